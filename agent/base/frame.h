@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A frame with its name: the vocabulary that symbol/ produces and that otlp/ and output/ consume. Plain
+ * borrowed views: every pointer stays owned by whoever filled the view in and is valid until that owner's
+ * next call. Rank 0; includes nothing of ours.
+ */
+#ifndef PROFLET_BASE_FRAME_H
+#define PROFLET_BASE_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Append-only: the numbers are used as array indices by the writers. */
+enum frame_kind {
+	FRAME_NATIVE, /* user-space machine code */
+	FRAME_KERNEL, /* kernel or module text */
+	FRAME_ENDING, /* no code: says why the unwind ended early, outermost frame of its stack */
+};
+
+/* One loaded object, addresses in its ELF virtual address space; kernel and modules have one each, too. */
+struct frame_module {
+	uint32_t id;		  /* stable for the process's life, 0 = unknown */
+	const char *path;	  /* as the process sees it, "[kernel]", "[vdso]"; never NULL */
+	const char *name;	  /* last component of path; never NULL */
+	const char *build_id_gnu; /* hex or NULL */
+	const char *build_id_go;  /* text or NULL */
+	const char *htlhash;	  /* 32 hex digits or NULL */
+	uint64_t start, limit;	  /* executable range [start, limit), ELF virtual addresses */
+	uint64_t file_offset;	  /* of `start` in the file */
+};
+
+struct frame {
+	const struct frame_module *module; /* NULL: address belongs to no file (JIT code, unmapped) */
+	uint64_t address;		   /* ELF virtual address; a return address is stored minus 1 */
+	const char *function;		   /* demangled name; NULL when unknown */
+	const char *system_name;	   /* linkage name where it differs from function, else NULL */
+	enum frame_kind kind;
+};
+
+#endif

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/probe/probe.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/probe/perf.h"
+#include "agent/probe/pidns.h"
+#include "bpf/area.h"
+#include "bpf/profiler.skel.h"
+
+#define RING_BYTES_A_SAMPLE 4096u /* a deep stack; most need 200 bytes */
+#define RING_SECONDS 1u		  /* of samples at full rate that the ring holds */
+#define RING_MIN (256u << 10)
+#define RING_MAX (32u << 20)
+
+struct probe {
+	struct profiler_bpf *skel;
+	struct ring_buffer *ring;
+	struct probe_options options;
+	size_t ring_bytes;
+	uint32_t n_cpus; /* possible ones: areas */
+	int *area_fds;	 /* n_cpus of them */
+	int *event_fds;
+	int n_events;
+	const char *event_name;
+	void **segments; /* max_segments of them, NULL where not made */
+	uint32_t n_segments;
+	probe_sample_fn fn;
+	void *fn_data;
+};
+
+static _Thread_local char libbpf_words[4096];
+
+/* libbpf's warnings say more than its error numbers: keep the last of them for the caller. */
+static int keep_words(enum libbpf_print_level level, const char *format, va_list ap)
+{
+	size_t n = strlen(libbpf_words);
+
+	if (level != LIBBPF_WARN)
+		return 0;
+	if (n > sizeof libbpf_words / 2)
+		n = 0;
+	return vsnprintf(libbpf_words + n, sizeof libbpf_words - n, format, ap);
+}
+
+static size_t ring_size(const struct probe_options *o, uint32_t n_cpus)
+{
+	uint64_t want = o->ring_bytes, size = RING_MIN;
+
+	if (!want)
+		want = (uint64_t)o->frequency_hz * n_cpus * RING_BYTES_A_SAMPLE * RING_SECONDS;
+	while (size < want && size < RING_MAX)
+		size *= 2;
+	return size;
+}
+
+/* Everything that must be known before the program is verified. */
+static int configure(struct probe *p)
+{
+	struct profiler_bpf *skel = p->skel;
+	uint32_t pidns;
+	int r = pidns_inode(&pidns);
+
+	if (r < 0)
+		return r;
+	skel->rodata->config_task_pt_regs =
+		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
+	skel->rodata->config_pid_inum = pidns;
+	skel->rodata->config_frames = p->options.user_frames;
+	skel->rodata->config_wake_bytes = (uint32_t)(p->ring_bytes / 4 / p->n_cpus);
+	r = bpf_map__set_max_entries(skel->maps.segments, p->options.max_segments);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skel->maps.areas, p->n_cpus);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skel->maps.ring, (uint32_t)p->ring_bytes);
+	return r;
+}
+
+/* One area a possible CPU, each an array of its own. */
+static int make_areas(struct probe *p)
+{
+	for (uint32_t cpu = 0; cpu < p->n_cpus; cpu++) {
+		int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "proflet_area", 4, sizeof(struct unwind_area), 1, NULL);
+
+		if (fd < 0)
+			return fd;
+		p->area_fds[cpu] = fd;
+		if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.areas), &cpu, &fd, BPF_ANY) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int on_record(void *data, void *record, size_t len)
+{
+	struct probe *p = data;
+
+	p->fn(record, len, p->fn_data);
+	return 0;
+}
+
+static int load(struct probe *p)
+{
+	int r;
+
+	p->skel = profiler_bpf__open();
+	if (!p->skel)
+		return -errno;
+	r = configure(p);
+	if (r == 0)
+		r = profiler_bpf__load(p->skel);
+	if (r == 0)
+		r = make_areas(p);
+	if (r < 0)
+		return r;
+	p->ring = ring_buffer__new(bpf_map__fd(p->skel->maps.ring), on_record, p, NULL);
+	return p->ring ? 0 : -errno;
+}
+
+int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log)
+{
+	struct probe *p = calloc(1, sizeof *p);
+	int r, cpus = libbpf_num_possible_cpus();
+
+	*ret_log = NULL;
+	if (cpus < 0 || !p) {
+		free(p);
+		return cpus < 0 ? cpus : -ENOMEM;
+	}
+	p->options = *options;
+	p->n_cpus = (uint32_t)cpus;
+	p->ring_bytes = ring_size(options, p->n_cpus);
+	p->area_fds = calloc(p->n_cpus, sizeof *p->area_fds);
+	p->segments = calloc(options->max_segments, sizeof *p->segments);
+	libbpf_words[0] = '\0';
+	libbpf_set_print(keep_words);
+	r = p->area_fds && p->segments ? load(p) : -ENOMEM;
+	if (r < 0) {
+		*ret_log = strdup(libbpf_words);
+		probe_free(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+void probe_free(struct probe *p)
+{
+	if (!p)
+		return;
+	probe_detach(p);
+	ring_buffer__free(p->ring);
+	for (uint32_t i = 0; p->segments && i < p->options.max_segments; i++)
+		if (p->segments[i])
+			munmap(p->segments[i], SEGMENT_VALUE);
+	for (uint32_t i = 0; p->area_fds && i < p->n_cpus; i++)
+		if (p->area_fds[i] > 0)
+			close(p->area_fds[i]);
+	profiler_bpf__destroy(p->skel);
+	free(p->segments);
+	free(p->area_fds);
+	free(p);
+}
+
+static int event_open(const struct probe *p, bool cycles, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = cycles ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE,
+		.size = sizeof attr,
+		.config = cycles ? PERF_COUNT_HW_CPU_CYCLES : PERF_COUNT_SW_CPU_CLOCK,
+		.freq = 1,
+		.sample_freq = p->options.frequency_hz,
+		.exclude_idle = !cycles, /* hardware counters stop by themselves when a CPU idles */
+	};
+
+	return perf_open(&attr, cpu);
+}
+
+static int attach_cpu(struct probe *p, bool cycles, int cpu)
+{
+	_cleanup_close_ int fd = event_open(p, cycles, cpu);
+
+	if (fd == -ENODEV)
+		return 0; /* went offline */
+	if (fd < 0)
+		return TAKE_FD(fd);
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(p->skel->progs.profile)) < 0)
+		return -errno;
+	p->event_fds[p->n_events++] = TAKE_FD(fd);
+	return 0;
+}
+
+/* Is there a hardware counter that we may use? */
+static bool have_cycles(const struct probe *p, int cpu)
+{
+	_cleanup_close_ int fd = event_open(p, true, cpu);
+
+	return fd >= 0;
+}
+
+int probe_attach(struct probe *p)
+{
+	_cleanup_free_ int *cpus = NULL;
+	int n = perf_online_cpus(&cpus), r = 0;
+	bool cycles;
+
+	if (n < 0)
+		return n;
+	cycles = p->options.event == PROBE_EVENT_CYCLES ||
+		 (p->options.event == PROBE_EVENT_AUTO && n > 0 && have_cycles(p, cpus[0]));
+	p->event_name = cycles ? "cycles" : "cpu-clock";
+	p->event_fds = calloc((size_t)n, sizeof *p->event_fds);
+	if (!p->event_fds)
+		return -ENOMEM;
+	for (int i = 0; i < n && r == 0; i++)
+		r = attach_cpu(p, cycles, cpus[i]);
+	if (r < 0)
+		probe_detach(p);
+	return r;
+}
+
+void probe_detach(struct probe *p)
+{
+	for (int i = 0; i < p->n_events; i++)
+		close(p->event_fds[i]);
+	free(p->event_fds);
+	p->event_fds = NULL;
+	p->n_events = 0;
+}
+
+const char *probe_event_name(const struct probe *p)
+{
+	return p->event_name ? p->event_name : "none";
+}
+
+uint32_t probe_cpus(const struct probe *p)
+{
+	return p->n_cpus;
+}
+
+int probe_segment_new(struct probe *p, uint32_t index, void **ret)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
+	_cleanup_close_ int fd = -1;
+	void *mem;
+
+	if (index >= p->options.max_segments)
+		return -ENOSPC;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "proflet_segment", 4, SEGMENT_VALUE, 1, &opts);
+	if (fd < 0)
+		return -errno;
+	mem = mmap(NULL, SEGMENT_VALUE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mem == MAP_FAILED)
+		return -errno;
+	if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.segments), &index, &fd, BPF_ANY) < 0) {
+		int r = -errno;
+
+		munmap(mem, SEGMENT_VALUE);
+		return r;
+	}
+	p->segments[index] = mem; /* the outer map keeps the inner one alive */
+	p->n_segments++;
+	*ret = mem;
+	return 0;
+}
+
+int probe_ring_fd(struct probe *p)
+{
+	return ring_buffer__epoll_fd(p->ring);
+}
+
+int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data)
+{
+	p->fn = fn;
+	p->fn_data = data;
+	return ring_buffer__consume(p->ring);
+}
+
+int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N])
+{
+	_cleanup_free_ struct unwind_area *area = malloc(sizeof *area);
+	uint64_t sums[PROBE_COUNTERS_N] = {0};
+	uint32_t zero = 0;
+
+	if (!area)
+		return -ENOMEM;
+	for (uint32_t cpu = 0; cpu < p->n_cpus; cpu++) {
+		if (bpf_map_lookup_elem(p->area_fds[cpu], &zero, area) < 0)
+			return -errno;
+		for (int i = 0; i < PROBE_COUNTERS_N; i++)
+			sums[i] += area->counters[i];
+	}
+	memcpy(ret, sums, sizeof sums);
+	return 0;
+}
+
+size_t probe_map_bytes(const struct probe *p)
+{
+	return (size_t)p->n_segments * SEGMENT_VALUE + p->n_cpus * sizeof(struct unwind_area) + p->ring_bytes +
+	       (size_t)p->options.max_segments * sizeof(void *);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The BPF program's life: open → configure → load → attach, its segments, its ring of samples, its counters. Rank 1.
+ */
+#ifndef PROFLET_PROBE_PROBE_H
+#define PROFLET_PROBE_PROBE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/abi.h"
+
+enum probe_event { PROBE_EVENT_AUTO, PROBE_EVENT_CYCLES, PROBE_EVENT_CPU_CLOCK };
+
+struct probe_options {
+	enum probe_event event;
+	uint32_t frequency_hz;	 /* samples a second and CPU */
+	uint32_t user_frames;	 /* most of a stack, up to USER_FRAMES_MAX */
+	uint32_t max_segments;	 /* of the arena, up to SEGMENTS_MAX */
+	size_t ring_bytes;	 /* rounded up to a power of two of pages; 0: by frequency and CPUs */
+};
+
+struct probe;
+
+/*
+ * Opens, configures and loads the program. 0, -EPERM (capability or policy), -errno; *ret_log gets the verifier's or
+ * libbpf's last words (owned, may be NULL) on failure.
+ */
+int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log);
+void probe_free(struct probe *p);
+/* Opens the sampling event on every online CPU and attaches the program. */
+int probe_attach(struct probe *p);
+/* Closes the events; what is in the ring stays there. */
+void probe_detach(struct probe *p);
+/* The event in use: "cycles" or "cpu-clock". Static string. */
+const char *probe_event_name(const struct probe *p);
+uint32_t probe_cpus(const struct probe *p);
+
+/*
+ * Makes segment `index` of the arena: SEGMENT_VALUE zeroed bytes shared with the program, mapped until probe_free.
+ * 0, -ENOMEM, -ENOSPC past max_segments.
+ */
+int probe_segment_new(struct probe *p, uint32_t index, void **ret);
+
+/* Readable when much waits; the ring is to be drained by timer. Borrowed. */
+int probe_ring_fd(struct probe *p);
+/* Hands every waiting record to fn; the bytes are valid in the call only. Returns how many, or -errno. */
+typedef void (*probe_sample_fn)(const void *record, size_t len, void *data);
+int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
+
+/* Sums over all CPUs. 0 or -errno. */
+int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N]);
+/* Memory that the kernel holds for the maps: arena, areas, ring. Bytes. */
+size_t probe_map_bytes(const struct probe *p);
+
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Each CPU has a ring of its own, and one process's story is spread over them: forked here, executed there. So a
+ * drain first copies what all rings hold, then sorts by time and hands on. A record that another CPU writes during the
+ * drain comes with the next one; what depends on strict order across drains compares times.
+ */
+#include "agent/probe/sideband.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/probe/perf.h"
+#include "agent/probe/sideband_layout.h"
+
+#define RING_PAGES 64u /* a power of two; 256 KiB a CPU hold about 2,000 mmap records */
+
+struct ring {
+	int fd;
+	struct perf_event_mmap_page *page; /* followed by RING_PAGES of data */
+};
+
+/* A record in the batch of one drain. */
+struct pending {
+	uint64_t time_ns;
+	size_t offset, len; /* in batch */
+};
+
+struct sideband {
+	int epoll_fd;
+	unsigned n_rings;
+	struct ring *rings;
+	struct buf batch;
+	struct pending *pending;
+	size_t n_pending, cap_pending;
+	uint64_t n_lost, n_bad;
+};
+
+static int event_open(int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof attr,
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = SIDEBAND_SAMPLE_TYPE,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.wakeup_events = 1,
+		.build_id = 1,
+	};
+	int fd = perf_open(&attr, cpu);
+
+	if (fd == -EINVAL || fd == -E2BIG) {
+		attr.build_id = 0; /* before 5.12 */
+		fd = perf_open(&attr, cpu);
+	}
+	return fd;
+}
+
+static int ring_open(struct sideband *s, int cpu)
+{
+	struct ring *ring = &s->rings[s->n_rings];
+	struct epoll_event ev = {.events = EPOLLIN};
+	void *page;
+
+	ring->fd = event_open(cpu);
+	if (ring->fd == -ENODEV)
+		return 0; /* went offline */
+	if (ring->fd < 0)
+		return ring->fd;
+	page = mmap(NULL, (RING_PAGES + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+	if (page == MAP_FAILED) {
+		int r = -errno;
+
+		close(ring->fd);
+		return r;
+	}
+	ring->page = page;
+	s->n_rings++;
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev) < 0 ? -errno : 0;
+}
+
+int sideband_new(struct sideband **ret)
+{
+	_cleanup_free_ int *cpus = NULL;
+	struct sideband *s;
+	int n = perf_online_cpus(&cpus), r = 0;
+
+	if (n < 0)
+		return n;
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return -ENOMEM;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->rings = calloc((size_t)n, sizeof *s->rings);
+	if (s->epoll_fd < 0)
+		r = -errno;
+	else if (!s->rings)
+		r = -ENOMEM;
+	for (int i = 0; i < n && r == 0; i++)
+		r = ring_open(s, cpus[i]);
+	if (r < 0) {
+		sideband_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void sideband_free(struct sideband *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < s->n_rings; i++) {
+		munmap(s->rings[i].page, (RING_PAGES + 1) * perf_page_bytes());
+		close(s->rings[i].fd);
+	}
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s->rings);
+	free(s->pending);
+	buf_fini(&s->batch);
+	free(s);
+}
+
+int sideband_fd(struct sideband *s)
+{
+	return s->epoll_fd;
+}
+
+/* Copies `len` ring bytes from position `tail` on to the batch. */
+static int ring_copy(struct sideband *s, const struct ring *ring, uint64_t tail, size_t len)
+{
+	size_t size = RING_PAGES * perf_page_bytes(), at = tail & (size - 1);
+	const uint8_t *data = (const uint8_t *)ring->page + perf_page_bytes();
+	size_t first = len < size - at ? len : size - at;
+	int r = buf_append(&s->batch, data + at, first);
+
+	return r < 0 ? r : buf_append(&s->batch, data, len - first);
+}
+
+static int pending_add(struct sideband *s, size_t offset, size_t len)
+{
+	const uint8_t *record = s->batch.data + offset;
+	struct pending *p;
+
+	if (s->n_pending == s->cap_pending) {
+		size_t cap = s->cap_pending ? s->cap_pending * 2 : 256;
+
+		p = realloc(s->pending, cap * sizeof *p);
+		if (!p)
+			return -ENOMEM;
+		s->pending = p;
+		s->cap_pending = cap;
+	}
+	p = &s->pending[s->n_pending++];
+	*p = (struct pending){.offset = offset, .len = len};
+	if (len >= sizeof(struct perf_event_header) + SIDEBAND_TRAILER_BYTES)
+		memcpy(&p->time_ns, record + len - SIDEBAND_TRAILER_BYTES + SIDEBAND_TRAILER_TIME, sizeof p->time_ns);
+	return 0;
+}
+
+/* Moves all records that the ring holds into the batch. */
+static int ring_collect(struct sideband *s, const struct ring *ring)
+{
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE), tail = ring->page->data_tail;
+	size_t offset = s->batch.len;
+	int r;
+
+	if (head == tail)
+		return 0;
+	r = ring_copy(s, ring, tail, head - tail);
+	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
+	while (r == 0 && offset < s->batch.len) {
+		struct perf_event_header header;
+
+		if (s->batch.len - offset < sizeof header)
+			break;
+		memcpy(&header, s->batch.data + offset, sizeof header);
+		if (header.size < sizeof header || header.size > s->batch.len - offset)
+			break;
+		r = pending_add(s, offset, header.size);
+		offset += header.size;
+	}
+	if (offset != s->batch.len)
+		s->n_bad++;
+	return r;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct pending *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->offset < y->offset ? -1 : 1; /* records of one CPU stay in order */
+}
+
+int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
+{
+	int r = 0;
+
+	buf_clear(&s->batch);
+	s->n_pending = 0;
+	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
+		r = ring_collect(s, &s->rings[i]);
+	if (s->n_pending)
+		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
+	for (size_t i = 0; i < s->n_pending; i++) {
+		struct sideband_event event;
+
+		if (sideband_decode(s->batch.data + s->pending[i].offset, s->pending[i].len, &event) < 0) {
+			s->n_bad++;
+			continue;
+		}
+		if (event.kind == SIDEBAND_LOST)
+			s->n_lost += event.n_lost;
+		fn(&event, data);
+	}
+	return r < 0 ? r : (int)s->n_pending;
+}
+
+uint64_t sideband_lost(const struct sideband *s)
+{
+	return s->n_lost + s->n_bad;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sample_type of the side-band events, and the sample_id that it puts behind every record. Inside probe/ only. */
+#ifndef PROFLET_PROBE_SIDEBAND_LAYOUT_H
+#define PROFLET_PROBE_SIDEBAND_LAYOUT_H
+
+#include <linux/perf_event.h>
+
+#define SIDEBAND_SAMPLE_TYPE (PERF_SAMPLE_TID | PERF_SAMPLE_TIME)
+#define SIDEBAND_TRAILER_BYTES 16u /* u32 pid, tid; u64 time */
+#define SIDEBAND_TRAILER_TIME 8u
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What one CPU works in: counters, the unwind's state, a window of the user's stack, the record under construction.
+ * One value of a small array per CPU: below 32 KiB and not mmapable, so the kernel takes it from its direct map, where
+ * the first touch costs no page walk of its own.
+ */
+#ifndef PROFLET_BPF_AREA_H
+#define PROFLET_BPF_AREA_H
+
+#include "bpf/abi.h"
+
+#define WINDOW_BYTES 1024u
+#define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
+#define REGISTERS 32u	    /* by DWARF number; x86-64 has 0..16, arm64 0..31 */
+
+/* What the unwind's functions return beside an enum unwind_ending: how to go on. */
+enum unwind_next {
+	NEXT_FRAMES = ENDINGS, /* unwind_frames again */
+	NEXT_MAPPING,	       /* ip left the mapping: unwind_mapping */
+	NEXT_REGISTERS,	       /* the rule needs the sample's registers: fill regs, unwind_frames again */
+};
+
+struct segment {
+	__u8 bytes[SEGMENT_VALUE];
+};
+
+struct unwind_state {
+	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost frame */
+	/* the mapping of the last frame, and its table */
+	__u64 start, length; /* process addresses; length 0: none */
+	__u64 bias;
+	__u64 tag; /* file << FRAME_VA_BITS */
+	__u64 table_va;
+	__u32 segment, n_pages; /* of the table; n_pages 0: no table */
+	__u32 rules, index, rows; /* byte offsets in the segment */
+	__u32 list;		  /* ref of the process's mapping list */
+	/* the window */
+	__u64 window;	  /* process address of its first byte, 8-byte aligned */
+	__u32 window_len; /* bytes, 0 or at least 8 */
+	__u32 n, limit;	  /* frames in the record; most it may have */
+	__u32 innermost;  /* 1 while `regs` may be used: the frame's registers are those of the sample */
+	__u32 have_regs;  /* regs[] is filled */
+	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none */
+	__u32 switches;	  /* steps that went down: another stack, allowed once */
+	union { /* the rule that the rare functions work on */
+		struct unwind_rule rule;
+		__u64 rule_bits;
+	};
+	__u64 cfa;
+	__u64 regs[REGISTERS];
+};
+
+struct unwind_area {
+	__u64 counters[8];	/* enum probe_counter */
+	__u64 unannounced;	/* bytes put in the ring since this CPU last woke the agent */
+	struct unwind_state state;
+	__u8 window[WINDOW_BYTES + 8];
+	struct sample_record record;
+	__u64 frames[RECORD_FRAMES]; /* directly behind the record */
+};
+
+_Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");
+_Static_assert(PROBE_COUNTERS_N <= 8, "counters");
+_Static_assert(sizeof(struct unwind_area) <= 32000, "an area larger than 32 KiB comes from vmalloc");
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The one difference between the two builds of unwind.h: in the kernel (clang -target bpf) memory comes from maps and
+ * helpers; on the host from a struct env that the caller sets, so that tests and the user-space completion run the
+ * same code, with faults injected where they want them.
+ */
+#ifndef PROFLET_BPF_ENV_H
+#define PROFLET_BPF_ENV_H
+
+#ifdef __bpf__
+
+#include "bpf/kernel.h"
+#include "bpf/maps.h"
+
+/* Verified once, as a function of its own: arguments are scalars or the context only (Linux 5.10). */
+#define UNWIND_FN __noinline
+/* Bounds an offset for the verifier where it is used; in assembly, or clang checks one copy and uses another. */
+#define BOUND(x, mask) asm volatile("%0 &= %1" : "+r"(x) : "i"(mask))
+
+static __always_inline int env_read_user(void *to, __u32 bytes, __u64 address)
+{
+	return bpf_probe_read_user(to, bytes, (const void *)address);
+}
+
+#else
+
+#include <stddef.h>
+
+#include "bpf/abi.h"
+#include "bpf/area.h"
+
+#define UNWIND_FN static inline
+#define __always_inline inline __attribute__((always_inline))
+#define BOUND(x, mask) ((x) &= (mask))
+
+/* One unwind's surroundings on the host; borrowed for the time of the call. */
+struct env {
+	struct unwind_area *area;
+	struct segment *(*segment)(void *data, __u32 index); /* NULL: no such segment */
+	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
+	void *data;
+};
+
+extern _Thread_local const struct env *env_current;
+
+static inline struct unwind_area *env_area(void)
+{
+	return env_current->area;
+}
+
+static inline struct segment *env_segment(__u32 index)
+{
+	return env_current->segment(env_current->data, index);
+}
+
+static inline int env_read_user(void *to, __u32 bytes, __u64 address)
+{
+	return env_current->read_user(env_current->data, to, bytes, address);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The few kernel structures that are read, with the few fields of them; CO-RE finds the real offsets at load time.
+ * Types of linux/bpf.h that the helpers' declarations need come with it.
+ */
+#ifndef PROFLET_BPF_KERNEL_H
+#define PROFLET_BPF_KERNEL_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct task_struct {
+	void *stack;
+	unsigned int flags;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+};
+
+#pragma clang attribute pop
+
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h, the same since 2.6 */
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * The sampling program: who runs here, is it wanted, walk its stacks, send the record. Runs on every sampling event of
+ * every CPU, in interrupt context; at most one at a time per CPU (the kernel does not nest BPF programs of perf events).
+ */
+#include "bpf/kernel.h"
+#include "bpf/maps.h"
+#include "bpf/regs.h"
+#include "bpf/unwind.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define PID_LEVELS 8 /* nested PID namespaces that are looked through */
+
+/* Set by the agent before loading; constants for the verifier, which drops the branches they exclude. */
+const volatile __u32 config_task_pt_regs; /* 1: bpf_task_pt_regs exists (5.15) */
+const volatile __u32 config_pid_inum;	  /* inode of the agent's PID namespace; 0: it is the initial one */
+const volatile __u32 config_frames = 512; /* most user frames */
+const volatile __u32 config_wake_bytes = 1 << 16; /* a CPU wakes the agent after so many bytes */
+
+/* The pid of `task` in the agent's PID namespace, 0 if it is not visible there. */
+static __always_inline __u32 pid_in_namespace(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	unsigned int level = BPF_CORE_READ(pid, level);
+
+	for (__u32 i = 1; i < PID_LEVELS && i <= level; i++) {
+		__u32 skip = i * bpf_core_type_size(struct upid);
+		struct pid_namespace *ns;
+		int nr;
+
+		if (bpf_core_read(&ns, sizeof ns, (void *)&pid->numbers[0].ns + skip) ||
+		    BPF_CORE_READ(ns, ns.inum) != config_pid_inum)
+			continue;
+		return bpf_core_read(&nr, sizeof nr, (void *)&pid->numbers[0].nr + skip) ? 0 : nr;
+	}
+	return 0;
+}
+
+/* Replaces pid << 32 | tid of the initial namespace by those of the agent's. 0: not visible there. */
+UNWIND_FN __u64 pids_translate(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u64 pid = pid_in_namespace(BPF_CORE_READ(task, group_leader));
+
+	return pid ? pid << 32 | pid_in_namespace(task) : 0;
+}
+
+/*
+ * A sample taken in kernel mode: the kernel's stack goes first into the record, and the user's registers come from
+ * where the kernel saved them. Returns NEXT_MAPPING, or the ending when there is nothing of the user's to walk.
+ */
+UNWIND_FN int kernel_part(struct bpf_perf_event_data *ctx)
+{
+	struct unwind_area *a = env_area();
+	long bytes;
+
+	if (!a)
+		return ENDING_NO_REGISTERS;
+	a->record.flags = SAMPLE_KERNEL_MODE;
+	bytes = bpf_get_stack(ctx, a->frames, KERNEL_FRAMES_MAX * 8, 0);
+	a->state.n = bytes > 0 ? (__u32)bytes / 8 : 0;
+	if (config_task_pt_regs)
+		return user_registers_btf(a);
+	return user_registers_read(a);
+}
+
+/* All registers of the sample into state.regs, for the rare rules that need more than sp and fp. */
+UNWIND_FN int registers_fill(struct bpf_perf_event_data *ctx)
+{
+	struct unwind_area *a = env_area();
+
+	if (!a)
+		return 0;
+	a->state.have_regs = 1;
+	if (!(a->record.flags & SAMPLE_KERNEL_MODE)) {
+		registers_fill_context(a, ctx);
+		return 0;
+	}
+	if (config_task_pt_regs)
+		return registers_fill_btf(a);
+	return registers_fill_read(a);
+}
+
+/* The process's mapping list, 0 when it is not known. */
+static __always_inline __u32 process_list(__u32 pid)
+{
+	struct segment *s = env_segment(0);
+	__u32 bucket = pid * 2654435761u >> 20; /* 32 - log2(PROCESS_BUCKETS) */
+
+	if (!s)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < (int)(PROCESS_PROBES * PROCESS_BUCKET_SLOTS); i++) {
+		__u64 slot = segment_u64(s, (bucket * PROCESS_BUCKET_SLOTS + i) % (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS) * 8);
+
+		if ((__u32)slot == pid)
+			return slot >> 32;
+		if (!(__u32)slot)
+			break;
+	}
+	return 0;
+}
+
+/*
+ * Walks on for at most ROUNDS rounds; a round does up to FRAMES_A_CALL frames, or one where every frame is in another
+ * mapping. Two nested loops of 33 instead of one of 1,089: the verifier follows each round of a loop.
+ */
+#define ROUNDS 33
+
+UNWIND_FN int user_rounds(struct bpf_perf_event_data *ctx, int next)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		if (next == NEXT_MAPPING)
+			next = unwind_mapping();
+		if (next == NEXT_REGISTERS) {
+			registers_fill(ctx);
+			next = NEXT_FRAMES;
+		}
+		if (next == NEXT_FRAMES)
+			next = unwind_frames();
+		if (next < ENDINGS)
+			break;
+	}
+	return next;
+}
+
+/* Walks the user's stack from state.ip, sp, fp. Returns the ending. */
+static __always_inline int user_part(struct bpf_perf_event_data *ctx)
+{
+	int next = NEXT_MAPPING;
+
+	for (int i = 0; i < ROUNDS && next >= ENDINGS; i++)
+		next = user_rounds(ctx, next);
+	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
+}
+
+/* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer otherwise. */
+static __always_inline void record_send(struct unwind_area *a)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP, bytes = sizeof a->record + (__u64)a->state.n * 8;
+
+	BOUND(bytes, 0x3ff8);
+	a->unannounced += bytes;
+	if (a->unannounced >= config_wake_bytes) {
+		a->unannounced = 0;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	if (bpf_ringbuf_output(&ring, &a->record, bytes, flags))
+		a->counters[COUNTER_RING_FULL]++;
+}
+
+SEC("perf_event")
+int profile(struct bpf_perf_event_data *ctx)
+{
+	__u64 pids = bpf_get_current_pid_tgid();
+	struct unwind_area *a;
+	struct segment *s;
+	__u32 list;
+	int ending;
+
+	if (!pids) /* idle */
+		return 0;
+	a = env_area();
+	if (!a)
+		return 0;
+	a->counters[COUNTER_TAKEN]++;
+	if (config_pid_inum) {
+		pids = pids_translate();
+		if (!pids) {
+			a->counters[COUNTER_NO_PID]++;
+			return 0;
+		}
+	}
+	list = process_list(pids >> 32);
+	a->record.generation = 0;
+	if (list) {
+		s = env_segment(ref_segment(list));
+		if (!s)
+			return 0;
+		a->record.generation = segment_u32(s, ref_offset(list) + 12);
+		if (segment_u32(s, ref_offset(list) + 16) & LIST_SKIP) {
+			a->counters[COUNTER_NOT_SELECTED]++;
+			return 0;
+		}
+	}
+	a->state.list = list;
+	a->state.n = 0;
+	a->state.length = 0;
+	a->state.segment = 0;
+	a->state.window_len = 0;
+	a->state.innermost = 1;
+	a->state.have_regs = 0;
+	a->state.fallback = 0;
+	a->state.switches = 0;
+	a->record.flags = 0;
+	ending = user_registers_context(a, ctx) ? NEXT_MAPPING : kernel_part(ctx);
+	a->record.n_kernel = a->state.n;
+	a->state.limit = a->state.n + config_frames;
+	if (ending == NEXT_MAPPING)
+		ending = list ? user_part(ctx) : ENDING_NO_PROCESS;
+	a->record.time_ns = bpf_ktime_get_ns();
+	a->record.pid = pids >> 32;
+	a->record.tid = pids;
+	a->record.cpu = bpf_get_smp_processor_id();
+	a->record.ending = ending;
+	a->record.n_user = a->state.n - a->record.n_kernel;
+	record_send(a);
+	return 0;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The unwinder: one frame after another, find the mapping, find the row, step. Compiled for the kernel and for the
+ * host (env.h says what differs).
+ *
+ * At sampling rates nothing is warm, so the code counts cache lines, not instructions: the stack is read in windows
+ * of 1 KiB, the last mapping and its table are remembered, everything rare is in functions out of line. State lives in
+ * the CPU's area; each function looks it up again, because before 6.x a global function takes only scalars.
+ */
+#ifndef PROFLET_BPF_UNWIND_H
+#define PROFLET_BPF_UNWIND_H
+
+#include "bpf/env.h"
+
+#define FRAMES_A_CALL 4 /* frames that one call of unwind_frames does */
+#define SEGMENT_MASK_2 0x1ffffe
+#define SEGMENT_MASK_4 0x1ffffc
+#define SEGMENT_MASK_8 0x1ffff8
+#define SEGMENT_MASK_32 0x1fffe0
+#define LANES(x) ((x) * 0x0001000100010001ull)
+#define LANE_TOPS LANES(0x8000ull)
+
+static __always_inline __u32 segment_u32(struct segment *s, __u64 offset)
+{
+	BOUND(offset, SEGMENT_MASK_4);
+	return *(__u32 *)(s->bytes + offset);
+}
+
+static __always_inline __u64 segment_u64(struct segment *s, __u64 offset)
+{
+	BOUND(offset, SEGMENT_MASK_8);
+	return *(__u64 *)(s->bytes + offset);
+}
+
+/* Four rows from an even offset on. */
+static __always_inline __u64 segment_rows(struct segment *s, __u64 offset)
+{
+	BOUND(offset, SEGMENT_MASK_2);
+	return *(__u64 *)(s->bytes + offset);
+}
+
+static __always_inline __u32 ref_segment(__u32 ref)
+{
+	return ref >> REF_OFFSET_BITS;
+}
+
+static __always_inline __u32 ref_offset(__u32 ref)
+{
+	return (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
+}
+
+/* The word at a process address inside the window. */
+static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
+{
+	BOUND(offset, (WINDOW_BYTES - 1) & ~7u);
+	return *(__u64 *)(a->window + offset);
+}
+
+/* Fills the window from `address` (8-byte aligned) on, up to the page's end where the next page is not there. 0, or < 0. */
+static __always_inline int window_fill(struct unwind_area *a, __u64 address)
+{
+	struct unwind_state *t = &a->state;
+	__u64 bytes = 4096 - (address & 4095);
+
+	t->window = address;
+	t->window_len = WINDOW_BYTES;
+	if (!env_read_user(a->window, WINDOW_BYTES, address))
+		return 0;
+	t->window_len = 0;
+	if (bytes >= WINDOW_BYTES)
+		return -1;
+	BOUND(bytes, WINDOW_BYTES - 1);
+	if (env_read_user(a->window, bytes, address))
+		return -1;
+	t->window_len = bytes;
+	return 0;
+}
+
+/* Reads one word of the stack, from the window or alone. */
+static __always_inline int stack_word(struct unwind_area *a, __u64 address, __u64 *ret)
+{
+	struct unwind_state *t = &a->state;
+	__u64 offset = address - t->window;
+
+	if (!(address & 7) && offset + 7 < t->window_len) {
+		*ret = window_word(a, offset);
+		return 0;
+	}
+	return env_read_user(ret, 8, address);
+}
+
+/*
+ * The rule of the row that covers page-relative offset `o`, as its eight bytes. Rows are u16 (offset << 8 | rule);
+ * four are compared in one subtraction: with the top bit of each lane of the key set, the difference keeps it exactly
+ * where row <= key. Lane 0 is the row before, so that it holds when no row of the page does.
+ */
+static __always_inline __u64 table_rule(struct segment *s, const struct unwind_state *t, __u64 o)
+{
+	__u64 page = o >> PAGE_SHIFT_ROWS, first = segment_u32(s, t->index + page * 4), rule;
+	__u64 left = segment_u32(s, t->index + page * 4 + 4) - first, rows = 0, lane = 0;
+	__u64 key = LANES((o & 127) << 8 | 255) | LANE_TOPS;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < (int)TABLE_ROW_STEPS; i++) {
+		__u64 below;
+
+		rows = segment_rows(s, t->rows + first * 2 - 2);
+		below = (key - rows) & (LANE_TOPS & ~0xffffull);
+		if (left < 3)
+			below = below << (48 - 16 * left) >> (48 - 16 * left);
+		lane = LANES(below >> 15) >> 48;
+		if (lane < 3 || left <= 3)
+			break;
+		first += 3;
+		left -= 3;
+	}
+	rule = rows >> (lane * 16) & 255;
+	return segment_u64(s, t->rules + rule * 8);
+}
+
+/* Finds the mapping of state.ip and makes it, with its table, the current one. NEXT_FRAMES, or how the unwind ends. */
+UNWIND_FN int unwind_mapping(void)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	struct segment *s;
+	struct mapping_entry *m;
+	__u64 list, ip, at, i = 0;
+	__u32 ref;
+
+	if (!a)
+		return ENDING_NO_PROCESS;
+	t = &a->state;
+	s = env_segment(ref_segment(t->list));
+	if (!s)
+		return ENDING_NO_PROCESS;
+	list = ref_offset(t->list);
+	ip = t->ip;
+	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
+#pragma clang loop unroll(disable)
+	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1; step >>= 1, k++) {
+		__u64 start = segment_u64(s, list + sizeof(struct mapping_list) + (i + step) * 8 - 8);
+
+		i += start <= ip ? step : 0;
+	}
+	t->length = 0;
+	if (!i)
+		return t->fallback ?: ENDING_NO_MAPPING;
+	at = list + segment_u32(s, list + 8) + (i - 1) * sizeof(struct mapping_entry);
+	BOUND(at, SEGMENT_MASK_32);
+	m = (struct mapping_entry *)(s->bytes + at);
+	if (ip >= m->end)
+		return t->fallback ?: ENDING_NO_MAPPING;
+	t->start = m->start;
+	t->length = m->end - m->start;
+	t->bias = m->bias;
+	t->tag = (__u64)m->file << FRAME_VA_BITS;
+	t->n_pages = 0;
+	t->segment = 0;
+	ref = *(volatile __u32 *)&m->table;
+	if (ref) {
+		s = env_segment(ref_segment(ref));
+		if (!s)
+			return ENDING_NO_TABLE;
+		at = ref_offset(ref);
+		t->segment = ref_segment(ref);
+		t->table_va = segment_u64(s, at);
+		t->n_pages = segment_u32(s, at + 8);
+		t->index = segment_u32(s, at + 12);
+		t->rows = segment_u32(s, at + 16);
+		t->rules = at + sizeof(struct unwind_table);
+	}
+	return NEXT_FRAMES;
+}
+
+/* Steps by the frame-pointer chain, where no row says better; `reason` is the ending if the chain is not sane. */
+static __always_inline int step_frame_pointer(struct unwind_area *a, int reason)
+{
+	struct unwind_state *t = &a->state;
+	__u64 fp = t->fp, caller, ip;
+
+	if (!fp)
+		return ENDING_ROOT; /* the ABI's mark of the outermost frame */
+	if (fp & 7)
+		return reason;
+	if (fp < t->sp && t->switches++)
+		return reason;
+	if (stack_word(a, fp, &caller) || stack_word(a, fp + 8, &ip))
+		return reason;
+	if (!ip)
+		return ENDING_ROOT;
+	t->ip = ip - 1;
+	t->sp = fp + 16;
+	t->fp = caller;
+	t->fallback = reason;
+	return NEXT_FRAMES;
+}
+
+/* Out of a signal handler: the kernel's frame has every register of the interrupted code (x86-64 struct rt_sigframe). */
+static __always_inline int step_signal(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 sp = t->sp; /* at the ucontext: the handler's return popped pretcode */
+	__u64 regs[7];	  /* bp, bx, dx, ax, cx, sp, ip: uc_mcontext.gregs[10..16], from offset 120 on */
+
+	if (env_read_user(regs, sizeof regs, sp + 120))
+		return ENDING_READ_FAULT;
+	t->fp = regs[0];
+	t->sp = regs[5];
+	t->ip = regs[6]; /* the interrupted instruction itself, not a return address */
+	t->window_len = 0;
+	return NEXT_FRAMES;
+}
+
+/*
+ * The rare rules: computes state.cfa for state.rule, or steps itself. NEXT_REGISTERS, NEXT_FRAMES when the whole step
+ * is done, an ending, or -1: cfa is set, go on with it.
+ */
+UNWIND_FN int unwind_rare(void)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	__u64 base, reg;
+	__s64 low, high;
+	__u32 cfa;
+
+	if (!a)
+		return ENDING_NO_PROCESS;
+	t = &a->state;
+	cfa = t->rule.kind & UNWIND_CFA_MASK;
+	low = (__s16)t->rule.cfa;
+	high = t->rule.cfa >> 16;
+	reg = t->rule.reg;
+	BOUND(reg, REGISTERS - 1);
+	switch (cfa) {
+	case UNWIND_CFA_ROOT:
+		return ENDING_ROOT;
+	case UNWIND_CFA_NONE:
+		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE);
+	case UNWIND_CFA_SIGNAL:
+		return step_signal(a);
+	case UNWIND_CFA_PLT:
+		t->cfa = t->sp + 8 + ((t->ip & 15) >= (__u64)t->rule.cfa ? 8 : 0);
+		return -1;
+	case UNWIND_CFA_DEREF_SP:
+		base = t->sp + low;
+		break;
+	case UNWIND_CFA_DEREF_FP:
+		base = t->fp + low;
+		break;
+	case UNWIND_CFA_REG:
+	case UNWIND_CFA_DEREF_R9:
+		if (!t->innermost)
+			return ENDING_UNSUPPORTED_RULE;
+		if (!t->have_regs)
+			return NEXT_REGISTERS;
+		if (cfa == UNWIND_CFA_REG) {
+			t->cfa = t->regs[reg] + t->rule.cfa;
+			return -1;
+		}
+		base = t->sp + t->regs[9] * 8 + low;
+		break;
+	default:
+		return ENDING_UNSUPPORTED_RULE;
+	}
+	if (stack_word(a, base, &base))
+		return ENDING_READ_FAULT;
+	t->cfa = base + high;
+	return -1;
+}
+
+/*
+ * The frame pointer by UNWIND_FP_FP or undefined, and the return address from a register: what the hot loop leaves
+ * out. state.cfa becomes the return address (not yet minus 1) where the rule says so, else 0.
+ */
+UNWIND_FN int unwind_rare_registers(void)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	__u64 reg;
+
+	if (!a)
+		return ENDING_NO_PROCESS;
+	t = &a->state;
+	reg = t->rule.reg;
+	BOUND(reg, REGISTERS - 1);
+	if (t->rule.kind & UNWIND_RA_REG) {
+		if (!t->innermost)
+			return ENDING_UNSUPPORTED_RULE;
+		if (!t->have_regs)
+			return NEXT_REGISTERS;
+	}
+	if ((t->rule.kind & UNWIND_FP_MASK) == UNWIND_FP_FP << UNWIND_FP_SHIFT) {
+		if (stack_word(a, t->fp + (__s64)t->rule.fp * 8, &t->fp))
+			return ENDING_READ_FAULT;
+	} else if ((t->rule.kind & UNWIND_FP_MASK) == UNWIND_FP_UNDEFINED << UNWIND_FP_SHIFT) {
+		t->fp = 0;
+	}
+	t->cfa = t->rule.kind & UNWIND_RA_REG ? t->regs[reg] : 0;
+	return NEXT_FRAMES;
+}
+
+/* Unwinds up to FRAMES_A_CALL frames from the state on, each into the record. Returns how to go on, or the ending. */
+UNWIND_FN int unwind_frames(void)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	struct segment *s;
+	int next = NEXT_FRAMES;
+
+	if (!a)
+		return ENDING_NO_PROCESS;
+	t = &a->state;
+	s = env_segment(t->segment);
+	if (!s)
+		return ENDING_NO_TABLE;
+#pragma clang loop unroll(disable)
+	for (int k = 0; k < FRAMES_A_CALL; k++) {
+		__u64 ip = t->ip, va, o, rule, cfa, at, n = t->n;
+		__u32 kind;
+
+		if (ip - t->start >= t->length)
+			return NEXT_MAPPING;
+		if (n >= t->limit)
+			return ENDING_DEPTH_LIMIT;
+		va = ip - t->bias;
+		BOUND(n, RECORD_FRAMES - 1);
+		a->frames[n] = t->tag | (va & FRAME_VA_MASK);
+		o = va - t->table_va;
+		/* without table or row: rule 0 of nothing, kind NONE */
+		rule = o >> PAGE_SHIFT_ROWS < t->n_pages ? table_rule(s, t, o) : (__u64)UNWIND_CFA_NONE << 48;
+		kind = rule >> 48 & 255;
+		if ((kind & UNWIND_CFA_MASK) > UNWIND_CFA_FP) {
+			t->rule_bits = rule;
+			next = unwind_rare();
+			if (next == NEXT_REGISTERS)
+				return next;
+			if (next >= 0) { /* stepped, or ended: the frame counts either way */
+				t->n++;
+				t->innermost = 0;
+				if (next != NEXT_FRAMES)
+					return next;
+				continue;
+			}
+			cfa = t->cfa;
+		} else {
+			cfa = (kind & 1 ? t->fp : t->sp) + (__s64)(__s32)rule;
+		}
+		if (cfa <= t->sp || cfa & 7) {
+			t->n++;
+			return ENDING_BAD_CFA;
+		}
+		if (cfa - 8 - t->window + 7 >= t->window_len && window_fill(a, cfa - 64)) {
+			t->n++;
+			return ENDING_READ_FAULT;
+		}
+		at = cfa - 8 - t->window;
+		ip = 0;
+		if (kind & (UNWIND_RA_REG | UNWIND_FP_FP << UNWIND_FP_SHIFT)) {
+			t->rule_bits = rule;
+			next = unwind_rare_registers();
+			if (next != NEXT_FRAMES) {
+				t->n += next != NEXT_REGISTERS;
+				return next;
+			}
+			ip = t->cfa;
+		} else if (kind & UNWIND_FP_MASK) {
+			__u64 where = cfa + ((__s64)(rule << 16) >> 48) * 8;
+
+			if (stack_word(a, where, &t->fp)) {
+				t->n++;
+				return ENDING_READ_FAULT;
+			}
+		}
+		if (!ip)
+			ip = window_word(a, at);
+		t->n++;
+		t->innermost = 0;
+		t->fallback = 0;
+		t->sp = cfa;
+		t->ip = ip - 1;
+	}
+	return NEXT_FRAMES;
+}
+
+#endif
