@@ -16,6 +16,10 @@
 #define UNWIND_FN __noinline
 /* Bounds an offset for the verifier where it is used; in assembly, or clang checks one copy and uses another. */
 #define BOUND(x, mask) asm volatile("%0 &= %1" : "+r"(x) : "i"(mask))
+/* Before a loop that the verifier is to follow as a loop. */
+#define ROLLED _Pragma("clang loop unroll(disable)")
+
+typedef __u64 rows_word; /* read at any even offset: the verifier allows it in map values */
 
 static __always_inline int env_read_user(void *to, __u32 bytes, __u64 address)
 {
@@ -30,8 +34,12 @@ static __always_inline int env_read_user(void *to, __u32 bytes, __u64 address)
 #include "bpf/area.h"
 
 #define UNWIND_FN static inline
+#undef __always_inline /* libc and linux/stddef.h have one each */
 #define __always_inline inline __attribute__((always_inline))
 #define BOUND(x, mask) ((x) &= (mask))
+#define ROLLED
+
+typedef __u64 rows_word __attribute__((aligned(2)));
 
 /* One unwind's surroundings on the host; borrowed for the time of the call. */
 struct env {

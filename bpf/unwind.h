@@ -36,7 +36,7 @@ static __always_inline __u64 segment_u64(struct segment *s, __u64 offset)
 static __always_inline __u64 segment_rows(struct segment *s, __u64 offset)
 {
 	BOUND(offset, SEGMENT_MASK_2);
-	return *(__u64 *)(s->bytes + offset);
+	return *(rows_word *)(s->bytes + offset);
 }
 
 static __always_inline __u32 ref_segment(__u32 ref)
@@ -56,10 +56,14 @@ static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
 	return *(__u64 *)(a->window + offset);
 }
 
-/* Fills the window from `address` (8-byte aligned) on, up to the page's end where the next page is not there. 0, or < 0. */
-static __always_inline int window_fill(struct unwind_area *a, __u64 address)
+/*
+ * Fills the window so that it holds the word at `need` (8-byte aligned): from 56 bytes before it on, but from the same
+ * page, up to the page's end where the next page is not there. 0, or < 0.
+ */
+static __always_inline int window_fill(struct unwind_area *a, __u64 need)
 {
 	struct unwind_state *t = &a->state;
+	__u64 address = (need & 4095) < 56 ? need & ~4095ull : need - 56;
 	__u64 bytes = 4096 - (address & 4095);
 
 	t->window = address;
@@ -100,7 +104,7 @@ static __always_inline __u64 table_rule(struct segment *s, const struct unwind_s
 	__u64 left = segment_u32(s, t->index + page * 4 + 4) - first, rows = 0, lane = 0;
 	__u64 key = LANES((o & 127) << 8 | 255) | LANE_TOPS;
 
-#pragma clang loop unroll(disable)
+	ROLLED
 	for (int i = 0; i < (int)TABLE_ROW_STEPS; i++) {
 		__u64 below;
 
@@ -136,8 +140,10 @@ UNWIND_FN int unwind_mapping(void)
 		return ENDING_NO_PROCESS;
 	list = ref_offset(t->list);
 	ip = t->ip;
+	if (ip == ~0ull)
+		return ENDING_ROOT; /* return address 0: outermost frame where nothing says so better */
 	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
-#pragma clang loop unroll(disable)
+	ROLLED
 	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1; step >>= 1, k++) {
 		__u64 start = segment_u64(s, list + sizeof(struct mapping_list) + (i + step) * 8 - 8);
 
@@ -209,6 +215,7 @@ static __always_inline int step_signal(struct unwind_area *a)
 	t->sp = regs[5];
 	t->ip = regs[6]; /* the interrupted instruction itself, not a return address */
 	t->window_len = 0;
+	t->fallback = 0;
 	return NEXT_FRAMES;
 }
 
@@ -270,8 +277,8 @@ UNWIND_FN int unwind_rare(void)
 }
 
 /*
- * The frame pointer by UNWIND_FP_FP or undefined, and the return address from a register: what the hot loop leaves
- * out. state.cfa becomes the return address (not yet minus 1) where the rule says so, else 0.
+ * The frame pointer by UNWIND_FP_FP or undefined, and the return address from a register, with any frame pointer: what
+ * the hot loop leaves out. Where the return address is in a register, state.cfa is replaced by it (not yet minus 1).
  */
 UNWIND_FN int unwind_rare_registers(void)
 {
@@ -295,8 +302,12 @@ UNWIND_FN int unwind_rare_registers(void)
 			return ENDING_READ_FAULT;
 	} else if ((t->rule.kind & UNWIND_FP_MASK) == UNWIND_FP_UNDEFINED << UNWIND_FP_SHIFT) {
 		t->fp = 0;
+	} else if ((t->rule.kind & UNWIND_FP_MASK) == UNWIND_FP_CFA << UNWIND_FP_SHIFT) {
+		if (stack_word(a, t->cfa + (__s64)t->rule.fp * 8, &t->fp))
+			return ENDING_READ_FAULT;
 	}
-	t->cfa = t->rule.kind & UNWIND_RA_REG ? t->regs[reg] : 0;
+	if (t->rule.kind & UNWIND_RA_REG)
+		t->cfa = t->regs[reg];
 	return NEXT_FRAMES;
 }
 
@@ -314,7 +325,7 @@ UNWIND_FN int unwind_frames(void)
 	s = env_segment(t->segment);
 	if (!s)
 		return ENDING_NO_TABLE;
-#pragma clang loop unroll(disable)
+	ROLLED
 	for (int k = 0; k < FRAMES_A_CALL; k++) {
 		__u64 ip = t->ip, va, o, rule, cfa, at, n = t->n;
 		__u32 kind;
@@ -346,24 +357,24 @@ UNWIND_FN int unwind_frames(void)
 		} else {
 			cfa = (kind & 1 ? t->fp : t->sp) + (__s64)(__s32)rule;
 		}
-		if (cfa <= t->sp || cfa & 7) {
+		/* a function that popped its return address into a register (vfork) has its CFA at sp */
+		if (cfa < t->sp + !(kind & UNWIND_RA_REG) || cfa & 7) {
 			t->n++;
 			return ENDING_BAD_CFA;
 		}
-		if (cfa - 8 - t->window + 7 >= t->window_len && window_fill(a, cfa - 64)) {
+		if (cfa - 8 - t->window + 7 >= t->window_len && window_fill(a, cfa - 8)) {
 			t->n++;
 			return ENDING_READ_FAULT;
 		}
 		at = cfa - 8 - t->window;
-		ip = 0;
 		if (kind & (UNWIND_RA_REG | UNWIND_FP_FP << UNWIND_FP_SHIFT)) {
 			t->rule_bits = rule;
+			t->cfa = cfa;
 			next = unwind_rare_registers();
 			if (next != NEXT_FRAMES) {
 				t->n += next != NEXT_REGISTERS;
 				return next;
 			}
-			ip = t->cfa;
 		} else if (kind & UNWIND_FP_MASK) {
 			__u64 where = cfa + ((__s64)(rule << 16) >> 48) * 8;
 
@@ -372,8 +383,7 @@ UNWIND_FN int unwind_frames(void)
 				return ENDING_READ_FAULT;
 			}
 		}
-		if (!ip)
-			ip = window_word(a, at);
+		ip = kind & UNWIND_RA_REG ? t->cfa : window_word(a, at);
 		t->n++;
 		t->innermost = 0;
 		t->fallback = 0;

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Order of start: the side-band is open before /proc is read, or processes that start in between are lost; sampling
+ * comes last, when every process that runs has its mappings published. One timer drains both rings, the side-band
+ * first, so that a sample finds its process.
+ */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
+#include "agent/base/loop.h"
+#include "agent/base/worker.h"
+#include "agent/config.h"
+#include "agent/probe/probe.h"
+#include "agent/probe/sideband.h"
+
+#define DRAIN_NS (100 * NS_PER_MS)
+#define SWEEP_NS (15 * NS_PER_SEC)
+#define FLUSH_NS (5 * NS_PER_SEC)
+#define PROCESSES_MAX 65536u
+#define FILES_MAX 16384u
+#define JOBS_MAX 4096u
+#define WORKER_THREADS 2u
+
+struct agent {
+	struct agent_options options;
+	struct loop *loop;
+	struct worker *worker;
+	struct probe *probe;
+	struct sideband *sideband;
+	struct track *track;
+	struct report *report;
+	uint64_t start_ns, attached_ns;
+	bool sampling;
+};
+
+static char *why(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static char *why(const char *format, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&text, format, ap);
+	va_end(ap);
+	return n < 0 ? NULL : text;
+}
+
+static void on_record(const void *record, size_t len, void *data)
+{
+	struct agent *a = data;
+
+	report_sample(a->report, record, len);
+}
+
+static void drain(struct agent *a)
+{
+	uint64_t before = clock_mono_ns();
+	int r;
+
+	track_drain(a->track);
+	r = probe_ring_drain(a->probe, on_record, a);
+	if (r < 0)
+		log_warn("samples could not be read: %s", strerror(-r));
+	else
+		track_drained(a->track, before);
+}
+
+static int on_drain(uint64_t expirations, void *data)
+{
+	(void)expirations;
+	drain(data);
+	return 0;
+}
+
+static int on_ring(int fd, uint32_t events, void *data)
+{
+	(void)fd;
+	(void)events;
+	drain(data);
+	return 0;
+}
+
+static int on_sideband(int fd, uint32_t events, void *data)
+{
+	struct agent *a = data;
+
+	(void)fd;
+	(void)events;
+	track_drain(a->track);
+	return 0;
+}
+
+static int on_worker(int fd, uint32_t events, void *data)
+{
+	struct agent *a = data;
+
+	(void)fd;
+	(void)events;
+	worker_collect(a->worker);
+	track_progress(a->track);
+	report_progress(a->report);
+	return 0;
+}
+
+static int on_window(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+
+	(void)expirations;
+	report_close_window(a->report);
+	return 0;
+}
+
+static void forget_file(uint32_t index, void *data)
+{
+	struct agent *a = data;
+
+	report_forget_file(a->report, index);
+}
+
+static int on_sweep(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+
+	(void)expirations;
+	track_sweep(a->track, clock_mono_ns(), forget_file, a);
+	return 0;
+}
+
+/* Every binary stays open while it is mapped: take what the hard limit gives. */
+static void raise_file_limit(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static int load_probe(struct agent *a, char **ret_why)
+{
+	const struct config *c = a->options.config;
+	_cleanup_free_ char *words = NULL;
+	struct probe_options o = {
+		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
+			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
+								       : PROBE_EVENT_AUTO,
+		.frequency_hz = c->sampling.frequency,
+		.user_frames = c->stack.depth,
+		.max_segments = (uint32_t)(c->memory.tables_bytes / SEGMENT_BYTES),
+	};
+	int r;
+
+	if (c->sampling.event == CONFIG_EVENT_TICK) {
+		*ret_why = why("sampling.event tick is not available in this version; use auto");
+		return -EINVAL;
+	}
+	r = probe_new(&a->probe, &o, &words);
+	if (r < 0)
+		*ret_why = why("the BPF program could not be loaded: %s%s%s", strerror(-r), words && *words ? ": " : "",
+			       words && *words ? words : "");
+	return r;
+}
+
+static int open_modules(struct agent *a, char **ret_why)
+{
+	const struct config *c = a->options.config;
+	struct track_options track = {
+		.table_bytes = c->memory.tables_bytes,
+		.max_processes = PROCESSES_MAX,
+		.max_files = FILES_MAX,
+		.select = a->options.select,
+		.select_data = a->options.select_data,
+	};
+	struct report_options report = {
+		.config = c,
+		.window_bytes = c->memory.total_bytes / 8,
+		.max_request_bytes = a->options.max_request_bytes,
+		.emit = a->options.emit,
+		.emit_data = a->options.emit_data,
+		.output = a->options.output,
+	};
+	int r = loop_new(&a->loop);
+
+	if (r == 0)
+		r = worker_new(&a->worker, WORKER_THREADS, JOBS_MAX, "table-worker");
+	if (r < 0)
+		return r;
+	r = load_probe(a, ret_why);
+	if (r < 0)
+		return r;
+	r = sideband_new(&a->sideband);
+	if (r < 0) {
+		*ret_why = why("process events (perf side-band) could not be opened: %s", strerror(-r));
+		return r;
+	}
+	track.loop = a->loop;
+	track.probe = a->probe;
+	track.sideband = a->sideband;
+	track.worker = report.worker = a->worker;
+	r = track_new(&a->track, &track);
+	if (r < 0)
+		return r;
+	report.track = a->track;
+	return report_new(&a->report, &report);
+}
+
+static int add_sources(struct agent *a)
+{
+	uint64_t window = a->options.window_ns;
+	int r = loop_add_fd(a->loop, worker_fd(a->worker), EPOLLIN, on_worker, a, NULL);
+
+	if (r == 0)
+		r = loop_add_fd(a->loop, sideband_fd(a->sideband), EPOLLIN, on_sideband, a, NULL);
+	if (r == 0)
+		r = loop_add_fd(a->loop, probe_ring_fd(a->probe), EPOLLIN, on_ring, a, NULL);
+	if (r == 0)
+		r = loop_add_timer(a->loop, DRAIN_NS, DRAIN_NS, on_drain, a, NULL);
+	if (r == 0 && window)
+		r = loop_add_timer(a->loop, window, window, on_window, a, NULL);
+	if (r == 0)
+		r = loop_add_timer(a->loop, SWEEP_NS, SWEEP_NS, on_sweep, a, NULL);
+	return r;
+}
+
+int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why)
+{
+	struct agent *a = calloc(1, sizeof *a);
+	int r;
+
+	*ret_why = NULL;
+	if (!a)
+		return -ENOMEM;
+	a->options = *options;
+	a->start_ns = clock_mono_ns();
+	raise_file_limit();
+	r = open_modules(a, ret_why);
+	if (r == 0)
+		r = track_scan(a->track);
+	if (r == 0)
+		r = add_sources(a);
+	if (r < 0) {
+		if (!*ret_why)
+			*ret_why = why("start failed: %s", strerror(-r));
+		agent_free(a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+void agent_free(struct agent *a)
+{
+	if (!a)
+		return;
+	if (a->probe)
+		probe_detach(a->probe);
+	worker_free(a->worker); /* its jobs point into track and report */
+	report_free(a->report);
+	track_free(a->track);
+	sideband_free(a->sideband);
+	probe_free(a->probe);
+	loop_free(a->loop);
+	free(a);
+}
+
+struct loop *agent_loop(struct agent *a)
+{
+	return a->loop;
+}
+
+int agent_start(struct agent *a, char **ret_why)
+{
+	int r;
+
+	*ret_why = NULL;
+	if (a->options.settle_ns)
+		track_settle(a->track, a->options.settle_ns);
+	r = probe_attach(a->probe);
+	if (r < 0) {
+		*ret_why = why("the sampling event could not be opened: %s", strerror(-r));
+		return r;
+	}
+	a->attached_ns = clock_mono_ns();
+	a->sampling = true;
+	return 0;
+}
+
+int agent_run(struct agent *a)
+{
+	return loop_run(a->loop);
+}
+
+void agent_stop(struct agent *a)
+{
+	if (!a->sampling)
+		return;
+	a->sampling = false;
+	probe_detach(a->probe);
+	drain(a);
+	report_flush(a->report, FLUSH_NS);
+}
+
+void agent_stats(struct agent *a, struct agent_stats *ret)
+{
+	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};
+	(void)probe_counters(a->probe, ret->probe); /* the maps are ours: cannot fail but for memory; zeros then */
+	report_stats(a->report, &ret->report);
+	track_stats(a->track, &ret->track);
+	ret->taken = ret->probe[COUNTER_TAKEN];
+	for (int i = 0; i < PROBE_COUNTERS_N; i++)
+		ret->dropped += i == COUNTER_TAKEN ? 0 : ret->probe[i];
+	ret->in_flight = ret->taken - ret->dropped - ret->report.received + ret->report.waiting;
+	for (int i = 0; i < REPORT_DROPS_N; i++)
+		ret->dropped += ret->report.dropped[i];
+	ret->map_bytes = probe_map_bytes(a->probe);
+	ret->event = probe_event_name(a->probe);
+}
+
+int agent_format_drops(const struct agent_stats *s, struct buf *b)
+{
+	static const char *const names[PROBE_COUNTERS_N] = {
+		[COUNTER_NOT_SELECTED] = "not_selected", [COUNTER_RING_FULL] = "ring_full", [COUNTER_NO_PID] = "no_pid"};
+	uint64_t in_kernel, in_agent;
+	int r = 0;
+
+	for (int i = 0; i < PROBE_COUNTERS_N && r == 0; i++) {
+		in_kernel = names[i] ? s->probe[i] : 0;
+		if (i == COUNTER_NOT_SELECTED)
+			in_kernel += s->report.dropped[REPORT_DROP_NOT_SELECTED];
+		if (in_kernel)
+			r = buf_printf(b, " dropped_%s=%lu", names[i], (unsigned long)in_kernel);
+	}
+	for (int i = 0; i < REPORT_DROPS_N && r == 0; i++) {
+		in_agent = i == REPORT_DROP_NOT_SELECTED ? 0 : s->report.dropped[i];
+		if (in_agent)
+			r = buf_printf(b, " dropped_%s=%lu", report_drop_text((enum report_drop)i), (unsigned long)in_agent);
+	}
+	return r;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The agent: owns every module, starts them in order (open, load, side-band, scan, sampling), stops them in reverse.
+ * What becomes of the finished requests is the caller's: `run` exports them, `record` writes files. Rank 3.
+ */
+#ifndef PROFLET_AGENT_H
+#define PROFLET_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/report.h"
+#include "agent/track.h"
+#include "bpf/abi.h"
+
+struct agent;
+struct config;
+struct loop;
+struct otlp_request;
+struct output_profile;
+
+struct agent_options {
+	const struct config *config;
+	enum select_answer (*select)(const struct process *p, void *data); /* NULL: every process */
+	void *select_data;
+	uint64_t window_ns; /* 0: one window from start to stop */
+	size_t max_request_bytes; /* 0: what receivers accept */
+	void (*emit)(struct otlp_request *request, void *data);
+	void *emit_data;
+	struct output_profile *output; /* NULL: none */
+	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
+};
+
+/* The identity of loss: taken = emitted + dropped + waiting, at every moment (design section 7). */
+struct agent_stats {
+	uint64_t probe[PROBE_COUNTERS_N];
+	struct report_stats report;
+	struct track_stats track;
+	uint64_t taken, dropped, in_flight; /* in_flight: in the ring and in windows */
+	size_t map_bytes;
+	uint64_t start_ns, attached_ns; /* CLOCK_MONOTONIC */
+	const char *event;
+};
+
+/*
+ * Loads the program and reads what runs. 0, or -errno with *ret_why = a line for the operator (owned). -EPERM: a
+ * capability or a policy is in the way.
+ */
+int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why);
+void agent_free(struct agent *a);
+/* For timers and signals of the caller's. Borrowed. */
+struct loop *agent_loop(struct agent *a);
+/* Attaches the sampling. 0 or as agent_new. */
+int agent_start(struct agent *a, char **ret_why);
+/* Runs until loop_stop. */
+int agent_run(struct agent *a);
+/* Detaches, drains the ring, closes the last window and emits it. */
+void agent_stop(struct agent *a);
+void agent_stats(struct agent *a, struct agent_stats *ret);
+/* Appends " dropped_REASON=N" for each reason that has dropped any, the kernel's and the report's. */
+struct buf;
+int agent_format_drops(const struct agent_stats *s, struct buf *b);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Order, verdict and printing of the checks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/check.h"
+#include "agent/cmd.h"
+
+static const char *const status_names[] = {
+	[CHECK_OK] = "ok", [CHECK_DEGRADED] = "degraded", [CHECK_FAILS] = "fails"};
+
+static void add(struct check_report *report, enum check_status status, bool permission, const char *name,
+		const char *detail, const char *fix)
+{
+	struct check_result *result;
+
+	if (report->n == CHECK_MAX_RESULTS)
+		return;
+	result = &report->results[report->n++];
+	*result = (struct check_result){.status = status, .permission = permission};
+	snprintf(result->name, sizeof result->name, "%s", name);
+	snprintf(result->detail, sizeof result->detail, "%s", detail);
+	snprintf(result->fix, sizeof result->fix, "%s", fix);
+}
+
+void check_add(struct check_report *report, enum check_status status, const char *name, const char *detail,
+	       const char *fix)
+{
+	add(report, status, false, name, detail, fix);
+}
+
+void check_add_denied(struct check_report *report, const char *name, const char *detail, const char *fix)
+{
+	add(report, CHECK_FAILS, true, name, detail, fix);
+}
+
+void check_run(const struct check_view *view, const struct config *config, struct check_report *ret)
+{
+	*ret = (struct check_report){0};
+	check_kernel(view, ret);
+	check_deadlock(view, ret);
+	check_btf(view, ret);
+	check_lockdown(view, ret);
+	check_capabilities(view, ret);
+	check_user_namespace(view, ret);
+	check_bpf(view, ret);
+	check_perf(view, ret);
+	check_pmu(view, config, ret);
+	check_memlock(view, ret);
+	check_kallsyms(view, ret);
+	check_cgroup(view, ret);
+	check_pid_namespace(view, ret);
+	check_binaries(view, ret);
+	check_collector(view, config, ret);
+}
+
+int check_exit_code(const struct check_report *report)
+{
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; i < report->n; i++) {
+		if (report->results[i].status != CHECK_FAILS)
+			continue;
+		if (report->results[i].permission)
+			return EXIT_NOT_PERMITTED;
+		code = EXIT_FAILED;
+	}
+	return code;
+}
+
+int check_format_text(const struct check_report *report, struct buf *b)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < report->n && r == 0; i++) {
+		const struct check_result *result = &report->results[i];
+
+		r = buf_printf(b, "%-8s  %-22s  %s%s%s\n", status_names[result->status], result->name,
+			       result->detail, *result->fix ? " → " : "", result->fix);
+	}
+	return r;
+}
+
+static int put_json_string(struct buf *b, const char *text)
+{
+	int r = buf_putc(b, '"');
+
+	for (; *text && r == 0; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			r = buf_printf(b, "\\%c", c);
+		else if (c < 0x20)
+			r = buf_printf(b, "\\u%04x", c);
+		else
+			r = buf_putc(b, (char)c);
+	}
+	return r < 0 ? r : buf_putc(b, '"');
+}
+
+static int put_json_member(struct buf *b, const char *before, const char *name, const char *value)
+{
+	int r = buf_printf(b, "%s\"%s\": ", before, name);
+
+	return r < 0 ? r : put_json_string(b, value);
+}
+
+int check_format_json(const struct check_report *report, struct buf *b)
+{
+	int r = buf_putc(b, '[');
+
+	for (size_t i = 0; i < report->n && r == 0; i++) {
+		const struct check_result *result = &report->results[i];
+
+		r = put_json_member(b, i ? ",\n {" : "\n {", "name", result->name);
+		if (r == 0)
+			r = put_json_member(b, ", ", "status", status_names[result->status]);
+		if (r == 0)
+			r = put_json_member(b, ", ", "detail", result->detail);
+		if (r == 0)
+			r = put_json_member(b, ", ", "fix", result->fix);
+		if (r == 0)
+			r = buf_putc(b, '}');
+	}
+	return r < 0 ? r : buf_puts(b, "\n]\n");
+}

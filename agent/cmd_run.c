@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `proflet run`: the agent with an exporter behind it, until SIGTERM or SIGINT. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
+#include "agent/base/loop.h"
+#include "agent/check.h"
+#include "agent/cmd.h"
+#include "agent/config.h"
+#include "agent/deliver.h"
+#include "agent/select.h"
+#include "version.h"
+
+#define FINAL_FLUSH_NS (10 * NS_PER_SEC)
+#define SETTLE_NS (150 * NS_PER_MS)
+#define SUMMARY_NS (60 * NS_PER_SEC)
+
+struct run {
+	struct config *config;
+	struct agent *agent;
+	struct otlp_exporter *exporter;
+	struct selection selection;
+};
+
+static void emit(struct otlp_request *request, void *data)
+{
+	struct run *run = data;
+
+	otlp_exporter_submit(run->exporter, request);
+}
+
+static int on_signal(int signo, void *data)
+{
+	struct run *run = data;
+
+	log_info("%s: stopping", strsignal(signo));
+	loop_stop(agent_loop(run->agent));
+	return 0;
+}
+
+/* The identity of loss, whole: the agent's part and the exporter's. */
+static void log_account(struct run *run, const char *text)
+{
+	_cleanup_buf_ struct buf drops = {0};
+	struct otlp_exporter_stats x;
+	struct agent_stats s;
+	uint64_t dropped;
+
+	otlp_exporter_stats(run->exporter, &x);
+	agent_stats(run->agent, &s);
+	dropped = s.dropped;
+	(void)agent_format_drops(&s, &drops);
+	for (int i = 0; i < OTLP_N_DROP_REASONS; i++) {
+		dropped += x.samples.dropped[i];
+		if (x.samples.dropped[i])
+			(void)buf_printf(&drops, " dropped_%s=%lu", otlp_drop_name((enum otlp_drop)i),
+					 (unsigned long)x.samples.dropped[i]);
+	}
+	log_fields(LOG_INFO, text, "taken=%lu exported=%lu dropped=%lu in_flight=%lu%s requests=%lu retries=%lu",
+		   (unsigned long)s.taken, (unsigned long)x.samples.exported, (unsigned long)dropped,
+		   (unsigned long)(s.in_flight + x.samples.queued), buf_str(&drops),
+		   (unsigned long)x.requests.exported, (unsigned long)x.retries);
+}
+
+static int on_summary(uint64_t expirations, void *data)
+{
+	(void)expirations;
+	log_account(data, "account");
+	return 0;
+}
+
+static int add_sources(struct run *run)
+{
+	struct loop *loop = agent_loop(run->agent);
+	sigset_t set;
+	int r;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	r = loop_add_signals(loop, &set, on_signal, run);
+	if (r == 0)
+		r = deliver_watch(run->exporter, loop);
+	if (r == 0)
+		r = loop_add_timer(loop, SUMMARY_NS, SUMMARY_NS, on_summary, run, NULL);
+	return r;
+}
+
+static void log_started(struct run *run)
+{
+	struct agent_stats s;
+
+	agent_stats(run->agent, &s);
+	log_fields(LOG_INFO, "sampling",
+		   "version=%s event=%s hz=%u processes=%lu binaries=%lu tables=%lu map_bytes=%lu start_ms=%lu",
+		   PROFLET_VERSION, s.event, run->config->sampling.frequency, (unsigned long)s.track.processes,
+		   (unsigned long)s.track.cache.files, (unsigned long)s.track.cache.ready, (unsigned long)s.map_bytes,
+		   (unsigned long)((s.attached_ns - s.start_ns) / NS_PER_MS));
+}
+
+static void log_stopped(struct run *run)
+{
+	struct agent_stats s;
+
+	agent_stats(run->agent, &s);
+	log_fields(LOG_INFO, "stopped",
+		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu open_failed=%lu "
+		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu",
+		   (unsigned long)s.report.windows,
+		   (unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS : 0),
+		   (unsigned long)s.track.execs, (unsigned long)s.track.forks, (unsigned long)s.track.events_lost,
+		   (unsigned long)s.track.opened, (unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
+		   (unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
+		   (unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes);
+}
+
+/* From the loaded configuration to the last flush. Returns the exit code. */
+static int run_agent(struct run *run)
+{
+	_cleanup_free_ char *why = NULL;
+	struct agent_options o = {
+		.config = run->config,
+		.select = selection_ask,
+		.select_data = &run->selection,
+		.emit = emit,
+		.emit_data = run,
+		.window_ns = run->config->window_ns,
+		.settle_ns = SETTLE_NS,
+	};
+	int r = agent_new(&run->agent, &o, &why);
+
+	if (r == 0)
+		r = add_sources(run);
+	if (r == 0)
+		r = agent_start(run->agent, &why);
+	if (r < 0) {
+		log_error("%s", why ? why : strerror(-r));
+		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
+	}
+	log_started(run);
+	r = agent_run(run->agent);
+	agent_stop(run->agent);
+	(void)otlp_exporter_stop(run->exporter, clock_mono_ns() + FINAL_FLUSH_NS); /* the account says what is left */
+	deliver_log_events(run->exporter);
+	log_stopped(run);
+	log_account(run, "final");
+	if (r < 0)
+		log_error("the event loop failed: %s", strerror(-r));
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int start(struct run *run)
+{
+	_cleanup_free_ char *why = NULL;
+	int r = check_kernel_supported(&why);
+
+	if (r < 0) {
+		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
+		return EXIT_FAILED;
+	}
+	r = check_permissions(&why);
+	if (r < 0) {
+		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
+		return EXIT_NOT_PERMITTED;
+	}
+	r = selection_init(&run->selection, run->config);
+	if (r == 0)
+		r = deliver_new(&run->exporter, run->config, &why);
+	if (r < 0) {
+		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
+		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+	}
+	return run_agent(run);
+}
+
+int cmd_run(int argc, char **argv)
+{
+	_cleanup_free_ char *error = NULL;
+	struct run run = {0};
+	int r = config_load(&run.config, argc, argv, NULL, 0, NULL, &error);
+
+	if (r == CONFIG_HELP_ASKED) {
+		printf("Usage: proflet run [OPTION]...\n\nProfiles this node and sends OTLP profiles to a collector, "
+		       "until SIGTERM.\n\n");
+		config_help(stdout, NULL, 0);
+		return EXIT_DONE;
+	}
+	if (r < 0) {
+		fprintf(stderr, "%s\n", error ? error : strerror(-r));
+		return EXIT_USAGE;
+	}
+	log_setup(run.config->log.level, run.config->log.format);
+	r = start(&run);
+	agent_free(run.agent);
+	otlp_exporter_free(run.exporter);
+	selection_fini(&run.selection);
+	config_free(run.config);
+	return r;
+}

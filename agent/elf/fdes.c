@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/fdes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cie_cache.h"
+
+#define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
+
+int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segments)
+{
+	f->segments = segments;
+	f->n_segments = n_segments;
+	f->skipped = calloc(ELF_SKIPPED_MAX, sizeof(*f->skipped));
+	if (!f->skipped)
+		return -ENOMEM;
+	return cfi_output_init(&f->out);
+}
+
+void fdes_fini(struct fdes *f)
+{
+	cfi_output_fini(&f->out);
+	free(f->spans);
+	free(f->skipped);
+	*f = (struct fdes){0};
+}
+
+static void skip(struct fdes *f, const struct cfi_section *s, uint64_t offset, const char *reason)
+{
+	if (f->n_skipped < ELF_SKIPPED_MAX)
+		f->skipped[f->n_skipped] =
+			(struct elf_skipped){.offset = offset, .reason = reason, .debug_frame = s->debug};
+	f->n_skipped++;
+}
+
+/* Shortens the range to the executable segment in which it starts; false when there is none. */
+static bool clip(const struct fdes *f, struct cfi_fde *fde)
+{
+	for (size_t i = 0; i < f->n_segments; i++) {
+		const struct elf_segment *s = &f->segments[i];
+
+		if (!s->executable || fde->start < s->va || fde->start - s->va >= s->mem_bytes)
+			continue;
+		if (fde->end > s->va + s->mem_bytes)
+			fde->end = s->va + s->mem_bytes;
+		return true;
+	}
+	return f->n_segments == 0;
+}
+
+static int add_span(struct fdes *f, const struct cfi_fde *fde, size_t first, bool debug)
+{
+	if (f->n_spans == f->spans_cap) {
+		size_t cap = f->spans_cap ? f->spans_cap * 2 : 1024;
+		struct fde_span *spans = realloc(f->spans, cap * sizeof(*spans));
+
+		if (!spans)
+			return -ENOMEM;
+		f->spans = spans;
+		f->spans_cap = cap;
+	}
+	if (f->n_spans && fde->start < f->spans[f->n_spans - 1].start)
+		f->unsorted = true;
+	f->spans[f->n_spans++] = (struct fde_span){
+		.start = fde->start,
+		.end = fde->end,
+		.first = first,
+		.n = (uint32_t)(f->out.n_rows - first),
+		.debug = debug,
+	};
+	return 0;
+}
+
+/* NULL when the FDE's rows were added, or it has no addresses; else what is wrong with it. */
+static const char *read_fde(struct fdes *f, const struct cfi_section *s, const struct cie_slot *cie,
+			    const struct cfi_entry *entry, int *ret_fatal)
+{
+	size_t first = f->out.n_rows;
+	struct cfi_fde fde;
+
+	if (cie->cie.error)
+		return cie->cie.error;
+	const char *error = entry_fde(s, &cie->cie, entry, &fde);
+	if (error)
+		return error;
+	/* functions that the linker discarded: empty in .eh_frame, at address 0 in .debug_frame */
+	if (fde.end == fde.start || (s->debug && fde.start == 0))
+		return NULL;
+	if (!clip(f, &fde))
+		return "range of the FDE is not in an executable segment";
+	if (fde.end - fde.start > UINT32_MAX)
+		return "range of the FDE is larger than 4 GiB";
+	error = cfi_run_fde(&f->out, s, &cie->cie, &cie->initial, &fde, ret_fatal);
+	if (!error && *ret_fatal == 0)
+		*ret_fatal = add_span(f, &fde, first, s->debug);
+	return error;
+}
+
+int fdes_read(struct fdes *f, const struct cfi_section *s)
+{
+	_cleanup_cie_cache_ struct cie_cache cache = {0};
+	struct cfi_entry entry;
+	uint64_t offset = 0;
+	int more, fatal = 0;
+
+	cie_cache_init(&cache, s);
+	while ((more = entry_next(s, &offset, &entry)) > 0) {
+		if (entry.is_cie)
+			continue;
+		f->n_fdes++;
+		if (entry.body.bad) {
+			skip(f, s, entry.offset, "FDE is truncated");
+			continue;
+		}
+		const struct cie_slot *cie = cie_cache_get(&cache, &f->out, s, entry.cie, &fatal);
+		if (!cie)
+			return fatal;
+		const char *error = read_fde(f, s, cie, &entry, &fatal);
+		if (fatal < 0)
+			return fatal;
+		if (error)
+			skip(f, s, entry.offset, error);
+	}
+	if (more < 0)
+		skip(f, s, offset, "length leaves the section; what follows is lost");
+	return 0;
+}

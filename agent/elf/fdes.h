@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * All FDEs of one section, interpreted one by one and then laid over each other to one sorted table. Works on
+ * the section's bytes alone. Rank 1, private to elf/.
+ */
+#ifndef PROFLET_ELF_FDES_H
+#define PROFLET_ELF_FDES_H
+
+#include "agent/elf/cfi.h"
+#include "agent/elf/image.h"
+#include "agent/elf/rows.h"
+
+/* One FDE's range and where its rows are. */
+struct fde_span {
+	uint64_t start, end;
+	size_t first; /* in cfi_output.rows */
+	uint32_t n;
+	bool debug; /* from .debug_frame */
+};
+
+/* The table's parts while it is made; zeroed, then fdes_init. */
+struct fdes {
+	struct cfi_output out;
+	struct fde_span *spans; /* owned */
+	size_t n_spans, spans_cap;
+	bool unsorted;		     /* a span starts before its predecessor */
+	struct elf_skipped *skipped; /* owned, ELF_SKIPPED_MAX entries */
+	size_t n_skipped, n_fdes;
+	const struct elf_segment *segments; /* borrowed; with none, every address counts as executable */
+	size_t n_segments;
+};
+
+int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segments);
+void fdes_fini(struct fdes *f);
+/* Interprets a section. 0, -ENOMEM, -EFBIG. */
+int fdes_read(struct fdes *f, const struct cfi_section *s);
+/* Makes the table (everything but build_ns). 0, -ENODATA when no FDE gave a row, -ENOMEM. */
+int fdes_lay_out(struct fdes *f, struct elf_rows **ret);
+
+#endif

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From an interpreter's state to the rule of a row. Rank 1, private to elf/. */
+#ifndef PROFLET_ELF_FINISH_H
+#define PROFLET_ELF_FINISH_H
+
+#include "agent/elf/cfi.h"
+
+/* `signal`: the CIE's augmentation has 'S'. */
+void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *state, struct elf_rule *ret);
+
+#endif

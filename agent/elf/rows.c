@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/rows.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/elf/fdes.h"
+#include "agent/elf/image_private.h"
+
+#define _cleanup_fdes_ _cleanup_(fdes_fini)
+
+static bool section_address(const struct elf_image *img, const char *name, uint64_t *ret)
+{
+	GElf_Shdr shdr;
+	size_t index;
+
+	if (image_find_section(img, name, &shdr, &index) < 0)
+		return false;
+	*ret = shdr.sh_addr;
+	return true;
+}
+
+static struct cfi_section section_of(const struct elf_image *img, const struct elf_data *data)
+{
+	struct cfi_section s = {
+		.bytes = data->bytes,
+		.len = data->len,
+		.machine = img->machine,
+		.bases = {.bytes = data->bytes, .section = data->va},
+	};
+
+	s.bases.has_text = section_address(img, ".text", &s.bases.text);
+	s.bases.has_data = section_address(img, ".got.plt", &s.bases.data) ||
+			   section_address(img, ".got", &s.bases.data);
+	return s;
+}
+
+static int read_eh_frame(struct fdes *f, struct elf_image *img)
+{
+	struct elf_data data;
+	bool until_zero;
+
+	int r = elf_image_eh_frame(img, &data, &until_zero);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	struct cfi_section s = section_of(img, &data);
+	s.until_zero = until_zero;
+	return fdes_read(f, &s);
+}
+
+static int read_debug_frame(struct fdes *f, struct elf_image *img)
+{
+	struct elf_data data;
+
+	int r = elf_image_section(img, ".debug_frame", &data);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	struct cfi_section s = section_of(img, &data);
+	s.debug = true;
+	return fdes_read(f, &s);
+}
+
+int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
+{
+	_cleanup_fdes_ struct fdes f = {0};
+	uint64_t begin_ns = clock_mono_ns();
+	int r;
+
+	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
+		return -ENOTSUP;
+	r = fdes_init(&f, img->segments, img->n_segments);
+	if (r < 0)
+		return r;
+	r = read_eh_frame(&f, img);
+	if (r < 0)
+		return r;
+	r = read_debug_frame(&f, img);
+	if (r < 0)
+		return r;
+	r = fdes_lay_out(&f, ret);
+	if (r == 0)
+		(*ret)->build_ns = clock_mono_ns() - begin_ns;
+	return r;
+}
+
+void elf_rows_free(struct elf_rows *rows)
+{
+	if (!rows)
+		return;
+	free(rows->rows);
+	free(rows->rules);
+	free(rows->skipped);
+	free(rows);
+}
+
+const struct elf_row *elf_rows_find(const struct elf_rows *rows, uint64_t va)
+{
+	size_t low = 0, n = rows->n_rows;
+
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (rows->rows[low + half].va <= va) {
+			low += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return low ? &rows->rows[low - 1] : NULL;
+}

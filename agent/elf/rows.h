@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The unwind table of one ELF file: rows sorted by address, each valid up to the next row's address. Pure:
+ * image in, rows out, no global state, safe on any bytes. Rank 1.
+ */
+#ifndef PROFLET_ELF_ROWS_H
+#define PROFLET_ELF_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/elf/rule.h"
+
+struct elf_image;
+
+struct elf_row {
+	uint64_t va;   /* ELF virtual address where the rule starts to hold */
+	uint32_t rule; /* index into elf_rows.rules */
+};
+
+/* An FDE that was left out (its CIE's fault is each of its FDEs'); its own range only is lost. */
+struct elf_skipped {
+	uint64_t offset;    /* in its section */
+	const char *reason; /* static string */
+	bool debug_frame;   /* section: .debug_frame rather than .eh_frame */
+};
+
+struct elf_rows {
+	/* Strictly increasing va, no two neighbours with the same rule. A gap between FDEs is a CFA_NONE row,
+	 * unless it is shorter than ELF_GAP_MIN bytes: such padding is never executed and belongs to the row
+	 * before it. The last row is CFA_NONE. */
+	struct elf_row *rows;
+	size_t n_rows;
+	struct elf_rule *rules; /* distinct; [0] is CFA_NONE */
+	size_t n_rules;
+	struct elf_skipped *skipped; /* the first ELF_SKIPPED_MAX of n_skipped */
+	size_t n_skipped, n_fdes;    /* FDEs: all that were seen, with the skipped ones */
+	uint64_t build_ns;	     /* reading the section included */
+};
+
+#define ELF_SKIPPED_MAX 64
+#define ELF_GAP_MIN 16 /* bytes */
+
+/*
+ * Compiles the call-frame information of `img` (Linux Standard Base 5 section 10.6, DWARF 5 section 6.4):
+ * .eh_frame, and .debug_frame where .eh_frame covers nothing. Where FDEs of one section overlap, the one that
+ * starts last wins as far as it reaches, as in the binary search of GCC's unwinder, then the outer one holds
+ * again; of two that start together the first in the section wins. FDEs that start outside the executable
+ * segments are skipped.
+ * 0; -ENODATA when the file has none (an empty table is not returned); -ENOTSUP for a machine that is not
+ * x86-64 or aarch64; -EFBIG (section or table too large to be real); -EINVAL (section outside the file);
+ * -ENOMEM; -errno of a read. *ret is owned by the caller.
+ */
+int elf_rows_build(struct elf_rows **ret, struct elf_image *img);
+void elf_rows_free(struct elf_rows *rows);
+/* The row that covers `va`, NULL below the first. Borrowed. */
+const struct elf_row *elf_rows_find(const struct elf_rows *rows, uint64_t va);
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The unwind rule of one row, as the call-frame information says it: how to find the CFA, the caller's frame
+ * pointer and the return address. Architecture neutral and uncompressed; unwind/ packs it for the kernel.
+ * Rank 1. Registers are DWARF numbers of the file's architecture (x86-64: 6 rbp, 7 rsp, 9 r9, 16 RA; aarch64:
+ * 29 fp, 30 lr, 31 sp).
+ */
+#ifndef PROFLET_ELF_RULE_H
+#define PROFLET_ELF_RULE_H
+
+#include <stdint.h>
+
+/*
+ * Where the caller's stack pointer is not the CFA (longjmp, setcontext), the rule is rewritten so that its
+ * CFA is the caller's stack pointer, and fp and ra do not refer to it.
+ *
+ * Append-only. `reg`, `off`, `add` are those of struct elf_rule's cfa_* fields.
+ */
+enum cfa_kind {
+	CFA_REG_OFF,	 /* reg + off */
+	CFA_DEREF_REG,	 /* *(reg + off) + add */
+	CFA_PLT,	 /* sp + 8 + ((ip & 15) >= off ? 8 : 0): the lazy-binding PLT expression */
+	CFA_DEREF_SP_R9, /* *(sp + r9 * 8 + off) + add */
+	CFA_SIGNAL,	 /* kernel-made signal frame at sp (rt_sigframe): all registers come from it */
+	CFA_UNDEFINED,	 /* RA undefined: this is the outermost frame */
+	CFA_NONE,	 /* no call-frame information covers this range */
+	CFA_UNSUPPORTED, /* an expression outside the shapes above */
+};
+
+enum reg_rule_kind {
+	REG_SAME,	/* unchanged (also: no rule given for the frame pointer) */
+	REG_CFA_OFF,	/* saved at CFA + off */
+	REG_UNDEFINED,	/* not recoverable */
+	REG_DEREF_REG,	/* saved at reg + off (DW_CFA_expression) */
+	REG_REGISTER,	/* in register `reg` */
+	REG_UNSUPPORTED /* any other expression */
+};
+
+#define RULE_NO_REG 0xff /* cfa_reg of a CFA_UNDEFINED whose CFA is an expression */
+
+struct elf_reg_rule {
+	uint8_t kind; /* enum reg_rule_kind */
+	uint8_t reg;
+	uint16_t zero; /* instead of padding: rules are hashed and compared as bytes */
+	int32_t off;   /* bytes */
+};
+
+struct elf_rule {
+	uint8_t cfa_kind; /* enum cfa_kind */
+	uint8_t cfa_reg;
+	uint16_t zero;
+	int32_t cfa_off, cfa_add; /* bytes */
+	struct elf_reg_rule fp;	  /* x86-64 rbp, aarch64 x29 */
+	struct elf_reg_rule ra;	  /* return-address column; REG_UNDEFINED only together with CFA_UNDEFINED */
+};
+
+_Static_assert(sizeof(struct elf_rule) == 28, "no padding");
+
+#endif

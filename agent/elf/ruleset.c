@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/ruleset.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+
+#define FIRST_SLOTS 1024
+
+static void place(struct ruleset *set, uint32_t index)
+{
+	const struct rule_key key = rule_key_of(&set->rules[index]);
+	size_t at = rule_key_hash(&key) & (set->n_slots - 1);
+
+	while (set->slots[at])
+		at = (at + 1) & (set->n_slots - 1);
+	set->slots[at] = index + 1;
+}
+
+static int grow(struct ruleset *set)
+{
+	size_t n_slots = set->n_slots ? set->n_slots * 2 : FIRST_SLOTS;
+	uint32_t *slots = calloc(n_slots, sizeof(*slots));
+	struct elf_rule *rules = realloc(set->rules, n_slots / 2 * sizeof(*rules));
+
+	if (rules)
+		set->rules = rules;
+	if (!slots || !rules) {
+		free(slots);
+		return -ENOMEM;
+	}
+	free(set->slots);
+	set->slots = slots;
+	set->n_slots = n_slots;
+	for (uint32_t i = 0; i < set->n; i++)
+		place(set, i);
+	return 0;
+}
+
+int ruleset_init(struct ruleset *set)
+{
+	const struct elf_rule none = {.cfa_kind = CFA_NONE};
+	uint32_t index;
+
+	*set = (struct ruleset){0};
+	return ruleset_add(set, &none, &index);
+}
+
+void ruleset_fini(struct ruleset *set)
+{
+	free(set->rules);
+	free(set->slots);
+	*set = (struct ruleset){0};
+}
+
+int ruleset_add(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret)
+{
+	if (set->n == set->n_slots / 2) {
+		int r = grow(set);
+		if (r < 0)
+			return r;
+	}
+	set->rules[set->n] = *rule;
+	place(set, (uint32_t)set->n);
+	*ret = (uint32_t)set->n++;
+	return 0;
+}

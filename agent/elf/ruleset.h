@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The distinct rules of a table: each gets an index when it is first seen. Rank 1, private to elf/. */
+#ifndef PROFLET_ELF_RULESET_H
+#define PROFLET_ELF_RULESET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <string.h>
+
+#include "agent/elf/rule.h"
+
+struct ruleset {
+	struct elf_rule *rules; /* owned, as are the others */
+	uint32_t *slots;	/* index + 1, 0 is free; a power of two, at most half full */
+	size_t n, n_slots;
+};
+
+/* Makes the set { CFA_NONE }. 0 or -ENOMEM; call ruleset_fini in both cases. */
+int ruleset_init(struct ruleset *set);
+void ruleset_fini(struct ruleset *set);
+/* Adds a rule that is not in the set. 0 and its index, or -ENOMEM. */
+int ruleset_add(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret);
+
+/* A rule as numbers, to hash and compare by. */
+struct rule_key {
+	uint64_t word[3];
+	uint32_t last;
+};
+
+static inline struct rule_key rule_key_of(const struct elf_rule *r)
+{
+	const uint8_t *bytes = (const uint8_t *)r;
+	struct rule_key k;
+
+	memcpy(&k.word[0], bytes, 8);
+	memcpy(&k.word[1], bytes + 8, 8);
+	memcpy(&k.word[2], bytes + 16, 8);
+	memcpy(&k.last, bytes + 24, 4);
+	return k;
+}
+
+/* For speed, not against chosen collisions: those cost the one who made the file a slow table, within bounds.
+ */
+static inline uint64_t rule_key_hash(const struct rule_key *k)
+{
+	uint64_t a = k->word[0] + k->word[2] * 0x9e3779b97f4a7c15ull,
+		 b = k->word[1] ^ (uint64_t)k->last << 32;
+	uint64_t h = (a ^ (a >> 29)) * 0xbf58476d1ce4e5b9ull + b * 0x94d049bb133111ebull;
+
+	return h ^ (h >> 32);
+}
+
+static inline bool rule_key_equal(const struct rule_key *a, const struct rule_key *b)
+{
+	return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |
+		(a->last ^ b->last)) == 0;
+}
+
+/* 0 and the rule's index, or -ENOMEM. */
+static inline int ruleset_intern(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret)
+{
+	const struct rule_key key = rule_key_of(rule);
+	size_t mask = set->n_slots - 1;
+
+	for (size_t at = rule_key_hash(&key) & mask; set->slots[at]; at = (at + 1) & mask) {
+		const struct rule_key other = rule_key_of(&set->rules[set->slots[at] - 1]);
+
+		if (rule_key_equal(&other, &key)) {
+			*ret = set->slots[at] - 1;
+			return 0;
+		}
+	}
+	return ruleset_add(set, rule, ret);
+}
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Contents of an image by section name, or by program header where the section headers were stripped. */
+#include "agent/elf/image_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/dwarf.h"
+#include "agent/elf/entry.h"
+
+#define EH_FRAME_HDR_MAX 32 /* bytes: version, three encodings, the pointer */
+
+int image_find_section(const struct elf_image *img, const char *name, GElf_Shdr *ret, size_t *ret_index)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	size_t names;
+
+	if (elf_getshdrstrndx(img->elf, &names) < 0)
+		return -ENOENT;
+	while ((scn = elf_nextscn(img->elf, scn))) {
+		if (!gelf_getshdr(scn, &shdr))
+			continue;
+		const char *s = elf_strptr(img->elf, names, shdr.sh_name);
+		if (s && strcmp(s, name) == 0) {
+			*ret = shdr;
+			*ret_index = elf_ndxscn(scn);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int image_find_section_type(const struct elf_image *img, uint32_t type, GElf_Shdr *ret)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+
+	while ((scn = elf_nextscn(img->elf, scn))) {
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == type) {
+			*ret = shdr;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int image_keep(struct elf_image *img, uint64_t key, uint8_t *owned, struct elf_data data)
+{
+	struct image_chunk *chunk = calloc(1, sizeof(*chunk));
+
+	if (!chunk)
+		return -ENOMEM;
+	*chunk = (struct image_chunk){.next = img->chunks, .key = key, .data = data, .owned = owned};
+	img->chunks = chunk;
+	return 0;
+}
+
+const struct image_chunk *image_kept(const struct elf_image *img, uint64_t key)
+{
+	for (const struct image_chunk *c = img->chunks; c; c = c->next) {
+		if (c->key == key)
+			return c;
+	}
+	return NULL;
+}
+
+int elf_image_section(struct elf_image *img, const char *name, struct elf_data *ret)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	GElf_Shdr shdr;
+	size_t index;
+
+	int r = image_find_section(img, name, &shdr, &index);
+	if (r < 0)
+		return r;
+	const struct image_chunk *kept = image_kept(img, index);
+	if (kept) {
+		*ret = kept->data;
+		return 0;
+	}
+	if (shdr.sh_type == SHT_NOBITS)
+		return -ENOENT;
+	r = image_read_new(img, shdr.sh_offset, shdr.sh_size, &bytes);
+	if (r < 0)
+		return r;
+	struct elf_data data = {.bytes = bytes, .len = shdr.sh_size, .va = shdr.sh_addr};
+	if (shdr.sh_flags & SHF_COMPRESSED) {
+		uint8_t *plain;
+
+		r = image_decompress(bytes, data.len, &plain, &data.len);
+		if (r < 0)
+			return r;
+		free(bytes);
+		data.bytes = bytes = plain;
+	}
+	r = image_keep(img, index, bytes, data);
+	if (r < 0)
+		return r;
+	TAKE_PTR(bytes);
+	*ret = data;
+	return 0;
+}
+
+/* Reads eh_frame_ptr out of the .eh_frame_hdr that `ph` describes. */
+static int eh_frame_va(const struct elf_image *img, const GElf_Phdr *ph, uint64_t *ret)
+{
+	uint8_t header[EH_FRAME_HDR_MAX];
+	size_t len = ph->p_filesz < sizeof(header) ? ph->p_filesz : sizeof(header);
+
+	int r = image_read(img, ph->p_offset, header, len);
+	if (r < 0)
+		return r;
+	struct cursor c = cursor_of(header, len);
+	uint8_t version = cursor_u8(&c);
+	uint8_t encoding = cursor_u8(&c);
+	cursor_u16(&c); /* encodings of the search table, which a complete walk does not need */
+	const struct cfi_bases bases = {
+		.section = ph->p_vaddr, .bytes = header, .data = ph->p_vaddr, .has_data = true};
+	if (c.bad || version != 1 || !entry_pointer(&c, encoding, &bases, ret))
+		return -EINVAL;
+	return 0;
+}
+
+static int eh_frame_by_segment(struct elf_image *img, struct elf_data *ret)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	const GElf_Phdr *ph = NULL;
+	uint64_t va;
+
+	for (size_t i = 0; i < img->n_phdrs && !ph; i++)
+		ph = img->phdrs[i].p_type == PT_GNU_EH_FRAME ? &img->phdrs[i] : NULL;
+	if (!ph)
+		return -ENOENT;
+	int r = eh_frame_va(img, ph, &va);
+	if (r < 0)
+		return r;
+	const struct elf_segment *s = image_segment_at(img, va);
+	if (!s)
+		return -EINVAL;
+	struct elf_data data = {.len = s->file_bytes - (va - s->va), .va = va};
+	r = image_read_new(img, s->offset + (va - s->va), data.len, &bytes);
+	if (r < 0)
+		return r;
+	data.bytes = bytes;
+	r = image_keep(img, IMAGE_KEY_EH_SEGMENT, bytes, data);
+	if (r < 0)
+		return r;
+	TAKE_PTR(bytes);
+	*ret = data;
+	return 0;
+}
+
+int elf_image_eh_frame(struct elf_image *img, struct elf_data *ret, bool *ret_until_zero)
+{
+	const struct image_chunk *kept = image_kept(img, IMAGE_KEY_EH_SEGMENT);
+	size_t n_sections;
+
+	if (kept) {
+		*ret = kept->data;
+		*ret_until_zero = true;
+		return 0;
+	}
+	int r = elf_image_section(img, ".eh_frame", ret);
+	if (r == 0)
+		*ret_until_zero = false;
+	if (r != -ENOENT || (elf_getshdrnum(img->elf, &n_sections) == 0 && n_sections > 0))
+		return r;
+	r = eh_frame_by_segment(img, ret);
+	if (r == 0)
+		*ret_until_zero = true;
+	return r;
+}

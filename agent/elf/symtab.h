@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Function names by address, found in one pass over the symbol tables for a batch of addresses: nothing of
+ * the tables is kept, so the memory is that of the names which were asked for. Rank 1.
+ */
+#ifndef PROFLET_ELF_SYMTAB_H
+#define PROFLET_ELF_SYMTAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_image;
+
+struct elf_symbol {
+	uint64_t start, end; /* [start, end) ELF virtual addresses for which the answer holds; a gap when name
+				is NULL */
+	char *name; /* linkage name without version suffix, owned; NULL: no function covers the address */
+};
+
+/*
+ * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym, then PLT entries ("puts@plt").
+ * 0 (also when the file has no symbols: all names NULL), -ENOMEM. Free each name with free().
+ */
+int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);
+
+#endif

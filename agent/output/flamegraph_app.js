@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: its state, the controls that change it, and the address (#search=...&zoom=...) that keeps it.
+'use strict';
+
+const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', sort: 'self', zoom: ''};
+const ROWS = {container: 'c', process: 'p', pid: 'i', thread: 't'};
+const CHOICES = {layout: ['icicle', 'flame'], order: ['callees', 'callers'], colour: ['kind', 'module']};
+
+class Page {
+	constructor(profile) {
+		this.profile = profile;
+		this.state = {...DEFAULTS};
+		this.painter = new Painter($('canvas'), profile);
+		this.chart = new Chart({scroller: $('scroller'), spacer: $('spacer'), canvas: $('canvas')}, this.painter, {
+			hover: (box, e) => this.info.showTip(box, e, this.tree, this.search),
+			select: node => this.showDetails(node),
+			zoom: node => this.zoom(node),
+		});
+		this.table = new FunctionTable($('top'), profile, {
+			pick: f => this.set({search: `^${escapeRegex(profile.name[f])}$`, tab: 'flame', zoom: ''}),
+			sort: column => this.set({sort: column}),
+		});
+		this.info = new Info(profile);
+		this.fillSelect('container', 'All containers', profile.groups, g => [g.container, g.containerLabel]);
+		this.listen();
+		this.readAddress();
+		if (!profile.info.samples)
+			$('scroller').replaceChildren(element('p', 'notice', 'No samples were taken: nothing ran while the recording lasted.'));
+	}
+
+	listen() {
+		let timer = 0;
+
+		for (const id of ['container', 'process'])
+			$(id).addEventListener('change', e => this.set({[id]: e.target.value}));
+		for (const [row, letter] of Object.entries(ROWS))
+			$(`row-${row}`).addEventListener('change', () => this.set({rows: this.toggled(letter)}));
+		for (const name of Object.keys(CHOICES))
+			for (const input of document.getElementsByName(name))
+				input.addEventListener('change', () => this.set({[name]: input.value}));
+		for (const tab of ['flame', 'top'])
+			$(`tab-${tab}`).addEventListener('click', () => this.set({tab}));
+		$('search').addEventListener('input', e => {
+			clearTimeout(timer);
+			timer = setTimeout(() => this.set({search: e.target.value}), 120);
+		});
+		$('search').addEventListener('keydown', e => {
+			if (e.key === 'Enter')
+				$('canvas').focus();
+		});
+		$('help-open').addEventListener('click', () => $('help').showModal());
+		$('act-zoom').addEventListener('click', () => this.zoom(this.detailed));
+		$('act-search').addEventListener('click', () => this.set({search: `^${escapeRegex(this.detailed.name)}$`}));
+		$('act-copy').addEventListener('click', e => copyText(this.info.stackText(this.detailed, this.tree), e.target));
+		document.addEventListener('keydown', e => this.key(e));
+		addEventListener('hashchange', () => this.readAddress());
+		matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+			this.painter.setTheme();
+			this.chart.requestDraw();
+		});
+		if (matchMedia('(max-width: 720px)').matches)
+			$('options').open = false;
+	}
+
+	toggled(letter) {
+		const rows = this.state.rows;
+
+		return rows.includes(letter) ? rows.replace(letter, '') : rows + letter;
+	}
+
+	key(e) {
+		const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== 'checkbox' && e.target.type !== 'radio';
+		const {state} = this;
+
+		if (e.ctrlKey || e.metaKey || e.altKey || $('help').open)
+			return;
+		if (e.key === 'Escape') {
+			this.escape();
+			return;
+		}
+		const keys = {
+			'/': () => $('search').select(),
+			'?': () => $('help').showModal(),
+			t: () => this.set({tab: state.tab === 'top' ? 'flame' : 'top'}),
+			c: () => this.set({order: state.order === 'callers' ? 'callees' : 'callers'}),
+			i: () => this.set({layout: state.layout === 'flame' ? 'icicle' : 'flame'}),
+		};
+
+		if (typing || !keys[e.key])
+			return;
+		e.preventDefault();
+		keys[e.key]();
+	}
+
+	escape() {
+		if (this.state.search || $('search').value)
+			this.set({search: ''});
+		else if (this.chart.selected && this.chart.selected !== this.chart.zoomed)
+			this.chart.select(null);
+		else
+			this.set({zoom: ''});
+		if (document.activeElement === $('search'))
+			$('canvas').focus();
+	}
+
+	// The address is text from anybody: unknown keys and values fall back to the defaults.
+	readAddress() {
+		const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+		const state = {...DEFAULTS};
+
+		for (const key of Object.keys(DEFAULTS))
+			if (Object.hasOwn(given, key))
+				state[key] = given[key];
+		for (const [key, values] of Object.entries(CHOICES))
+			if (!values.includes(state[key]))
+				state[key] = DEFAULTS[key];
+		if (!COLUMNS.some(c => c.id === state.sort))
+			state.sort = DEFAULTS.sort;
+		this.state = state;
+		this.apply(Object.keys(DEFAULTS));
+	}
+
+	set(changes) {
+		const changed = Object.keys(changes).filter(k => this.state[k] !== changes[k]);
+
+		Object.assign(this.state, changes);
+		this.apply(changed);
+		this.writeAddress();
+	}
+
+	writeAddress() {
+		const kept = Object.entries(this.state).filter(([key, value]) => value !== DEFAULTS[key]);
+
+		history.replaceState(null, '', `#${new URLSearchParams(kept)}`);
+	}
+
+	apply(changed) {
+		const is = (...keys) => keys.some(k => changed.includes(k)), {state} = this;
+
+		if (is('container'))
+			this.offerProcesses();
+		if (is('order') && !is('zoom')) // the stacks read the other way round: only the rows above them are still there
+			state.zoom = state.zoom.split('/').filter(key => !/^\d/.test(key)).join('/');
+		this.showControls();
+		if (is('rows', 'order', 'container', 'process')) {
+			const rows = Object.fromEntries(Object.entries(ROWS).map(([row, letter]) => [row, state.rows.includes(letter)]));
+
+			this.tree = new Tree(this.profile, {rows, callers: state.order === 'callers', container: state.container, process: state.process});
+			this.chart.search = this.search = new Search(this.profile, this.tree, state.search);
+			this.chart.flame = state.layout === 'flame';
+			this.chart.setTree(this.tree, this.tree.find(decodePath(state.zoom)));
+			state.zoom = encodePath(this.chart.zoomed);
+			this.info.showLegend(this.tree.groups);
+		} else if (is('search')) {
+			this.chart.search = this.search = new Search(this.profile, this.tree, state.search);
+		}
+		if (is('colour'))
+			this.painter.setByModule(state.colour === 'module');
+		if (is('layout')) {
+			this.chart.flame = state.layout === 'flame';
+			this.chart.setZoom(this.chart.zoomed, false);
+		}
+		if (is('zoom') && !is('rows')) {
+			this.chart.selected = null;
+			this.chart.setZoom(this.tree.find(decodePath(state.zoom)), true);
+		}
+		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order')) {
+			this.table.column = state.sort;
+			this.table.show(this.tree.groups, this.search);
+		}
+		this.chart.requestDraw();
+		this.showMatched();
+		this.showCrumbs();
+		this.showDetails(this.chart.selected || this.chart.zoomed);
+	}
+
+	zoom(node) {
+		this.set({zoom: encodePath(node)});
+		this.chart.selected = node;
+	}
+
+	showControls() {
+		const {state} = this;
+
+		for (const id of ['container', 'process', 'search'])
+			if ($(id).value !== state[id])
+				$(id).value = state[id];
+		for (const [row, letter] of Object.entries(ROWS))
+			$(`row-${row}`).checked = state.rows.includes(letter);
+		$('row-pid').disabled = !state.rows.includes('p');
+		for (const name of Object.keys(CHOICES))
+			for (const input of document.getElementsByName(name))
+				input.checked = input.value === state[name];
+		for (const tab of ['flame', 'top']) {
+			const on = (state.tab === 'top') === (tab === 'top');
+
+			$(`tab-${tab}`).setAttribute('aria-selected', on);
+			$(tab).hidden = !on;
+		}
+	}
+
+	// The processes of the chosen container. A choice that is not on offer, here or in the address, is none.
+	offerProcesses() {
+		const {state, profile} = this;
+
+		if (!profile.groups.some(g => g.container === state.container))
+			state.container = '';
+		const groups = selectGroups(profile, {container: state.container});
+
+		if (!groups.some(g => g.process === state.process))
+			state.process = '';
+		this.fillSelect('process', 'All processes', groups, g => [g.process, g.process]);
+	}
+
+	fillSelect(id, all, groups, of) {
+		const samples = new Map(), labels = new Map();
+
+		for (const g of groups) {
+			const [value, label] = of(g);
+
+			samples.set(value, (samples.get(value) || 0) + g.samples);
+			labels.set(value, label);
+		}
+		$(id).replaceChildren(new Option(`${all} (${samples.size})`, ''));
+		for (const [value, n] of [...samples].sort((a, b) => b[1] - a[1]))
+			$(id).append(new Option(`${labels.get(value)}  ${formatPercent(n, this.profile.info.samples)}`, value));
+	}
+
+	showMatched() {
+		const {search} = this, node = this.chart.zoomed, field = $('matched');
+
+		$('search').setAttribute('aria-invalid', search.error);
+		field.textContent = '';
+		if (search.error)
+			field.textContent = 'not a regular expression';
+		if (!search.active)
+			return;
+		const n = search.samplesIn(node);
+
+		field.append(element('b', '', formatPercent(n, node.total)), ` matched · ${formatSamples(n)} · ${formatCount(search.nFunctions)} function${search.nFunctions === 1 ? '' : 's'}`);
+	}
+
+	showCrumbs() {
+		const path = pathOf(this.chart.zoomed), crumbs = $('crumbs');
+		const shown = path.length > 8 ? [...path.slice(0, 4), null, ...path.slice(-3)] : path;
+
+		crumbs.hidden = path.length < 2;
+		crumbs.replaceChildren(...shown.map((node, i) => {
+			if (!node)
+				return element('span', '', `… ${path.length - 7} more`);
+			const button = element('button', '', node.kind === KIND.NATIVE ? compactName(node.label) : node.label);
+
+			button.type = 'button';
+			button.title = node.name;
+			if (i === shown.length - 1)
+				button.setAttribute('aria-current', 'location');
+			button.addEventListener('click', () => this.zoom(node));
+			return button;
+		}));
+		if (path.length > 1) {
+			const reset = element('button', 'reset', 'Reset zoom');
+
+			reset.type = 'button';
+			reset.addEventListener('click', () => this.set({zoom: ''}));
+			crumbs.append(reset);
+		}
+	}
+
+	showDetails(node) {
+		this.detailed = node || this.chart.zoomed;
+		this.info.showDetails(this.detailed, this.tree);
+		$('act-zoom').disabled = this.detailed === this.chart.zoomed;
+		$('act-search').disabled = this.detailed.kind === KIND.ALL;
+	}
+}
+
+function escapeRegex(s) {
+	return s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
+
+function encodePath(node) {
+	return pathOf(node).slice(1).map(n => encodeURIComponent(n.key)).join('/');
+}
+
+function decodePath(text) {
+	try {
+		return text ? text.split('/').map(decodeURIComponent) : [];
+	} catch {
+		return []; // a broken % sequence
+	}
+}
+
+// Browsers keep the clipboard from pages opened from disk, some of them at least; the old way works there.
+async function copyText(text, button) {
+	const before = button.textContent;
+
+	try {
+		await navigator.clipboard.writeText(text);
+	} catch {
+		const area = element('textarea');
+
+		area.value = text;
+		document.body.append(area);
+		area.select();
+		document.execCommand('copy');
+		area.remove();
+	}
+	button.textContent = 'Copied';
+	setTimeout(() => { button.textContent = before; }, 1200);
+}
+
+window.proflet = new Page(decodeProfile(JSON.parse($('profile').textContent)));

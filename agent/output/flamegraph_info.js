@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the page says in words: facts of the recording, legend, tooltip and the line of details.
+'use strict';
+
+const $ = id => document.getElementById(id);
+
+class Info {
+	constructor(profile) {
+		this.profile = profile;
+		this.showFacts();
+	}
+
+	showFacts() {
+		const {info} = this.profile, seconds = info.duration_ns / 1e9;
+
+		$('title').textContent = info.command || info.host || 'proflet';
+		document.title = `${info.command || info.host || 'profile'} – proflet flame graph`;
+		if (info.command && info.host)
+			this.addFact('Host', info.host);
+		if (info.start_ms)
+			this.addFact('Start', new Date(info.start_ms).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC'));
+		if (seconds)
+			this.addFact('Duration', `${seconds.toFixed(1)} s`);
+		if (info.hz)
+			this.addFact('Frequency', `${info.hz} Hz`);
+		if (info.hz && seconds)
+			this.addFact('Busy', `${(info.samples / info.hz / seconds).toFixed(2)} CPUs`);
+		this.addFact('Samples', formatCount(info.taken || info.samples));
+		this.addFact('Dropped', formatCount(info.dropped), info.dropped > 0.005 * info.taken);
+		this.addFact('Complete', formatPercent(info.complete, info.samples), info.complete < 0.97 * info.samples);
+		if (info.merged)
+			this.addFact('In [other]', formatCount(info.merged), true);
+		if (info.version)
+			this.addFact('proflet', info.version);
+	}
+
+	addFact(term, value, warn) {
+		const pair = element('div', warn ? 'warn' : '');
+
+		pair.append(element('dt', '', term), element('dd', '', value));
+		$('facts').append(pair);
+	}
+
+	showLegend(groups) {
+		const sums = sumKinds(this.profile, groups);
+		const kinds = [['native', sums.native], ['kernel', sums.kernel], ['truncated', sums.incomplete]];
+
+		$('legend').replaceChildren(...kinds.map(([kind, n]) => {
+			const item = element('li');
+
+			item.append(element('i', kind), element('span', '', `${kind} ${formatPercent(n, sums.samples)}`));
+			return item;
+		}));
+	}
+
+	numbers(samples, parent, tree) {
+		const {info} = this.profile;
+		const parts = [formatSamples(samples), `${formatPercent(samples, info.samples)} of all`];
+
+		if (tree.root.total !== info.samples)
+			parts.push(`${formatPercent(samples, tree.root.total)} of selection`);
+		if (parent)
+			parts.push(`${formatPercent(samples, parent.total)} of parent`);
+		if (info.hz)
+			parts.push(`${(samples / info.hz).toPrecision(3)} s CPU`);
+		if (info.hz && info.duration_ns)
+			parts.push(`${(samples / info.hz / (info.duration_ns / 1e9)).toPrecision(2)} CPUs busy`);
+		return parts;
+	}
+
+	// Where the code is from; for a row above the stacks how many processes it holds.
+	origin(node) {
+		const {modules, module} = this.profile;
+
+		if (!node.frame)
+			return node.pids ? `${node.pids.size} process${node.pids.size === 1 ? '' : 'es'}` : '';
+		const [path, buildId] = modules[module[node.frame]];
+
+		return path + (buildId ? `  build id ${buildId.slice(0, 16)}` : '');
+	}
+
+	self(node, tree) {
+		return node.frame && !tree.callers ? [`self ${formatCount(node.self)} (${formatPercent(node.self, node.total)})`] : [];
+	}
+
+	showDetails(node, tree) {
+		const parts = [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)], origin = this.origin(node);
+
+		$('detail-name').textContent = node.label;
+		$('detail-numbers').textContent = (origin ? [origin, ...parts] : parts).join(' · ');
+	}
+
+	// `box` null hides it. A finger has no place for a tooltip: the line of details says the same.
+	showTip(box, event, tree, search) {
+		const tip = $('tip');
+
+		tip.hidden = !box || event.pointerType === 'touch';
+		if (tip.hidden)
+			return;
+		if (this.tipBox !== box)
+			this.fillTip(tip, box, tree, search);
+		this.tipBox = box;
+		const {width, height} = tip.getBoundingClientRect();
+		const left = Math.min(event.clientX + 14, innerWidth - 4 - width), below = event.clientY + 18;
+		const top = below + height > innerHeight - 4 ? event.clientY - 12 - height : below;
+
+		tip.style.left = `${Math.max(4, left)}px`;
+		tip.style.top = `${Math.max(4, top)}px`;
+	}
+
+	fillTip(tip, box, tree, search) {
+		const {node, rest} = box, numbers = element('p', 'numbers');
+		const parts = rest ? this.numbers(box.samples, node, tree)
+			: [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)];
+		const origin = rest ? `click: zoom into ${node.name}` : this.origin(node);
+
+		numbers.append(...parts.map(part => element('span', '', part)));
+		if (search.active && !rest)
+			numbers.append(element('span', 'matched', `${formatPercent(search.samplesIn(node), node.total)} matched`));
+		tip.replaceChildren(element('p', 'name', rest ? `${formatCount(rest)} more, too narrow to draw` : node.label));
+		if (origin)
+			tip.append(element('p', 'origin', origin));
+		tip.append(numbers);
+	}
+
+	stackText(node, tree) {
+		const path = pathOf(node).filter(n => n.kind !== KIND.ALL).map(n => n.label);
+
+		return `${path.join('\n')}\n${this.numbers(node.total, null, tree).join(', ')}\n`;
+	}
+}

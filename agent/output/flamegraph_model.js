@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of the page and the trees made of it. Nothing here touches the document.
+//
+// The recording is one prefix tree per group (process, thread, container), all in preorder in flat arrays. What is
+// drawn is a second tree, of TreeNodes: each stands for a set of recorded nodes and gets its children only when
+// somebody looks at them, so that a large recording opens at once and costs what is visible of it.
+'use strict';
+
+// Kinds of recorded frames as in the data, then those of the rows above them.
+const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, ALL: 3, CONTAINER: 4, PROCESS: 5, THREAD: 6};
+
+function decodeProfile(data) {
+	const n = data.nodes.length / 3;
+	const frame = new Int32Array(n), parent = new Int32Array(n), end = new Int32Array(n);
+	const self = new Float64Array(n), total = new Float64Array(n);
+	const roots = [], path = [];
+
+	for (let i = 0; i < n; i++) {
+		const level = data.nodes[3 * i];
+
+		frame[i] = data.nodes[3 * i + 1];
+		self[i] = data.nodes[3 * i + 2];
+		parent[i] = level ? path[level - 1] : -1;
+		path[level] = i;
+		if (!level)
+			roots.push(i);
+	}
+	for (let i = n - 1; i >= 0; i--) { // in preorder children come after their parent
+		total[i] += self[i];
+		end[i] = Math.max(end[i], i + 1);
+		if (parent[i] >= 0) {
+			total[parent[i]] += total[i];
+			end[parent[i]] = Math.max(end[parent[i]], end[i]);
+		}
+	}
+	return {
+		info: data.info, modules: data.modules, name: data.name, module: data.module, kind: data.kind,
+		frame, parent, end, self, total,
+		groups: data.groups.map((g, i) => decodeGroup(g, roots[i], total[roots[i]])),
+	};
+}
+
+function decodeGroup([id, name, process, pid, thread, complete], root, samples) {
+	const short = id.slice(0, 12);
+
+	return {
+		root, samples, complete, process, pid, thread,
+		container: id || 'host',
+		containerLabel: name ? `${name} (${short})` : short || 'host',
+	};
+}
+
+function selectGroups(profile, {container, process}) {
+	return profile.groups.filter(g => (!container || g.container === container) && (!process || g.process === process));
+}
+
+class TreeNode {
+	constructor(parent, key, name, kind, frame) {
+		this.parent = parent;
+		this.key = key;     // distinct among siblings, the same in every view: for the page's address
+		this.name = name;
+		this.kind = kind;
+		this.frame = frame; // function id, 0 for rows above the stacks
+		this.depth = parent ? parent.depth + 1 : 0;
+		this.items = [];    // recorded nodes; those of a row above the stacks are roots of groups
+		this.leaves = null; // callers' view: where the stack of items[i] ended
+		this.total = 0;
+		this.self = 0;
+		this.start = 0;     // samples left of it
+		this.kids = null;   // see Tree.children
+		this.pids = null;
+	}
+
+	// Name as drawn: with the number of processes where that is more than one.
+	get label() {
+		return this.pids && this.pids.size > 1 && this.kind === KIND.PROCESS ? `${this.name} (${this.pids.size} PIDs)` : this.name;
+	}
+}
+
+function place(parent, kids) {
+	let start = parent.start;
+
+	kids.sort((a, b) => b.total - a.total || (a.name < b.name ? -1 : a.name > b.name ? 1 : a.frame - b.frame));
+	for (const k of kids) {
+		k.start = start;
+		start += k.total;
+	}
+	return kids;
+}
+
+class Tree {
+	// view: {rows: {container, process, pid, thread}, callers, container, process}
+	constructor(profile, view) {
+		this.profile = profile;
+		this.callers = view.callers;
+		this.rows = view.rows;
+		this.groups = selectGroups(profile, view);
+		this.root = new TreeNode(null, 'all', 'all', KIND.ALL, 0);
+		for (const g of this.groups)
+			this.addGroup(g);
+		this.placeRows(this.root);
+	}
+
+	addGroup(g) {
+		const rows = this.rows;
+		let at = this.root;
+
+		this.addToRow(at, g);
+		if (rows.container)
+			this.addToRow(at = this.row(at, `c${g.container}`, g.containerLabel, KIND.CONTAINER), g);
+		if (rows.process && rows.pid)
+			this.addToRow(at = this.row(at, `p${g.process}:${g.pid}`, `${g.process} (${g.pid})`, KIND.PROCESS), g);
+		else if (rows.process)
+			this.addToRow(at = this.row(at, `p${g.process}`, g.process, KIND.PROCESS), g);
+		if (rows.thread)
+			this.addToRow(this.row(at, `t${g.thread}`, g.thread || '(unnamed thread)', KIND.THREAD), g);
+	}
+
+	row(parent, key, name, kind) {
+		parent.kids = parent.kids || [];
+		parent.byKey = parent.byKey || new Map();
+		let node = parent.byKey.get(key);
+
+		if (!node) {
+			node = new TreeNode(parent, key, name, kind, 0);
+			parent.byKey.set(key, node);
+			parent.kids.push(node);
+		}
+		return node;
+	}
+
+	addToRow(node, g) {
+		node.items.push(g.root);
+		node.total += g.samples;
+		(node.pids = node.pids || new Set()).add(g.pid);
+	}
+
+	placeRows(node) {
+		if (!node.kids)
+			return;
+		place(node, node.kids);
+		node.kids.forEach(k => this.placeRows(k));
+	}
+
+	children(node) {
+		if (!node.kids) {
+			const byFrame = new Map();
+
+			if (!this.callers)
+				this.expandCallees(node, byFrame);
+			else if (node.leaves)
+				this.expandCallers(node, byFrame);
+			else
+				this.expandLeaves(node, byFrame);
+			node.kids = place(node, [...byFrame.values()]);
+		}
+		return node.kids;
+	}
+
+	child(node, byFrame, frame) {
+		let child = byFrame.get(frame);
+
+		if (!child) {
+			child = new TreeNode(node, String(frame), this.profile.name[frame], this.profile.kind[frame], frame);
+			byFrame.set(frame, child);
+		}
+		return child;
+	}
+
+	expandCallees(node, byFrame) {
+		const {frame, end, total, self} = this.profile;
+
+		for (const i of node.items) {
+			for (let c = i + 1; c < end[i]; c = end[c]) {
+				const child = this.child(node, byFrame, frame[c]);
+
+				child.items.push(c);
+				child.total += total[c];
+				child.self += self[c];
+			}
+		}
+	}
+
+	// Callers' view: first the functions in which samples ended, then from each its callers.
+	expandLeaves(node, byFrame) {
+		for (const root of node.items)
+			for (let i = root + 1; i < this.profile.end[root]; i++)
+				if (this.profile.self[i])
+					this.addCaller(this.child(node, byFrame, this.profile.frame[i]), i, i, true);
+	}
+
+	expandCallers(node, byFrame) {
+		const {frame, parent} = this.profile;
+
+		node.items.forEach((i, k) => {
+			const up = parent[i];
+
+			if (parent[up] >= 0)
+				this.addCaller(this.child(node, byFrame, frame[up]), up, node.leaves[k], false);
+		});
+	}
+
+	addCaller(child, item, leaf, isLeaf) {
+		const samples = this.profile.self[leaf];
+
+		child.items.push(item);
+		(child.leaves = child.leaves || []).push(leaf);
+		child.total += samples;
+		child.self += isLeaf ? samples : 0;
+	}
+
+	// The node that a list of keys names, or the deepest one that this view has of them.
+	find(keys) {
+		let node = this.root;
+
+		for (const key of keys)
+			node = this.children(node).find(k => k.key === key) || node;
+		return node;
+	}
+}
+
+function pathOf(node) {
+	const path = [];
+
+	for (let n = node; n; n = n.parent)
+		path.unshift(n);
+	return path;
+}
+
+// Which functions, rows and stacks a regular expression matches. Smart case: upper case letters count when typed.
+class Search {
+	constructor(profile, tree, query) {
+		this.profile = profile;
+		this.tree = tree;
+		this.regex = null;
+		this.error = false;
+		if (!query)
+			return;
+		try {
+			this.regex = new RegExp(query, query === query.toLowerCase() ? 'i' : '');
+		} catch {
+			this.error = true;
+			return;
+		}
+		this.hit = Uint8Array.from(profile.name, (name, i) => i > 0 && this.regex.test(name) ? 1 : 0);
+		this.nFunctions = this.hit.reduce((a, b) => a + b, 0);
+		this.markStacks();
+	}
+
+	get active() {
+		return this.regex !== null;
+	}
+
+	markStacks() {
+		const {frame, parent, self, end} = this.profile;
+		const stack = this.stack = new Uint8Array(frame.length);   // a match on the way from the root to here
+		const below = this.below = new Float64Array(frame.length); // samples of such stacks below
+
+		for (const g of this.tree.groups) {
+			const last = end[g.root] - 1;
+
+			stack[g.root] = this.matchesGroup(g) ? 1 : 0;
+			for (let i = g.root + 1; i <= last; i++)
+				stack[i] = stack[parent[i]] | this.hit[frame[i]];
+			for (let i = last; i >= g.root; i--) {
+				below[i] += stack[i] ? self[i] : 0;
+				if (i > g.root)
+					below[parent[i]] += below[i];
+			}
+		}
+	}
+
+	matchesGroup(g) {
+		const rows = this.tree.rows;
+
+		return rows.container && this.regex.test(g.containerLabel) || rows.process && this.regex.test(g.process) ||
+			rows.thread && this.regex.test(g.thread);
+	}
+
+	matches(node) {
+		if (!this.regex || node.kind === KIND.ALL)
+			return false;
+		return node.frame ? this.hit[node.frame] === 1 : this.regex.test(node.name);
+	}
+
+	samplesIn(node) {
+		let sum = 0;
+
+		node.items.forEach((i, k) => {
+			if (!node.leaves)
+				sum += this.below[i];
+			else if (this.stack[node.leaves[k]])
+				sum += this.profile.self[node.leaves[k]];
+		});
+		return sum;
+	}
+}
+
+// Self and total samples of every function in the groups; recursion counts once.
+function sumFunctions(profile, groups) {
+	const {frame, end, self, total, name} = profile;
+	const sums = {self: new Float64Array(name.length), total: new Float64Array(name.length)};
+	const onPath = new Int32Array(name.length);
+
+	for (const g of groups) {
+		const path = [];
+		const leave = until => {
+			while (path.length && end[path[path.length - 1]] <= until)
+				onPath[frame[path.pop()]]--;
+		};
+
+		for (let i = g.root + 1; i < end[g.root]; i++) {
+			leave(i);
+			sums.self[frame[i]] += self[i];
+			if (onPath[frame[i]]++ === 0)
+				sums.total[frame[i]] += total[i];
+			path.push(i);
+		}
+		leave(Infinity);
+	}
+	return sums;
+}
+
+// Samples by kind of the function they ended in, and how many stacks are complete.
+function sumKinds(profile, groups) {
+	const sums = {native: 0, kernel: 0, incomplete: 0, samples: 0};
+
+	for (const g of groups) {
+		for (let i = g.root + 1; i < profile.end[g.root]; i++) {
+			const kind = profile.kind[profile.frame[i]];
+
+			if (kind === KIND.NATIVE)
+				sums.native += profile.self[i];
+			else if (kind === KIND.KERNEL)
+				sums.kernel += profile.self[i];
+		}
+		sums.samples += g.samples;
+		sums.incomplete += g.samples - g.complete;
+	}
+	return sums;
+}

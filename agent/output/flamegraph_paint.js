@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Colours and text of the graph. Fills are chosen so that the text on them keeps a contrast of at least 4.5 in both
+// themes (WCAG AA).
+'use strict';
+
+const THEMES = {
+	light: {
+		hues: [20, 46], text: '#1b1b1f', background: '#ffffff', outline: '#1b1b1f', accent: '#0b57d0', gap: '#ffffff',
+		match: 'hsl(292 80% 76%)', rest: 'hsl(30 18% 88%)', fade: 0.32,
+		frame: (hue, spread) => `hsl(${hue} ${70 + 18 * spread}% ${73 + 8 * spread}%)`,
+		module: hue => `hsl(${hue} 62% 80%)`,
+		unnamed: 'hsl(36 26% 83%)', ending: 'hsl(220 9% 80%)', hatch: 'hsl(220 9% 66%)',
+		rows: {[KIND.ALL]: 'hsl(220 16% 88%)', [KIND.CONTAINER]: 'hsl(262 50% 87%)',
+			[KIND.PROCESS]: 'hsl(158 36% 78%)', [KIND.THREAD]: 'hsl(185 35% 83%)'},
+	},
+	dark: {
+		hues: [12, 36], text: '#f5f3ef', background: '#16171a', outline: '#ffffff', accent: '#8ab4f8', gap: '#16171a',
+		match: 'hsl(292 48% 44%)', rest: 'hsl(30 8% 22%)', fade: 0.38,
+		frame: (hue, spread) => `hsl(${hue} ${48 + 10 * spread}% ${29 + 5 * spread}%)`,
+		module: hue => `hsl(${hue} 36% 31%)`,
+		unnamed: 'hsl(36 10% 30%)', ending: 'hsl(220 5% 30%)', hatch: 'hsl(220 6% 42%)',
+		rows: {[KIND.ALL]: 'hsl(220 10% 27%)', [KIND.CONTAINER]: 'hsl(262 24% 37%)',
+			[KIND.PROCESS]: 'hsl(160 32% 24%)', [KIND.THREAD]: 'hsl(188 30% 25%)'},
+	},
+};
+const FONT_SIZE = 12;
+const FONT_FAMILY = 'ui-sans-serif, system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "DejaVu Sans", sans-serif';
+
+function hashText(s) {
+	let h = 2166136261;
+
+	for (let i = 0; i < s.length; i++)
+		h = Math.imul(h ^ s.charCodeAt(i), 16777619);
+	return h >>> 0;
+}
+
+// The part of a long name that tells functions apart where there is little room: without template arguments and
+// parameters (C++, Rust), without a leading return type (C++), without the directories of an import path (Go).
+function compactName(name) {
+	const path = name.match(/^[\w.~-]+\/[^\s(<[]*\//) || name.match(/^[\w.~-]+\/(?=\w+\.)/);
+
+	if (path)
+		return name.slice(path[0].length);
+	if (name.startsWith('[') || !/[<(]/.test(name))
+		return name;
+	const bare = dropBrackets(name.replaceAll('(anonymous namespace)', '{anonymous}')).replace(/\(…\).*$/, '');
+
+	if (!name.includes('::') || !name.includes('(') || bare.startsWith('<') || bare.includes('(*'))
+		return bare;
+	const operator = bare.indexOf('operator');
+
+	return bare.slice(bare.lastIndexOf(' ', operator < 0 ? Infinity : operator) + 1);
+}
+
+// What stands in brackets after a name becomes "…"; operator< and operator() stay.
+function dropBrackets(name) {
+	let out = '', depth = 0;
+
+	for (let i = 0; i < name.length; i++) {
+		const c = name[i], opens = c === '<' || c === '(';
+
+		if (depth) {
+			depth += opens ? 1 : c === ')' || c === '>' && name[i - 1] !== '-' ? -1 : 0;
+		} else if (opens && /[\w\])]$/.test(out) && !/operator\(?$/.test(out)) {
+			out += c === '<' ? '<…>' : '(…)';
+			depth = 1;
+		} else if (opens && /operator\(\)$|>$/.test(out) && c === '(') {
+			out += '(…)';
+			depth = 1;
+		} else {
+			out += c;
+		}
+	}
+	return out;
+}
+
+class Painter {
+	constructor(canvas, profile) {
+		this.context = canvas.getContext('2d', {alpha: false});
+		this.canvas = canvas;
+		this.profile = profile;
+		this.byModule = false;
+		this.widths = {normal: new Map(), bold: new Map()};
+		this.setTheme();
+	}
+
+	setTheme() {
+		this.theme = THEMES[matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'];
+		this.fills = new Array(this.profile.name.length);
+		this.hatched = this.makeHatch();
+	}
+
+	setByModule(on) {
+		this.byModule = on;
+		this.fills.fill(undefined);
+	}
+
+	makeHatch() {
+		const tile = document.createElement('canvas'), c = tile.getContext('2d');
+
+		tile.width = tile.height = 8;
+		c.fillStyle = this.theme.ending;
+		c.fillRect(0, 0, 8, 8);
+		c.strokeStyle = this.theme.hatch;
+		c.beginPath();
+		for (const x of [-8, 0, 8]) {
+			c.moveTo(x, 8);
+			c.lineTo(x + 8, 0);
+		}
+		c.stroke();
+		return this.context.createPattern(tile, 'repeat');
+	}
+
+	fillOf(node) {
+		if (!node.frame)
+			return this.theme.rows[node.kind];
+		return this.fills[node.frame] || (this.fills[node.frame] = this.frameFill(node.frame));
+	}
+
+	frameFill(f) {
+		const {name, kind, module} = this.profile, spread = hashText(name[f]) % 256 / 255;
+		const [low, high] = this.theme.hues;
+
+		if (kind[f] === KIND.ENDING)
+			return this.hatched;
+		if (kind[f] === KIND.KERNEL)
+			return this.theme.frame(205 + 18 * spread, spread / 2);
+		if (this.byModule) // the golden angle keeps any number of neighbours apart
+			return module[f] ? this.theme.module((34 + 137.508 * (module[f] - 1)) % 360) : this.theme.unnamed;
+		if (/(^|\+)0x[0-9a-f]+$/.test(name[f]))
+			return this.theme.unnamed;
+		return this.theme.frame(low + (high - low) * spread, spread);
+	}
+
+	draw(chart) {
+		const c = this.context, ratio = this.canvas.width / chart.width;
+		const [first, last] = chart.visibleRows();
+
+		c.setTransform(ratio, 0, 0, ratio, 0, 0);
+		this.bold = undefined; // a resized canvas forgets its font
+		c.globalAlpha = 1;
+		c.fillStyle = this.theme.background;
+		c.fillRect(0, 0, chart.width, chart.height);
+		c.textBaseline = 'middle';
+		for (let depth = first; depth <= last; depth++)
+			for (const box of chart.rows[depth] || [])
+				this.drawBox(chart, box, chart.rowTop(depth));
+		this.outline(chart, chart.hovered, this.theme.outline, 1);
+		const selected = chart.selected && (chart.rows[chart.selected.depth] || []).find(b => b.node === chart.selected && !b.rest);
+
+		if (selected && (document.activeElement === this.canvas || chart.selected !== chart.zoomed))
+			this.outline(chart, selected, this.theme.accent, 2);
+	}
+
+	drawBox(chart, box, y) {
+		const c = this.context, {x, w} = box;
+		const match = !box.rest && chart.search.matches(box.node);
+		const faded = chart.search.active && !match || !box.rest && box.node.depth < chart.zoomed.depth;
+
+		c.globalAlpha = faded ? this.theme.fade : 1;
+		c.fillStyle = box.rest ? this.theme.rest : match ? this.theme.match : this.fillOf(box.node);
+		c.fillRect(x, y, w > 3 ? w - 1 : w, ROW - 1);
+		if (w < 20)
+			return;
+		c.globalAlpha = faded ? 0.75 : 1;
+		const bold = !box.rest && !box.node.frame, room = w - 8;
+		const text = box.rest ? this.fit(`+${box.rest}`, room, false) : this.label(box.node, room, bold);
+
+		if (!text)
+			return;
+		this.setFont(bold);
+		c.fillStyle = this.theme.text;
+		c.fillText(text, x + 4, y + ROW / 2);
+	}
+
+	outline(chart, box, colour, width) {
+		if (!box)
+			return;
+		const c = this.context, y = chart.rowTop(box.rest ? box.node.depth + 1 : box.node.depth);
+
+		c.globalAlpha = 1;
+		c.strokeStyle = colour;
+		c.lineWidth = width;
+		c.strokeRect(box.x + width / 2, y + width / 2, Math.max(box.w - 1 - width, 1), ROW - 1 - width);
+	}
+
+	label(node, room, bold) {
+		const full = node.label;
+
+		if (this.width(full, bold) <= room)
+			return full;
+		return this.fit(node.kind === KIND.NATIVE ? compactName(full) : full, room, bold);
+	}
+
+	// Setting a font is slow even when it is the same one.
+	setFont(bold) {
+		if (this.bold !== bold)
+			this.context.font = `${bold ? '600 ' : ''}${FONT_SIZE}px ${FONT_FAMILY}`;
+		this.bold = bold;
+	}
+
+	charWidth(ch, bold) {
+		const widths = bold ? this.widths.bold : this.widths.normal;
+		let w = widths.get(ch);
+
+		if (w === undefined) {
+			this.setFont(bold);
+			widths.set(ch, w = this.context.measureText(ch).width);
+		}
+		return w;
+	}
+
+	width(text, bold) {
+		let w = 0;
+
+		for (const ch of text)
+			w += this.charWidth(ch, bold);
+		return w;
+	}
+
+	// As much of the text as there is room for; nothing when that would be a letter or two.
+	fit(text, room, bold) {
+		let w = 0, n = 0, cut = 0, length = 0;
+		const dots = this.charWidth('…', bold);
+
+		for (const ch of text) {
+			w += this.charWidth(ch, bold);
+			if (w > room)
+				return n > 2 ? `${text.slice(0, cut)}…` : '';
+			length += ch.length;
+			if (w + dots <= room) {
+				cut = length;
+				n++;
+			}
+		}
+		return text;
+	}
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of functions. Every cell is made with textContent: names are never parsed as HTML.
+'use strict';
+
+const TABLE_ROWS = 300; // shown before "show more"
+
+const COLUMNS = [
+	{id: 'self', title: 'Self %', number: true, hint: 'samples that ended in the function'},
+	{id: 'selfSamples', title: 'Self', number: true, wide: true, by: 'self', hint: 'samples that ended in the function'},
+	{id: 'total', title: 'Total %', number: true, hint: 'samples with the function anywhere on the stack'},
+	{id: 'totalSamples', title: 'Total', number: true, wide: true, by: 'total', hint: 'samples with the function anywhere on the stack'},
+	{id: 'name', title: 'Function'},
+	{id: 'module', title: 'Module'},
+];
+
+function element(tag, className, text) {
+	const e = document.createElement(tag);
+
+	if (className)
+		e.className = className;
+	if (text !== undefined)
+		e.textContent = text;
+	return e;
+}
+
+function formatCount(n) {
+	return n.toLocaleString('en');
+}
+
+function formatSamples(n) {
+	return `${formatCount(n)} sample${n === 1 ? '' : 's'}`;
+}
+
+function formatPercent(part, whole) {
+	const p = whole ? 100 * part / whole : 0;
+
+	return `${p >= 99.95 || p === 0 ? p.toFixed(0) : p < 0.1 ? p.toFixed(3) : p < 10 ? p.toFixed(2) : p.toFixed(1)}%`;
+}
+
+function baseName(path) {
+	return path.slice(path.lastIndexOf('/') + 1) || path;
+}
+
+class FunctionTable {
+	// on: {pick(functionId), sort(column)}
+	constructor(section, profile, on) {
+		this.section = section;
+		this.profile = profile;
+		this.on = on;
+		this.column = 'self';
+		this.limit = TABLE_ROWS;
+	}
+
+	show(groups, search) {
+		const sums = sumFunctions(this.profile, groups);
+
+		this.samples = groups.reduce((sum, g) => sum + g.samples, 0);
+		this.entries = [];
+		for (let f = 1; f < this.profile.name.length; f++) {
+			if (!sums.total[f] || search.active && !search.hit[f])
+				continue;
+			this.entries.push({f, self: sums.self[f], total: sums.total[f], name: this.profile.name[f],
+				module: baseName(this.profile.modules[this.profile.module[f]][0])});
+		}
+		this.longest = {self: 0, total: 0};
+		for (const e of this.entries)
+			for (const key of ['self', 'total'])
+				this.longest[key] = Math.max(this.longest[key], e[key]);
+		this.render();
+	}
+
+	compare(a, b) {
+		const byText = (x, y) => x < y ? -1 : x > y ? 1 : 0;
+
+		if (this.column === 'name' || this.column === 'module')
+			return byText(a[this.column], b[this.column]) || b.self - a.self || a.f - b.f;
+		return b[this.column] - a[this.column] || b.self - a.self || b.total - a.total || byText(a.name, b.name);
+	}
+
+	render() {
+		const table = element('table'), body = element('tbody');
+
+		this.entries.sort((a, b) => this.compare(a, b));
+		table.append(this.head(), body);
+		for (const entry of this.entries.slice(0, this.limit))
+			body.append(this.row(entry));
+		this.section.replaceChildren(table);
+		if (!this.entries.length)
+			this.section.append(element('p', 'notice', 'No function matches.'));
+		if (this.entries.length > this.limit)
+			this.section.append(this.more());
+	}
+
+	more() {
+		const button = element('button', 'more', `Show all ${formatCount(this.entries.length)} functions`);
+
+		button.type = 'button';
+		button.addEventListener('click', () => {
+			this.limit = Infinity;
+			this.render();
+		});
+		return button;
+	}
+
+	head() {
+		const head = element('thead'), row = element('tr');
+
+		for (const column of COLUMNS) {
+			const th = element('th', column.wide ? 'number wide' : column.number ? 'number' : column.id);
+			const button = element('button', '', column.title);
+			const by = column.by || column.id;
+
+			th.scope = 'col';
+			button.type = 'button';
+			button.title = `Sort by ${column.hint || column.title.toLowerCase()}`;
+			button.addEventListener('click', () => this.on.sort(by));
+			if (column.id === this.column)
+				th.setAttribute('aria-sort', column.number ? 'descending' : 'ascending');
+			th.append(button);
+			row.append(th);
+		}
+		head.append(row);
+		return head;
+	}
+
+	// The bar compares with the longest of the column, the number with all samples.
+	percentCell(samples, longest) {
+		const cell = element('td', 'number share'), bar = element('i');
+
+		bar.style.width = `${longest ? 48 * samples / longest : 0}%`; // of the cell; the number has the rest
+		cell.append(bar, element('span', '', formatPercent(samples, this.samples)));
+		return cell;
+	}
+
+	row(entry) {
+		const {profile} = this, row = element('tr'), name = element('td', 'name');
+		const button = element('button', ['native', 'kernel', 'ending'][profile.kind[entry.f]], entry.name);
+		const module = element('td', 'module', entry.module);
+
+		button.type = 'button';
+		button.title = `${entry.name}\nClick: find it in the flame graph`;
+		button.addEventListener('click', () => this.on.pick(entry.f));
+		name.append(button);
+		module.title = profile.modules[profile.module[entry.f]][0];
+		row.append(this.percentCell(entry.self, this.longest.self), element('td', 'number wide', formatCount(entry.self)),
+			this.percentCell(entry.total, this.longest.total), element('td', 'number wide', formatCount(entry.total)), name, module);
+		return row;
+	}
+}

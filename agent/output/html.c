@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The data, read by flamegraph_model.js:
+ *   info       what the recording was
+ *   modules    [path, build id] by module id; [0] is none
+ *   name, module, kind    of the functions, by function id; [0] is none
+ *   groups     [container id, container name, process, pid, thread, complete samples] in the order of their
+ * trees nodes      level, function, self for every node of every tree in preorder; a level of 0 starts the
+ * next group
+ */
+#include "agent/output/html.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/base/clock.h"
+#include "agent/output/assets.h"
+#include "agent/output/store.h"
+#include "agent/output/text.h"
+#include "agent/output/walk.h"
+
+struct html {
+	const struct output_profile *p;
+	FILE *f;
+	char nonce[33];
+};
+
+static void put_text(FILE *f, const char *key, const char *s)
+{
+	fprintf(f, ",\"%s\":", key);
+	output_text_json(f, s ? s : "");
+}
+
+static void put_info(const struct html *h)
+{
+	const struct output_profile *p = h->p;
+	const struct output_info *info = &p->info;
+
+	fprintf(h->f, "\"info\":{\"start_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"hz\":%" PRIu32,
+		(uint64_t)(info->start_unix_ns / NS_PER_MS), info->duration_ns, info->frequency_hz);
+	fprintf(h->f, ",\"taken\":%" PRIu64 ",\"dropped\":%" PRIu64, info->n_taken, info->n_dropped);
+	fprintf(h->f, ",\"samples\":%" PRIu64 ",\"complete\":%" PRIu64 ",\"merged\":%" PRIu64, p->n_samples,
+		p->n_complete, p->n_merged);
+	put_text(h->f, "host", info->hostname);
+	put_text(h->f, "command", info->command);
+	put_text(h->f, "version", info->version);
+	fputc('}', h->f);
+}
+
+static void put_modules(const struct html *h)
+{
+	fputs(",\"modules\":[[\"\",\"\"]", h->f);
+	for (uint32_t id = 1; id <= output_table_len(&h->p->modules); id++) {
+		const struct output_module *m = output_module_of(h->p, id);
+
+		fputs(",[", h->f);
+		output_text_json(h->f, output_string_text(h->p, m->path));
+		fputc(',', h->f);
+		output_text_json(h->f, output_string_text(h->p, m->build_id));
+		fputc(']', h->f);
+	}
+	fputc(']', h->f);
+}
+
+static void put_functions(const struct html *h)
+{
+	uint32_t n = output_table_len(&h->p->functions);
+
+	fputs(",\"name\":[\"\"", h->f);
+	for (uint32_t id = 1; id <= n; id++) {
+		fputc(',', h->f);
+		output_text_json(h->f, output_string_text(h->p, output_function_of(h->p, id)->name));
+	}
+	fputs("],\"module\":[0", h->f);
+	for (uint32_t id = 1; id <= n; id++)
+		fprintf(h->f, ",%" PRIu32, output_function_of(h->p, id)->module);
+	fputs("],\"kind\":[0", h->f);
+	for (uint32_t id = 1; id <= n; id++)
+		fprintf(h->f, ",%d", (int)output_function_of(h->p, id)->kind);
+	fputc(']', h->f);
+}
+
+static int enter(void *data, uint32_t function, size_t depth, uint64_t self)
+{
+	const struct html *h = data;
+
+	return fprintf(h->f, ",%zu,%" PRIu32 ",%" PRIu64, depth, function, self) < 0 ? -EIO : 0;
+}
+
+static void put_groups(const struct html *h)
+{
+	const struct output_profile *p = h->p;
+	const char *separator = "";
+
+	fputs(",\"groups\":[", h->f);
+	for (uint32_t id = 1; id <= output_table_len(&p->groups); id++) {
+		const struct output_group *g = output_group_of(p, id);
+		const uint32_t texts[] = {g->container, g->container_name, g->process};
+
+		if (!g->n_samples)
+			continue;
+		fprintf(h->f, "%s[", separator);
+		for (size_t i = 0; i < 3; i++) {
+			output_text_json(h->f, output_string_text(p, texts[i]));
+			fputc(',', h->f);
+		}
+		fprintf(h->f, "%" PRIu32 ",", g->pid);
+		output_text_json(h->f, output_string_text(p, g->thread));
+		fprintf(h->f, ",%" PRIu64 "]", g->n_complete);
+		separator = ",";
+	}
+	fputc(']', h->f);
+}
+
+static int put_nodes(struct html *h)
+{
+	static const struct output_walk_ops ops = {.enter = enter};
+	const char *separator = "";
+	int r = 0;
+
+	fputs(",\"nodes\":[", h->f);
+	for (uint32_t id = 1; id <= output_table_len(&h->p->groups) && r == 0; id++) {
+		const struct output_group *g = output_group_of(h->p, id);
+
+		if (!g->n_samples)
+			continue;
+		fprintf(h->f, "%s0,0,0", separator);
+		separator = ",";
+		r = output_walk(h->p, &g, 1, &ops, h);
+	}
+	fputc(']', h->f);
+	return r;
+}
+
+static int put_data(struct html *h)
+{
+	fputc('{', h->f);
+	put_info(h);
+	put_modules(h);
+	put_functions(h);
+	put_groups(h);
+	if (put_nodes(h) < 0)
+		return ferror(h->f) ? -EIO : -ENOMEM;
+	fputc('}', h->f);
+	return 0;
+}
+
+static void put_asset(const struct html *h, enum output_asset asset)
+{
+	size_t len;
+	const char *data = output_asset(asset, &len);
+
+	fwrite(data, 1, len, h->f);
+}
+
+static int put_scripts(struct html *h)
+{
+#define PUT_SCRIPT(name, file) put_asset(h, ASSET_##name);
+	OUTPUT_SCRIPTS(PUT_SCRIPT)
+	return 0;
+}
+
+static int put_style(struct html *h)
+{
+	put_asset(h, ASSET_style);
+	return 0;
+}
+
+static int put_nonce(struct html *h)
+{
+	fputs(h->nonce, h->f);
+	return 0;
+}
+
+/* The places of the template that are filled in. */
+static const struct {
+	const char *name;
+	int (*put)(struct html *h);
+} slots[] = {
+	{"{{nonce}}", put_nonce},
+	{"{{style}}", put_style},
+	{"{{data}}", put_data},
+	{"{{script}}", put_scripts},
+};
+
+static int put_slot(struct html *h, const char *at, size_t len, size_t *ret_len)
+{
+	for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+		*ret_len = strlen(slots[i].name);
+		if (*ret_len <= len && !memcmp(at, slots[i].name, *ret_len))
+			return slots[i].put(h);
+	}
+	fputc(*at, h->f);
+	*ret_len = 1;
+	return 0;
+}
+
+/* The nonce makes the page's own script the only one that may run, whatever a name in the data looks like. */
+static int make_nonce(struct html *h)
+{
+	unsigned char random[16];
+
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+		return -EIO;
+	for (size_t i = 0; i < sizeof random; i++)
+		snprintf(h->nonce + 2 * i, 3, "%02x", random[i]);
+	return 0;
+}
+
+int output_html_write(const struct output_profile *p, FILE *f)
+{
+	struct html h = {.p = p, .f = f};
+	size_t len, n;
+	const char *page = output_asset(ASSET_page, &len);
+	int r;
+
+	r = make_nonce(&h);
+	while (r == 0 && len) {
+		const char *slot = memchr(page, '{', len);
+
+		n = slot ? (size_t)(slot - page) : len;
+		fwrite(page, 1, n, f);
+		page += n;
+		len -= n;
+		if (!len)
+			break;
+		r = put_slot(&h, page, len, &n);
+		page += n;
+		len -= n;
+	}
+	if (r == 0 && (fflush(f) != 0 || ferror(f)))
+		r = -EIO;
+	return r;
+}

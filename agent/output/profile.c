@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A stack goes in root first: from the root of its group, one tree node per location, made when missing.
+ * Whether the missing nodes fit the budget is decided before the first is made, so that a refused stack
+ * leaves nothing behind but its count in the group's [other] node, which exists from the start.
+ */
+#include "agent/output/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/output/store.h"
+#include "agent/output/text.h"
+
+#define MAX_GROUPS 65536
+
+struct group_key {
+	uint32_t process, thread, container, container_name, pid;
+};
+
+static void info_fini(struct output_info *info)
+{
+	free((char *)info->hostname);
+	free((char *)info->command);
+	free((char *)info->version);
+}
+
+static int copy_text(const char *s, const char **ret)
+{
+	_cleanup_buf_ struct buf b = {0};
+	int r;
+
+	if (!s)
+		return 0;
+	r = output_text_clean(&b, s, OUTPUT_MAX_NAME);
+	if (r < 0)
+		return r;
+	*ret = strdup(buf_str(&b));
+	return *ret ? 0 : -ENOMEM;
+}
+
+int output_profile_set_info(struct output_profile *p, const struct output_info *info)
+{
+	_cleanup_(info_fini) struct output_info copy = *info, old = p->info;
+	int r;
+
+	copy.hostname = copy.command = copy.version = NULL;
+	copy.max_nodes = p->info.max_nodes;
+	r = copy_text(info->hostname, &copy.hostname);
+	if (r == 0)
+		r = copy_text(info->command, &copy.command);
+	if (r == 0)
+		r = copy_text(info->version, &copy.version);
+	if (r < 0) {
+		old = (struct output_info){0}; /* stays in place */
+		return r;
+	}
+	p->info = copy;
+	copy = (struct output_info){0};
+	return 0;
+}
+
+static bool group_is(const struct map_node *node, const void *key)
+{
+	const struct output_group *g = container_of(node, struct output_group, entry.node);
+	const struct group_key *k = key;
+
+	return g->process == k->process && g->thread == k->thread && g->container == k->container &&
+	       g->container_name == k->container_name && g->pid == k->pid;
+}
+
+static int intern_group(struct output_profile *p, const struct output_stack *s, struct output_group **ret)
+{
+	struct group_key key = {.pid = s->pid};
+	_cleanup_free_ struct output_group *new = NULL;
+	struct output_entry *e;
+	uint64_t hash;
+	int r;
+
+	r = output_intern_string(p, s->process && *s->process ? s->process : "[unknown]", &key.process);
+	if (r == 0)
+		r = output_intern_string(p, s->thread, &key.thread);
+	if (r == 0)
+		r = output_intern_string(p, s->container, &key.container);
+	if (r == 0)
+		r = output_intern_string(p, s->container_name, &key.container_name);
+	if (r < 0)
+		return r;
+	hash = hash_bytes(&key, sizeof key);
+	e = output_table_find(&p->groups, hash, group_is, &key);
+	if (!e) {
+		new = calloc(1, sizeof *new);
+		if (!new)
+			return -ENOMEM;
+		new->process = key.process;
+		new->thread = key.thread;
+		new->container = key.container;
+		new->container_name = key.container_name;
+		new->pid = key.pid;
+		new->other.location = p->other_location;
+		new->other.parent = &new->root;
+		new->root.child = &new->other;
+		r = output_table_add(&p->groups, &new->entry, hash);
+		if (r < 0)
+			return r;
+		e = &TAKE_PTR(new)->entry;
+	}
+	*ret = container_of(e, struct output_group, entry);
+	return 0;
+}
+
+struct node_key {
+	const struct output_node *parent;
+	uint32_t location;
+};
+
+static bool node_is(const struct map_node *node, const void *key)
+{
+	const struct output_node *n = container_of(node, struct output_node, node);
+	const struct node_key *k = key;
+
+	return n->parent == k->parent && n->location == k->location;
+}
+
+static uint64_t node_hash(const struct node_key *k)
+{
+	return hash_u64((uintptr_t)k->parent ^ (uint64_t)k->location << 40 ^ k->location);
+}
+
+static struct output_node *find_node(const struct output_profile *p, const struct node_key *key)
+{
+	struct map_node *n = map_find(&p->nodes, node_hash(key), node_is, key);
+
+	return n ? container_of(n, struct output_node, node) : NULL;
+}
+
+static int make_node(struct output_profile *p, struct output_node *parent, uint32_t location,
+		     struct output_node **ret)
+{
+	struct output_node *n = calloc(1, sizeof *n);
+	int r;
+
+	if (!n)
+		return -ENOMEM;
+	r = map_insert(&p->nodes, &n->node, node_hash(&(struct node_key){parent, location}));
+	if (r < 0) {
+		free(n);
+		return r;
+	}
+	n->location = location;
+	n->parent = parent;
+	n->sibling = parent->child;
+	parent->child = n;
+	*ret = n;
+	return 0;
+}
+
+/* The node of the stack `locations` (leaf first) below `root`. 0, -ENOSPC, -ENOMEM. */
+static int reach_leaf(struct output_profile *p, struct output_node *root, const uint32_t *locations, size_t n,
+		      struct output_node **ret)
+{
+	struct output_node *node = root, *next = NULL;
+	int r;
+
+	while (n && (next = find_node(p, &(struct node_key){node, locations[n - 1]}))) {
+		node = next;
+		n--;
+	}
+	if (n > p->info.max_nodes - p->nodes.len)
+		return -ENOSPC;
+	for (; n; n--) {
+		r = make_node(p, node, locations[n - 1], &node);
+		if (r < 0)
+			return r;
+	}
+	*ret = node;
+	return 0;
+}
+
+static int add_stack(struct output_profile *p, struct output_group *g, const struct output_stack *s)
+{
+	struct output_node *leaf = NULL;
+	size_t n = s->n_frames;
+	int r = 0;
+
+	if (n > OUTPUT_MAX_DEPTH)
+		return -ENOSPC;
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = output_intern_frame(p, &s->frames[i], &p->locations_of_stack[i]);
+	if (!n)
+		p->locations_of_stack[n++] = p->empty_location;
+	if (r == 0)
+		r = reach_leaf(p, &g->root, p->locations_of_stack, n, &leaf);
+	if (r < 0)
+		return r;
+	leaf->self += s->count;
+	return 0;
+}
+
+int output_profile_add(struct output_profile *p, const struct output_stack *s)
+{
+	struct output_group *g = NULL;
+	int r;
+
+	r = intern_group(p, s, &g);
+	if (r == 0)
+		r = add_stack(p, g, s);
+	else
+		g = p->other_group;
+	if (r < 0) {
+		g->other.self += s->count;
+		p->n_merged += s->count;
+	}
+	g->n_samples += s->count;
+	p->n_samples += s->count;
+	if (s->complete) {
+		g->n_complete += s->count;
+		p->n_complete += s->count;
+	}
+	return r;
+}
+
+static int add_fixed(struct output_profile *p)
+{
+	const struct frame other = {.function = "[other]", .kind = FRAME_ENDING};
+	const struct frame empty = {.function = "[no frames]", .kind = FRAME_ENDING};
+	const struct output_stack s = {.process = "[other]"};
+	int r;
+
+	r = output_intern_frame(p, &other, &p->other_location);
+	if (r == 0)
+		r = output_intern_frame(p, &empty, &p->empty_location);
+	if (r == 0)
+		r = intern_group(p, &s, &p->other_group);
+	return r;
+}
+
+int output_profile_new(struct output_profile **ret, const struct output_info *info)
+{
+	_cleanup_output_profile_ struct output_profile *p = calloc(1, sizeof *p);
+	size_t max = info->max_nodes ? info->max_nodes : OUTPUT_MAX_NODES;
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	p->info.max_nodes = max;
+	map_init(&p->nodes, max);
+	output_table_init(&p->strings, max + MAX_GROUPS);
+	output_table_init(&p->modules, max);
+	/* refused stacks leave their frames here; room for those that still fit */
+	output_table_init(&p->functions, 2 * max + 16);
+	output_table_init(&p->locations, 2 * max + 16);
+	output_table_init(&p->groups, MAX_GROUPS);
+	p->locations_of_stack = calloc(OUTPUT_MAX_DEPTH, sizeof *p->locations_of_stack);
+	if (!p->locations_of_stack)
+		return -ENOMEM;
+	r = output_profile_set_info(p, info);
+	if (r == 0)
+		r = add_fixed(p);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+void output_profile_free(struct output_profile *p)
+{
+	struct map_node *n;
+
+	if (!p)
+		return;
+	map_for_each (&p->nodes, n, i)
+		free(container_of(n, struct output_node, node));
+	map_fini(&p->nodes);
+	output_table_fini(&p->groups);
+	output_table_fini(&p->locations);
+	output_table_fini(&p->functions);
+	output_table_fini(&p->modules);
+	output_table_fini(&p->strings);
+	buf_fini(&p->scratch);
+	info_fini(&p->info);
+	free(p->locations_of_stack);
+	free(p);
+}
+
+uint64_t output_profile_samples(const struct output_profile *p)
+{
+	return p->n_samples;
+}
+
+uint64_t output_profile_merged(const struct output_profile *p)
+{
+	return p->n_merged;
+}

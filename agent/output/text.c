@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/output/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "agent/base/buf.h"
+
+#define ELLIPSIS "\xe2\x80\xa6"
+#define REPLACEMENT "\xef\xbf\xbd"
+
+/* Decodes one character at `s` (NUL terminated). Bytes taken, 0 when malformed: overlong forms and surrogates
+ * are. */
+static size_t decode(const uint8_t *s, uint32_t *ret)
+{
+	static const uint32_t min[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = s[0] < 0x80	 ? 1
+		   : s[0] < 0xc2 ? 0
+		   : s[0] < 0xe0 ? 2
+		   : s[0] < 0xf0 ? 3
+		   : s[0] < 0xf5 ? 4
+				 : 0;
+	uint32_t c = n == 1 ? s[0] : s[0] & (0x7f >> n);
+
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (n && (c < min[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)))
+		return 0;
+	*ret = c;
+	return n;
+}
+
+static bool is_harmful(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
+}
+
+/* Leading bytes that are plain ASCII: nearly all of nearly every name. */
+static size_t plain_span(const char *s, size_t max)
+{
+	size_t n = 0;
+
+	while (n < max && s[n] >= 0x20 && s[n] < 0x7f)
+		n++;
+	return n;
+}
+
+int output_text_clean(struct buf *out, const char *s, size_t max_bytes)
+{
+	size_t start = out->len,
+	       plain = max_bytes > strlen(ELLIPSIS) ? plain_span(s, max_bytes - strlen(ELLIPSIS)) : 0;
+
+	if (plain) {
+		int r = buf_append(out, s, plain);
+
+		if (r < 0)
+			return r;
+		s += plain;
+	}
+	while (*s) {
+		uint32_t c = 0;
+		size_t n = decode((const uint8_t *)s, &c);
+		const char *text = n == 0 ? REPLACEMENT : is_harmful(c) ? "?" : s;
+		size_t len = n == 0 ? strlen(REPLACEMENT) : text == s ? n : 1;
+		int r;
+
+		if (out->len - start + len + strlen(ELLIPSIS) > max_bytes)
+			return buf_puts(out, ELLIPSIS);
+		r = buf_append(out, text, len);
+		if (r < 0)
+			return r;
+		s += n ? n : 1;
+	}
+	return 0;
+}
+
+void output_text_json(FILE *f, const char *s)
+{
+	fputc('"', f);
+	while (*s) {
+		uint32_t c = 0;
+		size_t n = decode((const uint8_t *)s, &c);
+
+		/* "<", ">" and "&" so that no name can close the script element; U+2028/9 end a line in
+		 * JavaScript */
+		if (n == 1 && (c < 0x20 || c == 0x7f || strchr("\"\\<>&'", (int)c)))
+			fprintf(f, "\\u%04x", (unsigned)c);
+		else if (n == 0 || c == 0x2028 || c == 0x2029)
+			fprintf(f, "\\u%04x", n ? (unsigned)c : 0xfffdu);
+		else
+			fwrite(s, 1, n, f);
+		s += n ? n : 1;
+	}
+	fputc('"', f);
+}
+
+size_t output_text_columns(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
+size_t output_text_bytes(const char *s, size_t columns)
+{
+	const char *p = s;
+
+	for (; *p; p++)
+		if ((*p & 0xc0) != 0x80 && columns-- == 0)
+			break;
+	return (size_t)(p - s);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Lists of mappings. The kernel reports new executable mappings, never removals: what a new one overlaps is
+ * gone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/proc/table.h"
+
+int proc_maps_new(struct proc_maps **ret)
+{
+	struct proc_maps *m = calloc(1, sizeof *m);
+
+	if (!m)
+		return -ENOMEM;
+	m->refs = 1;
+	*ret = m;
+	return 0;
+}
+
+struct proc_maps *proc_maps_ref(struct proc_maps *m)
+{
+	m->refs++;
+	return m;
+}
+
+void proc_maps_unref(struct proc_maps *m)
+{
+	if (!m || --m->refs)
+		return;
+	if (m->release)
+		m->release(m, m->release_data);
+	free(m->entries);
+	free(m);
+}
+
+int proc_maps_own(struct process *p)
+{
+	struct proc_maps *copy;
+	int r;
+
+	if (p->maps->refs == 1)
+		return 0;
+	r = proc_maps_new(&copy);
+	if (r < 0)
+		return r;
+	if (p->maps->n) {
+		copy->entries = malloc(p->maps->n * sizeof *copy->entries);
+		if (!copy->entries) {
+			proc_maps_unref(copy);
+			return -ENOMEM;
+		}
+		memcpy(copy->entries, p->maps->entries, p->maps->n * sizeof *copy->entries);
+		copy->n = copy->cap = p->maps->n;
+	}
+	copy->dirty = true;
+	proc_maps_unref(p->maps);
+	p->maps = copy;
+	return 0;
+}
+
+/* Index of the first entry that ends after `address`. */
+static uint32_t first_ending_after(const struct proc_maps *m, uint64_t address)
+{
+	uint32_t lo = 0, hi = m->n;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (m->entries[mid].end > address)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address)
+{
+	uint32_t i = first_ending_after(m, address);
+
+	return i < m->n && m->entries[i].start <= address ? &m->entries[i] : NULL;
+}
+
+static int make_room(struct proc_maps *m, uint32_t extra)
+{
+	uint32_t cap = m->cap ? m->cap : 8;
+	struct proc_mapping *more;
+
+	if (m->n + extra > PROC_MAPS_MAX)
+		return -ENOSPC;
+	while (cap < m->n + extra)
+		cap *= 2;
+	if (cap == m->cap)
+		return 0;
+	more = realloc(m->entries, cap * sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	m->entries = more;
+	m->cap = cap;
+	return 0;
+}
+
+/* What stays of an entry above `from`. */
+static struct proc_mapping tail_of(struct proc_mapping e, uint64_t from)
+{
+	e.offset += from - e.start;
+	e.start = from;
+	return e;
+}
+
+int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping)
+{
+	uint32_t first, last, n_new = 0;
+	struct proc_mapping with[3];
+	int r;
+
+	if (mapping.end <= mapping.start)
+		return -EINVAL;
+	r = make_room(m, 2);
+	if (r < 0)
+		return r;
+	first = last = first_ending_after(m, mapping.start);
+	while (last < m->n && m->entries[last].start < mapping.end)
+		last++;
+	if (first < last && m->entries[first].start < mapping.start) {
+		with[n_new] = m->entries[first];
+		with[n_new++].end = mapping.start;
+	}
+	with[n_new++] = mapping;
+	if (first < last && m->entries[last - 1].end > mapping.end)
+		with[n_new++] = tail_of(m->entries[last - 1], mapping.end);
+	memmove(&m->entries[first + n_new], &m->entries[last], (m->n - last) * sizeof *m->entries);
+	memcpy(&m->entries[first], with, n_new * sizeof *with);
+	m->n = m->n - (last - first) + n_new;
+	m->dirty = true;
+	return 0;
+}

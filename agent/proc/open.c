@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every way ends in the same three steps. A descriptor with O_PATH names the file without opening it, so a
+ * FIFO does not block and a device sees nothing. fstat(2) on it decides. Then /proc/self/fd/N opens for
+ * reading the very inode that was checked, however the names have changed since.
+ *
+ * All lookups go through one descriptor of /proc/<pid>, which stays bound to that process: when the pid is
+ * given to another one in between, they fail instead of reaching it.
+ */
+#include "agent/proc/open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/proc/entry.h"
+#include "agent/proc/scan.h"
+
+#ifndef BTRFS_SUPER_MAGIC
+#define BTRFS_SUPER_MAGIC 0x9123683E
+#endif
+#ifndef OVERLAYFS_SUPER_MAGIC
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#endif
+
+#define DELETED " (deleted)"
+#define OPENAT2_TRIES                                                                        \
+	16 /* it gives up with EAGAIN when anything anywhere is renamed or mounted meanwhile \
+	    */
+
+static const char *const way_names[PROC_OPEN_N_WAYS] = {"map_files", "root", "task_root", "other"};
+
+const char *proc_open_way_name(enum proc_open_way way)
+{
+	return (unsigned)way < PROC_OPEN_N_WAYS ? way_names[way] : "unknown";
+}
+
+/* Errors from the most to the least telling; what is not listed comes last. */
+static unsigned error_rank(int error)
+{
+	static const int order[] = {EMFILE, ENFILE, ENOMEM, ESRCH, EACCES, EPERM, ESTALE, ENODEV};
+	unsigned i;
+
+	for (i = 0; i < ARRAY_SIZE(order); i++)
+		if (-error == order[i])
+			return i;
+	return error == -ENOENT ? i + 1 : i; /* ENOENT tells least */
+}
+
+static int error_merge(int a, int b)
+{
+	return error_rank(b) < error_rank(a) ? b : a;
+}
+
+static bool error_is_final(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/* 0 when the file is the one asked for, as far as stat can tell; else -ENODEV, -ESTALE, -errno. */
+static int file_verify(int fd, const struct proc_open_request *req, enum proc_open_way way,
+		       const struct stat *st)
+{
+	bool same_inode, same_device, overlay;
+	struct statfs fs;
+
+	if (!S_ISREG(st->st_mode))
+		return -ENODEV;
+	if (!req->has_inode)
+		return 0;
+	same_inode = st->st_ino == req->inode;
+	same_device = major(st->st_dev) == req->dev_major && minor(st->st_dev) == req->dev_minor;
+	if (same_inode && same_device)
+		return 0;
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	overlay = (uint32_t)fs.f_type == OVERLAYFS_SUPER_MAGIC;
+	if (same_inode)
+		return overlay || (uint32_t)fs.f_type == BTRFS_SUPER_MAGIC ? 0 : -ESTALE;
+	return overlay && way == PROC_OPEN_MAP_FILES ? 0 : -ESTALE;
+}
+
+/* From a descriptor with O_PATH (borrowed) to one for reading. O_NONBLOCK: do not wait for a lease to be
+ * given up. */
+static int file_accept(int path_fd, const struct proc_open_request *req, enum proc_open_way way,
+		       struct proc_opened *ret)
+{
+	_cleanup_close_ int fd = -1;
+	char link[32];
+	struct stat st;
+	int r;
+
+	if (fstat(path_fd, &st) < 0)
+		return -errno;
+	r = file_verify(path_fd, req, way, &st);
+	if (r < 0)
+		return r;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", path_fd);
+	fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (req->check && !req->check(fd, req->check_data))
+		return -ESTALE;
+	ret->fd = TAKE_FD(fd);
+	ret->st = st;
+	ret->way = way;
+	return 0;
+}
+
+static int map_files_open(int pid_fd, const struct proc_open_request *req, struct proc_opened *ret)
+{
+	_cleanup_close_ int path_fd = -1;
+	char name[64];
+
+	if (req->start >= req->end)
+		return -ENOENT;
+	snprintf(name, sizeof name, "map_files/%llx-%llx", (unsigned long long)req->start,
+		 (unsigned long long)req->end);
+	path_fd = openat(pid_fd, name, O_PATH | O_CLOEXEC);
+	if (path_fd < 0)
+		return errno == ESRCH ? -ENOENT
+				      : -errno; /* "no memory", on newer kernels: the main thread ended */
+	return file_accept(path_fd, req, PROC_OPEN_MAP_FILES, ret);
+}
+
+/* True when the path names a file that can still be there. perf writes "//anon" where there is none. */
+static bool path_usable(const struct proc_open_request *req)
+{
+	const size_t deleted = sizeof DELETED - 1;
+	size_t len;
+
+	if (!req->path || req->path[0] != '/' || req->path[1] == '/' || req->deleted)
+		return false;
+	len = strlen(req->path);
+	return len <= deleted || strcmp(req->path + len - deleted, DELETED) != 0;
+}
+
+static bool provable(const struct proc_open_request *req)
+{
+	return req->has_inode || req->check;
+}
+
+/* Looks `path` up as a process with that root would; links like /proc/1/root lead nowhere. */
+static int beneath_open(int root_fd, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+
+	for (int i = 0; i < OPENAT2_TRIES; i++) {
+		int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+
+		if (fd >= 0)
+			return fd;
+		if (errno != EAGAIN && errno != EINTR)
+			break;
+	}
+	return -errno;
+}
+
+/* `root` is the name of a root link below dir_fd. */
+static int root_open(int dir_fd, const char *root, const struct proc_open_request *req,
+		     enum proc_open_way way, struct proc_opened *ret)
+{
+	_cleanup_close_ int root_fd = -1, path_fd = -1;
+
+	if (!path_usable(req))
+		return -ENOENT;
+	root_fd = openat(dir_fd, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -errno;
+	path_fd = beneath_open(root_fd, req->path);
+	return path_fd < 0 ? path_fd : file_accept(path_fd, req, way, ret);
+}
+
+struct thread_roots {
+	int pid_fd;
+	const struct proc_open_request *req;
+	struct proc_opened *ret;
+	unsigned n_tried;
+	int result;
+};
+
+static int thread_root_try(uint32_t tid, void *data)
+{
+	struct thread_roots *t = data;
+	char name[32];
+	int r;
+
+	if (tid == t->req->pid)
+		return 0;
+	if (t->n_tried++ == PROC_OPEN_MAX_THREADS)
+		return -ECANCELED;
+	snprintf(name, sizeof name, "task/%u/root", tid);
+	r = root_open(t->pid_fd, name, t->req, PROC_OPEN_TASK_ROOT, t->ret);
+	t->result = r == 0 ? 0 : error_merge(t->result, r);
+	return r == 0 || error_is_final(r) ? -ECANCELED : 0;
+}
+
+static int task_roots_open(int proc_fd, int pid_fd, const struct proc_open_request *req,
+			   struct proc_opened *ret)
+{
+	struct thread_roots t = {.pid_fd = pid_fd, .req = req, .ret = ret, .result = -ENOENT};
+	int r = proc_scan_threads(proc_fd, req->pid, thread_root_try, &t);
+
+	return r < 0 && r != -ECANCELED ? error_merge(t.result, r) : t.result;
+}
+
+/* <pid> as a descriptor of that very process. -ESRCH when there is none. */
+static int process_open(int proc_fd, uint32_t pid)
+{
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof name, "%u", pid);
+	fd = openat(proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+/* Whatever a way failed with: when the process ended meanwhile, that is why. */
+static int process_error(int proc_fd, uint32_t pid, int error)
+{
+	return !error_is_final(error) && proc_entry_gone(proc_fd, pid) ? -ESRCH : error;
+}
+
+int proc_open_mapping(int proc_fd, const struct proc_open_request *req, struct proc_opened *ret)
+{
+	_cleanup_close_ int pid_fd = process_open(proc_fd, req->pid);
+	int r, error;
+
+	if (pid_fd < 0)
+		return pid_fd;
+	error = map_files_open(pid_fd, req, ret);
+	if (error == 0 || error_is_final(error))
+		return error;
+	if (!path_usable(req) || !provable(req))
+		return process_error(proc_fd, req->pid, error);
+	r = root_open(pid_fd, "root", req, PROC_OPEN_ROOT, ret);
+	if (r == 0)
+		return 0;
+	error = error_merge(error, r);
+	if (error_is_final(error))
+		return error;
+	r = task_roots_open(proc_fd, pid_fd, req, ret);
+	return r == 0 ? 0 : process_error(proc_fd, req->pid, error_merge(error, r));
+}
+
+int proc_open_other(int proc_fd, uint32_t other_pid, const struct proc_open_request *req,
+		    struct proc_opened *ret)
+{
+	_cleanup_close_ int pid_fd = -1;
+	int r;
+
+	if (!provable(req))
+		return -EINVAL;
+	pid_fd = process_open(proc_fd, other_pid);
+	if (pid_fd < 0)
+		return pid_fd;
+	r = root_open(pid_fd, "root", req, PROC_OPEN_OTHER, ret);
+	return r < 0 ? process_error(proc_fd, other_pid, r) : 0;
+}
+
+int proc_mount_namespace(int proc_fd, uint32_t pid, uint64_t *ret)
+{
+	_cleanup_close_ int fd = proc_entry_open(proc_fd, pid, "ns/mnt", O_PATH);
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	*ret = st.st_ino;
+	return 0;
+}

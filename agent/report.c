@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One sample's walk in the agent: record → checked view → window. When the window closes, the names that its stacks
+ * need are asked for, and a second window takes the samples meanwhile; the closed one goes out when the workers are
+ * done, or when the next one closes: late names are better left out than memory filled.
+ */
+#include "agent/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/worker.h"
+#include "agent/config.h"
+#include "agent/report_private.h"
+#include "agent/track.h"
+
+static const char *const drop_texts[REPORT_DROPS_N] = {
+#define X(name, text) [REPORT_DROP_##name] = text,
+	REPORT_DROPS(X)
+#undef X
+};
+
+const char *report_drop_text(enum report_drop reason)
+{
+	return drop_texts[reason];
+}
+
+static void owner_hold(void *owner)
+{
+	process_ref(owner);
+}
+
+static void owner_release(void *owner)
+{
+	process_unref(owner);
+}
+
+static bool wants_cpu(const struct config *c)
+{
+	for (size_t i = 0; i < c->attributes.sample.n; i++)
+		if (strcmp(c->attributes.sample.items[i], "cpu.logical_number") == 0)
+			return true;
+	return false;
+}
+
+static int window_new(struct window *w, const struct report_options *o)
+{
+	return sample_aggregate_new(&w->samples, o->window_bytes, wants_cpu(o->config), owner_hold, owner_release);
+}
+
+static void window_begin(struct window *w)
+{
+	w->start_ns = clock_mono_ns();
+	w->real_offset_ns = clock_real_offset_ns();
+}
+
+int report_new(struct report **ret, const struct report_options *options)
+{
+	struct report *r = calloc(1, sizeof *r);
+	int e;
+
+	if (!r)
+		return -ENOMEM;
+	r->options = *options;
+	e = window_new(&r->open, options);
+	if (e == 0)
+		e = window_new(&r->closed, options);
+	if (e == 0)
+		e = names_new(&r->names, options);
+	if (e == 0)
+		e = host_attrs_new(&r->host, options->config);
+	if (e < 0) {
+		report_free(r);
+		return e;
+	}
+	window_begin(&r->open);
+	*ret = r;
+	return 0;
+}
+
+void report_free(struct report *r)
+{
+	if (!r)
+		return;
+	sample_aggregate_free(r->open.samples);
+	sample_aggregate_free(r->closed.samples);
+	names_free(r->names);
+	host_attrs_free(r->host);
+	free(r);
+}
+
+static void drop(struct report *r, enum report_drop reason)
+{
+	r->stats.dropped[reason]++;
+}
+
+/* Keeps the binaries of the stack in use; every frame would be too often, a mapping's frames come in runs. */
+static void touch_files(struct report *r, const struct sample_view *v)
+{
+	uint32_t last = 0;
+
+	for (uint16_t i = v->n_kernel; i < v->n_kernel + v->n_user; i++) {
+		uint32_t file = sample_frame_file(v->frames[i]);
+
+		if (file != last)
+			track_touch_file(r->options.track, file, v->time_ns);
+		last = file;
+	}
+}
+
+void report_sample(struct report *r, const void *record, size_t len)
+{
+	struct sample_view v;
+	struct process *p;
+
+	r->stats.received++;
+	if (sample_decode(record, len, &v) < 0) {
+		drop(r, REPORT_DROP_BAD_RECORD);
+		return;
+	}
+	p = track_process(r->options.track, v.pid, v.time_ns);
+	if (!p) {
+		drop(r, REPORT_DROP_NO_PROCESS_SLOT);
+		return;
+	}
+	if (!p->selected) {
+		drop(r, REPORT_DROP_NOT_SELECTED);
+		return;
+	}
+	r->stats.by_ending[v.ending]++;
+	if (!r->stats.first_sample_ns)
+		r->stats.first_sample_ns = v.time_ns;
+	touch_files(r, &v);
+	if (sample_aggregate_add(r->open.samples, p, &v) < 0)
+		drop(r, REPORT_DROP_WINDOW_FULL);
+}
+
+static void send_closed(struct report *r)
+{
+	if (!r->closing)
+		return;
+	report_send(r, &r->closed);
+	sample_aggregate_clear(r->closed.samples);
+	r->closing = false;
+}
+
+void report_close_window(struct report *r)
+{
+	struct window w = r->open;
+
+	if (r->closing) {
+		r->stats.windows_late++;
+		send_closed(r);
+	}
+	r->open = r->closed;
+	r->closed = w;
+	r->closed.end_ns = clock_mono_ns();
+	window_begin(&r->open);
+	r->closing = true;
+	r->stats.windows++;
+	names_request(r->names, r->closed.samples);
+	report_progress(r);
+}
+
+void report_progress(struct report *r)
+{
+	if (r->closing && names_complete(r->names))
+		send_closed(r);
+}
+
+void report_flush(struct report *r, uint64_t timeout_ns)
+{
+	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
+
+	report_close_window(r);
+	while (r->closing && (now = clock_mono_ns()) < deadline) {
+		worker_drain(r->options.worker, deadline - now);
+		report_progress(r);
+	}
+	if (r->closing)
+		r->stats.windows_late++;
+	send_closed(r);
+}
+
+void report_forget_file(struct report *r, uint32_t index)
+{
+	names_forget(r->names, index);
+}
+
+void report_stats(const struct report *r, struct report_stats *ret)
+{
+	*ret = r->stats;
+	ret->waiting = sample_aggregate_samples(r->open.samples) + sample_aggregate_samples(r->closed.samples);
+	ret->names_bytes = names_bytes(r->names);
+}

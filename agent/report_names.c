@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Names come in two steps: a window that closes asks for what its stacks need and the caches do not have (one job a
+ * file), and is sent when the jobs are back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/log.h"
+#include "agent/base/worker.h"
+#include "agent/config.h"
+#include "agent/report_kernel.h"
+#include "agent/report_private.h"
+#include "agent/symbol/kernel.h"
+#include "agent/symbol/resolve.h"
+#include "agent/track.h"
+
+#define NAMES_BYTES_MAX (16u << 20)
+
+struct names {
+	struct track *track;
+	struct worker *worker;
+	bool want_kernel, want_native;
+	bool locked_said;
+	struct symbol_cache *cache;
+	struct symbol_kernel *kernel;
+	struct kernel_modules *modules;
+	size_t n_jobs; /* with the workers */
+};
+
+/* A job of symbol/ on its way, with the way back to us. */
+struct names_job {
+	struct worker_job job;
+	struct worker_job *inner;
+	struct names *names;
+};
+
+int names_new(struct names **ret, const struct report_options *options)
+{
+	struct names *n = calloc(1, sizeof *n);
+	int r;
+
+	if (!n)
+		return -ENOMEM;
+	n->track = options->track;
+	n->worker = options->worker;
+	n->want_kernel = options->config->symbols.kernel;
+	n->want_native = options->config->symbols.native;
+	r = symbol_cache_new(&n->cache, NAMES_BYTES_MAX);
+	if (r == 0)
+		r = symbol_kernel_new(&n->kernel, NULL);
+	if (r == 0)
+		r = kernel_modules_new(&n->modules);
+	if (r < 0) {
+		names_free(n);
+		return r;
+	}
+	*ret = n;
+	return 0;
+}
+
+void names_free(struct names *n)
+{
+	if (!n)
+		return;
+	symbol_cache_free(n->cache);
+	symbol_kernel_free(n->kernel);
+	kernel_modules_free(n->modules);
+	free(n);
+}
+
+static void job_run(struct worker_job *job)
+{
+	struct names_job *j = container_of(job, struct names_job, job);
+
+	j->inner->run(j->inner);
+}
+
+static void job_done(struct worker_job *job, bool cancelled)
+{
+	struct names_job *j = container_of(job, struct names_job, job);
+	struct names *n = j->names;
+
+	j->inner->done(j->inner, cancelled);
+	n->n_jobs--;
+	free(j);
+}
+
+/* Hands a job to the workers; where that fails it comes back at once as one that was not run. */
+static void submit(struct names *n, struct worker_job *inner)
+{
+	struct names_job *j = calloc(1, sizeof *j);
+
+	if (j) {
+		*j = (struct names_job){.job = {.run = job_run, .done = job_done}, .inner = inner, .names = n};
+		if (worker_submit(n->worker, &j->job, WORKER_HIGH) == 0) {
+			n->n_jobs++;
+			return;
+		}
+		free(j);
+	}
+	inner->done(inner, true);
+}
+
+static void submit_files(struct names *n)
+{
+	uint32_t file;
+
+	while (symbol_cache_next_wanted(n->cache, &file)) {
+		struct unwind_file *f = track_file(n->track, file);
+		struct symbol_job *job;
+
+		if (!f || f->fd < 0) {
+			symbol_cache_give_up(n->cache, file);
+			continue;
+		}
+		if (symbol_job_new(&job, n->cache, file, f->fd) < 0)
+			return; /* no memory or descriptor: the addresses stay wanted, the window goes without */
+		submit(n, &job->work);
+	}
+}
+
+static void submit_kernel(struct names *n)
+{
+	struct symbol_kernel_job *job;
+
+	if (symbol_kernel_job_new(&job, n->kernel, clock_mono_ns()) == 0)
+		submit(n, &job->work);
+}
+
+void names_request(struct names *n, const struct sample_aggregate *samples)
+{
+	struct kallsyms_symbol kernel;
+	struct symbol_name name;
+
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next) {
+		const struct sample_stack *s = e->stack;
+
+		for (uint16_t i = 0; n->want_kernel && i < s->n_kernel; i++)
+			(void)symbol_kernel_find(n->kernel, s->frames[i], &kernel);
+		for (uint16_t i = s->n_kernel; n->want_native && i < s->n_kernel + s->n_user; i++) {
+			uint32_t file = sample_frame_file(s->frames[i]);
+			uint64_t va = sample_frame_va(s->frames[i]);
+
+			if (file != FILE_ANONYMOUS && !symbol_cache_find(n->cache, file, va, &name))
+				(void)symbol_cache_want(n->cache, file, va); /* refusals are counted there */
+		}
+	}
+	submit_files(n);
+	submit_kernel(n);
+}
+
+bool names_complete(const struct names *n)
+{
+	return n->n_jobs == 0;
+}
+
+void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
+{
+	uint32_t file = sample_frame_file(frame);
+	struct unwind_file *f = file == FILE_ANONYMOUS ? NULL : track_file(n->track, file);
+	struct symbol_name name;
+
+	*ret = (struct frame){
+		.module = f ? &f->module : NULL, .address = sample_frame_va(frame), .kind = FRAME_NATIVE};
+	if (f && n->want_native && symbol_cache_find(n->cache, file, ret->address, &name)) {
+		ret->function = name.function;
+		ret->system_name = name.system_name;
+	}
+}
+
+void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret)
+{
+	struct kallsyms_symbol s;
+	size_t module = 0;
+
+	*ret = (struct frame){.address = address, .kind = FRAME_KERNEL};
+	if (n->want_kernel && symbol_kernel_find(n->kernel, address, &s)) {
+		ret->function = s.name;
+		module = s.module_index;
+	}
+	ret->module = kernel_modules_get(n->modules, symbol_kernel_table(n->kernel), module);
+	if (!n->locked_said && symbol_kernel_status(n->kernel) == -EPERM) {
+		n->locked_said = true;
+		log_warn("the kernel hides its symbols (kernel.kptr_restrict, or CAP_SYSLOG is missing): kernel frames "
+			 "have addresses only");
+	}
+}
+
+void names_forget(struct names *n, uint32_t file)
+{
+	symbol_cache_forget(n->cache, file);
+}
+
+size_t names_bytes(const struct names *n)
+{
+	struct symbol_cache_stats s;
+	struct kallsyms_stats k = {0};
+
+	symbol_cache_get_stats(n->cache, &s);
+	if (symbol_kernel_table(n->kernel))
+		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
+	return s.bytes + k.bytes;
+}

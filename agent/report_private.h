@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What report.c and its parts share: report_names.c, report_frames.c, report_resource.c, report_send.c. Rank 3. */
+#ifndef PROFLET_REPORT_PRIVATE_H
+#define PROFLET_REPORT_PRIVATE_H
+
+#include "agent/base/frame.h"
+#include "agent/report.h"
+#include "agent/sample/aggregate.h"
+#include "otlp/profile.h"
+
+struct names;
+struct process;
+
+/* The samples between two closings, and the clock that their times are told by. */
+struct window {
+	struct sample_aggregate *samples;
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
+	int64_t real_offset_ns;	   /* CLOCK_REALTIME minus CLOCK_MONOTONIC when it began */
+};
+
+struct report {
+	struct report_options options;
+	struct window open, closed; /* closed.samples is empty unless it waits for names */
+	bool closing;
+	uint64_t closed_at_ns;
+	struct names *names;
+	struct host_attrs *host;
+	struct report_stats stats;
+};
+
+/* --- report_names.c: names of functions, asked for in batches, found by worker threads */
+int names_new(struct names **ret, const struct report_options *options);
+void names_free(struct names *n);
+/* Asks for what the window's stacks need and the caches do not have. */
+void names_request(struct names *n, const struct sample_aggregate *samples);
+/* Nothing that was asked for is outstanding. */
+bool names_complete(const struct names *n);
+/* Fills a frame of a user or kernel address. Borrowed until the next names_request or worker_collect. */
+void names_user_frame(struct names *n, uint64_t frame, struct frame *ret);
+void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret);
+void names_forget(struct names *n, uint32_t file);
+size_t names_bytes(const struct names *n);
+
+/* --- report_frames.c */
+#define REPORT_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 1u)
+/* The stack as named frames, leaf first, the reason of an early end last. Returns their number. */
+size_t report_frames(struct names *n, const struct sample_stack *stack, struct frame *ret);
+
+/* --- report_resource.c: what the samples belong to */
+struct host_attrs;
+int host_attrs_new(struct host_attrs **ret, const struct config *config);
+void host_attrs_free(struct host_attrs *h);
+
+#define RESOURCE_ATTRS_MAX 64
+
+/* The attributes of the resource that a process belongs to. Borrowed from process, workload and host. */
+size_t resource_attrs(const struct host_attrs *h, struct track *t, struct process *p, struct otlp_attr *ret);
+/* Entries ordered so that those of one resource stand together; owned by the caller. NULL: no memory. */
+const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
+					   size_t *ret_n);
+bool resource_same(const struct report *r, const struct sample_entry *a, const struct sample_entry *b);
+
+/* --- report_send.c: the window becomes requests, and stacks of the recording */
+void report_send(struct report *r, struct window *w);
+
+#endif

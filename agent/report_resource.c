@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A resource is a container; of the host's processes a systemd unit, or outside any the executable (or each process,
+ * where the configuration says so).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
+#include "agent/config.h"
+#include "agent/report_private.h"
+#include "agent/track.h"
+#include "cgroup/meta.h"
+
+struct host_attrs {
+	const struct config *config;
+	struct utsname name;
+	char id[64]; /* /etc/machine-id, "" when there is none */
+	const char *arch;
+};
+
+int host_attrs_new(struct host_attrs **ret, const struct config *config)
+{
+	struct host_attrs *h = calloc(1, sizeof *h);
+	_cleanup_buf_ struct buf id = {0};
+
+	if (!h)
+		return -ENOMEM;
+	h->config = config;
+	uname(&h->name);
+	h->arch = strcmp(h->name.machine, "x86_64") == 0    ? "amd64"
+		  : strcmp(h->name.machine, "aarch64") == 0 ? "arm64"
+							     : h->name.machine;
+	if (fs_read_file("/etc/machine-id", 256, &id) == 0)
+		snprintf(h->id, sizeof h->id, "%.*s", (int)strcspn(buf_str(&id), "\n"), buf_str(&id));
+	*ret = h;
+	return 0;
+}
+
+void host_attrs_free(struct host_attrs *h)
+{
+	free(h);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *executable_name(const struct process *p)
+{
+	return p->exe ? base_name(p->exe) : p->comm;
+}
+
+/* Never empty: some backends select by it alone. */
+static const char *service_name(struct track *t, struct process *p, const struct cgroup_meta *m)
+{
+	const char *own = track_service_name(t, p);
+
+	if (own)
+		return own;
+	return m && m->identity.unit[0] ? m->identity.unit : executable_name(p);
+}
+
+static void add(struct otlp_attr *attrs, size_t *n, const char *key, const char *value)
+{
+	if (*n == RESOURCE_ATTRS_MAX || !value || !value[0])
+		return;
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp(attrs[i].key, key) == 0)
+			return;
+	attrs[(*n)++] = (struct otlp_attr){.key = key, .type = OTLP_STRING, .string = value};
+}
+
+size_t resource_attrs(const struct host_attrs *h, struct track *t, struct process *p, struct otlp_attr *ret)
+{
+	const struct cgroup_meta *m = track_workload(t, p);
+	const struct config *c = h->config;
+	size_t n = 0;
+
+	if (m) {
+		add(ret, &n, "container.id", m->identity.container_id);
+		add(ret, &n, "k8s.pod.uid", m->identity.pod_uid);
+	}
+	add(ret, &n, "service.name", service_name(t, p, m));
+	add(ret, &n, "k8s.node.name", c->kubernetes.node);
+	add(ret, &n, "host.name", h->name.nodename);
+	add(ret, &n, "host.id", h->id);
+	add(ret, &n, "host.arch", h->arch);
+	add(ret, &n, "os.type", "linux");
+	for (size_t i = 0; i < c->otel.resource_attributes.n; i++)
+		add(ret, &n, c->otel.resource_attributes.items[i].key, c->otel.resource_attributes.items[i].value);
+	return n;
+}
+
+/* --- which entries are one resource's */
+
+static int compare_strings(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+/* By container, then unit, then executable, then process. */
+static int compare(const struct report *r, const struct process *a, const struct process *b)
+{
+	const struct cgroup_meta *x = a->context, *y = b->context;
+	int d;
+
+	if (a == b)
+		return 0;
+	if (r->options.config->resource == CONFIG_RESOURCE_PROCESS)
+		return a < b ? -1 : 1;
+	d = strcmp(x ? x->identity.container_id : "", y ? y->identity.container_id : "");
+	if (d == 0)
+		d = strcmp(x ? x->identity.pod_uid : "", y ? y->identity.pod_uid : "");
+	if (d == 0)
+		d = strcmp(x ? x->identity.unit : "", y ? y->identity.unit : "");
+	if (d || (x && (x->identity.container_id[0] || x->identity.unit[0])))
+		return d;
+	return compare_strings(executable_name(a), executable_name(b));
+}
+
+static int by_resource(const void *a, const void *b, void *data)
+{
+	const struct sample_entry *const *x = a, *const *y = b;
+	const struct process *p = (*x)->owner, *q = (*y)->owner;
+	int d = compare(data, p, q);
+
+	if (d == 0 && p != q)
+		d = p->pid < q->pid ? -1 : p->pid > q->pid;
+	return d;
+}
+
+bool resource_same(const struct report *r, const struct sample_entry *a, const struct sample_entry *b)
+{
+	return compare(r, a->owner, b->owner) == 0;
+}
+
+const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
+					   size_t *ret_n)
+{
+	const struct sample_entry **order;
+	size_t n = 0, i = 0;
+
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
+		n++;
+	order = calloc(n ?: 1, sizeof *order);
+	if (!order)
+		return NULL;
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next) {
+		(void)track_workload(r->options.track, e->owner); /* read before it is compared */
+		order[i++] = e;
+	}
+	qsort_r(order, n, sizeof(void *), by_resource, (void *)r);
+	*ret_n = n;
+	return order;
+}

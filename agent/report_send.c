@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A window becomes export requests and, for a recording, weighted stacks. Every sample of it ends in a request or in
+ * the counter of those that could not be encoded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/config.h"
+#include "agent/output/profile.h"
+#include "agent/report_private.h"
+#include "agent/track.h"
+#include "cgroup/meta.h"
+#include "version.h"
+
+struct sender {
+	struct report *r;
+	const struct window *w;
+	struct otlp_batch *batch;
+	struct frame frames[REPORT_FRAMES_MAX];
+	size_t n_frames;
+	uint64_t *unix_ns; /* of the entry at work */
+	size_t cap_unix;
+};
+
+static int emit(void *data, struct otlp_request *request)
+{
+	struct report *r = data;
+
+	r->stats.emitted += request->n_samples;
+	r->options.emit(request, r->options.emit_data);
+	return 0;
+}
+
+static int batch_new(struct sender *s)
+{
+	const struct config *c = s->r->options.config;
+	struct otlp_batch_options o = {
+		.frequency_hz = c->sampling.frequency,
+		.scope_version = PROFLET_VERSION,
+		.start_unix_ns = (uint64_t)((int64_t)s->w->start_ns + s->w->real_offset_ns),
+		.duration_ns = s->w->end_ns - s->w->start_ns,
+		.bare = c->symbols.unresolved == CONFIG_UNRESOLVED_BARE,
+		.aggregate = c->samples == CONFIG_SAMPLES_AGGREGATE,
+		.max_bytes = s->r->options.max_request_bytes,
+		.emit = emit,
+		.data = s->r,
+	};
+
+	return otlp_batch_new(&s->batch, &o);
+}
+
+static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struct otlp_attr *ret)
+{
+	const struct config_list *wanted = &s->r->options.config->attributes.sample;
+	struct process *p = e->owner;
+	const char *slash = p->exe ? strrchr(p->exe, '/') : NULL;
+	const struct otlp_attr all[] = {
+		{.key = "process.pid", .type = OTLP_INT, .integer = p->pid},
+		{.key = "process.executable.name", .string = !p->exe ? p->comm : slash ? slash + 1 : p->exe},
+		{.key = "process.executable.path", .string = p->exe},
+		{.key = "thread.name", .string = track_thread_name(s->r->options.track, p, e->tid)},
+		{.key = "thread.id", .type = OTLP_INT, .integer = e->tid},
+		{.key = "cpu.logical_number", .type = OTLP_INT, .integer = e->cpu},
+	};
+	size_t n = 0;
+
+	for (size_t i = 0; i < wanted->n; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(all); k++)
+			if (strcmp(wanted->items[i], all[k].key) == 0)
+				ret[n++] = all[k];
+	return n;
+}
+
+/* The entry's times as Unix time. */
+static int times_convert(struct sender *s, const struct sample_entry *e)
+{
+	if (e->n > s->cap_unix) {
+		uint64_t *more = realloc(s->unix_ns, e->n * sizeof *more);
+
+		if (!more)
+			return -ENOMEM;
+		s->unix_ns = more;
+		s->cap_unix = e->n;
+	}
+	for (uint32_t i = 0; i < e->n; i++)
+		s->unix_ns[i] = (uint64_t)((int64_t)e->times_ns[i] + s->w->real_offset_ns);
+	return 0;
+}
+
+static void send_otlp(struct sender *s, const struct sample_entry *e)
+{
+	struct otlp_attr attrs[16];
+
+	if (times_convert(s, e) == 0)
+		(void)otlp_batch_sample(s->batch, s->frames, s->n_frames, attrs, sample_attrs(s, e, attrs), s->unix_ns,
+					e->n, NULL);
+}
+
+static void send_output(struct sender *s, const struct sample_entry *e)
+{
+	struct process *p = e->owner;
+	const struct cgroup_meta *m = p->context;
+	const struct output_stack stack = {
+		.process = p->comm,
+		.pid = p->pid,
+		.thread = track_thread_name(s->r->options.track, p, e->tid),
+		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
+		.frames = s->frames,
+		.n_frames = s->n_frames,
+		.count = e->n,
+		.complete = unwind_ending_complete(e->stack->ending),
+	};
+
+	(void)output_profile_add(s->r->options.output, &stack); /* past its maximum it counts as [other] */
+}
+
+static int send_resource(struct sender *s, const struct sample_entry *e)
+{
+	struct otlp_attr attrs[RESOURCE_ATTRS_MAX];
+	size_t n = resource_attrs(s->r->host, s->r->options.track, e->owner, attrs);
+
+	return otlp_batch_resource(s->batch, attrs, n);
+}
+
+static void send_entries(struct sender *s, const struct sample_entry **order, size_t n)
+{
+	int resource = -EINVAL;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sample_entry *e = order[i];
+
+		if (i == 0 || !resource_same(s->r, order[i - 1], e))
+			resource = send_resource(s, e);
+		s->n_frames = report_frames(s->r->names, e->stack, s->frames);
+		if (resource == 0)
+			send_otlp(s, e);
+		if (s->r->options.output)
+			send_output(s, e);
+	}
+}
+
+static void send_all(struct sender *s, const struct sample_entry **order, size_t n)
+{
+	struct otlp_request *last = NULL;
+
+	send_entries(s, order, n);
+	if (otlp_batch_finish(s->batch, &last) == 0 && last)
+		emit(s->r, last);
+	otlp_batch_free(s->batch);
+}
+
+void report_send(struct report *r, struct window *w)
+{
+	_cleanup_free_ struct sender *s = calloc(1, sizeof *s);
+	_cleanup_free_ const struct sample_entry **order = NULL;
+	uint64_t emitted = r->stats.emitted;
+	size_t n = 0;
+
+	if (!sample_aggregate_samples(w->samples))
+		return;
+	order = resource_order(r, w->samples, &n);
+	if (s && order) {
+		s->r = r;
+		s->w = w;
+		if (batch_new(s) == 0)
+			send_all(s, order, n);
+		free(s->unix_ns);
+	}
+	/* whatever the cause: what is in no request is lost, and counted */
+	r->stats.dropped[REPORT_DROP_ENCODE] +=
+		sample_aggregate_samples(w->samples) - (r->stats.emitted - emitted);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The samples of one window: equal stacks of one thread together, with a timestamp each. Owns copies of everything;
+ * bounded in bytes. The owner of a sample (a process) is opaque here and held by reference. Rank 1.
+ */
+#ifndef PROFLET_SAMPLE_AGGREGATE_H
+#define PROFLET_SAMPLE_AGGREGATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/map.h"
+#include "agent/sample/decode.h"
+
+/* A distinct stack. */
+struct sample_stack {
+	struct map_node node;
+	enum unwind_ending ending;
+	uint16_t n_kernel, n_user;
+	uint64_t frames[]; /* n_kernel + n_user, each part leaf first */
+};
+
+/* The samples of one thread with one stack. */
+struct sample_entry {
+	struct map_node node;
+	struct sample_entry *next; /* in the order of first appearance */
+	void *owner;
+	uint32_t tid;
+	uint16_t cpu; /* 0 unless samples are kept apart by CPU */
+	const struct sample_stack *stack;
+	uint32_t n, cap;
+	uint64_t *times_ns; /* n, CLOCK_MONOTONIC */
+};
+
+struct sample_aggregate;
+
+/*
+ * hold and release take and give back a reference on an owner; called once an entry.
+ * by_cpu: samples of different CPUs are different entries. 0 or -ENOMEM.
+ */
+int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu, void (*hold)(void *owner),
+			 void (*release)(void *owner));
+void sample_aggregate_free(struct sample_aggregate *a);
+/* Adds one sample of `owner`. 0, or -ENOSPC / -ENOMEM: the sample is not in. */
+int sample_aggregate_add(struct sample_aggregate *a, void *owner, const struct sample_view *v);
+/* The first entry, go on by ->next; NULL when empty. Borrowed until the next add or clear. */
+const struct sample_entry *sample_aggregate_entries(const struct sample_aggregate *a);
+size_t sample_aggregate_samples(const struct sample_aggregate *a);
+size_t sample_aggregate_stacks(const struct sample_aggregate *a);
+void sample_aggregate_clear(struct sample_aggregate *a);
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sample/decode.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+	const char *text;
+	bool complete;
+} endings[ENDINGS] = {
+#define X(name, text, complete) [ENDING_##name] = {text, complete},
+	UNWIND_ENDINGS(X)
+#undef X
+};
+
+int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
+{
+	struct sample_record r;
+
+	if (len < sizeof r)
+		return -EBADMSG;
+	memcpy(&r, bytes, sizeof r);
+	if (r.ending >= ENDINGS || r.n_kernel > KERNEL_FRAMES_MAX || r.n_user > USER_FRAMES_MAX ||
+	    len != sizeof r + (r.n_kernel + r.n_user) * 8u)
+		return -EBADMSG;
+	*ret = (struct sample_view){
+		.time_ns = r.time_ns,
+		.pid = r.pid,
+		.tid = r.tid,
+		.generation = r.generation,
+		.cpu = r.cpu,
+		.ending = (enum unwind_ending)r.ending,
+		.kernel_mode = r.flags & SAMPLE_KERNEL_MODE,
+		.n_kernel = r.n_kernel,
+		.n_user = r.n_user,
+		.frames = (const uint64_t *)((const uint8_t *)bytes + sizeof r),
+	};
+	return 0;
+}
+
+const char *unwind_ending_text(enum unwind_ending ending)
+{
+	return endings[ending].text;
+}
+
+bool unwind_ending_complete(enum unwind_ending ending)
+{
+	return endings[ending].complete;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/symbol/batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/image.h"
+#include "agent/elf/symtab.h"
+#include "agent/symbol/demangle.h"
+
+#define MALLOC_OVERHEAD 16u /* bytes that an allocation costs beside its own */
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+
+size_t symbol_range_bytes(const struct symbol_range *r)
+{
+	return sizeof *r + (r->names ? MALLOC_OVERHEAD + r->names_bytes : 0);
+}
+
+void symbol_ranges_fini(struct symbol_ranges *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		free(r->v[i].names);
+	free(r->v);
+	*r = (struct symbol_ranges){0};
+}
+
+struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t va)
+{
+	size_t low = 0, high = r->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (r->v[middle].end <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < r->n && r->v[low].start <= va ? &r->v[low] : NULL;
+}
+
+void symbol_ranges_truncate(struct symbol_ranges *r, size_t n)
+{
+	struct symbol_range *v;
+
+	r->n = n;
+	if (!n) {
+		free(r->v);
+		r->v = NULL;
+		return;
+	}
+	v = realloc(r->v, n * sizeof *v);
+	if (v)
+		r->v = v;
+}
+
+/* Appends a range cut to what the last one leaves over; takes over its names. */
+static void ranges_push(struct symbol_ranges *r, struct symbol_range *x)
+{
+	uint64_t from = r->n ? r->v[r->n - 1].end : 0;
+
+	if (x->start < from)
+		x->start = from;
+	if (x->start < x->end)
+		r->v[r->n++] = *x;
+	else
+		free(x->names);
+}
+
+int symbol_ranges_merge(struct symbol_ranges *into, struct symbol_ranges *from)
+{
+	struct symbol_ranges all = {0};
+	size_t i = 0, j = 0, n = into->n + from->n;
+
+	if (!n)
+		return 0;
+	all.v = malloc(n * sizeof *all.v);
+	if (!all.v)
+		return -ENOMEM;
+	while (i < into->n || j < from->n) {
+		if (j == from->n || (i < into->n && into->v[i].start <= from->v[j].start))
+			ranges_push(&all, &into->v[i++]);
+		else
+			ranges_push(&all, &from->v[j++]);
+	}
+	free(into->v);
+	free(from->v);
+	*from = (struct symbol_ranges){0};
+	*into = all;
+	return 0;
+}
+
+void symbol_batch_free(struct symbol_batch *b)
+{
+	if (!b)
+		return;
+	if (b->fd >= 0)
+		close(b->fd);
+	symbol_ranges_fini(&b->ranges);
+	free(b->addrs);
+	free(b);
+}
+
+int symbol_batch_answer_none(struct symbol_batch *b)
+{
+	symbol_ranges_fini(&b->ranges);
+	b->ranges.v = calloc(b->n_addrs ? b->n_addrs : 1, sizeof *b->ranges.v);
+	if (!b->ranges.v)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n_addrs; i++) {
+		struct symbol_range x = {.start = b->addrs[i], .end = b->addrs[i] + 1, .used = true};
+
+		ranges_push(&b->ranges, &x);
+	}
+	return 0;
+}
+
+/*
+ * Both forms of a name in one block. Go names contain words that look like the suffixes of clones; in a Go
+ * program only what is mangled is touched. A name that memory does not suffice for is a missing name.
+ */
+static void name_range(struct symbol_range *x, const char *linkage_name, bool go)
+{
+	size_t system_n = strnlen(linkage_name, SYMBOL_MANGLED_MAX), n;
+	_cleanup_free_ char *readable = NULL;
+
+	if (!go || linkage_name[0] == '_')
+		readable = symbol_demangle(linkage_name);
+	n = readable ? strlen(readable) + 1 : 0;
+	x->names = malloc(n + system_n + 1);
+	if (!x->names)
+		return;
+	if (readable) {
+		memcpy(x->names, readable, n);
+		x->system_name_at = (uint32_t)n;
+	}
+	memcpy(x->names + n, linkage_name, system_n);
+	x->names[n + system_n] = '\0';
+	x->names_bytes = (uint32_t)(n + system_n + 1);
+}
+
+/* One range for the run of answers that are the same function; the addresses are sorted, and so are their
+ * ranges. */
+static void answer(struct symbol_batch *b, const struct elf_symbol *symbols, bool go)
+{
+	for (size_t i = 0; i < b->n_addrs; i++) {
+		const struct symbol_range *last = b->ranges.n ? &b->ranges.v[b->ranges.n - 1] : NULL;
+		struct symbol_range x = {.start = symbols[i].start, .end = symbols[i].end, .used = true};
+		uint64_t addr = b->addrs[i];
+
+		if (last && addr < last->end)
+			continue;
+		if (x.start > addr || x.end <= addr) {
+			x.start = addr;
+			x.end = addr + 1;
+		}
+		if (symbols[i].name && symbols[i].name[0])
+			name_range(&x, symbols[i].name, go);
+		ranges_push(&b->ranges, &x);
+	}
+}
+
+static int resolve(struct symbol_batch *b)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	_cleanup_free_ struct elf_symbol *symbols = NULL;
+	int r = elf_image_open(&img, b->fd);
+
+	if (r < 0)
+		return r;
+	symbols = calloc(b->n_addrs, sizeof *symbols);
+	b->ranges.v = calloc(b->n_addrs, sizeof *b->ranges.v);
+	if (!symbols || !b->ranges.v)
+		return -ENOMEM;
+	r = elf_symtab_resolve(img, b->addrs, b->n_addrs, symbols);
+	if (r >= 0)
+		answer(b, symbols, elf_image_go_build_id(img) != NULL);
+	for (size_t i = 0; i < b->n_addrs; i++)
+		free(symbols[i].name);
+	return r;
+}
+
+void symbol_batch_run(struct symbol_batch *b)
+{
+	b->status = resolve(b);
+	if (b->status < 0 && b->status != -ENOMEM && symbol_batch_answer_none(b) < 0)
+		b->status = -ENOMEM;
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * libiberty does the grammar; this file bounds it. Its entry points that return a string let back
+ * references double the output at every level until memory is gone, so the callback interface is used and
+ * left by longjmp when the name is long enough. That is sound because the library holds nothing then: its
+ * C++ side works in stack arrays only, and its Rust side has one heap block, while it hands out a decoded
+ * punycode identifier. Such text begins with a letter, a digit, '_' or a byte above 127, so the way out of
+ * Rust names is taken at other text only; every construct that can multiply (paths, tuples, generic
+ * arguments) prints some of that between its parts.
+ */
+#include "agent/symbol/demangle.h"
+
+#include <ctype.h>
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef ARRAY_SIZE /* libiberty has its own */
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+
+#define CUT "..."
+/* Room for a few clone suffixes behind the name. */
+#define BASE_NAME_MAX (SYMBOL_NAME_MAX - 256u)
+#define CONVERSION_DEPTH_MAX 10
+
+struct sink {
+	char text[BASE_NAME_MAX];
+	size_t len;
+	bool rust, cut;
+	jmp_buf full;
+};
+
+static bool may_be_identifier(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c > 127;
+}
+
+static void sink_write(const char *text, size_t n, void *opaque)
+{
+	struct sink *s = opaque;
+	size_t room = sizeof s->text - s->len, take = n < room ? n : room;
+
+	memcpy(s->text + s->len, text, take);
+	s->len += take;
+	s->cut |= take < n;
+	if (s->cut && n && !(s->rust && may_be_identifier(text[0])))
+		longjmp(s->full, 1);
+}
+
+/*
+ * libiberty reads the template arguments behind a template parameter twice in a conversion operator ("cv"),
+ * and so the innermost of n nested ones 2^n times: 166 bytes have taken it 88 seconds. Real names nest one
+ * or two.
+ */
+static bool cxx_takes_forever(const char *name)
+{
+	unsigned n = 0;
+
+	if (!strstr(name, "cv"))
+		return false;
+	for (const char *p = name; (p = strchr(p, 'T')) != NULL;) {
+		p += 1 + strspn(p + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		n += p[0] == '_' && p[1] == 'I';
+	}
+	return n > CONVERSION_DEPTH_MAX;
+}
+
+/*
+ * The lifetimes that a function ("F") or trait object ("D") type binds are a number in base 62 behind a
+ * 'G', and libiberty counts up to it, whatever it is. More than one digit means more than 62 lifetimes.
+ */
+static bool rust_takes_forever(const char *name)
+{
+	for (const char *p = name; (p = strchr(p, 'G')) != NULL; p++) {
+		size_t n = 0;
+
+		while (isalnum((unsigned char)p[1 + n]))
+			n++;
+		if ((p[-1] == 'F' || p[-1] == 'D') && n > 1 && p[1 + n] == '_')
+			return true;
+	}
+	return false;
+}
+
+/* False when `base` is not of that language. The sink belongs to the caller, so that it survives the longjmp
+ * whole. */
+static bool demangle_into(struct sink *s, const char *base, bool rust)
+{
+	s->len = 0;
+	s->cut = false;
+	s->rust = rust;
+	if (setjmp(s->full))
+		return true;
+	if (rust)
+		return !(base[1] == 'R' && rust_takes_forever(base)) &&
+		       rust_demangle_callback(base, 0, sink_write, s) && s->len;
+	return !cxx_takes_forever(base) && cplus_demangle_v3_callback(base, 0, sink_write, s) && s->len;
+}
+
+/* Appends what the sink holds; a cut name loses the piece of a multi-byte character at its end. */
+static int append_text(struct buf *out, const struct sink *s)
+{
+	size_t len = s->len;
+	int r;
+
+	while (s->cut && len && ((unsigned char)s->text[len - 1] & 0xc0) == 0x80)
+		len--;
+	if (s->cut && len && (unsigned char)s->text[len - 1] >= 0xc0)
+		len--;
+	r = buf_append(out, s->text, len);
+	return r < 0 || !s->cut ? r : buf_puts(out, CUT);
+}
+
+static bool is_mangled(const char *name)
+{
+	return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
+/* Where a legacy Rust name ends: after "17h", 16 hex digits and 'E'. Its identifiers contain dots. 0: it is
+ * not one. */
+static size_t rust_legacy_len(const char *name)
+{
+	for (const char *p = name; (p = strstr(p, "17h")) != NULL; p++) {
+		size_t digits = strspn(p + 3, "0123456789abcdef");
+
+		if (digits == 16 && p[19] == 'E' && (!p[20] || p[20] == '.' || p[20] == '@'))
+			return (size_t)(p - name) + 20;
+	}
+	return 0;
+}
+
+/* Suffixes that compilers append to C names, too; a number must follow where the word alone may be a Go
+ * function. */
+static const struct clone_word {
+	const char *word;
+	bool numbered, silent; /* silent: it only makes the name unique */
+} clone_words[] = {
+	{"cold", false, false},	     {"part", true, false},    {"isra", true, false},
+	{"constprop", true, false},  {"clone", true, false},   {"specialized", true, false},
+	{"localalias", false, true}, {"lto_priv", true, true}, {"llvm", true, true},
+	{"__uniq", true, true},
+};
+
+/* One suffix ".word" or ".word.123", also ".123" alone. `known` is NULL for a word of no list. */
+struct suffix {
+	size_t len, word_len;
+	const struct clone_word *known;
+	bool numbered;
+};
+
+static struct suffix read_suffix(const char *s)
+{
+	struct suffix ret = {.word_len = strcspn(s + 1, ".@")};
+	bool bare_number = ret.word_len && strspn(s + 1, "0123456789") == ret.word_len;
+
+	ret.len = 1 + ret.word_len;
+	for (size_t i = 0; i < ARRAY_SIZE(clone_words); i++)
+		if (strlen(clone_words[i].word) == ret.word_len &&
+		    memcmp(s + 1, clone_words[i].word, ret.word_len) == 0)
+			ret.known = &clone_words[i];
+	while (!bare_number && s[ret.len] == '.') {
+		size_t digits = strspn(s + ret.len + 1, "0123456789");
+		char next = s[ret.len + 1 + digits];
+
+		if (!digits || (next && next != '.' && next != '@'))
+			break;
+		ret.numbered = true;
+		ret.len += 1 + digits;
+	}
+	return ret;
+}
+
+static bool is_clone(const struct suffix *x)
+{
+	return x->known && (x->numbered || !x->known->numbered);
+}
+
+/* Start of the known clone suffixes that end `name`, its length when there are none. One pass: names may be
+ * long. */
+static size_t clones_at(const char *name)
+{
+	size_t at = strcspn(name, ".@"), start = SIZE_MAX;
+
+	while (name[at] == '.') {
+		struct suffix x = read_suffix(name + at);
+
+		if (!is_clone(&x)) {
+			start = SIZE_MAX;
+			at += 1 + x.word_len;
+			continue;
+		}
+		if (start == SIZE_MAX && at > 0)
+			start = at;
+		at += x.len;
+	}
+	return start == SIZE_MAX ? strlen(name) : start;
+}
+
+/* Length of the name without its suffixes. A mangled name ends at the first dot, whatever the word behind it.
+ */
+static size_t base_len(const char *name)
+{
+	size_t len;
+
+	if (!is_mangled(name))
+		return clones_at(name);
+	len = name[1] == 'Z' ? rust_legacy_len(name) : 0;
+	return len ? len : strcspn(name, ".@");
+}
+
+/* Clones the way c++filt prints them, then what is no clone ("@plt") unchanged. */
+static int append_suffixes(struct buf *out, const char *s)
+{
+	int r = 0;
+
+	while (r >= 0 && *s == '.') {
+		struct suffix x = read_suffix(s);
+
+		if (!x.known || !x.known->silent)
+			r = buf_printf(out, " [clone %.*s]", (int)x.len, s);
+		s += x.len;
+	}
+	return r < 0 ? r : buf_puts(out, s);
+}
+
+char *symbol_demangle(const char *linkage_name)
+{
+	size_t len = strnlen(linkage_name, SYMBOL_MANGLED_MAX + 1), n;
+	_cleanup_free_ struct sink *sink = NULL;
+	_cleanup_free_ char *base = NULL;
+	_cleanup_buf_ struct buf out = {0};
+	bool done = false;
+	int r;
+
+	if (len > SYMBOL_MANGLED_MAX)
+		return NULL;
+	n = base_len(linkage_name);
+	if (n == len && !is_mangled(linkage_name))
+		return NULL;
+	base = strndup(linkage_name, n);
+	sink = malloc(sizeof *sink);
+	if (!base || !sink)
+		return NULL;
+	if (is_mangled(base))
+		done = demangle_into(sink, base, true) ||
+		       (base[1] == 'Z' && demangle_into(sink, base, false));
+	if (!done && (n = clones_at(linkage_name)) == len)
+		return NULL;
+	buf_init(&out, SYMBOL_NAME_MAX);
+	r = done ? append_text(&out, sink) : buf_append(&out, linkage_name, n);
+	if (r >= 0)
+		r = append_suffixes(&out, linkage_name + n);
+	return r < 0 ? NULL : strndup((const char *)out.data, out.len);
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One process's walk: side-band event → process table → binaries (opened now, the process may be gone in a
+ * millisecond) → table workers → publication. Events of one drain are applied first, then every process that they
+ * changed is published once.
+ */
+#include "agent/track.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
+#include "agent/base/worker.h"
+#include "agent/probe/probe.h"
+#include "agent/probe/sideband.h"
+#include "agent/proc/maps.h"
+#include "agent/proc/scan.h"
+#include "agent/proc/stat.h"
+#include "agent/track_private.h"
+#include "cgroup/id.h"
+#include "cgroup/meta.h"
+
+#define WORKLOADS_MAX 16384u
+#define WORKLOAD_AGE_NS (60 * NS_PER_SEC) /* a long-lived process may be moved to another cgroup */
+#define FILE_IDLE_NS (60 * NS_PER_SEC)
+#define ENDED_KEEP_NS (2 * NS_PER_SEC)
+
+static int segment_new(void *data, uint32_t index, void **ret)
+{
+	return probe_segment_new(data, index, ret);
+}
+
+static void tables_changed(void *data)
+{
+	struct track *t = data;
+
+	t->all_dirty = true;
+}
+
+static int open_parts(struct track *t)
+{
+	const struct track_options *o = &t->options;
+	int r;
+
+	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t->proc_fd < 0)
+		return -errno;
+	r = proc_table_new(&t->table, o->max_processes);
+	if (r == 0)
+		r = arena_new(&t->arena, o->table_bytes, segment_new, o->probe);
+	if (r == 0)
+		r = unwind_cache_new(&t->cache, t->arena, o->worker, o->max_files, tables_changed, t);
+	if (r == 0)
+		r = publisher_new(&t->publisher, t->arena, t->cache);
+	if (r == 0)
+		r = cgroup_meta_cache_new(&t->workloads, WORKLOADS_MAX);
+	return r;
+}
+
+int track_new(struct track **ret, const struct track_options *options)
+{
+	struct track *t = calloc(1, sizeof *t);
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->options = *options;
+	t->proc_fd = -1;
+	t->vdso = PROC_FILE_NONE;
+	track_threads_init(t);
+	track_grace_init(t);
+	r = open_parts(t);
+	if (r == 0)
+		r = track_vdso_add(t);
+	if (r < 0) {
+		track_free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+void track_free(struct track *t)
+{
+	if (!t)
+		return;
+	proc_table_free(t->table); /* releases mapping lists into publisher and arena */
+	publisher_free(t->publisher);
+	unwind_cache_free(t->cache);
+	arena_free(t->arena);
+	cgroup_meta_cache_free(t->workloads);
+	track_threads_fini(t);
+	free(t->dirty);
+	if (t->proc_fd >= 0)
+		close(t->proc_fd);
+	free(t);
+}
+
+/* Remembers to publish the process at the end of this drain. */
+static void mark_dirty(struct track *t, uint32_t pid)
+{
+	if (t->n_dirty && t->dirty[t->n_dirty - 1] == pid)
+		return;
+	if (t->n_dirty == t->cap_dirty) {
+		size_t cap = t->cap_dirty ? t->cap_dirty * 2 : 256;
+		uint32_t *more = realloc(t->dirty, cap * sizeof *more);
+
+		if (!more) {
+			t->all_dirty = true;
+			return;
+		}
+		t->dirty = more;
+		t->cap_dirty = cap;
+	}
+	t->dirty[t->n_dirty++] = pid;
+}
+
+/* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was. */
+static void select_process(struct track *t, struct process *p, bool inherited)
+{
+	enum select_answer answer = t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
+	bool selected = answer == SELECT_AS_PARENT ? inherited : answer == SELECT_YES;
+
+	if (selected == p->selected || proc_maps_own(p) < 0)
+		return;
+	p->selected = selected;
+	p->maps->dirty = true;
+}
+
+static void context_free(void *context)
+{
+	cgroup_meta_unref(context);
+}
+
+static void workload_set(struct process *p, struct cgroup_meta *meta)
+{
+	cgroup_meta_unref(p->context);
+	p->context = meta;
+	p->context_free = context_free;
+}
+
+/* Reads the process's cgroup; keeps what was known when it is gone. */
+static void workload_read(struct track *t, struct process *p)
+{
+	struct cgroup_identity id;
+	struct cgroup_meta *meta;
+
+	p->context_ns = clock_mono_ns();
+	if (cgroup_id_read(t->proc_fd, (pid_t)p->pid, &id) == 0 && cgroup_meta_get(t->workloads, &id, &meta) == 0)
+		workload_set(p, meta);
+}
+
+const struct cgroup_meta *track_workload(struct track *t, struct process *p)
+{
+	if (!p->end_ns && (!p->context || clock_mono_ns() - p->context_ns > WORKLOAD_AGE_NS))
+		workload_read(t, p);
+	return p->context;
+}
+
+/* --- from /proc */
+
+struct scan_context {
+	struct track *t;
+	struct process *p;
+};
+
+static int scan_mapping(const struct proc_maps_line *line, void *data)
+{
+	struct scan_context *c = data;
+	_cleanup_free_ char *path = NULL;
+	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
+	int r = line->path ? proc_maps_path(line, &path) : 0;
+
+	if (r < 0)
+		return r;
+	if (path)
+		m.file = track_file_of_line(c->t, c->p->pid, line, path);
+	r = proc_maps_insert(c->p->maps, m);
+	return r == -ENOSPC ? 0 : r;
+}
+
+/* Reads everything about a process that is there already. */
+static void process_read(struct track *t, struct process *p)
+{
+	struct scan_context c = {t, p};
+	struct process *parent;
+	struct proc_stat stat;
+
+	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
+		return;
+	p->kernel_thread = stat.kernel_thread;
+	memcpy(p->comm, stat.comm, PROC_COMM_MAX - 1);
+	p->scanned = true;
+	if (!p->kernel_thread) {
+		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
+		(void)proc_maps_read(t->proc_fd, p->pid, scan_mapping, &c);
+		workload_read(t, p);
+	}
+	parent = proc_table_get(t->table, stat.ppid);
+	select_process(t, p, parent && parent->selected);
+	mark_dirty(t, p->pid);
+}
+
+static int scan_process(uint32_t pid, void *data)
+{
+	struct track *t = data;
+	struct process *p;
+
+	if (proc_table_get(t->table, pid) || proc_table_add(t->table, pid, 0, &p) < 0)
+		return 0; /* at the maximum: counted by the table */
+	process_read(t, p);
+	return 0;
+}
+
+int track_scan(struct track *t)
+{
+	int r = proc_scan(t->proc_fd, scan_process, t);
+
+	track_publish(t);
+	unwind_cache_pump(t->cache);
+	return r;
+}
+
+struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
+{
+	struct process *p = proc_table_at(t->table, pid, time_ns);
+
+	if (p)
+		return p;
+	if (proc_table_add(t->table, pid, 0, &p) < 0)
+		return NULL;
+	process_read(t, p);
+	if (!p->scanned) {
+		strcpy(p->comm, "[exited]");
+		proc_table_end(t->table, p, time_ns);
+	}
+	return p;
+}
+
+/* --- from the side-band */
+
+static void on_fork(struct track *t, const struct sideband_event *e)
+{
+	struct process *parent = proc_table_get(t->table, e->ppid), *p;
+
+	if (e->pid == e->ppid) {
+		track_thread_add(t, e->tid, parent ? track_thread_name(t, parent, e->ptid) : "");
+		return;
+	}
+	t->stats.forks++;
+	if (proc_table_add(t->table, e->pid, e->time_ns, &p) < 0)
+		return;
+	if (!parent) {
+		process_read(t, p);
+		return;
+	}
+	memcpy(p->comm, parent->comm, PROC_COMM_MAX);
+	p->exe = parent->exe ? strdup(parent->exe) : NULL;
+	p->scanned = true;
+	p->selected = parent->selected;
+	proc_maps_unref(p->maps);
+	p->maps = proc_maps_ref(parent->maps);
+	if (parent->context)
+		workload_set(p, cgroup_meta_ref(parent->context));
+	p->context_ns = parent->context_ns;
+	mark_dirty(t, p->pid);
+}
+
+/* The old image is gone, the mappings of the new one follow. */
+static void on_exec(struct track *t, struct process *p, const struct sideband_event *e)
+{
+	struct proc_maps *empty;
+
+	t->stats.execs++;
+	p->exec_ns = e->time_ns;
+	free(TAKE_PTR(p->exe));
+	free(TAKE_PTR(p->service_name));
+	p->environ_read = false;
+	if (proc_maps_new(&empty) == 0) {
+		proc_maps_unref(p->maps);
+		p->maps = empty;
+		empty->dirty = true;
+	}
+	workload_read(t, p);
+	select_process(t, p, p->selected);
+	mark_dirty(t, p->pid);
+}
+
+static void on_comm(struct track *t, const struct sideband_event *e)
+{
+	struct process *p = proc_table_get(t->table, e->pid);
+
+	if (!p)
+		return;
+	if (e->tid == e->pid || e->exec)
+		strncpy(p->comm, e->name, PROC_COMM_MAX - 1);
+	else
+		track_thread_add(t, e->tid, e->name);
+	if (e->exec)
+		on_exec(t, p, e);
+}
+
+static void on_mmap(struct track *t, const struct sideband_event *e)
+{
+	struct process *p = proc_table_get(t->table, e->pid);
+	struct proc_mapping m = {e->mmap.start, e->mmap.start + e->mmap.len, e->mmap.offset, PROC_FILE_NONE};
+
+	if (!e->mmap.executable)
+		return;
+	if (!p) {
+		if (proc_table_add(t->table, e->pid, e->time_ns, &p) == 0)
+			process_read(t, p); /* its start was lost; this mapping is in what was read */
+		return;
+	}
+	if (proc_maps_own(p) < 0)
+		return;
+	m.file = track_file_of_event(t, e);
+	if (m.file && !p->exe && e->name[0] == '/')
+		p->exe = strdup(e->name); /* the first mapping of a new image is the executable's */
+	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
+	mark_dirty(t, p->pid);
+}
+
+static void on_task_exit(struct track *t, const struct sideband_event *e)
+{
+	struct process *p = proc_table_get(t->table, e->pid);
+
+	if (e->tid != e->pid) {
+		track_thread_end(t, e->tid, e->time_ns);
+		return;
+	}
+	if (!p)
+		return;
+	t->stats.exits++;
+	publisher_remove(t->publisher, p);
+	proc_table_end(t->table, p, e->time_ns);
+}
+
+static void on_event(const struct sideband_event *e, void *data)
+{
+	struct track *t = data;
+
+	t->stats.events++;
+	switch (e->kind) {
+	case SIDEBAND_FORK:
+		on_fork(t, e);
+		break;
+	case SIDEBAND_COMM:
+		on_comm(t, e);
+		break;
+	case SIDEBAND_MMAP:
+		on_mmap(t, e);
+		break;
+	case SIDEBAND_EXIT:
+		on_task_exit(t, e);
+		break;
+	case SIDEBAND_LOST:
+		log_warn("the kernel lost %lu process events; processes that started meanwhile are read from /proc "
+			 "when a sample names them",
+			 (unsigned long)e->n_lost);
+		break;
+	case SIDEBAND_OTHER:
+		break;
+	}
+}
+
+void track_drain(struct track *t)
+{
+	int r = sideband_drain(t->options.sideband, on_event, t);
+
+	if (r < 0)
+		log_warn("process events could not be read: %s", strerror(-r));
+	track_publish(t);
+	unwind_cache_pump(t->cache);
+}
+
+/* --- forgetting */
+
+static void on_reap(struct process *p, void *data)
+{
+	struct track *t = data;
+
+	publisher_remove(t->publisher, p);
+}
+
+void track_drained(struct track *t, uint64_t time_ns)
+{
+	proc_table_reap(t->table, time_ns > ENDED_KEEP_NS ? time_ns - ENDED_KEEP_NS : 0, on_reap, t);
+	track_threads_reap(t, time_ns);
+}
+
+static void mark_used(struct process *p, void *data)
+{
+	uint8_t *used = data;
+
+	for (uint32_t i = 0; i < p->maps->n; i++)
+		used[p->maps->entries[i].file] = 1;
+}
+
+void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data)
+{
+	_cleanup_free_ uint8_t *used = calloc(t->options.max_files + 1, 1);
+
+	if (!used)
+		return;
+	proc_table_each(t->table, mark_used, used);
+	used[t->vdso] = 1;
+	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, fn, data);
+	unwind_cache_published(t->cache); /* no list names them */
+	track_grace(t);
+}
+
+/* --- for the reporter */
+
+const char *track_service_name(struct track *t, struct process *p)
+{
+	if (!p->environ_read && !p->end_ns) {
+		p->environ_read = true;
+		(void)proc_environ_find(t->proc_fd, p->pid, "OTEL_SERVICE_NAME", &p->service_name);
+	}
+	return p->service_name && p->service_name[0] ? p->service_name : NULL;
+}
+
+struct unwind_file *track_file(const struct track *t, uint32_t index)
+{
+	return unwind_cache_file(t->cache, index);
+}
+
+void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns)
+{
+	unwind_cache_touch(t->cache, index, now_ns);
+}
+
+void track_settle(struct track *t, uint64_t timeout_ns)
+{
+	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
+
+	while (unwind_cache_pending(t->cache) && (now = clock_mono_ns()) < deadline) {
+		worker_drain(t->options.worker, deadline - now);
+		track_progress(t);
+	}
+}
+
+void track_stats(const struct track *t, struct track_stats *ret)
+{
+	*ret = t->stats;
+	arena_stats(t->arena, &ret->arena);
+	unwind_cache_stats(t->cache, &ret->cache);
+	publisher_stats(t->publisher, &ret->publish);
+	ret->processes = proc_table_len(t->table);
+	ret->processes_full = proc_table_full(t->table);
+	ret->threads = t->threads.len;
+	ret->threads_full = t->threads.n_full;
+	ret->events_lost = sideband_lost(t->options.sideband);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Processes → tables: keeps the process table true to the host (side-band, /proc) and published to the BPF program.
+ * Owns process table, binaries, arena, publisher and thread names. Main loop only. Rank 3.
+ */
+#ifndef PROFLET_TRACK_H
+#define PROFLET_TRACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/proc/table.h"
+#include "agent/select.h"
+#include "agent/unwind/arena.h"
+#include "agent/unwind/cache.h"
+#include "agent/unwind/publish.h"
+
+struct cgroup_meta;
+struct loop;
+struct probe;
+struct sideband;
+struct track;
+struct worker;
+
+struct track_options {
+	struct loop *loop;
+	struct probe *probe;
+	struct sideband *sideband;
+	struct worker *worker;
+	size_t table_bytes; /* budget of the arena */
+	size_t max_processes;
+	uint32_t max_files;
+	/* Whether a process is to be sampled. NULL: every one. Asked at scan and at exec; a fork is as its parent. */
+	enum select_answer (*select)(const struct process *p, void *data);
+	void *select_data;
+};
+
+struct track_stats {
+	struct arena_stats arena;
+	struct unwind_cache_stats cache;
+	struct publish_stats publish;
+	uint64_t processes, processes_full;	  /* known now; refused at the maximum */
+	uint64_t threads, threads_full;		  /* names held now; refused at the maximum */
+	uint64_t events, events_lost;		  /* side-band */
+	uint64_t opened, open_failed, open_gone; /* binaries; open_gone: process or mapping went before */
+	uint64_t execs, forks, exits;
+};
+
+/* Everything in `options` is borrowed and outlives the track. 0 or -errno. */
+int track_new(struct track **ret, const struct track_options *options);
+void track_free(struct track *t);
+/* Reads every process of /proc; call after the side-band is open. 0 or -errno. */
+int track_scan(struct track *t);
+/* Takes what the side-band has, and publishes what changed. Call before the samples are drained. */
+void track_drain(struct track *t);
+/* After worker_collect: publishes new tables, hands out more work. */
+void track_progress(struct track *t);
+/* Blocks until all known files have a table or the time is over. For recordings, before sampling starts. */
+void track_settle(struct track *t, uint64_t timeout_ns);
+/*
+ * The process that had this pid then; read from /proc now if it was not known, named "[exited]" if it is gone without
+ * a trace. NULL at the maximum of processes. Borrowed.
+ */
+struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns);
+/* The process's workload; NULL when it could not be read. Borrowed from the process. */
+const struct cgroup_meta *track_workload(struct track *t, struct process *p);
+/* Name of a thread; "" when unknown. Borrowed until the next drain. */
+const char *track_thread_name(struct track *t, struct process *p, uint32_t tid);
+/* The process's OTEL_SERVICE_NAME; NULL: it has none, or is gone. Borrowed from the process. */
+const char *track_service_name(struct track *t, struct process *p);
+struct unwind_file *track_file(const struct track *t, uint32_t index);
+/* A sample has a frame in the file. */
+void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
+/* Samples up to this time have been drained: what ended before it may be forgotten. */
+void track_drained(struct track *t, uint64_t time_ns);
+/* Forgets binaries that nothing maps and no sample used for a while; fn gets each index. Call now and then. */
+void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data);
+void track_stats(const struct track *t, struct track_stats *ret);
+
+#endif

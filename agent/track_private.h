@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What track.c and its parts share: track_files.c, track_threads.c, track_publish.c. Rank 3. */
+#ifndef PROFLET_TRACK_PRIVATE_H
+#define PROFLET_TRACK_PRIVATE_H
+
+#include "agent/base/map.h"
+#include "agent/base/worker.h"
+#include "agent/track.h"
+
+struct proc_maps_line;
+struct sideband_event;
+
+/* Waits, on a worker, until every BPF program that runs now has ended. */
+struct grace_job {
+	struct worker_job job;
+	struct track *track;
+	bool begun, running; /* blocks wait for it; it is with the workers */
+};
+
+struct track {
+	struct track_options options;
+	int proc_fd;
+	struct proc_table *table;
+	struct arena *arena;
+	struct unwind_cache *cache;
+	struct publisher *publisher;
+	struct cgroup_meta_cache *workloads;
+	uint32_t vdso; /* file index */
+	uint32_t *dirty; /* pids to publish */
+	size_t n_dirty, cap_dirty;
+	bool all_dirty; /* tables came or went: look at every process */
+	struct grace_job grace;
+	struct map threads; /* names by tid */
+	uint64_t threads_reaped_ns;
+	struct track_stats stats;
+};
+
+/* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened. */
+int track_vdso_add(struct track *t);
+uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line, const char *path);
+uint32_t track_file_of_event(struct track *t, const struct sideband_event *e);
+
+/* track_threads.c: names of threads other than the main one. */
+void track_threads_init(struct track *t);
+void track_threads_fini(struct track *t);
+void track_thread_add(struct track *t, uint32_t tid, const char *name);
+void track_thread_end(struct track *t, uint32_t tid, uint64_t time_ns);
+void track_threads_reap(struct track *t, uint64_t now_ns);
+
+/* track_publish.c: mapping lists and grace periods. */
+void track_publish(struct track *t);
+void track_grace_init(struct track *t);
+void track_grace(struct track *t);
+
+#endif

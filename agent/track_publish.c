@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Grace periods by membarrier(MEMBARRIER_CMD_GLOBAL): it returns after every CPU has passed a context switch, and BPF
+ * programs of perf events run with preemption off, so all that ran when it was called have ended. Where the kernel
+ * refuses it (nohz_full CPUs), a wait far longer than any program runs.
+ */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/track_private.h"
+
+#define FALLBACK_SECONDS 2
+
+static void grace_run(struct worker_job *job)
+{
+	struct timespec wait = {.tv_sec = FALLBACK_SECONDS};
+
+	(void)job;
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) < 0)
+		nanosleep(&wait, NULL);
+}
+
+static void grace_done(struct worker_job *job, bool cancelled)
+{
+	struct grace_job *g = container_of(job, struct grace_job, job);
+
+	g->running = g->begun = false;
+	if (cancelled)
+		return;
+	arena_grace_end(g->track->arena);
+	unwind_cache_retry(g->track->cache);
+}
+
+void track_grace_init(struct track *t)
+{
+	t->grace = (struct grace_job){.job = {.run = grace_run, .done = grace_done}, .track = t};
+}
+
+void track_grace(struct track *t)
+{
+	if (t->grace.running)
+		return;
+	/* blocks that wait from a submission which found the queue full are in a period that has begun */
+	if (!t->grace.begun && !arena_grace_begin(t->arena))
+		return;
+	t->grace.begun = true;
+	t->grace.running = worker_submit(t->options.worker, &t->grace.job, WORKER_HIGH) == 0;
+}
+
+/* Marks first and writes after, or a list shared by forks would be written once for each of them. */
+static void mark_again(struct process *p, void *data)
+{
+	(void)data;
+	p->maps->dirty = p->maps->n != 0;
+}
+
+static void publish_one(struct process *p, void *data)
+{
+	struct track *t = data;
+
+	(void)publisher_put(t->publisher, p); /* refusals are counted there */
+}
+
+void track_publish(struct track *t)
+{
+	if (t->all_dirty) {
+		t->all_dirty = false;
+		proc_table_each(t->table, mark_again, t);
+		proc_table_each(t->table, publish_one, t);
+		unwind_cache_published(t->cache);
+	}
+	for (size_t i = 0; i < t->n_dirty; i++) {
+		struct process *p = proc_table_get(t->table, t->dirty[i]);
+
+		if (p)
+			publish_one(p, t);
+	}
+	t->n_dirty = 0;
+	track_grace(t);
+}
+
+void track_progress(struct track *t)
+{
+	track_publish(t);
+	unwind_cache_pump(t->cache);
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Layout of a block: struct unwind_table, rules (most used first, so that they share the header's cache line), index
+ * (one u32 a page of 128 bytes and one more), rows (u16), with one row before the first that says what held there.
+ *
+ * Rows are taken greedily: a block ends where its dictionary, or its bytes, would overflow. Rows of equal packed rules
+ * that follow each other (elf_rule differs in what the kernel does not tell apart) are merged on the way.
+ */
+#include "agent/unwind/block.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/rows.h"
+#include "agent/unwind/pack.h"
+
+#define ROW_PAGE (1u << PAGE_SHIFT_ROWS)
+#define NO_RULE 0xffffu
+#define BLOCK_BYTES_MAX (SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* also fits the segment with the process table */
+
+/* The dictionary of the block that is being made. */
+struct dictionary {
+	const struct unwind_rule *packed; /* of every rule of the file */
+	uint16_t *id_of;		  /* file rule → id in this block, NO_RULE; n_file of them */
+	size_t n_file;
+	struct unwind_rule rules[TABLE_RULES_MAX];
+	uint32_t uses[TABLE_RULES_MAX];
+	unsigned n;
+};
+
+/* A stretch of rows that becomes one block. */
+struct span {
+	size_t first, end; /* rows [first, end) of the file */
+	uint64_t va, limit;
+};
+
+/* The id of a file rule in this block, added when new. -1: the dictionary is full. */
+static int dictionary_id(struct dictionary *d, uint32_t rule)
+{
+	unsigned i;
+
+	if (d->id_of[rule] != NO_RULE)
+		return d->id_of[rule];
+	for (i = 0; i < d->n; i++)
+		if (memcmp(&d->rules[i], &d->packed[rule], sizeof d->rules[i]) == 0)
+			break;
+	if (i == TABLE_RULES_MAX - 1) /* the last id is that of what holds before the first row */
+		return -1;
+	if (i == d->n) {
+		d->rules[d->n] = d->packed[rule];
+		d->uses[d->n++] = 0;
+	}
+	d->id_of[rule] = (uint16_t)i;
+	return (int)i;
+}
+
+static void dictionary_reset(struct dictionary *d)
+{
+	memset(d->id_of, 0xff, d->n_file * sizeof *d->id_of);
+	d->n = 0;
+}
+
+static size_t block_bytes(uint64_t n_pages, size_t n_rules, size_t n_rows)
+{
+	return sizeof(struct unwind_table) + n_rules * sizeof(struct unwind_rule) + (n_pages + 1) * 4 +
+	       (n_rows + 1) * 2;
+}
+
+/* How far a block that starts with row `first` goes; fills its dictionary. */
+static struct span span_find(struct dictionary *d, const struct elf_rows *r, size_t first)
+{
+	struct span s = {.first = first, .va = r->rows[first].va};
+	uint64_t page = s.va & ~(uint64_t)(ROW_PAGE - 1);
+	size_t i;
+
+	dictionary_reset(d);
+	for (i = first; i + 1 < r->n_rows; i++) { /* the last row only ends the table */
+		uint64_t pages = (r->rows[i + 1].va - page + ROW_PAGE - 1) >> PAGE_SHIFT_ROWS;
+		int id;
+
+		/* a long gap ends the block: it would cost index entries for nothing */
+		if (i > first && d->packed[r->rows[i].rule].kind == UNWIND_CFA_NONE &&
+		    r->rows[i + 1].va - r->rows[i].va > 64 * ROW_PAGE)
+			break;
+		if (block_bytes(pages, TABLE_RULES_MAX, i - first + 2) > BLOCK_BYTES_MAX)
+			break;
+		id = dictionary_id(d, r->rows[i].rule);
+		if (id < 0)
+			break;
+		d->uses[id]++;
+	}
+	s.end = i;
+	s.limit = r->rows[i].va;
+	return s;
+}
+
+static int by_use(const void *a, const void *b, void *data)
+{
+	const struct dictionary *d = data;
+	const uint16_t *x = a, *y = b;
+
+	if (d->uses[*x] != d->uses[*y])
+		return d->uses[*x] > d->uses[*y] ? -1 : 1;
+	return *x - *y;
+}
+
+/* Gives the rules their final ids, most used first: order[rank] = id in the dictionary, and its inverse. */
+static void dictionary_rank(struct dictionary *d, uint16_t order[TABLE_RULES_MAX], uint8_t rank[TABLE_RULES_MAX])
+{
+	for (unsigned i = 0; i < d->n; i++)
+		order[i] = (uint16_t)i;
+	qsort_r(order, d->n, sizeof *order, by_use, d);
+	for (unsigned i = 0; i < d->n; i++)
+		rank[order[i]] = (uint8_t)i;
+}
+
+/* Writes rows and index of the span behind the header and rules. Returns the number of rows. */
+static uint32_t rows_write(const struct dictionary *d, const uint8_t *rank, const struct elf_rows *r, struct span s,
+			   uint64_t page0, uint32_t n_pages, uint32_t *index, uint16_t *rows)
+{
+	uint32_t n = 0, page = 0, last = UINT32_MAX;
+
+	for (size_t i = s.first; i < s.end; i++) {
+		uint8_t id = rank[d->id_of[r->rows[i].rule]];
+		uint64_t o = r->rows[i].va - page0;
+
+		while (page <= o >> PAGE_SHIFT_ROWS)
+			index[page++] = n;
+		if (id == last)
+			continue;
+		rows[n++] = (uint16_t)((o & (ROW_PAGE - 1)) << 8 | id);
+		last = id;
+	}
+	while (page <= n_pages)
+		index[page++] = n;
+	return n;
+}
+
+static int block_make(struct unwind_block *ret, struct dictionary *d, const struct elf_rows *r, struct span s)
+{
+	uint64_t page0 = s.va & ~(uint64_t)(ROW_PAGE - 1);
+	uint32_t n_pages = (uint32_t)((s.limit - page0 + ROW_PAGE - 1) >> PAGE_SHIFT_ROWS);
+	size_t n_rows = s.end - s.first, size = block_bytes(n_pages, d->n + 1u, n_rows + 1);
+	uint16_t order[TABLE_RULES_MAX];
+	uint8_t rank[TABLE_RULES_MAX], none;
+	struct unwind_table *t;
+	struct unwind_rule *rules;
+	uint16_t *rows;
+
+	ret->bytes = calloc(1, size);
+	if (!ret->bytes)
+		return -ENOMEM;
+	dictionary_rank(d, order, rank);
+	t = (struct unwind_table *)ret->bytes;
+	rules = (struct unwind_rule *)(t + 1);
+	for (unsigned i = 0; i < d->n; i++)
+		rules[i] = d->rules[order[i]];
+	none = (uint8_t)d->n; /* what holds before the first row */
+	rules[none] = (struct unwind_rule){.kind = UNWIND_CFA_NONE};
+	*t = (struct unwind_table){.va = page0, .n_pages = n_pages, .n_rules = d->n + 1u};
+	t->index = (uint32_t)(sizeof *t + t->n_rules * sizeof *rules);
+	t->rows = t->index + (n_pages + 1) * 4 + 2;
+	rows = (uint16_t *)(ret->bytes + t->rows);
+	rows[-1] = none;
+	t->n_rows = rows_write(d, rank, r, s, page0, n_pages, (uint32_t *)(ret->bytes + t->index), rows);
+	ret->va = s.va;
+	ret->end = s.limit;
+	ret->len = t->rows + t->n_rows * 2;
+	return 0;
+}
+
+static int blocks_add(struct unwind_blocks *b, struct dictionary *d, const struct elf_rows *r, struct span s)
+{
+	struct unwind_block *more = realloc(b->blocks, (b->n + 1) * sizeof *more);
+	int e;
+
+	if (!more)
+		return -ENOMEM;
+	b->blocks = more;
+	e = block_make(&b->blocks[b->n], d, r, s);
+	if (e < 0)
+		return e;
+	b->bytes += b->blocks[b->n++].len;
+	return 0;
+}
+
+/* Cuts the file's rows into blocks. */
+static int encode(struct unwind_blocks *b, struct dictionary *d, const struct elf_rows *r)
+{
+	size_t i = 0;
+
+	while (i + 1 < r->n_rows) {
+		struct span s;
+		int e;
+
+		if (d->packed[r->rows[i].rule].kind == UNWIND_CFA_NONE) {
+			i++;
+			continue;
+		}
+		s = span_find(d, r, i);
+		if (s.end == s.first) { /* one row over more text than a block can index: keep its beginning */
+			d->uses[dictionary_id(d, r->rows[i].rule)] = 1;
+			s.end = s.first + 1;
+			s.limit = s.va + (BLOCK_BYTES_MAX / 8) * ROW_PAGE;
+		}
+		e = blocks_add(b, d, r, s);
+		if (e < 0)
+			return e;
+		i = s.end;
+	}
+	return 0;
+}
+
+int unwind_blocks_encode(struct unwind_blocks *ret, const struct elf_rows *rows, uint16_t machine)
+{
+	_cleanup_free_ struct unwind_rule *packed = calloc(rows->n_rules, sizeof *packed);
+	_cleanup_free_ uint16_t *id_of = calloc(rows->n_rules, sizeof *id_of);
+	_cleanup_free_ struct dictionary *d = calloc(1, sizeof *d);
+	struct unwind_blocks b = {0};
+	int r;
+
+	if (!packed || !id_of || !d)
+		return -ENOMEM;
+	for (size_t i = 0; i < rows->n_rules; i++)
+		packed[i] = unwind_rule_pack(&rows->rules[i], machine);
+	d->packed = packed;
+	d->id_of = id_of;
+	d->n_file = rows->n_rules;
+	r = encode(&b, d, rows);
+	if (r < 0) {
+		unwind_blocks_fini(&b);
+		return r;
+	}
+	*ret = b;
+	return 0;
+}
+
+void unwind_blocks_fini(struct unwind_blocks *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		free(b->blocks[i].bytes);
+	free(b->blocks);
+	*b = (struct unwind_blocks){0};
+}
+
+void unwind_block_place(uint8_t *bytes, uint32_t offset)
+{
+	struct unwind_table *t = (struct unwind_table *)bytes;
+
+	t->index += offset;
+	t->rows += offset;
+}
+
+int unwind_blocks_size(const struct elf_rows *rows, size_t *ret_bytes, size_t *ret_blocks)
+{
+	struct unwind_blocks b;
+	int r = unwind_blocks_encode(&b, rows, EM_X86_64);
+
+	if (r < 0)
+		return r;
+	*ret_bytes = b.bytes;
+	*ret_blocks = b.n;
+	unwind_blocks_fini(&b);
+	return 0;
+}

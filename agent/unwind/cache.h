@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The binaries that are mapped somewhere, by file index: identity, segments, unwind table, and an open descriptor (the
+ * process may be gone when names are wanted). Tables are built by worker threads, those that samples need first, and
+ * live in the arena under its budget: when it is full, the tables unused for longest go. Rank 2.
+ *
+ * Same device, inode, mtime and size, or same build id and size: same file index.
+ */
+#ifndef PROFLET_UNWIND_CACHE_H
+#define PROFLET_UNWIND_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "agent/base/frame.h"
+#include "agent/elf/image.h"
+#include "agent/unwind/arena.h"
+
+struct unwind_cache;
+struct worker;
+
+enum unwind_table_state {
+	TABLE_WAITING,	/* to be built */
+	TABLE_BUILDING, /* on a worker */
+	TABLE_READY,
+	TABLE_NONE,    /* the file has no call-frame information, or is not ELF */
+	TABLE_FAILED,  /* could not be read or held in memory */
+	TABLE_EVICTED, /* was ready; built again when a sample needs it */
+};
+
+/* A block of a file's table in the arena. */
+struct unwind_placed {
+	uint64_t va, end; /* ELF virtual addresses */
+	struct arena_block block;
+};
+
+struct unwind_file {
+	uint32_t index;
+	enum unwind_table_state state;
+	bool urgent;
+	uint64_t size; /* bytes */
+	int fd; /* for names; -1 when the limit of open files was reached */
+	struct elf_segment *segments;
+	size_t n_segments;
+	struct unwind_placed *placed;
+	size_t n_placed;
+	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
+	uint64_t build_ns;
+	uint64_t n_rows;
+	struct frame_module module; /* strings owned */
+};
+
+struct unwind_cache_stats {
+	uint64_t files, ready, built, failed, evicted, full, skipped_fdes;
+	uint64_t rows, table_bytes, build_ns;
+};
+
+/*
+ * `ready` is called (from unwind_cache_pump's thread, the main loop's) after tables came or went: mappings that use the
+ * cache's files are to be published again, and unwind_cache_published called then. arena and worker are borrowed.
+ */
+int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct worker *worker, uint32_t max_files,
+		     void (*ready)(void *data), void *data);
+void unwind_cache_free(struct unwind_cache *c);
+/* The index of an open file, a new one if it is not known; takes the fd. 0, -ENFILE at max_files (counted), -ENOMEM. */
+int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, const char *path, uint32_t *ret);
+/* A file with this GNU build id (hex), 0 when there is none. For processes that are gone. */
+uint32_t unwind_cache_find(const struct unwind_cache *c, const char *build_id);
+/* The file with this index, NULL when there is none. Borrowed until unwind_cache_sweep. */
+struct unwind_file *unwind_cache_file(const struct unwind_cache *c, uint32_t index);
+/* A sample has a frame in it: it is in use, and without a table it goes to the front of the queue. */
+void unwind_cache_touch(struct unwind_cache *c, uint32_t index, uint64_t now_ns);
+/* Gives waiting files to the workers. Call after adding, and after worker_collect. */
+void unwind_cache_pump(struct unwind_cache *c);
+/* Every mapping list is published anew: tables that went are retired. */
+void unwind_cache_published(struct unwind_cache *c);
+/* Tables that found the arena full are tried again. Call after a grace period. */
+void unwind_cache_retry(struct unwind_cache *c);
+/* Files that wait for, or are at, a worker. */
+size_t unwind_cache_pending(const struct unwind_cache *c);
+/*
+ * Forgets the files that `used` (max_files + 1 flags by index) does not mark and no sample used since before_ns;
+ * calls fn with each index first.
+ */
+void unwind_cache_sweep(struct unwind_cache *c, const uint8_t *used, uint64_t before_ns,
+			void (*fn)(uint32_t index, void *data), void *data);
+void unwind_cache_stats(const struct unwind_cache *c, struct unwind_cache_stats *ret);
+/* File offset → ELF virtual address by the file's segments; the offset itself where it is no ELF file. */
+uint64_t unwind_file_va(const struct unwind_file *f, uint64_t offset);
+
+#endif

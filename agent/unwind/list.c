@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/list.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/proc/table.h"
+#include "agent/unwind/cache.h"
+
+static int add(struct list_entries *l, struct mapping_entry e)
+{
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 32;
+		struct mapping_entry *more = realloc(l->entries, cap * sizeof *more);
+
+		if (!more)
+			return -ENOMEM;
+		l->entries = more;
+		l->cap = cap;
+	}
+	l->entries[l->n++] = e;
+	return 0;
+}
+
+/* The stretch [from, to) of ELF addresses of a mapping. */
+static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t from, uint64_t to,
+		       uint32_t table)
+{
+	if (from >= to)
+		return 0;
+	return add(l, (struct mapping_entry){from + bias, to + bias, bias, f->index, table});
+}
+
+static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_file *f)
+{
+	uint64_t va = unwind_file_va(f, m->offset), end = va + (m->end - m->start), bias = m->start - va;
+	int r = 0;
+
+	for (size_t i = 0; i < f->n_placed && r == 0; i++) {
+		const struct unwind_placed *p = &f->placed[i];
+		uint64_t from = p->va > va ? p->va : va, to = p->end < end ? p->end : end;
+
+		if (from >= to)
+			continue;
+		r = add_stretch(l, f, bias, va, from, 0);
+		if (r == 0)
+			r = add_stretch(l, f, bias, from, to, p->block.ref);
+		va = to;
+	}
+	return r < 0 ? r : add_stretch(l, f, bias, va, end, 0);
+}
+
+int list_entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct unwind_cache *cache)
+{
+	struct list_entries l = {0};
+	int r = 0;
+
+	for (uint32_t i = 0; i < maps->n && r == 0; i++) {
+		const struct proc_mapping *m = &maps->entries[i];
+		const struct unwind_file *f = unwind_cache_file(cache, m->file);
+
+		if (f)
+			r = add_file_mapping(&l, m, f);
+		else
+			r = add(&l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, 0});
+	}
+	if (r < 0) {
+		list_entries_fini(&l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+void list_entries_fini(struct list_entries *l)
+{
+	free(l->entries);
+	*l = (struct list_entries){0};
+}
+
+/* The highest power of two <= n. */
+static size_t top_of(size_t n)
+{
+	size_t top = 1;
+
+	while (top * 2 <= n)
+		top *= 2;
+	return top;
+}
+
+static size_t entries_offset(size_t n)
+{
+	size_t starts = sizeof(struct mapping_list) + 2 * top_of(n) * sizeof(__u64);
+
+	return (starts + sizeof(struct mapping_entry) - 1) / sizeof(struct mapping_entry) *
+	       sizeof(struct mapping_entry);
+}
+
+size_t list_bytes(size_t n)
+{
+	return entries_offset(n) + n * sizeof(struct mapping_entry);
+}
+
+size_t list_capacity(size_t max)
+{
+	size_t n = (size_t)1 << LIST_SEARCH_STEPS;
+
+	while (n > 1 && list_bytes(n) > max)
+		n -= n / 16 + 1;
+	return n;
+}
+
+void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32_t generation, uint32_t flags)
+{
+	struct mapping_list *list = mem;
+	__u64 *starts = (__u64 *)(list + 1);
+	size_t top = top_of(n);
+
+	*list = (struct mapping_list){
+		.n = (uint32_t)n,
+		.top = (uint32_t)top,
+		.entries = (uint32_t)entries_offset(n),
+		.generation = generation,
+		.flags = flags,
+	};
+	for (size_t i = 0; i < 2 * top; i++)
+		starts[i] = i < n ? entries[i].start : ~0ull;
+	memcpy((uint8_t *)mem + list->entries, entries, n * sizeof *entries);
+}

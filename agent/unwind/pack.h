@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A rule of the call-frame information in the kernel's eight bytes. Rank 2. */
+#ifndef PROFLET_UNWIND_PACK_H
+#define PROFLET_UNWIND_PACK_H
+
+#include <stdint.h>
+
+#include "bpf/abi.h"
+
+struct elf_rule;
+
+/* What the kernel cannot do becomes UNWIND_CFA_UNSUPPORTED. */
+struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machine);
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Identity of a live process: reads /proc/<pid>/cgroup and hands it to path.h. Rank 1. */
+#ifndef PROFLET_CGROUP_ID_H
+#define PROFLET_CGROUP_ID_H
+
+#include <sys/types.h>
+
+#include "cgroup/path.h"
+
+/*
+ * `proc_fd` is a directory descriptor of a procfs, borrowed; < 0 stands for /proc. `pid` as that procfs
+ * counts. 0 (also when nothing in the file was recognised), -ESRCH when the process is gone, -EFBIG for a
+ * file that no kernel writes, -ENOMEM, or another negative errno of open and read. *ret is written on
+ * success only.
+ */
+int cgroup_id_read(int proc_fd, pid_t pid, struct cgroup_identity *ret);
+
+#endif

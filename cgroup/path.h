@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Whose process is it: container, pod or systemd unit, read out of the text of /proc/<pid>/cgroup
+ * (cgroups(7)). Pure text in, plain values out; no allocation, no error: what is not recognised leaves its
+ * field empty. Rank 1.
+ */
+#ifndef PROFLET_CGROUP_PATH_H
+#define PROFLET_CGROUP_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What the path says about who made the container; the cgroupfs driver's bare `pod<uid>/<id>` does not say.
+ */
+enum cgroup_runtime {
+	CGROUP_RUNTIME_UNKNOWN,
+	CGROUP_RUNTIME_DOCKER,
+	CGROUP_RUNTIME_CONTAINERD,
+	CGROUP_RUNTIME_CRIO,
+	CGROUP_RUNTIME_PODMAN,
+};
+
+#define CGROUP_ID_LEN 64    /* hex digits of a container id */
+#define CGROUP_UNIT_MAX 256 /* bytes, with NUL */
+
+/* A value without pointers; each string is NUL terminated and "" when unknown. */
+struct cgroup_identity {
+	char container_id[CGROUP_ID_LEN + 1]; /* of the innermost container, without prefix or suffix */
+	char pod_uid[37]; /* canonical with dashes; a static pod's 32 digits stay as they are */
+	/*
+	 * systemd unit of a process outside any container. Below another manager its unit comes first:
+	 * "user@1000.service/app-x.scope" is not the "app-x.scope" of the system or of another user.
+	 */
+	char unit[CGROUP_UNIT_MAX];
+	enum cgroup_runtime runtime;
+};
+
+/* Reads the lines of v1, v2 and hybrid hierarchies and takes the one that says most. Overwrites *ret whole.
+ */
+void cgroup_path_parse(const char *text, size_t len, struct cgroup_identity *ret);
+/* True when nothing was recognised: a host process outside any unit. */
+bool cgroup_identity_empty(const struct cgroup_identity *id);
+/* "docker", "containerd", "cri-o", "podman", "unknown". Static. */
+const char *cgroup_runtime_name(enum cgroup_runtime runtime);
+
+#endif

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "otlp/compress.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include "agent/base/cleanup.h"
+
+/*
+ * Level 1: requests are mostly repeated small integers and names, where higher levels cost three times the
+ * CPU of the node for a tenth of the bytes.
+ */
+#define GZIP_LEVEL 1
+#define ZSTD_LEVEL 1
+#define GZIP_WINDOW (15 + 16)  /* zlib's way to ask for a gzip header */
+#define ZSTD_WINDOW_LOG_MAX 23 /* 8 MiB: what a decoder must accept, and no more memory than that */
+#define CHUNK 16384	       /* bytes of output at a time */
+
+DEFINE_CLEANUP(z_stream *, deflateEnd)
+DEFINE_CLEANUP(z_stream *, inflateEnd)
+DEFINE_CLEANUP(ZSTD_DCtx *, ZSTD_freeDCtx)
+
+/* In the order of enum otlp_coding. */
+static const char *const coding_names[] = {"identity", "gzip", "zstd"};
+
+const char *otlp_coding_name(enum otlp_coding coding)
+{
+	return coding_names[coding];
+}
+
+/* Runs the stream until it ends or asks for input that is not there. */
+static int run(z_stream *z, int (*step)(z_stream *, int), int flush, struct buf *out, int *ret_z)
+{
+	int r, zr;
+
+	do {
+		r = buf_reserve(out, CHUNK);
+		if (r < 0)
+			return r;
+		z->next_out = out->data + out->len;
+		z->avail_out = CHUNK;
+		zr = step(z, flush);
+		out->len += CHUNK - z->avail_out;
+	} while (zr == Z_OK && !z->avail_out);
+	*ret_z = zr;
+	return 0;
+}
+
+static int gzip(const void *data, size_t len, struct buf *out)
+{
+	z_stream stream = {.next_in = (Bytef *)data, .avail_in = (uInt)len};
+	_cleanup_(deflateEnd_p) z_stream *z = NULL;
+	int r, zr;
+
+	if (deflateInit2(&stream, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return -ENOMEM;
+	z = &stream;
+	r = run(z, deflate, Z_FINISH, out, &zr);
+	if (r < 0)
+		return r;
+	return zr == Z_STREAM_END ? 0 : -ENOMEM;
+}
+
+static int zstd(const void *data, size_t len, struct buf *out)
+{
+	size_t bound = ZSTD_compressBound(len), n;
+	int r;
+
+	r = buf_reserve(out, bound);
+	if (r < 0)
+		return r;
+	n = ZSTD_compress(out->data + out->len, bound, data, len, ZSTD_LEVEL);
+	if (ZSTD_isError(n))
+		return -ENOMEM;
+	out->len += n;
+	return 0;
+}
+
+int otlp_compress(enum otlp_coding coding, const void *data, size_t len, struct buf *out)
+{
+	if (len > UINT_MAX)
+		return -EOVERFLOW;
+	switch (coding) {
+	case OTLP_GZIP:
+		return gzip(data, len, out);
+	case OTLP_ZSTD:
+		return zstd(data, len, out);
+	default:
+		return -EINVAL;
+	}
+}
+
+static int gunzip(const void *data, size_t len, struct buf *out)
+{
+	z_stream stream = {.next_in = (Bytef *)data, .avail_in = (uInt)len};
+	_cleanup_(inflateEnd_p) z_stream *z = NULL;
+	int r, zr;
+
+	if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
+		return -ENOMEM;
+	z = &stream;
+	r = run(z, inflate, Z_NO_FLUSH, out, &zr);
+	if (r < 0)
+		return r;
+	if (zr == Z_MEM_ERROR)
+		return -ENOMEM;
+	return zr == Z_STREAM_END && !z->avail_in ? 0 : -EBADMSG;
+}
+
+static int unzstd(const void *data, size_t len, struct buf *out)
+{
+	_cleanup_(ZSTD_freeDCtx_p) ZSTD_DCtx *ctx = ZSTD_createDCtx();
+	ZSTD_inBuffer in = {data, len, 0};
+	ZSTD_outBuffer part;
+	size_t left;
+	int r;
+
+	if (!ctx)
+		return -ENOMEM;
+	ZSTD_DCtx_setParameter(ctx, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX);
+	do {
+		r = buf_reserve(out, CHUNK);
+		if (r < 0)
+			return r;
+		part = (ZSTD_outBuffer){out->data + out->len, CHUNK, 0};
+		left = ZSTD_decompressStream(ctx, &part, &in);
+		if (ZSTD_isError(left))
+			return -EBADMSG;
+		out->len += part.pos;
+	} while (left && (in.pos < in.size || part.pos == part.size));
+	return !left && in.pos == in.size ? 0 : -EBADMSG;
+}
+
+int otlp_decompress(enum otlp_coding coding, const void *data, size_t len, struct buf *out)
+{
+	if (len > UINT_MAX)
+		return -EOVERFLOW;
+	switch (coding) {
+	case OTLP_GZIP:
+		return gunzip(data, len, out);
+	case OTLP_ZSTD:
+		return unzstd(data, len, out);
+	default:
+		return -EINVAL;
+	}
+}
+
+int otlp_coding_parse(const char *name, size_t len, enum otlp_coding *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(coding_names); i++) {
+		if (len != strlen(coding_names[i]) || memcmp(name, coding_names[i], len))
+			continue;
+		*ret = (enum otlp_coding)i;
+		return 0;
+	}
+	return -EINVAL;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "otlp/conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/base/clock.h"
+#include "otlp/resolve.h"
+#include "otlp/wait.h"
+
+#define USER_TIMEOUT_MS 20000u /* sent and not acknowledged for this long: the peer is dead */
+#define KEEPALIVE_IDLE_S 30
+#define KEEPALIVE_INTERVAL_S 10
+#define KEEPALIVE_PROBES 3
+#define ADDRESS_MIN_NS                                                                      \
+	(1 * NS_PER_SEC) /* an address gets at least this long before the next one is tried \
+			  */
+
+struct otlp_conn {
+	int fd;
+	struct ssl_st *ssl; /* NULL: plain */
+	short read_events, write_events;
+};
+
+void otlp_conn_free(struct otlp_conn *c)
+{
+	if (!c)
+		return;
+	otlp_tls_free(c->ssl);
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c);
+}
+
+/* What a dead peer is noticed by, instead of pings on HTTP/2. A kernel that refuses one of them is no reason
+ * to stop. */
+static void set_options(int fd)
+{
+	const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, (int)USER_TIMEOUT_MS},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		(void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+				 sizeof options[i].value);
+}
+
+static int connect_one(const struct addrinfo *address, uint64_t deadline, int cancel_fd, int *ret_fd)
+{
+	_cleanup_close_ int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(int);
+	int r, error = 0;
+
+	if (fd < 0)
+		return -errno;
+	set_options(fd);
+	if (connect(fd, address->ai_addr, address->ai_addrlen) < 0) {
+		if (errno != EINPROGRESS)
+			return -errno;
+		r = otlp_wait_fd(fd, POLLOUT, deadline, cancel_fd);
+		if (r < 0)
+			return r;
+		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+			return -errno;
+		if (error)
+			return -error;
+	}
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* The deadline of one address: an equal share of what is left. */
+static uint64_t share_of(uint64_t deadline, const struct addrinfo *address)
+{
+	uint64_t now = clock_mono_ns(), n = 0, share;
+
+	for (; address; address = address->ai_next)
+		n++;
+	share = deadline > now ? (deadline - now) / n : 0;
+	if (share < ADDRESS_MIN_NS)
+		share = ADDRESS_MIN_NS;
+	return now + share < deadline ? now + share : deadline;
+}
+
+static int connect_any(const struct addrinfo *addresses, uint64_t deadline, int cancel_fd, int *ret_fd)
+{
+	int r = -EHOSTUNREACH;
+
+	for (const struct addrinfo *a = addresses; a; a = a->ai_next) {
+		r = connect_one(a, share_of(deadline, a), cancel_fd, ret_fd);
+		if (r >= 0 || r == -ECANCELED)
+			break;
+	}
+	return r;
+}
+
+static int handshake(struct otlp_conn *c, uint64_t deadline, int cancel_fd, char *why, size_t size)
+{
+	short events = 0;
+	int r;
+
+	for (;;) {
+		r = otlp_tls_handshake(c->ssl, &events, why, size);
+		if (r != -EAGAIN)
+			return r;
+		r = otlp_wait_fd(c->fd, events, deadline, cancel_fd);
+		if (r < 0) {
+			snprintf(why, size, "TLS handshake: %s", strerror(-r));
+			return r;
+		}
+	}
+}
+
+static int open_socket(const struct otlp_endpoint *e, uint64_t deadline, int cancel_fd, int *ret_fd,
+		       char *why, size_t size)
+{
+	_cleanup_addrinfo_ struct addrinfo *addresses = NULL;
+	const char *text = NULL;
+	int r;
+
+	r = otlp_resolve(e->host, e->port, deadline, cancel_fd, &addresses, &text);
+	if (r < 0) {
+		snprintf(why, size, "resolve %s: %s", e->host, text ? text : strerror(-r));
+		return r;
+	}
+	r = connect_any(addresses, deadline, cancel_fd, ret_fd);
+	if (r < 0)
+		snprintf(why, size, "connect to %s: %s", e->authority, strerror(-r));
+	return r;
+}
+
+int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
+		   const struct otlp_tls_options *tls, uint64_t deadline_mono_ns, int cancel_fd, char *why,
+		   size_t why_size)
+{
+	_cleanup_conn_ struct otlp_conn *c = calloc(1, sizeof *c);
+	int r;
+
+	snprintf(why, why_size, "%s", strerror(ENOMEM));
+	if (!c)
+		return -ENOMEM;
+	c->fd = -1;
+	c->read_events = POLLIN;
+	c->write_events = POLLOUT;
+	r = open_socket(endpoint, deadline_mono_ns, cancel_fd, &c->fd, why, why_size);
+	if (r >= 0 && endpoint->tls)
+		r = otlp_tls_new(&c->ssl, c->fd, endpoint, tls, why, why_size);
+	if (r >= 0 && endpoint->tls)
+		r = handshake(c, deadline_mono_ns, cancel_fd, why, why_size);
+	if (r < 0)
+		return r == -ETIMEDOUT || r == -ECANCELED || r == -ENOMEM ? r : -ECONNREFUSED;
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+int otlp_conn_read(struct otlp_conn *c, void *data, size_t size, size_t *ret_n)
+{
+	ssize_t n;
+
+	if (c->ssl)
+		return otlp_tls_read(c->ssl, data, size, ret_n, &c->read_events);
+	n = recv(c->fd, data, size, 0);
+	if (n > 0) {
+		*ret_n = (size_t)n;
+		return 0;
+	}
+	return n < 0 && (errno == EAGAIN || errno == EINTR) ? -EAGAIN : -ECONNRESET;
+}
+
+int otlp_conn_write(struct otlp_conn *c, const void *data, size_t size, size_t *ret_n)
+{
+	ssize_t n;
+
+	if (c->ssl)
+		return otlp_tls_write(c->ssl, data, size, ret_n, &c->write_events);
+	n = send(c->fd, data, size, MSG_NOSIGNAL);
+	if (n >= 0) {
+		*ret_n = (size_t)n;
+		return 0;
+	}
+	return errno == EAGAIN || errno == EINTR ? -EAGAIN : -ECONNRESET;
+}
+
+int otlp_conn_fd(const struct otlp_conn *c)
+{
+	return c->fd;
+}
+
+short otlp_conn_events(const struct otlp_conn *c, int writing)
+{
+	return (short)(c->read_events | (writing ? c->write_events : 0));
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The Collector's address as the user writes it: http[s]://HOST[:PORT][/PATH]. Pure; used by the
+ * configuration, too. Rank 1 (otlp).
+ */
+#ifndef PROFLET_OTLP_ENDPOINT_H
+#define PROFLET_OTLP_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum otlp_protocol { OTLP_GRPC, OTLP_HTTP };
+
+#define OTLP_GRPC_PORT 4317
+#define OTLP_HTTP_PORT 4318
+
+struct otlp_endpoint {
+	bool tls;
+	bool ipv6; /* host is an IPv6 literal, kept without brackets */
+	char host[256];
+	uint16_t port;
+	char path[1024];     /* from the first slash on, "" if there is none or only that one */
+	char authority[272]; /* "host:port", "[::1]:4317" */
+};
+
+/*
+ * 0 or -EINVAL with *ret_why = what is wrong and what is accepted, a constant text; *ret is set on success
+ * only. OTLP_GRPC takes no path. User names and passwords, queries and fragments are refused.
+ */
+int otlp_endpoint_parse(const char *url, enum otlp_protocol protocol, struct otlp_endpoint *ret,
+			const char **ret_why);
+
+#endif

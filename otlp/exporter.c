@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The thread does one step at a time, chosen under the lock: deliver the oldest request if its time has come,
+ * else compress one that is still raw (so that the queue holds more while the Collector is away), else wait.
+ * A request that the thread works on stays in the queue and is marked busy, so it is counted as queued and
+ * nobody drops it.
+ */
+#include "otlp/exporter.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include "agent/base/clock.h"
+#include "otlp/compress.h"
+
+#define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is said again after this long */
+
+struct otlp_exporter {
+	struct otlp_client *client; /* the export thread's, after otlp_exporter_new */
+	enum otlp_coding coding;
+	int wake_fd;   /* readable: look at the queue again */
+	int cancel_fd; /* readable for good: give up what is on its way */
+	pthread_t thread;
+	bool joined; /* the caller's */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a request left the queue, or the thread ended */
+	struct otlp_queue queue;
+	struct otlp_events events;
+	uint64_t not_before_ns; /* monotonic; no attempt earlier */
+	uint32_t n_failures;	/* in a row */
+	bool away, stopping, ended;
+	uint64_t stop_deadline_ns;
+	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries;
+	struct otlp_outcome last;
+	struct {
+		uint64_t since_ns;
+		char text[OTLP_OUTCOME_TEXT_MAX];
+	} said[OTLP_N_EVENTS]; /* the last text of each kind that is not repeated */
+};
+
+enum step { STEP_SEND, STEP_CODE, STEP_WAIT, STEP_END };
+
+static void say(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
+{
+	otlp_events_put(&e->events, kind, text, e->queue.requests.queued);
+}
+
+static void say_once(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (e->said[kind].since_ns && now - e->said[kind].since_ns < SAME_TEXT_NS &&
+	    !strcmp(e->said[kind].text, text))
+		return;
+	e->said[kind].since_ns = now;
+	memcpy(e->said[kind].text, text, strlen(text) + 1);
+	say(e, kind, text);
+}
+
+static struct otlp_request *first_uncoded(const struct otlp_exporter *e)
+{
+	if (e->coding == OTLP_IDENTITY)
+		return NULL;
+	for (struct otlp_request *r = e->queue.first; r; r = r->next)
+		if (r->coding == OTLP_IDENTITY && !r->uncodable)
+			return r;
+	return NULL;
+}
+
+/* *ret is busy then; *ret_until says how long to wait at most. */
+static enum step next_step(struct otlp_exporter *e, struct otlp_request **ret, uint64_t *ret_until)
+{
+	struct otlp_request *first = e->queue.first, *uncoded = first_uncoded(e);
+	uint64_t now = clock_mono_ns();
+
+	if (e->stopping && (!first || now >= e->stop_deadline_ns))
+		return STEP_END;
+	if (first && now >= e->not_before_ns) {
+		*ret = first;
+		first->busy = true;
+		return first == uncoded ? STEP_CODE : STEP_SEND;
+	}
+	if (uncoded) {
+		*ret = uncoded;
+		uncoded->busy = true;
+		return STEP_CODE;
+	}
+	*ret_until = first ? e->not_before_ns : UINT64_MAX;
+	if (e->stopping && e->stop_deadline_ns < *ret_until)
+		*ret_until = e->stop_deadline_ns;
+	return STEP_WAIT;
+}
+
+static void compress_request(struct otlp_exporter *e, struct otlp_request *r)
+{
+	_cleanup_buf_ struct buf coded = {0};
+	int result;
+
+	result = otlp_compress(e->coding, r->data.data, r->data.len, &coded);
+	pthread_mutex_lock(&e->lock);
+	if (result < 0)
+		r->uncodable = true;
+	else
+		otlp_queue_recode(&e->queue, r, &coded, e->coding);
+	r->busy = false;
+	pthread_mutex_unlock(&e->lock);
+}
+
+static void now_back(struct otlp_exporter *e)
+{
+	e->n_failures = 0;
+	e->not_before_ns = 0;
+	if (!e->away)
+		return;
+	e->away = false;
+	say(e, OTLP_EVENT_BACK, "");
+}
+
+static void settle_accepted(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	uint64_t rejected = o->rejected_profiles < r->n_profiles ? o->rejected_profiles : r->n_profiles;
+
+	now_back(e);
+	e->raw_bytes += r->raw_bytes;
+	e->wire_bytes += r->data.len;
+	if (o->text[0])
+		say_once(e, OTLP_EVENT_PARTIAL, o->text);
+	/* the answer counts profiles and does not say which: their share of the samples, rounded up */
+	otlp_queue_exported(&e->queue, r,
+			    r->n_profiles ? (r->n_samples * rejected + r->n_profiles - 1) / r->n_profiles
+					  : 0);
+}
+
+static void settle_refused(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	now_back(e);
+	say_once(e, OTLP_EVENT_REJECTED, o->text);
+	otlp_queue_drop(&e->queue, r,
+			o->verdict == OTLP_TOO_LARGE ? OTLP_DROP_TOO_LARGE : OTLP_DROP_REJECTED);
+}
+
+/* The request stays the oldest; only a full queue takes it out. */
+static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	uint32_t random = 0;
+	uint64_t delay;
+
+	(void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+	r->busy = false;
+	e->n_retries++;
+	if (o->verdict == OTLP_RETRY_NOW && !r->resent) {
+		r->resent = true;
+		return;
+	}
+	r->resent = false;
+	delay = otlp_backoff_ns(e->n_failures++, random);
+	if (o->has_delay) /* at least what the server asks for, and not all agents at the same moment */
+		delay = o->delay_ns + (o->delay_ns / 10 >> 16) * (random >> 16);
+	e->not_before_ns = clock_mono_ns() + delay;
+	if (e->away)
+		return;
+	e->away = true;
+	say(e, OTLP_EVENT_AWAY, o->text);
+}
+
+static void settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	e->last = *o;
+	e->n_attempts++;
+	switch (o->verdict) {
+	case OTLP_ACCEPTED:
+		settle_accepted(e, r, o);
+		break;
+	case OTLP_REJECTED:
+	case OTLP_TOO_LARGE:
+		settle_refused(e, r, o);
+		break;
+	default:
+		settle_later(e, r, o);
+	}
+}
+
+static void send_request(struct otlp_exporter *e, struct otlp_request *r)
+{
+	struct otlp_outcome o = {0};
+	int result;
+
+	r->attempts++;
+	result = otlp_client_send(e->client, r, e->cancel_fd, &o);
+	if (result < 0 && result != -ECANCELED) {
+		o = (struct otlp_outcome){.verdict = OTLP_RETRY};
+		memcpy(o.text, "out of memory", sizeof "out of memory");
+	}
+	pthread_mutex_lock(&e->lock);
+	if (result == -ECANCELED)
+		r->busy = false; /* the stop that cancelled it counts it */
+	else
+		settle(e, r, &o);
+	pthread_cond_broadcast(&e->changed);
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* Until woken, until the time has come, or until the idle connection wants something. */
+static void wait_for_work(struct otlp_exporter *e, uint64_t until)
+{
+	struct pollfd fds[2] = {{.fd = e->wake_fd, .events = POLLIN}};
+	uint64_t now = clock_mono_ns(), left = until > now ? until - now : 0;
+	struct timespec timeout = {(time_t)(left / NS_PER_SEC), (long)(left % NS_PER_SEC)};
+	eventfd_t ignored;
+
+	fds[1].fd = otlp_client_fd(e->client, &fds[1].events);
+	if (ppoll(fds, 2, until == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
+		return;
+	if (fds[0].revents)
+		(void)eventfd_read(e->wake_fd, &ignored);
+	if (fds[1].revents)
+		otlp_client_idle(e->client);
+}
+
+static void *run(void *data)
+{
+	struct otlp_exporter *e = data;
+	struct otlp_request *r = NULL;
+	uint64_t until = 0;
+	enum step step;
+
+	do {
+		pthread_mutex_lock(&e->lock);
+		step = next_step(e, &r, &until);
+		if (step == STEP_END) {
+			e->ended = true;
+			pthread_cond_broadcast(&e->changed);
+		}
+		pthread_mutex_unlock(&e->lock);
+		if (step == STEP_CODE)
+			compress_request(e, r);
+		else if (step == STEP_SEND)
+			send_request(e, r);
+		else if (step == STEP_WAIT)
+			wait_for_work(e, until);
+	} while (step != STEP_END);
+	return NULL;
+}
+
+static int start_thread(struct otlp_exporter *e)
+{
+	sigset_t all, old;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&e->thread, NULL, run, e);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	e->joined = r != 0;
+	if (!r)
+		pthread_setname_np(e->thread, "export");
+	return -r;
+}
+
+static void init_sync(struct otlp_exporter *e)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&e->changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int otlp_exporter_new(struct otlp_exporter **ret, const struct otlp_exporter_options *opt,
+		      const char **ret_why)
+{
+	_cleanup_exporter_ struct otlp_exporter *e = calloc(1, sizeof *e);
+	int r;
+
+	if (!e)
+		return -ENOMEM;
+	e->joined = true;
+	e->events.fd = -1;
+	e->coding = opt->coding;
+	init_sync(e);
+	otlp_queue_init(&e->queue, opt->queue_max_bytes);
+	e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	e->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->wake_fd < 0 || e->cancel_fd < 0)
+		return -errno;
+	r = otlp_events_init(&e->events);
+	if (r < 0)
+		return r;
+	r = otlp_client_new(&e->client, &opt->client, ret_why);
+	if (r < 0)
+		return r;
+	r = start_thread(e);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(e);
+	return 0;
+}
+
+void otlp_exporter_free(struct otlp_exporter *e)
+{
+	if (!e)
+		return;
+	(void)otlp_exporter_stop(e, 0);
+	otlp_client_free(e->client);
+	otlp_queue_fini(&e->queue);
+	otlp_events_fini(&e->events);
+	if (e->wake_fd >= 0)
+		close(e->wake_fd);
+	if (e->cancel_fd >= 0)
+		close(e->cancel_fd);
+	pthread_cond_destroy(&e->changed);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+void otlp_exporter_submit(struct otlp_exporter *e, struct otlp_request *request)
+{
+	pthread_mutex_lock(&e->lock);
+	if (e->stopping)
+		otlp_queue_refuse(&e->queue, request, OTLP_DROP_SHUTDOWN);
+	else
+		otlp_queue_put(&e->queue, request);
+	pthread_mutex_unlock(&e->lock);
+	(void)eventfd_write(e->wake_fd, 1);
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){(time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC)};
+}
+
+/* With the lock held. The next attempt comes at once, whatever the back-off says. */
+static void hurry(struct otlp_exporter *e)
+{
+	e->not_before_ns = 0;
+	e->n_failures = 0;
+	(void)eventfd_write(e->wake_fd, 1);
+}
+
+int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns)
+{
+	const struct timespec deadline = timespec_of(deadline_mono_ns);
+	bool empty;
+	int r = 0;
+
+	pthread_mutex_lock(&e->lock);
+	hurry(e);
+	while (e->queue.first && !e->ended && !r)
+		r = pthread_cond_timedwait(&e->changed, &e->lock, &deadline);
+	empty = !e->queue.first;
+	pthread_mutex_unlock(&e->lock);
+	return empty ? 0 : -ETIMEDOUT;
+}
+
+int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
+{
+	const struct timespec deadline = timespec_of(deadline_mono_ns);
+	int r = 0;
+
+	if (e->joined)
+		return 0;
+	pthread_mutex_lock(&e->lock);
+	e->stopping = true;
+	e->stop_deadline_ns = deadline_mono_ns;
+	hurry(e);
+	while (!e->ended && !r)
+		r = pthread_cond_timedwait(&e->changed, &e->lock, &deadline);
+	pthread_mutex_unlock(&e->lock);
+	(void)eventfd_write(e->cancel_fd, 1);
+	pthread_join(e->thread, NULL);
+	e->joined = true;
+	pthread_mutex_lock(&e->lock);
+	r = e->queue.first ? -ETIMEDOUT : 0;
+	while (e->queue.first)
+		otlp_queue_drop(&e->queue, e->queue.first, OTLP_DROP_SHUTDOWN);
+	pthread_mutex_unlock(&e->lock);
+	return r;
+}
+
+void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *ret)
+{
+	pthread_mutex_lock(&e->lock);
+	*ret = (struct otlp_exporter_stats){
+		.samples = e->queue.samples,
+		.requests = e->queue.requests,
+		.queued_bytes = e->queue.bytes,
+		.exported_raw_bytes = e->raw_bytes,
+		.exported_wire_bytes = e->wire_bytes,
+		.attempts = e->n_attempts,
+		.retries = e->n_retries,
+		.events_lost = e->events.n_lost,
+		.away = e->away,
+		.last = e->last,
+	};
+	pthread_mutex_unlock(&e->lock);
+}
+
+int otlp_exporter_event_fd(const struct otlp_exporter *e)
+{
+	return e->events.fd;
+}
+
+bool otlp_exporter_next_event(struct otlp_exporter *e, struct otlp_event *ret)
+{
+	bool any;
+
+	pthread_mutex_lock(&e->lock);
+	any = otlp_events_next(&e->events, ret);
+	pthread_mutex_unlock(&e->lock);
+	return any;
+}

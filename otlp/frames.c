@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "otlp/frames.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "otlp/intern.h"
+
+/* Encoded bytes of the parts of an entry that are no strings, tags and lengths included, rounded up. */
+#define LOCATION_FIXED 48
+#define FUNCTION_FIXED 24
+#define STACK_FIXED 16
+#define STACK_ENTRY 5
+#define MAPPING_FIXED 80
+#define ATTR_FIXED 64 /* with its name, each of which occurs once in a dictionary */
+#define STRING_FIXED 8
+#define FALLBACK_FIXED 24 /* "+0x" and 16 digits */
+
+void otlp_frames_reset(struct otlp_frames *f)
+{
+	f->native_attr = f->kernel_attr = 0;
+	memset(f->modules, 0, sizeof f->modules);
+}
+
+void otlp_frames_fini(struct otlp_frames *f)
+{
+	buf_fini(&f->text);
+}
+
+static int intern_named_attr(struct otlp_dict *d, const char *name, const char *value, int32_t *ret)
+{
+	int32_t key;
+	int r;
+
+	r = otlp_dict_string(d, name, &key);
+	return r < 0 ? r : otlp_dict_attr_string(d, key, value, ret);
+}
+
+static int frame_type_attr(struct otlp_frames *f, struct otlp_dict *d, enum frame_kind kind, int32_t *ret)
+{
+	int32_t *known = kind == FRAME_KERNEL ? &f->kernel_attr : &f->native_attr;
+	int r;
+
+	if (!*known) {
+		r = intern_named_attr(d, "profile.frame.type", kind == FRAME_KERNEL ? "kernel" : "native",
+				      known);
+		if (r < 0)
+			return r;
+	}
+	*ret = *known;
+	return 0;
+}
+
+static int build_id_attrs(struct otlp_dict *d, const struct frame_module *module, struct otlp_dict_mapping *m)
+{
+	const struct {
+		const char *name, *value;
+	} ids[OTLP_MAPPING_ATTRS_MAX] = {
+		{"process.executable.build_id.gnu", module->build_id_gnu},
+		{"process.executable.build_id.go", module->build_id_go},
+		{"process.executable.build_id.htlhash", module->htlhash},
+	};
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		if (!ids[i].value || !*ids[i].value)
+			continue;
+		r = intern_named_attr(d, ids[i].name, ids[i].value, &m->attrs[m->n_attrs]);
+		if (r < 0)
+			return r;
+		m->n_attrs++;
+	}
+	return 0;
+}
+
+static bool module_known(const struct otlp_frames *f, const struct frame_module *module)
+{
+	return module->id && f->modules[module->id % OTLP_MODULE_CACHE].id == module->id;
+}
+
+static int intern_module(struct otlp_frames *f, struct otlp_dict *d, const struct frame_module *module,
+			 int32_t *ret)
+{
+	struct otlp_dict_mapping m = {0};
+	int r;
+
+	if (!module) {
+		*ret = 0;
+		return 0;
+	}
+	if (module_known(f, module)) {
+		*ret = f->modules[module->id % OTLP_MODULE_CACHE].mapping;
+		return 0;
+	}
+	if (module->start < module->limit) { /* receivers refuse any other order, both zero excepted */
+		m.start = module->start;
+		m.limit = module->limit;
+	}
+	m.file_offset = module->file_offset;
+	r = otlp_dict_string(d, module->path, &m.filename);
+	if (r < 0)
+		return r;
+	r = build_id_attrs(d, module, &m);
+	if (r < 0)
+		return r;
+	r = otlp_dict_mapping(d, &m, ret);
+	if (r < 0 || !module->id)
+		return r;
+	f->modules[module->id % OTLP_MODULE_CACHE].id = module->id;
+	f->modules[module->id % OTLP_MODULE_CACHE].mapping = *ret;
+	return 0;
+}
+
+/* The text of the frame's line, borrowed from the frame or from f->text; *ret NULL: none. */
+static int line_text(struct otlp_frames *f, const struct frame *frame, const char **ret)
+{
+	int r = 0;
+
+	*ret = frame->function;
+	if (*ret && **ret)
+		return 0;
+	if (frame->kind == FRAME_ENDING) {
+		*ret = "[truncated]";
+	} else if (f->bare && frame->kind == FRAME_NATIVE) {
+		*ret = NULL;
+	} else if (!frame->module) {
+		*ret = "[anonymous]"; /* with the address, JIT code would be a name of its own in every
+					 process */
+	} else {
+		buf_clear(&f->text);
+		r = buf_printf(&f->text, "%.4000s+0x%" PRIx64, frame->module->name, frame->address);
+		*ret = buf_str(&f->text);
+	}
+	return r;
+}
+
+static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame, int32_t *ret)
+{
+	struct otlp_dict_location l = {.address = frame->address};
+	int32_t name, system_name = 0;
+	const char *text;
+	int r;
+
+	r = frame_type_attr(f, d, frame->kind, &l.attr);
+	if (r < 0)
+		return r;
+	r = line_text(f, frame, &text);
+	if (r < 0)
+		return r;
+	if (text) {
+		r = otlp_dict_string(d, text, &name);
+		if (r < 0)
+			return r;
+		if (text == frame->function)
+			r = otlp_dict_string(d, frame->system_name, &system_name);
+		if (r < 0)
+			return r;
+		r = otlp_dict_function(d, name, system_name, &l.function);
+		if (r < 0)
+			return r;
+	}
+	r = intern_module(f, d, frame->kind == FRAME_ENDING ? NULL : frame->module, &l.mapping);
+	return r < 0 ? r : otlp_dict_location(d, &l, ret);
+}
+
+/* Frames that are cut come from just inside the outermost one, which may say why the unwind ended. */
+static const struct frame *frame_at(const struct frame *frames, size_t n, size_t i)
+{
+	return n > OTLP_FRAMES_MAX && i == OTLP_FRAMES_MAX - 1 ? &frames[n - 1] : &frames[i];
+}
+
+int otlp_frames_stack(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frames, size_t n,
+		      int32_t *ret)
+{
+	size_t n_used = n < OTLP_FRAMES_MAX ? n : OTLP_FRAMES_MAX;
+	int32_t locations[OTLP_FRAMES_MAX];
+	int r;
+
+	for (size_t i = 0; i < n_used; i++) {
+		r = intern_frame(f, d, frame_at(frames, n, i), &locations[i]);
+		if (r < 0)
+			return r;
+	}
+	return otlp_dict_stack(d, locations, n_used, ret);
+}
+
+/* A byte that is no UTF-8 becomes three. */
+static size_t string_bound(const char *s)
+{
+	size_t len = s ? strlen(s) : 0;
+
+	return STRING_FIXED + (len < OTLP_STRING_MAX / 3 ? 3 * len : OTLP_STRING_MAX);
+}
+
+static size_t module_bound(const struct frame_module *m)
+{
+	return MAPPING_FIXED + string_bound(m->path) + 3 * ATTR_FIXED + string_bound(m->build_id_gnu) +
+	       string_bound(m->build_id_go) + string_bound(m->htlhash);
+}
+
+size_t otlp_frames_bound(const struct otlp_frames *f, const struct frame *frames, size_t n)
+{
+	size_t n_used = n < OTLP_FRAMES_MAX ? n : OTLP_FRAMES_MAX;
+	size_t bound = STACK_FIXED + 2 * ATTR_FIXED;
+	const struct frame_module *last = NULL;
+
+	for (size_t i = 0; i < n_used; i++) {
+		const struct frame *frame = frame_at(frames, n, i);
+
+		bound += LOCATION_FIXED + FUNCTION_FIXED + STACK_ENTRY;
+		if (frame->function && *frame->function)
+			bound += string_bound(frame->function) + string_bound(frame->system_name);
+		else
+			bound += FALLBACK_FIXED + string_bound(frame->module ? frame->module->name : NULL);
+		if (!frame->module || frame->module == last || module_known(f, frame->module))
+			continue;
+		last = frame->module;
+		bound += module_bound(last);
+	}
+	return bound;
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "otlp/http.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include <curl/curl.h>
+
+#include "agent/base/clock.h"
+#include "otlp/compress.h"
+
+#define POLL_MS 1000 /* curl asks to be called at least this often */
+
+struct otlp_http {
+	struct otlp_http_options opt;
+	CURL *easy;
+	CURLM *multi;
+	struct curl_slist *headers;    /* the user's */
+	struct curl_slist *connect_to; /* the real address when tls.server_name differs from it */
+	char curl_error[CURL_ERROR_SIZE];
+	struct http_result result; /* of the running request */
+};
+
+static void slist_append(struct curl_slist **list, const char *text, int *r)
+{
+	struct curl_slist *longer = curl_slist_append(*list, text);
+
+	if (longer)
+		*list = longer;
+	else
+		*r = -ENOMEM;
+}
+
+/* Header values are secrets. */
+static void slist_wipe(struct curl_slist *list)
+{
+	for (struct curl_slist *l = list; l; l = l->next)
+		explicit_bzero(l->data, strlen(l->data));
+	curl_slist_free_all(list);
+}
+
+static int user_headers(struct otlp_http *h)
+{
+	const struct otlp_headers *from = h->opt.headers;
+	int r = 0;
+
+	for (size_t i = 0; from && i < from->n && r >= 0; i++) {
+		const struct otlp_header *item = &from->items[i];
+		_cleanup_buf_ struct buf line = {0};
+
+		/* curl sends a header without a value only when it is written with a semicolon */
+		r = buf_printf(&line, *item->value ? "%s: %s" : "%s;%s", item->name, item->value);
+		if (r >= 0)
+			slist_append(&h->headers, buf_str(&line), &r);
+		explicit_bzero(line.data, line.len);
+	}
+	return r;
+}
+
+static int set_url(struct otlp_http *h)
+{
+	const struct otlp_endpoint *e = h->opt.endpoint;
+	const char *name = e->tls ? h->opt.tls->server_name : NULL, *path = e->path;
+	_cleanup_buf_ struct buf url = {0}, text = {0};
+	size_t len = strlen(path);
+	int r = 0;
+
+	while (!h->opt.whole_url && len && path[len - 1] == '/')
+		len--;
+	r = buf_printf(&url, "%s://", e->tls ? "https" : "http");
+	if (r >= 0)
+		r = name ? buf_printf(&url, "%s:%u", name, e->port) : buf_puts(&url, e->authority);
+	if (r >= 0)
+		r = buf_printf(&url, "%.*s%s", (int)len, path, h->opt.whole_url ? "" : OTLP_HTTP_PATH);
+	if (r < 0)
+		return r;
+	if (name) { /* curl takes the name for SNI and verification from the URL */
+		if ((r = buf_printf(&text, "%s:%u:%s", name, e->port, e->authority)) < 0)
+			return r;
+		slist_append(&h->connect_to, buf_str(&text), &r);
+		buf_clear(&text);
+		if (r < 0 || (r = buf_printf(&text, "host: %s", e->authority)) < 0)
+			return r;
+		slist_append(&h->headers, buf_str(&text), &r);
+	}
+	return curl_easy_setopt(h->easy, CURLOPT_URL, buf_str(&url)) == CURLE_OK ? r : -ENOMEM;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *user)
+{
+	struct http_result *result = user;
+
+	return buf_append(&result->response, data, size * n) < 0 ? 0 : size * n;
+}
+
+static bool header_value(const char *line, size_t len, const char *name, const char **ret, size_t *ret_len)
+{
+	size_t n = strlen(name);
+
+	if (len <= n || line[n] != ':' || strncasecmp(line, name, n))
+		return false;
+	for (line += n + 1, len -= n + 1; len && (*line == ' ' || *line == '\t'); len--)
+		line++;
+	while (len && (unsigned char)line[len - 1] <= ' ')
+		len--;
+	*ret = line;
+	*ret_len = len;
+	return true;
+}
+
+static bool starts_with(const char *value, size_t len, const char *start)
+{
+	return len >= strlen(start) && !strncasecmp(value, start, strlen(start));
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *user)
+{
+	struct http_result *result = user;
+	const char *value;
+	size_t len;
+
+	if (header_value(line, size * n, "retry-after", &value, &len))
+		result->has_delay = otlp_retry_after_parse(value, len, time(NULL), &result->delay_ns);
+	else if (header_value(line, size * n, "content-type", &value, &len)) {
+		result->is_protobuf = starts_with(value, len, "application/x-protobuf");
+		result->is_html = starts_with(value, len, "text/html");
+	}
+	return size * n;
+}
+
+static void set_tls(CURL *c, const struct otlp_tls_options *tls)
+{
+	curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (tls->ca)
+		curl_easy_setopt(c, CURLOPT_CAINFO, tls->ca);
+	if (tls->cert)
+		curl_easy_setopt(c, CURLOPT_SSLCERT, tls->cert);
+	if (tls->key)
+		curl_easy_setopt(c, CURLOPT_SSLKEY, tls->key);
+	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, tls->insecure ? 0L : 1L);
+	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, tls->insecure ? 0L : 2L);
+}
+
+static int set_options(struct otlp_http *h)
+{
+	CURL *c = h->easy;
+
+	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(c, CURLOPT_POST, 1L);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(h->opt.timeout_ns / NS_PER_MS));
+	curl_easy_setopt(c, CURLOPT_USERAGENT, h->opt.user_agent);
+	curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
+	curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, h->curl_error);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, &h->result);
+	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(c, CURLOPT_HEADERDATA, &h->result);
+	if (h->connect_to)
+		curl_easy_setopt(c, CURLOPT_CONNECT_TO, h->connect_to);
+	if (h->opt.endpoint->tls)
+		set_tls(c, h->opt.tls);
+	return 0;
+}
+
+static void curl_start(void)
+{
+	curl_global_init(CURL_GLOBAL_ALL);
+}
+
+int otlp_http_new(struct otlp_http **ret, const struct otlp_http_options *opt)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	_cleanup_http_ struct otlp_http *h = calloc(1, sizeof *h);
+	int r;
+
+	pthread_once(&once, curl_start);
+	if (!h)
+		return -ENOMEM;
+	h->opt = *opt;
+	h->easy = curl_easy_init();
+	h->multi = curl_multi_init();
+	if (!h->easy || !h->multi)
+		return -ENOMEM;
+	r = user_headers(h);
+	if (r >= 0)
+		r = set_url(h);
+	if (r >= 0)
+		r = set_options(h);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(h);
+	return 0;
+}
+
+void otlp_http_free(struct otlp_http *h)
+{
+	if (!h)
+		return;
+	curl_easy_cleanup(h->easy);
+	curl_multi_cleanup(h->multi);
+	slist_wipe(h->headers);
+	curl_slist_free_all(h->connect_to);
+	buf_fini(&h->result.response);
+	free(h);
+}
+
+/* The headers of one request: the user's, then ours. */
+static int request_headers(const struct otlp_http *h, enum otlp_coding coding, struct curl_slist **ret)
+{
+	char text[64];
+	int r = 0;
+
+	for (const struct curl_slist *l = h->headers; l && r >= 0; l = l->next)
+		slist_append(ret, l->data, &r);
+	slist_append(ret, "content-type: application/x-protobuf", &r);
+	slist_append(ret, "expect:", &r); /* no round trip to ask whether the body is welcome */
+	if (coding != OTLP_IDENTITY) {
+		snprintf(text, sizeof text, "content-encoding: %s", otlp_coding_name(coding));
+		slist_append(ret, text, &r);
+	}
+	return r;
+}
+
+/* Runs the transfer. 0 and curl's verdict, or -ECANCELED. */
+static int run(struct otlp_http *h, int cancel_fd, CURLcode *ret)
+{
+	struct curl_waitfd cancel = {.fd = cancel_fd, .events = CURL_WAIT_POLLIN};
+	int running = 1, left;
+	CURLMsg *message;
+
+	if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
+		return -ENOMEM;
+	while (running) {
+		if (curl_multi_perform(h->multi, &running) != CURLM_OK)
+			break;
+		if (running)
+			curl_multi_poll(h->multi, &cancel, cancel_fd >= 0 ? 1 : 0, POLL_MS, NULL);
+		if (cancel.revents)
+			break;
+	}
+	*ret = CURLE_FAILED_INIT;
+	while ((message = curl_multi_info_read(h->multi, &left)))
+		if (message->msg == CURLMSG_DONE)
+			*ret = message->data.result;
+	curl_multi_remove_handle(h->multi, h->easy);
+	return cancel.revents ? -ECANCELED : 0;
+}
+
+/* TLS libraries below curl may write to a closed socket; the signal stays away from the caller's thread. */
+static int run_without_sigpipe(struct otlp_http *h, int cancel_fd, CURLcode *ret)
+{
+	const struct timespec none = {0};
+	sigset_t pipe, old, pending;
+	bool was_pending;
+	int r;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigpending(&pending);
+	was_pending = sigismember(&pending, SIGPIPE) == 1;
+	pthread_sigmask(SIG_BLOCK, &pipe, &old);
+	r = run(h, cancel_fd, ret);
+	while (!was_pending && sigtimedwait(&pipe, NULL, &none) > 0)
+		;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
+static void conclude(struct otlp_http *h, CURLcode code)
+{
+	struct http_result *result = &h->result;
+	long status = 0;
+
+	if (code == CURLE_OK && curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK) {
+		result->status = (unsigned)status;
+		return;
+	}
+	if (code == CURLE_WRITE_ERROR)
+		snprintf(result->message, sizeof result->message, "response is larger than 4 MiB");
+	else
+		otlp_text_copy(h->curl_error[0] ? h->curl_error : curl_easy_strerror(code),
+			       strlen(h->curl_error[0] ? h->curl_error : curl_easy_strerror(code)),
+			       result->message);
+}
+
+int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
+		   struct http_result *ret)
+{
+	struct curl_slist *headers = NULL;
+	CURLcode code = CURLE_OK;
+	int r;
+
+	h->result = (struct http_result){0};
+	buf_init(&h->result.response, OTLP_HTTP_RESPONSE_MAX);
+	h->curl_error[0] = '\0';
+	r = request_headers(h, coding, &headers);
+	if (r >= 0) {
+		curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, headers);
+		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, len ? data : "");
+		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);
+		r = run_without_sigpipe(h, cancel_fd, &code);
+		curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, NULL);
+		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, NULL);
+	}
+	slist_wipe(headers);
+	if (r < 0) {
+		buf_fini(&h->result.response);
+		return r;
+	}
+	conclude(h, code);
+	*ret = h->result;
+	h->result = (struct http_result){0};
+	return 0;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * OTLP over HTTP with protobuf bodies, on libcurl. No redirects, no cookies; one connection that curl keeps.
+ * One thread uses it. Rank 1 (otlp).
+ */
+#ifndef PROFLET_OTLP_HTTP_H
+#define PROFLET_OTLP_HTTP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "otlp/endpoint.h"
+#include "otlp/headers.h"
+#include "otlp/request.h"
+#include "otlp/response.h"
+#include "otlp/tls.h"
+
+#define OTLP_HTTP_PATH "/v1development/profiles"
+#define OTLP_HTTP_RESPONSE_MAX (4u << 20) /* bytes, after decompression */
+
+struct otlp_http;
+
+/* Borrowed until otlp_http_free, except that curl copies the headers. */
+struct otlp_http_options {
+	const struct otlp_endpoint *endpoint;
+	bool whole_url; /* the endpoint's path is the signal's own: OTLP_HTTP_PATH is not appended */
+	const struct otlp_tls_options *tls;
+	const struct otlp_headers *headers;
+	const char *user_agent;
+	uint64_t timeout_ns; /* of a request, connecting included */
+};
+
+struct http_result {
+	unsigned status;	   /* 0: no answer, `message` says why */
+	bool is_protobuf, is_html; /* of the body, by its content-type */
+	bool has_delay;
+	uint64_t delay_ns; /* Retry-After */
+	char message[OTLP_TEXT_MAX];
+	struct buf response; /* the body, decompressed */
+};
+
+int otlp_http_new(struct otlp_http **ret, const struct otlp_http_options *opt); /* 0, -ENOMEM */
+void otlp_http_free(struct otlp_http *h);
+
+/* POSTs one body. 0 and *ret, whose response the caller ends with buf_fini; -ECANCELED: cancel_fd (-1: none)
+ * became readable; -ENOMEM. */
+int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
+		   struct http_result *ret);
+
+DEFINE_CLEANUP(struct otlp_http *, otlp_http_free)
+#define _cleanup_http_ _cleanup_(otlp_http_free_p)
+
+#endif

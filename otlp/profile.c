@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is open is kept in pieces: the resources that are complete are already encoded, the current one is an
+ * encoded Resource and a table of samples, the dictionary encodes itself as it grows. The size is therefore
+ * known before a sample goes in: its worst case is computed from the lengths of its strings, and the request
+ * is closed first if that would not fit. Nothing ever has to be taken out again.
+ */
+#include "otlp/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/base/clock.h"
+#include "otlp/frames.h"
+#include "otlp/intern.h"
+#include "otlp/messages.h"
+#include "otlp/samples.h"
+#include "otlp/wire.h"
+
+#define PROFILE_ID_BYTES 16
+#define ATTR_BOUND_FIXED 40	/* encoded bytes of an attribute beside its strings, in table and sample */
+#define PROFILE_BOUND_FIXED 160 /* Profile without samples, the frames of profile, scope and resource */
+
+struct otlp_batch {
+	struct otlp_batch_options opt;
+	struct otlp_dict *dict;
+	struct otlp_frames frames;
+	int32_t samples_str, count_str, cpu_str, nanoseconds_str;
+	struct buf done;     /* encoded ResourceProfiles */
+	struct buf resource; /* the current one, an encoded Resource */
+	struct buf scope;    /* the same for all profiles */
+	struct otlp_samples samples;
+	bool has_resource, broken; /* broken: the dictionary could not be set up again */
+	uint64_t n_samples, n_profiles, start_unix_ns, end_unix_ns; /* of `done` */
+};
+
+static int intern_types(struct otlp_batch *b)
+{
+	const struct {
+		const char *text;
+		int32_t *index;
+	} strings[] = {
+		{"samples", &b->samples_str},
+		{"count", &b->count_str},
+		{"cpu", &b->cpu_str},
+		{"nanoseconds", &b->nanoseconds_str},
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(strings) && r >= 0; i++)
+		r = otlp_dict_string(b->dict, strings[i].text, strings[i].index);
+	return r;
+}
+
+/* Starts the next request. */
+static int begin_request(struct otlp_batch *b)
+{
+	int r;
+
+	buf_clear(&b->done);
+	otlp_frames_reset(&b->frames);
+	b->n_samples = b->n_profiles = 0;
+	b->start_unix_ns = UINT64_MAX;
+	b->end_unix_ns = 0;
+	r = otlp_dict_reset(b->dict);
+	if (r >= 0)
+		r = intern_types(b);
+	b->broken = r < 0;
+	return r;
+}
+
+static int encode_scope(struct otlp_batch *b)
+{
+	otlp_scope scope = OTLP_SCOPE_INIT;
+
+	scope.name = "proflet"; /* never with the version: a backend makes it a part of the profile's type */
+	if (b->opt.scope_version)
+		scope.version = (char *)b->opt.scope_version;
+	return wire_pack(&b->scope, &scope.base);
+}
+
+int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt)
+{
+	_cleanup_batch_ struct otlp_batch *b = NULL;
+	int r;
+
+	if (!opt->frequency_hz)
+		return -EINVAL;
+	b = calloc(1, sizeof *b);
+	if (!b)
+		return -ENOMEM;
+	b->opt = *opt;
+	if (!b->opt.max_bytes)
+		b->opt.max_bytes = OTLP_BATCH_MAX_BYTES;
+	b->frames.bare = opt->bare;
+	otlp_samples_init(&b->samples);
+	r = otlp_dict_new(&b->dict);
+	if (r < 0)
+		return r;
+	r = begin_request(b);
+	if (r < 0)
+		return r;
+	r = encode_scope(b);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+void otlp_batch_free(struct otlp_batch *b)
+{
+	if (!b)
+		return;
+	otlp_samples_fini(&b->samples);
+	otlp_dict_free(b->dict);
+	otlp_frames_fini(&b->frames);
+	buf_fini(&b->done);
+	buf_fini(&b->resource);
+	buf_fini(&b->scope);
+	free(b);
+}
+
+static bool attr_usable(const struct otlp_attr *a)
+{
+	return a->key && *a->key && (a->type == OTLP_INT || a->string);
+}
+
+static bool key_seen(const struct otlp_attr *attrs, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (attr_usable(&attrs[j]) && !strcmp(attrs[j].key, attrs[i].key))
+			return true;
+	return false;
+}
+
+/* Resource attributes are plain strings: receivers lose references into the dictionary there. */
+static int put_resource_attr(struct buf *b, const struct otlp_attr *a)
+{
+	_cleanup_buf_ struct buf key_scratch = {0}, value_scratch = {0};
+	otlp_key_value kv = OTLP_KEY_VALUE_INIT;
+	otlp_any_value value = OTLP_ANY_VALUE_INIT;
+	size_t len;
+
+	kv.key = (char *)otlp_clean_string(&key_scratch, a->key, &len);
+	if (!kv.key)
+		return -ENOMEM;
+	kv.value = &value;
+	if (a->type == OTLP_INT) {
+		value.value_case = OTLP_ANY_VALUE_INT;
+		value.int_value = a->integer;
+	} else {
+		value.value_case = OTLP_ANY_VALUE_STRING;
+		value.string_value = (char *)otlp_clean_string(&value_scratch, a->string, &len);
+		if (!value.string_value)
+			return -ENOMEM;
+	}
+	return wire_put_message(b, 1, &kv.base);
+}
+
+/* Appends the Profile's own fields, then its samples. */
+static int encode_profile(const struct otlp_batch *b, uint64_t start, uint64_t end, struct buf *out)
+{
+	otlp_profile m = OTLP_PROFILE_INIT;
+	otlp_value_type sample_type = OTLP_VALUE_TYPE_INIT, period_type = OTLP_VALUE_TYPE_INIT;
+	uint8_t id[PROFILE_ID_BYTES];
+	int r;
+
+	if (getrandom(id, sizeof id, 0) != sizeof id)
+		return -EIO;
+	id[0] |= 1; /* an id of zeros alone is invalid */
+	sample_type.type_strindex = b->samples_str;
+	sample_type.unit_strindex = b->count_str;
+	period_type.type_strindex = b->cpu_str;
+	period_type.unit_strindex = b->nanoseconds_str;
+	m.sample_type = &sample_type;
+	m.period_type = &period_type;
+	m.period = (int64_t)(NS_PER_SEC / b->opt.frequency_hz);
+	m.time_unix_nano = start;
+	m.duration_nano = end - start;
+	m.profile_id = (ProtobufCBinaryData){sizeof id, id};
+	r = wire_pack(out, &m.base);
+	return r < 0 ? r : otlp_samples_encode(&b->samples, out, b->opt.aggregate);
+}
+
+/* The window, widened until every timestamp is inside [start, end). */
+static void covered_window(const struct otlp_batch *b, uint64_t *ret_start, uint64_t *ret_end)
+{
+	uint64_t start = b->opt.start_unix_ns, end = start + b->opt.duration_ns;
+
+	if (b->samples.min_unix_ns < start)
+		start = b->samples.min_unix_ns;
+	if (b->samples.max_unix_ns >= end)
+		end = b->samples.max_unix_ns + 1;
+	*ret_start = start;
+	*ret_end = end;
+}
+
+/* Encodes the current resource with its samples, if there are any, behind those that are done. */
+static int close_resource(struct otlp_batch *b)
+{
+	_cleanup_buf_ struct buf profile = {0}, scoped = {0}, whole = {0};
+	uint64_t start, end;
+	int r;
+
+	if (!b->samples.n_events)
+		return 0;
+	covered_window(b, &start, &end);
+	r = encode_profile(b, start, end, &profile);
+	if (r < 0)
+		return r;
+	if ((r = wire_put_bytes(&scoped, 1, b->scope.data, b->scope.len)) < 0 ||
+	    (r = wire_put_bytes(&scoped, 2, profile.data, profile.len)) < 0)
+		return r;
+	buf_fini(&profile);
+	if ((r = wire_put_bytes(&whole, 1, b->resource.data, b->resource.len)) < 0 ||
+	    (r = wire_put_bytes(&whole, 2, scoped.data, scoped.len)) < 0)
+		return r;
+	buf_fini(&scoped);
+	r = wire_put_bytes(&b->done, 1, whole.data, whole.len);
+	if (r < 0)
+		return r;
+	b->n_profiles++;
+	b->n_samples += b->samples.n_events;
+	if (start < b->start_unix_ns)
+		b->start_unix_ns = start;
+	if (end > b->end_unix_ns)
+		b->end_unix_ns = end;
+	otlp_samples_fini(&b->samples);
+	otlp_samples_init(&b->samples);
+	return 0;
+}
+
+int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, size_t n)
+{
+	_cleanup_buf_ struct buf resource = {0};
+	int r;
+
+	for (size_t i = 0; i < n && i < OTLP_ATTRS_MAX; i++) {
+		if (!attr_usable(&attrs[i]) || key_seen(attrs, i))
+			continue;
+		r = put_resource_attr(&resource, &attrs[i]);
+		if (r < 0)
+			return r;
+	}
+	if (resource.len > b->opt.max_bytes / 2)
+		return -E2BIG;
+	r = close_resource(b);
+	if (r < 0)
+		return r;
+	buf_fini(&b->resource);
+	b->resource = resource;
+	resource = (struct buf){0};
+	b->has_resource = true;
+	return 0;
+}
+
+size_t otlp_batch_size(const struct otlp_batch *b)
+{
+	size_t size = WIRE_FRAME_MAX + otlp_dict_size(b->dict) + b->done.len;
+
+	if (!b->has_resource)
+		return size;
+	return size + PROFILE_BOUND_FIXED + b->scope.len + b->resource.len + b->samples.bound;
+}
+
+int otlp_batch_finish(struct otlp_batch *b, struct otlp_request **ret)
+{
+	_cleanup_request_ struct otlp_request *request = NULL;
+	_cleanup_buf_ struct buf dict = {0};
+	int r;
+
+	r = close_resource(b);
+	if (r < 0)
+		return r;
+	if (!b->n_samples) {
+		*ret = NULL;
+		return 0;
+	}
+	request = calloc(1, sizeof *request);
+	if (!request)
+		return -ENOMEM;
+	if ((r = buf_reserve(&dict, otlp_dict_size(b->dict))) < 0 ||
+	    (r = otlp_dict_encode(b->dict, &dict)) < 0 ||
+	    (r = wire_put_bytes(&b->done, 2, dict.data, dict.len)) < 0)
+		return r;
+	request->data = b->done;
+	b->done = (struct buf){0};
+	request->raw_bytes = request->data.len;
+	request->n_samples = b->n_samples;
+	request->n_profiles = b->n_profiles;
+	request->start_unix_ns = b->start_unix_ns;
+	request->end_unix_ns = b->end_unix_ns;
+	(void)begin_request(b); /* this request is whole; a failure shows at the next sample */
+	*ret = TAKE_PTR(request);
+	return 0;
+}
+
+static int emit(struct otlp_batch *b)
+{
+	struct otlp_request *request;
+	int r;
+
+	if (!b->opt.emit)
+		return -ENOBUFS;
+	r = otlp_batch_finish(b, &request);
+	if (r < 0 || !request)
+		return r;
+	return b->opt.emit(b->opt.data, request);
+}
+
+/* Worst case of the attributes of one sample in the dictionary. */
+static size_t attrs_bound(const struct otlp_attr *attrs, size_t n)
+{
+	size_t bound = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!attr_usable(&attrs[i]))
+			continue;
+		bound += ATTR_BOUND_FIXED + 3 * strlen(attrs[i].key);
+		if (attrs[i].type == OTLP_STRING)
+			bound += 3 * strlen(attrs[i].string);
+	}
+	return bound;
+}
+
+static int intern_attrs(struct otlp_batch *b, const struct otlp_attr *attrs, size_t n, int32_t *ids,
+			size_t *ret_n)
+{
+	size_t n_ids = 0;
+	int32_t key;
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!attr_usable(&attrs[i]) || key_seen(attrs, i))
+			continue;
+		r = otlp_dict_string(b->dict, attrs[i].key, &key);
+		if (r < 0)
+			return r;
+		if (attrs[i].type == OTLP_INT)
+			r = otlp_dict_attr_int(b->dict, key, attrs[i].integer, &ids[n_ids]);
+		else
+			r = otlp_dict_attr_string(b->dict, key, attrs[i].string, &ids[n_ids]);
+		if (r < 0)
+			return r;
+		n_ids++;
+	}
+	*ret_n = n_ids;
+	return 0;
+}
+
+/* Adds what fits of the timestamps; *ret_n is 0 when the request must be closed first. */
+static int add_some(struct otlp_batch *b, const struct frame *frames, size_t n_frames,
+		    const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns, size_t n,
+		    size_t *ret_n)
+{
+	size_t per_event = b->opt.aggregate ? 0 : OTLP_TIMESTAMP_BYTES;
+	size_t bound = otlp_batch_size(b) + otlp_frames_bound(&b->frames, frames, n_frames) +
+		       attrs_bound(attrs, n_attrs) + otlp_samples_entry_bound(n_attrs);
+	int32_t ids[OTLP_ATTRS_MAX], stack;
+	size_t n_ids;
+	int r;
+
+	*ret_n = 0;
+	if (bound + per_event > b->opt.max_bytes)
+		return 0;
+	if (per_event && n > (b->opt.max_bytes - bound) / per_event)
+		n = (b->opt.max_bytes - bound) / per_event;
+	r = otlp_frames_stack(&b->frames, b->dict, frames, n_frames, &stack);
+	if (r < 0)
+		return r;
+	r = intern_attrs(b, attrs, n_attrs, ids, &n_ids);
+	if (r < 0)
+		return r;
+	r = otlp_samples_add(&b->samples, stack, ids, n_ids, unix_ns, n, b->opt.aggregate);
+	if (r < 0)
+		return r;
+	*ret_n = n;
+	return 0;
+}
+
+int otlp_batch_sample(struct otlp_batch *b, const struct frame *frames, size_t n_frames,
+		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
+		      size_t n_timestamps, size_t *ret_added)
+{
+	size_t added = 0, ignored, n;
+	int r = 0;
+
+	if (!ret_added)
+		ret_added = &ignored;
+	*ret_added = 0;
+	if (!b->has_resource)
+		return -EINVAL;
+	if (n_attrs > OTLP_ATTRS_MAX)
+		n_attrs = OTLP_ATTRS_MAX;
+	if (b->broken && (r = begin_request(b)) < 0)
+		return r;
+	while (added < n_timestamps) {
+		r = add_some(b, frames, n_frames, attrs, n_attrs, unix_ns + added, n_timestamps - added, &n);
+		if (r < 0)
+			break;
+		added += n;
+		if (added == n_timestamps)
+			break;
+		if (!n && !b->samples.n_events && !b->n_samples) {
+			r = -E2BIG;
+			break;
+		}
+		r = emit(b);
+		if (r < 0)
+			break;
+	}
+	*ret_added = added;
+	return r;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The builder: one window of samples becomes one or more export requests, each complete in itself and below
+ *max_bytes. Rank 1 (otlp).
+ *
+ *	otlp_batch_new → { otlp_batch_resource → otlp_batch_sample… }… → otlp_batch_finish
+ *
+ * When the next sample could make the request too large, the batch closes it, hands it to `emit`, and goes on
+ *with the same resource in the next one. A batch belongs to one thread; after an error it stays usable unless
+ *said otherwise.
+ */
+#ifndef PROFLET_OTLP_PROFILE_H
+#define PROFLET_OTLP_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/frame.h"
+#include "otlp/request.h"
+
+#define OTLP_BATCH_MAX_BYTES (3584u << 10) /* receivers stop at 4 MiB, after decompression */
+#define OTLP_ATTRS_MAX 64		   /* of one sample or resource */
+
+enum otlp_attr_type { OTLP_STRING, OTLP_INT };
+
+/* A borrowed view. An attribute with an empty key, or with type OTLP_STRING and no string, is left out. */
+struct otlp_attr {
+	const char *key;
+	enum otlp_attr_type type;
+	const char *string;
+	int64_t integer;
+};
+
+struct otlp_batch;
+
+struct otlp_batch_options {
+	uint32_t frequency_hz;	   /* the profile's period is 1e9 / frequency; not 0 */
+	const char *scope_version; /* borrowed for the batch's life; NULL: none */
+	uint64_t start_unix_ns;	   /* of the window */
+	uint64_t duration_ns;
+	bool bare;	  /* frames without a name get no line, see frames.h */
+	bool aggregate;	  /* samples carry one value instead of timestamps */
+	size_t max_bytes; /* of one request, uncompressed; 0: OTLP_BATCH_MAX_BYTES */
+	/* Takes a full request (ownership moves). < 0 ends the call that caused it with this value. NULL: see
+	 * below. */
+	int (*emit)(void *data, struct otlp_request *request);
+	void *data;
+};
+
+/* 0, -ENOMEM, -EINVAL (no frequency). */
+int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt);
+void otlp_batch_free(struct otlp_batch *b);
+
+/*
+ * Ends the resource before and starts the next one (its attributes must be unique by key; later doubles are
+ * left out). A resource without samples leaves no trace. 0, -ENOMEM, -E2BIG (the attributes alone fill half a
+ * request).
+ */
+int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, size_t n);
+
+/*
+ * n_timestamps events of one stack (leaf first) with one set of attributes. Samples of one resource with
+ * equal stack and attributes merge. 0, or: -EINVAL, no resource yet; -ENOMEM; -E2BIG, no request can hold
+ * this stack; what emit returned; -ENOBUFS, the request is full and there is no emit: finish, then repeat
+ * what *ret_added (may be NULL) does not cover. *ret_added is the number of timestamps that were taken, also
+ * on errors.
+ */
+int otlp_batch_sample(struct otlp_batch *b, const struct frame *frames, size_t n_frames,
+		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
+		      size_t n_timestamps, size_t *ret_added);
+
+/* Upper bound of the encoded request as it stands, in bytes. */
+size_t otlp_batch_size(const struct otlp_batch *b);
+
+/*
+ * The request with everything since the last one, owned by the caller; *ret is NULL when there are no
+ * samples. The batch then goes on empty, in the same resource. 0 or -ENOMEM: what it held is kept.
+ */
+int otlp_batch_finish(struct otlp_batch *b, struct otlp_request **ret);
+
+DEFINE_CLEANUP(struct otlp_batch *, otlp_batch_free)
+#define _cleanup_batch_ _cleanup_(otlp_batch_free_p)
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * OpenSSL for one connection: at least TLS 1.2, the server verified, ALPN h2 or no connection (gRPC servers
+ * require it). Certificates are read from their files each time, because Kubernetes rotates secrets by
+ * swapping symbolic links. The BIO writes with MSG_NOSIGNAL, so a closed connection is an error and never
+ * SIGPIPE. Rank 1 (otlp).
+ */
+#ifndef PROFLET_OTLP_TLS_H
+#define PROFLET_OTLP_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/base/cleanup.h"
+
+struct otlp_endpoint;
+struct ssl_st;
+
+/* Borrowed strings; NULL: not given. */
+struct otlp_tls_options {
+	const char *ca;		 /* PEM file; NULL: the system's roots */
+	const char *cert, *key;	 /* PEM files for mTLS, both or none */
+	const char *server_name; /* to ask for and to verify; NULL: the endpoint's host */
+	bool insecure;		 /* accept any certificate */
+};
+
+/*
+ * A client on the connected non-blocking socket (borrowed), handshake not started. 0, -ENOMEM, or -EINVAL: a
+ * file cannot be used; `why` then names it.
+ */
+int otlp_tls_new(struct ssl_st **ret, int fd, const struct otlp_endpoint *endpoint,
+		 const struct otlp_tls_options *opt, char *why, size_t why_size);
+void otlp_tls_free(struct ssl_st *ssl);
+
+/* 0 done; -EAGAIN: repeat when the socket has *ret_events (poll); -EPROTO with `why`. */
+int otlp_tls_handshake(struct ssl_st *ssl, short *ret_events, char *why, size_t why_size);
+/* 0 and *ret_n > 0; -EAGAIN with *ret_events; -ECONNRESET: closed or failed. */
+int otlp_tls_read(struct ssl_st *ssl, void *data, size_t size, size_t *ret_n, short *ret_events);
+int otlp_tls_write(struct ssl_st *ssl, const void *data, size_t size, size_t *ret_n, short *ret_events);
+
+DEFINE_CLEANUP(struct ssl_st *, otlp_tls_free)
+
+#endif

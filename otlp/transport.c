@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "otlp/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/clock.h"
+#include "otlp/conn.h"
+#include "otlp/wait.h"
+
+#define READ_CHUNK 16384
+
+struct otlp_transport {
+	struct otlp_transport_options opt;
+	struct otlp_conn *conn;	 /* NULL: not connected */
+	struct grpc_session *h2; /* of this connection */
+	const uint8_t *out;	 /* taken from the session and not sent yet */
+	size_t out_len;
+	bool kept; /* the connection has carried a call before */
+
+	struct grpc_result result; /* of the running call */
+	bool done;
+};
+
+int otlp_transport_new(struct otlp_transport **ret, const struct otlp_transport_options *opt)
+{
+	struct otlp_transport *t = calloc(1, sizeof *t);
+
+	if (!t)
+		return -ENOMEM;
+	t->opt = *opt;
+	*ret = t;
+	return 0;
+}
+
+static void disconnect(struct otlp_transport *t)
+{
+	grpc_session_free(t->h2);
+	otlp_conn_free(t->conn);
+	t->h2 = NULL;
+	t->conn = NULL;
+	t->out = NULL;
+	t->out_len = 0;
+	t->kept = false;
+}
+
+void otlp_transport_free(struct otlp_transport *t)
+{
+	if (!t)
+		return;
+	disconnect(t);
+	free(t);
+}
+
+/* Sends until the socket or the session has no more. 0, or what the connection says. */
+static int send_some(struct otlp_transport *t)
+{
+	size_t n;
+	int r;
+
+	for (;;) {
+		if (!t->out_len) {
+			r = grpc_session_take(t->h2, &t->out, &t->out_len);
+			if (r < 0 || !t->out_len)
+				return r;
+		}
+		r = otlp_conn_write(t->conn, t->out, t->out_len, &n);
+		if (r < 0)
+			return r == -EAGAIN ? 0 : r;
+		t->out += n;
+		t->out_len -= n;
+	}
+}
+
+static int receive_some(struct otlp_transport *t)
+{
+	uint8_t bytes[READ_CHUNK];
+	size_t n;
+	int r;
+
+	for (;;) {
+		r = otlp_conn_read(t->conn, bytes, sizeof bytes, &n);
+		if (r < 0)
+			return r == -EAGAIN ? 0 : r;
+		r = grpc_session_feed(t->h2, bytes, n);
+		if (r < 0)
+			return r;
+	}
+}
+
+/*
+ * Moves what can be moved, in both directions: sending first because it may fill a window, then again because
+ * what arrived wants acknowledgement. 0, or an error after which the connection is of no use.
+ */
+static int pump(struct otlp_transport *t)
+{
+	int sent, r;
+
+	sent = send_some(t);
+	r = receive_some(t); /* also after a failed send: the reason may be in what the server said last */
+	if (r >= 0 && sent >= 0)
+		r = send_some(t);
+	if (r < 0 || sent < 0)
+		return r < 0 ? r : sent;
+	return grpc_session_ended(t->h2) ? -ENOTCONN : 0;
+}
+
+static void on_done(void *data, struct grpc_result *result)
+{
+	struct otlp_transport *t = data;
+
+	t->result = *result;
+	result->response = (struct buf){0};
+	t->done = true;
+}
+
+static int connect_now(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
+{
+	int r;
+
+	if (t->conn)
+		return 0;
+	r = otlp_conn_open(&t->conn, t->opt.endpoint, t->opt.tls, deadline, cancel_fd, t->result.message,
+			   sizeof t->result.message);
+	if (r < 0)
+		return r;
+	r = grpc_session_new(&t->h2);
+	if (r < 0)
+		disconnect(t);
+	return r;
+}
+
+/* Runs the started call to its end, whatever that is. */
+static int run_call(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
+{
+	int r = 0, ended = 0;
+
+	while (!t->done) {
+		ended = pump(t);
+		if (t->done)
+			break;
+		if (ended < 0) {
+			grpc_session_lost(t->h2, ended == -ENOTCONN ? "the server ended the connection"
+								    : "the connection was lost");
+			t->result.unprocessed |= t->kept;
+			break;
+		}
+		r = otlp_wait_fd(otlp_conn_fd(t->conn), otlp_conn_events(t->conn, t->out_len > 0), deadline,
+				 cancel_fd);
+		if (r >= 0)
+			continue;
+		grpc_session_cancel(t->h2, r == -ETIMEDOUT ? GRPC_DEADLINE_EXCEEDED : GRPC_CANCELLED,
+				    r == -ETIMEDOUT ? "no answer in time" : "stopped");
+		(void)send_some(t);
+		break;
+	}
+	t->kept = true;
+	if (ended < 0 || r < 0 || !grpc_session_usable(t->h2)) /* a silent peer is not asked twice */
+		disconnect(t);
+	return r == -ECANCELED ? r : 0;
+}
+
+int otlp_transport_call(struct otlp_transport *t, const void *data, size_t len, enum otlp_coding coding,
+			int cancel_fd, struct grpc_result *ret)
+{
+	const struct otlp_endpoint *e = t->opt.endpoint;
+	struct grpc_call call = {
+		.scheme = e->tls ? "https" : "http",
+		.authority = e->authority,
+		.path = OTLP_GRPC_PATH,
+		.user_agent = t->opt.user_agent,
+		.headers = t->opt.headers,
+		.timeout_ns = t->opt.timeout_ns,
+		.coding = coding,
+		.data = data,
+		.len = len,
+	};
+	uint64_t deadline = clock_mono_ns() + t->opt.timeout_ns;
+	int r;
+
+	t->result = (struct grpc_result){.status = GRPC_UNAVAILABLE};
+	t->done = false;
+	if (t->conn && (pump(t) < 0 || !grpc_session_usable(t->h2)))
+		disconnect(t);
+	r = connect_now(t, deadline, cancel_fd);
+	if (r >= 0) {
+		r = grpc_session_start(t->h2, &call, on_done, t);
+		if (r < 0)
+			disconnect(t);
+		else
+			r = run_call(t, deadline, cancel_fd);
+	}
+	*ret = t->result;
+	t->result = (struct grpc_result){0};
+	return r == -ECANCELED || r == -ENOMEM || r == -E2BIG ? r : 0;
+}
+
+int otlp_transport_fd(const struct otlp_transport *t, short *ret_events)
+{
+	if (!t->conn)
+		return -1;
+	*ret_events = otlp_conn_events(t->conn, t->out_len > 0);
+	return otlp_conn_fd(t->conn);
+}
+
+void otlp_transport_idle(struct otlp_transport *t)
+{
+	if (t->conn && (pump(t) < 0 || !grpc_session_usable(t->h2)))
+		disconnect(t);
+}

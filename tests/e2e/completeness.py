@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How many samples of real programs end at the root: OpenSSL (hand-written assembly, CFA expressions), interpreters, a
+database, git, Go, and recursions of known depth. At least 97 % of each; the report names the reasons of the rest.
+"""
+import collections
+import os
+import shutil
+import time
+
+from lib import assertions, programs
+from lib.agent import Agent
+from lib.collector import Collector, Recorder
+from lib.profiles import ending, names, share, total
+from lib.scenario import ROOT, Scenario, wait_for
+
+SECONDS = 25
+AT_LEAST = 0.97
+EXACT_AT_LEAST = 0.99
+MIN_SAMPLES = 50
+DEPTHS = (20, 140, 400)
+PYTHON = """
+import json
+def fold(n):
+    return sorted(json.loads(json.dumps([fold(n - 1), n, str(n)])), key=str) if n else []
+while True:
+    fold(60)
+"""
+PERL = "sub f { my $n = shift; $n < 2 ? $n : f($n - 1) + f($n - 2) } while (1) { f(20); join ',', sort map { $_ * 7 % 1000 } 1 .. 2000 }"
+SQL = """WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 2000000000)
+SELECT max(hex(x * 7919 % 10007) || substr('abcdefgh', x % 8)) FROM c WHERE x % 3 <> 1;"""
+GIT = "while :; do git -C \"$1\" repack -q -a -d -f --window=200 --depth=200; done"
+
+
+def start_git(s):
+    """A repository of our own sources that is packed again and again; git runs as many short processes."""
+    folder = s.folder("repository")
+    for name in ("agent", "bpf", "otlp", "tests"):
+        shutil.copytree(os.path.join(ROOT, name), os.path.join(folder, name), symlinks=True,
+                        ignore=shutil.ignore_patterns("corpus", "fixtures"))
+    env = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    git = ["git", "-C", folder, "-c", "user.name=test", "-c", "user.email=test@localhost"]
+    for argv in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"]):
+        s.run(git + argv, env=env)
+    s.start(["sh", "-c", GIT, "sh", folder], "git", env=env)
+
+
+def start_programs(s):
+    """Starts everything; returns the executables' names that must be seen."""
+    recurse, gospin = programs.build_c(s, "recurse"), programs.build_go(s)
+    wanted = []
+
+    def start(name, argv):
+        s.start(argv, name)
+        wanted.append(os.path.basename(os.path.realpath(shutil.which(argv[0]))))
+
+    start("speed", ["openssl", "speed", "-seconds", "100", "sha512"])
+    start("dgst", ["openssl", "dgst", "-sha512", "/dev/zero"])
+    start("python", [shutil.which("python3"), "-c", PYTHON])
+    start("perl", ["perl", "-e", PERL])
+    start("sqlite", ["sqlite3", ":memory:", SQL])
+    start("gospin", [gospin, "300"])
+    for depth in DEPTHS:
+        start(f"recurse{depth}", [shutil.copy(recurse, s.path(f"recurse{depth}")), str(depth), "300"])
+    if shutil.which("git"):
+        start_git(s)
+        wanted.append("git")
+    return sorted(set(wanted))
+
+
+def report(s, by_program):
+    s.note(f"{'program':<16} {'samples':>8} {'complete':>9}  reasons of the rest")
+    for program, endings in sorted(by_program.items(), key=lambda x: -sum(x[1].values())):
+        n = sum(endings.values())
+        rest = ", ".join(f"{reason} {k}" for reason, k in endings.most_common() if reason != "complete")
+        s.note(f"{program:<16} {n:>8} {100.0 * endings['complete'] / n:>8.2f}%  {rest or '-'}")
+
+
+def check_recursion(s, samples, depth):
+    mine = [x for x in samples if x.attributes.get("process.executable.name") == f"recurse{depth}"]
+    n = total(mine)
+    exact = total([x for x in mine if names(x).count("step") == depth and names(x).count("bottom") == 1
+                   and ending(x) == "complete"])
+    s.check(f"recursion of {depth}: complete, exactly {depth} frames", n > 0 and exact >= EXACT_AT_LEAST * n, share(exact, n))
+    for x in [x for x in mine if names(x).count("step") != depth][:3]:
+        s.note(f"another stack, {x.count} times: {names(x).count('step')} steps, {' < '.join(names(x)[:4])} … {names(x)[-1]}")
+
+
+def body(s):
+    s.need_root()
+    s.need("openssl", "python3", "perl", "sqlite3")
+    s.need_proflet()
+    collector = Collector(s)
+    recorder = Recorder(s, collector)
+    wanted = start_programs(s)
+    agent = Agent(s, recorder.endpoint())
+    agent.wait_samples(collector)
+    end = time.monotonic() + SECONDS
+    wait_for(lambda: time.monotonic() > end or agent.process.poll() is not None, SECONDS + 5, "the recording's time")
+    s.equal("exit code at SIGTERM", agent.stop(), 0)
+    collector.stop()
+    samples = collector.samples()
+    by_program = collections.defaultdict(collections.Counter)
+    for x in samples:
+        by_program[x.attributes.get("process.executable.name", "?")][ending(x)] += x.count
+    report(s, by_program)
+    for program in wanted:
+        endings = by_program[program]
+        n = sum(endings.values())
+        s.check(f"{program}: samples that end at the root", n >= MIN_SAMPLES and endings["complete"] >= AT_LEAST * n,
+                share(endings["complete"], n))
+    for depth in DEPTHS:
+        check_recursion(s, samples, depth)
+    assertions.loss_identity(s, agent, total(samples))
+    assertions.conforms(s, recorder.requests())
+
+
+if __name__ == "__main__":
+    Scenario("completeness").execute(body)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`proflet run` under test: its start, its end, and its log lines (logfmt) as dictionaries."""
+import re
+
+from .scenario import PROFLET, free_port, stop, wait_for
+
+PAIR = re.compile(r'([A-Za-z_][\w.]*)=("(?:[^"\\]|\\.)*"|\S*)')
+
+
+def parse_line(line):
+    result = {}
+    for key, value in PAIR.findall(line):
+        if value.startswith('"'):
+            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+        result[key] = value
+    return result
+
+
+def parse_log(text):
+    return [fields for fields in map(parse_line, text.splitlines()) if fields]
+
+
+class Agent:
+    started = 0  # each has a log of its own
+
+    def __init__(self, s, endpoint, *options, window="2s", frequency=97, env=None, command="run"):
+        self.s = s
+        Agent.started += 1
+        self.process = s.start([PROFLET, command, "--endpoint", endpoint, "--sampling.frequency", str(frequency),
+                                "--window", window, "--listen", f"127.0.0.1:{free_port()}", *options],
+                               f"proflet-{Agent.started}", env=env)
+
+    def text(self):
+        with open(self.process.log, errors="replace") as f:
+            return f.read()
+
+    def lines(self, pattern):
+        """Log lines whose text matches the regular expression."""
+        return [line for line in self.text().splitlines() if re.search(pattern, line)]
+
+    def wait_line(self, pattern, seconds):
+        return wait_for(lambda: self.lines(pattern) or self._alive(), seconds, f"log line {pattern!r}")
+
+    def _alive(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"proflet ended with exit code {self.process.returncode}")
+        return None
+
+    def wait_samples(self, collector, seconds=30):
+        """Until the Collector has written something of ours."""
+        wait_for(lambda: self._alive() or collector.size() > 0, seconds, "first profile in the Collector's file")
+
+    def stop(self, seconds=30):
+        """SIGTERM; returns the exit code."""
+        return stop(self.process, seconds)
+
+    def final(self):
+        """The last line of the loss identity: taken, exported, dropped, in_flight, dropped_REASON … as numbers."""
+        found = [f for f in parse_log(self.text()) if f.get("msg") == "final"]
+        if len(found) != 1:
+            return None
+        return {k: int(v) for k, v in found[0].items() if v.isdigit()}

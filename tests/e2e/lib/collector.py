@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real Collector, and the recorder in front of it. Both are built by tests/support/build-collector."""
+import glob
+import os
+import signal
+import subprocess
+
+from . import profiles
+from .scenario import ROOT, Skip, accepts, free_port, stop, wait_for
+
+OTELCOL = os.path.join(ROOT, "tests", "support", "otelcol")
+
+
+def binaries():
+    done = subprocess.run([os.path.join(ROOT, "tests", "support", "build-collector")], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise Skip("the Collector does not build: " + done.stderr.strip()[-300:])
+    return done.stdout.strip()
+
+
+class Collector:
+    """A Collector on fixed ports that can be killed and started again; each life writes a file of its own."""
+
+    def __init__(self, s, config="config.yaml", env=None, gate=True):
+        self.s, self.config, self.env = s, config, env or {}
+        self.gate = ["--feature-gates=+service.profilesSupport"] if gate else []
+        self.port, self.http_port = free_port(), free_port()
+        self.lives = []
+        self.process = None
+        self.program = os.path.join(binaries(), "otelcol")
+        self.start()
+
+    def start(self):
+        self.lives.append(self.s.folder(f"collector-{self.port}-{len(self.lives) + 1}"))
+        env = dict(self.env, OUT=self.lives[-1], GRPC=f"127.0.0.1:{self.port}", HTTP=f"127.0.0.1:{self.http_port}")
+        self.process = self.s.start([self.program, "--config", os.path.join(OTELCOL, self.config), *self.gate],
+                                    f"collector-{self.port}", env=env)
+        wait_for(lambda: accepts(self.port) or self.process.poll() is not None, 30, "Collector's port")
+        if self.process.poll() is not None:
+            raise RuntimeError("the Collector did not start")
+
+    def stop(self):
+        """A clean end, everything written."""
+        stop(self.process)
+
+    def settle(self):
+        """Until what was acknowledged is in the file: it is flushed every 100 ms."""
+        last = [-1, 0]
+
+        def quiet():
+            size = self.size()
+            last[:] = [size, last[1] + 1 if size == last[0] else 0]
+            return last[1] >= 8  # 8 looks, 50 ms apart, without growth
+
+        wait_for(quiet, 60, "a pause of the Collector")
+
+    def kill(self):
+        """SIGKILL in a pause, so that nothing is lost that was acknowledged."""
+        self.settle()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def size(self):
+        try:
+            return os.path.getsize(self.file())
+        except OSError:
+            return 0
+
+    def file(self):
+        return os.path.join(self.lives[-1], "profiles.json")
+
+    def samples(self):
+        return [x for life in self.lives for x in profiles.read(os.path.join(life, "profiles.json"))]
+
+    def endpoint(self, scheme="http", host="127.0.0.1"):
+        return f"{scheme}://{host}:{self.port}"
+
+
+class Recorder:
+    """Between the agent and a Collector: keeps each request's bytes in `folder`."""
+
+    def __init__(self, s, collector):
+        self.folder = s.folder("requests")
+        self.port = free_port()
+        s.start([os.path.join(binaries(), "recorder"), "-listen", f"127.0.0.1:{self.port}", "-forward",
+                 f"127.0.0.1:{collector.port}", "-dir", self.folder], "recorder")
+        wait_for(lambda: accepts(self.port), 10, "recorder's port")
+
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def requests(self):
+        return sorted(glob.glob(os.path.join(self.folder, "*.otlp")))

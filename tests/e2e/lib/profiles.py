@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what the Collector's file exporter wrote: one ExportProfilesServiceRequest as JSON on each line.
+
+The exporter leaves zero fields out, prints 64-bit numbers as strings, and refers to resource attributes by
+`keyStrindex`/`stringValueStrindex`; everything is resolved here.
+"""
+import collections
+import json
+
+Frame = collections.namedtuple("Frame", "name address file kind")
+Sample = collections.namedtuple("Sample", "resource attributes frames count type")  # frames: leaf first
+
+
+def _value(value, strings):
+    if "stringValueStrindex" in value:
+        return strings[value["stringValueStrindex"]]
+    for key, convert in (("stringValue", str), ("intValue", int), ("boolValue", bool), ("doubleValue", float)):
+        if key in value:
+            return convert(value[key])
+    return ""  # an empty string is a zero field
+
+
+def _key(attribute, strings):
+    return strings[attribute["keyStrindex"]] if "keyStrindex" in attribute else attribute.get("key", "")
+
+
+class Request:
+    """One request with its dictionary."""
+
+    def __init__(self, message):
+        self.message = message
+        d = message.get("dictionary", {})
+        self.strings = d.get("stringTable", [""])
+        self.attributes = [(_key(a, self.strings), _value(a.get("value", {}), self.strings))
+                           for a in d.get("attributeTable", [{}])]
+        functions = [self.strings[f.get("nameStrindex", 0)] for f in d.get("functionTable", [{}])]
+        mappings = [self.strings[m.get("filenameStrindex", 0)] for m in d.get("mappingTable", [{}])]
+        locations = [self._frame(l, functions, mappings) for l in d.get("locationTable", [{}])]
+        self.stacks = [tuple(locations[i] for i in s.get("locationIndices", [])) for s in d.get("stackTable", [{}])]
+
+    def attribute_set(self, owner):
+        return dict(self.attributes[i] for i in owner.get("attributeIndices", []))
+
+    def _frame(self, location, functions, mappings):
+        lines = location.get("lines", [])
+        name = functions[lines[0].get("functionIndex", 0)] if lines else ""
+        kind = self.attribute_set(location).get("profile.frame.type", "")
+        return Frame(name, int(location.get("address", 0)), mappings[location.get("mappingIndex", 0)], kind)
+
+    def samples(self):
+        for rp in self.message.get("resourceProfiles", []):
+            resource = {_key(a, self.strings): _value(a.get("value", {}), self.strings)
+                        for a in rp.get("resource", {}).get("attributes", [])}
+            for sp in rp.get("scopeProfiles", []):
+                for profile in sp.get("profiles", []):
+                    kind = self.strings[profile.get("sampleType", {}).get("typeStrindex", 0)]
+                    for s in profile.get("samples", []):
+                        times, values = s.get("timestampsUnixNano", []), s.get("values", [])
+                        count = sum(map(int, values)) if values else len(times)
+                        yield Sample(resource, self.attribute_set(s), self.stacks[s.get("stackIndex", 0)], count, kind)
+
+
+def read(path):
+    """All samples of a file; a last line that is still being written is left out."""
+    result = []
+    try:
+        with open(path, encoding="utf-8") as f:
+            lines = f.readlines()
+    except FileNotFoundError:
+        return result
+    for line in lines:
+        if line.endswith("\n"):
+            result += Request(json.loads(line)).samples()
+    return result
+
+
+def total(samples):
+    return sum(s.count for s in samples)
+
+
+def names(sample):
+    return [f.name for f in sample.frames]
+
+
+def ending(sample):
+    """`complete`, or the reason of the visible root frame `[truncated: REASON]`."""
+    root = sample.frames[-1].name if sample.frames else "[truncated: empty stack]"
+    if root.startswith("[truncated:"):
+        return root[len("[truncated:"):-1].strip()
+    return "complete"
+
+
+def share(part, whole):
+    return f"{100.0 * part / whole:.2f} % of {whole}" if whole else "no samples"

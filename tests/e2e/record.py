@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`proflet record`: four outputs of one recording, each read back by a program that is not ours."""
+import os
+import re
+import time
+
+from lib import assertions, png, programs
+from lib.scenario import PROFLET, Scenario
+
+CHAIN = list(reversed(programs.CHAIN))  # root first
+FOLDED = re.compile(r"^chain;(?:.*;)?" + ";".join(CHAIN) + r" (\d+)$")
+SUFFIXES = ("html", "folded", "pb.gz", "otlp")
+MIN_SAMPLES = 30
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def check_folded(s, what, path):
+    lines = read(path).splitlines()
+    mine = [line for line in lines if line.startswith("chain;")]
+    n = sum(int(line.rpartition(" ")[2]) for line in mine)
+    exact = sum(int(m.group(1)) for m in map(FOLDED.match, mine) if m)
+    s.check(f"{what}: folded lines have the form STACK COUNT", bool(lines) and all(re.search(r".;.* \d+$", x) for x in lines),
+            f"{len(lines)} lines")
+    s.check(f"{what}: folded lines are distinct", len({x.rpartition(' ')[0] for x in lines}) == len(lines))
+    s.check(f"{what}: folded stacks of the chain are exact", n >= MIN_SAMPLES and exact >= 0.99 * n, f"{exact} of {n}")
+    return n
+
+
+def check_pprof(s, path):
+    go = s.run([os.path.join(programs.SUPPORT, "install"), "--print-go"], check=False).stdout.strip()
+    if not go:
+        s.skip("go tool pprof reads the recording", "no Go: tests/support/install test")
+        return
+    env = {"PPROF_TMPDIR": s.tmp, "PPROF_BINARY_PATH": s.tmp}
+    top = s.run([go, "tool", "pprof", "-symbolize=none", "-top", path], check=False, env=env)
+    s.check("go tool pprof -top names the leaf", top.returncode == 0 and re.search(r"\bf8\b", top.stdout),
+            (top.stdout + top.stderr).strip()[:200].replace("\n", " / "))
+    traces = s.run([go, "tool", "pprof", "-symbolize=none", "-traces", path], check=False, env=env).stdout
+    leaf_first = r"\s+\d\S*\s+f8\b[^\n]*" + "".join(rf"\n\s+{name}\b[^\n]*" for name in programs.CHAIN[1:])
+    s.check("go tool pprof -traces has the exact chain", re.search(leaf_first, traces))
+
+
+def check_html(s, path):
+    text = read(path)
+    s.check("html asks for nothing from elsewhere", not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text))
+    s.check("html has the names", all(name in text for name in CHAIN))
+    try:
+        s.need("chromium")
+    except Exception as e:
+        s.skip("headless Chromium draws the flamegraph", e)
+        return
+    shot = s.path("shot.png")
+    s.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+           f"--user-data-dir={s.path('chromium')}", "--window-size=1200,800", "--virtual-time-budget=5000",
+           f"--screenshot={shot}", "file://" + path], seconds=120, env={"HOME": s.tmp})
+    counts = png.colours(shot)
+    total = sum(n for _, n in counts)
+    drawn = 1 - counts[0][1] / total
+    s.check("headless Chromium draws the flamegraph", drawn > 0.05 and len(counts) > 16,
+            f"{100 * drawn:.1f} % of {total} pixels are not background, {len(counts)} colours")
+
+
+def check_host(s):
+    base = s.path("host")
+    done = s.run([PROFLET, "record", "-d", "3s", "-F", "99", "-o", base], check=False)
+    s.equal("host: exit code", done.returncode, 0)
+    for suffix in SUFFIXES:
+        size = os.path.getsize(f"{base}.{suffix}") if os.path.exists(f"{base}.{suffix}") else 0
+        s.check(f"host: {suffix} is written", size > 0, f"{size} bytes")
+    s.check("host: the top functions are printed", re.search(r"\bf8\b", done.stdout), done.stdout.strip()[:200].replace("\n", " / "))
+    check_folded(s, "host", base + ".folded")
+    check_pprof(s, base + ".pb.gz")
+    check_html(s, base + ".html")
+    assertions.conforms(s, [base + ".otlp"])
+
+
+def check_one_process(s, pid):
+    base = s.path("process")
+    s.run([PROFLET, "record", "-d", "2s", "-F", "99", "-p", str(pid), "-o", base, "--format", "folded"])
+    check_folded(s, "one process", base + ".folded")
+    others = [x for x in read(base + ".folded").splitlines() if not x.startswith("chain;")]
+    s.equal("one process: stacks of others", len(others), 0)
+    s.check("one process: only the format asked for", not any(os.path.exists(f"{base}.{x}") for x in SUFFIXES if x != "folded"))
+
+
+def check_command(s, program):
+    base = s.path("command")
+    start = time.monotonic()
+    done = s.run([PROFLET, "record", "-d", "60s", "-F", "99", "-o", base, "--format", "folded", "--", program, "2"], check=False)
+    seconds = time.monotonic() - start
+    s.check("command: record ends with it", done.returncode == 0 and seconds < 30, f"exit {done.returncode}, {seconds:.1f} s")
+    n = check_folded(s, "command", base + ".folded")
+    s.note(f"command: {n} samples of 2 s at 99 Hz")
+
+
+def body(s):
+    s.need_root()
+    s.need_proflet()
+    program = programs.build_c(s, "chain")
+    chain = s.start([program, "300"], "chain")
+    check_host(s)
+    check_one_process(s, chain.pid)
+    check_command(s, program)
+
+
+if __name__ == "__main__":
+    Scenario("record").execute(body)

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Over TLS to a Collector with a certificate of our own authority. Its gRPC server insists on ALPN h2. A server that the
+configured authority did not sign gets nothing, and the log says why.
+"""
+from lib import assertions, programs
+from lib.agent import Agent
+from lib.collector import Collector
+from lib.profiles import total
+from lib.scenario import Scenario, wait_for
+
+REFUSED = r"(?i)certificate"
+
+
+def authority(s, name):
+    """A certificate authority; returns its certificate and key."""
+    cert, key = s.path(name + ".pem"), s.path(name + ".key")
+    s.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+           "-subj", f"/CN={name}", "-keyout", key, "-out", cert])
+    return cert, key
+
+
+def server(s, ca, ca_key):
+    cert, key, request, names = (s.path("server." + x) for x in ("pem", "key", "csr", "ext"))
+    with open(names, "w") as f:
+        f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    s.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost",
+           "-keyout", key, "-out", request])
+    s.run(["openssl", "x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-days", "2",
+           "-extfile", names, "-out", cert])
+    return cert, key
+
+
+def trusted(s, collector, ca):
+    agent = Agent(s, collector.endpoint("https", "localhost"), "--tls.ca", ca)
+    agent.wait_samples(collector)
+    s.equal("our authority: exit code", agent.stop(), 0)
+    collector.settle()
+    assertions.loss_identity(s, agent, total(collector.samples()))
+
+
+def untrusted(s, collector, what, *options, host="localhost"):
+    before = collector.size()
+    agent = Agent(s, collector.endpoint("https", host), *options)
+    wait_for(lambda: agent.lines(REFUSED), 30, "a log line about the certificate")
+    s.check(f"{what}: the agent runs on", agent.process.poll() is None)
+    s.equal(f"{what}: exit code at SIGTERM", agent.stop(60), 0)
+    s.check(f"{what}: the log says why", agent.lines(REFUSED), agent.lines(REFUSED)[0][:240])
+    s.equal(f"{what}: bytes that arrived", collector.size() - before, 0)
+    final = agent.final() or {}
+    s.check(f"{what}: all samples are counted as dropped",
+            final.get("taken", 0) > 0 and final.get("taken") == final.get("dropped"), str(final))
+
+
+def body(s):
+    s.need_root()
+    s.need("openssl")
+    s.need_proflet()
+    ca, ca_key = authority(s, "authority")
+    other, _ = authority(s, "other-authority")
+    cert, key = server(s, ca, ca_key)
+    s.start([programs.build_c(s, "chain"), "300"], "chain")
+    collector = Collector(s, "config-tls.yaml", env={"CERT": cert, "KEY": key})
+    trusted(s, collector, ca)
+    untrusted(s, collector, "another authority", "--tls.ca", other)
+    untrusted(s, collector, "system roots")
+    untrusted(s, collector, "a name that the certificate does not have", "--tls.ca", ca, "--tls.server_name", "collector.example")
+    s.check("the Collector is still there", collector.process.poll() is None)
+
+
+if __name__ == "__main__":
+    Scenario("tls").execute(body)

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Builds call-frame sections byte by byte for the tests of agent/elf/, and prints tables as short text. */
+#ifndef PROFLET_TESTS_CFI_BYTES_H
+#define PROFLET_TESTS_CFI_BYTES_H
+
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/buf.h"
+#include "agent/elf/dwarf.h"
+#include "agent/elf/fdes.h"
+#include "agent/elf/text.h"
+
+#define SECTION_VA 0x400000ull
+#define TEXT_VA 0x1000ull /* where the FDEs of the tests begin */
+
+struct bytes {
+	const char *data;
+	size_t len;
+};
+/* A string literal as bytes, NULs included. */
+#define BYTES(s) ((struct bytes){(s), sizeof(s) - 1})
+
+static inline void put(struct buf *b, const void *data, size_t len)
+{
+	cr_assert_eq(buf_append(b, data, len), 0);
+}
+
+static inline void put_u8(struct buf *b, uint8_t n)
+{
+	put(b, &n, sizeof(n));
+}
+
+static inline void put_u32(struct buf *b, uint32_t n)
+{
+	put(b, &n, sizeof(n));
+}
+
+static inline void put_u64(struct buf *b, uint64_t n)
+{
+	put(b, &n, sizeof(n));
+}
+
+/* Writes the 32-bit length of the entry that began at `start`, padded with DW_CFA_nop to 8 bytes. */
+static inline void end_entry(struct buf *b, size_t start)
+{
+	while ((b->len - start) % 8)
+		put_u8(b, DW_CFA_nop);
+	uint32_t len = (uint32_t)(b->len - start - sizeof(len));
+	memcpy(b->data + start, &len, sizeof(len));
+}
+
+/* A CIE as GCC writes it for x86-64 or aarch64: version 1, given augmentation, 8-byte absolute pointers. */
+static inline size_t put_cie(struct buf *b, uint16_t machine, const char *augmentation, struct bytes program)
+{
+	size_t start = b->len;
+
+	put_u32(b, 0);
+	put_u32(b, 0); /* id */
+	put_u8(b, 1);
+	put(b, augmentation, strlen(augmentation) + 1);
+	put_u8(b, machine == EM_AARCH64 ? 4 : 1); /* code alignment */
+	put_u8(b, 0x78);			  /* data alignment -8 */
+	put_u8(b, machine == EM_AARCH64 ? 30 : 16);
+	if (augmentation[0] == 'z') {
+		put_u8(b, strchr(augmentation, 'R') ? 1 : 0);
+		if (strchr(augmentation, 'R'))
+			put_u8(b, DW_EH_PE_absptr);
+	}
+	put(b, program.data, program.len);
+	end_entry(b, start);
+	return start;
+}
+
+static inline size_t put_fde(struct buf *b, size_t cie, bool sized, uint64_t va, uint64_t len,
+			     struct bytes program)
+{
+	size_t start = b->len;
+
+	put_u32(b, 0);
+	put_u32(b, (uint32_t)(b->len - cie));
+	put_u64(b, va);
+	put_u64(b, len);
+	if (sized)
+		put_u8(b, 0);
+	put(b, program.data, program.len);
+	end_entry(b, start);
+	return start;
+}
+
+/* CFA = rsp + 8, RA at CFA - 8; on aarch64 CFA = sp + 0. */
+#define X86_START BYTES("\x0c\x07\x08\x90\x01")
+#define ARM64_START BYTES("\x0c\x1f\x00")
+
+static inline struct cfi_section section_of(const struct buf *b, uint16_t machine)
+{
+	return (struct cfi_section){
+		.bytes = b->data,
+		.len = b->len,
+		.machine = machine,
+		.bases = {.bytes = b->data, .section = SECTION_VA},
+	};
+}
+
+/* "1000 rsp+8 same cfa-8; 1004 …; 1010 none", or "no rows"; behind it " | OFFSET reason" for each skipped
+ * FDE. */
+static inline const char *table_text(const struct cfi_section *s, struct buf *out)
+{
+	char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX], ra[ELF_TEXT_MAX];
+	struct elf_rows *t = NULL;
+	struct fdes f = {0};
+
+	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
+	cr_assert_eq(fdes_read(&f, s), 0);
+	size_t n_skipped = f.n_skipped;
+	struct elf_skipped first = f.skipped[0];
+	int r = fdes_lay_out(&f, &t);
+	fdes_fini(&f);
+	cr_assert(r == 0 || r == -ENODATA, "%d", r);
+	if (r < 0)
+		buf_puts(out, "no rows");
+	for (size_t i = 0; r == 0 && i < t->n_rows; i++) {
+		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
+
+		elf_text_cfa(cfa, s->machine, rule);
+		elf_text_fp(fp, s->machine, rule);
+		elf_text_ra(ra, s->machine, rule);
+		buf_printf(out, "%s%" PRIx64 " %s", i ? "; " : "", t->rows[i].va, cfa);
+		if (rule->cfa_kind != CFA_NONE)
+			buf_printf(out, " %s %s", fp, ra);
+	}
+	elf_rows_free(t);
+	if (n_skipped)
+		buf_printf(out, " | %" PRIx64 " %s", first.offset, first.reason);
+	return buf_str(out);
+}
+
+static inline void check_table(const char *name, const struct cfi_section *s, const char *expected)
+{
+	_cleanup_buf_ struct buf out = {0};
+	const char *text = table_text(s, &out);
+
+	cr_expect_str_eq(text, expected, "%s:\n  found    %s\n  expected %s", name, text, expected);
+}
+
+#endif

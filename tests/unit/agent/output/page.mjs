@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the model and the text helpers of a page (argument 1, made of the recording in recording.h plus one hostile
+// stack) without a browser and checks what they make of the data.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import vm from 'node:vm';
+
+const page = fs.readFileSync(process.argv[2], 'utf8');
+const data = JSON.parse(page.match(/id="profile">(.*?)<\/script>/s)[1]);
+const program = page.match(/<script nonce="\w+">\n(.*)<\/script>/s)[1];
+const names = ['decodeProfile', 'Tree', 'Search', 'sumFunctions', 'sumKinds', 'compactName', 'encodePath', 'decodePath', 'KIND'];
+// everything but the last statement, which starts the page
+const context = vm.createContext({});
+vm.runInContext(`${program.replace(/window\.proflet = .*$/m, '')}\nglobalThis.model = {${names}};`, context);
+const model = context.model;
+const same = (a, b, text) => assert.deepEqual(JSON.parse(JSON.stringify(a)), b, text);
+
+const profile = model.decodeProfile(data);
+const rows = {container: true, process: true, pid: false, thread: false};
+const view = {rows, callers: false, container: '', process: ''};
+const tree = new model.Tree(profile, view);
+const show = node => tree.children(node).map(n => [n.label, n.total]);
+const walk = (t, ...path) => path.reduce((node, name) => t.children(node).find(n => n.name === name), t.root);
+
+assert.equal(data.info.samples, 118);
+assert.equal(tree.root.total, 118);
+same(show(tree.root).slice(0, 2), [['host', 62], ['0123456789ab', 55]]);
+same(show(walk(tree, '0123456789ab')), [['app (2 PIDs)', 55]]);
+same(show(walk(tree, '0123456789ab', 'app')), [['main', 52], ['[truncated: no table]', 3]]);
+same(show(walk(tree, '0123456789ab', 'app', 'main')), [['work', 52]]);
+same(show(walk(tree, '0123456789ab', 'app', 'main', 'work')), [['work', 40]]);
+assert.equal(walk(tree, '0123456789ab', 'app', 'main', 'work').self, 12);
+const leaf = walk(tree, '0123456789ab', 'app', 'main', 'work', 'work', 'read', 'vfs_read');
+assert.equal(leaf.kind, model.KIND.KERNEL);
+assert.equal(tree.find(model.decodePath(model.encodePath(leaf))), leaf, 'the address finds the node again');
+same(model.decodePath('%'), []);
+
+const callers = new model.Tree(profile, {...view, rows: {}, callers: true});
+same(callers.children(callers.root).slice(0, 3).map(n => [n.name, n.total]), [['0x7f0000001234', 60], ['vfs_read', 40], ['work', 12]]);
+same(callers.children(walk(callers, 'vfs_read', 'read', 'work')).map(n => [n.name, n.total]), [['work', 40]]);
+
+const pids = new model.Tree(profile, {...view, rows: {...rows, pid: true, thread: true}, process: 'app'});
+assert.equal(pids.root.total, 55);
+same(pids.children(walk(pids, '0123456789ab')).map(n => n.name), ['app (11)', 'app (10)']);
+
+const search = new model.Search(profile, tree, 'READ|vfs');
+assert.equal(search.samplesIn(tree.root), 40, 'upper case is meant');
+const any = new model.Search(profile, tree, 'read');
+assert.equal(any.samplesIn(tree.root), 100);
+assert.equal(any.samplesIn(walk(tree, 'host')), 60);
+assert.equal(new model.Search(profile, callers, 'read').samplesIn(walk(callers, 'vfs_read')), 40);
+assert.equal(new model.Search(profile, tree, '(').error, true);
+assert.equal(new model.Search(profile, tree, '^app$').samplesIn(tree.root), 55, 'rows match, too');
+
+const sums = model.sumFunctions(profile, profile.groups), id = profile.name.indexOf('work');
+assert.equal(sums.self[id], 12);
+assert.equal(sums.total[id], 52, 'recursion counts once');
+same(model.sumKinds(profile, profile.groups), {native: 78, kernel: 40, incomplete: 3, samples: 118});
+assert.ok(profile.name.some(n => n.startsWith('</script><script>')), 'a hostile name arrives as it is');
+
+for (const [full, compact] of [
+	['void Eigen::gebp<float, long>::operator()(Map<float> const&)', 'Eigen::gebp<…>::operator()'],
+	['operator new(unsigned long)', 'operator new'],
+	['<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop', '<alloc::vec::Vec<…> as core::ops::drop::Drop>::drop'],
+	['github.com/acme/shop/api.(*Server).Order', 'api.(*Server).Order'],
+	['a::(anonymous namespace)::f(int)', 'a::{anonymous}::f'],
+	['[truncated: no table]', '[truncated: no table]'],
+	['main', 'main'],
+])
+	assert.equal(model.compactName(full), compact);

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/unwind/arena.h"
+#include "bpf/abi.h"
+
+#define SEGMENTS 8
+#define FIRST_FREE (SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* bytes of segment 0 for blocks */
+
+/* Segments as the probe would make them, in plain memory. */
+struct source {
+	uint8_t *segments[SEGMENTS];
+	uint32_t n;
+	uint32_t fail_at; /* segment that cannot be made; 0: none */
+};
+
+static int make_segment(void *data, uint32_t index, void **ret)
+{
+	struct source *s = data;
+
+	cr_assert_eq(index, s->n, "segments are made in order");
+	cr_assert_lt(index, SEGMENTS);
+	if (s->fail_at && index >= s->fail_at)
+		return -EPERM;
+	s->segments[index] = aligned_alloc(REF_ALIGN, (SEGMENT_VALUE + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN);
+	cr_assert_not_null(s->segments[index]);
+	memset(s->segments[index], 0, SEGMENT_VALUE);
+	*ret = s->segments[s->n++];
+	return 0;
+}
+
+static void source_fini(struct source *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		free(s->segments[i]);
+}
+
+DEFINE_CLEANUP(struct arena *, arena_free)
+#define _cleanup_arena_ _cleanup_(arena_free_p)
+#define _cleanup_source_ _cleanup_(source_fini)
+
+static struct arena_stats stats_of(const struct arena *a)
+{
+	struct arena_stats s;
+
+	arena_stats(a, &s);
+	return s;
+}
+
+static void grace(struct arena *a)
+{
+	if (arena_grace_begin(a))
+		arena_grace_end(a);
+}
+
+Test(arena, budget_below_one_segment)
+{
+	struct source s = {0};
+	struct arena *a = NULL;
+
+	cr_expect_eq(arena_new(&a, SEGMENT_BYTES - 1, make_segment, &s), -EINVAL);
+	cr_expect_null(a);
+	arena_free(NULL);
+}
+
+Test(arena, first_segment_fails)
+{
+	struct arena *a = NULL;
+	struct source s = {.fail_at = 1};
+
+	cr_assert_eq(arena_new(&a, 4 * SEGMENT_BYTES, make_segment, &s), 0);
+	for (int i = 0; i < 2; i++) { /* the second segment's error is the caller's, and not the budget's */
+		struct arena_block b = {77, 77};
+
+		cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), -EPERM);
+		cr_expect_eq(b.ref, 77, "written on success only");
+	}
+	cr_expect_eq(stats_of(a).n_full, 0);
+	arena_free(a);
+	source_fini(&s);
+}
+
+Test(arena, blocks)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_arena_ struct arena *a = NULL;
+	struct arena_block b[3];
+
+	cr_assert_eq(arena_new(&a, 2 * SEGMENT_BYTES, make_segment, &s), 0);
+	cr_expect_eq(arena_process_table(a), s.segments[0]);
+	cr_assert_eq(arena_alloc(a, 1, &b[0]), 0);
+	cr_assert_eq(arena_alloc(a, 64, &b[1]), 0);
+	cr_assert_eq(arena_alloc(a, 65, &b[2]), 0);
+	cr_expect_eq(b[0].ref, PROCESS_TABLE_BYTES / REF_ALIGN, "behind the process table, and not 0");
+	cr_expect_eq(b[0].len, 64);
+	cr_expect_eq(b[1].ref, b[0].ref + 1);
+	cr_expect_eq(b[2].len, 128);
+	cr_expect_eq(arena_at(a, b[2].ref), s.segments[0] + PROCESS_TABLE_BYTES + 128);
+	cr_expect_eq(stats_of(a).used_bytes, 256);
+}
+
+/* What is retired comes back after the grace period that began after it, not before. */
+Test(arena, grace_periods)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_arena_ struct arena *a = NULL;
+	struct arena_block first, second, b;
+
+	cr_assert_eq(arena_new(&a, SEGMENT_BYTES, make_segment, &s), 0);
+	cr_expect_not(arena_grace_begin(a), "nothing waits");
+	cr_assert_eq(arena_alloc(a, FIRST_FREE / 2, &first), 0);
+	cr_assert_eq(arena_alloc(a, FIRST_FREE / 2, &second), 0);
+	arena_retire(a, (struct arena_block){0, 0});
+	cr_expect_not(arena_grace_begin(a), "ref 0 is nothing");
+	arena_retire(a, first);
+	cr_expect_eq(stats_of(a).retired_bytes, FIRST_FREE / 2);
+	cr_expect_eq(arena_alloc(a, 64, &b), -ENOSPC);
+	cr_expect(arena_grace_begin(a));
+	arena_retire(a, second); /* too late for this one */
+	cr_expect_not(arena_grace_begin(a), "one at a time");
+	cr_expect_eq(arena_alloc(a, 64, &b), -ENOSPC);
+	arena_grace_end(a);
+	cr_expect_eq(stats_of(a).used_bytes, FIRST_FREE / 2);
+	cr_assert_eq(arena_alloc(a, 64, &b), 0);
+	cr_expect_eq(b.ref, first.ref);
+	cr_expect_eq(arena_alloc(a, FIRST_FREE / 2, &first), -ENOSPC, "the second is still retired");
+	grace(a);
+	cr_expect_eq(stats_of(a).retired_bytes, 0);
+	cr_expect_eq(stats_of(a).n_full, 3);
+}
+
+/* Freed in any order, the neighbours grow together again. */
+Test(arena, merge)
+{
+	static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {0, 2, 1, 3}, {2, 0, 3, 1}};
+
+	for (size_t o = 0; o < ARRAY_SIZE(orders); o++) {
+		_cleanup_source_ struct source s = {0};
+		_cleanup_arena_ struct arena *a = NULL;
+		struct arena_block b[4], all;
+
+		cr_assert_eq(arena_new(&a, SEGMENT_BYTES, make_segment, &s), 0);
+		for (int i = 0; i < 4; i++)
+			cr_assert_eq(arena_alloc(a, FIRST_FREE / 4, &b[i]), 0);
+		for (int i = 0; i < 4; i++) {
+			arena_retire(a, b[orders[o][i]]);
+			grace(a);
+		}
+		cr_expect_eq(arena_alloc(a, FIRST_FREE, &all), 0, "order %zu", o);
+	}
+}
+
+Test(arena, budget)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_arena_ struct arena *a = NULL;
+	struct arena_block b;
+
+	cr_assert_eq(arena_new(&a, 3 * SEGMENT_BYTES + SEGMENT_BYTES / 2, make_segment, &s), 0);
+	cr_expect_eq(s.n, 1, "segments are made when needed");
+	cr_expect_eq(arena_alloc(a, 0, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES + 1, &b), -ENOSPC, "more than a segment");
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), 0, "a whole one");
+	cr_expect_eq(b.ref, 1u << REF_OFFSET_BITS);
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), 0);
+	cr_expect_eq(s.n, 3);
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, FIRST_FREE, &b), 0, "what is left of the first");
+	cr_expect_eq(arena_alloc(a, 1, &b), -ENOSPC);
+	cr_expect_eq(stats_of(a).n_full, 4);
+	cr_expect_eq(stats_of(a).segment_bytes, 3 * SEGMENT_VALUE);
+}
+
+/* ---- against a shadow: one state for every 64 bytes of the arena */
+
+enum state { FREE, USED, RETIRED, WAITING };
+
+struct shadow {
+	uint8_t state[SEGMENTS][SEGMENT_BYTES / REF_ALIGN];
+	struct arena_block blocks[512];
+	size_t n;
+	size_t used, retired;
+};
+
+static void shadow_set(struct shadow *w, struct arena_block b, enum state from, enum state to)
+{
+	uint8_t *at = &w->state[b.ref >> REF_OFFSET_BITS][b.ref & ((1u << REF_OFFSET_BITS) - 1)];
+
+	for (uint32_t i = 0; i < b.len / REF_ALIGN; i++) {
+		cr_assert_eq(at[i], from, "block %#x+%u: cell %u is %d, not %d", b.ref, b.len, i, at[i], from);
+		at[i] = (uint8_t)to;
+	}
+}
+
+static void shadow_turn(struct shadow *w, enum state from, enum state to)
+{
+	uint8_t *at = w->state[0];
+
+	for (size_t i = 0; i < sizeof w->state; i++)
+		if (at[i] == from)
+			at[i] = (uint8_t)to;
+}
+
+static void shadow_alloc(struct shadow *w, struct arena *a, size_t len)
+{
+	struct arena_block b;
+
+	if (w->n == ARRAY_SIZE(w->blocks) || arena_alloc(a, len, &b) < 0)
+		return;
+	cr_assert(b.ref != 0 && b.len >= len && b.len < len + REF_ALIGN);
+	cr_assert_leq((b.ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN + b.len, SEGMENT_BYTES);
+	shadow_set(w, b, FREE, USED);
+	memset(arena_at(a, b.ref), (int)w->n, b.len);
+	w->blocks[w->n++] = b;
+	w->used += b.len;
+}
+
+static void shadow_retire(struct shadow *w, struct arena *a, size_t i)
+{
+	shadow_set(w, w->blocks[i], USED, RETIRED);
+	arena_retire(a, w->blocks[i]);
+	w->retired += w->blocks[i].len;
+	w->blocks[i] = w->blocks[--w->n];
+}
+
+/* The used bytes that the end of the period gives back. */
+static size_t waiting_bytes(const struct shadow *w)
+{
+	const uint8_t *at = w->state[0];
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof w->state; i++)
+		n += at[i] == WAITING;
+	return n * REF_ALIGN;
+}
+
+static void shadow_step(struct shadow *w, struct arena *a, unsigned *seed, bool *in_grace)
+{
+	unsigned what = (unsigned)rand_r(seed) % 100;
+
+	if (what < 55) {
+		shadow_alloc(w, a, 1 + (size_t)rand_r(seed) % (what < 5 ? SEGMENT_BYTES : 40000));
+	} else if (what < 95) {
+		if (w->n)
+			shadow_retire(w, a, (size_t)rand_r(seed) % w->n);
+	} else if (!*in_grace) {
+		*in_grace = arena_grace_begin(a);
+		cr_assert_eq(*in_grace, w->retired > 0);
+		shadow_turn(w, RETIRED, WAITING);
+	} else {
+		size_t bytes = waiting_bytes(w);
+
+		arena_grace_end(a);
+		*in_grace = false;
+		w->used -= bytes;
+		w->retired -= bytes;
+		shadow_turn(w, WAITING, FREE);
+	}
+}
+
+Test(arena, random)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_arena_ struct arena *a = NULL;
+	_cleanup_free_ struct shadow *w = calloc(1, sizeof *w);
+	unsigned seed = 20260304;
+	bool in_grace = false;
+	struct arena_block b;
+
+	cr_assert_not_null(w);
+	cr_assert_eq(arena_new(&a, SEGMENTS * SEGMENT_BYTES, make_segment, &s), 0);
+	memset(w->state[0], USED, PROCESS_TABLE_BYTES / REF_ALIGN);
+	for (int i = 0; i < 50000; i++) {
+		shadow_step(w, a, &seed, &in_grace);
+		cr_assert_eq(stats_of(a).used_bytes, w->used);
+		cr_assert_eq(stats_of(a).retired_bytes, w->retired);
+	}
+	while (w->n)
+		shadow_retire(w, a, 0);
+	if (in_grace)
+		arena_grace_end(a);
+	grace(a);
+	cr_expect_eq(stats_of(a).used_bytes, 0);
+	for (int i = 1; i < SEGMENTS; i++) /* nothing is fragmented that is free */
+		cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), 0, "segment %d", i);
+	cr_expect_eq(arena_alloc(a, FIRST_FREE, &b), 0);
+}

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The queue alone, then the export thread against Collectors that misbehave, on loopback. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <criterion/criterion.h>
+
+#include "agent/base/clock.h"
+#include "mock_collector.h"
+#include "otlp/exporter.h"
+
+#define LONG (20 * NS_PER_SEC) /* no test waits that long unless it fails */
+
+static struct otlp_request *a_request(char content, size_t len, uint64_t n_samples)
+{
+	struct otlp_request *r = calloc(1, sizeof *r);
+
+	cr_assert_not_null(r);
+	for (size_t i = 0; i < len; i++)
+		cr_assert_eq(buf_putc(&r->data, content), 0);
+	r->raw_bytes = len;
+	r->n_samples = n_samples;
+	r->n_profiles = 2;
+	return r;
+}
+
+static uint64_t sum(const uint64_t *counts)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < OTLP_N_DROP_REASONS; i++)
+		all += counts[i];
+	return all;
+}
+
+static void check_identity(const struct otlp_count *c)
+{
+	cr_assert_eq(c->submitted, c->exported + c->queued + sum(c->dropped),
+		     "%" PRIu64 " != %" PRIu64 " + %" PRIu64 " + %" PRIu64, c->submitted, c->exported,
+		     c->queued, sum(c->dropped));
+}
+
+Test(queue, drops_the_oldest_that_is_not_busy)
+{
+	struct otlp_queue q;
+
+	otlp_queue_init(&q, 4 * (sizeof(struct otlp_request) + 1024));
+	for (uint64_t i = 0; i < 4; i++)
+		otlp_queue_put(&q, a_request('a', 1000, 10 + i));
+	q.first->busy = true;
+	cr_expect_eq(q.requests.queued, 4);
+	otlp_queue_put(&q, a_request('b', 1000, 20));
+	cr_expect_eq(q.first->n_samples, 10, "the busy one stays");
+	cr_expect_eq(q.first->next->n_samples, 12);
+	cr_expect_eq(q.samples.dropped[OTLP_DROP_QUEUE_FULL], 11);
+	otlp_queue_put(&q, a_request('c', 100000, 30));
+	cr_expect_eq(q.requests.queued, 1, "all made way, in vain");
+	cr_expect_eq(q.samples.dropped[OTLP_DROP_QUEUE_FULL], 11 + 12 + 13 + 20 + 30);
+	check_identity(&q.samples);
+	check_identity(&q.requests);
+	otlp_queue_exported(&q, q.first, 4);
+	cr_expect_eq(q.samples.exported, 6);
+	cr_expect_eq(q.samples.dropped[OTLP_DROP_PARTIAL_SUCCESS], 4);
+	cr_expect_eq(q.bytes, 0);
+	cr_expect_null(q.last);
+	otlp_queue_refuse(&q, a_request('d', 10, 5), OTLP_DROP_SHUTDOWN);
+	check_identity(&q.samples);
+	check_identity(&q.requests);
+	otlp_queue_fini(&q);
+}
+
+Test(queue, recode_follows_the_bytes)
+{
+	struct otlp_queue q;
+	struct buf smaller = {0};
+
+	otlp_queue_init(&q, 0);
+	otlp_queue_put(&q, a_request('a', 1000, 1));
+	buf_putc(&smaller, 'x');
+	otlp_queue_recode(&q, q.first, &smaller, OTLP_GZIP);
+	cr_expect_null(smaller.data);
+	cr_expect_eq(q.bytes, sizeof(struct otlp_request) + 64);
+	otlp_queue_drop(&q, q.first, OTLP_DROP_REJECTED);
+	cr_expect_eq(q.bytes, 0);
+	cr_expect_str_eq(otlp_drop_name(OTLP_DROP_REJECTED), "rejected");
+}
+
+static struct otlp_exporter *an_exporter(uint16_t port, size_t queue_max_bytes)
+{
+	struct otlp_exporter_options opt = {.coding = OTLP_GZIP, .queue_max_bytes = queue_max_bytes};
+	struct otlp_exporter *e;
+	char url[64];
+
+	snprintf(url, sizeof url, "http://127.0.0.1:%u", port);
+	opt.client.endpoint = url;
+	opt.client.version = "test";
+	opt.client.timeout_ns = 2 * NS_PER_SEC;
+	cr_assert_eq(otlp_exporter_new(&e, &opt, NULL), 0);
+	return e;
+}
+
+static struct otlp_exporter_stats stats_of(struct otlp_exporter *e)
+{
+	struct otlp_exporter_stats s;
+
+	otlp_exporter_stats(e, &s);
+	check_identity(&s.samples);
+	check_identity(&s.requests);
+	return s;
+}
+
+/* Waits for the next event of this kind; any other fails. */
+static struct otlp_event expect_event(struct otlp_exporter *e, enum otlp_event_kind kind)
+{
+	struct pollfd fd = {.fd = otlp_exporter_event_fd(e), .events = POLLIN};
+	struct otlp_event event;
+
+	while (!otlp_exporter_next_event(e, &event))
+		cr_assert_gt(poll(&fd, 1, 20000), 0, "no event '%s' came", otlp_event_name(kind));
+	cr_assert_eq(event.kind, kind, "%s instead of %s: %s", otlp_event_name(event.kind),
+		     otlp_event_name(kind), event.text);
+	return event;
+}
+
+static void expect_no_event(struct otlp_exporter *e)
+{
+	struct otlp_event event;
+
+	cr_expect_not(otlp_exporter_next_event(e, &event), "%s: %s", otlp_event_name(event.kind), event.text);
+}
+
+static struct h2_reply accept_all(void *data, unsigned request)
+{
+	(void)data;
+	(void)request;
+	return (struct h2_reply){0};
+}
+
+/* The reply in `data` to the first request, success to the others. */
+static struct h2_reply first_only(void *data, unsigned request)
+{
+	return request ? (struct h2_reply){0} : *(struct h2_reply *)data;
+}
+
+static struct h2_reply always(void *data, unsigned request)
+{
+	(void)request;
+	return *(struct h2_reply *)data;
+}
+
+Test(exporter, delivers_in_order)
+{
+	struct mock_collector m = {.decide = accept_all};
+	struct otlp_exporter_stats s;
+
+	mock_collector_start(&m);
+	struct otlp_exporter *e = an_exporter(m.port, 0);
+	for (char c = 'a'; c <= 'z'; c++) {
+		otlp_exporter_submit(e, a_request(c, 1000, 3));
+		stats_of(e);
+	}
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	s = stats_of(e);
+	cr_expect_eq(s.samples.exported, 26 * 3);
+	cr_expect_eq(s.requests.exported, 26);
+	cr_expect_eq(s.exported_raw_bytes, 26000);
+	cr_expect_lt(s.exported_wire_bytes, 5000);
+	cr_expect_eq(s.retries, 0);
+	cr_expect_eq(m.n_connections, 1);
+	cr_assert_eq(m.bodies.len, 26000);
+	for (size_t i = 0; i < 26; i++)
+		cr_expect_eq(m.bodies.data[i * 1000], 'a' + i);
+	expect_no_event(e);
+	otlp_exporter_submit(e, a_request('x', 10, 7));
+	s = stats_of(e);
+	cr_expect_eq(s.samples.dropped[OTLP_DROP_SHUTDOWN], 7);
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+Test(exporter, outlives_an_outage)
+{
+	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};
+	struct otlp_exporter *e = an_exporter(m.port, 0);
+	struct otlp_exporter_stats s;
+	struct otlp_event event;
+
+	for (int i = 0; i < 5; i++)
+		otlp_exporter_submit(e, a_request('a', 100, 1));
+	event = expect_event(e, OTLP_EVENT_AWAY);
+	cr_expect(strstr(event.text, "Connection refused"), "%s", event.text);
+	s = stats_of(e);
+	cr_expect(s.away);
+	cr_expect_eq(s.samples.queued, 5);
+	mock_collector_start(&m);
+	cr_assert_eq(otlp_exporter_flush(e, clock_mono_ns() + LONG), 0);
+	expect_event(e, OTLP_EVENT_BACK);
+	s = stats_of(e);
+	cr_expect_eq(s.samples.exported, 5);
+	cr_expect_not(s.away);
+	mock_collector_stop(&m);
+	otlp_exporter_submit(e, a_request('b', 100, 1));
+	expect_event(e, OTLP_EVENT_AWAY);
+	expect_no_event(e);
+	cr_expect_eq(otlp_exporter_stop(e, clock_mono_ns() + NS_PER_SEC / 10), -ETIMEDOUT);
+	s = stats_of(e);
+	cr_expect_eq(s.samples.dropped[OTLP_DROP_SHUTDOWN], 1);
+	cr_expect_eq(s.samples.queued, 0);
+	otlp_exporter_free(e);
+}
+
+/* Answers after which the request is sent again at once, on a new connection, without a word. */
+Test(exporter, resends_what_was_not_processed)
+{
+	struct h2_reply replies[] = {
+		{.reset = true, .error = NGHTTP2_REFUSED_STREAM},
+		{.goaway_unprocessed = true},
+		{.goaway_unprocessed = true, .error = NGHTTP2_ENHANCE_YOUR_CALM},
+		{.goaway_after = true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(replies); i++) {
+		struct mock_collector m = {.decide = first_only, .data = &replies[i]};
+		uint64_t start = clock_mono_ns();
+
+		mock_collector_start(&m);
+		struct otlp_exporter *e = an_exporter(m.port, 0);
+		otlp_exporter_submit(e, a_request('a', 100, 1));
+		otlp_exporter_submit(e, a_request('b', 100, 1));
+		cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+		cr_expect_lt(clock_mono_ns() - start, NS_PER_SEC / 2, "reply %zu waited", i);
+		cr_expect_eq(stats_of(e).samples.exported, 2);
+		cr_assert_eq(m.bodies.len, 200, "reply %zu", i);
+		cr_expect_eq(m.bodies.data[0], 'a');
+		cr_expect_eq(m.bodies.data[100], 'b');
+		expect_no_event(e);
+		otlp_exporter_free(e);
+		mock_collector_stop(&m);
+	}
+}
+
+/* Answers after which the request is sent again later. */
+Test(exporter, retries_later)
+{
+	struct h2_reply replies[] = {
+		{.trailers_only = true, .grpc_status = "14", .grpc_message = "memory%20limit"},
+		{.trailers_only = true, .grpc_status = "8", .pushback = "200"},
+		{.cut = true},
+		{.http_status = "503", .content_type = "text/html", .grpc_status = "", .trailers_only = true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(replies); i++) {
+		struct mock_collector m = {.decide = first_only, .data = &replies[i]};
+		uint64_t start = clock_mono_ns();
+
+		mock_collector_start(&m);
+		struct otlp_exporter *e = an_exporter(m.port, 0);
+		otlp_exporter_submit(e, a_request('a', 100, 1));
+		expect_event(e, OTLP_EVENT_AWAY);
+		expect_event(e, OTLP_EVENT_BACK);
+		cr_expect_geq(clock_mono_ns() - start, NS_PER_SEC / 5, "reply %zu", i);
+		cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+		cr_expect_eq(stats_of(e).samples.exported, 1, "reply %zu", i);
+		cr_expect_eq(stats_of(e).retries, 1);
+		otlp_exporter_free(e);
+		mock_collector_stop(&m);
+	}
+}
+
+Test(exporter, drops_what_is_refused)
+{
+	static const struct {
+		struct h2_reply reply;
+		enum otlp_drop reason;
+		const char *text;
+	} cases[] = {
+		{{.trailers_only = true, .grpc_status = "12", .grpc_message = "unknown service"},
+		 OTLP_DROP_REJECTED,
+		 "--feature-gates=+service.profilesSupport"},
+		{{.trailers_only = true, .grpc_status = "3", .grpc_message = "bad%20index"},
+		 OTLP_DROP_REJECTED,
+		 "INVALID_ARGUMENT: bad index"},
+		{{.grpc_status = "8", .grpc_message = "grpc: received message larger than max (5 vs. 4)"},
+		 OTLP_DROP_TOO_LARGE,
+		 "larger than max"},
+		{{.reset = true, .error = NGHTTP2_INTERNAL_ERROR}, OTLP_DROP_REJECTED, "INTERNAL"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mock_collector m = {.decide = always, .data = (void *)&cases[i].reply};
+		struct otlp_event event;
+
+		mock_collector_start(&m);
+		struct otlp_exporter *e = an_exporter(m.port, 0);
+		otlp_exporter_submit(e, a_request('a', 100, 4));
+		otlp_exporter_submit(e, a_request('b', 100, 5));
+		cr_assert_eq(otlp_exporter_flush(e, clock_mono_ns() + LONG), 0);
+		event = expect_event(e, OTLP_EVENT_REJECTED);
+		cr_expect(strstr(event.text, cases[i].text), "%s", event.text);
+		expect_no_event(e); /* the second is refused with the same words */
+		cr_expect_eq(stats_of(e).samples.dropped[cases[i].reason], 9, "case %zu", i);
+		cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+		otlp_exporter_free(e);
+		mock_collector_stop(&m);
+	}
+}
+
+Test(exporter, counts_partial_success)
+{
+	/* one of the two profiles was rejected */
+	struct h2_reply reply = {.body = "\0\0\0\0\x0a\x0a\x08\x08\x01\x12\x04oops", .body_len = 15};
+	struct mock_collector m = {.decide = always, .data = &reply};
+	struct otlp_exporter_stats s;
+
+	mock_collector_start(&m);
+	struct otlp_exporter *e = an_exporter(m.port, 0);
+	otlp_exporter_submit(e, a_request('a', 100, 9));
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	cr_expect_str_eq(expect_event(e, OTLP_EVENT_PARTIAL).text, "1 profiles were rejected: oops");
+	s = stats_of(e);
+	cr_expect_eq(s.samples.dropped[OTLP_DROP_PARTIAL_SUCCESS], 5);
+	cr_expect_eq(s.samples.exported, 4);
+	cr_expect_eq(s.requests.exported, 1);
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+Test(exporter, full_queue_drops_the_oldest_and_sleeps)
+{
+	struct otlp_exporter *e = an_exporter(mock_free_port(), 20000);
+	struct otlp_exporter_stats s;
+	struct timespec before, after;
+	int64_t cpu_ns;
+
+	for (int i = 0; i < 500; i++)
+		otlp_exporter_submit(e, a_request('a', 1000, 1));
+	expect_event(e, OTLP_EVENT_AWAY);
+	s = stats_of(e);
+	cr_expect_leq(s.queued_bytes, 20000);
+	cr_expect_gt(s.samples.dropped[OTLP_DROP_QUEUE_FULL], 0);
+	cr_expect_gt(s.samples.queued, 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	poll(NULL, 0, 1500); /* a state to be measured, not a condition to wait for */
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	cpu_ns = (after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec;
+	cr_expect_lt(cpu_ns, 30000000, "%" PRId64 " ns of CPU while there is nothing to do", cpu_ns);
+	cr_expect_leq(stats_of(e).attempts, 5);
+	otlp_exporter_free(e);
+}
+
+Test(exporter, stops_in_time_although_nobody_answers)
+{
+	struct h2_reply reply = {.hang = true};
+	struct mock_collector m = {.decide = always, .data = &reply};
+	uint64_t start;
+
+	mock_collector_start(&m);
+	struct otlp_exporter *e = an_exporter(m.port, 0);
+	otlp_exporter_submit(e, a_request('a', 100, 1));
+	while (!atomic_load(&m.n_requests))
+		poll(NULL, 0, 1);
+	start = clock_mono_ns();
+	cr_expect_eq(otlp_exporter_stop(e, start + NS_PER_SEC / 5), -ETIMEDOUT);
+	cr_expect_lt(clock_mono_ns() - start, NS_PER_SEC);
+	cr_expect_eq(stats_of(e).samples.dropped[OTLP_DROP_SHUTDOWN], 1);
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+Test(exporter, deadline_of_a_call)
+{
+	struct h2_reply reply = {.hang = true};
+	struct mock_collector m = {.decide = first_only, .data = &reply};
+
+	mock_collector_start(&m);
+	struct otlp_exporter *e = an_exporter(m.port, 0);
+	otlp_exporter_submit(e, a_request('a', 100, 1));
+	cr_expect(strstr(expect_event(e, OTLP_EVENT_AWAY).text, "DEADLINE_EXCEEDED"));
+	expect_event(e, OTLP_EVENT_BACK);
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	cr_expect_eq(stats_of(e).samples.exported, 1);
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+/* A server that goes away while nobody sends: noticed at once, and the next request gets a new connection. */
+Test(exporter, idle_connection_is_closed_by_the_server)
+{
+	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};
+
+	mock_collector_start(&m);
+	struct otlp_exporter *e = an_exporter(m.port, 0);
+	otlp_exporter_submit(e, a_request('a', 100, 1));
+	cr_assert_eq(otlp_exporter_flush(e, clock_mono_ns() + LONG), 0);
+	mock_collector_stop(&m);
+	m = (struct mock_collector){.decide = accept_all, .port = m.port};
+	mock_collector_start(&m);
+	otlp_exporter_submit(e, a_request('b', 100, 1));
+	cr_assert_eq(otlp_exporter_flush(e, clock_mono_ns() + LONG), 0);
+	expect_no_event(e);
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+Test(exporter, bad_options)
+{
+	static const struct otlp_header broken = {"authorization", "se\ncret"};
+	static const struct {
+		struct otlp_client_options client;
+		const char *why;
+	} cases[] = {
+		{{.endpoint = "localhost:4317"}, "scheme"},
+		{{.endpoint = "http://h", .tls = {.cert = "a.pem"}}, "tls.key"},
+		{{.endpoint = "http://h", .headers = &broken, .n_headers = 1}, "header"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct otlp_exporter_options opt = {.client = cases[i].client};
+		struct otlp_exporter *e;
+		const char *why = NULL;
+
+		cr_assert_eq(otlp_exporter_new(&e, &opt, &why), -EINVAL);
+		cr_expect(strstr(why, cases[i].why), "%s", why);
+		cr_expect_not(strstr(why, "cret"));
+	}
+}
+
+static struct otlp_outcome probe(const char *url, enum otlp_protocol protocol)
+{
+	struct otlp_client_options opt = {
+		.endpoint = url, .protocol = protocol, .timeout_ns = 2 * NS_PER_SEC};
+	_cleanup_client_ struct otlp_client *c = NULL;
+	struct otlp_outcome o;
+
+	cr_assert_eq(otlp_client_new(&c, &opt, NULL), 0);
+	cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+	return o;
+}
+
+Test(exporter, probe)
+{
+	struct mock_collector m = {.decide = accept_all};
+	char url[64];
+
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://localhost:%u", m.port);
+	cr_expect_eq(probe(url, OTLP_GRPC).verdict, OTLP_ACCEPTED);
+	mock_collector_stop(&m);
+	cr_expect_not(probe(url, OTLP_GRPC).reached);
+	cr_expect(
+		strstr(probe("http://no-such-host.invalid", OTLP_GRPC).text, "resolve no-such-host.invalid"));
+}
+
+#define PARTIAL "\x0a\x06\x12\x04warn"
+
+Test(exporter, http)
+{
+	static const struct {
+		const char *reply;
+		enum otlp_verdict verdict;
+		const char *text;
+		uint64_t delay_ns;
+	} cases[] = {
+		{"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n",
+		 OTLP_ACCEPTED, "", 0},
+		{"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: "
+		 "8\r\n\r\n" PARTIAL,
+		 OTLP_ACCEPTED, "accepted with a warning: warn", 0},
+		{"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", OTLP_RETRY, "HTTP 503",
+		 7 * NS_PER_SEC},
+		{"HTTP/1.1 429 Slow down\r\nretry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Length: "
+		 "2\r\n\r\nno",
+		 OTLP_RETRY, "HTTP 429: no", 0},
+		{"HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n", OTLP_TOO_LARGE, "HTTP 413", 0},
+		{"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", OTLP_REJECTED, "profilesSupport", 0},
+		{"HTTP/1.1 400 Bad\r\nContent-Type: application/x-protobuf\r\nContent-Length: "
+		 "6\r\n\r\n\x08\x03\x12\x02no",
+		 OTLP_REJECTED, "HTTP 400: no", 0},
+		{"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+		 OTLP_REJECTED, "HTTP 302", 0},
+		{"nonsense\r\n\r\n", OTLP_RETRY, "", 0},
+	};
+
+	unsetenv("http_proxy");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mock_collector m = {.http_reply = cases[i].reply};
+		struct otlp_outcome o;
+		char url[64];
+
+		mock_collector_start(&m);
+		snprintf(url, sizeof url, "http://127.0.0.1:%u", m.port);
+		o = probe(url, OTLP_HTTP);
+		cr_expect_eq(o.verdict, cases[i].verdict, "case %zu: %s", i, o.text);
+		cr_expect(strstr(o.text, cases[i].text), "case %zu: %s", i, o.text);
+		cr_expect_eq(o.delay_ns, cases[i].delay_ns, "case %zu", i);
+		mock_collector_stop(&m);
+	}
+}
+
+Test(exporter, http_request)
+{
+	struct mock_collector m = {.http_reply = "HTTP/1.1 200 OK\r\nContent-Type: "
+						 "application/x-protobuf\r\nContent-Length: 0\r\n\r\n"};
+	const struct otlp_header header = {"X-Scope-OrgID", "team"};
+	struct otlp_exporter_options opt = {
+		.coding = OTLP_GZIP,
+		.client = {.protocol = OTLP_HTTP, .headers = &header, .n_headers = 1, .version = "9.9"}};
+	struct otlp_exporter *e;
+	const char *headers;
+	char url[64];
+
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://127.0.0.1:%u/base/", m.port);
+	opt.client.endpoint = url;
+	cr_assert_eq(otlp_exporter_new(&e, &opt, NULL), 0);
+	otlp_exporter_submit(e, a_request('a', 1000, 1));
+	otlp_exporter_submit(e, a_request('b', 1000, 1));
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	cr_expect_eq(stats_of(e).samples.exported, 2);
+	cr_expect_eq(m.n_connections, 1);
+	cr_assert_eq(m.bodies.len, 2000);
+	cr_expect_eq(m.bodies.data[999], 'a');
+	headers = buf_str(&m.headers);
+	cr_expect_eq(strncmp(headers, "POST /base/v1development/profiles HTTP/1.1\r\n", 44), 0, "%s",
+		     headers);
+	cr_expect(strcasestr(headers, "\r\ncontent-type: application/x-protobuf\r\n"), "%s", headers);
+	cr_expect(strcasestr(headers, "\r\ncontent-encoding: gzip\r\n"));
+	cr_expect(strcasestr(headers, "\r\nx-scope-orgid: team\r\n"));
+	cr_expect(strcasestr(headers, "\r\nuser-agent: proflet/9.9\r\n"));
+	cr_expect_not(strcasestr(headers, "expect:"));
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
