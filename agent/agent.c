@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,11 @@
 
 #define DRAIN_NS (100 * NS_PER_MS)
 #define SWEEP_NS (15 * NS_PER_SEC)
-#define FLUSH_NS (5 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
 #define FILES_MAX 16384u
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
+#define HEAP_MMAP_BYTES (128 << 10)
 
 struct agent {
 	struct agent_options options;
@@ -136,7 +137,19 @@ static int on_sweep(uint64_t expirations, void *data)
 
 	(void)expirations;
 	track_sweep(a->track, clock_mono_ns(), forget_file, a);
+	(void)malloc_trim(0);
 	return 0;
+}
+
+/*
+ * Tables are built in large pieces that are freed at once. By default malloc learns to keep such pieces, for every
+ * thread; we want them back with the system.
+ */
+static void bound_heap(void)
+{
+	(void)mallopt(M_ARENA_MAX, 2);
+	(void)mallopt(M_MMAP_THRESHOLD, HEAP_MMAP_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, HEAP_MMAP_BYTES);
 }
 
 /* Every binary stays open while it is mapped: take what the hard limit gives. */
@@ -247,6 +260,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	a->options = *options;
 	a->start_ns = clock_mono_ns();
 	raise_file_limit();
+	bound_heap();
 	r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
@@ -311,7 +325,7 @@ void agent_stop(struct agent *a)
 	a->sampling = false;
 	probe_detach(a->probe);
 	drain(a);
-	report_flush(a->report, FLUSH_NS);
+	report_flush(a->report, a->options.flush_ns);
 }
 
 void agent_stats(struct agent *a, struct agent_stats *ret)

@@ -29,6 +29,7 @@ struct agent_options {
 	void (*emit)(struct otlp_request *request, void *data);
 	void *emit_data;
 	struct output_profile *output; /* NULL: none */
+	uint64_t flush_ns;  /* wait so long, at the stop, for the names of the last window */
 	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
 };
 

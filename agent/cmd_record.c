@@ -27,6 +27,7 @@
 #define DEFAULT_HZ 99u
 #define DEFAULT_NS (10 * NS_PER_SEC)
 #define SETTLE_NS (5 * NS_PER_SEC)
+#define NAMES_NS (60 * NS_PER_SEC)
 #define PROGRESS_NS (250 * NS_PER_MS)
 #define COMMAND_NS (365 * 86400 * NS_PER_SEC) /* a command ends by itself */
 
@@ -212,6 +213,7 @@ static int record_run(struct record *rec)
 		.emit = emit,
 		.emit_data = rec,
 		.settle_ns = SETTLE_NS,
+		.flush_ns = NAMES_NS,
 	};
 	int r = output_profile_new(&rec->profile, &(struct output_info){0});
 

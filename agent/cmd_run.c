@@ -18,6 +18,7 @@
 #include "agent/select.h"
 #include "version.h"
 
+#define NAMES_FLUSH_NS (5 * NS_PER_SEC)
 #define FINAL_FLUSH_NS (10 * NS_PER_SEC)
 #define SETTLE_NS (150 * NS_PER_MS)
 #define SUMMARY_NS (60 * NS_PER_SEC)
@@ -133,6 +134,7 @@ static int run_agent(struct run *run)
 		.emit_data = run,
 		.window_ns = run->config->window_ns,
 		.settle_ns = SETTLE_NS,
+		.flush_ns = NAMES_FLUSH_NS,
 	};
 	int r = agent_new(&run->agent, &o, &why);
 

@@ -190,6 +190,7 @@ static void process_read(struct track *t, struct process *p)
 	struct process *parent;
 	struct proc_stat stat;
 
+	select_process(t, p, false);
 	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
 		return;
 	p->kernel_thread = stat.kernel_thread;

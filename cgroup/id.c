@@ -12,7 +12,8 @@
 /* Fifteen hierarchies with paths of PATH_MAX bytes. */
 #define CGROUP_FILE_MAX (64u << 10)
 
-/* A process may end before the open (its directory is gone) or between open and read (the read says ESRCH).
+/*
+ * A process may end before the open (its directory is gone) or between open and read (the read says ESRCH).
  */
 static int map_error(int r)
 {

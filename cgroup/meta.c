@@ -8,8 +8,10 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 
-/* The cache owns one reference to each entry; `older`/`newer` order the entries by the last time they were
- * asked for. */
+/*
+ * The cache owns one reference to each entry; `older`/`newer` order the entries by the last time they were
+ * asked for.
+ */
 struct entry {
 	struct cgroup_meta meta;
 	struct map_node node;

@@ -78,7 +78,9 @@ static size_t hex_run(struct span s)
 	return n;
 }
 
-/* A UUID with `sep` between its groups at the start of s, written to `ret` with dashes; the bytes read, or 0.
+/*
+ * A UUID with `sep` between its groups at the start of s, written to `ret` with dashes; the bytes read, or
+ * 0.
  */
 static size_t read_uuid(struct span s, char sep, char ret[37])
 {
@@ -115,8 +117,10 @@ static size_t read_pod_uid(struct span s, char ret[37])
 	return n;
 }
 
-/* "pod<uid>" as a whole word: `pod<uid>`, `kubepods-burstable-pod<uid>.slice`, also followed by
- * ":cri-containerd:…". */
+/*
+ * "pod<uid>" as a whole word: `pod<uid>`, `kubepods-burstable-pod<uid>.slice`, also followed by
+ * ":cri-containerd:…".
+ */
 static bool find_pod_uid(struct span s, char ret[37])
 {
 	char uid[37];

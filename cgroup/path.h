@@ -10,8 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the path says about who made the container; the cgroupfs driver's bare `pod<uid>/<id>` does not say.
- */
+/* Who made the container, where the path says it; the cgroupfs driver's bare `pod<uid>/<id>` does not. */
 enum cgroup_runtime {
 	CGROUP_RUNTIME_UNKNOWN,
 	CGROUP_RUNTIME_DOCKER,
@@ -35,8 +34,7 @@ struct cgroup_identity {
 	enum cgroup_runtime runtime;
 };
 
-/* Reads the lines of v1, v2 and hybrid hierarchies and takes the one that says most. Overwrites *ret whole.
- */
+/* Reads the lines of v1, v2 and hybrid hierarchies; the one that says most is taken. Always writes *ret. */
 void cgroup_path_parse(const char *text, size_t len, struct cgroup_identity *ret);
 /* True when nothing was recognised: a host process outside any unit. */
 bool cgroup_identity_empty(const struct cgroup_identity *id);

@@ -142,8 +142,10 @@ static void name_range(struct symbol_range *x, const char *linkage_name, bool go
 	x->names_bytes = (uint32_t)(n + system_n + 1);
 }
 
-/* One range for the run of answers that are the same function; the addresses are sorted, and so are their
- * ranges. */
+/*
+ * One range for the run of answers that are the same function; the addresses are sorted, and so are their
+ * ranges.
+ */
 static void answer(struct symbol_batch *b, const struct elf_symbol *symbols, bool go)
 {
 	for (size_t i = 0; i < b->n_addrs; i++) {

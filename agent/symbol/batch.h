@@ -29,9 +29,8 @@ struct symbol_batch {
 	int fd;		 /* owned; -1: there is none */
 	uint64_t *addrs; /* owned; sorted, each once */
 	size_t n_addrs;
-	struct symbol_ranges
-		ranges; /* the answer: covers each of addrs when status is 0 or the file is unreadable */
-	int status;	/* 0; -ECANCELED: not run; -ENOMEM; else why the file could not be read */
+	struct symbol_ranges ranges; /* the answer; covers all of addrs unless status is one of these two: */
+	int status;		     /* -ECANCELED: not run; -ENOMEM; else 0 or why the file was unreadable */
 };
 
 /* Opens the image and answers all addresses. No shared state; any thread. */

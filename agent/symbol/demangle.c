@@ -45,10 +45,12 @@ static void sink_write(const char *text, size_t n, void *opaque)
 	struct sink *s = opaque;
 	size_t room = sizeof s->text - s->len, take = n < room ? n : room;
 
+	if (!n)
+		return; /* an empty identifier comes as NULL */
 	memcpy(s->text + s->len, text, take);
 	s->len += take;
 	s->cut |= take < n;
-	if (s->cut && n && !(s->rust && may_be_identifier(text[0])))
+	if (s->cut && !(s->rust && may_be_identifier(text[0])))
 		longjmp(s->full, 1);
 }
 
@@ -87,8 +89,10 @@ static bool rust_takes_forever(const char *name)
 	return false;
 }
 
-/* False when `base` is not of that language. The sink belongs to the caller, so that it survives the longjmp
- * whole. */
+/*
+ * False when `base` is not of that language. The sink belongs to the caller, so that it survives the
+ * longjmp whole.
+ */
 static bool demangle_into(struct sink *s, const char *base, bool rust)
 {
 	s->len = 0;
@@ -121,8 +125,10 @@ static bool is_mangled(const char *name)
 	return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
-/* Where a legacy Rust name ends: after "17h", 16 hex digits and 'E'. Its identifiers contain dots. 0: it is
- * not one. */
+/*
+ * Where a legacy Rust name ends: after "17h", 16 hex digits and 'E'. Its identifiers contain dots. 0: it is
+ * not one.
+ */
 static size_t rust_legacy_len(const char *name)
 {
 	for (const char *p = name; (p = strstr(p, "17h")) != NULL; p++) {
@@ -134,8 +140,10 @@ static size_t rust_legacy_len(const char *name)
 	return 0;
 }
 
-/* Suffixes that compilers append to C names, too; a number must follow where the word alone may be a Go
- * function. */
+/*
+ * Suffixes that compilers append to C names, too; a number must follow where the word alone may be a Go
+ * function.
+ */
 static const struct clone_word {
 	const char *word;
 	bool numbered, silent; /* silent: it only makes the name unique */
@@ -180,8 +188,10 @@ static bool is_clone(const struct suffix *x)
 	return x->known && (x->numbered || !x->known->numbered);
 }
 
-/* Start of the known clone suffixes that end `name`, its length when there are none. One pass: names may be
- * long. */
+/*
+ * Start of the known clone suffixes that end `name`, its length when there are none. One pass: names may be
+ * long.
+ */
 static size_t clones_at(const char *name)
 {
 	size_t at = strcspn(name, ".@"), start = SIZE_MAX;
@@ -201,7 +211,9 @@ static size_t clones_at(const char *name)
 	return start == SIZE_MAX ? strlen(name) : start;
 }
 
-/* Length of the name without its suffixes. A mangled name ends at the first dot, whatever the word behind it.
+/*
+ * Length of the name without its suffixes. A mangled name ends at the first dot, whatever the word behind
+ * it.
  */
 static size_t base_len(const char *name)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Linkage names made readable: C++ (Itanium ABI), Rust (legacy and v0), clones that compilers make. Rank 2.
+/*
+ * Linkage names made readable: C++ (Itanium ABI), Rust (legacy and v0), clones that compilers make. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_DEMANGLE_H
 #define PROFLET_SYMBOL_DEMANGLE_H

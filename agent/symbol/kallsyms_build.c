@@ -48,7 +48,9 @@ static int add_string(struct kallsyms_builder *b, const char *s, size_t len, uin
 	return r;
 }
 
-/* Kernels built for call thunks list "__pfx_NAME" in front of each NAME: the second is the end of the first.
+/*
+ * Kernels built for call thunks list "__pfx_NAME" in front of each NAME: the second is the end of the
+ * first.
  */
 static int add_name(struct kallsyms_builder *b, const struct kallsyms_line *l, uint32_t *ret)
 {

@@ -8,7 +8,8 @@
 #include "agent/base/buf.h"
 #include "agent/symbol/kallsyms.h"
 
-/* Symbols whose addresses fit 32 bits behind `base`: one group on x86-64, a few where modules lie far away.
+/*
+ * Symbols whose addresses fit 32 bits behind `base`: one group on x86-64, a few where modules lie far away.
  */
 struct kallsyms_group {
 	uint64_t base;
@@ -67,7 +68,9 @@ struct kallsyms_builder {
 bool kallsyms_line_parse(const char *p, size_t len, struct kallsyms_line *ret);
 bool kallsyms_line_named(const struct kallsyms_line *l, const char *name);
 uint16_t kallsyms_line_rank(const struct kallsyms_line *l);
-/* Makes the table; what it keeps is taken out of the builder. 0, -EPERM, -ENODATA, -ENOMEM as kallsyms_read.
+/*
+ * Makes the table; what it keeps is taken out of the builder. 0, -EPERM, -ENODATA, -ENOMEM as
+ * kallsyms_read.
  */
 int kallsyms_builder_finish(struct kallsyms_builder *b, struct kallsyms **ret);
 /* End of symbol `i` of group `g` as kallsyms.h defines it. */

@@ -87,7 +87,9 @@ static void job_run(struct worker_job *work)
 	_cleanup_close_ int fd = open(job->path, O_RDONLY | O_CLOEXEC);
 
 	job->status = fd < 0 ? -errno : kallsyms_read(&job->table, fd);
-	/* the file's mode may refuse the open where kptr_restrict would only hide: the same for those who ask
+	/*
+	 * the file's mode may refuse the open where kptr_restrict would only hide: the same for those who
+	 * ask
 	 */
 	if (job->status == -EACCES)
 		job->status = -EPERM;

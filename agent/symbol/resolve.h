@@ -57,11 +57,9 @@ int symbol_cache_new(struct symbol_cache **ret, size_t max_bytes);
 void symbol_cache_free(struct symbol_cache *c);
 /* True when the answer is known; *ret is written then only. */
 bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, struct symbol_name *ret);
-/* Collects an address for the next job of its file; asking twice is fine. 0, -ENOSPC or -ENOMEM (both
- * counted). */
+/* Collects an address for the next job of its file, each once. 0, -ENOSPC or -ENOMEM (both counted). */
 int symbol_cache_want(struct symbol_cache *c, uint32_t file_id, uint64_t va);
-/* A file with collected addresses and without a job under way, the one that waits longest. False when there
- * is none. */
+/* Of the files with collected addresses and no job under way the one that waits longest; false: none. */
 bool symbol_cache_next_wanted(const struct symbol_cache *c, uint32_t *ret_file_id);
 /* The file cannot be opened: its collected addresses become known to have no name (counted). */
 void symbol_cache_give_up(struct symbol_cache *c, uint32_t file_id);

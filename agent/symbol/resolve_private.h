@@ -35,8 +35,7 @@ void symbol_link_append(struct symbol_link *head, struct symbol_link *l);
 struct symbol_file *symbol_cache_file(const struct symbol_cache *c, uint32_t id); /* NULL: not known */
 /* Makes `f` the file asked for last. */
 void symbol_cache_touch(struct symbol_cache *c, struct symbol_file *f);
-/* Adds to or takes from the statistics what the file's ranges are now: once before and once after they
- * change. */
+/* Takes the file's ranges out of the statistics before they change and adds them again after. */
 void symbol_cache_account(struct symbol_cache *c, const struct symbol_file *f, bool add);
 /* Gives ranges up until the budget is kept; may free any file that has nothing else. */
 void symbol_cache_keep_budget(struct symbol_cache *c);

@@ -229,11 +229,22 @@ static void table_drop(struct unwind_cache *c, struct unwind_file *f)
 	f->n_placed = 0;
 }
 
-/* Drops the tables unused for longest until `bytes` of them have gone. False when there are none. */
+/* Would the arena have `bytes` if every table went? */
+static bool can_make_room(const struct unwind_cache *c, size_t bytes)
+{
+	struct arena_stats s;
+
+	arena_stats(c->arena, &s);
+	return bytes + s.used_bytes + PROCESS_TABLE_BYTES <= s.max_bytes + c->stats.table_bytes;
+}
+
+/* Drops the tables unused for longest until `bytes` of them have gone. False when there are none, or too few. */
 static bool evict(struct unwind_cache *c, size_t bytes)
 {
 	size_t before = c->stats.table_bytes;
 
+	if (!can_make_room(c, bytes))
+		return false;
 	while (before - c->stats.table_bytes < bytes) {
 		struct unwind_file *oldest = NULL;
 

@@ -51,6 +51,7 @@ def check_target(s, samples, where, pid, ident, pod):
     if pod:
         good = total([x for x in mine if x.resource.get("k8s.pod.uid") == pod])
         s.check(f"{where}: k8s.pod.uid", n > 0 and good >= AT_LEAST * n, share(good, n))
+    s.note(f"{where}: {total([x for x in mine if programs.interrupted(x)])} of {n} samples are of kernel code on top of the chain")
     for x in [x for x in mine if not programs.is_chain(x)][:3]:
         s.note(f"{where}: another stack, {x.count} times: " + " < ".join(f.name or hex(f.address) for f in x.frames[:14]))
 

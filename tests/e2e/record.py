@@ -9,9 +9,9 @@ from lib import assertions, png, programs
 from lib.scenario import PROFLET, Scenario
 
 CHAIN = list(reversed(programs.CHAIN))  # root first
-FOLDED = re.compile(r"^chain;(?:.*;)?" + ";".join(CHAIN) + r" (\d+)$")
+FOLDED = re.compile(r"^chain;(?:.*;)?" + ";".join(CHAIN) + r"(?:;[^;]*_\[k\])* (\d+)$")
 SUFFIXES = ("html", "folded", "pb.gz", "otlp")
-MIN_SAMPLES = 30
+MIN_SAMPLES = 10
 
 
 def read(path):

@@ -29,5 +29,11 @@ def build_go(s):
 
 
 def is_chain(sample):
-    """The exact chain from the leaf to main, with names, nothing between and nothing on top."""
-    return [f.name for f in sample.frames[:len(CHAIN)]] == CHAIN
+    """The exact chain from the program's leaf to main, with names, nothing between. An interrupt may be on top of it."""
+    user = [f.name for f in sample.frames if f.kind != "kernel"]
+    return user[:len(CHAIN)] == CHAIN
+
+
+def interrupted(sample):
+    """Kernel code on top of the program's own leaf."""
+    return bool(sample.frames) and sample.frames[0].kind == "kernel"

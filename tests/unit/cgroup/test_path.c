@@ -259,8 +259,10 @@ Test(path, malformed)
 	check(rows, ARRAY_SIZE(rows));
 }
 
-/* Every prefix of a good file, in a block of exactly its size, so that the sanitizer sees a read past the
- * end. */
+/*
+ * Every prefix of a good file, in a block of exactly its size, so that the sanitizer sees a read past the
+ * end.
+ */
 Test(path, truncated_anywhere)
 {
 	static const char text[] = "12:pids:/docker/" A "/kubelet\n0::" BURST "/cri-containerd-" A

@@ -2,7 +2,7 @@
 /* Every call-frame instruction, one small FDE each: [0x1000, 0x1040), x86-64 unless the name says aarch64. */
 #include <errno.h>
 
-#include "cfi_bytes.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
 
 #define TAIL "; 1040 none"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cfi_bytes.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
 
 Test(cursor, leb128)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* CIE versions, augmentations, pointer encodings, lengths; in .eh_frame and in .debug_frame. */
-#include "cfi_bytes.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
 
 #define ROWS "1000 rsp+8 same cfa-8; 1040 none"
 

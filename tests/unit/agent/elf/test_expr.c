@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elf/expr.h"
 
-#include "cfi_bytes.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
 
 static void check_cfa(const char *name, uint16_t machine, struct bytes expr, const char *expected)
 {

@@ -2,7 +2,7 @@
 /* Order, gaps and overlaps of FDEs; which row holds at an address. */
 #include <stdlib.h>
 
-#include "cfi_bytes.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
 
 struct range {
 	uint64_t va, len;

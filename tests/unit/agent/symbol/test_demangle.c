@@ -47,6 +47,7 @@ static const struct {
 	{"_RNvC5crateu8gdel_5qa", "crate::g\xc3\xb6"
 				  "del"},
 	{"_RNvC6_123foo3bar.llvm.12", "123foo::bar"},
+	{"_RNvC0_3bar", "::bar"},
 	/* clones */
 	{"copy_user.cold", "copy_user [clone .cold]"},
 	{"copy_user.cold.12", "copy_user [clone .cold.12]"},
@@ -95,7 +96,9 @@ static void nest_cxx(struct buf *b, int levels)
 	buf_puts(b, "EvT_");
 }
 
-/* The same with tuples; a reference counts bytes from behind "_R", in base 62 with "_" for 0 and "0_" for 1.
+/*
+ * The same with tuples; a reference counts bytes from behind "_R", in base 62 with "_" for 0 and "0_" for
+ * 1.
  */
 static void nest_rust(struct buf *b, int levels)
 {

@@ -273,7 +273,7 @@ Test(arena, random)
 	cr_assert_not_null(w);
 	cr_assert_eq(arena_new(&a, SEGMENTS * SEGMENT_BYTES, make_segment, &s), 0);
 	memset(w->state[0], USED, PROCESS_TABLE_BYTES / REF_ALIGN);
-	for (int i = 0; i < 50000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		shadow_step(w, a, &seed, &in_grace);
 		cr_assert_eq(stats_of(a).used_bytes, w->used);
 		cr_assert_eq(stats_of(a).retired_bytes, w->retired);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Any text as an endpoint: refused with a reason, or taken apart so that its parts make the same endpoint
+ * again. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "otlp/endpoint.h"
+
+static void check(const char *url, enum otlp_protocol protocol)
+{
+	struct otlp_endpoint e, again;
+	char whole[2048];
+	const char *why = NULL;
+
+	if (otlp_endpoint_parse(url, protocol, &e, &why) < 0) {
+		if (!why || !*why)
+			abort();
+		return;
+	}
+	if (!e.host[0] || !e.port || (protocol == OTLP_GRPC && e.path[0]))
+		abort();
+	snprintf(whole, sizeof whole, "%s://%s%s", e.tls ? "https" : "http", e.authority, e.path);
+	if (otlp_endpoint_parse(whole, protocol, &again, &why) < 0 || e.tls != again.tls ||
+	    e.port != again.port || strcmp(e.host, again.host) || strcmp(e.path, again.path))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *url = malloc(size + 1);
+
+	if (!url)
+		return 0;
+	if (size)
+		memcpy(url, data, size);
+	url[size] = '\0';
+	check(url, OTLP_GRPC);
+	check(url, OTLP_HTTP);
+	free(url);
+	return 0;
+}

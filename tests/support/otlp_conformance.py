@@ -1,0 +1,667 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks ExportProfilesServiceRequest bytes (OTLP 1.10 layout) against the rules that receivers and proflet set.
+
+Usage: otlp_conformance.py [--length-prefixed] [--ignore RULE]... [--stats] FILE...
+       otlp_conformance.py --self-test
+
+The decoder is this file's own and shares nothing with the encoder under test. Exit 1 with one line per violation,
+"FILE: RULE: WHERE: WHAT"; exit 2 for usage. --length-prefixed reads several messages of the Collector's file exporter
+(4-byte big-endian length before each; it rewrites resource attributes, so add --ignore reference-attribute).
+"""
+
+import argparse
+import struct
+import sys
+
+MAX_BYTES = 3584 << 10
+
+# message → {field number: (name, kind)}; kinds: int, fixed64, double, string, bytes, bool or a message name; a leading
+# "*" means repeated. Numbers are those of opentelemetry-proto 1.10.0.
+FIELDS = {
+    "Request": {1: ("resource_profiles", "*ResourceProfiles"), 2: ("dictionary", "Dictionary")},
+    "Dictionary": {
+        1: ("mapping_table", "*Mapping"), 2: ("location_table", "*Location"), 3: ("function_table", "*Function"),
+        4: ("link_table", "*Link"), 5: ("string_table", "*string"), 6: ("attribute_table", "*KeyValueAndUnit"),
+        7: ("stack_table", "*Stack")},
+    "ResourceProfiles": {1: ("resource", "Resource"), 2: ("scope_profiles", "*ScopeProfiles"), 3: ("schema_url", "string")},
+    "ScopeProfiles": {1: ("scope", "Scope"), 2: ("profiles", "*Profile"), 3: ("schema_url", "string")},
+    "Resource": {1: ("attributes", "*KeyValue"), 2: ("dropped_attributes_count", "int"), 3: ("entity_refs", "*EntityRef")},
+    "EntityRef": {1: ("schema_url", "string"), 2: ("type", "string"), 3: ("id_keys", "*string"),
+                  4: ("description_keys", "*string")},
+    "Scope": {1: ("name", "string"), 2: ("version", "string"), 3: ("attributes", "*KeyValue"),
+              4: ("dropped_attributes_count", "int")},
+    "KeyValue": {1: ("key", "string"), 2: ("value", "AnyValue"), 3: ("key_strindex", "int")},
+    "AnyValue": {1: ("string_value", "string"), 2: ("bool_value", "bool"), 3: ("int_value", "int"),
+                 4: ("double_value", "double"), 5: ("array_value", "ArrayValue"), 6: ("kvlist_value", "KeyValueList"),
+                 7: ("bytes_value", "bytes"), 8: ("string_value_strindex", "int")},
+    "ArrayValue": {1: ("values", "*AnyValue")},
+    "KeyValueList": {1: ("values", "*KeyValue")},
+    "Profile": {1: ("sample_type", "ValueType"), 2: ("samples", "*Sample"), 3: ("time_unix_nano", "fixed64"),
+                4: ("duration_nano", "int"), 5: ("period_type", "ValueType"), 6: ("period", "int"),
+                7: ("profile_id", "bytes"), 8: ("dropped_attributes_count", "int"),
+                9: ("original_payload_format", "string"), 10: ("original_payload", "bytes"),
+                11: ("attribute_indices", "*int")},
+    "ValueType": {1: ("type_strindex", "int"), 2: ("unit_strindex", "int")},
+    "Sample": {1: ("stack_index", "int"), 2: ("attribute_indices", "*int"), 3: ("link_index", "int"),
+               4: ("values", "*int"), 5: ("timestamps_unix_nano", "*fixed64")},
+    "Mapping": {1: ("memory_start", "int"), 2: ("memory_limit", "int"), 3: ("file_offset", "int"),
+                4: ("filename_strindex", "int"), 5: ("attribute_indices", "*int")},
+    "Stack": {1: ("location_indices", "*int")},
+    "Location": {1: ("mapping_index", "int"), 2: ("address", "int"), 3: ("lines", "*Line"),
+                 4: ("attribute_indices", "*int")},
+    "Line": {1: ("function_index", "int"), 2: ("line", "int"), 3: ("column", "int")},
+    "Function": {1: ("name_strindex", "int"), 2: ("system_name_strindex", "int"), 3: ("filename_strindex", "int"),
+                 4: ("start_line", "int")},
+    "Link": {1: ("trace_id", "bytes"), 2: ("span_id", "bytes")},
+    "KeyValueAndUnit": {1: ("key_strindex", "int"), 2: ("value", "AnyValue"), 3: ("unit_strindex", "int")},
+}
+UNSIGNED = {"memory_start", "memory_limit", "file_offset", "address", "duration_nano"}
+TABLES = [name for name, _ in (FIELDS["Dictionary"][n] for n in sorted(FIELDS["Dictionary"]))]
+WIRE_TYPE = {"int": 0, "bool": 0, "fixed64": 1, "double": 1, "string": 2, "bytes": 2}
+FRAME_TYPES = {"native", "kernel", "jvm", "cpython", "go", "php", "phpjit", "ruby", "perl", "v8js", "dotnet", "beam"}
+BUILD_IDS = ["process.executable.build_id." + kind for kind in ("gnu", "go", "htlhash")]
+
+
+class Malformed(Exception):
+    pass
+
+
+class Message(dict):
+    """Field name → value; absent scalars read as 0, "" or b"", absent repeated fields as [], absent messages as None."""
+
+    def __init__(self, type_name):
+        super().__init__()
+        self.type_name = type_name
+        for name, kind in FIELDS[type_name].values():
+            if kind.startswith("*"):
+                self[name] = []
+            else:
+                self[name] = {"string": "", "bytes": b"", "int": 0, "fixed64": 0, "bool": 0, "double": 0.0}.get(kind)
+        self.present = set()
+        self.n_bytes = 0
+
+
+def varint(data, at):
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise Malformed("a varint is cut short")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at
+    raise Malformed("a varint has more than 10 bytes")
+
+
+class Decoder:
+    def __init__(self, report):
+        self.report = report
+
+    def scalar(self, kind, name, data, at):
+        if kind in ("fixed64", "double"):
+            if at + 8 > len(data):
+                raise Malformed("%s is cut short" % name)
+            return struct.unpack_from("<Q" if kind == "fixed64" else "<d", data, at)[0], at + 8
+        value, at = varint(data, at)
+        if kind == "int" and value >= 1 << 63 and name not in UNSIGNED:
+            value -= 1 << 64
+        return value, at
+
+    def body(self, data, at):
+        length, at = varint(data, at)
+        if at + length > len(data):
+            raise Malformed("a field is longer than its message")
+        return data[at:at + length], at + length
+
+    def length_delimited(self, kind, name, body, where):
+        if kind == "string":
+            try:
+                return body.decode("utf-8")
+            except UnicodeDecodeError as error:
+                self.report("utf8", where, "%s is no UTF-8: %s" % (name, error))
+                return body.decode("utf-8", "replace")
+        return bytes(body) if kind == "bytes" else self.message(kind, body, where)
+
+    def message(self, type_name, data, where):
+        m = Message(type_name)
+        m.n_bytes = len(data)
+        at = 0
+        while at < len(data):
+            tag, at = varint(data, at)
+            number, wire = tag >> 3, tag & 7
+            if number not in FIELDS[type_name]:
+                self.report("unknown-field", where, "%s has no field %d (wire type %d)" % (type_name, number, wire))
+                at = self.skip(wire, data, at)
+                continue
+            name, kind = FIELDS[type_name][number]
+            at = self.field(m, name, kind, wire, data, at, where)
+        return m
+
+    def field(self, m, name, kind, wire, data, at, where):
+        repeated, kind = kind.startswith("*"), kind.lstrip("*")
+        inner = "%s.%s" % (where, name) + ("[%d]" % len(m[name]) if repeated else "")
+        m.present.add(name)
+        if WIRE_TYPE.get(kind, 2) == 2:
+            if wire != 2:
+                raise Malformed("%s has wire type %d" % (inner, wire))
+            body, at = self.body(data, at)
+            value = self.length_delimited(kind, name, body, inner)
+            if repeated:
+                m[name].append(value)
+            else:
+                m[name] = value
+            return at
+        if repeated and wire == 2:
+            body, at = self.body(data, at)
+            inside = 0
+            while inside < len(body):
+                value, inside = self.scalar(kind, name, body, inside)
+                m[name].append(value)
+            return at
+        if wire != WIRE_TYPE[kind]:
+            raise Malformed("%s has wire type %d" % (inner, wire))
+        value, at = self.scalar(kind, name, data, at)
+        if repeated:
+            self.report("packed", inner, "a repeated number is not packed")
+            m[name].append(value)
+        else:
+            m[name] = value
+        return at
+
+    def skip(self, wire, data, at):
+        if wire == 0:
+            return varint(data, at)[1]
+        if wire == 2:
+            return self.body(data, at)[1]
+        size = {1: 8, 5: 4}.get(wire)
+        if size is None or at + size > len(data):
+            raise Malformed("an unknown field cannot be skipped")
+        return at + size
+
+
+def freeze(value):
+    """A hashable copy, equal for equal messages."""
+    if isinstance(value, dict):
+        return tuple(sorted((k, freeze(v)) for k, v in value.items())) + (frozenset(value.present),)
+    if isinstance(value, list):
+        return tuple(freeze(v) for v in value)
+    return value
+
+
+class Checker:
+    def __init__(self, ignore):
+        self.ignore = set(ignore)
+        self.violations = []
+        self.counts = {"samples": 0, "events": 0, "profiles": 0, "resources": 0}
+
+    def report(self, rule, where, what):
+        if rule not in self.ignore:
+            self.violations.append("%s: %s: %s" % (rule, where, what))
+
+    def need(self, condition, rule, where, what):
+        if not condition:
+            self.report(rule, where, what)
+        return bool(condition)
+
+    # references -------------------------------------------------------------------------------------------------
+
+    def ref(self, table, index, where):
+        """The entry, or None (and a report) when the index is outside. Marks it as used."""
+        entries = self.dictionary[table]
+        if not self.need(0 <= index < len(entries), "index", where, "%s[%d] of %d" % (table, index, len(entries))):
+            return None
+        self.used[table].add(index)
+        return entries[index]
+
+    def string(self, index, where):
+        return self.ref("string_table", index, where)
+
+    def attributes(self, indices, where):
+        """{key: value} of attribute_indices."""
+        found = {}
+        for i in indices:
+            entry = self.ref("attribute_table", i, where)
+            if entry is None:
+                continue
+            self.need(i != 0, "null-reference", where, "refers to attribute_table[0]")
+            key = self.dictionary["string_table"][entry["key_strindex"]] \
+                if 0 <= entry["key_strindex"] < len(self.dictionary["string_table"]) else None
+            self.need(key not in found, "unique-keys", where, "attribute %r twice" % key)
+            found[key] = self.plain(entry["value"])
+        return found
+
+    @staticmethod
+    def plain(value):
+        if value is None:
+            return None
+        for name in ("string_value", "int_value", "bool_value", "double_value", "bytes_value"):
+            if name in value.present:
+                return value[name]
+        return value
+
+    # the dictionary ---------------------------------------------------------------------------------------------
+
+    def check_tables(self):
+        d = self.dictionary
+        for name in TABLES:
+            table = d[name]
+            if not self.need(table, "zero-entry", name, "the table is empty"):
+                continue
+            zero = table[0] == "" if name == "string_table" else table[0].n_bytes == 0
+            self.need(zero, "zero-entry", name + "[0]", "is not the zero value")
+            seen = {}
+            for i, entry in enumerate(table):
+                key = freeze(entry)
+                self.need(key not in seen, "duplicate", "%s[%d]" % (name, i), "equals entry %s" % seen.get(key))
+                seen.setdefault(key, i)
+
+    def check_entries(self):
+        d = self.dictionary
+        for i, m in enumerate(d["mapping_table"]):
+            self.check_mapping(m, "mapping_table[%d]" % i, i)
+        for i, location in enumerate(d["location_table"]):
+            self.check_location(location, "location_table[%d]" % i, i)
+        for i, f in enumerate(d["function_table"]):
+            self.check_function(f, "function_table[%d]" % i, i)
+        for i, link in enumerate(d["link_table"][1:], 1):
+            self.need(len(link["trace_id"]) == 16 and len(link["span_id"]) == 8, "link", "link_table[%d]" % i,
+                      "ids are not 16 and 8 bytes")
+        for i, a in enumerate(d["attribute_table"]):
+            where = "attribute_table[%d]" % i
+            key = self.string(a["key_strindex"], where)
+            self.string(a["unit_strindex"], where)
+            if i:
+                self.need(key, "attribute", where, "has no key")
+                self.need(a["value"] is not None and a["value"].present, "attribute", where, "has no value")
+            if a["value"] is not None and "string_value_strindex" in a["value"].present:
+                self.string(a["value"]["string_value_strindex"], where)
+        for i, stack in enumerate(d["stack_table"]):
+            where = "stack_table[%d]" % i
+            for location in stack["location_indices"]:
+                self.ref("location_table", location, where)
+                self.need(location != 0, "null-reference", where, "refers to location_table[0]")
+
+    def check_mapping(self, m, where, i):
+        start, limit = m["memory_start"], m["memory_limit"]
+        self.need(start < limit or start == limit == 0, "mapping-range", where, "start %#x, limit %#x" % (start, limit))
+        name = self.string(m["filename_strindex"], where)
+        ids = self.attributes(m["attribute_indices"], where)
+        if i == 0:
+            return
+        if name and not name.startswith("["):
+            self.need(any(ids.get(key) for key in BUILD_IDS), "build-id", where, "%s has no build id" % name)
+        for key in (BUILD_IDS[0], BUILD_IDS[2]):
+            if key in ids:
+                good = isinstance(ids[key], str) and ids[key] and not set(ids[key]) - set("0123456789abcdef")
+                self.need(good, "build-id", where, "%s is no hex: %r" % (key, ids[key]))
+        if isinstance(ids.get(BUILD_IDS[2]), str):
+            self.need(len(ids[BUILD_IDS[2]]) == 32, "build-id", where, "htlhash has not 32 digits")
+
+    def check_location(self, location, where, i):
+        mapping = self.ref("mapping_table", location["mapping_index"], where)
+        attributes = self.attributes(location["attribute_indices"], where)
+        for line in location["lines"]:
+            self.ref("function_table", line["function_index"], where)
+            self.need(line["function_index"] != 0, "null-reference", where, "a line refers to function_table[0]")
+            self.need(line["line"] >= 0 and line["column"] >= 0, "line", where, "negative line or column")
+        if i == 0:
+            return
+        kind = attributes.get("profile.frame.type")
+        self.need(kind in FRAME_TYPES, "frame-type", where, "profile.frame.type is %r" % kind)
+        self.need(location["lines"], "fallback-line", where, "a frame without a line")
+        if mapping and mapping["memory_limit"] and location["mapping_index"]:
+            self.need(mapping["memory_start"] <= location["address"] <= mapping["memory_limit"], "address-range", where,
+                      "%#x is outside of its mapping" % location["address"])
+
+    def check_function(self, f, where, i):
+        names = [self.string(f[key], where) for key in ("name_strindex", "system_name_strindex", "filename_strindex")]
+        self.need(i == 0 or any(names), "function", where, "has no name at all")
+        self.need(f["start_line"] >= 0, "line", where, "negative start_line")
+
+    def check_orphans(self):
+        for name in TABLES:
+            for i in range(1, len(self.dictionary[name])):
+                self.need(i in self.used[name], "orphan", "%s[%d]" % (name, i), "nothing refers to it")
+
+    # profiles ---------------------------------------------------------------------------------------------------
+
+    def plain_attributes(self, attributes, where):
+        found = {}
+        for a in attributes:
+            key = a["key"]
+            if "key_strindex" in a.present:
+                self.report("reference-attribute", where, "key_strindex is lost by receivers")
+                key = self.string(a["key_strindex"], where)
+            value = a["value"]
+            if not self.need(value is not None and value.present, "attribute", where, "%r has no value" % key):
+                continue
+            plain = self.plain(value)
+            if "string_value_strindex" in value.present:
+                self.report("reference-attribute", where, "string_value_strindex is lost by receivers")
+                plain = self.string(value["string_value_strindex"], where)
+            self.need(key, "attribute", where, "an attribute has no key")
+            self.need(key not in found, "unique-keys", where, "attribute %r twice" % key)
+            found[key] = plain
+        return found
+
+    def check_resource(self, rp, where):
+        self.counts["resources"] += 1
+        if not self.need(rp["resource"] is not None, "empty", where, "no resource"):
+            return
+        attributes = self.plain_attributes(rp["resource"]["attributes"], where + ".resource")
+        self.need(attributes.get("service.name"), "service-name", where, "no service.name")
+        container = attributes.get("container.id")
+        if "container.id" in attributes:
+            good = isinstance(container, str) and len(container) == 64 and not set(container) - set("0123456789abcdef")
+            self.need(good, "container-id", where, "container.id %r is not 64 hex digits" % container)
+
+    def check_shape(self, samples, where):
+        shapes = set()
+        for i, s in enumerate(samples):
+            n_values, n_times = len(s["values"]), len(s["timestamps_unix_nano"])
+            inner = "%s.samples[%d]" % (where, i)
+            if not self.need(n_values or n_times, "empty", inner, "neither values nor timestamps"):
+                continue
+            if n_values and n_times:
+                self.need(n_values == n_times, "shape", inner, "%d values, %d timestamps" % (n_values, n_times))
+            elif n_values:
+                self.need(n_values == 1, "shape", inner, "%d values and no timestamps" % n_values)
+            shapes.add((bool(n_values), bool(n_times)))
+        self.need(len(shapes) <= 1, "shape", where, "samples of different shapes")
+
+    def check_samples(self, p, where):
+        start, end = p["time_unix_nano"], p["time_unix_nano"] + p["duration_nano"]
+        identities = {}
+        for i, s in enumerate(p["samples"]):
+            inner = "%s.samples[%d]" % (where, i)
+            self.counts["samples"] += 1
+            self.counts["events"] += len(s["timestamps_unix_nano"]) or sum(s["values"])
+            self.ref("stack_table", s["stack_index"], inner)
+            self.ref("link_table", s["link_index"], inner)
+            self.attributes(s["attribute_indices"], inner)
+            for t in s["timestamps_unix_nano"]:
+                if not self.need(start <= t < end, "timestamp", inner, "%d is outside [%d, %d)" % (t, start, end)):
+                    break
+            identity = (s["stack_index"], frozenset(s["attribute_indices"]), s["link_index"])
+            self.need(identity not in identities, "duplicate-sample", inner, "same as %s" % identities.get(identity))
+            identities[identity] = i
+
+    def type_of(self, value_type, where):
+        if not self.need(value_type is not None, "type", where, "is not set"):
+            return (None, None)
+        return (self.string(value_type["type_strindex"], where), self.string(value_type["unit_strindex"], where))
+
+    def check_profile(self, p, where):
+        self.counts["profiles"] += 1
+        sample_type = self.type_of(p["sample_type"], where + ".sample_type")
+        if sample_type == ("samples", "count"):
+            period_type = self.type_of(p["period_type"], where + ".period_type")
+            self.need(period_type == ("cpu", "nanoseconds"), "type", where, "period_type is %s/%s" % period_type)
+            self.need(p["period"] > 0, "period", where, "is %d" % p["period"])
+        else:
+            self.need(sample_type == ("off_cpu", "nanoseconds"), "type", where, "sample_type is %s/%s" % sample_type)
+        self.need(len(p["profile_id"]) == 16 and any(p["profile_id"]), "profile-id", where, repr(p["profile_id"]))
+        self.need(p["profile_id"] not in self.profile_ids, "profile-id", where, "is used twice")
+        self.profile_ids.add(p["profile_id"])
+        self.need(bool(p["original_payload"]) == bool(p["original_payload_format"]), "payload", where,
+                  "original_payload and its format belong together")
+        self.need(p["samples"], "empty", where, "no samples")
+        self.attributes(p["attribute_indices"], where)
+        self.check_shape(p["samples"], where)
+        self.check_samples(p, where)
+
+    def check(self, data):
+        self.need(len(data) <= MAX_BYTES, "size", "request", "%d bytes, at most %d" % (len(data), MAX_BYTES))
+        try:
+            request = Decoder(self.report).message("Request", data, "request")
+        except Malformed as error:
+            self.report("malformed", "request", str(error))
+            return
+        self.dictionary = request["dictionary"]
+        if self.dictionary is None:
+            self.report("zero-entry", "request", "no dictionary")
+            self.dictionary = Message("Dictionary")
+        self.used = {name: set() for name in TABLES}
+        self.profile_ids = set()
+        self.check_tables()
+        self.check_entries()
+        self.need(request["resource_profiles"], "empty", "request", "no resource_profiles")
+        for i, rp in enumerate(request["resource_profiles"]):
+            where = "resource_profiles[%d]" % i
+            self.check_resource(rp, where)
+            self.need(rp["scope_profiles"], "empty", where, "no scope_profiles")
+            for j, sp in enumerate(rp["scope_profiles"]):
+                inner = "%s.scope_profiles[%d]" % (where, j)
+                if self.need(sp["scope"] is not None, "empty", inner, "no scope"):
+                    self.need(sp["scope"]["name"] == "proflet", "scope", inner, "its name is %r" % sp["scope"]["name"])
+                    self.plain_attributes(sp["scope"]["attributes"], inner)
+                self.need(sp["profiles"], "empty", inner, "no profiles")
+                for k, p in enumerate(sp["profiles"]):
+                    self.check_profile(p, "%s.profiles[%d]" % (inner, k))
+        self.check_orphans()
+
+
+# --- self-test: a good request, and one broken in each way --------------------------------------------------------
+
+
+def put_varint(value):
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def put_bytes(number, body):
+    return put_varint(number << 3 | 2) + put_varint(len(body)) + body
+
+
+def encode(type_name, fields):
+    """Encodes a dict; "raw" appends bytes as they are. Lists are repeated fields, None leaves a field out."""
+    out = b""
+    for number, (name, kind) in sorted(FIELDS[type_name].items()):
+        value = fields.get(name)
+        if value is None:
+            continue
+        scalar = kind.lstrip("*")
+        if kind.startswith("*") and scalar in ("int", "fixed64"):
+            pack = put_varint if scalar == "int" else lambda v: struct.pack("<Q", v)
+            out += put_bytes(number, b"".join(pack(v) for v in value)) if value else b""
+        elif scalar == "fixed64":
+            out += put_varint(number << 3 | 1) + struct.pack("<Q", value)
+        elif scalar in ("int", "bool"):
+            out += put_varint(number << 3) + put_varint(value)
+        else:
+            for one in value if kind.startswith("*") else [value]:
+                if scalar == "string":
+                    one = one if isinstance(one, bytes) else one.encode()
+                elif scalar != "bytes":
+                    one = encode(scalar, one)
+                out += put_bytes(number, one)
+    return out + fields.get("raw", b"")
+
+
+def good_request():
+    strings = ["", "samples", "count", "cpu", "nanoseconds", "profile.frame.type", "main", "/srv/app",
+               BUILD_IDS[2], "thread.name", "step"]
+    return {
+        "resource_profiles": [{
+            "resource": {"attributes": [
+                {"key": "container.id", "value": {"string_value": "0123456789abcdef" * 4}},
+                {"key": "service.name", "value": {"string_value": "app"}}]},
+            "scope_profiles": [{
+                "scope": {"name": "proflet", "version": "0.1.0"},
+                "profiles": [{
+                    "sample_type": {"type_strindex": 1, "unit_strindex": 2},
+                    "samples": [
+                        {"stack_index": 1, "attribute_indices": [3], "timestamps_unix_nano": [1000, 1500]},
+                        {"stack_index": 2, "attribute_indices": [3], "timestamps_unix_nano": [1999]}],
+                    "time_unix_nano": 1000, "duration_nano": 1000,
+                    "period_type": {"type_strindex": 3, "unit_strindex": 4}, "period": 52631578,
+                    "profile_id": b"0123456789abcdef"}]}]}],
+        "dictionary": {
+            "mapping_table": [{}, {"memory_start": 0x1000, "memory_limit": 0x2000, "filename_strindex": 7,
+                                   "attribute_indices": [2]}],
+            "location_table": [{}, {"mapping_index": 1, "address": 0x1100, "lines": [{"function_index": 1}],
+                                    "attribute_indices": [1]},
+                               {"mapping_index": 1, "address": 0x1200, "lines": [{"function_index": 2}],
+                                "attribute_indices": [1]}],
+            "function_table": [{}, {"name_strindex": 6}, {"name_strindex": 10}],
+            "link_table": [{}],
+            "string_table": strings,
+            "attribute_table": [{}, {"key_strindex": 5, "value": {"string_value": "native"}},
+                                {"key_strindex": 8, "value": {"string_value": "00112233445566778899aabbccddeeff"}},
+                                {"key_strindex": 9, "value": {"string_value": "worker"}}],
+            "stack_table": [{}, {"location_indices": [1]}, {"location_indices": [2, 1]}]}}
+
+
+def variants():
+    """(name, rule that must fire, function that breaks a good request)."""
+    def profile(r):
+        return r["resource_profiles"][0]["scope_profiles"][0]["profiles"][0]
+
+    def tables(r):
+        return r["dictionary"]
+
+    def resource(r):
+        return r["resource_profiles"][0]["resource"]["attributes"]
+
+    def put(container, key, value):
+        container[key] = value
+
+    return [
+        ("no resource_profiles", "empty", lambda r: put(r, "resource_profiles", [])),
+        ("no scope_profiles", "empty", lambda r: put(r["resource_profiles"][0], "scope_profiles", [])),
+        ("no samples", "empty", lambda r: put(profile(r), "samples", [])),
+        ("no dictionary", "zero-entry", lambda r: r.pop("dictionary")),
+        ("no link table", "zero-entry", lambda r: put(tables(r), "link_table", [])),
+        ("zero-filled link", "zero-entry", lambda r: put(tables(r), "link_table",
+                                                         [{"trace_id": bytes(16), "span_id": bytes(8)}])),
+        ("string_table[0] set", "zero-entry", lambda r: put(tables(r)["string_table"], 0, "x")),
+        ("stack index", "index", lambda r: put(profile(r)["samples"][0], "stack_index", 99)),
+        ("negative index", "index", lambda r: put(profile(r)["samples"][0], "stack_index", -1)),
+        ("function index", "index", lambda r: put(tables(r)["location_table"][1]["lines"][0], "function_index", 9)),
+        ("string index", "index", lambda r: put(tables(r)["function_table"][1], "name_strindex", 99)),
+        ("mapping index", "index", lambda r: put(tables(r)["location_table"][1], "mapping_index", 7)),
+        ("attribute index", "index", lambda r: put(profile(r)["samples"][0], "attribute_indices", [3, 50])),
+        ("location index", "index", lambda r: put(tables(r)["stack_table"][1], "location_indices", [77])),
+        ("type index", "index", lambda r: put(profile(r)["sample_type"], "type_strindex", 99)),
+        ("same key twice", "unique-keys", lambda r: put(profile(r)["samples"][0], "attribute_indices", [3, 3])),
+        ("resource key twice", "unique-keys", lambda r: resource(r).append(resource(r)[0])),
+        ("timestamp at the end", "timestamp", lambda r: put(profile(r)["samples"][0], "timestamps_unix_nano", [2000])),
+        ("timestamp before", "timestamp", lambda r: put(profile(r)["samples"][0], "timestamps_unix_nano", [999])),
+        ("mixed shapes", "shape", lambda r: profile(r)["samples"][0].update(timestamps_unix_nano=[], values=[1])),
+        ("two values", "shape", lambda r: [s.update(timestamps_unix_nano=[], values=[1, 2])
+                                           for s in profile(r)["samples"]]),
+        ("values do not match", "shape", lambda r: [s.update(values=[1] * 3) for s in profile(r)["samples"]]),
+        ("nothing in a sample", "empty", lambda r: put(profile(r)["samples"][0], "timestamps_unix_nano", [])),
+        ("mapping range", "mapping-range", lambda r: put(tables(r)["mapping_table"][1], "memory_limit", 0x1000)),
+        ("address", "address-range", lambda r: put(tables(r)["location_table"][1], "address", 0x9999)),
+        ("negative line", "line", lambda r: put(tables(r)["location_table"][1]["lines"][0], "line", -1)),
+        ("no build id", "build-id", lambda r: put(tables(r)["mapping_table"][1], "attribute_indices", [])),
+        ("short htlhash", "build-id", lambda r: put(tables(r)["attribute_table"][2]["value"], "string_value", "ab")),
+        ("no frame type", "frame-type", lambda r: put(tables(r)["location_table"][1], "attribute_indices", [])),
+        ("no line", "fallback-line", lambda r: put(tables(r)["location_table"][2], "lines", [])),
+        ("nameless function", "function", lambda r: put(tables(r)["function_table"][1], "name_strindex", 0)),
+        ("duplicate string", "duplicate", lambda r: tables(r)["string_table"].append("main")),
+        ("duplicate stack", "duplicate", lambda r: tables(r)["stack_table"].append({"location_indices": [1]})),
+        ("duplicate sample", "duplicate-sample", lambda r: put(profile(r)["samples"][1], "stack_index", 1)),
+        ("orphan string", "orphan", lambda r: tables(r)["string_table"].append("unused")),
+        ("no period", "period", lambda r: put(profile(r), "period", 0)),
+        ("no period type", "type", lambda r: profile(r).pop("period_type")),
+        ("wrong sample type", "type", lambda r: put(profile(r)["sample_type"], "type_strindex", 3)),
+        ("profile id", "profile-id", lambda r: put(profile(r), "profile_id", bytes(16))),
+        ("short profile id", "profile-id", lambda r: put(profile(r), "profile_id", b"short")),
+        ("container id", "container-id", lambda r: put(resource(r)[0]["value"], "string_value", "containerd://ab")),
+        ("no service.name", "service-name", lambda r: resource(r).pop()),
+        ("reference attribute", "reference-attribute", lambda r: resource(r).append(
+            {"key_strindex": 5, "value": {"string_value": "x"}})),
+        ("reference value", "reference-attribute", lambda r: put(resource(r)[1], "value",
+                                                                 {"string_value_strindex": 6})),
+        ("attribute without a value", "attribute", lambda r: tables(r)["attribute_table"][3].pop("value")),
+        ("scope name", "scope", lambda r: put(r["resource_profiles"][0]["scope_profiles"][0]["scope"], "name", "x")),
+        ("bad UTF-8", "utf8", lambda r: put(tables(r)["string_table"], 6, b"ma\xffin")),
+        ("unknown field", "unknown-field", lambda r: put(profile(r)["samples"][0], "raw", put_varint(9 << 3) + b"\1")),
+        ("the layout of 1.9", "malformed", lambda r: put(profile(r)["samples"][0], "raw",
+                                                         put_bytes(3, b"\1\2"))),
+        ("unpacked", "packed", lambda r: put(profile(r)["samples"][0], "raw", put_varint(2 << 3) + b"\1")),
+        ("link ids", "link", lambda r: tables(r)["link_table"].append({"trace_id": b"1", "span_id": b"2"})),
+        ("payload without format", "payload", lambda r: put(profile(r), "original_payload", b"x")),
+    ]
+
+
+def rules_broken(data):
+    checker = Checker([])
+    checker.check(data)
+    return checker.violations
+
+
+def self_test():
+    failures = []
+    good = rules_broken(encode("Request", good_request()))
+    if good:
+        failures.append("the good request: %s" % good)
+    for name, rule, spoil in variants():
+        request = good_request()
+        spoil(request)
+        found = rules_broken(encode("Request", request))
+        if not any(v.startswith(rule + ":") for v in found):
+            failures.append("%s: rule %s did not fire; found %s" % (name, rule, found))
+    whole = encode("Request", good_request())
+    for cut in range(1, len(whole)):
+        if not rules_broken(whole[:cut]):
+            failures.append("cut at %d of %d bytes: nothing found" % (cut, len(whole)))
+    if not any(v.startswith("size:") for v in rules_broken(whole + bytes(0) + put_bytes(15, bytes(MAX_BYTES)))):
+        failures.append("a request that is too large: nothing found")
+    for failure in failures:
+        print(failure)
+    print("self-test: %d variants, %d cuts, %d failures" % (len(variants()), len(whole) - 1, len(failures)))
+    return 1 if failures else 0
+
+
+def messages_of(path, length_prefixed):
+    with open(path, "rb") as f:
+        data = f.read()
+    if not length_prefixed:
+        yield path, data
+        return
+    at = n = 0
+    while at < len(data):
+        size = int.from_bytes(data[at:at + 4], "big")
+        yield "%s#%d" % (path, n), data[at + 4:at + 4 + size]
+        at += 4 + size
+        n += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--length-prefixed", action="store_true")
+    parser.add_argument("--ignore", action="append", default=[], metavar="RULE")
+    parser.add_argument("--stats", action="store_true", help="print what was checked")
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    options = parser.parse_args()
+    if options.self_test:
+        return self_test()
+    if not options.files:
+        parser.error("no FILE")
+    bad = 0
+    for path in options.files:
+        for name, data in messages_of(path, options.length_prefixed):
+            checker = Checker(options.ignore)
+            checker.check(data)
+            for violation in checker.violations:
+                print("%s: %s" % (name, violation))
+            bad += len(checker.violations)
+            if options.stats:
+                print("%s: %d bytes, %s" % (name, len(data), ", ".join("%d %s" % (n, what)
+                                                                     for what, n in checker.counts.items())))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

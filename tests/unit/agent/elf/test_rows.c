@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole files: where the call-frame information is found, and the C library of this system. */
+#include "tests/unit/agent/elf/elf_file.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <zlib.h>
+
+#include "agent/elf/rows.h"
+
+#include "tests/unit/agent/elf/cfi_bytes.h"
+
+static char code[0x80];
+static const struct file_section text = {
+	".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0};
+
+static void check_rows(struct elf_image *img, int expected, size_t n_rows)
+{
+	struct elf_rows *t = NULL;
+	int r = elf_rows_build(&t, img);
+
+	cr_expect_eq(r, expected, "%d", r);
+	if (r == 0) {
+		cr_expect_eq(t->n_rows, n_rows, "%zu rows", t->n_rows);
+		cr_expect_eq(t->rows[0].va, TEXT_VA);
+		cr_expect_eq(t->rules[0].cfa_kind, CFA_NONE);
+		cr_expect_gt(t->build_ns, 0);
+		elf_rows_free(t);
+	} else {
+		cr_expect_null(t);
+	}
+	elf_image_free(img);
+}
+
+static struct buf one_function(void)
+{
+	struct buf b = {0};
+	size_t cie = put_cie(&b, EM_X86_64, "", X86_START);
+
+	put_fde(&b, cie, false, TEXT_VA, 0x40, BYTES("\x41\x0e\x10"));
+	return b;
+}
+
+Test(rows, eh_frame_by_section_and_by_program_header)
+{
+	_cleanup_buf_ struct buf eh = one_function();
+	/* version 1, pcrel sdata4, no table: .eh_frame is 0x1000 bytes behind the pointer's field */
+	static const char header[] = "\x01\x1b\xff\xff\xfc\x0f\x00\x00";
+
+	put_u32(&eh, 0);
+	put(&eh, "garbage behind the terminator", 29);
+	for (unsigned flags = 0; flags <= FILE_NO_SECTIONS; flags++) {
+		const struct file_section s[] = {
+			text,
+			{".eh_frame_hdr", SHT_PROGBITS, 0, 0x3000, header, sizeof(header) - 1, 0, 0},
+			{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, flags ? eh.len : eh.len - 29,
+			 0, 0},
+		};
+
+		check_rows(file_image(EM_X86_64, s, ARRAY_SIZE(s), flags), 0, 3);
+	}
+}
+
+Test(rows, bad_eh_frame_header)
+{
+	_cleanup_buf_ struct buf eh = one_function();
+	static const struct bytes headers[] = {
+		BYTES(""),
+		BYTES("\x02\x1b\xff\xff\xfc\x0f\x00\x00"), /* version */
+		BYTES("\x01\x9b\xff\xff\xfc\x0f\x00\x00"), /* indirect */
+		BYTES("\x01\x1b\xff\xff\xfc\x0f"),	   /* truncated */
+		BYTES("\x01\x1b\xff\xff\xfc\xff\xff\x00"), /* points to no segment */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++) {
+		const struct file_section s[] = {
+			text,
+			{".eh_frame_hdr", SHT_PROGBITS, 0, 0x3000, headers[i].data, headers[i].len, 0, 0},
+			{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0},
+		};
+
+		check_rows(file_image(EM_X86_64, s, ARRAY_SIZE(s), FILE_NO_SECTIONS), -EINVAL, 0);
+	}
+}
+
+Test(rows, nothing_to_compile)
+{
+	_cleanup_buf_ struct buf eh = one_function();
+	const struct file_section s[] = {
+		text, {".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0}};
+	const struct file_section terminator[] = {
+		text, {".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, "\0\0\0\0", 4, 0, 0}};
+
+	check_rows(file_image(EM_X86_64, &text, 1, 0), -ENODATA, 0);
+	check_rows(file_image(EM_X86_64, &text, 1, FILE_NO_SECTIONS), -ENODATA, 0);
+	check_rows(file_image(EM_X86_64, terminator, ARRAY_SIZE(terminator), 0), -ENODATA, 0);
+	check_rows(file_image(EM_RISCV, s, ARRAY_SIZE(s), 0), -ENOTSUP, 0);
+}
+
+Test(rows, compressed_debug_frame)
+{
+	_cleanup_buf_ struct buf frame = one_function(), section = {0};
+	uint8_t packed[256];
+	uLongf packed_len = sizeof(packed);
+
+	memset(frame.data + 4, 0xff, 4);   /* the CIE's id */
+	memset(frame.data + 24 + 4, 0, 4); /* the FDE's CIE */
+	const Elf64_Chdr header = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = frame.len, .ch_addralign = 1};
+	cr_assert_eq(compress(packed, &packed_len, frame.data, frame.len), Z_OK);
+	put(&section, &header, sizeof(header));
+	put(&section, packed, packed_len);
+	const struct file_section s[] = {
+		text, {".debug_frame", SHT_PROGBITS, SHF_COMPRESSED, 0, section.data, section.len, 0, 0}};
+	check_rows(file_image(EM_X86_64, s, ARRAY_SIZE(s), 0), 0, 3);
+}
+
+struct library {
+	char path[4096];
+	uint64_t bias;
+};
+
+static int is_libc(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct library *l = data;
+
+	(void)size;
+	if (!strstr(info->dlpi_name, "/libc.so") && !strstr(info->dlpi_name, "/libc-"))
+		return 0;
+	snprintf(l->path, sizeof(l->path), "%s", info->dlpi_name);
+	l->bias = info->dlpi_addr;
+	return 1;
+}
+
+Test(rows, the_c_library)
+{
+	struct library l = {0};
+	struct elf_image *img = NULL;
+	struct elf_rows *t = NULL;
+	size_t n_signal = 0, n_root = 0;
+
+	cr_assert(dl_iterate_phdr(is_libc, &l), "no libc among the loaded objects");
+	_cleanup_close_ int fd = open(l.path, O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(elf_image_open(&img, fd), 0);
+	cr_assert_eq(elf_rows_build(&t, img), 0);
+	cr_expect_gt(t->n_rows, 10000);
+	cr_expect_eq(t->n_skipped, 0);
+	/* at its first instruction a function has pushed nothing yet */
+	static const char *const names[] = {"qsort", "fopen", "getaddrinfo", "system", "regcomp"};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		uint64_t va = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, names[i]) - l.bias;
+		const struct elf_row *row = elf_rows_find(t, va);
+
+		if (!row || va > t->rows[t->n_rows - 1].va)
+			continue; /* a sanitizer stands before the library's own */
+		const struct elf_rule *rule = &t->rules[row->rule];
+		cr_expect_eq(rule->cfa_kind, CFA_REG_OFF, "%s", names[i]);
+		cr_expect_eq(rule->fp.kind, REG_SAME, "%s", names[i]);
+		if (elf_image_machine(img) == EM_X86_64) {
+			cr_expect_eq(rule->cfa_reg, X86_RSP, "%s", names[i]);
+			cr_expect_eq(rule->cfa_off, 8, "%s", names[i]);
+			cr_expect_eq(rule->ra.kind, REG_CFA_OFF, "%s", names[i]);
+			cr_expect_eq(rule->ra.off, -8, "%s", names[i]);
+		}
+	}
+	for (size_t i = 0; i < t->n_rows; i++) {
+		n_signal += t->rules[t->rows[i].rule].cfa_kind == CFA_SIGNAL;
+		n_root += t->rules[t->rows[i].rule].cfa_kind == CFA_UNDEFINED;
+	}
+	if (elf_image_machine(img) == EM_X86_64)
+		cr_expect_eq(n_signal, 1, "__restore_rt");
+	cr_expect_geq(n_root, 1, "clone");
+	elf_rows_free(t);
+	elf_image_free(img);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The BPF program on the running kernel. Skipped, with the reason, where it may not be loaded. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/probe/probe.h"
+
+DEFINE_CLEANUP(struct probe *, probe_free)
+#define _cleanup_probe_ _cleanup_(probe_free_p)
+
+static const struct probe_options options = {.frequency_hz = 499, .user_frames = 128, .max_segments = 2};
+
+static struct probe *load_or_skip(void)
+{
+	_cleanup_free_ char *log = NULL;
+	struct probe *p = NULL;
+	int r = probe_new(&p, &options, &log);
+
+	if (r == -EPERM || r == -EACCES || r == -ENOSYS)
+		cr_skip_test("BPF is not permitted: %s", strerror(-r));
+	cr_assert_eq(r, 0, "%s: %s", strerror(-r), log ?: "");
+	return p;
+}
+
+static void attach_or_skip(struct probe *p)
+{
+	int r = probe_attach(p);
+
+	if (r == -EPERM || r == -EACCES || r == -ENOENT)
+		cr_skip_test("perf events on every CPU are not permitted: %s", strerror(-r));
+	cr_assert_eq(r, 0, "%s", strerror(-r));
+}
+
+Test(probe, segments)
+{
+	_cleanup_probe_ struct probe *p = load_or_skip();
+	size_t bytes = probe_map_bytes(p);
+	uint8_t *first = NULL, *second = NULL;
+	void *third = NULL;
+
+	cr_assert_eq(probe_segment_new(p, 0, (void **)&first), 0);
+	cr_assert_eq(probe_segment_new(p, 1, (void **)&second), 0);
+	cr_expect_eq(probe_segment_new(p, 2, &third), -ENOSPC);
+	cr_expect_null(third);
+	for (size_t i = 0; i < SEGMENT_VALUE; i += 4096)
+		cr_assert_eq(first[i], 0);
+	memset(first, 1, SEGMENT_VALUE);
+	cr_expect_eq(second[0], 0);
+	cr_expect_geq(probe_map_bytes(p), bytes + 2ull * SEGMENT_VALUE);
+	cr_expect_str_eq(probe_event_name(p), "none");
+}
+
+struct samples {
+	uint32_t pid;
+	unsigned n, of_pid, bad;
+	struct sample_record last;
+};
+
+static void on_sample(const void *record, size_t len, void *data)
+{
+	struct sample_record r;
+	struct samples *s = data;
+
+	s->n++;
+	if (len < sizeof r) {
+		s->bad++;
+		return;
+	}
+	memcpy(&r, record, sizeof r);
+	s->bad += r.ending >= ENDINGS || len != sizeof r + 8ull * (r.n_kernel + r.n_user) || r.n_user > 128 ||
+		  r.n_kernel > KERNEL_FRAMES_MAX;
+	if (r.pid != s->pid)
+		return;
+	s->of_pid++;
+	s->last = r;
+}
+
+/* This process is busy, and not in the process table: its samples say so, with the right pid, thread and time. */
+Test(probe, samples)
+{
+	_cleanup_probe_ struct probe *p = load_or_skip();
+	struct samples s = {.pid = (uint32_t)getpid()};
+	uint64_t counters[PROBE_COUNTERS_N], begin = clock_mono_ns();
+	void *segment;
+	int r = 0;
+
+	cr_assert_eq(probe_segment_new(p, 0, &segment), 0);
+	attach_or_skip(p);
+	cr_expect(strcmp(probe_event_name(p), "cycles") == 0 || strcmp(probe_event_name(p), "cpu-clock") == 0);
+	while (s.of_pid < 5 && r >= 0 && clock_mono_ns() < begin + 20 * NS_PER_SEC)
+		r = probe_ring_drain(p, on_sample, &s);
+	cr_assert_geq(r, 0);
+	cr_assert_geq(s.of_pid, 5);
+	cr_expect_eq(s.bad, 0);
+	cr_expect_eq(s.last.ending, ENDING_NO_PROCESS);
+	cr_expect_eq(s.last.tid, (uint32_t)syscall(SYS_gettid));
+	cr_expect_eq(s.last.n_user, 0);
+	cr_expect(s.last.time_ns >= begin && s.last.time_ns <= clock_mono_ns());
+	cr_expect_lt(s.last.cpu, probe_cpus(p));
+
+	/* every sample that was taken came, or is counted */
+	probe_detach(p);
+	while (probe_ring_drain(p, on_sample, &s) > 0)
+		;
+	cr_assert_eq(probe_counters(p, counters), 0);
+	cr_expect_eq(counters[COUNTER_TAKEN],
+		     s.n + counters[COUNTER_NOT_SELECTED] + counters[COUNTER_RING_FULL] + counters[COUNTER_NO_PID],
+		     "%llu taken, %u came", (unsigned long long)counters[COUNTER_TAKEN], s.n);
+}

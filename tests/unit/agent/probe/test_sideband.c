@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The kernel's own side-band. Needs the permission to open perf events on every CPU; says so where it is missing. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/probe/sideband.h"
+
+#define PROGRAM "/bin/true"
+#define EVENTS_MAX 256
+
+/* The events of the process that the test is about, in the order in which they came. */
+struct seen {
+	uint32_t pid;
+	uint64_t last_ns;
+	bool ascending;
+	unsigned n;
+	struct {
+		struct sideband_event event;
+		char name[256];
+	} events[EVENTS_MAX];
+};
+
+DEFINE_CLEANUP(struct sideband *, sideband_free)
+#define _cleanup_sideband_ _cleanup_(sideband_free_p)
+
+static void on_event(const struct sideband_event *e, void *data)
+{
+	struct seen *s = data;
+
+	s->ascending &= e->time_ns >= s->last_ns;
+	s->last_ns = e->time_ns;
+	if (e->pid != s->pid || s->n == EVENTS_MAX)
+		return;
+	s->events[s->n].event = *e;
+	snprintf(s->events[s->n].name, sizeof s->events[s->n].name, "%s", e->name);
+	s->n++;
+}
+
+static struct sideband *open_or_skip(void)
+{
+	struct sideband *s = NULL;
+	int r = sideband_new(&s);
+
+	if (r == -EPERM || r == -EACCES || r == -ENOSYS)
+		cr_skip_test("perf events on every CPU are not permitted: %s", strerror(-r));
+	cr_assert_eq(r, 0, "%s", strerror(-r));
+	return s;
+}
+
+/* Index of the first event from `from` on that is of this kind and whose name ends so. -1: none. */
+static int find(const struct seen *s, int from, enum sideband_kind kind, const char *suffix)
+{
+	for (unsigned i = (unsigned)from; from >= 0 && i < s->n; i++) {
+		size_t len = strlen(s->events[i].name), n = strlen(suffix);
+
+		if (s->events[i].event.kind == kind && len >= n && strcmp(s->events[i].name + len - n, suffix) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static void expect_mapping_of(const struct sideband_event *e, const char *path)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0);
+	cr_expect(e->mmap.executable);
+	cr_expect_gt(e->mmap.len, 0);
+	if (e->mmap.has_build_id) {
+		cr_expect_eq(e->mmap.build_id_len, 20);
+		return;
+	}
+	cr_expect_eq(e->mmap.inode, st.st_ino);
+	cr_expect_eq(e->mmap.dev_major, major(st.st_dev));
+	cr_expect_eq(e->mmap.dev_minor, minor(st.st_dev));
+}
+
+/* fork, exec, mappings, exit: the whole life of a short process, in order although CPUs may have changed. */
+Test(sideband, life_of_a_process)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct seen seen;
+	struct pollfd ready = {.fd = sideband_fd(s), .events = POLLIN};
+	uint64_t before = clock_mono_ns();
+	int status, fork_at, exec_at, map_at, exit_at;
+	pid_t child = fork();
+
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		execl(PROGRAM, PROGRAM, (char *)NULL);
+		_exit(127);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	cr_expect_eq(poll(&ready, 1, 10000), 1, "readable when records wait");
+	seen = (struct seen){.pid = (uint32_t)child, .ascending = true};
+	cr_assert_gt(sideband_drain(s, on_event, &seen), 0);
+	cr_expect(seen.ascending, "oldest first over all CPUs");
+	fork_at = find(&seen, 0, SIDEBAND_FORK, "");
+	exec_at = find(&seen, fork_at, SIDEBAND_COMM, "true");
+	map_at = find(&seen, exec_at, SIDEBAND_MMAP, "/true");
+	exit_at = find(&seen, map_at, SIDEBAND_EXIT, "");
+	cr_assert(fork_at >= 0 && exec_at >= 0 && map_at >= 0 && exit_at >= 0, "fork %d exec %d map %d exit %d", fork_at,
+		  exec_at, map_at, exit_at);
+	cr_expect_eq(seen.events[fork_at].event.ppid, (uint32_t)getpid());
+	cr_expect_eq(seen.events[fork_at].event.tid, (uint32_t)child);
+	cr_expect(seen.events[exec_at].event.exec);
+	expect_mapping_of(&seen.events[map_at].event, PROGRAM);
+	cr_expect_geq(seen.events[fork_at].event.time_ns, before, "the clock is CLOCK_MONOTONIC");
+	cr_expect_leq(seen.events[exit_at].event.time_ns, clock_mono_ns());
+	cr_expect_eq(exit_at, (int)seen.n - 1, "nothing after the end");
+}
+
+static void *nothing(void *data)
+{
+	return data;
+}
+
+/* A thread is a fork within its process; executable memory without a file has neither inode nor build id. */
+Test(sideband, thread_and_anonymous_memory)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct seen seen;
+	pthread_t thread;
+	int at;
+	void *mem;
+
+	cr_assert_eq(pthread_create(&thread, NULL, nothing, NULL), 0);
+	pthread_join(thread, NULL);
+	mem = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(mem, MAP_FAILED);
+	seen = (struct seen){.pid = (uint32_t)getpid(), .ascending = true};
+	cr_assert_gt(sideband_drain(s, on_event, &seen), 0);
+	at = find(&seen, 0, SIDEBAND_FORK, "");
+	cr_assert_geq(at, 0);
+	cr_expect_eq(seen.events[at].event.ppid, (uint32_t)getpid());
+	cr_expect_neq(seen.events[at].event.tid, (uint32_t)getpid());
+	for (at = find(&seen, 0, SIDEBAND_MMAP, ""); at >= 0; at = find(&seen, at + 1, SIDEBAND_MMAP, ""))
+		if (seen.events[at].event.mmap.start == (uintptr_t)mem)
+			break;
+	cr_assert_geq(at, 0, "the mapping was reported");
+	cr_expect_eq(seen.events[at].event.mmap.len, 8192);
+	cr_expect_not(seen.events[at].event.mmap.has_build_id);
+	cr_expect_eq(seen.events[at].event.mmap.inode, 0);
+	munmap(mem, 8192);
+}
+
+/* More records than a ring holds: the loss is counted, what comes afterwards is seen. */
+Test(sideband, overflow)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct seen seen;
+
+	seen = (struct seen){.pid = (uint32_t)getpid(), .ascending = true};
+	for (int i = 0; i < 20000; i++) {
+		void *mem = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		cr_assert_neq(mem, MAP_FAILED);
+		munmap(mem, 4096);
+	}
+	cr_assert_gt(sideband_drain(s, on_event, &seen), 0);
+	/* the kernel says how many were lost with the next record that finds room */
+	for (int i = 0; i < 100 && sideband_lost(s) == 0; i++) {
+		void *mem = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		munmap(mem, 4096);
+		cr_assert_geq(sideband_drain(s, on_event, &seen), 0);
+	}
+	cr_expect_gt(sideband_lost(s), 0);
+}

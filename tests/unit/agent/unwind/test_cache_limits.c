@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cache under its byte budget, and the files that leave it. */
+#include "tests/unit/agent/unwind/world.h"
+
+#define FIRST_FREE (SEGMENT_BYTES - PROCESS_TABLE_BYTES)
+
+/* Bytes that a table of the C library takes in the arena. */
+static size_t libc_table_bytes(void)
+{
+	_cleanup_world_ struct world w;
+
+	world_init(&w, 1, 16);
+	world_add_libc(&w, "a", 0);
+	world_settle(&w);
+	return world_used(&w);
+}
+
+/* A world with room for `n` tables of the C library and not one more. */
+static void world_init_small(struct world *w, size_t n)
+{
+	size_t table = libc_table_bytes();
+	struct arena_block rest;
+
+	world_init(w, 1, 16);
+	cr_assert_eq(arena_alloc(w->arena, FIRST_FREE - n * table - table / 2, &rest), 0);
+}
+
+Test(cache_limits, least_recently_used_goes)
+{
+	_cleanup_world_ struct world w;
+	uint32_t a, b, c;
+	size_t full;
+
+	world_init_small(&w, 2);
+	a = world_add_libc(&w, "a", 1);
+	b = world_add_libc(&w, "b", 2);
+	world_settle(&w);
+	full = world_used(&w);
+	unwind_cache_touch(w.cache, b, 100);
+	unwind_cache_touch(w.cache, a, 200);
+	c = world_add_libc(&w, "c", 3);
+	world_settle(&w);
+	cr_expect_eq(world_file(&w, a)->state, TABLE_READY);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_EVICTED);
+	cr_expect_eq(world_file(&w, b)->n_placed, 0);
+	cr_expect_eq(world_file(&w, c)->state, TABLE_READY);
+	cr_expect_eq(world_stats(&w).evicted, 1);
+	cr_expect_eq(world_stats(&w).ready, 2);
+	cr_expect_eq(world_used(&w), full);
+
+	/* a sample needs it again: it is built again, and another goes */
+	unwind_cache_touch(w.cache, c, 300);
+	unwind_cache_touch(w.cache, b, 400);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_WAITING);
+	world_settle(&w);
+	cr_expect_eq(world_file(&w, a)->state, TABLE_EVICTED);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_READY);
+	cr_expect_eq(world_file(&w, c)->state, TABLE_READY);
+	cr_expect_eq(world_used(&w), full);
+}
+
+/* The evicted blocks are not reused before they are out of every list, and a grace period has passed. */
+Test(cache_limits, order_of_eviction)
+{
+	_cleanup_world_ struct world w;
+	struct arena_stats s;
+	uint32_t a, b;
+
+	world_init_small(&w, 1);
+	a = world_add_libc(&w, "a", 1);
+	world_settle(&w);
+	b = world_add_libc(&w, "b", 2);
+	unwind_cache_pump(w.cache);
+	worker_drain(w.worker, WORLD_WAIT_NS);
+	cr_expect_eq(world_file(&w, a)->state, TABLE_EVICTED);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_BUILDING, "built, waits for room");
+	cr_expect_eq(w.n_ready, 1, "lists are to be published without the table");
+	arena_stats(w.arena, &s);
+	cr_expect_leq(s.retired_bytes, libc_table_bytes() / 2, "still named by published lists");
+	cr_expect_eq(unwind_cache_pending(w.cache), 1);
+	unwind_cache_published(w.cache);
+	arena_stats(w.arena, &s);
+	cr_expect_geq(s.retired_bytes, libc_table_bytes());
+	cr_expect(arena_grace_begin(w.arena));
+	arena_grace_end(w.arena);
+	unwind_cache_retry(w.cache);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_READY);
+	cr_expect_eq(w.n_ready, 2);
+	cr_expect_eq(unwind_cache_pending(w.cache), 0);
+}
+
+/* Tried again too early, the table counts as evicted: it does not wait for ever. */
+Test(cache_limits, retry_without_room)
+{
+	_cleanup_world_ struct world w;
+	uint32_t b;
+
+	world_init_small(&w, 1);
+	world_add_libc(&w, "a", 1);
+	world_settle(&w);
+	b = world_add_libc(&w, "b", 2);
+	unwind_cache_pump(w.cache);
+	worker_drain(w.worker, WORLD_WAIT_NS);
+	unwind_cache_retry(w.cache);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_EVICTED);
+	cr_expect_eq(unwind_cache_pending(w.cache), 0);
+	unwind_cache_retry(w.cache); /* nothing waits */
+	world_publish(&w);
+	unwind_cache_touch(w.cache, b, 1);
+	world_settle(&w);
+	cr_expect_eq(world_file(&w, b)->state, TABLE_READY);
+}
+
+static int find_loader(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	if (!strstr(info->dlpi_name, "/ld-"))
+		return 0;
+	*(const char **)data = info->dlpi_name;
+	return 1;
+}
+
+/* A table that the whole budget cannot hold drives nothing out. */
+Test(cache_limits, larger_than_the_budget)
+{
+	_cleanup_world_ struct world w;
+	_cleanup_buf_ struct buf loader = {0};
+	const char *path = NULL;
+	uint32_t small, large;
+
+	world_init_small(&w, 0);
+	cr_assert(dl_iterate_phdr(find_loader, &path));
+	cr_assert_eq(fs_read_file(path, 64u << 20, &loader), 0);
+	world_write(&w, "loader", loader.data, loader.len);
+	cr_assert_eq(world_add(&w, "loader", &small), 0);
+	world_settle(&w);
+	cr_assert_eq(world_file(&w, small)->state, TABLE_READY);
+	large = world_add_libc(&w, "a", 1);
+	world_settle(&w);
+	cr_expect_eq(world_file(&w, large)->state, TABLE_EVICTED);
+	cr_expect_eq(world_file(&w, small)->state, TABLE_READY);
+	cr_expect_eq(world_stats(&w).evicted, 0);
+	cr_expect_eq(world_stats(&w).ready, 1);
+}
+
+/* More files than fit, used in turn: the budget holds, and the last used has its table. */
+Test(cache_limits, many_in_turn)
+{
+	enum { N = 8, ROUNDS = 3 };
+	_cleanup_world_ struct world w;
+	uint32_t files[N];
+	size_t used;
+
+	world_init_small(&w, 3);
+	used = world_used(&w);
+	for (uint8_t i = 0; i < N; i++) {
+		char name[] = {(char)('a' + i), '\0'};
+
+		files[i] = world_add_libc(&w, name, i + 1);
+		world_settle(&w);
+	}
+	for (unsigned k = 0; k < N * ROUNDS; k++) {
+		uint32_t index = files[k * 5 % N];
+
+		unwind_cache_touch(w.cache, index, 1000 + k);
+		world_settle(&w);
+		cr_expect_eq(world_file(&w, index)->state, TABLE_READY, "round %u", k);
+		cr_expect_leq(world_used(&w), FIRST_FREE);
+		cr_expect_eq(world_stats(&w).table_bytes, world_used(&w) - used);
+	}
+	cr_expect_eq(world_stats(&w).ready, 3);
+	cr_expect_geq(world_stats(&w).evicted, N);
+}
+
+/* ---- files that leave */
+
+struct swept {
+	uint32_t indices[8];
+	unsigned n;
+};
+
+static void on_swept(uint32_t index, void *data)
+{
+	struct swept *s = data;
+
+	cr_assert_lt(s->n, ARRAY_SIZE(s->indices));
+	s->indices[s->n++] = index;
+}
+
+Test(cache_limits, sweep)
+{
+	_cleanup_world_ struct world w;
+	uint8_t used[5] = {0};
+	struct swept swept = {.n = 0};
+	uint32_t mapped, recent, gone, again;
+	size_t table;
+
+	world_init(&w, 1, 4);
+	mapped = world_add_libc(&w, "mapped", 1);
+	world_settle(&w);
+	table = world_used(&w);
+	recent = world_add_libc(&w, "recent", 2);
+	gone = world_add_libc(&w, "gone", 3);
+	world_settle(&w);
+	used[mapped] = 1;
+	unwind_cache_touch(w.cache, recent, 500);
+	unwind_cache_touch(w.cache, gone, 499);
+	unwind_cache_sweep(w.cache, used, 500, on_swept, &swept);
+	cr_assert_eq(swept.n, 1);
+	cr_expect_eq(swept.indices[0], gone);
+	cr_expect_null(unwind_cache_file(w.cache, gone));
+	cr_expect_not_null(unwind_cache_file(w.cache, mapped));
+	cr_expect_not_null(unwind_cache_file(w.cache, recent));
+	cr_expect_eq(world_stats(&w).files, 2);
+	cr_expect_eq(world_stats(&w).ready, 2);
+	world_publish(&w);
+	cr_expect_eq(world_used(&w), 2 * table, "its blocks went");
+
+	/* the same file comes back as a new one: no key leads to the index that is no more */
+	cr_assert_eq(world_add(&w, "gone", &again), 0);
+	cr_expect_not_null(unwind_cache_file(w.cache, again));
+	world_settle(&w);
+	cr_expect_eq(world_file(&w, again)->state, TABLE_READY);
+}
+
+Test(cache_limits, sweep_recycles_indices)
+{
+	_cleanup_world_ struct world w;
+	uint8_t used[3] = {0};
+	struct swept swept = {.n = 0};
+	uint32_t first, second, third;
+
+	world_init(&w, 1, 2);
+	first = world_add_libc(&w, "a", 1);
+	second = world_add_libc(&w, "b", 2);
+	world_settle(&w);
+	used[second] = 1;
+	unwind_cache_sweep(w.cache, used, 1000, on_swept, &swept);
+	third = world_add_libc(&w, "c", 3);
+	cr_expect_eq(third, first);
+	world_settle(&w);
+	cr_expect_eq(world_stats(&w).files, 2);
+	cr_expect_eq(unwind_cache_pending(w.cache), 0);
+}
+
+/* A file at a worker stays until it is done; one that waits goes, and is not waited for. */
+Test(cache_limits, sweep_while_building)
+{
+	enum { N = 6 };
+	_cleanup_world_ struct world w;
+	uint8_t used[N + 1] = {0};
+	struct swept swept = {.n = 0};
+
+	world_init(&w, 1, N);
+	for (uint8_t i = 0; i < N; i++) {
+		char name[] = {(char)('a' + i), '\0'};
+
+		world_add_libc(&w, name, i + 1);
+	}
+	unwind_cache_pump(w.cache);
+	unwind_cache_sweep(w.cache, used, 1000, on_swept, &swept);
+	cr_expect_eq(swept.n, N - 4);
+	cr_expect_eq(unwind_cache_pending(w.cache), 4);
+	world_settle(&w);
+	cr_expect_eq(world_stats(&w).ready, 4);
+}

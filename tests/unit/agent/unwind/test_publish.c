@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the publisher writes, read as the BPF program reads it. */
+#include <errno.h>
+
+#include "agent/proc/table.h"
+#include "agent/unwind/list.h"
+#include "agent/unwind/publish.h"
+#include "bpf/unwind.h"
+#include "tests/unit/agent/unwind/world.h"
+
+#define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
+#define UNKNOWN UINT32_MAX
+
+struct stage {
+	struct world world;
+	struct publisher *publisher;
+	struct proc_table *processes;
+	struct unwind_area area;
+	struct env env;
+};
+
+static struct segment *stage_segment(void *data, __u32 index)
+{
+	const struct stage *s = data;
+
+	return index < WORLD_SEGMENTS ? s->world.segments[index] : NULL;
+}
+
+static struct stage *stage_new(void)
+{
+	struct stage *s = calloc(1, sizeof *s);
+
+	cr_assert_not_null(s);
+	world_init(&s->world, 2, 16);
+	cr_assert_eq(publisher_new(&s->publisher, s->world.arena, s->world.cache), 0);
+	cr_assert_eq(proc_table_new(&s->processes, 65536), 0);
+	s->env = (struct env){.area = &s->area, .segment = stage_segment, .data = s};
+	env_current = &s->env;
+	return s;
+}
+
+static void stage_free(struct stage *s)
+{
+	proc_table_free(s->processes); /* releases the lists */
+	publisher_free(s->publisher);
+	world_fini(&s->world);
+	free(s);
+}
+
+DEFINE_CLEANUP(struct stage *, stage_free)
+#define _cleanup_stage_ _cleanup_(stage_free_p)
+
+/* process_list() of bpf/profiler.bpf.c; UNKNOWN where it finds nothing. */
+static uint32_t process_list(const struct stage *s, uint32_t pid)
+{
+	const struct process_slot *slots = arena_process_table(s->world.arena);
+	uint32_t bucket = pid * 2654435761u >> 20;
+
+	for (uint32_t i = 0; i < PROCESS_PROBES * PROCESS_BUCKET_SLOTS; i++) {
+		const struct process_slot *slot = &slots[(bucket * PROCESS_BUCKET_SLOTS + i) % SLOTS];
+
+		if (slot->pid == pid)
+			return slot->list;
+		if (!slot->pid)
+			break;
+	}
+	return UNKNOWN;
+}
+
+static struct process *process(struct stage *s, uint32_t pid)
+{
+	struct process *p;
+
+	cr_assert_eq(proc_table_add(s->processes, pid, 0, &p), 0);
+	p->selected = true;
+	return p;
+}
+
+static void map(struct process *p, uint64_t start, uint64_t len, uint64_t offset, uint32_t file)
+{
+	cr_assert_eq(proc_maps_insert(p->maps, (struct proc_mapping){start, start + len, offset, file}), 0);
+}
+
+static struct publish_stats stats_of(const struct stage *s)
+{
+	struct publish_stats stats;
+
+	publisher_stats(s->publisher, &stats);
+	return stats;
+}
+
+static const struct mapping_list *list_at(const struct stage *s, uint32_t ref)
+{
+	return arena_at(s->world.arena, ref);
+}
+
+/* The walk's state after it looked `ip` up in the process's list. */
+static int find(struct stage *s, uint32_t pid, uint64_t ip)
+{
+	s->area.state = (struct unwind_state){.ip = ip, .list = process_list(s, pid)};
+	return unwind_mapping();
+}
+
+Test(publish, process)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100), *thread = process(s, 2);
+
+	cr_expect_eq(process_list(s, 100), UNKNOWN);
+	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(find(s, 100, 0x10123), NEXT_FRAMES);
+	cr_expect_eq(s->area.state.tag, (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS);
+	cr_expect_eq(s->area.state.bias, 0);
+	cr_expect_eq(find(s, 100, 0x14000), ENDING_NO_MAPPING);
+	cr_expect_eq(list_at(s, process_list(s, 100))->flags, 0);
+
+	/* a kernel thread is known, and has no list */
+	cr_assert_eq(publisher_put(s->publisher, thread), 0);
+	cr_expect_eq(process_list(s, 2), 0);
+	cr_expect_eq(stats_of(s).processes, 2);
+	publisher_remove(s->publisher, p);
+	publisher_remove(s->publisher, p);
+	cr_expect_eq(process_list(s, 100), UNKNOWN);
+	cr_expect_eq(process_list(s, 2), 0);
+	cr_expect_eq(stats_of(s).processes, 1);
+}
+
+Test(publish, again)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	uint32_t first, generation;
+	size_t used;
+
+	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	used = world_used(&s->world);
+	first = process_list(s, 100);
+	generation = list_at(s, first)->generation;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(process_list(s, 100), first, "nothing changed");
+	map(p, 0x20000, 0x4000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_neq(process_list(s, 100), first);
+	cr_expect_neq(list_at(s, process_list(s, 100))->generation, generation);
+	cr_expect_eq(find(s, 100, 0x20123), NEXT_FRAMES);
+	world_publish(&s->world);
+	cr_expect_leq(world_used(&s->world), used + 128, "the list before was retired");
+	cr_expect_eq(stats_of(s).lists, 2);
+	cr_expect_eq(stats_of(s).list_bytes, world_used(&s->world));
+}
+
+/* A fork costs a slot, not a list. */
+Test(publish, fork)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *parent = process(s, 100), *child = process(s, 101);
+	uint32_t ref;
+
+	map(parent, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, parent), 0);
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	ref = process_list(s, 101);
+	cr_expect_eq(process_list(s, 100), ref);
+	cr_expect_eq(stats_of(s).lists, 1);
+
+	/* the child changes: its parent keeps the list */
+	cr_assert_eq(proc_maps_own(child), 0);
+	map(child, 0x30000, 0x1000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	cr_expect_eq(process_list(s, 100), ref);
+	cr_expect_eq(find(s, 100, 0x30123), ENDING_NO_MAPPING);
+	cr_expect_eq(find(s, 101, 0x30123), NEXT_FRAMES);
+}
+
+Test(publish, not_selected)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+
+	p->selected = false;
+	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(list_at(s, process_list(s, 100))->flags, LIST_SKIP);
+}
+
+/* A file's mapping is cut where its table blocks begin and end; every address finds the block that has its rule. */
+Test(publish, file_with_table)
+{
+	const uint64_t base = 0x7f0000000000ull;
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	const struct elf_segment *text = NULL;
+	const struct unwind_file *f;
+	uint64_t len;
+	uint32_t index = world_add_libc(&s->world, "libc", 0);
+
+	world_settle(&s->world);
+	f = world_file(&s->world, index);
+	for (size_t i = 0; i < f->n_segments; i++)
+		text = f->segments[i].executable ? &f->segments[i] : text;
+	cr_assert_not_null(text);
+	cr_assert_eq(text->offset % 4096, 0);
+	len = (text->file_bytes + 4095) & ~4095ull;
+	map(p, 0x1000, 0x1000, 0, PROC_FILE_NONE);
+	map(p, base, len, text->offset, index);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	for (uint64_t ip = base; ip < base + len; ip += 61) {
+		const struct unwind_placed *want = NULL;
+		uint64_t va = text->va + (ip - base);
+
+		for (size_t k = 0; k < f->n_placed; k++)
+			if (va >= f->placed[k].va && va < f->placed[k].end)
+				want = &f->placed[k];
+		cr_assert_eq(find(s, 100, ip), NEXT_FRAMES, "%#llx", (unsigned long long)ip);
+		cr_assert_eq(ip - s->area.state.bias, va);
+		cr_assert_eq(s->area.state.tag, (uint64_t)index << FRAME_VA_BITS);
+		cr_assert_eq(s->area.state.n_pages != 0, want != NULL);
+		if (want)
+			cr_assert_eq(s->area.state.rules, ref_offset(want->block.ref) + sizeof(struct unwind_table));
+	}
+	cr_expect_eq(find(s, 100, base + len), ENDING_NO_MAPPING);
+}
+
+/* ---- the process table: open addressing in a bounded probe */
+
+static uint32_t bucket_of(uint32_t pid)
+{
+	return pid * 2654435761u >> 20;
+}
+
+Test(publish, bucket_full)
+{
+	enum { ROOM = PROCESS_PROBES * PROCESS_BUCKET_SLOTS };
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *first = NULL, *refused = NULL;
+	unsigned n = 0;
+
+	/* the last bucket: its probe goes round the table's end */
+	for (uint32_t pid = 1; n <= ROOM; pid++) {
+		struct process *p;
+
+		if (bucket_of(pid) != PROCESS_BUCKETS - 1)
+			continue;
+		p = process(s, pid);
+		first = first ?: p;
+		refused = p;
+		cr_assert_eq(publisher_put(s->publisher, p), n < ROOM ? 0 : -ENOSPC, "the %u-th", n);
+		n++;
+	}
+	cr_expect_eq(stats_of(s).table_full, 1);
+	cr_expect_eq(stats_of(s).processes, ROOM);
+	cr_expect_eq(process_list(s, refused->pid), UNKNOWN);
+	publisher_remove(s->publisher, first);
+	cr_expect_eq(publisher_put(s->publisher, refused), 0);
+	cr_expect_eq(process_list(s, refused->pid), 0);
+}
+
+/* Pids come and go at random, most of them into few buckets: each that is in is found, no other. */
+Test(publish, random_processes)
+{
+	enum { N = 300 };
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *all[N];
+	unsigned seed = 20260305, n = 0;
+	uint64_t refused = 0;
+
+	for (uint32_t pid = 1; n < N; pid++)
+		if (bucket_of(pid) % 256 < 2 || bucket_of(pid) > PROCESS_BUCKETS - 3)
+			all[n++] = process(s, pid);
+	for (unsigned i = 0; i < 20000; i++) {
+		struct process *p = all[rand_r(&seed) % N];
+
+		if (p->in_kernel_table)
+			publisher_remove(s->publisher, p);
+		else
+			refused += publisher_put(s->publisher, p) < 0;
+		if (i % 100)
+			continue;
+		for (unsigned k = 0; k < N; k++)
+			cr_assert_eq(process_list(s, all[k]->pid) != UNKNOWN, all[k]->in_kernel_table, "pid %u, step %u",
+				     all[k]->pid, i);
+	}
+	cr_expect_eq(stats_of(s).table_full, refused);
+	for (unsigned k = 0; k < N; k++)
+		publisher_remove(s->publisher, all[k]);
+	cr_expect_eq(stats_of(s).processes, 0);
+	for (unsigned k = 0; k < N; k++)
+		cr_expect_eq(process_list(s, all[k]->pid), UNKNOWN);
+}
