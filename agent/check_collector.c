@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether the collector can be reached. Whether it takes profiles is for the exporter to ask. */
+/* Whether the collector can be reached and takes profiles. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/cleanup.h"
 #include "agent/check.h"
 #include "agent/config.h"
 
 void check_collector(const struct check_view *view, const struct config *config, struct check_report *report)
 {
-	char why[200] = "", detail[320];
-	int r = view->connect(view->ctx, config, why, sizeof why);
+	_cleanup_free_ char *why = NULL;
+	char detail[320];
+	int r = view->collector(view->ctx, config, &why);
 
 	if (r == 0) {
-		snprintf(detail, sizeof detail, "%.200s accepts connections", config->endpoint);
+		snprintf(detail, sizeof detail, "%.200s takes profiles", config->endpoint);
 		check_add(report, CHECK_OK, "collector", detail, "");
 		return;
 	}
-	snprintf(detail, sizeof detail, "%.100s cannot be reached: %s", config->endpoint,
-		 *why ? why : strerror(-r));
+	snprintf(detail, sizeof detail, "%s", why ? why : strerror(-r));
 	check_add(report, CHECK_FAILS, "collector", detail,
-		  "start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)");
+		  r == -EPROTO ? "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a "
+				 "profiles pipeline with the otlp receiver"
+			       : "start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)");
 }

@@ -17,7 +17,7 @@
 #include "agent/base/clock.h"
 #include "agent/check.h"
 #include "agent/config.h"
-#include "otlp/conn.h"
+#include "agent/deliver.h"
 
 #define CONNECT_TIMEOUT_NS (2 * NS_PER_SEC)
 
@@ -170,27 +170,10 @@ static pid_t view_getpid(void *ctx)
 }
 
 /* Over HTTP the TLS handshake belongs to libcurl and may settle on HTTP/1.1, so only TCP is tried there. */
-static int view_connect(void *ctx, const struct config *config, char *why, size_t why_size)
+static int view_collector(void *ctx, const struct config *config, char **ret_why)
 {
-	enum otlp_protocol protocol = config->protocol == CONFIG_PROTOCOL_GRPC ? OTLP_GRPC : OTLP_HTTP;
-	struct otlp_tls_options tls = {.ca = config->tls.ca,
-				       .cert = config->tls.cert,
-				       .key = config->tls.key,
-				       .server_name = config->tls.server_name,
-				       .insecure = config->tls.insecure};
-	_cleanup_conn_ struct otlp_conn *conn = NULL;
-	struct otlp_endpoint endpoint;
-	const char *reason;
-
 	(void)ctx;
-	if (otlp_endpoint_parse(config->endpoint, protocol, &endpoint, &reason) < 0) {
-		snprintf(why, why_size, "%s", reason);
-		return -EINVAL;
-	}
-	if (protocol == OTLP_HTTP)
-		endpoint.tls = false;
-	return otlp_conn_open(&conn, &endpoint, &tls, clock_mono_ns() + CONNECT_TIMEOUT_NS, -1, why,
-			      why_size);
+	return deliver_probe(config, CONNECT_TIMEOUT_NS, ret_why);
 }
 
 const struct check_view check_view_real = {
@@ -204,5 +187,5 @@ const struct check_view check_view_real = {
 	.perf_open = view_perf_open,
 	.bpf_map_create = view_bpf_map_create,
 	.getpid = view_getpid,
-	.connect = view_connect,
+	.collector = view_collector,
 };

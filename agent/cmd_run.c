@@ -158,6 +158,17 @@ static int run_agent(struct run *run)
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* Keys of the contract that this version reads and does not act on: whoever sets one is told. */
+static void warn_ignored(const struct config *c)
+{
+	static const char *const keys[] = {"cpu.max", "queue.spool", "queue.spool_max",
+					   "symbols.debug_files", "kubernetes.metadata", "kubernetes.kubelet", "listen"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (config_origin(c, keys[i])->source != CONFIG_FROM_DEFAULT)
+			log_warn("%s has no effect in this version", keys[i]);
+}
+
 static int start(struct run *run)
 {
 	_cleanup_free_ char *why = NULL;
@@ -172,6 +183,7 @@ static int start(struct run *run)
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 		return EXIT_NOT_PERMITTED;
 	}
+	warn_ignored(run->config);
 	r = selection_init(&run->selection, run->config);
 	if (r == 0)
 		r = deliver_new(&run->exporter, run->config, &why);

@@ -26,13 +26,25 @@ static enum otlp_coding coding_of(enum config_compression c)
 	return OTLP_IDENTITY;
 }
 
-int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why)
+/* What the client needs, with memory that lives as long as this. */
+struct client_setup {
+	struct config_pairs pairs;
+	struct otlp_header *headers;
+	struct otlp_client_options options;
+};
+
+static void client_setup_fini(struct client_setup *s)
 {
-	_cleanup_pairs_ struct config_pairs pairs = {0};
-	_cleanup_free_ struct otlp_header *headers = NULL;
-	const char *why = NULL;
-	struct otlp_exporter_options o = {
-		.client = {
+	config_pairs_free(&s->pairs);
+	free(s->headers);
+}
+
+static int client_setup_init(struct client_setup *s, const struct config *config, char **ret_why)
+{
+	int r;
+
+	*s = (struct client_setup){
+		.options = {
 			.endpoint = config->endpoint,
 			.protocol = config->protocol == CONFIG_PROTOCOL_HTTP ? OTLP_HTTP : OTLP_GRPC,
 			.whole_url = config->endpoint_is_signal_url,
@@ -41,24 +53,69 @@ int deliver_new(struct otlp_exporter **ret, const struct config *config, char **
 				config->tls.insecure},
 			.version = PROFLET_VERSION,
 		},
-		.coding = coding_of(config->compression),
-		.queue_max_bytes = config->queue.memory_bytes,
 	};
-	int r = config_headers_read(config, &pairs, ret_why);
+	r = config_headers_read(config, &s->pairs, ret_why);
+	if (r < 0)
+		return r;
+	s->headers = calloc(s->pairs.n + 1, sizeof *s->headers);
+	if (!s->headers)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->pairs.n; i++)
+		s->headers[i] = (struct otlp_header){s->pairs.items[i].key, s->pairs.items[i].value};
+	s->options.headers = s->headers;
+	s->options.n_headers = s->pairs.n;
+	return 0;
+}
+
+/* One line about an endpoint that cannot be used. */
+static void endpoint_why(char **ret_why, const struct config *config, const char *why, int r)
+{
+	if (asprintf(ret_why, "endpoint %s: %s", config->endpoint, why ? why : strerror(-r)) < 0)
+		*ret_why = NULL;
+}
+
+int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why)
+{
+	_cleanup_(client_setup_fini) struct client_setup setup = {0};
+	struct otlp_exporter_options o;
+	const char *why = NULL;
+	int r = client_setup_init(&setup, config, ret_why);
 
 	if (r < 0)
 		return r;
-	headers = calloc(pairs.n + 1, sizeof *headers);
-	if (!headers)
-		return -ENOMEM;
-	for (size_t i = 0; i < pairs.n; i++)
-		headers[i] = (struct otlp_header){pairs.items[i].key, pairs.items[i].value};
-	o.client.headers = headers;
-	o.client.n_headers = pairs.n;
+	o = (struct otlp_exporter_options){
+		.client = setup.options,
+		.coding = coding_of(config->compression),
+		.queue_max_bytes = config->queue.memory_bytes,
+	};
 	r = otlp_exporter_new(ret, &o, &why);
-	if (r < 0 && asprintf(ret_why, "endpoint %s: %s", config->endpoint, why ? why : strerror(-r)) < 0)
-		*ret_why = NULL;
+	if (r < 0)
+		endpoint_why(ret_why, config, why, r);
 	return r;
+}
+
+int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why)
+{
+	_cleanup_(client_setup_fini) struct client_setup setup = {0};
+	_cleanup_client_ struct otlp_client *client = NULL;
+	struct otlp_outcome outcome;
+	const char *why = NULL;
+	int r = client_setup_init(&setup, config, ret_why);
+
+	if (r < 0)
+		return r;
+	setup.options.timeout_ns = timeout_ns;
+	r = otlp_client_new(&client, &setup.options, &why);
+	if (r == 0)
+		r = otlp_client_probe(client, -1, &outcome);
+	if (r < 0) {
+		endpoint_why(ret_why, config, why, r);
+		return r;
+	}
+	if (outcome.verdict == OTLP_ACCEPTED)
+		return 0;
+	endpoint_why(ret_why, config, outcome.text, 0);
+	return outcome.reached ? -EPROTO : -ECONNREFUSED;
 }
 
 void deliver_log_events(struct otlp_exporter *e)

@@ -3,6 +3,8 @@
 #ifndef PROFLET_DELIVER_H
 #define PROFLET_DELIVER_H
 
+#include <stdint.h>
+
 #include "otlp/exporter.h"
 
 struct config;
@@ -13,6 +15,11 @@ struct loop;
  * The configuration is borrowed for the call only.
  */
 int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why);
+/*
+ * Asks the Collector whether it takes profiles. 0; -ECONNREFUSED: nobody answered; -EPROTO: it answered, but does not
+ * take them; with *ret_why as above.
+ */
+int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why);
 /* Logs the exporter's events as they come. */
 int deliver_watch(struct otlp_exporter *e, struct loop *loop);
 /* Logs what has not been logged yet. */

@@ -16,25 +16,19 @@
 
 #include "agent/base/clock.h"
 #include "otlp/compress.h"
+#include "otlp/grpc_answer.h"
 
-#define PREFIX_BYTES 5 /* compressed flag and big-endian length before a message */
 #define FIXED_HEADERS 10
 #define HEADER_LIST_MAX 65536 /* bytes, told to the server */
 
 struct call {
 	int32_t stream; /* 0: no call */
-	uint8_t prefix[PREFIX_BYTES];
+	uint8_t prefix[GRPC_PREFIX_BYTES];
 	const uint8_t *data;
 	size_t len, sent; /* sent counts the prefix, too */
 	grpc_done_fn done;
 	void *done_data;
-
-	bool is_grpc, has_status;
-	enum otlp_coding coding; /* of the response */
-	enum grpc_status status;
-	char content_type[64];
-	struct buf body;
-	struct grpc_result result;
+	struct grpc_answer answer;
 };
 
 struct grpc_session {
@@ -45,8 +39,7 @@ struct grpc_session {
 
 static void call_forget(struct call *c)
 {
-	buf_fini(&c->body);
-	buf_fini(&c->result.response);
+	grpc_answer_fini(&c->answer);
 	*c = (struct call){0};
 }
 
@@ -55,145 +48,29 @@ static void finish(struct grpc_session *s)
 	struct call c = s->call;
 
 	s->call = (struct call){0};
-	c.done(c.done_data, &c.result);
+	c.done(c.done_data, &c.answer.result);
 	call_forget(&c);
-}
-
-static void __attribute__((format(printf, 3, 4))) fail(struct call *c, enum grpc_status status,
-						       const char *format, ...)
-{
-	va_list ap;
-
-	c->result.status = status;
-	if (c->result.message[0])
-		return; /* the server's own words are worth more */
-	va_start(ap, format);
-	vsnprintf(c->result.message, sizeof c->result.message, format, ap);
-	va_end(ap);
-}
-
-/* The one message of the response, out of its envelope. An OK without any message is taken as an empty one.
- */
-static void open_response(struct call *c)
-{
-	const uint8_t *p = c->body.data;
-	struct buf *out = &c->result.response;
-	uint32_t len;
-	int r;
-
-	c->result.status = GRPC_OK;
-	if (!c->body.len)
-		return;
-	if (c->body.len < PREFIX_BYTES) {
-		fail(c, GRPC_INTERNAL, "response is cut short");
-		return;
-	}
-	len = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
-	if (len != c->body.len - PREFIX_BYTES || p[0] > 1) {
-		fail(c, GRPC_INTERNAL, "response has a wrong length prefix");
-		return;
-	}
-	if (p[0] && c->coding == OTLP_IDENTITY) {
-		fail(c, GRPC_INTERNAL, "response is compressed in a way that was not offered");
-		return;
-	}
-	buf_init(out, GRPC_RESPONSE_MAX);
-	r = p[0] ? otlp_decompress(c->coding, p + PREFIX_BYTES, len, out)
-		 : buf_append(out, p + PREFIX_BYTES, len);
-	if (r < 0)
-		fail(c, r == -EBADMSG ? GRPC_INTERNAL : GRPC_RESOURCE_EXHAUSTED,
-		     "response cannot be decompressed");
 }
 
 /* The server ended the stream properly: what it says decides. */
 static void finish_answered(struct grpc_session *s)
 {
-	struct call *c = &s->call;
-
-	if (!c->is_grpc)
-		fail(c, grpc_status_from_http(c->result.http_status),
-		     "HTTP status %u with content type '%s' is no gRPC", c->result.http_status,
-		     c->content_type);
-	else if (!c->has_status)
-		fail(c,
-		     c->result.http_status == 200 ? GRPC_UNKNOWN
-						  : grpc_status_from_http(c->result.http_status),
-		     "HTTP status %u without a grpc-status", c->result.http_status);
-	else if (c->status != GRPC_OK)
-		fail(c, c->status, "%s", "");
-	else
-		open_response(c);
+	grpc_answer_conclude(&s->call.answer);
 	finish(s);
 }
 
 static void finish_reset(struct grpc_session *s, uint32_t error)
 {
-	struct call *c = &s->call;
+	struct grpc_answer *a = &s->call.answer;
 
-	if (error == NGHTTP2_NO_ERROR && c->has_status && c->is_grpc) {
+	if (error == NGHTTP2_NO_ERROR && a->has_status && a->is_grpc) {
 		finish_answered(s);
 		return;
 	}
-	c->result.unprocessed = error == NGHTTP2_REFUSED_STREAM;
-	fail(c, grpc_status_from_h2(error), "stream was reset: %s", nghttp2_http2_strerror(error));
+	a->result.unprocessed = error == NGHTTP2_REFUSED_STREAM;
+	grpc_answer_fail(a, grpc_status_from_h2(error), "stream was reset: %s",
+			 nghttp2_http2_strerror(error));
 	finish(s);
-}
-
-static bool is_name(const uint8_t *name, size_t len, const char *wanted)
-{
-	return len == strlen(wanted) && !memcmp(name, wanted, len);
-}
-
-static void take_details(struct call *c, const char *value, size_t len)
-{
-	struct otlp_status_details details;
-	uint8_t bytes[OTLP_DETAILS_MAX];
-	size_t n;
-
-	if (base64_decode(value, len, bytes, sizeof bytes, &n) < 0 ||
-	    otlp_status_parse(bytes, n, &details) < 0)
-		return; /* an aid, not a condition: grpc-status decides */
-	if (!c->result.message[0])
-		memcpy(c->result.message, details.message, sizeof details.message);
-	if (details.has_delay) {
-		c->result.has_delay = true;
-		c->result.delay_ns = details.delay_ns;
-	}
-}
-
-static void take_content_type(struct call *c, const char *value, size_t len)
-{
-	static const char type[] = "application/grpc";
-	char text[OTLP_TEXT_MAX];
-	size_t n = sizeof type - 1;
-
-	c->is_grpc = len >= n && !memcmp(value, type, n) && (len == n || value[n] == '+' || value[n] == ';');
-	otlp_text_copy(value, len, text);
-	snprintf(c->content_type, sizeof c->content_type, "%.63s", text);
-}
-
-static void take_header(struct call *c, const uint8_t *name, size_t name_len, const char *value, size_t len)
-{
-	if (is_name(name, name_len, ":status")) {
-		c->result.http_status = 0;
-		for (size_t i = 0; i < len && i < 3; i++) /* nghttp2 lets only three digits through */
-			c->result.http_status = c->result.http_status * 10 + (unsigned)(value[i] - '0');
-	} else if (is_name(name, name_len, "content-type")) {
-		take_content_type(c, value, len);
-	} else if (is_name(name, name_len, "grpc-encoding")) {
-		if (otlp_coding_parse(value, len, &c->coding) < 0)
-			c->coding = OTLP_IDENTITY;
-	} else if (is_name(name, name_len, "grpc-status")) {
-		c->has_status = true;
-		if (grpc_status_parse(value, len, &c->status) < 0)
-			c->status = GRPC_UNKNOWN;
-	} else if (is_name(name, name_len, "grpc-message")) {
-		grpc_message_decode(value, len, c->result.message);
-	} else if (is_name(name, name_len, "grpc-status-details-bin")) {
-		take_details(c, value, len);
-	} else if (is_name(name, name_len, "grpc-retry-pushback-ms") && !c->result.has_delay) {
-		c->result.has_delay = grpc_pushback_parse(value, len, &c->result.delay_ns);
-	}
 }
 
 static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -204,7 +81,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 	(void)h2;
 	(void)flags;
 	if (s->call.stream && frame->hd.stream_id == s->call.stream)
-		take_header(&s->call, name, name_len, (const char *)value, len);
+		grpc_answer_header(&s->call.answer, (const char *)name, name_len, (const char *)value, len);
 	return 0;
 }
 
@@ -217,8 +94,8 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream, const uin
 	(void)flags;
 	if (!s->call.stream || stream != s->call.stream)
 		return 0;
-	if (buf_append(&s->call.body, bytes, len) < 0) {
-		s->call.result.message[0] = '\0';
+	if (grpc_answer_data(&s->call.answer, bytes, len) < 0) {
+		s->call.answer.result.message[0] = '\0';
 		grpc_session_cancel(s, GRPC_RESOURCE_EXHAUSTED, "response is larger than 4 MiB");
 	}
 	return 0;
@@ -231,8 +108,9 @@ static void take_goaway(struct grpc_session *s, int32_t last_processed)
 
 	if (!c->stream || (c->stream <= last_processed && nghttp2_session_find_stream(s->h2, c->stream)))
 		return;
-	c->result.unprocessed = true;
-	fail(c, GRPC_UNAVAILABLE, "the server ends the connection and has not processed the request");
+	c->answer.result.unprocessed = true;
+	grpc_answer_fail(&c->answer, GRPC_UNAVAILABLE,
+			 "the server ends the connection and has not processed the request");
 	finish(s);
 }
 
@@ -247,7 +125,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *data)
 		return 0;
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
-	if (c->sent < PREFIX_BYTES + c->len) /* it has decided without reading to the end */
+	if (c->sent < GRPC_PREFIX_BYTES + c->len) /* it has decided without reading to the end */
 		nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, c->stream, NGHTTP2_CANCEL);
 	finish_answered(s);
 	return 0;
@@ -270,8 +148,9 @@ static int on_not_sent(nghttp2_session *h2, const nghttp2_frame *frame, int erro
 	(void)h2;
 	if (frame->hd.type != NGHTTP2_HEADERS || !s->call.stream || frame->hd.stream_id != s->call.stream)
 		return 0;
-	s->call.result.unprocessed = true;
-	fail(&s->call, GRPC_UNAVAILABLE, "request was not sent: %s", nghttp2_strerror(error));
+	s->call.answer.result.unprocessed = true;
+	grpc_answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "request was not sent: %s",
+			 nghttp2_strerror(error));
 	finish(s);
 	return 0;
 }
@@ -287,15 +166,15 @@ static ssize_t read_request(nghttp2_session *h2, int32_t stream, uint8_t *out, s
 	(void)source;
 	if (!c->stream || stream != c->stream)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	while (n < size && c->sent < PREFIX_BYTES)
+	while (n < size && c->sent < GRPC_PREFIX_BYTES)
 		out[n++] = c->prefix[c->sent++];
-	part = PREFIX_BYTES + c->len - c->sent;
+	part = GRPC_PREFIX_BYTES + c->len - c->sent;
 	if (part > size - n)
 		part = size - n;
 	if (part)
-		memcpy(out + n, c->data + (c->sent - PREFIX_BYTES), part);
+		memcpy(out + n, c->data + (c->sent - GRPC_PREFIX_BYTES), part);
 	c->sent += part;
-	if (c->sent == PREFIX_BYTES + c->len)
+	if (c->sent == GRPC_PREFIX_BYTES + c->len)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	return (ssize_t)(n + part);
 }
@@ -409,7 +288,7 @@ int grpc_session_start(struct grpc_session *s, const struct grpc_call *call, grp
 	c->len = call->len;
 	c->done = done;
 	c->done_data = data;
-	buf_init(&c->body, GRPC_RESPONSE_MAX + PREFIX_BYTES);
+	grpc_answer_init(&c->answer);
 	return 0;
 }
 
@@ -442,7 +321,7 @@ void grpc_session_cancel(struct grpc_session *s, enum grpc_status status, const 
 	if (!c->stream)
 		return;
 	nghttp2_submit_rst_stream(s->h2, NGHTTP2_FLAG_NONE, c->stream, NGHTTP2_CANCEL);
-	fail(c, status, "%s", text);
+	grpc_answer_fail(&c->answer, status, "%s", text);
 	finish(s);
 }
 
@@ -450,7 +329,7 @@ void grpc_session_lost(struct grpc_session *s, const char *text)
 {
 	if (!s->call.stream)
 		return;
-	fail(&s->call, GRPC_UNAVAILABLE, "%s", text);
+	grpc_answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "%s", text);
 	finish(s);
 }
 

@@ -93,6 +93,8 @@ void otlp_text_copy(const char *s, size_t len, char ret[static OTLP_TEXT_MAX])
 		len = OTLP_TEXT_MAX;
 	if (utf8_sanitize(&clean, s, len, OTLP_TEXT_MAX - 1) < 0 || !clean.len)
 		return;
+	while (clean.len && clean.data[clean.len - 1] <= ' ')
+		clean.len--;
 	for (size_t i = 0; i < clean.len; i++)
 		if (clean.data[i] < ' ' || clean.data[i] == 0x7f)
 			clean.data[i] = ' ';

@@ -32,38 +32,11 @@ struct run {
 	int fatal;
 };
 
-int cfi_output_init(struct cfi_output *out)
-{
-	return ruleset_init(&out->rules);
-}
-
-void cfi_output_fini(struct cfi_output *out)
-{
-	ruleset_fini(&out->rules);
-	free(out->rows);
-	free(out->states);
-	*out = (struct cfi_output){0};
-}
-
 static void fail(struct run *run, const char *error)
 {
 	if (!run->error)
 		run->error = error;
 	run->c.pos = run->c.end;
-}
-
-static int grow_rows(struct cfi_output *out)
-{
-	size_t cap = out->rows_cap ? out->rows_cap * 2 : 4096;
-
-	if (cap > CFI_ROWS_MAX)
-		return -EFBIG;
-	struct cfi_row *rows = realloc(out->rows, cap * sizeof(*rows));
-	if (!rows)
-		return -ENOMEM;
-	out->rows = rows;
-	out->rows_cap = cap;
-	return 0;
 }
 
 static void set_fatal(struct run *run, int error)
@@ -85,7 +58,7 @@ static inline void write_row(struct run *run)
 	}
 	int r = ruleset_intern(&out->rules, rule, &index);
 	if (r == 0 && out->n_rows == out->rows_cap)
-		r = grow_rows(out);
+		r = cfi_output_grow(out);
 	if (r < 0) {
 		set_fatal(run, r);
 		return;
@@ -444,28 +417,35 @@ static void interpret(struct run *run)
 		run->error = "call-frame instructions are truncated";
 }
 
-static struct run run_of(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie)
+/* Everything but `initial` and `state`, which a CIE and an FDE set differently. */
+static inline void run_init(struct run *run, struct cfi_output *out, const struct cfi_section *s,
+			    const struct cfi_cie *cie, struct cursor program)
 {
 	bool x86 = s->machine == EM_X86_64;
-	struct run run = {
-		.out = out,
-		.section = s,
-		.cie = cie,
-		.fp = x86 ? X86_RBP : ARM64_X29,
-		.sp = x86 ? X86_RSP : ARM64_SP,
-	};
 
-	run.followed = 1ull << run.fp | 1ull << run.sp | (cie->ra_reg < 64 ? 1ull << cie->ra_reg : 0);
-	return run;
+	run->out = out;
+	run->section = s;
+	run->cie = cie;
+	run->c = program;
+	run->depth = 0;
+	run->start = run->loc = run->end = 0;
+	run->fp = x86 ? X86_RBP : ARM64_X29;
+	run->sp = x86 ? X86_RSP : ARM64_SP;
+	run->followed = 1ull << run->fp | 1ull << run->sp | (cie->ra_reg < 64 ? 1ull << cie->ra_reg : 0);
+	run->touched = true;
+	run->error = NULL;
+	run->fatal = 0;
 }
 
 const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
 			struct cfi_state *ret, int *ret_fatal)
 {
-	struct run run = run_of(out, s, cie);
+	struct run run;
 
-	run.c = cie->program;
-	run.state.rule.cfa_kind = CFA_UNSUPPORTED; /* until an instruction defines it */
+	run_init(&run, out, s, cie, cie->program);
+	run.initial = NULL;
+	run.state = (struct cfi_state){
+		.rule = {.cfa_kind = CFA_UNSUPPORTED}}; /* until an instruction defines it */
 	interpret(&run);
 	*ret = run.state;
 	*ret_fatal = run.fatal;
@@ -475,15 +455,14 @@ const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, con
 const char *cfi_run_fde(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
 			const struct cfi_state *initial, const struct cfi_fde *fde, int *ret_fatal)
 {
-	struct run run = run_of(out, s, cie);
 	size_t n_rows = out->n_rows;
+	struct run run;
 
-	run.c = fde->program;
+	run_init(&run, out, s, cie, fde->program);
 	run.initial = initial;
 	run.state = *initial;
 	run.start = run.loc = fde->start;
 	run.end = fde->end;
-	run.touched = true;
 	interpret(&run);
 	if (!run.error && run.fatal == 0 && run.touched && run.loc < run.end)
 		write_row(&run);

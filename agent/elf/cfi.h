@@ -40,6 +40,10 @@ struct cfi_output {
 
 int cfi_output_init(struct cfi_output *out);
 void cfi_output_fini(struct cfi_output *out);
+/* Makes room for the rows that a section of that size usually has. 0 or -ENOMEM. */
+int cfi_output_reserve(struct cfi_output *out, size_t section_bytes);
+/* Makes room for at least one more row. 0, -ENOMEM, -EFBIG at CFI_ROWS_MAX. */
+int cfi_output_grow(struct cfi_output *out);
 /* Runs the CIE's instructions. NULL or what is wrong with them. -ENOMEM goes to *ret_fatal (else 0). */
 const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
 			struct cfi_state *ret, int *ret_fatal);

@@ -103,9 +103,12 @@ int fdes_read(struct fdes *f, const struct cfi_section *s)
 	_cleanup_cie_cache_ struct cie_cache cache = {0};
 	struct cfi_entry entry;
 	uint64_t offset = 0;
-	int more, fatal = 0;
+	int more, fatal;
 
 	cie_cache_init(&cache, s);
+	fatal = cfi_output_reserve(&f->out, s->len);
+	if (fatal < 0)
+		return fatal;
 	while ((more = entry_next(s, &offset, &entry)) > 0) {
 		if (entry.is_cie)
 			continue;

@@ -70,7 +70,7 @@ static void decode_mmap(struct reader *r, uint16_t misc, struct sideband_event *
 	e->mmap.offset = take_u64(r);
 	id = take(r, 24);
 	if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
-		e->mmap.has_build_id = id[0] <= SIDEBAND_BUILD_ID_MAX;
+		e->mmap.has_build_id = id[0] > 0 && id[0] <= SIDEBAND_BUILD_ID_MAX;
 		e->mmap.build_id_len = e->mmap.has_build_id ? id[0] : 0;
 		memcpy(e->mmap.build_id, id + 4, SIDEBAND_BUILD_ID_MAX);
 	} else {

@@ -25,7 +25,7 @@ struct fake {
 	const char *release, *version;
 	uint64_t without; /* capabilities taken away */
 	uint64_t with;	  /* capabilities added */
-	int perf, pmu, bpf, connect;
+	int perf, pmu, bpf, collector;
 	int hardened;
 	uint64_t memlock;
 	pid_t pid;
@@ -134,14 +134,14 @@ static inline pid_t fake_getpid(void *ctx)
 	return f->pid ? f->pid : 77;
 }
 
-static inline int fake_connect(void *ctx, const struct config *config, char *why, size_t why_size)
+static inline int fake_collector(void *ctx, const struct config *config, char **ret_why)
 {
-	const struct fake *f = ctx;
+	const struct fake_system *f = ctx;
 
-	cr_assert(config->endpoint);
-	if (f->connect < 0)
-		snprintf(why, why_size, "connection refused by 127.0.0.1:4317");
-	return f->connect;
+	(void)config;
+	if (f->collector < 0)
+		*ret_why = strdup("endpoint http://localhost:4317: nobody there");
+	return f->collector;
 }
 
 static inline struct check_view view_of(struct fake *f)
@@ -157,7 +157,7 @@ static inline struct check_view view_of(struct fake *f)
 				   .perf_open = fake_perf,
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,
-				   .connect = fake_connect};
+				   .collector = fake_collector};
 }
 
 static inline struct config *config_of(const char *event)

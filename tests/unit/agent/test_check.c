@@ -289,12 +289,17 @@ static const struct {
 	 NULL},
 	{{0}, 0, "ok        binaries                can be read through /proc/PID/map_files", NULL},
 	/* the collector */
-	{{0}, 0, "ok        collector               http://localhost:4317 accepts connections", NULL},
-	{{.connect = -ECONNREFUSED},
+	{{0}, 0, "ok        collector               http://localhost:4317 takes profiles", NULL},
+	{{.collector = -ECONNREFUSED},
 	 1,
-	 "fails     collector               http://localhost:4317 cannot be reached: connection refused by "
-	 "127.0.0.1:4317 → "
+	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
+	 NULL},
+	{{.collector = -EPROTO},
+	 1,
+	 "fails     collector               endpoint http://localhost:4317: nobody there → "
+	 "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a profiles pipeline "
+	 "with the otlp receiver",
 	 NULL},
 };
 

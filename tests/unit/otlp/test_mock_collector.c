@@ -149,6 +149,7 @@ static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *len, co
 static void serve(struct mock_collector *m, int fd)
 {
 	struct peer p = {.fd = fd};
+	char rest[4096];
 
 	atomic_fetch_add(&m->n_connections, 1);
 	if (m->tls) {
@@ -163,7 +164,12 @@ static void serve(struct mock_collector *m, int fd)
 		serve_http(m, &p);
 	else
 		serve_h2(m, &p);
+	/* closing with bytes unread would reset the connection and take back what was sent last */
+	shutdown(fd, SHUT_WR);
 	SSL_free(p.ssl);
+	p.ssl = NULL;
+	while (peer_wait(m, &p) && recv(fd, rest, sizeof rest, 0) > 0)
+		;
 }
 
 static void *run(void *data)

@@ -297,7 +297,7 @@ Test(sideband_decode, build_ids)
 	static const struct {
 		uint8_t len;
 		bool has;
-	} ids[] = {{0, true}, {1, true}, {8, true}, {16, true}, {20, true}, {21, false}, {255, false}};
+	} ids[] = {{0, false}, {1, true}, {8, true}, {16, true}, {20, true}, {21, false}, {255, false}};
 	_cleanup_buf_ struct buf b = {0};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/worker.h"
+
+#define LONG_NS (20 * NS_PER_SEC)
+
+/* One job; what it saw. The gate, when there is one, holds its thread. */
+struct job {
+	struct worker_job base;
+	sem_t *entered, *gate;
+	atomic_uint *order;
+	unsigned place; /* in which it ran, from 1 */
+	pthread_t ran_on, done_on;
+	bool ran, done, cancelled, signals_blocked;
+	char name[16];
+};
+
+static void job_run(struct worker_job *base)
+{
+	struct job *j = container_of(base, struct job, base);
+	sigset_t set;
+
+	j->ran = true;
+	j->ran_on = pthread_self();
+	pthread_getname_np(j->ran_on, j->name, sizeof j->name);
+	pthread_sigmask(SIG_SETMASK, NULL, &set);
+	j->signals_blocked = sigismember(&set, SIGTERM) && sigismember(&set, SIGINT);
+	if (j->entered)
+		sem_post(j->entered);
+	if (j->gate)
+		while (sem_wait(j->gate) < 0)
+			;
+	if (j->order)
+		j->place = ++*j->order;
+}
+
+static void job_done(struct worker_job *base, bool cancelled)
+{
+	struct job *j = container_of(base, struct job, base);
+
+	j->done = true;
+	j->done_on = pthread_self();
+	j->cancelled = cancelled;
+}
+
+#define JOB(...) {.base = {.run = job_run, .done = job_done}, __VA_ARGS__}
+
+Test(worker, runs_on_its_threads_and_finishes_on_ours)
+{
+	struct job jobs[64];
+	struct worker *w;
+
+	cr_assert_eq(worker_new(&w, 3, 64, "worker-test"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		jobs[i] = (struct job)JOB();
+		cr_assert_eq(worker_submit(w, &jobs[i].base, i & 1 ? WORKER_LOW : WORKER_HIGH), 0);
+	}
+	worker_drain(w, LONG_NS);
+	cr_assert_eq(worker_pending(w), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		cr_expect(jobs[i].ran && jobs[i].done && !jobs[i].cancelled);
+		cr_expect_not(pthread_equal(jobs[i].ran_on, pthread_self()));
+		cr_expect(pthread_equal(jobs[i].done_on, pthread_self()));
+		cr_expect(jobs[i].signals_blocked);
+		cr_expect_str_eq(jobs[i].name, "worker-test");
+	}
+	worker_free(w);
+	worker_free(NULL);
+}
+
+Test(worker, descriptor_tells_of_finished_jobs)
+{
+	struct job j = JOB();
+	struct pollfd p = {.events = POLLIN};
+	struct worker *w;
+
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	p.fd = worker_fd(w);
+	cr_assert_eq(poll(&p, 1, 0), 0);
+	cr_assert_eq(worker_submit(w, &j.base, WORKER_HIGH), 0);
+	cr_assert_eq(poll(&p, 1, 20000), 1);
+	cr_assert_not(j.done);
+	cr_assert_eq(worker_pending(w), 1);
+	worker_collect(w);
+	cr_assert(j.done);
+	cr_assert_eq(worker_pending(w), 0);
+	cr_assert_eq(poll(&p, 1, 0), 0);
+	worker_collect(w);
+	worker_free(w);
+}
+
+Test(worker, high_priority_goes_first_and_order_is_kept)
+{
+	atomic_uint order = 0;
+	sem_t entered, gate;
+	struct job blocker = JOB(.entered = &entered, .gate = &gate), jobs[6];
+	static const unsigned places[] = {4, 1, 5, 2, 6, 3};
+	struct worker *w;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, 16, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &blocker.base, WORKER_LOW), 0);
+	while (sem_wait(&entered) < 0)
+		;
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		jobs[i] = (struct job)JOB(.order = &order);
+		cr_assert_eq(worker_submit(w, &jobs[i].base, i & 1 ? WORKER_HIGH : WORKER_LOW), 0);
+	}
+	sem_post(&gate);
+	worker_drain(w, LONG_NS);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		cr_expect_eq(jobs[i].place, places[i], "job %zu ran as %u", i, jobs[i].place);
+	worker_free(w);
+}
+
+Test(worker, a_full_queue_leaves_the_job_with_the_caller)
+{
+	sem_t entered, gate;
+	struct job jobs[3] = {JOB(.entered = &entered, .gate = &gate), JOB(), JOB()};
+	struct worker *w;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, 2, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &jobs[0].base, WORKER_HIGH), 0);
+	cr_assert_eq(worker_submit(w, &jobs[1].base, WORKER_HIGH), 0);
+	cr_assert_eq(worker_submit(w, &jobs[2].base, WORKER_HIGH), -ENOSPC);
+	sem_post(&gate);
+	worker_drain(w, LONG_NS);
+	cr_assert(jobs[0].done && jobs[1].done);
+	cr_assert_not(jobs[2].ran || jobs[2].done);
+	cr_assert_eq(worker_submit(w, &jobs[2].base, WORKER_HIGH), 0);
+	worker_drain(w, LONG_NS);
+	cr_assert(jobs[2].ran && jobs[2].done);
+	worker_free(w);
+}
+
+Test(worker, drain_gives_up_in_time)
+{
+	sem_t gate;
+	struct job j = JOB(.gate = &gate);
+	struct worker *w;
+	uint64_t start;
+
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, 2, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &j.base, WORKER_HIGH), 0);
+	start = clock_mono_ns();
+	worker_drain(w, 5 * NS_PER_MS);
+	cr_assert_geq(clock_mono_ns() - start, 5 * NS_PER_MS);
+	cr_assert_eq(worker_pending(w), 1);
+	cr_assert_not(j.done);
+	sem_post(&gate);
+	worker_drain(w, LONG_NS);
+	cr_assert(j.done);
+	worker_free(w);
+}
+
+static void *open_gate(void *gate)
+{
+	sem_post(gate);
+	return NULL;
+}
+
+Test(worker, stop_waits_for_the_running_and_cancels_the_rest)
+{
+	sem_t entered, gate;
+	struct job running = JOB(.entered = &entered, .gate = &gate), queued[2] = {JOB(), JOB()};
+	pthread_t opener;
+	struct worker *w;
+	unsigned n_cancelled = 0;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, 8, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &running.base, WORKER_HIGH), 0);
+	while (sem_wait(&entered) < 0)
+		;
+	cr_assert_eq(worker_submit(w, &queued[0].base, WORKER_HIGH), 0);
+	cr_assert_eq(worker_submit(w, &queued[1].base, WORKER_LOW), 0);
+	cr_assert_eq(pthread_create(&opener, NULL, open_gate, &gate), 0);
+	worker_free(w);
+	pthread_join(opener, NULL);
+	cr_assert(running.ran && running.done && !running.cancelled);
+	/* the gate may have opened before the stop was said: then the thread got on to the next job */
+	for (size_t i = 0; i < ARRAY_SIZE(queued); i++) {
+		cr_expect(queued[i].done);
+		cr_expect_eq(queued[i].cancelled, !queued[i].ran);
+		n_cancelled += queued[i].cancelled;
+	}
+	cr_assert_leq(n_cancelled, 2);
+}

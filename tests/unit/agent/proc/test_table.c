@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Processes by pid and time, and their mapping lists. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/proc/table.h"
+
+DEFINE_CLEANUP(struct proc_table *, proc_table_free)
+DEFINE_CLEANUP(struct proc_maps *, proc_maps_unref)
+#define _cleanup_table_ _cleanup_(proc_table_free_p)
+#define _cleanup_maps_ _cleanup_(proc_maps_unref_p)
+
+static struct proc_table *table_new(size_t max)
+{
+	struct proc_table *t = NULL;
+
+	cr_assert_eq(proc_table_new(&t, max), 0);
+	return t;
+}
+
+static struct process *add(struct proc_table *t, uint32_t pid, uint64_t start_ns)
+{
+	struct process *p = NULL;
+
+	cr_assert_eq(proc_table_add(t, pid, start_ns, &p), 0);
+	cr_assert_eq(p->pid, pid);
+	cr_assert_eq(p->start_ns, start_ns);
+	return p;
+}
+
+struct reaped {
+	uint32_t pids[16];
+	uint64_t starts[16];
+	unsigned n;
+};
+
+static void on_reaped(struct process *p, void *data)
+{
+	struct reaped *r = data;
+
+	cr_assert_lt(r->n, ARRAY_SIZE(r->pids));
+	r->pids[r->n] = p->pid;
+	r->starts[r->n++] = p->start_ns;
+}
+
+static void on_each(struct process *p, void *data)
+{
+	*(uint64_t *)data += p->pid;
+}
+
+Test(proc_table, add_and_get)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *p = add(t, 10, 5);
+	uint64_t sum = 0;
+
+	cr_expect_eq(proc_table_get(t, 10), p);
+	cr_expect_null(proc_table_get(t, 11));
+	cr_expect_eq(p->maps->n, 0);
+	add(t, 11, 6);
+	cr_expect_eq(proc_table_len(t), 2);
+	proc_table_each(t, on_each, &sum);
+	cr_expect_eq(sum, 21);
+	proc_table_free(NULL);
+	process_unref(NULL);
+}
+
+/* One pid, three processes: the time says which of them. */
+Test(proc_table, pid_reuse)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *first = add(t, 10, 100), *second, *third;
+
+	proc_table_end(t, first, 200);
+	cr_expect_null(proc_table_get(t, 10));
+	second = add(t, 10, 300);
+	third = add(t, 10, 500); /* the exit of the second was missed: it ends where the third begins */
+	cr_expect_eq(second->end_ns, 500);
+	cr_expect_eq(proc_table_len(t), 1);
+
+	const struct {
+		uint64_t time_ns;
+		struct process *want;
+	} cases[] = {{100, first}, {150, first}, {200, first}, {300, second}, {499, second},
+		     {500, third}, {501, third}, {9999, third},
+		     {250, third}, {50, third}}; /* nobody's time: the living one is the best guess */
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		cr_expect_eq(proc_table_at(t, 10, cases[i].time_ns), cases[i].want, "at %llu",
+			     (unsigned long long)cases[i].time_ns);
+	cr_expect_null(proc_table_at(t, 11, 150));
+	proc_table_end(t, third, 600);
+	cr_expect_null(proc_table_at(t, 10, 250), "nobody's time, and nobody lives");
+	cr_expect_eq(proc_table_at(t, 10, 550), third);
+}
+
+Test(proc_table, end_twice)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *p = add(t, 10, 100);
+
+	proc_table_end(t, p, 200);
+	proc_table_end(t, p, 300);
+	cr_expect_eq(p->end_ns, 200);
+	cr_expect_eq(proc_table_len(t), 0);
+	p = add(t, 12, 0);
+	proc_table_end(t, p, 0);
+	cr_expect_neq(p->end_ns, 0, "0 means alive");
+}
+
+Test(proc_table, reap)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct reaped r = {.n = 0};
+
+	for (uint32_t pid = 1; pid <= 6; pid++)
+		proc_table_end(t, add(t, pid, 10), 100 * (pid % 3 + 1)); /* 200 300 100 200 300 100 */
+	add(t, 7, 10);
+	proc_table_reap(t, 100, on_reaped, &r);
+	cr_expect_eq(r.n, 0, "what ended at that time stays");
+	proc_table_reap(t, 300, on_reaped, &r);
+	cr_assert_eq(r.n, 4);
+	for (unsigned i = 0; i < r.n; i++)
+		cr_expect_neq(r.pids[i] % 3, 2);
+	cr_expect_null(proc_table_at(t, 3, 50));
+	cr_expect_not_null(proc_table_at(t, 2, 50));
+	r.n = 0;
+	proc_table_reap(t, UINT64_MAX, on_reaped, &r);
+	cr_expect_eq(r.n, 2);
+	cr_expect_eq(proc_table_len(t), 1);
+}
+
+/* Who holds a reference keeps the process over its end and its reaping. */
+static void context_free(void *context)
+{
+	*(bool *)context = true;
+}
+
+Test(proc_table, references)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *p = process_ref(add(t, 10, 100));
+	struct reaped r = {.n = 0};
+	bool freed = false;
+
+	p->context = &freed;
+	p->context_free = context_free;
+	p->exe = strdup("/usr/bin/thing");
+	proc_table_end(t, p, 200);
+	proc_table_reap(t, 1000, on_reaped, &r);
+	cr_expect_eq(r.n, 1);
+	cr_expect_not(freed);
+	cr_expect_str_eq(p->exe, "/usr/bin/thing");
+	process_unref(p);
+	cr_expect(freed);
+}
+
+Test(proc_table, maximum)
+{
+	_cleanup_table_ struct proc_table *t = table_new(3);
+	struct process *p = NULL;
+
+	for (uint32_t pid = 1; pid <= 3; pid++)
+		add(t, pid, 1);
+	cr_expect_eq(proc_table_add(t, 4, 1, &p), -ENOSPC);
+	cr_expect_null(p);
+	cr_expect_eq(proc_table_full(t), 1);
+	cr_expect_eq(proc_table_len(t), 3);
+	add(t, 2, 5); /* replaces */
+	proc_table_end(t, proc_table_get(t, 1), 6);
+	add(t, 4, 7);
+	cr_expect_eq(proc_table_full(t), 1);
+}
+
+/* ---- mapping lists */
+
+static struct proc_maps *maps_new(void)
+{
+	struct proc_maps *m = NULL;
+
+	cr_assert_eq(proc_maps_new(&m), 0);
+	return m;
+}
+
+static void insert(struct proc_maps *m, uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
+{
+	cr_assert_eq(proc_maps_insert(m, (struct proc_mapping){start, end, offset, file}), 0);
+}
+
+struct insert_case {
+	const char *what;
+	uint64_t start, end; /* goes in with offset 0x900, file 9 */
+	unsigned n;
+	struct proc_mapping want[4];
+};
+
+/* Before: [10, 20) of file 1 from offset 100 on, [20, 30) of file 2 from 200 on, [40, 50) of file 3 from 300 on. */
+static const struct insert_case inserts[] = {
+	{"in the gap", 32, 38, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {32, 38, 0x900, 9}, {40, 50, 300, 3}}},
+	{"fills the gap", 30, 40, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {30, 40, 0x900, 9}, {40, 50, 300, 3}}},
+	{"below all", 0, 10, 4, {{0, 10, 0x900, 9}, {10, 20, 100, 1}, {20, 30, 200, 2}, {40, 50, 300, 3}}},
+	{"above all", 50, 60, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 50, 300, 3}, {50, 60, 0x900, 9}}},
+	{"the same range", 20, 30, 3, {{10, 20, 100, 1}, {20, 30, 0x900, 9}, {40, 50, 300, 3}}},
+	{"over the gap's two sides", 25, 45, 4, {{10, 20, 100, 1}, {20, 25, 200, 2}, {25, 45, 0x900, 9}, {45, 50, 305, 3}}},
+	{"over a whole one and its neighbours", 15, 45, 3, {{10, 15, 100, 1}, {15, 45, 0x900, 9}, {45, 50, 305, 3}}},
+	{"over all", 0, 100, 1, {{0, 100, 0x900, 9}}},
+	{"the beginning of one", 40, 44, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 44, 0x900, 9}, {44, 50, 304, 3}}},
+	{"the end of one", 46, 50, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 46, 300, 3}, {46, 50, 0x900, 9}}},
+	{"touches both neighbours", 10, 30, 2, {{10, 30, 0x900, 9}, {40, 50, 300, 3}}},
+};
+
+Test(proc_maps, insert)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(inserts); i++) {
+		_cleanup_maps_ struct proc_maps *m = maps_new();
+		const struct insert_case *c = &inserts[i];
+
+		insert(m, 40, 50, 300, 3);
+		insert(m, 10, 20, 100, 1);
+		insert(m, 20, 30, 200, 2);
+		m->dirty = false;
+		insert(m, c->start, c->end, 0x900, 9);
+		cr_expect(m->dirty);
+		cr_assert_eq(m->n, c->n, "%s: %u entries", c->what, m->n);
+		for (unsigned k = 0; k < c->n; k++)
+			cr_expect(m->entries[k].start == c->want[k].start && m->entries[k].end == c->want[k].end &&
+					  m->entries[k].offset == c->want[k].offset &&
+					  m->entries[k].file == c->want[k].file,
+				  "%s: entry %u", c->what, k);
+	}
+}
+
+/* Into the middle of one: it becomes two. */
+Test(proc_maps, insert_inside)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+
+	insert(m, 100, 200, 1000, 1);
+	insert(m, 150, 160, 0, 2);
+	cr_assert_eq(m->n, 3);
+	cr_expect_eq(m->entries[0].end, 150);
+	cr_expect_eq(m->entries[2].start, 160);
+	cr_expect_eq(m->entries[2].offset, 1060);
+	cr_expect_eq(m->entries[2].file, 1);
+}
+
+Test(proc_maps, refused)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+
+	cr_expect_eq(proc_maps_insert(m, (struct proc_mapping){10, 10, 0, 1}), -EINVAL);
+	cr_expect_eq(proc_maps_insert(m, (struct proc_mapping){10, 9, 0, 1}), -EINVAL);
+	cr_expect_eq(m->n, 0);
+	insert(m, UINT64_MAX - 1, UINT64_MAX, 0, 1);
+	cr_expect_not_null(proc_maps_find(m, UINT64_MAX - 1));
+	cr_expect_null(proc_maps_find(m, UINT64_MAX));
+}
+
+Test(proc_maps, maximum)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+	uint32_t n = 0;
+	int r = 0;
+
+	while (r == 0 && n <= PROC_MAPS_MAX) {
+		r = proc_maps_insert(m, (struct proc_mapping){n * 2ull, n * 2ull + 1, 0, 1});
+		n += r == 0;
+	}
+	cr_expect_eq(r, -ENOSPC);
+	cr_expect_eq(m->n, n);
+	cr_expect(n <= PROC_MAPS_MAX && n >= PROC_MAPS_MAX - 2, "%u", n);
+}
+
+/* ---- against a byte map */
+
+#define SPACE 512u
+
+struct cell {
+	uint32_t file;
+	uint64_t offset;
+	bool mapped;
+};
+
+static void check_against(const struct proc_maps *m, const struct cell *cells)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		cr_assert_lt(m->entries[i].start, m->entries[i].end);
+		cr_assert(i == 0 || m->entries[i - 1].end <= m->entries[i].start, "ascending, not overlapping");
+	}
+	for (uint64_t a = 0; a < SPACE; a++) {
+		const struct proc_mapping *e = proc_maps_find(m, a);
+
+		cr_assert_eq(e != NULL, cells[a].mapped, "address %llu", (unsigned long long)a);
+		if (!e)
+			continue;
+		cr_assert_eq(e->file, cells[a].file, "address %llu", (unsigned long long)a);
+		cr_assert_eq(e->offset + (a - e->start), cells[a].offset, "address %llu", (unsigned long long)a);
+	}
+}
+
+Test(proc_maps, random)
+{
+	unsigned seed = 20260306;
+
+	for (int round = 0; round < 40; round++) {
+		_cleanup_maps_ struct proc_maps *m = maps_new();
+		struct cell cells[SPACE] = {0};
+		uint64_t longest = 1 + rand_r(&seed) % 120;
+
+		for (uint32_t file = 1; file <= 60; file++) {
+			uint64_t start = (uint64_t)rand_r(&seed) % SPACE, len = 1 + (uint64_t)rand_r(&seed) % longest;
+			uint64_t end = start + len < SPACE ? start + len : SPACE, offset = (uint64_t)rand_r(&seed);
+
+			insert(m, start, end, offset, file);
+			for (uint64_t a = start; a < end; a++)
+				cells[a] = (struct cell){file, offset + (a - start), true};
+			check_against(m, cells);
+		}
+	}
+}
+
+/* ---- sharing */
+
+static void on_release(struct proc_maps *m, void *data)
+{
+	(void)m;
+	++*(unsigned *)data;
+}
+
+Test(proc_maps, sharing)
+{
+	_cleanup_table_ struct proc_table *t = table_new(10);
+	struct process *parent = add(t, 1, 1), *child = add(t, 2, 2);
+	unsigned released = 0;
+
+	insert(parent->maps, 10, 20, 0, 1);
+	parent->maps->published_ref = 55;
+	parent->maps->release = on_release;
+	parent->maps->release_data = &released;
+	parent->maps->dirty = false;
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+
+	cr_assert_eq(proc_maps_own(child), 0);
+	cr_expect_neq(child->maps, parent->maps);
+	cr_expect_eq(released, 0, "the parent has it still");
+	cr_expect_eq(child->maps->published_ref, 0, "what is published is not the child's");
+	cr_expect_null(child->maps->release);
+	cr_expect(child->maps->dirty);
+	cr_expect_not(parent->maps->dirty);
+	insert(child->maps, 15, 17, 0, 2);
+	cr_expect_eq(child->maps->n, 3);
+	cr_expect_eq(parent->maps->n, 1);
+	cr_expect_eq(proc_maps_find(parent->maps, 16)->file, 1);
+
+	struct proc_maps *before = child->maps;
+	cr_assert_eq(proc_maps_own(child), 0);
+	cr_expect_eq(child->maps, before, "private already");
+	proc_table_end(t, parent, 5);
+	proc_table_reap(t, 10, on_reaped, &(struct reaped){.n = 0});
+	cr_expect_eq(released, 1, "released with its last holder");
+}
+
+Test(proc_maps, own_an_empty_list)
+{
+	_cleanup_table_ struct proc_table *t = table_new(10);
+	struct process *parent = add(t, 1, 1), *child = add(t, 2, 2);
+
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	cr_assert_eq(proc_maps_own(child), 0);
+	insert(child->maps, 1, 2, 0, 1);
+	cr_expect_eq(parent->maps->n, 0);
+	cr_expect_eq(child->maps->n, 1);
+}
