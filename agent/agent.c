@@ -30,6 +30,7 @@
 #define FILES_MAX 16384u
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
+#define PRIORITY (-5)
 #define HEAP_MMAP_BYTES (128 << 10)
 
 struct agent {
@@ -261,6 +262,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	a->start_ns = clock_mono_ns();
 	raise_file_limit();
 	bound_heap();
+	/* little work, but it must come soon: a process may be gone in milliseconds. Without the right to, as we are. */
+	(void)setpriority(PRIO_PROCESS, 0, PRIORITY);
 	r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);

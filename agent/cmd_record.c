@@ -120,8 +120,6 @@ static int add_sources(struct record *rec)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	r = loop_add_signals(loop, &set, on_stop, rec);
-	if (r == 0)
-		r = loop_add_timer(loop, rec->duration_ns, 0, on_time, rec, NULL);
 	if (r == 0 && rec->child.pid)
 		r = loop_add_fd(loop, rec->child.pid_fd, EPOLLIN, on_child, rec, NULL);
 	if (r == 0 && rec->terminal)
@@ -184,6 +182,8 @@ static int sample(struct record *rec, char **ret_why)
 
 	if (r == 0)
 		r = agent_start(rec->agent, ret_why);
+	if (r == 0) /* not before: a busy host may take its time to start */
+		r = loop_add_timer(agent_loop(rec->agent), rec->duration_ns, 0, on_time, rec, NULL);
 	if (r < 0)
 		return r;
 	rec->begin_ns = clock_mono_ns();

@@ -28,6 +28,7 @@
 #define WORKLOAD_AGE_NS (60 * NS_PER_SEC) /* a long-lived process may be moved to another cgroup */
 #define FILE_IDLE_NS (60 * NS_PER_SEC)
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
+#define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 
 static int segment_new(void *data, uint32_t index, void **ret)
 {
@@ -194,7 +195,7 @@ static void process_read(struct track *t, struct process *p)
 	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
 		return;
 	p->kernel_thread = stat.kernel_thread;
-	memcpy(p->comm, stat.comm, PROC_COMM_MAX - 1);
+	memcpy(p->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
 	p->scanned = true;
 	if (!p->kernel_thread) {
 		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
@@ -213,6 +214,7 @@ static int scan_process(uint32_t pid, void *data)
 
 	if (proc_table_get(t->table, pid) || proc_table_add(t->table, pid, 0, &p) < 0)
 		return 0; /* at the maximum: counted by the table */
+	p->scan_serial = t->scan_serial;
 	process_read(t, p);
 	return 0;
 }
@@ -224,6 +226,51 @@ int track_scan(struct track *t)
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 	return r;
+}
+
+/* Reads a process again of which events were lost. */
+static int rescan_process(uint32_t pid, void *data)
+{
+	struct track *t = data;
+	struct process *p = proc_table_get(t->table, pid);
+	struct proc_maps *empty;
+
+	if (!p)
+		return scan_process(pid, t);
+	p->scan_serial = t->scan_serial;
+	if (p->kernel_thread || proc_maps_new(&empty) < 0)
+		return 0;
+	proc_maps_unref(p->maps);
+	p->maps = empty;
+	empty->dirty = true;
+	free(TAKE_PTR(p->exe));
+	process_read(t, p);
+	return 0;
+}
+
+static void end_unseen(struct process *p, void *data)
+{
+	struct track *t = data;
+
+	if (p->scan_serial == t->scan_serial || p->start_ns > t->rescanned_ns)
+		return;
+	publisher_remove(t->publisher, p);
+	proc_table_end(t->table, p, clock_mono_ns());
+}
+
+/* Where the kernel lost events, /proc is asked again, for everybody: nothing says whom they were about. */
+static void rescan(struct track *t)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (!t->rescan_wanted || now - t->rescanned_ns < RESCAN_EVERY_NS)
+		return;
+	t->rescan_wanted = false;
+	t->rescanned_ns = now;
+	t->scan_serial++;
+	t->stats.rescans++;
+	if (proc_scan(t->proc_fd, rescan_process, t) == 0)
+		proc_table_each(t->table, end_unseen, t);
 }
 
 struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
@@ -259,7 +306,7 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 		process_read(t, p);
 		return;
 	}
-	memcpy(p->comm, parent->comm, PROC_COMM_MAX);
+	memcpy(p->comm, parent->comm, PROC_TASK_COMM_LEN);
 	p->exe = parent->exe ? strdup(parent->exe) : NULL;
 	p->scanned = true;
 	p->selected = parent->selected;
@@ -298,7 +345,7 @@ static void on_comm(struct track *t, const struct sideband_event *e)
 	if (!p)
 		return;
 	if (e->tid == e->pid || e->exec)
-		strncpy(p->comm, e->name, PROC_COMM_MAX - 1);
+		strncpy(p->comm, e->name, PROC_TASK_COMM_LEN - 1);
 	else
 		track_thread_add(t, e->tid, e->name);
 	if (e->exec)
@@ -360,9 +407,8 @@ static void on_event(const struct sideband_event *e, void *data)
 		on_task_exit(t, e);
 		break;
 	case SIDEBAND_LOST:
-		log_warn("the kernel lost %lu process events; processes that started meanwhile are read from /proc "
-			 "when a sample names them",
-			 (unsigned long)e->n_lost);
+		t->rescan_wanted = true;
+		log_warn("the kernel lost %lu process events; /proc is read again", (unsigned long)e->n_lost);
 		break;
 	case SIDEBAND_OTHER:
 		break;
@@ -375,6 +421,7 @@ void track_drain(struct track *t)
 
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
+	rescan(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 }

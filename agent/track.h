@@ -45,6 +45,7 @@ struct track_stats {
 	uint64_t events, events_lost;		  /* side-band */
 	uint64_t opened, open_failed, open_gone; /* binaries; open_gone: process or mapping went before */
 	uint64_t execs, forks, exits;
+	uint64_t rescans; /* of /proc, because events were lost */
 };
 
 /* Everything in `options` is borrowed and outlives the track. 0 or -errno. */

@@ -32,6 +32,9 @@ struct track {
 	struct grace_job grace;
 	struct map threads; /* names by tid */
 	uint64_t threads_reaped_ns;
+	bool rescan_wanted; /* events were lost */
+	uint64_t rescanned_ns;
+	uint32_t scan_serial;
 	struct track_stats stats;
 };
 

@@ -19,7 +19,7 @@ struct thread_name {
 	struct map_node node;
 	uint32_t tid;
 	uint64_t end_ns; /* 0 while it lives */
-	char name[PROC_COMM_MAX];
+	char name[PROC_TASK_COMM_LEN];
 };
 
 void track_threads_init(struct track *t)

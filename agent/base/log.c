@@ -69,6 +69,22 @@ static bool site_admit(struct log_site *site, uint32_t *ret_suppressed)
 	return admit;
 }
 
+/* A number as JSON has them: 7, -1, 0.5, but neither 007 nor 10.0.0.1. */
+static bool is_json_number(const char *s)
+{
+	size_t whole, fraction;
+
+	s += *s == '-';
+	whole = strspn(s, "0123456789");
+	if (whole == 0 || (s[0] == '0' && whole > 1))
+		return false;
+	s += whole;
+	if (*s != '.')
+		return *s == '\0';
+	fraction = strspn(s + 1, "0123456789");
+	return fraction > 0 && s[1 + fraction] == '\0';
+}
+
 /* "a=1 b=x" as logfmt (itself) or as JSON members, each with its leading separator. */
 static void fields_format(char *out, size_t size, char *fields)
 {
@@ -80,7 +96,7 @@ static void fields_format(char *out, size_t size, char *fields)
 		char *value = strchr(f, '=');
 
 		if (log_style == LOG_FORMAT_JSON && value) {
-			bool number = value[1] && strspn(value + 1, "0123456789.-") == strlen(value + 1);
+			bool number = is_json_number(value + 1);
 
 			*value++ = '\0';
 			n += (size_t)snprintf(out + n, size - n, number ? ",\"%s\":%s" : ",\"%s\":\"%s\"", f,

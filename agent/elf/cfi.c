@@ -45,26 +45,42 @@ static void set_fatal(struct run *run, int error)
 	run->c.pos = run->c.end;
 }
 
-static inline void write_row(struct run *run)
+static inline __attribute__((always_inline)) void append_row(struct run *run, const struct elf_rule *rule)
 {
 	struct cfi_output *out = run->out;
-	const struct elf_rule *rule = &run->state.rule;
-	struct elf_rule finished;
-	uint32_t index;
 
-	if (run->cie->signal || rule->ra.kind != REG_CFA_OFF || run->state.sp.kind != REG_SAME) {
-		cfi_finish_rule(run->section->machine, run->cie->signal, &run->state, &finished);
-		rule = &finished;
-	}
-	int r = ruleset_intern(&out->rules, rule, &index);
-	if (r == 0 && out->n_rows == out->rows_cap)
-		r = cfi_output_grow(out);
-	if (r < 0) {
-		set_fatal(run, r);
+	int64_t index = ruleset_intern(&out->rules, rule);
+	if (index < 0) {
+		set_fatal(run, (int)index);
 		return;
 	}
-	out->rows[out->n_rows++] = (struct cfi_row){.off = (uint32_t)(run->loc - run->start), .rule = index};
+	if (out->n_rows == out->rows_cap) {
+		int r = cfi_output_grow(out);
+		if (r < 0) {
+			set_fatal(run, r);
+			return;
+		}
+	}
+	out->rows[out->n_rows++] =
+		(struct cfi_row){.off = (uint32_t)(run->loc - run->start), .rule = (uint32_t)index};
 	run->touched = false;
+}
+
+/* Apart, so that the usual row needs no stack frame. */
+static __attribute__((noinline)) void finish_and_append_row(struct run *run)
+{
+	struct elf_rule rule;
+
+	cfi_finish_rule(run->section->machine, run->cie->signal, &run->state, &rule);
+	append_row(run, &rule);
+}
+
+static void write_row(struct run *run)
+{
+	if (run->cie->signal || run->state.rule.ra.kind != REG_CFA_OFF || run->state.sp.kind != REG_SAME)
+		finish_and_append_row(run);
+	else
+		append_row(run, &run->state.rule);
 }
 
 static inline void advance_to(struct run *run, uint64_t loc)
@@ -130,7 +146,7 @@ static void set_rule(struct run *run, uint64_t reg, struct elf_reg_rule rule)
 	}
 }
 
-static int32_t to_offset(struct run *run, int64_t off)
+static inline int32_t to_offset(struct run *run, int64_t off)
 {
 	if (off < INT32_MIN || off > INT32_MAX) {
 		fail(run, "an offset does not fit 32 bits");
@@ -149,7 +165,7 @@ static int32_t factored(struct run *run, int64_t n)
 	return to_offset(run, off);
 }
 
-static int64_t signed_uleb(struct cursor *c)
+static inline int64_t signed_uleb(struct cursor *c)
 {
 	uint64_t n = cursor_uleb(c);
 
@@ -215,12 +231,13 @@ static void cfa_is_reg_off(struct run *run, uint64_t reg, int32_t off)
 
 /* While the CFA is an expression, only the offset for a later def_cfa_register changes, as in GCC's unwinder.
  */
-static void cfa_offset(struct run *run, int32_t off)
+static inline void cfa_offset(struct run *run, int32_t off)
 {
-	if (run->state.rule.cfa_kind == CFA_REG_OFF)
-		cfa_is_reg_off(run, run->state.cfa_reg, off);
-	else
-		run->state.cfa_off = off;
+	run->state.cfa_off = off;
+	if (run->state.rule.cfa_kind == CFA_REG_OFF) {
+		run->state.rule.cfa_off = off;
+		run->touched = true;
+	}
 }
 
 static struct cursor take_block(struct run *run)
@@ -289,9 +306,6 @@ static void step_cfa(struct run *run, uint8_t op)
 		break;
 	case DW_CFA_def_cfa_register:
 		cfa_is_reg_off(run, cursor_uleb(c), run->state.cfa_off);
-		break;
-	case DW_CFA_def_cfa_offset:
-		cfa_offset(run, to_offset(run, signed_uleb(c)));
 		break;
 	case DW_CFA_def_cfa_offset_sf:
 		cfa_offset(run, factored(run, cursor_sleb(c)));
@@ -410,7 +424,10 @@ static void interpret(struct run *run)
 			rule_restore(run, low);
 			break;
 		default:
-			step_low(run, op);
+			if (op == DW_CFA_def_cfa_offset) /* every second instruction of real programs */
+				cfa_offset(run, to_offset(run, signed_uleb(&run->c)));
+			else
+				step_low(run, op);
 		}
 	}
 	if (run->c.bad) /* the cause of any other error */

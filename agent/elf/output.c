@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define ROWS_MIN 1024
-#define SECTION_BYTES_PER_ROW \
-	8 /* as compilers write it, nearly; a little too few is better than twice too many */
+/* Nearly, as compilers write it: a little too few is better than twice too many. */
+#define SECTION_BYTES_PER_ROW 8
 
 int cfi_output_init(struct cfi_output *out)
 {

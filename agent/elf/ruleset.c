@@ -42,10 +42,9 @@ static int grow(struct ruleset *set)
 int ruleset_init(struct ruleset *set)
 {
 	const struct elf_rule none = {.cfa_kind = CFA_NONE};
-	uint32_t index;
 
 	*set = (struct ruleset){0};
-	return ruleset_add(set, &none, &index);
+	return (int)ruleset_add(set, &none);
 }
 
 void ruleset_fini(struct ruleset *set)
@@ -55,7 +54,7 @@ void ruleset_fini(struct ruleset *set)
 	*set = (struct ruleset){0};
 }
 
-int ruleset_add(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret)
+int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule)
 {
 	if (set->n == set->n_slots / 2) {
 		int r = grow(set);
@@ -64,6 +63,5 @@ int ruleset_add(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret)
 	}
 	set->rules[set->n] = *rule;
 	place(set, (uint32_t)set->n);
-	*ret = (uint32_t)set->n++;
-	return 0;
+	return (int64_t)set->n++;
 }

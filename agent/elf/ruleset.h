@@ -20,8 +20,8 @@ struct ruleset {
 /* Makes the set { CFA_NONE }. 0 or -ENOMEM; call ruleset_fini in both cases. */
 int ruleset_init(struct ruleset *set);
 void ruleset_fini(struct ruleset *set);
-/* Adds a rule that is not in the set. 0 and its index, or -ENOMEM. */
-int ruleset_add(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret);
+/* Adds a rule that is not in the set. Its index, or -ENOMEM. */
+int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule);
 
 /* A rule as numbers, to hash and compare by. */
 struct rule_key {
@@ -58,8 +58,8 @@ static inline bool rule_key_equal(const struct rule_key *a, const struct rule_ke
 		(a->last ^ b->last)) == 0;
 }
 
-/* 0 and the rule's index, or -ENOMEM. */
-static inline int ruleset_intern(struct ruleset *set, const struct elf_rule *rule, uint32_t *ret)
+/* The rule's index, or -ENOMEM. */
+static inline int64_t ruleset_intern(struct ruleset *set, const struct elf_rule *rule)
 {
 	const struct rule_key key = rule_key_of(rule);
 	size_t mask = set->n_slots - 1;
@@ -67,12 +67,10 @@ static inline int ruleset_intern(struct ruleset *set, const struct elf_rule *rul
 	for (size_t at = rule_key_hash(&key) & mask; set->slots[at]; at = (at + 1) & mask) {
 		const struct rule_key other = rule_key_of(&set->rules[set->slots[at] - 1]);
 
-		if (rule_key_equal(&other, &key)) {
-			*ret = set->slots[at] - 1;
-			return 0;
-		}
+		if (rule_key_equal(&other, &key))
+			return set->slots[at] - 1;
 	}
-	return ruleset_add(set, rule, ret);
+	return ruleset_add(set, rule);
 }
 
 #endif

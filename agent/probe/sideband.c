@@ -20,7 +20,7 @@
 #include "agent/probe/perf.h"
 #include "agent/probe/sideband_layout.h"
 
-#define RING_PAGES 64u /* a power of two; 256 KiB a CPU hold about 2,000 mmap records */
+#define RING_PAGES 128u /* a power of two; 512 KiB a CPU hold what 400 execs leave */
 
 struct ring {
 	int fd;
@@ -58,7 +58,8 @@ static int event_open(int cpu)
 		.sample_id_all = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
-		.wakeup_events = 1,
+		.watermark = 1, /* wakeup_events counts samples only */
+		.wakeup_watermark = 1,
 		.build_id = 1,
 	};
 	int fd = perf_open(&attr, cpu);

@@ -57,8 +57,9 @@ struct process *proc_table_at(const struct proc_table *t, uint32_t pid, uint64_t
 
 	if (alive && alive->start_ns <= time_ns)
 		return alive;
+	/* newest first; a task is still sampled on its way out, after it was reported to have ended */
 	for (struct process *p = t->ended; p; p = p->next_ended)
-		if (p->pid == pid && p->start_ns <= time_ns && time_ns <= p->end_ns)
+		if (p->pid == pid && p->start_ns <= time_ns)
 			return p;
 	return alive; /* a clock that is a little off beats no name */
 }

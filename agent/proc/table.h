@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "agent/base/map.h"
+#include "agent/proc/stat.h"
 
 #define PROC_FILE_NONE 0u /* memory without a file */
 
@@ -36,8 +37,6 @@ struct proc_maps {
 	void *release_data;
 };
 
-#define PROC_COMM_MAX 16
-
 struct process {
 	struct map_node node; /* in the table by pid, while alive */
 	struct process *next_ended;
@@ -46,12 +45,13 @@ struct process {
 	uint64_t exec_ns;  /* of the last execve seen, 0 none */
 	uint64_t end_ns;   /* 0 while alive */
 	unsigned refs;	   /* the table's own, and those of samples that wait for a report */
-	char comm[PROC_COMM_MAX];
+	char comm[PROC_TASK_COMM_LEN];
 	char *exe;	    /* path of the executable, NULL while unknown; owned */
 	char *service_name; /* its OTEL_SERVICE_NAME, NULL: none, or not read yet; owned */
 	bool environ_read;
 	bool scanned; /* its attributes were read from /proc */
 	bool kernel_thread;
+	uint32_t scan_serial; /* of the last scan that saw it */
 	bool selected;
 	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
 	bool in_kernel_table;

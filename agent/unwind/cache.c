@@ -35,6 +35,7 @@ struct unwind_cache {
 	void *data;
 	struct unwind_file **files; /* [1 .. max_files] */
 	uint32_t max_files, n_files, next_index;
+	uint32_t top; /* no index above it was ever used */
 	struct map keys;
 	size_t n_waiting, n_building;
 	struct arena_block *leaving; /* out of every new list, retired after the next publication */
@@ -146,8 +147,9 @@ static uint32_t file_enter(struct unwind_cache *c, struct unwind_file *f, uint64
 		return 0;
 	}
 	f->index = f->module.id = index;
-	f->size = size;
 	c->files[index] = f;
+	if (index > c->top)
+		c->top = index;
 	c->n_files++;
 	c->n_waiting++;
 	if (k.build_id && !same)
@@ -167,7 +169,7 @@ int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, cons
 		*ret = index;
 		return 0;
 	}
-	r = unwind_file_new(&f, fd, path);
+	r = unwind_file_new(&f, fd, path, k.size);
 	if (r < 0) {
 		close(fd);
 		return r;
@@ -248,7 +250,7 @@ static bool evict(struct unwind_cache *c, size_t bytes)
 	while (before - c->stats.table_bytes < bytes) {
 		struct unwind_file *oldest = NULL;
 
-		for (uint32_t i = 1; i <= c->max_files; i++) {
+		for (uint32_t i = 1; i <= c->top; i++) {
 			struct unwind_file *f = c->files[i];
 
 			if (f && f->state == TABLE_READY && f->n_placed &&
@@ -354,7 +356,7 @@ static struct unwind_file *next_waiting(const struct unwind_cache *c)
 {
 	struct unwind_file *first = NULL;
 
-	for (uint32_t i = 1; i <= c->max_files; i++) {
+	for (uint32_t i = 1; i <= c->top; i++) {
 		struct unwind_file *f = c->files[i];
 
 		if (!f || f->state != TABLE_WAITING)
@@ -419,7 +421,7 @@ static void keys_forget(struct unwind_cache *c, uint32_t index)
 void unwind_cache_sweep(struct unwind_cache *c, const uint8_t *used, uint64_t before_ns,
 			void (*fn)(uint32_t index, void *data), void *data)
 {
-	for (uint32_t i = 1; i <= c->max_files; i++) {
+	for (uint32_t i = 1; i <= c->top; i++) {
 		struct unwind_file *f = c->files[i];
 
 		if (!f || used[i] || f->last_used_ns >= before_ns || f->state == TABLE_BUILDING)

@@ -86,7 +86,5 @@ size_t unwind_cache_pending(const struct unwind_cache *c);
 void unwind_cache_sweep(struct unwind_cache *c, const uint8_t *used, uint64_t before_ns,
 			void (*fn)(uint32_t index, void *data), void *data);
 void unwind_cache_stats(const struct unwind_cache *c, struct unwind_cache_stats *ret);
-/* File offset → ELF virtual address by the file's segments; the offset itself where it is no ELF file. */
-uint64_t unwind_file_va(const struct unwind_file *f, uint64_t offset);
 
 #endif

@@ -25,11 +25,12 @@ static char *hex(const uint8_t *bytes, size_t n)
 	return s;
 }
 
-/* The executable range of the file, in ELF virtual addresses. */
+/* The executable range of the file, in ELF virtual addresses; of a file that is not ELF all of it, by offset. */
 static void module_range(struct unwind_file *f)
 {
 	bool any = false;
 
+	f->module.limit = f->size;
 	for (size_t i = 0; i < f->n_segments; i++) {
 		const struct elf_segment *s = &f->segments[i];
 
@@ -70,11 +71,10 @@ static int read_elf(struct unwind_file *f)
 	go = elf_image_go_build_id(img);
 	if (go && !(f->module.build_id_go = strdup(go)))
 		return -ENOMEM;
-	module_range(f);
 	return 0;
 }
 
-int unwind_file_new(struct unwind_file **ret, int fd, const char *path)
+int unwind_file_new(struct unwind_file **ret, int fd, const char *path, uint64_t size)
 {
 	_cleanup_(unwind_file_free_p) struct unwind_file *f = calloc(1, sizeof *f);
 	const char *slash;
@@ -89,11 +89,13 @@ int unwind_file_new(struct unwind_file **ret, int fd, const char *path)
 	slash = strrchr(f->module.path, '/');
 	f->module.name = slash && slash[1] ? slash + 1 : f->module.path;
 	f->fd = fd;
+	f->size = size;
 	r = read_elf(f);
 	if (r < 0) {
 		f->fd = -1; /* stays the caller's */
 		return r;
 	}
+	module_range(f);
 	*ret = TAKE_PTR(f);
 	return 0;
 }
@@ -111,17 +113,4 @@ void unwind_file_free(struct unwind_file *f)
 	free((char *)f->module.build_id_go);
 	free((char *)f->module.htlhash);
 	free(f);
-}
-
-uint64_t unwind_file_va(const struct unwind_file *f, uint64_t offset)
-{
-	/* a mapping begins on a page, the segment's first byte may lie later in it */
-	for (size_t i = 0; i < f->n_segments; i++) {
-		const struct elf_segment *s = &f->segments[i];
-		uint64_t first = s->offset & ~4095ull;
-
-		if (s->executable && offset >= first && offset < s->offset + s->file_bytes)
-			return s->va - s->offset + offset;
-	}
-	return offset;
 }

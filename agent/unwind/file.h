@@ -5,8 +5,8 @@
 
 #include "agent/unwind/cache.h"
 
-/* Reads segments and ids. Takes the fd on success. 0 or -ENOMEM; a file that is not ELF has no segments. */
-int unwind_file_new(struct unwind_file **ret, int fd, const char *path);
+/* Reads segments and ids of a file of `size` bytes. Takes the fd on success. 0 or -ENOMEM; a file that is not ELF has no segments. */
+int unwind_file_new(struct unwind_file **ret, int fd, const char *path, uint64_t size);
 void unwind_file_free(struct unwind_file *f);
 
 #endif

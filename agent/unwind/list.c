@@ -33,9 +33,9 @@ static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint
 	return add(l, (struct mapping_entry){from + bias, to + bias, bias, f->index, table});
 }
 
-static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_file *f)
+/* The stretches of [va, end), one for each table block in it and for what lies between. */
+static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t va, uint64_t end)
 {
-	uint64_t va = unwind_file_va(f, m->offset), end = va + (m->end - m->start), bias = m->start - va;
 	int r = 0;
 
 	for (size_t i = 0; i < f->n_placed && r == 0; i++) {
@@ -50,6 +50,29 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 		va = to;
 	}
 	return r < 0 ? r : add_stretch(l, f, bias, va, end, 0);
+}
+
+/*
+ * Only what the file's executable segments cover: the dynamic linker first maps a library's whole length with the
+ * rights of its first segment, and what it puts over the rest later is not executable and not reported.
+ */
+static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_file *f)
+{
+	uint64_t offset_end = m->offset + (m->end - m->start);
+	int r = 0;
+
+	if (!f->n_segments) /* no ELF file: its offsets are the addresses */
+		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end, 0);
+	for (size_t i = 0; i < f->n_segments && r == 0; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		uint64_t first = s->offset & ~4095ull, last = (s->offset + s->file_bytes + 4095) & ~4095ull;
+		uint64_t from = first > m->offset ? first : m->offset, to = last < offset_end ? last : offset_end;
+		uint64_t delta = s->va - s->offset;
+
+		if (s->executable && from < to)
+			r = add_blocks(l, f, m->start - m->offset - delta, from + delta, to + delta);
+	}
+	return r;
 }
 
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct unwind_cache *cache)

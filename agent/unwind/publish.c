@@ -2,6 +2,7 @@
 #include "agent/unwind/publish.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,27 @@ static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
 	return 0;
 }
 
+static bool table_lives(const struct publisher *p, const struct mapping_entry *e)
+{
+	const struct unwind_file *f = unwind_cache_file(p->cache, e->file);
+
+	for (size_t i = 0; f && i < f->n_placed; i++)
+		if (f->placed[i].block.ref == e->table)
+			return true;
+	return false;
+}
+
+/* The list that stays, because there is no room for a new one, must not lead to blocks that will be reused. */
+static void list_forget(const struct publisher *p, const struct proc_maps *m)
+{
+	struct mapping_list *list = arena_at(p->arena, m->published_ref);
+	struct mapping_entry *entries = (struct mapping_entry *)((uint8_t *)list + list->entries);
+
+	for (uint32_t i = 0; i < list->n; i++)
+		if (entries[i].table && !table_lives(p, &entries[i]))
+			__atomic_store_n(&entries[i].table, 0, __ATOMIC_RELEASE);
+}
+
 int publisher_put(struct publisher *p, struct process *process)
 {
 	struct proc_maps *m = process->maps;
@@ -120,8 +142,11 @@ int publisher_put(struct publisher *p, struct process *process)
 
 	if (m->dirty || !m->release) {
 		r = list_put(p, m, process->selected ? 0 : LIST_SKIP);
-		if (r < 0)
+		if (r < 0) {
+			if (m->published_ref)
+				list_forget(p, m);
 			return r;
+		}
 	}
 	if (process->in_kernel_table && process->published_ref == m->published_ref)
 		return 0;

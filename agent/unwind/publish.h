@@ -29,7 +29,7 @@ int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_cac
 void publisher_free(struct publisher *p);
 /*
  * Writes the process's mapping list if it changed since (maps->dirty) and its slot in the process table. 0, -ENOSPC
- * (counted; the process stays as it was), -ENOMEM.
+ * (counted; the process keeps its list, less the tables that went), -ENOMEM.
  */
 int publisher_put(struct publisher *p, struct process *process);
 /* Takes the process out of the table. */

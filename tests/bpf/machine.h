@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process to unwind, made by hand: segments with tables and a mapping list, stack memory with injected read faults,
- * registers. The unwinder of bpf/unwind.h runs on it in the loop that bpf/profiler.bpf.c has.
+ * A process to unwind, made by hand: segments with tables and a mapping list, stack memory with injected read
+ * faults, registers. The unwinder of bpf/unwind.h runs on it in the loop that bpf/profiler.bpf.c has.
  *
- * Every fault that a test injects must be hit: machine_fini() asserts it, so that no test passes because the unwinder
- * never came there.
+ * Every fault that a test injects must be hit: machine_fini() asserts it, so that no test passes because the
+ * unwinder never came there.
  */
 #ifndef PROFLET_TESTS_BPF_MACHINE_H
 #define PROFLET_TESTS_BPF_MACHINE_H
@@ -57,16 +57,18 @@ struct machine_row {
 	struct elf_rule rule;
 };
 
-/* Rules in the words of the call-frame information: x86-64 rsp is 7, rbp 6, and the return address lies at CFA - 8. */
+/* Rules in the words of the call-frame information: x86-64 rsp is 7, rbp 6, and the return address lies at
+ * CFA - 8. */
 #define RA_AT_CFA {.kind = REG_CFA_OFF, .off = -8}
 #define RULE_NONE ((struct elf_rule){.cfa_kind = CFA_NONE})
 #define RULE_ROOT ((struct elf_rule){.cfa_kind = CFA_UNDEFINED, .ra = {.kind = REG_UNDEFINED}})
-#define RULE_SP(offset) ((struct elf_rule){.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = (offset), .ra = RA_AT_CFA})
-#define RULE_FP(offset)                                                                                                \
-	((struct elf_rule){.cfa_kind = CFA_REG_OFF,                                                                    \
-			   .cfa_reg = 6,                                                                               \
-			   .cfa_off = (offset),                                                                        \
-			   .fp = {.kind = REG_CFA_OFF, .off = -16},                                                    \
+#define RULE_SP(offset) \
+	((struct elf_rule){.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = (offset), .ra = RA_AT_CFA})
+#define RULE_FP(offset)                                             \
+	((struct elf_rule){.cfa_kind = CFA_REG_OFF,                 \
+			   .cfa_reg = 6,                            \
+			   .cfa_off = (offset),                     \
+			   .fp = {.kind = REG_CFA_OFF, .off = -16}, \
 			   .ra = RA_AT_CFA})
 
 static inline struct segment *machine_segment(void *data, __u32 index)
@@ -208,15 +210,16 @@ static inline struct unwind_blocks machine_encode(const struct machine_row *rows
 }
 
 /* Maps a file whose table has the rows: block after block, each in the segment that follows. */
-static inline void machine_map_table(struct machine *m, uint64_t bias, uint32_t file, const struct machine_row *rows,
-				     size_t n)
+static inline void machine_map_table(struct machine *m, uint64_t bias, uint32_t file,
+				     const struct machine_row *rows, size_t n)
 {
 	struct unwind_blocks blocks = machine_encode(rows, n);
 
 	for (size_t i = 0; i < blocks.n; i++) {
 		const struct unwind_block *b = &blocks.blocks[i];
 
-		machine_map(m, b->va + bias, b->end + bias, bias, file, machine_place(m, i % MACHINE_SEGMENTS, b));
+		machine_map(m, b->va + bias, b->end + bias, bias, file,
+			    machine_place(m, i % MACHINE_SEGMENTS, b));
 	}
 	unwind_blocks_fini(&blocks);
 }
@@ -235,7 +238,8 @@ static inline uint32_t machine_list(struct machine *m, uint32_t segment)
 static inline void machine_start(struct machine *m, uint32_t list, uint64_t ip, uint64_t sp, uint64_t fp,
 				 uint32_t limit)
 {
-	m->area.state = (struct unwind_state){.ip = ip, .sp = sp, .fp = fp, .list = list, .limit = limit, .innermost = 1};
+	m->area.state = (struct unwind_state){
+		.ip = ip, .sp = sp, .fp = fp, .list = list, .limit = limit, .innermost = 1};
 }
 
 static inline void machine_registers_fill(struct machine *m)
@@ -292,16 +296,17 @@ static inline const char *ending_text(int ending)
 	return ending >= 0 && ending < ENDINGS ? texts[ending] : "no ending";
 }
 
-#define expect_ending(got, wanted)                                                                                     \
-	do {                                                                                                           \
-		int _got = (got), _wanted = (wanted);                                                                  \
-		cr_expect_eq(_got, _wanted, "%s:%d: ended \"%s\", not \"%s\"", __FILE__, __LINE__, ending_text(_got),   \
-			     ending_text(_wanted));                                                                    \
+#define expect_ending(got, wanted)                                                                 \
+	do {                                                                                       \
+		int _got = (got), _wanted = (wanted);                                              \
+		cr_expect_eq(_got, _wanted, "%s:%d: ended \"%s\", not \"%s\"", __FILE__, __LINE__, \
+			     ending_text(_got), ending_text(_wanted));                             \
 	} while (0)
 
 /* Frame i of the record is `file`, `va`. */
-#define expect_frame(m, i, file, va)                                                                                   \
-	cr_expect_eq((m)->area.frames[i], (uint64_t)(file) << FRAME_VA_BITS | (va), "%s:%d: frame %u is %#llx",         \
-		     __FILE__, __LINE__, (unsigned)(i), (unsigned long long)(m)->area.frames[i])
+#define expect_frame(m, i, file, va)                                                \
+	cr_expect_eq((m)->area.frames[i], (uint64_t)(file) << FRAME_VA_BITS | (va), \
+		     "%s:%d: frame %u is %#llx", __FILE__, __LINE__, (unsigned)(i), \
+		     (unsigned long long)(m)->area.frames[i])
 
 #endif

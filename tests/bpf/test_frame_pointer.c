@@ -26,41 +26,50 @@ struct fp_case {
 };
 
 /* A frame record at `at`: caller's frame pointer, return address. */
-#define RECORD(at, caller, ip) {(at), (caller)}, {(at) + 8, (ip)}
+#define RECORD(at, caller, ip) \
+	{(at), (caller)},      \
+	{                      \
+		(at) + 8, (ip) \
+	}
 
 static const struct fp_case cases[] = {
 	{"fp 0 marks the root", .ip = JIT, .fp = 0, .ending = ENDING_ROOT, .n = 1},
 	{"a chain to fp 0", .ip = JIT, .fp = SP + 16,
-	 .words = {RECORD(SP + 16, SP + 64, JIT + 5), RECORD(SP + 64, 0, JIT + 9)}, .ending = ENDING_ROOT, .n = 3},
+	 .words = {RECORD(SP + 16, SP + 64, JIT + 5), RECORD(SP + 64, 0, JIT + 9)}, .ending = ENDING_ROOT,
+	 .n = 3},
 	{"a chain to return address 0", .ip = JIT, .fp = SP + 16,
-	 .words = {RECORD(SP + 16, SP + 64, JIT + 5), RECORD(SP + 64, SP + 96, 0)}, .ending = ENDING_ROOT, .n = 2},
-	{"a frame at sp", .ip = JIT, .fp = SP, .words = {RECORD(SP, 0, JIT + 5)}, .ending = ENDING_ROOT, .n = 2},
+	 .words = {RECORD(SP + 16, SP + 64, JIT + 5), RECORD(SP + 64, SP + 96, 0)}, .ending = ENDING_ROOT,
+	 .n = 2},
+	{"a frame at sp", .ip = JIT, .fp = SP, .words = {RECORD(SP, 0, JIT + 5)}, .ending = ENDING_ROOT,
+	 .n = 2},
 	{"fp not aligned", .ip = JIT, .fp = SP + 12, .ending = ENDING_NO_TABLE, .n = 1},
 	{"fp not readable", .ip = JIT, .fp = SP + 16, .fault = SP + 16, .ending = ENDING_NO_TABLE, .n = 1},
-	{"return address not readable", .ip = JIT, .fp = SP + 16, .fault = SP + 24, .ending = ENDING_NO_TABLE, .n = 1},
-	{"return address in no mapping", .ip = JIT, .fp = SP + 16, .words = {RECORD(SP + 16, SP + 64, NOWHERE)},
-	 .ending = ENDING_NO_TABLE, .n = 1},
+	{"return address not readable", .ip = JIT, .fp = SP + 16, .fault = SP + 24, .ending = ENDING_NO_TABLE,
+	 .n = 1},
+	{"return address in no mapping", .ip = JIT, .fp = SP + 16,
+	 .words = {RECORD(SP + 16, SP + 64, NOWHERE)}, .ending = ENDING_NO_TABLE, .n = 1},
 	{"one step down: another stack", .ip = JIT, .fp = SP - 0x400,
-	 .words = {RECORD(SP - 0x400, SP - 0x300, JIT + 5), RECORD(SP - 0x300, 0, JIT + 9)}, .ending = ENDING_ROOT,
-	 .n = 3},
+	 .words = {RECORD(SP - 0x400, SP - 0x300, JIT + 5), RECORD(SP - 0x300, 0, JIT + 9)},
+	 .ending = ENDING_ROOT, .n = 3},
 	{"no second step down", .ip = JIT, .fp = SP - 0x200,
 	 .words = {RECORD(SP - 0x200, SP - 0x100, JIT + 5), RECORD(SP - 0x100, SP - 0x400, JIT + 9),
 		   RECORD(SP - 0x400, 0, JIT + 13)},
 	 .ending = ENDING_NO_TABLE, .n = 3},
 	{"a circle", .ip = JIT, .fp = SP + 16,
-	 .words = {RECORD(SP + 16, SP + 64, JIT + 5), RECORD(SP + 64, SP + 16, JIT + 9)}, .ending = ENDING_NO_TABLE,
-	 .n = 5},
+	 .words = {RECORD(SP + 16, SP + 64, JIT + 5), RECORD(SP + 64, SP + 16, JIT + 9)},
+	 .ending = ENDING_NO_TABLE, .n = 5},
 	{"a gap between rows", .ip = GAP, .fp = SP + 12, .ending = ENDING_NO_ROW, .n = 1},
 	{"past the table", .ip = BEYOND, .fp = SP + 12, .ending = ENDING_NO_ROW, .n = 1},
-	{"a gap, sane chain", .ip = GAP, .fp = SP + 16, .words = {RECORD(SP + 16, 0, ROOT + 1)}, .ending = ENDING_ROOT,
-	 .n = 2},
-	{"a gap, return address in no mapping", .ip = GAP, .fp = SP + 16, .words = {RECORD(SP + 16, 0, NOWHERE)},
-	 .ending = ENDING_NO_ROW, .n = 1},
+	{"a gap, sane chain", .ip = GAP, .fp = SP + 16, .words = {RECORD(SP + 16, 0, ROOT + 1)},
+	 .ending = ENDING_ROOT, .n = 2},
+	{"a gap, return address in no mapping", .ip = GAP, .fp = SP + 16,
+	 .words = {RECORD(SP + 16, 0, NOWHERE)}, .ending = ENDING_NO_ROW, .n = 1},
 	{"into code with a table and back", .ip = JIT, .fp = SP + 16,
 	 .words = {RECORD(SP + 16, SP + 128, CODE + 5), {SP + 56, JIT + 9}, RECORD(SP + 128, 0, ROOT + 1)},
 	 .ending = ENDING_ROOT, .n = 4},
 	{"a row clears the reason", .ip = JIT, .fp = SP + 16,
-	 .words = {RECORD(SP + 16, SP + 128, CODE + 5), {SP + 56, NOWHERE}}, .ending = ENDING_NO_MAPPING, .n = 2},
+	 .words = {RECORD(SP + 16, SP + 128, CODE + 5), {SP + 56, NOWHERE}}, .ending = ENDING_NO_MAPPING,
+	 .n = 2},
 	{"a signal frame clears the reason", .ip = JIT, .fp = SP + 16,
 	 .words = {RECORD(SP + 16, 0, TRAMPOLINE + 1), {SP + 32 + 160, SP + 0x200}, {SP + 32 + 168, NOWHERE}},
 	 .ending = ENDING_NO_MAPPING, .n = 2},
@@ -69,8 +78,10 @@ static const struct fp_case cases[] = {
 static void map_all(struct machine *m)
 {
 	const struct machine_row rows[] = {
-		{CODE - BIAS, RULE_SP(32)},	    {ROOT - BIAS, RULE_ROOT},
-		{GAP - BIAS, RULE_NONE},	    {TRAMPOLINE - BIAS, {.cfa_kind = CFA_SIGNAL}},
+		{CODE - BIAS, RULE_SP(32)},
+		{ROOT - BIAS, RULE_ROOT},
+		{GAP - BIAS, RULE_NONE},
+		{TRAMPOLINE - BIAS, {.cfa_kind = CFA_SIGNAL}},
 		{TRAMPOLINE - BIAS + 16, RULE_NONE},
 	};
 

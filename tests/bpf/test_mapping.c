@@ -33,8 +33,8 @@ static bool agrees(struct machine *m, uint32_t list, uint64_t ip)
 	next = unwind_mapping();
 	if (!e)
 		return next == ENDING_NO_MAPPING && t->length == 0;
-	return next == NEXT_FRAMES && t->start == e->start && t->length == e->end - e->start && t->bias == e->bias &&
-	       t->tag == (uint64_t)e->file << FRAME_VA_BITS && t->n_pages == 0;
+	return next == NEXT_FRAMES && t->start == e->start && t->length == e->end - e->start &&
+	       t->bias == e->bias && t->tag == (uint64_t)e->file << FRAME_VA_BITS && t->n_pages == 0;
 }
 
 static void check_list(unsigned n, unsigned n_random, unsigned *seed)
@@ -56,7 +56,8 @@ static void check_list(unsigned n, unsigned n_random, unsigned *seed)
 			wrong += !agrees(m, list, ips[k]);
 	}
 	for (unsigned i = 0; i < n_random; i++)
-		wrong += !agrees(m, list, low + (((uint64_t)rand_r(seed) << 31 | rand_r(seed)) % (high - low)));
+		wrong += !agrees(m, list,
+				 low + (((uint64_t)rand_r(seed) << 31 | rand_r(seed)) % (high - low)));
 	wrong += !agrees(m, list, 0) + !agrees(m, list, ~0ull - 1) + !agrees(m, list, 1ull << 63);
 	cr_expect_eq(wrong, 0, "%u mappings: %u addresses found wrong", n, wrong);
 }
@@ -84,7 +85,8 @@ Test(mapping, longest_list)
 	cr_assert_geq(n, 20000);
 	cr_assert_leq(list_bytes(n), SEGMENT_BYTES);
 	for (uint32_t i = 0; i < n; i++)
-		entries[i] = (struct mapping_entry){0x10000ull + i * 0x1000ull, 0x10800ull + i * 0x1000ull, i, 1, 0};
+		entries[i] = (struct mapping_entry){0x10000ull + i * 0x1000ull, 0x10800ull + i * 0x1000ull, i,
+						    1, 0};
 	list = machine_block(m, 1, list_bytes(n), &mem);
 	list_write(mem, entries, n, 1, 0);
 	for (uint32_t i = 0; i < n; i++) {

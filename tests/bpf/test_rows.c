@@ -14,7 +14,8 @@ static struct elf_rule rule_number(unsigned i)
 static struct unwind_state state_of(const struct machine *m, uint32_t ref)
 {
 	uint32_t at = ref_offset(ref);
-	const struct unwind_table *t = (const struct unwind_table *)(m->segments[ref_segment(ref)]->bytes + at);
+	const struct unwind_table *t =
+		(const struct unwind_table *)(m->segments[ref_segment(ref)]->bytes + at);
 
 	return (struct unwind_state){.segment = ref_segment(ref),
 				     .table_va = t->va,
@@ -95,7 +96,8 @@ Test(rows, empty_pages)
 Test(rows, outside)
 {
 	_cleanup_machine_ struct machine *m = machine_new();
-	const struct machine_row rows[] = {{0x1050, rule_number(4)}, {0x1058, rule_number(5)}, {0x1110, RULE_NONE}};
+	const struct machine_row rows[] = {
+		{0x1050, rule_number(4)}, {0x1058, rule_number(5)}, {0x1110, RULE_NONE}};
 	struct unwind_blocks blocks = machine_encode(rows, ARRAY_SIZE(rows));
 	struct unwind_state t;
 
@@ -134,7 +136,8 @@ Test(rows, first_and_last_page)
 Test(rows, end_of_segment)
 {
 	_cleanup_machine_ struct machine *m = machine_new();
-	const struct machine_row rows[] = {{0x1000, rule_number(1)}, {0x1008, rule_number(2)}, {0x1010, RULE_NONE}};
+	const struct machine_row rows[] = {
+		{0x1000, rule_number(1)}, {0x1008, rule_number(2)}, {0x1010, RULE_NONE}};
 	struct unwind_blocks blocks = machine_encode(rows, ARRAY_SIZE(rows));
 	uint32_t len = (blocks.blocks[0].len + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN;
 	struct unwind_state t;
@@ -147,7 +150,8 @@ Test(rows, end_of_segment)
 }
 
 /* Tables with rows packed densely or far apart, and up to `n_rules` rules. */
-static size_t random_rows(struct machine_row *rows, size_t max, unsigned n_rules, unsigned max_gap, unsigned *seed)
+static size_t random_rows(struct machine_row *rows, size_t max, unsigned n_rules, unsigned max_gap,
+			  unsigned *seed)
 {
 	uint64_t va = 0x400000 + rand_r(seed) % 4096;
 	size_t n = 1 + rand_r(seed) % (max - 1);
@@ -177,7 +181,8 @@ Test(rows, random_tables)
 				char what[64];
 				size_t n = random_rows(rows, 400, rules[r], gaps[g], &seed);
 
-				snprintf(what, sizeof what, "%u rules, gaps to %u, round %d", rules[r], gaps[g], round);
+				snprintf(what, sizeof what, "%u rules, gaps to %u, round %d", rules[r],
+					 gaps[g], round);
 				check_all(rows, n, what);
 			}
 		}
@@ -194,12 +199,14 @@ Test(rows, table_in_several_blocks)
 	uint64_t sp = stack;
 
 	for (unsigned i = 0; i < FUNCTIONS; i++)
-		rows[i] = (struct machine_row){0x1000 + i * SPACING, i + 1 < FUNCTIONS ? rule_number(i) : RULE_ROOT};
+		rows[i] = (struct machine_row){0x1000 + i * SPACING,
+					       i + 1 < FUNCTIONS ? rule_number(i) : RULE_ROOT};
 	rows[FUNCTIONS] = (struct machine_row){0x1000 + FUNCTIONS * SPACING, RULE_NONE};
 	machine_map_table(m, bias, 5, rows, FUNCTIONS + 1);
 	cr_assert_eq(m->n_mappings, 3);
 	machine_memory(m, stack, 8 * FUNCTIONS * (FUNCTIONS + 1) / 2);
-	for (unsigned i = 0; i + 1 < FUNCTIONS; i++) { /* function i calls function i - 1; the frame of i is 8 (i + 1) */
+	for (unsigned i = 0; i + 1 < FUNCTIONS;
+	     i++) { /* function i calls function i - 1; the frame of i is 8 (i + 1) */
 		sp += 8 * (i + 1);
 		machine_poke(m, sp - 8, bias + rows[i + 1].va + 7);
 	}

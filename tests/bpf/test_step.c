@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One step by every kind of rule. The limit is one frame, so that a step that went well ends with "depth limit" and
- * leaves the caller in the state: ip (minus 1 where it is a return address), sp, fp.
+ * One step by every kind of rule. The limit is one frame, so that a step that went well ends with "depth
+ * limit" and leaves the caller in the state: ip (minus 1 where it is a return address), sp, fp.
  */
 #include "tests/bpf/machine.h"
 
@@ -33,7 +33,8 @@ struct step_case {
 
 #define CFA_RULE(...) ((struct elf_rule){.ra = RA_AT_CFA, __VA_ARGS__})
 #define RA_IN(n) {.kind = REG_REGISTER, .reg = (n)}
-#define STEPPED(to_sp, to_fp) .ending = ENDING_DEPTH_LIMIT, .ip = AT_CALLER, .sp = (to_sp), .caller_fp = (to_fp)
+#define STEPPED(to_sp, to_fp) \
+	.ending = ENDING_DEPTH_LIMIT, .ip = AT_CALLER, .sp = (to_sp), .caller_fp = (to_fp)
 #define FP_OF_OTHERS 0x1234560ull
 
 static const struct step_case cfa_cases[] = {
@@ -46,20 +47,21 @@ static const struct step_case cfa_cases[] = {
 	 .words = {{SP + 24, SP + 0x200}, {SP + 0x1e8, RETURN}}, STEPPED(SP + 0x1f0, 0)},
 	{"*(fp - 56)", CFA_RULE(.cfa_kind = CFA_DEREF_REG, .cfa_reg = 6, .cfa_off = -56), .fp = SP + 0x100,
 	 .words = {{SP + 0x100 - 56, SP + 0x180}, {SP + 0x178, RETURN}}, STEPPED(SP + 0x180, SP + 0x100)},
-	{"*(fp - 56), no memory", CFA_RULE(.cfa_kind = CFA_DEREF_REG, .cfa_reg = 6, .cfa_off = -56), .fp = SP + 0x100,
-	 .fault = {SP + 0x100 - 56, 8}, .ending = ENDING_READ_FAULT},
-	{"PLT, first half", CFA_RULE(.cfa_kind = CFA_PLT, .cfa_off = 11), .ip_offset = 10, .words = {{SP, RETURN}},
-	 STEPPED(SP + 8, 0)},
-	{"PLT, second half", CFA_RULE(.cfa_kind = CFA_PLT, .cfa_off = 11), .ip_offset = 11, .words = {{SP + 8, RETURN}},
-	 STEPPED(SP + 16, 0)},
-	{"r10 + 8", CFA_RULE(.cfa_kind = CFA_REG_OFF, .cfa_reg = 10, .cfa_off = 8), .regs = {{10, SP + 0x300}},
-	 .words = {{SP + 0x300, RETURN}}, STEPPED(SP + 0x308, 0), .requests = 1},
-	{"r10 - 8", CFA_RULE(.cfa_kind = CFA_REG_OFF, .cfa_reg = 10, .cfa_off = -8), .regs = {{10, SP + 0x300}},
-	 .words = {{SP + 0x2f0, RETURN}}, STEPPED(SP + 0x2f8, 0), .requests = 1},
-	{"*(sp + r9 * 8 + 16) + 8", CFA_RULE(.cfa_kind = CFA_DEREF_SP_R9, .cfa_off = 16, .cfa_add = 8), .regs = {{9, 5}},
-	 .words = {{SP + 56, SP + 0x300}, {SP + 0x300, RETURN}}, STEPPED(SP + 0x308, 0), .requests = 1},
-	{"*(sp + r9 * 8 + 16), no memory", CFA_RULE(.cfa_kind = CFA_DEREF_SP_R9, .cfa_off = 16), .regs = {{9, 1 << 20}},
-	 .ending = ENDING_READ_FAULT, .requests = 1},
+	{"*(fp - 56), no memory", CFA_RULE(.cfa_kind = CFA_DEREF_REG, .cfa_reg = 6, .cfa_off = -56),
+	 .fp = SP + 0x100, .fault = {SP + 0x100 - 56, 8}, .ending = ENDING_READ_FAULT},
+	{"PLT, first half", CFA_RULE(.cfa_kind = CFA_PLT, .cfa_off = 11), .ip_offset = 10,
+	 .words = {{SP, RETURN}}, STEPPED(SP + 8, 0)},
+	{"PLT, second half", CFA_RULE(.cfa_kind = CFA_PLT, .cfa_off = 11), .ip_offset = 11,
+	 .words = {{SP + 8, RETURN}}, STEPPED(SP + 16, 0)},
+	{"r10 + 8", CFA_RULE(.cfa_kind = CFA_REG_OFF, .cfa_reg = 10, .cfa_off = 8),
+	 .regs = {{10, SP + 0x300}}, .words = {{SP + 0x300, RETURN}}, STEPPED(SP + 0x308, 0), .requests = 1},
+	{"r10 - 8", CFA_RULE(.cfa_kind = CFA_REG_OFF, .cfa_reg = 10, .cfa_off = -8),
+	 .regs = {{10, SP + 0x300}}, .words = {{SP + 0x2f0, RETURN}}, STEPPED(SP + 0x2f8, 0), .requests = 1},
+	{"*(sp + r9 * 8 + 16) + 8", CFA_RULE(.cfa_kind = CFA_DEREF_SP_R9, .cfa_off = 16, .cfa_add = 8),
+	 .regs = {{9, 5}}, .words = {{SP + 56, SP + 0x300}, {SP + 0x300, RETURN}}, STEPPED(SP + 0x308, 0),
+	 .requests = 1},
+	{"*(sp + r9 * 8 + 16), no memory", CFA_RULE(.cfa_kind = CFA_DEREF_SP_R9, .cfa_off = 16),
+	 .regs = {{9, 1 << 20}}, .ending = ENDING_READ_FAULT, .requests = 1},
 	{"root", RULE_ROOT, .ending = ENDING_ROOT},
 	{"unsupported", {.cfa_kind = CFA_UNSUPPORTED}, .ending = ENDING_UNSUPPORTED_RULE},
 	{"CFA below sp", RULE_SP(-8), .ending = ENDING_BAD_CFA},
@@ -71,42 +73,74 @@ static const struct step_case cfa_cases[] = {
 	{"return address 0", RULE_SP(24), .words = {{SP + 16, 0}}, .ending = ENDING_ROOT},
 };
 
-#define FP_RULE(...) ((struct elf_rule){.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 64, .ra = RA_AT_CFA, .fp = {__VA_ARGS__}})
+#define FP_RULE(...)        \
+	((struct elf_rule){ \
+		.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 64, .ra = RA_AT_CFA, .fp = {__VA_ARGS__}})
 #define FAR (STACK + 0x3000) /* another page than the CFA's, outside the window */
 
 static const struct step_case register_cases[] = {
-	{"fp same", FP_RULE(.kind = REG_SAME), .fp = 0x66, .words = {{SP + 56, RETURN}}, STEPPED(SP + 64, 0x66)},
-	{"fp at CFA - 16", FP_RULE(.kind = REG_CFA_OFF, .off = -16), .words = {{SP + 56, RETURN}, {SP + 48, 0x55}},
-	 STEPPED(SP + 64, 0x55)},
+	{"fp same", FP_RULE(.kind = REG_SAME), .fp = 0x66, .words = {{SP + 56, RETURN}},
+	 STEPPED(SP + 64, 0x66)},
+	{"fp at CFA - 16", FP_RULE(.kind = REG_CFA_OFF, .off = -16),
+	 .words = {{SP + 56, RETURN}, {SP + 48, 0x55}}, STEPPED(SP + 64, 0x55)},
 	{"fp at CFA - 512, before the window", FP_RULE(.kind = REG_CFA_OFF, .off = -512),
 	 .words = {{SP + 56, RETURN}, {SP + 64 - 512, 0x55}}, STEPPED(SP + 64, 0x55)},
-	{"fp at CFA + 4096", FP_RULE(.kind = REG_CFA_OFF, .off = 4096), .words = {{SP + 56, RETURN}, {SP + 64 + 4096, 0x44}},
-	 STEPPED(SP + 64, 0x44)},
-	{"fp at CFA + 4096, no memory", FP_RULE(.kind = REG_CFA_OFF, .off = 4096), .words = {{SP + 56, RETURN}},
-	 .fault = {SP + 64 + 4096, 8}, .ending = ENDING_READ_FAULT},
+	{"fp at CFA + 4096", FP_RULE(.kind = REG_CFA_OFF, .off = 4096),
+	 .words = {{SP + 56, RETURN}, {SP + 64 + 4096, 0x44}}, STEPPED(SP + 64, 0x44)},
+	{"fp at CFA + 4096, no memory", FP_RULE(.kind = REG_CFA_OFF, .off = 4096),
+	 .words = {{SP + 56, RETURN}}, .fault = {SP + 64 + 4096, 8}, .ending = ENDING_READ_FAULT},
 	{"fp at fp - 40", FP_RULE(.kind = REG_DEREF_REG, .reg = 6, .off = -40), .fp = FAR,
 	 .words = {{SP + 56, RETURN}, {FAR - 40, 0x33}}, STEPPED(SP + 64, 0x33)},
 	{"fp at fp - 40, no memory", FP_RULE(.kind = REG_DEREF_REG, .reg = 6, .off = -40), .fp = FAR,
 	 .words = {{SP + 56, RETURN}}, .fault = {FAR - 40, 8}, .ending = ENDING_READ_FAULT},
-	{"fp undefined", FP_RULE(.kind = REG_UNDEFINED), .fp = 0x66, .words = {{SP + 56, RETURN}}, STEPPED(SP + 64, 0)},
+	{"fp undefined", FP_RULE(.kind = REG_UNDEFINED), .fp = 0x66, .words = {{SP + 56, RETURN}},
+	 STEPPED(SP + 64, 0)},
 	{"fp in a register", FP_RULE(.kind = REG_REGISTER, .reg = 3), .ending = ENDING_UNSUPPORTED_RULE},
-	{"return address in rdi, as in vfork", {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 0, .ra = RA_IN(5)},
-	 .fp = 0x66, .regs = {{5, RETURN}}, STEPPED(SP, 0x66), .requests = 1},
-	{"return address in rdx, CFA above", {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 32, .ra = RA_IN(1)},
-	 .regs = {{1, RETURN}}, STEPPED(SP + 32, 0), .requests = 1},
-	{"return address in rdx, CFA below", {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = -8, .ra = RA_IN(1)},
-	 .regs = {{1, RETURN}}, .ending = ENDING_BAD_CFA},
+	{"return address in rdi, as in vfork",
+	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 0, .ra = RA_IN(5)},
+	 .fp = 0x66,
+	 .regs = {{5, RETURN}},
+	 STEPPED(SP, 0x66),
+	 .requests = 1},
+	{"return address in rdx, CFA above",
+	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 32, .ra = RA_IN(1)},
+	 .regs = {{1, RETURN}},
+	 STEPPED(SP + 32, 0),
+	 .requests = 1},
+	{"return address in rdx, CFA below",
+	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = -8, .ra = RA_IN(1)},
+	 .regs = {{1, RETURN}},
+	 .ending = ENDING_BAD_CFA},
 	{"return address in rdx, fp at CFA - 16",
-	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 32, .ra = RA_IN(1), .fp = {.kind = REG_CFA_OFF, .off = -16}},
-	 .fp = 0x66, .regs = {{1, RETURN}}, .words = {{SP + 16, 0x22}}, STEPPED(SP + 32, 0x22), .requests = 1},
+	 {.cfa_kind = CFA_REG_OFF,
+	  .cfa_reg = 7,
+	  .cfa_off = 32,
+	  .ra = RA_IN(1),
+	  .fp = {.kind = REG_CFA_OFF, .off = -16}},
+	 .fp = 0x66,
+	 .regs = {{1, RETURN}},
+	 .words = {{SP + 16, 0x22}},
+	 STEPPED(SP + 32, 0x22),
+	 .requests = 1},
 	{"return address in rdx, fp at fp - 8",
-	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 32, .ra = RA_IN(1),
+	 {.cfa_kind = CFA_REG_OFF,
+	  .cfa_reg = 7,
+	  .cfa_off = 32,
+	  .ra = RA_IN(1),
 	  .fp = {.kind = REG_DEREF_REG, .reg = 6, .off = -8}},
-	 .fp = FAR, .regs = {{1, RETURN}}, .words = {{FAR - 8, 0x11}}, STEPPED(SP + 32, 0x11), .requests = 1},
-	{"return address 0 in rdx", {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 32, .ra = RA_IN(1)},
-	 .words = {{SP + 24, RETURN}}, .ending = ENDING_ROOT, .requests = 1},
+	 .fp = FAR,
+	 .regs = {{1, RETURN}},
+	 .words = {{FAR - 8, 0x11}},
+	 STEPPED(SP + 32, 0x11),
+	 .requests = 1},
+	{"return address 0 in rdx",
+	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 32, .ra = RA_IN(1)},
+	 .words = {{SP + 24, RETURN}},
+	 .ending = ENDING_ROOT,
+	 .requests = 1},
 	{"return address in rdx, CFA by r10: two registers",
-	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 10, .cfa_off = 32, .ra = RA_IN(1)}, .ending = ENDING_UNSUPPORTED_RULE},
+	 {.cfa_kind = CFA_REG_OFF, .cfa_reg = 10, .cfa_off = 32, .ra = RA_IN(1)},
+	 .ending = ENDING_UNSUPPORTED_RULE},
 };
 
 /* uc_mcontext of the ucontext at sp (x86-64 psABI, struct rt_sigframe without pretcode) */
@@ -114,20 +148,34 @@ static const struct step_case register_cases[] = {
 #define ALT_STACK_SP (STACK + 0x40)
 
 static const struct step_case signal_cases[] = {
-	{"signal frame", {.cfa_kind = CFA_SIGNAL}, .fp = 0x66,
+	{"signal frame",
+	 {.cfa_kind = CFA_SIGNAL},
+	 .fp = 0x66,
 	 .words = {{GREG(10), 0x99}, {GREG(15), SP + 0x900}, {GREG(16), RETURN}},
-	 .ending = ENDING_DEPTH_LIMIT, .ip = RETURN, .sp = SP + 0x900, .caller_fp = 0x99},
-	{"signal frame on another stack, above", {.cfa_kind = CFA_SIGNAL},
+	 .ending = ENDING_DEPTH_LIMIT,
+	 .ip = RETURN,
+	 .sp = SP + 0x900,
+	 .caller_fp = 0x99},
+	{"signal frame on another stack, above",
+	 {.cfa_kind = CFA_SIGNAL},
 	 .words = {{GREG(10), 0x99}, {GREG(15), ALT_STACK_SP}, {GREG(16), RETURN}},
-	 .ending = ENDING_DEPTH_LIMIT, .ip = RETURN, .sp = ALT_STACK_SP, .caller_fp = 0x99},
-	{"signal frame, no memory", {.cfa_kind = CFA_SIGNAL}, .fault = {GREG(16), 8}, .ending = ENDING_READ_FAULT},
+	 .ending = ENDING_DEPTH_LIMIT,
+	 .ip = RETURN,
+	 .sp = ALT_STACK_SP,
+	 .caller_fp = 0x99},
+	{"signal frame, no memory",
+	 {.cfa_kind = CFA_SIGNAL},
+	 .fault = {GREG(16), 8},
+	 .ending = ENDING_READ_FAULT},
 };
 
 static void run(const struct step_case *c)
 {
 	_cleanup_machine_ struct machine *m = machine_new();
-	const struct machine_row rows[] = {
-		{LEAF, c->rule}, {LEAF + 0x100, RULE_NONE}, {CALLER, RULE_SP(8)}, {CALLER + 0x100, RULE_NONE}};
+	const struct machine_row rows[] = {{LEAF, c->rule},
+					   {LEAF + 0x100, RULE_NONE},
+					   {CALLER, RULE_SP(8)},
+					   {CALLER + 0x100, RULE_NONE}};
 	int ending;
 
 	machine_memory(m, STACK, STACK_BYTES);
@@ -142,35 +190,27 @@ static void run(const struct step_case *c)
 	cr_expect_eq(ending, c->ending, "%s: ended \"%s\", not \"%s\"", c->name, ending_text(ending),
 		     ending_text(c->ending));
 	cr_expect_eq(m->area.state.n, 1, "%s: %u frames", c->name, m->area.state.n);
-	cr_expect_eq(m->area.frames[0], (uint64_t)FILE_INDEX << FRAME_VA_BITS | (LEAF + c->ip_offset), "%s: frame",
-		     c->name);
+	cr_expect_eq(m->area.frames[0], (uint64_t)FILE_INDEX << FRAME_VA_BITS | (LEAF + c->ip_offset),
+		     "%s: frame", c->name);
 	cr_expect_eq(m->n_register_requests, c->requests, "%s: %u requests for registers", c->name,
 		     m->n_register_requests);
 	if (c->ending != ENDING_DEPTH_LIMIT || ending != c->ending)
 		return;
 	cr_expect_eq(m->area.state.ip, c->ip, "%s: ip %#llx", c->name, (unsigned long long)m->area.state.ip);
 	cr_expect_eq(m->area.state.sp, c->sp, "%s: sp %#llx", c->name, (unsigned long long)m->area.state.sp);
-	cr_expect_eq(m->area.state.fp, c->caller_fp, "%s: fp %#llx", c->name, (unsigned long long)m->area.state.fp);
+	cr_expect_eq(m->area.state.fp, c->caller_fp, "%s: fp %#llx", c->name,
+		     (unsigned long long)m->area.state.fp);
 }
 
-#define RUN_ALL(cases)                                                                                                 \
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)                                                                 \
+#define RUN_ALL(cases)                                 \
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) \
 		run(&(cases)[i]);
 
-Test(step, cfa)
-{
-	RUN_ALL(cfa_cases)
-}
+Test(step, cfa){RUN_ALL(cfa_cases)}
 
-Test(step, registers)
-{
-	RUN_ALL(register_cases)
-}
+Test(step, registers){RUN_ALL(register_cases)}
 
-Test(step, signals)
-{
-	RUN_ALL(signal_cases)
-}
+Test(step, signals){RUN_ALL(signal_cases)}
 
 /* The registers are those of the sample: a caller's frame cannot have them, wherever its rule needs them. */
 Test(step, registers_of_callers_are_unknown)
@@ -183,8 +223,10 @@ Test(step, registers_of_callers_are_unknown)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
 		_cleanup_machine_ struct machine *m = machine_new();
-		const struct machine_row rows[] = {
-			{LEAF, RULE_SP(8)}, {LEAF + 0x100, RULE_NONE}, {CALLER, rules[i]}, {CALLER + 0x100, RULE_NONE}};
+		const struct machine_row rows[] = {{LEAF, RULE_SP(8)},
+						   {LEAF + 0x100, RULE_NONE},
+						   {CALLER, rules[i]},
+						   {CALLER + 0x100, RULE_NONE}};
 
 		machine_memory(m, STACK, STACK_BYTES);
 		machine_poke(m, SP, RETURN);

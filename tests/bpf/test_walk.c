@@ -16,8 +16,10 @@
 static struct machine *machine_with_frames(int32_t frame)
 {
 	struct machine *m = machine_new();
-	const struct machine_row rows[] = {{CODE - BIAS, RULE_SP(frame)}, {ROOT - BIAS, RULE_ROOT}, {ROOT - BIAS + 64, RULE_NONE}};
-	const struct machine_row other[] = {{OTHER - OTHER_BIAS, RULE_SP(frame)}, {OTHER - OTHER_BIAS + 64, RULE_NONE}};
+	const struct machine_row rows[] = {
+		{CODE - BIAS, RULE_SP(frame)}, {ROOT - BIAS, RULE_ROOT}, {ROOT - BIAS + 64, RULE_NONE}};
+	const struct machine_row other[] = {{OTHER - OTHER_BIAS, RULE_SP(frame)},
+					    {OTHER - OTHER_BIAS + 64, RULE_NONE}};
 
 	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
 	machine_map_table(m, OTHER_BIAS, OTHER_FILE, other, ARRAY_SIZE(other));
@@ -44,12 +46,18 @@ struct depth_case {
 };
 
 static const struct depth_case depths[] = {
-	{1, 512, false, ENDING_ROOT, 1},       {2, 512, false, ENDING_ROOT, 2},
-	{5, 512, false, ENDING_ROOT, 5},       {20, 512, false, ENDING_ROOT, 20},
-	{140, 512, false, ENDING_ROOT, 140},   {400, 512, false, ENDING_ROOT, 400},
-	{512, 512, false, ENDING_ROOT, 512},   {513, 512, false, ENDING_DEPTH_LIMIT, 512},
-	{600, 512, false, ENDING_DEPTH_LIMIT, 512}, {1024, 1024, false, ENDING_ROOT, 1024},
-	{400, 512, true, ENDING_ROOT, 400},    {1024, 1024, true, ENDING_ROOT, 1024},
+	{1, 512, false, ENDING_ROOT, 1},
+	{2, 512, false, ENDING_ROOT, 2},
+	{5, 512, false, ENDING_ROOT, 5},
+	{20, 512, false, ENDING_ROOT, 20},
+	{140, 512, false, ENDING_ROOT, 140},
+	{400, 512, false, ENDING_ROOT, 400},
+	{512, 512, false, ENDING_ROOT, 512},
+	{513, 512, false, ENDING_DEPTH_LIMIT, 512},
+	{600, 512, false, ENDING_DEPTH_LIMIT, 512},
+	{1024, 1024, false, ENDING_ROOT, 1024},
+	{400, 512, true, ENDING_ROOT, 400},
+	{1024, 1024, true, ENDING_ROOT, 1024},
 	{1025, 1024, true, ENDING_DEPTH_LIMIT, 1024},
 };
 
@@ -92,8 +100,8 @@ struct window_case {
 	const char *name;
 	uint64_t sp; /* from STACK on; pages 0 to 3 */
 	int32_t frame;
-	unsigned n;	   /* frames on the stack */
-	uint64_t fault;	   /* the page that cannot be read; 0: none */
+	unsigned n;	/* frames on the stack */
+	uint64_t fault; /* the page that cannot be read; 0: none */
 	int ending;
 	unsigned frames;
 };
@@ -104,7 +112,8 @@ static const struct window_case windows[] = {
 	{"frames as large as a page", 0x10, 4096, 3, 0, ENDING_ROOT, 3},
 	/* 16 frames of 256 bytes from 0x1000 on: return addresses at 0x10f8 … 0x1ff8 */
 	{"the next page is not there, frames go on", 0x1000, 256, 40, 0x2000, ENDING_READ_FAULT, 17},
-	{"the next page is not there, the last word holds the root", 0x1000, 256, 17, 0x2000, ENDING_ROOT, 17},
+	{"the next page is not there, the last word holds the root", 0x1000, 256, 17, 0x2000, ENDING_ROOT,
+	 17},
 	{"the last word is all there is of the page", 0x1ff8, 8, 2, 0x2000, ENDING_ROOT, 2},
 	{"the page before is not there", 0x2000, 16, 3, 0x1000, ENDING_ROOT, 3},
 	{"the page before is not there, 56 bytes in", 0x2000, 64, 3, 0x1000, ENDING_ROOT, 3},
@@ -130,7 +139,8 @@ Test(walk, windows)
 		cr_expect_eq(ending, c->ending, "%s: ended \"%s\", not \"%s\"", c->name, ending_text(ending),
 			     ending_text(c->ending));
 		cr_expect_eq(m->area.state.n, c->frames, "%s: %u frames", c->name, m->area.state.n);
-		if (c->fault && c->fault < (c->sp & ~4095ull)) { /* a page below the stack is nobody's business */
+		if (c->fault &&
+		    c->fault < (c->sp & ~4095ull)) { /* a page below the stack is nobody's business */
 			cr_expect_eq(m->faults[0].hits, 0, "%s: touched", c->name);
 			m->n_faults = 0;
 		}
@@ -223,7 +233,7 @@ Test(walk, through_a_signal_handler)
 
 	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
 	machine_memory(m, STACK, 16 * MACHINE_PAGE);
-	machine_poke(m, alt + 8, trampoline);		   /* the handler returns to the trampoline */
+	machine_poke(m, alt + 8, trampoline);			/* the handler returns to the trampoline */
 	machine_poke(m, alt + 16 + 40 + 8 * 15, STACK + 0x100); /* interrupted rsp, rip */
 	machine_poke(m, alt + 16 + 40 + 8 * 16, CODE + 0x40);
 	machine_poke(m, STACK + 0x108, ROOT + 1);

@@ -2,7 +2,7 @@
 """`proflet run` under test: its start, its end, and its log lines (logfmt) as dictionaries."""
 import re
 
-from .scenario import PROFLET, free_port, stop, wait_for
+from .scenario import PROFLET, stop, wait_for
 
 PAIR = re.compile(r'([A-Za-z_][\w.]*)=("(?:[^"\\]|\\.)*"|\S*)')
 
@@ -27,7 +27,7 @@ class Agent:
         self.s = s
         Agent.started += 1
         self.process = s.start([PROFLET, command, "--endpoint", endpoint, "--sampling.frequency", str(frequency),
-                                "--window", window, "--listen", f"127.0.0.1:{free_port()}", *options],
+                                "--window", window, *options],
                                f"proflet-{Agent.started}", env=env)
 
     def text(self):

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -175,7 +176,10 @@ static void serve(struct mock_collector *m, int fd)
 static void *run(void *data)
 {
 	struct mock_collector *m = data;
+	sigset_t all;
 
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL); /* OpenSSL writes to sockets that the client has closed */
 	for (;;) {
 		struct peer listening = {.fd = m->listen_fd};
 		int fd;

@@ -81,7 +81,8 @@ static void on_sample(const void *record, size_t len, void *data)
 	s->last = r;
 }
 
-/* This process is busy, and not in the process table: its samples say so, with the right pid, thread and time. */
+/* This process is busy, and not in the process table: its samples say so, with the right pid, thread and
+ * time. */
 Test(probe, samples)
 {
 	_cleanup_probe_ struct probe *p = load_or_skip();
@@ -92,7 +93,8 @@ Test(probe, samples)
 
 	cr_assert_eq(probe_segment_new(p, 0, &segment), 0);
 	attach_or_skip(p);
-	cr_expect(strcmp(probe_event_name(p), "cycles") == 0 || strcmp(probe_event_name(p), "cpu-clock") == 0);
+	cr_expect(strcmp(probe_event_name(p), "cycles") == 0 ||
+		  strcmp(probe_event_name(p), "cpu-clock") == 0);
 	while (s.of_pid < 5 && r >= 0 && clock_mono_ns() < begin + 20 * NS_PER_SEC)
 		r = probe_ring_drain(p, on_sample, &s);
 	cr_assert_geq(r, 0);
@@ -110,6 +112,7 @@ Test(probe, samples)
 		;
 	cr_assert_eq(probe_counters(p, counters), 0);
 	cr_expect_eq(counters[COUNTER_TAKEN],
-		     s.n + counters[COUNTER_NOT_SELECTED] + counters[COUNTER_RING_FULL] + counters[COUNTER_NO_PID],
+		     s.n + counters[COUNTER_NOT_SELECTED] + counters[COUNTER_RING_FULL] +
+			     counters[COUNTER_NO_PID],
 		     "%llu taken, %u came", (unsigned long long)counters[COUNTER_TAKEN], s.n);
 }

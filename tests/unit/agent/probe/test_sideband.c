@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel's own side-band. Needs the permission to open perf events on every CPU; says so where it is missing. */
+/* The kernel's own side-band. Needs the permission to open perf events on every CPU; says so where it is
+ * missing. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
@@ -64,7 +65,8 @@ static int find(const struct seen *s, int from, enum sideband_kind kind, const c
 	for (unsigned i = (unsigned)from; from >= 0 && i < s->n; i++) {
 		size_t len = strlen(s->events[i].name), n = strlen(suffix);
 
-		if (s->events[i].event.kind == kind && len >= n && strcmp(s->events[i].name + len - n, suffix) == 0)
+		if (s->events[i].event.kind == kind && len >= n &&
+		    strcmp(s->events[i].name + len - n, suffix) == 0)
 			return (int)i;
 	}
 	return -1;
@@ -111,8 +113,8 @@ Test(sideband, life_of_a_process)
 	exec_at = find(&seen, fork_at, SIDEBAND_COMM, "true");
 	map_at = find(&seen, exec_at, SIDEBAND_MMAP, "/true");
 	exit_at = find(&seen, map_at, SIDEBAND_EXIT, "");
-	cr_assert(fork_at >= 0 && exec_at >= 0 && map_at >= 0 && exit_at >= 0, "fork %d exec %d map %d exit %d", fork_at,
-		  exec_at, map_at, exit_at);
+	cr_assert(fork_at >= 0 && exec_at >= 0 && map_at >= 0 && exit_at >= 0,
+		  "fork %d exec %d map %d exit %d", fork_at, exec_at, map_at, exit_at);
 	cr_expect_eq(seen.events[fork_at].event.ppid, (uint32_t)getpid());
 	cr_expect_eq(seen.events[fork_at].event.tid, (uint32_t)child);
 	cr_expect(seen.events[exec_at].event.exec);

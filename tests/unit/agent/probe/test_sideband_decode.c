@@ -177,24 +177,62 @@ static const struct {
 	struct sideband_event event;
 	size_t fixed; /* bytes of the body that must be there, a name's NUL included */
 } cases[] = {
-	{"mmap, inode", make_mmap_inode,
-	 {.kind = SIDEBAND_MMAP, WHO, .name = "/usr/lib/libfoo.so.1",
-	  .mmap = {WHERE, .executable = true, .dev_major = 8, .dev_minor = 1, .inode = 0xabcdef0123}}, 64 + 21},
-	{"mmap, anonymous", make_mmap_anonymous,
-	 {.kind = SIDEBAND_MMAP, WHO, .name = "//anon", .mmap = {WHERE, .executable = true}}, 64 + 7},
-	{"mmap, build id", make_mmap_build_id_20,
-	 {.kind = SIDEBAND_MMAP, WHO, .name = "/usr/lib/libfoo.so.1",
+	{"mmap, inode",
+	 make_mmap_inode,
+	 {.kind = SIDEBAND_MMAP,
+	  WHO,
+	  .name = "/usr/lib/libfoo.so.1",
+	  .mmap = {WHERE, .executable = true, .dev_major = 8, .dev_minor = 1, .inode = 0xabcdef0123}},
+	 64 + 21},
+	{"mmap, anonymous",
+	 make_mmap_anonymous,
+	 {.kind = SIDEBAND_MMAP, WHO, .name = "//anon", .mmap = {WHERE, .executable = true}},
+	 64 + 7},
+	{"mmap, build id",
+	 make_mmap_build_id_20,
+	 {.kind = SIDEBAND_MMAP,
+	  WHO,
+	  .name = "/usr/lib/libfoo.so.1",
 	  .mmap = {WHERE, .executable = true, .has_build_id = true, .build_id_len = 20,
-		   .build_id = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}}}, 64 + 21},
-	{"mmap, data", make_mmap_data,
-	 {.kind = SIDEBAND_MMAP, WHO, .name = "", .mmap = {WHERE, .dev_major = 8, .dev_minor = 1, .inode = 99}}, 64 + 1},
+		   .build_id = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}}},
+	 64 + 21},
+	{"mmap, data",
+	 make_mmap_data,
+	 {.kind = SIDEBAND_MMAP,
+	  WHO,
+	  .name = "",
+	  .mmap = {WHERE, .dev_major = 8, .dev_minor = 1, .inode = 99}},
+	 64 + 1},
 	{"comm", make_comm, {.kind = SIDEBAND_COMM, WHO, .name = "worker/3"}, 8 + 9},
-	{"comm by exec", make_comm_exec,
-	 {.kind = SIDEBAND_COMM, .time_ns = TIME, .pid = 1001, .tid = 1001, .exec = true, .name = "exactly-fifteen"}, 8 + 16},
-	{"fork", make_fork,
-	 {.kind = SIDEBAND_FORK, .time_ns = TIME, .pid = 1003, .ppid = 1001, .tid = 1004, .ptid = 1002, .name = ""}, 16},
-	{"exit", make_exit,
-	 {.kind = SIDEBAND_EXIT, .time_ns = TIME, .pid = 1003, .ppid = 1001, .tid = 1004, .ptid = 1002, .name = ""}, 16},
+	{"comm by exec",
+	 make_comm_exec,
+	 {.kind = SIDEBAND_COMM,
+	  .time_ns = TIME,
+	  .pid = 1001,
+	  .tid = 1001,
+	  .exec = true,
+	  .name = "exactly-fifteen"},
+	 8 + 16},
+	{"fork",
+	 make_fork,
+	 {.kind = SIDEBAND_FORK,
+	  .time_ns = TIME,
+	  .pid = 1003,
+	  .ppid = 1001,
+	  .tid = 1004,
+	  .ptid = 1002,
+	  .name = ""},
+	 16},
+	{"exit",
+	 make_exit,
+	 {.kind = SIDEBAND_EXIT,
+	  .time_ns = TIME,
+	  .pid = 1003,
+	  .ppid = 1001,
+	  .tid = 1004,
+	  .ptid = 1002,
+	  .name = ""},
+	 16},
 	{"lost", make_lost, {.kind = SIDEBAND_LOST, .time_ns = TIME, .n_lost = 345, .name = ""}, 16},
 	{"throttle", make_throttle, {.kind = SIDEBAND_OTHER, .time_ns = TIME, .name = ""}, 0},
 };
@@ -203,9 +241,9 @@ static bool same(const struct sideband_event *a, const struct sideband_event *b)
 {
 	return a->kind == b->kind && a->time_ns == b->time_ns && a->pid == b->pid && a->tid == b->tid &&
 	       a->ppid == b->ppid && a->ptid == b->ptid && a->exec == b->exec && a->n_lost == b->n_lost &&
-	       a->mmap.start == b->mmap.start && a->mmap.len == b->mmap.len && a->mmap.offset == b->mmap.offset &&
-	       a->mmap.executable == b->mmap.executable && a->mmap.has_build_id == b->mmap.has_build_id &&
-	       a->mmap.build_id_len == b->mmap.build_id_len &&
+	       a->mmap.start == b->mmap.start && a->mmap.len == b->mmap.len &&
+	       a->mmap.offset == b->mmap.offset && a->mmap.executable == b->mmap.executable &&
+	       a->mmap.has_build_id == b->mmap.has_build_id && a->mmap.build_id_len == b->mmap.build_id_len &&
 	       memcmp(a->mmap.build_id, b->mmap.build_id, sizeof a->mmap.build_id) == 0 &&
 	       a->mmap.dev_major == b->mmap.dev_major && a->mmap.dev_minor == b->mmap.dev_minor &&
 	       a->mmap.inode == b->mmap.inode && strcmp(a->name, b->name) == 0;
@@ -225,8 +263,8 @@ Test(sideband_decode, records)
 }
 
 /*
- * The first `len` bytes of a record, with a header that says so. The memory ends where the record does, so that a
- * sanitizer sees what reads past it.
+ * The first `len` bytes of a record, with a header that says so. The memory ends where the record does, so
+ * that a sanitizer sees what reads past it.
  */
 static int decode_cut(const struct buf *b, size_t len, struct sideband_event *e, uint8_t **ret_copy)
 {
@@ -272,14 +310,16 @@ Test(sideband_decode, size_differs_from_header)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		cases[i].make(&b);
 		for (size_t len = 0; len < b.len; len++)
-			cr_expect_eq(sideband_decode(b.data, len, &e), -EBADMSG, "%s, %zu bytes", cases[i].what, len);
+			cr_expect_eq(sideband_decode(b.data, len, &e), -EBADMSG, "%s, %zu bytes",
+				     cases[i].what, len);
 	}
 }
 
 /* A name that nothing ends is refused: the time behind it must not be read as text. */
 Test(sideband_decode, unterminated_names)
 {
-	static void (*const makers[])(struct buf * b) = {make_comm, make_comm_exec, make_mmap_inode, make_mmap_build_id_20};
+	static void (*const makers[])(struct buf *b) = {make_comm, make_comm_exec, make_mmap_inode,
+							make_mmap_build_id_20};
 	_cleanup_buf_ struct buf b = {0};
 
 	for (size_t i = 0; i < ARRAY_SIZE(makers); i++) {

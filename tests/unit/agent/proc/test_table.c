@@ -84,9 +84,9 @@ Test(proc_table, pid_reuse)
 	const struct {
 		uint64_t time_ns;
 		struct process *want;
-	} cases[] = {{100, first}, {150, first}, {200, first}, {300, second}, {499, second},
-		     {500, third}, {501, third}, {9999, third},
-		     {250, third}, {50, third}}; /* nobody's time: the living one is the best guess */
+	} cases[] = {{100, first}, {150, first},  {200, first}, {300, second}, {499, second}, {500, third},
+		     {501, third}, {9999, third}, {250, third}, {50, third}}; /* nobody's time: the living one
+										 is the best guess */
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		cr_expect_eq(proc_table_at(t, 10, cases[i].time_ns), cases[i].want, "at %llu",
 			     (unsigned long long)cases[i].time_ns);
@@ -196,18 +196,39 @@ struct insert_case {
 	struct proc_mapping want[4];
 };
 
-/* Before: [10, 20) of file 1 from offset 100 on, [20, 30) of file 2 from 200 on, [40, 50) of file 3 from 300 on. */
+/* Before: [10, 20) of file 1 from offset 100 on, [20, 30) of file 2 from 200 on, [40, 50) of file 3 from 300
+ * on. */
 static const struct insert_case inserts[] = {
 	{"in the gap", 32, 38, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {32, 38, 0x900, 9}, {40, 50, 300, 3}}},
-	{"fills the gap", 30, 40, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {30, 40, 0x900, 9}, {40, 50, 300, 3}}},
+	{"fills the gap",
+	 30,
+	 40,
+	 4,
+	 {{10, 20, 100, 1}, {20, 30, 200, 2}, {30, 40, 0x900, 9}, {40, 50, 300, 3}}},
 	{"below all", 0, 10, 4, {{0, 10, 0x900, 9}, {10, 20, 100, 1}, {20, 30, 200, 2}, {40, 50, 300, 3}}},
 	{"above all", 50, 60, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 50, 300, 3}, {50, 60, 0x900, 9}}},
 	{"the same range", 20, 30, 3, {{10, 20, 100, 1}, {20, 30, 0x900, 9}, {40, 50, 300, 3}}},
-	{"over the gap's two sides", 25, 45, 4, {{10, 20, 100, 1}, {20, 25, 200, 2}, {25, 45, 0x900, 9}, {45, 50, 305, 3}}},
-	{"over a whole one and its neighbours", 15, 45, 3, {{10, 15, 100, 1}, {15, 45, 0x900, 9}, {45, 50, 305, 3}}},
+	{"over the gap's two sides",
+	 25,
+	 45,
+	 4,
+	 {{10, 20, 100, 1}, {20, 25, 200, 2}, {25, 45, 0x900, 9}, {45, 50, 305, 3}}},
+	{"over a whole one and its neighbours",
+	 15,
+	 45,
+	 3,
+	 {{10, 15, 100, 1}, {15, 45, 0x900, 9}, {45, 50, 305, 3}}},
 	{"over all", 0, 100, 1, {{0, 100, 0x900, 9}}},
-	{"the beginning of one", 40, 44, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 44, 0x900, 9}, {44, 50, 304, 3}}},
-	{"the end of one", 46, 50, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 46, 300, 3}, {46, 50, 0x900, 9}}},
+	{"the beginning of one",
+	 40,
+	 44,
+	 4,
+	 {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 44, 0x900, 9}, {44, 50, 304, 3}}},
+	{"the end of one",
+	 46,
+	 50,
+	 4,
+	 {{10, 20, 100, 1}, {20, 30, 200, 2}, {40, 46, 300, 3}, {46, 50, 0x900, 9}}},
 	{"touches both neighbours", 10, 30, 2, {{10, 30, 0x900, 9}, {40, 50, 300, 3}}},
 };
 
@@ -225,7 +246,8 @@ Test(proc_maps, insert)
 		cr_expect(m->dirty);
 		cr_assert_eq(m->n, c->n, "%s: %u entries", c->what, m->n);
 		for (unsigned k = 0; k < c->n; k++)
-			cr_expect(m->entries[k].start == c->want[k].start && m->entries[k].end == c->want[k].end &&
+			cr_expect(m->entries[k].start == c->want[k].start &&
+					  m->entries[k].end == c->want[k].end &&
 					  m->entries[k].offset == c->want[k].offset &&
 					  m->entries[k].file == c->want[k].file,
 				  "%s: entry %u", c->what, k);
@@ -287,7 +309,8 @@ static void check_against(const struct proc_maps *m, const struct cell *cells)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
 		cr_assert_lt(m->entries[i].start, m->entries[i].end);
-		cr_assert(i == 0 || m->entries[i - 1].end <= m->entries[i].start, "ascending, not overlapping");
+		cr_assert(i == 0 || m->entries[i - 1].end <= m->entries[i].start,
+			  "ascending, not overlapping");
 	}
 	for (uint64_t a = 0; a < SPACE; a++) {
 		const struct proc_mapping *e = proc_maps_find(m, a);
@@ -296,7 +319,8 @@ static void check_against(const struct proc_maps *m, const struct cell *cells)
 		if (!e)
 			continue;
 		cr_assert_eq(e->file, cells[a].file, "address %llu", (unsigned long long)a);
-		cr_assert_eq(e->offset + (a - e->start), cells[a].offset, "address %llu", (unsigned long long)a);
+		cr_assert_eq(e->offset + (a - e->start), cells[a].offset, "address %llu",
+			     (unsigned long long)a);
 	}
 }
 
@@ -310,8 +334,10 @@ Test(proc_maps, random)
 		uint64_t longest = 1 + rand_r(&seed) % 120;
 
 		for (uint32_t file = 1; file <= 60; file++) {
-			uint64_t start = (uint64_t)rand_r(&seed) % SPACE, len = 1 + (uint64_t)rand_r(&seed) % longest;
-			uint64_t end = start + len < SPACE ? start + len : SPACE, offset = (uint64_t)rand_r(&seed);
+			uint64_t start = (uint64_t)rand_r(&seed) % SPACE,
+				 len = 1 + (uint64_t)rand_r(&seed) % longest;
+			uint64_t end = start + len < SPACE ? start + len : SPACE,
+				 offset = (uint64_t)rand_r(&seed);
 
 			insert(m, start, end, offset, file);
 			for (uint64_t a = start; a < end; a++)

@@ -57,10 +57,11 @@ static inline struct unwind_rule lookup_rule(const struct lookup *l, uint64_t va
 }
 
 /*
- * Compares every row of the table with what its block says at the row's first and last address, and checks that the
- * blocks ascend and cover everything but gaps. Returns how many rows differ.
+ * Compares every row of the table with what its block says at the row's first and last address, and checks
+ * that the blocks ascend and cover everything but gaps. Returns how many rows differ.
  */
-static inline size_t lookup_check(const struct unwind_blocks *blocks, const struct elf_rows *rows, uint16_t machine)
+static inline size_t lookup_check(const struct unwind_blocks *blocks, const struct elf_rows *rows,
+				  uint16_t machine)
 {
 	size_t wrong = 0, i = 0, bytes = 0;
 
@@ -69,10 +70,12 @@ static inline size_t lookup_check(const struct unwind_blocks *blocks, const stru
 		struct lookup l;
 
 		cr_expect_lt(b->va, b->end);
-		cr_expect(k == 0 || blocks->blocks[k - 1].end <= b->va, "block %zu overlaps the one before", k);
+		cr_expect(k == 0 || blocks->blocks[k - 1].end <= b->va, "block %zu overlaps the one before",
+			  k);
 		lookup_init(&l, b);
 		for (; i + 1 < rows->n_rows && rows->rows[i].va < b->end; i++) {
-			struct unwind_rule want = unwind_rule_pack(&rows->rules[rows->rows[i].rule], machine), got[2];
+			struct unwind_rule want = unwind_rule_pack(&rows->rules[rows->rows[i].rule], machine),
+					   got[2];
 
 			if (rows->rows[i].va < b->va) { /* in no block */
 				wrong += want.kind != UNWIND_CFA_NONE;
@@ -80,7 +83,8 @@ static inline size_t lookup_check(const struct unwind_blocks *blocks, const stru
 			}
 			got[0] = lookup_rule(&l, rows->rows[i].va);
 			got[1] = lookup_rule(&l, rows->rows[i + 1].va - 1);
-			wrong += memcmp(&got[0], &want, sizeof want) != 0 || memcmp(&got[1], &want, sizeof want) != 0;
+			wrong += memcmp(&got[0], &want, sizeof want) != 0 ||
+				 memcmp(&got[1], &want, sizeof want) != 0;
 		}
 		lookup_fini(&l);
 		bytes += b->len;

@@ -25,7 +25,8 @@ static int make_segment(void *data, uint32_t index, void **ret)
 	cr_assert_lt(index, SEGMENTS);
 	if (s->fail_at && index >= s->fail_at)
 		return -EPERM;
-	s->segments[index] = aligned_alloc(REF_ALIGN, (SEGMENT_VALUE + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN);
+	s->segments[index] =
+		aligned_alloc(REF_ALIGN, (SEGMENT_VALUE + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN);
 	cr_assert_not_null(s->segments[index]);
 	memset(s->segments[index], 0, SEGMENT_VALUE);
 	*ret = s->segments[s->n++];
@@ -190,7 +191,8 @@ static void shadow_set(struct shadow *w, struct arena_block b, enum state from, 
 	uint8_t *at = &w->state[b.ref >> REF_OFFSET_BITS][b.ref & ((1u << REF_OFFSET_BITS) - 1)];
 
 	for (uint32_t i = 0; i < b.len / REF_ALIGN; i++) {
-		cr_assert_eq(at[i], from, "block %#x+%u: cell %u is %d, not %d", b.ref, b.len, i, at[i], from);
+		cr_assert_eq(at[i], from, "block %#x+%u: cell %u is %d, not %d", b.ref, b.len, i, at[i],
+			     from);
 		at[i] = (uint8_t)to;
 	}
 }

@@ -55,7 +55,8 @@ static struct unwind_blocks encode(const struct table *t)
 	cr_expect_eq(bytes, b.bytes);
 	cr_expect_eq(n, b.n);
 	for (size_t i = 0; i < b.n; i++)
-		cr_expect_leq(b.blocks[i].len, SEGMENT_BYTES - PROCESS_TABLE_BYTES, "block %zu fits every segment", i);
+		cr_expect_leq(b.blocks[i].len, SEGMENT_BYTES - PROCESS_TABLE_BYTES,
+			      "block %zu fits every segment", i);
 	cr_expect_eq(lookup_check(&b, &t->rows, EM_X86_64), 0, "rows differ");
 	return b;
 }
@@ -169,7 +170,8 @@ Test(block, split_by_gap)
 		row(&t, TEXT + 50 + cases[c].gap, 2);
 		row(&t, TEXT + 99 + cases[c].gap, 0);
 		b = encode(&t);
-		cr_expect_eq(b.n, cases[c].blocks, "gap of %#llx: %zu blocks", (unsigned long long)cases[c].gap, b.n);
+		cr_expect_eq(b.n, cases[c].blocks, "gap of %#llx: %zu blocks",
+			     (unsigned long long)cases[c].gap, b.n);
 		cr_expect_leq(b.bytes, 1000);
 	}
 }

@@ -39,10 +39,11 @@ Test(block_files, rows_and_bytes)
 		cr_assert_eq(elf_image_open(&img, fd), 0);
 		cr_assert_eq(elf_rows_build(&rows, img), 0, "%s", files[i].path);
 		cr_assert_eq(unwind_blocks_encode(&b, rows, elf_image_machine(img)), 0);
-		cr_expect_eq(lookup_check(&b, rows, elf_image_machine(img)), 0, "%s: rows differ", files[i].path);
+		cr_expect_eq(lookup_check(&b, rows, elf_image_machine(img)), 0, "%s: rows differ",
+			     files[i].path);
 		a_row = (double)b.bytes / (double)rows->n_rows;
-		printf("# %s: %zu rows, %zu rules, %zu blocks, %zu bytes, %.2f bytes a row\n", files[i].path, rows->n_rows,
-		       rows->n_rules, b.n, b.bytes, a_row);
+		printf("# %s: %zu rows, %zu rules, %zu blocks, %zu bytes, %.2f bytes a row\n", files[i].path,
+		       rows->n_rows, rows->n_rules, b.n, b.bytes, a_row);
 		if (files[i].max_bytes_a_row > 0)
 			cr_expect_leq(a_row, files[i].max_bytes_a_row);
 	}

@@ -68,7 +68,8 @@ Test(cache, same_build_id)
 	cr_expect_eq(again, first, "the copy's inode is known now");
 	cr_expect_eq(world_stats(&w).files, 2);
 	cr_expect_eq(strlen(world_file(&w, first)->module.build_id_gnu), 40);
-	cr_expect_str_neq(world_file(&w, first)->module.build_id_gnu, world_file(&w, other)->module.build_id_gnu);
+	cr_expect_str_neq(world_file(&w, first)->module.build_id_gnu,
+			  world_file(&w, other)->module.build_id_gnu);
 }
 
 Test(cache, indices)
@@ -111,7 +112,10 @@ Test(cache, not_elf)
 	static const struct {
 		const char *name, *bytes;
 		size_t len;
-	} cases[] = {{"empty", "", 0}, {"text", "hello\n", 6}, {"magic", "\177ELF", 4}, {"head", "\177ELF\2\1\1\0", 8}};
+	} cases[] = {{"empty", "", 0},
+		     {"text", "hello\n", 6},
+		     {"magic", "\177ELF", 4},
+		     {"head", "\177ELF\2\1\1\0", 8}};
 	_cleanup_world_ struct world w;
 
 	world_init(&w, 1, 16);
@@ -183,7 +187,8 @@ static struct unwind_rule placed_rule(const struct world *w, const struct unwind
 	struct segment *s = w->segments[ref_segment(p->block.ref)];
 	uint32_t at = ref_offset(p->block.ref);
 	const struct unwind_table *t = (const struct unwind_table *)(s->bytes + at);
-	const struct unwind_state state = {.index = t->index, .rows = t->rows, .rules = at + (uint32_t)sizeof *t};
+	const struct unwind_state state = {
+		.index = t->index, .rows = t->rows, .rules = at + (uint32_t)sizeof *t};
 	uint64_t bits = table_rule(s, &state, va - t->va);
 	struct unwind_rule rule;
 
@@ -209,7 +214,9 @@ Test(cache, table_in_the_arena)
 	cr_assert_eq(elf_rows_build(&rows, img), 0);
 	cr_expect_eq(f->n_rows, rows->n_rows);
 	for (size_t i = 0; i + 1 < rows->n_rows; i++) {
-		struct unwind_rule want = unwind_rule_pack(&rows->rules[rows->rows[i].rule], elf_image_machine(img)), got;
+		struct unwind_rule want = unwind_rule_pack(&rows->rules[rows->rows[i].rule],
+							   elf_image_machine(img)),
+				   got;
 
 		for (size_t k = 0; k < f->n_placed; k++) {
 			if (rows->rows[i].va < f->placed[k].va || rows->rows[i].va >= f->placed[k].end)

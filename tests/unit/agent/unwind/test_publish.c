@@ -187,7 +187,8 @@ Test(publish, not_selected)
 	cr_expect_eq(list_at(s, process_list(s, 100))->flags, LIST_SKIP);
 }
 
-/* A file's mapping is cut where its table blocks begin and end; every address finds the block that has its rule. */
+/* A file's mapping is cut where its table blocks begin and end; every address finds the block that has its
+ * rule. */
 Test(publish, file_with_table)
 {
 	const uint64_t base = 0x7f0000000000ull;
@@ -220,9 +221,51 @@ Test(publish, file_with_table)
 		cr_assert_eq(s->area.state.tag, (uint64_t)index << FRAME_VA_BITS);
 		cr_assert_eq(s->area.state.n_pages != 0, want != NULL);
 		if (want)
-			cr_assert_eq(s->area.state.rules, ref_offset(want->block.ref) + sizeof(struct unwind_table));
+			cr_assert_eq(s->area.state.rules,
+				     ref_offset(want->block.ref) + sizeof(struct unwind_table));
 	}
 	cr_expect_eq(find(s, 100, base + len), ENDING_NO_MAPPING);
+}
+
+/* Makes the file's table the one that goes: another needs its room. */
+static void evict(struct stage *s, const struct unwind_file *f)
+{
+	world_add_libc(&s->world, "another", 2);
+	unwind_cache_pump(s->world.cache);
+	worker_drain(s->world.worker, WORLD_WAIT_NS);
+	cr_assert_eq(f->state, TABLE_EVICTED);
+}
+
+/*
+ * A table went, and there is no room to write the list that no longer names it: the published one must not
+ * lead to the block, which will be somebody else's.
+ */
+Test(publish, no_room_after_eviction)
+{
+	const uint64_t base = 0x7f0000000000ull;
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	uint32_t index = world_add_libc(&s->world, "libc", 1), list;
+	const struct unwind_file *f = world_file(&s->world, index);
+	struct arena_block rest;
+
+	world_settle(&s->world);
+	cr_assert_gt(f->n_placed, 0);
+	map(p, base, f->module.limit - f->module.start, f->module.file_offset, index);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	list = process_list(s, 100);
+	cr_assert_eq(find(s, 100, base + f->placed[0].va - f->module.start), NEXT_FRAMES);
+	cr_expect_gt(s->area.state.n_pages, 0);
+	for (size_t len = SEGMENT_BYTES; len >= REF_ALIGN; len /= 2)
+		while (arena_alloc(s->world.arena, len, &rest) == 0)
+			;
+	evict(s, f);
+	p->maps->dirty = true;
+	cr_expect_eq(publisher_put(s->publisher, p), -ENOSPC);
+	cr_expect_eq(process_list(s, 100), list, "the process stays");
+	cr_expect_eq(find(s, 100, base + 0x100), NEXT_FRAMES);
+	cr_expect_eq(s->area.state.n_pages, 0, "without its table");
+	cr_expect_eq(stats_of(s).no_memory, 1);
 }
 
 /* ---- the process table: open addressing in a bounded probe */
@@ -281,8 +324,8 @@ Test(publish, random_processes)
 		if (i % 100)
 			continue;
 		for (unsigned k = 0; k < N; k++)
-			cr_assert_eq(process_list(s, all[k]->pid) != UNKNOWN, all[k]->in_kernel_table, "pid %u, step %u",
-				     all[k]->pid, i);
+			cr_assert_eq(process_list(s, all[k]->pid) != UNKNOWN, all[k]->in_kernel_table,
+				     "pid %u, step %u", all[k]->pid, i);
 	}
 	cr_expect_eq(stats_of(s).table_full, refused);
 	for (unsigned k = 0; k < N; k++)
