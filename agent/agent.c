@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Order of start: the side-band is open before /proc is read, or processes that start in between are lost; sampling
- * comes last, when every process that runs has its mappings published. One timer drains both rings, the side-band
- * first, so that a sample finds its process.
+ * Order of start: the side-band is open before /proc is read, or processes that start in between are lost;
+ * sampling comes last, when every process that runs has its mappings published. One timer drains both rings,
+ * the side-band first, so that a sample finds its process.
  */
 #include "agent/agent.h"
 
@@ -143,8 +143,8 @@ static int on_sweep(uint64_t expirations, void *data)
 }
 
 /*
- * Tables are built in large pieces that are freed at once. By default malloc learns to keep such pieces, for every
- * thread; we want them back with the system.
+ * Tables are built in large pieces that are freed at once. By default malloc learns to keep such pieces, for
+ * every thread; we want them back with the system.
  */
 static void bound_heap(void)
 {
@@ -164,6 +164,14 @@ static void raise_file_limit(void)
 	}
 }
 
+/* A segment takes a page more than it offers. */
+static uint32_t segments_of(const struct config *c)
+{
+	uint64_t n = c->memory.tables_bytes / SEGMENT_VALUE;
+
+	return n > SEGMENTS_MAX ? SEGMENTS_MAX : n ? (uint32_t)n : 1;
+}
+
 static int load_probe(struct agent *a, char **ret_why)
 {
 	const struct config *c = a->options.config;
@@ -174,7 +182,7 @@ static int load_probe(struct agent *a, char **ret_why)
 								       : PROBE_EVENT_AUTO,
 		.frequency_hz = c->sampling.frequency,
 		.user_frames = c->stack.depth,
-		.max_segments = (uint32_t)(c->memory.tables_bytes / SEGMENT_BYTES),
+		.max_segments = segments_of(c),
 	};
 	int r;
 
@@ -184,8 +192,8 @@ static int load_probe(struct agent *a, char **ret_why)
 	}
 	r = probe_new(&a->probe, &o, &words);
 	if (r < 0)
-		*ret_why = why("the BPF program could not be loaded: %s%s%s", strerror(-r), words && *words ? ": " : "",
-			       words && *words ? words : "");
+		*ret_why = why("the BPF program could not be loaded: %s%s%s", strerror(-r),
+			       words && *words ? ": " : "", words && *words ? words : "");
 	return r;
 }
 
@@ -193,7 +201,7 @@ static int open_modules(struct agent *a, char **ret_why)
 {
 	const struct config *c = a->options.config;
 	struct track_options track = {
-		.table_bytes = c->memory.tables_bytes,
+		.table_bytes = (size_t)segments_of(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
 		.max_files = FILES_MAX,
 		.select = a->options.select,
@@ -262,7 +270,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	a->start_ns = clock_mono_ns();
 	raise_file_limit();
 	bound_heap();
-	/* little work, but it must come soon: a process may be gone in milliseconds. Without the right to, as we are. */
+	/* little work, but it must come soon: a process may be gone in milliseconds. Without the right to, as
+	 * we are. */
 	(void)setpriority(PRIO_PROCESS, 0, PRIORITY);
 	r = open_modules(a, ret_why);
 	if (r == 0)
@@ -334,7 +343,8 @@ void agent_stop(struct agent *a)
 void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};
-	(void)probe_counters(a->probe, ret->probe); /* the maps are ours: cannot fail but for memory; zeros then */
+	(void)probe_counters(a->probe,
+			     ret->probe); /* the maps are ours: cannot fail but for memory; zeros then */
 	report_stats(a->report, &ret->report);
 	track_stats(a->track, &ret->track);
 	ret->taken = ret->probe[COUNTER_TAKEN];
@@ -349,8 +359,9 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 
 int agent_format_drops(const struct agent_stats *s, struct buf *b)
 {
-	static const char *const names[PROBE_COUNTERS_N] = {
-		[COUNTER_NOT_SELECTED] = "not_selected", [COUNTER_RING_FULL] = "ring_full", [COUNTER_NO_PID] = "no_pid"};
+	static const char *const names[PROBE_COUNTERS_N] = {[COUNTER_NOT_SELECTED] = "not_selected",
+							    [COUNTER_RING_FULL] = "ring_full",
+							    [COUNTER_NO_PID] = "no_pid"};
 	uint64_t in_kernel, in_agent;
 	int r = 0;
 
@@ -364,7 +375,8 @@ int agent_format_drops(const struct agent_stats *s, struct buf *b)
 	for (int i = 0; i < REPORT_DROPS_N && r == 0; i++) {
 		in_agent = i == REPORT_DROP_NOT_SELECTED ? 0 : s->report.dropped[i];
 		if (in_agent)
-			r = buf_printf(b, " dropped_%s=%lu", report_drop_text((enum report_drop)i), (unsigned long)in_agent);
+			r = buf_printf(b, " dropped_%s=%lu", report_drop_text((enum report_drop)i),
+				       (unsigned long)in_agent);
 	}
 	return r;
 }

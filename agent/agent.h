@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent: owns every module, starts them in order (open, load, side-band, scan, sampling), stops them in reverse.
- * What becomes of the finished requests is the caller's: `run` exports them, `record` writes files. Rank 3.
+ * The agent: owns every module, starts them in order (open, load, side-band, scan, sampling), stops them in
+ * reverse. What becomes of the finished requests is the caller's: `run` exports them, `record` writes files.
+ * Rank 3.
  */
 #ifndef PROFLET_AGENT_H
 #define PROFLET_AGENT_H
@@ -24,12 +25,12 @@ struct agent_options {
 	const struct config *config;
 	enum select_answer (*select)(const struct process *p, void *data); /* NULL: every process */
 	void *select_data;
-	uint64_t window_ns; /* 0: one window from start to stop */
+	uint64_t window_ns;	  /* 0: one window from start to stop */
 	size_t max_request_bytes; /* 0: what receivers accept */
 	void (*emit)(struct otlp_request *request, void *data);
 	void *emit_data;
 	struct output_profile *output; /* NULL: none */
-	uint64_t flush_ns;  /* wait so long, at the stop, for the names of the last window */
+	uint64_t flush_ns;	       /* wait so long, at the stop, for the names of the last window */
 	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
 };
 
@@ -45,8 +46,8 @@ struct agent_stats {
 };
 
 /*
- * Loads the program and reads what runs. 0, or -errno with *ret_why = a line for the operator (owned). -EPERM: a
- * capability or a policy is in the way.
+ * Loads the program and reads what runs. 0, or -errno with *ret_why = a line for the operator (owned).
+ * -EPERM: a capability or a policy is in the way.
  */
 int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why);
 void agent_free(struct agent *a);

@@ -45,7 +45,8 @@ struct check_view {
 	int (*perf_open)(void *ctx, uint32_t type, uint64_t config);
 	int (*bpf_map_create)(void *ctx); /* a one-element array, created and closed */
 	pid_t (*getpid)(void *ctx);
-	/* Does the collector take profiles? As deliver_probe(), within 2 s; *ret_why is the caller's to free. */
+	/* Does the collector take profiles? As deliver_probe(), within 2 s; *ret_why is the caller's to free.
+	 */
 	int (*collector)(void *ctx, const struct config *config, char **ret_why);
 };
 

@@ -21,7 +21,9 @@ void check_collector(const struct check_view *view, const struct config *config,
 	}
 	snprintf(detail, sizeof detail, "%s", why ? why : strerror(-r));
 	check_add(report, CHECK_FAILS, "collector", detail,
-		  r == -EPROTO ? "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a "
+		  r == -EPROTO ? "start it with --feature-gates=+service.profilesSupport, version 0.148 or "
+				 "later, and a "
 				 "profiles pipeline with the otlp receiver"
-			       : "start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)");
+			       : "start a collector there, or correct endpoint (--endpoint, "
+				 "OTEL_EXPORTER_OTLP_ENDPOINT)");
 }

@@ -103,9 +103,9 @@ static int on_progress(uint64_t expirations, void *data)
 
 	(void)expirations;
 	agent_stats(rec->agent, &s);
-	fprintf(stderr, "\rrecording %.1f s%s, %lu samples, %lu processes ", (double)(clock_mono_ns() - rec->begin_ns) / 1e9,
-		rec->command ? "" : " (Ctrl-C ends it)", (unsigned long)s.report.received,
-		(unsigned long)s.track.processes);
+	fprintf(stderr, "\rrecording %.1f s%s, %lu samples, %lu processes ",
+		(double)(clock_mono_ns() - rec->begin_ns) / 1e9, rec->command ? "" : " (Ctrl-C ends it)",
+		(unsigned long)s.report.received, (unsigned long)s.track.processes);
 	fflush(stderr);
 	return 0;
 }
@@ -150,8 +150,8 @@ static int profile_info(struct record *rec, const struct agent_stats *s)
 /* Table of functions, the account, the files. Returns the exit code. */
 static int results(struct record *rec)
 {
-	const struct record_files files = {
-		rec->path ? rec->path : "proflet", &rec->formats, rec->by && strcmp(rec->by, "container") == 0};
+	const struct record_files files = {rec->path ? rec->path : "proflet", &rec->formats,
+					   rec->by && strcmp(rec->by, "container") == 0};
 	_cleanup_buf_ struct buf drops = {0};
 	_cleanup_free_ char *failed = NULL;
 	struct agent_stats s;
@@ -162,16 +162,18 @@ static int results(struct record *rec)
 	r = profile_info(rec, &s);
 	if (r == 0)
 		r = output_top_write(rec->profile, &(struct output_top_options){0}, stdout);
-	printf("\nsamples: taken=%lu exported=%lu dropped=%lu in_flight=%lu%s (%s, %u Hz)\n", (unsigned long)s.taken,
-	       (unsigned long)s.report.emitted, (unsigned long)s.dropped, (unsigned long)s.in_flight, buf_str(&drops),
-	       s.event, rec->config->sampling.frequency);
+	printf("\nsamples: taken=%lu exported=%lu dropped=%lu in_flight=%lu%s (%s, %u Hz)\n",
+	       (unsigned long)s.taken, (unsigned long)s.report.emitted, (unsigned long)s.dropped,
+	       (unsigned long)s.in_flight, buf_str(&drops), s.event, rec->config->sampling.frequency);
 	if (rec->otlp_extra)
-		fprintf(stderr, "proflet: %lu samples did not fit one OTLP request and are in the other files only\n",
+		fprintf(stderr,
+			"proflet: %lu samples did not fit one OTLP request and are in the other files only\n",
 			(unsigned long)rec->otlp_extra);
 	if (r == 0)
 		r = record_files_write(&files, rec->profile, rec->request, &failed);
 	if (r < 0)
-		fprintf(stderr, "proflet: %s: %s\n", failed ? failed : "the results cannot be written", strerror(-r));
+		fprintf(stderr, "proflet: %s: %s\n", failed ? failed : "the results cannot be written",
+			strerror(-r));
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -304,20 +306,53 @@ int cmd_record(int argc, char **argv)
 {
 	struct record rec = {.child = RECORD_CHILD_NONE, .terminal = isatty(STDERR_FILENO)};
 	const struct config_extra_option options[] = {
-		{.short_name = 'd', .name = "duration", .type = CONFIG_DURATION, .target = &rec.duration_ns,
-		 .min = NS_PER_MS, .max = COMMAND_NS, .value_name = "TIME",
+		{.short_name = 'd',
+		 .name = "duration",
+		 .type = CONFIG_DURATION,
+		 .target = &rec.duration_ns,
+		 .min = NS_PER_MS,
+		 .max = COMMAND_NS,
+		 .value_name = "TIME",
 		 .help = "how long to record (default 10s; with a command, until it ends)"},
-		{.short_name = 'F', .name = "frequency", .type = CONFIG_U32, .target = &rec.hz, .min = 1, .max = 10000,
-		 .value_name = "HZ", .help = "samples per second and CPU (default 99)"},
-		{.short_name = 'p', .name = "pid", .type = CONFIG_LIST, .target = &rec.pids, .check = check_pid,
-		 .form = "a process id", .value_name = "PID", .help = "only this process and what it starts; repeatable"},
-		{.name = "container", .type = CONFIG_LIST, .target = &rec.containers, .check = check_container,
-		 .form = "12 to 64 hex digits", .value_name = "ID", .help = "only this container; repeatable"},
-		{.short_name = 'o', .name = "output", .type = CONFIG_STRING, .target = &rec.path, .value_name = "PATH",
+		{.short_name = 'F',
+		 .name = "frequency",
+		 .type = CONFIG_U32,
+		 .target = &rec.hz,
+		 .min = 1,
+		 .max = 10000,
+		 .value_name = "HZ",
+		 .help = "samples per second and CPU (default 99)"},
+		{.short_name = 'p',
+		 .name = "pid",
+		 .type = CONFIG_LIST,
+		 .target = &rec.pids,
+		 .check = check_pid,
+		 .form = "a process id",
+		 .value_name = "PID",
+		 .help = "only this process and what it starts; repeatable"},
+		{.name = "container",
+		 .type = CONFIG_LIST,
+		 .target = &rec.containers,
+		 .check = check_container,
+		 .form = "12 to 64 hex digits",
+		 .value_name = "ID",
+		 .help = "only this container; repeatable"},
+		{.short_name = 'o',
+		 .name = "output",
+		 .type = CONFIG_STRING,
+		 .target = &rec.path,
+		 .value_name = "PATH",
 		 .help = "files to write, without extension (default proflet)"},
-		{.name = "format", .type = CONFIG_LIST, .target = &rec.formats, .accepted = "html,folded,pprof,otlp",
-		 .value_name = "FORMAT,...", .help = "which files to write (default all)"},
-		{.name = "by", .type = CONFIG_STRING, .target = &rec.by, .value_name = "container",
+		{.name = "format",
+		 .type = CONFIG_LIST,
+		 .target = &rec.formats,
+		 .accepted = "html,folded,pprof,otlp",
+		 .value_name = "FORMAT,...",
+		 .help = "which files to write (default all)"},
+		{.name = "by",
+		 .type = CONFIG_STRING,
+		 .target = &rec.by,
+		 .value_name = "container",
 		 .help = "folded: put the container before the process"},
 	};
 	_cleanup_free_ char *error = NULL;

@@ -64,7 +64,8 @@ static void log_account(struct run *run, const char *text)
 			(void)buf_printf(&drops, " dropped_%s=%lu", otlp_drop_name((enum otlp_drop)i),
 					 (unsigned long)x.samples.dropped[i]);
 	}
-	log_fields(LOG_INFO, text, "taken=%lu exported=%lu dropped=%lu in_flight=%lu%s requests=%lu retries=%lu",
+	log_fields(LOG_INFO, text,
+		   "taken=%lu exported=%lu dropped=%lu in_flight=%lu%s requests=%lu retries=%lu",
 		   (unsigned long)s.taken, (unsigned long)x.samples.exported, (unsigned long)dropped,
 		   (unsigned long)(s.in_flight + x.samples.queued), buf_str(&drops),
 		   (unsigned long)x.requests.exported, (unsigned long)x.retries);
@@ -99,11 +100,12 @@ static void log_started(struct run *run)
 	struct agent_stats s;
 
 	agent_stats(run->agent, &s);
-	log_fields(LOG_INFO, "sampling",
-		   "version=%s event=%s hz=%u processes=%lu binaries=%lu tables=%lu map_bytes=%lu start_ms=%lu",
-		   PROFLET_VERSION, s.event, run->config->sampling.frequency, (unsigned long)s.track.processes,
-		   (unsigned long)s.track.cache.files, (unsigned long)s.track.cache.ready, (unsigned long)s.map_bytes,
-		   (unsigned long)((s.attached_ns - s.start_ns) / NS_PER_MS));
+	log_fields(
+		LOG_INFO, "sampling",
+		"version=%s event=%s hz=%u processes=%lu binaries=%lu tables=%lu map_bytes=%lu start_ms=%lu",
+		PROFLET_VERSION, s.event, run->config->sampling.frequency, (unsigned long)s.track.processes,
+		(unsigned long)s.track.cache.files, (unsigned long)s.track.cache.ready,
+		(unsigned long)s.map_bytes, (unsigned long)((s.attached_ns - s.start_ns) / NS_PER_MS));
 }
 
 static void log_stopped(struct run *run)
@@ -112,12 +114,16 @@ static void log_stopped(struct run *run)
 
 	agent_stats(run->agent, &s);
 	log_fields(LOG_INFO, "stopped",
-		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu open_failed=%lu "
+		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
+		   "open_failed=%lu "
 		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu",
 		   (unsigned long)s.report.windows,
-		   (unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS : 0),
-		   (unsigned long)s.track.execs, (unsigned long)s.track.forks, (unsigned long)s.track.events_lost,
-		   (unsigned long)s.track.opened, (unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
+		   (unsigned long)(s.report.first_sample_ns
+					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
+					   : 0),
+		   (unsigned long)s.track.execs, (unsigned long)s.track.forks,
+		   (unsigned long)s.track.events_lost, (unsigned long)s.track.opened,
+		   (unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
 		   (unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
 		   (unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes);
 }
@@ -149,7 +155,8 @@ static int run_agent(struct run *run)
 	log_started(run);
 	r = agent_run(run->agent);
 	agent_stop(run->agent);
-	(void)otlp_exporter_stop(run->exporter, clock_mono_ns() + FINAL_FLUSH_NS); /* the account says what is left */
+	(void)otlp_exporter_stop(run->exporter,
+				 clock_mono_ns() + FINAL_FLUSH_NS); /* the account says what is left */
 	deliver_log_events(run->exporter);
 	log_stopped(run);
 	log_account(run, "final");
@@ -161,8 +168,13 @@ static int run_agent(struct run *run)
 /* Keys of the contract that this version reads and does not act on: whoever sets one is told. */
 static void warn_ignored(const struct config *c)
 {
-	static const char *const keys[] = {"cpu.max", "queue.spool", "queue.spool_max",
-					   "symbols.debug_files", "kubernetes.metadata", "kubernetes.kubelet", "listen"};
+	static const char *const keys[] = {"cpu.max",
+					   "queue.spool",
+					   "queue.spool_max",
+					   "symbols.debug_files",
+					   "kubernetes.metadata",
+					   "kubernetes.kubelet",
+					   "listen"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (config_origin(c, keys[i])->source != CONFIG_FROM_DEFAULT)
@@ -201,7 +213,8 @@ int cmd_run(int argc, char **argv)
 	int r = config_load(&run.config, argc, argv, NULL, 0, NULL, &error);
 
 	if (r == CONFIG_HELP_ASKED) {
-		printf("Usage: proflet run [OPTION]...\n\nProfiles this node and sends OTLP profiles to a collector, "
+		printf("Usage: proflet run [OPTION]...\n\nProfiles this node and sends OTLP profiles to a "
+		       "collector, "
 		       "until SIGTERM.\n\n");
 		config_help(stdout, NULL, 0);
 		return EXIT_DONE;

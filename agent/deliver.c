@@ -44,15 +44,16 @@ static int client_setup_init(struct client_setup *s, const struct config *config
 	int r;
 
 	*s = (struct client_setup){
-		.options = {
-			.endpoint = config->endpoint,
-			.protocol = config->protocol == CONFIG_PROTOCOL_HTTP ? OTLP_HTTP : OTLP_GRPC,
-			.whole_url = config->endpoint_is_signal_url,
-			.timeout_ns = config->timeout_ns,
-			.tls = {config->tls.ca, config->tls.cert, config->tls.key, config->tls.server_name,
-				config->tls.insecure},
-			.version = PROFLET_VERSION,
-		},
+		.options =
+			{
+				.endpoint = config->endpoint,
+				.protocol = config->protocol == CONFIG_PROTOCOL_HTTP ? OTLP_HTTP : OTLP_GRPC,
+				.whole_url = config->endpoint_is_signal_url,
+				.timeout_ns = config->timeout_ns,
+				.tls = {config->tls.ca, config->tls.cert, config->tls.key,
+					config->tls.server_name, config->tls.insecure},
+				.version = PROFLET_VERSION,
+			},
 	};
 	r = config_headers_read(config, &s->pairs, ret_why);
 	if (r < 0)
@@ -128,7 +129,8 @@ void deliver_log_events(struct otlp_exporter *e)
 			log_warn("collector is away: %s; samples wait in the queue", event.text);
 			break;
 		case OTLP_EVENT_BACK:
-			log_info("collector is back, %lu requests waiting", (unsigned long)event.n_queued_requests);
+			log_info("collector is back, %lu requests waiting",
+				 (unsigned long)event.n_queued_requests);
 			break;
 		case OTLP_EVENT_REJECTED:
 			log_error("collector rejects profiles: %s", event.text);

@@ -11,13 +11,13 @@ struct config;
 struct loop;
 
 /*
- * Starts the export thread. 0, or -errno with *ret_why = a line for the operator (owned; shows no header's value).
- * The configuration is borrowed for the call only.
+ * Starts the export thread. 0, or -errno with *ret_why = a line for the operator (owned; shows no header's
+ * value). The configuration is borrowed for the call only.
  */
 int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why);
 /*
- * Asks the Collector whether it takes profiles. 0; -ECONNREFUSED: nobody answered; -EPROTO: it answered, but does not
- * take them; with *ret_why as above.
+ * Asks the Collector whether it takes profiles. 0; -ECONNREFUSED: nobody answered; -EPROTO: it answered, but
+ * does not take them; with *ret_why as above.
  */
 int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why);
 /* Logs the exporter's events as they come. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command that `record` starts: forked early, so that its pid is known, executed when sampling runs. Rank 3. */
+/* The command that `record` starts: forked early, so that its pid is known, executed when sampling runs.
+ * Rank 3. */
 #ifndef PROFLET_RECORD_CHILD_H
 #define PROFLET_RECORD_CHILD_H
 
@@ -18,7 +19,8 @@ struct record_child {
 int record_child_fork(struct record_child *ret, char **argv);
 /* Lets it execute. 0, or -errno of execve. */
 int record_child_go(struct record_child *c);
-/* Waits for its end (asks for it with SIGTERM first if it still runs) and closes everything. Its wait status. */
+/* Waits for its end (asks for it with SIGTERM first if it still runs) and closes everything. Its wait status.
+ */
 int record_child_end(struct record_child *c);
 
 #endif

@@ -11,15 +11,15 @@ struct output_profile;
 
 /* What to write; `formats` are some of html, folded, pprof, otlp. */
 struct record_files {
-	const char *path; /* without extension */
+	const char *path;		   /* without extension */
 	const struct config_list *formats; /* empty: all */
 	bool by_container;
 };
 
 /*
- * Writes PATH.html, PATH.folded, PATH.pb.gz and PATH.otlp, each whole or not at all, and prints the name of each.
- * `request` may be NULL (no samples: the .otlp file is empty). 0, or the first error: -errno of the file that
- * *ret_failed (owned) names; the others are written all the same.
+ * Writes PATH.html, PATH.folded, PATH.pb.gz and PATH.otlp, each whole or not at all, and prints the name of
+ * each. `request` may be NULL (no samples: the .otlp file is empty). 0, or the first error: -errno of the
+ * file that *ret_failed (owned) names; the others are written all the same.
  */
 int record_files_write(const struct record_files *files, const struct output_profile *profile,
 		       const struct otlp_request *request, char **ret_failed);

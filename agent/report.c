@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One sample's walk in the agent: record → checked view → window. When the window closes, the names that its stacks
- * need are asked for, and a second window takes the samples meanwhile; the closed one goes out when the workers are
- * done, or when the next one closes: late names are better left out than memory filled.
+ * One sample's walk in the agent: record → checked view → window. When the window closes, the names that its
+ * stacks need are asked for, and a second window takes the samples meanwhile; the closed one goes out when
+ * the workers are done, or when the next one closes: late names are better left out than memory filled.
  */
 #include "agent/report.h"
 
@@ -48,7 +48,8 @@ static bool wants_cpu(const struct config *c)
 
 static int window_new(struct window *w, const struct report_options *o)
 {
-	return sample_aggregate_new(&w->samples, o->window_bytes, wants_cpu(o->config), owner_hold, owner_release);
+	return sample_aggregate_new(&w->samples, o->window_bytes, wants_cpu(o->config), owner_hold,
+				    owner_release);
 }
 
 static void window_begin(struct window *w)
@@ -193,6 +194,7 @@ void report_forget_file(struct report *r, uint32_t index)
 void report_stats(const struct report *r, struct report_stats *ret)
 {
 	*ret = r->stats;
-	ret->waiting = sample_aggregate_samples(r->open.samples) + sample_aggregate_samples(r->closed.samples);
+	ret->waiting =
+		sample_aggregate_samples(r->open.samples) + sample_aggregate_samples(r->closed.samples);
 	ret->names_bytes = names_bytes(r->names);
 }

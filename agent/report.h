@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Samples → OTLP: takes records from the ring, keeps them for a window, names them, and builds what goes out: export
- * requests, and on request the profile that `record` writes files from. Main loop only. Rank 3.
+ * Samples → OTLP: takes records from the ring, keeps them for a window, names them, and builds what goes out:
+ * export requests, and on request the profile that `record` writes files from. Main loop only. Rank 3.
  */
 #ifndef PROFLET_REPORT_H
 #define PROFLET_REPORT_H
@@ -18,18 +18,18 @@ struct track;
 struct worker;
 
 /* Why a sample that reached the agent did not leave it: X(name, text). The text names the metric. */
-#define REPORT_DROPS(X)                                                                                        \
-	X(BAD_RECORD, "bad_record")	  /* bytes that are no sample */                                       \
-	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */                                        \
-	X(NOT_SELECTED, "not_selected")	  /* of a process that nobody asked for */                             \
-	X(WINDOW_FULL, "window_full")	  /* no room in the window */                                          \
+#define REPORT_DROPS(X)                                                            \
+	X(BAD_RECORD, "bad_record")	  /* bytes that are no sample */           \
+	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */            \
+	X(NOT_SELECTED, "not_selected")	  /* of a process that nobody asked for */ \
+	X(WINDOW_FULL, "window_full")	  /* no room in the window */              \
 	X(ENCODE, "encode")		  /* no memory for the request, or a stack too large for any */
 
 enum report_drop {
 #define X(name, text) REPORT_DROP_##name,
 	REPORT_DROPS(X)
 #undef X
-	REPORT_DROPS_N
+		REPORT_DROPS_N
 };
 
 const char *report_drop_text(enum report_drop reason);
@@ -40,21 +40,22 @@ struct report_options {
 	struct worker *worker;
 	size_t window_bytes;	  /* of samples that wait for the window's end */
 	size_t max_request_bytes; /* 0: what receivers accept */
-	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there. */
+	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there.
+	 */
 	void (*emit)(struct otlp_request *request, void *data);
 	void *emit_data;
 	struct output_profile *output; /* NULL: none */
 };
 
 struct report_stats {
-	uint64_t received;		     /* records from the ring */
+	uint64_t received; /* records from the ring */
 	uint64_t dropped[REPORT_DROPS_N];
-	uint64_t waiting;		     /* in windows that are not sent yet */
-	uint64_t emitted;		     /* samples in requests that were handed to emit */
-	uint64_t by_ending[16];		     /* enum unwind_ending, of samples received */
-	uint64_t windows, windows_late;	     /* closed; of these, sent before all names were there */
+	uint64_t waiting;		/* in windows that are not sent yet */
+	uint64_t emitted;		/* samples in requests that were handed to emit */
+	uint64_t by_ending[16];		/* enum unwind_ending, of samples received */
+	uint64_t windows, windows_late; /* closed; of these, sent before all names were there */
 	uint64_t names_bytes;
-	uint64_t first_sample_ns;	     /* CLOCK_MONOTONIC; 0: none yet */
+	uint64_t first_sample_ns; /* CLOCK_MONOTONIC; 0: none yet */
 };
 
 /* Everything in `options` is borrowed and outlives the report. 0 or -errno. */

@@ -45,7 +45,8 @@ void kernel_modules_free(struct kernel_modules *m)
 
 	if (!m)
 		return;
-	map_for_each(&m->by_name, n, it) free(container_of(n, struct kernel_module, node));
+	map_for_each (&m->by_name, n, it)
+		free(container_of(n, struct kernel_module, node));
 	map_fini(&m->by_name);
 	free(m);
 }
@@ -102,7 +103,8 @@ static struct kernel_module *add(struct kernel_modules *m, const char *label, co
 	if (!k)
 		return NULL;
 	snprintf(k->name, sizeof k->name, "%s", label);
-	k->module = (struct frame_module){.id = FIRST_ID + (uint32_t)m->by_name.len, .path = k->name, .name = k->name};
+	k->module = (struct frame_module){
+		.id = FIRST_ID + (uint32_t)m->by_name.len, .path = k->name, .name = k->name};
 	read_build_id(k, name);
 	if (map_insert(&m->by_name, &k->node, hash) < 0) {
 		free(k);
@@ -111,7 +113,8 @@ static struct kernel_module *add(struct kernel_modules *m, const char *label, co
 	return k;
 }
 
-const struct frame_module *kernel_modules_get(struct kernel_modules *m, const struct kallsyms *table, size_t index)
+const struct frame_module *kernel_modules_get(struct kernel_modules *m, const struct kallsyms *table,
+					      size_t index)
 {
 	struct kallsyms_module known = {0};
 	struct kernel_module *k;

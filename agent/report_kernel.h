@@ -14,9 +14,10 @@ struct kernel_modules;
 int kernel_modules_new(struct kernel_modules **ret);
 void kernel_modules_free(struct kernel_modules *m);
 /*
- * The module with this index in the symbol table, 0 the kernel itself; `table` may be NULL with index 0. Borrowed for
- * the life of `m`; NULL when memory is short.
+ * The module with this index in the symbol table, 0 the kernel itself; `table` may be NULL with index 0.
+ * Borrowed for the life of `m`; NULL when memory is short.
  */
-const struct frame_module *kernel_modules_get(struct kernel_modules *m, const struct kallsyms *table, size_t index);
+const struct frame_module *kernel_modules_get(struct kernel_modules *m, const struct kallsyms *table,
+					      size_t index);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names come in two steps: a window that closes asks for what its stacks need and the caches do not have (one job a
- * file), and is sent when the jobs are back.
+ * Names come in two steps: a window that closes asks for what its stacks need and the caches do not have (one
+ * job a file), and is sent when the jobs are back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -94,7 +94,8 @@ static void submit(struct names *n, struct worker_job *inner)
 	struct names_job *j = calloc(1, sizeof *j);
 
 	if (j) {
-		*j = (struct names_job){.job = {.run = job_run, .done = job_done}, .inner = inner, .names = n};
+		*j = (struct names_job){
+			.job = {.run = job_run, .done = job_done}, .inner = inner, .names = n};
 		if (worker_submit(n->worker, &j->job, WORKER_HIGH) == 0) {
 			n->n_jobs++;
 			return;
@@ -117,7 +118,8 @@ static void submit_files(struct names *n)
 			continue;
 		}
 		if (symbol_job_new(&job, n->cache, file, f->fd) < 0)
-			return; /* no memory or descriptor: the addresses stay wanted, the window goes without */
+			return; /* no memory or descriptor: the addresses stay wanted, the window goes without
+				 */
 		submit(n, &job->work);
 	}
 }
@@ -184,7 +186,8 @@ void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret)
 	ret->module = kernel_modules_get(n->modules, symbol_kernel_table(n->kernel), module);
 	if (!n->locked_said && symbol_kernel_status(n->kernel) == -EPERM) {
 		n->locked_said = true;
-		log_warn("the kernel hides its symbols (kernel.kptr_restrict, or CAP_SYSLOG is missing): kernel frames "
+		log_warn("the kernel hides its symbols (kernel.kptr_restrict, or CAP_SYSLOG is missing): "
+			 "kernel frames "
 			 "have addresses only");
 	}
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What report.c and its parts share: report_names.c, report_frames.c, report_resource.c, report_send.c. Rank 3. */
+/* What report.c and its parts share: report_names.c, report_frames.c, report_resource.c, report_send.c.
+ * Rank 3. */
 #ifndef PROFLET_REPORT_PRIVATE_H
 #define PROFLET_REPORT_PRIVATE_H
 

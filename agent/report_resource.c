@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A resource is a container; of the host's processes a systemd unit, or outside any the executable (or each process,
- * where the configuration says so).
+ * A resource is a container; of the host's processes a systemd unit, or outside any the executable (or each
+ * process, where the configuration says so).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ int host_attrs_new(struct host_attrs **ret, const struct config *config)
 	uname(&h->name);
 	h->arch = strcmp(h->name.machine, "x86_64") == 0    ? "amd64"
 		  : strcmp(h->name.machine, "aarch64") == 0 ? "arm64"
-							     : h->name.machine;
+							    : h->name.machine;
 	if (fs_read_file("/etc/machine-id", 256, &id) == 0)
 		snprintf(h->id, sizeof h->id, "%.*s", (int)strcspn(buf_str(&id), "\n"), buf_str(&id));
 	*ret = h;
@@ -97,7 +97,8 @@ size_t resource_attrs(const struct host_attrs *h, struct track *t, struct proces
 	add(ret, &n, "host.arch", h->arch);
 	add(ret, &n, "os.type", "linux");
 	for (size_t i = 0; i < c->otel.resource_attributes.n; i++)
-		add(ret, &n, c->otel.resource_attributes.items[i].key, c->otel.resource_attributes.items[i].value);
+		add(ret, &n, c->otel.resource_attributes.items[i].key,
+		    c->otel.resource_attributes.items[i].value);
 	return n;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A window becomes export requests and, for a recording, weighted stacks. Every sample of it ends in a request or in
- * the counter of those that could not be encoded.
+ * A window becomes export requests and, for a recording, weighted stacks. Every sample of it ends in a
+ * request or in the counter of those that could not be encoded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -59,7 +59,10 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 	const char *slash = p->exe ? strrchr(p->exe, '/') : NULL;
 	const struct otlp_attr all[] = {
 		{.key = "process.pid", .type = OTLP_INT, .integer = p->pid},
-		{.key = "process.executable.name", .string = !p->exe ? p->comm : slash ? slash + 1 : p->exe},
+		{.key = "process.executable.name",
+		 .string = !p->exe ? p->comm
+			   : slash ? slash + 1
+				   : p->exe},
 		{.key = "process.executable.path", .string = p->exe},
 		{.key = "thread.name", .string = track_thread_name(s->r->options.track, p, e->tid)},
 		{.key = "thread.id", .type = OTLP_INT, .integer = e->tid},
@@ -95,8 +98,8 @@ static void send_otlp(struct sender *s, const struct sample_entry *e)
 	struct otlp_attr attrs[16];
 
 	if (times_convert(s, e) == 0)
-		(void)otlp_batch_sample(s->batch, s->frames, s->n_frames, attrs, sample_attrs(s, e, attrs), s->unix_ns,
-					e->n, NULL);
+		(void)otlp_batch_sample(s->batch, s->frames, s->n_frames, attrs, sample_attrs(s, e, attrs),
+					s->unix_ns, e->n, NULL);
 }
 
 static void send_output(struct sender *s, const struct sample_entry *e)

@@ -71,7 +71,8 @@ static bool in_cgroup(uint32_t pid, const char *path)
 	buf_str(&text);
 	while (len && path[len - 1] == '/')
 		len--;
-	for (char *line = strtok_r((char *)text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = strtok_r((char *)text.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
 		const char *at = strstr(line, ":/");
 
 		if (at && strncmp(at + 1, path, len) == 0 && (at[1 + len] == '\0' || at[1 + len] == '/'))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One process's walk: side-band event → process table → binaries (opened now, the process may be gone in a
- * millisecond) → table workers → publication. Events of one drain are applied first, then every process that they
- * changed is published once.
+ * millisecond) → table workers → publication. Events of one drain are applied first, then every process that
+ * they changed is published once.
  */
 #include "agent/track.h"
 
@@ -120,10 +120,12 @@ static void mark_dirty(struct track *t, uint32_t pid)
 	t->dirty[t->n_dirty++] = pid;
 }
 
-/* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was. */
+/* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was.
+ */
 static void select_process(struct track *t, struct process *p, bool inherited)
 {
-	enum select_answer answer = t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
+	enum select_answer answer =
+		t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
 	bool selected = answer == SELECT_AS_PARENT ? inherited : answer == SELECT_YES;
 
 	if (selected == p->selected || proc_maps_own(p) < 0)
@@ -151,7 +153,8 @@ static void workload_read(struct track *t, struct process *p)
 	struct cgroup_meta *meta;
 
 	p->context_ns = clock_mono_ns();
-	if (cgroup_id_read(t->proc_fd, (pid_t)p->pid, &id) == 0 && cgroup_meta_get(t->workloads, &id, &meta) == 0)
+	if (cgroup_id_read(t->proc_fd, (pid_t)p->pid, &id) == 0 &&
+	    cgroup_meta_get(t->workloads, &id, &meta) == 0)
 		workload_set(p, meta);
 }
 
@@ -368,7 +371,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	m.file = track_file_of_event(t, e);
 	if (m.file && !p->exe && e->name[0] == '/')
-		p->exe = strdup(e->name); /* the first mapping of a new image is the executable's */
+		p->exe = strdup(e->name);   /* the first mapping of a new image is the executable's */
 	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
 	mark_dirty(t, p->pid);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Processes → tables: keeps the process table true to the host (side-band, /proc) and published to the BPF program.
- * Owns process table, binaries, arena, publisher and thread names. Main loop only. Rank 3.
+ * Processes → tables: keeps the process table true to the host (side-band, /proc) and published to the BPF
+ * program. Owns process table, binaries, arena, publisher and thread names. Main loop only. Rank 3.
  */
 #ifndef PROFLET_TRACK_H
 #define PROFLET_TRACK_H
@@ -31,7 +31,8 @@ struct track_options {
 	size_t table_bytes; /* budget of the arena */
 	size_t max_processes;
 	uint32_t max_files;
-	/* Whether a process is to be sampled. NULL: every one. Asked at scan and at exec; a fork is as its parent. */
+	/* Whether a process is to be sampled. NULL: every one. Asked at scan and at exec; a fork is as its
+	 * parent. */
 	enum select_answer (*select)(const struct process *p, void *data);
 	void *select_data;
 };
@@ -40,9 +41,9 @@ struct track_stats {
 	struct arena_stats arena;
 	struct unwind_cache_stats cache;
 	struct publish_stats publish;
-	uint64_t processes, processes_full;	  /* known now; refused at the maximum */
-	uint64_t threads, threads_full;		  /* names held now; refused at the maximum */
-	uint64_t events, events_lost;		  /* side-band */
+	uint64_t processes, processes_full;	 /* known now; refused at the maximum */
+	uint64_t threads, threads_full;		 /* names held now; refused at the maximum */
+	uint64_t events, events_lost;		 /* side-band */
 	uint64_t opened, open_failed, open_gone; /* binaries; open_gone: process or mapping went before */
 	uint64_t execs, forks, exits;
 	uint64_t rescans; /* of /proc, because events were lost */
@@ -60,8 +61,8 @@ void track_progress(struct track *t);
 /* Blocks until all known files have a table or the time is over. For recordings, before sampling starts. */
 void track_settle(struct track *t, uint64_t timeout_ns);
 /*
- * The process that had this pid then; read from /proc now if it was not known, named "[exited]" if it is gone without
- * a trace. NULL at the maximum of processes. Borrowed.
+ * The process that had this pid then; read from /proc now if it was not known, named "[exited]" if it is gone
+ * without a trace. NULL at the maximum of processes. Borrowed.
  */
 struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns);
 /* The process's workload; NULL when it could not be read. Borrowed from the process. */
@@ -75,7 +76,8 @@ struct unwind_file *track_file(const struct track *t, uint32_t index);
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
 /* Samples up to this time have been drained: what ended before it may be forgotten. */
 void track_drained(struct track *t, uint64_t time_ns);
-/* Forgets binaries that nothing maps and no sample used for a while; fn gets each index. Call now and then. */
+/* Forgets binaries that nothing maps and no sample used for a while; fn gets each index. Call now and then.
+ */
 void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data);
 void track_stats(const struct track *t, struct track_stats *ret);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Mapping → open file → file index. The file is opened when the mapping is heard of: a short-lived process takes its
- * /proc entry, a container its root file system with it. What is gone already is looked for by build id.
+ * Mapping → open file → file index. The file is opened when the mapping is heard of: a short-lived process
+ * takes its /proc entry, a container its root file system with it. What is gone already is looked for by
+ * build id.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +23,8 @@
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
-/* The vDSO is the same memory in every process of an architecture, and there is no file of it: take our own copy. */
+/* The vDSO is the same memory in every process of an architecture, and there is no file of it: take our own
+ * copy. */
 int track_vdso_add(struct track *t)
 {
 	const uint8_t *vdso = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
@@ -57,7 +59,8 @@ static bool build_id_is(int fd, void *data)
 	if (elf_image_open(&img, fd) < 0)
 		return false;
 	/* the kernel pads shorter ids with zeros and counts them */
-	return elf_image_build_id(img, id) <= want->len && memcmp(id, want->bytes, elf_image_build_id(img, id)) == 0;
+	return elf_image_build_id(img, id) <= want->len &&
+	       memcmp(id, want->bytes, elf_image_build_id(img, id)) == 0;
 }
 
 /* Is the mapping's name that of a file at all? */
@@ -96,7 +99,8 @@ static uint32_t file_open(struct track *t, const struct proc_open_request *req, 
 	return index;
 }
 
-uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line, const char *path)
+uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
+			    const char *path)
 {
 	struct proc_open_request req = {
 		.pid = pid,

@@ -25,7 +25,7 @@ struct track {
 	struct unwind_cache *cache;
 	struct publisher *publisher;
 	struct cgroup_meta_cache *workloads;
-	uint32_t vdso; /* file index */
+	uint32_t vdso;	 /* file index */
 	uint32_t *dirty; /* pids to publish */
 	size_t n_dirty, cap_dirty;
 	bool all_dirty; /* tables came or went: look at every process */
@@ -38,9 +38,11 @@ struct track {
 	struct track_stats stats;
 };
 
-/* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened. */
+/* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened.
+ */
 int track_vdso_add(struct track *t);
-uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line, const char *path);
+uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
+			    const char *path);
 uint32_t track_file_of_event(struct track *t, const struct sideband_event *e);
 
 /* track_threads.c: names of threads other than the main one. */

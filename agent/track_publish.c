@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Grace periods by membarrier(MEMBARRIER_CMD_GLOBAL): it returns after every CPU has passed a context switch, and BPF
- * programs of perf events run with preemption off, so all that ran when it was called have ended. Where the kernel
- * refuses it (nohz_full CPUs), a wait far longer than any program runs.
+ * Grace periods by membarrier(MEMBARRIER_CMD_GLOBAL): it returns after every CPU has passed a context switch,
+ * and BPF programs of perf events run with preemption off, so all that ran when it was called have ended.
+ * Where the kernel refuses it (nohz_full CPUs), a wait far longer than any program runs.
  */
 #include <errno.h>
 #include <linux/membarrier.h>

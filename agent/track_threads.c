@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Thread names are asked for when a window closes, when the thread may have ended: those of ended threads are kept for
- * NAME_KEEP_NS. Main threads are not here, they have the process's name.
+ * Thread names are asked for when a window closes, when the thread may have ended: those of ended threads are
+ * kept for NAME_KEEP_NS. Main threads are not here, they have the process's name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ void track_threads_fini(struct track *t)
 {
 	struct map_node *n;
 
-	map_for_each(&t->threads, n, it) free(container_of(n, struct thread_name, node));
+	map_for_each (&t->threads, n, it)
+		free(container_of(n, struct thread_name, node));
 	map_fini(&t->threads);
 }
 
@@ -80,8 +81,7 @@ void track_threads_reap(struct track *t, uint64_t now_ns)
 	if (now_ns - t->threads_reaped_ns < REAP_EVERY_NS)
 		return;
 	t->threads_reaped_ns = now_ns;
-	map_for_each(&t->threads, n, it)
-	{
+	map_for_each (&t->threads, n, it) {
 		struct thread_name *e = container_of(n, struct thread_name, node);
 
 		if (!e->end_ns || e->end_ns + NAME_KEEP_NS > now_ns)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Everything that crosses between the BPF program and the agent: the arena's layout, rules, mapping lists, records,
- * counters. Included by both sides; fixed-width fields, explicit padding, sizes asserted. Enums here are append-only.
+ * Everything that crosses between the BPF program and the agent: the arena's layout, rules, mapping lists,
+ *records, counters. Included by both sides; fixed-width fields, explicit padding, sizes asserted. Enums here
+ *are append-only.
  *
- * The arena is an array of segments (one mmapable array map each) that the agent writes directly. A `ref` names a
- * 64-byte aligned block in it: segment << REF_OFFSET_BITS | offset / 64. Segment 0 begins with the process table, so
- * ref 0 is never a block and means "none".
+ * The arena is an array of segments (one mmapable array map each) that the agent writes directly. A `ref`
+ *names a 64-byte aligned block in it: segment << REF_OFFSET_BITS | offset / 64. Segment 0 begins with the
+ *process table, so ref 0 is never a block and means "none".
  *
  *	process table ──ref──► mapping list ──ref──► unwind table
  *	(pid → list)           (ip → file, table)    (va → rule)
  *
- * The agent publishes from right to left and frees only after an RCU grace period, so a running program sees the old
- * state or the whole new one.
+ * The agent publishes from right to left and frees only after an RCU grace period, so a running program sees
+ *the old state or the whole new one.
  */
 #ifndef PROFLET_BPF_ABI_H
 #define PROFLET_BPF_ABI_H
@@ -21,9 +22,9 @@
 #endif
 
 /* --- arena */
-#define SEGMENT_BYTES (1u << 21)	       /* usable bytes of a segment */
+#define SEGMENT_BYTES (1u << 21)	      /* usable bytes of a segment */
 #define SEGMENT_VALUE (SEGMENT_BYTES + 4096u) /* with room for an 8-byte read at any masked even offset */
-#define SEGMENTS_MAX 4096u		       /* 8 GiB; memory.tables says how many are made */
+#define SEGMENTS_MAX 4096u		      /* 8 GiB; memory.tables says how many are made */
 #define REF_ALIGN 64u
 #define REF_OFFSET_BITS 15u /* SEGMENT_BYTES / REF_ALIGN */
 
@@ -42,11 +43,11 @@ struct process_slot {
 /* --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n] */
 #define LIST_SEARCH_STEPS 15u /* so up to 32768 entries, as many as fit a segment */
 struct mapping_list {
-	__u32 n;	   /* entries, at least 1 */
-	__u32 top;	   /* highest power of two <= n, the first step of the search */
-	__u32 entries;	   /* offset of entries[] from the list, bytes */
-	__u32 generation;  /* goes into the record: which list a stack was walked with */
-	__u32 flags;	   /* LIST_* */
+	__u32 n;	  /* entries, at least 1 */
+	__u32 top;	  /* highest power of two <= n, the first step of the search */
+	__u32 entries;	  /* offset of entries[] from the list, bytes */
+	__u32 generation; /* goes into the record: which list a stack was walked with */
+	__u32 flags;	  /* LIST_* */
 	__u32 reserved[3];
 };
 #define LIST_SKIP 1u /* not selected: count, and take no sample */
@@ -54,8 +55,9 @@ struct mapping_list {
 struct mapping_entry {
 	__u64 start, end; /* process addresses, [start, end) */
 	__u64 bias;	  /* process address - bias = ELF virtual address (mod 2^64) */
-	__u32 file;	  /* file index of the frames, 1..FRAME_FILE_MAX; FILE_ANONYMOUS for memory without a file */
-	__u32 table;	  /* ref; 0 none yet. Written alone, with one store, when a table comes or goes */
+	__u32 file;  /* file index of the frames, 1..FRAME_FILE_MAX; FILE_ANONYMOUS for memory without a file
+		      */
+	__u32 table; /* ref; 0 none yet. Written alone, with one store, when a table comes or goes */
 };
 
 /* --- unwind table of one text range: header, rules[n_rules], index[n_pages + 1], rows */
@@ -63,10 +65,11 @@ struct mapping_entry {
 #define TABLE_RULES_MAX 255u
 #define TABLE_ROW_STEPS 43u /* a page has at most 128 rows, three are passed a step */
 struct unwind_table {
-	__u64 va;      /* ELF virtual address of the first page, 128-byte aligned */
+	__u64 va; /* ELF virtual address of the first page, 128-byte aligned */
 	__u32 n_pages;
-	__u32 index;   /* byte offset in the segment: u32 number of the page's first row, n_pages + 1 of them */
-	__u32 rows;    /* byte offset in the segment: u16 (va & 127) << 8 | rule; the row before the first is valid */
+	__u32 index; /* byte offset in the segment: u32 number of the page's first row, n_pages + 1 of them */
+	__u32 rows;  /* byte offset in the segment: u16 (va & 127) << 8 | rule; the row before the first is
+			valid */
 	__u32 n_rows;
 	__u32 n_rules;
 	__u32 reserved;
@@ -74,24 +77,24 @@ struct unwind_table {
 
 /* How the CFA is found. sp, fp: the frame's stack and frame pointer. */
 enum unwind_cfa {
-	UNWIND_CFA_SP,	      /* sp + cfa */
-	UNWIND_CFA_FP,	      /* fp + cfa */
-	UNWIND_CFA_DEREF_SP,  /* *(sp + low16(cfa)) + high16(cfa) */
-	UNWIND_CFA_DEREF_FP,  /* *(fp + low16(cfa)) + high16(cfa) */
-	UNWIND_CFA_PLT,	      /* sp + 8 + ((ip & 15) >= cfa ? 8 : 0) */
-	UNWIND_CFA_SIGNAL,    /* the kernel's signal frame at sp */
-	UNWIND_CFA_ROOT,      /* return address undefined: outermost frame */
-	UNWIND_CFA_NONE,      /* no call-frame information here */
-	UNWIND_CFA_REG,	      /* register `reg` + cfa, innermost frame only */
-	UNWIND_CFA_DEREF_R9,  /* *(sp + r9 * 8 + low16(cfa)) + high16(cfa), innermost frame only */
+	UNWIND_CFA_SP,	     /* sp + cfa */
+	UNWIND_CFA_FP,	     /* fp + cfa */
+	UNWIND_CFA_DEREF_SP, /* *(sp + low16(cfa)) + high16(cfa) */
+	UNWIND_CFA_DEREF_FP, /* *(fp + low16(cfa)) + high16(cfa) */
+	UNWIND_CFA_PLT,	     /* sp + 8 + ((ip & 15) >= cfa ? 8 : 0) */
+	UNWIND_CFA_SIGNAL,   /* the kernel's signal frame at sp */
+	UNWIND_CFA_ROOT,     /* return address undefined: outermost frame */
+	UNWIND_CFA_NONE,     /* no call-frame information here */
+	UNWIND_CFA_REG,	     /* register `reg` + cfa, innermost frame only */
+	UNWIND_CFA_DEREF_R9, /* *(sp + r9 * 8 + low16(cfa)) + high16(cfa), innermost frame only */
 	UNWIND_CFA_UNSUPPORTED,
 };
 
 /* Where the caller's frame pointer is. */
 enum unwind_fp {
 	UNWIND_FP_SAME,
-	UNWIND_FP_CFA,	    /* *(CFA + 8 * fp) */
-	UNWIND_FP_FP,	    /* *(fp + 8 * fp) */
+	UNWIND_FP_CFA, /* *(CFA + 8 * fp) */
+	UNWIND_FP_FP,  /* *(fp + 8 * fp) */
 	UNWIND_FP_UNDEFINED,
 };
 
@@ -120,36 +123,36 @@ struct unwind_rule {
  * How an unwind ended: X(name, text, complete). The text is the reason in metrics and in the root frame
  * "[truncated: text]".
  */
-#define UNWIND_ENDINGS(X)                                                                                              \
-	X(ROOT, "complete", 1)		       /* outermost frame reached */                                           \
-	X(KERNEL_THREAD, "kernel thread", 1)   /* there is no user stack */                                            \
-	X(NO_PROCESS, "no process", 0)	       /* pid not published yet */                                             \
-	X(NO_MAPPING, "no mapping", 0)	       /* address in no executable mapping */                                  \
-	X(NO_TABLE, "no table", 0)	       /* mapping without unwind table, frame pointer no help */               \
-	X(NO_ROW, "no row", 0)		       /* table has no row, frame pointer no help */                           \
-	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                                     \
-	X(BAD_CFA, "bad CFA", 0)	       /* not increasing */                                                    \
-	X(READ_FAULT, "read fault", 0)	       /* stack memory not readable */                                         \
-	X(DEPTH_LIMIT, "depth limit", 0)                                                                               \
-	X(COMPAT_TASK, "32-bit task", 0)                                                                               \
-	X(NO_REGISTERS, "no registers", 0)     /* user registers of a task in the kernel could not be read */
+#define UNWIND_ENDINGS(X)                                                                              \
+	X(ROOT, "complete", 1)		     /* outermost frame reached */                             \
+	X(KERNEL_THREAD, "kernel thread", 1) /* there is no user stack */                              \
+	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                               \
+	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                    \
+	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */ \
+	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */             \
+	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                     \
+	X(BAD_CFA, "bad CFA", 0)       /* not increasing */                                            \
+	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                 \
+	X(DEPTH_LIMIT, "depth limit", 0)                                                               \
+	X(COMPAT_TASK, "32-bit task", 0)                                                               \
+	X(NO_REGISTERS, "no registers", 0) /* user registers of a task in the kernel could not be read */
 
 enum unwind_ending {
 #define X(name, text, complete) ENDING_##name,
 	UNWIND_ENDINGS(X)
 #undef X
-	ENDINGS
+		ENDINGS
 };
 
 #define SAMPLE_KERNEL_MODE 1u /* taken in the kernel */
 
 /*
- * A sample. Followed by n_kernel + n_user frames of eight bytes, each part leaf first. Kernel frames: the address. User
- * frames: file << 48 | ELF virtual address, return addresses minus 1.
+ * A sample. Followed by n_kernel + n_user frames of eight bytes, each part leaf first. Kernel frames: the
+ * address. User frames: file << 48 | ELF virtual address, return addresses minus 1.
  */
 struct sample_record {
-	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u32 pid, tid; /* in the agent's PID namespace */
+	__u64 time_ns;	  /* CLOCK_MONOTONIC */
+	__u32 pid, tid;	  /* in the agent's PID namespace */
 	__u32 generation; /* of the mapping list; 0 none */
 	__u16 cpu;
 	__u8 ending; /* enum unwind_ending */
@@ -159,17 +162,17 @@ struct sample_record {
 };
 
 /* --- counters, one set a CPU, only ever increased by the program: X(name, text) */
-#define PROBE_COUNTERS(X)                                                                                              \
-	X(TAKEN, "samples taken")		  /* of tasks, idle left out */                                        \
-	X(NOT_SELECTED, "samples not selected")                                                                        \
-	X(RING_FULL, "samples dropped, ring full")                                                                     \
+#define PROBE_COUNTERS(X)                                       \
+	X(TAKEN, "samples taken") /* of tasks, idle left out */ \
+	X(NOT_SELECTED, "samples not selected")                 \
+	X(RING_FULL, "samples dropped, ring full")              \
 	X(NO_PID, "samples dropped, task in another PID namespace")
 
 enum probe_counter {
 #define X(name, text) COUNTER_##name,
 	PROBE_COUNTERS(X)
 #undef X
-	PROBE_COUNTERS_N
+		PROBE_COUNTERS_N
 };
 
 _Static_assert(sizeof(struct process_slot) == 8, "process_slot");

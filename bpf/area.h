@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What one CPU works in: counters, the unwind's state, a window of the user's stack, the record under construction.
- * One value of a small array per CPU: below 32 KiB and not mmapable, so the kernel takes it from its direct map, where
- * the first touch costs no page walk of its own.
+ * What one CPU works in: counters, the unwind's state, a window of the user's stack, the record under
+ * construction. One value of a small array per CPU: below 32 KiB and not mmapable, so the kernel takes it
+ * from its direct map, where the first touch costs no page walk of its own.
  */
 #ifndef PROFLET_BPF_AREA_H
 #define PROFLET_BPF_AREA_H
@@ -25,13 +25,14 @@ struct segment {
 };
 
 struct unwind_state {
-	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost frame */
+	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost
+			     frame */
 	/* the mapping of the last frame, and its table */
 	__u64 start, length; /* process addresses; length 0: none */
 	__u64 bias;
 	__u64 tag; /* file << FRAME_VA_BITS */
 	__u64 table_va;
-	__u32 segment, n_pages; /* of the table; n_pages 0: no table */
+	__u32 segment, n_pages;	  /* of the table; n_pages 0: no table */
 	__u32 rules, index, rows; /* byte offsets in the segment */
 	__u32 list;		  /* ref of the process's mapping list */
 	/* the window */
@@ -40,9 +41,10 @@ struct unwind_state {
 	__u32 n, limit;	  /* frames in the record; most it may have */
 	__u32 innermost;  /* 1 while `regs` may be used: the frame's registers are those of the sample */
 	__u32 have_regs;  /* regs[] is filled */
-	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none */
+	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none
+			   */
 	__u32 switches;	  /* steps that went down: another stack, allowed once */
-	union { /* the rule that the rare functions work on */
+	union {		  /* the rule that the rare functions work on */
 		struct unwind_rule rule;
 		__u64 rule_bits;
 	};
@@ -51,8 +53,8 @@ struct unwind_state {
 };
 
 struct unwind_area {
-	__u64 counters[8];	/* enum probe_counter */
-	__u64 unannounced;	/* bytes put in the ring since this CPU last woke the agent */
+	__u64 counters[8]; /* enum probe_counter */
+	__u64 unannounced; /* bytes put in the ring since this CPU last woke the agent */
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The one difference between the two builds of unwind.h: in the kernel (clang -target bpf) memory comes from maps and
- * helpers; on the host from a struct env that the caller sets, so that tests and the user-space completion run the
- * same code, with faults injected where they want them.
+ * The one difference between the two builds of unwind.h: in the kernel (clang -target bpf) memory comes from
+ * maps and helpers; on the host from a struct env that the caller sets, so that tests and the user-space
+ * completion run the same code, with faults injected where they want them.
  */
 #ifndef PROFLET_BPF_ENV_H
 #define PROFLET_BPF_ENV_H
@@ -14,7 +14,8 @@
 
 /* Verified once, as a function of its own: arguments are scalars or the context only (Linux 5.10). */
 #define UNWIND_FN __noinline
-/* Bounds an offset for the verifier where it is used; in assembly, or clang checks one copy and uses another. */
+/* Bounds an offset for the verifier where it is used; in assembly, or clang checks one copy and uses another.
+ */
 #define BOUND(x, mask) asm volatile("%0 &= %1" : "+r"(x) : "i"(mask))
 /* Before a loop that the verifier is to follow as a loop. */
 #define ROLLED _Pragma("clang loop unroll(disable)")
@@ -44,7 +45,7 @@ typedef __u64 rows_word __attribute__((aligned(2)));
 /* One unwind's surroundings on the host; borrowed for the time of the call. */
 struct env {
 	struct unwind_area *area;
-	struct segment *(*segment)(void *data, __u32 index); /* NULL: no such segment */
+	struct segment *(*segment)(void *data, __u32 index);		    /* NULL: no such segment */
 	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
 	void *data;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The few kernel structures that are read, with the few fields of them; CO-RE finds the real offsets at load time.
- * Types of linux/bpf.h that the helpers' declarations need come with it.
+ * The few kernel structures that are read, with the few fields of them; CO-RE finds the real offsets at load
+ * time. Types of linux/bpf.h that the helpers' declarations need come with it.
  */
 #ifndef PROFLET_BPF_KERNEL_H
 #define PROFLET_BPF_KERNEL_H

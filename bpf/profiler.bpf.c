@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * The sampling program: who runs here, is it wanted, walk its stacks, send the record. Runs on every sampling event of
- * every CPU, in interrupt context; at most one at a time per CPU (the kernel does not nest BPF programs of perf events).
+ * The sampling program: who runs here, is it wanted, walk its stacks, send the record. Runs on every sampling
+ * event of every CPU, in interrupt context; at most one at a time per CPU (the kernel does not nest BPF
+ * programs of perf events).
  */
 #include "bpf/kernel.h"
 #include "bpf/maps.h"
@@ -47,8 +48,9 @@ UNWIND_FN __u64 pids_translate(void)
 }
 
 /*
- * A sample taken in kernel mode: the kernel's stack goes first into the record, and the user's registers come from
- * where the kernel saved them. Returns NEXT_MAPPING, or the ending when there is nothing of the user's to walk.
+ * A sample taken in kernel mode: the kernel's stack goes first into the record, and the user's registers come
+ * from where the kernel saved them. Returns NEXT_MAPPING, or the ending when there is nothing of the user's
+ * to walk.
  */
 UNWIND_FN int kernel_part(struct bpf_perf_event_data *ctx)
 {
@@ -92,7 +94,8 @@ static __always_inline __u32 process_list(__u32 pid)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < (int)(PROCESS_PROBES * PROCESS_BUCKET_SLOTS); i++) {
-		__u64 slot = segment_u64(s, (bucket * PROCESS_BUCKET_SLOTS + i) % (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS) * 8);
+		__u64 slot = segment_u64(s, (bucket * PROCESS_BUCKET_SLOTS + i) %
+						    (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS) * 8);
 
 		if ((__u32)slot == pid)
 			return slot >> 32;
@@ -103,8 +106,8 @@ static __always_inline __u32 process_list(__u32 pid)
 }
 
 /*
- * Walks on for at most ROUNDS rounds; a round does up to FRAMES_A_CALL frames, or one where every frame is in another
- * mapping. Two nested loops of 33 instead of one of 1,089: the verifier follows each round of a loop.
+ * Walks on for at most ROUNDS rounds; a round does up to FRAMES_A_CALL frames, or one where every frame is in
+ * another mapping. Two nested loops of 33 instead of one of 1,089: the verifier follows each round of a loop.
  */
 #define ROUNDS 33
 
@@ -135,7 +138,8 @@ static __always_inline int user_part(struct bpf_perf_event_data *ctx)
 	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
 }
 
-/* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer otherwise. */
+/* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer
+ * otherwise. */
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, bytes = sizeof a->record + (__u64)a->state.n * 8;
@@ -194,7 +198,9 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->state.fallback = 0;
 	a->state.switches = 0;
 	a->record.flags = 0;
-	ending = user_registers_context(a, ctx) ? NEXT_MAPPING : kernel_part(ctx);
+	ending = user_registers_context(a, ctx);
+	if (ending == FROM_KERNEL)
+		ending = kernel_part(ctx);
 	a->record.n_kernel = a->state.n;
 	a->state.limit = a->state.n + config_frames;
 	if (ending == NEXT_MAPPING)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The user's registers of a sample: from the context when it was taken in user mode, else from where the kernel saved
- * them at its entry. The architecture's file gives offsets and DWARF numbers.
+ * The user's registers of a sample: from the context when it was taken in user mode, else from where the
+ * kernel saved them at its entry. The architecture's file gives offsets and DWARF numbers.
  */
 #ifndef PROFLET_BPF_REGS_H
 #define PROFLET_BPF_REGS_H
@@ -18,15 +18,21 @@
 static struct task_struct *(*const get_current_task_btf)(void) = (void *)158; /* 5.11 */
 static long (*const task_pt_regs)(struct task_struct *task) = (void *)175;    /* 5.15 */
 
-/* False when the sample was taken in kernel mode. */
+#define FROM_KERNEL (-1)
+
+/* NEXT_MAPPING, FROM_KERNEL when the sample was taken in kernel mode, or ENDING_COMPAT_TASK. */
 static __always_inline int user_registers_context(struct unwind_area *a, struct bpf_perf_event_data *ctx)
 {
-	if (!(CTX_REG(ctx, REGS_CS) & USER_CS_MASK))
-		return 0;
+	__u64 cs = CTX_REG(ctx, REGS_CS);
+
+	if (!(cs & USER_CS_MASK))
+		return FROM_KERNEL;
+	if ((cs & 0xffff) == USER_CS_32)
+		return ENDING_COMPAT_TASK;
 	a->state.ip = CTX_REG(ctx, REGS_IP);
 	a->state.sp = CTX_REG(ctx, REGS_SP);
 	a->state.fp = CTX_REG(ctx, REGS_BP);
-	return 1;
+	return NEXT_MAPPING;
 }
 
 static __always_inline void registers_fill_context(struct unwind_area *a, struct bpf_perf_event_data *ctx)
@@ -81,6 +87,8 @@ static __always_inline int user_registers_read(struct unwind_area *a)
 	saved = saved_registers(task);
 	if (bpf_probe_read_kernel(regs, sizeof regs, (void *)saved))
 		return ENDING_NO_REGISTERS;
+	if ((regs[REGS_CS / 8] & 0xffff) == USER_CS_32)
+		return ENDING_COMPAT_TASK;
 	a->state.ip = regs[REGS_IP / 8];
 	a->state.sp = regs[REGS_SP / 8];
 	a->state.fp = regs[REGS_BP / 8];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * x86-64: where the interrupted registers are. The context is read by UAPI offset through volatile: CO-RE would take
- * the kernel's own pt_regs (cs is 16 bits wide there since 6.9), and clang would merge the loads of both kinds.
+ * x86-64: where the interrupted registers are. The context is read by UAPI offset through volatile: CO-RE
+ * would take the kernel's own pt_regs (cs is 16 bits wide there since 6.9), and clang would merge the loads
+ * of both kinds.
  */
 #ifndef PROFLET_BPF_REGS_X86_H
 #define PROFLET_BPF_REGS_X86_H
@@ -25,7 +26,7 @@ struct pt_regs {
 #define REGS_SP 152
 #define REGS_BYTES 168
 
-#define USER_CS_64 0x33
+#define USER_CS_32 0x23 /* a 32-bit task */
 #define USER_CS_MASK 3
 #define THREAD_SIZE_5_10 16384ul
 
@@ -38,9 +39,10 @@ struct bpf_perf_event_data {
 #define CTX_REG(ctx, offset) (*(volatile __u64 *)((char *)(ctx) + (offset)))
 
 /* X(DWARF register number, field and offset in struct pt_regs) (System V ABI, figure 3.36) */
-#define DWARF_REGISTERS(X)                                                                                             \
-	X(0, ax, 80) X(1, dx, 96) X(2, cx, 88) X(3, bx, 40) X(4, si, 104) X(5, di, 112) X(6, bp, 32) X(7, sp, 152)     \
-	X(8, r8, 72) X(9, r9, 64) X(10, r10, 56) X(11, r11, 48) X(12, r12, 24) X(13, r13, 16) X(14, r14, 8)            \
-	X(15, r15, 0)
+#define DWARF_REGISTERS(X)                                                                            \
+	X(0, ax, 80)                                                                                  \
+	X(1, dx, 96) X(2, cx, 88) X(3, bx, 40) X(4, si, 104) X(5, di, 112) X(6, bp, 32) X(7, sp, 152) \
+		X(8, r8, 72) X(9, r9, 64) X(10, r10, 56) X(11, r11, 48) X(12, r12, 24) X(13, r13, 16) \
+			X(14, r14, 8) X(15, r15, 0)
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The unwinder: one frame after another, find the mapping, find the row, step. Compiled for the kernel and for the
- * host (env.h says what differs).
+ * The unwinder: one frame after another, find the mapping, find the row, step. Compiled for the kernel and
+ * for the host (env.h says what differs).
  *
- * At sampling rates nothing is warm, so the code counts cache lines, not instructions: the stack is read in windows
- * of 1 KiB, the last mapping and its table are remembered, everything rare is in functions out of line. State lives in
- * the CPU's area; each function looks it up again, because before 6.x a global function takes only scalars.
+ * At sampling rates nothing is warm, so the code counts cache lines, not instructions: the stack is read in
+ * windows of 1 KiB, the last mapping and its table are remembered, everything rare is in functions out of
+ * line. State lives in the CPU's area; each function looks it up again, because before 6.x a global function
+ * takes only scalars.
  */
 #ifndef PROFLET_BPF_UNWIND_H
 #define PROFLET_BPF_UNWIND_H
@@ -57,8 +58,8 @@ static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
 }
 
 /*
- * Fills the window so that it holds the word at `need` (8-byte aligned): from 56 bytes before it on, but from the same
- * page, up to the page's end where the next page is not there. 0, or < 0.
+ * Fills the window so that it holds the word at `need` (8-byte aligned): from 56 bytes before it on, but from
+ * the same page, up to the page's end where the next page is not there. 0, or < 0.
  */
 static __always_inline int window_fill(struct unwind_area *a, __u64 need)
 {
@@ -94,9 +95,9 @@ static __always_inline int stack_word(struct unwind_area *a, __u64 address, __u6
 }
 
 /*
- * The rule of the row that covers page-relative offset `o`, as its eight bytes. Rows are u16 (offset << 8 | rule);
- * four are compared in one subtraction: with the top bit of each lane of the key set, the difference keeps it exactly
- * where row <= key. Lane 0 is the row before, so that it holds when no row of the page does.
+ * The rule of the row that covers page-relative offset `o`, as its eight bytes. Rows are u16 (offset << 8 |
+ * rule); four are compared in one subtraction: with the top bit of each lane of the key set, the difference
+ * keeps it exactly where row <= key. Lane 0 is the row before, so that it holds when no row of the page does.
  */
 static __always_inline __u64 table_rule(struct segment *s, const struct unwind_state *t, __u64 o)
 {
@@ -122,7 +123,8 @@ static __always_inline __u64 table_rule(struct segment *s, const struct unwind_s
 	return segment_u64(s, t->rules + rule * 8);
 }
 
-/* Finds the mapping of state.ip and makes it, with its table, the current one. NEXT_FRAMES, or how the unwind ends. */
+/* Finds the mapping of state.ip and makes it, with its table, the current one. NEXT_FRAMES, or how the unwind
+ * ends. */
 UNWIND_FN int unwind_mapping(void)
 {
 	struct unwind_area *a = env_area();
@@ -144,7 +146,8 @@ UNWIND_FN int unwind_mapping(void)
 		return ENDING_ROOT; /* return address 0: outermost frame where nothing says so better */
 	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
 	ROLLED
-	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1; step >>= 1, k++) {
+	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1;
+	     step >>= 1, k++) {
 		__u64 start = segment_u64(s, list + sizeof(struct mapping_list) + (i + step) * 8 - 8);
 
 		i += start <= ip ? step : 0;
@@ -179,7 +182,8 @@ UNWIND_FN int unwind_mapping(void)
 	return NEXT_FRAMES;
 }
 
-/* Steps by the frame-pointer chain, where no row says better; `reason` is the ending if the chain is not sane. */
+/* Steps by the frame-pointer chain, where no row says better; `reason` is the ending if the chain is not
+ * sane. */
 static __always_inline int step_frame_pointer(struct unwind_area *a, int reason)
 {
 	struct unwind_state *t = &a->state;
@@ -202,7 +206,8 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason)
 	return NEXT_FRAMES;
 }
 
-/* Out of a signal handler: the kernel's frame has every register of the interrupted code (x86-64 struct rt_sigframe). */
+/* Out of a signal handler: the kernel's frame has every register of the interrupted code (x86-64 struct
+ * rt_sigframe). */
 static __always_inline int step_signal(struct unwind_area *a)
 {
 	struct unwind_state *t = &a->state;
@@ -220,8 +225,8 @@ static __always_inline int step_signal(struct unwind_area *a)
 }
 
 /*
- * The rare rules: computes state.cfa for state.rule, or steps itself. NEXT_REGISTERS, NEXT_FRAMES when the whole step
- * is done, an ending, or -1: cfa is set, go on with it.
+ * The rare rules: computes state.cfa for state.rule, or steps itself. NEXT_REGISTERS, NEXT_FRAMES when the
+ * whole step is done, an ending, or -1: cfa is set, go on with it.
  */
 UNWIND_FN int unwind_rare(void)
 {
@@ -277,8 +282,9 @@ UNWIND_FN int unwind_rare(void)
 }
 
 /*
- * The frame pointer by UNWIND_FP_FP or undefined, and the return address from a register, with any frame pointer: what
- * the hot loop leaves out. Where the return address is in a register, state.cfa is replaced by it (not yet minus 1).
+ * The frame pointer by UNWIND_FP_FP or undefined, and the return address from a register, with any frame
+ * pointer: what the hot loop leaves out. Where the return address is in a register, state.cfa is replaced by
+ * it (not yet minus 1).
  */
 UNWIND_FN int unwind_rare_registers(void)
 {
@@ -311,7 +317,8 @@ UNWIND_FN int unwind_rare_registers(void)
 	return NEXT_FRAMES;
 }
 
-/* Unwinds up to FRAMES_A_CALL frames from the state on, each into the record. Returns how to go on, or the ending. */
+/* Unwinds up to FRAMES_A_CALL frames from the state on, each into the record. Returns how to go on, or the
+ * ending. */
 UNWIND_FN int unwind_frames(void)
 {
 	struct unwind_area *a = env_area();

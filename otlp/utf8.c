@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "otlp/utf8.h"
 
+#include <stdint.h>
 #include <string.h>
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
@@ -38,9 +39,23 @@ static size_t character(const unsigned char *s, size_t len)
 	return n;
 }
 
+/* Nearly every string is ASCII: eight bytes at a time until one is not. */
+static size_t ascii_prefix(const char *s, size_t len)
+{
+	uint64_t word;
+	size_t i = 0;
+
+	for (; len - i >= sizeof word; i += sizeof word) {
+		memcpy(&word, s + i, sizeof word);
+		if (word & 0x8080808080808080ull)
+			break;
+	}
+	return i;
+}
+
 bool utf8_valid(const char *s, size_t len)
 {
-	for (size_t i = 0, n; i < len; i += n) {
+	for (size_t i = ascii_prefix(s, len), n; i < len; i += n) {
 		n = character((const unsigned char *)s + i, len - i);
 		if (!n)
 			return false;

@@ -45,8 +45,8 @@ int perf_online_cpus(int **ret)
 
 		if (dash)
 			*dash = '\0';
-		if (parse_u32(range, &first) < 0 || parse_u32(dash ? dash + 1 : range, &last) < 0 || last < first ||
-		    last > 65535)
+		if (parse_u32(range, &first) < 0 || parse_u32(dash ? dash + 1 : range, &last) < 0 ||
+		    last < first || last > 65535)
 			return -EBADMSG;
 		more = realloc(cpus, ((size_t)n + last - first + 1) * sizeof *cpus);
 		if (!more)

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* The inode of our PID namespace, 0 when it is the initial one, where no translation is needed. 0 or -errno. */
+/* The inode of our PID namespace, 0 when it is the initial one, where no translation is needed. 0 or -errno.
+ */
 int pidns_inode(uint32_t *ret);
 
 #endif

@@ -90,7 +90,8 @@ static int configure(struct probe *p)
 static int make_areas(struct probe *p)
 {
 	for (uint32_t cpu = 0; cpu < p->n_cpus; cpu++) {
-		int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "proflet_area", 4, sizeof(struct unwind_area), 1, NULL);
+		int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "proflet_area", 4, sizeof(struct unwind_area), 1,
+					NULL);
 
 		if (fd < 0)
 			return fd;
@@ -306,6 +307,6 @@ int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N])
 
 size_t probe_map_bytes(const struct probe *p)
 {
-	return (size_t)p->n_segments * SEGMENT_VALUE + p->n_cpus * sizeof(struct unwind_area) + p->ring_bytes +
-	       (size_t)p->options.max_segments * sizeof(void *);
+	return (size_t)p->n_segments * SEGMENT_VALUE + p->n_cpus * sizeof(struct unwind_area) +
+	       p->ring_bytes + (size_t)p->options.max_segments * sizeof(void *);
 }

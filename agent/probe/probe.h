@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The BPF program's life: open → configure → load → attach, its segments, its ring of samples, its counters. Rank 1.
+ * The BPF program's life: open → configure → load → attach, its segments, its ring of samples, its counters.
+ * Rank 1.
  */
 #ifndef PROFLET_PROBE_PROBE_H
 #define PROFLET_PROBE_PROBE_H
@@ -14,17 +15,17 @@ enum probe_event { PROBE_EVENT_AUTO, PROBE_EVENT_CYCLES, PROBE_EVENT_CPU_CLOCK }
 
 struct probe_options {
 	enum probe_event event;
-	uint32_t frequency_hz;	 /* samples a second and CPU */
-	uint32_t user_frames;	 /* most of a stack, up to USER_FRAMES_MAX */
-	uint32_t max_segments;	 /* of the arena, up to SEGMENTS_MAX */
-	size_t ring_bytes;	 /* rounded up to a power of two of pages; 0: by frequency and CPUs */
+	uint32_t frequency_hz; /* samples a second and CPU */
+	uint32_t user_frames;  /* most of a stack, up to USER_FRAMES_MAX */
+	uint32_t max_segments; /* of the arena, up to SEGMENTS_MAX */
+	size_t ring_bytes;     /* rounded up to a power of two of pages; 0: by frequency and CPUs */
 };
 
 struct probe;
 
 /*
- * Opens, configures and loads the program. 0, -EPERM (capability or policy), -errno; *ret_log gets the verifier's or
- * libbpf's last words (owned, may be NULL) on failure.
+ * Opens, configures and loads the program. 0, -EPERM (capability or policy), -errno; *ret_log gets the
+ * verifier's or libbpf's last words (owned, may be NULL) on failure.
  */
 int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log);
 void probe_free(struct probe *p);
@@ -37,8 +38,8 @@ const char *probe_event_name(const struct probe *p);
 uint32_t probe_cpus(const struct probe *p);
 
 /*
- * Makes segment `index` of the arena: SEGMENT_VALUE zeroed bytes shared with the program, mapped until probe_free.
- * 0, -ENOMEM, -ENOSPC past max_segments.
+ * Makes segment `index` of the arena: SEGMENT_VALUE zeroed bytes shared with the program, mapped until
+ * probe_free. 0, -ENOMEM, -ENOSPC past max_segments.
  */
 int probe_segment_new(struct probe *p, uint32_t index, void **ret);
 

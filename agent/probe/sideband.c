@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each CPU has a ring of its own, and one process's story is spread over them: forked here, executed there. So a
- * drain first copies what all rings hold, then sorts by time and hands on. A record that another CPU writes during the
- * drain comes with the next one; what depends on strict order across drains compares times.
+ * Each CPU has a ring of its own, and one process's story is spread over them: forked here, executed there.
+ * So a drain first copies what all rings hold, then sorts by time and hands on. A record that another CPU
+ * writes during the drain comes with the next one; what depends on strict order across drains compares times.
  */
 #include "agent/probe/sideband.h"
 
@@ -82,7 +82,8 @@ static int ring_open(struct sideband *s, int cpu)
 		return 0; /* went offline */
 	if (ring->fd < 0)
 		return ring->fd;
-	page = mmap(NULL, (RING_PAGES + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+	page = mmap(NULL, (RING_PAGES + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
+		    0);
 	if (page == MAP_FAILED) {
 		int r = -errno;
 
@@ -170,14 +171,16 @@ static int pending_add(struct sideband *s, size_t offset, size_t len)
 	p = &s->pending[s->n_pending++];
 	*p = (struct pending){.offset = offset, .len = len};
 	if (len >= sizeof(struct perf_event_header) + SIDEBAND_TRAILER_BYTES)
-		memcpy(&p->time_ns, record + len - SIDEBAND_TRAILER_BYTES + SIDEBAND_TRAILER_TIME, sizeof p->time_ns);
+		memcpy(&p->time_ns, record + len - SIDEBAND_TRAILER_BYTES + SIDEBAND_TRAILER_TIME,
+		       sizeof p->time_ns);
 	return 0;
 }
 
 /* Moves all records that the ring holds into the batch. */
 static int ring_collect(struct sideband *s, const struct ring *ring)
 {
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE), tail = ring->page->data_tail;
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE),
+		 tail = ring->page->data_tail;
 	size_t offset = s->batch.len;
 	int r;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Perf side-band: what the kernel tells about processes (perf_event_open(2), "sample layout"). Pure decoding of one
- * record, and the per-CPU rings that they come from, merged by time. Rank 1.
+ * Perf side-band: what the kernel tells about processes (perf_event_open(2), "sample layout"). Pure decoding
+ * of one record, and the per-CPU rings that they come from, merged by time. Rank 1.
  */
 #ifndef PROFLET_PROBE_SIDEBAND_H
 #define PROFLET_PROBE_SIDEBAND_H
@@ -27,7 +27,7 @@ struct sideband_event {
 	uint32_t pid, tid, ppid, ptid;
 	bool exec;
 	uint64_t n_lost;
-	struct { /* SIDEBAND_MMAP */
+	struct {			     /* SIDEBAND_MMAP */
 		uint64_t start, len, offset; /* process address, bytes, file offset */
 		bool executable;
 		bool has_build_id; /* else has an inode (0 for memory without a file) */
@@ -40,8 +40,8 @@ struct sideband_event {
 };
 
 /*
- * Decodes one record of `len` bytes, header included, as a SIDEBAND_SAMPLE_TYPE event with sample_id_all gives it.
- * 0, or -EBADMSG when the bytes do not hold what the header says.
+ * Decodes one record of `len` bytes, header included, as a SIDEBAND_SAMPLE_TYPE event with sample_id_all
+ * gives it. 0, or -EBADMSG when the bytes do not hold what the header says.
  */
 int sideband_decode(const uint8_t *record, size_t len, struct sideband_event *ret);
 
@@ -53,8 +53,8 @@ void sideband_free(struct sideband *s);
 /* An epoll fd, readable when records wait. Borrowed. */
 int sideband_fd(struct sideband *s);
 /*
- * Hands every waiting record to fn, oldest first over all CPUs. fn's view is valid in the call only. Returns the
- * number of events or -errno.
+ * Hands every waiting record to fn, oldest first over all CPUs. fn's view is valid in the call only. Returns
+ * the number of events or -errno.
  */
 typedef void (*sideband_fn)(const struct sideband_event *event, void *data);
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data);

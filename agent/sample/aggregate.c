@@ -18,8 +18,8 @@ struct sample_aggregate {
 	size_t bytes, max_bytes, n_samples;
 };
 
-int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu, void (*hold)(void *owner),
-			 void (*release)(void *owner))
+int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu,
+			 void (*hold)(void *owner), void (*release)(void *owner))
 {
 	struct sample_aggregate *a = calloc(1, sizeof *a);
 
@@ -54,7 +54,8 @@ void sample_aggregate_clear(struct sample_aggregate *a)
 		free(e->times_ns);
 		free(e);
 	}
-	map_for_each(&a->stacks, n, it) free(container_of(n, struct sample_stack, node));
+	map_for_each (&a->stacks, n, it)
+		free(container_of(n, struct sample_stack, node));
 	map_fini(&a->stacks);
 	map_fini(&a->entries);
 	a->first = NULL;
@@ -80,7 +81,8 @@ static int charge(struct sample_aggregate *a, size_t bytes)
 	return 0;
 }
 
-static int stack_intern(struct sample_aggregate *a, const struct sample_view *v, const struct sample_stack **ret)
+static int stack_intern(struct sample_aggregate *a, const struct sample_view *v,
+			const struct sample_stack **ret)
 {
 	size_t bytes = (size_t)(v->n_kernel + v->n_user) * 8;
 	uint64_t hash = hash_bytes(v->frames, bytes) ^ hash_u64(v->n_kernel) ^ (uint64_t)v->ending;
@@ -126,7 +128,8 @@ static bool entry_is(const struct map_node *node, const void *key)
 
 static int entry_find(struct sample_aggregate *a, const struct entry_key *k, struct sample_entry **ret)
 {
-	uint64_t hash = hash_u64((uintptr_t)k->owner ^ hash_u64((uintptr_t)k->stack ^ (uint64_t)k->tid << 24 ^ k->cpu));
+	uint64_t hash = hash_u64((uintptr_t)k->owner ^
+				 hash_u64((uintptr_t)k->stack ^ (uint64_t)k->tid << 24 ^ k->cpu));
 	struct map_node *n = map_find(&a->entries, hash, entry_is, k);
 	struct sample_entry *e;
 	int r;

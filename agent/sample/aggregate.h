@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The samples of one window: equal stacks of one thread together, with a timestamp each. Owns copies of everything;
- * bounded in bytes. The owner of a sample (a process) is opaque here and held by reference. Rank 1.
+ * The samples of one window: equal stacks of one thread together, with a timestamp each. Owns copies of
+ * everything; bounded in bytes. The owner of a sample (a process) is opaque here and held by reference.
+ * Rank 1.
  */
 #ifndef PROFLET_SAMPLE_AGGREGATE_H
 #define PROFLET_SAMPLE_AGGREGATE_H
@@ -38,8 +39,8 @@ struct sample_aggregate;
  * hold and release take and give back a reference on an owner; called once an entry.
  * by_cpu: samples of different CPUs are different entries. 0 or -ENOMEM.
  */
-int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu, void (*hold)(void *owner),
-			 void (*release)(void *owner));
+int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu,
+			 void (*hold)(void *owner), void (*release)(void *owner));
 void sample_aggregate_free(struct sample_aggregate *a);
 /* Adds one sample of `owner`. 0, or -ENOSPC / -ENOMEM: the sample is not in. */
 int sample_aggregate_add(struct sample_aggregate *a, void *owner, const struct sample_view *v);

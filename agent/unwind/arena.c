@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Free space is a sorted array of extents per segment, searched first fit: blocks live long and are few (tables and
- * lists), so the arrays stay short.
+ * Free space is a sorted array of extents per segment, searched first fit: blocks live long and are few
+ * (tables and lists), so the arrays stay short.
  */
 #include "agent/unwind/arena.h"
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layout of a block: struct unwind_table, rules (most used first, so that they share the header's cache line), index
- * (one u32 a page of 128 bytes and one more), rows (u16), with one row before the first that says what held there.
+ * Layout of a block: struct unwind_table, rules (most used first, so that they share the header's cache
+ * line), index (one u32 a page of 128 bytes and one more), rows (u16), with one row before the first that
+ * says what held there.
  *
- * Rows are taken greedily: a block ends where its dictionary, or its bytes, would overflow. Rows of equal packed rules
- * that follow each other (elf_rule differs in what the kernel does not tell apart) are merged on the way.
+ * Rows are taken greedily: a block ends where its dictionary, or its bytes, would overflow. Rows of equal
+ * packed rules that follow each other (elf_rule differs in what the kernel does not tell apart) are merged on
+ * the way.
  */
 #include "agent/unwind/block.h"
 
@@ -20,7 +22,8 @@
 
 #define ROW_PAGE (1u << PAGE_SHIFT_ROWS)
 #define NO_RULE 0xffffu
-#define BLOCK_BYTES_MAX (SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* also fits the segment with the process table */
+#define BLOCK_BYTES_MAX \
+	(SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* also fits the segment with the process table */
 
 /* The dictionary of the block that is being made. */
 struct dictionary {
@@ -109,7 +112,8 @@ static int by_use(const void *a, const void *b, void *data)
 }
 
 /* Gives the rules their final ids, most used first: order[rank] = id in the dictionary, and its inverse. */
-static void dictionary_rank(struct dictionary *d, uint16_t order[TABLE_RULES_MAX], uint8_t rank[TABLE_RULES_MAX])
+static void dictionary_rank(struct dictionary *d, uint16_t order[TABLE_RULES_MAX],
+			    uint8_t rank[TABLE_RULES_MAX])
 {
 	for (unsigned i = 0; i < d->n; i++)
 		order[i] = (uint16_t)i;
@@ -119,8 +123,8 @@ static void dictionary_rank(struct dictionary *d, uint16_t order[TABLE_RULES_MAX
 }
 
 /* Writes rows and index of the span behind the header and rules. Returns the number of rows. */
-static uint32_t rows_write(const struct dictionary *d, const uint8_t *rank, const struct elf_rows *r, struct span s,
-			   uint64_t page0, uint32_t n_pages, uint32_t *index, uint16_t *rows)
+static uint32_t rows_write(const struct dictionary *d, const uint8_t *rank, const struct elf_rows *r,
+			   struct span s, uint64_t page0, uint32_t n_pages, uint32_t *index, uint16_t *rows)
 {
 	uint32_t n = 0, page = 0, last = UINT32_MAX;
 
@@ -202,7 +206,8 @@ static int encode(struct unwind_blocks *b, struct dictionary *d, const struct el
 			continue;
 		}
 		s = span_find(d, r, i);
-		if (s.end == s.first) { /* one row over more text than a block can index: keep its beginning */
+		if (s.end ==
+		    s.first) { /* one row over more text than a block can index: keep its beginning */
 			d->uses[dictionary_id(d, r->rows[i].rule)] = 1;
 			s.end = s.first + 1;
 			s.limit = s.va + (BLOCK_BYTES_MAX / 8) * ROW_PAGE;

@@ -14,8 +14,8 @@ DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
 /*
- * Go code without C has no .eh_frame, only .debug_frame; but its frame pointers are kept by convention and, unlike the
- * rows, follow the runtime's switches of stack. So such files are stepped by frame pointer.
+ * Go code without C has no .eh_frame, only .debug_frame; but its frame pointers are kept by convention and,
+ * unlike the rows, follow the runtime's switches of stack. So such files are stepped by frame pointer.
  */
 static bool steps_by_frame_pointer(struct elf_image *img)
 {

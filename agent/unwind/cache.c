@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * files[] is indexed by file index; keys find an index by inode or by build id, several keys may lead to one file (the
- * same library in many container images). A table that goes is first taken out of the file, so that the next published
- * mapping lists do not name it, and retired after that publication.
+ * files[] is indexed by file index; keys find an index by inode or by build id, several keys may lead to one
+ * file (the same library in many container images). A table that goes is first taken out of the file, so that
+ * the next published mapping lists do not name it, and retired after that publication.
  */
 #include "agent/unwind/cache.h"
 
@@ -44,8 +44,8 @@ struct unwind_cache {
 	struct unwind_cache_stats stats;
 };
 
-int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct worker *worker, uint32_t max_files,
-		     void (*ready)(void *data), void *data)
+int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct worker *worker,
+		     uint32_t max_files, void (*ready)(void *data), void *data)
 {
 	struct unwind_cache *c = calloc(1, sizeof *c);
 
@@ -71,7 +71,8 @@ void unwind_cache_free(struct unwind_cache *c)
 
 	if (!c)
 		return;
-	map_for_each(&c->keys, n, it) free(container_of(n, struct file_key, node));
+	map_for_each (&c->keys, n, it)
+		free(container_of(n, struct file_key, node));
 	map_fini(&c->keys);
 	for (uint32_t i = 1; i <= c->max_files; i++)
 		unwind_file_free(c->files[i]);
@@ -96,8 +97,8 @@ static bool key_is(const struct map_node *node, const void *key)
 		return false;
 	if (a->by_build_id)
 		return strcmp(a->build_id, b->build_id) == 0;
-	return a->inode == b->inode && a->size == b->size && a->dev == b->dev && a->mtime.tv_sec == b->mtime.tv_sec &&
-	       a->mtime.tv_nsec == b->mtime.tv_nsec;
+	return a->inode == b->inode && a->size == b->size && a->dev == b->dev &&
+	       a->mtime.tv_sec == b->mtime.tv_sec && a->mtime.tv_nsec == b->mtime.tv_nsec;
 }
 
 static uint32_t key_find(const struct unwind_cache *c, const struct file_key *k)
@@ -130,7 +131,8 @@ static uint32_t free_index(struct unwind_cache *c)
 	return 0;
 }
 
-/* Puts a new file in, or finds that the same content is here under another inode. Returns its index, 0: no room. */
+/* Puts a new file in, or finds that the same content is here under another inode. Returns its index, 0: no
+ * room. */
 static uint32_t file_enter(struct unwind_cache *c, struct unwind_file *f, uint64_t size)
 {
 	struct file_key k = {.by_build_id = true, .build_id = f->module.build_id_gnu};
@@ -159,7 +161,8 @@ static uint32_t file_enter(struct unwind_cache *c, struct unwind_file *f, uint64
 
 int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, const char *path, uint32_t *ret)
 {
-	struct file_key k = {.dev = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size, .mtime = st->st_mtim};
+	struct file_key k = {
+		.dev = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size, .mtime = st->st_mtim};
 	uint32_t index = key_find(c, &k);
 	struct unwind_file *f;
 	int r;
@@ -240,7 +243,8 @@ static bool can_make_room(const struct unwind_cache *c, size_t bytes)
 	return bytes + s.used_bytes + PROCESS_TABLE_BYTES <= s.max_bytes + c->stats.table_bytes;
 }
 
-/* Drops the tables unused for longest until `bytes` of them have gone. False when there are none, or too few. */
+/* Drops the tables unused for longest until `bytes` of them have gone. False when there are none, or too few.
+ */
 static bool evict(struct unwind_cache *c, size_t bytes)
 {
 	size_t before = c->stats.table_bytes;
@@ -321,7 +325,10 @@ static void table_finish(struct unwind_cache *c, struct unwind_file *f, struct b
 		c->ready(c->data);
 		return;
 	}
-	f->state = r == 0 ? TABLE_READY : r == -ENODATA ? TABLE_NONE : r == -ENOSPC ? TABLE_EVICTED : TABLE_FAILED;
+	f->state = r == 0	   ? TABLE_READY
+		   : r == -ENODATA ? TABLE_NONE
+		   : r == -ENOSPC  ? TABLE_EVICTED
+				   : TABLE_FAILED;
 	c->n_building--;
 	c->stats.built += r == 0;
 	c->stats.failed += f->state == TABLE_FAILED;
@@ -407,8 +414,7 @@ static void keys_forget(struct unwind_cache *c, uint32_t index)
 {
 	struct map_node *n;
 
-	map_for_each(&c->keys, n, it)
-	{
+	map_for_each (&c->keys, n, it) {
 		struct file_key *k = container_of(n, struct file_key, node);
 
 		if (k->index == index) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The binaries that are mapped somewhere, by file index: identity, segments, unwind table, and an open descriptor (the
- * process may be gone when names are wanted). Tables are built by worker threads, those that samples need first, and
- * live in the arena under its budget: when it is full, the tables unused for longest go. Rank 2.
+ * The binaries that are mapped somewhere, by file index: identity, segments, unwind table, and an open
+ * descriptor (the process may be gone when names are wanted). Tables are built by worker threads, those that
+ * samples need first, and live in the arena under its budget: when it is full, the tables unused for longest
+ * go. Rank 2.
  *
  * Same device, inode, mtime and size, or same build id and size: same file index.
  */
@@ -40,7 +41,7 @@ struct unwind_file {
 	enum unwind_table_state state;
 	bool urgent;
 	uint64_t size; /* bytes */
-	int fd; /* for names; -1 when the limit of open files was reached */
+	int fd;	       /* for names; -1 when the limit of open files was reached */
 	struct elf_segment *segments;
 	size_t n_segments;
 	struct unwind_placed *placed;
@@ -57,13 +58,15 @@ struct unwind_cache_stats {
 };
 
 /*
- * `ready` is called (from unwind_cache_pump's thread, the main loop's) after tables came or went: mappings that use the
- * cache's files are to be published again, and unwind_cache_published called then. arena and worker are borrowed.
+ * `ready` is called (from unwind_cache_pump's thread, the main loop's) after tables came or went: mappings
+ * that use the cache's files are to be published again, and unwind_cache_published called then. arena and
+ * worker are borrowed.
  */
-int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct worker *worker, uint32_t max_files,
-		     void (*ready)(void *data), void *data);
+int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct worker *worker,
+		     uint32_t max_files, void (*ready)(void *data), void *data);
 void unwind_cache_free(struct unwind_cache *c);
-/* The index of an open file, a new one if it is not known; takes the fd. 0, -ENFILE at max_files (counted), -ENOMEM. */
+/* The index of an open file, a new one if it is not known; takes the fd. 0, -ENFILE at max_files (counted),
+ * -ENOMEM. */
 int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, const char *path, uint32_t *ret);
 /* A file with this GNU build id (hex), 0 when there is none. For processes that are gone. */
 uint32_t unwind_cache_find(const struct unwind_cache *c, const char *build_id);
@@ -80,8 +83,8 @@ void unwind_cache_retry(struct unwind_cache *c);
 /* Files that wait for, or are at, a worker. */
 size_t unwind_cache_pending(const struct unwind_cache *c);
 /*
- * Forgets the files that `used` (max_files + 1 flags by index) does not mark and no sample used since before_ns;
- * calls fn with each index first.
+ * Forgets the files that `used` (max_files + 1 flags by index) does not mark and no sample used since
+ * before_ns; calls fn with each index first.
  */
 void unwind_cache_sweep(struct unwind_cache *c, const uint8_t *used, uint64_t before_ns,
 			void (*fn)(uint32_t index, void *data), void *data);

@@ -25,7 +25,8 @@ static char *hex(const uint8_t *bytes, size_t n)
 	return s;
 }
 
-/* The executable range of the file, in ELF virtual addresses; of a file that is not ELF all of it, by offset. */
+/* The executable range of the file, in ELF virtual addresses; of a file that is not ELF all of it, by offset.
+ */
 static void module_range(struct unwind_file *f)
 {
 	bool any = false;
@@ -56,7 +57,8 @@ static int read_elf(struct unwind_file *f)
 	int r = elf_image_open(&img, f->fd);
 
 	if (r < 0)
-		return r == -ENOMEM ? r : 0; /* mapped executable, but no ELF file: addresses are file offsets */
+		return r == -ENOMEM ? r
+				    : 0; /* mapped executable, but no ELF file: addresses are file offsets */
 	segments = elf_image_segments(img, &n);
 	if (n) {
 		f->segments = malloc(n * sizeof *segments);

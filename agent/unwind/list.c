@@ -25,8 +25,8 @@ static int add(struct list_entries *l, struct mapping_entry e)
 }
 
 /* The stretch [from, to) of ELF addresses of a mapping. */
-static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t from, uint64_t to,
-		       uint32_t table)
+static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t from,
+		       uint64_t to, uint32_t table)
 {
 	if (from >= to)
 		return 0;
@@ -34,7 +34,8 @@ static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint
 }
 
 /* The stretches of [va, end), one for each table block in it and for what lies between. */
-static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t va, uint64_t end)
+static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t va,
+		      uint64_t end)
 {
 	int r = 0;
 
@@ -53,8 +54,8 @@ static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint6
 }
 
 /*
- * Only what the file's executable segments cover: the dynamic linker first maps a library's whole length with the
- * rights of its first segment, and what it puts over the rest later is not executable and not reported.
+ * Only what the file's executable segments cover: the dynamic linker first maps a library's whole length with
+ * the rights of its first segment, and what it puts over the rest later is not executable and not reported.
  */
 static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_file *f)
 {
@@ -66,7 +67,8 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	for (size_t i = 0; i < f->n_segments && r == 0; i++) {
 		const struct elf_segment *s = &f->segments[i];
 		uint64_t first = s->offset & ~4095ull, last = (s->offset + s->file_bytes + 4095) & ~4095ull;
-		uint64_t from = first > m->offset ? first : m->offset, to = last < offset_end ? last : offset_end;
+		uint64_t from = first > m->offset ? first : m->offset,
+			 to = last < offset_end ? last : offset_end;
 		uint64_t delta = s->va - s->offset;
 
 		if (s->executable && from < to)
@@ -75,7 +77,8 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	return r;
 }
 
-int list_entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct unwind_cache *cache)
+int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
+		      const struct unwind_cache *cache)
 {
 	struct list_entries l = {0};
 	int r = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process's mappings as the entries that the BPF program searches: one for each stretch that has one table block, or
- * none. Pure. Inside unwind/ only.
+ * A process's mappings as the entries that the BPF program searches: one for each stretch that has one table
+ * block, or none. Pure. Inside unwind/ only.
  */
 #ifndef PROFLET_UNWIND_LIST_H
 #define PROFLET_UNWIND_LIST_H
@@ -20,13 +20,15 @@ struct list_entries {
 };
 
 /* 0 or -ENOMEM. */
-int list_entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct unwind_cache *cache);
+int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
+		      const struct unwind_cache *cache);
 void list_entries_fini(struct list_entries *l);
 
 /* Bytes of a list block with n entries; how many fit a block of `max` bytes. */
 size_t list_bytes(size_t n);
 size_t list_capacity(size_t max);
 /* Writes the first n entries as a struct mapping_list with what follows it. */
-void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32_t generation, uint32_t flags);
+void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32_t generation,
+		uint32_t flags);
 
 #endif

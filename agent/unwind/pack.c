@@ -108,8 +108,8 @@ struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machin
 	struct unwind_rule ret = {0};
 	bool ok = pack_cfa(rule, regs, &ret);
 
-	if (ok && ret.kind <= UNWIND_CFA_DEREF_R9 && ret.kind != UNWIND_CFA_SIGNAL && ret.kind != UNWIND_CFA_ROOT &&
-	    ret.kind != UNWIND_CFA_NONE)
+	if (ok && ret.kind <= UNWIND_CFA_DEREF_R9 && ret.kind != UNWIND_CFA_SIGNAL &&
+	    ret.kind != UNWIND_CFA_ROOT && ret.kind != UNWIND_CFA_NONE)
 		ok = pack_fp(rule, regs, &ret) && pack_ra(rule, &ret);
 	if (!ok)
 		return (struct unwind_rule){.kind = UNWIND_CFA_UNSUPPORTED};

@@ -52,7 +52,8 @@ static void slot_store(struct process_slot *slot, struct process_slot value)
 static struct process_slot *slot_find(const struct publisher *p, uint32_t pid)
 {
 	struct process_slot *slots = arena_process_table(p->arena), *free_slot = NULL;
-	uint32_t first = (pid * 2654435761u >> 20) * PROCESS_BUCKET_SLOTS; /* as the program's process_list() */
+	uint32_t first =
+		(pid * 2654435761u >> 20) * PROCESS_BUCKET_SLOTS; /* as the program's process_list() */
 
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct process_slot *s = &slots[(first + i) % SLOTS];
@@ -123,7 +124,8 @@ static bool table_lives(const struct publisher *p, const struct mapping_entry *e
 	return false;
 }
 
-/* The list that stays, because there is no room for a new one, must not lead to blocks that will be reused. */
+/* The list that stays, because there is no room for a new one, must not lead to blocks that will be reused.
+ */
 static void list_forget(const struct publisher *p, const struct proc_maps *m)
 {
 	struct mapping_list *list = arena_at(p->arena, m->published_ref);

@@ -2,7 +2,8 @@
 /*
  * The only writer of what the BPF program reads about processes: mapping lists and the process table. Rank 2.
  *
- * A list is written completely, then the process's slot is set to it with one store; the list before it is retired.
+ * A list is written completely, then the process's slot is set to it with one store; the list before it is
+ * retired.
  */
 #ifndef PROFLET_UNWIND_PUBLISH_H
 #define PROFLET_UNWIND_PUBLISH_H
@@ -16,20 +17,20 @@ struct publisher;
 struct unwind_cache;
 
 struct publish_stats {
-	uint64_t lists;		/* written */
-	uint64_t list_bytes;	/* in the arena now */
-	uint64_t processes;	/* in the process table now */
-	uint64_t table_full;	/* processes that found no slot: their samples end "no process" */
-	uint64_t no_memory;	/* lists that found the arena full */
-	uint64_t cut;		/* lists with more entries than a block holds: the highest addresses left out */
+	uint64_t lists;	     /* written */
+	uint64_t list_bytes; /* in the arena now */
+	uint64_t processes;  /* in the process table now */
+	uint64_t table_full; /* processes that found no slot: their samples end "no process" */
+	uint64_t no_memory;  /* lists that found the arena full */
+	uint64_t cut;	     /* lists with more entries than a block holds: the highest addresses left out */
 };
 
 /* arena and cache are borrowed. */
 int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_cache *cache);
 void publisher_free(struct publisher *p);
 /*
- * Writes the process's mapping list if it changed since (maps->dirty) and its slot in the process table. 0, -ENOSPC
- * (counted; the process keeps its list, less the tables that went), -ENOMEM.
+ * Writes the process's mapping list if it changed since (maps->dirty) and its slot in the process table. 0,
+ * -ENOSPC (counted; the process keeps its list, less the tables that went), -ENOMEM.
  */
 int publisher_put(struct publisher *p, struct process *process);
 /* Takes the process out of the table. */

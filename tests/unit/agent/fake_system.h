@@ -136,7 +136,7 @@ static inline pid_t fake_getpid(void *ctx)
 
 static inline int fake_collector(void *ctx, const struct config *config, char **ret_why)
 {
-	const struct fake_system *f = ctx;
+	const struct fake *f = ctx;
 
 	(void)config;
 	if (f->collector < 0)

@@ -298,7 +298,8 @@ static const struct {
 	{{.collector = -EPROTO},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
-	 "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a profiles pipeline "
+	 "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a profiles "
+	 "pipeline "
 	 "with the otlp receiver",
 	 NULL},
 };

@@ -84,15 +84,19 @@ Test(proc_table, pid_reuse)
 	const struct {
 		uint64_t time_ns;
 		struct process *want;
-	} cases[] = {{100, first}, {150, first},  {200, first}, {300, second}, {499, second}, {500, third},
-		     {501, third}, {9999, third}, {250, third}, {50, third}}; /* nobody's time: the living one
-										 is the best guess */
+	} cases[] = {
+		{100, first},  {150, first},  {200, first}, {250, first}, /* sampled on its way out */
+		{300, second}, {499, second}, {500, third}, {501, third},
+		{9999, third}, {50, third}, /* before anybody: the living one is the best guess */
+	};
+
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		cr_expect_eq(proc_table_at(t, 10, cases[i].time_ns), cases[i].want, "at %llu",
 			     (unsigned long long)cases[i].time_ns);
 	cr_expect_null(proc_table_at(t, 11, 150));
 	proc_table_end(t, third, 600);
-	cr_expect_null(proc_table_at(t, 10, 250), "nobody's time, and nobody lives");
+	cr_expect_eq(proc_table_at(t, 10, 250), first);
+	cr_expect_null(proc_table_at(t, 10, 50), "before anybody, and nobody lives");
 	cr_expect_eq(proc_table_at(t, 10, 550), third);
 }
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Probing, and OTLP over HTTP, against a Collector on loopback. */
+#include <string.h>
+
+#include "exporter_support.h"
+#include "mock_collector.h"
+
+static struct h2_reply accept_all(void *data, unsigned request)
+{
+	(void)data;
+	(void)request;
+	return (struct h2_reply){0};
+}
+
+static struct otlp_outcome probe(const char *url, enum otlp_protocol protocol)
+{
+	struct otlp_client_options opt = {
+		.endpoint = url, .protocol = protocol, .timeout_ns = 2 * NS_PER_SEC};
+	_cleanup_client_ struct otlp_client *c = NULL;
+	struct otlp_outcome o;
+
+	cr_assert_eq(otlp_client_new(&c, &opt, NULL), 0);
+	cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+	return o;
+}
+
+Test(client, probe)
+{
+	struct mock_collector m = {.decide = accept_all};
+	char url[64];
+
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://localhost:%u", m.port);
+	cr_expect_eq(probe(url, OTLP_GRPC).verdict, OTLP_ACCEPTED);
+	mock_collector_stop(&m);
+	cr_expect_not(probe(url, OTLP_GRPC).reached);
+	cr_expect(
+		strstr(probe("http://no-such-host.invalid", OTLP_GRPC).text, "resolve no-such-host.invalid"));
+}
+
+#define PARTIAL "\x0a\x06\x12\x04warn"
+
+Test(client, http)
+{
+	static const struct {
+		const char *reply;
+		enum otlp_verdict verdict;
+		const char *text;
+		uint64_t delay_ns;
+	} cases[] = {
+		{"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n",
+		 OTLP_ACCEPTED, "", 0},
+		{"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: "
+		 "8\r\n\r\n" PARTIAL,
+		 OTLP_ACCEPTED, "accepted with a warning: warn", 0},
+		{"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", OTLP_RETRY, "HTTP 503",
+		 7 * NS_PER_SEC},
+		{"HTTP/1.1 429 Slow down\r\nretry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Length: "
+		 "2\r\n\r\nno",
+		 OTLP_RETRY, "HTTP 429: no", 0},
+		{"HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n", OTLP_TOO_LARGE, "HTTP 413", 0},
+		{"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", OTLP_REJECTED, "profilesSupport", 0},
+		{"HTTP/1.1 400 Bad\r\nContent-Type: application/x-protobuf\r\nContent-Length: "
+		 "6\r\n\r\n\x08\x03\x12\x02no",
+		 OTLP_REJECTED, "HTTP 400: no", 0},
+		{"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+		 OTLP_REJECTED, "HTTP 302", 0},
+		{"nonsense\r\n\r\n", OTLP_RETRY, "", 0},
+	};
+
+	unsetenv("http_proxy");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mock_collector m = {.http_reply = cases[i].reply};
+		struct otlp_outcome o;
+		char url[64];
+
+		mock_collector_start(&m);
+		snprintf(url, sizeof url, "http://127.0.0.1:%u", m.port);
+		o = probe(url, OTLP_HTTP);
+		cr_expect_eq(o.verdict, cases[i].verdict, "case %zu: %s", i, o.text);
+		cr_expect(strstr(o.text, cases[i].text), "case %zu: %s", i, o.text);
+		cr_expect_eq(o.delay_ns, cases[i].delay_ns, "case %zu", i);
+		mock_collector_stop(&m);
+	}
+}
+
+Test(client, http_request)
+{
+	struct mock_collector m = {.http_reply = "HTTP/1.1 200 OK\r\nContent-Type: "
+						 "application/x-protobuf\r\nContent-Length: 0\r\n\r\n"};
+	const struct otlp_header header = {"X-Scope-OrgID", "team"};
+	struct otlp_exporter_options opt = {
+		.coding = OTLP_GZIP,
+		.client = {.protocol = OTLP_HTTP, .headers = &header, .n_headers = 1, .version = "9.9"}};
+	struct otlp_exporter *e;
+	const char *headers;
+	char url[64];
+
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://127.0.0.1:%u/base/", m.port);
+	opt.client.endpoint = url;
+	cr_assert_eq(otlp_exporter_new(&e, &opt, NULL), 0);
+	otlp_exporter_submit(e, a_request('a', 1000, 1));
+	otlp_exporter_submit(e, a_request('b', 1000, 1));
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	cr_expect_eq(stats_of(e).samples.exported, 2);
+	cr_expect_eq(m.n_connections, 1);
+	cr_assert_eq(m.bodies.len, 2000);
+	cr_expect_eq(m.bodies.data[999], 'a');
+	headers = buf_str(&m.headers);
+	cr_expect_eq(strncmp(headers, "POST /base/v1development/profiles HTTP/1.1\r\n", 44), 0, "%s",
+		     headers);
+	cr_expect(strcasestr(headers, "\r\ncontent-type: application/x-protobuf\r\n"), "%s", headers);
+	cr_expect(strcasestr(headers, "\r\ncontent-encoding: gzip\r\n"));
+	cr_expect(strcasestr(headers, "\r\nx-scope-orgid: team\r\n"));
+	cr_expect(strcasestr(headers, "\r\nuser-agent: proflet/9.9\r\n"));
+	cr_expect_not(strcasestr(headers, "expect:"));
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
