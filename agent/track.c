@@ -28,7 +28,6 @@
 #define WORKLOAD_AGE_NS (60 * NS_PER_SEC) /* a long-lived process may be moved to another cgroup */
 #define FILE_IDLE_NS (60 * NS_PER_SEC)
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
-#define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 
 static int segment_new(void *data, uint32_t index, void **ret)
 {
@@ -102,7 +101,7 @@ void track_free(struct track *t)
 }
 
 /* Remembers to publish the process at the end of this drain. */
-static void mark_dirty(struct track *t, uint32_t pid)
+void track_mark_dirty(struct track *t, uint32_t pid)
 {
 	if (t->n_dirty && t->dirty[t->n_dirty - 1] == pid)
 		return;
@@ -122,7 +121,7 @@ static void mark_dirty(struct track *t, uint32_t pid)
 
 /* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was.
  */
-static void select_process(struct track *t, struct process *p, bool inherited)
+void track_select(struct track *t, struct process *p, bool inherited)
 {
 	enum select_answer answer =
 		t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
@@ -147,7 +146,7 @@ static void workload_set(struct process *p, struct cgroup_meta *meta)
 }
 
 /* Reads the process's cgroup; keeps what was known when it is gone. */
-static void workload_read(struct track *t, struct process *p)
+void track_read_workload(struct track *t, struct process *p)
 {
 	struct cgroup_identity id;
 	struct cgroup_meta *meta;
@@ -161,119 +160,8 @@ static void workload_read(struct track *t, struct process *p)
 const struct cgroup_meta *track_workload(struct track *t, struct process *p)
 {
 	if (!p->end_ns && (!p->context || clock_mono_ns() - p->context_ns > WORKLOAD_AGE_NS))
-		workload_read(t, p);
+		track_read_workload(t, p);
 	return p->context;
-}
-
-/* --- from /proc */
-
-struct scan_context {
-	struct track *t;
-	struct process *p;
-};
-
-static int scan_mapping(const struct proc_maps_line *line, void *data)
-{
-	struct scan_context *c = data;
-	_cleanup_free_ char *path = NULL;
-	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
-	int r = line->path ? proc_maps_path(line, &path) : 0;
-
-	if (r < 0)
-		return r;
-	if (path)
-		m.file = track_file_of_line(c->t, c->p->pid, line, path);
-	r = proc_maps_insert(c->p->maps, m);
-	return r == -ENOSPC ? 0 : r;
-}
-
-/* Reads everything about a process that is there already. */
-static void process_read(struct track *t, struct process *p)
-{
-	struct scan_context c = {t, p};
-	struct process *parent;
-	struct proc_stat stat;
-
-	select_process(t, p, false);
-	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
-		return;
-	p->kernel_thread = stat.kernel_thread;
-	memcpy(p->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
-	p->scanned = true;
-	if (!p->kernel_thread) {
-		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
-		(void)proc_maps_read(t->proc_fd, p->pid, scan_mapping, &c);
-		workload_read(t, p);
-	}
-	parent = proc_table_get(t->table, stat.ppid);
-	select_process(t, p, parent && parent->selected);
-	mark_dirty(t, p->pid);
-}
-
-static int scan_process(uint32_t pid, void *data)
-{
-	struct track *t = data;
-	struct process *p;
-
-	if (proc_table_get(t->table, pid) || proc_table_add(t->table, pid, 0, &p) < 0)
-		return 0; /* at the maximum: counted by the table */
-	p->scan_serial = t->scan_serial;
-	process_read(t, p);
-	return 0;
-}
-
-int track_scan(struct track *t)
-{
-	int r = proc_scan(t->proc_fd, scan_process, t);
-
-	track_publish(t);
-	unwind_cache_pump(t->cache);
-	return r;
-}
-
-/* Reads a process again of which events were lost. */
-static int rescan_process(uint32_t pid, void *data)
-{
-	struct track *t = data;
-	struct process *p = proc_table_get(t->table, pid);
-	struct proc_maps *empty;
-
-	if (!p)
-		return scan_process(pid, t);
-	p->scan_serial = t->scan_serial;
-	if (p->kernel_thread || proc_maps_new(&empty) < 0)
-		return 0;
-	proc_maps_unref(p->maps);
-	p->maps = empty;
-	empty->dirty = true;
-	free(TAKE_PTR(p->exe));
-	process_read(t, p);
-	return 0;
-}
-
-static void end_unseen(struct process *p, void *data)
-{
-	struct track *t = data;
-
-	if (p->scan_serial == t->scan_serial || p->start_ns > t->rescanned_ns)
-		return;
-	publisher_remove(t->publisher, p);
-	proc_table_end(t->table, p, clock_mono_ns());
-}
-
-/* Where the kernel lost events, /proc is asked again, for everybody: nothing says whom they were about. */
-static void rescan(struct track *t)
-{
-	uint64_t now = clock_mono_ns();
-
-	if (!t->rescan_wanted || now - t->rescanned_ns < RESCAN_EVERY_NS)
-		return;
-	t->rescan_wanted = false;
-	t->rescanned_ns = now;
-	t->scan_serial++;
-	t->stats.rescans++;
-	if (proc_scan(t->proc_fd, rescan_process, t) == 0)
-		proc_table_each(t->table, end_unseen, t);
 }
 
 struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
@@ -284,7 +172,7 @@ struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
 		return p;
 	if (proc_table_add(t->table, pid, 0, &p) < 0)
 		return NULL;
-	process_read(t, p);
+	track_read_process(t, p);
 	if (!p->scanned) {
 		strcpy(p->comm, "[exited]");
 		proc_table_end(t->table, p, time_ns);
@@ -306,7 +194,7 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 	if (proc_table_add(t->table, e->pid, e->time_ns, &p) < 0)
 		return;
 	if (!parent) {
-		process_read(t, p);
+		track_read_process(t, p);
 		return;
 	}
 	memcpy(p->comm, parent->comm, PROC_TASK_COMM_LEN);
@@ -318,7 +206,7 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 	if (parent->context)
 		workload_set(p, cgroup_meta_ref(parent->context));
 	p->context_ns = parent->context_ns;
-	mark_dirty(t, p->pid);
+	track_mark_dirty(t, p->pid);
 }
 
 /* The old image is gone, the mappings of the new one follow. */
@@ -336,9 +224,9 @@ static void on_exec(struct track *t, struct process *p, const struct sideband_ev
 		p->maps = empty;
 		empty->dirty = true;
 	}
-	workload_read(t, p);
-	select_process(t, p, p->selected);
-	mark_dirty(t, p->pid);
+	track_read_workload(t, p);
+	track_select(t, p, p->selected);
+	track_mark_dirty(t, p->pid);
 }
 
 static void on_comm(struct track *t, const struct sideband_event *e)
@@ -364,7 +252,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	if (!p) {
 		if (proc_table_add(t->table, e->pid, e->time_ns, &p) == 0)
-			process_read(t, p); /* its start was lost; this mapping is in what was read */
+			track_read_process(t, p); /* its start was lost; this mapping is in what was read */
 		return;
 	}
 	if (proc_maps_own(p) < 0)
@@ -373,7 +261,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 	if (m.file && !p->exe && e->name[0] == '/')
 		p->exe = strdup(e->name);   /* the first mapping of a new image is the executable's */
 	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
-	mark_dirty(t, p->pid);
+	track_mark_dirty(t, p->pid);
 }
 
 static void on_task_exit(struct track *t, const struct sideband_event *e)
@@ -424,7 +312,7 @@ void track_drain(struct track *t)
 
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
-	rescan(t);
+	track_rescan(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 }

@@ -38,6 +38,19 @@ struct track {
 	struct track_stats stats;
 };
 
+/* track.c, for its parts */
+void track_mark_dirty(struct track *t, uint32_t pid); /* publish it at the end of this drain */
+/* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was.
+ */
+void track_select(struct track *t, struct process *p, bool inherited);
+void track_read_workload(struct track *t,
+			 struct process *p); /* keeps what was known when the process is gone */
+
+/* track_scan.c */
+void track_read_process(struct track *t,
+			struct process *p); /* everything; p->scanned stays false when it is gone */
+void track_rescan(struct track *t);	    /* when events were lost, at most every few seconds */
+
 /* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened.
  */
 int track_vdso_add(struct track *t);

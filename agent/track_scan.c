@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Processes as /proc shows them: at the start, when a sample names one that is not known, and after lost
+ * events. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/proc/maps.h"
+#include "agent/proc/scan.h"
+#include "agent/proc/stat.h"
+#include "agent/track_private.h"
+
+#define RESCAN_EVERY_NS (3 * NS_PER_SEC)
+
+struct scan_context {
+	struct track *t;
+	struct process *p;
+};
+
+static int scan_mapping(const struct proc_maps_line *line, void *data)
+{
+	struct scan_context *c = data;
+	_cleanup_free_ char *path = NULL;
+	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
+	int r = line->path ? proc_maps_path(line, &path) : 0;
+
+	if (r < 0)
+		return r;
+	if (path)
+		m.file = track_file_of_line(c->t, c->p->pid, line, path);
+	r = proc_maps_insert(c->p->maps, m);
+	return r == -ENOSPC ? 0 : r;
+}
+
+/* Reads everything about a process that is there already. */
+void track_read_process(struct track *t, struct process *p)
+{
+	struct scan_context c = {t, p};
+	struct process *parent;
+	struct proc_stat stat;
+
+	track_select(t, p, false);
+	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
+		return;
+	p->kernel_thread = stat.kernel_thread;
+	memcpy(p->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
+	p->scanned = true;
+	if (!p->kernel_thread) {
+		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
+		(void)proc_maps_read(t->proc_fd, p->pid, scan_mapping, &c);
+		track_read_workload(t, p);
+	}
+	parent = proc_table_get(t->table, stat.ppid);
+	track_select(t, p, parent && parent->selected);
+	track_mark_dirty(t, p->pid);
+}
+
+static int scan_process(uint32_t pid, void *data)
+{
+	struct track *t = data;
+	struct process *p;
+
+	if (proc_table_get(t->table, pid) || proc_table_add(t->table, pid, 0, &p) < 0)
+		return 0; /* at the maximum: counted by the table */
+	p->scan_serial = t->scan_serial;
+	track_read_process(t, p);
+	return 0;
+}
+
+int track_scan(struct track *t)
+{
+	int r = proc_scan(t->proc_fd, scan_process, t);
+
+	track_publish(t);
+	unwind_cache_pump(t->cache);
+	return r;
+}
+
+/* Reads a process again of which events were lost. */
+static int rescan_process(uint32_t pid, void *data)
+{
+	struct track *t = data;
+	struct process *p = proc_table_get(t->table, pid);
+	struct proc_maps *empty;
+
+	if (!p)
+		return scan_process(pid, t);
+	p->scan_serial = t->scan_serial;
+	if (p->kernel_thread || proc_maps_new(&empty) < 0)
+		return 0;
+	proc_maps_unref(p->maps);
+	p->maps = empty;
+	empty->dirty = true;
+	free(TAKE_PTR(p->exe));
+	track_read_process(t, p);
+	return 0;
+}
+
+static void end_unseen(struct process *p, void *data)
+{
+	struct track *t = data;
+
+	if (p->scan_serial == t->scan_serial || p->start_ns > t->rescanned_ns)
+		return;
+	publisher_remove(t->publisher, p);
+	proc_table_end(t->table, p, clock_mono_ns());
+}
+
+/* Where the kernel lost events, /proc is asked again, for everybody: nothing says whom they were about. */
+void track_rescan(struct track *t)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (!t->rescan_wanted || now - t->rescanned_ns < RESCAN_EVERY_NS)
+		return;
+	t->rescan_wanted = false;
+	t->rescanned_ns = now;
+	t->scan_serial++;
+	t->stats.rescans++;
+	if (proc_scan(t->proc_fd, rescan_process, t) == 0)
+		proc_table_each(t->table, end_unseen, t);
+}
