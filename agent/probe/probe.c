@@ -42,7 +42,8 @@ struct probe {
 static _Thread_local char libbpf_words[4096];
 
 /* libbpf's warnings say more than its error numbers: keep the last of them for the caller. */
-static int keep_words(enum libbpf_print_level level, const char *format, va_list ap)
+static int __attribute__((format(printf, 2, 0))) keep_words(enum libbpf_print_level level, const char *format,
+							    va_list ap)
 {
 	size_t n = strlen(libbpf_words);
 
