@@ -39,7 +39,7 @@ struct bpf_perf_event_data {
 #define CTX_REG(ctx, offset) (*(volatile __u64 *)((char *)(ctx) + (offset)))
 
 /* X(DWARF register number, field and offset in struct pt_regs) (System V ABI, figure 3.36) */
-/* clang-format off: it does not agree with itself on this one */
+/* clang-format off */
 #define DWARF_REGISTERS(X) \
 	X(0, ax, 80) X(1, dx, 96) X(2, cx, 88) X(3, bx, 40) \
 	X(4, si, 104) X(5, di, 112) X(6, bp, 32) X(7, sp, 152) \
