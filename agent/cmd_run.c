@@ -20,7 +20,7 @@
 
 #define NAMES_FLUSH_NS (5 * NS_PER_SEC)
 #define FINAL_FLUSH_NS (10 * NS_PER_SEC)
-#define SETTLE_NS (500 * NS_PER_MS) /* 30 to 100 are used on a quiet host */
+#define SETTLE_NS (200 * NS_PER_MS) /* most of it goes unused on a quiet host */
 #define SUMMARY_NS (60 * NS_PER_SEC)
 
 struct run {

@@ -17,7 +17,7 @@
 #include "agent/unwind/file.h"
 #include "bpf/abi.h"
 
-#define JOBS_AT_WORK 4u /* given to the workers at a time: what waits here can still change places */
+#define JOBS_AT_WORK 16u /* given to the workers at a time: what waits here can still change places */
 
 struct file_key {
 	struct map_node node;
