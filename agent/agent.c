@@ -23,6 +23,7 @@
 #include "agent/config.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
+#include "agent/sample/decode.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
 #define SWEEP_NS (15 * NS_PER_SEC)
@@ -377,6 +378,27 @@ int agent_format_drops(const struct agent_stats *s, struct buf *b)
 		if (in_agent)
 			r = buf_printf(b, " dropped_%s=%lu", report_drop_text((enum report_drop)i),
 				       (unsigned long)in_agent);
+	}
+	return r;
+}
+
+int agent_format_endings(const struct agent_stats *s, struct buf *b)
+{
+	int r = 0;
+
+	for (int i = 0; i < ENDINGS && r == 0; i++) {
+		size_t at;
+
+		if (!s->report.by_ending[i])
+			continue;
+		r = buf_puts(b, " ending_");
+		at = b->len;
+		if (r == 0)
+			r = buf_printf(b, "%s=%lu", unwind_ending_text((enum unwind_ending)i),
+				       (unsigned long)s->report.by_ending[i]);
+		for (; at < b->len; at++)
+			if (b->data[at] == ' ')
+				b->data[at] = '_';
 	}
 	return r;
 }

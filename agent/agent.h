@@ -63,5 +63,7 @@ void agent_stats(struct agent *a, struct agent_stats *ret);
 /* Appends " dropped_REASON=N" for each reason that has dropped any, the kernel's and the report's. */
 struct buf;
 int agent_format_drops(const struct agent_stats *s, struct buf *b);
+/* Appends " ending_REASON=N" for each way that unwinds ended, with underscores for spaces. */
+int agent_format_endings(const struct agent_stats *s, struct buf *b);
 
 #endif

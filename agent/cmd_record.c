@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `proflet record`: one recording of the host, of some processes, or of a command, into files. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,11 @@ static const char *check_container(const char *text)
 	size_t n = strspn(text, "0123456789abcdef");
 
 	return text[n] || n < 12 || n > 64 ? "is not a container id" : NULL;
+}
+
+static const char *check_by(const char *text)
+{
+	return strcmp(text, "container") == 0 ? NULL : "is not a way to group";
 }
 
 static void emit(struct otlp_request *request, void *data)
@@ -231,8 +237,9 @@ static int record_run(struct record *rec)
 	return results(rec);
 }
 
-/* What the options say about whom to record. 0 or -errno. */
-static int select_targets(struct record *rec)
+/* What the options say about whom to record. 0, or -errno with, where there is more to say, *ret_why (owned).
+ */
+static int select_targets(struct record *rec, char **ret_why)
 {
 	int r;
 
@@ -252,6 +259,11 @@ static int select_targets(struct record *rec)
 		uint32_t pid = 0;
 
 		r = parse_u32(rec->pids.items[i], &pid);
+		if (r == 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
+			if (asprintf(ret_why, "there is no process %s", rec->pids.items[i]) < 0)
+				*ret_why = NULL;
+			return -ESRCH;
+		}
 		if (r == 0)
 			r = selection_add_pid(&rec->selection, pid);
 	}
@@ -271,7 +283,7 @@ static int start(struct record *rec)
 	if (r == 0)
 		r = check_permissions(&why);
 	if (r == 0)
-		r = select_targets(rec);
+		r = select_targets(rec, &why);
 	if (r < 0) {
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 		return r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_FAILED;
@@ -352,6 +364,8 @@ int cmd_record(int argc, char **argv)
 		{.name = "by",
 		 .type = CONFIG_STRING,
 		 .target = &rec.by,
+		 .check = check_by,
+		 .form = "container",
 		 .value_name = "container",
 		 .help = "folded: put the container before the process"},
 	};

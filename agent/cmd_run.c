@@ -110,13 +110,15 @@ static void log_started(struct run *run)
 
 static void log_stopped(struct run *run)
 {
+	_cleanup_buf_ struct buf endings = {0};
 	struct agent_stats s;
 
 	agent_stats(run->agent, &s);
+	(void)agent_format_endings(&s, &endings);
 	log_fields(LOG_INFO, "stopped",
 		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
 		   "open_failed=%lu "
-		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu",
+		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu%s",
 		   (unsigned long)s.report.windows,
 		   (unsigned long)(s.report.first_sample_ns
 					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
@@ -125,7 +127,8 @@ static void log_stopped(struct run *run)
 		   (unsigned long)s.track.events_lost, (unsigned long)s.track.opened,
 		   (unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
 		   (unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
-		   (unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes);
+		   (unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
+		   buf_str(&endings));
 }
 
 /* From the loaded configuration to the last flush. Returns the exit code. */

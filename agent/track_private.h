@@ -28,7 +28,9 @@ struct track {
 	uint32_t vdso;	 /* file index */
 	uint32_t *dirty; /* pids to publish */
 	size_t n_dirty, cap_dirty;
-	bool all_dirty; /* tables came or went: look at every process */
+	size_t n_refused;    /* of these, the first that found the arena or the process table full */
+	uint64_t refused_ns; /* when they were tried last */
+	bool all_dirty;	     /* tables came or went: look at every process */
 	struct grace_job grace;
 	struct map threads; /* names by tid */
 	uint64_t threads_reaped_ns;

@@ -16,6 +16,7 @@
 #include "agent/track_private.h"
 
 #define FALLBACK_SECONDS 2
+#define RETRY_NS (1 * NS_PER_SEC)
 
 static void grace_run(struct worker_job *job)
 {
@@ -67,6 +68,30 @@ static void publish_one(struct process *p, void *data)
 	(void)publisher_put(t->publisher, p); /* refusals are counted there */
 }
 
+/* Publishes what this drain changed. Those that find no room stay in the list. */
+static void publish_dirty(struct track *t)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < t->n_dirty; i++) {
+		struct process *p = proc_table_get(t->table, t->dirty[i]);
+
+		if (p && publisher_put(t->publisher, p) < 0)
+			t->dirty[refused++] = p->pid;
+	}
+	t->n_dirty = refused;
+}
+
+/* With the arena full, room comes with the next grace period or exit: asking at every event would only cost.
+ */
+static bool may_publish(struct track *t, uint64_t now_ns)
+{
+	if (t->n_dirty == t->n_refused && now_ns - t->refused_ns < RETRY_NS)
+		return false;
+	t->refused_ns = now_ns;
+	return true;
+}
+
 void track_publish(struct track *t)
 {
 	if (t->all_dirty) {
@@ -75,13 +100,10 @@ void track_publish(struct track *t)
 		proc_table_each(t->table, publish_one, t);
 		unwind_cache_published(t->cache);
 	}
-	for (size_t i = 0; i < t->n_dirty; i++) {
-		struct process *p = proc_table_get(t->table, t->dirty[i]);
-
-		if (p)
-			publish_one(p, t);
+	if (t->n_dirty && may_publish(t, clock_mono_ns())) {
+		publish_dirty(t);
+		t->n_refused = t->n_dirty;
 	}
-	t->n_dirty = 0;
 	track_grace(t);
 }
 
