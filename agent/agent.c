@@ -78,6 +78,7 @@ static void drain(struct agent *a)
 		log_warn("samples could not be read: %s", strerror(-r));
 	else
 		track_drained(a->track, before);
+	report_retry(a->report);
 }
 
 static int on_drain(uint64_t expirations, void *data)
@@ -102,6 +103,7 @@ static int on_sideband(int fd, uint32_t events, void *data)
 	(void)fd;
 	(void)events;
 	track_drain(a->track);
+	report_retry(a->report);
 	return 0;
 }
 
@@ -113,6 +115,7 @@ static int on_worker(int fd, uint32_t events, void *data)
 	(void)events;
 	worker_collect(a->worker);
 	track_progress(a->track);
+	report_retry(a->report);
 	report_progress(a->report);
 	return 0;
 }
@@ -204,6 +207,7 @@ static int open_modules(struct agent *a, char **ret_why)
 	struct track_options track = {
 		.table_bytes = (size_t)segments_of(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
+		.user_frames = c->stack.depth,
 		.max_files = FILES_MAX,
 		.select = a->options.select,
 		.select_data = a->options.select_data,
@@ -211,6 +215,7 @@ static int open_modules(struct agent *a, char **ret_why)
 	struct report_options report = {
 		.config = c,
 		.window_bytes = c->memory.total_bytes / 8,
+		.waiting_bytes = c->memory.total_bytes / 32,
 		.max_request_bytes = a->options.max_request_bytes,
 		.emit = a->options.emit,
 		.emit_data = a->options.emit_data,

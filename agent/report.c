@@ -70,6 +70,8 @@ int report_new(struct report **ret, const struct report_options *options)
 	if (e == 0)
 		e = window_new(&r->closed, options);
 	if (e == 0)
+		e = waiting_new(&r->waiting, options->waiting_bytes);
+	if (e == 0)
 		e = names_new(&r->names, options);
 	if (e == 0)
 		e = host_attrs_new(&r->host, options->config);
@@ -88,6 +90,7 @@ void report_free(struct report *r)
 		return;
 	sample_aggregate_free(r->open.samples);
 	sample_aggregate_free(r->closed.samples);
+	waiting_free(r->waiting);
 	names_free(r->names);
 	host_attrs_free(r->host);
 	free(r);
@@ -112,6 +115,34 @@ static void touch_files(struct report *r, const struct sample_view *v)
 	}
 }
 
+void report_commit(struct report *r, struct process *p, const struct sample_view *v)
+{
+	r->stats.by_ending[v->ending]++;
+	if (!r->stats.first_sample_ns)
+		r->stats.first_sample_ns = v->time_ns;
+	touch_files(r, v);
+	if (sample_aggregate_add(r->open.samples, p, v) < 0)
+		drop(r, REPORT_DROP_WINDOW_FULL);
+}
+
+/* A stack that the program could not walk to its end for want of tables: now, later, or as far as it went. */
+static void sample_finish(struct report *r, struct process *p, const struct sample_view *v,
+			  const void *record, size_t len)
+{
+	struct sample_view done;
+
+	if (track_finish(r->options.track, p, v, &done)) {
+		r->stats.finished += unwind_ending_complete(done.ending);
+		report_commit(r, p, &done);
+		return;
+	}
+	touch_files(r, &done); /* so their tables are built next */
+	if (waiting_add(r->waiting, record, len, v) == 0)
+		return;
+	r->stats.finish_full++;
+	report_commit(r, p, &done);
+}
+
 void report_sample(struct report *r, const void *record, size_t len)
 {
 	struct sample_view v;
@@ -131,12 +162,15 @@ void report_sample(struct report *r, const void *record, size_t len)
 		drop(r, REPORT_DROP_NOT_SELECTED);
 		return;
 	}
-	r->stats.by_ending[v.ending]++;
-	if (!r->stats.first_sample_ns)
-		r->stats.first_sample_ns = v.time_ns;
-	touch_files(r, &v);
-	if (sample_aggregate_add(r->open.samples, p, &v) < 0)
-		drop(r, REPORT_DROP_WINDOW_FULL);
+	if (v.rest)
+		sample_finish(r, p, &v, record, len);
+	else
+		report_commit(r, p, &v);
+}
+
+void report_retry(struct report *r)
+{
+	waiting_retry(r, false);
 }
 
 static void send_closed(struct report *r)
@@ -176,6 +210,7 @@ void report_flush(struct report *r, uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
 
+	waiting_retry(r, true);
 	report_close_window(r);
 	while (r->closing && (now = clock_mono_ns()) < deadline) {
 		worker_drain(r->options.worker, deadline - now);

@@ -39,6 +39,7 @@ struct report_options {
 	struct track *track;
 	struct worker *worker;
 	size_t window_bytes;	  /* of samples that wait for the window's end */
+	size_t waiting_bytes;	  /* of samples that wait for a table, to be finished */
 	size_t max_request_bytes; /* 0: what receivers accept */
 	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there.
 	 */
@@ -50,9 +51,12 @@ struct report_options {
 struct report_stats {
 	uint64_t received; /* records from the ring */
 	uint64_t dropped[REPORT_DROPS_N];
-	uint64_t waiting;		/* in windows that are not sent yet */
-	uint64_t emitted;		/* samples in requests that were handed to emit */
-	uint64_t by_ending[16];		/* enum unwind_ending, of samples received */
+	uint64_t waiting;	/* in windows that are not sent yet */
+	uint64_t emitted;	/* samples in requests that were handed to emit */
+	uint64_t by_ending[16]; /* enum unwind_ending, of samples received */
+	uint64_t finished, finish_late,
+		finish_full;		/* stacks finished in user space; cut because what they waited
+					   for did not come in time; because too many waited */
 	uint64_t windows, windows_late; /* closed; of these, sent before all names were there */
 	uint64_t names_bytes;
 	uint64_t first_sample_ns; /* CLOCK_MONOTONIC; 0: none yet */
@@ -63,6 +67,9 @@ int report_new(struct report **ret, const struct report_options *options);
 void report_free(struct report *r);
 /* One record from the ring; the bytes are copied. */
 void report_sample(struct report *r, const void *record, size_t len);
+/* Tries again to finish the stacks that wait for tables. After track_drain, track_progress and the ring's
+ * drain. */
+void report_retry(struct report *r);
 /* Ends the window: its samples are named, by worker threads, and then sent. */
 void report_close_window(struct report *r);
 /* After worker_collect: sends the closed window when its names are there. */

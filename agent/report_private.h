@@ -24,10 +24,24 @@ struct report {
 	struct window open, closed; /* closed.samples is empty unless it waits for names */
 	bool closing;
 	uint64_t closed_at_ns;
+	struct waiting_list *waiting;
 	struct names *names;
 	struct host_attrs *host;
 	struct report_stats stats;
 };
+
+/* --- report.c, for its parts: a sample whose stack is final goes into the window */
+void report_commit(struct report *r, struct process *p, const struct sample_view *v);
+
+/* --- report_wait.c: samples whose stacks wait for a process, mapping or table */
+struct waiting_list;
+int waiting_new(struct waiting_list **ret, size_t max_bytes);
+void waiting_free(struct waiting_list *w);
+/* Takes in a record that could not be finished now. -ENOSPC: too many wait. */
+int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v);
+/* Tries all again; commits those that are final, or out of time, or all (`last`). */
+void waiting_retry(struct report *r, bool last);
+size_t waiting_len(const struct waiting_list *w);
 
 /* --- report_names.c: names of functions, asked for in batches, found by worker threads */
 int names_new(struct names **ret, const struct report_options *options);

@@ -21,6 +21,7 @@
 #include "agent/proc/scan.h"
 #include "agent/proc/stat.h"
 #include "agent/track_private.h"
+#include "agent/unwind/finish.h"
 #include "cgroup/id.h"
 #include "cgroup/meta.h"
 
@@ -57,6 +58,8 @@ static int open_parts(struct track *t)
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->cache);
 	if (r == 0)
+		r = finisher_new(&t->finisher, t->arena, o->user_frames);
+	if (r == 0)
 		r = cgroup_meta_cache_new(&t->workloads, WORKLOADS_MAX);
 	return r;
 }
@@ -90,6 +93,7 @@ void track_free(struct track *t)
 		return;
 	proc_table_free(t->table); /* releases mapping lists into publisher and arena */
 	publisher_free(t->publisher);
+	finisher_free(t->finisher);
 	unwind_cache_free(t->cache);
 	arena_free(t->arena);
 	cgroup_meta_cache_free(t->workloads);
@@ -362,6 +366,22 @@ const char *track_service_name(struct track *t, struct process *p)
 		(void)proc_environ_find(t->proc_fd, p->pid, "OTEL_SERVICE_NAME", &p->service_name);
 	}
 	return p->service_name && p->service_name[0] ? p->service_name : NULL;
+}
+
+bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
+		  struct sample_view *ret)
+{
+	*ret = *v;
+	ret->rest = NULL;
+	ret->stack = NULL;
+	if (p->exec_ns > v->time_ns) /* the mappings that we have are those of another image */
+		return true;
+	return p->maps->published_ref && finisher_walk(t->finisher, v, p->maps->published_ref, ret);
+}
+
+uint64_t track_epoch(const struct track *t)
+{
+	return t->epoch;
 }
 
 struct unwind_file *track_file(const struct track *t, uint32_t index)

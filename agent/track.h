@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "agent/proc/table.h"
+#include "agent/sample/decode.h"
 #include "agent/select.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/cache.h"
@@ -30,6 +31,7 @@ struct track_options {
 	struct worker *worker;
 	size_t table_bytes; /* budget of the arena */
 	size_t max_processes;
+	uint32_t user_frames; /* most of a stack */
 	uint32_t max_files;
 	/* Whether a process is to be sampled. NULL: every one. Asked at scan and at exec; a fork is as its
 	 * parent. */
@@ -74,6 +76,14 @@ const char *track_service_name(struct track *t, struct process *p);
 struct unwind_file *track_file(const struct track *t, uint32_t index);
 /* A sample has a frame in the file. */
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
+/*
+ * Goes on with a sample that has a rest (agent/unwind/finish.h); *ret is borrowed until the next call. True
+ * when that is final; false when it may get further later.
+ */
+bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
+		  struct sample_view *ret);
+/* Changes whenever something was published: what could not be finished may be now. */
+uint64_t track_epoch(const struct track *t);
 /* Samples up to this time have been drained: what ended before it may be forgotten. */
 void track_drained(struct track *t, uint64_t time_ns);
 /* Forgets binaries that nothing maps and no sample used for a while; fn gets each index. Call now and then.

@@ -24,6 +24,8 @@ struct track {
 	struct arena *arena;
 	struct unwind_cache *cache;
 	struct publisher *publisher;
+	struct finisher *finisher;
+	uint64_t epoch; /* of what is published */
 	struct cgroup_meta_cache *workloads;
 	uint32_t vdso;	 /* file index */
 	uint32_t *dirty; /* pids to publish */

@@ -96,11 +96,13 @@ void track_publish(struct track *t)
 {
 	if (t->all_dirty) {
 		t->all_dirty = false;
+		t->epoch++;
 		proc_table_each(t->table, mark_again, t);
 		proc_table_each(t->table, publish_one, t);
 		unwind_cache_published(t->cache);
 	}
 	if (t->n_dirty && may_publish(t, clock_mono_ns())) {
+		t->epoch++;
 		publish_dirty(t);
 		t->n_refused = t->n_dirty;
 	}

@@ -52,12 +52,16 @@ struct mapping_list {
 };
 #define LIST_SKIP 1u /* not selected: count, and take no sample */
 
+/* No block can have these refs: the process table is there. */
+#define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
+#define TABLE_PENDING 1u /* being built: the unwind ends, and is finished in user space */
+
 struct mapping_entry {
 	__u64 start, end; /* process addresses, [start, end) */
 	__u64 bias;	  /* process address - bias = ELF virtual address (mod 2^64) */
 	__u32 file;  /* file index of the frames, 1..FRAME_FILE_MAX; FILE_ANONYMOUS for memory without a file
 		      */
-	__u32 table; /* ref; 0 none yet. Written alone, with one store, when a table comes or goes */
+	__u32 table; /* ref, TABLE_NEVER or TABLE_PENDING. Written alone, with one store */
 };
 
 /* --- unwind table of one text range: header, rules[n_rules], index[n_pages + 1], rows */
@@ -158,7 +162,23 @@ struct sample_record {
 	__u8 ending; /* enum unwind_ending */
 	__u8 flags;
 	__u16 n_kernel, n_user;
-	__u32 reserved;
+	__u32 rest_bytes; /* behind the frames: 0, or a struct sample_rest and the stack from its sp on */
+};
+
+#define REST_STACK_MAX 16384u
+#define REST_FRAMES_MAX 1000u /* a stack with more frames is not finished */
+#define REST_REGISTERS 32u
+
+/*
+ * Where an unwind stopped for want of a process, mapping or table, with what it takes to go on later: the
+ * frame to step from, the registers (of the sample, by DWARF number, valid while `innermost`), and the stack
+ * as it was.
+ */
+struct sample_rest {
+	__u64 ip, sp, fp;
+	__u32 innermost;
+	__u32 stack_bytes; /* that follow, from sp on */
+	__u64 regs[REST_REGISTERS];
 };
 
 /* --- counters, one set a CPU, only ever increased by the program: X(name, text) */
@@ -181,5 +201,6 @@ _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 32, "sample_record");
+_Static_assert(sizeof(struct sample_rest) == 288, "sample_rest");
 
 #endif

@@ -11,6 +11,7 @@
 
 #define WINDOW_BYTES 1024u
 #define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
+#define RECORD_WORDS 3648u  /* REST_FRAMES_MAX frames, a struct sample_rest and its stack */
 #define REGISTERS 32u	    /* by DWARF number; x86-64 has 0..16, arm64 0..31 */
 
 /* What the unwind's functions return beside an enum unwind_ending: how to go on. */
@@ -43,6 +44,7 @@ struct unwind_state {
 	__u32 have_regs;  /* regs[] is filled */
 	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none
 			   */
+	__u32 pending;	  /* the mapping's table is being built */
 	__u32 switches;	  /* steps that went down: another stack, allowed once */
 	union {		  /* the rule that the rare functions work on */
 		struct unwind_rule rule;
@@ -58,10 +60,12 @@ struct unwind_area {
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;
-	__u64 frames[RECORD_FRAMES]; /* directly behind the record */
+	__u64 frames[RECORD_WORDS]; /* directly behind the record; then what is left to finish */
 };
 
 _Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");
+_Static_assert(KERNEL_FRAMES_MAX + USER_FRAMES_MAX < RECORD_FRAMES && RECORD_FRAMES <= RECORD_WORDS,
+	       "frames");
 _Static_assert(PROBE_COUNTERS_N <= 8, "counters");
 _Static_assert(sizeof(struct unwind_area) <= 32000, "an area larger than 32 KiB comes from vmalloc");
 

@@ -138,13 +138,65 @@ static __always_inline int user_part(struct bpf_perf_event_data *ctx)
 	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
 }
 
+#define STACK_CHUNK 2048u
+
+/*
+ * Appends to the record what finishing the stack later takes: registers, and up to 16 KiB of stack in chunks
+ * that end at multiples of their size, so that the end of the stack's memory cuts off nothing below it.
+ */
+UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx)
+{
+	struct unwind_area *a = env_area();
+	struct sample_rest *rest;
+	__u64 n, got = 0;
+
+	if (!a)
+		return 0;
+	n = a->state.n;
+	if (n > REST_FRAMES_MAX)
+		return 0;
+	if (a->state.innermost && !a->state.have_regs)
+		registers_fill(ctx);
+	BOUND(n, 1023);
+	rest = (struct sample_rest *)(a->frames + n);
+	rest->ip = a->state.ip;
+	rest->sp = a->state.sp;
+	rest->fp = a->state.fp;
+	rest->innermost = a->state.innermost;
+	for (int i = 0; i < (int)REST_REGISTERS; i++)
+		rest->regs[i] = a->state.regs[i];
+	ROLLED
+	for (__u32 i = 0; i < REST_STACK_MAX / STACK_CHUNK; i++) {
+		__u64 address = rest->sp + got, bytes = STACK_CHUNK - (address & (STACK_CHUNK - 1)), at = got;
+
+		BOUND(at, 0x3fff);
+		BOUND(bytes, 0xfff);
+		if (env_read_user((__u8 *)(rest + 1) + at, bytes, address))
+			break;
+		got += bytes;
+	}
+	rest->stack_bytes = got;
+	a->record.rest_bytes = sizeof *rest + got;
+	return 0;
+}
+
+/* May the unwind be finished when more is known? Not behind a frame-pointer step that led nowhere. */
+static __always_inline int can_finish(const struct unwind_area *a, int ending)
+{
+	return (ending == ENDING_NO_PROCESS || ending == ENDING_NO_MAPPING || ending == ENDING_NO_TABLE) &&
+	       !a->state.fallback;
+}
+
 /* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer
  * otherwise. */
 static __always_inline void record_send(struct unwind_area *a)
 {
-	__u64 flags = BPF_RB_NO_WAKEUP, bytes = sizeof a->record + (__u64)a->state.n * 8;
+	__u64 flags = BPF_RB_NO_WAKEUP,
+	      bytes = sizeof a->record + (__u64)a->state.n * 8 + a->record.rest_bytes;
 
-	BOUND(bytes, 0x3ff8);
+	BOUND(bytes, 0x7fff);
+	if (bytes > sizeof a->record + sizeof a->frames)
+		return;
 	a->unannounced += bytes;
 	if (a->unannounced >= config_wake_bytes) {
 		a->unannounced = 0;
@@ -198,6 +250,7 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->state.fallback = 0;
 	a->state.switches = 0;
 	a->record.flags = 0;
+	a->record.rest_bytes = 0;
 	ending = user_registers_context(a, ctx);
 	if (ending == FROM_KERNEL)
 		ending = kernel_part(ctx);
@@ -205,6 +258,8 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->state.limit = a->state.n + config_frames;
 	if (ending == NEXT_MAPPING)
 		ending = list ? user_part(ctx) : ENDING_NO_PROCESS;
+	if (can_finish(a, ending))
+		rest_attach(ctx);
 	a->record.time_ns = bpf_ktime_get_ns();
 	a->record.pid = pids >> 32;
 	a->record.tid = pids;

@@ -59,7 +59,7 @@ static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
 
 /*
  * Fills the window so that it holds the word at `need` (8-byte aligned): from 56 bytes before it on, but from
- * the same page, up to the page's end where the next page is not there. 0, or < 0.
+ * the same page, up to the page's end where the next page is not there, or that word alone. 0, or < 0.
  */
 static __always_inline int window_fill(struct unwind_area *a, __u64 need)
 {
@@ -72,12 +72,17 @@ static __always_inline int window_fill(struct unwind_area *a, __u64 need)
 	if (!env_read_user(a->window, WINDOW_BYTES, address))
 		return 0;
 	t->window_len = 0;
-	if (bytes >= WINDOW_BYTES)
+	if (bytes < WINDOW_BYTES) {
+		BOUND(bytes, WINDOW_BYTES - 1);
+		if (!env_read_user(a->window, bytes, address)) {
+			t->window_len = bytes;
+			return 0;
+		}
+	}
+	t->window = need;
+	if (env_read_user(a->window, 8, need))
 		return -1;
-	BOUND(bytes, WINDOW_BYTES - 1);
-	if (env_read_user(a->window, bytes, address))
-		return -1;
-	t->window_len = bytes;
+	t->window_len = 8;
 	return 0;
 }
 
@@ -167,7 +172,8 @@ UNWIND_FN int unwind_mapping(void)
 	t->n_pages = 0;
 	t->segment = 0;
 	ref = *(volatile __u32 *)&m->table;
-	if (ref) {
+	t->pending = ref == TABLE_PENDING;
+	if (ref > TABLE_PENDING) {
 		s = env_segment(ref_segment(ref));
 		if (!s)
 			return ENDING_NO_TABLE;
@@ -248,6 +254,8 @@ UNWIND_FN int unwind_rare(void)
 	case UNWIND_CFA_ROOT:
 		return ENDING_ROOT;
 	case UNWIND_CFA_NONE:
+		if (t->pending) /* a frame pointer would be a guess, the table will know */
+			return ENDING_NO_TABLE;
 		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE);
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);

@@ -15,14 +15,23 @@ static const struct {
 
 int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 {
+	const struct sample_rest *rest = NULL;
+	const uint64_t *frames;
 	struct sample_record r;
 
 	if (len < sizeof r)
 		return -EBADMSG;
 	memcpy(&r, bytes, sizeof r);
 	if (r.ending >= ENDINGS || r.n_kernel > KERNEL_FRAMES_MAX || r.n_user > USER_FRAMES_MAX ||
-	    len != sizeof r + (r.n_kernel + r.n_user) * 8u)
+	    len != sizeof r + (r.n_kernel + r.n_user) * 8u + r.rest_bytes)
 		return -EBADMSG;
+	frames = (const uint64_t *)((const uint8_t *)bytes + sizeof r);
+	if (r.rest_bytes) {
+		rest = (const struct sample_rest *)(frames + r.n_kernel + r.n_user);
+		if (r.rest_bytes < sizeof *rest || rest->stack_bytes > REST_STACK_MAX ||
+		    r.rest_bytes != sizeof *rest + rest->stack_bytes)
+			return -EBADMSG;
+	}
 	*ret = (struct sample_view){
 		.time_ns = r.time_ns,
 		.pid = r.pid,
@@ -33,7 +42,9 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 		.kernel_mode = r.flags & SAMPLE_KERNEL_MODE,
 		.n_kernel = r.n_kernel,
 		.n_user = r.n_user,
-		.frames = (const uint64_t *)((const uint8_t *)bytes + sizeof r),
+		.frames = frames,
+		.rest = rest,
+		.stack = rest ? (const uint8_t *)(rest + 1) : NULL,
 	};
 	return 0;
 }

@@ -17,7 +17,9 @@ struct sample_view {
 	enum unwind_ending ending;
 	bool kernel_mode;
 	uint16_t n_kernel, n_user;
-	const uint64_t *frames; /* n_kernel, then n_user; each leaf first */
+	const uint64_t *frames;		/* n_kernel, then n_user; each leaf first */
+	const struct sample_rest *rest; /* what it takes to go on, NULL: the unwind is what it is */
+	const uint8_t *stack;		/* rest->stack_bytes */
 };
 
 /* 0, or -EBADMSG for bytes that are no record. `bytes` is 8-byte aligned. */

@@ -216,6 +216,11 @@ void *arena_at(const struct arena *a, uint32_t ref)
 	return a->segments[ref >> REF_OFFSET_BITS].mem + (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
 }
 
+void *arena_segment(const struct arena *a, uint32_t index)
+{
+	return index < a->n_segments ? a->segments[index].mem : NULL;
+}
+
 void *arena_process_table(const struct arena *a)
 {
 	return a->segments[0].mem;

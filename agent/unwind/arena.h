@@ -33,6 +33,8 @@ int arena_alloc(struct arena *a, size_t len, struct arena_block *ret);
 void arena_retire(struct arena *a, struct arena_block block);
 /* The block's memory. Borrowed. */
 void *arena_at(const struct arena *a, uint32_t ref);
+/* A whole segment, NULL when there is none of this index. Borrowed. */
+void *arena_segment(const struct arena *a, uint32_t index);
 /* The start of segment 0: the process table. */
 void *arena_process_table(const struct arena *a);
 

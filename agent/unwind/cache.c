@@ -11,13 +11,14 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/base/worker.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/file.h"
 #include "bpf/abi.h"
 
-#define JOBS_AT_WORK 16u /* given to the workers at a time: what waits here can still change places */
+#define EVICTED_REST_NS (5 * NS_PER_SEC) /* tables that fight for room do so at this pace */
 
 struct file_key {
 	struct map_node node;
@@ -204,7 +205,7 @@ void unwind_cache_touch(struct unwind_cache *c, uint32_t index, uint64_t now_ns)
 	if (!f)
 		return;
 	f->last_used_ns = now_ns;
-	if (f->state == TABLE_EVICTED) {
+	if (f->state == TABLE_EVICTED && now_ns - f->evicted_ns > EVICTED_REST_NS) {
 		f->state = TABLE_WAITING;
 		c->n_waiting++;
 	}
@@ -267,6 +268,7 @@ static bool evict(struct unwind_cache *c, size_t bytes)
 		if (oldest->n_placed)
 			return false;
 		oldest->state = TABLE_EVICTED;
+		oldest->evicted_ns = clock_mono_ns();
 		c->stats.evicted++;
 	}
 	return true;
@@ -329,14 +331,15 @@ static void table_finish(struct unwind_cache *c, struct unwind_file *f, struct b
 		   : r == -ENODATA ? TABLE_NONE
 		   : r == -ENOSPC  ? TABLE_EVICTED
 				   : TABLE_FAILED;
+	if (f->state == TABLE_EVICTED)
+		f->evicted_ns = clock_mono_ns();
 	c->n_building--;
 	c->stats.built += r == 0;
 	c->stats.failed += f->state == TABLE_FAILED;
 	c->stats.build_ns += j->build_ns;
 	c->stats.skipped_fdes += j->n_skipped;
 	build_job_free(j);
-	if (r == 0)
-		c->ready(c->data);
+	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
 }
 
 static void build_done(struct worker_job *job, bool cancelled)
@@ -378,7 +381,7 @@ static struct unwind_file *next_waiting(const struct unwind_cache *c)
 
 void unwind_cache_pump(struct unwind_cache *c)
 {
-	while (c->n_waiting && c->n_building < JOBS_AT_WORK) {
+	while (c->n_waiting && c->n_building < UNWIND_JOBS_MAX) {
 		struct unwind_file *f = next_waiting(c);
 		struct build_job *j;
 

@@ -21,6 +21,9 @@
 struct unwind_cache;
 struct worker;
 
+#define UNWIND_JOBS_MAX \
+	16u /* files with the workers at a time: what waits behind them can still change places */
+
 enum unwind_table_state {
 	TABLE_WAITING,	/* to be built */
 	TABLE_BUILDING, /* on a worker */
@@ -47,10 +50,17 @@ struct unwind_file {
 	struct unwind_placed *placed;
 	size_t n_placed;
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
+	uint64_t evicted_ns;   /* when its table found no room, or gave it to another */
 	uint64_t build_ns;
 	uint64_t n_rows;
 	struct frame_module module; /* strings owned */
 };
+
+/* Its table is not there now, and may come: what needs it can wait. */
+static inline bool unwind_file_pending(const struct unwind_file *f)
+{
+	return f->state == TABLE_WAITING || f->state == TABLE_BUILDING || f->state == TABLE_EVICTED;
+}
 
 struct unwind_cache_stats {
 	uint64_t files, ready, built, failed, evicted, full, skipped_fdes;

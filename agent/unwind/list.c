@@ -37,6 +37,9 @@ static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint
 static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t va,
 		      uint64_t end)
 {
+	/* between blocks there is no call-frame information; a table that is still to come is another matter
+	 */
+	uint32_t none = unwind_file_pending(f) ? TABLE_PENDING : TABLE_NEVER;
 	int r = 0;
 
 	for (size_t i = 0; i < f->n_placed && r == 0; i++) {
@@ -45,12 +48,12 @@ static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint6
 
 		if (from >= to)
 			continue;
-		r = add_stretch(l, f, bias, va, from, 0);
+		r = add_stretch(l, f, bias, va, from, none);
 		if (r == 0)
 			r = add_stretch(l, f, bias, from, to, p->block.ref);
 		va = to;
 	}
-	return r < 0 ? r : add_stretch(l, f, bias, va, end, 0);
+	return r < 0 ? r : add_stretch(l, f, bias, va, end, none);
 }
 
 /*
@@ -63,7 +66,7 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	int r = 0;
 
 	if (!f->n_segments) /* no ELF file: its offsets are the addresses */
-		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end, 0);
+		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end, TABLE_NEVER);
 	for (size_t i = 0; i < f->n_segments && r == 0; i++) {
 		const struct elf_segment *s = &f->segments[i];
 		uint64_t first = s->offset & ~4095ull, last = (s->offset + s->file_bytes + 4095) & ~4095ull;
@@ -90,7 +93,7 @@ int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		if (f)
 			r = add_file_mapping(&l, m, f);
 		else
-			r = add(&l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, 0});
+			r = add(&l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, TABLE_NEVER});
 	}
 	if (r < 0) {
 		list_entries_fini(&l);

@@ -132,8 +132,8 @@ static void list_forget(const struct publisher *p, const struct proc_maps *m)
 	struct mapping_entry *entries = (struct mapping_entry *)((uint8_t *)list + list->entries);
 
 	for (uint32_t i = 0; i < list->n; i++)
-		if (entries[i].table && !table_lives(p, &entries[i]))
-			__atomic_store_n(&entries[i].table, 0, __ATOMIC_RELEASE);
+		if (entries[i].table > TABLE_PENDING && !table_lives(p, &entries[i]))
+			__atomic_store_n(&entries[i].table, TABLE_PENDING, __ATOMIC_RELEASE);
 }
 
 int publisher_put(struct publisher *p, struct process *process)

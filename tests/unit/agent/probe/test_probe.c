@@ -73,8 +73,8 @@ static void on_sample(const void *record, size_t len, void *data)
 		return;
 	}
 	memcpy(&r, record, sizeof r);
-	s->bad += r.ending >= ENDINGS || len != sizeof r + 8ull * (r.n_kernel + r.n_user) || r.n_user > 128 ||
-		  r.n_kernel > KERNEL_FRAMES_MAX;
+	s->bad += r.ending >= ENDINGS || len != sizeof r + 8ull * (r.n_kernel + r.n_user) + r.rest_bytes ||
+		  r.n_user > 128 || r.n_kernel > KERNEL_FRAMES_MAX;
 	if (r.pid != s->pid)
 		return;
 	s->of_pid++;
@@ -103,6 +103,7 @@ Test(probe, samples)
 	cr_expect_eq(s.last.ending, ENDING_NO_PROCESS);
 	cr_expect_eq(s.last.tid, (uint32_t)syscall(SYS_gettid));
 	cr_expect_eq(s.last.n_user, 0);
+	cr_expect_gt(s.last.rest_bytes, sizeof(struct sample_rest), "its registers and stack come along");
 	cr_expect(s.last.time_ns >= begin && s.last.time_ns <= clock_mono_ns());
 	cr_expect_lt(s.last.cpu, probe_cpus(p));
 

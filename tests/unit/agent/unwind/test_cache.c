@@ -155,12 +155,12 @@ Test(cache, module_range)
 /* A frame in a file without a table puts it before all that merely wait. */
 Test(cache, samples_first)
 {
-	enum { N = 10 };
+	enum { N = UNWIND_JOBS_MAX + 6 };
 	_cleanup_world_ struct world w;
 	uint32_t files[N];
 	unsigned waiting = 0;
 
-	world_init(&w, 2, 16);
+	world_init(&w, 2, N);
 	for (uint8_t i = 0; i < N; i++) {
 		char name[] = {(char)('a' + i), '\0'};
 
@@ -172,7 +172,8 @@ Test(cache, samples_first)
 	cr_expect_eq(world_file(&w, files[N - 1])->state, TABLE_BUILDING);
 	for (int i = 0; i < N; i++)
 		waiting += world_file(&w, files[i])->state == TABLE_WAITING;
-	cr_expect_eq(waiting, N - 4, "%u wait: what is not at a worker can still change places", waiting);
+	cr_expect_eq(waiting, N - UNWIND_JOBS_MAX, "%u wait: what is not at a worker can still change places",
+		     waiting);
 	cr_expect_eq(unwind_cache_pending(w.cache), N);
 	world_settle(&w);
 	for (int i = 0; i < N; i++)

@@ -246,7 +246,7 @@ Test(cache_limits, sweep_recycles_indices)
 /* A file at a worker stays until it is done; one that waits goes, and is not waited for. */
 Test(cache_limits, sweep_while_building)
 {
-	enum { N = 6 };
+	enum { N = UNWIND_JOBS_MAX + 2 };
 	_cleanup_world_ struct world w;
 	uint8_t used[N + 1] = {0};
 	struct swept swept = {.n = 0};
@@ -259,8 +259,8 @@ Test(cache_limits, sweep_while_building)
 	}
 	unwind_cache_pump(w.cache);
 	unwind_cache_sweep(w.cache, used, 1000, on_swept, &swept);
-	cr_expect_eq(swept.n, N - 4);
-	cr_expect_eq(unwind_cache_pending(w.cache), 4);
+	cr_expect_eq(swept.n, N - UNWIND_JOBS_MAX);
+	cr_expect_eq(unwind_cache_pending(w.cache), UNWIND_JOBS_MAX);
 	world_settle(&w);
-	cr_expect_eq(world_stats(&w).ready, 4);
+	cr_expect_eq(world_stats(&w).ready, UNWIND_JOBS_MAX);
 }

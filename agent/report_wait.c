@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Records that wait to be finished are kept whole, in the order of arrival, for a bounded time and in bounded
+ * memory. They are tried again only after something was published. What runs out of time goes out as far as
+ * it was walked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/clock.h"
+#include "agent/report_private.h"
+#include "agent/track.h"
+
+#define WAIT_TABLE_NS (2 * NS_PER_SEC) /* a table of a million rows takes 60 ms on a quiet CPU */
+#define WAIT_PROCESS_NS \
+	(300 * NS_PER_MS) /* the side-band is read at once; what it does not tell does not come */
+
+struct waiting {
+	struct waiting *next;
+	uint64_t deadline_ns;
+	size_t len;
+	uint64_t record[]; /* len bytes */
+};
+
+struct waiting_list {
+	struct waiting *first, **tail;
+	size_t n, bytes, max_bytes;
+	uint64_t epoch;		   /* of the last try */
+	uint64_t next_deadline_ns; /* no earlier one waits */
+};
+
+int waiting_new(struct waiting_list **ret, size_t max_bytes)
+{
+	struct waiting_list *w = calloc(1, sizeof *w);
+
+	if (!w)
+		return -ENOMEM;
+	w->max_bytes = max_bytes;
+	w->tail = &w->first;
+	*ret = w;
+	return 0;
+}
+
+void waiting_free(struct waiting_list *w)
+{
+	if (!w)
+		return;
+	for (struct waiting *e = w->first, *next; e; e = next) {
+		next = e->next;
+		free(e);
+	}
+	free(w);
+}
+
+size_t waiting_len(const struct waiting_list *w)
+{
+	return w->n;
+}
+
+int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v)
+{
+	struct waiting *e;
+
+	if (w->bytes + sizeof *e + len > w->max_bytes)
+		return -ENOSPC;
+	e = malloc(sizeof *e + len);
+	if (!e)
+		return -ENOMEM;
+	e->next = NULL;
+	e->len = len;
+	e->deadline_ns = clock_mono_ns() + (v->ending == ENDING_NO_TABLE ? WAIT_TABLE_NS : WAIT_PROCESS_NS);
+	memcpy(e->record, record, len);
+	if (!w->n || e->deadline_ns < w->next_deadline_ns)
+		w->next_deadline_ns = e->deadline_ns;
+	*w->tail = e;
+	w->tail = &e->next;
+	w->n++;
+	w->bytes += sizeof *e + len;
+	return 0;
+}
+
+/* True when the sample has gone into the window. */
+static bool settle(struct report *r, struct waiting *e, bool out_of_time)
+{
+	struct sample_view v, done;
+	struct process *p;
+	bool final;
+
+	(void)sample_decode(e->record, e->len, &v); /* it did decode when it came */
+	p = track_process(r->options.track, v.pid, v.time_ns);
+	if (!p) {
+		if (out_of_time)
+			r->stats.dropped[REPORT_DROP_NO_PROCESS_SLOT]++;
+		return out_of_time;
+	}
+	final = track_finish(r->options.track, p, &v, &done);
+	if (!final && done.ending == ENDING_NO_TABLE && e->deadline_ns < v.time_ns + WAIT_TABLE_NS)
+		e->deadline_ns =
+			v.time_ns + WAIT_TABLE_NS; /* process and mapping came, now it is the table's turn */
+	if (!final && !out_of_time)
+		return false;
+	r->stats.finished += unwind_ending_complete(done.ending);
+	r->stats.finish_late += !final;
+	report_commit(r, p, &done);
+	return true;
+}
+
+void waiting_retry(struct report *r, bool last)
+{
+	struct waiting_list *w = r->waiting;
+	uint64_t now = clock_mono_ns(), epoch = track_epoch(r->options.track);
+	struct waiting **at = &w->first;
+
+	if (!w->n || (!last && epoch == w->epoch && now < w->next_deadline_ns))
+		return;
+	w->epoch = epoch;
+	w->next_deadline_ns = UINT64_MAX;
+	while (*at) {
+		struct waiting *e = *at;
+
+		if (settle(r, e, last || now >= e->deadline_ns)) {
+			*at = e->next;
+			w->n--;
+			w->bytes -= sizeof *e + e->len;
+			free(e);
+			continue;
+		}
+		if (e->deadline_ns < w->next_deadline_ns)
+			w->next_deadline_ns = e->deadline_ns;
+		at = &e->next;
+	}
+	w->tail = at;
+}

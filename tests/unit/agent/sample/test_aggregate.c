@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/sample/aggregate.h"
+
+struct owner {
+	int refs;
+};
+
+static void hold(void *owner)
+{
+	((struct owner *)owner)->refs++;
+}
+
+static void release(void *owner)
+{
+	((struct owner *)owner)->refs--;
+}
+
+DEFINE_CLEANUP(struct sample_aggregate *, sample_aggregate_free)
+#define _cleanup_aggregate_ _cleanup_(sample_aggregate_free_p)
+
+static struct sample_aggregate *aggregate_new(size_t max_bytes, bool by_cpu)
+{
+	struct sample_aggregate *a;
+
+	cr_assert_eq(sample_aggregate_new(&a, max_bytes, by_cpu, hold, release), 0);
+	return a;
+}
+
+static const uint64_t stack_a[] = {1, 2, 3}, stack_b[] = {1, 2, 4};
+
+static int add(struct sample_aggregate *a, struct owner *o, uint32_t tid, uint16_t cpu,
+	       const uint64_t *frames, uint64_t time_ns)
+{
+	const struct sample_view v = {
+		.tid = tid, .cpu = cpu, .time_ns = time_ns, .n_kernel = 1, .n_user = 2, .frames = frames};
+
+	return sample_aggregate_add(a, o, &v);
+}
+
+static size_t entries(const struct sample_aggregate *a)
+{
+	size_t n = 0;
+
+	for (const struct sample_entry *e = sample_aggregate_entries(a); e; e = e->next)
+		n++;
+	return n;
+}
+
+Test(aggregate, equal_samples_share_an_entry)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	struct owner one = {0}, two = {0};
+	const struct sample_entry *e;
+
+	for (uint64_t t = 0; t < 100; t++)
+		cr_assert_eq(add(a, &one, 5, (uint16_t)t, stack_a, 1000 + t), 0);
+	cr_expect_eq(entries(a), 1);
+	e = sample_aggregate_entries(a);
+	cr_expect_eq(e->n, 100);
+	for (uint32_t t = 0; t < 100; t++)
+		cr_expect_eq(e->times_ns[t], 1000 + t);
+	cr_expect_eq(e->stack->frames[2], 3);
+	cr_assert_eq(add(a, &one, 6, 0, stack_a, 1), 0); /* another thread */
+	cr_assert_eq(add(a, &two, 5, 0, stack_a, 1), 0); /* another process */
+	cr_assert_eq(add(a, &one, 5, 0, stack_b, 1), 0); /* another stack */
+	cr_expect_eq(entries(a), 4);
+	cr_expect_eq(sample_aggregate_stacks(a), 2);
+	cr_expect_eq(sample_aggregate_samples(a), 103);
+	cr_expect_eq(one.refs, 3, "one reference an entry");
+	cr_expect_eq(two.refs, 1);
+	sample_aggregate_clear(a);
+	cr_expect_eq(one.refs + two.refs, 0);
+	cr_expect_null(sample_aggregate_entries(a));
+	cr_expect_eq(sample_aggregate_samples(a), 0);
+}
+
+Test(aggregate, the_same_frames_split_or_ended_otherwise_are_another_stack)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	struct owner one = {0};
+	struct sample_view v = {.tid = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
+
+	cr_assert_eq(sample_aggregate_add(a, &one, &v), 0);
+	v.n_kernel = 2;
+	v.n_user = 1;
+	cr_assert_eq(sample_aggregate_add(a, &one, &v), 0);
+	v.ending = ENDING_READ_FAULT;
+	cr_assert_eq(sample_aggregate_add(a, &one, &v), 0);
+	cr_expect_eq(sample_aggregate_stacks(a), 3);
+}
+
+Test(aggregate, by_cpu)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, true);
+	struct owner one = {0};
+
+	cr_assert_eq(add(a, &one, 5, 1, stack_a, 1), 0);
+	cr_assert_eq(add(a, &one, 5, 2, stack_a, 1), 0);
+	cr_assert_eq(add(a, &one, 5, 1, stack_a, 2), 0);
+	cr_expect_eq(entries(a), 2);
+	cr_expect_eq(sample_aggregate_entries(a)->cpu, 1);
+}
+
+Test(aggregate, full_refuses_and_keeps_what_it_has)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(4096, false);
+	struct owner one = {0};
+	uint64_t taken = 0, frames[3] = {0};
+	int r = 0;
+
+	for (; taken < 1000; taken++) {
+		frames[0] = taken;
+		r = add(a, &one, 1, 0, frames, taken);
+		if (r < 0)
+			break;
+	}
+	cr_expect_eq(r, -ENOSPC);
+	cr_expect_gt(taken, 10);
+	cr_expect_eq(sample_aggregate_samples(a), taken);
+	sample_aggregate_clear(a);
+	cr_expect_eq(add(a, &one, 1, 0, frames, 1), 0, "there is room again");
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stacks of three frames, leaf → middle → start, ended at different points and gone on with. */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/rows.h"
+#include "agent/unwind/arena.h"
+#include "agent/unwind/block.h"
+#include "agent/unwind/finish.h"
+#include "agent/unwind/list.h"
+
+#define FILE_INDEX 7ull
+#define BIAS 0x10000u
+#define LEAF 0x1010u /* ELF addresses inside the functions */
+#define MIDDLE 0x1150u
+#define START 0x1250u
+#define SP 0x7ffe0000u
+
+struct scene {
+	void *segment;
+	struct arena *arena;
+	struct finisher *finisher;
+	uint32_t table;
+	struct mapping_entry mapping;
+	struct {
+		struct sample_rest rest;
+		uint64_t stack[16];
+	} rest;
+	uint64_t frames[4];
+	struct sample_view view;
+};
+
+static int segment(void *data, uint32_t index, void **ret)
+{
+	struct scene *s = data;
+
+	cr_assert_eq(index, 0);
+	s->segment = *ret = calloc(1, SEGMENT_VALUE);
+	return *ret ? 0 : -1;
+}
+
+static struct elf_rule rule_sp(int32_t offset)
+{
+	return (struct elf_rule){.cfa_kind = CFA_REG_OFF,
+				 .cfa_reg = 7,
+				 .cfa_off = offset,
+				 .ra = {.kind = REG_CFA_OFF, .off = -8}};
+}
+
+static void place_table(struct scene *s)
+{
+	struct elf_rule rules[] = {{.cfa_kind = CFA_NONE},
+				   rule_sp(16),
+				   rule_sp(32),
+				   {.cfa_kind = CFA_UNDEFINED, .ra = {.kind = REG_UNDEFINED}}};
+	struct elf_row rows[] = {{0x1000, 1}, {0x1100, 2}, {0x1200, 3}, {0x1300, 0}};
+	struct elf_rows table = {.rows = rows, .n_rows = 4, .rules = rules, .n_rules = 4};
+	struct unwind_blocks blocks;
+	struct arena_block block;
+
+	cr_assert_eq(unwind_blocks_encode(&blocks, &table, EM_X86_64), 0);
+	cr_assert_eq(blocks.n, 1);
+	cr_assert_eq(arena_alloc(s->arena, blocks.bytes, &block), 0);
+	memcpy(arena_at(s->arena, block.ref), blocks.blocks[0].bytes, blocks.blocks[0].len);
+	unwind_block_place(arena_at(s->arena, block.ref), (block.ref & 0x7fff) * REF_ALIGN);
+	unwind_blocks_fini(&blocks);
+	s->table = block.ref;
+}
+
+static void scene_init(struct scene *s)
+{
+	*s = (struct scene){0};
+	cr_assert_eq(arena_new(&s->arena, SEGMENT_BYTES, segment, s), 0);
+	cr_assert_eq(finisher_new(&s->finisher, s->arena, 512), 0);
+	place_table(s);
+	s->mapping = (struct mapping_entry){BIAS + 0x1000, BIAS + 0x1300, BIAS, FILE_INDEX, s->table};
+	s->rest.rest = (struct sample_rest){
+		.ip = BIAS + LEAF, .sp = SP, .innermost = 1, .stack_bytes = sizeof s->rest.stack};
+	s->rest.stack[1] = BIAS + MIDDLE + 1; /* of the leaf: CFA = SP + 16 */
+	s->rest.stack[5] = BIAS + START + 1;  /* of the middle: CFA = SP + 16 + 32 */
+	s->frames[0] = 0xffffffff81000000;
+	s->view = (struct sample_view){.ending = ENDING_NO_PROCESS,
+				       .n_kernel = 1,
+				       .frames = s->frames,
+				       .rest = &s->rest.rest,
+				       .stack = (const uint8_t *)s->rest.stack};
+}
+
+static void scene_fini(struct scene *s)
+{
+	finisher_free(s->finisher);
+	arena_free(s->arena);
+	free(s->segment);
+}
+
+#define _cleanup_scene_ _cleanup_(scene_fini)
+
+static uint32_t list_of(struct scene *s, struct mapping_entry m)
+{
+	struct arena_block block;
+
+	cr_assert_eq(arena_alloc(s->arena, list_bytes(1), &block), 0);
+	list_write(arena_at(s->arena, block.ref), &m, 1, 1, 0);
+	return block.ref;
+}
+
+static void expect_whole(const struct sample_view *v)
+{
+	const uint64_t want[] = {0xffffffff81000000, FILE_INDEX << FRAME_VA_BITS | LEAF,
+				 FILE_INDEX << FRAME_VA_BITS | MIDDLE, FILE_INDEX << FRAME_VA_BITS | START};
+
+	cr_expect_eq(v->ending, ENDING_ROOT, "%s", unwind_ending_text(v->ending));
+	cr_expect_eq(v->n_kernel, 1);
+	cr_assert_eq(v->n_user, 3);
+	cr_expect_arr_eq(v->frames, want, sizeof want);
+	cr_expect_null(v->rest);
+}
+
+Test(finish, from_the_first_frame)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+
+	scene_init(&s);
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	expect_whole(&done);
+}
+
+Test(finish, a_frame_that_had_no_table_is_not_doubled)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+
+	scene_init(&s);
+	/* the program walked the leaf and ended at the middle: its frame is in, the state is its own */
+	s.frames[1] = FILE_INDEX << FRAME_VA_BITS | LEAF;
+	s.frames[2] = FILE_INDEX << FRAME_VA_BITS | MIDDLE;
+	s.view.n_user = 2;
+	s.view.ending = ENDING_NO_TABLE;
+	s.rest.rest.ip = BIAS + MIDDLE;
+	s.rest.rest.sp = SP + 16;
+	s.rest.rest.innermost = 0;
+	s.rest.rest.stack_bytes = sizeof s.rest.stack - 16;
+	s.view.stack += 16;
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	expect_whole(&done);
+}
+
+Test(finish, what_may_still_come_is_waited_for)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+	struct mapping_entry m;
+
+	scene_init(&s);
+	m = s.mapping;
+	m.table = TABLE_PENDING;
+	cr_expect_not(finisher_walk(s.finisher, &s.view, list_of(&s, m), &done), "the table is being built");
+	cr_expect_eq(done.ending, ENDING_NO_TABLE);
+	cr_expect_eq(done.n_user, 1, "as far as it goes now");
+	m = s.mapping;
+	m.start += 0x100; /* without the leaf */
+	cr_expect_not(finisher_walk(s.finisher, &s.view, list_of(&s, m), &done),
+		      "the mapping may be on its way");
+	cr_expect_eq(done.ending, ENDING_NO_MAPPING);
+	m = s.mapping;
+	m.table = TABLE_NEVER;
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, m), &done), "there is nothing to wait for");
+	cr_expect_eq(done.ending, ENDING_ROOT, "frame pointer 0");
+}
+
+Test(finish, memory_is_what_the_record_brought_and_no_more)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t list;
+
+	scene_init(&s);
+	list = list_of(&s, s.mapping);
+	for (uint32_t bytes = 0; bytes <= sizeof s.rest.stack; bytes += 8) {
+		struct sample_view done;
+
+		s.rest.rest.stack_bytes = bytes;
+		cr_expect(finisher_walk(s.finisher, &s.view, list, &done), "%u", bytes);
+		if (done.ending == ENDING_ROOT)
+			expect_whole(&done);
+		else
+			cr_expect_eq(done.ending, ENDING_READ_FAULT, "%u", bytes);
+	}
+}
