@@ -370,14 +370,14 @@ int cmd_record(int argc, char **argv)
 		 .help = "folded: put the container before the process"},
 	};
 	_cleanup_free_ char *error = NULL;
-	int first = argc, r;
+	int first = argc, r, code = EXIT_DONE;
 
 	r = config_load(&rec.config, argc, argv, options, ARRAY_SIZE(options), &first, &error);
 	if (r == CONFIG_HELP_ASKED) {
 		help(options, ARRAY_SIZE(options));
 	} else if (r < 0) {
 		fprintf(stderr, "%s\n", error ? error : "proflet: out of memory");
-		r = EXIT_USAGE;
+		code = EXIT_USAGE;
 	} else {
 		if (first < argc)
 			rec.command = argv + first;
@@ -386,8 +386,8 @@ int cmd_record(int argc, char **argv)
 		if (rec.hz || config_origin(rec.config, "sampling.frequency")->source == CONFIG_FROM_DEFAULT)
 			rec.config->sampling.frequency = rec.hz ? rec.hz : DEFAULT_HZ;
 		log_setup(rec.config->log.level, rec.config->log.format);
-		r = start(&rec);
+		code = start(&rec);
 	}
 	record_fini(&rec);
-	return r == CONFIG_HELP_ASKED ? EXIT_DONE : r;
+	return code;
 }

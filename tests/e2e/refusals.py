@@ -77,12 +77,25 @@ def unprivileged(s):
             f"exit {done.returncode}")
 
 
+def nothing_to_record(s):
+    """What cannot be recorded is an error, with exit 1 and one line, and leaves no files."""
+    s.need_root()
+    for name, arguments, says in (
+            ("a command that is not there", ["--", "/nonexistent"], "/nonexistent: No such file or directory"),
+            ("a process that is not there", ["-p", "4194300"], "there is no process 4194300")):
+        done = s.run([PROFLET, "record", "-o", s.path("nothing"), *arguments], check=False, seconds=30)
+        s.equal(f"record {name}: exit code", done.returncode, 1)
+        s.check(f"record {name}: one line", says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr.strip()[:200])
+        s.check(f"record {name}: no file", not os.path.exists(s.path("nothing.html")))
+
+
 def body(s):
     s.need_proflet()
     for case in CONFIGURATIONS:
         refused(s, *case)
     without_file(s)
     unprivileged(s)
+    nothing_to_record(s)
 
 
 if __name__ == "__main__":
