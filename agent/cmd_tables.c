@@ -81,7 +81,9 @@ static size_t count_rows(const struct elf_rows *t)
 
 static const char *section_name(const struct elf_skipped *s)
 {
-	return s->debug_frame ? ".debug_frame" : ".eh_frame";
+	static const char *const names[] = {".eh_frame", ".gopclntab", ".debug_frame"};
+
+	return names[s->source];
 }
 
 static size_t n_listed(const struct elf_rows *t)
@@ -101,6 +103,7 @@ static void print_summary(const struct tables_file *f)
 	printf("  build       %" PRIu64 " ns, %.1f ns/row\n", t->build_ns,
 	       (double)t->build_ns / (double)f->n_rows);
 	printf("  FDEs        %zu\n", t->n_fdes);
+	printf("  functions   %zu of Go\n", t->n_functions);
 	printf("  skipped     %zu\n", t->n_skipped);
 	for (size_t i = 0; i < n_listed(t); i++)
 		printf("    %s+0x%" PRIx64 "  %s\n", section_name(&t->skipped[i]), t->skipped[i].offset,
@@ -133,9 +136,9 @@ static void print_json(const struct tables_file *f, bool first)
 	       f->machine == EM_X86_64 ? "x86_64" : "aarch64", f->n_rows, t->n_rules - 1, f->bytes,
 	       f->n_blocks);
 	printf("   \"bytes_per_row\": %.3f, \"build_ns\": %" PRIu64 ", \"ns_per_row\": %.2f, \"fdes\": %zu, "
-	       "\"fdes_skipped\": %zu,\n   \"skipped\": [",
+	       "\"go_functions\": %zu, \"fdes_skipped\": %zu,\n   \"skipped\": [",
 	       (double)f->bytes / (double)f->n_rows, t->build_ns, (double)t->build_ns / (double)f->n_rows,
-	       t->n_fdes, t->n_skipped);
+	       t->n_fdes, t->n_functions, t->n_skipped);
 	for (size_t i = 0; i < n_listed(t); i++) {
 		printf("%s{\"section\": \"%s\", \"offset\": %" PRIu64 ", \"reason\": ", i ? ", " : "",
 		       section_name(&t->skipped[i]), t->skipped[i].offset);
@@ -151,7 +154,7 @@ static const char *error_text(int error)
 	case -ENOEXEC:
 		return "not a 64-bit little-endian ELF file, or its headers are damaged";
 	case -ENODATA:
-		return "no call-frame information (.eh_frame, .debug_frame)";
+		return "no call-frame information (.eh_frame, .gopclntab, .debug_frame)";
 	case -ENOTSUP:
 		return "neither x86-64 nor aarch64, or compressed by an unknown method";
 	case -EINVAL:

@@ -27,30 +27,34 @@ void fdes_fini(struct fdes *f)
 	*f = (struct fdes){0};
 }
 
-static void skip(struct fdes *f, const struct cfi_section *s, uint64_t offset, const char *reason)
+void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const char *reason)
 {
 	if (f->n_skipped < ELF_SKIPPED_MAX)
 		f->skipped[f->n_skipped] =
-			(struct elf_skipped){.offset = offset, .reason = reason, .debug_frame = s->debug};
+			(struct elf_skipped){.offset = offset, .reason = reason, .source = (uint8_t)source};
 	f->n_skipped++;
 }
 
-/* Shortens the range to the executable segment in which it starts; false when there is none. */
-static bool clip(const struct fdes *f, struct cfi_fde *fde)
+static enum elf_source source_of(const struct cfi_section *s)
+{
+	return s->debug ? ELF_DEBUG_FRAME : ELF_EH_FRAME;
+}
+
+bool fdes_clip(const struct fdes *f, uint64_t start, uint64_t *end)
 {
 	for (size_t i = 0; i < f->n_segments; i++) {
 		const struct elf_segment *s = &f->segments[i];
 
-		if (!s->executable || fde->start < s->va || fde->start - s->va >= s->mem_bytes)
+		if (!s->executable || start < s->va || start - s->va >= s->mem_bytes)
 			continue;
-		if (fde->end > s->va + s->mem_bytes)
-			fde->end = s->va + s->mem_bytes;
+		if (*end > s->va + s->mem_bytes)
+			*end = s->va + s->mem_bytes;
 		return true;
 	}
 	return f->n_segments == 0;
 }
 
-static int add_span(struct fdes *f, const struct cfi_fde *fde, size_t first, bool debug)
+int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source)
 {
 	if (f->n_spans == f->spans_cap) {
 		size_t cap = f->spans_cap ? f->spans_cap * 2 : 1024;
@@ -61,14 +65,14 @@ static int add_span(struct fdes *f, const struct cfi_fde *fde, size_t first, boo
 		f->spans = spans;
 		f->spans_cap = cap;
 	}
-	if (f->n_spans && fde->start < f->spans[f->n_spans - 1].start)
+	if (f->n_spans && start < f->spans[f->n_spans - 1].start)
 		f->unsorted = true;
 	f->spans[f->n_spans++] = (struct fde_span){
-		.start = fde->start,
-		.end = fde->end,
+		.start = start,
+		.end = end,
 		.first = first,
 		.n = (uint32_t)(f->out.n_rows - first),
-		.debug = debug,
+		.source = (uint8_t)source,
 	};
 	return 0;
 }
@@ -88,13 +92,13 @@ static const char *read_fde(struct fdes *f, const struct cfi_section *s, const s
 	/* functions that the linker discarded: empty in .eh_frame, at address 0 in .debug_frame */
 	if (fde.end == fde.start || (s->debug && fde.start == 0))
 		return NULL;
-	if (!clip(f, &fde))
+	if (!fdes_clip(f, fde.start, &fde.end))
 		return "range of the FDE is not in an executable segment";
 	if (fde.end - fde.start > UINT32_MAX)
 		return "range of the FDE is larger than 4 GiB";
 	error = cfi_run_fde(&f->out, s, &cie->cie, &cie->initial, &fde, ret_fatal);
 	if (!error && *ret_fatal == 0)
-		*ret_fatal = add_span(f, &fde, first, s->debug);
+		*ret_fatal = fdes_add_span(f, fde.start, fde.end, first, source_of(s));
 	return error;
 }
 
@@ -114,7 +118,7 @@ int fdes_read(struct fdes *f, const struct cfi_section *s)
 			continue;
 		f->n_fdes++;
 		if (entry.body.bad) {
-			skip(f, s, entry.offset, "FDE is truncated");
+			fdes_skip(f, source_of(s), entry.offset, "FDE is truncated");
 			continue;
 		}
 		const struct cie_slot *cie = cie_cache_get(&cache, &f->out, s, entry.cie, &fatal);
@@ -124,9 +128,9 @@ int fdes_read(struct fdes *f, const struct cfi_section *s)
 		if (fatal < 0)
 			return fatal;
 		if (error)
-			skip(f, s, entry.offset, error);
+			fdes_skip(f, source_of(s), entry.offset, error);
 	}
 	if (more < 0)
-		skip(f, s, offset, "length leaves the section; what follows is lost");
+		fdes_skip(f, source_of(s), offset, "length leaves the section; what follows is lost");
 	return 0;
 }

@@ -10,12 +10,12 @@
 #include "agent/elf/image.h"
 #include "agent/elf/rows.h"
 
-/* One FDE's range and where its rows are. */
+/* The range of one FDE or Go function and where its rows are. */
 struct fde_span {
 	uint64_t start, end;
 	size_t first; /* in cfi_output.rows */
 	uint32_t n;
-	bool debug; /* from .debug_frame */
+	uint8_t source; /* enum elf_source */
 };
 
 /* The table's parts while it is made; zeroed, then fdes_init. */
@@ -25,7 +25,7 @@ struct fdes {
 	size_t n_spans, spans_cap;
 	bool unsorted;		     /* a span starts before its predecessor */
 	struct elf_skipped *skipped; /* owned, ELF_SKIPPED_MAX entries */
-	size_t n_skipped, n_fdes;
+	size_t n_skipped, n_fdes, n_functions;
 	const struct elf_segment *segments; /* borrowed; with none, every address counts as executable */
 	size_t n_segments;
 };
@@ -34,6 +34,11 @@ int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segme
 void fdes_fini(struct fdes *f);
 /* Interprets a section. 0, -ENOMEM, -EFBIG. */
 int fdes_read(struct fdes *f, const struct cfi_section *s);
+/* Shortens a range to the executable segment in which it starts; false when there is none. */
+bool fdes_clip(const struct fdes *f, uint64_t start, uint64_t *end);
+/* The rows from `first` to the last are those of [start, end). 0 or -ENOMEM. */
+int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source);
+void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const char *reason);
 /* Makes the table (everything but build_ns). 0, -ENODATA when no FDE gave a row, -ENOMEM. */
 int fdes_lay_out(struct fdes *f, struct elf_rows **ret);
 

@@ -86,16 +86,13 @@ static int sort_spans(struct fdes *f)
 	return 0;
 }
 
-/*
- * .eh_frame before .debug_frame: that one is not kept up to date by all who rewrite binaries. Spans are
- * sorted by now: a larger index starts later, or together but later in the section.
- */
+/* Spans are sorted by now: a larger index starts later, or together but later in the section. */
 static bool is_inner(const struct fdes *f, uint32_t a, uint32_t b)
 {
 	const struct fde_span *x = &f->spans[a], *y = &f->spans[b];
 
-	if (x->debug != y->debug)
-		return y->debug;
+	if (x->source != y->source)
+		return x->source < y->source;
 	return x->start != y->start ? a > b : a < b;
 }
 
@@ -233,6 +230,7 @@ int fdes_lay_out(struct fdes *f, struct elf_rows **ret)
 	t->skipped = TAKE_PTR(f->skipped);
 	t->n_skipped = f->n_skipped;
 	t->n_fdes = f->n_fdes;
+	t->n_functions = f->n_functions;
 	*ret = TAKE_PTR(t);
 	return 0;
 }

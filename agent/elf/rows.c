@@ -8,6 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/elf/fdes.h"
+#include "agent/elf/gorows.h"
 #include "agent/elf/image_private.h"
 
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
@@ -77,7 +78,12 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 	r = read_eh_frame(&f, img);
 	if (r < 0)
 		return r;
-	r = read_debug_frame(&f, img);
+	r = gorows_read(&f, img);
+	if (r < 0)
+		return r;
+	/* what Go's own linker writes there is made from the function table */
+	if (f.n_functions == 0 || f.n_fdes > 0)
+		r = read_debug_frame(&f, img);
 	if (r < 0)
 		return r;
 	r = fdes_lay_out(&f, ret);

@@ -19,11 +19,16 @@ struct elf_row {
 	uint32_t rule; /* index into elf_rows.rules */
 };
 
-/* An FDE that was left out (its CIE's fault is each of its FDEs'); its own range only is lost. */
+/* Where rows come from; where several cover an address, the first of these. .debug_frame is not kept up to
+ * date by all who rewrite binaries. */
+enum elf_source { ELF_EH_FRAME, ELF_GOPCLNTAB, ELF_DEBUG_FRAME };
+
+/* An FDE (its CIE's fault is each of its FDEs') or a Go function that was left out; its own range only is
+ * lost. */
 struct elf_skipped {
-	uint64_t offset;    /* in its section */
+	uint64_t offset;    /* in its section; of a Go function its index in the table */
 	const char *reason; /* static string */
-	bool debug_frame;   /* section: .debug_frame rather than .eh_frame */
+	uint8_t source;	    /* enum elf_source */
 };
 
 struct elf_rows {
@@ -35,8 +40,9 @@ struct elf_rows {
 	struct elf_rule *rules; /* distinct; [0] is CFA_NONE */
 	size_t n_rules;
 	struct elf_skipped *skipped; /* the first ELF_SKIPPED_MAX of n_skipped */
-	size_t n_skipped, n_fdes;    /* FDEs: all that were seen, with the skipped ones */
-	uint64_t build_ns;	     /* reading the section included */
+	size_t n_skipped;
+	size_t n_fdes, n_functions; /* FDEs, and Go functions: all that were seen, with the skipped ones */
+	uint64_t build_ns;	    /* reading the section included */
 };
 
 #define ELF_SKIPPED_MAX 64
@@ -44,7 +50,8 @@ struct elf_rows {
 
 /*
  * Compiles the call-frame information of `img` (Linux Standard Base 5 section 10.6, DWARF 5 section 6.4):
- * .eh_frame, and .debug_frame where .eh_frame covers nothing. Where FDEs of one section overlap, the one that
+ * .eh_frame, the function table of Go (.gopclntab) where that covers nothing, and .debug_frame where neither
+ * does. Where FDEs of one section overlap, the one that
  * starts last wins as far as it reaches, as in the binary search of GCC's unwinder, then the outer one holds
  * again; of two that start together the first in the section wins. FDEs that start outside the executable
  * segments are skipped.

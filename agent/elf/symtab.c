@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/gonames.h"
 #include "agent/elf/plt.h"
 #include "agent/elf/strtab.h"
 
@@ -292,6 +293,8 @@ int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, s
 	free(b);
 	if (r == 0)
 		r = plt_resolve(img, addrs, n, ret);
+	if (r == 0)
+		r = gonames_resolve(img, addrs, n, ret);
 	for (size_t i = 0; r < 0 && i < n; i++) {
 		free(ret[i].name);
 		ret[i].name = NULL;

@@ -18,7 +18,8 @@ struct elf_symbol {
 };
 
 /*
- * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym, then PLT entries ("puts@plt").
+ * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym, then PLT entries ("puts@plt"),
+ * then the function table of Go.
  * 0 (also when the file has no symbols: all names NULL), -ENOMEM. Free each name with free().
  */
 int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);

@@ -13,17 +13,6 @@
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
-/*
- * Go code without C has no .eh_frame, only .debug_frame; but its frame pointers are kept by convention and,
- * unlike the rows, follow the runtime's switches of stack. So such files are stepped by frame pointer.
- */
-static bool steps_by_frame_pointer(struct elf_image *img)
-{
-	struct elf_data data;
-
-	return elf_image_go_build_id(img) && elf_image_section(img, ".eh_frame", &data) < 0;
-}
-
 static int build(struct build_job *j)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
@@ -34,8 +23,6 @@ static int build(struct build_job *j)
 		return r == -ENOEXEC ? -ENODATA : r;
 	if (elf_image_htlhash(img, j->htlhash) < 0)
 		j->htlhash[0] = '\0';
-	if (steps_by_frame_pointer(img))
-		return -ENODATA;
 	r = elf_rows_build(&rows, img);
 	if (r < 0)
 		return r == -ENOTSUP ? -ENODATA : r;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/gonames.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/gocode.h"
+#include "agent/elf/strtab.h"
+
+#define DEPTHS_MAX (64u << 10) /* bytes of a function's stack depths that are read to see where it ends */
+
+struct gonames {
+	struct gopclntab table;
+	uint8_t depths[DEPTHS_MAX];
+	char name[ELF_STRING_MAX + 1];
+};
+
+/* The next function may start far behind: C code stands between, or follows the last. */
+static uint64_t end_of(struct gonames *g, const struct gopclntab_function *fn)
+{
+	struct gopclntab_values v;
+	uint64_t from;
+
+	gopclntab_depths(&g->table, fn, g->depths, sizeof(g->depths), &v);
+	while (gopclntab_values_next(&v, &from))
+		;
+	return v.c.bad || v.pc == fn->start || v.pc > fn->end ? fn->end : v.pc;
+}
+
+static void narrow(struct elf_symbol *s, uint64_t start, uint64_t end)
+{
+	s->start = start > s->start ? start : s->start;
+	s->end = end < s->end ? end : s->end;
+}
+
+static int resolve_one(struct gonames *g, uint64_t addr, struct elf_symbol *ret)
+{
+	struct gopclntab_function fn;
+	uint64_t i;
+
+	int r = gopclntab_find(&g->table, addr, &i);
+	if (r < 0) {
+		if (r == -ENOENT && gopclntab_function(&g->table, 0, &fn) == 0 && addr < fn.start)
+			narrow(ret, 0, fn.start);
+		return 0;
+	}
+	if (gopclntab_function(&g->table, i, &fn) < 0)
+		return 0;
+	if (addr >= fn.end) { /* behind the last */
+		narrow(ret, fn.end, UINT64_MAX);
+		return 0;
+	}
+	uint64_t end = end_of(g, &fn);
+	if (addr >= end) {
+		narrow(ret, end, fn.end);
+		return 0;
+	}
+	gopclntab_name(&g->table, fn.name, g->name, sizeof(g->name));
+	if (!g->name[0])
+		return 0;
+	ret->name = strdup(g->name);
+	if (!ret->name)
+		return -ENOMEM;
+	ret->start = fn.start;
+	ret->end = end;
+	return 0;
+}
+
+int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+{
+	_cleanup_free_ struct gonames *g = NULL;
+	enum go_prologue prologue;
+	size_t first = 0;
+
+	while (first < n && ret[first].name)
+		first++;
+	if (first == n)
+		return 0;
+	g = malloc(sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	int r = gopclntab_open(&g->table, img);
+	if (r == 0)
+		r = gocode_find_text(&g->table, &prologue);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	for (size_t i = first; i < n && r == 0; i++) {
+		if (!ret[i].name)
+			r = resolve_one(g, addrs[i], &ret[i]);
+	}
+	return r;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Function names from a Go function table: Go binaries have them even when they are stripped. Rank 1, private
+ * to elf/. */
+#ifndef PROFLET_ELF_GONAMES_H
+#define PROFLET_ELF_GONAMES_H
+
+#include "agent/elf/image_private.h"
+#include "agent/elf/symtab.h"
+
+/*
+ * Fills ret[i] where it has no name yet and addrs[i] lies in a Go function, and narrows the gap where it lies
+ * between two. ret is filled as by the symbol tables. 0 or -ENOMEM; damaged tables give no names.
+ */
+int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);
+
+#endif
