@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/oracle/shadow/judge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "bpf/abi.h"
+
+#define SPOTS_MAX 1000000
+
+const char *const verdict_texts[VERDICTS] = {
+#define X(name, text, covered) text,
+	JUDGE_VERDICTS(X)
+#undef X
+};
+
+static const bool verdict_covered[VERDICTS] = {
+#define X(name, text, covered) covered,
+	JUDGE_VERDICTS(X)
+#undef X
+};
+
+void judge_init(struct judge *j)
+{
+	*j = (struct judge){0};
+	map_init(&j->spots, SPOTS_MAX);
+}
+
+void judge_fini(struct judge *j)
+{
+	struct map_node *n;
+
+	map_for_each (&j->spots, n, it)
+		free(container_of(n, struct spot, node));
+	map_fini(&j->spots);
+	free(j->disputes);
+}
+
+static bool spot_is(const struct map_node *node, const void *key)
+{
+	return container_of(node, struct spot, node)->frame == *(const uint64_t *)key;
+}
+
+static struct spot *spot_at(struct judge *j, const struct unwound *got)
+{
+	struct map_node *n = map_find(&j->spots, hash_u64(got->frame), spot_is, &got->frame);
+	struct spot *s;
+
+	if (n)
+		return container_of(n, struct spot, node);
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	s->frame = got->frame;
+	s->rule = got->rule;
+	if (map_insert(&j->spots, &s->node, hash_u64(got->frame)) < 0) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+static void count(struct judge *j, struct spot *s, enum verdict v, uint64_t n)
+{
+	j->n[v] += n;
+	s->n[v] += n;
+}
+
+static bool is_truth(const struct unwound *got, struct truth t)
+{
+	return got->ending < 0 && got->ra == t.ra && got->sp == t.sp && got->fp == t.fp;
+}
+
+static bool is_same(const struct unwound *a, const struct unwound *b)
+{
+	return a->ending == b->ending && a->ra == b->ra && a->sp == b->sp && a->fp == b->fp;
+}
+
+static struct truth truth_of(const struct shadow_frame *f)
+{
+	return (struct truth){f->ra, f->sp, f->fp};
+}
+
+static unsigned cfa_of(const struct unwound *got)
+{
+	return got->rule >> 48 & UNWIND_CFA_MASK;
+}
+
+/* The verdict on a step that no row covered, VERDICTS if one did. */
+static enum verdict uncovered(const struct unwound *got, bool right)
+{
+	if (got->ending == ENDING_NO_MAPPING || got->ending == ENDING_NO_PROCESS)
+		return VERDICT_NO_MAPPING;
+	if (got->ending == ENDING_UNSUPPORTED_RULE)
+		return VERDICT_UNSUPPORTED;
+	if (cfa_of(got) != UNWIND_CFA_NONE)
+		return VERDICTS;
+	if (got->ending >= 0 && got->ending != ENDING_ROOT)
+		return got->ending == ENDING_NO_TABLE ? VERDICT_NO_TABLE : VERDICT_NO_ROW;
+	if (got->reason == ENDING_NO_TABLE)
+		return right ? VERDICT_NO_TABLE_FP : VERDICT_NO_TABLE_FP_WRONG;
+	return right ? VERDICT_NO_ROW_FP : VERDICT_NO_ROW_FP_WRONG;
+}
+
+static struct dispute *dispute_new(struct judge *j)
+{
+	if (j->n_disputes == j->cap_disputes) {
+		size_t cap = j->cap_disputes ? j->cap_disputes * 2 : 64;
+		struct dispute *more = realloc(j->disputes, cap * sizeof *more);
+
+		if (!more)
+			return NULL;
+		j->disputes = more;
+		j->cap_disputes = cap;
+	}
+	return &j->disputes[j->n_disputes++];
+}
+
+static int dispute_add(struct judge *j, struct dispute new)
+{
+	struct dispute *d;
+
+	for (size_t i = 0; i < j->n_disputes; i++) {
+		d = &j->disputes[i];
+		if (d->id == new.id && d->spot == new.spot &&is_same(&d->got, &new.got)) {
+			d->n++;
+			return 0;
+		}
+	}
+	d = dispute_new(j);
+	if (!d)
+		return -ENOMEM;
+	*d = new;
+	return 0;
+}
+
+static void spot_example(struct spot *s, const struct unwound *got, struct truth truth,
+			 const struct user_regs_struct *regs)
+{
+	s->rule = got->rule;
+	s->got = *got;
+	s->truth = truth;
+	s->regs = *regs;
+}
+
+static void settle(struct judge *j, const struct dispute *d, enum verdict v)
+{
+	if (v == d->if_wrong && !d->spot->n[v])
+		spot_example(d->spot, &d->got, d->truth, &d->regs);
+	count(j, d->spot, v, d->n);
+}
+
+void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const struct user_regs_struct *to,
+		     void *data)
+{
+	struct judge *j = data;
+
+	for (size_t i = 0; i < j->n_disputes;) {
+		const struct dispute *d = &j->disputes[i];
+		enum verdict v = d->if_wrong;
+
+		if (d->id != f->id) {
+			i++;
+			continue;
+		}
+		if (how == SHADOW_FORGOTTEN)
+			v = VERDICT_FORGOTTEN;
+		else if (is_truth(&d->got, (struct truth){to->rip, to->rsp, to->rbp}))
+			v = d->if_right;
+		settle(j, d, v);
+		j->disputes[i] = j->disputes[--j->n_disputes];
+	}
+}
+
+void judge_finish(struct judge *j)
+{
+	for (; j->n_disputes; j->n_disputes--)
+		settle(j, &j->disputes[j->n_disputes - 1], j->disputes[j->n_disputes - 1].if_wrong);
+}
+
+/* Below the first frame there is nothing: right is to say so. */
+static int judge_first(struct judge *j, const struct shadow *s, const struct user_regs_struct *regs,
+		       const struct unwound *got)
+{
+	bool root = got->ending == ENDING_ROOT;
+	enum verdict v = uncovered(got, root);
+	struct spot *spot;
+
+	if (!s->now.rooted || (v == VERDICTS && root)) {
+		j->n[s->now.rooted ? VERDICT_RIGHT : VERDICT_UNKNOWN]++;
+		return 0;
+	}
+	spot = spot_at(j, got);
+	if (!spot)
+		return -ENOMEM;
+	if (v == VERDICTS) {
+		v = VERDICT_WRONG;
+		if (!spot->n[v])
+			spot_example(spot, got, (struct truth){0}, regs);
+	}
+	count(j, spot, v, 1);
+	return 0;
+}
+
+int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct *regs,
+	       const struct unwound *got)
+{
+	struct shadow_frame *f = shadow_top(s);
+	bool right = f && is_truth(got, truth_of(f));
+	enum verdict v, v_wrong;
+	struct spot *spot;
+
+	if (!f)
+		return judge_first(j, s, regs, got);
+	v = uncovered(got, true);
+	if (v == VERDICTS && right) {
+		f->fp_slot = tables_fp_slot(got);
+		j->n[VERDICT_RIGHT]++;
+		return 0;
+	}
+	spot = spot_at(j, got);
+	if (!spot)
+		return -ENOMEM;
+	v_wrong = v == VERDICTS ? VERDICT_WRONG : uncovered(got, false);
+	if (right || v == v_wrong) {
+		count(j, spot, v, 1);
+		return 0;
+	}
+	f->disputed = true;
+	return dispute_add(j, (struct dispute){.id = f->id,
+					       .spot = spot,
+					       .got = *got,
+					       .truth = truth_of(f),
+					       .regs = *regs,
+					       .n = 1,
+					       .if_right = v == VERDICTS ? VERDICT_RIGHT_LATER : v,
+					       .if_wrong = v_wrong});
+}
+
+void judge_agreed(struct judge *j)
+{
+	j->n[VERDICT_RIGHT]++;
+	j->n_by_rule++;
+}
+
+static int walk_wrong(struct judge *j, const struct unwound *got, struct truth truth,
+		      const struct user_regs_struct *regs)
+{
+	struct spot *spot = spot_at(j, got);
+
+	j->walk.wrong++;
+	if (!spot)
+		return -ENOMEM;
+	if (!spot->walks_wrong++ && !spot->n[VERDICT_WRONG])
+		spot_example(spot, got, truth, regs);
+	return 0;
+}
+
+int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct unwound got,
+	       const struct user_regs_struct *regs)
+{
+	size_t n = s->now.n;
+
+	j->walk.walks++;
+	for (; n > 0; n--) {
+		const struct shadow_frame *f = &s->now.frames[n - 1];
+
+		if (!is_truth(&got, truth_of(f))) {
+			if (uncovered(&got, false) == VERDICTS && n < s->now.n)
+				return walk_wrong(j, &got, truth_of(f), regs);
+			j->walk.ended++; /* the innermost frame's step is judged by itself */
+			return 0;
+		}
+		j->walk.frames++;
+		if (n == 1 && !s->now.rooted) {
+			j->walk.partial++;
+			return 0;
+		}
+		tables_unwind_on(t, &got);
+	}
+	if (!s->now.rooted)
+		return 0;
+	if (got.ending != ENDING_ROOT)
+		return walk_wrong(j, &got, (struct truth){0}, regs);
+	j->walk.complete++;
+	return 0;
+}
+
+uint64_t judge_total(const struct judge *j)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < VERDICTS; i++)
+		sum += j->n[i];
+	return sum;
+}
+
+uint64_t judge_covered(const struct judge *j)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < VERDICTS; i++)
+		sum += verdict_covered[i] ? j->n[i] : 0;
+	return sum;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Compares what the tables say with the shadow stack, counts, and keeps what was wrong or not covered by
+ * place in the code.
+ *
+ * A step that differs is not wrong yet: it is in dispute until its frame ends, and what the return then does
+ * decides. Return addresses may be rewritten on the stack, and longjmp's rows describe where it goes.
+ */
+#ifndef PROFLET_TESTS_SHADOW_JUDGE_H
+#define PROFLET_TESTS_SHADOW_JUDGE_H
+
+#include <stdio.h>
+
+#include "agent/base/map.h"
+#include "tests/oracle/shadow/shadow.h"
+#include "tests/oracle/shadow/tables.h"
+
+/*
+ * What becomes of a step: X(name, text, covered). "covered": a row was there and was used. Frame pointer
+ * steps are taken where there is none.
+ */
+#define JUDGE_VERDICTS(X)                                        \
+	X(RIGHT, "right", 1)                                     \
+	X(RIGHT_LATER, "right by the return itself", 1)          \
+	X(WRONG, "wrong", 1)                                     \
+	X(UNKNOWN, "not judged: frame from before the watch", 0) \
+	X(FORGOTTEN, "not judged: stack never returned to", 0)   \
+	X(UNSUPPORTED, "unsupported rule", 0)                    \
+	X(NO_MAPPING, "no mapping", 0)                           \
+	X(NO_TABLE, "no table, no frame pointer", 0)             \
+	X(NO_TABLE_FP, "no table, frame pointer right", 0)       \
+	X(NO_TABLE_FP_WRONG, "no table, frame pointer wrong", 0) \
+	X(NO_ROW, "no row, no frame pointer", 0)                 \
+	X(NO_ROW_FP, "no row, frame pointer right", 0)           \
+	X(NO_ROW_FP_WRONG, "no row, frame pointer wrong", 0)
+
+enum verdict {
+#define X(name, text, covered) VERDICT_##name,
+	JUDGE_VERDICTS(X)
+#undef X
+		VERDICTS
+};
+
+extern const char *const verdict_texts[VERDICTS];
+
+/* What the caller has, by the shadow stack. */
+struct truth {
+	uint64_t ra, sp, fp;
+};
+
+/* A place in the code where something was not right. */
+struct spot {
+	struct map_node node;
+	uint64_t frame;
+	uint64_t rule; /* of its first step; where steps were wrong, of the first that was */
+	uint64_t n[VERDICTS];
+	uint64_t walks_wrong;	      /* walks that went wrong when they came here */
+	struct unwound got;	      /* by the first wrong step */
+	struct truth truth;	      /* and what it should have been */
+	struct user_regs_struct regs; /* innermost registers then */
+};
+
+struct dispute {
+	uint64_t id; /* of the shadow frame */
+	struct spot *spot;
+	struct unwound got;
+	struct truth truth;
+	struct user_regs_struct regs;
+	uint64_t n; /* steps alike */
+	enum verdict if_right, if_wrong;
+};
+
+/* Of whole stacks: how far the walk agreed with the shadow stack. */
+struct walk_counts {
+	uint64_t walks, frames;
+	uint64_t complete; /* to the program's first frame, and ended as root there */
+	uint64_t partial;  /* to the last frame that the shadow stack knows */
+	uint64_t ended;	   /* earlier: no row, unsupported rule … */
+	uint64_t wrong;
+};
+
+struct judge {
+	uint64_t n[VERDICTS];
+	uint64_t n_by_rule;	  /* of the right ones: seen from rule and registers alone */
+	struct map spots;	  /* of struct spot, owned */
+	struct dispute *disputes; /* owned */
+	size_t n_disputes, cap_disputes;
+	struct walk_counts walk;
+};
+
+void judge_init(struct judge *j);
+void judge_fini(struct judge *j);
+/* One step. 0 or -ENOMEM. */
+int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct *regs,
+	       const struct unwound *got);
+/* One step that tables_agree said to be right. */
+void judge_agreed(struct judge *j);
+/* A whole stack; `got` is its first step. */
+int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct unwound got,
+	       const struct user_regs_struct *regs);
+/* As shadow_end_fn, with the judge as data. */
+void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const struct user_regs_struct *to,
+		     void *data);
+/* What is in dispute at the end is wrong: functions that do not return. */
+void judge_finish(struct judge *j);
+/* Steps of all verdicts, and of those that count as covered. */
+uint64_t judge_total(const struct judge *j);
+uint64_t judge_covered(const struct judge *j);
+
+#endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/oracle/shadow/shadow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A load of the stack pointer that goes farther is a change of stacks, or leaves frames behind. */
+#define NEAR_BYTES (1ull << 20)
+
+void shadow_init(struct shadow *s, shadow_end_fn end, void *data)
+{
+	*s = (struct shadow){.end = end, .data = data};
+}
+
+void shadow_fini(struct shadow *s)
+{
+	for (size_t i = 0; i < SHADOW_KEPT; i++)
+		free(s->kept[i].frames);
+	free(s->now.frames);
+	*s = (struct shadow){0};
+}
+
+static void pop(struct shadow *s, enum shadow_end how, const struct user_regs_struct *to)
+{
+	struct shadow_frame *f = &s->now.frames[--s->now.n];
+
+	s->counts.left += how == SHADOW_LEFT;
+	if (f->disputed)
+		s->end(f, how, to, s->data);
+}
+
+static void forget(struct shadow *s, struct shadow_stack *stack)
+{
+	for (size_t i = 0; i < stack->n; i++)
+		if (stack->frames[i].disputed)
+			s->end(&stack->frames[i], SHADOW_FORGOTTEN, NULL, s->data);
+	free(stack->frames);
+	*stack = (struct shadow_stack){0};
+}
+
+void shadow_reset(struct shadow *s, bool rooted)
+{
+	for (size_t i = 0; i < SHADOW_KEPT; i++)
+		forget(s, &s->kept[i]);
+	forget(s, &s->now);
+	s->now.rooted = rooted;
+}
+
+struct shadow_frame *shadow_top(const struct shadow *s)
+{
+	return s->now.n ? &s->now.frames[s->now.n - 1] : NULL;
+}
+
+static int push(struct shadow *s, struct shadow_frame f)
+{
+	struct shadow_stack *stack = &s->now;
+
+	if (stack->n == stack->cap) {
+		size_t cap = stack->cap ? stack->cap * 2 : 256;
+		struct shadow_frame *more = realloc(stack->frames, cap * sizeof *more);
+
+		if (!more)
+			return -ENOMEM;
+		stack->frames = more;
+		stack->cap = cap;
+	}
+	f.id = ++s->next_id;
+	stack->frames[stack->n++] = f;
+	return 0;
+}
+
+/* Frames whose return address is no longer on the stack. */
+static void leave_below(struct shadow *s, uint64_t sp, const struct user_regs_struct *to)
+{
+	for (struct shadow_frame *f = shadow_top(s); f && f->slot < sp; f = shadow_top(s))
+		pop(s, SHADOW_LEFT, to);
+}
+
+/* --- other stacks */
+
+static struct shadow_stack *oldest_kept(struct shadow *s)
+{
+	struct shadow_stack *oldest = &s->kept[0];
+
+	for (size_t i = 1; i < SHADOW_KEPT; i++)
+		if (s->kept[i].age < oldest->age)
+			oldest = &s->kept[i];
+	return oldest;
+}
+
+/* Puts the current stack aside and goes on with `next`, which may be one of the kept, or empty. */
+static void change_to(struct shadow *s, struct shadow_stack *next, uint64_t sp)
+{
+	struct shadow_stack old = s->now;
+
+	old.sp = sp;
+	old.age = ++s->clock;
+	s->now = (struct shadow_stack){0};
+	if (next) {
+		s->now = *next;
+		*next = (struct shadow_stack){0};
+	}
+	if (old.n || old.rooted) {
+		struct shadow_stack *place = oldest_kept(s);
+
+		forget(s, place);
+		*place = old;
+	} else {
+		free(old.frames);
+	}
+	s->counts.switches++;
+}
+
+/* The kept stack that is gone back to: it was left there, or one of its frames ends there. */
+static struct shadow_stack *kept_at(struct shadow *s, uint64_t sp)
+{
+	for (size_t i = 0; i < SHADOW_KEPT; i++) {
+		struct shadow_stack *k = &s->kept[i];
+
+		if (!k->age)
+			continue;
+		if (k->sp == sp)
+			return k;
+		for (size_t n = k->n; n-- > 0;)
+			if (k->frames[n].slot == sp || k->frames[n].slot + 8 == sp)
+				return k;
+	}
+	return NULL;
+}
+
+/* The kept stack that has exactly this return. */
+static struct shadow_stack *kept_return(struct shadow *s, uint64_t slot, uint64_t ra)
+{
+	for (size_t i = 0; i < SHADOW_KEPT; i++)
+		for (size_t n = s->kept[i].n; n-- > 0;)
+			if (s->kept[i].frames[n].slot == slot && s->kept[i].frames[n].ra == ra)
+				return &s->kept[i];
+	return NULL;
+}
+
+/* Has this stack a frame that is still there at that stack pointer, and near? */
+static bool holds(const struct shadow_stack *stack, uint64_t sp)
+{
+	for (size_t n = stack->n; n-- > 0;)
+		if (stack->frames[n].slot >= sp)
+			return stack->frames[n].slot - sp < NEAR_BYTES;
+	return false;
+}
+
+static void loaded_sp(struct shadow *s, const struct user_regs_struct *from,
+		      const struct user_regs_struct *to)
+{
+	uint64_t distance = to->rsp > from->rsp ? to->rsp - from->rsp : from->rsp - to->rsp;
+	struct shadow_stack *kept;
+
+	if (holds(&s->now, to->rsp) || (distance < NEAR_BYTES && to->rsp < from->rsp))
+		return;
+	kept = kept_at(s, to->rsp);
+	if (!kept && distance < NEAR_BYTES)
+		return;
+	change_to(s, kept, from->rsp);
+}
+
+/* --- instructions */
+
+static int called(struct shadow *s, const struct user_regs_struct *from, const struct user_regs_struct *to,
+		  uint64_t ra)
+{
+	if (to->rsp != from->rsp - 8)
+		return 0; /* it faulted */
+	s->counts.calls++;
+	leave_below(s, to->rsp + 1, to); /* a popped frame's slot is used again */
+	return push(s, (struct shadow_frame){.slot = to->rsp, .ra = ra, .sp = from->rsp, .fp = from->rbp});
+}
+
+static void returned(struct shadow *s, const struct user_regs_struct *from, const struct user_regs_struct *to)
+{
+	struct shadow_frame *f;
+	struct shadow_stack *kept;
+
+	if (to->rsp < from->rsp + 8)
+		return; /* it faulted */
+	leave_below(s, from->rsp, to);
+	f = shadow_top(s);
+	if (!f || f->slot != from->rsp) {
+		kept = kept_return(s, from->rsp, to->rip);
+		if (!kept) {
+			s->counts.lost += !f && !s->now.rooted;
+			return; /* of a frame that is not known, or a jump through the stack */
+		}
+		change_to(s, kept, from->rsp);
+		leave_below(s, from->rsp, to);
+		f = shadow_top(s);
+	}
+	s->counts.returns++;
+	s->counts.rewritten += f->ra != to->rip;
+	s->counts.fp_changed += f->ra == to->rip && f->fp != to->rbp;
+	pop(s, SHADOW_RETURNED, to);
+}
+
+static void other(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *from,
+		  const struct user_regs_struct *to)
+{
+	struct shadow_frame *f;
+
+	if (kind == INSN_LOAD_SP)
+		loaded_sp(s, from, to);
+	f = shadow_top(s);
+	if (!f)
+		return;
+	if (to->rsp <= f->slot) {
+		f->popped = false;
+		return;
+	}
+	if (f->signal && to->rsp == f->slot)
+		return;
+	if (to->rsp != f->slot + 8) {
+		leave_below(s, to->rsp, to);
+	} else if (f->popped && to->rip == f->ra) {
+		s->counts.returns++;
+		pop(s, SHADOW_RETURNED, to);
+	} else if (kind == INSN_POP) {
+		f->popped = true;
+	} else if (!f->popped) {
+		leave_below(s, to->rsp, to);
+	}
+}
+
+int shadow_step(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *from,
+		const struct user_regs_struct *to, uint64_t ra)
+{
+	if (kind == INSN_CALL)
+		return called(s, from, to, ra);
+	if (kind == INSN_RET)
+		returned(s, from, to);
+	else if (to->rsp != from->rsp || (s->now.n && shadow_top(s)->popped))
+		other(s, kind, from, to);
+	return 0;
+}
+
+int shadow_signal(struct shadow *s, const struct user_regs_struct *context,
+		  const struct user_regs_struct *handler, uint64_t restorer)
+{
+	struct shadow_frame kernel = {.slot = handler->rsp + 8,
+				      .ra = context->rip,
+				      .sp = context->rsp,
+				      .fp = context->rbp,
+				      .signal = true};
+	struct shadow_frame f = {
+		.slot = handler->rsp, .ra = restorer, .sp = handler->rsp + 8, .fp = handler->rbp};
+	int r = push(s, kernel);
+
+	s->counts.signals++;
+	return r < 0 ? r : push(s, f);
+}
+
+void shadow_sigreturn(struct shadow *s, const struct user_regs_struct *to)
+{
+	struct shadow_frame *f = shadow_top(s);
+
+	if (f && f->signal)
+		pop(s, f->ra == to->rip && f->sp == to->rsp ? SHADOW_RETURNED : SHADOW_LEFT, to);
+	leave_below(s, to->rsp, to);
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/oracle/shadow/tables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/worker.h"
+#include "agent/elf/symtab.h"
+#include "agent/proc/maps.h"
+#include "agent/proc/open.h"
+#include "agent/proc/table.h"
+#include "agent/unwind/arena.h"
+#include "agent/unwind/cache.h"
+#include "agent/unwind/publish.h"
+#include "bpf/unwind.h"
+
+#define N_SEGMENTS 512u
+#define N_FILES 4096u
+#define BUILD_WAIT_NS (120 * NS_PER_SEC)
+#define REGISTERS_X86 16
+#define RULE_UNSEEN (~0ull)
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+
+struct tables {
+	const struct tracee *tracee;
+	const char *corrupt;
+	uint8_t *corrupted; /* by file index */
+	int proc_fd;
+	struct segment *segments[N_SEGMENTS]; /* owned */
+	struct arena *arena;
+	struct worker *worker;
+	struct unwind_cache *cache;
+	struct publisher *publisher;
+	struct proc_table *processes;
+	struct process *process; /* borrowed */
+	uint32_t vdso;
+	bool ready;
+	struct unwind_area area;
+	struct env env;
+	struct user_regs_struct regs;
+};
+
+static int segment_new(void *data, uint32_t index, void **ret)
+{
+	struct tables *t = data;
+
+	if (index >= N_SEGMENTS)
+		return -ENOSPC;
+	t->segments[index] = calloc(1, sizeof *t->segments[index]);
+	if (!t->segments[index])
+		return -ENOMEM;
+	*ret = t->segments[index];
+	return 0;
+}
+
+static struct segment *segment_at(void *data, __u32 index)
+{
+	struct tables *t = data;
+
+	return index < N_SEGMENTS ? t->segments[index] : NULL;
+}
+
+static int read_user(void *data, void *to, __u32 bytes, __u64 address)
+{
+	struct tables *t = data;
+
+	return tracee_read(t->tracee, address, to, bytes) == bytes ? 0 : -1;
+}
+
+static void tables_ready(void *data)
+{
+	struct tables *t = data;
+
+	t->ready = true;
+}
+
+int tables_new(struct tables **ret, const struct tracee *tracee, const char *corrupt)
+{
+	struct tables *t = calloc(1, sizeof *t);
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->tracee = tracee;
+	t->corrupt = corrupt;
+	t->corrupted = calloc(N_FILES + 1, 1);
+	t->env = (struct env){&t->area, segment_at, read_user, t};
+	env_current = &t->env;
+	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = t->proc_fd < 0 || !t->corrupted
+		    ? -errno
+		    : arena_new(&t->arena, (size_t)N_SEGMENTS * SEGMENT_BYTES, segment_new, t);
+	if (r == 0)
+		r = worker_new(&t->worker, 1, 64, "tables");
+	if (r == 0)
+		r = unwind_cache_new(&t->cache, t->arena, t->worker, N_FILES, tables_ready, t);
+	if (r == 0)
+		r = publisher_new(&t->publisher, t->arena, t->cache);
+	if (r == 0)
+		r = proc_table_new(&t->processes, 4);
+	if (r < 0) {
+		tables_free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+void tables_free(struct tables *t)
+{
+	if (!t)
+		return;
+	env_current = NULL;
+	proc_table_free(t->processes);
+	publisher_free(t->publisher);
+	if (t->worker)
+		worker_free(t->worker);
+	unwind_cache_free(t->cache);
+	if (t->arena)
+		arena_free(t->arena);
+	for (unsigned i = 0; i < N_SEGMENTS; i++)
+		free(t->segments[i]);
+	if (t->proc_fd >= 0)
+		close(t->proc_fd);
+	free(t->corrupted);
+	free(t);
+}
+
+/* The vDSO is memory without a file: a copy of it, as the agent makes one. */
+static uint32_t vdso_file(struct tables *t, const struct proc_maps_line *line)
+{
+	_cleanup_close_ int fd = -1;
+	uint8_t page[4096];
+	struct stat st;
+
+	if (t->vdso)
+		return t->vdso;
+	fd = memfd_create("vdso", MFD_CLOEXEC);
+	for (uint64_t at = line->start; fd >= 0 && at < line->end; at += sizeof page)
+		if (tracee_read(t->tracee, at, page, sizeof page) != sizeof page ||
+		    write(fd, page, sizeof page) != sizeof page)
+			return PROC_FILE_NONE;
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    unwind_cache_add(t->cache, TAKE_FD(fd), &st, "[vdso]", &t->vdso) < 0)
+		return PROC_FILE_NONE;
+	return t->vdso;
+}
+
+static uint32_t file_of(struct tables *t, const struct proc_maps_line *line, const char *path)
+{
+	struct proc_open_request req = {
+		.pid = (uint32_t)t->tracee->pid,
+		.start = line->start,
+		.end = line->end,
+		.path = path,
+		.deleted = line->deleted,
+		.has_inode = line->inode != 0,
+		.inode = line->inode,
+		.dev_major = line->dev_major,
+		.dev_minor = line->dev_minor,
+	};
+	struct proc_opened opened;
+	uint32_t index;
+
+	if (strcmp(path, "[vdso]") == 0)
+		return vdso_file(t, line);
+	if (path[0] != '/' || proc_open_mapping(t->proc_fd, &req, &opened) < 0 ||
+	    unwind_cache_add(t->cache, opened.fd, &opened.st, path, &index) < 0)
+		return PROC_FILE_NONE;
+	return index;
+}
+
+static int add_mapping(const struct proc_maps_line *line, void *data)
+{
+	struct tables *t = data;
+	_cleanup_free_ char *path = NULL;
+	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
+	int r = line->path ? proc_maps_path(line, &path) : 0;
+
+	if (r < 0)
+		return r;
+	if (path)
+		m.file = file_of(t, line, path);
+	return proc_maps_insert(t->process->maps, m);
+}
+
+/* Makes the table of one module wrong, to see that it is found out: rules of a plain sp + n, 8 bytes off. */
+static void corrupt_tables(struct tables *t)
+{
+	for (uint32_t i = 1; i <= N_FILES && t->corrupt; i++) {
+		const struct unwind_file *f = unwind_cache_file(t->cache, i);
+
+		if (!f || !f->n_placed || t->corrupted[i] || strcmp(f->module.name, t->corrupt))
+			continue;
+		t->corrupted[i] = 1;
+		for (size_t k = 0; k < f->n_placed; k++) {
+			struct unwind_table *table = arena_at(t->arena, f->placed[k].block.ref);
+			struct unwind_rule *rules = (struct unwind_rule *)(table + 1);
+
+			for (unsigned n = 1; n < 4 && n < table->n_rules; n++)
+				if ((rules[n].kind & UNWIND_CFA_MASK) == UNWIND_CFA_SP)
+					rules[n].cfa += 8;
+		}
+	}
+}
+
+static int build_missing(struct tables *t)
+{
+	uint64_t end = clock_mono_ns() + BUILD_WAIT_NS;
+
+	while (unwind_cache_pending(t->cache)) {
+		if (clock_mono_ns() > end)
+			return -ETIMEDOUT;
+		unwind_cache_pump(t->cache);
+		worker_drain(t->worker, NS_PER_SEC);
+	}
+	return 0;
+}
+
+int tables_refresh(struct tables *t)
+{
+	int r = t->process ? 0 : proc_table_add(t->processes, (uint32_t)t->tracee->pid, 0, &t->process);
+
+	if (r < 0)
+		return r;
+	t->process->maps->n = 0;
+	t->process->maps->dirty = true;
+	t->process->selected = true;
+	r = proc_maps_read(t->proc_fd, (uint32_t)t->tracee->pid, add_mapping, t);
+	if (r < 0)
+		return r;
+	r = build_missing(t);
+	if (r < 0)
+		return r;
+	corrupt_tables(t);
+	r = publisher_put(t->publisher, t->process);
+	if (r < 0)
+		return r;
+	unwind_cache_published(t->cache);
+	if (arena_grace_begin(t->arena))
+		arena_grace_end(t->arena);
+	t->area.state.list = t->process->published_ref;
+	t->area.state.length = 0;
+	return 0;
+}
+
+bool tables_covers(const struct tables *t, uint64_t start, uint64_t len)
+{
+	const struct proc_maps *m = t->process->maps;
+
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->entries[i].start < start + len && start < m->entries[i].end)
+			return true;
+	return false;
+}
+
+bool tables_is_file(const struct tables *t, uint64_t address)
+{
+	const struct proc_mapping *m = proc_maps_find(t->process->maps, address);
+
+	return m && m->file != PROC_FILE_NONE;
+}
+
+/* By DWARF number, as bpf/profiler.bpf.c fills them in. */
+static void fill_registers(struct tables *t)
+{
+	const struct user_regs_struct *r = &t->regs;
+	const uint64_t regs[REGISTERS_X86] = {r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi, r->rbp, r->rsp,
+					      r->r8,  r->r9,  r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+
+	memcpy(t->area.state.regs, regs, sizeof regs);
+	t->area.state.have_regs = 1;
+}
+
+/* The rule that covered the frame, where the hot path did not keep it. */
+static uint64_t rule_of(struct tables *t, uint64_t ip)
+{
+	struct unwind_state *s = &t->area.state;
+	uint64_t o = ip - s->bias - s->table_va;
+
+	return o >> PAGE_SHIFT_ROWS < s->n_pages ? table_rule(segment_at(t, s->segment), s, o)
+						 : (uint64_t)UNWIND_CFA_NONE << 48;
+}
+
+bool tables_agree(struct tables *t, const struct user_regs_struct *regs, uint64_t sp, uint64_t fp,
+		  uint64_t fp_slot)
+{
+	struct unwind_state *s = &t->area.state;
+	struct unwind_rule rule;
+	uint64_t bits, cfa;
+
+	if (regs->rip - s->start >= s->length)
+		return false;
+	bits = rule_of(t, regs->rip);
+	memcpy(&rule, &bits, sizeof rule);
+	cfa = ((rule.kind & 1) ? regs->rbp : regs->rsp) + (uint64_t)(int64_t)rule.cfa;
+	if (cfa != sp || cfa <= regs->rsp)
+		return false;
+	if ((rule.kind & ~1u) == 0)
+		return regs->rbp == fp;
+	return (rule.kind & ~1u) == UNWIND_FP_CFA << UNWIND_FP_SHIFT &&
+	       cfa + (uint64_t)(int64_t)rule.fp * 8 == fp_slot;
+}
+
+uint64_t tables_fp_slot(const struct unwound *u)
+{
+	struct unwind_rule rule;
+
+	memcpy(&rule, &u->rule, sizeof rule);
+	return (rule.kind & ~1u) == UNWIND_FP_CFA << UNWIND_FP_SHIFT ? u->sp + (uint64_t)(int64_t)rule.fp * 8
+								     : 0;
+}
+
+/* One frame by the loop of bpf/profiler.bpf.c. */
+static void unwind_one(struct tables *t, struct unwound *ret)
+{
+	struct unwind_state *s = &t->area.state;
+	uint64_t ip = s->ip;
+	uint32_t n = s->n;
+	int next = NEXT_FRAMES;
+
+	env_current = &t->env;
+	s->rule_bits = RULE_UNSEEN;
+	s->limit = n + 1;
+	t->area.frames[n] = ip;
+	while (s->n == n && next >= ENDINGS) {
+		next = unwind_frames();
+		if (s->n == n && next == NEXT_MAPPING)
+			next = unwind_mapping();
+		if (next == NEXT_REGISTERS)
+			fill_registers(t);
+	}
+	ret->frame = t->area.frames[n];
+	ret->ending = s->n > n && (next >= ENDINGS || next == ENDING_DEPTH_LIMIT) ? -1 : next;
+	ret->rule = s->rule_bits != RULE_UNSEEN ? s->rule_bits : rule_of(t, ip);
+	ret->reason = (int)s->fallback;
+	ret->sp = s->sp;
+	ret->fp = s->fp;
+	/* the interrupted instruction itself is kept; return addresses are kept minus 1 */
+	ret->ra = (ret->rule >> 48 & UNWIND_CFA_MASK) == UNWIND_CFA_SIGNAL ? s->ip : s->ip + 1;
+}
+
+void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct unwound *ret)
+{
+	struct unwind_state *s = &t->area.state;
+
+	t->regs = *regs;
+	s->ip = regs->rip;
+	s->sp = regs->rsp;
+	s->fp = regs->rbp;
+	s->n = s->have_regs = s->fallback = s->switches = s->window_len = 0;
+	s->innermost = 1;
+	unwind_one(t, ret);
+}
+
+void tables_unwind_on(struct tables *t, struct unwound *ret)
+{
+	unwind_one(t, ret);
+}
+
+static const struct unwind_file *file_at(const struct tables *t, uint64_t frame)
+{
+	uint64_t index = frame >> FRAME_VA_BITS;
+
+	return index && index <= N_FILES ? unwind_cache_file(t->cache, (uint32_t)index) : NULL;
+}
+
+const char *tables_module(const struct tables *t, uint64_t frame)
+{
+	const struct unwind_file *f = file_at(t, frame);
+
+	return f ? f->module.name : NULL;
+}
+
+char *tables_symbol(const struct tables *t, uint64_t frame)
+{
+	const struct unwind_file *f = file_at(t, frame);
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	uint64_t va = frame & FRAME_VA_MASK;
+	struct elf_symbol symbol = {0};
+	char *text = NULL;
+
+	if (!f || f->fd < 0 || elf_image_open(&img, f->fd) < 0 ||
+	    elf_symtab_resolve(img, &va, 1, &symbol) < 0 || !symbol.name)
+		return NULL;
+	if (asprintf(&text, "%s+0x%" PRIx64, symbol.name, va - symbol.start) < 0)
+		text = NULL;
+	free(symbol.name);
+	return text;
+}
