@@ -50,7 +50,7 @@ enum insn_kind insn_kind_of(const uint8_t *code, size_t len)
 	case 0xe8:
 		return memcmp(op + 1, next, 4) ? INSN_CALL : INSN_OTHER;
 	case 0xff:
-		return (op[1] >> 3 & 7) == 2 ? INSN_CALL : INSN_OTHER;
+		return (op[1] >> 3 & 7) == 2 ? INSN_CALL : (op[1] >> 3 & 7) == 4 ? INSN_JUMP : INSN_OTHER;
 	case 0xc2:
 	case 0xc3:
 		return INSN_RET;

@@ -13,6 +13,7 @@ enum insn_kind {
 	INSN_CALL, /* near; "call the next instruction", which reads the program counter, is none */
 	INSN_RET,  /* near */
 	INSN_SYSCALL,
+	INSN_JUMP,    /* near, to an address from a register or memory */
 	INSN_POP,     /* to a register or memory, not to rsp */
 	INSN_LOAD_SP, /* mov, xchg or pop to rsp; not from rbp, as every epilogue has it */
 };

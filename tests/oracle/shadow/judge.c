@@ -118,6 +118,13 @@ static struct dispute *dispute_new(struct judge *j)
 	return &j->disputes[j->n_disputes++];
 }
 
+/* The CFA is right, and so is where the frame pointer was saved: it is what lies there that changed. */
+static bool is_overwritten(const struct unwound *got, const struct shadow_frame *f)
+{
+	return got->ending < 0 && got->sp == f->sp && !(got->rule >> 48 & UNWIND_RA_REG) &&
+	       (got->fp == f->fp || (f->fp_slot && tables_fp_slot(got) == f->fp_slot));
+}
+
 static int dispute_add(struct judge *j, struct dispute new)
 {
 	struct dispute *d;
@@ -169,6 +176,8 @@ void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const st
 			v = VERDICT_FORGOTTEN;
 		else if (is_truth(&d->got, (struct truth){to->rip, to->rsp, to->rbp}))
 			v = d->if_right;
+		else if (d->overwritten && to->rip != f->ra)
+			v = VERDICT_OVERWRITTEN;
 		settle(j, d, v);
 		j->disputes[i] = j->disputes[--j->n_disputes];
 	}
@@ -207,7 +216,7 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
 int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct *regs,
 	       const struct unwound *got)
 {
-	struct shadow_frame *f = shadow_top(s);
+	struct shadow_frame *f = shadow_current(s);
 	bool right = f && is_truth(got, truth_of(f));
 	enum verdict v, v_wrong;
 	struct spot *spot;
@@ -235,6 +244,7 @@ int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct 
 					       .truth = truth_of(f),
 					       .regs = *regs,
 					       .n = 1,
+					       .overwritten = is_overwritten(got, f),
 					       .if_right = v == VERDICTS ? VERDICT_RIGHT_LATER : v,
 					       .if_wrong = v_wrong});
 }
@@ -263,14 +273,17 @@ int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct
 {
 	size_t n = s->now.n;
 
+	if (s->leaving.id)
+		return 0;
 	j->walk.walks++;
 	for (; n > 0; n--) {
 		const struct shadow_frame *f = &s->now.frames[n - 1];
 
 		if (!is_truth(&got, truth_of(f))) {
-			if (uncovered(&got, false) == VERDICTS && n < s->now.n)
+			/* the innermost frame's step is judged by itself */
+			if (uncovered(&got, false) == VERDICTS && n < s->now.n && !is_overwritten(&got, f))
 				return walk_wrong(j, &got, truth_of(f), regs);
-			j->walk.ended++; /* the innermost frame's step is judged by itself */
+			j->walk.ended++;
 			return 0;
 		}
 		j->walk.frames++;

@@ -4,7 +4,8 @@
  * place in the code.
  *
  * A step that differs is not wrong yet: it is in dispute until its frame ends, and what the return then does
- * decides. Return addresses may be rewritten on the stack, and longjmp's rows describe where it goes.
+ * decides. Return addresses may be rewritten on the stack, longjmp's rows describe where it goes, and before
+ * libgcc's unwinder jumps to a handler it writes the handler's registers over those that it saved.
  */
 #ifndef PROFLET_TESTS_SHADOW_JUDGE_H
 #define PROFLET_TESTS_SHADOW_JUDGE_H
@@ -19,19 +20,20 @@
  * What becomes of a step: X(name, text, covered). "covered": a row was there and was used. Frame pointer
  * steps are taken where there is none.
  */
-#define JUDGE_VERDICTS(X)                                        \
-	X(RIGHT, "right", 1)                                     \
-	X(RIGHT_LATER, "right by the return itself", 1)          \
-	X(WRONG, "wrong", 1)                                     \
-	X(UNKNOWN, "not judged: frame from before the watch", 0) \
-	X(FORGOTTEN, "not judged: stack never returned to", 0)   \
-	X(UNSUPPORTED, "unsupported rule", 0)                    \
-	X(NO_MAPPING, "no mapping", 0)                           \
-	X(NO_TABLE, "no table, no frame pointer", 0)             \
-	X(NO_TABLE_FP, "no table, frame pointer right", 0)       \
-	X(NO_TABLE_FP_WRONG, "no table, frame pointer wrong", 0) \
-	X(NO_ROW, "no row, no frame pointer", 0)                 \
-	X(NO_ROW_FP, "no row, frame pointer right", 0)           \
+#define JUDGE_VERDICTS(X)                                                  \
+	X(RIGHT, "right", 1)                                               \
+	X(RIGHT_LATER, "right by the return itself", 1)                    \
+	X(OVERWRITTEN, "frame overwritten by its function (eh_return)", 1) \
+	X(WRONG, "wrong", 1)                                               \
+	X(UNKNOWN, "not judged: frame from before the watch", 0)           \
+	X(FORGOTTEN, "not judged: stack never returned to", 0)             \
+	X(UNSUPPORTED, "unsupported rule", 0)                              \
+	X(NO_MAPPING, "no mapping", 0)                                     \
+	X(NO_TABLE, "no table, no frame pointer", 0)                       \
+	X(NO_TABLE_FP, "no table, frame pointer right", 0)                 \
+	X(NO_TABLE_FP_WRONG, "no table, frame pointer wrong", 0)           \
+	X(NO_ROW, "no row, no frame pointer", 0)                           \
+	X(NO_ROW_FP, "no row, frame pointer right", 0)                     \
 	X(NO_ROW_FP_WRONG, "no row, frame pointer wrong", 0)
 
 enum verdict {
@@ -68,6 +70,7 @@ struct dispute {
 	struct user_regs_struct regs;
 	uint64_t n; /* steps alike */
 	enum verdict if_right, if_wrong;
+	bool overwritten; /* no more than the words on the stack differ */
 };
 
 /* Of whole stacks: how far the walk agreed with the shadow stack. */
@@ -75,7 +78,7 @@ struct walk_counts {
 	uint64_t walks, frames;
 	uint64_t complete; /* to the program's first frame, and ended as root there */
 	uint64_t partial;  /* to the last frame that the shadow stack knows */
-	uint64_t ended;	   /* earlier: no row, unsupported rule … */
+	uint64_t ended;	   /* earlier: no row, unsupported rule, a frame overwritten … */
 	uint64_t wrong;
 };
 

@@ -26,9 +26,9 @@ static const char usage[] =
 	"  --seconds N     stop after N seconds (default 600)\n"
 	"  --from start    from the first instruction (default)\n"
 	"  --from main     run free to main()\n"
-	"  --from N        run free for N milliseconds\n"
-	"  --burst N       after every N steps run free for --gap milliseconds\n"
-	"  --gap N         (default 20)\n"
+	"  --from 30ms     run free for that time\n"
+	"  --burst N       after every N steps run free for --gap\n"
+	"  --gap 200us     (default 10ms)\n"
 	"  --every N       unwind at every N-th step only (default 1)\n"
 	"  --walk N        unwind the whole stack at every N-th step (default 1000; 0: never)\n"
 	"  --full          read the stack at every step, also where it was read before in the same frame\n"
@@ -81,11 +81,12 @@ static int parse_option(struct watch_options *o, int option, const char *value)
 		return parse_count(value, &o->seconds);
 	case OPT_FROM:
 		o->from_main = strcmp(value, "main") == 0;
-		return o->from_main || strcmp(value, "start") == 0 ? 0 : parse_count(value, &o->from_ms);
+		return o->from_main || strcmp(value, "start") == 0 ? 0
+								   : parse_duration_ns(value, &o->from_ns);
 	case OPT_BURST:
 		return parse_count(value, &o->burst);
 	case OPT_GAP:
-		return parse_count(value, &o->gap_ms);
+		return parse_duration_ns(value, &o->gap_ns);
 	case OPT_EVERY:
 		return parse_count(value, &o->every) < 0 || !o->every ? -EINVAL : 0;
 	case OPT_WALK:
@@ -124,8 +125,12 @@ static const struct option options[] = {
 
 int main(int argc, char **argv)
 {
-	struct watch_options o = {
-		.steps = 20000000, .seconds = 600, .gap_ms = 20, .every = 1, .walk = 1000, .places = 20};
+	struct watch_options o = {.steps = 20000000,
+				  .seconds = 600,
+				  .gap_ns = 10 * NS_PER_MS,
+				  .every = 1,
+				  .walk = 1000,
+				  .places = 20};
 	struct watch w;
 	uint64_t begin_ns = clock_mono_ns();
 	int option, r;
@@ -138,7 +143,7 @@ int main(int argc, char **argv)
 		}
 		if (r < 0) {
 			if (r != -ENOENT)
-				fprintf(stderr, "shadow_stack: not a number: %s\n", optarg);
+				fprintf(stderr, "shadow_stack: not accepted: %s\n", optarg);
 			fputs(usage, stderr);
 			return 2;
 		}

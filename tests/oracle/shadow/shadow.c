@@ -40,15 +40,23 @@ static void forget(struct shadow *s, struct shadow_stack *stack)
 
 void shadow_reset(struct shadow *s, bool rooted)
 {
+	if (s->leaving.disputed)
+		s->end(&s->leaving, SHADOW_FORGOTTEN, NULL, s->data);
+	s->leaving = (struct shadow_frame){0};
 	for (size_t i = 0; i < SHADOW_KEPT; i++)
 		forget(s, &s->kept[i]);
 	forget(s, &s->now);
 	s->now.rooted = rooted;
 }
 
-struct shadow_frame *shadow_top(const struct shadow *s)
+static struct shadow_frame *shadow_top(const struct shadow *s)
 {
 	return s->now.n ? &s->now.frames[s->now.n - 1] : NULL;
+}
+
+struct shadow_frame *shadow_current(struct shadow *s)
+{
+	return s->leaving.id ? &s->leaving : shadow_top(s);
 }
 
 static int push(struct shadow *s, struct shadow_frame f)
@@ -74,6 +82,31 @@ static void leave_below(struct shadow *s, uint64_t sp, const struct user_regs_st
 {
 	for (struct shadow_frame *f = shadow_top(s); f && f->slot < sp; f = shadow_top(s))
 		pop(s, SHADOW_LEFT, to);
+}
+
+/* The same, by an instruction that is not the last of its function. */
+static void begin_leaving(struct shadow *s, const struct user_regs_struct *to)
+{
+	const struct shadow_frame *f = shadow_top(s);
+
+	if (!f || f->slot >= to->rsp)
+		return;
+	if (!s->leaving.id) {
+		s->leaving = *f;
+		s->now.n--;
+	}
+	leave_below(s, to->rsp, to);
+}
+
+static void end_leaving(struct shadow *s, const struct user_regs_struct *to)
+{
+	if (!s->leaving.id)
+		return;
+	s->counts.left++;
+	if (s->leaving.disputed)
+		s->end(&s->leaving, SHADOW_LEFT, to, s->data);
+	s->leaving = (struct shadow_frame){0};
+	leave_below(s, to->rsp, to);
 }
 
 /* --- other stacks */
@@ -169,6 +202,7 @@ static int called(struct shadow *s, const struct user_regs_struct *from, const s
 	if (to->rsp != from->rsp - 8)
 		return 0; /* it faulted */
 	s->counts.calls++;
+	end_leaving(s, from);
 	leave_below(s, to->rsp + 1, to); /* a popped frame's slot is used again */
 	return push(s, (struct shadow_frame){.slot = to->rsp, .ra = ra, .sp = from->rsp, .fp = from->rbp});
 }
@@ -180,6 +214,7 @@ static void returned(struct shadow *s, const struct user_regs_struct *from, cons
 
 	if (to->rsp < from->rsp + 8)
 		return; /* it faulted */
+	end_leaving(s, to);
 	leave_below(s, from->rsp, to);
 	f = shadow_top(s);
 	if (!f || f->slot != from->rsp) {
@@ -215,14 +250,14 @@ static void other(struct shadow *s, enum insn_kind kind, const struct user_regs_
 	if (f->signal && to->rsp == f->slot)
 		return;
 	if (to->rsp != f->slot + 8) {
-		leave_below(s, to->rsp, to);
+		begin_leaving(s, to);
 	} else if (f->popped && to->rip == f->ra) {
 		s->counts.returns++;
 		pop(s, SHADOW_RETURNED, to);
 	} else if (kind == INSN_POP) {
 		f->popped = true;
 	} else if (!f->popped) {
-		leave_below(s, to->rsp, to);
+		begin_leaving(s, to);
 	}
 }
 
@@ -235,6 +270,8 @@ int shadow_step(struct shadow *s, enum insn_kind kind, const struct user_regs_st
 		returned(s, from, to);
 	else if (to->rsp != from->rsp || (s->now.n && shadow_top(s)->popped))
 		other(s, kind, from, to);
+	if (kind == INSN_JUMP)
+		end_leaving(s, to);
 	return 0;
 }
 
@@ -248,16 +285,20 @@ int shadow_signal(struct shadow *s, const struct user_regs_struct *context,
 				      .signal = true};
 	struct shadow_frame f = {
 		.slot = handler->rsp, .ra = restorer, .sp = handler->rsp + 8, .fp = handler->rbp};
-	int r = push(s, kernel);
+	int r;
 
 	s->counts.signals++;
+	end_leaving(s, handler); /* not where it goes, but rare enough */
+	r = push(s, kernel);
 	return r < 0 ? r : push(s, f);
 }
 
 void shadow_sigreturn(struct shadow *s, const struct user_regs_struct *to)
 {
-	struct shadow_frame *f = shadow_top(s);
+	struct shadow_frame *f;
 
+	end_leaving(s, to);
+	f = shadow_top(s);
 	if (f && f->signal)
 		pop(s, f->ra == to->rip && f->sp == to->rsp ? SHADOW_RETURNED : SHADOW_LEFT, to);
 	leave_below(s, to->rsp, to);

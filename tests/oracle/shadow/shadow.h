@@ -60,6 +60,7 @@ struct shadow_counts {
 
 struct shadow {
 	struct shadow_stack now, kept[SHADOW_KEPT];
+	struct shadow_frame leaving; /* executes still, but its return address is gone; id 0: none */
 	struct shadow_counts counts;
 	uint64_t next_id, clock;
 	shadow_end_fn end;
@@ -70,8 +71,8 @@ void shadow_init(struct shadow *s, shadow_end_fn end, void *data);
 void shadow_fini(struct shadow *s);
 /* A new program, or (not rooted) one that was not watched for a while. Frames end as forgotten. */
 void shadow_reset(struct shadow *s, bool rooted);
-/* The innermost frame; NULL when none is known. */
-struct shadow_frame *shadow_top(const struct shadow *s);
+/* The frame that executes; NULL when it is not known. */
+struct shadow_frame *shadow_current(struct shadow *s);
 
 /* The instruction of that kind was executed and led from one state to the other. 0 or -ENOMEM. `ra`: what a
  * call pushed. */

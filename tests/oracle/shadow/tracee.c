@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 
 static volatile sig_atomic_t late;
 
@@ -165,9 +166,9 @@ static int resume(struct tracee *t)
 	return wait_stop(t);
 }
 
-int tracee_run(struct tracee *t, unsigned ms)
+int tracee_run(struct tracee *t, uint64_t ns)
 {
-	struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l};
+	struct timespec wait = {.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
 	int signal = t->signal, r;
 
 	t->signal = 0;

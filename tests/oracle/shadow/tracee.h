@@ -38,7 +38,7 @@ void tracee_deadline(unsigned seconds);
 /* < 0: -errno, else enum tracee_event. */
 int tracee_step(struct tracee *t);
 /* Runs free for that time. */
-int tracee_run(struct tracee *t, unsigned ms);
+int tracee_run(struct tracee *t, uint64_t ns);
 /* Runs free until it comes to `address`, by a breakpoint that is gone then. */
 int tracee_run_to(struct tracee *t, uint64_t address);
 /* Reads up to `len` bytes; how many could be read, in whole from `address` on. */

@@ -133,7 +133,7 @@ static int restarted(struct watch *w, bool rooted)
 
 static bool agrees(struct watch *w, uint32_t visits)
 {
-	const struct shadow_frame *f = shadow_top(&w->shadow);
+	const struct shadow_frame *f = shadow_current(&w->shadow);
 
 	return f && visits > FULL_VISITS && !f->signal && !f->popped &&
 	       tables_agree(w->tables, &w->tracee.regs, f->sp, f->fp, f->fp_slot);
@@ -179,9 +179,9 @@ static int one(struct watch *w, bool judge)
 	return r < 0 ? r : event;
 }
 
-static int free_run(struct watch *w, uint64_t ms)
+static int free_run(struct watch *w, uint64_t ns)
 {
-	int event = tracee_run(&w->tracee, (unsigned)ms), r;
+	int event = tracee_run(&w->tracee, ns), r;
 
 	if (event != TRACEE_STEPPED && event != TRACEE_EXEC)
 		return event;
@@ -235,7 +235,7 @@ static int begin(struct watch *w)
 
 	if (o->from_main)
 		return run_to_main(w);
-	return o->from_ms ? free_run(w, o->from_ms) : TRACEE_STEPPED;
+	return o->from_ns ? free_run(w, o->from_ns) : TRACEE_STEPPED;
 }
 
 int watch_run(struct watch *w)
@@ -251,7 +251,7 @@ int watch_run(struct watch *w)
 			return 0;
 		}
 		if (o->burst && w->steps && w->steps % o->burst == 0) {
-			r = free_run(w, o->gap_ms);
+			r = free_run(w, o->gap_ns);
 			if (r != TRACEE_STEPPED && r != TRACEE_EXEC)
 				break;
 		}

@@ -8,9 +8,9 @@
 
 struct watch_options {
 	uint64_t steps, seconds, places;
-	uint64_t from_ms; /* 0: from the start */
+	uint64_t from_ns; /* 0: from the start */
 	bool from_main;
-	uint64_t burst, gap_ms; /* burst 0: without gaps */
+	uint64_t burst, gap_ns; /* burst 0: without gaps */
 	uint64_t every, walk;	/* walk 0: never */
 	bool full;		/* read the stack at every step */
 	const char *corrupt;	/* module, NULL */
