@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "tests/oracle/shadow/exclude.h"
 #include "bpf/abi.h"
 
 #define SPOTS_MAX 1000000
@@ -125,7 +126,23 @@ static bool is_overwritten(const struct unwound *got, const struct shadow_frame 
 	       (got->fp == f->fp || (f->fp_slot && tables_fp_slot(got) == f->fp_slot));
 }
 
-static int dispute_add(struct judge *j, struct dispute new)
+static struct need need_of(const struct tables *t, const struct user_regs_struct *regs, struct truth truth)
+{
+	struct need need = {.cfa = (int64_t)(truth.sp - regs->rsp)};
+	uint64_t words[NEED_WORDS];
+	uint64_t start = truth.sp - 8 - sizeof words;
+
+	if (regs->rbp == truth.fp)
+		need.fps = NEED_FP_SAME;
+	if (!tables_read(t, start, words, sizeof words))
+		return need;
+	for (unsigned i = 0; i < NEED_WORDS && truth.sp - 16 - 8 * i >= regs->rsp; i++)
+		if (words[NEED_WORDS - 1 - i] == truth.fp)
+			need.fps |= 1ull << i;
+	return need;
+}
+
+static int dispute_add(struct judge *j, const struct tables *t, struct dispute new)
 {
 	struct dispute *d;
 
@@ -140,6 +157,7 @@ static int dispute_add(struct judge *j, struct dispute new)
 	if (!d)
 		return -ENOMEM;
 	*d = new;
+	d->need = need_of(t, &new.regs, new.truth);
 	return 0;
 }
 
@@ -154,8 +172,16 @@ static void spot_example(struct spot *s, const struct unwound *got, struct truth
 
 static void settle(struct judge *j, const struct dispute *d, enum verdict v)
 {
-	if (v == d->if_wrong && !d->spot->n[v])
-		spot_example(d->spot, &d->got, d->truth, &d->regs);
+	if (v == d->if_wrong) {
+		struct need *need = &d->spot->need;
+
+		if (!d->spot->n[v]) {
+			spot_example(d->spot, &d->got, d->truth, &d->regs);
+			*need = d->need;
+		}
+		need->cfa = need->cfa == d->need.cfa ? need->cfa : 0;
+		need->fps &= d->need.fps;
+	}
 	count(j, d->spot, v, d->n);
 }
 
@@ -183,10 +209,31 @@ void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const st
 	}
 }
 
-void judge_finish(struct judge *j)
+static void excuse(struct judge *j, struct spot *s)
 {
+	uint64_t n = s->n[VERDICT_WRONG], walks = s->walks_wrong;
+
+	count(j, s, VERDICT_SWITCHES, n);
+	j->n[VERDICT_WRONG] -= n;
+	s->n[VERDICT_WRONG] = 0;
+	j->walk.wrong -= walks;
+	j->walk.ended += walks;
+	s->walks_wrong = 0;
+}
+
+void judge_finish(struct judge *j, const struct tables *t)
+{
+	struct map_node *n;
+
 	for (; j->n_disputes; j->n_disputes--)
 		settle(j, &j->disputes[j->n_disputes - 1], j->disputes[j->n_disputes - 1].if_wrong);
+	map_for_each (&j->spots, n, it) {
+		struct spot *s = container_of(n, struct spot, node);
+
+		if ((s->n[VERDICT_WRONG] || s->walks_wrong) && s->got.ending == ENDING_ROOT &&
+		    exclude_root(t, s->frame))
+			excuse(j, s);
+	}
 }
 
 /* Below the first frame there is nothing: right is to say so. */
@@ -213,7 +260,7 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
 	return 0;
 }
 
-int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct *regs,
+int judge_step(struct judge *j, struct shadow *s, const struct tables *t, const struct user_regs_struct *regs,
 	       const struct unwound *got)
 {
 	struct shadow_frame *f = shadow_current(s);
@@ -238,15 +285,16 @@ int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct 
 		return 0;
 	}
 	f->disputed = true;
-	return dispute_add(j, (struct dispute){.id = f->id,
-					       .spot = spot,
-					       .got = *got,
-					       .truth = truth_of(f),
-					       .regs = *regs,
-					       .n = 1,
-					       .overwritten = is_overwritten(got, f),
-					       .if_right = v == VERDICTS ? VERDICT_RIGHT_LATER : v,
-					       .if_wrong = v_wrong});
+	return dispute_add(j, t,
+			   (struct dispute){.id = f->id,
+					    .spot = spot,
+					    .got = *got,
+					    .truth = truth_of(f),
+					    .regs = *regs,
+					    .n = 1,
+					    .overwritten = is_overwritten(got, f),
+					    .if_right = v == VERDICTS ? VERDICT_RIGHT_LATER : v,
+					    .if_wrong = v_wrong});
 }
 
 void judge_agreed(struct judge *j)

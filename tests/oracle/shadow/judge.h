@@ -24,6 +24,7 @@
 	X(RIGHT, "right", 1)                                               \
 	X(RIGHT_LATER, "right by the return itself", 1)                    \
 	X(OVERWRITTEN, "frame overwritten by its function (eh_return)", 1) \
+	X(SWITCHES, "root in code that leaves its stack, by name", 1)      \
 	X(WRONG, "wrong", 1)                                               \
 	X(UNKNOWN, "not judged: frame from before the watch", 0)           \
 	X(FORGOTTEN, "not judged: stack never returned to", 0)             \
@@ -50,6 +51,18 @@ struct truth {
 	uint64_t ra, sp, fp;
 };
 
+/*
+ * What rule would have been right: the CFA as an offset from rsp, the same in every wrong step, and where the
+ * caller's frame pointer may be saved, as it was found in all of them.
+ */
+#define NEED_WORDS 63 /* below the return address that are searched */
+#define NEED_FP_SAME (1ull << NEED_WORDS)
+
+struct need {
+	int64_t cfa;  /* 0: not the same in all */
+	uint64_t fps; /* bit i: at CFA - 16 - 8 i; NEED_FP_SAME: in rbp */
+};
+
 /* A place in the code where something was not right. */
 struct spot {
 	struct map_node node;
@@ -60,6 +73,7 @@ struct spot {
 	struct unwound got;	      /* by the first wrong step */
 	struct truth truth;	      /* and what it should have been */
 	struct user_regs_struct regs; /* innermost registers then */
+	struct need need;
 };
 
 struct dispute {
@@ -68,6 +82,7 @@ struct dispute {
 	struct unwound got;
 	struct truth truth;
 	struct user_regs_struct regs;
+	struct need need;
 	uint64_t n; /* steps alike */
 	enum verdict if_right, if_wrong;
 	bool overwritten; /* no more than the words on the stack differ */
@@ -94,7 +109,7 @@ struct judge {
 void judge_init(struct judge *j);
 void judge_fini(struct judge *j);
 /* One step. 0 or -ENOMEM. */
-int judge_step(struct judge *j, struct shadow *s, const struct user_regs_struct *regs,
+int judge_step(struct judge *j, struct shadow *s, const struct tables *t, const struct user_regs_struct *regs,
 	       const struct unwound *got);
 /* One step that tables_agree said to be right. */
 void judge_agreed(struct judge *j);
@@ -104,8 +119,11 @@ int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct
 /* As shadow_end_fn, with the judge as data. */
 void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const struct user_regs_struct *to,
 		     void *data);
-/* What is in dispute at the end is wrong: functions that do not return. */
-void judge_finish(struct judge *j);
+/*
+ * What is in dispute at the end is wrong: functions that do not return. Then the functions are excused that
+ * are known by name to have no caller one could say (exclude.h).
+ */
+void judge_finish(struct judge *j, const struct tables *t);
 /* Steps of all verdicts, and of those that count as covered. */
 uint64_t judge_total(const struct judge *j);
 uint64_t judge_covered(const struct judge *j);

@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 		watch_fini(&w);
 		return 3;
 	}
-	judge_finish(&w.judge);
+	judge_finish(&w.judge, w.tables);
 	printf("%s: %s, %" PRIu64 " instructions, %" PRIu64
 	       " processes or threads not followed, %.1f s, %.2f us/step\n",
 	       argv[optind], w.stopped, w.steps, w.not_followed, (double)(clock_mono_ns() - begin_ns) / 1e9,

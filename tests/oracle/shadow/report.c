@@ -44,18 +44,6 @@ static void print_rule(FILE *out, uint64_t bits)
 		fprintf(out, " register %u", rule.reg);
 }
 
-static void print_place(FILE *out, const struct tables *t, uint64_t frame)
-{
-	_cleanup_free_ char *symbol = tables_symbol(t, frame);
-	const char *module = tables_module(t, frame);
-
-	if (module)
-		fprintf(out, "%s+0x%" PRIx64 " %s", module, (uint64_t)(frame & FRAME_VA_MASK),
-			symbol ? symbol : "?");
-	else
-		fprintf(out, "0x%" PRIx64 " in no file", (uint64_t)(frame & FRAME_VA_MASK));
-}
-
 static void print_difference(FILE *out, const struct spot *s)
 {
 	const struct unwound *g = &s->got;
@@ -76,18 +64,43 @@ static void print_difference(FILE *out, const struct spot *s)
 		s->truth.sp, g->fp, s->truth.fp);
 }
 
-/* --- places of one verdict, most steps first */
+/*
+ * Places of one verdict, most steps first. Differences are shown by instruction; what was not covered, by
+ * function or, where there is no name, by stretch of code.
+ */
+#define STRETCH_GAP 64 /* bytes */
 
 struct place {
-	const struct spot *spot;
-	uint64_t n;
+	const struct spot *first;
+	uint64_t end; /* frame of the last instruction */
+	uint64_t n, instructions;
+	struct elf_symbol symbol; /* name owned */
 };
+
+struct places {
+	struct place *list;
+	size_t n;
+};
+
+static void places_fini(struct places *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->list[i].symbol.name);
+	free(p->list);
+}
+
+static int by_frame(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->first->frame < y->first->frame ? -1 : x->first->frame > y->first->frame;
+}
 
 static int by_steps(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	return x->n < y->n ? 1 : x->n > y->n ? -1 : x->spot->frame < y->spot->frame ? -1 : 1;
+	return x->n < y->n ? 1 : x->n > y->n ? -1 : by_frame(a, b);
 }
 
 static uint64_t steps_of(const struct spot *s, int verdict)
@@ -95,33 +108,134 @@ static uint64_t steps_of(const struct spot *s, int verdict)
 	return verdict == VERDICTS ? s->walks_wrong : s->n[verdict];
 }
 
+/* Every instruction with that verdict, by address. */
+static void places_collect(struct places *p, const struct judge *j, int verdict)
+{
+	struct map_node *node;
+
+	p->list = calloc(j->spots.len + 1, sizeof *p->list);
+	map_for_each (&j->spots, node, it) {
+		const struct spot *s = container_of(node, struct spot, node);
+		uint64_t n = steps_of(s, verdict);
+
+		if (p->list && n)
+			p->list[p->n++] = (struct place){s, s->frame, n, 1, {0}};
+	}
+	if (p->n)
+		qsort(p->list, p->n, sizeof *p->list, by_frame);
+}
+
+static bool belongs(const struct place *p, const struct place *next)
+{
+	uint64_t file = p->end >> FRAME_VA_BITS;
+
+	if (file != next->end >> FRAME_VA_BITS)
+		return false;
+	if (p->symbol.name && (next->end & FRAME_VA_MASK) < p->symbol.end)
+		return true;
+	return next->end - p->end <= STRETCH_GAP && (!p->symbol.name || !file);
+}
+
+static void places_join(struct places *p, const struct tables *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		struct place next = p->list[i];
+
+		if (n && belongs(&p->list[n - 1], &next)) {
+			p->list[n - 1].end = next.end;
+			p->list[n - 1].n += next.n;
+			p->list[n - 1].instructions++;
+			continue;
+		}
+		if (tables_symbol(t, next.end, &next.symbol) < 0)
+			next.symbol = (struct elf_symbol){0};
+		p->list[n++] = next;
+	}
+	p->n = n;
+}
+
+static void print_place(FILE *out, const struct tables *t, const struct place *p)
+{
+	uint64_t va = p->first->frame & FRAME_VA_MASK, end = p->end & FRAME_VA_MASK;
+	const char *module = tables_module(t, p->first->frame);
+
+	fprintf(out, "    %10" PRIu64 "  %s+0x%" PRIx64, p->n, module ?: "(no file)", va);
+	if (end != va)
+		fprintf(out, "..0x%" PRIx64, end);
+	if (p->symbol.name)
+		fprintf(out, " %s+0x%" PRIx64, p->symbol.name, va - p->symbol.start);
+	if (p->instructions > 1)
+		fprintf(out, " (%" PRIu64 " instructions)", p->instructions);
+	fputc('\n', out);
+}
+
 /* verdict VERDICTS: walks. */
 static void print_places(FILE *out, const struct judge *j, const struct tables *t, int verdict, size_t limit)
 {
-	_cleanup_free_ struct place *places = calloc(j->spots.len + 1, sizeof *places);
-	struct map_node *node;
-	size_t n = 0;
+	_cleanup_(places_fini) struct places p = {0};
+	bool differences = verdict == VERDICT_WRONG || verdict == VERDICTS;
 
-	map_for_each (&j->spots, node, it) {
-		const struct spot *s = container_of(node, struct spot, node);
-
-		if (places && steps_of(s, verdict))
-			places[n++] = (struct place){s, steps_of(s, verdict)};
-	}
-	if (!n)
+	places_collect(&p, j, verdict);
+	if (!p.n)
 		return;
-	qsort(places, n, sizeof *places, by_steps);
-	fprintf(out, "  %s: %zu places\n",
-		verdict == VERDICTS ? "walks that went wrong" : verdict_texts[verdict], n);
-	for (size_t i = 0; i < n && i < limit; i++) {
-		fprintf(out, "    %10" PRIu64 "  ", places[i].n);
-		print_place(out, t, places[i].spot->frame);
-		fputc('\n', out);
-		if (verdict == VERDICT_WRONG || verdict == VERDICTS)
-			print_difference(out, places[i].spot);
+	fprintf(out, "  %s: %zu instructions\n",
+		verdict == VERDICTS ? "walks that went wrong" : verdict_texts[verdict], p.n);
+	if (!differences)
+		places_join(&p, t);
+	qsort(p.list, p.n, sizeof *p.list, by_steps);
+	for (size_t i = 0; i < p.n && i < limit; i++) {
+		if (differences && tables_symbol(t, p.list[i].end, &p.list[i].symbol) < 0)
+			p.list[i].symbol = (struct elf_symbol){0};
+		print_place(out, t, &p.list[i]);
+		if (differences)
+			print_difference(out, p.list[i].first);
 	}
-	if (n > limit)
-		fprintf(out, "    and %zu more\n", n - limit);
+	if (p.n > limit)
+		fprintf(out, "    and %zu more\n", p.n - limit);
+}
+
+/* --- rows that would have been right, from the wrong ones: for an override list */
+
+static bool same_need(const struct spot *a, const struct spot *b)
+{
+	return a->need.cfa == b->need.cfa && a->need.fps & b->need.fps;
+}
+
+static void print_need(FILE *out, const struct tables *t, const struct place *first, const struct place *last,
+		       uint64_t fps)
+{
+	const char *id = tables_build_id(t, first->first->frame);
+
+	fprintf(out, "    %s 0x%" PRIx64 "..0x%" PRIx64 " CFA sp%+" PRId64, id ?: "(no build id)",
+		(uint64_t)(first->first->frame & FRAME_VA_MASK), (uint64_t)(last->end & FRAME_VA_MASK),
+		first->first->need.cfa);
+	if (fps & NEED_FP_SAME)
+		fprintf(out, " FP same\n");
+	else if (fps)
+		fprintf(out, " FP cfa-%d\n", 16 + 8 * __builtin_ctzll(fps));
+	else
+		fprintf(out, " FP not found\n");
+}
+
+static void print_needs(FILE *out, const struct judge *j, const struct tables *t)
+{
+	_cleanup_(places_fini) struct places p = {0};
+
+	places_collect(&p, j, VERDICT_WRONG);
+	if (p.n)
+		fprintf(out,
+			"  rows that would have been right, from and to the instructions that were seen:\n");
+	for (size_t i = 0, end; i < p.n; i = end) {
+		uint64_t fps = p.list[i].first->need.fps;
+
+		for (end = i + 1; end < p.n && same_need(p.list[i].first, p.list[end].first) &&
+				  p.list[end].end - p.list[end - 1].end <= STRETCH_GAP;
+		     end++)
+			fps &= p.list[end].first->need.fps ?: fps;
+		print_need(out, t, &p.list[i], &p.list[end - 1], fps);
+	}
 }
 
 void report_print(FILE *out, const struct judge *j, const struct shadow *s, const struct tables *t,
@@ -150,4 +264,5 @@ void report_print(FILE *out, const struct judge *j, const struct shadow *s, cons
 		j->n_by_rule);
 	for (int v = VERDICT_RIGHT_LATER; v <= VERDICTS; v++)
 		print_places(out, j, t, v, limit);
+	print_needs(out, j, t);
 }

@@ -373,6 +373,18 @@ static const struct unwind_file *file_at(const struct tables *t, uint64_t frame)
 	return index && index <= N_FILES ? unwind_cache_file(t->cache, (uint32_t)index) : NULL;
 }
 
+bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t len)
+{
+	return tracee_read(t->tracee, address, to, len) == len;
+}
+
+const char *tables_build_id(const struct tables *t, uint64_t frame)
+{
+	const struct unwind_file *f = file_at(t, frame);
+
+	return f ? f->module.build_id_gnu : NULL;
+}
+
 const char *tables_module(const struct tables *t, uint64_t frame)
 {
 	const struct unwind_file *f = file_at(t, frame);
@@ -380,19 +392,15 @@ const char *tables_module(const struct tables *t, uint64_t frame)
 	return f ? f->module.name : NULL;
 }
 
-char *tables_symbol(const struct tables *t, uint64_t frame)
+int tables_symbol(const struct tables *t, uint64_t frame, struct elf_symbol *ret)
 {
 	const struct unwind_file *f = file_at(t, frame);
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	uint64_t va = frame & FRAME_VA_MASK;
-	struct elf_symbol symbol = {0};
-	char *text = NULL;
+	int r;
 
-	if (!f || f->fd < 0 || elf_image_open(&img, f->fd) < 0 ||
-	    elf_symtab_resolve(img, &va, 1, &symbol) < 0 || !symbol.name)
-		return NULL;
-	if (asprintf(&text, "%s+0x%" PRIx64, symbol.name, va - symbol.start) < 0)
-		text = NULL;
-	free(symbol.name);
-	return text;
+	if (!f || f->fd < 0)
+		return -ENOENT;
+	r = elf_image_open(&img, f->fd);
+	return r < 0 ? r : elf_symtab_resolve(img, &va, 1, ret);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/elf/symtab.h"
 #include "tests/oracle/shadow/tracee.h"
 
 struct tables;
@@ -47,9 +48,14 @@ void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct
 /* Unwinds the next frame, after one that was stepped. */
 void tables_unwind_on(struct tables *t, struct unwound *ret);
 
+/* Memory of the process; whether all of it could be read. */
+bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t len);
+
+/* Build id of a module, borrowed; NULL: none. */
+const char *tables_build_id(const struct tables *t, uint64_t frame);
 /* Name of a module by frame, borrowed; NULL: none. */
 const char *tables_module(const struct tables *t, uint64_t frame);
-/* The function's name and the offset in it, to be freed; NULL: unknown. */
-char *tables_symbol(const struct tables *t, uint64_t frame);
+/* The function, as elf_symtab_resolve; the name is to be freed. -ENOENT: in no file; else -errno. */
+int tables_symbol(const struct tables *t, uint64_t frame, struct elf_symbol *ret);
 
 #endif

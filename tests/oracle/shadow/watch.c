@@ -153,7 +153,7 @@ static int look(struct watch *w, uint32_t visits)
 		return 0;
 	}
 	tables_unwind(w->tables, &w->tracee.regs, &got);
-	r = judge_step(&w->judge, &w->shadow, &w->tracee.regs, &got);
+	r = judge_step(&w->judge, &w->shadow, w->tables, &w->tracee.regs, &got);
 	if (r == 0 && walk)
 		r = judge_walk(&w->judge, &w->shadow, w->tables, got, &w->tracee.regs);
 	return r;
