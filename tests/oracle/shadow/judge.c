@@ -69,9 +69,14 @@ static void count(struct judge *j, struct spot *s, enum verdict v, uint64_t n)
 	s->n[v] += n;
 }
 
+static bool is_caller(const struct unwound *got, struct truth t)
+{
+	return got->ending < 0 && got->ra == t.ra && got->sp == t.sp;
+}
+
 static bool is_truth(const struct unwound *got, struct truth t)
 {
-	return got->ending < 0 && got->ra == t.ra && got->sp == t.sp && got->fp == t.fp;
+	return is_caller(got, t) && got->fp == t.fp;
 }
 
 static bool is_same(const struct unwound *a, const struct unwound *b)
@@ -185,6 +190,20 @@ static void settle(struct judge *j, const struct dispute *d, enum verdict v)
 	count(j, d->spot, v, d->n);
 }
 
+static enum verdict verdict_at_end(const struct dispute *d, const struct shadow_frame *f, enum shadow_end how,
+				   const struct user_regs_struct *to)
+{
+	if (how == SHADOW_FORGOTTEN)
+		return VERDICT_FORGOTTEN;
+	if (is_truth(&d->got, (struct truth){to->rip, to->rsp, to->rbp}))
+		return d->if_right;
+	if (how == SHADOW_RETURNED && to->rip == f->ra && to->rbp != f->fp && is_caller(&d->got, truth_of(f)))
+		return d->if_wrong == VERDICT_WRONG ? VERDICT_FP_LOST : d->if_right;
+	if (d->overwritten && to->rip != f->ra)
+		return VERDICT_OVERWRITTEN;
+	return d->if_wrong;
+}
+
 void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const struct user_regs_struct *to,
 		     void *data)
 {
@@ -192,19 +211,12 @@ void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const st
 
 	for (size_t i = 0; i < j->n_disputes;) {
 		const struct dispute *d = &j->disputes[i];
-		enum verdict v = d->if_wrong;
 
 		if (d->id != f->id) {
 			i++;
 			continue;
 		}
-		if (how == SHADOW_FORGOTTEN)
-			v = VERDICT_FORGOTTEN;
-		else if (is_truth(&d->got, (struct truth){to->rip, to->rsp, to->rbp}))
-			v = d->if_right;
-		else if (d->overwritten && to->rip != f->ra)
-			v = VERDICT_OVERWRITTEN;
-		settle(j, d, v);
+		settle(j, d, verdict_at_end(d, f, how, to));
 		j->disputes[i] = j->disputes[--j->n_disputes];
 	}
 }
@@ -260,7 +272,29 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
 	return 0;
 }
 
-int judge_step(struct judge *j, struct shadow *s, const struct tables *t, const struct user_regs_struct *regs,
+/*
+ * The frames behind the one that was just unwound with a wrong frame pointer: are they right up to one that
+ * has the right frame pointer again? VERDICT_UNKNOWN where the shadow stack ends before.
+ */
+static enum verdict recovers(const struct shadow *s, struct tables *t)
+{
+	struct unwound next;
+
+	if (s->leaving.id)
+		return VERDICT_WRONG;
+	for (size_t n = s->now.n - 1; n > 0; n--) {
+		struct truth truth = truth_of(&s->now.frames[n - 1]);
+
+		tables_unwind_on(t, &next);
+		if (!is_caller(&next, truth))
+			return VERDICT_WRONG;
+		if (next.fp == truth.fp)
+			return VERDICT_FP_LOST;
+	}
+	return s->now.rooted ? VERDICT_FP_LOST : VERDICT_UNKNOWN;
+}
+
+int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct user_regs_struct *regs,
 	       const struct unwound *got)
 {
 	struct shadow_frame *f = shadow_current(s);
@@ -279,6 +313,13 @@ int judge_step(struct judge *j, struct shadow *s, const struct tables *t, const 
 	spot = spot_at(j, got);
 	if (!spot)
 		return -ENOMEM;
+	if (v == VERDICTS && is_caller(got, truth_of(f))) {
+		v_wrong = recovers(s, t);
+		if (v_wrong != VERDICT_WRONG) {
+			count(j, spot, v_wrong, 1);
+			return 0;
+		}
+	}
 	v_wrong = v == VERDICTS ? VERDICT_WRONG : uncovered(got, false);
 	if (right || v == v_wrong) {
 		count(j, spot, v, 1);
@@ -327,7 +368,8 @@ int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct
 	for (; n > 0; n--) {
 		const struct shadow_frame *f = &s->now.frames[n - 1];
 
-		if (!is_truth(&got, truth_of(f))) {
+		/* a wrong frame pointer shows further down, if it matters */
+		if (!is_caller(&got, truth_of(f))) {
 			/* the innermost frame's step is judged by itself */
 			if (uncovered(&got, false) == VERDICTS && n < s->now.n && !is_overwritten(&got, f))
 				return walk_wrong(j, &got, truth_of(f), regs);

@@ -5,7 +5,9 @@
  *
  * A step that differs is not wrong yet: it is in dispute until its frame ends, and what the return then does
  * decides. Return addresses may be rewritten on the stack, longjmp's rows describe where it goes, and before
- * libgcc's unwinder jumps to a handler it writes the handler's registers over those that it saved.
+ * libgcc's unwinder jumps to a handler it writes the handler's registers over those that it saved. Assembly
+ * calls functions of its own that do not keep rbp, or not where the rows say: that is no matter where the
+ * caller has it from its own frame.
  */
 #ifndef PROFLET_TESTS_SHADOW_JUDGE_H
 #define PROFLET_TESTS_SHADOW_JUDGE_H
@@ -20,21 +22,22 @@
  * What becomes of a step: X(name, text, covered). "covered": a row was there and was used. Frame pointer
  * steps are taken where there is none.
  */
-#define JUDGE_VERDICTS(X)                                                  \
-	X(RIGHT, "right", 1)                                               \
-	X(RIGHT_LATER, "right by the return itself", 1)                    \
-	X(OVERWRITTEN, "frame overwritten by its function (eh_return)", 1) \
-	X(SWITCHES, "root in code that leaves its stack, by name", 1)      \
-	X(WRONG, "wrong", 1)                                               \
-	X(UNKNOWN, "not judged: frame from before the watch", 0)           \
-	X(FORGOTTEN, "not judged: stack never returned to", 0)             \
-	X(UNSUPPORTED, "unsupported rule", 0)                              \
-	X(NO_MAPPING, "no mapping", 0)                                     \
-	X(NO_TABLE, "no table, no frame pointer", 0)                       \
-	X(NO_TABLE_FP, "no table, frame pointer right", 0)                 \
-	X(NO_TABLE_FP_WRONG, "no table, frame pointer wrong", 0)           \
-	X(NO_ROW, "no row, no frame pointer", 0)                           \
-	X(NO_ROW_FP, "no row, frame pointer right", 0)                     \
+#define JUDGE_VERDICTS(X)                                                   \
+	X(RIGHT, "right", 1)                                                \
+	X(RIGHT_LATER, "right by the return itself", 1)                     \
+	X(FP_LOST, "right, but for a frame pointer that no frame needs", 1) \
+	X(OVERWRITTEN, "frame overwritten by its function (eh_return)", 1)  \
+	X(SWITCHES, "root in code that leaves its stack, by name", 1)       \
+	X(WRONG, "wrong", 1)                                                \
+	X(UNKNOWN, "not judged: frame from before the watch", 0)            \
+	X(FORGOTTEN, "not judged: stack never returned to", 0)              \
+	X(UNSUPPORTED, "unsupported rule", 0)                               \
+	X(NO_MAPPING, "no mapping", 0)                                      \
+	X(NO_TABLE, "no table, no frame pointer", 0)                        \
+	X(NO_TABLE_FP, "no table, frame pointer right", 0)                  \
+	X(NO_TABLE_FP_WRONG, "no table, frame pointer wrong", 0)            \
+	X(NO_ROW, "no row, no frame pointer", 0)                            \
+	X(NO_ROW_FP, "no row, frame pointer right", 0)                      \
 	X(NO_ROW_FP_WRONG, "no row, frame pointer wrong", 0)
 
 enum verdict {
@@ -109,7 +112,7 @@ struct judge {
 void judge_init(struct judge *j);
 void judge_fini(struct judge *j);
 /* One step. 0 or -ENOMEM. */
-int judge_step(struct judge *j, struct shadow *s, const struct tables *t, const struct user_regs_struct *regs,
+int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct user_regs_struct *regs,
 	       const struct unwound *got);
 /* One step that tables_agree said to be right. */
 void judge_agreed(struct judge *j);

@@ -200,7 +200,7 @@ static void print_places(FILE *out, const struct judge *j, const struct tables *
 
 static bool same_need(const struct spot *a, const struct spot *b)
 {
-	return a->need.cfa == b->need.cfa && a->need.fps & b->need.fps;
+	return a->need.cfa == b->need.cfa && (a->need.fps & b->need.fps || a->need.fps == b->need.fps);
 }
 
 static void print_need(FILE *out, const struct tables *t, const struct place *first, const struct place *last,
@@ -219,7 +219,7 @@ static void print_need(FILE *out, const struct tables *t, const struct place *fi
 		fprintf(out, " FP not found\n");
 }
 
-static void print_needs(FILE *out, const struct judge *j, const struct tables *t)
+static void print_needs(FILE *out, const struct judge *j, const struct tables *t, size_t limit)
 {
 	_cleanup_(places_fini) struct places p = {0};
 
@@ -227,7 +227,7 @@ static void print_needs(FILE *out, const struct judge *j, const struct tables *t
 	if (p.n)
 		fprintf(out,
 			"  rows that would have been right, from and to the instructions that were seen:\n");
-	for (size_t i = 0, end; i < p.n; i = end) {
+	for (size_t i = 0, end, lines = 0; i < p.n && lines < limit; i = end, lines++) {
 		uint64_t fps = p.list[i].first->need.fps;
 
 		for (end = i + 1; end < p.n && same_need(p.list[i].first, p.list[end].first) &&
@@ -264,5 +264,5 @@ void report_print(FILE *out, const struct judge *j, const struct shadow *s, cons
 		j->n_by_rule);
 	for (int v = VERDICT_RIGHT_LATER; v <= VERDICTS; v++)
 		print_places(out, j, t, v, limit);
-	print_needs(out, j, t);
+	print_needs(out, j, t, limit);
 }

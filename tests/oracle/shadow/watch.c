@@ -154,8 +154,10 @@ static int look(struct watch *w, uint32_t visits)
 	}
 	tables_unwind(w->tables, &w->tracee.regs, &got);
 	r = judge_step(&w->judge, &w->shadow, w->tables, &w->tracee.regs, &got);
-	if (r == 0 && walk)
+	if (r == 0 && walk) {
+		tables_unwind(w->tables, &w->tracee.regs, &got);
 		r = judge_walk(&w->judge, &w->shadow, w->tables, got, &w->tracee.regs);
+	}
 	return r;
 }
 
