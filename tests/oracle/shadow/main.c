@@ -15,6 +15,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/parse.h"
 #include "tests/oracle/shadow/report.h"
+#include "tests/oracle/shadow/selftest.h"
 #include "tests/oracle/shadow/watch.h"
 
 static const char usage[] =
@@ -34,6 +35,7 @@ static const char usage[] =
 	"  --full          read the stack at every step, also where it was read before in the same frame\n"
 	"  --places N      print at most N places of each kind (default 20)\n"
 	"  --corrupt NAME  make the table of module NAME wrong, to see that it is found out\n"
+	"  --self-test     check the parts of this program, and end\n"
 	"  --output        do not send the program's output to /dev/null\n"
 	"\n"
 	"Exit: 0 nothing wrong; 1 something wrong; 2 usage; 3 the program could not be watched.\n";
@@ -69,6 +71,7 @@ enum {
 	OPT_CORRUPT,
 	OPT_FULL,
 	OPT_OUTPUT,
+	OPT_SELF_TEST,
 	OPT_HELP
 };
 
@@ -119,6 +122,7 @@ static const struct option options[] = {
 	{"corrupt", required_argument, NULL, OPT_CORRUPT},
 	{"output", no_argument, NULL, OPT_OUTPUT},
 	{"full", no_argument, NULL, OPT_FULL},
+	{"self-test", no_argument, NULL, OPT_SELF_TEST},
 	{"help", no_argument, NULL, OPT_HELP},
 	{0},
 };
@@ -137,6 +141,8 @@ int main(int argc, char **argv)
 
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		r = parse_option(&o, option, optarg);
+		if (option == OPT_SELF_TEST)
+			return selftest_run() ? 1 : 0;
 		if (option == OPT_HELP) {
 			fputs(usage, stdout);
 			return 0;
