@@ -27,7 +27,7 @@ struct segment {
 
 struct unwind_state {
 	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost
-			     frame */
+			     frame, and in one that a signal interrupted */
 	/* the mapping of the last frame, and its table */
 	__u64 start, length; /* process addresses; length 0: none */
 	__u64 bias;
@@ -40,7 +40,8 @@ struct unwind_state {
 	__u64 window;	  /* process address of its first byte, 8-byte aligned */
 	__u32 window_len; /* bytes, 0 or at least 8 */
 	__u32 n, limit;	  /* frames in the record; most it may have */
-	__u32 innermost;  /* 1 while `regs` may be used: the frame's registers are those of the sample */
+	__u32 innermost;  /* 1 while `regs` may be used: the sample's own frame, or one that a signal
+			     interrupted */
 	__u32 have_regs;  /* regs[] is filled */
 	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none
 			   */

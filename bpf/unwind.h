@@ -208,26 +208,57 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason)
 	t->ip = ip - 1;
 	t->sp = fp + 16;
 	t->fp = caller;
+	t->innermost = 0;
 	t->fallback = reason;
 	return NEXT_FRAMES;
 }
 
-/* Out of a signal handler: the kernel's frame has every register of the interrupted code (x86-64 struct
- * rt_sigframe). */
+/*
+ * Out of a signal handler: the kernel's frame has every register of the interrupted code (x86-64 struct
+ * rt_sigframe), so that its rules can be followed as those of an innermost frame.
+ */
 static __always_inline int step_signal(struct unwind_area *a)
 {
 	struct unwind_state *t = &a->state;
 	__u64 sp = t->sp; /* at the ucontext: the handler's return popped pretcode */
-	__u64 regs[7];	  /* bp, bx, dx, ax, cx, sp, ip: uc_mcontext.gregs[10..16], from offset 120 on */
+	__u64 regs[9];	  /* di, si, bp, bx, dx, ax, cx, sp, ip: uc_mcontext.gregs[8..16] */
 
-	if (env_read_user(regs, sizeof regs, sp + 120))
+	if (env_read_user(regs, sizeof regs, sp + 104) || env_read_user(&t->regs[8], 64, sp + 40))
 		return ENDING_READ_FAULT;
-	t->fp = regs[0];
-	t->sp = regs[5];
-	t->ip = regs[6]; /* the interrupted instruction itself, not a return address */
+	t->regs[0] = regs[5];
+	t->regs[1] = regs[4];
+	t->regs[2] = regs[6];
+	t->regs[3] = regs[3];
+	t->regs[4] = regs[1];
+	t->regs[5] = regs[0];
+	t->regs[6] = t->fp = regs[2];
+	t->regs[7] = t->sp = regs[7];
+	t->ip = regs[8]; /* the interrupted instruction itself, not a return address */
+	t->innermost = 1;
+	t->have_regs = 1;
 	t->window_len = 0;
 	t->fallback = 0;
 	return NEXT_FRAMES;
+}
+
+#define TRAMPOLINE_EAX 0x050f0000000fb8ull   /* mov $15, %eax; syscall: seven bytes */
+#define TRAMPOLINE_RAX 0x0f0000000fc0c748ull /* mov $15, %rax; and the first byte of syscall */
+
+/*
+ * Whether the frame without a row is a trampoline out of a signal handler (musl's has no call-frame
+ * information): by its code, which is read only where a ucontext may lie at sp, with few flags and no link.
+ */
+static __always_inline int is_trampoline(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 flags, link, code;
+
+	if (t->innermost || stack_word(a, t->sp, &flags) || flags > 15 || stack_word(a, t->sp + 8, &link) ||
+	    link)
+		return 0;
+	if (env_read_user(&code, sizeof code, t->ip + 1))
+		return 0;
+	return code << 8 >> 8 == TRAMPOLINE_EAX || code == TRAMPOLINE_RAX;
 }
 
 /*
@@ -256,6 +287,8 @@ UNWIND_FN int unwind_rare(void)
 	case UNWIND_CFA_NONE:
 		if (t->pending) /* a frame pointer would be a guess, the table will know */
 			return ENDING_NO_TABLE;
+		if (is_trampoline(a))
+			return step_signal(a);
 		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE);
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
@@ -363,7 +396,6 @@ UNWIND_FN int unwind_frames(void)
 				return next;
 			if (next >= 0) { /* stepped, or ended: the frame counts either way */
 				t->n++;
-				t->innermost = 0;
 				if (next != NEXT_FRAMES)
 					return next;
 				continue;
