@@ -189,8 +189,8 @@ UNWIND_FN int unwind_mapping(void)
 }
 
 /* Steps by the frame-pointer chain, where no row says better; `reason` is the ending if the chain is not
- * sane. */
-static __always_inline int step_frame_pointer(struct unwind_area *a, int reason)
+ * sane. The caller's stack pointer is `bytes` above the record. */
+static __always_inline int step_frame_pointer(struct unwind_area *a, int reason, __s64 bytes)
 {
 	struct unwind_state *t = &a->state;
 	__u64 fp = t->fp, caller, ip;
@@ -206,7 +206,7 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason)
 	if (!ip)
 		return ENDING_ROOT;
 	t->ip = ip - 1;
-	t->sp = fp + 16;
+	t->sp = fp + bytes;
 	t->fp = caller;
 	t->innermost = 0;
 	t->fallback = reason;
@@ -289,7 +289,10 @@ UNWIND_FN int unwind_rare(void)
 			return ENDING_NO_TABLE;
 		if (is_trampoline(a))
 			return step_signal(a);
-		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE);
+		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, 16);
+	case UNWIND_CFA_SWITCH: /* the row vouches for the step down */
+		t->switches = 0;
+		return step_frame_pointer(a, ENDING_NO_ROW, t->rule.cfa);
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
 	case UNWIND_CFA_PLT:

@@ -16,8 +16,8 @@
  *that write the stack pointer. Their prologue is the usual one, so the frame pointer is that of their frame,
  *   on the stack they came from, until their epilogue; what they call keeps it, saves it in its frame and is
  *   unwound by the rules above or by C's own. So they are stepped by the frame pointer, on to whichever stack
- *   it leads (CFA_NONE; a CFA below the present stack would be refused). Their first instructions, before
- *   there is a frame, and the last are unwound as usual.
+ *   it leads (CFA_SWITCH). Their first instructions, before there is a frame, and the last are unwound as
+ *   usual.
  *   Up to Go 1.20 systemstack and asmcgocall had no frame of their own; then the step by the frame pointer
  *   leaves out their caller.
  * - Those that leave a stack for good: mcall and morestack let the goroutine go on elsewhere or move its
@@ -146,6 +146,24 @@ static struct elf_rule arm64_rule(int32_t depth, bool saved)
 	return rule;
 }
 
+/* By the record at the frame pointer; `depth` of the frame that it belongs to, -1: not known. */
+static int64_t switch_rule(struct gorows *g, int32_t depth)
+{
+	bool x86 = g->code->img->machine == EM_X86_64;
+	int32_t bytes = x86 ? 16 : depth + 8; /* from the record to the CFA */
+	const struct elf_rule rule = {
+		.cfa_kind = CFA_SWITCH,
+		.cfa_reg = x86 ? X86_RBP : ARM64_X29,
+		.cfa_off = bytes,
+		.fp = {.kind = REG_CFA_OFF, .off = -bytes},
+		.ra = {.kind = REG_CFA_OFF, .off = -bytes + 8},
+	};
+
+	if (!x86 && (depth < 0 || depth > INT32_MAX - 8))
+		return g->none;
+	return ruleset_intern(&g->f->out.rules, &rule);
+}
+
 static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved)
 {
 	bool x86 = g->code->img->machine == EM_X86_64;
@@ -196,10 +214,10 @@ static int64_t rule_at(struct gorows *g, const struct go_function *f, uint64_t a
 	if (f->kind == GO_SIGNAL)
 		return g->signal;
 	if (at >= f->switch_at)
-		return f->kind == GO_LEAVES ? g->root : g->none;
+		return f->kind == GO_LEAVES ? g->root : switch_rule(g, -1);
 	*until = f->switch_at;
 	if (f->kind == GO_SWITCHES && framed && at >= f->frame.set)
-		return g->none;
+		return switch_rule(g, depth);
 	if (depth == -8 && pops_return_address(g, at))
 		return g->popped;
 	if (depth < 0 || depth > INT32_MAX - 8)

@@ -25,6 +25,8 @@ enum cfa_kind {
 	CFA_UNDEFINED,	 /* RA undefined: this is the outermost frame */
 	CFA_NONE,	 /* no call-frame information covers this range */
 	CFA_UNSUPPORTED, /* an expression outside the shapes above */
+	CFA_SWITCH,	 /* reg + off, reg being the frame pointer: as CFA_REG_OFF, but the CFA may be on any
+			    stack, below the present one, too */
 };
 
 enum reg_rule_kind {

@@ -56,6 +56,9 @@ void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rul
 	case CFA_NONE:
 		snprintf(ret, ELF_TEXT_MAX, "none");
 		return;
+	case CFA_SWITCH:
+		snprintf(ret, ELF_TEXT_MAX, "switch(%s%+d)", reg, rule->cfa_off);
+		return;
 	case CFA_UNSUPPORTED:
 		break;
 	}

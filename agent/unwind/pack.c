@@ -60,6 +60,10 @@ static bool pack_cfa(const struct elf_rule *r, struct registers regs, struct unw
 	case CFA_NONE:
 		ret->kind = UNWIND_CFA_NONE;
 		return true;
+	case CFA_SWITCH:
+		ret->kind = UNWIND_CFA_SWITCH;
+		ret->cfa = r->cfa_off;
+		return r->cfa_reg == regs.fp;
 	case CFA_UNSUPPORTED:
 		break;
 	}

@@ -11,6 +11,7 @@
 #define ROOT (BIAS + 0x1100)
 #define GAP (BIAS + 0x1200) /* between two rows */
 #define TRAMPOLINE (BIAS + 0x1300)
+#define SWITCH (BIAS + 0x1380) /* goes over to the stack that the frame pointer is on */
 #define BEYOND (BIAS + 0x1480) /* of the mapping, past the table's last page */
 #define NOWHERE 0x123000ull
 
@@ -67,6 +68,13 @@ static const struct fp_case cases[] = {
 	{"into code with a table and back", .ip = JIT, .fp = SP + 16,
 	 .words = {RECORD(SP + 16, SP + 128, CODE + 5), {SP + 56, JIT + 9}, RECORD(SP + 128, 0, ROOT + 1)},
 	 .ending = ENDING_ROOT, .n = 4},
+	{"any number of switches down that rows tell of", .ip = SWITCH, .fp = SP - 0x100,
+	 .words = {RECORD(SP - 0x100, SP - 0x200, SWITCH + 5), RECORD(SP - 0x200, SP - 0x300, SWITCH + 9),
+		   RECORD(SP - 0x300, 0, ROOT + 1)},
+	 .ending = ENDING_ROOT, .n = 4},
+	{"a switch ends at fp 0", .ip = SWITCH, .fp = 0, .ending = ENDING_ROOT, .n = 1},
+	{"a switch to nowhere", .ip = SWITCH, .fp = SP - 0x100, .words = {RECORD(SP - 0x100, 0, NOWHERE)},
+	 .ending = ENDING_NO_ROW, .n = 1},
 	{"a row clears the reason", .ip = JIT, .fp = SP + 16,
 	 .words = {RECORD(SP + 16, SP + 128, CODE + 5), {SP + 56, NOWHERE}}, .ending = ENDING_NO_MAPPING,
 	 .n = 2},
@@ -83,6 +91,8 @@ static void map_all(struct machine *m)
 		{GAP - BIAS, RULE_NONE},
 		{TRAMPOLINE - BIAS, {.cfa_kind = CFA_SIGNAL}},
 		{TRAMPOLINE - BIAS + 16, RULE_NONE},
+		{SWITCH - BIAS, {.cfa_kind = CFA_SWITCH, .cfa_reg = 6, .cfa_off = 16}},
+		{SWITCH - BIAS + 16, RULE_NONE},
 	};
 
 	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));

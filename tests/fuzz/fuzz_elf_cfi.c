@@ -30,7 +30,7 @@ static void check_table(const struct elf_rows *t, uint16_t machine)
 	for (size_t i = 0; i < t->n_rules; i++) {
 		const struct elf_rule *r = &t->rules[i];
 
-		require(r->cfa_kind <= CFA_UNSUPPORTED && r->fp.kind <= REG_UNSUPPORTED &&
+		require(r->cfa_kind <= CFA_SWITCH && r->fp.kind <= REG_UNSUPPORTED &&
 			r->ra.kind <= REG_UNSUPPORTED && r->zero == 0);
 		require((r->ra.kind == REG_UNDEFINED) == (r->cfa_kind == CFA_UNDEFINED));
 		elf_text_cfa(text, machine, r);

@@ -71,6 +71,8 @@ static const struct pack_case cfa_cases[] = {
 	 {.cfa_kind = CFA_UNDEFINED, .cfa_reg = RULE_NO_REG, .ra = {.kind = REG_UNDEFINED}},
 	 {0, 0, UNWIND_CFA_ROOT, 0}},
 	{"none", {.cfa_kind = CFA_NONE}, {0, 0, UNWIND_CFA_NONE, 0}},
+	{"switch", {.cfa_kind = CFA_SWITCH, .cfa_reg = RBP, .cfa_off = 16}, {16, 0, UNWIND_CFA_SWITCH, 0}},
+	{"switch by another register", {.cfa_kind = CFA_SWITCH, .cfa_reg = RSP, .cfa_off = 16}, UNSUPPORTED},
 	{"unsupported", {.cfa_kind = CFA_UNSUPPORTED, .ra = RA_AT_CFA}, UNSUPPORTED},
 	{"a kind of tomorrow", {.cfa_kind = 200, .ra = RA_AT_CFA}, UNSUPPORTED},
 };
