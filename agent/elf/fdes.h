@@ -39,7 +39,7 @@ bool fdes_clip(const struct fdes *f, uint64_t start, uint64_t *end);
 /* The rows from `first` to the last are those of [start, end). 0 or -ENOMEM. */
 int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source);
 void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const char *reason);
-/* Makes the table (everything but build_ns). 0, -ENODATA when no FDE gave a row, -ENOMEM. */
+/* Makes the table (everything but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */
 int fdes_lay_out(struct fdes *f, struct elf_rows **ret);
 
 #endif

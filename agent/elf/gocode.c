@@ -21,8 +21,9 @@ const uint8_t *gocode_at(struct gocode *code, uint64_t va, size_t len)
 		return NULL;
 	uint64_t left = s->file_bytes - (va - s->va);
 	size_t n = left < GOCODE_WINDOW ? left : GOCODE_WINDOW;
-	if (len > n || image_read(code->img, s->offset + (va - s->va), code->window, n) < 0)
+	if (image_read(code->img, s->offset + (va - s->va), code->window, n) < 0)
 		return NULL;
+	memset(code->window + n, 0, GOCODE_WINDOW - n);
 	code->va = va;
 	code->len = n;
 	return code->window;
@@ -95,15 +96,22 @@ struct go_frame gocode_frame(enum go_prologue prologue, uint64_t va, int32_t dep
 	return (struct go_frame){.saved = UINT64_MAX, .set = UINT64_MAX};
 }
 
-/* mov MEMORY,%rsp; mov REGISTER,%rsp; and $-N,%rsp. Returns the length without displacement, 0: none of
- * these. */
+/* Of an operand in memory or a register: Intel 64 SDM, volume 2, table 2-2. */
+static unsigned modrm_bytes(const uint8_t *modrm)
+{
+	unsigned mod = modrm[0] >> 6, rm = modrm[0] & 7, sib = mod != 3 && rm == 4;
+
+	if (mod == 0)
+		return 1 + sib + (rm == 5 || (sib && (modrm[1] & 7) == 5) ? 4 : 0);
+	return 1 + sib + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
+}
+
+/* mov OPERAND,%rsp; mov REGISTER,%rsp; and $-N,%rsp. Returns the length, 0: none of these. */
 static unsigned x86_writes_sp(const uint8_t *code)
 {
-	if ((code[0] & 0xfe) != 0x48 && code[0] != 0x4c)
-		return 0;
-	if (code[1] == 0x8b && (code[2] & 0x38) == 0x20 && code[0] != 0x4c)
-		return 3;
-	if (code[1] == 0x89 && (code[2] & 0xc7) == 0xc4 && (code[0] & 1) == 0)
+	if ((code[0] == 0x48 || code[0] == 0x49) && code[1] == 0x8b && (code[2] & 0x38) == 0x20)
+		return 2 + modrm_bytes(code + 2);
+	if ((code[0] == 0x48 || code[0] == 0x4c) && code[1] == 0x89 && (code[2] & 0xc7) == 0xc4)
 		return 3;
 	return code[0] == 0x48 && code[1] == 0x83 && code[2] == 0xe4 ? 4 : 0;
 }

@@ -34,7 +34,8 @@ struct go_frame {
 	uint64_t set;	/* from here on the frame pointer points at it */
 };
 
-/* `len` bytes of code, at most GOCODE_WINDOW; NULL where the file has none. Borrowed until the next call. */
+/* `len` bytes of code, at most GOCODE_WINDOW, zeros behind the segment's end; NULL where the file has none.
+ * Borrowed until the next call. */
 const uint8_t *gocode_at(struct gocode *code, uint64_t va, size_t len);
 /* The prologue of which the instruction before `va` took the stack pointer `depth` bytes down. */
 enum go_prologue gocode_prologue(struct gocode *code, uint64_t va, int32_t depth);
@@ -42,8 +43,9 @@ struct go_frame gocode_frame(enum go_prologue prologue, uint64_t va, int32_t dep
 /* First address in [va, end) behind an instruction that replaces the stack pointer, or `end`. */
 uint64_t gocode_stack_switch(struct gocode *code, uint64_t va, uint64_t end);
 /*
- * Sets t->text and tells which prologue the compiler wrote. Where the header is silent (from Go 1.26, or
- * relocated), it is the place where functions have prologues where the table says so. 0 or -ENOENT.
+ * Sets t->text and tells which prologue the compiler wrote (GO_PROLOGUE_NONE: not known). Where the header is
+ * silent (from Go 1.26, or relocated), it is the place where functions have prologues where the table says
+ * so. 0, -ENOENT, -ENOMEM.
  */
 int gocode_find_text(struct gopclntab *t, enum go_prologue *ret);
 

@@ -270,7 +270,7 @@ void gopclntab_depths(const struct gopclntab *t, const struct gopclntab_function
 	uint64_t at = t->pctab + fn->pcsp;
 
 	*ret = (struct gopclntab_values){
-		.c = cursor_of(buf, 0), .pc = fn->start, .value = -1, .quantum = t->quantum};
+		.c = cursor_of("", 0), .pc = fn->start, .value = -1, .quantum = t->quantum};
 	if (fn->pcsp == 0 || at >= t->len)
 		return;
 	if (t->bytes) {

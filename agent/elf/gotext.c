@@ -42,7 +42,7 @@ static bool first_depth(const struct gopclntab *t, const struct gopclntab_functi
 	while (gopclntab_values_next(&v, &from)) {
 		*ret = (struct probe){.offset = from, .depth = v.value};
 		if (v.value != 0)
-			return from > fn->start && v.value >= 8;
+			return from > fn->start && from < fn->end && v.value >= 8;
 	}
 	return false;
 }
@@ -59,14 +59,14 @@ static void collect(const struct gopclntab *t, struct probes *ret)
 	}
 }
 
-/* Three of four must agree, from the first on: assembly of the oldest layout is not told apart. */
+/* The first eight, and nearly all that follow. */
 static bool fits(const struct probes *p, struct gocode *code, uint64_t text, enum go_prologue *ret)
 {
 	unsigned n[GO_PROLOGUE_STR + 1] = {0}, best = GO_PROLOGUE_PUSH;
 
 	for (unsigned i = 0; i < p->n; i++) {
 		n[gocode_prologue(code, text + p->probes[i].offset, p->probes[i].depth)]++;
-		if (n[GO_PROLOGUE_NONE] > 1 + i / 4)
+		if (n[GO_PROLOGUE_NONE] > i / 8)
 			return false;
 	}
 	for (unsigned k = GO_PROLOGUE_SUB; k <= GO_PROLOGUE_STR; k++)
@@ -100,9 +100,9 @@ static size_t candidates(const struct gopclntab *t, uint64_t ret[2])
 	GElf_Shdr shdr;
 	size_t n = 0, index;
 
-	if (t->layout == GOPCLNTAB_1_16 || t->header_text)
+	if (t->header_text)
 		ret[n++] = t->header_text;
-	if (t->layout != GOPCLNTAB_1_16 && image_find_section(t->img, ".text", &shdr, &index) == 0)
+	if (image_find_section(t->img, ".text", &shdr, &index) == 0)
 		ret[n++] = shdr.sh_addr;
 	return n;
 }
@@ -113,6 +113,9 @@ int gocode_find_text(struct gopclntab *t, enum go_prologue *ret)
 	struct probes p;
 	uint64_t starts[2];
 
+	*ret = GO_PROLOGUE_NONE;
+	if (t->layout == GOPCLNTAB_1_16)
+		return 0; /* addresses, not offsets */
 	if (!code)
 		return -ENOMEM;
 	code->img = t->img;
@@ -124,5 +127,5 @@ int gocode_find_text(struct gopclntab *t, enum go_prologue *ret)
 		t->text = starts[i];
 		return 0;
 	}
-	return p.n >= PROBES_MIN && t->layout != GOPCLNTAB_1_16 ? scan(t, &p, code, ret) : -ENOENT;
+	return p.n >= PROBES_MIN ? scan(t, &p, code, ret) : -ENOENT;
 }

@@ -224,6 +224,8 @@ int fdes_lay_out(struct fdes *f, struct elf_rows **ret)
 		return -ENOMEM;
 	struct sweep s = {.f = f, .to = t, .heap = heap};
 	sweep(&s);
+	if (t->n_rows < 2)
+		return -ENODATA; /* Go functions of which nothing is known */
 	shrink(t);
 	t->rules = TAKE_PTR(f->out.rules.rules);
 	t->n_rules = f->out.rules.n;
