@@ -262,8 +262,10 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 	if (proc_maps_own(p) < 0)
 		return;
 	m.file = track_file_of_event(t, e);
-	if (m.file && !p->exe && e->name[0] == '/')
-		p->exe = strdup(e->name);   /* the first mapping of a new image is the executable's */
+	/* the first mapping of a new image is the executable's, also where the file could not be opened any
+	 * more */
+	if (!p->exe && e->name[0] == '/' && e->name[1] != '/')
+		p->exe = proc_exe_path(e->name, strlen(e->name));
 	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
 	track_mark_dirty(t, p->pid);
 }

@@ -115,10 +115,18 @@ int proc_comm_read(int proc_fd, uint32_t pid, uint32_t tid, char ret[PROC_TASK_C
 	return 0;
 }
 
+char *proc_exe_path(const char *name, size_t len)
+{
+	const size_t deleted = sizeof DELETED - 1;
+
+	if (len > deleted && memcmp(name + len - deleted, DELETED, deleted) == 0)
+		len -= deleted;
+	return strndup(name, len);
+}
+
 int proc_exe_read(int proc_fd, uint32_t pid, char **ret)
 {
 	char link[24], target[PATH_MAX + 1];
-	const size_t deleted = sizeof DELETED - 1;
 	char *path;
 	ssize_t n;
 
@@ -128,9 +136,7 @@ int proc_exe_read(int proc_fd, uint32_t pid, char **ret)
 		return proc_entry_error(proc_fd, pid, errno);
 	if ((size_t)n == sizeof target)
 		return -ENAMETOOLONG;
-	if ((size_t)n > deleted && memcmp(target + n - deleted, DELETED, deleted) == 0)
-		n -= (ssize_t)deleted;
-	path = strndup(target, (size_t)n);
+	path = proc_exe_path(target, (size_t)n);
 	if (!path)
 		return -ENOMEM;
 	*ret = path;

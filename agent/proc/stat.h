@@ -37,6 +37,8 @@ int proc_comm_read(int proc_fd, uint32_t pid, uint32_t tid, char ret[PROC_TASK_C
  * caller's to free. -ENOENT for kernel threads and zombies.
  */
 int proc_exe_read(int proc_fd, uint32_t pid, char **ret);
+/* The path of a file as the kernel names it, without " (deleted)"; the caller's to free, NULL: no memory. */
+char *proc_exe_path(const char *name, size_t len);
 
 /*
  * Value of the variable in the environment the process was started with, *ret the caller's to free; the first
