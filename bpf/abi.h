@@ -92,7 +92,8 @@ enum unwind_cfa {
 	UNWIND_CFA_REG,	     /* register `reg` + cfa, innermost frame only */
 	UNWIND_CFA_DEREF_R9, /* *(sp + r9 * 8 + low16(cfa)) + high16(cfa), innermost frame only */
 	UNWIND_CFA_UNSUPPORTED,
-	UNWIND_CFA_SWITCH, /* fp + cfa on whichever stack; caller's fp and return address in the record at fp */
+	UNWIND_CFA_SWITCH, /* fp + cfa on whichever stack; caller's fp and return address in the record at fp
+			    */
 };
 
 /* Where the caller's frame pointer is. */
