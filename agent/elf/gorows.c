@@ -117,6 +117,8 @@ static enum go_kind kind_of(const struct gorows *g, const struct gopclntab_funct
 	enum go_kind kind = kind_by_name(name);
 	if (kind == GO_SIGNAL && g->code->img->machine != EM_X86_64)
 		kind = GO_PLAIN; /* handlers return to the vDSO */
+	if (kind == GO_LEAVES && g->table->layout != GOPCLNTAB_1_16 && !(fn->flags & GO_FLAG_SPWRITE))
+		return GO_PLAIN; /* runtime.gogo, which only jumps to gogo */
 	if (kind != GO_PLAIN)
 		return kind;
 	/* for Go's own tracebacks a signal handler is outermost; here it is not */

@@ -131,7 +131,12 @@ Test(gopclntab, functions_of_the_runtime)
 		 "1000 rsp+8 same cfa-8; 1001 rsp+16 cfa-16 cfa-8; 1008 undef same undef; 100c none"},
 		{{"gogo", GO_FLAG_ASM | GO_FLAG_SPWRITE, BYTES("\x48\x89\xd1\x48\x8b\x23\xff\xe3"), {{8, 0}}},
 		 "1000 rsp+8 same cfa-8; 1006 undef same undef; 1008 none"},
-		{{"runtime.morestack", GO_FLAG_ASM, BYTES("\x90\x90\x90\x90\x90"), {{5, 0}}},
+		{{"runtime.gogo", GO_FLAG_ASM, BYTES("\xe9\0\0\0\0"), {{5, 0}}},
+		 "1000 rsp+8 same cfa-8; 1005 none"},
+		{{"runtime.morestack",
+		  GO_FLAG_ASM | GO_FLAG_SPWRITE,
+		  BYTES("\x90\x90\x90\x90\x90"),
+		  {{5, 0}}},
 		 "1000 undef same undef; 1005 none"}, /* where it switches is not found */
 		/* pop %r12; syscall; push %r12; ret */
 		{{"syscall.rawVforkSyscall",
