@@ -290,9 +290,11 @@ UNWIND_FN int unwind_rare(void)
 		if (is_trampoline(a))
 			return step_signal(a);
 		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, 16);
-	case UNWIND_CFA_SWITCH: /* the row vouches for the step down */
+	case UNWIND_CFA_SWITCH: /* the row vouches for the step, down or up */
 		t->switches = 0;
-		return step_frame_pointer(a, ENDING_NO_ROW, t->rule.cfa);
+		low = step_frame_pointer(a, ENDING_READ_FAULT, t->rule.cfa);
+		t->fallback = 0;
+		return low;
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
 	case UNWIND_CFA_PLT:
