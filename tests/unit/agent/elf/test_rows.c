@@ -174,3 +174,94 @@ Test(rows, the_c_library)
 	elf_rows_free(t);
 	elf_image_free(img);
 }
+
+/* --- PLT sections that no FDE covers */
+
+#define PLT_VA 0x1100
+#define PLT_HEADER "\xff\x35\0\0\0\0\xff\x25\0\0\0\0\x0f\x1f\x40\0"
+#define PLT_LAZY "\xff\x25\0\0\0\0\x68\0\0\0\0\xe9\0\0\0\0"
+#define PLT_LAZY_CET "\xf3\x0f\x1e\xfa\x68\0\0\0\0\xf2\xe9\0\0\0\0\x90"
+#define PLT_JUMP_CET "\xf3\x0f\x1e\xfa\xf2\xff\x25\0\0\0\0\x0f\x1f\x44\0\0"
+#define PLT_JUMP "\xff\x25\0\0\0\0\x66\x90\xff\x25\0\0\0\0\x66\x90"
+#define PLT_RETPOLINE "\x4c\x8b\x1d\0\0\0\0\xe8\0\0\0\0\x0f\x1f\x40\0"
+
+struct plt_row {
+	uint64_t va;
+	uint8_t cfa_kind;
+	int32_t off;
+};
+
+static const struct plt_case {
+	const char *name, *section;
+	struct bytes bytes;
+	struct plt_row rows[4]; /* from PLT_VA on; va 0 ends them */
+} plts[] = {
+	{"lld",
+	 ".plt",
+	 BYTES(PLT_HEADER PLT_LAZY PLT_LAZY),
+	 {{PLT_VA, CFA_REG_OFF, 16},
+	  {PLT_VA + 6, CFA_REG_OFF, 24},
+	  {PLT_VA + 16, CFA_PLT, 11},
+	  {PLT_VA + 48, CFA_NONE, 0}}},
+	{"endbr64",
+	 ".plt",
+	 BYTES(PLT_HEADER PLT_LAZY_CET),
+	 {{PLT_VA, CFA_REG_OFF, 16},
+	  {PLT_VA + 6, CFA_REG_OFF, 24},
+	  {PLT_VA + 16, CFA_PLT, 9},
+	  {PLT_VA + 32, CFA_NONE, 0}}},
+	{"second PLT",
+	 ".plt.sec",
+	 BYTES(PLT_JUMP_CET),
+	 {{PLT_VA, CFA_REG_OFF, 8}, {PLT_VA + 16, CFA_NONE, 0}}},
+	{"slots of eight bytes",
+	 ".plt.got",
+	 BYTES(PLT_JUMP),
+	 {{PLT_VA, CFA_REG_OFF, 8}, {PLT_VA + 16, CFA_NONE, 0}}},
+	{"retpoline",
+	 ".plt",
+	 BYTES(PLT_HEADER PLT_RETPOLINE),
+	 {{PLT_VA, CFA_REG_OFF, 16}, {PLT_VA + 6, CFA_REG_OFF, 24}, {PLT_VA + 16, CFA_NONE, 0}}},
+	{"other section", ".text.plt", BYTES(PLT_HEADER PLT_LAZY), {{0, 0, 0}}},
+};
+
+static void check_plt(const struct plt_case *c, const struct elf_rows *t)
+{
+	size_t i = 0, k = 0;
+
+	while (i < t->n_rows && t->rows[i].va < PLT_VA)
+		i++;
+	for (; i < t->n_rows && k < ARRAY_SIZE(c->rows) && c->rows[k].va; i++, k++) {
+		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
+
+		cr_expect_eq(t->rows[i].va, c->rows[k].va, "%s: row %zu at %#lx", c->name, k, t->rows[i].va);
+		cr_expect_eq(rule->cfa_kind, c->rows[k].cfa_kind, "%s: row %zu, kind %d", c->name, k,
+			     rule->cfa_kind);
+		cr_expect_eq(rule->cfa_off, c->rows[k].off, "%s: row %zu, offset %d", c->name, k,
+			     rule->cfa_off);
+	}
+	cr_expect_eq(i, t->n_rows, "%s: %zu rows", c->name, t->n_rows);
+	cr_expect(k == ARRAY_SIZE(c->rows) || !c->rows[k].va, "%s: %zu rows of the PLT", c->name, k);
+}
+
+Test(rows, plt_without_call_frame_information)
+{
+	_cleanup_buf_ struct buf eh = one_function();
+
+	for (size_t i = 0; i < ARRAY_SIZE(plts); i++) {
+		const struct plt_case *c = &plts[i];
+		const struct file_section s[] = {
+			text,
+			{c->section, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, PLT_VA, c->bytes.data,
+			 c->bytes.len, 0, 0},
+			{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0},
+		};
+		struct elf_image *img = file_image(EM_X86_64, s, ARRAY_SIZE(s), 0);
+		struct elf_rows *t = NULL;
+
+		cr_assert_eq(elf_rows_build(&t, img), 0, "%s", c->name);
+		check_plt(c, t);
+		elf_rows_free(t);
+		elf_image_free(img);
+	}
+}
