@@ -70,10 +70,23 @@ static bool pack_cfa(const struct elf_rule *r, struct registers regs, struct unw
 	return false;
 }
 
+/*
+ * GCC's epilogue of a function with aligned locals: the frame pointer is restored, but until the return
+ * described as saved at its old value. With the CFA at sp + 8 there is only the return address left of the
+ * frame.
+ */
+static bool is_restored(const struct elf_rule *r, struct registers regs)
+{
+	return regs.sp == 7 && r->cfa_kind == CFA_REG_OFF && r->cfa_reg == regs.sp && r->cfa_off == 8 &&
+	       r->fp.kind == REG_DEREF_REG && r->fp.reg == regs.fp;
+}
+
 static bool pack_fp(const struct elf_rule *r, struct registers regs, struct unwind_rule *ret)
 {
 	int32_t words = r->fp.off / 8;
 
+	if (is_restored(r, regs))
+		return true;
 	switch ((enum reg_rule_kind)r->fp.kind) {
 	case REG_SAME:
 		return true;
