@@ -44,8 +44,8 @@ INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(.*?) *$")
 
 def lying_addresses(path):
     """Instructions of which GCC's call-frame information says something wrong: in the epilogue of a function that keeps its
-    own frame address in r10 (aligned locals), rbp is restored, but is described as still saved at the old rbp, up to `ret`."""
-    result, restored, held = set(), False, []
+    own frame address in r10 (aligned locals), rbp is restored, but is described as still saved at the old rbp, up to `ret` (where proflet knows better)."""
+    result, restored, held, r10 = set(), False, [], False
     with subprocess.Popen(["objdump", "-d", "--no-show-raw-insn", path], stdout=subprocess.PIPE, text=True, errors="replace") as p:
         for line in p.stdout:
             m = INSTRUCTION.match(line)
@@ -57,7 +57,7 @@ def lying_addresses(path):
             if text in ("pop %rbp", "leave"):
                 restored, held = True, []
             elif restored and text == "ret":
-                result |= set(held) if r10 else set()
+                result |= set(held[:-1]) if r10 else set()
                 restored = False
             elif restored and len(held) > 8:
                 restored = False
