@@ -81,7 +81,7 @@ static size_t count_rows(const struct elf_rows *t)
 
 static const char *section_name(const struct elf_skipped *s)
 {
-	static const char *const names[] = {".eh_frame", ".gopclntab", ".debug_frame", ".plt"};
+	static const char *const names[] = {".eh_frame", ".gopclntab", ".debug_frame", "code"};
 
 	return names[s->source];
 }

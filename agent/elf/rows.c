@@ -10,7 +10,7 @@
 #include "agent/elf/fdes.h"
 #include "agent/elf/gorows.h"
 #include "agent/elf/image_private.h"
-#include "agent/elf/pltrows.h"
+#include "agent/elf/coderows.h"
 
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
 
@@ -86,7 +86,7 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 	if (f.n_functions == 0 || f.n_fdes > 0)
 		r = read_debug_frame(&f, img);
 	if (r == 0)
-		r = pltrows_read(&f, img);
+		r = coderows_read(&f, img);
 	if (r < 0)
 		return r;
 	r = fdes_lay_out(&f, ret);

@@ -21,7 +21,7 @@ struct elf_row {
 
 /* Where rows come from; where several cover an address, the first of these. .debug_frame is not kept up to
  * date by all who rewrite binaries. */
-enum elf_source { ELF_EH_FRAME, ELF_GOPCLNTAB, ELF_DEBUG_FRAME, ELF_PLT };
+enum elf_source { ELF_EH_FRAME, ELF_GOPCLNTAB, ELF_DEBUG_FRAME, ELF_CODE };
 
 /* An FDE (its CIE's fault is each of its FDEs') or a Go function that was left out; its own range only is
  * lost. */
@@ -51,7 +51,7 @@ struct elf_rows {
 /*
  * Compiles the call-frame information of `img` (Linux Standard Base 5 section 10.6, DWARF 5 section 6.4):
  * .eh_frame, the function table of Go (.gopclntab) where that covers nothing, and .debug_frame where neither
- * does; a PLT that none describes is known by its code. Where FDEs of one section overlap, the one that
+ * does; what none describes may be known by its code. Where FDEs of one section overlap, the one that
  * starts last wins as far as it reaches, as in the binary search of GCC's unwinder, then the outer one holds
  * again; of two that start together the first in the section wins. FDEs that start outside the executable
  * segments are skipped.

@@ -265,3 +265,52 @@ Test(rows, plt_without_call_frame_information)
 		elf_image_free(img);
 	}
 }
+
+/* --- the root of a coroutine: the byte before glibc's __start_context */
+
+#define START_CONTEXT \
+	"\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85\xff\x74\x08\xe8\0\0\0\0\x48\x89\xc7\xe8\0\0\0\0\xf4"
+
+Test(rows, start_context_has_a_root_before_it)
+{
+	static const struct {
+		const char *name;
+		uint32_t start, len; /* of its FDE, in the text */
+		bool root;
+	} cases[] = {
+		{"behind padding", 0x40, 26, true},
+		{"behind another function", 0x30, 26, false},
+		{"another length", 0x40, 27, false},
+		{"other code", 0x48, 26, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_buf_ struct buf eh = {0};
+		size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
+		char bytes[0x80] = {0};
+		const struct file_section s[] = {
+			{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, bytes, sizeof(bytes), 0,
+			 0},
+			{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0},
+		};
+		struct file_section sections[ARRAY_SIZE(s)];
+		struct elf_rows *t = NULL;
+
+		put_fde(&eh, cie, false, TEXT_VA, 0x30, BYTES("\x41\x0e\x10"));
+		put_fde(&eh, cie, false, TEXT_VA + cases[i].start, cases[i].len, BYTES(""));
+		memcpy(bytes + (cases[i].start & ~8u), START_CONTEXT, 26);
+		memcpy(sections, s, sizeof(s));
+		sections[1].data = eh.data;
+		sections[1].len = eh.len;
+		struct elf_image *img = file_image(EM_X86_64, sections, ARRAY_SIZE(sections), 0);
+		cr_assert_eq(elf_rows_build(&t, img), 0, "%s", cases[i].name);
+		const struct elf_row *row = elf_rows_find(t, TEXT_VA + cases[i].start - 1);
+		cr_assert_not_null(row);
+		cr_expect_eq(t->rules[row->rule].cfa_kind == CFA_UNDEFINED, cases[i].root, "%s",
+			     cases[i].name);
+		row = elf_rows_find(t, TEXT_VA + cases[i].start);
+		cr_expect_eq(t->rules[row->rule].cfa_kind, CFA_REG_OFF, "%s", cases[i].name);
+		elf_rows_free(t);
+		elf_image_free(img);
+	}
+}

@@ -9,8 +9,12 @@
  *
  * A slot is 16 bytes, and is pushed on where its `push imm32` ends. What looks otherwise (a retpoline calls)
  *gets no rows.
+ *
+ * A coroutine of makecontext returns to the first byte of glibc's __start_context, which then goes on in
+ *another stack. Who unwinds looks up the byte before, which is padding: that byte gets the row of an
+ *outermost frame.
  */
-#include "agent/elf/pltrows.h"
+#include "agent/elf/coderows.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -23,17 +27,24 @@
 #define SLOT_BYTES 16
 #define NO_PUSH 16 /* offset in the slot: behind its end */
 
-static int put_row(struct fdes *f, uint32_t off, uint8_t kind, int32_t cfa)
+static int put_rule(struct fdes *f, uint32_t off, const struct elf_rule *rule)
 {
-	const struct elf_rule rule = {
-		.cfa_kind = kind, .cfa_reg = X86_RSP, .cfa_off = cfa, .ra = {.kind = REG_CFA_OFF, .off = -8}};
-	int64_t index = ruleset_intern(&f->out.rules, &rule);
+	int64_t index = ruleset_intern(&f->out.rules, rule);
 	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
 
 	if (index < 0 || r < 0)
 		return index < 0 ? (int)index : r;
 	f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
 	return 0;
+}
+
+static int put_row(struct fdes *f, uint32_t off, uint8_t kind, int32_t cfa)
+{
+	return put_rule(f, off,
+			&(struct elf_rule){.cfa_kind = kind,
+					   .cfa_reg = X86_RSP,
+					   .cfa_off = cfa,
+					   .ra = {.kind = REG_CFA_OFF, .off = -8}});
 }
 
 /* Where the slot has pushed its index, NO_PUSH if it does not; 0 when it has none of the known forms. */
@@ -71,7 +82,7 @@ static int read_slots(struct fdes *f, uint64_t start, uint64_t end, const uint8_
 		return 0;
 	/* the rule of the linkers that describe it looks at the address modulo 16 */
 	r = pushed == NO_PUSH ? put_row(f, 0, CFA_REG_OFF, 8) : put_row(f, 0, CFA_PLT, pushed);
-	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_PLT);
+	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_CODE);
 }
 
 static int read_first_slot(struct fdes *f, uint64_t start)
@@ -81,7 +92,7 @@ static int read_first_slot(struct fdes *f, uint64_t start)
 
 	if (r == 0)
 		r = put_row(f, 6, CFA_REG_OFF, 24);
-	return r < 0 ? r : fdes_add_span(f, start, start + SLOT_BYTES, first, ELF_PLT);
+	return r < 0 ? r : fdes_add_span(f, start, start + SLOT_BYTES, first, ELF_CODE);
 }
 
 static int read_section(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
@@ -103,17 +114,60 @@ static int read_section(struct fdes *f, const struct elf_image *img, const GElf_
 	return r < 0 ? r : read_slots(f, start, end, slot);
 }
 
-int pltrows_read(struct fdes *f, const struct elf_image *img)
+static int read_plts(struct fdes *f, const struct elf_image *img)
 {
 	static const char *const names[] = {".plt", ".plt.sec", ".plt.got"};
 	GElf_Shdr shdr;
 	size_t index;
 	int r = 0;
 
-	if (img->machine != EM_X86_64 || f->n_spans == 0)
-		return 0; /* a PLT alone makes no table */
 	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
 		if (image_find_section(img, names[i], &shdr, &index) == 0 && shdr.sh_type == SHT_PROGBITS)
 			r = read_section(f, img, &shdr);
 	return r;
+}
+
+/* mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi: the whole function has this length */
+#define START_CONTEXT_BYTES 26
+static const uint8_t start_context[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
+
+static bool is_start_context(const struct elf_image *img, const struct fde_span *span)
+{
+	uint8_t code[sizeof(start_context)];
+	const struct elf_segment *s;
+
+	if (span->end - span->start != START_CONTEXT_BYTES || span->n != 1)
+		return false;
+	s = image_segment_at(img, span->start);
+	return s && s->file_bytes - (span->start - s->va) >= START_CONTEXT_BYTES &&
+	       image_read(img, s->offset + (span->start - s->va), code, sizeof(code)) == 0 &&
+	       memcmp(code, start_context, sizeof(code)) == 0;
+}
+
+static int read_context_root(struct fdes *f, const struct elf_image *img)
+{
+	const struct elf_rule root = {
+		.cfa_kind = CFA_UNDEFINED, .cfa_reg = RULE_NO_REG, .ra = {.kind = REG_UNDEFINED}};
+
+	for (size_t i = 0; i < f->n_spans; i++) {
+		uint64_t start = f->spans[i].start;
+		size_t first = f->out.n_rows;
+		int r;
+
+		if (!is_start_context(img, &f->spans[i]))
+			continue;
+		r = put_rule(f, 0, &root);
+		return r < 0 ? r : fdes_add_span(f, start - 1, start, first, ELF_CODE);
+	}
+	return 0;
+}
+
+int coderows_read(struct fdes *f, const struct elf_image *img)
+{
+	int r;
+
+	if (img->machine != EM_X86_64 || f->n_spans == 0)
+		return 0; /* code alone makes no table */
+	r = read_context_root(f, img);
+	return r < 0 ? r : read_plts(f, img);
 }
