@@ -82,6 +82,7 @@ class Judge:
     def __init__(self, program):
         self.program = program
         self.expect = [re.compile("^(?:" + e + ")$") for e in program.expect]
+        self.unsettled = re.compile(program.unsettled or r"(?!)")
         self.phase = re.compile(program.phase) if program.phase else None
         self.symbols, self.lies = {}, set()
         for elf in program.elves:
@@ -153,6 +154,9 @@ class Judge:
         if not self.interesting(tokens, text):
             v.others += s.count
             v.other_stacks[text] += s.count
+            return
+        if self.unsettled.search(text) and not self.matches(text):
+            v.lies += s.count
             return
         v.samples += s.count
         v.complete += 0 if text.startswith("[truncated") else s.count

@@ -37,6 +37,8 @@ class Program:
     early: float = 0.3       # seconds in which tables may still be missing
     lies: bool = True        # leave out where GCC's call-frame information is known to lie
     attach: bool = False     # the program runs already when the recording starts
+    at_least: float = 0.999  # share of exact samples
+    unsettled: str = None    # expression of stacks of a moment in which no unwinder can be right: counted with the lies
     min_share: float = 0.5   # of the samples must be of interest
 
 
