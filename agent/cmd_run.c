@@ -46,7 +46,10 @@ static int on_signal(int signo, void *data)
 	return 0;
 }
 
-/* The identity of loss, whole: the agent's part and the exporter's. */
+/*
+ * The identity of loss, whole, the agent's part and the exporter's:
+ * taken + recovered (from disk) = exported + dropped + in flight + spooled.
+ */
 static void log_account(struct run *run, const char *text)
 {
 	_cleanup_buf_ struct buf drops = {0};
@@ -64,11 +67,14 @@ static void log_account(struct run *run, const char *text)
 			(void)buf_printf(&drops, " dropped_%s=%lu", otlp_drop_name((enum otlp_drop)i),
 					 (unsigned long)x.samples.dropped[i]);
 	}
-	log_fields(LOG_INFO, text,
-		   "taken=%lu exported=%lu dropped=%lu in_flight=%lu%s requests=%lu retries=%lu",
-		   (unsigned long)s.taken, (unsigned long)x.samples.exported, (unsigned long)dropped,
-		   (unsigned long)(s.in_flight + x.samples.queued), buf_str(&drops),
-		   (unsigned long)x.requests.exported, (unsigned long)x.retries);
+	log_fields(
+		LOG_INFO, text,
+		"taken=%lu exported=%lu dropped=%lu in_flight=%lu recovered=%lu spooled=%lu%s requests=%lu "
+		"retries=%lu",
+		(unsigned long)s.taken, (unsigned long)x.samples.exported, (unsigned long)dropped,
+		(unsigned long)(s.in_flight + x.samples.queued), (unsigned long)x.samples.recovered,
+		(unsigned long)x.samples.spooled, buf_str(&drops), (unsigned long)x.requests.exported,
+		(unsigned long)x.retries);
 }
 
 static int on_summary(uint64_t expirations, void *data)
@@ -171,13 +177,8 @@ static int run_agent(struct run *run)
 /* Keys of the contract that this version reads and does not act on: whoever sets one is told. */
 static void warn_ignored(const struct config *c)
 {
-	static const char *const keys[] = {"cpu.max",
-					   "queue.spool",
-					   "queue.spool_max",
-					   "symbols.debug_files",
-					   "kubernetes.metadata",
-					   "kubernetes.kubelet",
-					   "listen"};
+	static const char *const keys[] = {"cpu.max", "symbols.debug_files", "kubernetes.metadata",
+					   "kubernetes.kubelet", "listen"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (config_origin(c, keys[i])->source != CONFIG_FROM_DEFAULT)

@@ -76,7 +76,7 @@ const struct config_key config_keys[] = {
 	 .help = "most memory for requests that wait for the collector"},
 	{KEY("queue.spool", queue.spool, CONFIG_STRING), TEXT("an absolute path or off", config_check_directory),
 	 .spec.flags = CONFIG_OFF_IS_NULL, .default_text = "off", .value_name = "DIRECTORY",
-	 .help = "where requests go when the memory queue is full"},
+	 .help = "where requests wait while the collector is away; outlives restarts"},
 	{KEY("queue.spool_max", queue.spool_max_bytes, CONFIG_SIZE), RANGE(MIB, 1024 * GIB), .default_text = "1GiB",
 	 .help = "most disk space for them"},
 

@@ -88,6 +88,8 @@ int deliver_new(struct otlp_exporter **ret, const struct config *config, char **
 		.client = setup.options,
 		.coding = coding_of(config->compression),
 		.queue_max_bytes = config->queue.memory_bytes,
+		.spool_path = config->queue.spool,
+		.spool_max_bytes = config->queue.spool_max_bytes,
 	};
 	r = otlp_exporter_new(ret, &o, &why);
 	if (r < 0)
@@ -126,7 +128,7 @@ void deliver_log_events(struct otlp_exporter *e)
 	while (otlp_exporter_next_event(e, &event)) {
 		switch (event.kind) {
 		case OTLP_EVENT_AWAY:
-			log_warn("collector is away: %s; samples wait in the queue", event.text);
+			log_warn("collector is away: %s; samples wait", event.text);
 			break;
 		case OTLP_EVENT_BACK:
 			log_info("collector is back, %lu requests waiting",
@@ -137,6 +139,16 @@ void deliver_log_events(struct otlp_exporter *e)
 			break;
 		case OTLP_EVENT_PARTIAL:
 			log_warn("collector took a request in part: %s", event.text);
+			break;
+		case OTLP_EVENT_SPOOL_FAILED:
+			log_error("spool: %s", event.text);
+			break;
+		case OTLP_EVENT_SPOOL_DROPPED:
+			log_warn("spool: %s", event.text);
+			break;
+		case OTLP_EVENT_SPOOL_RECOVERED:
+			log_info("spool: %lu requests of an earlier run wait to be delivered",
+				 (unsigned long)event.n_queued_requests);
 			break;
 		case OTLP_N_EVENTS:
 			break;

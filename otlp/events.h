@@ -14,11 +14,14 @@
 #define OTLP_EVENTS_MAX 16
 
 /* What happened, for the log. Append-only. */
-#define OTLP_EVENTS(X)                                                                                      \
-	X(AWAY, away)	      /* deliveries fail for now, the text says why; once until BACK */             \
-	X(BACK, back)	      /* they work again */                                                         \
-	X(REJECTED, rejected) /* a request was refused for good; not repeated while the text is the same */ \
-	X(PARTIAL, partial)   /* accepted in part, or with a warning; the same */
+#define OTLP_EVENTS(X)                                                                                       \
+	X(AWAY, away)	      /* deliveries fail for now, the text says why; once until BACK */              \
+	X(BACK, back)	      /* they work again */                                                          \
+	X(REJECTED, rejected) /* a request was refused for good; not repeated while the text is the same */  \
+	X(PARTIAL, partial)   /* accepted in part, or with a warning; the same */                            \
+	X(SPOOL_FAILED, spool_failed) /* the spool cannot be used or written, the text says why; the same */ \
+	X(SPOOL_DROPPED, spool_dropped) /* requests of the spool were dropped, full or damaged; the same */  \
+	X(SPOOL_RECOVERED, spool_recovered) /* an earlier life left requests */
 
 #define X(name, text) OTLP_EVENT_##name,
 enum otlp_event_kind { OTLP_EVENTS(X) OTLP_N_EVENTS };

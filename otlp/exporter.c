@@ -4,8 +4,11 @@
  * else compress one that is still raw (so that the queue holds more while the Collector is away), else wait.
  * A request that the thread works on stays in the queue and is marked busy, so it is counted as queued and
  * nobody drops it.
+ *
+ * With a spool, requests go to disk first while the Collector is away, and as long as older ones are there:
+ * so what is in memory is never older than what is on disk, and all is delivered in order.
  */
-#include "otlp/exporter.h"
+#include "otlp/exporter_private.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,55 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 
 #include "agent/base/clock.h"
 #include "otlp/compress.h"
 
-#define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is said again after this long */
-
-struct otlp_exporter {
-	struct otlp_client *client; /* the export thread's, after otlp_exporter_new */
-	enum otlp_coding coding;
-	int wake_fd;   /* readable: look at the queue again */
-	int cancel_fd; /* readable for good: give up what is on its way */
-	pthread_t thread;
-	bool joined; /* the caller's */
-
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* a request left the queue, or the thread ended */
-	struct otlp_queue queue;
-	struct otlp_events events;
-	uint64_t not_before_ns; /* monotonic; no attempt earlier */
-	uint32_t n_failures;	/* in a row */
-	bool away, stopping, ended;
-	uint64_t stop_deadline_ns;
-	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries;
-	struct otlp_outcome last;
-	struct {
-		uint64_t since_ns;
-		char text[OTLP_OUTCOME_TEXT_MAX];
-	} said[OTLP_N_EVENTS]; /* the last text of each kind that is not repeated */
-};
-
-enum step { STEP_SEND, STEP_CODE, STEP_WAIT, STEP_END };
-
-static void say(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
-{
-	otlp_events_put(&e->events, kind, text, e->queue.requests.queued);
-}
-
-static void say_once(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
-{
-	uint64_t now = clock_mono_ns();
-
-	if (e->said[kind].since_ns && now - e->said[kind].since_ns < SAME_TEXT_NS &&
-	    !strcmp(e->said[kind].text, text))
-		return;
-	e->said[kind].since_ns = now;
-	memcpy(e->said[kind].text, text, strlen(text) + 1);
-	say(e, kind, text);
-}
+enum step { STEP_SEND, STEP_CODE, STEP_STORE, STEP_REPLAY, STEP_WAIT, STEP_END };
 
 static struct otlp_request *first_uncoded(const struct otlp_exporter *e)
 {
@@ -74,25 +33,33 @@ static struct otlp_request *first_uncoded(const struct otlp_exporter *e)
 	return NULL;
 }
 
-/* *ret is busy then; *ret_until says how long to wait at most. */
+static enum step take(struct otlp_request *r, enum step step, struct otlp_request **ret)
+{
+	r->busy = true;
+	*ret = r;
+	return step;
+}
+
+/* *ret is busy then, but for STEP_REPLAY; *ret_until says how long to wait at most. */
 static enum step next_step(struct otlp_exporter *e, struct otlp_request **ret, uint64_t *ret_until)
 {
 	struct otlp_request *first = e->queue.first, *uncoded = first_uncoded(e);
-	uint64_t now = clock_mono_ns();
+	bool on_disk = e->spooled.requests.held > 0;
+	uint64_t now = clock_mono_ns(), due = on_disk ? e->replay_not_before_ns : 0;
 
-	if (e->stopping && (!first || now >= e->stop_deadline_ns))
+	if (e->not_before_ns > due)
+		due = e->not_before_ns;
+	if (e->stopping && ((!first && !on_disk) || now >= e->stop_deadline_ns))
 		return STEP_END;
-	if (first && now >= e->not_before_ns) {
-		*ret = first;
-		first->busy = true;
-		return first == uncoded ? STEP_CODE : STEP_SEND;
-	}
-	if (uncoded) {
-		*ret = uncoded;
-		uncoded->busy = true;
-		return STEP_CODE;
-	}
-	*ret_until = first ? e->not_before_ns : UINT64_MAX;
+	if (first && first != uncoded && exporter_spool_wanted(e, now))
+		return take(first, STEP_STORE, ret);
+	if (on_disk && now >= due)
+		return STEP_REPLAY;
+	if (!on_disk && first && first != uncoded && now >= due)
+		return take(first, STEP_SEND, ret);
+	if (uncoded)
+		return take(uncoded, STEP_CODE, ret);
+	*ret_until = first || on_disk ? due : UINT64_MAX;
 	if (e->stopping && e->stop_deadline_ns < *ret_until)
 		*ret_until = e->stop_deadline_ns;
 	return STEP_WAIT;
@@ -113,80 +80,6 @@ static void compress_request(struct otlp_exporter *e, struct otlp_request *r)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static void now_back(struct otlp_exporter *e)
-{
-	e->n_failures = 0;
-	e->not_before_ns = 0;
-	if (!e->away)
-		return;
-	e->away = false;
-	say(e, OTLP_EVENT_BACK, "");
-}
-
-static void settle_accepted(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
-{
-	uint64_t rejected = o->rejected_profiles < r->n_profiles ? o->rejected_profiles : r->n_profiles;
-
-	now_back(e);
-	e->raw_bytes += r->raw_bytes;
-	e->wire_bytes += r->data.len;
-	if (o->text[0])
-		say_once(e, OTLP_EVENT_PARTIAL, o->text);
-	/* the answer counts profiles and does not say which: their share of the samples, rounded up */
-	otlp_queue_exported(&e->queue, r,
-			    r->n_profiles ? (r->n_samples * rejected + r->n_profiles - 1) / r->n_profiles
-					  : 0);
-}
-
-static void settle_refused(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
-{
-	now_back(e);
-	say_once(e, OTLP_EVENT_REJECTED, o->text);
-	otlp_queue_drop(&e->queue, r,
-			o->verdict == OTLP_TOO_LARGE ? OTLP_DROP_TOO_LARGE : OTLP_DROP_REJECTED);
-}
-
-/* The request stays the oldest; only a full queue takes it out. */
-static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
-{
-	uint32_t random = 0;
-	uint64_t delay;
-
-	(void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
-	r->busy = false;
-	e->n_retries++;
-	if (o->verdict == OTLP_RETRY_NOW && !r->resent) {
-		r->resent = true;
-		return;
-	}
-	r->resent = false;
-	delay = otlp_backoff_ns(e->n_failures++, random);
-	if (o->has_delay) /* at least what the server asks for, and not all agents at the same moment */
-		delay = o->delay_ns + (o->delay_ns / 10 >> 16) * (random >> 16);
-	e->not_before_ns = clock_mono_ns() + delay;
-	if (e->away)
-		return;
-	e->away = true;
-	say(e, OTLP_EVENT_AWAY, o->text);
-}
-
-static void settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
-{
-	e->last = *o;
-	e->n_attempts++;
-	switch (o->verdict) {
-	case OTLP_ACCEPTED:
-		settle_accepted(e, r, o);
-		break;
-	case OTLP_REJECTED:
-	case OTLP_TOO_LARGE:
-		settle_refused(e, r, o);
-		break;
-	default:
-		settle_later(e, r, o);
-	}
-}
-
 static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 {
 	struct otlp_outcome o = {0};
@@ -202,7 +95,7 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 	if (result == -ECANCELED)
 		r->busy = false; /* the stop that cancelled it counts it */
 	else
-		settle(e, r, &o);
+		exporter_settle(e, r, &o);
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
 }
@@ -243,6 +136,10 @@ static void *run(void *data)
 			compress_request(e, r);
 		else if (step == STEP_SEND)
 			send_request(e, r);
+		else if (step == STEP_STORE)
+			exporter_spool_store(e, r);
+		else if (step == STEP_REPLAY)
+			exporter_spool_replay(e);
 		else if (step == STEP_WAIT)
 			wait_for_work(e, until);
 	} while (step != STEP_END);
@@ -298,6 +195,9 @@ int otlp_exporter_new(struct otlp_exporter **ret, const struct otlp_exporter_opt
 	r = otlp_client_new(&e->client, &opt->client, ret_why);
 	if (r < 0)
 		return r;
+	r = opt->spool_path ? exporter_spool_start(e, opt->spool_path, opt->spool_max_bytes) : 0;
+	if (r < 0)
+		return r;
 	r = start_thread(e);
 	if (r < 0)
 		return r;
@@ -311,6 +211,8 @@ void otlp_exporter_free(struct otlp_exporter *e)
 		return;
 	(void)otlp_exporter_stop(e, 0);
 	otlp_client_free(e->client);
+	otlp_request_free(e->replaying);
+	otlp_spool_close(e->spool);
 	otlp_queue_fini(&e->queue);
 	otlp_events_fini(&e->events);
 	if (e->wake_fd >= 0)
@@ -346,6 +248,11 @@ static void hurry(struct otlp_exporter *e)
 	(void)eventfd_write(e->wake_fd, 1);
 }
 
+static bool any_left(const struct otlp_exporter *e)
+{
+	return e->queue.first || e->spooled.requests.held;
+}
+
 int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 {
 	const struct timespec deadline = timespec_of(deadline_mono_ns);
@@ -354,9 +261,9 @@ int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 
 	pthread_mutex_lock(&e->lock);
 	hurry(e);
-	while (e->queue.first && !e->ended && !r)
+	while (any_left(e) && !e->ended && !r)
 		r = pthread_cond_timedwait(&e->changed, &e->lock, &deadline);
-	empty = !e->queue.first;
+	empty = !any_left(e);
 	pthread_mutex_unlock(&e->lock);
 	return empty ? 0 : -ETIMEDOUT;
 }
@@ -378,8 +285,9 @@ int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	(void)eventfd_write(e->cancel_fd, 1);
 	pthread_join(e->thread, NULL);
 	e->joined = true;
+	exporter_spool_stop(e);
 	pthread_mutex_lock(&e->lock);
-	r = e->queue.first ? -ETIMEDOUT : 0;
+	r = any_left(e) ? -ETIMEDOUT : 0;
 	while (e->queue.first)
 		otlp_queue_drop(&e->queue, e->queue.first, OTLP_DROP_SHUTDOWN);
 	pthread_mutex_unlock(&e->lock);
@@ -393,6 +301,8 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.samples = e->queue.samples,
 		.requests = e->queue.requests,
 		.queued_bytes = e->queue.bytes,
+		.spooled_bytes = e->spooled.bytes,
+		.spool_failures = e->spooled.failures,
 		.exported_raw_bytes = e->raw_bytes,
 		.exported_wire_bytes = e->wire_bytes,
 		.attempts = e->n_attempts,

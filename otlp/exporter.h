@@ -4,9 +4,8 @@
  * Rank 1 (otlp).
  *
  * The caller's thread and the export thread share the queue, the counters and the events, all under one lock;
- * the identity submitted = exported + dropped + queued holds for samples and for requests whenever that lock
- * is free. With nothing to deliver, or nobody to deliver to, the thread sleeps until a submit or the next
- * attempt.
+ * the identity at struct otlp_count holds for samples and for requests whenever that lock is free. With
+ * nothing to deliver, or nobody to deliver to, the thread sleeps until a submit or the next attempt.
  *
  * This module does not log: what the operator should read comes out as events, each once per change.
  */
@@ -29,11 +28,14 @@ struct otlp_exporter_options {
 	struct otlp_client_options client;
 	enum otlp_coding coding; /* compression of requests */
 	size_t queue_max_bytes;	 /* 0: OTLP_QUEUE_MAX_BYTES; of what requests occupy, coded */
+	const char *spool_path; /* a folder of its own, see otlp/spool.h; NULL: none. Read by the call only */
+	uint64_t spool_max_bytes;
 };
 
 struct otlp_exporter_stats {
 	struct otlp_count samples, requests; /* queued includes what is on its way */
-	uint64_t queued_bytes;
+	uint64_t queued_bytes, spooled_bytes;
+	uint64_t spool_failures;			  /* writes that the file system refused */
 	uint64_t exported_raw_bytes, exported_wire_bytes; /* before and after compression */
 	uint64_t attempts, retries;
 	uint64_t events_lost; /* the ring was full */
@@ -55,10 +57,11 @@ void otlp_exporter_free(struct otlp_exporter *e);
  * on their way are dropped; after otlp_exporter_stop the request itself is.
  */
 void otlp_exporter_submit(struct otlp_exporter *e, struct otlp_request *request);
-/* Tries at once and waits until nothing is queued. 0, -ETIMEDOUT (deadline on the monotonic clock). */
+/* Tries at once and waits until nothing is queued or spooled. 0, -ETIMEDOUT (deadline on the monotonic
+ * clock). */
 int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns);
-/* Flushes until the deadline, ends the thread, counts what is left as dropped (shutdown). As above; twice is
- * fine. */
+/* Flushes until the deadline, ends the thread; what is left goes to the spool, or is counted as dropped
+ * (shutdown). As above; twice is fine. */
 int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns);
 
 void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *ret);

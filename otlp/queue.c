@@ -56,7 +56,8 @@ static void unlink_request(struct otlp_queue *q, struct otlp_request *r)
 
 void otlp_queue_drop(struct otlp_queue *q, struct otlp_request *r, enum otlp_drop reason)
 {
-	unlink_request(q, r);
+	if (!r->from_spool)
+		unlink_request(q, r);
 	q->samples.dropped[reason] += r->n_samples;
 	q->requests.dropped[reason]++;
 	otlp_request_free(r);
@@ -118,9 +119,30 @@ void otlp_queue_exported(struct otlp_queue *q, struct otlp_request *r, uint64_t 
 {
 	if (n_partial > r->n_samples)
 		n_partial = r->n_samples;
-	unlink_request(q, r);
+	if (!r->from_spool)
+		unlink_request(q, r);
 	q->samples.dropped[OTLP_DROP_PARTIAL_SUCCESS] += n_partial;
 	q->samples.exported += r->n_samples - n_partial;
 	q->requests.exported++;
 	otlp_request_free(r);
+}
+
+void otlp_queue_stored(struct otlp_queue *q, struct otlp_request *r)
+{
+	unlink_request(q, r);
+	otlp_request_free(r);
+}
+
+static void sync_count(struct otlp_count *c, const struct otlp_spool_count *spool)
+{
+	c->recovered = spool->recovered;
+	c->spooled = spool->held;
+	c->dropped[OTLP_DROP_SPOOL_FULL] = spool->full;
+	c->dropped[OTLP_DROP_SPOOL_DAMAGED] = spool->damaged;
+}
+
+void otlp_queue_sync(struct otlp_queue *q, const struct otlp_spool_stats *spool)
+{
+	sync_count(&q->samples, &spool->samples);
+	sync_count(&q->requests, &spool->requests);
 }

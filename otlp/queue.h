@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The queue of requests and its book-keeping: submitted = exported + dropped + queued, for samples and for
- * requests, after every function here. No lock inside; the exporter has one. Owns the requests in it. Rank 1
+ * The queue of requests and its book-keeping: the identity at struct otlp_count holds for samples and for
+ * requests after every function here. No lock inside; the exporter has one. Owns the requests in it. Rank 1
  * (otlp).
  */
 #ifndef PROFLET_OTLP_QUEUE_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "otlp/request.h"
+#include "otlp/spool.h"
 
 #define OTLP_QUEUE_MAX_BYTES (32u << 20)
 
@@ -20,7 +21,9 @@
 	X(REJECTED, rejected, "the server refused the request for good")                 \
 	X(PARTIAL_SUCCESS, partial_success, "the server took the request without these") \
 	X(TOO_LARGE, too_large, "the server takes no request of this size")              \
-	X(SHUTDOWN, shutdown, "still queued when the agent had to stop")
+	X(SHUTDOWN, shutdown, "still queued when the agent had to stop")                 \
+	X(SPOOL_FULL, spool_full, "the spool was full and the oldest request went")      \
+	X(SPOOL_DAMAGED, spool_damaged, "the request could not be read back from the spool")
 
 #define X(name, text, help) OTLP_DROP_##name,
 enum otlp_drop { OTLP_DROP_REASONS(X) OTLP_N_DROP_REASONS };
@@ -29,8 +32,10 @@ enum otlp_drop { OTLP_DROP_REASONS(X) OTLP_N_DROP_REASONS };
 const char *otlp_drop_name(enum otlp_drop reason);
 const char *otlp_drop_help(enum otlp_drop reason);
 
+/* submitted + recovered = exported + dropped + queued + spooled */
 struct otlp_count {
 	uint64_t submitted, exported, queued, dropped[OTLP_N_DROP_REASONS];
+	uint64_t recovered, spooled; /* found on disk at the start; on disk now */
 };
 
 /* Embedded. */
@@ -49,10 +54,15 @@ void otlp_queue_put(struct otlp_queue *q, struct otlp_request *r);
 /* Takes over new bytes of a request in the queue: its held_bytes follow. Room is made at the next put. */
 void otlp_queue_recode(struct otlp_queue *q, struct otlp_request *r, struct buf *data,
 		       enum otlp_coding coding);
-/* The request is delivered but for n_partial of its samples; frees it. */
+/* The request, in the queue or just removed from the spool, is delivered but for n_partial of its samples;
+ * frees it. */
 void otlp_queue_exported(struct otlp_queue *q, struct otlp_request *r, uint64_t n_partial);
-/* Frees the request, which is in the queue. */
+/* Frees the request, which is in the queue or was just removed from the spool. */
 void otlp_queue_drop(struct otlp_queue *q, struct otlp_request *r, enum otlp_drop reason);
+/* Frees the request, which is in the queue, and now stands in the spool too. */
+void otlp_queue_stored(struct otlp_queue *q, struct otlp_request *r);
+/* Takes over what the spool has counted: to be called under the same lock as what follows from it here. */
+void otlp_queue_sync(struct otlp_queue *q, const struct otlp_spool_stats *spool);
 /* Counts and frees a request that never came in. */
 void otlp_queue_refuse(struct otlp_queue *q, struct otlp_request *r, enum otlp_drop reason);
 

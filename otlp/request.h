@@ -31,6 +31,7 @@ struct otlp_request {
 	bool busy;	   /* the export thread works on it outside the lock */
 	bool resent;	   /* the one repetition without delay is used up */
 	bool uncodable;	   /* compression failed, it goes as it is */
+	bool from_spool;   /* read back from disk, not in the queue */
 };
 
 void otlp_request_free(struct otlp_request *r); /* NULL is fine */

@@ -12,16 +12,17 @@ UNKNOWN_FIELD = re.compile(r"^\s*\d+(:| \{)", re.M)  # protoc prints a field tha
 
 
 def loss_identity(s, agent, received):
-    """taken = exported + dropped + in flight, with in flight 0, against what arrived. Returns the final line."""
+    """taken + recovered = exported + dropped + in flight + spooled, with in flight 0, against what arrived. Returns the final
+    line."""
     final = agent.final()
     if not s.check("the log has one final line", final is not None):
         return {}
-    values = {k: final.get(k) for k in ("taken", "exported", "dropped", "in_flight")}
+    values = {k: final.get(k) for k in ("taken", "recovered", "exported", "dropped", "in_flight", "spooled")}
     text = " ".join(f"{k}={v}" for k, v in values.items())
     if not s.check("the final line has all figures", None not in values.values(), text):
         return final
-    s.check("taken = exported + dropped + in flight",
-            values["taken"] == values["exported"] + values["dropped"] + values["in_flight"], text)
+    s.check("taken + recovered = exported + dropped + in flight + spooled", values["taken"] + values["recovered"] ==
+            values["exported"] + values["dropped"] + values["in_flight"] + values["spooled"], text)
     s.equal("in flight at the end", values["in_flight"], 0)
     reasons = {k: v for k, v in final.items() if k.startswith("dropped_")}
     s.check("dropped is the sum of its reasons", sum(reasons.values()) == values["dropped"],

@@ -8,7 +8,7 @@ import collections
 import json
 
 Frame = collections.namedtuple("Frame", "name address file kind")
-Sample = collections.namedtuple("Sample", "resource attributes frames count type")  # frames: leaf first
+Sample = collections.namedtuple("Sample", "resource attributes frames count type times")  # frames: leaf first
 
 
 def _value(value, strings):
@@ -57,7 +57,8 @@ class Request:
                     for s in profile.get("samples", []):
                         times, values = s.get("timestampsUnixNano", []), s.get("values", [])
                         count = sum(map(int, values)) if values else len(times)
-                        yield Sample(resource, self.attribute_set(s), self.stacks[s.get("stackIndex", 0)], count, kind)
+                        yield Sample(resource, self.attribute_set(s), self.stacks[s.get("stackIndex", 0)], count, kind,
+                                     tuple(map(int, times)))
 
 
 def read(path):

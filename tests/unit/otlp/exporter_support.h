@@ -37,14 +37,14 @@ static inline uint64_t sum(const uint64_t *counts)
 
 static inline void check_identity(const struct otlp_count *c)
 {
-	cr_assert_eq(c->submitted, c->exported + c->queued + sum(c->dropped),
-		     "%" PRIu64 " != %" PRIu64 " + %" PRIu64 " + %" PRIu64, c->submitted, c->exported,
-		     c->queued, sum(c->dropped));
+	cr_assert_eq(c->submitted + c->recovered, c->exported + c->queued + c->spooled + sum(c->dropped),
+		     "%" PRIu64 " + %" PRIu64 " != %" PRIu64 " + %" PRIu64 " + %" PRIu64 " + %" PRIu64,
+		     c->submitted, c->recovered, c->exported, c->queued, c->spooled, sum(c->dropped));
 }
 
-static inline struct otlp_exporter *an_exporter(uint16_t port, size_t queue_max_bytes)
+/* `opt` but for the client. */
+static inline struct otlp_exporter *exporter_to(uint16_t port, struct otlp_exporter_options opt)
 {
-	struct otlp_exporter_options opt = {.coding = OTLP_GZIP, .queue_max_bytes = queue_max_bytes};
 	struct otlp_exporter *e;
 	char url[64];
 
@@ -54,6 +54,12 @@ static inline struct otlp_exporter *an_exporter(uint16_t port, size_t queue_max_
 	opt.client.timeout_ns = 2 * NS_PER_SEC;
 	cr_assert_eq(otlp_exporter_new(&e, &opt, NULL), 0);
 	return e;
+}
+
+static inline struct otlp_exporter *an_exporter(uint16_t port, size_t queue_max_bytes)
+{
+	return exporter_to(port, (struct otlp_exporter_options){.coding = OTLP_GZIP,
+								.queue_max_bytes = queue_max_bytes});
 }
 
 static inline struct otlp_exporter_stats stats_of(struct otlp_exporter *e)
