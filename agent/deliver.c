@@ -26,17 +26,43 @@ static enum otlp_coding coding_of(enum config_compression c)
 	return OTLP_IDENTITY;
 }
 
+static int headers_of(const struct config *config, struct otlp_headers *ret, char **ret_why)
+{
+	_cleanup_pairs_ struct config_pairs pairs = {0};
+	_cleanup_free_ struct otlp_header *headers = NULL;
+	int r = config_headers_read(config, &pairs, ret_why);
+
+	if (r < 0)
+		return r;
+	headers = calloc(pairs.n + 1, sizeof *headers);
+	if (!headers)
+		return -ENOMEM;
+	for (size_t i = 0; i < pairs.n; i++)
+		headers[i] = (struct otlp_header){pairs.items[i].key, pairs.items[i].value};
+	return otlp_headers_copy(headers, pairs.n, ret, NULL);
+}
+
+/* On the export thread. Never says what is in the file: it is secret. */
+static int renew_headers(const void *data, struct otlp_headers *ret)
+{
+	_cleanup_free_ char *why = NULL;
+	const struct config *config = data;
+	int r = headers_of(config, ret, &why);
+
+	if (r < 0)
+		log_warn("headers_file: %s; the headers stay as they were", why ? why : strerror(-r));
+	return r;
+}
+
 /* What the client needs, with memory that lives as long as this. */
 struct client_setup {
-	struct config_pairs pairs;
-	struct otlp_header *headers;
+	struct otlp_headers headers;
 	struct otlp_client_options options;
 };
 
 static void client_setup_fini(struct client_setup *s)
 {
-	config_pairs_free(&s->pairs);
-	free(s->headers);
+	otlp_headers_fini(&s->headers);
 }
 
 static int client_setup_init(struct client_setup *s, const struct config *config, char **ret_why)
@@ -52,20 +78,16 @@ static int client_setup_init(struct client_setup *s, const struct config *config
 				.timeout_ns = config->timeout_ns,
 				.tls = {config->tls.ca, config->tls.cert, config->tls.key,
 					config->tls.server_name, config->tls.insecure},
+				.renew_file = config->headers_file,
+				.renew = renew_headers,
+				.renew_data = config,
 				.version = PROFLET_VERSION,
 			},
 	};
-	r = config_headers_read(config, &s->pairs, ret_why);
-	if (r < 0)
-		return r;
-	s->headers = calloc(s->pairs.n + 1, sizeof *s->headers);
-	if (!s->headers)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->pairs.n; i++)
-		s->headers[i] = (struct otlp_header){s->pairs.items[i].key, s->pairs.items[i].value};
-	s->options.headers = s->headers;
-	s->options.n_headers = s->pairs.n;
-	return 0;
+	r = headers_of(config, &s->headers, ret_why);
+	s->options.headers = s->headers.items;
+	s->options.n_headers = s->headers.n;
+	return r;
 }
 
 /* One line about an endpoint that cannot be used. */

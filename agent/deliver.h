@@ -12,7 +12,7 @@ struct loop;
 
 /*
  * Starts the export thread. 0, or -errno with *ret_why = a line for the operator (owned; shows no header's
- * value). The configuration is borrowed for the call only.
+ * value). The configuration is borrowed until the exporter is freed.
  */
 int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why);
 /*

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "otlp/http.h"
 #include "otlp/transport.h"
@@ -12,6 +13,10 @@
 struct otlp_client {
 	struct otlp_endpoint endpoint;
 	struct otlp_headers headers;
+	otlp_headers_renew renew;
+	const void *renew_data;
+	const char *renew_file;		     /* NULL: none */
+	struct stat renewed;		     /* the file as it was then; zeroed while it cannot be had */
 	char *ca, *cert, *key, *server_name; /* owned; tls points at them */
 	struct otlp_tls_options tls;
 	char user_agent[64];
@@ -66,6 +71,44 @@ static int connect_layer(struct otlp_client *c, const struct otlp_client_options
 					  : otlp_http_new(&c->http, &http);
 }
 
+static void stat_or_zero(const char *path, struct stat *ret)
+{
+	if (stat(path, ret) < 0)
+		*ret = (struct stat){0};
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static void watch_headers(struct otlp_client *c, const struct otlp_client_options *opt)
+{
+	c->renew = opt->renew;
+	c->renew_data = opt->renew_data;
+	c->renew_file = opt->renew_file;
+}
+
+/* Between requests nobody else holds a pointer to them. The first request reads the file once more: it may
+ * have changed since the caller did. */
+static void renew_headers(struct otlp_client *c)
+{
+	struct otlp_headers headers = {0};
+	struct stat now;
+
+	if (!c->renew_file)
+		return;
+	stat_or_zero(c->renew_file, &now);
+	if (is_same_file(&now, &c->renewed))
+		return;
+	c->renewed = now;
+	if (c->renew(c->renew_data, &headers) < 0)
+		return;
+	otlp_headers_fini(&c->headers);
+	c->headers = headers;
+}
+
 int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *opt, const char **ret_why)
 {
 	_cleanup_client_ struct otlp_client *c = calloc(1, sizeof *c);
@@ -80,6 +123,7 @@ int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *
 	r = otlp_endpoint_parse(opt->endpoint, opt->protocol, &c->endpoint, ret_why);
 	if (r < 0)
 		return r;
+	watch_headers(c, opt);
 	r = otlp_headers_copy(opt->headers, opt->n_headers, &c->headers, NULL);
 	if (r < 0) {
 		*ret_why = "a header has a name or value that is not allowed, or one that the protocol sets "
@@ -119,6 +163,7 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 	struct http_result http = {0};
 	int r;
 
+	renew_headers(c);
 	if (c->transport) {
 		r = otlp_transport_call(c->transport, data, len, coding, cancel_fd, &grpc);
 		if (r >= 0)

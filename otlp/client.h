@@ -28,6 +28,11 @@ struct otlp_client_options {
 	bool whole_url; /* HTTP: the endpoint is the signal's own URL, append no path */
 	const struct otlp_header *headers;
 	size_t n_headers;
+	/* Borrowed until otlp_client_free: called when that file is not what it was, looked at before each
+	 * request. */
+	const char *renew_file; /* NULL: the headers stay as they are */
+	otlp_headers_renew renew;
+	const void *renew_data;
 	uint64_t timeout_ns; /* of one attempt, connecting included; 0: OTLP_TIMEOUT_NS */
 	struct otlp_tls_options tls;
 	const char *version; /* for the user agent, "proflet/VERSION"; NULL: without */

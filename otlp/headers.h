@@ -19,6 +19,10 @@ struct otlp_headers {
 	size_t n;
 };
 
+/* Makes the headers anew, on the thread that sends. 0: *ret has them, now the caller's; < 0: the old ones
+ * stay. */
+typedef int (*otlp_headers_renew)(const void *data, struct otlp_headers *ret);
+
 /*
  * Copies n headers. 0, -ENOMEM, -E2BIG (more than OTLP_HEADERS_MAX), or -EINVAL: a name or value that HTTP/2
  * forbids, or a name that the protocol itself sets; *ret_bad (may be NULL) is the index of the offender.

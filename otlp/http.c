@@ -21,7 +21,7 @@ struct otlp_http {
 	struct otlp_http_options opt;
 	CURL *easy;
 	CURLM *multi;
-	struct curl_slist *headers;    /* the user's */
+	char *host;		       /* header "host", when tls.server_name stands in the URL instead */
 	struct curl_slist *connect_to; /* the real address when tls.server_name differs from it */
 	char curl_error[CURL_ERROR_SIZE];
 	struct http_result result; /* of the running request */
@@ -45,7 +45,7 @@ static void slist_wipe(struct curl_slist *list)
 	curl_slist_free_all(list);
 }
 
-static int user_headers(struct otlp_http *h)
+static int user_headers(const struct otlp_http *h, struct curl_slist **ret)
 {
 	const struct otlp_headers *from = h->opt.headers;
 	int r = 0;
@@ -57,7 +57,7 @@ static int user_headers(struct otlp_http *h)
 		/* curl sends a header without a value only when it is written with a semicolon */
 		r = buf_printf(&line, *item->value ? "%s: %s" : "%s;%s", item->name, item->value);
 		if (r >= 0)
-			slist_append(&h->headers, buf_str(&line), &r);
+			slist_append(ret, buf_str(&line), &r);
 		explicit_bzero(line.data, line.len);
 	}
 	return r;
@@ -84,10 +84,12 @@ static int set_url(struct otlp_http *h)
 		if ((r = buf_printf(&text, "%s:%u:%s", name, e->port, e->authority)) < 0)
 			return r;
 		slist_append(&h->connect_to, buf_str(&text), &r);
-		buf_clear(&text);
-		if (r < 0 || (r = buf_printf(&text, "host: %s", e->authority)) < 0)
+		if (r < 0)
 			return r;
-		slist_append(&h->headers, buf_str(&text), &r);
+		if (asprintf(&h->host, "host: %s", e->authority) < 0) {
+			h->host = NULL;
+			return -ENOMEM;
+		}
 	}
 	return curl_easy_setopt(h->easy, CURLOPT_URL, buf_str(&url)) == CURLE_OK ? r : -ENOMEM;
 }
@@ -189,9 +191,7 @@ int otlp_http_new(struct otlp_http **ret, const struct otlp_http_options *opt)
 	h->multi = curl_multi_init();
 	if (!h->easy || !h->multi)
 		return -ENOMEM;
-	r = user_headers(h);
-	if (r >= 0)
-		r = set_url(h);
+	r = set_url(h);
 	if (r >= 0)
 		r = set_options(h);
 	if (r < 0)
@@ -206,7 +206,7 @@ void otlp_http_free(struct otlp_http *h)
 		return;
 	curl_easy_cleanup(h->easy);
 	curl_multi_cleanup(h->multi);
-	slist_wipe(h->headers);
+	free(h->host);
 	curl_slist_free_all(h->connect_to);
 	buf_fini(&h->result.response);
 	free(h);
@@ -216,10 +216,10 @@ void otlp_http_free(struct otlp_http *h)
 static int request_headers(const struct otlp_http *h, enum otlp_coding coding, struct curl_slist **ret)
 {
 	char text[64];
-	int r = 0;
+	int r = user_headers(h, ret);
 
-	for (const struct curl_slist *l = h->headers; l && r >= 0; l = l->next)
-		slist_append(ret, l->data, &r);
+	if (h->host)
+		slist_append(ret, h->host, &r);
 	slist_append(ret, "content-type: application/x-protobuf", &r);
 	slist_append(ret, "expect:", &r); /* no round trip to ask whether the body is welcome */
 	if (coding != OTLP_IDENTITY) {

@@ -22,7 +22,7 @@
 
 struct otlp_http;
 
-/* Borrowed until otlp_http_free, except that curl copies the headers. */
+/* Borrowed until otlp_http_free; the headers may change between requests. */
 struct otlp_http_options {
 	const struct otlp_endpoint *endpoint;
 	bool whole_url; /* the endpoint's path is the signal's own: OTLP_HTTP_PATH is not appended */

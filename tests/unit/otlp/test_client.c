@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Probing, and OTLP over HTTP, against a Collector on loopback. */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent/base/fs.h"
 #include "exporter_support.h"
 #include "mock_collector.h"
 
@@ -116,5 +119,62 @@ Test(client, http_request)
 	cr_expect(strcasestr(headers, "\r\nuser-agent: proflet/9.9\r\n"));
 	cr_expect_not(strcasestr(headers, "expect:"));
 	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+/* A token in a file: the number of the reading, as a header. */
+static int numbered_headers(const void *data, struct otlp_headers *ret)
+{
+	unsigned *n = (unsigned *)(uintptr_t)data;
+	char value[16];
+	const struct otlp_header header = {"authorization", value};
+
+	if (*n == 99)
+		return -EIO;
+	snprintf(value, sizeof value, "token-%u", ++*n);
+	return otlp_headers_copy(&header, 1, ret, NULL);
+}
+
+static void replace_file(const char *path, const char *content)
+{
+	char beside[128];
+
+	snprintf(beside, sizeof beside, "%s.new", path);
+	cr_assert_eq(fs_write_file(beside, content, strlen(content)), 0);
+	cr_assert_eq(rename(beside, path), 0);
+}
+
+Test(client, headers_follow_their_file)
+{
+	struct mock_collector m = {.decide = accept_all};
+	char url[64], path[] = "/tmp/test-headers-XXXXXX";
+	unsigned n = 0;
+	struct otlp_client_options opt = {.endpoint = url,
+					  .timeout_ns = 2 * NS_PER_SEC,
+					  .renew_file = path,
+					  .renew = numbered_headers,
+					  .renew_data = &n};
+	_cleanup_client_ struct otlp_client *c = NULL;
+	struct otlp_outcome o;
+
+	close(mkstemp(path));
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://127.0.0.1:%u", m.port);
+	cr_assert_eq(otlp_client_new(&c, &opt, NULL), 0);
+	for (unsigned i = 1; i < 6; i++) {
+		char wanted[16];
+
+		snprintf(wanted, sizeof wanted, "token-%u", i < 4 ? i : 3);
+		cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+		cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+		cr_expect(strstr(buf_str(&m.headers), wanted), "request %u: %s", i, buf_str(&m.headers));
+		if (i < 3)
+			replace_file(path, "x");
+		else if (i == 3) { /* cannot be read: the old ones stay */
+			n = 99;
+			cr_assert_eq(unlink(path), 0);
+		}
+	}
+	cr_expect_eq(m.n_connections, 1);
 	mock_collector_stop(&m);
 }
