@@ -82,6 +82,7 @@ static void compress_request(struct otlp_exporter *e, struct otlp_request *r)
 
 static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 {
+	struct otlp_request *halves[2];
 	struct otlp_outcome o = {0};
 	int result;
 
@@ -91,11 +92,12 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 		o = (struct otlp_outcome){.verdict = OTLP_RETRY};
 		memcpy(o.text, "out of memory", sizeof "out of memory");
 	}
+	exporter_halve(r, &o, halves);
 	pthread_mutex_lock(&e->lock);
 	if (result == -ECANCELED)
 		r->busy = false; /* the stop that cancelled it counts it */
 	else
-		exporter_settle(e, r, &o);
+		exporter_settle(e, r, &o, halves);
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
 }
@@ -307,6 +309,7 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.exported_wire_bytes = e->wire_bytes,
 		.attempts = e->n_attempts,
 		.retries = e->n_retries,
+		.splits = e->n_splits,
 		.events_lost = e->events.n_lost,
 		.away = e->away,
 		.last = e->last,

@@ -26,7 +26,7 @@ struct otlp_exporter {
 	uint32_t n_failures;	/* in a row */
 	bool away, stopping, ended;
 	uint64_t stop_deadline_ns;
-	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries;
+	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits;
 	struct otlp_outcome last;
 
 	/* The disk: all the export thread's, but for what is copied into `spooled` under the lock. */
@@ -45,8 +45,15 @@ struct otlp_exporter {
 /* With the lock held: an event; one that is left out while it repeats the last of its kind. */
 void exporter_say(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text);
 void exporter_say_once(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text);
-/* With the lock held: what the answer means for the request, which it frees unless it is to be sent again. */
-void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o);
+/*
+ * With the lock held: what the answer means for the request, which it frees unless it is to be sent again.
+ * `halves` (NULLs: none, else given away) take its place where it was too large.
+ */
+void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o,
+		     struct otlp_request *halves[2]);
+/* Without the lock: the halves to send instead of a request that was too large, or NULLs. */
+void exporter_halve(const struct otlp_request *r, const struct otlp_outcome *o,
+		    struct otlp_request *ret_halves[2]);
 
 /* Opens the spool, or says why there is none. Before the thread starts. 0, -ENOMEM. */
 int exporter_spool_start(struct otlp_exporter *e, const char *path, uint64_t max_bytes);

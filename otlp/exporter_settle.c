@@ -5,8 +5,10 @@
 #include <sys/random.h>
 
 #include "agent/base/clock.h"
+#include "otlp/halve.h"
 
 #define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is said again after this long */
+#define HALVINGS_MAX 6			/* 3.5 MiB down to 56 KiB; a server that takes less takes nothing */
 
 void exporter_say(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
 {
@@ -50,6 +52,16 @@ static void settle_accepted(struct otlp_exporter *e, struct otlp_request *r, con
 					  : 0);
 }
 
+void exporter_halve(const struct otlp_request *r, const struct otlp_outcome *o,
+		    struct otlp_request *ret_halves[2])
+{
+	ret_halves[0] = ret_halves[1] = NULL;
+	if (o->verdict != OTLP_TOO_LARGE || r->halvings >= HALVINGS_MAX ||
+	    otlp_request_halve(r, ret_halves) < 0)
+		return;
+	ret_halves[0]->halvings = ret_halves[1]->halvings = r->halvings + 1;
+}
+
 static void settle_refused(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
 {
 	now_back(e);
@@ -82,7 +94,8 @@ static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const 
 	exporter_say(e, OTLP_EVENT_AWAY, o->text);
 }
 
-void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o,
+		     struct otlp_request *halves[2])
 {
 	e->last = *o;
 	e->n_attempts++;
@@ -92,7 +105,13 @@ void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const stru
 		break;
 	case OTLP_REJECTED:
 	case OTLP_TOO_LARGE:
-		settle_refused(e, r, o);
+		if (!halves[0]) {
+			settle_refused(e, r, o);
+			break;
+		}
+		now_back(e);
+		e->n_splits++;
+		otlp_queue_split(&e->queue, r, halves);
 		break;
 	default:
 		settle_later(e, r, o);

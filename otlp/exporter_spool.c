@@ -86,8 +86,10 @@ static bool is_final(const struct otlp_outcome *o)
 static void settle_replayed(struct otlp_exporter *e, const struct otlp_outcome *o)
 {
 	struct otlp_request *r = e->replaying;
+	struct otlp_request *halves[2];
 	int removed = is_final(o) ? otlp_spool_remove(e->spool) : 0;
 
+	exporter_halve(r, o, halves);
 	pthread_mutex_lock(&e->lock);
 	take_counts(e);
 	if (is_final(o)) {
@@ -96,7 +98,7 @@ static void settle_replayed(struct otlp_exporter *e, const struct otlp_outcome *
 	}
 	if (removed < 0)
 		say_error(e, "cannot remove what was delivered", removed);
-	exporter_settle(e, r, o);
+	exporter_settle(e, r, o, halves);
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
 }

@@ -127,6 +127,31 @@ void otlp_queue_exported(struct otlp_queue *q, struct otlp_request *r, uint64_t 
 	otlp_request_free(r);
 }
 
+void otlp_queue_split(struct otlp_queue *q, struct otlp_request *r, struct otlp_request *halves[2])
+{
+	struct otlp_request **at = &q->first;
+
+	while (!r->from_spool && *at != r)
+		at = &(*at)->next;
+	for (int i = 1; i >= 0; i--) {
+		struct otlp_request *half = halves[i];
+
+		half->held_bytes = bytes_held(half);
+		half->next = *at;
+		*at = half;
+		if (!half->next)
+			q->last = half;
+		q->bytes += half->held_bytes;
+		q->samples.queued += half->n_samples;
+		q->requests.queued++;
+	}
+	q->requests.submitted++; /* two for one */
+	if (r->from_spool)
+		otlp_request_free(r);
+	else
+		otlp_queue_stored(q, r);
+}
+
 void otlp_queue_stored(struct otlp_queue *q, struct otlp_request *r)
 {
 	unlink_request(q, r);

@@ -61,6 +61,9 @@ void otlp_queue_exported(struct otlp_queue *q, struct otlp_request *r, uint64_t 
 void otlp_queue_drop(struct otlp_queue *q, struct otlp_request *r, enum otlp_drop reason);
 /* Frees the request, which is in the queue, and now stands in the spool too. */
 void otlp_queue_stored(struct otlp_queue *q, struct otlp_request *r);
+/* Puts two that have its samples in the place of a request, which it frees: it is in the queue, or was just
+ * removed from the spool. */
+void otlp_queue_split(struct otlp_queue *q, struct otlp_request *r, struct otlp_request *halves[2]);
 /* Takes over what the spool has counted: to be called under the same lock as what follows from it here. */
 void otlp_queue_sync(struct otlp_queue *q, const struct otlp_spool_stats *spool);
 /* Counts and frees a request that never came in. */

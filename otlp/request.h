@@ -28,6 +28,7 @@ struct otlp_request {
 	/* The exporter's. */
 	size_t held_bytes; /* what it counts for in the queue */
 	uint32_t attempts; /* how often it was sent */
+	uint32_t halvings; /* how often it was divided because a server found it too large */
 	bool busy;	   /* the export thread works on it outside the lock */
 	bool resent;	   /* the one repetition without delay is used up */
 	bool uncodable;	   /* compression failed, it goes as it is */

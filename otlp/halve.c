@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The message is decoded once for each half into memory that is freed as a whole, so everything may be moved
+ * and cut in place.
+ */
+#include "otlp/halve.h"
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "otlp/compress.h"
+#include "otlp/compact.h"
+
+#define PIECE_BYTES (1u << 20)
+#define REQUEST(verb) \
+	opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__##verb
+
+/* Memory for one decoded message: only ever taken, then freed as a whole. */
+struct piece {
+	struct piece *next;
+	size_t used, size;
+	alignas(16) uint8_t bytes[];
+};
+
+static void *pieces_take(void *data, size_t size)
+{
+	struct piece **first = data, *p = *first;
+	void *ret;
+
+	size = (size + 15) & ~(size_t)15;
+	if (!p || p->size - p->used < size) {
+		size_t room = size > PIECE_BYTES ? size : PIECE_BYTES;
+
+		p = malloc(sizeof *p + room);
+		if (!p)
+			return NULL;
+		*p = (struct piece){.next = *first, .size = room};
+		*first = p;
+	}
+	ret = p->bytes + p->used;
+	p->used += size;
+	return ret;
+}
+
+static void pieces_ignore(void *data, void *pointer)
+{
+	(void)data;
+	(void)pointer;
+}
+
+static void pieces_free(struct piece **first)
+{
+	for (struct piece *p = *first, *next; p; p = next) {
+		next = p->next;
+		free(p);
+	}
+	*first = NULL;
+}
+
+/* What one half is to have, and has. */
+struct part {
+	otlp_export_request *request;
+	uint64_t from, to; /* samples to keep, counted over the whole request */
+	uint64_t n_samples, n_profiles;
+};
+
+static uint64_t weight(const otlp_sample *s)
+{
+	uint64_t sum = 0;
+
+	if (s->n_timestamps_unix_nano)
+		return s->n_timestamps_unix_nano;
+	for (size_t i = 0; i < s->n_values; i++)
+		sum += s->values[i] > 0 ? (uint64_t)s->values[i] : 0;
+	return sum;
+}
+
+/*
+ * Leaves of a sample at `at` what is in [from, to). With timestamps it can be cut; a sum belongs to the part
+ * where it begins. False: nothing is left.
+ */
+static bool cut_sample(const struct part *p, otlp_sample *s, uint64_t at)
+{
+	uint64_t n = s->n_timestamps_unix_nano, first, end;
+
+	if (!n)
+		return at >= p->from && at < p->to;
+	if (at >= p->to || at + n <= p->from)
+		return false;
+	first = p->from > at ? p->from - at : 0;
+	end = p->to - at < n ? p->to - at : n;
+	s->timestamps_unix_nano += first;
+	s->n_timestamps_unix_nano = end - first;
+	if (s->n_values == n) {
+		s->values += first;
+		s->n_values = end - first;
+	}
+	return true;
+}
+
+/* Keeps of a profile at `at` the samples in the range. Returns the position behind it. */
+static uint64_t cut_profile(struct part *p, otlp_profile *profile, uint64_t at)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < profile->n_samples; i++) {
+		otlp_sample *s = profile->samples[i];
+		uint64_t next = at + weight(s);
+
+		if (cut_sample(p, s, at)) {
+			profile->samples[n++] = s;
+			p->n_samples += weight(s);
+		}
+		at = next;
+	}
+	profile->n_samples = n;
+	return at;
+}
+
+/* Keeps the profiles that have samples in the range. */
+static uint64_t cut_profiles(struct part *p, otlp_scope_profiles *sp, uint64_t at)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sp->n_profiles; i++) {
+		at = cut_profile(p, sp->profiles[i], at);
+		if (sp->profiles[i]->n_samples)
+			sp->profiles[n++] = sp->profiles[i];
+	}
+	sp->n_profiles = n;
+	p->n_profiles += n;
+	return at;
+}
+
+/* The same for the whole request. Returns how many samples it had. */
+static uint64_t cut_request(struct part *p)
+{
+	size_t n_resources = 0;
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < p->request->n_resource_profiles; i++) {
+		otlp_resource_profiles *rp = p->request->resource_profiles[i];
+		size_t n = 0;
+
+		for (size_t k = 0; k < rp->n_scope_profiles; k++) {
+			at = cut_profiles(p, rp->scope_profiles[k], at);
+			if (rp->scope_profiles[k]->n_profiles)
+				rp->scope_profiles[n++] = rp->scope_profiles[k];
+		}
+		rp->n_scope_profiles = n;
+		if (n)
+			p->request->resource_profiles[n_resources++] = rp;
+	}
+	p->request->n_resource_profiles = n_resources;
+	return at;
+}
+
+static int encode(const struct part *p, const struct otlp_request *whole, struct otlp_request **ret)
+{
+	_cleanup_request_ struct otlp_request *half = calloc(1, sizeof *half);
+	_cleanup_buf_ struct buf raw = {0};
+	int r;
+
+	if (!half)
+		return -ENOMEM;
+	r = buf_reserve(&raw, REQUEST(get_packed_size)(p->request));
+	if (r < 0)
+		return r;
+	raw.len = REQUEST(pack)(p->request, raw.data);
+	half->raw_bytes = raw.len;
+	half->n_samples = p->n_samples;
+	half->n_profiles = p->n_profiles;
+	half->start_unix_ns = whole->start_unix_ns;
+	half->end_unix_ns = whole->end_unix_ns;
+	half->coding = whole->coding;
+	r = whole->coding == OTLP_IDENTITY ? buf_append(&half->data, raw.data, raw.len)
+					   : otlp_compress(whole->coding, raw.data, raw.len, &half->data);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(half);
+	return 0;
+}
+
+static int make_half(const struct buf *raw, const struct otlp_request *whole, uint64_t from, uint64_t to,
+		     struct otlp_request **ret)
+{
+	_cleanup_(pieces_free) struct piece *pieces = NULL;
+	ProtobufCAllocator allocator = {pieces_take, pieces_ignore, &pieces};
+	struct part p = {.from = from, .to = to};
+	int r;
+
+	p.request = REQUEST(unpack)(&allocator, raw->len, raw->data);
+	if (!p.request || cut_request(&p) != whole->n_samples)
+		return -EBADMSG;
+	if (!p.n_profiles)
+		return -ENODATA; /* one sum, which cannot be cut */
+	r = otlp_compact(p.request);
+	return r < 0 ? r : encode(&p, whole, ret);
+}
+
+int otlp_request_halve(const struct otlp_request *r, struct otlp_request *ret[2])
+{
+	_cleanup_request_ struct otlp_request *first = NULL, *second = NULL;
+	_cleanup_buf_ struct buf raw = {.max = OTLP_HALVE_RAW_MAX};
+	uint64_t middle = r->n_samples / 2;
+	int result;
+
+	if (!middle)
+		return -ENODATA;
+	result = r->coding == OTLP_IDENTITY ? buf_append(&raw, r->data.data, r->data.len)
+					    : otlp_decompress(r->coding, r->data.data, r->data.len, &raw);
+	if (result < 0)
+		return result == -EOVERFLOW ? -EFBIG : result;
+	result = make_half(&raw, r, 0, middle, &first);
+	if (result == 0)
+		result = make_half(&raw, r, middle, r->n_samples, &second);
+	if (result < 0)
+		return result;
+	ret[0] = TAKE_PTR(first);
+	ret[1] = TAKE_PTR(second);
+	return 0;
+}
