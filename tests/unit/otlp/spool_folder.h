@@ -25,14 +25,15 @@ static inline void spool_folder_make(struct spool_folder *f)
 	snprintf(f->path, sizeof f->path, "%s/spool", f->parent);
 }
 
-/* The name of the n-th request file, in order; false: there are fewer. */
+/* The name of the n-th request file, in order; false: there are fewer, or no folder yet. */
 static inline bool spool_folder_name(const struct spool_folder *f, size_t n, char ret[512])
 {
 	struct dirent **all;
 	int count = scandir(f->path, &all, NULL, alphasort);
 	bool found = false;
 
-	cr_assert_geq(count, 0);
+	if (count < 0)
+		return false;
 	for (int i = 0; i < count; i++) {
 		if (strstr(all[i]->d_name, ".otlp") && n-- == 0) {
 			snprintf(ret, 512, "%s/%s", f->path, all[i]->d_name);

@@ -121,19 +121,17 @@ Test(exporter, resends_what_was_not_processed)
 
 	for (size_t i = 0; i < ARRAY_SIZE(replies); i++) {
 		struct mock_collector m = {.decide = first_only, .data = &replies[i]};
-		uint64_t start = clock_mono_ns();
 
 		mock_collector_start(&m);
 		struct otlp_exporter *e = an_exporter(m.port, 0);
 		otlp_exporter_submit(e, a_request('a', 100, 1));
 		otlp_exporter_submit(e, a_request('b', 100, 1));
 		cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
-		cr_expect_lt(clock_mono_ns() - start, NS_PER_SEC / 2, "reply %zu waited", i);
 		cr_expect_eq(stats_of(e).samples.exported, 2);
 		cr_assert_eq(m.bodies.len, 200, "reply %zu", i);
 		cr_expect_eq(m.bodies.data[0], 'a');
 		cr_expect_eq(m.bodies.data[100], 'b');
-		expect_no_event(e);
+		expect_no_event(e); /* one with a delay would be told as an outage */
 		otlp_exporter_free(e);
 		mock_collector_stop(&m);
 	}

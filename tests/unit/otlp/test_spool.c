@@ -308,7 +308,8 @@ Test(spool, outlives_kill_9)
 				otlp_request_free(r);
 			}
 		}
-		usleep(30000);
+		while (spool_folder_count(&folder) < 2 + (size_t)life)
+			usleep(500 * (unsigned)life);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		struct otlp_spool *s = opened(100 * MIB);
