@@ -17,6 +17,11 @@ const char *config_check_endpoint(const char *text)
 	return otlp_endpoint_parse(text, OTLP_HTTP, &ignored, &why) < 0 ? why : NULL;
 }
 
+const char *config_check_url(const char *text)
+{
+	return strncmp(text, "unix:", 5) ? config_check_endpoint(text) : "is no http or https address";
+}
+
 const char *config_check_listen(const char *text)
 {
 	const char *port = strrchr(text, ':'), *bracket = strrchr(text, ']');

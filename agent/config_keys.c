@@ -16,7 +16,8 @@
 #define HOUR (3600000ull * MS)
 #define PERCENT 10000ull /* in the unit of CONFIG_FRACTION */
 
-#define ENDPOINT_FORM "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"
+#define ENDPOINT_FORM "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"
+#define KUBELET_FORM "https://HOST[:PORT] or http://HOST[:PORT]"
 #define SELECTOR_FORM "pid=N, comm=NAME, cgroup=/PATH or container=ID"
 
 /* clang-format off */
@@ -91,7 +92,7 @@ const struct config_key config_keys[] = {
 
 	{KEY("kubernetes.metadata", kubernetes.metadata, CONFIG_BOOL), .default_text = "off", .group = "Kubernetes",
 	 .help = "ask the kubelet for names of pods and containers"},
-	{KEY("kubernetes.kubelet", kubernetes.kubelet, CONFIG_STRING), TEXT(ENDPOINT_FORM, config_check_endpoint),
+	{KEY("kubernetes.kubelet", kubernetes.kubelet, CONFIG_STRING), TEXT(KUBELET_FORM, config_check_url),
 	 .spec.flags = CONFIG_URL, .value_name = "URL", .help = "the kubelet (default: port 10250 of the node's address)"},
 	{KEY("kubernetes.node", kubernetes.node, CONFIG_STRING), .default_text = "$K8S_NODE_NAME", .value_name = "NAME",
 	 .help = "name of this node"},

@@ -58,6 +58,7 @@ int config_pairs_parse(const struct config_spec *s, struct config_pairs *ret, co
 
 /* Checks for the table of keys. */
 const char *config_check_endpoint(const char *text);
+const char *config_check_url(const char *text);
 const char *config_check_listen(const char *text);
 const char *config_check_selector(const char *text);
 const char *config_check_directory(const char *text);

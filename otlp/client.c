@@ -167,12 +167,12 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 	if (c->transport) {
 		r = otlp_transport_call(c->transport, data, len, coding, cancel_fd, &grpc);
 		if (r >= 0)
-			otlp_outcome_of_grpc(&grpc, c->endpoint.authority, ret);
+			otlp_outcome_of_grpc(&grpc, OTLP_ENDPOINT_NAME(&c->endpoint), ret);
 		buf_fini(&grpc.response);
 	} else {
 		r = otlp_http_post(c->http, data, len, coding, cancel_fd, &http);
 		if (r >= 0)
-			otlp_outcome_of_http(&http, c->endpoint.authority, ret);
+			otlp_outcome_of_http(&http, OTLP_ENDPOINT_NAME(&c->endpoint), ret);
 		buf_fini(&http.response);
 	}
 	return r;

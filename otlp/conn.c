@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "agent/base/clock.h"
 #include "otlp/resolve.h"
@@ -57,16 +58,18 @@ static void set_options(int fd)
 				 sizeof options[i].value);
 }
 
-static int connect_one(const struct addrinfo *address, uint64_t deadline, int cancel_fd, int *ret_fd)
+static int connect_one(const struct sockaddr *address, socklen_t address_len, uint64_t deadline,
+		       int cancel_fd, int *ret_fd)
 {
-	_cleanup_close_ int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	socklen_t len = sizeof(int);
 	int r, error = 0;
 
 	if (fd < 0)
 		return -errno;
-	set_options(fd);
-	if (connect(fd, address->ai_addr, address->ai_addrlen) < 0) {
+	if (address->sa_family != AF_UNIX)
+		set_options(fd);
+	if (connect(fd, address, address_len) < 0) {
 		if (errno != EINPROGRESS)
 			return -errno;
 		r = otlp_wait_fd(fd, POLLOUT, deadline, cancel_fd);
@@ -99,7 +102,7 @@ static int connect_any(const struct addrinfo *addresses, uint64_t deadline, int 
 	int r = -EHOSTUNREACH;
 
 	for (const struct addrinfo *a = addresses; a; a = a->ai_next) {
-		r = connect_one(a, share_of(deadline, a), cancel_fd, ret_fd);
+		r = connect_one(a->ai_addr, a->ai_addrlen, share_of(deadline, a), cancel_fd, ret_fd);
 		if (r >= 0 || r == -ECANCELED)
 			break;
 	}
@@ -123,8 +126,24 @@ static int handshake(struct otlp_conn *c, uint64_t deadline, int cancel_fd, char
 	}
 }
 
-static int open_socket(const struct otlp_endpoint *e, uint64_t deadline, int cancel_fd, int *ret_fd,
-		       char *why, size_t size)
+static int open_unix(const struct otlp_endpoint *e, uint64_t deadline, int cancel_fd, int *ret_fd, char *why,
+		     size_t size)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int r;
+
+	memcpy(address.sun_path, e->socket, strlen(e->socket) + 1);
+	r = connect_one((const struct sockaddr *)&address, sizeof address, deadline, cancel_fd, ret_fd);
+	if (r < 0)
+		snprintf(why, size, "connect to %s: %s", e->socket, strerror(-r));
+	return r;
+}
+
+_Static_assert(sizeof((struct sockaddr_un *)0)->sun_path >= sizeof((struct otlp_endpoint *)0)->socket,
+	       "sun_path");
+
+static int open_tcp(const struct otlp_endpoint *e, uint64_t deadline, int cancel_fd, int *ret_fd, char *why,
+		    size_t size)
 {
 	_cleanup_addrinfo_ struct addrinfo *addresses = NULL;
 	const char *text = NULL;
@@ -154,7 +173,8 @@ int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 	c->fd = -1;
 	c->read_events = POLLIN;
 	c->write_events = POLLOUT;
-	r = open_socket(endpoint, deadline_mono_ns, cancel_fd, &c->fd, why, why_size);
+	r = (endpoint->socket[0] ? open_unix : open_tcp)(endpoint, deadline_mono_ns, cancel_fd, &c->fd, why,
+							 why_size);
 	if (r >= 0 && endpoint->tls)
 		r = otlp_tls_new(&c->ssl, c->fd, endpoint, tls, why, why_size);
 	if (r >= 0 && endpoint->tls)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A non-blocking TCP connection, plain or TLS. Owned by its caller, used by one thread. Rank 1 (otlp).
+ * A non-blocking connection, TCP (plain or TLS) or a Unix socket. Owned by its caller, used by one thread.
+ * Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_CONN_H
 #define PROFLET_OTLP_CONN_H

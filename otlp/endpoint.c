@@ -7,7 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
-static const char why_scheme[] = "has no scheme; accepted: http://HOST:PORT or https://HOST:PORT";
+static const char why_scheme[] = "has no scheme; accepted: http://HOST:PORT, https://HOST:PORT or unix:/PATH";
+static const char why_socket[] = "has no absolute path of at most 107 bytes behind unix:";
 static const char why_host[] = "has no host or one with characters that no host name has";
 static const char why_long[] = "is too long";
 static const char why_ipv6[] = "has no IPv6 address between [ and ]";
@@ -125,6 +126,20 @@ static int parse_path(const char *s, enum otlp_protocol protocol, struct otlp_en
 	return 0;
 }
 
+/* `s` is what stands behind "unix:": /PATH or ///PATH, as gRPC's name syntax has it. */
+static int parse_socket(const char *s, struct otlp_endpoint *ret, const char **ret_why)
+{
+	struct otlp_endpoint e = {.host = "localhost", .authority = "localhost"};
+
+	if (!strncmp(s, "//", 2))
+		s += 2;
+	if (*s != '/' || !s[1] || strlen(s) >= sizeof e.socket)
+		return refuse(ret_why, why_socket);
+	memcpy(e.socket, s, strlen(s) + 1);
+	*ret = e;
+	return 0;
+}
+
 int otlp_endpoint_parse(const char *url, enum otlp_protocol protocol, struct otlp_endpoint *ret,
 			const char **ret_why)
 {
@@ -135,6 +150,8 @@ int otlp_endpoint_parse(const char *url, enum otlp_protocol protocol, struct otl
 	for (const char *c = url; *c; c++)
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
 			return refuse(ret_why, why_characters);
+	if (!strncasecmp(url, "unix:", 5))
+		return parse_socket(url + 5, ret, ret_why);
 	if (!strncasecmp(url, "https://", 8))
 		e.tls = true;
 	else if (strncasecmp(url, "http://", 7))

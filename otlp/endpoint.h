@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The Collector's address as the user writes it: http[s]://HOST[:PORT][/PATH]. Pure; used by the
- * configuration, too. Rank 1 (otlp).
+ * The Collector's address as the user writes it: http[s]://HOST[:PORT][/PATH], or unix:/PATH for a socket on
+ * this host. Pure; used by the configuration, too. Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_ENDPOINT_H
 #define PROFLET_OTLP_ENDPOINT_H
@@ -14,13 +14,16 @@ enum otlp_protocol { OTLP_GRPC, OTLP_HTTP };
 #define OTLP_GRPC_PORT 4317
 #define OTLP_HTTP_PORT 4318
 
+#define OTLP_ENDPOINT_NAME(e) ((e)->socket[0] ? (e)->socket : (e)->authority) /* for people */
+
 struct otlp_endpoint {
 	bool tls;
 	bool ipv6; /* host is an IPv6 literal, kept without brackets */
 	char host[256];
 	uint16_t port;
 	char path[1024];     /* from the first slash on, "" if there is none or only that one */
-	char authority[272]; /* "host:port", "[::1]:4317" */
+	char authority[272]; /* "host:port", "[::1]:4317"; "localhost" for a socket */
+	char socket[108];    /* path of a Unix socket, "" for TCP; host is "localhost" then, port 0 */
 };
 
 /*

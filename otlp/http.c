@@ -165,6 +165,8 @@ static int set_options(struct otlp_http *h)
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, &h->result);
 	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(c, CURLOPT_HEADERDATA, &h->result);
+	if (h->opt.endpoint->socket[0])
+		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->opt.endpoint->socket);
 	if (h->connect_to)
 		curl_easy_setopt(c, CURLOPT_CONNECT_TO, h->connect_to);
 	if (h->opt.endpoint->tls)

@@ -157,32 +157,33 @@ static const struct {
 	{NULL, NULL, "--config /", "proflet: /: cannot be read: Is a directory"},
 	/* addresses */
 	{NULL, NULL, "--endpoint localhost:4317",
-	 "proflet: option --endpoint: \"localhost:4317\" has no scheme; accepted: http://HOST:PORT or "
-	 "https://HOST:PORT"},
+	 "proflet: option --endpoint: \"localhost:4317\" has no scheme; accepted: http://HOST:PORT, "
+	 "https://HOST:PORT or unix:/PATH"},
 	{"endpoint: ftp://x", NULL, NULL,
-	 "proflet: FILE:1:11: endpoint: \"ftp://x\" has no scheme; accepted: http://HOST:PORT or "
-	 "https://HOST:PORT"},
+	 "proflet: FILE:1:11: endpoint: \"ftp://x\" has no scheme; accepted: http://HOST:PORT, "
+	 "https://HOST:PORT or unix:/PATH"},
 	{NULL, NULL, "--endpoint=",
-	 "proflet: option --endpoint: \"\" has no scheme; accepted: http://HOST:PORT or https://HOST:PORT"},
+	 "proflet: option --endpoint: \"\" has no scheme; accepted: http://HOST:PORT, https://HOST:PORT or "
+	 "unix:/PATH"},
 	{NULL, NULL, "--endpoint http://:4317",
 	 "proflet: option --endpoint: \"http://:4317\" has no host or one with characters that no host name "
-	 "has; accepted is http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"},
+	 "has; accepted is http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{NULL, NULL, "--endpoint http://h:70000",
 	 "proflet: option --endpoint: \"http://h:70000\" has a port that is no number from 1 to 65535; "
-	 "accepted is http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"},
+	 "accepted is http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{"endpoint: 'http://h h'", NULL, NULL,
 	 "proflet: FILE:1:11: endpoint: \"http://h h\" has spaces or control characters in it; accepted is "
-	 "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"},
+	 "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{NULL, "OTEL_EXPORTER_OTLP_ENDPOINT=https://me:secret@h", NULL,
 	 "proflet: environment variable OTEL_EXPORTER_OTLP_ENDPOINT: the value (not shown) has a user name "
-	 "in it; give credentials as a header; accepted is http://HOST[:PORT][/PATH] or "
-	 "https://HOST[:PORT][/PATH]"},
+	 "in it; give credentials as a header; accepted is http://HOST[:PORT][/PATH], "
+	 "https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{NULL, NULL, "--endpoint http://[::1",
 	 "proflet: option --endpoint: \"http://[::1\" has no IPv6 address between [ and ]; accepted is "
-	 "http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"},
+	 "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{NULL, NULL, "--endpoint http://h/?k=v",
 	 "proflet: option --endpoint: \"http://h/?k=v\" has a query or fragment, which no OTLP endpoint "
-	 "takes; accepted is http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"},
+	 "takes; accepted is http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{"endpoint: http://h/path", NULL, NULL,
 	 "proflet: FILE:1:11: endpoint: \"http://h/path\" has a path, which gRPC does not take; "
 	 "http/protobuf does"},

@@ -21,6 +21,7 @@ struct mock_collector {
 	const char *http_reply;			     /* HTTP/1.1: the whole answer, instead of gRPC */
 	void *data;
 	struct ssl_ctx_st *tls; /* borrowed; NULL: plain */
+	const char *socket;	/* path of a Unix socket, instead of the port */
 	uint16_t port;		/* 0: any free one, then the one that was taken */
 
 	int listen_fd, stop_fd;

@@ -178,3 +178,26 @@ Test(client, headers_follow_their_file)
 	cr_expect_eq(m.n_connections, 1);
 	mock_collector_stop(&m);
 }
+
+Test(client, unix_socket)
+{
+	struct mock_collector m = {.decide = accept_all};
+	char url[128], path[] = "/tmp/test-client-XXXXXX", socket_path[64];
+
+	cr_assert_not_null(mkdtemp(path));
+	snprintf(socket_path, sizeof socket_path, "%s/otel.sock", path);
+	snprintf(url, sizeof url, "unix:%s", socket_path);
+	m.socket = socket_path;
+	mock_collector_start(&m);
+	cr_expect_eq(probe(url, OTLP_GRPC).verdict, OTLP_ACCEPTED);
+	mock_collector_stop(&m);
+	cr_assert_eq(unlink(socket_path), 0);
+	cr_expect(strstr(probe(url, OTLP_GRPC).text, socket_path), "%s", probe(url, OTLP_GRPC).text);
+	m.http_reply = "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
+	mock_collector_start(&m);
+	cr_expect_eq(probe(url, OTLP_HTTP).verdict, OTLP_ACCEPTED);
+	cr_expect(strcasestr(buf_str(&m.headers), "\r\nhost: localhost\r\n"), "%s", buf_str(&m.headers));
+	mock_collector_stop(&m);
+	unlink(socket_path);
+	rmdir(path);
+}

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -217,9 +218,19 @@ uint16_t mock_free_port(void)
 	return port;
 }
 
+static int bind_unix(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+	cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	return fd;
+}
+
 void mock_collector_start(struct mock_collector *m)
 {
-	m->listen_fd = listen_on(&m->port);
+	m->listen_fd = m->socket ? bind_unix(m->socket) : listen_on(&m->port);
 	cr_assert_eq(listen(m->listen_fd, 8), 0);
 	m->stop_fd = eventfd(0, EFD_CLOEXEC);
 	cr_assert_geq(m->stop_fd, 0);

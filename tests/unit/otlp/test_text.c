@@ -221,6 +221,11 @@ static const struct {
 	{"http://10.0.0.1:65535", OTLP_GRPC, 0, false, false, "10.0.0.1", 65535, "", "10.0.0.1:65535"},
 	{"http://otel_collector.svc", OTLP_GRPC, 0, false, false, "otel_collector.svc", 4317, "",
 	 "otel_collector.svc:4317"},
+	{"unix:/run/otel.sock", OTLP_GRPC, 0, false, false, "localhost", 0, "", "localhost"},
+	{"unix:///run/otel.sock", OTLP_HTTP, 0, false, false, "localhost", 0, "", "localhost"},
+	{"unix:run/otel.sock", OTLP_GRPC, -EINVAL, 0, 0, NULL, 0, NULL, NULL},
+	{"unix:", OTLP_GRPC, -EINVAL, 0, 0, NULL, 0, NULL, NULL},
+	{"unix:/", OTLP_GRPC, -EINVAL, 0, 0, NULL, 0, NULL, NULL},
 	{"", OTLP_GRPC, -EINVAL, 0, 0, NULL, 0, NULL, NULL},
 	{"localhost:4317", OTLP_GRPC, -EINVAL, 0, 0, NULL, 0, NULL, NULL},
 	{"grpc://localhost:4317", OTLP_GRPC, -EINVAL, 0, 0, NULL, 0, NULL, NULL},
@@ -264,6 +269,7 @@ Test(endpoint, urls)
 		cr_expect_eq(e.port, urls[i].port);
 		cr_expect_str_eq(e.path, urls[i].path);
 		cr_expect_str_eq(e.authority, urls[i].authority);
+		cr_expect_str_eq(e.socket, strncmp(urls[i].url, "unix:", 5) ? "" : "/run/otel.sock");
 	}
 }
 
@@ -275,6 +281,14 @@ Test(endpoint, too_long)
 
 	memset(url + 7, 'a', 300);
 	cr_expect_eq(otlp_endpoint_parse(url, OTLP_GRPC, &e, &why), -EINVAL);
+	memcpy(url, "unix:/", 6);
+	memset(url + 6, 'a', 106);
+	url[6 + 106] = '\0'; /* a path of 107 bytes, as many as an address has room for */
+	cr_expect_eq(otlp_endpoint_parse(url, OTLP_GRPC, &e, &why), 0);
+	url[6 + 106] = 'a';
+	url[6 + 107] = '\0';
+	cr_expect_eq(otlp_endpoint_parse(url, OTLP_GRPC, &e, &why), -EINVAL);
+	memset(url, 'a', 1000);
 	memcpy(url, "http://h/", 9);
 	memset(url + 9, 'p', 1900);
 	cr_expect_eq(otlp_endpoint_parse(url, OTLP_HTTP, &e, &why), -EINVAL);
