@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 
 #include "agent/base/cleanup.h"
@@ -65,6 +66,14 @@ static void client_setup_fini(struct client_setup *s)
 	otlp_headers_fini(&s->headers);
 }
 
+/* As libcurl and others look for it. */
+static const char *environment(const char *lower, const char *upper)
+{
+	const char *value = getenv(lower);
+
+	return value && *value ? value : getenv(upper);
+}
+
 static int client_setup_init(struct client_setup *s, const struct config *config, char **ret_why)
 {
 	int r;
@@ -78,6 +87,10 @@ static int client_setup_init(struct client_setup *s, const struct config *config
 				.timeout_ns = config->timeout_ns,
 				.tls = {config->tls.ca, config->tls.cert, config->tls.key,
 					config->tls.server_name, config->tls.insecure},
+				.proxy = strncasecmp(config->endpoint, "https:", 6)
+						 ? environment("http_proxy", "HTTP_PROXY")
+						 : environment("https_proxy", "HTTPS_PROXY"),
+				.no_proxy = environment("no_proxy", "NO_PROXY"),
 				.renew_file = config->headers_file,
 				.renew = renew_headers,
 				.renew_data = config,

@@ -12,6 +12,8 @@
 
 struct otlp_client {
 	struct otlp_endpoint endpoint;
+	struct otlp_proxy proxy;
+	bool proxied;
 	struct otlp_headers headers;
 	otlp_headers_renew renew;
 	const void *renew_data;
@@ -48,6 +50,14 @@ static int copy_tls(struct otlp_client *c, const struct otlp_tls_options *tls, c
 	return 0;
 }
 
+static int choose_proxy(struct otlp_client *c, const struct otlp_client_options *opt, const char **ret_why)
+{
+	if (!opt->proxy || !*opt->proxy || otlp_proxy_bypassed(&c->endpoint, opt->no_proxy))
+		return 0;
+	c->proxied = true;
+	return otlp_proxy_parse(opt->proxy, &c->proxy, ret_why);
+}
+
 static int connect_layer(struct otlp_client *c, const struct otlp_client_options *opt)
 {
 	uint64_t timeout_ns = opt->timeout_ns ? opt->timeout_ns : OTLP_TIMEOUT_NS;
@@ -55,6 +65,7 @@ static int connect_layer(struct otlp_client *c, const struct otlp_client_options
 		.endpoint = &c->endpoint,
 		.tls = &c->tls,
 		.headers = &c->headers,
+		.proxy = c->proxied ? &c->proxy : NULL,
 		.user_agent = c->user_agent,
 		.timeout_ns = timeout_ns,
 	};
@@ -63,6 +74,7 @@ static int connect_layer(struct otlp_client *c, const struct otlp_client_options
 		.whole_url = opt->whole_url,
 		.tls = &c->tls,
 		.headers = &c->headers,
+		.proxy = c->proxied ? &c->proxy : NULL,
 		.user_agent = c->user_agent,
 		.timeout_ns = timeout_ns,
 	};
@@ -123,6 +135,9 @@ int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *
 	r = otlp_endpoint_parse(opt->endpoint, opt->protocol, &c->endpoint, ret_why);
 	if (r < 0)
 		return r;
+	r = choose_proxy(c, opt, ret_why);
+	if (r < 0)
+		return r;
 	watch_headers(c, opt);
 	r = otlp_headers_copy(opt->headers, opt->n_headers, &c->headers, NULL);
 	if (r < 0) {
@@ -149,6 +164,7 @@ void otlp_client_free(struct otlp_client *c)
 	otlp_transport_free(c->transport);
 	otlp_http_free(c->http);
 	otlp_headers_fini(&c->headers);
+	explicit_bzero(&c->proxy, sizeof c->proxy);
 	free(c->ca);
 	free(c->cert);
 	free(c->key);

@@ -33,13 +33,16 @@ struct otlp_client_options {
 	const char *renew_file; /* NULL: the headers stay as they are */
 	otlp_headers_renew renew;
 	const void *renew_data;
+	/* [http://][USER:PASSWORD@]HOST[:PORT] of an HTTP proxy, NULL or "": none; and who is not behind it,
+	 * see otlp_proxy_bypassed. */
+	const char *proxy, *no_proxy;
 	uint64_t timeout_ns; /* of one attempt, connecting included; 0: OTLP_TIMEOUT_NS */
 	struct otlp_tls_options tls;
 	const char *version; /* for the user agent, "proflet/VERSION"; NULL: without */
 };
 
-/* 0, -ENOMEM, or -EINVAL with *ret_why (may be NULL) = a constant text about the endpoint, TLS files or
- * headers. */
+/* 0, -ENOMEM, or -EINVAL with *ret_why (may be NULL) = a constant text about the endpoint, proxy, TLS files
+ * or headers. */
 int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *opt, const char **ret_why);
 void otlp_client_free(struct otlp_client *c);
 

@@ -160,9 +160,27 @@ static int open_tcp(const struct otlp_endpoint *e, uint64_t deadline, int cancel
 	return r;
 }
 
+static int open_tunnel(const struct otlp_endpoint *e, const struct otlp_proxy *proxy, uint64_t deadline,
+		       int cancel_fd, int *ret_fd, char *why, size_t size)
+{
+	int r = open_tcp(&proxy->address, deadline, cancel_fd, ret_fd, why, size);
+
+	return r < 0 ? r : otlp_proxy_tunnel(*ret_fd, proxy, e, deadline, cancel_fd, why, size);
+}
+
+static int open_socket(const struct otlp_endpoint *e, const struct otlp_proxy *proxy, uint64_t deadline,
+		       int cancel_fd, int *ret_fd, char *why, size_t size)
+{
+	if (e->socket[0])
+		return open_unix(e, deadline, cancel_fd, ret_fd, why, size);
+	if (proxy)
+		return open_tunnel(e, proxy, deadline, cancel_fd, ret_fd, why, size);
+	return open_tcp(e, deadline, cancel_fd, ret_fd, why, size);
+}
+
 int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
-		   const struct otlp_tls_options *tls, uint64_t deadline_mono_ns, int cancel_fd, char *why,
-		   size_t why_size)
+		   const struct otlp_proxy *proxy, const struct otlp_tls_options *tls,
+		   uint64_t deadline_mono_ns, int cancel_fd, char *why, size_t why_size)
 {
 	_cleanup_conn_ struct otlp_conn *c = calloc(1, sizeof *c);
 	int r;
@@ -173,8 +191,7 @@ int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 	c->fd = -1;
 	c->read_events = POLLIN;
 	c->write_events = POLLOUT;
-	r = (endpoint->socket[0] ? open_unix : open_tcp)(endpoint, deadline_mono_ns, cancel_fd, &c->fd, why,
-							 why_size);
+	r = open_socket(endpoint, proxy, deadline_mono_ns, cancel_fd, &c->fd, why, why_size);
 	if (r >= 0 && endpoint->tls)
 		r = otlp_tls_new(&c->ssl, c->fd, endpoint, tls, why, why_size);
 	if (r >= 0 && endpoint->tls)

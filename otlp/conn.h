@@ -11,18 +11,20 @@
 
 #include "agent/base/cleanup.h"
 #include "otlp/endpoint.h"
+#include "otlp/proxy.h"
 #include "otlp/tls.h"
 
 struct otlp_conn;
 
 /*
- * Resolves, tries every address in turn, makes the TLS handshake. Blocks until the deadline (monotonic) or
- * until cancel_fd (-1: none) is readable. 0; or -ETIMEDOUT, -ECANCELED, -ENOMEM, -ECONNREFUSED for every
- * other failure, each with `why`, one line without secrets.
+ * Resolves, tries every address in turn (the proxy's unless it is NULL, with a tunnel to the endpoint), makes
+ * the TLS handshake. Blocks until the deadline (monotonic) or until cancel_fd (-1: none) is readable. 0; or
+ * -ETIMEDOUT, -ECANCELED, -ENOMEM, -ECONNREFUSED for every other failure, each with `why`, one line without
+ * secrets.
  */
 int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
-		   const struct otlp_tls_options *tls, uint64_t deadline_mono_ns, int cancel_fd, char *why,
-		   size_t why_size);
+		   const struct otlp_proxy *proxy, const struct otlp_tls_options *tls,
+		   uint64_t deadline_mono_ns, int cancel_fd, char *why, size_t why_size);
 void otlp_conn_free(struct otlp_conn *c);
 
 /* 0 and *ret_n > 0; -EAGAIN; -ECONNRESET: the peer closed it, or it broke. */

@@ -149,9 +149,28 @@ static void set_tls(CURL *c, const struct otlp_tls_options *tls)
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, tls->insecure ? 0L : 2L);
 }
 
+/* What the environment says was decided before: curl is not to look there itself. */
+static void set_proxy(CURL *c, const struct otlp_proxy *proxy)
+{
+	const char *colon = proxy ? strchr(proxy->credentials, ':') : NULL;
+
+	curl_easy_setopt(c, CURLOPT_NOPROXY, "");
+	curl_easy_setopt(c, CURLOPT_PROXY, proxy ? proxy->address.authority : "");
+	if (proxy && proxy->credentials[0]) {
+		char user[sizeof proxy->credentials];
+
+		snprintf(user, sizeof user, "%.*s", colon ? (int)(colon - proxy->credentials) : -1,
+			 proxy->credentials);
+		curl_easy_setopt(c, CURLOPT_PROXYUSERNAME, user);
+		curl_easy_setopt(c, CURLOPT_PROXYPASSWORD, colon ? colon + 1 : "");
+	}
+}
+
 static int set_options(struct otlp_http *h)
 {
 	CURL *c = h->easy;
+
+	set_proxy(c, h->opt.proxy);
 
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -13,6 +13,7 @@
 #include "agent/base/cleanup.h"
 #include "otlp/endpoint.h"
 #include "otlp/headers.h"
+#include "otlp/proxy.h"
 #include "otlp/request.h"
 #include "otlp/response.h"
 #include "otlp/tls.h"
@@ -28,6 +29,7 @@ struct otlp_http_options {
 	bool whole_url; /* the endpoint's path is the signal's own: OTLP_HTTP_PATH is not appended */
 	const struct otlp_tls_options *tls;
 	const struct otlp_headers *headers;
+	const struct otlp_proxy *proxy; /* NULL: straight to the endpoint */
 	const char *user_agent;
 	uint64_t timeout_ns; /* of a request, connecting included */
 };

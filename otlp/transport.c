@@ -122,8 +122,8 @@ static int connect_now(struct otlp_transport *t, uint64_t deadline, int cancel_f
 
 	if (t->conn)
 		return 0;
-	r = otlp_conn_open(&t->conn, t->opt.endpoint, t->opt.tls, deadline, cancel_fd, t->result.message,
-			   sizeof t->result.message);
+	r = otlp_conn_open(&t->conn, t->opt.endpoint, t->opt.proxy, t->opt.tls, deadline, cancel_fd,
+			   t->result.message, sizeof t->result.message);
 	if (r < 0)
 		return r;
 	r = grpc_session_new(&t->h2);

@@ -11,6 +11,7 @@
 #include "agent/base/cleanup.h"
 #include "otlp/endpoint.h"
 #include "otlp/grpc.h"
+#include "otlp/proxy.h"
 #include "otlp/tls.h"
 
 #define OTLP_GRPC_PATH "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
@@ -22,6 +23,7 @@ struct otlp_transport_options {
 	const struct otlp_endpoint *endpoint;
 	const struct otlp_tls_options *tls;
 	const struct otlp_headers *headers;
+	const struct otlp_proxy *proxy; /* NULL: straight to the endpoint */
 	const char *user_agent;
 	uint64_t timeout_ns; /* of a call, connecting included */
 };
