@@ -21,6 +21,7 @@ struct cfi_state {
 	struct elf_reg_rule sp; /* REG_SAME: no rule, the caller's stack pointer is the CFA */
 	uint8_t cfa_reg; /* of the last register + offset rule: DW_CFA_def_cfa_register keeps the offset, */
 	int32_t cfa_off; /* DW_CFA_def_cfa_offset the register */
+	struct rule_family *family; /* of `rule`, when it is a usual one that has been looked up; borrowed */
 };
 
 struct cfi_row {

@@ -68,12 +68,9 @@ static void fill(struct cie_cache *cache, struct cie_slot *slot, struct cfi_outp
 	cie->error = cfi_run_cie(out, s, cie, &slot->initial, ret_fatal);
 }
 
-const struct cie_slot *cie_cache_get(struct cie_cache *cache, struct cfi_output *out,
-				     const struct cfi_section *s, uint64_t offset, int *ret_fatal)
+const struct cie_slot *cie_cache_find(struct cie_cache *cache, struct cfi_output *out,
+				      const struct cfi_section *s, uint64_t offset, int *ret_fatal)
 {
-	*ret_fatal = 0;
-	if (cache->n && cache->slots[cache->last].offset == offset)
-		return &cache->slots[cache->last];
 	if (cache->n == cache->n_index / 2) {
 		*ret_fatal = grow(cache);
 		if (*ret_fatal < 0)

@@ -25,8 +25,18 @@ struct cie_cache {
 
 void cie_cache_init(struct cie_cache *cache, const struct cfi_section *s);
 void cie_cache_fini(struct cie_cache *cache);
+const struct cie_slot *cie_cache_find(struct cie_cache *cache, struct cfi_output *out,
+				      const struct cfi_section *s, uint64_t offset, int *ret_fatal);
+
 /* The CIE at `offset` (look at ->cie.error), borrowed until the next call. NULL: -ENOMEM in *ret_fatal. */
-const struct cie_slot *cie_cache_get(struct cie_cache *cache, struct cfi_output *out,
-				     const struct cfi_section *s, uint64_t offset, int *ret_fatal);
+static inline const struct cie_slot *cie_cache_get(struct cie_cache *cache, struct cfi_output *out,
+						   const struct cfi_section *s, uint64_t offset,
+						   int *ret_fatal)
+{
+	*ret_fatal = 0;
+	if (cache->n && cache->slots[cache->last].offset == offset)
+		return &cache->slots[cache->last];
+	return cie_cache_find(cache, out, s, offset, ret_fatal);
+}
 
 #endif

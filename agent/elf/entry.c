@@ -91,8 +91,31 @@ bool entry_pointer(struct cursor *c, uint8_t encoding, const struct cfi_bases *b
 	return true;
 }
 
+/* The entry as all compilers write it: in .eh_frame, with a 32-bit length. */
+static bool usual_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret)
+{
+	struct usual_entry_head {
+		uint32_t length, id;
+	} head;
+	const uint64_t start = *offset, id_at = start + sizeof(head.length);
+
+	if (s->debug || start > s->len || s->len - start < sizeof(head))
+		return false;
+	memcpy(&head, s->bytes + start, sizeof(head));
+	if (head.length < sizeof(head.id) || head.length >= LENGTH_RESERVED || head.length > s->len - id_at)
+		return false;
+	*offset = id_at + head.length;
+	ret->offset = start;
+	ret->body = cursor_of(s->bytes + start + sizeof(head), head.length - sizeof(head.id));
+	ret->is_cie = head.id == 0;
+	ret->cie = id_at - head.id;
+	return true;
+}
+
 int entry_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret)
 {
+	if (usual_next(s, offset, ret))
+		return 1;
 	struct cursor c = cursor_of(s->bytes, s->len);
 	uint64_t length = 0, start = *offset;
 	bool dwarf64 = false;
@@ -205,6 +228,8 @@ static const char *parse_cie(const struct cfi_section *s, struct cursor *c, stru
 	cie->code_align = cursor_uleb(c);
 	cie->data_align = cursor_sleb(c);
 	cie->ra_reg = version == 1 ? cursor_u8(c) : cursor_uleb(c);
+	cie->usual = cie->code_align <= UINT8_MAX && cie->data_align >= INT8_MIN && cie->data_align <= 0 &&
+		     cie->ra_reg == (s->machine == EM_X86_64 ? X86_RIP : ARM64_X30);
 	if (c->bad)
 		return "CIE is truncated";
 	const char *error = parse_augmentation(s, cie, c, augmentation);
@@ -226,12 +251,39 @@ void entry_cie(const struct cfi_section *s, uint64_t offset, struct cfi_cie *ret
 		ret->error = parse_cie(s, &entry.body, ret);
 }
 
+/* The FDE as all linkers write it: 32-bit relative address, length, one byte for the length of the
+ * augmentation. */
+static bool usual_fde(const struct cfi_section *s, const struct cfi_cie *cie, const struct cursor *body,
+		      struct cfi_fde *ret)
+{
+	size_t left = cursor_left(body);
+	struct usual_fde_head {
+		int32_t start;
+		uint32_t len;
+	} head;
+
+	if (cie->fde_encoding != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) || !cie->sized_augmentation ||
+	    left <= sizeof(head))
+		return false;
+	memcpy(&head, body->pos, sizeof(head));
+	size_t augmentation = body->pos[sizeof(head)], skip = sizeof(head) + 1 + augmentation;
+	if (augmentation >= 0x80 || skip > left)
+		return false;
+	ret->start =
+		s->bases.section + (uint64_t)(body->pos - s->bases.bytes) + (uint64_t)(int64_t)head.start;
+	ret->end = ret->start + head.len;
+	ret->program = cursor_of(body->pos + skip, left - skip);
+	return ret->end >= ret->start;
+}
+
 const char *entry_fde(const struct cfi_section *s, const struct cfi_cie *cie, const struct cfi_entry *entry,
 		      struct cfi_fde *ret)
 {
-	struct cursor c = entry->body;
 	uint64_t start, len;
 
+	if (usual_fde(s, cie, &entry->body, ret))
+		return NULL;
+	struct cursor c = entry->body;
 	if (!entry_pointer(&c, cie->fde_encoding, &s->bases, &start))
 		return c.bad ? "FDE is truncated" : "pointer encoding of the FDE is not supported";
 	/* the length has the format of the start, but no base, and no padding of its own */

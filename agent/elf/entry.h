@@ -43,6 +43,7 @@ struct cfi_cie {
 	uint8_t fde_encoding, lsda_encoding; /* DW_EH_PE_* */
 	bool sized_augmentation;	     /* 'z' */
 	bool signal;			     /* 'S' */
+	bool usual;			     /* small factors, and the return address is where it always is */
 };
 
 struct cfi_fde {

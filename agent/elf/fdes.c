@@ -7,6 +7,8 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cie_cache.h"
 
+#define SPANS_MIN 1024
+
 #define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
 
 int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segments)
@@ -40,39 +42,60 @@ static enum elf_source source_of(const struct cfi_section *s)
 	return s->debug ? ELF_DEBUG_FRAME : ELF_EH_FRAME;
 }
 
-bool fdes_clip(const struct fdes *f, uint64_t start, uint64_t *end)
+static bool find_segment(struct fdes *f, uint64_t start)
 {
 	for (size_t i = 0; i < f->n_segments; i++) {
 		const struct elf_segment *s = &f->segments[i];
 
 		if (!s->executable || start < s->va || start - s->va >= s->mem_bytes)
 			continue;
-		if (*end > s->va + s->mem_bytes)
-			*end = s->va + s->mem_bytes;
+		f->segment = s;
 		return true;
 	}
-	return f->n_segments == 0;
+	return false;
+}
+
+bool fdes_clip(struct fdes *f, uint64_t start, uint64_t *end)
+{
+	const struct elf_segment *s = f->segment; /* nearly always that of the one before */
+
+	if (f->n_segments == 0)
+		return true;
+	if ((!s || start < s->va || start - s->va >= s->mem_bytes) && !find_segment(f, start))
+		return false;
+	s = f->segment;
+	if (*end > s->va + s->mem_bytes)
+		*end = s->va + s->mem_bytes;
+	return true;
+}
+
+static int grow_spans(struct fdes *f)
+{
+	size_t cap = f->spans_cap ? f->spans_cap * 2 : SPANS_MIN;
+	struct fde_span *spans = realloc(f->spans, cap * sizeof(*spans));
+
+	if (!spans)
+		return -ENOMEM;
+	f->spans = spans;
+	f->spans_cap = cap;
+	return 0;
 }
 
 int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source)
 {
 	if (f->n_spans == f->spans_cap) {
-		size_t cap = f->spans_cap ? f->spans_cap * 2 : 1024;
-		struct fde_span *spans = realloc(f->spans, cap * sizeof(*spans));
-
-		if (!spans)
-			return -ENOMEM;
-		f->spans = spans;
-		f->spans_cap = cap;
+		int r = grow_spans(f);
+		if (r < 0)
+			return r;
 	}
 	if (f->n_spans && start < f->spans[f->n_spans - 1].start)
 		f->unsorted = true;
 	f->spans[f->n_spans++] = (struct fde_span){
 		.start = start,
 		.end = end,
-		.first = first,
-		.n = (uint32_t)(f->out.n_rows - first),
-		.source = (uint8_t)source,
+		.first = (uint32_t)first,
+		.n = (uint32_t)(f->out.n_rows - first) & FDE_SPAN_ROWS_MAX,
+		.source = source,
 	};
 	return 0;
 }

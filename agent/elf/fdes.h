@@ -10,12 +10,15 @@
 #include "agent/elf/image.h"
 #include "agent/elf/rows.h"
 
+#define FDE_SPAN_ROWS_BITS 28
+#define FDE_SPAN_ROWS_MAX ((1u << FDE_SPAN_ROWS_BITS) - 1) /* more than CFI_ROWS_MAX */
+
 /* The range of one FDE or Go function and where its rows are. */
 struct fde_span {
 	uint64_t start, end;
-	size_t first; /* in cfi_output.rows */
-	uint32_t n;
-	uint8_t source; /* enum elf_source */
+	uint32_t first; /* in cfi_output.rows, of which there are at most CFI_ROWS_MAX */
+	uint32_t n : FDE_SPAN_ROWS_BITS;
+	uint32_t source : 4; /* enum elf_source */
 };
 
 /* The table's parts while it is made; zeroed, then fdes_init. */
@@ -28,6 +31,7 @@ struct fdes {
 	size_t n_skipped, n_fdes, n_functions;
 	const struct elf_segment *segments; /* borrowed; with none, every address counts as executable */
 	size_t n_segments;
+	const struct elf_segment *segment; /* that fdes_clip found last */
 };
 
 int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segments);
@@ -35,7 +39,7 @@ void fdes_fini(struct fdes *f);
 /* Interprets a section. 0, -ENOMEM, -EFBIG. */
 int fdes_read(struct fdes *f, const struct cfi_section *s);
 /* Shortens a range to the executable segment in which it starts; false when there is none. */
-bool fdes_clip(const struct fdes *f, uint64_t start, uint64_t *end);
+bool fdes_clip(struct fdes *f, uint64_t start, uint64_t *end);
 /* The rows from `first` to the last are those of [start, end). 0 or -ENOMEM. */
 int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source);
 void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const char *reason);

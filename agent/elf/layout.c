@@ -19,77 +19,62 @@
 
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
-struct sort_key {
-	uint64_t start; /* relative to the smallest */
-	uint32_t span;
-};
-
 struct sweep {
 	const struct fdes *f;
 	struct elf_rows *to;
-	uint32_t *heap; /* spans, the innermost first */
+	const uint32_t *order; /* spans by their start; a span's number is its place in this order */
+	uint32_t *heap;	       /* numbers, the innermost first */
 	size_t n_heap;
 	uint64_t covered_to; /* end of what was written last */
 };
 
-/* Stable radix sort, so that the order in the section decides between equal starts. `keys` and `spare` trade
- * places. */
-static struct sort_key *sort_keys(struct sort_key *keys, struct sort_key *spare, size_t n, uint64_t max)
+/* One pass of a stable radix sort, by the digit at `shift` of the starts relative to `min`. */
+static void sort_pass(const struct fde_span *spans, const uint32_t *from, uint32_t *to, size_t n,
+		      uint64_t min, unsigned shift)
 {
-	for (unsigned shift = 0; shift < 64 && max >> shift; shift += DIGIT_BITS) {
-		size_t count[DIGITS] = {0};
-		size_t at = 0;
+	uint32_t count[DIGITS] = {0}, at = 0;
 
-		for (size_t i = 0; i < n; i++)
-			count[keys[i].start >> shift & (DIGITS - 1)]++;
-		for (size_t i = 0; i < DIGITS; i++) {
-			size_t here = count[i];
+	for (size_t i = 0; i < n; i++)
+		count[(spans[i].start - min) >> shift & (DIGITS - 1)]++;
+	for (size_t i = 0; i < DIGITS; i++) {
+		uint32_t here = count[i];
 
-			count[i] = at;
-			at += here;
-		}
-		for (size_t i = 0; i < n; i++)
-			spare[count[keys[i].start >> shift & (DIGITS - 1)]++] = keys[i];
-		struct sort_key *sorted = spare;
-		spare = keys;
-		keys = sorted;
+		count[i] = at;
+		at += here;
 	}
-	return keys;
+	for (size_t i = 0; i < n; i++)
+		to[count[(spans[from[i]].start - min) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-static int sort_spans(struct fdes *f)
+/* Stable, so that the order in the section decides between equal starts. `order` and `spare` trade places. */
+static uint32_t *sort_spans(const struct fdes *f, uint32_t *order, uint32_t *spare)
 {
-	_cleanup_free_ struct sort_key *keys = NULL, *spare = NULL;
-	_cleanup_free_ struct fde_span *spans = NULL;
 	uint64_t min = UINT64_MAX, max = 0;
 
-	if (!f->unsorted)
-		return 0;
-	keys = calloc(f->n_spans, sizeof(*keys));
-	spare = calloc(f->n_spans, sizeof(*spare));
-	spans = calloc(f->n_spans, sizeof(*spans));
-	if (!keys || !spare || !spans)
-		return -ENOMEM;
-	for (size_t i = 0; i < f->n_spans; i++)
-		min = f->spans[i].start < min ? f->spans[i].start : min;
 	for (size_t i = 0; i < f->n_spans; i++) {
-		keys[i] = (struct sort_key){.start = f->spans[i].start - min, .span = (uint32_t)i};
-		max = keys[i].start > max ? keys[i].start : max;
+		min = f->spans[i].start < min ? f->spans[i].start : min;
+		max = f->spans[i].start > max ? f->spans[i].start : max;
+		order[i] = (uint32_t)i;
 	}
-	const struct sort_key *sorted = sort_keys(keys, spare, f->n_spans, max);
-	for (size_t i = 0; i < f->n_spans; i++)
-		spans[i] = f->spans[sorted[i].span];
-	free(f->spans);
-	f->spans = TAKE_PTR(spans);
-	f->spans_cap = f->n_spans;
-	f->unsorted = false;
-	return 0;
+	for (unsigned shift = 0; f->unsorted && shift < 64 && (max - min) >> shift; shift += DIGIT_BITS) {
+		uint32_t *sorted = spare;
+
+		sort_pass(f->spans, order, sorted, f->n_spans, min, shift);
+		spare = order;
+		order = sorted;
+	}
+	return order;
 }
 
-/* Spans are sorted by now: a larger index starts later, or together but later in the section. */
-static bool is_inner(const struct fdes *f, uint32_t a, uint32_t b)
+static const struct fde_span *span_at(const struct sweep *s, size_t number)
 {
-	const struct fde_span *x = &f->spans[a], *y = &f->spans[b];
+	return &s->f->spans[s->order[number]];
+}
+
+/* A larger number starts later, or together but later in the section. */
+static bool is_inner(const struct sweep *s, uint32_t a, uint32_t b)
+{
+	const struct fde_span *x = span_at(s, a), *y = span_at(s, b);
 
 	if (x->source != y->source)
 		return x->source < y->source;
@@ -100,7 +85,7 @@ static void heap_push(struct sweep *s, uint32_t span)
 {
 	size_t at = s->n_heap++;
 
-	while (at > 0 && is_inner(s->f, span, s->heap[(at - 1) / 2])) {
+	while (at > 0 && is_inner(s, span, s->heap[(at - 1) / 2])) {
 		s->heap[at] = s->heap[(at - 1) / 2];
 		at = (at - 1) / 2;
 	}
@@ -115,9 +100,9 @@ static void heap_pop(struct sweep *s)
 	for (;;) {
 		size_t child = 2 * at + 1;
 
-		if (child + 1 < s->n_heap && is_inner(s->f, s->heap[child + 1], s->heap[child]))
+		if (child + 1 < s->n_heap && is_inner(s, s->heap[child + 1], s->heap[child]))
 			child++;
-		if (child >= s->n_heap || !is_inner(s->f, s->heap[child], last))
+		if (child >= s->n_heap || !is_inner(s, s->heap[child], last))
 			break;
 		s->heap[at] = s->heap[child];
 		at = child;
@@ -154,45 +139,66 @@ static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
 static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t from, uint64_t to)
 {
 	const struct cfi_row *rows = s->f->out.rows + span->first;
-	size_t i = from == span->start ? 1 : row_after(rows, span->n, from - span->start);
+	const uint64_t start = span->start, n = span->n;
+	size_t i = from == start ? 1 : row_after(rows, n, from - start);
 
 	if (s->to->n_rows && from - s->covered_to >= ELF_GAP_MIN)
 		put_row(s->to, s->covered_to, 0);
 	put_row(s->to, from, rows[i - 1].rule);
 	struct elf_row *out = s->to->rows + s->to->n_rows;
-	uint64_t last = rows[i - 1].rule;
-	for (; i < span->n && rows[i].off < to - span->start; i++) {
-		if (rows[i].rule == last)
-			continue;
-		last = rows[i].rule;
-		*out++ = (struct elf_row){.va = span->start + rows[i].off, .rule = rows[i].rule};
+	uint32_t last = rows[i - 1].rule;
+	for (; i < n && rows[i].off < to - start; i++) {
+		const struct cfi_row row = rows[i];
+
+		out->va = start + row.off;
+		out->rule = row.rule;
+		out += row.rule != last; /* no branch: it would be wrong too often */
+		last = row.rule;
 	}
 	s->to->n_rows = (size_t)(out - s->to->rows);
 	s->covered_to = to;
 }
 
+/* Copies what holds from `at` to the next event, and returns where that is. */
+static uint64_t sweep_overlap(struct sweep *s, uint64_t at, size_t *next)
+{
+	size_t n = s->f->n_spans;
+
+	for (; *next < n && span_at(s, *next)->start <= at; ++*next)
+		heap_push(s, (uint32_t)*next);
+	const struct fde_span *top = span_at(s, s->heap[0]);
+	uint64_t end = top->end;
+	if (end <= at)
+		return at;
+	if (*next < n && span_at(s, *next)->start < end)
+		end = span_at(s, *next)->start;
+	copy_part(s, top, at, end);
+	return end;
+}
+
 static void sweep(struct sweep *s)
 {
-	const struct fde_span *spans = s->f->spans;
 	size_t n = s->f->n_spans, next = 0;
 	uint64_t at = 0;
 
 	while (next < n || s->n_heap) {
-		while (s->n_heap && spans[s->heap[0]].end <= at)
+		while (s->n_heap && span_at(s, s->heap[0])->end <= at)
 			heap_pop(s);
 		if (!s->n_heap) {
 			if (next == n)
 				break;
-			at = spans[next].start > at ? spans[next].start : at;
+			const struct fde_span *span = span_at(s, next);
+			at = span->start > at ? span->start : at;
+			/* nearly always: nothing else before its end */
+			if (at == span->start && at < span->end &&
+			    (next + 1 == n || span_at(s, next + 1)->start >= span->end)) {
+				at = span->end;
+				copy_part(s, span, span->start, at);
+				next++;
+				continue;
+			}
 		}
-		for (; next < n && spans[next].start <= at; next++)
-			heap_push(s, (uint32_t)next);
-		const struct fde_span *top = &spans[s->heap[0]];
-		if (top->end <= at)
-			continue;
-		uint64_t to = next < n && spans[next].start < top->end ? spans[next].start : top->end;
-		copy_part(s, top, at, to);
-		at = to;
+		at = sweep_overlap(s, at, &next);
 	}
 	put_row(s->to, s->covered_to, 0);
 }
@@ -208,21 +214,19 @@ static void shrink(struct elf_rows *t)
 int fdes_lay_out(struct fdes *f, struct elf_rows **ret)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *t = NULL;
-	_cleanup_free_ uint32_t *heap = NULL;
+	_cleanup_free_ uint32_t *order = NULL;
 
 	if (f->n_spans == 0)
 		return -ENODATA;
-	int r = sort_spans(f);
-	if (r < 0)
-		return r;
 	t = calloc(1, sizeof(*t));
-	heap = calloc(f->n_spans, sizeof(*heap));
-	if (!t || !heap)
+	order = malloc(3 * f->n_spans * sizeof(*order)); /* the order, room to sort it, the heap */
+	if (!t || !order)
 		return -ENOMEM;
 	t->rows = malloc((f->out.n_rows + 4 * f->n_spans + 1) * sizeof(*t->rows));
 	if (!t->rows)
 		return -ENOMEM;
-	struct sweep s = {.f = f, .to = t, .heap = heap};
+	struct sweep s = {.f = f, .to = t, .heap = order + 2 * f->n_spans};
+	s.order = sort_spans(f, order, order + f->n_spans);
 	sweep(&s);
 	if (t->n_rows < 2)
 		return -ENODATA; /* Go functions of which nothing is known */

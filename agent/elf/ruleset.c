@@ -8,6 +8,7 @@
 #include "agent/base/cleanup.h"
 
 #define FIRST_SLOTS 1024
+#define FAMILY_PROBES 4
 
 static void place(struct ruleset *set, uint32_t index)
 {
@@ -44,13 +45,15 @@ int ruleset_init(struct ruleset *set)
 	const struct elf_rule none = {.cfa_kind = CFA_NONE};
 
 	*set = (struct ruleset){0};
-	return (int)ruleset_add(set, &none);
+	set->families = calloc(RULE_FAMILIES, sizeof(*set->families));
+	return set->families ? (int)ruleset_add(set, &none) : -ENOMEM;
 }
 
 void ruleset_fini(struct ruleset *set)
 {
 	free(set->rules);
 	free(set->slots);
+	free(set->families);
 	*set = (struct ruleset){0};
 }
 
@@ -64,4 +67,38 @@ int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule)
 	set->rules[set->n] = *rule;
 	place(set, (uint32_t)set->n);
 	return (int64_t)set->n++;
+}
+
+struct rule_family *ruleset_family(struct ruleset *set, const struct elf_rule *rule)
+{
+	struct elf_rule member = *rule;
+
+	if (rule->cfa_kind != CFA_REG_OFF)
+		return NULL;
+	member.cfa_off = 0;
+	const struct rule_key key = rule_key_of(&member);
+	size_t at = rule_key_hash(&key);
+	for (unsigned i = 0; i < FAMILY_PROBES; i++, at++) {
+		struct rule_family *family = &set->families[at % RULE_FAMILIES];
+
+		if (!family->used) {
+			family->rule = member;
+			family->used = true;
+			return family;
+		}
+		const struct rule_key other = rule_key_of(&family->rule);
+		if (rule_key_equal(&other, &key))
+			return family;
+	}
+	return NULL;
+}
+
+struct rule_family *ruleset_family_saved(struct ruleset *set, struct rule_family *before,
+					 const struct elf_rule *rule)
+{
+	struct rule_family **saved = rule_family_saved(before, rule->fp.off);
+
+	if (!*saved || (*saved)->rule.fp.off != rule->fp.off)
+		*saved = ruleset_family(set, rule);
+	return *saved;
 }

@@ -11,10 +11,27 @@
 
 #include "agent/elf/rule.h"
 
+#define RULE_FAMILIES 64 /* a power of two */
+#define RULE_FAMILY_OFFSETS 64
+#define RULE_FAMILY_SAVED 8 /* a power of two */
+
+/* Rules with a CFA of register + offset that differ in this offset only, as the rows of one function mostly
+ * do.
+ */
+struct rule_family {
+	struct elf_rule rule; /* cfa_off is 0 */
+	bool used;
+	/* by (CFA offset / 8) modulo their number: what it becomes when the frame pointer is saved there, or
+	 * NULL */
+	struct rule_family *fp_saved[RULE_FAMILY_SAVED];
+	uint32_t known[RULE_FAMILY_OFFSETS]; /* index of the rule with offset 8 * i; 0: not looked up yet */
+};
+
 struct ruleset {
 	struct elf_rule *rules; /* owned, as are the others */
 	uint32_t *slots;	/* index + 1, 0 is free; a power of two, at most half full */
 	size_t n, n_slots;
+	struct rule_family *families; /* RULE_FAMILIES of them, by hash */
 };
 
 /* Makes the set { CFA_NONE }. 0 or -ENOMEM; call ruleset_fini in both cases. */
@@ -22,6 +39,27 @@ int ruleset_init(struct ruleset *set);
 void ruleset_fini(struct ruleset *set);
 /* Adds a rule that is not in the set. Its index, or -ENOMEM. */
 int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule);
+/* The family of a rule, made when it is new; lives as long as the set. NULL: its CFA has another form, or
+ * others take its place. */
+struct rule_family *ruleset_family(struct ruleset *set, const struct elf_rule *rule);
+
+/* The same for a rule of `before` in which the frame pointer is now saved at CFA + n. */
+struct rule_family *ruleset_family_saved(struct ruleset *set, struct rule_family *before,
+					 const struct elf_rule *rule);
+
+static inline struct rule_family **rule_family_saved(struct rule_family *family, int32_t fp_off)
+{
+	return &family->fp_saved[(uint32_t)fp_off / 8 % RULE_FAMILY_SAVED];
+}
+
+/* Where the family keeps the index of the rule with this offset; NULL for no family, and unusual offsets. */
+static inline uint32_t *rule_family_slot(struct rule_family *family, int32_t cfa_off)
+{
+	/* rotated, so that a negative or uneven offset becomes a large number */
+	uint32_t i = (uint32_t)cfa_off >> 3 | (uint32_t)cfa_off << 29;
+
+	return family && i < RULE_FAMILY_OFFSETS ? &family->known[i] : NULL;
+}
 
 /* A rule as numbers, to hash and compare by. */
 struct rule_key {
