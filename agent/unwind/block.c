@@ -17,17 +17,20 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/map.h"
 #include "agent/elf/rows.h"
 #include "agent/unwind/pack.h"
 
 #define ROW_PAGE (1u << PAGE_SHIFT_ROWS)
 #define NO_RULE 0xffffu
+#define LONG_GAP (64 * ROW_PAGE)
 #define BLOCK_BYTES_MAX \
 	(SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* also fits the segment with the process table */
 
 /* The dictionary of the block that is being made. */
 struct dictionary {
 	const struct unwind_rule *packed; /* of every rule of the file */
+	const uint32_t *first_like;	  /* file rule → the first one that is packed to the same */
 	uint16_t *id_of;		  /* file rule → id in this block, NO_RULE; n_file of them */
 	size_t n_file;
 	struct unwind_rule rules[TABLE_RULES_MAX];
@@ -41,24 +44,26 @@ struct span {
 	uint64_t va, limit;
 };
 
-/* The id of a file rule in this block, added when new. -1: the dictionary is full. */
-static int dictionary_id(struct dictionary *d, uint32_t rule)
+/* Gives a file rule an id in this block. -1: the dictionary is full. */
+static int dictionary_add(struct dictionary *d, uint32_t rule)
 {
-	unsigned i;
+	uint32_t first = d->first_like[rule];
 
-	if (d->id_of[rule] != NO_RULE)
-		return d->id_of[rule];
-	for (i = 0; i < d->n; i++)
-		if (memcmp(&d->rules[i], &d->packed[rule], sizeof d->rules[i]) == 0)
-			break;
-	if (i == TABLE_RULES_MAX - 1) /* the last id is that of what holds before the first row */
-		return -1;
-	if (i == d->n) {
+	if (d->id_of[first] == NO_RULE) {
+		if (d->n == TABLE_RULES_MAX - 1) /* the last id is that of what holds before the first row */
+			return -1;
 		d->rules[d->n] = d->packed[rule];
-		d->uses[d->n++] = 0;
+		d->uses[d->n] = 0;
+		d->id_of[first] = (uint16_t)d->n++;
 	}
-	d->id_of[rule] = (uint16_t)i;
-	return (int)i;
+	d->id_of[rule] = d->id_of[first];
+	return d->id_of[rule];
+}
+
+/* The id of a file rule in this block, added when new. -1: the dictionary is full. */
+static inline int dictionary_id(struct dictionary *d, uint32_t rule)
+{
+	return d->id_of[rule] != NO_RULE ? d->id_of[rule] : dictionary_add(d, rule);
 }
 
 static void dictionary_reset(struct dictionary *d)
@@ -76,28 +81,30 @@ static size_t block_bytes(uint64_t n_pages, size_t n_rules, size_t n_rows)
 /* How far a block that starts with row `first` goes; fills its dictionary. */
 static struct span span_find(struct dictionary *d, const struct elf_rows *r, size_t first)
 {
-	struct span s = {.first = first, .va = r->rows[first].va};
+	const struct elf_row *rows = r->rows;
+	const struct unwind_rule *packed = d->packed;
+	struct span s = {.first = first, .va = rows[first].va};
 	uint64_t page = s.va & ~(uint64_t)(ROW_PAGE - 1);
-	size_t i;
+	size_t i, last = r->n_rows - 1; /* the last row only ends the table */
 
 	dictionary_reset(d);
-	for (i = first; i + 1 < r->n_rows; i++) { /* the last row only ends the table */
-		uint64_t pages = (r->rows[i + 1].va - page + ROW_PAGE - 1) >> PAGE_SHIFT_ROWS;
+	for (i = first; i < last; i++) {
+		uint64_t pages = (rows[i + 1].va - page + ROW_PAGE - 1) >> PAGE_SHIFT_ROWS;
 		int id;
 
 		/* a long gap ends the block: it would cost index entries for nothing */
-		if (i > first && d->packed[r->rows[i].rule].kind == UNWIND_CFA_NONE &&
-		    r->rows[i + 1].va - r->rows[i].va > 64 * ROW_PAGE)
+		if (rows[i + 1].va - rows[i].va > LONG_GAP && i > first &&
+		    packed[rows[i].rule].kind == UNWIND_CFA_NONE)
 			break;
 		if (block_bytes(pages, TABLE_RULES_MAX, i - first + 2) > BLOCK_BYTES_MAX)
 			break;
-		id = dictionary_id(d, r->rows[i].rule);
+		id = dictionary_id(d, rows[i].rule);
 		if (id < 0)
 			break;
 		d->uses[id]++;
 	}
 	s.end = i;
-	s.limit = r->rows[i].va;
+	s.limit = rows[i].va;
 	return s;
 }
 
@@ -122,25 +129,29 @@ static void dictionary_rank(struct dictionary *d, uint16_t order[TABLE_RULES_MAX
 		rank[order[i]] = (uint8_t)i;
 }
 
-/* Writes rows and index of the span behind the header and rules. Returns the number of rows. */
+/*
+ * Writes rows and index of the span behind the header and rules. Returns the number of rows. `index` is
+ * zeroed; first, entry p + 1 is what page p's last row makes it, then the pages without rows take over their
+ * predecessors': both without a branch for each row, which would be wrong too often.
+ */
 static uint32_t rows_write(const struct dictionary *d, const uint8_t *rank, const struct elf_rows *r,
 			   struct span s, uint64_t page0, uint32_t n_pages, uint32_t *index, uint16_t *rows)
 {
-	uint32_t n = 0, page = 0, last = UINT32_MAX;
+	const struct elf_row *row = r->rows + s.first, *end = r->rows + s.end;
+	const uint16_t *id_of = d->id_of;
+	uint32_t n = 0, last = UINT32_MAX;
 
-	for (size_t i = s.first; i < s.end; i++) {
-		uint8_t id = rank[d->id_of[r->rows[i].rule]];
-		uint64_t o = r->rows[i].va - page0;
+	for (; row < end; row++) {
+		uint8_t id = rank[id_of[row->rule]];
+		uint64_t o = row->va - page0;
 
-		while (page <= o >> PAGE_SHIFT_ROWS)
-			index[page++] = n;
-		if (id == last)
-			continue;
-		rows[n++] = (uint16_t)((o & (ROW_PAGE - 1)) << 8 | id);
+		rows[n] = (uint16_t)((o & (ROW_PAGE - 1)) << 8 | id);
+		n += id != last;
 		last = id;
+		index[(o >> PAGE_SHIFT_ROWS) + 1] = n;
 	}
-	while (page <= n_pages)
-		index[page++] = n;
+	for (uint32_t page = 1; page <= n_pages; page++)
+		index[page] = index[page] ? index[page] : index[page - 1];
 	return n;
 }
 
@@ -155,7 +166,7 @@ static int block_make(struct unwind_block *ret, struct dictionary *d, const stru
 	struct unwind_rule *rules;
 	uint16_t *rows;
 
-	ret->bytes = calloc(1, size);
+	ret->bytes = malloc(size);
 	if (!ret->bytes)
 		return -ENOMEM;
 	dictionary_rank(d, order, rank);
@@ -168,6 +179,7 @@ static int block_make(struct unwind_block *ret, struct dictionary *d, const stru
 	*t = (struct unwind_table){.va = page0, .n_pages = n_pages, .n_rules = d->n + 1u};
 	t->index = (uint32_t)(sizeof *t + t->n_rules * sizeof *rules);
 	t->rows = t->index + (n_pages + 1) * 4 + 2;
+	memset(ret->bytes + t->index, 0, (n_pages + 1) * 4);
 	rows = (uint16_t *)(ret->bytes + t->rows);
 	rows[-1] = none;
 	t->n_rows = rows_write(d, rank, r, s, page0, n_pages, (uint32_t *)(ret->bytes + t->index), rows);
@@ -220,21 +232,47 @@ static int encode(struct unwind_blocks *b, struct dictionary *d, const struct el
 	return 0;
 }
 
+/* Which rules the kernel does not tell apart: first_like[rule]. 0 or -ENOMEM. */
+static int find_alike(const struct unwind_rule *packed, size_t n, uint32_t *first_like)
+{
+	size_t mask = 15;
+
+	while (mask < 2 * n)
+		mask = mask * 2 + 1;
+	_cleanup_free_ uint32_t *slots = calloc(mask + 1, sizeof *slots); /* rule + 1 */
+	if (!slots)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t value;
+
+		memcpy(&value, &packed[i], sizeof value);
+		size_t at = hash_u64(value) & mask;
+		while (slots[at] && memcmp(&packed[slots[at] - 1], &packed[i], sizeof *packed) != 0)
+			at = (at + 1) & mask;
+		slots[at] = slots[at] ? slots[at] : i + 1;
+		first_like[i] = slots[at] - 1;
+	}
+	return 0;
+}
+
 int unwind_blocks_encode(struct unwind_blocks *ret, const struct elf_rows *rows, uint16_t machine)
 {
-	_cleanup_free_ struct unwind_rule *packed = calloc(rows->n_rules, sizeof *packed);
-	_cleanup_free_ uint16_t *id_of = calloc(rows->n_rules, sizeof *id_of);
+	const size_t n = rows->n_rules;
+	_cleanup_free_ struct unwind_rule *packed = calloc(n, sizeof *packed);
+	_cleanup_free_ uint32_t *first_like = calloc(n, sizeof *first_like);
+	_cleanup_free_ uint16_t *id_of = calloc(n, sizeof *id_of);
 	_cleanup_free_ struct dictionary *d = calloc(1, sizeof *d);
 	struct unwind_blocks b = {0};
 	int r;
 
-	if (!packed || !id_of || !d)
+	if (!packed || !first_like || !id_of || !d)
 		return -ENOMEM;
-	for (size_t i = 0; i < rows->n_rules; i++)
+	for (size_t i = 0; i < n; i++)
 		packed[i] = unwind_rule_pack(&rows->rules[i], machine);
-	d->packed = packed;
-	d->id_of = id_of;
-	d->n_file = rows->n_rules;
+	r = find_alike(packed, n, first_like);
+	if (r < 0)
+		return r;
+	*d = (struct dictionary){.packed = packed, .first_like = first_like, .id_of = id_of, .n_file = n};
 	r = encode(&b, d, rows);
 	if (r < 0) {
 		unwind_blocks_fini(&b);
