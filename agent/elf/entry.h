@@ -18,14 +18,17 @@ struct cfi_bases {
 	bool has_text, has_data, has_func;
 };
 
+struct eh_index;
+
 struct cfi_section {
 	const uint8_t *bytes;
 	size_t len;
 	struct cfi_bases bases;
-	uint16_t machine; /* EM_X86_64 or EM_AARCH64 */
-	bool debug;	  /* .debug_frame rather than .eh_frame */
-	bool until_zero;  /* a zero length ends the entries; otherwise it is stepped over, as readelf and gdb
-			     do */
+	uint16_t machine;	/* EM_X86_64 or EM_AARCH64 */
+	struct eh_index *index; /* of .eh_frame; NULL: there is none */
+	bool debug;		/* .debug_frame rather than .eh_frame */
+	bool until_zero; /* a zero length ends the entries; otherwise it is stepped over, as readelf and gdb
+			    do */
 };
 
 struct cfi_entry {

@@ -6,6 +6,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cie_cache.h"
+#include "agent/elf/entries.h"
 
 #define SPANS_MIN 1024
 
@@ -37,7 +38,7 @@ void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const ch
 	f->n_skipped++;
 }
 
-static enum elf_source source_of(const struct cfi_section *s)
+enum elf_source fdes_source(const struct cfi_section *s)
 {
 	return s->debug ? ELF_DEBUG_FRAME : ELF_EH_FRAME;
 }
@@ -115,13 +116,16 @@ static const char *read_fde(struct fdes *f, const struct cfi_section *s, const s
 	/* functions that the linker discarded: empty in .eh_frame, at address 0 in .debug_frame */
 	if (fde.end == fde.start || (s->debug && fde.start == 0))
 		return NULL;
+	error = entries_check_range(s, entry, &fde);
+	if (error)
+		return error;
 	if (!fdes_clip(f, fde.start, &fde.end))
 		return "range of the FDE is not in an executable segment";
 	if (fde.end - fde.start > UINT32_MAX)
 		return "range of the FDE is larger than 4 GiB";
 	error = cfi_run_fde(&f->out, s, &cie->cie, &cie->initial, &fde, ret_fatal);
 	if (!error && *ret_fatal == 0)
-		*ret_fatal = fdes_add_span(f, fde.start, fde.end, first, source_of(s));
+		*ret_fatal = fdes_add_span(f, fde.start, fde.end, first, fdes_source(s));
 	return error;
 }
 
@@ -130,18 +134,18 @@ int fdes_read(struct fdes *f, const struct cfi_section *s)
 	_cleanup_cie_cache_ struct cie_cache cache = {0};
 	struct cfi_entry entry;
 	uint64_t offset = 0;
-	int more, fatal;
+	int fatal;
 
 	cie_cache_init(&cache, s);
 	fatal = cfi_output_reserve(&f->out, s->len);
 	if (fatal < 0)
 		return fatal;
-	while ((more = entry_next(s, &offset, &entry)) > 0) {
+	while (entries_next(f, s, &offset, &entry)) {
 		if (entry.is_cie)
 			continue;
 		f->n_fdes++;
 		if (entry.body.bad) {
-			fdes_skip(f, source_of(s), entry.offset, "FDE is truncated");
+			fdes_skip(f, fdes_source(s), entry.offset, "FDE is truncated");
 			continue;
 		}
 		const struct cie_slot *cie = cie_cache_get(&cache, &f->out, s, entry.cie, &fatal);
@@ -151,9 +155,7 @@ int fdes_read(struct fdes *f, const struct cfi_section *s)
 		if (fatal < 0)
 			return fatal;
 		if (error)
-			fdes_skip(f, source_of(s), entry.offset, error);
+			fdes_skip(f, fdes_source(s), entry.offset, error);
 	}
-	if (more < 0)
-		fdes_skip(f, source_of(s), offset, "length leaves the section; what follows is lost");
 	return 0;
 }

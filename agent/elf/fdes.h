@@ -34,6 +34,8 @@ struct fdes {
 	const struct elf_segment *segment; /* that fdes_clip found last */
 };
 
+/* Which of the two the section is. */
+enum elf_source fdes_source(const struct cfi_section *s);
 int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segments);
 void fdes_fini(struct fdes *f);
 /* Interprets a section. 0, -ENOMEM, -EFBIG. */

@@ -7,12 +7,14 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/elf/ehindex.h"
 #include "agent/elf/fdes.h"
 #include "agent/elf/gorows.h"
 #include "agent/elf/image_private.h"
 #include "agent/elf/coderows.h"
 
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
+#define _cleanup_eh_index_ _cleanup_(eh_index_fini)
 
 static bool section_address(const struct elf_image *img, const char *name, uint64_t *ret)
 {
@@ -42,6 +44,7 @@ static struct cfi_section section_of(const struct elf_image *img, const struct e
 
 static int read_eh_frame(struct fdes *f, struct elf_image *img)
 {
+	_cleanup_eh_index_ struct eh_index index = {0};
 	struct elf_data data;
 	bool until_zero;
 
@@ -50,6 +53,10 @@ static int read_eh_frame(struct fdes *f, struct elf_image *img)
 		return r == -ENOENT ? 0 : r;
 	struct cfi_section s = section_of(img, &data);
 	s.until_zero = until_zero;
+	r = eh_index_read(&index, img, &data);
+	if (r < 0)
+		return r;
+	s.index = &index;
 	return fdes_read(f, &s);
 }
 

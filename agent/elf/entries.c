@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Either side may be the damaged one. The table's word about where an FDE begins counts if an FDE can be read
+ * there whose start is the one that the table has for it: that does not happen by chance.
+ */
+#include "agent/elf/entries.h"
+
+#include "agent/elf/ehindex.h"
+
+static bool is_fde_of_table(const struct cfi_section *s, uint64_t offset)
+{
+	struct cfi_section here = *s;
+	struct cfi_entry entry;
+	struct cfi_cie cie;
+	struct cfi_fde fde;
+	uint64_t at = offset;
+
+	here.until_zero = true; /* the entry is at `offset` or not at all */
+	if (entry_next(&here, &at, &entry) != 1 || entry.is_cie || entry.body.bad)
+		return false;
+	entry_cie(s, entry.cie, &cie);
+	if (cie.error || entry_fde(s, &cie, &entry, &fde))
+		return false;
+	size_t i = eh_index_find(s->index, fde.start);
+	return i != EH_INDEX_NONE && eh_index_offset(s->index, i) == offset;
+}
+
+/* Where in [from, until) the next FDE begins that both know; UINT64_MAX if there is none. */
+static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t until)
+{
+	uint64_t offset = eh_index_next(s->index, from);
+
+	while (offset < until && !is_fde_of_table(s, offset))
+		offset = eh_index_next(s->index, offset + 1);
+	return offset < until ? offset : UINT64_MAX;
+}
+
+bool entries_next(struct fdes *f, const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret)
+{
+	for (;;) {
+		uint64_t next = UINT64_MAX, at = *offset;
+		int more = entry_next(s, offset, ret);
+
+		if (more != 0)
+			at = more > 0 ? ret->offset : *offset;
+		if (s->index)
+			next = next_known(s, more ? at + 1 : at, more > 0 ? *offset : s->len);
+		if (next == UINT64_MAX) {
+			if (more > 0 && ret->is_cie && s->index && eh_index_next(s->index, at) == at)
+				fdes_skip(f, fdes_source(s), at, "FDE of .eh_frame_hdr has the id of a CIE");
+			if (more < 0)
+				fdes_skip(f, fdes_source(s), at,
+					  "length leaves the section; what follows is lost");
+			return more > 0;
+		}
+		f->n_fdes++;
+		fdes_skip(f, fdes_source(s), at,
+			  more > 0    ? "length reaches over the next FDE of .eh_frame_hdr"
+			  : more == 0 ? "terminator before the last FDE of .eh_frame_hdr"
+				      : "length leaves the section");
+		*offset = next;
+	}
+}
+
+/* The table's own start is right where a damaged one beside it hid it from the binary search. */
+static bool fits(const struct eh_index *ix, size_t i, uint64_t start)
+{
+	if (eh_index_start(ix, i) == start)
+		return true;
+	return (i == 0 || eh_index_start(ix, i - 1) <= start) &&
+	       (i + 1 >= ix->n || start <= eh_index_start(ix, i + 1));
+}
+
+const char *entries_check_range(const struct cfi_section *s, const struct cfi_entry *entry,
+				struct cfi_fde *fde)
+{
+	struct eh_index *ix = s->index;
+
+	if (!ix || ix->n == 0)
+		return NULL;
+	size_t i = eh_index_find(ix, fde->start);
+	if (i == EH_INDEX_NONE) {
+		i = eh_index_of(ix, entry->offset);
+		if (i == EH_INDEX_NONE)
+			return NULL; /* linkers leave out FDEs of functions that they folded into others */
+		if (!fits(ix, i, fde->start))
+			return "start of the FDE is another one in .eh_frame_hdr";
+	}
+	if (++i >= ix->n)
+		return NULL;
+	uint64_t next = eh_index_start(ix, i);
+	/* GCC's unwinder, which goes by the table, finds the next function there */
+	if (next > fde->start && next < fde->end && is_fde_of_table(s, eh_index_offset(ix, i)))
+		fde->end = next;
+	return NULL;
+}
