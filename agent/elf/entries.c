@@ -7,21 +7,21 @@
 
 #include "agent/elf/ehindex.h"
 
-static bool is_fde_of_table(const struct cfi_section *s, uint64_t offset)
+/* Reads the FDE at `offset`; false when there is none whose start is the table's. */
+static bool read_known(const struct cfi_section *s, uint64_t offset, struct cfi_fde *ret)
 {
 	struct cfi_section here = *s;
 	struct cfi_entry entry;
 	struct cfi_cie cie;
-	struct cfi_fde fde;
 	uint64_t at = offset;
 
 	here.until_zero = true; /* the entry is at `offset` or not at all */
-	if (entry_next(&here, &at, &entry) != 1 || entry.is_cie || entry.body.bad)
+	if (offset >= s->len || entry_next(&here, &at, &entry) != 1 || entry.is_cie || entry.body.bad)
 		return false;
 	entry_cie(s, entry.cie, &cie);
-	if (cie.error || entry_fde(s, &cie, &entry, &fde))
+	if (cie.error || entry_fde(s, &cie, &entry, ret))
 		return false;
-	size_t i = eh_index_find(s->index, fde.start);
+	size_t i = eh_index_find(s->index, ret->start);
 	return i != EH_INDEX_NONE && eh_index_offset(s->index, i) == offset;
 }
 
@@ -29,8 +29,9 @@ static bool is_fde_of_table(const struct cfi_section *s, uint64_t offset)
 static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t until)
 {
 	uint64_t offset = eh_index_next(s->index, from);
+	struct cfi_fde ignored;
 
-	while (offset < until && !is_fde_of_table(s, offset))
+	while (offset < until && !read_known(s, offset, &ignored))
 		offset = eh_index_next(s->index, offset + 1);
 	return offset < until ? offset : UINT64_MAX;
 }
@@ -62,35 +63,47 @@ bool entries_next(struct fdes *f, const struct cfi_section *s, uint64_t *offset,
 	}
 }
 
-/* The table's own start is right where a damaged one beside it hid it from the binary search. */
-static bool fits(const struct eh_index *ix, size_t i, uint64_t start)
+/*
+ * Entry `i` of the table is that of the FDE. Where its start is another one, the FDE's may stand if it lies
+ * between the functions before and behind.
+ */
+static bool may_start(const struct cfi_section *s, size_t i, uint64_t start)
 {
+	const struct eh_index *ix = s->index;
+	struct cfi_fde before;
+
 	if (eh_index_start(ix, i) == start)
+		return true; /* a damaged start beside it hid it from the binary search */
+	if (i + 1 < ix->n && eh_index_start(ix, i + 1) <= start)
+		return false;
+	if (i == 0)
 		return true;
-	return (i == 0 || eh_index_start(ix, i - 1) <= start) &&
-	       (i + 1 >= ix->n || start <= eh_index_start(ix, i + 1));
+	return eh_index_start(ix, i - 1) < start &&
+	       (!read_known(s, eh_index_offset(ix, i - 1), &before) || before.end <= start);
 }
 
 const char *entries_check_range(const struct cfi_section *s, const struct cfi_entry *entry,
 				struct cfi_fde *fde)
 {
 	struct eh_index *ix = s->index;
+	struct cfi_fde ignored;
 
 	if (!ix || ix->n == 0)
 		return NULL;
 	size_t i = eh_index_find(ix, fde->start);
-	if (i == EH_INDEX_NONE) {
-		i = eh_index_of(ix, entry->offset);
-		if (i == EH_INDEX_NONE)
-			return NULL; /* linkers leave out FDEs of functions that they folded into others */
-		if (!fits(ix, i, fde->start))
+	if (i == EH_INDEX_NONE || eh_index_offset(ix, i) != entry->offset) {
+		size_t own = eh_index_of(ix, entry->offset);
+
+		/* linkers leave out FDEs of functions that they folded into others */
+		if (own != EH_INDEX_NONE && !may_start(s, own, fde->start))
 			return "start of the FDE is another one in .eh_frame_hdr";
+		i = own != EH_INDEX_NONE ? own : i;
 	}
-	if (++i >= ix->n)
+	if (i == EH_INDEX_NONE || ++i >= ix->n)
 		return NULL;
 	uint64_t next = eh_index_start(ix, i);
 	/* GCC's unwinder, which goes by the table, finds the next function there */
-	if (next > fde->start && next < fde->end && is_fde_of_table(s, eh_index_offset(ix, i)))
+	if (next > fde->start && next < fde->end && read_known(s, eh_index_offset(ix, i), &ignored))
 		fde->end = next;
 	return NULL;
 }

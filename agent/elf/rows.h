@@ -55,6 +55,8 @@ struct elf_rows {
  * starts last wins as far as it reaches, as in the binary search of GCC's unwinder, then the outer one holds
  * again; of two that start together the first in the section wins. FDEs that start outside the executable
  * segments are skipped.
+ * Memory while it is made: the sections, and for each of their bytes about one more in real files, some 40 at
+ * worst, up to CFI_ROWS_MAX rows and RULES_MAX rules; past these it is -EFBIG.
  * 0; -ENODATA when the file has none (an empty table is not returned); -ENOTSUP for a machine that is not
  * x86-64 or aarch64; -EFBIG (section or table too large to be real); -EINVAL (section outside the file);
  * -ENOMEM; -errno of a read. *ret is owned by the caller.

@@ -59,6 +59,8 @@ void ruleset_fini(struct ruleset *set)
 
 int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule)
 {
+	if (set->n == RULES_MAX)
+		return -EFBIG;
 	if (set->n == set->n_slots / 2) {
 		int r = grow(set);
 		if (r < 0)

@@ -11,6 +11,7 @@
 
 #include "agent/elf/rule.h"
 
+#define RULES_MAX (1u << 20) /* of one file; the largest real ones have some thousands */
 #define RULE_FAMILIES 64 /* a power of two */
 #define RULE_FAMILY_OFFSETS 64
 #define RULE_FAMILY_SAVED 8 /* a power of two */
@@ -37,7 +38,7 @@ struct ruleset {
 /* Makes the set { CFA_NONE }. 0 or -ENOMEM; call ruleset_fini in both cases. */
 int ruleset_init(struct ruleset *set);
 void ruleset_fini(struct ruleset *set);
-/* Adds a rule that is not in the set. Its index, or -ENOMEM. */
+/* Adds a rule that is not in the set. Its index, -ENOMEM, or -EFBIG past RULES_MAX. */
 int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule);
 /* The family of a rule, made when it is new; lives as long as the set. NULL: its CFA has another form, or
  * others take its place. */
@@ -96,7 +97,7 @@ static inline bool rule_key_equal(const struct rule_key *a, const struct rule_ke
 		(a->last ^ b->last)) == 0;
 }
 
-/* The rule's index, or -ENOMEM. */
+/* The rule's index, -ENOMEM, or -EFBIG. */
 static inline int64_t ruleset_intern(struct ruleset *set, const struct elf_rule *rule)
 {
 	const struct rule_key key = rule_key_of(rule);

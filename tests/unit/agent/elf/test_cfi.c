@@ -298,3 +298,21 @@ Test(cfi, a_bad_cie_loses_its_fdes)
 		check_table(cases[i].name, &s, buf_str(&expected));
 	}
 }
+
+Test(ruleset, is_bounded)
+{
+	struct ruleset set;
+
+	cr_assert_eq(ruleset_init(&set), 0); /* has one rule */
+	for (uint32_t i = 1; i < RULES_MAX; i++) {
+		const struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_off = (int32_t)i};
+
+		cr_assert_eq(ruleset_intern(&set, &rule), i);
+	}
+	const struct elf_rule first = {.cfa_kind = CFA_REG_OFF, .cfa_off = 1},
+			      other = {.cfa_kind = CFA_SIGNAL};
+	cr_expect_eq(ruleset_intern(&set, &first), 1);
+	cr_expect_eq(ruleset_intern(&set, &other), -EFBIG);
+	cr_expect_eq(set.n, RULES_MAX);
+	ruleset_fini(&set);
+}

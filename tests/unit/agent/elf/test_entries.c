@@ -117,6 +117,10 @@ Test(entries, damaged_fde_loses_its_own_function)
 		{"start in another function", 8, TEXT_VA + 8,
 		 "start of the FDE is another one in .eh_frame_hdr"},
 		{"start in a gap", 8, TEXT_VA + 0x30, "start of the FDE is another one in .eh_frame_hdr"},
+		{"start of another function", 8, TEXT_VA + 0x40,
+		 "start of the FDE is another one in .eh_frame_hdr"},
+		{"start inside the function before", 8, TEXT_VA + 0x48,
+		 "start of the FDE is another one in .eh_frame_hdr"},
 		{"start nowhere", 8, 0x900000, "start of the FDE is another one in .eh_frame_hdr"},
 		{"range over the others", 16, 0x10000, NULL},
 	};
