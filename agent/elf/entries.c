@@ -2,10 +2,16 @@
 /*
  * Either side may be the damaged one. The table's word about where an FDE begins counts if an FDE can be read
  * there whose start is the one that the table has for it: that does not happen by chance.
+ *
+ * Where no table helps, a length that leaves the section is overcome by a search for the next place where two
+ * entries in a row make sense.
  */
 #include "agent/elf/entries.h"
 
 #include "agent/elf/ehindex.h"
+
+#define ENTRY_ALIGN 4		 /* bytes */
+#define SEARCH_BYTES (64u << 10) /* further than the longest entry of real files reaches */
 
 /* Reads the FDE at `offset`; false when there is none whose start is the table's. */
 static bool read_known(const struct cfi_section *s, uint64_t offset, struct cfi_fde *ret)
@@ -36,16 +42,66 @@ static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t 
 	return offset < until ? offset : UINT64_MAX;
 }
 
+/* Moves *offset behind the entry there when it is a CIE, or an FDE of executable addresses, that can be
+ * read; 0 at the end of the entries, -1 when it is neither. */
+static int step_over(const struct fdes *f, const struct cfi_section *s, uint64_t *offset)
+{
+	struct cfi_section here = *s;
+	uint64_t at = *offset;
+	struct cfi_entry entry;
+	struct cfi_cie cie;
+	struct cfi_fde fde;
+
+	here.until_zero = true;
+	int more = entry_next(&here, offset, &entry);
+	if (more <= 0)
+		return more;
+	entry_cie(s, entry.is_cie ? at : entry.cie, &cie);
+	if (cie.error || entry.body.bad)
+		return -1;
+	if (entry.is_cie)
+		return 1;
+	if (entry_fde(s, &cie, &entry, &fde) || fde.end == fde.start || !fdes_clip(f, fde.start, &fde.end))
+		return -1;
+	return 1;
+}
+
+/* Where behind `from` two entries in a row can be read. */
+static uint64_t search(const struct fdes *f, const struct cfi_section *s, uint64_t from)
+{
+	uint64_t until = s->len - from < SEARCH_BYTES ? s->len : from + SEARCH_BYTES;
+
+	for (; from < until; from += ENTRY_ALIGN) {
+		uint64_t at = from;
+
+		if (step_over(f, s, &at) > 0 && step_over(f, s, &at) >= 0)
+			return from;
+	}
+	return UINT64_MAX;
+}
+
+/* Where the walk has to go on instead of behind the entry at `at`; UINT64_MAX when that was in order. */
+static uint64_t detour(const struct fdes *f, const struct cfi_section *s, int more, uint64_t at,
+		       uint64_t behind)
+{
+	uint64_t next = UINT64_MAX;
+
+	if (s->index)
+		next = next_known(s, more ? at + 1 : at, more > 0 ? behind : s->len);
+	if (next == UINT64_MAX && more < 0)
+		next = search(f, s, at + ENTRY_ALIGN);
+	return next;
+}
+
 bool entries_next(struct fdes *f, const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret)
 {
 	for (;;) {
-		uint64_t next = UINT64_MAX, at = *offset;
+		uint64_t at = *offset;
 		int more = entry_next(s, offset, ret);
 
 		if (more != 0)
 			at = more > 0 ? ret->offset : *offset;
-		if (s->index)
-			next = next_known(s, more ? at + 1 : at, more > 0 ? *offset : s->len);
+		uint64_t next = detour(f, s, more, at, *offset);
 		if (next == UINT64_MAX) {
 			if (more > 0 && ret->is_cie && s->index && eh_index_next(s->index, at) == at)
 				fdes_skip(f, fdes_source(s), at, "FDE of .eh_frame_hdr has the id of a CIE");

@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 	}
 	for (uint64_t i = 0; i < count; i++) {
 		mutate(&run, first + i, verbose);
-		if (run.done % 1000 == 0)
+		if (run.done % 100 == 0)
 			printf("%" PRIu64 " done\n", run.done);
 	}
 	report(&run);

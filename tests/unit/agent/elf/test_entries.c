@@ -176,17 +176,41 @@ Test(entries, damaged_table_loses_nothing)
 		check_damage(&damages[i], true, 0);
 }
 
-Test(entries, without_a_table_what_follows_is_lost)
+/* Damages the length of one FDE, and takes the search table away. */
+static struct elf_rows *rows_without_table(struct frame *f, size_t function, uint32_t length)
 {
+	write_frame(f);
+	f->header.data[0] = 2;
+	memcpy(f->eh.data + f->fdes[function], &length, sizeof(length));
+	return rows_of(f, 0);
+}
+
+Test(entries, without_a_table_two_entries_in_a_row_are_searched)
+{
+	static const uint32_t lengths[] = {0x7f7f7f7f, 0xfffffff1, 0x200};
 	struct frame f;
 
-	write_frame(&f);
-	f.header.data[0] = 2;
-	memset(f.eh.data + f.fdes[2], 0x7f, 4);
-	struct elf_rows *t = rows_of(&f, 0);
-	cr_expect(is_whole(t, 0) && is_whole(t, 1) && !is_whole(t, 3));
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		struct elf_rows *t = rows_without_table(&f, 1, lengths[i]);
+
+		for (size_t k = 0; k < FUNCTIONS; k++)
+			cr_expect(is_whole(t, k) || k == 1, "length %x: function %zu", lengths[i], k);
+		cr_expect_gt(t->n_skipped, 0);
+		cr_expect_eq(t->skipped[0].offset, f.fdes[1]);
+		elf_rows_free(t);
+		frame_fini(&f);
+	}
+}
+
+Test(entries, behind_the_last_there_is_nothing_to_search)
+{
+	struct frame f;
+	struct elf_rows *t = rows_without_table(&f, FUNCTIONS - 1, 0x7f7f7f7f);
+
+	for (size_t k = 0; k < FUNCTIONS - 1; k++)
+		cr_expect(is_whole(t, k), "function %zu", k);
 	cr_assert_eq(t->n_skipped, 1);
-	cr_expect_eq(t->skipped[0].offset, f.fdes[2]);
+	cr_expect_eq(t->skipped[0].offset, f.fdes[FUNCTIONS - 1]);
 	cr_expect_str_eq(t->skipped[0].reason, "length leaves the section; what follows is lost");
 	elf_rows_free(t);
 	frame_fini(&f);
