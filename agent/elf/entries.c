@@ -44,7 +44,7 @@ static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t 
 
 /* Moves *offset behind the entry there when it is a CIE, or an FDE of executable addresses, that can be
  * read; 0 at the end of the entries, -1 when it is neither. */
-static int step_over(const struct fdes *f, const struct cfi_section *s, uint64_t *offset)
+static int step_over(struct fdes *f, const struct cfi_section *s, uint64_t *offset)
 {
 	struct cfi_section here = *s;
 	uint64_t at = *offset;
@@ -67,7 +67,7 @@ static int step_over(const struct fdes *f, const struct cfi_section *s, uint64_t
 }
 
 /* Where behind `from` two entries in a row can be read. */
-static uint64_t search(const struct fdes *f, const struct cfi_section *s, uint64_t from)
+static uint64_t search(struct fdes *f, const struct cfi_section *s, uint64_t from)
 {
 	uint64_t until = s->len - from < SEARCH_BYTES ? s->len : from + SEARCH_BYTES;
 
@@ -81,7 +81,7 @@ static uint64_t search(const struct fdes *f, const struct cfi_section *s, uint64
 }
 
 /* Where the walk has to go on instead of behind the entry at `at`; UINT64_MAX when that was in order. */
-static uint64_t detour(const struct fdes *f, const struct cfi_section *s, int more, uint64_t at,
+static uint64_t detour(struct fdes *f, const struct cfi_section *s, int more, uint64_t at,
 		       uint64_t behind)
 {
 	uint64_t next = UINT64_MAX;
