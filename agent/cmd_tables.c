@@ -39,7 +39,7 @@ static const char usage[] = "usage: proflet tables [--summary | --json] FILE...\
 			    "With several files, a line \"# FILE\" comes before the rows of each.\n"
 			    "\n"
 			    "  --summary   rows, rules, bytes, time to build, and the FDEs that were "
-			    "skipped, instead of the rows\n"
+			    "skipped or lie, instead of the rows\n"
 			    "  --json      the summary as JSON, an array with one object per file\n"
 			    "  --help      this text\n";
 
@@ -91,6 +91,11 @@ static size_t n_listed(const struct elf_rows *t)
 	return t->n_skipped < ELF_SKIPPED_MAX ? t->n_skipped : ELF_SKIPPED_MAX;
 }
 
+static size_t n_overridden_listed(const struct elf_rows *t)
+{
+	return t->n_overridden < ELF_OVERRIDDEN_MAX ? t->n_overridden : ELF_OVERRIDDEN_MAX;
+}
+
 static void print_summary(const struct tables_file *f)
 {
 	const struct elf_rows *t = f->rows;
@@ -110,6 +115,10 @@ static void print_summary(const struct tables_file *f)
 		       t->skipped[i].reason);
 	if (t->n_skipped > n_listed(t))
 		printf("    and %zu more\n", t->n_skipped - n_listed(t));
+	printf("  overridden  %zu\n", t->n_overridden);
+	for (size_t i = 0; i < n_overridden_listed(t); i++)
+		printf("    %016" PRIx64 " %016" PRIx64 "  %s\n", t->overridden[i].start,
+		       t->overridden[i].end, t->overridden[i].name);
 }
 
 static void print_json_string(const char *s)
@@ -145,6 +154,10 @@ static void print_json(const struct tables_file *f, bool first)
 		print_json_string(t->skipped[i].reason);
 		putchar('}');
 	}
+	printf("],\n   \"fdes_overridden\": %zu, \"overridden\": [", t->n_overridden);
+	for (size_t i = 0; i < n_overridden_listed(t); i++)
+		printf("%s{\"start\": %" PRIu64 ", \"end\": %" PRIu64 ", \"function\": \"%s\"}",
+		       i ? ", " : "", t->overridden[i].start, t->overridden[i].end, t->overridden[i].name);
 	printf("]}");
 }
 

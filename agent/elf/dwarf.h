@@ -96,6 +96,7 @@ enum dwarf_eh_pe {
 
 enum dwarf_reg {
 	X86_RAX = 0,
+	X86_RDX = 1,
 	X86_RBP = 6,
 	X86_RSP = 7,
 	X86_R9 = 9,

@@ -27,6 +27,7 @@ void fdes_fini(struct fdes *f)
 	cfi_output_fini(&f->out);
 	free(f->spans);
 	free(f->skipped);
+	free(f->overridden);
 	*f = (struct fdes){0};
 }
 

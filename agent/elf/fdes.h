@@ -29,6 +29,8 @@ struct fdes {
 	bool unsorted;		     /* a span starts before its predecessor */
 	struct elf_skipped *skipped; /* owned, ELF_SKIPPED_MAX entries */
 	size_t n_skipped, n_fdes, n_functions;
+	struct elf_overridden *overridden; /* owned, ELF_OVERRIDDEN_MAX entries; NULL if none */
+	size_t n_overridden;
 	const struct elf_segment *segments; /* borrowed; with none, every address counts as executable */
 	size_t n_segments;
 	const struct elf_segment *segment; /* that fdes_clip found last */

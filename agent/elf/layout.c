@@ -235,6 +235,8 @@ int fdes_lay_out(struct fdes *f, struct elf_rows **ret)
 	t->n_rules = f->out.rules.n;
 	t->skipped = TAKE_PTR(f->skipped);
 	t->n_skipped = f->n_skipped;
+	t->overridden = TAKE_PTR(f->overridden);
+	t->n_overridden = f->n_overridden;
 	t->n_fdes = f->n_fdes;
 	t->n_functions = f->n_functions;
 	*ret = TAKE_PTR(t);

@@ -12,6 +12,7 @@
 #include "agent/elf/gorows.h"
 #include "agent/elf/image_private.h"
 #include "agent/elf/coderows.h"
+#include "agent/elf/override.h"
 
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
 #define _cleanup_eh_index_ _cleanup_(eh_index_fini)
@@ -93,6 +94,8 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 	if (f.n_functions == 0 || f.n_fdes > 0)
 		r = read_debug_frame(&f, img);
 	if (r == 0)
+		r = override_apply(&f, img, override_list, override_list_n);
+	if (r == 0)
 		r = coderows_read(&f, img);
 	if (r < 0)
 		return r;
@@ -109,6 +112,7 @@ void elf_rows_free(struct elf_rows *rows)
 	free(rows->rows);
 	free(rows->rules);
 	free(rows->skipped);
+	free(rows->overridden);
 	free(rows);
 }
 

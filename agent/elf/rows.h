@@ -31,6 +31,13 @@ struct elf_skipped {
 	uint8_t source;	    /* enum elf_source */
 };
 
+/* An FDE that lies: for these addresses the rows are not its own, but those that the code has (override.h).
+ */
+struct elf_overridden {
+	uint64_t start, end;
+	const char *name; /* of the function; static string */
+};
+
 struct elf_rows {
 	/* Strictly increasing va, no two neighbours with the same rule. A gap between FDEs is a CFA_NONE row,
 	 * unless it is shorter than ELF_GAP_MIN bytes: such padding is never executed and belongs to the row
@@ -41,17 +48,21 @@ struct elf_rows {
 	size_t n_rules;
 	struct elf_skipped *skipped; /* the first ELF_SKIPPED_MAX of n_skipped */
 	size_t n_skipped;
+	struct elf_overridden *overridden; /* the first ELF_OVERRIDDEN_MAX of n_overridden; NULL if none */
+	size_t n_overridden;
 	size_t n_fdes, n_functions; /* FDEs, and Go functions: all that were seen, with the skipped ones */
 	uint64_t build_ns;	    /* reading the section included */
 };
 
 #define ELF_SKIPPED_MAX 64
+#define ELF_OVERRIDDEN_MAX 64
 #define ELF_GAP_MIN 16 /* bytes */
 
 /*
  * Compiles the call-frame information of `img` (Linux Standard Base 5 section 10.6, DWARF 5 section 6.4):
  * .eh_frame, the function table of Go (.gopclntab) where that covers nothing, and .debug_frame where neither
- * does; what none describes may be known by its code. Where FDEs of one section overlap, the one that
+ * does; what none describes may be known by its code,
+ * and so is code that is described falsely. Where FDEs of one section overlap, the one that
  * starts last wins as far as it reaches, as in the binary search of GCC's unwinder, then the outer one holds
  * again; of two that start together the first in the section wins. FDEs that start outside the executable
  * segments are skipped.
