@@ -285,6 +285,8 @@ static enum verdict recovers(const struct shadow *s, struct tables *t)
 	for (size_t n = s->now.n - 1; n > 0; n--) {
 		struct truth truth = truth_of(&s->now.frames[n - 1]);
 
+		if (s->now.frames[n].switched)
+			return VERDICT_UNKNOWN; /* its callers are on another stack */
 		tables_unwind_on(t, &next);
 		if (!is_caller(&next, truth))
 			return VERDICT_WRONG;
@@ -304,6 +306,10 @@ int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct
 
 	if (!f)
 		return judge_first(j, s, regs, got);
+	if (f->unknown) {
+		j->n[VERDICT_UNKNOWN]++;
+		return 0;
+	}
 	v = uncovered(got, true);
 	if (v == VERDICTS && right) {
 		f->fp_slot = tables_fp_slot(got);
@@ -362,12 +368,16 @@ int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct
 {
 	size_t n = s->now.n;
 
-	if (s->leaving.id)
+	if (s->leaving.id || (n && s->now.frames[n - 1].unknown))
 		return 0;
 	j->walk.walks++;
 	for (; n > 0; n--) {
 		const struct shadow_frame *f = &s->now.frames[n - 1];
 
+		if (f->unknown) {
+			j->walk.partial++;
+			return 0;
+		}
 		/* a wrong frame pointer shows further down, if it matters */
 		if (!is_caller(&got, truth_of(f))) {
 			/* the innermost frame's step is judged by itself */
@@ -377,7 +387,7 @@ int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct
 			return 0;
 		}
 		j->walk.frames++;
-		if (n == 1 && !s->now.rooted) {
+		if (f->switched || (n == 1 && !s->now.rooted)) {
 			j->walk.partial++;
 			return 0;
 		}

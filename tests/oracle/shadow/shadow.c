@@ -144,14 +144,22 @@ static void change_to(struct shadow *s, struct shadow_stack *next, uint64_t sp)
 	s->counts.switches++;
 }
 
-/* The kept stack that is gone back to: it was left there, or one of its frames ends there. */
-static struct shadow_stack *kept_at(struct shadow *s, uint64_t sp)
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The kept stack that is gone back to: it was left there, or one of its frames ends there, or the function
+ * that executes was called on it. */
+static struct shadow_stack *kept_at(struct shadow *s, uint64_t sp, uint64_t origin)
 {
 	for (size_t i = 0; i < SHADOW_KEPT; i++) {
 		struct shadow_stack *k = &s->kept[i];
 
 		if (!k->age)
 			continue;
+		if (k->n && k->frames[k->n - 1].id == origin && distance(sp, k->sp) < NEAR_BYTES)
+			return k;
 		if (k->sp == sp)
 			return k;
 		for (size_t n = k->n; n-- > 0;)
@@ -180,18 +188,50 @@ static bool holds(const struct shadow_stack *stack, uint64_t sp)
 	return false;
 }
 
-static void loaded_sp(struct shadow *s, const struct user_regs_struct *from,
-		      const struct user_regs_struct *to)
+/* A function that changed stacks goes on elsewhere. */
+static void end_switched(struct shadow *s, const struct user_regs_struct *to)
 {
-	uint64_t distance = to->rsp > from->rsp ? to->rsp - from->rsp : from->rsp - to->rsp;
+	if (shadow_top(s) && shadow_top(s)->switched)
+		pop(s, SHADOW_LEFT, to);
+}
+
+/* What lies below the place where a stack is entered is left over from before. */
+static void leave_stale(struct shadow *s, const struct user_regs_struct *to)
+{
+	leave_below(s, to->rsp, to);
+	while (shadow_top(s) && shadow_top(s)->switched && shadow_top(s)->slot <= to->rsp)
+		pop(s, SHADOW_LEFT, to);
+}
+
+static int switch_to(struct shadow *s, struct shadow_stack *kept, struct shadow_frame here,
+		     const struct user_regs_struct *from, const struct user_regs_struct *to)
+{
+	end_leaving(s, to);
+	end_switched(s, to);
+	change_to(s, kept, from->rsp);
+	leave_stale(s, to);
+	if (shadow_top(s) && shadow_top(s)->id == here.origin)
+		return 0; /* back where it was called */
+	here.switched = true;
+	here.disputed = here.popped = here.signal = false;
+	here.slot = to->rsp;
+	here.fp_slot = 0;
+	return push(s, here);
+}
+
+static int loaded_sp(struct shadow *s, const struct user_regs_struct *from, const struct user_regs_struct *to)
+{
+	const struct shadow_frame *f = shadow_current(s);
+	struct shadow_frame here = f ? *f : (struct shadow_frame){.unknown = true};
+	bool near = distance(to->rsp, from->rsp) < NEAR_BYTES;
 	struct shadow_stack *kept;
 
-	if (holds(&s->now, to->rsp) || (distance < NEAR_BYTES && to->rsp < from->rsp))
-		return;
-	kept = kept_at(s, to->rsp);
-	if (!kept && distance < NEAR_BYTES)
-		return;
-	change_to(s, kept, from->rsp);
+	if (!here.switched)
+		here.origin = here.id;
+	if (holds(&s->now, to->rsp) || (near && to->rsp < from->rsp))
+		return 0;
+	kept = kept_at(s, to->rsp, here.origin);
+	return kept || !near ? switch_to(s, kept, here, from, to) : 0;
 }
 
 /* --- instructions */
@@ -215,6 +255,7 @@ static void returned(struct shadow *s, const struct user_regs_struct *from, cons
 	if (to->rsp < from->rsp + 8)
 		return; /* it faulted */
 	end_leaving(s, to);
+	end_switched(s, to);
 	leave_below(s, from->rsp, to);
 	f = shadow_top(s);
 	if (!f || f->slot != from->rsp) {
@@ -233,14 +274,10 @@ static void returned(struct shadow *s, const struct user_regs_struct *from, cons
 	pop(s, SHADOW_RETURNED, to);
 }
 
-static void other(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *from,
-		  const struct user_regs_struct *to)
+static void moved_sp(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *to)
 {
-	struct shadow_frame *f;
+	struct shadow_frame *f = shadow_top(s);
 
-	if (kind == INSN_LOAD_SP)
-		loaded_sp(s, from, to);
-	f = shadow_top(s);
 	if (!f)
 		return;
 	if (to->rsp <= f->slot) {
@@ -264,15 +301,21 @@ static void other(struct shadow *s, enum insn_kind kind, const struct user_regs_
 int shadow_step(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *from,
 		const struct user_regs_struct *to, uint64_t ra)
 {
+	int r = 0;
+
 	if (kind == INSN_CALL)
 		return called(s, from, to, ra);
+	if (kind == INSN_LOAD_SP && to->rsp != from->rsp)
+		r = loaded_sp(s, from, to);
 	if (kind == INSN_RET)
 		returned(s, from, to);
 	else if (to->rsp != from->rsp || (s->now.n && shadow_top(s)->popped))
-		other(s, kind, from, to);
-	if (kind == INSN_JUMP)
+		moved_sp(s, kind, to);
+	if (kind == INSN_JUMP) {
 		end_leaving(s, to);
-	return 0;
+		end_switched(s, to);
+	}
+	return r;
 }
 
 int shadow_signal(struct shadow *s, const struct user_regs_struct *context,

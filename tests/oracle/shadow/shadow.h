@@ -9,8 +9,10 @@
  *    just above it.
  *  - Signal handlers: the kernel's frame is one of its own, under that of the handler.
  *  - Another stack (coroutines, goroutines): the stack pointer is loaded with an address that is not near.
- * The frames of the stack that was left are kept; those of one that was never seen are unknown until calls
- *    push some. A return that fits a kept stack finds it again.
+ *    The frames of the stack that was left are kept; those of one that was never seen are unknown until calls
+ *    push some. A return that fits a kept stack finds it again. The function that changes stacks executes
+ *    still, and has the caller that it had: it is a frame of the new stack, too ("switched"), until it goes
+ *    back, returns, or jumps away.
  */
 #ifndef PROFLET_TESTS_SHADOW_SHADOW_H
 #define PROFLET_TESTS_SHADOW_SHADOW_H
@@ -28,6 +30,9 @@ struct shadow_frame {
 	uint64_t ra, sp, fp; /* what the caller has when the frame ends */
 	bool signal;	     /* the kernel's frame: ra is the interrupted instruction */
 	bool popped;	     /* the return address was popped into a register */
+	bool switched;	     /* called on another stack; slot: the stack pointer that it then loaded */
+	bool unknown;	     /* of a switched one: its caller is not known */
+	uint64_t origin;     /* of a switched one: id of its frame on the stack that it was called on */
 	bool disputed;	     /* the caller of this module keeps something about it */
 	uint64_t fp_slot;    /* the caller's too: where the saved frame pointer was read and was right, 0 */
 };
