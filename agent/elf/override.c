@@ -15,20 +15,23 @@
 
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
-#define CALL 0xe8
-#define CALL_BYTES 5
+#define TARGET_BYTES 4
 
 uint64_t override_code(const uint8_t *code, size_t len)
 {
 	uint64_t h = FNV_BASIS;
-	size_t call = len; /* the last 0xe8 that is not itself behind one */
+	unsigned skip = 0;
+	uint8_t before = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		bool target = i > call && i < call + CALL_BYTES;
+		uint8_t byte = skip ? 0 : code[i];
 
-		if (!target && code[i] == CALL)
-			call = i;
-		h = (h ^ (target ? 0 : code[i])) * FNV_PRIME;
+		if (skip)
+			skip--;
+		else if (byte == 0xe8 || (before == 0xff && byte == 0x15))
+			skip = TARGET_BYTES;
+		h = (h ^ byte) * FNV_PRIME;
+		before = byte;
 	}
 	return h;
 }

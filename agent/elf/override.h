@@ -17,11 +17,13 @@ struct override_row {
 };
 
 struct override {
-	const char *name;		 /* of the function, for people */
-	uint32_t fde_bytes;		 /* length of the FDE's range */
-	uint32_t from, to;		 /* the code that is compared: offsets in that range */
-	uint64_t code;			 /* override_code of it */
-	const struct override_row *rows; /* up to the first of them, the FDE is right; the last has no rule */
+	const char *name;   /* of the function, for people */
+	uint32_t fde_bytes; /* length of the FDE's range */
+	uint32_t from, to;  /* the code that is compared: offsets in that range */
+	uint64_t code;	    /* override_code of it */
+	/* up to the first of them, the FDE is right; the last has no rule, and may stand at the range's end
+	 */
+	const struct override_row *rows;
 	size_t n_rows;
 };
 
@@ -31,8 +33,8 @@ struct override {
 extern const struct override override_list[];
 extern const size_t override_list_n;
 
-/* FNV-1a, 64 bits, of the code; for the four bytes behind each 0xe8 (where a direct call goes differs from
- * build to build) zeros are taken. */
+/* FNV-1a, 64 bits, of the code; where a call goes differs from build to build: for the four bytes behind each
+ * e8 (call) and each ff 15 (call through the GOT) zeros are taken. */
 uint64_t override_code(const uint8_t *code, size_t len);
 /*
  * Replaces the rows of FDEs whose code is on the list, and begins the root of an _start at its endbr64;

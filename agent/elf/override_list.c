@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The functions whose FDE lies, with the rows that their code has. All are glibc's, hand-written, and the
- * same bytes in every glibc looked at: 2.31, 2.36, 2.41 and 2.43 of Debian.
+ * The functions whose FDE lies, with the rows that their code has. All are glibc's, hand-written; seen in
+ * Debian's 2.31, 2.36, 2.41 and 2.43, which have the same bytes where nothing else is said.
  *
- *	__mpn_addmul_1, __mpn_submul_1	push rbx and rbp, and say nothing of it
- *	_ZGV..._sincos, _sincosf	AVX wrappers with a frame of their own, not a word about it
- *	swapcontext			the stack pointer is the other context's already, the return
- *					address not yet on that stack. rdx points to that context (ucontext_t)
- *
- * The FDEs of all of them stay at CFA rsp+8, FP unchanged.
+ *	__mpn_addmul_1, __mpn_submul_1	push rbx and rbp: not a word of it
+ *	swapcontext			the stack pointer is the other context's already, the return address
+ *is not yet on that stack. rdx points to that context (ucontext_t) _ZGV..vvv_sincos[f]		AVX, a frame
+ *of their own: not a word of it _ZGV..vl8l8_sincos, vl4l4	AVX to AVX-512: what is pushed is added to a
+ *CFA that is by rbp; 2.31, 2.36 _ZGVbN4vv_..._sse2		32 bytes taken, 40 said; 2.41, 2.43
  */
 #include "agent/elf/override.h"
 
@@ -19,26 +18,19 @@
 #define X86_UCONTEXT_RSP 160
 #define X86_UCONTEXT_RIP 168
 
-#define RA_BELOW_CFA {.kind = REG_CFA_OFF, .off = -8}
-#define FP_BELOW_CFA(n) {.kind = REG_CFA_OFF, .off = -(n)}
+/* CFA at rsp (rbp) + cfa, the caller's rbp unchanged or saved at CFA - fp, the return address at CFA - 8. */
+#define RULE(base, cfa, ...)                            \
+	(&(const struct elf_rule){                      \
+		.cfa_kind = CFA_REG_OFF,                \
+		.cfa_reg = (base),                      \
+		.cfa_off = (cfa),                       \
+		.fp = {__VA_ARGS__},                    \
+		.ra = {.kind = REG_CFA_OFF, .off = -8}, \
+	})
+#define RSP(cfa) RULE(X86_RSP, cfa, .kind = REG_SAME)
+#define RSP_FP(cfa, fp) RULE(X86_RSP, cfa, .kind = REG_CFA_OFF, .off = -(fp))
+#define RBP_FP(cfa, fp) RULE(X86_RBP, cfa, .kind = REG_CFA_OFF, .off = -(fp))
 
-static const struct elf_rule rsp_16 = {
-	.cfa_kind = CFA_REG_OFF, .cfa_reg = X86_RSP, .cfa_off = 16, .ra = RA_BELOW_CFA};
-static const struct elf_rule rsp_16_fp_16 = {.cfa_kind = CFA_REG_OFF,
-					     .cfa_reg = X86_RSP,
-					     .cfa_off = 16,
-					     .fp = FP_BELOW_CFA(16),
-					     .ra = RA_BELOW_CFA};
-static const struct elf_rule rsp_24_fp_24 = {.cfa_kind = CFA_REG_OFF,
-					     .cfa_reg = X86_RSP,
-					     .cfa_off = 24,
-					     .fp = FP_BELOW_CFA(24),
-					     .ra = RA_BELOW_CFA};
-static const struct elf_rule rbp_16_fp_16 = {.cfa_kind = CFA_REG_OFF,
-					     .cfa_reg = X86_RBP,
-					     .cfa_off = 16,
-					     .fp = FP_BELOW_CFA(16),
-					     .ra = RA_BELOW_CFA};
 static const struct elf_rule context_at_rdx = {
 	.cfa_kind = CFA_DEREF_REG,
 	.cfa_reg = X86_RDX,
@@ -47,19 +39,27 @@ static const struct elf_rule context_at_rdx = {
 	.ra = {.kind = REG_DEREF_REG, .reg = X86_RDX, .off = X86_UCONTEXT_RIP},
 };
 
-static const struct override_row sincos_rows[] = {{1, &rsp_16_fp_16}, {4, &rbp_16_fp_16}, {204, NULL}};
 static const struct override_row mul_1_rows[] = {
-	{1, &rsp_16}, {2, &rsp_24_fp_24}, {233, &rsp_16}, {234, NULL}};
+	{1, RSP(16)}, {2, RSP_FP(24, 24)}, {233, RSP(16)}, {234, NULL}};
 static const struct override_row swapcontext_rows[] = {{175, &context_at_rdx}, {210, NULL}};
-static const struct override_row sincosf_rows[] = {{1, &rsp_16_fp_16}, {4, &rbp_16_fp_16}, {330, NULL}};
+static const struct override_row vvv_sincos_rows[] = {{1, RSP_FP(16, 16)}, {4, RBP_FP(16, 16)}, {204, NULL}};
+static const struct override_row vvv_sincosf_rows[] = {{1, RSP_FP(16, 16)}, {4, RBP_FP(16, 16)}, {330, NULL}};
+static const struct override_row avx_sincos_rows[] = {{4, RBP_FP(16, 16)}, {93, NULL}};
+static const struct override_row avx_sincosf_rows[] = {{4, RBP_FP(16, 16)}, {107, NULL}};
+static const struct override_row avx512_sincos_rows[] = {{4, RBP_FP(16, 16)}, {106, NULL}};
+static const struct override_row sse2_vv_rows[] = {{5, RSP(48)}, {109, RSP(16)}, {110, RSP(8)}, {111, NULL}};
 
 #define ROWS(array) .rows = (array), .n_rows = ARRAY_SIZE(array)
 
 const struct override override_list[] = {
-	{"_ZGVcN4vvv_sincos", 205, 0, 205, 0x77cd250bbcef75c6, ROWS(sincos_rows)},
+	{"_ZGV..N4vl8l8_sincos", 94, 0, 94, 0x91a6823d94b32321, ROWS(avx_sincos_rows)},
+	{"_ZGVeN8vl8l8_sincos", 107, 0, 107, 0x3f8c9e171247c12a, ROWS(avx512_sincos_rows)},
+	{"_ZGV..N8vl4l4_sincosf", 108, 0, 108, 0xa0f545a63126012b, ROWS(avx_sincosf_rows)},
+	{"_ZGVbN4vv_..._sse2", 111, 0, 111, 0xdc2c5a1903b4e928, ROWS(sse2_vv_rows)},
+	{"_ZGVcN4vvv_sincos", 205, 0, 205, 0x77cd250bbcef75c6, ROWS(vvv_sincos_rows)},
 	{"__mpn_addmul_1", 235, 0, 235, 0xe73269da94b01bc9, ROWS(mul_1_rows)},
 	{"__mpn_submul_1", 235, 0, 235, 0x907a1d49b3c96131, ROWS(mul_1_rows)},
 	{"swapcontext", 260, 152, 243, 0x0004cdb5e8a655fd, ROWS(swapcontext_rows)},
-	{"_ZGVcN8vvv_sincosf", 331, 0, 331, 0x59f8b23337dea08c, ROWS(sincosf_rows)},
+	{"_ZGVcN8vvv_sincosf", 331, 0, 331, 0x59f8b23337dea08c, ROWS(vvv_sincosf_rows)},
 };
 const size_t override_list_n = ARRAY_SIZE(override_list);
