@@ -10,6 +10,11 @@
  * A slot is 16 bytes, and is pushed on where its `push imm32` ends. What looks otherwise (a retpoline calls)
  *gets no rows.
  *
+ * .init and .fini are put together from crti.o and crtn.o, without call-frame information:
+ *
+ *	.init   sub $8,%rsp; [call of __gmon_start__, if it is there; calls;] add $8,%rsp; ret
+ *	.fini   sub $8,%rsp; add $8,%rsp; ret            both perhaps with endbr64 in front
+ *
  * A coroutine of makecontext returns to the first byte of glibc's __start_context, which then goes on in
  *another stack. Who unwinds looks up the byte before, which is padding: that byte gets the row of an
  *outermost frame.
@@ -26,6 +31,7 @@
 
 #define SLOT_BYTES 16
 #define NO_PUSH 16 /* offset in the slot: behind its end */
+#define CRT_BYTES_MAX 64
 
 static int put_rule(struct fdes *f, uint32_t off, const struct elf_rule *rule)
 {
@@ -95,7 +101,7 @@ static int read_first_slot(struct fdes *f, uint64_t start)
 	return r < 0 ? r : fdes_add_span(f, start, start + SLOT_BYTES, first, ELF_CODE);
 }
 
-static int read_section(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
+static int read_plt(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
 {
 	uint64_t start = shdr->sh_addr, end = start + shdr->sh_size;
 	uint8_t code[2 * SLOT_BYTES] = {0};
@@ -114,17 +120,46 @@ static int read_section(struct fdes *f, const struct elf_image *img, const GElf_
 	return r < 0 ? r : read_slots(f, start, end, slot);
 }
 
-static int read_plts(struct fdes *f, const struct elf_image *img)
+/* Is this, behind sub $8,%rsp, all of .init or .fini? mov __gmon_start__,%rax; test; je; call; and calls */
+static bool is_crt(const uint8_t *code, size_t len)
 {
-	static const char *const names[] = {".plt", ".plt.sec", ".plt.got"};
-	GElf_Shdr shdr;
-	size_t index;
-	int r = 0;
+	static const uint8_t end[] = {0x48, 0x83, 0xc4, 0x08, 0xc3}, mov[] = {0x48, 0x8b, 0x05},
+			     by_register[] = {0x48, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xd0},
+			     direct[] = {0x48, 0x85, 0xc0, 0x74, 0x05};
+	size_t at = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
-		if (image_find_section(img, names[i], &shdr, &index) == 0 && shdr.sh_type == SHT_PROGBITS)
-			r = read_section(f, img, &shdr);
-	return r;
+	if (len >= 14 && memcmp(code, mov, sizeof(mov)) == 0) {
+		if (memcmp(code + 7, by_register, sizeof(by_register)) == 0)
+			at = 7 + sizeof(by_register);
+		else if (memcmp(code + 7, direct, sizeof(direct)) == 0)
+			at = 7 + sizeof(direct); /* its call is one of these: */
+	}
+	while (at + 5 < len && code[at] == 0xe8)
+		at += 5;
+	return len - at == sizeof(end) && memcmp(code + at, end, sizeof(end)) == 0;
+}
+
+static int read_crt(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
+{
+	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa}, sub[] = {0x48, 0x83, 0xec, 0x08};
+	uint64_t start = shdr->sh_addr, end = start + shdr->sh_size;
+	size_t first = f->out.n_rows, len = shdr->sh_size, at;
+	uint8_t code[CRT_BYTES_MAX];
+	int r;
+
+	if (len < 2 * sizeof(sub) || len > sizeof(code) || end < start || !fdes_clip(f, start, &end) ||
+	    end - start != len || image_read(img, shdr->sh_offset, code, len) < 0)
+		return 0;
+	at = memcmp(code, endbr, sizeof(endbr)) == 0 ? sizeof(endbr) : 0;
+	if (memcmp(code + at, sub, sizeof(sub)) != 0 ||
+	    !is_crt(code + at + sizeof(sub), len - at - sizeof(sub)))
+		return 0;
+	r = put_row(f, 0, CFA_REG_OFF, 8);
+	if (r == 0)
+		r = put_row(f, (uint32_t)(at + sizeof(sub)), CFA_REG_OFF, 16);
+	if (r == 0)
+		r = put_row(f, (uint32_t)len - 1, CFA_REG_OFF, 8);
+	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_CODE);
 }
 
 /* mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi: the whole function has this length */
@@ -162,6 +197,27 @@ static int read_context_root(struct fdes *f, const struct elf_image *img)
 	return 0;
 }
 
+static int read_sections(struct fdes *f, const struct elf_image *img)
+{
+	static const struct {
+		const char *name;
+		int (*read)(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr);
+	} sections[] = {{".plt", read_plt},
+			{".plt.sec", read_plt},
+			{".plt.got", read_plt},
+			{".init", read_crt},
+			{".fini", read_crt}};
+	GElf_Shdr shdr;
+	size_t index;
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections) && r == 0; i++)
+		if (image_find_section(img, sections[i].name, &shdr, &index) == 0 &&
+		    shdr.sh_type == SHT_PROGBITS)
+			r = sections[i].read(f, img, &shdr);
+	return r;
+}
+
 int coderows_read(struct fdes *f, const struct elf_image *img)
 {
 	int r;
@@ -169,5 +225,5 @@ int coderows_read(struct fdes *f, const struct elf_image *img)
 	if (img->machine != EM_X86_64 || f->n_spans == 0)
 		return 0; /* code alone makes no table */
 	r = read_context_root(f, img);
-	return r < 0 ? r : read_plts(f, img);
+	return r < 0 ? r : read_sections(f, img);
 }

@@ -183,6 +183,11 @@ Test(rows, the_c_library)
 #define PLT_LAZY_CET "\xf3\x0f\x1e\xfa\x68\0\0\0\0\xf2\xe9\0\0\0\0\x90"
 #define PLT_JUMP_CET "\xf3\x0f\x1e\xfa\xf2\xff\x25\0\0\0\0\x0f\x1f\x44\0\0"
 #define PLT_JUMP "\xff\x25\0\0\0\0\x66\x90\xff\x25\0\0\0\0\x66\x90"
+#define CRT_BEGIN "\x48\x83\xec\x08"
+#define CRT_END "\x48\x83\xc4\x08\xc3"
+#define CRT_GMON "\x48\x8b\x05\1\2\3\4\x48\x85\xc0\x74\x02\xff\xd0"
+#define CRT_GMON_DIRECT "\x48\x8b\x05\1\2\3\4\x48\x85\xc0\x74\x05\xe8\1\2\3\4"
+#define ENDBR64 "\xf3\x0f\x1e\xfa"
 #define PLT_RETPOLINE "\x4c\x8b\x1d\0\0\0\0\xe8\0\0\0\0\x0f\x1f\x40\0"
 
 struct plt_row {
@@ -222,6 +227,37 @@ static const struct plt_case {
 	 ".plt",
 	 BYTES(PLT_HEADER PLT_RETPOLINE),
 	 {{PLT_VA, CFA_REG_OFF, 16}, {PLT_VA + 6, CFA_REG_OFF, 24}, {PLT_VA + 16, CFA_NONE, 0}}},
+	{"the first of all functions",
+	 ".init",
+	 BYTES(ENDBR64 CRT_BEGIN CRT_GMON CRT_END),
+	 {{PLT_VA, CFA_REG_OFF, 8},
+	  {PLT_VA + 8, CFA_REG_OFF, 16},
+	  {PLT_VA + 26, CFA_REG_OFF, 8},
+	  {PLT_VA + 27, CFA_NONE, 0}}},
+	{"it calls by a PLT",
+	 ".init",
+	 BYTES(CRT_BEGIN CRT_GMON_DIRECT CRT_END),
+	 {{PLT_VA, CFA_REG_OFF, 8},
+	  {PLT_VA + 4, CFA_REG_OFF, 16},
+	  {PLT_VA + 25, CFA_REG_OFF, 8},
+	  {PLT_VA + 26, CFA_NONE, 0}}},
+	{"the last of all functions",
+	 ".fini",
+	 BYTES(CRT_BEGIN CRT_END),
+	 {{PLT_VA, CFA_REG_OFF, 8},
+	  {PLT_VA + 4, CFA_REG_OFF, 16},
+	  {PLT_VA + 8, CFA_REG_OFF, 8},
+	  {PLT_VA + 9, CFA_NONE, 0}}},
+	{"parts of other files",
+	 ".init",
+	 BYTES(ENDBR64 CRT_BEGIN CRT_GMON "\xe8\1\2\3\4\xe8\1\2\3\4" CRT_END),
+	 {{PLT_VA, CFA_REG_OFF, 8},
+	  {PLT_VA + 8, CFA_REG_OFF, 16},
+	  {PLT_VA + 36, CFA_REG_OFF, 8},
+	  {PLT_VA + 37, CFA_NONE, 0}}},
+	{"something between", ".fini", BYTES(CRT_BEGIN "\x50" CRT_END), {{0, 0, 0}}},
+	{"another end", ".init", BYTES(CRT_BEGIN CRT_GMON "\x48\x83\xc4\x18\xc3"), {{0, 0, 0}}},
+	{"too short", ".fini", BYTES("\xc3"), {{0, 0, 0}}},
 	{"other section", ".text.plt", BYTES(PLT_HEADER PLT_LAZY), {{0, 0, 0}}},
 };
 
