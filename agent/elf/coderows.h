@@ -7,8 +7,8 @@
 #include "agent/elf/fdes.h"
 
 /*
- * Adds as spans of ELF_CODE, x86-64 only: the image's .plt, .plt.sec, .plt.got, .init and .fini; the root of coroutines
- * that makecontext(3) made. To be called when the FDEs have been read. 0, -ENOMEM.
+ * Adds as spans of ELF_CODE, x86-64 only: the image's .plt, .plt.sec, .plt.got, .init and .fini; the root of
+ * coroutines that makecontext(3) made. To be called when the FDEs have been read. 0, -ENOMEM.
  */
 int coderows_read(struct fdes *f, const struct elf_image *img);
 

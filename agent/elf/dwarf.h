@@ -100,6 +100,7 @@ enum dwarf_reg {
 	X86_RBP = 6,
 	X86_RSP = 7,
 	X86_R9 = 9,
+	X86_R10 = 10,
 	X86_R12 = 12,
 	X86_RIP = 16,
 	ARM64_X29 = 29,

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The functions whose FDE lies, with the rows that their code has. All are glibc's, hand-written; seen in
- * Debian's 2.31, 2.36, 2.41 and 2.43, which have the same bytes where nothing else is said.
+ * The functions whose FDE lies, with the rows that their code has. All are written by hand.
  *
- *	__mpn_addmul_1, __mpn_submul_1	push rbx and rbp: not a word of it
- *	swapcontext			the stack pointer is the other context's already, the return address
- *is not yet on that stack. rdx points to that context (ucontext_t) _ZGV..vvv_sincos[f]		AVX, a frame
- *of their own: not a word of it _ZGV..vl8l8_sincos, vl4l4	AVX to AVX-512: what is pushed is added to a
- *CFA that is by rbp; 2.31, 2.36 _ZGVbN4vv_..._sse2		32 bytes taken, 40 said; 2.41, 2.43
+ * glibc; seen in Debian's 2.31, 2.36, 2.41 and 2.43, which have the same bytes where nothing else is said:
+ *
+ *	__mpn_addmul_1, submul_1   push rbx and rbp: not a word of it
+ *	swapcontext                rsp is the other context's already, the return address is not yet
+ *	                           there; rdx points to that context (ucontext_t)
+ *	_ZGV.N.vvv_sincos(f)       AVX, a frame of their own: not a word of it
+ *	_ZGV.N.vl_sincos(f)        pushes are added to a CFA that is by rbp; 2.31 and 2.36
+ *	_ZGVbN4vv_..._sse2         32 bytes taken, 40 said; 2.41 and 2.43
+ *
+ * OpenSSL 1.1.1 and 3.0:
+ *
+ *	bn_gather5                 a frame of 264 bytes, aligned, rsp kept in r10: not a word of it
  */
 #include "agent/elf/override.h"
 
@@ -29,6 +35,7 @@
 	})
 #define RSP(cfa) RULE(X86_RSP, cfa, .kind = REG_SAME)
 #define RSP_FP(cfa, fp) RULE(X86_RSP, cfa, .kind = REG_CFA_OFF, .off = -(fp))
+#define R10(cfa) RULE(X86_R10, cfa, .kind = REG_SAME)
 #define RBP_FP(cfa, fp) RULE(X86_RBP, cfa, .kind = REG_CFA_OFF, .off = -(fp))
 
 static const struct elf_rule context_at_rdx = {
@@ -47,6 +54,7 @@ static const struct override_row vvv_sincosf_rows[] = {{1, RSP_FP(16, 16)}, {4, 
 static const struct override_row avx_sincos_rows[] = {{4, RBP_FP(16, 16)}, {93, NULL}};
 static const struct override_row avx_sincosf_rows[] = {{4, RBP_FP(16, 16)}, {107, NULL}};
 static const struct override_row avx512_sincos_rows[] = {{4, RBP_FP(16, 16)}, {106, NULL}};
+static const struct override_row bn_gather5_rows[] = {{11, R10(8)}, {638, NULL}};
 static const struct override_row sse2_vv_rows[] = {{5, RSP(48)}, {109, RSP(16)}, {110, RSP(8)}, {111, NULL}};
 
 #define ROWS(array) .rows = (array), .n_rows = ARRAY_SIZE(array)
@@ -61,5 +69,6 @@ const struct override override_list[] = {
 	{"__mpn_submul_1", 235, 0, 235, 0x907a1d49b3c96131, ROWS(mul_1_rows)},
 	{"swapcontext", 260, 152, 243, 0x0004cdb5e8a655fd, ROWS(swapcontext_rows)},
 	{"_ZGVcN8vvv_sincosf", 331, 0, 331, 0x59f8b23337dea08c, ROWS(vvv_sincosf_rows)},
+	{"bn_gather5", 640, 0, 640, 0xa8316654e0843cfe, ROWS(bn_gather5_rows)},
 };
 const size_t override_list_n = ARRAY_SIZE(override_list);
