@@ -12,14 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/proc/beneath.h"
 #include "agent/proc/entry.h"
 #include "agent/proc/scan.h"
 
@@ -31,9 +30,6 @@
 #endif
 
 #define DELETED " (deleted)"
-#define OPENAT2_TRIES                                                                        \
-	16 /* it gives up with EAGAIN when anything anywhere is renamed or mounted meanwhile \
-	    */
 
 static const char *const way_names[PROC_OPEN_N_WAYS] = {"map_files", "root", "task_root", "other"};
 
@@ -87,13 +83,11 @@ static int file_verify(int fd, const struct proc_open_request *req, enum proc_op
 	return overlay && way == PROC_OPEN_MAP_FILES ? 0 : -ESTALE;
 }
 
-/* From a descriptor with O_PATH (borrowed) to one for reading. O_NONBLOCK: do not wait for a lease to be
- * given up. */
+/* From a descriptor with O_PATH (borrowed) to the proven file. */
 static int file_accept(int path_fd, const struct proc_open_request *req, enum proc_open_way way,
 		       struct proc_opened *ret)
 {
 	_cleanup_close_ int fd = -1;
-	char link[32];
 	struct stat st;
 	int r;
 
@@ -102,10 +96,9 @@ static int file_accept(int path_fd, const struct proc_open_request *req, enum pr
 	r = file_verify(path_fd, req, way, &st);
 	if (r < 0)
 		return r;
-	snprintf(link, sizeof link, "/proc/self/fd/%d", path_fd);
-	fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	fd = proc_beneath_reopen(path_fd, &st);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (req->check && !req->check(fd, req->check_data))
 		return -ESTALE;
 	ret->fd = TAKE_FD(fd);
@@ -147,25 +140,6 @@ static bool provable(const struct proc_open_request *req)
 	return req->has_inode || req->check;
 }
 
-/* Looks `path` up as a process with that root would; links like /proc/1/root lead nowhere. */
-static int beneath_open(int root_fd, const char *path)
-{
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-
-	for (int i = 0; i < OPENAT2_TRIES; i++) {
-		int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
-
-		if (fd >= 0)
-			return fd;
-		if (errno != EAGAIN && errno != EINTR)
-			break;
-	}
-	return -errno;
-}
-
 /* `root` is the name of a root link below dir_fd. */
 static int root_open(int dir_fd, const char *root, const struct proc_open_request *req,
 		     enum proc_open_way way, struct proc_opened *ret)
@@ -177,7 +151,7 @@ static int root_open(int dir_fd, const char *root, const struct proc_open_reques
 	root_fd = openat(dir_fd, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0)
 		return -errno;
-	path_fd = beneath_open(root_fd, req->path);
+	path_fd = proc_beneath_find(root_fd, req->path);
 	return path_fd < 0 ? path_fd : file_accept(path_fd, req, way, ret);
 }
 

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * openat2(2) with RESOLVE_IN_ROOT does it in the kernel. Without it the walk holds a descriptor of every
+ * folder on the way, so that ".." goes back to where it came from whatever is renamed meanwhile, and reads
+ * each link itself: its text is what comes next, from the root on where it begins with a slash.
+ */
+#include "agent/proc/beneath.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "agent/base/cleanup.h"
+
+#define OPENAT2_TRIES                                                                        \
+	16 /* it gives up with EAGAIN when anything anywhere is renamed or mounted meanwhile \
+	    */
+
+struct walk {
+	int root_fd;
+	int dirs[BENEATH_DEPTH_MAX]; /* owned: the folders below the root that lead to where we are */
+	unsigned depth, n_links;
+	char rest[PATH_MAX]; /* not walked yet */
+	char link[PATH_MAX];
+};
+
+static void walk_up(struct walk *w, unsigned to)
+{
+	while (w->depth > to)
+		close(w->dirs[--w->depth]);
+}
+
+static void walk_end(struct walk *w)
+{
+	walk_up(w, 0);
+}
+
+static int walk_here(const struct walk *w)
+{
+	return w->depth ? w->dirs[w->depth - 1] : w->root_fd;
+}
+
+/* Takes the next name off the rest; false at its end. */
+static bool walk_name(struct walk *w, char name[NAME_MAX + 1], int *ret_error)
+{
+	const char *p = w->rest + strspn(w->rest, "/");
+	size_t len = strcspn(p, "/");
+
+	if (len == 0)
+		return false;
+	if (len > NAME_MAX) {
+		*ret_error = -ENAMETOOLONG;
+		return false;
+	}
+	memcpy(name, p, len);
+	name[len] = '\0';
+	memmove(w->rest, p + len, strlen(p + len) + 1);
+	return true;
+}
+
+static int walk_link(struct walk *w, int fd)
+{
+	ssize_t len = readlinkat(fd, "", w->link, sizeof w->link);
+	size_t rest = strlen(w->rest);
+
+	if (len <= 0)
+		return len < 0 ? -errno : -ENOENT;
+	if (++w->n_links > BENEATH_LINKS_MAX)
+		return -ELOOP;
+	if ((size_t)len + rest >= sizeof w->rest)
+		return -ENAMETOOLONG;
+	if (w->link[0] == '/')
+		walk_up(w, 0);
+	memmove(w->rest + len, w->rest, rest + 1); /* it is empty or begins with a slash */
+	memcpy(w->rest, w->link, (size_t)len);
+	return 0;
+}
+
+/* One name further. 0: go on; 1: *ret_fd is the file that the path ends at; -errno. */
+static int walk_step(struct walk *w, const char *name, int *ret_fd)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0) {
+		walk_up(w, w->depth ? w->depth - 1 : 0);
+		return 0;
+	}
+	fd = openat(walk_here(w), name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return walk_link(w, fd);
+	if (S_ISDIR(st.st_mode)) {
+		if (w->depth == BENEATH_DEPTH_MAX)
+			return -ENAMETOOLONG;
+		w->dirs[w->depth++] = TAKE_FD(fd);
+		return 0;
+	}
+	if (w->rest[0])
+		return -ENOTDIR;
+	*ret_fd = TAKE_FD(fd);
+	return 1;
+}
+
+int proc_beneath_walk(int root_fd, const char *path)
+{
+	_cleanup_(walk_end) struct walk w = {.root_fd = root_fd};
+	char name[NAME_MAX + 1];
+	int r = 0, fd;
+
+	if (strlen(path) >= sizeof w.rest)
+		return -ENAMETOOLONG;
+	if (!path[0])
+		return -ENOENT;
+	strcpy(w.rest, path);
+	while (walk_name(&w, name, &r)) {
+		r = walk_step(&w, name, &fd);
+		if (r != 0)
+			return r < 0 ? r : fd;
+	}
+	if (r < 0)
+		return r;
+	fd = fcntl(walk_here(&w), F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
+}
+
+int proc_beneath_find(int root_fd, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+
+	for (int i = 0; i < OPENAT2_TRIES; i++) {
+		int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+
+		if (fd >= 0)
+			return fd;
+		if (errno == ENOSYS ||
+		    errno == EPERM) /* too old, or a seccomp filter that does not know it */
+			break;
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+	}
+	return proc_beneath_walk(root_fd, path);
+}
+
+int proc_beneath_reopen(int path_fd, struct stat *ret_st)
+{
+	char link[32];
+	struct stat st;
+	int fd;
+
+	if (fstat(path_fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -ENODEV;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", path_fd);
+	fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	*ret_st = st;
+	return fd;
+}
+
+int proc_beneath_open(int root_fd, const char *path, struct stat *ret_st)
+{
+	_cleanup_close_ int path_fd = proc_beneath_find(root_fd, path);
+
+	return path_fd < 0 ? path_fd : proc_beneath_reopen(path_fd, ret_st);
+}

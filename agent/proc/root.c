@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/proc/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/proc/entry.h"
+
+DEFINE_CLEANUP(struct proc_root *, proc_root_unref)
+
+int proc_root_of_folder(struct proc_root **ret, int fd)
+{
+	struct proc_root *root = calloc(1, sizeof *root);
+
+	if (root)
+		root->prefix = strdup("");
+	if (!root || !root->prefix) {
+		free(root);
+		return -ENOMEM;
+	}
+	root->refs = 1;
+	root->fd = fd;
+	*ret = root;
+	return 0;
+}
+
+/* As maps writes paths: seen from our own root, "/" where the process has the same one or a whole mount
+ * namespace of its own. */
+static int read_prefix(struct proc_root *root, int proc_fd, uint32_t pid)
+{
+	char name[32], link[PATH_MAX];
+	ssize_t len;
+
+	snprintf(name, sizeof name, "%u/root", pid);
+	len = readlinkat(proc_fd, name, link, sizeof link - 1);
+	if (len < 0)
+		return proc_entry_error(proc_fd, pid, errno);
+	link[len] = '\0';
+	if (link[0] != '/' || !link[1])
+		return 0;
+	free(root->prefix);
+	root->prefix = strdup(link);
+	return root->prefix ? 0 : -ENOMEM;
+}
+
+int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid)
+{
+	_cleanup_close_ int fd = proc_entry_open(proc_fd, pid, "root", O_PATH | O_DIRECTORY);
+	_cleanup_(proc_root_unref_p) struct proc_root *root = NULL;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = proc_root_of_folder(&root, fd);
+	if (r < 0)
+		return r;
+	TAKE_FD(fd);
+	r = read_prefix(root, proc_fd, pid);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(root);
+	return 0;
+}
+
+struct proc_root *proc_root_ref(struct proc_root *root)
+{
+	root->refs++;
+	return root;
+}
+
+void proc_root_unref(struct proc_root *root)
+{
+	if (!root || --root->refs)
+		return;
+	close(root->fd);
+	free(root->prefix);
+	free(root);
+}
+
+const char *proc_root_strip(const struct proc_root *root, const char *path)
+{
+	size_t len = strlen(root->prefix);
+
+	return len && strncmp(path, root->prefix, len) == 0 && path[len] == '/' ? path + len : path;
+}
