@@ -18,10 +18,10 @@ static void set_loc(struct cfi_run *run)
 	bases.has_func = run->initial != NULL;
 	if (!entry_pointer(&run->c, run->cie->fde_encoding, &bases, &loc))
 		cfi_fail(run, "pointer of set_loc cannot be read");
-	else if (loc < run->loc)
+	else if (loc + run->section->delta < run->loc)
 		cfi_fail(run, "set_loc goes backwards");
 	else
-		cfi_advance_to(run, loc);
+		cfi_advance_to(run, loc + run->section->delta);
 }
 
 /* Where the rule of a register is kept, NULL for the many that are not followed. */

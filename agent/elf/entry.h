@@ -27,6 +27,8 @@ struct cfi_section {
 	uint16_t machine;	/* EM_X86_64 or EM_AARCH64 */
 	struct eh_index *index; /* of .eh_frame; NULL: there is none */
 	bool debug;		/* .debug_frame rather than .eh_frame */
+	bool separate;		/* of a separate debug file */
+	uint64_t delta;		/* to be added to its addresses: how far the binary was moved since */
 	bool until_zero; /* a zero length ends the entries; otherwise it is stepped over, as readelf and gdb
 			    do */
 };

@@ -41,6 +41,8 @@ void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const ch
 
 enum elf_source fdes_source(const struct cfi_section *s)
 {
+	if (s->separate)
+		return ELF_DEBUG_FILE;
 	return s->debug ? ELF_DEBUG_FRAME : ELF_EH_FRAME;
 }
 
@@ -120,6 +122,10 @@ static const char *read_fde(struct fdes *f, const struct cfi_section *s, const s
 	error = entries_check_range(s, entry, &fde);
 	if (error)
 		return error;
+	fde.start += s->delta;
+	fde.end += s->delta;
+	if (fde.end < fde.start)
+		return "range of the FDE wraps around";
 	if (!fdes_clip(f, fde.start, &fde.end))
 		return "range of the FDE is not in an executable segment";
 	if (fde.end - fde.start > UINT32_MAX)

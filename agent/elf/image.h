@@ -44,6 +44,8 @@ int elf_image_offset_to_va(const struct elf_image *img, uint64_t offset, uint64_
  * -EFBIG (above ELF_SECTION_MAX, as stored or decompressed), -ENOTSUP (compressed by a method that is neither
  * zlib nor zstd), -ENOMEM, -errno of the read. */
 int elf_image_section(struct elf_image *img, const char *name, struct elf_data *ret);
+/* Whether there is a section of that name with content in the file. Reads headers only. */
+bool elf_image_has(const struct elf_image *img, const char *name);
 /* .eh_frame, through PT_GNU_EH_FRAME (Linux Standard Base 5, 10.6.2) when section headers are stripped; it
  * then runs to the end of its segment, and *ret_until_zero says that only the terminator ends the entries.
  * Errors as above. */

@@ -144,6 +144,9 @@ static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t fro
 
 	if (s->to->n_rows && from - s->covered_to >= ELF_GAP_MIN)
 		put_row(s->to, s->covered_to, 0);
+	else if (s->to->n_rows)
+		s->to->covered_bytes += from - s->covered_to;
+	s->to->covered_bytes += to - from;
 	put_row(s->to, from, rows[i - 1].rule);
 	struct elf_row *out = s->to->rows + s->to->n_rows;
 	uint32_t last = rows[i - 1].rule;

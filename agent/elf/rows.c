@@ -73,7 +73,46 @@ static int read_debug_frame(struct fdes *f, struct elf_image *img)
 	return fdes_read(f, &s);
 }
 
+/* What is wrong with a separate file must not cost the binary's own rows. */
+static int read_debug_file(struct fdes *f, struct elf_image *debug, uint64_t delta)
+{
+	struct elf_data data;
+
+	int r = elf_image_section(debug, ".debug_frame", &data);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	struct cfi_section s = section_of(debug, &data);
+	s.debug = s.separate = true;
+	s.delta = delta;
+	return fdes_read(f, &s);
+}
+
+/* What is there to be covered. */
+static uint64_t text_bytes(const struct elf_image *img)
+{
+	uint64_t sum = 0;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	bool any = false;
+
+	while ((scn = elf_nextscn(img->elf, scn))) {
+		const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
+
+		any = true;
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type != SHT_NOBITS && (shdr.sh_flags & code) == code)
+			sum += shdr.sh_size;
+	}
+	for (size_t i = 0; i < img->n_segments && !any; i++)
+		sum += img->segments[i].executable ? img->segments[i].file_bytes : 0;
+	return sum;
+}
+
 int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
+{
+	return elf_rows_build_with(ret, img, NULL, 0);
+}
+
+int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug, uint64_t delta)
 {
 	_cleanup_fdes_ struct fdes f = {0};
 	uint64_t begin_ns = clock_mono_ns();
@@ -93,6 +132,8 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 	/* what Go's own linker writes there is made from the function table */
 	if (f.n_functions == 0 || f.n_fdes > 0)
 		r = read_debug_frame(&f, img);
+	if (r == 0 && debug)
+		r = read_debug_file(&f, debug, delta);
 	if (r == 0)
 		r = override_apply(&f, img, override_list, override_list_n);
 	if (r == 0)
@@ -100,9 +141,11 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 	if (r < 0)
 		return r;
 	r = fdes_lay_out(&f, ret);
-	if (r == 0)
-		(*ret)->build_ns = clock_mono_ns() - begin_ns;
-	return r;
+	if (r < 0)
+		return r;
+	(*ret)->text_bytes = text_bytes(img);
+	(*ret)->build_ns = clock_mono_ns() - begin_ns;
+	return 0;
 }
 
 void elf_rows_free(struct elf_rows *rows)

@@ -20,8 +20,8 @@ struct elf_row {
 };
 
 /* Where rows come from; where several cover an address, the first of these. .debug_frame is not kept up to
- * date by all who rewrite binaries. */
-enum elf_source { ELF_EH_FRAME, ELF_GOPCLNTAB, ELF_DEBUG_FRAME, ELF_CODE };
+ * date by all who rewrite binaries. ELF_DEBUG_FILE: the .debug_frame of a separate file. */
+enum elf_source { ELF_EH_FRAME, ELF_GOPCLNTAB, ELF_DEBUG_FRAME, ELF_DEBUG_FILE, ELF_CODE };
 
 /* An FDE (its CIE's fault is each of its FDEs') or a Go function that was left out; its own range only is
  * lost. */
@@ -51,7 +51,9 @@ struct elf_rows {
 	struct elf_overridden *overridden; /* the first ELF_OVERRIDDEN_MAX of n_overridden; NULL if none */
 	size_t n_overridden;
 	size_t n_fdes, n_functions; /* FDEs, and Go functions: all that were seen, with the skipped ones */
-	uint64_t build_ns;	    /* reading the section included */
+	uint64_t covered_bytes;	    /* of text; short gaps count */
+	uint64_t text_bytes; /* of executable sections; of segments when section headers are stripped */
+	uint64_t build_ns;   /* reading the section included */
 };
 
 #define ELF_SKIPPED_MAX 64
@@ -73,6 +75,12 @@ struct elf_rows {
  * -ENOMEM; -errno of a read. *ret is owned by the caller.
  */
 int elf_rows_build(struct elf_rows **ret, struct elf_image *img);
+/*
+ * The same with the .debug_frame of a separate debug file (agent/elf/debuglink.h) where `img` itself says
+ * nothing; `delta` is added to its addresses.
+ */
+int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug,
+			uint64_t delta);
 void elf_rows_free(struct elf_rows *rows);
 /* The row that covers `va`, NULL below the first. Borrowed. */
 const struct elf_row *elf_rows_find(const struct elf_rows *rows, uint64_t va);

@@ -67,6 +67,15 @@ const struct image_chunk *image_kept(const struct elf_image *img, uint64_t key)
 	return NULL;
 }
 
+bool elf_image_has(const struct elf_image *img, const char *name)
+{
+	GElf_Shdr shdr;
+	size_t index;
+
+	return image_find_section(img, name, &shdr, &index) == 0 && shdr.sh_type != SHT_NOBITS &&
+	       shdr.sh_size > 0;
+}
+
 int elf_image_section(struct elf_image *img, const char *name, struct elf_data *ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
