@@ -209,6 +209,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		.max_processes = PROCESSES_MAX,
 		.user_frames = c->stack.depth,
 		.max_files = FILES_MAX,
+		.debug_files = c->symbols.debug_files,
 		.select = a->options.select,
 		.select_data = a->options.select_data,
 	};

@@ -16,10 +16,13 @@
 #include "agent/elf/image.h"
 #include "agent/elf/rows.h"
 #include "agent/elf/text.h"
+#include "agent/proc/root.h"
 #include "agent/unwind/block.h"
+#include "agent/unwind/debugfile.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
+DEFINE_CLEANUP(struct proc_root *, proc_root_unref)
 
 enum output { OUTPUT_ROWS, OUTPUT_SUMMARY, OUTPUT_JSON };
 
@@ -31,17 +34,19 @@ struct tables_file {
 	size_t bytes, n_blocks; /* as stored for the kernel */
 };
 
-static const char usage[] = "usage: proflet tables [--summary | --json] FILE...\n"
-			    "\n"
-			    "Prints the unwind table of each ELF file, one line per row, TAB separated:\n"
-			    "  START END CFA FP RA   addresses in 16 hex digits; FP is rbp or x29; RA "
-			    "\"undef\" is the outermost frame\n"
-			    "With several files, a line \"# FILE\" comes before the rows of each.\n"
-			    "\n"
-			    "  --summary   rows, rules, bytes, time to build, and the FDEs that were "
-			    "skipped or lie, instead of the rows\n"
-			    "  --json      the summary as JSON, an array with one object per file\n"
-			    "  --help      this text\n";
+static const char usage[] =
+	"usage: proflet tables [--summary | --json] FILE...\n"
+	"\n"
+	"Prints the unwind table of each ELF file, one line per row, TAB separated:\n"
+	"  START END CFA FP RA   addresses in 16 hex digits; FP is rbp or x29; RA "
+	"\"undef\" is the outermost frame\n"
+	"What a file does not describe itself is taken from its separate debug file, where there is one.\n"
+	"With several files, a line \"# FILE\" comes before the rows of each.\n"
+	"\n"
+	"  --summary   rows, rules, bytes, time to build, and the FDEs that were "
+	"skipped or lie, instead of the rows\n"
+	"  --json      the summary as JSON, an array with one object per file\n"
+	"  --help      this text\n";
 
 /* One row's text behind the addresses, made once per rule. */
 struct rule_text {
@@ -81,7 +86,7 @@ static size_t count_rows(const struct elf_rows *t)
 
 static const char *section_name(const struct elf_skipped *s)
 {
-	static const char *const names[] = {".eh_frame", ".gopclntab", ".debug_frame", "code"};
+	static const char *const names[] = {".eh_frame", ".gopclntab", ".debug_frame", "debug file", "code"};
 
 	return names[s->source];
 }
@@ -167,7 +172,7 @@ static const char *error_text(int error)
 	case -ENOEXEC:
 		return "not a 64-bit little-endian ELF file, or its headers are damaged";
 	case -ENODATA:
-		return "no call-frame information (.eh_frame, .gopclntab, .debug_frame)";
+		return "no call-frame information (.eh_frame, .gopclntab, .debug_frame, separate debug file)";
 	case -ENOTSUP:
 		return "neither x86-64 nor aarch64, or compressed by an unknown method";
 	case -EINVAL:
@@ -177,6 +182,19 @@ static const char *error_text(int error)
 	default:
 		return strerror(-error);
 	}
+}
+
+/* As the agent does for a process that has our own root. */
+static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *path)
+{
+	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
+	_cleanup_(proc_root_unref_p) struct proc_root *root = NULL;
+	_cleanup_close_ int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_free_ char *real = realpath(path, NULL);
+
+	if (fd >= 0 && real && proc_root_of_folder(&root, fd) == 0)
+		TAKE_FD(fd);
+	return debug_file_rows(ret, img, &(struct debug_place){root, real}, &debug);
 }
 
 static int print_file(const char *path, enum output output, bool first, bool several)
@@ -191,7 +209,7 @@ static int print_file(const char *path, enum output output, bool first, bool sev
 	int r = elf_image_open(&img, fd);
 	if (r < 0)
 		return r;
-	r = elf_rows_build(&rows, img);
+	r = build_rows(&rows, img, path);
 	if (r < 0)
 		return r;
 	struct tables_file f = {

@@ -86,7 +86,7 @@ const struct config_key config_keys[] = {
 	{KEY("symbols.native", symbols.native, CONFIG_BOOL), .default_text = "on",
 	 .help = "name functions by the symbol tables of binaries"},
 	{KEY("symbols.debug_files", symbols.debug_files, CONFIG_BOOL), .default_text = "on",
-	 .help = "look for separate debug files, too"},
+	 .help = "look for separate debug files, too: for names, and for unwind tables of binaries without"},
 	{KEY("symbols.unresolved", symbols.unresolved, CONFIG_ENUM), NAMES("offset,bare"), .default_text = "offset",
 	 .help = "a frame without a name: module+0xoffset, or nothing (backend with its own symbols)"},
 

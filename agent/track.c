@@ -98,6 +98,7 @@ void track_free(struct track *t)
 	arena_free(t->arena);
 	cgroup_meta_cache_free(t->workloads);
 	track_threads_fini(t);
+	track_root_forget(t);
 	free(t->dirty);
 	if (t->proc_fd >= 0)
 		close(t->proc_fd);
@@ -319,6 +320,7 @@ void track_drain(struct track *t)
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
 	track_rescan(t);
+	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 }

@@ -16,6 +16,7 @@
 #include "agent/probe/sideband.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/open.h"
+#include "agent/proc/root.h"
 #include "agent/track_private.h"
 
 #define VDSO_NAME "[vdso]"
@@ -79,6 +80,34 @@ static uint32_t by_build_id(const struct track *t, const struct expected_id *id)
 	return id->len ? unwind_cache_find(t->cache, hex) : 0;
 }
 
+/* Files of one process come together: its root is opened once. NULL when it is gone. */
+static struct proc_root *root_of(struct track *t, uint32_t pid)
+{
+	if (t->root && t->root_pid == pid)
+		return t->root;
+	track_root_forget(t);
+	if (proc_root_open(&t->root, t->proc_fd, pid) < 0)
+		return NULL;
+	t->root_pid = pid;
+	return t->root;
+}
+
+void track_root_forget(struct track *t)
+{
+	proc_root_unref(TAKE_PTR(t->root));
+}
+
+static void debug_file_place(struct track *t, uint32_t pid, uint32_t index)
+{
+	struct proc_root *root;
+
+	if (!t->options.debug_files || !unwind_cache_wants_root(t->cache, index))
+		return;
+	root = root_of(t, pid);
+	if (root)
+		unwind_cache_set_root(t->cache, index, root);
+}
+
 static uint32_t file_open(struct track *t, const struct proc_open_request *req, const struct expected_id *id)
 {
 	struct proc_opened opened;
@@ -96,6 +125,7 @@ static uint32_t file_open(struct track *t, const struct proc_open_request *req, 
 	t->stats.opened++;
 	if (unwind_cache_add(t->cache, opened.fd, &opened.st, req->path, &index) < 0)
 		return PROC_FILE_NONE; /* at the maximum of files: counted there */
+	debug_file_place(t, req->pid, index);
 	return index;
 }
 

@@ -27,7 +27,9 @@ struct track {
 	struct finisher *finisher;
 	uint64_t epoch; /* of what is published */
 	struct cgroup_meta_cache *workloads;
-	uint32_t vdso;	 /* file index */
+	uint32_t vdso;		/* file index */
+	struct proc_root *root; /* of the process `root_pid`, which the last new file was seen in; NULL */
+	uint32_t root_pid;
 	uint32_t *dirty; /* pids to publish */
 	size_t n_dirty, cap_dirty;
 	size_t n_refused;    /* of these, the first that found the arena or the process table full */
@@ -58,6 +60,7 @@ void track_rescan(struct track *t);	    /* when events were lost, at most every 
 /* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened.
  */
 int track_vdso_add(struct track *t);
+void track_root_forget(struct track *t); /* a process may change its root: at the end of a drain */
 uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
 			    const char *path);
 uint32_t track_file_of_event(struct track *t, const struct sideband_event *e);

@@ -73,6 +73,7 @@ int track_scan(struct track *t)
 {
 	int r = proc_scan(t->proc_fd, scan_process, t);
 
+	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 	return r;

@@ -5,25 +5,33 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/image.h"
 #include "agent/elf/rows.h"
+#include "agent/proc/root.h"
+#include "agent/unwind/cache.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
+DEFINE_CLEANUP(struct build_job *, build_job_free)
 
 static int build(struct build_job *j)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
+	const struct debug_place place = {j->root, j->path};
 	int r = elf_image_open(&img, j->fd);
 
 	if (r < 0)
 		return r == -ENOEXEC ? -ENODATA : r;
+	if (j->debug_fd >= 0)
+		(void)debug_file_reopen(&j->debug, img,
+					j->debug_fd); /* it was the binary's when it was found */
 	if (elf_image_htlhash(img, j->htlhash) < 0)
 		j->htlhash[0] = '\0';
-	r = elf_rows_build(&rows, img);
+	r = debug_file_rows(&rows, img, &place, &j->debug);
 	if (r < 0)
 		return r == -ENOTSUP ? -ENODATA : r;
 	j->n_rows = rows->n_rows;
@@ -39,22 +47,26 @@ static void run(struct worker_job *job)
 	j->error = build(j);
 }
 
-int build_job_new(struct build_job **ret, uint32_t file, int fd, void *owner,
+int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
 		  void (*done)(struct worker_job *job, bool cancelled))
 {
-	struct build_job *j = calloc(1, sizeof *j);
+	_cleanup_(build_job_free_p) struct build_job *j = calloc(1, sizeof *j);
 
 	if (!j)
 		return -ENOMEM;
-	*j = (struct build_job){.job = {.run = run, .done = done}, .owner = owner, .file = file};
-	j->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (j->fd < 0) {
-		int r = -errno;
-
-		free(j);
-		return r;
-	}
-	*ret = j;
+	*j = (struct build_job){.job = {.run = run, .done = done}, .owner = owner, .file = f->index};
+	j->debug = DEBUG_FILE_NONE;
+	j->debug_fd = -1;
+	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
+	if (j->fd < 0)
+		return -errno;
+	if (f->debug_fd >= 0)
+		j->debug_fd = fcntl(f->debug_fd, F_DUPFD_CLOEXEC, 3);
+	j->root = f->root ? proc_root_ref(f->root) : NULL;
+	j->path = strdup(f->module.path);
+	if (!j->path)
+		return -ENOMEM;
+	*ret = TAKE_PTR(j);
 	return 0;
 }
 
@@ -62,7 +74,13 @@ void build_job_free(struct build_job *j)
 {
 	if (!j)
 		return;
-	close(j->fd);
+	if (j->fd >= 0)
+		close(j->fd);
+	if (j->debug_fd >= 0)
+		close(j->debug_fd);
+	debug_file_fini(&j->debug);
+	proc_root_unref(j->root);
 	unwind_blocks_fini(&j->blocks);
+	free(j->path);
 	free(j);
 }

@@ -5,21 +5,28 @@
 
 #include "agent/base/worker.h"
 #include "agent/unwind/block.h"
+#include "agent/unwind/debugfile.h"
 
 struct build_job {
 	struct worker_job job; /* `done` is the owner's */
 	void *owner;
-	uint32_t file; /* index */
-	int fd;	       /* owned */
+	uint32_t file;		/* index */
+	int fd;			/* owned */
+	int debug_fd;		/* of the debug file that an earlier table needed; owned; -1 */
+	char *path;		/* of the binary; owned */
+	struct proc_root *root; /* where its debug file may be; a reference; NULL: not looked for */
 	/* results */
-	int error; /* 0; -ENODATA no call-frame information; -errno */
+	struct debug_file debug; /* its debug file, when rows come from there */
+	int error;		 /* 0; -ENODATA no call-frame information; -errno */
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
 	char htlhash[33]; /* empty when it could not be made */
 };
 
-/* `fd` is duplicated. */
-int build_job_new(struct build_job **ret, uint32_t file, int fd, void *owner,
+struct unwind_file;
+
+/* Duplicates the file's descriptors. */
+int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
 		  void (*done)(struct worker_job *job, bool cancelled));
 void build_job_free(struct build_job *j);
 

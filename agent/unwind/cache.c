@@ -14,6 +14,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/base/worker.h"
+#include "agent/proc/root.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/file.h"
 #include "bpf/abi.h"
@@ -186,6 +187,19 @@ int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, cons
 	return 0;
 }
 
+bool unwind_cache_wants_root(const struct unwind_cache *c, uint32_t index)
+{
+	const struct unwind_file *f = unwind_cache_file(c, index);
+
+	return f && f->state == TABLE_WAITING && !f->searched && !f->root && f->n_segments;
+}
+
+void unwind_cache_set_root(struct unwind_cache *c, uint32_t index, struct proc_root *root)
+{
+	if (unwind_cache_wants_root(c, index))
+		c->files[index]->root = proc_root_ref(root);
+}
+
 uint32_t unwind_cache_find(const struct unwind_cache *c, const char *build_id)
 {
 	struct file_key k = {.by_build_id = true, .build_id = build_id};
@@ -312,10 +326,22 @@ static int table_place(struct unwind_cache *c, struct unwind_file *f, const stru
 	return 0;
 }
 
+/* The search is over, whatever it found; what was found is wanted again when the table was evicted. */
+static void debug_finish(struct unwind_cache *c, struct unwind_file *f, struct build_job *j)
+{
+	proc_root_unref(TAKE_PTR(f->root));
+	f->searched = true;
+	if (f->debug_fd >= 0 || j->debug.fd < 0)
+		return;
+	f->debug_fd = TAKE_FD(j->debug.fd);
+	c->stats.debug_files++;
+}
+
 static void table_finish(struct unwind_cache *c, struct unwind_file *f, struct build_job *j, bool may_evict)
 {
 	int r = j->error;
 
+	debug_finish(c, f, j);
 	f->n_rows = j->n_rows;
 	f->build_ns = j->build_ns;
 	if (j->htlhash[0] && !f->module.htlhash)
@@ -386,7 +412,7 @@ void unwind_cache_pump(struct unwind_cache *c)
 		struct build_job *j;
 
 		c->n_waiting--;
-		if (f->fd < 0 || build_job_new(&j, f->index, f->fd, c, build_done) < 0) {
+		if (f->fd < 0 || build_job_new(&j, f, c, build_done) < 0) {
 			f->state = TABLE_FAILED;
 			c->stats.failed++;
 			continue;

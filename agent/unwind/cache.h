@@ -18,6 +18,7 @@
 #include "agent/elf/image.h"
 #include "agent/unwind/arena.h"
 
+struct proc_root;
 struct unwind_cache;
 struct worker;
 
@@ -43,8 +44,11 @@ struct unwind_file {
 	uint32_t index;
 	enum unwind_table_state state;
 	bool urgent;
-	uint64_t size; /* bytes */
-	int fd;	       /* for names; -1 when the limit of open files was reached */
+	uint64_t size;		/* bytes */
+	int fd;			/* for names; -1 when the limit of open files was reached */
+	int debug_fd;		/* its separate debug file, when rows come from there; -1 */
+	struct proc_root *root; /* where that may be, until it was looked for; one reference; NULL: nowhere */
+	bool searched;		/* for it */
 	struct elf_segment *segments;
 	size_t n_segments;
 	struct unwind_placed *placed;
@@ -65,6 +69,7 @@ static inline bool unwind_file_pending(const struct unwind_file *f)
 struct unwind_cache_stats {
 	uint64_t files, ready, built, failed, evicted, full, skipped_fdes;
 	uint64_t rows, table_bytes, build_ns;
+	uint64_t debug_files; /* tables that needed a separate debug file and found it */
 };
 
 /*
@@ -78,6 +83,11 @@ void unwind_cache_free(struct unwind_cache *c);
 /* The index of an open file, a new one if it is not known; takes the fd. 0, -ENFILE at max_files (counted),
  * -ENOMEM. */
 int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, const char *path, uint32_t *ret);
+/* A new file, whose separate debug file has not been looked for: unwind_cache_set_root may say where. */
+bool unwind_cache_wants_root(const struct unwind_cache *c, uint32_t index);
+/* Its debug file is looked for below this root, which it takes a reference of, while the first table is made.
+ */
+void unwind_cache_set_root(struct unwind_cache *c, uint32_t index, struct proc_root *root);
 /* A file with this GNU build id (hex), 0 when there is none. For processes that are gone. */
 uint32_t unwind_cache_find(const struct unwind_cache *c, const char *build_id);
 /* The file with this index, NULL when there is none. Borrowed until unwind_cache_sweep. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/proc/root.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct unwind_file *, unwind_file_free)
@@ -84,7 +85,7 @@ int unwind_file_new(struct unwind_file **ret, int fd, const char *path, uint64_t
 
 	if (!f)
 		return -ENOMEM;
-	f->fd = -1;
+	f->fd = f->debug_fd = -1;
 	f->module.path = strdup(path);
 	if (!f->module.path)
 		return -ENOMEM;
@@ -108,6 +109,9 @@ void unwind_file_free(struct unwind_file *f)
 		return;
 	if (f->fd >= 0)
 		close(f->fd);
+	if (f->debug_fd >= 0)
+		close(f->debug_fd);
+	proc_root_unref(f->root);
 	free(f->segments);
 	free(f->placed);
 	free((char *)f->module.path);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/debugfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/elf/debuglink.h"
+#include "agent/elf/image.h"
+#include "agent/elf/rows.h"
+#include "agent/proc/beneath.h"
+#include "agent/proc/root.h"
+
+#define FRAMES ".debug_frame"
+#define DELETED " (deleted)"
+/* Text without rows that is worth the search: more than the start code of a C program, which has none. */
+#define WORTH_BYTES 512u
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
+
+/* The file at one path. 0, -ENOENT when it lacks the section, -ESTALE when it is not the binary's. */
+static int try_path(struct debug_file *ret, struct elf_image *img, const struct proc_root *root,
+		    const struct elf_debuglink *link, const char *path, const char *section)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
+	_cleanup_close_ int fd = -1;
+	uint64_t delta;
+	struct stat st;
+	int r;
+
+	fd = proc_beneath_open(root->fd, path, &st);
+	if (fd < 0)
+		return fd;
+	r = elf_image_open(&debug, fd);
+	if (r < 0)
+		return r == -ENOEXEC ? -ESTALE : r;
+	if (!elf_image_has(debug, section))
+		return -ENOENT;
+	r = elf_debug_match(img, debug, fd, link, &delta);
+	if (r < 0)
+		return r;
+	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(fd), .delta = delta};
+	return 0;
+}
+
+/* The path below the root, without what the kernel appends to the names of deleted files. */
+static int binary_path(const struct debug_place *place, struct buf *ret)
+{
+	const char *path = proc_root_strip(place->root, place->path);
+	const size_t deleted = sizeof DELETED - 1;
+	size_t len = strlen(path);
+
+	if (len > deleted && strcmp(path + len - deleted, DELETED) == 0)
+		len -= deleted;
+	return buf_append(ret, path, len);
+}
+
+int debug_file_find(struct debug_file *ret, struct elf_image *img, const struct debug_place *place,
+		    const char *section)
+{
+	_cleanup_buf_ struct buf binary = {0}, path = {0};
+	struct elf_debuglink link = {0};
+	int r, error = -ENOENT;
+
+	if (!place->root)
+		return -ENOENT;
+	r = elf_debuglink_read(img, &link); /* without one there is still the build id */
+	if (r == -ENOMEM)
+		return r;
+	r = binary_path(place, &binary);
+	for (unsigned i = 0; r != -ERANGE; i++) {
+		r = elf_debug_path(img, &link, buf_str(&binary), i, &path);
+		if (r == 0)
+			r = try_path(ret, img, place->root, &link, buf_str(&path), section);
+		if (r == 0 || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+			return r;
+		if (r != -ENOENT && r != -ERANGE)
+			error = r;
+	}
+	return error;
+}
+
+int debug_file_reopen(struct debug_file *ret, struct elf_image *img, int fd)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
+	_cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	struct elf_debuglink link = {0};
+	uint64_t delta;
+	int r;
+
+	if (copy < 0)
+		return -errno;
+	r = elf_image_open(&debug, copy);
+	if (r < 0)
+		return r;
+	(void)elf_debuglink_read(img, &link);
+	r = elf_debug_match(img, debug, copy, &link, &delta);
+	if (r < 0)
+		return r;
+	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(copy), .delta = delta};
+	return 0;
+}
+
+void debug_file_fini(struct debug_file *f)
+{
+	elf_image_free(f->img);
+	if (f->fd >= 0)
+		close(f->fd);
+	*f = DEBUG_FILE_NONE;
+}
+
+static bool is_whole(const struct elf_rows *rows)
+{
+	return rows->text_bytes < rows->covered_bytes + WORTH_BYTES;
+}
+
+/* Replaces *rows (NULL: none) by those with the debug file. */
+static int complete(struct elf_rows **rows, struct elf_image *img, const struct debug_place *place,
+		    struct debug_file *debug)
+{
+	_cleanup_(elf_rows_free_p) struct elf_rows *both = NULL;
+	int r = debug_file_find(debug, img, place, FRAMES);
+
+	if (r < 0)
+		return r;
+	r = elf_rows_build_with(&both, img, debug->img, debug->delta);
+	if (r < 0) {
+		debug_file_fini(debug);
+		return r;
+	}
+	both->build_ns += *rows ? (*rows)->build_ns : 0;
+	elf_rows_free(*rows);
+	*rows = TAKE_PTR(both);
+	return 0;
+}
+
+int debug_file_rows(struct elf_rows **ret, struct elf_image *img, const struct debug_place *place,
+		    struct debug_file *debug)
+{
+	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
+	int r = elf_rows_build_with(&rows, img, debug->img, debug->delta);
+
+	if ((r == -ENODATA || (r == 0 && !is_whole(rows))) && !debug->img &&
+	    complete(&rows, img, place, debug) == 0)
+		r = 0;
+	if (r == 0)
+		*ret = TAKE_PTR(rows);
+	return r;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Separate debug files in the root of a process: where they are found, which are refused, what comes of them.
+ */
+#include "tests/unit/agent/proc/tree.h"
+
+#include <zlib.h>
+
+#include "agent/elf/rows.h"
+#include "agent/proc/root.h"
+#include "agent/unwind/debugfile.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
+#include "tests/unit/agent/elf/elf_file.h"
+
+#define CODE_BYTES 0x1000
+#define HALF (CODE_BYTES / 2)
+#define ID "\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\xab\0\0\0"
+#define OTHER_ID "\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\xac\0\0\0"
+#define ID_FILE "root/usr/lib/debug/.build-id/01/020304ab.debug"
+
+static const char code[CODE_BYTES];
+
+/* A section of one FDE, rsp+8 all along. */
+static void put_frames(struct buf *b, uint64_t va, uint64_t len, bool debug)
+{
+	size_t cie = put_cie(b, EM_X86_64, "", X86_START);
+
+	put_fde(b, cie, false, va, len, BYTES(""));
+	if (!debug)
+		return;
+	memset(b->data + 4, 0xff, 4);		 /* the CIE's id */
+	memset(b->data + b->len - 24 + 4, 0, 4); /* the FDE's CIE */
+}
+
+/* What a binary of these tests says of itself. */
+struct binary {
+	struct bytes note; /* build id */
+	const char *link;  /* name in .gnu_debuglink; NULL: none */
+	uint32_t crc;
+	uint64_t eh_bytes; /* of text that its .eh_frame covers */
+};
+
+static struct elf_image *binary_image(const struct binary *b)
+{
+	_cleanup_buf_ struct buf link = {0}, eh = {0};
+
+	put_frames(&eh, TEXT_VA, b->eh_bytes ? b->eh_bytes : 1, false);
+	if (b->link) {
+		put(&link, b->link, strlen(b->link) + 1);
+		while (link.len % 4)
+			put_u8(&link, 0);
+		put_u32(&link, b->crc);
+	}
+	const struct file_section s[] = {
+		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0},
+		{".note.gnu.build-id", b->note.len ? SHT_NOTE : SHT_PROGBITS, 0, 0x8000, b->note.data,
+		 b->note.len, 0, 0},
+		{b->link ? ".gnu_debuglink" : ".nothing", SHT_PROGBITS, 0, 0, link.data, link.len, 0, 0},
+		{b->eh_bytes ? ".eh_frame" : ".none", SHT_PROGBITS, SHF_ALLOC, 0x9000, eh.data, eh.len, 0, 0},
+	};
+	return file_image(EM_X86_64, s, ARRAY_SIZE(s), 0);
+}
+
+/* A debug file as `objcopy --only-keep-debug` makes them: .text without content. */
+static void put_debug(struct buf *ret, struct bytes note, uint64_t text_va, bool frames)
+{
+	_cleanup_buf_ struct buf b = {0};
+
+	put_frames(&b, text_va, CODE_BYTES, true);
+	const struct file_section s[] = {
+		{".text", SHT_NOBITS, SHF_ALLOC | SHF_EXECINSTR, text_va, NULL, CODE_BYTES, 0, 0},
+		{".note.gnu.build-id", note.len ? SHT_NOTE : SHT_PROGBITS, 0, 0x8000, note.data, note.len, 0,
+		 0},
+		{frames ? ".debug_frame" : ".debug_info", SHT_PROGBITS, 0, 0, b.data, b.len, 0, 0},
+	};
+	file_write(ret, EM_X86_64, s, ARRAY_SIZE(s), 0);
+}
+
+static struct proc_root *root_make(struct tree *t)
+{
+	struct proc_root *root;
+	int fd;
+
+	tree_make(t);
+	tree_dir(t, "root");
+	fd = openat(t->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(proc_root_of_folder(&root, fd), 0);
+	return root;
+}
+
+static int find(const struct binary *b, const struct proc_root *root, const char *path)
+{
+	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
+	struct elf_image *img = binary_image(b);
+	int r = debug_file_find(&debug, img, &(struct debug_place){root, path}, ".debug_frame");
+
+	cr_expect_eq(debug.img != NULL, r == 0);
+	cr_expect_eq(debug.fd >= 0, r == 0);
+	elf_image_free(img);
+	return r;
+}
+
+Test(debugfile, places)
+{
+	static const struct {
+		const char *file;
+		struct bytes note, debug_note;
+		bool link;
+		int expected;
+	} cases[] = {
+		{ID_FILE, BYTES(ID), BYTES(ID), false, 0},
+		{ID_FILE, BYTES(ID), BYTES(ID), true, 0},
+		{ID_FILE, BYTES(""), BYTES(""), true, -ENOENT},
+		{ID_FILE, BYTES(ID), BYTES(OTHER_ID), true, -ESTALE},
+		{"root/usr/bin/app.debug", BYTES(ID), BYTES(ID), true, 0},
+		{"root/usr/bin/app.debug", BYTES(""), BYTES(""), true, 0},
+		{"root/usr/bin/app.debug", BYTES(ID), BYTES(OTHER_ID), true, -ESTALE},
+		{"root/usr/bin/app.debug", BYTES(ID), BYTES(ID), false, -ENOENT},
+		{"root/usr/bin/.debug/app.debug", BYTES(""), BYTES(""), true, 0},
+		{"root/usr/lib/debug/usr/bin/app.debug", BYTES(""), BYTES(""), true, 0},
+		{"root/usr/lib/debug/bin/app.debug", BYTES(""), BYTES(""), true, 0},
+		{"root/usr/lib/debug/app.debug", BYTES(""), BYTES(""), true, -ENOENT},
+		{"root/usr/bin/debug/app.debug", BYTES(ID), BYTES(ID), true, -ENOENT},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_buf_ struct buf debug = {0};
+		struct binary b = {.note = cases[i].note};
+		struct tree t;
+		struct proc_root *root = root_make(&t);
+
+		put_debug(&debug, cases[i].debug_note, TEXT_VA, true);
+		tree_file(&t, cases[i].file, debug.data, debug.len);
+		b.link = cases[i].link ? "app.debug" : NULL;
+		b.crc = (uint32_t)crc32(0, debug.data, (uInt)debug.len);
+		cr_expect_eq(find(&b, root, "/usr/bin/app"), cases[i].expected, "case %zu", i);
+		cr_expect_eq(find(&b, root, "/usr/bin/app (deleted)"), cases[i].expected, "case %zu", i);
+		cr_expect_eq(find(&b, NULL, "/usr/bin/app"), -ENOENT, "case %zu", i);
+		b.crc++;
+		if (!cases[i].note.len && cases[i].expected == 0)
+			cr_expect_eq(find(&b, root, "/usr/bin/app"), -ESTALE, "case %zu: checksum", i);
+		proc_root_unref(root);
+		tree_remove(&t);
+	}
+}
+
+/* Names of debug files that are something else; the alarm ends a test that hangs. */
+Test(debugfile, hostile_trees)
+{
+	_cleanup_buf_ struct buf debug = {0}, empty = {0};
+	const struct binary b = {.note = BYTES(ID), .link = "app.debug"};
+	static const struct {
+		const char *target; /* of a link in the debug file's place */
+		int expected;
+	} links[] = {
+		{"/real.debug", 0},
+		{"../../../../../real.debug", 0},
+		{"../../../../../../real.debug", 0}, /* stays at the root */
+		{"/../outside.debug", -ENOENT},
+		{"../../../../../../outside.debug", -ENOENT},
+		{"020304ab.debug", -ELOOP},
+		{"/proc/self/exe", -ENOENT},
+		{"/fifo", -ENODEV},
+		{"/folder", -ENODEV},
+		{"/text", -ESTALE},
+		{"/elf", -ESTALE},
+		{"/without", -ENOENT},
+	};
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+
+	alarm(60);
+	put_debug(&debug, BYTES(ID), TEXT_VA, true);
+	put_debug(&empty, BYTES(ID), TEXT_VA, false);
+	tree_file(&t, "root/real.debug", debug.data, debug.len);
+	tree_file(&t, "outside.debug", debug.data, debug.len);
+	tree_file(&t, "root/elf", debug.data, 64);
+	tree_file(&t, "root/without", empty.data, empty.len);
+	tree_text(&t, "root/text",
+		  "no ELF file, but longer than the header of one: sixty-four bytes or more");
+	tree_dir(&t, "root/folder");
+	cr_assert_eq(mkfifoat(t.fd, "root/fifo", 0755), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		tree_link(&t, ID_FILE, links[i].target);
+		int r = find(&b, root, "/usr/bin/app");
+		cr_expect_eq(r, links[i].expected, "%s: %d", links[i].target, r);
+		cr_assert_eq(unlinkat(t.fd, ID_FILE, 0), 0);
+	}
+	cr_assert_eq(mkfifoat(t.fd, ID_FILE, 0755), 0);
+	cr_expect_eq(find(&b, root, "/usr/bin/app"), -ENODEV);
+	/* what is wrong in one place does not hide the next */
+	tree_file(&t, "root/usr/bin/.debug/app.debug", debug.data, debug.len);
+	cr_expect_eq(find(&b, root, "/usr/bin/app"), 0);
+	cr_expect_eq(find(&b, root, "/usr/bin/../bin/app"), 0);
+	cr_expect_eq(find(&b, root, "relative"), -ENODEV);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+/* A sparse file of a size that is not read for its checksum. */
+Test(debugfile, a_huge_file_is_not_summed_up)
+{
+	_cleanup_buf_ struct buf debug = {0};
+	const struct binary b = {.note = BYTES(""), .link = "app.debug"};
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+	char path[128];
+
+	put_debug(&debug, BYTES(""), TEXT_VA, true);
+	tree_file(&t, "root/usr/bin/app.debug", debug.data, debug.len);
+	snprintf(path, sizeof path, "%s/root/usr/bin/app.debug", t.path);
+	cr_assert_eq(truncate(path, 4ll << 30), 0);
+	cr_expect_eq(find(&b, root, "/usr/bin/app"), -EFBIG);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+struct outcome {
+	int r;
+	size_t n_rows;
+	uint64_t covered;
+	bool used;
+};
+
+static struct outcome rows_of(const struct binary *b, const struct proc_root *root)
+{
+	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
+	struct elf_image *img = binary_image(b);
+	struct elf_rows *rows = NULL;
+	struct outcome o = {
+		.r = debug_file_rows(&rows, img, &(struct debug_place){root, "/usr/bin/app"}, &debug)};
+
+	if (o.r == 0) {
+		o.n_rows = rows->n_rows;
+		o.covered = rows->covered_bytes;
+		cr_expect_eq(rows->text_bytes, CODE_BYTES);
+		cr_expect_eq(rows->rows[0].va, TEXT_VA);
+		cr_expect_eq(rows->rows[rows->n_rows - 1].va, TEXT_VA + rows->covered_bytes);
+	}
+	o.used = debug.img != NULL;
+	elf_rows_free(rows);
+	elf_image_free(img);
+	return o;
+}
+
+Test(debugfile, tables)
+{
+	static const struct {
+		const char *name;
+		uint64_t eh_bytes, debug_va;
+		bool file;
+		struct outcome expected;
+	} cases[] = {
+		{"no rows of its own", 0, TEXT_VA, true, {0, 2, CODE_BYTES, true}},
+		{"no rows at all", 0, TEXT_VA, false, {-ENODATA, 0, 0, false}},
+		{"rows of one half", HALF, TEXT_VA, true, {0, 2, CODE_BYTES, true}},
+		{"rows of one half, no file", HALF, TEXT_VA, false, {0, 2, HALF, false}},
+		{"whole: not looked for", CODE_BYTES, TEXT_VA, true, {0, 2, CODE_BYTES, false}},
+		{"start code only is whole enough",
+		 CODE_BYTES - 500,
+		 TEXT_VA,
+		 true,
+		 {0, 2, CODE_BYTES - 500, false}},
+		{"prelinked since", 0, 0x70000, true, {0, 2, CODE_BYTES, true}},
+		{"prelinked downwards", 0, 0x10, true, {0, 2, CODE_BYTES, true}},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct outcome *want = &cases[i].expected;
+		const struct binary b = {.note = BYTES(ID), .eh_bytes = cases[i].eh_bytes};
+		_cleanup_buf_ struct buf debug = {0};
+		struct tree t;
+		struct proc_root *root = root_make(&t);
+
+		put_debug(&debug, BYTES(ID), cases[i].debug_va, true);
+		if (cases[i].file)
+			tree_file(&t, ID_FILE, debug.data, debug.len);
+		struct outcome got = rows_of(&b, root);
+		cr_expect(got.r == want->r && got.n_rows == want->n_rows && got.covered == want->covered &&
+				  got.used == want->used,
+			  "%s: %d, %zu rows, %" PRIu64 " bytes, %d", cases[i].name, got.r, got.n_rows,
+			  got.covered, got.used);
+		proc_root_unref(root);
+		tree_remove(&t);
+	}
+}
+
+/* The binary's own rows are worth more than a debug file that is broken. */
+Test(debugfile, broken_frames_cost_nothing)
+{
+	const struct binary b = {.note = BYTES(ID), .eh_bytes = HALF};
+	_cleanup_buf_ struct buf debug = {0};
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+
+	put_debug(&debug, BYTES(ID), TEXT_VA, true);
+	for (size_t cut = 0; cut < 8; cut++) {
+		_cleanup_buf_ struct buf broken = {0};
+
+		put(&broken, debug.data, debug.len);
+		uint8_t *entry = memmem(broken.data, broken.len, "\xff\xff\xff\xff", 4);
+		cr_assert_not_null(entry);
+		memset(entry - 4, 0xee, 4 + cut);
+		tree_file(&t, ID_FILE, broken.data, broken.len);
+		struct outcome got = rows_of(&b, root);
+		cr_expect_eq(got.r, 0);
+		cr_expect_geq(got.covered, HALF);
+	}
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+Test(debugfile, found_again_by_its_descriptor)
+{
+	const struct binary b = {.note = BYTES(ID)}, other = {.note = BYTES(OTHER_ID)};
+	_cleanup_(debug_file_fini) struct debug_file first = DEBUG_FILE_NONE, again = DEBUG_FILE_NONE;
+	_cleanup_buf_ struct buf debug = {0};
+	struct elf_image *img = binary_image(&b), *stranger = binary_image(&other);
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+
+	put_debug(&debug, BYTES(ID), 0x70000, true);
+	tree_file(&t, ID_FILE, debug.data, debug.len);
+	cr_assert_eq(debug_file_find(&first, img, &(struct debug_place){root, "/x"}, ".debug_frame"), 0);
+	cr_expect_eq(debug_file_find(&again, img, &(struct debug_place){root, "/x"}, ".symtab"), -ENOENT);
+	cr_assert_eq(unlinkat(t.fd, ID_FILE, 0), 0);
+	cr_assert_eq(debug_file_reopen(&again, img, first.fd), 0);
+	cr_expect_eq(again.delta, TEXT_VA - 0x70000);
+	debug_file_fini(&again);
+	cr_expect_eq(debug_file_reopen(&again, stranger, first.fd), -ESTALE);
+	cr_expect_eq(debug_file_reopen(&again, img, -1), -EBADF);
+	debug_file_fini(&again); /* twice is fine */
+	elf_image_free(img);
+	elf_image_free(stranger);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
