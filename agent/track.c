@@ -267,6 +267,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 	 * more */
 	if (!p->exe && e->name[0] == '/' && e->name[1] != '/')
 		p->exe = proc_exe_path(e->name, strlen(e->name));
+	track_remap_note(t, p, &m);
 	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
 	track_mark_dirty(t, p->pid);
 }
@@ -320,6 +321,7 @@ void track_drain(struct track *t)
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
 	track_rescan(t);
+	track_remap_retry(t);
 	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);

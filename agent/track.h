@@ -51,6 +51,8 @@ struct track_stats {
 	uint64_t opened, open_failed, open_gone; /* binaries; open_gone: process or mapping went before */
 	uint64_t execs, forks, exits;
 	uint64_t rescans; /* of /proc, because events were lost */
+	uint64_t remapped,
+		remaps_full; /* processes with copies of code found; not looked at for want of room */
 };
 
 /* Everything in `options` is borrowed and outlives the track. 0 or -errno. */

@@ -17,6 +17,15 @@ struct grace_job {
 	bool begun, running; /* blocks wait for it; it is with the workers */
 };
 
+#define TRACK_REMAPS_MAX 64
+
+/* A process that has mapped something over code of a file: is it a copy of that code? */
+struct track_remap {
+	uint32_t pid; /* 0: the slot is free */
+	unsigned n_tried;
+	uint64_t due_ns;
+};
+
 struct track {
 	struct track_options options;
 	int proc_fd;
@@ -41,6 +50,7 @@ struct track {
 	bool rescan_wanted; /* events were lost */
 	uint64_t rescanned_ns;
 	uint32_t scan_serial;
+	struct track_remap remaps[TRACK_REMAPS_MAX];
 	struct track_stats stats;
 };
 
@@ -64,6 +74,15 @@ void track_root_forget(struct track *t); /* a process may change its root: at th
 uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
 			    const char *path);
 uint32_t track_file_of_event(struct track *t, const struct sideband_event *e);
+
+/* track_remap.c: copies of code in memory without a file, see there. */
+/* Executable memory of that file, or of none, with that name in maps (NULL: none) may be one. */
+bool track_remap_possible(const struct track *t, uint32_t file, const char *path);
+/* Finds those of a process, by /proc, and gives them their file; true when there was one. */
+bool track_remap_read(struct track *t, struct process *p);
+/* A mapping that is about to be put in; when it replaces code, track_remap_retry looks at it. */
+void track_remap_note(struct track *t, const struct process *p, const struct proc_mapping *m);
+void track_remap_retry(struct track *t);
 
 /* track_threads.c: names of threads other than the main one. */
 void track_threads_init(struct track *t);

@@ -17,6 +17,7 @@
 struct scan_context {
 	struct track *t;
 	struct process *p;
+	bool any_without_file; /* code that may be a copy of a file's */
 };
 
 static int scan_mapping(const struct proc_maps_line *line, void *data)
@@ -30,6 +31,7 @@ static int scan_mapping(const struct proc_maps_line *line, void *data)
 		return r;
 	if (path)
 		m.file = track_file_of_line(c->t, c->p->pid, line, path);
+	c->any_without_file |= track_remap_possible(c->t, m.file, path);
 	r = proc_maps_insert(c->p->maps, m);
 	return r == -ENOSPC ? 0 : r;
 }
@@ -37,7 +39,7 @@ static int scan_mapping(const struct proc_maps_line *line, void *data)
 /* Reads everything about a process that is there already. */
 void track_read_process(struct track *t, struct process *p)
 {
-	struct scan_context c = {t, p};
+	struct scan_context c = {.t = t, .p = p};
 	struct process *parent;
 	struct proc_stat stat;
 
@@ -50,6 +52,8 @@ void track_read_process(struct track *t, struct process *p)
 	if (!p->kernel_thread) {
 		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
 		(void)proc_maps_read(t->proc_fd, p->pid, scan_mapping, &c);
+		if (c.any_without_file)
+			(void)track_remap_read(t, p);
 		track_read_workload(t, p);
 	}
 	parent = proc_table_get(t->table, stat.ppid);

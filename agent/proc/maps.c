@@ -149,6 +149,7 @@ struct window {
 	size_t len;
 	bool skipping; /* inside a line that was too long, up to its newline */
 	bool any;      /* the file was not empty */
+	bool all;      /* not executable ones alone */
 	int stopped;   /* fn's negative value, kept apart from the errors of reading */
 	int n_dropped;
 	proc_maps_fn fn;
@@ -168,7 +169,7 @@ static int line_report(struct window *w, const char *line, size_t len)
 		w->n_dropped++;
 		return 0;
 	}
-	if (!parsed.executable)
+	if (!parsed.executable && !w->all)
 		return 0;
 	r = w->fn(&parsed, w->data);
 	if (r < 0)
@@ -251,10 +252,10 @@ static int thread_maps_try(uint32_t tid, void *data)
 	return t->result < 0 || t->window->any ? -ECANCELED : 0;
 }
 
-int proc_maps_read(int proc_fd, uint32_t pid, proc_maps_fn fn, void *data)
+static int maps_read(int proc_fd, uint32_t pid, bool all, proc_maps_fn fn, void *data)
 {
 	_cleanup_free_ char *text = malloc(PROC_MAPS_LINE_MAX);
-	struct window w = {.text = text, .fn = fn, .data = data};
+	struct window w = {.text = text, .all = all, .fn = fn, .data = data};
 	struct thread_try t = {.proc_fd = proc_fd, .pid = pid, .window = &w};
 	int r;
 
@@ -269,4 +270,14 @@ int proc_maps_read(int proc_fd, uint32_t pid, proc_maps_fn fn, void *data)
 	if (w.stopped)
 		return w.stopped;
 	return r < 0 ? r : w.n_dropped;
+}
+
+int proc_maps_read(int proc_fd, uint32_t pid, proc_maps_fn fn, void *data)
+{
+	return maps_read(proc_fd, pid, false, fn, data);
+}
+
+int proc_maps_read_all(int proc_fd, uint32_t pid, proc_maps_fn fn, void *data)
+{
+	return maps_read(proc_fd, pid, true, fn, data);
 }

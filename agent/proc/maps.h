@@ -50,5 +50,7 @@ typedef int (*proc_maps_fn)(const struct proc_maps_line *line, void *data);
  * part), -EACCES or -EPERM without the right to ptrace it, -ENOMEM, or another -errno.
  */
 int proc_maps_read(int proc_fd, uint32_t pid, proc_maps_fn fn, void *data);
+/* The same for every mapping. */
+int proc_maps_read_all(int proc_fd, uint32_t pid, proc_maps_fn fn, void *data);
 
 #endif

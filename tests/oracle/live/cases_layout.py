@@ -141,19 +141,11 @@ HUGE = """{ extern char __executable_start[], etext[]; char *from = (char *)(((s
 
 def remapped(work, frame_pointer, attach=False):
     """Text moved to anonymous memory at its own place. The kernel tells nobody, so that a process known from its start keeps
-    its table. Where the agent comes later, names and table are lost: with frame pointers the stack is whole nevertheless,
-    without them it must say that it is not."""
+    its table. Where the agent comes later it finds the file by the mappings beside it."""
     program = walk(work, begin=HUGE, compile_flags=["-include", "sys/mman.h", "-no-pie", "-fno-pie"], mode="spin",
                    frame_pointer=frame_pointer, attach=attach)
     path = program.argv[0]
-    program.elves = [path, ("", path)]  # not position independent: process addresses are those of the file
-    program.names = False
-    if frame_pointer:
-        # the leaf has no frame of its own: its caller is skipped
-        g = program.expect[0].split(";")
-        program.expect.append(";".join(g[:-2] + g[-1:]))
-    elif attach:
-        program.expect = [r"\[truncated: no (?:table|mapping)\];(?:[^;]+;)*g_leaf"]
+    program.elves = [path]
     return program
 
 

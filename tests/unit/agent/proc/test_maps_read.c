@@ -306,3 +306,29 @@ Test(maps_read, kernel_threads_have_none)
 	cr_assert_eq(proc_maps_read(proc_fd, 2, watch, &s), 0);
 	cr_assert_eq(s.n, 0);
 }
+
+static int count_kinds(const struct proc_maps_line *line, void *data)
+{
+	unsigned *n = data; /* not executable, executable */
+
+	n[line->executable]++;
+	return 0;
+}
+
+Test(maps_read, all_mappings_on_request)
+{
+	unsigned n[2] = {0};
+	struct tree t;
+
+	tree_make(&t);
+	tree_text(
+		&t, "1/maps",
+		"00400000-00401000 r--p 00000000 08:01 7 /bin/x\n00401000-00402000 r-xp 00001000 08:01 7 "
+		"/bin/x\n"
+		"00402000-00403000 r--p 00002000 08:01 7 /bin/x\n00403000-00404000 rwxp 00000000 00:00 0\n");
+	cr_expect_eq(proc_maps_read_all(t.fd, 1, count_kinds, n), 0);
+	cr_expect(n[0] == 2 && n[1] == 2, "%u, %u", n[0], n[1]);
+	cr_expect_eq(proc_maps_read(t.fd, 1, count_kinds, n), 0);
+	cr_expect(n[0] == 2 && n[1] == 4, "%u, %u", n[0], n[1]);
+	tree_remove(&t);
+}
