@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Any bytes as an ELF file (in a memfd, as the reader wants a descriptor): headers, ids, sections, table,
- * names. */
+ * names, debug link. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/base/buf.h"
+#include "agent/elf/debuglink.h"
 #include "agent/elf/image.h"
 #include "agent/elf/rows.h"
 #include "agent/elf/symtab.h"
@@ -63,6 +65,27 @@ static void read_names(struct elf_image *img)
 	}
 }
 
+/* The image as a binary that names its debug file, as that debug file, and as both. */
+static void read_debuglink(struct elf_image *img, int fd)
+{
+	struct elf_debuglink link = {0};
+	struct elf_rows *rows = NULL;
+	struct buf path = {0};
+	uint64_t delta;
+
+	if (elf_debuglink_read(img, &link) == 0)
+		require(link.name[0] && strlen(link.name) <= DEBUGLINK_NAME_MAX && !strchr(link.name, '/'));
+	for (unsigned i = 0; i <= 5; i++)
+		if (elf_debug_path(img, &link, "/usr/bin/x", i, &path) == 0)
+			require(buf_str(&path)[0] == '/' && !strstr(buf_str(&path), "/../"));
+	buf_fini(&path);
+	if (elf_debug_match(img, img, fd, &link, &delta) == 0)
+		require(delta == 0);
+	if (elf_rows_build_with(&rows, img, img, 0x1000) == 0)
+		require(rows->n_rows >= 2 && rows->rows[rows->n_rows - 1].rule == 0);
+	elf_rows_free(rows);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct elf_image *img = NULL;
@@ -72,10 +95,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 	require(fd >= 0);
 	require(write(fd, data, size) == (ssize_t)size);
-	int r = elf_image_open(&img, fd);
-	close(fd);
-	if (r < 0)
+	if (elf_image_open(&img, fd) < 0) {
+		close(fd);
 		return 0;
+	}
 	read_ids(img);
 	read_sections(img);
 	read_names(img);
@@ -83,6 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (elf_rows_build(&rows, img) == 0)
 		require(rows->n_rows >= 2 && rows->rows[rows->n_rows - 1].rule == 0);
 	elf_rows_free(rows);
+	read_debuglink(img, fd);
 	elf_image_free(img);
+	close(fd);
 	return 0;
 }
