@@ -48,6 +48,7 @@ int elf_image_section(struct elf_image *img, const char *name, struct elf_data *
 bool elf_image_has(const struct elf_image *img, const char *name);
 /* .eh_frame, through PT_GNU_EH_FRAME (Linux Standard Base 5, 10.6.2) when section headers are stripped; it
  * then runs to the end of its segment, and *ret_until_zero says that only the terminator ends the entries.
+ * Where there is no such program header either (static programs), it is searched for.
  * Errors as above. */
 int elf_image_eh_frame(struct elf_image *img, struct elf_data *ret, bool *ret_until_zero);
 /* GNU build id: number of bytes written to `id`, 0 when there is none. */

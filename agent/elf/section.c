@@ -10,7 +10,8 @@
 #include "agent/elf/dwarf.h"
 #include "agent/elf/entry.h"
 
-#define EH_FRAME_HDR_MAX 32 /* bytes: version, three encodings, the pointer */
+#define SEARCHED_MAX (64u << 20) /* bytes of a segment that are searched for .eh_frame */
+#define EH_FRAME_HDR_MAX 32	 /* bytes: version, three encodings, the pointer */
 
 int image_find_section(const struct elf_image *img, const char *name, GElf_Shdr *ret, size_t *ret_index)
 {
@@ -133,6 +134,76 @@ static int eh_frame_va(const struct elf_image *img, const GElf_Phdr *ph, uint64_
 	return 0;
 }
 
+/* A CIE, and an FDE of it that describes code: chance bytes are not both. */
+static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, size_t len, uint64_t va)
+{
+	const struct cfi_section s = {.bytes = bytes,
+				      .len = len,
+				      .bases = {.bytes = bytes, .section = va},
+				      .machine = img->machine};
+	struct cfi_entry entry;
+	struct cfi_cie cie;
+	struct cfi_fde fde;
+	uint64_t offset = 0;
+
+	if (entry_next(&s, &offset, &entry) <= 0 || !entry.is_cie)
+		return false;
+	entry_cie(&s, entry.offset, &cie);
+	if (cie.error || entry_next(&s, &offset, &entry) <= 0 || entry.is_cie || entry.cie != 0 ||
+	    entry_fde(&s, &cie, &entry, &fde))
+		return false;
+	const struct elf_segment *code = image_segment_at(img, fde.start);
+	return code && code->executable && fde.end > fde.start;
+}
+
+/* The first entries of .eh_frame in a segment, by what every compiler writes there. */
+static const uint8_t *find_eh_frame(const struct elf_image *img, const uint8_t *bytes, size_t len,
+				    uint64_t va)
+{
+	static const uint8_t start[] = {0, 0, 0, 0, 1, 'z', 'R', 0}; /* id, version, augmentation */
+	const uint8_t *end = bytes + len, *p = bytes;
+
+	while ((p = memmem(p, (size_t)(end - p), start, sizeof(start)))) {
+		const uint8_t *entry = p - sizeof(uint32_t);
+
+		p++;
+		if (entry < bytes || (va + (size_t)(entry - bytes)) % 4 != 0)
+			continue;
+		if (begins_eh_frame(img, entry, (size_t)(end - entry), va + (size_t)(entry - bytes)))
+			return entry;
+	}
+	return NULL;
+}
+
+/* Static programs have no PT_GNU_EH_FRAME: their start code knows where .eh_frame is. */
+static int eh_frame_by_search(struct elf_image *img, struct elf_data *ret)
+{
+	for (size_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *s = &img->segments[i];
+		_cleanup_free_ uint8_t *bytes = NULL;
+		const uint8_t *found;
+		int r;
+
+		if (s->file_bytes > SEARCHED_MAX)
+			continue;
+		r = image_read_new(img, s->offset, s->file_bytes, &bytes);
+		if (r == -ENOMEM)
+			return r;
+		found = r == 0 ? find_eh_frame(img, bytes, s->file_bytes, s->va) : NULL;
+		if (!found)
+			continue;
+		struct elf_data data = {.bytes = found, .len = s->file_bytes - (size_t)(found - bytes)};
+		data.va = s->va + (size_t)(found - bytes);
+		r = image_keep(img, IMAGE_KEY_EH_SEGMENT, bytes, data);
+		if (r < 0)
+			return r;
+		TAKE_PTR(bytes);
+		*ret = data;
+		return 0;
+	}
+	return -ENOENT;
+}
+
 static int eh_frame_by_segment(struct elf_image *img, struct elf_data *ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -142,7 +213,7 @@ static int eh_frame_by_segment(struct elf_image *img, struct elf_data *ret)
 	for (size_t i = 0; i < img->n_phdrs && !ph; i++)
 		ph = img->phdrs[i].p_type == PT_GNU_EH_FRAME ? &img->phdrs[i] : NULL;
 	if (!ph)
-		return -ENOENT;
+		return eh_frame_by_search(img, ret);
 	int r = eh_frame_va(img, ph, &va);
 	if (r < 0)
 		return r;

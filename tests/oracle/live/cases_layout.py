@@ -150,7 +150,7 @@ def remapped(work, frame_pointer, attach=False):
 
 
 def fill(bytes_):
-    return f".text\n.globl filling\n.type filling,@function\nfilling: .fill {bytes_},1,0x90\n.size filling,.-filling\n"
+    return f".text\n.globl filling\n.type filling,@function\nfilling: .skip {bytes_}\n.size filling,.-filling\n"
 
 
 def many_rows(n):
@@ -177,7 +177,7 @@ def wide_row(bytes_):
 .type wide,@function
 wide:
 .cfi_startproc
-.fill {bytes_},1,0x90
+.skip {bytes_}
 1:	push %rdi
 .cfi_def_cfa_offset 16
 	call *%rsi

@@ -63,6 +63,33 @@ Test(rows, eh_frame_by_section_and_by_program_header)
 	}
 }
 
+/* Static programs have no such header: the entries are known by what they look like. */
+Test(rows, eh_frame_without_any_header)
+{
+	static const char decoys[] = "....\0\0\0\0\1zR\0\x14\0\0\0\0\0\0\0\1zR\0\1\x78\x10\1\0garbage";
+	_cleanup_buf_ struct buf segment = {0};
+
+	put(&segment, decoys, 36);
+	size_t cie = put_cie(&segment, EM_X86_64, "zR", X86_START);
+	put_fde(&segment, cie, true, TEXT_VA, 0x40, BYTES("\x41\x0e\x10"));
+	put_u32(&segment, 0);
+	put(&segment, "garbage behind the terminator", 29);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct file_section s[] = {
+			text,
+			/* the same at an address that is not that of entries; then not executable text */
+			{".rodata", SHT_PROGBITS, SHF_ALLOC, 0x4000 + (i == 1), segment.data, segment.len, 0,
+			 0},
+		};
+		struct file_section other = text;
+
+		other.va = 0x8000;
+		const struct file_section elsewhere[] = {other, s[1]};
+		check_rows(file_image(EM_X86_64, i == 2 ? elsewhere : s, 2, FILE_NO_SECTIONS),
+			   i == 0 ? 0 : -ENODATA, 3);
+	}
+}
+
 Test(rows, bad_eh_frame_header)
 {
 	_cleanup_buf_ struct buf eh = one_function();
