@@ -32,6 +32,7 @@ struct tables_file {
 	const struct elf_rows *rows;
 	size_t n_rows;		/* those that hold a rule; the table's CFA_NONE rows only end others */
 	size_t bytes, n_blocks; /* as stored for the kernel */
+	bool debug_file;	/* some of it is from there */
 };
 
 static const char usage[] =
@@ -112,6 +113,8 @@ static void print_summary(const struct tables_file *f)
 	       (double)f->bytes / (double)f->n_rows);
 	printf("  build       %" PRIu64 " ns, %.1f ns/row\n", t->build_ns,
 	       (double)t->build_ns / (double)f->n_rows);
+	printf("  covered     %" PRIu64 " of %" PRIu64 " bytes of text%s\n", t->covered_bytes, t->text_bytes,
+	       f->debug_file ? ", with its separate debug file" : "");
 	printf("  FDEs        %zu\n", t->n_fdes);
 	printf("  functions   %zu of Go\n", t->n_functions);
 	printf("  skipped     %zu\n", t->n_skipped);
@@ -150,9 +153,11 @@ static void print_json(const struct tables_file *f, bool first)
 	       f->machine == EM_X86_64 ? "x86_64" : "aarch64", f->n_rows, t->n_rules - 1, f->bytes,
 	       f->n_blocks);
 	printf("   \"bytes_per_row\": %.3f, \"build_ns\": %" PRIu64 ", \"ns_per_row\": %.2f, \"fdes\": %zu, "
-	       "\"go_functions\": %zu, \"fdes_skipped\": %zu,\n   \"skipped\": [",
+	       "\"go_functions\": %zu, \"text_bytes\": %" PRIu64 ", \"covered_bytes\": %" PRIu64
+	       ", \"debug_file\": %s, \"fdes_skipped\": %zu,\n   \"skipped\": [",
 	       (double)f->bytes / (double)f->n_rows, t->build_ns, (double)t->build_ns / (double)f->n_rows,
-	       t->n_fdes, t->n_functions, t->n_skipped);
+	       t->n_fdes, t->n_functions, t->text_bytes, t->covered_bytes, f->debug_file ? "true" : "false",
+	       t->n_skipped);
 	for (size_t i = 0; i < n_listed(t); i++) {
 		printf("%s{\"section\": \"%s\", \"offset\": %" PRIu64 ", \"reason\": ", i ? ", " : "",
 		       section_name(&t->skipped[i]), t->skipped[i].offset);
@@ -185,7 +190,7 @@ static const char *error_text(int error)
 }
 
 /* As the agent does for a process that has our own root. */
-static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *path)
+static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *path, bool *ret_debug_file)
 {
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
 	_cleanup_(proc_root_unref_p) struct proc_root *root = NULL;
@@ -194,7 +199,10 @@ static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *
 
 	if (fd >= 0 && real && proc_root_of_folder(&root, fd) == 0)
 		TAKE_FD(fd);
-	return debug_file_rows(ret, img, &(struct debug_place){root, real}, &debug);
+	int r = debug_file_rows(ret, img, &(struct debug_place){root, real}, &debug);
+
+	*ret_debug_file = debug.img != NULL;
+	return r;
 }
 
 static int print_file(const char *path, enum output output, bool first, bool several)
@@ -209,11 +217,15 @@ static int print_file(const char *path, enum output output, bool first, bool sev
 	int r = elf_image_open(&img, fd);
 	if (r < 0)
 		return r;
-	r = build_rows(&rows, img, path);
+	bool debug_file;
+	r = build_rows(&rows, img, path, &debug_file);
 	if (r < 0)
 		return r;
-	struct tables_file f = {
-		.path = path, .machine = elf_image_machine(img), .rows = rows, .n_rows = count_rows(rows)};
+	struct tables_file f = {.path = path,
+				.machine = elf_image_machine(img),
+				.rows = rows,
+				.n_rows = count_rows(rows),
+				.debug_file = debug_file};
 	if (output == OUTPUT_ROWS) {
 		if (several)
 			printf("# %s\n", path);

@@ -10,6 +10,7 @@
 #include "agent/unwind/debugfile.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
 #include "tests/unit/agent/elf/elf_file.h"
+#include "tests/unit/agent/unwind/world.h"
 
 #define CODE_BYTES 0x1000
 #define HALF (CODE_BYTES / 2)
@@ -331,6 +332,90 @@ Test(debugfile, found_again_by_its_descriptor)
 	debug_file_fini(&again); /* twice is fine */
 	elf_image_free(img);
 	elf_image_free(stranger);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+/* --- in the cache */
+
+static uint32_t add_binary(struct world *w, const char *name, struct bytes note)
+{
+	_cleanup_buf_ struct buf bytes = {0};
+	const struct file_section s[] = {
+		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0},
+		{".note.gnu.build-id", SHT_NOTE, 0, 0x8000, note.data, note.len, 0, 0},
+	};
+	uint32_t index;
+
+	file_write(&bytes, EM_X86_64, s, ARRAY_SIZE(s), 0);
+	world_write(w, name, bytes.data, bytes.len);
+	cr_assert_eq(world_add(w, name, &index), 0);
+	return index;
+}
+
+Test(debugfile, table_of_the_cache)
+{
+	_cleanup_world_ struct world w;
+	_cleanup_buf_ struct buf debug = {0};
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+	const struct unwind_file *f;
+	uint32_t index, without;
+
+	world_init(&w, 1, 64);
+	put_debug(&debug, BYTES(ID), TEXT_VA, true);
+	tree_file(&t, ID_FILE, debug.data, debug.len);
+	index = add_binary(&w, "a", BYTES(ID));
+	without = add_binary(&w, "b", BYTES(OTHER_ID));
+	cr_expect(unwind_cache_wants_root(w.cache, index));
+	unwind_cache_set_root(w.cache, index, root);
+	unwind_cache_set_root(w.cache, without, root);
+	unwind_cache_set_root(w.cache, without, root); /* once is enough */
+	cr_expect_not(unwind_cache_wants_root(w.cache, index));
+	cr_expect_eq(root->refs, 3);
+	world_settle(&w);
+	f = world_file(&w, index);
+	cr_expect_eq(f->state, TABLE_READY);
+	cr_expect_eq(f->n_rows, 2);
+	cr_expect_geq(f->debug_fd, 0);
+	cr_expect_eq(world_file(&w, without)->state, TABLE_NONE);
+	cr_expect_eq(world_file(&w, without)->debug_fd, -1);
+	cr_expect_eq(world_stats(&w).debug_files, 1);
+	cr_expect_eq(root->refs, 1, "given back when it was looked for");
+	cr_expect_not(unwind_cache_wants_root(w.cache, without));
+
+	/* evicted and wanted again, when neither process nor debug file are there any more */
+	cr_assert_eq(unlinkat(t.fd, ID_FILE, 0), 0);
+	for (uint8_t i = 1; i < 60 && f->state == TABLE_READY; i++) {
+		char name[8];
+
+		snprintf(name, sizeof name, "c%u", i);
+		unwind_cache_touch(w.cache, world_add_libc(&w, name, i), i);
+		world_settle(&w);
+	}
+	cr_assert_eq(f->state, TABLE_EVICTED);
+	unwind_cache_touch(w.cache, index, UINT64_MAX);
+	world_settle(&w);
+	cr_expect_eq(f->state, TABLE_READY);
+	cr_expect_eq(f->n_rows, 2);
+	cr_expect_eq(world_stats(&w).debug_files, 1);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+Test(debugfile, roots_of_files_that_are_never_built)
+{
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+	struct world w;
+
+	world_init(&w, 1, 16);
+	unwind_cache_set_root(w.cache, add_binary(&w, "a", BYTES(ID)), root);
+	unwind_cache_set_root(w.cache, 0, root);
+	unwind_cache_set_root(w.cache, 9, root);
+	cr_expect_eq(root->refs, 2);
+	world_fini(&w);
+	cr_expect_eq(root->refs, 1);
 	proc_root_unref(root);
 	tree_remove(&t);
 }

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose unwind tables are in a separate debug file, and programs that a tool has written anew."""
+import os
+import shutil
+
+from .cases_layout import CHROOT, walk, with_copy
+from .work import Skip
+
+# -O2 without frame pointers and without .eh_frame: whole stacks only by .debug_frame
+BARE = ["-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
+
+
+def separate(work, path, place, build_id_tree=False):
+    """Strips the program; its debug file goes to `place`, a folder."""
+    debug = os.path.join(place, os.path.basename(path) + ".debug")
+    os.makedirs(place, exist_ok=True)
+    work.run(["objcopy", "--only-keep-debug", path, debug])
+    work.run(["strip", path])
+    work.run(["objcopy", f"--add-gnu-debuglink={debug}", path])
+    if build_id_tree:
+        build_id = work.run(["readelf", "-n", path]).split("Build ID: ")[1].split()[0]
+        os.makedirs(os.path.join(place, build_id[:2]))
+        os.rename(debug, os.path.join(place, build_id[:2], build_id[2:] + ".debug"))
+
+
+def debug_file(work, folder="", **options):
+    program = walk(work, BARE, **options)
+    program.early = 1.0
+    return with_copy(program, lambda path: separate(work, path, os.path.join(work.folder, folder)))
+
+
+def foreign_root(work):
+    """The debug file is in the root of the process alone, by build id, as a container's debug packages are."""
+    program = walk(work, [*BARE, "-static"])
+    path = program.argv[0]
+    shutil.copy(path, path + ".symbols")
+    separate(work, path, work.path("debug"), build_id_tree=True)
+    script = CHROOT.replace('rm "$2"', 'mkdir -p "$1/root/usr/lib/debug"; mv "$1/debug" "$1/root/usr/lib/debug/.build-id"; rm "$2"')
+    work.need("unshare", "mount")
+    program.argv = ["unshare", "-m", "sh", "-ec", script, "sh", work.folder, path]
+    program.elves = [(path, path + ".symbols")]
+    program.names, program.early, program.min_share = False, 1.0, 0.3
+    return program
+
+
+def bolted(work, *options, flags=()):
+    """BOLT 19 describes some of the jumps that it adds as if they were the function's first instruction: a sample there is wrong,
+    as the call-frame information is (readelf reads the same rows, see run_sources)."""
+    bolt = shutil.which("llvm-bolt-19") or "/usr/lib/llvm-19/bin/llvm-bolt"
+    if not os.access(bolt, os.X_OK):
+        raise Skip("bolt-19 is not installed")
+    program = walk(work, list(flags), ["-Wl,--emit-relocs"])
+    path = program.argv[0]
+    work.run([bolt, path, "-o", path + ".bolt", "-reorder-blocks=reverse", "-split-functions", "-split-all-cold", *options])
+    os.rename(path + ".bolt", path)
+    program.at_least = 0.98
+    return program
+
+
+def patched(work, *options):
+    work.need("patchelf")
+    program = walk(work)
+    work.run(["patchelf", *options, program.argv[0]])
+    return program
+
+
+CASES = {
+    "debug file beside": debug_file,
+    "debug file .debug": lambda w: debug_file(w, ".debug"),
+    "debug file no build id": lambda w: debug_file(w, link=["-Wl,--build-id=none"]),
+    "debug file attach": lambda w: debug_file(w, attach=True),
+    "debug file of a chroot": foreign_root,
+    "files BOLT": bolted,
+    "files BOLT no-pie": lambda w: bolted(w, flags=["-no-pie", "-fno-pie"]),
+    "files BOLT in place": lambda w: bolted(w, "-use-old-text"),
+    "files patchelf": lambda w: patched(w, "--set-rpath", "/" + "x" * 5000),
+}
+QUICK = ("debug file beside", "debug file of a chroot")
