@@ -13,7 +13,7 @@ enum proc_text {
 
 /*
  * Compares samples of [start, start + len), addresses of the process, with the bytes of `fd` from `offset`
- * on. Reads a few KiB, whatever the length.
+ * on. Reads a few KiB, whatever the length. It may block as long as what backs that memory does.
  */
 enum proc_text proc_text_compare(int proc_fd, uint32_t pid, uint64_t start, uint64_t len, int fd,
 				 uint64_t offset);

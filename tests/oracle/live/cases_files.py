@@ -4,7 +4,8 @@ import os
 import shutil
 
 from .cases_layout import CHROOT, walk, with_copy
-from .work import Skip
+from .chain import GLOBALS, HEADER
+from .work import START, Program, Skip, main_of, stack
 
 # -O2 without frame pointers and without .eh_frame: whole stacks only by .debug_frame
 BARE = ["-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
@@ -64,7 +65,17 @@ def patched(work, *options):
     return program
 
 
+def vdso(work):
+    """The leaf asks for the time: the kernel's own library on top of the C library, or a system call where it has no clock."""
+    f = work.chain(functions=15, depth=25, leaf="do { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); x += (unsigned long)t.tv_nsec; } while (spinning);")
+    path = work.cc("layout", ["#include <time.h>\n" + HEADER + GLOBALS + f.source() + main_of(f)], ["-O2", "-fomit-frame-pointer", "-D_GNU_SOURCE"])
+    on_top = r"(?:<layout>|<libc\.so\.6>(?:;<\[vdso\]>)*)"  # <layout>: the slot of the linkage table
+    expect = stack(START, f.frames, on_top) + "|" + stack(START, f.frames)
+    return Program([path, "spin"], [expect], f.functions, [path])
+
+
 CASES = {
+    "vdso": vdso,
     "debug file beside": debug_file,
     "debug file .debug": lambda w: debug_file(w, ".debug"),
     "debug file no build id": lambda w: debug_file(w, link=["-Wl,--build-id=none"]),
