@@ -39,7 +39,7 @@ void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rul
 		snprintf(ret, ELF_TEXT_MAX, "*(%s%+d)%s", reg, rule->cfa_off, add);
 		return;
 	case CFA_PLT:
-		snprintf(ret, ELF_TEXT_MAX, "plt(rsp+8)");
+		snprintf(ret, ELF_TEXT_MAX, "plt(%s+8,%d)", reg, rule->cfa_off);
 		return;
 	case CFA_DEREF_SP_R9:
 		snprintf(ret, ELF_TEXT_MAX, "*(%s+r9*8%+d)%s", reg, rule->cfa_off, add);

@@ -51,8 +51,10 @@ class TableCheck:
         for section, address, depth in depths:
             seen.add(section)
             cfa = next((cfa for a, b, cfa in rows if a <= address < b), "none")
-            # the text of the PLT's expression leaves the offset in the slot out: 8, or 16 behind the push
-            if cfa != f"rsp+{depth}" and not (cfa == "plt(rsp+8)" and depth in (8, 16)):
+            pushed = re.fullmatch(r"plt\(rsp\+8,(\d+)\)", cfa)
+            if pushed:
+                cfa = "rsp+16" if address % 16 >= int(pushed.group(1)) else "rsp+8"
+            if cfa != f"rsp+{depth}":
                 bad.append(f"{section} {address:#x}: rsp+{depth}, proflet says {cfa}")
         missing = set(self.wanted) - seen
         notes = bad[:5] + [f"no section {s}" for s in missing]
