@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One file: readelf and proflet are asked, and compared. */
+#ifndef PROFLET_EQUALITY_CHECK_H
+#define PROFLET_EQUALITY_CHECK_H
+
+#include "tests/oracle/equality/compare.h"
+
+#define CHECK_WHY 256 /* bytes */
+
+struct check_options {
+	const char *proflet;   /* program */
+	const char *rows;      /* file with what `proflet tables` printed, NULL: run it */
+	const char *summary;   /* file with what `proflet tables --summary` printed, NULL: run it */
+	const char *reference; /* what readelf reads, NULL: the file itself */
+	size_t show;
+};
+
+/* Prints differences. 0; or -errno, with the reason in `why` (NUL terminated). */
+int check_file(const struct check_options *o, const char *path, struct compare_result *ret,
+	       char why[static CHECK_WHY]);
+
+#endif
