@@ -9,6 +9,7 @@
 #include "agent/base/clock.h"
 #include "agent/elf/ehindex.h"
 #include "agent/elf/fdes.h"
+#include "agent/elf/frame_section.h"
 #include "agent/elf/gorows.h"
 #include "agent/elf/image_private.h"
 #include "agent/elf/coderows.h"
@@ -17,43 +18,15 @@
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
 #define _cleanup_eh_index_ _cleanup_(eh_index_fini)
 
-static bool section_address(const struct elf_image *img, const char *name, uint64_t *ret)
-{
-	GElf_Shdr shdr;
-	size_t index;
-
-	if (image_find_section(img, name, &shdr, &index) < 0)
-		return false;
-	*ret = shdr.sh_addr;
-	return true;
-}
-
-static struct cfi_section section_of(const struct elf_image *img, const struct elf_data *data)
-{
-	struct cfi_section s = {
-		.bytes = data->bytes,
-		.len = data->len,
-		.machine = img->machine,
-		.bases = {.bytes = data->bytes, .section = data->va},
-	};
-
-	s.bases.has_text = section_address(img, ".text", &s.bases.text);
-	s.bases.has_data = section_address(img, ".got.plt", &s.bases.data) ||
-			   section_address(img, ".got", &s.bases.data);
-	return s;
-}
-
 static int read_eh_frame(struct fdes *f, struct elf_image *img)
 {
 	_cleanup_eh_index_ struct eh_index index = {0};
-	struct elf_data data;
-	bool until_zero;
+	struct cfi_section s;
+	int r = frame_section_eh(img, &s);
 
-	int r = elf_image_eh_frame(img, &data, &until_zero);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	struct cfi_section s = section_of(img, &data);
-	s.until_zero = until_zero;
+	const struct elf_data data = {s.bytes, s.len, s.bases.section};
 	r = eh_index_read(&index, img, &data);
 	if (r < 0)
 		return r;
@@ -63,26 +36,23 @@ static int read_eh_frame(struct fdes *f, struct elf_image *img)
 
 static int read_debug_frame(struct fdes *f, struct elf_image *img)
 {
-	struct elf_data data;
+	struct cfi_section s;
+	int r = frame_section_debug(img, &s);
 
-	int r = elf_image_section(img, ".debug_frame", &data);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	struct cfi_section s = section_of(img, &data);
-	s.debug = true;
 	return fdes_read(f, &s);
 }
 
 /* What is wrong with a separate file must not cost the binary's own rows. */
 static int read_debug_file(struct fdes *f, struct elf_image *debug, uint64_t delta)
 {
-	struct elf_data data;
+	struct cfi_section s;
+	int r = frame_section_debug(debug, &s);
 
-	int r = elf_image_section(debug, ".debug_frame", &data);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	struct cfi_section s = section_of(debug, &data);
-	s.debug = s.separate = true;
+	s.separate = true;
 	s.delta = delta;
 	return fdes_read(f, &s);
 }
@@ -123,7 +93,7 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	r = fdes_init(&f, img->segments, img->n_segments);
 	if (r < 0)
 		return r;
-	r = read_eh_frame(&f, img);
+	r = read_section(&f, img, frame_section_eh);
 	if (r < 0)
 		return r;
 	r = gorows_read(&f, img);
