@@ -104,11 +104,12 @@ enum unwind_fp {
 	UNWIND_FP_UNDEFINED,
 };
 
-/* kind = cfa | fp << 4 | UNWIND_RA_REG */
+/* kind = cfa | fp << 4 | UNWIND_RA_REG | UNWIND_RA_EXACT */
 #define UNWIND_CFA_MASK 0x0fu
 #define UNWIND_FP_SHIFT 4u
 #define UNWIND_FP_MASK 0x30u
-#define UNWIND_RA_REG 0x40u /* return address in register `reg`, innermost frame only; else at CFA - 8 */
+#define UNWIND_RA_REG 0x40u   /* return address in register `reg`, innermost frame only; else at CFA - 8 */
+#define UNWIND_RA_EXACT 0x80u /* it is that of an interrupted instruction, not behind a call: not minus 1 */
 
 struct unwind_rule {
 	__s32 cfa; /* bytes */

@@ -440,7 +440,7 @@ UNWIND_FN int unwind_frames(void)
 		t->innermost = 0;
 		t->fallback = 0;
 		t->sp = cfa;
-		t->ip = ip - 1;
+		t->ip = ip - 1 + (kind >> 7);
 	}
 	return NEXT_FRAMES;
 }

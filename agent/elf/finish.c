@@ -86,4 +86,6 @@ void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *stat
 		else
 			clear_cfa(ret, CFA_UNSUPPORTED);
 	}
+	if (signal && ret->cfa_kind != CFA_SIGNAL && ret->cfa_kind != CFA_UNDEFINED)
+		ret->flags = RULE_INTERRUPTS;
 }

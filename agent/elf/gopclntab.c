@@ -112,6 +112,7 @@ int gopclntab_function(const struct gopclntab *t, uint64_t i, struct gopclntab_f
 		.name = word(record + layout->name, 4),
 		.pcsp = word(record + layout->pcsp, 4),
 		.flags = record[layout->flags],
+		.id = record[layout->flags - 1],
 	};
 	return 0;
 }

@@ -40,6 +40,7 @@ struct gopclntab_function {
 	uint64_t name;	     /* offset in the names */
 	uint64_t pcsp;	     /* offset in pctab; 0: none */
 	uint8_t flags;	     /* GO_FLAG_* */
+	uint8_t id;	     /* funcID of the Go sources, 0: an ordinary function */
 };
 
 /* One pc-value table, walked. */

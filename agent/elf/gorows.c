@@ -24,6 +24,8 @@
  *stack, gogo has jumped to another. Once they have loaded the other stack pointer, what the old frame pointer
  *leads to may be running on another CPU. Go's own unwinder ends there, and since 1.25 they zero the frame
  *pointer for that reason: they are the outermost frame of the new stack.
+ * - asyncPreempt and sigpanic: a signal handler made them look called by the instruction that the signal
+ *   interrupted, which is the return address itself (RULE_INTERRUPTS).
  */
 #include "agent/elf/gorows.h"
 
@@ -45,8 +47,9 @@ enum go_kind {
 	GO_PLAIN,
 	GO_ROOT,
 	GO_SIGNAL,
-	GO_SWITCHES, /* goes over to another stack and comes back */
-	GO_LEAVES,   /* goes over to another stack for good */
+	GO_SWITCHES,   /* goes over to another stack and comes back */
+	GO_LEAVES,     /* goes over to another stack for good */
+	GO_INTERRUPTS, /* looks as if called by an instruction that a signal interrupted */
 };
 
 struct gorows {
@@ -85,6 +88,9 @@ static enum go_kind kind_by_name(const char *name)
 		{"runtime.morestack", GO_LEAVES},
 		{"runtime.gogo", GO_LEAVES},
 		{"gogo", GO_LEAVES},
+		{"runtime.asyncPreempt", GO_INTERRUPTS},
+		{"runtime.sigpanic", GO_INTERRUPTS},
+		{"runtime.sigpanic0", GO_INTERRUPTS},
 		/* where the table has no flags */
 		{"runtime.systemstack", GO_SWITCHES},
 		{"runtime.asmcgocall", GO_SWITCHES},
@@ -111,10 +117,12 @@ static enum go_kind kind_of(const struct gorows *g, const struct gopclntab_funct
 {
 	char name[NAME_MAX_BYTES];
 
-	if (is_compiled(g, fn))
+	if (is_compiled(g, fn) && fn->id == 0)
 		return GO_PLAIN;
 	gopclntab_name(g->table, fn->name, name, sizeof(name));
 	enum go_kind kind = kind_by_name(name);
+	if (is_compiled(g, fn))
+		return kind == GO_INTERRUPTS ? kind : GO_PLAIN;
 	if (kind == GO_SIGNAL && g->code->img->machine != EM_X86_64)
 		kind = GO_PLAIN; /* handlers return to the vDSO */
 	if (kind == GO_LEAVES && g->table->layout != GOPCLNTAB_1_16 && !(fn->flags & GO_FLAG_SPWRITE))
@@ -166,14 +174,16 @@ static int64_t switch_rule(struct gorows *g, int32_t depth)
 	return ruleset_intern(&g->f->out.rules, &rule);
 }
 
-static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved)
+static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool interrupts)
 {
 	bool x86 = g->code->img->machine == EM_X86_64;
-	int64_t *slot = depth % 8 == 0 && depth / 8 < CACHED_DEPTHS ? &g->cached[saved][depth / 8] : NULL;
+	bool cached = depth % 8 == 0 && depth / 8 < CACHED_DEPTHS && !interrupts;
+	int64_t *slot = cached ? &g->cached[saved][depth / 8] : NULL;
 
 	if (slot && *slot)
 		return *slot - 1;
 	struct elf_rule rule = x86 ? x86_rule(depth, saved) : arm64_rule(depth, saved);
+	rule.flags = interrupts ? RULE_INTERRUPTS : 0;
 	int64_t index = ruleset_intern(&g->f->out.rules, &rule);
 	if (slot && index >= 0)
 		*slot = index + 1;
@@ -227,7 +237,7 @@ static int64_t rule_at(struct gorows *g, const struct go_function *f, uint64_t a
 	uint64_t next = at < f->frame.saved ? f->frame.saved : f->frame.set;
 	if (framed && at < next && next < *until)
 		*until = next;
-	return depth_rule(g, depth, framed && at >= f->frame.saved);
+	return depth_rule(g, depth, framed && at >= f->frame.saved, f->kind == GO_INTERRUPTS);
 }
 
 /* The function's first frame: made by the prologue, if it is one. */

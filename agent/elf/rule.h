@@ -38,6 +38,9 @@ enum reg_rule_kind {
 	REG_UNSUPPORTED /* any other expression */
 };
 
+#define RULE_INTERRUPTS                                                                                 \
+	1u		 /* the caller was interrupted, it did not call: the return address is the next \
+			    instruction itself */
 #define RULE_NO_REG 0xff /* cfa_reg of a CFA_UNDEFINED whose CFA is an expression */
 
 struct elf_reg_rule {
@@ -50,7 +53,8 @@ struct elf_reg_rule {
 struct elf_rule {
 	uint8_t cfa_kind; /* enum cfa_kind */
 	uint8_t cfa_reg;
-	uint16_t zero;
+	uint8_t flags; /* RULE_* */
+	uint8_t zero;
 	int32_t cfa_off, cfa_add; /* bytes */
 	struct elf_reg_rule fp;	  /* x86-64 rbp, aarch64 x29 */
 	struct elf_reg_rule ra;	  /* return-address column; REG_UNDEFINED only together with CFA_UNDEFINED */

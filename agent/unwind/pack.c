@@ -128,6 +128,8 @@ struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machin
 	if (ok && ret.kind <= UNWIND_CFA_DEREF_R9 && ret.kind != UNWIND_CFA_SIGNAL &&
 	    ret.kind != UNWIND_CFA_ROOT && ret.kind != UNWIND_CFA_NONE)
 		ok = pack_fp(rule, regs, &ret) && pack_ra(rule, &ret);
+	if (ok && rule->flags & RULE_INTERRUPTS)
+		ret.kind |= UNWIND_RA_EXACT;
 	if (!ok)
 		return (struct unwind_rule){.kind = UNWIND_CFA_UNSUPPORTED};
 	return ret;

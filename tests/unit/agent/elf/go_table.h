@@ -16,9 +16,11 @@ struct go_depth {
 	int32_t depth;
 };
 
+#define GO_ID(n) ((n) << 8) /* funcID */
+
 struct go_fn {
 	const char *name;
-	uint8_t flags;
+	uint16_t flags; /* GO_FLAG_*, and GO_ID */
 	struct bytes code;
 	struct go_depth depths[8]; /* in all as many bytes as the code has; none: a function without table */
 };
@@ -89,8 +91,8 @@ static inline void put_record(struct buf *b, const struct go_table *t, uint64_t 
 		put_u32(b, 0); /* pcfile, pcln, npcdata, cuOffset */
 	if (t->layout == GOPCLNTAB_1_20)
 		put_u32(b, 1); /* startLine */
-	put_u8(b, 0);	       /* funcID */
-	put_u8(b, fn->flags);
+	put_u8(b, (uint8_t)(fn->flags >> 8));
+	put_u8(b, (uint8_t)fn->flags);
 	put_u8(b, 0);
 	put_u8(b, 0); /* nfuncdata */
 }

@@ -88,6 +88,39 @@ Test(gopclntab, aarch64)
 		"101c none");
 }
 
+/* Functions that the runtime makes look called by an interrupted instruction: by name, where the table marks
+ * them. */
+Test(gopclntab, interrupted_callers)
+{
+	static const struct {
+		struct go_fn fn;
+		uint8_t flags;
+	} cases[] = {
+		{{"runtime.asyncPreempt", GO_FLAG_ASM, PUSH_CODE, PUSH_DEPTHS}, RULE_INTERRUPTS},
+		{{"runtime.sigpanic", GO_ID(9), PUSH_CODE, PUSH_DEPTHS}, RULE_INTERRUPTS},
+		{{"runtime.sigpanic0", GO_FLAG_ASM, PUSH_CODE, PUSH_DEPTHS}, RULE_INTERRUPTS},
+		{{"runtime.sigpanic", GO_ID(0), PUSH_CODE, PUSH_DEPTHS}, 0},
+		{{"runtime.panicmem", GO_ID(9), PUSH_CODE, PUSH_DEPTHS}, 0},
+		{{"runtime.goexit", GO_ID(9), PUSH_CODE, PUSH_DEPTHS}, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		for (unsigned layout = GOPCLNTAB_1_18; layout <= GOPCLNTAB_1_20; layout++) {
+			const struct go_table t = {layout, EM_X86_64, TEXT_VA, TEXT_VA, 0, &cases[i].fn, 1};
+			struct elf_image *img = go_image(&t, ".gopclntab", 0);
+			struct elf_rows *rows = NULL;
+
+			cr_assert_eq(elf_rows_build(&rows, img), 0);
+			cr_assert_eq(rows->n_rows, 6, "%s: %zu rows", cases[i].fn.name, rows->n_rows);
+			for (size_t k = 0; k < 5; k++)
+				cr_expect_eq(rows->rules[rows->rows[k].rule].flags, cases[i].flags,
+					     "%s: row %zu", cases[i].fn.name, k);
+			elf_rows_free(rows);
+			elf_image_free(img);
+		}
+	}
+}
+
 /* One function of each kind that does not return as others do. */
 Test(gopclntab, functions_of_the_runtime)
 {
