@@ -58,6 +58,12 @@ size_t waiting_len(const struct waiting_list *w)
 	return w->n;
 }
 
+/* What is built or looked up by workers takes longer than what the side-band brings. */
+static bool waits_for_worker(enum unwind_ending ending)
+{
+	return ending == ENDING_NO_TABLE || ending == ENDING_UNSUPPORTED_RULE;
+}
+
 int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v)
 {
 	struct waiting *e;
@@ -69,7 +75,7 @@ int waiting_add(struct waiting_list *w, const void *record, size_t len, const st
 		return -ENOMEM;
 	e->next = NULL;
 	e->len = len;
-	e->deadline_ns = clock_mono_ns() + (v->ending == ENDING_NO_TABLE ? WAIT_TABLE_NS : WAIT_PROCESS_NS);
+	e->deadline_ns = clock_mono_ns() + (waits_for_worker(v->ending) ? WAIT_TABLE_NS : WAIT_PROCESS_NS);
 	memcpy(e->record, record, len);
 	if (!w->n || e->deadline_ns < w->next_deadline_ns)
 		w->next_deadline_ns = e->deadline_ns;
@@ -95,9 +101,9 @@ static bool settle(struct report *r, struct waiting *e, bool out_of_time)
 		return out_of_time;
 	}
 	final = track_finish(r->options.track, p, &v, &done);
-	if (!final && done.ending == ENDING_NO_TABLE && e->deadline_ns < v.time_ns + WAIT_TABLE_NS)
+	if (!final && waits_for_worker(done.ending) && e->deadline_ns < v.time_ns + WAIT_TABLE_NS)
 		e->deadline_ns =
-			v.time_ns + WAIT_TABLE_NS; /* process and mapping came, now it is the table's turn */
+			v.time_ns + WAIT_TABLE_NS; /* process and mapping came, now it is a worker's turn */
 	if (!final && !out_of_time)
 		return false;
 	r->stats.finished += unwind_ending_complete(done.ending);

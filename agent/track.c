@@ -42,9 +42,18 @@ static void tables_changed(void *data)
 	t->all_dirty = true;
 }
 
+static void rules_changed(void *data)
+{
+	struct track *t = data;
+
+	t->epoch++;
+}
+
 static int open_parts(struct track *t)
 {
 	const struct track_options *o = &t->options;
+	struct finisher_options finish = {
+		.worker = o->worker, .user_frames = o->user_frames, .ready = rules_changed, .data = t};
 	int r;
 
 	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -57,8 +66,10 @@ static int open_parts(struct track *t)
 		r = unwind_cache_new(&t->cache, t->arena, o->worker, o->max_files, tables_changed, t);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->cache);
+	finish.arena = t->arena;
+	finish.files = t->cache;
 	if (r == 0)
-		r = finisher_new(&t->finisher, t->arena, o->user_frames);
+		r = finisher_new(&t->finisher, &finish);
 	if (r == 0)
 		r = cgroup_meta_cache_new(&t->workloads, WORKLOADS_MAX);
 	return r;
@@ -350,15 +361,31 @@ static void mark_used(struct process *p, void *data)
 		used[p->maps->entries[i].file] = 1;
 }
 
+struct sweep {
+	struct track *track;
+	void (*fn)(uint32_t index, void *data);
+	void *data;
+};
+
+static void on_forget(uint32_t index, void *data)
+{
+	struct sweep *s = data;
+
+	finisher_forget(s->track->finisher, index);
+	s->fn(index, s->data);
+}
+
 void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data)
 {
 	_cleanup_free_ uint8_t *used = calloc(t->options.max_files + 1, 1);
+	struct sweep sweep = {t, fn, data};
 
 	if (!used)
 		return;
 	proc_table_each(t->table, mark_used, used);
 	used[t->vdso] = 1;
-	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, fn, data);
+	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
+			   &sweep);
 	unwind_cache_published(t->cache); /* no list names them */
 	track_grace(t);
 }
@@ -416,6 +443,7 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	arena_stats(t->arena, &ret->arena);
 	unwind_cache_stats(t->cache, &ret->cache);
 	publisher_stats(t->publisher, &ret->publish);
+	finisher_stats(t->finisher, &ret->finish);
 	ret->processes = proc_table_len(t->table);
 	ret->processes_full = proc_table_full(t->table);
 	ret->threads = t->threads.len;

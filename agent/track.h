@@ -15,6 +15,7 @@
 #include "agent/select.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/cache.h"
+#include "agent/unwind/finish.h"
 #include "agent/unwind/publish.h"
 
 struct cgroup_meta;
@@ -45,6 +46,7 @@ struct track_stats {
 	struct arena_stats arena;
 	struct unwind_cache_stats cache;
 	struct publish_stats publish;
+	struct finisher_stats finish;
 	uint64_t processes, processes_full;	 /* known now; refused at the maximum */
 	uint64_t threads, threads_full;		 /* names held now; refused at the maximum */
 	uint64_t events, events_lost;		 /* side-band */

@@ -111,6 +111,9 @@ enum unwind_fp {
 #define UNWIND_RA_REG 0x40u   /* return address in register `reg`, innermost frame only; else at CFA - 8 */
 #define UNWIND_RA_EXACT 0x80u /* it is that of an interrupted instruction, not behind a call: not minus 1 */
 
+/* A step over more than this, or down, leads to another stack: once in an unwind, and never by sp + cfa. */
+#define FRAME_BYTES_MAX (1ull << 30)
+
 struct unwind_rule {
 	__s32 cfa; /* bytes */
 	__s16 fp;  /* units of 8 bytes */
@@ -130,20 +133,25 @@ struct unwind_rule {
  * How an unwind ended: X(name, text, complete). The text is the reason in metrics and in the root frame
  * "[truncated: text]".
  */
-#define UNWIND_ENDINGS(X)                                                                              \
-	X(ROOT, "complete", 1)		     /* outermost frame reached */                             \
-	X(KERNEL_THREAD, "kernel thread", 1) /* there is no user stack */                              \
-	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                               \
-	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                    \
-	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */ \
-	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */             \
-	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                     \
-	X(BAD_CFA, "bad CFA", 0)       /* not increasing */                                            \
-	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                 \
-	X(DEPTH_LIMIT, "depth limit", 0)                                                               \
-	X(COMPAT_TASK, "32-bit task", 0)                                                               \
-	X(NO_REGISTERS, "no registers", 0) /* user registers of a task in the kernel could not be read */
+#define UNWIND_ENDINGS(X)                                                                                 \
+	X(ROOT, "complete", 1)		     /* outermost frame reached */                                \
+	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */  \
+	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                  \
+	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                       \
+	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */    \
+	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                \
+	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                        \
+	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                               \
+	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                    \
+	X(DEPTH_LIMIT, "depth limit", 0)                                                                  \
+	X(COMPAT_TASK, "32-bit task", 0)                                                                  \
+	X(NO_REGISTERS, "no registers", 0) /* user registers of a task in the kernel could not be read */ \
+	X(EXITING, "task exiting", 1)	   /* its memory is gone; see below */
 
+/*
+ * EXITING counts as complete: the memory of the process is freed, a user stack exists no more than that of a
+ * kernel thread, and the frames of the kernel are whole. User frames that were found are left out.
+ */
 enum unwind_ending {
 #define X(name, text, complete) ENDING_##name,
 	UNWIND_ENDINGS(X)
@@ -165,7 +173,7 @@ struct sample_record {
 	__u8 ending; /* enum unwind_ending */
 	__u8 flags;
 	__u16 n_kernel, n_user;
-	__u32 rest_bytes; /* behind the frames: 0, or a struct sample_rest and the stack from its sp on */
+	__u32 rest_bytes; /* behind the frames: 0, or a struct sample_rest and stack */
 };
 
 #define REST_STACK_MAX 16384u
@@ -173,15 +181,19 @@ struct sample_record {
 #define REST_REGISTERS 32u
 
 /*
- * Where an unwind stopped for want of a process, mapping or table, with what it takes to go on later: the
- * frame to step from, the registers (of the sample, by DWARF number, valid while `innermost`), and the stack
- * as it was.
+ * Where an unwind stopped for want of a process, mapping or table, or at a rule that is evaluated in user
+ * space, with what it takes to go on later: the frame to step from, the last frame below it whose registers
+ * are all known (the sample's own, or one that a signal interrupted), and the stack as it was.
  */
 struct sample_rest {
-	__u64 ip, sp, fp;
-	__u32 innermost;
-	__u32 stack_bytes; /* that follow, from sp on */
-	__u64 regs[REST_REGISTERS];
+	__u64 ip, sp, fp; /* of the frame to step from; with "no table" and "unsupported rule" it is the last
+			     of the record */
+	__u64 stack_address; /* process address of the first byte of the stack */
+	__u32 stack_bytes;   /* that follow */
+	__u32 innermost;     /* regs are of the frame to step from */
+	__u32 n_before;	     /* user frames in the record before the one that regs are of */
+	__u32 reserved;
+	__u64 regs[REST_REGISTERS]; /* by DWARF number, with the ip */
 };
 
 /* --- counters, one set a CPU, only ever increased by the program: X(name, text) */
@@ -204,6 +216,6 @@ _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 32, "sample_record");
-_Static_assert(sizeof(struct sample_rest) == 288, "sample_rest");
+_Static_assert(sizeof(struct sample_rest) == 304, "sample_rest");
 
 #endif

@@ -13,6 +13,8 @@
 #define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
 #define RECORD_WORDS 3648u  /* REST_FRAMES_MAX frames, a struct sample_rest and its stack */
 #define REGISTERS 32u	    /* by DWARF number; x86-64 has 0..16, arm64 0..31 */
+#define REGISTER_SP 7u	    /* x86-64 */
+#define REGISTER_IP 16u
 
 /* What the unwind's functions return beside an enum unwind_ending: how to go on. */
 enum unwind_next {
@@ -42,11 +44,12 @@ struct unwind_state {
 	__u32 n, limit;	  /* frames in the record; most it may have */
 	__u32 innermost;  /* 1 while `regs` may be used: the sample's own frame, or one that a signal
 			     interrupted */
-	__u32 have_regs;  /* regs[] is filled */
+	__u32 have_regs;  /* regs[] is filled; 0: the sample's own would be */
 	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none
 			   */
 	__u32 pending;	  /* the mapping's table is being built */
-	__u32 switches;	  /* steps that went down: another stack, allowed once */
+	__u32 switches;	  /* steps to another stack (FRAME_BYTES_MAX), allowed once */
+	__u32 n_before;	  /* frames in the record before the one that regs are, or would be, of */
 	union {		  /* the rule that the rare functions work on */
 		struct unwind_rule rule;
 		__u64 rule_bits;

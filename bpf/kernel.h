@@ -35,6 +35,7 @@ struct pid {
 struct task_struct {
 	void *stack;
 	unsigned int flags;
+	void *mm;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 };

@@ -144,18 +144,18 @@ static __always_inline int user_part(struct bpf_perf_event_data *ctx)
  * Appends to the record what finishing the stack later takes: registers, and up to 16 KiB of stack in chunks
  * that end at multiples of their size, so that the end of the stack's memory cuts off nothing below it.
  */
-UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx)
+UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx, int ending)
 {
 	struct unwind_area *a = env_area();
 	struct sample_rest *rest;
-	__u64 n, got = 0;
+	__u64 n, stack, got = 0;
 
 	if (!a)
 		return 0;
 	n = a->state.n;
 	if (n > REST_FRAMES_MAX)
 		return 0;
-	if (a->state.innermost && !a->state.have_regs)
+	if (!a->state.have_regs)
 		registers_fill(ctx);
 	BOUND(n, 1023);
 	rest = (struct sample_rest *)(a->frames + n);
@@ -163,11 +163,18 @@ UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx)
 	rest->sp = a->state.sp;
 	rest->fp = a->state.fp;
 	rest->innermost = a->state.innermost;
+	rest->n_before = a->state.n_before - a->record.n_kernel;
+	/* registers that functions save are found by walking again from where all are known */
+	stack = a->state.regs[REGISTER_SP];
+	if (ending != ENDING_UNSUPPORTED_RULE || rest->sp - stack > REST_STACK_MAX - STACK_CHUNK)
+		stack = rest->sp;
+	rest->stack_address = stack;
 	for (int i = 0; i < (int)REST_REGISTERS; i++)
 		rest->regs[i] = a->state.regs[i];
 	ROLLED
 	for (__u32 i = 0; i < REST_STACK_MAX / STACK_CHUNK; i++) {
-		__u64 address = rest->sp + got, bytes = STACK_CHUNK - (address & (STACK_CHUNK - 1)), at = got;
+		__u64 address = rest->stack_address + got,
+		      bytes = STACK_CHUNK - (address & (STACK_CHUNK - 1)), at = got;
 
 		BOUND(at, 0x3fff);
 		BOUND(bytes, 0xfff);
@@ -180,11 +187,31 @@ UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* May the unwind be finished when more is known? Not behind a frame-pointer step that led nowhere. */
+/* May the unwind be finished when more is known? Not behind a step that led nowhere. */
 static __always_inline int can_finish(const struct unwind_area *a, int ending)
 {
+	if (ending == ENDING_UNSUPPORTED_RULE)
+		return 1;
 	return (ending == ENDING_NO_PROCESS || ending == ENDING_NO_MAPPING || ending == ENDING_NO_TABLE) &&
 	       !a->state.fallback;
+}
+
+/*
+ * Why a sample taken in the kernel has no whole user stack, where the task says more than the walk: it has
+ * given its memory back (exit), or it is a worker of the kernel in a user's process, whose user registers are
+ * zero.
+ */
+UNWIND_FN int ending_of_task(int ending)
+{
+	struct unwind_area *a = env_area();
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (!a)
+		return ending;
+	if (BPF_CORE_READ(task, mm))
+		return a->state.ip || a->state.sp ? ending : ENDING_KERNEL_THREAD;
+	a->state.n = a->record.n_kernel; /* a leaf without callers would pass for a root */
+	return ENDING_EXITING;
 }
 
 /* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer
@@ -255,11 +282,14 @@ int profile(struct bpf_perf_event_data *ctx)
 	if (ending == FROM_KERNEL)
 		ending = kernel_part(ctx);
 	a->record.n_kernel = a->state.n;
+	a->state.n_before = a->state.n;
 	a->state.limit = a->state.n + config_frames;
 	if (ending == NEXT_MAPPING)
 		ending = list ? user_part(ctx) : ENDING_NO_PROCESS;
+	if (a->record.flags && ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK)
+		ending = ending_of_task(ending);
 	if (can_finish(a, ending))
-		rest_attach(ctx);
+		rest_attach(ctx, ending);
 	a->record.time_ns = bpf_ktime_get_ns();
 	a->record.pid = pids >> 32;
 	a->record.tid = pids;

@@ -53,6 +53,8 @@ static __always_inline int user_registers_btf(struct unwind_area *a)
 	regs = (struct pt_regs *)task_pt_regs(task);
 	if (!regs)
 		return ENDING_NO_REGISTERS;
+	if (regs->cs == USER_CS_32)
+		return ENDING_COMPAT_TASK;
 	a->state.ip = regs->ip;
 	a->state.sp = regs->sp;
 	a->state.fp = regs->bp;

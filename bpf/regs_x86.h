@@ -14,6 +14,7 @@
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	unsigned long orig_ax, ip;
+	unsigned short cs; /* of 64 bits before 6.9: loads are resized */
 	unsigned long flags, sp;
 };
 
@@ -44,7 +45,8 @@ struct bpf_perf_event_data {
 	X(0, ax, 80) X(1, dx, 96) X(2, cx, 88) X(3, bx, 40) \
 	X(4, si, 104) X(5, di, 112) X(6, bp, 32) X(7, sp, 152) \
 	X(8, r8, 72) X(9, r9, 64) X(10, r10, 56) X(11, r11, 48) \
-	X(12, r12, 24) X(13, r13, 16) X(14, r14, 8) X(15, r15, 0)
+	X(12, r12, 24) X(13, r13, 16) X(14, r14, 8) X(15, r15, 0) \
+	X(REGISTER_IP, ip, 128)
 /* clang-format on */
 
 #endif

@@ -148,7 +148,8 @@ UNWIND_FN int unwind_mapping(void)
 	list = ref_offset(t->list);
 	ip = t->ip;
 	if (ip == ~0ull)
-		return ENDING_ROOT; /* return address 0: outermost frame where nothing says so better */
+		return t->fallback
+			       ?: ENDING_ROOT; /* return address 0: outermost where nothing says so better */
 	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
 	ROLLED
 	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1;
@@ -233,9 +234,10 @@ static __always_inline int step_signal(struct unwind_area *a)
 	t->regs[5] = regs[0];
 	t->regs[6] = t->fp = regs[2];
 	t->regs[7] = t->sp = regs[7];
-	t->ip = regs[8]; /* the interrupted instruction itself, not a return address */
+	t->regs[REGISTER_IP] = t->ip = regs[8]; /* the interrupted instruction itself, not a return address */
 	t->innermost = 1;
 	t->have_regs = 1;
+	t->n_before = t->n + 1;
 	t->window_len = 0;
 	t->fallback = 0;
 	return NEXT_FRAMES;
@@ -381,7 +383,7 @@ UNWIND_FN int unwind_frames(void)
 	ROLLED
 	for (int k = 0; k < FRAMES_A_CALL; k++) {
 		__u64 ip = t->ip, va, o, rule, cfa, at, n = t->n;
-		__u32 kind;
+		__u32 kind, fallback = 0;
 
 		if (ip - t->start >= t->length)
 			return NEXT_MAPPING;
@@ -410,9 +412,12 @@ UNWIND_FN int unwind_frames(void)
 			cfa = (kind & 1 ? t->fp : t->sp) + (__s64)(__s32)rule;
 		}
 		/* a function that popped its return address into a register (vfork) has its CFA at sp */
-		if (cfa < t->sp + !(kind & UNWIND_RA_REG) || cfa & 7) {
-			t->n++;
-			return ENDING_BAD_CFA;
+		if (cfa - t->sp - !(kind & UNWIND_RA_REG) >= FRAME_BYTES_MAX || cfa & 7) {
+			if (cfa & 7 || (kind & UNWIND_CFA_MASK) == UNWIND_CFA_SP || t->switches++) {
+				t->n++;
+				return ENDING_BAD_CFA;
+			}
+			fallback = ENDING_BAD_CFA;
 		}
 		if (cfa - 8 - t->window + 7 >= t->window_len && window_fill(a, cfa - 8)) {
 			t->n++;
@@ -438,7 +443,7 @@ UNWIND_FN int unwind_frames(void)
 		ip = kind & UNWIND_RA_REG ? t->cfa : window_word(a, at);
 		t->n++;
 		t->innermost = 0;
-		t->fallback = 0;
+		t->fallback = fallback;
 		t->sp = cfa;
 		t->ip = ip - 1 + (kind >> 7);
 	}

@@ -1,34 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * An unwind that stopped at an unsupported rule is walked again from its anchor: the last frame below whose
+ * registers are all known, the sample's own or one that a signal interrupted. From there each frame's
+ * complete rule gives all registers of its caller that can be known, up to and over the frame that stopped
+ * it; then the walk goes on as in the kernel. A frame without complete rule (Go, code without call-frame
+ * information) is stepped by the table; of its caller only stack and frame pointer are known.
+ *
+ * When the anchor's stack is not in the record, the frame that stopped is its own anchor, with those two.
+ */
 #include "agent/unwind/finish.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/elf/frame_rule.h"
 #include "agent/unwind/arena.h"
+#include "agent/unwind/rules.h"
 #include "bpf/unwind.h"
 
+#define REGISTER_FP 6u /* x86-64 */
+#define ALL_REGISTERS ((1u << (REGISTER_IP + 1)) - 1)
+
+/* A frame, with what is known of its registers. */
+struct anchor {
+	uint32_t n; /* frames in the record before it */
+	uint64_t ip;
+	struct frame_registers regs;
+};
+
 struct finisher {
-	struct arena *arena;
-	uint32_t user_frames;
+	struct finisher_options options;
+	struct rules *rules;
 	const struct sample_view *view; /* during a walk */
+	bool pending;			/* a complete rule may come */
+	struct anchor anchor;
+	struct finisher_stats stats;
 	struct unwind_area area;
 };
 
-int finisher_new(struct finisher **ret, struct arena *arena, uint32_t user_frames)
+int finisher_new(struct finisher **ret, const struct finisher_options *options)
 {
 	struct finisher *f = calloc(1, sizeof *f);
+	int r = 0;
 
 	if (!f)
 		return -ENOMEM;
-	f->arena = arena;
-	f->user_frames = user_frames < USER_FRAMES_MAX ? user_frames : USER_FRAMES_MAX;
+	f->options = *options;
+	if (f->options.user_frames > USER_FRAMES_MAX)
+		f->options.user_frames = USER_FRAMES_MAX;
+	if (options->files)
+		r = rules_new(&f->rules, options->files, options->worker, options->ready, options->data);
+	if (r < 0) {
+		free(f);
+		return r;
+	}
 	*ret = f;
 	return 0;
 }
 
 void finisher_free(struct finisher *f)
 {
+	if (f)
+		rules_free(f->rules);
 	free(f);
 }
 
@@ -36,15 +70,15 @@ static struct segment *segment(void *data, __u32 index)
 {
 	struct finisher *f = data;
 
-	return arena_segment(f->arena, index);
+	return arena_segment(f->options.arena, index);
 }
 
 /* The only memory of the process that is left: what the record brought. */
-static int read_user(void *data, void *to, __u32 bytes, __u64 address)
+static int read_stack(void *data, void *to, uint32_t bytes, uint64_t address)
 {
 	struct finisher *f = data;
 	const struct sample_rest *rest = f->view->rest;
-	__u64 offset = address - rest->sp;
+	uint64_t offset = address - rest->stack_address;
 
 	if (offset > rest->stack_bytes || bytes > rest->stack_bytes - offset)
 		return -EFAULT;
@@ -52,23 +86,53 @@ static int read_user(void *data, void *to, __u32 bytes, __u64 address)
 	return 0;
 }
 
+static int read_user(void *data, void *to, __u32 bytes, __u64 address)
+{
+	return read_stack(data, to, bytes, address);
+}
+
+static void anchor_all(struct anchor *a, uint32_t n, const __u64 *regs)
+{
+	a->n = n;
+	a->ip = regs[REGISTER_IP];
+	a->regs.known = ALL_REGISTERS;
+	memcpy(a->regs.value, regs, sizeof a->regs.value);
+}
+
+/* Stack and frame pointer are known, and what was the return address. */
+static void anchor_state(struct anchor *a, const struct unwind_state *t)
+{
+	a->n = t->n;
+	a->ip = t->ip;
+	a->regs.known = 1u << REGISTER_SP | 1u << REGISTER_FP | 1u << REGISTER_IP;
+	a->regs.value[REGISTER_SP] = t->sp;
+	a->regs.value[REGISTER_FP] = t->fp;
+	a->regs.value[REGISTER_IP] = t->ip + 1;
+}
+
 static void state_restore(struct finisher *f, const struct sample_view *v, uint32_t list)
 {
+	const struct sample_rest *rest = v->rest;
 	struct unwind_state *t = &f->area.state;
 	uint32_t n = (uint32_t)v->n_kernel + v->n_user;
 
 	memcpy(f->area.frames, v->frames, n * sizeof *v->frames);
 	memset(t, 0, sizeof *t);
-	t->ip = v->rest->ip;
-	t->sp = v->rest->sp;
-	t->fp = v->rest->fp;
+	t->ip = rest->ip;
+	t->sp = rest->sp;
+	t->fp = rest->fp;
 	t->list = list;
-	/* the frame that had no table is in the record already, and comes again */
-	t->n = n - (v->ending == ENDING_NO_TABLE && v->n_user);
-	t->limit = v->n_kernel + f->user_frames;
-	t->innermost = v->rest->innermost;
+	/* the frame that had no table, or such a rule, is in the record already, and comes again */
+	t->n = n - ((v->ending == ENDING_NO_TABLE || v->ending == ENDING_UNSUPPORTED_RULE) && v->n_user);
+	t->limit = v->n_kernel + f->options.user_frames;
+	t->innermost = rest->innermost;
 	t->have_regs = 1;
-	memcpy(t->regs, v->rest->regs, sizeof t->regs);
+	memcpy(t->regs, rest->regs, sizeof t->regs);
+	if (rest->regs[REGISTER_SP] - rest->stack_address < rest->stack_bytes && rest->n_before <= v->n_user)
+		anchor_all(&f->anchor, v->n_kernel + rest->n_before, rest->regs);
+	else
+		anchor_state(&f->anchor, t);
+	t->n_before = f->anchor.n;
 }
 
 /* The rounds of profiler.bpf.c, without its bounds: each round adds a frame or ends. */
@@ -85,21 +149,178 @@ static int walk(void)
 	return next;
 }
 
+static enum rules_answer rule_of(struct finisher *f, uint64_t frame, const struct frame_rule **ret)
+{
+	uint32_t file = sample_frame_file(frame);
+	enum rules_answer answer = RULES_NONE;
+
+	if (f->rules && file != FILE_ANONYMOUS && file)
+		answer = rules_get(f->rules, file, sample_frame_va(frame), ret);
+	f->pending |= answer == RULES_PENDING;
+	return answer;
+}
+
+/* One step by the table, whose rule may need the registers. */
+static int step_by_table(struct finisher *f, struct anchor *at)
+{
+	struct unwind_state *t = &f->area.state;
+	uint32_t limit = t->limit;
+	int next;
+
+	t->innermost = at->regs.known == ALL_REGISTERS;
+	memcpy(t->regs, at->regs.value, sizeof t->regs);
+	t->limit = at->n + 1;
+	next = unwind_frames();
+	t->limit = limit;
+	if (next != ENDING_DEPTH_LIMIT && next < ENDINGS)
+		return next;
+	if (t->innermost) /* out of a signal handler */
+		anchor_all(at, t->n, t->regs);
+	else
+		anchor_state(at, t);
+	return NEXT_FRAMES;
+}
+
+static int step_by_rule(struct finisher *f, struct anchor *at, const struct frame_rule *rule)
+{
+	const struct frame_memory memory = {read_stack, f};
+	struct unwind_state *t = &f->area.state;
+	int r = frame_rule_step(rule, &memory, &at->regs);
+
+	if (r < 0)
+		return ENDING_UNSUPPORTED_RULE;
+	at->n = ++t->n;
+	if (r > 0 || !at->regs.value[rule->ra_reg])
+		return ENDING_ROOT;
+	at->ip = at->regs.value[rule->ra_reg] - !rule->signal;
+	t->ip = at->ip;
+	t->sp = at->regs.value[rule->sp_reg];
+	t->fp = at->regs.known >> REGISTER_FP & 1 ? at->regs.value[REGISTER_FP] : 0;
+	t->fallback = 0;
+	return NEXT_FRAMES;
+}
+
+/* Over the frame at `at`, which is in the record. NEXT_FRAMES, or why not. */
+static int follow_frame(struct finisher *f, struct anchor *at)
+{
+	struct unwind_state *t = &f->area.state;
+	const struct frame_rule *rule;
+	uint64_t frame;
+	int next;
+
+	if (t->ip - t->start >= t->length) {
+		next = unwind_mapping();
+		if (next != NEXT_FRAMES)
+			return next;
+	}
+	frame = t->tag | ((t->ip - t->bias) & FRAME_VA_MASK);
+	if (frame != f->area.frames[t->n]) {
+		f->stats.disagreed++;
+		return ENDING_UNSUPPORTED_RULE;
+	}
+	switch (rule_of(f, frame, &rule)) {
+	case RULES_FOUND:
+		return step_by_rule(f, at, rule);
+	case RULES_NONE:
+		return step_by_table(f, at);
+	case RULES_PENDING:
+		break;
+	}
+	return ENDING_UNSUPPORTED_RULE;
+}
+
+/*
+ * From the anchor over the last frame of the record, whose rule is unsupported. NEXT_MAPPING: go on behind
+ * it; ENDING_ROOT: it is the outermost; else it stays the last one.
+ */
+static int follow(struct finisher *f)
+{
+	struct unwind_state *t = &f->area.state;
+	struct anchor at = f->anchor;
+	uint32_t end = t->n;
+	const struct frame_rule *rule;
+	int next = NEXT_FRAMES;
+
+	for (uint32_t i = at.n; i < end; i++) /* ask for all of them at once */
+		rule_of(f, f->area.frames[i], &rule);
+	if (f->pending)
+		return ENDING_UNSUPPORTED_RULE;
+	t->n = at.n;
+	t->length = 0;
+	t->ip = at.ip;
+	t->sp = at.regs.value[REGISTER_SP];
+	t->fp = at.regs.value[REGISTER_FP];
+	t->fallback = 0;
+	while (t->n < end && next == NEXT_FRAMES)
+		next = follow_frame(f, &at);
+	if (t->n != end || (next < ENDINGS && next != ENDING_ROOT)) {
+		t->n = end;
+		return ENDING_UNSUPPORTED_RULE;
+	}
+	f->stats.followed++;
+	f->anchor = at;
+	t->n_before = at.n;
+	t->innermost = 0;
+	return next < ENDINGS ? next : NEXT_MAPPING;
+}
+
+/* To the end, over unsupported rules as far as they can be followed. */
+static int walk_all(struct finisher *f)
+{
+	struct unwind_state *t = &f->area.state;
+	int ending = walk();
+
+	while (ending == ENDING_UNSUPPORTED_RULE) {
+		int next;
+
+		if (t->n_before != f->anchor.n) /* the walk came out of a signal handler */
+			anchor_all(&f->anchor, t->n_before, t->regs);
+		next = follow(f);
+		if (next < ENDINGS)
+			return next;
+		ending = walk();
+	}
+	return ending;
+}
+
 bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t list, struct sample_view *ret)
 {
 	const struct env env = {&f->area, segment, read_user, f};
 
 	f->view = v;
+	f->pending = false;
 	state_restore(f, v, list);
 	env_current = &env;
 	*ret = *v;
-	ret->ending = (enum unwind_ending)walk();
+	ret->ending = (enum unwind_ending)walk_all(f);
 	env_current = NULL;
 	f->view = NULL;
 	ret->n_user = (uint16_t)(f->area.state.n - v->n_kernel);
 	ret->frames = (const uint64_t *)f->area.frames;
 	ret->rest = NULL;
 	ret->stack = NULL;
-	return !(ret->ending == ENDING_NO_TABLE && f->area.state.pending) &&
+	if (f->pending)
+		rules_ask(f->rules);
+	else
+		f->stats.not_followed += ret->ending == ENDING_UNSUPPORTED_RULE;
+	return !f->pending && !(ret->ending == ENDING_NO_TABLE && f->area.state.pending) &&
 	       !(ret->ending == ENDING_NO_MAPPING && !f->area.state.fallback);
+}
+
+void finisher_forget(struct finisher *f, uint32_t file)
+{
+	if (f->rules)
+		rules_forget(f->rules, file);
+}
+
+void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
+{
+	struct rules_stats rules = {0};
+
+	if (f->rules)
+		rules_stats(f->rules, &rules);
+	*ret = f->stats;
+	ret->rules = rules.found;
+	ret->no_rules = rules.none - rules.failed;
+	ret->rules_failed = rules.failed;
 }

@@ -10,7 +10,7 @@
 #define CALLER 0x2000ull /* ... and of who called it */
 #define FILE_INDEX 7
 #define STACK 0x70000000ull
-#define STACK_BYTES (4 * MACHINE_PAGE)
+#define STACK_BYTES (32 * MACHINE_PAGE)
 #define SP (STACK + 0x800)
 #define RETURN (BIAS + CALLER + 0x21) /* to the caller */
 #define AT_CALLER (RETURN - 1)
@@ -68,6 +68,20 @@ static const struct step_case cfa_cases[] = {
 	{"CFA at sp", RULE_SP(0), .ending = ENDING_BAD_CFA},
 	{"CFA not aligned", RULE_SP(20), .ending = ENDING_BAD_CFA},
 	{"CFA by fp below sp", RULE_FP(16), .fp = SP - 0x100, .ending = ENDING_BAD_CFA},
+	{"CFA by fp below sp, on another stack", RULE_FP(16), .fp = SP - 0x100,
+	 .words = {{SP - 0xf8, RETURN}, {SP - 0x100, 0x77}}, STEPPED(SP - 0xf0, 0x77)},
+	{"CFA by *(fp - 8) below sp, on another stack",
+	 CFA_RULE(.cfa_kind = CFA_DEREF_REG, .cfa_reg = 6, .cfa_off = -8), .fp = SP + 0x100,
+	 .words = {{SP + 0xf8, SP - 0x200}, {SP - 0x208, RETURN}}, STEPPED(SP - 0x200, SP + 0x100)},
+	{"a frame of 100,000 bytes", RULE_SP(100000), .words = {{SP + 99992, RETURN}},
+	 STEPPED(SP + 100000, 0)},
+	{"a frame of 1 GiB", RULE_SP(1 << 30), .ending = ENDING_READ_FAULT},
+	{"a frame of more than 1 GiB", RULE_SP((1 << 30) + 8), .ending = ENDING_BAD_CFA},
+	{"a leap by fp, to memory that is not there", RULE_FP(16), .fp = SP + (1ull << 40),
+	 .ending = ENDING_READ_FAULT},
+	{"the caller was interrupted",
+	 CFA_RULE(.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 24, .flags = RULE_INTERRUPTS),
+	 .words = {{SP + 16, RETURN}}, .ending = ENDING_DEPTH_LIMIT, .ip = RETURN, .sp = SP + 24},
 	{"return address not readable", RULE_SP(24), .fault = {SP + 16, 8}, .ending = ENDING_READ_FAULT},
 	{"outside the stack", RULE_SP(STACK_BYTES), .ending = ENDING_READ_FAULT},
 	{"return address 0", RULE_SP(24), .words = {{SP + 16, 0}}, .ending = ENDING_ROOT},

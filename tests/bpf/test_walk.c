@@ -244,3 +244,67 @@ Test(walk, through_a_signal_handler)
 	expect_frame(m, 2, FILE_INDEX, CODE - BIAS + 0x40); /* not a return address: not minus 1 */
 	expect_frame(m, 3, FILE_INDEX, ROOT - BIAS);
 }
+
+/* Two stacks, between which frames lead to and fro by the frame pointer: once is a switch, twice is none. */
+Test(walk, another_stack_once)
+{
+	static const int endings[] = {ENDING_ROOT, ENDING_BAD_CFA};
+
+	for (unsigned again = 0; again < 2; again++) {
+		_cleanup_machine_ struct machine *m = machine_new();
+		const uint64_t low = STACK, high = STACK + 0x8000;
+		const struct machine_row rows[] = {
+			{CODE - BIAS, RULE_FP(16)}, {ROOT - BIAS, RULE_ROOT}, {ROOT - BIAS + 64, RULE_NONE}};
+
+		machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+		machine_memory(m, STACK, 16 * MACHINE_PAGE);
+		machine_poke(m, high + 0x10, low + 0x10); /* fp and return address of the first frame: down */
+		machine_poke(m, high + 0x18, CODE + 1);
+		machine_poke(m, low + 0x10, high + 0x40); /* ... of the second: up again, less than a leap */
+		machine_poke(m, low + 0x18, CODE + 2);
+		machine_poke(m, high + 0x40, low + 0x80); /* ... of the third: down a second time */
+		machine_poke(m, high + 0x48, again ? CODE + 3 : ROOT + 1);
+		expect_ending(machine_unwind(m, CODE, high, high + 0x10, 512), endings[again]);
+		cr_expect_eq(m->area.state.n, 4);
+	}
+}
+
+/* A switch that leads to no code was none. */
+Test(walk, another_stack_that_is_none)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+	const struct machine_row rows[] = {{CODE - BIAS, RULE_FP(16)}, {CODE - BIAS + 64, RULE_NONE}};
+
+	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+	machine_memory(m, STACK, 16 * MACHINE_PAGE);
+	machine_poke(m, STACK + 0x18, NOWHERE);
+	expect_ending(machine_unwind(m, CODE, STACK + 0x8000, STACK + 0x10, 512), ENDING_BAD_CFA);
+	cr_expect_eq(m->area.state.n, 1);
+}
+
+/* Where registers are all known last: what user space walks from again when a rule is unsupported. */
+Test(walk, the_frame_with_all_registers)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+	const uint64_t trampoline = BIAS + 0x3000, ucontext = STACK + 16;
+	const struct machine_row rows[] = {{CODE - BIAS, RULE_SP(16)},
+					   {ROOT - BIAS, {.cfa_kind = CFA_UNSUPPORTED}},
+					   {trampoline - BIAS - 1, {.cfa_kind = CFA_SIGNAL}},
+					   {trampoline - BIAS + 9, RULE_NONE}};
+
+	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+	machine_memory(m, STACK, 16 * MACHINE_PAGE);
+	machine_poke(m, STACK + 8, trampoline);
+	machine_poke(m, ucontext + 40 + 8 * 11, 0xb0b); /* interrupted rbx, rsp, rip */
+	machine_poke(m, ucontext + 40 + 8 * 15, STACK + 0x800);
+	machine_poke(m, ucontext + 40 + 8 * 16, CODE + 0x40);
+	machine_poke(m, STACK + 0x808, ROOT + 1);
+	expect_ending(machine_unwind(m, CODE, STACK, 0, 512), ENDING_UNSUPPORTED_RULE);
+	cr_expect_eq(m->area.state.n, 4);
+	cr_expect_eq(m->area.state.n_before, 2, "handler and trampoline");
+	cr_expect_eq(m->area.state.regs[3], 0xb0b);
+	cr_expect_eq(m->area.state.regs[REGISTER_SP], STACK + 0x800);
+	cr_expect_eq(m->area.state.regs[REGISTER_IP], CODE + 0x40);
+	cr_expect_eq(m->area.state.ip, ROOT, "the frame to step from");
+	cr_expect_eq(m->area.state.sp, STACK + 0x810);
+}

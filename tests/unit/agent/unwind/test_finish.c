@@ -74,11 +74,16 @@ static void scene_init(struct scene *s)
 {
 	*s = (struct scene){0};
 	cr_assert_eq(arena_new(&s->arena, SEGMENT_BYTES, segment, s), 0);
-	cr_assert_eq(finisher_new(&s->finisher, s->arena, 512), 0);
+	cr_assert_eq(
+		finisher_new(&s->finisher, &(struct finisher_options){.arena = s->arena, .user_frames = 512}),
+		0);
 	place_table(s);
 	s->mapping = (struct mapping_entry){BIAS + 0x1000, BIAS + 0x1300, BIAS, FILE_INDEX, s->table};
-	s->rest.rest = (struct sample_rest){
-		.ip = BIAS + LEAF, .sp = SP, .innermost = 1, .stack_bytes = sizeof s->rest.stack};
+	s->rest.rest = (struct sample_rest){.ip = BIAS + LEAF,
+					    .sp = SP,
+					    .stack_address = SP,
+					    .innermost = 1,
+					    .stack_bytes = sizeof s->rest.stack};
 	s->rest.stack[1] = BIAS + MIDDLE + 1; /* of the leaf: CFA = SP + 16 */
 	s->rest.stack[5] = BIAS + START + 1;  /* of the middle: CFA = SP + 16 + 32 */
 	s->frames[0] = 0xffffffff81000000;
@@ -141,7 +146,7 @@ Test(finish, a_frame_that_had_no_table_is_not_doubled)
 	s.view.n_user = 2;
 	s.view.ending = ENDING_NO_TABLE;
 	s.rest.rest.ip = BIAS + MIDDLE;
-	s.rest.rest.sp = SP + 16;
+	s.rest.rest.sp = s.rest.rest.stack_address = SP + 16;
 	s.rest.rest.innermost = 0;
 	s.rest.rest.stack_bytes = sizeof s.rest.stack - 16;
 	s.view.stack += 16;
