@@ -403,7 +403,7 @@ int agent_format_endings(const struct agent_stats *s, struct buf *b)
 			r = buf_printf(b, "%s=%lu", unwind_ending_text((enum unwind_ending)i),
 				       (unsigned long)s->report.by_ending[i]);
 		for (; at < b->len; at++)
-			if (b->data[at] == ' ')
+			if (b->data[at] == ' ' || b->data[at] == '-')
 				b->data[at] = '_';
 	}
 	return r;

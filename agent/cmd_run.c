@@ -124,7 +124,9 @@ static void log_stopped(struct run *run)
 	log_fields(LOG_INFO, "stopped",
 		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
 		   "open_failed=%lu "
-		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu%s",
+		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu "
+		   "finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
+		   "rules_disagreed=%lu rules_failed=%lu%s",
 		   (unsigned long)s.report.windows,
 		   (unsigned long)(s.report.first_sample_ns
 					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
@@ -134,7 +136,10 @@ static void log_stopped(struct run *run)
 		   (unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
 		   (unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
 		   (unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
-		   buf_str(&endings));
+		   (unsigned long)s.report.finished, (unsigned long)s.report.finish_late,
+		   (unsigned long)s.report.finish_full, (unsigned long)s.track.finish.followed,
+		   (unsigned long)s.track.finish.not_followed, (unsigned long)s.track.finish.disagreed,
+		   (unsigned long)s.track.finish.rules_failed, buf_str(&endings));
 }
 
 /* From the loaded configuration to the last flush. Returns the exit code. */

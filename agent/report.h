@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bpf/abi.h"
+
 struct config;
 struct otlp_request;
 struct output_profile;
@@ -51,9 +53,9 @@ struct report_options {
 struct report_stats {
 	uint64_t received; /* records from the ring */
 	uint64_t dropped[REPORT_DROPS_N];
-	uint64_t waiting;	/* in windows that are not sent yet */
-	uint64_t emitted;	/* samples in requests that were handed to emit */
-	uint64_t by_ending[16]; /* enum unwind_ending, of samples received */
+	uint64_t waiting;	     /* in windows that are not sent yet */
+	uint64_t emitted;	     /* samples in requests that were handed to emit */
+	uint64_t by_ending[ENDINGS]; /* of samples received */
 	uint64_t finished, finish_late,
 		finish_full;		/* stacks finished in user space; cut because what they waited
 					   for did not come in time; because too many waited */

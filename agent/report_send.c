@@ -74,6 +74,9 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 		for (size_t k = 0; k < ARRAY_SIZE(all); k++)
 			if (strcmp(wanted->items[i], all[k].key) == 0)
 				ret[n++] = all[k];
+	if (!unwind_ending_complete(e->stack->ending))
+		ret[n++] = (struct otlp_attr){.key = "proflet.stack.truncated",
+					      .string = unwind_ending_text(e->stack->ending)};
 	return n;
 }
 
