@@ -93,7 +93,7 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	r = fdes_init(&f, img->segments, img->n_segments);
 	if (r < 0)
 		return r;
-	r = read_section(&f, img, frame_section_eh);
+	r = read_eh_frame(&f, img);
 	if (r < 0)
 		return r;
 	r = gorows_read(&f, img);
