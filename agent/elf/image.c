@@ -165,6 +165,15 @@ const struct elf_segment *image_segment_at(const struct elf_image *img, uint64_t
 	return NULL;
 }
 
+int elf_image_read(const struct elf_image *img, uint64_t va, void *ret, size_t len)
+{
+	const struct elf_segment *s = image_segment_at(img, va);
+
+	if (!s || !s->executable || len > s->file_bytes - (va - s->va))
+		return -ENOENT;
+	return image_read(img, s->offset + (va - s->va), ret, len);
+}
+
 int image_read(const struct elf_image *img, uint64_t offset, void *ret, size_t len)
 {
 	uint8_t *to = ret;

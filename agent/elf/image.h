@@ -40,6 +40,9 @@ const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t
  * kernels may have such pages) before the segment's first byte belongs to it, unless it lies inside another
  * executable segment. */
 int elf_image_offset_to_va(const struct elf_image *img, uint64_t offset, uint64_t *ret_va);
+/* Bytes of an executable segment that the file holds, at an ELF virtual address. 0, -ENOENT, -EINVAL when the
+ * file ends before, -errno. */
+int elf_image_read(const struct elf_image *img, uint64_t va, void *ret, size_t len);
 /* The section's bytes. 0, -ENOENT (also for SHT_NOBITS), -EINVAL (outside the file, or compressed badly),
  * -EFBIG (above ELF_SECTION_MAX, as stored or decompressed), -ENOTSUP (compressed by a method that is neither
  * zlib nor zstd), -ENOMEM, -errno of the read. */

@@ -12,6 +12,7 @@
 #include "agent/elf/rows.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/cache.h"
+#include "agent/unwind/mend.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
@@ -34,6 +35,9 @@ static int build(struct build_job *j)
 	r = debug_file_rows(&rows, img, &place, &j->debug);
 	if (r < 0)
 		return r == -ENOTSUP ? -ENODATA : r;
+	r = unwind_rows_mend(rows, img);
+	if (r < 0)
+		return r;
 	j->n_rows = rows->n_rows;
 	j->n_skipped = rows->n_skipped;
 	j->build_ns = rows->build_ns;
