@@ -153,6 +153,7 @@ void report_sample(struct report *r, const void *record, size_t len)
 		drop(r, REPORT_DROP_BAD_RECORD);
 		return;
 	}
+	track_catch_up(r->options.track, v.time_ns);
 	p = track_process(r->options.track, v.pid, v.time_ns);
 	if (!p) {
 		drop(r, REPORT_DROP_NO_PROCESS_SLOT);
@@ -162,7 +163,7 @@ void report_sample(struct report *r, const void *record, size_t len)
 		drop(r, REPORT_DROP_NOT_SELECTED);
 		return;
 	}
-	if (v.rest)
+	if (track_wants_finish(p, &v))
 		sample_finish(r, p, &v, record, len);
 	else
 		report_commit(r, p, &v);

@@ -17,6 +17,7 @@
 #include "agent/base/worker.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
+#include "agent/proc/history.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/scan.h"
 #include "agent/proc/stat.h"
@@ -217,6 +218,8 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 	p->exe = parent->exe ? strdup(parent->exe) : NULL;
 	p->scanned = true;
 	p->selected = parent->selected;
+	p->keep_stack = parent->keep_stack;
+	p->replaced_ns = parent->replaced_ns;
 	proc_maps_unref(p->maps);
 	p->maps = proc_maps_ref(parent->maps);
 	if (parent->context)
@@ -232,6 +235,9 @@ static void on_exec(struct track *t, struct process *p, const struct sideband_ev
 
 	t->stats.execs++;
 	p->exec_ns = e->time_ns;
+	p->keep_stack = false;
+	track_remember(t, p, e->time_ns);
+	publisher_remove(t->publisher, p); /* its list goes with it */
 	free(TAKE_PTR(p->exe));
 	free(TAKE_PTR(p->service_name));
 	p->environ_read = false;
@@ -271,9 +277,14 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 			track_read_process(t, p); /* its start was lost; this mapping is in what was read */
 		return;
 	}
+	m.file = track_file_of_event(t, e);
+	if (proc_maps_replaces(p->maps, &m)) {
+		track_remember(t, p, e->time_ns);
+		p->replaced_ns = e->time_ns;
+		p->keep_stack = true;
+	}
 	if (proc_maps_own(p) < 0)
 		return;
-	m.file = track_file_of_event(t, e);
 	/* the first mapping of a new image is the executable's, also where the file could not be opened any
 	 * more */
 	if (!p->exe && e->name[0] == '/' && e->name[1] != '/')
@@ -327,8 +338,10 @@ static void on_event(const struct sideband_event *e, void *data)
 
 void track_drain(struct track *t)
 {
+	uint64_t before = clock_mono_ns();
 	int r = sideband_drain(t->options.sideband, on_event, t);
 
+	t->heard_ns = before;
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
 	track_rescan(t);
@@ -336,6 +349,12 @@ void track_drain(struct track *t)
 	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
+}
+
+void track_catch_up(struct track *t, uint64_t time_ns)
+{
+	if (time_ns >= t->heard_ns)
+		track_drain(t);
 }
 
 /* --- forgetting */
@@ -353,15 +372,30 @@ void track_drained(struct track *t, uint64_t time_ns)
 	track_threads_reap(t, time_ns);
 }
 
-static void mark_used(struct process *p, void *data)
-{
-	uint8_t *used = data;
+struct sweep {
+	struct track *t;
+	uint64_t now_ns;
+	uint8_t *used;
+};
 
-	for (uint32_t i = 0; i < p->maps->n; i++)
-		used[p->maps->entries[i].file] = 1;
+static void mark_used(const struct proc_maps *m, void *data)
+{
+	struct sweep *s = data;
+
+	for (uint32_t i = 0; i < m->n; i++)
+		s->used[m->entries[i].file] = 1;
 }
 
-struct sweep {
+static void sweep_process(struct process *p, void *data)
+{
+	struct sweep *s = data;
+
+	track_history_tend(s->t, p, s->now_ns);
+	mark_used(p->maps, s);
+	proc_history_each(p, mark_used, s);
+}
+
+struct forgetting {
 	struct track *track;
 	void (*fn)(uint32_t index, void *data);
 	void *data;
@@ -369,23 +403,24 @@ struct sweep {
 
 static void on_forget(uint32_t index, void *data)
 {
-	struct sweep *s = data;
+	struct forgetting *f = data;
 
-	finisher_forget(s->track->finisher, index);
-	s->fn(index, s->data);
+	finisher_forget(f->track->finisher, index);
+	f->fn(index, f->data);
 }
 
 void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data)
 {
 	_cleanup_free_ uint8_t *used = calloc(t->options.max_files + 1, 1);
-	struct sweep sweep = {t, fn, data};
+	struct sweep sweep = {t, now_ns, used};
+	struct forgetting forgetting = {t, fn, data};
 
 	if (!used)
 		return;
-	proc_table_each(t->table, mark_used, used);
+	proc_table_each(t->table, sweep_process, &sweep);
 	used[t->vdso] = 1;
 	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
-			   &sweep);
+			   &forgetting);
 	unwind_cache_published(t->cache); /* no list names them */
 	track_grace(t);
 }
@@ -399,17 +434,6 @@ const char *track_service_name(struct track *t, struct process *p)
 		(void)proc_environ_find(t->proc_fd, p->pid, "OTEL_SERVICE_NAME", &p->service_name);
 	}
 	return p->service_name && p->service_name[0] ? p->service_name : NULL;
-}
-
-bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
-		  struct sample_view *ret)
-{
-	*ret = *v;
-	ret->rest = NULL;
-	ret->stack = NULL;
-	if (p->exec_ns > v->time_ns) /* the mappings that we have are those of another image */
-		return true;
-	return p->maps->published_ref && finisher_walk(t->finisher, v, p->maps->published_ref, ret);
 }
 
 uint64_t track_epoch(const struct track *t)

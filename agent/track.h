@@ -55,6 +55,8 @@ struct track_stats {
 	uint64_t rescans; /* of /proc, because events were lost */
 	uint64_t remapped,
 		remaps_full; /* processes with copies of code found; not looked at for want of room */
+	uint64_t outdated_again, outdated_cut; /* samples of the time between a change of mappings and its
+						  publication: walked again with the right ones; cut */
 };
 
 /* Everything in `options` is borrowed and outlives the track. 0 or -errno. */
@@ -64,6 +66,9 @@ void track_free(struct track *t);
 int track_scan(struct track *t);
 /* Takes what the side-band has, and publishes what changed. Call before the samples are drained. */
 void track_drain(struct track *t);
+/* Drains unless everything up to this time is known already: call with a sample's time before it is looked
+ * at. */
+void track_catch_up(struct track *t, uint64_t time_ns);
 /* After worker_collect: publishes new tables, hands out more work. */
 void track_progress(struct track *t);
 /* Blocks until all known files have a table or the time is over. For recordings, before sampling starts. */
@@ -82,9 +87,11 @@ const char *track_service_name(struct track *t, struct process *p);
 struct unwind_file *track_file(const struct track *t, uint32_t index);
 /* A sample has a frame in the file. */
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
+/* Whether the sample is not final as it is: track_finish. */
+bool track_wants_finish(const struct process *p, const struct sample_view *v);
 /*
- * Goes on with a sample that has a rest (agent/unwind/finish.h); *ret is borrowed until the next call. True
- * when that is final; false when it may get further later.
+ * Goes on with a sample that has a rest (agent/unwind/finish.h), or was walked with outdated mappings; *ret
+ * is borrowed until the next call. True when that is final; false when it may get further later.
  */
 bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
 		  struct sample_view *ret);

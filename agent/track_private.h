@@ -3,6 +3,7 @@
 #ifndef PROFLET_TRACK_PRIVATE_H
 #define PROFLET_TRACK_PRIVATE_H
 
+#include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/base/worker.h"
 #include "agent/track.h"
@@ -34,7 +35,8 @@ struct track {
 	struct unwind_cache *cache;
 	struct publisher *publisher;
 	struct finisher *finisher;
-	uint64_t epoch; /* of what is published */
+	uint64_t epoch;	   /* of what is published */
+	uint64_t heard_ns; /* all events before are known */
 	struct cgroup_meta_cache *workloads;
 	uint32_t vdso;		/* file index */
 	struct proc_root *root; /* of the process `root_pid`, which the last new file was seen in; NULL */
@@ -61,6 +63,14 @@ void track_mark_dirty(struct track *t, uint32_t pid); /* publish it at the end o
 void track_select(struct track *t, struct process *p, bool inherited);
 void track_read_workload(struct track *t,
 			 struct process *p); /* keeps what was known when the process is gone */
+
+/* track_finish.c */
+#define HISTORY_KEEP_NS (5 * NS_PER_SEC) /* longer than a sample waits */
+#define KEEP_STACK_NS (10 * NS_PER_SEC)
+/* p->maps are about to change, or were replaced, at that time. */
+void track_remember(struct track *t, struct process *p, uint64_t until_ns);
+/* Now and then: forgets what is old. */
+void track_history_tend(struct track *t, struct process *p, uint64_t now_ns);
 
 /* track_scan.c */
 void track_read_process(struct track *t,

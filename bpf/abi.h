@@ -51,6 +51,9 @@ struct mapping_list {
 	__u32 reserved[3];
 };
 #define LIST_SKIP 1u /* not selected: count, and take no sample */
+#define LIST_STACK                                                                               \
+	2u /* its mappings are replaced again and again: samples bring their registers and stack \
+	    */
 
 /* No block can have these refs: the process table is there. */
 #define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
@@ -133,20 +136,22 @@ struct unwind_rule {
  * How an unwind ended: X(name, text, complete). The text is the reason in metrics and in the root frame
  * "[truncated: text]".
  */
-#define UNWIND_ENDINGS(X)                                                                                 \
-	X(ROOT, "complete", 1)		     /* outermost frame reached */                                \
-	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */  \
-	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                  \
-	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                       \
-	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */    \
-	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                \
-	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                        \
-	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                               \
-	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                    \
-	X(DEPTH_LIMIT, "depth limit", 0)                                                                  \
-	X(COMPAT_TASK, "32-bit task", 0)                                                                  \
-	X(NO_REGISTERS, "no registers", 0) /* user registers of a task in the kernel could not be read */ \
-	X(EXITING, "task exiting", 1)	   /* its memory is gone; see below */
+#define UNWIND_ENDINGS(X)                                                                                  \
+	X(ROOT, "complete", 1)		     /* outermost frame reached */                                 \
+	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */   \
+	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                   \
+	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                        \
+	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */     \
+	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                 \
+	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                         \
+	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                                \
+	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                     \
+	X(DEPTH_LIMIT, "depth limit", 0)                                                                   \
+	X(COMPAT_TASK, "32-bit task", 0)                                                                   \
+	X(NO_REGISTERS, "no registers", 0)  /* user registers of a task in the kernel could not be read */ \
+	X(EXITING, "task exiting", 1)	    /* its memory is gone; see below */                            \
+	X(OUTDATED, "outdated mappings", 0) /* walked, in part, with mappings that were gone; by the agent \
+					     */
 
 /*
  * EXITING counts as complete: the memory of the process is freed, a user stack exists no more than that of a
@@ -160,6 +165,7 @@ enum unwind_ending {
 };
 
 #define SAMPLE_KERNEL_MODE 1u /* taken in the kernel */
+#define SAMPLE_FROM_START 2u  /* its rest is of the sample itself, not of where the unwind stopped */
 
 /*
  * A sample. Followed by n_kernel + n_user frames of eight bytes, each part leaf first. Kernel frames: the
@@ -177,6 +183,8 @@ struct sample_record {
 };
 
 #define REST_STACK_MAX 16384u
+#define REST_BELOW \
+	128u /* bytes below sp: the red zone; a register that an epilogue has just popped is read there */
 #define REST_FRAMES_MAX 1000u /* a stack with more frames is not finished */
 #define REST_REGISTERS 32u
 
@@ -188,7 +196,8 @@ struct sample_record {
 struct sample_rest {
 	__u64 ip, sp, fp; /* of the frame to step from; with "no table" and "unsupported rule" it is the last
 			     of the record */
-	__u64 stack_address; /* process address of the first byte of the stack */
+	__u64 stack_address; /* process address of the first byte of the stack: REST_BELOW below the frame,
+				or its sp where that cannot be read */
 	__u32 stack_bytes;   /* that follow */
 	__u32 innermost;     /* regs are of the frame to step from */
 	__u32 n_before;	     /* user frames in the record before the one that regs are of */

@@ -30,6 +30,7 @@ struct segment {
 struct unwind_state {
 	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost
 			     frame, and in one that a signal interrupted */
+	__u64 first_ip, first_sp, first_fp; /* of the sample */
 	/* the mapping of the last frame, and its table */
 	__u64 start, length; /* process addresses; length 0: none */
 	__u64 bias;

@@ -155,6 +155,14 @@ UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx, int ending)
 	n = a->state.n;
 	if (n > REST_FRAMES_MAX)
 		return 0;
+	if (a->record.flags & SAMPLE_FROM_START) {
+		a->state.ip = a->state.first_ip;
+		a->state.sp = a->state.first_sp;
+		a->state.fp = a->state.first_fp;
+		a->state.innermost = 1;
+		a->state.n_before = a->record.n_kernel;
+		a->state.have_regs = 0; /* a signal frame may have replaced them */
+	}
 	if (!a->state.have_regs)
 		registers_fill(ctx);
 	BOUND(n, 1023);
@@ -168,7 +176,7 @@ UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx, int ending)
 	stack = a->state.regs[REGISTER_SP];
 	if (ending != ENDING_UNSUPPORTED_RULE || rest->sp - stack > REST_STACK_MAX - STACK_CHUNK)
 		stack = rest->sp;
-	rest->stack_address = stack;
+	rest->stack_address = stack - REST_BELOW;
 	for (int i = 0; i < (int)REST_REGISTERS; i++)
 		rest->regs[i] = a->state.regs[i];
 	ROLLED
@@ -178,9 +186,13 @@ UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx, int ending)
 
 		BOUND(at, 0x3fff);
 		BOUND(bytes, 0xfff);
-		if (env_read_user((__u8 *)(rest + 1) + at, bytes, address))
+		if (!env_read_user((__u8 *)(rest + 1) + at, bytes, address)) {
+			got += bytes;
+			continue;
+		}
+		if (got || rest->stack_address == stack)
 			break;
-		got += bytes;
+		rest->stack_address = stack;
 	}
 	rest->stack_bytes = got;
 	a->record.rest_bytes = sizeof *rest + got;
@@ -239,7 +251,7 @@ int profile(struct bpf_perf_event_data *ctx)
 	__u64 pids = bpf_get_current_pid_tgid();
 	struct unwind_area *a;
 	struct segment *s;
-	__u32 list;
+	__u32 list, flags = 0;
 	int ending;
 
 	if (!pids) /* idle */
@@ -262,7 +274,8 @@ int profile(struct bpf_perf_event_data *ctx)
 		if (!s)
 			return 0;
 		a->record.generation = segment_u32(s, ref_offset(list) + 12);
-		if (segment_u32(s, ref_offset(list) + 16) & LIST_SKIP) {
+		flags = segment_u32(s, ref_offset(list) + 16);
+		if (flags & LIST_SKIP) {
 			a->counters[COUNTER_NOT_SELECTED]++;
 			return 0;
 		}
@@ -284,11 +297,19 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->record.n_kernel = a->state.n;
 	a->state.n_before = a->state.n;
 	a->state.limit = a->state.n + config_frames;
-	if (ending == NEXT_MAPPING)
+	if (ending == NEXT_MAPPING) {
+		if (flags & LIST_STACK) {
+			a->record.flags |= SAMPLE_FROM_START;
+			a->state.first_ip = a->state.ip;
+			a->state.first_sp = a->state.sp;
+			a->state.first_fp = a->state.fp;
+		}
 		ending = list ? user_part(ctx) : ENDING_NO_PROCESS;
-	if (a->record.flags && ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK)
+	}
+	if (a->record.flags & SAMPLE_KERNEL_MODE && ending >= ENDING_NO_PROCESS &&
+	    ending < ENDING_COMPAT_TASK)
 		ending = ending_of_task(ending);
-	if (can_finish(a, ending))
+	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending)))
 		rest_attach(ctx, ending);
 	a->record.time_ns = bpf_ktime_get_ns();
 	a->record.pid = pids >> 32;

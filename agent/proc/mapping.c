@@ -77,6 +77,19 @@ static uint32_t first_ending_after(const struct proc_maps *m, uint64_t address)
 	return lo;
 }
 
+bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping)
+{
+	for (uint32_t i = first_ending_after(m, mapping->start);
+	     i < m->n && m->entries[i].start < mapping->end; i++) {
+		const struct proc_mapping *e = &m->entries[i];
+
+		if (e->file != mapping->file ||
+		    (e->file != PROC_FILE_NONE && e->start - e->offset != mapping->start - mapping->offset))
+			return true;
+	}
+	return false;
+}
+
 const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address)
 {
 	uint32_t i = first_ending_after(m, address);

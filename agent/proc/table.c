@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/proc/history.h"
 
 struct proc_table {
 	struct map alive;      /* by pid */
@@ -160,6 +161,7 @@ void process_unref(struct process *p)
 		return;
 	if (p->context_free)
 		p->context_free(p->context);
+	proc_history_fini(p);
 	proc_maps_unref(p->maps);
 	free(p->exe);
 	free(p->service_name);

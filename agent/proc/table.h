@@ -55,9 +55,12 @@ struct process {
 	bool selected;
 	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
 	bool in_kernel_table;
-	struct proc_maps *maps; /* one reference */
-	void *context;		/* the workload; owned through context_free */
-	uint64_t context_ns;	/* when it was read */
+	struct proc_maps *maps;	      /* one reference */
+	struct proc_history *history; /* mappings that were; agent/proc/history.h. NULL: none */
+	bool keep_stack;	      /* mappings were replaced lately: its samples bring their stack along */
+	uint64_t replaced_ns;	      /* when */
+	void *context;		      /* the workload; owned through context_free */
+	uint64_t context_ns;	      /* when it was read */
 	void (*context_free)(void *context);
 };
 
@@ -92,6 +95,8 @@ int proc_maps_own(struct process *p);
 /* Puts a mapping in, cutting or removing what it overlaps; `m` must be private. 0, -ENOMEM, -ENOSPC at
  * PROC_MAPS_MAX. */
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
+/* Whether something else is mapped where `mapping` will be. */
+bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping);
 /* The mapping that covers `address`, NULL. Borrowed. */
 const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address);
 

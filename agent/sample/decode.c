@@ -40,6 +40,7 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 		.cpu = r.cpu,
 		.ending = (enum unwind_ending)r.ending,
 		.kernel_mode = r.flags & SAMPLE_KERNEL_MODE,
+		.from_start = r.flags & SAMPLE_FROM_START,
 		.n_kernel = r.n_kernel,
 		.n_user = r.n_user,
 		.frames = frames,

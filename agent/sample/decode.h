@@ -16,6 +16,7 @@ struct sample_view {
 	uint16_t cpu;
 	enum unwind_ending ending;
 	bool kernel_mode;
+	bool from_start; /* `rest` is of the sample itself, not of where the unwind stopped */
 	uint16_t n_kernel, n_user;
 	const uint64_t *frames;		/* n_kernel, then n_user; each leaf first */
 	const struct sample_rest *rest; /* what it takes to go on, NULL: the unwind is what it is */

@@ -14,12 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/cleanup.h"
 #include "agent/elf/frame_rule.h"
 #include "agent/unwind/arena.h"
+#include "agent/unwind/list.h"
 #include "agent/unwind/rules.h"
 #include "bpf/unwind.h"
 
-#define REGISTER_FP 6u /* x86-64 */
+#define OWN_SEGMENT SEGMENTS_MAX /* behind those of the arena */
+#define REGISTER_FP 6u		 /* x86-64 */
 #define ALL_REGISTERS ((1u << (REGISTER_IP + 1)) - 1)
 
 /* A frame, with what is known of its registers. */
@@ -32,6 +35,7 @@ struct anchor {
 struct finisher {
 	struct finisher_options options;
 	struct rules *rules;
+	struct segment *own;		/* NULL until there was a list in it */
 	const struct sample_view *view; /* during a walk */
 	bool pending;			/* a complete rule may come */
 	struct anchor anchor;
@@ -61,8 +65,10 @@ int finisher_new(struct finisher **ret, const struct finisher_options *options)
 
 void finisher_free(struct finisher *f)
 {
-	if (f)
-		rules_free(f->rules);
+	if (!f)
+		return;
+	rules_free(f->rules);
+	free(f->own);
 	free(f);
 }
 
@@ -70,6 +76,8 @@ static struct segment *segment(void *data, __u32 index)
 {
 	struct finisher *f = data;
 
+	if (index == OWN_SEGMENT)
+		return f->own;
 	return arena_segment(f->options.arena, index);
 }
 
@@ -323,4 +331,35 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
 	ret->rules = rules.found;
 	ret->no_rules = rules.none - rules.failed;
 	ret->rules_failed = rules.failed;
+}
+
+uint32_t finisher_list(struct finisher *f, const struct proc_maps *maps, const struct unwind_cache *cache)
+{
+	_cleanup_(list_entries_fini) struct list_entries l = {0};
+	size_t most = list_capacity(SEGMENT_BYTES);
+
+	if (list_entries_make(&l, maps, cache) < 0 || !l.n)
+		return 0;
+	if (!f->own)
+		f->own = calloc(1, sizeof *f->own);
+	if (!f->own)
+		return 0;
+	list_write(f->own->bytes, l.entries, l.n < most ? l.n : most, 0, 0);
+	return OWN_SEGMENT << REF_OFFSET_BITS;
+}
+
+void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, uint64_t next,
+		  struct sample_view *ret)
+{
+	uint32_t have = (uint32_t)v->n_kernel + n;
+
+	memcpy(f->area.frames, v->frames, have * sizeof *v->frames);
+	if (next)
+		f->area.frames[have] = next;
+	*ret = *v;
+	ret->n_user = (uint16_t)(n + (next != 0));
+	ret->frames = (const uint64_t *)f->area.frames;
+	ret->ending = ENDING_OUTDATED;
+	ret->rest = NULL;
+	ret->stack = NULL;
 }

@@ -136,6 +136,11 @@ static void list_forget(const struct publisher *p, const struct proc_maps *m)
 			__atomic_store_n(&entries[i].table, TABLE_PENDING, __ATOMIC_RELEASE);
 }
 
+static uint32_t list_flags(const struct process *process)
+{
+	return (process->selected ? 0 : LIST_SKIP) | (process->keep_stack ? LIST_STACK : 0);
+}
+
 int publisher_put(struct publisher *p, struct process *process)
 {
 	struct proc_maps *m = process->maps;
@@ -143,7 +148,7 @@ int publisher_put(struct publisher *p, struct process *process)
 	int r;
 
 	if (m->dirty || !m->release) {
-		r = list_put(p, m, process->selected ? 0 : LIST_SKIP);
+		r = list_put(p, m, list_flags(process));
 		if (r < 0) {
 			if (m->published_ref)
 				list_forget(p, m);
@@ -192,6 +197,11 @@ void publisher_remove(struct publisher *p, struct process *process)
 	process->in_kernel_table = false;
 	process->published_ref = 0;
 	p->stats.processes--;
+}
+
+uint32_t publisher_generation(const struct publisher *p)
+{
+	return p->generation;
 }
 
 void publisher_stats(const struct publisher *p, struct publish_stats *ret)

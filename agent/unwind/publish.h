@@ -33,6 +33,8 @@ void publisher_free(struct publisher *p);
  * -ENOSPC (counted; the process keeps its list, less the tables that went), -ENOMEM.
  */
 int publisher_put(struct publisher *p, struct process *process);
+/* Of the list that was written last; generations wrap around. */
+uint32_t publisher_generation(const struct publisher *p);
 /* Takes the process out of the table. */
 void publisher_remove(struct publisher *p, struct process *process);
 void publisher_stats(const struct publisher *p, struct publish_stats *ret);

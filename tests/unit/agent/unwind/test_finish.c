@@ -7,6 +7,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/rows.h"
+#include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/finish.h"
@@ -194,4 +195,60 @@ Test(finish, memory_is_what_the_record_brought_and_no_more)
 		else
 			cr_expect_eq(done.ending, ENDING_READ_FAULT, "%u", bytes);
 	}
+}
+
+Test(finish, with_mappings_that_are_not_published)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+	struct proc_maps *maps;
+	uint32_t list;
+
+	scene_init(&s);
+	cr_assert_eq(proc_maps_new(&maps), 0);
+	cr_expect_eq(finisher_list(s.finisher, maps, NULL), 0u, "there are none");
+	cr_assert_eq(proc_maps_insert(maps,
+				      (struct proc_mapping){BIAS + 0x1000, BIAS + 0x2000, 0, PROC_FILE_NONE}),
+		     0);
+	list = finisher_list(s.finisher, maps, NULL);
+	cr_assert_neq(list, 0u);
+	cr_expect(finisher_walk(s.finisher, &s.view, list, &done));
+	cr_expect_eq(done.ending, ENDING_ROOT, "frame pointer 0");
+	cr_expect_eq(done.n_user, 1);
+	cr_expect_eq(done.frames[1], (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS | (BIAS + LEAF));
+	proc_maps_unref(maps);
+}
+
+/* `pop %rbp; ret`, where the call-frame information still has rbp below the stack pointer. */
+Test(finish, red_zone)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+	uint64_t stack[32] = {0};
+
+	scene_init(&s);
+	s.rest.rest.stack_address = SP - REST_BELOW;
+	s.rest.rest.stack_bytes = sizeof stack;
+	memcpy(stack + REST_BELOW / 8, s.rest.stack, sizeof stack - REST_BELOW);
+	s.view.stack = (const uint8_t *)stack;
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	expect_whole(&done);
+}
+
+Test(finish, cut)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+
+	scene_init(&s);
+	s.frames[1] = 1;
+	s.frames[2] = 2;
+	s.view.n_user = 2;
+	finisher_cut(s.finisher, &s.view, 1, 77, &done);
+	cr_expect_eq(done.ending, ENDING_OUTDATED);
+	cr_expect_eq(done.n_user, 2);
+	cr_expect(done.frames[0] == s.frames[0] && done.frames[1] == 1 && done.frames[2] == 77);
+	finisher_cut(s.finisher, &s.view, 0, 0, &done);
+	cr_expect_eq(done.n_user, 0);
+	cr_expect_null(done.rest);
 }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/proc/history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/proc/table.h"
+
+struct version {
+	uint64_t until_ns;
+	uint32_t generation;
+	struct proc_maps *maps; /* one reference; NULL: forgotten */
+};
+
+struct proc_history {
+	uint32_t n, cap, mappings;
+	struct version forgotten; /* the last one that had to go */
+	struct version *versions; /* oldest first */
+};
+
+static bool made_before(uint32_t generation, const struct version *v)
+{
+	return (int32_t)(generation - v->generation) <= 0; /* generations wrap around */
+}
+
+static void drop_oldest(struct proc_history *h)
+{
+	h->mappings -= h->versions[0].maps->n;
+	proc_maps_unref(h->versions[0].maps);
+	memmove(h->versions, h->versions + 1, --h->n * sizeof h->versions[0]);
+}
+
+static int make_room(struct proc_history *h)
+{
+	uint32_t cap = h->cap ? h->cap * 2 : 4;
+	struct version *more;
+
+	if (h->n < h->cap)
+		return 0;
+	more = reallocarray(h->versions, cap, sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	h->versions = more;
+	h->cap = cap;
+	return 0;
+}
+
+int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation, proc_history_fn fn,
+		     void *data)
+{
+	struct proc_history *h = p->history;
+
+	if (!h)
+		h = p->history = calloc(1, sizeof *h);
+	if (!h)
+		return -ENOMEM;
+	while (h->n == PROC_HISTORY_MAX || (h->n && h->mappings + p->maps->n > PROC_HISTORY_MAPPINGS)) {
+		h->forgotten = (struct version){h->versions[0].until_ns, h->versions[0].generation, NULL};
+		fn(h->versions[0].maps, data);
+		drop_oldest(h);
+	}
+	if (make_room(h) < 0) {
+		h->forgotten = (struct version){until_ns, generation, NULL};
+		return -ENOMEM;
+	}
+	h->versions[h->n++] = (struct version){until_ns, generation, proc_maps_ref(p->maps)};
+	h->mappings += p->maps->n;
+	return 0;
+}
+
+const struct proc_maps *proc_history_at(const struct process *p, uint64_t time_ns)
+{
+	const struct proc_history *h = p->history;
+
+	if (!h)
+		return p->maps;
+	if (time_ns < h->forgotten.until_ns)
+		return NULL;
+	for (uint32_t i = 0; i < h->n; i++)
+		if (time_ns < h->versions[i].until_ns)
+			return h->versions[i].maps;
+	return p->maps;
+}
+
+bool proc_history_outdated(const struct process *p, uint64_t time_ns, uint32_t generation,
+			   const struct proc_maps **ret)
+{
+	const struct proc_history *h = p->history;
+
+	if (!h)
+		return false;
+	if (h->forgotten.until_ns && made_before(generation, &h->forgotten)) {
+		*ret = NULL;
+		return true;
+	}
+	for (uint32_t i = 0; i < h->n && h->versions[i].until_ns <= time_ns; i++)
+		if (made_before(generation, &h->versions[i])) {
+			*ret = h->versions[i].maps;
+			return true;
+		}
+	return false;
+}
+
+void proc_history_each(const struct process *p, proc_history_fn fn, void *data)
+{
+	for (uint32_t i = 0; p->history && i < p->history->n; i++)
+		fn(p->history->versions[i].maps, data);
+}
+
+void proc_history_forget(struct process *p, uint64_t time_ns)
+{
+	struct proc_history *h = p->history;
+
+	if (!h)
+		return;
+	while (h->n && h->versions[0].until_ns < time_ns)
+		drop_oldest(h);
+	if (!h->n && h->forgotten.until_ns < time_ns)
+		proc_history_fini(p);
+}
+
+void proc_history_fini(struct process *p)
+{
+	while (p->history && p->history->n)
+		drop_oldest(p->history);
+	if (p->history)
+		free(p->history->versions);
+	free(p->history);
+	p->history = NULL;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/outdated.h"
+
+#include <stdbool.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/unwind/list.h"
+
+/* Where the process had the frame by these mappings; NULL: nowhere. */
+static const struct mapping_entry *entry_of(const struct list_entries *l, uint64_t frame,
+					    uint64_t *ret_address)
+{
+	uint32_t file = (uint32_t)(frame >> FRAME_VA_BITS);
+	uint64_t va = frame & FRAME_VA_MASK;
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct mapping_entry *e = &l->entries[i];
+		/* only the low bits of an address are in the frame; those of a process have no others */
+		uint64_t address = (va + e->bias) & FRAME_VA_MASK;
+
+		if (e->file == file && address >= e->start && address < e->end) {
+			*ret_address = address;
+			return e;
+		}
+	}
+	return NULL;
+}
+
+static const struct mapping_entry *entry_at(const struct list_entries *l, uint64_t address)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (address >= l->entries[i].start && address < l->entries[i].end)
+			return &l->entries[i];
+	return NULL;
+}
+
+static bool same_place(const struct mapping_entry *a, const struct mapping_entry *b)
+{
+	return a->file == b->file && a->bias == b->bias;
+}
+
+int unwind_outdated_frames(const struct unwind_cache *cache, const struct proc_maps *used,
+			   const struct proc_maps *right, const uint64_t *frames, uint16_t n,
+			   uint64_t *ret_next)
+{
+	_cleanup_(list_entries_fini) struct list_entries was = {0}, is = {0};
+	int r = list_entries_make(&was, used, cache);
+
+	if (r == 0)
+		r = list_entries_make(&is, right, cache);
+	if (r < 0)
+		return r;
+	*ret_next = 0;
+	for (uint16_t i = 0; i < n; i++) {
+		uint64_t address;
+		const struct mapping_entry *e = entry_of(&was, frames[i], &address), *now;
+
+		if (!e)
+			return i;
+		now = entry_at(&is, address);
+		if (now && same_place(e, now))
+			continue;
+		if (now)
+			*ret_next = (uint64_t)now->file << FRAME_VA_BITS |
+				    ((address - now->bias) & FRAME_VA_MASK);
+		return i;
+	}
+	return n;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+
+#include "agent/proc/history.h"
+#include "agent/proc/table.h"
+
+static struct process *process_new(struct proc_table **table)
+{
+	struct process *p;
+
+	cr_assert_eq(proc_table_new(table, 4), 0);
+	cr_assert_eq(proc_table_add(*table, 7, 0, &p), 0);
+	return p;
+}
+
+static void count(const struct proc_maps *m, void *data)
+{
+	(void)m;
+	++*(unsigned *)data;
+}
+
+/* Maps `n` mappings anew, of that file, after what was there has been remembered. */
+static void change(struct process *p, uint64_t time_ns, uint32_t generation, uint32_t file, uint32_t n,
+		   unsigned *forgotten)
+{
+	if (p->maps->n)
+		cr_assert_eq(proc_history_add(p, time_ns, generation, count, forgotten), 0);
+	cr_assert_eq(proc_maps_own(p), 0);
+	for (uint32_t i = 0; i < n; i++)
+		cr_assert_eq(proc_maps_insert(p->maps, (struct proc_mapping){i * 0x2000u,
+									     i * 0x2000u + 0x1000u, 0, file}),
+			     0);
+}
+
+static uint32_t file_at(const struct process *p, uint64_t time_ns)
+{
+	const struct proc_maps *m = proc_history_at(p, time_ns);
+
+	return m && m->n ? m->entries[0].file : 0;
+}
+
+/* The file of the outdated list; 0 it was right, 99 not known. */
+static uint32_t outdated(const struct process *p, uint64_t time_ns, uint32_t generation)
+{
+	const struct proc_maps *m;
+
+	if (!proc_history_outdated(p, time_ns, generation, &m))
+		return 0;
+	return m ? m->entries[0].file : 99;
+}
+
+Test(history, none)
+{
+	struct proc_table *table;
+	struct process *p = process_new(&table);
+
+	cr_expect_eq(proc_history_at(p, 0), p->maps);
+	cr_expect_eq(outdated(p, 100, 1), 0u);
+	proc_history_forget(p, 100);
+	proc_table_free(table);
+}
+
+/* File 1 until 100, list 5 published; then 2 until 200 and 3, both published with list 6. */
+Test(history, what_held_and_what_was_used)
+{
+	struct proc_table *table;
+	struct process *p = process_new(&table);
+	unsigned forgotten = 0;
+
+	change(p, 0, 0, 1, 1, &forgotten);
+	change(p, 100, 5, 2, 1, &forgotten);
+	change(p, 200, 5, 3, 1, &forgotten);
+	cr_expect_eq(file_at(p, 99), 1u);
+	cr_expect_eq(file_at(p, 100), 2u);
+	cr_expect_eq(file_at(p, 199), 2u);
+	cr_expect_eq(file_at(p, 200), 3u);
+	cr_expect_eq(outdated(p, 99, 5), 0u);
+	cr_expect_eq(outdated(p, 100, 5), 1u);
+	cr_expect_eq(outdated(p, 300, 5), 1u);
+	cr_expect_eq(outdated(p, 300, 6), 0u);
+	proc_history_forget(p, 150);
+	cr_expect_eq(file_at(p, 160), 2u);
+	proc_history_forget(p, 201);
+	cr_expect_null(p->history);
+	cr_expect_eq(forgotten, 0u);
+	proc_table_free(table);
+}
+
+Test(history, generations_wrap_around)
+{
+	struct proc_table *table;
+	struct process *p = process_new(&table);
+	unsigned forgotten = 0;
+
+	change(p, 0, 0, 1, 1, &forgotten);
+	change(p, 100, 2, 2, 1, &forgotten);
+	cr_expect_eq(outdated(p, 150, UINT32_MAX), 1u);
+	cr_expect_eq(outdated(p, 150, 3), 0u);
+	proc_table_free(table);
+}
+
+Test(history, versions_are_bounded)
+{
+	struct proc_table *table;
+	struct process *p = process_new(&table);
+	unsigned forgotten = 0;
+
+	for (uint32_t i = 1; i <= PROC_HISTORY_MAX + 3; i++)
+		change(p, i * 100, i, i, 1, &forgotten);
+	cr_expect_eq(forgotten, 2u); /* the first change had nothing before it */
+	cr_expect_eq(file_at(p, 250), 0u, "what held then is forgotten");
+	cr_expect_eq(file_at(p, 350), 3u);
+	cr_expect_eq(outdated(p, 250, 1), 99u);
+	cr_expect_eq(outdated(p, 1000, 2), 99u);
+	cr_expect_eq(outdated(p, 1000, 4), 4u - 1);
+	proc_table_free(table);
+}
+
+Test(history, mappings_are_bounded)
+{
+	struct proc_table *table;
+	struct process *p = process_new(&table);
+	unsigned forgotten = 0;
+
+	for (uint32_t i = 1; i <= 6; i++)
+		change(p, i * 100, i, i, 3000, &forgotten);
+	cr_expect_eq(forgotten, 3u);
+	cr_expect_eq(file_at(p, 599), 5u);
+	cr_expect_eq(file_at(p, 399), 0u);
+	proc_table_free(table);
+}
+
+Test(history, replaces)
+{
+	struct proc_table *table;
+	struct process *p = process_new(&table);
+	unsigned forgotten = 0;
+
+	change(p, 0, 0, 1, 2, &forgotten); /* 0..1000, 2000..3000 of file 1, offset 0 */
+	cr_expect(!proc_maps_replaces(p->maps, &(struct proc_mapping){0x1000, 0x2000, 0, 2}), "beside");
+	cr_expect(!proc_maps_replaces(p->maps, &(struct proc_mapping){0, 0x1000, 0, 1}), "the same again");
+	cr_expect(!proc_maps_replaces(p->maps, &(struct proc_mapping){0x800, 0x1000, 0x800, 1}),
+		  "a part of it");
+	cr_expect(proc_maps_replaces(p->maps, &(struct proc_mapping){0x800, 0x1800, 0, 2}), "another file");
+	cr_expect(proc_maps_replaces(p->maps, &(struct proc_mapping){0, 0x1000, 0x1000, 1}),
+		  "another place of it");
+	cr_expect(proc_maps_replaces(p->maps, &(struct proc_mapping){0x2800, 0x9000, 0, PROC_FILE_NONE}),
+		  "no file");
+	proc_table_free(table);
+}
