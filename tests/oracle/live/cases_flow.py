@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control flow that is not call and return: jumps, exceptions, tail calls, contexts, callbacks, what runs before and after main."""
-from .chain import GLOBALS, HEADER
+from .chain import GLOBALS, HEADER, KINDS
 from .work import LIBC, START, Program, main_of, stack, stacks
 
 FLAGS = ["-O2", "-fomit-frame-pointer", "-D_GNU_SOURCE"]
-ANY = r"(?:;<[^>]*>)*"  # the unwinding library, libc, a PLT
-# To enter a handler, libgcc writes the handler's registers over those that its own frame has saved.
-INSTALLS = r";<libgcc_s\.so\.1>$"
+# the unwinding library, libc, the dynamic linker, a PLT
+ANY = r"(?:;<(?:plt|libc\.so\.6|libgcc_s\.so\.1|libstdc\+\+\.so[.0-9]*|ld-linux-x86-64\.so\.2)>)*"
 DECLARE = "C_BEGIN unsigned long {0}(unsigned long x); C_END\n"
 SPIN, WALK = ["spin"], ["walk"]
 
 
-def chains(work, *prefixes, depth=12, functions=10, **leaves):
-    return [work.chain(p, functions=functions, depth=depth, **({"leaf": leaves[p]} if p in leaves else {})) for p in prefixes]
+def chains(work, *prefixes, depth=12, functions=10, kinds=KINDS, **leaves):
+    return [work.chain(p, functions=functions, depth=depth, kinds=kinds, **({"leaf": leaves[p]} if p in leaves else {}))
+            for p in prefixes]
 
 
 def program(work, mode, texts, expect, used, compiler="gcc", flags=FLAGS, link=(), extra=(), **options):
@@ -20,7 +20,8 @@ def program(work, mode, texts, expect, used, compiler="gcc", flags=FLAGS, link=(
     functions = set(extra)
     for c in used:
         functions |= c.functions | set(c.side_calls().values())
-    return Program([path, *mode], expect, functions, [path, *options.pop("elves", [])], **options)
+    return Program([path, *mode], expect, functions, [path, *options.pop("elves", [])], passing=[stacks(START, used[0].walks())],
+                   **options)
 
 
 def source_of(*used):
@@ -84,14 +85,15 @@ def catcher(work, mode, where, compiler="g++"):
         .replace("IN_CATCH", "h_enter" if where == "catch" else "(unsigned long)")
     base, destructor = f.frames + ["catcher"], "_ZN5guardD2Ev"
     inner = base + (["guarded", destructor] if where == "guard" else [])
+    thrown = stacks(START, [base, base + ["guarded"], base + ["guarded"] + g.frames], ANY)
     if mode == SPIN:
-        expect = [stack(START, inner, h.frames)]
+        expect = [stack(START, inner, h.frames), thrown]
     else:
         lists = [base + ["guarded"] + x for x in g.walks()] + [inner + x for x in h.walks()] + f.walks()
         lists += [base, base + ["guarded"], base + ["guarded", destructor]]
-        expect = [stacks(START, lists), stacks(START, [base, base + ["guarded"], base + ["guarded"] + g.frames], ANY)]
+        expect = [stacks(START, lists), thrown]
     return program(work, mode, [text + GLOBALS + source_of(f, g, h) + main_of(f)], expect, [f, g, h], compiler=compiler,
-                   extra={"catcher", "guarded", destructor}, unsettled=INSTALLS)
+                   extra={"catcher", "guarded", destructor})
 
 
 TERMINATE = """#include <exception>
@@ -103,7 +105,8 @@ extern "C" __attribute__((noinline, used)) void on_terminate() { h_enter(1); __b
 def terminate(work):
     f, h = chains(work, "f", "h", f="if (always) throw x;")
     return program(work, SPIN, [TERMINATE + HEADER + GLOBALS + source_of(f, h) + main_of(f, "std::set_terminate(on_terminate);")],
-                   [stack(START, f.frames, r"(?:<libstdc\+\+\.so[.0-9]*>;){1,4}on_terminate", h.frames)], [f, h], compiler="g++",
+                   [stack(START, f.frames, r"(?:<libstdc\+\+\.so[.0-9]*>;){1,4}on_terminate", h.frames),
+                    stacks(START, [f.frames], ANY)], [f, h], compiler="g++",
                    extra={"on_terminate"})
 
 

@@ -213,7 +213,8 @@ def musl(work, *flags):
     work.need("musl-gcc")
     # musl itself has no call-frame information, so the stack ends where its start code calls main, and must say so
     return walk(work, compile_flags=list(flags), compiler="musl-gcc",
-                start=r"(?:_start;_start_c;|\[truncated: no (?:row|table)\];)(?:[^;]+;)?main")
+                start=r"(?:_start;_start_c;|\[truncated: no (?:row|table)\];)(?:[^;]+;)?main",
+                incomplete="musl has no call-frame information: below main nothing is known")
 
 
 def debug_frame_only(work):

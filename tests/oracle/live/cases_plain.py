@@ -31,7 +31,7 @@ def plain(work, variant, mode, **options):
     c = work.chain(**{"functions": 15, "depth": 30, **options})
     program = work.cc("plain", [HEADER + GLOBALS + c.source() + main_of(c)], flags, compiler=compiler)
     whole = [stack(START, c.frames)] if mode == "spin" else [stacks(START, c.walks())]
-    return Program([program, mode], whole, c.functions | set(c.side_calls().values()), [program])
+    return Program([program, mode], whole, c.functions | set(c.side_calls().values()), [program], passing=[stacks(START, c.walks())])
 
 
 def one_function(work, kind, depth, mode="walk", flags=("-O2", NO_FP)):
@@ -39,7 +39,7 @@ def one_function(work, kind, depth, mode="walk", flags=("-O2", NO_FP)):
     c = work.chain(functions=1, depth=depth, kinds=(kind,), indirect=0)
     program = work.cc("recursion", [HEADER + GLOBALS + c.source() + main_of(c)], flags)
     whole = [stack(START, c.frames)] if mode == "spin" else [stacks(START, c.walks())]
-    return Program([program, mode], whole, c.functions, [program])
+    return Program([program, mode], whole, c.functions, [program], passing=[stacks(START, c.walks())])
 
 
 CASES = {}

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the stacks of a recording with those that a program can have. Addresses are named by nm, not by proflet."""
+"""Compares the stacks of a recording with those that a program can have. Addresses are named by nm, not by proflet.
+
+A sample of interest is right (a whole stack that the program can have, with the right names), incomplete (it says that it
+is cut, and what it shows is the upper part of a stack that was seen whole), or wrong. Not judged, but counted: `early`, cut
+for want of a table while the program starts; `other`, stacks without a function of interest, of the start and the end; and
+`no stack`, see ReturnFixup.
+"""
 import bisect
 import collections
 import os
@@ -8,9 +14,19 @@ import subprocess
 
 from . import recording
 
-# While the tables of a new process are made, a stack is finished from the 16 KiB that came with the sample.
-EARLY = re.compile(r"^\[truncated: (no process|no mapping|no table|read fault)\]")
+# While the tables of a new process are made, a stack is finished from the 16 KiB that came with the sample. That mappings are
+# replaced is learnt from the first time that it happens.
+CUT = re.compile(r"^\[truncated: ")
+EARLY = re.compile(r"^\[truncated: (no process|no mapping|no table|read fault|outdated mappings)\]")
 CLONE = re.compile(r"\.(cold|part\.\d+|constprop\.\d+|isra\.\d+|lto_priv\.\d+|llvm\.\d+)")
+
+SECTION = re.compile(r"^ *\[ *\d+\] (\.plt\S*) +\w+ +([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+)")
+
+
+def plt_sections(path):
+    text = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True, errors="replace").stdout
+    for m in filter(None, map(SECTION.match, text.splitlines())):
+        yield int(m.group(2), 16), int(m.group(2), 16) + int(m.group(3), 16)
 
 
 class Symbols:
@@ -28,6 +44,7 @@ class Symbols:
         self.ranges = sorted((a, a + max(size, 1), names) for (a, size), names in ranges.items())
         self.starts = [r[0] for r in self.ranges]
         self.longest = max((r[1] - r[0] for r in self.ranges), default=0)
+        self.plt = list(plt_sections(path))
 
     def find(self, address):
         """All names of the function at the address, or ()."""
@@ -36,43 +53,65 @@ class Symbols:
             if address < self.ranges[i][1]:
                 return self.ranges[i][2]
             i -= 1
-        return ()
+        return ("<plt>",) if any(start <= address < end for start, end in self.plt) else ()
 
 
-INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(.*?) *$")
+INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(\S+) *(\S*)")
 
 
-def lying_addresses(path):
-    """Instructions of which GCC's call-frame information says something wrong: in the epilogue of a function that keeps its
-    own frame address in r10 (aligned locals), rbp is restored, but is described as still saved at the old rbp, up to `ret` (where proflet knows better)."""
-    result, restored, held, r10 = set(), False, [], False
-    with subprocess.Popen(["objdump", "-d", "--no-show-raw-insn", path], stdout=subprocess.PIPE, text=True, errors="replace") as p:
-        for line in p.stdout:
+class ReturnFixup:
+    """The instructions of libgcc between "the handler is found" and "jump to it". A function there overwrites the registers
+    that _Unwind_RaiseException or _Unwind_Resume has saved in its frame, the return address among them, by those of the
+    handler's frame; the caller jumps away soon after. In between the callers' addresses are in no memory and no register:
+    there is no stack to be told. The range is [call of that function, jump], from the code: __builtin_eh_return ends with
+    `mov %rcx,%rsp`, the calls before it are the function and, with shadow stacks, a second one."""
+
+    def __init__(self):
+        self.ranges = {}
+
+    @staticmethod
+    def find(path):
+        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, errors="replace").stdout
+        calls, ends, end = [], [], None
+        for line in text.splitlines():
             m = INSTRUCTION.match(line)
             if not m:
                 continue
-            address, text = int(m.group(1), 16), " ".join(m.group(2).split())
-            if restored:
-                held.append(address)
-            if text in ("pop %rbp", "leave"):
-                restored, held = True, []
-            elif restored and text == "ret":
-                result |= set(held[:-1]) if r10 else set()
-                restored = False
-            elif restored and len(held) > 8:
-                restored = False
-            if text in ("pop %rbp", "leave"):
-                r10 = False
-            elif text == "lea -0x8(%r10),%rsp":
-                r10 = True
-    return result
+            address, name, operands = int(m.group(1), 16), m.group(2), m.group(3)
+            if name.startswith("call"):
+                calls.append((address, operands))
+            elif line.rstrip().endswith("%rcx,%rsp") and name == "mov":
+                end = (calls[-2:], [])
+                ends.append(end)
+            if end and (name == "ret" or name == "jmp"):
+                end[1].append(address)
+                end = None
+        targets = collections.Counter(c[1] for last, _ in ends for c in last[:1])
+        install = targets.most_common(1)[0][0] if targets else None
+        for last, jump in ends:
+            for address, target in last:
+                if target == install and jump:
+                    yield address + 1, jump[0] + 1
+
+    def has(self, frames):
+        """Whether one of the two innermost frames is in such a range."""
+        for f in frames[:2]:
+            if os.path.basename(f.module).startswith("libgcc_s."):
+                if f.module not in self.ranges:
+                    self.ranges[f.module] = list(self.find(f.module))
+                if any(start <= f.address < end for start, end in self.ranges[f.module]):
+                    return True
+        return False
 
 
 class Verdict:
     def __init__(self):
-        self.samples = self.exact = self.complete = self.early = self.others = self.misnamed = self.lies = 0
-        self.wrong = collections.Counter()       # stack → samples
+        self.samples = self.right = self.incomplete = self.wrong = 0
+        self.early = self.others = self.others_cut = self.no_stack = self.misnamed = 0
+        self.wrong_stacks = collections.Counter()  # stack → samples
+        self.cut_stacks = collections.Counter()
         self.other_stacks = collections.Counter()
+        self.cut_last = 0.0  # seconds after the start
         self.problems = []
 
 
@@ -82,15 +121,14 @@ class Judge:
     def __init__(self, program):
         self.program = program
         self.expect = [re.compile("^(?:" + e + ")$") for e in program.expect]
-        self.unsettled = re.compile(program.unsettled or r"(?!)")
+        self.passing = [re.compile("^(?:" + e + ")$") for e in program.passing]
         self.phase = re.compile(program.phase) if program.phase else None
-        self.symbols, self.lies = {}, set()
+        self.symbols, self.fixup = {}, ReturnFixup()
         for elf in program.elves:
             mapped, named = elf if isinstance(elf, tuple) else (elf, elf)
             self.symbols[os.path.basename(mapped)] = Symbols(named)
-            if program.lies:
-                self.lies |= {(os.path.basename(mapped), a) for a in lying_addresses(named)}
         self.known = {}
+        self.verdict, self.whole = Verdict(), set()
 
     def token(self, frame):
         """→ (name, whether proflet names it so)"""
@@ -105,6 +143,8 @@ class Judge:
         names = self.symbols[module].find(frame.address) if module in self.symbols else ()
         if not names:
             return f"<{module}>", True
+        if names == ("<plt>",):
+            return names[0], True
         plain = {CLONE.sub("", n) for n in names}
         best = sorted(plain & self.program.functions) or sorted(plain)
         name = frame.name.partition(" [clone ")[0]
@@ -123,18 +163,20 @@ class Judge:
         return bool(self.phase.search(text)) if self.phase else any(t in self.program.functions for t in tokens)
 
     def judge(self, profile, folded):
-        v = Verdict()
+        """Adds a recording to the verdict."""
+        v = self.verdict
         begin = min((t for s in profile.samples for t in s.times), default=0)
-        seen = collections.Counter()
+        seen, cut = collections.Counter(), []
         for s in profile.samples:
             seen[recording.fold(s)] += s.count
-            self._judge_sample(v, s, begin)
+            self._judge_sample(s, begin, cut)
         if seen != folded:
             lost = list((folded - seen).items()) + list((seen - folded).items())
             v.problems.append(f"the folded file is not the OTLP file, {len(lost)} lines, first: {lost[0]}")
-        return v
+        self._judge_cut(cut)
 
-    def _judge_sample(self, v, s, begin):
+    def _judge_sample(self, s, begin, cut):
+        v = self.verdict
         user = [f for f in s.frames if f.kind != "kernel"]
         n_kernel = len(s.frames) - len(user)
         named = [self.token(f) for f in reversed(user)]
@@ -142,28 +184,60 @@ class Judge:
         text = ";".join(tokens)
         if any(f.kind == "kernel" for f in s.frames[n_kernel:]):
             text += ";kernel below user"
-        if EARLY.match(text):
-            early = sum(1 for t in s.times if t - begin < self.program.early * 1e9)
-            v.early += early
-            if early == s.count:
-                return
-            s = s._replace(count=s.count - early)
-        if self.lies and any((os.path.basename(f.module), f.address) in self.lies for f in user):
-            v.lies += s.count
-            return
-        if not self.interesting(tokens, text):
+        early = sum(1 for t in s.times if t - begin < self.program.early * 1e9)
+        nothing = len(tokens) == 1 and CUT.match(text)  # cut above the first frame
+        if not nothing and not self.interesting(tokens, text) or early == s.count and any(e.match(text) for e in self.passing):
             v.others += s.count
+            v.others_cut += s.count if CUT.match(text) else 0
             v.other_stacks[text] += s.count
-            return
-        if self.unsettled.search(text) and not self.matches(text):
-            v.lies += s.count
-            return
-        v.samples += s.count
-        v.complete += 0 if text.startswith("[truncated") else s.count
-        if self.matches(text):
-            v.exact += s.count
-            if self.program.names and not all(ok for _, ok in named):
-                v.misnamed += s.count
-                v.wrong["misnamed: " + recording.fold(s)] += s.count
+        elif self.matches(text) and not CUT.match(text):
+            self._judge_names(s, text, named)
+        elif self.fixup.has(user):
+            v.no_stack += s.count
+        elif CUT.match(text):
+            cut.append((text, s.count, early if nothing or EARLY.match(text) else 0))
+            v.cut_last = max([v.cut_last] + [(t - begin) / 1e9 for t in s.times])
         else:
-            v.wrong[text] += s.count
+            self._wrong(text, s.count)
+
+    def _judge_names(self, s, text, named):
+        v = self.verdict
+        self.whole.add(text)
+        v.samples += s.count
+        if self.program.names and not all(ok for _, ok in named):
+            v.misnamed += s.count
+            v.wrong_stacks["misnamed: " + recording.fold(s)] += s.count
+        else:
+            v.right += s.count
+
+    def _wrong(self, text, count):
+        v = self.verdict
+        v.samples += count
+        v.wrong += count
+        v.wrong_stacks[text] += count
+
+    def _is_upper(self, tokens):
+        """Whether a stack may end so: what was seen whole below the same function, with these on top, is one that is expected."""
+        if not tokens:
+            return True
+        for w in self.whole:
+            lower = w.split(";")
+            for k, name in enumerate(lower):
+                text = ";".join(lower[:k] + tokens)
+                if name == tokens[0] and (self.matches(text) or any(e.match(text) for e in self.passing)):
+                    return True
+        return False
+
+    def _judge_cut(self, cut):
+        """What a cut stack shows must be the upper part of one that is expected, or be expected as it is."""
+        v = self.verdict
+        self.whole |= {text for text, _, _ in cut if self.matches(text)}
+        for text, count, early in cut:
+            if not self.matches(text) and not self._is_upper(text.split(";")[1:]):
+                self._wrong(text, count)
+                continue
+            v.early += early
+            v.samples += count - early
+            v.incomplete += count - early
+            if count > early:
+                v.cut_stacks[text] += count - early

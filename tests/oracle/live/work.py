@@ -15,7 +15,7 @@ START = r"_start;(?:[^;]+;){1,3}main"
 # A thread of glibc: clone3 (or clone), start_thread.
 THREAD = r"<libc\.so\.6>;<libc\.so\.6>"
 SIGNAL = r"<libc\.so\.6>"  # glibc's signal trampoline
-LIBC = r"(?:;<libc\.so\.6>)*"
+LIBC = r"(?:;<plt>)?(?:;<libc\.so\.6>)*"
 
 
 class Skip(Exception):
@@ -34,11 +34,11 @@ class Program:
     names: bool = True       # proflet must know the names
     phase: str = None
     seconds: float = 3.0
-    early: float = 0.3       # seconds in which tables may still be missing
-    lies: bool = True        # leave out where GCC's call-frame information is known to lie
+    early: float = 3.0       # seconds in which tables may still be missing
+    passing: list = dataclasses.field(default_factory=list)  # stacks of the way to one that is then held
     attach: bool = False     # the program runs already when the recording starts
-    at_least: float = 0.999  # share of exact samples
-    unsettled: str = None    # expression of stacks of a moment in which no unwinder can be right: counted with the lies
+    incomplete: str = None   # why stacks of this case are cut, and say so; None: none may be
+    cut_share: float = 1.0   # of its samples at most
     min_share: float = 0.5   # of the samples must be of interest
 
 
