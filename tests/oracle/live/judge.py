@@ -128,7 +128,7 @@ class Judge:
             mapped, named = elf if isinstance(elf, tuple) else (elf, elf)
             self.symbols[os.path.basename(mapped)] = Symbols(named)
         self.known = {}
-        self.verdict, self.whole = Verdict(), set()
+        self.verdict, self.whole, self.cut = Verdict(), set(), []
 
     def token(self, frame):
         """→ (name, whether proflet names it so)"""
@@ -163,19 +163,18 @@ class Judge:
         return bool(self.phase.search(text)) if self.phase else any(t in self.program.functions for t in tokens)
 
     def judge(self, profile, folded):
-        """Adds a recording to the verdict."""
+        """Adds a recording to the verdict; when all are in, finish()."""
         v = self.verdict
         begin = min((t for s in profile.samples for t in s.times), default=0)
-        seen, cut = collections.Counter(), []
+        seen = collections.Counter()
         for s in profile.samples:
             seen[recording.fold(s)] += s.count
-            self._judge_sample(s, begin, cut)
+            self._judge_sample(s, begin)
         if seen != folded:
             lost = list((folded - seen).items()) + list((seen - folded).items())
             v.problems.append(f"the folded file is not the OTLP file, {len(lost)} lines, first: {lost[0]}")
-        self._judge_cut(cut)
 
-    def _judge_sample(self, s, begin, cut):
+    def _judge_sample(self, s, begin):
         v = self.verdict
         user = [f for f in s.frames if f.kind != "kernel"]
         n_kernel = len(s.frames) - len(user)
@@ -195,7 +194,7 @@ class Judge:
         elif self.fixup.has(user):
             v.no_stack += s.count
         elif CUT.match(text):
-            cut.append((text, s.count, early if nothing or EARLY.match(text) else 0))
+            self.cut.append((text, s.count, early if nothing or EARLY.match(text) else 0))
             v.cut_last = max([v.cut_last] + [(t - begin) / 1e9 for t in s.times])
         else:
             self._wrong(text, s.count)
@@ -228,11 +227,11 @@ class Judge:
                     return True
         return False
 
-    def _judge_cut(self, cut):
+    def finish(self):
         """What a cut stack shows must be the upper part of one that is expected, or be expected as it is."""
         v = self.verdict
-        self.whole |= {text for text, _, _ in cut if self.matches(text)}
-        for text, count, early in cut:
+        self.whole |= {text for text, _, _ in self.cut if self.matches(text)}
+        for text, count, early in self.cut:
             if not self.matches(text) and not self._is_upper(text.split(";")[1:]):
                 self._wrong(text, count)
                 continue
