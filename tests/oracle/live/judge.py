@@ -185,7 +185,8 @@ class Judge:
             text += ";kernel below user"
         early = sum(1 for t in s.times if t - begin < self.program.early * 1e9)
         nothing = len(tokens) == 1 and CUT.match(text)  # cut above the first frame
-        if not nothing and not self.interesting(tokens, text) or early == s.count and any(e.match(text) for e in self.passing):
+        if not nothing and not self.interesting(tokens, text) or \
+                early == s.count and not self.matches(text) and any(e.match(text) for e in self.passing):
             v.others += s.count
             v.others_cut += s.count if CUT.match(text) else 0
             v.other_stacks[text] += s.count
@@ -235,6 +236,7 @@ class Judge:
             if not self.matches(text) and not self._is_upper(text.split(";")[1:]):
                 self._wrong(text, count)
                 continue
+            early = 0 if self.matches(text) else early
             v.early += early
             v.samples += count - early
             v.incomplete += count - early
