@@ -46,6 +46,8 @@ int fdes_read(struct fdes *f, const struct cfi_section *s);
 bool fdes_clip(struct fdes *f, uint64_t start, uint64_t *end);
 /* The rows from `first` to the last are those of [start, end). 0 or -ENOMEM. */
 int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source);
+/* Puts the spans in order of their starts; equal ones stay as they came. 0 or -ENOMEM. */
+int fdes_sort(struct fdes *f);
 void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const char *reason);
 /* Makes the table (everything but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */
 int fdes_lay_out(struct fdes *f, struct elf_rows **ret);

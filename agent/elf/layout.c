@@ -66,6 +66,28 @@ static uint32_t *sort_spans(const struct fdes *f, uint32_t *order, uint32_t *spa
 	return order;
 }
 
+int fdes_sort(struct fdes *f)
+{
+	_cleanup_free_ uint32_t *order = NULL;
+	_cleanup_free_ struct fde_span *spans = NULL;
+	const uint32_t *sorted;
+
+	if (!f->unsorted)
+		return 0;
+	order = malloc(2 * f->n_spans * sizeof(*order));
+	spans = malloc(f->n_spans * sizeof(*spans));
+	if (!order || !spans)
+		return -ENOMEM;
+	sorted = sort_spans(f, order, order + f->n_spans);
+	for (size_t i = 0; i < f->n_spans; i++)
+		spans[i] = f->spans[sorted[i]];
+	free(f->spans);
+	f->spans = TAKE_PTR(spans);
+	f->spans_cap = f->n_spans;
+	f->unsorted = false;
+	return 0;
+}
+
 static const struct fde_span *span_at(const struct sweep *s, size_t number)
 {
 	return &s->f->spans[s->order[number]];

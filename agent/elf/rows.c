@@ -7,6 +7,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/elf/asmrows.h"
 #include "agent/elf/ehindex.h"
 #include "agent/elf/fdes.h"
 #include "agent/elf/frame_section.h"
@@ -108,6 +109,8 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 		r = override_apply(&f, img, override_list, override_list_n);
 	if (r == 0)
 		r = coderows_read(&f, img);
+	if (r == 0)
+		r = asmrows_read(&f, img);
 	if (r < 0)
 		return r;
 	r = fdes_lay_out(&f, ret);
