@@ -16,10 +16,13 @@
 #include "agent/unwind/finish.h"
 #include "agent/unwind/outdated.h"
 
-/* A list that holds for the mappings: the published one, or one of our own. 0: they are none. */
+/*
+ * A list that holds for the mappings: the published one, or one of our own. Nobody publishes those of a
+ * process that is over again when tables come. 0: they are none.
+ */
 static uint32_t list_for(struct track *t, const struct process *p, const struct proc_maps *maps)
 {
-	if (maps == p->maps && maps->published_ref && !maps->dirty)
+	if (maps == p->maps && maps->published_ref && !maps->dirty && !p->end_ns)
 		return maps->published_ref;
 	return finisher_list(t->finisher, maps, t->cache);
 }
