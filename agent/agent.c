@@ -216,7 +216,7 @@ static int open_modules(struct agent *a, char **ret_why)
 	struct report_options report = {
 		.config = c,
 		.window_bytes = c->memory.total_bytes / 8,
-		.waiting_bytes = c->memory.total_bytes / 32,
+		.waiting_bytes = c->memory.total_bytes / 8,
 		.max_request_bytes = a->options.max_request_bytes,
 		.emit = a->options.emit,
 		.emit_data = a->options.emit_data,

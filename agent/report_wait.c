@@ -12,13 +12,17 @@
 #include "agent/report_private.h"
 #include "agent/track.h"
 
-#define WAIT_TABLE_NS (2 * NS_PER_SEC) /* a table of a million rows takes 60 ms on a quiet CPU */
+#define WAIT_TABLE_NS                                                                                       \
+	(10 * NS_PER_SEC) /* a table of a million rows takes 60 ms on a quiet CPU, seconds on one that many \
+			     want */
 #define WAIT_PROCESS_NS \
 	(300 * NS_PER_MS) /* the side-band is read at once; what it does not tell does not come */
 
 struct waiting {
 	struct waiting *next;
 	uint64_t deadline_ns;
+	struct process *process; /* once it was found: it may be forgotten before its tables are there; one
+				    reference */
 	size_t len;
 	uint64_t record[]; /* len bytes */
 };
@@ -48,6 +52,7 @@ void waiting_free(struct waiting_list *w)
 		return;
 	for (struct waiting *e = w->first, *next; e; e = next) {
 		next = e->next;
+		process_unref(e->process);
 		free(e);
 	}
 	free(w);
@@ -74,6 +79,7 @@ int waiting_add(struct waiting_list *w, const void *record, size_t len, const st
 	if (!e)
 		return -ENOMEM;
 	e->next = NULL;
+	e->process = NULL;
 	e->len = len;
 	e->deadline_ns = clock_mono_ns() + (waits_for_worker(v->ending) ? WAIT_TABLE_NS : WAIT_PROCESS_NS);
 	memcpy(e->record, record, len);
@@ -94,7 +100,9 @@ static bool settle(struct report *r, struct waiting *e, bool out_of_time)
 	bool final;
 
 	(void)sample_decode(e->record, e->len, &v); /* it did decode when it came */
-	p = track_process(r->options.track, v.pid, v.time_ns);
+	p = e->process ?: track_process(r->options.track, v.pid, v.time_ns);
+	if (p && !e->process)
+		e->process = process_ref(p);
 	if (!p) {
 		if (out_of_time)
 			r->stats.dropped[REPORT_DROP_NO_PROCESS_SLOT]++;
@@ -129,6 +137,7 @@ void waiting_retry(struct report *r, bool last)
 			*at = e->next;
 			w->n--;
 			w->bytes -= sizeof *e + e->len;
+			process_unref(e->process);
 			free(e);
 			continue;
 		}
