@@ -81,8 +81,7 @@ static uint64_t search(struct fdes *f, const struct cfi_section *s, uint64_t fro
 }
 
 /* Where the walk has to go on instead of behind the entry at `at`; UINT64_MAX when that was in order. */
-static uint64_t detour(struct fdes *f, const struct cfi_section *s, int more, uint64_t at,
-		       uint64_t behind)
+static uint64_t detour(struct fdes *f, const struct cfi_section *s, int more, uint64_t at, uint64_t behind)
 {
 	uint64_t next = UINT64_MAX;
 

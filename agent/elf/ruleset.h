@@ -12,7 +12,7 @@
 #include "agent/elf/rule.h"
 
 #define RULES_MAX (1u << 20) /* of one file; the largest real ones have some thousands */
-#define RULE_FAMILIES 64 /* a power of two */
+#define RULE_FAMILIES 64     /* a power of two */
 #define RULE_FAMILY_OFFSETS 64
 #define RULE_FAMILY_SAVED 8 /* a power of two */
 

@@ -18,7 +18,8 @@
 #define OTHER_ID "\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\xac\0\0\0"
 #define ID_FILE "root/usr/lib/debug/.build-id/01/020304ab.debug"
 
-static const char code[CODE_BYTES];
+/* not an instruction, so that the code itself tells nothing */
+static const char code[CODE_BYTES] = {[0 ... CODE_BYTES - 1] = 0x06};
 
 /* A section of one FDE, rsp+8 all along. */
 static void put_frames(struct buf *b, uint64_t va, uint64_t len, bool debug)
