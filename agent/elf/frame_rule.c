@@ -15,6 +15,7 @@
 #include "agent/elf/dwarf.h"
 #include "agent/elf/frame_section.h"
 #include "agent/elf/image_private.h"
+#include "agent/elf/override.h"
 
 #define STATES_MAX 64 /* depth of DW_CFA_remember_state */
 
@@ -343,6 +344,8 @@ static void run(struct interpreter *m, const struct cfi_section *s, const struct
 	if (m->bad && !m->found)
 		return;
 	query->error = finish(m, &query->rule);
+	query->fde_start = fde->start;
+	query->fde_end = fde->end;
 }
 
 /* The FDE that covers an address; of several the one that starts last, as in the table (rows.h). */
@@ -435,16 +438,10 @@ static bool is_go(const struct elf_image *img)
 	       image_find_section(img, ".note.go.buildid", &shdr, &index) == 0;
 }
 
-int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
+static int find_all(struct elf_image *img, struct frame_query *query, size_t n)
 {
 	struct cfi_section s;
-	int r;
-
-	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
-		return -ENOTSUP;
-	for (size_t i = 0; i < n; i++)
-		query[i].error = -ENOENT;
-	r = frame_section_eh(img, &s);
+	int r = frame_section_eh(img, &s);
 	if (r == 0)
 		r = frame_section_rules(&s, query, n);
 	if ((r < 0 && r != -ENOENT) || is_go(img))
@@ -453,4 +450,19 @@ int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 	if (r == 0)
 		r = frame_section_rules(&s, query, n);
 	return r == -ENOENT ? 0 : r;
+}
+
+int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
+{
+	int r;
+
+	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
+		return -ENOTSUP;
+	for (size_t i = 0; i < n; i++)
+		query[i].error = -ENOENT;
+	r = find_all(img, query, n);
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (query[i].error == 0)
+			override_complete(img, &query[i], override_list, override_list_n);
+	return r;
 }

@@ -61,6 +61,7 @@ struct frame_memory {
 
 struct frame_query {
 	uint64_t va;
+	uint64_t fde_start, fde_end; /* of the FDE that the rule is from, when error is 0 */
 	int error; /* 0; -ENOENT no FDE covers it; -EINVAL damaged; -ENOTSUP more expressions than fit */
 	struct frame_rule rule;
 };

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/dwarf.h"
+#include "agent/elf/frame_rule.h"
 #include "agent/elf/image_private.h"
 
 #define FNV_BASIS 0xcbf29ce484222325ull
@@ -164,4 +166,78 @@ int override_apply(struct fdes *f, const struct elf_image *img, const struct ove
 			r = apply_list(f, img, span, list, n);
 	}
 	return r;
+}
+
+/* Appends "what register `reg` + off is" as an expression; offsets of an entry are small. */
+static struct frame_location address_of(struct frame_rule *rule, size_t *used, uint8_t reg, int32_t off)
+{
+	struct frame_location l = {.kind = LOCATION_AT_EXPR, .off = (int64_t)*used};
+	int32_t rest = off;
+	uint8_t *at = rule->bytes + *used, *to = at;
+
+	*to++ = (uint8_t)(DW_OP_breg0 + reg);
+	for (bool more = true; more; rest >>= 7) {
+		more = !((rest >> 7 == 0 && !(rest & 0x40)) || (rest >> 7 == -1 && (rest & 0x40)));
+		*to++ = (uint8_t)((rest & 0x7f) | (more ? 0x80 : 0));
+	}
+	l.len = (uint16_t)(to - at);
+	*used += l.len;
+	return l;
+}
+
+static struct frame_location location_of(struct frame_rule *rule, size_t *used, const struct elf_reg_rule *r)
+{
+	switch ((enum reg_rule_kind)r->kind) {
+	case REG_SAME:
+		return (struct frame_location){.kind = LOCATION_SAME};
+	case REG_CFA_OFF:
+		return (struct frame_location){.kind = LOCATION_AT_CFA, .off = r->off};
+	case REG_DEREF_REG:
+		return address_of(rule, used, r->reg, r->off);
+	case REG_REGISTER:
+		return (struct frame_location){.kind = LOCATION_REGISTER, .reg = r->reg};
+	default:
+		return (struct frame_location){.kind = LOCATION_UNSUPPORTED};
+	}
+}
+
+static void replace_rule(struct frame_rule *rule, const struct elf_rule *by)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < FRAME_REGISTERS; i++)
+		rule->regs[i] =
+			(struct frame_location){.kind = i == X86_RSP ? LOCATION_UNSAID : LOCATION_UNDEFINED};
+	rule->cfa =
+		(struct frame_location){.kind = LOCATION_REGISTER, .reg = by->cfa_reg, .off = by->cfa_off};
+	if (by->cfa_kind == CFA_DEREF_REG) {
+		rule->cfa = address_of(rule, &used, by->cfa_reg, by->cfa_off);
+		rule->cfa.kind = LOCATION_EXPR;
+		rule->cfa.len++;
+		rule->bytes[used++] = DW_OP_deref;
+	}
+	rule->regs[X86_RBP] = location_of(rule, &used, &by->fp);
+	rule->regs[X86_RIP] = location_of(rule, &used, &by->ra);
+}
+
+void override_complete(const struct elf_image *img, struct frame_query *q, const struct override *list,
+		       size_t n)
+{
+	const uint64_t off = q->va - q->fde_start;
+	const struct elf_rule *by = NULL;
+
+	if (img->machine != EM_X86_64)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].fde_bytes != q->fde_end - q->fde_start || !has_code(img, q->fde_start, &list[i]))
+			continue;
+		for (size_t k = 0; k < list[i].n_rows && list[i].rows[k].off <= off; k++)
+			by = list[i].rows[k].rule;
+		if (by) {
+			q->rule.start = q->va;
+			q->rule.end = q->va + 1;
+			replace_rule(&q->rule, by);
+		}
+		return;
+	}
 }

@@ -11,6 +11,9 @@
 
 #include "agent/elf/fdes.h"
 
+struct elf_image;
+struct frame_query;
+
 struct override_row {
 	uint32_t off; /* bytes from the FDE's start, increasing; the rule holds up to the next */
 	const struct elf_rule *rule; /* NULL: what the FDE says is right from here on */
@@ -42,5 +45,10 @@ uint64_t override_code(const uint8_t *code, size_t len);
  * all FDEs have been read. x86-64 only. 0, -ENOMEM, -EFBIG.
  */
 int override_apply(struct fdes *f, const struct elf_image *img, const struct override *list, size_t n);
+
+/* The same for one complete rule: what the entry says of CFA, frame pointer and return address; what other
+ * registers were is not known there. */
+void override_complete(const struct elf_image *img, struct frame_query *q, const struct override *list,
+		       size_t n);
 
 #endif

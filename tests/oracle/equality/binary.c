@@ -36,6 +36,7 @@ int binary_read(struct binary *b, const char *path)
 	_cleanup_(elf_end_p) Elf *elf = NULL;
 	Elf_Scn *scn = NULL;
 	size_t names, n;
+	GElf_Ehdr header;
 	GElf_Shdr h;
 
 	*b = (struct binary){0};
@@ -43,8 +44,9 @@ int binary_read(struct binary *b, const char *path)
 		return -errno;
 	elf_version(EV_CURRENT);
 	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	if (!elf || elf_getshdrnum(elf, &n) < 0)
+	if (!elf || elf_getshdrnum(elf, &n) < 0 || !gelf_getehdr(elf, &header))
 		return -ENOEXEC;
+	b->x86 = header.e_machine == EM_X86_64;
 	if (n == 0)
 		return 0;
 	b->sections = calloc(n, sizeof *b->sections);
@@ -72,5 +74,13 @@ bool binary_in_plt(const struct binary *b, uint64_t va)
 		if (va >= b->sections[i].start && va < b->sections[i].end && b->sections[i].plt)
 			return true;
 	}
+	return false;
+}
+
+bool binary_in_code(const struct binary *b, uint64_t va)
+{
+	for (size_t i = 0; i < b->n; i++)
+		if (va >= b->sections[i].start && va < b->sections[i].end)
+			return true;
 	return false;
 }

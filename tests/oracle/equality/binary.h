@@ -17,11 +17,13 @@ struct binary {
 	size_t n;
 	bool go; /* made by Go's compiler: it has a function table, which need not have a section of its own
 		  */
+	bool x86;
 };
 
 /* 0 or -errno (-ENOEXEC: no ELF file). binary_fini() in both cases. */
 int binary_read(struct binary *b, const char *path);
 void binary_fini(struct binary *b);
 bool binary_in_plt(const struct binary *b, uint64_t va);
+bool binary_in_code(const struct binary *b, uint64_t va); /* in an executable section */
 
 #endif

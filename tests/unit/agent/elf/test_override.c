@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <link.h>
 
+#include "agent/elf/frame_rule.h"
 #include "agent/elf/image_private.h"
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
@@ -261,4 +262,72 @@ Test(override, the_c_library)
 			check_mul_1(t, img, &t->overridden[i]);
 	elf_rows_free(t);
 	elf_image_free(img);
+}
+
+/* --- complete rules */
+
+static int read_word(void *data, void *to, uint32_t bytes, uint64_t address)
+{
+	const uint64_t *stack = data; /* its address is 0x1000 */
+
+	if (address < 0x1000 || address + bytes > 0x1000 + 32 * 8)
+		return -EFAULT;
+	memcpy(to, (const uint8_t *)stack + (address - 0x1000), bytes);
+	return 0;
+}
+
+/* A step from the code above by its complete rule: frame pointer and return address are where `by` says. */
+static void check_complete(const struct elf_rule *by, uint64_t rdx, uint64_t sp, uint64_t fp, uint64_t ra)
+{
+	const struct override_row one[] = {{1, by}, {7, NULL}};
+	struct override entry = lying_entry();
+	char code[0x80] = {0};
+	const struct file_section text = {
+		".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0};
+	uint64_t stack[32];
+	const struct frame_memory memory = {read_word, stack};
+	struct frame_registers regs = {.known = (1u << 17) - 1};
+	struct frame_query q = {.va = TEXT_VA + 2,
+				.fde_start = TEXT_VA,
+				.fde_end = TEXT_VA + LYING_BYTES,
+				.rule = {.ra_reg = 16}};
+
+	q.rule.sp_reg = X86_RSP;
+	memcpy(code, LYING, LYING_BYTES);
+	for (size_t i = 0; i < ARRAY_SIZE(stack); i++)
+		stack[i] = 0x1000 + i;
+	regs.value[X86_RDX] = rdx;
+	regs.value[X86_RSP] = 0x1000;
+	regs.value[X86_RBP] = 0x1080;
+	entry.rows = one;
+	entry.n_rows = 2;
+	struct elf_image *img = file_image(EM_X86_64, &text, 1, 0);
+	override_complete(img, &q, &entry, 1);
+	cr_assert_eq(frame_rule_step(&q.rule, &memory, &regs), 0);
+	cr_expect_eq(regs.value[X86_RSP], sp);
+	cr_expect_eq(regs.value[X86_RBP], fp);
+	cr_expect_eq(regs.value[X86_RIP], ra);
+	cr_expect_eq(regs.known, 1u << X86_RSP | 1u << X86_RBP | 1u << X86_RIP,
+		     "of the others nothing is known");
+	elf_image_free(img);
+}
+
+Test(override, complete_rules)
+{
+	static const struct elf_rule context = {
+		.cfa_kind = CFA_DEREF_REG,
+		.cfa_reg = X86_RDX,
+		.cfa_off = 160,
+		.fp = {.kind = REG_DEREF_REG, .reg = X86_RDX, .off = 120},
+		.ra = {.kind = REG_DEREF_REG, .reg = X86_RDX, .off = -8},
+	};
+	static const struct elf_rule saved = {.cfa_kind = CFA_REG_OFF,
+					      .cfa_reg = X86_RSP,
+					      .cfa_off = 24,
+					      .fp = {.kind = REG_CFA_OFF, .off = -24},
+					      .ra = {.kind = REG_CFA_OFF, .off = -8}};
+
+	check_complete(&context, 0x1008, 0x1000 + 21, 0x1000 + 16, 0x1000);
+	check_complete(&saved, 0, 0x1018, 0x1000, 0x1002);
+	check_complete(&rsp_16, 0, 0x1010, 0x1080, 0x1001);
 }
