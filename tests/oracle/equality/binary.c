@@ -77,10 +77,34 @@ bool binary_in_plt(const struct binary *b, uint64_t va)
 	return false;
 }
 
-bool binary_in_code(const struct binary *b, uint64_t va)
+/* The end of the section that has the address; 0: none has. *ret_next: where the next one begins. */
+static uint64_t section_end(const struct binary *b, uint64_t va, uint64_t *ret_next)
 {
-	for (size_t i = 0; i < b->n; i++)
-		if (va >= b->sections[i].start && va < b->sections[i].end)
-			return true;
-	return false;
+	*ret_next = UINT64_MAX;
+	for (size_t i = 0; i < b->n; i++) {
+		const struct binary_section *s = &b->sections[i];
+
+		if (va >= s->start && va < s->end)
+			return s->end;
+		if (s->start > va && s->start < *ret_next)
+			*ret_next = s->start;
+	}
+	return 0;
+}
+
+bool binary_in_code(const struct binary *b, uint64_t start, uint64_t end, uint64_t gap)
+{
+	uint64_t next;
+
+	while (start < end) {
+		uint64_t to = section_end(b, start, &next);
+
+		if (!to) {
+			to = next < end ? next : end;
+			if (to - start >= gap)
+				return false;
+		}
+		start = to;
+	}
+	return true;
 }

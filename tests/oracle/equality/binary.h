@@ -24,6 +24,7 @@ struct binary {
 int binary_read(struct binary *b, const char *path);
 void binary_fini(struct binary *b);
 bool binary_in_plt(const struct binary *b, uint64_t va);
-bool binary_in_code(const struct binary *b, uint64_t va); /* in an executable section */
+/* Whether [start, end) lies in executable sections, but for gaps between them of less than `gap` bytes. */
+bool binary_in_code(const struct binary *b, uint64_t start, uint64_t end, uint64_t gap);
 
 #endif

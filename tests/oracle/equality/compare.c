@@ -105,8 +105,7 @@ static void outside(struct walk *w, uint64_t start, uint64_t end, const struct t
 		counts[COUNT_GO]++;
 	else if (end - start == 1 && is(rule->cfa, "undef") && is(rule->ra, "undef"))
 		counts[COUNT_ROOT]++;
-	else if (w->in->binary->x86 && binary_in_code(w->in->binary, start) &&
-		 binary_in_code(w->in->binary, end - 1))
+	else if (w->in->binary->x86 && binary_in_code(w->in->binary, start, end, PADDING_BYTES))
 		counts[COUNT_CODE]++;
 	else
 		differs(w, start, NULL, rule);
