@@ -43,7 +43,7 @@ struct frame_rule {
 	uint64_t start, end; /* ELF virtual addresses that it holds for: [start, end) */
 	bool signal;	     /* the caller was interrupted: its address is not that of a call */
 	uint8_t ra_reg, sp_reg;
-	uint32_t preserved;	   /* registers that a call preserves, by bit */
+	uint32_t preserved; /* registers that a call preserves, or that the code does not write, by bit */
 	struct frame_location cfa; /* LOCATION_REGISTER or LOCATION_EXPR, else unusable */
 	struct frame_location regs[FRAME_REGISTERS];
 	uint8_t bytes[FRAME_EXPRESSIONS_MAX];
