@@ -154,8 +154,9 @@ struct unwind_rule {
 					     */
 
 /*
- * EXITING counts as complete: the memory of the process is freed, a user stack exists no more than that of a
- * kernel thread, and the frames of the kernel are whole. User frames that were found are left out.
+ * EXITING counts as complete: the memory of the process is freed, at its end or by execve, a user stack exists
+ * no more than that of a kernel thread, and the frames of the kernel are whole. User frames that were found
+ * are left out.
  */
 enum unwind_ending {
 #define X(name, text, complete) ENDING_##name,

@@ -36,6 +36,7 @@ struct task_struct {
 	void *stack;
 	unsigned int flags;
 	void *mm;
+	unsigned in_execve : 1;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 };

@@ -210,17 +210,21 @@ static __always_inline int can_finish(const struct unwind_area *a, int ending)
 
 /*
  * Why a sample taken in the kernel has no whole user stack, where the task says more than the walk: it has
- * given its memory back (exit), or it is a worker of the kernel in a user's process, whose user registers are
- * zero.
+ * given its memory back (exit, or execve past the point where the new image has its own), or it is a worker
+ * of the kernel in a user's process, whose user registers are zero.
  */
 UNWIND_FN int ending_of_task(int ending)
 {
 	struct unwind_area *a = env_area();
 	struct task_struct *task = (void *)bpf_get_current_task();
+	int in_execve = 0;
+	__u64 word;
 
 	if (!a)
 		return ending;
-	if (BPF_CORE_READ(task, mm))
+	if (bpf_core_field_exists(task->in_execve))
+		in_execve = BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
+	if (BPF_CORE_READ(task, mm) && !(in_execve && env_read_user(&word, sizeof word, a->state.sp)))
 		return a->state.ip || a->state.sp ? ending : ENDING_KERNEL_THREAD;
 	a->state.n = a->record.n_kernel; /* a leaf without callers would pass for a root */
 	return ENDING_EXITING;

@@ -29,15 +29,15 @@ class Tally:
     def truncated(self):
         return self.samples - self.complete
 
-    def add(self, sample):
-        self.samples += sample.count
+    def add(self, sample, count):
+        self.samples += count
         match = TRUNCATED.match(sample.frames[-1].name) if sample.frames else None
         if not match:
-            self.complete += sample.count
+            self.complete += count
             return
         user = [f for f in sample.frames[:-1] if f.kind != "kernel"]
         key = (match[1], module_of(user[-1]), function_of(user[-1])) if user else (match[1], NOWHERE, "")
-        self.where[key] += sample.count
+        self.where[key] += count
         self.stacks.setdefault(key, sample)
 
 
@@ -54,14 +54,24 @@ class Mix:
         self.owner = {program: name for name, load in loads.items() for program in load.programs}
         self.jit = {name for name, load in loads.items() if load.jit}
         self.others = Tally()
+        self.start = Tally()
 
-    def add(self, profile):
+    def add(self, profile, start_seconds):
+        """What was sampled in the first `start_seconds` is counted apart: then the agent makes the tables of all that runs."""
+        begin = min((t for s in profile.samples for t in s.times), default=0) + start_seconds * 1e9
         for s in profile.samples:
-            name = self.owner.get(s.process)
-            if not name:
-                self.others.add(s)
-                continue
-            if name in self.jit and jitted(s):
-                name += ", JIT on the stack"
-                self.jit_rows.add(name)
-            self.rows.setdefault(name, Tally()).add(s)
+            early = sum(t < begin for t in s.times)
+            if early:
+                self.start.add(s, early)
+            if s.count > early:
+                self._add(s, s.count - early)
+
+    def _add(self, s, count):
+        name = self.owner.get(s.process)
+        if not name:
+            self.others.add(s, count)
+            return
+        if name in self.jit and jitted(s):
+            name += ", JIT on the stack"
+            self.jit_rows.add(name)
+        self.rows.setdefault(name, Tally()).add(s, count)

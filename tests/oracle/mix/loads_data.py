@@ -112,7 +112,7 @@ def git(w):
         w.run(exe, "-C", repo, "add", ".")
         w.run(exe, "-C", repo, *me, "commit", "-q", "-m", f"commit {i}")
     return Load({"git"}, [f"{exe} -C repo --no-pager log -p --stat; {exe} -C repo --no-pager blame d0/f0; {exe} -C repo repack -q -a -d -f; "
-                          f"{exe} -C repo fsck; {exe} -C repo --no-pager grep -c 'a.*b'; rm -rf copy; {exe} clone -q repo copy"])
+                          f"{exe} -C repo fsck; {exe} -C repo --no-pager grep -c 'a.*b'; rm -rf copy; {exe} clone -q repo copy"], jit=True)
 
 
 def gdb(w):
