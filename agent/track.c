@@ -218,8 +218,10 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 	p->exe = parent->exe ? strdup(parent->exe) : NULL;
 	p->scanned = true;
 	p->selected = parent->selected;
-	p->keep_stack = parent->keep_stack;
-	p->replaced_ns = parent->replaced_ns;
+	p->keep_stack = true; /* until its execve, which is heard of after it was */
+	p->keep_stack_until_ns = e->time_ns + FORK_STACK_NS;
+	if (parent->keep_stack && parent->keep_stack_until_ns > p->keep_stack_until_ns)
+		p->keep_stack_until_ns = parent->keep_stack_until_ns;
 	proc_maps_unref(p->maps);
 	p->maps = proc_maps_ref(parent->maps);
 	if (parent->context)
@@ -280,7 +282,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 	m.file = track_file_of_event(t, e);
 	if (proc_maps_replaces(p->maps, &m)) {
 		track_remember(t, p, e->time_ns);
-		p->replaced_ns = e->time_ns;
+		p->keep_stack_until_ns = e->time_ns + KEEP_STACK_NS;
 		p->keep_stack = true;
 	}
 	if (proc_maps_own(p) < 0)

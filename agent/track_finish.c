@@ -129,9 +129,8 @@ void track_remember(struct track *t, struct process *p, uint64_t until_ns)
 void track_history_tend(struct track *t, struct process *p, uint64_t now_ns)
 {
 	proc_history_forget(p, now_ns > HISTORY_KEEP_NS ? now_ns - HISTORY_KEEP_NS : 0);
-	if (!p->keep_stack || now_ns - p->replaced_ns < KEEP_STACK_NS)
+	if (!p->keep_stack || now_ns < p->keep_stack_until_ns)
 		return;
 	p->keep_stack = false;
-	p->maps->dirty = true;
 	track_mark_dirty(t, p->pid);
 }

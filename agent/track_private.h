@@ -65,8 +65,9 @@ void track_read_workload(struct track *t,
 			 struct process *p); /* keeps what was known when the process is gone */
 
 /* track_finish.c */
-#define HISTORY_KEEP_NS (5 * NS_PER_SEC) /* longer than a sample waits */
+#define HISTORY_KEEP_NS (12 * NS_PER_SEC) /* longer than a sample waits */
 #define KEEP_STACK_NS (10 * NS_PER_SEC)
+#define FORK_STACK_NS (1 * NS_PER_SEC) /* most that call execve do so at once */
 /* p->maps are about to change, or were replaced, at that time. */
 void track_remember(struct track *t, struct process *p, uint64_t until_ns);
 /* Now and then: forgets what is old. */

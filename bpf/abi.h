@@ -37,8 +37,11 @@
 /* pid 0: free slot, ends the probe. list 0: known process that has no mapping list (kernel thread). */
 struct process_slot {
 	__u32 pid;
-	__u32 list; /* ref */
+	__u32 list; /* ref, and PROCESS_STACK */
 };
+/* Its mappings may be others before the agent has heard of it (between fork and execve; where they are
+ * replaced again and again): samples bring their registers and stack. No ref has this bit. */
+#define PROCESS_STACK (1u << 31)
 
 /* --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n] */
 #define LIST_SEARCH_STEPS 15u /* so up to 32768 entries, as many as fit a segment */
@@ -51,9 +54,6 @@ struct mapping_list {
 	__u32 reserved[3];
 };
 #define LIST_SKIP 1u /* not selected: count, and take no sample */
-#define LIST_STACK                                                                               \
-	2u /* its mappings are replaced again and again: samples bring their registers and stack \
-	    */
 
 /* No block can have these refs: the process table is there. */
 #define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
@@ -154,9 +154,9 @@ struct unwind_rule {
 					     */
 
 /*
- * EXITING counts as complete: the memory of the process is freed, at its end or by execve, a user stack exists
- * no more than that of a kernel thread, and the frames of the kernel are whole. User frames that were found
- * are left out.
+ * EXITING counts as complete: the memory of the process is freed, at its end or by execve, a user stack
+ * exists no more than that of a kernel thread, and the frames of the kernel are whole. User frames that were
+ * found are left out.
  */
 enum unwind_ending {
 #define X(name, text, complete) ENDING_##name,
@@ -221,6 +221,7 @@ enum probe_counter {
 };
 
 _Static_assert(sizeof(struct process_slot) == 8, "process_slot");
+_Static_assert(((__u64)SEGMENTS_MAX << REF_OFFSET_BITS) <= PROCESS_STACK, "PROCESS_STACK");
 _Static_assert(sizeof(struct mapping_list) == 32, "mapping_list");
 _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");

@@ -255,7 +255,7 @@ int profile(struct bpf_perf_event_data *ctx)
 	__u64 pids = bpf_get_current_pid_tgid();
 	struct unwind_area *a;
 	struct segment *s;
-	__u32 list, flags = 0;
+	__u32 list, stack;
 	int ending;
 
 	if (!pids) /* idle */
@@ -272,14 +272,15 @@ int profile(struct bpf_perf_event_data *ctx)
 		}
 	}
 	list = process_list(pids >> 32);
+	stack = list & PROCESS_STACK;
+	list &= ~PROCESS_STACK;
 	a->record.generation = 0;
 	if (list) {
 		s = env_segment(ref_segment(list));
 		if (!s)
 			return 0;
 		a->record.generation = segment_u32(s, ref_offset(list) + 12);
-		flags = segment_u32(s, ref_offset(list) + 16);
-		if (flags & LIST_SKIP) {
+		if (segment_u32(s, ref_offset(list) + 16) & LIST_SKIP) {
 			a->counters[COUNTER_NOT_SELECTED]++;
 			return 0;
 		}
@@ -302,7 +303,7 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->state.n_before = a->state.n;
 	a->state.limit = a->state.n + config_frames;
 	if (ending == NEXT_MAPPING) {
-		if (flags & LIST_STACK) {
+		if (stack) {
 			a->record.flags |= SAMPLE_FROM_START;
 			a->state.first_ip = a->state.ip;
 			a->state.first_sp = a->state.sp;

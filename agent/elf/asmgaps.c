@@ -15,11 +15,11 @@
 static int read_padding(struct fdes *f, const struct fde_span *before, uint64_t va, const uint8_t *code,
 			uint32_t n)
 {
-	const uint32_t end = x86_padding(code, n, 0), rule = f->out.rows[before->first + before->n - 1].rule;
+	const uint32_t end = x86_nops(code, n), rule = f->out.rows[before->first + before->n - 1].rule;
 	const size_t first = f->out.n_rows;
 	int r;
 
-	if (end < ELF_GAP_MIN)
+	if (end < ELF_GAP_MIN || x86_sigreturn(code + end, n - end))
 		return 0;
 	r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
 	if (r < 0)

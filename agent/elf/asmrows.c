@@ -205,6 +205,10 @@ static void follow(struct sweep *s, uint32_t off)
 	const int64_t next = (int64_t)off + insn.len, target = next + insn.disp;
 
 	p->len = insn.len;
+	if (x86_sigreturn(s->code + off, s->n - off)) { /* its frame is the kernel's */
+		spoil(s, p->component);
+		return;
+	}
 	if (!insn.len) {
 		root_of(s, p->component)->cut |= s->n - off < X86_MAX_BYTES;
 		spoil(s, p->component);

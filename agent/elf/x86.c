@@ -2,6 +2,8 @@
 /* Prefixes, map, opcode, ModRM, displacement, immediate. */
 #include "agent/elf/x86.h"
 
+#include <string.h>
+
 #include "agent/elf/x86_private.h"
 
 static uint8_t byte(struct x86_decoder *d)
@@ -270,4 +272,27 @@ uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at)
 		at += insn.len;
 	}
 	return at;
+}
+
+uint32_t x86_nops(const uint8_t *code, uint32_t n)
+{
+	uint32_t at = 0;
+
+	while (at < n) {
+		struct x86_insn insn = x86_decode(code + at, n - at);
+
+		if (insn.op != X86_NOP)
+			break;
+		at += insn.len;
+	}
+	return at;
+}
+
+bool x86_sigreturn(const uint8_t *code, size_t n)
+{
+	static const uint8_t eax[] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};		  /* mov $15, %eax; syscall */
+	static const uint8_t rax[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
+
+	return (n >= sizeof eax && memcmp(code, eax, sizeof eax) == 0) ||
+	       (n >= sizeof rax && memcmp(code, rax, sizeof rax) == 0);
 }

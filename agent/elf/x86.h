@@ -7,6 +7,7 @@
 #ifndef PROFLET_ELF_X86_H
 #define PROFLET_ELF_X86_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,5 +50,10 @@ struct x86_insn {
 struct x86_insn x86_decode(const uint8_t *code, size_t n);
 /* The first offset from `at` on that holds no padding: nop of any length, int3, zeros. */
 uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at);
+/* The same for nops only, which may be executed. */
+uint32_t x86_nops(const uint8_t *code, uint32_t n);
+/* Whether a trampoline out of a signal handler begins here: rt_sigreturn, which does not come back. The
+ * unwinder knows it by its code, and needs that no row covers it, nor the byte before it. */
+bool x86_sigreturn(const uint8_t *code, size_t n);
 
 #endif

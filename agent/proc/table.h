@@ -55,12 +55,14 @@ struct process {
 	bool selected;
 	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
 	bool in_kernel_table;
+	bool published_stack;	      /* whether that asks for the stack */
 	struct proc_maps *maps;	      /* one reference */
 	struct proc_history *history; /* mappings that were; agent/proc/history.h. NULL: none */
-	bool keep_stack;	      /* mappings were replaced lately: its samples bring their stack along */
-	uint64_t replaced_ns;	      /* when */
-	void *context;		      /* the workload; owned through context_free */
-	uint64_t context_ns;	      /* when it was read */
+	/* It was forked, or mappings were replaced, lately: its samples bring their stack along. */
+	bool keep_stack;
+	uint64_t keep_stack_until_ns;
+	void *context;	     /* the workload; owned through context_free */
+	uint64_t context_ns; /* when it was read */
 	void (*context_free)(void *context);
 };
 

@@ -136,11 +136,6 @@ static void list_forget(const struct publisher *p, const struct proc_maps *m)
 			__atomic_store_n(&entries[i].table, TABLE_PENDING, __ATOMIC_RELEASE);
 }
 
-static uint32_t list_flags(const struct process *process)
-{
-	return (process->selected ? 0 : LIST_SKIP) | (process->keep_stack ? LIST_STACK : 0);
-}
-
 int publisher_put(struct publisher *p, struct process *process)
 {
 	struct proc_maps *m = process->maps;
@@ -148,24 +143,27 @@ int publisher_put(struct publisher *p, struct process *process)
 	int r;
 
 	if (m->dirty || !m->release) {
-		r = list_put(p, m, list_flags(process));
+		r = list_put(p, m, process->selected ? 0 : LIST_SKIP);
 		if (r < 0) {
 			if (m->published_ref)
 				list_forget(p, m);
 			return r;
 		}
 	}
-	if (process->in_kernel_table && process->published_ref == m->published_ref)
+	if (process->in_kernel_table && process->published_ref == m->published_ref &&
+	    process->published_stack == process->keep_stack)
 		return 0;
 	slot = slot_find(p, process->pid);
 	if (!slot) {
 		p->stats.table_full++;
 		return -ENOSPC;
 	}
-	slot_store(slot, (struct process_slot){process->pid, m->published_ref});
+	slot_store(slot, (struct process_slot){process->pid,
+					       m->published_ref | (process->keep_stack ? PROCESS_STACK : 0)});
 	p->stats.processes += !process->in_kernel_table;
 	process->in_kernel_table = true;
 	process->published_ref = m->published_ref;
+	process->published_stack = process->keep_stack;
 	return 0;
 }
 

@@ -47,7 +47,7 @@ def jump(work, mode):
     f, g, h = chains(work, "f", "g", "h", f="x += jumper(x);", g="WORK(20) longjmp(env, 1);")
     base = f.frames + ["jumper"]
     if mode == SPIN:
-        expect = [stack(START, base, h.frames)]
+        expect = [stack(START, base, h.frames), stacks(START, [base + g.frames], ANY)]
     else:
         expect = [stacks(START, f.walks()), stacks(START, [base], ANY), stacks(START, [base + x for x in g.walks() + h.walks()]),
                   stacks(START, [base + g.frames], ANY)]

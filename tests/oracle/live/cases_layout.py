@@ -78,11 +78,16 @@ def far_code(work, **options):
 UNLINK = """{ static char self[4096]; ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1); if (n > 0) { self[n] = 0; %s } }"""
 
 
+# Each recording begins with the binary, and the one that will replace it, as they were.
+RESTORE = 'cp "$0.symbols" "$0"; [ ! -e "$0.new" ] || cp "$0.new" "$0.other"; exec "$0" "$@"'
+
+
 def deleted(work, what="unlink(self);", **options):
     program = walk(work, begin=UNLINK % what, **options)
     path = program.argv[0]
     shutil.copy(path, path + ".symbols")
     program.elves = [(path, path + ".symbols")]
+    program.argv = ["sh", "-ec", RESTORE] + program.argv
     return program
 
 
@@ -91,7 +96,7 @@ def replaced(work):
     program = deleted(work, what='static char other[4200]; strcat(strcpy(other, self), ".other"); rename(other, self);')
     other = work.chain("z", functions=15, depth=25)
     new = work.cc("new", [HEADER + GLOBALS + other.source() + main_of(other)], O2)
-    os.rename(new, program.argv[0] + ".other")
+    os.rename(new, program.elves[0][0] + ".new")
     return program
 
 

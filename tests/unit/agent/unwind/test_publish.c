@@ -126,6 +126,25 @@ Test(publish, process)
 	cr_expect_eq(stats_of(s).processes, 1);
 }
 
+/* Whether samples bring their stack stands in the slot: lists are shared, and need not be written again. */
+Test(publish, stack_wanted)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	uint32_t list;
+
+	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	p->keep_stack = true;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	list = process_list(s, 100);
+	cr_expect_eq(list & PROCESS_STACK, PROCESS_STACK);
+	p->keep_stack = false;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(process_list(s, 100), list & ~PROCESS_STACK);
+	cr_expect_eq(stats_of(s).lists, 1);
+	cr_expect_eq(stats_of(s).processes, 1);
+}
+
 Test(publish, again)
 {
 	_cleanup_stage_ struct stage *s = stage_new();
