@@ -157,6 +157,13 @@ static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
 	return low;
 }
 
+static void count_covered(struct elf_rows *to, const struct fde_span *span, uint64_t bytes)
+{
+	to->covered_bytes += bytes;
+	if (span->source != ELF_CODE)
+		to->described_bytes += bytes;
+}
+
 /* Copies the rows of `span` for the addresses [from, to). */
 static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t from, uint64_t to)
 {
@@ -167,8 +174,8 @@ static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t fro
 	if (s->to->n_rows && from - s->covered_to >= ELF_GAP_MIN)
 		put_row(s->to, s->covered_to, 0);
 	else if (s->to->n_rows)
-		s->to->covered_bytes += from - s->covered_to;
-	s->to->covered_bytes += to - from;
+		count_covered(s->to, span, from - s->covered_to);
+	count_covered(s->to, span, to - from);
 	put_row(s->to, from, rows[i - 1].rule);
 	struct elf_row *out = s->to->rows + s->to->n_rows;
 	uint32_t last = rows[i - 1].rule;

@@ -52,6 +52,7 @@ struct elf_rows {
 	size_t n_overridden;
 	size_t n_fdes, n_functions; /* FDEs, and Go functions: all that were seen, with the skipped ones */
 	uint64_t covered_bytes;	    /* of text; short gaps count */
+	uint64_t described_bytes;   /* of these, not only by their code: there, a debug file would say more */
 	uint64_t text_bytes; /* of executable sections; of segments when section headers are stripped */
 	uint64_t build_ns;   /* reading the section included */
 };

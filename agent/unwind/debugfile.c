@@ -114,7 +114,7 @@ void debug_file_fini(struct debug_file *f)
 
 static bool is_whole(const struct elf_rows *rows)
 {
-	return rows->text_bytes < rows->covered_bytes + WORTH_BYTES;
+	return rows->text_bytes < rows->described_bytes + WORTH_BYTES;
 }
 
 /* Replaces *rows (NULL: none) by those with the debug file. */
