@@ -133,6 +133,8 @@ static int parse_socket(const char *s, struct otlp_endpoint *ret, const char **r
 
 	if (!strncmp(s, "//", 2))
 		s += 2;
+	while (s[0] == '/' && s[1] == '/') /* the same file, and not the start of another ///PATH */
+		s++;
 	if (*s != '/' || !s[1] || strlen(s) >= sizeof e.socket)
 		return refuse(ret_why, why_socket);
 	memcpy(e.socket, s, strlen(s) + 1);

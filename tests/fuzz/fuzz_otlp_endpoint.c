@@ -19,11 +19,15 @@ static void check(const char *url, enum otlp_protocol protocol)
 			abort();
 		return;
 	}
-	if (!e.host[0] || !e.port || (protocol == OTLP_GRPC && e.path[0]))
+	if (!e.host[0] || !e.port != (e.socket[0] != '\0') || (protocol == OTLP_GRPC && e.path[0]))
 		abort();
-	snprintf(whole, sizeof whole, "%s://%s%s", e.tls ? "https" : "http", e.authority, e.path);
+	if (e.socket[0])
+		snprintf(whole, sizeof whole, "unix:%s", e.socket);
+	else
+		snprintf(whole, sizeof whole, "%s://%s%s", e.tls ? "https" : "http", e.authority, e.path);
 	if (otlp_endpoint_parse(whole, protocol, &again, &why) < 0 || e.tls != again.tls ||
-	    e.port != again.port || strcmp(e.host, again.host) || strcmp(e.path, again.path))
+	    e.port != again.port || strcmp(e.host, again.host) || strcmp(e.path, again.path) ||
+	    strcmp(e.socket, again.socket))
 		abort();
 }
 

@@ -3,7 +3,8 @@
  * What the kernel's own frame-pointer unwinder sees: samples threads by perf_event_open(2) with
  *PERF_SAMPLE_CALLCHAIN. usage: callchain SECONDS TID...; prints a line for each:
  *
- *	TID SAMPLES DEEPEST	frames in user space, the interrupted one included
+ *	TID SAMPLES DEEPEST	frames in user space, the interrupted one included; of the depths that at
+ *least a tenth of the samples have (a runtime's signal handlers come and go)
  */
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -18,10 +19,12 @@
 #define DATA_PAGES 16
 #define TIDS_MAX 256
 
+#define DEPTH_MAX 512
+
 struct watched {
 	int tid;
 	const struct perf_event_mmap_page *ring;
-	unsigned long samples, deepest;
+	unsigned long samples, of_depth[DEPTH_MAX];
 };
 
 static int watch(struct watched *w, size_t page)
@@ -56,7 +59,16 @@ static void count(struct watched *w, const unsigned char *record)
 		depth += address < PERF_CONTEXT_MAX; /* the others are marks between kernel and user */
 	}
 	w->samples++;
-	w->deepest = depth > w->deepest ? depth : w->deepest;
+	w->of_depth[depth < DEPTH_MAX ? depth : DEPTH_MAX - 1]++;
+}
+
+static unsigned long deepest(const struct watched *w)
+{
+	unsigned long depth = DEPTH_MAX - 1;
+
+	while (depth > 0 && w->of_depth[depth] * 10 < w->samples)
+		depth--;
+	return w->samples ? depth : 0;
 }
 
 /* The ring is never full in the time that this runs, so it is read from its start, once. */
@@ -102,7 +114,7 @@ int main(int argc, char **argv)
 	sleep((unsigned)atoi(argv[1]));
 	for (int i = 0; i < n; i++) {
 		read_ring(&watched[i], page);
-		printf("%d %lu %lu\n", watched[i].tid, watched[i].samples, watched[i].deepest);
+		printf("%d %lu %lu\n", watched[i].tid, watched[i].samples, deepest(&watched[i]));
 	}
 	return 0;
 }
