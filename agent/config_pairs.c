@@ -6,34 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "agent/base/parse.h"
 #include "agent/config_value.h"
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int config_percent_decode(char *s)
-{
-	char *out = s;
-
-	for (; *s; s++, out++) {
-		*out = *s;
-		if (*s == '%') {
-			int high = hex_digit(s[1]), low = high < 0 ? -1 : hex_digit(s[2]);
-
-			if (low < 0 || high + low == 0)
-				return -EINVAL;
-			*out = (char)(high << 4 | low);
-			s += 2;
-		}
-	}
-	*out = '\0';
-	return 0;
-}
 
 /* RFC 9110 section 5.6.2, without upper case, which gRPC metadata and HTTP/2 refuse. */
 static bool is_field_name(const char *name)
@@ -141,7 +115,7 @@ int config_pairs_parse(const struct config_spec *s, struct config_pairs *ret, co
 		*value++ = '\0';
 		item = config_trim(item);
 		value = config_trim(value);
-		if (config_percent_decode(item) < 0 || config_percent_decode(value) < 0)
+		if (parse_percent_decode(item) < 0 || parse_percent_decode(value) < 0)
 			return refuse(ret, "has a bad %XX sequence", problem);
 		r = config_pairs_add(s, ret, item, value, problem);
 		if (r < 0)

@@ -47,8 +47,6 @@ void config_value_free(enum config_type type, void *target);
 /* Appends `text` in double quotes, cut to a length that fits a line. 0 or -ENOMEM. */
 int config_quote(struct buf *b, const char *text);
 
-/* Decodes %XX in place. 0, or -EINVAL for a bad sequence or an encoded NUL. */
-int config_percent_decode(char *s);
 /* Without blanks at both ends, in place. */
 char *config_trim(char *s);
 /* Whole-list parser of "k=v,k2=v2" (W3C baggage without properties), values percent-decoded. As

@@ -12,6 +12,7 @@
 
 #include <openssl/evp.h>
 
+#include "agent/base/parse.h"
 #include "otlp/wait.h"
 
 static const char why_https[] = "the proxy's address is https, only http:// is supported";
@@ -22,33 +23,6 @@ static int refuse(const char **ret_why, const char *why)
 {
 	*ret_why = why;
 	return -EINVAL;
-}
-
-static int hex(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
-/* RFC 3986 section 2.1. */
-static int percent_decode(const char *s, size_t len, char *out, size_t size)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		char c = s[i];
-
-		if (c == '%') {
-			if (len - i < 3 || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0)
-				return -EINVAL;
-			c = (char)(hex(s[i + 1]) * 16 + hex(s[i + 2]));
-			i += 2;
-		}
-		if (n + 1 >= size || !c)
-			return -EINVAL;
-		out[n++] = c;
-	}
-	out[n] = '\0';
-	return 0;
 }
 
 /* HOST[:PORT] or [ADDRESS][:PORT] */
@@ -73,7 +47,10 @@ int otlp_proxy_parse(const char *url, struct otlp_proxy *ret, const char **ret_w
 	len = strcspn(url, "/?#");
 	at = memrchr(url, '@', len);
 	if (at) {
-		if (percent_decode(url, (size_t)(at - url), p.credentials, sizeof p.credentials) < 0)
+		if ((size_t)(at - url) >= sizeof p.credentials)
+			return refuse(ret_why, why_credentials);
+		memcpy(p.credentials, url, (size_t)(at - url));
+		if (parse_percent_decode(p.credentials) < 0)
 			return refuse(ret_why, why_credentials);
 		len -= (size_t)(at + 1 - url);
 		url = at + 1;

@@ -8,6 +8,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/parse.h"
 #include "otlp/utf8.h"
 #include "otlp/wire.h"
 
@@ -102,25 +103,14 @@ void otlp_text_copy(const char *s, size_t len, char ret[static OTLP_TEXT_MAX])
 	ret[clean.len] = '\0';
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 void grpc_message_decode(const char *s, size_t len, char ret[static OTLP_TEXT_MAX])
 {
 	char text[OTLP_TEXT_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < len && n < sizeof text; i++) {
-		int high = s[i] == '%' && i + 2 < len ? hex_digit(s[i + 1]) : -1;
-		int low = high >= 0 ? hex_digit(s[i + 2]) : -1;
+		int high = s[i] == '%' && i + 2 < len ? parse_hex_digit(s[i + 1]) : -1;
+		int low = high >= 0 ? parse_hex_digit(s[i + 2]) : -1;
 
 		if (low < 0) {
 			text[n++] = s[i];

@@ -203,23 +203,6 @@ void otlp_spool_close(struct otlp_spool *s)
 	free(s);
 }
 
-static int write_whole(int fd, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Under its name only when it is whole and on the disk. */
 static int write_file(struct otlp_spool *s, const char *name, const struct otlp_request *r)
 {
@@ -232,9 +215,9 @@ static int write_file(struct otlp_spool *s, const char *name, const struct otlp_
 	fd = openat(s->dir_fd, PART, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	result = write_whole(fd, header, sizeof header);
+	result = fs_write_fd(fd, header, sizeof header);
 	if (result == 0)
-		result = write_whole(fd, r->data.data, r->data.len);
+		result = fs_write_fd(fd, r->data.data, r->data.len);
 	if (result == 0 && fdatasync(fd) < 0)
 		result = -errno;
 	if (result == 0 && renameat(s->dir_fd, PART, s->dir_fd, name) < 0)

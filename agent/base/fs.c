@@ -43,16 +43,18 @@ int fs_read_file(const char *path, size_t max_bytes, struct buf *b)
 	return fs_read_fd(fd, max_bytes, b);
 }
 
-static int write_all(int fd, const uint8_t *data, size_t len)
+int fs_write_fd(int fd, const void *data, size_t len)
 {
+	const uint8_t *p = data;
+
 	while (len) {
-		ssize_t n = write(fd, data, len);
+		ssize_t n = write(fd, p, len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return -errno;
-		data += n;
+		p += n;
 		len -= (size_t)n;
 	}
 	return 0;
@@ -71,7 +73,7 @@ int fs_write_file(const char *path, const void *data, size_t len)
 	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
-	r = write_all(fd, data, len);
+	r = fs_write_fd(fd, data, len);
 	if (r == 0 && rename(tmp, path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -10,6 +10,8 @@ struct buf;
 /* Appends the content of `path` (or of what `fd` has left) to `b`. 0 or -errno; -EFBIG past max_bytes. */
 int fs_read_file(const char *path, size_t max_bytes, struct buf *b);
 int fs_read_fd(int fd, size_t max_bytes, struct buf *b);
+/* Writes all of it, whatever interrupts. 0 or -errno. */
+int fs_write_fd(int fd, const void *data, size_t len);
 /* Writes the file through a temporary name beside it and renames it into place. 0 or -errno. */
 int fs_write_file(const char *path, const void *data, size_t len);
 

@@ -118,3 +118,30 @@ int parse_bool(const char *s, bool *ret)
 	}
 	return -EINVAL;
 }
+
+int parse_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int parse_percent_decode(char *s)
+{
+	char *out = s;
+
+	for (; *s; s++, out++) {
+		*out = *s;
+		if (*s == '%') {
+			int high = parse_hex_digit(s[1]), low = high < 0 ? -1 : parse_hex_digit(s[2]);
+
+			if (low < 0 || high + low == 0)
+				return -EINVAL;
+			*out = (char)(high << 4 | low);
+			s += 2;
+		}
+	}
+	*out = '\0';
+	return 0;
+}

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/parse.h"
@@ -148,4 +149,45 @@ Test(parse, booleans)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		cr_expect_eq(parse_bool(others[i], &v), -EINVAL, "%s", others[i]);
+}
+
+Test(parse, hex_digits)
+{
+	for (int c = 0; c < 256; c++) {
+		const char *at = c ? strchr("0123456789abcdef", c) ?: strchr("0123456789ABCDEF", c) : NULL;
+		int want = !at ? -1 : c <= '9' ? c - '0' : (c | 32) - 'a' + 10;
+
+		cr_expect_eq(parse_hex_digit((char)c), want, "%d", c);
+	}
+}
+
+Test(parse, percent_encoded)
+{
+	static const struct {
+		const char *text;
+		int want;
+		const char *value;
+	} cases[] = {
+		{"", 0, ""},
+		{"plain", 0, "plain"},
+		{"%41%62", 0, "Ab"},
+		{"a%2Cb%3dc", 0, "a,b=c"},
+		{"%25", 0, "%"},
+		{"%2525", 0, "%25"},
+		{"%ff", 0, "\xff"},
+		{"%", -EINVAL, NULL},
+		{"%4", -EINVAL, NULL},
+		{"a%4g", -EINVAL, NULL},
+		{"%zz", -EINVAL, NULL},
+		{"a%00b", -EINVAL, NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char s[32];
+
+		strcpy(s, cases[i].text);
+		cr_expect_eq(parse_percent_decode(s), cases[i].want, "%s", cases[i].text);
+		if (!cases[i].want)
+			cr_expect_str_eq(s, cases[i].value, "%s", cases[i].text);
+	}
 }
