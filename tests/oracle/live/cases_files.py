@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from .cases_layout import CHROOT, walk, with_copy
+from .cases_layout import CHROOT, in_namespace, walk, with_copy
 from .chain import GLOBALS, HEADER
 from .work import START, Program, Skip, main_of, stack
 
@@ -36,12 +36,10 @@ def foreign_root(work):
     path = program.argv[0]
     shutil.copy(path, path + ".symbols")
     separate(work, path, work.path("debug"), build_id_tree=True)
-    script = CHROOT.replace('rm "$2"', 'mkdir -p "$1/root/usr/lib/debug"; mv "$1/debug" "$1/root/usr/lib/debug/.build-id"; rm "$2"')
-    work.need("unshare", "mount")
-    program.argv = ["unshare", "-m", "sh", "-ec", script, "sh", work.folder, path]
     program.elves = [(path, path + ".symbols")]
-    program.names, program.early, program.min_share = False, 1.0, 0.3
-    return program
+    program.names, program.early = False, 1.0
+    tree = 'mkdir -p "$1/root/usr/lib/debug"; cp -r "$1/debug" "$1/root/usr/lib/debug/.build-id"; exec'
+    return in_namespace(work, program, path, CHROOT.replace("exec", tree))
 
 
 def bolted(work, *options, flags=()):

@@ -100,29 +100,29 @@ def replaced(work):
     return program
 
 
-def in_namespace(work, script, **options):
-    """Runs the program by a shell script in a mount namespace of its own; $1 is its folder, $2 its path."""
+def in_namespace(work, program, binary, script):
+    """Has a shell script run the program in a mount namespace of its own; $1 is its folder, $2 the binary to copy. It may run
+    more than once."""
     work.need("unshare", "mount")
-    program = walk(work, **options)
-    program.argv = ["unshare", "-m", "sh", "-ec", script, "sh", work.folder, program.argv[0]]
+    program.argv = ["unshare", "-m", "sh", "-ec", script, "sh", work.folder, binary]
+    program.min_share = 0.3
     return program
 
 
 OVERLAY = """mkdir -p "$1/lower" "$1/upper" "$1/workdir" "$1/merged"; cp "$2" "$1/lower/layout"
 mount -t tmpfs none "$1/upper"; mkdir "$1/upper/u" "$1/upper/w"
-mount -t overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" none "$1/merged"; rm "$2"
+mount -t overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" none "$1/merged"
 exec "$1/merged/layout" walk"""
-TMPFS = """mkdir -p "$1/tmp"; mount -t tmpfs none "$1/tmp"; cp "$2" "$1/tmp/layout"; rm "$2"; exec "$1/tmp/layout" walk"""
-CHROOT = """mkdir -p "$1/root"; mount -t tmpfs none "$1/root"; cp "$2" "$1/root/layout"; rm "$2"; exec chroot "$1/root" /layout walk"""
+TMPFS = """mkdir -p "$1/tmp"; mount -t tmpfs none "$1/tmp"; cp "$2" "$1/tmp/layout"; exec "$1/tmp/layout" walk"""
+CHROOT = """mkdir -p "$1/root"; mount -t tmpfs none "$1/root"; cp "$2" "$1/root/layout"; exec chroot "$1/root" /layout walk"""
 
 
 def namespace(work, script, **options):
-    program = in_namespace(work, script, **options)
-    path = program.argv[-1]
-    shutil.copy(path, path + ".symbols")
+    program = walk(work, **options)
+    path = program.argv[0]
+    os.rename(path, path + ".symbols")  # it is nowhere but in that namespace
     program.elves = [(path, path + ".symbols")]
-    program.min_share = 0.3
-    return program
+    return in_namespace(work, program, path + ".symbols", script)
 
 
 MEMFD = """if (!getenv("AGAIN")) { int fd = memfd_create("layout", 0); char b[65536]; ssize_t n; FILE *f = fopen("/proc/self/exe", "rb");
