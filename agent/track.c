@@ -280,7 +280,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	}
 	m.file = track_file_of_event(t, e);
-	if (proc_maps_replaces(p->maps, &m)) {
+	if (proc_maps_replaces(p->maps, &m) || track_remap_pending(t, p, &m)) {
 		track_remember(t, p, e->time_ns);
 		p->keep_stack_until_ns = e->time_ns + KEEP_STACK_NS;
 		p->keep_stack = true;

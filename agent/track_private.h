@@ -91,7 +91,10 @@ uint32_t track_file_of_event(struct track *t, const struct sideband_event *e);
 bool track_remap_possible(const struct track *t, uint32_t file, const char *path);
 /* Finds those of a process, by /proc, and gives them their file; true when there was one. */
 bool track_remap_read(struct track *t, struct process *p);
-/* A mapping that is about to be put in; when it replaces code, track_remap_retry looks at it. */
+/* Memory without a file, of a process that is looked at again: from now on it may hold the code of a file. */
+bool track_remap_pending(struct track *t, const struct process *p, const struct proc_mapping *m);
+/* A mapping that is about to be put in; when it replaces code, or may have done so, track_remap_retry looks
+ * at it. */
 void track_remap_note(struct track *t, const struct process *p, const struct proc_mapping *m);
 void track_remap_retry(struct track *t);
 

@@ -182,26 +182,35 @@ static bool replaces_code(const struct track *t, const struct process *p, uint64
 	return false;
 }
 
+static struct track_remap *slot_of(struct track *t, uint32_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(t->remaps); i++)
+		if (t->remaps[i].pid == pid)
+			return &t->remaps[i];
+	return NULL;
+}
+
+bool track_remap_pending(struct track *t, const struct process *p, const struct proc_mapping *m)
+{
+	return !has_table(t, m->file) && slot_of(t, p->pid);
+}
+
 void track_remap_note(struct track *t, const struct process *p, const struct proc_mapping *m)
 {
-	struct track_remap *slot = NULL;
+	struct track_remap *slot = slot_of(t, p->pid);
 
-	if (has_table(t, m->file) || !replaces_code(t, p, m->start, m->end))
+	if (has_table(t, m->file) || (!slot && !replaces_code(t, p, m->start, m->end)))
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(t->remaps); i++) {
-		struct track_remap *r = &t->remaps[i];
-
-		if (r->pid == p->pid) {
-			slot = r;
-			break;
+	if (!slot) {
+		slot = slot_of(t, 0);
+		if (!slot) {
+			t->stats.remaps_full++;
+			return;
 		}
-		if (!r->pid && !slot)
-			slot = r;
+		slot->pid = p->pid;
+		slot->n_tried = 0;
 	}
-	if (slot)
-		*slot = (struct track_remap){.pid = p->pid, .due_ns = clock_mono_ns()};
-	else
-		t->stats.remaps_full++;
+	slot->due_ns = clock_mono_ns(); /* its rights change: the bytes may be there now */
 }
 
 void track_remap_retry(struct track *t)

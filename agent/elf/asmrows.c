@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/finish.h"
 #include "agent/elf/flow.h"
 
 #define ENTRY_ALIGN 16
@@ -308,10 +309,9 @@ static bool is_proven(struct sweep *s, uint32_t off)
 	return !c->bad && c->left;
 }
 
-static int put_row(struct fdes *f, uint32_t off, const struct flow_state *state)
+static int put_row(struct fdes *f, uint32_t off, const struct elf_rule *rule)
 {
-	const struct elf_rule rule = flow_rule(state);
-	int64_t index = ruleset_intern(&f->out.rules, &rule);
+	int64_t index = ruleset_intern(&f->out.rules, rule);
 	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
 
 	if (index < 0 || r < 0)
@@ -320,29 +320,54 @@ static int put_row(struct fdes *f, uint32_t off, const struct flow_state *state)
 	return 0;
 }
 
-/* One span for each run of instructions that follow one another. */
+/* The instructions at *off that follow one another, as one span; *off: behind them. */
+static int emit_proven(struct fdes *f, struct sweep *s, uint32_t *off, uint32_t end)
+{
+	const uint32_t start = *off;
+	const size_t first = f->out.n_rows;
+	uint32_t last = NO_STATE;
+	int r = 0;
+
+	for (; *off < end && is_proven(s, *off) && r == 0; *off += s->places[*off].len) {
+		const struct elf_rule rule = flow_rule(&s->states[s->places[*off].state]);
+
+		if (s->places[*off].state != last)
+			r = put_row(f, *off - start, &rule);
+		last = s->places[*off].state;
+	}
+	return r < 0 ? r : fdes_add_span(f, s->va + start, s->va + *off, first, ELF_CODE);
+}
+
+/*
+ * A trampoline of `len` bytes at *off. A handler returns to its first byte, and who unwinds looks up the byte
+ * before, which is padding, unless it is known (`covered`: up to where).
+ */
+static int emit_trampoline(struct fdes *f, const struct sweep *s, uint32_t *off, uint32_t len,
+			   uint32_t covered)
+{
+	const uint32_t start = *off > covered ? *off - 1 : *off;
+	const size_t first = f->out.n_rows;
+	int r = put_row(f, 0, &cfi_x86_signal_rule);
+
+	*off += len;
+	return r < 0 ? r : fdes_add_span(f, s->va + start, s->va + *off, first, ELF_CODE);
+}
+
 static int emit(struct fdes *f, struct sweep *s, uint32_t end)
 {
-	uint32_t off = 0;
+	uint32_t off = 0, covered = 0, len;
 	int r = 0;
 
 	while (off < end && r == 0) {
-		const uint32_t start = off;
-		const size_t first = f->out.n_rows;
-		uint32_t last = NO_STATE;
-
-		if (!is_proven(s, off)) {
+		if (is_proven(s, off))
+			r = emit_proven(f, s, &off, end);
+		else if ((len = x86_sigreturn(s->code + off, s->n - off)))
+			r = emit_trampoline(f, s, &off, len, covered);
+		else {
 			off++;
 			continue;
 		}
-		while (off < end && is_proven(s, off) && r == 0) {
-			if (s->places[off].state != last)
-				r = put_row(f, off - start, &s->states[s->places[off].state]);
-			last = s->places[off].state;
-			off += s->places[off].len;
-		}
-		if (r == 0)
-			r = fdes_add_span(f, s->va + start, s->va + off, first, ELF_CODE);
+		covered = off;
 	}
 	return r;
 }

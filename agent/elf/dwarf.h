@@ -137,4 +137,11 @@ enum dwarf_reg {
 	ARM64_SP = 31,
 };
 
+/* Offsets in ucontext_t (uc_mcontext.gregs), which lies at rsp in a signal trampoline on x86-64. */
+enum {
+	X86_UCONTEXT_RBP = 120,
+	X86_UCONTEXT_RSP = 160,
+	X86_UCONTEXT_RIP = 168,
+};
+
 #endif

@@ -16,7 +16,11 @@
 
 #include "agent/elf/dwarf.h"
 
-#define X86_UCONTEXT_RSP 160 /* offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]) */
+const struct elf_rule cfi_x86_signal_rule = {
+	.cfa_kind = CFA_SIGNAL,
+	.fp = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RBP},
+	.ra = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RIP},
+};
 
 static bool is_signal_frame(uint16_t machine, const struct elf_rule *r)
 {

@@ -7,5 +7,7 @@
 
 /* `signal`: the CIE's augmentation has 'S'. */
 void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *state, struct elf_rule *ret);
+/* x86-64: in a signal trampoline, every register of the frame above is in the ucontext_t at rsp. */
+extern const struct elf_rule cfi_x86_signal_rule;
 
 #endif

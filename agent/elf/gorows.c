@@ -35,13 +35,12 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/dwarf.h"
+#include "agent/elf/finish.h"
 #include "agent/elf/gocode.h"
 
-#define NAME_MAX_BYTES 40    /* more than any name below */
-#define SWITCH_BYTES 1024    /* of such a function that are searched for the switch */
-#define CACHED_DEPTHS 512    /* in units of 8 bytes: rules of the usual depths are looked up once */
-#define X86_UCONTEXT_RBP 120 /* offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]) */
-#define X86_UCONTEXT_RIP 168
+#define NAME_MAX_BYTES 40 /* more than any name below */
+#define SWITCH_BYTES 1024 /* of such a function that are searched for the switch */
+#define CACHED_DEPTHS 512 /* in units of 8 bytes: rules of the usual depths are looked up once */
 
 enum go_kind {
 	GO_PLAIN,
@@ -339,18 +338,6 @@ static int64_t rule_of_kind(struct fdes *f, enum cfa_kind kind, enum reg_rule_ki
 	return ruleset_intern(&f->out.rules, &rule);
 }
 
-/* As the C library's trampoline says it: in the ucontext_t at the stack pointer. */
-static int64_t signal_rule(struct fdes *f)
-{
-	const struct elf_rule rule = {
-		.cfa_kind = CFA_SIGNAL,
-		.fp = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RBP},
-		.ra = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RIP},
-	};
-
-	return ruleset_intern(&f->out.rules, &rule);
-}
-
 static int64_t popped_rule(struct fdes *f)
 {
 	const struct elf_rule rule = {
@@ -365,7 +352,7 @@ static int64_t popped_rule(struct fdes *f)
 static int make_rules(struct gorows *g)
 {
 	g->root = rule_of_kind(g->f, CFA_UNDEFINED, REG_UNDEFINED);
-	g->signal = signal_rule(g->f);
+	g->signal = ruleset_intern(&g->f->out.rules, &cfi_x86_signal_rule);
 	g->popped = popped_rule(g->f);
 	return g->root < 0 || g->signal < 0 || g->popped < 0 ? -ENOMEM : 0;
 }

@@ -288,11 +288,12 @@ uint32_t x86_nops(const uint8_t *code, uint32_t n)
 	return at;
 }
 
-bool x86_sigreturn(const uint8_t *code, size_t n)
+unsigned x86_sigreturn(const uint8_t *code, size_t n)
 {
 	static const uint8_t eax[] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};		  /* mov $15, %eax; syscall */
 	static const uint8_t rax[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
 
-	return (n >= sizeof eax && memcmp(code, eax, sizeof eax) == 0) ||
-	       (n >= sizeof rax && memcmp(code, rax, sizeof rax) == 0);
+	if (n >= sizeof eax && memcmp(code, eax, sizeof eax) == 0)
+		return sizeof eax;
+	return n >= sizeof rax && memcmp(code, rax, sizeof rax) == 0 ? sizeof rax : 0;
 }

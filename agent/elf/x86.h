@@ -52,8 +52,8 @@ struct x86_insn x86_decode(const uint8_t *code, size_t n);
 uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at);
 /* The same for nops only, which may be executed. */
 uint32_t x86_nops(const uint8_t *code, uint32_t n);
-/* Whether a trampoline out of a signal handler begins here: rt_sigreturn, which does not come back. The
- * unwinder knows it by its code, and needs that no row covers it, nor the byte before it. */
-bool x86_sigreturn(const uint8_t *code, size_t n);
+/* Bytes of the trampoline out of a signal handler that begins here (rt_sigreturn, which does not come back);
+ * 0: none does. */
+unsigned x86_sigreturn(const uint8_t *code, size_t n);
 
 #endif
