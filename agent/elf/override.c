@@ -106,7 +106,7 @@ static int remember(struct fdes *f, uint64_t start, uint64_t end, const char *na
 	return 0;
 }
 
-static int apply_one(struct fdes *f, struct fde_span *span, const struct override *o)
+int override_rows(struct fdes *f, struct fde_span *span, const struct override *o)
 {
 	size_t first = f->out.n_rows;
 	int r = merge_rows(f, span, o);
@@ -146,7 +146,7 @@ static int apply_list(struct fdes *f, const struct elf_image *img, struct fde_sp
 {
 	for (size_t k = 0; k < n; k++)
 		if (list[k].fde_bytes == span->end - span->start && has_code(img, span->start, &list[k]))
-			return apply_one(f, span, &list[k]);
+			return override_rows(f, span, &list[k]);
 	return 0;
 }
 

@@ -46,6 +46,8 @@ uint64_t override_code(const uint8_t *code, size_t len);
  */
 int override_apply(struct fdes *f, const struct elf_image *img, const struct override *list, size_t n);
 
+/* Puts the entry's rows over those of the span, whatever its code is. */
+int override_rows(struct fdes *f, struct fde_span *span, const struct override *o);
 /* The same for one complete rule: what the entry says of CFA, frame pointer and return address; what other
  * registers were is not known there. */
 void override_complete(const struct elf_image *img, struct frame_query *q, const struct override *list,

@@ -8,12 +8,13 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/elf/asmrows.h"
+#include "agent/elf/bolt.h"
+#include "agent/elf/coderows.h"
 #include "agent/elf/ehindex.h"
 #include "agent/elf/fdes.h"
 #include "agent/elf/frame_section.h"
 #include "agent/elf/gorows.h"
 #include "agent/elf/image_private.h"
-#include "agent/elf/coderows.h"
 #include "agent/elf/override.h"
 
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
@@ -107,6 +108,8 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 		r = read_debug_file(&f, debug, delta);
 	if (r == 0)
 		r = override_apply(&f, img, override_list, override_list_n);
+	if (r == 0)
+		r = bolt_repair(&f, img);
 	if (r == 0)
 		r = coderows_read(&f, img);
 	if (r == 0)

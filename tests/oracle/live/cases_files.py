@@ -43,8 +43,8 @@ def foreign_root(work):
 
 
 def bolted(work, *options, flags=()):
-    """BOLT 19 describes some of the jumps that it adds as if they were the function's first instruction: a sample there is wrong,
-    as the call-frame information is (readelf reads the same rows, see run_sources)."""
+    """BOLT 19 describes some of the jumps that it adds as if they were the function's first instruction, and blocks as if they were
+    their neighbours (readelf reads the same rows, see run_sources): agent/elf/bolt.c."""
     bolt = shutil.which("llvm-bolt-19") or "/usr/lib/llvm-19/bin/llvm-bolt"
     if not os.access(bolt, os.X_OK):
         raise Skip("bolt-19 is not installed")
@@ -52,7 +52,6 @@ def bolted(work, *options, flags=()):
     path = program.argv[0]
     work.run([bolt, path, "-o", path + ".bolt", "-reorder-blocks=reverse", "-split-functions", "-split-all-cold", *options])
     os.rename(path + ".bolt", path)
-    program.at_least = 0.98
     return program
 
 

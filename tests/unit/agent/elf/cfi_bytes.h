@@ -106,11 +106,30 @@ static inline struct cfi_section section_of(const struct buf *b, uint16_t machin
 	};
 }
 
+/* A table as text: rows by "; ", then what was put over them. */
+static inline void put_table(struct buf *out, const struct elf_rows *t, uint16_t machine)
+{
+	char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX], ra[ELF_TEXT_MAX];
+
+	for (size_t i = 0; i < t->n_rows; i++) {
+		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
+
+		elf_text_cfa(cfa, machine, rule);
+		elf_text_fp(fp, machine, rule);
+		elf_text_ra(ra, machine, rule);
+		buf_printf(out, "%s%" PRIx64 " %s", i ? "; " : "", t->rows[i].va, cfa);
+		if (rule->cfa_kind != CFA_NONE)
+			buf_printf(out, " %s %s", fp, ra);
+	}
+	for (size_t i = 0; i < t->n_overridden; i++)
+		buf_printf(out, " | %" PRIx64 "..%" PRIx64 " %s", t->overridden[i].start,
+			   t->overridden[i].end, t->overridden[i].name);
+}
+
 /* "1000 rsp+8 same cfa-8; 1004 …; 1010 none", or "no rows"; behind it " | OFFSET reason" for each skipped
  * FDE. */
 static inline const char *table_text(const struct cfi_section *s, struct buf *out)
 {
-	char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX], ra[ELF_TEXT_MAX];
 	struct elf_rows *t = NULL;
 	struct fdes f = {0};
 
@@ -123,16 +142,8 @@ static inline const char *table_text(const struct cfi_section *s, struct buf *ou
 	cr_assert(r == 0 || r == -ENODATA, "%d", r);
 	if (r < 0)
 		buf_puts(out, "no rows");
-	for (size_t i = 0; r == 0 && i < t->n_rows; i++) {
-		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
-
-		elf_text_cfa(cfa, s->machine, rule);
-		elf_text_fp(fp, s->machine, rule);
-		elf_text_ra(ra, s->machine, rule);
-		buf_printf(out, "%s%" PRIx64 " %s", i ? "; " : "", t->rows[i].va, cfa);
-		if (rule->cfa_kind != CFA_NONE)
-			buf_printf(out, " %s %s", fp, ra);
-	}
+	else
+		put_table(out, t, s->machine);
 	elf_rows_free(t);
 	if (n_skipped)
 		buf_printf(out, " | %" PRIx64 " %s", first.offset, first.reason);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One byte: whether code follows behind; then any bytes as code that no call-frame information covers. What is
+ * said of it must lie inside, in order, and make a table.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/elf/asmrows.h"
+
+#define VA 0x1000u
+#define CODE_BYTES_MAX 4096u
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void check_spans(const struct fdes *f, uint64_t end)
+{
+	uint64_t at = VA;
+
+	for (size_t i = 0; i < f->n_spans; i++) {
+		const struct fde_span *s = &f->spans[i];
+		const struct cfi_row *rows = f->out.rows + s->first;
+
+		require(s->start < s->end && s->end <= end);
+		require(s->start >= at);
+		require(s->n > 0 && s->first + s->n <= f->out.n_rows && rows[0].off == 0);
+		for (uint32_t k = 1; k < s->n; k++)
+			require(rows[k].off > rows[k - 1].off && rows[k].off < s->end - s->start);
+		at = s->end;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct elf_rows *rows = NULL;
+	struct fdes f = {0};
+	uint32_t n, done = 0;
+	int r;
+
+	if (size < 2)
+		return 0;
+	n = size - 1 < CODE_BYTES_MAX ? (uint32_t)(size - 1) : CODE_BYTES_MAX;
+	require(fdes_init(&f, NULL, 0) == 0);
+	require(asmrows_read_code(&f, VA, data + 1, n, data[0] & 1, &done) == 0);
+	require(data[0] & 1 ? done == n : done > n / 4 && done <= n);
+	check_spans(&f, VA + done);
+	r = fdes_lay_out(&f, &rows);
+	require(r == 0 || r == -ENODATA);
+	elf_rows_free(rows);
+	fdes_fini(&f);
+	return 0;
+}
