@@ -33,7 +33,7 @@ static int parse_line(struct config_pairs *pairs, const char *file, unsigned num
 	return r;
 }
 
-static int parse_file(struct config_pairs *pairs, const char *file, char *text, char **ret_error)
+int config_headers_parse(struct config_pairs *pairs, const char *file, char *text, char **ret_error)
 {
 	unsigned number = 0;
 	char *line;
@@ -57,7 +57,7 @@ static int read_file(struct config_pairs *pairs, const char *file, char **ret_er
 		return failed == -EINVAL ? r : failed;
 	}
 	r = buf_putc(&content, '\0');
-	return r < 0 ? r : parse_file(pairs, file, (char *)content.data, ret_error);
+	return r < 0 ? r : config_headers_parse(pairs, file, (char *)content.data, ret_error);
 }
 
 int config_headers_read(const struct config *c, struct config_pairs *ret, char **ret_error)

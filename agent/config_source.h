@@ -31,6 +31,9 @@ int config_options_scan(int argc, char **argv, const struct config_extra_option 
 int config_options_apply(struct config *c, int argc, char **argv, const struct config_extra_option *extra,
 			 size_t n_extra, char **ret_error);
 
+/* Adds the lines of a headers_file, which it takes apart in place. No error line holds any of its text. */
+int config_headers_parse(struct config_pairs *pairs, const char *file, char *text, char **ret_error);
+
 /* Sets key number `index` from text. A LIST or PAIRS that this same source has set already is added to. */
 int config_key_set(struct config *c, size_t index, const struct config_origin *origin, const char *text,
 		   char **ret_error);
