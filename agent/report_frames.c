@@ -20,3 +20,35 @@ size_t report_frames(struct names *n, const struct sample_stack *stack, struct f
 		ret[k++] = (struct frame){.kind = FRAME_ENDING, .function = ending_names[stack->ending]};
 	return k;
 }
+
+/*
+ * Numbers of frames in a window. A user frame is its own number, with 0 for the file of those that have none:
+ * the kernel's addresses begin with all ones, and in the first page of its half lies no code.
+ */
+#define ENDING_FIRST 0xffff000000000000ull
+
+size_t report_frame_ids(const struct sample_stack *stack, uint64_t *ret)
+{
+	size_t k = 0, n = (size_t)stack->n_kernel + stack->n_user;
+
+	for (; k < n; k++) {
+		ret[k] = stack->frames[k];
+		if (k >= stack->n_kernel && sample_frame_file(ret[k]) == FILE_ANONYMOUS)
+			ret[k] = sample_frame_va(ret[k]);
+	}
+	if (!unwind_ending_complete(stack->ending))
+		ret[k++] = ENDING_FIRST | (uint64_t)stack->ending;
+	return k;
+}
+
+void report_frame(void *names, uint64_t id, struct frame *ret)
+{
+	if (id >= ENDING_FIRST && id < ENDING_FIRST + ENDINGS)
+		*ret = (struct frame){.kind = FRAME_ENDING, .function = ending_names[id - ENDING_FIRST]};
+	else if (id >= ENDING_FIRST)
+		names_kernel_frame(names, id, ret);
+	else
+		names_user_frame(names,
+				 sample_frame_file(id) ? id : id | (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS,
+				 ret);
+}

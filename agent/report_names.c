@@ -9,6 +9,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/log.h"
+#include "agent/base/memo.h"
 #include "agent/base/worker.h"
 #include "agent/config.h"
 #include "agent/report_kernel.h"
@@ -27,7 +28,8 @@ struct names {
 	struct symbol_cache *cache;
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
-	size_t n_jobs; /* with the workers */
+	struct memo asked; /* frames of the window at work */
+	size_t n_jobs;	   /* with the workers */
 };
 
 /* A job of symbol/ on its way, with the way back to us. */
@@ -68,6 +70,7 @@ void names_free(struct names *n)
 	symbol_cache_free(n->cache);
 	symbol_kernel_free(n->kernel);
 	kernel_modules_free(n->modules);
+	memo_fini(&n->asked);
 	free(n);
 }
 
@@ -132,22 +135,41 @@ static void submit_kernel(struct names *n)
 		submit(n, &job->work);
 }
 
-void names_request(struct names *n, const struct sample_aggregate *samples)
+static void request(struct names *n, uint64_t frame, bool kernel)
 {
-	struct kallsyms_symbol kernel;
+	uint32_t file = sample_frame_file(frame);
+	struct kallsyms_symbol symbol;
 	struct symbol_name name;
 
+	if (kernel)
+		(void)symbol_kernel_find(n->kernel, frame, &symbol);
+	else if (!symbol_cache_find(n->cache, file, sample_frame_va(frame), &name))
+		(void)symbol_cache_want(n->cache, file,
+					sample_frame_va(frame)); /* refusals are counted there */
+}
+
+/* Whether a frame can have a name. Those of no file have none, and may be equal to an address of the kernel.
+ */
+static bool wanted(const struct names *n, uint64_t frame, bool kernel)
+{
+	return kernel ? n->want_kernel : n->want_native && sample_frame_file(frame) != FILE_ANONYMOUS;
+}
+
+void names_request(struct names *n, const struct sample_aggregate *samples)
+{
+	int32_t known;
+
+	memo_clear(&n->asked);
 	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next) {
 		const struct sample_stack *s = e->stack;
 
-		for (uint16_t i = 0; n->want_kernel && i < s->n_kernel; i++)
-			(void)symbol_kernel_find(n->kernel, s->frames[i], &kernel);
-		for (uint16_t i = s->n_kernel; n->want_native && i < s->n_kernel + s->n_user; i++) {
-			uint32_t file = sample_frame_file(s->frames[i]);
-			uint64_t va = sample_frame_va(s->frames[i]);
+		for (uint16_t i = 0; i < s->n_kernel + s->n_user; i++) {
+			bool kernel = i < s->n_kernel;
 
-			if (file != FILE_ANONYMOUS && !symbol_cache_find(n->cache, file, va, &name))
-				(void)symbol_cache_want(n->cache, file, va); /* refusals are counted there */
+			if (!wanted(n, s->frames[i], kernel) || memo_get(&n->asked, s->frames[i], &known))
+				continue;
+			memo_put(&n->asked, s->frames[i], 0);
+			request(n, s->frames[i], kernel);
 		}
 	}
 	submit_files(n);

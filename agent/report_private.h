@@ -60,6 +60,10 @@ size_t names_bytes(const struct names *n);
 #define REPORT_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 1u)
 /* The stack as named frames, leaf first, the reason of an early end last. Returns their number. */
 size_t report_frames(struct names *n, const struct sample_stack *stack, struct frame *ret);
+/* The same as numbers, equal ones for equal frames; at most REPORT_FRAMES_MAX. Returns how many. */
+size_t report_frame_ids(const struct sample_stack *stack, uint64_t *ret);
+/* What a number means; an otlp_frame_fn. */
+void report_frame(void *names, uint64_t id, struct frame *ret);
 
 /* --- report_resource.c: what the samples belong to */
 struct host_attrs;

@@ -13,6 +13,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
+#include "agent/base/memo.h"
 #include "agent/config.h"
 #include "agent/report_private.h"
 #include "agent/track.h"
@@ -129,15 +130,22 @@ static int compare(const struct report *r, const struct process *a, const struct
 	return compare_strings(executable_name(a), executable_name(b));
 }
 
+/* A process of the window. */
+struct owner {
+	struct process *process;
+	size_t n;	/* entries */
+	int32_t number; /* in the order of appearance */
+};
+
 static int by_resource(const void *a, const void *b, void *data)
 {
-	const struct sample_entry *const *x = a, *const *y = b;
-	const struct process *p = (*x)->owner, *q = (*y)->owner;
+	const struct owner *x = a, *y = b;
+	const struct process *p = x->process, *q = y->process;
 	int d = compare(data, p, q);
 
 	if (d == 0 && p != q)
 		d = p->pid < q->pid ? -1 : p->pid > q->pid;
-	return d;
+	return d ? d : x->number - y->number;
 }
 
 bool resource_same(const struct report *r, const struct sample_entry *a, const struct sample_entry *b)
@@ -145,22 +153,56 @@ bool resource_same(const struct report *r, const struct sample_entry *a, const s
 	return compare(r, a->owner, b->owner) == 0;
 }
 
+/* The number of an owner, a new one if it was not seen. -ENOMEM. */
+static int owner_number(struct buf *owners, struct memo *numbers, struct process *p, int32_t *ret)
+{
+	struct owner new = {.process = p, .number = (int32_t)(owners->len / sizeof new)};
+	int r;
+
+	if (memo_get(numbers, (uintptr_t)p, ret))
+		return 0;
+	r = buf_append(owners, &new, sizeof new);
+	if (r < 0)
+		return r;
+	memo_put(numbers, (uintptr_t)p, new.number); /* not learnt: it comes more than once, side by side */
+	*ret = new.number;
+	return 0;
+}
+
+/* Entries are many and processes few: these are sorted, and the entries then put in their places. */
 const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
 					   size_t *ret_n)
 {
+	_cleanup_buf_ struct buf owners = {.max = SIZE_MAX / 2}, numbers = {.max = SIZE_MAX / 2};
+	_cleanup_(memo_fini) struct memo seen = {0};
 	const struct sample_entry **order;
-	size_t n = 0, i = 0;
+	_cleanup_free_ size_t *places = NULL;
+	struct owner *v;
+	size_t n = 0, at = 0;
+	int32_t number;
 
-	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
-		n++;
-	order = calloc(n ?: 1, sizeof *order);
-	if (!order)
-		return NULL;
-	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next) {
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next, n++) {
 		(void)track_workload(r->options.track, e->owner); /* read before it is compared */
-		order[i++] = e;
+		if (owner_number(&owners, &seen, e->owner, &number) < 0 ||
+		    buf_append(&numbers, &number, sizeof number) < 0)
+			return NULL;
+		((struct owner *)owners.data)[number].n++;
 	}
-	qsort_r(order, n, sizeof(void *), by_resource, (void *)r);
+	order = calloc(n ?: 1, sizeof *order);
+	places = calloc(owners.len / sizeof *v + 1, sizeof *places);
+	if (!order || !places) {
+		free(order);
+		return NULL;
+	}
+	v = (struct owner *)owners.data;
+	qsort_r(v, owners.len / sizeof *v, sizeof *v, by_resource, (void *)r);
+	for (size_t i = 0; i < owners.len / sizeof *v; i++) {
+		places[v[i].number] = at;
+		at += v[i].n;
+	}
+	n = 0;
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
+		order[places[((int32_t *)numbers.data)[n++]]++] = e;
 	*ret_n = n;
 	return order;
 }

@@ -19,9 +19,9 @@ struct sender {
 	struct report *r;
 	const struct window *w;
 	struct otlp_batch *batch;
-	struct frame frames[REPORT_FRAMES_MAX];
-	size_t n_frames;
-	uint64_t *unix_ns; /* of the entry at work */
+	uint64_t ids[REPORT_FRAMES_MAX];
+	struct frame frames[REPORT_FRAMES_MAX]; /* for the output */
+	uint64_t *unix_ns;			/* of the entry at work */
 	size_t cap_unix;
 };
 
@@ -45,6 +45,8 @@ static int batch_new(struct sender *s)
 		.bare = c->symbols.unresolved == CONFIG_UNRESOLVED_BARE,
 		.aggregate = c->samples == CONFIG_SAMPLES_AGGREGATE,
 		.max_bytes = s->r->options.max_request_bytes,
+		.frame = report_frame,
+		.frame_data = s->r->names,
 		.emit = emit,
 		.data = s->r,
 	};
@@ -98,11 +100,13 @@ static int times_convert(struct sender *s, const struct sample_entry *e)
 
 static void send_otlp(struct sender *s, const struct sample_entry *e)
 {
+	struct otlp_stack_view stack = {.id = (uintptr_t)e->stack, .frames = s->ids};
 	struct otlp_attr attrs[16];
 
+	stack.n = report_frame_ids(e->stack, s->ids);
 	if (times_convert(s, e) == 0)
-		(void)otlp_batch_sample(s->batch, s->frames, s->n_frames, attrs, sample_attrs(s, e, attrs),
-					s->unix_ns, e->n, NULL);
+		(void)otlp_batch_sample(s->batch, &stack, attrs, sample_attrs(s, e, attrs), s->unix_ns, e->n,
+					NULL);
 }
 
 static void send_output(struct sender *s, const struct sample_entry *e)
@@ -115,7 +119,7 @@ static void send_output(struct sender *s, const struct sample_entry *e)
 		.thread = track_thread_name(s->r->options.track, p, e->tid),
 		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
 		.frames = s->frames,
-		.n_frames = s->n_frames,
+		.n_frames = report_frames(s->r->names, e->stack, s->frames),
 		.count = e->n,
 		.complete = unwind_ending_complete(e->stack->ending),
 	};
@@ -140,7 +144,6 @@ static void send_entries(struct sender *s, const struct sample_entry **order, si
 
 		if (i == 0 || !resource_same(s->r, order[i - 1], e))
 			resource = send_resource(s, e);
-		s->n_frames = report_frames(s->r->names, e->stack, s->frames);
 		if (resource == 0)
 			send_otlp(s, e);
 		if (s->r->options.output)

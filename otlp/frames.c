@@ -21,10 +21,12 @@ void otlp_frames_reset(struct otlp_frames *f)
 {
 	f->native_attr = f->kernel_attr = 0;
 	memset(f->modules, 0, sizeof f->modules);
+	memo_clear(&f->locations);
 }
 
 void otlp_frames_fini(struct otlp_frames *f)
 {
+	memo_fini(&f->locations);
 	buf_fini(&f->text);
 }
 
@@ -164,27 +166,6 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 	return r < 0 ? r : otlp_dict_location(d, &l, ret);
 }
 
-/* Frames that are cut come from just inside the outermost one, which may say why the unwind ended. */
-static const struct frame *frame_at(const struct frame *frames, size_t n, size_t i)
-{
-	return n > OTLP_FRAMES_MAX && i == OTLP_FRAMES_MAX - 1 ? &frames[n - 1] : &frames[i];
-}
-
-int otlp_frames_stack(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frames, size_t n,
-		      int32_t *ret)
-{
-	size_t n_used = n < OTLP_FRAMES_MAX ? n : OTLP_FRAMES_MAX;
-	int32_t locations[OTLP_FRAMES_MAX];
-	int r;
-
-	for (size_t i = 0; i < n_used; i++) {
-		r = intern_frame(f, d, frame_at(frames, n, i), &locations[i]);
-		if (r < 0)
-			return r;
-	}
-	return otlp_dict_stack(d, locations, n_used, ret);
-}
-
 /* A byte that is no UTF-8 becomes three. */
 static size_t string_bound(const char *s)
 {
@@ -199,24 +180,76 @@ static size_t module_bound(const struct frame_module *m)
 	       string_bound(m->build_id_go) + string_bound(m->htlhash);
 }
 
-size_t otlp_frames_bound(const struct otlp_frames *f, const struct frame *frames, size_t n)
+/* The last module is the caller's: frames of one come in runs. */
+static size_t frame_bound(const struct otlp_frames *f, const struct frame *frame,
+			  const struct frame_module **last)
+{
+	size_t bound = LOCATION_FIXED + FUNCTION_FIXED;
+
+	if (frame->function && *frame->function)
+		bound += string_bound(frame->function) + string_bound(frame->system_name);
+	else
+		bound += FALLBACK_FIXED + string_bound(frame->module ? frame->module->name : NULL);
+	if (!frame->module || frame->module == *last || module_known(f, frame->module))
+		return bound;
+	*last = frame->module;
+	return bound + module_bound(frame->module);
+}
+
+/* Frames that are cut come from just inside the outermost one, which may say why the unwind ended. */
+static uint64_t id_at(const uint64_t *ids, size_t n, size_t i)
+{
+	return n > OTLP_FRAMES_MAX && i == OTLP_FRAMES_MAX - 1 ? ids[n - 1] : ids[i];
+}
+
+void otlp_frames_find(struct otlp_frames *f, const uint64_t *ids, size_t n, struct otlp_frames_stack *ret)
 {
 	size_t n_used = n < OTLP_FRAMES_MAX ? n : OTLP_FRAMES_MAX;
-	size_t bound = STACK_FIXED + 2 * ATTR_FIXED;
 	const struct frame_module *last = NULL;
+	struct frame frame;
+
+	ret->ids = ids;
+	ret->n = n;
+	ret->bound = STACK_FIXED + 2 * ATTR_FIXED + n_used * STACK_ENTRY;
+	for (size_t i = 0; i < n_used; i++) {
+		uint64_t id = id_at(ids, n, i);
+
+		if (memo_get(&f->locations, id, &ret->known[i]))
+			continue;
+		ret->known[i] = -1;
+		f->resolve(f->data, id, &frame);
+		ret->bound += frame_bound(f, &frame, &last);
+	}
+}
+
+static int intern_id(struct otlp_frames *f, struct otlp_dict *d, uint64_t id, int32_t *ret)
+{
+	struct frame frame;
+	int r;
+
+	if (memo_get(&f->locations, id, ret)) /* the same frame again in one stack */
+		return 0;
+	f->resolve(f->data, id, &frame);
+	r = intern_frame(f, d, &frame, ret);
+	if (r == 0)
+		memo_put(&f->locations, id, *ret);
+	return r;
+}
+
+int otlp_frames_intern(struct otlp_frames *f, struct otlp_dict *d, const struct otlp_frames_stack *s,
+		       int32_t *ret)
+{
+	size_t n_used = s->n < OTLP_FRAMES_MAX ? s->n : OTLP_FRAMES_MAX;
+	int32_t locations[OTLP_FRAMES_MAX];
+	int r;
 
 	for (size_t i = 0; i < n_used; i++) {
-		const struct frame *frame = frame_at(frames, n, i);
-
-		bound += LOCATION_FIXED + FUNCTION_FIXED + STACK_ENTRY;
-		if (frame->function && *frame->function)
-			bound += string_bound(frame->function) + string_bound(frame->system_name);
-		else
-			bound += FALLBACK_FIXED + string_bound(frame->module ? frame->module->name : NULL);
-		if (!frame->module || frame->module == last || module_known(f, frame->module))
+		locations[i] = s->known[i];
+		if (locations[i] >= 0)
 			continue;
-		last = frame->module;
-		bound += module_bound(last);
+		r = intern_id(f, d, id_at(s->ids, s->n, i), &locations[i]);
+		if (r < 0)
+			return r;
 	}
-	return bound;
+	return otlp_dict_stack(d, locations, n_used, ret);
 }

@@ -5,58 +5,28 @@
  */
 #include "otlp/halve.h"
 
+#include <endian.h>
 #include <errno.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/map.h"
+#include "agent/base/pool.h"
 #include "otlp/compress.h"
 #include "otlp/compact.h"
 
-#define PIECE_BYTES (1u << 20)
 #define REQUEST(verb) \
 	opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__##verb
 
-/* Memory for one decoded message: only ever taken, then freed as a whole. */
-struct piece {
-	struct piece *next;
-	size_t used, size;
-	alignas(16) uint8_t bytes[];
-};
-
-static void *pieces_take(void *data, size_t size)
+static void *message_take(void *data, size_t size)
 {
-	struct piece **first = data, *p = *first;
-	void *ret;
-
-	size = (size + 15) & ~(size_t)15;
-	if (!p || p->size - p->used < size) {
-		size_t room = size > PIECE_BYTES ? size : PIECE_BYTES;
-
-		p = malloc(sizeof *p + room);
-		if (!p)
-			return NULL;
-		*p = (struct piece){.next = *first, .size = room};
-		*first = p;
-	}
-	ret = p->bytes + p->used;
-	p->used += size;
-	return ret;
+	return pool_take(data, size);
 }
 
-static void pieces_ignore(void *data, void *pointer)
+static void message_ignore(void *data, void *pointer)
 {
 	(void)data;
 	(void)pointer;
-}
-
-static void pieces_free(struct piece **first)
-{
-	for (struct piece *p = *first, *next; p; p = next) {
-		next = p->next;
-		free(p);
-	}
-	*first = NULL;
 }
 
 /* What one half is to have, and has. */
@@ -100,9 +70,23 @@ static bool cut_sample(const struct part *p, otlp_sample *s, uint64_t at)
 	return true;
 }
 
+/* Two halves of a profile are two profiles: a backend may take the second for a repetition otherwise. */
+static void renew_id(const struct part *p, otlp_profile *profile)
+{
+	uint64_t id[2];
+
+	if (profile->profile_id.len != sizeof id)
+		return;
+	memcpy(id, profile->profile_id.data, sizeof id);
+	id[0] = hash_u64(id[0] ^ hash_u64(p->from + 1)) | htole64(1); /* never all zeros */
+	id[1] = hash_u64(id[1] ^ id[0]);
+	memcpy(profile->profile_id.data, id, sizeof id);
+}
+
 /* Keeps of a profile at `at` the samples in the range. Returns the position behind it. */
 static uint64_t cut_profile(struct part *p, otlp_profile *profile, uint64_t at)
 {
+	uint64_t kept = p->n_samples, from = at;
 	size_t n = 0;
 
 	for (size_t i = 0; i < profile->n_samples; i++) {
@@ -116,6 +100,8 @@ static uint64_t cut_profile(struct part *p, otlp_profile *profile, uint64_t at)
 		at = next;
 	}
 	profile->n_samples = n;
+	if (p->n_samples - kept != at - from)
+		renew_id(p, profile);
 	return at;
 }
 
@@ -186,8 +172,8 @@ static int encode(const struct part *p, const struct otlp_request *whole, struct
 static int make_half(const struct buf *raw, const struct otlp_request *whole, uint64_t from, uint64_t to,
 		     struct otlp_request **ret)
 {
-	_cleanup_(pieces_free) struct piece *pieces = NULL;
-	ProtobufCAllocator allocator = {pieces_take, pieces_ignore, &pieces};
+	_cleanup_(pool_fini) struct pool pool = {0};
+	ProtobufCAllocator allocator = {message_take, message_ignore, &pool};
 	struct part p = {.from = from, .to = to};
 	int r;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/base/map.h"
+#include "agent/base/pool.h"
 #include "otlp/messages.h"
 #include "otlp/utf8.h"
 #include "otlp/wire.h"
@@ -25,13 +26,14 @@ struct entry {
 };
 
 struct interned {
-	struct map entries; /* owned by this map alone; entry 0 is only in `wire` */
+	struct map entries; /* in the pool; entry 0 is only in `wire` */
 	struct buf wire;    /* every entry with its tag, in order of index */
 	int32_t n;
 };
 
 struct otlp_dict {
 	struct interned tables[N_TABLES];
+	struct pool pool; /* of the entries of all tables */
 	struct buf scratch, key;
 };
 
@@ -50,10 +52,6 @@ static bool entry_is(const struct map_node *node, const void *data)
 
 static void forget_entries(struct interned *t)
 {
-	struct map_node *n;
-
-	map_for_each (&t->entries, n, it)
-		free(container_of(n, struct entry, node));
 	map_fini(&t->entries);
 	buf_clear(&t->wire);
 	t->n = 0;
@@ -63,6 +61,7 @@ int otlp_dict_reset(struct otlp_dict *d)
 {
 	int r;
 
+	pool_fini(&d->pool);
 	for (size_t i = 0; i < N_TABLES; i++) {
 		struct interned *t = &d->tables[i];
 
@@ -101,6 +100,7 @@ void otlp_dict_free(struct otlp_dict *d)
 		forget_entries(&d->tables[i]);
 		buf_fini(&d->tables[i].wire);
 	}
+	pool_fini(&d->pool);
 	buf_fini(&d->scratch);
 	buf_fini(&d->key);
 	free(d);
@@ -135,10 +135,11 @@ static bool find(struct otlp_dict *d, enum table table, const struct lookup *l, 
 }
 
 /* Gives the entry that the caller has just encoded its index, or takes its bytes back. */
-static int insert(struct interned *t, const struct lookup *l, uint64_t hash, size_t wire_len_before,
-		  int32_t *ret)
+static int insert(struct otlp_dict *d, enum table table, const struct lookup *l, uint64_t hash,
+		  size_t wire_len_before, int32_t *ret)
 {
-	struct entry *e = malloc(sizeof *e + l->len);
+	struct interned *t = &d->tables[table];
+	struct entry *e = pool_take(&d->pool, sizeof *e + l->len);
 	int r = -ENOMEM;
 
 	if (e) {
@@ -148,7 +149,6 @@ static int insert(struct interned *t, const struct lookup *l, uint64_t hash, siz
 		r = map_insert(&t->entries, &e->node, hash);
 	}
 	if (r < 0) {
-		free(e);
 		t->wire.len = wire_len_before;
 		return r;
 	}
@@ -164,7 +164,7 @@ static int intern_message(struct otlp_dict *d, enum table table, const struct lo
 	int r;
 
 	r = wire_put_message(&t->wire, (uint32_t)table + 1, m);
-	return r < 0 ? r : insert(t, l, hash, before, ret);
+	return r < 0 ? r : insert(d, table, l, hash, before, ret);
 }
 
 const char *otlp_clean_string(struct buf *scratch, const char *s, size_t *ret_len)
@@ -201,7 +201,7 @@ int otlp_dict_string(struct otlp_dict *d, const char *s, int32_t *ret)
 	if (find(d, STRINGS, &l, &hash, ret))
 		return 0;
 	r = wire_put_bytes(&t->wire, STRINGS + 1, l.key, l.len);
-	return r < 0 ? r : insert(t, &l, hash, before, ret);
+	return r < 0 ? r : insert(d, STRINGS, &l, hash, before, ret);
 }
 
 /* The key of an attribute: index of its name, type, bytes of its value. */
@@ -299,11 +299,30 @@ int otlp_dict_location(struct otlp_dict *d, const struct otlp_dict_location *key
 	return intern_message(d, LOCATIONS, &l, hash, &m.base, ret);
 }
 
+/* Stacks are most of a dictionary: packed indices, written without a message in between. */
+static int put_stack(struct buf *b, const int32_t *locations, size_t n)
+{
+	size_t packed = 0;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		packed += wire_varint_size((uint64_t)locations[i]);
+	if ((r = buf_reserve(b, wire_bytes_size(wire_bytes_size(packed)))) < 0 ||
+	    (r = wire_put_frame(b, STACKS + 1, wire_bytes_size(packed))) < 0 ||
+	    (r = wire_put_frame(b, 1, packed)) < 0)
+		return r;
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = wire_put_varint(b, (uint64_t)locations[i]);
+	return r;
+}
+
 int otlp_dict_stack(struct otlp_dict *d, const int32_t *locations, size_t n, int32_t *ret)
 {
+	struct buf *wire = &d->tables[STACKS].wire;
 	struct lookup l = {locations, n * sizeof *locations};
-	otlp_stack m = OTLP_STACK_INIT;
+	size_t before = wire->len;
 	uint64_t hash;
+	int r;
 
 	if (!n) {
 		*ret = 0;
@@ -311,9 +330,10 @@ int otlp_dict_stack(struct otlp_dict *d, const int32_t *locations, size_t n, int
 	}
 	if (find(d, STACKS, &l, &hash, ret))
 		return 0;
-	m.n_location_indices = n;
-	m.location_indices = (int32_t *)locations;
-	return intern_message(d, STACKS, &l, hash, &m.base, ret);
+	r = put_stack(wire, locations, n);
+	if (r < 0)
+		wire->len = before;
+	return r < 0 ? r : insert(d, STACKS, &l, hash, before, ret);
 }
 
 size_t otlp_dict_size(const struct otlp_dict *d)

@@ -7,10 +7,12 @@
  */
 #include "otlp/profile.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include <openssl/evp.h>
 
 #include "agent/base/clock.h"
 #include "otlp/frames.h"
@@ -27,6 +29,8 @@ struct otlp_batch {
 	struct otlp_batch_options opt;
 	struct otlp_dict *dict;
 	struct otlp_frames frames;
+	struct otlp_frames_stack stack; /* the one at work */
+	struct memo stacks;		/* of this request, by the caller's number */
 	int32_t samples_str, count_str, cpu_str, nanoseconds_str;
 	struct buf done;     /* encoded ResourceProfiles */
 	struct buf resource; /* the current one, an encoded Resource */
@@ -34,6 +38,7 @@ struct otlp_batch {
 	struct otlp_samples samples;
 	bool has_resource, broken; /* broken: the dictionary could not be set up again */
 	uint64_t n_samples, n_profiles, start_unix_ns, end_unix_ns; /* of `done` */
+	uint64_t n_ids;						    /* profiles since the batch began */
 };
 
 static int intern_types(struct otlp_batch *b)
@@ -61,6 +66,7 @@ static int begin_request(struct otlp_batch *b)
 
 	buf_clear(&b->done);
 	otlp_frames_reset(&b->frames);
+	memo_clear(&b->stacks);
 	b->n_samples = b->n_profiles = 0;
 	b->start_unix_ns = UINT64_MAX;
 	b->end_unix_ns = 0;
@@ -86,7 +92,7 @@ int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt
 	_cleanup_batch_ struct otlp_batch *b = NULL;
 	int r;
 
-	if (!opt->frequency_hz)
+	if (!opt->frequency_hz || !opt->frame)
 		return -EINVAL;
 	b = calloc(1, sizeof *b);
 	if (!b)
@@ -95,6 +101,8 @@ int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt
 	if (!b->opt.max_bytes)
 		b->opt.max_bytes = OTLP_BATCH_MAX_BYTES;
 	b->frames.bare = opt->bare;
+	b->frames.resolve = opt->frame;
+	b->frames.data = opt->frame_data;
 	otlp_samples_init(&b->samples);
 	r = otlp_dict_new(&b->dict);
 	if (r < 0)
@@ -116,6 +124,7 @@ void otlp_batch_free(struct otlp_batch *b)
 	otlp_samples_fini(&b->samples);
 	otlp_dict_free(b->dict);
 	otlp_frames_fini(&b->frames);
+	memo_fini(&b->stacks);
 	buf_fini(&b->done);
 	buf_fini(&b->resource);
 	buf_fini(&b->scope);
@@ -159,17 +168,38 @@ static int put_resource_attr(struct buf *b, const struct otlp_attr *a)
 	return wire_put_message(b, 1, &kv.base);
 }
 
+/*
+ * What no other profile has, on this host or elsewhere: equal input gives equal bytes, so that a receiver can
+ * tell a repetition from a new profile.
+ */
+static int profile_id(struct otlp_batch *b, uint64_t start, uint64_t end, uint8_t ret[PROFILE_ID_BYTES])
+{
+	uint64_t numbers[] = {htole64(start), htole64(end), htole64(b->n_ids)};
+	_cleanup_buf_ struct buf content = {0};
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	int r;
+
+	if ((r = buf_append(&content, numbers, sizeof numbers)) < 0 ||
+	    (r = buf_append(&content, b->resource.data, b->resource.len)) < 0)
+		return r;
+	if (!EVP_Digest(content.data, content.len, digest, NULL, EVP_sha256(), NULL))
+		return -ENOMEM;
+	memcpy(ret, digest, PROFILE_ID_BYTES);
+	ret[0] |= 1; /* an id of zeros alone is invalid */
+	b->n_ids++;
+	return 0;
+}
+
 /* Appends the Profile's own fields, then its samples. */
-static int encode_profile(const struct otlp_batch *b, uint64_t start, uint64_t end, struct buf *out)
+static int encode_profile(struct otlp_batch *b, uint64_t start, uint64_t end, struct buf *out)
 {
 	otlp_profile m = OTLP_PROFILE_INIT;
 	otlp_value_type sample_type = OTLP_VALUE_TYPE_INIT, period_type = OTLP_VALUE_TYPE_INIT;
 	uint8_t id[PROFILE_ID_BYTES];
-	int r;
+	int r = profile_id(b, start, end, id);
 
-	if (getrandom(id, sizeof id, 0) != sizeof id)
-		return -EIO;
-	id[0] |= 1; /* an id of zeros alone is invalid */
+	if (r < 0)
+		return r;
 	sample_type.type_strindex = b->samples_str;
 	sample_type.unit_strindex = b->count_str;
 	period_type.type_strindex = b->cpu_str;
@@ -227,8 +257,7 @@ static int close_resource(struct otlp_batch *b)
 		b->start_unix_ns = start;
 	if (end > b->end_unix_ns)
 		b->end_unix_ns = end;
-	otlp_samples_fini(&b->samples);
-	otlp_samples_init(&b->samples);
+	otlp_samples_clear(&b->samples);
 	return 0;
 }
 
@@ -350,37 +379,58 @@ static int intern_attrs(struct otlp_batch *b, const struct otlp_attr *attrs, siz
 	return 0;
 }
 
-/* Adds what fits of the timestamps; *ret_n is 0 when the request must be closed first. */
-static int add_some(struct otlp_batch *b, const struct frame *frames, size_t n_frames,
-		    const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns, size_t n,
-		    size_t *ret_n)
+/* The stack's place in the dictionary, where it is after stack_find. */
+static int stack_intern(struct otlp_batch *b, const struct otlp_stack_view *stack, int32_t *index)
 {
-	size_t per_event = b->opt.aggregate ? 0 : OTLP_TIMESTAMP_BYTES;
-	size_t bound = otlp_batch_size(b) + otlp_frames_bound(&b->frames, frames, n_frames) +
-		       attrs_bound(attrs, n_attrs) + otlp_samples_entry_bound(n_attrs);
-	int32_t ids[OTLP_ATTRS_MAX], stack;
-	size_t n_ids;
 	int r;
 
+	if (*index >= 0)
+		return 0;
+	r = otlp_frames_intern(&b->frames, b->dict, &b->stack, index);
+	if (r == 0 && stack->id)
+		memo_put(&b->stacks, stack->id, *index);
+	return r;
+}
+
+/* Upper bound of what the stack adds to the dictionary; *ret_index is its place there, or -1. */
+static size_t stack_find(struct otlp_batch *b, const struct otlp_stack_view *stack, int32_t *ret_index)
+{
+	if (stack->id && memo_get(&b->stacks, stack->id, ret_index))
+		return 0;
+	*ret_index = -1;
+	otlp_frames_find(&b->frames, stack->frames, stack->n, &b->stack);
+	return b->stack.bound;
+}
+
+/* Adds what fits of the timestamps; *ret_n is 0 when the request must be closed first. */
+static int add_some(struct otlp_batch *b, const struct otlp_stack_view *stack, const struct otlp_attr *attrs,
+		    size_t n_attrs, const uint64_t *unix_ns, size_t n, size_t *ret_n)
+{
+	size_t per_event = b->opt.aggregate ? 0 : OTLP_TIMESTAMP_BYTES, bound, n_ids;
+	int32_t ids[OTLP_ATTRS_MAX], index;
+	int r;
+
+	bound = otlp_batch_size(b) + stack_find(b, stack, &index) + attrs_bound(attrs, n_attrs) +
+		otlp_samples_entry_bound(n_attrs);
 	*ret_n = 0;
 	if (bound + per_event > b->opt.max_bytes)
 		return 0;
 	if (per_event && n > (b->opt.max_bytes - bound) / per_event)
 		n = (b->opt.max_bytes - bound) / per_event;
-	r = otlp_frames_stack(&b->frames, b->dict, frames, n_frames, &stack);
+	r = stack_intern(b, stack, &index);
 	if (r < 0)
 		return r;
 	r = intern_attrs(b, attrs, n_attrs, ids, &n_ids);
 	if (r < 0)
 		return r;
-	r = otlp_samples_add(&b->samples, stack, ids, n_ids, unix_ns, n, b->opt.aggregate);
+	r = otlp_samples_add(&b->samples, index, ids, n_ids, unix_ns, n, b->opt.aggregate);
 	if (r < 0)
 		return r;
 	*ret_n = n;
 	return 0;
 }
 
-int otlp_batch_sample(struct otlp_batch *b, const struct frame *frames, size_t n_frames,
+int otlp_batch_sample(struct otlp_batch *b, const struct otlp_stack_view *stack,
 		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
 		      size_t n_timestamps, size_t *ret_added)
 {
@@ -397,7 +447,7 @@ int otlp_batch_sample(struct otlp_batch *b, const struct frame *frames, size_t n
 	if (b->broken && (r = begin_request(b)) < 0)
 		return r;
 	while (added < n_timestamps) {
-		r = add_some(b, frames, n_frames, attrs, n_attrs, unix_ns + added, n_timestamps - added, &n);
+		r = add_some(b, stack, attrs, n_attrs, unix_ns + added, n_timestamps - added, &n);
 		if (r < 0)
 			break;
 		added += n;

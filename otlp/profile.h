@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/base/frame.h"
+#include "otlp/frames.h"
 #include "otlp/request.h"
 
 #define OTLP_BATCH_MAX_BYTES (3584u << 10) /* receivers stop at 4 MiB, after decompression */
@@ -33,6 +33,13 @@ struct otlp_attr {
 	int64_t integer;
 };
 
+/* A borrowed view. */
+struct otlp_stack_view {
+	uint64_t id;		/* equal for equal stacks only, as long as the batch lives; 0: unknown */
+	const uint64_t *frames; /* their numbers, leaf first */
+	size_t n;
+};
+
 struct otlp_batch;
 
 struct otlp_batch_options {
@@ -43,13 +50,17 @@ struct otlp_batch_options {
 	bool bare;	  /* frames without a name get no line, see frames.h */
 	bool aggregate;	  /* samples carry one value instead of timestamps */
 	size_t max_bytes; /* of one request, uncompressed; 0: OTLP_BATCH_MAX_BYTES */
+	/* Tells what a frame is, when a request sees its number for the first time: equal numbers are equal
+	 * frames as long as the batch lives. */
+	otlp_frame_fn frame;
+	void *frame_data;
 	/* Takes a full request (ownership moves). < 0 ends the call that caused it with this value. NULL: see
 	 * below. */
 	int (*emit)(void *data, struct otlp_request *request);
 	void *data;
 };
 
-/* 0, -ENOMEM, -EINVAL (no frequency). */
+/* 0, -ENOMEM, -EINVAL (no frequency, no `frame`). */
 int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt);
 void otlp_batch_free(struct otlp_batch *b);
 
@@ -61,13 +72,13 @@ void otlp_batch_free(struct otlp_batch *b);
 int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, size_t n);
 
 /*
- * n_timestamps events of one stack (leaf first) with one set of attributes. Samples of one resource with
- * equal stack and attributes merge. 0, or: -EINVAL, no resource yet; -ENOMEM; -E2BIG, no request can hold
- * this stack; what emit returned; -ENOBUFS, the request is full and there is no emit: finish, then repeat
- * what *ret_added (may be NULL) does not cover. *ret_added is the number of timestamps that were taken, also
- * on errors.
+ * n_timestamps events of one stack with one set of attributes. Samples of one
+ * resource with equal stack and attributes merge. 0, or: -EINVAL, no resource yet; -ENOMEM; -E2BIG, no
+ * request can hold this stack; what emit returned; -ENOBUFS, the request is full and there is no emit:
+ * finish, then repeat what *ret_added (may be NULL) does not cover. *ret_added is the number of timestamps
+ * that were taken, also on errors.
  */
-int otlp_batch_sample(struct otlp_batch *b, const struct frame *frames, size_t n_frames,
+int otlp_batch_sample(struct otlp_batch *b, const struct otlp_stack_view *stack,
 		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
 		      size_t n_timestamps, size_t *ret_added);
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * A window has tens of thousands of samples of one or two events, so nothing is allocated for one: an entry
+ * names its attributes and a chain of runs of timestamps by their places in arrays that all samples share.
+ */
 #include "otlp/samples.h"
 
 #include <errno.h>
@@ -6,55 +10,63 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/map.h"
 #include "otlp/messages.h"
 #include "otlp/wire.h"
 
 #define SAMPLES_MAX (1u << 20)
+#define FIRST_CAP 64u
+#define NONE UINT32_MAX
 
 struct otlp_sample_entry {
-	struct map_node node;
-	struct otlp_sample_entry *next;
-	uint64_t *unix_ns; /* owned */
-	size_t n, cap;
-	uint64_t n_events;
-	size_t key_len;
-	int32_t key[]; /* stack, then attributes in ascending order */
+	uint64_t hash, n_events;
+	int32_t stack;
+	uint32_t attrs, n_attrs; /* place in the array, ascending */
+	uint32_t first_run, last_run;
+	uint32_t n_unix_ns;
+};
+
+struct otlp_sample_run {
+	uint32_t unix_ns, n; /* place in the array */
+	uint32_t next;
 };
 
 struct key {
-	const int32_t *ids;
-	size_t len;
+	int32_t stack;
+	const int32_t *attrs;
+	size_t n_attrs;
+	uint64_t hash;
 };
+
+void otlp_samples_clear(struct otlp_samples *s)
+{
+	if (s->n_entries)
+		memset(s->index, 0, s->n_index * sizeof *s->index);
+	s->n_entries = s->n_runs = s->n_attrs = s->n_unix_ns = 0;
+	s->bound = 0;
+	s->n_events = s->max_unix_ns = 0;
+	s->min_unix_ns = UINT64_MAX;
+}
 
 void otlp_samples_init(struct otlp_samples *s)
 {
 	*s = (struct otlp_samples){.min_unix_ns = UINT64_MAX};
-	map_init(&s->by_identity, SAMPLES_MAX);
 }
 
 void otlp_samples_fini(struct otlp_samples *s)
 {
-	for (struct otlp_sample_entry *e = s->first, *next; e; e = next) {
-		next = e->next;
-		free(e->unix_ns);
-		free(e);
-	}
-	map_fini(&s->by_identity);
-	s->first = s->last = NULL;
+	free(s->entries);
+	free(s->runs);
+	free(s->attrs);
+	free(s->unix_ns);
+	free(s->index);
+	*s = (struct otlp_samples){0};
 }
 
 size_t otlp_samples_entry_bound(size_t n_attrs)
 {
 	/* frame, stack index, frames of attributes and of timestamps or the value */
 	return WIRE_FRAME_MAX + (1 + 5) + (WIRE_FRAME_MAX + 5 * n_attrs) + (WIRE_FRAME_MAX + WIRE_VARINT_MAX);
-}
-
-static bool sample_is(const struct map_node *node, const void *data)
-{
-	const struct otlp_sample_entry *e = container_of(node, struct otlp_sample_entry, node);
-	const struct key *k = data;
-
-	return e->key_len == k->len && !memcmp(e->key, k->ids, k->len * sizeof *k->ids);
 }
 
 static void sort(int32_t *ids, size_t n)
@@ -69,89 +81,148 @@ static void sort(int32_t *ids, size_t n)
 	}
 }
 
-static int entry_new(struct otlp_samples *s, const struct key *k, uint64_t hash,
-		     struct otlp_sample_entry **ret)
+/* Room for `more` items behind the `n` there are. */
+static int reserve(void *array, size_t *cap, size_t n, size_t more, size_t item_bytes)
 {
-	struct otlp_sample_entry *e = calloc(1, sizeof *e + k->len * sizeof *k->ids);
+	size_t want = *cap ? *cap : FIRST_CAP;
+	void *grown;
+
+	if (n + more <= *cap)
+		return 0;
+	while (want < n + more)
+		want *= 2;
+	grown = reallocarray(*(void **)array, want, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	*(void **)array = grown;
+	*cap = want;
+	return 0;
+}
+
+static bool entry_is(const struct otlp_samples *s, const struct otlp_sample_entry *e, const struct key *k)
+{
+	return e->hash == k->hash && e->stack == k->stack && e->n_attrs == k->n_attrs &&
+	       (!k->n_attrs || !memcmp(s->attrs + e->attrs, k->attrs, k->n_attrs * sizeof *k->attrs));
+}
+
+/* Where the entry of this identity is, or would be, in the index. */
+static uint32_t *slot_of(const struct otlp_samples *s, const struct key *k)
+{
+	size_t i = k->hash & (s->n_index - 1);
+
+	while (s->index[i] && !entry_is(s, &s->entries[s->index[i] - 1], k))
+		i = (i + 1) & (s->n_index - 1);
+	return &s->index[i];
+}
+
+/* Keeps the index at most half full. */
+static int grow_index(struct otlp_samples *s)
+{
+	size_t n = s->n_index ? s->n_index * 2 : 2 * FIRST_CAP;
+	uint32_t *index;
+
+	if (s->n_entries < s->n_index / 2)
+		return 0;
+	index = calloc(n, sizeof *index);
+	if (!index)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_entries; i++) {
+		size_t at = s->entries[i].hash & (n - 1);
+
+		while (index[at])
+			at = (at + 1) & (n - 1);
+		index[at] = (uint32_t)i + 1;
+	}
+	free(s->index);
+	s->index = index;
+	s->n_index = n;
+	return 0;
+}
+
+static int entry_new(struct otlp_samples *s, const struct key *k, struct otlp_sample_entry **ret)
+{
 	int r;
 
-	if (!e)
-		return -ENOMEM;
-	e->key_len = k->len;
-	memcpy(e->key, k->ids, k->len * sizeof *k->ids);
-	r = map_insert(&s->by_identity, &e->node, hash);
-	if (r < 0) {
-		free(e);
+	if (s->n_entries >= SAMPLES_MAX)
+		return -ENOSPC;
+	if ((r = reserve(&s->entries, &s->cap_entries, s->n_entries, 1, sizeof *s->entries)) < 0 ||
+	    (r = reserve(&s->attrs, &s->cap_attrs, s->n_attrs, k->n_attrs, sizeof *s->attrs)) < 0)
 		return r;
-	}
-	if (s->last)
-		s->last->next = e;
+	*slot_of(s, k) = (uint32_t)s->n_entries + 1;
+	*ret = &s->entries[s->n_entries++];
+	**ret = (struct otlp_sample_entry){.hash = k->hash,
+					   .stack = k->stack,
+					   .attrs = (uint32_t)s->n_attrs,
+					   .n_attrs = (uint32_t)k->n_attrs,
+					   .first_run = NONE,
+					   .last_run = NONE};
+	if (k->n_attrs)
+		memcpy(s->attrs + s->n_attrs, k->attrs, k->n_attrs * sizeof *k->attrs);
+	s->n_attrs += k->n_attrs;
+	s->bound += otlp_samples_entry_bound(k->n_attrs);
+	return 0;
+}
+
+static int find_or_add(struct otlp_samples *s, const struct key *k, struct otlp_sample_entry **ret)
+{
+	int r = grow_index(s);
+	uint32_t found;
+
+	if (r < 0)
+		return r;
+	found = *slot_of(s, k);
+	if (!found)
+		return entry_new(s, k, ret);
+	*ret = &s->entries[found - 1];
+	return 0;
+}
+
+/* Memory first, so that a sample never stands there without its timestamps. */
+static int reserve_timestamps(struct otlp_samples *s, size_t n)
+{
+	int r;
+
+	if (n > UINT32_MAX - s->n_unix_ns)
+		return -ENOSPC;
+	r = reserve(&s->runs, &s->cap_runs, s->n_runs, 1, sizeof *s->runs);
+	return r < 0 ? r : reserve(&s->unix_ns, &s->cap_unix_ns, s->n_unix_ns, n, sizeof *s->unix_ns);
+}
+
+static void keep_timestamps(struct otlp_samples *s, struct otlp_sample_entry *e, const uint64_t *unix_ns,
+			    size_t n)
+{
+	uint32_t run = (uint32_t)s->n_runs++;
+
+	s->runs[run] = (struct otlp_sample_run){(uint32_t)s->n_unix_ns, (uint32_t)n, NONE};
+	if (e->last_run == NONE)
+		e->first_run = run;
 	else
-		s->first = e;
-	s->last = e;
-	s->bound += otlp_samples_entry_bound(k->len - 1);
-	*ret = e;
-	return 0;
-}
-
-static int find_or_add(struct otlp_samples *s, int32_t stack, const int32_t *attrs, size_t n_attrs,
-		       struct otlp_sample_entry **ret)
-{
-	_cleanup_free_ int32_t *ids = malloc((n_attrs + 1) * sizeof *ids);
-	struct key k = {ids, n_attrs + 1};
-	struct map_node *n;
-	uint64_t hash;
-
-	if (!ids)
-		return -ENOMEM;
-	ids[0] = stack;
-	if (n_attrs)
-		memcpy(ids + 1, attrs, n_attrs * sizeof *attrs);
-	hash = hash_bytes(ids, k.len * sizeof *ids);
-	n = map_find(&s->by_identity, hash, sample_is, &k);
-	if (!n)
-		return entry_new(s, &k, hash, ret);
-	*ret = container_of(n, struct otlp_sample_entry, node);
-	return 0;
-}
-
-static int keep_timestamps(struct otlp_sample_entry *e, const uint64_t *unix_ns, size_t n)
-{
-	size_t cap = e->cap ? e->cap : 4;
-	uint64_t *grown;
-
-	if (e->n + n > e->cap) {
-		while (cap < e->n + n)
-			cap *= 2;
-		grown = realloc(e->unix_ns, cap * sizeof *grown);
-		if (!grown)
-			return -ENOMEM;
-		e->unix_ns = grown;
-		e->cap = cap;
-	}
-	memcpy(e->unix_ns + e->n, unix_ns, n * sizeof *unix_ns);
-	e->n += n;
-	return 0;
+		s->runs[e->last_run].next = run;
+	e->last_run = run;
+	e->n_unix_ns += (uint32_t)n;
+	memcpy(s->unix_ns + s->n_unix_ns, unix_ns, n * sizeof *unix_ns);
+	s->n_unix_ns += n;
+	s->bound += n * OTLP_TIMESTAMP_BYTES;
 }
 
 int otlp_samples_add(struct otlp_samples *s, int32_t stack, int32_t *attrs, size_t n_attrs,
 		     const uint64_t *unix_ns, size_t n, bool aggregate)
 {
+	struct key k = {.stack = stack, .attrs = attrs, .n_attrs = n_attrs};
 	struct otlp_sample_entry *e;
 	int r;
 
 	if (!n)
 		return 0;
 	sort(attrs, n_attrs);
-	r = find_or_add(s, stack, attrs, n_attrs, &e);
+	k.hash = hash_u64((uint64_t)(uint32_t)stack ^ hash_bytes(attrs, n_attrs * sizeof *attrs));
+	r = aggregate ? 0 : reserve_timestamps(s, n);
+	if (r == 0)
+		r = find_or_add(s, &k, &e);
 	if (r < 0)
 		return r;
-	if (!aggregate) {
-		r = keep_timestamps(e, unix_ns, n);
-		if (r < 0)
-			return r;
-		s->bound += n * OTLP_TIMESTAMP_BYTES;
-	}
+	if (!aggregate)
+		keep_timestamps(s, e, unix_ns, n);
 	e->n_events += n;
 	s->n_events += n;
 	for (size_t i = 0; i < n; i++) {
@@ -163,23 +234,39 @@ int otlp_samples_add(struct otlp_samples *s, int32_t stack, int32_t *attrs, size
 	return 0;
 }
 
+/* The timestamps of an entry in one piece: where they lie, or in `scratch`. NULL: no memory. */
+static uint64_t *timestamps(const struct otlp_samples *s, const struct otlp_sample_entry *e,
+			    struct buf *scratch)
+{
+	if (e->first_run == e->last_run)
+		return e->first_run == NONE ? s->unix_ns : s->unix_ns + s->runs[e->first_run].unix_ns;
+	buf_clear(scratch);
+	for (uint32_t i = e->first_run; i != NONE; i = s->runs[i].next)
+		if (buf_append(scratch, s->unix_ns + s->runs[i].unix_ns, s->runs[i].n * sizeof *s->unix_ns) <
+		    0)
+			return NULL;
+	return (uint64_t *)scratch->data;
+}
+
 int otlp_samples_encode(const struct otlp_samples *s, struct buf *b, bool aggregate)
 {
-	int r;
+	_cleanup_buf_ struct buf scratch = {0};
 
-	for (const struct otlp_sample_entry *e = s->first; e; e = e->next) {
+	for (size_t i = 0; i < s->n_entries; i++) {
+		const struct otlp_sample_entry *e = &s->entries[i];
 		otlp_sample m = OTLP_SAMPLE_INIT;
 		int64_t value = (int64_t)e->n_events;
+		int r;
 
-		if (!e->n_events)
-			continue; /* its timestamps found no memory: a sample without any is malformed */
-		m.stack_index = e->key[0];
-		m.n_attribute_indices = e->key_len - 1;
-		m.attribute_indices = (int32_t *)e->key + 1;
+		m.stack_index = e->stack;
+		m.n_attribute_indices = e->n_attrs;
+		m.attribute_indices = s->attrs + e->attrs;
 		m.n_values = aggregate ? 1 : 0;
 		m.values = &value;
-		m.n_timestamps_unix_nano = e->n;
-		m.timestamps_unix_nano = e->unix_ns;
+		m.n_timestamps_unix_nano = e->n_unix_ns;
+		m.timestamps_unix_nano = aggregate ? NULL : timestamps(s, e, &scratch);
+		if (!aggregate && !m.timestamps_unix_nano)
+			return -ENOMEM;
 		r = wire_put_message(b, 2, &m.base);
 		if (r < 0)
 			return r;

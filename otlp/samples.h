@@ -11,21 +11,30 @@
 #include <stdint.h>
 
 #include "agent/base/buf.h"
-#include "agent/base/map.h"
 
 #define OTLP_TIMESTAMP_BYTES 8
 
-/* Embedded; see otlp_samples_init. */
+struct otlp_sample_entry;
+struct otlp_sample_run;
+
+/* Embedded; see otlp_samples_init. All entries, runs, attributes and timestamps lie in one array each. */
 struct otlp_samples {
-	struct map by_identity; /* owns the samples */
-	struct otlp_sample_entry *first, *last;
+	struct otlp_sample_entry *entries; /* owned, in the order of arrival */
+	struct otlp_sample_run *runs;	   /* owned */
+	int32_t *attrs;			   /* owned */
+	uint64_t *unix_ns;		   /* owned */
+	size_t n_entries, n_runs, n_attrs, n_unix_ns;
+	size_t cap_entries, cap_runs, cap_attrs, cap_unix_ns;
+	uint32_t *index; /* owned; entry + 1 by hash of its identity, open addressing; a power of two */
+	size_t n_index;
 	size_t bound;			   /* upper bound of the encoded samples, bytes */
 	uint64_t n_events;		   /* timestamps added */
 	uint64_t min_unix_ns, max_unix_ns; /* of all timestamps; UINT64_MAX and 0 without any */
 };
 
 void otlp_samples_init(struct otlp_samples *s);
-void otlp_samples_fini(struct otlp_samples *s); /* frees the samples; usable again after init */
+void otlp_samples_clear(struct otlp_samples *s); /* keeps the memory */
+void otlp_samples_fini(struct otlp_samples *s);	 /* usable again after init */
 
 /* Upper bound of what a new sample with n attributes and no timestamps adds to `bound`. */
 size_t otlp_samples_entry_bound(size_t n_attrs);

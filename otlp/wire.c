@@ -6,7 +6,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-static size_t varint_size(uint64_t value)
+size_t wire_varint_size(uint64_t value)
 {
 	size_t n = 1;
 
@@ -17,7 +17,7 @@ static size_t varint_size(uint64_t value)
 
 size_t wire_bytes_size(size_t len)
 {
-	return 1 + varint_size(len) + len;
+	return 1 + wire_varint_size(len) + len;
 }
 
 int wire_put_varint(struct buf *b, uint64_t value)
@@ -31,7 +31,7 @@ int wire_put_varint(struct buf *b, uint64_t value)
 	return buf_append(b, bytes, n);
 }
 
-static int put_frame(struct buf *b, uint32_t field, size_t len)
+int wire_put_frame(struct buf *b, uint32_t field, size_t len)
 {
 	int r;
 
@@ -46,7 +46,7 @@ int wire_put_bytes(struct buf *b, uint32_t field, const void *data, size_t len)
 {
 	int r;
 
-	r = put_frame(b, field, len);
+	r = wire_put_frame(b, field, len);
 	return r < 0 ? r : buf_append(b, data, len);
 }
 
@@ -55,7 +55,7 @@ int wire_put_message(struct buf *b, uint32_t field, const struct ProtobufCMessag
 	size_t len = protobuf_c_message_get_packed_size(m);
 	int r;
 
-	r = put_frame(b, field, len);
+	r = wire_put_frame(b, field, len);
 	if (r < 0)
 		return r;
 	b->len += protobuf_c_message_pack(m, b->data + b->len);

@@ -17,11 +17,14 @@ struct ProtobufCMessage;
 #define WIRE_VARINT_MAX 10 /* bytes of any varint */
 #define WIRE_FRAME_MAX 6   /* bytes of tag and length of a field numbered below 16 and shorter than 32 GiB */
 
+size_t wire_varint_size(uint64_t value);
 /* Bytes of a length-delimited field (number below 16) with a body of `len` bytes. */
 size_t wire_bytes_size(size_t len);
 
 /* Append to `b`; errors are those of buf_append. Field numbers are below 16. */
 int wire_put_varint(struct buf *b, uint64_t value);
+/* Tag and length of a body of `len` bytes, for which there is then room. */
+int wire_put_frame(struct buf *b, uint32_t field, size_t len);
 int wire_put_bytes(struct buf *b, uint32_t field, const void *data, size_t len);
 int wire_put_message(struct buf *b, uint32_t field, const struct ProtobufCMessage *m);
 /* The message's body alone. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/pool.h"
 
 #define FIRST_TIMES 2u
 
@@ -15,6 +16,7 @@ struct sample_aggregate {
 	bool by_cpu;
 	struct map stacks, entries;
 	struct sample_entry *first, **tail;
+	struct pool pool; /* of stacks, entries and their times */
 	size_t bytes, max_bytes, n_samples;
 };
 
@@ -46,16 +48,9 @@ void sample_aggregate_free(struct sample_aggregate *a)
 
 void sample_aggregate_clear(struct sample_aggregate *a)
 {
-	struct map_node *n;
-
-	for (struct sample_entry *e = a->first, *next; e; e = next) {
-		next = e->next;
+	for (struct sample_entry *e = a->first; e; e = e->next)
 		a->release(e->owner);
-		free(e->times_ns);
-		free(e);
-	}
-	map_for_each (&a->stacks, n, it)
-		free(container_of(n, struct sample_stack, node));
+	pool_fini(&a->pool);
 	map_fini(&a->stacks);
 	map_fini(&a->entries);
 	a->first = NULL;
@@ -97,16 +92,14 @@ static int stack_intern(struct sample_aggregate *a, const struct sample_view *v,
 	r = charge(a, sizeof *s + bytes);
 	if (r < 0)
 		return r;
-	s = malloc(sizeof *s + bytes);
+	s = pool_take(&a->pool, sizeof *s + bytes);
 	if (!s)
 		return -ENOMEM;
 	*s = (struct sample_stack){.ending = v->ending, .n_kernel = v->n_kernel, .n_user = v->n_user};
 	memcpy(s->frames, v->frames, bytes);
 	r = map_insert(&a->stacks, &s->node, hash);
-	if (r < 0) {
-		free(s);
+	if (r < 0)
 		return r;
-	}
 	*ret = s;
 	return 0;
 }
@@ -141,18 +134,14 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 	r = charge(a, sizeof *e);
 	if (r < 0)
 		return r;
-	e = calloc(1, sizeof *e);
+	e = pool_take(&a->pool, sizeof *e);
 	if (!e)
 		return -ENOMEM;
-	e->owner = (void *)k->owner;
-	e->stack = k->stack;
-	e->tid = k->tid;
-	e->cpu = k->cpu;
+	*e = (struct sample_entry){
+		.owner = (void *)k->owner, .stack = k->stack, .tid = k->tid, .cpu = k->cpu};
 	r = map_insert(&a->entries, &e->node, hash);
-	if (r < 0) {
-		free(e);
+	if (r < 0)
 		return r;
-	}
 	a->hold(e->owner);
 	*a->tail = e;
 	a->tail = &e->next;
@@ -160,18 +149,21 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 	return 0;
 }
 
+/* Times that are outgrown stay in the pool: together they are no more than those in use. */
 static int time_append(struct sample_aggregate *a, struct sample_entry *e, uint64_t time_ns)
 {
 	if (e->n == e->cap) {
 		uint32_t cap = e->cap ? e->cap * 2 : FIRST_TIMES;
 		uint64_t *more;
-		int r = charge(a, (cap - e->cap) * sizeof *more);
+		int r = charge(a, cap * sizeof *more);
 
 		if (r < 0)
 			return r;
-		more = realloc(e->times_ns, cap * sizeof *more);
+		more = pool_take(&a->pool, cap * sizeof *more);
 		if (!more)
 			return -ENOMEM;
+		if (e->n)
+			memcpy(more, e->times_ns, e->n * sizeof *more);
 		e->times_ns = more;
 		e->cap = cap;
 	}

@@ -19,7 +19,7 @@
 #define CONTAINERS 40
 #define FILES_MAX 64
 #define CALLS 600      /* call sites of a program */
-#define DEPTH_LEAST 20 /* user frames */
+#define DEPTH_LEAST 18 /* user frames */
 #define DEPTH_MOST 48
 #define KERNEL_SYMBOLS 400
 #define KERNEL_PERCENT 15 /* of samples are taken in the kernel */
@@ -158,7 +158,7 @@ static uint64_t frame_of(const struct track *h, uint64_t program, uint64_t node)
 /* Most functions on a path call one other; some two, some four. */
 static uint64_t step_down(struct track *h, uint64_t node)
 {
-	uint64_t kind = hash_u64(node ^ 1) % 100, n = kind < 82 ? 1 : kind < 94 ? 2 : 4;
+	uint64_t kind = hash_u64(node ^ 1) % 100, n = kind < 88 ? 1 : kind < 97 ? 2 : 4;
 
 	return hash_u64(node + 1 + (n == 1 ? 0 : skewed(h, n)));
 }
@@ -185,7 +185,7 @@ size_t host_sample(struct track *h, uint64_t time_ns, void *record)
 	r->tid = r->pid + (uint32_t)skewed(h, HOST_THREADS);
 	while (n < DEPTH_MOST) {
 		down[n++] = frame_of(h, program, node);
-		if (n > DEPTH_LEAST && hash_u64(node ^ 2) % 12 == 0)
+		if (n > DEPTH_LEAST && hash_u64(node ^ 2) % 10 == 0)
 			break;
 		node = step_down(h, node);
 	}

@@ -131,11 +131,11 @@ Test(profile, equal_samples_merge)
 	const uint64_t ts[] = {START + 1, START + 2, START + 3};
 
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 3, one, 2, ts, 2, NULL), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 3, swapped, 2, ts + 2, 1, NULL), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 3, one, 1, ts, 1, NULL), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 2, one, 2, ts, 1, NULL), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 2, one, 2, ts, 0, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 3, one, 2, ts, 2, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 3, swapped, 2, ts + 2, 1, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 3, one, 1, ts, 1, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 2, one, 2, ts, 1, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 2, one, 2, ts, 0, NULL), 0);
 	cr_assert_eq(otlp_batch_finish(b, &r), 0);
 	cr_expect_eq(r->n_samples, 5);
 	message *m = unpack(r);
@@ -152,8 +152,8 @@ Test(profile, aggregate)
 	const uint64_t ts[] = {START + 1, START + 2, START + 3};
 
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 3, NULL, 0, ts, 3, NULL), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 3, NULL, 0, ts, 2, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 3, NULL, 0, ts, 3, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 3, NULL, 0, ts, 2, NULL), 0);
 	cr_assert_eq(otlp_batch_finish(b, &r), 0);
 	cr_expect_eq(r->n_samples, 5);
 	message *m = unpack(r);
@@ -194,8 +194,7 @@ Test(profile, nothing_to_say)
 	struct otlp_request *r = (void *)1;
 	const uint64_t ts = START;
 
-	cr_expect_eq(otlp_batch_sample(b, stack_a, 1, NULL, 0, &ts, 1, NULL), -EINVAL,
-		     "there is no resource yet");
+	cr_expect_eq(batch_sample(b, stack_a, 1, NULL, 0, &ts, 1, NULL), -EINVAL, "there is no resource yet");
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 3), 0);
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
 	cr_assert_eq(otlp_batch_finish(b, &r), 0);
@@ -233,5 +232,68 @@ Test(profile, very_deep_stack_keeps_its_outermost_frame)
 	cr_expect_eq(n, 2048);
 	cr_expect_str_eq(line_of(m->dictionary, location_of(m->dictionary, s, n - 1)),
 			 "[truncated: no table]");
+	message_free(m);
+}
+
+Test(profile, numbers_of_stacks_and_frames_save_no_content)
+{
+	/* the same samples with numbers that say which stacks and frames are equal, and without */
+	const uint64_t ts[] = {START + 1, START + 2};
+	_cleanup_request_ struct otlp_request *plain = NULL, *known = NULL;
+	_cleanup_batch_ struct otlp_batch *a = a_batch(NULL), *b = a_batch(NULL);
+	uint64_t ids[5];
+
+	cr_assert_eq(otlp_batch_resource(a, resource_a, 1), 0);
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(batch_sample(a, stack_a + i % 2, 3, attrs_a, 2, ts, 2, NULL), 0);
+	for (uint64_t i = 0; i < 5; i++) {
+		ids[i] = n_numbered;
+		numbered[n_numbered++] = stack_a[i];
+	}
+	for (uint64_t i = 0; i < 4; i++) {
+		const struct otlp_stack_view v = {.id = 1 + i % 2, .frames = ids + i % 2, .n = 3};
+
+		cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts, 2, NULL), 0);
+	}
+	cr_assert_eq(otlp_batch_finish(a, &plain), 0);
+	cr_assert_eq(otlp_batch_finish(b, &known), 0);
+	cr_expect_eq(plain->n_samples, 8);
+	cr_assert_eq(plain->data.len, known->data.len);
+	cr_expect_arr_eq(plain->data.data, known->data.data, plain->data.len);
+}
+
+Test(profile, samples_of_one_identity_keep_all_their_times)
+{
+	/* more than one addition to each of many samples, interleaved, over resources that reuse the memory
+	 */
+	_cleanup_request_ struct otlp_request *r = NULL;
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	message *m;
+
+	for (int resource = 0; resource < 2; resource++) {
+		const struct otlp_attr name = {"host.name", OTLP_STRING, resource ? "b" : "a", 0};
+
+		cr_assert_eq(otlp_batch_resource(b, &name, 1), 0);
+		for (uint64_t i = 0; i < 1000; i++) {
+			const struct otlp_attr pid = {"process.pid", OTLP_INT, NULL, (int64_t)(i % 250)};
+			const uint64_t ts = START + i;
+
+			cr_assert_eq(batch_sample(b, stack_a, 2, &pid, 1, &ts, 1, NULL), 0);
+		}
+	}
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	m = unpack(r);
+	cr_assert_eq(m->n_resource_profiles, 2);
+	for (size_t k = 0; k < 2; k++) {
+		const otlp_profile *p = m->resource_profiles[k]->scope_profiles[0]->profiles[0];
+
+		cr_assert_eq(p->n_samples, 250);
+		for (size_t i = 0; i < 250; i++) {
+			cr_assert_eq(p->samples[i]->n_timestamps_unix_nano, 4);
+			for (size_t n = 0; n < 4; n++)
+				cr_expect_eq(p->samples[i]->timestamps_unix_nano[n], START + i + 250 * n);
+		}
+	}
 	message_free(m);
 }

@@ -60,7 +60,7 @@ Test(profile, split_below_the_limit)
 			snprintf(name, sizeof name, "a_function_of_its_own_%u", i);
 			for (size_t k = 0; k < n_ts; k++)
 				ts[k] = START + i * 1000 + k;
-			cr_assert_eq(otlp_batch_sample(b, f, 2, attrs_a, 2, ts, n_ts, NULL), 0);
+			cr_assert_eq(batch_sample(b, f, 2, attrs_a, 2, ts, n_ts, NULL), 0);
 			n += n_ts;
 			cr_assert_leq(otlp_batch_size(b), c.max_bytes, "was %zu", before);
 		}
@@ -89,7 +89,7 @@ Test(profile, one_sample_over_several_requests)
 	for (size_t i = 0; i < 10000; i++)
 		ts[i] = START + i;
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, 3, attrs_a, 2, ts, 10000, &added), 0);
+	cr_assert_eq(batch_sample(b, stack_a, 3, attrs_a, 2, ts, 10000, &added), 0);
 	cr_expect_eq(added, 10000);
 	cr_assert_eq(otlp_batch_finish(b, &last), 0);
 	collect(&c, last);
@@ -112,7 +112,7 @@ Test(profile, without_emit_the_caller_finishes)
 	do {
 		struct otlp_request *request;
 
-		r = otlp_batch_sample(b, stack_a, 3, NULL, 0, ts + done, 1000 - done, &added);
+		r = batch_sample(b, stack_a, 3, NULL, 0, ts + done, 1000 - done, &added);
 		done += added;
 		cr_assert_eq(otlp_batch_finish(b, &request), 0);
 		cr_assert_not_null(request);
@@ -134,7 +134,7 @@ Test(profile, a_stack_that_no_request_can_hold)
 	name[5000] = '\0';
 	struct frame f = {&app, 1, name, NULL, FRAME_NATIVE};
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
-	cr_expect_eq(otlp_batch_sample(b, &f, 1, NULL, 0, &ts, 1, &added), -E2BIG);
+	cr_expect_eq(batch_sample(b, &f, 1, NULL, 0, &ts, 1, &added), -E2BIG);
 	cr_expect_eq(added, 0);
 	add(b, stack_a, 2, START);
 }
