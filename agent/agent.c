@@ -364,27 +364,37 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	ret->event = probe_event_name(a->probe);
 }
 
-int agent_format_drops(const struct agent_stats *s, struct buf *b)
+size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX])
 {
 	static const char *const names[PROBE_COUNTERS_N] = {[COUNTER_NOT_SELECTED] = "not_selected",
 							    [COUNTER_RING_FULL] = "ring_full",
 							    [COUNTER_NO_PID] = "no_pid"};
-	uint64_t in_kernel, in_agent;
+	size_t n = 0;
+
+	for (int i = 0; i < PROBE_COUNTERS_N; i++) {
+		if (!names[i])
+			continue;
+		ret[n] = (struct agent_drop){names[i], s->probe[i]};
+		if (i == COUNTER_NOT_SELECTED)
+			ret[n].n += s->report.dropped[REPORT_DROP_NOT_SELECTED];
+		n++;
+	}
+	for (int i = 0; i < REPORT_DROPS_N; i++)
+		if (i != REPORT_DROP_NOT_SELECTED)
+			ret[n++] = (struct agent_drop){report_drop_text((enum report_drop)i),
+						       s->report.dropped[i]};
+	return n;
+}
+
+int agent_format_drops(const struct agent_stats *s, struct buf *b)
+{
+	struct agent_drop drops[AGENT_DROPS_MAX];
+	size_t n = agent_drops(s, drops);
 	int r = 0;
 
-	for (int i = 0; i < PROBE_COUNTERS_N && r == 0; i++) {
-		in_kernel = names[i] ? s->probe[i] : 0;
-		if (i == COUNTER_NOT_SELECTED)
-			in_kernel += s->report.dropped[REPORT_DROP_NOT_SELECTED];
-		if (in_kernel)
-			r = buf_printf(b, " dropped_%s=%lu", names[i], (unsigned long)in_kernel);
-	}
-	for (int i = 0; i < REPORT_DROPS_N && r == 0; i++) {
-		in_agent = i == REPORT_DROP_NOT_SELECTED ? 0 : s->report.dropped[i];
-		if (in_agent)
-			r = buf_printf(b, " dropped_%s=%lu", report_drop_text((enum report_drop)i),
-				       (unsigned long)in_agent);
-	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (drops[i].n)
+			r = buf_printf(b, " dropped_%s=%lu", drops[i].reason, (unsigned long)drops[i].n);
 	return r;
 }
 

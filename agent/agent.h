@@ -60,7 +60,15 @@ int agent_run(struct agent *a);
 /* Detaches, drains the ring, closes the last window and emits it. */
 void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
-/* Appends " dropped_REASON=N" for each reason that has dropped any, the kernel's and the report's. */
+/* What was dropped for one reason, in the kernel or in the report; `reason` is the metric's label. */
+struct agent_drop {
+	const char *reason; /* static string */
+	uint64_t n;
+};
+#define AGENT_DROPS_MAX (PROBE_COUNTERS_N + REPORT_DROPS_N)
+/* Every reason there is; together they are `dropped`. Returns how many. */
+size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX]);
+/* Appends " dropped_REASON=N" for each reason that has dropped any. */
 struct buf;
 int agent_format_drops(const struct agent_stats *s, struct buf *b);
 /* Appends " ending_REASON=N" for each way that unwinds ended, with underscores for spaces. */

@@ -16,6 +16,7 @@
 #include "agent/config.h"
 #include "agent/deliver.h"
 #include "agent/select.h"
+#include "agent/status.h"
 #include "version.h"
 
 #define NAMES_FLUSH_NS (5 * NS_PER_SEC)
@@ -27,6 +28,7 @@ struct run {
 	struct config *config;
 	struct agent *agent;
 	struct otlp_exporter *exporter;
+	struct status *status;
 	struct selection selection;
 };
 
@@ -101,6 +103,19 @@ static int add_sources(struct run *run)
 	return r;
 }
 
+/* The default address may be somebody else's already, an address that was asked for must be had. */
+static int open_status(struct run *run, char **ret_why)
+{
+	int r = status_new(&run->status, run->agent, run->exporter, run->config, ret_why);
+
+	if (r == 0 || r == -ENOMEM || config_origin(run->config, "listen")->source != CONFIG_FROM_DEFAULT)
+		return r;
+	log_warn("%s: no metrics and no health; set listen to another address, or to off",
+		 *ret_why ? *ret_why : strerror(-r));
+	free(TAKE_PTR(*ret_why));
+	return 0;
+}
+
 static void log_started(struct run *run)
 {
 	struct agent_stats s;
@@ -161,6 +176,8 @@ static int run_agent(struct run *run)
 	if (r == 0)
 		r = add_sources(run);
 	if (r == 0)
+		r = open_status(run, &why);
+	if (r == 0)
 		r = agent_start(run->agent, &why);
 	if (r < 0) {
 		log_error("%s", why ? why : strerror(-r));
@@ -182,7 +199,7 @@ static int run_agent(struct run *run)
 /* Keys of the contract that this version reads and does not act on: whoever sets one is told. */
 static void warn_ignored(const struct config *c)
 {
-	static const char *const keys[] = {"cpu.max", "kubernetes.metadata", "kubernetes.kubelet", "listen"};
+	static const char *const keys[] = {"cpu.max", "kubernetes.metadata", "kubernetes.kubelet"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (config_origin(c, keys[i])->source != CONFIG_FROM_DEFAULT)
@@ -233,6 +250,7 @@ int cmd_run(int argc, char **argv)
 	}
 	log_setup(run.config->log.level, run.config->log.format);
 	r = start(&run);
+	status_free(run.status);
 	agent_free(run.agent);
 	otlp_exporter_free(run.exporter);
 	selection_fini(&run.selection);

@@ -230,7 +230,7 @@ void report_forget_file(struct report *r, uint32_t index)
 void report_stats(const struct report *r, struct report_stats *ret)
 {
 	*ret = r->stats;
-	ret->waiting =
-		sample_aggregate_samples(r->open.samples) + sample_aggregate_samples(r->closed.samples);
+	ret->waiting = sample_aggregate_samples(r->open.samples) +
+		       sample_aggregate_samples(r->closed.samples) + waiting_len(r->waiting);
 	ret->names_bytes = names_bytes(r->names);
 }

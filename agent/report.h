@@ -53,7 +53,7 @@ struct report_options {
 struct report_stats {
 	uint64_t received; /* records from the ring */
 	uint64_t dropped[REPORT_DROPS_N];
-	uint64_t waiting;	     /* in windows that are not sent yet */
+	uint64_t waiting;	     /* in windows that are not sent yet, or to be finished */
 	uint64_t emitted;	     /* samples in requests that were handed to emit */
 	uint64_t by_ending[ENDINGS]; /* of samples received */
 	uint64_t finished, finish_late,

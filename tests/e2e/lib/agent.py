@@ -26,6 +26,8 @@ class Agent:
     def __init__(self, s, endpoint, *options, window="2s", frequency=97, env=None, command="run"):
         self.s = s
         Agent.started += 1
+        if "--listen" not in options:  # many agents run at once
+            options += ("--listen", "off")
         self.process = s.start([PROFLET, command, "--endpoint", endpoint, "--sampling.frequency", str(frequency),
                                 "--window", window, *options],
                                f"proflet-{Agent.started}", env=env)
