@@ -58,7 +58,8 @@ static int user_headers(const struct otlp_http *h, struct curl_slist **ret)
 		r = buf_printf(&line, *item->value ? "%s: %s" : "%s;%s", item->name, item->value);
 		if (r >= 0)
 			slist_append(ret, buf_str(&line), &r);
-		explicit_bzero(line.data, line.len);
+		if (line.data)
+			explicit_bzero(line.data, line.len);
 	}
 	return r;
 }
