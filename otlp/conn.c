@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,19 +23,39 @@
 	(1 * NS_PER_SEC) /* an address gets at least this long before the next one is tried \
 			  */
 
+#define LOST_TEXT_MAX 160
+
+/* What opening a connection needs to know. */
+struct attempt {
+	const struct otlp_endpoint *endpoint;
+	const struct otlp_tls_options *tls;
+	uint64_t deadline; /* monotonic */
+	int cancel_fd;
+	char *why;
+	size_t why_size;
+};
+
 struct otlp_conn {
 	int fd;
 	struct ssl_st *ssl; /* NULL: plain */
 	short read_events, write_events;
+	char lost[LOST_TEXT_MAX]; /* why TLS has failed; "" */
 };
+
+static void disconnect(struct otlp_conn *c)
+{
+	otlp_tls_free(c->ssl);
+	c->ssl = NULL;
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+}
 
 void otlp_conn_free(struct otlp_conn *c)
 {
 	if (!c)
 		return;
-	otlp_tls_free(c->ssl);
-	if (c->fd >= 0)
-		close(c->fd);
+	disconnect(c);
 	free(c);
 }
 
@@ -97,91 +118,96 @@ static uint64_t share_of(uint64_t deadline, const struct addrinfo *address)
 	return now + share < deadline ? now + share : deadline;
 }
 
-static int connect_any(const struct addrinfo *addresses, uint64_t deadline, int cancel_fd, int *ret_fd)
-{
-	int r = -EHOSTUNREACH;
-
-	for (const struct addrinfo *a = addresses; a; a = a->ai_next) {
-		r = connect_one(a->ai_addr, a->ai_addrlen, share_of(deadline, a), cancel_fd, ret_fd);
-		if (r >= 0 || r == -ECANCELED)
-			break;
-	}
-	return r;
-}
-
-static int handshake(struct otlp_conn *c, uint64_t deadline, int cancel_fd, char *why, size_t size)
+static int handshake(struct otlp_conn *c, const struct attempt *a, uint64_t deadline)
 {
 	short events = 0;
 	int r;
 
 	for (;;) {
-		r = otlp_tls_handshake(c->ssl, &events, why, size);
+		r = otlp_tls_handshake(c->ssl, &events, a->why, a->why_size);
 		if (r != -EAGAIN)
 			return r;
-		r = otlp_wait_fd(c->fd, events, deadline, cancel_fd);
+		r = otlp_wait_fd(c->fd, events, deadline, a->cancel_fd);
 		if (r < 0) {
-			snprintf(why, size, "TLS handshake: %s", strerror(-r));
+			snprintf(a->why, a->why_size, "TLS handshake: %s", strerror(-r));
 			return r;
 		}
 	}
 }
 
-static int open_unix(const struct otlp_endpoint *e, uint64_t deadline, int cancel_fd, int *ret_fd, char *why,
-		     size_t size)
+/* What comes before the first call on a connected socket. */
+static int greet(struct otlp_conn *c, const struct attempt *a, const struct otlp_proxy *proxy,
+		 uint64_t deadline)
+{
+	int r = 0;
+
+	if (proxy)
+		r = otlp_proxy_tunnel(c->fd, proxy, a->endpoint, deadline, a->cancel_fd, a->why, a->why_size);
+	if (r < 0 || !a->endpoint->tls)
+		return r;
+	r = otlp_tls_new(&c->ssl, c->fd, a->endpoint, a->tls, a->why, a->why_size);
+	return r < 0 ? r : handshake(c, a, deadline);
+}
+
+static int open_unix(struct otlp_conn *c, const struct attempt *a)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int r;
 
-	memcpy(address.sun_path, e->socket, strlen(e->socket) + 1);
-	r = connect_one((const struct sockaddr *)&address, sizeof address, deadline, cancel_fd, ret_fd);
+	memcpy(address.sun_path, a->endpoint->socket, strlen(a->endpoint->socket) + 1);
+	r = connect_one((const struct sockaddr *)&address, sizeof address, a->deadline, a->cancel_fd, &c->fd);
 	if (r < 0)
-		snprintf(why, size, "connect to %s: %s", e->socket, strerror(-r));
+		snprintf(a->why, a->why_size, "connect to %s: %s", a->endpoint->socket, strerror(-r));
 	return r;
 }
 
 _Static_assert(sizeof((struct sockaddr_un *)0)->sun_path >= sizeof((struct otlp_endpoint *)0)->socket,
 	       "sun_path");
 
-static int open_tcp(const struct otlp_endpoint *e, uint64_t deadline, int cancel_fd, int *ret_fd, char *why,
-		    size_t size)
+static int resolve(const struct otlp_endpoint *e, const struct attempt *a, struct addrinfo **ret)
 {
-	_cleanup_addrinfo_ struct addrinfo *addresses = NULL;
 	const char *text = NULL;
-	int r;
+	int r = otlp_resolve(e->host, e->port, a->deadline, a->cancel_fd, ret, &text);
 
-	r = otlp_resolve(e->host, e->port, deadline, cancel_fd, &addresses, &text);
-	if (r < 0) {
-		snprintf(why, size, "resolve %s: %s", e->host, text ? text : strerror(-r));
-		return r;
-	}
-	r = connect_any(addresses, deadline, cancel_fd, ret_fd);
 	if (r < 0)
-		snprintf(why, size, "connect to %s: %s", e->authority, strerror(-r));
+		snprintf(a->why, a->why_size, "resolve %s: %s", e->host, text ? text : strerror(-r));
 	return r;
 }
 
-static int open_tunnel(const struct otlp_endpoint *e, const struct otlp_proxy *proxy, uint64_t deadline,
-		       int cancel_fd, int *ret_fd, char *why, size_t size)
+/* Behind a name there may be one that does not listen and one with a wrong certificate before the one that
+ * works. Of several failures, that of a server which answered is told. */
+static int open_tcp(struct otlp_conn *c, const struct attempt *a, const struct otlp_proxy *proxy)
 {
-	int r = open_tcp(&proxy->address, deadline, cancel_fd, ret_fd, why, size);
+	const struct otlp_endpoint *peer = proxy ? &proxy->address : a->endpoint;
+	_cleanup_addrinfo_ struct addrinfo *addresses = NULL;
+	bool answered = false;
+	int r = resolve(peer, a, &addresses);
 
-	return r < 0 ? r : otlp_proxy_tunnel(*ret_fd, proxy, e, deadline, cancel_fd, why, size);
-}
+	if (r < 0)
+		return r;
+	r = -EHOSTUNREACH;
+	for (const struct addrinfo *i = addresses; i; i = i->ai_next) {
+		uint64_t deadline = share_of(a->deadline, i);
 
-static int open_socket(const struct otlp_endpoint *e, const struct otlp_proxy *proxy, uint64_t deadline,
-		       int cancel_fd, int *ret_fd, char *why, size_t size)
-{
-	if (e->socket[0])
-		return open_unix(e, deadline, cancel_fd, ret_fd, why, size);
-	if (proxy)
-		return open_tunnel(e, proxy, deadline, cancel_fd, ret_fd, why, size);
-	return open_tcp(e, deadline, cancel_fd, ret_fd, why, size);
+		r = connect_one(i->ai_addr, i->ai_addrlen, deadline, a->cancel_fd, &c->fd);
+		if (r < 0 && !answered)
+			snprintf(a->why, a->why_size, "connect to %s: %s", peer->authority, strerror(-r));
+		if (r >= 0) {
+			answered = true;
+			r = greet(c, a, proxy, deadline);
+		}
+		if (r >= 0 || r == -ECANCELED || r == -ENOMEM)
+			break;
+		disconnect(c);
+	}
+	return r;
 }
 
 int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 		   const struct otlp_proxy *proxy, const struct otlp_tls_options *tls,
 		   uint64_t deadline_mono_ns, int cancel_fd, char *why, size_t why_size)
 {
+	const struct attempt a = {endpoint, tls, deadline_mono_ns, cancel_fd, why, why_size};
 	_cleanup_conn_ struct otlp_conn *c = calloc(1, sizeof *c);
 	int r;
 
@@ -191,15 +217,22 @@ int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 	c->fd = -1;
 	c->read_events = POLLIN;
 	c->write_events = POLLOUT;
-	r = open_socket(endpoint, proxy, deadline_mono_ns, cancel_fd, &c->fd, why, why_size);
-	if (r >= 0 && endpoint->tls)
-		r = otlp_tls_new(&c->ssl, c->fd, endpoint, tls, why, why_size);
-	if (r >= 0 && endpoint->tls)
-		r = handshake(c, deadline_mono_ns, cancel_fd, why, why_size);
+	if (endpoint->socket[0])
+		r = open_unix(c, &a);
+	else
+		r = open_tcp(c, &a, proxy);
 	if (r < 0)
 		return r == -ETIMEDOUT || r == -ECANCELED || r == -ENOMEM ? r : -ECONNREFUSED;
 	*ret = TAKE_PTR(c);
 	return 0;
+}
+
+/* What OpenSSL said of a failure is gone with its next call. */
+static int remember(struct otlp_conn *c, int r)
+{
+	if (r == -ECONNRESET)
+		otlp_tls_reason(c->ssl, c->lost, sizeof c->lost);
+	return r;
 }
 
 int otlp_conn_read(struct otlp_conn *c, void *data, size_t size, size_t *ret_n)
@@ -207,7 +240,7 @@ int otlp_conn_read(struct otlp_conn *c, void *data, size_t size, size_t *ret_n)
 	ssize_t n;
 
 	if (c->ssl)
-		return otlp_tls_read(c->ssl, data, size, ret_n, &c->read_events);
+		return remember(c, otlp_tls_read(c->ssl, data, size, ret_n, &c->read_events));
 	n = recv(c->fd, data, size, 0);
 	if (n > 0) {
 		*ret_n = (size_t)n;
@@ -221,13 +254,18 @@ int otlp_conn_write(struct otlp_conn *c, const void *data, size_t size, size_t *
 	ssize_t n;
 
 	if (c->ssl)
-		return otlp_tls_write(c->ssl, data, size, ret_n, &c->write_events);
+		return remember(c, otlp_tls_write(c->ssl, data, size, ret_n, &c->write_events));
 	n = send(c->fd, data, size, MSG_NOSIGNAL);
 	if (n >= 0) {
 		*ret_n = (size_t)n;
 		return 0;
 	}
 	return errno == EAGAIN || errno == EINTR ? -EAGAIN : -ECONNRESET;
+}
+
+const char *otlp_conn_lost(const struct otlp_conn *c)
+{
+	return c->lost[0] ? c->lost : "the connection was lost";
 }
 
 int otlp_conn_fd(const struct otlp_conn *c)

@@ -17,10 +17,10 @@
 struct otlp_conn;
 
 /*
- * Resolves, tries every address in turn (the proxy's unless it is NULL, with a tunnel to the endpoint), makes
- * the TLS handshake. Blocks until the deadline (monotonic) or until cancel_fd (-1: none) is readable. 0; or
- * -ETIMEDOUT, -ECANCELED, -ENOMEM, -ECONNREFUSED for every other failure, each with `why`, one line without
- * secrets.
+ * Resolves, tries every address in turn until one is connected and the TLS handshake is made; with a proxy
+ * (NULL: none) the addresses are the proxy's, and the handshake comes behind its tunnel. Blocks until the
+ * deadline (monotonic) or until cancel_fd (-1: none) is readable. 0; or -ETIMEDOUT, -ECANCELED, -ENOMEM,
+ * -ECONNREFUSED for every other failure, each with `why`, one line without secrets.
  */
 int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 		   const struct otlp_proxy *proxy, const struct otlp_tls_options *tls,
@@ -32,6 +32,8 @@ int otlp_conn_read(struct otlp_conn *c, void *data, size_t size, size_t *ret_n);
 int otlp_conn_write(struct otlp_conn *c, const void *data, size_t size, size_t *ret_n);
 
 int otlp_conn_fd(const struct otlp_conn *c); /* borrowed */
+/* One line about why read or write has failed. Borrowed. */
+const char *otlp_conn_lost(const struct otlp_conn *c);
 /* The poll events that the last -EAGAIN of read, and of write if `writing`, waits for. */
 short otlp_conn_events(const struct otlp_conn *c, int writing);
 

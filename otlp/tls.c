@@ -86,6 +86,15 @@ static int no_password(char *out, int size, int writing, void *data)
 	return 0;
 }
 
+/* Asked for when there is none. A server that insists may close the connection without a word. */
+static int no_certificate(SSL *ssl, X509 **cert, EVP_PKEY **key)
+{
+	(void)cert;
+	(void)key;
+	SSL_set_app_data(ssl, ssl);
+	return 0;
+}
+
 static int load_files(SSL_CTX *ctx, const struct otlp_tls_options *opt, char *why, size_t size)
 {
 	SSL_CTX_set_default_passwd_cb(ctx, no_password);
@@ -97,6 +106,8 @@ static int load_files(SSL_CTX *ctx, const struct otlp_tls_options *opt, char *wh
 		return tls_error(why, size, "cannot use tls.ca", opt->ca);
 	if (!opt->ca && !opt->insecure && SSL_CTX_set_default_verify_paths(ctx) != 1)
 		return tls_error(why, size, "cannot use the system's roots", "");
+	if (!opt->cert)
+		SSL_CTX_set_client_cert_cb(ctx, no_certificate);
 	if (opt->cert && SSL_CTX_use_certificate_chain_file(ctx, opt->cert) != 1)
 		return tls_error(why, size, "cannot use tls.cert", opt->cert);
 	if (opt->key && SSL_CTX_use_PrivateKey_file(ctx, opt->key, SSL_FILETYPE_PEM) != 1)
@@ -223,4 +234,13 @@ int otlp_tls_write(struct ssl_st *ssl, const void *data, size_t size, size_t *re
 	ERR_clear_error();
 	r = SSL_write_ex(ssl, data, size, ret_n);
 	return r == 1 ? 0 : io_error(ssl, r, ret_events);
+}
+
+void otlp_tls_reason(struct ssl_st *ssl, char *why, size_t why_size)
+{
+	const char *alert = ERR_peek_error() ? ERR_reason_error_string(ERR_peek_error()) : NULL;
+
+	snprintf(why, why_size, "the connection was lost%s%s%s", alert ? ": TLS: " : "", alert ? alert : "",
+		 SSL_get_app_data(ssl) ? "; the server wants a certificate: tls.cert and tls.key" : "");
+	ERR_clear_error();
 }

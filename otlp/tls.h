@@ -34,9 +34,13 @@ void otlp_tls_free(struct ssl_st *ssl);
 
 /* 0 done; -EAGAIN: repeat when the socket has *ret_events (poll); -EPROTO with `why`. */
 int otlp_tls_handshake(struct ssl_st *ssl, short *ret_events, char *why, size_t why_size);
-/* 0 and *ret_n > 0; -EAGAIN with *ret_events; -ECONNRESET: closed or failed. */
+/* 0 and *ret_n > 0; -EAGAIN with *ret_events; -ECONNRESET: closed or failed, for what otlp_tls_reason then
+ * says. */
 int otlp_tls_read(struct ssl_st *ssl, void *data, size_t size, size_t *ret_n, short *ret_events);
 int otlp_tls_write(struct ssl_st *ssl, const void *data, size_t size, size_t *ret_n, short *ret_events);
+/* One line about the failure just now on this thread: an alert of the server, or what it asked for in vain.
+ */
+void otlp_tls_reason(struct ssl_st *ssl, char *why, size_t why_size);
 
 DEFINE_CLEANUP(struct ssl_st *, otlp_tls_free)
 

@@ -35,7 +35,7 @@ int otlp_transport_new(struct otlp_transport **ret, const struct otlp_transport_
 	return 0;
 }
 
-static void disconnect(struct otlp_transport *t)
+void otlp_transport_disconnect(struct otlp_transport *t)
 {
 	grpc_session_free(t->h2);
 	otlp_conn_free(t->conn);
@@ -50,7 +50,7 @@ void otlp_transport_free(struct otlp_transport *t)
 {
 	if (!t)
 		return;
-	disconnect(t);
+	otlp_transport_disconnect(t);
 	free(t);
 }
 
@@ -128,7 +128,7 @@ static int connect_now(struct otlp_transport *t, uint64_t deadline, int cancel_f
 		return r;
 	r = grpc_session_new(&t->h2);
 	if (r < 0)
-		disconnect(t);
+		otlp_transport_disconnect(t);
 	return r;
 }
 
@@ -143,7 +143,7 @@ static int run_call(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
 			break;
 		if (ended < 0) {
 			grpc_session_lost(t->h2, ended == -ENOTCONN ? "the server ended the connection"
-								    : "the connection was lost");
+								    : otlp_conn_lost(t->conn));
 			t->result.unprocessed |= t->kept;
 			break;
 		}
@@ -158,7 +158,7 @@ static int run_call(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
 	}
 	t->kept = true;
 	if (ended < 0 || r < 0 || !grpc_session_usable(t->h2)) /* a silent peer is not asked twice */
-		disconnect(t);
+		otlp_transport_disconnect(t);
 	return r == -ECANCELED ? r : 0;
 }
 
@@ -183,12 +183,12 @@ int otlp_transport_call(struct otlp_transport *t, const void *data, size_t len, 
 	t->result = (struct grpc_result){.status = GRPC_UNAVAILABLE};
 	t->done = false;
 	if (t->conn && (pump(t) < 0 || !grpc_session_usable(t->h2)))
-		disconnect(t);
+		otlp_transport_disconnect(t);
 	r = connect_now(t, deadline, cancel_fd);
 	if (r >= 0) {
 		r = grpc_session_start(t->h2, &call, on_done, t);
 		if (r < 0)
-			disconnect(t);
+			otlp_transport_disconnect(t);
 		else
 			r = run_call(t, deadline, cancel_fd);
 	}
@@ -208,5 +208,5 @@ int otlp_transport_fd(const struct otlp_transport *t, short *ret_events)
 void otlp_transport_idle(struct otlp_transport *t)
 {
 	if (t->conn && (pump(t) < 0 || !grpc_session_usable(t->h2)))
-		disconnect(t);
+		otlp_transport_disconnect(t);
 }

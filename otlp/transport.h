@@ -40,6 +40,9 @@ void otlp_transport_free(struct otlp_transport *t);
 int otlp_transport_call(struct otlp_transport *t, const void *data, size_t len, enum otlp_coding coding,
 			int cancel_fd, struct grpc_result *ret);
 
+/* Between calls: the next one makes a connection of its own. */
+void otlp_transport_disconnect(struct otlp_transport *t);
+
 /* Between calls: the descriptor to watch (-1: no connection) for these events, and what to do when one comes.
  */
 int otlp_transport_fd(const struct otlp_transport *t, short *ret_events);
