@@ -173,7 +173,7 @@ void deliver_log_events(struct otlp_exporter *e)
 			log_error("collector rejects profiles: %s", event.text);
 			break;
 		case OTLP_EVENT_PARTIAL:
-			log_warn("collector took a request in part: %s", event.text);
+			log_warn("collector took a request: %s", event.text);
 			break;
 		case OTLP_EVENT_SPOOL_FAILED:
 			log_error("spool: %s", event.text);

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "otlp/compress.h"
 #include "otlp/http.h"
 #include "otlp/transport.h"
+
+#define RECODE_RAW_MAX (64u << 20) /* bytes of a decoded request, as much as the spool takes */
 
 struct otlp_client {
 	struct otlp_endpoint endpoint;
@@ -19,8 +22,11 @@ struct otlp_client {
 	const void *renew_data;
 	const char *renew_file;		     /* NULL: none */
 	struct stat renewed;		     /* the file as it was then; zeroed while it cannot be had */
+	struct stat certified[3];	     /* tls.ca, cert and key as they were, the same */
 	char *ca, *cert, *key, *server_name; /* owned; tls points at them */
 	struct otlp_tls_options tls;
+	enum otlp_coding
+		coding_instead[OTLP_N_CODINGS]; /* of one that the server refuses; itself: it does not */
 	char user_agent[64];
 	struct otlp_transport *transport; /* one of the two */
 	struct otlp_http *http;
@@ -121,6 +127,30 @@ static void renew_headers(struct otlp_client *c)
 	c->headers = headers;
 }
 
+/*
+ * Certificates are read with each connection; a connection lives for days. One that was made with others than
+ * those which are there now is given up. While a file cannot be had, or nothing was read of it yet, it stays.
+ */
+static int renew_certificates(struct otlp_client *c)
+{
+	const char *const files[] = {c->tls.ca, c->tls.cert, c->tls.key};
+	bool changed = false;
+	struct stat now;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		if (!files[i] || stat(files[i], &now) < 0 || is_same_file(&now, &c->certified[i]))
+			continue;
+		changed |= c->certified[i].st_ino != 0;
+		c->certified[i] = now;
+	}
+	if (!changed)
+		return 0;
+	if (c->http)
+		return otlp_http_disconnect(c->http);
+	otlp_transport_disconnect(c->transport);
+	return 0;
+}
+
 int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *opt, const char **ret_why)
 {
 	_cleanup_client_ struct otlp_client *c = calloc(1, sizeof *c);
@@ -139,6 +169,8 @@ int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *
 	if (r < 0)
 		return r;
 	watch_headers(c, opt);
+	for (unsigned i = 0; i < OTLP_N_CODINGS; i++)
+		c->coding_instead[i] = (enum otlp_coding)i;
 	r = otlp_headers_copy(opt->headers, opt->n_headers, &c->headers, NULL);
 	if (r < 0) {
 		*ret_why = "a header has a name or value that is not allowed, or one that the protocol sets "
@@ -180,6 +212,9 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 	int r;
 
 	renew_headers(c);
+	r = renew_certificates(c);
+	if (r < 0)
+		return r;
 	if (c->transport) {
 		r = otlp_transport_call(c->transport, data, len, coding, cancel_fd, &grpc);
 		if (r >= 0)
@@ -194,10 +229,72 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 	return r;
 }
 
+/* By the server's words, or because the list that came with its failure lacks the coding: some take
+ * compressed bytes for the message itself, and cannot read it. */
+static bool refuses(const struct otlp_outcome *o, enum otlp_coding coding)
+{
+	if (coding == OTLP_IDENTITY || o->verdict == OTLP_ACCEPTED)
+		return false;
+	if (o->coding_refused)
+		return true;
+	return (o->grpc_status == GRPC_UNIMPLEMENTED || o->grpc_status == GRPC_INTERNAL) && o->codings &&
+	       !(o->codings & 1u << coding);
+}
+
+/* Another coding than the one that was refused: one that the server names, else none. */
+static enum otlp_coding other_coding(const struct otlp_outcome *o, enum otlp_coding refused)
+{
+	if (refused != OTLP_GZIP && o->codings & 1u << OTLP_GZIP)
+		return OTLP_GZIP;
+	return OTLP_IDENTITY;
+}
+
+/* The request's bytes in another coding. Errors of the codings. */
+static int recode(const struct otlp_request *request, enum otlp_coding coding, struct buf *ret)
+{
+	_cleanup_buf_ struct buf raw = {.max = RECODE_RAW_MAX};
+	int r = otlp_decompress(request->coding, request->data.data, request->data.len, &raw);
+
+	if (r < 0)
+		return r;
+	if (coding != OTLP_IDENTITY)
+		return otlp_compress(coding, raw.data, raw.len, ret);
+	*ret = raw;
+	raw = (struct buf){0};
+	return 0;
+}
+
+static int send_recoded(struct otlp_client *c, const struct otlp_request *request, enum otlp_coding coding,
+			int cancel_fd, struct otlp_outcome *ret)
+{
+	_cleanup_buf_ struct buf data = {0};
+	int r = recode(request, coding, &data);
+
+	if (r < 0) /* it would be refused for its coding: so it goes as it is, and is */
+		return send_bytes(c, request->data.data, request->data.len, request->coding, cancel_fd, ret);
+	return send_bytes(c, data.data, data.len, coding, cancel_fd, ret);
+}
+
 int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, int cancel_fd,
 		     struct otlp_outcome *ret)
 {
-	return send_bytes(c, request->data.data, request->data.len, request->coding, cancel_fd, ret);
+	enum otlp_coding coding = c->coding_instead[request->coding];
+	int r;
+
+	if (coding != request->coding)
+		return send_recoded(c, request, coding, cancel_fd, ret);
+	r = send_bytes(c, request->data.data, request->data.len, coding, cancel_fd, ret);
+	if (r < 0 || !refuses(ret, coding))
+		return r;
+	coding = other_coding(ret, request->coding);
+	r = send_recoded(c, request, coding, cancel_fd, ret);
+	if (r < 0 || ret->verdict != OTLP_ACCEPTED)
+		return r;
+	c->coding_instead[request->coding] = coding;
+	if (!ret->text[0])
+		snprintf(ret->text, sizeof ret->text, "it does not take %s, requests go as %s",
+			 otlp_coding_name(request->coding), otlp_coding_name(coding));
+	return 0;
 }
 
 int otlp_client_probe(struct otlp_client *c, int cancel_fd, struct otlp_outcome *ret)

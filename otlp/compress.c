@@ -159,3 +159,29 @@ int otlp_coding_parse(const char *name, size_t len, enum otlp_coding *ret)
 	}
 	return -EINVAL;
 }
+
+/* Bytes of a list's item before what belongs to it: a weight, spaces. */
+static size_t name_length(const char *item, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && item[n] != ';' && item[n] != ' ' && item[n] != '\t')
+		n++;
+	return n;
+}
+
+unsigned otlp_codings_parse(const char *list, size_t len)
+{
+	unsigned codings = 1u << OTLP_IDENTITY;
+	enum otlp_coding coding;
+
+	for (size_t i = 0, n; i < len; i += n + 1) {
+		while (i < len && (list[i] == ' ' || list[i] == '\t'))
+			i++;
+		for (n = 0; i + n < len && list[i + n] != ','; n++)
+			;
+		if (!otlp_coding_parse(list + i, name_length(list + i, n), &coding))
+			codings |= 1u << coding;
+	}
+	return codings;
+}

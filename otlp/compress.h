@@ -18,5 +18,8 @@ int otlp_compress(enum otlp_coding coding, const void *data, size_t len, struct 
 int otlp_decompress(enum otlp_coding coding, const void *data, size_t len, struct buf *out);
 /* 0 or -EINVAL: none of the names. */
 int otlp_coding_parse(const char *name, size_t len, enum otlp_coding *ret);
+/* A list as servers give it, "gzip, zstd;q=0.5": bit 1 << coding for each one of the names, and for identity
+ * always. */
+unsigned otlp_codings_parse(const char *list, size_t len);
 
 #endif

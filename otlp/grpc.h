@@ -39,7 +39,8 @@ struct grpc_result {
 	unsigned http_status; /* 0: no response headers came */
 	bool unprocessed;     /* the server says that it did nothing: repeat at once, on another connection */
 	bool has_delay;
-	uint64_t delay_ns;	     /* RetryInfo or grpc-retry-pushback-ms */
+	uint64_t delay_ns; /* RetryInfo or grpc-retry-pushback-ms */
+	unsigned codings;  /* grpc-accept-encoding, see otlp_codings_parse; 0: the server does not say */
 	char message[OTLP_TEXT_MAX]; /* the server's text, or our own when it gave none */
 	struct buf response;	     /* the decoded message of a call that ended with GRPC_OK */
 };

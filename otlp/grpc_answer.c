@@ -136,6 +136,8 @@ void grpc_answer_header(struct grpc_answer *a, const char *name, size_t name_len
 	} else if (is_name(name, name_len, "grpc-encoding")) {
 		if (otlp_coding_parse(value, len, &a->coding) < 0)
 			a->coding = OTLP_IDENTITY;
+	} else if (is_name(name, name_len, "grpc-accept-encoding")) {
+		a->result.codings |= otlp_codings_parse(value, len);
 	} else if (is_name(name, name_len, "grpc-status")) {
 		a->has_status = true;
 		if (grpc_status_parse(value, len, &a->status) < 0)

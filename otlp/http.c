@@ -130,6 +130,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
 
 	if (header_value(line, size * n, "retry-after", &value, &len))
 		result->has_delay = otlp_retry_after_parse(value, len, time(NULL), &result->delay_ns);
+	else if (header_value(line, size * n, "accept-encoding", &value, &len))
+		result->codings |= otlp_codings_parse(value, len);
 	else if (header_value(line, size * n, "content-type", &value, &len)) {
 		result->is_protobuf = starts_with(value, len, "application/x-protobuf");
 		result->is_html = starts_with(value, len, "text/html");
@@ -140,8 +142,14 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
 static void set_tls(CURL *c, const struct otlp_tls_options *tls)
 {
 	curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (tls->ca)
+	if (tls->ca) { /* alone: curl would trust the system's folder as well, and for a day what it has read
+			*/
 		curl_easy_setopt(c, CURLOPT_CAINFO, tls->ca);
+		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+	}
+	curl_easy_setopt(c, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+	curl_easy_setopt(c, CURLOPT_SSL_SESSIONID_CACHE,
+			 0L); /* a resumed session knows the old certificates */
 	if (tls->cert)
 		curl_easy_setopt(c, CURLOPT_SSLCERT, tls->cert);
 	if (tls->key)
@@ -180,6 +188,7 @@ static int set_options(struct otlp_http *h)
 	curl_easy_setopt(c, CURLOPT_USERAGENT, h->opt.user_agent);
 	curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
 	curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(c, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, h->curl_error);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, &h->result);
@@ -232,6 +241,17 @@ void otlp_http_free(struct otlp_http *h)
 	curl_slist_free_all(h->connect_to);
 	buf_fini(&h->result.response);
 	free(h);
+}
+
+int otlp_http_disconnect(struct otlp_http *h)
+{
+	CURLM *multi = curl_multi_init(); /* it owns the connections */
+
+	if (!multi)
+		return -ENOMEM;
+	curl_multi_cleanup(h->multi);
+	h->multi = multi;
+	return 0;
 }
 
 /* The headers of one request: the user's, then ours. */

@@ -39,6 +39,7 @@ struct http_result {
 	bool is_protobuf, is_html; /* of the body, by its content-type */
 	bool has_delay;
 	uint64_t delay_ns; /* Retry-After */
+	unsigned codings;  /* Accept-Encoding, see otlp_codings_parse; 0: the server does not say */
 	char message[OTLP_TEXT_MAX];
 	struct buf response; /* the body, decompressed */
 };
@@ -50,6 +51,8 @@ void otlp_http_free(struct otlp_http *h);
  * became readable; -ENOMEM. */
 int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
 		   struct http_result *ret);
+/* Between requests: the next one makes a connection of its own. 0, -ENOMEM. */
+int otlp_http_disconnect(struct otlp_http *h);
 
 DEFINE_CLEANUP(struct otlp_http *, otlp_http_free)
 #define _cleanup_http_ _cleanup_(otlp_http_free_p)

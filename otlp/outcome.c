@@ -29,6 +29,14 @@ static bool mentions_size(const char *message)
 	return false;
 }
 
+/* grpc "Compression": UNIMPLEMENTED; some answer INTERNAL. */
+static bool refuses_coding(const struct grpc_result *r)
+{
+	if (r->status != GRPC_UNIMPLEMENTED && r->status != GRPC_INTERNAL)
+		return false;
+	return strstr(r->message, "ompress") || strstr(r->message, "ncoding");
+}
+
 static enum otlp_verdict grpc_verdict(const struct grpc_result *r)
 {
 	if (r->unprocessed)
@@ -77,6 +85,8 @@ void otlp_outcome_of_grpc(const struct grpc_result *result, const char *authorit
 		.http_status = result->http_status,
 		.has_delay = result->has_delay,
 		.delay_ns = result->delay_ns,
+		.coding_refused = refuses_coding(result),
+		.codings = result->codings,
 	};
 	char answer[OTLP_TEXT_MAX + 32];
 
@@ -84,7 +94,7 @@ void otlp_outcome_of_grpc(const struct grpc_result *result, const char *authorit
 		 result->message[0] ? ": " : "", result->message);
 	if (o.verdict == OTLP_ACCEPTED)
 		take_partial_success(&o, &result->response);
-	else if (result->status == GRPC_UNIMPLEMENTED && !strstr(result->message, "ecompress"))
+	else if (result->status == GRPC_UNIMPLEMENTED && !o.coding_refused)
 		explain_unimplemented(&o, authority, answer);
 	else
 		snprintf(o.text, sizeof o.text, "%s", answer);
@@ -138,6 +148,8 @@ void otlp_outcome_of_http(const struct http_result *result, const char *authorit
 		.http_status = result->status,
 		.has_delay = result->has_delay,
 		.delay_ns = result->delay_ns,
+		.coding_refused = result->status == 415,
+		.codings = result->codings,
 	};
 	char answer[OTLP_TEXT_MAX + 32];
 

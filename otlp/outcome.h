@@ -31,6 +31,8 @@ struct otlp_outcome {
 	bool has_delay;
 	uint64_t delay_ns; /* what the server asks to wait at least */
 	uint64_t rejected_profiles;
+	bool coding_refused; /* in case the request was compressed: the server cannot decompress it */
+	unsigned codings;    /* those that it says it has, see otlp_codings_parse; 0: it does not say */
 	char text[OTLP_OUTCOME_TEXT_MAX]; /* one line for people; "" when all is well. Never holds a header */
 };
 

@@ -15,7 +15,7 @@
 #include "agent/base/cleanup.h"
 
 /* Content-coding of the bytes in a request. Append-only: used as an index of names. */
-enum otlp_coding { OTLP_IDENTITY, OTLP_GZIP, OTLP_ZSTD };
+enum otlp_coding { OTLP_IDENTITY, OTLP_GZIP, OTLP_ZSTD, OTLP_N_CODINGS };
 
 struct otlp_request {
 	struct otlp_request *next; /* the exporter's queue */
