@@ -64,11 +64,13 @@ static const char *executable_name(const struct process *p)
 /* Never empty: some backends select by it alone. */
 static const char *service_name(struct track *t, struct process *p, const struct cgroup_meta *m)
 {
-	const char *own = track_service_name(t, p);
+	const char *own = track_service_name(t, p), *name;
 
 	if (own)
 		return own;
-	return m && m->identity.unit[0] ? m->identity.unit : executable_name(p);
+	name = m && m->identity.unit[0] ? m->identity.unit : executable_name(p);
+	return name[0] ? name
+		       : "unknown_service"; /* a process that had ended before anything was known of it */
 }
 
 static void add(struct otlp_attr *attrs, size_t *n, const char *key, const char *value)

@@ -114,6 +114,17 @@ static int intern_module(struct otlp_frames *f, struct otlp_dict *d, const struc
 	return 0;
 }
 
+/* The module whose mapping the location may refer to: receivers refuse an address outside of it. The kernel's
+ * own frames can be in code that no module has, made by its own compilers. */
+static const struct frame_module *mapping_of(const struct frame *frame)
+{
+	const struct frame_module *m = frame->kind == FRAME_ENDING ? NULL : frame->module;
+
+	if (m && m->start < m->limit && (frame->address < m->start || frame->address > m->limit))
+		return NULL;
+	return m;
+}
+
 /* The text of the frame's line, borrowed from the frame or from f->text; *ret NULL: none. */
 static int line_text(struct otlp_frames *f, const struct frame *frame, const char **ret)
 {
@@ -162,7 +173,7 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 		if (r < 0)
 			return r;
 	}
-	r = intern_module(f, d, frame->kind == FRAME_ENDING ? NULL : frame->module, &l.mapping);
+	r = intern_module(f, d, mapping_of(frame), &l.mapping);
 	return r < 0 ? r : otlp_dict_location(d, &l, ret);
 }
 
