@@ -11,6 +11,7 @@ The decoder is this file's own and shares nothing with the encoder under test. E
 """
 
 import argparse
+import copy
 import struct
 import sys
 
@@ -195,6 +196,7 @@ class Checker:
         self.ignore = set(ignore)
         self.violations = []
         self.counts = {"samples": 0, "events": 0, "profiles": 0, "resources": 0}
+        self.profile_ids = set()
 
     def report(self, rule, where, what):
         if rule not in self.ignore:
@@ -253,9 +255,18 @@ class Checker:
             self.need(zero, "zero-entry", name + "[0]", "is not the zero value")
             seen = {}
             for i, entry in enumerate(table):
-                key = freeze(entry)
+                key = freeze(self.identity(entry))
                 self.need(key not in seen, "duplicate", "%s[%d]" % (name, i), "equals entry %s" % seen.get(key))
                 seen.setdefault(key, i)
+
+    @staticmethod
+    def identity(entry):
+        """Attributes of an entry are a set: their order makes no other entry."""
+        if not isinstance(entry, dict) or len(entry.get("attribute_indices", [])) < 2:
+            return entry
+        same = copy.copy(entry)
+        same["attribute_indices"] = sorted(entry["attribute_indices"])
+        return same
 
     def check_entries(self):
         d = self.dictionary
@@ -424,7 +435,6 @@ class Checker:
             self.report("zero-entry", "request", "no dictionary")
             self.dictionary = Message("Dictionary")
         self.used = {name: set() for name in TABLES}
-        self.profile_ids = set()
         self.check_tables()
         self.check_entries()
         self.need(request["resource_profiles"], "empty", "request", "no resource_profiles")

@@ -122,6 +122,17 @@ def variants():
         ("mapping range", "mapping-range", lambda r: put(tables(r)["mapping_table"][1], "memory_limit", 0x1000)),
         ("address", "address-range", lambda r: put(tables(r)["location_table"][1], "address", 0x9999)),
         ("negative line", "line", lambda r: put(tables(r)["location_table"][1]["lines"][0], "line", -1)),
+        ("negative column", "line", lambda r: put(tables(r)["location_table"][1]["lines"][0], "column", -1)),
+        ("negative start line", "line", lambda r: put(tables(r)["function_table"][1], "start_line", -1)),
+        ("resource missing", "empty", lambda r: r["resource_profiles"][0].pop("resource")),
+        ("scope missing", "empty", lambda r: r["resource_profiles"][0]["scope_profiles"][0].pop("scope")),
+        ("no profiles", "empty", lambda r: put(r["resource_profiles"][0]["scope_profiles"][0], "profiles", [])),
+        ("link index", "index", lambda r: put(profile(r)["samples"][0], "link_index", 1)),
+        ("profile attribute index", "index", lambda r: put(profile(r), "attribute_indices", [50])),
+        ("profile attribute twice", "unique-keys", lambda r: put(profile(r), "attribute_indices", [3, 3])),
+        ("scope attribute twice", "unique-keys", lambda r: put(
+            r["resource_profiles"][0]["scope_profiles"][0]["scope"], "attributes",
+            [{"key": "a", "value": {"int_value": 1}}, {"key": "a", "value": {"int_value": 2}}])),
         ("no build id", "build-id", lambda r: put(tables(r)["mapping_table"][1], "attribute_indices", [])),
         ("short htlhash", "build-id", lambda r: put(tables(r)["attribute_table"][2]["value"], "string_value", "ab")),
         ("no frame type", "frame-type", lambda r: put(tables(r)["location_table"][1], "attribute_indices", [])),
@@ -129,7 +140,20 @@ def variants():
         ("nameless function", "function", lambda r: put(tables(r)["function_table"][1], "name_strindex", 0)),
         ("duplicate string", "duplicate", lambda r: tables(r)["string_table"].append("main")),
         ("duplicate stack", "duplicate", lambda r: tables(r)["stack_table"].append({"location_indices": [1]})),
+        ("duplicate function", "duplicate", lambda r: tables(r)["function_table"].append({"name_strindex": 6})),
+        ("duplicate link", "duplicate", lambda r: tables(r)["link_table"].append({})),
+        ("duplicate attribute", "duplicate", lambda r: tables(r)["attribute_table"].append(
+            dict(tables(r)["attribute_table"][3]))),
+        ("duplicate location", "duplicate", lambda r: tables(r)["location_table"].append(
+            dict(tables(r)["location_table"][1]))),
+        ("duplicate mapping, attributes in another order", "duplicate", lambda r: [
+            put(tables(r)["mapping_table"][1], "attribute_indices", [2, 3]),
+            tables(r)["mapping_table"].append(dict(tables(r)["mapping_table"][1], attribute_indices=[3, 2]))]),
         ("duplicate sample", "duplicate-sample", lambda r: put(profile(r)["samples"][1], "stack_index", 1)),
+        ("duplicate sample, attributes in another order", "duplicate-sample", lambda r: [
+            s.update(stack_index=1, attribute_indices=order)
+            for s, order in zip(profile(r)["samples"], ([2, 3], [3, 2]))]),
+        ("profile id twice", "profile-id", lambda r: r["resource_profiles"].append(r["resource_profiles"][0])),
         ("orphan string", "orphan", lambda r: tables(r)["string_table"].append("unused")),
         ("no period", "period", lambda r: put(profile(r), "period", 0)),
         ("no period type", "type", lambda r: profile(r).pop("period_type")),
