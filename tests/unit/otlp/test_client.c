@@ -7,6 +7,7 @@
 #include "agent/base/fs.h"
 #include "exporter_support.h"
 #include "mock_collector.h"
+#include "otlp/compress.h"
 
 static struct h2_reply accept_all(void *data, unsigned request)
 {
@@ -200,4 +201,53 @@ Test(client, unix_socket)
 	mock_collector_stop(&m);
 	unlink(socket_path);
 	rmdir(path);
+}
+
+static struct h2_reply without_zstd(void *data, unsigned request)
+{
+	(void)data;
+	return request ? (struct h2_reply){0}
+		       : (struct h2_reply){.grpc_status = "12",
+					   .grpc_message = "grpc: Decompressor is not installed for "
+							   "grpc-encoding \"zstd\"",
+					   .trailers_only = true};
+}
+
+/* Refused once, sent again as it is, and from then on without asking. */
+Test(client, coding_that_the_server_lacks)
+{
+	struct mock_collector m = {.decide = without_zstd};
+	struct otlp_exporter *e;
+
+	mock_collector_start(&m);
+	e = exporter_to(m.port, (struct otlp_exporter_options){.coding = OTLP_ZSTD});
+	otlp_exporter_submit(e, a_request('a', 1000, 1));
+	otlp_exporter_submit(e, a_request('b', 1000, 1));
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	cr_expect_eq(stats_of(e).samples.exported, 2);
+	cr_expect_eq(m.n_requests, 3);
+	cr_expect_not(strcasestr(buf_str(&m.headers), "grpc-encoding"), "%s", buf_str(&m.headers));
+	cr_expect(m.bodies.len >= 2000 && m.bodies.data[m.bodies.len - 1] == 'b');
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
+Test(client, codings_of_a_server)
+{
+	const unsigned identity = 1u << OTLP_IDENTITY, gzip = 1u << OTLP_GZIP, zstd = 1u << OTLP_ZSTD;
+	const struct {
+		const char *list;
+		unsigned codings;
+	} cases[] = {
+		{"", identity},
+		{"gzip", identity | gzip},
+		{"identity, deflate, gzip", identity | gzip},
+		{"gzip;q=0.8 ,\tzstd; q=1", identity | gzip | zstd},
+		{",,zstd,", identity | zstd},
+		{"gzipped,zst", identity},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		cr_expect_eq(otlp_codings_parse(cases[i].list, strlen(cases[i].list)), cases[i].codings,
+			     "'%s'", cases[i].list);
 }

@@ -183,7 +183,8 @@ Test(tls, mutual_and_rotated, .init = setup, .fini = teardown)
 
 	mock_collector_start(&m);
 	cr_expect_eq(probe(m.port, "127.0.0.1", &tls).verdict, OTLP_ACCEPTED);
-	cr_expect_eq(probe(m.port, "127.0.0.1", &none).verdict, OTLP_RETRY, "the server wants a certificate");
+	o = probe(m.port, "127.0.0.1", &none);
+	cr_expect(o.verdict == OTLP_RETRY && strstr(o.text, "certificate"), "%s", o.text);
 
 	/* a secret whose links are swapped: the next connection has the new files */
 	snprintf(cert, sizeof cert, "%s/current.pem", dir);
@@ -258,4 +259,145 @@ Test(tls, http_with_a_name, .init = setup, .fini = teardown)
 	cr_expect(strcasestr(buf_str(&m.headers), "\r\nhost: 127.0.0.1:"), "%s", buf_str(&m.headers));
 	mock_collector_stop(&m);
 	SSL_CTX_free(m.tls);
+}
+
+static const char http_ok[] =
+	"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
+
+static struct otlp_client *client_to(const struct mock_collector *m, const char *host, bool http,
+				     const struct otlp_tls_options *tls)
+{
+	struct otlp_client_options opt = {
+		.tls = *tls, .timeout_ns = 3 * NS_PER_SEC, .protocol = http ? OTLP_HTTP : OTLP_GRPC};
+	struct otlp_client *c;
+	char url[64];
+
+	snprintf(url, sizeof url, "https://%s:%u", host, m->port);
+	opt.endpoint = url;
+	cr_assert_eq(otlp_client_new(&c, &opt, NULL), 0);
+	return c;
+}
+
+static void expect_refused(struct mock_collector *m, const char *host, const char *authority,
+			   const char *grpc, const char *http)
+{
+	const struct otlp_tls_options tls = {.ca = authority};
+
+	for (int i = 0; i < 2; i++) {
+		_cleanup_client_ struct otlp_client *c = NULL;
+		struct otlp_outcome o;
+
+		m->http_reply = i ? http_ok : NULL;
+		m->tls = server_context(false, 0);
+		mock_collector_start(m);
+		c = client_to(m, host, i, &tls);
+		cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+		cr_expect(o.verdict == OTLP_RETRY && strstr(o.text, i ? http : grpc), "%s", o.text);
+		mock_collector_stop(m);
+		SSL_CTX_free(m->tls);
+	}
+}
+
+Test(tls, says_what_is_wrong_with_the_server, .init = setup, .fini = teardown)
+{
+	struct mock_collector m = {.decide = accept_all};
+
+	expect_refused(&m, "127.0.0.1", stranger.cert_file, "unable to get local issuer certificate",
+		       "unable to get local issuer certificate");
+	expect_refused(&m, "localhost", ca.cert_file, "hostname mismatch", "certificate subject name");
+	X509_gmtime_adj(X509_getm_notAfter(server.cert), -10);
+	cr_assert_gt(X509_sign(server.cert, ca.key, EVP_sha256()), 0);
+	expect_refused(&m, "127.0.0.1", ca.cert_file, "certificate has expired", "certificate has expired");
+}
+
+/* A secret as the kubelet mounts it: NAME → ..data/NAME, ..data → ..VERSION; an update swaps ..data. */
+struct secret {
+	char cert[96], key[96];
+};
+
+static void secret_version(const char *version, const struct identity *id)
+{
+	char path[96];
+
+	snprintf(path, sizeof path, "%s/..%s", dir, version);
+	cr_assert_eq(mkdir(path, 0755), 0);
+	snprintf(path, sizeof path, "%s/..%s/tls.crt", dir, version);
+	cr_assert_eq(link(id->cert_file, path), 0);
+	snprintf(path, sizeof path, "%s/..%s/tls.key", dir, version);
+	cr_assert_eq(link(id->key_file, path), 0);
+}
+
+static void secret_point(const char *version)
+{
+	char beside[96], data[96], target[32];
+
+	snprintf(target, sizeof target, "..%s", version);
+	snprintf(beside, sizeof beside, "%s/..data_tmp", dir);
+	snprintf(data, sizeof data, "%s/..data", dir);
+	cr_assert_eq(symlink(target, beside), 0);
+	cr_assert_eq(rename(beside, data), 0);
+}
+
+static void secret_make(struct secret *s)
+{
+	snprintf(s->cert, sizeof s->cert, "%s/tls.crt", dir);
+	snprintf(s->key, sizeof s->key, "%s/tls.key", dir);
+	cr_assert_eq(symlink("..data/tls.crt", s->cert), 0);
+	cr_assert_eq(symlink("..data/tls.key", s->key), 0);
+	secret_version("first", &client);
+	secret_version("second", &stranger);
+	secret_point("first");
+}
+
+static void secret_discard(void)
+{
+	static const char *const names[] = {"..first/tls.crt",	"..first/tls.key",  "..first",
+					    "..second/tls.crt", "..second/tls.key", "..second",
+					    "..data",		"tls.crt",	    "tls.key"};
+	char path[96];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+		cr_expect_eq(remove(path), 0, "%s", path);
+	}
+}
+
+/* The connection that the old certificate made is given up when the secret changes, and only then. */
+static void swap_under_a_connection(bool http)
+{
+	struct mock_collector m = {
+		.decide = accept_all, .tls = server_context(true, 0), .http_reply = http ? http_ok : NULL};
+	_cleanup_client_ struct otlp_client *c = NULL;
+	struct secret s;
+	struct otlp_outcome o;
+
+	mock_collector_start(&m);
+	secret_make(&s);
+	c = client_to(&m, "127.0.0.1", http,
+		      &(struct otlp_tls_options){.ca = ca.cert_file, .cert = s.cert, .key = s.key});
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+		cr_expect_eq(o.verdict, OTLP_ACCEPTED, "%s", o.text);
+	}
+	cr_expect_eq(m.n_connections, 1);
+	secret_point("second");
+	cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+	cr_expect_eq(o.verdict, OTLP_RETRY, "the server does not know this one");
+	secret_point("first");
+	cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+	cr_expect_eq(o.verdict, OTLP_ACCEPTED, "%s", o.text);
+	cr_expect_eq(m.n_connections, 3);
+	mock_collector_stop(&m);
+	SSL_CTX_free(m.tls);
+	secret_discard();
+}
+
+Test(tls, secret_swapped_under_grpc, .init = setup, .fini = teardown)
+{
+	swap_under_a_connection(false);
+}
+
+Test(tls, secret_swapped_under_http, .init = setup, .fini = teardown)
+{
+	swap_under_a_connection(true);
 }
