@@ -3,32 +3,13 @@
 """Over TLS to a Collector with a certificate of our own authority. Its gRPC server insists on ALPN h2. A server that the
 configured authority did not sign gets nothing, and the log says why.
 """
-from lib import assertions, programs
+from lib import assertions, certificates, programs
 from lib.agent import Agent
 from lib.collector import Collector
 from lib.profiles import total
 from lib.scenario import Scenario, wait_for
 
 REFUSED = r"(?i)certificate"
-
-
-def authority(s, name):
-    """A certificate authority; returns its certificate and key."""
-    cert, key = s.path(name + ".pem"), s.path(name + ".key")
-    s.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-           "-subj", f"/CN={name}", "-keyout", key, "-out", cert])
-    return cert, key
-
-
-def server(s, ca, ca_key):
-    cert, key, request, names = (s.path("server." + x) for x in ("pem", "key", "csr", "ext"))
-    with open(names, "w") as f:
-        f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
-    s.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost",
-           "-keyout", key, "-out", request])
-    s.run(["openssl", "x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-days", "2",
-           "-extfile", names, "-out", cert])
-    return cert, key
 
 
 def trusted(s, collector, ca):
@@ -54,11 +35,10 @@ def untrusted(s, collector, what, *options, host="localhost"):
 
 def body(s):
     s.need_root()
-    s.need("openssl")
     s.need_proflet()
-    ca, ca_key = authority(s, "authority")
-    other, _ = authority(s, "other-authority")
-    cert, key = server(s, ca, ca_key)
+    ca, ca_key = certificates.authority(s, "authority")
+    other, _ = certificates.authority(s, "other-authority")
+    cert, key = certificates.issue(s, "server", ca, ca_key)
     s.start([programs.build_c(s, "chain"), "300"], "chain")
     collector = Collector(s, "config-tls.yaml", env={"CERT": cert, "KEY": key})
     trusted(s, collector, ca)
