@@ -219,11 +219,15 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 		r = otlp_transport_call(c->transport, data, len, coding, cancel_fd, &grpc);
 		if (r >= 0)
 			otlp_outcome_of_grpc(&grpc, OTLP_ENDPOINT_NAME(&c->endpoint), ret);
+		else
+			*ret = (struct otlp_outcome){.unanswered = grpc.unanswered};
 		buf_fini(&grpc.response);
 	} else {
 		r = otlp_http_post(c->http, data, len, coding, cancel_fd, &http);
 		if (r >= 0)
 			otlp_outcome_of_http(&http, OTLP_ENDPOINT_NAME(&c->endpoint), ret);
+		else
+			*ret = (struct otlp_outcome){.unanswered = http.unanswered};
 		buf_fini(&http.response);
 	}
 	return r;

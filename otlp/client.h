@@ -49,7 +49,7 @@ void otlp_client_free(struct otlp_client *c);
 /*
  * Sends the request's bytes in their coding, or, once the server has refused that, in another one, and blocks
  * until there is an answer, the timeout has passed, or cancel_fd
- * (-1: none) is readable. 0 with *ret; -ECANCELED; -ENOMEM.
+ * (-1: none) is readable. 0 with *ret; -ECANCELED, when *ret only has `unanswered`; -ENOMEM.
  */
 int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, int cancel_fd,
 		     struct otlp_outcome *ret);

@@ -94,10 +94,12 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 	}
 	exporter_halve(r, &o, halves);
 	pthread_mutex_lock(&e->lock);
-	if (result == -ECANCELED)
+	if (result == -ECANCELED) {
 		r->busy = false; /* the stop that cancelled it counts it */
-	else
+		exporter_doubt(e, r, &o);
+	} else {
 		exporter_settle(e, r, &o, halves);
+	}
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
 }
@@ -309,6 +311,7 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.exported_wire_bytes = e->wire_bytes,
 		.attempts = e->n_attempts,
 		.retries = e->n_retries,
+		.unanswered_samples = e->n_unanswered,
 		.splits = e->n_splits,
 		.events_lost = e->events.n_lost,
 		.away = e->away,

@@ -38,8 +38,10 @@ struct otlp_exporter_stats {
 	uint64_t spool_failures;			  /* writes that the file system refused */
 	uint64_t exported_raw_bytes, exported_wire_bytes; /* before and after compression */
 	uint64_t attempts, retries;
-	uint64_t splits;      /* requests that were too large for the server and went on as two */
-	uint64_t events_lost; /* the ring was full */
+	uint64_t unanswered_samples; /* of attempts that a server may have taken without a word: what comes
+				      * twice is among them */
+	uint64_t splits;	     /* requests that were too large for the server and went on as two */
+	uint64_t events_lost;	     /* the ring was full */
 	bool away;
 	struct otlp_outcome last; /* of the last attempt; zeroed before the first */
 };

@@ -26,7 +26,7 @@ struct otlp_exporter {
 	uint32_t n_failures;	/* in a row */
 	bool away, stopping, ended;
 	uint64_t stop_deadline_ns;
-	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits;
+	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits, n_unanswered;
 	struct otlp_outcome last;
 
 	/* The disk: all the export thread's, but for what is copied into `spooled` under the lock. */
@@ -51,6 +51,8 @@ void exporter_say_once(struct otlp_exporter *e, enum otlp_event_kind kind, const
  */
 void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o,
 		     struct otlp_request *halves[2]);
+/* With the lock held: an attempt without an answer leaves its samples in doubt. */
+void exporter_doubt(struct otlp_exporter *e, const struct otlp_request *r, const struct otlp_outcome *o);
 /* Without the lock: the halves to send instead of a request that was too large, or NULLs. */
 void exporter_halve(const struct otlp_request *r, const struct otlp_outcome *o,
 		    struct otlp_request *ret_halves[2]);

@@ -94,11 +94,18 @@ static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const 
 	exporter_say(e, OTLP_EVENT_AWAY, o->text);
 }
 
+void exporter_doubt(struct otlp_exporter *e, const struct otlp_request *r, const struct otlp_outcome *o)
+{
+	if (o->unanswered)
+		e->n_unanswered += r->n_samples;
+}
+
 void exporter_settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o,
 		     struct otlp_request *halves[2])
 {
 	e->last = *o;
 	e->n_attempts++;
+	exporter_doubt(e, r, o);
 	switch (o->verdict) {
 	case OTLP_ACCEPTED:
 		settle_accepted(e, r, o);

@@ -114,11 +114,16 @@ void exporter_spool_replay(struct otlp_exporter *e)
 		r = otlp_client_send(e->client, e->replaying, e->cancel_fd, &o);
 		if (r == 0)
 			settle_replayed(e, &o);
-		if (r == 0 || r == -ECANCELED)
+		if (r == 0)
 			return;
 	}
 	pthread_mutex_lock(&e->lock);
 	take_counts(e);
+	if (r == -ECANCELED) {
+		exporter_doubt(e, e->replaying, &o);
+		pthread_mutex_unlock(&e->lock);
+		return;
+	}
 	if (r != -ENOENT) { /* short of memory or descriptors */
 		e->replay_not_before_ns = clock_mono_ns() + NS_PER_SEC;
 		say_error(e, "cannot read", r);

@@ -52,6 +52,12 @@ static void finish(struct grpc_session *s)
 	call_forget(&c);
 }
 
+/* A call that fails for want of an answer: whether the server may have taken the request all the same. */
+static void mark_unanswered(struct call *c)
+{
+	c->answer.result.unanswered = c->sent == GRPC_PREFIX_BYTES + c->len && !c->answer.result.unprocessed;
+}
+
 /* The server ended the stream properly: what it says decides. */
 static void finish_answered(struct grpc_session *s)
 {
@@ -68,6 +74,7 @@ static void finish_reset(struct grpc_session *s, uint32_t error)
 		return;
 	}
 	a->result.unprocessed = error == NGHTTP2_REFUSED_STREAM;
+	mark_unanswered(&s->call);
 	grpc_answer_fail(a, grpc_status_from_h2(error), "stream was reset: %s",
 			 nghttp2_http2_strerror(error));
 	finish(s);
@@ -321,6 +328,7 @@ void grpc_session_cancel(struct grpc_session *s, enum grpc_status status, const 
 	if (!c->stream)
 		return;
 	nghttp2_submit_rst_stream(s->h2, NGHTTP2_FLAG_NONE, c->stream, NGHTTP2_CANCEL);
+	mark_unanswered(c);
 	grpc_answer_fail(&c->answer, status, "%s", text);
 	finish(s);
 }
@@ -329,6 +337,7 @@ void grpc_session_lost(struct grpc_session *s, const char *text)
 {
 	if (!s->call.stream)
 		return;
+	mark_unanswered(&s->call);
 	grpc_answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "%s", text);
 	finish(s);
 }

@@ -38,6 +38,7 @@ struct grpc_result {
 	enum grpc_status status;
 	unsigned http_status; /* 0: no response headers came */
 	bool unprocessed;     /* the server says that it did nothing: repeat at once, on another connection */
+	bool unanswered;      /* the server may have it whole, and has not said what became of it */
 	bool has_delay;
 	uint64_t delay_ns; /* RetryInfo or grpc-retry-pushback-ms */
 	unsigned codings;  /* grpc-accept-encoding, see otlp_codings_parse; 0: the server does not say */

@@ -25,6 +25,7 @@ struct otlp_http {
 	struct curl_slist *connect_to; /* the real address when tls.server_name differs from it */
 	char curl_error[CURL_ERROR_SIZE];
 	struct http_result result; /* of the running request */
+	unsigned n_issued;	   /* how often curl has sent it: again when a kept connection was dead */
 };
 
 static void slist_append(struct curl_slist **list, const char *text, int *r)
@@ -175,6 +176,18 @@ static void set_proxy(CURL *c, const struct otlp_proxy *proxy)
 	}
 }
 
+static int on_issue(void *data, char *address, char *local, int port, int local_port)
+{
+	struct otlp_http *h = data;
+
+	(void)address;
+	(void)local;
+	(void)port;
+	(void)local_port;
+	h->n_issued++;
+	return CURL_PREREQFUNC_OK;
+}
+
 static int set_options(struct otlp_http *h)
 {
 	CURL *c = h->easy;
@@ -194,6 +207,8 @@ static int set_options(struct otlp_http *h)
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, &h->result);
 	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(c, CURLOPT_HEADERDATA, &h->result);
+	curl_easy_setopt(c, CURLOPT_PREREQFUNCTION, on_issue);
+	curl_easy_setopt(c, CURLOPT_PREREQDATA, h);
 	if (h->opt.endpoint->socket[0])
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->opt.endpoint->socket);
 	if (h->connect_to)
@@ -316,6 +331,19 @@ static int run_without_sigpipe(struct otlp_http *h, int cancel_fd, CURLcode *ret
 	return r;
 }
 
+/* Whether one of the times that the request was sent got no answer. */
+static bool is_unanswered(struct otlp_http *h, CURLcode code, int cancelled, size_t len)
+{
+	curl_off_t sent = 0;
+
+	if (h->n_issued > 1)
+		return true;
+	if (code == CURLE_OK && !cancelled)
+		return false;
+	return curl_easy_getinfo(h->easy, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK && h->n_issued &&
+	       (size_t)sent >= len;
+}
+
 static void conclude(struct otlp_http *h, CURLcode code)
 {
 	struct http_result *result = &h->result;
@@ -343,18 +371,21 @@ int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_
 	h->result = (struct http_result){0};
 	buf_init(&h->result.response, OTLP_HTTP_RESPONSE_MAX);
 	h->curl_error[0] = '\0';
+	h->n_issued = 0;
 	r = request_headers(h, coding, &headers);
 	if (r >= 0) {
 		curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, headers);
 		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, len ? data : "");
 		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);
 		r = run_without_sigpipe(h, cancel_fd, &code);
+		h->result.unanswered = is_unanswered(h, code, r, len);
 		curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, NULL);
 		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, NULL);
 	}
 	slist_wipe(headers);
 	if (r < 0) {
 		buf_fini(&h->result.response);
+		*ret = (struct http_result){.unanswered = h->result.unanswered};
 		return r;
 	}
 	conclude(h, code);

@@ -37,6 +37,7 @@ struct otlp_http_options {
 struct http_result {
 	unsigned status;	   /* 0: no answer, `message` says why */
 	bool is_protobuf, is_html; /* of the body, by its content-type */
+	bool unanswered; /* a server may have the request whole, and has not said what became of it */
 	bool has_delay;
 	uint64_t delay_ns; /* Retry-After */
 	unsigned codings;  /* Accept-Encoding, see otlp_codings_parse; 0: the server does not say */
@@ -48,7 +49,7 @@ int otlp_http_new(struct otlp_http **ret, const struct otlp_http_options *opt); 
 void otlp_http_free(struct otlp_http *h);
 
 /* POSTs one body. 0 and *ret, whose response the caller ends with buf_fini; -ECANCELED: cancel_fd (-1: none)
- * became readable; -ENOMEM. */
+ * became readable, and *ret only has `unanswered`; -ENOMEM. */
 int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
 		   struct http_result *ret);
 /* Between requests: the next one makes a connection of its own. 0, -ENOMEM. */

@@ -54,7 +54,8 @@ static enum otlp_verdict grpc_verdict(const struct grpc_result *r)
 	case GRPC_RESOURCE_EXHAUSTED:
 		if (r->has_delay)
 			return OTLP_RETRY;
-		return mentions_size(r->message) ? OTLP_TOO_LARGE : OTLP_REJECTED;
+		/* our own text about the answer's size is no word of the server's about the request's */
+		return !r->unanswered && mentions_size(r->message) ? OTLP_TOO_LARGE : OTLP_REJECTED;
 	default:
 		return OTLP_REJECTED;
 	}
@@ -81,6 +82,7 @@ void otlp_outcome_of_grpc(const struct grpc_result *result, const char *authorit
 	struct otlp_outcome o = {
 		.verdict = grpc_verdict(result),
 		.reached = result->http_status != 0,
+		.unanswered = result->unanswered,
 		.grpc_status = result->status,
 		.http_status = result->http_status,
 		.has_delay = result->has_delay,
@@ -145,6 +147,7 @@ void otlp_outcome_of_http(const struct http_result *result, const char *authorit
 	struct otlp_outcome o = {
 		.verdict = http_verdict(result),
 		.reached = result->status != 0,
+		.unanswered = result->unanswered,
 		.http_status = result->status,
 		.has_delay = result->has_delay,
 		.delay_ns = result->delay_ns,

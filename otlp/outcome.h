@@ -26,6 +26,7 @@ enum otlp_verdict {
 struct otlp_outcome {
 	enum otlp_verdict verdict;
 	bool reached;		      /* a server answered */
+	bool unanswered;	      /* it may have taken the request: sent again, that may arrive twice */
 	enum grpc_status grpc_status; /* of gRPC */
 	unsigned http_status;	      /* 0: none */
 	bool has_delay;

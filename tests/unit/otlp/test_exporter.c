@@ -137,6 +137,36 @@ Test(exporter, resends_what_was_not_processed)
 	}
 }
 
+/* What a server may have taken without a word is counted as in doubt, and nothing else is. */
+Test(exporter, counts_what_is_in_doubt)
+{
+	struct {
+		struct h2_reply reply;
+		uint64_t doubt;
+	} cases[] = {
+		{{.cut = true}, 3},
+		{{.hang = true}, 3},
+		{{.reset = true, .error = NGHTTP2_CANCEL}, 3},
+		{{.reset = true, .error = NGHTTP2_REFUSED_STREAM}, 0},
+		{{.goaway_unprocessed = true}, 0},
+		{{.trailers_only = true, .grpc_status = "14"}, 0},
+		{{0}, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mock_collector m = {.decide = first_only, .data = &cases[i].reply};
+
+		mock_collector_start(&m);
+		struct otlp_exporter *e = an_exporter(m.port, 0);
+		otlp_exporter_submit(e, a_request('a', 100, 3));
+		cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+		cr_expect_eq(stats_of(e).samples.exported, 3, "case %zu", i);
+		cr_expect_eq(stats_of(e).unanswered_samples, cases[i].doubt, "case %zu", i);
+		otlp_exporter_free(e);
+		mock_collector_stop(&m);
+	}
+}
+
 /* Answers after which the request is sent again later. */
 Test(exporter, retries_later)
 {

@@ -224,6 +224,10 @@ Test(outcome, grpc_verdicts)
 		{{.status = GRPC_UNAVAILABLE}, OTLP_RETRY},
 		{{.status = GRPC_UNAVAILABLE, .unprocessed = true}, OTLP_RETRY_NOW},
 		{{.status = GRPC_DATA_LOSS}, OTLP_RETRY},
+		{{.status = GRPC_RESOURCE_EXHAUSTED,
+		  .unanswered = true,
+		  .message = "response is larger than 4 MiB"},
+		 OTLP_REJECTED},
 		{{.status = GRPC_UNAUTHENTICATED}, OTLP_REJECTED},
 	};
 	struct otlp_outcome o;
