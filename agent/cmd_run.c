@@ -72,11 +72,11 @@ static void log_account(struct run *run, const char *text)
 	log_fields(
 		LOG_INFO, text,
 		"taken=%lu exported=%lu dropped=%lu in_flight=%lu recovered=%lu spooled=%lu%s requests=%lu "
-		"retries=%lu",
+		"retries=%lu unanswered=%lu",
 		(unsigned long)s.taken, (unsigned long)x.samples.exported, (unsigned long)dropped,
 		(unsigned long)(s.in_flight + x.samples.queued), (unsigned long)x.samples.recovered,
 		(unsigned long)x.samples.spooled, buf_str(&drops), (unsigned long)x.requests.exported,
-		(unsigned long)x.retries);
+		(unsigned long)x.retries, (unsigned long)x.unanswered_samples);
 }
 
 static int on_summary(uint64_t expirations, void *data)
@@ -86,15 +86,22 @@ static int on_summary(uint64_t expirations, void *data)
 	return 0;
 }
 
-static int add_sources(struct run *run)
+static sigset_t stop_signals(void)
 {
-	struct loop *loop = agent_loop(run->agent);
 	sigset_t set;
-	int r;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	return set;
+}
+
+static int add_sources(struct run *run)
+{
+	struct loop *loop = agent_loop(run->agent);
+	const sigset_t set = stop_signals();
+	int r;
+
 	r = loop_add_signals(loop, &set, on_signal, run);
 	if (r == 0)
 		r = deliver_watch(run->exporter, loop);
@@ -209,6 +216,7 @@ static void warn_ignored(const struct config *c)
 static int start(struct run *run)
 {
 	_cleanup_free_ char *why = NULL;
+	const sigset_t set = stop_signals();
 	int r = check_kernel_supported(&why);
 
 	if (r < 0) {
@@ -221,6 +229,8 @@ static int start(struct run *run)
 		return EXIT_NOT_PERMITTED;
 	}
 	warn_ignored(run->config);
+	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	r = selection_init(&run->selection, run->config);
 	if (r == 0)
 		r = deliver_new(&run->exporter, run->config, &why);
