@@ -4,9 +4,7 @@
 
 Every sample that was on disk arrives once; a kill loses no more than the window that was in memory.
 """
-import glob
 import os
-import re
 import signal
 import time
 
@@ -15,23 +13,9 @@ from lib.agent import Agent
 from lib.collector import Collector
 from lib.profiles import total
 from lib.scenario import Scenario, wait_for
+from lib.spool import Spool
 
 WINDOW = 1
-NAME = re.compile(r"^[0-9a-f]{16}-(\d+)\.otlp$")
-
-
-class Spool:
-    def __init__(self, s):
-        self.folder = s.path("spool")
-
-    def files(self):
-        return sorted(f for f in glob.glob(os.path.join(self.folder, "*.otlp")))
-
-    def samples(self):
-        return sum(int(NAME.match(os.path.basename(f)).group(1)) for f in self.files())
-
-    def wait(self, n):
-        wait_for(lambda: len(self.files()) >= n, 60, f"{n} requests on disk")
 
 
 def agent_with(s, spool, collector, *options):

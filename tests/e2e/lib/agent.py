@@ -23,12 +23,12 @@ def parse_log(text):
 class Agent:
     started = 0  # each has a log of its own
 
-    def __init__(self, s, endpoint, *options, window="2s", frequency=97, env=None, command="run"):
+    def __init__(self, s, endpoint, *options, window="2s", frequency=97, env=None, command="run", program=None):
         self.s = s
         Agent.started += 1
         if "--listen" not in options:  # many agents run at once
             options += ("--listen", "off")
-        self.process = s.start([PROFLET, command, "--endpoint", endpoint, "--sampling.frequency", str(frequency),
+        self.process = s.start([program or PROFLET, command, "--endpoint", endpoint, "--sampling.frequency", str(frequency),
                                 "--window", window, *options],
                                f"proflet-{Agent.started}", env=env)
 

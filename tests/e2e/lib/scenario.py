@@ -56,7 +56,7 @@ def tail(path, lines=20):
 class Scenario:
     def __init__(self, name):
         self.name = name
-        self.failed = 0
+        self.passed = self.failed = 0
         self.tmp = None
         self._ends = []
         self._logs = []
@@ -67,6 +67,7 @@ class Scenario:
 
     def check(self, what, ok, detail=""):
         self._say("PASS" if ok else "FAIL", what, detail)
+        self.passed += 1 if ok else 0
         self.failed += 0 if ok else 1
         return bool(ok)
 
