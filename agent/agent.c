@@ -26,6 +26,9 @@
 #include "agent/sample/decode.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
+/* The ring of process events must not overflow in the longest pause: it holds five thousand. */
+#define EVENTS_PAUSE_NS (1 * NS_PER_MS)
+#define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
 #define FILES_MAX 16384u
@@ -42,6 +45,8 @@ struct agent {
 	struct sideband *sideband;
 	struct track *track;
 	struct report *report;
+	struct loop_source *events, *events_pause;
+	uint64_t pause_ns;
 	uint64_t start_ns, attached_ns;
 	bool sampling;
 };
@@ -72,7 +77,7 @@ static void drain(struct agent *a)
 	uint64_t before = clock_mono_ns();
 	int r;
 
-	track_drain(a->track);
+	(void)track_drain(a->track);
 	r = probe_ring_drain(a->probe, on_record, a);
 	if (r < 0)
 		log_warn("samples could not be read: %s", strerror(-r));
@@ -96,15 +101,41 @@ static int on_ring(int fd, uint32_t events, void *data)
 	return 0;
 }
 
-static int on_sideband(int fd, uint32_t events, void *data)
+/*
+ * Takes the process events there are, and lets those of the next millisecond come together: each would wake
+ * us. A program that maps and unmaps code all the time tells nothing new by it, and is listened to less
+ * often.
+ */
+static int drain_events(struct agent *a)
+{
+	bool news = track_drain(a->track);
+
+	a->pause_ns = news || !a->pause_ns		  ? EVENTS_PAUSE_NS
+		      : a->pause_ns < EVENTS_PAUSE_MAX_NS ? a->pause_ns * 2
+							  : a->pause_ns;
+	report_retry(a->report);
+	return loop_set_timer(a->events_pause, a->pause_ns, 0);
+}
+
+static int on_events(int fd, uint32_t events, void *data)
 {
 	struct agent *a = data;
+	int r = loop_set_events(a->events, 0);
 
 	(void)fd;
 	(void)events;
-	track_drain(a->track);
-	report_retry(a->report);
-	return 0;
+	return r < 0 ? r : drain_events(a);
+}
+
+static int on_events_pause(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+
+	(void)expirations;
+	if (sideband_pending(a->sideband))
+		return drain_events(a);
+	a->pause_ns = 0;
+	return loop_set_events(a->events, EPOLLIN); /* tells of what came in between, too */
 }
 
 static int on_worker(int fd, uint32_t events, void *data)
@@ -253,7 +284,9 @@ static int add_sources(struct agent *a)
 	int r = loop_add_fd(a->loop, worker_fd(a->worker), EPOLLIN, on_worker, a, NULL);
 
 	if (r == 0)
-		r = loop_add_fd(a->loop, sideband_fd(a->sideband), EPOLLIN, on_sideband, a, NULL);
+		r = loop_add_timer(a->loop, EVENTS_PAUSE_NS, 0, on_events_pause, a, &a->events_pause);
+	if (r == 0)
+		r = loop_add_fd(a->loop, sideband_fd(a->sideband), 0, on_events, a, &a->events);
 	if (r == 0)
 		r = loop_add_fd(a->loop, probe_ring_fd(a->probe), EPOLLIN, on_ring, a, NULL);
 	if (r == 0)

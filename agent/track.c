@@ -275,11 +275,15 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 	if (!e->mmap.executable)
 		return;
 	if (!p) {
+		t->news = true;
 		if (proc_table_add(t->table, e->pid, e->time_ns, &p) == 0)
 			track_read_process(t, p); /* its start was lost; this mapping is in what was read */
 		return;
 	}
 	m.file = track_file_of_event(t, e);
+	if (proc_maps_has(p->maps, &m) && !track_remap_pending(t, p, &m))
+		return; /* mapped there again, or its rights have changed */
+	t->news = true;
 	if (proc_maps_replaces(p->maps, &m) || track_remap_pending(t, p, &m)) {
 		track_remember(t, p, e->time_ns);
 		p->keep_stack_until_ns = e->time_ns + KEEP_STACK_NS;
@@ -316,6 +320,7 @@ static void on_event(const struct sideband_event *e, void *data)
 	struct track *t = data;
 
 	t->stats.events++;
+	t->news |= e->kind != SIDEBAND_MMAP;
 	switch (e->kind) {
 	case SIDEBAND_FORK:
 		on_fork(t, e);
@@ -338,11 +343,13 @@ static void on_event(const struct sideband_event *e, void *data)
 	}
 }
 
-void track_drain(struct track *t)
+bool track_drain(struct track *t)
 {
 	uint64_t before = clock_mono_ns();
-	int r = sideband_drain(t->options.sideband, on_event, t);
+	int r;
 
+	t->news = false;
+	r = sideband_drain(t->options.sideband, on_event, t);
 	t->heard_ns = before;
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
@@ -351,12 +358,13 @@ void track_drain(struct track *t)
 	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
+	return t->news;
 }
 
 void track_catch_up(struct track *t, uint64_t time_ns)
 {
 	if (time_ns >= t->heard_ns)
-		track_drain(t);
+		(void)track_drain(t);
 }
 
 /* --- forgetting */

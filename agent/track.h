@@ -64,8 +64,9 @@ int track_new(struct track **ret, const struct track_options *options);
 void track_free(struct track *t);
 /* Reads every process of /proc; call after the side-band is open. 0 or -errno. */
 int track_scan(struct track *t);
-/* Takes what the side-band has, and publishes what changed. Call before the samples are drained. */
-void track_drain(struct track *t);
+/* Takes what the side-band has, and publishes what changed; false: nothing did. Call before the samples are
+ * drained. */
+bool track_drain(struct track *t);
 /* Drains unless everything up to this time is known already: call with a sample's time before it is looked
  * at. */
 void track_catch_up(struct track *t, uint64_t time_ns);

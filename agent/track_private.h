@@ -37,6 +37,7 @@ struct track {
 	struct finisher *finisher;
 	uint64_t epoch;	   /* of what is published */
 	uint64_t heard_ns; /* all events before are known */
+	bool news;	   /* this drain's events have told of something */
 	struct cgroup_meta_cache *workloads;
 	uint32_t vdso;		/* file index */
 	struct proc_root *root; /* of the process `root_pid`, which the last new file was seen in; NULL */

@@ -57,8 +57,9 @@ void track_grace(struct track *t)
 /* Marks first and writes after, or a list shared by forks would be written once for each of them. */
 static void mark_again(struct process *p, void *data)
 {
-	(void)data;
-	p->maps->dirty = p->maps->n != 0;
+	const struct track *t = data;
+
+	p->maps->dirty = p->maps->dirty || publisher_outdated(t->publisher, p->maps);
 }
 
 static void publish_one(struct process *p, void *data)

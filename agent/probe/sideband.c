@@ -143,6 +143,15 @@ int sideband_fd(struct sideband *s)
 	return s->epoll_fd;
 }
 
+bool sideband_pending(const struct sideband *s)
+{
+	for (unsigned i = 0; i < s->n_rings; i++)
+		if (__atomic_load_n(&s->rings[i].page->data_head, __ATOMIC_ACQUIRE) !=
+		    s->rings[i].page->data_tail)
+			return true;
+	return false;
+}
+
 /* Copies `len` ring bytes from position `tail` on to the batch. */
 static int ring_copy(struct sideband *s, const struct ring *ring, uint64_t tail, size_t len)
 {

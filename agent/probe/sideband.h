@@ -52,6 +52,8 @@ int sideband_new(struct sideband **ret);
 void sideband_free(struct sideband *s);
 /* An epoll fd, readable when records wait. Borrowed. */
 int sideband_fd(struct sideband *s);
+/* Whether records wait. */
+bool sideband_pending(const struct sideband *s);
 /*
  * Hands every waiting record to fn, oldest first over all CPUs. fn's view is valid in the call only. Returns
  * the number of events or -errno.

@@ -90,6 +90,14 @@ bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *ma
 	return false;
 }
 
+bool proc_maps_has(const struct proc_maps *m, const struct proc_mapping *mapping)
+{
+	const struct proc_mapping *e = proc_maps_find(m, mapping->start);
+
+	return e && mapping->end <= e->end && e->file == mapping->file &&
+	       (e->file == PROC_FILE_NONE || e->start - e->offset == mapping->start - mapping->offset);
+}
+
 const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address)
 {
 	uint32_t i = first_ending_after(m, address);
@@ -124,6 +132,43 @@ static struct proc_mapping tail_of(struct proc_mapping e, uint64_t from)
 	return e;
 }
 
+static bool is_file(const struct proc_mapping *e)
+{
+	return e->file != PROC_FILE_NONE;
+}
+
+/*
+ * Memory without a file that touches or overlaps `mapping`, which has none either, is one with it: nothing
+ * tells them apart. In a long list the nearer of its neighbours is, too, across what lies between: runtimes
+ * map code in tens of thousands of pieces, take them away unheard of, and put others there.
+ */
+static void absorb_neighbours(const struct proc_maps *m, struct proc_mapping *mapping)
+{
+	uint32_t first = first_ending_after(m, mapping->start ? mapping->start - 1 : 0), last = first;
+	uint64_t before = UINT64_MAX, after = UINT64_MAX;
+
+	while (last < m->n && m->entries[last].start <= mapping->end)
+		last++;
+	for (uint32_t i = first; i < last; i++) {
+		const struct proc_mapping *e = &m->entries[i];
+
+		if (is_file(e))
+			continue;
+		mapping->start = e->start < mapping->start ? e->start : mapping->start;
+		mapping->end = e->end > mapping->end ? e->end : mapping->end;
+	}
+	if (m->n < PROC_MAPS_APART)
+		return;
+	if (first && !is_file(&m->entries[first - 1]))
+		before = mapping->start - m->entries[first - 1].end;
+	if (last < m->n && !is_file(&m->entries[last]))
+		after = m->entries[last].start - mapping->end;
+	if (before <= after && before != UINT64_MAX)
+		mapping->start = m->entries[first - 1].start;
+	else if (after != UINT64_MAX)
+		mapping->end = m->entries[last].end;
+}
+
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping)
 {
 	uint32_t first, last, n_new = 0;
@@ -132,6 +177,8 @@ int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping)
 
 	if (mapping.end <= mapping.start)
 		return -EINVAL;
+	if (!is_file(&mapping))
+		absorb_neighbours(m, &mapping);
 	r = make_room(m, 2);
 	if (r < 0)
 		return r;

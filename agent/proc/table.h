@@ -32,7 +32,7 @@ struct proc_maps {
 	bool dirty; /* differs from what is published */
 	struct proc_mapping *entries;
 	/* What the publisher keeps for it, released with the list. */
-	uint32_t published_ref, published_len;
+	uint32_t published_ref, published_len, published_change;
 	void (*release)(struct proc_maps *m, void *data);
 	void *release_data;
 };
@@ -94,14 +94,20 @@ struct proc_maps *proc_maps_ref(struct proc_maps *m);
 void proc_maps_unref(struct proc_maps *m);
 /* Makes p->maps private to p, so that it may be changed. 0 or -ENOMEM. */
 int proc_maps_own(struct process *p);
-/* Puts a mapping in, cutting or removing what it overlaps; `m` must be private. 0, -ENOMEM, -ENOSPC at
- * PROC_MAPS_MAX. */
+/*
+ * Puts a mapping in, cutting or removing what it overlaps; memory without a file becomes one with what
+ * touches it, from PROC_MAPS_APART entries on also with what is near. `m` must be private. 0, -ENOMEM,
+ * -ENOSPC at PROC_MAPS_MAX.
+ */
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
 /* Whether something else is mapped where `mapping` will be. */
 bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping);
+/* Whether the list says already all that `mapping` does. */
+bool proc_maps_has(const struct proc_maps *m, const struct proc_mapping *mapping);
 /* The mapping that covers `address`, NULL. Borrowed. */
 const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address);
 
 #define PROC_MAPS_MAX 32768u
+#define PROC_MAPS_APART 1024u
 
 #endif

@@ -38,6 +38,7 @@ struct unwind_cache {
 	struct unwind_file **files; /* [1 .. max_files] */
 	uint32_t max_files, n_files, next_index;
 	uint32_t top; /* no index above it was ever used */
+	uint32_t change;
 	struct map keys;
 	size_t n_waiting, n_building;
 	struct arena_block *leaving; /* out of every new list, retired after the next publication */
@@ -226,6 +227,16 @@ void unwind_cache_touch(struct unwind_cache *c, uint32_t index, uint64_t now_ns)
 	f->urgent = true;
 }
 
+uint32_t unwind_cache_change(const struct unwind_cache *c)
+{
+	return c->change;
+}
+
+static void changed(struct unwind_cache *c, struct unwind_file *f)
+{
+	f->change = ++c->change;
+}
+
 /* Takes the table out of the file; its blocks wait for the publication. */
 static void table_drop(struct unwind_cache *c, struct unwind_file *f)
 {
@@ -247,6 +258,7 @@ static void table_drop(struct unwind_cache *c, struct unwind_file *f)
 	free(f->placed);
 	f->placed = NULL;
 	f->n_placed = 0;
+	changed(c, f);
 }
 
 /* Would the arena have `bytes` if every table went? */
@@ -365,6 +377,7 @@ static void table_finish(struct unwind_cache *c, struct unwind_file *f, struct b
 	c->stats.build_ns += j->build_ns;
 	c->stats.skipped_fdes += j->n_skipped;
 	build_job_free(j);
+	changed(c, f);
 	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
 }
 

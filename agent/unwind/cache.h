@@ -57,6 +57,7 @@ struct unwind_file {
 	uint64_t evicted_ns;   /* when its table found no room, or gave it to another */
 	uint64_t build_ns;
 	uint64_t n_rows;
+	uint32_t change;	    /* unwind_cache_change() when its table came or went last */
 	struct frame_module module; /* strings owned */
 };
 
@@ -96,7 +97,9 @@ struct unwind_file *unwind_cache_file(const struct unwind_cache *c, uint32_t ind
 void unwind_cache_touch(struct unwind_cache *c, uint32_t index, uint64_t now_ns);
 /* Gives waiting files to the workers. Call after adding, and after worker_collect. */
 void unwind_cache_pump(struct unwind_cache *c);
-/* Every mapping list is published anew: tables that went are retired. */
+/* Counts tables that came or went: a list made before a file's last one is out of date. */
+uint32_t unwind_cache_change(const struct unwind_cache *c);
+/* Every mapping list that was out of date is published anew: tables that went are retired. */
 void unwind_cache_published(struct unwind_cache *c);
 /* Tables that found the arena full are tried again. Call after a grace period. */
 void unwind_cache_retry(struct unwind_cache *c);

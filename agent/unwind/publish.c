@@ -106,6 +106,7 @@ static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
 		list_release(m, p);
 	m->published_ref = block.ref;
 	m->published_len = block.len;
+	m->published_change = unwind_cache_change(p->cache);
 	m->release = list_release;
 	m->release_data = p;
 	m->dirty = false;
@@ -134,6 +135,17 @@ static void list_forget(const struct publisher *p, const struct proc_maps *m)
 	for (uint32_t i = 0; i < list->n; i++)
 		if (entries[i].table > TABLE_PENDING && !table_lives(p, &entries[i]))
 			__atomic_store_n(&entries[i].table, TABLE_PENDING, __ATOMIC_RELEASE);
+}
+
+bool publisher_outdated(const struct publisher *p, const struct proc_maps *m)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		const struct unwind_file *f = unwind_cache_file(p->cache, m->entries[i].file);
+
+		if (f && (int32_t)(f->change - m->published_change) > 0) /* it may wrap around */
+			return true;
+	}
+	return false;
 }
 
 int publisher_put(struct publisher *p, struct process *process)

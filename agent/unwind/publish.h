@@ -8,6 +8,7 @@
 #ifndef PROFLET_UNWIND_PUBLISH_H
 #define PROFLET_UNWIND_PUBLISH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct arena;
@@ -28,6 +29,9 @@ struct publish_stats {
 /* arena and cache are borrowed. */
 int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_cache *cache);
 void publisher_free(struct publisher *p);
+/* Whether tables of the mappings' files came or went since their list was written: then it is to be written
+ * again (maps->dirty). */
+bool publisher_outdated(const struct publisher *p, const struct proc_maps *m);
 /*
  * Writes the process's mapping list if it changed since (maps->dirty) and its slot in the process table. 0,
  * -ENOSPC (counted; the process keeps its list, less the tables that went), -ENOMEM.

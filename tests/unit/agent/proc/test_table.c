@@ -299,6 +299,60 @@ Test(proc_maps, maximum)
 	cr_expect(n <= PROC_MAPS_MAX && n >= PROC_MAPS_MAX - 2, "%u", n);
 }
 
+/* Memory without a file that touches other such memory is one with it; files stay what they are. */
+Test(proc_maps, without_file)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+
+	insert(m, 10, 20, 0, PROC_FILE_NONE);
+	insert(m, 30, 40, 0, PROC_FILE_NONE);
+	insert(m, 40, 50, 7, 1);
+	cr_assert_eq(m->n, 3);
+	insert(m, 20, 25, 0, PROC_FILE_NONE);
+	cr_assert_eq(m->n, 3);
+	cr_expect_eq(m->entries[0].end, 25);
+	insert(m, 25, 45, 0, PROC_FILE_NONE);
+	cr_assert_eq(m->n, 2);
+	cr_expect(m->entries[0].start == 10 && m->entries[0].end == 45);
+	cr_expect(m->entries[1].start == 45 && m->entries[1].offset == 12 && m->entries[1].file == 1);
+	insert(m, 15, 20, 3, 2);
+	cr_assert_eq(m->n, 4, "a file's mapping cuts it");
+}
+
+Test(proc_maps, has)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+
+	insert(m, 10, 20, 0, PROC_FILE_NONE);
+	insert(m, 40, 50, 7, 1);
+	cr_expect(proc_maps_has(m, &(struct proc_mapping){12, 20, 99, PROC_FILE_NONE}));
+	cr_expect_not(proc_maps_has(m, &(struct proc_mapping){12, 21, 0, PROC_FILE_NONE}), "beyond its end");
+	cr_expect_not(proc_maps_has(m, &(struct proc_mapping){9, 12, 0, PROC_FILE_NONE}), "before its start");
+	cr_expect_not(proc_maps_has(m, &(struct proc_mapping){12, 20, 0, 1}), "another file");
+	cr_expect(proc_maps_has(m, &(struct proc_mapping){42, 50, 9, 1}));
+	cr_expect_not(proc_maps_has(m, &(struct proc_mapping){42, 50, 7, 1}), "another place in the file");
+}
+
+/* A runtime's code in more pieces than are kept apart: a bounded list, in which all of them are found, and
+ * the files. */
+Test(proc_maps, many_pieces)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+	const uint64_t n = 100000;
+
+	insert(m, 0, 10, 0, 1);
+	for (uint64_t i = 1; i <= n; i++)
+		insert(m, i * 100, i * 100 + 10, 0, i == n / 2 ? 2 : PROC_FILE_NONE);
+	insert(m, (n + 1) * 100, (n + 1) * 100 + 10, 0, 3);
+	cr_expect_leq(m->n, PROC_MAPS_APART + 4, "%u entries", m->n);
+	for (uint64_t i = 0; i <= n + 1; i++) {
+		const struct proc_mapping *e = proc_maps_find(m, i * 100 + 5);
+		uint32_t want = i == 0 ? 1 : i == n / 2 ? 2 : i > n ? 3 : PROC_FILE_NONE;
+
+		cr_assert(e && e->file == want, "piece %lu", (unsigned long)i);
+	}
+}
+
 /* ---- against a byte map */
 
 #define SPACE 512u

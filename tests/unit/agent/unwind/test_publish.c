@@ -246,6 +246,26 @@ Test(publish, file_with_table)
 	cr_expect_eq(find(s, 100, base + len), ENDING_NO_MAPPING);
 }
 
+/* A list is out of date when a table of its files came, and not when another's did. */
+Test(publish, outdated)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100), *other = process(s, 101);
+	uint32_t index = world_add_libc(&s->world, "libc", 0);
+
+	map(p, 0x1000, 0x1000, 0, index);
+	map(other, 0x1000, 0x1000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_assert_eq(publisher_put(s->publisher, other), 0);
+	cr_expect_not(publisher_outdated(s->publisher, p->maps));
+	world_settle(&s->world);
+	cr_expect(publisher_outdated(s->publisher, p->maps));
+	cr_expect_not(publisher_outdated(s->publisher, other->maps));
+	p->maps->dirty = true;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_not(publisher_outdated(s->publisher, p->maps));
+}
+
 /* Makes the file's table the one that goes: another needs its room. */
 static void evict(struct stage *s, const struct unwind_file *f)
 {
@@ -279,6 +299,7 @@ Test(publish, no_room_after_eviction)
 		while (arena_alloc(s->world.arena, len, &rest) == 0)
 			;
 	evict(s, f);
+	cr_expect(publisher_outdated(s->publisher, p->maps));
 	p->maps->dirty = true;
 	cr_expect_eq(publisher_put(s->publisher, p), -ENOSPC);
 	cr_expect_eq(process_list(s, 100), list, "the process stays");
