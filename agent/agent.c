@@ -21,6 +21,7 @@
 #include "agent/base/loop.h"
 #include "agent/base/worker.h"
 #include "agent/config.h"
+#include "agent/priority.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
 #include "agent/sample/decode.h"
@@ -34,7 +35,6 @@
 #define FILES_MAX 16384u
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
-#define PRIORITY (-5)
 #define HEAP_MMAP_BYTES (128 << 10)
 
 struct agent {
@@ -310,9 +310,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	a->start_ns = clock_mono_ns();
 	raise_file_limit();
 	bound_heap();
-	/* little work, but it must come soon: a process may be gone in milliseconds. Without the right to, as
-	 * we are. */
-	(void)setpriority(PRIO_PROCESS, 0, PRIORITY);
+	priority_raise();
 	r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
@@ -353,6 +351,7 @@ int agent_start(struct agent *a, char **ret_why)
 	int r;
 
 	*ret_why = NULL;
+	priority_short_slices(); /* not for the workers, which are there already */
 	if (a->options.settle_ns)
 		track_settle(a->track, a->options.settle_ns);
 	r = probe_attach(a->probe);
