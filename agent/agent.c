@@ -30,6 +30,7 @@
 /* The ring of process events must not overflow in the longest pause: it holds five thousand. */
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
+#define FIRST_WINDOW_NS (50 * NS_PER_MS)
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
 #define FILES_MAX 16384u
@@ -45,7 +46,7 @@ struct agent {
 	struct sideband *sideband;
 	struct track *track;
 	struct report *report;
-	struct loop_source *events, *events_pause;
+	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
 	uint64_t start_ns, attached_ns;
 	bool sampling;
@@ -151,11 +152,17 @@ static int on_worker(int fd, uint32_t events, void *data)
 	return 0;
 }
 
+/* The first window ends with the first samples: who starts an agent wants to see that it works. */
 static int on_window(uint64_t expirations, void *data)
 {
 	struct agent *a = data;
+	struct report_stats s;
 
 	(void)expirations;
+	drain(a);
+	report_stats(a->report, &s);
+	if (!s.first_sample_ns && a->options.window_ns > FIRST_WINDOW_NS)
+		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
 	report_close_window(a->report);
 	return 0;
 }
@@ -292,7 +299,7 @@ static int add_sources(struct agent *a)
 	if (r == 0)
 		r = loop_add_timer(a->loop, DRAIN_NS, DRAIN_NS, on_drain, a, NULL);
 	if (r == 0 && window)
-		r = loop_add_timer(a->loop, window, window, on_window, a, NULL);
+		r = loop_add_timer(a->loop, window, window, on_window, a, &a->window);
 	if (r == 0)
 		r = loop_add_timer(a->loop, SWEEP_NS, SWEEP_NS, on_sweep, a, NULL);
 	return r;
@@ -361,6 +368,8 @@ int agent_start(struct agent *a, char **ret_why)
 	}
 	a->attached_ns = clock_mono_ns();
 	a->sampling = true;
+	if (a->window && a->options.window_ns > FIRST_WINDOW_NS)
+		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
 	return 0;
 }
 

@@ -21,7 +21,6 @@
 
 #define NAMES_FLUSH_NS (5 * NS_PER_SEC)
 #define FINAL_FLUSH_NS (10 * NS_PER_SEC)
-#define SETTLE_NS (200 * NS_PER_MS) /* most of it goes unused on a quiet host */
 #define SUMMARY_NS (60 * NS_PER_SEC)
 
 struct run {
@@ -175,7 +174,6 @@ static int run_agent(struct run *run)
 		.emit = emit,
 		.emit_data = run,
 		.window_ns = run->config->window_ns,
-		.settle_ns = SETTLE_NS,
 		.flush_ns = NAMES_FLUSH_NS,
 	};
 	int r = agent_new(&run->agent, &o, &why);

@@ -79,6 +79,7 @@ int report_new(struct report **ret, const struct report_options *options)
 		report_free(r);
 		return e;
 	}
+	names_prepare(r->names);
 	window_begin(&r->open);
 	*ret = r;
 	return 0;

@@ -135,6 +135,17 @@ static void submit_kernel(struct names *n)
 		submit(n, &job->work);
 }
 
+/* The kernel's names take long to read, and the first window needs them. */
+void names_prepare(struct names *n)
+{
+	struct kallsyms_symbol none;
+
+	if (!n->want_kernel)
+		return;
+	(void)symbol_kernel_find(n->kernel, 0, &none); /* missed: they are wanted */
+	submit_kernel(n);
+}
+
 static void request(struct names *n, uint64_t frame, bool kernel)
 {
 	uint32_t file = sample_frame_file(frame);

@@ -46,6 +46,8 @@ size_t waiting_len(const struct waiting_list *w);
 /* --- report_names.c: names of functions, asked for in batches, found by worker threads */
 int names_new(struct names **ret, const struct report_options *options);
 void names_free(struct names *n);
+/* Begins with what every window needs. */
+void names_prepare(struct names *n);
 /* Asks for what the window's stacks need and the caches do not have. */
 void names_request(struct names *n, const struct sample_aggregate *samples);
 /* Nothing that was asked for is outstanding. */
