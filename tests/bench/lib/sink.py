@@ -8,6 +8,7 @@ import gzip
 import socket
 import struct
 import threading
+import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -23,10 +24,11 @@ def frame(kind, flags, stream, payload=b""):
 
 
 class Sink:
-    """Receives on 127.0.0.1; messages holds (bytes on the wire, whether gzip) in order of arrival."""
+    """Receives on 127.0.0.1; messages holds (bytes on the wire, whether gzip) in order of arrival, arrivals their Unix ns."""
 
     def __init__(self):
         self.messages = []
+        self.arrivals = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.connections = []
@@ -85,6 +87,7 @@ class Sink:
     def keep(self, body):
         """A gRPC message: compressed flag, length, bytes."""
         if len(body) >= 5 and len(body) == 5 + int.from_bytes(body[1:5], "big"):
+            self.arrivals.append(time.time_ns())
             self.messages.append((body[5:], body[0] == 1))
 
     def decoded(self):

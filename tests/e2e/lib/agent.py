@@ -23,14 +23,15 @@ def parse_log(text):
 class Agent:
     started = 0  # each has a log of its own
 
-    def __init__(self, s, endpoint, *options, window="2s", frequency=97, env=None, command="run", program=None):
+    def __init__(self, s, endpoint, *options, window="2s", frequency=97, env=None, command="run", program=None,
+                 session=False):
         self.s = s
         Agent.started += 1
         if "--listen" not in options:  # many agents run at once
             options += ("--listen", "off")
         self.process = s.start([program or PROFLET, command, "--endpoint", endpoint, "--sampling.frequency", str(frequency),
                                 "--window", window, *options],
-                               f"proflet-{Agent.started}", env=env)
+                               f"proflet-{Agent.started}", env=env, session=session)
 
     def text(self):
         with open(self.process.log, errors="replace") as f:

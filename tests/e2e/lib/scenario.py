@@ -92,14 +92,14 @@ class Scenario:
         """Calls `end` when the scenario is over, last one first."""
         self._ends.append(end)
 
-    def start(self, argv, name, env=None, cwd=None, stdout=None):
-        """Starts a program with its output in NAME.log; it is stopped with the scenario."""
+    def start(self, argv, name, env=None, cwd=None, stdout=None, session=False):
+        """Starts a program with its output in NAME.log, on request in a session of its own; it is stopped with the scenario."""
         log = self.path(name + ".log")
         if log not in self._logs:
             self._logs.append(log)
         with open(log, "ab") as out:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout or out, stderr=out, cwd=cwd,
-                                       env=dict(os.environ, **(env or {})))
+                                       env=dict(os.environ, **(env or {})), start_new_session=session)
         process.log = log
         self.defer(lambda: stop(process))
         return process
