@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "failing_malloc.h"
+#include "tests/oom/failing_malloc.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -18,9 +18,9 @@
 #include "agent/config.h"
 #include "agent/deliver.h"
 #include "agent/report_private.h"
-#include "failing_malloc.h"
-#include "mock_collector.h"
-#include "window_host.h"
+#include "tests/oom/failing_malloc.h"
+#include "tests/unit/otlp/mock_collector.h"
+#include "tests/bench/window_host.h"
 
 #define SAMPLES 40
 #define BURST 10

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "profile_support.h"
+#include "tests/unit/otlp/profile_support.h"
 
 #define GOLDEN TESTS_DIR "/fixtures/otlp/request.hex"
 #define LINE_BYTES 32
@@ -44,10 +44,10 @@ static void add_samples(struct otlp_batch *b)
 	const uint64_t times[] = {START + 5, START + 7, START + WINDOW - 1};
 
 	cr_assert_eq(otlp_batch_resource(b, host, ARRAY_SIZE(host)), 0);
-	cr_assert_eq(otlp_batch_sample(b, stack_a, ARRAY_SIZE(stack_a), attrs, 2, times, 2, NULL), 0);
-	cr_assert_eq(otlp_batch_sample(b, second, 2, attrs, 1, times + 2, 1, NULL), 0);
+	cr_assert_eq(batch_sample(b, stack_a, ARRAY_SIZE(stack_a), attrs, 2, times, 2, NULL), 0);
+	cr_assert_eq(batch_sample(b, second, 2, attrs, 1, times + 2, 1, NULL), 0);
 	cr_assert_eq(otlp_batch_resource(b, container, ARRAY_SIZE(container)), 0);
-	cr_assert_eq(otlp_batch_sample(b, second, 2, attrs, 2, times + 1, 1, NULL), 0);
+	cr_assert_eq(batch_sample(b, second, 2, attrs, 2, times + 1, 1, NULL), 0);
 }
 
 /* Profile ids are random: here they are 1, 2, 3 … */
