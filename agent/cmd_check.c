@@ -6,6 +6,7 @@
 #include "agent/check.h"
 #include "agent/cmd.h"
 #include "agent/config.h"
+#include "agent/secrets.h"
 
 static int print_report(const struct check_report *report, bool json)
 {
@@ -46,6 +47,7 @@ int cmd_check(int argc, char **argv)
 		fprintf(stderr, "%s\n", error ? error : "proflet: out of memory");
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
 	}
+	(void)secrets_settle(config);
 	check_run(&check_view_real, config, &report);
 	r = print_report(&report, json);
 	if (r < 0) {

@@ -21,6 +21,7 @@
 #include "agent/output/top.h"
 #include "agent/record_child.h"
 #include "agent/record_files.h"
+#include "agent/secrets.h"
 #include "agent/select.h"
 #include "otlp/request.h"
 #include "version.h"
@@ -379,6 +380,7 @@ int cmd_record(int argc, char **argv)
 		fprintf(stderr, "%s\n", error ? error : "proflet: out of memory");
 		code = EXIT_USAGE;
 	} else {
+		(void)secrets_settle(rec.config);
 		if (first < argc)
 			rec.command = argv + first;
 		if (!rec.duration_ns)

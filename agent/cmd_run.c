@@ -15,6 +15,7 @@
 #include "agent/cmd.h"
 #include "agent/config.h"
 #include "agent/deliver.h"
+#include "agent/secrets.h"
 #include "agent/select.h"
 #include "agent/status.h"
 #include "version.h"
@@ -256,6 +257,7 @@ int cmd_run(int argc, char **argv)
 		fprintf(stderr, "%s\n", error ? error : strerror(-r));
 		return EXIT_USAGE;
 	}
+	(void)secrets_settle(run.config);
 	log_setup(run.config->log.level, run.config->log.format);
 	r = start(&run);
 	status_free(run.status);

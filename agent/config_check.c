@@ -35,6 +35,22 @@ const char *config_check_listen(const char *text)
 	return config_check_endpoint(url);
 }
 
+/* The file's content in the place of its name is a mistake that must not be repeated in a log. */
+const char *config_check_pem_file(const char *text)
+{
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20)
+			return "has a control character";
+	return strstr(text, "-----BEGIN") ? "is PEM text" : NULL;
+}
+
+const char *config_check_headers_file(const char *text)
+{
+	if (*text != '/' && strpbrk(text, ":= "))
+		return "looks like a header";
+	return config_check_pem_file(text);
+}
+
 const char *config_check_directory(const char *text)
 {
 	return *text == '/' ? NULL : "is not an absolute path";

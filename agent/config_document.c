@@ -5,6 +5,7 @@
  */
 #include "agent/config_document.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -139,6 +140,15 @@ static int apply_key(const struct walk *w, size_t index, const yaml_node_t *name
 	return r;
 }
 
+/* What has a blank or the like is no mistyped key, but perhaps a token in the wrong place. */
+static const char *key_shown(const char *name)
+{
+	for (const char *p = name; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("._-/", *p))
+			return "(not shown)";
+	return name;
+}
+
 static int unknown_key(const struct walk *w, const yaml_node_t *node, const char *section, const char *name)
 {
 	_cleanup_buf_ struct buf names = {0};
@@ -151,7 +161,7 @@ static int unknown_key(const struct walk *w, const yaml_node_t *node, const char
 				      near);
 	r = config_key_list_names(section, &names);
 	return r < 0 ? r
-		     : config_fail_at(w->config, &origin, name, w->ret_error,
+		     : config_fail_at(w->config, &origin, key_shown(name), w->ret_error,
 				      "unknown key; accepted %s%s are %s", *section ? "in " : "keys", section,
 				      buf_str(&names));
 }

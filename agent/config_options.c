@@ -178,9 +178,10 @@ int config_options_scan(int argc, char **argv, const struct config_extra_option 
 	if (w.next < argc && !positional_allowed) {
 		_cleanup_buf_ struct buf shown = {0};
 
-		/* An unquoted blank in a secret makes its rest an argument. */
-		r = w.secret_seen ? buf_printf(&shown, "number %d (not shown)", w.next)
-				  : config_quote(&shown, argv[w.next]);
+		/* An unquoted blank in a secret makes its rest an argument; so does a forgotten --headers. */
+		r = w.secret_seen || strpbrk(argv[w.next], "=: ")
+			    ? buf_printf(&shown, "number %d (not shown)", w.next)
+			    : config_quote(&shown, argv[w.next]);
 		return r < 0 ? r
 			     : config_fail(ret_error, "unexpected argument %s; %s takes options only",
 					   buf_str(&shown), argv[0]);

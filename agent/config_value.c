@@ -22,7 +22,7 @@ int config_quote(struct buf *b, const char *text)
 
 static bool hidden(const struct config_spec *s, const char *text)
 {
-	return (s->flags & CONFIG_SECRET) || ((s->flags & CONFIG_URL) && strchr(text, '@'));
+	return (s->flags & (CONFIG_SECRET | CONFIG_FILE)) || ((s->flags & CONFIG_URL) && strpbrk(text, "@?"));
 }
 
 /* `reason` NULL: "is not" the description; else the reason, then the description. Returns -EINVAL or -ENOMEM.

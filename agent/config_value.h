@@ -14,6 +14,8 @@ enum {
 	CONFIG_OFF_IS_NULL = 1 << 2, /* STRING: "off" stands for none */
 	CONFIG_HEADERS = 1 << 3,     /* PAIRS: names are HTTP field names, lower-cased */
 	CONFIG_REQUIRED = 1 << 4,    /* STRING: must not be empty */
+	CONFIG_FILE = 1 << 5, /* STRING: name of a file; not shown when it is refused, for it may be what
+				 belongs into the file */
 };
 
 struct config_spec {
@@ -60,5 +62,7 @@ const char *config_check_url(const char *text);
 const char *config_check_listen(const char *text);
 const char *config_check_selector(const char *text);
 const char *config_check_directory(const char *text);
+const char *config_check_pem_file(const char *text);
+const char *config_check_headers_file(const char *text);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/cmd.h"
+#include "agent/secrets.h"
 
 static const struct command {
 	const char *name;
@@ -81,5 +82,6 @@ int main(int argc, char **argv)
 	if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
 		return help(argc - 1, argv + 1);
 	command = find(strcmp(name, "--version") == 0 ? "version" : name);
+	secrets_hide();
 	return command ? command->run(argc - 1, argv + 1) : unknown(name);
 }

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <openssl/evp.h>
+
 #include "otlp/compress.h"
 #include "otlp/http.h"
+#include "otlp/mask.h"
 #include "otlp/transport.h"
 
 #define RECODE_RAW_MAX (64u << 20) /* bytes of a decoded request, as much as the spool takes */
@@ -204,6 +207,24 @@ void otlp_client_free(struct otlp_client *c)
 	free(c);
 }
 
+/* Servers and proxies like to say what they did not accept. */
+static void mask_secrets(const struct otlp_client *c, char *text)
+{
+	const char *colon = strchr(c->proxy.credentials, ':');
+	char coded[2 * sizeof c->proxy.credentials];
+
+	otlp_mask_headers(text, &c->headers);
+	if (!c->proxied || !c->proxy.credentials[0])
+		return;
+	EVP_EncodeBlock((unsigned char *)coded, (const unsigned char *)c->proxy.credentials,
+			(int)strlen(c->proxy.credentials));
+	otlp_mask(text, c->proxy.credentials);
+	otlp_mask(text, coded);
+	if (colon)
+		otlp_mask(text, colon + 1);
+	explicit_bzero(coded, sizeof coded);
+}
+
 static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum otlp_coding coding,
 		      int cancel_fd, struct otlp_outcome *ret)
 {
@@ -230,6 +251,8 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 			*ret = (struct otlp_outcome){.unanswered = http.unanswered};
 		buf_fini(&http.response);
 	}
+	if (r >= 0)
+		mask_secrets(c, ret->text);
 	return r;
 }
 

@@ -49,6 +49,14 @@ static const struct {
 	{NULL, NULL, "now", "proflet: unexpected argument \"now\"; run takes options only"},
 	{NULL, NULL, "--headers a=Bearer secret",
 	 "proflet: unexpected argument number 3 (not shown); run takes options only"},
+	{NULL, NULL, "authorization=secret",
+	 "proflet: unexpected argument number 1 (not shown); run takes options only"},
+	{NULL, NULL, "--tls.key -----BEGIN",
+	 "proflet: option --tls.key: the value (not shown) is PEM text; accepted is the name of a file"},
+	{"headers_file: 'authorization: secret'", NULL, NULL,
+	 "proflet: FILE:1:15: headers_file: the value (not shown) looks like a header; accepted is the name "
+	 "of "
+	 "a file"},
 	{NULL, NULL, "-- now", "proflet: unexpected argument \"now\"; run takes options only"},
 	/* wrong type or range */
 	{"sampling: {frequency: abc}", NULL, NULL,
@@ -182,7 +190,7 @@ static const struct {
 	 "proflet: option --endpoint: \"http://[::1\" has no IPv6 address between [ and ]; accepted is "
 	 "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{NULL, NULL, "--endpoint http://h/?k=v",
-	 "proflet: option --endpoint: \"http://h/?k=v\" has a query or fragment, which no OTLP endpoint "
+	 "proflet: option --endpoint: the value (not shown) has a query or fragment, which no OTLP endpoint "
 	 "takes; accepted is http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"},
 	{"endpoint: http://h/path", NULL, NULL,
 	 "proflet: FILE:1:11: endpoint: \"http://h/path\" has a path, which gRPC does not take; "

@@ -251,3 +251,32 @@ Test(client, codings_of_a_server)
 		cr_expect_eq(otlp_codings_parse(cases[i].list, strlen(cases[i].list)), cases[i].codings,
 			     "'%s'", cases[i].list);
 }
+
+static struct h2_reply repeat_headers(void *data, unsigned request)
+{
+	(void)data;
+	(void)request;
+	return (struct h2_reply){.grpc_status = "16",
+				 .grpc_message = "Bearer abcdef123 is no token, nor is joe:hunter2",
+				 .trailers_only = true};
+}
+
+Test(client, what_a_server_repeats_is_masked)
+{
+	static const struct otlp_header headers[] = {{"authorization", "Bearer abcdef123"},
+						     {"x-login", "joe:hunter2"}};
+	struct mock_collector m = {.decide = repeat_headers};
+	struct otlp_client_options opt = {.headers = headers, .n_headers = 2, .timeout_ns = 2 * NS_PER_SEC};
+	_cleanup_client_ struct otlp_client *c = NULL;
+	struct otlp_outcome o;
+	char url[64];
+
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://127.0.0.1:%u", m.port);
+	opt.endpoint = url;
+	cr_assert_eq(otlp_client_new(&c, &opt, NULL), 0);
+	cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
+	cr_expect_eq(o.verdict, OTLP_REJECTED);
+	cr_expect_str_eq(o.text, "UNAUTHENTICATED: Bearer ********* is no token, nor is ***********");
+	mock_collector_stop(&m);
+}
