@@ -148,7 +148,7 @@ int status_new(struct status **ret, struct agent *agent, struct otlp_exporter *e
 
 	*ret = NULL;
 	*ret_why = NULL;
-	if (strcmp(config->listen, "off") == 0)
+	if (!config->listen)
 		return 0;
 	s = malloc(sizeof *s);
 	if (!s)
