@@ -1,30 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Threads are in slots and detached: nobody can join one that is stuck. A stuck thread does not count as
+ * one of the pool's, another takes its place. When it comes back it takes part again where there is room for
+ * it, and ends otherwise.
+ */
 #include "agent/base/worker.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 #include "agent/base/clock.h"
 #include "agent/base/cleanup.h"
+
+#define END_WAIT_NS (3 * NS_PER_SEC) /* longer than any job of ours that is not stuck runs on an idle CPU */
+
+enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED };
 
 struct queue {
 	struct worker_job *head, **tail;
 };
 
+struct thread {
+	struct worker *worker;
+	bool exists;
+	struct worker_job *job; /* that runs */
+	uint64_t started_ns;
+	bool stuck, told;
+};
+
 struct worker {
 	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	struct queue waiting[2], finished; /* under lock */
-	size_t pending, max_jobs;	   /* pending: only the submitting thread counts */
-	bool stopping;
+	pthread_cond_t wake, answer;	   /* to the threads; to who waits for one of them */
+	struct queue waiting[2], finished; /* all under lock */
+	struct worker_job *awaited;
+	unsigned n_alive, n_stuck; /* threads; of these */
+	bool stopping, abandoned;  /* abandoned: the last thread frees it */
+	size_t pending, max_jobs;  /* pending: only the submitting thread counts */
 	int event_fd;
-	unsigned n_threads;
-	pthread_t threads[];
+	unsigned n_threads, n_slots;
+	char name[16];
+	struct thread threads[];
 };
 
 static void queue_init(struct queue *q)
@@ -52,72 +73,150 @@ static struct worker_job *queue_pop(struct queue *q)
 	return job;
 }
 
-static void finish(struct worker *w, struct worker_job *job)
+static void queue_remove(struct queue *q, struct worker_job *job)
 {
+	struct worker_job **at = &q->head;
+
+	while (*at && *at != job)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = job->next;
+	if (!*at)
+		q->tail = at;
+}
+
+static unsigned at_work(const struct worker *w)
+{
+	return w->n_alive - w->n_stuck;
+}
+
+/* The next job; NULL: the thread is to end. Under lock. */
+static struct worker_job *job_take(struct worker *w, struct thread *t)
+{
+	struct worker_job *job;
+
+	while (!w->stopping && !w->waiting[WORKER_HIGH].head && !w->waiting[WORKER_LOW].head)
+		pthread_cond_wait(&w->wake, &w->lock);
+	if (w->stopping)
+		return NULL;
+	job = queue_pop(&w->waiting[WORKER_HIGH]);
+	if (!job)
+		job = queue_pop(&w->waiting[WORKER_LOW]);
+	job->state = JOB_RUNNING;
+	t->job = job;
+	t->started_ns = clock_mono_ns();
+	return job;
+}
+
+/* False: another thread has taken this one's place meanwhile. Under lock. */
+static bool job_finish(struct worker *w, struct thread *t)
+{
+	struct worker_job *job = TAKE_PTR(t->job);
+	bool was_stuck = t->stuck;
 	uint64_t one = 1;
 
-	pthread_mutex_lock(&w->lock);
+	job->state = JOB_FINISHED;
 	queue_push(&w->finished, job);
-	pthread_mutex_unlock(&w->lock);
-	if (write(w->event_fd, &one, sizeof one) < 0)
-		return; /* the counter is full, so the fd is readable already */
+	w->n_stuck -= was_stuck;
+	t->stuck = t->told = false;
+	if (w->awaited == job)
+		pthread_cond_signal(&w->answer);
+	else if (write(w->event_fd, &one, sizeof one) < 0)
+		errno = 0; /* the counter is full, so the fd is readable already */
+	return !was_stuck || at_work(w) <= w->n_threads;
+}
+
+static void worker_destroy(struct worker *w)
+{
+	if (w->event_fd >= 0)
+		close(w->event_fd);
+	pthread_cond_destroy(&w->wake);
+	pthread_cond_destroy(&w->answer);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
 }
 
 static void *thread_main(void *data)
 {
-	struct worker *w = data;
+	struct thread *t = data;
+	struct worker *w = t->worker;
+	struct worker_job *job;
+	bool stay = true, last;
 
-	for (;;) {
-		struct worker_job *job;
-
-		pthread_mutex_lock(&w->lock);
-		while (!w->stopping && !w->waiting[WORKER_HIGH].head && !w->waiting[WORKER_LOW].head)
-			pthread_cond_wait(&w->wake, &w->lock);
-		if (w->stopping) {
-			pthread_mutex_unlock(&w->lock);
-			return NULL;
-		}
-		job = queue_pop(&w->waiting[WORKER_HIGH]);
-		if (!job)
-			job = queue_pop(&w->waiting[WORKER_LOW]);
+	pthread_mutex_lock(&w->lock);
+	while (stay && (job = job_take(w, t))) {
 		pthread_mutex_unlock(&w->lock);
 		job->run(job);
-		finish(w, job);
+		pthread_mutex_lock(&w->lock);
+		stay = job_finish(w, t);
 	}
+	t->exists = false;
+	w->n_alive--;
+	last = w->abandoned && !w->n_alive;
+	pthread_cond_signal(&w->answer);
+	pthread_mutex_unlock(&w->lock);
+	if (last)
+		worker_destroy(w);
+	return NULL;
 }
 
-/* Signals are the main loop's: the threads are born with all of them blocked. */
-static int start_threads(struct worker *w, unsigned n, const char *name)
+/* Signals are the main loop's: the threads are born with all of them blocked. Under lock. */
+static int thread_start(struct worker *w)
 {
+	struct thread *t = w->threads;
+	pthread_attr_t attr;
 	sigset_t all, old;
-	int r = 0;
+	pthread_t id;
+	int r;
 
+	while (t < w->threads + w->n_slots && t->exists)
+		t++;
+	if (t == w->threads + w->n_slots)
+		return -ENOSPC;
+	*t = (struct thread){.worker = w, .exists = true};
 	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (; w->n_threads < n && r == 0; w->n_threads += r == 0) {
-		r = -pthread_create(&w->threads[w->n_threads], NULL, thread_main, w);
-		if (r == 0)
-			pthread_setname_np(w->threads[w->n_threads], name);
-	}
+	r = -pthread_create(&id, &attr, thread_main, t);
+	if (r == 0)
+		pthread_setname_np(id, w->name); /* it waits for the lock: the id is still its */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	t->exists = r == 0;
+	w->n_alive += r == 0;
 	return r;
 }
 
 int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const char *thread_name)
 {
-	struct worker *w = calloc(1, sizeof *w + n_threads * sizeof(pthread_t));
+	unsigned n_slots = n_threads + WORKER_STUCK_MAX;
+	struct worker *w = calloc(1, sizeof *w + n_slots * sizeof(struct thread));
+	pthread_condattr_t monotonic;
 	int r;
 
 	if (!w)
 		return -ENOMEM;
 	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->wake, NULL);
+	pthread_cond_init(&w->answer, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	queue_init(&w->waiting[WORKER_HIGH]);
 	queue_init(&w->waiting[WORKER_LOW]);
 	queue_init(&w->finished);
 	w->max_jobs = max_jobs;
+	w->n_threads = n_threads;
+	w->n_slots = n_slots;
+	strncpy(w->name, thread_name, sizeof w->name - 1);
 	w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = w->event_fd < 0 ? -errno : start_threads(w, n_threads, thread_name);
+	r = w->event_fd < 0 ? -errno : 0;
+	pthread_mutex_lock(&w->lock);
+	for (unsigned i = 0; i < n_threads && r == 0; i++)
+		r = thread_start(w);
+	pthread_mutex_unlock(&w->lock);
 	if (r < 0) {
 		worker_free(w);
 		return r;
@@ -126,28 +225,50 @@ int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const c
 	return 0;
 }
 
-void worker_free(struct worker *w)
+/* Waits for a change of what other threads do. False: the time is over. Under lock. */
+static bool wait_until(struct worker *w, uint64_t deadline_ns)
 {
-	if (!w)
-		return;
+	struct timespec ts = {.tv_sec = (time_t)(deadline_ns / NS_PER_SEC),
+			      .tv_nsec = (long)(deadline_ns % NS_PER_SEC)};
+
+	return pthread_cond_timedwait(&w->answer, &w->lock, &ts) == 0;
+}
+
+/* Returns how many threads do not end in time. */
+static unsigned threads_end(struct worker *w)
+{
+	uint64_t deadline = clock_mono_ns() + END_WAIT_NS;
+	unsigned n_left;
+
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
 	pthread_cond_broadcast(&w->wake);
+	while (at_work(w) && wait_until(w, deadline)) /* not for those that are stuck already */
+		;
+	n_left = w->n_alive;
 	pthread_mutex_unlock(&w->lock);
-	for (unsigned i = 0; i < w->n_threads; i++)
-		pthread_join(w->threads[i], NULL);
-	worker_collect(w);
-	for (int p = 0; p < 2; p++) {
-		struct worker_job *job;
+	return n_left;
+}
 
+unsigned worker_free(struct worker *w)
+{
+	struct worker_job *job;
+	unsigned n_left;
+	bool abandoned;
+
+	if (!w)
+		return 0;
+	n_left = threads_end(w);
+	worker_collect(w);
+	for (int p = 0; p < 2; p++)
 		while ((job = queue_pop(&w->waiting[p])))
 			job->done(job, true);
-	}
-	if (w->event_fd >= 0)
-		close(w->event_fd);
-	pthread_cond_destroy(&w->wake);
-	pthread_mutex_destroy(&w->lock);
-	free(w);
+	pthread_mutex_lock(&w->lock);
+	w->abandoned = abandoned = w->n_alive;
+	pthread_mutex_unlock(&w->lock);
+	if (!abandoned)
+		worker_destroy(w);
+	return n_left;
 }
 
 int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority priority)
@@ -156,10 +277,71 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 		return -ENOSPC;
 	w->pending++;
 	pthread_mutex_lock(&w->lock);
+	job->state = JOB_QUEUED;
 	queue_push(&w->waiting[priority], job);
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	return 0;
+}
+
+static void thread_replace(struct worker *w, struct thread *t)
+{
+	if (t->stuck)
+		return;
+	t->stuck = true;
+	w->n_stuck++;
+	if (at_work(w) < w->n_threads)
+		(void)thread_start(w); /* at the maximum: fewer are left */
+}
+
+bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns)
+{
+	uint64_t deadline = clock_mono_ns() + timeout_ns;
+	bool finished;
+
+	pthread_mutex_lock(&w->lock);
+	w->awaited = job;
+	while (job->state != JOB_FINISHED && timeout_ns && wait_until(w, deadline))
+		;
+	w->awaited = NULL;
+	finished = job->state == JOB_FINISHED;
+	if (finished)
+		queue_remove(&w->finished, job);
+	for (struct thread *t = w->threads; !finished && t < w->threads + w->n_slots; t++)
+		if (t->job == job)
+			thread_replace(w, t);
+	pthread_mutex_unlock(&w->lock);
+	w->pending -= finished;
+	return finished;
+}
+
+void worker_check(struct worker *w, uint64_t bound_ns)
+{
+	uint64_t now = clock_mono_ns();
+
+	for (struct thread *t = w->threads; t < w->threads + w->n_slots; t++) {
+		struct worker_job *job = NULL;
+
+		pthread_mutex_lock(&w->lock);
+		if (t->job && !t->told && now > t->started_ns + bound_ns) {
+			job = t->job;
+			t->told = true;
+			thread_replace(w, t);
+		}
+		pthread_mutex_unlock(&w->lock);
+		if (job && job->overdue)
+			job->overdue(job); /* it may be back by now, but waits to be collected */
+	}
+}
+
+unsigned worker_stuck(struct worker *w)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&w->lock);
+	n = w->n_stuck;
+	pthread_mutex_unlock(&w->lock);
+	return n;
 }
 
 int worker_fd(struct worker *w)
@@ -194,7 +376,7 @@ void worker_drain(struct worker *w, unsigned long timeout_ns)
 {
 	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
 
-	while (w->pending && (now = clock_mono_ns()) < deadline) {
+	while (w->pending > worker_stuck(w) && (now = clock_mono_ns()) < deadline) {
 		struct pollfd p = {.fd = w->event_fd, .events = POLLIN};
 
 		poll(&p, 1, (int)((deadline - now) / NS_PER_MS) + 1);

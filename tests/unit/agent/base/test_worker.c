@@ -22,6 +22,7 @@ struct job {
 	unsigned place; /* in which it ran, from 1 */
 	pthread_t ran_on, done_on;
 	bool ran, done, cancelled, signals_blocked;
+	unsigned n_overdue;
 	char name[16];
 };
 
@@ -53,7 +54,12 @@ static void job_done(struct worker_job *base, bool cancelled)
 	j->cancelled = cancelled;
 }
 
-#define JOB(...) {.base = {.run = job_run, .done = job_done}, __VA_ARGS__}
+static void job_overdue(struct worker_job *base)
+{
+	container_of(base, struct job, base)->n_overdue++;
+}
+
+#define JOB(...) {.base = {.run = job_run, .done = job_done, .overdue = job_overdue}, __VA_ARGS__}
 
 Test(worker, runs_on_its_threads_and_finishes_on_ours)
 {
@@ -200,4 +206,115 @@ Test(worker, stop_waits_for_the_running_and_cancels_the_rest)
 		n_cancelled += queued[i].cancelled;
 	}
 	cr_assert_leq(n_cancelled, 2);
+}
+
+Test(worker, an_awaited_job_comes_back_at_once_and_is_not_collected)
+{
+	struct job j = JOB();
+	struct worker *w;
+
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	for (int i = 0; i < 100; i++) {
+		cr_assert_eq(worker_submit(w, &j.base, WORKER_HIGH), 0);
+		cr_assert(worker_await(w, &j.base, LONG_NS));
+		cr_assert(j.ran);
+		cr_assert_eq(worker_pending(w), 0);
+	}
+	worker_collect(w);
+	cr_assert_not(j.done);
+	cr_assert_eq(worker_free(w), 0);
+}
+
+/* worker_drain does not wait for what is stuck. */
+static void wait_all(struct worker *w)
+{
+	uint64_t deadline = clock_mono_ns() + LONG_NS;
+
+	while (worker_pending(w) && clock_mono_ns() < deadline) {
+		struct pollfd p = {.fd = worker_fd(w), .events = POLLIN};
+
+		poll(&p, 1, 100);
+		worker_collect(w);
+	}
+}
+
+Test(worker, who_waits_in_vain_has_the_thread_replaced)
+{
+	sem_t entered, gate;
+	struct job stuck = JOB(.entered = &entered, .gate = &gate), next = JOB();
+	struct worker *w;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &stuck.base, WORKER_HIGH), 0);
+	while (sem_wait(&entered) < 0)
+		;
+	cr_assert_not(worker_await(w, &stuck.base, NS_PER_MS));
+	cr_assert_eq(worker_stuck(w), 1);
+	cr_assert_eq(worker_submit(w, &next.base, WORKER_HIGH), 0);
+	cr_assert(worker_await(w, &next.base, LONG_NS));
+	cr_assert_eq(worker_pending(w), 1);
+	worker_drain(w, LONG_NS); /* nothing else is pending */
+	sem_post(&gate);
+	wait_all(w);
+	cr_assert(stuck.done && !stuck.cancelled);
+	cr_assert_eq(worker_stuck(w), 0);
+	cr_assert_eq(worker_free(w), 0);
+}
+
+Test(worker, overdue_jobs_are_told_once_up_to_the_maximum_of_threads)
+{
+	sem_t entered, gate;
+	struct job jobs[WORKER_STUCK_MAX + 2];
+	struct worker *w;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, ARRAY_SIZE(jobs), "worker-test"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		jobs[i] = (struct job)JOB(.entered = &entered, .gate = &gate);
+		cr_assert_eq(worker_submit(w, &jobs[i].base, WORKER_LOW), 0);
+		if (i == ARRAY_SIZE(jobs) - 1)
+			break; /* there is no thread for it */
+		while (sem_wait(&entered) < 0)
+			;
+		while (!jobs[i].n_overdue)
+			worker_check(w, NS_PER_MS);
+	}
+	worker_check(w, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs) - 1; i++)
+		cr_expect_eq(jobs[i].n_overdue, 1);
+	cr_assert_eq(worker_stuck(w), WORKER_STUCK_MAX + 1);
+	cr_assert_not(jobs[ARRAY_SIZE(jobs) - 1].ran);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		sem_post(&gate);
+	wait_all(w);
+	cr_assert_eq(worker_stuck(w), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		cr_expect(jobs[i].done);
+	cr_assert_eq(worker_free(w), 0);
+}
+
+/* What is left behind may come back after the stop. */
+Test(worker, the_stop_leaves_a_stuck_thread_behind)
+{
+	static sem_t entered, gate;
+	static struct job stuck = JOB(.entered = &entered, .gate = &gate);
+	struct job queued = JOB();
+	struct worker *w;
+	uint64_t start;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &stuck.base, WORKER_HIGH), 0);
+	while (sem_wait(&entered) < 0)
+		;
+	cr_assert_eq(worker_submit(w, &queued.base, WORKER_LOW), 0);
+	start = clock_mono_ns();
+	cr_assert_eq(worker_free(w), 1);
+	cr_assert_lt(clock_mono_ns() - start, LONG_NS);
+	cr_assert(queued.cancelled && !stuck.done);
+	sem_post(&gate);
 }
