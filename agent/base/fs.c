@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -79,4 +80,14 @@ int fs_write_file(const char *path, const void *data, size_t len)
 	if (r < 0)
 		unlink(tmp);
 	return r;
+}
+
+int fs_reopen(int fd)
+{
+	char link[32];
+	int r;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	r = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return r < 0 ? -errno : r;
 }

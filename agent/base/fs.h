@@ -15,4 +15,10 @@ int fs_write_fd(int fd, const void *data, size_t len);
 /* Writes the file through a temporary name beside it and renames it into place. 0 or -errno. */
 int fs_write_file(const char *path, const void *data, size_t len);
 
+/*
+ * Another open file description of a regular file, for reading, the caller's; `fd` may have O_PATH. It may
+ * block as long as the file system does. -errno.
+ */
+int fs_reopen(int fd);
+
 #endif

@@ -7,13 +7,13 @@
 #include "agent/elf/image_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
@@ -34,6 +34,7 @@ static int check_header(struct elf_image *img)
 	if (st.st_size < (off_t)sizeof(header))
 		return -ENOEXEC;
 	img->file_bytes = (uint64_t)st.st_size;
+	img->disk_bytes = (uint64_t)st.st_blocks * 512;
 	int r = image_read(img, 0, &header, sizeof(header));
 	if (r < 0)
 		return r;
@@ -78,9 +79,9 @@ int elf_image_open(struct elf_image **ret, int fd)
 
 	if (!img)
 		return -ENOMEM;
-	img->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	img->fd = fs_reopen(fd);
 	if (img->fd < 0)
-		return -errno;
+		return img->fd == -ENOENT ? -EBADF : img->fd; /* there is no such descriptor */
 	r = check_header(img);
 	if (r < 0)
 		return r == -EINVAL ? -ENOEXEC : r;
@@ -202,7 +203,8 @@ int image_read_new(const struct elf_image *img, uint64_t offset, uint64_t len, u
 
 	if (offset > img->file_bytes || len > img->file_bytes - offset)
 		return -EINVAL;
-	if (len > ELF_SECTION_MAX)
+	if (len > ELF_SECTION_MAX ||
+	    (len > ELF_SECTION_SMALL && img->disk_bytes && len > img->disk_bytes * ELF_DISK_RATIO))
 		return -EFBIG;
 	bytes = malloc(len + 1);
 	if (!bytes)

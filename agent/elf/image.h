@@ -27,10 +27,14 @@ struct elf_data {
 	uint64_t va; /* address of bytes[0] when loaded */
 };
 
-#define ELF_SECTION_MAX (1ull << 30) /* bytes of one section that are read, or left after decompression */
-#define BUILD_ID_MAX 64		     /* bytes of a GNU build id that are kept; longer ones are refused */
+#define ELF_SECTION_MAX (256ull << 20) /* bytes of one section that are read, or left after decompression */
+/* More than this is read only of a file that has as much on its disk: headers may claim what is a hole. */
+#define ELF_SECTION_SMALL (16ull << 20)
+#define ELF_DISK_RATIO 8 /* of a file system that compresses */
+#define BUILD_ID_MAX 64	 /* bytes of a GNU build id that are kept; longer ones are refused */
 
-/* `fd` is duplicated. 0, -ENOEXEC (not ELF64 little endian, or malformed headers), -errno, -ENOMEM. */
+/* `fd` stays the caller's, is opened anew and may have O_PATH. 0, -ENOEXEC (not ELF64 little endian, or
+ * malformed headers), -errno, -ENOMEM. */
 int elf_image_open(struct elf_image **ret, int fd);
 void elf_image_free(struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_X86_64, EM_AARCH64 */

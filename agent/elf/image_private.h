@@ -21,6 +21,7 @@ struct image_chunk {
 struct elf_image {
 	int fd;
 	uint64_t file_bytes;
+	uint64_t disk_bytes; /* of these; 0: its file system does not say */
 	uint16_t machine;
 	Elf *elf; /* headers only: every content is read with pread by image_read */
 	GElf_Phdr *phdrs;

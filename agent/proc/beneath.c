@@ -11,11 +11,11 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 
 #define OPENAT2_TRIES                                                                        \
 	16 /* it gives up with EAGAIN when anything anywhere is renamed or mounted meanwhile \
@@ -155,7 +155,6 @@ int proc_beneath_find(int root_fd, const char *path)
 
 int proc_beneath_reopen(int path_fd, struct stat *ret_st)
 {
-	char link[32];
 	struct stat st;
 	int fd;
 
@@ -163,10 +162,9 @@ int proc_beneath_reopen(int path_fd, struct stat *ret_st)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -ENODEV;
-	snprintf(link, sizeof link, "/proc/self/fd/%d", path_fd);
-	fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	fd = fs_reopen(path_fd);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	*ret_st = st;
 	return fd;
 }
