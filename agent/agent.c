@@ -41,7 +41,7 @@
 struct agent {
 	struct agent_options options;
 	struct loop *loop;
-	struct worker *worker;
+	struct worker *worker, *opener;
 	struct probe *probe;
 	struct sideband *sideband;
 	struct track *track;
@@ -89,8 +89,11 @@ static void drain(struct agent *a)
 
 static int on_drain(uint64_t expirations, void *data)
 {
+	struct agent *a = data;
+
 	(void)expirations;
-	drain(data);
+	drain(a);
+	track_check(a->track);
 	return 0;
 }
 
@@ -146,6 +149,7 @@ static int on_worker(int fd, uint32_t events, void *data)
 	(void)fd;
 	(void)events;
 	worker_collect(a->worker);
+	worker_collect(a->opener);
 	track_progress(a->track);
 	report_retry(a->report);
 	report_progress(a->report);
@@ -264,6 +268,8 @@ static int open_modules(struct agent *a, char **ret_why)
 
 	if (r == 0)
 		r = worker_new(&a->worker, WORKER_THREADS, JOBS_MAX, "table-worker");
+	if (r == 0)
+		r = worker_new(&a->opener, ASK_OPENERS, ASK_QUEUE_MAX, "opener");
 	if (r < 0)
 		return r;
 	r = load_probe(a, ret_why);
@@ -278,6 +284,7 @@ static int open_modules(struct agent *a, char **ret_why)
 	track.probe = a->probe;
 	track.sideband = a->sideband;
 	track.worker = report.worker = a->worker;
+	track.opener = a->opener;
 	r = track_new(&a->track, &track);
 	if (r < 0)
 		return r;
@@ -290,6 +297,8 @@ static int add_sources(struct agent *a)
 	uint64_t window = a->options.window_ns;
 	int r = loop_add_fd(a->loop, worker_fd(a->worker), EPOLLIN, on_worker, a, NULL);
 
+	if (r == 0)
+		r = loop_add_fd(a->loop, worker_fd(a->opener), EPOLLIN, on_worker, a, NULL);
 	if (r == 0)
 		r = loop_add_timer(a->loop, EVENTS_PAUSE_NS, 0, on_events_pause, a, &a->events_pause);
 	if (r == 0)
@@ -335,11 +344,17 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 
 void agent_free(struct agent *a)
 {
+	unsigned n_stuck;
+
 	if (!a)
 		return;
 	if (a->probe)
 		probe_detach(a->probe);
-	worker_free(a->worker); /* its jobs point into track and report */
+	n_stuck =
+		worker_free(a->worker) + worker_free(a->opener); /* their jobs point into track and report */
+	if (n_stuck)
+		log_warn("%u threads are left behind: file systems that they read from do not answer",
+			 n_stuck);
 	report_free(a->report);
 	track_free(a->track);
 	sideband_free(a->sideband);

@@ -143,25 +143,30 @@ static void log_stopped(struct run *run)
 
 	agent_stats(run->agent, &s);
 	(void)agent_format_endings(&s, &endings);
-	log_fields(LOG_INFO, "stopped",
-		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
-		   "open_failed=%lu "
-		   "open_gone=%lu tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu "
-		   "finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
-		   "rules_disagreed=%lu rules_failed=%lu%s",
-		   (unsigned long)s.report.windows,
-		   (unsigned long)(s.report.first_sample_ns
-					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
-					   : 0),
-		   (unsigned long)s.track.execs, (unsigned long)s.track.forks,
-		   (unsigned long)s.track.events_lost, (unsigned long)s.track.opened,
-		   (unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
-		   (unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
-		   (unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
-		   (unsigned long)s.report.finished, (unsigned long)s.report.finish_late,
-		   (unsigned long)s.report.finish_full, (unsigned long)s.track.finish.followed,
-		   (unsigned long)s.track.finish.not_followed, (unsigned long)s.track.finish.disagreed,
-		   (unsigned long)s.track.finish.rules_failed, buf_str(&endings));
+	log_fields(
+		LOG_INFO, "stopped",
+		"windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
+		"open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu asked=%lu "
+		"asked_late=%lu asked_in_vain=%lu ask_wait_max_us=%lu tables_overdue=%lu tables_built=%lu "
+		"tables_evicted=%lu table_bytes=%lu arena_bytes=%lu "
+		"finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
+		"rules_disagreed=%lu rules_failed=%lu%s",
+		(unsigned long)s.report.windows,
+		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
+							 : 0),
+		(unsigned long)s.track.execs, (unsigned long)s.track.forks,
+		(unsigned long)s.track.events_lost, (unsigned long)s.track.opened,
+		(unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
+		(unsigned long)s.track.open_known, (unsigned long)s.track.open_other,
+		(unsigned long)s.track.open_stuck, (unsigned long)s.track.ask.asked,
+		(unsigned long)s.track.ask.late, (unsigned long)(s.track.ask.given_up + s.track.ask.refused),
+		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.cache.overdue,
+		(unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
+		(unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
+		(unsigned long)s.report.finished, (unsigned long)s.report.finish_late,
+		(unsigned long)s.report.finish_full, (unsigned long)s.track.finish.followed,
+		(unsigned long)s.track.finish.not_followed, (unsigned long)s.track.finish.disagreed,
+		(unsigned long)s.track.finish.rules_failed, buf_str(&endings));
 }
 
 /* From the loaded configuration to the last flush. Returns the exit code. */

@@ -17,6 +17,8 @@
 #include "agent/report_private.h"
 #include "agent/track.h"
 
+#define FLUSH_STEP_NS (100 * NS_PER_MS)
+
 static const char *const drop_texts[REPORT_DROPS_N] = {
 #define X(name, text) [REPORT_DROP_##name] = text,
 	REPORT_DROPS(X)
@@ -215,7 +217,9 @@ void report_flush(struct report *r, uint64_t timeout_ns)
 	waiting_retry(r, true);
 	report_close_window(r);
 	while (r->closing && (now = clock_mono_ns()) < deadline) {
-		worker_drain(r->options.worker, deadline - now);
+		worker_drain(r->options.worker,
+			     deadline - now < FLUSH_STEP_NS ? deadline - now : FLUSH_STEP_NS);
+		track_check(r->options.track); /* a file that does not answer has no names */
 		report_progress(r);
 	}
 	if (r->closing)

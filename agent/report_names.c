@@ -37,6 +37,7 @@ struct names_job {
 	struct worker_job job;
 	struct worker_job *inner;
 	struct names *names;
+	bool given_up; /* the window does not wait for it any more */
 };
 
 int names_new(struct names **ret, const struct report_options *options)
@@ -87,8 +88,16 @@ static void job_done(struct worker_job *job, bool cancelled)
 	struct names *n = j->names;
 
 	j->inner->done(j->inner, cancelled);
-	n->n_jobs--;
+	n->n_jobs -= !j->given_up;
 	free(j);
+}
+
+static void job_overdue(struct worker_job *job)
+{
+	struct names_job *j = container_of(job, struct names_job, job);
+
+	j->given_up = true;
+	j->names->n_jobs--;
 }
 
 /* Hands a job to the workers; where that fails it comes back at once as one that was not run. */
@@ -97,8 +106,9 @@ static void submit(struct names *n, struct worker_job *inner)
 	struct names_job *j = calloc(1, sizeof *j);
 
 	if (j) {
-		*j = (struct names_job){
-			.job = {.run = job_run, .done = job_done}, .inner = inner, .names = n};
+		*j = (struct names_job){.job = {.run = job_run, .done = job_done, .overdue = job_overdue},
+					.inner = inner,
+					.names = n};
 		if (worker_submit(n->worker, &j->job, WORKER_HIGH) == 0) {
 			n->n_jobs++;
 			return;

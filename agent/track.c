@@ -30,6 +30,7 @@
 #define WORKLOAD_AGE_NS (60 * NS_PER_SEC) /* a long-lived process may be moved to another cgroup */
 #define FILE_IDLE_NS (60 * NS_PER_SEC)
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
+#define SETTLE_STEP_NS (20 * NS_PER_MS)
 
 static int segment_new(void *data, uint32_t index, void **ret)
 {
@@ -110,7 +111,6 @@ void track_free(struct track *t)
 	arena_free(t->arena);
 	cgroup_meta_cache_free(t->workloads);
 	track_threads_fini(t);
-	track_root_forget(t);
 	free(t->dirty);
 	if (t->proc_fd >= 0)
 		close(t->proc_fd);
@@ -214,6 +214,7 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 		track_read_process(t, p);
 		return;
 	}
+	p->parent_pid = parent->pid;
 	memcpy(p->comm, parent->comm, PROC_TASK_COMM_LEN);
 	p->exe = parent->exe ? strdup(parent->exe) : NULL;
 	p->scanned = true;
@@ -355,7 +356,6 @@ bool track_drain(struct track *t)
 		log_warn("process events could not be read: %s", strerror(-r));
 	track_rescan(t);
 	track_remap_retry(t);
-	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 	return t->news;
@@ -393,7 +393,8 @@ static void mark_used(const struct proc_maps *m, void *data)
 	struct sweep *s = data;
 
 	for (uint32_t i = 0; i < m->n; i++)
-		s->used[m->entries[i].file] = 1;
+		if (!(m->entries[i].file & PROC_FILE_OPENING))
+			s->used[m->entries[i].file] = 1;
 }
 
 static void sweep_process(struct process *p, void *data)
@@ -437,15 +438,6 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 
 /* --- for the reporter */
 
-const char *track_service_name(struct track *t, struct process *p)
-{
-	if (!p->environ_read && !p->end_ns) {
-		p->environ_read = true;
-		(void)proc_environ_find(t->proc_fd, p->pid, "OTEL_SERVICE_NAME", &p->service_name);
-	}
-	return p->service_name && p->service_name[0] ? p->service_name : NULL;
-}
-
 uint64_t track_epoch(const struct track *t)
 {
 	return t->epoch;
@@ -465,8 +457,11 @@ void track_settle(struct track *t, uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
 
-	while (unwind_cache_pending(t->cache) && (now = clock_mono_ns()) < deadline) {
-		worker_drain(t->options.worker, deadline - now);
+	while ((unwind_cache_pending(t->cache) || t->ask.pending) && (now = clock_mono_ns()) < deadline) {
+		uint64_t step = deadline - now < SETTLE_STEP_NS ? deadline - now : SETTLE_STEP_NS;
+
+		worker_drain(t->ask.pending ? t->options.opener : t->options.worker, step);
+		track_check(t);
 		track_progress(t);
 	}
 }
@@ -474,6 +469,7 @@ void track_settle(struct track *t, uint64_t timeout_ns)
 void track_stats(const struct track *t, struct track_stats *ret)
 {
 	*ret = t->stats;
+	ret->ask = t->ask;
 	arena_stats(t->arena, &ret->arena);
 	unwind_cache_stats(t->cache, &ret->cache);
 	publisher_stats(t->publisher, &ret->publish);

@@ -13,6 +13,7 @@
 #include "agent/proc/table.h"
 #include "agent/sample/decode.h"
 #include "agent/select.h"
+#include "agent/track_ask.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/cache.h"
 #include "agent/unwind/finish.h"
@@ -30,7 +31,8 @@ struct track_options {
 	struct probe *probe;
 	struct sideband *sideband;
 	struct worker *worker;
-	size_t table_bytes; /* budget of the arena */
+	struct worker *opener; /* for what may not come back: agent/track_ask.h */
+	size_t table_bytes;    /* budget of the arena */
 	size_t max_processes;
 	uint32_t user_frames; /* most of a stack */
 	uint32_t max_files;
@@ -51,6 +53,9 @@ struct track_stats {
 	uint64_t threads, threads_full;		 /* names held now; refused at the maximum */
 	uint64_t events, events_lost;		 /* side-band */
 	uint64_t opened, open_failed, open_gone; /* binaries; open_gone: process or mapping went before */
+	uint64_t open_known, open_other; /* gone, but known by build id or inode; found through an ancestor */
+	uint64_t open_stuck;		 /* given up: their file systems do not answer */
+	struct ask_stats ask;
 	uint64_t execs, forks, exits;
 	uint64_t rescans; /* of /proc, because events were lost */
 	uint64_t remapped,
@@ -70,6 +75,8 @@ bool track_drain(struct track *t);
 /* Drains unless everything up to this time is known already: call with a sample's time before it is looked
  * at. */
 void track_catch_up(struct track *t, uint64_t time_ns);
+/* Gives up what workers and file systems do not bring in time. Call every 100 ms or so. */
+void track_check(struct track *t);
 /* After worker_collect: publishes new tables, hands out more work. */
 void track_progress(struct track *t);
 /* Blocks until all known files have a table or the time is over. For recordings, before sampling starts. */

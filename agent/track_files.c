@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Mapping → open file → file index. The file is opened when the mapping is heard of: a short-lived process
- * takes its /proc entry, a container its root file system with it. What is gone already is looked for by
- * build id.
+ * takes its /proc entry, a container its root file system with it. Where that takes long, the mapping has a
+ * ticket in place of the file; it is not published, so what lies there waits for it.
  */
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
 #include "agent/probe/sideband.h"
 #include "agent/proc/maps.h"
-#include "agent/proc/open.h"
-#include "agent/proc/root.h"
+#include "agent/proc/history.h"
+#include "agent/track_ask.h"
+#include "agent/track_open.h"
 #include "agent/track_private.h"
 
 #define VDSO_NAME "[vdso]"
 #define VDSO_MAX_BYTES 16384u /* more than any kernel's; the part that is mapped is copied */
-
-DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
 /* The vDSO is the same memory in every process of an architecture, and there is no file of it: take our own
  * copy. */
@@ -46,93 +44,146 @@ int track_vdso_add(struct track *t)
 	return unwind_cache_add(t->cache, TAKE_FD(fd), &st, VDSO_NAME, &t->vdso);
 }
 
-struct expected_id {
-	const uint8_t *bytes;
-	size_t len;
-};
-
-static bool build_id_is(int fd, void *data)
-{
-	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
-	const struct expected_id *want = data;
-	uint8_t id[BUILD_ID_MAX];
-
-	if (elf_image_open(&img, fd) < 0)
-		return false;
-	/* the kernel pads shorter ids with zeros and counts them */
-	return elf_image_build_id(img, id) <= want->len &&
-	       memcmp(id, want->bytes, elf_image_build_id(img, id)) == 0;
-}
-
 /* Is the mapping's name that of a file at all? */
-static bool is_file_name(const char *name)
+bool track_file_named(const char *name)
 {
 	return name[0] == '/' && strncmp(name, "//anon", 6) != 0 && strncmp(name, "/dev/zero", 9) != 0 &&
 	       strncmp(name, "/SYSV", 5) != 0 && strncmp(name, "/anon_hugepage", 14) != 0;
 }
 
-static uint32_t by_build_id(const struct track *t, const struct expected_id *id)
-{
-	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
+/* The opening of one mapping's file. */
+struct file_ask {
+	struct ask ask;
+	struct opening opening;
+	struct process *process; /* one reference */
+	uint32_t ticket;
+};
 
-	for (size_t i = 0; i < id->len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", id->bytes[i]);
-	return id->len ? unwind_cache_find(t->cache, hex) : 0;
+static void file_run(struct ask *a)
+{
+	opening_run(&container_of(a, struct file_ask, ask)->opening, a->proc_fd, &a->watch);
 }
 
-/* Files of one process come together: its root is opened once. NULL when it is gone. */
-static struct proc_root *root_of(struct track *t, uint32_t pid)
+static bool file_again(struct track *t, struct ask *a)
 {
-	if (t->root && t->root_pid == pid)
-		return t->root;
-	track_root_forget(t);
-	if (proc_root_open(&t->root, t->proc_fd, pid) < 0)
-		return NULL;
-	t->root_pid = pid;
-	return t->root;
+	return opening_again(t, &container_of(a, struct file_ask, ask)->opening);
 }
 
-void track_root_forget(struct track *t)
+static void file_free(struct ask *a)
 {
-	proc_root_unref(TAKE_PTR(t->root));
+	struct file_ask *f = container_of(a, struct file_ask, ask);
+
+	opening_fini(&f->opening);
+	process_unref(f->process);
+	free(f);
 }
 
-static void debug_file_place(struct track *t, uint32_t pid, uint32_t index)
-{
-	struct proc_root *root;
+struct resolving {
+	struct track *t;
+	uint32_t ticket, file;
+	bool found;
+};
 
-	if (!t->options.debug_files || !unwind_cache_wants_root(t->cache, index))
+static void resolve_list(const struct proc_maps *m, void *data)
+{
+	struct resolving *r = data;
+
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->entries[i].file == r->ticket) {
+			m->entries[i].file = r->file;
+			r->found = true;
+		}
+}
+
+/* A list may be shared: who has it is found here as well, and published with the others. */
+static void resolve_process(struct process *p, void *data)
+{
+	struct resolving *r = data;
+
+	proc_history_each(p, resolve_list, r);
+	r->found = false;
+	resolve_list(p->maps, r);
+	if (!r->found && !p->maps->dirty)
 		return;
-	root = root_of(t, pid);
-	if (root)
-		unwind_cache_set_root(t->cache, index, root);
+	p->maps->dirty = true;
+	if (!p->end_ns)
+		track_mark_dirty(r->t, p->pid);
 }
 
-static uint32_t file_open(struct track *t, const struct proc_open_request *req, const struct expected_id *id)
+/* What the ticket stands for is known: in the lists of the process, and of those that it has forked since. */
+static void resolve(struct track *t, const struct file_ask *f, uint32_t file)
 {
-	struct proc_opened opened;
-	uint32_t index;
-	int r = proc_open_mapping(t->proc_fd, req, &opened);
+	struct resolving r = {.t = t, .ticket = f->ticket, .file = file};
 
-	if (r < 0) {
-		index = id ? by_build_id(t, id) : 0;
-		if (!index && (r == -ESRCH || r == -ENOENT))
-			t->stats.open_gone++;
-		else if (!index)
-			t->stats.open_failed++;
-		return index ?: PROC_FILE_NONE;
+	resolve_process(f->process, &r);
+	proc_table_each(t->table, resolve_process, &r);
+	t->epoch++; /* samples of a process that has ended wait as well */
+}
+
+static void file_late(struct track *t, struct ask *a)
+{
+	struct file_ask *f = container_of(a, struct file_ask, ask);
+
+	resolve(t, f, opening_settle(t, &f->opening));
+}
+
+static void file_give_up(struct track *t, struct ask *a)
+{
+	t->stats.open_stuck++;
+	resolve(t, container_of(a, struct file_ask, ask), PROC_FILE_NONE);
+}
+
+static const struct ask_kind file_kind = {
+	.what = "opening a file that it has mapped",
+	.run = file_run,
+	.again = file_again,
+	.late = file_late,
+	.give_up = file_give_up,
+	.free = file_free,
+};
+
+static uint32_t ticket_new(struct track *t)
+{
+	t->ticket = (t->ticket + 1) & ~PROC_FILE_OPENING;
+	return t->ticket | PROC_FILE_OPENING;
+}
+
+/* `id`: the build id that the file must have, `id_len` 0: not known. */
+static uint32_t file_open(struct track *t, const struct proc_open_request *req, const uint8_t *id,
+			  uint8_t id_len)
+{
+	struct process *p = proc_table_get(t->table, req->pid);
+	struct file_ask *f = p ? calloc(1, sizeof *f) : NULL;
+	uint32_t file = PROC_FILE_NONE;
+
+	if (!f)
+		return PROC_FILE_NONE;
+	f->process = process_ref(p);
+	f->opening.build_id_len = id_len;
+	if (id_len)
+		memcpy(f->opening.build_id, id, id_len);
+	if (opening_init(&f->opening, t, req) < 0) {
+		file_free(&f->ask);
+		return PROC_FILE_NONE;
 	}
-	t->stats.opened++;
-	if (unwind_cache_add(t->cache, opened.fd, &opened.st, req->path, &index) < 0)
-		return PROC_FILE_NONE; /* at the maximum of files: counted there */
-	debug_file_place(t, req->pid, index);
-	return index;
+	switch (track_ask(t, &f->ask, &file_kind, req->pid)) {
+	case ASK_LATER:
+		return f->ticket = ticket_new(t);
+	case ASK_HERE:
+		break;
+	case ASK_NEVER:
+		f->opening.error = -ETIMEDOUT;
+		break;
+	}
+	file = opening_settle(t, &f->opening);
+	file_free(&f->ask);
+	return file;
 }
 
-uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
-			    const char *path)
+void track_request_of_line(struct proc_open_request *ret, uint32_t pid, const struct proc_maps_line *line,
+			   const char *path)
 {
-	struct proc_open_request req = {
+	*ret = (struct proc_open_request){
 		.pid = pid,
 		.start = line->start,
 		.end = line->end,
@@ -143,15 +194,21 @@ uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_map
 		.dev_major = line->dev_major,
 		.dev_minor = line->dev_minor,
 	};
+}
+
+uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
+			    const char *path)
+{
+	struct proc_open_request req;
 
 	if (strcmp(path, VDSO_NAME) == 0)
 		return t->vdso;
-	return is_file_name(path) ? file_open(t, &req, NULL) : PROC_FILE_NONE;
+	track_request_of_line(&req, pid, line, path);
+	return track_file_named(path) ? file_open(t, &req, NULL, 0) : PROC_FILE_NONE;
 }
 
 uint32_t track_file_of_event(struct track *t, const struct sideband_event *e)
 {
-	struct expected_id id = {e->mmap.build_id, e->mmap.build_id_len};
 	struct proc_open_request req = {
 		.pid = e->pid,
 		.start = e->mmap.start,
@@ -161,11 +218,11 @@ uint32_t track_file_of_event(struct track *t, const struct sideband_event *e)
 		.inode = e->mmap.inode,
 		.dev_major = e->mmap.dev_major,
 		.dev_minor = e->mmap.dev_minor,
-		.check = e->mmap.has_build_id ? build_id_is : NULL,
-		.check_data = &id,
 	};
 
 	if (strcmp(e->name, VDSO_NAME) == 0)
 		return t->vdso;
-	return is_file_name(e->name) ? file_open(t, &req, e->mmap.has_build_id ? &id : NULL) : PROC_FILE_NONE;
+	if (!track_file_named(e->name))
+		return PROC_FILE_NONE;
+	return file_open(t, &req, e->mmap.build_id, e->mmap.has_build_id ? e->mmap.build_id_len : 0);
 }

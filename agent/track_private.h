@@ -6,9 +6,12 @@
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/base/worker.h"
+#include "agent/proc/text.h"
 #include "agent/track.h"
+#include "agent/track_ask.h"
 
 struct proc_maps_line;
+struct proc_open_request;
 struct sideband_event;
 
 /* Waits, on a worker, until every BPF program that runs now has ended. */
@@ -39,10 +42,13 @@ struct track {
 	uint64_t heard_ns; /* all events before are known */
 	bool news;	   /* this drain's events have told of something */
 	struct cgroup_meta_cache *workloads;
-	uint32_t vdso;		/* file index */
-	struct proc_root *root; /* of the process `root_pid`, which the last new file was seen in; NULL */
-	uint32_t root_pid;
-	uint32_t *dirty; /* pids to publish */
+	uint32_t vdso;	  /* file index */
+	uint32_t ticket;  /* given last, see PROC_FILE_OPENING */
+	struct ask *late; /* questions that nobody waits for any more */
+	uint64_t patience_ns, patience_at_ns;
+	struct ask_stats ask;
+	uint64_t overdue_told; /* tables given up, of which the log knows */
+	uint32_t *dirty;       /* pids to publish */
 	size_t n_dirty, cap_dirty;
 	size_t n_refused;    /* of these, the first that found the arena or the process table full */
 	uint64_t refused_ns; /* when they were tried last */
@@ -79,10 +85,29 @@ void track_read_process(struct track *t,
 			struct process *p); /* everything; p->scanned stays false when it is gone */
 void track_rescan(struct track *t);	    /* when events were lost, at most every few seconds */
 
-/* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened.
+/*
+ * track_lines.c: the mappings of a process, and its memory, by /proc. `then` is called with the lines of
+ * maps, all or the executable ones: now, and its result returned; or later, unless the process has ended or
+ * was replaced by then: -EAGAIN. -ETIMEDOUT, -ENOMEM: not at all.
+ */
+struct track_lines {
+	size_t n;
+	const struct proc_maps_line *lines; /* with decoded paths; borrowed */
+	bool late;			    /* events came in between */
+};
+typedef int (*track_lines_fn)(struct track *t, struct process *p, const struct track_lines *l);
+int track_lines_read(struct track *t, struct process *p, bool all, track_lines_fn then);
+/* As proc_text_compare, of the part of a file that should be at `start`. */
+enum proc_text track_text_compare(struct track *t, uint32_t pid, uint64_t start, uint64_t len, int fd,
+				  uint64_t offset);
+
+/* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened;
+ * a ticket (PROC_FILE_OPENING) where it comes later.
  */
 int track_vdso_add(struct track *t);
-void track_root_forget(struct track *t); /* a process may change its root: at the end of a drain */
+bool track_file_named(const char *name);
+void track_request_of_line(struct proc_open_request *ret, uint32_t pid, const struct proc_maps_line *line,
+			   const char *path);
 uint32_t track_file_of_line(struct track *t, uint32_t pid, const struct proc_maps_line *line,
 			    const char *path);
 uint32_t track_file_of_event(struct track *t, const struct sideband_event *e);

@@ -14,7 +14,6 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/proc/maps.h"
-#include "agent/proc/text.h"
 #include "agent/track_private.h"
 
 #define PAGE 4096ull
@@ -65,7 +64,7 @@ static bool segment_restore(struct remap_scan *c, const struct unwind_file *f, c
 
 	if (first >= last || code >= code_end)
 		return false;
-	text = proc_text_compare(c->t->proc_fd, c->p->pid, code, code_end - code, f->fd, code + shift);
+	text = track_text_compare(c->t, c->p->pid, code, code_end - code, f->fd, code + shift);
 	if (text == PROC_TEXT_OTHER || (text == PROC_TEXT_UNKNOWN && !both))
 		return false;
 	return proc_maps_own(c->p) == 0 &&
@@ -150,11 +149,14 @@ static int scan_line(const struct proc_maps_line *line, void *data)
 	return 0;
 }
 
-bool track_remap_read(struct track *t, struct process *p)
+/* 1: there was one. */
+static int scan_lines(struct track *t, struct process *p, const struct track_lines *l)
 {
 	struct remap_scan c = {.t = t, .p = p};
 
-	(void)proc_maps_read_all(t->proc_fd, p->pid, scan_line, &c);
+	for (size_t i = 0; i < l->n; i++)
+		if (scan_line(&l->lines[i], &c) < 0)
+			break;
 	pending_resolve(&c, &(struct neighbour){.path = NULL});
 	before_set(&c, (struct neighbour){.path = NULL});
 	if (c.found) {
@@ -162,6 +164,11 @@ bool track_remap_read(struct track *t, struct process *p)
 		track_mark_dirty(t, p->pid);
 	}
 	return c.found;
+}
+
+bool track_remap_read(struct track *t, struct process *p)
+{
+	return track_lines_read(t, p, true, scan_lines) > 0;
 }
 
 bool track_remap_possible(const struct track *t, uint32_t file, const char *path)

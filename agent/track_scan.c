@@ -14,32 +14,42 @@
 
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 
-struct scan_context {
-	struct track *t;
-	struct process *p;
-	bool any_without_file; /* code that may be a copy of a file's */
-};
-
-static int scan_mapping(const struct proc_maps_line *line, void *data)
+static int add_line(struct track *t, struct process *p, const struct proc_maps_line *line,
+		    bool *any_without_file)
 {
-	struct scan_context *c = data;
-	_cleanup_free_ char *path = NULL;
 	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
-	int r = line->path ? proc_maps_path(line, &path) : 0;
+
+	if (line->path)
+		m.file = track_file_of_line(t, p->pid, line, line->path);
+	*any_without_file |= track_remap_possible(t, m.file, line->path);
+	return proc_maps_insert(p->maps, m);
+}
+
+/* What events have told meanwhile is newer than the lines. */
+static int add_lines(struct track *t, struct process *p, const struct track_lines *l)
+{
+	struct proc_maps *before = p->maps, *read;
+	bool any_without_file = false;
+	int r = proc_maps_new(&read);
 
 	if (r < 0)
 		return r;
-	if (path)
-		m.file = track_file_of_line(c->t, c->p->pid, line, path);
-	c->any_without_file |= track_remap_possible(c->t, m.file, path);
-	r = proc_maps_insert(c->p->maps, m);
-	return r == -ENOSPC ? 0 : r;
+	p->maps = read;
+	for (size_t i = 0; i < l->n && r != -ENOMEM; i++)
+		r = add_line(t, p, &l->lines[i], &any_without_file); /* at the maximum: counted there */
+	for (uint32_t i = 0; i < before->n && r != -ENOMEM; i++)
+		r = proc_maps_insert(p->maps, before->entries[i]);
+	proc_maps_unref(before);
+	p->maps->dirty = true;
+	if (any_without_file)
+		(void)track_remap_read(t, p);
+	track_mark_dirty(t, p->pid);
+	return 0;
 }
 
 /* Reads everything about a process that is there already. */
 void track_read_process(struct track *t, struct process *p)
 {
-	struct scan_context c = {.t = t, .p = p};
 	struct process *parent;
 	struct proc_stat stat;
 
@@ -51,11 +61,10 @@ void track_read_process(struct track *t, struct process *p)
 	p->scanned = true;
 	if (!p->kernel_thread) {
 		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
-		(void)proc_maps_read(t->proc_fd, p->pid, scan_mapping, &c);
-		if (c.any_without_file)
-			(void)track_remap_read(t, p);
+		(void)track_lines_read(t, p, false, add_lines);
 		track_read_workload(t, p);
 	}
+	p->parent_pid = stat.ppid;
 	parent = proc_table_get(t->table, stat.ppid);
 	track_select(t, p, parent && parent->selected);
 	track_mark_dirty(t, p->pid);
@@ -77,7 +86,6 @@ int track_scan(struct track *t)
 {
 	int r = proc_scan(t->proc_fd, scan_process, t);
 
-	track_root_forget(t);
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 	return r;

@@ -57,7 +57,7 @@ static int error_merge(int a, int b)
 
 static bool error_is_final(int error)
 {
-	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ETIMEDOUT;
 }
 
 /* 0 when the file is the one asked for, as far as stat can tell; else -ENODEV, -ESTALE, -errno. */
@@ -83,25 +83,46 @@ static int file_verify(int fd, const struct proc_open_request *req, enum proc_op
 	return overlay && way == PROC_OPEN_MAP_FILES ? 0 : -ESTALE;
 }
 
-/* From a descriptor with O_PATH (borrowed) to the proven file. */
-static int file_accept(int path_fd, const struct proc_open_request *req, enum proc_open_way way,
+/* Says which file system it is, without asking that. -ETIMEDOUT: it is not to be touched. */
+static int file_announce(int path_fd, struct proc_open_watch *watch)
+{
+	struct statx st;
+	uint64_t dev;
+
+	if (statx(path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
+		return -errno;
+	dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	__atomic_store_n(&watch->dev, dev, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < watch->n_refused; i++)
+		if (watch->refused[i] == dev)
+			return -ETIMEDOUT;
+	return 0;
+}
+
+/* From a descriptor with O_PATH, taken only where it is the answer, to the proven file. */
+static int file_accept(int *path_fd, const struct proc_open_request *req, enum proc_open_way way,
 		       struct proc_opened *ret)
 {
+	bool check = req->check && !(req->unread && way == PROC_OPEN_MAP_FILES);
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-	int r;
+	int r = req->watch ? file_announce(*path_fd, req->watch) : 0;
 
-	if (fstat(path_fd, &st) < 0)
-		return -errno;
-	r = file_verify(path_fd, req, way, &st);
 	if (r < 0)
 		return r;
-	fd = proc_beneath_reopen(path_fd, &st);
-	if (fd < 0)
-		return fd;
-	if (req->check && !req->check(fd, req->check_data))
+	if (fstat(*path_fd, &st) < 0)
+		return -errno;
+	r = file_verify(*path_fd, req, way, &st);
+	if (r < 0)
+		return r;
+	if (check || !req->unread) {
+		fd = proc_beneath_reopen(*path_fd, &st);
+		if (fd < 0)
+			return fd;
+	}
+	if (check && !req->check(fd, req->check_data))
 		return -ESTALE;
-	ret->fd = TAKE_FD(fd);
+	ret->fd = req->unread ? TAKE_FD(*path_fd) : TAKE_FD(fd);
 	ret->st = st;
 	ret->way = way;
 	return 0;
@@ -120,7 +141,7 @@ static int map_files_open(int pid_fd, const struct proc_open_request *req, struc
 	if (path_fd < 0)
 		return errno == ESRCH ? -ENOENT
 				      : -errno; /* "no memory", on newer kernels: the main thread ended */
-	return file_accept(path_fd, req, PROC_OPEN_MAP_FILES, ret);
+	return file_accept(&path_fd, req, PROC_OPEN_MAP_FILES, ret);
 }
 
 /* True when the path names a file that can still be there. perf writes "//anon" where there is none. */
@@ -152,7 +173,7 @@ static int root_open(int dir_fd, const char *root, const struct proc_open_reques
 	if (root_fd < 0)
 		return -errno;
 	path_fd = proc_beneath_find(root_fd, req->path);
-	return path_fd < 0 ? path_fd : file_accept(path_fd, req, way, ret);
+	return path_fd < 0 ? path_fd : file_accept(&path_fd, req, way, ret);
 }
 
 struct thread_roots {

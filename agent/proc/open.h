@@ -34,6 +34,16 @@ enum proc_open_way {
 /* At most this many threads are asked for their root. */
 #define PROC_OPEN_MAX_THREADS 64
 
+/*
+ * For whoever waits for an opening that may not come back: which file system it has got to, and those that
+ * are not to be touched.
+ */
+struct proc_open_watch {
+	uint64_t dev; /* st_dev, written before the file system is asked for anything; 0: not known yet */
+	const uint64_t *refused; /* borrowed */
+	unsigned n_refused;
+};
+
 struct proc_open_request {
 	uint32_t pid;
 	uint64_t start, end; /* the mapping, process addresses; 0, 0: map_files is left out */
@@ -45,10 +55,16 @@ struct proc_open_request {
 	uint32_t dev_major, dev_minor;
 	bool (*check)(int fd, void *data); /* is it the file? must read with pread(2); NULL: none */
 	void *check_data;
+	/* The descriptor has O_PATH: it names the file and keeps it, and is closed without its file system
+	 * being asked. The file that map_files gives is then not opened at all, nor is `check` called for it.
+	 */
+	bool unread;
+	struct proc_open_watch *watch; /* NULL: nobody does */
 };
 
 struct proc_opened {
-	int fd;		/* for reading, regular file, O_CLOEXEC, at offset 0; the caller's to close */
+	int fd; /* for reading (or see `unread`), regular file, O_CLOEXEC, at offset 0; the caller's to close
+		 */
 	struct stat st; /* of fd */
 	enum proc_open_way way;
 };
@@ -58,11 +74,12 @@ const char *proc_open_way_name(enum proc_open_way way);
 /*
  * Tries the ways in order. The paths are tried only when the file can be proven (has_inode or check) and the
  * name is an absolute one that is not deleted. *ret is written on success only. Of the ways that failed, the
- * most telling error is returned, in this order: -EMFILE, -ENFILE, -ENOMEM  at once -ESRCH   the process is
- * gone -EACCES  it may not be looked into: CAP_SYS_PTRACE, or CAP_DAC_READ_SEARCH for the file itself -EPERM
- * map_files needs CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before 5.9), and no path gave the file -ESTALE  there
- * is another file in its place -ENODEV  it is not a regular file -ENOENT  mapping and file are gone, or there
- * never was one ("[vdso]", anonymous memory) another -errno
+ * most telling error is returned, in this order: -EMFILE, -ENFILE, -ENOMEM, -ETIMEDOUT (it is on a refused
+ * file system)  at once -ESRCH   the process is gone -EACCES  it may not be looked into: CAP_SYS_PTRACE, or
+ * CAP_DAC_READ_SEARCH for the file itself -EPERM map_files needs CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN
+ * before 5.9), and no path gave the file -ESTALE  there is another file in its place -ENODEV  it is not a
+ * regular file -ENOENT  mapping and file are gone, or there never was one ("[vdso]", anonymous memory)
+ * another -errno
  */
 int proc_open_mapping(int proc_fd, const struct proc_open_request *req, struct proc_opened *ret);
 

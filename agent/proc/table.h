@@ -17,12 +17,14 @@
 #include "agent/proc/stat.h"
 
 #define PROC_FILE_NONE 0u /* memory without a file */
+/* In place of a file index, with a number: the file is being opened. It is not in published lists. */
+#define PROC_FILE_OPENING (1u << 31)
 
 /* One executable mapping. */
 struct proc_mapping {
 	uint64_t start, end; /* process addresses */
 	uint64_t offset;     /* of `start` in the file, bytes */
-	uint32_t file;	     /* file index, PROC_FILE_NONE */
+	uint32_t file;	     /* file index, PROC_FILE_NONE, PROC_FILE_OPENING | number */
 };
 
 /* A list of mappings, ascending; shared by reference count. */
@@ -41,10 +43,11 @@ struct process {
 	struct map_node node; /* in the table by pid, while alive */
 	struct process *next_ended;
 	uint32_t pid;
-	uint64_t start_ns; /* CLOCK_MONOTONIC; 0 for processes that were there before us */
-	uint64_t exec_ns;  /* of the last execve seen, 0 none */
-	uint64_t end_ns;   /* 0 while alive */
-	unsigned refs;	   /* the table's own, and those of samples that wait for a report */
+	uint32_t parent_pid; /* that forked it; 0 unknown */
+	uint64_t start_ns;   /* CLOCK_MONOTONIC; 0 for processes that were there before us */
+	uint64_t exec_ns;    /* of the last execve seen, 0 none */
+	uint64_t end_ns;     /* 0 while alive */
+	unsigned refs;	     /* the table's own, and those of samples that wait for a report */
 	char comm[PROC_TASK_COMM_LEN];
 	char *exe;	    /* path of the executable, NULL while unknown; owned */
 	char *service_name; /* its OTEL_SERVICE_NAME, NULL: none, or not read yet; owned */

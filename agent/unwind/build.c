@@ -49,16 +49,20 @@ static void run(struct worker_job *job)
 	struct build_job *j = container_of(job, struct build_job, job);
 
 	j->error = build(j);
+	/* closed here, where it may block; the main loop has only descriptors that name files */
+	elf_image_free(TAKE_PTR(j->debug.img));
 }
 
 int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
-		  void (*done)(struct worker_job *job, bool cancelled))
+		  void (*done)(struct worker_job *job, bool cancelled),
+		  void (*overdue)(struct worker_job *job))
 {
 	_cleanup_(build_job_free_p) struct build_job *j = calloc(1, sizeof *j);
 
 	if (!j)
 		return -ENOMEM;
-	*j = (struct build_job){.job = {.run = run, .done = done}, .owner = owner, .file = f->index};
+	*j = (struct build_job){
+		.job = {.run = run, .done = done, .overdue = overdue}, .owner = owner, .file = f->index};
 	j->debug = DEBUG_FILE_NONE;
 	j->debug_fd = -1;
 	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);

@@ -8,7 +8,7 @@
 #include "agent/unwind/debugfile.h"
 
 struct build_job {
-	struct worker_job job; /* `done` is the owner's */
+	struct worker_job job; /* `done` and `overdue` are the owner's */
 	void *owner;
 	uint32_t file;		/* index */
 	int fd;			/* owned */
@@ -27,7 +27,8 @@ struct unwind_file;
 
 /* Duplicates the file's descriptors. */
 int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
-		  void (*done)(struct worker_job *job, bool cancelled));
+		  void (*done)(struct worker_job *job, bool cancelled),
+		  void (*overdue)(struct worker_job *job));
 void build_job_free(struct build_job *j);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * files[] is indexed by file index; keys find an index by inode or by build id, several keys may lead to one
- * file (the same library in many container images). A table that goes is first taken out of the file, so that
- * the next published mapping lists do not name it, and retired after that publication.
+ * files[] is indexed by file index; keys find an index by inode or by build id. A table that goes is first
+ * taken out of the file, so that the next published mapping lists do not name it, and retired after that
+ * publication.
  */
 #include "agent/unwind/cache.h"
 
@@ -12,23 +12,14 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/base/map.h"
 #include "agent/base/worker.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/file.h"
+#include "agent/unwind/keys.h"
 #include "bpf/abi.h"
 
 #define EVICTED_REST_NS (5 * NS_PER_SEC) /* tables that fight for room do so at this pace */
-
-struct file_key {
-	struct map_node node;
-	bool by_build_id;
-	uint64_t dev, inode, size;
-	struct timespec mtime;
-	const char *build_id; /* the file's own string */
-	uint32_t index;
-};
 
 struct unwind_cache {
 	struct arena *arena;
@@ -39,8 +30,8 @@ struct unwind_cache {
 	uint32_t max_files, n_files, next_index;
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
-	struct map keys;
-	size_t n_waiting, n_building;
+	struct file_keys keys;
+	size_t n_waiting, n_building, n_stuck;
 	struct arena_block *leaving; /* out of every new list, retired after the next publication */
 	size_t n_leaving, cap_leaving;
 	struct build_job *no_room; /* finished, but the arena was full */
@@ -63,65 +54,22 @@ int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct work
 		free(c);
 		return -ENOMEM;
 	}
-	map_init(&c->keys, (size_t)max_files * 4);
+	file_keys_init(&c->keys, (size_t)max_files * 4);
 	*ret = c;
 	return 0;
 }
 
 void unwind_cache_free(struct unwind_cache *c)
 {
-	struct map_node *n;
-
 	if (!c)
 		return;
-	map_for_each (&c->keys, n, it)
-		free(container_of(n, struct file_key, node));
-	map_fini(&c->keys);
+	file_keys_fini(&c->keys);
 	for (uint32_t i = 1; i <= c->max_files; i++)
 		unwind_file_free(c->files[i]);
 	build_job_free(c->no_room);
 	free(c->leaving);
 	free(c->files);
 	free(c);
-}
-
-static uint64_t key_hash(const struct file_key *k)
-{
-	if (k->by_build_id)
-		return hash_bytes(k->build_id, strlen(k->build_id));
-	return hash_u64(k->inode ^ hash_u64(k->dev)) ^ hash_u64(k->size ^ (uint64_t)k->mtime.tv_nsec);
-}
-
-static bool key_is(const struct map_node *node, const void *key)
-{
-	const struct file_key *a = container_of(node, struct file_key, node), *b = key;
-
-	if (a->by_build_id != b->by_build_id)
-		return false;
-	if (a->by_build_id)
-		return strcmp(a->build_id, b->build_id) == 0;
-	return a->inode == b->inode && a->size == b->size && a->dev == b->dev &&
-	       a->mtime.tv_sec == b->mtime.tv_sec && a->mtime.tv_nsec == b->mtime.tv_nsec;
-}
-
-static uint32_t key_find(const struct unwind_cache *c, const struct file_key *k)
-{
-	struct map_node *n = map_find(&c->keys, key_hash(k), key_is, k);
-
-	return n ? container_of(n, struct file_key, node)->index : 0;
-}
-
-/* A key that finds no room costs a second reading of the file some day, no more. */
-static void key_add(struct unwind_cache *c, struct file_key k, uint32_t index)
-{
-	struct file_key *copy = malloc(sizeof *copy);
-
-	if (!copy)
-		return;
-	*copy = k;
-	copy->index = index;
-	if (map_insert(&c->keys, &copy->node, key_hash(&k)) < 0)
-		free(copy);
 }
 
 static uint32_t free_index(struct unwind_cache *c)
@@ -138,8 +86,8 @@ static uint32_t free_index(struct unwind_cache *c)
  * room. */
 static uint32_t file_enter(struct unwind_cache *c, struct unwind_file *f, uint64_t size)
 {
-	struct file_key k = {.by_build_id = true, .build_id = f->module.build_id_gnu};
-	uint32_t same = k.build_id ? key_find(c, &k) : 0, index;
+	const char *id = f->module.build_id_gnu;
+	uint32_t same = id ? file_keys_find_id(&c->keys, id) : 0, index;
 
 	if (same && c->files[same]->size == size) {
 		unwind_file_free(f);
@@ -157,16 +105,30 @@ static uint32_t file_enter(struct unwind_cache *c, struct unwind_file *f, uint64
 		c->top = index;
 	c->n_files++;
 	c->n_waiting++;
-	if (k.build_id && !same)
-		key_add(c, k, index);
+	if (id && !same)
+		file_keys_add_id(&c->keys, id, index);
 	return index;
+}
+
+uint32_t unwind_cache_known(const struct unwind_cache *c, const struct stat *st)
+{
+	return file_keys_find(&c->keys, st);
+}
+
+int unwind_cache_enter(struct unwind_cache *c, struct unwind_file *f, const struct stat *st, uint32_t *ret)
+{
+	uint32_t index = file_enter(c, f, (uint64_t)st->st_size);
+
+	if (!index)
+		return -ENFILE;
+	file_keys_add(&c->keys, st, index);
+	*ret = index;
+	return 0;
 }
 
 int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, const char *path, uint32_t *ret)
 {
-	struct file_key k = {
-		.dev = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size, .mtime = st->st_mtim};
-	uint32_t index = key_find(c, &k);
+	uint32_t index = unwind_cache_known(c, st);
 	struct unwind_file *f;
 	int r;
 
@@ -175,17 +137,12 @@ int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, cons
 		*ret = index;
 		return 0;
 	}
-	r = unwind_file_new(&f, fd, path, k.size);
+	r = unwind_file_new(&f, fd, st, path);
 	if (r < 0) {
 		close(fd);
 		return r;
 	}
-	index = file_enter(c, f, k.size);
-	if (!index)
-		return -ENFILE;
-	key_add(c, k, index);
-	*ret = index;
-	return 0;
+	return unwind_cache_enter(c, f, st, ret);
 }
 
 bool unwind_cache_wants_root(const struct unwind_cache *c, uint32_t index)
@@ -203,9 +160,12 @@ void unwind_cache_set_root(struct unwind_cache *c, uint32_t index, struct proc_r
 
 uint32_t unwind_cache_find(const struct unwind_cache *c, const char *build_id)
 {
-	struct file_key k = {.by_build_id = true, .build_id = build_id};
+	return file_keys_find_id(&c->keys, build_id);
+}
 
-	return key_find(c, &k);
+uint32_t unwind_cache_find_inode(const struct unwind_cache *c, dev_t dev, uint64_t inode)
+{
+	return file_keys_find_inode(&c->keys, dev, inode);
 }
 
 struct unwind_file *unwind_cache_file(const struct unwind_cache *c, uint32_t index)
@@ -381,15 +341,53 @@ static void table_finish(struct unwind_cache *c, struct unwind_file *f, struct b
 	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
 }
 
+/* Reading it takes too long. Whoever waits is told that there is no table; it may still come. */
+static void build_overdue(struct worker_job *job)
+{
+	struct build_job *j = container_of(job, struct build_job, job);
+	struct unwind_cache *c = j->owner;
+	struct unwind_file *f = c->files[j->file];
+
+	f->state = TABLE_FAILED;
+	f->stuck = true;
+	c->n_building--;
+	c->n_stuck++;
+	c->stats.overdue++;
+	c->stats.overdue_file = f->index;
+	changed(c, f);
+	c->ready(c->data);
+}
+
+/* The file system of one that is stuck answers again: so may the others there. */
+static void unstick(struct unwind_cache *c, struct unwind_file *f)
+{
+	f->stuck = false;
+	f->state = TABLE_BUILDING;
+	c->n_building++;
+	c->n_stuck--;
+	for (uint32_t i = 1; i <= c->top; i++) {
+		struct unwind_file *other = c->files[i];
+
+		if (!other || !other->put_off || other->dev != f->dev)
+			continue;
+		other->put_off = false;
+		other->state = TABLE_WAITING;
+		c->n_waiting++;
+	}
+}
+
 static void build_done(struct worker_job *job, bool cancelled)
 {
 	struct build_job *j = container_of(job, struct build_job, job);
 	struct unwind_cache *c = j->owner;
 
-	if (cancelled)
+	if (cancelled) {
 		build_job_free(j);
-	else
-		table_finish(c, c->files[j->file], j, true);
+		return;
+	}
+	if (c->files[j->file]->stuck)
+		unstick(c, c->files[j->file]);
+	table_finish(c, c->files[j->file], j, true);
 }
 
 void unwind_cache_retry(struct unwind_cache *c)
@@ -418,6 +416,15 @@ static struct unwind_file *next_waiting(const struct unwind_cache *c)
 	return first;
 }
 
+/* One file system that does not answer is not to take a thread for each of its files. */
+static bool is_dead(const struct unwind_cache *c, dev_t dev)
+{
+	for (uint32_t i = 1; i <= c->top && c->n_stuck; i++)
+		if (c->files[i] && c->files[i]->stuck && c->files[i]->dev == dev)
+			return true;
+	return false;
+}
+
 void unwind_cache_pump(struct unwind_cache *c)
 {
 	while (c->n_waiting && c->n_building < UNWIND_JOBS_MAX) {
@@ -425,8 +432,11 @@ void unwind_cache_pump(struct unwind_cache *c)
 		struct build_job *j;
 
 		c->n_waiting--;
-		if (f->fd < 0 || build_job_new(&j, f, c, build_done) < 0) {
+		f->put_off = is_dead(c, f->dev);
+		c->stats.put_off += f->put_off;
+		if (f->put_off || f->fd < 0 || build_job_new(&j, f, c, build_done, build_overdue) < 0) {
 			f->state = TABLE_FAILED;
+			changed(c, f);
 			c->stats.failed++;
 			continue;
 		}
@@ -452,30 +462,16 @@ size_t unwind_cache_pending(const struct unwind_cache *c)
 	return c->n_waiting + c->n_building;
 }
 
-static void keys_forget(struct unwind_cache *c, uint32_t index)
-{
-	struct map_node *n;
-
-	map_for_each (&c->keys, n, it) {
-		struct file_key *k = container_of(n, struct file_key, node);
-
-		if (k->index == index) {
-			map_remove(&c->keys, n);
-			free(k);
-		}
-	}
-}
-
 void unwind_cache_sweep(struct unwind_cache *c, const uint8_t *used, uint64_t before_ns,
 			void (*fn)(uint32_t index, void *data), void *data)
 {
 	for (uint32_t i = 1; i <= c->top; i++) {
 		struct unwind_file *f = c->files[i];
 
-		if (!f || used[i] || f->last_used_ns >= before_ns || f->state == TABLE_BUILDING)
+		if (!f || used[i] || f->last_used_ns >= before_ns || f->state == TABLE_BUILDING || f->stuck)
 			continue;
 		fn(i, data);
-		keys_forget(c, i);
+		file_keys_forget(&c->keys, i);
 		c->n_waiting -= f->state == TABLE_WAITING;
 		if (f->state == TABLE_READY)
 			table_drop(c, f);

@@ -44,9 +44,12 @@ struct unwind_file {
 	uint32_t index;
 	enum unwind_table_state state;
 	bool urgent;
-	uint64_t size;		/* bytes */
-	int fd;			/* for names; -1 when the limit of open files was reached */
-	int debug_fd;		/* its separate debug file, when rows come from there; -1 */
+	bool stuck;    /* its job has run too long, and is not back yet */
+	bool put_off;  /* not tried: it is on the file system of one that is stuck */
+	uint64_t size; /* bytes */
+	dev_t dev;
+	int fd;	      /* names the file, may have O_PATH: jobs open it anew, and only they; -1 for none */
+	int debug_fd; /* its separate debug file, when rows come from there; -1 */
 	struct proc_root *root; /* where that may be, until it was looked for; one reference; NULL: nowhere */
 	bool searched;		/* for it */
 	struct elf_segment *segments;
@@ -70,7 +73,10 @@ static inline bool unwind_file_pending(const struct unwind_file *f)
 struct unwind_cache_stats {
 	uint64_t files, ready, built, failed, evicted, full, skipped_fdes;
 	uint64_t rows, table_bytes, build_ns;
-	uint64_t debug_files; /* tables that needed a separate debug file and found it */
+	uint64_t overdue;      /* tables given up because their files did not answer in time */
+	uint32_t overdue_file; /* the last of these */
+	uint64_t put_off;      /* and those on the same file systems that were not tried */
+	uint64_t debug_files;  /* tables that needed a separate debug file and found it */
 };
 
 /*
@@ -81,16 +87,23 @@ struct unwind_cache_stats {
 int unwind_cache_new(struct unwind_cache **ret, struct arena *arena, struct worker *worker,
 		     uint32_t max_files, void (*ready)(void *data), void *data);
 void unwind_cache_free(struct unwind_cache *c);
-/* The index of an open file, a new one if it is not known; takes the fd. 0, -ENFILE at max_files (counted),
- * -ENOMEM. */
+/* Both steps for an open file that can be read without delay; takes the fd. 0, -ENFILE at max_files
+ * (counted), -ENOMEM. */
 int unwind_cache_add(struct unwind_cache *c, int fd, const struct stat *st, const char *path, uint32_t *ret);
+/* The index of the file that stat(2) describes so, 0 when it is not known. */
+uint32_t unwind_cache_known(const struct unwind_cache *c, const struct stat *st);
+/* Puts in what unwind_file_new has made of a file that is not known; takes it, also on failure. 0 or -ENFILE.
+ */
+int unwind_cache_enter(struct unwind_cache *c, struct unwind_file *f, const struct stat *st, uint32_t *ret);
 /* A new file, whose separate debug file has not been looked for: unwind_cache_set_root may say where. */
 bool unwind_cache_wants_root(const struct unwind_cache *c, uint32_t index);
 /* Its debug file is looked for below this root, which it takes a reference of, while the first table is made.
  */
 void unwind_cache_set_root(struct unwind_cache *c, uint32_t index, struct proc_root *root);
-/* A file with this GNU build id (hex), 0 when there is none. For processes that are gone. */
+/* A file with this GNU build id (hex), or of this device and inode, 0 when there is none. For processes that
+ * are gone. */
 uint32_t unwind_cache_find(const struct unwind_cache *c, const char *build_id);
+uint32_t unwind_cache_find_inode(const struct unwind_cache *c, dev_t dev, uint64_t inode);
 /* The file with this index, NULL when there is none. Borrowed until unwind_cache_sweep. */
 struct unwind_file *unwind_cache_file(const struct unwind_cache *c, uint32_t index);
 /* A sample has a frame in it: it is in use, and without a table it goes to the front of the queue. */

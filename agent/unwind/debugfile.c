@@ -7,6 +7,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 #include "agent/elf/debuglink.h"
 #include "agent/elf/image.h"
 #include "agent/elf/rows.h"
@@ -26,12 +27,14 @@ static int try_path(struct debug_file *ret, struct elf_image *img, const struct 
 		    const struct elf_debuglink *link, const char *path, const char *section)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int path_fd = proc_beneath_find(root->fd, path), fd = -1;
 	uint64_t delta;
 	struct stat st;
 	int r;
 
-	fd = proc_beneath_open(root->fd, path, &st);
+	if (path_fd < 0)
+		return path_fd;
+	fd = proc_beneath_reopen(path_fd, &st);
 	if (fd < 0)
 		return fd;
 	r = elf_image_open(&debug, fd);
@@ -42,7 +45,7 @@ static int try_path(struct debug_file *ret, struct elf_image *img, const struct 
 	r = elf_debug_match(img, debug, fd, link, &delta);
 	if (r < 0)
 		return r;
-	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(fd), .delta = delta};
+	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(path_fd), .delta = delta};
 	return 0;
 }
 
@@ -86,18 +89,21 @@ int debug_file_find(struct debug_file *ret, struct elf_image *img, const struct 
 int debug_file_reopen(struct debug_file *ret, struct elf_image *img, int fd)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
-	_cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	_cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), bytes = -1;
 	struct elf_debuglink link = {0};
 	uint64_t delta;
 	int r;
 
 	if (copy < 0)
 		return -errno;
+	bytes = fs_reopen(fd);
+	if (bytes < 0)
+		return bytes;
 	r = elf_image_open(&debug, copy);
 	if (r < 0)
 		return r;
 	(void)elf_debuglink_read(img, &link);
-	r = elf_debug_match(img, debug, copy, &link, &delta);
+	r = elf_debug_match(img, debug, bytes, &link, &delta);
 	if (r < 0)
 		return r;
 	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(copy), .delta = delta};

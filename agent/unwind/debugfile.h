@@ -15,7 +15,7 @@ struct proc_root;
 
 struct debug_file {
 	struct elf_image *img; /* owned; NULL: there is none */
-	int fd;		       /* owned, for reading; -1 */
+	int fd;		       /* owned; it may have O_PATH; -1 */
 	uint64_t delta;	       /* to be added to its addresses */
 };
 

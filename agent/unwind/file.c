@@ -77,7 +77,7 @@ static int read_elf(struct unwind_file *f)
 	return 0;
 }
 
-int unwind_file_new(struct unwind_file **ret, int fd, const char *path, uint64_t size)
+int unwind_file_new(struct unwind_file **ret, int fd, const struct stat *st, const char *path)
 {
 	_cleanup_(unwind_file_free_p) struct unwind_file *f = calloc(1, sizeof *f);
 	const char *slash;
@@ -92,7 +92,8 @@ int unwind_file_new(struct unwind_file **ret, int fd, const char *path, uint64_t
 	slash = strrchr(f->module.path, '/');
 	f->module.name = slash && slash[1] ? slash + 1 : f->module.path;
 	f->fd = fd;
-	f->size = size;
+	f->size = (uint64_t)st->st_size;
+	f->dev = st->st_dev;
 	r = read_elf(f);
 	if (r < 0) {
 		f->fd = -1; /* stays the caller's */

@@ -92,7 +92,7 @@ int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 
 		if (f)
 			r = add_file_mapping(&l, m, f);
-		else
+		else if (!(m->file & PROC_FILE_OPENING)) /* samples there wait, as before a mapping */
 			r = add(&l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, TABLE_NEVER});
 	}
 	if (r < 0) {

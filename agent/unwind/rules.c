@@ -48,6 +48,7 @@ struct rules_job {
 	struct rules *rules;
 	int fd;
 	int error;
+	bool given_up;
 	size_t n;
 	uint64_t serials[QUESTIONS_MAX];
 	uint16_t slots[QUESTIONS_MAX];
@@ -158,23 +159,34 @@ static void job_free(struct rules_job *j)
 	free(j);
 }
 
-static void job_done(struct worker_job *job, bool cancelled)
+static void answers_take(struct rules *r, struct rules_job *j, int error)
 {
-	struct rules_job *j = container_of(job, struct rules_job, job);
-	struct rules *r = j->rules;
-
-	for (size_t i = 0; i < j->n && !cancelled; i++) {
+	for (size_t i = 0; i < j->n; i++) {
 		struct slot *s = &r->slots[j->slots[i]];
 
 		if (s->state == SLOT_ASKED && s->serial == j->serials[i])
-			slot_answer(r, s, j->error ?: j->query[i].error, &j->query[i].rule);
+			slot_answer(r, s, error ?: j->query[i].error, &j->query[i].rule);
 	}
-	job_free(j);
-	if (cancelled)
-		return;
 	r->n_jobs--;
 	rules_ask(r);
 	r->ready(r->data);
+}
+
+static void job_done(struct worker_job *job, bool cancelled)
+{
+	struct rules_job *j = container_of(job, struct rules_job, job);
+
+	if (!cancelled && !j->given_up)
+		answers_take(j->rules, j, j->error);
+	job_free(j);
+}
+
+static void job_overdue(struct worker_job *job)
+{
+	struct rules_job *j = container_of(job, struct rules_job, job);
+
+	j->given_up = true;
+	answers_take(j->rules, j, -ETIMEDOUT);
 }
 
 static struct rules_job *job_new(struct rules *r, uint32_t file)
@@ -184,7 +196,8 @@ static struct rules_job *job_new(struct rules *r, uint32_t file)
 
 	if (!j)
 		return NULL;
-	j->job = (struct worker_job){.run = job_run, .done = job_done};
+	j->job = (struct worker_job){.run = job_run, .done = job_done, .overdue = job_overdue};
+	j->given_up = false;
 	j->rules = r;
 	j->n = 0;
 	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
