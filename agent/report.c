@@ -30,14 +30,16 @@ const char *report_drop_text(enum report_drop reason)
 	return drop_texts[reason];
 }
 
+_Static_assert(SAMPLE_THREAD_NAME_LEN == PROC_TASK_COMM_LEN, "thread names");
+
 static void owner_hold(void *owner)
 {
-	process_ref(owner);
+	proc_image_ref(owner);
 }
 
 static void owner_release(void *owner)
 {
-	process_unref(owner);
+	proc_image_unref(owner);
 }
 
 static bool wants_cpu(const struct config *c)
@@ -118,38 +120,38 @@ static void touch_files(struct report *r, const struct sample_view *v)
 	}
 }
 
-void report_commit(struct report *r, struct process *p, const struct sample_view *v)
+void report_commit(struct report *r, const struct track_moment *m, const struct sample_view *v)
 {
 	r->stats.by_ending[v->ending]++;
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
 	touch_files(r, v);
-	if (sample_aggregate_add(r->open.samples, p, v) < 0)
+	if (sample_aggregate_add(r->open.samples, m->image, m->thread, v) < 0)
 		drop(r, REPORT_DROP_WINDOW_FULL);
 }
 
 /* A stack that the program could not walk to its end for want of tables: now, later, or as far as it went. */
-static void sample_finish(struct report *r, struct process *p, const struct sample_view *v,
+static void sample_finish(struct report *r, const struct track_moment *m, const struct sample_view *v,
 			  const void *record, size_t len)
 {
 	struct sample_view done;
 
-	if (track_finish(r->options.track, p, v, &done)) {
+	if (track_finish(r->options.track, m->process, v, &done)) {
 		r->stats.finished += unwind_ending_complete(done.ending);
-		report_commit(r, p, &done);
+		report_commit(r, m, &done);
 		return;
 	}
 	touch_files(r, &done); /* so their tables are built next */
-	if (waiting_add(r->waiting, record, len, v) == 0)
+	if (waiting_add(r->waiting, record, len, v, m) == 0)
 		return;
 	r->stats.finish_full++;
-	report_commit(r, p, &done);
+	report_commit(r, m, &done);
 }
 
 void report_sample(struct report *r, const void *record, size_t len)
 {
 	struct sample_view v;
-	struct process *p;
+	struct track_moment m;
 
 	r->stats.received++;
 	if (sample_decode(record, len, &v) < 0) {
@@ -157,19 +159,18 @@ void report_sample(struct report *r, const void *record, size_t len)
 		return;
 	}
 	track_catch_up(r->options.track, v.time_ns);
-	p = track_process(r->options.track, v.pid, v.time_ns);
-	if (!p) {
+	if (!track_moment(r->options.track, &v, &m)) {
 		drop(r, REPORT_DROP_NO_PROCESS_SLOT);
 		return;
 	}
-	if (!p->selected) {
+	if (!m.image->selected) {
 		drop(r, REPORT_DROP_NOT_SELECTED);
 		return;
 	}
-	if (track_wants_finish(p, &v))
-		sample_finish(r, p, &v, record, len);
+	if (track_wants_finish(m.process, &v))
+		sample_finish(r, &m, &v, record, len);
 	else
-		report_commit(r, p, &v);
+		report_commit(r, &m, &v);
 }
 
 void report_retry(struct report *r)

@@ -10,7 +10,8 @@
 #include "otlp/profile.h"
 
 struct names;
-struct process;
+struct proc_image;
+struct track_moment;
 
 /* The samples between two closings, and the clock that their times are told by. */
 struct window {
@@ -31,14 +32,15 @@ struct report {
 };
 
 /* --- report.c, for its parts: a sample whose stack is final goes into the window */
-void report_commit(struct report *r, struct process *p, const struct sample_view *v);
+void report_commit(struct report *r, const struct track_moment *m, const struct sample_view *v);
 
 /* --- report_wait.c: samples whose stacks wait for a process, mapping or table */
 struct waiting_list;
 int waiting_new(struct waiting_list **ret, size_t max_bytes);
 void waiting_free(struct waiting_list *w);
-/* Takes in a record that could not be finished now. -ENOSPC: too many wait. */
-int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v);
+/* Takes in a record that could not be finished now, and whose it is. -ENOSPC: too many wait. */
+int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v,
+		const struct track_moment *m);
 /* Tries all again; commits those that are final, or out of time, or all (`last`). */
 void waiting_retry(struct report *r, bool last);
 size_t waiting_len(const struct waiting_list *w);
@@ -74,8 +76,8 @@ void host_attrs_free(struct host_attrs *h);
 
 #define RESOURCE_ATTRS_MAX 64
 
-/* The attributes of the resource that a process belongs to. Borrowed from process, workload and host. */
-size_t resource_attrs(const struct host_attrs *h, struct track *t, struct process *p, struct otlp_attr *ret);
+/* The attributes of the resource that a process belongs to. Borrowed from image, workload and host. */
+size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret);
 /* Entries ordered so that those of one resource stand together; owned by the caller. NULL: no memory. */
 const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
 					   size_t *ret_n);

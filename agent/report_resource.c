@@ -49,26 +49,14 @@ void host_attrs_free(struct host_attrs *h)
 	free(h);
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
-static const char *executable_name(const struct process *p)
-{
-	return p->exe ? base_name(p->exe) : p->comm;
-}
-
 /* Never empty: some backends select by it alone. */
-static const char *service_name(struct track *t, struct process *p, const struct cgroup_meta *m)
+static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m)
 {
-	const char *own = track_service_name(t, p), *name;
+	const char *own = i->program->service_name, *name;
 
-	if (own)
+	if (own && own[0])
 		return own;
-	name = m && m->identity.unit[0] ? m->identity.unit : executable_name(p);
+	name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(i);
 	return name[0] ? name
 		       : "unknown_service"; /* a process that had ended before anything was known of it */
 }
@@ -83,9 +71,9 @@ static void add(struct otlp_attr *attrs, size_t *n, const char *key, const char 
 	attrs[(*n)++] = (struct otlp_attr){.key = key, .type = OTLP_STRING, .string = value};
 }
 
-size_t resource_attrs(const struct host_attrs *h, struct track *t, struct process *p, struct otlp_attr *ret)
+size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret)
 {
-	const struct cgroup_meta *m = track_workload(t, p);
+	const struct cgroup_meta *m = track_workload(i);
 	const struct config *c = h->config;
 	size_t n = 0;
 
@@ -93,15 +81,15 @@ size_t resource_attrs(const struct host_attrs *h, struct track *t, struct proces
 		add(ret, &n, "container.id", m->identity.container_id);
 		add(ret, &n, "k8s.pod.uid", m->identity.pod_uid);
 	}
-	add(ret, &n, "service.name", service_name(t, p, m));
+	add(ret, &n, "service.name", service_name(i, m));
 	add(ret, &n, "k8s.node.name", c->kubernetes.node);
 	add(ret, &n, "host.name", h->name.nodename);
 	add(ret, &n, "host.id", h->id);
 	add(ret, &n, "host.arch", h->arch);
 	add(ret, &n, "os.type", "linux");
-	for (size_t i = 0; i < c->otel.resource_attributes.n; i++)
-		add(ret, &n, c->otel.resource_attributes.items[i].key,
-		    c->otel.resource_attributes.items[i].value);
+	for (size_t k = 0; k < c->otel.resource_attributes.n; k++)
+		add(ret, &n, c->otel.resource_attributes.items[k].key,
+		    c->otel.resource_attributes.items[k].value);
 	return n;
 }
 
@@ -112,29 +100,40 @@ static int compare_strings(const char *a, const char *b)
 	return strcmp(a ? a : "", b ? b : "");
 }
 
-/* By container, then unit, then executable, then process. */
-static int compare(const struct report *r, const struct process *a, const struct process *b)
+static int compare_u64(uint64_t a, uint64_t b)
 {
-	const struct cgroup_meta *x = a->context, *y = b->context;
-	int d;
+	return a < b ? -1 : a > b;
+}
+
+/* By process where each is one, container, unit, service name of its own, executable. */
+static int compare(const struct report *r, const struct proc_image *a, const struct proc_image *b)
+{
+	const struct cgroup_meta *x = track_workload(a), *y = track_workload(b);
+	int d = 0;
 
 	if (a == b)
 		return 0;
-	if (r->options.config->resource == CONFIG_RESOURCE_PROCESS)
-		return a < b ? -1 : 1;
+	if (r->options.config->resource == CONFIG_RESOURCE_PROCESS) {
+		d = compare_u64(a->pid, b->pid) ?: compare_u64(a->start_ns, b->start_ns);
+		if (d)
+			return d;
+	}
 	d = strcmp(x ? x->identity.container_id : "", y ? y->identity.container_id : "");
 	if (d == 0)
 		d = strcmp(x ? x->identity.pod_uid : "", y ? y->identity.pod_uid : "");
 	if (d == 0)
 		d = strcmp(x ? x->identity.unit : "", y ? y->identity.unit : "");
-	if (d || (x && (x->identity.container_id[0] || x->identity.unit[0])))
+	if (d == 0)
+		d = compare_strings(a->program->service_name, b->program->service_name);
+	if (d || (r->options.config->resource != CONFIG_RESOURCE_PROCESS && x &&
+		  (x->identity.container_id[0] || x->identity.unit[0])))
 		return d;
-	return compare_strings(executable_name(a), executable_name(b));
+	return strcmp(proc_image_executable(a), proc_image_executable(b));
 }
 
-/* A process of the window. */
+/* An image of the window. */
 struct owner {
-	struct process *process;
+	const struct proc_image *image;
 	size_t n;	/* entries */
 	int32_t number; /* in the order of appearance */
 };
@@ -142,12 +141,8 @@ struct owner {
 static int by_resource(const void *a, const void *b, void *data)
 {
 	const struct owner *x = a, *y = b;
-	const struct process *p = x->process, *q = y->process;
-	int d = compare(data, p, q);
 
-	if (d == 0 && p != q)
-		d = p->pid < q->pid ? -1 : p->pid > q->pid;
-	return d ? d : x->number - y->number;
+	return compare(data, x->image, y->image) ?: compare_u64(x->image->pid, y->image->pid) ?: x->number - y->number;
 }
 
 bool resource_same(const struct report *r, const struct sample_entry *a, const struct sample_entry *b)
@@ -156,22 +151,22 @@ bool resource_same(const struct report *r, const struct sample_entry *a, const s
 }
 
 /* The number of an owner, a new one if it was not seen. -ENOMEM. */
-static int owner_number(struct buf *owners, struct memo *numbers, struct process *p, int32_t *ret)
+static int owner_number(struct buf *owners, struct memo *numbers, const struct proc_image *i, int32_t *ret)
 {
-	struct owner new = {.process = p, .number = (int32_t)(owners->len / sizeof new)};
+	struct owner new = {.image = i, .number = (int32_t)(owners->len / sizeof new)};
 	int r;
 
-	if (memo_get(numbers, (uintptr_t)p, ret))
+	if (memo_get(numbers, (uintptr_t)i, ret))
 		return 0;
 	r = buf_append(owners, &new, sizeof new);
 	if (r < 0)
 		return r;
-	memo_put(numbers, (uintptr_t)p, new.number); /* not learnt: it comes more than once, side by side */
+	memo_put(numbers, (uintptr_t)i, new.number); /* not learnt: it comes more than once, side by side */
 	*ret = new.number;
 	return 0;
 }
 
-/* Entries are many and processes few: these are sorted, and the entries then put in their places. */
+/* Entries are many and images few: these are sorted, and the entries then put in their places. */
 const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
 					   size_t *ret_n)
 {
@@ -184,7 +179,6 @@ const struct sample_entry **resource_order(const struct report *r, const struct 
 	int32_t number;
 
 	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next, n++) {
-		(void)track_workload(r->options.track, e->owner); /* read before it is compared */
 		if (owner_number(&owners, &seen, e->owner, &number) < 0 ||
 		    buf_append(&numbers, &number, sizeof number) < 0)
 			return NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/config.h"
 #include "agent/output/profile.h"
 #include "agent/report_private.h"
@@ -57,24 +58,20 @@ static int batch_new(struct sender *s)
 static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struct otlp_attr *ret)
 {
 	const struct config_list *wanted = &s->r->options.config->attributes.sample;
-	struct process *p = e->owner;
-	const char *slash = p->exe ? strrchr(p->exe, '/') : NULL;
+	const struct proc_image *i = e->owner;
 	const struct otlp_attr all[] = {
-		{.key = "process.pid", .type = OTLP_INT, .integer = p->pid},
-		{.key = "process.executable.name",
-		 .string = !p->exe ? p->comm
-			   : slash ? slash + 1
-				   : p->exe},
-		{.key = "process.executable.path", .string = p->exe},
-		{.key = "thread.name", .string = track_thread_name(s->r->options.track, p, e->tid)},
+		{.key = "process.pid", .type = OTLP_INT, .integer = i->pid},
+		{.key = "process.executable.name", .string = proc_image_executable(i)},
+		{.key = "process.executable.path", .string = i->program->exe},
+		{.key = "thread.name", .string = e->thread},
 		{.key = "thread.id", .type = OTLP_INT, .integer = e->tid},
 		{.key = "cpu.logical_number", .type = OTLP_INT, .integer = e->cpu},
 	};
 	size_t n = 0;
 
-	for (size_t i = 0; i < wanted->n; i++)
+	for (size_t w = 0; w < wanted->n; w++)
 		for (size_t k = 0; k < ARRAY_SIZE(all); k++)
-			if (strcmp(wanted->items[i], all[k].key) == 0)
+			if (strcmp(wanted->items[w], all[k].key) == 0)
 				ret[n++] = all[k];
 	if (!unwind_ending_complete(e->stack->ending))
 		ret[n++] = (struct otlp_attr){.key = "proflet.stack.truncated",
@@ -111,12 +108,12 @@ static void send_otlp(struct sender *s, const struct sample_entry *e)
 
 static void send_output(struct sender *s, const struct sample_entry *e)
 {
-	struct process *p = e->owner;
-	const struct cgroup_meta *m = p->context;
+	const struct proc_image *i = e->owner;
+	const struct cgroup_meta *m = track_workload(i);
 	const struct output_stack stack = {
-		.process = p->comm,
-		.pid = p->pid,
-		.thread = track_thread_name(s->r->options.track, p, e->tid),
+		.process = i->comm,
+		.pid = i->pid,
+		.thread = e->thread,
 		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
 		.frames = s->frames,
 		.n_frames = report_frames(s->r->names, e->stack, s->frames),
@@ -130,7 +127,7 @@ static void send_output(struct sender *s, const struct sample_entry *e)
 static int send_resource(struct sender *s, const struct sample_entry *e)
 {
 	struct otlp_attr attrs[RESOURCE_ATTRS_MAX];
-	size_t n = resource_attrs(s->r->host, s->r->options.track, e->owner, attrs);
+	size_t n = resource_attrs(s->r->host, e->owner, attrs);
 
 	return otlp_batch_resource(s->batch, attrs, n);
 }
@@ -170,6 +167,8 @@ void report_send(struct report *r, struct window *w)
 
 	if (!sample_aggregate_samples(w->samples))
 		return;
+	/* what was read of a process that was over by then has to go */
+	track_catch_up(r->options.track, clock_mono_ns());
 	order = resource_order(r, w->samples, &n);
 	if (s && order) {
 		s->r = r;

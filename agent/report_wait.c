@@ -21,8 +21,7 @@
 struct waiting {
 	struct waiting *next;
 	uint64_t deadline_ns;
-	struct process *process; /* once it was found: it may be forgotten before its tables are there; one
-				    reference */
+	struct track_moment moment; /* one reference each: it may be over before its tables are there */
 	size_t len;
 	uint64_t record[]; /* len bytes */
 };
@@ -46,14 +45,20 @@ int waiting_new(struct waiting_list **ret, size_t max_bytes)
 	return 0;
 }
 
+static void waiting_drop(struct waiting *e)
+{
+	process_unref(e->moment.process);
+	proc_image_unref(e->moment.image);
+	free(e);
+}
+
 void waiting_free(struct waiting_list *w)
 {
 	if (!w)
 		return;
 	for (struct waiting *e = w->first, *next; e; e = next) {
 		next = e->next;
-		process_unref(e->process);
-		free(e);
+		waiting_drop(e);
 	}
 	free(w);
 }
@@ -69,7 +74,8 @@ static bool waits_for_worker(enum unwind_ending ending)
 	return ending == ENDING_NO_TABLE || ending == ENDING_UNSUPPORTED_RULE;
 }
 
-int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v)
+int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v,
+		const struct track_moment *m)
 {
 	struct waiting *e;
 
@@ -79,7 +85,9 @@ int waiting_add(struct waiting_list *w, const void *record, size_t len, const st
 	if (!e)
 		return -ENOMEM;
 	e->next = NULL;
-	e->process = NULL;
+	e->moment = *m;
+	process_ref(m->process);
+	proc_image_ref(m->image);
 	e->len = len;
 	e->deadline_ns = clock_mono_ns() + (waits_for_worker(v->ending) ? WAIT_TABLE_NS : WAIT_PROCESS_NS);
 	memcpy(e->record, record, len);
@@ -96,19 +104,10 @@ int waiting_add(struct waiting_list *w, const void *record, size_t len, const st
 static bool settle(struct report *r, struct waiting *e, bool out_of_time)
 {
 	struct sample_view v, done;
-	struct process *p;
 	bool final;
 
 	(void)sample_decode(e->record, e->len, &v); /* it did decode when it came */
-	p = e->process ?: track_process(r->options.track, v.pid, v.time_ns);
-	if (p && !e->process)
-		e->process = process_ref(p);
-	if (!p) {
-		if (out_of_time)
-			r->stats.dropped[REPORT_DROP_NO_PROCESS_SLOT]++;
-		return out_of_time;
-	}
-	final = track_finish(r->options.track, p, &v, &done);
+	final = track_finish(r->options.track, e->moment.process, &v, &done);
 	if (!final && waits_for_worker(done.ending) && e->deadline_ns < v.time_ns + WAIT_TABLE_NS)
 		e->deadline_ns =
 			v.time_ns + WAIT_TABLE_NS; /* process and mapping came, now it is a worker's turn */
@@ -116,7 +115,7 @@ static bool settle(struct report *r, struct waiting *e, bool out_of_time)
 		return false;
 	r->stats.finished += unwind_ending_complete(done.ending);
 	r->stats.finish_late += !final;
-	report_commit(r, p, &done);
+	report_commit(r, &e->moment, &done);
 	return true;
 }
 
@@ -137,8 +136,7 @@ void waiting_retry(struct report *r, bool last)
 			*at = e->next;
 			w->n--;
 			w->bytes -= sizeof *e + e->len;
-			process_unref(e->process);
-			free(e);
+			waiting_drop(e);
 			continue;
 		}
 		if (e->deadline_ns < w->next_deadline_ns)

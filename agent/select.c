@@ -83,13 +83,13 @@ static bool in_cgroup(uint32_t pid, const char *path)
 
 static bool matches(const struct config_selector *s, const struct process *p)
 {
-	const struct cgroup_meta *m = p->context;
+	const struct cgroup_meta *m = p->image->context.data;
 
 	switch (s->kind) {
 	case CONFIG_SELECT_PID:
 		return s->pid == p->pid;
 	case CONFIG_SELECT_COMM:
-		return strcmp(s->value, p->comm) == 0;
+		return strcmp(s->value, p->image->comm) == 0;
 	case CONFIG_SELECT_CGROUP:
 		return in_cgroup(p->pid, s->value);
 	case CONFIG_SELECT_CONTAINER:

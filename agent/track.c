@@ -23,11 +23,10 @@
 #include "agent/proc/stat.h"
 #include "agent/track_private.h"
 #include "agent/unwind/finish.h"
-#include "cgroup/id.h"
 #include "cgroup/meta.h"
 
 #define WORKLOADS_MAX 16384u
-#define WORKLOAD_AGE_NS (60 * NS_PER_SEC) /* a long-lived process may be moved to another cgroup */
+#define THREADS_MAX 65536u
 #define FILE_IDLE_NS (60 * NS_PER_SEC)
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
 #define SETTLE_STEP_NS (20 * NS_PER_MS)
@@ -74,6 +73,8 @@ static int open_parts(struct track *t)
 		r = finisher_new(&t->finisher, &finish);
 	if (r == 0)
 		r = cgroup_meta_cache_new(&t->workloads, WORKLOADS_MAX);
+	if (r == 0)
+		r = proc_threads_new(&t->threads, THREADS_MAX);
 	return r;
 }
 
@@ -87,7 +88,6 @@ int track_new(struct track **ret, const struct track_options *options)
 	t->options = *options;
 	t->proc_fd = -1;
 	t->vdso = PROC_FILE_NONE;
-	track_threads_init(t);
 	track_grace_init(t);
 	r = open_parts(t);
 	if (r == 0)
@@ -110,7 +110,7 @@ void track_free(struct track *t)
 	unwind_cache_free(t->cache);
 	arena_free(t->arena);
 	cgroup_meta_cache_free(t->workloads);
-	track_threads_fini(t);
+	proc_threads_free(t->threads);
 	free(t->dirty);
 	if (t->proc_fd >= 0)
 		close(t->proc_fd);
@@ -144,41 +144,22 @@ void track_select(struct track *t, struct process *p, bool inherited)
 		t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
 	bool selected = answer == SELECT_AS_PARENT ? inherited : answer == SELECT_YES;
 
-	if (selected == p->selected || proc_maps_own(p) < 0)
+	if (selected == p->image->selected || proc_maps_own(p) < 0)
 		return;
-	p->selected = selected;
+	p->image->selected = selected;
 	p->maps->dirty = true;
 }
 
-static void context_free(void *context)
+/* For a time before anything that is known of the pid: a process that is gone without a trace. */
+static struct process *exited_process(struct track *t, uint32_t pid, uint64_t time_ns)
 {
-	cgroup_meta_unref(context);
-}
+	struct process *p;
 
-static void workload_set(struct process *p, struct cgroup_meta *meta)
-{
-	cgroup_meta_unref(p->context);
-	p->context = meta;
-	p->context_free = context_free;
-}
-
-/* Reads the process's cgroup; keeps what was known when it is gone. */
-void track_read_workload(struct track *t, struct process *p)
-{
-	struct cgroup_identity id;
-	struct cgroup_meta *meta;
-
-	p->context_ns = clock_mono_ns();
-	if (cgroup_id_read(t->proc_fd, (pid_t)p->pid, &id) == 0 &&
-	    cgroup_meta_get(t->workloads, &id, &meta) == 0)
-		workload_set(p, meta);
-}
-
-const struct cgroup_meta *track_workload(struct track *t, struct process *p)
-{
-	if (!p->end_ns && (!p->context || clock_mono_ns() - p->context_ns > WORKLOAD_AGE_NS))
-		track_read_workload(t, p);
-	return p->context;
+	if (proc_table_add_ended(t->table, pid, time_ns, &p) < 0)
+		return NULL;
+	strcpy(p->image->comm, "[exited]");
+	track_select(t, p, false);
+	return p;
 }
 
 struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
@@ -187,14 +168,22 @@ struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
 
 	if (p)
 		return p;
-	if (proc_table_add(t->table, pid, 0, &p) < 0)
-		return NULL;
-	track_read_process(t, p);
-	if (!p->scanned) {
-		strcpy(p->comm, "[exited]");
-		proc_table_end(t->table, p, time_ns);
+	if (!proc_table_get(t->table, pid)) {
+		if (proc_table_add(t->table, pid, 0, &p) < 0)
+			return NULL;
+		track_read_process(t, p);
+		if (!p->scanned) {
+			strcpy(p->image->comm, "[exited]");
+			track_process_over(t, p, time_ns);
+		}
 	}
-	return p;
+	return proc_table_at(t->table, pid, time_ns) ?: exited_process(t, pid, time_ns);
+}
+
+void track_process_over(struct track *t, struct process *p, uint64_t time_ns)
+{
+	publisher_remove(t->publisher, p);
+	proc_table_end(t->table, p, time_ns);
 }
 
 /* --- from the side-band */
@@ -204,10 +193,14 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 	struct process *parent = proc_table_get(t->table, e->ppid), *p;
 
 	if (e->pid == e->ppid) {
-		track_thread_add(t, e->tid, parent ? track_thread_name(t, parent, e->ptid) : "");
+		if (parent)
+			track_thread_begin(t, parent, e);
 		return;
 	}
 	t->stats.forks++;
+	p = proc_table_get(t->table, e->pid);
+	if (p) /* its exit was lost */
+		track_process_over(t, p, e->time_ns);
 	if (proc_table_add(t->table, e->pid, e->time_ns, &p) < 0)
 		return;
 	if (!parent) {
@@ -215,19 +208,15 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 		return;
 	}
 	p->parent_pid = parent->pid;
-	memcpy(p->comm, parent->comm, PROC_TASK_COMM_LEN);
-	p->exe = parent->exe ? strdup(parent->exe) : NULL;
+	proc_image_inherit(p, parent);
+	track_thread_name(t, parent, e->ptid, e->time_ns, p->image->comm); /* which forked */
 	p->scanned = true;
-	p->selected = parent->selected;
 	p->keep_stack = true; /* until its execve, which is heard of after it was */
 	p->keep_stack_until_ns = e->time_ns + FORK_STACK_NS;
 	if (parent->keep_stack && parent->keep_stack_until_ns > p->keep_stack_until_ns)
 		p->keep_stack_until_ns = parent->keep_stack_until_ns;
 	proc_maps_unref(p->maps);
 	p->maps = proc_maps_ref(parent->maps);
-	if (parent->context)
-		workload_set(p, cgroup_meta_ref(parent->context));
-	p->context_ns = parent->context_ns;
 	track_mark_dirty(t, p->pid);
 }
 
@@ -235,22 +224,22 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 static void on_exec(struct track *t, struct process *p, const struct sideband_event *e)
 {
 	struct proc_maps *empty;
+	struct proc_image *image;
 
 	t->stats.execs++;
-	p->exec_ns = e->time_ns;
+	track_threads_over(t, p, e->time_ns);
+	if (proc_image_exec(p, e->time_ns, &image) == 0)
+		track_comm_set(image, e->name);
 	p->keep_stack = false;
 	track_remember(t, p, e->time_ns);
 	publisher_remove(t->publisher, p); /* its list goes with it */
-	free(TAKE_PTR(p->exe));
-	free(TAKE_PTR(p->service_name));
-	p->environ_read = false;
 	if (proc_maps_new(&empty) == 0) {
 		proc_maps_unref(p->maps);
 		p->maps = empty;
 		empty->dirty = true;
 	}
 	track_read_workload(t, p);
-	track_select(t, p, p->selected);
+	track_select(t, p, p->image->selected);
 	track_mark_dirty(t, p->pid);
 }
 
@@ -260,12 +249,10 @@ static void on_comm(struct track *t, const struct sideband_event *e)
 
 	if (!p)
 		return;
-	if (e->tid == e->pid || e->exec)
-		strncpy(p->comm, e->name, PROC_TASK_COMM_LEN - 1);
-	else
-		track_thread_add(t, e->tid, e->name);
 	if (e->exec)
 		on_exec(t, p, e);
+	else
+		track_renamed(t, p, e);
 }
 
 static void on_mmap(struct track *t, const struct sideband_event *e)
@@ -277,7 +264,7 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	if (!p) {
 		t->news = true;
-		if (proc_table_add(t->table, e->pid, e->time_ns, &p) == 0)
+		if (proc_table_add(t->table, e->pid, 0, &p) == 0)
 			track_read_process(t, p); /* its start was lost; this mapping is in what was read */
 		return;
 	}
@@ -294,8 +281,8 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	/* the first mapping of a new image is the executable's, also where the file could not be opened any
 	 * more */
-	if (!p->exe && e->name[0] == '/' && e->name[1] != '/')
-		p->exe = proc_exe_path(e->name, strlen(e->name));
+	if (!p->maps->n && !p->image->program->exe && e->name[0] == '/' && e->name[1] != '/')
+		p->image->program->exe = proc_exe_path(e->name, strlen(e->name));
 	track_remap_note(t, p, &m);
 	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
 	track_mark_dirty(t, p->pid);
@@ -305,15 +292,12 @@ static void on_task_exit(struct track *t, const struct sideband_event *e)
 {
 	struct process *p = proc_table_get(t->table, e->pid);
 
-	if (e->tid != e->pid) {
+	if (e->tid != e->pid)
 		track_thread_end(t, e->tid, e->time_ns);
-		return;
-	}
-	if (!p)
+	if (!p || !track_last_thread(t, p, e))
 		return;
 	t->stats.exits++;
-	publisher_remove(t->publisher, p);
-	proc_table_end(t->table, p, e->time_ns);
+	track_process_over(t, p, e->time_ns);
 }
 
 static void on_event(const struct sideband_event *e, void *data)
@@ -369,17 +353,9 @@ void track_catch_up(struct track *t, uint64_t time_ns)
 
 /* --- forgetting */
 
-static void on_reap(struct process *p, void *data)
-{
-	struct track *t = data;
-
-	publisher_remove(t->publisher, p);
-}
-
 void track_drained(struct track *t, uint64_t time_ns)
 {
-	proc_table_reap(t->table, time_ns > ENDED_KEEP_NS ? time_ns - ENDED_KEEP_NS : 0, on_reap, t);
-	track_threads_reap(t, time_ns);
+	proc_table_reap(t->table, time_ns > ENDED_KEEP_NS ? time_ns - ENDED_KEEP_NS : 0);
 }
 
 struct sweep {
@@ -402,6 +378,8 @@ static void sweep_process(struct process *p, void *data)
 	struct sweep *s = data;
 
 	track_history_tend(s->t, p, s->now_ns);
+	proc_images_forget(p, s->now_ns - ENDED_KEEP_NS);
+	track_main_over_check(s->t, p, s->now_ns);
 	mark_used(p->maps, s);
 	proc_history_each(p, mark_used, s);
 }
@@ -430,6 +408,7 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 		return;
 	proc_table_each(t->table, sweep_process, &sweep);
 	used[t->vdso] = 1;
+	proc_threads_forget(t->threads, now_ns - ENDED_KEEP_NS);
 	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
 			   &forgetting);
 	unwind_cache_published(t->cache); /* no list names them */
@@ -476,7 +455,7 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	finisher_stats(t->finisher, &ret->finish);
 	ret->processes = proc_table_len(t->table);
 	ret->processes_full = proc_table_full(t->table);
-	ret->threads = t->threads.len;
-	ret->threads_full = t->threads.n_full;
+	ret->threads = proc_threads_len(t->threads);
+	ret->threads_full = proc_threads_full(t->threads);
 	ret->events_lost = sideband_lost(t->options.sideband);
 }

@@ -44,6 +44,13 @@ struct track_options {
 	void *select_data;
 };
 
+/* Who ran when a sample was taken, and what it was called. */
+struct track_moment {
+	struct process *process;
+	struct proc_image *image;
+	char thread[PROC_TASK_COMM_LEN];
+};
+
 struct track_stats {
 	struct arena_stats arena;
 	struct unwind_cache_stats cache;
@@ -86,12 +93,13 @@ void track_settle(struct track *t, uint64_t timeout_ns);
  * without a trace. NULL at the maximum of processes. Borrowed.
  */
 struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns);
-/* The process's workload; NULL when it could not be read. Borrowed from the process. */
-const struct cgroup_meta *track_workload(struct track *t, struct process *p);
-/* Name of a thread; "" when unknown. Borrowed until the next drain. */
-const char *track_thread_name(struct track *t, struct process *p, uint32_t tid);
-/* The process's OTEL_SERVICE_NAME; NULL: it has none, or is gone. Borrowed from the process. */
-const char *track_service_name(struct track *t, struct process *p);
+/*
+ * Whose the sample is, by its time: false at the maximum of processes. Borrowed until the next drain; who
+ * keeps it takes references. track_catch_up first.
+ */
+bool track_moment(struct track *t, const struct sample_view *v, struct track_moment *ret);
+/* The workload; NULL when it could not be read. Borrowed from the image. */
+const struct cgroup_meta *track_workload(const struct proc_image *i);
 struct unwind_file *track_file(const struct track *t, uint32_t index);
 /* A sample has a frame in the file. */
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);

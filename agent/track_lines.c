@@ -19,8 +19,8 @@ struct lines_ask {
 	struct ask ask;
 	bool all;
 	track_lines_fn then;
-	struct process *process; /* one reference */
-	uint64_t exec_ns;	 /* whose mappings they are */
+	struct process *process;  /* one reference */
+	struct proc_image *image; /* whose mappings they are; one reference */
 	size_t n, cap;
 	struct proc_maps_line *lines; /* owned, as their paths are */
 };
@@ -68,6 +68,7 @@ static void lines_free(struct ask *a)
 		free((char *)l->lines[i].path);
 	free(l->lines);
 	process_unref(l->process);
+	proc_image_unref(l->image);
 	free(l);
 }
 
@@ -76,7 +77,7 @@ static void lines_late(struct track *t, struct ask *a)
 	struct lines_ask *l = container_of(a, struct lines_ask, ask);
 	const struct track_lines lines = {.n = l->n, .lines = l->lines, .late = true};
 
-	if (!l->process->end_ns && l->process->exec_ns == l->exec_ns)
+	if (!l->process->end_ns && l->process->image->program == l->image->program)
 		(void)l->then(t, l->process, &lines);
 }
 
@@ -98,7 +99,7 @@ int track_lines_read(struct track *t, struct process *p, bool all, track_lines_f
 	l->all = all;
 	l->then = then;
 	l->process = process_ref(p);
-	l->exec_ns = p->exec_ns;
+	l->image = proc_image_ref(p->image);
 	answer = track_ask(t, &l->ask, &lines_kind, p->pid);
 	if (answer == ASK_LATER)
 		return -EAGAIN;

@@ -7,6 +7,7 @@
 #include "agent/base/map.h"
 #include "agent/base/worker.h"
 #include "agent/proc/text.h"
+#include "agent/proc/threads.h"
 #include "agent/track.h"
 #include "agent/track_ask.h"
 
@@ -54,9 +55,8 @@ struct track {
 	uint64_t refused_ns; /* when they were tried last */
 	bool all_dirty;	     /* tables came or went: look at every process */
 	struct grace_job grace;
-	struct map threads; /* names by tid */
-	uint64_t threads_reaped_ns;
-	bool rescan_wanted; /* events were lost */
+	struct proc_threads *threads; /* their names */
+	bool rescan_wanted;	      /* events were lost */
 	uint64_t rescanned_ns;
 	uint32_t scan_serial;
 	struct track_remap remaps[TRACK_REMAPS_MAX];
@@ -68,8 +68,8 @@ void track_mark_dirty(struct track *t, uint32_t pid); /* publish it at the end o
 /* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was.
  */
 void track_select(struct track *t, struct process *p, bool inherited);
-void track_read_workload(struct track *t,
-			 struct process *p); /* keeps what was known when the process is gone */
+/* It ended then. Takes it from the BPF program. */
+void track_process_over(struct track *t, struct process *p, uint64_t time_ns);
 
 /* track_finish.c */
 #define HISTORY_KEEP_NS (12 * NS_PER_SEC) /* longer than a sample waits */
@@ -124,12 +124,27 @@ bool track_remap_pending(struct track *t, const struct process *p, const struct 
 void track_remap_note(struct track *t, const struct process *p, const struct proc_mapping *m);
 void track_remap_retry(struct track *t);
 
-/* track_threads.c: names of threads other than the main one. */
-void track_threads_init(struct track *t);
-void track_threads_fini(struct track *t);
-void track_thread_add(struct track *t, uint32_t tid, const char *name);
+/* track_threads.c: threads other than the main one, and what they leave behind. */
+/* What the thread was called then. */
+void track_thread_name(struct track *t, struct process *p, uint32_t tid, uint64_t time_ns,
+		       char ret[PROC_TASK_COMM_LEN]);
+void track_thread_begin(struct track *t, struct process *p, const struct sideband_event *fork);
 void track_thread_end(struct track *t, uint32_t tid, uint64_t time_ns);
-void track_threads_reap(struct track *t, uint64_t now_ns);
+/* Whether nothing is left of the process after this exit of one of its threads. */
+bool track_last_thread(struct track *t, struct process *p, const struct sideband_event *exit);
+/* Now and then: ends a process whose last thread's exit was not seen as that. */
+void track_main_over_check(struct track *t, struct process *p, uint64_t now_ns);
+/* execve has ended all threads but the one that called it, which is the main one now. */
+void track_threads_over(struct track *t, struct process *p, uint64_t time_ns);
+
+/* track_names.c: what processes are called, see agent/proc/image.h. */
+void track_comm_set(struct proc_image *i, const char *comm);
+void track_renamed(struct track *t, struct process *p, const struct sideband_event *comm);
+/* Reads the cgroup for the image that holds now; keeps what was known when the process is gone. */
+void track_read_workload(struct track *t, struct process *p);
+
+/* track_environ.c: asks for the OTEL_SERVICE_NAME of the program that the image runs. */
+void track_read_environ(struct track *t, struct process *p, struct proc_image *i);
 
 /* track_publish.c: mapping lists and grace periods. */
 void track_publish(struct track *t);

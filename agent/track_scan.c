@@ -13,6 +13,7 @@
 #include "agent/track_private.h"
 
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
+#define START_TICK_NS (10 * NS_PER_MS) /* /proc rounds a start time down to that */
 
 static int add_line(struct track *t, struct process *p, const struct proc_maps_line *line,
 		    bool *any_without_file)
@@ -47,6 +48,20 @@ static int add_lines(struct track *t, struct process *p, const struct track_line
 	return 0;
 }
 
+static uint64_t start_of(const struct proc_stat *stat)
+{
+	return proc_start_mono_ns(stat->start_time_ticks, proc_boot_offset_ns());
+}
+
+/* No earlier than what is known of its pid's former holder. */
+static void started(struct process *p, const struct proc_stat *stat)
+{
+	uint64_t start_ns = start_of(stat);
+
+	if (!p->scanned && start_ns > p->start_ns)
+		p->start_ns = p->image->start_ns = p->image->since_ns = start_ns;
+}
+
 /* Reads everything about a process that is there already. */
 void track_read_process(struct track *t, struct process *p)
 {
@@ -57,16 +72,19 @@ void track_read_process(struct track *t, struct process *p)
 	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
 		return;
 	p->kernel_thread = stat.kernel_thread;
-	memcpy(p->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
+	started(p, &stat);
+	memcpy(p->image->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
+	p->n_threads = stat.num_threads ? stat.num_threads - 1 : 0;
 	p->scanned = true;
 	if (!p->kernel_thread) {
-		(void)proc_exe_read(t->proc_fd, p->pid, &p->exe); /* NULL: named by comm */
+		if (!p->image->program->exe) /* NULL: named by comm */
+			(void)proc_exe_read(t->proc_fd, p->pid, &p->image->program->exe);
 		(void)track_lines_read(t, p, false, add_lines);
 		track_read_workload(t, p);
 	}
 	p->parent_pid = stat.ppid;
 	parent = proc_table_get(t->table, stat.ppid);
-	track_select(t, p, parent && parent->selected);
+	track_select(t, p, parent && parent->image->selected);
 	track_mark_dirty(t, p->pid);
 }
 
@@ -96,17 +114,23 @@ static int rescan_process(uint32_t pid, void *data)
 {
 	struct track *t = data;
 	struct process *p = proc_table_get(t->table, pid);
+	struct proc_stat stat;
+	struct proc_image *image;
 	struct proc_maps *empty;
 
+	if (p && proc_stat_read(t->proc_fd, pid, &stat) == 0 &&
+	    start_of(&stat) > p->start_ns + START_TICK_NS) {
+		track_process_over(t, p, start_of(&stat));
+		p = NULL;
+	}
 	if (!p)
 		return scan_process(pid, t);
 	p->scan_serial = t->scan_serial;
-	if (p->kernel_thread || proc_maps_new(&empty) < 0)
+	if (p->kernel_thread || proc_image_exec(p, clock_mono_ns(), &image) < 0 || proc_maps_new(&empty) < 0)
 		return 0;
 	proc_maps_unref(p->maps);
 	p->maps = empty;
 	empty->dirty = true;
-	free(TAKE_PTR(p->exe));
 	track_read_process(t, p);
 	return 0;
 }
@@ -117,8 +141,7 @@ static void end_unseen(struct process *p, void *data)
 
 	if (p->scan_serial == t->scan_serial || p->start_ns > t->rescanned_ns)
 		return;
-	publisher_remove(t->publisher, p);
-	proc_table_end(t->table, p, clock_mono_ns());
+	track_process_over(t, p, clock_mono_ns());
 }
 
 /* Where the kernel lost events, /proc is asked again, for everybody: nothing says whom they were about. */

@@ -1,107 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Thread names are asked for when a window closes, when the thread may have ended: those of ended threads are
- * kept for NAME_KEEP_NS. Main threads are not here, they have the process's name.
+ * A process is over when its last thread is. That is mostly known at its main thread's exit; a process whose
+ * main thread goes first (pthread_exit in main, or a thread that calls execve and takes its place) goes on.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/cleanup.h"
-#include "agent/base/clock.h"
+#include "agent/probe/sideband.h"
 #include "agent/proc/stat.h"
 #include "agent/track_private.h"
 
-#define THREADS_MAX 65536u
-#define NAME_KEEP_NS (90 * NS_PER_SEC) /* longer than the longest window */
-#define REAP_EVERY_NS (10 * NS_PER_SEC)
-
-struct thread_name {
-	struct map_node node;
-	uint32_t tid;
-	uint64_t end_ns; /* 0 while it lives */
+void track_thread_name(struct track *t, struct process *p, uint32_t tid, uint64_t time_ns,
+		       char ret[PROC_TASK_COMM_LEN])
+{
 	char name[PROC_TASK_COMM_LEN];
-};
 
-void track_threads_init(struct track *t)
-{
-	map_init(&t->threads, THREADS_MAX);
+	memcpy(ret, proc_image_at(p, time_ns)->comm, PROC_TASK_COMM_LEN);
+	if (tid == p->pid || proc_threads_at(t->threads, p->pid, tid, time_ns, ret))
+		return;
+	/* a thread that was there before us */
+	if (p->end_ns || proc_threads_known(t->threads, p->pid, tid) ||
+	    proc_comm_read(t->proc_fd, p->pid, tid, name) < 0)
+		return;
+	proc_threads_set(t->threads, p->pid, tid, 0, name);
+	memcpy(ret, name, PROC_TASK_COMM_LEN);
 }
 
-void track_threads_fini(struct track *t)
+void track_thread_begin(struct track *t, struct process *p, const struct sideband_event *fork)
 {
-	struct map_node *n;
+	char name[PROC_TASK_COMM_LEN];
 
-	map_for_each (&t->threads, n, it)
-		free(container_of(n, struct thread_name, node));
-	map_fini(&t->threads);
-}
-
-static bool tid_is(const struct map_node *node, const void *key)
-{
-	return container_of(node, struct thread_name, node)->tid == *(const uint32_t *)key;
-}
-
-static struct thread_name *thread_find(const struct track *t, uint32_t tid)
-{
-	struct map_node *n = map_find(&t->threads, hash_u64(tid), tid_is, &tid);
-
-	return n ? container_of(n, struct thread_name, node) : NULL;
-}
-
-void track_thread_add(struct track *t, uint32_t tid, const char *name)
-{
-	struct thread_name *e = thread_find(t, tid);
-
-	if (!e) {
-		e = calloc(1, sizeof *e);
-		if (!e)
-			return;
-		e->tid = tid;
-		if (map_insert(&t->threads, &e->node, hash_u64(tid)) < 0) {
-			free(e);
-			return;
-		}
-	}
-	e->end_ns = 0;
-	strncpy(e->name, name, sizeof e->name - 1);
+	p->n_threads++;
+	track_thread_name(t, p, fork->ptid, fork->time_ns, name);
+	proc_threads_set(t->threads, p->pid, fork->tid, fork->time_ns, name);
 }
 
 void track_thread_end(struct track *t, uint32_t tid, uint64_t time_ns)
 {
-	struct thread_name *e = thread_find(t, tid);
-
-	if (e)
-		e->end_ns = time_ns;
+	proc_threads_end(t->threads, tid, time_ns);
 }
 
-void track_threads_reap(struct track *t, uint64_t now_ns)
+/* By /proc, which counts a main thread that is over. */
+static bool has_threads(const struct track *t, const struct process *p)
 {
-	struct map_node *n;
+	struct proc_stat stat;
 
-	if (now_ns - t->threads_reaped_ns < REAP_EVERY_NS)
-		return;
-	t->threads_reaped_ns = now_ns;
-	map_for_each (&t->threads, n, it) {
-		struct thread_name *e = container_of(n, struct thread_name, node);
-
-		if (!e->end_ns || e->end_ns + NAME_KEEP_NS > now_ns)
-			continue;
-		map_remove(&t->threads, n);
-		free(e);
-	}
+	return proc_stat_read(t->proc_fd, p->pid, &stat) == 0 && stat.num_threads > 1;
 }
 
-const char *track_thread_name(struct track *t, struct process *p, uint32_t tid)
+bool track_last_thread(struct track *t, struct process *p, const struct sideband_event *exit)
 {
-	struct thread_name *e;
-	char name[PROC_TASK_COMM_LEN];
+	if (exit->tid != exit->pid)
+		p->n_threads -= p->n_threads > 0;
+	else
+		p->main_over = true;
+	return p->main_over && (!p->n_threads || !has_threads(t, p));
+}
 
-	if (tid == p->pid)
-		return p->comm;
-	e = thread_find(t, tid);
-	if (!e && !p->end_ns && proc_comm_read(t->proc_fd, p->pid, tid, name) == 0) {
-		track_thread_add(t, tid, name);
-		e = thread_find(t, tid);
-	}
-	return e ? e->name : p->comm;
+void track_main_over_check(struct track *t, struct process *p, uint64_t now_ns)
+{
+	if (p->main_over && !has_threads(t, p))
+		track_process_over(t, p, now_ns);
+}
+
+void track_threads_over(struct track *t, struct process *p, uint64_t time_ns)
+{
+	if (p->n_threads)
+		proc_threads_end_all(t->threads, p->pid, time_ns);
+	p->n_threads = 0;
+	p->main_over = false;
 }

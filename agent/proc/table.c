@@ -8,9 +8,12 @@
 #include "agent/base/cleanup.h"
 #include "agent/proc/history.h"
 
+/* One map entry a pid, the newest process; those before it hang from it. */
 struct proc_table {
-	struct map alive;      /* by pid */
-	struct process *ended; /* newest first, not yet reaped */
+	struct map pids;
+	size_t n_alive, max_alive, n_ended;
+	uint64_t n_full;
+	struct process *ended, **ended_tail; /* the one that ended first is the first; not yet reaped */
 };
 
 int proc_table_new(struct proc_table **ret, size_t max_processes)
@@ -19,7 +22,9 @@ int proc_table_new(struct proc_table **ret, size_t max_processes)
 
 	if (!t)
 		return -ENOMEM;
-	map_init(&t->alive, max_processes);
+	map_init(&t->pids, SIZE_MAX); /* bounded by the living and the ended */
+	t->max_alive = max_processes;
+	t->ended_tail = &t->ended;
 	*ret = t;
 	return 0;
 }
@@ -30,13 +35,13 @@ void proc_table_free(struct proc_table *t)
 
 	if (!t)
 		return;
-	map_for_each (&t->alive, n, it)
-		process_unref(container_of(n, struct process, node));
-	for (struct process *p = t->ended, *next; p; p = next) {
-		next = p->next_ended;
-		process_unref(p);
+	map_for_each (&t->pids, n, it) {
+		for (struct process *p = container_of(n, struct process, node), *earlier; p; p = earlier) {
+			earlier = p->earlier;
+			process_unref(p);
+		}
 	}
-	map_fini(&t->alive);
+	map_fini(&t->pids);
 	free(t);
 }
 
@@ -45,24 +50,29 @@ static bool pid_is(const struct map_node *node, const void *key)
 	return container_of(node, struct process, node)->pid == *(const uint32_t *)key;
 }
 
-struct process *proc_table_get(const struct proc_table *t, uint32_t pid)
+/* The last process of the pid, alive or not. */
+static struct process *newest(const struct proc_table *t, uint32_t pid)
 {
-	struct map_node *n = map_find(&t->alive, hash_u64(pid), pid_is, &pid);
+	struct map_node *n = map_find(&t->pids, hash_u64(pid), pid_is, &pid);
 
 	return n ? container_of(n, struct process, node) : NULL;
 }
 
+struct process *proc_table_get(const struct proc_table *t, uint32_t pid)
+{
+	struct process *p = newest(t, pid);
+
+	return p && !p->end_ns ? p : NULL;
+}
+
+/* A task is still sampled on its way out, after it was reported to have ended. */
 struct process *proc_table_at(const struct proc_table *t, uint32_t pid, uint64_t time_ns)
 {
-	struct process *alive = proc_table_get(t, pid);
+	struct process *p = newest(t, pid);
 
-	if (alive && alive->start_ns <= time_ns)
-		return alive;
-	/* newest first; a task is still sampled on its way out, after it was reported to have ended */
-	for (struct process *p = t->ended; p; p = p->next_ended)
-		if (p->pid == pid && p->start_ns <= time_ns)
-			return p;
-	return alive; /* a clock that is a little off beats no name */
+	while (p && p->start_ns > time_ns)
+		p = p->earlier;
+	return p;
 }
 
 static int process_new(struct process **ret, uint32_t pid, uint64_t start_ns)
@@ -76,29 +86,108 @@ static int process_new(struct process **ret, uint32_t pid, uint64_t start_ns)
 	p->start_ns = start_ns;
 	p->refs = 1;
 	r = proc_maps_new(&p->maps);
+	if (r == 0)
+		r = proc_image_first(p);
 	if (r < 0) {
-		free(p);
+		process_unref(p);
 		return r;
 	}
 	*ret = p;
 	return 0;
 }
 
+static void ended_append(struct proc_table *t, struct process *p, uint64_t time_ns)
+{
+	p->end_ns = time_ns ?: 1;
+	*t->ended_tail = p;
+	t->ended_tail = &p->next_ended;
+	t->n_ended++;
+}
+
+static void ended_drop_first(struct proc_table *t)
+{
+	struct process *p = t->ended, *head = newest(t, p->pid), *at = head;
+
+	t->ended = p->next_ended;
+	if (!t->ended)
+		t->ended_tail = &t->ended;
+	t->n_ended--;
+	if (p == head) {
+		map_remove(&t->pids, &p->node);
+		if (p->earlier) /* the bucket is there: it has just held `p` */
+			(void)map_insert(&t->pids, &p->earlier->node, p->node.hash);
+	} else {
+		while (at->earlier != p)
+			at = at->earlier;
+		at->earlier = p->earlier;
+	}
+	p->earlier = NULL;
+	process_unref(p);
+}
+
+/* What was read of the pid when another process had it already was read too late. */
+static void disown(struct process *p, uint64_t time_ns)
+{
+	proc_program_leave(p->image->program, p->pid, time_ns);
+	for (struct proc_image *i = p->image; i; i = i->before)
+		proc_image_disown(i, time_ns);
+}
+
 int proc_table_add(struct proc_table *t, uint32_t pid, uint64_t start_ns, struct process **ret)
 {
-	struct process *p = proc_table_get(t, pid);
+	struct process *last = newest(t, pid), *p;
 	int r;
 
-	if (p)
-		proc_table_end(t, p, start_ns);
+	if (last && !last->end_ns)
+		proc_table_end(t, last, start_ns);
+	else if (t->n_ended >= PROC_ENDED_MAX && t->ended != last)
+		ended_drop_first(t);
+	if (t->n_alive >= t->max_alive) {
+		t->n_full++;
+		return -ENOSPC;
+	}
+	if (last && last->end_ns > start_ns)
+		start_ns = last->end_ns;
 	r = process_new(&p, pid, start_ns);
 	if (r < 0)
 		return r;
-	r = map_insert(&t->alive, &p->node, hash_u64(pid));
+	if (last)
+		map_remove(&t->pids, &last->node);
+	r = map_insert(&t->pids, &p->node, hash_u64(pid));
+	if (r < 0) { /* no buckets at all: then there was none before it either */
+		process_unref(p);
+		return r;
+	}
+	p->earlier = last;
+	if (last)
+		disown(last, start_ns);
+	t->n_alive++;
+	*ret = p;
+	return 0;
+}
+
+int proc_table_add_ended(struct proc_table *t, uint32_t pid, uint64_t end_ns, struct process **ret)
+{
+	struct process *p, *at;
+	int r;
+
+	if (t->n_ended >= PROC_ENDED_MAX)
+		ended_drop_first(t);
+	r = process_new(&p, pid, 0);
+	if (r < 0)
+		return r;
+	at = newest(t, pid);
+	while (at && at->earlier)
+		at = at->earlier;
+	if (at)
+		at->earlier = p;
+	else
+		r = map_insert(&t->pids, &p->node, hash_u64(pid));
 	if (r < 0) {
 		process_unref(p);
 		return r;
 	}
+	ended_append(t, p, end_ns);
 	*ret = p;
 	return 0;
 }
@@ -107,46 +196,34 @@ void proc_table_end(struct proc_table *t, struct process *p, uint64_t time_ns)
 {
 	if (p->end_ns)
 		return;
-	map_remove(&t->alive, &p->node);
-	p->end_ns = time_ns ?: 1;
-	p->next_ended = t->ended;
-	t->ended = p;
+	proc_program_leave(p->image->program, p->pid, time_ns);
+	ended_append(t, p, time_ns);
+	t->n_alive--;
 }
 
-void proc_table_reap(struct proc_table *t, uint64_t time_ns, void (*fn)(struct process *p, void *data),
-		     void *data)
+void proc_table_reap(struct proc_table *t, uint64_t time_ns)
 {
-	struct process **at = &t->ended;
-
-	while (*at) {
-		struct process *p = *at;
-
-		if (p->end_ns >= time_ns) {
-			at = &p->next_ended;
-			continue;
-		}
-		*at = p->next_ended;
-		fn(p, data);
-		process_unref(p);
-	}
+	while (t->ended && t->ended->end_ns < time_ns)
+		ended_drop_first(t);
 }
 
 void proc_table_each(const struct proc_table *t, void (*fn)(struct process *p, void *data), void *data)
 {
 	struct map_node *n;
 
-	map_for_each (&t->alive, n, it)
-		fn(container_of(n, struct process, node), data);
+	map_for_each (&t->pids, n, it)
+		if (!container_of(n, struct process, node)->end_ns)
+			fn(container_of(n, struct process, node), data);
 }
 
 size_t proc_table_len(const struct proc_table *t)
 {
-	return t->alive.len;
+	return t->n_alive;
 }
 
 uint64_t proc_table_full(const struct proc_table *t)
 {
-	return t->alive.n_full;
+	return t->n_full;
 }
 
 struct process *process_ref(struct process *p)
@@ -159,11 +236,8 @@ void process_unref(struct process *p)
 {
 	if (!p || --p->refs)
 		return;
-	if (p->context_free)
-		p->context_free(p->context);
+	proc_images_fini(p);
 	proc_history_fini(p);
 	proc_maps_unref(p->maps);
-	free(p->exe);
-	free(p->service_name);
 	free(p);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The processes that are known, with their executable mappings. Identity is (pid, start): a process that
- * ended stays findable by time until its samples have been drained. Rank 1; owns its processes.
+ * ended stays findable by time until its samples have been drained, up to PROC_ENDED_MAX of them. Rank 1;
+ * owns its processes.
  *
  * Mapping lists are shared: a fork holds its parent's until either changes (proc_maps_own makes a private
  * copy).
@@ -14,11 +15,12 @@
 #include <stdint.h>
 
 #include "agent/base/map.h"
-#include "agent/proc/stat.h"
+#include "agent/proc/image.h"
 
 #define PROC_FILE_NONE 0u /* memory without a file */
 /* In place of a file index, with a number: the file is being opened. It is not in published lists. */
 #define PROC_FILE_OPENING (1u << 31)
+#define PROC_ENDED_MAX 16384u /* processes that are over; the one that ended first is forgotten */
 
 /* One executable mapping. */
 struct proc_mapping {
@@ -40,22 +42,21 @@ struct proc_maps {
 };
 
 struct process {
-	struct map_node node; /* in the table by pid, while alive */
+	struct map_node node;	 /* in the table, where it is the newest of its pid */
+	struct process *earlier; /* of the same pid; ended */
 	struct process *next_ended;
 	uint32_t pid;
-	uint32_t parent_pid; /* that forked it; 0 unknown */
-	uint64_t start_ns;   /* CLOCK_MONOTONIC; 0 for processes that were there before us */
-	uint64_t exec_ns;    /* of the last execve seen, 0 none */
-	uint64_t end_ns;     /* 0 while alive */
-	unsigned refs;	     /* the table's own, and those of samples that wait for a report */
-	char comm[PROC_TASK_COMM_LEN];
-	char *exe;	    /* path of the executable, NULL while unknown; owned */
-	char *service_name; /* its OTEL_SERVICE_NAME, NULL: none, or not read yet; owned */
-	bool environ_read;
+	uint32_t parent_pid;	  /* that forked it; 0 unknown */
+	uint64_t start_ns;	  /* CLOCK_MONOTONIC; 0 for processes that were there before us */
+	uint64_t end_ns;	  /* 0 while alive */
+	unsigned refs;		  /* the table's own, and those of samples that wait for a table */
+	struct proc_image *image; /* what it is called, now and before; agent/proc/image.h */
+	uint32_t n_images;
 	bool scanned; /* its attributes were read from /proc */
 	bool kernel_thread;
-	uint32_t scan_serial; /* of the last scan that saw it */
-	bool selected;
+	bool main_over;		/* its main thread has ended, others may go on */
+	uint32_t n_threads;	/* other than the main one, as far as events tell */
+	uint32_t scan_serial;	/* of the last scan that saw it */
 	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
 	bool in_kernel_table;
 	bool published_stack;	      /* whether that asks for the stack */
@@ -64,9 +65,6 @@ struct process {
 	/* It was forked, or mappings were replaced, lately: its samples bring their stack along. */
 	bool keep_stack;
 	uint64_t keep_stack_until_ns;
-	void *context;	     /* the workload; owned through context_free */
-	uint64_t context_ns; /* when it was read */
-	void (*context_free)(void *context);
 };
 
 struct proc_table;
@@ -75,16 +73,19 @@ int proc_table_new(struct proc_table **ret, size_t max_processes);
 void proc_table_free(struct proc_table *t);
 /* Borrowed until the next change of the table; NULL when unknown. */
 struct process *proc_table_get(const struct proc_table *t, uint32_t pid);
-/* Who was `pid` at that time: the living one, or one that ended after it. NULL when unknown. Borrowed. */
+/* Who was `pid` at that time: the living one, or one that ended. NULL when unknown. Borrowed. */
 struct process *proc_table_at(const struct proc_table *t, uint32_t pid, uint64_t time_ns);
-/* Adds a process without mappings; replaces one of the same pid (which is ended). 0, -ENOMEM, -ENOSPC
- * (counted). */
+/*
+ * Adds a process without names and mappings; a living one of the same pid is ended. It starts no earlier than
+ * the one before it ended. 0, -ENOMEM, -ENOSPC (counted).
+ */
 int proc_table_add(struct proc_table *t, uint32_t pid, uint64_t start_ns, struct process **ret);
+/* Adds one that was over, before those of that pid that are known. 0 or -ENOMEM. */
+int proc_table_add_ended(struct proc_table *t, uint32_t pid, uint64_t end_ns, struct process **ret);
 /* Takes it out of the living. It stays findable by time until proc_table_reap. */
 void proc_table_end(struct proc_table *t, struct process *p, uint64_t time_ns);
-/* Forgets those that ended before `time_ns`; calls fn for each first. */
-void proc_table_reap(struct proc_table *t, uint64_t time_ns, void (*fn)(struct process *p, void *data),
-		     void *data);
+/* Forgets those that ended before `time_ns`. */
+void proc_table_reap(struct proc_table *t, uint64_t time_ns);
 void proc_table_each(const struct proc_table *t, void (*fn)(struct process *p, void *data), void *data);
 size_t proc_table_len(const struct proc_table *t);
 uint64_t proc_table_full(const struct proc_table *t); /* processes refused at the maximum */

@@ -109,6 +109,10 @@ struct entry_key {
 	const struct sample_stack *stack;
 	uint32_t tid;
 	uint16_t cpu;
+	union {
+		char name[SAMPLE_THREAD_NAME_LEN];
+		uint64_t words[SAMPLE_THREAD_NAME_LEN / 8];
+	} thread;
 };
 
 static bool entry_is(const struct map_node *node, const void *key)
@@ -116,13 +120,15 @@ static bool entry_is(const struct map_node *node, const void *key)
 	const struct sample_entry *e = container_of(node, struct sample_entry, node);
 	const struct entry_key *k = key;
 
-	return e->owner == k->owner && e->stack == k->stack && e->tid == k->tid && e->cpu == k->cpu;
+	return e->owner == k->owner && e->stack == k->stack && e->tid == k->tid && e->cpu == k->cpu &&
+	       memcmp(e->thread, k->thread.name, sizeof e->thread) == 0;
 }
 
 static int entry_find(struct sample_aggregate *a, const struct entry_key *k, struct sample_entry **ret)
 {
 	uint64_t hash = hash_u64((uintptr_t)k->owner ^
-				 hash_u64((uintptr_t)k->stack ^ (uint64_t)k->tid << 24 ^ k->cpu));
+				 hash_u64((uintptr_t)k->stack ^ (uint64_t)k->tid << 24 ^ k->cpu ^
+					  hash_u64(k->thread.words[0] ^ k->thread.words[1] << 1)));
 	struct map_node *n = map_find(&a->entries, hash, entry_is, k);
 	struct sample_entry *e;
 	int r;
@@ -139,6 +145,7 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 		return -ENOMEM;
 	*e = (struct sample_entry){
 		.owner = (void *)k->owner, .stack = k->stack, .tid = k->tid, .cpu = k->cpu};
+	memcpy(e->thread, k->thread.name, sizeof e->thread);
 	r = map_insert(&a->entries, &e->node, hash);
 	if (r < 0)
 		return r;
@@ -171,12 +178,14 @@ static int time_append(struct sample_aggregate *a, struct sample_entry *e, uint6
 	return 0;
 }
 
-int sample_aggregate_add(struct sample_aggregate *a, void *owner, const struct sample_view *v)
+int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *thread,
+			 const struct sample_view *v)
 {
 	struct entry_key key = {.owner = owner, .tid = v->tid, .cpu = a->by_cpu ? v->cpu : 0};
 	struct sample_entry *e;
 	int r = stack_intern(a, v, &key.stack);
 
+	memcpy(key.thread.name, thread, strnlen(thread, sizeof key.thread.name - 1));
 	if (r == 0)
 		r = entry_find(a, &key, &e);
 	if (r == 0)

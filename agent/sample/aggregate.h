@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The samples of one window: equal stacks of one thread together, with a timestamp each. Owns copies of
- * everything; bounded in bytes. The owner of a sample (a process) is opaque here and held by reference.
- * Rank 1.
+ * everything; bounded in bytes. The owner of a sample (what its process was called then) is opaque here and
+ * held by reference. Rank 1.
  */
 #ifndef PROFLET_SAMPLE_AGGREGATE_H
 #define PROFLET_SAMPLE_AGGREGATE_H
@@ -13,6 +13,8 @@
 #include "agent/base/map.h"
 #include "agent/sample/decode.h"
 
+#define SAMPLE_THREAD_NAME_LEN 16u /* with the NUL: the kernel's TASK_COMM_LEN */
+
 /* A distinct stack. */
 struct sample_stack {
 	struct map_node node;
@@ -21,13 +23,14 @@ struct sample_stack {
 	uint64_t frames[]; /* n_kernel + n_user, each part leaf first */
 };
 
-/* The samples of one thread with one stack. */
+/* The samples of one thread, under one name, with one stack. */
 struct sample_entry {
 	struct map_node node;
 	struct sample_entry *next; /* in the order of first appearance */
 	void *owner;
 	uint32_t tid;
-	uint16_t cpu; /* 0 unless samples are kept apart by CPU */
+	uint16_t cpu;			     /* 0 unless samples are kept apart by CPU */
+	char thread[SAMPLE_THREAD_NAME_LEN]; /* filled up with zeros */
 	const struct sample_stack *stack;
 	uint32_t n, cap;
 	uint64_t *times_ns; /* n, CLOCK_MONOTONIC */
@@ -42,8 +45,9 @@ struct sample_aggregate;
 int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu,
 			 void (*hold)(void *owner), void (*release)(void *owner));
 void sample_aggregate_free(struct sample_aggregate *a);
-/* Adds one sample of `owner`. 0, or -ENOSPC / -ENOMEM: the sample is not in. */
-int sample_aggregate_add(struct sample_aggregate *a, void *owner, const struct sample_view *v);
+/* Adds one sample of `owner`, whose thread had that name. 0, or -ENOSPC / -ENOMEM: the sample is not in. */
+int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *thread,
+			 const struct sample_view *v);
 /* The first entry, go on by ->next; NULL when empty. Borrowed until the next add or clear. */
 const struct sample_entry *sample_aggregate_entries(const struct sample_aggregate *a);
 size_t sample_aggregate_samples(const struct sample_aggregate *a);

@@ -155,7 +155,7 @@ int publisher_put(struct publisher *p, struct process *process)
 	int r;
 
 	if (m->dirty || !m->release) {
-		r = list_put(p, m, process->selected ? 0 : LIST_SKIP);
+		r = list_put(p, m, process->image->selected ? 0 : LIST_SKIP);
 		if (r < 0) {
 			if (m->published_ref)
 				list_forget(p, m);

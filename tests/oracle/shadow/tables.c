@@ -233,7 +233,7 @@ int tables_refresh(struct tables *t)
 		return r;
 	t->process->maps->n = 0;
 	t->process->maps->dirty = true;
-	t->process->selected = true;
+	t->process->image->selected = true;
 	r = proc_maps_read(t->proc_fd, (uint32_t)t->tracee->pid, add_mapping, t);
 	if (r < 0)
 		return r;

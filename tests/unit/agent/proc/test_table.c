@@ -31,21 +31,6 @@ static struct process *add(struct proc_table *t, uint32_t pid, uint64_t start_ns
 	return p;
 }
 
-struct reaped {
-	uint32_t pids[16];
-	uint64_t starts[16];
-	unsigned n;
-};
-
-static void on_reaped(struct process *p, void *data)
-{
-	struct reaped *r = data;
-
-	cr_assert_lt(r->n, ARRAY_SIZE(r->pids));
-	r->pids[r->n] = p->pid;
-	r->starts[r->n++] = p->start_ns;
-}
-
 static void on_each(struct process *p, void *data)
 {
 	*(uint64_t *)data += p->pid;
@@ -87,7 +72,7 @@ Test(proc_table, pid_reuse)
 	} cases[] = {
 		{100, first},  {150, first},  {200, first}, {250, first}, /* sampled on its way out */
 		{300, second}, {499, second}, {500, third}, {501, third},
-		{9999, third}, {50, third}, /* before anybody: the living one is the best guess */
+		{9999, third}, {50, NULL}, /* before anybody that is known: nobody, rather than a wrong one */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -114,51 +99,104 @@ Test(proc_table, end_twice)
 	cr_expect_neq(p->end_ns, 0, "0 means alive");
 }
 
+Test(proc_table, starts_no_earlier_than_its_forerunner_ended)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *p;
+
+	proc_table_end(t, add(t, 10, 100), 200);
+	cr_assert_eq(proc_table_add(t, 10, 0, &p), 0);
+	cr_expect_eq(p->start_ns, 200);
+	cr_expect_eq(p->image->start_ns, 200);
+}
+
+/* A sample of a time before all that is known of its pid gets a process of its own. */
+Test(proc_table, add_ended)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *alive = add(t, 10, 300), *p;
+
+	cr_assert_eq(proc_table_add_ended(t, 10, 150, &p), 0);
+	cr_expect_eq(proc_table_at(t, 10, 150), p);
+	cr_expect_eq(proc_table_at(t, 10, 299), p);
+	cr_expect_eq(proc_table_at(t, 10, 300), alive);
+	cr_expect_eq(proc_table_get(t, 10), alive);
+	cr_assert_eq(proc_table_add_ended(t, 11, 150, &p), 0);
+	cr_expect_eq(proc_table_at(t, 11, 150), p);
+	cr_expect_null(proc_table_get(t, 11));
+	cr_expect_eq(proc_table_len(t), 1);
+	proc_table_reap(t, 151);
+	cr_expect_null(proc_table_at(t, 10, 150));
+	cr_expect_null(proc_table_at(t, 11, 150));
+	cr_expect_eq(proc_table_at(t, 10, 300), alive);
+}
+
 Test(proc_table, reap)
 {
 	_cleanup_table_ struct proc_table *t = table_new(100);
-	struct reaped r = {.n = 0};
 
 	for (uint32_t pid = 1; pid <= 6; pid++)
-		proc_table_end(t, add(t, pid, 10), 100 * (pid % 3 + 1)); /* 200 300 100 200 300 100 */
+		proc_table_end(t, add(t, pid, 10), 100 * ((pid + 1) / 2)); /* 100 100 200 200 300 300 */
 	add(t, 7, 10);
-	proc_table_reap(t, 100, on_reaped, &r);
-	cr_expect_eq(r.n, 0, "what ended at that time stays");
-	proc_table_reap(t, 300, on_reaped, &r);
-	cr_assert_eq(r.n, 4);
-	for (unsigned i = 0; i < r.n; i++)
-		cr_expect_neq(r.pids[i] % 3, 2);
-	cr_expect_null(proc_table_at(t, 3, 50));
-	cr_expect_not_null(proc_table_at(t, 2, 50));
-	r.n = 0;
-	proc_table_reap(t, UINT64_MAX, on_reaped, &r);
-	cr_expect_eq(r.n, 2);
+	proc_table_reap(t, 100);
+	cr_expect_not_null(proc_table_at(t, 1, 50), "what ended at that time stays");
+	proc_table_reap(t, 300);
+	for (uint32_t pid = 1; pid <= 4; pid++)
+		cr_expect_null(proc_table_at(t, pid, 50));
+	cr_expect_not_null(proc_table_at(t, 5, 50));
+	cr_expect_not_null(proc_table_at(t, 6, 50));
+	proc_table_reap(t, UINT64_MAX);
+	cr_expect_null(proc_table_at(t, 6, 50));
 	cr_expect_eq(proc_table_len(t), 1);
+	cr_expect_not_null(proc_table_at(t, 7, 50));
+}
+
+/* Of one pid the oldest goes first, whichever it is in the row. */
+Test(proc_table, reap_one_of_a_pid)
+{
+	_cleanup_table_ struct proc_table *t = table_new(100);
+	struct process *second;
+
+	proc_table_end(t, add(t, 10, 100), 200);
+	second = add(t, 10, 300);
+	proc_table_end(t, second, 400);
+	add(t, 10, 500);
+	proc_table_reap(t, 300);
+	cr_expect_null(proc_table_at(t, 10, 150));
+	cr_expect_eq(proc_table_at(t, 10, 350), second);
+	proc_table_end(t, proc_table_get(t, 10), 600);
+	proc_table_reap(t, UINT64_MAX);
+	cr_expect_null(proc_table_at(t, 10, 550));
+}
+
+/* However many come and go before their samples are drained, no more than the maximum stay. */
+Test(proc_table, ended_maximum)
+{
+	_cleanup_table_ struct proc_table *t = table_new(4);
+	uint32_t n = PROC_ENDED_MAX + 100, found = 0;
+
+	for (uint32_t pid = 1; pid <= n; pid++)
+		proc_table_end(t, add(t, pid % 1000 + 1, 10 * pid), 10 * pid + 5);
+	for (uint32_t pid = 1; pid <= n; pid++) {
+		struct process *p = proc_table_at(t, pid % 1000 + 1, 10 * pid);
+
+		found += p && p->start_ns == 10 * pid;
+	}
+	cr_expect_eq(found, PROC_ENDED_MAX);
 }
 
 /* Who holds a reference keeps the process over its end and its reaping. */
-static void context_free(void *context)
-{
-	*(bool *)context = true;
-}
-
 Test(proc_table, references)
 {
 	_cleanup_table_ struct proc_table *t = table_new(100);
 	struct process *p = process_ref(add(t, 10, 100));
-	struct reaped r = {.n = 0};
-	bool freed = false;
 
-	p->context = &freed;
-	p->context_free = context_free;
-	p->exe = strdup("/usr/bin/thing");
+	strcpy(p->image->comm, "thing");
 	proc_table_end(t, p, 200);
-	proc_table_reap(t, 1000, on_reaped, &r);
-	cr_expect_eq(r.n, 1);
-	cr_expect_not(freed);
-	cr_expect_str_eq(p->exe, "/usr/bin/thing");
+	proc_table_reap(t, 1000);
+	cr_expect_null(proc_table_at(t, 10, 150));
+	cr_expect_str_eq(proc_image_executable(p->image), "thing");
 	process_unref(p);
-	cr_expect(freed);
 }
 
 Test(proc_table, maximum)
@@ -443,7 +481,7 @@ Test(proc_maps, sharing)
 	cr_assert_eq(proc_maps_own(child), 0);
 	cr_expect_eq(child->maps, before, "private already");
 	proc_table_end(t, parent, 5);
-	proc_table_reap(t, 10, on_reaped, &(struct reaped){.n = 0});
+	proc_table_reap(t, 10);
 	cr_expect_eq(released, 1, "released with its last holder");
 }
 

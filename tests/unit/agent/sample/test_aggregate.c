@@ -38,7 +38,7 @@ static int add(struct sample_aggregate *a, struct owner *o, uint32_t tid, uint16
 	const struct sample_view v = {
 		.tid = tid, .cpu = cpu, .time_ns = time_ns, .n_kernel = 1, .n_user = 2, .frames = frames};
 
-	return sample_aggregate_add(a, o, &v);
+	return sample_aggregate_add(a, o, "main", &v);
 }
 
 static size_t entries(const struct sample_aggregate *a)
@@ -84,13 +84,31 @@ Test(aggregate, the_same_frames_split_or_ended_otherwise_are_another_stack)
 	struct owner one = {0};
 	struct sample_view v = {.tid = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
 
-	cr_assert_eq(sample_aggregate_add(a, &one, &v), 0);
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
 	v.n_kernel = 2;
 	v.n_user = 1;
-	cr_assert_eq(sample_aggregate_add(a, &one, &v), 0);
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
 	v.ending = ENDING_READ_FAULT;
-	cr_assert_eq(sample_aggregate_add(a, &one, &v), 0);
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
 	cr_expect_eq(sample_aggregate_stacks(a), 3);
+}
+
+Test(aggregate, a_thread_that_is_renamed_has_another_entry)
+{
+	static const struct {
+		const char *name;
+		size_t entries;
+	} cases[] = {{"worker", 1}, {"worker-1", 2},	    {"worker", 2},
+		     {"", 3},	    {"a name of 15 by", 4}, {"a name of 15 bytes and more", 4}};
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	const struct sample_view v = {.tid = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
+	struct owner one = {0};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		cr_assert_eq(sample_aggregate_add(a, &one, cases[i].name, &v), 0);
+		cr_expect_eq(entries(a), cases[i].entries, "%s", cases[i].name);
+	}
+	cr_expect_str_eq(sample_aggregate_entries(a)->thread, "worker");
 }
 
 Test(aggregate, by_cpu)

@@ -72,7 +72,7 @@ static struct process *process(struct stage *s, uint32_t pid)
 	struct process *p;
 
 	cr_assert_eq(proc_table_add(s->processes, pid, 0, &p), 0);
-	p->selected = true;
+	p->image->selected = true;
 	return p;
 }
 
@@ -200,7 +200,7 @@ Test(publish, not_selected)
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *p = process(s, 100);
 
-	p->selected = false;
+	p->image->selected = false;
 	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	cr_expect_eq(list_at(s, process_list(s, 100))->flags, LIST_SKIP);

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/proc/image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/proc/table.h"
+
+static struct proc_program *program_new(void)
+{
+	struct proc_program *g = calloc(1, sizeof *g);
+
+	if (g)
+		g->refs = 1;
+	return g;
+}
+
+static struct proc_program *program_ref(struct proc_program *g)
+{
+	g->refs++;
+	return g;
+}
+
+static void program_unref(struct proc_program *g)
+{
+	if (!g || --g->refs)
+		return;
+	free(g->exe);
+	free(g->service_name);
+	free(g);
+}
+
+static struct proc_context context_ref(struct proc_context c)
+{
+	if (c.data)
+		c.ref(c.data);
+	return c;
+}
+
+static void context_unref(struct proc_context *c)
+{
+	if (c->data)
+		c->unref(c->data);
+	c->data = NULL;
+}
+
+struct proc_image *proc_image_ref(struct proc_image *i)
+{
+	i->refs++;
+	return i;
+}
+
+void proc_image_unref(struct proc_image *i)
+{
+	if (!i || --i->refs)
+		return;
+	program_unref(i->program);
+	context_unref(&i->context);
+	context_unref(&i->guess);
+	free(i);
+}
+
+int proc_image_first(struct process *p)
+{
+	struct proc_image *i = calloc(1, sizeof *i);
+
+	if (!i)
+		return -ENOMEM;
+	i->refs = 1;
+	i->pid = p->pid;
+	i->start_ns = i->since_ns = p->start_ns;
+	i->program = program_new();
+	if (!i->program) {
+		free(i);
+		return -ENOMEM;
+	}
+	p->image = i;
+	p->n_images = 1;
+	return 0;
+}
+
+/* What `from` is called; times and identity are the image's own. */
+static void names_copy(struct proc_image *to, const struct proc_image *from)
+{
+	memcpy(to->comm, from->comm, sizeof to->comm);
+	to->selected = from->selected;
+	to->program = program_ref(from->program);
+	to->context = context_ref(from->context);
+	to->context_ns = from->context_ns;
+}
+
+/* Cuts off the images before `i`. */
+static void forget_before(struct process *p, struct proc_image *i)
+{
+	struct proc_image *old = TAKE_PTR(i->before);
+
+	while (old) {
+		struct proc_image *before = TAKE_PTR(old->before);
+
+		proc_image_unref(old);
+		p->n_images--;
+		old = before;
+	}
+}
+
+static void bound(struct process *p)
+{
+	struct proc_image *i = p->image;
+
+	if (p->n_images < PROC_IMAGES_MAX)
+		return;
+	while (i->before && i->before->before)
+		i = i->before;
+	forget_before(p, i);
+}
+
+int proc_image_begin(struct process *p, uint64_t since_ns, struct proc_image **ret)
+{
+	struct proc_image *i = calloc(1, sizeof *i);
+
+	if (!i)
+		return -ENOMEM;
+	bound(p);
+	i->refs = 1;
+	i->pid = p->pid;
+	i->start_ns = p->start_ns;
+	i->since_ns = since_ns > p->image->since_ns ? since_ns : p->image->since_ns;
+	names_copy(i, p->image);
+	i->guess = context_ref(p->image->guess);
+	i->before = p->image;
+	p->image = i;
+	p->n_images++;
+	*ret = i;
+	return 0;
+}
+
+int proc_image_exec(struct process *p, uint64_t since_ns, struct proc_image **ret)
+{
+	struct proc_program *g = program_new();
+	int r;
+
+	if (!g)
+		return -ENOMEM;
+	proc_program_leave(p->image->program, p->pid, since_ns);
+	r = proc_image_begin(p, since_ns, ret);
+	if (r < 0) {
+		program_unref(g);
+		return r;
+	}
+	program_unref((*ret)->program);
+	(*ret)->program = g;
+	return 0;
+}
+
+void proc_image_inherit(struct process *p, const struct process *parent)
+{
+	program_unref(p->image->program);
+	context_unref(&p->image->context);
+	context_unref(&p->image->guess);
+	names_copy(p->image, parent->image);
+}
+
+struct proc_image *proc_image_at(const struct process *p, uint64_t time_ns)
+{
+	struct proc_image *i = p->image;
+
+	while (i->before && i->since_ns > time_ns)
+		i = i->before;
+	return i;
+}
+
+void proc_image_set_context(struct proc_image *i, struct proc_context context, uint64_t read_ns)
+{
+	context_unref(&i->guess);
+	i->guess = i->context;
+	i->context = context;
+	i->context_ns = read_ns;
+}
+
+void proc_image_disown(struct proc_image *i, uint64_t time_ns)
+{
+	if (i->context_ns <= time_ns || !i->guess.data)
+		return;
+	context_unref(&i->context);
+	i->context = i->guess;
+	i->guess = (struct proc_context){NULL, NULL, NULL};
+}
+
+void proc_images_forget(struct process *p, uint64_t time_ns)
+{
+	struct proc_image *i = p->image;
+
+	while (i->before && i->since_ns > time_ns)
+		i = i->before;
+	forget_before(p, i);
+}
+
+void proc_images_fini(struct process *p)
+{
+	if (!p->image)
+		return;
+	forget_before(p, p->image);
+	proc_image_unref(TAKE_PTR(p->image));
+}
+
+void proc_program_set_service(struct proc_program *g, char *name, uint32_t pid, uint64_t read_ns)
+{
+	free(g->service_name);
+	g->service_name = name;
+	g->environ_pid = pid;
+	g->environ_ns = read_ns;
+}
+
+void proc_program_leave(struct proc_program *g, uint32_t pid, uint64_t time_ns)
+{
+	if (g->environ_pid == pid && g->environ_ns > time_ns)
+		proc_program_set_service(g, NULL, pid, g->environ_ns);
+}
+
+const char *proc_image_executable(const struct proc_image *i)
+{
+	const char *exe = i->program->exe, *slash = exe ? strrchr(exe, '/') : NULL;
+
+	if (!exe)
+		return i->comm;
+	return slash && slash[1] ? slash + 1 : exe;
+}

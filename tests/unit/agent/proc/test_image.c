@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a process was called at a time. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/proc/table.h"
+
+DEFINE_CLEANUP(struct proc_table *, proc_table_free)
+#define _cleanup_table_ _cleanup_(proc_table_free_p)
+
+struct workload {
+	int refs;
+};
+
+static void workload_ref(void *data)
+{
+	((struct workload *)data)->refs++;
+}
+
+static void workload_unref(void *data)
+{
+	((struct workload *)data)->refs--;
+}
+
+/* With one reference, for the image. */
+static struct proc_context context(struct workload *w)
+{
+	w->refs++;
+	return (struct proc_context){w, workload_ref, workload_unref};
+}
+
+static struct proc_table *table_new(void)
+{
+	struct proc_table *t = NULL;
+
+	cr_assert_eq(proc_table_new(&t, 100), 0);
+	return t;
+}
+
+static struct process *add(struct proc_table *t, uint32_t pid, uint64_t start_ns, const char *comm)
+{
+	struct process *p = NULL;
+
+	cr_assert_eq(proc_table_add(t, pid, start_ns, &p), 0);
+	strcpy(p->image->comm, comm);
+	return p;
+}
+
+static struct proc_image *rename_at(struct process *p, uint64_t time_ns, const char *comm)
+{
+	struct proc_image *i = NULL;
+
+	cr_assert_eq(proc_image_begin(p, time_ns, &i), 0);
+	strcpy(i->comm, comm);
+	return i;
+}
+
+static struct proc_image *exec_at(struct process *p, uint64_t time_ns, const char *comm, const char *exe)
+{
+	struct proc_image *i = NULL;
+
+	cr_assert_eq(proc_image_exec(p, time_ns, &i), 0);
+	strcpy(i->comm, comm);
+	i->program->exe = exe ? strdup(exe) : NULL;
+	return i;
+}
+
+Test(image, by_time)
+{
+	static const struct {
+		uint64_t time_ns;
+		const char *comm, *executable;
+	} cases[] = {{50, "shell", "shell"},	{100, "shell", "shell"}, {199, "shell", "shell"},
+		     {200, "make", "gmake"},	{250, "make", "gmake"},	 {300, "renamed", "gmake"},
+		     {399, "renamed", "gmake"}, {400, "cc", "cc1"},	 {9999, "cc", "cc1"}};
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 100, "shell");
+
+	exec_at(p, 200, "make", "/usr/bin/gmake");
+	rename_at(p, 300, "renamed");
+	exec_at(p, 400, "cc", "cc1");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct proc_image *image = proc_image_at(p, cases[i].time_ns);
+
+		cr_expect_str_eq(image->comm, cases[i].comm);
+		cr_expect_str_eq(proc_image_executable(image), cases[i].executable);
+		cr_expect_eq(image->pid, 10);
+		cr_expect_eq(image->start_ns, 100);
+	}
+}
+
+/* What becomes known of a program after it began holds for all of its samples, also those of before. */
+Test(image, the_executable_is_known_later)
+{
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 100, "shell");
+	struct proc_image *held = proc_image_ref(exec_at(p, 200, "cc", NULL));
+
+	rename_at(p, 210, "other");
+	cr_expect_str_eq(proc_image_executable(held), "cc");
+	p->image->program->exe = strdup("/usr/bin/cc1");
+	cr_expect_str_eq(proc_image_executable(held), "cc1");
+	proc_image_unref(held);
+}
+
+/* Events of two CPUs may come in the wrong order: no image begins before the one it follows. */
+Test(image, out_of_order)
+{
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 100, "a");
+
+	rename_at(p, 300, "b");
+	rename_at(p, 200, "c");
+	cr_expect_str_eq(proc_image_at(p, 250)->comm, "a");
+	cr_expect_str_eq(proc_image_at(p, 300)->comm, "c");
+}
+
+Test(image, samples_keep_it)
+{
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 100, "a");
+	struct proc_image *held = proc_image_ref(proc_image_at(p, 150));
+
+	exec_at(p, 200, "b", "/b");
+	proc_images_forget(p, 1000);
+	cr_expect_eq(p->n_images, 1);
+	cr_expect_str_eq(proc_image_at(p, 150)->comm, "b", "the oldest one that is kept");
+	proc_table_end(t, p, 300);
+	proc_table_reap(t, 1000);
+	cr_expect_str_eq(held->comm, "a");
+	proc_image_unref(held);
+	proc_image_unref(NULL);
+}
+
+Test(image, forget)
+{
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 100, "a");
+
+	rename_at(p, 200, "b");
+	rename_at(p, 300, "c");
+	proc_images_forget(p, 150);
+	cr_expect_eq(p->n_images, 3);
+	proc_images_forget(p, 200);
+	cr_expect_eq(p->n_images, 2, "one that ended then was the last moment before");
+	cr_expect_str_eq(proc_image_at(p, 250)->comm, "b");
+	cr_expect_str_eq(proc_image_at(p, 300)->comm, "c");
+}
+
+Test(image, maximum)
+{
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 0, "0");
+	unsigned n = 3 * PROC_IMAGES_MAX;
+	char name[PROC_TASK_COMM_LEN];
+
+	for (unsigned i = 1; i <= n; i++) {
+		snprintf(name, sizeof name, "%u", i);
+		rename_at(p, i, name);
+		cr_assert_leq(p->n_images, PROC_IMAGES_MAX);
+	}
+	for (unsigned i = n - PROC_IMAGES_MAX + 1; i <= n; i++) {
+		snprintf(name, sizeof name, "%u", i);
+		cr_expect_str_eq(proc_image_at(p, i)->comm, name);
+	}
+}
+
+/* A fork is called as its parent until one of them changes, and shares what is read of the program. */
+Test(image, inherit)
+{
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct workload w = {0};
+	struct process *parent = add(t, 10, 100, "server"), *child = add(t, 11, 200, "");
+
+	parent->image->program->exe = strdup("/usr/bin/server");
+	parent->image->selected = true;
+	proc_image_set_context(parent->image, context(&w), 120);
+	proc_image_inherit(child, parent);
+	cr_expect_eq(w.refs, 2);
+	cr_expect_str_eq(child->image->comm, "server");
+	cr_expect_str_eq(proc_image_executable(child->image), "server");
+	cr_expect(child->image->selected);
+	cr_expect_eq(child->image->pid, 11);
+	cr_expect_eq(child->image->start_ns, 200);
+	proc_program_set_service(child->image->program, strdup("shop"), 11, 250);
+	cr_expect_str_eq(parent->image->program->service_name, "shop");
+	exec_at(child, 300, "sh", "/bin/sh");
+	cr_expect_null(child->image->program->service_name);
+	cr_expect_str_eq(parent->image->program->service_name, "shop");
+	cr_expect_eq(child->image->context.data, &w);
+	proc_table_free(TAKE_PTR(t));
+	cr_expect_eq(w.refs, 0);
+}
+
+/* The environment that was read when the process had left the program is not the program's. */
+Test(image, service_name_read_too_late)
+{
+	static const struct {
+		uint32_t reader;
+		uint64_t read_ns, left_ns;
+		bool stays;
+	} cases[] = {{10, 150, 200, true}, {10, 250, 200, false}, {11, 250, 200, true}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_table_ struct proc_table *t = table_new();
+		struct process *p = add(t, 10, 100, "a");
+		struct proc_image *first = proc_image_ref(p->image);
+
+		proc_program_set_service(first->program, strdup("shop"), cases[i].reader, cases[i].read_ns);
+		exec_at(p, cases[i].left_ns, "b", "/b");
+		cr_expect_eq(first->program->service_name != NULL, cases[i].stays, "case %zu", i);
+		cr_expect_neq(first->program->environ_ns, 0, "not read again");
+		proc_image_unref(first);
+	}
+}
+
+/* So with a workload that was read by a pid which was another process's already. */
+Test(image, workload_of_another_process)
+{
+	struct workload launcher = {0}, first = {0}, second = {0};
+
+	for (uint64_t reuse_ns = 250; reuse_ns <= 350; reuse_ns += 100) {
+		_cleanup_table_ struct proc_table *t = table_new();
+		struct process *p = add(t, 10, 100, "launcher");
+		struct proc_image *image;
+
+		proc_image_set_context(p->image, context(&launcher), 110);
+		image = exec_at(p, 200, "a", "/a");
+		proc_image_set_context(image, context(reuse_ns < 300 ? &second : &first), 300);
+		proc_table_end(t, p, 240);
+		add(t, 10, reuse_ns, "launcher");
+		cr_expect_eq(image->context.data, reuse_ns < 300 ? &launcher : &first);
+		cr_expect_eq(proc_image_at(p, 150)->context.data, &launcher);
+	}
+	cr_expect_eq(launcher.refs + first.refs + second.refs, 0);
+}
