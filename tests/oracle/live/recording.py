@@ -13,7 +13,7 @@ import otlp_conformance  # noqa: E402
 
 # Frames are leaf first; `name` is proflet's.
 Frame = collections.namedtuple("Frame", "kind module address name")
-Sample = collections.namedtuple("Sample", "process pid frames count times")
+Sample = collections.namedtuple("Sample", "process pid thread frames count times")
 
 
 class Profile:
@@ -46,8 +46,8 @@ class Profile:
         attributes = self._attributes(s["attribute_indices"])
         frames = tuple(self.locations[i] for i in self.d["stack_table"][s["stack_index"]]["location_indices"])
         times = s["timestamps_unix_nano"]
-        return Sample(attributes.get("process.executable.name", "?"), attributes.get("process.pid"), frames,
-                      sum(s["values"]) or len(times), times)
+        return Sample(attributes.get("process.executable.name", "?"), attributes.get("process.pid"),
+                      attributes.get("thread.name", "?"), frames, sum(s["values"]) or len(times), times)
 
 
 def read_folded(path):
@@ -60,10 +60,11 @@ def read_folded(path):
 
 
 def fold(sample):
-    """The folded line that proflet writes for a sample, from the OTLP frames."""
+    """The folded line that proflet writes for a sample, from the OTLP frames. It begins with the name of the main thread (`sh`
+    where the executable is `dash`), which the threads of these programs inherit."""
     names = [f"{f.address:#x}" if f.name == "[anonymous]" else f.name.replace(";", ":") + ("_[k]" if f.kind == "kernel" else "")
              for f in reversed(sample.frames)]
-    return ";".join([sample.process] + names)
+    return ";".join([sample.thread] + names)
 
 
 def end_group(process):
