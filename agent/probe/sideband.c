@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Each CPU has a ring of its own, and one process's story is spread over them: forked here, executed there.
- * So a drain first copies what all rings hold, then sorts by time and hands on. A record that another CPU
- * writes during the drain comes with the next one; what depends on strict order across drains compares times.
+ * So a drain first copies what all rings hold, then sorts by time and hands on. While the rings are read, one
+ * after the other, CPUs go on writing: of a story that goes on then, the end could be read without its
+ * middle. So what is younger than the drain is held back until the next one. (It woke us: the next one comes
+ * at once.)
  */
 #include "agent/probe/sideband.h"
 
@@ -17,6 +19,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/probe/perf.h"
 #include "agent/probe/sideband_layout.h"
 
@@ -40,6 +43,7 @@ struct sideband {
 	struct buf batch;
 	struct pending *pending;
 	size_t n_pending, cap_pending;
+	struct buf held; /* records for the next drain */
 	uint64_t n_lost, n_bad;
 };
 
@@ -135,6 +139,7 @@ void sideband_free(struct sideband *s)
 	free(s->rings);
 	free(s->pending);
 	buf_fini(&s->batch);
+	buf_fini(&s->held);
 	free(s);
 }
 
@@ -185,18 +190,11 @@ static int pending_add(struct sideband *s, size_t offset, size_t len)
 	return 0;
 }
 
-/* Moves all records that the ring holds into the batch. */
-static int ring_collect(struct sideband *s, const struct ring *ring)
+/* Notes the records of the batch from `offset` on. */
+static int records_find(struct sideband *s, size_t offset)
 {
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE),
-		 tail = ring->page->data_tail;
-	size_t offset = s->batch.len;
-	int r;
+	int r = 0;
 
-	if (head == tail)
-		return 0;
-	r = ring_copy(s, ring, tail, head - tail);
-	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
 	while (r == 0 && offset < s->batch.len) {
 		struct perf_event_header header;
 
@@ -213,6 +211,33 @@ static int ring_collect(struct sideband *s, const struct ring *ring)
 	return r;
 }
 
+/* Moves all records that the ring holds into the batch. */
+static int ring_collect(struct sideband *s, const struct ring *ring)
+{
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE),
+		 tail = ring->page->data_tail;
+	size_t offset = s->batch.len;
+	int r;
+
+	if (head == tail)
+		return 0;
+	r = ring_copy(s, ring, tail, head - tail);
+	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
+	return r < 0 ? r : records_find(s, offset);
+}
+
+/* The batch begins with what the last drain held back. */
+static int batch_begin(struct sideband *s)
+{
+	struct buf last = s->batch;
+
+	s->batch = s->held;
+	s->held = last;
+	buf_clear(&s->held);
+	s->n_pending = 0;
+	return records_find(s, 0);
+}
+
 static int by_time(const void *a, const void *b)
 {
 	const struct pending *x = a, *y = b;
@@ -222,28 +247,37 @@ static int by_time(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : 1; /* records of one CPU stay in order */
 }
 
+static void hand_on(struct sideband *s, const struct pending *p, sideband_fn fn, void *data)
+{
+	struct sideband_event event;
+
+	if (sideband_decode(s->batch.data + p->offset, p->len, &event) < 0) {
+		s->n_bad++;
+		return;
+	}
+	if (event.kind == SIDEBAND_LOST)
+		s->n_lost += event.n_lost;
+	fn(&event, data);
+}
+
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 {
-	int r = 0;
+	uint64_t begun_ns = clock_mono_ns();
+	int r = batch_begin(s), n = 0;
 
-	buf_clear(&s->batch);
-	s->n_pending = 0;
 	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
 		r = ring_collect(s, &s->rings[i]);
 	if (s->n_pending)
 		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
 	for (size_t i = 0; i < s->n_pending; i++) {
-		struct sideband_event event;
+		const struct pending *p = &s->pending[i];
 
-		if (sideband_decode(s->batch.data + s->pending[i].offset, s->pending[i].len, &event) < 0) {
-			s->n_bad++;
+		if (p->time_ns >= begun_ns && buf_append(&s->held, s->batch.data + p->offset, p->len) == 0)
 			continue;
-		}
-		if (event.kind == SIDEBAND_LOST)
-			s->n_lost += event.n_lost;
-		fn(&event, data);
+		hand_on(s, p, fn, data);
+		n++;
 	}
-	return r < 0 ? r : (int)s->n_pending;
+	return r < 0 ? r : n;
 }
 
 uint64_t sideband_lost(const struct sideband *s)

@@ -55,8 +55,8 @@ int sideband_fd(struct sideband *s);
 /* Whether records wait. */
 bool sideband_pending(const struct sideband *s);
 /*
- * Hands every waiting record to fn, oldest first over all CPUs. fn's view is valid in the call only. Returns
- * the number of events or -errno.
+ * Hands every waiting record to fn, oldest first over all CPUs; those that were written since the call began
+ * are left for the next one. fn's view is valid in the call only. Returns the number of events or -errno.
  */
 typedef void (*sideband_fn)(const struct sideband_event *event, void *data);
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data);

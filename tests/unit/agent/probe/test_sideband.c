@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -123,6 +124,75 @@ Test(sideband, life_of_a_process)
 	cr_expect_geq(seen.events[fork_at].event.time_ns, before, "the clock is CLOCK_MONOTONIC");
 	cr_expect_leq(seen.events[exit_at].event.time_ns, clock_mono_ns());
 	cr_expect_eq(exit_at, (int)seen.n - 1, "nothing after the end");
+}
+
+/* Which pids have been forked and have not ended. */
+struct lives {
+	uint32_t parent;
+	uint8_t forked[1 << 22]; /* by pid, below the kernel's PID_MAX_LIMIT */
+	unsigned n_ended, n_unborn;
+};
+
+static void on_life(const struct sideband_event *e, void *data)
+{
+	struct lives *l = data;
+
+	if (e->ppid != l->parent || e->tid != e->pid || e->pid >= sizeof l->forked)
+		return;
+	if (e->kind == SIDEBAND_FORK)
+		l->forked[e->pid] = 1;
+	if (e->kind != SIDEBAND_EXIT)
+		return;
+	l->n_unborn += !l->forked[e->pid];
+	l->n_ended++;
+	l->forked[e->pid] = 0;
+}
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	(void)sched_setaffinity(0, sizeof set, &set);
+}
+
+/* Forked on one CPU, ended on another. */
+static void many_lives(int n, int n_cpus)
+{
+	for (int i = 0; i < n; i++) {
+		pid_t child;
+
+		run_on(i % n_cpus);
+		child = fork();
+		if (child == 0) {
+			run_on((i + 1) % n_cpus);
+			_exit(0);
+		}
+		if (child > 0)
+			waitpid(child, NULL, 0);
+	}
+	_exit(0);
+}
+
+/* Rings are read while CPUs write: no event comes before what it follows from, which another CPU wrote. */
+Test(sideband, no_end_before_its_beginning)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct lives lives;
+	int status, cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	pid_t child = fork();
+
+	cr_assert_geq(child, 0);
+	if (child == 0)
+		many_lives(500, cpus);
+	lives.parent = (uint32_t)child;
+	do
+		cr_assert_geq(sideband_drain(s, on_life, &lives), 0);
+	while (waitpid(child, &status, WNOHANG) == 0);
+	cr_assert_geq(sideband_drain(s, on_life, &lives), 0);
+	cr_expect_geq(lives.n_ended, 400);
+	cr_expect_eq(lives.n_unborn, 0, "%u of %u", lives.n_unborn, lives.n_ended);
 }
 
 static void *nothing(void *data)
