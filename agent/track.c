@@ -217,6 +217,7 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 		p->keep_stack_until_ns = parent->keep_stack_until_ns;
 	proc_maps_unref(p->maps);
 	p->maps = proc_maps_ref(parent->maps);
+	proc_history_begin(p, publisher_generation(t->publisher));
 	track_mark_dirty(t, p->pid);
 }
 

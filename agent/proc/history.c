@@ -19,9 +19,15 @@ struct proc_history {
 	struct version *versions; /* oldest first */
 };
 
+/* Generations wrap around. */
+static bool up_to(uint32_t generation, uint32_t last)
+{
+	return (int32_t)(generation - last) <= 0;
+}
+
 static bool made_before(uint32_t generation, const struct version *v)
 {
-	return (int32_t)(generation - v->generation) <= 0; /* generations wrap around */
+	return up_to(generation, v->generation);
 }
 
 static void drop_oldest(struct proc_history *h)
@@ -83,11 +89,22 @@ const struct proc_maps *proc_history_at(const struct process *p, uint64_t time_n
 	return p->maps;
 }
 
+void proc_history_begin(struct process *p, uint32_t generation)
+{
+	p->born_generation = generation;
+	p->inherited_generation = p->maps->dirty ? 0 : p->maps->published_generation;
+}
+
 bool proc_history_outdated(const struct process *p, uint64_t time_ns, uint32_t generation,
 			   const struct proc_maps **ret)
 {
 	const struct proc_history *h = p->history;
 
+	if (p->born_generation && generation != p->inherited_generation &&
+	    up_to(generation, p->born_generation)) {
+		*ret = NULL;
+		return true;
+	}
 	if (!h)
 		return false;
 	if (h->forgotten.until_ns && made_before(generation, &h->forgotten)) {

@@ -27,8 +27,13 @@ int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation, 
 /* What held at that time; p->maps where nothing else is known; NULL when it is forgotten. Borrowed. */
 const struct proc_maps *proc_history_at(const struct process *p, uint64_t time_ns);
 /*
+ * The process begins with its maps, which may be published as those of others. Lists up to `generation` are
+ * not its own otherwise: its pid was another's before, and stood for that one's list until we heard of it.
+ */
+void proc_history_begin(struct process *p, uint32_t generation);
+/*
  * Whether a walk at that time, with the list of that generation (not 0), used an outdated one; *ret is the
- * one it used, NULL when that is forgotten. Borrowed.
+ * one it used, NULL when that is forgotten or another process's. Borrowed.
  */
 bool proc_history_outdated(const struct process *p, uint64_t time_ns, uint32_t generation,
 			   const struct proc_maps **ret);

@@ -36,7 +36,7 @@ struct proc_maps {
 	bool dirty; /* differs from what is published */
 	struct proc_mapping *entries;
 	/* What the publisher keeps for it, released with the list. */
-	uint32_t published_ref, published_len, published_change;
+	uint32_t published_ref, published_len, published_change, published_generation;
 	void (*release)(struct proc_maps *m, void *data);
 	void *release_data;
 };
@@ -59,7 +59,10 @@ struct process {
 	uint32_t scan_serial;	/* of the last scan that saw it */
 	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
 	bool in_kernel_table;
-	bool published_stack;	      /* whether that asks for the stack */
+	bool published_stack; /* whether that asks for the stack */
+	/* Lists of mappings that are not its own: those up to `born_generation`, unless it has inherited it.
+	 */
+	uint32_t born_generation, inherited_generation;
 	struct proc_maps *maps;	      /* one reference */
 	struct proc_history *history; /* mappings that were; agent/proc/history.h. NULL: none */
 	/* It was forked, or mappings were replaced, lately: its samples bring their stack along. */

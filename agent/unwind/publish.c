@@ -74,7 +74,7 @@ static void list_release(struct proc_maps *m, void *data)
 
 	arena_retire(p->arena, (struct arena_block){m->published_ref, m->published_len});
 	p->stats.list_bytes -= m->published_len;
-	m->published_ref = m->published_len = 0;
+	m->published_ref = m->published_len = m->published_generation = 0;
 }
 
 /* Writes the list to a new block, and retires the one before. */
@@ -107,6 +107,7 @@ static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
 	m->published_ref = block.ref;
 	m->published_len = block.len;
 	m->published_change = unwind_cache_change(p->cache);
+	m->published_generation = block.ref ? p->generation : 0;
 	m->release = list_release;
 	m->release_data = p;
 	m->dirty = false;

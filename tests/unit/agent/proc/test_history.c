@@ -148,3 +148,30 @@ Test(history, replaces)
 		  "no file");
 	proc_table_free(table);
 }
+
+/* A pid that is used again stands for the list of the process before it, until that one's end is heard of. */
+Test(history, lists_of_others)
+{
+	static const struct {
+		uint32_t generation, outdated;
+	} cases[] = {{5, 99}, {7, 0}, {10, 99}, {11, 0}, {500, 0}};
+	struct proc_table *table;
+	struct process *parent = process_new(&table), *child;
+	unsigned forgotten = 0;
+
+	change(parent, 0, 0, 1, 1, &forgotten);
+	parent->maps->dirty = false;
+	parent->maps->published_generation = 7;
+	cr_assert_eq(proc_table_add(table, 8, 100, &child), 0);
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	proc_history_begin(child, 10);
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		cr_expect_eq(outdated(child, 150, cases[i].generation), cases[i].outdated, "generation %u",
+			     cases[i].generation);
+	cr_expect_eq(outdated(parent, 150, 5), 0u);
+	parent->maps->dirty = true; /* what is published is not what the child has */
+	proc_history_begin(child, 10);
+	cr_expect_eq(outdated(child, 150, 7), 99u);
+	proc_table_free(table);
+}
