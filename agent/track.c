@@ -229,9 +229,13 @@ static void on_exec(struct track *t, struct process *p, const struct sideband_ev
 
 	t->stats.execs++;
 	track_threads_over(t, p, e->time_ns);
+	proc_images_forget(p, t->drained_ns);
 	if (proc_image_exec(p, e->time_ns, &image) == 0)
 		track_comm_set(image, e->name);
-	p->keep_stack = false;
+	/* who calls execve again so soon, may once more */
+	p->keep_stack = p->exec_ns && e->time_ns - p->exec_ns < FORK_STACK_NS;
+	p->keep_stack_until_ns = e->time_ns + FORK_STACK_NS;
+	p->exec_ns = e->time_ns;
 	track_remember(t, p, e->time_ns);
 	publisher_remove(t->publisher, p); /* its list goes with it */
 	if (proc_maps_new(&empty) == 0) {
@@ -295,7 +299,7 @@ static void on_task_exit(struct track *t, const struct sideband_event *e)
 
 	if (e->tid != e->pid)
 		track_thread_end(t, e->tid, e->time_ns);
-	if (!p || !track_last_thread(t, p, e))
+	if (!p || !track_last_thread(p, e))
 		return;
 	t->stats.exits++;
 	track_process_over(t, p, e->time_ns);
@@ -356,7 +360,8 @@ void track_catch_up(struct track *t, uint64_t time_ns)
 
 void track_drained(struct track *t, uint64_t time_ns)
 {
-	proc_table_reap(t->table, time_ns > ENDED_KEEP_NS ? time_ns - ENDED_KEEP_NS : 0);
+	t->drained_ns = time_ns > ENDED_KEEP_NS ? time_ns - ENDED_KEEP_NS : 0;
+	proc_table_reap(t->table, t->drained_ns);
 }
 
 struct sweep {
@@ -379,7 +384,7 @@ static void sweep_process(struct process *p, void *data)
 	struct sweep *s = data;
 
 	track_history_tend(s->t, p, s->now_ns);
-	proc_images_forget(p, s->now_ns - ENDED_KEEP_NS);
+	proc_images_forget(p, s->t->drained_ns);
 	track_main_over_check(s->t, p, s->now_ns);
 	mark_used(p->maps, s);
 	proc_history_each(p, mark_used, s);
@@ -409,7 +414,7 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 		return;
 	proc_table_each(t->table, sweep_process, &sweep);
 	used[t->vdso] = 1;
-	proc_threads_forget(t->threads, now_ns - ENDED_KEEP_NS);
+	proc_threads_forget(t->threads, t->drained_ns);
 	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
 			   &forgetting);
 	unwind_cache_published(t->cache); /* no list names them */

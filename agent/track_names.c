@@ -105,8 +105,9 @@ void track_renamed(struct track *t, struct process *p, const struct sideband_eve
 		if (!proc_threads_known(t->threads, p->pid, comm->tid)) /* it was there before us */
 			proc_threads_set(t->threads, p->pid, comm->tid, 0, i->comm);
 		proc_threads_set(t->threads, p->pid, comm->tid, comm->time_ns, comm->name);
-	} else if (strncmp(i->comm, comm->name, sizeof i->comm - 1) != 0 &&
-		   proc_image_begin(p, comm->time_ns, &i) == 0) {
-		track_comm_set(i, comm->name);
+	} else if (strncmp(i->comm, comm->name, sizeof i->comm - 1) != 0) {
+		proc_images_forget(p, t->drained_ns);
+		if (proc_image_begin(p, comm->time_ns, &i) == 0)
+			track_comm_set(i, comm->name);
 	}
 }

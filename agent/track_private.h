@@ -39,9 +39,10 @@ struct track {
 	struct unwind_cache *cache;
 	struct publisher *publisher;
 	struct finisher *finisher;
-	uint64_t epoch;	   /* of what is published */
-	uint64_t heard_ns; /* all events before are known */
-	bool news;	   /* this drain's events have told of something */
+	uint64_t epoch;	     /* of what is published */
+	uint64_t heard_ns;   /* all events before are known */
+	uint64_t drained_ns; /* no sample of before comes any more */
+	bool news;	     /* this drain's events have told of something */
 	struct cgroup_meta_cache *workloads;
 	uint32_t vdso;	  /* file index */
 	uint32_t ticket;  /* given last, see PROC_FILE_OPENING */
@@ -131,7 +132,7 @@ void track_thread_name(struct track *t, struct process *p, uint32_t tid, uint64_
 void track_thread_begin(struct track *t, struct process *p, const struct sideband_event *fork);
 void track_thread_end(struct track *t, uint32_t tid, uint64_t time_ns);
 /* Whether nothing is left of the process after this exit of one of its threads. */
-bool track_last_thread(struct track *t, struct process *p, const struct sideband_event *exit);
+bool track_last_thread(struct process *p, const struct sideband_event *exit);
 /* Now and then: ends a process whose last thread's exit was not seen as that. */
 void track_main_over_check(struct track *t, struct process *p, uint64_t now_ns);
 /* execve has ended all threads but the one that called it, which is the main one now. */

@@ -7,6 +7,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/proc/history.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/scan.h"
 #include "agent/proc/stat.h"
@@ -68,6 +69,8 @@ void track_read_process(struct track *t, struct process *p)
 	struct process *parent;
 	struct proc_stat stat;
 
+	if (!p->scanned) /* its pid may have stood for the list of another process */
+		proc_history_begin(p, publisher_generation(t->publisher));
 	track_select(t, p, false);
 	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
 		return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process is over when its last thread is. That is mostly known at its main thread's exit; a process whose
- * main thread goes first (pthread_exit in main, or a thread that calls execve and takes its place) goes on.
+ * A process is over when its last thread is: its threads are counted. One whose main thread goes first goes
+ * on (pthread_exit in main, or a thread that calls execve, which takes the main one's place). Where the count
+ * cannot be right, because an exit was lost, /proc is asked now and then.
  */
 #include <string.h>
 
@@ -47,13 +48,13 @@ static bool has_threads(const struct track *t, const struct process *p)
 	return proc_stat_read(t->proc_fd, p->pid, &stat) == 0 && stat.num_threads > 1;
 }
 
-bool track_last_thread(struct track *t, struct process *p, const struct sideband_event *exit)
+bool track_last_thread(struct process *p, const struct sideband_event *exit)
 {
 	if (exit->tid != exit->pid)
 		p->n_threads -= p->n_threads > 0;
 	else
 		p->main_over = true;
-	return p->main_over && (!p->n_threads || !has_threads(t, p));
+	return p->main_over && !p->n_threads;
 }
 
 void track_main_over_check(struct track *t, struct process *p, uint64_t now_ns)

@@ -62,25 +62,6 @@ void proc_image_unref(struct proc_image *i)
 	free(i);
 }
 
-int proc_image_first(struct process *p)
-{
-	struct proc_image *i = calloc(1, sizeof *i);
-
-	if (!i)
-		return -ENOMEM;
-	i->refs = 1;
-	i->pid = p->pid;
-	i->start_ns = i->since_ns = p->start_ns;
-	i->program = program_new();
-	if (!i->program) {
-		free(i);
-		return -ENOMEM;
-	}
-	p->image = i;
-	p->n_images = 1;
-	return 0;
-}
-
 /* What `from` is called; times and identity are the image's own. */
 static void names_copy(struct proc_image *to, const struct proc_image *from)
 {
@@ -89,6 +70,26 @@ static void names_copy(struct proc_image *to, const struct proc_image *from)
 	to->program = program_ref(from->program);
 	to->context = context_ref(from->context);
 	to->context_ns = from->context_ns;
+}
+
+static void count(struct process *p, int n)
+{
+	p->n_images += (uint32_t)n;
+	if (p->n_images_all)
+		*p->n_images_all += (size_t)n;
+}
+
+static struct proc_image *image_new(const struct process *p, uint64_t since_ns)
+{
+	struct proc_image *i = calloc(1, sizeof *i);
+
+	if (!i)
+		return NULL;
+	i->refs = 1;
+	i->pid = p->pid;
+	i->start_ns = p->start_ns;
+	i->since_ns = since_ns;
+	return i;
 }
 
 /* Cuts off the images before `i`. */
@@ -100,38 +101,77 @@ static void forget_before(struct process *p, struct proc_image *i)
 		struct proc_image *before = TAKE_PTR(old->before);
 
 		proc_image_unref(old);
-		p->n_images--;
+		count(p, -1);
 		old = before;
 	}
+}
+
+/* A sample of a time whose image had to go must not get that of another. */
+static void forget_unknown(struct process *p, struct proc_image *i)
+{
+	struct proc_image *unknown;
+
+	if (!i->before)
+		return;
+	forget_before(p, i);
+	unknown = image_new(p, p->start_ns);
+	if (!unknown)
+		return;
+	strcpy(unknown->comm, "[unknown]");
+	unknown->selected = i->selected;
+	unknown->program = program_new();
+	if (!unknown->program) {
+		free(unknown);
+		return;
+	}
+	unknown->context = context_ref(i->context);
+	i->before = unknown;
+	count(p, 1);
 }
 
 static void bound(struct process *p)
 {
 	struct proc_image *i = p->image;
 
-	if (p->n_images < PROC_IMAGES_MAX)
+	if (p->n_images < PROC_IMAGES_MAX && (!p->n_images_all || *p->n_images_all < PROC_IMAGES_ALL_MAX))
 		return;
-	while (i->before && i->before->before)
+	if (p->n_images < PROC_IMAGES_MAX) {
+		forget_unknown(p, i);
+		return;
+	}
+	while (i->before && i->before->before && i->before->before->before)
 		i = i->before;
-	forget_before(p, i);
+	forget_unknown(p, i);
+}
+
+int proc_image_first(struct process *p)
+{
+	struct proc_image *i = image_new(p, p->start_ns);
+
+	if (!i)
+		return -ENOMEM;
+	i->program = program_new();
+	if (!i->program) {
+		free(i);
+		return -ENOMEM;
+	}
+	p->image = i;
+	count(p, 1);
+	return 0;
 }
 
 int proc_image_begin(struct process *p, uint64_t since_ns, struct proc_image **ret)
 {
-	struct proc_image *i = calloc(1, sizeof *i);
+	struct proc_image *i = image_new(p, since_ns > p->image->since_ns ? since_ns : p->image->since_ns);
 
 	if (!i)
 		return -ENOMEM;
 	bound(p);
-	i->refs = 1;
-	i->pid = p->pid;
-	i->start_ns = p->start_ns;
-	i->since_ns = since_ns > p->image->since_ns ? since_ns : p->image->since_ns;
 	names_copy(i, p->image);
 	i->guess = context_ref(p->image->guess);
 	i->before = p->image;
 	p->image = i;
-	p->n_images++;
+	count(p, 1);
 	*ret = i;
 	return 0;
 }
@@ -203,6 +243,7 @@ void proc_images_fini(struct process *p)
 		return;
 	forget_before(p, p->image);
 	proc_image_unref(TAKE_PTR(p->image));
+	count(p, -1);
 }
 
 void proc_program_set_service(struct proc_program *g, char *name, uint32_t pid, uint64_t read_ns)

@@ -14,7 +14,8 @@
 
 #include "agent/proc/stat.h"
 
-#define PROC_IMAGES_MAX 64u /* kept of one process; the oldest one stands for those before it */
+#define PROC_IMAGES_MAX 512u	   /* kept of one process; before that it is called "[unknown]" */
+#define PROC_IMAGES_ALL_MAX 131072u /* of all; from then on each process keeps its last */
 
 struct process;
 
@@ -59,7 +60,7 @@ int proc_image_begin(struct process *p, uint64_t since_ns, struct proc_image **r
 int proc_image_exec(struct process *p, uint64_t since_ns, struct proc_image **ret);
 /* A fork: the process, new, is called as `parent` is now. */
 void proc_image_inherit(struct process *p, const struct process *parent);
-/* The image that held then; the oldest one kept for times before it. Borrowed; never NULL. */
+/* The image that held then; for times before all that are kept the first of them. Borrowed; never NULL. */
 struct proc_image *proc_image_at(const struct process *p, uint64_t time_ns);
 /* Sets the context; the image takes over one reference. `read_ns`: when it had been read. */
 void proc_image_set_context(struct proc_image *i, struct proc_context context, uint64_t read_ns);

@@ -12,6 +12,7 @@
 struct proc_table {
 	struct map pids;
 	size_t n_alive, max_alive, n_ended;
+	size_t n_images; /* of all processes */
 	uint64_t n_full;
 	struct process *ended, **ended_tail; /* the one that ended first is the first; not yet reaped */
 };
@@ -38,6 +39,7 @@ void proc_table_free(struct proc_table *t)
 	map_for_each (&t->pids, n, it) {
 		for (struct process *p = container_of(n, struct process, node), *earlier; p; p = earlier) {
 			earlier = p->earlier;
+			p->n_images_all = NULL;
 			process_unref(p);
 		}
 	}
@@ -75,7 +77,7 @@ struct process *proc_table_at(const struct proc_table *t, uint32_t pid, uint64_t
 	return p;
 }
 
-static int process_new(struct process **ret, uint32_t pid, uint64_t start_ns)
+static int process_new(struct proc_table *t, struct process **ret, uint32_t pid, uint64_t start_ns)
 {
 	struct process *p = calloc(1, sizeof *p);
 	int r;
@@ -84,6 +86,7 @@ static int process_new(struct process **ret, uint32_t pid, uint64_t start_ns)
 		return -ENOMEM;
 	p->pid = pid;
 	p->start_ns = start_ns;
+	p->n_images_all = &t->n_images;
 	p->refs = 1;
 	r = proc_maps_new(&p->maps);
 	if (r == 0)
@@ -148,7 +151,7 @@ int proc_table_add(struct proc_table *t, uint32_t pid, uint64_t start_ns, struct
 	}
 	if (last && last->end_ns > start_ns)
 		start_ns = last->end_ns;
-	r = process_new(&p, pid, start_ns);
+	r = process_new(t, &p, pid, start_ns);
 	if (r < 0)
 		return r;
 	if (last)
@@ -173,7 +176,7 @@ int proc_table_add_ended(struct proc_table *t, uint32_t pid, uint64_t end_ns, st
 
 	if (t->n_ended >= PROC_ENDED_MAX)
 		ended_drop_first(t);
-	r = process_new(&p, pid, 0);
+	r = process_new(t, &p, pid, 0);
 	if (r < 0)
 		return r;
 	at = newest(t, pid);

@@ -48,11 +48,13 @@ struct process {
 	uint32_t pid;
 	uint32_t parent_pid;	  /* that forked it; 0 unknown */
 	uint64_t start_ns;	  /* CLOCK_MONOTONIC; 0 for processes that were there before us */
+	uint64_t exec_ns;	  /* of its last execve that was seen, 0 none */
 	uint64_t end_ns;	  /* 0 while alive */
 	unsigned refs;		  /* the table's own, and those of samples that wait for a table */
 	struct proc_image *image; /* what it is called, now and before; agent/proc/image.h */
 	uint32_t n_images;
-	bool scanned; /* its attributes were read from /proc */
+	size_t *n_images_all; /* of all processes of the table; NULL: of none */
+	bool scanned;	      /* its attributes were read from /proc */
 	bool kernel_thread;
 	bool main_over;		/* its main thread has ended, others may go on */
 	uint32_t n_threads;	/* other than the main one, as far as events tell */
@@ -65,7 +67,8 @@ struct process {
 	uint32_t born_generation, inherited_generation;
 	struct proc_maps *maps;	      /* one reference */
 	struct proc_history *history; /* mappings that were; agent/proc/history.h. NULL: none */
-	/* It was forked, or mappings were replaced, lately: its samples bring their stack along. */
+	/* It was forked, called execve twice, or replaced mappings, lately: its samples bring their stack
+	 * along. */
 	bool keep_stack;
 	uint64_t keep_stack_until_ns;
 };

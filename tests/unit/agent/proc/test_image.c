@@ -150,22 +150,52 @@ Test(image, forget)
 	cr_expect_str_eq(proc_image_at(p, 300)->comm, "c");
 }
 
+/* What had to be forgotten is "[unknown]", not called as something else. */
 Test(image, maximum)
 {
 	_cleanup_table_ struct proc_table *t = table_new();
 	struct process *p = add(t, 10, 0, "0");
-	unsigned n = 3 * PROC_IMAGES_MAX;
+	unsigned n = 3 * PROC_IMAGES_MAX, wrong = 0, known = 0;
 	char name[PROC_TASK_COMM_LEN];
 
+	p->image->selected = true;
 	for (unsigned i = 1; i <= n; i++) {
 		snprintf(name, sizeof name, "%u", i);
 		rename_at(p, i, name);
 		cr_assert_leq(p->n_images, PROC_IMAGES_MAX);
 	}
-	for (unsigned i = n - PROC_IMAGES_MAX + 1; i <= n; i++) {
+	for (unsigned i = 0; i <= n; i++) {
+		const struct proc_image *image = proc_image_at(p, i);
+
 		snprintf(name, sizeof name, "%u", i);
-		cr_expect_str_eq(proc_image_at(p, i)->comm, name);
+		known += strcmp(image->comm, name) == 0;
+		wrong += strcmp(image->comm, name) != 0 && strcmp(image->comm, "[unknown]") != 0;
+		cr_expect(image->selected);
 	}
+	cr_expect_eq(wrong, 0);
+	cr_expect_geq(known, PROC_IMAGES_MAX - 3);
+}
+
+Test(image, maximum_of_all)
+{
+	_cleanup_table_ struct proc_table *t = NULL;
+	struct process *p = NULL;
+	unsigned n = 2 * PROC_IMAGES_ALL_MAX / PROC_IMAGES_MAX;
+
+	cr_assert_eq(proc_table_new(&t, 2 * n), 0);
+	for (unsigned pid = 1; pid <= n; pid++) {
+		p = add(t, pid, 0, "first");
+		for (unsigned i = 1; i < PROC_IMAGES_MAX; i++)
+			rename_at(p, i, "other");
+		cr_assert_leq(*p->n_images_all, PROC_IMAGES_ALL_MAX + 3 * n);
+	}
+	cr_expect_str_eq(proc_image_at(p, 0)->comm, "[unknown]");
+	cr_expect_str_eq(proc_image_at(p, PROC_IMAGES_MAX)->comm, "other");
+	for (unsigned pid = 1; pid <= n; pid++)
+		proc_table_end(t, proc_table_get(t, pid), 1000);
+	p = add(t, n + 1, 0, "last");
+	proc_table_reap(t, UINT64_MAX);
+	cr_expect_eq(*p->n_images_all, 1);
 }
 
 /* A fork is called as its parent until one of them changes, and shares what is read of the program. */
