@@ -14,7 +14,7 @@
 
 #include "agent/proc/stat.h"
 
-#define PROC_IMAGES_MAX 512u	   /* kept of one process; before that it is called "[unknown]" */
+#define PROC_IMAGES_MAX 512u	    /* kept of one process; before that it is called "[unknown]" */
 #define PROC_IMAGES_ALL_MAX 131072u /* of all; from then on each process keeps its last */
 
 struct process;

@@ -13,7 +13,7 @@ import otlp_conformance  # noqa: E402
 
 # Frames are leaf first; `name` is proflet's.
 Frame = collections.namedtuple("Frame", "kind module address name")
-Sample = collections.namedtuple("Sample", "process pid thread frames count times")
+Sample = collections.namedtuple("Sample", "process pid tid thread frames count times resource")
 
 
 class Profile:
@@ -25,8 +25,8 @@ class Profile:
         self.d = request["dictionary"]
         self.strings = self.d["string_table"]
         self.locations = [self._frame(x) for x in self.d["location_table"]]
-        self.samples = [s for rp in request["resource_profiles"] for sp in rp["scope_profiles"] for p in sp["profiles"]
-                        for s in map(self._sample, p["samples"])]
+        self.samples = [self._sample(s, self._resource(rp)) for rp in request["resource_profiles"] for sp in rp["scope_profiles"]
+                        for p in sp["profiles"] for s in p["samples"]]
 
     def _attributes(self, indices):
         result = {}
@@ -42,12 +42,16 @@ class Profile:
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
         return Frame(kind, self.strings[mapping["filename_strindex"]], location["address"], names[0] if names else "")
 
-    def _sample(self, s):
+    @staticmethod
+    def _resource(rp):
+        return {a["key"]: (a["value"] or {}).get("string_value") for a in rp["resource"]["attributes"]}
+
+    def _sample(self, s, resource):
         attributes = self._attributes(s["attribute_indices"])
         frames = tuple(self.locations[i] for i in self.d["stack_table"][s["stack_index"]]["location_indices"])
         times = s["timestamps_unix_nano"]
         return Sample(attributes.get("process.executable.name", "?"), attributes.get("process.pid"),
-                      attributes.get("thread.name", "?"), frames, sum(s["values"]) or len(times), times)
+                      attributes.get("thread.id"), attributes.get("thread.name", "?"), frames, sum(s["values"]) or len(times), times, resource)
 
 
 def read_folded(path):
