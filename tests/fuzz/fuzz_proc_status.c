@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Any bytes as /proc/<pid>/status. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/proc/status.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct proc_status s;
+	char *exact = malloc(size); /* a read past its end is seen */
+
+	if (!exact)
+		return 0;
+	memcpy(exact, data, size);
+	(void)proc_status_parse(exact, size, &s);
+	free(exact);
+	return 0;
+}

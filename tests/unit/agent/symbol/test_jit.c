@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/* With real files of this process: its perf map in /tmp, a jitdump file by descriptor. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/proc/table.h"
+#include "agent/symbol/jit.h"
+#include "tests/unit/agent/symbol/jit_support.h"
+
+static struct symbol_jit *jit;
+static struct proc_table *table;
+static struct process *self;
+static char map_path[64];
+
+static void setup(void)
+{
+	snprintf(map_path, sizeof map_path, "/tmp/perf-%d.map", getpid());
+	cr_assert_eq(symbol_jit_new(&jit, 1 << 20), 0);
+	cr_assert_eq(proc_table_new(&table, 10), 0);
+	cr_assert_eq(proc_table_add(table, (uint32_t)getpid(), 0, &self), 0);
+}
+
+static void teardown(void)
+{
+	unlink(map_path);
+	symbol_jit_free(jit);
+	proc_table_free(table);
+}
+
+TestSuite(jit, .init = setup, .fini = teardown);
+
+static void put(const char *path, int flags, const char *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+static struct symbol_jit_stats stats(void)
+{
+	struct symbol_jit_stats s;
+
+	symbol_jit_get_stats(jit, &s);
+	return s;
+}
+
+static void look(int dump_fd)
+{
+	struct symbol_jit_job *job;
+	struct worker_job *work;
+
+	cr_assert_geq(symbol_jit_note(jit, self, clock_mono_ns()), 0);
+	cr_assert_eq(symbol_jit_job_new(&job, jit, self, dump_fd), 0);
+	work = symbol_jit_job_work(job);
+	work->run(work);
+	work->done(work, false);
+}
+
+static const char *name(uint64_t address)
+{
+	struct jit_symbol s;
+
+	return symbol_jit_find(jit, self, address, &s) ? s.name : "";
+}
+
+Test(jit, map_that_grows)
+{
+	cr_expect_eq(symbol_jit_note(jit, self, 1), 1);
+	cr_expect_eq(symbol_jit_note(jit, self, 2), 0);
+	look(-1); /* there is none yet */
+	cr_expect_str_eq(name(0x1000), "");
+	put(map_path, 0, "1000 100 one\n2000 1");
+	look(-1);
+	cr_expect_str_eq(name(0x10ff), "one");
+	put(map_path, O_APPEND, "00 two\n3000 10 three\n");
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "one");
+	cr_expect_str_eq(name(0x20ff), "two");
+	cr_expect_str_eq(name(0x3000), "three");
+	put(map_path, O_APPEND, "1080 10 over one\n");
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "");
+	cr_expect_str_eq(name(0x1080), "over one");
+	look(-1);
+	cr_expect_str_eq(name(0x1080), "over one");
+	cr_expect_eq(stats().n_failed, 0);
+	cr_expect_eq(stats().n_bad, 0);
+}
+
+/* In place and shorter; in place and longer (what begins alike must not be taken for more of the same); as
+ * another file. */
+Test(jit, map_written_anew)
+{
+	put(map_path, 0, "1000 100 old\n2000 100 old as well\n");
+	look(-1);
+	put(map_path, O_TRUNC, "1000 100 new\n");
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "new");
+	cr_expect_str_eq(name(0x2000), "");
+	put(map_path, O_TRUNC, "5000 100 n\n6000 100 longer than what was there before\n");
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "");
+	cr_expect_str_eq(name(0x5000), "n");
+	cr_expect_str_eq(name(0x6000), "longer than what was there before");
+	cr_assert_eq(unlink(map_path), 0);
+	look(-1);
+	cr_expect_str_eq(name(0x5000), "n", "the file that is gone is still open");
+	put(map_path, O_EXCL, "7000 100 another file\n8000 100 that is longer than that one was\n");
+	look(-1);
+	cr_expect_str_eq(name(0x5000), "");
+	cr_expect_str_eq(name(0x8000), "that is longer than that one was");
+}
+
+/* More than a builder takes. */
+Test(jit, long_map)
+{
+	_cleanup_fclose_ FILE *f = fopen(map_path, "we");
+	unsigned n = JIT_PENDING_MAX * 2 + 7;
+
+	for (unsigned i = 0; i < n; i++)
+		fprintf(f, "%x 10 f%u\n", 0x100000 + i * 16, i);
+	cr_assert_eq(fflush(f), 0);
+	symbol_jit_free(jit);
+	cr_assert_eq(symbol_jit_new(&jit, 64 << 20), 0);
+	look(-1);
+	cr_expect_str_eq(name(0x100000), "f0");
+	cr_expect_str_eq(name(0x100000 + (n - 1) * 16), "f131078");
+	cr_expect_eq(stats().n_cut, 0);
+}
+
+Test(jit, dump_before_map)
+{
+	_cleanup_close_ int fd = memfd_create("jit-1.dump", MFD_CLOEXEC);
+	struct dump d = {0};
+
+	put(map_path, 0, "1000 100 map\n2000 100 map too\n");
+	dump_header(&d, 0);
+	dump_load(&d, 0x1000, 0x8000, "dump"); /* its code is not all there yet */
+	cr_assert_eq(write(fd, d.b.data, d.b.len - 100), (ssize_t)d.b.len - 100);
+	look(fd);
+	cr_expect_str_eq(name(0x1000), "dump");
+	cr_expect_str_eq(name(0xb000), "");
+	cr_assert_eq(write(fd, d.b.data + d.b.len - 100, 100), 100);
+	buf_fini(&d.b);
+	d = (struct dump){0};
+	dump_load(&d, 0x20000, 0x10, "more");
+	cr_assert_eq(write(fd, d.b.data, d.b.len), (ssize_t)d.b.len);
+	look(fd);
+	cr_expect_str_eq(name(0x1000), "dump");
+	cr_expect_str_eq(name(0x20000), "more");
+	look(-1); /* it is known from then on */
+	cr_expect_str_eq(name(0x20000), "more");
+	buf_fini(&d.b);
+}
+
+Test(jit, a_dump_that_is_none)
+{
+	_cleanup_close_ int fd = memfd_create("jit-1.dump", MFD_CLOEXEC);
+
+	put(map_path, 0, "1000 100 map\n");
+	cr_assert_eq(ftruncate(fd, 100000), 0);
+	look(fd);
+	look(fd);
+	cr_expect_str_eq(name(0x1000), "map");
+	cr_expect_eq(stats().n_failed, 1, "it is not tried again");
+}
+
+/* Whatever lies in its place, nobody waits for it and none of it is read. */
+Test(jit, what_is_not_the_processes_own)
+{
+	char other[80];
+	struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+
+	snprintf(other, sizeof other, "%s.other", map_path);
+	cr_assert_eq(mkfifo(map_path, 0600), 0);
+	look(-1);
+	cr_assert_eq(unlink(map_path), 0);
+	put(other, 0, "1000 100 elsewhere\n");
+	cr_assert_eq(symlink(other, map_path), 0);
+	look(-1);
+	cr_assert_eq(unlink(map_path), 0);
+	cr_assert_eq(link(other, map_path), 0);
+	look(-1);
+	cr_assert_eq(unlink(map_path), 0);
+	cr_assert_eq(mkdir(map_path, 0700), 0);
+	look(-1);
+	cr_assert_eq(rmdir(map_path), 0);
+	cr_assert_eq(rename(other, map_path), 0);
+	cr_assert_eq(utimensat(AT_FDCWD, map_path, old, 0), 0);
+	look(-1); /* of a process that had this pid before */
+	cr_expect_str_eq(name(0x1000), "");
+	cr_expect_eq(stats().n_refused, 5);
+	if (getuid() == 0) {
+		cr_assert_eq(utimensat(AT_FDCWD, map_path, NULL, 0), 0);
+		cr_assert_eq(chown(map_path, 4321, 4321), 0);
+		look(-1);
+		cr_expect_eq(stats().n_refused, 6);
+		cr_expect_str_eq(name(0x1000), "");
+		cr_assert_eq(chown(map_path, 0, 0), 0);
+	}
+	cr_assert_eq(utimensat(AT_FDCWD, map_path, NULL, 0), 0);
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "elsewhere");
+}
+
+/* A sparse file of zeros is no line; it is read to a bound at each look. */
+Test(jit, huge_file)
+{
+	put(map_path, 0, "1000 100 one\n");
+	cr_assert_eq(truncate(map_path, (off_t)100 << 30), 0);
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "one");
+	cr_expect_eq(stats().n_bad, 1);
+	cr_expect_eq(stats().n_cut, 0);
+}
+
+Test(jit, the_next_image_begins_anew)
+{
+	struct symbol_jit_job *job;
+
+	put(map_path, 0, "1000 100 one\n");
+	look(-1);
+	self->exec_ns = clock_mono_ns();
+	cr_expect_str_eq(name(0x1000), "");
+	cr_expect_eq(symbol_jit_note(jit, self, clock_mono_ns()), 1);
+	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1), 0);
+	cr_expect_not(symbol_jit_idle(jit, self));
+	symbol_jit_complete(jit, job); /* never run */
+	cr_expect(symbol_jit_idle(jit, self));
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "one", "written less than a second before execve");
+}
+
+Test(jit, forgotten_and_evicted)
+{
+	struct symbol_jit_job *job;
+
+	put(map_path, 0, "1000 100 one\n");
+	symbol_jit_free(jit);
+	cr_assert_eq(symbol_jit_new(&jit, 16), 0);
+	look(-1);
+	cr_expect_eq(stats().n_evicted, 1);
+	cr_expect_eq(stats().bytes, 0);
+	look(-1);
+	cr_expect_eq(stats().n_evicted, 2, "read again, from the start");
+	symbol_jit_sweep(jit, UINT64_MAX);
+	cr_expect_eq(stats().n_processes, 1, "it lives");
+	process_ref(self);
+	proc_table_end(table, self, clock_mono_ns());
+	symbol_jit_sweep(jit, UINT64_MAX);
+	cr_expect_eq(stats().n_processes, 0);
+	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1), -ENOENT);
+	cr_expect_eq(symbol_jit_note(jit, self, 1), -ESRCH);
+	process_unref(self);
+}
