@@ -24,6 +24,7 @@
 #include "agent/priority.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
+#include "agent/report_jit.h"
 #include "agent/sample/decode.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
@@ -37,6 +38,9 @@
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
 #define HEAP_MMAP_BYTES (128 << 10)
+
+_Static_assert(FILES_MAX < JIT_FILE_FIRST,
+	       "frames of files and of code made at run time have different numbers");
 
 struct agent {
 	struct agent_options options;

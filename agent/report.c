@@ -126,6 +126,7 @@ void report_commit(struct report *r, const struct track_moment *m, const struct 
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
 	touch_files(r, v);
+	names_sample(r->names, m->process, v);
 	if (sample_aggregate_add(r->open.samples, m->image, m->thread, v) < 0)
 		drop(r, REPORT_DROP_WINDOW_FULL);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/proc/image.h"
 #include "agent/report_private.h"
 
 /* The root frame that says why a stack is cut: X-macro of bpf/abi.h, one constant string each. */
@@ -8,32 +9,26 @@ static const char *const ending_names[ENDINGS] = {
 #undef X
 };
 
-size_t report_frames(struct names *n, const struct sample_stack *stack, struct frame *ret)
-{
-	size_t k = 0;
-
-	for (uint16_t i = 0; i < stack->n_kernel; i++)
-		names_kernel_frame(n, stack->frames[i], &ret[k++]);
-	for (uint16_t i = 0; i < stack->n_user; i++)
-		names_user_frame(n, stack->frames[stack->n_kernel + i], &ret[k++]);
-	if (!unwind_ending_complete(stack->ending))
-		ret[k++] = (struct frame){.kind = FRAME_ENDING, .function = ending_names[stack->ending]};
-	return k;
-}
-
 /*
  * Numbers of frames in a window. A user frame is its own number, with 0 for the file of those that have none:
  * the kernel's addresses begin with all ones, and in the first page of its half lies no code.
  */
 #define ENDING_FIRST 0xffff000000000000ull
 
-size_t report_frame_ids(const struct sample_stack *stack, uint64_t *ret)
+size_t report_frame_ids(struct names *names, const struct sample_entry *e, uint64_t *ret, bool *ret_own)
 {
+	const struct sample_stack *stack = e->stack;
+	const struct proc_image *image = e->owner;
 	size_t k = 0, n = (size_t)stack->n_kernel + stack->n_user;
 
+	*ret_own = false;
 	for (; k < n; k++) {
 		ret[k] = stack->frames[k];
-		if (k >= stack->n_kernel && sample_frame_file(ret[k]) == FILE_ANONYMOUS)
+		if (k < stack->n_kernel)
+			continue;
+		ret[k] = names_frame_id(names, image->process, ret[k]);
+		*ret_own |= ret[k] != stack->frames[k];
+		if (sample_frame_file(ret[k]) == FILE_ANONYMOUS)
 			ret[k] = sample_frame_va(ret[k]);
 	}
 	if (!unwind_ending_complete(stack->ending))
@@ -51,4 +46,15 @@ void report_frame(void *names, uint64_t id, struct frame *ret)
 		names_user_frame(names,
 				 sample_frame_file(id) ? id : id | (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS,
 				 ret);
+}
+
+size_t report_frames(struct names *n, const struct sample_entry *e, struct frame *ret)
+{
+	uint64_t ids[REPORT_FRAMES_MAX];
+	bool own;
+	size_t k = report_frame_ids(n, e, ids, &own);
+
+	for (size_t i = 0; i < k; i++)
+		report_frame(n, ids[i], &ret[i]);
+	return k;
 }

@@ -12,6 +12,7 @@
 #include "agent/base/memo.h"
 #include "agent/base/worker.h"
 #include "agent/config.h"
+#include "agent/report_jit.h"
 #include "agent/report_kernel.h"
 #include "agent/report_private.h"
 #include "agent/symbol/kernel.h"
@@ -19,6 +20,7 @@
 #include "agent/track.h"
 
 #define NAMES_BYTES_MAX (16u << 20)
+#define JIT_KEEP_NS (60 * NS_PER_SEC) /* longer than a window waits */
 
 struct names {
 	struct track *track;
@@ -28,6 +30,7 @@ struct names {
 	struct symbol_cache *cache;
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
+	struct jit_names *jit;
 	struct memo asked; /* frames of the window at work */
 	size_t n_jobs;	   /* with the workers */
 };
@@ -56,6 +59,8 @@ int names_new(struct names **ret, const struct report_options *options)
 		r = symbol_kernel_new(&n->kernel, NULL);
 	if (r == 0)
 		r = kernel_modules_new(&n->modules);
+	if (r == 0)
+		r = jit_names_new(&n->jit, options->track);
 	if (r < 0) {
 		names_free(n);
 		return r;
@@ -71,6 +76,7 @@ void names_free(struct names *n)
 	symbol_cache_free(n->cache);
 	symbol_kernel_free(n->kernel);
 	kernel_modules_free(n->modules);
+	jit_names_free(n->jit);
 	memo_fini(&n->asked);
 	free(n);
 }
@@ -176,23 +182,52 @@ static bool wanted(const struct names *n, uint64_t frame, bool kernel)
 	return kernel ? n->want_kernel : n->want_native && sample_frame_file(frame) != FILE_ANONYMOUS;
 }
 
-void names_request(struct names *n, const struct sample_aggregate *samples)
+static void submit_jit(struct names *n, struct worker_job *job)
 {
+	if (job)
+		submit(n, job);
+}
+
+void names_sample(struct names *n, struct process *p, const struct sample_view *v)
+{
+	for (uint16_t i = v->n_kernel; n->want_native && i < v->n_kernel + v->n_user; i++)
+		if (sample_frame_file(v->frames[i]) == FILE_ANONYMOUS) {
+			submit_jit(n, jit_names_note(n->jit, p, v->time_ns));
+			return;
+		}
+}
+
+static void request_stack(struct names *n, struct process *p, const struct sample_stack *s)
+{
+	bool jit = false;
 	int32_t known;
 
-	memo_clear(&n->asked);
-	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next) {
-		const struct sample_stack *s = e->stack;
+	for (uint16_t i = 0; i < s->n_kernel + s->n_user; i++) {
+		bool kernel = i < s->n_kernel;
 
-		for (uint16_t i = 0; i < s->n_kernel + s->n_user; i++) {
-			bool kernel = i < s->n_kernel;
-
-			if (!wanted(n, s->frames[i], kernel) || memo_get(&n->asked, s->frames[i], &known))
-				continue;
-			memo_put(&n->asked, s->frames[i], 0);
-			request(n, s->frames[i], kernel);
+		if (!kernel && n->want_native && jit_names_wants(n->jit, s->frames[i])) {
+			jit = true;
+			continue;
 		}
+		if (!wanted(n, s->frames[i], kernel) || memo_get(&n->asked, s->frames[i], &known))
+			continue;
+		memo_put(&n->asked, s->frames[i], 0);
+		request(n, s->frames[i], kernel);
 	}
+	if (!jit)
+		return;
+	submit_jit(n, jit_names_note(n->jit, p, clock_mono_ns()));
+	submit_jit(n, jit_names_job(n->jit, p)); /* one at a time */
+}
+
+void names_request(struct names *n, const struct sample_aggregate *samples)
+{
+	uint64_t now = clock_mono_ns();
+
+	memo_clear(&n->asked);
+	jit_names_sweep(n->jit, now > JIT_KEEP_NS ? now - JIT_KEEP_NS : 0);
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
+		request_stack(n, ((const struct proc_image *)e->owner)->process, e->stack);
 	submit_files(n);
 	submit_kernel(n);
 }
@@ -202,12 +237,19 @@ bool names_complete(const struct names *n)
 	return n->n_jobs == 0;
 }
 
+uint64_t names_frame_id(struct names *n, const struct process *p, uint64_t frame)
+{
+	return n->want_native ? jit_names_id(n->jit, p, frame) : frame;
+}
+
 void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 {
 	uint32_t file = sample_frame_file(frame);
 	struct unwind_file *f = file == FILE_ANONYMOUS ? NULL : track_file(n->track, file);
 	struct symbol_name name;
 
+	if (jit_names_frame(n->jit, frame, ret))
+		return;
 	*ret = (struct frame){
 		.module = f ? &f->module : NULL, .address = sample_frame_va(frame), .kind = FRAME_NATIVE};
 	if (f && n->want_native && symbol_cache_find(n->cache, file, ret->address, &name)) {
@@ -248,5 +290,5 @@ size_t names_bytes(const struct names *n)
 	symbol_cache_get_stats(n->cache, &s);
 	if (symbol_kernel_table(n->kernel))
 		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
-	return s.bytes + k.bytes;
+	return s.bytes + k.bytes + jit_names_bytes(n->jit);
 }

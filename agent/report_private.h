@@ -10,6 +10,7 @@
 #include "otlp/profile.h"
 
 struct names;
+struct process;
 struct proc_image;
 struct track_moment;
 
@@ -50,6 +51,8 @@ int names_new(struct names **ret, const struct report_options *options);
 void names_free(struct names *n);
 /* Begins with what every window needs. */
 void names_prepare(struct names *n);
+/* A sample that goes into the window: what names it may be gone when that closes. */
+void names_sample(struct names *n, struct process *p, const struct sample_view *v);
 /* Asks for what the window's stacks need and the caches do not have. */
 void names_request(struct names *n, const struct sample_aggregate *samples);
 /* Nothing that was asked for is outstanding. */
@@ -57,15 +60,19 @@ bool names_complete(const struct names *n);
 /* Fills a frame of a user or kernel address. Borrowed until the next names_request or worker_collect. */
 void names_user_frame(struct names *n, uint64_t frame, struct frame *ret);
 void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret);
+/* A user frame of p's, told apart from those of other processes where the same address is other code there;
+ * it means something to names_user_frame, until the next names_request or names_sample. */
+uint64_t names_frame_id(struct names *n, const struct process *p, uint64_t frame);
 void names_forget(struct names *n, uint32_t file);
 size_t names_bytes(const struct names *n);
 
 /* --- report_frames.c */
 #define REPORT_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 1u)
-/* The stack as named frames, leaf first, the reason of an early end last. Returns their number. */
-size_t report_frames(struct names *n, const struct sample_stack *stack, struct frame *ret);
-/* The same as numbers, equal ones for equal frames; at most REPORT_FRAMES_MAX. Returns how many. */
-size_t report_frame_ids(const struct sample_stack *stack, uint64_t *ret);
+/* The entry's stack as named frames, leaf first, the reason of an early end last. Returns their number. */
+size_t report_frames(struct names *n, const struct sample_entry *e, struct frame *ret);
+/* The same as numbers, equal ones for equal frames; at most REPORT_FRAMES_MAX. Returns how many; *ret_own:
+ * some are of the entry's process alone, other entries with this stack have others. */
+size_t report_frame_ids(struct names *n, const struct sample_entry *e, uint64_t *ret, bool *ret_own);
 /* What a number means; an otlp_frame_fn. */
 void report_frame(void *names, uint64_t id, struct frame *ret);
 

@@ -99,8 +99,11 @@ static void send_otlp(struct sender *s, const struct sample_entry *e)
 {
 	struct otlp_stack_view stack = {.id = (uintptr_t)e->stack, .frames = s->ids};
 	struct otlp_attr attrs[16];
+	bool own;
 
-	stack.n = report_frame_ids(e->stack, s->ids);
+	stack.n = report_frame_ids(s->r->names, e, s->ids, &own);
+	if (own)
+		stack.id = (uintptr_t)e;
 	if (times_convert(s, e) == 0)
 		(void)otlp_batch_sample(s->batch, &stack, attrs, sample_attrs(s, e, attrs), s->unix_ns, e->n,
 					NULL);
@@ -116,7 +119,7 @@ static void send_output(struct sender *s, const struct sample_entry *e)
 		.thread = e->thread,
 		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
 		.frames = s->frames,
-		.n_frames = report_frames(s->r->names, e->stack, s->frames),
+		.n_frames = report_frames(s->r->names, e, s->frames),
 		.count = e->n,
 		.complete = unwind_ending_complete(e->stack->ending),
 	};

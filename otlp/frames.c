@@ -39,14 +39,17 @@ static int intern_named_attr(struct otlp_dict *d, const char *name, const char *
 	return r < 0 ? r : otlp_dict_attr_string(d, key, value, ret);
 }
 
-static int frame_type_attr(struct otlp_frames *f, struct otlp_dict *d, enum frame_kind kind, int32_t *ret)
+static int frame_type_attr(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame,
+			   int32_t *ret)
 {
-	int32_t *known = kind == FRAME_KERNEL ? &f->kernel_attr : &f->native_attr;
+	int32_t *known = frame->kind == FRAME_KERNEL ? &f->kernel_attr : &f->native_attr;
 	int r;
 
+	if (frame->runtime)
+		return intern_named_attr(d, "profile.frame.type", frame->runtime, ret);
 	if (!*known) {
-		r = intern_named_attr(d, "profile.frame.type", kind == FRAME_KERNEL ? "kernel" : "native",
-				      known);
+		r = intern_named_attr(d, "profile.frame.type",
+				      frame->kind == FRAME_KERNEL ? "kernel" : "native", known);
 		if (r < 0)
 			return r;
 	}
@@ -155,7 +158,7 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 	const char *text;
 	int r;
 
-	r = frame_type_attr(f, d, frame->kind, &l.attr);
+	r = frame_type_attr(f, d, frame, &l.attr);
 	if (r < 0)
 		return r;
 	r = line_text(f, frame, &text);
@@ -197,6 +200,8 @@ static size_t frame_bound(const struct otlp_frames *f, const struct frame *frame
 {
 	size_t bound = LOCATION_FIXED + FUNCTION_FIXED;
 
+	if (frame->runtime)
+		bound += ATTR_FIXED + string_bound(frame->runtime);
 	if (frame->function && *frame->function)
 		bound += string_bound(frame->function) + string_bound(frame->system_name);
 	else

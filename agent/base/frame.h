@@ -35,6 +35,7 @@ struct frame {
 	const char *function;		   /* demangled name; NULL when unknown */
 	const char *system_name;	   /* linkage name where it differs from function, else NULL */
 	enum frame_kind kind;
+	const char *runtime; /* of code that a language's runtime made: "v8js", "jvm" …; static; NULL: none */
 };
 
 #endif

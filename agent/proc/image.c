@@ -48,18 +48,29 @@ static void context_unref(struct proc_context *c)
 
 struct proc_image *proc_image_ref(struct proc_image *i)
 {
+	(void)process_ref(i->process);
 	i->refs++;
 	return i;
 }
 
-void proc_image_unref(struct proc_image *i)
+/* Gives back a reference, be it the process's own. */
+static void image_put(struct proc_image *i)
 {
-	if (!i || --i->refs)
+	if (--i->refs)
 		return;
 	program_unref(i->program);
 	context_unref(&i->context);
 	context_unref(&i->guess);
 	free(i);
+}
+
+void proc_image_unref(struct proc_image *i)
+{
+	struct process *p = i ? i->process : NULL;
+
+	if (i)
+		image_put(i);
+	process_unref(p);
 }
 
 /* What `from` is called; times and identity are the image's own. */
@@ -79,13 +90,14 @@ static void count(struct process *p, int n)
 		*p->n_images_all += (size_t)n;
 }
 
-static struct proc_image *image_new(const struct process *p, uint64_t since_ns)
+static struct proc_image *image_new(struct process *p, uint64_t since_ns)
 {
 	struct proc_image *i = calloc(1, sizeof *i);
 
 	if (!i)
 		return NULL;
 	i->refs = 1;
+	i->process = p;
 	i->pid = p->pid;
 	i->start_ns = p->start_ns;
 	i->since_ns = since_ns;
@@ -100,7 +112,7 @@ static void forget_before(struct process *p, struct proc_image *i)
 	while (old) {
 		struct proc_image *before = TAKE_PTR(old->before);
 
-		proc_image_unref(old);
+		image_put(old);
 		count(p, -1);
 		old = before;
 	}
@@ -242,7 +254,7 @@ void proc_images_fini(struct process *p)
 	if (!p->image)
 		return;
 	forget_before(p, p->image);
-	proc_image_unref(TAKE_PTR(p->image));
+	image_put(TAKE_PTR(p->image));
 	count(p, -1);
 }
 

@@ -38,6 +38,7 @@ struct proc_context {
 struct proc_image {
 	unsigned refs;
 	struct proc_image *before; /* the process's, for its own use */
+	struct process *process;   /* whose it is; a reference on an image is one on this, too */
 	uint32_t pid;
 	uint64_t start_ns; /* of the process: with the pid its identity */
 	uint64_t since_ns; /* CLOCK_MONOTONIC */

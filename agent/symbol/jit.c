@@ -26,10 +26,12 @@ struct symbol_jit_record {
 	struct jit_source sources[SOURCES]; /* a job's, while there is one */
 	struct jit_table *tables[SOURCES];  /* owned, read by a job; NULL: none */
 	bool busy;			    /* a job is under way */
+	unsigned slot;
 };
 
 struct symbol_jit {
 	struct map records;
+	struct symbol_jit_record *slots[SYMBOL_JIT_PROCESSES_MAX]; /* the same, by number; NULL: free */
 	int proc_fd;
 	size_t max_bytes;
 	struct symbol_jit_stats stats;
@@ -108,6 +110,7 @@ static void record_free(struct symbol_jit *j, struct symbol_jit_record *x)
 static void record_remove(struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	map_remove(&j->records, &x->node);
+	j->slots[x->slot] = NULL;
 	record_free(j, x);
 }
 
@@ -197,6 +200,9 @@ static int record_new(struct symbol_jit *j, struct process *p, struct symbol_jit
 		return r;
 	}
 	x->process = process_ref(p);
+	while (j->slots[x->slot]) /* there is a free one: there are as many as records */
+		x->slot++;
+	j->slots[x->slot] = x;
 	*ret = x;
 	return 0;
 }
@@ -228,12 +234,23 @@ int symbol_jit_note(struct symbol_jit *j, struct process *p, uint64_t now_ns)
 	return 1;
 }
 
-bool symbol_jit_find(const struct symbol_jit *j, const struct process *p, uint64_t address,
-		     struct jit_symbol *ret)
+int symbol_jit_slot(const struct symbol_jit *j, const struct process *p)
 {
 	const struct symbol_jit_record *x = record_find(j, p);
 
-	for (int i = 0; x && x->exec_ns == p->exec_ns && i < SOURCES; i++)
+	return x && x->exec_ns == p->exec_ns ? (int)x->slot : -ENOENT;
+}
+
+const struct process *symbol_jit_process(const struct symbol_jit *j, unsigned slot)
+{
+	return j->slots[slot]->process;
+}
+
+bool symbol_jit_find(const struct symbol_jit *j, unsigned slot, uint64_t address, struct jit_symbol *ret)
+{
+	const struct symbol_jit_record *x = j->slots[slot];
+
+	for (int i = 0; x && i < SOURCES; i++)
 		if (jit_table_find(x->tables[i], address, ret))
 			return true;
 	return false;

@@ -10,7 +10,7 @@
  *	if (symbol_jit_job_new(&job, j, process, dump_fd) == 0 && worker_submit(w, &job->work, …) < 0)
  *		symbol_jit_complete(j, job);		// not run
  *	…
- *	if (symbol_jit_find(j, process, address, &symbol))
+ *	if ((slot = symbol_jit_slot(j, process)) >= 0 && symbol_jit_find(j, slot, address, &symbol))
  *
  * The records belong to one thread; a job has the process's files while it is under way, and the table before
  * it to read only. Names are those of the last look: code that replaced other code between a sample and that
@@ -68,9 +68,13 @@ int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const 
 		       int dump_fd);
 /* Takes what a job has found, and frees it. */
 void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job);
+/* The number of the process's record, below SYMBOL_JIT_PROCESSES_MAX, until the next note or sweep. -ENOENT:
+ * it has none of its present image. */
+int symbol_jit_slot(const struct symbol_jit *j, const struct process *p);
+/* Whose record it is; there is one. Borrowed. */
+const struct process *symbol_jit_process(const struct symbol_jit *j, unsigned slot);
 /* True when the address has a name; *ret is borrowed until the next complete, note or sweep. */
-bool symbol_jit_find(const struct symbol_jit *j, const struct process *p, uint64_t address,
-		     struct jit_symbol *ret);
+bool symbol_jit_find(const struct symbol_jit *j, unsigned slot, uint64_t address, struct jit_symbol *ret);
 /* Forgets processes that have ended and were not noted since before_ns. */
 void symbol_jit_sweep(struct symbol_jit *j, uint64_t before_ns);
 void symbol_jit_get_stats(const struct symbol_jit *j, struct symbol_jit_stats *ret);

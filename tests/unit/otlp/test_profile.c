@@ -68,6 +68,7 @@ static void check_frames(bool bare)
 		{"native", "step(int)", "_Z4stepi", "/srv/app"},
 		{"native", "app+0x1fff", "", "/srv/app"},
 		{"native", "[anonymous]", "", NULL},
+		{"v8js", "work a.js:1:2", "JS:*work a.js:1:2", NULL},
 		{"native", "[truncated: no table]", "", NULL},
 	};
 
@@ -222,7 +223,7 @@ Test(profile, very_deep_stack_keeps_its_outermost_frame)
 
 	for (size_t i = 0; i < 5000; i++)
 		f[i] = stack_a[1];
-	f[4999] = stack_a[4];
+	f[4999] = stack_a[ARRAY_SIZE(stack_a) - 1];
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
 	add(b, f, 5000, START);
 	cr_assert_eq(otlp_batch_finish(b, &r), 0);

@@ -68,15 +68,17 @@ static void look(int dump_fd)
 
 static const char *name(uint64_t address)
 {
+	int slot = symbol_jit_slot(jit, self);
 	struct jit_symbol s;
 
-	return symbol_jit_find(jit, self, address, &s) ? s.name : "";
+	return slot >= 0 && symbol_jit_find(jit, (unsigned)slot, address, &s) ? s.name : "";
 }
 
 Test(jit, map_that_grows)
 {
 	cr_expect_eq(symbol_jit_note(jit, self, 1), 1);
 	cr_expect_eq(symbol_jit_note(jit, self, 2), 0);
+	cr_expect_eq(symbol_jit_process(jit, (unsigned)symbol_jit_slot(jit, self)), self);
 	look(-1); /* there is none yet */
 	cr_expect_str_eq(name(0x1000), "");
 	put(map_path, 0, "1000 100 one\n2000 1");
