@@ -56,10 +56,17 @@ static int window_new(struct window *w, const struct report_options *o)
 				    owner_release);
 }
 
-static void window_begin(struct window *w)
+int64_t report_clock_set(struct report *r)
 {
-	w->start_ns = clock_mono_ns();
-	w->real_offset_ns = clock_real_offset_ns();
+	uint64_t now = clock_mono_ns();
+
+	return clock_steps_note(&r->clock, now, clock_real_offset_ns());
+}
+
+static void window_begin(struct report *r)
+{
+	(void)report_clock_set(r); /* where nobody tells us of steps */
+	r->open.start_ns = clock_mono_ns();
 }
 
 int report_new(struct report **ret, const struct report_options *options)
@@ -84,7 +91,7 @@ int report_new(struct report **ret, const struct report_options *options)
 		return e;
 	}
 	names_prepare(r->names);
-	window_begin(&r->open);
+	window_begin(r);
 	*ret = r;
 	return 0;
 }
@@ -199,7 +206,7 @@ void report_close_window(struct report *r)
 	r->open = r->closed;
 	r->closed = w;
 	r->closed.end_ns = clock_mono_ns();
-	window_begin(&r->open);
+	window_begin(r);
 	r->closing = true;
 	r->stats.windows++;
 	names_request(r->names, r->closed.samples);

@@ -74,6 +74,11 @@ void report_sample(struct report *r, const void *record, size_t len);
 void report_retry(struct report *r);
 /* Ends the window: its samples are named, by worker threads, and then sent. */
 void report_close_window(struct report *r);
+/*
+ * The wall clock was set, a moment ago: samples taken from now on have times of the new one, those before
+ * keep theirs. Returns by how many nanoseconds it stepped, 0: not at all.
+ */
+int64_t report_clock_set(struct report *r);
 /* After worker_collect: sends the closed window when its names are there. */
 void report_progress(struct report *r);
 /* Closes the window and blocks until it is sent; names that are not there by then are left out. */

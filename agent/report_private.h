@@ -4,6 +4,7 @@
 #ifndef PROFLET_REPORT_PRIVATE_H
 #define PROFLET_REPORT_PRIVATE_H
 
+#include "agent/base/clock.h"
 #include "agent/base/frame.h"
 #include "agent/report.h"
 #include "agent/sample/aggregate.h"
@@ -14,17 +15,17 @@ struct process;
 struct proc_image;
 struct track_moment;
 
-/* The samples between two closings, and the clock that their times are told by. */
+/* The samples between two closings. */
 struct window {
 	struct sample_aggregate *samples;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
-	int64_t real_offset_ns;	   /* CLOCK_REALTIME minus CLOCK_MONOTONIC when it began */
 };
 
 struct report {
 	struct report_options options;
 	struct window open, closed; /* closed.samples is empty unless it waits for names */
 	bool closing;
+	struct clock_steps clock; /* that times are told by */
 	uint64_t closed_at_ns;
 	struct waiting_list *waiting;
 	struct names *names;

@@ -22,7 +22,7 @@ struct sender {
 	struct otlp_batch *batch;
 	uint64_t ids[REPORT_FRAMES_MAX];
 	struct frame frames[REPORT_FRAMES_MAX]; /* for the output */
-	uint64_t *unix_ns;			/* of the entry at work */
+	uint64_t *times;			/* Unix time, of the entry at work */
 	size_t cap_unix;
 };
 
@@ -35,14 +35,28 @@ static int emit(void *data, struct otlp_request *request)
 	return 0;
 }
 
+static uint64_t unix_ns(const struct sender *s, uint64_t mono_ns)
+{
+	return clock_steps_unix_ns(&s->r->clock, mono_ns);
+}
+
+/* By the wall clock, as its times are: suspended time counts. A clock set back leaves the time that passed.
+ */
+static uint64_t duration_ns(const struct sender *s)
+{
+	uint64_t start = unix_ns(s, s->w->start_ns), end = unix_ns(s, s->w->end_ns);
+
+	return end > start ? end - start : s->w->end_ns - s->w->start_ns;
+}
+
 static int batch_new(struct sender *s)
 {
 	const struct config *c = s->r->options.config;
 	struct otlp_batch_options o = {
 		.frequency_hz = c->sampling.frequency,
 		.scope_version = PROFLET_VERSION,
-		.start_unix_ns = (uint64_t)((int64_t)s->w->start_ns + s->w->real_offset_ns),
-		.duration_ns = s->w->end_ns - s->w->start_ns,
+		.start_unix_ns = unix_ns(s, s->w->start_ns),
+		.duration_ns = duration_ns(s),
 		.bare = c->symbols.unresolved == CONFIG_UNRESOLVED_BARE,
 		.aggregate = c->samples == CONFIG_SAMPLES_AGGREGATE,
 		.max_bytes = s->r->options.max_request_bytes,
@@ -83,15 +97,15 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 static int times_convert(struct sender *s, const struct sample_entry *e)
 {
 	if (e->n > s->cap_unix) {
-		uint64_t *more = realloc(s->unix_ns, e->n * sizeof *more);
+		uint64_t *more = realloc(s->times, e->n * sizeof *more);
 
 		if (!more)
 			return -ENOMEM;
-		s->unix_ns = more;
+		s->times = more;
 		s->cap_unix = e->n;
 	}
 	for (uint32_t i = 0; i < e->n; i++)
-		s->unix_ns[i] = (uint64_t)((int64_t)e->times_ns[i] + s->w->real_offset_ns);
+		s->times[i] = unix_ns(s, e->times_ns[i]);
 	return 0;
 }
 
@@ -105,7 +119,7 @@ static void send_otlp(struct sender *s, const struct sample_entry *e)
 	if (own)
 		stack.id = (uintptr_t)e;
 	if (times_convert(s, e) == 0)
-		(void)otlp_batch_sample(s->batch, &stack, attrs, sample_attrs(s, e, attrs), s->unix_ns, e->n,
+		(void)otlp_batch_sample(s->batch, &stack, attrs, sample_attrs(s, e, attrs), s->times, e->n,
 					NULL);
 }
 
@@ -178,7 +192,7 @@ void report_send(struct report *r, struct window *w)
 		s->w = w;
 		if (batch_new(s) == 0)
 			send_all(s, order, n);
-		free(s->unix_ns);
+		free(s->times);
 	}
 	/* whatever the cause: what is in no request is lost, and counted */
 	r->stats.dropped[REPORT_DROP_ENCODE] +=

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 
 Test(clock, monotonic_does_not_go_back_and_is_the_kernels)
@@ -34,4 +36,46 @@ Test(clock, thread_time_counts_work)
 	while (clock_thread_cpu_ns() - start < 2 * NS_PER_MS)
 		;
 	cr_assert_geq(clock_mono_ns() - wall, 2 * NS_PER_MS - NS_PER_MS / 10);
+}
+
+Test(clock, steps)
+{
+	struct clock_steps c = {0};
+
+	cr_expect_eq(clock_steps_note(&c, 1000, 5000000000), 0);
+	cr_expect_eq(clock_steps_unix_ns(&c, 500), 5000000500, "what was before holds too");
+	cr_expect_eq(clock_steps_note(&c, 2000, 5000000000 + CLOCK_STEP_NS - 1), 0,
+		     "that is how well it is read");
+	cr_expect_eq(clock_steps_note(&c, 3000, 5000000000 - CLOCK_STEP_NS + 1), 0);
+	cr_expect_eq(clock_steps_unix_ns(&c, 4000), 5000004000);
+	cr_expect_eq(clock_steps_note(&c, 10000, 9000000000), 4000000000);
+	cr_expect_eq(clock_steps_note(&c, 20000, 1000000000), -8000000000);
+	cr_expect_eq(clock_steps_unix_ns(&c, 9999), 5000009999);
+	cr_expect_eq(clock_steps_unix_ns(&c, 10000), 9000010000);
+	cr_expect_eq(clock_steps_unix_ns(&c, 19999), 9000019999);
+	cr_expect_eq(clock_steps_unix_ns(&c, UINT32_MAX), 1000000000ull + UINT32_MAX);
+}
+
+Test(clock, steps_are_bounded)
+{
+	struct clock_steps c = {0};
+
+	for (uint64_t i = 0; i < CLOCK_STEPS_MAX + 10; i++)
+		clock_steps_note(&c, i * 1000, (int64_t)(i + 1) * 1000000000);
+	cr_expect_eq(c.n, CLOCK_STEPS_MAX);
+	cr_expect_eq(clock_steps_unix_ns(&c, (CLOCK_STEPS_MAX + 9) * 1000 + 1),
+		     (CLOCK_STEPS_MAX + 10) * 1000000000ull + (CLOCK_STEPS_MAX + 9) * 1000 + 1);
+	cr_expect_eq(clock_steps_unix_ns(&c, 0), 11000000000, "the oldest that is known");
+}
+
+/* Nobody sets the clock here: it only has to be armed and quiet. The step itself is in tests/kernel. */
+Test(clock, watch)
+{
+	_cleanup_close_ int fd = clock_watch_open();
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(poll(&p, 1, 0), 0);
+	cr_expect_eq(clock_watch_again(fd), 0);
+	cr_expect_eq(poll(&p, 1, 0), 0);
 }
