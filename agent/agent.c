@@ -21,6 +21,7 @@
 #include "agent/base/loop.h"
 #include "agent/base/worker.h"
 #include "agent/config.h"
+#include "agent/follow.h"
 #include "agent/priority.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
@@ -52,6 +53,7 @@ struct agent {
 	struct report *report;
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
+	struct follow *follow;
 	uint64_t start_ns, attached_ns;
 	bool sampling;
 };
@@ -298,6 +300,7 @@ static int open_modules(struct agent *a, char **ret_why)
 
 static int add_sources(struct agent *a)
 {
+	const struct follow_options follow = {a->loop, a->sideband, a->probe, a->track, a->report};
 	uint64_t window = a->options.window_ns;
 	int r = loop_add_fd(a->loop, worker_fd(a->worker), EPOLLIN, on_worker, a, NULL);
 
@@ -311,6 +314,8 @@ static int add_sources(struct agent *a)
 		r = loop_add_fd(a->loop, probe_ring_fd(a->probe), EPOLLIN, on_ring, a, NULL);
 	if (r == 0)
 		r = loop_add_timer(a->loop, DRAIN_NS, DRAIN_NS, on_drain, a, NULL);
+	if (r == 0)
+		r = follow_new(&a->follow, &follow);
 	if (r == 0 && window)
 		r = loop_add_timer(a->loop, window, window, on_window, a, &a->window);
 	if (r == 0)
@@ -352,6 +357,7 @@ void agent_free(struct agent *a)
 
 	if (!a)
 		return;
+	follow_free(a->follow);
 	if (a->probe)
 		probe_detach(a->probe);
 	n_stuck =
@@ -387,6 +393,7 @@ int agent_start(struct agent *a, char **ret_why)
 	}
 	a->attached_ns = clock_mono_ns();
 	a->sampling = true;
+	follow_sampling(a->follow, true);
 	if (a->window && a->options.window_ns > FIRST_WINDOW_NS)
 		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
 	return 0;
@@ -402,6 +409,7 @@ void agent_stop(struct agent *a)
 	if (!a->sampling)
 		return;
 	a->sampling = false;
+	follow_sampling(a->follow, false);
 	probe_detach(a->probe);
 	drain(a);
 	report_flush(a->report, a->options.flush_ns);

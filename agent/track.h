@@ -79,6 +79,8 @@ int track_scan(struct track *t);
 /* Takes what the side-band has, and publishes what changed; false: nothing did. Call before the samples are
  * drained. */
 bool track_drain(struct track *t);
+/* Events may have been missed, on a CPU that has come online: /proc is read again at the next drain. */
+void track_events_missed(struct track *t);
 /* Drains unless everything up to this time is known already: call with a sample's time before it is looked
  * at. */
 void track_catch_up(struct track *t, uint64_t time_ns);

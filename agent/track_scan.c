@@ -161,3 +161,8 @@ void track_rescan(struct track *t)
 	if (proc_scan(t->proc_fd, rescan_process, t) == 0)
 		proc_table_each(t->table, end_unseen, t);
 }
+
+void track_events_missed(struct track *t)
+{
+	t->rescan_wanted = true;
+}

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/probe/online.h"
 #include "agent/probe/perf.h"
 #include "agent/probe/pidns.h"
 #include "bpf/area.h"
@@ -28,10 +29,12 @@ struct probe {
 	struct ring_buffer *ring;
 	struct probe_options options;
 	size_t ring_bytes;
-	uint32_t n_cpus; /* possible ones: areas */
-	int *area_fds;	 /* n_cpus of them */
-	int *event_fds;
-	int n_events;
+	uint32_t n_cpus;      /* possible ones: areas */
+	int *area_fds;	      /* n_cpus of them */
+	struct online online; /* CPUs that have an event */
+	int *event_fds;	      /* n_event_fds of them, by CPU, -1: none */
+	int n_event_fds;
+	bool cycles;
 	const char *event_name;
 	void **segments; /* max_segments of them, NULL where not made */
 	uint32_t n_segments;
@@ -188,56 +191,95 @@ static int event_open(const struct probe *p, bool cycles, int cpu)
 	return perf_open(&attr, cpu);
 }
 
-static int attach_cpu(struct probe *p, bool cycles, int cpu)
+/* Room for the descriptor of a CPU. */
+static int reserve_event(struct probe *p, int cpu)
 {
-	_cleanup_close_ int fd = event_open(p, cycles, cpu);
+	int *more;
 
-	if (fd == -ENODEV)
-		return 0; /* went offline */
+	if (cpu < p->n_event_fds)
+		return 0;
+	more = realloc(p->event_fds, ((size_t)cpu + 1) * sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	p->event_fds = more;
+	while (p->n_event_fds <= cpu)
+		p->event_fds[p->n_event_fds++] = -1;
+	return 0;
+}
+
+static int attach_cpu(struct probe *p, int cpu)
+{
+	_cleanup_close_ int fd = event_open(p, p->cycles, cpu);
+	int r;
+
 	if (fd < 0)
 		return TAKE_FD(fd);
 	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(p->skel->progs.profile)) < 0)
 		return -errno;
-	p->event_fds[p->n_events++] = TAKE_FD(fd);
-	return 0;
+	r = reserve_event(p, cpu);
+	if (r == 0)
+		p->event_fds[cpu] = TAKE_FD(fd);
+	return r;
 }
 
-/* Is there a hardware counter that we may use? */
-static bool have_cycles(const struct probe *p, int cpu)
+static void detach_cpu(struct probe *p, int cpu)
 {
-	_cleanup_close_ int fd = event_open(p, true, cpu);
+	if (cpu < p->n_event_fds && p->event_fds[cpu] >= 0)
+		close(TAKE_FD(p->event_fds[cpu]));
+}
 
-	return fd >= 0;
+/* Is there a hardware counter that we may use? On the first CPU, others have the same. */
+static void choose_event(struct probe *p, int cpu)
+{
+	_cleanup_close_ int fd = -1;
+
+	p->cycles = p->options.event == PROBE_EVENT_CYCLES;
+	if (p->options.event == PROBE_EVENT_AUTO) {
+		fd = event_open(p, true, cpu);
+		p->cycles = fd >= 0;
+	}
+	p->event_name = p->cycles ? "cycles" : "cpu-clock";
+}
+
+static int on_cpu(int cpu, bool came, void *data)
+{
+	struct probe *p = data;
+	int r;
+
+	if (!came) {
+		detach_cpu(p, cpu);
+		return 0;
+	}
+	if (!p->event_name)
+		choose_event(p, cpu);
+	r = attach_cpu(p, cpu);
+	return r == -ENODEV ? -EAGAIN : r; /* it went offline again */
+}
+
+int probe_follow(struct probe *p)
+{
+	int r = online_follow(&p->online, ONLINE_SYSFS, on_cpu, p);
+
+	return r == -EAGAIN ? 1 : r;
 }
 
 int probe_attach(struct probe *p)
 {
-	_cleanup_free_ int *cpus = NULL;
-	int n = perf_online_cpus(&cpus), r = 0;
-	bool cycles;
+	int r = probe_follow(p);
 
-	if (n < 0)
-		return n;
-	cycles = p->options.event == PROBE_EVENT_CYCLES ||
-		 (p->options.event == PROBE_EVENT_AUTO && n > 0 && have_cycles(p, cpus[0]));
-	p->event_name = cycles ? "cycles" : "cpu-clock";
-	p->event_fds = calloc((size_t)n, sizeof *p->event_fds);
-	if (!p->event_fds)
-		return -ENOMEM;
-	for (int i = 0; i < n && r == 0; i++)
-		r = attach_cpu(p, cycles, cpus[i]);
 	if (r < 0)
 		probe_detach(p);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 void probe_detach(struct probe *p)
 {
-	for (int i = 0; i < p->n_events; i++)
-		close(p->event_fds[i]);
+	for (int cpu = 0; cpu < p->n_event_fds; cpu++)
+		detach_cpu(p, cpu);
 	free(p->event_fds);
 	p->event_fds = NULL;
-	p->n_events = 0;
+	p->n_event_fds = 0;
+	online_fini(&p->online);
 }
 
 const char *probe_event_name(const struct probe *p)

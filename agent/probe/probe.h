@@ -31,6 +31,11 @@ int probe_new(struct probe **ret, const struct probe_options *options, char **re
 void probe_free(struct probe *p);
 /* Opens the sampling event on every online CPU and attaches the program. */
 int probe_attach(struct probe *p);
+/*
+ * Once attached, now and then: samples CPUs that came online, lets go of those that went. Returns the number
+ * of CPUs that changed, or -errno of one that cannot be sampled; it is tried again the next time.
+ */
+int probe_follow(struct probe *p);
 /* Closes the events; what is in the ring stays there. */
 void probe_detach(struct probe *p);
 /* The event in use: "cycles" or "cpu-clock". Static string. */

@@ -20,13 +20,15 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/probe/online.h"
 #include "agent/probe/perf.h"
 #include "agent/probe/sideband_layout.h"
 
 #define RING_PAGES 128u /* a power of two; 512 KiB a CPU hold what 400 execs leave */
 
 struct ring {
-	int fd;
+	int fd, cpu;
+	bool ended;			   /* its CPU went: what it holds is the last of it */
 	struct perf_event_mmap_page *page; /* followed by RING_PAGES of data */
 };
 
@@ -38,6 +40,7 @@ struct pending {
 
 struct sideband {
 	int epoll_fd;
+	struct online online; /* CPUs that have a ring */
 	unsigned n_rings;
 	struct ring *rings;
 	struct buf batch;
@@ -75,49 +78,66 @@ static int event_open(int cpu)
 	return fd;
 }
 
+static void ring_close(struct ring *ring)
+{
+	if (ring->page)
+		munmap(ring->page, (RING_PAGES + 1) * perf_page_bytes());
+	if (ring->fd >= 0)
+		close(ring->fd); /* takes it out of the epoll */
+}
+
 static int ring_open(struct sideband *s, int cpu)
 {
-	struct ring *ring = &s->rings[s->n_rings];
+	_cleanup_(ring_close) struct ring ring = {.fd = event_open(cpu), .cpu = cpu};
 	struct epoll_event ev = {.events = EPOLLIN};
+	struct ring *more;
 	void *page;
 
-	ring->fd = event_open(cpu);
-	if (ring->fd == -ENODEV)
-		return 0; /* went offline */
-	if (ring->fd < 0)
-		return ring->fd;
-	page = mmap(NULL, (RING_PAGES + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
+	if (ring.fd < 0)
+		return ring.fd == -ENODEV ? -EAGAIN : ring.fd; /* went offline again */
+	page = mmap(NULL, (RING_PAGES + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
 		    0);
-	if (page == MAP_FAILED) {
-		int r = -errno;
+	if (page == MAP_FAILED)
+		return -errno;
+	ring.page = page;
+	more = realloc(s->rings, (s->n_rings + 1) * sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	s->rings = more;
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, ring.fd, &ev) < 0)
+		return -errno;
+	s->rings[s->n_rings++] = ring;
+	ring = (struct ring){.fd = -1};
+	return 0;
+}
 
-		close(ring->fd);
-		return r;
-	}
-	ring->page = page;
-	s->n_rings++;
-	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev) < 0 ? -errno : 0;
+static int on_cpu(int cpu, bool came, void *data)
+{
+	struct sideband *s = data;
+
+	if (came)
+		return ring_open(s, cpu);
+	for (unsigned i = 0; i < s->n_rings; i++)
+		s->rings[i].ended |= s->rings[i].cpu == cpu;
+	return 0;
+}
+
+int sideband_follow(struct sideband *s)
+{
+	int r = online_follow(&s->online, ONLINE_SYSFS, on_cpu, s);
+
+	return r == -EAGAIN ? 1 : r;
 }
 
 int sideband_new(struct sideband **ret)
 {
-	_cleanup_free_ int *cpus = NULL;
-	struct sideband *s;
-	int n = perf_online_cpus(&cpus), r = 0;
+	struct sideband *s = calloc(1, sizeof *s);
+	int r;
 
-	if (n < 0)
-		return n;
-	s = calloc(1, sizeof *s);
 	if (!s)
 		return -ENOMEM;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->rings = calloc((size_t)n, sizeof *s->rings);
-	if (s->epoll_fd < 0)
-		r = -errno;
-	else if (!s->rings)
-		r = -ENOMEM;
-	for (int i = 0; i < n && r == 0; i++)
-		r = ring_open(s, cpus[i]);
+	r = s->epoll_fd < 0 ? -errno : sideband_follow(s);
 	if (r < 0) {
 		sideband_free(s);
 		return r;
@@ -130,12 +150,11 @@ void sideband_free(struct sideband *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->n_rings; i++) {
-		munmap(s->rings[i].page, (RING_PAGES + 1) * perf_page_bytes());
-		close(s->rings[i].fd);
-	}
+	for (unsigned i = 0; i < s->n_rings; i++)
+		ring_close(&s->rings[i]);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
+	online_fini(&s->online);
 	free(s->rings);
 	free(s->pending);
 	buf_fini(&s->batch);
@@ -260,6 +279,20 @@ static void hand_on(struct sideband *s, const struct pending *p, sideband_fn fn,
 	fn(&event, data);
 }
 
+/* Rings of CPUs that went, after their last records were taken. */
+static void close_ended(struct sideband *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->n_rings; i++) {
+		if (s->rings[i].ended)
+			ring_close(&s->rings[i]);
+		else
+			s->rings[n++] = s->rings[i];
+	}
+	s->n_rings = n;
+}
+
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 {
 	uint64_t begun_ns = clock_mono_ns();
@@ -267,6 +300,8 @@ int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 
 	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
 		r = ring_collect(s, &s->rings[i]);
+	if (r == 0)
+		close_ended(s);
 	if (s->n_pending)
 		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
 	for (size_t i = 0; i < s->n_pending; i++) {

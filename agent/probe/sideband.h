@@ -50,6 +50,11 @@ struct sideband;
 /* Opens one event a CPU (PERFMON), with build ids where the kernel has them (5.12). 0 or -errno. */
 int sideband_new(struct sideband **ret);
 void sideband_free(struct sideband *s);
+/*
+ * Now and then: opens rings of CPUs that came online, lets go of those that went. Returns the number of CPUs
+ * that changed: what one did before its ring was open is not known; -errno, and it is tried again next time.
+ */
+int sideband_follow(struct sideband *s);
 /* An epoll fd, readable when records wait. Borrowed. */
 int sideband_fd(struct sideband *s);
 /* Whether records wait. */
