@@ -8,6 +8,7 @@
 #include "agent/priority.h"
 #include "agent/track_private.h"
 
+#define REPLACE_NS (20 * NS_PER_MS)	 /* a thread of whose question nobody waits for the answer */
 #define TABLE_BOUND_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
 
 static void on_done(struct worker_job *job, bool cancelled);
@@ -154,7 +155,7 @@ static void questions_check(struct track *t)
 	uint64_t now = clock_mono_ns();
 	bool any = true;
 
-	worker_check(t->options.opener, 4 * ASK_WAIT_NS);
+	worker_check(t->options.opener, REPLACE_NS);
 	while (any) { /* giving up one may ask another question */
 		any = false;
 		for (struct ask *a = t->late; a && !any; a = a->next) {

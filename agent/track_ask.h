@@ -18,8 +18,8 @@
 
 struct track;
 
-#define ASK_WAIT_NS (5 * NS_PER_MS)   /* for an answer; longer than any takes on a machine that is well */
-#define ASK_FREE_NS (NS_PER_MS / 2)   /* of it, are not counted */
+#define ASK_WAIT_NS (2 * NS_PER_MS)   /* for an answer; longer than any takes on a machine that is well */
+#define ASK_FREE_NS (NS_PER_MS / 10)  /* of it, are not counted */
 #define ASK_SHARE 20u		      /* the rest may be 1/20 of all time, */
 #define ASK_SAVED_NS (50 * NS_PER_MS) /* saved up to so much */
 #define ASK_BOUND_NS (2 * NS_PER_SEC) /* then it is given up */
