@@ -135,7 +135,8 @@ class Containerd:
 
     def _remove(self, ident):
         self.ctr("tasks", "kill", "-s", "KILL", ident, check=False)
-        wait_for(lambda: self.ctr("tasks", "rm", ident, check=False).returncode == 0, 10, "container's task removed")
+        wait_for(lambda: self.ctr("tasks", "rm", ident, check=False).returncode == 0 or
+                 ident not in self.ctr("tasks", "ls", "-q").stdout, 10, "container's task removed")
         self.ctr("containers", "rm", ident, check=False)
 
 
