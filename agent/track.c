@@ -88,6 +88,8 @@ int track_new(struct track **ret, const struct track_options *options)
 	t->options = *options;
 	t->proc_fd = -1;
 	t->vdso = PROC_FILE_NONE;
+	t->patience_ns = ASK_START_NS;
+	t->patience_at_ns = clock_mono_ns();
 	track_grace_init(t);
 	r = open_parts(t);
 	if (r == 0)

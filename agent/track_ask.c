@@ -67,9 +67,11 @@ static uint64_t patience(struct track *t)
 {
 	uint64_t now = clock_mono_ns();
 
-	t->patience_ns += (now - t->patience_at_ns) / ASK_SHARE;
-	if (t->patience_ns > ASK_SAVED_NS)
-		t->patience_ns = ASK_SAVED_NS;
+	if (t->patience_ns < ASK_SAVED_NS) { /* it has more at the start */
+		t->patience_ns += (now - t->patience_at_ns) / ASK_SHARE;
+		if (t->patience_ns > ASK_SAVED_NS)
+			t->patience_ns = ASK_SAVED_NS;
+	}
 	t->patience_at_ns = now;
 	return t->patience_ns < ASK_WAIT_NS ? t->patience_ns : ASK_WAIT_NS;
 }

@@ -27,7 +27,9 @@ struct track;
 	(30 * NS_PER_SEC)  /* the same before a thread has come to it: all are stuck, or the CPUs busy */
 #define ASK_REFUSED_MAX 8u /* file systems that are avoided */
 #define ASK_OPENERS 2u
-#define ASK_QUEUE_MAX 1024u
+#define ASK_QUEUE_MAX 16384u
+#define ASK_START_NS \
+	(1 * NS_PER_SEC) /* may be waited in all at the start, when everything is asked at once */
 
 /* Embedded first in what a question needs and its answer. */
 struct ask {
