@@ -27,7 +27,8 @@
 struct track {
 	struct unwind_file *files[FILES_MAX];
 	size_t n_files;
-	struct process *processes[HOST_PROCESSES];
+	struct proc_table *table;
+	struct process *processes[HOST_PROCESSES]; /* the table's */
 	struct cgroup_meta_cache *workloads;
 	uint64_t kernel[KERNEL_SYMBOLS];
 	size_t n_kernel;
@@ -56,7 +57,7 @@ static int open_file(struct track *h, const char *path)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	r = unwind_file_new(&f, fd, path, (uint64_t)st.st_size);
+	r = unwind_file_new(&f, fd, &st, path);
 	if (r < 0)
 		return r;
 	TAKE_FD(fd);
@@ -81,21 +82,30 @@ static void read_kernel(struct track *h)
 			h->kernel[h->n_kernel++] = address + 4;
 }
 
+static void meta_ref(void *data)
+{
+	cgroup_meta_ref(data);
+}
+
+static void meta_unref(void *data)
+{
+	cgroup_meta_unref(data);
+}
+
 static int add_process(struct track *h, size_t i)
 {
-	struct process *p = calloc(1, sizeof *p);
 	struct cgroup_identity id = {0};
 	struct cgroup_meta *m;
+	struct process *p;
+	int r = proc_table_add(h->table, 1000 + 7 * (uint32_t)i, 0, &p);
 
-	if (!p)
-		return -ENOMEM;
+	if (r < 0)
+		return r;
 	h->processes[i] = p;
-	p->refs = 1;
-	p->pid = 1000 + 7 * (uint32_t)i;
-	p->selected = p->scanned = true;
-	snprintf(p->comm, sizeof p->comm, "program-%zu", i % PROGRAMS);
-	if (asprintf(&p->exe, "/usr/bin/program-%zu", i % PROGRAMS) < 0) {
-		p->exe = NULL;
+	p->image->selected = p->scanned = true;
+	snprintf(p->image->comm, sizeof p->image->comm, "program-%zu", i % PROGRAMS);
+	if (asprintf(&p->image->program->exe, "/usr/bin/program-%zu", i % PROGRAMS) < 0) {
+		p->image->program->exe = NULL;
 		return -ENOMEM;
 	}
 	if (i % 2 == 0) {
@@ -106,7 +116,7 @@ static int add_process(struct track *h, size_t i)
 	}
 	if (cgroup_meta_get(h->workloads, &id, &m) < 0)
 		return -ENOMEM;
-	p->context = m;
+	proc_image_set_context(p->image, (struct proc_context){m, meta_ref, meta_unref}, 0);
 	return 0;
 }
 
@@ -115,6 +125,8 @@ int host_new(struct track **ret, const char *const *paths, size_t n_paths)
 	struct track *h = calloc(1, sizeof *h);
 	int r = h ? cgroup_meta_cache_new(&h->workloads, CONTAINERS + 1) : -ENOMEM;
 
+	if (r == 0)
+		r = proc_table_new(&h->table, HOST_PROCESSES);
 	for (size_t i = 0; i < n_paths && i < FILES_MAX && r == 0; i++)
 		r = open_file(h, paths[i]);
 	for (size_t i = 0; i < HOST_PROCESSES && r == 0; i++)
@@ -134,11 +146,7 @@ void host_free(struct track *h)
 {
 	if (!h)
 		return;
-	for (size_t i = 0; i < HOST_PROCESSES && h->processes[i]; i++) {
-		cgroup_meta_unref(h->processes[i]->context);
-		free(h->processes[i]->exe);
-		free(h->processes[i]);
-	}
+	proc_table_free(h->table);
 	for (size_t i = 0; i < h->n_files; i++)
 		unwind_file_free(h->files[i]);
 	cgroup_meta_cache_free(h->workloads);
@@ -201,10 +209,14 @@ size_t host_sample(struct track *h, uint64_t time_ns, void *record)
 
 /* --- what the report asks of agent/track.c */
 
-struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
+bool track_moment(struct track *t, const struct sample_view *v, struct track_moment *ret)
 {
-	(void)time_ns;
-	return t->processes[(pid - 1000) / 7];
+	static const char names[HOST_THREADS][PROC_TASK_COMM_LEN] = {"main", "worker-1", "worker-2", "io"};
+
+	ret->process = t->processes[(v->pid - 1000) / 7];
+	ret->image = ret->process->image;
+	memcpy(ret->thread, names[v->tid - v->pid], sizeof ret->thread);
+	return true;
 }
 
 struct unwind_file *track_file(const struct track *t, uint32_t index)
@@ -212,24 +224,9 @@ struct unwind_file *track_file(const struct track *t, uint32_t index)
 	return t->files[index - 1];
 }
 
-const struct cgroup_meta *track_workload(struct track *t, struct process *p)
+const struct cgroup_meta *track_workload(const struct proc_image *i)
 {
-	(void)t;
-	return p->context;
-}
-
-const char *track_thread_name(struct track *t, struct process *p, uint32_t tid)
-{
-	static const char *const names[HOST_THREADS] = {"main", "worker-1", "worker-2", "io"};
-
-	(void)t;
-	return names[tid - p->pid];
-}
-
-const char *track_service_name(struct track *t, struct process *p)
-{
-	(void)t;
-	return p->service_name;
+	return i->context.data;
 }
 
 void track_catch_up(struct track *t, uint64_t time_ns)
