@@ -32,7 +32,8 @@
 /* The ring of process events must not overflow in the longest pause: it holds five thousand. */
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
-#define FIRST_WINDOW_NS (50 * NS_PER_MS)
+#define FIRST_WINDOW_NS (20 * NS_PER_MS)
+#define FIRST_NAMES_NS (40 * NS_PER_MS) /* those that come later are left out of it */
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
 #define FILES_MAX 16384u
@@ -162,6 +163,15 @@ static int on_worker(int fd, uint32_t events, void *data)
 	return 0;
 }
 
+static int on_hurry(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+
+	(void)expirations;
+	report_hurry(a->report);
+	return 0;
+}
+
 /* The first window ends with the first samples: who starts an agent wants to see that it works. */
 static int on_window(uint64_t expirations, void *data)
 {
@@ -174,7 +184,7 @@ static int on_window(uint64_t expirations, void *data)
 	if (!s.first_sample_ns && a->options.window_ns > FIRST_WINDOW_NS)
 		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
 	report_close_window(a->report);
-	return 0;
+	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);
 }
 
 static void forget_file(uint32_t index, void *data)

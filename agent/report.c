@@ -195,14 +195,17 @@ static void send_closed(struct report *r)
 	r->closing = false;
 }
 
+void report_hurry(struct report *r)
+{
+	r->stats.windows_late += r->closing;
+	send_closed(r);
+}
+
 void report_close_window(struct report *r)
 {
 	struct window w = r->open;
 
-	if (r->closing) {
-		r->stats.windows_late++;
-		send_closed(r);
-	}
+	report_hurry(r);
 	r->open = r->closed;
 	r->closed = w;
 	r->closed.end_ns = clock_mono_ns();
@@ -231,9 +234,7 @@ void report_flush(struct report *r, uint64_t timeout_ns)
 		track_check(r->options.track); /* a file that does not answer has no names */
 		report_progress(r);
 	}
-	if (r->closing)
-		r->stats.windows_late++;
-	send_closed(r);
+	report_hurry(r);
 }
 
 void report_forget_file(struct report *r, uint32_t index)

@@ -81,6 +81,8 @@ void report_close_window(struct report *r);
 int64_t report_clock_set(struct report *r);
 /* After worker_collect: sends the closed window when its names are there. */
 void report_progress(struct report *r);
+/* Sends the closed window without the names that are not there. */
+void report_hurry(struct report *r);
 /* Closes the window and blocks until it is sent; names that are not there by then are left out. */
 void report_flush(struct report *r, uint64_t timeout_ns);
 /* The file index will stand for another file. */
