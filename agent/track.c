@@ -262,6 +262,15 @@ static void on_comm(struct track *t, const struct sideband_event *e)
 		track_renamed(t, p, e);
 }
 
+/* Mapped there again, or its rights have changed. */
+static void known_again(struct track *t, const struct process *p, const struct proc_mapping *m)
+{
+	const struct proc_mapping *all = proc_maps_find(p->maps, m->start);
+
+	if (m->file == PROC_FILE_NONE)
+		sideband_ignore(t->options.sideband, p->pid, all->start, all->end);
+}
+
 static void on_mmap(struct track *t, const struct sideband_event *e)
 {
 	struct process *p = proc_table_get(t->table, e->pid);
@@ -276,8 +285,10 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	}
 	m.file = track_file_of_event(t, e);
-	if (proc_maps_has(p->maps, &m) && !track_remap_pending(t, p, &m))
-		return; /* mapped there again, or its rights have changed */
+	if (proc_maps_has(p->maps, &m) && !track_remap_pending(t, p, &m)) {
+		known_again(t, p, &m);
+		return;
+	}
 	t->news = true;
 	if (proc_maps_replaces(p->maps, &m) || track_remap_pending(t, p, &m)) {
 		track_remember(t, p, e->time_ns);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -44,10 +45,16 @@ struct sideband {
 	unsigned n_rings;
 	struct ring *rings;
 	struct buf batch;
-	struct pending *pending;
+	struct pending *pending, *merged; /* cap_pending each */
 	size_t n_pending, cap_pending;
-	struct buf held; /* records for the next drain */
+	size_t *run_ends, n_runs, cap_runs; /* in `pending`: what was held, then each ring's records */
+	bool disordered;		    /* one of them is not ascending */
+	struct buf held;		    /* records for the next drain */
 	uint64_t n_lost, n_bad;
+	struct {
+		uint32_t pid; /* 0: none */
+		uint64_t start, end;
+	} ignored;
 };
 
 static int event_open(int cpu)
@@ -156,7 +163,9 @@ void sideband_free(struct sideband *s)
 		close(s->epoll_fd);
 	online_fini(&s->online);
 	free(s->rings);
+	free(s->run_ends);
 	free(s->pending);
+	free(s->merged);
 	buf_fini(&s->batch);
 	buf_fini(&s->held);
 	free(s);
@@ -173,7 +182,7 @@ bool sideband_pending(const struct sideband *s)
 		if (__atomic_load_n(&s->rings[i].page->data_head, __ATOMIC_ACQUIRE) !=
 		    s->rings[i].page->data_tail)
 			return true;
-	return false;
+	return s->held.len;
 }
 
 /* Copies `len` ring bytes from position `tail` on to the batch. */
@@ -187,31 +196,42 @@ static int ring_copy(struct sideband *s, const struct ring *ring, uint64_t tail,
 	return r < 0 ? r : buf_append(&s->batch, data, len - first);
 }
 
-static int pending_add(struct sideband *s, size_t offset, size_t len)
+static int pending_grow(struct sideband *s)
+{
+	size_t cap = s->cap_pending ? s->cap_pending * 2 : 256;
+	struct pending *more = realloc(s->pending, cap * sizeof *more);
+
+	if (!more)
+		return -ENOMEM;
+	s->pending = more;
+	more = realloc(s->merged, cap * sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	s->merged = more;
+	s->cap_pending = cap;
+	return 0;
+}
+
+static int pending_add(struct sideband *s, size_t run, size_t offset, size_t len)
 {
 	const uint8_t *record = s->batch.data + offset;
 	struct pending *p;
 
-	if (s->n_pending == s->cap_pending) {
-		size_t cap = s->cap_pending ? s->cap_pending * 2 : 256;
-
-		p = realloc(s->pending, cap * sizeof *p);
-		if (!p)
-			return -ENOMEM;
-		s->pending = p;
-		s->cap_pending = cap;
-	}
+	if (s->n_pending == s->cap_pending && pending_grow(s) < 0)
+		return -ENOMEM;
 	p = &s->pending[s->n_pending++];
 	*p = (struct pending){.offset = offset, .len = len};
 	if (len >= sizeof(struct perf_event_header) + SIDEBAND_TRAILER_BYTES)
 		memcpy(&p->time_ns, record + len - SIDEBAND_TRAILER_BYTES + SIDEBAND_TRAILER_TIME,
 		       sizeof p->time_ns);
+	s->disordered |= p > s->pending + run && p[-1].time_ns > p->time_ns;
 	return 0;
 }
 
 /* Notes the records of the batch from `offset` on. */
 static int records_find(struct sideband *s, size_t offset)
 {
+	size_t run = s->n_pending;
 	int r = 0;
 
 	while (r == 0 && offset < s->batch.len) {
@@ -222,11 +242,12 @@ static int records_find(struct sideband *s, size_t offset)
 		memcpy(&header, s->batch.data + offset, sizeof header);
 		if (header.size < sizeof header || header.size > s->batch.len - offset)
 			break;
-		r = pending_add(s, offset, header.size);
+		r = pending_add(s, run, offset, header.size);
 		offset += header.size;
 	}
 	if (offset != s->batch.len)
 		s->n_bad++;
+	s->run_ends[s->n_runs++] = s->n_pending;
 	return r;
 }
 
@@ -245,15 +266,34 @@ static int ring_collect(struct sideband *s, const struct ring *ring)
 	return r < 0 ? r : records_find(s, offset);
 }
 
+/* One for what is held and one for each ring: CPUs come and go. */
+static int runs_reserve(struct sideband *s)
+{
+	size_t cap = (size_t)s->n_rings + 1, *more;
+
+	if (cap <= s->cap_runs)
+		return 0;
+	more = realloc(s->run_ends, cap * sizeof *more);
+	if (!more)
+		return -ENOMEM;
+	s->run_ends = more;
+	s->cap_runs = cap;
+	return 0;
+}
+
 /* The batch begins with what the last drain held back. */
 static int batch_begin(struct sideband *s)
 {
 	struct buf last = s->batch;
+	int r = runs_reserve(s);
 
+	s->n_pending = s->n_runs = 0;
+	s->disordered = false;
+	if (r < 0)
+		return r;
 	s->batch = s->held;
 	s->held = last;
 	buf_clear(&s->held);
-	s->n_pending = 0;
 	return records_find(s, 0);
 }
 
@@ -264,6 +304,93 @@ static int by_time(const void *a, const void *b)
 	if (x->time_ns != y->time_ns)
 		return x->time_ns < y->time_ns ? -1 : 1;
 	return x->offset < y->offset ? -1 : 1; /* records of one CPU stay in order */
+}
+
+/* Two neighbouring runs of `pending`, into the same place of `merged`. */
+static void merge(struct sideband *s, size_t from, size_t middle, size_t end)
+{
+	size_t a = from, b = middle;
+
+	for (size_t i = from; i < end; i++) {
+		bool first = a < middle && (b == end || s->pending[a].time_ns <= s->pending[b].time_ns);
+
+		s->merged[i] = s->pending[first ? a++ : b++];
+	}
+}
+
+/* By time. Each ring's records are in order, but for what an interrupt wrote into the middle of another. */
+static void sort(struct sideband *s)
+{
+	size_t n = s->n_runs;
+
+	if (s->disordered)
+		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
+	while (n > 1 && !s->disordered) {
+		size_t from = 0, out = 0;
+		struct pending *swap = s->pending;
+
+		for (size_t i = 0; i < n; i += 2) {
+			size_t end = s->run_ends[i + 1 < n ? i + 1 : i];
+
+			merge(s, from, s->run_ends[i], end);
+			s->run_ends[out++] = from = end;
+		}
+		s->pending = s->merged;
+		s->merged = swap;
+		n = out;
+	}
+}
+
+void sideband_ignore(struct sideband *s, uint32_t pid, uint64_t start, uint64_t end)
+{
+	s->ignored.pid = pid;
+	s->ignored.start = start;
+	s->ignored.end = end;
+}
+
+/* Is it a mapping of such memory? Before it is decoded, which would take longer. */
+static bool within_ignored(const struct sideband *s, const uint8_t *record, size_t len)
+{
+	struct perf_event_header header;
+	struct {
+		uint64_t start, len;
+	} at;
+
+	if (len < SIDEBAND_MMAP_NAME + sizeof SIDEBAND_ANONYMOUS + SIDEBAND_TRAILER_BYTES)
+		return false;
+	memcpy(&header, record, sizeof header);
+	memcpy(&at, record + SIDEBAND_MMAP_START, sizeof at);
+	return header.type == PERF_RECORD_MMAP2 && at.start >= s->ignored.start &&
+	       at.start <= s->ignored.end && at.len <= s->ignored.end - at.start &&
+	       memcmp(record + SIDEBAND_MMAP_NAME, SIDEBAND_ANONYMOUS, sizeof SIDEBAND_ANONYMOUS) == 0;
+}
+
+static bool of_process(uint32_t type)
+{
+	return type == PERF_RECORD_MMAP2 || type == PERF_RECORD_COMM || type == PERF_RECORD_FORK ||
+	       type == PERF_RECORD_EXIT;
+}
+
+static bool ignore(struct sideband *s, const struct pending *p)
+{
+	const uint8_t *record = s->batch.data + p->offset;
+	struct perf_event_header header;
+	uint32_t pid;
+
+	if (p->len < sizeof header + sizeof pid)
+		return false;
+	memcpy(&header, record, sizeof header);
+	memcpy(&pid, record + sizeof header, sizeof pid);
+	if (!of_process(header.type))
+		return false;
+	if (!pid || pid == UINT32_MAX)
+		return true; /* outside of our PID namespace, or gone: it has no number here */
+	if (pid != s->ignored.pid)
+		return false;
+	if (within_ignored(s, record, p->len))
+		return true;
+	s->ignored.pid = 0;
+	return false;
 }
 
 static void hand_on(struct sideband *s, const struct pending *p, sideband_fn fn, void *data)
@@ -303,11 +430,13 @@ int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 	if (r == 0)
 		close_ended(s);
 	if (s->n_pending)
-		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
+		sort(s);
 	for (size_t i = 0; i < s->n_pending; i++) {
 		const struct pending *p = &s->pending[i];
 
 		if (p->time_ns >= begun_ns && buf_append(&s->held, s->batch.data + p->offset, p->len) == 0)
+			continue;
+		if (ignore(s, p))
 			continue;
 		hand_on(s, p, fn, data);
 		n++;

@@ -60,11 +60,18 @@ int sideband_fd(struct sideband *s);
 /* Whether records wait. */
 bool sideband_pending(const struct sideband *s);
 /*
- * Hands every waiting record to fn, oldest first over all CPUs; those that were written since the call began
- * are left for the next one. fn's view is valid in the call only. Returns the number of events or -errno.
+ * Hands every waiting record of this PID namespace to fn, oldest first over all CPUs; those that were written
+ * since the call began are left for the next one. fn's view is valid in the call only. Returns the number of
+ * events or -errno.
  */
 typedef void (*sideband_fn)(const struct sideband_event *event, void *data);
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data);
+/*
+ * New executable memory of the process, without a file and within [start, end), is not handed on any more,
+ * until anything else is heard of the process. For one process at a time, the last one; a runtime may make
+ * thousands a second.
+ */
+void sideband_ignore(struct sideband *s, uint32_t pid, uint64_t start, uint64_t end);
 /* Records lost in the kernel, and records that did not decode, since the start. */
 uint64_t sideband_lost(const struct sideband *s);
 

@@ -10,4 +10,10 @@
 #define SIDEBAND_TRAILER_BYTES 16u /* u32 pid, tid; u64 time */
 #define SIDEBAND_TRAILER_TIME 8u
 
+/* struct perf_event_header; u32 pid, tid; u64 addr, len, pgoff; 24 bytes that tell of the file; u32 prot,
+ * flags; name */
+#define SIDEBAND_MMAP_START 16u
+#define SIDEBAND_MMAP_NAME 72u
+#define SIDEBAND_ANONYMOUS "//anon"
+
 #endif

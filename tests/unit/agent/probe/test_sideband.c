@@ -229,6 +229,103 @@ Test(sideband, thread_and_anonymous_memory)
 	munmap(mem, 8192);
 }
 
+static unsigned count_at(const struct seen *seen, const void *mem)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < seen->n; i++)
+		n += seen->events[i].event.kind == SIDEBAND_MMAP &&
+		     seen->events[i].event.mmap.start == (uintptr_t)mem;
+	return n;
+}
+
+static void map_again(void *mem)
+{
+	cr_assert_eq(mmap(mem, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		     mem);
+}
+
+static void drain_mine(struct sideband *s, struct seen *seen)
+{
+	*seen = (struct seen){.pid = (uint32_t)getpid(), .ascending = true};
+	cr_assert_geq(sideband_drain(s, on_event, seen), 0);
+	cr_expect(seen->ascending);
+}
+
+#define PIECES 6 /* every other one: neighbours would be one mapping */
+
+/* What was asked to be left out is, until something else is heard of the process. */
+Test(sideband, ignored)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct seen seen;
+	uint8_t *mem = mmap(NULL, PIECES * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(mem, MAP_FAILED);
+	sideband_ignore(s, (uint32_t)getpid(), (uintptr_t)mem, (uintptr_t)mem + 3 * 4096);
+	map_again(mem);
+	map_again(mem + 2 * 4096);
+	drain_mine(s, &seen);
+	cr_expect_eq(count_at(&seen, mem) + count_at(&seen, mem + 2 * 4096), 0);
+	map_again(mem + 4 * 4096); /* beyond */
+	map_again(mem);
+	drain_mine(s, &seen);
+	cr_expect_eq(count_at(&seen, mem + 4 * 4096), 1);
+	cr_expect_eq(count_at(&seen, mem), 1);
+	munmap(mem, PIECES * 4096);
+}
+
+/* As process 1 of a PID namespace: says when it listens, and after the answer how many events of others it
+ * heard. */
+static _Noreturn void listen_inside(int say, int hear)
+{
+	struct sideband *s;
+	static struct seen seen;
+	char c = 0;
+
+	if (sideband_new(&s) < 0 || write(say, &c, 1) != 1 || read(hear, &c, 1) != 1)
+		_exit(100);
+	seen = (struct seen){.pid = 0, .ascending = true};
+	if (sideband_drain(s, on_event, &seen) < 0)
+		_exit(101);
+	_exit((int)seen.n);
+}
+
+Test(sideband, other_namespace)
+{
+	int inside[2], outside[2], status;
+	pid_t child;
+	void *mem;
+	char c;
+
+	sideband_free(open_or_skip());
+	cr_assert_eq(pipe(inside), 0);
+	cr_assert_eq(pipe(outside), 0);
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		if (unshare(CLONE_NEWPID) < 0)
+			_exit(errno == EPERM ? 99 : 98);
+		child = fork();
+		if (child == 0)
+			listen_inside(inside[1], outside[0]);
+		close(inside[1]);
+		_exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 97);
+	}
+	close(inside[1]);
+	if (read(inside[0], &c, 1) == 1) {
+		mem = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		cr_expect_neq(mem, MAP_FAILED);
+		munmap(mem, 4096);
+		cr_assert_eq(write(outside[1], &c, 1), 1);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 99)
+		cr_skip_test("a PID namespace of its own is not permitted");
+	cr_expect_eq(WEXITSTATUS(status), 0, "%d events without a pid, or an error", WEXITSTATUS(status));
+}
+
 /* More records than a ring holds: the loss is counted, what comes afterwards is seen. */
 Test(sideband, overflow)
 {
