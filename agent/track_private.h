@@ -56,9 +56,9 @@ struct track {
 	uint64_t refused_ns; /* when they were tried last */
 	bool all_dirty;	     /* tables came or went: look at every process */
 	struct grace_job grace;
-	struct proc_threads *threads; /* their names */
-	bool rescan_wanted;	      /* events were lost */
-	uint64_t rescanned_ns;
+	struct proc_threads *threads;	       /* their names */
+	bool rescan_wanted;		       /* events were lost */
+	uint64_t rescanned_ns, rescan_wait_ns; /* the last; none sooner after it */
 	uint32_t scan_serial;
 	struct track_remap remaps[TRACK_REMAPS_MAX];
 	struct track_stats stats;

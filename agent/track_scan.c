@@ -14,6 +14,7 @@
 #include "agent/track_private.h"
 
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
+#define RESCAN_MAX_NS (48 * NS_PER_SEC)
 #define START_TICK_NS (10 * NS_PER_MS) /* /proc rounds a start time down to that */
 
 static int add_line(struct track *t, struct process *p, const struct proc_maps_line *line,
@@ -150,10 +151,13 @@ static void end_unseen(struct process *p, void *data)
 /* Where the kernel lost events, /proc is asked again, for everybody: nothing says whom they were about. */
 void track_rescan(struct track *t)
 {
-	uint64_t now = clock_mono_ns();
+	uint64_t now = clock_mono_ns(), since = now - t->rescanned_ns;
+	uint64_t wait = t->rescan_wait_ns ?: RESCAN_EVERY_NS;
 
-	if (!t->rescan_wanted || now - t->rescanned_ns < RESCAN_EVERY_NS)
+	if (!t->rescan_wanted || since < wait)
 		return;
+	/* lost again so soon: who makes more events than can be read would have /proc read all the time */
+	t->rescan_wait_ns = since >= 2 * wait ? RESCAN_EVERY_NS : wait < RESCAN_MAX_NS ? wait * 2 : wait;
 	t->rescan_wanted = false;
 	t->rescanned_ns = now;
 	t->scan_serial++;
