@@ -52,9 +52,7 @@ struct track {
 	uint64_t overdue_told; /* tables given up, of which the log knows */
 	uint32_t *dirty;       /* pids to publish */
 	size_t n_dirty, cap_dirty;
-	size_t n_refused;    /* of these, the first that found the arena or the process table full */
-	uint64_t refused_ns; /* when they were tried last */
-	bool all_dirty;	     /* tables came or went: look at every process */
+	bool all_dirty; /* tables came or went: look at every process */
 	struct grace_job grace;
 	struct proc_threads *threads;	       /* their names */
 	bool rescan_wanted;		       /* events were lost */

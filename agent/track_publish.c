@@ -17,6 +17,8 @@
 
 #define FALLBACK_SECONDS 2
 #define RETRY_NS (1 * NS_PER_SEC)
+#define COSTLY_NS NS_PER_MS /* to write one list */
+#define COST_SHARE 20u	    /* at most 1/20 of the time goes into such a list */
 
 static void grace_run(struct worker_job *job)
 {
@@ -62,35 +64,56 @@ static void mark_again(struct process *p, void *data)
 	p->maps->dirty = p->maps->dirty || publisher_outdated(t->publisher, p->maps);
 }
 
+/*
+ * True when that is done. With the arena full, room comes with the next grace period or exit: asking at every
+ * event would only cost. So would lists of tens of thousands of mappings that change all the time.
+ */
+static bool publish(struct track *t, struct process *p)
+{
+	uint64_t begin_ns = clock_mono_ns(), cost_ns;
+	int r;
+
+	if (begin_ns < p->publish_after_ns)
+		return false;
+	r = publisher_put(t->publisher, p); /* refusals are counted there */
+	cost_ns = clock_mono_ns() - begin_ns;
+	if (r < 0)
+		p->publish_after_ns = begin_ns + RETRY_NS;
+	else if (cost_ns > COSTLY_NS)
+		p->publish_after_ns = begin_ns + COST_SHARE * cost_ns;
+	return r == 0;
+}
+
 static void publish_one(struct process *p, void *data)
 {
 	struct track *t = data;
 
-	(void)publisher_put(t->publisher, p); /* refusals are counted there */
+	if (!publish(t, p) && !p->publish_waits)
+		track_mark_dirty(t, p->pid);
 }
 
-/* Publishes what this drain changed. Those that find no room stay in the list. */
-static void publish_dirty(struct track *t)
+/* Publishes what this drain changed. Those that find no room, or whose turn has not come, stay in the list,
+ * once. True when anything was published. */
+static bool publish_dirty(struct track *t)
 {
-	size_t refused = 0;
+	struct process *p;
+	size_t left = 0, done = 0;
 
+	for (size_t i = 0; i < t->n_dirty; i++)
+		if ((p = proc_table_get(t->table, t->dirty[i])))
+			p->publish_waits = false;
 	for (size_t i = 0; i < t->n_dirty; i++) {
-		struct process *p = proc_table_get(t->table, t->dirty[i]);
-
-		if (p && publisher_put(t->publisher, p) < 0)
-			t->dirty[refused++] = p->pid;
+		p = proc_table_get(t->table, t->dirty[i]);
+		if (!p || p->publish_waits)
+			continue;
+		p->publish_waits = !publish(t, p);
+		if (p->publish_waits)
+			t->dirty[left++] = p->pid;
+		else
+			done++;
 	}
-	t->n_dirty = refused;
-}
-
-/* With the arena full, room comes with the next grace period or exit: asking at every event would only cost.
- */
-static bool may_publish(struct track *t, uint64_t now_ns)
-{
-	if (t->n_dirty == t->n_refused && now_ns - t->refused_ns < RETRY_NS)
-		return false;
-	t->refused_ns = now_ns;
-	return true;
+	t->n_dirty = left;
+	return done > 0;
 }
 
 void track_publish(struct track *t)
@@ -102,11 +125,8 @@ void track_publish(struct track *t)
 		proc_table_each(t->table, publish_one, t);
 		unwind_cache_published(t->cache);
 	}
-	if (t->n_dirty && may_publish(t, clock_mono_ns())) {
-		t->epoch++;
-		publish_dirty(t);
-		t->n_refused = t->n_dirty;
-	}
+	if (t->n_dirty)
+		t->epoch += publish_dirty(t);
 	track_grace(t);
 }
 

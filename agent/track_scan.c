@@ -17,13 +17,22 @@
 #define RESCAN_MAX_NS (48 * NS_PER_SEC)
 #define START_TICK_NS (10 * NS_PER_MS) /* /proc rounds a start time down to that */
 
+/* Of one file there may be thousands of lines, one behind the other: `before`, which has file `m->file`. */
+static bool same_file(const struct proc_maps_line *line, const struct proc_maps_line *before)
+{
+	return before && line->inode && line->inode == before->inode &&
+	       line->dev_major == before->dev_major && line->dev_minor == before->dev_minor &&
+	       line->deleted == before->deleted;
+}
+
 static int add_line(struct track *t, struct process *p, const struct proc_maps_line *line,
-		    bool *any_without_file)
+		    const struct proc_maps_line *before, uint32_t *file, bool *any_without_file)
 {
 	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
 
-	if (line->path)
-		m.file = track_file_of_line(t, p->pid, line, line->path);
+	if (!same_file(line, before))
+		*file = line->path ? track_file_of_line(t, p->pid, line, line->path) : PROC_FILE_NONE;
+	m.file = *file;
 	*any_without_file |= track_remap_possible(t, m.file, line->path);
 	return proc_maps_insert(p->maps, m);
 }
@@ -33,13 +42,15 @@ static int add_lines(struct track *t, struct process *p, const struct track_line
 {
 	struct proc_maps *before = p->maps, *read;
 	bool any_without_file = false;
+	uint32_t file = PROC_FILE_NONE;
 	int r = proc_maps_new(&read);
 
 	if (r < 0)
 		return r;
 	p->maps = read;
 	for (size_t i = 0; i < l->n && r != -ENOMEM; i++)
-		r = add_line(t, p, &l->lines[i], &any_without_file); /* at the maximum: counted there */
+		r = add_line(t, p, &l->lines[i], i ? &l->lines[i - 1] : NULL, &file,
+			     &any_without_file); /* at the maximum: counted there */
 	for (uint32_t i = 0; i < before->n && r != -ENOMEM; i++)
 		r = proc_maps_insert(p->maps, before->entries[i]);
 	proc_maps_unref(before);

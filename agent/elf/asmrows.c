@@ -320,6 +320,12 @@ static int put_row(struct fdes *f, uint32_t off, const struct elf_rule *rule)
 	return 0;
 }
 
+/* What goes over `end` is looked at again with what follows. */
+static bool is_known(struct sweep *s, uint32_t off, uint32_t end)
+{
+	return off < end && is_proven(s, off) && s->places[off].len <= end - off;
+}
+
 /* The instructions at *off that follow one another, as one span; *off: behind them. */
 static int emit_proven(struct fdes *f, struct sweep *s, uint32_t *off, uint32_t end)
 {
@@ -328,7 +334,7 @@ static int emit_proven(struct fdes *f, struct sweep *s, uint32_t *off, uint32_t 
 	uint32_t last = NO_STATE;
 	int r = 0;
 
-	for (; *off < end && is_proven(s, *off) && r == 0; *off += s->places[*off].len) {
+	for (; is_known(s, *off, end) && r == 0; *off += s->places[*off].len) {
 		const struct elf_rule rule = flow_rule(&s->states[s->places[*off].state]);
 
 		if (s->places[*off].state != last)
@@ -359,9 +365,9 @@ static int emit(struct fdes *f, struct sweep *s, uint32_t end)
 	int r = 0;
 
 	while (off < end && r == 0) {
-		if (is_proven(s, off))
+		if (is_known(s, off, end))
 			r = emit_proven(f, s, &off, end);
-		else if ((len = x86_sigreturn(s->code + off, s->n - off)))
+		else if ((len = x86_sigreturn(s->code + off, end - off)))
 			r = emit_trampoline(f, s, &off, len, covered);
 		else {
 			off++;

@@ -61,7 +61,9 @@ struct process {
 	uint32_t scan_serial;	/* of the last scan that saw it */
 	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
 	bool in_kernel_table;
-	bool published_stack; /* whether that asks for the stack */
+	bool publish_waits;	   /* it is to be published, and stands in line */
+	uint64_t publish_after_ns; /* not before */
+	bool published_stack;	   /* whether that asks for the stack */
 	/* Lists of mappings that are not its own: those up to `born_generation`, unless it has inherited it.
 	 */
 	uint32_t born_generation, inherited_generation;

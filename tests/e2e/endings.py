@@ -184,8 +184,8 @@ def no_room(s):
     for x in mine:
         endings[ending(x)] += x.count
     s.check("no room: kept, and each says what was missing", sum(endings.values()) >= MIN_SAMPLES and
-            set(endings) <= {"no process", "no table", "complete", "task exiting"} and
-            endings["no process"] + endings["no table"] >= MIN_SAMPLES,
+            set(endings) <= {"no process", "no mapping", "no table", "complete", "task exiting"} and
+            endings["no process"] + endings["no mapping"] + endings["no table"] >= MIN_SAMPLES,
             ", ".join(f"{k} {v}" for k, v in endings.most_common()))
     check_attributes(s, samples)
     assertions.loss_identity(s, agent, total(samples))

@@ -4,6 +4,7 @@
  * of its own, under a frame whose call-frame information (written by hand) or memory is what the case is
  * about. main is compiled without frame pointer; the cases' own rbp is 1, so that no frame pointer leads on.
  */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,15 +117,18 @@ static void exiting(void)
 }
 
 /* So many executable mappings that their list finds no room. */
+/* Each page of its own executable stands alone: no two entries of the list can be one. */
 static void no_process(void)
 {
 	size_t pages = 40000;
+	int fd = open("/proc/self/exe", O_RDONLY);
 	char *mem = mmap(NULL, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (mem == MAP_FAILED)
+	if (mem == MAP_FAILED || fd < 0)
 		_exit(1);
 	for (size_t i = 0; i < pages; i += 2)
-		if (mprotect(mem + i * 4096, 4096, PROT_READ | PROT_EXEC) < 0)
+		if (mmap(mem + i * 4096, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 4096) ==
+		    MAP_FAILED)
 			_exit(1);
 	puts("mapped");
 	fflush(stdout);
