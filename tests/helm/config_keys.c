@@ -28,10 +28,9 @@ static const char *form_of(const struct config_spec *spec)
 	static const struct {
 		config_check_fn check;
 		const char *form;
-	} forms[] = {{config_check_endpoint, "endpoint"},
-		     {config_check_url, "url"},
-		     {config_check_listen, "listen"},
-		     {config_check_selector, "selector"},
+	} forms[] = {{config_check_endpoint, "endpoint"},  {config_check_url, "url"},
+		     {config_check_listen, "listen"},	   {config_check_selector, "selector"},
+		     {config_check_pem_file, "file"},	   {config_check_headers_file, "file"},
 		     {config_check_directory, "directory"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
