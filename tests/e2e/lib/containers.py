@@ -47,7 +47,7 @@ def tar_rootfs(s, root):
     return path
 
 
-def oci_archive(s, layer, name):
+def oci_archive(s, layer, name, entrypoint=None):
     """Wraps a layer tar into an OCI image archive that `ctr images import` takes."""
     folder = s.folder("oci", "blobs", "sha256")
 
@@ -61,7 +61,7 @@ def oci_archive(s, layer, name):
         layer_blob = blob(f.read())
     arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     config = blob(json.dumps({
-        "architecture": arch, "os": "linux", "config": {"Env": ["PATH=/bin"]},
+        "architecture": arch, "os": "linux", "config": {"Env": ["PATH=/bin"], "Entrypoint": entrypoint},
         "rootfs": {"type": "layers", "diff_ids": [layer_blob["digest"]]}}).encode())
     manifest = blob(json.dumps({
         "schemaVersion": 2, "mediaType": OCI + "manifest.v1+json",
