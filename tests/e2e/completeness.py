@@ -6,13 +6,12 @@ database, git, Go, and recursions of known depth. At least 97 % of each; the rep
 import collections
 import os
 import shutil
-import time
 
 from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.profiles import ending, names, share, total
-from lib.scenario import ROOT, Scenario, wait_for
+from lib.scenario import ROOT, Scenario
 
 SECONDS = 25
 AT_LEAST = 0.97
@@ -94,12 +93,7 @@ def body(s):
     recorder = Recorder(s, collector)
     wanted = start_programs(s)
     agent = Agent(s, recorder.endpoint())
-    agent.wait_samples(collector)
-    end = time.monotonic() + SECONDS
-    wait_for(lambda: time.monotonic() > end or agent.process.poll() is not None, SECONDS + 5, "the recording's time")
-    s.equal("exit code at SIGTERM", agent.stop(), 0)
-    collector.stop()
-    samples = collector.samples()
+    samples = agent.samples_of(collector, SECONDS)
     by_program = collections.defaultdict(collections.Counter)
     for x in samples:
         by_program[x.attributes.get("process.executable.name", "?")][ending(x)] += x.count

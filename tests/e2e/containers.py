@@ -6,14 +6,13 @@ What the Collector's file exporter wrote must have, in at least 99 % of the prog
 the right container.id (none on the host), the process id and the executable's name. The loss identity holds against the
 same file, and every request on the wire conforms.
 """
-import time
 
 from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.containers import Containerd, Docker, oci_archive, rootfs, tar_rootfs
 from lib.profiles import share, total
-from lib.scenario import Scenario, wait_for
+from lib.scenario import Scenario
 
 SECONDS = 20
 AT_LEAST = 0.99
@@ -64,12 +63,7 @@ def body(s):
     recorder = Recorder(s, collector)
     targets = start_targets(s)
     agent = Agent(s, recorder.endpoint())
-    agent.wait_samples(collector)
-    end = time.monotonic() + SECONDS
-    wait_for(lambda: time.monotonic() > end or agent.process.poll() is not None, SECONDS + 5, "the recording's time")
-    s.equal("exit code at SIGTERM", agent.stop(), 0)
-    collector.stop()
-    samples = collector.samples()
+    samples = agent.samples_of(collector, SECONDS)
     for target in targets:
         check_target(s, samples, *target)
     strangers = {x.attributes.get("process.pid") for x in samples

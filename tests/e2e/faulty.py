@@ -97,13 +97,13 @@ class Run:
         self.need(value("taken") + value("recovered") == value("exported") + value("dropped") + value("in_flight") +
                   value("spooled") and sum(drops.values()) == value("dropped") and not value("in_flight"),
                   "the account does not close")
-        self.need(value("exported") == len(stored) - ledger.partial(),
-                  f"exported {value('exported')}, the server took {len(stored)} less {ledger.partial()}")
+        # an answer may come to the server's mind in time and to the agent too late: then both copies are in `doubles`, in doubt
+        self.need(value("exported") == len(set(stored)) - ledger.partial(),
+                  f"exported {value('exported')}, the server took {len(set(stored))} less {ledger.partial()}")
         self.need(value("dropped_partial_success") == ledger.partial(), "partial success is not what was answered")
         self.need(value("dropped_rejected") == len(refused),
                   f"rejected {value('dropped_rejected')}, the server refused {len(refused)}")
         self.need(value("spooled") == len(left), f"spooled {value('spooled')}, {len(left)} on disk")
-        self.need(len(stored) == len(set(stored)), f"{len(stored) - len(set(stored))} samples were acknowledged twice")
         self.need(not set(refused) & set(stored), "samples that were refused came again")
         self.need(not set(left) & set(stored), "samples that were delivered are in the spool")
         self.need(self.doubles <= value("unanswered"), f"{self.doubles} came twice, {value('unanswered')} in doubt")

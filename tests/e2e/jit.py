@@ -7,14 +7,13 @@ functions are known by construction: the frames have their names, in the order i
 import os
 import re
 import shutil
-import time
 
 from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.containers import Containerd, rootfs, tar_rootfs, oci_archive
 from lib.profiles import share, total
-from lib.scenario import PROFLET, Scenario, wait_for
+from lib.scenario import PROFLET, Scenario
 
 SECONDS = 16
 AT_LEAST = 0.95
@@ -142,12 +141,7 @@ def body(s):
     recorder = Recorder(s, collector)
     targets = start_targets(s, node, jitdump)
     agent = Agent(s, recorder.endpoint())
-    agent.wait_samples(collector)
-    end = time.monotonic() + SECONDS
-    wait_for(lambda: time.monotonic() > end or agent.process.poll() is not None, SECONDS + 5, "the recording's time")
-    s.equal("exit code at SIGTERM", agent.stop(), 0)
-    collector.stop()
-    samples = collector.samples()
+    samples = agent.samples_of(collector, SECONDS)
     for target in targets:
         check_target(s, samples, *target)
     assertions.loss_identity(s, agent, total(samples))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`proflet run` under test: its start, its end, and its log lines (logfmt) as dictionaries."""
 import re
+import time
 
 from .scenario import PROFLET, stop, wait_for
 
@@ -56,6 +57,15 @@ class Agent:
     def stop(self, seconds=30):
         """SIGTERM; returns the exit code."""
         return stop(self.process, seconds)
+
+    def samples_of(self, collector, seconds):
+        """Lets the agent run for so long, ends it and the Collector; returns the samples that arrived."""
+        self.wait_samples(collector)
+        end = time.monotonic() + seconds
+        wait_for(lambda: time.monotonic() > end or self.process.poll() is not None, seconds + 5, "the recording's time")
+        self.s.equal("exit code at SIGTERM", self.stop(), 0)
+        collector.stop()
+        return collector.samples()
 
     def final(self):
         """The last line of the loss identity: taken, exported, dropped, in_flight, dropped_REASON … as numbers."""
