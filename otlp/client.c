@@ -257,13 +257,15 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 }
 
 /* By the server's words, or because the list that came with its failure lacks the coding: some take
- * compressed bytes for the message itself, and cannot read it. */
+ * compressed bytes for the message itself, and cannot read it. Without a list, that is likely for zstd. */
 static bool refuses(const struct otlp_outcome *o, enum otlp_coding coding)
 {
 	if (coding == OTLP_IDENTITY || o->verdict == OTLP_ACCEPTED)
 		return false;
 	if (o->coding_refused)
 		return true;
+	if (o->grpc_status == GRPC_INTERNAL && !o->codings)
+		return coding == OTLP_ZSTD;
 	return (o->grpc_status == GRPC_UNIMPLEMENTED || o->grpc_status == GRPC_INTERNAL) && o->codings &&
 	       !(o->codings & 1u << coding);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/proc/root.h"
@@ -281,7 +282,7 @@ static void job_run(struct worker_job *work)
 	job->n_refused = fd == -EACCES || fd == -ESTALE;
 	job->n_failed = fd < 0 && fd != -ENOENT;
 	look(job, SOURCE_MAP, fd);
-	look(job, SOURCE_DUMP, TAKE_FD(job->dump_fd));
+	look(job, SOURCE_DUMP, job->dump_fd < 0 ? -1 : fs_reopen(job->dump_fd)); /* it only names the file */
 }
 
 static void job_done(struct worker_job *work, bool cancelled)
