@@ -408,7 +408,9 @@ HTTP_ANSWERS = [
     Step("HTTP HTML of a proxy, 502", http_status("502 Bad Gateway", "later", body=HTML, content_type="text/html")),
     Step("HTTP HTML of a proxy, 200", http_status("200 OK", "refused", body=HTML, content_type="text/html")),
     *(Step(f"HTTP {x}", http_status(x, "refused"))
-      for x in ("400 Bad", "401 Who", "403 No", "404 Where", "405 How", "500 Broken", "501 Never")),
+      for x in ("400 Bad", "401 Who", "403 No", "404 Where", "405 How")),
+    Step("HTTP 415, of the coding perhaps", http_status("415 What", "later")),  # it comes again without one, at once
+    *(Step(f"HTTP {x}", http_status(x, "refused")) for x in ("500 Broken", "501 Never")),
     Step("HTTP 301", http_status("301 Moved", "refused", "location: /elsewhere")),
     Step("HTTP 204", http_status("204 No Content", "stored")),
     Step("HTTP partial success", http_partly(1, b"one is too many")),
