@@ -5,6 +5,8 @@
  * and a block may keep the state of the one that is now in front of it. The code tells: a `ret` has the
  * return address at rsp, and a jump leaves everything as it is, so that its row must be that of its target.
  * Where the last instruction of a block contradicts its row, the block is described anew, from there back.
+ * Compilers of 100 MB have been through BOLT, too: to read all their code would take a hundred times as long
+ * as their table does, for one sample in a thousand. They are left as they are.
  */
 #include "agent/elf/bolt.h"
 
@@ -18,8 +20,8 @@
 #include "agent/elf/override.h"
 #include "agent/elf/x86.h"
 
-#define FDE_BYTES_MAX (1u << 20)
-#define BLOCK_INSNS_MAX 256u /* that are described anew */
+#define CODE_BYTES_MAX (4u << 20) /* of a file: it is read twice, at 10 ns a byte */
+#define BLOCK_INSNS_MAX 256u	  /* that are described anew */
 
 /* The code of one FDE. */
 struct function {
@@ -62,12 +64,21 @@ static int function_read(struct function *fn, const struct elf_image *img, const
  */
 static const struct elf_rule *rule_at(const struct fdes *f, const struct fde_span *span, uint64_t off)
 {
-	const struct cfi_row *rows = f->out.rows + span->first, *at = NULL;
+	const struct cfi_row *rows = f->out.rows + span->first;
 	const struct elf_rule *rule;
+	uint32_t low = 0, n = span->n;
 
-	for (uint32_t i = 0; i < span->n && rows[i].off <= off; i++)
-		at = &rows[i];
-	rule = at ? &f->out.rules.rules[at->rule] : NULL;
+	while (n) {
+		uint32_t half = n / 2;
+
+		if (rows[low + half].off <= off) {
+			low += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	rule = low ? &f->out.rules.rules[rows[low - 1].rule] : NULL;
 	return rule && rule->cfa_kind == CFA_REG_OFF && rule->cfa_reg == X86_RSP && !rule->flags ? rule
 												 : NULL;
 }
@@ -177,7 +188,7 @@ static int repair(struct fdes *f, const struct elf_image *img, enum x86_op last)
 		_cleanup_(function_fini) struct function fn = {.span = i};
 		struct elf_rule rule;
 
-		if (!f->spans[i].n || f->spans[i].end - f->spans[i].start > FDE_BYTES_MAX)
+		if (!f->spans[i].n)
 			continue;
 		r = function_read(&fn, img, &f->spans[i]);
 		for (uint32_t k = 0; k < fn.n && r == 0; k++)
@@ -187,13 +198,23 @@ static int repair(struct fdes *f, const struct elf_image *img, enum x86_op last)
 	return r;
 }
 
+static bool is_small(const struct fdes *f)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < f->n_spans && bytes <= CODE_BYTES_MAX; i++)
+		bytes += f->spans[i].end - f->spans[i].start;
+	return bytes <= CODE_BYTES_MAX;
+}
+
 int bolt_repair(struct fdes *f, const struct elf_image *img)
 {
 	GElf_Shdr shdr;
 	size_t index;
 	int r;
 
-	if (img->machine != EM_X86_64 || image_find_section(img, ".note.bolt_info", &shdr, &index) < 0)
+	if (img->machine != EM_X86_64 || image_find_section(img, ".note.bolt_info", &shdr, &index) < 0 ||
+	    !is_small(f))
 		return 0;
 	r = fdes_sort(f);
 	if (r == 0)
