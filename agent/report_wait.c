@@ -15,8 +15,9 @@
 #define WAIT_TABLE_NS                                                                                       \
 	(10 * NS_PER_SEC) /* a table of a million rows takes 60 ms on a quiet CPU, seconds on one that many \
 			     want */
-#define WAIT_PROCESS_NS \
-	(300 * NS_PER_MS) /* the side-band is read at once; what it does not tell does not come */
+#define WAIT_PROCESS_NS                                                                                     \
+	(2500 * NS_PER_MS) /* the side-band is read at once, but a file that it names may take its bound to \
+			      be opened (track_ask.h) */
 
 struct waiting {
 	struct waiting *next;
