@@ -98,14 +98,15 @@ class Run:
                   value("spooled") and sum(drops.values()) == value("dropped") and not value("in_flight"),
                   "the account does not close")
         # an answer may come to the server's mind in time and to the agent too late: then both copies are in `doubles`, in doubt
-        self.need(value("exported") == len(set(stored)) - ledger.partial(),
-                  f"exported {value('exported')}, the server took {len(set(stored))} less {ledger.partial()}")
+        known = set(stored) - set(left)  # what was on its way when the agent had to end is spooled, too
+        self.need(value("exported") == len(known) - ledger.partial(),
+                  f"exported {value('exported')}, the server took {len(known)} less {ledger.partial()}")
         self.need(value("dropped_partial_success") == ledger.partial(), "partial success is not what was answered")
         self.need(value("dropped_rejected") == len(refused),
                   f"rejected {value('dropped_rejected')}, the server refused {len(refused)}")
         self.need(value("spooled") == len(left), f"spooled {value('spooled')}, {len(left)} on disk")
         self.need(not set(refused) & set(stored), "samples that were refused came again")
-        self.need(not set(left) & set(stored), "samples that were delivered are in the spool")
+        self.need(len(set(left) & set(stored)) <= value("unanswered"), "samples that were delivered are in the spool")
         self.need(self.doubles <= value("unanswered"), f"{self.doubles} came twice, {value('unanswered')} in doubt")
         other = {k: v for k, v in drops.items()
                  if k not in NO_FAULT and k not in self.drops}
@@ -211,7 +212,7 @@ def single(s):
     yield Run(s, "limit of 4 MiB", server, "--attributes.sample", "process.pid,thread.id,process.executable.path",
               all_processes=True, window="3s"), [], (certain,)
     server = Server(s, then=Step("away", faults.away_for(5)), enough=16)
-    yield Run(s, "replay", server, spool=True, window="100ms"), [], (certain, unhurried)
+    yield Run(s, "replay", server, spool=True, window="100ms"), [], (unhurried,)
     for name, act, kept, http in faults.forever():
         yield Run(s, name, Server(s, then=Step(name, act), http=http, enough=2), spool=kept, timeout=SHORT), [], ()
     server = Server(s, then=Step("UNAVAILABLE", faults.grpc_code(14)), enough=2)
