@@ -18,6 +18,9 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")
 PROFLET = os.environ.get("PROFLET", os.path.join(ROOT, "build", "release", "proflet"))
 
 
+os.environ.setdefault("LSAN_OPTIONS", "print_suppressions=0:suppressions=" + os.path.join(ROOT, "tests", "support", "lsan.supp"))
+
+
 class Skip(Exception):
     """The rest of the scenario cannot run here; the text says why."""
 
