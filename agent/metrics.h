@@ -6,7 +6,7 @@
  *	samples_taken + samples_recovered = samples_exported + sum of samples_dropped + samples_in_flight
  *		+ samples_spooled
  *
- * Pure. Rank 3.
+ * Reads nothing but the clock. Rank 3.
  */
 #ifndef PROFLET_METRICS_H
 #define PROFLET_METRICS_H

@@ -78,8 +78,11 @@ static void file_free(struct ask *a)
 	free(f);
 }
 
+#define LAG_NS (60 * NS_PER_SEC) /* more than events are ever late */
+
 struct resolving {
 	struct track *t;
+	const struct file_ask *ask;
 	uint32_t ticket, file;
 	bool found;
 };
@@ -100,6 +103,8 @@ static void resolve_process(struct process *p, void *data)
 {
 	struct resolving *r = data;
 
+	if (p != r->ask->process && p->start_ns + LAG_NS < r->ask->ask.asked_ns)
+		return; /* nobody's fork since */
 	proc_history_each(p, resolve_list, r);
 	r->found = false;
 	resolve_list(p->maps, r);
@@ -113,7 +118,7 @@ static void resolve_process(struct process *p, void *data)
 /* What the ticket stands for is known: in the lists of the process, and of those that it has forked since. */
 static void resolve(struct track *t, const struct file_ask *f, uint32_t file)
 {
-	struct resolving r = {.t = t, .ticket = f->ticket, .file = file};
+	struct resolving r = {.t = t, .ask = f, .ticket = f->ticket, .file = file};
 
 	resolve_process(f->process, &r);
 	proc_table_each(t->table, resolve_process, &r);

@@ -20,7 +20,7 @@
 #include "agent/elf/override.h"
 #include "agent/elf/x86.h"
 
-#define CODE_BYTES_MAX (4u << 20) /* of a file: it is read twice, at 10 ns a byte */
+#define CODE_BYTES_MAX (4u << 20) /* of a file: all of it is decoded, twice */
 #define BLOCK_INSNS_MAX 256u	  /* that are described anew */
 
 /* The code of one FDE. */
