@@ -10,6 +10,7 @@
 #include "bpf/abi.h"
 
 #define SPOTS_MAX 1000000
+#define ARGUMENTS_MAX 4096u /* bytes */
 
 const char *const verdict_texts[VERDICTS] = {
 #define X(name, text, covered) text,
@@ -190,6 +191,13 @@ static void settle(struct judge *j, const struct dispute *d, enum verdict v)
 	count(j, d->spot, v, d->n);
 }
 
+/* It went back to where the row said, with more taken off the stack than the return address. */
+static bool pops_arguments(const struct unwound *got, const struct user_regs_struct *to)
+{
+	return got->ending < 0 && to->rip == got->ra && to->rbp == got->fp && to->rsp > got->sp &&
+	       to->rsp - got->sp <= ARGUMENTS_MAX;
+}
+
 static enum verdict verdict_at_end(const struct dispute *d, const struct shadow_frame *f, enum shadow_end how,
 				   const struct user_regs_struct *to)
 {
@@ -199,6 +207,8 @@ static enum verdict verdict_at_end(const struct dispute *d, const struct shadow_
 		return d->if_right;
 	if (how == SHADOW_RETURNED && to->rip == f->ra && to->rbp != f->fp && is_caller(&d->got, truth_of(f)))
 		return d->if_wrong == VERDICT_WRONG ? VERDICT_FP_LOST : d->if_right;
+	if (d->if_wrong == VERDICT_WRONG && pops_arguments(&d->got, to))
+		return VERDICT_POPPED;
 	if (d->overwritten && to->rip != f->ra)
 		return VERDICT_OVERWRITTEN;
 	return d->if_wrong;

@@ -7,7 +7,8 @@
  * decides. Return addresses may be rewritten on the stack, longjmp's rows describe where it goes, and before
  * libgcc's unwinder jumps to a handler it writes the handler's registers over those that it saved. Assembly
  * calls functions of its own that do not keep rbp, or not where the rows say: that is no matter where the
- * caller has it from its own frame.
+ * caller has it from its own frame. V8's functions remove their arguments when they return, and its adaptors
+ * move the return address: the stack pointer is then higher than any row can know.
  */
 #ifndef PROFLET_TESTS_SHADOW_JUDGE_H
 #define PROFLET_TESTS_SHADOW_JUDGE_H
@@ -26,6 +27,7 @@
 	X(RIGHT, "right", 1)                                                \
 	X(RIGHT_LATER, "right by the return itself", 1)                     \
 	X(FP_LOST, "right, but for a frame pointer that no frame needs", 1) \
+	X(POPPED, "right, but for arguments that the callee removes", 1)    \
 	X(OVERWRITTEN, "frame overwritten by its function (eh_return)", 1)  \
 	X(SWITCHES, "root in code that leaves its stack, by name", 1)       \
 	X(WRONG, "wrong", 1)                                                \
