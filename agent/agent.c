@@ -14,7 +14,6 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
@@ -27,6 +26,7 @@
 #include "agent/probe/sideband.h"
 #include "agent/report_jit.h"
 #include "agent/sample/decode.h"
+#include "cgroup/namespace.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
 /* The ring of process events must not overflow in the longest pause: it holds five thousand. */
@@ -55,6 +55,7 @@ struct agent {
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
 	struct follow *follow;
+	char *cgroup_base; /* of our cgroup namespace */
 	uint64_t start_ns, attached_ns;
 	bool sampling;
 };
@@ -259,6 +260,17 @@ static int load_probe(struct agent *a, char **ret_why)
 	return r;
 }
 
+/* Without, siblings in our own pod have a container id and no pod, and we ourselves neither. */
+static void find_cgroup_base(struct agent *a)
+{
+	int r = cgroup_namespace_find(&a->cgroup_base);
+
+	if (r < 0)
+		log_warn("our cgroup namespace was not found in PID 1's: %s; containers beside us have no "
+			 "pod UID",
+			 strerror(-r));
+}
+
 static int open_modules(struct agent *a, char **ret_why)
 {
 	const struct config *c = a->options.config;
@@ -267,6 +279,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		.max_processes = PROCESSES_MAX,
 		.user_frames = c->stack.depth,
 		.max_files = FILES_MAX,
+		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
 		.select = a->options.select,
 		.select_data = a->options.select_data,
@@ -346,6 +359,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	raise_file_limit();
 	bound_heap();
 	priority_raise();
+	find_cgroup_base(a);
 	r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
@@ -380,6 +394,7 @@ void agent_free(struct agent *a)
 	sideband_free(a->sideband);
 	probe_free(a->probe);
 	loop_free(a->loop);
+	free(a->cgroup_base);
 	free(a);
 }
 
@@ -440,59 +455,4 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 		ret->dropped += ret->report.dropped[i];
 	ret->map_bytes = probe_map_bytes(a->probe);
 	ret->event = probe_event_name(a->probe);
-}
-
-size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX])
-{
-	static const char *const names[PROBE_COUNTERS_N] = {[COUNTER_NOT_SELECTED] = "not_selected",
-							    [COUNTER_RING_FULL] = "ring_full",
-							    [COUNTER_NO_PID] = "no_pid"};
-	size_t n = 0;
-
-	for (int i = 0; i < PROBE_COUNTERS_N; i++) {
-		if (!names[i])
-			continue;
-		ret[n] = (struct agent_drop){names[i], s->probe[i]};
-		if (i == COUNTER_NOT_SELECTED)
-			ret[n].n += s->report.dropped[REPORT_DROP_NOT_SELECTED];
-		n++;
-	}
-	for (int i = 0; i < REPORT_DROPS_N; i++)
-		if (i != REPORT_DROP_NOT_SELECTED)
-			ret[n++] = (struct agent_drop){report_drop_text((enum report_drop)i),
-						       s->report.dropped[i]};
-	return n;
-}
-
-int agent_format_drops(const struct agent_stats *s, struct buf *b)
-{
-	struct agent_drop drops[AGENT_DROPS_MAX];
-	size_t n = agent_drops(s, drops);
-	int r = 0;
-
-	for (size_t i = 0; i < n && r == 0; i++)
-		if (drops[i].n)
-			r = buf_printf(b, " dropped_%s=%lu", drops[i].reason, (unsigned long)drops[i].n);
-	return r;
-}
-
-int agent_format_endings(const struct agent_stats *s, struct buf *b)
-{
-	int r = 0;
-
-	for (int i = 0; i < ENDINGS && r == 0; i++) {
-		size_t at;
-
-		if (!s->report.by_ending[i])
-			continue;
-		r = buf_puts(b, " ending_");
-		at = b->len;
-		if (r == 0)
-			r = buf_printf(b, "%s=%lu", unwind_ending_text((enum unwind_ending)i),
-				       (unsigned long)s->report.by_ending[i]);
-		for (; at < b->len; at++)
-			if (b->data[at] == ' ' || b->data[at] == '-')
-				b->data[at] = '_';
-	}
-	return r;
 }

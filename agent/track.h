@@ -36,6 +36,7 @@ struct track_options {
 	size_t max_processes;
 	uint32_t user_frames; /* most of a stack */
 	uint32_t max_files;
+	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
 	bool debug_files; /* look for separate debug files of binaries that do not describe all of their text
 			   */
 	/* Whether a process is to be sampled. NULL: every one. Asked at scan and at exec; a fork is as its

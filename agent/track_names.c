@@ -13,7 +13,7 @@
 #include "cgroup/id.h"
 #include "cgroup/meta.h"
 
-#define WORKLOAD_AGE_NS (60 * NS_PER_SEC) /* a long-lived process may be moved to another cgroup */
+#define WORKLOAD_AGE_NS (5 * NS_PER_SEC) /* a process may be moved to another cgroup at any time */
 
 static void meta_ref(void *data)
 {
@@ -34,7 +34,7 @@ const struct cgroup_meta *track_workload(const struct proc_image *i)
 static int workload_read(struct track *t, const struct process *p, struct cgroup_meta **ret)
 {
 	struct cgroup_identity id;
-	int r = cgroup_id_read(t->proc_fd, (pid_t)p->pid, &id);
+	int r = cgroup_id_read(t->proc_fd, (pid_t)p->pid, t->options.cgroup_base ?: "", &id);
 
 	return r < 0 ? r : cgroup_meta_get(t->workloads, &id, ret);
 }

@@ -9,10 +9,10 @@
 
 /*
  * `proc_fd` is a directory descriptor of a procfs, borrowed; < 0 stands for /proc. `pid` as that procfs
- * counts. 0 (also when nothing in the file was recognised), -ESRCH when the process is gone, -EFBIG for a
- * file that no kernel writes, -ENOMEM, or another negative errno of open and read. *ret is written on
- * success only.
+ * counts; `base` as cgroup_path_parse has it. 0 (also when nothing in the file was recognised), -ESRCH when
+ * the process is gone, -EFBIG for a file that no kernel writes, -ENOMEM, or another negative errno of open
+ * and read. *ret is written on success only.
  */
-int cgroup_id_read(int proc_fd, pid_t pid, struct cgroup_identity *ret);
+int cgroup_id_read(int proc_fd, pid_t pid, const char *base, struct cgroup_identity *ret);
 
 #endif

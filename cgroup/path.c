@@ -7,6 +7,9 @@
  *
  * A pod component takes back an id found above it: that id names the node, and a process that sits in the
  * pod but in none of its containers (conmon) has no container, on a nested node as on a plain one.
+ *
+ * In a cgroup namespace of our own a path begins at our own cgroup: "/" is us, "/../x" a sibling. What the
+ * path leaves out is in `base`, from which as many components are taken as the path goes up.
  */
 #include "cgroup/path.h"
 
@@ -142,10 +145,11 @@ static bool find_pod_uid(struct span s, char ret[37])
 
 /*
  * Exactly 64 digits at the end of a directory or scope name. A slice holds containers and is none (podman's
- * pods are slices named by 64 digits), a service named by an id is podman's health check, and conmon
- * watches from outside.
+ * pods are slices named by 64 digits, or folders below libpod_parent), a service named by an id is podman's
+ * health check, and conmon watches from outside.
  */
-static bool find_container_id(struct span s, struct span *ret_prefix, char ret[CGROUP_ID_LEN + 1])
+static bool find_container_id(struct span s, struct span parent, struct span *ret_prefix,
+			      char ret[CGROUP_ID_LEN + 1])
 {
 	struct span prefix;
 
@@ -158,7 +162,8 @@ static bool find_container_id(struct span s, struct span *ret_prefix, char ret[C
 		return false;
 	if (prefix.n && isalnum((unsigned char)prefix.p[prefix.n - 1]))
 		return false;
-	if (span_has(prefix, "conmon") || span_has(prefix, "libpod_pod"))
+	if (span_has(prefix, "conmon") || span_has(prefix, "libpod_pod") ||
+	    (!prefix.n && span_is(parent, "libpod_parent")))
 		return false;
 	memcpy(ret, s.p + prefix.n, CGROUP_ID_LEN);
 	ret[CGROUP_ID_LEN] = '\0';
@@ -181,7 +186,6 @@ static enum cgroup_runtime find_runtime(struct span prefix, struct span parent, 
 		  {"docker", CGROUP_RUNTIME_DOCKER},
 		  {"k8s.io", CGROUP_RUNTIME_CONTAINERD},
 		  {"default", CGROUP_RUNTIME_CONTAINERD},
-		  {"libpod_parent", CGROUP_RUNTIME_PODMAN},
 	  };
 
 	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -226,40 +230,72 @@ static void write_unit(const struct units *u, char ret[CGROUP_UNIT_MAX])
 		 manager_n ? "/" : "", (int)inner.n, inner.n ? inner.p : "");
 }
 
-static void parse_path(struct span path, struct cgroup_identity *ret)
-{
-	struct span s, prefix, parent = {"", 0}, grandparent = {"", 0};
-	struct units units = {0};
+/* What was found on the way down to here. */
+struct walk {
+	struct cgroup_identity *id;
+	struct span parent, grandparent;
+	struct units units;
+};
 
-	*ret = (struct cgroup_identity){0};
+static void walk(struct walk *w, struct span path)
+{
+	struct span s, prefix;
+
 	while (span_next(&path, '/', &s)) {
 		if (!s.n || span_is(s, ".."))
 			continue;
-		if (find_pod_uid(s, ret->pod_uid)) {
-			ret->container_id[0] = '\0';
-			ret->runtime = CGROUP_RUNTIME_UNKNOWN;
+		if (find_pod_uid(s, w->id->pod_uid)) {
+			w->id->container_id[0] = '\0';
+			w->id->runtime = CGROUP_RUNTIME_UNKNOWN;
 		}
-		if (find_container_id(s, &prefix, ret->container_id))
-			ret->runtime = find_runtime(prefix, parent, grandparent);
-		note_unit(&units, s, parent);
-		grandparent = parent;
-		parent = s;
+		if (find_container_id(s, w->parent, &prefix, w->id->container_id))
+			w->id->runtime = find_runtime(prefix, w->parent, w->grandparent);
+		note_unit(&w->units, s, w->parent);
+		w->grandparent = w->parent;
+		w->parent = s;
 	}
+}
+
+/* What is left of `base` after the steps up that `path` begins with. */
+static struct span climb(struct span base, struct span path)
+{
+	while (span_starts(path, "/..") && (path.n == 3 || path.p[3] == '/')) {
+		while (base.n && base.p[--base.n] != '/')
+			;
+		path.p += 3;
+		path.n -= 3;
+	}
+	return base;
+}
+
+static void parse_path(struct span base, struct span path, struct cgroup_identity *ret)
+{
+	struct walk w = {.id = ret, .parent = {"", 0}, .grandparent = {"", 0}};
+
+	*ret = (struct cgroup_identity){0};
+	walk(&w, climb(base, path));
+	walk(&w, path);
 	if (!ret->container_id[0])
-		write_unit(&units, ret->unit);
+		write_unit(&w.units, ret->unit);
+}
+
+static bool is_unified(struct span number, struct span controllers)
+{
+	return span_is(number, "0") && !controllers.n;
 }
 
 /* How much a line says. Units are systemd's, so its own hierarchy is the better witness for them. */
 static int score(const struct cgroup_identity *id, struct span number, struct span controllers)
 {
-	bool systemd = span_is(controllers, "name=systemd") || (span_is(number, "0") && !controllers.n);
+	bool systemd = span_is(controllers, "name=systemd") || is_unified(number, controllers);
 
 	return (id->container_id[0] ? 8 : 0) + (id->pod_uid[0] ? 4 : 0) + (id->unit[0] ? 2 + systemd : 0);
 }
 
-void cgroup_path_parse(const char *text, size_t len, struct cgroup_identity *ret)
+void cgroup_path_parse(const char *text, size_t len, const char *base, struct cgroup_identity *ret)
 {
 	struct span rest = {text, len}, line, number, controllers;
+	const struct span unified = {base, strlen(base)}, none = {"", 0};
 	int best = 0;
 
 	*ret = (struct cgroup_identity){0};
@@ -273,7 +309,7 @@ void cgroup_path_parse(const char *text, size_t len, struct cgroup_identity *ret
 			continue;
 		if (span_ends(line, " (deleted)"))
 			line.n -= strlen(" (deleted)");
-		parse_path(line, &id);
+		parse_path(is_unified(number, controllers) ? unified : none, line, &id);
 		s = score(&id, number, controllers);
 		if (s > best) {
 			best = s;

@@ -34,8 +34,12 @@ struct cgroup_identity {
 	enum cgroup_runtime runtime;
 };
 
-/* Reads the lines of v1, v2 and hybrid hierarchies; the one that says most is taken. Always writes *ret. */
-void cgroup_path_parse(const char *text, size_t len, struct cgroup_identity *ret);
+/*
+ * Reads the lines of v1, v2 and hybrid hierarchies; the one that says most is taken. `base` is the path of
+ * the reader's cgroup namespace in the unified hierarchy (namespace.h), "" for the host's. Always writes
+ * *ret.
+ */
+void cgroup_path_parse(const char *text, size_t len, const char *base, struct cgroup_identity *ret);
 /* True when nothing was recognised: a host process outside any unit. */
 bool cgroup_identity_empty(const struct cgroup_identity *id);
 /* "docker", "containerd", "cri-o", "podman", "unknown". Static. */

@@ -13,17 +13,32 @@ static void require(int condition)
 		abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check(const char *text, size_t len, const char *base)
 {
 	struct cgroup_identity id;
 
 	memset(&id, 0xaa, sizeof id);
-	cgroup_path_parse((const char *)data, size, &id);
+	cgroup_path_parse(text, len, base, &id);
 	require(strspn(id.container_id, "0123456789abcdef") == strlen(id.container_id));
 	require(!id.container_id[0] || strlen(id.container_id) == CGROUP_ID_LEN);
 	require(strspn(id.pod_uid, "0123456789abcdef-") == strlen(id.pod_uid));
 	require(!id.pod_uid[0] || strlen(id.pod_uid) == 36 || strlen(id.pod_uid) == 32);
 	require(strnlen(id.unit, sizeof id.unit) < sizeof id.unit);
 	require(!id.unit[0] || !id.container_id[0]);
+}
+
+/* The first line is also taken as the base of a namespace for the rest. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t *end = memchr(data, '\n', size);
+	char *base;
+
+	check((const char *)data, size, "");
+	if (!end)
+		return 0;
+	base = strndup((const char *)data, (size_t)(end - data));
+	require(base != NULL);
+	check((const char *)end + 1, size - (size_t)(end + 1 - data), base);
+	free(base);
 	return 0;
 }

@@ -16,6 +16,7 @@
 #define UID2 "0c8b9f57-9ad4-4cbb-9a3f-9e3f4ffb5e0d"
 #define UID2_ "0c8b9f57_9ad4_4cbb_9a3f_9e3f4ffb5e0d"
 #define STATIC_UID "8d5a6f1be2b34cc3a5f0a2d9f7b1e6c4"
+#define TASK "f2c4a9d1e0b34c5f8a7d6e5c4b3a2918"
 #define BURST "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice"
 #define EFFORT "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice"
 #define GUARANTEED "/kubepods.slice/kubepods-pod" UID_ ".slice"
@@ -32,19 +33,22 @@ struct row {
 	enum cgroup_runtime runtime;
 };
 
+static void check_row(const struct row *row, const char *base)
+{
+	struct cgroup_identity id;
+
+	cgroup_path_parse(row->text, strlen(row->text), base, &id);
+	cr_expect_str_eq(id.container_id, row->container_id, "container of %s", row->text);
+	cr_expect_str_eq(id.pod_uid, row->pod_uid, "pod of %s: %s", row->text, id.pod_uid);
+	cr_expect_str_eq(id.unit, row->unit, "unit of %s: %s", row->text, id.unit);
+	cr_expect_eq(id.runtime, row->runtime, "runtime of %s: %s", row->text,
+		     cgroup_runtime_name(id.runtime));
+}
+
 static void check(const struct row *rows, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		const struct row *row = &rows[i];
-		struct cgroup_identity id;
-
-		cgroup_path_parse(row->text, strlen(row->text), &id);
-		cr_expect_str_eq(id.container_id, row->container_id, "container of %s", row->text);
-		cr_expect_str_eq(id.pod_uid, row->pod_uid, "pod of %s: %s", row->text, id.pod_uid);
-		cr_expect_str_eq(id.unit, row->unit, "unit of %s: %s", row->text, id.unit);
-		cr_expect_eq(id.runtime, row->runtime, "runtime of %s: %s", row->text,
-			     cgroup_runtime_name(id.runtime));
-	}
+	for (size_t i = 0; i < n; i++)
+		check_row(&rows[i], "");
 }
 
 Test(path, containers_outside_kubernetes)
@@ -231,6 +235,93 @@ Test(path, several_lines)
 	check(rows, ARRAY_SIZE(rows));
 }
 
+/* Runtimes and managers that give their groups names of another form, or put containers below them. */
+Test(path, other_managers)
+{
+	static const struct row rows[] = {
+		/* Amazon ECS, by cgroupfs and by systemd */
+		{"0::/ecs/" TASK "/" A "\n", A, "", "", DOCKER},
+		{"0::/ecs/web/" TASK "/" A "\n", A, "", "", NONE},
+		{"9:memory:/ecs/" UID "/" A "\n0::/\n", A, "", "", DOCKER},
+		{"0::/ecstasks.slice/ecstasks-" TASK ".slice/docker-" A ".scope\n", A, "", "", DOCKER},
+		/* Fargate's ids are no container's of a node that we could be on */
+		{"0::/ecs/" TASK "/" TASK "-2531612879\n", "", "", "", NONE},
+		/* Nomad */
+		{"0::/nomad.slice/docker-" A ".scope\n", A, "", "", DOCKER},
+		{"0::/nomad.slice/share.slice/" UID ".web.scope\n", "", "", UID ".web.scope", NONE},
+		/* BuildKit: alone it has ids of its own, inside of a container it is that one's */
+		{"0::/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", "", "", "", NONE},
+		{"0::/docker/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", "", "", "", NONE},
+		{"0::/docker/" A "/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", A, "", "", DOCKER},
+		{"0::/system.slice/docker-" A ".scope/init\n", A, "", "", DOCKER},
+		{"0::/system.slice/docker.service/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", "", "",
+		 "docker.service", NONE},
+		/* Cloud Foundry, Mesos, virtual machines, snaps */
+		{"0::/system.slice/garden.service/garden/4e1e6f5c-3a5b-4a3e-7e4d-3c6f\n", "", "",
+		 "garden.service", NONE},
+		{"0::/mesos/" UID "\n", "", "", "", NONE},
+		{"0::/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt/emulator\n", "", "",
+		 "machine-qemu\\x2d1\\x2dvm.scope", NONE},
+		{"0::/system.slice/snap.microk8s.daemon-containerd.service\n", "", "",
+		 "snap.microk8s.daemon-containerd.service", NONE},
+		/* LXC and Incus, with containers of other runtimes inside */
+		{"0::/lxc.payload.web/docker/" A "\n", A, "", "", DOCKER},
+		{"0::/lxc.payload.node/kubepods/burstable/pod" UID "/" A "\n", A, UID, "", NONE},
+		{"0::/lxc.payload.project_c1/.lxc\n", "", "", "lxc.payload.project_c1", NONE},
+		{"0::/lxc.monitor.web\n", "", "", "lxc.monitor.web", NONE},
+		{"12:pids:/lxc/web\n1:name=systemd:/lxc/web/init.scope\n", "", "", "web", NONE},
+		/* a pod of podman with the cgroupfs driver, and what belongs to the pod alone */
+		{"0::/libpod_parent/" B "/libpod-" A "/container\n", A, "", "", PODMAN},
+		{"0::/libpod_parent/" B "/conmon\n", "", "", "", NONE},
+		{"0::/libpod_parent/" B "\n", "", "", "", NONE},
+		/* sandboxes: all of a pod in one group */
+		{"0::/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" A ".scope/kata_overhead\n",
+		 A, UID, "", CONTAINERD},
+		{"0::/kata_overhead/" A "\n", A, "", "", NONE},
+		/* systemd as a container's init, with users */
+		{"0::" BURST "/crio-" A ".scope/user.slice/user-0.slice/session-1.scope\n", A, UID, "", CRIO},
+		{"0::" BURST "/crio-" A ".scope/container/system.slice/nginx.service\n", A, UID, "", CRIO},
+	};
+
+	check(rows, ARRAY_SIZE(rows));
+}
+
+/* What a namespace of our own leaves out, put in front again. */
+Test(path, in_a_cgroup_namespace)
+{
+#define OWN BURST "/cri-containerd-" A ".scope"
+#define OWN_FS "/kubepods/burstable/pod" UID "/" A
+	static const struct {
+		struct row row;
+		const char *base;
+	} rows[] = {
+		{{"0::/\n", A, UID, "", CONTAINERD}, OWN},
+		{{"0::/worker/3\n", A, UID, "", CONTAINERD}, OWN},
+		{{"0::/../cri-containerd-" B ".scope\n", B, UID, "", CONTAINERD}, OWN},
+		{{"0::/..\n", "", UID, "", NONE}, OWN},
+		{{"0::/../../kubepods-burstable-pod" UID2_ ".slice/crio-" B ".scope\n", B, UID2, "", CRIO},
+		 OWN},
+		{{"0::/../../../kubepods-pod" UID2_ ".slice/docker-" B ".scope\n", B, UID2, "", DOCKER}, OWN},
+		{{"0::/../../../../system.slice/sshd.service\n", "", "", "sshd.service", NONE}, OWN},
+		{{"0::/../../../../init.scope\n", "", "", "init.scope", NONE}, OWN},
+		{{"0::/../../../../..\n", "", "", "", NONE}, OWN},
+		{{"0::/\n", A, UID, "", NONE}, OWN_FS},
+		{{"0::/../" B "\n", B, UID, "", NONE}, OWN_FS},
+		{{"0::/../../pod" UID2 "/" B "\n", B, UID2, "", NONE}, OWN_FS},
+		{{"0::/../../..\n", "", "", "", NONE}, OWN_FS},
+		{{"0::/..x\n", A, UID, "", NONE}, OWN_FS},
+		/* in a service of ours on a plain host */
+		{{"0::/\n", "", "", "proflet.service", NONE}, "/system.slice/proflet.service"},
+		{{"0::/../cron.service\n", "", "", "cron.service", NONE}, "/system.slice/proflet.service"},
+		/* v1 hierarchies have paths of their own */
+		{{"4:memory:/\n0::/\n", A, UID, "", NONE}, OWN_FS},
+		{{"4:memory:/docker/" B "\n", B, "", "", DOCKER}, OWN_FS},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		check_row(&rows[i].row, rows[i].base);
+}
+
 Test(path, malformed)
 {
 	static const struct row rows[] = {
@@ -273,7 +364,7 @@ Test(path, truncated_anywhere)
 		struct cgroup_identity id;
 
 		memcpy(copy, text, n);
-		cgroup_path_parse(copy, n, &id);
+		cgroup_path_parse(copy, n, "", &id);
 		cr_assert(!id.container_id[0] || strcmp(id.container_id, A) == 0);
 		cr_assert(!id.pod_uid[0] || strcmp(id.pod_uid, UID) == 0);
 	}
@@ -287,13 +378,13 @@ Test(path, unit_names_of_maximal_length)
 	memset(name, 'a', sizeof name);
 	strcpy(name + 247, ".service"); /* 255 bytes, as many as a file name may have */
 	snprintf(text, sizeof text, "0::/user@1.service/%s\n", name);
-	cgroup_path_parse(text, strlen(text), &id);
+	cgroup_path_parse(text, strlen(text), "", &id);
 	cr_expect_str_eq(id.unit, name, "no room for the manager: the unit stands whole");
 
 	memset(name, 'a', sizeof name);
 	strcpy(name + 248, ".service");
 	snprintf(text, sizeof text, "0::/%s\n", name);
-	cgroup_path_parse(text, strlen(text), &id);
+	cgroup_path_parse(text, strlen(text), "", &id);
 	cr_expect(cgroup_identity_empty(&id));
 }
 

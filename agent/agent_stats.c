@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent's numbers as text. */
+#include "agent/agent.h"
+#include "agent/base/buf.h"
+#include "agent/sample/decode.h"
+
+size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX])
+{
+	static const char *const names[PROBE_COUNTERS_N] = {[COUNTER_NOT_SELECTED] = "not_selected",
+							    [COUNTER_RING_FULL] = "ring_full",
+							    [COUNTER_NO_PID] = "no_pid"};
+	size_t n = 0;
+
+	for (int i = 0; i < PROBE_COUNTERS_N; i++) {
+		if (!names[i])
+			continue;
+		ret[n] = (struct agent_drop){names[i], s->probe[i]};
+		if (i == COUNTER_NOT_SELECTED)
+			ret[n].n += s->report.dropped[REPORT_DROP_NOT_SELECTED];
+		n++;
+	}
+	for (int i = 0; i < REPORT_DROPS_N; i++)
+		if (i != REPORT_DROP_NOT_SELECTED)
+			ret[n++] = (struct agent_drop){report_drop_text((enum report_drop)i),
+						       s->report.dropped[i]};
+	return n;
+}
+
+int agent_format_drops(const struct agent_stats *s, struct buf *b)
+{
+	struct agent_drop drops[AGENT_DROPS_MAX];
+	size_t n = agent_drops(s, drops);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (drops[i].n)
+			r = buf_printf(b, " dropped_%s=%lu", drops[i].reason, (unsigned long)drops[i].n);
+	return r;
+}
+
+int agent_format_endings(const struct agent_stats *s, struct buf *b)
+{
+	int r = 0;
+
+	for (int i = 0; i < ENDINGS && r == 0; i++) {
+		size_t at;
+
+		if (!s->report.by_ending[i])
+			continue;
+		r = buf_puts(b, " ending_");
+		at = b->len;
+		if (r == 0)
+			r = buf_printf(b, "%s=%lu", unwind_ending_text((enum unwind_ending)i),
+				       (unsigned long)s->report.by_ending[i]);
+		for (; at < b->len; at++)
+			if (b->data[at] == ' ' || b->data[at] == '-')
+				b->data[at] = '_';
+	}
+	return r;
+}
