@@ -21,11 +21,13 @@
 #include "agent/base/worker.h"
 #include "agent/config.h"
 #include "agent/follow.h"
+#include "agent/metadata.h"
 #include "agent/priority.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
 #include "agent/report_jit.h"
 #include "agent/sample/decode.h"
+#include "cgroup/meta.h"
 #include "cgroup/namespace.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
@@ -52,6 +54,7 @@ struct agent {
 	struct sideband *sideband;
 	struct track *track;
 	struct report *report;
+	struct metadata *metadata; /* NULL: not wanted */
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
 	struct follow *follow;
@@ -260,6 +263,13 @@ static int load_probe(struct agent *a, char **ret_why)
 	return r;
 }
 
+static void on_workload(const struct cgroup_meta *m, void *data)
+{
+	struct agent *a = data;
+
+	metadata_seen(a->metadata, &m->identity);
+}
+
 /* Without, siblings in our own pod have a container id and no pod, and we ourselves neither. */
 static void find_cgroup_base(struct agent *a)
 {
@@ -308,6 +318,14 @@ static int open_modules(struct agent *a, char **ret_why)
 	if (r < 0) {
 		*ret_why = why("process events (perf side-band) could not be opened: %s", strerror(-r));
 		return r;
+	}
+	if (c->kubernetes.metadata) {
+		r = metadata_new(&a->metadata, a->loop, c);
+		if (r < 0)
+			return r;
+		track.workload = on_workload;
+		track.workload_data = a;
+		report.pods = metadata_pods(a->metadata);
 	}
 	track.loop = a->loop;
 	track.probe = a->probe;
@@ -393,6 +411,7 @@ void agent_free(struct agent *a)
 	track_free(a->track);
 	sideband_free(a->sideband);
 	probe_free(a->probe);
+	metadata_free(a->metadata);
 	loop_free(a->loop);
 	free(a->cgroup_base);
 	free(a);
@@ -447,6 +466,7 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 			     ret->probe); /* the maps are ours: cannot fail but for memory; zeros then */
 	report_stats(a->report, &ret->report);
 	track_stats(a->track, &ret->track);
+	metadata_stats(a->metadata, &ret->metadata);
 	ret->taken = ret->probe[COUNTER_TAKEN];
 	for (int i = 0; i < PROBE_COUNTERS_N; i++)
 		ret->dropped += i == COUNTER_TAKEN ? 0 : ret->probe[i];

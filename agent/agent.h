@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/metadata.h"
 #include "agent/report.h"
 #include "agent/track.h"
 #include "bpf/abi.h"
@@ -39,6 +40,7 @@ struct agent_stats {
 	uint64_t probe[PROBE_COUNTERS_N];
 	struct report_stats report;
 	struct track_stats track;
+	struct metadata_stats metadata;
 	uint64_t taken, dropped, in_flight; /* in_flight: in the ring and in windows */
 	size_t map_bytes;
 	uint64_t start_ns, attached_ns; /* CLOCK_MONOTONIC */

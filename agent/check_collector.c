@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether the collector can be reached and takes profiles. */
+/* Whether those whom the agent talks to can be reached: the collector, and the kubelet. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,4 +26,29 @@ void check_collector(const struct check_view *view, const struct config *config,
 				 "profiles pipeline with the otlp receiver"
 			       : "start a collector there, or correct endpoint (--endpoint, "
 				 "OTEL_EXPORTER_OTLP_ENDPOINT)");
+}
+
+/* Without it there are no names of pods, and all else is as it was. */
+void check_kubelet(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	_cleanup_free_ char *why = NULL;
+	char detail[320];
+	size_t n = 0;
+	int r;
+
+	if (!config->kubernetes.metadata)
+		return;
+	r = view->kubelet(view->ctx, config, &n, &why);
+	if (r == 0) {
+		snprintf(detail, sizeof detail, "it lists %zu pods", n);
+		check_add(report, CHECK_OK, "kubelet", detail, "");
+		return;
+	}
+	snprintf(detail, sizeof detail, "%s; pods have no names", why ? why : strerror(-r));
+	check_add(report, CHECK_DEGRADED, "kubelet", detail,
+		  r == -EACCES
+			  ? "bind a cluster role that may get nodes/pods (the chart's rbac.create) to the "
+			    "pod's service account"
+			  : "correct kubernetes.kubelet, kubernetes.token_file, kubernetes.ca or "
+			    "kubernetes.insecure, or turn kubernetes.metadata off");
 }

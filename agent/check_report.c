@@ -52,6 +52,7 @@ void check_run(const struct check_view *view, const struct config *config, struc
 	check_cgroup(view, ret);
 	check_pid_namespace(view, ret);
 	check_binaries(view, ret);
+	check_kubelet(view, config, ret);
 	check_collector(view, config, ret);
 }
 

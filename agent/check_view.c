@@ -18,6 +18,7 @@
 #include "agent/check.h"
 #include "agent/config.h"
 #include "agent/deliver.h"
+#include "agent/metadata.h"
 
 #define CONNECT_TIMEOUT_NS (2 * NS_PER_SEC)
 
@@ -176,6 +177,12 @@ static int view_collector(void *ctx, const struct config *config, char **ret_why
 	return deliver_probe(config, CONNECT_TIMEOUT_NS, ret_why);
 }
 
+static int view_kubelet(void *ctx, const struct config *config, size_t *ret_pods, char **ret_why)
+{
+	(void)ctx;
+	return metadata_probe(config, CONNECT_TIMEOUT_NS, ret_pods, ret_why);
+}
+
 const struct check_view check_view_real = {
 	.uname = view_uname,
 	.read_file = view_read_file,
@@ -188,4 +195,5 @@ const struct check_view check_view_real = {
 	.bpf_map_create = view_bpf_map_create,
 	.getpid = view_getpid,
 	.collector = view_collector,
+	.kubelet = view_kubelet,
 };

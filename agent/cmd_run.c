@@ -210,7 +210,7 @@ static int run_agent(struct run *run)
 /* Keys of the contract that this version reads and does not act on: whoever sets one is told. */
 static void warn_ignored(const struct config *c)
 {
-	static const char *const keys[] = {"cpu.max", "kubernetes.metadata", "kubernetes.kubelet"};
+	static const char *const keys[] = {"cpu.max"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (config_origin(c, keys[i])->source != CONFIG_FROM_DEFAULT)

@@ -100,8 +100,11 @@ struct config {
 	} symbols;
 	struct {
 		bool metadata;
-		char *kubelet; /* https://HOST:PORT, NULL: from the node's address */
-		char *node;    /* default: $K8S_NODE_NAME; NULL: unknown */
+		char *kubelet;	  /* https://HOST:PORT, NULL: from the node's address */
+		char *node;	  /* default: $K8S_NODE_NAME; NULL: unknown */
+		char *token_file; /* NULL: the service account's, where there is one */
+		char *ca;	  /* NULL: the service account's, where there is one, else the system's */
+		bool insecure;	  /* accept any certificate of the kubelet's */
 	} kubernetes;
 	char *listen; /* HOST:PORT, NULL: off */
 	struct {

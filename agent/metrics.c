@@ -91,6 +91,18 @@ static const struct metric metrics[] = {
 	GAUGE("proflet_arena_used_bytes", agent.track.arena.used_bytes, "What is used of it."),
 	GAUGE("proflet_arena_max_bytes", agent.track.arena.max_bytes, "Its limit, memory.tables."),
 	COUNTER("proflet_arena_full_total", agent.track.arena.n_full, "Times that it was full."),
+	LABELLED("proflet_kubelet_requests_total", "result=\"ok\"", agent.metadata.answered,
+		 "Questions to the kubelet for its pods."),
+	LABELLED("proflet_kubelet_requests_total", "result=\"failed\"", agent.metadata.failed, ""),
+	GAUGE("proflet_kubelet_pods", agent.metadata.table.pods, "Pods in its last answer."),
+	GAUGE("proflet_kubelet_containers", agent.metadata.table.containers,
+	      "Containers in its last answer."),
+	GAUGE("proflet_kubelet_ids", agent.metadata.table.entries,
+	      "Pods and containers that are kept, also for some minutes after they are gone."),
+	COUNTER("proflet_kubelet_ids_refused_total", agent.metadata.table.refused,
+		"Pods and containers that found no room."),
+	COUNTER("proflet_kubelet_left_out_total", agent.metadata.table.left_out,
+		"Pods, containers and labels of answers that went beyond a maximum."),
 	GAUGE("proflet_bpf_map_bytes", agent.map_bytes,
 	      "Memory that the kernel holds for the program's maps."),
 	LABELLED("proflet_export_requests_total", "result=\"accepted\"", exporter.requests.exported,
@@ -215,6 +227,9 @@ static int derived(const struct metrics_view *v, struct buf *b)
 		r = gauge(b, "proflet_first_sample_seconds",
 			  "From the start to the first sample; 0: none yet.",
 			  first_ns ? (double)(first_ns - v->agent.start_ns) / NS_PER_SEC : 0);
+	if (r == 0 && v->agent.metadata.answered_ns)
+		r = gauge(b, "proflet_kubelet_age_seconds", "Since the kubelet's last answer was asked for.",
+			  (double)(clock_mono_ns() - v->agent.metadata.answered_ns) / NS_PER_SEC);
 	if (r == 0)
 		r = gauge(b, "proflet_collector_away", "1: the last attempt did not reach the collector.",
 			  v->exporter.away);

@@ -85,7 +85,7 @@ int report_new(struct report **ret, const struct report_options *options)
 	if (e == 0)
 		e = names_new(&r->names, options);
 	if (e == 0)
-		e = host_attrs_new(&r->host, options->config);
+		e = host_attrs_new(&r->host, options);
 	if (e < 0) {
 		report_free(r);
 		return e;

@@ -15,6 +15,7 @@
 struct config;
 struct otlp_request;
 struct output_profile;
+struct pod_table;
 struct report;
 struct track;
 struct worker;
@@ -40,9 +41,10 @@ struct report_options {
 	const struct config *config;
 	struct track *track;
 	struct worker *worker;
-	size_t window_bytes;	  /* of samples that wait for the window's end */
-	size_t waiting_bytes;	  /* of samples that wait for a table, to be finished */
-	size_t max_request_bytes; /* 0: what receivers accept */
+	const struct pod_table *pods; /* NULL: nothing is known of pods */
+	size_t window_bytes;	      /* of samples that wait for the window's end */
+	size_t waiting_bytes;	      /* of samples that wait for a table, to be finished */
+	size_t max_request_bytes;     /* 0: what receivers accept */
 	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there.
 	 */
 	void (*emit)(struct otlp_request *request, void *data);

@@ -79,12 +79,13 @@ void report_frame(void *names, uint64_t id, struct frame *ret);
 
 /* --- report_resource.c: what the samples belong to */
 struct host_attrs;
-int host_attrs_new(struct host_attrs **ret, const struct config *config);
+int host_attrs_new(struct host_attrs **ret, const struct report_options *options); /* borrowed */
 void host_attrs_free(struct host_attrs *h);
 
 #define RESOURCE_ATTRS_MAX 64
 
-/* The attributes of the resource that a process belongs to. Borrowed from image, workload and host. */
+/* The attributes of the resource that a process belongs to. Borrowed from image, workload, pods and host,
+ * until the loop goes on. */
 size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret);
 /* Entries ordered so that those of one resource stand together; owned by the caller. NULL: no memory. */
 const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,

@@ -4,42 +4,35 @@
  * process, where the configuration says so).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/base/fs.h"
 #include "agent/base/memo.h"
 #include "agent/config.h"
+#include "agent/host.h"
 #include "agent/report_private.h"
 #include "agent/track.h"
 #include "cgroup/meta.h"
+#include "cgroup/podtable.h"
 
 struct host_attrs {
 	const struct config *config;
-	struct utsname name;
-	char id[64]; /* /etc/machine-id, "" when there is none */
-	const char *arch;
+	const struct pod_table *pods;
+	struct host_identity host;
 };
 
-int host_attrs_new(struct host_attrs **ret, const struct config *config)
+int host_attrs_new(struct host_attrs **ret, const struct report_options *options)
 {
 	struct host_attrs *h = calloc(1, sizeof *h);
-	_cleanup_buf_ struct buf id = {0};
 
 	if (!h)
 		return -ENOMEM;
-	h->config = config;
-	uname(&h->name);
-	h->arch = strcmp(h->name.machine, "x86_64") == 0    ? "amd64"
-		  : strcmp(h->name.machine, "aarch64") == 0 ? "arm64"
-							    : h->name.machine;
-	if (fs_read_file("/etc/machine-id", 256, &id) == 0)
-		snprintf(h->id, sizeof h->id, "%.*s", (int)strcspn(buf_str(&id), "\n"), buf_str(&id));
+	h->config = options->config;
+	h->pods = options->pods;
+	host_identity_read(&h->host, options->config->kubernetes.node);
 	*ret = h;
 	return 0;
 }
@@ -49,14 +42,18 @@ void host_attrs_free(struct host_attrs *h)
 	free(h);
 }
 
-/* Never empty: some backends select by it alone. */
-static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m)
+/* What it says of itself, the workload that its pod is of, its unit, its program. Never empty: some backends
+ * select by it alone. */
+static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m,
+				const struct pod *pod)
 {
 	const char *own = i->program->service_name, *name;
 
 	if (own && own[0])
 		return own;
-	name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(i);
+	name = pod ? pod_service_name(pod) : NULL;
+	if (!name)
+		name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(i);
 	return name[0] ? name
 		       : "unknown_service"; /* a process that had ended before anything was known of it */
 }
@@ -71,21 +68,37 @@ static void add(struct otlp_attr *attrs, size_t *n, const char *key, const char 
 	attrs[(*n)++] = (struct otlp_attr){.key = key, .type = OTLP_STRING, .string = value};
 }
 
+static void add_pod(const struct pod *pod, const struct pod_container *container, struct otlp_attr *attrs,
+		    size_t *n)
+{
+	add(attrs, n, "k8s.pod.uid", pod->uid); /* unless the path has one */
+	add(attrs, n, "k8s.pod.name", pod->name);
+	add(attrs, n, "k8s.namespace.name", pod->namespace);
+	if (!container)
+		return;
+	add(attrs, n, "k8s.container.name", container->name);
+	add(attrs, n, "container.image.name", container->image);
+}
+
 size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret)
 {
 	const struct cgroup_meta *m = track_workload(i);
+	const struct pod_container *container = NULL;
 	const struct config *c = h->config;
+	const struct pod *pod = h->pods && m ? pod_table_find(h->pods, &m->identity, &container) : NULL;
 	size_t n = 0;
 
 	if (m) {
 		add(ret, &n, "container.id", m->identity.container_id);
 		add(ret, &n, "k8s.pod.uid", m->identity.pod_uid);
 	}
-	add(ret, &n, "service.name", service_name(i, m));
+	if (pod)
+		add_pod(pod, container, ret, &n);
+	add(ret, &n, "service.name", service_name(i, m, pod));
 	add(ret, &n, "k8s.node.name", c->kubernetes.node);
-	add(ret, &n, "host.name", h->name.nodename);
-	add(ret, &n, "host.id", h->id);
-	add(ret, &n, "host.arch", h->arch);
+	add(ret, &n, "host.name", h->host.name);
+	add(ret, &n, "host.id", h->host.id);
+	add(ret, &n, "host.arch", h->host.arch);
 	add(ret, &n, "os.type", "linux");
 	for (size_t k = 0; k < c->otel.resource_attributes.n; k++)
 		add(ret, &n, c->otel.resource_attributes.items[k].key,

@@ -39,6 +39,9 @@ struct track_options {
 	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
 	bool debug_files; /* look for separate debug files of binaries that do not describe all of their text
 			   */
+	/* Called whenever it was read whose a process is. NULL: nobody wants to know. */
+	void (*workload)(const struct cgroup_meta *m, void *data);
+	void *workload_data;
 	/* Whether a process is to be sampled. NULL: every one. Asked at scan and at exec; a fork is as its
 	 * parent. */
 	enum select_answer (*select)(const struct process *p, void *data);

@@ -36,7 +36,11 @@ static int workload_read(struct track *t, const struct process *p, struct cgroup
 	struct cgroup_identity id;
 	int r = cgroup_id_read(t->proc_fd, (pid_t)p->pid, t->options.cgroup_base ?: "", &id);
 
-	return r < 0 ? r : cgroup_meta_get(t->workloads, &id, ret);
+	if (r == 0)
+		r = cgroup_meta_get(t->workloads, &id, ret);
+	if (r == 0 && t->options.workload)
+		t->options.workload(*ret, t->options.workload_data);
+	return r;
 }
 
 static void workload_set(struct proc_image *i, struct cgroup_meta *meta)

@@ -61,6 +61,13 @@ static bool is_https(const char *url)
 	return strncasecmp(url, "https:", 6) == 0;
 }
 
+/* What to call the file. A token that was given in the place of its name is not repeated. */
+static const char *token_name(const struct kubelet_request *q)
+{
+	return *q->token_file == '/' && strlen(q->token_file) < KUBELET_WHY_MAX / 2 ? q->token_file
+										    : "the token file";
+}
+
 /* The token as a header; nothing of it may come out, also not when it is none. */
 static int add_token(struct exchange *x, char *why)
 {
@@ -78,7 +85,7 @@ static int add_token(struct exchange *x, char *why)
 	if (r == 0)
 		r = buf_putc(&text, '\0');
 	if (r < 0) {
-		snprintf(why, KUBELET_WHY_MAX, "token file %.200s: %s", x->q->token_file, strerror(-r));
+		snprintf(why, KUBELET_WHY_MAX, "%s: %s", token_name(x->q), strerror(-r));
 		return r;
 	}
 	token = (char *)text.data + n;
@@ -86,7 +93,7 @@ static int add_token(struct exchange *x, char *why)
 	for (n = 0; token[n] > ' ' && token[n] < 0x7f; n++)
 		;
 	if (!n || token[n])
-		snprintf(why, KUBELET_WHY_MAX, "token file %.200s: %s", x->q->token_file,
+		snprintf(why, KUBELET_WHY_MAX, "%s: %s", token_name(x->q),
 			 n ? "has characters that no token has" : "is empty");
 	more = n && !token[n] ? curl_slist_append(x->headers, (char *)text.data) : NULL;
 	r = more ? 0 : !n || token[n] ? -EINVAL : -ENOMEM;
@@ -135,9 +142,11 @@ static int set_options(CURL *c, struct exchange *x)
 	return 0;
 }
 
-static int no_answer(const struct exchange *x, CURLcode code, char *why)
+/* Texts that are the same for the same failure: curl's own have times in them. */
+static int no_answer(CURL *c, const struct exchange *x, CURLcode code, char *why)
 {
 	const char *hint = "";
+	long number = 0;
 
 	switch (code) {
 	case CURLE_ABORTED_BY_CALLBACK:
@@ -149,6 +158,15 @@ static int no_answer(const struct exchange *x, CURLcode code, char *why)
 	case CURLE_WRITE_ERROR:
 		snprintf(why, KUBELET_WHY_MAX, "the answer is larger than %u MiB", KUBELET_ANSWER_MAX >> 20);
 		return -EFBIG;
+	case CURLE_OPERATION_TIMEDOUT:
+		snprintf(why, KUBELET_WHY_MAX, "no answer within %u s",
+			 (unsigned)(x->q->timeout_ns / NS_PER_SEC));
+		return -ETIMEDOUT;
+	case CURLE_COULDNT_CONNECT:
+		curl_easy_getinfo(c, CURLINFO_OS_ERRNO, &number);
+		snprintf(why, KUBELET_WHY_MAX, "no connection: %s",
+			 number ? strerror((int)number) : curl_easy_strerror(code));
+		return -ECONNREFUSED;
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
 		hint = "; kubernetes.ca names the authority of the kubelet's certificate, "
@@ -159,13 +177,15 @@ static int no_answer(const struct exchange *x, CURLcode code, char *why)
 		break;
 	}
 	snprintf(why, KUBELET_WHY_MAX, "%.200s%s", x->error[0] ? x->error : curl_easy_strerror(code), hint);
-	return code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT : -ECONNREFUSED;
+	return -ECONNREFUSED;
 }
 
 /* What the status means; the body is not repeated: it may repeat what it was sent. */
-static int refused(long status, char *why)
+static int refused(const struct exchange *x, long status, char *why)
 {
-	const char *what = status == HTTP_UNAUTHORIZED ? "it does not know the token"
+	const char *what = status == HTTP_UNAUTHORIZED && x->headers ? "it does not know the token"
+			   : status == HTTP_UNAUTHORIZED
+				   ? "it wants a token, and kubernetes.token_file names none"
 			   : status == HTTP_FORBIDDEN
 				   ? "the token may not get nodes/pods (Kubernetes before 1.33: nodes/proxy)"
 				   : "no list of pods";
@@ -182,10 +202,10 @@ static int perform(CURL *c, struct exchange *x, struct pod_list *ret, char *why)
 	int r;
 
 	if (code != CURLE_OK)
-		return no_answer(x, code, why);
+		return no_answer(c, x, code, why);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
 	if (status != HTTP_OK)
-		return refused(status, why);
+		return refused(x, status, why);
 	r = pod_list_parse(x->answer.data, x->answer.len, ret, &wrong);
 	if (r < 0)
 		snprintf(why, KUBELET_WHY_MAX, "the answer is no list of pods: %s",

@@ -25,7 +25,7 @@ struct fake {
 	const char *release, *version;
 	uint64_t without; /* capabilities taken away */
 	uint64_t with;	  /* capabilities added */
-	int perf, pmu, bpf, collector;
+	int perf, pmu, bpf, collector, kubelet;
 	int hardened;
 	uint64_t memlock;
 	pid_t pid;
@@ -144,6 +144,16 @@ static inline int fake_collector(void *ctx, const struct config *config, char **
 	return f->collector;
 }
 
+static inline int fake_kubelet(void *ctx, const struct config *config, size_t *ret_pods, char **ret_why)
+{
+	const struct fake *f = ctx;
+
+	cr_assert(config->kubernetes.metadata);
+	*ret_pods = 7;
+	*ret_why = f->kubelet ? strdup("https://n:10250: HTTP 403") : NULL;
+	return f->kubelet;
+}
+
 static inline struct check_view view_of(struct fake *f)
 {
 	return (struct check_view){.ctx = f,
@@ -157,17 +167,23 @@ static inline struct check_view view_of(struct fake *f)
 				   .perf_open = fake_perf,
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,
-				   .collector = fake_collector};
+				   .collector = fake_collector,
+				   .kubelet = fake_kubelet};
 }
 
-static inline struct config *config_of(const char *event)
+static inline struct config *config_with(const char *option, const char *value)
 {
-	char *argv[] = {(char *)"check", (char *)"--sampling.event", (char *)event};
+	char *argv[] = {(char *)"check", (char *)option, (char *)value};
 	struct config *c = NULL;
 	char *error = NULL;
 
 	cr_assert_eq(config_load(&c, 3, argv, NULL, 0, NULL, &error), 0, "%s", error);
 	return c;
+}
+
+static inline struct config *config_of(const char *event)
+{
+	return config_with("--sampling.event", event);
 }
 
 #endif

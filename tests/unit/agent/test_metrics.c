@@ -25,6 +25,8 @@ static struct metrics_view filled(void)
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
 	v.agent.track.cache.build_ns = 1500 * NS_PER_MS;
 	v.agent.in_flight = 10;
+	v.agent.metadata.failed = 40;
+	v.agent.metadata.table.pods = 50;
 	v.exporter.samples.queued = 20;
 	v.exporter.samples.dropped[OTLP_DROP_QUEUE_FULL] = 30;
 	return v;
@@ -56,6 +58,9 @@ Test(metrics, lines)
 	expect_line(&b, "proflet_stacks_total{ending=\"no_table\"} 7");
 	expect_line(&b, "proflet_tables_build_seconds_total 1.5");
 	expect_line(&b, "proflet_sampling_stalled 0");
+	expect_line(&b, "proflet_kubelet_requests_total{result=\"failed\"} 40");
+	expect_line(&b, "proflet_kubelet_pods 50");
+	cr_expect_null(strstr(buf_str(&b), "proflet_kubelet_age_seconds"), "no answer yet: no age");
 }
 
 Test(metrics, no_memory)
