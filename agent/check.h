@@ -91,6 +91,8 @@ void check_deadlock(const struct check_view *view, struct check_report *report);
 void check_btf(const struct check_view *view, struct check_report *report);
 void check_lockdown(const struct check_view *view, struct check_report *report);
 void check_capabilities(const struct check_view *view, struct check_report *report);
+void check_privileges(const struct check_view *view, const struct config *config,
+		      struct check_report *report);
 void check_user_namespace(const struct check_view *view, struct check_report *report);
 void check_bpf(const struct check_view *view, struct check_report *report);
 void check_perf(const struct check_view *view, struct check_report *report);

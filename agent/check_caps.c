@@ -8,6 +8,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/check.h"
+#include "agent/privileges.h"
 
 #ifndef CAP_PERFMON
 #define CAP_PERFMON 38
@@ -136,6 +137,27 @@ int check_permissions_of(const struct check_view *view, char **ret_missing)
 int check_permissions(char **ret_missing)
 {
 	return check_permissions_of(&check_view_real, ret_missing);
+}
+
+/* What `run` holds once it samples, and what it gives up by then. */
+void check_privileges(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct privileges p;
+	int r;
+
+	privileges_of(view, config, &p);
+	if (!p.held)
+		return;
+	r = buf_puts(&b, "run keeps ");
+	if (r == 0)
+		r = privileges_format(p.kept, &b);
+	if (r == 0)
+		r = buf_puts(&b, "; it gives up ");
+	if (r == 0)
+		r = privileges_format(p.held & ~p.kept, &b);
+	if (r == 0)
+		check_add(report, CHECK_OK, "privileges", buf_str(&b), "");
 }
 
 /* Capabilities inside a user namespace give nothing to BPF and perf, which ask for them in the initial one.

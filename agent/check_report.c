@@ -43,6 +43,7 @@ void check_run(const struct check_view *view, const struct config *config, struc
 	check_btf(view, ret);
 	check_lockdown(view, ret);
 	check_capabilities(view, ret);
+	check_privileges(view, config, ret);
 	check_user_namespace(view, ret);
 	check_bpf(view, ret);
 	check_perf(view, ret);

@@ -15,6 +15,7 @@
 #include "agent/cmd.h"
 #include "agent/config.h"
 #include "agent/deliver.h"
+#include "agent/privileges.h"
 #include "agent/secrets.h"
 #include "agent/select.h"
 #include "agent/status.h"
@@ -30,6 +31,7 @@ struct run {
 	struct otlp_exporter *exporter;
 	struct status *status;
 	struct selection selection;
+	struct privileges privileges;
 };
 
 static void emit(struct otlp_request *request, void *data)
@@ -169,6 +171,21 @@ static void log_stopped(struct run *run)
 		(unsigned long)s.track.finish.rules_failed, buf_str(&endings));
 }
 
+/* From here on no more than the work takes. */
+static void settle_privileges(struct run *run)
+{
+	_cleanup_buf_ struct buf kept = {0}, dropped = {0};
+	const struct privileges *p = &run->privileges;
+	int r = privileges_settle(p);
+
+	if (r < 0) {
+		log_warn("capabilities could not be given up: %s", strerror(-r));
+		return;
+	}
+	if (privileges_format(p->kept, &kept) == 0 && privileges_format(p->held & ~p->kept, &dropped) == 0)
+		log_info("capabilities kept: %s; given up: %s", buf_str(&kept), buf_str(&dropped));
+}
+
 /* From the loaded configuration to the last flush. Returns the exit code. */
 static int run_agent(struct run *run)
 {
@@ -194,6 +211,7 @@ static int run_agent(struct run *run)
 		log_error("%s", why ? why : strerror(-r));
 		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
 	}
+	settle_privileges(run);
 	log_started(run);
 	r = agent_run(run->agent);
 	agent_stop(run->agent);
@@ -233,6 +251,10 @@ static int start(struct run *run)
 		return EXIT_NOT_PERMITTED;
 	}
 	warn_ignored(run->config);
+	privileges_of(&check_view_real, run->config, &run->privileges);
+	r = privileges_limit(&run->privileges);
+	if (r < 0)
+		log_warn("capabilities could not be given up: %s", strerror(-r));
 	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	r = selection_init(&run->selection, run->config);

@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 
 #include "agent/base/clock.h"
+#include "agent/base/thread.h"
 #include "otlp/compress.h"
 
 enum step { STEP_SEND, STEP_CODE, STEP_STORE, STEP_REPLAY, STEP_WAIT, STEP_END };
@@ -128,6 +129,7 @@ static void *run(void *data)
 	uint64_t until = 0;
 	enum step step;
 
+	thread_begin(THREAD_NETWORK);
 	do {
 		pthread_mutex_lock(&e->lock);
 		step = next_step(e, &r, &until);

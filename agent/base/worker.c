@@ -17,6 +17,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/thread.h"
 
 #define END_WAIT_NS (3 * NS_PER_SEC) /* longer than any job of ours that is not stuck runs on an idle CPU */
 
@@ -144,6 +145,7 @@ static void *thread_main(void *data)
 	struct worker_job *job;
 	bool stay = true, last;
 
+	thread_begin(THREAD_READER);
 	pthread_mutex_lock(&w->lock);
 	while (stay && (job = job_take(w, t))) {
 		pthread_mutex_unlock(&w->lock);

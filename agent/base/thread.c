@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/base/thread.h"
+
+#include <stddef.h>
+
+static void (*on_begin)(enum thread_kind kind);
+
+void thread_set_begin(void (*begin)(enum thread_kind kind))
+{
+	on_begin = begin;
+}
+
+void thread_begin(enum thread_kind kind)
+{
+	if (on_begin)
+		on_begin(kind);
+}
