@@ -19,6 +19,7 @@
 #include "agent/config.h"
 #include "agent/output/profile.h"
 #include "agent/output/top.h"
+#include "agent/memory.h"
 #include "agent/record_child.h"
 #include "agent/record_files.h"
 #include "agent/secrets.h"
@@ -289,6 +290,7 @@ static int start(struct record *rec)
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 		return r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_FAILED;
 	}
+	memory_fit(rec->config);
 	return record_run(rec);
 }
 
