@@ -21,6 +21,7 @@
 #include "agent/base/worker.h"
 #include "agent/config.h"
 #include "agent/follow.h"
+#include "agent/load.h"
 #include "agent/metadata.h"
 #include "agent/priority.h"
 #include "agent/probe/probe.h"
@@ -230,39 +231,6 @@ static void raise_file_limit(void)
 	}
 }
 
-/* A segment takes a page more than it offers. */
-static uint32_t segments_of(const struct config *c)
-{
-	uint64_t n = c->memory.tables_bytes / SEGMENT_VALUE;
-
-	return n > SEGMENTS_MAX ? SEGMENTS_MAX : n ? (uint32_t)n : 1;
-}
-
-static int load_probe(struct agent *a, char **ret_why)
-{
-	const struct config *c = a->options.config;
-	_cleanup_free_ char *words = NULL;
-	struct probe_options o = {
-		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
-			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
-								       : PROBE_EVENT_AUTO,
-		.frequency_hz = c->sampling.frequency,
-		.user_frames = c->stack.depth,
-		.max_segments = segments_of(c),
-	};
-	int r;
-
-	if (c->sampling.event == CONFIG_EVENT_TICK) {
-		*ret_why = why("sampling.event tick is not available in this version; use auto");
-		return -EINVAL;
-	}
-	r = probe_new(&a->probe, &o, &words);
-	if (r < 0)
-		*ret_why = why("the BPF program could not be loaded: %s%s%s", strerror(-r),
-			       words && *words ? ": " : "", words && *words ? words : "");
-	return r;
-}
-
 static void on_workload(const struct cgroup_meta *m, void *data)
 {
 	struct agent *a = data;
@@ -285,7 +253,7 @@ static int open_modules(struct agent *a, char **ret_why)
 {
 	const struct config *c = a->options.config;
 	struct track_options track = {
-		.table_bytes = (size_t)segments_of(c) * SEGMENT_BYTES,
+		.table_bytes = (size_t)load_segments(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
 		.user_frames = c->stack.depth,
 		.max_files = FILES_MAX,
@@ -311,7 +279,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		r = worker_new(&a->opener, ASK_OPENERS, ASK_QUEUE_MAX, "opener");
 	if (r < 0)
 		return r;
-	r = load_probe(a, ret_why);
+	r = load_probe(&a->probe, c, ret_why);
 	if (r < 0)
 		return r;
 	r = sideband_new(&a->sideband);

@@ -55,6 +55,11 @@ struct check_view {
 /* As check_permissions, of a view. */
 int check_permissions_of(const struct check_view *view, char **ret_missing);
 
+/* Calls fn for each capability that is missing and not required, with what is lost; until it returns other
+ * than 0, which is returned. */
+int check_lost(const struct check_view *view, int (*fn)(const char *name, const char *lost, void *data),
+	       void *data);
+
 /* The running system. */
 extern const struct check_view check_view_real;
 

@@ -134,6 +134,17 @@ int check_permissions_of(const struct check_view *view, char **ret_missing)
 	return *ret_missing ? -EPERM : -ENOMEM;
 }
 
+int check_lost(const struct check_view *view, int (*fn)(const char *name, const char *lost, void *data),
+	       void *data)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(capabilities) && r == 0; i++)
+		if (!capabilities[i].required && applies(view, i) && !check_has(view, capabilities[i].number))
+			r = fn(capabilities[i].name, capabilities[i].lost, data);
+	return r;
+}
+
 int check_permissions(char **ret_missing)
 {
 	return check_permissions_of(&check_view_real, ret_missing);

@@ -236,6 +236,13 @@ static void warn_ignored(const struct config *c)
 			log_warn("%s has no effect in this version", keys[i]);
 }
 
+static int warn_lost(const char *name, const char *lost, void *data)
+{
+	(void)data;
+	log_warn("%s is missing: %s", name, lost);
+	return 0;
+}
+
 static int start(struct run *run)
 {
 	_cleanup_free_ char *why = NULL;
@@ -252,6 +259,7 @@ static int start(struct run *run)
 		return EXIT_NOT_PERMITTED;
 	}
 	warn_ignored(run->config);
+	(void)check_lost(&check_view_real, warn_lost, NULL);
 	privileges_of(&check_view_real, run->config, &run->privileges);
 	r = privileges_limit(&run->privileges);
 	if (r < 0)

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/config.h"
+#include "agent/probe/probe.h"
+
+/* A segment takes a page more than it offers. */
+uint32_t load_segments(const struct config *c)
+{
+	uint64_t n = c->memory.tables_bytes / SEGMENT_VALUE;
+
+	return n > SEGMENTS_MAX ? SEGMENTS_MAX : n ? (uint32_t)n : 1;
+}
+
+static void say(char **ret_why, const char *text)
+{
+	*ret_why = strdup(text);
+}
+
+/* libbpf's lines as one. */
+static void say_words(char **ret_why, int r, char *words)
+{
+	for (char *end = words ? strchr(words, '\n') : NULL; end; end = strchr(end, '\n'))
+		*end = end[1] ? ';' : '\0';
+	if (asprintf(ret_why, "the BPF program could not be loaded: %s%s%s", strerror(-r),
+		     words && *words ? ": " : "", words ? words : "") < 0)
+		*ret_why = NULL;
+}
+
+int load_probe(struct probe **ret, const struct config *c, char **ret_why)
+{
+	_cleanup_free_ char *words = NULL;
+	struct probe_options o = {
+		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
+			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
+								       : PROBE_EVENT_AUTO,
+		.frequency_hz = c->sampling.frequency,
+		.user_frames = c->stack.depth,
+		.max_segments = load_segments(c),
+	};
+	int r;
+
+	if (c->sampling.event == CONFIG_EVENT_TICK) {
+		say(ret_why, "sampling.event tick is not available in this version; use auto");
+		return -EINVAL;
+	}
+	r = probe_new(ret, &o, &words);
+	if (r == -ESRCH) /* libbpf's word for it */
+		say(ret_why,
+		    "the kernel does not describe its types (/sys/kernel/btf/vmlinux): boot a kernel built "
+		    "with CONFIG_DEBUG_INFO_BTF=y, or mount /sys read-only in the container");
+	else if (r < 0)
+		say_words(ret_why, r, words);
+	return r;
+}
