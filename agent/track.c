@@ -25,7 +25,7 @@
 #include "agent/unwind/finish.h"
 #include "cgroup/meta.h"
 
-#define WORKLOADS_MAX 16384u
+#define WORKLOADS_MAX 4096u
 #define THREADS_MAX 65536u
 #define FILE_IDLE_NS (60 * NS_PER_SEC)
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
@@ -472,6 +472,7 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	unwind_cache_stats(t->cache, &ret->cache);
 	publisher_stats(t->publisher, &ret->publish);
 	finisher_stats(t->finisher, &ret->finish);
+	cgroup_meta_cache_stats(t->workloads, &ret->workloads);
 	ret->processes = proc_table_len(t->table);
 	ret->processes_full = proc_table_full(t->table);
 	ret->threads = proc_threads_len(t->threads);

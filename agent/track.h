@@ -18,8 +18,8 @@
 #include "agent/unwind/cache.h"
 #include "agent/unwind/finish.h"
 #include "agent/unwind/publish.h"
+#include "cgroup/meta.h"
 
-struct cgroup_meta;
 struct loop;
 struct probe;
 struct sideband;
@@ -60,6 +60,7 @@ struct track_stats {
 	struct unwind_cache_stats cache;
 	struct publish_stats publish;
 	struct finisher_stats finish;
+	struct cgroup_meta_stats workloads;
 	uint64_t processes, processes_full;	 /* known now; refused at the maximum */
 	uint64_t threads, threads_full;		 /* names held now; refused at the maximum */
 	uint64_t events, events_lost;		 /* side-band */

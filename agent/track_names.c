@@ -56,10 +56,15 @@ void track_read_workload(struct track *t, struct process *p)
 		workload_set(p->image, meta);
 }
 
-/* Nobody tells when a process is moved to another cgroup. */
+/*
+ * Nobody tells when a process is moved to another cgroup. What it has from its parent is looked at when its
+ * first sample is: a container's first process is forked by the runtime, into the container's cgroup or soon
+ * moved there.
+ */
 static void workload_refresh(struct track *t, struct process *p, uint64_t time_ns)
 {
 	struct proc_image *i = p->image;
+	bool inherited = !i->context_ns;
 	struct cgroup_meta *meta;
 
 	if (p->end_ns || p->kernel_thread || time_ns < i->context_ns + WORKLOAD_AGE_NS)
@@ -67,7 +72,7 @@ static void workload_refresh(struct track *t, struct process *p, uint64_t time_n
 	i->context_ns = clock_mono_ns(); /* also when it fails: not again for every sample */
 	if (workload_read(t, p, &meta) < 0)
 		return;
-	if (meta == i->context.data || proc_image_begin(p, i->context_ns, &i) < 0)
+	if (meta == i->context.data || (!inherited && proc_image_begin(p, i->context_ns, &i) < 0))
 		cgroup_meta_unref(meta);
 	else
 		workload_set(i, meta);

@@ -212,6 +212,7 @@ void proc_image_inherit(struct process *p, const struct process *parent)
 	context_unref(&p->image->context);
 	context_unref(&p->image->guess);
 	names_copy(p->image, parent->image);
+	p->image->context_ns = 0; /* the child may be elsewhere from its beginning */
 }
 
 struct proc_image *proc_image_at(const struct process *p, uint64_t time_ns)
