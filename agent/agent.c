@@ -282,9 +282,10 @@ static int open_modules(struct agent *a, char **ret_why)
 	r = load_probe(&a->probe, c, ret_why);
 	if (r < 0)
 		return r;
-	r = sideband_new(&a->sideband);
+	r = probe_is_tick(a->probe) ? sideband_new_of_tasks(&a->sideband, a->probe)
+				    : sideband_new(&a->sideband);
 	if (r < 0) {
-		*ret_why = why("process events (perf side-band) could not be opened: %s", strerror(-r));
+		*ret_why = why("process events could not be opened: %s", strerror(-r));
 		return r;
 	}
 	if (c->kubernetes.metadata) {

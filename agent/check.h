@@ -100,7 +100,7 @@ void check_privileges(const struct check_view *view, const struct config *config
 		      struct check_report *report);
 void check_user_namespace(const struct check_view *view, struct check_report *report);
 void check_bpf(const struct check_view *view, struct check_report *report);
-void check_perf(const struct check_view *view, struct check_report *report);
+void check_perf(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_pmu(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_memlock(const struct check_view *view, struct check_report *report);
 void check_kallsyms(const struct check_view *view, struct check_report *report);

@@ -85,10 +85,26 @@ static int paranoid_level(const struct check_view *view, int *ret)
 	return 0;
 }
 
-/* perf_event_open was denied although the capability is there. */
-static void explain_denied(const struct check_view *view, struct check_report *report, const char *error)
+/* The timer's tick needs no perf event; what it needs are BPF and kallsyms, which have lines of their own. */
+static void add_denied(const struct config *config, struct check_report *report, const char *detail,
+		       const char *fix)
 {
-	char detail[300];
+	char text[320];
+
+	if (config->sampling.event == CONFIG_EVENT_CYCLES ||
+	    config->sampling.event == CONFIG_EVENT_CPU_CLOCK) {
+		check_add_denied(report, "perf_event_open", detail, fix);
+		return;
+	}
+	snprintf(text, sizeof text, "%s: the timer's tick is sampled", detail);
+	check_add(report, CHECK_DEGRADED, "perf_event_open", text, fix);
+}
+
+/* perf_event_open was denied although the capability is there. */
+static void explain_denied(const struct check_view *view, const struct config *config,
+			   struct check_report *report, const char *error)
+{
+	char detail[200];
 	int level = 0;
 
 	if (paranoid_level(view, &level) == 0 && level > 2) {
@@ -98,23 +114,24 @@ static void explain_denied(const struct check_view *view, struct check_report *r
 			 level,
 			 level == 3 ? "Debian's patch of the kernel (3 or higher)"
 				    : "Ubuntu's patch of the kernel (4)");
-		check_add_denied(report, "perf_event_open", detail,
-				 "sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to "
-				 "the capabilities");
+		add_denied(config, report, detail,
+			   "sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the "
+			   "capabilities");
 		return;
 	}
 	snprintf(detail, sizeof detail, "denied: %s", error);
 	if (check_seccomp_active(view))
-		check_add_denied(report, "perf_event_open", detail,
-				 "a seccomp filter is active: use the profile in deploy/ or seccompProfile: "
-				 "{type: Unconfined}");
+		add_denied(config, report, detail,
+			   "a seccomp filter is active: use the profile in deploy/ or seccompProfile: {type: "
+			   "Unconfined}");
 	else
-		check_add_denied(report, "perf_event_open", detail,
-				 "a security module (SELinux, AppArmor) or the kernel's lockdown refuses it: "
-				 "see its log");
+		add_denied(
+			config, report, detail,
+			"a security module (SELinux, AppArmor) or the kernel's lockdown refuses it: see its "
+			"log");
 }
 
-void check_perf(const struct check_view *view, struct check_report *report)
+void check_perf(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	char detail[160];
 	int r = view->perf_open(view->ctx, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK);
@@ -139,7 +156,7 @@ void check_perf(const struct check_view *view, struct check_report *report)
 		check_add_denied(report, "perf_event_open", detail,
 				 "add PERFMON to the container's capabilities, or run as root");
 	} else {
-		explain_denied(view, report, strerror(-r));
+		explain_denied(view, config, report, strerror(-r));
 	}
 }
 

@@ -46,7 +46,7 @@ void check_run(const struct check_view *view, const struct config *config, struc
 	check_privileges(view, config, ret);
 	check_user_namespace(view, ret);
 	check_bpf(view, ret);
-	check_perf(view, ret);
+	check_perf(view, config, ret);
 	check_pmu(view, config, ret);
 	check_memlock(view, ret);
 	check_kallsyms(view, ret);

@@ -151,7 +151,7 @@ static void log_stopped(struct run *run)
 		"windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
 		"open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu asked=%lu "
 		"asked_late=%lu asked_in_vain=%lu ask_wait_max_us=%lu tables_overdue=%lu tables_built=%lu "
-		"tables_evicted=%lu table_bytes=%lu arena_bytes=%lu "
+		"tables_evicted=%lu table_bytes=%lu arena_bytes=%lu maps_read_again=%lu "
 		"finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
 		"rules_disagreed=%lu rules_failed=%lu%s",
 		(unsigned long)s.report.windows,
@@ -166,10 +166,11 @@ static void log_stopped(struct run *run)
 		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.cache.overdue,
 		(unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
 		(unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
-		(unsigned long)s.report.finished, (unsigned long)s.report.finish_late,
-		(unsigned long)s.report.finish_full, (unsigned long)s.track.finish.followed,
-		(unsigned long)s.track.finish.not_followed, (unsigned long)s.track.finish.disagreed,
-		(unsigned long)s.track.finish.rules_failed, buf_str(&endings));
+		(unsigned long)s.track.rereads, (unsigned long)s.report.finished,
+		(unsigned long)s.report.finish_late, (unsigned long)s.report.finish_full,
+		(unsigned long)s.track.finish.followed, (unsigned long)s.track.finish.not_followed,
+		(unsigned long)s.track.finish.disagreed, (unsigned long)s.track.finish.rules_failed,
+		buf_str(&endings));
 }
 
 /* From here on no more than the work takes. */

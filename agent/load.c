@@ -38,6 +38,7 @@ int load_probe(struct probe **ret, const struct config *c, char **ret_why)
 	struct probe_options o = {
 		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
 			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
+			 : c->sampling.event == CONFIG_EVENT_TICK      ? PROBE_EVENT_TICK
 								       : PROBE_EVENT_AUTO,
 		.frequency_hz = c->sampling.frequency,
 		.user_frames = c->stack.depth,
@@ -45,15 +46,18 @@ int load_probe(struct probe **ret, const struct config *c, char **ret_why)
 	};
 	int r;
 
-	if (c->sampling.event == CONFIG_EVENT_TICK) {
-		say(ret_why, "sampling.event tick is not available in this version; use auto");
-		return -EINVAL;
-	}
 	r = probe_new(ret, &o, &words);
 	if (r == -ESRCH) /* libbpf's word for it */
 		say(ret_why,
 		    "the kernel does not describe its types (/sys/kernel/btf/vmlinux): boot a kernel built "
 		    "with CONFIG_DEBUG_INFO_BTF=y, or mount /sys read-only in the container");
+	else if (r == -EKEYREJECTED)
+		say(ret_why, "sampling by the timer tick takes the addresses of kernel functions, and they "
+			     "are hidden: "
+			     "add SYSLOG to the capabilities, or set kernel.kptr_restrict to 0 or 1");
+	else if (r == -ENOTSUP)
+		say(ret_why,
+		    "sampling by the timer tick is not possible on this kernel: it has no such function");
 	else if (r < 0)
 		say_words(ret_why, r, words);
 	return r;

@@ -248,6 +248,8 @@ static void on_exec(struct track *t, struct process *p, const struct sideband_ev
 	track_read_workload(t, p);
 	track_select(t, p, p->image->selected);
 	track_mark_dirty(t, p->pid);
+	if (!sideband_has_mappings(t->options.sideband))
+		track_read_image(t, p);
 }
 
 static void on_comm(struct track *t, const struct sideband_event *e)

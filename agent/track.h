@@ -70,6 +70,7 @@ struct track_stats {
 	struct ask_stats ask;
 	uint64_t execs, forks, exits;
 	uint64_t rescans; /* of /proc, because events were lost */
+	uint64_t rereads; /* of a process's mappings, where events do not tell of them */
 	uint64_t remapped,
 		remaps_full; /* processes with copies of code found; not looked at for want of room */
 	uint64_t outdated_again, outdated_cut; /* samples of the time between a change of mappings and its

@@ -92,6 +92,7 @@ bool track_moment(struct track *t, const struct sample_view *v, struct track_mom
 
 	if (!p)
 		return false;
+	track_miss(t, p, v);
 	workload_refresh(t, p, v->time_ns);
 	ret->process = p;
 	ret->image = proc_image_at(p, v->time_ns);

@@ -82,7 +82,11 @@ void track_history_tend(struct track *t, struct process *p, uint64_t now_ns);
 /* track_scan.c */
 void track_read_process(struct track *t,
 			struct process *p); /* everything; p->scanned stays false when it is gone */
-void track_rescan(struct track *t);	    /* when events were lost, at most every few seconds */
+/* Executable and mappings of what execve has begun, where events do not tell. */
+void track_read_image(struct track *t, struct process *p);
+/* A sample of the process came: where events do not tell of mappings, it may be one of a new mapping. */
+void track_miss(struct track *t, struct process *p, const struct sample_view *v);
+void track_rescan(struct track *t); /* when events were lost, at most every few seconds */
 
 /*
  * track_lines.c: the mappings of a process, and its memory, by /proc. `then` is called with the lines of

@@ -7,6 +7,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/probe/sideband.h"
 #include "agent/proc/history.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/scan.h"
@@ -15,6 +16,9 @@
 
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 #define RESCAN_MAX_NS (48 * NS_PER_SEC)
+#define MISS_WAIT_NS (20 * NS_PER_MS)
+#define MISS_WAIT_MAX_NS (5 * NS_PER_SEC)
+#define REREAD_NS (10 * NS_PER_SEC)    /* a mapping may have been replaced by another without a miss */
 #define START_TICK_NS (10 * NS_PER_MS) /* /proc rounds a start time down to that */
 
 /* Of one file there may be thousands of lines, one behind the other: `before`, which has file `m->file`. */
@@ -25,32 +29,57 @@ static bool same_file(const struct proc_maps_line *line, const struct proc_maps_
 	       line->deleted == before->deleted;
 }
 
-static int add_line(struct track *t, struct process *p, const struct proc_maps_line *line,
-		    const struct proc_maps_line *before, uint32_t *file, bool *any_without_file)
+/* A mapping of that place, length and offset was known: its file is not opened again. */
+static bool known_line(const struct proc_maps *maps, const struct proc_mapping *m, uint32_t *ret_file)
+{
+	const struct proc_mapping *known = maps ? proc_maps_find(maps, m->start) : NULL;
+
+	if (!known || known->start != m->start || known->end != m->end || known->offset != m->offset)
+		return false;
+	*ret_file = known->file;
+	return true;
+}
+
+static int add_line(struct track *t, struct process *p, const struct proc_maps *known,
+		    const struct proc_maps_line *line, const struct proc_maps_line *before, uint32_t *file,
+		    bool *any_without_file)
 {
 	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
 
-	if (!same_file(line, before))
+	if (!known_line(known, &m, file) && !same_file(line, before))
 		*file = line->path ? track_file_of_line(t, p->pid, line, line->path) : PROC_FILE_NONE;
 	m.file = *file;
 	*any_without_file |= track_remap_possible(t, m.file, line->path);
 	return proc_maps_insert(p->maps, m);
 }
 
-/* What events have told meanwhile is newer than the lines. */
-static int add_lines(struct track *t, struct process *p, const struct track_lines *l)
+/* The mappings of the lines, with files as in `known` (NULL: none is) where they are the same, as p->maps.
+ * The former ones are the caller's; -ENOMEM: nothing has changed. */
+static int lines_to_maps(struct track *t, struct process *p, const struct proc_maps *known,
+			 const struct track_lines *l, bool *any_without_file)
 {
-	struct proc_maps *before = p->maps, *read;
-	bool any_without_file = false;
 	uint32_t file = PROC_FILE_NONE;
+	struct proc_maps *read;
 	int r = proc_maps_new(&read);
 
 	if (r < 0)
 		return r;
 	p->maps = read;
 	for (size_t i = 0; i < l->n && r != -ENOMEM; i++)
-		r = add_line(t, p, &l->lines[i], i ? &l->lines[i - 1] : NULL, &file,
-			     &any_without_file); /* at the maximum: counted there */
+		r = add_line(t, p, known, &l->lines[i], i ? &l->lines[i - 1] : NULL, &file,
+			     any_without_file); /* at the maximum: counted there */
+	return 0;
+}
+
+/* What events have told meanwhile is newer than the lines. */
+static int add_lines(struct track *t, struct process *p, const struct track_lines *l)
+{
+	struct proc_maps *before = p->maps;
+	bool any_without_file = false;
+	int r = lines_to_maps(t, p, NULL, l, &any_without_file);
+
+	if (r < 0)
+		return r;
 	for (uint32_t i = 0; i < before->n && r != -ENOMEM; i++)
 		r = proc_maps_insert(p->maps, before->entries[i]);
 	proc_maps_unref(before);
@@ -64,6 +93,67 @@ static int add_lines(struct track *t, struct process *p, const struct track_line
 static uint64_t start_of(const struct proc_stat *stat)
 {
 	return proc_start_mono_ns(stat->start_time_ticks, proc_boot_offset_ns());
+}
+
+void track_read_image(struct track *t, struct process *p)
+{
+	if (!p->image->program->exe)
+		(void)proc_exe_read(t->proc_fd, p->pid, &p->image->program->exe);
+	(void)track_lines_read(t, p, false, add_lines);
+}
+
+/* --- without events about mappings */
+
+static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)
+{
+	return a->n == b->n && (!a->n || memcmp(a->entries, b->entries, a->n * sizeof *a->entries) == 0);
+}
+
+static int replace_lines(struct track *t, struct process *p, const struct track_lines *l)
+{
+	struct proc_maps *before = p->maps, *read;
+	bool any_without_file = false;
+	int r = l->n ? lines_to_maps(t, p, before, l, &any_without_file) : -ESRCH;
+
+	if (r < 0)
+		return r;
+	read = p->maps;
+	p->maps = before;
+	if (same_mappings(before, read)) {
+		proc_maps_unref(read);
+		return 0;
+	}
+	p->miss_wait_ns = 0;
+	track_remember(t, p, clock_mono_ns());
+	p->maps = read;
+	proc_maps_unref(before);
+	read->dirty = true;
+	if (any_without_file)
+		(void)track_remap_read(t, p);
+	track_mark_dirty(t, p->pid);
+	return 0;
+}
+
+/* Reads the mappings of a process again: soon where a sample lies in none, now and then in any case. */
+void track_miss(struct track *t, struct process *p, const struct sample_view *v)
+{
+	bool missed = v->ending == ENDING_NO_MAPPING || v->ending == ENDING_NO_PROCESS;
+	uint64_t now;
+
+	if (sideband_has_mappings(t->options.sideband) || p->end_ns || p->kernel_thread)
+		return;
+	now = clock_mono_ns();
+	if (now < (missed ? p->miss_after_ns : p->reread_after_ns))
+		return;
+	/* what lies in no mapping again and again is no news */
+	p->miss_wait_ns = !p->miss_wait_ns		       ? MISS_WAIT_NS
+			  : p->miss_wait_ns < MISS_WAIT_MAX_NS ? p->miss_wait_ns * 2
+							       : MISS_WAIT_MAX_NS;
+	p->miss_after_ns = now + p->miss_wait_ns;
+	p->reread_after_ns = now + REREAD_NS;
+	t->stats.rereads++;
+	if (track_lines_read(t, p, false, replace_lines) == 0)
+		track_publish(t);
 }
 
 /* No earlier than what is known of its pid's former holder. */

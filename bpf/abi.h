@@ -220,6 +220,23 @@ enum probe_counter {
 		PROBE_COUNTERS_N
 };
 
+/* --- what tasks do, where the perf side-band may not be opened: in a ring of its own */
+enum task_event_kind {
+	TASK_FORK, /* ppid/ptid made pid/tid */
+	TASK_EXEC, /* its mappings are those of the new image */
+	TASK_NAME, /* renamed to comm */
+	TASK_EXIT,
+};
+
+struct task_event {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 kind;    /* enum task_event_kind */
+	__u32 pid, tid, ppid, ptid;
+	__u32 reserved;
+	char comm[16]; /* TASK_EXEC, TASK_NAME; NUL terminated */
+};
+
+_Static_assert(sizeof(struct task_event) == 48, "task_event");
 _Static_assert(sizeof(struct process_slot) == 8, "process_slot");
 _Static_assert(((__u64)SEGMENTS_MAX << REF_OFFSET_BITS) <= PROCESS_STACK, "PROCESS_STACK");
 _Static_assert(sizeof(struct mapping_list) == 32, "mapping_list");

@@ -37,8 +37,13 @@ struct task_struct {
 	unsigned int flags;
 	void *mm;
 	unsigned in_execve : 1;
+	int pid, tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+};
+
+struct hrtimer {
+	void *function;
 };
 
 #pragma clang attribute pop

@@ -43,6 +43,12 @@ struct {
 	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
+/* What tasks do (struct task_event), where the perf side-band cannot be had. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} tasks SEC(".maps");
+
 static __always_inline struct segment *env_segment(__u32 index)
 {
 	void *inner = bpf_map_lookup_elem(&segments, &index);

@@ -67,6 +67,19 @@ UNWIND_FN int kernel_part(struct bpf_perf_event_data *ctx)
 	return user_registers_read(a);
 }
 
+/* All registers with which the task entered the kernel into state.regs. */
+UNWIND_FN int registers_of_task(void)
+{
+	struct unwind_area *a = env_area();
+
+	if (!a)
+		return 0;
+	a->state.have_regs = 1;
+	if (config_task_pt_regs)
+		return registers_fill_btf(a);
+	return registers_fill_read(a);
+}
+
 /* All registers of the sample into state.regs, for the rare rules that need more than sp and fp. */
 UNWIND_FN int registers_fill(struct bpf_perf_event_data *ctx)
 {
@@ -79,9 +92,8 @@ UNWIND_FN int registers_fill(struct bpf_perf_event_data *ctx)
 		registers_fill_context(a, ctx);
 		return 0;
 	}
-	if (config_task_pt_regs)
-		return registers_fill_btf(a);
-	return registers_fill_read(a);
+	registers_of_task();
+	return 0;
 }
 
 /* The process's mapping list, 0 when it is not known. */
@@ -111,13 +123,16 @@ static __always_inline __u32 process_list(__u32 pid)
  */
 #define ROUNDS 33
 
-UNWIND_FN int user_rounds(struct bpf_perf_event_data *ctx, int next)
+static __always_inline int rounds(struct bpf_perf_event_data *ctx, int next, const int tick)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		if (next == NEXT_MAPPING)
 			next = unwind_mapping();
 		if (next == NEXT_REGISTERS) {
-			registers_fill(ctx);
+			if (tick)
+				registers_of_task();
+			else
+				registers_fill(ctx);
 			next = NEXT_FRAMES;
 		}
 		if (next == NEXT_FRAMES)
@@ -128,32 +143,35 @@ UNWIND_FN int user_rounds(struct bpf_perf_event_data *ctx, int next)
 	return next;
 }
 
+UNWIND_FN int user_rounds(struct bpf_perf_event_data *ctx, int next)
+{
+	return rounds(ctx, next, 0);
+}
+
+UNWIND_FN int tick_rounds(int next)
+{
+	return rounds(0, next, 1);
+}
+
 /* Walks the user's stack from state.ip, sp, fp. Returns the ending. */
-static __always_inline int user_part(struct bpf_perf_event_data *ctx)
+static __always_inline int user_part(struct bpf_perf_event_data *ctx, const int tick)
 {
 	int next = NEXT_MAPPING;
 
 	for (int i = 0; i < ROUNDS && next >= ENDINGS; i++)
-		next = user_rounds(ctx, next);
+		next = tick ? tick_rounds(next) : user_rounds(ctx, next);
 	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
 }
 
 #define STACK_CHUNK 2048u
 
-/*
- * Appends to the record what finishing the stack later takes: registers, and up to 16 KiB of stack in chunks
- * that end at multiples of their size, so that the end of the stack's memory cuts off nothing below it.
+/* Where the rest begins. Returns 1 when rest_attach may follow, 2 when it takes the sample's registers first.
  */
-UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx, int ending)
+UNWIND_FN int rest_begin(void)
 {
 	struct unwind_area *a = env_area();
-	struct sample_rest *rest;
-	__u64 n, stack, got = 0;
 
-	if (!a)
-		return 0;
-	n = a->state.n;
-	if (n > REST_FRAMES_MAX)
+	if (!a || a->state.n > REST_FRAMES_MAX)
 		return 0;
 	if (a->record.flags & SAMPLE_FROM_START) {
 		a->state.ip = a->state.first_ip;
@@ -163,8 +181,22 @@ UNWIND_FN int rest_attach(struct bpf_perf_event_data *ctx, int ending)
 		a->state.n_before = a->record.n_kernel;
 		a->state.have_regs = 0; /* a signal frame may have replaced them */
 	}
-	if (!a->state.have_regs)
-		registers_fill(ctx);
+	return a->state.have_regs ? 1 : 2;
+}
+
+/*
+ * Appends to the record what finishing the stack later takes: registers, and up to 16 KiB of stack in chunks
+ * that end at multiples of their size, so that the end of the stack's memory cuts off nothing below it.
+ */
+UNWIND_FN int rest_attach(int ending)
+{
+	struct unwind_area *a = env_area();
+	struct sample_rest *rest;
+	__u64 n, stack, got = 0;
+
+	if (!a)
+		return 0;
+	n = a->state.n;
 	BOUND(n, 1023);
 	rest = (struct sample_rest *)(a->frames + n);
 	rest->ip = a->state.ip;
@@ -249,20 +281,15 @@ static __always_inline void record_send(struct unwind_area *a)
 		a->counters[COUNTER_RING_FULL]++;
 }
 
-SEC("perf_event")
-int profile(struct bpf_perf_event_data *ctx)
+/*
+ * Who runs here: counts the sample, prepares the area for it. Returns pid << 32 | tid, with the process's
+ * slot in *ret_slot; 0 when nothing is to be sampled.
+ */
+static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u32 *ret_slot)
 {
-	__u64 pids = bpf_get_current_pid_tgid();
-	struct unwind_area *a;
 	struct segment *s;
-	__u32 list, stack;
-	int ending;
+	__u32 list;
 
-	if (!pids) /* idle */
-		return 0;
-	a = env_area();
-	if (!a)
-		return 0;
 	a->counters[COUNTER_TAKEN]++;
 	if (config_pid_inum) {
 		pids = pids_translate();
@@ -271,9 +298,8 @@ int profile(struct bpf_perf_event_data *ctx)
 			return 0;
 		}
 	}
-	list = process_list(pids >> 32);
-	stack = list & PROCESS_STACK;
-	list &= ~PROCESS_STACK;
+	*ret_slot = process_list(pids >> 32);
+	list = *ret_slot & ~PROCESS_STACK;
 	a->record.generation = 0;
 	if (list) {
 		s = env_segment(ref_segment(list));
@@ -296,26 +322,38 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->state.switches = 0;
 	a->record.flags = 0;
 	a->record.rest_bytes = 0;
-	ending = user_registers_context(a, ctx);
-	if (ending == FROM_KERNEL)
-		ending = kernel_part(ctx);
+	return pids;
+}
+
+/* What follows the kernel's part: the user's stack, what it takes to go on later, and the record is sent. */
+static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_event_data *ctx, __u64 pids,
+				       __u32 slot, int ending, const int tick)
+{
 	a->record.n_kernel = a->state.n;
 	a->state.n_before = a->state.n;
 	a->state.limit = a->state.n + config_frames;
 	if (ending == NEXT_MAPPING) {
-		if (stack) {
+		if (slot & PROCESS_STACK) {
 			a->record.flags |= SAMPLE_FROM_START;
 			a->state.first_ip = a->state.ip;
 			a->state.first_sp = a->state.sp;
 			a->state.first_fp = a->state.fp;
 		}
-		ending = list ? user_part(ctx) : ENDING_NO_PROCESS;
+		ending = slot & ~PROCESS_STACK ? user_part(ctx, tick) : ENDING_NO_PROCESS;
 	}
 	if (a->record.flags & SAMPLE_KERNEL_MODE && ending >= ENDING_NO_PROCESS &&
 	    ending < ENDING_COMPAT_TASK)
 		ending = ending_of_task(ending);
-	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending)))
-		rest_attach(ctx, ending);
+	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
+		int begun = rest_begin();
+
+		if (begun > 1 && tick)
+			registers_of_task();
+		else if (begun > 1)
+			registers_fill(ctx);
+		if (begun)
+			rest_attach(ending);
+	}
 	a->record.time_ns = bpf_ktime_get_ns();
 	a->record.pid = pids >> 32;
 	a->record.tid = pids;
@@ -323,5 +361,30 @@ int profile(struct bpf_perf_event_data *ctx)
 	a->record.ending = ending;
 	a->record.n_user = a->state.n - a->record.n_kernel;
 	record_send(a);
+}
+
+SEC("perf_event")
+int profile(struct bpf_perf_event_data *ctx)
+{
+	__u64 pids = bpf_get_current_pid_tgid();
+	struct unwind_area *a;
+	__u32 slot;
+	int ending;
+
+	if (!pids) /* idle */
+		return 0;
+	a = env_area();
+	if (!a)
+		return 0;
+	pids = sample_begin(a, pids, &slot);
+	if (!pids)
+		return 0;
+	ending = user_registers_context(a, ctx);
+	if (ending == FROM_KERNEL)
+		ending = kernel_part(ctx);
+	sample_end(a, ctx, pids, slot, ending, 0);
 	return 0;
 }
+
+#include "bpf/tasks.h"
+#include "bpf/tick.h"

@@ -13,9 +13,12 @@
 #include <sys/stat.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/probe/online.h"
 #include "agent/probe/perf.h"
 #include "agent/probe/pidns.h"
+#include "agent/probe/tasks.h"
+#include "agent/probe/tick.h"
 #include "bpf/area.h"
 #include "bpf/profiler.skel.h"
 
@@ -23,6 +26,8 @@
 #define RING_SECONDS 1u		  /* of samples at full rate that the ring holds */
 #define RING_MIN (256u << 10)
 #define RING_MAX (32u << 20)
+
+#define TASK_PROGRAMS 4
 
 struct probe {
 	struct profiler_bpf *skel;
@@ -34,8 +39,9 @@ struct probe {
 	struct online online; /* CPUs that have an event */
 	int *event_fds;	      /* n_event_fds of them, by CPU, -1: none */
 	int n_event_fds;
-	bool cycles;
+	bool cycles, tick;
 	const char *event_name;
+	struct bpf_link *tick_link, *task_links[TASK_PROGRAMS];
 	void **segments; /* max_segments of them, NULL where not made */
 	uint32_t n_segments;
 	probe_sample_fn fn;
@@ -68,6 +74,37 @@ static size_t ring_size(const struct probe_options *o, uint32_t n_cpus)
 	return size;
 }
 
+/* What the tick's program must know; where it is not used, nothing of it is loaded. */
+static int configure_tick(struct probe *p)
+{
+	struct profiler_bpf *skel = p->skel;
+	struct bpf_program *of_tick[] = {skel->progs.tick, skel->progs.task_fork, skel->progs.task_exec,
+					 skel->progs.task_name, skel->progs.task_exit};
+	struct tick_symbols s;
+	FILE *kallsyms;
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_tick) && r == 0; i++)
+		r = bpf_program__set_autoload(of_tick[i], p->tick);
+	if (r == 0)
+		r = bpf_program__set_autoload(skel->progs.profile, !p->tick);
+	if (r == 0 && !p->tick)
+		r = bpf_map__set_max_entries(skel->maps.tasks, (uint32_t)perf_page_bytes());
+	if (r < 0 || !p->tick)
+		return r;
+	kallsyms = fopen("/proc/kallsyms", "re");
+	r = kallsyms ? tick_symbols_read(kallsyms, &s) : -EPERM;
+	if (kallsyms)
+		fclose(kallsyms);
+	if (r < 0)
+		return r == -ENOENT ? -ENOTSUP : -EKEYREJECTED;
+	skel->rodata->config_tick_function = s.function;
+	skel->rodata->config_entry_text = s.entry_text;
+	skel->rodata->config_entry_text_bytes = s.entry_end - s.entry_text;
+	skel->rodata->config_tick_ns = NS_PER_SEC / p->options.frequency_hz;
+	return 0;
+}
+
 /* Everything that must be known before the program is verified. */
 static int configure(struct probe *p)
 {
@@ -82,7 +119,9 @@ static int configure(struct probe *p)
 	skel->rodata->config_pid_inum = pidns;
 	skel->rodata->config_frames = p->options.user_frames;
 	skel->rodata->config_wake_bytes = (uint32_t)(p->ring_bytes / 4 / p->n_cpus);
-	r = bpf_map__set_max_entries(skel->maps.segments, p->options.max_segments);
+	r = configure_tick(p);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skel->maps.segments, p->options.max_segments);
 	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.areas, p->n_cpus);
 	if (r == 0)
@@ -132,6 +171,14 @@ static int load(struct probe *p)
 	return p->ring ? 0 : -errno;
 }
 
+/* Refused, with or without the capability: Debian's and Ubuntu's perf_event_paranoid, seccomp, LSMs. */
+static bool tick_wanted(enum probe_event event)
+{
+	int r = event == PROBE_EVENT_AUTO ? probe_perf_allowed() : 0;
+
+	return event == PROBE_EVENT_TICK || r == -EACCES || r == -EPERM;
+}
+
 int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log)
 {
 	struct probe *p = calloc(1, sizeof *p);
@@ -143,6 +190,7 @@ int probe_new(struct probe **ret, const struct probe_options *options, char **re
 		return cpus < 0 ? cpus : -ENOMEM;
 	}
 	p->options = *options;
+	p->tick = tick_wanted(options->event);
 	p->n_cpus = (uint32_t)cpus;
 	p->ring_bytes = ring_size(options, p->n_cpus);
 	p->area_fds = calloc(p->n_cpus, sizeof *p->area_fds);
@@ -164,6 +212,8 @@ void probe_free(struct probe *p)
 	if (!p)
 		return;
 	probe_detach(p);
+	for (int i = 0; i < TASK_PROGRAMS; i++)
+		bpf_link__destroy(p->task_links[i]);
 	ring_buffer__free(p->ring);
 	for (uint32_t i = 0; p->segments && i < p->options.max_segments; i++)
 		if (p->segments[i])
@@ -256,9 +306,19 @@ static int on_cpu(int cpu, bool came, void *data)
 	return r == -ENODEV ? -EAGAIN : r; /* it went offline again */
 }
 
+/* Every CPU has a tick. */
+static int attach_tick(struct probe *p)
+{
+	p->event_name = "tick";
+	if (p->tick_link)
+		return 0;
+	p->tick_link = bpf_program__attach(p->skel->progs.tick);
+	return p->tick_link ? 0 : -errno;
+}
+
 int probe_follow(struct probe *p)
 {
-	int r = online_follow(&p->online, ONLINE_SYSFS, on_cpu, p);
+	int r = p->tick ? attach_tick(p) : online_follow(&p->online, ONLINE_SYSFS, on_cpu, p);
 
 	return r == -EAGAIN ? 1 : r;
 }
@@ -279,7 +339,39 @@ void probe_detach(struct probe *p)
 	free(p->event_fds);
 	p->event_fds = NULL;
 	p->n_event_fds = 0;
+	bpf_link__destroy(p->tick_link);
+	p->tick_link = NULL;
 	online_fini(&p->online);
+}
+
+bool probe_is_tick(const struct probe *p)
+{
+	return p->tick;
+}
+
+int probe_perf_allowed(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof attr,
+		.config = PERF_COUNT_SW_DUMMY,
+	};
+	_cleanup_close_ int fd = perf_open(&attr, 0);
+
+	return fd < 0 ? TAKE_FD(fd) : 0;
+}
+
+int probe_tasks_open(struct probe *p, struct tasks **ret)
+{
+	struct bpf_program *programs[TASK_PROGRAMS] = {p->skel->progs.task_fork, p->skel->progs.task_exec,
+						       p->skel->progs.task_name, p->skel->progs.task_exit};
+
+	for (int i = 0; i < TASK_PROGRAMS; i++) {
+		p->task_links[i] = bpf_program__attach(programs[i]);
+		if (!p->task_links[i])
+			return -errno;
+	}
+	return tasks_new(ret, bpf_map__fd(p->skel->maps.tasks), (const uint64_t *)&p->skel->bss->tasks_lost);
 }
 
 const char *probe_event_name(const struct probe *p)

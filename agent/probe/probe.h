@@ -6,12 +6,14 @@
 #ifndef PROFLET_PROBE_PROBE_H
 #define PROFLET_PROBE_PROBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "bpf/abi.h"
 
-enum probe_event { PROBE_EVENT_AUTO, PROBE_EVENT_CYCLES, PROBE_EVENT_CPU_CLOCK };
+/* AUTO: cycles, else cpu-clock, else, where perf_event_open is refused, the tick. */
+enum probe_event { PROBE_EVENT_AUTO, PROBE_EVENT_CYCLES, PROBE_EVENT_CPU_CLOCK, PROBE_EVENT_TICK };
 
 struct probe_options {
 	enum probe_event event;
@@ -25,7 +27,8 @@ struct probe;
 
 /*
  * Opens, configures and loads the program. 0, -EPERM (capability or policy), -errno; *ret_log gets the
- * verifier's or libbpf's last words (owned, may be NULL) on failure.
+ * verifier's or libbpf's last words (owned, may be NULL) on failure. With the tick -ENOTSUP when the kernel's
+ * symbols do not tell where it is, -EKEYREJECTED when they are hidden.
  */
 int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log);
 void probe_free(struct probe *p);
@@ -38,7 +41,14 @@ int probe_attach(struct probe *p);
 int probe_follow(struct probe *p);
 /* Closes the events; what is in the ring stays there. */
 void probe_detach(struct probe *p);
-/* The event in use: "cycles" or "cpu-clock". Static string. */
+/* Samples by the tick: no perf event may or shall be opened, and no perf side-band either. */
+bool probe_is_tick(const struct probe *p);
+/* 0 when a perf event of the whole host can be opened, else -errno. */
+int probe_perf_allowed(void);
+/* With the tick only: attaches the programs that tell what tasks do. *ret is the caller's; 0 or -errno. */
+struct tasks;
+int probe_tasks_open(struct probe *p, struct tasks **ret);
+/* The event in use: "cycles", "cpu-clock" or "tick". Static string. */
 const char *probe_event_name(const struct probe *p);
 uint32_t probe_cpus(const struct probe *p);
 

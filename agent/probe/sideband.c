@@ -23,7 +23,9 @@
 #include "agent/base/clock.h"
 #include "agent/probe/online.h"
 #include "agent/probe/perf.h"
+#include "agent/probe/probe.h"
 #include "agent/probe/sideband_layout.h"
+#include "agent/probe/tasks.h"
 
 #define RING_PAGES 128u /* a power of two; 512 KiB a CPU hold what 400 execs leave */
 
@@ -40,6 +42,7 @@ struct pending {
 };
 
 struct sideband {
+	struct tasks *tasks; /* instead of all that follows; NULL: perf */
 	int epoll_fd;
 	struct online online; /* CPUs that have a ring */
 	unsigned n_rings;
@@ -131,7 +134,7 @@ static int on_cpu(int cpu, bool came, void *data)
 
 int sideband_follow(struct sideband *s)
 {
-	int r = online_follow(&s->online, ONLINE_SYSFS, on_cpu, s);
+	int r = s->tasks ? 0 : online_follow(&s->online, ONLINE_SYSFS, on_cpu, s);
 
 	return r == -EAGAIN ? 1 : r;
 }
@@ -153,10 +156,33 @@ int sideband_new(struct sideband **ret)
 	return 0;
 }
 
+int sideband_new_of_tasks(struct sideband **ret, struct probe *probe)
+{
+	struct sideband *s = calloc(1, sizeof *s);
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->epoll_fd = -1;
+	r = probe_tasks_open(probe, &s->tasks);
+	if (r < 0) {
+		sideband_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+bool sideband_has_mappings(const struct sideband *s)
+{
+	return !s->tasks;
+}
+
 void sideband_free(struct sideband *s)
 {
 	if (!s)
 		return;
+	tasks_free(s->tasks);
 	for (unsigned i = 0; i < s->n_rings; i++)
 		ring_close(&s->rings[i]);
 	if (s->epoll_fd >= 0)
@@ -173,11 +199,13 @@ void sideband_free(struct sideband *s)
 
 int sideband_fd(struct sideband *s)
 {
-	return s->epoll_fd;
+	return s->tasks ? tasks_fd(s->tasks) : s->epoll_fd;
 }
 
 bool sideband_pending(const struct sideband *s)
 {
+	if (s->tasks)
+		return tasks_pending(s->tasks);
 	for (unsigned i = 0; i < s->n_rings; i++)
 		if (__atomic_load_n(&s->rings[i].page->data_head, __ATOMIC_ACQUIRE) !=
 		    s->rings[i].page->data_tail)
@@ -423,8 +451,11 @@ static void close_ended(struct sideband *s)
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 {
 	uint64_t begun_ns = clock_mono_ns();
-	int r = batch_begin(s), n = 0;
+	int r, n = 0;
 
+	if (s->tasks)
+		return tasks_drain(s->tasks, fn, data);
+	r = batch_begin(s);
 	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
 		r = ring_collect(s, &s->rings[i]);
 	if (r == 0)
@@ -446,5 +477,5 @@ int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 
 uint64_t sideband_lost(const struct sideband *s)
 {
-	return s->n_lost + s->n_bad;
+	return s->tasks ? tasks_lost_total(s->tasks) : s->n_lost + s->n_bad;
 }

@@ -45,10 +45,18 @@ struct sideband_event {
  */
 int sideband_decode(const uint8_t *record, size_t len, struct sideband_event *ret);
 
+struct probe;
 struct sideband;
 
 /* Opens one event a CPU (PERFMON), with build ids where the kernel has them (5.12). 0 or -errno. */
 int sideband_new(struct sideband **ret);
+/*
+ * The same from the program's raw tracepoints, where the probe samples by the tick: without mappings, and an
+ * execve is told of when its mappings are there. The probe outlives it. 0 or -errno.
+ */
+int sideband_new_of_tasks(struct sideband **ret, struct probe *probe);
+/* Whether mappings are told of. */
+bool sideband_has_mappings(const struct sideband *s);
 void sideband_free(struct sideband *s);
 /*
  * Now and then: opens rings of CPUs that came online, lets go of those that went. Returns the number of CPUs

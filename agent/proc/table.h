@@ -64,6 +64,8 @@ struct process {
 	bool publish_waits;	   /* it is to be published, and stands in line */
 	uint64_t publish_after_ns; /* not before */
 	bool published_stack;	   /* whether that asks for the stack */
+	/* where events do not tell of mappings: when they are read again, see track_miss() */
+	uint64_t miss_after_ns, miss_wait_ns, reread_after_ns;
 	/* Lists of mappings that are not its own: those up to `born_generation`, unless it has inherited it.
 	 */
 	uint32_t born_generation, inherited_generation;

@@ -201,24 +201,25 @@ static const struct {
 	{{.perf = -EACCES, .pmu = -EACCES, .path = "/proc/sys/kernel/perf_event_paranoid", .content = "3\n"},
 	 3,
 	 "fails     perf_event_open         kernel.perf_event_paranoid is 3: Debian's patch of the kernel (3 "
-	 "or higher) refuses "
-	 "every event below CAP_SYS_ADMIN, CAP_PERFMON or not → sysctl -w kernel.perf_event_paranoid=2 on "
-	 "the node, or add "
-	 "SYS_ADMIN to the capabilities",
+	 "or higher) refuses every event below CAP_SYS_ADMIN, CAP_PERFMON or not → sysctl -w "
+	 "kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the capabilities",
+	 "cpu-clock"},
+	{{.perf = -EACCES, .pmu = -EACCES, .path = "/proc/sys/kernel/perf_event_paranoid", .content = "3\n"},
+	 0,
+	 "degraded  perf_event_open         kernel.perf_event_paranoid is 3: Debian's patch of the kernel (3 "
+	 "or higher) refuses every event below CAP_SYS_ADMIN, CAP_PERFMON or not: the timer's tick is "
+	 "sampled → sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the capabilities",
 	 NULL},
 	{{.perf = -EACCES, .pmu = -EACCES, .path = "/proc/sys/kernel/perf_event_paranoid", .content = "4\n"},
-	 3,
-	 "fails     perf_event_open         kernel.perf_event_paranoid is 4: Ubuntu's patch of the kernel "
-	 "(4) refuses every "
-	 "event below CAP_SYS_ADMIN, CAP_PERFMON or not → sysctl -w kernel.perf_event_paranoid=2 on the "
-	 "node, or add SYS_ADMIN "
-	 "to the capabilities",
+	 0,
+	 "degraded  perf_event_open         kernel.perf_event_paranoid is 4: Ubuntu's patch of the kernel "
+	 "(4) refuses every event below CAP_SYS_ADMIN, CAP_PERFMON or not: the timer's tick is sampled → "
+	 "sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the capabilities",
 	 NULL},
 	{{.perf = -EPERM, .path = "/proc/self/status", .content = "Name:\tx\nNSpid:\t77\nSeccomp:\t2\n"},
-	 3,
-	 "fails     perf_event_open         denied: Operation not permitted → a seccomp filter is active: "
-	 "use the profile in "
-	 "deploy/ or seccompProfile: {type: Unconfined}",
+	 0,
+	 "degraded  perf_event_open         denied: Operation not permitted: the timer's tick is sampled → a "
+	 "seccomp filter is active: use the profile in deploy/ or seccompProfile: {type: Unconfined}",
 	 NULL},
 	{{.perf = -ENOSYS},
 	 1,

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Samples from the timer's tick, where perf_event_open is refused: a raw tracepoint in the tick, which the
+ * kernel runs CONFIG_HZ times a second on a busy CPU. A tick is taken when the CPU's next sample is due; each
+ * interval is drawn anew, between half and one and a half of the mean, so that nothing that the tick itself
+ * starts is always met.
+ *
+ * The context says nothing of what was interrupted. Where it was the kernel, its frames follow those of the
+ * interrupt; the user's registers are where the task saved them at its entry, in both cases.
+ */
+#ifndef PROFLET_BPF_TICK_H
+#define PROFLET_BPF_TICK_H
+
+#include "bpf/kernel.h"
+#include "bpf/maps.h"
+#include "bpf/regs.h"
+
+#define TICK_FRAMES_ABOVE 48 /* of the interrupt itself, at most */
+
+const volatile __u64 config_tick_function;	/* the address of the tick's timer function */
+const volatile __u64 config_tick_ns = 52631579; /* mean interval of samples on a CPU */
+const volatile __u64 config_entry_text, config_entry_text_bytes; /* where interrupts come into the kernel */
+
+/* Whether this CPU's next sample is due; the one after it is drawn. */
+static __always_inline int tick_due(struct unwind_area *a)
+{
+	__u64 now = bpf_ktime_get_ns(), due = a->tick_due_ns;
+	__u64 part = (config_tick_ns >> 10) * (bpf_get_prandom_u32() >> 22); /* 0 to 1 intervals */
+
+	if (now < due)
+		return 0;
+	if (now - due < 2 * config_tick_ns) {
+		a->tick_due_ns = due + config_tick_ns / 2 + part;
+		return 1;
+	}
+	/* the CPU was idle: an interval that began at any time before */
+	a->tick_due_ns = now + part;
+	return 0;
+}
+
+/*
+ * The kernel's frames below the interrupt's own: those behind its entry, the first one in the kernel's entry
+ * code. None: it came in user mode.
+ */
+static __always_inline void tick_kernel_frames(struct unwind_area *a, struct bpf_raw_tracepoint_args *ctx)
+{
+	long bytes = bpf_get_stack(ctx, a->frames, KERNEL_FRAMES_MAX * 8, 0);
+	__u32 n = bytes > 0 ? (__u32)bytes / 8 : 0, above = 0;
+
+	ROLLED
+	for (__u32 i = 0; i < TICK_FRAMES_ABOVE; i++) {
+		if (i < n && a->frames[i] - config_entry_text < config_entry_text_bytes) {
+			above = i + 1;
+			break;
+		}
+	}
+	if (above && n > above) {
+		bytes = bpf_get_stack(ctx, a->frames, KERNEL_FRAMES_MAX * 8, above & BPF_F_SKIP_FIELD_MASK);
+		a->state.n = bytes > 0 ? (__u32)bytes / 8 : 0;
+	} else if (!above) {
+		a->state.n = n; /* no interrupt that we know: all of it */
+	}
+}
+
+/* As user_registers_context and kernel_part. */
+UNWIND_FN int tick_part(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct unwind_area *a = env_area();
+
+	if (!a)
+		return ENDING_NO_REGISTERS;
+	tick_kernel_frames(a, ctx);
+	if (a->state.n)
+		a->record.flags = SAMPLE_KERNEL_MODE;
+	if (config_task_pt_regs)
+		return user_registers_btf(a);
+	return user_registers_read(a);
+}
+
+/* (timer, now) */
+SEC("raw_tp/hrtimer_expire_entry")
+int tick(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct hrtimer *timer = (void *)ctx->args[0];
+	__u64 pids = bpf_get_current_pid_tgid();
+	struct unwind_area *a;
+	__u32 slot;
+
+	if (!pids || (__u64)BPF_CORE_READ(timer, function) != config_tick_function)
+		return 0;
+	a = env_area();
+	if (!a || !tick_due(a))
+		return 0;
+	pids = sample_begin(a, pids, &slot);
+	if (!pids)
+		return 0;
+	sample_end(a, 0, pids, slot, tick_part(ctx), 1);
+	return 0;
+}
+
+#endif
