@@ -37,6 +37,7 @@
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (20 * NS_PER_MS)
 #define FIRST_NAMES_NS (40 * NS_PER_MS) /* those that come later are left out of it */
+#define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
 #define FILES_MAX 16384u
@@ -192,6 +193,16 @@ static int on_window(uint64_t expirations, void *data)
 	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);
 }
 
+/* Nobody tells when a process is moved to another control group. */
+static int on_reselect(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+
+	(void)expirations;
+	track_reselect(a->track);
+	return 0;
+}
+
 static void forget_file(uint32_t index, void *data)
 {
 	struct agent *a = data;
@@ -330,6 +341,8 @@ static int add_sources(struct agent *a)
 		r = loop_add_timer(a->loop, window, window, on_window, a, &a->window);
 	if (r == 0)
 		r = loop_add_timer(a->loop, SWEEP_NS, SWEEP_NS, on_sweep, a, NULL);
+	if (r == 0 && a->options.select_moves)
+		r = loop_add_timer(a->loop, RESELECT_NS, RESELECT_NS, on_reselect, a, NULL);
 	return r;
 }
 

@@ -26,6 +26,7 @@ struct agent_options {
 	const struct config *config;
 	enum select_answer (*select)(const struct process *p, void *data); /* NULL: every process */
 	void *select_data;
+	bool select_moves;	  /* the answer depends on control groups: asked again every second */
 	uint64_t window_ns;	  /* 0: one window from start to stop */
 	size_t max_request_bytes; /* 0: what receivers accept */
 	void (*emit)(struct otlp_request *request, void *data);

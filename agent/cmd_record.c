@@ -219,6 +219,7 @@ static int record_run(struct record *rec)
 		.config = rec->config,
 		.select = selection_ask,
 		.select_data = &rec->selection,
+		.select_moves = selection_by_cgroup(&rec->selection),
 		.max_request_bytes = 1u << 30, /* a file, one request */
 		.emit = emit,
 		.emit_data = rec,

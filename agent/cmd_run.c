@@ -196,6 +196,7 @@ static int run_agent(struct run *run)
 		.config = run->config,
 		.select = selection_ask,
 		.select_data = &run->selection,
+		.select_moves = selection_by_cgroup(&run->selection),
 		.emit = emit,
 		.emit_data = run,
 		.window_ns = run->config->window_ns,
@@ -269,6 +270,10 @@ static int start(struct run *run)
 	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	r = selection_init(&run->selection, run->config);
+	if (r == 0 && selection_by_pod(&run->selection) && !run->config->kubernetes.metadata)
+		log_warn(
+			"select: what a pod is called is known only with kubernetes.metadata: such selectors "
+			"match nothing");
 	if (r == 0)
 		r = deliver_new(&run->exporter, run->config, &why);
 	if (r < 0) {

@@ -192,6 +192,10 @@ enum config_selector_kind {
 	CONFIG_SELECT_COMM,
 	CONFIG_SELECT_CGROUP,
 	CONFIG_SELECT_CONTAINER,
+	CONFIG_SELECT_EXE,
+	CONFIG_SELECT_NAMESPACE, /* this and those below: of a pod, by the kubelet's metadata */
+	CONFIG_SELECT_LABEL,
+	CONFIG_SELECT_CONTAINER_NAME,
 };
 
 struct config_selector {
@@ -200,8 +204,11 @@ struct config_selector {
 	uint32_t pid;	   /* CONFIG_SELECT_PID */
 };
 
-/* "pid=1", "comm=nginx" (15 bytes as the kernel keeps them), "cgroup=/path", "container=ID" (12 to 64 hex
- * digits). 0 or -EINVAL. */
+/*
+ * "pid=1", "comm=nginx" (15 bytes as the kernel keeps them), "cgroup=/path", "container=ID" (12 to 64 hex
+ * digits), "exe=PATH", "namespace=NAME", "label=KEY=VALUE", "container_name=NAME"; the last four are patterns
+ * as the shell has them (fnmatch(3)). 0 or -EINVAL.
+ */
 int config_selector_parse(const char *s, struct config_selector *ret);
 
 void config_pairs_free(struct config_pairs *p); /* frees the items and zeroes; twice is fine */

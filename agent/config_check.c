@@ -58,7 +58,12 @@ const char *config_check_directory(const char *text)
 
 int config_selector_parse(const char *s, struct config_selector *ret)
 {
-	static const char *const names[] = {"pid=", "comm=", "cgroup=", "container="};
+	static const char *const names[] = {
+		[CONFIG_SELECT_PID] = "pid=",	    [CONFIG_SELECT_COMM] = "comm=",
+		[CONFIG_SELECT_CGROUP] = "cgroup=", [CONFIG_SELECT_CONTAINER] = "container=",
+		[CONFIG_SELECT_EXE] = "exe=",	    [CONFIG_SELECT_NAMESPACE] = "namespace=",
+		[CONFIG_SELECT_LABEL] = "label=",   [CONFIG_SELECT_CONTAINER_NAME] = "container_name=",
+	};
 	struct config_selector parsed = {0};
 	size_t i = 0, len;
 
@@ -84,6 +89,16 @@ int config_selector_parse(const char *s, struct config_selector *ret)
 		break;
 	case CONFIG_SELECT_CONTAINER:
 		if (len < 12 || len > 64 || strspn(parsed.value, "0123456789abcdef") != len)
+			return -EINVAL;
+		break;
+	case CONFIG_SELECT_LABEL:
+		if (parsed.value[0] == '=' || !strchr(parsed.value, '='))
+			return -EINVAL;
+		break;
+	case CONFIG_SELECT_EXE:
+	case CONFIG_SELECT_NAMESPACE:
+	case CONFIG_SELECT_CONTAINER_NAME:
+		if (len < 1)
 			return -EINVAL;
 		break;
 	}

@@ -18,7 +18,9 @@
 
 #define ENDPOINT_FORM "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"
 #define KUBELET_FORM "https://HOST[:PORT] or http://HOST[:PORT]"
-#define SELECTOR_FORM "pid=N, comm=NAME, cgroup=/PATH or container=ID"
+#define SELECTOR_FORM                                                                                 \
+	"pid=N, comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or " \
+	"container_name=NAME"
 
 /* clang-format off */
 const struct config_key config_keys[] = {
@@ -65,7 +67,7 @@ const struct config_key config_keys[] = {
 	 .default_text = "process.pid,process.executable.name,thread.name", .value_name = "NAME,...",
 	 .help = "attributes of each sample"},
 	{KEY("select.include", select.include, CONFIG_LIST), TEXT(SELECTOR_FORM, config_check_selector),
-	 .value_name = "SELECTOR,...", .help = "sample only these: pid=N, comm=NAME, cgroup=/PATH, container=ID"},
+	 .value_name = "SELECTOR,...", .help = "sample only these: pid=N, comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, ..."},
 	{KEY("select.exclude", select.exclude, CONFIG_LIST), TEXT(SELECTOR_FORM, config_check_selector),
 	 .value_name = "SELECTOR,...", .help = "never sample these; beats select.include"},
 	{KEY("stack.depth", stack.depth, CONFIG_U32), RANGE(16, 1024), .default_text = "512", .value_name = "FRAMES",

@@ -2,6 +2,7 @@
 #include "agent/select.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,61 +59,123 @@ int selection_add_pid(struct selection *s, uint32_t pid)
 	return 0;
 }
 
-/* Is the process in this cgroup of any hierarchy, or below it? */
-static bool in_cgroup(uint32_t pid, const char *path)
+/* Is one of the groups of /proc/PID/cgroup this one, or below it? */
+static bool in_cgroup(const char *groups, const char *path)
 {
-	_cleanup_buf_ struct buf text = {0};
 	size_t len = strlen(path);
-	char name[40], *save = NULL;
 
-	snprintf(name, sizeof name, "/proc/%u/cgroup", pid);
-	if (fs_read_file(name, 65536, &text) < 0)
-		return false;
-	buf_str(&text);
 	while (len && path[len - 1] == '/')
 		len--;
-	for (char *line = strtok_r((char *)text.data, "\n", &save); line;
-	     line = strtok_r(NULL, "\n", &save)) {
-		const char *at = strstr(line, ":/");
+	for (const char *line = groups; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		const char *end = line + strcspn(line, "\n"), *at = strstr(line, ":/");
 
-		if (at && strncmp(at + 1, path, len) == 0 && (at[1 + len] == '\0' || at[1 + len] == '/'))
+		if (at && at < end && (size_t)(end - at - 1) >= len && strncmp(at + 1, path, len) == 0 &&
+		    (at + 1 + len == end || at[1 + len] == '/'))
 			return true;
 	}
 	return false;
 }
 
-static bool matches(const struct config_selector *s, const struct process *p)
+static bool like(const char *pattern, const char *text)
 {
-	const struct cgroup_meta *m = p->image->context.data;
+	return text && fnmatch(pattern, text, 0) == 0;
+}
 
+/* A pattern without a slash is for the file's name. */
+static bool is_executable(const char *pattern, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return like(pattern, path) || (!strchr(pattern, '/') && slash && like(pattern, slash + 1));
+}
+
+static bool has_label(const char *pair, const struct select_identity *id)
+{
+	size_t len = strcspn(pair, "=");
+
+	return id->label && like(pair + len + 1, id->label(id->pod, pair, len));
+}
+
+static bool matches(const struct config_selector *s, const struct select_identity *id)
+{
 	switch (s->kind) {
 	case CONFIG_SELECT_PID:
-		return s->pid == p->pid;
+		return s->pid == id->pid;
 	case CONFIG_SELECT_COMM:
-		return strcmp(s->value, p->image->comm) == 0;
+		return id->comm && strcmp(s->value, id->comm) == 0;
 	case CONFIG_SELECT_CGROUP:
-		return in_cgroup(p->pid, s->value);
+		return id->cgroups && in_cgroup(id->cgroups, s->value);
 	case CONFIG_SELECT_CONTAINER:
-		return m && m->identity.container_id[0] &&
-		       strncmp(m->identity.container_id, s->value, strlen(s->value)) == 0;
+		return id->container_id && strncmp(id->container_id, s->value, strlen(s->value)) == 0;
+	case CONFIG_SELECT_EXE:
+		return is_executable(s->value, id->executable);
+	case CONFIG_SELECT_NAMESPACE:
+		return like(s->value, id->namespace);
+	case CONFIG_SELECT_LABEL:
+		return has_label(s->value, id);
+	case CONFIG_SELECT_CONTAINER_NAME:
+		return like(s->value, id->container_name);
 	}
 	return false;
 }
 
-enum select_answer selection_ask(const struct process *p, void *selection)
+enum select_answer selection_match(const struct selection *s, const struct select_identity *id)
 {
-	const struct selection *s = selection;
 	bool by_pid = false;
 
 	for (size_t i = 0; i < s->n_exclude; i++)
-		if (matches(&s->exclude[i], p))
+		if (matches(&s->exclude[i], id))
 			return SELECT_NO;
 	for (size_t i = 0; i < s->n_include; i++) {
-		if (matches(&s->include[i], p))
+		if (matches(&s->include[i], id))
 			return SELECT_YES;
 		by_pid = by_pid || s->include[i].kind == CONFIG_SELECT_PID;
 	}
 	if (!s->n_include)
 		return SELECT_YES;
 	return by_pid ? SELECT_AS_PARENT : SELECT_NO;
+}
+
+static unsigned kinds_of(const struct selection *s)
+{
+	unsigned kinds = 0;
+
+	for (size_t i = 0; i < s->n_exclude; i++)
+		kinds |= 1u << s->exclude[i].kind;
+	for (size_t i = 0; i < s->n_include; i++)
+		kinds |= 1u << s->include[i].kind;
+	return kinds;
+}
+
+bool selection_by_pod(const struct selection *s)
+{
+	return kinds_of(s) & (1u << CONFIG_SELECT_NAMESPACE | 1u << CONFIG_SELECT_LABEL |
+			      1u << CONFIG_SELECT_CONTAINER_NAME);
+}
+
+bool selection_by_cgroup(const struct selection *s)
+{
+	return selection_by_pod(s) ||
+	       (kinds_of(s) & (1u << CONFIG_SELECT_CGROUP | 1u << CONFIG_SELECT_CONTAINER));
+}
+
+enum select_answer selection_ask(const struct process *p, void *selection)
+{
+	const struct selection *s = selection;
+	const struct cgroup_meta *m = p->image->context.data;
+	_cleanup_buf_ struct buf groups = {0};
+	struct select_identity id = {
+		.pid = p->pid,
+		.comm = p->image->comm,
+		.executable = p->image->program->exe,
+		.container_id = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
+	};
+	char name[40];
+
+	if (kinds_of(s) & 1u << CONFIG_SELECT_CGROUP) {
+		snprintf(name, sizeof name, "/proc/%u/cgroup", p->pid);
+		if (fs_read_file(name, 65536, &groups) == 0)
+			id.cgroups = buf_str(&groups);
+	}
+	return selection_match(s, &id);
 }

@@ -301,8 +301,10 @@ static void on_mmap(struct track *t, const struct sideband_event *e)
 		return;
 	/* the first mapping of a new image is the executable's, also where the file could not be opened any
 	 * more */
-	if (!p->maps->n && !p->image->program->exe && e->name[0] == '/' && e->name[1] != '/')
+	if (!p->maps->n && !p->image->program->exe && e->name[0] == '/' && e->name[1] != '/') {
 		p->image->program->exe = proc_exe_path(e->name, strlen(e->name));
+		track_select(t, p, p->image->selected);
+	}
 	track_remap_note(t, p, &m);
 	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
 	track_mark_dirty(t, p->pid);

@@ -109,6 +109,11 @@ bool track_moment(struct track *t, const struct sample_view *v, struct track_mom
 /* The workload; NULL when it could not be read. Borrowed from the image. */
 const struct cgroup_meta *track_workload(const struct proc_image *i);
 struct unwind_file *track_file(const struct track *t, uint32_t index);
+/*
+ * Asks again for every process whether it is to be sampled, by the control group that it is in now: call
+ * where that may have changed. Those that are not are left out by the BPF program from then on.
+ */
+void track_reselect(struct track *t);
 /* A sample has a frame in the file. */
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
 /* Whether the sample is not final as it is: track_finish. */

@@ -56,6 +56,24 @@ void track_read_workload(struct track *t, struct process *p)
 		workload_set(p->image, meta);
 }
 
+/* Its workload as it is now; true when that has changed. */
+static bool workload_again(struct track *t, struct process *p)
+{
+	struct proc_image *i = p->image;
+	bool inherited = !i->context_ns;
+	struct cgroup_meta *meta;
+
+	i->context_ns = clock_mono_ns(); /* also when it fails: not again for every sample */
+	if (workload_read(t, p, &meta) < 0)
+		return false;
+	if (meta == i->context.data || (!inherited && proc_image_begin(p, i->context_ns, &i) < 0)) {
+		cgroup_meta_unref(meta);
+		return false;
+	}
+	workload_set(i, meta);
+	return true;
+}
+
 /*
  * Nobody tells when a process is moved to another cgroup. What it has from its parent is looked at when its
  * first sample is: a container's first process is forked by the runtime, into the container's cgroup or soon
@@ -63,19 +81,27 @@ void track_read_workload(struct track *t, struct process *p)
  */
 static void workload_refresh(struct track *t, struct process *p, uint64_t time_ns)
 {
-	struct proc_image *i = p->image;
-	bool inherited = !i->context_ns;
-	struct cgroup_meta *meta;
+	if (!p->end_ns && !p->kernel_thread && time_ns >= p->image->context_ns + WORKLOAD_AGE_NS)
+		(void)workload_again(t, p);
+}
 
-	if (p->end_ns || p->kernel_thread || time_ns < i->context_ns + WORKLOAD_AGE_NS)
+static void reselect(struct process *p, void *data)
+{
+	struct track *t = data;
+	bool before = p->image->selected;
+
+	if (p->end_ns || p->kernel_thread)
 		return;
-	i->context_ns = clock_mono_ns(); /* also when it fails: not again for every sample */
-	if (workload_read(t, p, &meta) < 0)
-		return;
-	if (meta == i->context.data || (!inherited && proc_image_begin(p, i->context_ns, &i) < 0))
-		cgroup_meta_unref(meta);
-	else
-		workload_set(i, meta);
+	(void)workload_again(t, p);
+	track_select(t, p, before);
+	if (p->image->selected != before)
+		track_mark_dirty(t, p->pid);
+}
+
+void track_reselect(struct track *t)
+{
+	proc_table_each(t->table, reselect, t);
+	track_publish(t);
 }
 
 static void service_read(struct track *t, struct process *p, struct proc_image *i)

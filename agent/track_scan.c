@@ -99,6 +99,7 @@ void track_read_image(struct track *t, struct process *p)
 {
 	if (!p->image->program->exe)
 		(void)proc_exe_read(t->proc_fd, p->pid, &p->image->program->exe);
+	track_select(t, p, p->image->selected);
 	(void)track_lines_read(t, p, false, add_lines);
 }
 

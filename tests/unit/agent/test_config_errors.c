@@ -118,12 +118,14 @@ static const struct {
 	 "thread.name, process.executable.path, thread.id, cpu.logical_number"},
 	{"select: {include: [nginx]}", NULL, NULL,
 	 "proflet: FILE:1:20: select.include: \"nginx\" is no selector; accepted is pid=N, comm=NAME, "
-	 "cgroup=/PATH or "
-	 "container=ID"},
+	 "exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or container_name=NAME"},
+	{NULL, NULL, "--select.exclude label=app",
+	 "proflet: option --select.exclude: \"label=app\" is no selector; accepted is pid=N, comm=NAME, "
+	 "exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or container_name=NAME"},
 	{NULL, NULL, "--select.include comm=sixteen-bytes-xx",
 	 "proflet: option --select.include: \"comm=sixteen-bytes-xx\" is no selector; accepted is pid=N, "
-	 "comm=NAME, "
-	 "cgroup=/PATH or container=ID"},
+	 "comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or "
+	 "container_name=NAME"},
 	{"queue: {spool: var}", NULL, NULL,
 	 "proflet: FILE:1:16: queue.spool: \"var\" is not an absolute path; accepted is an absolute path or "
 	 "off"},
