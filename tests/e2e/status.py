@@ -108,11 +108,19 @@ def other_pages(s, pages):
     s.equal("the root lists the pages, which are there", [pages.get(p)[0] for p in listing], [200] * 4)
 
 
+def link(path):
+    """Where it leads; "" when it is gone."""
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:
+        return ""
+
+
 def perf_events(pid):
     """The agent's perf events, as descriptors of our own."""
     libc = ctypes.CDLL(None, use_errno=True)
     pidfd = libc.syscall(SYS_PIDFD_OPEN, pid, 0)
-    fds = [int(n) for n in os.listdir(f"/proc/{pid}/fd") if os.readlink(f"/proc/{pid}/fd/{n}") == "anon_inode:[perf_event]"]
+    fds = [int(n) for n in os.listdir(f"/proc/{pid}/fd") if link(f"/proc/{pid}/fd/{n}") == "anon_inode:[perf_event]"]
     result = [libc.syscall(SYS_PIDFD_GETFD, pidfd, fd, 0) for fd in fds]
     os.close(pidfd)
     return [fd for fd in result if fd >= 0]
