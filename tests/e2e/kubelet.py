@@ -90,7 +90,7 @@ def names(s, b):
     first = Workload(s, b.program, "web-7d9f5c6b4-x2k8p", ("ReplicaSet", "web-7d9f5c6b4"), {"pod-template-hash": "7d9f5c6b4"})
     kubelet.pods = [first.pod]
     agent = b.agent(kubelet.url())
-    wait_for(lambda: first.named(b.collector), 30, "names of the first pod")
+    wait_for(lambda: first.named(b.collector), 60, "names of the first pod")
     wanted = {"container.id": first.ident, "k8s.pod.uid": first.uid, "k8s.pod.name": first.name, "k8s.namespace.name": "shop",
               "k8s.container.name": "app-" + first.name, "container.image.name": "registry.example:5000/team/app",
               "k8s.node.name": "node-1", "service.name": "web"}
@@ -103,7 +103,7 @@ def names(s, b):
     begin = time.monotonic()
     time.sleep(1)  # the kubelet learns of it later than we do
     kubelet.pods = [first.pod, late.pod]
-    wait_for(lambda: late.named(b.collector), 40, "names of a pod that came later")
+    wait_for(lambda: late.named(b.collector), 90, "names of a pod that came later")
     s.check("a pod that comes later has its names", late.named(b.collector)[0]["service.name"] == "db",
             f"{time.monotonic() - begin:.1f} s after its start")
 
@@ -121,7 +121,9 @@ def names(s, b):
     agent.wait_line("HTTP 500", 60)
     kubelet.mode, kubelet.pods = "ok", [late.pod, third.pod, fourth.pod]
     wait_for(lambda: fourth.named(b.collector), 60, "names after a failure")
-    s.equal("lines: answers, fails, answers", [("HTTP 500" in line) for line in agent.lines(KUBELET)], [False, True, False])
+    said = agent.lines(KUBELET)
+    s.check("the failure is said once, and its end", len(agent.lines("HTTP 500")) == 1 and "answers" in said[-1],
+            f"{len(said)} lines, the last: {said[-1][-80:]}")
     metrics = Pages(b.port).metrics()
     s.check("metrics", metrics.get('proflet_kubelet_requests_total{result="ok"}', 0) >= 4 and
             metrics.get(FAILED, 0) >= 1 and metrics.get("proflet_kubelet_pods") == 3 and
@@ -138,9 +140,9 @@ def fault(s, b, kubelet, mode, says):
     kubelet.mode = mode
     before = b.collector.size()
     agent = b.agent(kubelet.url() if mode != "absent" else f"https://localhost:{free_port()}")
-    agent.wait_line(KUBELET, 30)
+    agent.wait_line(KUBELET, 90)
     begin = time.monotonic()
-    wait_for(lambda: Pages(b.port).metrics().get(FAILED, 0) >= 2, 40, "a second failure")
+    wait_for(lambda: Pages(b.port).metrics().get(FAILED, 0) >= 2, 90, "a second failure")
     again = time.monotonic() - begin
     wait_for(lambda: b.collector.size() > before, 30, "samples without a kubelet")
     lines = agent.lines(KUBELET)

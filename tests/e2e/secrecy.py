@@ -279,7 +279,8 @@ def core_files(s):
         s.skip("core files", f"the kernel hands them elsewhere ({pattern})")
         return
     config, env = good(s, f"http://127.0.0.1:{free_port()}")
-    for what, argv, wanted in (("with a secret", ["--config", config], False),
+    kubelet = ["--kubernetes.metadata", "on", "--kubernetes.kubelet", f"https://127.0.0.1:{free_port()}"]
+    for what, argv, wanted in (("with a secret", ["--config", config], False), ("with the kubelet's token", kubelet, False),
                                ("without", ["--endpoint", f"http://127.0.0.1:{free_port()}"], True)):
         folder = s.folder("core " + what)
         process = subprocess.Popen([PROFLET, "run", "--listen", "off", *argv], cwd=folder, env=dict(os.environ, **(env if not wanted else {})),
