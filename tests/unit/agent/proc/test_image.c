@@ -210,6 +210,7 @@ Test(image, inherit)
 	proc_image_set_context(parent->image, context(&w), 120);
 	proc_image_inherit(child, parent);
 	cr_expect_eq(w.refs, 2);
+	cr_expect_eq(child->image->context_ns, 0, "not read of the child itself");
 	cr_expect_str_eq(child->image->comm, "server");
 	cr_expect_str_eq(proc_image_executable(child->image), "server");
 	cr_expect(child->image->selected);
