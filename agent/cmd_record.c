@@ -19,6 +19,7 @@
 #include "agent/config.h"
 #include "agent/output/profile.h"
 #include "agent/output/top.h"
+#include "agent/load.h"
 #include "agent/memory.h"
 #include "agent/record_child.h"
 #include "agent/record_files.h"
@@ -292,6 +293,7 @@ static int start(struct record *rec)
 		return r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_FAILED;
 	}
 	memory_fit(rec->config);
+	load_fit_frequency(rec->config);
 	return record_run(rec);
 }
 

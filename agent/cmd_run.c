@@ -15,6 +15,7 @@
 #include "agent/cmd.h"
 #include "agent/config.h"
 #include "agent/deliver.h"
+#include "agent/load.h"
 #include "agent/memory.h"
 #include "agent/privileges.h"
 #include "agent/secrets.h"
@@ -267,6 +268,7 @@ static int start(struct run *run)
 	if (r < 0)
 		log_warn("capabilities could not be given up: %s", strerror(-r));
 	memory_fit(run->config);
+	load_fit_frequency(run->config);
 	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	r = selection_init(&run->selection, run->config);

@@ -2,10 +2,14 @@
 #include "agent/load.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
 #include "agent/config.h"
 #include "agent/probe/probe.h"
 
@@ -15,6 +19,30 @@ uint32_t load_segments(const struct config *c)
 	uint64_t n = c->memory.tables_bytes / SEGMENT_VALUE;
 
 	return n > SEGMENTS_MAX ? SEGMENTS_MAX : n ? (uint32_t)n : 1;
+}
+
+/* The coarse clocks advance by the tick. */
+static uint32_t ticks_per_second(void)
+{
+	struct timespec t;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) < 0 || t.tv_sec || !t.tv_nsec)
+		return UINT32_MAX;
+	return (uint32_t)((NS_PER_SEC + (uint64_t)t.tv_nsec / 2) / (uint64_t)t.tv_nsec);
+}
+
+void load_fit_frequency(struct config *c)
+{
+	bool tick = c->sampling.event == CONFIG_EVENT_TICK;
+	uint32_t hz = ticks_per_second();
+
+	if (c->sampling.event == CONFIG_EVENT_AUTO)
+		tick = probe_takes_tick(PROBE_EVENT_AUTO);
+	if (!tick || c->sampling.frequency <= hz)
+		return;
+	log_warn("sampling.frequency %u: the kernel has %u ticks a second, and perf events are not used: %u",
+		 c->sampling.frequency, hz, hz);
+	c->sampling.frequency = hz;
 }
 
 static void say(char **ret_why, const char *text)

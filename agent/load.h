@@ -10,6 +10,11 @@ struct probe;
 
 /* Segments of the arena that memory.tables has room for, at least one. */
 uint32_t load_segments(const struct config *c);
+/*
+ * Where the tick will be sampled, sampling.frequency becomes no more than there are ticks (CONFIG_HZ), and
+ * the log says so: each sample stands for the time between two.
+ */
+void load_fit_frequency(struct config *c);
 /* 0, or -errno with *ret_why (owned, may be NULL). */
 int load_probe(struct probe **ret, const struct config *c, char **ret_why);
 

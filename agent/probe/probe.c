@@ -172,7 +172,7 @@ static int load(struct probe *p)
 }
 
 /* Refused, with or without the capability: Debian's and Ubuntu's perf_event_paranoid, seccomp, LSMs. */
-static bool tick_wanted(enum probe_event event)
+bool probe_takes_tick(enum probe_event event)
 {
 	int r = event == PROBE_EVENT_AUTO ? probe_perf_allowed() : 0;
 
@@ -190,7 +190,7 @@ int probe_new(struct probe **ret, const struct probe_options *options, char **re
 		return cpus < 0 ? cpus : -ENOMEM;
 	}
 	p->options = *options;
-	p->tick = tick_wanted(options->event);
+	p->tick = probe_takes_tick(options->event);
 	p->n_cpus = (uint32_t)cpus;
 	p->ring_bytes = ring_size(options, p->n_cpus);
 	p->area_fds = calloc(p->n_cpus, sizeof *p->area_fds);

@@ -41,6 +41,8 @@ int probe_attach(struct probe *p);
 int probe_follow(struct probe *p);
 /* Closes the events; what is in the ring stays there. */
 void probe_detach(struct probe *p);
+/* Whether a probe for this event would sample by the tick. */
+bool probe_takes_tick(enum probe_event event);
 /* Samples by the tick: no perf event may or shall be opened, and no perf side-band either. */
 bool probe_is_tick(const struct probe *p);
 /* 0 when a perf event of the whole host can be opened, else -errno. */
