@@ -183,7 +183,8 @@ struct sample_record {
 	__u32 rest_bytes; /* behind the frames: 0, or a struct sample_rest and stack */
 };
 
-#define REST_STACK_MAX 16384u
+#define REST_STACK_NEAR 16384u /* bytes of stack that any record may have */
+#define REST_STACK_MAX 65536u  /* that one put together in a CPU's deep area may have */
 #define REST_BELOW \
 	128u /* bytes below sp: the red zone; a register that an epilogue has just popped is read there */
 #define REST_FRAMES_MAX 1000u /* a stack with more frames is not finished */

@@ -11,7 +11,7 @@
 
 #define WINDOW_BYTES 1024u
 #define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
-#define RECORD_WORDS 3648u  /* REST_FRAMES_MAX frames, a struct sample_rest and its stack */
+#define RECORD_WORDS 3648u  /* REST_FRAMES_MAX frames, a struct sample_rest and REST_STACK_NEAR bytes */
 #define REGISTERS 32u	    /* by DWARF number; x86-64 has 0..16, arm64 0..31 */
 #define REGISTER_SP 7u	    /* x86-64 */
 #define REGISTER_IP 16u
@@ -67,6 +67,13 @@ struct unwind_area {
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;
 	__u64 frames[RECORD_WORDS]; /* directly behind the record; then what is left to finish */
+};
+
+/* Where a record with more stack than an area holds is put together: it is rare, so that memory from vmalloc
+ * will do. */
+struct deep_area {
+	__u8 record[sizeof(struct sample_record) + REST_FRAMES_MAX * 8 + sizeof(struct sample_rest) +
+		    REST_STACK_MAX];
 };
 
 _Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");

@@ -37,6 +37,14 @@ struct {
 	__array(values, struct area_map);
 } areas SEC(".maps");
 
+/* By CPU; max_entries as of areas. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct deep_area);
+} deep_areas SEC(".maps");
+
 /* Samples; the size is set by the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -63,6 +71,13 @@ static __always_inline struct unwind_area *env_area(void)
 	void *inner = bpf_map_lookup_elem(&areas, &cpu);
 
 	return inner ? bpf_map_lookup_elem(inner, &zero) : NULL;
+}
+
+static __always_inline struct deep_area *env_deep_area(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&deep_areas, &cpu);
 }
 
 #endif

@@ -185,8 +185,9 @@ UNWIND_FN int rest_begin(void)
 }
 
 /*
- * Appends to the record what finishing the stack later takes: registers, and up to 16 KiB of stack in chunks
- * that end at multiples of their size, so that the end of the stack's memory cuts off nothing below it.
+ * Appends to the record what finishing the stack later takes: registers, and up to REST_STACK_NEAR bytes of
+ * stack in chunks that end at multiples of their size, so that the end of the stack's memory cuts off nothing
+ * below it.
  */
 UNWIND_FN int rest_attach(int ending)
 {
@@ -206,13 +207,13 @@ UNWIND_FN int rest_attach(int ending)
 	rest->n_before = a->state.n_before - a->record.n_kernel;
 	/* registers that functions save are found by walking again from where all are known */
 	stack = a->state.regs[REGISTER_SP];
-	if (ending != ENDING_UNSUPPORTED_RULE || rest->sp - stack > REST_STACK_MAX - STACK_CHUNK)
+	if (ending != ENDING_UNSUPPORTED_RULE || rest->sp - stack > REST_STACK_NEAR - STACK_CHUNK)
 		stack = rest->sp;
 	rest->stack_address = stack - REST_BELOW;
 	for (int i = 0; i < (int)REST_REGISTERS; i++)
 		rest->regs[i] = a->state.regs[i];
 	ROLLED
-	for (__u32 i = 0; i < REST_STACK_MAX / STACK_CHUNK; i++) {
+	for (__u32 i = 0; i < REST_STACK_NEAR / STACK_CHUNK; i++) {
 		__u64 address = rest->stack_address + got,
 		      bytes = STACK_CHUNK - (address & (STACK_CHUNK - 1)), at = got;
 
@@ -262,6 +263,50 @@ UNWIND_FN int ending_of_task(int ending)
 	return ENDING_EXITING;
 }
 
+/*
+ * Sends the record that stands in the area, of `bytes`, with the stack beyond REST_STACK_NEAR, where there is
+ * more. Returns 0, or what is wrong: nothing was sent.
+ */
+UNWIND_FN int record_send_deep(__u32 bytes, __u32 flags)
+{
+	struct unwind_area *a = env_area();
+	struct deep_area *d = env_deep_area();
+	__u64 head = bytes, more = 0, address;
+	struct sample_rest *rest;
+	__u64 n;
+
+	if (!a || !d)
+		return -1;
+	n = a->record.n_kernel + a->record.n_user;
+	BOUND(n, 1023);
+	rest = (struct sample_rest *)(a->frames + n);
+	address = rest->stack_address + rest->stack_bytes;
+	ROLLED
+	for (__u32 i = 0; i < (REST_STACK_MAX - REST_STACK_NEAR) / STACK_CHUNK; i++) {
+		__u64 at = head + more;
+
+		BOUND(at, 0x1ffff);
+		if (at > sizeof d->record - STACK_CHUNK ||
+		    env_read_user(d->record + at, STACK_CHUNK, address + more))
+			break;
+		more += STACK_CHUNK;
+	}
+	if (!more)
+		return -1;
+	rest->stack_bytes += more;
+	a->record.rest_bytes += more;
+	BOUND(head, 0x7fff);
+	if (bpf_probe_read_kernel(d->record, head, &a->record))
+		return -1;
+	head += more;
+	BOUND(head, 0x1ffff);
+	if (head <= sizeof d->record && !bpf_ringbuf_output(&ring, d->record, head, flags))
+		return 0;
+	rest->stack_bytes -= more;
+	a->record.rest_bytes -= more;
+	return -1;
+}
+
 /* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer
  * otherwise. */
 static __always_inline void record_send(struct unwind_area *a)
@@ -277,6 +322,9 @@ static __always_inline void record_send(struct unwind_area *a)
 		a->unannounced = 0;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
+	if (a->record.rest_bytes > sizeof(struct sample_rest) + REST_STACK_NEAR - STACK_CHUNK &&
+	    !record_send_deep(bytes, flags))
+		return;
 	if (bpf_ringbuf_output(&ring, &a->record, bytes, flags))
 		a->counters[COUNTER_RING_FULL]++;
 }

@@ -125,6 +125,8 @@ static int configure(struct probe *p)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.areas, p->n_cpus);
 	if (r == 0)
+		r = bpf_map__set_max_entries(skel->maps.deep_areas, p->n_cpus);
+	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.ring, (uint32_t)p->ring_bytes);
 	return r;
 }
@@ -442,6 +444,7 @@ int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N])
 
 size_t probe_map_bytes(const struct probe *p)
 {
-	return (size_t)p->n_segments * SEGMENT_VALUE + p->n_cpus * sizeof(struct unwind_area) +
-	       p->ring_bytes + (size_t)p->options.max_segments * sizeof(void *);
+	return (size_t)p->n_segments * SEGMENT_VALUE +
+	       p->n_cpus * (sizeof(struct unwind_area) + sizeof(struct deep_area)) + p->ring_bytes +
+	       (size_t)p->options.max_segments * sizeof(void *);
 }

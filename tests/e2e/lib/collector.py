@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 
-from . import profiles
+from . import profiles, recorded
 from .scenario import ROOT, Skip, accepts, free_port, stop, wait_for
 
 OTELCOL = os.path.join(ROOT, "tests", "support", "otelcol")
+REWRITTEN = ["reference-attribute", "zero-entry"]  # rules about what the Collector writes anew
 
 
 def binaries():
@@ -29,6 +30,7 @@ class Collector:
         self.lives = []
         self.process = None
         self.program = os.path.join(binaries(), "otelcol")
+        s.at_end(self.conforms)
         self.start()
 
     def start(self):
@@ -72,6 +74,15 @@ class Collector:
 
     def samples(self):
         return [x for life in self.lives for x in profiles.read(os.path.join(life, "profiles.json"))]
+
+    def conforms(self):
+        """Every request that any life of it took follows the OTLP rules."""
+        self.stop()
+        paths = [os.path.join(life, "profiles.proto") for life in self.lives]
+        contents = [recorded.prefixed(p, REWRITTEN) for p in paths if os.path.exists(p)]
+        n, violations = sum(len(c.ids) for c in contents), [v for c in contents for v in c.violations]
+        if n:
+            self.s.check("OTLP conformance of every request at the Collector", not violations, "; ".join(violations[:4])[:600] or f"{n} profiles")
 
     def endpoint(self, scheme="http", host="127.0.0.1"):
         return f"{scheme}://{host}:{self.port}"

@@ -61,7 +61,7 @@ class Scenario:
         self.name = name
         self.passed = self.failed = 0
         self.tmp = None
-        self._ends = []
+        self._ends, self._at_end = [], []
         self._logs = []
 
     # --- results
@@ -90,6 +90,10 @@ class Scenario:
     def folder(self, *parts):
         os.makedirs(self.path(*parts), exist_ok=True)
         return self.path(*parts)
+
+    def at_end(self, look):
+        """Calls `look` behind the body, which may check more; not after a failure or Skip."""
+        self._at_end.append(look)
 
     def defer(self, end):
         """Calls `end` when the scenario is over, last one first."""
@@ -137,6 +141,8 @@ class Scenario:
         self.tmp = tempfile.mkdtemp(prefix=f"proflet-{self.name}-")
         try:
             body(self)
+            for look in self._at_end:
+                look()
         except Skip as e:
             self.skip("rest of the scenario", e)
         except Exception as e:  # whatever broke the scenario is a failure of the scenario

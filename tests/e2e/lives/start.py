@@ -40,6 +40,7 @@ def one_start(s, count, wait):
     os.setpriority(os.PRIO_PROCESS, 0, 0)  # not for the agent
     begin = time.time_ns()
     agent = Agent(s, f"http://{sink.endpoint}", frequency=FREQUENCY, window="10s", session=True)  # a service is no part of the crowd's session
+    agent.wait_line('msg="sampling"', 60)
     time.sleep(wait)
     s.equal("exit code at SIGTERM", agent.stop(), 0)
     for d in drivers:
