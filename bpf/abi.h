@@ -185,6 +185,7 @@ struct sample_record {
 
 #define REST_STACK_NEAR 16384u /* bytes of stack that any record may have */
 #define REST_STACK_MAX 65536u  /* that one put together in a CPU's deep area may have */
+#define REST_CHUNK 2048u       /* bytes that are read at once, up to a multiple of them */
 #define REST_BELOW \
 	128u /* bytes below sp: the red zone; a register that an epilogue has just popped is read there */
 #define REST_FRAMES_MAX 1000u /* a stack with more frames is not finished */
@@ -200,10 +201,11 @@ struct sample_rest {
 			     of the record */
 	__u64 stack_address; /* process address of the first byte of the stack: REST_BELOW below the frame,
 				or its sp where that cannot be read */
-	__u32 stack_bytes;   /* that follow */
+	__u32 stack_bytes;   /* that follow; those of holes are 0 */
 	__u32 innermost;     /* regs are of the frame to step from */
 	__u32 n_before;	     /* user frames in the record before the one that regs are of */
-	__u32 reserved;
+	__u32 holes; /* bit n: the n-th chunk of the stack, the first may be a part of one, could not be read
+		      */
 	__u64 regs[REST_REGISTERS]; /* by DWARF number, with the ip */
 };
 

@@ -62,6 +62,7 @@ struct unwind_state {
 struct unwind_area {
 	__u64 counters[8]; /* enum probe_counter */
 	__u64 unannounced; /* bytes put in the ring since this CPU last woke the agent */
+	__u64 rest_tried;  /* bytes of stack behind the record, with what could not be read at their end */
 	__u64 tick_due_ns; /* CLOCK_MONOTONIC: the first tick from then on is a sample */
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];

@@ -163,8 +163,6 @@ static __always_inline int user_part(struct bpf_perf_event_data *ctx, const int 
 	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
 }
 
-#define STACK_CHUNK 2048u
-
 /* Where the rest begins. Returns 1 when rest_attach may follow, 2 when it takes the sample's registers first.
  */
 UNWIND_FN int rest_begin(void)
@@ -185,15 +183,35 @@ UNWIND_FN int rest_begin(void)
 }
 
 /*
- * Appends to the record what finishing the stack later takes: registers, and up to REST_STACK_NEAR bytes of
- * stack in chunks that end at multiples of their size, so that the end of the stack's memory cuts off nothing
- * below it.
+ * The next chunk of stack, up to a multiple of REST_CHUNK, so that the end of the stack's memory cuts off
+ * nothing below it. What was never touched (in large frames) is a hole. Returns its bytes.
+ */
+static __always_inline __u64 rest_chunk(struct sample_rest *rest, void *to, __u64 address, __u32 *got)
+{
+	__u64 bytes = REST_CHUNK - (address & (REST_CHUNK - 1));
+
+	BOUND(bytes, 0xfff);
+	if (!env_read_user(to, bytes, address))
+		*got = (__u32)(address + bytes - rest->stack_address);
+	else
+		rest->holes |= 1u << ((address / REST_CHUNK - rest->stack_address / REST_CHUNK) & 31);
+	return bytes;
+}
+
+static __always_inline void rest_size(struct unwind_area *a, struct sample_rest *rest, __u32 stack_bytes)
+{
+	rest->stack_bytes = stack_bytes;
+	a->record.rest_bytes = sizeof *rest + stack_bytes;
+}
+
+/* Appends to the record what finishing the stack later takes: registers, and REST_STACK_NEAR bytes of stack.
  */
 UNWIND_FN int rest_attach(int ending)
 {
 	struct unwind_area *a = env_area();
 	struct sample_rest *rest;
-	__u64 n, stack, got = 0;
+	__u64 n, stack, tried = 0;
+	__u32 got = 0;
 
 	if (!a)
 		return 0;
@@ -205,30 +223,25 @@ UNWIND_FN int rest_attach(int ending)
 	rest->fp = a->state.fp;
 	rest->innermost = a->state.innermost;
 	rest->n_before = a->state.n_before - a->record.n_kernel;
+	rest->holes = 0;
 	/* registers that functions save are found by walking again from where all are known */
 	stack = a->state.regs[REGISTER_SP];
-	if (ending != ENDING_UNSUPPORTED_RULE || rest->sp - stack > REST_STACK_NEAR - STACK_CHUNK)
+	if (ending != ENDING_UNSUPPORTED_RULE || rest->sp - stack > REST_STACK_NEAR - REST_CHUNK)
 		stack = rest->sp;
 	rest->stack_address = stack - REST_BELOW;
+	if (env_read_user(rest + 1, 8, rest->stack_address))
+		rest->stack_address = stack;
 	for (int i = 0; i < (int)REST_REGISTERS; i++)
 		rest->regs[i] = a->state.regs[i];
 	ROLLED
-	for (__u32 i = 0; i < REST_STACK_NEAR / STACK_CHUNK; i++) {
-		__u64 address = rest->stack_address + got,
-		      bytes = STACK_CHUNK - (address & (STACK_CHUNK - 1)), at = got;
+	for (__u32 i = 0; i < REST_STACK_NEAR / REST_CHUNK; i++) {
+		__u64 at = tried;
 
 		BOUND(at, 0x3fff);
-		BOUND(bytes, 0xfff);
-		if (!env_read_user((__u8 *)(rest + 1) + at, bytes, address)) {
-			got += bytes;
-			continue;
-		}
-		if (got || rest->stack_address == stack)
-			break;
-		rest->stack_address = stack;
+		tried += rest_chunk(rest, (__u8 *)(rest + 1) + at, rest->stack_address + tried, &got);
 	}
-	rest->stack_bytes = got;
-	a->record.rest_bytes = sizeof *rest + got;
+	a->rest_tried = tried;
+	rest_size(a, rest, got);
 	return 0;
 }
 
@@ -264,47 +277,50 @@ UNWIND_FN int ending_of_task(int ending)
 }
 
 /*
- * Sends the record that stands in the area, of `bytes`, with the stack beyond REST_STACK_NEAR, where there is
- * more. Returns 0, or what is wrong: nothing was sent.
+ * Sends the record that stands in the area with the stack beyond REST_STACK_NEAR. Returns 0, or else nothing
+ * was sent: there is none, or no room.
  */
-UNWIND_FN int record_send_deep(__u32 bytes, __u32 flags)
+UNWIND_FN int record_send_deep(__u32 flags)
 {
 	struct unwind_area *a = env_area();
 	struct deep_area *d = env_deep_area();
-	__u64 head = bytes, more = 0, address;
+	__u64 head, n, tried;
 	struct sample_rest *rest;
-	__u64 n;
+	__u32 got, near;
+	int failed;
 
 	if (!a || !d)
 		return -1;
 	n = a->record.n_kernel + a->record.n_user;
 	BOUND(n, 1023);
 	rest = (struct sample_rest *)(a->frames + n);
-	address = rest->stack_address + rest->stack_bytes;
+	tried = a->rest_tried;
+	got = near = rest->stack_bytes;
+	n = sizeof a->record + n * 8 + sizeof *rest;
+	head = n + tried;
 	ROLLED
-	for (__u32 i = 0; i < (REST_STACK_MAX - REST_STACK_NEAR) / STACK_CHUNK; i++) {
-		__u64 at = head + more;
+	for (__u32 i = 0; i < (REST_STACK_MAX - REST_STACK_NEAR) / REST_CHUNK; i++) {
+		__u64 at = n + tried;
 
 		BOUND(at, 0x1ffff);
-		if (at > sizeof d->record - STACK_CHUNK ||
-		    env_read_user(d->record + at, STACK_CHUNK, address + more))
+		if (at > sizeof d->record - 2 * REST_CHUNK)
 			break;
-		more += STACK_CHUNK;
+		tried += rest_chunk(rest, d->record + at, rest->stack_address + tried, &got);
 	}
-	if (!more)
+	if (got <= a->rest_tried)
 		return -1;
-	rest->stack_bytes += more;
-	a->record.rest_bytes += more;
+	rest_size(a, rest, got);
 	BOUND(head, 0x7fff);
-	if (bpf_probe_read_kernel(d->record, head, &a->record))
-		return -1;
-	head += more;
+	failed = bpf_probe_read_kernel(d->record, head, &a->record);
+	head = n + got;
 	BOUND(head, 0x1ffff);
-	if (head <= sizeof d->record && !bpf_ringbuf_output(&ring, d->record, head, flags))
-		return 0;
-	rest->stack_bytes -= more;
-	a->record.rest_bytes -= more;
-	return -1;
+	if (!failed && head <= sizeof d->record)
+		failed = bpf_ringbuf_output(&ring, d->record, head, flags);
+	if (failed)
+		rest_size(a, rest, near);
+	else
+		a->unannounced += got - near;
+	return failed;
 }
 
 /* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer
@@ -322,8 +338,7 @@ static __always_inline void record_send(struct unwind_area *a)
 		a->unannounced = 0;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
-	if (a->record.rest_bytes > sizeof(struct sample_rest) + REST_STACK_NEAR - STACK_CHUNK &&
-	    !record_send_deep(bytes, flags))
+	if (a->record.rest_bytes > sizeof(struct sample_rest) && !record_send_deep(flags))
 		return;
 	if (bpf_ringbuf_output(&ring, &a->record, bytes, flags))
 		a->counters[COUNTER_RING_FULL]++;

@@ -16,6 +16,7 @@
 #include "agent/elf/frame_section.h"
 #include "agent/elf/image_private.h"
 #include "agent/elf/keeps.h"
+#include "agent/elf/leaf_rule.h"
 #include "agent/elf/override.h"
 
 #define STATES_MAX 64 /* depth of DW_CFA_remember_state */
@@ -463,7 +464,8 @@ int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 		query[i].error = -ENOENT;
 	r = find_all(img, query, n);
 	for (size_t i = 0; i < n && r == 0; i++)
-		if (query[i].error == 0) {
+		if (query[i].error == 0 ||
+		    (query[i].error == -ENOENT && leaf_rule_find(img, &query[i]) == 0)) {
 			query[i].rule.preserved |= code_keeps(img, query[i].fde_start, query[i].fde_end);
 			override_complete(img, &query[i], override_list, override_list_n);
 		}

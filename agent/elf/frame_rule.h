@@ -61,14 +61,15 @@ struct frame_memory {
 
 struct frame_query {
 	uint64_t va;
-	uint64_t fde_start, fde_end; /* of the FDE that the rule is from, when error is 0 */
+	uint64_t fde_start, fde_end; /* of the FDE or function that the rule is from, when error is 0 */
 	int error; /* 0; -ENOENT no FDE covers it; -EINVAL damaged; -ENOTSUP more expressions than fit */
 	struct frame_rule rule;
 };
 
 /*
  * Finds the rules of n addresses, by one pass over .eh_frame, and one over .debug_frame for what is missing
- * (not in Go's binaries, whose functions preserve no register whatever it says). 0 with query[].error set;
+ * (not in Go's binaries, whose functions preserve no register whatever it says); then from the instructions
+ * of a leaf function (leaf_rule.h). 0 with query[].error set;
  * else for all of them: -ENOTSUP (machine), -ENOMEM, -errno of the read.
  */
 int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n);

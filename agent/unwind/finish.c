@@ -90,6 +90,9 @@ static int read_stack(void *data, void *to, uint32_t bytes, uint64_t address)
 
 	if (offset > rest->stack_bytes || bytes > rest->stack_bytes - offset)
 		return -EFAULT;
+	for (uint64_t chunk = address / REST_CHUNK; chunk <= (address + bytes - 1) / REST_CHUNK; chunk++)
+		if (rest->holes >> ((chunk - rest->stack_address / REST_CHUNK) & 31) & 1)
+			return -EFAULT;
 	memcpy(to, f->view->stack + offset, bytes);
 	return 0;
 }
@@ -168,6 +171,13 @@ static enum rules_answer rule_of(struct finisher *f, uint64_t frame, const struc
 	return answer;
 }
 
+/* The table's rule, at which a step ended, takes a register that is known although others are not. */
+static bool register_is_known(const struct unwind_state *t, const struct anchor *at)
+{
+	return (t->rule.kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG && !(t->rule.kind & UNWIND_RA_REG) &&
+	       t->rule.reg < REGISTERS && at->regs.known >> t->rule.reg & 1;
+}
+
 /* One step by the table, whose rule may need the registers. */
 static int step_by_table(struct finisher *f, struct anchor *at)
 {
@@ -179,6 +189,11 @@ static int step_by_table(struct finisher *f, struct anchor *at)
 	memcpy(t->regs, at->regs.value, sizeof t->regs);
 	t->limit = at->n + 1;
 	next = unwind_frames();
+	if (next == ENDING_UNSUPPORTED_RULE && !t->innermost && register_is_known(t, at)) {
+		t->innermost = 1;
+		t->n = at->n;
+		next = unwind_frames();
+	}
 	t->limit = limit;
 	if (next != ENDING_DEPTH_LIMIT && next < ENDINGS)
 		return next;

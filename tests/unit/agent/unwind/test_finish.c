@@ -197,6 +197,44 @@ Test(finish, memory_is_what_the_record_brought_and_no_more)
 	}
 }
 
+/* Pages of a large frame that the process never touched: what lies beyond is there all the same. */
+Test(finish, holes)
+{
+	enum { FRAME = 3 * REST_CHUNK };
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+	uint8_t stack[FRAME + 128] = {0};
+
+	scene_init(&s);
+	memcpy(stack + 8, &s.rest.stack[1], 8);
+	memcpy(stack + 40, &s.rest.stack[5], 8);
+	s.view.stack = stack;
+	s.rest.rest.stack_bytes = sizeof stack;
+	s.rest.rest.holes = 2 | 4; /* the second and third chunk */
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	expect_whole(&done);
+	s.rest.rest.holes = 1;
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	cr_expect_eq(done.ending, ENDING_READ_FAULT, "%s", unwind_ending_text(done.ending));
+}
+
+/* The record's first chunk may be a part of one: which chunk a byte is in is told by its address. */
+Test(finish, holes_by_address)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+
+	scene_init(&s);
+	s.rest.rest.sp = s.rest.rest.stack_address = SP - 16; /* the words of the leaf end a chunk */
+	s.rest.rest.holes = 2;
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	cr_expect_eq(done.n_user, 2, "%u", done.n_user);
+	cr_expect_eq(done.ending, ENDING_READ_FAULT, "%s", unwind_ending_text(done.ending));
+	s.rest.rest.holes = 0;
+	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
+	expect_whole(&done);
+}
+
 Test(finish, with_mappings_that_are_not_published)
 {
 	_cleanup_scene_ struct scene s;
