@@ -203,6 +203,13 @@ static int on_reselect(uint64_t expirations, void *data)
 	return 0;
 }
 
+static enum select_answer select_process(const struct process *p, void *data)
+{
+	const struct agent *a = data;
+
+	return a->options.select(p, a->metadata ? metadata_pods(a->metadata) : NULL, a->options.select_data);
+}
+
 static void forget_file(uint32_t index, void *data)
 {
 	struct agent *a = data;
@@ -270,8 +277,8 @@ static int open_modules(struct agent *a, char **ret_why)
 		.max_files = FILES_MAX,
 		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
-		.select = a->options.select,
-		.select_data = a->options.select_data,
+		.select = a->options.select ? select_process : NULL,
+		.select_data = a,
 	};
 	struct report_options report = {
 		.config = c,

@@ -21,10 +21,13 @@ struct config;
 struct loop;
 struct otlp_request;
 struct output_profile;
+struct pod_table;
 
 struct agent_options {
 	const struct config *config;
-	enum select_answer (*select)(const struct process *p, void *data); /* NULL: every process */
+	/* NULL: every process. `pods`: what the kubelet says, NULL: it is not asked; borrowed for the call.
+	 */
+	enum select_answer (*select)(const struct process *p, const struct pod_table *pods, void *data);
 	void *select_data;
 	bool select_moves;	  /* the answer depends on control groups: asked again every second */
 	uint64_t window_ns;	  /* 0: one window from start to stop */

@@ -19,6 +19,8 @@
 	(2500 * NS_PER_MS) /* the side-band is read at once, but a file that it names may take its bound to \
 			      be opened (track_ask.h) */
 
+#define RETRY_REST 8 /* times as long as the last tries took, before the next */
+
 struct waiting {
 	struct waiting *next;
 	uint64_t deadline_ns;
@@ -32,6 +34,7 @@ struct waiting_list {
 	size_t n, bytes, max_bytes;
 	uint64_t epoch;		   /* of the last try */
 	uint64_t next_deadline_ns; /* no earlier one waits */
+	uint64_t rest_until_ns;	   /* trying again takes no more than a part of our time */
 };
 
 int waiting_new(struct waiting_list **ret, size_t max_bytes)
@@ -126,7 +129,7 @@ void waiting_retry(struct report *r, bool last)
 	uint64_t now = clock_mono_ns(), epoch = track_epoch(r->options.track);
 	struct waiting **at = &w->first;
 
-	if (!w->n || (!last && epoch == w->epoch && now < w->next_deadline_ns))
+	if (!w->n || (!last && (now < w->rest_until_ns || (epoch == w->epoch && now < w->next_deadline_ns))))
 		return;
 	w->epoch = epoch;
 	w->next_deadline_ns = UINT64_MAX;
@@ -145,4 +148,5 @@ void waiting_retry(struct report *r, bool last)
 		at = &e->next;
 	}
 	w->tail = at;
+	w->rest_until_ns = clock_mono_ns() + RETRY_REST * (clock_mono_ns() - now);
 }

@@ -11,6 +11,9 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
 #include "cgroup/meta.h"
+#include "cgroup/podtable.h"
+
+#define LABEL_KEY_MAX 320u /* a prefix of 253, a slash, a name of 63 */
 
 static int parse_all(const struct config_list *list, struct config_selector **ret, size_t *ret_n)
 {
@@ -159,7 +162,32 @@ bool selection_by_cgroup(const struct selection *s)
 	       (kinds_of(s) & (1u << CONFIG_SELECT_CGROUP | 1u << CONFIG_SELECT_CONTAINER));
 }
 
-enum select_answer selection_ask(const struct process *p, void *selection)
+static const char *label_of(const void *pod, const char *key, size_t key_len)
+{
+	char name[LABEL_KEY_MAX];
+
+	if (key_len >= sizeof name)
+		return NULL;
+	memcpy(name, key, key_len);
+	name[key_len] = '\0';
+	return pod_label(pod, name);
+}
+
+static void add_pod(struct select_identity *id, const struct pod_table *pods,
+		    const struct cgroup_identity *who)
+{
+	const struct pod_container *container;
+	const struct pod *pod = pod_table_find(pods, who, &container);
+
+	if (!pod)
+		return;
+	id->namespace = pod->namespace;
+	id->container_name = container ? container->name : NULL;
+	id->label = label_of;
+	id->pod = pod;
+}
+
+enum select_answer selection_ask(const struct process *p, const struct pod_table *pods, void *selection)
 {
 	const struct selection *s = selection;
 	const struct cgroup_meta *m = p->image->context.data;
@@ -172,6 +200,8 @@ enum select_answer selection_ask(const struct process *p, void *selection)
 	};
 	char name[40];
 
+	if (pods && m)
+		add_pod(&id, pods, &m->identity);
 	if (kinds_of(s) & 1u << CONFIG_SELECT_CGROUP) {
 		snprintf(name, sizeof name, "/proc/%u/cgroup", p->pid);
 		if (fs_read_file(name, 65536, &groups) == 0)

@@ -10,6 +10,8 @@
 #include "agent/config.h"
 #include "agent/proc/table.h"
 
+struct pod_table;
+
 struct selection {
 	struct config_selector *include, *exclude; /* owned; their texts are the configuration's */
 	size_t n_include, n_exclude;
@@ -49,7 +51,7 @@ bool selection_by_cgroup(const struct selection *s);
 bool selection_by_pod(const struct selection *s);
 /* Pure. */
 enum select_answer selection_match(const struct selection *s, const struct select_identity *id);
-/* The track_options.select of a struct selection. */
-enum select_answer selection_ask(const struct process *p, void *selection);
+/* The agent_options.select of a struct selection. */
+enum select_answer selection_ask(const struct process *p, const struct pod_table *pods, void *selection);
 
 #endif

@@ -20,11 +20,12 @@
  * A list that holds for the mappings: the published one, or one of our own. Nobody publishes those of a
  * process that is over again when tables come. 0: they are none.
  */
-static uint32_t list_for(struct track *t, const struct process *p, const struct proc_maps *maps)
+static uint32_t list_for(struct track *t, const struct process *p, const struct sample_view *v,
+			 const struct proc_maps *maps)
 {
 	if (maps == p->maps && maps->published_ref && !maps->dirty && !p->end_ns)
 		return maps->published_ref;
-	return finisher_list(t->finisher, maps, t->cache);
+	return finisher_list(t->finisher, v, maps, t->cache);
 }
 
 /* Cuts the stack where it does not hold. False: it does. */
@@ -47,7 +48,7 @@ static bool walk_again(struct track *t, const struct process *p, const struct sa
 		       const struct proc_maps *right, struct sample_view *ret)
 {
 	struct sample_view start = *v;
-	uint32_t list = list_for(t, p, right);
+	uint32_t list = list_for(t, p, v, right);
 
 	if (!list)
 		return right != p->maps; /* what was mapped then is known, and is nothing */
@@ -98,7 +99,7 @@ bool track_finish(struct track *t, const struct process *p, const struct sample_
 		t->stats.outdated_again += outdated && final;
 		return final;
 	}
-	list = list_for(t, p, right);
+	list = list_for(t, p, v, right);
 	return list ? finisher_walk(t->finisher, v, list, ret) : right != p->maps;
 }
 

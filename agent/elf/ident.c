@@ -5,6 +5,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,7 @@ int elf_image_htlhash(struct elf_image *img, char ret[33])
 	    !EVP_DigestUpdate(ctx, last, len) || !EVP_DigestUpdate(ctx, &length, sizeof(length)) ||
 	    !EVP_DigestFinal_ex(ctx, digest, NULL))
 		return -ENOMEM;
+	OPENSSL_thread_stop(); /* a worker that is given up may end while the process does: nothing stays */
 	for (int i = 0; i < 16; i++)
 		snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 	return 0;

@@ -16,11 +16,14 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/frame_rule.h"
+#include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/list.h"
+#include "agent/unwind/reach.h"
 #include "agent/unwind/rules.h"
 #include "bpf/unwind.h"
 
+#define LIST_WHOLE_MAX 256u	 /* mappings of a process that are all put into a list of our own */
 #define OWN_SEGMENT SEGMENTS_MAX /* behind those of the arena */
 #define REGISTER_FP 6u		 /* x86-64 */
 #define ALL_REGISTERS ((1u << (REGISTER_IP + 1)) - 1)
@@ -348,12 +351,28 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
 	ret->rules_failed = rules.failed;
 }
 
-uint32_t finisher_list(struct finisher *f, const struct proc_maps *maps, const struct unwind_cache *cache)
+/* What of a long list of mappings the walk may come to, or all of it. */
+static int entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct sample_view *v,
+			const struct unwind_cache *cache)
+{
+	static const uint32_t any[] = {0}; /* a list has one */
+	_cleanup_free_ uint32_t *indices = NULL;
+	size_t n;
+	int r;
+
+	if (maps->n <= LIST_WHOLE_MAX || !v->rest)
+		return list_entries_make(ret, maps, cache);
+	r = reach_mappings(maps, v, &indices, &n);
+	return r < 0 ? r : list_entries_make_some(ret, maps, n ? indices : any, n ?: 1, cache);
+}
+
+uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,
+		       const struct unwind_cache *cache)
 {
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
 	size_t most = list_capacity(SEGMENT_BYTES);
 
-	if (list_entries_make(&l, maps, cache) < 0 || !l.n)
+	if (entries_make(&l, maps, v, cache) < 0 || !l.n)
 		return 0;
 	if (!f->own)
 		f->own = calloc(1, sizeof *f->own);

@@ -48,9 +48,10 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 void finisher_forget(struct finisher *f, uint32_t file);
 void finisher_stats(const struct finisher *f, struct finisher_stats *ret);
 
-/* A list of mappings that are not published, for finisher_walk, until the next call. 0: none (no mappings, or
- * no memory). */
-uint32_t finisher_list(struct finisher *f, const struct proc_maps *maps, const struct unwind_cache *cache);
+/* A list of mappings that are not published, for finisher_walk over the same sample, until the next call. 0:
+ * none (no mappings, or no memory). */
+uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,
+		       const struct unwind_cache *cache);
 /* *ret is the sample with its first n user frames and, if it is not 0, the frame `next` (outdated mappings),
  * without rest; its frames are borrowed until the next call. */
 void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, uint64_t next,

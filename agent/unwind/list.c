@@ -80,27 +80,44 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	return r;
 }
 
-int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
-		      const struct unwind_cache *cache)
+static int add_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_cache *cache)
+{
+	const struct unwind_file *f = unwind_cache_file(cache, m->file);
+
+	if (f)
+		return add_file_mapping(l, m, f);
+	if (m->file & PROC_FILE_OPENING) /* samples there wait, as before a mapping */
+		return 0;
+	return add(l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, TABLE_NEVER});
+}
+
+/* `indices` NULL: the first n. */
+static int make(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices, size_t n,
+		const struct unwind_cache *cache)
 {
 	struct list_entries l = {0};
 	int r = 0;
 
-	for (uint32_t i = 0; i < maps->n && r == 0; i++) {
-		const struct proc_mapping *m = &maps->entries[i];
-		const struct unwind_file *f = unwind_cache_file(cache, m->file);
-
-		if (f)
-			r = add_file_mapping(&l, m, f);
-		else if (!(m->file & PROC_FILE_OPENING)) /* samples there wait, as before a mapping */
-			r = add(&l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, TABLE_NEVER});
-	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_mapping(&l, &maps->entries[indices ? indices[i] : i], cache);
 	if (r < 0) {
 		list_entries_fini(&l);
 		return r;
 	}
 	*ret = l;
 	return 0;
+}
+
+int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
+		      const struct unwind_cache *cache)
+{
+	return make(ret, maps, NULL, maps->n, cache);
+}
+
+int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
+			   size_t n, const struct unwind_cache *cache)
+{
+	return n ? make(ret, maps, indices, n, cache) : 0;
 }
 
 void list_entries_fini(struct list_entries *l)

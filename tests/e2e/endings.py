@@ -7,7 +7,7 @@ The rules that the kernel cannot do, and user space finishes, are here too: they
 Not provoked here:
   no registers       a read of the kernel's own stack of the running task that fails; only before Linux 5.15. No program can
   no process         ends in the BPF program (tests/unit/agent/probe has it on the running kernel); the agent walks such a sample
-                     on, as soon as it knows the process, and what cannot be known at all is no program's doing
+                     on, as soon as it knows the process, also when its mappings find no room in the program's memory
   outdated mappings  tests/oracle/live_truth, cases "dlopen*", counts them; where they are cut, tests/unit/agent/unwind
 """
 import collections
@@ -169,24 +169,28 @@ def one_agent(s):
 
 
 def no_room(s):
-    """A process whose mapping list finds no room in memory.tables, and then no table does."""
+    """Processes whose lists of mappings find no room in memory.tables: the program cannot walk their stacks, the agent does, with
+    what of the lists each stack takes. The stop does not wait for it."""
     programs = [start(s, "no-process") for _ in range(5)]
     wait_for(lambda: open(programs[0].log).read().count("mapped") == len(programs), 20, "the programs' mappings")
     collector = Collector(s)
     agent = Agent(s, collector.endpoint(), "--memory.tables", "4MiB", *only(programs))
     agent.wait_samples(collector, 120)
     gather(agent, collector, {"no-process": 4 * MIN_SAMPLES})
+    begin = time.monotonic()
     s.equal("exit code at SIGTERM, without room", agent.stop(), 0)
+    s.note(f"the stop took {time.monotonic() - begin:.1f} s")
     collector.stop()
     samples = collector.samples()
     mine = of_program(samples, "no-process")
     endings = collections.Counter()
     for x in mine:
         endings[ending(x)] += x.count
-    s.check("no room: kept, and each says what was missing", sum(endings.values()) >= MIN_SAMPLES and
-            set(endings) <= {"no process", "no mapping", "no table", "complete", "task exiting"} and
-            endings["no process"] + endings["no mapping"] + endings["no table"] >= MIN_SAMPLES,
-            ", ".join(f"{k} {v}" for k, v in endings.most_common()))
+    s.check("no room: kept, whole, or it says what was missing", sum(endings.values()) >= MIN_SAMPLES and
+            set(endings) <= {"no process", "no mapping", "no table", "no row", "complete", "task exiting"} and
+            endings["complete"] >= 0.9 * sum(endings.values()), ", ".join(f"{k} {v}" for k, v in endings.most_common()))
+    named = [names(x) for x in mine if ending(x) == "complete" and "spin" in names(x)]  # of the first window names may be missing
+    s.check("no room: whole is right", named and all({"no_process", "main", "_start"} <= set(n) for n in named), str(named[:1]))
     check_attributes(s, samples)
     assertions.loss_identity(s, agent, total(samples))
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of pods from a kubelet: a real HTTPS server with a certificate of our own authority, real control groups with
 processes in them, a real Collector. Pods come and go, the token is replaced, the kubelet refuses, hangs and talks nonsense;
-the profile goes on, the log says each thing once, and the token is in no output.
+the profile goes on, the log says each thing once, and the token is in no output. Pods are selected by namespace, label and
+the name of the container, also when that changes.
 """
 import re
 import secrets
@@ -30,11 +31,11 @@ FAULTS = {  # mode → what the log says of it
 class Workload:
     """A pod with one container, and a process in it."""
 
-    def __init__(self, s, program, name, owner=None, labels=None):
+    def __init__(self, s, program, name, owner=None, labels=None, namespace="shop"):
         self.name, self.ident, self.uid = name, secrets.token_hex(32), str(uuid.uuid4())
         group = cgroups.make(s, f"kubepods/burstable/pod{self.uid}/{self.ident}")
         self.process = cgroups.start(s, group, [program, "300"], name)
-        self.pod = pod(name, self.uid, [container("app-" + name, self.ident)], owner=owner, labels=labels)
+        self.pod = pod(name, self.uid, [container("app-" + name, self.ident)], owner=owner, labels=labels, namespace=namespace)
 
     def resources(self, collector):
         """The resources of its samples, first one first, without duplicates."""
@@ -135,6 +136,29 @@ def names(s, b):
     assertions.loss_identity(s, agent, total(b.collector.samples()))
 
 
+def selected(s, b):
+    """What is not selected has no sample from the first answer on; a pod that gets another label is selected then."""
+    kubelet = Kubelet(s, b.certificate, TOKENS[1:])
+    work = {name: Workload(s, b.program, name, labels={"app": app}, namespace=namespace) for name, app, namespace in
+            (("wanted", "web", "shop-blue"), ("labelled", "db", "shop-blue"), ("sidecar", "web", "shop-blue"), ("system", "web", "kube-system"))}
+    kubelet.pods = [w.pod for w in work.values()]
+    agent = b.agent(kubelet.url(), "--select.include", "namespace=shop-*", "--select.exclude", "label=app=db,container_name=app-side*")
+    wait_for(lambda: work["wanted"].named(b.collector), 60, "samples of the pod that is selected")
+    time.sleep(3)
+    for name, why in (("labelled", "its label is excluded"), ("sidecar", "its container's name is excluded"), ("system", "its namespace is not included")):
+        s.equal(f"selection: samples of a pod when {why}", len(work[name].resources(b.collector)), 0)
+    work["labelled"].pod["metadata"]["labels"]["app"] = "web"
+    fresh = Workload(s, b.program, "fresh", labels={"app": "web"}, namespace="shop-blue")  # a list is asked for when something is new
+    kubelet.pods = [*kubelet.pods, fresh.pod]
+    begin = time.monotonic()
+    wait_for(lambda: work["labelled"].named(b.collector) and fresh.named(b.collector), 60, "samples of what is selected now")
+    s.note(f"selected {time.monotonic() - begin:.1f} s after the label changed")
+    b.end(agent, "selection")
+    final = agent.final()
+    s.check("selection: what was left out is counted", final and final["dropped_not_selected"] > 0 and
+            final["taken"] == final["exported"] + final["dropped"] + final["in_flight"], str(final))
+
+
 def fault(s, b, kubelet, mode, says):
     """The kubelet fails from the start: one line, and the profile goes on."""
     kubelet.mode = mode
@@ -182,6 +206,7 @@ def body(s):
     s.need_proflet()
     b = Bench(s)
     names(s, b)
+    selected(s, b)
     certificates_and_plain_text(s, b)
     kubelet = Kubelet(s, b.certificate)
     for mode, says in FAULTS.items():
