@@ -128,7 +128,7 @@ class Judge:
             mapped, named = elf if isinstance(elf, tuple) else (elf, elf)
             self.symbols[os.path.basename(mapped)] = Symbols(named)
         self.known = {}
-        self.verdict, self.whole, self.cut = Verdict(), set(), []
+        self.verdict, self.whole, self.cut, self.entering = Verdict(), set(), [], []
 
     def token(self, frame):
         """→ (name, whether proflet names it so)"""
@@ -197,6 +197,8 @@ class Judge:
         elif CUT.match(text):
             self.cut.append((text, s.count, early if nothing or EARLY.match(text) else 0))
             v.cut_last = max([v.cut_last] + [(t - begin) / 1e9 for t in s.times])
+        elif early == s.count:
+            self.entering.append((text, s.count))
         else:
             self._wrong(text, s.count)
 
@@ -228,10 +230,23 @@ class Judge:
                     return True
         return False
 
+    def _is_lower(self, tokens):
+        """Whether it is, from the root on, a part of a stack that was seen whole: the program is on its way there. The leaf may be
+        in a library on that way (a page fault, swapcontext); an unwind begins at the leaf and cannot lose one."""
+        if tokens[-1].startswith("<"):
+            tokens = tokens[:-1]
+        return len(tokens) > 1 and any(w.split(";")[:len(tokens)] == tokens for w in self.whole)
+
     def finish(self):
         """What a cut stack shows must be the upper part of one that is expected, or be expected as it is."""
         v = self.verdict
         self.whole |= {text for text, _, _ in self.cut if self.matches(text)}
+        for text, count in self.entering:
+            if self._is_lower(text.split(";")):
+                v.others += count
+                v.other_stacks[text] += count
+            else:
+                self._wrong(text, count)
         for text, count, early in self.cut:
             if not self.matches(text) and not self._is_upper(text.split(";")[1:]):
                 self._wrong(text, count)
