@@ -77,29 +77,39 @@ static size_t leaf_end(const uint8_t *code, size_t n, size_t at, size_t wanted)
 	return 0;
 }
 
-/* The leaf functions that the address may be of, lowest first. */
-static size_t leaves_around(const struct elf_image *img, const struct elf_segment *segment, uint64_t va,
-			    struct leaf *ret)
+/* The leaf functions in the code at `first` that the address may be of, lowest first; at most ENTRIES_MAX. */
+static size_t leaves_in(const uint8_t *code, size_t n, uint64_t first, uint64_t va, struct leaf *ret)
 {
-	uint64_t first = segment->va, last = segment->va + segment->file_bytes;
-	_cleanup_free_ uint8_t *code = NULL;
-	size_t n = 0, found = 0;
+	uint64_t at = (first + ENTRY_ALIGN - 1) & -(uint64_t)ENTRY_ALIGN;
+	size_t found = 0;
 
-	if (va - first > LEAF_BYTES_MAX)
-		first = va - LEAF_BYTES_MAX;
-	if (last - va > LEAF_BYTES_MAX)
-		last = va + LEAF_BYTES_MAX;
-	n = last - first;
-	code = malloc(n);
-	if (!code || image_read(img, segment->offset + (first - segment->va), code, n) < 0)
+	if (at < first || va - first >= n)
 		return 0;
-	for (uint64_t at = (first + ENTRY_ALIGN - 1) & -(uint64_t)ENTRY_ALIGN; at <= va; at += ENTRY_ALIGN) {
+	if (va - first > LEAF_BYTES_MAX && at < va - LEAF_BYTES_MAX)
+		at = (va - LEAF_BYTES_MAX + ENTRY_ALIGN - 1) & -(uint64_t)ENTRY_ALIGN;
+	for (; at <= va; at += ENTRY_ALIGN) {
 		size_t end = leaf_end(code, n, at - first, va - first);
 
 		if (end)
 			ret[found++] = (struct leaf){at, first + end};
 	}
 	return found;
+}
+
+static size_t leaves_around(const struct elf_image *img, const struct elf_segment *segment, uint64_t va,
+			    struct leaf *ret)
+{
+	uint64_t first = segment->va, last = segment->va + segment->file_bytes;
+	_cleanup_free_ uint8_t *code = NULL;
+
+	if (va - first > LEAF_BYTES_MAX)
+		first = va - LEAF_BYTES_MAX;
+	if (last - va > LEAF_BYTES_MAX)
+		last = va + LEAF_BYTES_MAX;
+	code = malloc(last - first);
+	if (!code || image_read(img, segment->offset + (first - segment->va), code, last - first) < 0)
+		return 0;
+	return leaves_in(code, last - first, first, va, ret);
 }
 
 /* Marks what the calls in `n` bytes at `va` go to. */
@@ -138,19 +148,35 @@ static int note_all_calls(const struct elf_image *img, const struct elf_segment 
 	return 0;
 }
 
-static void rule_set(struct frame_query *query, const struct leaf *leaf)
+/* Of the leaves the nearest that is called. 0 or -ENOENT. */
+static int rule_set(struct frame_query *query, const struct leaf *leaves, size_t n, const bool *called)
 {
 	struct frame_rule *r = &query->rule;
 
+	while (n && !called[n - 1])
+		n--;
+	if (!n)
+		return -ENOENT;
 	memset(r, 0, sizeof *r);
-	r->start = query->fde_start = leaf->start;
-	r->end = query->fde_end = leaf->end;
+	r->start = query->fde_start = leaves[n - 1].start;
+	r->end = query->fde_end = leaves[n - 1].end;
 	r->sp_reg = DWARF_RSP;
 	r->ra_reg = DWARF_RA;
 	r->cfa = (struct frame_location){.kind = LOCATION_REGISTER, .reg = DWARF_RSP, .off = 8};
 	r->regs[DWARF_RSP] = (struct frame_location){.kind = LOCATION_CFA};
 	r->regs[DWARF_RA] = (struct frame_location){.kind = LOCATION_AT_CFA, .off = -8};
 	query->error = 0;
+	return 0;
+}
+
+int leaf_rule_in_code(const uint8_t *code, size_t n, uint64_t va, struct frame_query *query)
+{
+	struct leaf leaves[ENTRIES_MAX];
+	bool called[ENTRIES_MAX] = {0};
+	size_t found = leaves_in(code, n, va, query->va, leaves);
+
+	note_calls(code, n, va, leaves, found, called);
+	return rule_set(query, leaves, found, called);
 }
 
 int leaf_rule_find(const struct elf_image *img, struct frame_query *query)
@@ -167,12 +193,5 @@ int leaf_rule_find(const struct elf_image *img, struct frame_query *query)
 	if (!n)
 		return -ENOENT;
 	r = note_all_calls(img, segment, leaves, n, called);
-	if (r < 0)
-		return r;
-	while (n && !called[n - 1])
-		n--;
-	if (!n)
-		return -ENOENT;
-	rule_set(query, &leaves[n - 1]);
-	return 0;
+	return r < 0 ? r : rule_set(query, leaves, n, called);
 }

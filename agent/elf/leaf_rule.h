@@ -8,6 +8,9 @@
 #ifndef PROFLET_ELF_LEAF_RULE_H
 #define PROFLET_ELF_LEAF_RULE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct elf_image;
 struct frame_query;
 
@@ -16,5 +19,7 @@ struct frame_query;
  * unknown. x86-64. 0; -ENOENT when there is no such function, -ENOMEM.
  */
 int leaf_rule_find(const struct elf_image *img, struct frame_query *query);
+/* The same in `n` bytes of code at `va`, with the calls that are in it. 0 or -ENOENT. */
+int leaf_rule_in_code(const uint8_t *code, size_t n, uint64_t va, struct frame_query *query);
 
 #endif
