@@ -440,13 +440,13 @@ static bool is_go(const struct elf_image *img)
 	       image_find_section(img, ".note.go.buildid", &shdr, &index) == 0;
 }
 
-static int find_all(struct elf_image *img, struct frame_query *query, size_t n)
+static int find_all(struct elf_image *img, bool go, struct frame_query *query, size_t n)
 {
 	struct cfi_section s;
 	int r = frame_section_eh(img, &s);
 	if (r == 0)
 		r = frame_section_rules(&s, query, n);
-	if ((r < 0 && r != -ENOENT) || is_go(img))
+	if ((r < 0 && r != -ENOENT) || go)
 		return r == -ENOENT ? 0 : r;
 	r = frame_section_debug(img, &s);
 	if (r == 0)
@@ -456,18 +456,22 @@ static int find_all(struct elf_image *img, struct frame_query *query, size_t n)
 
 int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 {
+	bool go;
 	int r;
 
 	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
 		return -ENOTSUP;
+	go = is_go(img);
 	for (size_t i = 0; i < n; i++)
 		query[i].error = -ENOENT;
-	r = find_all(img, query, n);
-	for (size_t i = 0; i < n && r == 0; i++)
-		if (query[i].error == 0 ||
-		    (query[i].error == -ENOENT && leaf_rule_find(img, &query[i]) == 0)) {
+	r = find_all(img, go, query, n);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (query[i].error == -ENOENT && !go)
+			(void)leaf_rule_find(img, &query[i]); /* there may be none */
+		if (query[i].error == 0) {
 			query[i].rule.preserved |= code_keeps(img, query[i].fde_start, query[i].fde_end);
 			override_complete(img, &query[i], override_list, override_list_n);
 		}
+	}
 	return r;
 }

@@ -91,9 +91,8 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m, con
 	return add(l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, TABLE_NEVER});
 }
 
-/* `indices` NULL: the first n. */
-static int make(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices, size_t n,
-		const struct unwind_cache *cache)
+int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
+			   size_t n, const struct unwind_cache *cache)
 {
 	struct list_entries l = {0};
 	int r = 0;
@@ -111,13 +110,7 @@ static int make(struct list_entries *ret, const struct proc_maps *maps, const ui
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		      const struct unwind_cache *cache)
 {
-	return make(ret, maps, NULL, maps->n, cache);
-}
-
-int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
-			   size_t n, const struct unwind_cache *cache)
-{
-	return n ? make(ret, maps, indices, n, cache) : 0;
+	return list_entries_make_some(ret, maps, NULL, maps->n, cache);
 }
 
 void list_entries_fini(struct list_entries *l)

@@ -22,7 +22,7 @@ struct list_entries {
 /* 0 or -ENOMEM. */
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		      const struct unwind_cache *cache);
-/* The same of the n mappings with these indices, which ascend. */
+/* The same of the n mappings with these indices, which ascend; NULL: the first n. */
 int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
 			   size_t n, const struct unwind_cache *cache);
 void list_entries_fini(struct list_entries *l);

@@ -14,7 +14,7 @@ import subprocess
 
 from . import recording
 
-# While the tables of a new process are made, a stack is finished from the 16 KiB that came with the sample. That mappings are
+# While the tables of a new process are made, a stack is finished from the 64 KiB that came with the sample. That mappings are
 # replaced is learnt from the first time that it happens.
 CUT = re.compile(r"^\[truncated: ")
 EARLY = re.compile(r"^\[truncated: (no process|no mapping|no table|read fault|outdated mappings)\]")

@@ -235,25 +235,41 @@ Test(finish, holes_by_address)
 	expect_whole(&done);
 }
 
+static void map_anonymous(struct proc_maps *maps, uint64_t start, uint64_t end)
+{
+	cr_assert_eq(proc_maps_insert(maps, (struct proc_mapping){start, end, 0, PROC_FILE_NONE}), 0);
+}
+
+/* Walks the sample with mappings that are not published. */
+static struct sample_view walked(struct scene *s, const struct proc_maps *maps)
+{
+	uint32_t list = finisher_list(s->finisher, &s->view, maps, NULL);
+	struct sample_view done;
+
+	cr_assert_neq(list, 0u);
+	(void)finisher_walk(s->finisher, &s->view, list, &done);
+	return done;
+}
+
+static void expect_anonymous_leaf(const struct sample_view *v)
+{
+	cr_expect_eq(v->ending, ENDING_ROOT, "frame pointer 0: %s", unwind_ending_text(v->ending));
+	cr_expect_eq(v->n_user, 1);
+	cr_expect_eq(v->frames[1], (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS | (BIAS + LEAF));
+}
+
 Test(finish, with_mappings_that_are_not_published)
 {
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 	struct proc_maps *maps;
-	uint32_t list;
 
 	scene_init(&s);
 	cr_assert_eq(proc_maps_new(&maps), 0);
 	cr_expect_eq(finisher_list(s.finisher, &s.view, maps, NULL), 0u, "there are none");
-	cr_assert_eq(proc_maps_insert(maps,
-				      (struct proc_mapping){BIAS + 0x1000, BIAS + 0x2000, 0, PROC_FILE_NONE}),
-		     0);
-	list = finisher_list(s.finisher, &s.view, maps, NULL);
-	cr_assert_neq(list, 0u);
-	cr_expect(finisher_walk(s.finisher, &s.view, list, &done));
-	cr_expect_eq(done.ending, ENDING_ROOT, "frame pointer 0");
-	cr_expect_eq(done.n_user, 1);
-	cr_expect_eq(done.frames[1], (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS | (BIAS + LEAF));
+	map_anonymous(maps, BIAS + 0x1000, BIAS + 0x2000);
+	done = walked(&s, maps);
+	expect_anonymous_leaf(&done);
 	proc_maps_unref(maps);
 }
 
@@ -264,29 +280,16 @@ Test(finish, with_very_many_mappings)
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 	struct proc_maps *maps;
-	uint32_t list;
 
 	scene_init(&s);
 	cr_assert_eq(proc_maps_new(&maps), 0);
 	for (uint64_t i = 1; i <= OTHERS; i++)
-		cr_assert_eq(proc_maps_insert(maps, (struct proc_mapping){i << 20, (i << 20) + 4096, 0,
-									  PROC_FILE_NONE}),
-			     0);
-	list = finisher_list(s.finisher, &s.view, maps, NULL);
-	cr_assert_neq(list, 0u);
-	(void)finisher_walk(s.finisher, &s.view, list, &done);
+		map_anonymous(maps, i << 20, (i << 20) + 4096);
+	done = walked(&s, maps);
 	cr_expect_eq(done.ending, ENDING_NO_MAPPING, "%s", unwind_ending_text(done.ending));
-	for (uint64_t i = 0; i < 3;
-	     i++) /* each function in a mapping of its own, START's call is its last byte */
-		cr_assert_eq(proc_maps_insert(maps, (struct proc_mapping){BIAS + 0x1000 + i * 0x100,
-									  BIAS + 0x1100 + i * 0x100, 0,
-									  PROC_FILE_NONE}),
-			     0);
-	s.rest.rest.fp = 0;
-	list = finisher_list(s.finisher, &s.view, maps, NULL);
-	(void)finisher_walk(s.finisher, &s.view, list, &done);
-	cr_expect_eq(done.frames[1], (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS | (BIAS + LEAF));
-	cr_expect_eq(done.ending, ENDING_ROOT, "%s", unwind_ending_text(done.ending));
+	map_anonymous(maps, BIAS + 0x1000, BIAS + 0x1100);
+	done = walked(&s, maps);
+	expect_anonymous_leaf(&done);
 	proc_maps_unref(maps);
 }
 
