@@ -4,7 +4,8 @@
  * has open is one that its file system cannot hold us by, neither when it is closed nor at our exit.
  *
  * The file of a process that is gone already is looked for through its ancestors, which are mostly in the
- * same mount namespace, then among the files that are known, by build id or by device and inode.
+ * same mount namespace, then among the files that are known, by build id or by device and inode. Where one of
+ * that build id is known under the same path, that is it: thousands of short lives a second are such.
  */
 #include "agent/track_open.h"
 
@@ -51,10 +52,20 @@ static bool file_is(const struct opening *o, const struct unwind_file *f)
 	return !id || strncmp(hex, id, strlen(id)) == 0;
 }
 
+static void set_others(struct opening *o, const struct proc_table *table)
+{
+	const struct process *p = proc_table_get(table, o->req.pid);
+
+	for (unsigned i = 0; p && i < OPENING_OTHERS; i++) {
+		o->others[i] = p->parent_pid;
+		p = p->parent_pid ? proc_table_get(table, p->parent_pid) : NULL;
+	}
+}
+
 int opening_init(struct opening *o, const struct track *t, const struct proc_open_request *req)
 {
-	const struct process *p = proc_table_get(t->table, req->pid);
 	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
+	const struct unwind_file *known = NULL;
 
 	o->req = *req;
 	o->opened.fd = -1;
@@ -67,12 +78,11 @@ int opening_init(struct opening *o, const struct track *t, const struct proc_ope
 	if (o->build_id_len) {
 		o->req.check = build_id_is;
 		build_id_hex(o, hex);
-		o->read = !unwind_cache_find(t->cache, hex);
+		known = unwind_cache_file(t->cache, unwind_cache_find(t->cache, hex));
+		o->read = !known;
 	}
-	for (unsigned i = 0; p && i < OPENING_OTHERS; i++) {
-		o->others[i] = p->parent_pid;
-		p = p->parent_pid ? proc_table_get(t->table, p->parent_pid) : NULL;
-	}
+	if (!known || strcmp(known->module.path, req->path) != 0)
+		set_others(o, t->table);
 	return 0;
 }
 
