@@ -116,17 +116,29 @@ def life_at(case, begins, t):
     return case.lives[i] if i >= 0 else None
 
 
+def in_container(samples, case):
+    """(sample, life, how often). By the time of most of its process's samples: the last ones of a life, in its exit, may be
+    of the next one's time."""
+    begins, late = [l.begin for l in case.lives], case.lives[-1].end
+    mine = [(x, [t for t in x.times if begins[0] <= t <= late]) for x in samples
+            if x.resource.get("container.id") == case.ident and x.attributes.get("process.pid") != case.driver]
+    by_pid = collections.defaultdict(collections.Counter)
+    for x, times in mine:
+        by_pid[x.attributes.get("process.pid")].update(life_at(case, begins, t) for t in times)
+    for x, times in mine:
+        if times:
+            yield x, by_pid[x.attributes.get("process.pid")].most_common(1)[0][0], len(times)
+
+
 def of_case(samples, case):
     """(sample, life, how often)"""
-    by_pid = {l.pid: l for l in case.lives} if not case.ident else {}
-    begins = [l.begin for l in case.lives]
-    late = case.lives[-1].end
+    if case.ident:
+        yield from in_container(samples, case)
+        return
+    by_pid = {l.pid: l for l in case.lives}
     for x in samples:
         pid = x.attributes.get("process.pid")
-        if case.ident and x.resource.get("container.id") == case.ident and pid != case.driver:
-            lives = collections.Counter(life_at(case, begins, t) for t in x.times if begins[0] <= t <= late)
-            yield from ((x, life, n) for life, n in lives.items())
-        elif pid in by_pid:
+        if pid in by_pid:
             life = by_pid[pid]
             n = sum(life.begin <= t <= life.end for t in x.times)
             if n:
