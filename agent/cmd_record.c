@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 
 #include "agent/agent.h"
 #include "agent/base/buf.h"
@@ -41,6 +42,7 @@ struct record {
 	uint32_t hz;
 	struct config_list pids, formats, containers;
 	char *path, *by;
+	bool overwrite;
 	char **command; /* argv of the command, NULL: none */
 	struct selection selection;
 	struct agent *agent;
@@ -48,6 +50,7 @@ struct record {
 	struct otlp_request *request;
 	uint64_t otlp_extra; /* samples in requests after the first: not written */
 	struct record_child child;
+	bool child_ended; /* by itself */
 	uint64_t begin_ns, begin_unix_ns;
 	bool terminal;
 };
@@ -100,8 +103,11 @@ static int on_time(uint64_t expirations, void *data)
 
 static int on_child(int fd, uint32_t events, void *data)
 {
+	struct record *rec = data;
+
 	(void)fd;
 	(void)events;
+	rec->child_ended = true;
 	return on_stop(0, data);
 }
 
@@ -156,11 +162,36 @@ static int profile_info(struct record *rec, const struct agent_stats *s)
 	return output_profile_set_info(rec->profile, &info);
 }
 
-/* Table of functions, the account, the files. Returns the exit code. */
+static struct record_files files_of(const struct record *rec)
+{
+	return (struct record_files){rec->path ? rec->path : "proflet", &rec->formats,
+				     rec->by && strcmp(rec->by, "container") == 0};
+}
+
+/* Before anybody waits for a recording that could not be kept. */
+static int check_files(const struct record *rec, char **ret_why)
+{
+	const struct record_files files = files_of(rec);
+	_cleanup_free_ char *failed = NULL;
+	int r = record_files_check(&files, rec->overwrite, &failed);
+
+	if (r < 0 && failed &&
+	    asprintf(ret_why, r == -EEXIST ? "%s is there already: -f overwrites it" : "%s: %s", failed,
+		     strerror(-r)) < 0)
+		*ret_why = NULL;
+	return r;
+}
+
+/* As a shell tells of a command. */
+static int exit_code(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Table of functions, the account, the files. Returns the exit code: the command's, where that ended. */
 static int results(struct record *rec)
 {
-	const struct record_files files = {rec->path ? rec->path : "proflet", &rec->formats,
-					   rec->by && strcmp(rec->by, "container") == 0};
+	const struct record_files files = files_of(rec);
 	_cleanup_buf_ struct buf drops = {0};
 	_cleanup_free_ char *failed = NULL;
 	struct agent_stats s;
@@ -183,7 +214,9 @@ static int results(struct record *rec)
 	if (r < 0)
 		fprintf(stderr, "proflet: %s: %s\n", failed ? failed : "the results cannot be written",
 			strerror(-r));
-	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+	if (r < 0)
+		return EXIT_FAILED;
+	return rec->child_ended ? exit_code(record_child_end(&rec->child)) : EXIT_DONE;
 }
 
 /* Samples until time, command or user say stop. 0 or -errno. */
@@ -287,6 +320,8 @@ static int start(struct record *rec)
 	if (r == 0)
 		r = check_permissions(&why);
 	if (r == 0)
+		r = check_files(rec, &why);
+	if (r == 0)
 		r = select_targets(rec, &why);
 	if (r < 0) {
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
@@ -316,7 +351,8 @@ static void help(const struct config_extra_option *options, size_t n)
 {
 	printf("Usage: proflet record [OPTION]... [-- COMMAND [ARGUMENT]...]\n\n"
 	       "Profiles this host, or the command and what it starts, prints the top functions and writes\n"
-	       "PATH.html (flamegraph), PATH.folded, PATH.pb.gz (pprof) and PATH.otlp.\n\n");
+	       "PATH.html (flamegraph), PATH.folded, PATH.pb.gz (pprof) and PATH.otlp. Ctrl-C ends it early\n"
+	       "and keeps what is there. A command that ended gives its exit code to record.\n\n");
 	config_help(stdout, options, n);
 }
 
@@ -361,6 +397,11 @@ int cmd_record(int argc, char **argv)
 		 .target = &rec.path,
 		 .value_name = "PATH",
 		 .help = "files to write, without extension (default proflet)"},
+		{.short_name = 'f',
+		 .name = "force",
+		 .type = CONFIG_FLAG,
+		 .target = &rec.overwrite,
+		 .help = "overwrite files that are there"},
 		{.name = "format",
 		 .type = CONFIG_LIST,
 		 .target = &rec.formats,

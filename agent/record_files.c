@@ -2,6 +2,7 @@
 #include "agent/record_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,46 @@ static int write_one(const struct format *format, const struct content *c, const
 	if (r < 0)
 		remove(part);
 	return r;
+}
+
+/* The folder that a file is in; owned, NULL: no memory. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+int record_files_check(const struct record_files *files, bool overwrite, char **ret_failed)
+{
+	_cleanup_free_ char *folder = folder_of(files->path);
+
+	*ret_failed = NULL;
+	if (!folder)
+		return -ENOMEM;
+	if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) < 0) {
+		int r = -errno;
+
+		*ret_failed = TAKE_PTR(folder);
+		return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(formats) && !overwrite; i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (!wanted(files->formats, formats[i].name))
+			continue;
+		if (asprintf(&path, "%s.%s", files->path, formats[i].extension) < 0) {
+			path = NULL;
+			return -ENOMEM;
+		}
+		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+			*ret_failed = TAKE_PTR(path);
+			return -EEXIST;
+		}
+	}
+	return 0;
 }
 
 int record_files_write(const struct record_files *files, const struct output_profile *profile,

@@ -17,6 +17,11 @@ struct record_files {
 };
 
 /*
+ * Before a recording: whether its files could be written. 0, or -errno (-EEXIST: it is there and may not be
+ * overwritten) of the file or folder that *ret_failed (owned) names; -ENOMEM leaves it NULL.
+ */
+int record_files_check(const struct record_files *files, bool overwrite, char **ret_failed);
+/*
  * Writes PATH.html, PATH.folded, PATH.pb.gz and PATH.otlp, each whole or not at all, and prints the name of
  * each. `request` may be NULL (no samples: the .otlp file is empty). 0, or the first error: -errno of the
  * file that *ret_failed (owned) names; the others are written all the same.

@@ -3,6 +3,7 @@
 """`proflet record`: four outputs of one recording, each read back by a program that is not ours."""
 import os
 import re
+import signal
 import time
 
 from lib import assertions, png, programs
@@ -98,6 +99,43 @@ def check_command(s, program):
     s.note(f"command: {n} samples of 2 s at 99 Hz")
 
 
+def check_exit_codes(s):
+    for name, command, code in (("fails with 7", ["sh", "-c", "exit 7"], 7), ("is killed", ["sh", "-c", "kill -9 $$"], 137)):
+        done = s.run([PROFLET, "record", "-f", "-o", s.path("ended"), "--format", "folded", "--", *command], check=False)
+        s.equal(f"a command that {name}: exit code", done.returncode, code)
+        s.check(f"a command that {name}: the recording is kept", os.path.exists(s.path("ended.folded")))
+
+
+def check_interrupt(s):
+    base = s.path("interrupted")
+    process = s.start([PROFLET, "record", "-d", "60s", "-F", "99", "-o", base], "interrupted")
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    s.equal("Ctrl-C after 2 s: exit code", process.wait(30), 0)
+    for suffix in SUFFIXES:
+        s.check(f"Ctrl-C after 2 s: {suffix} is written", os.path.exists(f"{base}.{suffix}") and os.path.getsize(f"{base}.{suffix}") > 0)
+    check_folded(s, "Ctrl-C after 2 s", base + ".folded")
+
+
+def check_overwrite(s):
+    base = s.path("there")
+    with open(base + ".pb.gz", "w") as f:
+        f.write("mine")
+    start = time.monotonic()
+    done = s.run([PROFLET, "record", "-d", "10s", "-o", base], check=False)
+    s.check("a file that is there: refused, at once, with its name", done.returncode == 1 and time.monotonic() - start < 8 and
+            done.stderr == f"proflet: {base}.pb.gz is there already: -f overwrites it\n", done.stderr)
+    s.equal("a file that is there: what is in it", read(base + ".pb.gz"), "mine")
+    s.check("a file that is there: no other is written", not os.path.exists(base + ".html"))
+    done = s.run([PROFLET, "record", "-d", "1s", "-o", base, "--format", "folded"], check=False)
+    s.equal("a file of another format may be there: exit code", done.returncode, 0)
+    done = s.run([PROFLET, "record", "-f", "-d", "1s", "-o", base], check=False)
+    s.check("with -f it is overwritten", done.returncode == 0 and os.path.getsize(base + ".pb.gz") > len("mine"), done.stderr)
+    done = s.run([PROFLET, "record", "-o", "/nonexistent/x"], check=False)
+    s.check("a folder that is not there is said at once", done.returncode == 1 and
+            done.stderr == "proflet: /nonexistent: No such file or directory\n", done.stderr)
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
@@ -106,6 +144,9 @@ def body(s):
     check_host(s)
     check_one_process(s, chain.pid)
     check_command(s, program)
+    check_exit_codes(s)
+    check_interrupt(s)
+    check_overwrite(s)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def start(argv, log, program):
 
 def record(proflet, base, program, hz, seconds):
     """Records the program for `seconds`; returns (Profile, folded lines)."""
-    argv = [proflet, "record", "-F", str(hz), "-d", f"{seconds * 1000:.0f}ms", "--format", "folded,otlp", "-o", base]
+    argv = [proflet, "record", "-f", "-F", str(hz), "-d", f"{seconds * 1000:.0f}ms", "--format", "folded,otlp", "-o", base]
     processes = []
     with open(base + ".log", "w", encoding="utf-8") as log:
         try:
