@@ -79,10 +79,10 @@ static void read_id(int root, char ret[ID_DIGITS + 1])
 static void read_name(int root, const char *node, const char *own, char *ret, size_t size)
 {
 	*ret = '\0';
-	if (!same_namespace("uts", node == NULL) && root >= 0)
-		read_word(root, "/etc/hostname", ret, size);
-	else
+	if (same_namespace("uts", node == NULL))
 		snprintf(ret, size, "%s", own);
+	else if (root >= 0)
+		read_word(root, "/etc/hostname", ret, size);
 	if (!*ret)
 		snprintf(ret, size, "%s", node ?: own);
 }

@@ -57,19 +57,30 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Takes the keys out of a map whose value is null: helm does so itself, but not of what an upgrade reuses. */}}
+{{- define "proflet.withoutNulls" -}}
+{{- $map := . }}
+{{- range $key, $value := $map }}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $map $key }}{{ else if kindIs "map" $value }}{{ include "proflet.withoutNulls" $value }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* "true" or empty. */}}
 {{- define "proflet.metadata" -}}
+{{- include "proflet.withoutNulls" .Values.config }}
 {{- if (dig "kubernetes" "metadata" false .Values.config) }}true{{ end }}
 {{- end }}
 
 {{/* The port of config.listen, or empty: none. */}}
 {{- define "proflet.port" -}}
+{{- include "proflet.withoutNulls" .Values.config }}
 {{- $listen := dig "listen" "127.0.0.1:9464" .Values.config | toString }}
 {{- if not (has $listen (list "off" "false" "")) }}{{ regexFind "[0-9]+$" $listen }}{{ end }}
 {{- end }}
 
 {{/* Empty where nothing outside the container can reach config.listen, so that probes would only fail. */}}
 {{- define "proflet.reachablePort" -}}
+{{- include "proflet.withoutNulls" .Values.config }}
 {{- $listen := dig "listen" "127.0.0.1:9464" .Values.config | toString }}
 {{- if not (or (hasPrefix "127." $listen) (hasPrefix "localhost:" $listen) (hasPrefix "[::1]:" $listen)) }}
 {{- include "proflet.port" . }}
@@ -78,6 +89,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The port of config.endpoint. */}}
 {{- define "proflet.collectorPort" -}}
+{{- include "proflet.withoutNulls" .Values.config }}
 {{- $endpoint := dig "endpoint" "http://localhost:4317" .Values.config }}
 {{- $host := regexReplaceAll "^[a-z]+://([^/]*).*$" $endpoint "${1}" }}
 {{- $port := regexFind ":[0-9]+$" $host | trimPrefix ":" }}
@@ -86,6 +98,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The configuration file: the values, and what the settings of secrets and spool add where the values say nothing. */}}
 {{- define "proflet.config" -}}
+{{- include "proflet.withoutNulls" .Values.config }}
 {{- $added := dict }}
 {{- if .Values.headersSecret.name }}
 {{- $_ := set $added "headers_file" "/etc/proflet/headers/headers" }}
