@@ -22,6 +22,7 @@
 #include "agent/output/top.h"
 #include "agent/load.h"
 #include "agent/memory.h"
+#include "agent/priority.h"
 #include "agent/record_child.h"
 #include "agent/record_files.h"
 #include "agent/secrets.h"
@@ -315,7 +316,7 @@ static int select_targets(struct record *rec, char **ret_why)
 static int start(struct record *rec)
 {
 	_cleanup_free_ char *why = NULL;
-	int r = check_kernel_supported(&why);
+	int r = check_kernel_supported(&why), nice;
 
 	if (r == 0)
 		r = check_permissions(&why);
@@ -329,7 +330,12 @@ static int start(struct record *rec)
 	}
 	memory_fit(rec->config);
 	load_fit_frequency(rec->config);
-	return record_run(rec);
+	if (rec->command) /* is in the same session */
+		return record_run(rec);
+	nice = priority_session_raise();
+	r = record_run(rec);
+	priority_session_restore(nice);
+	return r;
 }
 
 static void record_fini(struct record *rec)
