@@ -218,15 +218,17 @@ class Judge:
         v.wrong += count
         v.wrong_stacks[text] += count
 
-    def _is_upper(self, tokens):
-        """Whether a stack may end so: what was seen whole below the same function, with these on top, is one that is expected."""
+    def _is_upper(self, tokens, early):
+        """Whether a stack may end so: what was seen whole below the same function, with these on top, is one that is expected; or
+        while the program starts, one on its way there."""
         if not tokens:
             return True
         for w in self.whole:
             lower = w.split(";")
             for k, name in enumerate(lower):
                 text = ";".join(lower[:k] + tokens)
-                if name == tokens[0] and (self.matches(text) or any(e.match(text) for e in self.passing)):
+                if name == tokens[0] and (self.matches(text) or any(e.match(text) for e in self.passing) or
+                                          early and self._is_lower(lower[:k] + tokens)):
                     return True
         return False
 
@@ -248,7 +250,7 @@ class Judge:
             else:
                 self._wrong(text, count)
         for text, count, early in self.cut:
-            if not self.matches(text) and not self._is_upper(text.split(";")[1:]):
+            if not self.matches(text) and not self._is_upper(text.split(";")[1:], early):
                 self._wrong(text, count)
                 continue
             early = 0 if self.matches(text) else early
