@@ -49,7 +49,7 @@ static void session_set(int nice)
 
 int priority_session_raise(void)
 {
-	int nice = session_nice();
+	int nice = getsid(0) == getpid() ? session_nice() : SESSION_NICE;
 
 	if (nice > SESSION_NICE)
 		session_set(SESSION_NICE);

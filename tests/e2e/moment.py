@@ -159,7 +159,7 @@ def record(s, case, seconds, verdict):
     start = time.monotonic_ns() + 500_000_000
     places = {"LOG": log, "UNTIL": str(start + int(seconds * 1e9))}
     offset_ns = time.time_ns() - time.monotonic_ns()
-    done = s.run([PROFLET, "record", "-F", str(FREQUENCY), "-d", f"{seconds + 60:.0f}s", "--format", "otlp", "-o", base,
+    done = s.run([PROFLET, "record", "-f", "-F", str(FREQUENCY), "-d", f"{seconds + 60:.0f}s", "--format", "otlp", "-o", base,
                   "--attributes.sample", ATTRIBUTES, "--", *[places.get(x, x) for x in case.argv]], seconds=seconds + 120, check=False)
     if done.returncode:
         raise RuntimeError(f"proflet record: exit {done.returncode}: {(done.stdout + done.stderr)[-800:]}")
