@@ -17,7 +17,6 @@
 #include "agent/deliver.h"
 #include "agent/load.h"
 #include "agent/memory.h"
-#include "agent/priority.h"
 #include "agent/privileges.h"
 #include "agent/secrets.h"
 #include "agent/select.h"
@@ -251,7 +250,7 @@ static int start(struct run *run)
 {
 	_cleanup_free_ char *why = NULL;
 	const sigset_t set = stop_signals();
-	int r = check_kernel_supported(&why), nice;
+	int r = check_kernel_supported(&why);
 
 	if (r < 0) {
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
@@ -283,10 +282,7 @@ static int start(struct run *run)
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
 	}
-	nice = priority_session_raise();
-	r = run_agent(run);
-	priority_session_restore(nice);
-	return r;
+	return run_agent(run);
 }
 
 int cmd_run(int argc, char **argv)

@@ -15,8 +15,8 @@ void priority_short_slices(void);
 /*
  * This session among the others, where the kernel weighs them against each other whatever their threads'
  * priorities are (sched_autogroup): nice -10 (CAP_SYS_NICE), so that tables come although every session
- * computes. Only where we lead it, as a service does: a shell's has other programs, which are not to be
- * favoured. A container is weighed by its control group instead. Returns what priority_session_restore takes.
+ * computes. Only where we lead it (setsid): a shell's has other programs, which are not to be favoured. A
+ * container is weighed by its control group instead. Returns what priority_session_restore takes.
  */
 int priority_session_raise(void);
 void priority_session_restore(int nice);

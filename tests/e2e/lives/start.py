@@ -21,8 +21,7 @@ def crowd(s, program, count):
     """So many busy processes, of PROGRAMS programs that nobody has seen."""
     folder = s.folder("crowd")
     short.copies(program, folder, 1, PROGRAMS)
-    drivers = [s.start([program, "crowd", str(count // PROGRAMS), f"{folder}/life-{i:05d}", "spin", "600000"], f"crowd-{i}", session=True)
-               for i in range(1, PROGRAMS + 1)]
+    drivers = [s.start([program, "crowd", str(count // PROGRAMS), f"{folder}/life-{i:05d}", "spin", "600000"], f"crowd-{i}") for i in range(1, PROGRAMS + 1)]
     wait_for(lambda: all("ready" in open(d.log).read() for d in drivers), 60, "the crowd")
     pids = set()
     for d in drivers:
@@ -31,30 +30,16 @@ def crowd(s, program, count):
     return drivers, pids
 
 
-def session(s, nice):
-    """The session of this process among the others, until the scenario's end."""
-    def weigh(value):
-        try:
-            with open("/proc/self/autogroup", "w", encoding="ascii") as f:
-                f.write(str(value))
-        except OSError:
-            pass  # this kernel does not weigh sessions, or not at any time
-
-    weigh(nice)
-    s.defer(lambda: weigh(0))
-
-
 def one_start(s, count, wait):
     """→ ms to the first sample's arrival, ms to each process's first whole one, processes"""
     program = work.build(s)
     drivers, pids = crowd(s, program, count)
-    os.setpriority(os.PRIO_PROCESS, 0, -20)  # or the sink would wait for a CPU behind the crowd and the agent
-    session(s, -20)
+    os.setpriority(os.PRIO_PROCESS, 0, -20)  # or the sink would wait for a CPU behind the crowd, and not the agent
     time.sleep(1)
     sink = Sink()
     os.setpriority(os.PRIO_PROCESS, 0, 0)  # not for the agent
     begin = time.time_ns()
-    agent = Agent(s, f"http://{sink.endpoint}", frequency=FREQUENCY, window="10s", session=True)  # a service is no part of ours
+    agent = Agent(s, f"http://{sink.endpoint}", frequency=FREQUENCY, window="10s", session=True)  # a service is no part of the crowd's session
     agent.wait_line('msg="sampling"', 60)
     time.sleep(wait)
     s.equal("exit code at SIGTERM", agent.stop(), 0)
