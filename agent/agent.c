@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Order of start: the side-band is open before /proc is read, or processes that start in between are lost;
- * sampling comes last, when every process that runs has its mappings published. One timer drains both rings,
- * the side-band first, so that a sample finds its process.
+ * the program is loaded meanwhile; sampling comes last, when every process that runs has its mappings
+ * published. One timer drains both rings, the side-band first, so that a sample finds its process.
  */
 #include "agent/agent.h"
 
@@ -35,8 +35,8 @@
 /* The ring of process events must not overflow in the longest pause: it holds five thousand. */
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
-#define FIRST_WINDOW_NS (20 * NS_PER_MS)
-#define FIRST_NAMES_NS (40 * NS_PER_MS) /* those that come later are left out of it */
+#define FIRST_WINDOW_NS (5 * NS_PER_MS)
+#define FIRST_NAMES_NS (10 * NS_PER_MS) /* those that come later are left out of it */
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
@@ -297,7 +297,9 @@ static int open_modules(struct agent *a, char **ret_why)
 		r = worker_new(&a->opener, ASK_OPENERS, ASK_QUEUE_MAX, "opener");
 	if (r < 0)
 		return r;
-	r = load_probe(&a->probe, c, ret_why);
+	r = load_begin(&a->probe, c, ret_why);
+	if (r == 0 && probe_is_tick(a->probe))
+		r = load_end(a->probe, ret_why);
 	if (r < 0)
 		return r;
 	r = probe_is_tick(a->probe) ? sideband_new_of_tasks(&a->sideband, a->probe)
@@ -370,6 +372,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
+	if (r == 0 && !probe_is_tick(a->probe))
+		r = load_end(a->probe, ret_why);
 	if (r == 0)
 		r = add_sources(a);
 	if (r < 0) {

@@ -60,21 +60,8 @@ static void say_words(char **ret_why, int r, char *words)
 		*ret_why = NULL;
 }
 
-int load_probe(struct probe **ret, const struct config *c, char **ret_why)
+static int explain(int r, char *words, char **ret_why)
 {
-	_cleanup_free_ char *words = NULL;
-	struct probe_options o = {
-		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
-			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
-			 : c->sampling.event == CONFIG_EVENT_TICK      ? PROBE_EVENT_TICK
-								       : PROBE_EVENT_AUTO,
-		.frequency_hz = c->sampling.frequency,
-		.user_frames = c->stack.depth,
-		.max_segments = load_segments(c),
-	};
-	int r;
-
-	r = probe_new(ret, &o, &words);
 	if (r == -ESRCH) /* libbpf's word for it */
 		say(ret_why,
 		    "the kernel does not describe its types (/sys/kernel/btf/vmlinux): boot a kernel built "
@@ -89,4 +76,27 @@ int load_probe(struct probe **ret, const struct config *c, char **ret_why)
 	else if (r < 0)
 		say_words(ret_why, r, words);
 	return r;
+}
+
+int load_begin(struct probe **ret, const struct config *c, char **ret_why)
+{
+	_cleanup_free_ char *words = NULL;
+	struct probe_options o = {
+		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
+			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
+			 : c->sampling.event == CONFIG_EVENT_TICK      ? PROBE_EVENT_TICK
+								       : PROBE_EVENT_AUTO,
+		.frequency_hz = c->sampling.frequency,
+		.user_frames = c->stack.depth,
+		.max_segments = load_segments(c),
+	};
+
+	return explain(probe_new(ret, &o, &words), words, ret_why);
+}
+
+int load_end(struct probe *p, char **ret_why)
+{
+	_cleanup_free_ char *words = NULL;
+
+	return explain(probe_loaded(p, &words), words, ret_why);
 }

@@ -15,7 +15,9 @@ uint32_t load_segments(const struct config *c);
  * the log says so: each sample stands for the time between two.
  */
 void load_fit_frequency(struct config *c);
-/* 0, or -errno with *ret_why (owned, may be NULL). */
-int load_probe(struct probe **ret, const struct config *c, char **ret_why);
+/* probe_new. 0, or -errno with *ret_why (owned, may be NULL). */
+int load_begin(struct probe **ret, const struct config *c, char **ret_why);
+/* probe_loaded. As load_begin. */
+int load_end(struct probe *p, char **ret_why);
 
 #endif

@@ -5,147 +5,16 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/base/clock.h"
-#include "agent/probe/online.h"
 #include "agent/probe/perf.h"
-#include "agent/probe/pidns.h"
+#include "agent/probe/probe_private.h"
 #include "agent/probe/tasks.h"
-#include "agent/probe/tick.h"
 #include "bpf/area.h"
 #include "bpf/profiler.skel.h"
-
-#define RING_BYTES_A_SAMPLE 4096u /* a deep stack; most need 200 bytes */
-#define RING_SECONDS 1u		  /* of samples at full rate that the ring holds */
-#define RING_MIN (256u << 10)
-#define RING_MAX (32u << 20)
-
-#define TASK_PROGRAMS 4
-
-struct probe {
-	struct profiler_bpf *skel;
-	struct ring_buffer *ring;
-	struct probe_options options;
-	size_t ring_bytes;
-	uint32_t n_cpus;      /* possible ones: areas */
-	int *area_fds;	      /* n_cpus of them */
-	struct online online; /* CPUs that have an event */
-	int *event_fds;	      /* n_event_fds of them, by CPU, -1: none */
-	int n_event_fds;
-	bool cycles, tick;
-	const char *event_name;
-	struct bpf_link *tick_link, *task_links[TASK_PROGRAMS];
-	void **segments; /* max_segments of them, NULL where not made */
-	uint32_t n_segments;
-	probe_sample_fn fn;
-	void *fn_data;
-};
-
-static _Thread_local char libbpf_words[4096];
-
-/* libbpf's warnings say more than its error numbers: keep the last of them for the caller. */
-static int __attribute__((format(printf, 2, 0))) keep_words(enum libbpf_print_level level, const char *format,
-							    va_list ap)
-{
-	size_t n = strlen(libbpf_words);
-
-	if (level != LIBBPF_WARN)
-		return 0;
-	if (n > sizeof libbpf_words / 2)
-		n = 0;
-	return vsnprintf(libbpf_words + n, sizeof libbpf_words - n, format, ap);
-}
-
-static size_t ring_size(const struct probe_options *o, uint32_t n_cpus)
-{
-	uint64_t want = o->ring_bytes, size = RING_MIN;
-
-	if (!want)
-		want = (uint64_t)o->frequency_hz * n_cpus * RING_BYTES_A_SAMPLE * RING_SECONDS;
-	while (size < want && size < RING_MAX)
-		size *= 2;
-	return size;
-}
-
-/* What the tick's program must know; where it is not used, nothing of it is loaded. */
-static int configure_tick(struct probe *p)
-{
-	struct profiler_bpf *skel = p->skel;
-	struct bpf_program *of_tick[] = {skel->progs.tick, skel->progs.task_fork, skel->progs.task_exec,
-					 skel->progs.task_name, skel->progs.task_exit};
-	struct tick_symbols s;
-	FILE *kallsyms;
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(of_tick) && r == 0; i++)
-		r = bpf_program__set_autoload(of_tick[i], p->tick);
-	if (r == 0)
-		r = bpf_program__set_autoload(skel->progs.profile, !p->tick);
-	if (r == 0 && !p->tick)
-		r = bpf_map__set_max_entries(skel->maps.tasks, (uint32_t)perf_page_bytes());
-	if (r < 0 || !p->tick)
-		return r;
-	kallsyms = fopen("/proc/kallsyms", "re");
-	r = kallsyms ? tick_symbols_read(kallsyms, &s) : -EPERM;
-	if (kallsyms)
-		fclose(kallsyms);
-	if (r < 0)
-		return r == -ENOENT ? -ENOTSUP : -EKEYREJECTED;
-	skel->rodata->config_tick_function = s.function;
-	skel->rodata->config_entry_text = s.entry_text;
-	skel->rodata->config_entry_text_bytes = s.entry_end - s.entry_text;
-	skel->rodata->config_tick_ns = NS_PER_SEC / p->options.frequency_hz;
-	return 0;
-}
-
-/* Everything that must be known before the program is verified. */
-static int configure(struct probe *p)
-{
-	struct profiler_bpf *skel = p->skel;
-	uint32_t pidns;
-	int r = pidns_inode(&pidns);
-
-	if (r < 0)
-		return r;
-	skel->rodata->config_task_pt_regs =
-		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
-	skel->rodata->config_pid_inum = pidns;
-	skel->rodata->config_frames = p->options.user_frames;
-	skel->rodata->config_wake_bytes = (uint32_t)(p->ring_bytes / 4 / p->n_cpus);
-	r = configure_tick(p);
-	if (r == 0)
-		r = bpf_map__set_max_entries(skel->maps.segments, p->options.max_segments);
-	if (r == 0)
-		r = bpf_map__set_max_entries(skel->maps.areas, p->n_cpus);
-	if (r == 0)
-		r = bpf_map__set_max_entries(skel->maps.deep_areas, p->n_cpus);
-	if (r == 0)
-		r = bpf_map__set_max_entries(skel->maps.ring, (uint32_t)p->ring_bytes);
-	return r;
-}
-
-/* One area a possible CPU, each an array of its own. */
-static int make_areas(struct probe *p)
-{
-	for (uint32_t cpu = 0; cpu < p->n_cpus; cpu++) {
-		int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "proflet_area", 4, sizeof(struct unwind_area), 1,
-					NULL);
-
-		if (fd < 0)
-			return fd;
-		p->area_fds[cpu] = fd;
-		if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.areas), &cpu, &fd, BPF_ANY) < 0)
-			return -errno;
-	}
-	return 0;
-}
 
 static int on_record(void *data, void *record, size_t len)
 {
@@ -153,24 +22,6 @@ static int on_record(void *data, void *record, size_t len)
 
 	p->fn(record, len, p->fn_data);
 	return 0;
-}
-
-static int load(struct probe *p)
-{
-	int r;
-
-	p->skel = profiler_bpf__open();
-	if (!p->skel)
-		return -errno;
-	r = configure(p);
-	if (r == 0)
-		r = profiler_bpf__load(p->skel);
-	if (r == 0)
-		r = make_areas(p);
-	if (r < 0)
-		return r;
-	p->ring = ring_buffer__new(bpf_map__fd(p->skel->maps.ring), on_record, p, NULL);
-	return p->ring ? 0 : -errno;
 }
 
 /* Refused, with or without the capability: Debian's and Ubuntu's perf_event_paranoid, seccomp, LSMs. */
@@ -194,14 +45,13 @@ int probe_new(struct probe **ret, const struct probe_options *options, char **re
 	p->options = *options;
 	p->tick = probe_takes_tick(options->event);
 	p->n_cpus = (uint32_t)cpus;
-	p->ring_bytes = ring_size(options, p->n_cpus);
+	p->segments_fd = -1;
+	p->areas_fd = -1;
+	p->first_segment_fd = -1;
 	p->area_fds = calloc(p->n_cpus, sizeof *p->area_fds);
 	p->segments = calloc(options->max_segments, sizeof *p->segments);
-	libbpf_words[0] = '\0';
-	libbpf_set_print(keep_words);
-	r = p->area_fds && p->segments ? load(p) : -ENOMEM;
+	r = p->area_fds && p->segments ? loading_begin(p, ret_log) : -ENOMEM;
 	if (r < 0) {
-		*ret_log = strdup(libbpf_words);
 		probe_free(p);
 		return r;
 	}
@@ -209,10 +59,22 @@ int probe_new(struct probe **ret, const struct probe_options *options, char **re
 	return 0;
 }
 
+int probe_loaded(struct probe *p, char **ret_log)
+{
+	int r = loading_end(p);
+
+	*ret_log = r < 0 ? TAKE_PTR(p->words) : NULL;
+	if (r < 0)
+		return r;
+	p->ring = ring_buffer__new(bpf_map__fd(p->skel->maps.ring), on_record, p, NULL);
+	return p->ring ? 0 : -errno;
+}
+
 void probe_free(struct probe *p)
 {
 	if (!p)
 		return;
+	(void)loading_end(p);
 	probe_detach(p);
 	for (int i = 0; i < TASK_PROGRAMS; i++)
 		bpf_link__destroy(p->task_links[i]);
@@ -224,6 +86,11 @@ void probe_free(struct probe *p)
 		if (p->area_fds[i] > 0)
 			close(p->area_fds[i]);
 	profiler_bpf__destroy(p->skel);
+	if (p->segments_fd >= 0)
+		close(p->segments_fd);
+	if (p->areas_fd >= 0)
+		close(p->areas_fd);
+	free(p->words);
 	free(p->segments);
 	free(p->area_fds);
 	free(p);
@@ -388,27 +255,23 @@ uint32_t probe_cpus(const struct probe *p)
 
 int probe_segment_new(struct probe *p, uint32_t index, void **ret)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
 	_cleanup_close_ int fd = -1;
-	void *mem;
+	int r;
 
 	if (index >= p->options.max_segments)
 		return -ENOSPC;
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "proflet_segment", 4, SEGMENT_VALUE, 1, &opts);
-	if (fd < 0)
-		return -errno;
-	mem = mmap(NULL, SEGMENT_VALUE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (mem == MAP_FAILED)
-		return -errno;
-	if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.segments), &index, &fd, BPF_ANY) < 0) {
-		int r = -errno;
-
-		munmap(mem, SEGMENT_VALUE);
-		return r;
+	if (!p->segments[index]) {
+		r = segment_make(p, index, &fd);
+		if (r < 0)
+			return r;
+		if (bpf_map_update_elem(p->segments_fd, &index, &fd, BPF_ANY) < 0) {
+			r = -errno;
+			munmap(TAKE_PTR(p->segments[index]), SEGMENT_VALUE);
+			return r;
+		}
 	}
-	p->segments[index] = mem; /* the outer map keeps the inner one alive */
 	p->n_segments++;
-	*ret = mem;
+	*ret = p->segments[index];
 	return 0;
 }
 

@@ -26,11 +26,15 @@ struct probe_options {
 struct probe;
 
 /*
- * Opens, configures and loads the program. 0, -EPERM (capability or policy), -errno; *ret_log gets the
- * verifier's or libbpf's last words (owned, may be NULL) on failure. With the tick -ENOTSUP when the kernel's
- * symbols do not tell where it is, -EKEYREJECTED when they are hidden.
+ * Opens and configures the program, and begins to load it, which takes a tenth of a second: it goes on beside
+ * the caller, who may call probe_is_tick, probe_segment_new and probe_free, and then probe_loaded. 0, -EPERM
+ * (capability or policy), -errno; *ret_log gets the verifier's or libbpf's last words (owned, may be NULL) on
+ * failure. With the tick -ENOTSUP when the kernel's symbols do not tell where it is, -EKEYREJECTED when they
+ * are hidden.
  */
 int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log);
+/* Once, before anything else: waits until the program is loaded. As probe_new; it is the caller's still. */
+int probe_loaded(struct probe *p, char **ret_log);
 void probe_free(struct probe *p);
 /* Opens the sampling event on every online CPU and attaches the program. */
 int probe_attach(struct probe *p);

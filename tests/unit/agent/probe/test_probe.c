@@ -22,6 +22,8 @@ static struct probe *load_or_skip(void)
 	struct probe *p = NULL;
 	int r = probe_new(&p, &options, &log);
 
+	if (r == 0)
+		r = probe_loaded(p, &log);
 	if (r == -EPERM || r == -EACCES || r == -ENOSYS)
 		cr_skip_test("BPF is not permitted: %s", strerror(-r));
 	cr_assert_eq(r, 0, "%s: %s", strerror(-r), log ?: "");
