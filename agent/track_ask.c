@@ -93,10 +93,8 @@ static bool await(struct track *t, struct ask *a)
 	return here;
 }
 
-enum ask_answer track_ask(struct track *t, struct ask *a, const struct ask_kind *kind, uint32_t pid)
+static void prepare(struct track *t, struct ask *a, const struct ask_kind *kind, uint32_t pid)
 {
-	bool any_late;
-
 	a->job = (struct worker_job){.run = on_run, .done = on_done};
 	a->kind = kind;
 	a->track = t;
@@ -104,19 +102,48 @@ enum ask_answer track_ask(struct track *t, struct ask *a, const struct ask_kind 
 	a->proc_fd = t->proc_fd;
 	a->asked_ns = clock_mono_ns();
 	t->ask.asked++;
+}
+
+static bool submit(struct track *t, struct ask *a, enum worker_priority priority, bool *ret_late)
+{
+	if (refusals_take(t, a, ret_late) && worker_submit(t->options.opener, &a->job, priority) == 0)
+		return true;
+	t->ask.refused++;
+	return false;
+}
+
+static enum ask_answer later(struct track *t, struct ask *a)
+{
+	t->ask.late++;
+	late_add(t, a);
+	return ASK_LATER;
+}
+
+enum ask_answer track_ask(struct track *t, struct ask *a, const struct ask_kind *kind, uint32_t pid)
+{
+	bool any_late;
+
+	prepare(t, a, kind, pid);
 	do {
-		if (!refusals_take(t, a, &any_late) ||
-		    worker_submit(t->options.opener, &a->job, WORKER_HIGH) < 0) {
-			t->ask.refused++;
+		if (!submit(t, a, WORKER_HIGH, &any_late))
 			return ASK_NEVER;
-		}
-		if (any_late || !await(t, a)) {
-			t->ask.late++;
-			late_add(t, a);
-			return ASK_LATER;
-		}
+		if (any_late || !await(t, a))
+			return later(t, a);
 	} while (kind->again && kind->again(t, a));
 	return ASK_HERE;
+}
+
+bool track_ask_ahead(struct track *t, struct ask *a, const struct ask_kind *kind, uint32_t pid)
+{
+	bool any_late;
+
+	prepare(t, a, kind, pid);
+	return submit(t, a, WORKER_LOW, &any_late);
+}
+
+enum ask_answer track_ask_take(struct track *t, struct ask *a)
+{
+	return await(t, a) ? ASK_HERE : later(t, a);
 }
 
 static void on_done(struct worker_job *job, bool cancelled)

@@ -65,6 +65,14 @@ enum ask_answer {
 /* `a` is zeroed, in memory of its own. */
 enum ask_answer track_ask(struct track *t, struct ask *a, const struct ask_kind *kind, uint32_t pid);
 
+/*
+ * The same in two halves, for a question of a kind that needs no `again`: it is answered beside what the main
+ * loop does meanwhile, behind what that waits for. False: not asked; the question is the caller's. After true
+ * track_ask_take, before the workers' answers are collected.
+ */
+bool track_ask_ahead(struct track *t, struct ask *a, const struct ask_kind *kind, uint32_t pid);
+enum ask_answer track_ask_take(struct track *t, struct ask *a); /* HERE or LATER */
+
 struct ask_stats {
 	uint64_t asked, late, given_up, refused;
 	uint64_t waited_ns, waited_max_ns; /* by the main loop */

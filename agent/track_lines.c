@@ -88,25 +88,51 @@ static const struct ask_kind lines_kind = {
 	.free = lines_free,
 };
 
-int track_lines_read(struct track *t, struct process *p, bool all, track_lines_fn then)
+static struct lines_ask *lines_new(struct process *p, bool all, track_lines_fn then)
 {
 	struct lines_ask *l = calloc(1, sizeof *l);
-	enum ask_answer answer;
-	int r = -ETIMEDOUT;
 
 	if (!l)
-		return -ENOMEM;
+		return NULL;
 	l->all = all;
 	l->then = then;
 	l->process = process_ref(p);
 	l->image = proc_image_ref(p->image);
-	answer = track_ask(t, &l->ask, &lines_kind, p->pid);
+	return l;
+}
+
+static int lines_answer(struct track *t, struct lines_ask *l, enum ask_answer answer)
+{
+	int r = -ETIMEDOUT;
+
 	if (answer == ASK_LATER)
 		return -EAGAIN;
 	if (answer == ASK_HERE)
-		r = then(t, p, &(struct track_lines){.n = l->n, .lines = l->lines});
+		r = l->then(t, l->process, &(struct track_lines){.n = l->n, .lines = l->lines});
 	lines_free(&l->ask);
 	return r;
+}
+
+int track_lines_read(struct track *t, struct process *p, bool all, track_lines_fn then)
+{
+	struct lines_ask *l = lines_new(p, all, then);
+
+	return l ? lines_answer(t, l, track_ask(t, &l->ask, &lines_kind, p->pid)) : -ENOMEM;
+}
+
+struct lines_ask *track_lines_ahead(struct track *t, struct process *p, track_lines_fn then)
+{
+	struct lines_ask *l = lines_new(p, false, then);
+
+	if (!l || track_ask_ahead(t, &l->ask, &lines_kind, p->pid))
+		return l;
+	lines_free(&l->ask);
+	return NULL;
+}
+
+int track_lines_take(struct track *t, struct lines_ask *l)
+{
+	return lines_answer(t, l, track_ask_take(t, &l->ask));
 }
 
 struct text_ask {

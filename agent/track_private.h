@@ -58,6 +58,7 @@ struct track {
 	bool rescan_wanted;		       /* events were lost */
 	uint64_t rescanned_ns, rescan_wait_ns; /* the last; none sooner after it */
 	uint32_t scan_serial;
+	struct track_seen *seen; /* while /proc is scanned */
 	struct track_remap remaps[TRACK_REMAPS_MAX];
 	struct track_stats stats;
 };
@@ -100,9 +101,18 @@ struct track_lines {
 };
 typedef int (*track_lines_fn)(struct track *t, struct process *p, const struct track_lines *l);
 int track_lines_read(struct track *t, struct process *p, bool all, track_lines_fn then);
+/* The executable ones, in two halves (track_ask_ahead). NULL: not at all. */
+struct lines_ask *track_lines_ahead(struct track *t, struct process *p, track_lines_fn then);
+int track_lines_take(struct track *t, struct lines_ask *l);
 /* As proc_text_compare, of the part of a file that should be at `start`. */
 enum proc_text track_text_compare(struct track *t, uint32_t pid, uint64_t start, uint64_t len, int fd,
 				  uint64_t offset);
+
+/* track_seen.c: during a scan, the files that it has come by, of lines that name a file and an inode. */
+void track_seen_begin(struct track *t);
+void track_seen_end(struct track *t);
+bool track_seen_find(struct track *t, uint32_t pid, const struct proc_maps_line *line, uint32_t *ret_file);
+void track_seen_add(struct track *t, uint32_t pid, const struct proc_maps_line *line, uint32_t file);
 
 /* track_files.c: which file is mapped there; PROC_FILE_NONE for memory without one, or that cannot be opened;
  * a ticket (PROC_FILE_OPENING) where it comes later.

@@ -46,8 +46,11 @@ static int add_line(struct track *t, struct process *p, const struct proc_maps *
 {
 	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
 
-	if (!known_line(known, &m, file) && !same_file(line, before))
+	if (!known_line(known, &m, file) && !same_file(line, before) &&
+	    !track_seen_find(t, p->pid, line, file)) {
 		*file = line->path ? track_file_of_line(t, p->pid, line, line->path) : PROC_FILE_NONE;
+		track_seen_add(t, p->pid, line, *file);
+	}
 	m.file = *file;
 	*any_without_file |= track_remap_possible(t, m.file, line->path);
 	return proc_maps_insert(p->maps, m);
@@ -166,49 +169,108 @@ static void started(struct process *p, const struct proc_stat *stat)
 		p->start_ns = p->image->start_ns = p->image->since_ns = start_ns;
 }
 
-/* Reads everything about a process that is there already. */
-void track_read_process(struct track *t, struct process *p)
+/* False: it is gone, or has no mappings. */
+static bool begin_process(struct track *t, struct process *p)
 {
-	struct process *parent;
 	struct proc_stat stat;
 
 	if (!p->scanned) /* its pid may have stood for the list of another process */
 		proc_history_begin(p, publisher_generation(t->publisher));
 	track_select(t, p, false);
 	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
-		return;
+		return false;
 	p->kernel_thread = stat.kernel_thread;
 	started(p, &stat);
 	memcpy(p->image->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
 	p->n_threads = stat.num_threads ? stat.num_threads - 1 : 0;
 	p->scanned = true;
-	if (!p->kernel_thread) {
-		if (!p->image->program->exe) /* NULL: named by comm */
-			(void)proc_exe_read(t->proc_fd, p->pid, &p->image->program->exe);
-		(void)track_lines_read(t, p, false, add_lines);
-		track_read_workload(t, p);
-	}
 	p->parent_pid = stat.ppid;
-	parent = proc_table_get(t->table, stat.ppid);
+	if (!p->kernel_thread && !p->image->program->exe) /* NULL: named by comm */
+		(void)proc_exe_read(t->proc_fd, p->pid, &p->image->program->exe);
+	return !p->kernel_thread;
+}
+
+/* Its mappings are known, or asked for. */
+static void end_process(struct track *t, struct process *p)
+{
+	struct process *parent;
+
+	if (!p->scanned)
+		return;
+	if (!p->kernel_thread)
+		track_read_workload(t, p);
+	parent = proc_table_get(t->table, p->parent_pid);
 	track_select(t, p, parent && parent->image->selected);
 	track_mark_dirty(t, p->pid);
 }
 
+void track_read_process(struct track *t, struct process *p)
+{
+	if (begin_process(t, p))
+		(void)track_lines_read(t, p, false, add_lines);
+	end_process(t, p);
+}
+
+/* --- all of them: the mappings of the next ones are read while those of one are looked at */
+
+#define AHEAD 32u
+
+struct scan {
+	struct track *track;
+	struct {
+		struct process *process;
+		struct lines_ask *lines; /* NULL: none */
+	} ahead[AHEAD];
+	unsigned first, n;
+};
+
+static void take_first(struct scan *s)
+{
+	struct process *p = s->ahead[s->first].process;
+	struct lines_ask *lines = s->ahead[s->first].lines;
+
+	s->first = (s->first + 1) % AHEAD;
+	s->n--;
+	if (lines)
+		(void)track_lines_take(s->track, lines);
+	end_process(s->track, p);
+	process_unref(p);
+}
+
 static int scan_process(uint32_t pid, void *data)
 {
-	struct track *t = data;
+	struct scan *s = data;
+	struct track *t = s->track;
+	struct lines_ask *lines;
 	struct process *p;
 
 	if (proc_table_get(t->table, pid) || proc_table_add(t->table, pid, 0, &p) < 0)
 		return 0; /* at the maximum: counted by the table */
 	p->scan_serial = t->scan_serial;
-	track_read_process(t, p);
+	lines = begin_process(t, p) ? track_lines_ahead(t, p, add_lines) : NULL;
+	if (s->n == AHEAD)
+		take_first(s);
+	s->ahead[(s->first + s->n) % AHEAD].process = process_ref(p);
+	s->ahead[(s->first + s->n++) % AHEAD].lines = lines;
 	return 0;
+}
+
+static int scan(struct track *t, proc_scan_fn each)
+{
+	struct scan s = {.track = t};
+	int r;
+
+	track_seen_begin(t);
+	r = proc_scan(t->proc_fd, each, &s);
+	while (s.n)
+		take_first(&s);
+	track_seen_end(t);
+	return r;
 }
 
 int track_scan(struct track *t)
 {
-	int r = proc_scan(t->proc_fd, scan_process, t);
+	int r = scan(t, scan_process);
 
 	track_publish(t);
 	unwind_cache_pump(t->cache);
@@ -218,7 +280,8 @@ int track_scan(struct track *t)
 /* Reads a process again of which events were lost. */
 static int rescan_process(uint32_t pid, void *data)
 {
-	struct track *t = data;
+	struct scan *s = data;
+	struct track *t = s->track;
 	struct process *p = proc_table_get(t->table, pid);
 	struct proc_stat stat;
 	struct proc_image *image;
@@ -230,7 +293,7 @@ static int rescan_process(uint32_t pid, void *data)
 		p = NULL;
 	}
 	if (!p)
-		return scan_process(pid, t);
+		return scan_process(pid, s);
 	p->scan_serial = t->scan_serial;
 	if (p->kernel_thread || proc_image_exec(p, clock_mono_ns(), &image) < 0 || proc_maps_new(&empty) < 0)
 		return 0;
@@ -264,7 +327,7 @@ void track_rescan(struct track *t)
 	t->rescanned_ns = now;
 	t->scan_serial++;
 	t->stats.rescans++;
-	if (proc_scan(t->proc_fd, rescan_process, t) == 0)
+	if (scan(t, rescan_process) == 0)
 		proc_table_each(t->table, end_unseen, t);
 }
 
