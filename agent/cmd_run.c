@@ -17,6 +17,7 @@
 #include "agent/deliver.h"
 #include "agent/load.h"
 #include "agent/memory.h"
+#include "agent/priority.h"
 #include "agent/privileges.h"
 #include "agent/secrets.h"
 #include "agent/select.h"
@@ -276,6 +277,7 @@ static int start(struct run *run)
 		log_warn(
 			"select: what a pod is called is known only with kubernetes.metadata: such selectors "
 			"match nothing");
+	priority_raise(); /* for the exporter's thread, too */
 	if (r == 0)
 		r = deliver_new(&run->exporter, run->config, &why);
 	if (r < 0) {
@@ -289,7 +291,7 @@ int cmd_run(int argc, char **argv)
 {
 	_cleanup_free_ char *error = NULL;
 	struct run run = {0};
-	int r = config_load(&run.config, argc, argv, NULL, 0, NULL, &error);
+	int session_nice, r = config_load(&run.config, argc, argv, NULL, 0, NULL, &error);
 
 	if (r == CONFIG_HELP_ASKED) {
 		printf("Usage: proflet run [OPTION]...\n\nProfiles this node and sends OTLP profiles to a "
@@ -304,7 +306,9 @@ int cmd_run(int argc, char **argv)
 	}
 	(void)secrets_settle(run.config);
 	log_setup(run.config->log.level, run.config->log.format);
+	session_nice = priority_session_raise();
 	r = start(&run);
+	priority_session_restore(session_nice);
 	status_free(run.status);
 	agent_free(run.agent);
 	otlp_exporter_free(run.exporter);
