@@ -57,6 +57,7 @@ struct track {
 	struct proc_threads *threads;	       /* their names */
 	bool rescan_wanted;		       /* events were lost */
 	uint64_t rescanned_ns, rescan_wait_ns; /* the last; none sooner after it */
+	uint64_t rescan_cost_ns;	       /* of the last: time that it took */
 	uint32_t scan_serial;
 	struct track_seen *seen; /* while /proc is scanned */
 	struct track_remap remaps[TRACK_REMAPS_MAX];

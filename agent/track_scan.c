@@ -16,6 +16,7 @@
 
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 #define RESCAN_MAX_NS (48 * NS_PER_SEC)
+#define RESCAN_SHARE 100u /* no more than 1/100 of the time goes into it */
 #define MISS_WAIT_NS (20 * NS_PER_MS)
 #define MISS_WAIT_MAX_NS (5 * NS_PER_SEC)
 #define REREAD_NS (10 * NS_PER_SEC)    /* a mapping may have been replaced by another without a miss */
@@ -313,13 +314,20 @@ static void end_unseen(struct process *p, void *data)
 	track_process_over(t, p, clock_mono_ns());
 }
 
+/* One process may have a hundred thousand mappings. */
+static uint64_t least_wait(const struct track *t)
+{
+	return t->rescan_cost_ns < RESCAN_MAX_NS / RESCAN_SHARE ? t->rescan_cost_ns * RESCAN_SHARE
+								: RESCAN_MAX_NS;
+}
+
 /* Where the kernel lost events, /proc is asked again, for everybody: nothing says whom they were about. */
 void track_rescan(struct track *t)
 {
 	uint64_t now = clock_mono_ns(), since = now - t->rescanned_ns;
 	uint64_t wait = t->rescan_wait_ns ?: RESCAN_EVERY_NS;
 
-	if (!t->rescan_wanted || since < wait)
+	if (!t->rescan_wanted || since < wait || since < least_wait(t))
 		return;
 	/* lost again so soon: who makes more events than can be read would have /proc read all the time */
 	t->rescan_wait_ns = since >= 2 * wait ? RESCAN_EVERY_NS : wait < RESCAN_MAX_NS ? wait * 2 : wait;
@@ -329,6 +337,7 @@ void track_rescan(struct track *t)
 	t->stats.rescans++;
 	if (scan(t, rescan_process) == 0)
 		proc_table_each(t->table, end_unseen, t);
+	t->rescan_cost_ns = clock_mono_ns() - now;
 }
 
 void track_events_missed(struct track *t)
