@@ -136,7 +136,9 @@ static void submit_files(struct names *n)
 			symbol_cache_give_up(n->cache, file);
 			continue;
 		}
-		if (symbol_job_new(&job, n->cache, file, f->fd) < 0)
+		const struct symbol_files files = {f->fd, f->names_fd, f->names_delta};
+
+		if (symbol_job_new(&job, n->cache, file, &files) < 0)
 			return; /* no memory or descriptor: the addresses stay wanted, the window goes without
 				 */
 		submit(n, &job->work);
@@ -162,6 +164,15 @@ void names_prepare(struct names *n)
 	submit_kernel(n);
 }
 
+/* Where its debug file is still to be looked for, which comes with its table: names that are found now would
+ * be kept. */
+static bool is_early(struct names *n, uint32_t file)
+{
+	const struct unwind_file *f = track_file(n->track, file);
+
+	return f && f->root && unwind_file_pending(f);
+}
+
 static void request(struct names *n, uint64_t frame, bool kernel)
 {
 	uint32_t file = sample_frame_file(frame);
@@ -170,7 +181,7 @@ static void request(struct names *n, uint64_t frame, bool kernel)
 
 	if (kernel)
 		(void)symbol_kernel_find(n->kernel, frame, &symbol);
-	else if (!symbol_cache_find(n->cache, file, sample_frame_va(frame), &name))
+	else if (!symbol_cache_find(n->cache, file, sample_frame_va(frame), &name) && !is_early(n, file))
 		(void)symbol_cache_want(n->cache, file,
 					sample_frame_va(frame)); /* refusals are counted there */
 }

@@ -42,27 +42,27 @@ static int resolve_one(struct gonames *g, uint64_t addr, struct elf_symbol *ret)
 
 	int r = gopclntab_find(&g->table, addr, &i);
 	if (r < 0) {
-		if (r == -ENOENT && gopclntab_function(&g->table, 0, &fn) == 0 && addr < fn.start)
+		if (r == -ENOENT && !ret->name && gopclntab_function(&g->table, 0, &fn) == 0 &&
+		    addr < fn.start)
 			narrow(ret, 0, fn.start);
 		return 0;
 	}
 	if (gopclntab_function(&g->table, i, &fn) < 0)
 		return 0;
-	if (addr >= fn.end) { /* behind the last */
-		narrow(ret, fn.end, UINT64_MAX);
-		return 0;
-	}
-	uint64_t end = end_of(g, &fn);
-	if (addr >= end) {
-		narrow(ret, end, fn.end);
+	uint64_t end = addr < fn.end ? end_of(g, &fn) : fn.end;
+	if (addr >= end) { /* behind the last, or what is no Go stands between */
+		if (!ret->name)
+			narrow(ret, end, addr < fn.end ? fn.end : UINT64_MAX);
 		return 0;
 	}
 	gopclntab_name(&g->table, fn.name, g->name, sizeof(g->name));
 	if (!g->name[0])
 		return 0;
-	ret->name = strdup(g->name);
-	if (!ret->name)
+	char *name = strdup(g->name);
+	if (!name)
 		return -ENOMEM;
+	free(ret->name);
+	ret->name = name;
 	ret->start = fn.start;
 	ret->end = end;
 	return 0;
@@ -72,12 +72,7 @@ int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, stru
 {
 	_cleanup_free_ struct gonames *g = NULL;
 	enum go_prologue prologue;
-	size_t first = 0;
 
-	while (first < n && ret[first].name)
-		first++;
-	if (first == n)
-		return 0;
 	g = malloc(sizeof(*g));
 	if (!g)
 		return -ENOMEM;
@@ -86,9 +81,7 @@ int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, stru
 		r = gocode_find_text(&g->table, &prologue);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	for (size_t i = first; i < n && r == 0; i++) {
-		if (!ret[i].name)
-			r = resolve_one(g, addrs[i], &ret[i]);
-	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = resolve_one(g, addrs[i], &ret[i]);
 	return r;
 }

@@ -8,8 +8,10 @@
 #include "agent/elf/symtab.h"
 
 /*
- * Fills ret[i] where it has no name yet and addrs[i] lies in a Go function, and narrows the gap where it lies
- * between two. ret is filled as by the symbol tables. 0 or -ENOMEM; damaged tables give no names.
+ * Fills ret[i] where addrs[i] lies in a Go function, and narrows the gap where it lies between two. ret is
+ * filled as by the symbol tables, whose names of Go functions have another spelling ("runtime.memmove.abi0",
+ * "main.f[go.shape.int]") than the runtime prints ("main.f[...]"): they are replaced. 0 or -ENOMEM; damaged
+ * tables give no names.
  */
 int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);
 

@@ -19,17 +19,17 @@
 #define RELOCATIONS_PER_READ 2048
 
 struct plt_target {
-	uint64_t got;	     /* address of the GOT entry */
-	uint64_t start, end; /* of the slot */
-	size_t index;	     /* in the caller's arrays */
+	uint64_t got; /* address of the GOT entry */
+	struct plt_slot slot;
 };
 
 struct plt {
 	struct elf_image *img;
 	struct elf_strtab strings;
-	GElf_Shdr dynsym;
+	GElf_Shdr dynsym;	    /* no entries where there is none */
 	struct plt_target *targets; /* owned; by got once they are sorted */
 	size_t n;
+	struct plt_ifuncs *ifuncs;
 };
 
 static int compare_targets(const void *a, const void *b)
@@ -76,15 +76,16 @@ static bool got_of_arm64_slot(const uint8_t *code, uint64_t va, uint64_t *ret)
 static void find_slot(struct plt *p, const GElf_Shdr *shdr, uint64_t slot_bytes, uint64_t addr, size_t index)
 {
 	uint64_t in = (addr - shdr->sh_addr) / slot_bytes * slot_bytes;
-	struct plt_target t = {
-		.start = shdr->sh_addr + in, .end = shdr->sh_addr + in + slot_bytes, .index = index};
+	struct plt_target t = {.slot = {.index = index,
+					.start = shdr->sh_addr + in,
+					.end = shdr->sh_addr + in + slot_bytes}};
 	uint8_t code[SLOT_BYTES] = {0};
 	size_t len = slot_bytes < SLOT_BYTES ? slot_bytes : SLOT_BYTES;
 
 	if (image_read(p->img, shdr->sh_offset + in, code, len) < 0)
 		return;
-	bool found = p->img->machine == EM_X86_64 ? got_of_x86_slot(code, t.start, &t.got)
-						  : got_of_arm64_slot(code, t.start, &t.got);
+	bool found = p->img->machine == EM_X86_64 ? got_of_x86_slot(code, t.slot.start, &t.got)
+						  : got_of_arm64_slot(code, t.slot.start, &t.got);
 	if (found)
 		p->targets[p->n++] = t;
 }
@@ -94,15 +95,17 @@ static void find_slots(struct plt *p, const uint64_t *addrs, size_t n, const str
 	static const struct {
 		const char *name;
 		uint64_t x86_bytes; /* of a slot */
-	} tables[] = {{".plt", 16}, {".plt.sec", 16}, {".plt.got", 8}};
+	} tables[] = {{".plt", 16}, {".plt.sec", 16}, {".plt.got", 8}, {".iplt", 16}};
 	GElf_Shdr shdr;
 	size_t section;
 
 	for (size_t k = 0; k < ARRAY_SIZE(tables); k++) {
 		if (image_find_section(p->img, tables[k].name, &shdr, &section) < 0)
 			continue;
-		/* .plt.got has slots of 8 bytes, or of 16 with endbr64: sh_entsize says which */
-		uint64_t bytes = tables[k].x86_bytes == 8 && shdr.sh_entsize == 16 ? 16 : tables[k].x86_bytes;
+		/* .plt.got has slots of 8 bytes, or of 16 with endbr64, .plt of 8 in static programs:
+		 * sh_entsize says it */
+		uint64_t bytes =
+			shdr.sh_entsize == 8 || shdr.sh_entsize == 16 ? shdr.sh_entsize : tables[k].x86_bytes;
 		if (p->img->machine == EM_AARCH64)
 			bytes = 16;
 		for (size_t i = 0; i < n; i++) {
@@ -124,33 +127,58 @@ static const char *symbol_name(struct plt *p, uint64_t index)
 	return elf_strtab_get(&p->strings, sym.st_name);
 }
 
-static int apply_relocation(struct plt *p, const Elf64_Rela *rela, struct elf_symbol *ret)
+int plt_name_slot(struct elf_symbol *s, const struct plt_slot *slot, const char *function)
+{
+	if (!function || !function[0] || s->name)
+		return 0;
+	if (asprintf(&s->name, "%.*s@plt", (int)strcspn(function, "@"), function) < 0) {
+		s->name = NULL;
+		return -ENOMEM;
+	}
+	s->start = slot->start;
+	s->end = slot->end;
+	return 0;
+}
+
+static bool is_irelative(const struct plt *p, const Elf64_Rela *rela)
+{
+	uint64_t type = ELF64_R_TYPE(rela->r_info);
+
+	return type == (p->img->machine == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
+}
+
+/* First target of a GOT entry, or where it would stand. */
+static size_t target_of(const struct plt *p, uint64_t got)
 {
 	size_t low = 0, n = p->n;
 
 	while (n > 0) {
 		size_t half = n / 2;
 
-		if (p->targets[low + half].got < rela->r_offset) {
+		if (p->targets[low + half].got < got) {
 			low += half + 1;
 			n -= half + 1;
 		} else {
 			n = half;
 		}
 	}
-	for (; low < p->n && p->targets[low].got == rela->r_offset; low++) {
-		const struct plt_target *t = &p->targets[low];
-		struct elf_symbol *s = &ret[t->index];
-		const char *name = symbol_name(p, ELF64_R_SYM(rela->r_info));
+	return low;
+}
 
-		if (!name[0] || s->name)
+static int apply_relocation(struct plt *p, const Elf64_Rela *rela, struct elf_symbol *ret)
+{
+	for (size_t i = target_of(p, rela->r_offset); i < p->n && p->targets[i].got == rela->r_offset; i++) {
+		const struct plt_slot *slot = &p->targets[i].slot;
+		struct plt_ifuncs *later = p->ifuncs;
+
+		if (is_irelative(p, rela) && later->n < p->n) {
+			later->slots[later->n] = *slot;
+			later->resolvers[later->n++] = (uint64_t)rela->r_addend;
 			continue;
-		if (asprintf(&s->name, "%.*s@plt", (int)strcspn(name, "@"), name) < 0) {
-			s->name = NULL;
-			return -ENOMEM;
 		}
-		s->start = t->start;
-		s->end = t->end;
+		int r = plt_name_slot(&ret[slot->index], slot, symbol_name(p, ELF64_R_SYM(rela->r_info)));
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -177,7 +205,7 @@ static int read_relocations(struct plt *p, const GElf_Shdr *table, Elf64_Rela *r
 static int name_slots(struct plt *p, struct elf_symbol *ret)
 {
 	_cleanup_free_ Elf64_Rela *relas = calloc(RELOCATIONS_PER_READ, sizeof(*relas));
-	static const char *const tables[] = {".rela.plt", ".rela.dyn"};
+	static const char *const tables[] = {".rela.plt", ".rela.dyn", ".rela.iplt"};
 	GElf_Shdr shdr;
 	size_t section;
 
@@ -193,10 +221,19 @@ static int name_slots(struct plt *p, struct elf_symbol *ret)
 	return 0;
 }
 
-int plt_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+static int targets_new(struct plt *p, size_t n)
+{
+	p->targets = calloc(n + 1, sizeof(*p->targets));
+	p->ifuncs->slots = calloc(n + 1, sizeof(*p->ifuncs->slots));
+	p->ifuncs->resolvers = calloc(n + 1, sizeof(*p->ifuncs->resolvers));
+	return p->targets && p->ifuncs->slots && p->ifuncs->resolvers ? 0 : -ENOMEM;
+}
+
+int plt_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret,
+		struct plt_ifuncs *ret_ifuncs)
 {
 	struct plt *p;
-	int r = 0;
+	int r;
 
 	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
 		return 0;
@@ -204,15 +241,23 @@ int plt_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct e
 	if (!p)
 		return -ENOMEM;
 	p->img = img;
-	p->targets = calloc(n + 1, sizeof(*p->targets));
-	if (!p->targets)
-		r = -ENOMEM;
-	else
+	p->ifuncs = ret_ifuncs;
+	r = targets_new(p, n);
+	if (r == 0)
 		find_slots(p, addrs, n, ret);
-	if (p->n && image_find_section_type(img, SHT_DYNSYM, &p->dynsym) == 0 &&
-	    elf_strtab_open(&p->strings, img, &p->dynsym))
+	if (image_find_section_type(img, SHT_DYNSYM, &p->dynsym) < 0 ||
+	    !elf_strtab_open(&p->strings, img, &p->dynsym))
+		p->dynsym = (GElf_Shdr){0};
+	if (p->n)
 		r = name_slots(p, ret);
 	free(p->targets);
 	free(p);
 	return r;
+}
+
+void plt_ifuncs_fini(struct plt_ifuncs *x)
+{
+	free(x->slots);
+	free(x->resolvers);
+	*x = (struct plt_ifuncs){0};
 }

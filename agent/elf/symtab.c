@@ -18,14 +18,16 @@
 #include "agent/elf/gonames.h"
 #include "agent/elf/plt.h"
 #include "agent/elf/strtab.h"
+#include "agent/elf/symsource.h"
 
 #define SYMBOLS_PER_READ 2048
 
 /* A function that may give an address its name. */
 struct candidate {
 	uint64_t start;
-	uint32_t name; /* in the string table; 0: none */
-	uint8_t rank;  /* smaller is better */
+	uint32_t name;	/* in the string table; 0: none */
+	uint8_t rank;	/* smaller is better */
+	uint8_t source; /* whose string table */
 };
 
 struct target {
@@ -36,14 +38,12 @@ struct target {
 };
 
 struct batch {
-	struct elf_image *img;
-	struct elf_strtab strings;
+	struct symsource sources[SYMSOURCES_MAX];
+	unsigned n_sources;
 	struct target *targets; /* owned; by address */
 	size_t n;
-	uint64_t budget;  /* further targets that sized symbols may visit: nested ones could cost symbols *
-			     targets */
-	bool *executable; /* owned; by section index */
-	size_t n_sections;
+	uint64_t budget; /* further targets that sized symbols may visit: nested ones could cost symbols *
+			    targets */
 };
 
 static int compare_targets(const void *a, const void *b)
@@ -88,17 +88,30 @@ static unsigned leading_underscores(const char *s)
 	return (unsigned)strspn(s, "_");
 }
 
+static const char *name_of(struct batch *b, const struct candidate *c)
+{
+	return elf_strtab_get(&b->sources[c->source].strings, c->name);
+}
+
+/* Length of a name without its version ("memcpy@@GLIBC_2.14"). */
+static size_t bare_len(const char *s)
+{
+	size_t at = strcspn(s, "@");
+
+	return at ? at : strlen(s);
+}
+
 /* Among names of one thing: fewer leading underscores, then shorter, then by the alphabet. */
-static bool better_name(struct batch *b, uint32_t name, uint32_t than)
+static bool better_name(struct batch *b, const struct candidate *c, const struct candidate *than)
 {
 	char other[ELF_STRING_MAX + 1];
 
-	strcpy(other, elf_strtab_get(&b->strings, than));
-	const char *s = elf_strtab_get(&b->strings, name);
+	strcpy(other, name_of(b, than));
+	const char *s = name_of(b, c);
 	unsigned ours = leading_underscores(s), theirs = leading_underscores(other);
 	if (ours != theirs)
 		return ours < theirs;
-	size_t len = strlen(s), other_len = strlen(other);
+	size_t len = bare_len(s), other_len = bare_len(other);
 	return len != other_len ? len < other_len : strcmp(s, other) < 0;
 }
 
@@ -111,7 +124,7 @@ static void consider(struct batch *b, struct candidate *best, const struct candi
 		} else if (c->rank != best->rank) {
 			if (c->rank > best->rank)
 				return;
-		} else if (c->name == best->name || !better_name(b, c->name, best->name)) {
+		} else if ((c->name == best->name && c->source == best->source) || !better_name(b, c, best)) {
 			return;
 		}
 	}
@@ -124,7 +137,7 @@ static bool is_mapping_symbol(const char *name)
 	return name[0] == '$' && (name[1] == 'x' || name[1] == 'd') && (name[2] == '\0' || name[2] == '.');
 }
 
-static bool is_function(struct batch *b, const Elf64_Sym *sym)
+static bool is_function(struct symsource *source, const Elf64_Sym *sym)
 {
 	unsigned type = ELF64_ST_TYPE(sym->st_info);
 
@@ -134,12 +147,12 @@ static bool is_function(struct batch *b, const Elf64_Sym *sym)
 		return false;
 	/* an index in a reserved range (SHN_XINDEX, SHN_ABS) is of no use here: trust functions, not labels
 	 */
-	if (sym->st_shndx >= b->n_sections)
+	if (sym->st_shndx >= source->n_sections)
 		return type != STT_NOTYPE;
-	if (!b->executable[sym->st_shndx])
+	if (!source->executable[sym->st_shndx])
 		return false;
 	return type != STT_NOTYPE || ELF64_ST_BIND(sym->st_info) != STB_LOCAL ||
-	       !is_mapping_symbol(elf_strtab_get(&b->strings, sym->st_name));
+	       !is_mapping_symbol(elf_strtab_get(&source->strings, sym->st_name));
 }
 
 static uint8_t rank_of(const Elf64_Sym *sym)
@@ -149,13 +162,14 @@ static uint8_t rank_of(const Elf64_Sym *sym)
 	return (uint8_t)((ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE ? 4 : 0) + bind);
 }
 
-static void add_symbol(struct batch *b, const Elf64_Sym *sym)
+static void add_symbol(struct batch *b, unsigned source, const Elf64_Sym *sym)
 {
-	uint64_t end;
+	uint64_t start = sym->st_value + b->sources[source].delta, end;
 
-	if (!is_function(b, sym) || __builtin_add_overflow(sym->st_value, sym->st_size, &end))
+	if (!is_function(&b->sources[source], sym) || __builtin_add_overflow(start, sym->st_size, &end))
 		return;
-	const struct candidate c = {.start = sym->st_value, .name = sym->st_name, .rank = rank_of(sym)};
+	const struct candidate c = {
+		.start = start, .name = sym->st_name, .rank = rank_of(sym), .source = (uint8_t)source};
 	size_t i = add_point(b, c.start);
 	if (end == c.start) {
 		if (i < b->n)
@@ -169,10 +183,11 @@ static void add_symbol(struct batch *b, const Elf64_Sym *sym)
 		consider(b, &b->targets[i].sized, &c);
 }
 
-static int read_symbols(struct batch *b, const GElf_Shdr *table)
+static int read_symbols(struct batch *b, unsigned source)
 {
 	_cleanup_free_ Elf64_Sym *symbols = calloc(SYMBOLS_PER_READ, sizeof(*symbols));
-	uint64_t n = table->sh_size / sizeof(*symbols);
+	const struct symsource *s = &b->sources[source];
+	uint64_t n = s->table.sh_size / sizeof(*symbols);
 
 	if (!symbols)
 		return -ENOMEM;
@@ -180,35 +195,27 @@ static int read_symbols(struct batch *b, const GElf_Shdr *table)
 	for (uint64_t first = 0; first < n; first += SYMBOLS_PER_READ) {
 		uint64_t left = n - first, here = left < SYMBOLS_PER_READ ? left : SYMBOLS_PER_READ;
 
-		if (image_read(b->img, table->sh_offset + first * sizeof(*symbols), symbols,
+		if (image_read(s->img, s->table.sh_offset + first * sizeof(*symbols), symbols,
 			       here * sizeof(*symbols)) < 0)
 			return 0; /* cut short: names that were found stay */
 		for (uint64_t i = 0; i < here; i++)
-			add_symbol(b, &symbols[i]);
+			add_symbol(b, source, &symbols[i]);
 	}
 	return 0;
 }
 
-/* Which sections hold code; their ends are points, too: labels do not reach over them. */
-static int read_sections(struct batch *b)
+/* The ends of sections with code are points, too: labels do not reach over them. */
+static void add_sections(struct batch *b, const struct elf_image *img)
 {
 	Elf_Scn *scn = NULL;
 	GElf_Shdr shdr;
 
-	if (elf_getshdrnum(b->img->elf, &b->n_sections) < 0)
-		b->n_sections = 0;
-	b->executable = calloc(b->n_sections + 1, sizeof(*b->executable));
-	if (!b->executable)
-		return -ENOMEM;
-	while ((scn = elf_nextscn(b->img->elf, scn))) {
-		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_EXECINSTR) ||
-		    elf_ndxscn(scn) >= b->n_sections)
+	while ((scn = elf_nextscn(img->elf, scn))) {
+		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_EXECINSTR))
 			continue;
-		b->executable[elf_ndxscn(scn)] = true;
 		add_point(b, shdr.sh_addr);
 		add_point(b, shdr.sh_addr + shdr.sh_size);
 	}
-	return 0;
 }
 
 static void carry_on(struct batch *b)
@@ -227,12 +234,10 @@ static void carry_on(struct batch *b)
 	}
 }
 
-/* A copy without the version ("memcpy@@GLIBC_2.14"), NULL when memory is short. */
+/* A copy without the version, NULL when memory is short. */
 static char *copy_name(const char *s)
 {
-	const char *at = strchr(s, '@');
-
-	return at && at != s ? strndup(s, (size_t)(at - s)) : strdup(s);
+	return strndup(s, bare_len(s));
 }
 
 static int write_answers(struct batch *b, struct elf_symbol *ret)
@@ -247,57 +252,91 @@ static int write_answers(struct batch *b, struct elf_symbol *ret)
 		ret[t->index].end = t->high;
 		if (!c)
 			continue;
-		ret[t->index].name = copy_name(elf_strtab_get(&b->strings, c->name));
+		ret[t->index].name = copy_name(name_of(b, c));
 		if (!ret[t->index].name)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-static int resolve_functions(struct batch *b, const uint64_t *addrs, struct elf_symbol *ret)
+static int find_functions(struct batch *b, const struct elf_image *img, const uint64_t *addrs,
+			  struct elf_symbol *ret)
 {
-	GElf_Shdr table;
+	int r = 0;
 
+	free(b->targets);
 	b->targets = calloc(b->n + 1, sizeof(*b->targets));
 	if (!b->targets)
 		return -ENOMEM;
 	for (size_t i = 0; i < b->n; i++)
 		b->targets[i] = (struct target){.addr = addrs[i], .index = i, .high = UINT64_MAX};
 	qsort(b->targets, b->n, sizeof(*b->targets), compare_targets);
-	int r = read_sections(b);
+	add_sections(b, img);
+	for (unsigned i = 0; i < b->n_sources && r == 0; i++)
+		r = read_symbols(b, i);
 	if (r < 0)
 		return r;
-	if ((image_find_section_type(b->img, SHT_SYMTAB, &table) == 0 ||
-	     image_find_section_type(b->img, SHT_DYNSYM, &table) == 0) &&
-	    elf_strtab_open(&b->strings, b->img, &table)) {
-		r = read_symbols(b, &table);
-		if (r < 0)
-			return r;
-	}
 	carry_on(b);
 	return write_answers(b, ret);
 }
 
-int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+/* "strlen@plt" for slots whose function is chosen when the program starts: they know the one that chooses. */
+static int name_ifunc_slots(struct batch *b, const struct elf_image *img, const struct plt_ifuncs *slots,
+			    struct elf_symbol *ret)
+{
+	_cleanup_free_ struct elf_symbol *resolvers = calloc(slots->n + 1, sizeof(*resolvers));
+	int r;
+
+	if (!resolvers)
+		return -ENOMEM;
+	b->n = slots->n;
+	r = find_functions(b, img, slots->resolvers, resolvers);
+	for (size_t i = 0; i < slots->n && r == 0; i++)
+		r = plt_name_slot(&ret[slots->slots[i].index], &slots->slots[i], resolvers[i].name);
+	for (size_t i = 0; i < slots->n; i++)
+		free(resolvers[i].name);
+	return r;
+}
+
+static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs, size_t n,
+		   struct elf_symbol *ret)
+{
+	_cleanup_(plt_ifuncs_fini) struct plt_ifuncs slots = {0};
+	int r;
+
+	b->n = n;
+	r = find_functions(b, img, addrs, ret);
+	if (r == 0)
+		r = plt_resolve(img, addrs, n, ret, &slots);
+	if (r == 0 && slots.n)
+		r = name_ifunc_slots(b, img, &slots, ret);
+	return r == 0 ? gonames_resolve(img, addrs, n, ret) : r;
+}
+
+int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint64_t delta,
+			    const uint64_t *addrs, size_t n, struct elf_symbol *ret)
 {
 	struct batch *b = calloc(1, sizeof(*b));
+	int r;
 
 	memset(ret, 0, n * sizeof(*ret));
 	if (!b)
 		return -ENOMEM;
-	b->img = img;
-	b->n = n;
-	int r = resolve_functions(b, addrs, ret);
+	r = symsources_open(b->sources, &b->n_sources, img, debug, delta);
+	if (r == 0)
+		r = resolve(b, img, addrs, n, ret);
+	for (unsigned i = 0; i < SYMSOURCES_MAX; i++)
+		symsource_fini(&b->sources[i]);
 	free(b->targets);
-	free(b->executable);
 	free(b);
-	if (r == 0)
-		r = plt_resolve(img, addrs, n, ret);
-	if (r == 0)
-		r = gonames_resolve(img, addrs, n, ret);
 	for (size_t i = 0; r < 0 && i < n; i++) {
 		free(ret[i].name);
 		ret[i].name = NULL;
 	}
 	return r;
+}
+
+int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+{
+	return elf_symtab_resolve_with(img, NULL, 0, addrs, n, ret);
 }

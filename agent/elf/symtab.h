@@ -18,10 +18,15 @@ struct elf_symbol {
 };
 
 /*
- * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym, then PLT entries ("puts@plt"),
- * then the function table of Go.
+ * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym with .gnu_debugdata, then PLT
+ * entries ("puts@plt"), then the function table of Go.
  * 0 (also when the file has no symbols: all names NULL), -ENOMEM. Free each name with free().
  */
 int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);
+
+/* The same, where the file has no .symtab with that of its separate debug file, whose addresses are `delta`
+ * less. `debug` NULL: there is none. */
+int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint64_t delta,
+			    const uint64_t *addrs, size_t n, struct elf_symbol *ret);
 
 #endif

@@ -99,6 +99,8 @@ void symbol_batch_free(struct symbol_batch *b)
 		return;
 	if (b->fd >= 0)
 		close(b->fd);
+	if (b->debug_fd >= 0)
+		close(b->debug_fd);
 	symbol_ranges_fini(&b->ranges);
 	free(b->addrs);
 	free(b);
@@ -167,17 +169,19 @@ static void answer(struct symbol_batch *b, const struct elf_symbol *symbols, boo
 
 static int resolve(struct symbol_batch *b)
 {
-	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL, *debug = NULL;
 	_cleanup_free_ struct elf_symbol *symbols = NULL;
 	int r = elf_image_open(&img, b->fd);
 
 	if (r < 0)
 		return r;
+	if (b->debug_fd >= 0)
+		(void)elf_image_open(&debug, b->debug_fd); /* without it the file's own names are left */
 	symbols = calloc(b->n_addrs, sizeof *symbols);
 	b->ranges.v = calloc(b->n_addrs, sizeof *b->ranges.v);
 	if (!symbols || !b->ranges.v)
 		return -ENOMEM;
-	r = elf_symtab_resolve(img, b->addrs, b->n_addrs, symbols);
+	r = elf_symtab_resolve_with(img, debug, b->debug_delta, b->addrs, b->n_addrs, symbols);
 	if (r >= 0)
 		answer(b, symbols, elf_image_go_build_id(img) != NULL);
 	for (size_t i = 0; i < b->n_addrs; i++)

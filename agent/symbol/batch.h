@@ -27,6 +27,8 @@ struct symbol_batch {
 	uint32_t file_id;
 	uint64_t serial; /* tells the jobs of a file index apart when it stands for another file meanwhile */
 	int fd;		 /* owned; -1: there is none */
+	int debug_fd;	 /* of its separate debug file; owned; -1 */
+	uint64_t debug_delta;
 	uint64_t *addrs; /* owned; sorted, each once */
 	size_t n_addrs;
 	struct symbol_ranges ranges; /* the answer; covers all of addrs unless status is one of these two: */

@@ -22,6 +22,7 @@
 #undef ARRAY_SIZE /* libiberty has its own */
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "agent/symbol/demangle_private.h"
 
 #define CUT "..."
 /* Room for a few clone suffixes behind the name. */
@@ -251,6 +252,8 @@ char *symbol_demangle(const char *linkage_name)
 
 	if (len > SYMBOL_MANGLED_MAX)
 		return NULL;
+	if (linkage_name[0] == '_' && linkage_name[1] == 'D')
+		return demangle_d(linkage_name);
 	n = base_len(linkage_name);
 	if (n == len && !is_mangled(linkage_name))
 		return NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Linkage names made readable: C++ (Itanium ABI), Rust (legacy and v0), clones that compilers make. Rank 2.
+ * Linkage names made readable: C++ (Itanium ABI), Rust (legacy and v0), D, clones that compilers make.
+ * Rank 2.
  */
 #ifndef PROFLET_SYMBOL_DEMANGLE_H
 #define PROFLET_SYMBOL_DEMANGLE_H
@@ -14,6 +15,7 @@
  *
  *	_ZN3net4Conn4readEPvm             net::Conn::read           parameter and return types are left out
  *	_ZN4core3fmt5write17h0123…E       core::fmt::write          the hash is left out
+ *	_D4demo3fooFiZv                   demo.foo(int)             D keeps the types of its parameters
  *	copy_user.isra.0.cold             copy_user [clone .isra.0] [clone .cold]
  *	helper.llvm.8123, f.lto_priv.0    helper, f                 what only makes it unique is dropped
  *

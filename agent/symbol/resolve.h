@@ -8,7 +8,7 @@
  *		symbol_cache_want(c, file, va);
  *	…
  *	while (symbol_cache_next_wanted(c, &file)) {
- *		if (symbol_job_new(&job, c, file, fd) < 0)
+ *		if (symbol_job_new(&job, c, file, &files) < 0)
  *			break;
  *		if (worker_submit(w, &job->work, WORKER_LOW) < 0) {
  *			symbol_cache_complete(c, job); // not run: its addresses are collected again
@@ -78,11 +78,19 @@ struct symbol_job {
 	struct symbol_batch *batch; /* owned */
 };
 
+/* Where the names of a file are. They may have O_PATH. */
+struct symbol_files {
+	int fd;
+	int debug_fd;	      /* its separate debug file; -1: none */
+	uint64_t debug_delta; /* to be added to the addresses there */
+};
+
 /*
- * Takes what was collected for the file. `fd` is duplicated. 0; -ENOENT when nothing is collected; -EBUSY
- * while a job of the file is under way; -errno of dup; -ENOMEM. Nothing is taken on error.
+ * Takes what was collected for the file. The descriptors are duplicated. 0; -ENOENT when nothing is
+ * collected; -EBUSY while a job of the file is under way; -errno of dup; -ENOMEM. Nothing is taken on error.
  */
-int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t file_id, int fd);
+int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t file_id,
+		   const struct symbol_files *files);
 /*
  * Moves the results into the cache and frees the job. A file that cannot be read gives "no name" for its
  * addresses; a job that was never run, or ran out of memory, gives them back to be collected again.

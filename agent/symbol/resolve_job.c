@@ -36,7 +36,7 @@ static int batch_new(struct symbol_batch **ret, uint32_t file_id)
 	if (!b)
 		return -ENOMEM;
 	b->file_id = file_id;
-	b->fd = -1;
+	b->fd = b->debug_fd = -1;
 	b->status = -ECANCELED;
 	*ret = b;
 	return 0;
@@ -78,7 +78,20 @@ static void job_done(struct worker_job *work, bool cancelled)
 	symbol_cache_complete(job->cache, job);
 }
 
-int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t file_id, int fd)
+static int copy_files(struct symbol_batch *b, const struct symbol_files *files)
+{
+	b->fd = fcntl(files->fd, F_DUPFD_CLOEXEC, 0);
+	if (b->fd < 0)
+		return -errno;
+	if (files->debug_fd < 0)
+		return 0;
+	b->debug_delta = files->debug_delta;
+	b->debug_fd = fcntl(files->debug_fd, F_DUPFD_CLOEXEC, 0);
+	return b->debug_fd < 0 ? -errno : 0;
+}
+
+int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t file_id,
+		   const struct symbol_files *files)
 {
 	_cleanup_(symbol_batch_free_p) struct symbol_batch *b = NULL;
 	_cleanup_free_ struct symbol_job *job = NULL;
@@ -95,9 +108,9 @@ int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
 	job = calloc(1, sizeof *job);
 	if (!job)
 		return -ENOMEM;
-	b->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (b->fd < 0)
-		return -errno;
+	r = copy_files(b, files);
+	if (r < 0)
+		return r;
 	b->serial = f->job_serial = ++c->last_serial;
 	take_wanted(c, f, b);
 	*job = (struct symbol_job){

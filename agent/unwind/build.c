@@ -14,25 +14,37 @@
 #include "agent/unwind/cache.h"
 #include "agent/unwind/mend.h"
 
+#define NAMES ".symtab"
+
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 DEFINE_CLEANUP(struct build_job *, build_job_free)
 
-static int build(struct build_job *j)
+/* Its debug file is looked for here, once, and not when names are wanted: the root is not kept for so long.
+ */
+static void find_names(struct build_job *j, struct elf_image *img, const struct debug_place *place)
 {
-	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
-	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
-	const struct debug_place place = {j->root, j->path};
-	int r = elf_image_open(&img, j->fd);
+	if (!j->root || elf_image_has(img, NAMES))
+		return;
+	if (j->debug.img && elf_image_has(j->debug.img, NAMES)) {
+		j->names.fd = fcntl(j->debug.fd, F_DUPFD_CLOEXEC, 3);
+		j->names.delta = j->debug.delta;
+		return;
+	}
+	(void)debug_file_find(&j->names, img, place, NAMES); /* most have none */
+}
 
-	if (r < 0)
-		return r == -ENOEXEC ? -ENODATA : r;
+static int make_table(struct build_job *j, struct elf_image *img, const struct debug_place *place)
+{
+	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
+	int r;
+
 	if (j->debug_fd >= 0)
 		(void)debug_file_reopen(&j->debug, img,
 					j->debug_fd); /* it was the binary's when it was found */
 	if (elf_image_htlhash(img, j->htlhash) < 0)
 		j->htlhash[0] = '\0';
-	r = debug_file_rows(&rows, img, &place, &j->debug);
+	r = debug_file_rows(&rows, img, place, &j->debug);
 	if (r < 0)
 		return r == -ENOTSUP ? -ENODATA : r;
 	r = unwind_rows_mend(rows, img);
@@ -44,6 +56,19 @@ static int build(struct build_job *j)
 	return unwind_blocks_encode(&j->blocks, rows, elf_image_machine(img));
 }
 
+static int build(struct build_job *j)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	const struct debug_place place = {j->root, j->path};
+	int r = elf_image_open(&img, j->fd);
+
+	if (r < 0)
+		return r == -ENOEXEC ? -ENODATA : r;
+	r = make_table(j, img, &place);
+	find_names(j, img, &place);
+	return r;
+}
+
 static void run(struct worker_job *job)
 {
 	struct build_job *j = container_of(job, struct build_job, job);
@@ -51,6 +76,7 @@ static void run(struct worker_job *job)
 	j->error = build(j);
 	/* closed here, where it may block; the main loop has only descriptors that name files */
 	elf_image_free(TAKE_PTR(j->debug.img));
+	elf_image_free(TAKE_PTR(j->names.img));
 }
 
 int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
@@ -63,7 +89,7 @@ int build_job_new(struct build_job **ret, const struct unwind_file *f, void *own
 		return -ENOMEM;
 	*j = (struct build_job){
 		.job = {.run = run, .done = done, .overdue = overdue}, .owner = owner, .file = f->index};
-	j->debug = DEBUG_FILE_NONE;
+	j->debug = j->names = DEBUG_FILE_NONE;
 	j->debug_fd = -1;
 	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0)
@@ -87,6 +113,7 @@ void build_job_free(struct build_job *j)
 	if (j->debug_fd >= 0)
 		close(j->debug_fd);
 	debug_file_fini(&j->debug);
+	debug_file_fini(&j->names);
 	proc_root_unref(j->root);
 	unwind_blocks_fini(&j->blocks);
 	free(j->path);

@@ -17,6 +17,7 @@ struct build_job {
 	struct proc_root *root; /* where its debug file may be; a reference; NULL: not looked for */
 	/* results */
 	struct debug_file debug; /* its debug file, when rows come from there */
+	struct debug_file names; /* its debug file, when that has names which the binary lacks; only named */
 	int error;		 /* 0; -ENODATA no call-frame information; -errno */
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;

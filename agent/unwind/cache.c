@@ -303,6 +303,11 @@ static void debug_finish(struct unwind_cache *c, struct unwind_file *f, struct b
 {
 	proc_root_unref(TAKE_PTR(f->root));
 	f->searched = true;
+	if (f->names_fd < 0 && j->names.fd >= 0) {
+		f->names_fd = TAKE_FD(j->names.fd);
+		f->names_delta = j->names.delta;
+		c->stats.names_files++;
+	}
 	if (f->debug_fd >= 0 || j->debug.fd < 0)
 		return;
 	f->debug_fd = TAKE_FD(j->debug.fd);

@@ -50,6 +50,8 @@ struct unwind_file {
 	dev_t dev;
 	int fd;	      /* names the file, may have O_PATH: jobs open it anew, and only they; -1 for none */
 	int debug_fd; /* its separate debug file, when rows come from there; -1 */
+	int names_fd; /* the same, when it has names that the file lacks; it may have O_PATH; -1 */
+	uint64_t names_delta;	/* to be added to the addresses there */
 	struct proc_root *root; /* where that may be, until it was looked for; one reference; NULL: nowhere */
 	bool searched;		/* for it */
 	struct elf_segment *segments;
@@ -77,6 +79,7 @@ struct unwind_cache_stats {
 	uint32_t overdue_file; /* the last of these */
 	uint64_t put_off;      /* and those on the same file systems that were not tried */
 	uint64_t debug_files;  /* tables that needed a separate debug file and found it */
+	uint64_t names_files;  /* files whose separate debug file has names that they lack */
 };
 
 /*

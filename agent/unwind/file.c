@@ -85,7 +85,7 @@ int unwind_file_new(struct unwind_file **ret, int fd, const struct stat *st, con
 
 	if (!f)
 		return -ENOMEM;
-	f->fd = f->debug_fd = -1;
+	f->fd = f->debug_fd = f->names_fd = -1;
 	f->module.path = strdup(path);
 	if (!f->module.path)
 		return -ENOMEM;
@@ -112,6 +112,8 @@ void unwind_file_free(struct unwind_file *f)
 		close(f->fd);
 	if (f->debug_fd >= 0)
 		close(f->debug_fd);
+	if (f->names_fd >= 0)
+		close(f->names_fd);
 	proc_root_unref(f->root);
 	free(f->segments);
 	free(f->placed);

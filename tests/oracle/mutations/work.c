@@ -75,7 +75,7 @@ static int compare_u64(const void *a, const void *b)
 
 static void name_addresses(int fd, const struct elf_rows *t)
 {
-	struct symbol_batch b = {.addrs = calloc(ADDRESSES, sizeof(uint64_t)), .fd = -1};
+	struct symbol_batch b = {.addrs = calloc(ADDRESSES, sizeof(uint64_t)), .fd = -1, .debug_fd = -1};
 	size_t n = 0;
 
 	require(b.addrs != NULL, "memory");

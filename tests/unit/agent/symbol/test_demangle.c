@@ -48,6 +48,14 @@ static const struct {
 				  "del"},
 	{"_RNvC6_123foo3bar.llvm.12", "123foo::bar"},
 	{"_RNvC0_3bar", "::bar"},
+	/* D */
+	{"_Dmain", "D main"},
+	{"_D4demo3fooFiZv", "demo.foo(int)"},
+	{"_D3std5stdio4File5writeMFNfAyaZv", "std.stdio.File.write(immutable(char)[])"},
+	{"_D5three__T3fooTiZQhFiZi", "three.foo!(int).foo(int)"},
+	{"_DYNAMIC", NULL},
+	{"_D", NULL},
+	{"_Dx", NULL},
 	/* clones */
 	{"copy_user.cold", "copy_user [clone .cold]"},
 	{"copy_user.cold.12", "copy_user [clone .cold.12]"},
@@ -203,6 +211,12 @@ Test(demangle, names_that_take_forever_are_left_alone)
 	buf_puts(&b, "v");
 	cr_expect_null(symbol_demangle(buf_str(&b)));
 	cr_expect_null(symbol_demangle("_RIC1aFGFFTC2wFFFFFFF_EuE"));
+	buf_clear(&b);
+	buf_puts(&b, "_D1a1fFS1sG1i"); /* each pair stands for the pair before, twice */
+	for (int i = 0; i < 40; i++)
+		buf_puts(&b, "HQbQc");
+	buf_puts(&b, "Zv");
+	cr_expect_null(symbol_demangle(buf_str(&b)));
 	cr_expect_lt(clock_thread_cpu_ns() - start, NS_PER_SEC);
 }
 

@@ -48,12 +48,17 @@ static struct symbol_cache_stats stats_of(const struct symbol_cache *c)
 	return s;
 }
 
+static int job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t file_id, int fd)
+{
+	return symbol_job_new(ret, c, file_id, &(struct symbol_files){.fd = fd, .debug_fd = -1});
+}
+
 /* Resolves what is collected for the file, on this thread. */
 static void resolve_with(struct symbol_cache *c, uint32_t file_id, int fd)
 {
 	struct symbol_job *job = NULL;
 
-	cr_assert_eq(symbol_job_new(&job, c, file_id, fd), 0);
+	cr_assert_eq(job_new(&job, c, file_id, fd), 0);
 	job->work.run(&job->work);
 	symbol_cache_complete(c, job);
 }
@@ -117,7 +122,7 @@ Test(resolve, on_worker_threads)
 	while (symbol_cache_next_wanted(c, &file_id)) {
 		struct symbol_job *job = NULL;
 
-		cr_assert_eq(symbol_job_new(&job, c, file_id, file_id == 1 ? fd : self), 0);
+		cr_assert_eq(job_new(&job, c, file_id, file_id == 1 ? fd : self), 0);
 		cr_assert_eq(worker_submit(w, &job->work, WORKER_LOW), 0);
 		n_jobs++;
 	}
@@ -186,16 +191,16 @@ Test(resolve, jobs_are_one_at_a_time_and_lose_nothing)
 	struct symbol_name name;
 	uint32_t file_id;
 
-	cr_expect_eq(symbol_job_new(&job, c, FILE_ID, fd), -ENOENT);
+	cr_expect_eq(job_new(&job, c, FILE_ID, fd), -ENOENT);
 	symbol_cache_want(c, FILE_ID, va_of(plain_function));
-	cr_expect_eq(symbol_job_new(&job, c, FILE_ID, -1), -EBADF);
+	cr_expect_eq(job_new(&job, c, FILE_ID, -1), -EBADF);
 	cr_expect_eq(stats_of(c).n_wanted, 1, "nothing taken on error");
-	cr_assert_eq(symbol_job_new(&job, c, FILE_ID, fd), 0);
+	cr_assert_eq(job_new(&job, c, FILE_ID, fd), 0);
 	cr_expect_not(symbol_cache_next_wanted(c, &file_id));
 	/* meanwhile: the same function, and another one */
 	symbol_cache_want(c, FILE_ID, va_of(plain_function) + 1);
 	symbol_cache_want(c, FILE_ID, va_of(cxx_function));
-	cr_expect_eq(symbol_job_new(&other, c, FILE_ID, fd), -EBUSY);
+	cr_expect_eq(job_new(&other, c, FILE_ID, fd), -EBUSY);
 	cr_expect_not(symbol_cache_next_wanted(c, &file_id));
 	job->work.run(&job->work);
 	job->work.done(&job->work, false);
@@ -204,7 +209,7 @@ Test(resolve, jobs_are_one_at_a_time_and_lose_nothing)
 	cr_assert(symbol_cache_next_wanted(c, &file_id));
 	cr_expect_eq(file_id, FILE_ID);
 
-	cr_assert_eq(symbol_job_new(&job, c, FILE_ID, fd), 0);
+	cr_assert_eq(job_new(&job, c, FILE_ID, fd), 0);
 	job->work.done(&job->work, true); /* dropped unrun */
 	cr_assert(symbol_cache_next_wanted(c, &file_id), "collected again");
 	resolve_with(c, FILE_ID, fd);
@@ -220,11 +225,11 @@ Test(resolve, a_forgotten_file_takes_no_late_results)
 	struct symbol_name name;
 
 	symbol_cache_want(c, FILE_ID, va_of(plain_function));
-	cr_assert_eq(symbol_job_new(&old, c, FILE_ID, fd), 0);
+	cr_assert_eq(job_new(&old, c, FILE_ID, fd), 0);
 	symbol_cache_forget(c, FILE_ID);
 	/* the index stands for another file now, which has a job of its own */
 	symbol_cache_want(c, FILE_ID, 0x10);
-	cr_assert_eq(symbol_job_new(&new, c, FILE_ID, fd), 0);
+	cr_assert_eq(job_new(&new, c, FILE_ID, fd), 0);
 	old->work.run(&old->work);
 	symbol_cache_complete(c, old);
 	cr_expect_eq(stats_of(c).n_stale, 1);

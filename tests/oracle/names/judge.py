@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One address, two names: the same, different for a reason that has a name here, or wrong.
+
+addr2line prefers DWARF, and where there is none takes the nearest symbol before an address, however far. So what it says is
+held against nm: ours must be a symbol of the file that covers the address.
+"""
+import re
+
+SUFFIX = re.compile(r"(?<=.)\.(?:cold|part|isra|constprop|clone|lto_priv|llvm|localalias|specialized|__uniq|[0-9]).*$")
+REASONS = {
+    "same": "addr2line says the same",
+    "nobody": "neither has a name",
+    "alias": "another symbol at the same address and of this file: proflet takes the global one, fewer underscores, shorter",
+    "clone": "DWARF calls a part or clone of a function (.cold, .part.0 …) by the function's name",
+    "constructor": "DWARF calls both symbols of a constructor or destructor (C1, C2) by one that is none (C4)",
+    "DWARF name": "DWARF's name is no symbol of the file (static, renamed by the compiler or by asm()); nm says ours",
+    "nested": "the symbol that addr2line names covers it, too: a smaller one inside of that is ours",
+    "ended": "addr2line takes the nearest symbol before; that has ended here, and nm says ours, or that there is none",
+    "silent": "addr2line has none; nm says ours",
+    "label": "a symbol without a size: it holds up to the next one, and nm says it stands there",
+    "slot": "a slot of a procedure linkage table: objdump says so",
+    "chosen slot": "a slot of a function that is chosen at the start (IRELATIVE): objdump has the address of who chooses, nm its name",
+    "go tool": "go tool addr2line says the same, ELF symbols have another spelling",
+    "C in Go": "C code of a Go program: go tool addr2line takes the nearest Go function before; addr2line or nm say ours",
+    "in vDSO": "the vDSO is no file",
+}
+
+
+class Verdict(str):
+    """A key of REASONS, or "wrong: …"."""
+
+
+def bare(name):
+    return SUFFIX.sub("", name)
+
+
+def constructor(name):
+    return re.sub(r"(?<=[0-9A-Za-z_])([CD])[0-5](?=E)", r"\1x", name)
+
+
+def against_nm(file, address, ours, theirs):
+    """ours: a linkage name. theirs: the outermost that addr2line has."""
+    covering = file.symbols.covering(address)
+    inner = {name for start, name in covering if covering and start == covering[-1][0]}
+    if ours in inner or bare(ours) in {bare(n) for n in inner if n.startswith(ours)}:
+        if theirs in inner:
+            return "alias"
+        if theirs == "??":
+            return "silent"
+        if constructor(bare(theirs)) == constructor(bare(ours)):
+            return "clone" if bare(theirs) == bare(ours) and theirs != ours else "constructor"
+        if theirs in {name for _, name in covering}:
+            return "nested"
+        if theirs in file.symbols.named:
+            return "ended"
+        return "DWARF name"
+    if not covering and ours in file.symbols.labels(address):
+        return "label"
+    return None
+
+
+def slot(file, address, ours):
+    theirs = file.plt(address)
+    if theirs == ours:
+        return "slot"
+    match = re.fullmatch(r"\*ABS\*\+0x([0-9a-f]+)@plt", theirs or "")
+    return "chosen slot" if match and ours[:-4] in file.symbols.at(int(match[1], 16)) else None
+
+
+def unnamed(file, address, theirs):
+    if file.symbols.covering(address):
+        return "wrong: no name, and nm has " + file.symbols.covering(address)[-1][1]
+    if theirs == "??":
+        return "nobody"
+    if theirs in file.symbols.named and all(size for _, size in file.symbols.named[theirs]):
+        return "ended"
+    return f"wrong: no name, and addr2line has {theirs}"
+
+
+def judge(file, address, ours, theirs):
+    """A key of REASONS, or a text that begins with "wrong"."""
+    if ours is None:
+        return unnamed(file, address, theirs)
+    if ours == theirs:
+        return "same"
+    verdict = slot(file, address, ours) if ours.endswith("@plt") else against_nm(file, address, ours, theirs)
+    return verdict or f"wrong: {ours}, and addr2line has {theirs}"
+
+
+def judge_go(file, address, ours, theirs, tool):
+    """tool: what go tool addr2line says."""
+    if ours == tool:
+        return "same"
+    verdict = judge(file, address, ours, theirs)
+    if verdict.startswith("wrong"):
+        return f"wrong: {ours}, go tool addr2line has {tool}, addr2line has {theirs}"
+    covering = file.symbols.covering(address)
+    if tool != "?" and covering and spelled(covering[-1][1]) == tool:
+        return f"wrong: {ours}, go tool addr2line has {tool}"
+    return "nobody" if verdict == "nobody" else "C in Go"
+
+
+def spelled(symbol):
+    """A symbol of Go's linker as the function table has it."""
+    return re.sub(r"\[.*\]", "[...]", symbol.removesuffix(".abi0"))
+
+
+READABLE = {
+    "same": "as addr2line -C, or c++filt without parameters, prints it",
+    "not mangled": "the linkage name as it is",
+    "clone": "a C name's suffix, spelled as c++filt spells it in C++ names: f [clone .cold]",
+    "left out": "what only makes a name unique is left out: .llvm.123, .lto_priv.0, Rust's hash",
+}
+
+
+def readable(name, linkage, theirs, filtered, full):
+    """How the readable form relates to addr2line -C (theirs; None: it named something else), c++filt -p (filtered) and c++filt."""
+    if linkage.startswith("_R"):  # c++filt prints the hashes of crates, addr2line does not
+        filtered, full = (re.sub(r"\[[0-9a-f]+\](?=::)", "", x) for x in (filtered, full))
+    if theirs not in (None, full, linkage, name):
+        return f"wrong: {linkage} is {theirs} for addr2line, {full} for c++filt"
+    if name == linkage:
+        return "not mangled" if full == linkage else f"wrong: {linkage} is not made readable: {full}"
+    clones = "".join(re.findall(r" \[clone [^]]*\]", full))  # which -p leaves out
+    if name in (theirs, filtered, filtered + clones):
+        return "same"
+    if name == filtered + re.sub(r" \[clone \.(?:llvm|lto_priv|localalias|__uniq)[^]]*\]", "", clones):
+        return "left out"
+    if re.sub(r" \[clone (\.[^]]*)\]", r"\1", name) == re.sub(r"\.(?:llvm|lto_priv|__uniq)\.\d+|\.localalias", "", linkage):
+        return "clone" if "[clone" in name else "left out"
+    return f"wrong: {linkage} as {name}, c++filt says {filtered}"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recording whose frames keep what names are judged by: both forms of the name and the ids of the file."""
+import collections
+import hashlib
+import os
+
+from live import recording
+
+Frame = collections.namedtuple("Frame", "kind module address name linkage ids")
+NATIVE = "native"
+
+
+class Names(recording.Profile):
+    """`name` is None where proflet has none: its line is then MODULE+0xADDRESS."""
+
+    def _frame(self, location):
+        mapping = self.d["mapping_table"][location["mapping_index"]]
+        module = self.strings[mapping["filename_strindex"]]
+        kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
+        ids = tuple(sorted(self._attributes(mapping["attribute_indices"]).items()))
+        if not location["lines"]:
+            return Frame(kind, module, location["address"], None, None, ids)
+        function = self.d["function_table"][location["lines"][0]["function_index"]]
+        name = self.strings[function["name_strindex"]]
+        if name in ("[anonymous]", f"{os.path.basename(module)}+{location['address']:#x}"):
+            name = None
+        return Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids)
+
+
+def htlhash(path):
+    size = os.path.getsize(path)
+    with open(path, "rb") as f:
+        head = f.read(4096)
+        f.seek(max(0, size - 4096))
+        tail = f.read(4096)
+    return hashlib.sha256(head + tail + size.to_bytes(8, "big")).hexdigest()[:32]
+
+
+def same_file(path, ids):
+    """Whether the file of that path is still the one that was recorded; None: it is gone."""
+    known = dict(ids).get("process.executable.build_id.htlhash")
+    try:
+        return not known or htlhash(path) == known
+    except OSError:
+        return None
