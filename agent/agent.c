@@ -467,5 +467,6 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	for (int i = 0; i < REPORT_DROPS_N; i++)
 		ret->dropped += ret->report.dropped[i];
 	ret->map_bytes = probe_map_bytes(a->probe);
+	(void)probe_run_time(a->probe, &ret->bpf_run_ns, &ret->bpf_runs);
 	ret->event = probe_event_name(a->probe);
 }

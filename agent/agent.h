@@ -47,6 +47,7 @@ struct agent_stats {
 	struct metadata_stats metadata;
 	uint64_t taken, dropped, in_flight; /* in_flight: in the ring and in windows */
 	size_t map_bytes;
+	uint64_t bpf_run_ns, bpf_runs;	/* of the sampling program, see probe_run_time */
 	uint64_t start_ns, attached_ns; /* CLOCK_MONOTONIC */
 	const char *event;
 };

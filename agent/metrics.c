@@ -107,6 +107,10 @@ static const struct metric metrics[] = {
 		"Pods and containers that found no room."),
 	COUNTER("proflet_kubelet_left_out_total", agent.metadata.table.left_out,
 		"Pods, containers and labels of answers that went beyond a maximum."),
+	SECONDS_OF("proflet_bpf_run_seconds_total", agent.bpf_run_ns,
+		   "Time that the kernel program ran; counted while kernel.bpf_stats_enabled is 1."),
+	COUNTER("proflet_bpf_runs_total", agent.bpf_runs,
+		"Times that it ran, also on idle CPUs; counted while kernel.bpf_stats_enabled is 1."),
 	GAUGE("proflet_bpf_map_bytes", agent.map_bytes,
 	      "Memory that the kernel holds for the program's maps."),
 	LABELLED("proflet_export_requests_total", "result=\"accepted\"", exporter.requests.exported,
@@ -122,27 +126,70 @@ static const struct metric metrics[] = {
 	COUNTER("proflet_export_wire_bytes_total", exporter.exported_wire_bytes,
 		"Bytes accepted, compressed."),
 	GAUGE("proflet_queue_bytes", exporter.queued_bytes, "Memory of requests that wait."),
+	GAUGE("proflet_queue_max_bytes", queue_max_bytes, "Its limit, queue.memory."),
 	GAUGE("proflet_spool_bytes", exporter.spooled_bytes, "Requests on disk."),
+	GAUGE("proflet_spool_max_bytes", spool_max_bytes, "Their limit, queue.spool_max; 0: no spool."),
 	COUNTER("proflet_spool_failures_total", exporter.spool_failures,
 		"Writes that the file system refused."),
 	SECONDS_OF("process_cpu_seconds_total", self.cpu_ns,
 		   "CPU time of the agent, without the kernel program."),
 	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
+	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "What the agent may use, memory.total."),
 	GAUGE("process_open_fds", self.open_files, "Open files of the agent."),
 };
 
-static int head(struct buf *b, const char *name, const char *type, const char *help)
+/* Where it goes. OpenMetrics names a family without the suffix of its samples. */
+struct page {
+	struct buf *b;
+	enum metrics_form form;
+};
+
+static bool ends_with(const char *name, size_t len, const char *suffix)
 {
-	return buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	size_t n = strlen(suffix);
+
+	return len > n && memcmp(name + len - n, suffix, n) == 0;
 }
 
-static int line(struct buf *b, const char *name, const char *label, double value)
+/* Of a family without its suffix: units are the last word of a name, and numbers of things have none. */
+static const char *unit_of(const char *family, size_t len)
 {
-	return buf_printf(b, "%s%s%s%s %.15g\n", name, label ? "{" : "", label ? label : "", label ? "}" : "",
-			  value);
+	static const char *const units[] = {"_bytes", "_seconds", "_hertz"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (ends_with(family, len, units[i]))
+			return units[i] + 1;
+	return NULL;
 }
 
-static int table(const struct metrics_view *v, struct buf *b)
+static int head(const struct page *p, const char *name, const char *type, const char *help)
+{
+	size_t len = strlen(name);
+	const char *unit;
+	int r;
+
+	if (p->form == METRICS_TEXT)
+		return buf_printf(p->b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	if (ends_with(name, len, "_total"))
+		len -= strlen("_total");
+	if (ends_with(name, len, "_info")) {
+		len -= strlen("_info");
+		type = "info";
+	}
+	unit = unit_of(name, len);
+	r = buf_printf(p->b, "# TYPE %.*s %s\n", (int)len, name, type);
+	if (r == 0 && unit)
+		r = buf_printf(p->b, "# UNIT %.*s %s\n", (int)len, name, unit);
+	return r < 0 ? r : buf_printf(p->b, "# HELP %.*s %s\n", (int)len, name, help);
+}
+
+static int line(const struct page *p, const char *name, const char *label, double value)
+{
+	return buf_printf(p->b, "%s%s%s%s %.15g\n", name, label ? "{" : "", label ? label : "",
+			  label ? "}" : "", value);
+}
+
+static int table(const struct metrics_view *v, const struct page *p)
 {
 	int r = 0;
 
@@ -152,15 +199,15 @@ static int table(const struct metrics_view *v, struct buf *b)
 
 		memcpy(&value, (const char *)v + m->offset, sizeof value);
 		if (i == 0 || strcmp(m->name, m[-1].name) != 0)
-			r = head(b, m->name, m->type, m->help);
+			r = head(p, m->name, m->type, m->help);
 		if (r == 0)
-			r = line(b, m->name, m->label,
+			r = line(p, m->name, m->label,
 				 m->unit == SECONDS ? (double)value / NS_PER_SEC : (double)value);
 	}
 	return r;
 }
 
-static int labelled(struct buf *b, const char *name, const char *key, const char *text, uint64_t value)
+static int labelled(const struct page *p, const char *name, const char *key, const char *text, uint64_t value)
 {
 	char label[96];
 
@@ -168,88 +215,104 @@ static int labelled(struct buf *b, const char *name, const char *key, const char
 	for (char *c = label; *c; c++)
 		if (*c == ' ' || *c == '-')
 			*c = '_';
-	return line(b, name, label, (double)value);
+	return line(p, name, label, (double)value);
 }
 
 /* Every reason, also those that have dropped nothing yet. */
-static int drops(const struct metrics_view *v, struct buf *b)
+static int drops(const struct metrics_view *v, const struct page *p)
 {
 	static const char name[] = "proflet_samples_dropped_total";
 	struct agent_drop own[AGENT_DROPS_MAX];
 	size_t n = agent_drops(&v->agent, own);
-	int r = head(b, name, "counter", "Samples that were not delivered, by reason.");
+	int r = head(p, name, "counter", "Samples that were not delivered, by reason.");
 
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = labelled(b, name, "reason", own[i].reason, own[i].n);
+		r = labelled(p, name, "reason", own[i].reason, own[i].n);
 	for (int i = 0; i < OTLP_N_DROP_REASONS && r == 0; i++)
-		r = labelled(b, name, "reason", otlp_drop_name((enum otlp_drop)i),
+		r = labelled(p, name, "reason", otlp_drop_name((enum otlp_drop)i),
 			     v->exporter.samples.dropped[i]);
 	return r;
 }
 
-static int endings(const struct metrics_view *v, struct buf *b)
+static int endings(const struct metrics_view *v, const struct page *p)
 {
 	static const char name[] = "proflet_stacks_total";
-	int r = head(b, name, "counter",
-		     "Stacks by how the unwind ended; root, kernel and exiting are whole.");
+	int r = head(p, name, "counter",
+		     "Stacks by how the unwind ended; complete, kernel_thread and task_exiting are whole.");
 
 	for (int i = 0; i < ENDINGS && r == 0; i++)
-		r = labelled(b, name, "ending", unwind_ending_text((enum unwind_ending)i),
+		r = labelled(p, name, "ending", unwind_ending_text((enum unwind_ending)i),
 			     v->agent.report.by_ending[i]);
 	return r;
 }
 
-static int gauge(struct buf *b, const char *name, const char *help, double value)
+static int gauge(const struct page *p, const char *name, const char *help, double value)
 {
-	int r = head(b, name, "gauge", help);
+	int r = head(p, name, "gauge", help);
 
-	return r < 0 ? r : line(b, name, NULL, value);
+	return r < 0 ? r : line(p, name, NULL, value);
 }
 
 /* What is computed. */
-static int derived(const struct metrics_view *v, struct buf *b)
+static int derived(const struct metrics_view *v, const struct page *p)
 {
 	uint64_t first_ns = v->agent.report.first_sample_ns;
-	int r = head(b, "proflet_build_info", "gauge", "Version of the agent; always 1.");
+	int r = head(p, "proflet_build_info", "gauge", "Version of the agent; always 1.");
 
 	if (r == 0)
-		r = line(b, "proflet_build_info",
+		r = line(p, "proflet_build_info",
 			 "version=\"" PROFLET_VERSION "\",commit=\"" PROFLET_COMMIT "\"", 1);
 	if (r == 0)
-		r = gauge(b, "proflet_samples_in_flight",
+		r = gauge(p, "proflet_samples_in_flight",
 			  "Samples in the ring, in windows, and in requests that wait.",
 			  (double)(v->agent.in_flight + v->exporter.samples.queued));
 	if (r == 0)
-		r = gauge(b, "proflet_sampling_frequency_hertz", "Samples per second and CPU.",
+		r = gauge(p, "proflet_sampling_frequency_hertz", "Samples per second and CPU.",
 			  v->frequency_hz);
 	if (r == 0)
-		r = gauge(b, "proflet_sampling_stalled", "1: no samples come, although the CPUs work.",
+		r = gauge(p, "proflet_sampling_stalled", "1: no samples come, although the CPUs work.",
 			  v->stalled);
 	if (r == 0)
-		r = gauge(b, "proflet_ready", "1: sampling has begun.", v->ready);
+		r = gauge(p, "proflet_ready", "1: sampling has begun.", v->ready);
 	if (r == 0)
-		r = gauge(b, "proflet_first_sample_seconds",
+		r = gauge(p, "proflet_first_sample_seconds",
 			  "From the start to the first sample; 0: none yet.",
 			  first_ns ? (double)(first_ns - v->agent.start_ns) / NS_PER_SEC : 0);
 	if (r == 0 && v->agent.metadata.answered_ns)
-		r = gauge(b, "proflet_kubelet_age_seconds", "Since the kubelet's last answer was asked for.",
+		r = gauge(p, "proflet_kubelet_age_seconds", "Since the kubelet's last answer was asked for.",
 			  (double)(clock_mono_ns() - v->agent.metadata.answered_ns) / NS_PER_SEC);
 	if (r == 0)
-		r = gauge(b, "proflet_collector_away", "1: the last attempt did not reach the collector.",
+		r = gauge(p, "proflet_collector_away", "1: the last attempt did not reach the collector.",
 			  v->exporter.away);
 	if (r == 0)
-		r = gauge(b, "process_start_time_seconds", "Start of the agent, Unix time.",
+		r = gauge(p, "process_start_time_seconds", "Start of the agent, Unix time.",
 			  (double)((int64_t)v->agent.start_ns + clock_real_offset_ns()) / NS_PER_SEC);
 	return r;
 }
 
-int metrics_format(const struct metrics_view *v, struct buf *b)
+enum metrics_form metrics_form_of(const char *accept)
 {
-	int r = table(v, b);
+	return strstr(accept, "application/openmetrics-text") ? METRICS_OPEN : METRICS_TEXT;
+}
+
+const char *metrics_content_type(enum metrics_form form)
+{
+	return form == METRICS_OPEN ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				    : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+int metrics_format(const struct metrics_view *v, enum metrics_form form, struct buf *b)
+{
+	const struct page p = {b, form};
+	int r = table(v, &p);
 
 	if (r == 0)
-		r = drops(v, b);
+		r = drops(v, &p);
 	if (r == 0)
-		r = endings(v, b);
-	return r < 0 ? r : derived(v, b);
+		r = endings(v, &p);
+	if (r == 0)
+		r = derived(v, &p);
+	if (r == 0 && form == METRICS_OPEN)
+		r = buf_puts(b, "# EOF\n");
+	return r;
 }

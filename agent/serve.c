@@ -106,7 +106,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 				  const char *version, const char *upload, size_t *upload_bytes, void **seen)
 {
 	_cleanup_buf_ struct buf body = {.max = BODY_MAX};
-	const char *type = SERVE_TEXT;
+	const char *type = SERVE_TEXT, *accept;
 	struct server *s = data;
 	unsigned status;
 
@@ -121,7 +121,8 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		(void)buf_puts(&body, "GET and HEAD only\n");
 		return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, &body, type);
 	}
-	status = s->fn(path, &body, &type, s->data);
+	accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+	status = s->fn(path, accept ? accept : "", &body, &type, s->data);
 	if (status == MHD_HTTP_NOT_FOUND && !body.len)
 		(void)buf_puts(&body, "not found\n");
 	return reply(c, status, &body, type);

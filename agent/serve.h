@@ -13,10 +13,11 @@ struct server;
 #define SERVE_TEXT "text/plain; charset=utf-8"
 
 /*
- * Fills the empty `body` and, if it is not SERVE_TEXT, *content_type (static string). Returns the HTTP
- * status; 404: there is no such path. Must not block.
+ * Fills the empty `body` and, if it is not SERVE_TEXT, *content_type (static string). `accept`: the request's
+ * header of this name, "" without. Returns the HTTP status; 404: there is no such path. Must not block.
  */
-typedef unsigned (*serve_fn)(const char *path, struct buf *body, const char **content_type, void *data);
+typedef unsigned (*serve_fn)(const char *path, const char *accept, struct buf *body,
+			     const char **content_type, void *data);
 
 /*
  * Listens at HOST:PORT, [ADDRESS]:PORT or :PORT (every address). 0, or -errno with *ret_why = a line for the

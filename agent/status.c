@@ -28,6 +28,10 @@ struct status {
 static void view_read(struct status *s, struct metrics_view *ret)
 {
 	*ret = (struct metrics_view){.frequency_hz = s->config->sampling.frequency,
+				     .memory_max_bytes = s->config->memory.total_bytes,
+				     .queue_max_bytes = s->config->queue.memory_bytes,
+				     .spool_max_bytes =
+					     s->config->queue.spool ? s->config->queue.spool_max_bytes : 0,
 				     .stalled = s->watch.stalled};
 	agent_stats(s->agent, &ret->agent);
 	otlp_exporter_stats(s->exporter, &ret->exporter);
@@ -35,17 +39,21 @@ static void view_read(struct status *s, struct metrics_view *ret)
 	ret->ready = ret->agent.attached_ns != 0;
 }
 
-static unsigned page_metrics(struct status *s, struct buf *body, const char **content_type)
+static unsigned page_metrics(struct status *s, const char *accept, struct buf *body,
+			     const char **content_type)
 {
+	enum metrics_form form = metrics_form_of(accept);
 	struct metrics_view v;
 
 	view_read(s, &v);
-	*content_type = METRICS_CONTENT_TYPE;
-	return metrics_format(&v, body) < 0 ? HTTP_ERROR : HTTP_OK;
+	*content_type = metrics_content_type(form);
+	return metrics_format(&v, form, body) < 0 ? HTTP_ERROR : HTTP_OK;
 }
 
-static unsigned page_healthz(struct status *s, struct buf *body, const char **content_type)
+static unsigned page_healthz(struct status *s, const char *accept, struct buf *body,
+			     const char **content_type)
 {
+	(void)accept;
 	(void)content_type;
 	if (!s->watch.stalled)
 		return buf_puts(body, "ok\n") < 0 ? HTTP_ERROR : HTTP_OK;
@@ -58,10 +66,11 @@ static unsigned page_healthz(struct status *s, struct buf *body, const char **co
 	return HTTP_UNAVAILABLE;
 }
 
-static unsigned page_readyz(struct status *s, struct buf *body, const char **content_type)
+static unsigned page_readyz(struct status *s, const char *accept, struct buf *body, const char **content_type)
 {
 	struct agent_stats stats;
 
+	(void)accept;
 	(void)content_type;
 	agent_stats(s->agent, &stats);
 	(void)buf_puts(body, stats.attached_ns ? "ok\n" : "sampling has not begun\n");
@@ -69,15 +78,16 @@ static unsigned page_readyz(struct status *s, struct buf *body, const char **con
 }
 
 /* The metrics that are not 0, after a few lines in words. */
-static unsigned page_state(struct status *s, struct buf *body, const char **content_type)
+static unsigned page_state(struct status *s, const char *accept, struct buf *body, const char **content_type)
 {
 	_cleanup_buf_ struct buf all = {0};
 	struct metrics_view v;
 	char *at, *line;
 
+	(void)accept;
 	(void)content_type;
 	view_read(s, &v);
-	if (metrics_format(&v, &all) < 0 || buf_putc(&all, '\0') < 0)
+	if (metrics_format(&v, METRICS_TEXT, &all) < 0 || buf_putc(&all, '\0') < 0)
 		return HTTP_ERROR;
 	(void)buf_printf(body, "proflet %s (%s), event %s, %u Hz, up %.0f s\n", PROFLET_VERSION,
 			 PROFLET_COMMIT, v.agent.event, v.frequency_hz,
@@ -101,11 +111,13 @@ static unsigned page_state(struct status *s, struct buf *body, const char **cont
 	return HTTP_OK;
 }
 
-static unsigned page(const char *path, struct buf *body, const char **content_type, void *data)
+static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
+		     void *data)
 {
 	static const struct {
 		const char *path;
-		unsigned (*fn)(struct status *s, struct buf *body, const char **content_type);
+		unsigned (*fn)(struct status *s, const char *accept, struct buf *body,
+			       const char **content_type);
 	} pages[] = {{"/metrics", page_metrics},
 		     {"/healthz", page_healthz},
 		     {"/readyz", page_readyz},
@@ -113,7 +125,7 @@ static unsigned page(const char *path, struct buf *body, const char **content_ty
 
 	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
 		if (strcmp(path, pages[i].path) == 0)
-			return pages[i].fn(data, body, content_type);
+			return pages[i].fn(data, accept, body, content_type);
 	if (strcmp(path, "/") != 0)
 		return HTTP_NOT_FOUND;
 	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)

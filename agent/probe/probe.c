@@ -305,6 +305,18 @@ int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N])
 	return 0;
 }
 
+int probe_run_time(const struct probe *p, uint64_t *ret_ns, uint64_t *ret_runs)
+{
+	const struct bpf_program *program = p->tick ? p->skel->progs.tick : p->skel->progs.profile;
+	struct bpf_prog_info info = {0};
+	uint32_t len = sizeof info;
+	int r = bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &len) < 0 ? -errno : 0;
+
+	*ret_ns = r < 0 ? 0 : info.run_time_ns;
+	*ret_runs = r < 0 ? 0 : info.run_cnt;
+	return r;
+}
+
 size_t probe_map_bytes(const struct probe *p)
 {
 	return (size_t)p->n_segments * SEGMENT_VALUE +

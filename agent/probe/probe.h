@@ -72,6 +72,11 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
 
 /* Sums over all CPUs. 0 or -errno. */
 int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N]);
+/*
+ * What the kernel says of the sampling program: its time and how often it ran, since the start. Both stand
+ * still while kernel.bpf_stats_enabled is 0, as it is by default. 0 or -errno, with zeros.
+ */
+int probe_run_time(const struct probe *p, uint64_t *ret_ns, uint64_t *ret_runs);
 /* Memory that the kernel holds for the maps: arena, areas, ring. Bytes. */
 size_t probe_map_bytes(const struct probe *p);
 

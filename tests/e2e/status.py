@@ -3,12 +3,15 @@
 """What `listen` offers: the identity of loss in every scrape under load, the form of the metrics, health when sampling stalls.
 
 The stall is a real one: the agent's perf events are fetched from it (pidfd_getfd) and switched off, and on again later.
+Prometheus' own promtool (tests/support/get-promtool) reads the metrics in both forms, and the dashboard's expressions.
 """
 import ctypes
 import fcntl
+import json
 import os
 import re
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,22 +19,28 @@ import urllib.request
 from lib import programs
 from lib.agent import Agent
 from lib.collector import Collector
-from lib.scenario import PROFLET, Scenario, free_port, wait_for
+from lib.scenario import PROFLET, ROOT, Scenario, free_port, wait_for
 
 SYS_PIDFD_OPEN, SYS_PIDFD_GETFD = 434, 438
 PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE = 0x2400, 0x2401
 SAMPLE = re.compile(r"^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z_]+=\"[^\"\\]*\",?)+)\})? (\S+)$")
 SCRAPES = 40
+STALL_SECONDS = 10
+OPEN = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+UNITS = ("bytes", "seconds", "hertz")
+DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "proflet.json")
+SYS_BPF, BPF_ENABLE_STATS = 321, 32
 
 
 class Pages:
     def __init__(self, port):
         self.base = f"http://127.0.0.1:{port}"
 
-    def get(self, path, method="GET", body=None, seconds=5):
+    def get(self, path, method="GET", body=None, seconds=5, accept="*/*"):
         """→ (status, content type, text); status 0: no answer."""
+        request = urllib.request.Request(self.base + path, data=body, method=method, headers={"Accept": accept})
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.base + path, data=body, method=method), timeout=seconds) as r:
+            with urllib.request.urlopen(request, timeout=seconds) as r:
                 return r.status, r.headers["Content-Type"], r.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.headers["Content-Type"], e.read().decode()
@@ -78,6 +87,81 @@ def form(s, pages):
     s.equal("metrics: counters end in _total, gauges do not", named, [])
     units = [n for n in families if re.search(r"(_ms|_ns|_kb|_mib|_milliseconds|_percent)(_total)?$", n)]
     s.equal("metrics: base units only", units, [])
+
+
+def open_form(s, pages):
+    """Each metric's unit stands in a line of its own there; the numbers' names are those of the other form."""
+    status, kind, text = pages.get("/metrics", accept=OPEN)
+    s.check("OpenMetrics: status and content type", status == 200 and kind.startswith("application/openmetrics-text; version=1.0.0"), f"{status} {kind}")
+    names = lambda x: {line.split(" ")[0] for line in x.splitlines() if not line.startswith("#")}
+    differ = names(text) ^ names(pages.get("/metrics")[2])
+    s.check("OpenMetrics: the same numbers, and an end", not differ and text.endswith("\n# EOF\n"), f"{sorted(differ)[:3]}")
+    families = re.findall(r"(?m)^# TYPE (\S+)", text)
+    without = set(families) - set(re.findall(r"(?m)^# HELP (\S+) \S", text))
+    units = dict(re.findall(r"(?m)^# UNIT (\S+) (\S+)$", text))
+    wrong = [f for f in families if (f.rsplit("_", 1)[1] if f.endswith(UNITS) else None) != units.get(f)]
+    s.check("OpenMetrics: each metric has help, and its unit unless it is a number of things", not wrong and not without and len(units) > 10,
+            f"{len(families)} families, {len(units)} units; {wrong[:3]} {list(without)[:3]}")
+    return text
+
+
+def promtool(s, pages, opened):
+    """Prometheus' own word on names, units and help of both forms, and on the dashboard's expressions."""
+    done = subprocess.run([os.path.join(ROOT, "tests", "support", "get-promtool")], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        s.skip("promtool", "cannot be fetched: " + done.stderr.strip()[-200:])
+        return
+    tool, text = done.stdout.strip(), pages.get("/metrics")[2]
+    done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
+    said = (done.stdout + done.stderr).strip()
+    s.check("promtool check metrics: nothing to say", done.returncode == 0 and not said, said[:400] or f"{len(text)} bytes")
+    done = subprocess.run([tool, "check", "metrics"], input=text.replace("_bytes", "_kilobytes"), capture_output=True, text=True, timeout=30)
+    s.check("promtool check metrics: it would find a wrong unit", done.returncode and "kilobytes" in done.stderr, done.stderr.split("\n")[0])
+    now = time.time()
+    timed = "".join(line if line.startswith("#") else f"{line[:-1]} {now:.3f}\n" for line in opened.splitlines(True))
+    with open(s.path("metrics.om"), "w") as f:
+        f.write(timed)
+    done = s.run([tool, "tsdb", "create-blocks-from", "openmetrics", s.path("metrics.om"), s.path("tsdb")], check=False)
+    s.check("promtool reads OpenMetrics", done.returncode == 0 and "BLOCK ULID" in done.stdout,
+            " ".join((done.stdout.splitlines() or [""])[-1].split()) or done.stderr[-300:])
+    with open(DASHBOARD) as f:
+        found = expressions(json.load(f))
+    rules = [{"record": f"e:{i}", "expr": e.replace("$__rate_interval", "5m").replace("$instance", ".*")} for i, e in enumerate(found)]
+    with open(s.path("rules.json"), "w") as f:
+        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, f)
+    done = s.run([tool, "check", "rules", s.path("rules.json")], check=False)
+    s.check("promtool reads every expression of the dashboard", done.returncode == 0 and f"{len(rules)} rules found" in done.stdout,
+            f"{len(rules)} expressions" if done.returncode == 0 else (done.stdout + done.stderr)[-400:])
+    scraped = {m[2] for m in parse(text)[0]}
+    unknown = {n for e in found for n in re.findall(r"\b(?:proflet|process)_\w+", e)} - scraped
+    s.equal("every metric of the dashboard is in a scrape", sorted(unknown), [])
+
+
+def expressions(node):
+    """Every `expr` below a node of JSON."""
+    if isinstance(node, list):
+        return [e for x in node for e in expressions(x)]
+    if isinstance(node, dict):
+        return ([node["expr"]] if "expr" in node else []) + [e for k, x in node.items() if k != "expr" for e in expressions(x)]
+    return []
+
+
+def run_time(s, pages):
+    """The kernel counts while somebody holds the descriptor."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    attribute = ctypes.create_string_buffer(128)
+    fd = libc.syscall(SYS_BPF, BPF_ENABLE_STATS, attribute, 128)
+    if fd < 0:
+        s.skip("time of the kernel program", os.strerror(ctypes.get_errno()))
+        return
+    try:
+        before = pages.metrics()
+        wait_for(lambda: pages.metrics()["proflet_bpf_runs_total"] > before["proflet_bpf_runs_total"] + 100, 20, "runs of the kernel program")
+        after = pages.metrics()
+    finally:
+        os.close(fd)
+    seconds, taken = (after[n] - before[n] for n in ("proflet_bpf_run_seconds_total", "proflet_samples_taken_total"))
+    s.check("the kernel program's time for a sample", 1e-7 < seconds / max(taken, 1) < 1e-3, f"{1e9 * seconds / max(taken, 1):.0f} ns, {taken:.0f} samples")
 
 
 def identity(s, pages, collector):
@@ -135,13 +219,16 @@ def stall(s, pages, agent):
             fcntl.ioctl(fd, PERF_EVENT_IOC_DISABLE)
         begin = time.monotonic()
         text = wait_for(lambda: pages.get("/healthz")[2] if pages.get("/healthz")[0] == 503 else None, 20, "healthz fails")
-        s.check("healthz fails when no samples come, and says why", "no sample for" in text, f"after {time.monotonic() - begin:.1f} s: {text.strip()}")
+        took = time.monotonic() - begin
+        s.check(f"healthz fails within {STALL_SECONDS} s when no samples come, and says why", "no sample for" in text and took <= STALL_SECONDS,
+                f"after {took:.1f} s: {text.strip()}")
         s.equal("the metrics say so", pages.metrics()["proflet_sampling_stalled"], 1)
         for fd in events:
             fcntl.ioctl(fd, PERF_EVENT_IOC_ENABLE)
         begin = time.monotonic()
         wait_for(lambda: pages.get("/healthz")[0] == 200, 20, "healthz recovers")
-        s.check("healthz recovers", True, f"after {time.monotonic() - begin:.1f} s")
+        took = time.monotonic() - begin
+        s.check(f"healthz recovers within {STALL_SECONDS} s", took <= STALL_SECONDS, f"after {took:.1f} s")
     finally:
         for fd in events:
             os.close(fd)
@@ -169,7 +256,9 @@ def body(s):
     pages = Pages(port)
     wait_for(lambda: pages.get("/readyz")[0] == 200, 30, "readyz")
     form(s, pages)
+    promtool(s, pages, open_form(s, pages))
     identity(s, pages, collector)
+    run_time(s, pages)
     other_pages(s, pages)
     stall(s, pages, agent)
     addresses(s, collector.endpoint(), port)

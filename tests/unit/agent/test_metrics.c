@@ -23,6 +23,8 @@ static struct metrics_view filled(void)
 	v.agent.report.dropped[REPORT_DROP_NOT_SELECTED] = 5;
 	v.agent.report.dropped[REPORT_DROP_WINDOW_FULL] = 6;
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
+	v.agent.bpf_run_ns = 250 * NS_PER_MS;
+	v.memory_max_bytes = 256 << 20;
 	v.agent.track.cache.build_ns = 1500 * NS_PER_MS;
 	v.agent.in_flight = 10;
 	v.agent.metadata.failed = 40;
@@ -45,7 +47,7 @@ Test(metrics, lines)
 	_cleanup_buf_ struct buf b = {0};
 	struct metrics_view v = filled();
 
-	cr_assert_eq(metrics_format(&v, &b), 0);
+	cr_assert_eq(metrics_format(&v, METRICS_TEXT, &b), 0);
 	expect_line(&b, "# TYPE proflet_samples_recovered_total counter");
 	expect_line(&b, "# HELP proflet_tables Unwind tables in use.");
 	expect_line(&b, "proflet_samples_taken_total 1000");
@@ -63,12 +65,32 @@ Test(metrics, lines)
 	cr_expect_null(strstr(buf_str(&b), "proflet_kubelet_age_seconds"), "no answer yet: no age");
 }
 
+Test(metrics, openmetrics)
+{
+	static const char accept[] = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+	_cleanup_buf_ struct buf b = {0};
+	struct metrics_view v = filled();
+
+	cr_assert_eq(metrics_form_of(accept), METRICS_OPEN);
+	cr_assert_eq(metrics_form_of("text/plain;version=0.0.4;q=1,*/*;q=0.1"), METRICS_TEXT);
+	cr_assert_eq(metrics_form_of(""), METRICS_TEXT);
+	cr_assert_eq(metrics_format(&v, METRICS_OPEN, &b), 0);
+	expect_line(&b, "# TYPE proflet_samples_recovered counter");
+	expect_line(&b, "proflet_samples_recovered_total 0");
+	expect_line(&b, "# TYPE proflet_bpf_run_seconds counter\n# UNIT proflet_bpf_run_seconds seconds");
+	expect_line(&b, "proflet_bpf_run_seconds_total 0.25");
+	expect_line(&b, "# UNIT proflet_memory_max_bytes bytes");
+	expect_line(&b, "# TYPE proflet_build info");
+	cr_expect_null(strstr(buf_str(&b), "# UNIT proflet_samples"), "a number of things has no unit");
+	cr_expect(strcmp(buf_str(&b) + b.len - 6, "# EOF\n") == 0);
+}
+
 Test(metrics, no_memory)
 {
 	_cleanup_buf_ struct buf b = {.max = 64};
 	struct metrics_view v = filled();
 
-	cr_expect_eq(metrics_format(&v, &b), -EOVERFLOW);
+	cr_expect_eq(metrics_format(&v, METRICS_TEXT, &b), -EOVERFLOW);
 }
 
 Test(watch, parses_the_first_line)
