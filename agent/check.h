@@ -45,6 +45,9 @@ struct check_view {
 	int (*perf_open)(void *ctx, uint32_t type, uint64_t config);
 	int (*bpf_map_create)(void *ctx); /* a one-element array, created and closed */
 	pid_t (*getpid)(void *ctx);
+	int (*open_files)(void *ctx, uint64_t *ret_max); /* hard RLIMIT_NOFILE */
+	/* May files be made in this folder, and how much room is there? -ENOENT, -EROFS, -EACCES, … */
+	int (*folder)(void *ctx, const char *path, uint64_t *ret_free_bytes);
 	/* Does the collector take profiles? As deliver_probe(), within 2 s; *ret_why is the caller's to free.
 	 */
 	int (*collector)(void *ctx, const struct config *config, char **ret_why);
@@ -103,10 +106,13 @@ void check_bpf(const struct check_view *view, struct check_report *report);
 void check_perf(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_pmu(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_memlock(const struct check_view *view, struct check_report *report);
-void check_kallsyms(const struct check_view *view, struct check_report *report);
+void check_open_files(const struct check_view *view, struct check_report *report);
+void check_proc(const struct check_view *view, struct check_report *report);
+void check_kallsyms(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_cgroup(const struct check_view *view, struct check_report *report);
 void check_pid_namespace(const struct check_view *view, struct check_report *report);
 void check_binaries(const struct check_view *view, struct check_report *report);
+void check_spool(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_kubelet(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_collector(const struct check_view *view, const struct config *config, struct check_report *report);
 
@@ -124,5 +130,7 @@ int check_kernel_version(const struct check_view *view, uint32_t *ret);
  * CHECKPOINT_RESTORE. */
 bool check_has(const struct check_view *view, int capability);
 bool check_seccomp_active(const struct check_view *view);
+/* Whether `run` would sample by the timer's tick, which is found by the kernel's symbols. */
+bool check_takes_tick(const struct check_view *view, const struct config *config);
 
 #endif

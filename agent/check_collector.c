@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether those whom the agent talks to can be reached: the collector, and the kubelet. */
+/* Whether those whom the agent talks to can be reached: the collector, the kubelet; and where requests wait.
+ */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/check.h"
 #include "agent/config.h"
+#include "agent/deliver.h"
+
+static const char *const fixes[] = {
+	[DELIVER_NOBODY] =
+		"start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
+	[DELIVER_NAME] =
+		"correct the name in endpoint, or what /etc/resolv.conf says (a pod with hostNetwork: "
+		"dnsPolicy: ClusterFirstWithHostNet)",
+	[DELIVER_TLS] =
+		"https:// in endpoint is for a collector that speaks TLS; then correct tls.ca (who signed "
+		"its certificate), tls.server_name (who it is for), tls.cert and tls.key (if it wants one)",
+	[DELIVER_NO_ANSWER] =
+		"something else than an OTLP receiver listens there: correct endpoint's port and scheme, "
+		"or protocol (grpc is at 4317 as a rule, http/protobuf at 4318, https:// where it speaks "
+		"TLS)",
+	[DELIVER_CREDENTIALS] = "put the header that it asks for into headers_file",
+	[DELIVER_NO_PROFILES] =
+		"start it with --feature-gates=+service.profilesSupport, version 0.148 or later, "
+		"and a profiles pipeline with the otlp receiver",
+	[DELIVER_NOT_NOW] = "see the collector's own log",
+};
 
 void check_collector(const struct check_view *view, const struct config *config, struct check_report *report)
 {
@@ -19,13 +42,9 @@ void check_collector(const struct check_view *view, const struct config *config,
 		check_add(report, CHECK_OK, "collector", detail, "");
 		return;
 	}
-	snprintf(detail, sizeof detail, "%s", why ? why : strerror(-r));
+	snprintf(detail, sizeof detail, "%s", why ? why : r < 0 ? strerror(-r) : "no answer");
 	check_add(report, CHECK_FAILS, "collector", detail,
-		  r == -EPROTO ? "start it with --feature-gates=+service.profilesSupport, version 0.148 or "
-				 "later, and a "
-				 "profiles pipeline with the otlp receiver"
-			       : "start a collector there, or correct endpoint (--endpoint, "
-				 "OTEL_EXPORTER_OTLP_ENDPOINT)");
+		  r > 0 && (size_t)r < ARRAY_SIZE(fixes) ? fixes[r] : "correct the setting that is named");
 }
 
 /* Without it there are no names of pods, and all else is as it was. */
@@ -51,4 +70,55 @@ void check_kubelet(const struct check_view *view, const struct config *config, s
 			    "pod's service account"
 			  : "correct kubernetes.kubelet, kubernetes.token_file, kubernetes.ca or "
 			    "kubernetes.insecure, or turn kubernetes.metadata off");
+}
+
+#define SPOOL_LEAST (8ull << 20) /* room for two of the largest requests */
+
+/* As run does, which makes the folder where the one above is there. */
+static int look_at_spool(const struct check_view *view, const char *path, uint64_t *ret_free)
+{
+	_cleanup_free_ char *parent = NULL;
+	int r = view->folder(view->ctx, path, ret_free);
+	char *slash;
+
+	if (r != -ENOENT)
+		return r;
+	parent = strdup(path);
+	if (!parent)
+		return -ENOMEM;
+	for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/'; n--)
+		parent[n - 1] = '\0';
+	slash = strrchr(parent, '/');
+	slash[slash == parent] = '\0';
+	return view->folder(view->ctx, parent, ret_free);
+}
+
+/* Without it requests wait in memory only. */
+void check_spool(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	const char *path = config->queue.spool,
+		   *fix = "correct queue.spool: its parent folder has to be there";
+	uint64_t free_bytes = 0;
+	char detail[320];
+	int r;
+
+	if (!path)
+		return;
+	r = look_at_spool(view, path, &free_bytes);
+	if (r == 0 && free_bytes >= SPOOL_LEAST) {
+		snprintf(detail, sizeof detail, "%.200s can be written, %" PRIu64 " MiB are free", path,
+			 free_bytes >> 20);
+		check_add(report, CHECK_OK, "spool", detail, "");
+		return;
+	}
+	snprintf(detail, sizeof detail, "%.180s: %s; requests wait in memory only", path,
+		 strerror(r < 0 ? -r : ENOSPC));
+	if (r == -EROFS)
+		fix = "mount a volume that can be written there (the chart's spool.type), or correct "
+		      "queue.spool";
+	else if (r == -EACCES || r == -EPERM)
+		fix = "let the agent's user write there (chown), or correct queue.spool";
+	else if (r == 0)
+		fix = "make room on that file system, or correct queue.spool";
+	check_add(report, CHECK_DEGRADED, "spool", detail, fix);
 }

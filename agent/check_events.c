@@ -131,6 +131,15 @@ static void explain_denied(const struct check_view *view, const struct config *c
 			"log");
 }
 
+bool check_takes_tick(const struct check_view *view, const struct config *config)
+{
+	int r = config->sampling.event == CONFIG_EVENT_AUTO
+			? view->perf_open(view->ctx, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK)
+			: 0;
+
+	return config->sampling.event == CONFIG_EVENT_TICK || r == -EPERM || r == -EACCES;
+}
+
 void check_perf(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	char detail[160];
@@ -179,6 +188,28 @@ void check_pmu(const struct check_view *view, const struct config *config, struc
 			  "set sampling.event to auto or cpu-clock");
 	else
 		check_add(report, CHECK_OK, "sampling event", detail, "");
+}
+
+#define FILES_ENOUGH 4096u /* binaries of a large host: each stays open while it is mapped */
+
+void check_open_files(const struct check_view *view, struct check_report *report)
+{
+	uint64_t max;
+	char detail[160];
+
+	if (view->open_files(view->ctx, &max) < 0)
+		return;
+	if (max >= FILES_ENOUGH) {
+		check_add(report, CHECK_OK, "open files", "the limit is high enough", "");
+		return;
+	}
+	snprintf(detail, sizeof detail,
+		 "at most %" PRIu64
+		 ": binaries beyond cannot be read, their stacks end early and have no names",
+		 max);
+	check_add(report, CHECK_DEGRADED, "open files", detail,
+		  "raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the container "
+		  "runtime's");
 }
 
 void check_memlock(const struct check_view *view, struct check_report *report)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks of what the agent can see of other processes: names, control groups, PIDs, binaries. */
+/* Checks of what the agent can see of other processes: control groups, PIDs, binaries. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -15,42 +15,13 @@
 
 #define INITIAL_PID_NAMESPACE 4026531836u /* PROC_PID_INIT_INO of include/linux/proc_ns.h */
 
-static bool all_addresses_zero(const char *kallsyms)
+/* False also when there are more mounts than we read. */
+static bool no_cgroup_mounted(const struct check_view *view)
 {
-	for (const char *line = kallsyms; *line; line++) {
-		size_t digits = strspn(line, "0123456789abcdef");
+	char text[65536];
+	ssize_t n = view->read_file(view->ctx, "/proc/self/mountinfo", text, sizeof text);
 
-		if (digits && strspn(line, "0") != digits && line[digits] == ' ')
-			return false;
-		line += strcspn(line, "\n");
-		if (!*line)
-			break;
-	}
-	return true;
-}
-
-void check_kallsyms(const struct check_view *view, struct check_report *report)
-{
-	char text[4096], restrict_text[16];
-	ssize_t n = view->read_file(view->ctx, "/proc/kallsyms", text, sizeof text);
-	bool forbidden;
-
-	if (n > 0 && !all_addresses_zero(text)) {
-		check_add(report, CHECK_OK, "kallsyms", "kernel functions can be named", "");
-		return;
-	}
-	forbidden = view->read_file(view->ctx, "/proc/sys/kernel/kptr_restrict", restrict_text,
-				    sizeof restrict_text) > 0 &&
-		    atoi(restrict_text) >= 2;
-	if (n <= 0)
-		check_add(report, CHECK_DEGRADED, "kallsyms",
-			  "/proc/kallsyms cannot be read: kernel functions have no names",
-			  "boot a kernel built with CONFIG_KALLSYMS=y");
-	else
-		check_add(report, CHECK_DEGRADED, "kallsyms",
-			  "all addresses are zero: kernel functions have no names",
-			  forbidden ? "sysctl -w kernel.kptr_restrict=1 on the node"
-				    : "add SYSLOG to the container's capabilities");
+	return n > 0 && (size_t)n < sizeof text - 1 && !strstr(text, " - cgroup");
 }
 
 /* Lines are "N:controllers:PATH" (v1) and "0::PATH" (v2). */
@@ -64,7 +35,7 @@ void check_cgroup(const struct check_view *view, struct check_report *report)
 		snprintf(detail, sizeof detail, "/proc/1/cgroup: %s; samples get no container.id",
 			 n < 0 ? strerror((int)-n) : "empty");
 		check_add(report, CHECK_DEGRADED, "cgroup", detail,
-			  "mount /proc of the host's PID namespace");
+			  "make process 1 readable in /proc, see the lines of proc and CAP_SYS_PTRACE");
 		return;
 	}
 	relative = strstr(text, ":/..") != NULL;
@@ -80,6 +51,14 @@ void check_cgroup(const struct check_view *view, struct check_report *report)
 			  : "v1",
 		 relative ? ", paths are relative to the agent's own group; container ids still stand in them"
 			  : "");
+	if (no_cgroup_mounted(view)) {
+		snprintf(detail, sizeof detail,
+			 "not mounted here: memory.total does not follow the control group's limit, and the "
+			 "kernel may kill the agent");
+		check_add(report, CHECK_DEGRADED, "cgroup", detail,
+			  "mount it at /sys/fs/cgroup, read-only is enough, or set memory.total");
+		return;
+	}
 	check_add(report, CHECK_OK, "cgroup", detail, "");
 }
 
@@ -115,10 +94,8 @@ void check_pid_namespace(const struct check_view *view, struct check_report *rep
 	char status[4096];
 	unsigned long own = namespace_inode(view, "/proc/self/ns/pid");
 
-	if (view->read_file(view->ctx, "/proc/self/status", status, sizeof status) <= 0) {
-		check_add(report, CHECK_FAILS, name, "/proc/self/status cannot be read", "mount /proc");
-		return;
-	}
+	if (view->read_file(view->ctx, "/proc/self/status", status, sizeof status) <= 0)
+		return; /* proc has its own line */
 	if (count_pids(status) != 1)
 		check_add(report, CHECK_FAILS, name,
 			  "/proc belongs to another PID namespace than the agent: its PIDs are not those of "
@@ -141,10 +118,12 @@ static int first_file_mapping(const struct check_view *view, const char *pid, ch
 {
 	char path[64], maps[8192];
 	unsigned long long start, end, inode;
+	ssize_t n;
 
 	snprintf(path, sizeof path, "/proc/%s/maps", pid);
-	if (view->read_file(view->ctx, path, maps, sizeof maps) <= 0)
-		return -EACCES;
+	n = view->read_file(view->ctx, path, maps, sizeof maps);
+	if (n <= 0)
+		return n == -ENOENT ? -ESRCH : n < 0 ? (int)n : -EACCES;
 	for (char *rest = maps, *line; (line = strsep(&rest, "\n"));) {
 		if (sscanf(line, "%llx-%llx %*s %*s %*s %llu", &start, &end, &inode) == 3 && inode) {
 			snprintf(range, size, "/proc/%s/map_files/%llx-%llx", pid, start, end);

@@ -49,10 +49,13 @@ void check_run(const struct check_view *view, const struct config *config, struc
 	check_perf(view, config, ret);
 	check_pmu(view, config, ret);
 	check_memlock(view, ret);
-	check_kallsyms(view, ret);
+	check_open_files(view, ret);
+	check_proc(view, ret);
+	check_kallsyms(view, config, ret);
 	check_cgroup(view, ret);
 	check_pid_namespace(view, ret);
 	check_binaries(view, ret);
+	check_spool(view, config, ret);
 	check_kubelet(view, config, ret);
 	check_collector(view, config, ret);
 }

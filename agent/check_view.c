@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -140,6 +141,29 @@ static int view_memlock(void *ctx, uint64_t *ret_bytes)
 	return 0;
 }
 
+static int view_open_files(void *ctx, uint64_t *ret_max)
+{
+	struct rlimit limit;
+
+	(void)ctx;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	*ret_max = limit.rlim_max == RLIM_INFINITY ? UINT64_MAX : limit.rlim_max;
+	return 0;
+}
+
+static int view_folder(void *ctx, const char *path, uint64_t *ret_free_bytes)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statvfs st;
+
+	(void)ctx;
+	if (fd < 0 || access(path, W_OK | X_OK) < 0 || fstatvfs(fd, &st) < 0)
+		return -errno;
+	*ret_free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
+	return 0;
+}
+
 static int view_perf_open(void *ctx, uint32_t type, uint64_t config)
 {
 	struct perf_event_attr attr = {.type = type, .size = sizeof attr, .config = config, .disabled = 1};
@@ -191,6 +215,8 @@ const struct check_view check_view_real = {
 	.kernel_option = view_kernel_option,
 	.capabilities = view_capabilities,
 	.memlock = view_memlock,
+	.open_files = view_open_files,
+	.folder = view_folder,
 	.perf_open = view_perf_open,
 	.bpf_map_create = view_bpf_map_create,
 	.getpid = view_getpid,

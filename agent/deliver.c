@@ -132,6 +132,32 @@ int deliver_new(struct otlp_exporter **ret, const struct config *config, char **
 	return r;
 }
 
+static bool starts_with(const char *text, const char *what)
+{
+	return strncasecmp(text, what, strlen(what)) == 0;
+}
+
+/* Where no server's code says it, the text does: that of otlp/tls.c, otlp/conn.c or libcurl. */
+static enum deliver_trouble trouble_of(const struct otlp_outcome *o)
+{
+	if (o->reached &&
+	    (o->grpc_status == GRPC_UNAUTHENTICATED || o->grpc_status == GRPC_PERMISSION_DENIED ||
+	     o->http_status == 401 || o->http_status == 403))
+		return DELIVER_CREDENTIALS;
+	if (o->reached && (o->grpc_status == GRPC_UNIMPLEMENTED || o->http_status == 404))
+		return DELIVER_NO_PROFILES;
+	if (o->reached)
+		return DELIVER_NOT_NOW;
+	if (strstr(o->text, "TLS") || strstr(o->text, "SSL") || strstr(o->text, "certificate"))
+		return DELIVER_TLS;
+	if (starts_with(o->text, "UNAVAILABLE: resolve ") || starts_with(o->text, "could not resolve host"))
+		return DELIVER_NAME;
+	if (strcasestr(o->text, "connect to ") || strcasestr(o->text, "connection time") ||
+	    strcasestr(o->text, "proxy"))
+		return DELIVER_NOBODY;
+	return DELIVER_NO_ANSWER;
+}
+
 int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why)
 {
 	_cleanup_(client_setup_fini) struct client_setup setup = {0};
@@ -152,8 +178,8 @@ int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_w
 	}
 	if (outcome.verdict == OTLP_ACCEPTED)
 		return 0;
-	endpoint_why(ret_why, config, outcome.text, 0);
-	return outcome.reached ? -EPROTO : -ECONNREFUSED;
+	endpoint_why(ret_why, config, outcome.text[0] ? outcome.text : "no answer", 0);
+	return (int)trouble_of(&outcome);
 }
 
 void deliver_log_events(struct otlp_exporter *e)

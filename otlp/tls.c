@@ -68,7 +68,9 @@ static void method_new(void)
 static int tls_error(char *why, size_t size, const char *what, const char *about)
 {
 	unsigned long error = ERR_get_error();
-	const char *reason = error ? ERR_reason_error_string(error) : NULL;
+	const char *reason = ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error))
+			     : error		     ? ERR_reason_error_string(error)
+						     : NULL;
 
 	snprintf(why, size, "TLS: %s%s%s: %s", what, *about ? " " : "", about,
 		 reason ? reason : "unknown error");

@@ -27,15 +27,21 @@ struct fake {
 	uint64_t with;	  /* capabilities added */
 	int perf, pmu, bpf, collector, kubelet;
 	int hardened;
-	uint64_t memlock;
+	uint64_t memlock, open_files;
+	int folder, parent; /* -errno of the spool's folder, and of the one above */
+	uint64_t used_up;
 	pid_t pid;
 	const char *path, *content; /* one file that differs; content NULL: cannot be opened, -error */
 	int error;
+	const char *mounts; /* what /proc/self/mounts says; NULL: as healthy */
 };
 
 static const struct {
 	const char *path, *content;
 } healthy[] = {
+	{"/proc/1/status", "Name:\tinit\n"},
+	{"/proc/self/mountinfo", "29 23 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup2 ro\n"},
+	{"/proc/self/mounts", "proc /proc proc rw 0 0\n"},
 	{"/proc/self/status", "Name:\tproflet\nNSpid:\t77\nSeccomp:\t0\n"},
 	{"/proc/self/uid_map", "         0          0 4294967295\n"},
 	{"/proc/self/ns/pid", "pid:[4026531836]"},
@@ -57,6 +63,10 @@ static inline int find_file(const struct fake *f, const char *path, const char *
 	if (f->path && strcmp(f->path, path) == 0) {
 		*content = f->content;
 		return f->content ? 0 : f->error ? f->error : -ENOENT;
+	}
+	if (f->mounts && strcmp(path, "/proc/self/mounts") == 0) {
+		*content = f->mounts;
+		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(healthy); i++) {
 		if (strcmp(healthy[i].path, path) == 0) {
@@ -114,6 +124,22 @@ static inline int fake_memlock(void *ctx, uint64_t *ret)
 	return 0;
 }
 
+static inline int fake_open_files(void *ctx, uint64_t *ret)
+{
+	const struct fake *f = ctx;
+
+	*ret = f->open_files ? f->open_files : UINT64_MAX;
+	return 0;
+}
+
+static inline int fake_folder(void *ctx, const char *path, uint64_t *ret_free)
+{
+	const struct fake *f = ctx;
+
+	*ret_free = f->used_up ? 0 : 100 << 20;
+	return strcmp(path, "/var/spool") == 0 ? f->parent : f->folder;
+}
+
 static inline int fake_perf(void *ctx, uint32_t type, uint64_t config)
 {
 	const struct fake *f = ctx;
@@ -139,7 +165,7 @@ static inline int fake_collector(void *ctx, const struct config *config, char **
 	const struct fake *f = ctx;
 
 	(void)config;
-	if (f->collector < 0)
+	if (f->collector)
 		*ret_why = strdup("endpoint http://localhost:4317: nobody there");
 	return f->collector;
 }
@@ -164,6 +190,8 @@ static inline struct check_view view_of(struct fake *f)
 				   .kernel_option = fake_option,
 				   .capabilities = fake_capabilities,
 				   .memlock = fake_memlock,
+				   .open_files = fake_open_files,
+				   .folder = fake_folder,
 				   .perf_open = fake_perf,
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,

@@ -9,6 +9,7 @@
 #include "agent/check.h"
 #include "agent/cmd.h"
 #include "agent/config.h"
+#include "agent/deliver.h"
 #include "tests/unit/agent/fake_system.h"
 
 static const struct {
@@ -244,9 +245,9 @@ static const struct {
 	/* names, groups, PIDs */
 	{{.path = "/proc/kallsyms"},
 	 0,
-	 "degraded  kallsyms                /proc/kallsyms cannot be read: kernel functions have no names → "
-	 "boot a kernel built "
-	 "with CONFIG_KALLSYMS=y",
+	 "degraded  kallsyms                /proc/kallsyms: No such file or directory: kernel functions have "
+	 "no "
+	 "names → boot a kernel built with CONFIG_KALLSYMS=y",
 	 NULL},
 	{{.path = "/proc/1/cgroup", .content = "0::/init.scope\n"},
 	 0,
@@ -268,8 +269,8 @@ static const struct {
 	{{.path = "/proc/1/cgroup"},
 	 0,
 	 "degraded  cgroup                  /proc/1/cgroup: No such file or directory; samples get no "
-	 "container.id → mount /proc "
-	 "of the host's PID namespace",
+	 "container.id → make process 1 "
+	 "readable in /proc, see the lines of proc and CAP_SYS_PTRACE",
 	 NULL},
 	{{.path = "/proc/self/ns/pid", .content = "pid:[4026532201]"},
 	 0,
@@ -289,19 +290,66 @@ static const struct {
 	 "samples → set hostPID: true and do not mount the host's /proc elsewhere",
 	 NULL},
 	{{0}, 0, "ok        binaries                can be read through /proc/PID/map_files", NULL},
+	/* what is hidden, and limits */
+	{{.path = "/proc/1/status"},
+	 0,
+	 "degraded  proc                    /proc/1/status: No such file or directory: processes of others "
+	 "are hidden, their stacks end early → mount the whole of /proc, see the log of the security module "
+	 "(SELinux, AppArmor)",
+	 NULL},
+	{{.path = "/proc/kallsyms", .error = -EACCES},
+	 0,
+	 "degraded  kallsyms                /proc/kallsyms: Permission denied: kernel functions have no "
+	 "names "
+	 "→ take away what hides /proc/kallsyms: a mount over it (masked paths of the container runtime), or "
+	 "a rule of the security module",
+	 NULL},
+	{{.path = "/proc/kallsyms", .content = "", .perf = -EACCES},
+	 3,
+	 "fails     kallsyms                /proc/kallsyms is empty: the timer's tick cannot be found, which "
+	 "is all that is left to sample by → take away what hides /proc/kallsyms: a mount over it (masked "
+	 "paths of the container runtime), or a rule of the security module",
+	 NULL},
+	{{.path = "/proc/kallsyms"},
+	 1,
+	 "fails     kallsyms                /proc/kallsyms: No such file or directory: the timer's tick "
+	 "cannot "
+	 "be found, which is all that is left to sample by → boot a kernel built with CONFIG_KALLSYMS=y",
+	 "tick"},
+	{{.path = "/proc/self/mountinfo", .content = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"},
+	 0,
+	 "degraded  cgroup                  not mounted here: memory.total does not follow the control "
+	 "group's limit, and the kernel may kill the agent → mount it at /sys/fs/cgroup, read-only is "
+	 "enough, or set memory.total",
+	 NULL},
+	{{.open_files = 256},
+	 0,
+	 "degraded  open files              at most 256: binaries beyond cannot be read, their stacks end "
+	 "early and have no names → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, "
+	 "or the container runtime's",
+	 NULL},
 	/* the collector */
 	{{0}, 0, "ok        collector               http://localhost:4317 takes profiles", NULL},
-	{{.collector = -ECONNREFUSED},
+	{{.collector = DELIVER_NOBODY},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
 	 NULL},
-	{{.collector = -EPROTO},
+	{{.collector = DELIVER_CREDENTIALS},
+	 1,
+	 "fails     collector               endpoint http://localhost:4317: nobody there → "
+	 "put the header that it asks for into headers_file",
+	 NULL},
+	{{.collector = -EINVAL},
+	 1,
+	 "fails     collector               endpoint http://localhost:4317: nobody there → "
+	 "correct the setting that is named",
+	 NULL},
+	{{.collector = DELIVER_NO_PROFILES},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a profiles "
-	 "pipeline "
-	 "with the otlp receiver",
+	 "pipeline with the otlp receiver",
 	 NULL},
 };
 
@@ -322,5 +370,71 @@ Test(check, each_lack_has_its_line_and_fix)
 			  buf_str(&text));
 		cr_expect_eq(check_exit_code(&report), rows[i].exit_code, "row %zu: exit %d\n%s", i,
 			     check_exit_code(&report), buf_str(&text));
+	}
+}
+
+Test(check, the_spool)
+{
+	static const struct {
+		struct fake fake;
+		const char *line;
+	} table[] = {
+		{{0},
+		 "ok        spool                   /var/spool/proflet/ can be written, 100 MiB are free"},
+		{{.folder = -ENOENT},
+		 "ok        spool                   /var/spool/proflet/ can be written, 100 MiB are free"},
+		{{.folder = -ENOENT, .parent = -ENOENT},
+		 "degraded  spool                   /var/spool/proflet/: No such file or directory; requests "
+		 "wait in "
+		 "memory only → correct queue.spool: its parent folder has to be there"},
+		{{.folder = -EROFS},
+		 "degraded  spool                   /var/spool/proflet/: Read-only file system; requests "
+		 "wait in "
+		 "memory only → mount a volume that can be written there (the chart's spool.type), or "
+		 "correct "
+		 "queue.spool"},
+		{{.folder = -EACCES},
+		 "degraded  spool                   /var/spool/proflet/: Permission denied; requests wait in "
+		 "memory "
+		 "only → let the agent's user write there (chown), or correct queue.spool"},
+		{{.used_up = 1},
+		 "degraded  spool                   /var/spool/proflet/: No space left on device; requests "
+		 "wait in "
+		 "memory only → make room on that file system, or correct queue.spool"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		_cleanup_config_ struct config *config = config_with("--queue.spool", "/var/spool/proflet/");
+		_cleanup_buf_ struct buf text = {0};
+		struct fake fake = table[i].fake;
+		struct check_view view = view_of(&fake);
+		struct check_report report;
+
+		check_run(&view, config, &report);
+		cr_assert_eq(check_format_text(&report, &text), 0);
+		cr_expect(strstr(buf_str(&text), table[i].line), "row %zu: no line\n%sin\n%s", i,
+			  table[i].line, buf_str(&text));
+		cr_expect_eq(check_exit_code(&report), 0);
+	}
+}
+
+Test(check, hidepid_by_either_name)
+{
+	static const char *const mounts[] = {
+		"none / tmpfs rw 0 0\nproc /proc proc rw,relatime,hidepid=2 0 0\n",
+		"proc /proc proc rw,hidepid=invisible,gid=4 0 0\n"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
+		struct fake fake = {
+			.path = "/proc/1/status", .without = CAP(CAP_SYS_PTRACE), .mounts = mounts[i]};
+		struct check_view view = view_of(&fake);
+		struct check_report report = {0};
+
+		check_proc(&view, &report);
+		cr_assert_eq(report.n, 1u);
+		cr_expect_eq(report.results[0].status, CHECK_DEGRADED);
+		cr_expect(strstr(report.results[0].detail, i ? "with hidepid=invisible:" : "with hidepid=2:"),
+			  "%s", report.results[0].detail);
+		cr_expect(strstr(report.results[0].fix, "SYS_PTRACE"));
 	}
 }
