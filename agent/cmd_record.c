@@ -368,12 +368,13 @@ int cmd_record(int argc, char **argv)
 	const struct config_extra_option options[] = {
 		{.short_name = 'd',
 		 .name = "duration",
-		 .type = CONFIG_DURATION,
+		 .type = CONFIG_SECONDS,
 		 .target = &rec.duration_ns,
 		 .min = NS_PER_MS,
 		 .max = COMMAND_NS,
 		 .value_name = "TIME",
-		 .help = "how long to record (default 10s; with a command, until it ends)"},
+		 .help = "how long to record: 10s, 1m, or seconds (default 10s; with a command, until it "
+			 "ends)"},
 		{.short_name = 'F',
 		 .name = "frequency",
 		 .type = CONFIG_U32,

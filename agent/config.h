@@ -125,6 +125,7 @@ enum config_type {
 	CONFIG_BOOL,	 /* bool */
 	CONFIG_U32,	 /* uint32_t */
 	CONFIG_DURATION, /* uint64_t, ns */
+	CONFIG_SECONDS,	 /* the same; a number without a unit is one of seconds */
 	CONFIG_SIZE,	 /* uint64_t, bytes */
 	CONFIG_FRACTION, /* double, written as a percentage */
 	CONFIG_ENUM,	 /* an enum whose values are 0, 1, 2 … in the order of `accepted` */

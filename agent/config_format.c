@@ -38,6 +38,7 @@ static int format_amount(enum config_type type, uint64_t v, struct buf *b)
 {
 	switch (type) {
 	case CONFIG_DURATION:
+	case CONFIG_SECONDS:
 		return format_duration(b, v);
 	case CONFIG_SIZE:
 		return format_size(b, v);
@@ -83,6 +84,8 @@ int config_value_describe(const struct config_spec *s, struct buf *b)
 		return describe_range(s, b, "a whole number", NULL);
 	case CONFIG_DURATION:
 		return describe_range(s, b, "a duration", "10s");
+	case CONFIG_SECONDS:
+		return describe_range(s, b, "a number of seconds or a duration", "10s");
 	case CONFIG_SIZE:
 		return describe_range(s, b, "a size", "64MiB");
 	case CONFIG_FRACTION:
@@ -164,6 +167,7 @@ int config_value_format(const struct config_spec *s, const void *value, struct b
 	case CONFIG_U32:
 		return buf_printf(b, "%" PRIu32, *(const uint32_t *)value);
 	case CONFIG_DURATION:
+	case CONFIG_SECONDS:
 	case CONFIG_SIZE:
 		return format_amount(s->type, *(const uint64_t *)value, b);
 	case CONFIG_FRACTION:

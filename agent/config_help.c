@@ -16,6 +16,7 @@ static const char *value_name(const char *given, enum config_type type)
 	case CONFIG_U32:
 		return "N";
 	case CONFIG_DURATION:
+	case CONFIG_SECONDS:
 		return "DURATION";
 	case CONFIG_SIZE:
 		return "SIZE";

@@ -2,6 +2,7 @@
 #include "agent/config_value.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/base/parse.h"
@@ -60,6 +61,17 @@ static bool out_of_range(const struct config_spec *s, uint64_t v)
 	return (s->min || s->max) && (v < s->min || v > s->max);
 }
 
+static int set_duration(const struct config_spec *s, const char *text, uint64_t *ret)
+{
+	char seconds[32];
+
+	if (s->type == CONFIG_DURATION || !*text || text[strspn(text, "0123456789.")])
+		return parse_duration_ns(text, ret);
+	return (size_t)snprintf(seconds, sizeof seconds, "%ss", text) < sizeof seconds
+		       ? parse_duration_ns(seconds, ret)
+		       : -EINVAL;
+}
+
 static int set_number(const struct config_spec *s, void *target, const char *text)
 {
 	uint64_t v = 0;
@@ -77,7 +89,7 @@ static int set_number(const struct config_spec *s, void *target, const char *tex
 			return -EINVAL;
 		*(double *)target = fraction;
 	} else {
-		r = s->type == CONFIG_DURATION ? parse_duration_ns(text, &v) : parse_size_bytes(text, &v);
+		r = s->type == CONFIG_SIZE ? parse_size_bytes(text, &v) : set_duration(s, text, &v);
 		if (r < 0 || out_of_range(s, v))
 			return -EINVAL;
 		*(uint64_t *)target = v;
@@ -194,6 +206,7 @@ int config_value_set(const struct config_spec *s, void *target, const char *text
 		return parse_bool(text, target) < 0 ? refuse(s, text, NULL, problem) : 0;
 	case CONFIG_U32:
 	case CONFIG_DURATION:
+	case CONFIG_SECONDS:
 	case CONFIG_SIZE:
 	case CONFIG_FRACTION:
 		return set_number(s, target, text) < 0 ? refuse(s, text, NULL, problem) : 0;

@@ -28,7 +28,7 @@ static const char *check_pid(const char *text)
 static void declare(struct values *v, struct config_extra_option extra[N_EXTRA])
 {
 	const struct config_extra_option table[N_EXTRA] = {
-		{'d', "duration", CONFIG_DURATION, &v->duration_ns, .min = 1000000, .max = 3600000000000ull,
+		{'d', "duration", CONFIG_SECONDS, &v->duration_ns, .min = 1000000, .max = 3600000000000ull,
 		 .help = "how long [10s]"},
 		{'F', "frequency", CONFIG_ALIAS, .alias = "sampling.frequency", .value_name = "HZ",
 		 .help = "rate"},
@@ -91,6 +91,28 @@ Test(config_options, a_command_declares_its_own)
 	values_fini(&v);
 }
 
+Test(config_options, seconds_need_no_unit)
+{
+	static const struct {
+		const char *options;
+		uint64_t ns;
+	} cases[] = {{"-d 5", 5000000000ull},
+		     {"-d 0.5", 500000000ull},
+		     {"-d 250ms", 250000000ull},
+		     {"-d 1m", 60000000000ull}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_config_ struct config *c = NULL;
+		_cleanup_free_ char *error = NULL;
+		struct values v;
+		int first = 0;
+
+		cr_assert_eq(parse(cases[i].options, &v, &c, &first, &error), 0, "%s", error);
+		cr_expect_eq(v.duration_ns, cases[i].ns, "%s", cases[i].options);
+		values_fini(&v);
+	}
+}
+
 static const struct {
 	const char *options;
 	int r, first;
@@ -106,10 +128,15 @@ static const struct {
 	{"-h", CONFIG_HELP_ASKED, -1, NULL},
 	{"--window 1s --help --nonsense", CONFIG_HELP_ASKED, -1, NULL},
 	{"-d", -EINVAL, -1,
-	 "proflet: option -d: has no value; accepted is a duration from 1ms to 1h, such as 10s"},
-	{"-d abc", -EINVAL, -1, "proflet: option -d: \"abc\" is not a duration from 1ms to 1h, such as 10s"},
+	 "proflet: option -d: has no value; accepted is a number of seconds or a duration from 1ms to 1h, "
+	 "such as 10s"},
+	{"-d abc", -EINVAL, -1,
+	 "proflet: option -d: \"abc\" is not a number of seconds or a duration from 1ms to 1h, such as 10s"},
+	{"-d .", -EINVAL, -1,
+	 "proflet: option -d: \".\" is not a number of seconds or a duration from 1ms to 1h, such as 10s"},
 	{"--duration 2h", -EINVAL, -1,
-	 "proflet: option --duration: \"2h\" is not a duration from 1ms to 1h, such as 10s"},
+	 "proflet: option --duration: \"2h\" is not a number of seconds or a duration from 1ms to 1h, such "
+	 "as 10s"},
 	{"-F 0", -EINVAL, -1, "proflet: option -F: \"0\" is not a whole number from 1 to 10000"},
 	{"-F", -EINVAL, -1, "proflet: option -F: has no value; accepted is a whole number from 1 to 10000"},
 	{"-p 1 -p x", -EINVAL, -1, "proflet: option -p: \"x\" is no process id; accepted is a process id"},
