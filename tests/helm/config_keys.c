@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The agent's table of configuration keys, for scripts: without arguments as JSON, one object per key, from
- * which helm/generate makes the chart's schema. With --load FILE..., what the agent says to such files: a
- * line for each, "ok" or its error; exit 1 when it refuses one.
+ * which helm/generate makes the chart's schema and deploy/generate the manual. With --load FILE..., what the
+ * agent says to such files: a line for each, "ok" or its error; exit 1 when it refuses one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +62,10 @@ static int print_key(const struct config_key *key)
 	       s->flags & CONFIG_REQUIRED ? "true" : "false");
 	if (key->group)
 		print_string("group", key->group);
+	if (key->otel)
+		print_string("otel", key->otel);
+	if (key->value_name)
+		print_string("value", key->value_name);
 	print_string("accepted", buf_str(&accepted));
 	print_string("help", key->help);
 	putchar('}');
