@@ -7,6 +7,7 @@
 #ifndef PROFLET_BASE_FRAME_H
 #define PROFLET_BASE_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ struct frame_module {
 	const char *htlhash;	  /* 32 hex digits or NULL */
 	uint64_t start, limit;	  /* executable range [start, limit), ELF virtual addresses */
 	uint64_t file_offset;	  /* of `start` in the file */
+	bool go;		  /* made by the Go compiler, C functions of cgo beside it */
 };
 
 struct frame {

@@ -9,6 +9,7 @@
 #define OUTPUT_SCRIPTS(X)                            \
 	X(model, "agent/output/flamegraph_model.js") \
 	X(chart, "agent/output/flamegraph_chart.js") \
+	X(input, "agent/output/flamegraph_input.js") \
 	X(paint, "agent/output/flamegraph_paint.js") \
 	X(table, "agent/output/flamegraph_table.js") \
 	X(info, "agent/output/flamegraph_info.js")   \

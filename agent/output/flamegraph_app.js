@@ -14,8 +14,10 @@ class Page {
 		this.chart = new Chart({scroller: $('scroller'), spacer: $('spacer'), canvas: $('canvas')}, this.painter, {
 			hover: (box, e) => this.info.showTip(box, e, this.tree, this.search),
 			select: node => this.showDetails(node),
-			zoom: node => this.zoom(node),
+			zoom: (node, part) => this.zoom(node, part),
+			move: node => this.moved(node),
 		});
+		this.input = new Input(this.chart);
 		this.table = new FunctionTable($('top'), profile, {
 			pick: f => this.set({search: `^${escapeRegex(profile.name[f])}$`, tab: 'flame', zoom: ''}),
 			sort: column => this.set({sort: column}),
@@ -50,9 +52,11 @@ class Page {
 		});
 		$('help-open').addEventListener('click', () => $('help').showModal());
 		$('act-zoom').addEventListener('click', () => this.zoom(this.detailed));
+		$('act-name').addEventListener('click', e => copyText(this.detailed.name, e.target));
 		$('act-search').addEventListener('click', () => this.set({search: `^${escapeRegex(this.detailed.name)}$`}));
 		$('act-copy').addEventListener('click', e => copyText(this.info.stackText(this.detailed, this.tree), e.target));
 		document.addEventListener('keydown', e => this.key(e));
+		document.addEventListener('copy', e => this.copy(e));
 		addEventListener('hashchange', () => this.readAddress());
 		matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
 			this.painter.setTheme();
@@ -92,13 +96,22 @@ class Page {
 		keys[e.key]();
 	}
 
+	// Ctrl+C on the graph; what somebody has selected as text goes first.
+	copy(e) {
+		if (document.activeElement !== $('canvas') || String(getSelection()))
+			return;
+		e.clipboardData.setData('text/plain', this.detailed.name);
+		e.preventDefault();
+		sayCopied($('act-name'));
+	}
+
 	escape() {
 		if (this.state.search || $('search').value)
 			this.set({search: ''});
 		else if (this.chart.selected && this.chart.selected !== this.chart.zoomed)
 			this.chart.select(null);
 		else
-			this.set({zoom: ''});
+			this.zoom(this.tree.root);
 		if (document.activeElement === $('search'))
 			$('canvas').focus();
 	}
@@ -120,8 +133,9 @@ class Page {
 		this.apply(Object.keys(DEFAULTS));
 	}
 
-	set(changes) {
-		const changed = Object.keys(changes).filter(k => this.state[k] !== changes[k]);
+	// `always`: what counts as changed even if it did not.
+	set(changes, always = '') {
+		const changed = Object.keys(changes).filter(k => k === always || this.state[k] !== changes[k]);
 
 		Object.assign(this.state, changes);
 		this.apply(changed);
@@ -154,15 +168,17 @@ class Page {
 		} else if (is('search')) {
 			this.chart.search = this.search = new Search(this.profile, this.tree, state.search);
 		}
-		if (is('colour'))
+		if (is('colour')) {
 			this.painter.setByModule(state.colour === 'module');
+			$('legend').classList.toggle('by-module', state.colour === 'module');
+		}
 		if (is('layout')) {
 			this.chart.flame = state.layout === 'flame';
-			this.chart.setZoom(this.chart.zoomed, false);
+			this.chart.setZoom(this.chart.zoomed, false, this.chart.part);
 		}
 		if (is('zoom') && !is('rows')) {
 			this.chart.selected = null;
-			this.chart.setZoom(this.tree.find(decodePath(state.zoom)), true);
+			this.chart.setZoom(this.tree.find(decodePath(state.zoom)), true, this.part);
 		}
 		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order')) {
 			this.table.column = state.sort;
@@ -174,9 +190,24 @@ class Page {
 		this.showDetails(this.chart.selected || this.chart.zoomed);
 	}
 
-	zoom(node) {
-		this.set({zoom: encodePath(node)});
+	// `part`: see Chart.setZoom.
+	zoom(node, part) {
+		this.part = part;
+		this.set({zoom: encodePath(node)}, 'zoom');
+		this.part = undefined;
 		this.chart.selected = node;
+	}
+
+	// The window was moved by hand. Browsers count how often an address changes, so it changes only with the node.
+	moved(node) {
+		const zoom = encodePath(node);
+
+		if (zoom !== this.state.zoom) {
+			this.state.zoom = zoom;
+			this.writeAddress();
+			this.showMatched();
+		}
+		this.showCrumbs();
 	}
 
 	showControls() {
@@ -237,18 +268,19 @@ class Page {
 			return;
 		const n = search.samplesIn(node);
 
-		field.append(element('b', '', formatPercent(n, node.total)), ` matched · ${formatSamples(n)} · ${formatCount(search.nFunctions)} function${search.nFunctions === 1 ? '' : 's'}`);
+		field.append(element('b', '', formatPercent(n, node.total)), ` matched · ${formatSamples(n)}`);
+		field.title = `${formatCount(search.nFunctions)} function${search.nFunctions === 1 ? '' : 's'}; the samples are those of the stacks shown that have a match`;
 	}
 
 	showCrumbs() {
 		const path = pathOf(this.chart.zoomed), crumbs = $('crumbs');
 		const shown = path.length > 8 ? [...path.slice(0, 4), null, ...path.slice(-3)] : path;
 
-		crumbs.hidden = path.length < 2;
+		crumbs.hidden = path.length < 2 && !this.chart.part;
 		crumbs.replaceChildren(...shown.map((node, i) => {
 			if (!node)
 				return element('span', '', `… ${path.length - 7} more`);
-			const button = element('button', '', node.kind === KIND.NATIVE ? compactName(node.label) : node.label);
+			const button = element('button', '', node.frame && node.kind !== KIND.KERNEL ? compactName(node.label) : node.label);
 
 			button.type = 'button';
 			button.title = node.name;
@@ -257,13 +289,13 @@ class Page {
 			button.addEventListener('click', () => this.zoom(node));
 			return button;
 		}));
-		if (path.length > 1) {
-			const reset = element('button', 'reset', 'Reset zoom');
+		if (this.chart.part)
+			crumbs.append(element('span', '', 'a part of it: drag to move'));
+		const reset = element('button', 'reset', 'Reset zoom');
 
-			reset.type = 'button';
-			reset.addEventListener('click', () => this.set({zoom: ''}));
-			crumbs.append(reset);
-		}
+		reset.type = 'button';
+		reset.addEventListener('click', () => this.zoom(this.tree.root));
+		crumbs.append(reset);
 	}
 
 	showDetails(node) {
@@ -292,8 +324,6 @@ function decodePath(text) {
 
 // Browsers keep the clipboard from pages opened from disk, some of them at least; the old way works there.
 async function copyText(text, button) {
-	const before = button.textContent;
-
 	try {
 		await navigator.clipboard.writeText(text);
 	} catch {
@@ -305,8 +335,13 @@ async function copyText(text, button) {
 		document.execCommand('copy');
 		area.remove();
 	}
+	sayCopied(button);
+}
+
+function sayCopied(button) {
+	button.dataset.label = button.dataset.label || button.textContent;
 	button.textContent = 'Copied';
-	setTimeout(() => { button.textContent = before; }, 1200);
+	setTimeout(() => { button.textContent = button.dataset.label; }, 1200);
 }
 
 window.proflet = new Page(decodeProfile(JSON.parse($('profile').textContent)));

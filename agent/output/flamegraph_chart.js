@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph's geometry, pointer and keyboard. What is on screen is a window [from, to] of samples: zooming moves the
-// window, a node that spans more than it fills the width. Only boxes of a pixel or more are laid out, row by row;
-// siblings too narrow for that become one box, the rest.
+// The graph's geometry. What is on screen is a window [from, to] of samples: zooming moves the window, a node that spans
+// more than it fills the width. Only boxes of a pixel or more are laid out, row by row; siblings too narrow for that
+// become one box, the rest, which opens where it is clicked.
 'use strict';
 
 const ROW = 19;         // height of a row, pixels
 const MIN_WIDTH = 1;    // of a box, pixels
+const READABLE = 120;   // width that a box of a rest gets when it opens, pixels
 const ZOOM_MS = 180;
 
 class Chart {
-	// on: {hover(box, event), select(node), zoom(node)}
+	// on: {hover(box, event), select(node), zoom(node, part), move(node)}; the last one: the window was moved by hand,
+	// and that is the innermost node which it lies in
 	constructor(elements, painter, on) {
 		Object.assign(this, elements); // scroller, spacer, canvas
 		this.painter = painter;
@@ -22,20 +24,7 @@ class Chart {
 		this.flame = false; // root at the bottom
 		this.from = this.to = 0;
 		this.rows = [];
-		this.listen();
-	}
-
-	listen() {
-		const {canvas, scroller} = this;
-
-		new ResizeObserver(() => this.resize()).observe(scroller);
-		scroller.addEventListener('scroll', () => this.unhover());
-		canvas.addEventListener('pointermove', e => this.pointer(e));
-		canvas.addEventListener('pointerleave', e => this.pointer(e, true));
-		canvas.addEventListener('click', e => this.click(e));
-		canvas.addEventListener('keydown', e => this.key(e));
-		canvas.addEventListener('focus', () => this.requestDraw());
-		canvas.addEventListener('blur', () => this.requestDraw());
+		new ResizeObserver(() => this.resize()).observe(this.scroller);
 	}
 
 	setTree(tree, zoomed) {
@@ -44,14 +33,16 @@ class Chart {
 		this.setZoom(zoomed, false);
 	}
 
-	setZoom(node, animate) {
+	// `part` {from, to}, samples: what of the node fills the width, if that is not all of it.
+	setZoom(node, animate, part) {
 		const from = this.from, to = this.to, began = performance.now();
+		const target = part || {from: node.start, to: node.start + node.total};
 		const still = !animate || matchMedia('(prefers-reduced-motion: reduce)').matches;
 		const step = now => {
 			const t = still ? 1 : Math.min(1, Math.max(0, now - began) / ZOOM_MS), ease = 1 - (1 - t) ** 3;
 
-			this.from = from + (node.start - from) * ease;
-			this.to = to + (node.start + node.total - to) * ease;
+			this.from = from + (target.from - from) * ease;
+			this.to = to + (target.to - to) * ease;
 			this.layout();
 			if (t < 1)
 				this.animation = requestAnimationFrame(step);
@@ -61,11 +52,44 @@ class Chart {
 
 		cancelAnimationFrame(this.animation);
 		this.zoomed = node;
+		this.part = part;
 		this.unhover();
 		if (still)
 			step(began);
 		else
 			this.animation = requestAnimationFrame(step);
+	}
+
+	// Samples that the window may span: from one to all.
+	limit(span) {
+		return Math.min(Math.max(span, 1), this.tree.root.total);
+	}
+
+	// By hand, to anywhere.
+	moveWindow(from, span) {
+		const left = Math.max(0, Math.min(from, this.tree.root.total - span)), right = left + span, near = span * 1e-6;
+		let node = span < this.tree.root.total - near ? this.zoomed : this.tree.root;
+
+		while (node.parent && (left < node.start - near || right > node.start + node.total + near))
+			node = node.parent;
+		cancelAnimationFrame(this.animation);
+		this.from = left;
+		this.to = right;
+		this.zoomed = node;
+		this.part = span < node.total - near ? {from: left, to: right} : undefined;
+		this.unhover();
+		this.layout();
+		this.on.move(node);
+	}
+
+	magnify(factor, x) {
+		const span = this.limit((this.to - this.from) / factor), at = this.from + x / this.scale;
+
+		this.moveWindow(at - x / this.width * span, span);
+	}
+
+	pan(pixels) {
+		this.moveWindow(this.from + pixels / this.scale, this.to - this.from);
 	}
 
 	resize() {
@@ -188,74 +212,67 @@ class Chart {
 		return low < row.length && row[low].x <= x ? row[low] : null;
 	}
 
-	eventBox(e) {
-		const r = this.canvas.getBoundingClientRect();
+	// Those of the box's frames that are around x, and as many beside them as can be read.
+	partOfRest(box, x) {
+		const kids = this.tree.children(box.node).slice(-box.rest), at = this.from + x / this.scale;
+		const kid = kids.find(k => k.start + k.total > at) || kids[kids.length - 1];
+		const begin = kids[0].start, end = kids[kids.length - 1].start + kids[kids.length - 1].total;
+		const span = Math.min(this.limit(kid.total * this.width / READABLE), end - begin);
+		const from = Math.max(begin, Math.min(kid.start + kid.total / 2 - span / 2, end - span));
 
-		return this.boxAt(e.clientX - r.left, e.clientY - r.top);
+		return {from, to: from + span};
 	}
 
 	// What is under the pointer has moved away.
 	unhover() {
-		this.hovered = null;
-		this.on.hover(null);
+		this.hover(null);
 		this.requestDraw();
 	}
 
-	pointer(e, left) {
-		const box = left ? null : this.eventBox(e);
-
-		this.canvas.style.cursor = box ? 'pointer' : 'default';
-		if (box !== this.hovered) {
-			this.hovered = box;
+	hover(box, event) {
+		if (box !== this.hovered)
 			this.requestDraw();
-		}
-		this.on.hover(box, e);
-	}
-
-	click(e) {
-		const box = this.eventBox(e);
-
-		if (!box)
-			return;
-		this.selected = box.node;
-		this.on.select(box.node);
-		this.on.zoom(box.node);
+		this.hovered = box;
+		this.on.hover(box, event);
 	}
 
 	select(node) {
 		this.selected = node;
-		if (node)
+		if (node) {
 			this.reveal(node.depth);
+			this.revealSideways(node);
+		}
 		this.requestDraw();
 		this.on.select(node);
 	}
 
+	revealSideways(node) {
+		const span = this.to - this.from, end = node.start + node.total;
+
+		if (node.total >= span ? end > this.from && node.start < this.to : node.start >= this.from && end <= this.to)
+			return;
+		this.moveWindow(node.start + node.total / 2 - span / 2, span);
+	}
+
+	// The next box of the row that can be seen, also one that is beside the window.
 	neighbour(node, step) {
+		const siblings = node.parent ? this.tree.children(node.parent) : [];
+		const sibling = siblings[siblings.indexOf(node) + step];
+
+		if (sibling && sibling.total * this.scale >= MIN_WIDTH)
+			return sibling;
 		const row = (this.rows[node.depth] || []).filter(b => !b.rest);
 		const next = row[row.findIndex(b => b.node === node) + step];
 
 		return next ? next.node : node;
 	}
 
-	key(e) {
-		if (e.ctrlKey || e.metaKey || e.altKey)
-			return;
-		const node = this.selected || this.zoomed;
-		const outward = this.flame ? 'ArrowDown' : 'ArrowUp', inward = this.flame ? 'ArrowUp' : 'ArrowDown';
-		const moves = {
-			[outward]: () => this.select(node.parent || node),
-			[inward]: () => this.select(this.tree.children(node)[0] || node),
-			ArrowLeft: () => this.select(this.neighbour(node, -1)),
-			ArrowRight: () => this.select(this.neighbour(node, 1)),
-			Enter: () => this.on.zoom(node),
-			' ': () => this.on.zoom(node),
-			Backspace: () => this.on.zoom(this.zoomed.parent || this.zoomed),
-			Home: () => this.select(this.tree.root),
-		};
+	// Along the widest boxes to the innermost one that can be seen.
+	hottest(node) {
+		let leaf = node;
 
-		if (!moves[e.key])
-			return;
-		e.preventDefault();
-		moves[e.key]();
+		for (let next = node; next && next.total * this.scale >= MIN_WIDTH; next = this.tree.children(next)[0])
+			leaf = next;
+		return leaf;
 	}
 }

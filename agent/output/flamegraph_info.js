@@ -4,6 +4,15 @@
 
 const $ = id => document.getElementById(id);
 
+// What a frame is, for people who see it for the first time. By KIND.
+const KIND_WORDS = ['native code', 'kernel', 'not a function: the stack could not be followed further out, its callers are missing',
+	'Go code', 'code made at run time (JIT)'];
+const LEGEND = [
+	[KIND.NATIVE, 'native', 'compiled code of programs and libraries'], [KIND.GO, 'go', 'compiled by Go'],
+	[KIND.JIT, 'jit', 'made at run time by a JIT compiler: it is in no file'], [KIND.KERNEL, 'kernel', 'the Linux kernel and its modules'],
+];
+const LEGEND_NAMES = {go: 'Go', jit: 'JIT'};
+
 class Info {
 	constructor(profile) {
 		this.profile = profile;
@@ -24,33 +33,38 @@ class Info {
 		if (info.hz)
 			this.addFact('Frequency', `${info.hz} Hz`);
 		if (info.hz && seconds)
-			this.addFact('Busy', `${(info.samples / info.hz / seconds).toFixed(2)} CPUs`);
-		this.addFact('Samples', formatCount(info.taken || info.samples));
-		this.addFact('Dropped', formatCount(info.dropped), info.dropped > 0.005 * info.taken);
-		this.addFact('Complete', formatPercent(info.complete, info.samples), info.complete < 0.97 * info.samples);
+			this.addFact('Busy', `${(info.samples / info.hz / seconds).toFixed(2)} CPUs`, 'CPUs that ran what is shown, on average');
+		this.addFact('Samples', formatCount(info.taken || info.samples), 'stacks that were looked at');
+		this.addFact('Dropped', formatCount(info.dropped), 'samples that are not in this page', info.dropped > 0.005 * info.taken);
+		this.addFact('Complete', formatPercent(info.complete, info.samples), 'stacks that are known to their outermost function',
+			info.complete < 0.97 * info.samples);
 		if (info.merged)
-			this.addFact('In [other]', formatCount(info.merged), true);
+			this.addFact('In [other]', formatCount(info.merged), 'samples whose stacks there was no room for', true);
 		if (info.version)
 			this.addFact('proflet', info.version);
 	}
 
-	addFact(term, value, warn) {
+	addFact(term, value, meaning = '', warn = false) {
 		const pair = element('div', warn ? 'warn' : '');
 
+		pair.title = meaning;
 		pair.append(element('dt', '', term), element('dd', '', value));
 		$('facts').append(pair);
 	}
 
 	showLegend(groups) {
 		const sums = sumKinds(this.profile, groups);
-		const kinds = [['native', sums.native], ['kernel', sums.kernel], ['truncated', sums.incomplete]];
+		const item = (name, n, meaning) => {
+			const entry = element('li');
 
-		$('legend').replaceChildren(...kinds.map(([kind, n]) => {
-			const item = element('li');
+			entry.title = `samples that ended in: ${meaning}`;
+			entry.append(element('i', name), element('span', '', `${LEGEND_NAMES[name] || name} ${formatPercent(n, sums.samples)}`));
+			return entry;
+		};
+		const kinds = LEGEND.filter(([kind]) => this.profile.kind.includes(kind, 1));
 
-			item.append(element('i', kind), element('span', '', `${kind} ${formatPercent(n, sums.samples)}`));
-			return item;
-		}));
+		$('legend').replaceChildren(...kinds.map(([kind, name, meaning]) => item(name, sums.byKind[kind], meaning)),
+			item('truncated', sums.incomplete, 'stacks that are not whole, the row [truncated: …] says why'));
 	}
 
 	numbers(samples, parent, tree) {
@@ -68,15 +82,16 @@ class Info {
 		return parts;
 	}
 
-	// Where the code is from; for a row above the stacks how many processes it holds.
+	// What it is and where from; for a row above the stacks how many processes it holds.
 	origin(node) {
 		const {modules, module} = this.profile;
 
 		if (!node.frame)
 			return node.pids ? `${node.pids.size} process${node.pids.size === 1 ? '' : 'es'}` : '';
 		const [path, buildId] = modules[module[node.frame]];
+		const parts = [KIND_WORDS[node.kind], path, buildId && `build id ${buildId.slice(0, 16)}`];
 
-		return path + (buildId ? `  build id ${buildId.slice(0, 16)}` : '');
+		return parts.filter(part => part && part !== '[kernel]').join(' · ');
 	}
 
 	self(node, tree) {
@@ -87,7 +102,7 @@ class Info {
 		const parts = [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)], origin = this.origin(node);
 
 		$('detail-name').textContent = node.label;
-		$('detail-numbers').textContent = (origin ? [origin, ...parts] : parts).join(' · ');
+		$('detail-numbers').textContent = [...parts, origin].filter(part => part).join(' · ');
 	}
 
 	// `box` null hides it. A finger has no place for a tooltip: the line of details says the same.
@@ -112,12 +127,12 @@ class Info {
 		const {node, rest} = box, numbers = element('p', 'numbers');
 		const parts = rest ? this.numbers(box.samples, node, tree)
 			: [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)];
-		const origin = rest ? `click: zoom into ${node.name}` : this.origin(node);
+		const origin = rest ? `called from ${node.name}; click: open those around here` : this.origin(node);
 
 		numbers.append(...parts.map(part => element('span', '', part)));
 		if (search.active && !rest)
 			numbers.append(element('span', 'matched', `${formatPercent(search.samplesIn(node), node.total)} matched`));
-		tip.replaceChildren(element('p', 'name', rest ? `${formatCount(rest)} more, too narrow to draw` : node.label));
+		tip.replaceChildren(element('p', 'name', rest ? `${formatCount(rest)} frames, too narrow to draw` : node.label));
 		if (origin)
 			tip.append(element('p', 'origin', origin));
 		tip.append(numbers);

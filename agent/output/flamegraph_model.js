@@ -6,22 +6,46 @@
 // somebody looks at them, so that a large recording opens at once and costs what is visible of it.
 'use strict';
 
-// Kinds of recorded frames as in the data, then those of the rows above them.
-const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, ALL: 3, CONTAINER: 4, PROCESS: 5, THREAD: 6};
+// Kinds of recorded frames as in the data (enum page_kind of html.c), then those of the rows above them.
+const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, ALL: 5, CONTAINER: 6, PROCESS: 7, THREAD: 8};
+
+// The numbers in a text, as html.c describes them; as many as there are last digits.
+function decodeNumbers(text) {
+	const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+	const valueOf = new Uint8Array(128), numbers = new Float64Array(text.length);
+	let n = 0, value = 0, scale = 1;
+
+	for (let i = 0; i < 64; i++)
+		valueOf[digits.charCodeAt(i)] = i;
+	for (let i = 0; i < text.length; i++) {
+		const digit = valueOf[text.charCodeAt(i)];
+
+		value += (digit & 31) * scale; // no shift: a count may need more than 32 bits
+		scale *= 32;
+		if (digit < 32) {
+			numbers[n++] = value;
+			value = 0;
+			scale = 1;
+		}
+	}
+	return numbers.subarray(0, n);
+}
 
 function decodeProfile(data) {
-	const n = data.nodes.length / 3;
+	const numbers = decodeNumbers(data.nodes), n = numbers.length / 3;
 	const frame = new Int32Array(n), parent = new Int32Array(n), end = new Int32Array(n);
 	const self = new Float64Array(n), total = new Float64Array(n);
 	const roots = [], path = [];
+	let below = 0; // the level that a child of the node before has
 
 	for (let i = 0; i < n; i++) {
-		const level = data.nodes[3 * i];
+		const level = below - numbers[3 * i];
 
-		frame[i] = data.nodes[3 * i + 1];
-		self[i] = data.nodes[3 * i + 2];
+		frame[i] = numbers[3 * i + 1];
+		self[i] = numbers[3 * i + 2];
 		parent[i] = level ? path[level - 1] : -1;
 		path[level] = i;
+		below = level + 1;
 		if (!level)
 			roots.push(i);
 	}
@@ -321,19 +345,13 @@ function sumFunctions(profile, groups) {
 	return sums;
 }
 
-// Samples by kind of the function they ended in, and how many stacks are complete.
+// Samples by kind of the function they ended in (index: KIND), and how many stacks are not complete.
 function sumKinds(profile, groups) {
-	const sums = {native: 0, kernel: 0, incomplete: 0, samples: 0};
+	const sums = {byKind: new Array(KIND.ALL).fill(0), incomplete: 0, samples: 0};
 
 	for (const g of groups) {
-		for (let i = g.root + 1; i < profile.end[g.root]; i++) {
-			const kind = profile.kind[profile.frame[i]];
-
-			if (kind === KIND.NATIVE)
-				sums.native += profile.self[i];
-			else if (kind === KIND.KERNEL)
-				sums.kernel += profile.self[i];
-		}
+		for (let i = g.root + 1; i < profile.end[g.root]; i++)
+			sums.byKind[profile.kind[profile.frame[i]]] += profile.self[i];
 		sums.samples += g.samples;
 		sums.incomplete += g.samples - g.complete;
 	}

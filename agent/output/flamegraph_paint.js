@@ -9,18 +9,22 @@ const THEMES = {
 		match: 'hsl(292 80% 76%)', rest: 'hsl(30 18% 88%)', fade: 0.32,
 		frame: (hue, spread) => `hsl(${hue} ${70 + 18 * spread}% ${73 + 8 * spread}%)`,
 		module: hue => `hsl(${hue} 62% 80%)`,
+		go: spread => `hsl(${168 + 14 * spread} ${52 + 14 * spread}% ${68 + 8 * spread}%)`,
+		jit: spread => `hsl(${340 + 12 * spread} ${78 + 10 * spread}% ${77 + 7 * spread}%)`,
 		unnamed: 'hsl(36 26% 83%)', ending: 'hsl(220 9% 80%)', hatch: 'hsl(220 9% 66%)',
-		rows: {[KIND.ALL]: 'hsl(220 16% 88%)', [KIND.CONTAINER]: 'hsl(262 50% 87%)',
-			[KIND.PROCESS]: 'hsl(158 36% 78%)', [KIND.THREAD]: 'hsl(185 35% 83%)'},
+		rows: {[KIND.ALL]: 'hsl(220 16% 88%)', [KIND.CONTAINER]: 'hsl(262 52% 82%)',
+			[KIND.PROCESS]: 'hsl(262 46% 89%)', [KIND.THREAD]: 'hsl(262 36% 94%)'},
 	},
 	dark: {
-		hues: [12, 36], text: '#f5f3ef', background: '#16171a', outline: '#ffffff', accent: '#8ab4f8', gap: '#16171a',
+		hues: [16, 38], text: '#f5f3ef', background: '#16171a', outline: '#ffffff', accent: '#8ab4f8', gap: '#16171a',
 		match: 'hsl(292 48% 44%)', rest: 'hsl(30 8% 22%)', fade: 0.38,
 		frame: (hue, spread) => `hsl(${hue} ${48 + 10 * spread}% ${29 + 5 * spread}%)`,
 		module: hue => `hsl(${hue} 36% 31%)`,
+		go: spread => `hsl(${168 + 14 * spread} ${42 + 10 * spread}% ${24 + 4 * spread}%)`,
+		jit: spread => `hsl(${326 + 12 * spread} ${40 + 8 * spread}% ${37 + 5 * spread}%)`,
 		unnamed: 'hsl(36 10% 30%)', ending: 'hsl(220 5% 30%)', hatch: 'hsl(220 6% 42%)',
-		rows: {[KIND.ALL]: 'hsl(220 10% 27%)', [KIND.CONTAINER]: 'hsl(262 24% 37%)',
-			[KIND.PROCESS]: 'hsl(160 32% 24%)', [KIND.THREAD]: 'hsl(188 30% 25%)'},
+		rows: {[KIND.ALL]: 'hsl(220 10% 27%)', [KIND.CONTAINER]: 'hsl(262 26% 39%)',
+			[KIND.PROCESS]: 'hsl(262 20% 31%)', [KIND.THREAD]: 'hsl(262 14% 25%)'},
 	},
 };
 const FONT_SIZE = 12;
@@ -127,6 +131,10 @@ class Painter {
 			return this.theme.frame(205 + 18 * spread, spread / 2);
 		if (this.byModule) // the golden angle keeps any number of neighbours apart
 			return module[f] ? this.theme.module((34 + 137.508 * (module[f] - 1)) % 360) : this.theme.unnamed;
+		if (kind[f] === KIND.GO)
+			return this.theme.go(spread);
+		if (kind[f] === KIND.JIT)
+			return this.theme.jit(spread);
 		if (/(^|\+)0x[0-9a-f]+$/.test(name[f]))
 			return this.theme.unnamed;
 		return this.theme.frame(low + (high - low) * spread, spread);
@@ -164,7 +172,7 @@ class Painter {
 			return;
 		c.globalAlpha = faded ? 0.75 : 1;
 		const bold = !box.rest && !box.node.frame, room = w - 8;
-		const text = box.rest ? this.fit(`+${box.rest}`, room, false) : this.label(box.node, room, bold);
+		const text = box.rest ? this.restLabel(box.rest, room) : this.label(box.node, room, bold);
 
 		if (!text)
 			return;
@@ -189,7 +197,13 @@ class Painter {
 
 		if (this.width(full, bold) <= room)
 			return full;
-		return this.fit(node.kind === KIND.NATIVE ? compactName(full) : full, room, bold);
+		return this.fit(node.frame && node.kind !== KIND.KERNEL ? compactName(full) : full, room, bold);
+	}
+
+	restLabel(n, room) {
+		const full = `${formatCount(n)} narrow frames: click to open`;
+
+		return this.width(full, false) <= room ? full : this.fit(`+${formatCount(n)}`, room, false);
 	}
 
 	// Setting a font is slow even when it is the same one.

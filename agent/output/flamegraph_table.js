@@ -134,7 +134,7 @@ class FunctionTable {
 
 	row(entry) {
 		const {profile} = this, row = element('tr'), name = element('td', 'name');
-		const button = element('button', ['native', 'kernel', 'ending'][profile.kind[entry.f]], entry.name);
+		const button = element('button', ['native', 'kernel', 'ending', 'go', 'jit'][profile.kind[entry.f]], entry.name);
 		const module = element('td', 'module', entry.module);
 
 		button.type = 'button';

@@ -3,10 +3,13 @@
  * The data, read by flamegraph_model.js:
  *   info       what the recording was
  *   modules    [path, build id] by module id; [0] is none
- *   name, module, kind    of the functions, by function id; [0] is none
- *   groups     [container id, container name, process, pid, thread, complete samples] in the order of their
- * trees nodes      level, function, self for every node of every tree in preorder; a level of 0 starts the
- * next group
+ *   name, module, kind    of the functions, by function id; [0] is none; enum page_kind
+ *   groups     [container id, container name, process, pid, thread, complete samples], as their trees come
+ *   nodes      of every tree in preorder, a text of three numbers each: up, function, self. `up` is how
+ *              many levels it is above a child of the node before; a group's root has function 0
+ *
+ * A number of that text is its groups of five bits, lowest first, each a base64 digit (RFC 4648), with 32
+ * added to all but the last: half the bytes of decimal numbers, and read without a list of millions.
  */
 #include "agent/output/html.h"
 
@@ -25,7 +28,29 @@ struct html {
 	const struct output_profile *p;
 	FILE *f;
 	char nonce[33];
+	size_t level; /* that a child of the node before has */
 };
+
+/* What a function is drawn as. flamegraph_model.js has the same numbers. */
+enum page_kind {
+	PAGE_NATIVE = FRAME_NATIVE,
+	PAGE_KERNEL = FRAME_KERNEL,
+	PAGE_ENDING = FRAME_ENDING,
+	PAGE_GO,
+	PAGE_JIT, /* made at run time: it is in no file */
+};
+
+/* cgo's C functions lie in a module of Go's, and have no package before a dot in their names. */
+static enum page_kind kind_of(const struct output_profile *p, const struct output_function *f)
+{
+	const struct output_module *m = output_module_of(p, f->module);
+
+	if (f->kind != FRAME_NATIVE)
+		return (enum page_kind)f->kind;
+	if (!m)
+		return PAGE_JIT;
+	return m->go && (!f->named || strchr(output_string_text(p, f->name), '.')) ? PAGE_GO : PAGE_NATIVE;
+}
 
 static void put_text(FILE *f, const char *key, const char *s)
 {
@@ -78,15 +103,34 @@ static void put_functions(const struct html *h)
 		fprintf(h->f, ",%" PRIu32, output_function_of(h->p, id)->module);
 	fputs("],\"kind\":[0", h->f);
 	for (uint32_t id = 1; id <= n; id++)
-		fprintf(h->f, ",%d", (int)output_function_of(h->p, id)->kind);
+		fprintf(h->f, ",%d", (int)kind_of(h->p, output_function_of(h->p, id)));
 	fputc(']', h->f);
+}
+
+#define NUMBER_MAX 13 /* digits of 64 bits */
+
+static size_t format_number(char *text, uint64_t n)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t len = 0;
+
+	for (; n > 31; n >>= 5)
+		text[len++] = digits[32 + (n & 31)];
+	text[len++] = digits[n];
+	return len;
 }
 
 static int enter(void *data, uint32_t function, size_t depth, uint64_t self)
 {
-	const struct html *h = data;
+	struct html *h = data;
+	char text[3 * NUMBER_MAX];
+	size_t len;
 
-	return fprintf(h->f, ",%zu,%" PRIu32 ",%" PRIu64, depth, function, self) < 0 ? -EIO : 0;
+	len = format_number(text, h->level - depth);
+	len += format_number(text + len, function);
+	len += format_number(text + len, self);
+	h->level = depth + 1;
+	return fwrite(text, 1, len, h->f) < len ? -EIO : 0;
 }
 
 static void put_groups(const struct html *h)
@@ -117,20 +161,19 @@ static void put_groups(const struct html *h)
 static int put_nodes(struct html *h)
 {
 	static const struct output_walk_ops ops = {.enter = enter};
-	const char *separator = "";
 	int r = 0;
 
-	fputs(",\"nodes\":[", h->f);
+	fputs(",\"nodes\":\"", h->f);
 	for (uint32_t id = 1; id <= output_table_len(&h->p->groups) && r == 0; id++) {
 		const struct output_group *g = output_group_of(h->p, id);
 
 		if (!g->n_samples)
 			continue;
-		fprintf(h->f, "%s0,0,0", separator);
-		separator = ",";
-		r = output_walk(h->p, &g, 1, &ops, h);
+		r = enter(h, 0, 0, 0);
+		if (r == 0)
+			r = output_walk(h->p, &g, 1, &ops, h);
 	}
-	fputc(']', h->f);
+	fputc('"', h->f);
 	return r;
 }
 

@@ -147,7 +147,8 @@ static int intern_module(struct output_profile *p, const struct frame_module *m,
 	const char *build_id = m->build_id_gnu	? m->build_id_gnu
 			       : m->build_id_go ? m->build_id_go
 						: m->htlhash;
-	struct output_module key = {.start = m->start, .limit = m->limit, .file_offset = m->file_offset};
+	struct output_module key = {
+		.start = m->start, .limit = m->limit, .file_offset = m->file_offset, .go = m->go};
 	_cleanup_free_ struct output_module *new = NULL;
 	struct output_entry *e;
 	uint64_t hash;

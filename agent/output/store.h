@@ -37,6 +37,7 @@ struct output_module {
 	struct output_entry entry;
 	uint32_t path, name, build_id; /* strings */
 	uint64_t start, limit, file_offset;
+	bool go;
 };
 
 /* What two stacks share when a reader would call the frames equal. */

@@ -74,6 +74,7 @@ static int read_elf(struct unwind_file *f)
 	go = elf_image_go_build_id(img);
 	if (go && !(f->module.build_id_go = strdup(go)))
 		return -ENOMEM;
+	f->module.go = go || elf_image_has(img, ".gopclntab") || elf_image_has(img, ".data.rel.ro.gopclntab");
 	return 0;
 }
 

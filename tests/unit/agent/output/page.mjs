@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the model and the text helpers of a page (argument 1, made of the recording in recording.h plus one hostile
-// stack) without a browser and checks what they make of the data.
+// Runs the model and the text helpers of a page (argument 1, made of the recording in recording.h plus a hostile
+// stack and one of Go) without a browser and checks what they make of the data.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import vm from 'node:vm';
@@ -8,7 +8,7 @@ import vm from 'node:vm';
 const page = fs.readFileSync(process.argv[2], 'utf8');
 const data = JSON.parse(page.match(/id="profile">(.*?)<\/script>/s)[1]);
 const program = page.match(/<script nonce="\w+">\n(.*)<\/script>/s)[1];
-const names = ['decodeProfile', 'Tree', 'Search', 'sumFunctions', 'sumKinds', 'compactName', 'encodePath', 'decodePath', 'KIND'];
+const names = ['decodeProfile', 'Tree', 'Search', 'sumFunctions', 'sumKinds', 'compactName', 'encodePath', 'decodePath', 'decodeNumbers', 'KIND'];
 // everything but the last statement, which starts the page
 const context = vm.createContext({});
 vm.runInContext(`${program.replace(/window\.proflet = .*$/m, '')}\nglobalThis.model = {${names}};`, context);
@@ -22,9 +22,9 @@ const tree = new model.Tree(profile, view);
 const show = node => tree.children(node).map(n => [n.label, n.total]);
 const walk = (t, ...path) => path.reduce((node, name) => t.children(node).find(n => n.name === name), t.root);
 
-assert.equal(data.info.samples, 118);
-assert.equal(tree.root.total, 118);
-same(show(tree.root).slice(0, 2), [['host', 62], ['0123456789ab', 55]]);
+assert.equal(data.info.samples, 122);
+assert.equal(tree.root.total, 122);
+same(show(tree.root).slice(0, 2), [['host', 66], ['0123456789ab', 55]]);
 same(show(walk(tree, '0123456789ab')), [['app (2 PIDs)', 55]]);
 same(show(walk(tree, '0123456789ab', 'app')), [['main', 52], ['[truncated: no table]', 3]]);
 same(show(walk(tree, '0123456789ab', 'app', 'main')), [['work', 52]]);
@@ -55,7 +55,11 @@ assert.equal(new model.Search(profile, tree, '^app$').samplesIn(tree.root), 55, 
 const sums = model.sumFunctions(profile, profile.groups), id = profile.name.indexOf('work');
 assert.equal(sums.self[id], 12);
 assert.equal(sums.total[id], 52, 'recursion counts once');
-same(model.sumKinds(profile, profile.groups), {native: 78, kernel: 40, incomplete: 3, samples: 118});
+same(model.sumKinds(profile, profile.groups), {byKind: [18, 40, 0, 4, 60], incomplete: 3, samples: 122});
+same([...model.decodeNumbers('AfgBgggggggggB')], [0, 31, 32, 32 ** 9]);
+const kindOf = name => profile.kind[profile.name.indexOf(name)];
+same(['main.work', 'helper_of_cgo', '0x7f0000001234', 'vfs_read', '[truncated: no table]'].map(kindOf),
+	['GO', 'NATIVE', 'JIT', 'KERNEL', 'ENDING'].map(name => model.KIND[name]));
 assert.ok(profile.name.some(n => n.startsWith('</script><script>')), 'a hostile name arrives as it is');
 
 for (const [full, compact] of [

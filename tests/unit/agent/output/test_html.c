@@ -11,10 +11,13 @@ static struct output_profile *hostile_recording(void)
 {
 	struct output_profile *p = recording_sample();
 	static const struct frame_module m = {.path = "/tmp/" HOSTILE, .name = HOSTILE};
+	static const struct frame_module go = {.path = "/usr/bin/gopher", .name = "gopher", .go = true};
 
 	ADD(p, HOSTILE, 66, HOSTILE, 1,
 	    {.module = &m, .function = HOSTILE " \xe2\x80\xa8 \" \\ {{data}} \xff", .address = 1},
 	    {.module = &m, .address = 2});
+	ADD(p, "gopher", 67, NULL, 4, {.module = &go, .function = "main.work", .address = 1},
+	    {.module = &go, .function = "helper_of_cgo", .address = 2});
 	return p;
 }
 
