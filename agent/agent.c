@@ -287,7 +287,8 @@ static int open_modules(struct agent *a, char **ret_why)
 		.max_request_bytes = a->options.max_request_bytes,
 		.emit = a->options.emit,
 		.emit_data = a->options.emit_data,
-		.output = a->options.output,
+		.stack = a->options.stack,
+		.stack_data = a->options.stack_data,
 	};
 	int r = loop_new(&a->loop);
 

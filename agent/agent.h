@@ -20,7 +20,7 @@ struct agent;
 struct config;
 struct loop;
 struct otlp_request;
-struct output_profile;
+struct output_stack;
 struct pod_table;
 
 struct agent_options {
@@ -32,10 +32,12 @@ struct agent_options {
 	bool select_moves;	  /* the answer depends on control groups: asked again every second */
 	uint64_t window_ns;	  /* 0: one window from start to stop */
 	size_t max_request_bytes; /* 0: what receivers accept */
-	void (*emit)(struct otlp_request *request, void *data);
+	void (*emit)(struct otlp_request *request, void *data); /* NULL: no requests are built */
 	void *emit_data;
-	struct output_profile *output; /* NULL: none */
-	uint64_t flush_ns;	       /* wait so long, at the stop, for the names of the last window */
+	/* Takes each stack of a window that is sent; borrowed for the call. NULL: nobody wants them. */
+	void (*stack)(const struct output_stack *stack, void *data);
+	void *stack_data;
+	uint64_t flush_ns;  /* wait so long, at the stop, for the names of the last window */
 	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
 };
 

@@ -9,6 +9,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NOT_PERMITTED = 3 };
 
 int cmd_run(int argc, char **argv);
 int cmd_record(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_tables(int argc, char **argv);
 int cmd_version(int argc, char **argv);

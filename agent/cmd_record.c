@@ -14,7 +14,6 @@
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
-#include "agent/base/parse.h"
 #include "agent/check.h"
 #include "agent/cmd.h"
 #include "agent/config.h"
@@ -26,7 +25,7 @@
 #include "agent/record_child.h"
 #include "agent/record_files.h"
 #include "agent/secrets.h"
-#include "agent/select.h"
+#include "agent/targets.h"
 #include "otlp/request.h"
 #include "version.h"
 
@@ -41,7 +40,8 @@ struct record {
 	struct config *config;
 	uint64_t duration_ns;
 	uint32_t hz;
-	struct config_list pids, formats, containers;
+	struct targets targets;
+	struct config_list formats;
 	char *path, *by;
 	bool overwrite;
 	char **command; /* argv of the command, NULL: none */
@@ -55,20 +55,6 @@ struct record {
 	uint64_t begin_ns, begin_unix_ns;
 	bool terminal;
 };
-
-static const char *check_pid(const char *text)
-{
-	uint32_t pid;
-
-	return parse_u32(text, &pid) < 0 || !pid ? "is not a process id" : NULL;
-}
-
-static const char *check_container(const char *text)
-{
-	size_t n = strspn(text, "0123456789abcdef");
-
-	return text[n] || n < 12 || n > 64 ? "is not a container id" : NULL;
-}
 
 static const char *check_by(const char *text)
 {
@@ -85,6 +71,12 @@ static void emit(struct otlp_request *request, void *data)
 	}
 	rec->otlp_extra += request->n_samples;
 	otlp_request_free(request);
+}
+
+/* Past its maximum the profile counts it as [other]. */
+static void add_stack(const struct output_stack *stack, void *data)
+{
+	(void)output_profile_add(data, stack);
 }
 
 static int on_stop(int signo, void *data)
@@ -258,12 +250,13 @@ static int record_run(struct record *rec)
 		.max_request_bytes = 1u << 30, /* a file, one request */
 		.emit = emit,
 		.emit_data = rec,
+		.stack = add_stack,
 		.settle_ns = SETTLE_NS,
 		.flush_ns = NAMES_NS,
 	};
 	int r = output_profile_new(&rec->profile, &(struct output_info){0});
 
-	o.output = rec->profile;
+	o.stack_data = rec->profile;
 	if (r == 0)
 		r = agent_new(&rec->agent, &o, &why);
 	if (r == 0)
@@ -275,36 +268,11 @@ static int record_run(struct record *rec)
 	return results(rec);
 }
 
-/* What the options say about whom to record. 0, or -errno with, where there is more to say, *ret_why (owned).
- */
+/* What the options say about whom to record. As targets_select. */
 static int select_targets(struct record *rec, char **ret_why)
 {
-	int r;
+	int r = targets_select(&rec->targets, rec->config, &rec->selection, ret_why);
 
-	for (size_t i = 0; i < rec->containers.n; i++) {
-		struct config_list *l = &rec->config->select.include;
-		char **more = realloc(l->items, (l->n + 1) * sizeof *more);
-
-		if (!more)
-			return -ENOMEM;
-		l->items = more;
-		if (asprintf(&l->items[l->n], "container=%s", rec->containers.items[i]) < 0)
-			return -ENOMEM;
-		l->n++;
-	}
-	r = selection_init(&rec->selection, rec->config);
-	for (size_t i = 0; i < rec->pids.n && r == 0; i++) {
-		uint32_t pid = 0;
-
-		r = parse_u32(rec->pids.items[i], &pid);
-		if (r == 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
-			if (asprintf(ret_why, "there is no process %s", rec->pids.items[i]) < 0)
-				*ret_why = NULL;
-			return -ESRCH;
-		}
-		if (r == 0)
-			r = selection_add_pid(&rec->selection, pid);
-	}
 	if (r == 0 && rec->command) {
 		r = record_child_fork(&rec->child, rec->command);
 		if (r == 0)
@@ -345,9 +313,8 @@ static void record_fini(struct record *rec)
 	selection_fini(&rec->selection);
 	output_profile_free(rec->profile);
 	otlp_request_free(rec->request);
-	config_list_free(&rec->pids);
+	targets_fini(&rec->targets);
 	config_list_free(&rec->formats);
-	config_list_free(&rec->containers);
 	free(rec->path);
 	free(rec->by);
 	config_free(rec->config);
@@ -386,15 +353,15 @@ int cmd_record(int argc, char **argv)
 		{.short_name = 'p',
 		 .name = "pid",
 		 .type = CONFIG_LIST,
-		 .target = &rec.pids,
-		 .check = check_pid,
+		 .target = &rec.targets.pids,
+		 .check = targets_check_pid,
 		 .form = "a process id",
 		 .value_name = "PID",
 		 .help = "only this process and what it starts; repeatable"},
 		{.name = "container",
 		 .type = CONFIG_LIST,
-		 .target = &rec.containers,
-		 .check = check_container,
+		 .target = &rec.targets.containers,
+		 .check = targets_check_container,
 		 .form = "12 to 64 hex digits",
 		 .value_name = "ID",
 		 .help = "only this container; repeatable"},

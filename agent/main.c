@@ -14,6 +14,7 @@ static const struct command {
 } commands[] = {
 	{"run", cmd_run, "profile this node and send OTLP profiles to a collector, until SIGTERM"},
 	{"record", cmd_record, "profile this host or one command for a while, write flamegraph and pprof"},
+	{"top", cmd_top, "show on the terminal what runs now: functions, processes, containers"},
 	{"check", cmd_check, "say whether run would work here, and if not, why and what to change"},
 	{"tables", cmd_tables, "print the unwind table of ELF files"},
 	{"version", cmd_version, "print version, commit and what is required"},
@@ -29,6 +30,7 @@ static void usage(FILE *out)
 	fputs("  help     print this text, or with the name of a command its options and their defaults\n\n"
 	      "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted.\n\n"
 	      "A flamegraph of this host, as root:  proflet record -d 10s -o profile\n"
+	      "What runs right now:                 proflet top\n"
 	      "Will the agent work here?            proflet check\n",
 	      out);
 }

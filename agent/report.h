@@ -14,7 +14,7 @@
 
 struct config;
 struct otlp_request;
-struct output_profile;
+struct output_stack;
 struct pod_table;
 struct report;
 struct track;
@@ -46,10 +46,12 @@ struct report_options {
 	size_t waiting_bytes;	      /* of samples that wait for a table, to be finished */
 	size_t max_request_bytes;     /* 0: what receivers accept */
 	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there.
-	 */
+	 * NULL: no requests are built, and what goes to `stack` counts as emitted. */
 	void (*emit)(struct otlp_request *request, void *data);
 	void *emit_data;
-	struct output_profile *output; /* NULL: none */
+	/* Takes each stack of a window that is sent; borrowed for the call. NULL: nobody wants them. */
+	void (*stack)(const struct output_stack *stack, void *data);
+	void *stack_data;
 };
 
 struct report_stats {

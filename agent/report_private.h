@@ -87,6 +87,8 @@ void host_attrs_free(struct host_attrs *h);
 /* The attributes of the resource that a process belongs to. Borrowed from image, workload, pods and host,
  * until the loop goes on. */
 size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret);
+/* What the kubelet calls the container of a process; NULL: not known. Borrowed as above. */
+const char *resource_container_name(const struct host_attrs *h, const struct proc_image *i);
 /* Entries ordered so that those of one resource stand together; owned by the caller. NULL: no memory. */
 const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
 					   size_t *ret_n);

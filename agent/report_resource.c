@@ -106,6 +106,16 @@ size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, st
 	return n;
 }
 
+const char *resource_container_name(const struct host_attrs *h, const struct proc_image *i)
+{
+	const struct cgroup_meta *m = track_workload(i);
+	const struct pod_container *container = NULL;
+
+	if (h->pods && m)
+		(void)pod_table_find(h->pods, &m->identity, &container);
+	return container ? container->name : NULL;
+}
+
 /* --- which entries are one resource's */
 
 static int compare_strings(const char *a, const char *b)

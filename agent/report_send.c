@@ -21,7 +21,7 @@ struct sender {
 	const struct window *w;
 	struct otlp_batch *batch;
 	uint64_t ids[REPORT_FRAMES_MAX];
-	struct frame frames[REPORT_FRAMES_MAX]; /* for the output */
+	struct frame frames[REPORT_FRAMES_MAX]; /* for `stack` */
 	uint64_t *times;			/* Unix time, of the entry at work */
 	size_t cap_unix;
 };
@@ -123,7 +123,7 @@ static void send_otlp(struct sender *s, const struct sample_entry *e)
 					NULL);
 }
 
-static void send_output(struct sender *s, const struct sample_entry *e)
+static void send_stack(struct sender *s, const struct sample_entry *e)
 {
 	const struct proc_image *i = e->owner;
 	const struct cgroup_meta *m = track_workload(i);
@@ -132,13 +132,14 @@ static void send_output(struct sender *s, const struct sample_entry *e)
 		.pid = i->pid,
 		.thread = e->thread,
 		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
+		.container_name = resource_container_name(s->r->host, i),
 		.frames = s->frames,
 		.n_frames = report_frames(s->r->names, e, s->frames),
 		.count = e->n,
 		.complete = unwind_ending_complete(e->stack->ending),
 	};
 
-	(void)output_profile_add(s->r->options.output, &stack); /* past its maximum it counts as [other] */
+	s->r->options.stack(&stack, s->r->options.stack_data);
 }
 
 static int send_resource(struct sender *s, const struct sample_entry *e)
@@ -156,12 +157,12 @@ static void send_entries(struct sender *s, const struct sample_entry **order, si
 	for (size_t i = 0; i < n; i++) {
 		const struct sample_entry *e = order[i];
 
-		if (i == 0 || !resource_same(s->r, order[i - 1], e))
+		if (s->batch && (i == 0 || !resource_same(s->r, order[i - 1], e)))
 			resource = send_resource(s, e);
 		if (resource == 0)
 			send_otlp(s, e);
-		if (s->r->options.output)
-			send_output(s, e);
+		if (s->r->options.stack)
+			send_stack(s, e);
 	}
 }
 
@@ -170,6 +171,10 @@ static void send_all(struct sender *s, const struct sample_entry **order, size_t
 	struct otlp_request *last = NULL;
 
 	send_entries(s, order, n);
+	if (!s->batch) {
+		s->r->stats.emitted += sample_aggregate_samples(s->w->samples);
+		return;
+	}
 	if (otlp_batch_finish(s->batch, &last) == 0 && last)
 		emit(s->r, last);
 	otlp_batch_free(s->batch);
@@ -190,7 +195,7 @@ void report_send(struct report *r, struct window *w)
 	if (s && order) {
 		s->r = r;
 		s->w = w;
-		if (batch_new(s) == 0)
+		if (!r->options.emit || batch_new(s) == 0)
 			send_all(s, order, n);
 		free(s->times);
 	}

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output/text.h"
 
+#include <locale.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "agent/base/buf.h"
 
@@ -116,4 +119,59 @@ size_t output_text_bytes(const char *s, size_t columns)
 		if ((*p & 0xc0) != 0x80 && columns-- == 0)
 			break;
 	return (size_t)(p - s);
+}
+
+static locale_t utf8; /* 0: not there; then each character is taken for one column */
+
+static void utf8_open(void)
+{
+	utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
+/* wcwidth(3) knows, in a locale that has the characters; what it does not know is drawn as one column. */
+static size_t char_width(uint32_t c)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	locale_t old;
+	int width;
+
+	if (c < 0x80)
+		return 1;
+	pthread_once(&once, utf8_open);
+	if (!utf8)
+		return 1;
+	old = uselocale(utf8);
+	width = wcwidth((wchar_t)c);
+	uselocale(old);
+	return width < 0 ? 1 : (size_t)width;
+}
+
+size_t output_text_fit(const char *s, size_t columns)
+{
+	const char *p = s;
+
+	while (*p) {
+		uint32_t c = 0;
+		size_t n = decode((const uint8_t *)p, &c), width = n ? char_width(c) : 1;
+
+		if (width > columns)
+			break;
+		columns -= width;
+		p += n ? n : 1;
+	}
+	return (size_t)(p - s);
+}
+
+size_t output_text_width(const char *s)
+{
+	size_t width = 0;
+
+	while (*s) {
+		uint32_t c = 0;
+		size_t n = decode((const uint8_t *)s, &c);
+
+		width += n ? char_width(c) : 1;
+		s += n ? n : 1;
+	}
+	return width;
 }

@@ -23,5 +23,9 @@ void output_text_json(FILE *f, const char *s);
 size_t output_text_columns(const char *s);
 /* Bytes of the first `columns` characters. */
 size_t output_text_bytes(const char *s, size_t columns);
+/* Columns of cleaned text on a terminal: some characters take two, or none. */
+size_t output_text_width(const char *s);
+/* Bytes of as many characters as fit `columns` of a terminal, and of those that take none behind them. */
+size_t output_text_fit(const char *s, size_t columns);
 
 #endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The line of figures above the table of `proflet top`, from the agent's counters. Rank 3. */
+#ifndef PROFLET_TOP_ACCOUNT_H
+#define PROFLET_TOP_ACCOUNT_H
+
+#include <stdint.h>
+#include <sys/utsname.h>
+
+#include "agent/base/buf.h"
+#include "agent/output/screen.h"
+
+struct agent;
+struct config;
+
+struct top_account {
+	struct output_screen_head head;	   /* points to what is below */
+	uint64_t begin_ns, last_ns;	   /* CLOCK_MONOTONIC */
+	uint64_t taken, received, dropped; /* at the last update */
+	struct utsname host;
+	char time[16];
+	struct buf drops;
+};
+
+/* Sampling has begun. */
+void top_account_begin(struct top_account *a, struct agent *agent, const struct config *config);
+/* An interval is over. Returns its length in ns. */
+uint64_t top_account_update(struct top_account *a, struct agent *agent);
+void top_account_fini(struct top_account *a);
+
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live.h"
+
+static struct output_live_sums sums_of(const struct output_live *l, bool since_start)
+{
+	struct output_live_sums s;
+
+	output_live_sums(l, since_start, &s);
+	return s;
+}
+
+/* "name self/total; …" */
+static char *rows_text(struct output_live *l, struct output_live_query q)
+{
+	struct output_live_rows rows;
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	cr_assert_eq(output_live_rows(l, &q, &rows), 0);
+	for (size_t i = 0; i < rows.n; i++) {
+		const struct output_live_row *r = &rows.rows[i];
+
+		if (q.view == OUTPUT_LIVE_FUNCTIONS)
+			fprintf(f, "%s@%s %lu/%lu%s; ", r->name, r->module, r->self, r->total,
+				r->elsewhere ? "+" : "");
+		else
+			fprintf(f, "%s %u:%u %.4s %lu %s=%lu; ", r->name, r->pid, r->n_processes,
+				r->container, r->self, r->top, r->top_self);
+	}
+	fclose(f);
+	output_live_rows_fini(&rows);
+	return text;
+}
+
+#define EXPECT_ROWS(l, expected, ...)                                                              \
+	do {                                                                                       \
+		char *_text = rows_text((l), (struct output_live_query){__VA_ARGS__}); \
+		cr_expect_str_eq(_text, expected, "got: %s", _text);                               \
+		free(_text);                                                                       \
+	} while (0)
+
+Test(output_live, functions_processes_containers)
+{
+	struct output_live *l = live_new(NULL);
+
+	live_sample(l);
+	EXPECT_ROWS(l,
+		    "f8@app 80/80+; vfs_read@[kernel] 15/15; [no name]@libc.so.6 5/5; main@app 0/95; "
+		    "f7@app 0/60; [truncated: no table]@ 0/5; ",
+		    .view = OUTPUT_LIVE_FUNCTIONS);
+	EXPECT_ROWS(l,
+		    "main@app 0/95; f8@app 80/80+; f7@app 0/60; vfs_read@[kernel] 15/15; "
+		    "[no name]@libc.so.6 5/5; [truncated: no table]@ 0/5; ",
+		    .view = OUTPUT_LIVE_FUNCTIONS, .by_total = true);
+	EXPECT_ROWS(l, "app 10:1 0123 60 f8=60; app 11:1  20 f8=20; cron 12:1  20 vfs_read=15; ",
+		    .view = OUTPUT_LIVE_PROCESSES);
+	EXPECT_ROWS(l, " 0:1 0123 60 f8=60; " " 0:2  40 f8=20; ", .view = OUTPUT_LIVE_CONTAINERS);
+	cr_expect_eq(sums_of(l, false).samples, 100);
+	cr_expect_eq(sums_of(l, false).incomplete, 5);
+	cr_expect_eq(sums_of(l, false).n_processes, 3);
+	output_live_free(l);
+}
+
+Test(output_live, a_filter_finds_any_of_a_rows_texts)
+{
+	struct output_live *l = live_new(NULL);
+
+	live_sample(l);
+	EXPECT_ROWS(l, "vfs_read@[kernel] 15/15; ", .filter = "KERN");
+	EXPECT_ROWS(l, "cron 12:1  20 vfs_read=15; ", .view = OUTPUT_LIVE_PROCESSES, .filter = "vfs");
+	EXPECT_ROWS(l, "app 11:1  20 f8=20; ", .view = OUTPUT_LIVE_PROCESSES, .filter = "11");
+	EXPECT_ROWS(l, " 0:1 0123 60 f8=60; ", .view = OUTPUT_LIVE_CONTAINERS, .filter = "0123456789");
+	EXPECT_ROWS(l, "", .filter = "nobody");
+	output_live_free(l);
+}
+
+Test(output_live, what_is_older_than_the_window_leaves_it)
+{
+	struct output_live *l = live_new(NULL);
+
+	LIVE(l, "old", 1, NULL, 7, APP("before", 1));
+	output_live_tick(l, NS_PER_SEC);
+	for (int i = 0; i < 4; i++) {
+		LIVE(l, "new", 2, NULL, 1, APP("now", 1));
+		output_live_tick(l, NS_PER_SEC + 1000); /* ticks are not exact */
+	}
+	cr_expect_eq(sums_of(l, false).samples, 11);
+	LIVE(l, "new", 2, NULL, 1, APP("now", 1));
+	output_live_tick(l, NS_PER_SEC);
+	EXPECT_ROWS(l, "now@app 5/5; ", .view = OUTPUT_LIVE_FUNCTIONS);
+	EXPECT_ROWS(l, "new 2:1  5 now=5; ", .view = OUTPUT_LIVE_PROCESSES);
+	EXPECT_ROWS(l, "before@app 7/7; now@app 5/5; ", .since_start = true);
+	cr_expect_eq(sums_of(l, false).samples, 5);
+	cr_expect_eq(sums_of(l, true).samples, 12);
+	cr_expect_eq(sums_of(l, false).duration_ns / NS_PER_MS, 5000);
+	cr_expect_eq(sums_of(l, true).duration_ns / NS_PER_MS, 6000);
+	cr_expect_eq(sums_of(l, false).n_processes, 1);
+	output_live_free(l);
+}
+
+/* A day of short processes: the window stays right, memory stays within the maxima, nothing goes uncounted.
+ */
+Test(output_live, forgets_the_least_and_counts_it)
+{
+	const struct output_live_options o = {
+		.window_ns = 2 * NS_PER_SEC, .max_functions = 64, .max_processes = 32, .max_cells = 128};
+	struct output_live *l = live_new(&o);
+	struct output_live_rows rows;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < 2000; i++) {
+		char name[32];
+
+		snprintf(name, sizeof name, "f%u", i);
+		LIVE(l, "long", 1, NULL, 10, APP("loop", 1), APP("main", 1));
+		LIVE(l, "short", 100 + i, NULL, 1, APP(name, 1), APP("main", 1));
+		output_live_tick(l, NS_PER_SEC);
+	}
+	cr_expect_eq(sums_of(l, true).merged, 0, "%lu", sums_of(l, true).merged);
+	cr_assert_eq(output_live_rows(l, &(struct output_live_query){.since_start = true}, &rows), 0);
+	cr_expect_leq(rows.n, 64);
+	cr_expect_str_eq(rows.rows[0].name, "loop");
+	cr_expect_eq(rows.rows[0].self, 20000);
+	for (size_t i = 0; i < rows.n; i++)
+		sum += rows.rows[i].self;
+	cr_expect_eq(sum + sums_of(l, true).forgotten_functions, 22000);
+	output_live_rows_fini(&rows);
+	cr_assert_eq(output_live_rows(l, &(struct output_live_query){.view = OUTPUT_LIVE_PROCESSES,
+								      .since_start = true},
+				      &rows),
+		     0);
+	cr_expect_leq(rows.n, 33);
+	sum = sums_of(l, true).forgotten_processes;
+	for (size_t i = 0; i < rows.n; i++)
+		sum += rows.rows[i].self;
+	cr_expect_eq(sum, 22000);
+	output_live_rows_fini(&rows);
+	EXPECT_ROWS(l, "loop@app 20/20; f1998@app 1/1; f1999@app 1/1; main@app 0/22; ",
+		    .view = OUTPUT_LIVE_FUNCTIONS);
+	output_live_free(l);
+}
+
+Test(output_live, what_finds_no_room_in_the_window_is_other)
+{
+	const struct output_live_options o = {
+		.window_ns = 5 * NS_PER_SEC, .max_functions = 4, .max_processes = 2, .max_cells = 8};
+	struct output_live *l = live_new(&o);
+	struct output_live_rows rows;
+	uint64_t self = 0;
+
+	for (uint32_t i = 0; i < 10; i++) {
+		char name[32];
+
+		snprintf(name, sizeof name, "f%u", i);
+		LIVE(l, "p", 1 + i, NULL, 1, APP(name, 1));
+	}
+	cr_expect_eq(sums_of(l, false).samples, 10);
+	cr_expect_eq(sums_of(l, false).merged, 8);
+	for (unsigned view = 0; view < OUTPUT_LIVE_VIEWS_N; view++) {
+		self = 0;
+		cr_assert_eq(output_live_rows(l, &(struct output_live_query){.view = view}, &rows), 0);
+		for (size_t i = 0; i < rows.n; i++)
+			self += rows.rows[i].self;
+		cr_expect_eq(self, 10, "view %u", view);
+		output_live_rows_fini(&rows);
+	}
+	output_live_free(l);
+}
+
+Test(output_live, names_are_cleaned_and_cut)
+{
+	struct output_live *l = live_new(NULL);
+	char name[4000];
+	struct output_live_rows rows;
+
+	memset(name, 'x', sizeof name - 1);
+	name[sizeof name - 1] = '\0';
+	name[0] = '\033';
+	LIVE(l, "\033[2J", 1, NULL, 2, APP(name, 1));
+	cr_assert_eq(output_live_rows(l, &(struct output_live_query){0}, &rows), 0);
+	cr_expect_leq(strlen(rows.rows[0].name), OUTPUT_LIVE_MAX_NAME);
+	cr_expect_eq(rows.rows[0].name[0], '?');
+	output_live_rows_fini(&rows);
+	EXPECT_ROWS(l, "", .view = OUTPUT_LIVE_PROCESSES, .filter = "\033");
+	output_live_free(l);
+}
