@@ -52,7 +52,7 @@ struct top {
 	struct top_account account;
 	struct loop_source *draw;
 	bool in_step; /* with the agent's windows */
-	bool colour;
+	bool full_screen, colour;
 };
 
 static int stop(struct top *top)
@@ -178,7 +178,7 @@ static int add_sources(struct top *top)
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		sigaddset(&set, ends[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(of_terminal) && terminal_usable(); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(of_terminal) && top->full_screen; i++)
 		sigaddset(&set, of_terminal[i]);
 	r = loop_add_signals(loop, &set, on_signal, top);
 	if (r == 0)
@@ -191,7 +191,7 @@ static int open_terminal(struct top *top, char **ret_why)
 	const struct terminal_options o = {agent_loop(top->agent), on_key, on_input_ended, top};
 	int r;
 
-	if (!terminal_usable())
+	if (!top->full_screen)
 		return 0;
 	r = terminal_open(&top->terminal, &o);
 	if (r < 0 && asprintf(ret_why, "the terminal cannot be had: %s", strerror(-r)) < 0)
@@ -204,7 +204,7 @@ static int finish(struct top *top, int r)
 {
 	agent_stop(top->agent);
 	terminal_close(TAKE_PTR(top->terminal));
-	if (r == 0 && !terminal_usable()) {
+	if (r == 0 && !top->full_screen) {
 		tick(top);
 		r = draw(top);
 	}
@@ -241,7 +241,7 @@ static int top_run(struct top *top)
 		.stack = add_stack,
 		.stack_data = top,
 		.settle_ns = SETTLE_NS,
-		.flush_ns = terminal_usable() ? 0 : NS_PER_SEC, /* who quits does not want to wait */
+		.flush_ns = top->full_screen ? 0 : NS_PER_SEC, /* who quits does not want to wait */
 	};
 	int r = output_live_new(&top->live, &live);
 
@@ -306,6 +306,7 @@ static void settle(struct top *top)
 		top->config->sampling.frequency = top->hz ? top->hz : DEFAULT_HZ;
 	log_setup(top->config->log.level, top->config->log.format);
 	top->screen.view = (enum output_live_view)top->by;
+	top->full_screen = terminal_usable();
 	top->colour = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
 }
 

@@ -3,6 +3,7 @@
 #include "agent/output/live_store.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,11 +40,20 @@ static struct live_function *function_new(const struct buf *key, enum frame_kind
 }
 
 /* Addresses without a name are many, and say nothing: they are one row for each module. */
-static const char *name_of(const struct frame *f)
+static void describe(const struct frame *f, char ret[static OUTPUT_LIVE_MAX_NAME])
 {
-	if (f->function && *f->function)
-		return f->function;
-	return f->kind == FRAME_ENDING ? "[truncated]" : "[no name]";
+	if (f->kind == FRAME_ENDING)
+		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "[truncated]");
+	else if (f->module)
+		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "[no name in %s]", f->module->name);
+	else
+		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "[code of no file]");
+}
+
+/* Code that a runtime made is of no file. */
+static const char *module_of(const struct frame *f)
+{
+	return f->module ? f->module->name : f->runtime;
 }
 
 static int function_key(struct output_live *l, const char *name, const char *module)
@@ -57,11 +67,15 @@ static int function_key(struct output_live *l, const char *name, const char *mod
 
 struct live_function *live_function_of(struct output_live *l, const struct frame *frame)
 {
+	bool named = frame->function && *frame->function;
+	char unnamed[OUTPUT_LIVE_MAX_NAME];
 	struct live_function *f;
 	struct map_node *n;
 	uint64_t hash;
 
-	if (function_key(l, name_of(frame), frame->module ? frame->module->name : NULL) < 0)
+	if (!named)
+		describe(frame, unnamed);
+	if (function_key(l, named ? frame->function : unnamed, module_of(frame)) < 0)
 		return l->other_function;
 	hash = hash_bytes(l->key.data, l->key.len);
 	n = map_find(&l->functions, hash, function_is, &l->key);

@@ -77,9 +77,12 @@ static void draw_account(struct draw *d)
 		line_printf(l, " (of %" PRIu64 ")", h->dropped_ever);
 	if (h->dropped)
 		line_plain(l);
-	line_printf(l, GAP "incomplete %.1f%%" GAP "%zu of %zu processes ran",
-		    percent(d->sums.incomplete, d->sums.samples), d->sums.n_processes,
-		    h->n_processes > d->sums.n_processes ? h->n_processes : d->sums.n_processes);
+	line_printf(l, GAP "incomplete %.1f%%" GAP, percent(d->sums.incomplete, d->sums.samples));
+	if (d->s->since_start) /* some of them are over */
+		line_printf(l, "%zu processes ran", d->sums.n_processes);
+	else
+		line_printf(l, "%zu of %zu processes ran", d->sums.n_processes,
+			    h->n_processes > d->sums.n_processes ? h->n_processes : d->sums.n_processes);
 	if (h->dropped_ever && h->drops)
 		line_printf(l, GAP "lost since start: %s", h->drops);
 	line_end(l);

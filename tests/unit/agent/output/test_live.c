@@ -33,11 +33,11 @@ static char *rows_text(struct output_live *l, struct output_live_query q)
 	return text;
 }
 
-#define EXPECT_ROWS(l, expected, ...)                                                              \
-	do {                                                                                       \
+#define EXPECT_ROWS(l, expected, ...)                                                  \
+	do {                                                                           \
 		char *_text = rows_text((l), (struct output_live_query){__VA_ARGS__}); \
-		cr_expect_str_eq(_text, expected, "got: %s", _text);                               \
-		free(_text);                                                                       \
+		cr_expect_str_eq(_text, expected, "got: %s", _text);                   \
+		free(_text);                                                           \
 	} while (0)
 
 Test(output_live, functions_processes_containers)
@@ -46,16 +46,20 @@ Test(output_live, functions_processes_containers)
 
 	live_sample(l);
 	EXPECT_ROWS(l,
-		    "f8@app 80/80+; vfs_read@[kernel] 15/15; [no name]@libc.so.6 5/5; main@app 0/95; "
+		    "f8@app 80/80+; vfs_read@[kernel] 15/15; [no name in libc.so.6]@libc.so.6 5/5; main@app "
+		    "0/95; "
 		    "f7@app 0/60; [truncated: no table]@ 0/5; ",
 		    .view = OUTPUT_LIVE_FUNCTIONS);
 	EXPECT_ROWS(l,
 		    "main@app 0/95; f8@app 80/80+; f7@app 0/60; vfs_read@[kernel] 15/15; "
-		    "[no name]@libc.so.6 5/5; [truncated: no table]@ 0/5; ",
+		    "[no name in libc.so.6]@libc.so.6 5/5; [truncated: no table]@ 0/5; ",
 		    .view = OUTPUT_LIVE_FUNCTIONS, .by_total = true);
 	EXPECT_ROWS(l, "app 10:1 0123 60 f8=60; app 11:1  20 f8=20; cron 12:1  20 vfs_read=15; ",
 		    .view = OUTPUT_LIVE_PROCESSES);
-	EXPECT_ROWS(l, " 0:1 0123 60 f8=60; " " 0:2  40 f8=20; ", .view = OUTPUT_LIVE_CONTAINERS);
+	EXPECT_ROWS(l,
+		    " 0:1 0123 60 f8=60; "
+		    " 0:2  40 f8=20; ",
+		    .view = OUTPUT_LIVE_CONTAINERS);
 	cr_expect_eq(sums_of(l, false).samples, 100);
 	cr_expect_eq(sums_of(l, false).incomplete, 5);
 	cr_expect_eq(sums_of(l, false).n_processes, 3);
@@ -126,9 +130,10 @@ Test(output_live, forgets_the_least_and_counts_it)
 		sum += rows.rows[i].self;
 	cr_expect_eq(sum + sums_of(l, true).forgotten_functions, 22000);
 	output_live_rows_fini(&rows);
-	cr_assert_eq(output_live_rows(l, &(struct output_live_query){.view = OUTPUT_LIVE_PROCESSES,
-								      .since_start = true},
-				      &rows),
+	cr_assert_eq(output_live_rows(
+			     l,
+			     &(struct output_live_query){.view = OUTPUT_LIVE_PROCESSES, .since_start = true},
+			     &rows),
 		     0);
 	cr_expect_leq(rows.n, 33);
 	sum = sums_of(l, true).forgotten_processes;

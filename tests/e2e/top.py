@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`proflet top` on a terminal: a busy program is seen with the right share, keys do what they say, and every way out leaves the
+terminal as it was; where there is no terminal, it is plain tables."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+from lib import programs
+from lib.scenario import PROFLET, Scenario
+from lib.terminal import Terminal
+
+ROWS = 4  # index of the first row on a screen: title, account, tabs, heads
+LEAVE = "\x1b[?1049l"
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds():
+    """Of all CPUs: all but idle, iowait and steal."""
+    with open("/proc/stat") as f:
+        v = [int(x) for x in f.readline().split()[1:]]
+    return (v[0] + v[1] + v[2] + v[5] + v[6]) / os.sysconf("SC_CLK_TCK")
+
+
+def has_row(pattern):
+    return lambda lines: len(lines) > ROWS and re.match(pattern, lines[ROWS])
+
+
+def seconds_shown(lines):
+    m = re.search(r"last (\d+) s\b", lines[2])
+    return int(m.group(1)) if m else 0
+
+
+def check_views(s, t, pid):
+    before, begin = cpu_seconds(pid), time.monotonic()
+    lines = t.wait(has_row(r" +(9\d|100)\.\d +(9\d|100)\.\d  f8 +chain$"), "f8 on the first line")
+    s.check("functions: the program's is first, with all of its samples", True, lines[ROWS].strip())
+    s.check("header: samples, losses, incomplete stacks, processes",
+            re.match(r"CPU \d+% of \d+   \d+ samples/s   lost \d+.*incomplete \d+\.\d%   1 of \d+ processes ran", lines[1]), lines[1])
+    t.wait(lambda lines: seconds_shown(lines) >= 2, "two seconds of samples")
+    t.send("2")
+    lines = t.wait(has_row(rf" *100\.0 +\d+\.\d +{pid}  chain .* 100% f8$| *100\.0 +\d+\.\d +{pid}  chain .* 9\d% f8$"), "the process")
+    share = 100 * (cpu_seconds(pid) - before) / (time.monotonic() - begin)
+    shown = float(lines[ROWS].split()[1])
+    s.check("processes: CPU% is what the kernel counts, within 20", abs(shown - share) <= 20, f"{shown} %, {share:.1f} %")
+    t.send("\t")
+    lines = t.wait(has_row(r" *100\.0 +\d+\.\d +1  host "), "the containers")
+    s.check("containers: the host, with its top function", lines[ROWS].endswith("f8"), lines[ROWS].strip())
+
+
+def check_keys(s, t):
+    t.send("\x1b[")  # a sequence that is cut in two
+    time.sleep(0.05)
+    t.send("Z\x1b[Zs")
+    lines = t.wait(lambda lines: ">TOTAL%" in lines[3], "sorted by total")
+    s.check("s: sorted by total, callers beside the leaf", re.match(r" +0\.\d +(100|9\d)\.\d  ", lines[ROWS + 1]), lines[ROWS + 1].strip())
+    t.send("/F8")
+    t.wait(lambda lines: lines[-1].startswith("filter: F8"), "the filter is typed")
+    t.send("\r")
+    lines = t.wait(lambda lines: "1-1 of 1" in lines[2], "one row")
+    s.check("/: only rows with the text", "  f8 " in lines[ROWS] and not any(lines[ROWS + 1:-1]), lines[ROWS].strip())
+    t.send("/\x15\rc")
+    t.wait(lambda lines: "since start, " in lines[2], "since the start")
+    t.send("p")
+    t.wait(lambda lines: " paused " in lines[2], "paused")
+    t.send("p?")
+    lines = t.wait(lambda lines: any("Any key goes back" in line for line in lines), "help")
+    s.check("c, p, ?: since start, pause, help", True)
+    t.send(" ")
+
+
+def check_sizes(s, t):
+    for columns, n in ((60, 12), (25, 5), (120, 40)):
+        t.resize(columns, n)
+        lines = t.wait(lambda lines, n=n: len(lines) == n, f"{n} lines")
+        s.check(f"{columns}x{n}: lines fit, and have a row of functions",
+                max(map(len, lines)) <= columns and any(re.match(r" +\d+\.\d +\d+\.\d  \S", line) for line in lines))
+
+
+def check_screen(s, pid):
+    t = Terminal(s, [PROFLET, "top", "-p", str(pid)])
+    check_views(s, t, pid)
+    s.check("the screen is the alternate one, and input raw", "\x1b[?1049h" in t.text and t.attributes() != t.before)
+    s.check("colours", "\x1b[7m" in t.text)
+    check_keys(s, t)
+    check_sizes(s, t)
+    t.send("q")
+    s.equal("q: exit code", t.end(), 0)
+    s.check("q: the terminal is as it was", t.restored())
+    s.equal("q: written behind the screen", t.text.rpartition(LEAVE)[2], "")
+
+
+def check_ways_out(s, pid):
+    argv = [PROFLET, "top", "-p", str(pid), "--by", "processes"]
+    ways = {
+        "Ctrl-C": lambda t: t.send("\x03"),
+        "Esc": lambda t: t.send("\x1b"),
+        "SIGTERM": lambda t: t.process.terminate(),
+        "SIGHUP": lambda t: t.process.send_signal(signal.SIGHUP),
+    }
+    terminals = {what: Terminal(s, argv, env={"NO_COLOR": "1"} if what == "Esc" else None) for what in ways}
+    for what, way in ways.items():
+        t = terminals[what]
+        t.wait(has_row(rf".* {pid}  chain"), what)
+        way(t)
+        s.check(f"{what}: exit code 0, the terminal is as it was", t.end() == 0 and t.restored(), f"exit {t.process.poll()}")
+    s.check("NO_COLOR: no styles", not re.search(r"\x1b\[[\d;]*[1-9]m", terminals["Esc"].text))
+
+
+def check_stop_and_input(s, pid):
+    """Ctrl-Z under a shell with job control, which goes on with it at once; and a terminal that goes away."""
+    script = f'set -m; "{PROFLET}" top -p {pid}; echo "stopped=$?"; stty -a | grep -o " -\\?icanon"; fg > /dev/null; echo "ended=$?"'
+    t, gone = Terminal(s, ["bash", "-c", script]), Terminal(s, [PROFLET, "top", "-p", str(pid)])
+    t.wait(has_row(r".*  f8 "), "the screen")
+    t.send("\x1a")
+    t.wait(lambda lines: t.text.count("\x1b[?1049h") == 2 and has_row(r".*  f8 ")(lines), "the screen again")
+    between = t.text.partition(LEAVE)[2].partition("\x1b[?1049h")[0]
+    s.check("Ctrl-Z: stopped, with a usable terminal", "stopped=148" in between and re.search(r"(?<!-)icanon", between), between.strip())
+    t.send("q")
+    t.end()
+    s.check("fg: the screen is back, and q ends it", t.text.rstrip().endswith("ended=0") and t.restored(), t.text[-20:].strip())
+    gone.wait(has_row(r".*  f8 "), "the screen")
+    os.close(gone.slave)
+    os.close(gone.master)
+    s.equal("the terminal goes away: exit code", gone.process.wait(10), 0)
+
+
+def check_plain(s, pid):
+    dumb = Terminal(s, [PROFLET, "top", "-d", "1s", "-p", str(pid)], env={"TERM": "dumb"})
+    cpu, busy = cpu_seconds(pid), busy_seconds()
+    done = subprocess.run([PROFLET, "top", "-d", "3s", "-n", "1000", "--by", "processes"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=30)
+    share = 100 * (cpu_seconds(pid) - cpu) / (busy_seconds() - busy)
+    tables = done.stdout.split("\n\n")[:-1]
+    s.check("a pipe: a table for each second, exit code 0", done.returncode == 0 and len(tables) == 3, f"exit {done.returncode}, {len(tables)}")
+    s.check("a pipe: no escape sequences, nothing on stderr", "\x1b" not in done.stdout and not done.stderr, done.stderr)
+    row = re.search(rf"^ *(\d+\.\d) +\d+\.\d +{pid}  chain ", tables[-1], re.M)
+    s.check("the whole host: the program's share is what the kernel counts, within 10",
+            row and abs(float(row.group(1)) - share) <= 10, f"{row and row.group(1)} %, {share:.1f} %")
+    s.check("TERM=dumb: a table without escape sequences", dumb.end() == 0 and "\x1b" not in dumb.text and
+            re.search(r" f8 +chain", dumb.text) and dumb.restored())
+
+
+def check_refused(s):
+    t = Terminal(s, [PROFLET, "top", "-p", "4194305"])
+    s.check("a process that is not there: exit code 1, a line, the terminal untouched",
+            t.end() == 1 and t.text == "proflet: there is no process 4194305\r\n" and t.restored(), t.text)
+    done = s.run([PROFLET, "top", "--by", "users"], check=False)
+    s.check("a view that is not there: exit code 2, a line",
+            done.returncode == 2 and "--by" in done.stderr and "containers" in done.stderr, done.stderr.strip())
+
+
+def body(s):
+    s.need_root()
+    s.need_proflet()
+    chain = s.start([programs.build_c(s, "chain"), "100"], "chain")
+    check_refused(s)
+    check_screen(s, chain.pid)
+    check_ways_out(s, chain.pid)
+    check_stop_and_input(s, chain.pid)
+    check_plain(s, chain.pid)
+
+
+if __name__ == "__main__":
+    Scenario("top").execute(body)
