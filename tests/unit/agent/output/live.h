@@ -33,7 +33,7 @@ static inline void live_add(struct output_live *l, const char *process, uint32_t
 	output_live_add(l, &s);
 }
 
-#define LIVE(l, process, pid, container, count, ...)                                                 \
+#define LIVE(l, process, pid, container, count, ...)                                               \
 	live_add((l), (process), (pid), (container), (count), (const struct frame[]){__VA_ARGS__}, \
 		 sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
 

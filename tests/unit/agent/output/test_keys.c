@@ -20,7 +20,7 @@ static const struct {
 	{"\r\n\177\b", "nnbb"},
 	{"\003\014\025", "iRc"},
 	{"\303\244\342\202\254\360\237\224\245x", "{\303\244}{\342\202\254}{\360\237\224\245}{x}"},
-	{"\303x\200\377q", "{x}{q}"}, /* no characters */
+	{"\303x\200\377q", "{x}{q}"},	/* no characters */
 	{"\033[99~\033[?1;2cq", "{q}"}, /* sequences that are none of ours */
 	{"\033[1;2;3;4;5;6;7;8;9;10;11;12Aq", "{q}"},
 	{"\033xq", "{q}"}, /* Alt */
@@ -32,11 +32,11 @@ static const struct {
 static void add(char *out, const struct output_key *key)
 {
 	static const char letters[] = {
-		[OUTPUT_KEY_UP] = 'u',	      [OUTPUT_KEY_DOWN] = 'd',	   [OUTPUT_KEY_LEFT] = 'l',
-		[OUTPUT_KEY_RIGHT] = 'r',     [OUTPUT_KEY_PAGE_UP] = 'U',  [OUTPUT_KEY_PAGE_DOWN] = 'D',
-		[OUTPUT_KEY_HOME] = 'H',      [OUTPUT_KEY_END] = 'E',	   [OUTPUT_KEY_TAB] = 't',
-		[OUTPUT_KEY_BACK_TAB] = 'T',  [OUTPUT_KEY_ENTER] = 'n',	   [OUTPUT_KEY_BACKSPACE] = 'b',
-		[OUTPUT_KEY_ESCAPE] = 'e',    [OUTPUT_KEY_INTERRUPT] = 'i', [OUTPUT_KEY_REDRAW] = 'R',
+		[OUTPUT_KEY_UP] = 'u',	     [OUTPUT_KEY_DOWN] = 'd',	   [OUTPUT_KEY_LEFT] = 'l',
+		[OUTPUT_KEY_RIGHT] = 'r',    [OUTPUT_KEY_PAGE_UP] = 'U',   [OUTPUT_KEY_PAGE_DOWN] = 'D',
+		[OUTPUT_KEY_HOME] = 'H',     [OUTPUT_KEY_END] = 'E',	   [OUTPUT_KEY_TAB] = 't',
+		[OUTPUT_KEY_BACK_TAB] = 'T', [OUTPUT_KEY_ENTER] = 'n',	   [OUTPUT_KEY_BACKSPACE] = 'b',
+		[OUTPUT_KEY_ESCAPE] = 'e',   [OUTPUT_KEY_INTERRUPT] = 'i', [OUTPUT_KEY_REDRAW] = 'R',
 		[OUTPUT_KEY_CLEAR] = 'c',
 	};
 	size_t n = strlen(out);
