@@ -137,6 +137,8 @@ static int add_sources(struct record *rec)
 
 static int profile_info(struct record *rec, const struct agent_stats *s)
 {
+	/* of processes that nobody asked for: not a loss */
+	uint64_t others = s->probe[COUNTER_NOT_SELECTED] + s->report.dropped[REPORT_DROP_NOT_SELECTED];
 	_cleanup_buf_ struct buf command = {0};
 	struct utsname name;
 	struct output_info info = {
@@ -145,8 +147,8 @@ static int profile_info(struct record *rec, const struct agent_stats *s)
 		.frequency_hz = rec->config->sampling.frequency,
 		.hostname = uname(&name) == 0 ? name.nodename : NULL,
 		.version = PROFLET_VERSION,
-		.n_taken = s->taken,
-		.n_dropped = s->dropped,
+		.n_taken = s->taken - others,
+		.n_dropped = s->dropped - others,
 	};
 
 	for (char **a = rec->command; a && *a; a++)

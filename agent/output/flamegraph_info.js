@@ -89,7 +89,8 @@ class Info {
 		if (!node.frame)
 			return node.pids ? `${node.pids.size} process${node.pids.size === 1 ? '' : 'es'}` : '';
 		const [path, buildId] = modules[module[node.frame]];
-		const parts = [KIND_WORDS[node.kind], path, buildId && `build id ${buildId.slice(0, 16)}`];
+		const unnamed = node.kind === KIND.NATIVE && isUnnamed(node.name) ? ' of a file that names no function here' : '';
+		const parts = [KIND_WORDS[node.kind] + unnamed, path, buildId && `build id ${buildId.slice(0, 16)}`];
 
 		return parts.filter(part => part && part !== '[kernel]').join(' · ');
 	}

@@ -38,6 +38,11 @@ function hashText(s) {
 	return h >>> 0;
 }
 
+// Only an address: the file has no symbol there.
+function isUnnamed(name) {
+	return /(^|\+)0x[0-9a-f]+$/.test(name);
+}
+
 // The part of a long name that tells functions apart where there is little room: without template arguments and
 // parameters (C++, Rust), without a leading return type (C++), without the directories of an import path (Go).
 function compactName(name) {
@@ -135,7 +140,7 @@ class Painter {
 			return this.theme.go(spread);
 		if (kind[f] === KIND.JIT)
 			return this.theme.jit(spread);
-		if (/(^|\+)0x[0-9a-f]+$/.test(name[f]))
+		if (isUnnamed(name[f]))
 			return this.theme.unnamed;
 		return this.theme.frame(low + (high - low) * spread, spread);
 	}

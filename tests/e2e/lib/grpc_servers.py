@@ -2,7 +2,7 @@
 """gRPC servers of three implementations with one set of options, and an agent that delivers to one of them: a Case.
 
 grpc-go comes with the Collector (tests/support/build-collector), C-core from Debian's python3-grpcio, grpc-js from npm
-(tests/support/build-grpc-js). Each keeps every request's bytes and prints its own account at its end.
+(tests/support/build-npm). Each keeps every request's bytes and prints its own account at its end.
 """
 import json
 import os
@@ -54,7 +54,7 @@ def c_core(options):
 
 
 def grpc_js(options):
-    done = subprocess.run([os.path.join(SUPPORT, "build-grpc-js")], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run([os.path.join(SUPPORT, "build-npm"), "grpc/js"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         raise Skip("@grpc/grpc-js cannot be had: " + done.stderr.strip()[-300:])
     return ["node", os.path.join(SUPPORT, "grpc", "js", "server.js"), *_details(options)], {"NODE_PATH": done.stdout.strip()}

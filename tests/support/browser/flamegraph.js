@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests/e2e/flamegraph.py has looked at in a browser. usage: node flamegraph.js CHROMIUM FOLDER, and one line of JSON
+// on the input, when there is something to look at: pages and what is true of them. Screenshots go into the folder.
+// Each line of output is the result of one check, {what, ok, detail}.
+'use strict';
+
+const readline = require('readline');
+const {Page} = require('./page.js');
+
+const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, CONTAINER: 6, PROCESS: 7, THREAD: 8}; // as flamegraph_model.js
+const HUES = {NATIVE: [10, 55], GO: [160, 190], JIT: [320, 356], KERNEL: [200, 228]};
+const AA = 4.5; // contrast of text, WCAG 2.2, 1.4.3
+
+function check(what, ok, detail = '') {
+	console.log(JSON.stringify({what, ok: Boolean(ok), detail: String(detail)}));
+}
+
+function equal(what, found, wanted) {
+	const [a, b] = [found, wanted].map(v => JSON.stringify(v));
+
+	check(what, a === b, a === b ? a : `found ${a}, wanted ${b}`);
+}
+
+function hueOf([r, g, b]) {
+	const max = Math.max(r, g, b), d = max - Math.min(r, g, b);
+
+	if (!d)
+		return -1;
+	return 60 * (max === r ? ((g - b) / d + 6) % 6 : max === g ? (b - r) / d + 2 : (r - g) / d + 4);
+}
+
+function luminance(rgb) {
+	const [r, g, b] = rgb.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+
+	return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+function contrast(a, b) {
+	const [dark, light] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+
+	return (light + 0.05) / (dark + 0.05);
+}
+
+const depths = page => page.evaluate(() => window.proflet.chart.rows.length);
+// The rows above the stacks, name and samples, also those that are too narrow to draw.
+const rowsOfKind = (page, kind) => page.evaluate(k => {
+	const below = node => node.frame ? [] : [node, ...(node.kids || []).flatMap(below)];
+
+	return Object.fromEntries(below(window.proflet.tree.root).filter(n => n.kind === k).map(n => [n.name, n.total]));
+}, kind);
+const selected = page => page.evaluate(() => (window.proflet.chart.selected || {}).name);
+const zoomed = page => page.evaluate(() => window.proflet.chart.zoomed.name);
+
+async function drawn(page, wanted) {
+	const {colours, drawn: share} = await page.colours();
+
+	check('the page draws', share > 0.05 && colours > 16 && await depths(page) > 5,
+		`${(100 * share).toFixed(1)} % of the pixels are not background, ${colours} colours, ${await depths(page)} rows`);
+	equal('every sample of the folded file is in the page', await page.evaluate(() => window.proflet.tree.root.total), wanted.total);
+}
+
+async function kinds(page, theme, wanted) {
+	const text = await page.evaluate(() => window.proflet.painter.theme.text.match(/\w\w/g).map(v => parseInt(v, 16)));
+
+	for (const [name, [low, high]] of Object.entries(HUES)) {
+		if (!wanted.kinds.includes(name))
+			continue;
+		const box = await page.box({kind: KIND[name]}), fill = box ? await page.pixel(box) : [0, 0, 0], hue = hueOf(fill);
+
+		check(`${theme}: code of kind ${name.toLowerCase()} has its colour`, box && hue >= low && hue <= high,
+			box ? `${box.name}: hue ${hue.toFixed(0)}` : 'no such box');
+		check(`${theme}: text on it can be read`, contrast(fill, text) >= AA, `contrast ${contrast(fill, text).toFixed(1)}`);
+	}
+}
+
+async function zoom(page, wanted) {
+	const inner = {name: wanted.inner, under: wanted.process}, before = await page.clickBox(inner), after = await page.box(inner);
+
+	check('a click zooms: the frame fills the width', before.w < before.width - 2 && after.w > after.width - 1,
+		`${before.w.toFixed(0)} → ${after.w.toFixed(0)} of ${after.width} pixels`);
+	check('what is outside of it is gone', await page.evaluate(name => window.proflet.chart.rows.flat().every(b => b.node.depth >= 0 &&
+		b.w > 0) && !window.proflet.chart.rows[2].some(b => !b.rest && b.node.name !== name), wanted.process));
+	check('the way to it is above the graph', (await page.text('#crumbs')).includes(wanted.inner));
+	const hash = await page.evaluate(() => location.hash);
+
+	await page.screenshot('zoomed');
+	await page.click('#crumbs .reset');
+	equal('Reset zoom shows all again', await zoomed(page), 'all');
+	await page.open(wanted.page, hash);
+	equal('the address brings the zoom back', await zoomed(page), wanted.inner);
+	await page.press('Escape');
+	equal('Escape resets it', await zoomed(page), 'all');
+}
+
+async function search(page, wanted) {
+	for (const {query, samples} of wanted.searches) {
+		await page.press('/');
+		await page.tab.keyboard.type(query);
+		await page.tab.waitForFunction(q => window.proflet.state.search === q, {polling: 20}, query);
+		const text = await page.text('#matched'), percent = parseFloat(text), exact = 100 * samples / wanted.total;
+
+		check(`search ${query}: the percentage and the samples are those of the folded file`,
+			Math.abs(percent - exact) <= 0.05 && text.includes(` ${samples.toLocaleString('en')} sample`), `${text}; ${exact.toFixed(3)} %`);
+		await page.screenshot('search');
+		await page.press('Enter', 'Escape');
+	}
+	equal('Escape ends the search', await page.text('#matched'), '');
+	await page.press('/');
+	await page.tab.keyboard.type('(');
+	await page.tab.waitForFunction(() => window.proflet.state.search === '(', {polling: 20});
+	equal('half a regular expression is said to be none', await page.text('#matched'), 'not a regular expression');
+	await page.press('Escape');
+}
+
+async function grouping(page, wanted) {
+	equal('by container: each has its samples', sorted(await rowsOfKind(page, KIND.CONTAINER)), sorted(wanted.containers));
+	await page.click('#row-container');
+	equal('without containers', await rowsOfKind(page, KIND.CONTAINER), {});
+	await page.click('#row-thread');
+	check('by thread', wanted.process in await rowsOfKind(page, KIND.THREAD));
+	await page.click('#row-pid');
+	check('each PID by itself', `${wanted.process} (${wanted.pid})` in await rowsOfKind(page, KIND.PROCESS));
+	await page.click('#row-thread');
+	await page.click('#row-process');
+	check('without rows above the stacks', Object.keys(await rowsOfKind(page, KIND.PROCESS)).length === 0);
+	for (const id of ['#row-process', '#row-pid', '#row-container'])
+		await page.click(id);
+	const [name, samples] = Object.entries(wanted.containers).find(([key]) => key !== 'host');
+
+	await page.tab.select('#container', wanted.ids[name]);
+	equal('one container alone', await page.evaluate(() => window.proflet.tree.root.total), samples);
+	await page.tab.select('#container', '');
+	await page.settle();
+}
+
+const sorted = object => Object.fromEntries(Object.entries(object).sort());
+
+async function keyboard(page, wanted) {
+	await page.evaluate(() => document.getElementById('canvas').focus());
+	await page.press('Home', 'ArrowDown', 'ArrowDown');
+	const process = await selected(page);
+
+	check('arrows go inwards', (await page.evaluate(() => window.proflet.chart.selected.depth)) === 2, process);
+	await page.press('ArrowRight');
+	const next = await selected(page);
+
+	await page.press('ArrowLeft');
+	check('and to the neighbour and back', next !== process && await selected(page) === process, `${process}, ${next}`);
+	await page.press('Enter');
+	equal('Enter zooms', await zoomed(page), process);
+	await page.press('Backspace');
+	check('Backspace zooms out by one', await page.evaluate(() => window.proflet.chart.zoomed.depth === 1));
+	await page.tab.select('#process', wanted.process);
+	await page.evaluate(() => document.getElementById('canvas').focus());
+	await page.press('t');
+	const cells = await page.evaluate(leaf => [...document.querySelectorAll('#top tbody tr')].filter(row =>
+		row.querySelector('.name').textContent === leaf).map(row => row.children[1].textContent), wanted.leaf);
+
+	equal('t: the table of the functions of one process has the samples of the leaf', cells, [wanted.leafSamples.toLocaleString('en')]);
+	await page.screenshot('top');
+	await page.tab.select('#process', '');
+	await page.evaluate(() => document.activeElement.blur());
+	await page.press('t', 'c');
+	check('c: callers, the leaf is directly below its process', await page.evaluate(({process, leaf}) => window.proflet.chart.rows[3].some(b =>
+		b.node.name === leaf && b.node.parent.name === process), wanted));
+	await page.press('c', 'i');
+	const root = await page.box({name: 'all'});
+
+	check('i: as a flame the root is at the bottom', root.y + 19 > root.top + root.height - 2, `${root.y.toFixed(0)} of ${root.height}`);
+	await page.screenshot('flame');
+	await page.press('i', '?');
+	check('?: help', await page.evaluate(() => document.getElementById('help').open));
+	await page.screenshot('help');
+	await page.press('Escape');
+}
+
+async function copying(page, wanted) {
+	await page.clickBox({name: wanted.leaf, under: wanted.process});
+	await page.click('#act-name');
+	equal('Copy name', await page.pasted(), wanted.leaf);
+	await page.clickBox({name: wanted.inner, under: wanted.process});
+	await page.evaluate(() => document.getElementById('canvas').focus());
+	await page.chord('Control', 'c', 'copy');
+	equal('Ctrl+C on the graph copies the name', await page.pasted(), wanted.inner);
+	await page.click('#act-copy');
+	const lines = (await page.pasted()).split('\n');
+
+	check('Copy stack', lines.includes(wanted.inner) && lines.includes(wanted.process) && lines.some(l => / samples?,/.test(l)),
+		lines.join(' / ').slice(0, 200));
+	await page.press('Escape', 'Escape');
+}
+
+async function wide(page) {
+	const rest = await page.clickBox({rest: true}, {offset: 0.7}), box = await page.box({name: 'dispatch'});
+
+	check('2,000 frames beside each other: a click opens some', rest.rest > 1000 && box.w > box.width - 1, `${rest.rest} in one box`);
+	const names = () => page.evaluate(() => window.proflet.chart.rows.flat().filter(b => /^handler_/.test(b.node.name) && b.w > 60).map(b => b.node.name));
+	const first = await names();
+
+	check('they are wide enough to be read', first.length >= 5, first.join(' '));
+	await page.screenshot('wide');
+	await page.clickBox({name: first[2]});
+	await page.press('Backspace');
+	await page.clickBox({rest: true});
+	const from = (await names())[0];
+
+	await page.evaluate(name => {
+		const {chart} = window.proflet;
+
+		chart.canvas.focus();
+		chart.select(chart.rows.flat().find(b => b.node.name === name).node);
+	}, from);
+	await page.press(...Array(20).fill('ArrowRight'));
+	const at = await selected(page), shown = await page.box({name: at});
+
+	check('the arrow goes on beyond what is shown', Math.abs(Number(at.slice(8)) - Number(from.slice(8))) === 20 && shown && shown.w > 60,
+		`${from} → ${at}`);
+	const x = shown.x + shown.w / 2;
+
+	await page.tab.mouse.move(x, shown.y + 9);
+	await page.tab.mouse.down();
+	await page.tab.mouse.move(x - 300, shown.y + 9, {steps: 5});
+	await page.tab.mouse.up();
+	await page.settle();
+	const dragged = await page.box({name: at});
+
+	check('the graph can be dragged', !dragged || Math.abs(shown.x - 300 - dragged.x) < 2 || dragged.w < shown.w, dragged && dragged.x - shown.x);
+	await page.tab.keyboard.down('Control');
+	await page.tab.mouse.wheel({deltaY: 3000});
+	await page.tab.keyboard.up('Control');
+	await page.settle();
+	equal('Ctrl and the wheel lead back to all', await zoomed(page), 'all');
+}
+
+async function deep(page) {
+	await page.clickBox({name: 'deep'});
+	await page.evaluate(() => document.getElementById('canvas').focus());
+	await page.press('End');
+	const bottom = await page.box({name: 'bottom'});
+
+	check('a stack 500 deep: End shows its leaf', bottom && bottom.visible && bottom.depth >= 500 && await selected(page) === 'bottom',
+		bottom && `row ${bottom.depth}`);
+	check('which is named below the graph', (await page.text('#detail-name')) === 'bottom');
+	await page.screenshot('deep');
+	await page.press('Home');
+	check('Home shows the root', (await page.box({name: 'all'})).visible);
+}
+
+async function recording(page, wanted) {
+	await page.size(1280, 800);
+	await page.prefer({still: false});
+	await page.open(wanted.page);
+	await drawn(page, wanted);
+	await page.screenshot('light');
+	await kinds(page, 'light', wanted);
+	await zoom(page, wanted);
+	await page.prefer({still: true});
+	for (const part of [search, grouping, keyboard, copying])
+		await part(page, wanted);
+	await page.prefer({scheme: 'dark'});
+	const [r, g, b] = await page.evaluate(() => window.proflet.painter.theme.background.match(/\w\w/g).map(v => parseInt(v, 16)));
+
+	check('dark: the background is', luminance([r, g, b]) < 0.02);
+	await kinds(page, 'dark', wanted);
+	await page.screenshot('dark');
+	await page.prefer({scheme: 'light'});
+	await page.size(400, 700);
+	await page.screenshot('narrow');
+	check('400 pixels wide: nothing sticks out', await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+	await page.size(1280, 800);
+}
+
+async function shapes(page, wanted) {
+	await page.open(wanted.shapes);
+	await wide(page);
+	await deep(page);
+}
+
+async function many(page, wanted) {
+	const times = [];
+
+	for (let i = 0; i < 3; i++)
+		times.push(await page.open(wanted.many));
+	await page.screenshot('many');
+	const begin = performance.now();
+
+	await page.press('/');
+	await page.tab.keyboard.type('^order_');
+	await page.tab.waitForFunction(() => window.proflet.state.search === '^order_', {polling: 20});
+	await page.settle();
+	const searched = performance.now() - begin;
+
+	check(`${wanted.stacks} stacks: drawn within 3 s`, Math.min(...times) <= 3000,
+		`${times.map(t => (t / 1000).toFixed(2)).join(', ')} s; a search with its typing ${(searched / 1000).toFixed(2)} s`);
+}
+
+async function main() {
+	const [chromium, folder] = process.argv.slice(2);
+	const page = await Page.launch(chromium, folder);
+
+	try {
+		for await (const line of readline.createInterface({input: process.stdin})) {
+			const wanted = JSON.parse(line);
+
+			if (wanted.many)
+				await many(page, wanted);
+			else {
+				await recording(page, wanted);
+				await shapes(page, wanted);
+			}
+			equal('the console said nothing, nothing was thrown, nothing asked for', page.complaints, []);
+		}
+	} finally {
+		await page.close();
+	}
+}
+
+main().catch(e => {
+	check('the browser did all that was asked', false, e.stack);
+	process.exitCode = 1;
+});
