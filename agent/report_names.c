@@ -26,7 +26,7 @@ struct names {
 	struct track *track;
 	struct worker *worker;
 	bool want_kernel, want_native;
-	bool locked_said;
+	bool kernel_said;
 	struct symbol_cache *cache;
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
@@ -269,6 +269,22 @@ void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 	}
 }
 
+/* Once, why the kernel's functions have no names. */
+static void say_kernel(struct names *n)
+{
+	int status = n->want_kernel ? symbol_kernel_status(n->kernel) : 0;
+
+	if (n->kernel_said || status == 0 || status == -EAGAIN)
+		return;
+	n->kernel_said = true;
+	if (status == -EPERM)
+		log_warn("the kernel hides its symbols (kernel.kptr_restrict, or CAP_SYSLOG is missing): "
+			 "kernel frames have addresses only");
+	else
+		log_warn("/proc/kallsyms cannot be used (%s): kernel frames have addresses only",
+			 strerror(-status));
+}
+
 void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret)
 {
 	struct kallsyms_symbol s;
@@ -280,12 +296,7 @@ void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret)
 		module = s.module_index;
 	}
 	ret->module = kernel_modules_get(n->modules, symbol_kernel_table(n->kernel), module);
-	if (!n->locked_said && symbol_kernel_status(n->kernel) == -EPERM) {
-		n->locked_said = true;
-		log_warn("the kernel hides its symbols (kernel.kptr_restrict, or CAP_SYSLOG is missing): "
-			 "kernel frames "
-			 "have addresses only");
-	}
+	say_kernel(n);
 }
 
 void names_forget(struct names *n, uint32_t file)

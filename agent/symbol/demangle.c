@@ -123,7 +123,7 @@ static int append_text(struct buf *out, const struct sink *s)
 
 static bool is_mangled(const char *name)
 {
-	return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+	return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == 'D');
 }
 
 /*
@@ -244,16 +244,14 @@ static int append_suffixes(struct buf *out, const char *s)
 char *symbol_demangle(const char *linkage_name)
 {
 	size_t len = strnlen(linkage_name, SYMBOL_MANGLED_MAX + 1), n;
+	_cleanup_free_ char *base = NULL, *d = NULL;
 	_cleanup_free_ struct sink *sink = NULL;
-	_cleanup_free_ char *base = NULL;
 	_cleanup_buf_ struct buf out = {0};
 	bool done = false;
 	int r;
 
 	if (len > SYMBOL_MANGLED_MAX)
 		return NULL;
-	if (linkage_name[0] == '_' && linkage_name[1] == 'D')
-		return demangle_d(linkage_name);
 	n = base_len(linkage_name);
 	if (n == len && !is_mangled(linkage_name))
 		return NULL;
@@ -261,13 +259,15 @@ char *symbol_demangle(const char *linkage_name)
 	sink = malloc(sizeof *sink);
 	if (!base || !sink)
 		return NULL;
-	if (is_mangled(base))
+	if (base[0] == '_' && base[1] == 'D')
+		d = demangle_d(base);
+	else if (is_mangled(base))
 		done = demangle_into(sink, base, true) ||
 		       (base[1] == 'Z' && demangle_into(sink, base, false));
-	if (!done && (n = clones_at(linkage_name)) == len)
+	if (!done && !d && (n = clones_at(linkage_name)) == len)
 		return NULL;
 	buf_init(&out, SYMBOL_NAME_MAX);
-	r = done ? append_text(&out, sink) : buf_append(&out, linkage_name, n);
+	r = done ? append_text(&out, sink) : d ? buf_puts(&out, d) : buf_append(&out, linkage_name, n);
 	if (r >= 0)
 		r = append_suffixes(&out, linkage_name + n);
 	return r < 0 ? NULL : strndup((const char *)out.data, out.len);

@@ -3,7 +3,7 @@
 #ifndef PROFLET_SYMBOL_DEMANGLE_PRIVATE_H
 #define PROFLET_SYMBOL_DEMANGLE_PRIVATE_H
 
-/* The readable form of a D name ("_D…"), owned by the caller, of at most SYMBOL_NAME_MAX bytes. NULL: it is
+/* The readable form of a D name ("_D…"), owned by the caller, cut with "..." like others. NULL: it is
  * none, it is one that could take for ever, or memory is short. */
 char *demangle_d(const char *name);
 

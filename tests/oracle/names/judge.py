@@ -20,14 +20,8 @@ REASONS = {
     "label": "a symbol without a size: it holds up to the next one, and nm says it stands there",
     "slot": "a slot of a procedure linkage table: objdump says so",
     "chosen slot": "a slot of a function that is chosen at the start (IRELATIVE): objdump has the address of who chooses, nm its name",
-    "go tool": "go tool addr2line says the same, ELF symbols have another spelling",
     "C in Go": "C code of a Go program: go tool addr2line takes the nearest Go function before; addr2line or nm say ours",
-    "in vDSO": "the vDSO is no file",
 }
-
-
-class Verdict(str):
-    """A key of REASONS, or "wrong: …"."""
 
 
 def bare(name):
@@ -122,7 +116,7 @@ def readable(name, linkage, theirs, filtered, full):
     if name == linkage:
         return "not mangled" if full == linkage else f"wrong: {linkage} is not made readable: {full}"
     clones = "".join(re.findall(r" \[clone [^]]*\]", full))  # which -p leaves out
-    if name in (theirs, filtered, filtered + clones):
+    if name in (theirs, filtered, filtered + clones) or (linkage.startswith("_D") and name == full):
         return "same"
     if name == filtered + re.sub(r" \[clone \.(?:llvm|lto_priv|localalias|__uniq)[^]]*\]", "", clones):
         return "left out"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs in the forms that names come in: stripped in every way, static, other C libraries, other tables."""
 import os
-import subprocess
 
-from mix.load import Load, Skip
+from mix import loads_build, loads_script
+from mix.load import Load
 
 C = """
 #include <math.h>
@@ -78,7 +78,6 @@ def compiled(name, text, compiler, flags=(), after=(), suffix=".c"):
 
 def go_form(name, flags=(), environment=(), after=()):
     def make(w):
-        from mix import loads_build
         loads_build.go_folder(w)
         exe = w.path(name)
         w.run("env", *environment, w.need("go"), "build", *flags, "-o", exe, ".", cwd=w.path("p"))
@@ -88,8 +87,14 @@ def go_form(name, flags=(), environment=(), after=()):
     return make
 
 
-def rust_stripped(w):
-    from mix import loads_build
+def node_with_map(w):
+    """Node.js that lists the code it makes, as /tmp/perf-PID.map."""
+    w.write("a.js", loads_script.NODE)
+    exe = os.path.realpath(w.run(w.need("node", "nodejs"), "-p", "process.execPath"))
+    return Load({os.path.basename(exe)}, [f"{exe} --perf-basic-prof --interpreted-frames-native-stack a.js & wait $!; rm -f /tmp/perf-$!.map"], jit=True)
+
+
+def rust_v0(w):
     w.run(w.need("rustc"), "-C", "opt-level=3", "-C", "symbol-mangling-version=v0", "-o", w.path("names_rust_v0"), w.write("a.rs", loads_build.RUST))
     return Load({"names_rust_v0"}, [w.path("names_rust_v0")])
 
@@ -116,7 +121,8 @@ LOADS = {
     "C++ -g, LTO": (compiled("names_cxx_lto", CXX, ["g++"], ["-g", "-flto"], suffix=".cc"), ["g++"]),
     "C++ clang": (compiled("names_cxx_clang", CXX, ["clang++-19", "clang++"], suffix=".cc"), []),
     "D": (compiled("names_d", D, ["gdc", "gdc-12"], suffix=".d"), ["gdc"]),
-    "Rust v0": (rust_stripped, ["rustc"]),
+    "Rust v0": (rust_v0, ["rustc"]),
+    "node, perf map": (node_with_map, ["nodejs"]),
     "Go stripped": (go_form("names_go_strip", ["-ldflags=-s -w"]), ["golang-go"]),
     "Go PIE": (go_form("names_go_pie", ["-buildmode=pie"]), ["golang-go"]),
     "Go PIE stripped": (go_form("names_go_pie_strip", ["-buildmode=pie", "-ldflags=-s -w"]), ["golang-go"]),

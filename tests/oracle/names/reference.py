@@ -99,6 +99,15 @@ class File:
             subprocess.run(["xz", "-d", name + ".xz"], capture_output=True)
             return output("nm", "-S", "--defined-only", name)
 
+    def go_functions(self):
+        """How many Go's function table has: a word of its header."""
+        match = re.search(r"\.gopclntab\s+PROGBITS\s+[0-9a-f]+ ([0-9a-f]+)", readelf(self.path, "-S"))
+        if not match:
+            return 0
+        with open(self.path, "rb") as f:
+            f.seek(int(match[1], 16) + 8)
+            return int.from_bytes(f.read(8), "little")
+
     @property
     def source(self):
         """What names its functions: 'all' of them, 'exports' only, or None."""
@@ -156,6 +165,9 @@ def go_addr2line(go, path, addresses):
 
 def filt(names, *options):
     """c++filt: a second opinion on what a linkage name says."""
-    ordered = sorted(set(names))
-    lines = output("c++filt", *options, text="".join(n + "\n" for n in ordered)).splitlines()
-    return dict(zip(ordered, lines))
+    result = {}
+    for style in ("dlang", "auto"):  # which has all but D
+        ordered = sorted(n for n in set(names) if n.startswith("_D") == (style == "dlang"))
+        lines = output("c++filt", "-s", style, *options, text="".join(n + "\n" for n in ordered)).splitlines()
+        result.update(zip(ordered, lines))
+    return result

@@ -53,6 +53,14 @@ static const struct {
 	{"_D4demo3fooFiZv", "demo.foo(int)"},
 	{"_D3std5stdio4File5writeMFNfAyaZv", "std.stdio.File.write(immutable(char)[])"},
 	{"_D5three__T3fooTiZQhFiZi", "three.foo!(int).foo(int)"},
+	{"_D4demo3fooFiZv@plt", "demo.foo(int)@plt"},
+	{"_D4demo3fooFiZv.cold", "demo.foo(int) [clone .cold]"},
+	{"_D3std9algorithm7sorting__T8medianOfSQBj10functional__T9binaryFunVAyaa5_61203c2062VQra1_61VQza1_"
+	 "62ZQBsVEQDy8typecons__T4FlagVQCha9_6c65616e5269676874ZQBfi0TAQDnTmTmTmTmTmZQFoFNaNbNiNfQBbmmmmmZv",
+	 "std.algorithm.sorting.medianOf!(std.functional.binaryFun!(\"a < b\", \"a\", \"b\").binaryFun, 0, "
+	 "immutable(char)[][], ulong, ulong, ulong, ulong, ulong).medianOf(immutable(char)[][], ulong, "
+	 "ulong, "
+	 "ulong, ulong, ulong)"},
 	{"_DYNAMIC", NULL},
 	{"_D", NULL},
 	{"_Dx", NULL},
@@ -212,10 +220,15 @@ Test(demangle, names_that_take_forever_are_left_alone)
 	cr_expect_null(symbol_demangle(buf_str(&b)));
 	cr_expect_null(symbol_demangle("_RIC1aFGFFTC2wFFFFFFF_EuE"));
 	buf_clear(&b);
-	buf_puts(&b, "_D1a1fFS1sG1i"); /* each pair stands for the pair before, twice */
+	buf_puts(&b, "_D1a1fFHPiPi"); /* each map is one of the map before to the map before */
 	for (int i = 0; i < 40; i++)
-		buf_puts(&b, "HQbQc");
+		buf_puts(&b, i ? "HQdQf" : "HQfQh");
 	buf_puts(&b, "Zv");
+	cr_expect_null(symbol_demangle(buf_str(&b)));
+	buf_clear(&b);
+	buf_puts(&b, "_D1a");
+	for (int i = 0; i < 40; i++)
+		buf_puts(&b, "__T1aS111");
 	cr_expect_null(symbol_demangle(buf_str(&b)));
 	cr_expect_lt(clock_thread_cpu_ns() - start, NS_PER_SEC);
 }

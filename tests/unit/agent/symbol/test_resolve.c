@@ -13,6 +13,8 @@
 #include "agent/base/worker.h"
 #include "agent/symbol/resolve.h"
 
+#include "tests/unit/agent/elf/elf_file.h"
+
 #define FILE_ID 7
 
 /* Functions of this program, which is not position independent: their addresses are those of the ELF file. */
@@ -294,5 +296,50 @@ Test(resolve, one_file_larger_than_the_budget)
 	resolve_with(c, 1, fd);
 	cr_expect_leq(stats_of(c).bytes, 1024);
 	cr_expect_eq(stats_of(c).n_evicted + stats_of(c).n_ranges, 1000);
+	symbol_cache_free(c);
+}
+
+/* A file with one function in a table of its own. */
+static int file_with(const char *strings, size_t len, uint32_t type)
+{
+	static const char code[64];
+	const Elf64_Sym symbols[] = {
+		{0},
+		{.st_name = 1,
+		 .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+		 .st_shndx = 1,
+		 .st_value = 0x1000,
+		 .st_size = 16},
+	};
+	const struct file_section s[] = {
+		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0x1000, code, sizeof code, 0, 0},
+		{".strings", SHT_STRTAB, 0, 0, strings, len, 0, 0},
+		{".symbols", type, 0, 0, symbols, sizeof symbols, 2, sizeof symbols[0]},
+	};
+	_cleanup_buf_ struct buf b = {0};
+
+	file_write(&b, EM_X86_64, s, ARRAY_SIZE(s), 0);
+	return file_fd(b.data, b.len);
+}
+
+Test(resolve, a_separate_debug_file_names_the_rest)
+{
+	_cleanup_close_ int fd = file_with("", 1, SHT_NULL);
+	_cleanup_close_ int debug = file_with("\0_D4demo3fooFiZv", 17, SHT_SYMTAB);
+	struct symbol_cache *c = cache_new(1u << 20);
+	struct symbol_job *job;
+	struct symbol_name name;
+
+	cr_assert_eq(symbol_cache_want(c, FILE_ID, 0x5008), 0);
+	cr_assert_eq(
+		symbol_job_new(&job, c, FILE_ID,
+			       &(struct symbol_files){.fd = fd, .debug_fd = debug, .debug_delta = 0x4000}),
+		0);
+	job->work.run(&job->work);
+	symbol_cache_complete(c, job);
+	cr_assert(symbol_cache_find(c, FILE_ID, 0x5008, &name));
+	cr_expect_str_eq(name.function, "demo.foo(int)");
+	cr_expect_str_eq(name.system_name, "_D4demo3fooFiZv");
+	cr_expect_eq(name.start, 0x5000);
 	symbol_cache_free(c);
 }

@@ -354,6 +354,49 @@ static uint32_t add_binary(struct world *w, const char *name, struct bytes note)
 	return index;
 }
 
+/* A debug file with names, with rows or without. */
+static void put_named(struct buf *ret, struct bytes note, uint64_t text_va, bool frames)
+{
+	static const Elf64_Sym none[1];
+	_cleanup_buf_ struct buf b = {0};
+
+	put_frames(&b, text_va, CODE_BYTES, true);
+	const struct file_section s[] = {
+		{".text", SHT_NOBITS, SHF_ALLOC | SHF_EXECINSTR, text_va, NULL, CODE_BYTES, 0, 0},
+		{".note.gnu.build-id", SHT_NOTE, 0, 0x8000, note.data, note.len, 0, 0},
+		{frames ? ".debug_frame" : ".debug_info", SHT_PROGBITS, 0, 0, b.data, b.len, 0, 0},
+		{".symtab", SHT_SYMTAB, 0, 0, none, sizeof none, 0, sizeof none[0]},
+	};
+	file_write(ret, EM_X86_64, s, ARRAY_SIZE(s), 0);
+}
+
+Test(debugfile, names_of_the_cache)
+{
+	for (int frames = 0; frames < 2; frames++) {
+		_cleanup_world_ struct world w;
+		_cleanup_buf_ struct buf debug = {0};
+		struct tree t;
+		struct proc_root *root = root_make(&t);
+		uint32_t index, without;
+
+		world_init(&w, 1, 64);
+		put_named(&debug, BYTES(ID), 0x70000, frames);
+		tree_file(&t, ID_FILE, debug.data, debug.len);
+		index = add_binary(&w, "a", BYTES(ID));
+		without = add_binary(&w, "b", BYTES(OTHER_ID));
+		unwind_cache_set_root(w.cache, index, root);
+		unwind_cache_set_root(w.cache, without, root);
+		world_settle(&w);
+		cr_expect_geq(world_file(&w, index)->names_fd, 0);
+		cr_expect_eq(world_file(&w, index)->names_delta, TEXT_VA - 0x70000ull);
+		cr_expect_eq(world_file(&w, index)->debug_fd >= 0, frames, "rows are another matter");
+		cr_expect_eq(world_file(&w, without)->names_fd, -1);
+		cr_expect_eq(world_stats(&w).names_files, 1);
+		proc_root_unref(root);
+		tree_remove(&t);
+	}
+}
+
 Test(debugfile, table_of_the_cache)
 {
 	_cleanup_world_ struct world w;
