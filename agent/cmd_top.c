@@ -217,6 +217,8 @@ static int watch(struct top *top, char **ret_why)
 
 	if (r == 0)
 		r = agent_start(top->agent, ret_why);
+	if (r == 0) /* a busy host may take its time to start */
+		r = loop_set_timer(top->draw, top->interval_ns, top->interval_ns);
 	if (r == 0 && top->duration_ns)
 		r = loop_add_timer(agent_loop(top->agent), top->duration_ns, 0, on_time, top, NULL);
 	if (r < 0)

@@ -56,7 +56,7 @@ class Terminal:
         frame = self.text.rpartition(HOME)
         return [SEQUENCE.sub("", line).rstrip() for line in frame[2].split("\r\n")] if frame[1] else []
 
-    def wait(self, wanted, what, seconds=10):
+    def wait(self, wanted, what, seconds=20):
         """The first screen for which wanted(lines) holds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -67,7 +67,7 @@ class Terminal:
                 break
         raise TimeoutError(f"{what}: not within {seconds} s; the screen is\n" + "\n".join(self.screen() or [self.text[-2000:]]))
 
-    def end(self, seconds=10):
+    def end(self, seconds=20):
         """Waits for the program's end while its output is read; returns its exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < deadline:
