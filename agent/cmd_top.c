@@ -202,8 +202,8 @@ static int open_terminal(struct top *top, char **ret_why)
 /* The last interval is cut short, and told of all the same. */
 static int finish(struct top *top, int r)
 {
-	agent_stop(top->agent);
 	terminal_close(TAKE_PTR(top->terminal));
+	agent_stop(top->agent);
 	if (r == 0 && !top->full_screen) {
 		tick(top);
 		r = draw(top);

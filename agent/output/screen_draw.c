@@ -16,6 +16,7 @@
 
 #define MIN_ROWS 3u
 #define GAP "   "
+#define NARROW "  " /* where much has to stand in 80 columns */
 
 struct draw {
 	const struct output_screen_head *head;
@@ -68,7 +69,7 @@ static void draw_account(struct draw *d)
 	const struct output_screen_head *h = d->head;
 	struct line *l = &d->line;
 
-	line_printf(l, "CPU %.0f%% of %u" GAP "%.0f samples/s" GAP, 100 * h->busy, h->n_cpus,
+	line_printf(l, "CPU %.0f%% of %u" NARROW "%.0f samples/s" NARROW, 100 * h->busy, h->n_cpus,
 		    h->samples_per_second);
 	if (h->dropped)
 		line_style(l, LINE_RED);
@@ -77,14 +78,14 @@ static void draw_account(struct draw *d)
 		line_printf(l, " (of %" PRIu64 ")", h->dropped_ever);
 	if (h->dropped)
 		line_plain(l);
-	line_printf(l, GAP "incomplete %.1f%%" GAP, percent(d->sums.incomplete, d->sums.samples));
+	line_printf(l, NARROW "incomplete %.1f%%" NARROW, percent(d->sums.incomplete, d->sums.samples));
 	if (d->s->since_start) /* some of them are over */
 		line_printf(l, "%zu processes ran", d->sums.n_processes);
 	else
 		line_printf(l, "%zu of %zu processes ran", d->sums.n_processes,
 			    h->n_processes > d->sums.n_processes ? h->n_processes : d->sums.n_processes);
 	if (h->dropped_ever && h->drops)
-		line_printf(l, GAP "lost since start: %s", h->drops);
+		line_printf(l, NARROW "lost since start: %s", h->drops);
 	line_end(l);
 }
 
@@ -187,20 +188,21 @@ static void draw_help(struct draw *d, size_t lines)
 {
 	static const char *const text[] = {
 		"",
-		"  1 2 3, Tab     functions, processes, containers",
-		"  s              functions by SELF% or by TOTAL%",
-		"  c              the last seconds, or everything since the start",
-		"  /              only rows with a text in them; Esc clears it",
-		"  p, Space       pause: the screen stands still, what is sampled meanwhile is left out",
-		"  Up, Down, PageUp, PageDown, Home, End",
-		"  q, Esc, Ctrl-C quit",
+		"  1 2 3, Tab       functions, processes, containers",
+		"  s                functions by SELF% or by TOTAL%",
+		"  c                the last seconds, or everything since the start",
+		"  /                only rows with a text in them; Esc clears it",
+		"  p, Space         pause; what is sampled meanwhile is left out",
+		"  arrows, PageUp, PageDown, Home, End",
+		"  q, Esc, Ctrl-C   quit",
 		"",
-		"  SELF%   part of the samples that were taken in the function itself",
-		"  TOTAL%  in it, or in what it called",
-		"  SHARE%  part of the samples that are of the process or container",
-		"  CPU%    100 is one CPU, busy all the time",
-		"  lost        samples that did not get here, in the last interval (and since the start)",
-		"  incomplete  samples whose stack could not be followed to its root",
+		"  SELF%, TOTAL%    samples in the function itself; in it or in what it called",
+		"  SHARE%, CPU%     part of all samples; 100 is one CPU, busy all the time",
+		"  TOP FUNCTION     where most of them were, and what part of the row's",
+		"  CONTAINER        where it ran most; +: in others, too; host: in none",
+		"  [no name in X]   X has no symbol there; [code of no file]: made at run time",
+		"  lost             samples that did not get here",
+		"  incomplete       samples whose stack could not be followed to its root",
 		"",
 		"  Any key goes back.",
 	};

@@ -44,7 +44,7 @@ def check_views(s, t, pid):
     lines = t.wait(has_row(r" +(9\d|100)\.\d +(9\d|100)\.\d  f8 +chain$"), "f8 on the first line")
     s.check("functions: the program's is first, with all of its samples", True, lines[ROWS].strip())
     s.check("header: samples, losses, incomplete stacks, processes",
-            re.match(r"CPU \d+% of \d+   \d+ samples/s   lost \d+.*incomplete \d+\.\d%   1 of \d+ processes ran", lines[1]), lines[1])
+            re.match(r"CPU \d+% of \d+  \d+ samples/s  lost \d+.*incomplete \d+\.\d%  1 of \d+ processes ran", lines[1]), lines[1])
     t.wait(lambda lines: seconds_shown(lines) >= 2, "two seconds of samples")
     t.send("2")
     lines = t.wait(has_row(rf" *100\.0 +\d+\.\d +{pid}  chain .* 100% f8$| *100\.0 +\d+\.\d +{pid}  chain .* 9\d% f8$"), "the process")

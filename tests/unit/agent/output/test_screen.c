@@ -50,7 +50,7 @@ Test(output_screen, functions)
 
 	EXPECT_SCREEN(l, &s,
 		      "proflet top   node-1   12:34:56   50 Hz (cpu-clock)   running 1:23\n"
-		      "CPU 50% of 2   50 samples/s   lost 0   incomplete 5.0%   3 of 40 processes ran\n"
+		      "CPU 50% of 2  50 samples/s  lost 0  incomplete 5.0%  3 of 40 processes ran\n"
 		      "[1 functions] 2 processes  3 containers    last 2 s   1-3 of 6\n"
 		      ">SELF%  TOTAL%  FUNCTION                             MODULE        CONTAINER\n"
 		      "  80.0    80.0  f8                                   app           0123456789ab+\n"
@@ -69,7 +69,7 @@ Test(output_screen, processes_and_containers)
 
 	EXPECT_SCREEN(l, &s,
 		      "proflet top   node-1   12:34:56   50 Hz (cpu-clock)   running 1:23\n"
-		      "CPU 50% of 2   50 samples/s   lost 0   incomplete 5.0%   3 of 40 processes ran\n"
+		      "CPU 50% of 2  50 samples/s  lost 0  incomplete 5.0%  3 of 40 processes ran\n"
 		      "last 2 s\n"
 		      "SHARE%    CPU%      PID  PROCESS          CONTAINER      TOP FUNCTION\n"
 		      "  60.0    60.0       10  app              0123456789ab   100% f8\n"
@@ -79,7 +79,7 @@ Test(output_screen, processes_and_containers)
 	s.view = OUTPUT_LIVE_CONTAINERS;
 	EXPECT_SCREEN(l, &s,
 		      "proflet top   node-1   12:34:56   50 Hz (cpu-clock)   running 1:23\n"
-		      "CPU 50% of 2   50 samples/s   lost 0   incomplete 5.0%   3 of 40 processes ran\n"
+		      "CPU 50% of 2  50 samples/s  lost 0  incomplete 5.0%  3 of 40 processes ran\n"
 		      "last 2 s\n"
 		      "SHARE%    CPU%    PROCS  CONTAINER     TOP FUNCTION\n"
 		      "  60.0    60.0        1  0123456789ab  100% f8\n"
