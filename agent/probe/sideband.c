@@ -28,11 +28,13 @@
 #include "agent/probe/tasks.h"
 
 #define RING_PAGES 128u /* a power of two; 512 KiB a CPU hold what 400 execs leave */
+#define RING_PAGES_MIN 4u
 
 struct ring {
 	int fd, cpu;
 	bool ended;			   /* its CPU went: what it holds is the last of it */
-	struct perf_event_mmap_page *page; /* followed by RING_PAGES of data */
+	unsigned pages;			   /* of data, a power of two */
+	struct perf_event_mmap_page *page; /* followed by them */
 };
 
 /* A record in the batch of one drain. */
@@ -91,9 +93,27 @@ static int event_open(int cpu)
 static void ring_close(struct ring *ring)
 {
 	if (ring->page)
-		munmap(ring->page, (RING_PAGES + 1) * perf_page_bytes());
+		munmap(ring->page, (ring->pages + 1) * perf_page_bytes());
 	if (ring->fd >= 0)
 		close(ring->fd); /* takes it out of the epoll */
+}
+
+/* Without CAP_IPC_LOCK all perf buffers of a user share kernel.perf_event_mlock_kb: a small ring is better
+ * than none. */
+static int ring_map(struct ring *ring)
+{
+	void *page = MAP_FAILED;
+
+	for (ring->pages = RING_PAGES; ring->pages >= RING_PAGES_MIN; ring->pages /= 2) {
+		page = mmap(NULL, (ring->pages + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
+			    ring->fd, 0);
+		if (page != MAP_FAILED || errno != EPERM)
+			break;
+	}
+	if (page == MAP_FAILED)
+		return -errno;
+	ring->page = page;
+	return 0;
 }
 
 static int ring_open(struct sideband *s, int cpu)
@@ -101,15 +121,13 @@ static int ring_open(struct sideband *s, int cpu)
 	_cleanup_(ring_close) struct ring ring = {.fd = event_open(cpu), .cpu = cpu};
 	struct epoll_event ev = {.events = EPOLLIN};
 	struct ring *more;
-	void *page;
+	int r;
 
 	if (ring.fd < 0)
 		return ring.fd == -ENODEV ? -EAGAIN : ring.fd; /* went offline again */
-	page = mmap(NULL, (RING_PAGES + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
-		    0);
-	if (page == MAP_FAILED)
-		return -errno;
-	ring.page = page;
+	r = ring_map(&ring);
+	if (r < 0)
+		return r;
 	more = realloc(s->rings, (s->n_rings + 1) * sizeof *more);
 	if (!more)
 		return -ENOMEM;
@@ -216,7 +234,7 @@ bool sideband_pending(const struct sideband *s)
 /* Copies `len` ring bytes from position `tail` on to the batch. */
 static int ring_copy(struct sideband *s, const struct ring *ring, uint64_t tail, size_t len)
 {
-	size_t size = RING_PAGES * perf_page_bytes(), at = tail & (size - 1);
+	size_t size = ring->pages * perf_page_bytes(), at = tail & (size - 1);
 	const uint8_t *data = (const uint8_t *)ring->page + perf_page_bytes();
 	size_t first = len < size - at ? len : size - at;
 	int r = buf_append(&s->batch, data + at, first);
