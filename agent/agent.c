@@ -41,6 +41,7 @@
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
 #define FILES_MAX 16384u
+#define FILES_BESIDE 192u /* open files that are no binaries */
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
 #define HEAP_MMAP_BYTES (128 << 10)
@@ -203,6 +204,18 @@ static int on_reselect(uint64_t expirations, void *data)
 	return 0;
 }
 
+/* Binaries that may be open at a time: the program, its maps and all else have to be open, too. */
+static uint32_t files_max(void)
+{
+	struct rlimit l;
+	rlim_t most;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= FILES_MAX + FILES_BESIDE)
+		return FILES_MAX;
+	most = l.rlim_cur > 2 * FILES_BESIDE ? l.rlim_cur - FILES_BESIDE : l.rlim_cur / 2;
+	return most < FILES_MAX ? (uint32_t)most : FILES_MAX;
+}
+
 static enum select_answer select_process(const struct process *p, void *data)
 {
 	const struct agent *a = data;
@@ -274,7 +287,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		.table_bytes = (size_t)load_segments(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
 		.user_frames = c->stack.depth,
-		.max_files = FILES_MAX,
+		.max_files = files_max(),
 		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
 		.select = a->options.select ? select_process : NULL,
