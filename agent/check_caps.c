@@ -96,6 +96,21 @@ void check_capabilities(const struct check_view *view, struct check_report *repo
 	}
 }
 
+#define USER_NAMESPACE_LOST "not the initial one: its capabilities do not count for BPF and perf events"
+#define USER_NAMESPACE_FIX "set hostUsers: true in the pod, or run outside of rootless containers"
+
+/* Capabilities inside a user namespace give nothing to BPF and perf, which ask for them in the initial one.
+ * True also when it cannot be told. */
+static bool in_first_user_namespace(const struct check_view *view)
+{
+	unsigned inside, outside, count;
+	char text[256];
+
+	return view->read_file(view->ctx, "/proc/self/uid_map", text, sizeof text) <= 0 ||
+	       sscanf(text, "%10u %10u %10u", &inside, &outside, &count) != 3 ||
+	       (inside == 0 && outside == 0 && count == UINT32_MAX);
+}
+
 /* Appends the names of missing capabilities; returns how many, or -ENOMEM. */
 static int list_missing(const struct check_view *view, bool required, const char *before, struct buf *b)
 {
@@ -118,8 +133,13 @@ static int list_missing(const struct check_view *view, bool required, const char
 int check_permissions_of(const struct check_view *view, char **ret_missing)
 {
 	_cleanup_buf_ struct buf b = {0};
-	int n = list_missing(view, true, "missing capabilities: ", &b), r;
+	int n, r;
 
+	if (!in_first_user_namespace(view)) {
+		*ret_missing = strdup("this user namespace is " USER_NAMESPACE_LOST "; " USER_NAMESPACE_FIX);
+		return *ret_missing ? -EPERM : -ENOMEM;
+	}
+	n = list_missing(view, true, "missing capabilities: ", &b);
 	if (n <= 0)
 		return n;
 	r = check_has(view, CAP_BPF) || check_has(view, CAP_PERFMON) ? 0
@@ -171,21 +191,10 @@ void check_privileges(const struct check_view *view, const struct config *config
 		check_add(report, CHECK_OK, "privileges", buf_str(&b), "");
 }
 
-/* Capabilities inside a user namespace give nothing to BPF and perf, which ask for them in the initial one.
- */
 void check_user_namespace(const struct check_view *view, struct check_report *report)
 {
-	unsigned inside, outside, count;
-	char text[256];
-
-	if (view->read_file(view->ctx, "/proc/self/uid_map", text, sizeof text) <= 0 ||
-	    sscanf(text, "%10u %10u %10u", &inside, &outside, &count) != 3)
-		return;
-	if (inside == 0 && outside == 0 && count == UINT32_MAX) {
+	if (in_first_user_namespace(view))
 		check_add(report, CHECK_OK, "user namespace", "the initial one", "");
-		return;
-	}
-	check_add_denied(report, "user namespace",
-			 "not the initial one: its capabilities do not count for BPF and perf events",
-			 "set hostUsers: true in the pod, or run outside of rootless containers");
+	else
+		check_add_denied(report, "user namespace", USER_NAMESPACE_LOST, USER_NAMESPACE_FIX);
 }

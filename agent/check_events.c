@@ -190,10 +190,14 @@ void check_pmu(const struct check_view *view, const struct config *config, struc
 		check_add(report, CHECK_OK, "sampling event", detail, "");
 }
 
+#define FILES_LEAST 512u   /* program, maps and what is looked at while the agent starts */
 #define FILES_ENOUGH 4096u /* binaries of a large host: each stays open while it is mapped */
 
 void check_open_files(const struct check_view *view, struct check_report *report)
 {
+	static const char fix[] =
+		"raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the container "
+		"runtime's";
 	uint64_t max;
 	char detail[160];
 
@@ -203,13 +207,11 @@ void check_open_files(const struct check_view *view, struct check_report *report
 		check_add(report, CHECK_OK, "open files", "the limit is high enough", "");
 		return;
 	}
-	snprintf(detail, sizeof detail,
-		 "at most %" PRIu64
-		 ": binaries beyond cannot be read, their stacks end early and have no names",
-		 max);
-	check_add(report, CHECK_DEGRADED, "open files", detail,
-		  "raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the container "
-		  "runtime's");
+	snprintf(detail, sizeof detail, "at most %" PRIu64 ": %s", max,
+		 max < FILES_LEAST
+			 ? "the program, its maps and the processes that run may take more"
+			 : "binaries beyond cannot be read, their stacks end early and have no names");
+	check_add(report, max < FILES_LEAST ? CHECK_FAILS : CHECK_DEGRADED, "open files", detail, fix);
 }
 
 void check_memlock(const struct check_view *view, struct check_report *report)

@@ -6,9 +6,23 @@
 #include "agent/base/cleanup.h"
 #include "agent/check.h"
 #include "agent/cmd.h"
+#include "otlp/utf8.h"
 
 static const char *const status_names[] = {
 	[CHECK_OK] = "ok", [CHECK_DEGRADED] = "degraded", [CHECK_FAILS] = "fails"};
+
+/* What servers and files say is shown on terminals and as JSON: valid text, and no control characters. */
+static void put_text(char *ret, size_t size, const char *text)
+{
+	_cleanup_buf_ struct buf clean = {0};
+
+	*ret = '\0';
+	if (utf8_sanitize(&clean, text, strlen(text), size - 1) < 0)
+		return;
+	for (size_t i = 0; i < clean.len; i++)
+		ret[i] = clean.data[i] < 0x20 || clean.data[i] == 0x7f ? '?' : (char)clean.data[i];
+	ret[clean.len] = '\0';
+}
 
 static void add(struct check_report *report, enum check_status status, bool permission, const char *name,
 		const char *detail, const char *fix)
@@ -19,9 +33,9 @@ static void add(struct check_report *report, enum check_status status, bool perm
 		return;
 	result = &report->results[report->n++];
 	*result = (struct check_result){.status = status, .permission = permission};
-	snprintf(result->name, sizeof result->name, "%s", name);
-	snprintf(result->detail, sizeof result->detail, "%s", detail);
-	snprintf(result->fix, sizeof result->fix, "%s", fix);
+	put_text(result->name, sizeof result->name, name);
+	put_text(result->detail, sizeof result->detail, detail);
+	put_text(result->fix, sizeof result->fix, fix);
 }
 
 void check_add(struct check_report *report, enum check_status status, const char *name, const char *detail,
@@ -92,14 +106,10 @@ static int put_json_string(struct buf *b, const char *text)
 	int r = buf_putc(b, '"');
 
 	for (; *text && r == 0; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
-			r = buf_printf(b, "\\%c", c);
-		else if (c < 0x20)
-			r = buf_printf(b, "\\u%04x", c);
-		else
-			r = buf_putc(b, (char)c);
+		if (*text == '"' || *text == '\\')
+			r = buf_putc(b, '\\');
+		if (r == 0)
+			r = buf_putc(b, *text);
 	}
 	return r < 0 ? r : buf_putc(b, '"');
 }

@@ -4,7 +4,7 @@
 
 An environment takes something away (a mount, a capability, a system call), or has another server where the Collector
 should be. In each: the exit code, one line with status, cause and fix, the same as JSON, and nothing else fails that the
-environment did not break. Where `check` says that `run` would not start, it does not.
+environment did not break. Where `check` says that `run` would not start, it does not, and where it says that, it does.
 """
 import concurrent.futures
 import http.server
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +30,7 @@ BPF, PERF_EVENT_OPEN, EPERM, ENOSYS = 321, 298, 1, 38
 NOBODY = "65534"
 LINE = re.compile(r"^(ok|degraded|fails) +(.+?)  +(.*?)(?: → (.*))?$")
 AT_ONCE = 3
+STARTED = "started"
 
 
 def mounted(script):
@@ -51,7 +53,8 @@ def seccomp(number, errno):
     return [sys.executable, SECCOMP, str(number), str(errno)]
 
 
-# name: prefix of the command; options; exit code; name of the line, its status, cause and fix; run's exit code (None: not asked)
+# name: prefix of the command; options; exit code; name of the line, its status, cause and fix; run's exit code (None: not asked
+# where check fails)
 def node(s):
     """What a node or a container runtime may lack."""
     spool = s.folder("spool")
@@ -64,7 +67,7 @@ def node(s):
     yield "no CAP_PERFMON", without("perfmon"), [], 3, "CAP_PERFMON", "fails", "missing", "add PERFMON to", 3
     yield ("an ordinary user", ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps", "-all"], [], 3,
            "CAP_BPF", "fails", "missing", "run as root", 3)
-    yield "a user namespace", ["unshare", "-Ur"], [], 3, "user namespace", "fails", "not the initial one", "hostUsers: true", 1
+    yield "a user namespace", ["unshare", "-Ur"], [], 3, "user namespace", "fails", "not the initial one", "hostUsers: true", 3
     yield "seccomp refuses bpf", seccomp(BPF, EPERM), [], 3, "bpf", "fails", "not permitted", "seccomp filter is active: use the profile", 3
     yield "seccomp knows no bpf", seccomp(BPF, ENOSYS), [], 1, "bpf", "fails", "not implemented", "allow bpf in the seccomp profile", 1
     yield ("seccomp refuses perf_event_open", seccomp(PERF_EVENT_OPEN, EPERM), [], 0, "perf_event_open", "degraded", "timer's tick is sampled",
@@ -84,7 +87,8 @@ def node(s):
     yield "no cgroup mount", mounted("umount -l /sys/fs/cgroup"), [], 0, "cgroup", "degraded", "not mounted", "mount it at /sys/fs/cgroup", None
     yield ("little locked memory", ["prlimit", "--memlock=65536:65536", *without("ipc_lock")], [], 0, "CAP_IPC_LOCK", "degraded",
            "perf_event_mlock_kb", "add IPC_LOCK", None)
-    yield "few open files", ["prlimit", "--nofile=256:256"], [], 0, "open files", "degraded", "at most 256", "LimitNOFILE", None
+    yield "few open files", ["prlimit", "--nofile=1024:1024"], [], 0, "open files", "degraded", "at most 1024: binaries", "LimitNOFILE", None
+    yield "hardly any open files", ["prlimit", "--nofile=64:64"], [], 1, "open files", "fails", "at most 64: the program", "LimitNOFILE", 1
     yield ("a spool on a read-only file system", mounted(f"mount --bind {spool} {spool} && mount -o remount,bind,ro {spool}"),
            ["--queue.spool", spool], 0, "spool", "degraded", "Read-only file system", "mount a volume", None)
     yield ("a spool on a full file system", mounted(f"mount -t tmpfs -o size=64k none {spool}"), ["--queue.spool", spool], 0, "spool",
@@ -174,8 +178,23 @@ class Program:
         _, prefix, options, _, _, _, _, _, runs = row
         text = self.s.run(self.command(prefix, options), check=False)
         machine = self.s.run(self.command(prefix, ["--json", *options]), check=False)
-        run = self.s.run(self.command(prefix, [*options, "--listen", "off"], "run"), check=False, seconds=20).returncode if runs is not None else None
-        return text, machine, run
+        return text, machine, self.run(prefix, options) if runs is not None or text.returncode == 0 else None
+
+    def run(self, prefix, options):
+        """The exit code, or STARTED as soon as it samples."""
+        process = subprocess.Popen(self.command(prefix, [*options, "--listen", "off"], "run"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+        timer = threading.Timer(20, os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            if any('msg="sampling"' in line for line in process.stderr):
+                os.killpg(process.pid, signal.SIGKILL)  # what it delivers is not asked here
+                process.wait()
+                return STARTED
+            return process.wait()
+        finally:
+            timer.cancel()
+            process.stderr.close()
 
 
 def judge(s, row, usual, answer):
@@ -197,8 +216,9 @@ def judge(s, row, usual, answer):
     nameless = [x["name"] for x in lines if x["status"] != "ok" and (not x["detail"] or not x["fix"]) and x["name"] not in usual]
     if nameless:
         problems.append(f"no cause or no fix: {nameless}")
-    if run != runs:
-        problems.append(f"run ends with {run}, wanted {runs}")
+    wanted = STARTED if runs is None and code == 0 else runs
+    if run != wanted:
+        problems.append(f"run: {run}, wanted {wanted}")
     s.check(name, not problems, "; ".join([*problems, " ".join(text.stdout.split()) if problems and not found else
                                            f"{status} {line}: {found['detail']} → {found['fix']}"])[:500])
 

@@ -323,8 +323,16 @@ static const struct {
 	 "enough, or set memory.total",
 	 NULL},
 	{{.open_files = 256},
+	 1,
+	 "fails     open files              at most 256: the program, its maps and the processes that run "
+	 "may "
+	 "take more → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the "
+	 "container "
+	 "runtime's",
+	 NULL},
+	{{.open_files = 1024},
 	 0,
-	 "degraded  open files              at most 256: binaries beyond cannot be read, their stacks end "
+	 "degraded  open files              at most 1024: binaries beyond cannot be read, their stacks end "
 	 "early and have no names → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, "
 	 "or the container runtime's",
 	 NULL},

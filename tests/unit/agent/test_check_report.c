@@ -9,6 +9,7 @@
 #include "agent/check.h"
 #include "agent/cmd.h"
 #include "agent/config.h"
+#include "otlp/utf8.h"
 #include "tests/unit/agent/fake_system.h"
 
 Test(check_report, healthy_system_is_all_ok)
@@ -44,6 +45,10 @@ Test(check_report, missing_capabilities_are_named)
 		 "CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG, CAP_IPC_LOCK; run "
 		 "as root or grant "
 		 "them"},
+		{{.path = "/proc/self/uid_map", .content = "0 100000 65536\n"},
+		 "this user namespace is not the initial one: its capabilities do not count for BPF and perf "
+		 "events; "
+		 "set hostUsers: true in the pod, or run outside of rootless containers"},
 		{{.release = "5.10.0", .memlock = 65536},
 		 "missing capabilities: CAP_SYS_RESOURCE; run as root or grant them"},
 	};
@@ -70,10 +75,27 @@ Test(check_report, json_escapes)
 	cr_assert_eq(check_format_json(&report, &text), 0);
 	cr_assert_str_eq(
 		buf_str(&text),
-		"[\n {\"name\": \"a\", \"status\": \"degraded\", \"detail\": \"say \\\"x\\\"\\u000a\\\\\", "
+		"[\n {\"name\": \"a\", \"status\": \"degraded\", \"detail\": \"say \\\"x\\\"?\\\\\", "
 		"\"fix\": "
 		"\"\"},\n {\"name\": \"b\", \"status\": \"fails\", \"detail\": \"\", \"fix\": \"do\"}\n]\n");
 	cr_assert_eq(check_exit_code(&report), EXIT_NOT_PERMITTED);
+}
+
+/* What a server says may be cut anywhere. */
+Test(check_report, text_stays_valid)
+{
+	struct check_report report = {0};
+	char text[601];
+
+	for (size_t skip = 0; skip < 3; skip++) {
+		for (size_t i = 0; i < sizeof text - 1; i++)
+			text[i] = "\xe2\x86\x92"[(i + skip) % 3];
+		text[sizeof text - 1] = '\0';
+		check_add(&report, CHECK_FAILS, "collector", text, "\x1b[31m\xff");
+		cr_expect(utf8_valid(report.results[skip].detail, strlen(report.results[skip].detail)));
+		cr_expect_gt(strlen(report.results[skip].detail), 300u);
+		cr_expect_str_eq(report.results[skip].fix, "?[31m\xef\xbf\xbd");
+	}
 }
 
 /* The real view on the machine that runs the tests: only what holds everywhere. */
