@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The table of configuration keys: the only list of them. Private to agent/config*.c and their tests. Rank 3.
- * To add a key: a member in struct config, a line here, and helm/generate for the chart.
+ * To add a key: a member in struct config, a line here, helm/generate for the chart, deploy/generate for the
+ * manual.
  */
 #ifndef PROFLET_CONFIG_KEYS_H
 #define PROFLET_CONFIG_KEYS_H
