@@ -46,13 +46,13 @@ class Browser:
         self.s = s
         env = dict(os.environ, NODE_PATH=done.stdout.strip(), HOME=s.tmp, TMPDIR=s.tmp)
         script = os.path.join(SUPPORT, "browser", "flamegraph.js")
-        self.process = subprocess.Popen(["node", script, "/usr/bin/chromium", s.folder("shots")], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen(["node", script, shutil.which("chromium"), s.folder("shots")], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env=env)
         s.defer(lambda: stop(self.process))
 
     def look(self, *pages):
         """Everything that is asked, one after the other; its end is the browser's."""
-        limit = threading.Timer(240, self.process.kill)
+        limit = threading.Timer(240, self.process.terminate)  # ends Chromium, too
         limit.start()
         self.process.stdin.write("".join(json.dumps(p) + "\n" for p in pages))
         self.process.stdin.close()

@@ -65,15 +65,22 @@ async function kinds(page, theme, wanted) {
 	for (const [name, [low, high]] of Object.entries(HUES)) {
 		if (!wanted.kinds.includes(name))
 			continue;
-		const box = await page.box({kind: KIND[name]}), fill = box ? await page.pixel(box) : [0, 0, 0], hue = hueOf(fill);
+		const found = await page.box({kind: KIND[name]});
+
+		if (found)
+			await page.zoomTo(found);
+		const box = await page.box({name: found && found.name, kind: KIND[name]}), fill = box ? await page.pixel(box) : [0, 0, 0];
+		const hue = hueOf(fill);
 
 		check(`${theme}: code of kind ${name.toLowerCase()} has its colour`, box && hue >= low && hue <= high,
 			box ? `${box.name}: hue ${hue.toFixed(0)}` : 'no such box');
 		check(`${theme}: text on it can be read`, contrast(fill, text) >= AA, `contrast ${contrast(fill, text).toFixed(1)}`);
+		await page.press('Escape');
 	}
 }
 
 async function zoom(page, wanted) {
+	await page.prefer({still: false});
 	const inner = {name: wanted.inner, under: wanted.process}, before = await page.clickBox(inner), after = await page.box(inner);
 
 	check('a click zooms: the frame fills the width', before.w < before.width - 2 && after.w > after.width - 1,
@@ -84,6 +91,7 @@ async function zoom(page, wanted) {
 	const hash = await page.evaluate(() => location.hash);
 
 	await page.screenshot('zoomed');
+	await page.prefer({});
 	await page.click('#crumbs .reset');
 	equal('Reset zoom shows all again', await zoomed(page), 'all');
 	await page.open(wanted.page, hash);
@@ -248,14 +256,12 @@ async function deep(page) {
 
 async function recording(page, wanted) {
 	await page.size(1280, 800);
-	await page.prefer({still: false});
+	await page.prefer({});
 	await page.open(wanted.page);
 	await drawn(page, wanted);
 	await page.screenshot('light');
 	await kinds(page, 'light', wanted);
-	await zoom(page, wanted);
-	await page.prefer({still: true});
-	for (const part of [search, grouping, keyboard, copying])
+	for (const part of [zoom, search, grouping, keyboard, copying])
 		await part(page, wanted);
 	await page.prefer({scheme: 'dark'});
 	const [r, g, b] = await page.evaluate(() => window.proflet.painter.theme.background.match(/\w\w/g).map(v => parseInt(v, 16)));

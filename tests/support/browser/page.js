@@ -116,6 +116,16 @@ class Page {
 		return box;
 	}
 
+	// So that a frame which is drawn narrow can be looked at.
+	async zoomTo(box) {
+		await this.tab.evaluate(({name, depth}) => {
+			const row = window.proflet.chart.rows[depth].filter(b => !b.rest && b.node.name === name);
+
+			window.proflet.zoom(row.sort((a, b) => b.w - a.w)[0].node);
+		}, box);
+		await this.settle();
+	}
+
 	async pixel(box) {
 		return (await this.tab.evaluate(readCanvas, {x: box.x + Math.min(2, box.w / 2), y: box.y + 2, width: 1, height: 1})).first;
 	}
