@@ -46,7 +46,8 @@ class Browser:
         self.s = s
         env = dict(os.environ, NODE_PATH=done.stdout.strip(), HOME=s.tmp, TMPDIR=s.tmp)
         script = os.path.join(SUPPORT, "browser", "flamegraph.js")
-        self.process = subprocess.Popen(["node", script, shutil.which("chromium"), s.folder("shots")], stdin=subprocess.PIPE,
+        shots = [s.folder("shots")] if os.environ.get("KEEP") else []
+        self.process = subprocess.Popen(["node", script, shutil.which("chromium"), *shots], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env=env)
         s.defer(lambda: stop(self.process))
 

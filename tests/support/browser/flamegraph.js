@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests/e2e/flamegraph.py has looked at in a browser. usage: node flamegraph.js CHROMIUM FOLDER, and one line of JSON
+// What tests/e2e/flamegraph.py has looked at in a browser. usage: node flamegraph.js CHROMIUM [FOLDER], and one line of JSON
 // on the input, when there is something to look at: pages and what is true of them. Screenshots go into the folder.
 // Each line of output is the result of one check, {what, ok, detail}.
 'use strict';

@@ -47,7 +47,7 @@ class Page {
 	static async launch(chromium, folder) {
 		const page = new Page();
 
-		page.folder = folder; // for screenshots
+		page.folder = folder; // for screenshots; none without
 		page.complaints = []; // what the console said, what was thrown, what was asked for beside the page
 		page.browser = await puppeteer.launch({executablePath: chromium, args: FLAGS, headless: true});
 		page.tab = await page.browser.newPage();
@@ -188,7 +188,8 @@ class Page {
 	}
 
 	async screenshot(name) {
-		await this.tab.screenshot({path: path.join(this.folder, `${name}.png`)});
+		if (this.folder)
+			await this.tab.screenshot({path: path.join(this.folder, `${name}.png`)});
 	}
 }
 
