@@ -45,6 +45,38 @@ struct terminal {
 	size_t sent;
 };
 
+/* Signals of a crash, and what was there for them before us. */
+static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+static struct sigaction fatal_before[ARRAY_SIZE(fatal)];
+static struct terminal *shown; /* what a crash has to give back; NULL: nothing */
+
+/* Whoever crashes leaves a usable terminal, and then goes on to crash. Async-signal-safe. */
+static void on_fatal(int signo)
+{
+	if (shown && write(shown->out, LEAVE, sizeof LEAVE - 1) >= 0)
+		(void)tcsetattr(STDIN_FILENO, TCSANOW, &shown->before);
+	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++)
+		if (fatal[i] == signo)
+			(void)sigaction(signo, &fatal_before[i], NULL);
+	(void)raise(signo); /* comes when we return */
+}
+
+static void watch_crashes(struct terminal *t)
+{
+	const struct sigaction action = {.sa_handler = on_fatal};
+
+	shown = t;
+	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++)
+		(void)sigaction(fatal[i], &action, &fatal_before[i]);
+}
+
+static void unwatch_crashes(void)
+{
+	shown = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++)
+		(void)sigaction(fatal[i], &fatal_before[i], NULL);
+}
+
 bool terminal_usable(void)
 {
 	const char *term = getenv("TERM");
@@ -119,6 +151,8 @@ static int take(struct terminal *t)
 	messages_resume(t->messages);
 	send_last(t,
 		  t->taken ? ENTER : ALTERNATE ENTER); /* a second time it would forget the cursor's place */
+	if (!t->taken)
+		watch_crashes(t);
 	t->taken = true;
 	return 0;
 }
@@ -130,6 +164,7 @@ static void give_back(struct terminal *t)
 	t->taken = false;
 	send_last(t, LEAVE);
 	(void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
+	unwatch_crashes();
 	messages_release(t->messages);
 }
 

@@ -45,8 +45,8 @@ struct output_screen_head {
 	uint64_t running_ns;
 	double busy; /* part of the CPUs' time, 0 to 1 */
 	double samples_per_second;
-	uint64_t dropped, dropped_ever; /* without those that nobody asked for */
-	const char *drops;		/* since the start, by reason: "ring_full 3" */
+	uint64_t dropped, dropped_ever; /* without those that nobody asked for; ever: since the start */
+	const char *drops;		/* of these, by reason: "ring_full 3" */
 	size_t n_processes;		/* that there are */
 	uint64_t left_out;		/* samples, while it was paused */
 	const char *message;		/* the last line of the log */

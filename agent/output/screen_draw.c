@@ -74,18 +74,16 @@ static void draw_account(struct draw *d)
 	if (h->dropped)
 		line_style(l, LINE_RED);
 	line_printf(l, "lost %" PRIu64, h->dropped);
-	if (h->dropped_ever > h->dropped)
-		line_printf(l, " (of %" PRIu64 ")", h->dropped_ever);
 	if (h->dropped)
 		line_plain(l);
+	if (h->dropped_ever)
+		line_printf(l, " (%s since start)", h->drops ? h->drops : "");
 	line_printf(l, NARROW "incomplete %.1f%%" NARROW, percent(d->sums.incomplete, d->sums.samples));
 	if (d->s->since_start) /* some of them are over */
 		line_printf(l, "%zu processes ran", d->sums.n_processes);
 	else
 		line_printf(l, "%zu of %zu processes ran", d->sums.n_processes,
 			    h->n_processes > d->sums.n_processes ? h->n_processes : d->sums.n_processes);
-	if (h->dropped_ever && h->drops)
-		line_printf(l, NARROW "lost since start: %s", h->drops);
 	line_end(l);
 }
 
@@ -201,7 +199,7 @@ static void draw_help(struct draw *d, size_t lines)
 		"  TOP FUNCTION     where most of them were, and what part of the row's",
 		"  CONTAINER        where it ran most; +: in others, too; host: in none",
 		"  [no name in X]   X has no symbol there; [code of no file]: made at run time",
-		"  lost             samples that did not get here",
+		"  lost             samples that did not get here, in the last interval",
 		"  incomplete       samples whose stack could not be followed to its root",
 		"",
 		"  Any key goes back.",

@@ -102,19 +102,21 @@ def check_screen(s, pid):
 
 
 def check_ways_out(s, pid):
-    argv = [PROFLET, "top", "-p", str(pid), "--by", "processes"]
+    argv = ["sh", "-c", f'ulimit -c 0; exec "{PROFLET}" top --by processes -p {pid}']
     ways = {
         "Ctrl-C": lambda t: t.send("\x03"),
         "Esc": lambda t: t.send("\x1b"),
         "SIGTERM": lambda t: t.process.terminate(),
         "SIGHUP": lambda t: t.process.send_signal(signal.SIGHUP),
+        "a crash": lambda t: t.process.send_signal(signal.SIGSEGV),
     }
     terminals = {what: Terminal(s, argv, env={"NO_COLOR": "1"} if what == "Esc" else None) for what in ways}
     for what, way in ways.items():
         t = terminals[what]
         t.wait(has_row(rf".* {pid}  chain"), what)
         way(t)
-        s.check(f"{what}: exit code 0, the terminal is as it was", t.end() == 0 and t.restored(), f"exit {t.process.poll()}")
+        code = -signal.SIGSEGV if what == "a crash" else 0
+        s.check(f"{what}: exit code {code}, the terminal is as it was", t.end() == code and t.restored(), f"exit {t.process.poll()}")
     s.check("NO_COLOR: no styles", not re.search(r"\x1b\[[\d;]*[1-9]m", terminals["Esc"].text))
 
 
