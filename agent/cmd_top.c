@@ -108,10 +108,10 @@ static int draw(struct top *top)
 
 static void tick(struct top *top)
 {
-	uint64_t interval_ns = top_account_update(&top->account, top->agent);
+	uint64_t arrived, interval_ns = top_account_update(&top->account, top->agent, &arrived);
 
 	if (!top->screen.paused)
-		output_live_tick(top->live, interval_ns);
+		output_live_tick(top->live, interval_ns, arrived);
 }
 
 static int on_draw(uint64_t expirations, void *data)

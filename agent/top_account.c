@@ -26,6 +26,16 @@ static uint64_t losses(const struct agent_stats *s, struct buf *b)
 	return sum;
 }
 
+/* Samples that are told of, now or later. */
+static uint64_t arrived(const struct agent_stats *s)
+{
+	uint64_t n = s->report.received;
+
+	for (int i = 0; i < REPORT_DROPS_N; i++)
+		n -= s->report.dropped[i];
+	return n;
+}
+
 static void set_time(struct top_account *a)
 {
 	time_t now = time(NULL);
@@ -49,7 +59,7 @@ void top_account_begin(struct top_account *a, struct agent *agent, const struct 
 	agent_stats(agent, &s);
 	a->begin_ns = a->last_ns = clock_mono_ns();
 	a->taken = s.taken;
-	a->received = s.report.received;
+	a->arrived = arrived(&s);
 	set_time(a);
 	a->head = (struct output_screen_head){
 		.host = uname(&a->host) == 0 ? a->host.nodename : NULL,
@@ -61,7 +71,7 @@ void top_account_begin(struct top_account *a, struct agent *agent, const struct 
 	};
 }
 
-uint64_t top_account_update(struct top_account *a, struct agent *agent)
+uint64_t top_account_update(struct top_account *a, struct agent *agent, uint64_t *ret_arrived)
 {
 	uint64_t now = clock_mono_ns(), interval_ns = now - a->last_ns, dropped;
 	double seconds = (double)interval_ns / (double)NS_PER_SEC;
@@ -76,13 +86,14 @@ uint64_t top_account_update(struct top_account *a, struct agent *agent)
 	h->running_ns = now - a->begin_ns;
 	h->busy = (double)(s.taken - a->taken) / (h->frequency_hz * seconds * h->n_cpus);
 	h->busy = h->busy > 1 ? 1 : h->busy; /* no interval ends with a sample */
-	h->samples_per_second = (double)(s.report.received - a->received) / seconds;
+	*ret_arrived = arrived(&s) > a->arrived ? arrived(&s) - a->arrived : 0; /* some may be dropped late */
+	h->samples_per_second = (double)*ret_arrived / seconds;
 	h->dropped = dropped - a->dropped;
 	h->dropped_ever = dropped;
 	h->drops = buf_str(&a->drops);
 	h->n_processes = s.track.processes;
 	a->taken = s.taken;
-	a->received = s.report.received;
+	a->arrived = arrived(&s);
 	a->dropped = dropped;
 	a->last_ns = now;
 	return interval_ns;

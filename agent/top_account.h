@@ -13,9 +13,9 @@ struct agent;
 struct config;
 
 struct top_account {
-	struct output_screen_head head;	   /* points to what is below */
-	uint64_t begin_ns, last_ns;	   /* CLOCK_MONOTONIC */
-	uint64_t taken, received, dropped; /* at the last update */
+	struct output_screen_head head;	  /* points to what is below */
+	uint64_t begin_ns, last_ns;	  /* CLOCK_MONOTONIC */
+	uint64_t taken, arrived, dropped; /* at the last update */
 	struct utsname host;
 	char time[16];
 	struct buf drops;
@@ -23,8 +23,8 @@ struct top_account {
 
 /* Sampling has begun. */
 void top_account_begin(struct top_account *a, struct agent *agent, const struct config *config);
-/* An interval is over. Returns its length in ns. */
-uint64_t top_account_update(struct top_account *a, struct agent *agent);
+/* An interval is over. Returns its length in ns, and the samples that arrived in it. */
+uint64_t top_account_update(struct top_account *a, struct agent *agent, uint64_t *ret_arrived);
 void top_account_fini(struct top_account *a);
 
 #endif

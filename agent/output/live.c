@@ -106,6 +106,7 @@ static void forget_interval(struct output_live *l)
 	l->window.samples -= i->samples;
 	l->window.incomplete -= i->incomplete;
 	l->window.duration_ns -= i->ns;
+	l->window.arrived -= i->arrived;
 	free(i->deltas);
 	l->n_intervals--;
 	memmove(l->intervals, l->intervals + 1, l->n_intervals * sizeof *l->intervals);
@@ -127,9 +128,12 @@ static void begin_interval(struct output_live *l)
 	l->interval++;
 }
 
-void output_live_tick(struct output_live *l, uint64_t interval_ns)
+void output_live_tick(struct output_live *l, uint64_t interval_ns, uint64_t arrived)
 {
 	current(l)->ns += interval_ns;
+	current(l)->arrived += arrived;
+	l->window.arrived += arrived;
+	l->ever.arrived += arrived;
 	l->window.duration_ns += interval_ns;
 	l->ever.duration_ns += interval_ns;
 	/* ticks do not come to the nanosecond */
@@ -162,6 +166,7 @@ void output_live_sums(const struct output_live *l, bool since_start, struct outp
 		ret->samples = l->window.samples;
 		ret->incomplete = l->window.incomplete;
 		ret->duration_ns = l->window.duration_ns;
+		ret->arrived = l->window.arrived;
 	}
 	ret->n_processes = count_processes(l, since_start);
 }

@@ -35,13 +35,17 @@ int output_live_new(struct output_live **ret, const struct output_live_options *
 void output_live_free(struct output_live *l);
 /* Its samples are in the sums in every case. */
 void output_live_add(struct output_live *l, const struct output_stack *s);
-/* An interval is over: so long since the last one was, or since the start. */
-void output_live_tick(struct output_live *l, uint64_t interval_ns);
+/*
+ * An interval is over: so long since the last one was, or since the start. `arrived`: samples that came in
+ * it, although some may be told of later, when their names are known.
+ */
+void output_live_tick(struct output_live *l, uint64_t interval_ns, uint64_t arrived);
 
 /* Of the window, or since the start. */
 struct output_live_sums {
 	uint64_t samples, incomplete; /* incomplete: the unwind did not reach the root */
 	uint64_t duration_ns;	      /* of the intervals that are over */
+	uint64_t arrived;	      /* in these */
 	size_t n_processes;	      /* that ran */
 	/* since the start, in both: */
 	uint64_t merged;	      /* counted as "[other]" */

@@ -55,7 +55,7 @@ struct live_delta {
 struct live_interval {
 	struct live_delta *deltas; /* owned */
 	size_t n, cap;
-	uint64_t ns, samples, incomplete;
+	uint64_t ns, arrived, samples, incomplete;
 };
 
 struct output_live {

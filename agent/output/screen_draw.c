@@ -212,6 +212,14 @@ static void draw_help(struct draw *d, size_t lines)
 	}
 }
 
+/* Of those in the rows. Time goes on while some of its samples wait for names: they are scaled to it. */
+static double samples_of_a_cpu(const struct draw *d)
+{
+	double samples = d->head->frequency_hz * ((double)d->sums.duration_ns / (double)NS_PER_SEC);
+
+	return d->sums.arrived ? samples * (double)d->sums.samples / (double)d->sums.arrived : samples;
+}
+
 static void draw_rows(struct draw *d, size_t n, bool heads)
 {
 	struct screen_table t;
@@ -219,7 +227,7 @@ static void draw_rows(struct draw *d, size_t n, bool heads)
 
 	screen_table_init(&t, d->s->view, &d->rows, d->line.columns);
 	t.samples = d->sums.samples;
-	t.samples_of_a_cpu = d->head->frequency_hz * ((double)d->sums.duration_ns / (double)NS_PER_SEC);
+	t.samples_of_a_cpu = samples_of_a_cpu(d);
 	t.by_total = d->s->by_total;
 	if (heads)
 		screen_table_heads(&t, &d->line);

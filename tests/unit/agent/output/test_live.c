@@ -84,14 +84,14 @@ Test(output_live, what_is_older_than_the_window_leaves_it)
 	struct output_live *l = live_new(NULL);
 
 	LIVE(l, "old", 1, NULL, 7, APP("before", 1));
-	output_live_tick(l, NS_PER_SEC);
+	output_live_tick(l, NS_PER_SEC, 0);
 	for (int i = 0; i < 4; i++) {
 		LIVE(l, "new", 2, NULL, 1, APP("now", 1));
-		output_live_tick(l, NS_PER_SEC + 1000); /* ticks are not exact */
+		output_live_tick(l, NS_PER_SEC + 1000, 0); /* ticks are not exact */
 	}
 	cr_expect_eq(sums_of(l, false).samples, 11);
 	LIVE(l, "new", 2, NULL, 1, APP("now", 1));
-	output_live_tick(l, NS_PER_SEC);
+	output_live_tick(l, NS_PER_SEC, 0);
 	EXPECT_ROWS(l, "now@app 5/5; ", .view = OUTPUT_LIVE_FUNCTIONS);
 	EXPECT_ROWS(l, "new 2:1  5 now=5; ", .view = OUTPUT_LIVE_PROCESSES);
 	EXPECT_ROWS(l, "before@app 7/7; now@app 5/5; ", .since_start = true);
@@ -119,7 +119,7 @@ Test(output_live, forgets_the_least_and_counts_it)
 		snprintf(name, sizeof name, "f%u", i);
 		LIVE(l, "long", 1, NULL, 10, APP("loop", 1), APP("main", 1));
 		LIVE(l, "short", 100 + i, NULL, 1, APP(name, 1), APP("main", 1));
-		output_live_tick(l, NS_PER_SEC);
+		output_live_tick(l, NS_PER_SEC, 0);
 	}
 	cr_expect_eq(sums_of(l, true).merged, 0, "%lu", sums_of(l, true).merged);
 	cr_assert_eq(output_live_rows(l, &(struct output_live_query){.since_start = true}, &rows), 0);

@@ -39,7 +39,7 @@ static struct output_live *two_seconds(void)
 	struct output_live *l = live_new(NULL);
 
 	live_sample(l);
-	output_live_tick(l, 2 * NS_PER_SEC);
+	output_live_tick(l, 2 * NS_PER_SEC, 0);
 	return l;
 }
 
@@ -86,6 +86,21 @@ Test(output_screen, processes_and_containers)
 		      "  40.0    40.0        2  host           50% f8\n"
 		      "\n",
 		      .columns = 80, .lines = 9, .plain = true);
+	output_live_free(l);
+}
+
+/* Half of the samples wait for names: what the others are of a CPU is known all the same. */
+Test(output_screen, shares_of_a_cpu_do_not_wait_for_names)
+{
+	struct output_live *l = live_new(NULL);
+	struct output_screen s = {.view = OUTPUT_LIVE_PROCESSES};
+	char *text;
+
+	LIVE(l, "app", 10, NULL, 50, APP("f8", 1));
+	output_live_tick(l, 2 * NS_PER_SEC, 100);
+	text = drawn(l, &s, &head, (struct output_screen_size){80, 1, false, true});
+	cr_expect_not_null(strstr(text, "\n 100.0   100.0       10  app"), "%s", text);
+	free(text);
 	output_live_free(l);
 }
 
@@ -173,7 +188,7 @@ Test(output_screen, says_what_is_lost_left_out_and_forgotten)
 
 		snprintf(name, sizeof name, "f%d", i);
 		LIVE(l, "p", 1, NULL, 1, APP(name, 1));
-		output_live_tick(l, NS_PER_SEC);
+		output_live_tick(l, NS_PER_SEC, 0);
 	}
 	h.dropped = 3;
 	h.dropped_ever = 12;
