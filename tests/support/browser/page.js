@@ -67,12 +67,14 @@ class Page {
 	async size(width, height) {
 		await this.tab.setViewport({width, height});
 		await this.settle();
+		await this.settle(); // the size is seen at the end of the first frame
 	}
 
 	// Zooms take a moment to be followed by eye, which is waited for in vain when many are checked.
 	async prefer({scheme = 'light', still = true}) {
 		await this.tab.emulateMediaFeatures([{name: 'prefers-color-scheme', value: scheme},
 			{name: 'prefers-reduced-motion', value: still ? 'reduce' : 'no-preference'}]);
+		this.still = still;
 		await this.settle();
 	}
 
@@ -88,21 +90,23 @@ class Page {
 		return performance.now() - begin;
 	}
 
-	// Waits until no animation of a zoom is left, and what was asked for is drawn.
+	// Waits until what was asked for is drawn, and no animation of a zoom is left.
 	settle() {
-		return this.tab.evaluate(() => new Promise(done => {
+		return this.tab.evaluate(still => new Promise(done => {
 			let before = '';
 			const look = () => {
 				const chart = window.proflet && window.proflet.chart, now = chart ? `${chart.from} ${chart.to}` : 'none';
 
-				if (now === before)
+				if (still)
+					done();
+				else if (now === before)
 					requestAnimationFrame(done);
 				else
 					requestAnimationFrame(look);
 				before = now;
 			};
 			requestAnimationFrame(look);
-		}));
+		}), this.still);
 	}
 
 	evaluate(f, ...values) {
