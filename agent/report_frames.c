@@ -48,13 +48,33 @@ void report_frame(void *names, uint64_t id, struct frame *ret)
 				 ret);
 }
 
+/* Inlined calls become frames of their own, at the same address, as long as `room` frames suffice. Returns
+ * how many. */
+static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
+{
+	if (frame->n_lines < 2 || frame->n_lines > room) {
+		*ret = *frame;
+		return 1;
+	}
+	for (size_t i = 0; i < frame->n_lines; i++) {
+		ret[i] = *frame;
+		ret[i].function = frame->lines[i].function;
+		ret[i].system_name = NULL;
+	}
+	return frame->n_lines;
+}
+
 size_t report_frames(struct names *n, const struct sample_entry *e, struct frame *ret)
 {
 	uint64_t ids[REPORT_FRAMES_MAX];
+	size_t k, filled = 0;
+	struct frame frame;
 	bool own;
-	size_t k = report_frame_ids(n, e, ids, &own);
 
-	for (size_t i = 0; i < k; i++)
-		report_frame(n, ids[i], &ret[i]);
-	return k;
+	k = report_frame_ids(n, e, ids, &own);
+	for (size_t i = 0; i < k; i++) {
+		report_frame(n, ids[i], &frame);
+		filled += expand(&frame, REPORT_FRAMES_MAX - filled - (k - i - 1), ret + filled);
+	}
+	return filled;
 }

@@ -266,6 +266,8 @@ void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 	if (f && n->want_native && symbol_cache_find(n->cache, file, ret->address, &name)) {
 		ret->function = name.function;
 		ret->system_name = name.system_name;
+		ret->lines = name.lines;
+		ret->n_lines = name.n_lines;
 	}
 }
 

@@ -10,6 +10,7 @@
 /* Encoded bytes of the parts of an entry that are no strings, tags and lengths included, rounded up. */
 #define LOCATION_FIXED 48
 #define FUNCTION_FIXED 24
+#define LINE_FIXED 16
 #define STACK_FIXED 16
 #define STACK_ENTRY 5
 #define MAPPING_FIXED 80
@@ -151,6 +152,31 @@ static int line_text(struct otlp_frames *f, const struct frame *frame, const cha
 	return r;
 }
 
+static size_t lines_of(const struct frame *frame)
+{
+	return frame->n_lines < OTLP_LINES_MAX ? frame->n_lines : OTLP_LINES_MAX;
+}
+
+/* Inlined calls are lines of one location, each of a function of its own. */
+static int intern_lines(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame,
+			struct otlp_dict_location *l, int32_t *ret)
+{
+	struct otlp_dict_line lines[OTLP_LINES_MAX] = {0};
+	size_t n = lines_of(frame);
+	int32_t name, file;
+	int r = intern_module(f, d, mapping_of(frame), &l->mapping);
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = otlp_dict_string(d, frame->lines[i].function, &name);
+		if (r == 0)
+			r = otlp_dict_string(d, frame->lines[i].file, &file);
+		if (r == 0)
+			r = otlp_dict_function(d, name, 0, file, &lines[i].function);
+		lines[i].line = frame->lines[i].line;
+	}
+	return r < 0 ? r : otlp_dict_location_lines(d, l, lines, n, ret);
+}
+
 static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame, int32_t *ret)
 {
 	struct otlp_dict_location l = {.address = frame->address};
@@ -161,6 +187,8 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 	r = frame_type_attr(f, d, frame, &l.attr);
 	if (r < 0)
 		return r;
+	if (frame->n_lines)
+		return intern_lines(f, d, frame, &l, ret);
 	r = line_text(f, frame, &text);
 	if (r < 0)
 		return r;
@@ -172,7 +200,7 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 			r = otlp_dict_string(d, frame->system_name, &system_name);
 		if (r < 0)
 			return r;
-		r = otlp_dict_function(d, name, system_name, &l.function);
+		r = otlp_dict_function(d, name, system_name, 0, &l.function);
 		if (r < 0)
 			return r;
 	}
@@ -200,6 +228,9 @@ static size_t frame_bound(const struct otlp_frames *f, const struct frame *frame
 {
 	size_t bound = LOCATION_FIXED + FUNCTION_FIXED;
 
+	for (size_t i = 0; i < lines_of(frame); i++)
+		bound += FUNCTION_FIXED + LINE_FIXED + string_bound(frame->lines[i].function) +
+			 string_bound(frame->lines[i].file);
 	if (frame->runtime)
 		bound += ATTR_FIXED + string_bound(frame->runtime);
 	if (frame->function && *frame->function)

@@ -248,10 +248,10 @@ int otlp_dict_attr_int(struct otlp_dict *d, int32_t key, int64_t value, int32_t 
 	return intern_attr(d, key, &any, &value, sizeof value, ret);
 }
 
-int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, int32_t *ret)
+int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, int32_t filename, int32_t *ret)
 {
 	otlp_function m = OTLP_FUNCTION_INIT;
-	int32_t key[2] = {name, system_name};
+	int32_t key[3] = {name, system_name, filename};
 	struct lookup l = {key, sizeof key};
 	uint64_t hash;
 
@@ -259,6 +259,7 @@ int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, i
 		return 0;
 	m.name_strindex = name;
 	m.system_name_strindex = system_name;
+	m.filename_strindex = filename;
 	return intern_message(d, FUNCTIONS, &l, hash, &m.base, ret);
 }
 
@@ -279,27 +280,53 @@ int otlp_dict_mapping(struct otlp_dict *d, const struct otlp_dict_mapping *key, 
 	return intern_message(d, MAPPINGS, &l, hash, &m.base, ret);
 }
 
-int otlp_dict_location(struct otlp_dict *d, const struct otlp_dict_location *key, int32_t *ret)
+static int intern_location(struct otlp_dict *d, const struct otlp_dict_location *key,
+			   const struct otlp_dict_line *lines, size_t n, const struct lookup *l, int32_t *ret)
 {
-	struct lookup l = {key, sizeof *key};
+	otlp_line line[OTLP_LINES_MAX], *pointers[OTLP_LINES_MAX];
 	otlp_location m = OTLP_LOCATION_INIT;
-	otlp_line line = OTLP_LINE_INIT, *lines[1] = {&line};
 	int32_t attr = key->attr;
 	uint64_t hash;
 
-	if (find(d, LOCATIONS, &l, &hash, ret))
+	if (find(d, LOCATIONS, l, &hash, ret))
 		return 0;
-	line.function_index = key->function;
+	for (size_t i = 0; i < n; i++) {
+		line[i] = (otlp_line)OTLP_LINE_INIT;
+		line[i].function_index = lines[i].function;
+		line[i].line = lines[i].line;
+		pointers[i] = &line[i];
+	}
 	m.mapping_index = key->mapping;
 	m.address = key->address;
-	m.n_lines = key->function ? 1 : 0;
-	m.lines = lines;
+	m.n_lines = n;
+	m.lines = pointers;
 	m.n_attribute_indices = attr ? 1 : 0;
 	m.attribute_indices = &attr;
-	return intern_message(d, LOCATIONS, &l, hash, &m.base, ret);
+	return intern_message(d, LOCATIONS, l, hash, &m.base, ret);
 }
 
-/* Stacks are most of a dictionary: packed indices, written without a message in between. */
+int otlp_dict_location(struct otlp_dict *d, const struct otlp_dict_location *key, int32_t *ret)
+{
+	const struct otlp_dict_line line = {.function = key->function};
+	struct lookup l = {key, sizeof *key};
+
+	return intern_location(d, key, &line, key->function ? 1 : 0, &l, ret);
+}
+
+int otlp_dict_location_lines(struct otlp_dict *d, const struct otlp_dict_location *key,
+			     const struct otlp_dict_line *lines, size_t n, int32_t *ret)
+{
+	struct lookup l;
+
+	if (n > OTLP_LINES_MAX)
+		return -EINVAL;
+	buf_clear(&d->key);
+	if (buf_append(&d->key, key, sizeof *key) < 0 || buf_append(&d->key, lines, n * sizeof *lines) < 0)
+		return -ENOMEM;
+	l = (struct lookup){d->key.data, d->key.len};
+	return intern_location(d, key, lines, n, &l, ret);
+}
+
 static int put_stack(struct buf *b, const int32_t *locations, size_t n)
 {
 	size_t packed = 0;

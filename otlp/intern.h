@@ -38,6 +38,13 @@ struct otlp_dict_location {
 	uint32_t zero;
 };
 
+#define OTLP_LINES_MAX 64 /* of one location */
+
+struct otlp_dict_line {
+	int32_t function;
+	uint32_t line; /* 0: not known */
+};
+
 int otlp_dict_new(struct otlp_dict **ret);
 void otlp_dict_free(struct otlp_dict *d);
 /* Back to the zero entries alone. -ENOMEM leaves it fit for otlp_dict_free only. */
@@ -47,9 +54,13 @@ int otlp_dict_reset(struct otlp_dict *d);
 int otlp_dict_string(struct otlp_dict *d, const char *s, int32_t *ret);
 int otlp_dict_attr_string(struct otlp_dict *d, int32_t key, const char *value, int32_t *ret);
 int otlp_dict_attr_int(struct otlp_dict *d, int32_t key, int64_t value, int32_t *ret);
-int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, int32_t *ret);
+int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, int32_t filename,
+		       int32_t *ret);
 int otlp_dict_mapping(struct otlp_dict *d, const struct otlp_dict_mapping *m, int32_t *ret);
 int otlp_dict_location(struct otlp_dict *d, const struct otlp_dict_location *l, int32_t *ret);
+/* One with places in the source, innermost inlined call first, in place of `function`. -EINVAL: too many. */
+int otlp_dict_location_lines(struct otlp_dict *d, const struct otlp_dict_location *l,
+			     const struct otlp_dict_line *lines, size_t n, int32_t *ret);
 /* Leaf first; no locations: entry 0. */
 int otlp_dict_stack(struct otlp_dict *d, const int32_t *locations, size_t n, int32_t *ret);
 

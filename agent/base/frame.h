@@ -31,6 +31,13 @@ struct frame_module {
 	bool go;		  /* made by the Go compiler, C functions of cgo beside it */
 };
 
+/* Where in the source a frame is, or a call that was inlined there. */
+struct frame_line {
+	const char *function; /* as printed */
+	const char *file;     /* as the compiler was given it; "" when unknown */
+	uint32_t line;	      /* 0: unknown */
+};
+
 struct frame {
 	const struct frame_module *module; /* NULL: address belongs to no file (JIT code, unmapped) */
 	uint64_t address;		   /* ELF virtual address; a return address is stored minus 1 */
@@ -38,6 +45,8 @@ struct frame {
 	const char *system_name;	   /* linkage name where it differs from function, else NULL */
 	enum frame_kind kind;
 	const char *runtime; /* of code that a language's runtime made: "v8js", "jvm" …; static; NULL: none */
+	const struct frame_line *lines; /* inlined calls, innermost first, the last is `function`; NULL */
+	size_t n_lines;
 };
 
 #endif

@@ -7,12 +7,15 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/gocode.h"
+#include "agent/elf/golines.h"
 #include "agent/elf/strtab.h"
 
 #define DEPTHS_MAX (64u << 10) /* bytes of a function's stack depths that are read to see where it ends */
 
 struct gonames {
 	struct gopclntab table;
+	struct golines lines;
+	bool with_lines;
 	uint8_t depths[DEPTHS_MAX];
 	char name[ELF_STRING_MAX + 1];
 };
@@ -33,6 +36,17 @@ static void narrow(struct elf_symbol *s, uint64_t start, uint64_t end)
 {
 	s->start = start > s->start ? start : s->start;
 	s->end = end < s->end ? end : s->end;
+}
+
+/* The answer then holds for fewer addresses. */
+static int add_lines(struct gonames *g, uint64_t i, uint64_t addr, struct elf_symbol *ret)
+{
+	uint64_t start, end;
+	int r = golines_find(&g->lines, i, addr, &ret->lines, &ret->n_lines, &start, &end);
+
+	if (r == 0)
+		narrow(ret, start, end);
+	return r == -ENOMEM ? r : 0;
 }
 
 static int resolve_one(struct gonames *g, uint64_t addr, struct elf_symbol *ret)
@@ -65,10 +79,11 @@ static int resolve_one(struct gonames *g, uint64_t addr, struct elf_symbol *ret)
 	ret->name = name;
 	ret->start = fn.start;
 	ret->end = end;
-	return 0;
+	return g->with_lines ? add_lines(g, i, addr, ret) : 0;
 }
 
-int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, bool lines,
+		    struct elf_symbol *ret)
 {
 	_cleanup_free_ struct gonames *g = NULL;
 	enum go_prologue prologue;
@@ -79,6 +94,9 @@ int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, stru
 	int r = gopclntab_open(&g->table, img);
 	if (r == 0)
 		r = gocode_find_text(&g->table, &prologue);
+	g->with_lines = lines;
+	if (r == 0 && lines)
+		r = golines_open(&g->lines, &g->table);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
 	for (size_t i = 0; i < n && r == 0; i++)

@@ -78,8 +78,8 @@ static bool parse_header(struct gopclntab *t, const uint8_t *bytes, size_t len)
 	cursor_u64(&c); /* files */
 	t->header_text = t->layout == GOPCLNTAB_1_16 ? 0 : cursor_u64(&c);
 	t->names = cursor_u64(&c);
-	cursor_u64(&c); /* compilation units */
-	cursor_u64(&c); /* file names */
+	t->units = cursor_u64(&c);
+	t->files = cursor_u64(&c);
 	t->pctab = cursor_u64(&c);
 	t->functab = cursor_u64(&c);
 	t->text = 0;
@@ -253,9 +253,43 @@ int gopclntab_find(const struct gopclntab *t, uint64_t addr, uint64_t *ret)
 	return 0;
 }
 
-void gopclntab_name(const struct gopclntab *t, uint64_t name, char *ret, size_t size)
+#define INLINE_TABLE 2u /* PCDATA_InlTreeIndex */
+#define INLINE_TREE 3u	/* FUNCDATA_InlTree */
+
+/* Entry `index` of one of the two arrays of u32 behind a record. */
+static int read_data(const struct gopclntab *t, uint64_t arrays, uint64_t index, uint32_t *ret)
 {
-	uint64_t at = t->names + name;
+	return read_part(t, arrays + index * sizeof *ret, ret, sizeof *ret);
+}
+
+int gopclntab_lines(const struct gopclntab *t, uint64_t i, struct gopclntab_lines *ret)
+{
+	const struct record_layout *layout = &records[t->layout];
+	unsigned field = entry_bytes(t) / 2;
+	uint8_t entry[2 * 8], record[RECORD_MAX];
+	int r = read_part(t, t->functab + i * entry_bytes(t), entry, 2 * (size_t)field);
+
+	if (r < 0)
+		return r;
+	uint64_t at = t->functab + word(entry + field, field);
+	r = read_part(t, at, record, layout->bytes);
+	if (r < 0)
+		return r;
+	const uint8_t *next = record + layout->pcsp + 4;
+	uint32_t n_tables = (uint32_t)word(next + 8, 4), n_trees = record[layout->bytes - 1];
+	*ret = (struct gopclntab_lines){.file = (uint32_t)word(next, 4),
+					.line = (uint32_t)word(next + 4, 4),
+					.unit = (uint32_t)word(next + 12, 4),
+					.tree = UINT32_MAX};
+	at += layout->bytes;
+	if (t->layout == GOPCLNTAB_1_16 || n_tables <= INLINE_TABLE || n_trees <= INLINE_TREE)
+		return 0;
+	r = read_data(t, at, INLINE_TABLE, &ret->inlined);
+	return r < 0 ? r : read_data(t, at, (uint64_t)n_tables + INLINE_TREE, &ret->tree);
+}
+
+static void read_string(const struct gopclntab *t, uint64_t at, char *ret, size_t size)
+{
 	size_t len = at < t->len && t->len - at < size - 1 ? t->len - at : size - 1;
 
 	ret[0] = '\0';
@@ -265,14 +299,37 @@ void gopclntab_name(const struct gopclntab *t, uint64_t name, char *ret, size_t 
 		ret[len] = '\0';
 }
 
+void gopclntab_name(const struct gopclntab *t, uint64_t name, char *ret, size_t size)
+{
+	read_string(t, t->names + name, ret, size);
+}
+
+void gopclntab_file(const struct gopclntab *t, const struct gopclntab_lines *lines, int32_t file, char *ret,
+		    size_t size)
+{
+	uint32_t name;
+
+	ret[0] = '\0';
+	if (file >= 0 &&
+	    read_part(t, t->units + ((uint64_t)lines->unit + (uint32_t)file) * 4, &name, sizeof name) == 0 &&
+	    name != UINT32_MAX)
+		read_string(t, t->files + name, ret, size);
+}
+
 void gopclntab_depths(const struct gopclntab *t, const struct gopclntab_function *fn, uint8_t *buf,
 		      size_t size, struct gopclntab_values *ret)
 {
-	uint64_t at = t->pctab + fn->pcsp;
+	gopclntab_values(t, fn, (uint32_t)fn->pcsp, buf, size, ret);
+}
+
+void gopclntab_values(const struct gopclntab *t, const struct gopclntab_function *fn, uint32_t table,
+		      uint8_t *buf, size_t size, struct gopclntab_values *ret)
+{
+	uint64_t at = t->pctab + table;
 
 	*ret = (struct gopclntab_values){
 		.c = cursor_of("", 0), .pc = fn->start, .value = -1, .quantum = t->quantum};
-	if (fn->pcsp == 0 || at >= t->len)
+	if (table == 0 || at >= t->len)
 		return;
 	if (t->bytes) {
 		ret->c = cursor_of(t->bytes + at, t->len - at);

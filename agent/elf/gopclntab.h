@@ -24,6 +24,7 @@ struct gopclntab {
 	uint8_t *bytes;		     /* owned; NULL: each part is read when it is wanted */
 	uint64_t n_functions;
 	uint64_t functab, names, pctab; /* offsets in the table */
+	uint64_t units, files;		/* the same: of the files of compilation units, of file names */
 	uint64_t header_text;		/* start of the text as the header says it; 0: it does not */
 	uint64_t text;			/* start of the text: what function offsets count from */
 	uint8_t layout;			/* enum gopclntab_layout */
@@ -41,6 +42,13 @@ struct gopclntab_function {
 	uint64_t pcsp;	     /* offset in pctab; 0: none */
 	uint8_t flags;	     /* GO_FLAG_* */
 	uint8_t id;	     /* funcID of the Go sources, 0: an ordinary function */
+};
+
+/* What tells a function's places in the source. */
+struct gopclntab_lines {
+	uint32_t file, line, inlined; /* offsets in pctab of pc-value tables; 0: none */
+	uint32_t unit;		      /* where the files of its compilation unit begin */
+	uint32_t tree;		      /* of inlined calls, past where such trees are; UINT32_MAX: none */
 };
 
 /* One pc-value table, walked. */
@@ -70,6 +78,14 @@ void gopclntab_name(const struct gopclntab *t, uint64_t name, char *ret, size_t 
  */
 void gopclntab_depths(const struct gopclntab *t, const struct gopclntab_function *fn, uint8_t *buf,
 		      size_t size, struct gopclntab_values *ret);
+/* The same of any pc-value table; `table` is its offset in pctab. */
+void gopclntab_values(const struct gopclntab *t, const struct gopclntab_function *fn, uint32_t table,
+		      uint8_t *buf, size_t size, struct gopclntab_values *ret);
+/* 0, -EINVAL, -errno. */
+int gopclntab_lines(const struct gopclntab *t, uint64_t i, struct gopclntab_lines *ret);
+/* The name of a file by its number in the function's compilation unit, as gopclntab_name. */
+void gopclntab_file(const struct gopclntab *t, const struct gopclntab_lines *lines, int32_t file, char *ret,
+		    size_t size);
 /* The next stretch [*from, v->pc) that has v->value. False at the end, and where the table is damaged. */
 bool gopclntab_values_next(struct gopclntab_values *v, uint64_t *from);
 

@@ -298,7 +298,7 @@ static int name_ifunc_slots(struct batch *b, const struct elf_image *img, const 
 	return r;
 }
 
-static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs, size_t n,
+static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs, size_t n, bool lines,
 		   struct elf_symbol *ret)
 {
 	_cleanup_(plt_ifuncs_fini) struct plt_ifuncs slots = {0};
@@ -310,11 +310,11 @@ static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs
 		r = plt_resolve(img, addrs, n, ret, &slots);
 	if (r == 0 && slots.n)
 		r = name_ifunc_slots(b, img, &slots, ret);
-	return r == 0 ? gonames_resolve(img, addrs, n, ret) : r;
+	return r == 0 ? gonames_resolve(img, addrs, n, lines, ret) : r;
 }
 
-int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint64_t delta,
-			    const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+static int resolve_all(struct elf_image *img, struct elf_image *debug, uint64_t delta, const uint64_t *addrs,
+		       size_t n, bool lines, struct elf_symbol *ret)
 {
 	struct batch *b = calloc(1, sizeof(*b));
 	int r;
@@ -324,19 +324,27 @@ int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint
 		return -ENOMEM;
 	r = symsources_open(b->sources, &b->n_sources, img, debug, delta);
 	if (r == 0)
-		r = resolve(b, img, addrs, n, ret);
+		r = resolve(b, img, addrs, n, lines, ret);
 	for (unsigned i = 0; i < SYMSOURCES_MAX; i++)
 		symsource_fini(&b->sources[i]);
 	free(b->targets);
 	free(b);
 	for (size_t i = 0; r < 0 && i < n; i++) {
 		free(ret[i].name);
+		free(ret[i].lines);
 		ret[i].name = NULL;
+		ret[i].lines = NULL;
 	}
 	return r;
 }
 
 int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
 {
-	return elf_symtab_resolve_with(img, NULL, 0, addrs, n, ret);
+	return resolve_all(img, NULL, 0, addrs, n, false, ret);
+}
+
+int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint64_t delta,
+			    const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+{
+	return resolve_all(img, debug, delta, addrs, n, true, ret);
 }

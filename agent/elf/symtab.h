@@ -9,12 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/base/frame.h"
+
 struct elf_image;
 
 struct elf_symbol {
 	uint64_t start, end; /* [start, end) ELF virtual addresses for which the answer holds; a gap when name
 				is NULL */
 	char *name; /* linkage name without version suffix, owned; NULL: no function covers the address */
+	struct frame_line *lines; /* of a Go function, innermost inlined call first; one block, owned; NULL */
+	size_t n_lines;
 };
 
 /*
@@ -24,8 +28,8 @@ struct elf_symbol {
  */
 int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);
 
-/* The same, where the file has no .symtab with that of its separate debug file, whose addresses are `delta`
- * less. `debug` NULL: there is none. */
+/* The same, and where the file has no .symtab with that of its separate debug file, whose addresses are
+ * `delta` less; `debug` NULL: there is none. And with the lines of Go functions: free them, too. */
 int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint64_t delta,
 			    const uint64_t *addrs, size_t n, struct elf_symbol *ret);
 

@@ -16,13 +16,20 @@ DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
 size_t symbol_range_bytes(const struct symbol_range *r)
 {
-	return sizeof *r + (r->names ? MALLOC_OVERHEAD + r->names_bytes : 0);
+	return sizeof *r + (r->names ? MALLOC_OVERHEAD + r->names_bytes : 0) +
+	       (r->lines ? MALLOC_OVERHEAD + r->lines_bytes : 0);
+}
+
+void symbol_range_fini(struct symbol_range *r)
+{
+	free(r->names);
+	free(r->lines);
 }
 
 void symbol_ranges_fini(struct symbol_ranges *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		free(r->v[i].names);
+		symbol_range_fini(&r->v[i]);
 	free(r->v);
 	*r = (struct symbol_ranges){0};
 }
@@ -67,7 +74,7 @@ static void ranges_push(struct symbol_ranges *r, struct symbol_range *x)
 	if (x->start < x->end)
 		r->v[r->n++] = *x;
 	else
-		free(x->names);
+		symbol_range_fini(x);
 }
 
 int symbol_ranges_merge(struct symbol_ranges *into, struct symbol_ranges *from)
@@ -144,11 +151,20 @@ static void name_range(struct symbol_range *x, const char *linkage_name, bool go
 	x->names_bytes = (uint32_t)(n + system_n + 1);
 }
 
+static void take_lines(struct symbol_range *x, struct elf_symbol *s)
+{
+	for (size_t i = 0; i < s->n_lines; i++)
+		x->lines_bytes += (uint32_t)(sizeof *s->lines + strlen(s->lines[i].function) +
+					     strlen(s->lines[i].file) + 2);
+	x->n_lines = (uint32_t)s->n_lines;
+	x->lines = TAKE_PTR(s->lines);
+}
+
 /*
  * One range for the run of answers that are the same function; the addresses are sorted, and so are their
  * ranges.
  */
-static void answer(struct symbol_batch *b, const struct elf_symbol *symbols, bool go)
+static void answer(struct symbol_batch *b, struct elf_symbol *symbols, bool go)
 {
 	for (size_t i = 0; i < b->n_addrs; i++) {
 		const struct symbol_range *last = b->ranges.n ? &b->ranges.v[b->ranges.n - 1] : NULL;
@@ -163,6 +179,8 @@ static void answer(struct symbol_batch *b, const struct elf_symbol *symbols, boo
 		}
 		if (symbols[i].name && symbols[i].name[0])
 			name_range(&x, symbols[i].name, go);
+		if (x.names && symbols[i].lines)
+			take_lines(&x, &symbols[i]);
 		ranges_push(&b->ranges, &x);
 	}
 }
@@ -184,8 +202,10 @@ static int resolve(struct symbol_batch *b)
 	r = elf_symtab_resolve_with(img, debug, b->debug_delta, b->addrs, b->n_addrs, symbols);
 	if (r >= 0)
 		answer(b, symbols, elf_image_go_build_id(img) != NULL);
-	for (size_t i = 0; i < b->n_addrs; i++)
+	for (size_t i = 0; i < b->n_addrs; i++) {
 		free(symbols[i].name);
+		free(symbols[i].lines);
+	}
 	return r;
 }
 

@@ -15,6 +15,9 @@ struct symbol_range {
 	uint32_t system_name_at; /* offset of the linkage name in `names`; 0: it is the same */
 	uint32_t names_bytes : 31;
 	uint32_t used : 1; /* asked for since the last sweep for memory; new ranges count as asked for */
+	struct frame_line *lines; /* owned, one block; NULL: the source is not known */
+	uint32_t n_lines;
+	uint32_t lines_bytes;
 };
 
 /* Sorted by start, none empty, none overlapping. */
@@ -45,6 +48,7 @@ void symbol_batch_free(struct symbol_batch *b); /* NULL is fine */
 struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t va);
 /* Forgets all but the first n; the caller has freed the names of the others. */
 void symbol_ranges_truncate(struct symbol_ranges *r, size_t n);
+void symbol_range_fini(struct symbol_range *r);
 /* What a range costs. */
 size_t symbol_range_bytes(const struct symbol_range *r);
 void symbol_ranges_fini(struct symbol_ranges *r);

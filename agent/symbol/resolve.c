@@ -128,6 +128,8 @@ bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, st
 	symbol_cache_touch(c, f);
 	ret->function = x->names;
 	ret->system_name = x->system_name_at ? x->names + x->system_name_at : NULL;
+	ret->lines = x->lines;
+	ret->n_lines = x->n_lines;
 	ret->start = x->start;
 	ret->end = x->end;
 	return true;
@@ -210,7 +212,7 @@ static void sweep(struct symbol_cache *c, struct symbol_file *f)
 			x->used = false;
 			f->ranges.v[n++] = *x;
 		} else {
-			free(x->names);
+			symbol_range_fini(x);
 			c->stats.n_evicted++;
 		}
 	}

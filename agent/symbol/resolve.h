@@ -33,9 +33,11 @@ struct symbol_batch;
 
 /* Borrowed from the cache until its next change (want is none, complete, give_up and forget are). */
 struct symbol_name {
-	const char *function;	 /* demangled; NULL: it is known that there is no name */
-	const char *system_name; /* linkage name where it differs from function, else NULL */
-	uint64_t start, end;	 /* the answer holds for ELF virtual addresses [start, end) */
+	const char *function;		/* demangled; NULL: it is known that there is no name */
+	const char *system_name;	/* linkage name where it differs from function, else NULL */
+	const struct frame_line *lines; /* inlined calls, innermost first, the last is the function; NULL */
+	size_t n_lines;
+	uint64_t start, end; /* the answer holds for ELF virtual addresses [start, end) */
 };
 
 struct symbol_cache_stats {

@@ -93,12 +93,17 @@ static void check_names(struct elf_image *img, uint64_t end)
 	enum { N = sizeof(addrs) / sizeof(addrs[0]) };
 	struct elf_symbol found[N];
 
-	if (elf_symtab_resolve(img, addrs, N, found) < 0)
+	if (elf_symtab_resolve_with(img, NULL, 0, addrs, N, found) < 0)
 		return;
 	for (size_t i = 0; i < N; i++) {
 		require(found[i].start <= addrs[i] &&
 			(addrs[i] < found[i].end || found[i].end == UINT64_MAX));
 		require(!found[i].name || found[i].name[0]);
+		require(!found[i].lines || (found[i].name && found[i].n_lines > 0));
+		for (size_t k = 0; k < found[i].n_lines; k++)
+			require(memchr(found[i].lines[k].function, 0, 5000) &&
+				memchr(found[i].lines[k].file, 0, 5000));
+		free(found[i].lines);
 		free(found[i].name);
 	}
 }

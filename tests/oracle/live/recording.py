@@ -24,7 +24,7 @@ class Profile:
             raise RuntimeError(f"OTLP file: {problems[0]}")
         self.d = request["dictionary"]
         self.strings = self.d["string_table"]
-        self.locations = [self._frame(x) for x in self.d["location_table"]]
+        self.locations = [self._frames(x) for x in self.d["location_table"]]
         self.samples = [self._sample(s, self._resource(rp)) for rp in request["resource_profiles"] for sp in rp["scope_profiles"]
                         for p in sp["profiles"] for s in p["samples"]]
 
@@ -36,11 +36,12 @@ class Profile:
             result[self.strings[a["key_strindex"]]] = value.get("string_value") or value.get("int_value")
         return result
 
-    def _frame(self, location):
+    def _frames(self, location):
+        """One, and one more for each call that was inlined there, innermost first."""
         names = [self.strings[self.d["function_table"][line["function_index"]]["name_strindex"]] for line in location["lines"]]
         mapping = self.d["mapping_table"][location["mapping_index"]]
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
-        return Frame(kind, self.strings[mapping["filename_strindex"]], location["address"], names[0] if names else "")
+        return [Frame(kind, self.strings[mapping["filename_strindex"]], location["address"], name) for name in names or [""]]
 
     @staticmethod
     def _resource(rp):
@@ -48,7 +49,7 @@ class Profile:
 
     def _sample(self, s, resource):
         attributes = self._attributes(s["attribute_indices"])
-        frames = tuple(self.locations[i] for i in self.d["stack_table"][s["stack_index"]]["location_indices"])
+        frames = tuple(f for i in self.d["stack_table"][s["stack_index"]]["location_indices"] for f in self.locations[i])
         times = s["timestamps_unix_nano"]
         return Sample(attributes.get("process.executable.name", "?"), attributes.get("process.pid"),
                       attributes.get("thread.id"), attributes.get("thread.name", "?"), frames, sum(s["values"]) or len(times), times, resource)

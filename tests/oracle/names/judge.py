@@ -99,6 +99,20 @@ def spelled(symbol):
     return re.sub(r"\[.*\]", "[...]", symbol.removesuffix(".abi0"))
 
 
+PLACES = {
+    "same": "go tool addr2line has the same FILE:LINE for the innermost inlined call",
+    "no lines": "neither has a line",
+    "same calls": "DWARF has the same inlined calls, in the same order (addr2line -i)",
+}
+
+
+def place(ours, theirs):
+    """ours: (function, FILE:LINE) or None; theirs: FILE:LINE."""
+    if ours is None:
+        return "no lines" if theirs.endswith((":0", "?", "")) and theirs in ("", "?:0", "??:0") else f"wrong: no line, go tool addr2line has {theirs}"
+    return "same" if ours[1] == theirs else f"wrong: {ours[1]}, go tool addr2line has {theirs}"
+
+
 READABLE = {
     "same": "as addr2line -C, or c++filt without parameters, prints it",
     "not mangled": "the linkage name as it is",
@@ -109,8 +123,11 @@ READABLE = {
 
 def readable(name, linkage, theirs, filtered, full):
     """How the readable form relates to addr2line -C (theirs; None: it named something else), c++filt -p (filtered) and c++filt."""
-    if linkage.startswith("_R"):  # c++filt prints the hashes of crates, addr2line does not
-        filtered, full = (re.sub(r"\[[0-9a-f]+\](?=::)", "", x) for x in (filtered, full))
+    if linkage.startswith("_R"):  # c++filt prints the hashes of crates and the types of numbers, addr2line does not
+        verbose = r"\[[0-9a-f]+\](?=::)|(?<=\d): [iu](?:8|16|32|64|128|size)\b"
+        filtered, full = (re.sub(verbose, "", x) for x in (filtered, full))
+    if theirs and (name + "(") in theirs:  # c++filt writes std::ostream out, addr2line does not
+        return "same"
     if theirs not in (None, full, linkage, name):
         return f"wrong: {linkage} is {theirs} for addr2line, {full} for c++filt"
     if name == linkage:

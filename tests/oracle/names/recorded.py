@@ -6,25 +6,30 @@ import os
 
 from live import recording
 
-Frame = collections.namedtuple("Frame", "kind module address name linkage ids")
+Frame = collections.namedtuple("Frame", "kind module address name linkage ids place")
 NATIVE = "native"
 
 
 class Names(recording.Profile):
-    """`name` is None where proflet has none: its line is then MODULE+0xADDRESS."""
+    """`name` is None where proflet has none: its line is then MODULE+0xADDRESS. Where calls were inlined it is that of the
+    outermost function; `place`: ([functions, innermost first], FILE:LINE), None where the source is not known."""
 
-    def _frame(self, location):
+    def _frames(self, location):
         mapping = self.d["mapping_table"][location["mapping_index"]]
         module = self.strings[mapping["filename_strindex"]]
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
         ids = tuple(sorted(self._attributes(mapping["attribute_indices"]).items()))
         if not location["lines"]:
-            return Frame(kind, module, location["address"], None, None, ids)
-        function = self.d["function_table"][location["lines"][0]["function_index"]]
+            return [Frame(kind, module, location["address"], None, None, ids, None)]
+        first = location["lines"][0]
+        inner = self.d["function_table"][first["function_index"]]
+        calls = [self.strings[self.d["function_table"][line["function_index"]]["name_strindex"]] for line in location["lines"]]
+        place = (calls, f"{self.strings[inner['filename_strindex']]}:{first['line']}") if first["line"] else None
+        function = self.d["function_table"][location["lines"][-1]["function_index"]]
         name = self.strings[function["name_strindex"]]
         if name in ("[anonymous]", f"{os.path.basename(module)}+{location['address']:#x}"):
             name = None
-        return Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids)
+        return [Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids, place)]
 
 
 def htlhash(path):

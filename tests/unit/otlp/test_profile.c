@@ -123,6 +123,44 @@ Test(profile, bare_frames)
 	check_frames(true);
 }
 
+/* Two addresses of one function: with an inlined call, and without. */
+Test(profile, inlined_calls_are_lines_of_one_location)
+{
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	_cleanup_request_ struct otlp_request *r = NULL;
+	static const struct frame_line inlined[] = {{"main.g", "b.go", 55}, {"main.f", "a.go", 10}},
+				       plain[] = {{"main.f", "a.go", 12}};
+	const struct frame frames[] = {
+		{.module = &app, .address = 0x1100, .function = "main.f", .lines = inlined, .n_lines = 2},
+		{.module = &app, .address = 0x1200, .function = "main.f", .lines = plain, .n_lines = 1},
+	};
+
+	cr_assert_eq(otlp_batch_resource(b, NULL, 0), 0);
+	add(b, frames, 2, START);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	message *m = unpack(r);
+	const dictionary *d = m->dictionary;
+	const otlp_sample *s = m->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0];
+	const otlp_location *first = location_of(d, s, 0), *second = location_of(d, s, 1);
+
+	cr_assert_eq(first->n_lines, 2);
+	cr_assert_eq(second->n_lines, 1);
+	const struct {
+		const otlp_line *line;
+		const struct frame_line *expected;
+	} lines[] = {
+		{first->lines[0], &inlined[0]}, {first->lines[1], &inlined[1]}, {second->lines[0], plain}};
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		const otlp_function *f = d->function_table[lines[i].line->function_index];
+
+		cr_expect_eq(lines[i].line->line, lines[i].expected->line);
+		cr_expect_str_eq(d->string_table[f->name_strindex], lines[i].expected->function);
+		cr_expect_str_eq(d->string_table[f->filename_strindex], lines[i].expected->file);
+	}
+	cr_expect_eq(first->lines[1]->function_index, second->lines[0]->function_index);
+	message_free(m);
+}
+
 Test(profile, equal_samples_merge)
 {
 	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);

@@ -38,7 +38,8 @@ static inline void file_segments(struct buf *b, const struct file_section *s, co
 	for (size_t i = 0; i < n; i++) {
 		Elf64_Phdr ph = {
 			.p_type = PT_NULL,
-			.p_flags = PF_R | (s[i].flags & SHF_EXECINSTR ? PF_X : 0),
+			.p_flags = PF_R | (s[i].flags & SHF_EXECINSTR ? PF_X : 0) |
+				   (s[i].flags & SHF_WRITE ? PF_W : 0),
 			.p_offset = offsets[i],
 			.p_vaddr = s[i].va,
 			.p_filesz = s[i].type == SHT_NOBITS ? 0 : s[i].len,
