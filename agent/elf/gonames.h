@@ -9,9 +9,9 @@
 
 /*
  * Fills ret[i] where addrs[i] lies in a Go function, and narrows the gap where it lies between two. ret is
- * filled as by the symbol tables, whose names of Go functions have another spelling ("runtime.memmove.abi0",
- * "main.f[go.shape.int]") than the runtime prints ("main.f[...]"): they are replaced. 0 or -ENOMEM; damaged
- * tables give no names. `lines`: with places in the source.
+ * filled as by the symbol tables, whose names of Go functions can be spelled otherwise than the runtime's own
+ * ("runtime.memmove.abi0"): they are replaced. 0 or -ENOMEM; damaged tables give no names. `lines`: with
+ * places in the source.
  */
 int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, bool lines,
 		    struct elf_symbol *ret);

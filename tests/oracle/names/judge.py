@@ -102,7 +102,7 @@ def spelled(symbol):
 PLACES = {
     "same": "go tool addr2line has the same FILE:LINE for the innermost inlined call",
     "no lines": "neither has a line",
-    "same calls": "DWARF has the same inlined calls, in the same order (addr2line -i)",
+    "same calls": "DWARF has the same inlined calls, in the same order (llvm-symbolizer --inlines)",
 }
 
 
@@ -111,6 +111,10 @@ def place(ours, theirs):
     if ours is None:
         return "no lines" if theirs.endswith((":0", "?", "")) and theirs in ("", "?:0", "??:0") else f"wrong: no line, go tool addr2line has {theirs}"
     return "same" if ours[1] == theirs else f"wrong: {ours[1]}, go tool addr2line has {theirs}"
+
+
+def calls(ours, theirs):
+    return "same calls" if ours == theirs else f"wrong: {ours}, llvm-symbolizer has {theirs}"
 
 
 READABLE = {
