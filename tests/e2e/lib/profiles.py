@@ -43,7 +43,7 @@ class Request:
 
     def _frame(self, location, functions, mappings):
         lines = location.get("lines", [])
-        name = functions[lines[0].get("functionIndex", 0)] if lines else ""
+        name = functions[lines[-1].get("functionIndex", 0)] if lines else ""  # the others are inlined there
         kind = self.attribute_set(location).get("profile.frame.type", "")
         return Frame(name, int(location.get("address", 0)), mappings[location.get("mappingIndex", 0)], kind)
 

@@ -11,8 +11,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "support"))
 import otlp_conformance  # noqa: E402
 
-# Frames are leaf first; `name` is proflet's.
-Frame = collections.namedtuple("Frame", "kind module address name")
+# Frames are leaf first; `name` is proflet's, `inlined` has those of calls that were inlined there, innermost first.
+Frame = collections.namedtuple("Frame", "kind module address name inlined", defaults=[()])
 Sample = collections.namedtuple("Sample", "process pid tid thread frames count times resource")
 
 
@@ -24,7 +24,7 @@ class Profile:
             raise RuntimeError(f"OTLP file: {problems[0]}")
         self.d = request["dictionary"]
         self.strings = self.d["string_table"]
-        self.locations = [self._frames(x) for x in self.d["location_table"]]
+        self.locations = [self._frame(x) for x in self.d["location_table"]]
         self.samples = [self._sample(s, self._resource(rp)) for rp in request["resource_profiles"] for sp in rp["scope_profiles"]
                         for p in sp["profiles"] for s in p["samples"]]
 
@@ -36,12 +36,12 @@ class Profile:
             result[self.strings[a["key_strindex"]]] = value.get("string_value") or value.get("int_value")
         return result
 
-    def _frames(self, location):
-        """One, and one more for each call that was inlined there, innermost first."""
+    def _frame(self, location):
         names = [self.strings[self.d["function_table"][line["function_index"]]["name_strindex"]] for line in location["lines"]]
         mapping = self.d["mapping_table"][location["mapping_index"]]
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
-        return [Frame(kind, self.strings[mapping["filename_strindex"]], location["address"], name) for name in names or [""]]
+        *inlined, name = names or [""]
+        return Frame(kind, self.strings[mapping["filename_strindex"]], location["address"], name, tuple(inlined))
 
     @staticmethod
     def _resource(rp):
@@ -49,7 +49,7 @@ class Profile:
 
     def _sample(self, s, resource):
         attributes = self._attributes(s["attribute_indices"])
-        frames = tuple(f for i in self.d["stack_table"][s["stack_index"]]["location_indices"] for f in self.locations[i])
+        frames = tuple(self.locations[i] for i in self.d["stack_table"][s["stack_index"]]["location_indices"])
         times = s["timestamps_unix_nano"]
         return Sample(attributes.get("process.executable.name", "?"), attributes.get("process.pid"),
                       attributes.get("thread.id"), attributes.get("thread.name", "?"), frames, sum(s["values"]) or len(times), times, resource)
@@ -67,8 +67,8 @@ def read_folded(path):
 def fold(sample):
     """The folded line that proflet writes for a sample, from the OTLP frames. It begins with the name of the main thread (`sh`
     where the executable is `dash`), which the threads of these programs inherit."""
-    names = [f"{f.address:#x}" if f.name == "[anonymous]" else f.name.replace(";", ":") + ("_[k]" if f.kind == "kernel" else "")
-             for f in reversed(sample.frames)]
+    names = [f"{f.address:#x}" if name == "[anonymous]" else name.replace(";", ":") + ("_[k]" if f.kind == "kernel" else "")
+             for f in reversed(sample.frames) for name in (f.name, *reversed(f.inlined))]
     return ";".join([sample.thread] + names)
 
 

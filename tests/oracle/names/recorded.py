@@ -14,13 +14,13 @@ class Names(recording.Profile):
     """`name` is None where proflet has none: its line is then MODULE+0xADDRESS. Where calls were inlined it is that of the
     outermost function; `place`: ([functions, innermost first], FILE:LINE), None where the source is not known."""
 
-    def _frames(self, location):
+    def _frame(self, location):
         mapping = self.d["mapping_table"][location["mapping_index"]]
         module = self.strings[mapping["filename_strindex"]]
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
         ids = tuple(sorted(self._attributes(mapping["attribute_indices"]).items()))
         if not location["lines"]:
-            return [Frame(kind, module, location["address"], None, None, ids, None)]
+            return Frame(kind, module, location["address"], None, None, ids, None)
         first = location["lines"][0]
         inner = self.d["function_table"][first["function_index"]]
         calls = [self.strings[self.d["function_table"][line["function_index"]]["name_strindex"]] for line in location["lines"]]
@@ -29,7 +29,7 @@ class Names(recording.Profile):
         name = self.strings[function["name_strindex"]]
         if name in ("[anonymous]", f"{os.path.basename(module)}+{location['address']:#x}"):
             name = None
-        return [Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids, place)]
+        return Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids, place)
 
 
 def htlhash(path):

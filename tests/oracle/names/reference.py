@@ -33,7 +33,7 @@ class Symbols:
             for line in text.splitlines():
                 match = SYMBOL.match(line)
                 if match:
-                    found.add((int(match[1], 16), int(match[2] or "0", 16), re.sub(r"(?<=.)@.*", "", match[4])))
+                    found.add((int(match[1], 16), int(match[2] or "0", 16), re.sub(r"(?<=.)@.*|\.abi0$", "", match[4])))
         self.all = sorted(found)
         self.starts = [s for s, _, _ in self.all]
         self.named = {}
@@ -82,6 +82,10 @@ class File:
             texts.append(self._inner())
         self.symbols = Symbols(texts + [dynamic])
         self._plt = None
+        # go tool addr2line counts from .text, Go's table from runtime.text: another linker puts code of C between
+        text = re.search(r"\] \.text +PROGBITS +([0-9a-f]+)", sections)
+        begin = self.symbols.named.get("runtime.text")
+        self.go_tool = self.go and not (text and begin and begin[0][0] != int(text[1], 16))
 
     def _debug_file(self):
         match = re.search(r"Build ID: ([0-9a-f]+)", readelf(self.path, "-n"))
