@@ -20,7 +20,7 @@ REASONS = {
     "label": "a symbol without a size: it holds up to the next one, and nm says it stands there",
     "slot": "a slot of a procedure linkage table: objdump says so",
     "chosen slot": "a slot of a function that is chosen at the start (IRELATIVE): objdump has the address of who chooses, nm its name",
-    "C in Go": "C code of a Go program: go tool addr2line takes the nearest Go function before; addr2line or nm say ours",
+    "C in Go": "code of a Go program that its function table lacks: go tool addr2line takes the function before; addr2line or nm say ours",
 }
 
 

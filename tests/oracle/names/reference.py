@@ -82,10 +82,20 @@ class File:
             texts.append(self._inner())
         self.symbols = Symbols(texts + [dynamic])
         self._plt = None
-        # go tool addr2line counts from .text, Go's table from runtime.text: another linker puts code of C between
+        self.go_shift = self._go_shift(sections)
+
+    def _go_shift(self, sections):
+        """go tool addr2line counts from .text. Go's table counts from what its header says (1.18 to 1.25), which is further on where
+        another linker puts code of C before."""
         text = re.search(r"\] \.text +PROGBITS +([0-9a-f]+)", sections)
-        begin = self.symbols.named.get("runtime.text")
-        self.go_tool = self.go and not (text and begin and begin[0][0] != int(text[1], 16))
+        table = re.search(r"\.gopclntab\s+PROGBITS\s+[0-9a-f]+ ([0-9a-f]+)", sections)
+        if not text or not table:
+            return 0
+        with open(self.path, "rb") as f:
+            f.seek(int(table[1], 16))
+            header = f.read(32)
+        begin = int.from_bytes(header[24:32], "little")
+        return begin - int(text[1], 16) if begin and header[0] in (0xf0, 0xf1) else 0
 
     def _debug_file(self):
         match = re.search(r"Build ID: ([0-9a-f]+)", readelf(self.path, "-n"))
@@ -166,10 +176,10 @@ def inlined(symbolizer, path, addresses):
     return {a: block.splitlines()[::2] for a, block in zip(addresses, text.split("\n\n"))}
 
 
-def go_addr2line(go, path, addresses):
+def go_addr2line(go, file, addresses):
     """address → (function, FILE:LINE)"""
     ordered = sorted(addresses)
-    lines = output(go, "tool", "addr2line", path, text="".join(f"{a:#x}\n" for a in ordered)).splitlines()
+    lines = output(go, "tool", "addr2line", file.path, text="".join(f"{a - file.go_shift:#x}\n" for a in ordered)).splitlines()
     return {a: (lines[2 * i], lines[2 * i + 1]) for i, a in enumerate(ordered) if 2 * i + 1 < len(lines)}
 
 
