@@ -173,7 +173,7 @@ def aged(run):
 def halved(run):
     sizes = [len(a.message) for a in run.server.ledger.attempts if a.fate == "stored" and a.message]
     asked = [a for a in run.server.ledger.attempts if a.fate == "later"]
-    run.s.check(f"{run.name}: requests were divided", bool(asked) and bool(sizes), f"{len(asked)} too large, {len(sizes)} taken")
+    run.s.check(f"{run.name}: requests were divided", bool(asked) and bool(sizes), f"{len(asked)} too large, {len(sizes)} of at most {max(sizes, default=0)} bytes taken")
 
 
 def unhurried(run):
@@ -206,7 +206,7 @@ def rows(s):
 def single(s):
     yield Run(s, "max_connection_age 2 s", Server(s, max_age=2), seconds=9), [], (certain, aged)
     for name, http in (("limit", False), ("http limit", True)):
-        server = Server(s, then=Step("limit", faults.limit(12 << 10, http)), http=http, enough=5)
+        server = Server(s, then=Step("limit", faults.limit(8 << 10, http)), http=http, enough=5)
         yield Run(s, name, server, all_processes=True, window="1s"), [], (certain, halved)
     server = Server(s, then=Step("large limit", faults.limit(4 << 20)), enough=2)
     yield Run(s, "limit of 4 MiB", server, "--attributes.sample", "process.pid,thread.id,process.executable.path",
