@@ -20,4 +20,22 @@ const char *targets_check_container(const char *text);
 int targets_select(const struct targets *t, struct config *config, struct selection *ret, char **ret_why);
 void targets_fini(struct targets *t);
 
+/* The options -p and --container of a command (struct config_extra_option), for a struct targets. */
+#define TARGETS_OPTIONS(t)                                            \
+	{.short_name = 'p',                                           \
+	 .name = "pid",                                               \
+	 .type = CONFIG_LIST,                                         \
+	 .target = &(t).pids,                                         \
+	 .check = targets_check_pid,                                  \
+	 .form = "a process id",                                      \
+	 .value_name = "PID",                                         \
+	 .help = "only this process and what it starts; repeatable"}, \
+		{.name = "container",                                 \
+		 .type = CONFIG_LIST,                                 \
+		 .target = &(t).containers,                           \
+		 .check = targets_check_container,                    \
+		 .form = "12 to 64 hex digits",                       \
+		 .value_name = "ID",                                  \
+		 .help = "only this container; repeatable"}
+
 #endif
