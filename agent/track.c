@@ -343,7 +343,8 @@ static void on_event(const struct sideband_event *e, void *data)
 		break;
 	case SIDEBAND_LOST:
 		t->rescan_wanted = true;
-		log_warn("the kernel lost %lu process events; /proc is read again", (unsigned long)e->n_lost);
+		log_warn("the kernel lost %lu process events; /proc will be read again",
+			 (unsigned long)e->n_lost);
 		break;
 	case SIDEBAND_OTHER:
 		break;

@@ -17,12 +17,14 @@ static void on_run(struct worker_job *job)
 {
 	static _Thread_local bool prepared;
 	struct ask *a = container_of(job, struct ask, job);
+	uint64_t before = clock_thread_cpu_ns();
 
 	if (!prepared)
 		priority_short_slices(); /* the main loop waits */
 	prepared = true;
 	__atomic_store_n(&a->began_ns, clock_mono_ns(), __ATOMIC_RELEASE);
 	a->kind->run(a);
+	a->cpu_ns += clock_thread_cpu_ns() - before;
 }
 
 static void late_add(struct track *t, struct ask *a)
@@ -100,6 +102,7 @@ static void prepare(struct track *t, struct ask *a, const struct ask_kind *kind,
 	a->track = t;
 	a->pid = pid;
 	a->proc_fd = t->proc_fd;
+	a->of_rescan = t->rescanning;
 	a->asked_ns = clock_mono_ns();
 	t->ask.asked++;
 }
@@ -146,6 +149,18 @@ enum ask_answer track_ask_take(struct track *t, struct ask *a)
 	return await(t, a) ? ASK_HERE : later(t, a);
 }
 
+static void take_late(struct track *t, struct ask *a)
+{
+	uint64_t before = clock_thread_cpu_ns();
+	bool was = t->rescanning;
+
+	t->rescanning = a->of_rescan; /* and what is asked because of it */
+	a->kind->late(t, a);
+	t->rescanning = was;
+	if (a->of_rescan)
+		t->rescan_cost_ns += a->cpu_ns + clock_thread_cpu_ns() - before;
+}
+
 static void on_done(struct worker_job *job, bool cancelled)
 {
 	struct ask *a = container_of(job, struct ask, job);
@@ -156,7 +171,7 @@ static void on_done(struct worker_job *job, bool cancelled)
 		return;
 	late_remove(t, a);
 	if (!cancelled && !a->given_up && a->kind->late)
-		a->kind->late(t, a);
+		take_late(t, a);
 	a->kind->free(a);
 }
 

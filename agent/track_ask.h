@@ -41,7 +41,9 @@ struct ask {
 	int proc_fd;
 	uint64_t asked_ns;
 	uint64_t began_ns; /* when a thread came to it; 0 before */
+	uint64_t cpu_ns;   /* that the thread has used for it */
 	bool given_up;
+	bool of_rescan; /* which takes no more than a share of the time, with it */
 	struct proc_open_watch watch;
 	uint64_t refused[ASK_REFUSED_MAX];
 };

@@ -14,6 +14,7 @@
 #include "agent/track_private.h"
 
 #define LINES_MAX 65536u
+#define CHUNKS_MAX (LINES_MAX / TRACK_LINES_CHUNK)
 
 struct lines_ask {
 	struct ask ask;
@@ -21,9 +22,37 @@ struct lines_ask {
 	track_lines_fn then;
 	struct process *process;  /* one reference */
 	struct proc_image *image; /* whose mappings they are; one reference */
-	size_t n, cap;
-	struct proc_maps_line *lines; /* owned, as their paths are */
+	uint64_t last_end;	  /* of the line before, which was that */
+	enum { LINE_OTHER, LINE_OF_FILE, LINE_BARE_CODE } last;
+	bool beside_file;
+	size_t n;
+	struct proc_maps_line *chunks[CHUNKS_MAX]; /* owned, as their paths are */
 };
+
+const struct proc_maps_line *track_line(const struct track_lines *l, size_t i)
+{
+	return &l->chunks[i / TRACK_LINES_CHUNK][i % TRACK_LINES_CHUNK];
+}
+
+/* Room for one more. */
+static struct proc_maps_line *line_slot(struct lines_ask *l)
+{
+	struct proc_maps_line **chunk = &l->chunks[l->n / TRACK_LINES_CHUNK];
+
+	if (!*chunk)
+		*chunk = malloc(TRACK_LINES_CHUNK * sizeof **chunk);
+	return *chunk ? &(*chunk)[l->n % TRACK_LINES_CHUNK] : NULL;
+}
+
+/* Does code without a file stand beside a file? */
+static void note_neighbour(struct lines_ask *l, const struct proc_maps_line *line)
+{
+	int kind = line->inode ? LINE_OF_FILE : line->executable ? LINE_BARE_CODE : LINE_OTHER;
+
+	l->beside_file |= line->start == l->last_end && kind + l->last == LINE_OF_FILE + LINE_BARE_CODE;
+	l->last_end = line->end;
+	l->last = kind;
+}
 
 static int line_add(const struct proc_maps_line *line, void *data)
 {
@@ -31,24 +60,21 @@ static int line_add(const struct proc_maps_line *line, void *data)
 	struct proc_maps_line *copy;
 	char *path = NULL;
 
+	note_neighbour(l, line);
+	if (!line->executable && !l->all)
+		return 0;
 	if (l->n == LINES_MAX)
 		return -E2BIG;
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		struct proc_maps_line *more = reallocarray(l->lines, cap, sizeof *more);
-
-		if (!more)
-			return -ENOMEM;
-		l->lines = more;
-		l->cap = cap;
-	}
+	copy = line_slot(l);
+	if (!copy)
+		return -ENOMEM;
 	if (line->path && proc_maps_path(line, &path) < 0)
 		return -ENOMEM;
-	copy = &l->lines[l->n++];
 	*copy = *line;
 	copy->path = path;
 	copy->path_len = path ? strlen(path) : 0;
 	copy->escaped = false;
+	l->n++;
 	return 0;
 }
 
@@ -57,7 +83,7 @@ static void lines_run(struct ask *a)
 	struct lines_ask *l = container_of(a, struct lines_ask, ask);
 
 	/* what was read before an error, such as the end of the process, holds */
-	(void)(l->all ? proc_maps_read_all : proc_maps_read)(a->proc_fd, a->pid, line_add, l);
+	(void)proc_maps_read_all(a->proc_fd, a->pid, line_add, l);
 }
 
 static void lines_free(struct ask *a)
@@ -65,20 +91,27 @@ static void lines_free(struct ask *a)
 	struct lines_ask *l = container_of(a, struct lines_ask, ask);
 
 	for (size_t i = 0; i < l->n; i++)
-		free((char *)l->lines[i].path);
-	free(l->lines);
+		free((char *)l->chunks[i / TRACK_LINES_CHUNK][i % TRACK_LINES_CHUNK].path);
+	for (size_t i = 0; i < CHUNKS_MAX && l->chunks[i]; i++)
+		free(l->chunks[i]);
 	process_unref(l->process);
 	proc_image_unref(l->image);
 	free(l);
 }
 
+static int lines_tell(struct track *t, struct lines_ask *l)
+{
+	const struct track_lines lines = {l->n, l->chunks, l->beside_file};
+
+	return l->then(t, l->process, &lines);
+}
+
 static void lines_late(struct track *t, struct ask *a)
 {
 	struct lines_ask *l = container_of(a, struct lines_ask, ask);
-	const struct track_lines lines = {.n = l->n, .lines = l->lines, .late = true};
 
 	if (!l->process->end_ns && l->process->image->program == l->image->program)
-		(void)l->then(t, l->process, &lines);
+		(void)lines_tell(t, l);
 }
 
 static const struct ask_kind lines_kind = {
@@ -108,7 +141,7 @@ static int lines_answer(struct track *t, struct lines_ask *l, enum ask_answer an
 	if (answer == ASK_LATER)
 		return -EAGAIN;
 	if (answer == ASK_HERE)
-		r = l->then(t, l->process, &(struct track_lines){.n = l->n, .lines = l->lines});
+		r = lines_tell(t, l);
 	lines_free(&l->ask);
 	return r;
 }

@@ -57,7 +57,8 @@ struct track {
 	struct proc_threads *threads;	       /* their names */
 	bool rescan_wanted;		       /* events were lost */
 	uint64_t rescanned_ns, rescan_wait_ns; /* the last; none sooner after it */
-	uint64_t rescan_cost_ns;	       /* of the last: time that it took */
+	uint64_t rescan_cost_ns;	       /* of the last: time that it took, and that of late answers */
+	bool rescanning;
 	uint32_t scan_serial;
 	struct track_seen *seen; /* while /proc is scanned */
 	struct track_remap remaps[TRACK_REMAPS_MAX];
@@ -95,11 +96,13 @@ void track_rescan(struct track *t); /* when events were lost, at most every few 
  * maps, all or the executable ones: now, and its result returned; or later, unless the process has ended or
  * was replaced by then: -EAGAIN. -ETIMEDOUT, -ENOMEM: not at all.
  */
+#define TRACK_LINES_CHUNK 512u /* one array that grows with them would be moved, page by page */
 struct track_lines {
 	size_t n;
-	const struct proc_maps_line *lines; /* with decoded paths; borrowed */
-	bool late;			    /* events came in between */
+	struct proc_maps_line *const *chunks; /* with decoded paths; borrowed */
+	bool beside_file;		      /* some code without a file stands beside one */
 };
+const struct proc_maps_line *track_line(const struct track_lines *l, size_t i);
 typedef int (*track_lines_fn)(struct track *t, struct process *p, const struct track_lines *l);
 int track_lines_read(struct track *t, struct process *p, bool all, track_lines_fn then);
 /* The executable ones, in two halves (track_ask_ahead). NULL: not at all. */

@@ -155,7 +155,7 @@ static int scan_lines(struct track *t, struct process *p, const struct track_lin
 	struct remap_scan c = {.t = t, .p = p};
 
 	for (size_t i = 0; i < l->n; i++)
-		if (scan_line(&l->lines[i], &c) < 0)
+		if (scan_line(track_line(l, i), &c) < 0)
 			break;
 	pending_resolve(&c, &(struct neighbour){.path = NULL});
 	before_set(&c, (struct neighbour){.path = NULL});

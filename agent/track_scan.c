@@ -16,7 +16,7 @@
 
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 #define RESCAN_MAX_NS (48 * NS_PER_SEC)
-#define RESCAN_SHARE 100u /* no more than 1/100 of the time goes into it */
+#define RESCAN_SHARE 200u /* no more than 1/200 of the time goes into it */
 #define MISS_WAIT_NS (20 * NS_PER_MS)
 #define MISS_WAIT_MAX_NS (5 * NS_PER_SEC)
 #define REREAD_NS (10 * NS_PER_SEC)    /* a mapping may have been replaced by another without a miss */
@@ -41,28 +41,40 @@ static bool known_line(const struct proc_maps *maps, const struct proc_mapping *
 	return true;
 }
 
-static int add_line(struct track *t, struct process *p, const struct proc_maps *known,
-		    const struct proc_maps_line *line, const struct proc_maps_line *before, uint32_t *file,
-		    bool *any_without_file)
-{
-	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
+struct adding {
+	struct track *track;
+	struct process *process;
+	const struct proc_maps *known; /* NULL: none */
+	const struct track_lines *lines;
+	uint32_t file;	    /* of the line before */
+	bool maybe_of_file; /* some code without a table may be a copy of a file's */
+};
 
-	if (!known_line(known, &m, file) && !same_file(line, before) &&
-	    !track_seen_find(t, p->pid, line, file)) {
-		*file = line->path ? track_file_of_line(t, p->pid, line, line->path) : PROC_FILE_NONE;
-		track_seen_add(t, p->pid, line, *file);
+static int add_line(struct adding *a, size_t i)
+{
+	const struct proc_maps_line *line = track_line(a->lines, i),
+				    *before = i ? track_line(a->lines, i - 1) : NULL;
+	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
+	struct track *t = a->track;
+	uint32_t pid = a->process->pid;
+
+	if (!known_line(a->known, &m, &a->file) && !same_file(line, before) &&
+	    !track_seen_find(t, pid, line, &a->file)) {
+		a->file = line->path ? track_file_of_line(t, pid, line, line->path) : PROC_FILE_NONE;
+		track_seen_add(t, pid, line, a->file);
 	}
-	m.file = *file;
-	*any_without_file |= track_remap_possible(t, m.file, line->path);
-	return proc_maps_insert(p->maps, m);
+	m.file = a->file;
+	a->maybe_of_file |=
+		(line->inode || a->lines->beside_file) && track_remap_possible(t, m.file, line->path);
+	return proc_maps_insert(a->process->maps, m);
 }
 
 /* The mappings of the lines, with files as in `known` (NULL: none is) where they are the same, as p->maps.
  * The former ones are the caller's; -ENOMEM: nothing has changed. */
 static int lines_to_maps(struct track *t, struct process *p, const struct proc_maps *known,
-			 const struct track_lines *l, bool *any_without_file)
+			 const struct track_lines *l, bool *ret_maybe_of_file)
 {
-	uint32_t file = PROC_FILE_NONE;
+	struct adding a = {t, p, known, l, PROC_FILE_NONE, false};
 	struct proc_maps *read;
 	int r = proc_maps_new(&read);
 
@@ -70,8 +82,8 @@ static int lines_to_maps(struct track *t, struct process *p, const struct proc_m
 		return r;
 	p->maps = read;
 	for (size_t i = 0; i < l->n && r != -ENOMEM; i++)
-		r = add_line(t, p, known, &l->lines[i], i ? &l->lines[i - 1] : NULL, &file,
-			     any_without_file); /* at the maximum: counted there */
+		r = add_line(&a, i); /* at the maximum: counted there */
+	*ret_maybe_of_file = a.maybe_of_file;
 	return 0;
 }
 
@@ -79,8 +91,8 @@ static int lines_to_maps(struct track *t, struct process *p, const struct proc_m
 static int add_lines(struct track *t, struct process *p, const struct track_lines *l)
 {
 	struct proc_maps *before = p->maps;
-	bool any_without_file = false;
-	int r = lines_to_maps(t, p, NULL, l, &any_without_file);
+	bool maybe_of_file = false;
+	int r = lines_to_maps(t, p, NULL, l, &maybe_of_file);
 
 	if (r < 0)
 		return r;
@@ -88,7 +100,7 @@ static int add_lines(struct track *t, struct process *p, const struct track_line
 		r = proc_maps_insert(p->maps, before->entries[i]);
 	proc_maps_unref(before);
 	p->maps->dirty = true;
-	if (any_without_file)
+	if (maybe_of_file)
 		(void)track_remap_read(t, p);
 	track_mark_dirty(t, p->pid);
 	return 0;
@@ -117,8 +129,8 @@ static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)
 static int replace_lines(struct track *t, struct process *p, const struct track_lines *l)
 {
 	struct proc_maps *before = p->maps, *read;
-	bool any_without_file = false;
-	int r = l->n ? lines_to_maps(t, p, before, l, &any_without_file) : -ESRCH;
+	bool maybe_of_file = false;
+	int r = l->n ? lines_to_maps(t, p, before, l, &maybe_of_file) : -ESRCH;
 
 	if (r < 0)
 		return r;
@@ -133,7 +145,7 @@ static int replace_lines(struct track *t, struct process *p, const struct track_
 	p->maps = read;
 	proc_maps_unref(before);
 	read->dirty = true;
-	if (any_without_file)
+	if (maybe_of_file)
 		(void)track_remap_read(t, p);
 	track_mark_dirty(t, p->pid);
 	return 0;
@@ -335,9 +347,12 @@ void track_rescan(struct track *t)
 	t->rescanned_ns = now;
 	t->scan_serial++;
 	t->stats.rescans++;
+	t->rescanning = true;
+	t->rescan_cost_ns = 0;
 	if (scan(t, rescan_process) == 0)
 		proc_table_each(t->table, end_unseen, t);
-	t->rescan_cost_ns = clock_mono_ns() - now;
+	t->rescanning = false;
+	t->rescan_cost_ns += clock_mono_ns() - now;
 }
 
 void track_events_missed(struct track *t)

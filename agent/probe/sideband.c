@@ -5,6 +5,9 @@
  * after the other, CPUs go on writing: of a story that goes on then, the end could be read without its
  * middle. So what is younger than the drain is held back until the next one. (It woke us: the next one comes
  * at once.)
+ *
+ * Of a process that maps and unmaps code without end, most records tell of memory that is known: they are
+ * left in their ring, not copied (sideband_ignore).
  */
 #include "agent/probe/sideband.h"
 
@@ -14,28 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "agent/base/buf.h"
-#include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/probe/online.h"
-#include "agent/probe/perf.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband_layout.h"
+#include "agent/probe/sideband_ring.h"
 #include "agent/probe/tasks.h"
-
-#define RING_PAGES 128u /* a power of two; 512 KiB a CPU hold what 400 execs leave */
-#define RING_PAGES_MIN 4u
-
-struct ring {
-	int fd, cpu;
-	bool ended;			   /* its CPU went: what it holds is the last of it */
-	unsigned pages;			   /* of data, a power of two */
-	struct perf_event_mmap_page *page; /* followed by them */
-};
 
 /* A record in the batch of one drain. */
 struct pending {
@@ -48,7 +38,7 @@ struct sideband {
 	int epoll_fd;
 	struct online online; /* CPUs that have a ring */
 	unsigned n_rings;
-	struct ring *rings;
+	struct sideband_ring *rings;
 	struct buf batch;
 	struct pending *pending, *merged; /* cap_pending each */
 	size_t n_pending, cap_pending;
@@ -60,82 +50,27 @@ struct sideband {
 		uint32_t pid; /* 0: none */
 		uint64_t start, end;
 	} ignored;
+	uint8_t whole[SIDEBAND_RECORD_MAX]; /* a record that goes over the end of its ring */
 };
-
-static int event_open(int cpu)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof attr,
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_type = SIDEBAND_SAMPLE_TYPE,
-		.mmap = 1,
-		.mmap2 = 1,
-		.comm = 1,
-		.comm_exec = 1,
-		.task = 1,
-		.sample_id_all = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1, /* wakeup_events counts samples only */
-		.wakeup_watermark = 1,
-		.build_id = 1,
-	};
-	int fd = perf_open(&attr, cpu);
-
-	if (fd == -EINVAL || fd == -E2BIG) {
-		attr.build_id = 0; /* before 5.12 */
-		fd = perf_open(&attr, cpu);
-	}
-	return fd;
-}
-
-static void ring_close(struct ring *ring)
-{
-	if (ring->page)
-		munmap(ring->page, (ring->pages + 1) * perf_page_bytes());
-	if (ring->fd >= 0)
-		close(ring->fd); /* takes it out of the epoll */
-}
-
-/* Without CAP_IPC_LOCK all perf buffers of a user share kernel.perf_event_mlock_kb: a small ring is better
- * than none. */
-static int ring_map(struct ring *ring)
-{
-	void *page = MAP_FAILED;
-
-	for (ring->pages = RING_PAGES; ring->pages >= RING_PAGES_MIN; ring->pages /= 2) {
-		page = mmap(NULL, (ring->pages + 1) * perf_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
-			    ring->fd, 0);
-		if (page != MAP_FAILED || errno != EPERM)
-			break;
-	}
-	if (page == MAP_FAILED)
-		return -errno;
-	ring->page = page;
-	return 0;
-}
 
 static int ring_open(struct sideband *s, int cpu)
 {
-	_cleanup_(ring_close) struct ring ring = {.fd = event_open(cpu), .cpu = cpu};
+	struct sideband_ring *more = realloc(s->rings, (s->n_rings + 1) * sizeof *more);
 	struct epoll_event ev = {.events = EPOLLIN};
-	struct ring *more;
 	int r;
 
-	if (ring.fd < 0)
-		return ring.fd == -ENODEV ? -EAGAIN : ring.fd; /* went offline again */
-	r = ring_map(&ring);
-	if (r < 0)
-		return r;
-	more = realloc(s->rings, (s->n_rings + 1) * sizeof *more);
 	if (!more)
 		return -ENOMEM;
 	s->rings = more;
-	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, ring.fd, &ev) < 0)
-		return -errno;
-	s->rings[s->n_rings++] = ring;
-	ring = (struct ring){.fd = -1};
+	r = sideband_ring_open(&more[s->n_rings], cpu);
+	if (r < 0)
+		return r;
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, more[s->n_rings].fd, &ev) < 0) {
+		r = -errno;
+		sideband_ring_close(&more[s->n_rings]);
+		return r;
+	}
+	s->n_rings++;
 	return 0;
 }
 
@@ -202,7 +137,7 @@ void sideband_free(struct sideband *s)
 		return;
 	tasks_free(s->tasks);
 	for (unsigned i = 0; i < s->n_rings; i++)
-		ring_close(&s->rings[i]);
+		sideband_ring_close(&s->rings[i]);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	online_fini(&s->online);
@@ -225,21 +160,55 @@ bool sideband_pending(const struct sideband *s)
 	if (s->tasks)
 		return tasks_pending(s->tasks);
 	for (unsigned i = 0; i < s->n_rings; i++)
-		if (__atomic_load_n(&s->rings[i].page->data_head, __ATOMIC_ACQUIRE) !=
-		    s->rings[i].page->data_tail)
+		if (sideband_ring_head(&s->rings[i]) != sideband_ring_tail(&s->rings[i]))
 			return true;
 	return s->held.len;
 }
 
-/* Copies `len` ring bytes from position `tail` on to the batch. */
-static int ring_copy(struct sideband *s, const struct ring *ring, uint64_t tail, size_t len)
+void sideband_ignore(struct sideband *s, uint32_t pid, uint64_t start, uint64_t end)
 {
-	size_t size = ring->pages * perf_page_bytes(), at = tail & (size - 1);
-	const uint8_t *data = (const uint8_t *)ring->page + perf_page_bytes();
-	size_t first = len < size - at ? len : size - at;
-	int r = buf_append(&s->batch, data + at, first);
+	s->ignored.pid = pid;
+	s->ignored.start = start;
+	s->ignored.end = end;
+}
 
-	return r < 0 ? r : buf_append(&s->batch, data, len - first);
+static bool of_process(const uint8_t *record, size_t len, uint32_t *ret_pid)
+{
+	struct perf_event_header header;
+
+	if (len < sizeof header + sizeof *ret_pid)
+		return false;
+	memcpy(&header, record, sizeof header);
+	memcpy(ret_pid, record + sizeof header, sizeof *ret_pid);
+	return header.type == PERF_RECORD_MMAP2 || header.type == PERF_RECORD_COMM ||
+	       header.type == PERF_RECORD_FORK || header.type == PERF_RECORD_EXIT;
+}
+
+/* Is it a mapping of such memory? Before it is decoded, which would take longer. */
+static bool within_ignored(const struct sideband *s, const uint8_t *record, size_t len)
+{
+	struct perf_event_header header;
+	struct {
+		uint64_t start, len;
+	} at;
+
+	if (len < SIDEBAND_MMAP_NAME + sizeof SIDEBAND_ANONYMOUS + SIDEBAND_TRAILER_BYTES)
+		return false;
+	memcpy(&header, record, sizeof header);
+	memcpy(&at, record + SIDEBAND_MMAP_START, sizeof at);
+	return header.type == PERF_RECORD_MMAP2 && at.start >= s->ignored.start &&
+	       at.start <= s->ignored.end && at.len <= s->ignored.end - at.start &&
+	       memcmp(record + SIDEBAND_MMAP_NAME, SIDEBAND_ANONYMOUS, sizeof SIDEBAND_ANONYMOUS) == 0;
+}
+
+static uint64_t time_of(const uint8_t *record, size_t len)
+{
+	uint64_t time_ns = 0;
+
+	if (len >= sizeof(struct perf_event_header) + SIDEBAND_TRAILER_BYTES)
+		memcpy(&time_ns, record + len - SIDEBAND_TRAILER_BYTES + SIDEBAND_TRAILER_TIME,
+		       sizeof time_ns);
+	return time_ns;
 }
 
 static int pending_grow(struct sideband *s)
@@ -266,50 +235,23 @@ static int pending_add(struct sideband *s, size_t run, size_t offset, size_t len
 	if (s->n_pending == s->cap_pending && pending_grow(s) < 0)
 		return -ENOMEM;
 	p = &s->pending[s->n_pending++];
-	*p = (struct pending){.offset = offset, .len = len};
-	if (len >= sizeof(struct perf_event_header) + SIDEBAND_TRAILER_BYTES)
-		memcpy(&p->time_ns, record + len - SIDEBAND_TRAILER_BYTES + SIDEBAND_TRAILER_TIME,
-		       sizeof p->time_ns);
+	*p = (struct pending){time_of(record, len), offset, len};
 	s->disordered |= p > s->pending + run && p[-1].time_ns > p->time_ns;
 	return 0;
 }
 
-/* Notes the records of the batch from `offset` on. */
-static int records_find(struct sideband *s, size_t offset)
+/* Notes the records of the batch, all of them. */
+static int records_find(struct sideband *s)
 {
-	size_t run = s->n_pending;
+	struct perf_event_header header;
 	int r = 0;
 
-	while (r == 0 && offset < s->batch.len) {
-		struct perf_event_header header;
-
-		if (s->batch.len - offset < sizeof header)
-			break;
+	for (size_t offset = 0; r == 0 && offset < s->batch.len; offset += header.size) {
 		memcpy(&header, s->batch.data + offset, sizeof header);
-		if (header.size < sizeof header || header.size > s->batch.len - offset)
-			break;
-		r = pending_add(s, run, offset, header.size);
-		offset += header.size;
+		r = pending_add(s, 0, offset, header.size);
 	}
-	if (offset != s->batch.len)
-		s->n_bad++;
 	s->run_ends[s->n_runs++] = s->n_pending;
 	return r;
-}
-
-/* Moves all records that the ring holds into the batch. */
-static int ring_collect(struct sideband *s, const struct ring *ring)
-{
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE),
-		 tail = ring->page->data_tail;
-	size_t offset = s->batch.len;
-	int r;
-
-	if (head == tail)
-		return 0;
-	r = ring_copy(s, ring, tail, head - tail);
-	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
-	return r < 0 ? r : records_find(s, offset);
 }
 
 /* One for what is held and one for each ring: CPUs come and go. */
@@ -340,7 +282,90 @@ static int batch_begin(struct sideband *s)
 	s->batch = s->held;
 	s->held = last;
 	buf_clear(&s->held);
-	return records_find(s, 0);
+	return records_find(s);
+}
+
+enum relation {
+	RELATION_NONE,
+	RELATION_IGNORED,
+	RELATION_OTHER, /* of the same process: mappings as those that are ignored may be news after it */
+};
+
+static enum relation relation(const struct sideband *s, const uint8_t *record, size_t len)
+{
+	uint32_t pid;
+
+	if (!of_process(record, len, &pid) || pid != s->ignored.pid)
+		return RELATION_NONE;
+	return within_ignored(s, record, len) ? RELATION_IGNORED : RELATION_OTHER;
+}
+
+static int record_add(struct sideband *s, size_t run, const uint8_t *record, size_t len)
+{
+	size_t offset = s->batch.len;
+	int r = buf_append(&s->batch, record, len);
+
+	return r < 0 ? r : pending_add(s, run, offset, len);
+}
+
+/* What the ring holds, into the batch; `leave` what is ignored where it is. 1: it is not to be ignored. */
+static int ring_collect(struct sideband *s, struct sideband_ring *ring, uint64_t begun_ns, bool leave)
+{
+	uint64_t at = sideband_ring_tail(ring);
+	size_t run = s->n_pending, len;
+	int r = 0;
+
+	ring->taken = sideband_ring_head(ring);
+	for (; at != ring->taken && r == 0; at += len) {
+		const uint8_t *record = sideband_ring_record(ring, at, s->whole, &len);
+		enum relation to = record && leave ? relation(s, record, len) : RELATION_NONE;
+
+		if (!record) {
+			s->n_bad++;
+			break;
+		}
+		if (to == RELATION_OTHER)
+			return 1;
+		if (to == RELATION_NONE || time_of(record, len) >= begun_ns)
+			r = record_add(s, run, record, len);
+	}
+	s->run_ends[s->n_runs++] = s->n_pending;
+	return r;
+}
+
+static int rings_collect(struct sideband *s, uint64_t begun_ns, bool leave)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
+		r = ring_collect(s, &s->rings[i], begun_ns, leave);
+	return r;
+}
+
+/* Behind what was held: first as if none of it ended the ignoring. */
+static int batch_collect(struct sideband *s, uint64_t begun_ns)
+{
+	size_t held = s->n_pending, held_bytes = s->batch.len;
+	uint64_t n_bad = s->n_bad;
+	bool leave = s->ignored.pid, disordered = s->disordered;
+	int r;
+
+	for (size_t i = 0; i < held && leave; i++)
+		leave = relation(s, s->batch.data + s->pending[i].offset, s->pending[i].len) !=
+			RELATION_OTHER;
+	r = rings_collect(s, begun_ns, leave);
+	if (r > 0) {
+		s->n_pending = held;
+		s->batch.len = held_bytes;
+		s->n_runs = 1;
+		s->n_bad = n_bad;
+		s->disordered = disordered;
+		r = rings_collect(s, begun_ns, false);
+	}
+	s->n_bad += r < 0; /* what did not find room */
+	for (unsigned i = 0; i < s->n_rings; i++)
+		sideband_ring_release(&s->rings[i]);
+	return r;
 }
 
 static int by_time(const void *a, const void *b)
@@ -387,56 +412,20 @@ static void sort(struct sideband *s)
 	}
 }
 
-void sideband_ignore(struct sideband *s, uint32_t pid, uint64_t start, uint64_t end)
-{
-	s->ignored.pid = pid;
-	s->ignored.start = start;
-	s->ignored.end = end;
-}
-
-/* Is it a mapping of such memory? Before it is decoded, which would take longer. */
-static bool within_ignored(const struct sideband *s, const uint8_t *record, size_t len)
-{
-	struct perf_event_header header;
-	struct {
-		uint64_t start, len;
-	} at;
-
-	if (len < SIDEBAND_MMAP_NAME + sizeof SIDEBAND_ANONYMOUS + SIDEBAND_TRAILER_BYTES)
-		return false;
-	memcpy(&header, record, sizeof header);
-	memcpy(&at, record + SIDEBAND_MMAP_START, sizeof at);
-	return header.type == PERF_RECORD_MMAP2 && at.start >= s->ignored.start &&
-	       at.start <= s->ignored.end && at.len <= s->ignored.end - at.start &&
-	       memcmp(record + SIDEBAND_MMAP_NAME, SIDEBAND_ANONYMOUS, sizeof SIDEBAND_ANONYMOUS) == 0;
-}
-
-static bool of_process(uint32_t type)
-{
-	return type == PERF_RECORD_MMAP2 || type == PERF_RECORD_COMM || type == PERF_RECORD_FORK ||
-	       type == PERF_RECORD_EXIT;
-}
-
 static bool ignore(struct sideband *s, const struct pending *p)
 {
 	const uint8_t *record = s->batch.data + p->offset;
-	struct perf_event_header header;
+	enum relation to;
 	uint32_t pid;
 
-	if (p->len < sizeof header + sizeof pid)
-		return false;
-	memcpy(&header, record, sizeof header);
-	memcpy(&pid, record + sizeof header, sizeof pid);
-	if (!of_process(header.type))
+	if (!of_process(record, p->len, &pid))
 		return false;
 	if (!pid || pid == UINT32_MAX)
 		return true; /* outside of our PID namespace, or gone: it has no number here */
-	if (pid != s->ignored.pid)
-		return false;
-	if (within_ignored(s, record, p->len))
-		return true;
-	s->ignored.pid = 0;
-	return false;
+	to = relation(s, record, p->len);
+	if (to == RELATION_OTHER)
+		s->ignored.pid = 0;
+	return to == RELATION_IGNORED;
 }
 
 static void hand_on(struct sideband *s, const struct pending *p, sideband_fn fn, void *data)
@@ -459,7 +448,7 @@ static void close_ended(struct sideband *s)
 
 	for (unsigned i = 0; i < s->n_rings; i++) {
 		if (s->rings[i].ended)
-			ring_close(&s->rings[i]);
+			sideband_ring_close(&s->rings[i]);
 		else
 			s->rings[n++] = s->rings[i];
 	}
@@ -474,8 +463,8 @@ int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 	if (s->tasks)
 		return tasks_drain(s->tasks, fn, data);
 	r = batch_begin(s);
-	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
-		r = ring_collect(s, &s->rings[i]);
+	if (r == 0)
+		r = batch_collect(s, begun_ns);
 	if (r == 0)
 		close_ended(s);
 	if (s->n_pending)

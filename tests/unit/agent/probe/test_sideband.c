@@ -275,6 +275,53 @@ Test(sideband, ignored)
 	munmap(mem, PIECES * 4096);
 }
 
+/* The same in the middle of what one drain takes, and on another CPU, whose ring is read later or sooner. */
+Test(sideband, ignored_until_the_middle_of_a_drain)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct seen seen;
+	int n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	uint8_t *mem = mmap(NULL, PIECES * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(mem, MAP_FAILED);
+	for (int first = 0; first < 2; first++) {
+		sideband_ignore(s, (uint32_t)getpid(), (uintptr_t)mem, (uintptr_t)mem + 3 * 4096);
+		map_again(mem);
+		run_on(first % n_cpus);
+		map_again(mem + 4 * 4096); /* beyond */
+		run_on((first + 1) % n_cpus);
+		map_again(mem + 2 * 4096);
+		drain_mine(s, &seen);
+		cr_expect_eq(count_at(&seen, mem), 0);
+		cr_expect_eq(count_at(&seen, mem + 4 * 4096), 1);
+		cr_expect_eq(count_at(&seen, mem + 2 * 4096), 1);
+	}
+	munmap(mem, PIECES * 4096);
+}
+
+/* More than a ring holds, in several drains, goes over its end at every place. */
+Test(sideband, ignored_without_end)
+{
+	_cleanup_sideband_ struct sideband *s = open_or_skip();
+	static struct seen seen;
+	uint8_t *mem = mmap(NULL, PIECES * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(mem, MAP_FAILED);
+	run_on(0);
+	for (int i = 0; i < 20; i++) {
+		sideband_ignore(s, (uint32_t)getpid(), (uintptr_t)mem, (uintptr_t)mem + 3 * 4096);
+		for (int k = 0; k < 999; k++)
+			map_again(mem + k % 2 * 2 * 4096);
+		drain_mine(s, &seen);
+		cr_expect_eq(count_at(&seen, mem) + count_at(&seen, mem + 2 * 4096), 0);
+		map_again(mem + 4 * 4096);
+		drain_mine(s, &seen);
+		cr_expect_eq(count_at(&seen, mem + 4 * 4096), 1);
+	}
+	cr_expect_eq(sideband_lost(s), 0);
+	munmap(mem, PIECES * 4096);
+}
+
 /* As process 1 of a PID namespace: says when it listens, and after the answer how many events of others it
  * heard. */
 static _Noreturn void listen_inside(int say, int hear)
