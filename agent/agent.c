@@ -298,6 +298,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		.window_bytes = c->memory.total_bytes / 8,
 		.waiting_bytes = c->memory.total_bytes / 8,
 		.max_request_bytes = a->options.max_request_bytes,
+		.source_lines = a->options.source_lines,
 		.emit = a->options.emit,
 		.emit_data = a->options.emit_data,
 		.stack = a->options.stack,

@@ -30,6 +30,7 @@ struct agent_options {
 	enum select_answer (*select)(const struct process *p, const struct pod_table *pods, void *data);
 	void *select_data;
 	bool select_moves;	  /* the answer depends on control groups: asked again every second */
+	bool source_lines;	  /* and inlined calls, of debug information, too (agent/symbol/dwarf.h) */
 	uint64_t window_ns;	  /* 0: one window from start to stop */
 	size_t max_request_bytes; /* 0: what receivers accept */
 	void (*emit)(struct otlp_request *request, void *data); /* NULL: no requests are built */

@@ -25,6 +25,7 @@
 #include "agent/record_child.h"
 #include "agent/record_files.h"
 #include "agent/secrets.h"
+#include "agent/symbol/dwarf.h"
 #include "agent/targets.h"
 #include "otlp/request.h"
 #include "version.h"
@@ -43,7 +44,7 @@ struct record {
 	struct targets targets;
 	struct config_list formats;
 	char *path, *by;
-	bool overwrite;
+	bool overwrite, lines;
 	char **command; /* argv of the command, NULL: none */
 	struct selection selection;
 	struct agent *agent;
@@ -177,6 +178,17 @@ static int check_files(const struct record *rec, char **ret_why)
 	return r;
 }
 
+static int check_lines(const struct record *rec, char **ret_why)
+{
+	int r = rec->lines ? symbol_dwarf_load() : 0;
+
+	if (r < 0)
+		*ret_why = strdup(
+			"--lines reads debug information with libdw.so.1, which is missing here: apt-get "
+			"install libdw1");
+	return r;
+}
+
 /* As a shell tells of a command. */
 static int exit_code(int status)
 {
@@ -200,6 +212,11 @@ static int results(struct record *rec)
 	printf("\nsamples: taken=%lu exported=%lu dropped=%lu in_flight=%lu%s (%s, %u Hz)\n",
 	       (unsigned long)s.taken, (unsigned long)s.report.emitted, (unsigned long)s.dropped,
 	       (unsigned long)s.in_flight, buf_str(&drops), s.event, rec->config->sampling.frequency);
+	if (s.report.lines_left)
+		fprintf(stderr,
+			"proflet: %lu addresses have no source lines: reading their debug information would "
+			"have taken longer\n",
+			(unsigned long)s.report.lines_left);
 	if (rec->otlp_extra)
 		fprintf(stderr,
 			"proflet: %lu samples did not fit one OTLP request and are in the other files only\n",
@@ -235,6 +252,8 @@ static int sample(struct record *rec, char **ret_why)
 			return r;
 	}
 	r = agent_run(rec->agent);
+	if (rec->terminal && rec->lines)
+		fputs("\r\033[Kreading names and source lines", stderr);
 	agent_stop(rec->agent);
 	if (rec->terminal)
 		fputs("\r\033[K", stderr);
@@ -255,6 +274,7 @@ static int record_run(struct record *rec)
 		.stack = add_stack,
 		.settle_ns = SETTLE_NS,
 		.flush_ns = NAMES_NS,
+		.source_lines = rec->lines,
 	};
 	int r = output_profile_new(&rec->profile, &(struct output_info){0});
 
@@ -290,6 +310,8 @@ static int start(struct record *rec)
 
 	if (r == 0)
 		r = check_permissions(&why);
+	if (r == 0)
+		r = check_lines(rec, &why);
 	if (r == 0)
 		r = check_files(rec, &why);
 	if (r == 0)
@@ -370,6 +392,11 @@ int cmd_record(int argc, char **argv)
 		 .accepted = "html,folded,pprof,otlp",
 		 .value_name = "FORMAT,...",
 		 .help = "which files to write (default all)"},
+		{.name = "lines",
+		 .type = CONFIG_FLAG,
+		 .target = &rec.lines,
+		 .help = "also source lines and inlined calls, where debug information (DWARF) is there; for "
+			 "programs that you trust"},
 		{.name = "by",
 		 .type = CONFIG_STRING,
 		 .target = &rec.by,

@@ -248,4 +248,5 @@ void report_stats(const struct report *r, struct report_stats *ret)
 	ret->waiting = sample_aggregate_samples(r->open.samples) +
 		       sample_aggregate_samples(r->closed.samples) + waiting_len(r->waiting);
 	ret->names_bytes = names_bytes(r->names);
+	ret->lines_left = names_lines_left(r->names);
 }

@@ -45,6 +45,7 @@ struct report_options {
 	size_t window_bytes;	      /* of samples that wait for the window's end */
 	size_t waiting_bytes;	      /* of samples that wait for a table, to be finished */
 	size_t max_request_bytes;     /* 0: what receivers accept */
+	bool source_lines;	      /* of debug information, too; symbol_dwarf_load has been called */
 	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there.
 	 * NULL: no requests are built, and what goes to `stack` counts as emitted. */
 	void (*emit)(struct otlp_request *request, void *data);
@@ -65,6 +66,7 @@ struct report_stats {
 					   for did not come in time; because too many waited */
 	uint64_t windows, windows_late; /* closed; of these, sent before all names were there */
 	uint64_t names_bytes;
+	uint64_t lines_left;	  /* addresses whose debug information there was no time to read */
 	uint64_t first_sample_ns; /* CLOCK_MONOTONIC; 0: none yet */
 };
 

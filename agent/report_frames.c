@@ -54,12 +54,19 @@ static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
 {
 	if (frame->n_lines < 2 || frame->n_lines > room) {
 		*ret = *frame;
+		if (frame->n_lines > room) {
+			ret->lines += frame->n_lines - 1;
+			ret->n_lines = 1;
+		}
 		return 1;
 	}
 	for (size_t i = 0; i < frame->n_lines; i++) {
 		ret[i] = *frame;
 		ret[i].function = frame->lines[i].function;
-		ret[i].system_name = NULL;
+		if (i + 1 < frame->n_lines)
+			ret[i].system_name = NULL;
+		ret[i].lines = &frame->lines[i];
+		ret[i].n_lines = 1;
 	}
 	return frame->n_lines;
 }

@@ -20,6 +20,7 @@
 #include "agent/track.h"
 
 #define NAMES_BYTES_MAX (16u << 20)
+#define LINES_BYTES_MAX (128u << 20)  /* of a recording */
 #define JIT_KEEP_NS (60 * NS_PER_SEC) /* longer than a window waits */
 
 struct names {
@@ -28,6 +29,8 @@ struct names {
 	bool want_kernel, want_native;
 	bool kernel_said;
 	struct symbol_cache *cache;
+	struct symbol_cache
+		*lines; /* of debug information, which takes longer than names; NULL: not wanted */
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
 	struct jit_names *jit;
@@ -55,6 +58,8 @@ int names_new(struct names **ret, const struct report_options *options)
 	n->want_kernel = options->config->symbols.kernel;
 	n->want_native = options->config->symbols.native;
 	r = symbol_cache_new(&n->cache, NAMES_BYTES_MAX);
+	if (r == 0 && options->source_lines)
+		r = symbol_cache_new(&n->lines, LINES_BYTES_MAX);
 	if (r == 0)
 		r = symbol_kernel_new(&n->kernel, NULL);
 	if (r == 0)
@@ -74,6 +79,7 @@ void names_free(struct names *n)
 	if (!n)
 		return;
 	symbol_cache_free(n->cache);
+	symbol_cache_free(n->lines);
 	symbol_kernel_free(n->kernel);
 	kernel_modules_free(n->modules);
 	jit_names_free(n->jit);
@@ -107,7 +113,7 @@ static void job_overdue(struct worker_job *job)
 }
 
 /* Hands a job to the workers; where that fails it comes back at once as one that was not run. */
-static void submit(struct names *n, struct worker_job *inner)
+static void submit(struct names *n, struct worker_job *inner, enum worker_priority priority)
 {
 	struct names_job *j = calloc(1, sizeof *j);
 
@@ -115,7 +121,7 @@ static void submit(struct names *n, struct worker_job *inner)
 		*j = (struct names_job){.job = {.run = job_run, .done = job_done, .overdue = job_overdue},
 					.inner = inner,
 					.names = n};
-		if (worker_submit(n->worker, &j->job, WORKER_HIGH) == 0) {
+		if (worker_submit(n->worker, &j->job, priority) == 0) {
 			n->n_jobs++;
 			return;
 		}
@@ -124,24 +130,25 @@ static void submit(struct names *n, struct worker_job *inner)
 	inner->done(inner, true);
 }
 
-static void submit_files(struct names *n)
+static void submit_files(struct names *n, struct symbol_cache *cache)
 {
+	bool lines = cache == n->lines;
 	uint32_t file;
 
-	while (symbol_cache_next_wanted(n->cache, &file)) {
+	while (symbol_cache_next_wanted(cache, &file)) {
 		struct unwind_file *f = track_file(n->track, file);
 		struct symbol_job *job;
 
 		if (!f || f->fd < 0) {
-			symbol_cache_give_up(n->cache, file);
+			symbol_cache_give_up(cache, file);
 			continue;
 		}
-		const struct symbol_files files = {f->fd, f->names_fd, f->names_delta};
+		const struct symbol_files files = {f->fd, f->names_fd, f->names_delta, lines};
 
-		if (symbol_job_new(&job, n->cache, file, &files) < 0)
+		if (symbol_job_new(&job, cache, file, &files) < 0)
 			return; /* no memory or descriptor: the addresses stay wanted, the window goes without
 				 */
-		submit(n, &job->work);
+		submit(n, &job->work, lines ? WORKER_LOW : WORKER_HIGH);
 	}
 }
 
@@ -150,7 +157,7 @@ static void submit_kernel(struct names *n)
 	struct symbol_kernel_job *job;
 
 	if (symbol_kernel_job_new(&job, n->kernel, clock_mono_ns()) == 0)
-		submit(n, &job->work);
+		submit(n, &job->work, WORKER_HIGH);
 }
 
 /* The kernel's names take long to read, and the first window needs them. */
@@ -173,17 +180,28 @@ static bool is_early(struct names *n, uint32_t file)
 	return f && f->root && unwind_file_pending(f);
 }
 
+static void want(struct symbol_cache *cache, uint32_t file, uint64_t va)
+{
+	struct symbol_name name;
+
+	if (!symbol_cache_find(cache, file, va, &name))
+		(void)symbol_cache_want(cache, file, va); /* refusals are counted there */
+}
+
 static void request(struct names *n, uint64_t frame, bool kernel)
 {
 	uint32_t file = sample_frame_file(frame);
 	struct kallsyms_symbol symbol;
-	struct symbol_name name;
 
-	if (kernel)
+	if (kernel) {
 		(void)symbol_kernel_find(n->kernel, frame, &symbol);
-	else if (!symbol_cache_find(n->cache, file, sample_frame_va(frame), &name) && !is_early(n, file))
-		(void)symbol_cache_want(n->cache, file,
-					sample_frame_va(frame)); /* refusals are counted there */
+		return;
+	}
+	if (is_early(n, file))
+		return;
+	want(n->cache, file, sample_frame_va(frame));
+	if (n->lines)
+		want(n->lines, file, sample_frame_va(frame));
 }
 
 /* Whether a frame can have a name. Those of no file have none, and may be equal to an address of the kernel.
@@ -196,7 +214,7 @@ static bool wanted(const struct names *n, uint64_t frame, bool kernel)
 static void submit_jit(struct names *n, struct worker_job *job)
 {
 	if (job)
-		submit(n, job);
+		submit(n, job, WORKER_HIGH);
 }
 
 void names_sample(struct names *n, struct process *p, const struct sample_view *v)
@@ -239,8 +257,10 @@ void names_request(struct names *n, const struct sample_aggregate *samples)
 	jit_names_sweep(n->jit, now > JIT_KEEP_NS ? now - JIT_KEEP_NS : 0);
 	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
 		request_stack(n, ((const struct proc_image *)e->owner)->process, e->stack);
-	submit_files(n);
+	submit_files(n, n->cache);
 	submit_kernel(n);
+	if (n->lines)
+		submit_files(n, n->lines);
 }
 
 bool names_complete(const struct names *n)
@@ -253,6 +273,13 @@ uint64_t names_frame_id(struct names *n, const struct process *p, uint64_t frame
 	return n->want_native ? jit_names_id(n->jit, p, frame) : frame;
 }
 
+static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol_name *ret)
+{
+	if (n->lines && symbol_cache_find(n->lines, file, va, ret) && ret->lines)
+		return true;
+	return symbol_cache_find(n->cache, file, va, ret);
+}
+
 void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 {
 	uint32_t file = sample_frame_file(frame);
@@ -263,11 +290,12 @@ void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 		return;
 	*ret = (struct frame){
 		.module = f ? &f->module : NULL, .address = sample_frame_va(frame), .kind = FRAME_NATIVE};
-	if (f && n->want_native && symbol_cache_find(n->cache, file, ret->address, &name)) {
+	if (f && n->want_native && find_name(n, file, ret->address, &name)) {
 		ret->function = name.function;
 		ret->system_name = name.system_name;
 		ret->lines = name.lines;
 		ret->n_lines = name.n_lines;
+		ret->unnamed_start = name.unnamed ? name.start : 0;
 	}
 }
 
@@ -304,15 +332,28 @@ void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret)
 void names_forget(struct names *n, uint32_t file)
 {
 	symbol_cache_forget(n->cache, file);
+	if (n->lines)
+		symbol_cache_forget(n->lines, file);
 }
 
 size_t names_bytes(const struct names *n)
 {
-	struct symbol_cache_stats s;
+	struct symbol_cache_stats s, lines = {0};
 	struct kallsyms_stats k = {0};
 
 	symbol_cache_get_stats(n->cache, &s);
+	if (n->lines)
+		symbol_cache_get_stats(n->lines, &lines);
 	if (symbol_kernel_table(n->kernel))
 		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
-	return s.bytes + k.bytes + jit_names_bytes(n->jit);
+	return s.bytes + lines.bytes + k.bytes + jit_names_bytes(n->jit);
+}
+
+uint64_t names_lines_left(const struct names *n)
+{
+	struct symbol_cache_stats s = {0};
+
+	if (n->lines)
+		symbol_cache_get_stats(n->lines, &s);
+	return s.n_lines_left + s.n_wanted + s.n_in_jobs;
 }

@@ -66,6 +66,8 @@ void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret);
 uint64_t names_frame_id(struct names *n, const struct process *p, uint64_t frame);
 void names_forget(struct names *n, uint32_t file);
 size_t names_bytes(const struct names *n);
+/* Addresses whose source lines are missing, for want of time. */
+uint64_t names_lines_left(const struct names *n);
 
 /* --- report_frames.c */
 #define REPORT_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 1u)

@@ -146,7 +146,8 @@ static int line_text(struct otlp_frames *f, const struct frame *frame, const cha
 					 process */
 	} else {
 		buf_clear(&f->text);
-		r = buf_printf(&f->text, "%.4000s+0x%" PRIx64, frame->module->name, frame->address);
+		r = buf_printf(&f->text, "%.4000s+0x%" PRIx64, frame->module->name,
+			       frame_unnamed_offset(frame));
 		*ret = buf_str(&f->text);
 	}
 	return r;
@@ -163,7 +164,7 @@ static int intern_lines(struct otlp_frames *f, struct otlp_dict *d, const struct
 {
 	struct otlp_dict_line lines[OTLP_LINES_MAX] = {0};
 	size_t n = lines_of(frame);
-	int32_t name, file;
+	int32_t name, system, file;
 	int r = intern_module(f, d, mapping_of(frame), &l->mapping);
 
 	for (size_t i = 0; i < n && r == 0; i++) {
@@ -171,7 +172,9 @@ static int intern_lines(struct otlp_frames *f, struct otlp_dict *d, const struct
 		if (r == 0)
 			r = otlp_dict_string(d, frame->lines[i].file, &file);
 		if (r == 0)
-			r = otlp_dict_function(d, name, 0, file, &lines[i].function);
+			r = otlp_dict_string(d, i + 1 == frame->n_lines ? frame->system_name : NULL, &system);
+		if (r == 0)
+			r = otlp_dict_function(d, name, system, file, &lines[i].function);
 		lines[i].line = frame->lines[i].line;
 	}
 	return r < 0 ? r : otlp_dict_location_lines(d, l, lines, n, ret);

@@ -47,6 +47,14 @@ struct frame {
 	const char *runtime; /* of code that a language's runtime made: "v8js", "jvm" …; static; NULL: none */
 	const struct frame_line *lines; /* inlined calls, innermost first, the last is `function`; NULL */
 	size_t n_lines;
+	uint64_t unnamed_start; /* where its function begins when that has no symbol; 0: unknown, or it has */
 };
+
+/* What a frame without a name is told by: where its function begins, all of which then is one; else the
+ * address. */
+static inline uint64_t frame_unnamed_offset(const struct frame *f)
+{
+	return f->unnamed_start ? f->unnamed_start : f->address;
+}
 
 #endif

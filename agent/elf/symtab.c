@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/extents.h"
 #include "agent/elf/gonames.h"
 #include "agent/elf/plt.h"
 #include "agent/elf/strtab.h"
@@ -310,7 +311,9 @@ static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs
 		r = plt_resolve(img, addrs, n, ret, &slots);
 	if (r == 0 && slots.n)
 		r = name_ifunc_slots(b, img, &slots, ret);
-	return r == 0 ? gonames_resolve(img, addrs, n, lines, ret) : r;
+	if (r == 0)
+		r = gonames_resolve(img, addrs, n, lines, ret);
+	return r == 0 ? extents_resolve(img, addrs, n, ret) : r;
 }
 
 static int resolve_all(struct elf_image *img, struct elf_image *debug, uint64_t delta, const uint64_t *addrs,

@@ -6,6 +6,7 @@
 #ifndef PROFLET_ELF_SYMTAB_H
 #define PROFLET_ELF_SYMTAB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,7 +17,8 @@ struct elf_image;
 struct elf_symbol {
 	uint64_t start, end; /* [start, end) ELF virtual addresses for which the answer holds; a gap when name
 				is NULL */
-	char *name; /* linkage name without version suffix, owned; NULL: no function covers the address */
+	char *name;   /* linkage name without version suffix, owned; NULL: no symbol covers the address */
+	bool unnamed; /* a function without a symbol: it begins at `start` */
 	struct frame_line *lines; /* of a Go function, innermost inlined call first; one block, owned; NULL */
 	size_t n_lines;
 };
@@ -24,6 +26,7 @@ struct elf_symbol {
 /*
  * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym with .gnu_debugdata, then PLT
  * entries ("puts@plt"), then the function table of Go.
+ * What has no name then may have its function's range from .eh_frame.
  * 0 (also when the file has no symbols: all names NULL), -ENOMEM. Free each name with free().
  */
 int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);

@@ -84,13 +84,13 @@ class Info {
 
 	// What it is and where from; for a row above the stacks how many processes it holds.
 	origin(node) {
-		const {modules, module} = this.profile;
+		const {modules, module, file} = this.profile;
 
 		if (!node.frame)
 			return node.pids ? `${node.pids.size} process${node.pids.size === 1 ? '' : 'es'}` : '';
 		const [path, buildId] = modules[module[node.frame]];
 		const unnamed = node.kind === KIND.NATIVE && isUnnamed(node.name) ? ' of a file that names no function here' : '';
-		const parts = [KIND_WORDS[node.kind] + unnamed, path, buildId && `build id ${buildId.slice(0, 16)}`];
+		const parts = [KIND_WORDS[node.kind] + unnamed, file[node.frame], path, buildId && `build id ${buildId.slice(0, 16)}`];
 
 		return parts.filter(part => part && part !== '[kernel]').join(' · ');
 	}

@@ -58,7 +58,7 @@ function decodeProfile(data) {
 		}
 	}
 	return {
-		info: data.info, modules: data.modules, name: data.name, module: data.module, kind: data.kind,
+		info: data.info, modules: data.modules, name: data.name, module: data.module, kind: data.kind, file: data.file,
 		frame, parent, end, self, total,
 		groups: data.groups.map((g, i) => decodeGroup(g, roots[i], total[roots[i]])),
 	};

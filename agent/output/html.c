@@ -4,6 +4,7 @@
  *   info       what the recording was
  *   modules    [path, build id] by module id; [0] is none
  *   name, module, kind    of the functions, by function id; [0] is none; enum page_kind
+ *   file       source files by function id, of those that are known
  *   groups     [container id, container name, process, pid, thread, complete samples], as their trees come
  *   nodes      of every tree in preorder, a text of three numbers each: up, function, self. `up` is how
  *              many levels it is above a child of the node before; a group's root has function 0
@@ -89,6 +90,23 @@ static void put_modules(const struct html *h)
 	fputc(']', h->f);
 }
 
+static void put_files(const struct html *h)
+{
+	const char *separator = "";
+
+	fputs(",\"file\":{", h->f);
+	for (uint32_t id = 1; id <= output_table_len(&h->p->functions); id++) {
+		uint32_t file = output_function_of(h->p, id)->file;
+
+		if (!file)
+			continue;
+		fprintf(h->f, "%s\"%" PRIu32 "\":", separator, id);
+		output_text_json(h->f, output_string_text(h->p, file));
+		separator = ",";
+	}
+	fputc('}', h->f);
+}
+
 static void put_functions(const struct html *h)
 {
 	uint32_t n = output_table_len(&h->p->functions);
@@ -105,6 +123,7 @@ static void put_functions(const struct html *h)
 	for (uint32_t id = 1; id <= n; id++)
 		fprintf(h->f, ",%d", (int)kind_of(h->p, output_function_of(h->p, id)));
 	fputc(']', h->f);
+	put_files(h);
 }
 
 #define NUMBER_MAX 13 /* digits of 64 bits */

@@ -186,24 +186,22 @@ static bool function_is(const struct map_node *node, const void *key)
 
 static int name_frame(struct output_profile *p, const struct frame *frame, struct output_function *f)
 {
-	char address[32];
-	_cleanup_buf_ struct buf name = {.max = OUTPUT_MAX_NAME + sizeof address};
-	int r;
+	char offset[32];
+	_cleanup_buf_ struct buf name = {.max = OUTPUT_MAX_NAME + sizeof offset};
+	int r = 0;
 
 	f->named = frame->function && *frame->function;
 	if (f->named)
 		return output_intern_string(p, frame->function, &f->name);
 	if (frame->kind == FRAME_ENDING)
 		return output_intern_string(p, "[truncated]", &f->name);
-	snprintf(address, sizeof address, "%s0x%" PRIx64, frame->module ? "+" : "", frame->address);
-	if (frame->module) {
-		/* a module's name can be as long as its file system likes; the address must not be what is
-		 * cut */
-		r = output_text_clean(&name, frame->module->name, OUTPUT_MAX_NAME - sizeof address);
-		if (r < 0)
-			return r;
-	}
-	r = buf_puts(&name, address);
+	snprintf(offset, sizeof offset, "%s0x%" PRIx64, frame->module ? "+" : "",
+		 frame_unnamed_offset(frame));
+	/* a module's name can be as long as its file system likes; the offset must not be what is cut */
+	if (frame->module)
+		r = output_text_clean(&name, frame->module->name, OUTPUT_MAX_NAME - sizeof offset);
+	if (r == 0)
+		r = buf_puts(&name, offset);
 	return r < 0 ? r : output_intern_string(p, buf_str(&name), &f->name);
 }
 
@@ -221,6 +219,8 @@ static int intern_function(struct output_profile *p, const struct frame *frame, 
 		r = output_intern_string(p, frame->system_name, &key.system_name);
 	if (r == 0)
 		r = name_frame(p, frame, &key);
+	if (r == 0 && frame->n_lines)
+		r = output_intern_string(p, frame->lines->file, &key.file);
 	if (r < 0)
 		return r;
 	hash = hash_u64(((uint64_t)key.name << 32 | key.module) + key.kind);
@@ -243,12 +243,13 @@ static bool location_is(const struct map_node *node, const void *key)
 {
 	const struct output_location *a = container_of(node, struct output_location, entry.node), *b = key;
 
-	return a->function == b->function && a->address == b->address;
+	return a->function == b->function && a->address == b->address && a->line == b->line;
 }
 
 int output_intern_frame(struct output_profile *p, const struct frame *frame, uint32_t *ret_location_id)
 {
-	struct output_location key = {.address = frame->address};
+	struct output_location key = {.address = frame->address,
+				      .line = frame->n_lines ? frame->lines->line : 0};
 	_cleanup_free_ struct output_location *new = NULL;
 	struct output_entry *e;
 	uint64_t hash;
@@ -257,7 +258,7 @@ int output_intern_frame(struct output_profile *p, const struct frame *frame, uin
 	r = intern_function(p, frame, &key.function);
 	if (r < 0)
 		return r;
-	hash = hash_u64(key.address ^ hash_u64(key.function));
+	hash = hash_u64(key.address ^ hash_u64((uint64_t)key.line << 32 | key.function));
 	e = output_table_find(&p->locations, hash, location_is, &key);
 	if (!e) {
 		new = malloc(sizeof *new);

@@ -3,6 +3,7 @@
 #include "agent/output/live_store.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,9 @@ static void describe(const struct frame *f, char ret[static OUTPUT_LIVE_MAX_NAME
 {
 	if (f->kind == FRAME_ENDING)
 		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "[truncated]");
+	else if (f->module && f->unnamed_start)
+		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "%.*s+0x%" PRIx64, OUTPUT_LIVE_MAX_NAME - 24,
+			 f->module->name, f->unnamed_start);
 	else if (f->module)
 		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "[no name in %s]", f->module->name);
 	else

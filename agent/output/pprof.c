@@ -44,8 +44,8 @@ enum {
 	MAPPING_HAS_FUNCTIONS
 };
 enum { LOCATION_ID = 1, LOCATION_MAPPING_ID = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
-enum { LINE_FUNCTION_ID = 1 };
-enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3 };
+enum { LINE_FUNCTION_ID = 1, LINE_LINE = 2 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
 
 enum fixed_string {
 	STRING_SAMPLES,
@@ -241,6 +241,7 @@ static void put_locations(struct pprof *o)
 		put(o, LOCATION_MAPPING_ID, output_function_of(o->p, l->function)->module);
 		put(o, LOCATION_ADDRESS, l->address);
 		put_part(o, LINE_FUNCTION_ID, l->function);
+		put_part(o, LINE_LINE, l->line);
 		end_part(o, LOCATION_LINE);
 		end_message(o, PROFILE_LOCATION);
 	}
@@ -254,6 +255,7 @@ static void put_functions(struct pprof *o)
 		put(o, FUNCTION_ID, id);
 		put(o, FUNCTION_NAME, f->name);
 		put(o, FUNCTION_SYSTEM_NAME, f->system_name ? f->system_name : f->name);
+		put(o, FUNCTION_FILENAME, f->file);
 		end_message(o, PROFILE_FUNCTION);
 	}
 }

@@ -43,9 +43,10 @@ struct output_module {
 /* What two stacks share when a reader would call the frames equal. */
 struct output_function {
 	struct output_entry entry;
-	uint32_t name;	      /* string: the function, else module+0xADDRESS, else 0xADDRESS */
+	uint32_t name;	      /* string: the function, else module+0xOFFSET, else 0xADDRESS */
 	uint32_t system_name; /* string or 0 */
 	uint32_t module;      /* or 0 */
+	uint32_t file;	      /* string: its source file, of the location that came first; or 0 */
 	enum frame_kind kind;
 	bool named; /* false: `name` is only the address */
 };
@@ -53,6 +54,7 @@ struct output_function {
 struct output_location {
 	struct output_entry entry;
 	uint32_t function;
+	uint32_t line; /* in the function's source file; 0: unknown */
 	uint64_t address;
 };
 

@@ -9,6 +9,7 @@
 #include "agent/elf/image.h"
 #include "agent/elf/symtab.h"
 #include "agent/symbol/demangle.h"
+#include "agent/symbol/dwarf.h"
 
 #define MALLOC_OVERHEAD 16u /* bytes that an allocation costs beside its own */
 
@@ -69,8 +70,10 @@ static void ranges_push(struct symbol_ranges *r, struct symbol_range *x)
 {
 	uint64_t from = r->n ? r->v[r->n - 1].end : 0;
 
-	if (x->start < from)
+	if (x->start < from) {
 		x->start = from;
+		x->unnamed = false;
+	}
 	if (x->start < x->end)
 		r->v[r->n++] = *x;
 	else
@@ -168,7 +171,10 @@ static void answer(struct symbol_batch *b, struct elf_symbol *symbols, bool go)
 {
 	for (size_t i = 0; i < b->n_addrs; i++) {
 		const struct symbol_range *last = b->ranges.n ? &b->ranges.v[b->ranges.n - 1] : NULL;
-		struct symbol_range x = {.start = symbols[i].start, .end = symbols[i].end, .used = true};
+		struct symbol_range x = {.start = symbols[i].start,
+					 .end = symbols[i].end,
+					 .unnamed = symbols[i].unnamed,
+					 .used = true};
 		uint64_t addr = b->addrs[i];
 
 		if (last && addr < last->end)
@@ -176,12 +182,30 @@ static void answer(struct symbol_batch *b, struct elf_symbol *symbols, bool go)
 		if (x.start > addr || x.end <= addr) {
 			x.start = addr;
 			x.end = addr + 1;
+			x.unnamed = false;
 		}
 		if (symbols[i].name && symbols[i].name[0])
 			name_range(&x, symbols[i].name, go);
 		if (x.names && symbols[i].lines)
 			take_lines(&x, &symbols[i]);
 		ranges_push(&b->ranges, &x);
+	}
+}
+
+/* Debug information lies in the file, or in its debug file. What has no lines is left to those who ask for
+ * names. */
+static void add_source_lines(struct symbol_batch *b, struct elf_symbol *symbols)
+{
+	int left = symbol_dwarf_lines(b->fd, 0, b->addrs, b->n_addrs, symbols);
+
+	if (b->debug_fd >= 0 && left <= 0)
+		left = symbol_dwarf_lines(b->debug_fd, b->debug_delta, b->addrs, b->n_addrs, symbols);
+	b->n_lines_left = left > 0 ? (size_t)left : 0;
+	for (size_t i = 0; i < b->n_addrs; i++) {
+		if (symbols[i].lines)
+			continue;
+		free(symbols[i].name);
+		symbols[i] = (struct elf_symbol){.start = b->addrs[i], .end = b->addrs[i] + 1};
 	}
 }
 
@@ -200,6 +224,8 @@ static int resolve(struct symbol_batch *b)
 	if (!symbols || !b->ranges.v)
 		return -ENOMEM;
 	r = elf_symtab_resolve_with(img, debug, b->debug_delta, b->addrs, b->n_addrs, symbols);
+	if (r >= 0 && b->source_lines)
+		add_source_lines(b, symbols);
 	if (r >= 0)
 		answer(b, symbols, elf_image_go_build_id(img) != NULL);
 	for (size_t i = 0; i < b->n_addrs; i++) {

@@ -6,6 +6,7 @@
 #ifndef PROFLET_SYMBOL_BATCH_H
 #define PROFLET_SYMBOL_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,8 +14,9 @@ struct symbol_range {
 	uint64_t start, end;
 	char *names;		 /* owned; "FUNCTION\0" or "FUNCTION\0LINKAGE NAME\0"; NULL: no name */
 	uint32_t system_name_at; /* offset of the linkage name in `names`; 0: it is the same */
-	uint32_t names_bytes : 31;
-	uint32_t used : 1; /* asked for since the last sweep for memory; new ranges count as asked for */
+	uint32_t names_bytes : 30;
+	uint32_t unnamed : 1; /* a function without a symbol: it begins at `start` */
+	uint32_t used : 1;    /* asked for since the last sweep for memory; new ranges count as asked for */
 	struct frame_line *lines; /* owned, one block; NULL: the source is not known */
 	uint32_t n_lines;
 	uint32_t lines_bytes;
@@ -32,7 +34,9 @@ struct symbol_batch {
 	int fd;		 /* owned; -1: there is none */
 	int debug_fd;	 /* of its separate debug file; owned; -1 */
 	uint64_t debug_delta;
-	uint64_t *addrs; /* owned; sorted, each once */
+	bool source_lines;   /* only what has lines is answered, with those of debug information */
+	size_t n_lines_left; /* addresses whose debug information there was no time to read */
+	uint64_t *addrs;     /* owned; sorted, each once */
 	size_t n_addrs;
 	struct symbol_ranges ranges; /* the answer; covers all of addrs unless status is one of these two: */
 	int status;		     /* -ECANCELED: not run; -ENOMEM; else 0 or why the file was unreadable */

@@ -130,6 +130,7 @@ bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, st
 	ret->system_name = x->system_name_at ? x->names + x->system_name_at : NULL;
 	ret->lines = x->lines;
 	ret->n_lines = x->n_lines;
+	ret->unnamed = x->unnamed;
 	ret->start = x->start;
 	ret->end = x->end;
 	return true;

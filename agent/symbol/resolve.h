@@ -37,15 +37,18 @@ struct symbol_name {
 	const char *system_name;	/* linkage name where it differs from function, else NULL */
 	const struct frame_line *lines; /* inlined calls, innermost first, the last is the function; NULL */
 	size_t n_lines;
+	bool unnamed;	     /* a function without a symbol begins at `start` */
 	uint64_t start, end; /* the answer holds for ELF virtual addresses [start, end) */
 };
 
 struct symbol_cache_stats {
 	size_t n_files, n_ranges, n_wanted;
+	size_t n_in_jobs;      /* addresses on their way */
 	size_t bytes;	       /* of the ranges and their names */
 	uint64_t n_evicted;    /* ranges given up for the byte budget */
 	uint64_t n_dropped;    /* addresses not collected because a maximum was reached or memory was short */
 	uint64_t n_unreadable; /* addresses without a name because their file could not be read */
+	uint64_t n_lines_left; /* addresses whose debug information there was no time to read */
 	uint64_t n_stale;      /* jobs that came back for a file that had been forgotten */
 };
 
@@ -85,6 +88,8 @@ struct symbol_files {
 	int fd;
 	int debug_fd;	      /* its separate debug file; -1: none */
 	uint64_t debug_delta; /* to be added to the addresses there */
+	bool source_lines;    /* only what has lines is answered, those of debug information among them; after
+				 symbol_dwarf_load (dwarf.h) */
 };
 
 /*

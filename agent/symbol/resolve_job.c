@@ -83,6 +83,7 @@ static int copy_files(struct symbol_batch *b, const struct symbol_files *files)
 	b->fd = fcntl(files->fd, F_DUPFD_CLOEXEC, 0);
 	if (b->fd < 0)
 		return -errno;
+	b->source_lines = files->source_lines;
 	if (files->debug_fd < 0)
 		return 0;
 	b->debug_delta = files->debug_delta;
@@ -113,6 +114,7 @@ int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
 		return r;
 	b->serial = f->job_serial = ++c->last_serial;
 	take_wanted(c, f, b);
+	c->stats.n_in_jobs += b->n_addrs;
 	*job = (struct symbol_job){
 		.work = {.run = job_run, .done = job_done}, .cache = c, .batch = TAKE_PTR(b)};
 	*ret = TAKE_PTR(job);
@@ -145,6 +147,8 @@ void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job)
 	struct symbol_file *f = symbol_cache_file(c, b->file_id);
 
 	free(job);
+	c->stats.n_in_jobs -= b->n_addrs;
+	c->stats.n_lines_left += b->n_lines_left;
 	if (!f || f->job_serial != b->serial) {
 		c->stats.n_stale++;
 		return;

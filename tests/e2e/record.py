@@ -32,18 +32,24 @@ def check_folded(s, what, path):
     return n
 
 
-def check_pprof(s, path):
+def pprof(s, *arguments):
+    """→ what `go tool pprof` says; None without Go, which is a skip"""
     go = s.run([os.path.join(programs.SUPPORT, "install"), "--print-go"], check=False).stdout.strip()
     if not go:
         s.skip("go tool pprof reads the recording", "no Go: tests/support/install test")
-        return
+        return None
     env = {"PPROF_TMPDIR": s.tmp, "PPROF_BINARY_PATH": s.tmp}
-    top = s.run([go, "tool", "pprof", "-symbolize=none", "-top", path], check=False, env=env)
+    return s.run([go, "tool", "pprof", "-symbolize=none", *arguments], check=False, env=env)
+
+
+def check_pprof(s, path):
+    top = pprof(s, "-top", path)
+    if not top:
+        return
     s.check("go tool pprof -top names the leaf", top.returncode == 0 and re.search(r"\bf8\b", top.stdout),
             (top.stdout + top.stderr).strip()[:200].replace("\n", " / "))
-    traces = s.run([go, "tool", "pprof", "-symbolize=none", "-traces", path], check=False, env=env).stdout
     leaf_first = r"\s+\d\S*\s+f8\b[^\n]*" + "".join(rf"\n\s+{name}\b[^\n]*" for name in programs.CHAIN[1:])
-    s.check("go tool pprof -traces has the exact chain", re.search(leaf_first, traces))
+    s.check("go tool pprof -traces has the exact chain", re.search(leaf_first, pprof(s, "-traces", path).stdout))
 
 
 def check_html(s, path):
@@ -124,6 +130,33 @@ def check_overwrite(s):
             done.stderr == "proflet: /nonexistent: No such file or directory\n", done.stderr)
 
 
+INLINED = """
+__attribute__((noinline)) static unsigned long leaf(unsigned long x) { for (int i = 0; i < 100000; i++) x = x * 5 + 1; return x; }
+__attribute__((always_inline)) static inline unsigned long inner(unsigned long x) { return leaf(x) + 1; }
+__attribute__((noinline)) static unsigned long outer(unsigned long x) { return inner(x) + 2; }
+int main(void) { unsigned long x = 1; for (int i = 0; i < 8000; i++) x += outer(x); return x == 0; }
+"""
+
+
+def check_lines(s):
+    with open(s.path("inlined.c"), "w") as f:
+        f.write(INLINED)
+    program, base = s.path("inlined"), s.path("lines")
+    s.run(["gcc", "-O2", "-g", "-o", program, s.path("inlined.c")])
+    stacks = {}
+    for option in ([], ["--lines"]):
+        s.run([PROFLET, "record", "-f", "-F", "199", "--format", "folded,pprof,html", "-o", base, *option, "--", program], check=False)
+        stacks[bool(option)] = read(base + ".folded")
+    s.check("--lines: inlined calls are frames", ";main;outer;inner;leaf" in stacks[True] and ";main;outer;leaf" not in stacks[True],
+            stacks[True][:300])
+    s.check("without it they are not", ";main;outer;leaf" in stacks[False] and ";inner" not in stacks[False], stacks[False][:300])
+    s.check("--lines: the page knows the source file", '"' + s.path("inlined.c") + '"' in read(base + ".html"))
+    top = pprof(s, "-lines", "-top", base + ".pb.gz")
+    if top:
+        s.check("--lines: go tool pprof has the lines", re.search(r"leaf .*inlined\.c:2\b", top.stdout) and
+                re.search(r"outer .*inlined\.c:4\b", top.stdout), top.stdout[-600:].replace("\n", " / "))
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
@@ -135,6 +168,7 @@ def body(s):
     check_exit_codes(s)
     check_interrupt(s)
     check_overwrite(s)
+    check_lines(s)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,20 @@
 addr2line prefers DWARF, and where there is none takes the nearest symbol before an address, however far. So what it says is
 held against nm: ours must be a symbol of the file that covers the address.
 """
+import os
 import re
 
 SUFFIX = re.compile(r"(?<=.)\.(?:cold|part|isra|constprop|clone|lto_priv|llvm|localalias|specialized|__uniq|[0-9]).*$")
 REASONS = {
     "same": "addr2line says the same",
-    "nobody": "neither has a name",
+    "nobody": "neither has a name, and no FDE covers it",
+    "function": "neither has a name; proflet says where the function begins, and readelf's FDE says the same",
     "alias": "another symbol at the same address and of this file: proflet takes the global one, fewer underscores, shorter",
     "clone": "DWARF calls a part or clone of a function (.cold, .part.0 …) by the function's name",
     "constructor": "DWARF calls both symbols of a constructor or destructor (C1, C2) by one that is none (C4)",
     "DWARF name": "DWARF's name is no symbol of the file (static, renamed by the compiler or by asm()); nm says ours",
     "nested": "the symbol that addr2line names covers it, too: a smaller one inside of that is ours",
-    "ended": "addr2line takes the nearest symbol before; that has ended here, and nm says ours, or that there is none",
+    "ended": "addr2line takes the nearest symbol before; that has ended here, and nm says ours",
     "silent": "addr2line has none; nm says ours",
     "label": "a symbol without a size: it holds up to the next one, and nm says it stands there",
     "slot": "a slot of a procedure linkage table: objdump says so",
@@ -61,37 +63,44 @@ def slot(file, address, ours):
     return "chosen slot" if match and ours[:-4] in file.symbols.at(int(match[1], 16)) else None
 
 
-def unnamed(file, address, theirs):
+def begin_of(file, address, begin):
+    """Of code without a name: does its function begin there?"""
+    starts = file.fde_starts(address)
+    if begin is None and address not in starts:
+        return f"wrong: no function, and readelf's FDE begins at {max(starts):#x}" if starts else "nobody"
+    begin = address if begin is None else begin
+    return "function" if starts and begin == max(starts) else f"wrong: function at {begin:#x}, readelf has {[hex(x) for x in starts]}"
+
+
+def unnamed(file, address, theirs, begin):
     if file.symbols.covering(address):
         return "wrong: no name, and nm has " + file.symbols.covering(address)[-1][1]
-    if theirs == "??":
-        return "nobody"
-    if theirs in file.symbols.named and all(size for _, size in file.symbols.named[theirs]):
-        return "ended"
+    if theirs == "??" or (theirs in file.symbols.named and all(size for _, size in file.symbols.named[theirs])):
+        return begin_of(file, address, begin)
     return f"wrong: no name, and addr2line has {theirs}"
 
 
-def judge(file, address, ours, theirs):
-    """A key of REASONS, or a text that begins with "wrong"."""
+def judge(file, address, ours, theirs, begin=None):
+    """begin: where our function begins that has no name. A key of REASONS, or a text that begins with "wrong"."""
     if ours is None:
-        return unnamed(file, address, theirs)
+        return unnamed(file, address, theirs, begin)
     if ours == theirs:
         return "same"
     verdict = slot(file, address, ours) if ours.endswith("@plt") else against_nm(file, address, ours, theirs)
     return verdict or f"wrong: {ours}, and addr2line has {theirs}"
 
 
-def judge_go(file, address, ours, theirs, tool):
+def judge_go(file, address, ours, theirs, tool, begin=None):
     """tool: what go tool addr2line says."""
     if ours == tool:
         return "same"
-    verdict = judge(file, address, ours, theirs)
+    verdict = judge(file, address, ours, theirs, begin)
     if verdict.startswith("wrong"):
         return f"wrong: {ours}, go tool addr2line has {tool}, addr2line has {theirs}"
     covering = file.symbols.covering(address)
     if tool != "?" and covering and spelled(covering[-1][1]) == tool:
         return f"wrong: {ours}, go tool addr2line has {tool}"
-    return "nobody" if verdict == "nobody" else "C in Go"
+    return verdict if verdict in ("nobody", "function") else "C in Go"
 
 
 def spelled(symbol):
@@ -104,6 +113,29 @@ PLACES = {
     "no lines": "neither has a line",
     "same calls": "DWARF has the same inlined calls, in the same order (llvm-symbolizer --inlines)",
 }
+
+
+PLACES_DWARF = {
+    "same": "llvm-symbolizer --inlines has the same calls and the same FILE:LINE for the innermost",
+    "no lines": "neither has a line",
+    "left": "no name, or a function of no symbol: not asked for",
+}
+
+
+def dwarf_place(ours, name, theirs, filtered, full):
+    """ours: ([functions, innermost first], FILE:LINE) or None; theirs: (linkage names, [FILE:LINE]); filtered: c++filt -p, full: c++filt."""
+    functions, places = theirs
+    if not name:
+        return "left"
+    known = places and not places[0].startswith("??") and not places[0].endswith(":0")
+    if ours is None:
+        return f"wrong: no line, llvm-symbolizer has {places[0]}" if known else "no lines"
+    pairs = zip(ours[0][:-1], functions[:-1])
+    if len(ours[0]) != len(functions) or any(readable(a, b, None if b.startswith("_R") else full[b], filtered[b], full[b]).startswith("wrong") for a, b in pairs):
+        return f"wrong: calls {ours[0][:-1]}, llvm-symbolizer has {functions[:-1]}"
+    line = ours[1].rpartition(":")
+    same = known and (os.path.normpath(line[0]), line[2]) == (os.path.normpath(places[0].rpartition(":")[0]), places[0].rpartition(":")[2])
+    return "same" if same else f"wrong: {ours[1]}, llvm-symbolizer has {places[:1]}"
 
 
 def place(ours, theirs):
@@ -130,6 +162,11 @@ def readable(name, linkage, theirs, filtered, full):
     if linkage.startswith("_R"):  # c++filt prints the hashes of crates and the types of numbers, addr2line does not
         verbose = r"\[[0-9a-f]+\](?=::)|(?<=\d): [iu](?:8|16|32|64|128|size)\b"
         filtered, full = (re.sub(verbose, "", x) for x in (filtered, full))
+    clone = re.fullmatch(r"(.*?)((?: \[clone [^]]*\])+)", name)
+    suffix = "".join(re.findall(r"\[clone ([^]]*)\]", clone[2])) if clone else ""
+    if clone and linkage.endswith(suffix) and linkage.startswith(("_R", "_ZN")):  # of Rust: c++filt has "f (.cold)", addr2line "f"
+        if clone[1] in {(x or "").removesuffix(suffix).removesuffix(f" ({suffix})") for x in (theirs, filtered, full)}:
+            return "clone"
     if theirs and (name + "(") in theirs:  # c++filt writes std::ostream out, addr2line does not
         return "same"
     if theirs not in (None, full, linkage, name):

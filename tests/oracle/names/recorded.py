@@ -3,15 +3,18 @@
 import collections
 import hashlib
 import os
+import re
 
 from live import recording
 
-Frame = collections.namedtuple("Frame", "kind module address name linkage ids place")
+Frame = collections.namedtuple("Frame", "kind module address name linkage ids place begin")
+UNNAMED = re.compile(r"(.*)\+0x([0-9a-f]+)")
 NATIVE = "native"
 
 
 class Names(recording.Profile):
-    """`name` is None where proflet has none: its line is then MODULE+0xADDRESS. Where calls were inlined it is that of the
+    """`name` is None where proflet has none: its line is then MODULE+0xBEGIN where it knows where the function begins (`begin`),
+    MODULE+0xADDRESS where not (then `begin` is None, as at a function's first byte). Where calls were inlined it is that of the
     outermost function; `place`: ([functions, innermost first], FILE:LINE), None where the source is not known."""
 
     def _frame(self, location):
@@ -20,16 +23,20 @@ class Names(recording.Profile):
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
         ids = tuple(sorted(self._attributes(mapping["attribute_indices"]).items()))
         if not location["lines"]:
-            return Frame(kind, module, location["address"], None, None, ids, None)
+            return Frame(kind, module, location["address"], None, None, ids, None, None)
         first = location["lines"][0]
         inner = self.d["function_table"][first["function_index"]]
         calls = [self.strings[self.d["function_table"][line["function_index"]]["name_strindex"]] for line in location["lines"]]
         place = (calls, f"{self.strings[inner['filename_strindex']]}:{first['line']}") if first["line"] else None
         function = self.d["function_table"][location["lines"][-1]["function_index"]]
         name = self.strings[function["name_strindex"]]
-        if name in ("[anonymous]", f"{os.path.basename(module)}+{location['address']:#x}"):
+        if name == "[anonymous]":
             name = None
-        return Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids, place)
+        unnamed = UNNAMED.fullmatch(name or "")
+        if unnamed and unnamed[1] == os.path.basename(module):
+            begin = int(unnamed[2], 16)
+            return Frame(kind, module, location["address"], None, None, ids, place, begin if begin != location["address"] else None)
+        return Frame(kind, module, location["address"], name, self.strings[function["system_name_strindex"]] or name, ids, place, None)
 
 
 def htlhash(path):

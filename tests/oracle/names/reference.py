@@ -10,6 +10,7 @@ SYMBOL = re.compile(r"^([0-9a-f]+) (?:([0-9a-f]+) )?([tTwWiuV]) (.*)$")
 PLT_LABEL = re.compile(r"^([0-9a-f]+) <(.*@plt)>:$")
 PLT_JUMP = re.compile(r"^ *([0-9a-f]+):\s+(?:bnd )?jmp +\*0x[0-9a-f]+\(%rip\) +# ([0-9a-f]+)")
 RELOCATION = re.compile(r"^([0-9a-f]+)  [0-9a-f]+ \S+ +(?:[0-9a-f]{16} (\S+) \+ 0|([0-9a-f]+))$")
+FDE = re.compile(r" FDE cie=[0-9a-f]+ pc=([0-9a-f]+)\.\.([0-9a-f]+)$", re.MULTILINE)
 PLT_SECTION = re.compile(r"\] (\.plt|\.plt\.sec|\.plt\.got|\.iplt) +PROGBITS +([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ ([0-9a-f]+)")
 DEBUG = "/usr/lib/debug/.build-id"
 
@@ -81,7 +82,7 @@ class File:
         if ".gnu_debugdata" in self.has:
             texts.append(self._inner())
         self.symbols = Symbols(texts + [dynamic])
-        self._plt = None
+        self._plt = self._fdes = None
         self.go_shift = self._go_shift(sections)
 
     def _go_shift(self, sections):
@@ -134,6 +135,18 @@ class File:
         found = sorted(self.has - {".go.buildinfo", ".gnu_debuglink", ".debug_info"} - (set() if self.exports.all else {".dynsym"}))
         return ", ".join(found + ([f"debug file {self.debug}"] if self.debug else [])) or "none"
 
+    def fde_starts(self, address):
+        """Where the FDEs begin that readelf has for the address."""
+        if self._fdes is None:
+            self._fdes = sorted((int(a, 16), int(b, 16)) for a, b in FDE.findall(readelf(self.path, "--debug-dump=frames")))
+            self._longest_fde = max((b - a for a, b in self._fdes), default=0)
+        i, found = bisect.bisect_right(self._fdes, (address, 1 << 64)), []
+        while i and address - self._fdes[i - 1][0] <= self._longest_fde:
+            i -= 1
+            if address < self._fdes[i][1]:
+                found.append(self._fdes[i][0])
+        return found
+
     def plt(self, address):
         """objdump's name of the slot: 'puts@plt', '*ABS*+0x1234@plt'; None."""
         if self._plt is None:
@@ -171,9 +184,10 @@ def addr2line(path, addresses, *options):
 
 
 def inlined(symbolizer, path, addresses):
-    """address → names by llvm-symbolizer, the innermost inlined call first: binutils 2.40 finds none in Go's DWARF 5."""
+    """address → (names, FILE:LINE of each) by llvm-symbolizer, the innermost inlined call first: binutils 2.40 finds none in Go's DWARF 5."""
     text = output(symbolizer, "--obj=" + path, "--functions=linkage", "--no-demangle", "--inlines", text="".join(f"{a:#x}\n" for a in addresses))
-    return {a: block.splitlines()[::2] for a, block in zip(addresses, text.split("\n\n"))}
+    blocks = (block.splitlines() for block in text.split("\n\n"))
+    return {a: (lines[::2], [x.rpartition(":")[0] for x in lines[1::2]]) for a, lines in zip(addresses, blocks)}
 
 
 def go_addr2line(go, file, addresses):

@@ -62,7 +62,7 @@ static struct otlp_request *a_whole(unsigned n, unsigned big, bool aggregate)
 		char name[32];
 
 		snprintf(name, sizeof name, "function_%u", i);
-		const struct frame f[] = {{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0},
+		const struct frame f[] = {{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0},
 					  stack_a[i % 2],
 					  stack_a[1]};
 		for (size_t k = 0; k < n_ts; k++)

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/symbol/dwarf.h"
+
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/fs.h"
+#include "agent/elf/symtab.h"
+#include "agent/symbol/demangle.h"
+
+#define LIBRARY "libdw.so.1"
+#define CPU_NS (4 * NS_PER_SEC) /* for one file */
+#define DEPTH_MAX 32u		/* inlined calls at one address; of more the outer ones are left out */
+#define LEVELS_MAX 256u		/* of scopes in each other */
+
+#define FUNCTIONS(X)            \
+	X(dwarf_attr_integrate) \
+	X(dwarf_begin)          \
+	X(dwarf_child)          \
+	X(dwarf_diename)        \
+	X(dwarf_end)            \
+	X(dwarf_filesrc)        \
+	X(dwarf_formstring)     \
+	X(dwarf_formudata)      \
+	X(dwarf_get_units)      \
+	X(dwarf_getsrc_die)     \
+	X(dwarf_getsrcfiles)    \
+	X(dwarf_haspc)          \
+	X(dwarf_lineno)         \
+	X(dwarf_linesrc)        \
+	X(dwarf_ranges)         \
+	X(dwarf_siblingof)      \
+	X(dwarf_tag)
+
+static struct {
+	void *library;
+#define X(name) __typeof__(name) *name;
+	FUNCTIONS(X)
+#undef X
+} dw;
+
+static void load(void)
+{
+	bool all;
+
+	dw.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	all = dw.library;
+#define X(name) all = all && (dw.name = (__typeof__(name) *)dlsym(dw.library, #name));
+	FUNCTIONS(X)
+#undef X
+	if (!all && dw.library) {
+		dlclose(dw.library);
+		dw.library = NULL;
+	}
+}
+
+int symbol_dwarf_load(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	return dw.library ? 0 : -ENOENT;
+}
+
+/* One call: borrowed from libdw, but for `readable`. */
+struct call {
+	const char *function, *file;
+	char *readable; /* owned; `function`, demangled; NULL: it is so */
+	uint32_t line;
+};
+
+struct calls {
+	struct call v[DEPTH_MAX];
+	size_t n;
+	const char *folder; /* that relative paths begin in; NULL: unknown */
+};
+
+static void calls_fini(struct calls *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		free(c->v[i].readable);
+}
+
+static void calls_add(struct calls *c, const char *function, const char *file, uint32_t line)
+{
+	char *readable = function ? symbol_demangle(function) : NULL;
+
+	c->v[c->n++] = (struct call){function ?: "[inlined]", file ?: "", readable, line};
+}
+
+static const char *text_of(const struct call *c)
+{
+	return c->readable ?: c->function;
+}
+
+/* What is to stand before the path of a call's file; libdw has put it there for some. */
+static const char *folder_of(const struct calls *c, const struct call *call)
+{
+	size_t len = c->folder ? strlen(c->folder) : 0;
+
+	if (!len || !call->file[0] || call->file[0] == '/')
+		return NULL;
+	return strncmp(call->file, c->folder, len) == 0 && call->file[len] == '/' ? NULL : c->folder;
+}
+
+static size_t file_bytes(const struct calls *c, const struct call *call)
+{
+	const char *folder = folder_of(c, call);
+
+	return (folder ? strlen(folder) + 1 : 0) + strlen(call->file) + 1;
+}
+
+static char *put_file(char *to, const struct calls *c, const struct call *call)
+{
+	const char *folder = folder_of(c, call);
+
+	if (folder)
+		to = stpcpy(stpcpy(to, folder), "/");
+	return stpcpy(to, call->file) + 1;
+}
+
+/* One block, as struct elf_symbol has it. */
+static int calls_write(const struct calls *c, struct elf_symbol *ret)
+{
+	size_t bytes = c->n * sizeof(struct frame_line);
+	struct frame_line *block;
+	char *to;
+
+	for (size_t i = 0; i < c->n; i++)
+		bytes += strlen(text_of(&c->v[i])) + 1 + file_bytes(c, &c->v[i]);
+	block = malloc(bytes);
+	if (!block)
+		return -ENOMEM;
+	to = (char *)(block + c->n);
+	for (size_t i = 0; i < c->n; i++) {
+		block[i] = (struct frame_line){.function = to, .line = c->v[i].line};
+		to = stpcpy(to, text_of(&c->v[i])) + 1;
+		block[i].file = to;
+		to = put_file(to, c, &c->v[i]);
+	}
+	ret->lines = block;
+	ret->n_lines = c->n;
+	return 0;
+}
+
+static const char *text_attribute(Dwarf_Die *die, unsigned name)
+{
+	Dwarf_Attribute a;
+
+	return dw.dwarf_attr_integrate(die, name, &a) ? dw.dwarf_formstring(&a) : NULL;
+}
+
+/* The linkage name, else the name; of what was inlined both stand where it is defined. */
+static const char *name_of(Dwarf_Die *die)
+{
+	const char *name = text_attribute(die, DW_AT_linkage_name);
+
+	if (!name)
+		name = text_attribute(die, DW_AT_MIPS_linkage_name);
+	return name ? name : dw.dwarf_diename(die);
+}
+
+static Dwarf_Word number_of(Dwarf_Die *die, unsigned name)
+{
+	Dwarf_Attribute a;
+	Dwarf_Word value;
+
+	return dw.dwarf_attr_integrate(die, name, &a) && dw.dwarf_formudata(&a, &value) == 0 ? value : 0;
+}
+
+/* A unit of compilation; of split DWARF its lines and its scopes are in two files. */
+struct unit {
+	Dwarf_Die *lines, *scopes;
+};
+
+static const char *call_file(const struct unit *u, Dwarf_Die *die)
+{
+	Dwarf_Word index = number_of(die, DW_AT_call_file);
+	Dwarf_Files *files;
+	size_t n;
+
+	if (dw.dwarf_getsrcfiles(u->lines, &files, &n) < 0 || index >= n)
+		return NULL;
+	return dw.dwarf_filesrc(files, index, NULL, NULL);
+}
+
+/* The inlined calls around an address, the outermost first. */
+struct path {
+	Dwarf_Die v[DEPTH_MAX];
+	size_t n;
+};
+
+static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path *path);
+
+/* Is the address in it, and inlined calls then in the path? */
+static bool path_through(Dwarf_Die *die, uint64_t addr, unsigned level, struct path *path)
+{
+	int tag = dw.dwarf_tag(die);
+
+	switch (tag) {
+	case DW_TAG_namespace: /* have functions in them, and no addresses */
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+		return path_into(die, addr, level, path);
+	case DW_TAG_inlined_subroutine:
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+	case DW_TAG_try_block:
+	case DW_TAG_catch_block:
+		if (dw.dwarf_haspc(die, addr) <= 0)
+			return false;
+		if (tag == DW_TAG_inlined_subroutine && path->n < DEPTH_MAX - 1)
+			path->v[path->n++] = *die;
+		(void)path_into(die, addr, level, path);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* libdw's own dwarf_getscopes fails where what was inlined is defined in another unit, as in programs that
+ * were optimized when they were linked. */
+static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path *path)
+{
+	Dwarf_Die child;
+
+	if (level == LEVELS_MAX || dw.dwarf_child(die, &child))
+		return false;
+	do {
+		if (path_through(&child, addr, level + 1, path))
+			return true;
+	} while (dw.dwarf_siblingof(&child, &child) == 0);
+	return false;
+}
+
+/* From the innermost call outwards: each says where its caller was. */
+static void add_calls(const struct unit *u, struct path *path, const char *function, struct call *at,
+		      struct calls *ret)
+{
+	for (size_t i = path->n; i-- > 0;) {
+		calls_add(ret, name_of(&path->v[i]), at->file, at->line);
+		at->file = call_file(u, &path->v[i]);
+		at->line = (uint32_t)number_of(&path->v[i], DW_AT_call_line);
+	}
+	calls_add(ret, function, at->file, at->line);
+}
+
+static int add_lines(const struct unit *u, uint64_t addr, struct elf_symbol *ret)
+{
+	_cleanup_(calls_fini) struct calls calls = {.n = 0};
+	Dwarf_Line *line = dw.dwarf_getsrc_die(u->lines, addr);
+	struct path path = {.n = 0};
+	struct call at = {0};
+	int number = 0;
+
+	if (!line || dw.dwarf_lineno(line, &number) < 0)
+		return 0;
+	at.file = dw.dwarf_linesrc(line, NULL, NULL);
+	at.line = number > 0 ? (uint32_t)number : 0;
+	calls.folder = text_attribute(u->lines, DW_AT_comp_dir);
+	(void)path_into(u->scopes, addr, 0, &path);
+	add_calls(u, &path, ret->name, &at, &calls);
+	return calls_write(&calls, ret);
+}
+
+struct search {
+	uint64_t delta, until_ns; /* CPU time of this thread */
+	const uint64_t *addrs;
+	size_t n;
+	struct elf_symbol *symbols;
+	int left;
+};
+
+static size_t first_from(const struct search *s, uint64_t addr)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->addrs[middle] < addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int search_range(struct search *s, const struct unit *u, uint64_t start, uint64_t end)
+{
+	for (size_t i = first_from(s, start + s->delta); i < s->n && s->addrs[i] - s->delta < end; i++) {
+		struct elf_symbol *symbol = &s->symbols[i];
+		int r;
+
+		if (!symbol->name || symbol->lines)
+			continue;
+		if (clock_thread_cpu_ns() > s->until_ns) {
+			s->left++;
+			continue;
+		}
+		r = add_lines(u, s->addrs[i] - s->delta, symbol);
+		if (r < 0)
+			return r;
+		if (!symbol->lines)
+			continue;
+		symbol->start = s->addrs[i];
+		symbol->end = s->addrs[i] + 1;
+	}
+	return 0;
+}
+
+static int search_unit(struct search *s, Dwarf_Die *unit, Dwarf_Die *split)
+{
+	const struct unit u = {unit, split ?: unit};
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+	int r = 0;
+
+	while (r == 0 && (at = dw.dwarf_ranges(unit, at, &base, &start, &end)) > 0)
+		if (start < end)
+			r = search_range(s, &u, start, end);
+	return r;
+}
+
+static int search_all(struct search *s, Dwarf *dwarf)
+{
+	Dwarf_CU *cu = NULL;
+	uint8_t type;
+	int r = 0, more;
+
+	do {
+		Dwarf_Die unit, split = {0};
+
+		more = dw.dwarf_get_units(dwarf, cu, &cu, NULL, &type, &unit, &split);
+		if (more == 0 && (type == DW_UT_compile || type == DW_UT_skeleton))
+			r = search_unit(s, &unit, type == DW_UT_skeleton && split.cu ? &split : NULL);
+	} while (r == 0 && more == 0);
+	return r;
+}
+
+int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, struct elf_symbol *symbols)
+{
+	struct search s = {delta, clock_thread_cpu_ns() + CPU_NS, addrs, n, symbols, 0};
+	int readable = fs_reopen(fd), r;
+	Dwarf *dwarf;
+
+	if (readable < 0)
+		return readable;
+	dwarf = dw.library ? dw.dwarf_begin(readable, DWARF_C_READ) : NULL;
+	r = dwarf ? search_all(&s, dwarf) : -ENODATA;
+	if (dwarf)
+		dw.dwarf_end(dwarf);
+	close(readable);
+	return r < 0 ? r : s.left;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lines and inlined calls of this very program, which has debug information. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/symtab.h"
+#include "agent/symbol/dwarf.h"
+
+static uint64_t returns_to;
+static uint32_t inner_line, middle_line, outer_line;
+
+__attribute__((noinline)) static void note(void)
+{
+	returns_to = (uint64_t)(uintptr_t)__builtin_return_address(0);
+}
+
+/* Each call and the number of its line are on one line. */
+/* clang-format off */
+__attribute__((always_inline)) static inline void inner(void)
+{
+	inner_line = __LINE__, note();
+}
+
+__attribute__((always_inline)) static inline void middle(void)
+{
+	middle_line = __LINE__, inner();
+}
+
+__attribute__((noinline)) static void outer(void)
+{
+	outer_line = __LINE__, middle();
+	__asm__ volatile("" ::: "memory");
+}
+/* clang-format on */
+
+static int own_file(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(symbol_dwarf_load(), 0, "libdw is there where this is built");
+	outer();
+	return fd;
+}
+
+static void expect_line(const struct frame_line *l, const char *function, uint32_t line)
+{
+	const char *file = strrchr(l->file, '/');
+
+	cr_expect_str_eq(l->function, function);
+	cr_expect_str_eq(file ? file + 1 : l->file, "test_dwarf.c");
+	cr_expect_eq(l->line, line, "%u rather than %u", l->line, line);
+}
+
+Test(dwarf, inlined_calls)
+{
+	_cleanup_close_ int fd = own_file();
+	uint64_t addr = returns_to - 1; /* linked without PIE */
+	struct elf_symbol s = {.name = strdup("outer")};
+
+	cr_assert_eq(symbol_dwarf_lines(fd, 0, &addr, 1, &s), 0);
+	cr_assert_eq(s.n_lines, 3);
+	expect_line(&s.lines[0], "inner", inner_line);
+	expect_line(&s.lines[1], "middle", middle_line);
+	expect_line(&s.lines[2], "outer", outer_line);
+	cr_expect(s.start == addr && s.end == addr + 1, "holds for the address");
+	free(s.lines);
+	free(s.name);
+}
+
+/* The file's addresses may be others than the debug file's; the function's own name is that of the symbol. */
+Test(dwarf, addresses_that_were_moved)
+{
+	_cleanup_close_ int fd = own_file();
+	uint64_t addrs[] = {0x10, returns_to - 1 + 0x4000, returns_to + 0x5000000};
+	struct elf_symbol s[3] = {
+		{.name = strdup("a")}, {.name = strdup("outer.cold")}, {.name = strdup("c")}};
+
+	cr_assert_eq(symbol_dwarf_lines(fd, 0x4000, addrs, 3, s), 0);
+	cr_expect(!s[0].lines && !s[2].lines);
+	cr_assert_eq(s[1].n_lines, 3);
+	expect_line(&s[1].lines[2], "outer [clone .cold]", outer_line);
+	for (int i = 0; i < 3; i++) {
+		free(s[i].name);
+		free(s[i].lines);
+	}
+}
+
+Test(dwarf, what_has_no_name_or_lines_already_is_left)
+{
+	_cleanup_close_ int fd = own_file();
+	uint64_t addrs[] = {returns_to - 1, returns_to - 1};
+	struct frame_line lines = {"f", "f.go", 7};
+	struct elf_symbol s[2] = {{.name = NULL}, {.name = (char *)"f", .lines = &lines, .n_lines = 1}};
+
+	cr_assert_eq(symbol_dwarf_lines(fd, 0, addrs, 2, s), 0);
+	cr_expect(!s[0].lines && s[1].lines == &lines && s[1].n_lines == 1);
+}
+
+Test(dwarf, files_without)
+{
+	_cleanup_close_ int text = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC),
+			    closed = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct elf_symbol s = {.name = (char *)"f"};
+	uint64_t addr = 0x1000;
+
+	cr_assert_eq(symbol_dwarf_load(), 0);
+	cr_expect_lt(symbol_dwarf_lines(text, 0, &addr, 1, &s), 0);
+	cr_expect_lt(symbol_dwarf_lines(closed, 0, &addr, 1, &s), 0);
+	cr_expect_null(s.lines);
+}
