@@ -14,7 +14,7 @@ from lib.containers import Containerd, Docker, oci_archive, rootfs, tar_rootfs
 from lib.profiles import share, total
 from lib.scenario import Scenario
 
-SECONDS = 20
+SECONDS = 12
 AT_LEAST = 0.99
 MIN_SAMPLES = 100  # of each process; three share the CPUs
 
