@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
@@ -27,6 +26,7 @@
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
 #include "agent/report_jit.h"
+#include "agent/resources.h"
 #include "agent/sample/decode.h"
 #include "cgroup/meta.h"
 #include "cgroup/namespace.h"
@@ -40,13 +40,10 @@
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
-#define FILES_MAX 16384u
-#define FILES_BESIDE 192u /* open files that are no binaries */
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
-#define HEAP_MMAP_BYTES (128 << 10)
 
-_Static_assert(FILES_MAX < JIT_FILE_FIRST,
+_Static_assert(RESOURCES_FILES_MAX < JIT_FILE_FIRST,
 	       "frames of files and of code made at run time have different numbers");
 
 struct agent {
@@ -60,6 +57,8 @@ struct agent {
 	struct metadata *metadata; /* NULL: not wanted */
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
+	uint64_t drain_cpu_ns; /* of samples that were drained */
+	uint32_t frequency_hz;
 	struct follow *follow;
 	char *cgroup_base; /* of our cgroup namespace */
 	uint64_t start_ns, attached_ns;
@@ -89,16 +88,18 @@ static void on_record(const void *record, size_t len, void *data)
 
 static void drain(struct agent *a)
 {
-	uint64_t before = clock_mono_ns();
+	uint64_t before = clock_mono_ns(), cpu;
 	int r;
 
 	(void)track_drain(a->track);
+	cpu = clock_thread_cpu_ns();
 	r = probe_ring_drain(a->probe, on_record, a);
 	if (r < 0)
 		log_warn("samples could not be read: %s", strerror(-r));
 	else
 		track_drained(a->track, before);
 	report_retry(a->report);
+	a->drain_cpu_ns += clock_thread_cpu_ns() - cpu;
 }
 
 static int on_drain(uint64_t expirations, void *data)
@@ -179,6 +180,19 @@ static int on_hurry(uint64_t expirations, void *data)
 	return 0;
 }
 
+/* A window's samples are all taken at one rate: it ends where the rate changes. */
+static void set_frequency(struct agent *a)
+{
+	uint32_t hz =
+		a->options.frequency ? a->options.frequency(a->options.frequency_data) : a->frequency_hz;
+	int r = hz == a->frequency_hz ? 0 : probe_set_frequency(a->probe, hz);
+
+	if (r == 0)
+		a->frequency_hz = hz;
+	else
+		log_warn("sampling at %u Hz is refused, %u Hz go on: %s", hz, a->frequency_hz, strerror(-r));
+}
+
 /* The first window ends with the first samples: who starts an agent wants to see that it works. */
 static int on_window(uint64_t expirations, void *data)
 {
@@ -190,7 +204,9 @@ static int on_window(uint64_t expirations, void *data)
 	report_stats(a->report, &s);
 	if (!s.first_sample_ns && a->options.window_ns > FIRST_WINDOW_NS)
 		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
+	set_frequency(a);
 	report_close_window(a->report);
+	report_set_frequency(a->report, a->frequency_hz);
 	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);
 }
 
@@ -202,18 +218,6 @@ static int on_reselect(uint64_t expirations, void *data)
 	(void)expirations;
 	track_reselect(a->track);
 	return 0;
-}
-
-/* Binaries that may be open at a time: the program, its maps and all else have to be open, too. */
-static uint32_t files_max(void)
-{
-	struct rlimit l;
-	rlim_t most;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= FILES_MAX + FILES_BESIDE)
-		return FILES_MAX;
-	most = l.rlim_cur > 2 * FILES_BESIDE ? l.rlim_cur - FILES_BESIDE : l.rlim_cur / 2;
-	return most < FILES_MAX ? (uint32_t)most : FILES_MAX;
 }
 
 static enum select_answer select_process(const struct process *p, void *data)
@@ -238,28 +242,6 @@ static int on_sweep(uint64_t expirations, void *data)
 	track_sweep(a->track, clock_mono_ns(), forget_file, a);
 	(void)malloc_trim(0);
 	return 0;
-}
-
-/*
- * Tables are built in large pieces that are freed at once. By default malloc learns to keep such pieces, for
- * every thread; we want them back with the system.
- */
-static void bound_heap(void)
-{
-	(void)mallopt(M_ARENA_MAX, 2);
-	(void)mallopt(M_MMAP_THRESHOLD, HEAP_MMAP_BYTES);
-	(void)mallopt(M_TRIM_THRESHOLD, HEAP_MMAP_BYTES);
-}
-
-/* Every binary stays open while it is mapped: take what the hard limit gives. */
-static void raise_file_limit(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-		l.rlim_cur = l.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &l);
-	}
 }
 
 static void on_workload(const struct cgroup_meta *m, void *data)
@@ -287,7 +269,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		.table_bytes = (size_t)load_segments(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
 		.user_frames = c->stack.depth,
-		.max_files = files_max(),
+		.max_files = resources_files_max(),
 		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
 		.select = a->options.select ? select_process : NULL,
@@ -379,9 +361,10 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	if (!a)
 		return -ENOMEM;
 	a->options = *options;
+	a->frequency_hz = options->config->sampling.frequency;
 	a->start_ns = clock_mono_ns();
-	raise_file_limit();
-	bound_heap();
+	resources_raise_files();
+	resources_bound_heap();
 	priority_raise();
 	find_cgroup_base(a);
 	r = open_modules(a, ret_why);
@@ -470,8 +453,8 @@ void agent_stop(struct agent *a)
 void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};
-	(void)probe_counters(a->probe,
-			     ret->probe); /* the maps are ours: cannot fail but for memory; zeros then */
+	/* the maps are ours: cannot fail but for memory; zeros then */
+	(void)probe_counters(a->probe, ret->probe, &ret->kernel_cpu_ns);
 	report_stats(a->report, &ret->report);
 	track_stats(a->track, &ret->track);
 	metadata_stats(a->metadata, &ret->metadata);
@@ -483,5 +466,7 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 		ret->dropped += ret->report.dropped[i];
 	ret->map_bytes = probe_map_bytes(a->probe);
 	(void)probe_run_time(a->probe, &ret->bpf_run_ns, &ret->bpf_runs);
+	ret->samples_cpu_ns = a->drain_cpu_ns + ret->report.windows_cpu_ns;
+	ret->frequency_hz = a->frequency_hz;
 	ret->event = probe_event_name(a->probe);
 }

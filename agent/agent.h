@@ -38,6 +38,10 @@ struct agent_options {
 	/* Takes each stack of a window that is sent; borrowed for the call. NULL: nobody wants them. */
 	void (*stack)(const struct output_stack *stack, void *data);
 	void *stack_data;
+	/* Asked when a window ends: at which rate the next one is to be sampled. NULL: all at
+	 * sampling.frequency. */
+	uint32_t (*frequency)(void *data);
+	void *frequency_data;
 	uint64_t flush_ns;  /* wait so long, at the stop, for the names of the last window */
 	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
 };
@@ -51,6 +55,9 @@ struct agent_stats {
 	uint64_t taken, dropped, in_flight; /* in_flight: in the ring and in windows */
 	size_t map_bytes;
 	uint64_t bpf_run_ns, bpf_runs;	/* of the sampling program, see probe_run_time */
+	uint64_t kernel_cpu_ns;		/* that samples took in the kernel, see probe_counters */
+	uint64_t samples_cpu_ns;	/* that they took in the main loop */
+	uint32_t frequency_hz;		/* that samples are taken at */
 	uint64_t start_ns, attached_ns; /* CLOCK_MONOTONIC */
 	const char *event;
 };

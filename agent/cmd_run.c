@@ -14,6 +14,7 @@
 #include "agent/check.h"
 #include "agent/cmd.h"
 #include "agent/config.h"
+#include "agent/cpu_limit.h"
 #include "agent/deliver.h"
 #include "agent/load.h"
 #include "agent/memory.h"
@@ -35,6 +36,7 @@ struct run {
 	struct status *status;
 	struct selection selection;
 	struct privileges privileges;
+	struct cpu_limit limit;
 };
 
 static void emit(struct otlp_request *request, void *data)
@@ -42,6 +44,13 @@ static void emit(struct otlp_request *request, void *data)
 	struct run *run = data;
 
 	otlp_exporter_submit(run->exporter, request);
+}
+
+static uint32_t frequency(void *data)
+{
+	struct run *run = data;
+
+	return cpu_limit_ask(&run->limit, run->agent, run->exporter);
 }
 
 static int on_signal(int signo, void *data)
@@ -202,6 +211,8 @@ static int run_agent(struct run *run)
 		.emit = emit,
 		.emit_data = run,
 		.window_ns = run->config->window_ns,
+		.frequency = frequency,
+		.frequency_data = run,
 		.flush_ns = NAMES_FLUSH_NS,
 	};
 	int r = agent_new(&run->agent, &o, &why);
@@ -230,16 +241,6 @@ static int run_agent(struct run *run)
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Keys of the contract that this version reads and does not act on: whoever sets one is told. */
-static void warn_ignored(const struct config *c)
-{
-	static const char *const keys[] = {"cpu.max"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (config_origin(c, keys[i])->source != CONFIG_FROM_DEFAULT)
-			log_warn("%s has no effect in this version", keys[i]);
-}
-
 static int warn_lost(const char *name, const char *lost, void *data)
 {
 	(void)data;
@@ -262,7 +263,6 @@ static int start(struct run *run)
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 		return EXIT_NOT_PERMITTED;
 	}
-	warn_ignored(run->config);
 	(void)check_lost(&check_view_real, warn_lost, NULL);
 	privileges_of(&check_view_real, run->config, &run->privileges);
 	r = privileges_limit(&run->privileges);
@@ -270,6 +270,8 @@ static int start(struct run *run)
 		log_warn("capabilities could not be given up: %s", strerror(-r));
 	memory_fit(run->config);
 	load_fit_frequency(run->config);
+	run->limit =
+		(struct cpu_limit){.max = run->config->cpu.max, .wanted_hz = run->config->sampling.frequency};
 	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	r = selection_init(&run->selection, run->config);

@@ -25,6 +25,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "a table of numbers of eight 
 #define COUNTER(name, field, help) {name, "counter", help, NULL, AT(field), NUMBER}
 #define GAUGE(name, field, help) {name, "gauge", help, NULL, AT(field), NUMBER}
 #define LABELLED(name, label, field, help) {name, "counter", help, label, AT(field), NUMBER}
+#define SECONDS_LABELLED(name, label, field, help) {name, "counter", help, label, AT(field), SECONDS}
 #define SECONDS_OF(name, field, help) {name, "counter", help, NULL, AT(field), SECONDS}
 
 static const struct metric metrics[] = {
@@ -131,6 +132,10 @@ static const struct metric metrics[] = {
 	GAUGE("proflet_spool_max_bytes", spool_max_bytes, "Their limit, queue.spool_max; 0: no spool."),
 	COUNTER("proflet_spool_failures_total", exporter.spool_failures,
 		"Writes that the file system refused."),
+	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"kernel\"", agent.kernel_cpu_ns,
+			 "CPU time that samples take; in the kernel, by every 16th of them."),
+	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"main\"", agent.samples_cpu_ns, ""),
+	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"export\"", exporter.cpu_ns, ""),
 	SECONDS_OF("process_cpu_seconds_total", self.cpu_ns,
 		   "CPU time of the agent, without the kernel program."),
 	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
@@ -154,7 +159,7 @@ static bool ends_with(const char *name, size_t len, const char *suffix)
 /* Of a family without its suffix: units are the last word of a name, and numbers of things have none. */
 static const char *unit_of(const char *family, size_t len)
 {
-	static const char *const units[] = {"_bytes", "_seconds", "_hertz"};
+	static const char *const units[] = {"_bytes", "_seconds", "_hertz", "_ratio"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
 		if (ends_with(family, len, units[i]))
@@ -268,7 +273,14 @@ static int derived(const struct metrics_view *v, const struct page *p)
 			  (double)(v->agent.in_flight + v->exporter.samples.queued));
 	if (r == 0)
 		r = gauge(p, "proflet_sampling_frequency_hertz", "Samples per second and CPU.",
-			  v->frequency_hz);
+			  v->agent.frequency_hz);
+	if (r == 0)
+		r = gauge(p, "proflet_sampling_frequency_max_hertz",
+			  "What was asked for, sampling.frequency; cpu.max may lower it.",
+			  v->frequency_max_hz);
+	if (r == 0)
+		r = gauge(p, "proflet_cpu_max_ratio", "What the agent may take of one CPU, cpu.max.",
+			  v->cpu_max);
 	if (r == 0)
 		r = gauge(p, "proflet_sampling_stalled", "1: no samples come, although the CPUs work.",
 			  v->stalled);

@@ -24,7 +24,8 @@ struct metrics_view {
 	struct agent_stats agent;
 	struct otlp_exporter_stats exporter;
 	struct selfstat self;
-	uint32_t frequency_hz;
+	uint32_t frequency_max_hz; /* what was asked for */
+	double cpu_max;		   /* of one CPU */
 	uint64_t memory_max_bytes, queue_max_bytes, spool_max_bytes;
 	bool ready, stalled;
 };

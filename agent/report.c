@@ -67,6 +67,12 @@ static void window_begin(struct report *r)
 {
 	(void)report_clock_set(r); /* where nobody tells us of steps */
 	r->open.start_ns = clock_mono_ns();
+	r->open.frequency_hz = r->frequency_hz;
+}
+
+void report_set_frequency(struct report *r, uint32_t frequency_hz)
+{
+	r->frequency_hz = r->open.frequency_hz = frequency_hz;
 }
 
 int report_new(struct report **ret, const struct report_options *options)
@@ -77,6 +83,7 @@ int report_new(struct report **ret, const struct report_options *options)
 	if (!r)
 		return -ENOMEM;
 	r->options = *options;
+	r->frequency_hz = options->config->sampling.frequency;
 	e = window_new(&r->open, options);
 	if (e == 0)
 		e = window_new(&r->closed, options);
@@ -188,11 +195,15 @@ void report_retry(struct report *r)
 
 static void send_closed(struct report *r)
 {
+	uint64_t before;
+
 	if (!r->closing)
 		return;
+	before = clock_thread_cpu_ns();
 	report_send(r, &r->closed);
 	sample_aggregate_clear(r->closed.samples);
 	r->closing = false;
+	r->stats.windows_cpu_ns += clock_thread_cpu_ns() - before;
 }
 
 void report_hurry(struct report *r)

@@ -65,6 +65,7 @@ struct report_stats {
 		finish_full;		/* stacks finished in user space; cut because what they waited
 					   for did not come in time; because too many waited */
 	uint64_t windows, windows_late; /* closed; of these, sent before all names were there */
+	uint64_t windows_cpu_ns;	/* what closing and sending them took */
 	uint64_t names_bytes;
 	uint64_t lines_left;	  /* addresses whose debug information there was no time to read */
 	uint64_t first_sample_ns; /* CLOCK_MONOTONIC; 0: none yet */
@@ -80,6 +81,8 @@ void report_sample(struct report *r, const void *record, size_t len);
 void report_retry(struct report *r);
 /* Ends the window: its samples are named, by worker threads, and then sent. */
 void report_close_window(struct report *r);
+/* Samples come at this rate from now on; of a window that has just begun. At first: sampling.frequency. */
+void report_set_frequency(struct report *r, uint32_t frequency_hz);
 /*
  * The wall clock was set, a moment ago: samples taken from now on have times of the new one, those before
  * keep theirs. Returns by how many nanoseconds it stepped, 0: not at all.

@@ -19,11 +19,13 @@ struct track_moment;
 struct window {
 	struct sample_aggregate *samples;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
+	uint32_t frequency_hz;	   /* that its samples were taken at */
 };
 
 struct report {
 	struct report_options options;
 	struct window open, closed; /* closed.samples is empty unless it waits for names */
+	uint32_t frequency_hz;
 	bool closing;
 	struct clock_steps clock; /* that times are told by */
 	uint64_t closed_at_ns;

@@ -53,7 +53,7 @@ static int batch_new(struct sender *s)
 {
 	const struct config *c = s->r->options.config;
 	struct otlp_batch_options o = {
-		.frequency_hz = c->sampling.frequency,
+		.frequency_hz = s->w->frequency_hz,
 		.scope_version = PROFLET_VERSION,
 		.start_unix_ns = unix_ns(s, s->w->start_ns),
 		.duration_ns = duration_ns(s),

@@ -27,7 +27,8 @@ struct status {
 
 static void view_read(struct status *s, struct metrics_view *ret)
 {
-	*ret = (struct metrics_view){.frequency_hz = s->config->sampling.frequency,
+	*ret = (struct metrics_view){.frequency_max_hz = s->config->sampling.frequency,
+				     .cpu_max = s->config->cpu.max,
 				     .memory_max_bytes = s->config->memory.total_bytes,
 				     .queue_max_bytes = s->config->queue.memory_bytes,
 				     .spool_max_bytes =
@@ -89,8 +90,9 @@ static unsigned page_state(struct status *s, const char *accept, struct buf *bod
 	view_read(s, &v);
 	if (metrics_format(&v, METRICS_TEXT, &all) < 0 || buf_putc(&all, '\0') < 0)
 		return HTTP_ERROR;
-	(void)buf_printf(body, "proflet %s (%s), event %s, %u Hz, up %.0f s\n", PROFLET_VERSION,
-			 PROFLET_COMMIT, v.agent.event, v.frequency_hz,
+	(void)buf_printf(body, "proflet %s (%s), event %s, %u Hz%s, up %.0f s\n", PROFLET_VERSION,
+			 PROFLET_COMMIT, v.agent.event, v.agent.frequency_hz,
+			 v.agent.frequency_hz < v.frequency_max_hz ? " (lowered, by cpu.max)" : "",
 			 (double)(clock_mono_ns() - v.agent.start_ns) / NS_PER_SEC);
 	(void)buf_printf(body, "sampling: %s\n",
 			 v.stalled ? "stalled"
@@ -144,7 +146,7 @@ static int on_watch(uint64_t expirations, void *data)
 	agent_stats(s->agent, &stats);
 	if (!stats.attached_ns || watch_read_busy(&busy_ns) < 0)
 		return 0;
-	watch_look(&s->watch, stats.taken, busy_ns, s->config->sampling.frequency);
+	watch_look(&s->watch, stats.taken, busy_ns, stats.frequency_hz);
 	if (s->watch.stalled && !was)
 		log_error("sampling stalled: the CPUs work and no samples come; /healthz says so");
 	else if (was && !s->watch.stalled)

@@ -12,6 +12,7 @@
 #define WINDOW_BYTES 1024u
 #define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
 #define RECORD_WORDS 3648u  /* REST_FRAMES_MAX frames, a struct sample_rest and REST_STACK_NEAR bytes */
+#define TIMED_EVERY 16u	    /* power of two: reading the clock is a good part of what a short stack takes */
 #define REGISTERS 32u	    /* by DWARF number; x86-64 has 0..16, arm64 0..31 */
 #define REGISTER_SP 7u	    /* x86-64 */
 #define REGISTER_IP 16u
@@ -64,6 +65,8 @@ struct unwind_area {
 	__u64 unannounced; /* bytes put in the ring since this CPU last woke the agent */
 	__u64 rest_tried;  /* bytes of stack behind the record, with what could not be read at their end */
 	__u64 tick_due_ns; /* CLOCK_MONOTONIC: the first tick from then on is a sample */
+	__u64 timed_ns;	   /* what every TIMED_EVERYth sample took, together */
+	__u64 begun_ns;	   /* CLOCK_MONOTONIC: of the sample at work; 0: it is not timed */
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;

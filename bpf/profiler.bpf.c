@@ -216,7 +216,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	struct segment *s;
 	__u32 list;
 
-	a->counters[COUNTER_TAKEN]++;
+	a->begun_ns = a->counters[COUNTER_TAKEN]++ % TIMED_EVERY ? 0 : bpf_ktime_get_ns();
 	if (config_pid_inum) {
 		pids = pids_translate();
 		if (!pids) {
@@ -287,6 +287,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 	a->record.ending = ending;
 	a->record.n_user = a->state.n - a->record.n_kernel;
 	record_send(a);
+	if (a->begun_ns)
+		a->timed_ns += bpf_ktime_get_ns() - a->begun_ns;
 }
 
 SEC("perf_event")

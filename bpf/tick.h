@@ -17,20 +17,21 @@
 
 #define TICK_FRAMES_ABOVE 48 /* of the interrupt itself, at most */
 
-const volatile __u64 config_tick_function;	/* the address of the tick's timer function */
-const volatile __u64 config_tick_ns = 52631579; /* mean interval of samples on a CPU */
+const volatile __u64 config_tick_function; /* the address of the tick's timer function */
 const volatile __u64 config_entry_text, config_entry_text_bytes; /* where interrupts come into the kernel */
+
+__u64 tick_ns; /* mean interval of samples on a CPU; the agent sets it */
 
 /* Whether this CPU's next sample is due; the one after it is drawn. */
 static __always_inline int tick_due(struct unwind_area *a)
 {
-	__u64 now = bpf_ktime_get_ns(), due = a->tick_due_ns;
-	__u64 part = (config_tick_ns >> 10) * (bpf_get_prandom_u32() >> 22); /* 0 to 1 intervals */
+	__u64 now = bpf_ktime_get_ns(), due = a->tick_due_ns, mean = *(volatile __u64 *)&tick_ns;
+	__u64 part = (mean >> 10) * (bpf_get_prandom_u32() >> 22); /* 0 to 1 intervals */
 
 	if (now < due)
 		return 0;
-	if (now - due < 2 * config_tick_ns) {
-		a->tick_due_ns = due + config_tick_ns / 2 + part;
+	if (now - due < 2 * mean) {
+		a->tick_due_ns = due + mean / 2 + part;
 		return 1;
 	}
 	/* the CPU was idle: an interval that began at any time before */

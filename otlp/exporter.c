@@ -132,6 +132,7 @@ static void *run(void *data)
 	thread_begin(THREAD_NETWORK);
 	do {
 		pthread_mutex_lock(&e->lock);
+		e->cpu_ns = clock_thread_cpu_ns();
 		step = next_step(e, &r, &until);
 		if (step == STEP_END) {
 			e->ended = true;
@@ -316,6 +317,7 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.unanswered_samples = e->n_unanswered,
 		.splits = e->n_splits,
 		.events_lost = e->events.n_lost,
+		.cpu_ns = e->cpu_ns,
 		.away = e->away,
 		.last = e->last,
 	};

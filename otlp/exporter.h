@@ -42,6 +42,7 @@ struct otlp_exporter_stats {
 				      * twice is among them */
 	uint64_t splits;	     /* requests that were too large for the server and went on as two */
 	uint64_t events_lost;	     /* the ring was full */
+	uint64_t cpu_ns;	     /* that the thread took, until its last step */
 	bool away;
 	struct otlp_outcome last; /* of the last attempt; zeroed before the first */
 };

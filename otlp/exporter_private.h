@@ -26,7 +26,7 @@ struct otlp_exporter {
 	uint32_t n_failures;	/* in a row */
 	bool away, stopping, ended;
 	uint64_t stop_deadline_ns;
-	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits, n_unanswered;
+	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits, n_unanswered, cpu_ns;
 	struct otlp_outcome last;
 
 	/* The disk: all the export thread's, but for what is copied into `spooled` under the lock. */

@@ -27,7 +27,7 @@
 
 #define RING_BYTES_A_SAMPLE 4096u /* a deep stack; most need 200 bytes */
 #define RING_SECONDS 1u		  /* of samples at full rate that the ring holds */
-#define RING_MIN (256u << 10)
+#define RING_MIN (2u << 20)	  /* before there are tables, a sample brings 16 KiB of stack */
 #define RING_MAX (32u << 20)
 
 static _Thread_local char libbpf_words[4096];
@@ -83,7 +83,7 @@ static int configure_tick(struct probe *p)
 	skel->rodata->config_tick_function = s.function;
 	skel->rodata->config_entry_text = s.entry_text;
 	skel->rodata->config_entry_text_bytes = s.entry_end - s.entry_text;
-	skel->rodata->config_tick_ns = NS_PER_SEC / p->options.frequency_hz;
+	skel->bss->tick_ns = NS_PER_SEC / p->options.frequency_hz;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/probe/perf.h"
 #include "agent/probe/probe_private.h"
 #include "agent/probe/tasks.h"
@@ -201,6 +202,32 @@ int probe_attach(struct probe *p)
 	return r < 0 ? r : 0;
 }
 
+/* With the tick there are no events. */
+static int set_events(const struct probe *p, uint32_t hz)
+{
+	/* the CPU clock's frequency becomes a period when the kernel opens the event */
+	uint64_t value = p->cycles ? hz : NS_PER_SEC / hz;
+
+	for (int cpu = 0; cpu < p->n_event_fds; cpu++)
+		if (p->event_fds[cpu] >= 0 && ioctl(p->event_fds[cpu], PERF_EVENT_IOC_PERIOD, &value) < 0)
+			return -errno;
+	return 0;
+}
+
+int probe_set_frequency(struct probe *p, uint32_t frequency_hz)
+{
+	int r = set_events(p, frequency_hz);
+
+	if (r < 0) {
+		(void)set_events(p, p->options.frequency_hz);
+		return r;
+	}
+	if (p->tick)
+		__atomic_store_n(&p->skel->bss->tick_ns, NS_PER_SEC / frequency_hz, __ATOMIC_RELAXED);
+	p->options.frequency_hz = frequency_hz;
+	return 0;
+}
+
 void probe_detach(struct probe *p)
 {
 	for (int cpu = 0; cpu < p->n_event_fds; cpu++)
@@ -287,10 +314,10 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data)
 	return ring_buffer__consume(p->ring);
 }
 
-int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N])
+int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N], uint64_t *ret_cpu_ns)
 {
 	_cleanup_free_ struct unwind_area *area = malloc(sizeof *area);
-	uint64_t sums[PROBE_COUNTERS_N] = {0};
+	uint64_t sums[PROBE_COUNTERS_N] = {0}, timed_ns = 0;
 	uint32_t zero = 0;
 
 	if (!area)
@@ -300,8 +327,10 @@ int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N])
 			return -errno;
 		for (int i = 0; i < PROBE_COUNTERS_N; i++)
 			sums[i] += area->counters[i];
+		timed_ns += area->timed_ns;
 	}
 	memcpy(ret, sums, sizeof sums);
+	*ret_cpu_ns = timed_ns * TIMED_EVERY;
 	return 0;
 }
 

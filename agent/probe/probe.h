@@ -43,6 +43,8 @@ int probe_attach(struct probe *p);
  * of CPUs that changed, or -errno of one that cannot be sampled; it is tried again the next time.
  */
 int probe_follow(struct probe *p);
+/* Samples at this rate from now on, also on CPUs that come later. 0; or -errno, and all goes on as it was. */
+int probe_set_frequency(struct probe *p, uint32_t frequency_hz);
 /* Closes the events; what is in the ring stays there. */
 void probe_detach(struct probe *p);
 /* Whether a probe for this event would sample by the tick. */
@@ -70,8 +72,9 @@ int probe_ring_fd(struct probe *p);
 typedef void (*probe_sample_fn)(const void *record, size_t len, void *data);
 int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
 
-/* Sums over all CPUs. 0 or -errno. */
-int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N]);
+/* Sums over all CPUs; *ret_cpu_ns: what the samples cost in the kernel, by every TIMED_EVERYth (bpf/area.h).
+ * 0 or -errno. */
+int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N], uint64_t *ret_cpu_ns);
 /*
  * What the kernel says of the sampling program: its time and how often it ran, since the start. Both stand
  * still while kernel.bpf_stats_enabled is 0, as it is by default. 0 or -errno, with zeros.

@@ -4,8 +4,6 @@
 conforms, each stack occurs once in a profile, the values add up to what the agent counts, and the profile says how long its
 window was.
 """
-import json
-
 from lib import assertions, profiles, programs
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
@@ -14,16 +12,8 @@ from lib.scenario import Scenario, wait_for
 WINDOW = 1
 
 
-def every_profile(path):
-    with open(path, encoding="utf-8") as f:
-        for line in f:
-            for resource in json.loads(line).get("resourceProfiles", []):
-                for scope in resource.get("scopeProfiles", []):
-                    yield from scope.get("profiles", [])
-
-
 def check_shape(s, collector):
-    found = list(every_profile(collector.file()))
+    found = list(profiles.every_profile(collector.file()))
     samples = [x for p in found for x in p.get("samples", [])]
     s.check("no sample has a timestamp, each has one value", samples and all(
         "timestampsUnixNano" not in x and len(x.get("values", [])) == 1 and int(x["values"][0]) > 0 for x in samples),

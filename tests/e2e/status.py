@@ -27,7 +27,7 @@ SAMPLE = re.compile(r"^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z_]+=\"[^\"\\]*\",?)+)\})
 SCRAPES = 40
 STALL_SECONDS = 10
 OPEN = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
-UNITS = ("bytes", "seconds", "hertz")
+UNITS = ("bytes", "seconds", "hertz", "ratio")
 DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "proflet.json")
 SYS_BPF, BPF_ENABLE_STATS = 321, 32
 

@@ -61,6 +61,15 @@ class Request:
                                      tuple(map(int, times)))
 
 
+def every_profile(path):
+    """The profiles of a file as the Collector wrote them, references unresolved."""
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            for resource in json.loads(line).get("resourceProfiles", []):
+                for scope in resource.get("scopeProfiles", []):
+                    yield from scope.get("profiles", [])
+
+
 def read(path):
     """All samples of a file; a last line that is still being written is left out."""
     result = []

@@ -14,8 +14,10 @@
 
 static struct metrics_view filled(void)
 {
-	struct metrics_view v = {.frequency_hz = 19, .ready = true};
+	struct metrics_view v = {.frequency_max_hz = 19, .cpu_max = 0.05, .ready = true};
 
+	v.agent.frequency_hz = 7;
+	v.agent.kernel_cpu_ns = 2500 * NS_PER_MS;
 	v.agent.taken = 1000;
 	v.agent.probe[COUNTER_TAKEN] = 1000;
 	v.agent.probe[COUNTER_RING_FULL] = 3;
@@ -51,6 +53,10 @@ Test(metrics, lines)
 	expect_line(&b, "# TYPE proflet_samples_recovered_total counter");
 	expect_line(&b, "# HELP proflet_tables Unwind tables in use.");
 	expect_line(&b, "proflet_samples_taken_total 1000");
+	expect_line(&b, "proflet_samples_cpu_seconds_total{where=\"kernel\"} 2.5");
+	expect_line(&b, "proflet_sampling_frequency_hertz 7");
+	expect_line(&b, "proflet_sampling_frequency_max_hertz 19");
+	expect_line(&b, "proflet_cpu_max_ratio 0.05");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"ring_full\"} 3");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"not_selected\"} 9");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"window_full\"} 6");
@@ -80,8 +86,10 @@ Test(metrics, openmetrics)
 	expect_line(&b, "# TYPE proflet_bpf_run_seconds counter\n# UNIT proflet_bpf_run_seconds seconds");
 	expect_line(&b, "proflet_bpf_run_seconds_total 0.25");
 	expect_line(&b, "# UNIT proflet_memory_max_bytes bytes");
+	expect_line(&b, "# UNIT proflet_cpu_max_ratio ratio");
 	expect_line(&b, "# TYPE proflet_build info");
-	cr_expect_null(strstr(buf_str(&b), "# UNIT proflet_samples"), "a number of things has no unit");
+	cr_expect_null(strstr(buf_str(&b), "# UNIT proflet_samples_recovered"),
+		       "a number of things has no unit");
 	cr_expect(strcmp(buf_str(&b) + b.len - 6, "# EOF\n") == 0);
 }
 

@@ -83,13 +83,54 @@ static void on_sample(const void *record, size_t len, void *data)
 	s->last = r;
 }
 
+#define BUSY_NS (500 * NS_PER_MS)
+
+/* Samples of this thread, a second of CPU time. */
+static double rate_of(struct probe *p, struct samples *s)
+{
+	uint64_t begin = clock_thread_cpu_ns(), now;
+	unsigned before;
+
+	while (probe_ring_drain(p, on_sample, s) > 0)
+		;
+	before = s->of_pid;
+	do {
+		cr_assert_geq(probe_ring_drain(p, on_sample, s), 0);
+		now = clock_thread_cpu_ns();
+	} while (now < begin + BUSY_NS);
+	while (probe_ring_drain(p, on_sample, s) > 0)
+		;
+	return (s->of_pid - before) / ((double)(now - begin) / (double)NS_PER_SEC);
+}
+
+/* Also to more, and the CPUs' clocks begin anew each time. */
+Test(probe, frequency)
+{
+	static const uint32_t frequencies[] = {499, 107, 997, 211};
+	_cleanup_probe_ struct probe *p = load_or_skip();
+	struct samples s = {.pid = (uint32_t)getpid()};
+	void *segment;
+
+	cr_assert_eq(probe_segment_new(p, 0, &segment), 0);
+	attach_or_skip(p);
+	for (size_t i = 0; i < ARRAY_SIZE(frequencies); i++) {
+		double rate;
+
+		cr_assert_eq(probe_set_frequency(p, frequencies[i]), 0);
+		rate = rate_of(p, &s);
+		cr_expect(rate > 0.7 * frequencies[i] && rate < 1.4 * frequencies[i], "%u Hz: %.0f",
+			  frequencies[i], rate);
+	}
+	cr_expect_eq(s.bad, 0);
+}
+
 /* This process is busy, and not in the process table: its samples say so, with the right pid, thread and
  * time. */
 Test(probe, samples)
 {
 	_cleanup_probe_ struct probe *p = load_or_skip();
 	struct samples s = {.pid = (uint32_t)getpid()};
-	uint64_t counters[PROBE_COUNTERS_N], begin = clock_mono_ns();
+	uint64_t counters[PROBE_COUNTERS_N], cpu_ns, begin = clock_mono_ns();
 	void *segment;
 	int r = 0;
 
@@ -113,7 +154,9 @@ Test(probe, samples)
 	probe_detach(p);
 	while (probe_ring_drain(p, on_sample, &s) > 0)
 		;
-	cr_assert_eq(probe_counters(p, counters), 0);
+	cr_assert_eq(probe_counters(p, counters, &cpu_ns), 0);
+	cr_expect(cpu_ns > 0 && cpu_ns < clock_mono_ns() - begin, "%llu ns in the kernel",
+		  (unsigned long long)cpu_ns);
 	cr_expect_eq(counters[COUNTER_TAKEN],
 		     s.n + counters[COUNTER_NOT_SELECTED] + counters[COUNTER_RING_FULL] +
 			     counters[COUNTER_NO_PID],
