@@ -454,13 +454,13 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};
 	/* the maps are ours: cannot fail but for memory; zeros then */
-	(void)probe_counters(a->probe, ret->probe, &ret->kernel_cpu_ns);
+	(void)probe_sums(a->probe, &ret->probe);
 	report_stats(a->report, &ret->report);
 	track_stats(a->track, &ret->track);
 	metadata_stats(a->metadata, &ret->metadata);
-	ret->taken = ret->probe[COUNTER_TAKEN];
+	ret->taken = ret->probe.counters[COUNTER_TAKEN];
 	for (int i = 0; i < PROBE_COUNTERS_N; i++)
-		ret->dropped += i == COUNTER_TAKEN ? 0 : ret->probe[i];
+		ret->dropped += i == COUNTER_TAKEN ? 0 : ret->probe.counters[i];
 	ret->in_flight = ret->taken - ret->dropped - ret->report.received + ret->report.waiting;
 	for (int i = 0; i < REPORT_DROPS_N; i++)
 		ret->dropped += ret->report.dropped[i];

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "agent/metadata.h"
+#include "agent/probe/probe.h"
 #include "agent/report.h"
 #include "agent/track.h"
 #include "bpf/abi.h"
@@ -48,15 +49,14 @@ struct agent_options {
 
 /* The identity of loss: taken = emitted + dropped + waiting, at every moment (design section 7). */
 struct agent_stats {
-	uint64_t probe[PROBE_COUNTERS_N];
+	struct probe_sums probe;
 	struct report_stats report;
 	struct track_stats track;
 	struct metadata_stats metadata;
 	uint64_t taken, dropped, in_flight; /* in_flight: in the ring and in windows */
 	size_t map_bytes;
 	uint64_t bpf_run_ns, bpf_runs;	/* of the sampling program, see probe_run_time */
-	uint64_t kernel_cpu_ns;		/* that samples took in the kernel, see probe_counters */
-	uint64_t samples_cpu_ns;	/* that they took in the main loop */
+	uint64_t samples_cpu_ns;	/* that samples took in the main loop */
 	uint32_t frequency_hz;		/* that samples are taken at */
 	uint64_t start_ns, attached_ns; /* CLOCK_MONOTONIC */
 	const char *event;

@@ -14,7 +14,7 @@ size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGE
 	for (int i = 0; i < PROBE_COUNTERS_N; i++) {
 		if (!names[i])
 			continue;
-		ret[n] = (struct agent_drop){names[i], s->probe[i]};
+		ret[n] = (struct agent_drop){names[i], s->probe.counters[i]};
 		if (i == COUNTER_NOT_SELECTED)
 			ret[n].n += s->report.dropped[REPORT_DROP_NOT_SELECTED];
 		n++;

@@ -139,7 +139,8 @@ static int add_sources(struct record *rec)
 static int profile_info(struct record *rec, const struct agent_stats *s)
 {
 	/* of processes that nobody asked for: not a loss */
-	uint64_t others = s->probe[COUNTER_NOT_SELECTED] + s->report.dropped[REPORT_DROP_NOT_SELECTED];
+	uint64_t others =
+		s->probe.counters[COUNTER_NOT_SELECTED] + s->report.dropped[REPORT_DROP_NOT_SELECTED];
 	_cleanup_buf_ struct buf command = {0};
 	struct utsname name;
 	struct output_info info = {

@@ -93,8 +93,8 @@ uint32_t cpu_limit_ask(struct cpu_limit *l, struct agent *a, struct otlp_exporte
 	selfstat_read(&self);
 	hz = cpu_limit_look(
 		l, now,
-		(struct cpu_use){.samples_ns = s.kernel_cpu_ns + s.samples_cpu_ns + exporter.cpu_ns,
-				 .all_ns = s.kernel_cpu_ns + self.cpu_ns},
+		(struct cpu_use){.samples_ns = s.probe.cpu_ns + s.samples_cpu_ns + exporter.cpu_ns,
+				 .all_ns = s.probe.cpu_ns + self.cpu_ns},
 		s.frequency_hz);
 	say(l, s.frequency_hz, hz);
 	return hz;

@@ -67,6 +67,7 @@ struct unwind_area {
 	__u64 tick_due_ns; /* CLOCK_MONOTONIC: the first tick from then on is a sample */
 	__u64 timed_ns;	   /* what every TIMED_EVERYth sample took, together */
 	__u64 begun_ns;	   /* CLOCK_MONOTONIC: of the sample at work; 0: it is not timed */
+	__u64 n_crowded;   /* samples that did without a struct sample_rest: the ring is for those to come */
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;

@@ -22,6 +22,8 @@ static __always_inline int can_finish(const struct unwind_area *a, int ending)
 	       !a->state.fallback;
 }
 
+const volatile __u32 config_crowded_bytes = 1 << 19; /* that wait in the ring: no more stacks now */
+
 /* Where the rest begins. Returns 1 when rest_attach may follow, 2 when it takes the sample's registers first.
  */
 UNWIND_FN int rest_begin(void)
@@ -30,6 +32,10 @@ UNWIND_FN int rest_begin(void)
 
 	if (!a || a->state.n > REST_FRAMES_MAX)
 		return 0;
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > config_crowded_bytes) {
+		a->n_crowded++;
+		return 0;
+	}
 	if (a->record.flags & SAMPLE_FROM_START) {
 		a->state.ip = a->state.first_ip;
 		a->state.sp = a->state.first_sp;

@@ -314,23 +314,24 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data)
 	return ring_buffer__consume(p->ring);
 }
 
-int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N], uint64_t *ret_cpu_ns)
+int probe_sums(struct probe *p, struct probe_sums *ret)
 {
 	_cleanup_free_ struct unwind_area *area = malloc(sizeof *area);
-	uint64_t sums[PROBE_COUNTERS_N] = {0}, timed_ns = 0;
+	struct probe_sums sums = {0};
 	uint32_t zero = 0;
 
+	*ret = sums;
 	if (!area)
 		return -ENOMEM;
 	for (uint32_t cpu = 0; cpu < p->n_cpus; cpu++) {
 		if (bpf_map_lookup_elem(p->area_fds[cpu], &zero, area) < 0)
 			return -errno;
 		for (int i = 0; i < PROBE_COUNTERS_N; i++)
-			sums[i] += area->counters[i];
-		timed_ns += area->timed_ns;
+			sums.counters[i] += area->counters[i];
+		sums.cpu_ns += area->timed_ns * TIMED_EVERY;
+		sums.crowded += area->n_crowded;
 	}
-	memcpy(ret, sums, sizeof sums);
-	*ret_cpu_ns = timed_ns * TIMED_EVERY;
+	*ret = sums;
 	return 0;
 }
 

@@ -72,9 +72,14 @@ int probe_ring_fd(struct probe *p);
 typedef void (*probe_sample_fn)(const void *record, size_t len, void *data);
 int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
 
-/* Sums over all CPUs; *ret_cpu_ns: what the samples cost in the kernel, by every TIMED_EVERYth (bpf/area.h).
- * 0 or -errno. */
-int probe_counters(struct probe *p, uint64_t ret[PROBE_COUNTERS_N], uint64_t *ret_cpu_ns);
+/* Since the start, of all CPUs. */
+struct probe_sums {
+	uint64_t counters[PROBE_COUNTERS_N];
+	uint64_t cpu_ns;  /* what samples cost in the kernel, by every TIMED_EVERYth (bpf/area.h) */
+	uint64_t crowded; /* samples that could not bring their stacks along: much waited in the ring */
+};
+/* 0 or -errno, with zeros. */
+int probe_sums(struct probe *p, struct probe_sums *ret);
 /*
  * What the kernel says of the sampling program: its time and how often it ran, since the start. Both stand
  * still while kernel.bpf_stats_enabled is 0, as it is by default. 0 or -errno, with zeros.

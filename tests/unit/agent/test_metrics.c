@@ -17,11 +17,11 @@ static struct metrics_view filled(void)
 	struct metrics_view v = {.frequency_max_hz = 19, .cpu_max = 0.05, .ready = true};
 
 	v.agent.frequency_hz = 7;
-	v.agent.kernel_cpu_ns = 2500 * NS_PER_MS;
+	v.agent.probe.cpu_ns = 2500 * NS_PER_MS;
 	v.agent.taken = 1000;
-	v.agent.probe[COUNTER_TAKEN] = 1000;
-	v.agent.probe[COUNTER_RING_FULL] = 3;
-	v.agent.probe[COUNTER_NOT_SELECTED] = 4;
+	v.agent.probe.counters[COUNTER_TAKEN] = 1000;
+	v.agent.probe.counters[COUNTER_RING_FULL] = 3;
+	v.agent.probe.counters[COUNTER_NOT_SELECTED] = 4;
 	v.agent.report.dropped[REPORT_DROP_NOT_SELECTED] = 5;
 	v.agent.report.dropped[REPORT_DROP_WINDOW_FULL] = 6;
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;

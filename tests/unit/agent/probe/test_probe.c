@@ -16,11 +16,11 @@ DEFINE_CLEANUP(struct probe *, probe_free)
 
 static const struct probe_options options = {.frequency_hz = 499, .user_frames = 128, .max_segments = 2};
 
-static struct probe *load_or_skip(void)
+static struct probe *load_with(const struct probe_options *o)
 {
 	_cleanup_free_ char *log = NULL;
 	struct probe *p = NULL;
-	int r = probe_new(&p, &options, &log);
+	int r = probe_new(&p, o, &log);
 
 	if (r == 0)
 		r = probe_loaded(p, &log);
@@ -28,6 +28,11 @@ static struct probe *load_or_skip(void)
 		cr_skip_test("BPF is not permitted: %s", strerror(-r));
 	cr_assert_eq(r, 0, "%s: %s", strerror(-r), log ?: "");
 	return p;
+}
+
+static struct probe *load_or_skip(void)
+{
+	return load_with(&options);
 }
 
 static void attach_or_skip(struct probe *p)
@@ -60,7 +65,7 @@ Test(probe, segments)
 
 struct samples {
 	uint32_t pid;
-	unsigned n, of_pid, bad;
+	unsigned n, of_pid, with_stack, bad;
 	struct sample_record last;
 };
 
@@ -77,6 +82,7 @@ static void on_sample(const void *record, size_t len, void *data)
 	memcpy(&r, record, sizeof r);
 	s->bad += r.ending >= ENDINGS || len != sizeof r + 8ull * (r.n_kernel + r.n_user) + r.rest_bytes ||
 		  r.n_user > 128 || r.n_kernel > KERNEL_FRAMES_MAX;
+	s->with_stack += r.rest_bytes > 0;
 	if (r.pid != s->pid)
 		return;
 	s->of_pid++;
@@ -130,7 +136,8 @@ Test(probe, samples)
 {
 	_cleanup_probe_ struct probe *p = load_or_skip();
 	struct samples s = {.pid = (uint32_t)getpid()};
-	uint64_t counters[PROBE_COUNTERS_N], cpu_ns, begin = clock_mono_ns();
+	uint64_t begin = clock_mono_ns();
+	struct probe_sums sums;
 	void *segment;
 	int r = 0;
 
@@ -154,11 +161,40 @@ Test(probe, samples)
 	probe_detach(p);
 	while (probe_ring_drain(p, on_sample, &s) > 0)
 		;
-	cr_assert_eq(probe_counters(p, counters, &cpu_ns), 0);
-	cr_expect(cpu_ns > 0 && cpu_ns < clock_mono_ns() - begin, "%llu ns in the kernel",
-		  (unsigned long long)cpu_ns);
-	cr_expect_eq(counters[COUNTER_TAKEN],
-		     s.n + counters[COUNTER_NOT_SELECTED] + counters[COUNTER_RING_FULL] +
-			     counters[COUNTER_NO_PID],
-		     "%llu taken, %u came", (unsigned long long)counters[COUNTER_TAKEN], s.n);
+	cr_assert_eq(probe_sums(p, &sums), 0);
+	cr_expect(sums.cpu_ns > 0 && sums.cpu_ns < clock_mono_ns() - begin, "%llu ns in the kernel",
+		  (unsigned long long)sums.cpu_ns);
+	cr_expect_eq(sums.counters[COUNTER_TAKEN],
+		     s.n + sums.counters[COUNTER_NOT_SELECTED] + sums.counters[COUNTER_RING_FULL] +
+			     sums.counters[COUNTER_NO_PID],
+		     "%llu taken, %u came", (unsigned long long)sums.counters[COUNTER_TAKEN], s.n);
+}
+
+/* Nobody reads the ring, whose half is soon full of stacks: samples come without, and none is lost. */
+Test(probe, crowded_ring)
+{
+	struct probe_options o = options;
+	_cleanup_probe_ struct probe *p = NULL;
+	struct samples s = {.pid = (uint32_t)getpid()};
+	uint64_t begin = clock_thread_cpu_ns();
+	struct probe_sums sums;
+	void *segment;
+
+	o.ring_bytes = 1 << 18;
+	p = load_with(&o);
+	cr_assert_eq(probe_segment_new(p, 0, &segment), 0);
+	attach_or_skip(p);
+	while (clock_thread_cpu_ns() < begin + NS_PER_SEC / 2)
+		;
+	probe_detach(p);
+	while (probe_ring_drain(p, on_sample, &s) > 0)
+		;
+	cr_assert_eq(probe_sums(p, &sums), 0);
+	cr_expect_geq(s.n, 100);
+	cr_expect_eq(s.bad, 0);
+	cr_expect_gt(s.with_stack, 0);
+	cr_expect_eq(sums.counters[COUNTER_RING_FULL], 0);
+	cr_expect(sums.crowded > 0 && sums.crowded <= s.n - s.with_stack,
+		  "%llu without their stacks, by its own word; of %u that came %u had one",
+		  (unsigned long long)sums.crowded, s.n, s.with_stack);
 }
