@@ -51,6 +51,8 @@ struct check_view {
 	/* Does the collector take profiles? As deliver_probe(), within 2 s; *ret_why is the caller's to free.
 	 */
 	int (*collector)(void *ctx, const struct config *config, char **ret_why);
+	/* As server_probe(). */
+	int (*listen)(void *ctx, const char *address);
 	/* Does the kubelet list its pods? As metadata_probe(), within 2 s. */
 	int (*kubelet)(void *ctx, const struct config *config, size_t *ret_pods, char **ret_why);
 };
@@ -113,6 +115,7 @@ void check_cgroup(const struct check_view *view, struct check_report *report);
 void check_pid_namespace(const struct check_view *view, struct check_report *report);
 void check_binaries(const struct check_view *view, struct check_report *report);
 void check_spool(const struct check_view *view, const struct config *config, struct check_report *report);
+void check_listen(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_kubelet(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_collector(const struct check_view *view, const struct config *config, struct check_report *report);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether those whom the agent talks to can be reached: the collector, the kubelet; and where requests wait.
+/*
+ * Whether those whom the agent talks to can be reached: the collector, the kubelet; where requests wait;
+ * where it answers itself.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -121,4 +123,30 @@ void check_spool(const struct check_view *view, const struct config *config, str
 	else if (r == 0)
 		fix = "make room on that file system, or correct queue.spool";
 	check_add(report, CHECK_DEGRADED, "spool", detail, fix);
+}
+
+/* `run` does without where nobody asked for the address. */
+void check_listen(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	bool asked = config_origin(config, "listen")->source != CONFIG_FROM_DEFAULT;
+	const char *fix = "set listen to another address, or to off";
+	char detail[320];
+	int r;
+
+	if (!config->listen)
+		return;
+	r = view->listen(view->ctx, config->listen);
+	if (r < 0)
+		snprintf(detail, sizeof detail, "%.200s: %s%s", config->listen, strerror(-r),
+			 asked ? "" : "; no metrics and no health");
+	else
+		snprintf(detail, sizeof detail, "%.200s %s", config->listen,
+			 r ? "is an agent's, which runs already" : "is free");
+	if (r == -EACCES)
+		fix = "set listen to a port from 1024 on, or add NET_BIND_SERVICE to the capabilities";
+	check_add(report,
+		  r >= 0  ? CHECK_OK
+		  : asked ? CHECK_FAILS
+			  : CHECK_DEGRADED,
+		  "listen", detail, r < 0 ? fix : "");
 }

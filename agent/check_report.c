@@ -70,6 +70,7 @@ void check_run(const struct check_view *view, const struct config *config, struc
 	check_pid_namespace(view, ret);
 	check_binaries(view, ret);
 	check_spool(view, config, ret);
+	check_listen(view, config, ret);
 	check_kubelet(view, config, ret);
 	check_collector(view, config, ret);
 }

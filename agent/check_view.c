@@ -20,6 +20,7 @@
 #include "agent/config.h"
 #include "agent/deliver.h"
 #include "agent/metadata.h"
+#include "agent/serve.h"
 
 #define CONNECT_TIMEOUT_NS (2 * NS_PER_SEC)
 
@@ -207,6 +208,12 @@ static int view_kubelet(void *ctx, const struct config *config, size_t *ret_pods
 	return metadata_probe(config, CONNECT_TIMEOUT_NS, ret_pods, ret_why);
 }
 
+static int view_listen(void *ctx, const char *address)
+{
+	(void)ctx;
+	return server_probe(address);
+}
+
 const struct check_view check_view_real = {
 	.uname = view_uname,
 	.read_file = view_read_file,
@@ -222,4 +229,5 @@ const struct check_view check_view_real = {
 	.getpid = view_getpid,
 	.collector = view_collector,
 	.kubelet = view_kubelet,
+	.listen = view_listen,
 };

@@ -160,7 +160,6 @@ void config_free(struct config *c)
 	for (size_t i = 0; i < config_n_keys; i++)
 		config_value_free(config_keys[i].spec.type, config_key_storage(c, &config_keys[i]));
 	config_pairs_free(&c->otel.resource_attributes);
-	free(c->otel.service_name);
 	free(c->file);
 	free(c);
 }

@@ -113,7 +113,6 @@ struct config {
 	} log;
 	struct {
 		struct config_pairs resource_attributes; /* OTEL_RESOURCE_ATTRIBUTES, percent-decoded */
-		char *service_name; /* OTEL_SERVICE_NAME, else service.name of the above, else NULL */
 	} otel;
 
 	char *file;				       /* --config, NULL: none */

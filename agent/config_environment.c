@@ -116,7 +116,7 @@ static int apply_key(struct config *c, size_t index, char **ret_error)
 static int apply_resource(struct config *c, char **ret_error)
 {
 	static const char NAME[] = "OTEL_RESOURCE_ATTRIBUTES";
-	const char *attributes = get(NAME), *service = get("OTEL_SERVICE_NAME");
+	const char *attributes = get(NAME);
 	_cleanup_buf_ struct buf problem = {0};
 	int r = 0;
 
@@ -124,13 +124,7 @@ static int apply_resource(struct config *c, char **ret_error)
 		r = config_pairs_parse(&pairs_spec, &c->otel.resource_attributes, attributes, &problem);
 	if (r == -EINVAL)
 		return config_fail(ret_error, "environment variable %s: %s", NAME, buf_str(&problem));
-	for (size_t i = 0; i < c->otel.resource_attributes.n && !service; i++)
-		if (strcmp(c->otel.resource_attributes.items[i].key, "service.name") == 0)
-			service = c->otel.resource_attributes.items[i].value;
-	if (r < 0 || !service || !*service)
-		return r;
-	c->otel.service_name = strdup(service);
-	return c->otel.service_name ? 0 : -ENOMEM;
+	return r;
 }
 
 int config_environment_apply(struct config *c, char **ret_error)

@@ -89,9 +89,9 @@ void config_help(FILE *out, const struct config_extra_option *extra, size_t n_ex
 		print_key(out, &config_keys[i]);
 	fputs("\nEach of these is a key of the file, too (nested: \"sampling: {frequency: 97}\"), and an "
 	      "environment\n"
-	      "variable (PROFLET_SAMPLING_FREQUENCY); the OTEL_EXPORTER_OTLP_* variables, "
-	      "OTEL_RESOURCE_ATTRIBUTES and\n"
-	      "OTEL_SERVICE_NAME work as well. An option beats the environment, which beats the file.\n",
+	      "variable (PROFLET_SAMPLING_FREQUENCY); the OTEL_EXPORTER_OTLP_* variables and "
+	      "OTEL_RESOURCE_ATTRIBUTES\n"
+	      "work as well. An option beats the environment, which beats the file.\n",
 	      out);
 }
 

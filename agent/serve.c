@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/serve.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,8 @@
 #define CONNECTION_TIMEOUT_S 10u
 #define BODY_MAX (4u << 20)
 #define HOST_MAX 256u
+#define PROBE_BYTES 4096u
+#define PROBE_MS 1000L
 
 DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 
@@ -188,6 +192,43 @@ int server_new(struct server **ret, struct loop *loop, const char *listen, serve
 	}
 	*ret = s;
 	return 0;
+}
+
+static size_t on_page(char *bytes, size_t size, size_t n, void *data)
+{
+	return buf_append(data, bytes, size * n) < 0 ? 0 : size * n;
+}
+
+/* Does an agent answer there? Its root lists its pages. */
+static bool is_agent(const char *listen)
+{
+	_cleanup_buf_ struct buf page = {.max = PROBE_BYTES}, url = {0};
+	CURL *c = curl_easy_init();
+	bool got;
+
+	if (!c || buf_printf(&url, "http://%s%s/", *listen == ':' ? "localhost" : "", listen) < 0) {
+		curl_easy_cleanup(c);
+		return false;
+	}
+	curl_easy_setopt(c, CURLOPT_URL, buf_str(&url));
+	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http");
+	curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, PROBE_MS);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_page);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, &page);
+	got = curl_easy_perform(c) == CURLE_OK && strstr(buf_str(&page), "/debug/state\n");
+	curl_easy_cleanup(c);
+	return got;
+}
+
+int server_probe(const char *listen)
+{
+	_cleanup_close_ int fd = listen_at(listen);
+
+	if (fd >= 0)
+		return 0;
+	return fd == -EADDRINUSE && is_agent(listen) ? 1 : fd;
 }
 
 void server_free(struct server *s)

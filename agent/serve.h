@@ -25,6 +25,11 @@ typedef unsigned (*serve_fn)(const char *path, const char *accept, struct buf *b
  */
 int server_new(struct server **ret, struct loop *loop, const char *listen, serve_fn fn, void *data,
 	       char **ret_why);
+/*
+ * Whether server_new could listen there now: 0; 1: an agent like this one does; -errno. Takes a second at
+ * most, where somebody else does.
+ */
+int server_probe(const char *listen);
 /* NULL is fine. */
 void server_free(struct server *s);
 

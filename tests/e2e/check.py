@@ -119,6 +119,17 @@ class Raw:
         return "http://127.0.0.1:%d" % self.sock.getsockname()[1]
 
 
+def taken(s):
+    """Addresses for `listen` that are somebody's: an agent's, another server's."""
+    address = f"127.0.0.1:{free_port()}"
+    agent = Agent(s, "http://127.0.0.1:1", "--listen", address)
+    agent.wait_line('msg="sampling" ', 30)
+    yield "an agent that runs already", [], ["--listen", address], 0, "listen", "ok", "an agent's, which runs already", "", None
+    for name, banner in (("a server that says nothing, where it would listen", b""), ("another server, where it would listen", b"HTTP/1.0 200 OK\r\n\r\nhello\n")):
+        yield (name, [], ["--listen", Raw(s, banner).endpoint().removeprefix("http://")], 1, "listen", "fails", "Address already in use",
+               "set listen to another address", None)
+
+
 def web_server(s):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
     server.RequestHandlerClass.log_message = lambda *_: None
@@ -177,6 +188,8 @@ class Program:
     def ask(self, row):
         """(exit code, lines, JSON, run's exit code)"""
         _, prefix, options, _, _, _, _, _, runs = row
+        if "--listen" not in options:  # several ask at once
+            options = [*options, "--listen", "off"]
         text = self.s.run(self.command(prefix, options), check=False)
         machine = self.s.run(self.command(prefix, ["--json", *options]), check=False)
         return text, machine, self.run(prefix, options) if runs is not None or text.returncode == 0 else None
@@ -236,7 +249,7 @@ def body(s):
     healthy = parse(s.run(program.command([], [])).stdout)
     usual = {x["name"] for x in healthy if x["status"] != "ok"}
     s.check("nothing is broken: nothing fails", "fails" not in {x["status"] for x in healthy} and len(healthy) > 15, f"{len(healthy)} lines; not ok: {usual}")
-    rows = [*peers(s, collector), *node(s)]
+    rows = [*peers(s, collector), *node(s), *taken(s)]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for row, answer in zip(rows, pool.map(program.ask, rows)):
             judge(s, row, usual, answer)

@@ -25,7 +25,7 @@ struct fake {
 	const char *release, *version;
 	uint64_t without; /* capabilities taken away */
 	uint64_t with;	  /* capabilities added */
-	int perf, pmu, bpf, collector, kubelet;
+	int perf, pmu, bpf, collector, kubelet, listen;
 	int hardened;
 	uint64_t memlock, open_files;
 	int folder, parent; /* -errno of the spool's folder, and of the one above */
@@ -180,6 +180,14 @@ static inline int fake_kubelet(void *ctx, const struct config *config, size_t *r
 	return f->kubelet;
 }
 
+static inline int fake_listen(void *ctx, const char *address)
+{
+	const struct fake *f = ctx;
+
+	cr_assert(address);
+	return f->listen;
+}
+
 static inline struct check_view view_of(struct fake *f)
 {
 	return (struct check_view){.ctx = f,
@@ -196,7 +204,8 @@ static inline struct check_view view_of(struct fake *f)
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,
 				   .collector = fake_collector,
-				   .kubelet = fake_kubelet};
+				   .kubelet = fake_kubelet,
+				   .listen = fake_listen};
 }
 
 static inline struct config *config_with(const char *option, const char *value)

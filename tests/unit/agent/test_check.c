@@ -426,6 +426,50 @@ Test(check, the_spool)
 	}
 }
 
+Test(check, where_it_listens)
+{
+	static const struct {
+		int found;
+		const char *value; /* NULL: the default */
+		int exit_code;
+		const char *line;
+	} table[] = {
+		{0, NULL, 0, "ok        listen                  127.0.0.1:9464 is free"},
+		{1, NULL, 0,
+		 "ok        listen                  127.0.0.1:9464 is an agent's, which runs already"},
+		{-EADDRINUSE, NULL, 0,
+		 "degraded  listen                  127.0.0.1:9464: Address already in use; no metrics and "
+		 "no "
+		 "health → set listen to another address, or to off"},
+		{-EADDRINUSE, ":8080", 1,
+		 "fails     listen                  :8080: Address already in use → set listen to another "
+		 "address, or to off"},
+		{-EACCES, ":80", 1,
+		 "fails     listen                  :80: Permission denied → set listen to a port from 1024 "
+		 "on, or add NET_BIND_SERVICE to the capabilities"},
+		{-EADDRINUSE, "off", 0, NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		_cleanup_config_ struct config *config = table[i].value
+								 ? config_with("--listen", table[i].value)
+								 : config_with("--sampling.event", "auto");
+		_cleanup_buf_ struct buf text = {0};
+		struct fake fake = {.listen = table[i].found};
+		struct check_view view = view_of(&fake);
+		struct check_report report;
+
+		check_run(&view, config, &report);
+		cr_assert_eq(check_format_text(&report, &text), 0);
+		if (table[i].line)
+			cr_expect(strstr(buf_str(&text), table[i].line), "row %zu: no line\n%sin\n%s", i,
+				  table[i].line, buf_str(&text));
+		else
+			cr_expect_null(strstr(buf_str(&text), "listen"));
+		cr_expect_eq(check_exit_code(&report), table[i].exit_code, "row %zu", i);
+	}
+}
+
 Test(check, hidepid_by_either_name)
 {
 	static const char *const mounts[] = {

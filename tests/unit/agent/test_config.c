@@ -180,7 +180,7 @@ Test(config, dump_can_be_read_back)
 	load_fini(&again);
 }
 
-Test(config, resource_attributes_and_service_name)
+Test(config, resource_attributes)
 {
 	struct load l;
 
@@ -191,12 +191,6 @@ Test(config, resource_attributes_and_service_name)
 	cr_assert_str_eq(l.config->otel.resource_attributes.items[0].value, "a b");
 	cr_assert_str_eq(l.config->otel.resource_attributes.items[2].key, "k,");
 	cr_assert_str_eq(l.config->otel.resource_attributes.items[2].value, "v=");
-	cr_assert_str_eq(l.config->otel.service_name, "s1");
-	load_fini(&l);
-
-	setenv("OTEL_SERVICE_NAME", "s2", 1);
-	load(&l, NULL, NULL, NULL, 0);
-	cr_assert_str_eq(l.config->otel.service_name, "s2");
 	load_fini(&l);
 }
 
