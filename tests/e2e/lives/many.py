@@ -11,6 +11,7 @@ from lib.profiles import ending, total
 from lib.scenario import wait_for
 
 from . import work
+from .control import Control
 
 TABLES_BUDGET = 64 * work.MIB
 QUIET_EXIT = """
@@ -51,6 +52,7 @@ def storm_of_execs(s, n_sleeping, rate, seconds, frequency, judged):
     watched.agent.wait_samples(watched.collector)
     time.sleep(2)
     idle = watched.idle_rate(3)
+    control = Control(frequency, work.host.CPUS)
     begin, unix, cpu = time.monotonic(), time.time_ns(), watched.cpu()
     os.kill(execs.pid, signal.SIGUSR1)
     rss = 0
@@ -58,6 +60,8 @@ def storm_of_execs(s, n_sleeping, rate, seconds, frequency, judged):
         time.sleep(1)
         rss = max(rss, watched.rss()[0])
     wall, end, cpu = time.monotonic() - begin, time.time_ns(), watched.cpu() - cpu
+    fired = control.count()
+    control.close()
     samples = watched.stop()
     done = re.search(r"(\d+) in ([\d.]+) s", open(execs.log, encoding="ascii").read())
     n = int(done[1])
@@ -71,14 +75,15 @@ def storm_of_execs(s, n_sleeping, rate, seconds, frequency, judged):
         if x.attributes.get("process.pid") in pids:
             endings[ending(x)] += x.count
     s.note(f"{n_sleeping} sleeping, {n / float(done[2]):.0f} starts a second for {float(done[2]):.1f} s at {frequency} Hz: {taken} samples of {expected:.0f} "
-           f"expected ({work.percent(taken, expected)}), agent CPU {100 * cpu / wall:.1f} % of a core ({100 * idle:.1f} % before), "
+           f"expected ({work.percent(taken, expected)}; {fired} of such an event without an agent), agent CPU {100 * cpu / wall:.1f} % of a core ({100 * idle:.1f} % before), "
            f"{1e3 * (cpu - idle * wall) / n:.3f} ms a start, RSS {rss / work.MIB:.1f} MiB, tables {maps / work.MIB:.1f} MiB")
     s.note(" ".join(f"{k}={stopped.get(k)}" for k in ("execs", "forks", "events_lost", "finish_late", "finish_full", "arena_bytes")))
     s.check("the spinning processes' stacks are whole", endings and endings["complete"] == sum(endings.values()), str(dict(endings)))
     assertions.loss_identity(s, watched.agent, total(samples))
     s.check("starts were heard of", stopped.get("execs", 0) + stopped.get("events_lost", 0) >= n, f"{stopped.get('execs')} of {n}")
     if judged:
-        s.check("the samples of these seconds arrived", taken >= 0.99 * expected, work.percent(taken, expected))
+        s.check("the samples of these seconds arrived, as many as this machine gives", fired >= 0.9 * expected and taken >= 0.99 * fired,
+                work.percent(taken, fired))
         s.check("memory of the tables is in its budget", maps <= TABLES_BUDGET, f"{maps / work.MIB:.1f} MiB")
 
 
