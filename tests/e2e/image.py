@@ -143,7 +143,8 @@ def agent_in_pod(s):
                           ("http", ["--endpoint", f"http://127.0.0.1:{collector.http_port}", "--protocol", "http/protobuf", "--compression", "zstd"])):
         before = len(collector.samples())
         process, pid = pod.start(name, "run", *options, "--window", "1s", "--listen", f"127.0.0.1:{port}", "--queue.spool", SPOOL)
-        wait_for(lambda: process.poll() is not None or len(collector.samples()) > before, 60, f"samples by {name}")
+        chains = lambda: [x for x in collector.samples()[before:] if programs.is_chain(x)]
+        wait_for(lambda: process.poll() is not None or chains(), 60, f"samples by {name}")  # the first window is of some milliseconds
         if name == "grpc" and process.poll() is None:
             rights(s, pid)
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
@@ -151,8 +152,7 @@ def agent_in_pod(s):
         pod.end(name, process, pid)
         s.check(f"{name}: the log has no error", "level=error" not in read(process.log), tail(process.log, 20))
         collector.settle()
-        exact = [x for x in collector.samples()[before:] if programs.is_chain(x)]
-        s.check(f"{name}: samples with exact chains arrived", exact, f"{len(exact)}")
+        s.check(f"{name}: samples with exact chains arrived", chains(), f"{len(chains())}")
     process, pid = pod.start("away", "run", "--endpoint", f"http://127.0.0.1:{free_port()}", "--window", "1s", "--listen", "off",
                              "--queue.spool", SPOOL)
     time.sleep(4)
