@@ -183,8 +183,8 @@ static int on_hurry(uint64_t expirations, void *data)
 /* A window's samples are all taken at one rate: it ends where the rate changes. */
 static void set_frequency(struct agent *a)
 {
-	uint32_t hz =
-		a->options.frequency ? a->options.frequency(a->options.frequency_data) : a->frequency_hz;
+	uint32_t hz = a->options.frequency ? a->options.frequency(a->frequency_hz, a->options.frequency_data)
+					   : a->frequency_hz;
 	int r = hz == a->frequency_hz ? 0 : probe_set_frequency(a->probe, hz);
 
 	if (r == 0)

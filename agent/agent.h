@@ -39,9 +39,9 @@ struct agent_options {
 	/* Takes each stack of a window that is sent; borrowed for the call. NULL: nobody wants them. */
 	void (*stack)(const struct output_stack *stack, void *data);
 	void *stack_data;
-	/* Asked when a window ends: at which rate the next one is to be sampled. NULL: all at
-	 * sampling.frequency. */
-	uint32_t (*frequency)(void *data);
+	/* Asked when a window ends, which was sampled at `hz`: at which rate the next one is to be. NULL: at
+	 * the same. */
+	uint32_t (*frequency)(uint32_t hz, void *data);
 	void *frequency_data;
 	uint64_t flush_ns;  /* wait so long, at the stop, for the names of the last window */
 	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */

@@ -46,11 +46,11 @@ static void emit(struct otlp_request *request, void *data)
 	otlp_exporter_submit(run->exporter, request);
 }
 
-static uint32_t frequency(void *data)
+static uint32_t frequency(uint32_t hz, void *data)
 {
 	struct run *run = data;
 
-	return cpu_limit_ask(&run->limit, run->agent, run->exporter);
+	return cpu_limit_ask(&run->limit, hz, run->agent, run->exporter);
 }
 
 static int on_signal(int signo, void *data)

@@ -40,12 +40,17 @@ static uint32_t rate_of(const struct cpu_limit *l, uint32_t hz)
 	return hz;
 }
 
+static bool look_is_due(const struct cpu_limit *l, uint64_t now_ns)
+{
+	return !l->looked_ns || now_ns - l->looked_ns >= CPU_LIMIT_LOOK_NS;
+}
+
 uint32_t cpu_limit_look(struct cpu_limit *l, uint64_t now_ns, struct cpu_use used, uint32_t hz)
 {
 	uint64_t elapsed = now_ns - l->looked_ns;
 	bool first = !l->looked_ns;
 
-	if (!first && elapsed < CPU_LIMIT_LOOK_NS)
+	if (!look_is_due(l, now_ns))
 		return hz;
 	l->samples = share(used.samples_ns, l->used.samples_ns, elapsed);
 	l->other = share(used.all_ns, l->used.all_ns, elapsed) - l->samples;
@@ -78,24 +83,25 @@ static void say(const struct cpu_limit *l, uint32_t from, uint32_t to)
 			 other, max);
 }
 
-uint32_t cpu_limit_ask(struct cpu_limit *l, struct agent *a, struct otlp_exporter *x)
+uint32_t cpu_limit_ask(struct cpu_limit *l, uint32_t hz, struct agent *a, struct otlp_exporter *x)
 {
 	struct otlp_exporter_stats exporter;
 	struct agent_stats s;
 	struct selfstat self;
 	uint64_t now = clock_mono_ns();
-	uint32_t hz;
+	struct cpu_use used;
+	uint32_t next;
 
+	if (!look_is_due(l, now)) /* before all is read that it takes */
+		return hz;
 	agent_stats(a, &s);
-	if (now - s.attached_ns < CPU_LIMIT_SETTLE_NS || now - l->looked_ns < CPU_LIMIT_LOOK_NS)
-		return s.frequency_hz;
+	if (now - s.attached_ns < CPU_LIMIT_SETTLE_NS)
+		return hz;
 	otlp_exporter_stats(x, &exporter);
 	selfstat_read(&self);
-	hz = cpu_limit_look(
-		l, now,
-		(struct cpu_use){.samples_ns = s.probe.cpu_ns + s.samples_cpu_ns + exporter.cpu_ns,
-				 .all_ns = s.probe.cpu_ns + self.cpu_ns},
-		s.frequency_hz);
-	say(l, s.frequency_hz, hz);
-	return hz;
+	used.samples_ns = s.probe.cpu_ns + s.samples_cpu_ns + exporter.cpu_ns;
+	used.all_ns = s.probe.cpu_ns + self.cpu_ns;
+	next = cpu_limit_look(l, now, used, hz);
+	say(l, hz, next);
+	return next;
 }

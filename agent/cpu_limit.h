@@ -38,7 +38,7 @@ struct cpu_limit {
  * is right from now on, 1 to wanted_hz, or `hz`, which was in use since the look before. Pure.
  */
 uint32_t cpu_limit_look(struct cpu_limit *l, uint64_t now_ns, struct cpu_use used, uint32_t hz);
-/* The same for this agent and its exporter, now; the log tells of changes. */
-uint32_t cpu_limit_ask(struct cpu_limit *l, struct agent *a, struct otlp_exporter *x);
+/* The same for this agent and its exporter, now, which sample at `hz`; the log tells of changes. */
+uint32_t cpu_limit_ask(struct cpu_limit *l, uint32_t hz, struct agent *a, struct otlp_exporter *x);
 
 #endif

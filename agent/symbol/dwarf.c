@@ -13,6 +13,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
 #include "agent/elf/symtab.h"
+#include "agent/symbol/batch.h"
 #include "agent/symbol/demangle.h"
 
 #define LIBRARY "libdw.so.1"
@@ -280,24 +281,10 @@ struct search {
 	int left;
 };
 
-static size_t first_from(const struct search *s, uint64_t addr)
-{
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->addrs[middle] < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static int search_range(struct search *s, const struct unit *u, uint64_t start, uint64_t end)
 {
-	for (size_t i = first_from(s, start + s->delta); i < s->n && s->addrs[i] - s->delta < end; i++) {
+	for (size_t i = symbol_first_from(s->addrs, s->n, start + s->delta);
+	     i < s->n && s->addrs[i] - s->delta < end; i++) {
 		struct elf_symbol *symbol = &s->symbols[i];
 		int r;
 

@@ -136,25 +136,9 @@ bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, st
 	return true;
 }
 
-/* Index of `va` among the collected addresses, or where it would stand. */
-static size_t wanted_at(const struct symbol_file *f, uint64_t va)
-{
-	size_t low = 0, high = f->n_wanted;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (f->wanted[middle] < va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static int wanted_insert(struct symbol_cache *c, struct symbol_file *f, uint64_t va)
 {
-	size_t at = wanted_at(f, va);
+	size_t at = symbol_first_from(f->wanted, f->n_wanted, va);
 
 	if (at < f->n_wanted && f->wanted[at] == va)
 		return 0;
