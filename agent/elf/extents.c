@@ -13,6 +13,7 @@
 
 struct target {
 	uint64_t addr, start, end; /* the FDE that covers it; end 0: none */
+	uint64_t low, high;	   /* where FDEs below it end, and those above it begin */
 	size_t index;		   /* in the caller's arrays */
 };
 
@@ -46,12 +47,42 @@ static size_t first_from(const struct targets *t, uint64_t addr)
 
 static void add_fde(struct targets *t, const struct cfi_fde *fde)
 {
-	for (size_t i = first_from(t, fde->start); i < t->n && t->v[i].addr < fde->end && t->visits;
-	     i++, t->visits--)
+	size_t i = first_from(t, fde->start);
+
+	if (i && fde->start < t->v[i - 1].high)
+		t->v[i - 1].high = fde->start;
+	for (; i < t->n && t->v[i].addr < fde->end && t->visits; i++, t->visits--)
 		if (!t->v[i].end || fde->start > t->v[i].start) {
 			t->v[i].start = fde->start;
 			t->v[i].end = fde->end;
 		}
+	if (i < t->n && t->v[i].addr >= fde->end && fde->end > t->v[i].low)
+		t->v[i].low = fde->end;
+}
+
+/* What holds for a target holds for the next one. */
+static void spread_bounds(struct targets *t)
+{
+	for (size_t i = 1; i < t->n; i++) {
+		struct target *below = &t->v[i - 1], *above = &t->v[t->n - 1 - i];
+
+		if (below->low > t->v[i].low)
+			t->v[i].low = below->low;
+		if (above[1].high < above->high)
+			above->high = above[1].high;
+	}
+}
+
+/* Two addresses of no function must not share a range that functions lie in. */
+static void describe(const struct target *t, struct elf_symbol *ret)
+{
+	uint64_t start = t->end ? t->start : t->low, end = t->end ? t->end : t->high;
+
+	ret->unnamed = t->end && start >= ret->start;
+	if (start > ret->start || ret->unnamed)
+		ret->start = start;
+	if (end < ret->end)
+		ret->end = end;
 }
 
 static int walk(struct targets *t, const struct cfi_section *s, struct cie_cache *cache,
@@ -105,20 +136,14 @@ int extents_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, stru
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		if (!ret[i].name)
-			v[t.n++] = (struct target){.addr = addrs[i], .index = i};
+			v[t.n++] = (struct target){.addr = addrs[i], .high = UINT64_MAX, .index = i};
 	if (!t.n)
 		return 0;
 	t.visits = VISITS_PER_TARGET * (uint64_t)t.n;
 	qsort(v, t.n, sizeof *v, by_address);
 	r = cover(&t, img);
-	for (size_t i = 0; i < t.n && r == 0; i++) {
-		struct elf_symbol *a = &ret[v[i].index];
-
-		if (!v[i].end || v[i].start < a->start)
-			continue;
-		a->start = v[i].start;
-		a->end = v[i].end < a->end ? v[i].end : a->end;
-		a->unnamed = true;
-	}
+	spread_bounds(&t);
+	for (size_t i = 0; i < t.n && r == 0; i++)
+		describe(&v[i], &ret[v[i].index]);
 	return r;
 }

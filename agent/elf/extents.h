@@ -15,7 +15,8 @@ struct elf_symbol;
 /*
  * For each of the n addresses whose answer has no name and which an FDE covers that begins within the
  * answer's range: the range becomes that of the FDE, and `unnamed` is set. Of several FDEs the one that
- * starts last counts. 0 (also when there are none) or -ENOMEM.
+ * starts last counts. Where none covers it, or one that begins before, the answer's range ends where FDEs
+ * begin and begins where they end. 0 (also when there are none) or -ENOMEM.
  */
 int extents_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret);
 

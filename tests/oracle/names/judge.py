@@ -122,8 +122,9 @@ PLACES_DWARF = {
 }
 
 
-def dwarf_place(ours, name, theirs, filtered, full):
-    """ours: ([functions, innermost first], FILE:LINE) or None; theirs: (linkage names, [FILE:LINE]); filtered: c++filt -p, full: c++filt."""
+def dwarf_place(ours, name, theirs, filtered, full, short):
+    """ours: ([functions, innermost first], FILE:LINE) or None; theirs: (linkage names, [FILE:LINE]); filtered: c++filt -p, full: c++filt, short: c++filt -i,
+    which leaves std::ostream as it is, as addr2line does."""
     functions, places = theirs
     if not name:
         return "left"
@@ -131,7 +132,8 @@ def dwarf_place(ours, name, theirs, filtered, full):
     if ours is None:
         return f"wrong: no line, llvm-symbolizer has {places[0]}" if known else "no lines"
     pairs = zip(ours[0][:-1], functions[:-1])
-    if len(ours[0]) != len(functions) or any(readable(a, b, None if b.startswith("_R") else full[b], filtered[b], full[b]).startswith("wrong") for a, b in pairs):
+    differ = lambda a, b: all(readable(a, b, None if b.startswith("_R") else x[b], filtered[b], full[b]).startswith("wrong") for x in (full, short))
+    if len(ours[0]) != len(functions) or any(differ(a, b) for a, b in pairs):
         return f"wrong: calls {ours[0][:-1]}, llvm-symbolizer has {functions[:-1]}"
     line = ours[1].rpartition(":")
     same = known and (os.path.normpath(line[0]), line[2]) == (os.path.normpath(places[0].rpartition(":")[0]), places[0].rpartition(":")[2])

@@ -52,7 +52,7 @@ static void expect(struct elf_image *img, uint64_t addr, const char *name, bool 
 	cr_assert_eq(elf_symtab_resolve(img, &addr, 1, &s), 0);
 	cr_expect(name ? s.name && strcmp(s.name, name) == 0 : !s.name, "%" PRIx64 ": %s", addr, s.name);
 	cr_expect_eq(s.unnamed, unnamed, "%" PRIx64, addr);
-	if (unnamed || name) {
+	if (end) {
 		cr_expect_eq(s.start, start, "%" PRIx64 ": %" PRIx64, addr, s.start);
 		cr_expect_eq(s.end, end, "%" PRIx64 ": %" PRIx64, addr, s.end);
 	}
@@ -68,13 +68,13 @@ Test(extents, functions_without_symbols)
 	expect(img, 0x1000, NULL, true, 0x1000, 0x1040);
 	expect(img, 0x103f, NULL, true, 0x1000, 0x1040);
 	expect(img, 0x1045, NULL, true, 0x1040, 0x1050);
-	expect(img, 0x1050, NULL, false, 0, 0); /* between */
+	expect(img, 0x1050, NULL, false, 0x1050, 0x1100); /* between: no function is in its range */
 	expect(img, 0x1100, NULL, true, 0x1100, 0x1200);
 	expect(img, 0x1155, NULL, true, 0x1150, 0x1160); /* the one that starts last */
 	expect(img, 0x1300, NULL, false, 0, 0);		 /* an empty one */
 	expect(img, 0x1410, "exported", false, EXPORT, EXPORT + 0x40);
-	expect(img, 0x13d0, NULL, true, 0x13c0, EXPORT); /* up to what has a name */
-	expect(img, 0x1450, NULL, false, 0, 0);		 /* behind it: whose it is, is not known */
+	expect(img, 0x13d0, NULL, true, 0x13c0, EXPORT);	 /* up to what has a name */
+	expect(img, 0x1450, NULL, false, EXPORT + 0x40, 0x14c0); /* behind it: whose it is, is not known */
 	elf_image_free(img);
 }
 
@@ -89,7 +89,9 @@ Test(extents, many_at_once_and_none)
 	cr_assert_eq(elf_symtab_resolve(img, addrs, ARRAY_SIZE(addrs), s), 0);
 	cr_expect(s[0].unnamed && s[0].start == 0x1150);
 	cr_expect(s[1].unnamed && s[1].start == 0x1000 && s[3].unnamed && s[3].start == 0x1000);
-	cr_expect(s[2].name && !s[2].unnamed && !s[4].unnamed);
+	cr_expect(s[2].name && !s[2].unnamed);
+	cr_expect(!s[4].unnamed && s[4].start == 0x1050 && s[4].end == 0x1100,
+		  "as when it is asked for alone");
 	free(s[2].name);
 	elf_image_free(img);
 	cr_assert_eq(elf_image_open(&img, none), 0);
