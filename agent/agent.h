@@ -13,8 +13,8 @@
 
 #include "agent/metadata.h"
 #include "agent/probe/probe.h"
-#include "agent/report.h"
-#include "agent/track.h"
+#include "agent/report/report.h"
+#include "agent/track/track.h"
 #include "bpf/abi.h"
 
 struct agent;

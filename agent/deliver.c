@@ -11,7 +11,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
-#include "agent/config.h"
+#include "agent/config/config.h"
 #include "version.h"
 
 static enum otlp_coding coding_of(enum config_compression c)

@@ -13,8 +13,8 @@
 #include "agent/base/loop.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
-#include "agent/report.h"
-#include "agent/track.h"
+#include "agent/report/report.h"
+#include "agent/track/track.h"
 
 #define CPUS_NS (1 * NS_PER_SEC)
 

@@ -10,7 +10,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
-#include "agent/config.h"
+#include "agent/config/config.h"
 #include "agent/probe/probe.h"
 
 /* A segment takes a page more than it offers. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/cmd.h"
-#include "agent/secrets.h"
+#include "agent/command/cmd.h"
+#include "agent/config/secrets.h"
 
 static const struct command {
 	const char *name;

@@ -11,11 +11,11 @@
 #include <stdbool.h>
 
 #include "agent/base/log.h"
-#include "agent/config.h"
+#include "agent/config/config.h"
 #include "cgroup/limit.h"
 
 #define MIB ((uint64_t)1 << 20)
-#define TOTAL_MIN (32 * MIB) /* as agent/config_keys.c has it */
+#define TOTAL_MIN (32 * MIB) /* as agent/config/config_keys.c has it */
 #define TABLES_MIN (4 * MIB)
 
 static bool is_default(const struct config *c, const char *key)

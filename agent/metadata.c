@@ -20,7 +20,7 @@
 #include "agent/base/map.h"
 #include "agent/base/memo.h"
 #include "agent/base/worker.h"
-#include "agent/config.h"
+#include "agent/config/config.h"
 #include "cgroup/kubelet.h"
 #include "cgroup/pace.h"
 

@@ -20,8 +20,8 @@
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
 #include "agent/base/worker.h"
-#include "agent/config.h"
-#include "agent/report_private.h"
+#include "agent/config/config.h"
+#include "agent/report/report_private.h"
 #include "otlp/compress.h"
 #include "window_host.h"
 

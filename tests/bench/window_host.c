@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/track.h"
+#include "agent/track/track.h"
 #include "agent/unwind/file.h"
 #include "cgroup/meta.h"
 
@@ -207,7 +207,7 @@ size_t host_sample(struct track *h, uint64_t time_ns, void *record)
 	return sizeof *r + (size_t)(r->n_kernel + n) * 8;
 }
 
-/* --- what the report asks of agent/track.c */
+/* --- what the report asks of agent/track/track.c */
 
 bool track_moment(struct track *t, const struct sample_view *v, struct track_moment *ret)
 {

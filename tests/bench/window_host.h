@@ -2,7 +2,7 @@
 /*
  * A host that does not exist, for bench_window: processes of several programs in containers and outside, and
  * the call trees that their samples come from. Files, their names and the kernel's are this machine's. It
- * stands in for agent/track.c; the report above it is the real one. Everything follows from a seed.
+ * stands in for agent/track/track.c; the report above it is the real one. Everything follows from a seed.
  */
 #ifndef PROFLET_BENCH_WINDOW_HOST_H
 #define PROFLET_BENCH_WINDOW_HOST_H

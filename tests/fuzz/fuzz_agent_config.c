@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/config_source.h"
+#include "agent/config/config_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

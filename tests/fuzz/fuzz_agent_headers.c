@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/config_source.h"
+#include "agent/config/config_source.h"
 #include "otlp/headers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

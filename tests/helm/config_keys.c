@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/config_keys.h"
+#include "agent/config/config_keys.h"
 
 static const char *const types[] = {
 	[CONFIG_BOOL] = "bool",	    [CONFIG_U32] = "integer",	   [CONFIG_DURATION] = "duration",

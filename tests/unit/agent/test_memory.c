@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/config.h"
+#include "agent/config/config.h"
 #include "agent/memory.h"
 
 #define MIB (1ull << 20)

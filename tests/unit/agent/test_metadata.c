@@ -7,9 +7,9 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/host.h"
+#include "agent/report/host.h"
 #include "agent/metadata.h"
-#include "tests/unit/agent/fake_system.h"
+#include "tests/unit/agent/check/fake_system.h"
 
 Test(metadata, address)
 {

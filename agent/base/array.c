@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/base/array.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_CAP 8u
+
+int array_reserve(void *items, size_t *cap, size_t n, size_t size)
+{
+	size_t more_cap = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2;
+	void *old, *more;
+
+	if (n <= *cap)
+		return 0;
+	if (more_cap < n)
+		more_cap = n < FIRST_CAP ? FIRST_CAP : n;
+	if (more_cap > SIZE_MAX / size)
+		return -ENOMEM;
+	memcpy(&old, items, sizeof old);
+	more = realloc(old, more_cap * size);
+	if (!more)
+		return -ENOMEM;
+	memcpy(items, &more, sizeof more);
+	*cap = more_cap;
+	return 0;
+}

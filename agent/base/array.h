@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Growing arrays: a pointer to the items, how many there are, and how many there is room for. Rank 0. */
+#ifndef PROFLET_BASE_ARRAY_H
+#define PROFLET_BASE_ARRAY_H
+
+#include <stddef.h>
+
+/*
+ * Makes room for `n` items of `size` bytes each. `items` is the address of the pointer to the items (a T **);
+ * the pointer may be NULL, with *cap 0. *cap at least doubles when it grows, so appending one item at a time
+ * costs constant time on average. 0, or -ENOMEM: items and *cap are unchanged.
+ *
+ *	if (array_reserve(&list->items, &list->cap, list->n + 1, sizeof *list->items) < 0)
+ *		return -ENOMEM;
+ *	list->items[list->n++] = item;
+ */
+int array_reserve(void *items, size_t *cap, size_t n, size_t size);
+
+#endif

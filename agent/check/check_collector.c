@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Whether those whom the agent talks to can be reached: the collector, the kubelet; where requests wait;
+ * where it answers itself.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/check/check.h"
+#include "agent/config/config.h"
+#include "agent/deliver.h"
+
+static const char *const fixes[] = {
+	[DELIVER_NOBODY] =
+		"start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
+	[DELIVER_NAME] =
+		"correct the name in endpoint, or what /etc/resolv.conf says (a pod with hostNetwork: "
+		"dnsPolicy: ClusterFirstWithHostNet)",
+	[DELIVER_TLS] =
+		"https:// in endpoint is for a collector that speaks TLS; then correct tls.ca (who signed "
+		"its certificate), tls.server_name (who it is for), tls.cert and tls.key (if it wants one)",
+	[DELIVER_NO_ANSWER] =
+		"something else than an OTLP receiver listens there: correct endpoint's port and scheme, "
+		"or protocol (grpc is at 4317 as a rule, http/protobuf at 4318, https:// where it speaks "
+		"TLS)",
+	[DELIVER_CREDENTIALS] = "put the header that it asks for into headers_file",
+	[DELIVER_NO_PROFILES] =
+		"start it with --feature-gates=+service.profilesSupport, version 0.148 or later, "
+		"and a profiles pipeline with the otlp receiver",
+	[DELIVER_NOT_NOW] = "see the collector's own log",
+};
+
+void check_collector(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	_cleanup_free_ char *why = NULL;
+	char detail[320];
+	int r = view->collector(view->ctx, config, &why);
+
+	if (r == 0) {
+		snprintf(detail, sizeof detail, "%.200s takes profiles", config->endpoint);
+		check_add(report, CHECK_OK, "collector", detail, "");
+		return;
+	}
+	snprintf(detail, sizeof detail, "%s", why ? why : r < 0 ? strerror(-r) : "no answer");
+	check_add(report, CHECK_FAILS, "collector", detail,
+		  r > 0 && (size_t)r < ARRAY_SIZE(fixes) ? fixes[r] : "correct the setting that is named");
+}
+
+/* Without it there are no names of pods, and all else is as it was. */
+void check_kubelet(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	_cleanup_free_ char *why = NULL;
+	char detail[320];
+	size_t n = 0;
+	int r;
+
+	if (!config->kubernetes.metadata)
+		return;
+	r = view->kubelet(view->ctx, config, &n, &why);
+	if (r == 0) {
+		snprintf(detail, sizeof detail, "it lists %zu pods", n);
+		check_add(report, CHECK_OK, "kubelet", detail, "");
+		return;
+	}
+	snprintf(detail, sizeof detail, "%s; pods have no names", why ? why : strerror(-r));
+	check_add(report, CHECK_DEGRADED, "kubelet", detail,
+		  r == -EACCES
+			  ? "bind a cluster role that may get nodes/pods (the chart's rbac.create) to the "
+			    "pod's service account"
+			  : "correct kubernetes.kubelet, kubernetes.token_file, kubernetes.ca or "
+			    "kubernetes.insecure, or turn kubernetes.metadata off");
+}
+
+#define SPOOL_LEAST (8ull << 20) /* room for two of the largest requests */
+
+/* As run does, which makes the folder where the one above is there. */
+static int look_at_spool(const struct check_view *view, const char *path, uint64_t *ret_free)
+{
+	_cleanup_free_ char *parent = NULL;
+	int r = view->folder(view->ctx, path, ret_free);
+	char *slash;
+
+	if (r != -ENOENT)
+		return r;
+	parent = strdup(path);
+	if (!parent)
+		return -ENOMEM;
+	for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/'; n--)
+		parent[n - 1] = '\0';
+	slash = strrchr(parent, '/');
+	slash[slash == parent] = '\0';
+	return view->folder(view->ctx, parent, ret_free);
+}
+
+/* Without it requests wait in memory only. */
+void check_spool(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	const char *path = config->queue.spool,
+		   *fix = "correct queue.spool: its parent folder has to be there";
+	uint64_t free_bytes = 0;
+	char detail[320];
+	int r;
+
+	if (!path)
+		return;
+	r = look_at_spool(view, path, &free_bytes);
+	if (r == 0 && free_bytes >= SPOOL_LEAST) {
+		snprintf(detail, sizeof detail, "%.200s can be written, %" PRIu64 " MiB are free", path,
+			 free_bytes >> 20);
+		check_add(report, CHECK_OK, "spool", detail, "");
+		return;
+	}
+	snprintf(detail, sizeof detail, "%.180s: %s; requests wait in memory only", path,
+		 strerror(r < 0 ? -r : ENOSPC));
+	if (r == -EROFS)
+		fix = "mount a volume that can be written there (the chart's spool.type), or correct "
+		      "queue.spool";
+	else if (r == -EACCES || r == -EPERM)
+		fix = "let the agent's user write there (chown), or correct queue.spool";
+	else if (r == 0)
+		fix = "make room on that file system, or correct queue.spool";
+	check_add(report, CHECK_DEGRADED, "spool", detail, fix);
+}
+
+/* `run` does without where nobody asked for the address. */
+void check_listen(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	bool asked = config_origin(config, "listen")->source != CONFIG_FROM_DEFAULT;
+	const char *fix = "set listen to another address, or to off";
+	char detail[320];
+	int r;
+
+	if (!config->listen)
+		return;
+	r = view->listen(view->ctx, config->listen);
+	if (r < 0)
+		snprintf(detail, sizeof detail, "%.200s: %s%s", config->listen, strerror(-r),
+			 asked ? "" : "; no metrics and no health");
+	else
+		snprintf(detail, sizeof detail, "%.200s %s", config->listen,
+			 r ? "is an agent's, which runs already" : "is free");
+	if (r == -EACCES)
+		fix = "set listen to a port from 1024 on, or add NET_BIND_SERVICE to the capabilities";
+	check_add(report,
+		  r >= 0  ? CHECK_OK
+		  : asked ? CHECK_FAILS
+			  : CHECK_DEGRADED,
+		  "listen", detail, r < 0 ? fix : "");
+}

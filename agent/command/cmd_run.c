@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `proflet run`: the agent with an exporter behind it, until SIGTERM or SIGINT. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
+#include "agent/base/loop.h"
+#include "agent/check/check.h"
+#include "agent/command/cmd.h"
+#include "agent/config/config.h"
+#include "agent/telemetry/cpu_limit.h"
+#include "agent/deliver.h"
+#include "agent/load.h"
+#include "agent/memory.h"
+#include "agent/base/priority.h"
+#include "agent/check/privileges.h"
+#include "agent/config/secrets.h"
+#include "agent/track/select.h"
+#include "agent/telemetry/status.h"
+#include "version.h"
+
+#define NAMES_FLUSH_NS (5 * NS_PER_SEC)
+#define FINAL_FLUSH_NS (10 * NS_PER_SEC)
+#define SUMMARY_NS (60 * NS_PER_SEC)
+
+struct run {
+	struct config *config;
+	struct agent *agent;
+	struct otlp_exporter *exporter;
+	struct status *status;
+	struct selection selection;
+	struct privileges privileges;
+	struct cpu_limit limit;
+};
+
+static void emit(struct otlp_request *request, void *data)
+{
+	struct run *run = data;
+
+	otlp_exporter_submit(run->exporter, request);
+}
+
+static uint32_t frequency(uint32_t hz, void *data)
+{
+	struct run *run = data;
+
+	return cpu_limit_ask(&run->limit, hz, run->agent, run->exporter);
+}
+
+static int on_signal(int signo, void *data)
+{
+	struct run *run = data;
+
+	log_info("%s: stopping", strsignal(signo));
+	loop_stop(agent_loop(run->agent));
+	return 0;
+}
+
+/*
+ * The identity of loss, whole, the agent's part and the exporter's:
+ * taken + recovered (from disk) = exported + dropped + in flight + spooled.
+ */
+static void log_account(struct run *run, const char *text)
+{
+	_cleanup_buf_ struct buf drops = {0};
+	struct otlp_exporter_stats x;
+	struct agent_stats s;
+	uint64_t dropped;
+
+	otlp_exporter_stats(run->exporter, &x);
+	agent_stats(run->agent, &s);
+	dropped = s.dropped;
+	(void)agent_format_drops(&s, &drops);
+	for (int i = 0; i < OTLP_N_DROP_REASONS; i++) {
+		dropped += x.samples.dropped[i];
+		if (x.samples.dropped[i])
+			(void)buf_printf(&drops, " dropped_%s=%lu", otlp_drop_name((enum otlp_drop)i),
+					 (unsigned long)x.samples.dropped[i]);
+	}
+	log_fields(
+		LOG_INFO, text,
+		"taken=%lu exported=%lu dropped=%lu in_flight=%lu recovered=%lu spooled=%lu%s requests=%lu "
+		"retries=%lu unanswered=%lu",
+		(unsigned long)s.taken, (unsigned long)x.samples.exported, (unsigned long)dropped,
+		(unsigned long)(s.in_flight + x.samples.queued), (unsigned long)x.samples.recovered,
+		(unsigned long)x.samples.spooled, buf_str(&drops), (unsigned long)x.requests.exported,
+		(unsigned long)x.retries, (unsigned long)x.unanswered_samples);
+}
+
+static int on_summary(uint64_t expirations, void *data)
+{
+	(void)expirations;
+	log_account(data, "account");
+	return 0;
+}
+
+static sigset_t stop_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	return set;
+}
+
+static int add_sources(struct run *run)
+{
+	struct loop *loop = agent_loop(run->agent);
+	const sigset_t set = stop_signals();
+	int r;
+
+	r = loop_add_signals(loop, &set, on_signal, run);
+	if (r == 0)
+		r = deliver_watch(run->exporter, loop);
+	if (r == 0)
+		r = loop_add_timer(loop, SUMMARY_NS, SUMMARY_NS, on_summary, run, NULL);
+	return r;
+}
+
+/* The default address may be somebody else's already, an address that was asked for must be had. */
+static int open_status(struct run *run, char **ret_why)
+{
+	int r = status_new(&run->status, run->agent, run->exporter, run->config, ret_why);
+
+	if (r == 0 || r == -ENOMEM || config_origin(run->config, "listen")->source != CONFIG_FROM_DEFAULT)
+		return r;
+	log_warn("%s: no metrics and no health; set listen to another address, or to off",
+		 *ret_why ? *ret_why : strerror(-r));
+	free(TAKE_PTR(*ret_why));
+	return 0;
+}
+
+static void log_started(struct run *run)
+{
+	struct agent_stats s;
+
+	agent_stats(run->agent, &s);
+	log_fields(
+		LOG_INFO, "sampling",
+		"version=%s event=%s hz=%u processes=%lu binaries=%lu tables=%lu map_bytes=%lu start_ms=%lu",
+		PROFLET_VERSION, s.event, run->config->sampling.frequency, (unsigned long)s.track.processes,
+		(unsigned long)s.track.cache.files, (unsigned long)s.track.cache.ready,
+		(unsigned long)s.map_bytes, (unsigned long)((s.attached_ns - s.start_ns) / NS_PER_MS));
+}
+
+static void log_stopped(struct run *run)
+{
+	_cleanup_buf_ struct buf endings = {0};
+	struct agent_stats s;
+
+	agent_stats(run->agent, &s);
+	(void)agent_format_endings(&s, &endings);
+	log_fields(
+		LOG_INFO, "stopped",
+		"windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
+		"open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu asked=%lu "
+		"asked_late=%lu asked_in_vain=%lu ask_wait_max_us=%lu tables_overdue=%lu tables_built=%lu "
+		"tables_evicted=%lu table_bytes=%lu arena_bytes=%lu maps_read_again=%lu "
+		"finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
+		"rules_disagreed=%lu rules_failed=%lu%s",
+		(unsigned long)s.report.windows,
+		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
+							 : 0),
+		(unsigned long)s.track.execs, (unsigned long)s.track.forks,
+		(unsigned long)s.track.events_lost, (unsigned long)s.track.opened,
+		(unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
+		(unsigned long)s.track.open_known, (unsigned long)s.track.open_other,
+		(unsigned long)s.track.open_stuck, (unsigned long)s.track.ask.asked,
+		(unsigned long)s.track.ask.late, (unsigned long)(s.track.ask.given_up + s.track.ask.refused),
+		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.cache.overdue,
+		(unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
+		(unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
+		(unsigned long)s.track.rereads, (unsigned long)s.report.finished,
+		(unsigned long)s.report.finish_late, (unsigned long)s.report.finish_full,
+		(unsigned long)s.track.finish.followed, (unsigned long)s.track.finish.not_followed,
+		(unsigned long)s.track.finish.disagreed, (unsigned long)s.track.finish.rules_failed,
+		buf_str(&endings));
+}
+
+/* From here on no more than the work takes. */
+static void settle_privileges(struct run *run)
+{
+	_cleanup_buf_ struct buf kept = {0}, dropped = {0};
+	const struct privileges *p = &run->privileges;
+	int r = privileges_settle(p);
+
+	if (r < 0) {
+		log_warn("capabilities could not be given up: %s", strerror(-r));
+		return;
+	}
+	if (privileges_format(p->kept, &kept) == 0 && privileges_format(p->held & ~p->kept, &dropped) == 0)
+		log_info("capabilities kept: %s; given up: %s", buf_str(&kept), buf_str(&dropped));
+}
+
+/* From the loaded configuration to the last flush. Returns the exit code. */
+static int run_agent(struct run *run)
+{
+	_cleanup_free_ char *why = NULL;
+	struct agent_options o = {
+		.config = run->config,
+		.select = selection_ask,
+		.select_data = &run->selection,
+		.select_moves = selection_by_cgroup(&run->selection),
+		.emit = emit,
+		.emit_data = run,
+		.window_ns = run->config->window_ns,
+		.frequency = frequency,
+		.frequency_data = run,
+		.flush_ns = NAMES_FLUSH_NS,
+	};
+	int r = agent_new(&run->agent, &o, &why);
+
+	if (r == 0)
+		r = add_sources(run);
+	if (r == 0)
+		r = open_status(run, &why);
+	if (r == 0)
+		r = agent_start(run->agent, &why);
+	if (r < 0) {
+		log_error("%s", why ? why : strerror(-r));
+		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
+	}
+	settle_privileges(run);
+	log_started(run);
+	r = agent_run(run->agent);
+	agent_stop(run->agent);
+	(void)otlp_exporter_stop(run->exporter,
+				 clock_mono_ns() + FINAL_FLUSH_NS); /* the account says what is left */
+	deliver_log_events(run->exporter);
+	log_stopped(run);
+	log_account(run, "final");
+	if (r < 0)
+		log_error("the event loop failed: %s", strerror(-r));
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int warn_lost(const char *name, const char *lost, void *data)
+{
+	(void)data;
+	log_warn("%s is missing: %s", name, lost);
+	return 0;
+}
+
+static int start(struct run *run)
+{
+	_cleanup_free_ char *why = NULL;
+	const sigset_t set = stop_signals();
+	int r = check_kernel_supported(&why);
+
+	if (r < 0) {
+		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
+		return EXIT_FAILED;
+	}
+	r = check_permissions(&why);
+	if (r < 0) {
+		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
+		return EXIT_NOT_PERMITTED;
+	}
+	(void)check_lost(&check_view_real, warn_lost, NULL);
+	privileges_of(&check_view_real, run->config, &run->privileges);
+	r = privileges_limit(&run->privileges);
+	if (r < 0)
+		log_warn("capabilities could not be given up: %s", strerror(-r));
+	memory_fit(run->config);
+	load_fit_frequency(run->config);
+	run->limit =
+		(struct cpu_limit){.max = run->config->cpu.max, .wanted_hz = run->config->sampling.frequency};
+	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	r = selection_init(&run->selection, run->config);
+	if (r == 0 && selection_by_pod(&run->selection) && !run->config->kubernetes.metadata)
+		log_warn(
+			"select: what a pod is called is known only with kubernetes.metadata: such selectors "
+			"match nothing");
+	priority_raise(); /* for the exporter's thread, too */
+	if (r == 0)
+		r = deliver_new(&run->exporter, run->config, &why);
+	if (r < 0) {
+		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
+		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+	}
+	return run_agent(run);
+}
+
+int cmd_run(int argc, char **argv)
+{
+	_cleanup_free_ char *error = NULL;
+	struct run run = {0};
+	int session_nice, r = config_load(&run.config, argc, argv, NULL, 0, NULL, &error);
+
+	if (r == CONFIG_HELP_ASKED) {
+		printf("Usage: proflet run [OPTION]...\n\nProfiles this node and sends OTLP profiles to a "
+		       "collector, "
+		       "until SIGTERM.\n\n");
+		config_help(stdout, NULL, 0);
+		return EXIT_DONE;
+	}
+	if (r < 0) {
+		fprintf(stderr, "%s\n", error ? error : strerror(-r));
+		return EXIT_USAGE;
+	}
+	(void)secrets_settle(run.config);
+	log_setup(run.config->log.level, run.config->log.format);
+	session_nice = priority_session_raise();
+	r = start(&run);
+	priority_session_restore(session_nice);
+	status_free(run.status);
+	agent_free(run.agent);
+	otlp_exporter_free(run.exporter);
+	selection_fini(&run.selection);
+	config_free(run.config);
+	return r;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/config/config_keys.h"
+
+#include <string.h>
+
+#define KEY(key_name, member, key_type) \
+	.name = key_name, .offset = offsetof(struct config, member), .spec.type = key_type
+#define RANGE(low, high) .spec.min = (low), .spec.max = (high)
+#define NAMES(names) .spec.accepted = names
+#define TEXT(text_form, text_check) .spec.form = text_form, .spec.check = text_check
+
+#define KIB (1ull << 10)
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
+#define MS 1000000ull
+#define HOUR (3600000ull * MS)
+#define PERCENT 10000ull /* in the unit of CONFIG_FRACTION */
+
+#define ENDPOINT_FORM "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"
+#define KUBELET_FORM "https://HOST[:PORT] or http://HOST[:PORT]"
+#define SELECTOR_FORM                                                                                 \
+	"pid=N, comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or " \
+	"container_name=NAME"
+
+/* clang-format off */
+const struct config_key config_keys[] = {
+	{KEY("endpoint", endpoint, CONFIG_STRING), TEXT(ENDPOINT_FORM, config_check_endpoint),
+	 .spec.flags = CONFIG_URL | CONFIG_REQUIRED, .default_text = "http://localhost:4317", .otel = "ENDPOINT",
+	 .group = "Export", .value_name = "URL", .help = "where the collector listens (http/protobuf: port 4318)"},
+	{KEY("protocol", protocol, CONFIG_ENUM), NAMES("grpc,http/protobuf"), .default_text = "grpc", .otel = "PROTOCOL",
+	 .help = "OTLP transport"},
+	{KEY("headers", headers, CONFIG_PAIRS), .spec.flags = CONFIG_SECRET | CONFIG_HEADERS, .otel = "HEADERS",
+	 .value_name = "NAME=VALUE,...", .help = "sent with every request; visible in the process list, prefer a file"},
+	{KEY("headers_file", headers_file, CONFIG_STRING), TEXT("the name of a file", config_check_headers_file),
+	 .spec.flags = CONFIG_FILE, .value_name = "FILE",
+	 .help = "more headers, one \"name: value\" a line; read again at every connection"},
+	{KEY("compression", compression, CONFIG_ENUM), NAMES("gzip,zstd,none"), .default_text = "gzip",
+	 .otel = "COMPRESSION", .help = "of requests"},
+	{KEY("timeout", timeout_ns, CONFIG_DURATION), RANGE(1 * MS, HOUR), .default_text = "10s", .otel = "TIMEOUT",
+	 .help = "of one export attempt"},
+	{KEY("tls.ca", tls.ca, CONFIG_STRING), TEXT("the name of a file", config_check_pem_file),
+	 .spec.flags = CONFIG_FILE, .otel = "CERTIFICATE", .value_name = "FILE",
+	 .help = "PEM file of trusted roots instead of the system's"},
+	{KEY("tls.cert", tls.cert, CONFIG_STRING), TEXT("the name of a file", config_check_pem_file),
+	 .spec.flags = CONFIG_FILE, .otel = "CLIENT_CERTIFICATE", .value_name = "FILE",
+	 .help = "PEM file of the client's certificate chain"},
+	{KEY("tls.key", tls.key, CONFIG_STRING), TEXT("the name of a file", config_check_pem_file),
+	 .spec.flags = CONFIG_FILE, .otel = "CLIENT_KEY", .value_name = "FILE",
+	 .help = "PEM file of the client's key"},
+	{KEY("tls.server_name", tls.server_name, CONFIG_STRING), .value_name = "NAME",
+	 .help = "name expected in the server's certificate instead of the endpoint's host"},
+	{KEY("tls.insecure", tls.insecure, CONFIG_BOOL), .default_text = "off",
+	 .help = "accept any server certificate (https only)"},
+
+	{KEY("sampling.frequency", sampling.frequency, CONFIG_U32), RANGE(1, 10000), .default_text = "19",
+	 .group = "Sampling", .value_name = "HZ", .help = "samples per second and CPU"},
+	{KEY("sampling.event", sampling.event, CONFIG_ENUM), NAMES("auto,cycles,cpu-clock,tick"), .default_text = "auto",
+	 .help = "what fires a sample; auto takes the best that this node has"},
+	{KEY("window", window_ns, CONFIG_DURATION), RANGE(100 * MS, HOUR), .default_text = "10s",
+	 .help = "time that one request covers; the first ends with the first samples"},
+	{KEY("samples", samples, CONFIG_ENUM), NAMES("timestamps,aggregate"), .default_text = "timestamps",
+	 .help = "one timestamp per sample, or one count per stack and window"},
+	{KEY("resource", resource, CONFIG_ENUM), NAMES("container,process"), .default_text = "container",
+	 .help = "what one resource of a request stands for"},
+	{KEY("attributes.sample", attributes.sample, CONFIG_LIST),
+	 NAMES("process.pid,process.executable.name,thread.name,process.executable.path,thread.id,cpu.logical_number"),
+	 .default_text = "process.pid,process.executable.name,thread.name", .value_name = "NAME,...",
+	 .help = "attributes of each sample"},
+	{KEY("select.include", select.include, CONFIG_LIST), TEXT(SELECTOR_FORM, config_check_selector),
+	 .value_name = "SELECTOR,...", .help = "sample only these: pid=N, comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, ..."},
+	{KEY("select.exclude", select.exclude, CONFIG_LIST), TEXT(SELECTOR_FORM, config_check_selector),
+	 .value_name = "SELECTOR,...", .help = "never sample these; beats select.include"},
+	{KEY("stack.depth", stack.depth, CONFIG_U32), RANGE(16, 1024), .default_text = "512", .value_name = "FRAMES",
+	 .help = "most user frames of a stack"},
+
+	{KEY("memory.tables", memory.tables_bytes, CONFIG_SIZE), RANGE(4 * MIB, 64 * GIB), .default_text = "64MiB",
+	 .group = "Limits", .help = "most memory for unwind tables"},
+	{KEY("memory.total", memory.total_bytes, CONFIG_SIZE), RANGE(32 * MIB, 1024 * GIB), .default_text = "256MiB",
+	 .help = "most memory of the agent"},
+	{KEY("cpu.max", cpu.max, CONFIG_FRACTION), RANGE(PERCENT / 10, 6400 * PERCENT), .default_text = "5%",
+	 .help = "most CPU time, in percent of one core; the sampling rate is lowered to keep it"},
+	{KEY("queue.memory", queue.memory_bytes, CONFIG_SIZE), RANGE(64 * KIB, 64 * GIB), .default_text = "32MiB",
+	 .help = "most memory for requests that wait for the collector"},
+	{KEY("queue.spool", queue.spool, CONFIG_STRING), TEXT("an absolute path or off", config_check_directory),
+	 .spec.flags = CONFIG_OFF_IS_NULL, .default_text = "off", .value_name = "DIRECTORY",
+	 .help = "where requests wait while the collector is away; outlives restarts"},
+	{KEY("queue.spool_max", queue.spool_max_bytes, CONFIG_SIZE), RANGE(MIB, 1024 * GIB), .default_text = "1GiB",
+	 .help = "most disk space for them"},
+
+	{KEY("symbols.kernel", symbols.kernel, CONFIG_BOOL), .default_text = "on", .group = "Names",
+	 .help = "name kernel functions"},
+	{KEY("symbols.native", symbols.native, CONFIG_BOOL), .default_text = "on",
+	 .help = "name functions by the symbol tables of binaries"},
+	{KEY("symbols.debug_files", symbols.debug_files, CONFIG_BOOL), .default_text = "on",
+	 .help = "look for separate debug files, too: for names, and for unwind tables of binaries without"},
+	{KEY("symbols.unresolved", symbols.unresolved, CONFIG_ENUM), NAMES("offset,bare"), .default_text = "offset",
+	 .help = "a frame without a name: module+0xoffset, or nothing (backend with its own symbols)"},
+
+	{KEY("kubernetes.metadata", kubernetes.metadata, CONFIG_BOOL), .default_text = "off", .group = "Kubernetes",
+	 .help = "ask the kubelet for names of pods and containers"},
+	{KEY("kubernetes.kubelet", kubernetes.kubelet, CONFIG_STRING), TEXT(KUBELET_FORM, config_check_url),
+	 .spec.flags = CONFIG_URL, .value_name = "URL",
+	 .help = "the kubelet (default: port 10250 of $K8S_NODE_IP, of kubernetes.node, of this machine)"},
+	{KEY("kubernetes.token_file", kubernetes.token_file, CONFIG_STRING),
+	 TEXT("the name of a file", config_check_pem_file), .spec.flags = CONFIG_FILE, .value_name = "FILE",
+	 .help = "token for the kubelet, sent over https only (default: the service account's)"},
+	{KEY("kubernetes.ca", kubernetes.ca, CONFIG_STRING), TEXT("the name of a file", config_check_pem_file),
+	 .spec.flags = CONFIG_FILE, .value_name = "FILE",
+	 .help = "PEM file of the kubelet's trusted roots (default: the service account's)"},
+	{KEY("kubernetes.insecure", kubernetes.insecure, CONFIG_BOOL), .default_text = "off",
+	 .help = "accept any certificate of the kubelet's"},
+	{KEY("kubernetes.node", kubernetes.node, CONFIG_STRING), .default_text = "$K8S_NODE_NAME", .value_name = "NAME",
+	 .help = "name of this node"},
+
+	{KEY("listen", listen, CONFIG_STRING), TEXT("HOST:PORT, :PORT or off", config_check_listen),
+	 .spec.flags = CONFIG_OFF_IS_NULL, .default_text = "127.0.0.1:9464", .group = "The agent itself",
+	 .value_name = "HOST:PORT", .help = "address of /metrics and /healthz"},
+	{KEY("log.level", log.level, CONFIG_ENUM), NAMES("error,warn,info,debug"), .default_text = "info",
+	 .help = "least severe lines to log"},
+	{KEY("log.format", log.format, CONFIG_ENUM), NAMES("logfmt,json"), .default_text = "logfmt",
+	 .help = "form of log lines"},
+};
+/* clang-format on */
+
+const size_t config_n_keys = ARRAY_SIZE(config_keys);
+_Static_assert(ARRAY_SIZE(config_keys) <= CONFIG_MAX_KEYS, "struct config has an origin for every key");
+
+int config_key_find(const char *name)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool config_key_is_section(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strncmp(config_keys[i].name, name, len) == 0 && config_keys[i].name[len] == '.')
+			return len > 0;
+	return false;
+}
+
+int config_key_list_names(const char *section, struct buf *b)
+{
+	size_t skip = *section ? strlen(section) + 1 : 0, previous_len = 0;
+	const char *previous = "";
+	bool first = true;
+	int r = 0;
+
+	for (size_t i = 0; i < config_n_keys && r == 0; i++) {
+		const char *name = config_keys[i].name + skip;
+		size_t len;
+
+		if (skip && (strncmp(config_keys[i].name, section, skip - 1) != 0 ||
+			     config_keys[i].name[skip - 1] != '.'))
+			continue;
+		len = strcspn(name, ".");
+		if (len == previous_len &&
+		    memcmp(name, previous, len) == 0) /* keys of a section stand together */
+			continue;
+		r = buf_printf(b, "%s%.*s", first ? "" : ", ", (int)len, name);
+		first = false;
+		previous = name;
+		previous_len = len;
+	}
+	return r;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/config/secrets.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/config/config.h"
+
+static int dumpable_before = -1;
+
+void secrets_hide(void)
+{
+	dumpable_before = prctl(PR_GET_DUMPABLE);
+	(void)prctl(PR_SET_DUMPABLE, 0); /* fails for no value that there is */
+}
+
+/* http://USER:PASSWORD@HOST */
+static bool proxy_has_password(void)
+{
+	static const char *const names[] = {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && strchr(value, '@'))
+			return true;
+	}
+	return false;
+}
+
+bool secrets_settle(const struct config *config)
+{
+	bool any = config->headers.n || config->headers_file || config->tls.key ||
+		   config->kubernetes.metadata || proxy_has_password();
+
+	if (!any && dumpable_before == 1) /* 2 can only be inherited, not set */
+		(void)prctl(PR_SET_DUMPABLE, 1);
+	return any;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report/host.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
+#include "agent/proc/beneath.h"
+
+#define TEXT_MAX 4096
+#define ID_DIGITS 32
+
+void host_first_word(const char *text, char *ret, unsigned long size)
+{
+	size_t n;
+
+	*ret = '\0';
+	text += strspn(text, " \t\r\n");
+	while (*text == '#') {
+		text += strcspn(text, "\n");
+		text += strspn(text, " \t\r\n");
+	}
+	n = strcspn(text, " \t\r\n");
+	if (n < size)
+		snprintf(ret, size, "%.*s", (int)n, text);
+}
+
+/* A file as a process with that root sees it: the tree may have links that lead elsewhere for us. */
+static void read_word(int root, const char *path, char *ret, size_t size)
+{
+	_cleanup_buf_ struct buf text = {0};
+	struct stat st;
+	_cleanup_close_ int fd = proc_beneath_open(root, path, &st);
+
+	*ret = '\0';
+	if (fd >= 0 && fs_read_fd(fd, TEXT_MAX, &text) == 0)
+		host_first_word(buf_str(&text), ret, size);
+}
+
+/* Whether PID 1 has the same namespace; `if_hidden` when we may not look. */
+static bool same_namespace(const char *kind, bool if_hidden)
+{
+	char path[64], own[64], first[64];
+	ssize_t n, m;
+
+	snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+	n = readlink(path, own, sizeof own);
+	snprintf(path, sizeof path, "/proc/1/ns/%s", kind);
+	m = readlink(path, first, sizeof first);
+	return n < 0 || m < 0 ? if_hidden : n == m && memcmp(own, first, (size_t)n) == 0;
+}
+
+/* "uninitialized" is what systemd writes into images. */
+static bool is_machine_id(const char *text)
+{
+	return strspn(text, "0123456789abcdef") == ID_DIGITS && strlen(text) == ID_DIGITS;
+}
+
+static void read_id(int root, char ret[ID_DIGITS + 1])
+{
+	static const char *const paths[] = {"/etc/machine-id", "/var/lib/dbus/machine-id"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths) && root >= 0; i++) {
+		read_word(root, paths[i], ret, ID_DIGITS + 1);
+		if (is_machine_id(ret))
+			return;
+	}
+	*ret = '\0';
+}
+
+/* The kernel's name for it is that of our UTS namespace, which is the pod's unless it has the host's network.
+ */
+static void read_name(int root, const char *node, const char *own, char *ret, size_t size)
+{
+	*ret = '\0';
+	if (same_namespace("uts", node == NULL))
+		snprintf(ret, size, "%s", own);
+	else if (root >= 0)
+		read_word(root, "/etc/hostname", ret, size);
+	if (!*ret)
+		snprintf(ret, size, "%s", node ?: own);
+}
+
+void host_identity_read(struct host_identity *ret, const char *node)
+{
+	_cleanup_close_ int root = open("/proc/1/root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct utsname name = {0};
+
+	*ret = (struct host_identity){0};
+	(void)uname(&name);
+	if (root < 0 && same_namespace("mnt", node == NULL))
+		root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(ret->machine, sizeof ret->machine, "%s", name.machine);
+	ret->arch = strcmp(ret->machine, "x86_64") == 0	   ? "amd64"
+		    : strcmp(ret->machine, "aarch64") == 0 ? "arm64"
+							   : ret->machine;
+	read_id(root, ret->id);
+	read_name(root, node, name.nodename, ret->name, sizeof ret->name);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report/report_jit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/frame.h"
+#include "agent/base/log.h"
+#include "agent/sample/decode.h"
+#include "agent/symbol/jit.h"
+#include "agent/symbol/jitname.h"
+#include "agent/track/track.h"
+
+#define JIT_BYTES_MAX (32u << 20)
+
+struct jit_names {
+	struct track *track;
+	struct symbol_jit *jit;
+	uint32_t
+		last_file; /* the file asked about last; it may become something else: forgotten at a sweep */
+	bool last_file_is;
+	const struct process *last; /* the process asked about last, and what its code is */
+	const char *last_runtime;
+	uint64_t said_full, said_refused;
+};
+
+int jit_names_new(struct jit_names **ret, struct track *track)
+{
+	_cleanup_free_ struct jit_names *n = calloc(1, sizeof *n);
+	int r;
+
+	if (!n)
+		return -ENOMEM;
+	n->track = track;
+	r = symbol_jit_new(&n->jit, JIT_BYTES_MAX);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(n);
+	return 0;
+}
+
+void jit_names_free(struct jit_names *n)
+{
+	if (!n)
+		return;
+	symbol_jit_free(n->jit);
+	free(n);
+}
+
+/* A file that code was written to, not loaded from: memory that is mapped twice. */
+static bool is_code_memory(struct jit_names *n, uint32_t file)
+{
+	const struct unwind_file *f;
+
+	if (n->last_file == file)
+		return n->last_file_is;
+	f = track_file(n->track, file);
+	n->last_file = file;
+	n->last_file_is = f && f->state == TABLE_NONE && !f->n_segments;
+	return n->last_file_is;
+}
+
+bool jit_names_wants(struct jit_names *n, uint64_t frame)
+{
+	uint32_t file = sample_frame_file(frame);
+
+	return file == FILE_ANONYMOUS || is_code_memory(n, file);
+}
+
+/* The process's jitdump file: it maps that for no other reason than that others find it. -1: none. */
+static int dump_of(const struct jit_names *n, const struct process *p)
+{
+	for (uint32_t i = 0; i < p->maps->n; i++) {
+		const struct unwind_file *f = track_file(n->track, p->maps->entries[i].file);
+
+		if (f && f->fd >= 0 && jit_name_is_dump(f->module.name))
+			return f->fd;
+	}
+	return -1;
+}
+
+struct worker_job *jit_names_job(struct jit_names *n, struct process *p)
+{
+	struct symbol_jit_job *job;
+
+	n->last = NULL; /* it has other mappings, perhaps */
+	if (!symbol_jit_idle(n->jit, p))
+		return NULL;
+	if (symbol_jit_job_new(&job, n->jit, p, dump_of(n, p)) < 0)
+		return NULL; /* no memory: it goes without */
+	return symbol_jit_job_work(job);
+}
+
+struct worker_job *jit_names_note(struct jit_names *n, struct process *p, uint64_t now_ns)
+{
+	return symbol_jit_note(n->jit, p, now_ns) > 0 ? jit_names_job(n, p) : NULL;
+}
+
+static const char *runtime_of(const struct jit_names *n, const struct process *p)
+{
+	const char *runtime = NULL;
+
+	for (uint32_t i = 0; i < p->maps->n && !runtime; i++) {
+		const struct unwind_file *f = track_file(n->track, p->maps->entries[i].file);
+
+		runtime = f ? jit_name_runtime(f->module.name) : NULL;
+	}
+	return runtime;
+}
+
+/* The process address of a frame; 0: it is not known where the file is mapped. */
+static uint64_t address_of(const struct process *p, uint64_t frame)
+{
+	uint32_t file = sample_frame_file(frame);
+	uint64_t va = sample_frame_va(frame);
+
+	if (file == FILE_ANONYMOUS)
+		return va;
+	for (uint32_t i = 0; i < p->maps->n; i++) {
+		const struct proc_mapping *m = &p->maps->entries[i];
+
+		if (m->file == file && va - m->offset < m->end - m->start)
+			return m->start + (va - m->offset);
+	}
+	return 0;
+}
+
+uint64_t jit_names_id(struct jit_names *n, const struct process *p, uint64_t frame)
+{
+	struct jit_symbol s;
+	uint64_t address;
+	int slot;
+
+	if (!jit_names_wants(n, frame))
+		return frame;
+	slot = symbol_jit_slot(n->jit, p);
+	address = slot < 0 ? 0 : address_of(p, frame);
+	if (!address || !symbol_jit_find(n->jit, (unsigned)slot, address, &s))
+		return frame;
+	return (uint64_t)(JIT_FILE_FIRST + (unsigned)slot) << FRAME_VA_BITS | address;
+}
+
+static const char *runtime(struct jit_names *n, const struct process *p)
+{
+	if (n->last != p) {
+		n->last = p;
+		n->last_runtime = runtime_of(n, p);
+	}
+	return n->last_runtime;
+}
+
+bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret)
+{
+	unsigned slot = sample_frame_file(id) - JIT_FILE_FIRST;
+	struct jit_symbol s;
+
+	if (slot >= SYMBOL_JIT_PROCESSES_MAX)
+		return false;
+	*ret = (struct frame){.address = sample_frame_va(id), .kind = FRAME_NATIVE};
+	if (!symbol_jit_find(n->jit, slot, ret->address, &s))
+		return true;
+	ret->function = jit_name_readable(s.name);
+	ret->system_name = ret->function == s.name ? NULL : s.name;
+	ret->runtime = jit_name_language(s.name) ?: runtime(n, symbol_jit_process(n->jit, slot));
+	return true;
+}
+
+/* Once for each time that it happened again. */
+static void say(struct jit_names *n)
+{
+	struct symbol_jit_stats s;
+
+	symbol_jit_get_stats(n->jit, &s);
+	if (s.n_full > n->said_full)
+		log_warn("code made at run time has names in %u processes at a time: %lu times there was no "
+			 "room",
+			 SYMBOL_JIT_PROCESSES_MAX, (unsigned long)(s.n_full - n->said_full));
+	if (s.n_refused > n->said_refused)
+		log_warn("%lu perf maps in /tmp were not read: of another user, no regular file, or older "
+			 "than "
+			 "the process",
+			 (unsigned long)(s.n_refused - n->said_refused));
+	n->said_full = s.n_full;
+	n->said_refused = s.n_refused;
+}
+
+void jit_names_sweep(struct jit_names *n, uint64_t before_ns)
+{
+	n->last = NULL;
+	n->last_file = 0;
+	n->last_file_is = false;
+	say(n);
+	symbol_jit_sweep(n->jit, before_ns);
+}
+
+size_t jit_names_bytes(const struct jit_names *n)
+{
+	struct symbol_jit_stats s;
+
+	symbol_jit_get_stats(n->jit, &s);
+	return s.bytes;
+}

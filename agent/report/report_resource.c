@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A resource is a container; of the host's processes a systemd unit, or outside any the executable (or each
+ * process, where the configuration says so).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/memo.h"
+#include "agent/config/config.h"
+#include "agent/report/host.h"
+#include "agent/report/report_private.h"
+#include "agent/track/track.h"
+#include "cgroup/meta.h"
+#include "cgroup/podtable.h"
+
+struct host_attrs {
+	const struct config *config;
+	const struct pod_table *pods;
+	struct host_identity host;
+};
+
+int host_attrs_new(struct host_attrs **ret, const struct report_options *options)
+{
+	struct host_attrs *h = calloc(1, sizeof *h);
+
+	if (!h)
+		return -ENOMEM;
+	h->config = options->config;
+	h->pods = options->pods;
+	host_identity_read(&h->host, options->config->kubernetes.node);
+	*ret = h;
+	return 0;
+}
+
+void host_attrs_free(struct host_attrs *h)
+{
+	free(h);
+}
+
+/* What it says of itself, the workload that its pod is of, its unit, its program. Never empty: some backends
+ * select by it alone. */
+static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m,
+				const struct pod *pod)
+{
+	const char *own = i->program->service_name, *name;
+
+	if (own && own[0])
+		return own;
+	name = pod ? pod_service_name(pod) : NULL;
+	if (!name)
+		name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(i);
+	return name[0] ? name
+		       : "unknown_service"; /* a process that had ended before anything was known of it */
+}
+
+static void add(struct otlp_attr *attrs, size_t *n, const char *key, const char *value)
+{
+	if (*n == RESOURCE_ATTRS_MAX || !value || !value[0])
+		return;
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp(attrs[i].key, key) == 0)
+			return;
+	attrs[(*n)++] = (struct otlp_attr){.key = key, .type = OTLP_STRING, .string = value};
+}
+
+static void add_pod(const struct pod *pod, const struct pod_container *container, struct otlp_attr *attrs,
+		    size_t *n)
+{
+	add(attrs, n, "k8s.pod.uid", pod->uid); /* unless the path has one */
+	add(attrs, n, "k8s.pod.name", pod->name);
+	add(attrs, n, "k8s.namespace.name", pod->namespace);
+	if (!container)
+		return;
+	add(attrs, n, "k8s.container.name", container->name);
+	add(attrs, n, "container.image.name", container->image);
+}
+
+size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret)
+{
+	const struct cgroup_meta *m = track_workload(i);
+	const struct pod_container *container = NULL;
+	const struct config *c = h->config;
+	const struct pod *pod = h->pods && m ? pod_table_find(h->pods, &m->identity, &container) : NULL;
+	size_t n = 0;
+
+	if (m) {
+		add(ret, &n, "container.id", m->identity.container_id);
+		add(ret, &n, "k8s.pod.uid", m->identity.pod_uid);
+	}
+	if (pod)
+		add_pod(pod, container, ret, &n);
+	add(ret, &n, "service.name", service_name(i, m, pod));
+	add(ret, &n, "k8s.node.name", c->kubernetes.node);
+	add(ret, &n, "host.name", h->host.name);
+	add(ret, &n, "host.id", h->host.id);
+	add(ret, &n, "host.arch", h->host.arch);
+	add(ret, &n, "os.type", "linux");
+	for (size_t k = 0; k < c->otel.resource_attributes.n; k++)
+		add(ret, &n, c->otel.resource_attributes.items[k].key,
+		    c->otel.resource_attributes.items[k].value);
+	return n;
+}
+
+const char *resource_container_name(const struct host_attrs *h, const struct proc_image *i)
+{
+	const struct cgroup_meta *m = track_workload(i);
+	const struct pod_container *container = NULL;
+
+	if (h->pods && m)
+		(void)pod_table_find(h->pods, &m->identity, &container);
+	return container ? container->name : NULL;
+}
+
+/* --- which entries are one resource's */
+
+static int compare_strings(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* By process where each is one, container, unit, service name of its own, executable. */
+static int compare(const struct report *r, const struct proc_image *a, const struct proc_image *b)
+{
+	const struct cgroup_meta *x = track_workload(a), *y = track_workload(b);
+	int d = 0;
+
+	if (a == b)
+		return 0;
+	if (r->options.config->resource == CONFIG_RESOURCE_PROCESS) {
+		d = compare_u64(a->pid, b->pid) ?: compare_u64(a->start_ns, b->start_ns);
+		if (d)
+			return d;
+	}
+	d = strcmp(x ? x->identity.container_id : "", y ? y->identity.container_id : "");
+	if (d == 0)
+		d = strcmp(x ? x->identity.pod_uid : "", y ? y->identity.pod_uid : "");
+	if (d == 0)
+		d = strcmp(x ? x->identity.unit : "", y ? y->identity.unit : "");
+	if (d == 0)
+		d = compare_strings(a->program->service_name, b->program->service_name);
+	if (d || (r->options.config->resource != CONFIG_RESOURCE_PROCESS && x &&
+		  (x->identity.container_id[0] || x->identity.unit[0])))
+		return d;
+	return strcmp(proc_image_executable(a), proc_image_executable(b));
+}
+
+/* An image of the window. */
+struct owner {
+	const struct proc_image *image;
+	size_t n;	/* entries */
+	int32_t number; /* in the order of appearance */
+};
+
+static int by_resource(const void *a, const void *b, void *data)
+{
+	const struct owner *x = a, *y = b;
+
+	return compare(data, x->image, y->image) ?: compare_u64(x->image->pid, y->image->pid) ?: x->number - y->number;
+}
+
+bool resource_same(const struct report *r, const struct sample_entry *a, const struct sample_entry *b)
+{
+	return compare(r, a->owner, b->owner) == 0;
+}
+
+/* The number of an owner, a new one if it was not seen. -ENOMEM. */
+static int owner_number(struct buf *owners, struct memo *numbers, const struct proc_image *i, int32_t *ret)
+{
+	struct owner new = {.image = i, .number = (int32_t)(owners->len / sizeof new)};
+	int r;
+
+	if (memo_get(numbers, (uintptr_t)i, ret))
+		return 0;
+	r = buf_append(owners, &new, sizeof new);
+	if (r < 0)
+		return r;
+	memo_put(numbers, (uintptr_t)i, new.number); /* not learnt: it comes more than once, side by side */
+	*ret = new.number;
+	return 0;
+}
+
+/* Entries are many and images few: these are sorted, and the entries then put in their places. */
+const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
+					   size_t *ret_n)
+{
+	_cleanup_buf_ struct buf owners = {.max = SIZE_MAX / 2}, numbers = {.max = SIZE_MAX / 2};
+	_cleanup_(memo_fini) struct memo seen = {0};
+	const struct sample_entry **order;
+	_cleanup_free_ size_t *places = NULL;
+	struct owner *v;
+	size_t n = 0, at = 0;
+	int32_t number;
+
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next, n++) {
+		if (owner_number(&owners, &seen, e->owner, &number) < 0 ||
+		    buf_append(&numbers, &number, sizeof number) < 0)
+			return NULL;
+		((struct owner *)owners.data)[number].n++;
+	}
+	order = calloc(n ?: 1, sizeof *order);
+	places = calloc(owners.len / sizeof *v + 1, sizeof *places);
+	if (!order || !places) {
+		free(order);
+		return NULL;
+	}
+	v = (struct owner *)owners.data;
+	qsort_r(v, owners.len / sizeof *v, sizeof *v, by_resource, (void *)r);
+	for (size_t i = 0; i < owners.len / sizeof *v; i++) {
+		places[v[i].number] = at;
+		at += v[i].n;
+	}
+	n = 0;
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
+		order[places[((int32_t *)numbers.data)[n++]]++] = e;
+	*ret_n = n;
+	return order;
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/telemetry/metrics.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "version.h"
+
+enum unit { NUMBER, SECONDS }; /* SECONDS: kept in nanoseconds */
+
+/* One number of the view. `label`: NULL, or "name=\"value\""; rows of one name stand together. */
+struct metric {
+	const char *name, *type, *help, *label;
+	size_t offset;
+	enum unit unit;
+};
+
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a table of numbers of eight bytes");
+
+#define AT(field) offsetof(struct metrics_view, field)
+#define COUNTER(name, field, help) {name, "counter", help, NULL, AT(field), NUMBER}
+#define GAUGE(name, field, help) {name, "gauge", help, NULL, AT(field), NUMBER}
+#define LABELLED(name, label, field, help) {name, "counter", help, label, AT(field), NUMBER}
+#define SECONDS_LABELLED(name, label, field, help) {name, "counter", help, label, AT(field), SECONDS}
+#define SECONDS_OF(name, field, help) {name, "counter", help, NULL, AT(field), SECONDS}
+
+static const struct metric metrics[] = {
+	COUNTER("proflet_samples_taken_total", agent.taken, "Samples that the kernel program took."),
+	COUNTER("proflet_samples_recovered_total", exporter.samples.recovered,
+		"Samples of an earlier run, found in the spool."),
+	COUNTER("proflet_samples_exported_total", exporter.samples.exported,
+		"Samples that the collector has accepted."),
+	GAUGE("proflet_samples_spooled", exporter.samples.spooled, "Samples on disk."),
+	LABELLED("proflet_stacks_finished_total", "result=\"whole\"", agent.report.finished,
+		 "Stacks that user space walked on, because a process, table or rule was not there yet."),
+	LABELLED("proflet_stacks_finished_total", "result=\"late\"", agent.report.finish_late, ""),
+	LABELLED("proflet_stacks_finished_total", "result=\"no_room\"", agent.report.finish_full, ""),
+	LABELLED("proflet_stacks_finished_total", "result=\"ring_crowded\"", agent.probe.crowded, ""),
+	LABELLED("proflet_stacks_outdated_total", "result=\"walked_again\"", agent.track.outdated_again,
+		 "Stacks that were walked with mappings that had changed."),
+	LABELLED("proflet_stacks_outdated_total", "result=\"cut\"", agent.track.outdated_cut, ""),
+	COUNTER("proflet_windows_total", agent.report.windows, "Windows that were closed."),
+	COUNTER("proflet_windows_late_total", agent.report.windows_late,
+		"Windows that went out before all their names were found."),
+	GAUGE("proflet_symbol_bytes", agent.report.names_bytes, "Memory of names of functions."),
+	GAUGE("proflet_processes", agent.track.processes, "Processes that are known."),
+	COUNTER("proflet_processes_refused_total", agent.track.processes_full,
+		"Processes that found no room in the agent."),
+	COUNTER("proflet_processes_unpublished_total", agent.track.publish.table_full,
+		"Processes that found no room in the kernel program's table."),
+	GAUGE("proflet_threads", agent.track.threads, "Threads whose names are known."),
+	GAUGE("proflet_workloads", agent.track.workloads.entries,
+	      "Containers, pods and units of processes that were seen."),
+	COUNTER("proflet_workloads_evicted_total", agent.track.workloads.n_evicted,
+		"Of these, forgotten for others."),
+	LABELLED("proflet_process_events_total", "event=\"exec\"", agent.track.execs,
+		 "What the kernel told of processes."),
+	LABELLED("proflet_process_events_total", "event=\"fork\"", agent.track.forks, ""),
+	LABELLED("proflet_process_events_total", "event=\"exit\"", agent.track.exits, ""),
+	COUNTER("proflet_process_events_lost_total", agent.track.events_lost,
+		"Process events that the kernel could not hand over; /proc is read again after."),
+	COUNTER("proflet_process_rescans_total", agent.track.rescans, "Times that /proc was read again."),
+	LABELLED("proflet_binaries_opened_total", "result=\"ok\"", agent.track.opened,
+		 "Mapped files that were looked for."),
+	LABELLED("proflet_binaries_opened_total", "result=\"failed\"", agent.track.open_failed, ""),
+	LABELLED("proflet_binaries_opened_total", "result=\"gone\"", agent.track.open_gone, ""),
+	LABELLED("proflet_binaries_opened_total", "result=\"gone_but_known\"", agent.track.open_known, ""),
+	LABELLED("proflet_binaries_opened_total", "result=\"stuck\"", agent.track.open_stuck, ""),
+	COUNTER("proflet_questions_late_total", agent.track.ask.late,
+		"Files and memory of processes that took longer than the main loop waits."),
+	COUNTER("proflet_questions_given_up_total", agent.track.ask.given_up,
+		"Of these, not answered within the bound."),
+	COUNTER("proflet_questions_refused_total", agent.track.ask.refused,
+		"Not asked, because the process or all threads are stuck."),
+	COUNTER("proflet_tables_overdue_total", agent.track.cache.overdue,
+		"Tables given up because their files did not answer."),
+	GAUGE("proflet_binaries", agent.track.cache.files, "Binaries that are known."),
+	COUNTER("proflet_binaries_refused_total", agent.track.cache.full, "Binaries that found no room."),
+	GAUGE("proflet_tables", agent.track.cache.ready, "Unwind tables in use."),
+	GAUGE("proflet_table_rows", agent.track.cache.rows, "Rows of these tables."),
+	GAUGE("proflet_table_bytes", agent.track.cache.table_bytes, "Memory of these tables."),
+	LABELLED("proflet_tables_built_total", "result=\"ok\"", agent.track.cache.built,
+		 "Unwind tables that were made."),
+	LABELLED("proflet_tables_built_total", "result=\"failed\"", agent.track.cache.failed, ""),
+	SECONDS_OF("proflet_tables_build_seconds_total", agent.track.cache.build_ns,
+		   "Time that workers spent on unwind tables."),
+	COUNTER("proflet_tables_evicted_total", agent.track.cache.evicted,
+		"Unwind tables given up for others, at memory.tables."),
+	COUNTER("proflet_table_entries_skipped_total", agent.track.cache.skipped_fdes,
+		"Entries of call-frame information that make no sense."),
+	GAUGE("proflet_arena_bytes", agent.track.arena.segment_bytes,
+	      "Memory shared with the kernel program for tables and mappings."),
+	GAUGE("proflet_arena_used_bytes", agent.track.arena.used_bytes, "What is used of it."),
+	GAUGE("proflet_arena_max_bytes", agent.track.arena.max_bytes, "Its limit, memory.tables."),
+	COUNTER("proflet_arena_full_total", agent.track.arena.n_full, "Times that it was full."),
+	LABELLED("proflet_kubelet_requests_total", "result=\"ok\"", agent.metadata.answered,
+		 "Questions to the kubelet for its pods."),
+	LABELLED("proflet_kubelet_requests_total", "result=\"failed\"", agent.metadata.failed, ""),
+	GAUGE("proflet_kubelet_pods", agent.metadata.table.pods, "Pods in its last answer."),
+	GAUGE("proflet_kubelet_containers", agent.metadata.table.containers,
+	      "Containers in its last answer."),
+	GAUGE("proflet_kubelet_ids", agent.metadata.table.entries,
+	      "Pods and containers that are kept, also for some minutes after they are gone."),
+	COUNTER("proflet_kubelet_ids_refused_total", agent.metadata.table.refused,
+		"Pods and containers that found no room."),
+	COUNTER("proflet_kubelet_left_out_total", agent.metadata.table.left_out,
+		"Pods, containers and labels of answers that went beyond a maximum."),
+	SECONDS_OF("proflet_bpf_run_seconds_total", agent.bpf_run_ns,
+		   "Time that the kernel program ran; counted while kernel.bpf_stats_enabled is 1."),
+	COUNTER("proflet_bpf_runs_total", agent.bpf_runs,
+		"Times that it ran, also on idle CPUs; counted while kernel.bpf_stats_enabled is 1."),
+	GAUGE("proflet_bpf_map_bytes", agent.map_bytes,
+	      "Memory that the kernel holds for the program's maps."),
+	LABELLED("proflet_export_requests_total", "result=\"accepted\"", exporter.requests.exported,
+		 "Export requests, by how they ended."),
+	LABELLED("proflet_export_requests_total", "result=\"rejected\"",
+		 exporter.requests.dropped[OTLP_DROP_REJECTED], ""),
+	COUNTER("proflet_export_attempts_total", exporter.attempts, "Times that a request was sent."),
+	COUNTER("proflet_export_retries_total", exporter.retries, "Of these, sent again."),
+	COUNTER("proflet_export_splits_total", exporter.splits,
+		"Requests too large for the collector, split in two."),
+	COUNTER("proflet_export_raw_bytes_total", exporter.exported_raw_bytes,
+		"Bytes accepted, before compression."),
+	COUNTER("proflet_export_wire_bytes_total", exporter.exported_wire_bytes,
+		"Bytes accepted, compressed."),
+	GAUGE("proflet_queue_bytes", exporter.queued_bytes, "Memory of requests that wait."),
+	GAUGE("proflet_queue_max_bytes", queue_max_bytes, "Its limit, queue.memory."),
+	GAUGE("proflet_spool_bytes", exporter.spooled_bytes, "Requests on disk."),
+	GAUGE("proflet_spool_max_bytes", spool_max_bytes, "Their limit, queue.spool_max; 0: no spool."),
+	COUNTER("proflet_spool_failures_total", exporter.spool_failures,
+		"Writes that the file system refused."),
+	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"kernel\"", agent.probe.cpu_ns,
+			 "CPU time that samples take; in the kernel, by every 16th of them."),
+	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"main\"", agent.samples_cpu_ns, ""),
+	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"export\"", exporter.cpu_ns, ""),
+	SECONDS_OF("process_cpu_seconds_total", self.cpu_ns,
+		   "CPU time of the agent, without the kernel program."),
+	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
+	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "What the agent may use, memory.total."),
+	GAUGE("process_open_fds", self.open_files, "Open files of the agent."),
+};
+
+/* Where it goes. OpenMetrics names a family without the suffix of its samples. */
+struct page {
+	struct buf *b;
+	enum metrics_form form;
+};
+
+static bool ends_with(const char *name, size_t len, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return len > n && memcmp(name + len - n, suffix, n) == 0;
+}
+
+/* Of a family without its suffix: units are the last word of a name, and numbers of things have none. */
+static const char *unit_of(const char *family, size_t len)
+{
+	static const char *const units[] = {"_bytes", "_seconds", "_hertz", "_ratio"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (ends_with(family, len, units[i]))
+			return units[i] + 1;
+	return NULL;
+}
+
+static int head(const struct page *p, const char *name, const char *type, const char *help)
+{
+	size_t len = strlen(name);
+	const char *unit;
+	int r;
+
+	if (p->form == METRICS_TEXT)
+		return buf_printf(p->b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	if (ends_with(name, len, "_total"))
+		len -= strlen("_total");
+	if (ends_with(name, len, "_info")) {
+		len -= strlen("_info");
+		type = "info";
+	}
+	unit = unit_of(name, len);
+	r = buf_printf(p->b, "# TYPE %.*s %s\n", (int)len, name, type);
+	if (r == 0 && unit)
+		r = buf_printf(p->b, "# UNIT %.*s %s\n", (int)len, name, unit);
+	return r < 0 ? r : buf_printf(p->b, "# HELP %.*s %s\n", (int)len, name, help);
+}
+
+static int line(const struct page *p, const char *name, const char *label, double value)
+{
+	return buf_printf(p->b, "%s%s%s%s %.15g\n", name, label ? "{" : "", label ? label : "",
+			  label ? "}" : "", value);
+}
+
+static int table(const struct metrics_view *v, const struct page *p)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(metrics) && r == 0; i++) {
+		const struct metric *m = &metrics[i];
+		uint64_t value;
+
+		memcpy(&value, (const char *)v + m->offset, sizeof value);
+		if (i == 0 || strcmp(m->name, m[-1].name) != 0)
+			r = head(p, m->name, m->type, m->help);
+		if (r == 0)
+			r = line(p, m->name, m->label,
+				 m->unit == SECONDS ? (double)value / NS_PER_SEC : (double)value);
+	}
+	return r;
+}
+
+static int labelled(const struct page *p, const char *name, const char *key, const char *text, uint64_t value)
+{
+	char label[96];
+
+	(void)snprintf(label, sizeof label, "%s=\"%s\"", key, text);
+	for (char *c = label; *c; c++)
+		if (*c == ' ' || *c == '-')
+			*c = '_';
+	return line(p, name, label, (double)value);
+}
+
+/* Every reason, also those that have dropped nothing yet. */
+static int drops(const struct metrics_view *v, const struct page *p)
+{
+	static const char name[] = "proflet_samples_dropped_total";
+	struct agent_drop own[AGENT_DROPS_MAX];
+	size_t n = agent_drops(&v->agent, own);
+	int r = head(p, name, "counter", "Samples that were not delivered, by reason.");
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = labelled(p, name, "reason", own[i].reason, own[i].n);
+	for (int i = 0; i < OTLP_N_DROP_REASONS && r == 0; i++)
+		r = labelled(p, name, "reason", otlp_drop_name((enum otlp_drop)i),
+			     v->exporter.samples.dropped[i]);
+	return r;
+}
+
+static int endings(const struct metrics_view *v, const struct page *p)
+{
+	static const char name[] = "proflet_stacks_total";
+	int r = head(p, name, "counter",
+		     "Stacks by how the unwind ended; complete, kernel_thread and task_exiting are whole.");
+
+	for (int i = 0; i < ENDINGS && r == 0; i++)
+		r = labelled(p, name, "ending", unwind_ending_text((enum unwind_ending)i),
+			     v->agent.report.by_ending[i]);
+	return r;
+}
+
+static int gauge(const struct page *p, const char *name, const char *help, double value)
+{
+	int r = head(p, name, "gauge", help);
+
+	return r < 0 ? r : line(p, name, NULL, value);
+}
+
+/* What is computed. */
+static int derived(const struct metrics_view *v, const struct page *p)
+{
+	uint64_t first_ns = v->agent.report.first_sample_ns;
+	int r = head(p, "proflet_build_info", "gauge", "Version of the agent; always 1.");
+
+	if (r == 0)
+		r = line(p, "proflet_build_info",
+			 "version=\"" PROFLET_VERSION "\",commit=\"" PROFLET_COMMIT "\"", 1);
+	if (r == 0)
+		r = gauge(p, "proflet_samples_in_flight",
+			  "Samples in the ring, in windows, and in requests that wait.",
+			  (double)(v->agent.in_flight + v->exporter.samples.queued));
+	if (r == 0)
+		r = gauge(p, "proflet_sampling_frequency_hertz", "Samples per second and CPU.",
+			  v->agent.frequency_hz);
+	if (r == 0)
+		r = gauge(p, "proflet_sampling_frequency_max_hertz",
+			  "What was asked for, sampling.frequency; cpu.max may lower it.",
+			  v->frequency_max_hz);
+	if (r == 0)
+		r = gauge(p, "proflet_cpu_max_ratio", "What the agent may take of one CPU, cpu.max.",
+			  v->cpu_max);
+	if (r == 0)
+		r = gauge(p, "proflet_sampling_stalled", "1: no samples come, although the CPUs work.",
+			  v->stalled);
+	if (r == 0)
+		r = gauge(p, "proflet_ready", "1: sampling has begun.", v->ready);
+	if (r == 0)
+		r = gauge(p, "proflet_first_sample_seconds",
+			  "From the start to the first sample; 0: none yet.",
+			  first_ns ? (double)(first_ns - v->agent.start_ns) / NS_PER_SEC : 0);
+	if (r == 0 && v->agent.metadata.answered_ns)
+		r = gauge(p, "proflet_kubelet_age_seconds", "Since the kubelet's last answer was asked for.",
+			  (double)(clock_mono_ns() - v->agent.metadata.answered_ns) / NS_PER_SEC);
+	if (r == 0)
+		r = gauge(p, "proflet_collector_away", "1: the last attempt did not reach the collector.",
+			  v->exporter.away);
+	if (r == 0)
+		r = gauge(p, "process_start_time_seconds", "Start of the agent, Unix time.",
+			  (double)((int64_t)v->agent.start_ns + clock_real_offset_ns()) / NS_PER_SEC);
+	return r;
+}
+
+enum metrics_form metrics_form_of(const char *accept)
+{
+	return strstr(accept, "application/openmetrics-text") ? METRICS_OPEN : METRICS_TEXT;
+}
+
+const char *metrics_content_type(enum metrics_form form)
+{
+	return form == METRICS_OPEN ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				    : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+int metrics_format(const struct metrics_view *v, enum metrics_form form, struct buf *b)
+{
+	const struct page p = {b, form};
+	int r = table(v, &p);
+
+	if (r == 0)
+		r = drops(v, &p);
+	if (r == 0)
+		r = endings(v, &p);
+	if (r == 0)
+		r = derived(v, &p);
+	if (r == 0 && form == METRICS_OPEN)
+		r = buf_puts(b, "# EOF\n");
+	return r;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/telemetry/status.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
+#include "agent/base/loop.h"
+#include "agent/config/config.h"
+#include "agent/telemetry/metrics.h"
+#include "agent/telemetry/serve.h"
+#include "version.h"
+
+enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
+
+struct status {
+	struct agent *agent;
+	struct otlp_exporter *exporter;
+	const struct config *config;
+	struct server *server;
+	struct loop_source *timer;
+	struct watch watch;
+};
+
+static void view_read(struct status *s, struct metrics_view *ret)
+{
+	*ret = (struct metrics_view){.frequency_max_hz = s->config->sampling.frequency,
+				     .cpu_max = s->config->cpu.max,
+				     .memory_max_bytes = s->config->memory.total_bytes,
+				     .queue_max_bytes = s->config->queue.memory_bytes,
+				     .spool_max_bytes =
+					     s->config->queue.spool ? s->config->queue.spool_max_bytes : 0,
+				     .stalled = s->watch.stalled};
+	agent_stats(s->agent, &ret->agent);
+	otlp_exporter_stats(s->exporter, &ret->exporter);
+	selfstat_read(&ret->self);
+	ret->ready = ret->agent.attached_ns != 0;
+}
+
+static unsigned page_metrics(struct status *s, const char *accept, struct buf *body,
+			     const char **content_type)
+{
+	enum metrics_form form = metrics_form_of(accept);
+	struct metrics_view v;
+
+	view_read(s, &v);
+	*content_type = metrics_content_type(form);
+	return metrics_format(&v, form, body) < 0 ? HTTP_ERROR : HTTP_OK;
+}
+
+static unsigned page_healthz(struct status *s, const char *accept, struct buf *body,
+			     const char **content_type)
+{
+	(void)accept;
+	(void)content_type;
+	if (!s->watch.stalled)
+		return buf_puts(body, "ok\n") < 0 ? HTTP_ERROR : HTTP_OK;
+	(void)buf_printf(
+		body,
+		"sampling stalled: no sample for %llu s, in which the CPUs worked for %.1f s; is the event "
+		"still allowed (kernel.perf_event_paranoid, kernel.perf_event_max_sample_rate)?\n",
+		(unsigned long long)(s->watch.lost_looks * WATCH_PERIOD_NS / NS_PER_SEC),
+		(double)s->watch.lost_busy_ns / NS_PER_SEC);
+	return HTTP_UNAVAILABLE;
+}
+
+static unsigned page_readyz(struct status *s, const char *accept, struct buf *body, const char **content_type)
+{
+	struct agent_stats stats;
+
+	(void)accept;
+	(void)content_type;
+	agent_stats(s->agent, &stats);
+	(void)buf_puts(body, stats.attached_ns ? "ok\n" : "sampling has not begun\n");
+	return stats.attached_ns ? HTTP_OK : HTTP_UNAVAILABLE;
+}
+
+/* The metrics that are not 0, after a few lines in words. */
+static unsigned page_state(struct status *s, const char *accept, struct buf *body, const char **content_type)
+{
+	_cleanup_buf_ struct buf all = {0};
+	struct metrics_view v;
+	char *at, *line;
+
+	(void)accept;
+	(void)content_type;
+	view_read(s, &v);
+	if (metrics_format(&v, METRICS_TEXT, &all) < 0 || buf_putc(&all, '\0') < 0)
+		return HTTP_ERROR;
+	(void)buf_printf(body, "proflet %s (%s), event %s, %u Hz%s, up %.0f s\n", PROFLET_VERSION,
+			 PROFLET_COMMIT, v.agent.event, v.agent.frequency_hz,
+			 v.agent.frequency_hz < v.frequency_max_hz ? " (lowered, by cpu.max)" : "",
+			 (double)(clock_mono_ns() - v.agent.start_ns) / NS_PER_SEC);
+	(void)buf_printf(body, "sampling: %s\n",
+			 v.stalled ? "stalled"
+			 : v.ready ? "goes on"
+				   : "has not begun");
+	(void)buf_printf(body, "collector: %s%s%s\n\n",
+			 v.exporter.away       ? "away"
+			 : v.exporter.attempts ? "there"
+					       : "not tried yet",
+			 v.exporter.last.text[0] ? ", last answer: " : "", v.exporter.last.text);
+	at = (char *)all.data;
+	while ((line = strsep(&at, "\n"))) {
+		const char *value = strrchr(line, ' ');
+
+		if (*line && *line != '#' && value && strcmp(value, " 0") != 0)
+			(void)buf_printf(body, "%s\n", line);
+	}
+	return HTTP_OK;
+}
+
+static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
+		     void *data)
+{
+	static const struct {
+		const char *path;
+		unsigned (*fn)(struct status *s, const char *accept, struct buf *body,
+			       const char **content_type);
+	} pages[] = {{"/metrics", page_metrics},
+		     {"/healthz", page_healthz},
+		     {"/readyz", page_readyz},
+		     {"/debug/state", page_state}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
+		if (strcmp(path, pages[i].path) == 0)
+			return pages[i].fn(data, accept, body, content_type);
+	if (strcmp(path, "/") != 0)
+		return HTTP_NOT_FOUND;
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
+		(void)buf_printf(body, "%s\n", pages[i].path);
+	return HTTP_OK;
+}
+
+static int on_watch(uint64_t expirations, void *data)
+{
+	struct status *s = data;
+	struct agent_stats stats;
+	bool was = s->watch.stalled;
+	uint64_t busy_ns;
+
+	(void)expirations;
+	agent_stats(s->agent, &stats);
+	if (!stats.attached_ns || watch_read_busy(&busy_ns) < 0)
+		return 0;
+	watch_look(&s->watch, stats.taken, busy_ns, stats.frequency_hz);
+	if (s->watch.stalled && !was)
+		log_error("sampling stalled: the CPUs work and no samples come; /healthz says so");
+	else if (was && !s->watch.stalled)
+		log_info("samples come again");
+	return 0;
+}
+
+int status_new(struct status **ret, struct agent *agent, struct otlp_exporter *exporter,
+	       const struct config *config, char **ret_why)
+{
+	struct status *s;
+	int r;
+
+	*ret = NULL;
+	*ret_why = NULL;
+	if (!config->listen)
+		return 0;
+	s = malloc(sizeof *s);
+	if (!s)
+		return -ENOMEM;
+	*s = (struct status){.agent = agent, .exporter = exporter, .config = config};
+	r = server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
+	if (r == 0)
+		r = loop_add_timer(agent_loop(agent), WATCH_PERIOD_NS, WATCH_PERIOD_NS, on_watch, s,
+				   &s->timer);
+	if (r < 0) {
+		status_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void status_free(struct status *s)
+{
+	if (!s)
+		return;
+	loop_remove(s->timer);
+	server_free(s->server);
+	free(s);
+}

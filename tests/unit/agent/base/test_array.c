@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/base/array.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+Test(array, grows_and_keeps_its_items)
+{
+	uint32_t *items = NULL;
+	size_t n = 0, cap = 0, grown = 0;
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		size_t before = cap;
+
+		cr_assert_eq(array_reserve(&items, &cap, n + 1, sizeof *items), 0);
+		grown += cap != before;
+		items[n++] = i;
+	}
+	for (uint32_t i = 0; i < 1000; i++)
+		cr_assert_eq(items[i], i);
+	cr_assert_leq(grown, 8, "it doubles");
+	cr_assert_eq(array_reserve(&items, &cap, 5000, sizeof *items), 0);
+	cr_assert_geq(cap, 5000);
+	free(items);
+}
+
+Test(array, without_memory_nothing_changes)
+{
+	uint64_t *items = NULL;
+	size_t cap = 0;
+	uint64_t *before;
+
+	cr_assert_eq(array_reserve(&items, &cap, 3, sizeof *items), 0);
+	before = items;
+	cr_assert_eq(array_reserve(&items, &cap, SIZE_MAX / 4, sizeof *items), -ENOMEM);
+	cr_assert_eq(items, before);
+	cr_assert_eq(cap, 8);
+	free(items);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent's numbers as text, and when sampling counts as stalled. */
+#include "agent/telemetry/metrics.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+
+static struct metrics_view filled(void)
+{
+	struct metrics_view v = {.frequency_max_hz = 19, .cpu_max = 0.05, .ready = true};
+
+	v.agent.frequency_hz = 7;
+	v.agent.probe.cpu_ns = 2500 * NS_PER_MS;
+	v.agent.taken = 1000;
+	v.agent.probe.counters[COUNTER_TAKEN] = 1000;
+	v.agent.probe.counters[COUNTER_RING_FULL] = 3;
+	v.agent.probe.counters[COUNTER_NOT_SELECTED] = 4;
+	v.agent.report.dropped[REPORT_DROP_NOT_SELECTED] = 5;
+	v.agent.report.dropped[REPORT_DROP_WINDOW_FULL] = 6;
+	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
+	v.agent.bpf_run_ns = 250 * NS_PER_MS;
+	v.memory_max_bytes = 256 << 20;
+	v.agent.track.cache.build_ns = 1500 * NS_PER_MS;
+	v.agent.in_flight = 10;
+	v.agent.metadata.failed = 40;
+	v.agent.metadata.table.pods = 50;
+	v.exporter.samples.queued = 20;
+	v.exporter.samples.dropped[OTLP_DROP_QUEUE_FULL] = 30;
+	return v;
+}
+
+static void expect_line(struct buf *b, const char *line)
+{
+	_cleanup_buf_ struct buf want = {0};
+
+	buf_printf(&want, "\n%s\n", line);
+	cr_expect_not_null(strstr(buf_str(b), buf_str(&want)), "no line %s", line);
+}
+
+Test(metrics, lines)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct metrics_view v = filled();
+
+	cr_assert_eq(metrics_format(&v, METRICS_TEXT, &b), 0);
+	expect_line(&b, "# TYPE proflet_samples_recovered_total counter");
+	expect_line(&b, "# HELP proflet_tables Unwind tables in use.");
+	expect_line(&b, "proflet_samples_taken_total 1000");
+	expect_line(&b, "proflet_samples_cpu_seconds_total{where=\"kernel\"} 2.5");
+	expect_line(&b, "proflet_sampling_frequency_hertz 7");
+	expect_line(&b, "proflet_sampling_frequency_max_hertz 19");
+	expect_line(&b, "proflet_cpu_max_ratio 0.05");
+	expect_line(&b, "proflet_samples_dropped_total{reason=\"ring_full\"} 3");
+	expect_line(&b, "proflet_samples_dropped_total{reason=\"not_selected\"} 9");
+	expect_line(&b, "proflet_samples_dropped_total{reason=\"window_full\"} 6");
+	expect_line(&b, "proflet_samples_dropped_total{reason=\"queue_full\"} 30");
+	expect_line(&b, "proflet_samples_dropped_total{reason=\"rejected\"} 0");
+	expect_line(&b, "proflet_samples_in_flight 30");
+	expect_line(&b, "proflet_stacks_total{ending=\"no_table\"} 7");
+	expect_line(&b, "proflet_tables_build_seconds_total 1.5");
+	expect_line(&b, "proflet_sampling_stalled 0");
+	expect_line(&b, "proflet_kubelet_requests_total{result=\"failed\"} 40");
+	expect_line(&b, "proflet_kubelet_pods 50");
+	cr_expect_null(strstr(buf_str(&b), "proflet_kubelet_age_seconds"), "no answer yet: no age");
+}
+
+Test(metrics, openmetrics)
+{
+	static const char accept[] = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+	_cleanup_buf_ struct buf b = {0};
+	struct metrics_view v = filled();
+
+	cr_assert_eq(metrics_form_of(accept), METRICS_OPEN);
+	cr_assert_eq(metrics_form_of("text/plain;version=0.0.4;q=1,*/*;q=0.1"), METRICS_TEXT);
+	cr_assert_eq(metrics_form_of(""), METRICS_TEXT);
+	cr_assert_eq(metrics_format(&v, METRICS_OPEN, &b), 0);
+	expect_line(&b, "# TYPE proflet_samples_recovered counter");
+	expect_line(&b, "proflet_samples_recovered_total 0");
+	expect_line(&b, "# TYPE proflet_bpf_run_seconds counter\n# UNIT proflet_bpf_run_seconds seconds");
+	expect_line(&b, "proflet_bpf_run_seconds_total 0.25");
+	expect_line(&b, "# UNIT proflet_memory_max_bytes bytes");
+	expect_line(&b, "# UNIT proflet_cpu_max_ratio ratio");
+	expect_line(&b, "# TYPE proflet_build info");
+	cr_expect_null(strstr(buf_str(&b), "# UNIT proflet_samples_recovered"),
+		       "a number of things has no unit");
+	cr_expect(strcmp(buf_str(&b) + b.len - 6, "# EOF\n") == 0);
+}
+
+Test(metrics, no_memory)
+{
+	_cleanup_buf_ struct buf b = {.max = 64};
+	struct metrics_view v = filled();
+
+	cr_expect_eq(metrics_format(&v, METRICS_TEXT, &b), -EOVERFLOW);
+}
+
+Test(watch, parses_the_first_line)
+{
+	uint64_t tick = NS_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK), ns = 1;
+
+	cr_expect_eq(watch_parse_busy("cpu  1 2 4 8 16 32 64 0 0 0\ncpu0 1 2", &ns), 0);
+	cr_expect_eq(ns, (1 + 2 + 4 + 32 + 64) * tick, "idle and iowait are no work");
+	cr_expect_eq(watch_parse_busy("cpu  1 2 4", &ns), -EBADMSG);
+	cr_expect_eq(watch_parse_busy("intr 1 2 3 4 5 6 7", &ns), -EBADMSG);
+	cr_expect_eq(watch_parse_busy("", &ns), -EBADMSG);
+	cr_expect_eq(watch_read_busy(&ns), 0);
+}
+
+Test(watch, stalls_only_while_the_cpus_work)
+{
+	struct watch w = {0};
+	uint64_t busy = 5 * NS_PER_SEC;
+
+	for (int i = 0; i < 10; i++) {
+		watch_look(&w, 100, busy, 97);
+		cr_expect_not(w.stalled, "nobody works: %d", i);
+	}
+	for (unsigned i = 0; i < WATCH_PERIODS; i++) {
+		cr_expect_not(w.stalled);
+		watch_look(&w, 101 + i, busy += NS_PER_SEC, 97);
+	}
+	for (unsigned i = 0; i < WATCH_PERIODS; i++) {
+		cr_expect_not(w.stalled, "%u", i);
+		watch_look(&w, 103, busy += NS_PER_SEC, 97);
+	}
+	cr_expect(w.stalled);
+	watch_look(&w, 104, busy += NS_PER_SEC, 97);
+	cr_expect_not(w.stalled, "one sample came");
+	for (unsigned i = 0; i < WATCH_PERIODS; i++)
+		watch_look(&w, 104, busy += NS_PER_SEC / 100, 97);
+	cr_expect_not(w.stalled, "too little work for samples");
+}
