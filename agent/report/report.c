@@ -134,39 +134,39 @@ static void touch_files(struct report *r, const struct sample_view *v)
 	}
 }
 
-void report_commit(struct report *r, const struct track_moment *m, const struct sample_view *v)
+void report_commit(struct report *r, const struct sampled_task *task, const struct sample_view *v)
 {
 	r->stats.by_ending[v->ending]++;
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
 	touch_files(r, v);
-	names_sample(r->names, m->process, v);
-	if (sample_aggregate_add(r->open.samples, m->image, m->thread, v) < 0)
+	names_sample(r->names, task->process, v);
+	if (sample_aggregate_add(r->open.samples, task->image, task->thread, v) < 0)
 		drop(r, REPORT_DROP_WINDOW_FULL);
 }
 
 /* A stack that the program could not walk to its end for want of tables: now, later, or as far as it went. */
-static void sample_finish(struct report *r, const struct track_moment *m, const struct sample_view *v,
+static void sample_finish(struct report *r, const struct sampled_task *task, const struct sample_view *v,
 			  const void *record, size_t len)
 {
 	struct sample_view done;
 
-	if (track_finish(r->options.track, m->process, v, &done)) {
+	if (track_finish(r->options.track, task->process, v, &done)) {
 		r->stats.finished += unwind_ending_complete(done.ending);
-		report_commit(r, m, &done);
+		report_commit(r, task, &done);
 		return;
 	}
 	touch_files(r, &done); /* so their tables are built next */
-	if (waiting_add(r->waiting, record, len, v, m) == 0)
+	if (waiting_add(r->waiting, record, len, v, task) == 0)
 		return;
 	r->stats.finish_full++;
-	report_commit(r, m, &done);
+	report_commit(r, task, &done);
 }
 
 void report_sample(struct report *r, const void *record, size_t len)
 {
 	struct sample_view v;
-	struct track_moment m;
+	struct sampled_task task;
 
 	r->stats.received++;
 	if (sample_decode(record, len, &v) < 0) {
@@ -174,18 +174,18 @@ void report_sample(struct report *r, const void *record, size_t len)
 		return;
 	}
 	track_catch_up(r->options.track, v.time_ns);
-	if (!track_moment(r->options.track, &v, &m)) {
+	if (!track_attribute(r->options.track, &v, &task)) {
 		drop(r, REPORT_DROP_NO_PROCESS_SLOT);
 		return;
 	}
-	if (!m.image->selected) {
+	if (!task.image->selected) {
 		drop(r, REPORT_DROP_NOT_SELECTED);
 		return;
 	}
-	if (track_wants_finish(m.process, &v))
-		sample_finish(r, &m, &v, record, len);
+	if (track_wants_finish(task.process, &v))
+		sample_finish(r, &task, &v, record, len);
 	else
-		report_commit(r, &m, &v);
+		report_commit(r, &task, &v);
 }
 
 void report_retry(struct report *r)

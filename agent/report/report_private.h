@@ -13,7 +13,7 @@
 struct names;
 struct process;
 struct proc_image;
-struct track_moment;
+struct sampled_task;
 
 /* The samples between two closings. */
 struct window {
@@ -36,7 +36,7 @@ struct report {
 };
 
 /* --- report.c, for its parts: a sample whose stack is final goes into the window */
-void report_commit(struct report *r, const struct track_moment *m, const struct sample_view *v);
+void report_commit(struct report *r, const struct sampled_task *task, const struct sample_view *v);
 
 /* --- report_wait.c: samples whose stacks wait for a process, mapping or table */
 struct waiting_list;
@@ -44,7 +44,7 @@ int waiting_new(struct waiting_list **ret, size_t max_bytes);
 void waiting_free(struct waiting_list *w);
 /* Takes in a record that could not be finished now, and whose it is. -ENOSPC: too many wait. */
 int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v,
-		const struct track_moment *m);
+		const struct sampled_task *task);
 /* Tries all again; commits those that are final, or out of time, or all (`last`). */
 void waiting_retry(struct report *r, bool last);
 size_t waiting_len(const struct waiting_list *w);

@@ -24,7 +24,7 @@
 struct waiting {
 	struct waiting *next;
 	uint64_t deadline_ns;
-	struct track_moment moment; /* one reference each: it may be over before its tables are there */
+	struct sampled_task task; /* one reference each: it may be over before its tables are there */
 	size_t len;
 	uint64_t record[]; /* len bytes */
 };
@@ -51,8 +51,8 @@ int waiting_new(struct waiting_list **ret, size_t max_bytes)
 
 static void waiting_drop(struct waiting *e)
 {
-	process_unref(e->moment.process);
-	proc_image_unref(e->moment.image);
+	process_unref(e->task.process);
+	proc_image_unref(e->task.image);
 	free(e);
 }
 
@@ -79,7 +79,7 @@ static bool waits_for_worker(enum unwind_ending ending)
 }
 
 int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v,
-		const struct track_moment *m)
+		const struct sampled_task *task)
 {
 	struct waiting *e;
 
@@ -89,9 +89,9 @@ int waiting_add(struct waiting_list *w, const void *record, size_t len, const st
 	if (!e)
 		return -ENOMEM;
 	e->next = NULL;
-	e->moment = *m;
-	process_ref(m->process);
-	proc_image_ref(m->image);
+	e->task = *task;
+	process_ref(task->process);
+	proc_image_ref(task->image);
 	e->len = len;
 	e->deadline_ns = clock_mono_ns() + (waits_for_worker(v->ending) ? WAIT_TABLE_NS : WAIT_PROCESS_NS);
 	memcpy(e->record, record, len);
@@ -111,7 +111,7 @@ static bool settle(struct report *r, struct waiting *e, bool out_of_time)
 	bool final;
 
 	(void)sample_decode(e->record, e->len, &v); /* it did decode when it came */
-	final = track_finish(r->options.track, e->moment.process, &v, &done);
+	final = track_finish(r->options.track, e->task.process, &v, &done);
 	if (!final && waits_for_worker(done.ending) && e->deadline_ns < v.time_ns + WAIT_TABLE_NS)
 		e->deadline_ns =
 			v.time_ns + WAIT_TABLE_NS; /* process and mapping came, now it is a worker's turn */
@@ -119,7 +119,7 @@ static bool settle(struct report *r, struct waiting *e, bool out_of_time)
 		return false;
 	r->stats.finished += unwind_ending_complete(done.ending);
 	r->stats.finish_late += !final;
-	report_commit(r, &e->moment, &done);
+	report_commit(r, &e->task, &done);
 	return true;
 }
 

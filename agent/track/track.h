@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/proc/sampled_task.h"
 #include "agent/proc/table.h"
 #include "agent/sample/decode.h"
 #include "agent/track/select.h"
@@ -46,13 +47,6 @@ struct track_options {
 	 * parent. */
 	enum select_answer (*select)(const struct process *p, void *data);
 	void *select_data;
-};
-
-/* Who ran when a sample was taken, and what it was called. */
-struct track_moment {
-	struct process *process;
-	struct proc_image *image;
-	char thread[PROC_TASK_COMM_LEN];
 };
 
 struct track_stats {
@@ -102,10 +96,10 @@ void track_settle(struct track *t, uint64_t timeout_ns);
  */
 struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns);
 /*
- * Whose the sample is, by its time: false at the maximum of processes. Borrowed until the next drain; who
- * keeps it takes references. track_catch_up first.
+ * Finds the process that a sample is of, by pid and time, and how it was called then. Every event up to the
+ * sample's time must have been drained. False at the maximum of processes.
  */
-bool track_moment(struct track *t, const struct sample_view *v, struct track_moment *ret);
+bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret);
 /* The workload; NULL when it could not be read. Borrowed from the image. */
 const struct cgroup_meta *track_workload(const struct proc_image *i);
 struct unwind_file *track_file(const struct track *t, uint32_t index);

@@ -112,7 +112,7 @@ static void service_read(struct track *t, struct process *p, struct proc_image *
 	track_read_environ(t, p, i);
 }
 
-bool track_moment(struct track *t, const struct sample_view *v, struct track_moment *ret)
+bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret)
 {
 	struct process *p = track_process(t, v->pid, v->time_ns);
 

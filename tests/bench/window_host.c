@@ -209,7 +209,7 @@ size_t host_sample(struct track *h, uint64_t time_ns, void *record)
 
 /* --- what the report asks of agent/track/track.c */
 
-bool track_moment(struct track *t, const struct sample_view *v, struct track_moment *ret)
+bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret)
 {
 	static const char names[HOST_THREADS][PROC_TASK_COMM_LEN] = {"main", "worker-1", "worker-2", "io"};
 
