@@ -166,7 +166,8 @@ enum unwind_ending {
 };
 
 #define SAMPLE_KERNEL_MODE 1u /* taken in the kernel */
-#define SAMPLE_FROM_START 2u  /* its rest is of the sample itself, not of where the unwind stopped */
+#define SAMPLE_FROM_START \
+	2u /* the saved stack is of the sample itself, not of the frame where the unwind stopped */
 
 /*
  * A sample. Followed by n_kernel + n_user frames of eight bytes, each part leaf first. Kernel frames: the
@@ -180,33 +181,33 @@ struct sample_record {
 	__u8 ending; /* enum unwind_ending */
 	__u8 flags;
 	__u16 n_kernel, n_user;
-	__u32 rest_bytes; /* behind the frames: 0, or a struct sample_rest and stack */
+	__u32 saved_stack_bytes; /* behind the frames: 0, or a struct saved_stack and stack */
 };
 
-#define REST_STACK_NEAR 16384u /* bytes of stack that any record may have */
-#define REST_STACK_MAX 65536u  /* that one put together in a CPU's deep area may have */
-#define REST_CHUNK 2048u       /* bytes that are read at once, up to a multiple of them */
-#define REST_BELOW \
+#define SAVED_STACK_NEAR 16384u /* bytes of stack that any record may have */
+#define SAVED_STACK_MAX 65536u	/* that one put together in a CPU's deep area may have */
+#define SAVED_STACK_CHUNK 2048u /* bytes that are read at once, up to a multiple of them */
+#define SAVED_STACK_BELOW \
 	128u /* bytes below sp: the red zone; a register that an epilogue has just popped is read there */
-#define REST_FRAMES_MAX 1000u /* a stack with more frames is not finished */
-#define REST_REGISTERS 32u
+#define SAVED_STACK_FRAMES_MAX 1000u /* a stack with more frames is not finished */
+#define SAVED_STACK_REGISTERS 32u
 
 /*
  * Where an unwind stopped for want of a process, mapping or table, or at a rule that is evaluated in user
  * space, with what it takes to go on later: the frame to step from, the last frame below it whose registers
  * are all known (the sample's own, or one that a signal interrupted), and the stack as it was.
  */
-struct sample_rest {
+struct saved_stack {
 	__u64 ip, sp, fp; /* of the frame to step from; with "no table" and "unsupported rule" it is the last
 			     of the record */
-	__u64 stack_address; /* process address of the first byte of the stack: REST_BELOW below the frame,
-				or its sp where that cannot be read */
+	__u64 stack_address; /* process address of the first byte of the stack: SAVED_STACK_BELOW below the
+				frame, or its sp where that cannot be read */
 	__u32 stack_bytes;   /* that follow; those of holes are 0 */
 	__u32 innermost;     /* regs are of the frame to step from */
 	__u32 n_before;	     /* user frames in the record before the one that regs are of */
 	__u32 holes; /* bit n: the n-th chunk of the stack, the first may be a part of one, could not be read
 		      */
-	__u64 regs[REST_REGISTERS]; /* by DWARF number, with the ip */
+	__u64 regs[SAVED_STACK_REGISTERS]; /* by DWARF number, with the ip */
 };
 
 /* --- counters, one set a CPU, only ever increased by the program: X(name, text) */
@@ -247,6 +248,6 @@ _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 32, "sample_record");
-_Static_assert(sizeof(struct sample_rest) == 304, "sample_rest");
+_Static_assert(sizeof(struct saved_stack) == 304, "saved_stack");
 
 #endif

@@ -11,10 +11,11 @@
 
 #define WINDOW_BYTES 1024u
 #define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
-#define RECORD_WORDS 3648u  /* REST_FRAMES_MAX frames, a struct sample_rest and REST_STACK_NEAR bytes */
-#define TIMED_EVERY 16u	    /* power of two: reading the clock is a good part of what a short stack takes */
-#define REGISTERS 32u	    /* by DWARF number; x86-64 has 0..16, arm64 0..31 */
-#define REGISTER_SP 7u	    /* x86-64 */
+#define RECORD_WORDS \
+	3648u		/* SAVED_STACK_FRAMES_MAX frames, a struct saved_stack and SAVED_STACK_NEAR bytes */
+#define TIMED_EVERY 16u /* power of two: reading the clock is a good part of what a short stack takes */
+#define REGISTERS 32u	/* by DWARF number; x86-64 has 0..16, arm64 0..31 */
+#define REGISTER_SP 7u	/* x86-64 */
 #define REGISTER_IP 16u
 
 /* What the unwind's functions return beside an enum unwind_ending: how to go on. */
@@ -61,13 +62,15 @@ struct unwind_state {
 };
 
 struct unwind_area {
-	__u64 counters[8]; /* enum probe_counter */
-	__u64 unannounced; /* bytes put in the ring since this CPU last woke the agent */
-	__u64 rest_tried;  /* bytes of stack behind the record, with what could not be read at their end */
-	__u64 tick_due_ns; /* CLOCK_MONOTONIC: the first tick from then on is a sample */
-	__u64 timed_ns;	   /* what every TIMED_EVERYth sample took, together */
-	__u64 begun_ns;	   /* CLOCK_MONOTONIC: of the sample at work; 0: it is not timed */
-	__u64 n_crowded;   /* samples that did without a struct sample_rest: the ring is for those to come */
+	__u64 counters[8];	 /* enum probe_counter */
+	__u64 unannounced;	 /* bytes put in the ring since this CPU last woke the agent */
+	__u64 saved_stack_tried; /* bytes of stack behind the record, with what could not be read at their end
+				  */
+	__u64 tick_due_ns;	 /* CLOCK_MONOTONIC: the first tick from then on is a sample */
+	__u64 timed_ns;		 /* what every TIMED_EVERYth sample took, together */
+	__u64 begun_ns;		 /* CLOCK_MONOTONIC: of the sample at work; 0: it is not timed */
+	__u64 n_ring_pressure; /* samples that did without a struct saved_stack: the ring is for those to come
+				*/
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;
@@ -77,8 +80,8 @@ struct unwind_area {
 /* Where a record with more stack than an area holds is put together: it is rare, so that memory from vmalloc
  * will do. */
 struct deep_area {
-	__u8 record[sizeof(struct sample_record) + REST_FRAMES_MAX * 8 + sizeof(struct sample_rest) +
-		    REST_STACK_MAX];
+	__u8 record[sizeof(struct sample_record) + SAVED_STACK_FRAMES_MAX * 8 + sizeof(struct saved_stack) +
+		    SAVED_STACK_MAX];
 };
 
 _Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");

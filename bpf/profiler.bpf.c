@@ -7,7 +7,7 @@
 #include "bpf/kernel.h"
 #include "bpf/maps.h"
 #include "bpf/regs.h"
-#include "bpf/rest.h"
+#include "bpf/saved_stack.h"
 #include "bpf/unwind.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -191,7 +191,7 @@ UNWIND_FN int ending_of_task(int ending)
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP,
-	      bytes = sizeof a->record + (__u64)a->state.n * 8 + a->record.rest_bytes;
+	      bytes = sizeof a->record + (__u64)a->state.n * 8 + a->record.saved_stack_bytes;
 
 	BOUND(bytes, 0x7fff);
 	if (bytes > sizeof a->record + sizeof a->frames)
@@ -201,7 +201,7 @@ static __always_inline void record_send(struct unwind_area *a)
 		a->unannounced = 0;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
-	if (a->record.rest_bytes > sizeof(struct sample_rest) && !record_send_deep(flags))
+	if (a->record.saved_stack_bytes > sizeof(struct saved_stack) && !record_send_deep(flags))
 		return;
 	if (bpf_ringbuf_output(&ring, &a->record, bytes, flags))
 		a->counters[COUNTER_RING_FULL]++;
@@ -247,7 +247,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	a->state.fallback = 0;
 	a->state.switches = 0;
 	a->record.flags = 0;
-	a->record.rest_bytes = 0;
+	a->record.saved_stack_bytes = 0;
 	return pids;
 }
 
@@ -271,14 +271,14 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 	    ending < ENDING_COMPAT_TASK)
 		ending = ending_of_task(ending);
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
-		int begun = rest_begin();
+		int begun = saved_stack_begin();
 
 		if (begun > 1 && tick)
 			registers_of_task();
 		else if (begun > 1)
 			registers_fill(ctx);
 		if (begun)
-			rest_attach(ending);
+			saved_stack_attach(ending);
 	}
 	a->record.time_ns = bpf_ktime_get_ns();
 	a->record.pid = pids >> 32;

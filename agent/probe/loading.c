@@ -101,7 +101,7 @@ static int configure(struct probe *p)
 	skel->rodata->config_pid_inum = pidns;
 	skel->rodata->config_frames = p->options.user_frames;
 	skel->rodata->config_wake_bytes = (uint32_t)(p->ring_bytes / 4 / p->n_cpus);
-	skel->rodata->config_crowded_bytes = (uint32_t)(p->ring_bytes / 2);
+	skel->rodata->config_ring_pressure_bytes = (uint32_t)(p->ring_bytes / 2);
 	r = configure_tick(p);
 	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.deep_areas, p->n_cpus);

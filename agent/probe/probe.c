@@ -329,7 +329,7 @@ int probe_sums(struct probe *p, struct probe_sums *ret)
 		for (int i = 0; i < PROBE_COUNTERS_N; i++)
 			sums.counters[i] += area->counters[i];
 		sums.cpu_ns += area->timed_ns * TIMED_EVERY;
-		sums.crowded += area->n_crowded;
+		sums.ring_pressure += area->n_ring_pressure;
 	}
 	*ret = sums;
 	return 0;

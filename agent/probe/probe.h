@@ -75,8 +75,9 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
 /* Since the start, of all CPUs. */
 struct probe_sums {
 	uint64_t counters[PROBE_COUNTERS_N];
-	uint64_t cpu_ns;  /* what samples cost in the kernel, by every TIMED_EVERYth (bpf/area.h) */
-	uint64_t crowded; /* samples that could not bring their stacks along: much waited in the ring */
+	uint64_t cpu_ns;	/* what samples cost in the kernel, by every TIMED_EVERYth (bpf/area.h) */
+	uint64_t ring_pressure; /* samples sent without their saved stack because the ring was more than half
+				   full */
 };
 /* 0 or -errno, with zeros. */
 int probe_sums(struct probe *p, struct probe_sums *ret);

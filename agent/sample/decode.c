@@ -15,7 +15,7 @@ static const struct {
 
 int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 {
-	const struct sample_rest *rest = NULL;
+	const struct saved_stack *saved = NULL;
 	const uint64_t *frames;
 	struct sample_record r;
 
@@ -23,13 +23,13 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 		return -EBADMSG;
 	memcpy(&r, bytes, sizeof r);
 	if (r.ending >= ENDINGS || r.n_kernel > KERNEL_FRAMES_MAX || r.n_user > USER_FRAMES_MAX ||
-	    len != sizeof r + (r.n_kernel + r.n_user) * 8u + r.rest_bytes)
+	    len != sizeof r + (r.n_kernel + r.n_user) * 8u + r.saved_stack_bytes)
 		return -EBADMSG;
 	frames = (const uint64_t *)((const uint8_t *)bytes + sizeof r);
-	if (r.rest_bytes) {
-		rest = (const struct sample_rest *)(frames + r.n_kernel + r.n_user);
-		if (r.rest_bytes < sizeof *rest || rest->stack_bytes > REST_STACK_MAX ||
-		    r.rest_bytes != sizeof *rest + rest->stack_bytes)
+	if (r.saved_stack_bytes) {
+		saved = (const struct saved_stack *)(frames + r.n_kernel + r.n_user);
+		if (r.saved_stack_bytes < sizeof *saved || saved->stack_bytes > SAVED_STACK_MAX ||
+		    r.saved_stack_bytes != sizeof *saved + saved->stack_bytes)
 			return -EBADMSG;
 	}
 	*ret = (struct sample_view){
@@ -44,8 +44,8 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 		.n_kernel = r.n_kernel,
 		.n_user = r.n_user,
 		.frames = frames,
-		.rest = rest,
-		.stack = rest ? (const uint8_t *)(rest + 1) : NULL,
+		.saved = saved,
+		.stack = saved ? (const uint8_t *)(saved + 1) : NULL,
 	};
 	return 0;
 }

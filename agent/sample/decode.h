@@ -16,11 +16,11 @@ struct sample_view {
 	uint16_t cpu;
 	enum unwind_ending ending;
 	bool kernel_mode;
-	bool from_start; /* `rest` is of the sample itself, not of where the unwind stopped */
+	bool from_start; /* `saved` is of the sample itself, not of where the unwind stopped */
 	uint16_t n_kernel, n_user;
-	const uint64_t *frames;		/* n_kernel, then n_user; each leaf first */
-	const struct sample_rest *rest; /* what it takes to go on, NULL: the unwind is what it is */
-	const uint8_t *stack;		/* rest->stack_bytes */
+	const uint64_t *frames;		 /* n_kernel, then n_user; each leaf first */
+	const struct saved_stack *saved; /* what it takes to go on, NULL: the unwind is what it is */
+	const uint8_t *stack;		 /* saved->stack_bytes */
 };
 
 /* 0, or -EBADMSG for bytes that are no record. `bytes` is 8-byte aligned. */

@@ -39,7 +39,7 @@ static const struct metric metrics[] = {
 		 "Stacks that user space walked on, because a process, table or rule was not there yet."),
 	LABELLED("proflet_stacks_finished_total", "result=\"late\"", agent.report.finish_late, ""),
 	LABELLED("proflet_stacks_finished_total", "result=\"no_room\"", agent.report.finish_full, ""),
-	LABELLED("proflet_stacks_finished_total", "result=\"ring_crowded\"", agent.probe.crowded, ""),
+	LABELLED("proflet_stacks_finished_total", "result=\"ring_pressure\"", agent.probe.ring_pressure, ""),
 	LABELLED("proflet_stacks_outdated_total", "result=\"walked_again\"", agent.track.outdated_again,
 		 "Stacks that were walked with mappings that had changed."),
 	LABELLED("proflet_stacks_outdated_total", "result=\"cut\"", agent.track.outdated_cut, ""),

@@ -113,8 +113,8 @@ void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
 /* Whether the sample is not final as it is: track_finish. */
 bool track_wants_finish(const struct process *p, const struct sample_view *v);
 /*
- * Goes on with a sample that has a rest (agent/unwind/finish.h), or was walked with outdated mappings; *ret
- * is borrowed until the next call. True when that is final; false when it may get further later.
+ * Goes on with a sample that has a saved stack (agent/unwind/finish.h), or was walked with outdated mappings;
+ * *ret is borrowed until the next call. True when that is final; false when it may get further later.
  */
 bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
 		  struct sample_view *ret);

@@ -69,7 +69,7 @@ bool track_wants_finish(const struct process *p, const struct sample_view *v)
 
 	if (v->generation && proc_history_outdated(p, v->time_ns, v->generation, &used))
 		return true;
-	return v->rest && (!v->from_start || finishable(v->ending));
+	return v->saved && (!v->from_start || finishable(v->ending));
 }
 
 bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
@@ -80,20 +80,20 @@ bool track_finish(struct track *t, const struct process *p, const struct sample_
 	uint32_t list;
 
 	*ret = *v;
-	ret->rest = NULL;
+	ret->saved = NULL;
 	ret->stack = NULL;
-	if (outdated && !(right && v->rest && v->from_start)) {
-		if (cut(t, v, used, right, ret) || !v->rest)
+	if (outdated && !(right && v->saved && v->from_start)) {
+		if (cut(t, v, used, right, ret) || !v->saved)
 			return true;
 	}
-	if (!right || !v->rest) /* the mappings of that time are forgotten */
+	if (!right || !v->saved) /* the mappings of that time are forgotten */
 		return true;
 	if (v->from_start) {
 		final = walk_again(t, p, v, right, ret);
 		/* the stack that came along may be shorter than the one that the program walked */
 		if (!outdated && ret->n_user <= v->n_user && !unwind_ending_complete(ret->ending)) {
 			*ret = *v;
-			ret->rest = NULL;
+			ret->saved = NULL;
 			ret->stack = NULL;
 		}
 		t->stats.outdated_again += outdated && final;

@@ -88,13 +88,14 @@ static struct segment *segment(void *data, __u32 index)
 static int read_stack(void *data, void *to, uint32_t bytes, uint64_t address)
 {
 	struct finisher *f = data;
-	const struct sample_rest *rest = f->view->rest;
-	uint64_t offset = address - rest->stack_address;
+	const struct saved_stack *saved = f->view->saved;
+	uint64_t offset = address - saved->stack_address;
 
-	if (offset > rest->stack_bytes || bytes > rest->stack_bytes - offset)
+	if (offset > saved->stack_bytes || bytes > saved->stack_bytes - offset)
 		return -EFAULT;
-	for (uint64_t chunk = address / REST_CHUNK; chunk <= (address + bytes - 1) / REST_CHUNK; chunk++)
-		if (rest->holes >> ((chunk - rest->stack_address / REST_CHUNK) & 31) & 1)
+	for (uint64_t chunk = address / SAVED_STACK_CHUNK; chunk <= (address + bytes - 1) / SAVED_STACK_CHUNK;
+	     chunk++)
+		if (saved->holes >> ((chunk - saved->stack_address / SAVED_STACK_CHUNK) & 31) & 1)
 			return -EFAULT;
 	memcpy(to, f->view->stack + offset, bytes);
 	return 0;
@@ -126,24 +127,25 @@ static void anchor_state(struct anchor *a, const struct unwind_state *t)
 
 static void state_restore(struct finisher *f, const struct sample_view *v, uint32_t list)
 {
-	const struct sample_rest *rest = v->rest;
+	const struct saved_stack *saved = v->saved;
 	struct unwind_state *t = &f->area.state;
 	uint32_t n = (uint32_t)v->n_kernel + v->n_user;
 
 	memcpy(f->area.frames, v->frames, n * sizeof *v->frames);
 	memset(t, 0, sizeof *t);
-	t->ip = rest->ip;
-	t->sp = rest->sp;
-	t->fp = rest->fp;
+	t->ip = saved->ip;
+	t->sp = saved->sp;
+	t->fp = saved->fp;
 	t->list = list;
 	/* the frame that had no table, or such a rule, is in the record already, and comes again */
 	t->n = n - ((v->ending == ENDING_NO_TABLE || v->ending == ENDING_UNSUPPORTED_RULE) && v->n_user);
 	t->limit = v->n_kernel + f->options.user_frames;
-	t->innermost = rest->innermost;
+	t->innermost = saved->innermost;
 	t->have_regs = 1;
-	memcpy(t->regs, rest->regs, sizeof t->regs);
-	if (rest->regs[REGISTER_SP] - rest->stack_address < rest->stack_bytes && rest->n_before <= v->n_user)
-		anchor_all(&f->anchor, v->n_kernel + rest->n_before, rest->regs);
+	memcpy(t->regs, saved->regs, sizeof t->regs);
+	if (saved->regs[REGISTER_SP] - saved->stack_address < saved->stack_bytes &&
+	    saved->n_before <= v->n_user)
+		anchor_all(&f->anchor, v->n_kernel + saved->n_before, saved->regs);
 	else
 		anchor_state(&f->anchor, t);
 	t->n_before = f->anchor.n;
@@ -323,7 +325,7 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	f->view = NULL;
 	ret->n_user = (uint16_t)(f->area.state.n - v->n_kernel);
 	ret->frames = (const uint64_t *)f->area.frames;
-	ret->rest = NULL;
+	ret->saved = NULL;
 	ret->stack = NULL;
 	if (f->pending)
 		rules_ask(f->rules);
@@ -360,7 +362,7 @@ static int entries_make(struct list_entries *ret, const struct proc_maps *maps, 
 	size_t n;
 	int r;
 
-	if (maps->n <= LIST_WHOLE_MAX || !v->rest)
+	if (maps->n <= LIST_WHOLE_MAX || !v->saved)
 		return list_entries_make(ret, maps, cache);
 	r = reach_mappings(maps, v, &indices, &n);
 	return r < 0 ? r : list_entries_make_some(ret, maps, n ? indices : any, n ?: 1, cache);
@@ -394,6 +396,6 @@ void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, u
 	ret->n_user = (uint16_t)(n + (next != 0));
 	ret->frames = (const uint64_t *)f->area.frames;
 	ret->ending = ENDING_OUTDATED;
-	ret->rest = NULL;
+	ret->saved = NULL;
 	ret->stack = NULL;
 }

@@ -39,9 +39,9 @@ int finisher_new(struct finisher **ret, const struct finisher_options *options);
 /* When no job is with the workers. */
 void finisher_free(struct finisher *f);
 /*
- * Walks on from v->rest (not NULL) with the mapping list `list` (a ref, not 0). *ret is the sample as it is
- * then, without rest; its frames are borrowed until the next call. True when that is final; false when a
- * mapping, a table or a rule that may still come would take it further.
+ * Walks on from v->saved (not NULL) with the mapping list `list` (a ref, not 0). *ret is the sample as it is
+ * then, without saved stack; its frames are borrowed until the next call. True when that is final; false when
+ * a mapping, a table or a rule that may still come would take it further.
  */
 bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t list, struct sample_view *ret);
 /* The file index will stand for another file. */
@@ -53,7 +53,7 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret);
 uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,
 		       const struct unwind_cache *cache);
 /* *ret is the sample with its first n user frames and, if it is not 0, the frame `next` (outdated mappings),
- * without rest; its frames are borrowed until the next call. */
+ * without saved stack; its frames are borrowed until the next call. */
 void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, uint64_t next,
 		  struct sample_view *ret);
 

@@ -42,8 +42,8 @@ static int ascending(const void *a, const void *b)
 
 int reach_mappings(const struct proc_maps *maps, const struct sample_view *v, uint32_t **ret, size_t *ret_n)
 {
-	const struct sample_rest *rest = v->rest;
-	size_t words = rest->stack_bytes / 8, at = -rest->stack_address & 7, unique = 0;
+	const struct saved_stack *saved = v->saved;
+	size_t words = saved->stack_bytes / 8, at = -saved->stack_address & 7, unique = 0;
 	struct reach r = {.maps = maps};
 
 	*ret = NULL;
@@ -52,13 +52,13 @@ int reach_mappings(const struct proc_maps *maps, const struct sample_view *v, ui
 		return 0;
 	r.first = maps->entries[0].start;
 	r.last = maps->entries[maps->n - 1].end;
-	r.indices = malloc((words + REST_REGISTERS + 1) * 2 * sizeof *r.indices);
+	r.indices = malloc((words + SAVED_STACK_REGISTERS + 1) * 2 * sizeof *r.indices);
 	if (!r.indices)
 		return -ENOMEM;
-	note_word(&r, rest->ip);
-	for (size_t i = 0; i < REST_REGISTERS; i++)
-		note_word(&r, rest->regs[i]);
-	for (; at + 8 <= rest->stack_bytes; at += 8) {
+	note_word(&r, saved->ip);
+	for (size_t i = 0; i < SAVED_STACK_REGISTERS; i++)
+		note_word(&r, saved->regs[i]);
+	for (; at + 8 <= saved->stack_bytes; at += 8) {
 		uint64_t word;
 
 		memcpy(&word, v->stack + at, sizeof word);

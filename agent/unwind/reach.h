@@ -12,7 +12,7 @@
 struct proc_maps;
 struct sample_view;
 
-/* Their indices in maps->entries, ascending, each once; *ret is the caller's to free. v->rest is not NULL. 0
+/* Their indices in maps->entries, ascending, each once; *ret is the caller's to free. v->saved is not NULL. 0
  * or -ENOMEM. */
 int reach_mappings(const struct proc_maps *maps, const struct sample_view *v, uint32_t **ret, size_t *ret_n);
 

@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (sample_decode(copy, size, &v) == 0) {
 		for (uint32_t i = 0; i < (uint32_t)v.n_kernel + v.n_user; i++)
 			sum += v.frames[i];
-		for (uint32_t i = 0; v.rest && i < v.rest->stack_bytes; i++)
+		for (uint32_t i = 0; v.saved && i < v.saved->stack_bytes; i++)
 			sum += v.stack[i];
-		if (v.rest)
-			sum += v.rest->regs[REST_REGISTERS - 1];
+		if (v.saved)
+			sum += v.saved->regs[SAVED_STACK_REGISTERS - 1];
 		sum += (uintptr_t)unwind_ending_text(v.ending);
 	}
 	free(copy);

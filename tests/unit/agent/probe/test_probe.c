@@ -80,9 +80,10 @@ static void on_sample(const void *record, size_t len, void *data)
 		return;
 	}
 	memcpy(&r, record, sizeof r);
-	s->bad += r.ending >= ENDINGS || len != sizeof r + 8ull * (r.n_kernel + r.n_user) + r.rest_bytes ||
-		  r.n_user > 128 || r.n_kernel > KERNEL_FRAMES_MAX;
-	s->with_stack += r.rest_bytes > 0;
+	s->bad += r.ending >= ENDINGS ||
+		  len != sizeof r + 8ull * (r.n_kernel + r.n_user) + r.saved_stack_bytes || r.n_user > 128 ||
+		  r.n_kernel > KERNEL_FRAMES_MAX;
+	s->with_stack += r.saved_stack_bytes > 0;
 	if (r.pid != s->pid)
 		return;
 	s->of_pid++;
@@ -153,7 +154,8 @@ Test(probe, samples)
 	cr_expect_eq(s.last.ending, ENDING_NO_PROCESS);
 	cr_expect_eq(s.last.tid, (uint32_t)syscall(SYS_gettid));
 	cr_expect_eq(s.last.n_user, 0);
-	cr_expect_gt(s.last.rest_bytes, sizeof(struct sample_rest), "its registers and stack come along");
+	cr_expect_gt(s.last.saved_stack_bytes, sizeof(struct saved_stack),
+		     "its registers and stack come along");
 	cr_expect(s.last.time_ns >= begin && s.last.time_ns <= clock_mono_ns());
 	cr_expect_lt(s.last.cpu, probe_cpus(p));
 
@@ -171,7 +173,7 @@ Test(probe, samples)
 }
 
 /* Nobody reads the ring, whose half is soon full of stacks: samples come without, and none is lost. */
-Test(probe, crowded_ring)
+Test(probe, ring_pressure)
 {
 	struct probe_options o = options;
 	_cleanup_probe_ struct probe *p = NULL;
@@ -194,7 +196,7 @@ Test(probe, crowded_ring)
 	cr_expect_eq(s.bad, 0);
 	cr_expect_gt(s.with_stack, 0);
 	cr_expect_eq(sums.counters[COUNTER_RING_FULL], 0);
-	cr_expect(sums.crowded > 0 && sums.crowded <= s.n - s.with_stack,
+	cr_expect(sums.ring_pressure > 0 && sums.ring_pressure <= s.n - s.with_stack,
 		  "%llu without their stacks, by its own word; of %u that came %u had one",
-		  (unsigned long long)sums.crowded, s.n, s.with_stack);
+		  (unsigned long long)sums.ring_pressure, s.n, s.with_stack);
 }

@@ -6,11 +6,11 @@
 #include "agent/base/cleanup.h"
 #include "agent/sample/decode.h"
 
-/* A record of 2 kernel and 3 user frames, with a rest and 16 bytes of stack. */
+/* A record of 2 kernel and 3 user frames, with a saved stack of 16 bytes. */
 struct whole {
 	struct sample_record record;
 	uint64_t frames[5];
-	struct sample_rest rest;
+	struct saved_stack saved;
 	uint8_t stack[16];
 };
 
@@ -26,9 +26,9 @@ static struct whole whole_make(void)
 			   .flags = SAMPLE_KERNEL_MODE,
 			   .n_kernel = 2,
 			   .n_user = 3,
-			   .rest_bytes = sizeof(struct sample_rest) + 16},
+			   .saved_stack_bytes = sizeof(struct saved_stack) + 16},
 		.frames = {0xffffffff81000001, 0xffffffff81000002, 5ull << FRAME_VA_BITS | 0x1234, 6, 7},
-		.rest = {.ip = 1, .sp = 2, .fp = 3, .stack_bytes = 16},
+		.saved = {.ip = 1, .sp = 2, .fp = 3, .stack_bytes = 16},
 		.stack = {1, 2, 3},
 	};
 }
@@ -51,18 +51,18 @@ Test(sample_decode, fields)
 	cr_expect_eq(v.frames, w.frames);
 	cr_expect_eq(sample_frame_file(v.frames[2]), 5);
 	cr_expect_eq(sample_frame_va(v.frames[2]), 0x1234);
-	cr_expect_eq(v.rest, &w.rest);
+	cr_expect_eq(v.saved, &w.saved);
 	cr_expect_eq(v.stack, w.stack);
 }
 
-Test(sample_decode, without_rest)
+Test(sample_decode, without_saved_stack)
 {
 	struct whole w = whole_make();
 	struct sample_view v;
 
-	w.record.rest_bytes = 0;
+	w.record.saved_stack_bytes = 0;
 	cr_assert_eq(sample_decode(&w, sizeof w.record + sizeof w.frames, &v), 0);
-	cr_expect_null(v.rest);
+	cr_expect_null(v.saved);
 	cr_expect_null(v.stack);
 }
 
@@ -87,12 +87,12 @@ Test(sample_decode, lies_are_refused)
 		{"kernel frames", offsetof(struct whole, record.n_kernel), 2, KERNEL_FRAMES_MAX + 1},
 		{"user frames", offsetof(struct whole, record.n_user), 2, USER_FRAMES_MAX + 1},
 		{"one frame more", offsetof(struct whole, record.n_user), 2, 4},
-		{"rest too small", offsetof(struct whole, record.rest_bytes), 4,
-		 sizeof(struct sample_rest) - 8},
-		{"rest longer", offsetof(struct whole, record.rest_bytes), 4,
-		 sizeof(struct sample_rest) + 24},
-		{"stack longer", offsetof(struct whole, rest.stack_bytes), 4, 17},
-		{"stack huge", offsetof(struct whole, rest.stack_bytes), 4, 0xffffffff},
+		{"saved stack too small", offsetof(struct whole, record.saved_stack_bytes), 4,
+		 sizeof(struct saved_stack) - 8},
+		{"saved stack longer", offsetof(struct whole, record.saved_stack_bytes), 4,
+		 sizeof(struct saved_stack) + 24},
+		{"stack longer", offsetof(struct whole, saved.stack_bytes), 4, 17},
+		{"stack huge", offsetof(struct whole, saved.stack_bytes), 4, 0xffffffff},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {

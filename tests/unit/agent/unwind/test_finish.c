@@ -27,9 +27,9 @@ struct scene {
 	uint32_t table;
 	struct mapping_entry mapping;
 	struct {
-		struct sample_rest rest;
+		struct saved_stack head;
 		uint64_t stack[16];
-	} rest;
+	} saved;
 	uint64_t frames[4];
 	struct sample_view view;
 };
@@ -80,19 +80,19 @@ static void scene_init(struct scene *s)
 		0);
 	place_table(s);
 	s->mapping = (struct mapping_entry){BIAS + 0x1000, BIAS + 0x1300, BIAS, FILE_INDEX, s->table};
-	s->rest.rest = (struct sample_rest){.ip = BIAS + LEAF,
-					    .sp = SP,
-					    .stack_address = SP,
-					    .innermost = 1,
-					    .stack_bytes = sizeof s->rest.stack};
-	s->rest.stack[1] = BIAS + MIDDLE + 1; /* of the leaf: CFA = SP + 16 */
-	s->rest.stack[5] = BIAS + START + 1;  /* of the middle: CFA = SP + 16 + 32 */
+	s->saved.head = (struct saved_stack){.ip = BIAS + LEAF,
+					     .sp = SP,
+					     .stack_address = SP,
+					     .innermost = 1,
+					     .stack_bytes = sizeof s->saved.stack};
+	s->saved.stack[1] = BIAS + MIDDLE + 1; /* of the leaf: CFA = SP + 16 */
+	s->saved.stack[5] = BIAS + START + 1;  /* of the middle: CFA = SP + 16 + 32 */
 	s->frames[0] = 0xffffffff81000000;
 	s->view = (struct sample_view){.ending = ENDING_NO_PROCESS,
 				       .n_kernel = 1,
 				       .frames = s->frames,
-				       .rest = &s->rest.rest,
-				       .stack = (const uint8_t *)s->rest.stack};
+				       .saved = &s->saved.head,
+				       .stack = (const uint8_t *)s->saved.stack};
 }
 
 static void scene_fini(struct scene *s)
@@ -122,7 +122,7 @@ static void expect_whole(const struct sample_view *v)
 	cr_expect_eq(v->n_kernel, 1);
 	cr_assert_eq(v->n_user, 3);
 	cr_expect_arr_eq(v->frames, want, sizeof want);
-	cr_expect_null(v->rest);
+	cr_expect_null(v->saved);
 }
 
 Test(finish, from_the_first_frame)
@@ -146,10 +146,10 @@ Test(finish, a_frame_that_had_no_table_is_not_doubled)
 	s.frames[2] = FILE_INDEX << FRAME_VA_BITS | MIDDLE;
 	s.view.n_user = 2;
 	s.view.ending = ENDING_NO_TABLE;
-	s.rest.rest.ip = BIAS + MIDDLE;
-	s.rest.rest.sp = s.rest.rest.stack_address = SP + 16;
-	s.rest.rest.innermost = 0;
-	s.rest.rest.stack_bytes = sizeof s.rest.stack - 16;
+	s.saved.head.ip = BIAS + MIDDLE;
+	s.saved.head.sp = s.saved.head.stack_address = SP + 16;
+	s.saved.head.innermost = 0;
+	s.saved.head.stack_bytes = sizeof s.saved.stack - 16;
 	s.view.stack += 16;
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
 	expect_whole(&done);
@@ -185,10 +185,10 @@ Test(finish, memory_is_what_the_record_brought_and_no_more)
 
 	scene_init(&s);
 	list = list_of(&s, s.mapping);
-	for (uint32_t bytes = 0; bytes <= sizeof s.rest.stack; bytes += 8) {
+	for (uint32_t bytes = 0; bytes <= sizeof s.saved.stack; bytes += 8) {
 		struct sample_view done;
 
-		s.rest.rest.stack_bytes = bytes;
+		s.saved.head.stack_bytes = bytes;
 		cr_expect(finisher_walk(s.finisher, &s.view, list, &done), "%u", bytes);
 		if (done.ending == ENDING_ROOT)
 			expect_whole(&done);
@@ -200,20 +200,20 @@ Test(finish, memory_is_what_the_record_brought_and_no_more)
 /* Pages of a large frame that the process never touched: what lies beyond is there all the same. */
 Test(finish, holes)
 {
-	enum { FRAME = 3 * REST_CHUNK };
+	enum { FRAME = 3 * SAVED_STACK_CHUNK };
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 	uint8_t stack[FRAME + 128] = {0};
 
 	scene_init(&s);
-	memcpy(stack + 8, &s.rest.stack[1], 8);
-	memcpy(stack + 40, &s.rest.stack[5], 8);
+	memcpy(stack + 8, &s.saved.stack[1], 8);
+	memcpy(stack + 40, &s.saved.stack[5], 8);
 	s.view.stack = stack;
-	s.rest.rest.stack_bytes = sizeof stack;
-	s.rest.rest.holes = 2 | 4; /* the second and third chunk */
+	s.saved.head.stack_bytes = sizeof stack;
+	s.saved.head.holes = 2 | 4; /* the second and third chunk */
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
 	expect_whole(&done);
-	s.rest.rest.holes = 1;
+	s.saved.head.holes = 1;
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
 	cr_expect_eq(done.ending, ENDING_READ_FAULT, "%s", unwind_ending_text(done.ending));
 }
@@ -225,12 +225,12 @@ Test(finish, holes_by_address)
 	struct sample_view done;
 
 	scene_init(&s);
-	s.rest.rest.sp = s.rest.rest.stack_address = SP - 16; /* the words of the leaf end a chunk */
-	s.rest.rest.holes = 2;
+	s.saved.head.sp = s.saved.head.stack_address = SP - 16; /* the words of the leaf end a chunk */
+	s.saved.head.holes = 2;
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
 	cr_expect_eq(done.n_user, 2, "%u", done.n_user);
 	cr_expect_eq(done.ending, ENDING_READ_FAULT, "%s", unwind_ending_text(done.ending));
-	s.rest.rest.holes = 0;
+	s.saved.head.holes = 0;
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
 	expect_whole(&done);
 }
@@ -301,9 +301,9 @@ Test(finish, red_zone)
 	uint64_t stack[32] = {0};
 
 	scene_init(&s);
-	s.rest.rest.stack_address = SP - REST_BELOW;
-	s.rest.rest.stack_bytes = sizeof stack;
-	memcpy(stack + REST_BELOW / 8, s.rest.stack, sizeof stack - REST_BELOW);
+	s.saved.head.stack_address = SP - SAVED_STACK_BELOW;
+	s.saved.head.stack_bytes = sizeof stack;
+	memcpy(stack + SAVED_STACK_BELOW / 8, s.saved.stack, sizeof stack - SAVED_STACK_BELOW);
 	s.view.stack = (const uint8_t *)stack;
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, s.mapping), &done));
 	expect_whole(&done);
@@ -324,5 +324,5 @@ Test(finish, cut)
 	cr_expect(done.frames[0] == s.frames[0] && done.frames[1] == 1 && done.frames[2] == 77);
 	finisher_cut(s.finisher, &s.view, 0, 0, &done);
 	cr_expect_eq(done.n_user, 0);
-	cr_expect_null(done.rest);
+	cr_expect_null(done.saved);
 }

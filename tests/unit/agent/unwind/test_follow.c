@@ -30,9 +30,9 @@ struct scene {
 	uint32_t file, list;
 	unsigned n_ready;
 	struct {
-		struct sample_rest rest;
+		struct saved_stack head;
 		uint64_t stack[32];
-	} rest;
+	} saved;
 	uint64_t frames[8];
 	struct sample_view view;
 };
@@ -102,15 +102,15 @@ static void scene_init(struct scene *s, struct bytes base)
 									   .ready = on_ready,
 									   .data = s}),
 		     0);
-	s->rest.rest = (struct sample_rest){
-		.ip = BIAS + BASE, .sp = SP + 32, .stack_address = SP, .stack_bytes = sizeof s->rest.stack};
-	s->rest.rest.regs[7] = SP;
-	s->rest.rest.regs[16] = BIAS + LEAF;
-	s->rest.rest.regs[12] = SP + 48;
-	s->rest.stack[0] = BIAS + SAVER + 1; /* of the leaf, CFA = SP + 8 */
-	s->rest.stack[2] = SP + 64;	     /* base's rbx, at the saver's CFA - 16 */
-	s->rest.stack[3] = BIAS + BASE + 1;  /* of the saver, CFA = SP + 32 */
-	s->rest.stack[9] = BIAS + START + 1; /* of base, CFA = rbx + 16 = SP + 80 */
+	s->saved.head = (struct saved_stack){
+		.ip = BIAS + BASE, .sp = SP + 32, .stack_address = SP, .stack_bytes = sizeof s->saved.stack};
+	s->saved.head.regs[7] = SP;
+	s->saved.head.regs[16] = BIAS + LEAF;
+	s->saved.head.regs[12] = SP + 48;
+	s->saved.stack[0] = BIAS + SAVER + 1; /* of the leaf, CFA = SP + 8 */
+	s->saved.stack[2] = SP + 64;	      /* base's rbx, at the saver's CFA - 16 */
+	s->saved.stack[3] = BIAS + BASE + 1;  /* of the saver, CFA = SP + 32 */
+	s->saved.stack[9] = BIAS + START + 1; /* of base, CFA = rbx + 16 = SP + 80 */
 	s->frames[0] = KERNEL;
 	s->frames[1] = frame(s, LEAF);
 	s->frames[2] = frame(s, SAVER);
@@ -119,8 +119,8 @@ static void scene_init(struct scene *s, struct bytes base)
 				       .n_kernel = 1,
 				       .n_user = 3,
 				       .frames = s->frames,
-				       .rest = &s->rest.rest,
-				       .stack = (const uint8_t *)s->rest.stack};
+				       .saved = &s->saved.head,
+				       .stack = (const uint8_t *)s->saved.stack};
 }
 
 static void scene_fini(struct scene *s)
@@ -198,9 +198,9 @@ Test(follow, a_process_that_was_unknown)
 	scene_init(&s, EXPRESSION);
 	s.view.ending = ENDING_NO_PROCESS;
 	s.view.n_user = 0;
-	s.rest.rest.ip = BIAS + LEAF;
-	s.rest.rest.sp = SP;
-	s.rest.rest.innermost = 1;
+	s.saved.head.ip = BIAS + LEAF;
+	s.saved.head.sp = SP;
+	s.saved.head.innermost = 1;
 	cr_expect(walk(&s, &done));
 	expect_whole(&s, &done);
 }
@@ -216,7 +216,7 @@ Test(follow, from_an_interrupted_frame)
 	s.frames[1] = frame(&s, LEAF); /* the handler, and the trampoline */
 	s.frames[2] = frame(&s, TRAMPOLINE);
 	s.view.n_user = 5;
-	s.rest.rest.n_before = 2;
+	s.saved.head.n_before = 2;
 	cr_expect(walk(&s, &done));
 	cr_expect_eq(done.ending, ENDING_ROOT, "%s", unwind_ending_text(done.ending));
 	cr_assert_eq(done.n_user, 6);
@@ -248,7 +248,7 @@ Test(follow, a_rule_is_taken_at_its_word)
 	struct sample_view done;
 
 	scene_init(&s, OTHER_REGISTER);
-	s.rest.stack[7] = BIAS + START + 1; /* r12 + 8 */
+	s.saved.stack[7] = BIAS + START + 1; /* r12 + 8 */
 	cr_expect(walk(&s, &done));
 	expect_whole(&s, &done);
 }
@@ -260,15 +260,15 @@ Test(follow, stack_that_was_not_brought)
 
 	scene_init(&s, BASE_REGISTER);
 	for (uint32_t bytes = 0; bytes < 80; bytes += 8) {
-		s.rest.rest.stack_bytes = bytes;
+		s.saved.head.stack_bytes = bytes;
 		cr_expect(walk(&s, &done), "%u", bytes);
 		cr_expect_neq(done.ending, ENDING_ROOT, "%u", bytes);
 		cr_expect_geq(done.n_user, 3);
 	}
 	/* only from base on: its rbx is not known */
-	s.rest.rest.stack_bytes = sizeof s.rest.stack - 32;
-	s.rest.rest.stack_address = SP + 32;
-	s.view.stack = (const uint8_t *)&s.rest.stack[4];
+	s.saved.head.stack_bytes = sizeof s.saved.stack - 32;
+	s.saved.head.stack_address = SP + 32;
+	s.view.stack = (const uint8_t *)&s.saved.stack[4];
 	cr_expect(walk(&s, &done));
 	expect_as_it_came(&s, &done);
 }
@@ -280,7 +280,7 @@ Test(follow, disagreement_changes_nothing)
 	struct sample_view done;
 
 	scene_init(&s, BASE_REGISTER);
-	s.rest.stack[0] = BIAS + START + 1;
+	s.saved.stack[0] = BIAS + START + 1;
 	cr_expect(walk(&s, &done));
 	expect_as_it_came(&s, &done);
 	cr_expect_eq(stats(&s).disagreed, 1);

@@ -16,15 +16,15 @@
 
 struct scene {
 	struct proc_maps *maps;
-	struct sample_rest rest;
+	struct saved_stack saved;
 	uint64_t stack[64];
 	struct sample_view view;
 };
 
 static void scene_init(struct scene *s)
 {
-	*s = (struct scene){.rest = {.stack_address = 0x7ffe0000, .stack_bytes = sizeof s->stack}};
-	s->view = (struct sample_view){.rest = &s->rest, .stack = (const uint8_t *)s->stack};
+	*s = (struct scene){.saved = {.stack_address = 0x7ffe0000, .stack_bytes = sizeof s->stack}};
+	s->view = (struct sample_view){.saved = &s->saved, .stack = (const uint8_t *)s->stack};
 	cr_assert_eq(proc_maps_new(&s->maps), 0);
 	for (uint64_t i = 0; i < MAPPINGS; i++)
 		cr_assert_eq(proc_maps_insert(s->maps, (struct proc_mapping){AT(i), AT(i) + LENGTH, 0,
@@ -49,8 +49,8 @@ Test(reach, ascending_and_once)
 	struct scene s;
 
 	scene_init(&s);
-	s.rest.ip = AT(50) + 4;
-	s.rest.regs[3] = AT(99) + LENGTH - 1;
+	s.saved.ip = AT(50) + 4;
+	s.saved.regs[3] = AT(99) + LENGTH - 1;
 	s.stack[0] = AT(7);
 	s.stack[1] = AT(50);
 	s.stack[5] = AT(3) + 9;
@@ -63,7 +63,7 @@ Test(reach, nothing_outside)
 	struct scene s;
 
 	scene_init(&s);
-	s.rest.ip = AT(0) - 1;
+	s.saved.ip = AT(0) - 1;
 	s.stack[0] = AT(7) + LENGTH + 1;
 	s.stack[1] = AT(MAPPINGS);
 	s.stack[2] = UINT64_MAX;
@@ -87,7 +87,7 @@ Test(reach, alignment)
 	struct scene s;
 
 	scene_init(&s);
-	s.rest.stack_address = 0x7ffe0003;
+	s.saved.stack_address = 0x7ffe0003;
 	memcpy((uint8_t *)s.stack + 5, &(uint64_t){AT(7)}, 8);
 	memcpy((uint8_t *)s.stack + 8 + 13, &(uint64_t){AT(8)}, 8);
 	memcpy((uint8_t *)s.stack + 32, &(uint64_t){AT(9)}, 8); /* not where one can be */

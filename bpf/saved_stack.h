@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What a sample brings along when its stack cannot be finished here (struct saved_stack): registers, and the
+ * stack as it is. The first SAVED_STACK_NEAR bytes stand behind the record in the CPU's area; a deeper stack
+ * is put together in the CPU's deep area.
+ */
+#ifndef PROFLET_BPF_SAVED_STACK_H
+#define PROFLET_BPF_SAVED_STACK_H
+
+#include "bpf/env.h"
+#include "bpf/kernel.h"
+#include "bpf/maps.h"
+
+#define SAVED_STACK_HOLE_MAX 16384u /* bytes in a row that cannot be read: the stack ends below them */
+
+/* May the unwind be finished when more is known? Not behind a step that led nowhere. */
+static __always_inline int can_finish(const struct unwind_area *a, int ending)
+{
+	if (ending == ENDING_UNSUPPORTED_RULE)
+		return 1;
+	return (ending == ENDING_NO_PROCESS || ending == ENDING_NO_MAPPING || ending == ENDING_NO_TABLE) &&
+	       !a->state.fallback;
+}
+
+const volatile __u32 config_ring_pressure_bytes = 1 << 19; /* that wait in the ring: no more stacks now */
+
+/* Where the saved stack begins. Returns 1 when saved_stack_attach may follow, 2 when it takes the sample's
+ * registers first.
+ */
+UNWIND_FN int saved_stack_begin(void)
+{
+	struct unwind_area *a = env_area();
+
+	if (!a || a->state.n > SAVED_STACK_FRAMES_MAX)
+		return 0;
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > config_ring_pressure_bytes) {
+		a->n_ring_pressure++;
+		return 0;
+	}
+	if (a->record.flags & SAMPLE_FROM_START) {
+		a->state.ip = a->state.first_ip;
+		a->state.sp = a->state.first_sp;
+		a->state.fp = a->state.first_fp;
+		a->state.innermost = 1;
+		a->state.n_before = a->record.n_kernel;
+		a->state.have_regs = 0; /* a signal frame may have replaced them */
+	}
+	return a->state.have_regs ? 1 : 2;
+}
+
+/*
+ * The next chunk of stack, up to a multiple of SAVED_STACK_CHUNK, so that the end of the stack's memory cuts
+ * off nothing below it. What was never touched (in large frames) is a hole. Returns its bytes.
+ */
+static __always_inline __u64 saved_stack_chunk(struct saved_stack *saved, void *to, __u64 address, __u32 *got)
+{
+	__u64 bytes = SAVED_STACK_CHUNK - (address & (SAVED_STACK_CHUNK - 1));
+
+	BOUND(bytes, 0xfff);
+	if (!env_read_user(to, bytes, address))
+		*got = (__u32)(address + bytes - saved->stack_address);
+	else
+		saved->holes |=
+			1u << ((address / SAVED_STACK_CHUNK - saved->stack_address / SAVED_STACK_CHUNK) & 31);
+	return bytes;
+}
+
+static __always_inline void saved_stack_set_bytes(struct unwind_area *a, struct saved_stack *saved,
+						  __u32 stack_bytes)
+{
+	saved->stack_bytes = stack_bytes;
+	a->record.saved_stack_bytes = sizeof *saved + stack_bytes;
+}
+
+/* Appends to the record what finishing the stack later takes: registers, and SAVED_STACK_NEAR bytes of stack.
+ */
+UNWIND_FN int saved_stack_attach(int ending)
+{
+	struct unwind_area *a = env_area();
+	struct saved_stack *saved;
+	__u64 n, stack, tried = 0;
+	__u32 got = 0;
+
+	if (!a)
+		return 0;
+	n = a->state.n;
+	BOUND(n, 1023);
+	saved = (struct saved_stack *)(a->frames + n);
+	saved->ip = a->state.ip;
+	saved->sp = a->state.sp;
+	saved->fp = a->state.fp;
+	saved->innermost = a->state.innermost;
+	saved->n_before = a->state.n_before - a->record.n_kernel;
+	saved->holes = 0;
+	/* registers that functions save are found by walking again from where all are known */
+	stack = a->state.regs[REGISTER_SP];
+	if (ending != ENDING_UNSUPPORTED_RULE || saved->sp - stack > SAVED_STACK_NEAR - SAVED_STACK_CHUNK)
+		stack = saved->sp;
+	saved->stack_address = stack - SAVED_STACK_BELOW;
+	if (env_read_user(saved + 1, 8, saved->stack_address))
+		saved->stack_address = stack;
+	for (int i = 0; i < (int)SAVED_STACK_REGISTERS; i++)
+		saved->regs[i] = a->state.regs[i];
+	ROLLED
+	for (__u32 i = 0; i < SAVED_STACK_NEAR / SAVED_STACK_CHUNK; i++) {
+		__u64 at = tried;
+
+		BOUND(at, 0x3fff);
+		tried += saved_stack_chunk(saved, (__u8 *)(saved + 1) + at, saved->stack_address + tried,
+					   &got);
+	}
+	a->saved_stack_tried = tried;
+	saved_stack_set_bytes(a, saved, got);
+	return 0;
+}
+
+/*
+ * Sends the record that stands in the area with the stack beyond SAVED_STACK_NEAR. Returns 0, or else nothing
+ * was sent: there is none, or no room.
+ */
+UNWIND_FN int record_send_deep(__u32 flags)
+{
+	struct unwind_area *a = env_area();
+	struct deep_area *d = env_deep_area();
+	__u64 head, n, tried;
+	struct saved_stack *saved;
+	__u32 got, near;
+	int failed;
+
+	if (!a || !d)
+		return -1;
+	n = a->record.n_kernel + a->record.n_user;
+	BOUND(n, 1023);
+	saved = (struct saved_stack *)(a->frames + n);
+	tried = a->saved_stack_tried;
+	got = near = saved->stack_bytes;
+	n = sizeof a->record + n * 8 + sizeof *saved;
+	head = n + tried;
+	ROLLED
+	for (__u32 i = 0; i < (SAVED_STACK_MAX - SAVED_STACK_NEAR) / SAVED_STACK_CHUNK; i++) {
+		__u64 at = n + tried;
+
+		BOUND(at, 0x1ffff);
+		if (at > sizeof d->record - 2 * SAVED_STACK_CHUNK || tried - got > SAVED_STACK_HOLE_MAX)
+			break;
+		tried += saved_stack_chunk(saved, d->record + at, saved->stack_address + tried, &got);
+	}
+	if (got <= a->saved_stack_tried)
+		return -1;
+	saved_stack_set_bytes(a, saved, got);
+	BOUND(head, 0x7fff);
+	failed = bpf_probe_read_kernel(d->record, head, &a->record);
+	head = n + got;
+	BOUND(head, 0x1ffff);
+	if (!failed && head <= sizeof d->record)
+		failed = bpf_ringbuf_output(&ring, d->record, head, flags);
+	if (failed)
+		saved_stack_set_bytes(a, saved, near);
+	else
+		a->unannounced += got - near;
+	return failed;
+}
+
+#endif
