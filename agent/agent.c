@@ -37,6 +37,7 @@
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
 #define FIRST_NAMES_NS (10 * NS_PER_MS) /* those that come later are left out of it */
+#define FLUSH_STEP_NS (100 * NS_PER_MS)
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
 #define PROCESSES_MAX 65536u
@@ -57,6 +58,7 @@ struct agent {
 	struct metadata *metadata; /* NULL: not wanted */
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
+	uint64_t heard_ns;     /* all process events before this time have been taken in */
 	uint64_t drain_cpu_ns; /* of samples that were drained */
 	uint32_t frequency_hz;
 	struct follow *follow;
@@ -79,11 +81,33 @@ static char *why(const char *format, ...)
 	return n < 0 ? NULL : text;
 }
 
+/* Brings the process table up to date. False: no event said anything new. */
+static bool take_events(struct agent *a)
+{
+	uint64_t before = clock_mono_ns();
+	bool news = track_drain(a->track);
+
+	a->heard_ns = before;
+	return news;
+}
+
+/* A sample needs every process event up to its own time: which process it belongs to depends on them. */
 static void on_record(const void *record, size_t len, void *data)
 {
 	struct agent *a = data;
+	struct sampled_task task;
+	struct sample_view view;
 
-	report_sample(a->report, record, len);
+	if (sample_decode(record, len, &view) < 0) {
+		report_drop(a->report, REPORT_DROP_BAD_RECORD);
+		return;
+	}
+	if (view.time_ns >= a->heard_ns)
+		(void)take_events(a);
+	if (track_attribute(a->track, &view, &task))
+		report_sample(a->report, &task, &view, record, len);
+	else
+		report_drop(a->report, REPORT_DROP_NO_PROCESS_SLOT);
 }
 
 static void drain(struct agent *a)
@@ -91,7 +115,7 @@ static void drain(struct agent *a)
 	uint64_t before = clock_mono_ns(), cpu;
 	int r;
 
-	(void)track_drain(a->track);
+	(void)take_events(a);
 	cpu = clock_thread_cpu_ns();
 	r = probe_ring_drain(a->probe, on_record, a);
 	if (r < 0)
@@ -127,7 +151,7 @@ static int on_ring(int fd, uint32_t events, void *data)
  */
 static int drain_events(struct agent *a)
 {
-	bool news = track_drain(a->track);
+	bool news = take_events(a);
 
 	a->pause_ns = news || !a->pause_ns		  ? EVENTS_PAUSE_NS
 		      : a->pause_ns < EVENTS_PAUSE_MAX_NS ? a->pause_ns * 2
@@ -157,6 +181,18 @@ static int on_events_pause(uint64_t expirations, void *data)
 	return loop_set_events(a->events, EPOLLIN); /* tells of what came in between, too */
 }
 
+/*
+ * Sends the closed window if its names are there. The events come first: they say which names were read only
+ * after their process had ended, and do not belong to it.
+ */
+static void send_window(struct agent *a)
+{
+	if (!report_sendable(a->report))
+		return;
+	(void)take_events(a);
+	report_progress(a->report);
+}
+
 static int on_worker(int fd, uint32_t events, void *data)
 {
 	struct agent *a = data;
@@ -167,7 +203,7 @@ static int on_worker(int fd, uint32_t events, void *data)
 	worker_collect(a->opener);
 	track_progress(a->track);
 	report_retry(a->report);
-	report_progress(a->report);
+	send_window(a);
 	return 0;
 }
 
@@ -176,6 +212,7 @@ static int on_hurry(uint64_t expirations, void *data)
 	struct agent *a = data;
 
 	(void)expirations;
+	(void)take_events(a);
 	report_hurry(a->report);
 	return 0;
 }
@@ -439,6 +476,22 @@ int agent_run(struct agent *a)
 	return loop_run(a->loop);
 }
 
+/* Closes the last window and waits for its names; those that are late are left out. */
+static void flush(struct agent *a, uint64_t timeout_ns)
+{
+	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
+
+	report_finish(a->report);
+	report_close_window(a->report);
+	while (report_closing(a->report) && (now = clock_mono_ns()) < deadline) {
+		worker_drain(a->worker, deadline - now < FLUSH_STEP_NS ? deadline - now : FLUSH_STEP_NS);
+		track_check(a->track); /* a file that does not answer has no names */
+		send_window(a);
+	}
+	(void)take_events(a);
+	report_hurry(a->report);
+}
+
 void agent_stop(struct agent *a)
 {
 	if (!a->sampling)
@@ -447,7 +500,7 @@ void agent_stop(struct agent *a)
 	follow_sampling(a->follow, false);
 	probe_detach(a->probe);
 	drain(a);
-	report_flush(a->report, a->options.flush_ns);
+	flush(a, a->options.flush_ns);
 }
 
 void agent_stats(struct agent *a, struct agent_stats *ret)

@@ -17,8 +17,6 @@
 #include "agent/report/report_private.h"
 #include "agent/track/track.h"
 
-#define FLUSH_STEP_NS (100 * NS_PER_MS)
-
 static const char *const drop_texts[REPORT_DROPS_N] = {
 #define X(name, text) [REPORT_DROP_##name] = text,
 	REPORT_DROPS(X)
@@ -163,29 +161,22 @@ static void sample_finish(struct report *r, const struct sampled_task *task, con
 	report_commit(r, task, &done);
 }
 
-void report_sample(struct report *r, const void *record, size_t len)
+void report_drop(struct report *r, enum report_drop reason)
 {
-	struct sample_view v;
-	struct sampled_task task;
-
 	r->stats.received++;
-	if (sample_decode(record, len, &v) < 0) {
-		drop(r, REPORT_DROP_BAD_RECORD);
-		return;
-	}
-	track_catch_up(r->options.track, v.time_ns);
-	if (!track_attribute(r->options.track, &v, &task)) {
-		drop(r, REPORT_DROP_NO_PROCESS_SLOT);
-		return;
-	}
-	if (!task.image->selected) {
+	drop(r, reason);
+}
+
+void report_sample(struct report *r, const struct sampled_task *task, const struct sample_view *v,
+		   const void *record, size_t len)
+{
+	r->stats.received++;
+	if (!task->image->selected)
 		drop(r, REPORT_DROP_NOT_SELECTED);
-		return;
-	}
-	if (track_wants_finish(task.process, &v))
-		sample_finish(r, &task, &v, record, len);
+	else if (track_wants_finish(task->process, v))
+		sample_finish(r, task, v, record, len);
 	else
-		report_commit(r, &task, &v);
+		report_commit(r, task, v);
 }
 
 void report_retry(struct report *r)
@@ -227,25 +218,25 @@ void report_close_window(struct report *r)
 	report_progress(r);
 }
 
+bool report_closing(const struct report *r)
+{
+	return r->closing;
+}
+
+bool report_sendable(const struct report *r)
+{
+	return r->closing && names_complete(r->names);
+}
+
 void report_progress(struct report *r)
 {
-	if (r->closing && names_complete(r->names))
+	if (report_sendable(r))
 		send_closed(r);
 }
 
-void report_flush(struct report *r, uint64_t timeout_ns)
+void report_finish(struct report *r)
 {
-	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
-
 	waiting_retry(r, true);
-	report_close_window(r);
-	while (r->closing && (now = clock_mono_ns()) < deadline) {
-		worker_drain(r->options.worker,
-			     deadline - now < FLUSH_STEP_NS ? deadline - now : FLUSH_STEP_NS);
-		track_check(r->options.track); /* a file that does not answer has no names */
-		report_progress(r);
-	}
-	report_hurry(r);
 }
 
 void report_forget_file(struct report *r, uint32_t index)

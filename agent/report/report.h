@@ -17,6 +17,8 @@ struct otlp_request;
 struct output_stack;
 struct pod_table;
 struct report;
+struct sample_view;
+struct sampled_task;
 struct track;
 struct worker;
 
@@ -74,8 +76,11 @@ struct report_stats {
 /* Everything in `options` is borrowed and outlives the report. 0 or -errno. */
 int report_new(struct report **ret, const struct report_options *options);
 void report_free(struct report *r);
-/* One record from the ring; the bytes are copied. */
-void report_sample(struct report *r, const void *record, size_t len);
+/* Takes in a sample: what the record decodes to, and whose it is. Everything is borrowed for the call. */
+void report_sample(struct report *r, const struct sampled_task *task, const struct sample_view *v,
+		   const void *record, size_t len);
+/* Counts a record that is no sample, or whose process is not known. */
+void report_drop(struct report *r, enum report_drop reason);
 /* Tries again to finish the stacks that wait for tables. After track_drain, track_progress and the ring's
  * drain. */
 void report_retry(struct report *r);
@@ -92,8 +97,11 @@ int64_t report_clock_set(struct report *r);
 void report_progress(struct report *r);
 /* Sends the closed window without the names that are not there. */
 void report_hurry(struct report *r);
-/* Closes the window and blocks until it is sent; names that are not there by then are left out. */
-void report_flush(struct report *r, uint64_t timeout_ns);
+/* Whether a closed window waits for names; whether it has them all. */
+bool report_closing(const struct report *r);
+bool report_sendable(const struct report *r);
+/* Takes the stacks that still wait as they are. Before the last window is closed. */
+void report_finish(struct report *r);
 /* The file index will stand for another file. */
 void report_forget_file(struct report *r, uint32_t index);
 void report_stats(const struct report *r, struct report_stats *ret);

@@ -189,8 +189,6 @@ void report_send(struct report *r, struct window *w)
 
 	if (!sample_aggregate_samples(w->samples))
 		return;
-	/* what was read of a process that was over by then has to go */
-	track_catch_up(r->options.track, clock_mono_ns());
 	order = resource_order(r, w->samples, &n);
 	if (s && order) {
 		s->r = r;

@@ -353,12 +353,10 @@ static void on_event(const struct sideband_event *e, void *data)
 
 bool track_drain(struct track *t)
 {
-	uint64_t before = clock_mono_ns();
 	int r;
 
 	t->news = false;
 	r = sideband_drain(t->options.sideband, on_event, t);
-	t->heard_ns = before;
 	if (r < 0)
 		log_warn("process events could not be read: %s", strerror(-r));
 	track_rescan(t);
@@ -366,12 +364,6 @@ bool track_drain(struct track *t)
 	track_publish(t);
 	unwind_cache_pump(t->cache);
 	return t->news;
-}
-
-void track_catch_up(struct track *t, uint64_t time_ns)
-{
-	if (time_ns >= t->heard_ns)
-		(void)track_drain(t);
 }
 
 /* --- forgetting */

@@ -81,9 +81,6 @@ int track_scan(struct track *t);
 bool track_drain(struct track *t);
 /* Events may have been missed, on a CPU that has come online: /proc is read again at the next drain. */
 void track_events_missed(struct track *t);
-/* Drains unless everything up to this time is known already: call with a sample's time before it is looked
- * at. */
-void track_catch_up(struct track *t, uint64_t time_ns);
 /* Gives up what workers and file systems do not bring in time. Call every 100 ms or so. */
 void track_check(struct track *t);
 /* After worker_collect: publishes new tables, hands out more work. */

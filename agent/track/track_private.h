@@ -40,7 +40,6 @@ struct track {
 	struct publisher *publisher;
 	struct finisher *finisher;
 	uint64_t epoch;	     /* of what is published */
-	uint64_t heard_ns;   /* all events before are known */
 	uint64_t drained_ns; /* no sample of before comes any more */
 	bool news;	     /* this drain's events have told of something */
 	struct cgroup_meta_cache *workloads;

@@ -84,7 +84,7 @@ static void take_in(struct bench *b)
 		size_t len = host_sample(b->host, now + i * 1000, b->record);
 
 		before = clock_thread_cpu_ns();
-		report_sample(b->report, b->record, len);
+		host_report(b->host, b->report, b->record, len);
 		cpu += clock_thread_cpu_ns() - before;
 	}
 	printf("take_ms=%.1f", (double)cpu / 1e6);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/report/report.h"
 #include "agent/track/track.h"
 #include "agent/unwind/file.h"
 #include "cgroup/meta.h"
@@ -207,6 +208,16 @@ size_t host_sample(struct track *h, uint64_t time_ns, void *record)
 	return sizeof *r + (size_t)(r->n_kernel + n) * 8;
 }
 
+void host_report(struct track *h, struct report *to, const void *record, size_t len)
+{
+	struct sampled_task task;
+	struct sample_view view;
+
+	(void)sample_decode(record, len, &view); /* host_sample has made it */
+	(void)track_attribute(h, &view, &task);
+	report_sample(to, &task, &view, record, len);
+}
+
 /* --- what the report asks of agent/track/track.c */
 
 bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret)
@@ -227,12 +238,6 @@ struct unwind_file *track_file(const struct track *t, uint32_t index)
 const struct cgroup_meta *track_workload(const struct proc_image *i)
 {
 	return i->context.data;
-}
-
-void track_catch_up(struct track *t, uint64_t time_ns)
-{
-	(void)t;
-	(void)time_ns;
 }
 
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns)

@@ -16,6 +16,7 @@
 #define HOST_THREADS 4 /* of each process */
 #define HOST_RECORD_MAX (sizeof(struct sample_record) + 8 * (KERNEL_FRAMES_MAX + USER_FRAMES_MAX))
 
+struct report;
 struct track;
 
 /* Opens the files, of which the first two are the libraries of every program. 0 or -errno. */
@@ -23,5 +24,7 @@ int host_new(struct track **ret, const char *const *paths, size_t n_paths);
 void host_free(struct track *h);
 /* Makes the next sample at that time. Returns the length of the record. */
 size_t host_sample(struct track *h, uint64_t time_ns, void *record);
+/* Hands such a record to the report as the agent does. */
+void host_report(struct track *h, struct report *to, const void *record, size_t len);
 
 #endif

@@ -113,9 +113,15 @@ static void send_window(struct run *r)
 	for (size_t i = 0; i < SAMPLES; i++) {
 		size_t len = host_sample(r->host, now + i, r->record);
 
-		report_sample(r->report, r->record, len);
+		host_report(r->host, r->report, r->record, len);
 	}
-	report_flush(r->report, DEADLINE_NS);
+	report_finish(r->report);
+	report_close_window(r->report);
+	while (report_closing(r->report) && clock_mono_ns() < deadline) {
+		worker_drain(r->worker, HURRY_NS);
+		report_progress(r->report);
+	}
+	report_hurry(r->report);
 	while (otlp_exporter_flush(r->exporter, clock_mono_ns() + HURRY_NS) < 0 && clock_mono_ns() < deadline)
 		;
 }
