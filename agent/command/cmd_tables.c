@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
-#include "agent/elf/text.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/cfi/rows.h"
+#include "agent/elf/cfi/rule_format.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/debugfile.h"

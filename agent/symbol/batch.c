@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
-#include "agent/elf/symtab.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/names/symtab.h"
 #include "agent/symbol/demangle.h"
 #include "agent/symbol/dwarf.h"
 

@@ -12,7 +12,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
-#include "agent/elf/symtab.h"
+#include "agent/elf/names/symtab.h"
 #include "agent/symbol/batch.h"
 #include "agent/symbol/demangle.h"
 

@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/proc/root.h"
 #include "agent/track/track_private.h"
 #include "agent/unwind/file.h"

@@ -18,7 +18,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/unwind/pack.h"
 
 #define ROW_PAGE (1u << PAGE_SHIFT_ROWS)

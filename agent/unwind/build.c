@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/cache.h"
 #include "agent/unwind/mend.h"

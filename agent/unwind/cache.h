@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "agent/base/frame.h"
-#include "agent/elf/image.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/unwind/arena.h"
 
 struct proc_root;

@@ -8,9 +8,9 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
-#include "agent/elf/debuglink.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/file/debuglink.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/unwind_table.h"
 #include "agent/proc/beneath.h"
 #include "agent/proc/root.h"
 

@@ -2,7 +2,8 @@
 /*
  * The separate debug file of a binary, in the file system of a process that has it mapped. Both are foreign:
  * nothing outside of that root is reached, only a regular file is opened, and it must prove to belong to the
- * binary (agent/elf/debuglink.h). It may block as long as that file system does: for worker threads. Rank 2.
+ * binary (agent/elf/file/debuglink.h). It may block as long as that file system does: for worker threads.
+ * Rank 2.
  */
 #ifndef PROFLET_UNWIND_DEBUGFILE_H
 #define PROFLET_UNWIND_DEBUGFILE_H

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/frame_rule.h"
+#include "agent/elf/cfi/frame_rule.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/list.h"

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/cfi/rows.h"
 
 #define RBP 6
 #define R10 10

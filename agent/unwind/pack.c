@@ -4,7 +4,7 @@
 #include <elf.h>
 #include <stdbool.h>
 
-#include "agent/elf/rule.h"
+#include "agent/elf/cfi/rule.h"
 
 /* DWARF numbers of what the rules are about. */
 struct registers {

@@ -14,8 +14,8 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/worker.h"
-#include "agent/elf/frame_rule.h"
-#include "agent/elf/image.h"
+#include "agent/elf/rule_lookup.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/unwind/cache.h"
 
 #define QUESTIONS_MAX 32u /* of one job */

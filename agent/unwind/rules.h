@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Complete rules (agent/elf/frame_rule.h) on demand: what finishing a stack asks for is looked up by worker
- * threads in the files that the cache holds open, and kept in RULES_MAX slots, those unused for longest going
- * first. Main loop only. Rank 2.
+ * Complete rules (agent/elf/cfi/frame_rule.h) on demand: what finishing a stack asks for is looked up by
+ * worker threads in the files that the cache holds open, and kept in RULES_MAX slots, those unused for
+ * longest going first. Main loop only. Rank 2.
  */
 #ifndef PROFLET_UNWIND_RULES_H
 #define PROFLET_UNWIND_RULES_H

@@ -10,7 +10,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/elf/image.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/symbol/resolve.h"
 
 #define FILE_ID 1u

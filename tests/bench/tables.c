@@ -16,8 +16,8 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/unwind_table.h"
 #include "agent/unwind/block.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)

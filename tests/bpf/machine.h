@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/list.h"
 #include "bpf/unwind.h"

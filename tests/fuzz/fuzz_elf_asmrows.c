@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/asmrows.h"
+#include "agent/elf/code/asmrows.h"
 
 #define VA 0x1000u
 #define CODE_BYTES_MAX 4096u

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/fdes.h"
-#include "agent/elf/text.h"
+#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/rule_format.h"
 
 enum { OPTION_ARM64 = 1, OPTION_DEBUG = 2, OPTION_UNTIL_ZERO = 4, OPTION_BASES = 8, OPTION_SEGMENT = 16 };
 

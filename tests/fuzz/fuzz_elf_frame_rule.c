@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/frame_rule.h"
-#include "agent/elf/frame_section.h"
+#include "agent/elf/cfi/frame_rule.h"
+#include "agent/elf/cfi/frame_section.h"
 
 enum { OPTION_ARM64 = 1, OPTION_DEBUG = 2, OPTION_UNTIL_ZERO = 4, OPTION_BASES = 8 };
 

@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
-#include "agent/elf/symtab.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/unwind_table.h"
+#include "agent/elf/names/symtab.h"
 
 enum { OPTION_ARM64 = 1, OPTION_NO_SECTIONS = 2, OPTION_OTHER_SECTION = 4 };
 

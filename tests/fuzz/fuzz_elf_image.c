@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "agent/base/buf.h"
-#include "agent/elf/debuglink.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
-#include "agent/elf/symtab.h"
+#include "agent/elf/file/debuglink.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/unwind_table.h"
+#include "agent/elf/names/symtab.h"
 
 static void require(int condition)
 {

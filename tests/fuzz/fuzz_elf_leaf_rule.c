@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/frame_rule.h"
-#include "agent/elf/leaf_rule.h"
+#include "agent/elf/cfi/frame_rule.h"
+#include "agent/elf/code/leaf_rule.h"
 
 #define VA 0x401008u /* not where a function may begin */
 #define CODE_BYTES_MAX 16384u

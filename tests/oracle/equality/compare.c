@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PADDING_BYTES 16 /* ELF_GAP_MIN of agent/elf/rows.h */
+#define PADDING_BYTES 16 /* ELF_GAP_MIN of agent/elf/cfi/rows.h */
 
 struct walk {
 	const struct compare_input *in;

@@ -41,7 +41,7 @@ static const char usage[] =
 	"        none, a return address in a register), and it takes signal handlers for outermost:\n"
 	"        such rows may differ, at most %u of a file.\n"
 	"\n"
-	"FDEs that overlap are resolved as agent/elf/rows.h says: .eh_frame before .debug_frame, then\n"
+	"FDEs that overlap are resolved as agent/elf/cfi/rows.h says: .eh_frame before .debug_frame, then\n"
 	"the one that starts last, then the first in the section. FDEs of no length, or (in\n"
 	".debug_frame) at address 0, which the linker has dropped, are left out. A warning of readelf\n"
 	"is a failure, but for a debug file's .interp and .dynamic, which have no bytes there. The\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lays readelf's FDEs over each other, by what agent/elf/rows.h promises. */
+/* Lays readelf's FDEs over each other, by what agent/elf/cfi/rows.h promises. */
 #ifndef PROFLET_EQUALITY_LAYOUT_H
 #define PROFLET_EQUALITY_LAYOUT_H
 

@@ -44,7 +44,7 @@ def foreign_root(work):
 
 def bolted(work, *options, flags=()):
     """BOLT 19 describes some of the jumps that it adds as if they were the function's first instruction, and blocks as if they were
-    their neighbours (readelf reads the same rows, see run_sources): agent/elf/bolt.c."""
+    their neighbours (readelf reads the same rows, see run_sources): agent/elf/code/bolt.c."""
     bolt = shutil.which("llvm-bolt-19") or "/usr/lib/llvm-19/bin/llvm-bolt"
     if not os.access(bolt, os.X_OK):
         raise Skip("bolt-19 is not installed")

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/elf/entry.h"
+#include "agent/elf/cfi/cfi_entry.h"
 
 static int compare_places(const void *a, const void *b)
 {

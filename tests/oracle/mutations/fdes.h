@@ -3,7 +3,7 @@
 #ifndef PROFLET_MUTATIONS_FDES_H
 #define PROFLET_MUTATIONS_FDES_H
 
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "tests/oracle/mutations/target.h"
 
 struct fde_place {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/unwind_table.h"
 #include "agent/symbol/batch.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/file.h"

@@ -12,7 +12,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
-#include "agent/elf/symtab.h"
+#include "agent/elf/names/symtab.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/open.h"
 #include "agent/proc/table.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/elf/symtab.h"
+#include "agent/elf/names/symtab.h"
 #include "tests/oracle/shadow/tracee.h"
 
 struct tables;

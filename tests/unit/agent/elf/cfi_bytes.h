@@ -11,9 +11,9 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/buf.h"
-#include "agent/elf/dwarf.h"
-#include "agent/elf/fdes.h"
-#include "agent/elf/text.h"
+#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/rule_format.h"
 
 #define SECTION_VA 0x400000ull
 #define TEXT_VA 0x1000ull /* where the FDEs of the tests begin */

@@ -11,7 +11,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
+#include "agent/elf/file/elf_image.h"
 
 struct file_section {
 	const char *name;

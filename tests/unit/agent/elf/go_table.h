@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes function tables of Go (agent/elf/gopclntab.h says whose format it is), and the code they are about.
+/* Writes function tables of Go (agent/elf/go/gopclntab.h says whose format it is), and the code they are
+ * about.
  */
 #ifndef PROFLET_TESTS_GO_TABLE_H
 #define PROFLET_TESTS_GO_TABLE_H
 
-#include "agent/elf/gopclntab.h"
+#include "agent/elf/go/gopclntab.h"
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
 #include "tests/unit/agent/elf/elf_file.h"

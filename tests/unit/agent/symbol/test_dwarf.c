@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/symtab.h"
+#include "agent/elf/names/symtab.h"
 #include "agent/symbol/dwarf.h"
 
 static uint64_t returns_to;

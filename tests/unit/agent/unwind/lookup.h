@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/pack.h"
 #include "bpf/unwind.h"

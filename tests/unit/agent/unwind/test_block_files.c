@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/image.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/unwind_table.h"
 #include "tests/unit/agent/unwind/lookup.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)

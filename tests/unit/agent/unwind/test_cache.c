@@ -2,7 +2,7 @@
 /* Files of the cache: identity, order of work, limits, and the tables that come out. */
 #include <errno.h>
 
-#include "agent/elf/rows.h"
+#include "agent/elf/unwind_table.h"
 #include "agent/unwind/pack.h"
 #include "bpf/unwind.h"
 #include "tests/unit/agent/unwind/world.h"

@@ -5,7 +5,7 @@
 
 #include <zlib.h>
 
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/debugfile.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"

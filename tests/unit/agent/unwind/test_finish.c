@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/block.h"

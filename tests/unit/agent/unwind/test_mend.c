@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/rows.h"
+#include "agent/elf/cfi/rows.h"
 #include "agent/unwind/mend.h"
 #include "tests/unit/agent/elf/elf_file.h"
 

@@ -3,7 +3,7 @@
 #include <elf.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/rule.h"
+#include "agent/elf/cfi/rule.h"
 #include "agent/unwind/pack.h"
 
 #define RA_AT_CFA {.kind = REG_CFA_OFF, .off = -8}

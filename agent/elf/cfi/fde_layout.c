@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Lays the FDEs' rows over each other. A sweep over the spans in order of their starts keeps those that reach
+ * over the present address in a heap, the one that holds on top; between two events (a start, the end
+ * of the top) the rows of the top are copied. Real sections overlap almost never: the heap then holds one
+ * span. Each event copies one part of one span, so the result has at most rows + 4 * spans + 1 rows, however
+ * the spans overlap.
+ */
+#include "agent/elf/cfi/fdes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+
+#define DIGIT_BITS 11
+#define DIGITS (1u << DIGIT_BITS)
+
+DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
+
+struct sweep {
+	const struct fdes *f;
+	struct elf_rows *to;
+	const uint32_t *order; /* spans by their start; a span's number is its place in this order */
+	uint32_t *heap;	       /* numbers, the innermost first */
+	size_t n_heap;
+	uint64_t covered_to; /* end of what was written last */
+};
+
+/* One pass of a stable radix sort, by the digit at `shift` of the starts relative to `min`. */
+static void sort_pass(const struct fde_span *spans, const uint32_t *from, uint32_t *to, size_t n,
+		      uint64_t min, unsigned shift)
+{
+	uint32_t count[DIGITS] = {0}, at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count[(spans[i].start - min) >> shift & (DIGITS - 1)]++;
+	for (size_t i = 0; i < DIGITS; i++) {
+		uint32_t here = count[i];
+
+		count[i] = at;
+		at += here;
+	}
+	for (size_t i = 0; i < n; i++)
+		to[count[(spans[from[i]].start - min) >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* Stable, so that the order in the section decides between equal starts. `order` and `spare` trade places. */
+static uint32_t *sort_spans(const struct fdes *f, uint32_t *order, uint32_t *spare)
+{
+	uint64_t min = UINT64_MAX, max = 0;
+
+	for (size_t i = 0; i < f->n_spans; i++) {
+		min = f->spans[i].start < min ? f->spans[i].start : min;
+		max = f->spans[i].start > max ? f->spans[i].start : max;
+		order[i] = (uint32_t)i;
+	}
+	for (unsigned shift = 0; f->unsorted && shift < 64 && (max - min) >> shift; shift += DIGIT_BITS) {
+		uint32_t *sorted = spare;
+
+		sort_pass(f->spans, order, sorted, f->n_spans, min, shift);
+		spare = order;
+		order = sorted;
+	}
+	return order;
+}
+
+int fdes_sort(struct fdes *f)
+{
+	_cleanup_free_ uint32_t *order = NULL;
+	_cleanup_free_ struct fde_span *spans = NULL;
+	const uint32_t *sorted;
+
+	if (!f->unsorted)
+		return 0;
+	order = malloc(2 * f->n_spans * sizeof(*order));
+	spans = malloc(f->n_spans * sizeof(*spans));
+	if (!order || !spans)
+		return -ENOMEM;
+	sorted = sort_spans(f, order, order + f->n_spans);
+	for (size_t i = 0; i < f->n_spans; i++)
+		spans[i] = f->spans[sorted[i]];
+	free(f->spans);
+	f->spans = TAKE_PTR(spans);
+	f->spans_cap = f->n_spans;
+	f->unsorted = false;
+	return 0;
+}
+
+static const struct fde_span *span_at(const struct sweep *s, size_t number)
+{
+	return &s->f->spans[s->order[number]];
+}
+
+/* A larger number starts later, or together but later in the section. */
+static bool is_inner(const struct sweep *s, uint32_t a, uint32_t b)
+{
+	const struct fde_span *x = span_at(s, a), *y = span_at(s, b);
+
+	if (x->source != y->source)
+		return x->source < y->source;
+	return x->start != y->start ? a > b : a < b;
+}
+
+static void heap_push(struct sweep *s, uint32_t span)
+{
+	size_t at = s->n_heap++;
+
+	while (at > 0 && is_inner(s, span, s->heap[(at - 1) / 2])) {
+		s->heap[at] = s->heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	s->heap[at] = span;
+}
+
+static void heap_pop(struct sweep *s)
+{
+	uint32_t last = s->heap[--s->n_heap];
+	size_t at = 0;
+
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child + 1 < s->n_heap && is_inner(s, s->heap[child + 1], s->heap[child]))
+			child++;
+		if (child >= s->n_heap || !is_inner(s, s->heap[child], last))
+			break;
+		s->heap[at] = s->heap[child];
+		at = child;
+	}
+	s->heap[at] = last;
+}
+
+static void put_row(struct elf_rows *to, uint64_t va, uint32_t rule)
+{
+	if (to->n_rows && to->rows[to->n_rows - 1].rule == rule)
+		return;
+	to->rows[to->n_rows++] = (struct elf_row){.va = va, .rule = rule};
+}
+
+/* First row of the span that starts behind `off`. */
+static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
+{
+	size_t low = 0;
+
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (rows[low + half].off <= off) {
+			low += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return low;
+}
+
+static void count_covered(struct elf_rows *to, const struct fde_span *span, uint64_t bytes)
+{
+	to->covered_bytes += bytes;
+	if (span->source != ELF_CODE)
+		to->described_bytes += bytes;
+}
+
+/* Copies the rows of `span` for the addresses [from, to). */
+static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t from, uint64_t to)
+{
+	const struct cfi_row *rows = s->f->out.rows + span->first;
+	const uint64_t start = span->start, n = span->n;
+	size_t i = from == start ? 1 : row_after(rows, n, from - start);
+
+	if (s->to->n_rows && from - s->covered_to >= ELF_GAP_MIN)
+		put_row(s->to, s->covered_to, 0);
+	else if (s->to->n_rows)
+		count_covered(s->to, span, from - s->covered_to);
+	count_covered(s->to, span, to - from);
+	put_row(s->to, from, rows[i - 1].rule);
+	struct elf_row *out = s->to->rows + s->to->n_rows;
+	uint32_t last = rows[i - 1].rule;
+	for (; i < n && rows[i].off < to - start; i++) {
+		const struct cfi_row row = rows[i];
+
+		out->va = start + row.off;
+		out->rule = row.rule;
+		out += row.rule != last; /* no branch: it would be wrong too often */
+		last = row.rule;
+	}
+	s->to->n_rows = (size_t)(out - s->to->rows);
+	s->covered_to = to;
+}
+
+/* Copies what holds from `at` to the next event, and returns where that is. */
+static uint64_t sweep_overlap(struct sweep *s, uint64_t at, size_t *next)
+{
+	size_t n = s->f->n_spans;
+
+	for (; *next < n && span_at(s, *next)->start <= at; ++*next)
+		heap_push(s, (uint32_t)*next);
+	const struct fde_span *top = span_at(s, s->heap[0]);
+	uint64_t end = top->end;
+	if (end <= at)
+		return at;
+	if (*next < n && span_at(s, *next)->start < end)
+		end = span_at(s, *next)->start;
+	copy_part(s, top, at, end);
+	return end;
+}
+
+static void sweep(struct sweep *s)
+{
+	size_t n = s->f->n_spans, next = 0;
+	uint64_t at = 0;
+
+	while (next < n || s->n_heap) {
+		while (s->n_heap && span_at(s, s->heap[0])->end <= at)
+			heap_pop(s);
+		if (!s->n_heap) {
+			if (next == n)
+				break;
+			const struct fde_span *span = span_at(s, next);
+			at = span->start > at ? span->start : at;
+			/* nearly always: nothing else before its end */
+			if (at == span->start && at < span->end &&
+			    (next + 1 == n || span_at(s, next + 1)->start >= span->end)) {
+				at = span->end;
+				copy_part(s, span, span->start, at);
+				next++;
+				continue;
+			}
+		}
+		at = sweep_overlap(s, at, &next);
+	}
+	put_row(s->to, s->covered_to, 0);
+}
+
+static void shrink(struct elf_rows *t)
+{
+	struct elf_row *rows = realloc(t->rows, t->n_rows * sizeof(*rows));
+
+	if (rows)
+		t->rows = rows;
+}
+
+int fdes_lay_out(struct fdes *f, struct elf_rows **ret)
+{
+	_cleanup_(elf_rows_free_p) struct elf_rows *t = NULL;
+	_cleanup_free_ uint32_t *order = NULL;
+
+	if (f->n_spans == 0)
+		return -ENODATA;
+	t = calloc(1, sizeof(*t));
+	order = malloc(3 * f->n_spans * sizeof(*order)); /* the order, room to sort it, the heap */
+	if (!t || !order)
+		return -ENOMEM;
+	t->rows = malloc((f->out.n_rows + 4 * f->n_spans + 1) * sizeof(*t->rows));
+	if (!t->rows)
+		return -ENOMEM;
+	struct sweep s = {.f = f, .to = t, .heap = order + 2 * f->n_spans};
+	s.order = sort_spans(f, order, order + f->n_spans);
+	sweep(&s);
+	if (t->n_rows < 2)
+		return -ENODATA; /* Go functions of which nothing is known */
+	shrink(t);
+	t->rules = TAKE_PTR(f->out.rules.rules);
+	t->n_rules = f->out.rules.n;
+	t->skipped = TAKE_PTR(f->skipped);
+	t->n_skipped = f->n_skipped;
+	t->overridden = TAKE_PTR(f->overridden);
+	t->n_overridden = f->n_overridden;
+	t->n_fdes = f->n_fdes;
+	t->n_functions = f->n_functions;
+	*ret = TAKE_PTR(t);
+	return 0;
+}

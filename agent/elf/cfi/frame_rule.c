@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A second interpreter of call-frame instructions beside cfi.c, because the two want opposite things: that
+ * one writes rows of three registers for millions of addresses, this one the whole rule of a few. Here every
+ * location is kept as it is written, expressions by their place in the section, and copied at the end.
+ */
+#include "agent/elf/cfi/frame_rule.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/cie_cache.h"
+#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/cfi/frame_section.h"
+
+#define STATES_MAX 64 /* depth of DW_CFA_remember_state */
+
+#define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
+
+struct columns {
+	struct frame_location cfa;
+	struct frame_location regs[FRAME_REGISTERS];
+};
+
+struct interpreter {
+	const struct cfi_section *section;
+	const struct cfi_cie *cie;
+	struct cursor c;
+	uint64_t loc, end, target;
+	bool in_cie, found, bad;
+	uint64_t row; /* where the present row starts */
+	struct columns now, initial;
+	unsigned depth;
+	struct columns states[STATES_MAX];
+};
+
+static void fail(struct interpreter *m)
+{
+	m->bad = true;
+	m->c.pos = m->c.end;
+}
+
+/* The row that is complete holds up to `loc`; if the target is in it, that is all. */
+static void advance_to(struct interpreter *m, uint64_t loc)
+{
+	if (m->in_cie || loc < m->loc) {
+		fail(m);
+		return;
+	}
+	if (m->target < loc || loc >= m->end) {
+		m->found = true;
+		m->end = loc < m->end ? loc : m->end;
+		m->c.pos = m->c.end;
+		return;
+	}
+	if (loc > m->loc)
+		m->row = loc;
+	m->loc = loc;
+}
+
+static void advance_by(struct interpreter *m, uint64_t delta)
+{
+	uint64_t bytes, loc;
+
+	if (__builtin_mul_overflow(delta, m->cie->code_align, &bytes) ||
+	    __builtin_add_overflow(m->loc, bytes, &loc))
+		fail(m);
+	else
+		advance_to(m, loc);
+}
+
+static void set_loc(struct interpreter *m)
+{
+	struct cfi_bases bases = m->section->bases;
+	uint64_t loc;
+
+	if (entry_pointer(&m->c, m->cie->fde_encoding, &bases, &loc))
+		advance_to(m, loc);
+	else
+		fail(m);
+}
+
+static void set(struct interpreter *m, uint64_t reg, struct frame_location location)
+{
+	if (reg < FRAME_REGISTERS)
+		m->now.regs[reg] = location;
+}
+
+static void set_offset(struct interpreter *m, uint64_t reg, enum frame_location_kind kind, int64_t n)
+{
+	struct frame_location l = {.kind = (uint8_t)kind};
+
+	if (__builtin_mul_overflow(n, m->cie->data_align, &l.off))
+		fail(m);
+	else
+		set(m, reg, l);
+}
+
+static int64_t signed_uleb(struct interpreter *m)
+{
+	uint64_t n = cursor_uleb(&m->c);
+
+	if (n > INT64_MAX)
+		fail(m);
+	return (int64_t)n;
+}
+
+/* An expression stays where it is; `off` is its place in the section until the rule is finished. */
+static struct frame_location expression(struct interpreter *m, enum frame_location_kind kind)
+{
+	uint64_t len = cursor_uleb(&m->c);
+	const uint8_t *bytes = cursor_take(&m->c, len);
+
+	if (!bytes || len > UINT16_MAX)
+		return (struct frame_location){.kind = LOCATION_UNSUPPORTED};
+	return (struct frame_location){
+		.kind = (uint8_t)kind, .len = (uint16_t)len, .off = bytes - m->section->bytes};
+}
+
+static struct frame_location register_plus(uint64_t reg, int64_t off)
+{
+	if (reg >= FRAME_REGISTERS)
+		return (struct frame_location){.kind = LOCATION_UNSUPPORTED};
+	return (struct frame_location){.kind = LOCATION_REGISTER, .reg = (uint8_t)reg, .off = off};
+}
+
+/* Factored offsets are in units of the data alignment factor. */
+static int64_t factored(struct interpreter *m, int64_t n)
+{
+	int64_t off = 0;
+
+	if (__builtin_mul_overflow(n, m->cie->data_align, &off))
+		fail(m);
+	return off;
+}
+
+static void restore(struct interpreter *m, uint64_t reg)
+{
+	if (m->in_cie)
+		fail(m);
+	else if (reg < FRAME_REGISTERS)
+		m->now.regs[reg] = m->initial.regs[reg];
+}
+
+static void remember_state(struct interpreter *m)
+{
+	if (m->depth == STATES_MAX)
+		fail(m);
+	else
+		m->states[m->depth++] = m->now;
+}
+
+static void restore_state(struct interpreter *m)
+{
+	if (m->depth == 0)
+		fail(m);
+	else
+		m->now = m->states[--m->depth];
+}
+
+/* While the CFA is an expression, a new offset or register alone changes nothing that could be used. */
+static void step_cfa(struct interpreter *m, uint8_t op)
+{
+	struct frame_location *cfa = &m->now.cfa;
+	struct cursor *c = &m->c;
+	uint64_t reg;
+
+	switch (op) {
+	case DW_CFA_def_cfa:
+		reg = cursor_uleb(c);
+		*cfa = register_plus(reg, signed_uleb(m));
+		break;
+	case DW_CFA_def_cfa_sf:
+		reg = cursor_uleb(c);
+		*cfa = register_plus(reg, factored(m, cursor_sleb(c)));
+		break;
+	case DW_CFA_def_cfa_register:
+		reg = cursor_uleb(c);
+		*cfa = register_plus(reg, cfa->kind == LOCATION_REGISTER ? cfa->off : 0);
+		break;
+	case DW_CFA_def_cfa_offset:
+		cfa->off = cfa->kind == LOCATION_REGISTER ? signed_uleb(m) : (cursor_uleb(c), cfa->off);
+		break;
+	case DW_CFA_def_cfa_offset_sf:
+		cfa->off = cfa->kind == LOCATION_REGISTER ? factored(m, cursor_sleb(c))
+							  : (cursor_sleb(c), cfa->off);
+		break;
+	default: /* DW_CFA_def_cfa_expression */
+		*cfa = expression(m, LOCATION_EXPR);
+	}
+}
+
+static void step_register(struct interpreter *m, uint8_t op)
+{
+	struct cursor *c = &m->c;
+	uint64_t reg = cursor_uleb(c);
+
+	switch (op) {
+	case DW_CFA_offset_extended:
+		return set_offset(m, reg, LOCATION_AT_CFA, signed_uleb(m));
+	case DW_CFA_offset_extended_sf:
+		return set_offset(m, reg, LOCATION_AT_CFA, cursor_sleb(c));
+	case DW_CFA_GNU_negative_offset_extended:
+		return set_offset(m, reg, LOCATION_AT_CFA, -signed_uleb(m));
+	case DW_CFA_val_offset:
+		return set_offset(m, reg, LOCATION_CFA, signed_uleb(m));
+	case DW_CFA_val_offset_sf:
+		return set_offset(m, reg, LOCATION_CFA, cursor_sleb(c));
+	case DW_CFA_restore_extended:
+		return restore(m, reg);
+	case DW_CFA_undefined:
+		return set(m, reg, (struct frame_location){.kind = LOCATION_UNDEFINED});
+	case DW_CFA_same_value:
+		return set(m, reg, (struct frame_location){.kind = LOCATION_SAME});
+	case DW_CFA_register:
+		return set(m, reg, register_plus(cursor_uleb(c), 0));
+	case DW_CFA_expression:
+		return set(m, reg, expression(m, LOCATION_AT_EXPR));
+	default: /* DW_CFA_val_expression */
+		return set(m, reg, expression(m, LOCATION_EXPR));
+	}
+}
+
+static void step_low(struct interpreter *m, uint8_t op)
+{
+	struct cursor *c = &m->c;
+
+	switch (op) {
+	case DW_CFA_nop:
+	case DW_CFA_GNU_window_save: /* aarch64: whether the return address is signed is not followed */
+	case DW_CFA_AARCH64_negate_ra_state_with_pc:
+		return;
+	case DW_CFA_set_loc:
+		return set_loc(m);
+	case DW_CFA_advance_loc1:
+		return advance_by(m, cursor_u8(c));
+	case DW_CFA_advance_loc2:
+		return advance_by(m, cursor_u16(c));
+	case DW_CFA_advance_loc4:
+		return advance_by(m, cursor_u32(c));
+	case DW_CFA_MIPS_advance_loc8:
+		return advance_by(m, cursor_u64(c));
+	case DW_CFA_remember_state:
+		return remember_state(m);
+	case DW_CFA_restore_state:
+		return restore_state(m);
+	case DW_CFA_def_cfa ... DW_CFA_def_cfa_expression:
+	case DW_CFA_def_cfa_sf:
+	case DW_CFA_def_cfa_offset_sf:
+		return step_cfa(m, op);
+	case DW_CFA_offset_extended ... DW_CFA_register:
+	case DW_CFA_expression:
+	case DW_CFA_offset_extended_sf:
+	case DW_CFA_val_offset ... DW_CFA_val_expression:
+	case DW_CFA_GNU_negative_offset_extended:
+		return step_register(m, op);
+	case DW_CFA_GNU_args_size:
+		cursor_uleb(c);
+		return;
+	default:
+		fail(m);
+	}
+}
+
+static void interpret(struct interpreter *m, struct cursor program)
+{
+	m->c = program;
+	while (m->c.pos < m->c.end) {
+		uint8_t op = *m->c.pos++, low = op & 0x3f;
+
+		switch (op & 0xc0) {
+		case DW_CFA_advance_loc:
+			advance_by(m, low);
+			break;
+		case DW_CFA_offset:
+			set_offset(m, low, LOCATION_AT_CFA, signed_uleb(m));
+			break;
+		case DW_CFA_restore:
+			restore(m, low);
+			break;
+		default:
+			step_low(m, op);
+		}
+	}
+	if (m->c.bad)
+		m->bad = true;
+}
+
+/* Copies what a location's expression is into the rule. */
+static int keep_expression(const struct cfi_section *s, struct frame_rule *rule, struct frame_location *l,
+			   size_t *used)
+{
+	if (l->kind != LOCATION_EXPR && l->kind != LOCATION_AT_EXPR)
+		return 0;
+	if (l->len > FRAME_EXPRESSIONS_MAX - *used)
+		return -ENOTSUP;
+	memcpy(rule->bytes + *used, s->bytes + l->off, l->len);
+	l->off = (int64_t)*used;
+	*used += l->len;
+	return 0;
+}
+
+static int finish(const struct interpreter *m, struct frame_rule *rule)
+{
+	bool x86 = m->section->machine == EM_X86_64;
+	size_t used = 0;
+	int r;
+
+	*rule = (struct frame_rule){
+		.start = m->row, .end = m->end, .signal = m->cie->signal, .ra_reg = (uint8_t)m->cie->ra_reg};
+	rule->sp_reg = x86 ? X86_RSP : ARM64_SP;
+	rule->preserved =
+		x86 ? 1u << X86_RBX | 1u << X86_RBP | 0xfu << X86_R12 : 0xfffu << ARM64_X19 | 1u << ARM64_X30;
+	rule->cfa = m->now.cfa;
+	memcpy(rule->regs, m->now.regs, sizeof(rule->regs));
+	r = keep_expression(m->section, rule, &rule->cfa, &used);
+	for (unsigned i = 0; i < FRAME_REGISTERS && r == 0; i++)
+		r = keep_expression(m->section, rule, &rule->regs[i], &used);
+	return r;
+}
+
+/* The rule of query->va, which the FDE covers. */
+static void run(struct interpreter *m, const struct cfi_section *s, const struct cfi_cie *cie,
+		const struct cfi_fde *fde, struct frame_query *query)
+{
+	*m = (struct interpreter){.section = s, .cie = cie, .in_cie = true};
+	query->error = -EINVAL;
+	if (cie->ra_reg >= FRAME_REGISTERS)
+		return;
+	interpret(m, cie->program);
+	if (m->bad)
+		return;
+	m->initial = m->now;
+	m->in_cie = false;
+	m->depth = 0;
+	m->loc = m->row = fde->start;
+	m->end = fde->end;
+	m->target = query->va;
+	interpret(m, fde->program);
+	if (m->bad && !m->found)
+		return;
+	query->error = finish(m, &query->rule);
+	query->fde_start = fde->start;
+	query->fde_end = fde->end;
+}
+
+/* The FDE that covers an address; of several the one that starts last, as in the table (rows.h). */
+struct cover {
+	struct cfi_entry entry;
+	uint64_t start;
+	bool any;
+};
+
+struct pass {
+	const struct cfi_section *section;
+	struct frame_query *query;
+	size_t n;
+	struct cover *covers;
+	struct cie_cache cache;
+	struct cfi_output out; /* what the cache of CIEs works on */
+};
+
+static int cover_all(struct pass *p)
+{
+	struct cfi_entry entry;
+	uint64_t offset = 0;
+
+	while (entry_next(p->section, &offset, &entry) > 0) {
+		const struct cie_slot *cie;
+		struct cfi_fde fde;
+		int fatal;
+
+		if (entry.is_cie || entry.body.bad)
+			continue;
+		cie = cie_cache_get(&p->cache, &p->out, p->section, entry.cie, &fatal);
+		if (!cie)
+			return fatal;
+		if (cie->cie.error || entry_fde(p->section, &cie->cie, &entry, &fde))
+			continue;
+		for (size_t i = 0; i < p->n; i++) {
+			struct cover *c = &p->covers[i];
+
+			if (p->query[i].error != -ENOENT || p->query[i].va < fde.start ||
+			    p->query[i].va >= fde.end || (c->any && fde.start <= c->start))
+				continue;
+			*c = (struct cover){entry, fde.start, true};
+		}
+	}
+	return 0;
+}
+
+static int run_all(struct pass *p, struct interpreter *m)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct cie_slot *cie;
+		struct cfi_fde fde;
+		int fatal;
+
+		if (!p->covers[i].any)
+			continue;
+		cie = cie_cache_get(&p->cache, &p->out, p->section, p->covers[i].entry.cie, &fatal);
+		if (!cie)
+			return fatal;
+		if (!entry_fde(p->section, &cie->cie, &p->covers[i].entry, &fde))
+			run(m, p->section, &cie->cie, &fde, &p->query[i]);
+	}
+	return 0;
+}
+
+int frame_section_rules(const struct cfi_section *s, struct frame_query *query, size_t n)
+{
+	_cleanup_free_ struct cover *covers = calloc(n, sizeof(*covers));
+	_cleanup_free_ struct interpreter *m = malloc(sizeof(*m));
+	struct pass p = {.section = s, .query = query, .n = n, .covers = covers};
+	int r = covers && m ? cfi_output_init(&p.out) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	cie_cache_init(&p.cache, s);
+	r = cover_all(&p);
+	if (r == 0)
+		r = run_all(&p, m);
+	cie_cache_fini(&p.cache);
+	cfi_output_fini(&p.out);
+	return r;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/cfi/frame_section.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/file/elf_raw.h"
+
+#define SEARCHED_MAX (64u << 20) /* bytes of a segment that are searched for .eh_frame */
+#define EH_FRAME_HDR_MAX 32	 /* bytes: version, three encodings, the pointer */
+
+/* Reads eh_frame_ptr out of the .eh_frame_hdr that `ph` describes. */
+static int eh_frame_va(const struct elf_image *img, const GElf_Phdr *ph, uint64_t *ret)
+{
+	uint8_t header[EH_FRAME_HDR_MAX];
+	size_t len = ph->p_filesz < sizeof(header) ? ph->p_filesz : sizeof(header);
+
+	int r = image_read(img, ph->p_offset, header, len);
+	if (r < 0)
+		return r;
+	struct cursor c = cursor_of(header, len);
+	uint8_t version = cursor_u8(&c);
+	uint8_t encoding = cursor_u8(&c);
+	cursor_u16(&c); /* encodings of the search table, which a complete walk does not need */
+	const struct cfi_bases bases = {
+		.section = ph->p_vaddr, .bytes = header, .data = ph->p_vaddr, .has_data = true};
+	if (c.bad || version != 1 || !entry_pointer(&c, encoding, &bases, ret))
+		return -EINVAL;
+	return 0;
+}
+
+/* A CIE, and an FDE of it that describes code: chance bytes are not both. */
+static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, size_t len, uint64_t va)
+{
+	const struct cfi_section s = {.bytes = bytes,
+				      .len = len,
+				      .bases = {.bytes = bytes, .section = va},
+				      .machine = img->machine};
+	struct cfi_entry entry;
+	struct cfi_cie cie;
+	struct cfi_fde fde;
+	uint64_t offset = 0;
+
+	if (entry_next(&s, &offset, &entry) <= 0 || !entry.is_cie)
+		return false;
+	entry_cie(&s, entry.offset, &cie);
+	if (cie.error || entry_next(&s, &offset, &entry) <= 0 || entry.is_cie || entry.cie != 0 ||
+	    entry_fde(&s, &cie, &entry, &fde))
+		return false;
+	const struct elf_segment *code = image_segment_at(img, fde.start);
+	return code && code->executable && fde.end > fde.start;
+}
+
+/* The first entries of .eh_frame in a segment, by what every compiler writes there. */
+static const uint8_t *find_eh_frame(const struct elf_image *img, const uint8_t *bytes, size_t len,
+				    uint64_t va)
+{
+	static const uint8_t start[] = {0, 0, 0, 0, 1, 'z', 'R', 0}; /* id, version, augmentation */
+	const uint8_t *end = bytes + len, *p = bytes;
+
+	while ((p = memmem(p, (size_t)(end - p), start, sizeof(start)))) {
+		const uint8_t *entry = p - sizeof(uint32_t);
+
+		p++;
+		if (entry < bytes || (va + (size_t)(entry - bytes)) % 4 != 0)
+			continue;
+		if (begins_eh_frame(img, entry, (size_t)(end - entry), va + (size_t)(entry - bytes)))
+			return entry;
+	}
+	return NULL;
+}
+
+/* Static programs have no PT_GNU_EH_FRAME: their start code knows where .eh_frame is. */
+static int eh_frame_by_search(struct elf_image *img, struct elf_data *ret)
+{
+	for (size_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *s = &img->segments[i];
+		_cleanup_free_ uint8_t *bytes = NULL;
+		const uint8_t *found;
+		int r;
+
+		if (s->file_bytes > SEARCHED_MAX)
+			continue;
+		r = image_read_new(img, s->offset, s->file_bytes, &bytes);
+		if (r == -ENOMEM)
+			return r;
+		found = r == 0 ? find_eh_frame(img, bytes, s->file_bytes, s->va) : NULL;
+		if (!found)
+			continue;
+		struct elf_data data = {.bytes = found, .len = s->file_bytes - (size_t)(found - bytes)};
+		data.va = s->va + (size_t)(found - bytes);
+		r = image_keep(img, IMAGE_KEY_EH_SEGMENT, bytes, data);
+		if (r < 0)
+			return r;
+		TAKE_PTR(bytes);
+		*ret = data;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static int eh_frame_by_segment(struct elf_image *img, struct elf_data *ret)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	const GElf_Phdr *ph = NULL;
+	uint64_t va;
+
+	for (size_t i = 0; i < img->n_phdrs && !ph; i++)
+		ph = img->phdrs[i].p_type == PT_GNU_EH_FRAME ? &img->phdrs[i] : NULL;
+	if (!ph)
+		return eh_frame_by_search(img, ret);
+	int r = eh_frame_va(img, ph, &va);
+	if (r < 0)
+		return r;
+	const struct elf_segment *s = image_segment_at(img, va);
+	if (!s)
+		return -EINVAL;
+	struct elf_data data = {.len = s->file_bytes - (va - s->va), .va = va};
+	r = image_read_new(img, s->offset + (va - s->va), data.len, &bytes);
+	if (r < 0)
+		return r;
+	data.bytes = bytes;
+	r = image_keep(img, IMAGE_KEY_EH_SEGMENT, bytes, data);
+	if (r < 0)
+		return r;
+	TAKE_PTR(bytes);
+	*ret = data;
+	return 0;
+}
+
+static int find_eh_frame_section(struct elf_image *img, struct elf_data *ret, bool *ret_until_zero)
+{
+	const struct image_chunk *kept = image_kept(img, IMAGE_KEY_EH_SEGMENT);
+	size_t n_sections;
+
+	if (kept) {
+		*ret = kept->data;
+		*ret_until_zero = true;
+		return 0;
+	}
+	int r = elf_image_section(img, ".eh_frame", ret);
+	if (r == 0)
+		*ret_until_zero = false;
+	if (r != -ENOENT || (elf_getshdrnum(img->elf, &n_sections) == 0 && n_sections > 0))
+		return r;
+	r = eh_frame_by_segment(img, ret);
+	if (r == 0)
+		*ret_until_zero = true;
+	return r;
+}
+
+static bool section_address(const struct elf_image *img, const char *name, uint64_t *ret)
+{
+	GElf_Shdr shdr;
+	size_t index;
+
+	if (image_find_section(img, name, &shdr, &index) < 0)
+		return false;
+	*ret = shdr.sh_addr;
+	return true;
+}
+
+static struct cfi_section section_of(const struct elf_image *img, const struct elf_data *data)
+{
+	struct cfi_section s = {
+		.bytes = data->bytes,
+		.len = data->len,
+		.machine = img->machine,
+		.bases = {.bytes = data->bytes, .section = data->va},
+	};
+
+	s.bases.has_text = section_address(img, ".text", &s.bases.text);
+	s.bases.has_data = section_address(img, ".got.plt", &s.bases.data) ||
+			   section_address(img, ".got", &s.bases.data);
+	return s;
+}
+
+int frame_section_eh(struct elf_image *img, struct cfi_section *ret)
+{
+	struct elf_data data;
+	bool until_zero;
+	int r = find_eh_frame_section(img, &data, &until_zero);
+
+	if (r < 0)
+		return r;
+	*ret = section_of(img, &data);
+	ret->until_zero = until_zero;
+	return 0;
+}
+
+int frame_section_debug(struct elf_image *img, struct cfi_section *ret)
+{
+	struct elf_data data;
+	int r = elf_image_section(img, ".debug_frame", &data);
+
+	if (r < 0)
+		return r;
+	*ret = section_of(img, &data);
+	ret->debug = true;
+	return 0;
+}

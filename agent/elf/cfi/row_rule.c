@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Three things are decided when a row is written, because instructions may come in any order:
+ *
+ * - A return address that is undefined marks the outermost frame.
+ * - Signal trampolines: glibc's __restore_rt finds every register in the ucontext_t at the stack pointer by
+ * expressions. Its FDE begins one byte early, so that a lookup of pc - 1 hits; its row does the same. The
+ * kernel's own trampoline on aarch64 has the frame record at x29 instead.
+ * - A rule for the stack pointer itself (longjmp, setcontext): the caller's stack pointer is then not the
+ * CFA. rule.h has no place for that and needs none: the registers saved at CFA + n are saved at reg + (off +
+ * n), and with them rewritten so, the CFA is free to stand for the caller's stack pointer.
+ */
+#include "agent/elf/cfi/row_rule.h"
+
+#include <elf.h>
+
+#include "agent/elf/cfi/dwarf_numbers.h"
+
+const struct elf_rule cfi_x86_signal_rule = {
+	.cfa_kind = CFA_SIGNAL,
+	.fp = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RBP},
+	.ra = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RIP},
+};
+
+static bool is_signal_frame(uint16_t machine, const struct elf_rule *r)
+{
+	if (machine == EM_X86_64)
+		return r->cfa_kind == CFA_DEREF_REG && r->cfa_reg == X86_RSP &&
+		       r->cfa_off == X86_UCONTEXT_RSP && r->cfa_add == 0;
+	return r->cfa_kind == CFA_REG_OFF && r->cfa_off == 0 &&
+	       (r->cfa_reg == ARM64_X29 || r->cfa_reg == ARM64_SP);
+}
+
+/* Rewrites "at CFA + n" to "at reg + n"; false when the CFA is no register plus offset, or a sum leaves 32
+ * bits. */
+static bool detach(struct elf_reg_rule *rule, const struct elf_rule *cfa)
+{
+	int32_t off;
+
+	if (rule->kind != REG_CFA_OFF)
+		return true;
+	if (cfa->cfa_kind != CFA_REG_OFF || __builtin_add_overflow(cfa->cfa_off, rule->off, &off))
+		return false;
+	*rule = (struct elf_reg_rule){.kind = REG_DEREF_REG, .reg = cfa->cfa_reg, .off = off};
+	return true;
+}
+
+static bool replace_cfa(struct elf_rule *r, struct elf_reg_rule sp)
+{
+	if (!detach(&sp, r) || !detach(&r->fp, r) || !detach(&r->ra, r))
+		return false;
+	if (sp.kind != REG_REGISTER && sp.kind != REG_DEREF_REG)
+		return false;
+	r->cfa_kind = sp.kind == REG_REGISTER ? CFA_REG_OFF : CFA_DEREF_REG;
+	r->cfa_reg = sp.reg;
+	r->cfa_off = sp.kind == REG_REGISTER ? 0 : sp.off;
+	r->cfa_add = 0;
+	return true;
+}
+
+static void clear_cfa(struct elf_rule *r, enum cfa_kind kind)
+{
+	r->cfa_kind = (uint8_t)kind;
+	r->cfa_reg = 0;
+	r->cfa_off = r->cfa_add = 0;
+}
+
+void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *state, struct elf_rule *ret)
+{
+	*ret = state->rule;
+	/* x86-64 returns through the stack; "unchanged" or never mentioned is no rule that one could follow
+	 */
+	if (ret->ra.kind == REG_SAME && machine == EM_X86_64)
+		ret->ra = (struct elf_reg_rule){.kind = REG_UNSUPPORTED};
+	if (ret->ra.kind == REG_UNDEFINED) {
+		if (ret->cfa_kind != CFA_REG_OFF) {
+			clear_cfa(ret, CFA_UNDEFINED);
+			ret->cfa_reg = RULE_NO_REG;
+		}
+		ret->cfa_kind = CFA_UNDEFINED;
+	} else if (signal && is_signal_frame(machine, ret)) {
+		if (!detach(&ret->fp, ret) || !detach(&ret->ra, ret))
+			ret->fp.kind = ret->ra.kind = REG_UNSUPPORTED;
+		clear_cfa(ret, CFA_SIGNAL);
+	} else if (state->sp.kind != REG_SAME) {
+		struct elf_rule replaced = *ret;
+
+		if (replace_cfa(&replaced, state->sp))
+			*ret = replaced;
+		else
+			clear_cfa(ret, CFA_UNSUPPORTED);
+	}
+	if (signal && ret->cfa_kind != CFA_SIGNAL && ret->cfa_kind != CFA_UNDEFINED)
+		ret->flags = RULE_INTERRUPTS;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/cfi/rule_format.h"
+
+#include <elf.h>
+#include <stdio.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/dwarf_numbers.h"
+
+#define REG_NAME_MAX 8
+
+static void reg_name(char ret[REG_NAME_MAX], uint16_t machine, uint8_t reg)
+{
+	static const char x86[][4] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
+				      "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip"};
+
+	if (machine == EM_X86_64 && reg < ARRAY_SIZE(x86))
+		snprintf(ret, REG_NAME_MAX, "%s", x86[reg]);
+	else if (machine == EM_AARCH64 && reg == ARM64_SP)
+		snprintf(ret, REG_NAME_MAX, "sp");
+	else if (machine == EM_AARCH64 && reg < ARM64_SP)
+		snprintf(ret, REG_NAME_MAX, "x%u", reg);
+	else
+		snprintf(ret, REG_NAME_MAX, "reg%u", reg);
+}
+
+void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
+{
+	char reg[REG_NAME_MAX], add[16] = "";
+
+	reg_name(reg, machine, rule->cfa_reg);
+	if (rule->cfa_add)
+		snprintf(add, sizeof(add), "%+d", rule->cfa_add);
+	switch ((enum cfa_kind)rule->cfa_kind) {
+	case CFA_REG_OFF:
+		snprintf(ret, ELF_TEXT_MAX, "%s%+d", reg, rule->cfa_off);
+		return;
+	case CFA_DEREF_REG:
+		snprintf(ret, ELF_TEXT_MAX, "*(%s%+d)%s", reg, rule->cfa_off, add);
+		return;
+	case CFA_PLT:
+		snprintf(ret, ELF_TEXT_MAX, "plt(%s+8,%d)", reg, rule->cfa_off);
+		return;
+	case CFA_DEREF_SP_R9:
+		snprintf(ret, ELF_TEXT_MAX, "*(%s+r9*8%+d)%s", reg, rule->cfa_off, add);
+		return;
+	case CFA_SIGNAL:
+		snprintf(ret, ELF_TEXT_MAX, "signal");
+		return;
+	case CFA_UNDEFINED:
+		if (rule->cfa_reg == RULE_NO_REG)
+			snprintf(ret, ELF_TEXT_MAX, "undef");
+		else
+			snprintf(ret, ELF_TEXT_MAX, "%s%+d", reg, rule->cfa_off);
+		return;
+	case CFA_NONE:
+		snprintf(ret, ELF_TEXT_MAX, "none");
+		return;
+	case CFA_SWITCH:
+		snprintf(ret, ELF_TEXT_MAX, "switch(%s%+d)", reg, rule->cfa_off);
+		return;
+	case CFA_UNSUPPORTED:
+		break;
+	}
+	snprintf(ret, ELF_TEXT_MAX, "unsupported");
+}
+
+static void reg_rule(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_reg_rule *rule)
+{
+	char reg[REG_NAME_MAX];
+
+	reg_name(reg, machine, rule->reg);
+	switch ((enum reg_rule_kind)rule->kind) {
+	case REG_SAME:
+		snprintf(ret, ELF_TEXT_MAX, "same");
+		return;
+	case REG_CFA_OFF:
+		snprintf(ret, ELF_TEXT_MAX, "cfa%+d", rule->off);
+		return;
+	case REG_UNDEFINED:
+		snprintf(ret, ELF_TEXT_MAX, "undef");
+		return;
+	case REG_DEREF_REG:
+		snprintf(ret, ELF_TEXT_MAX, "*(%s%+d)", reg, rule->off);
+		return;
+	case REG_REGISTER:
+		snprintf(ret, ELF_TEXT_MAX, "%s", reg);
+		return;
+	case REG_UNSUPPORTED:
+		break;
+	}
+	snprintf(ret, ELF_TEXT_MAX, "unsupported");
+}
+
+void elf_text_fp(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
+{
+	reg_rule(ret, machine, &rule->fp);
+}
+
+void elf_text_ra(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
+{
+	if (rule->ra.kind == REG_SAME && machine == EM_AARCH64)
+		snprintf(ret, ELF_TEXT_MAX, "x30");
+	else
+		reg_rule(ret, machine, &rule->ra);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which code no span covers, section by section. */
+#include "agent/elf/code/asmrows.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/code/x86.h"
+
+/* Padding behind a span belongs to it: some functions go on through it into the next (glibc's checking
+ * copies). */
+static int read_padding(struct fdes *f, const struct fde_span *before, uint64_t va, const uint8_t *code,
+			uint32_t n)
+{
+	const uint32_t end = x86_nops(code, n), rule = f->out.rows[before->first + before->n - 1].rule;
+	const size_t first = f->out.n_rows;
+	int r;
+
+	if (end < ELF_GAP_MIN || x86_sigreturn(code + end, n - end))
+		return 0;
+	r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+	if (r < 0)
+		return r;
+	f->out.rows[f->out.n_rows++] = (struct cfi_row){.rule = rule};
+	return fdes_add_span(f, va, va + end, first, ELF_CODE);
+}
+
+/* [start, end) lies in the section and in no span; `before` ends at start, or is NULL. */
+static int read_gap(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr,
+		    const struct fde_span *before, uint64_t start, uint64_t end)
+{
+	const struct fde_span span = before ? *before : (struct fde_span){0};
+	int r = 0;
+
+	for (bool first = true; start < end && r == 0; first = false) {
+		const bool last = end - start <= ASM_CHUNK_BYTES;
+		uint32_t n = last ? (uint32_t)(end - start) : ASM_CHUNK_BYTES, done = n;
+		_cleanup_free_ uint8_t *code = malloc(n);
+
+		if (!code)
+			return -ENOMEM;
+		if (image_read(img, shdr->sh_offset + (start - shdr->sh_addr), code, n) < 0)
+			return 0;
+		if (first && span.n && span.end == start)
+			r = read_padding(f, &span, start, code, n);
+		if (r == 0)
+			r = asmrows_read_code(f, start, code, n, last, &done);
+		start += done;
+	}
+	return r;
+}
+
+static int read_section(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr, size_t n_spans,
+			uint64_t *budget)
+{
+	uint64_t at = shdr->sh_addr, end = shdr->sh_addr + shdr->sh_size;
+	const struct fde_span *before = NULL;
+
+	for (size_t i = 0; i <= n_spans && at < end; i++) {
+		const struct fde_span *next = i < n_spans ? &f->spans[i] : NULL;
+		uint64_t stop = next && next->start < end ? next->start : end;
+
+		if (next && next->end <= at)
+			continue;
+		if (stop > at && stop - at >= ELF_GAP_MIN && stop - at <= *budget) {
+			int r = read_gap(f, img, shdr, before, at, stop);
+			if (r < 0)
+				return r;
+			*budget -= stop - at;
+		}
+		if (!next)
+			break;
+		before = &f->spans[i]; /* spans may have moved */
+		at = before->end > at ? before->end : at;
+	}
+	return 0;
+}
+
+int asmrows_read(struct fdes *f, const struct elf_image *img)
+{
+	uint64_t budget = ASM_BYTES_MAX;
+	Elf_Scn *scn = NULL;
+	size_t n_spans;
+	int r;
+
+	if (img->machine != EM_X86_64 || f->n_spans == 0 || f->n_functions > 0)
+		return 0;
+	r = fdes_sort(f);
+	n_spans = f->n_spans;
+	while (r == 0 && (scn = elf_nextscn(img->elf, scn))) {
+		GElf_Shdr shdr;
+		uint64_t end;
+
+		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_PROGBITS ||
+		    !(shdr.sh_flags & SHF_EXECINSTR) || shdr.sh_addr + shdr.sh_size < shdr.sh_addr)
+			continue;
+		end = shdr.sh_addr + shdr.sh_size;
+		if (!fdes_clip(f, shdr.sh_addr, &end))
+			continue;
+		shdr.sh_size = end - shdr.sh_addr;
+		r = read_section(f, img, &shdr, n_spans, &budget);
+	}
+	return r;
+}

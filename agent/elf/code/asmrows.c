@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Assembly is often written without call-frame directives: codecs (nasm has none that are in use), the
+ * start-up code of the C compiler, embedded interpreters. Between the FDEs lie then functions whose frames
+ * the instructions themselves tell: from a function's entry, where rsp is 8 below the CFA, every way through
+ * it is followed (flow.h).
+ *
+ * That a place is an entry is a guess, made where a function may begin: at an aligned address behind padding
+ * or behind code that does not go on. It is proven before a row comes of it: each way that was followed must
+ * come to its `ret`, or to a jump out of the gap, with the stack pointer and rbp as they were at entry; where
+ * ways meet they must agree; all must be instructions. Had the guess been wrong by any number of bytes, the
+ * `ret` would not fit. What reaches each other is one component, and one contradiction takes its rows from
+ * all of it.
+ */
+#include "agent/elf/code/asmrows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/row_rule.h"
+#include "agent/elf/code/flow.h"
+
+#define ENTRY_ALIGN 16
+#define NO_STATE 0
+
+/* What is known of the byte at which an instruction begins. */
+struct place {
+	uint32_t state; /* in states[], NO_STATE: nobody came here */
+	uint32_t component;
+	uint8_t len; /* of the instruction */
+	bool queued;
+};
+
+struct component {
+	uint32_t parent; /* itself: the root of its tree */
+	uint32_t entry;	 /* the lowest of its guesses */
+	bool bad, left;	 /* contradicts itself; a way out fits */
+	bool cut;	 /* runs into the end of what is looked at */
+};
+
+struct sweep {
+	const uint8_t *code;
+	uint64_t va;
+	uint32_t n;
+	struct place *places;
+	struct flow_state *states; /* [0] is none */
+	size_t n_states, states_cap;
+	struct component *components;
+	size_t n_components, components_cap;
+	uint32_t *queue; /* offsets whose instruction is to be followed */
+	size_t n_queue;
+	uint32_t *calls; /* offsets that are called */
+	size_t n_calls;
+	bool no_memory;
+};
+
+static void sweep_fini(struct sweep *s)
+{
+	free(s->places);
+	free(s->states);
+	free(s->components);
+	free(s->queue);
+	free(s->calls);
+}
+
+static bool grow(void **array, size_t *cap, size_t n, size_t size)
+{
+	size_t more = *cap ? *cap * 2 : 256;
+	void *bigger;
+
+	if (n < *cap)
+		return true;
+	bigger = realloc(*array, more * size);
+	if (!bigger)
+		return false;
+	*array = bigger;
+	*cap = more;
+	return true;
+}
+
+static uint32_t state_add(struct sweep *s, const struct flow_state *state)
+{
+	/* mostly that of the instruction before */
+	if (s->n_states > 1 && memcmp(&s->states[s->n_states - 1], state, sizeof *state) == 0)
+		return (uint32_t)s->n_states - 1;
+	if (!grow((void **)&s->states, &s->states_cap, s->n_states, sizeof *s->states)) {
+		s->no_memory = true;
+		return NO_STATE;
+	}
+	s->states[s->n_states] = *state;
+	return (uint32_t)s->n_states++;
+}
+
+static uint32_t component_add(struct sweep *s, uint32_t entry)
+{
+	if (!grow((void **)&s->components, &s->components_cap, s->n_components, sizeof *s->components)) {
+		s->no_memory = true;
+		return 0;
+	}
+	s->components[s->n_components] =
+		(struct component){.parent = (uint32_t)s->n_components, .entry = entry};
+	return (uint32_t)s->n_components++;
+}
+
+static struct component *root_of(struct sweep *s, uint32_t c)
+{
+	while (s->components[c].parent != c) {
+		s->components[c].parent = s->components[s->components[c].parent].parent;
+		c = s->components[c].parent;
+	}
+	return &s->components[c];
+}
+
+static void join(struct sweep *s, uint32_t a, uint32_t b)
+{
+	struct component *x = root_of(s, a), *y = root_of(s, b);
+
+	if (x == y)
+		return;
+	y->parent = x->parent;
+	x->entry = x->entry < y->entry ? x->entry : y->entry;
+	x->bad |= y->bad;
+	x->left |= y->left;
+	x->cut |= y->cut;
+}
+
+static void spoil(struct sweep *s, uint32_t component)
+{
+	root_of(s, component)->bad = true;
+}
+
+/* A way of `component` comes to `off` with the state of that index. */
+static void arrive(struct sweep *s, uint32_t component, uint64_t off, uint32_t state)
+{
+	struct place *p = &s->places[off];
+	bool changed = true;
+
+	if (p->state == NO_STATE) {
+		p->component = component;
+		p->state = state;
+	} else {
+		struct flow_state both = s->states[p->state];
+
+		join(s, p->component, component);
+		if (p->state == state)
+			return;
+		if (!flow_meet(&both, &s->states[state], &changed)) {
+			spoil(s, component);
+			return;
+		}
+		if (changed)
+			p->state = state_add(s, &both);
+	}
+	if (changed && !p->queued && p->state != NO_STATE) {
+		p->queued = true;
+		s->queue[s->n_queue++] = (uint32_t)off;
+	}
+}
+
+/* A jump to `target`; outside the gap it is one to another function. */
+static void go(struct sweep *s, uint32_t component, int64_t target, uint32_t state)
+{
+	if (target >= 0 && target < s->n) {
+		arrive(s, component, (uint64_t)target, state);
+	} else if (flow_at_entry(&s->states[state])) {
+		root_of(s, component)->left = true;
+	} else {
+		root_of(s, component)->cut |= target >= s->n;
+		spoil(s, component);
+	}
+}
+
+static void go_on(struct sweep *s, const struct place *p, const struct x86_insn *insn, int64_t next)
+{
+	uint32_t index = p->state;
+
+	if (!flow_ignores(&s->states[index], insn)) {
+		struct flow_state state = s->states[index];
+
+		if (!flow_step(&state, insn)) {
+			spoil(s, p->component);
+			return;
+		}
+		index = state_add(s, &state);
+	}
+	if (next < s->n) {
+		arrive(s, p->component, (uint64_t)next, index);
+	} else {
+		root_of(s, p->component)->cut = true;
+		spoil(s, p->component);
+	}
+}
+
+static void note_call(struct sweep *s, uint32_t target)
+{
+	if (s->places[target].state == NO_STATE && s->n_calls < s->n / 8)
+		s->calls[s->n_calls++] = target;
+}
+
+static void follow(struct sweep *s, uint32_t off)
+{
+	struct place *p = &s->places[off];
+	struct x86_insn insn = x86_decode(s->code + off, s->n - off);
+	const int64_t next = (int64_t)off + insn.len, target = next + insn.disp;
+
+	p->len = insn.len;
+	if (x86_sigreturn(s->code + off, s->n - off)) { /* its frame is the kernel's */
+		spoil(s, p->component);
+		return;
+	}
+	if (!insn.len) {
+		root_of(s, p->component)->cut |= s->n - off < X86_MAX_BYTES;
+		spoil(s, p->component);
+		return;
+	}
+	switch (insn.op) {
+	case X86_RETURN:
+		if (flow_at_entry(&s->states[p->state]))
+			root_of(s, p->component)->left = true;
+		else
+			spoil(s, p->component);
+		return;
+	case X86_JUMP:
+		go(s, p->component, target, p->state);
+		return;
+	case X86_TRAP:
+	case X86_JUMP_FAR_AWAY: /* a call in the last place, or a table: where it goes is not followed */
+		return;
+	case X86_BRANCH:
+		go(s, p->component, target, p->state);
+		break;
+	case X86_CALL:
+		if (target >= 0 && target < s->n)
+			note_call(s, (uint32_t)target);
+		else
+			insn.op = X86_CALL_FAR_AWAY; /* a function of somebody else */
+		break;
+	default:
+		break;
+	}
+	go_on(s, p, &insn, next);
+}
+
+static void explore(struct sweep *s, uint32_t entry)
+{
+	const struct flow_state state = flow_entry();
+	uint32_t component = component_add(s, entry), index = state_add(s, &state);
+
+	if (s->no_memory)
+		return;
+	arrive(s, component, entry, index);
+	while (s->n_queue && !s->no_memory) {
+		uint32_t off = s->queue[--s->n_queue];
+
+		s->places[off].queued = false;
+		if (!root_of(s, s->places[off].component)->bad)
+			follow(s, off);
+	}
+	while (s->n_queue)
+		s->places[s->queue[--s->n_queue]].queued = false;
+}
+
+/* Where a function may begin next, or an instruction that is known. */
+static uint32_t next_place(const struct sweep *s, uint32_t off)
+{
+	do
+		off++;
+	while (off < s->n && s->places[off].state == NO_STATE && (s->va + off) % ENTRY_ALIGN != 0);
+	return off;
+}
+
+static void sweep_code(struct sweep *s)
+{
+	uint32_t at = 0;
+
+	while (at < s->n && !s->no_memory) {
+		const struct place *p = &s->places[at];
+
+		if (p->state != NO_STATE) {
+			at += p->len ?: 1;
+			continue;
+		}
+		at = x86_padding(s->code, s->n, at);
+		if (at >= s->n || s->places[at].state != NO_STATE)
+			continue;
+		if ((s->va + at) % ENTRY_ALIGN != 0) {
+			at = next_place(s, at);
+			continue;
+		}
+		explore(s, at);
+		while (s->n_calls && !s->no_memory) {
+			uint32_t called = s->calls[--s->n_calls];
+
+			if (s->places[called].state == NO_STATE)
+				explore(s, called);
+		}
+	}
+}
+
+static bool is_proven(struct sweep *s, uint32_t off)
+{
+	const struct component *c;
+
+	if (s->places[off].state == NO_STATE || !s->places[off].len)
+		return false;
+	c = root_of(s, s->places[off].component);
+	return !c->bad && c->left;
+}
+
+static int put_row(struct fdes *f, uint32_t off, const struct elf_rule *rule)
+{
+	int64_t index = ruleset_intern(&f->out.rules, rule);
+	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+
+	if (index < 0 || r < 0)
+		return index < 0 ? (int)index : r;
+	f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
+	return 0;
+}
+
+/* What goes over `end` is looked at again with what follows. */
+static bool is_known(struct sweep *s, uint32_t off, uint32_t end)
+{
+	return off < end && is_proven(s, off) && s->places[off].len <= end - off;
+}
+
+/* The instructions at *off that follow one another, as one span; *off: behind them. */
+static int emit_proven(struct fdes *f, struct sweep *s, uint32_t *off, uint32_t end)
+{
+	const uint32_t start = *off;
+	const size_t first = f->out.n_rows;
+	uint32_t last = NO_STATE;
+	int r = 0;
+
+	for (; is_known(s, *off, end) && r == 0; *off += s->places[*off].len) {
+		const struct elf_rule rule = flow_rule(&s->states[s->places[*off].state]);
+
+		if (s->places[*off].state != last)
+			r = put_row(f, *off - start, &rule);
+		last = s->places[*off].state;
+	}
+	return r < 0 ? r : fdes_add_span(f, s->va + start, s->va + *off, first, ELF_CODE);
+}
+
+/*
+ * A trampoline of `len` bytes at *off. A handler returns to its first byte, and who unwinds looks up the byte
+ * before, which is padding, unless it is known (`covered`: up to where).
+ */
+static int emit_trampoline(struct fdes *f, const struct sweep *s, uint32_t *off, uint32_t len,
+			   uint32_t covered)
+{
+	const uint32_t start = *off > covered ? *off - 1 : *off;
+	const size_t first = f->out.n_rows;
+	int r = put_row(f, 0, &cfi_x86_signal_rule);
+
+	*off += len;
+	return r < 0 ? r : fdes_add_span(f, s->va + start, s->va + *off, first, ELF_CODE);
+}
+
+static int emit(struct fdes *f, struct sweep *s, uint32_t end)
+{
+	uint32_t off = 0, covered = 0, len;
+	int r = 0;
+
+	while (off < end && r == 0) {
+		if (is_known(s, off, end))
+			r = emit_proven(f, s, &off, end);
+		else if ((len = x86_sigreturn(s->code + off, end - off)))
+			r = emit_trampoline(f, s, &off, len, covered);
+		else {
+			off++;
+			continue;
+		}
+		covered = off;
+	}
+	return r;
+}
+
+/* Where to look again with what follows: at the first function that ran out of the bytes that are here. */
+static uint32_t resume_at(struct sweep *s)
+{
+	uint32_t at = s->n;
+
+	for (size_t i = 0; i < s->n_components; i++) {
+		const struct component *c = &s->components[i];
+
+		if (c->parent == i && c->cut && c->entry < at && c->entry > s->n / 4)
+			at = c->entry;
+	}
+	return at;
+}
+
+int asmrows_read_code(struct fdes *f, uint64_t va, const uint8_t *code, uint32_t n, bool last,
+		      uint32_t *ret_done)
+{
+	_cleanup_(sweep_fini) struct sweep s = {.code = code, .va = va, .n = n, .n_states = 1};
+	const struct flow_state none = {0};
+
+	s.places = calloc(n, sizeof *s.places);
+	s.queue = calloc(n, sizeof *s.queue);
+	s.calls = calloc(n / 8 + 1, sizeof *s.calls);
+	if (!s.places || !s.queue || !s.calls ||
+	    !grow((void **)&s.states, &s.states_cap, 0, sizeof *s.states))
+		return -ENOMEM;
+	s.states[0] = none;
+	sweep_code(&s);
+	if (s.no_memory)
+		return -ENOMEM;
+	*ret_done = last ? n : resume_at(&s);
+	return emit(f, &s, *ret_done);
+}

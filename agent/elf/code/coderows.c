@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The GNU linkers describe their PLT in .eh_frame, lld does not. There are few forms of it (System V ABI,
+ *x86-64, section 5.2; chapter 13 of its CET supplement):
+ *
+ *	.plt       first slot   push; jmp           entered with one word pushed, the relocation's index
+ *	           others       jmp; push; jmp      or, with endbr64 in front: push; jmp
+ *	.plt.sec .plt.got       jmp                 nothing is pushed
+ *
+ * A slot is 16 bytes, and is pushed on where its `push imm32` ends. What looks otherwise (a retpoline calls)
+ *gets no rows.
+ *
+ * .init and .fini are put together from crti.o and crtn.o, without call-frame information:
+ *
+ *	.init   sub $8,%rsp; [call of __gmon_start__, if it is there; calls;] add $8,%rsp; ret
+ *	.fini   sub $8,%rsp; add $8,%rsp; ret            both perhaps with endbr64 in front
+ *
+ * A coroutine of makecontext returns to the first byte of glibc's __start_context, which then goes on in
+ *another stack. Who unwinds looks up the byte before, which is padding: that byte gets the row of an
+ *outermost frame.
+ */
+#include "agent/elf/code/coderows.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/elf_raw.h"
+
+#define SLOT_BYTES 16
+#define NO_PUSH 16 /* offset in the slot: behind its end */
+#define CRT_BYTES_MAX 64
+
+static int put_rule(struct fdes *f, uint32_t off, const struct elf_rule *rule)
+{
+	int64_t index = ruleset_intern(&f->out.rules, rule);
+	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+
+	if (index < 0 || r < 0)
+		return index < 0 ? (int)index : r;
+	f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
+	return 0;
+}
+
+static int put_row(struct fdes *f, uint32_t off, uint8_t kind, int32_t cfa)
+{
+	return put_rule(f, off,
+			&(struct elf_rule){.cfa_kind = kind,
+					   .cfa_reg = X86_RSP,
+					   .cfa_off = cfa,
+					   .ra = {.kind = REG_CFA_OFF, .off = -8}});
+}
+
+/* Where the slot has pushed its index, NO_PUSH if it does not; 0 when it has none of the known forms. */
+static int pushed_from(const uint8_t slot[SLOT_BYTES])
+{
+	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	const bool marked = memcmp(slot, endbr, sizeof(endbr)) == 0;
+	const uint8_t *code = marked ? slot + sizeof(endbr) : slot;
+	int at = (int)(code - slot);
+
+	if (code[0] == 0x68)
+		return at + 5;
+	if (code[0] == 0xf2) { /* bnd */
+		code++;
+		at++;
+	}
+	if (code[0] != 0xff || code[1] != 0x25)
+		return 0;
+	return !marked && code[6] == 0x68 ? at + 11 : NO_PUSH;
+}
+
+/* The first slot of a .plt: push disp32(%rip), then the jump. */
+static bool is_first_slot(const uint8_t slot[SLOT_BYTES])
+{
+	return slot[0] == 0xff && slot[1] == 0x35;
+}
+
+static int read_slots(struct fdes *f, uint64_t start, uint64_t end, const uint8_t slot[SLOT_BYTES])
+{
+	int pushed = pushed_from(slot);
+	size_t first = f->out.n_rows;
+	int r;
+
+	if (!pushed || start >= end)
+		return 0;
+	/* the rule of the linkers that describe it looks at the address modulo 16 */
+	r = pushed == NO_PUSH ? put_row(f, 0, CFA_REG_OFF, 8) : put_row(f, 0, CFA_PLT, pushed);
+	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_CODE);
+}
+
+static int read_first_slot(struct fdes *f, uint64_t start)
+{
+	size_t first = f->out.n_rows;
+	int r = put_row(f, 0, CFA_REG_OFF, 16);
+
+	if (r == 0)
+		r = put_row(f, 6, CFA_REG_OFF, 24);
+	return r < 0 ? r : fdes_add_span(f, start, start + SLOT_BYTES, first, ELF_CODE);
+}
+
+static int read_plt(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
+{
+	uint64_t start = shdr->sh_addr, end = start + shdr->sh_size;
+	uint8_t code[2 * SLOT_BYTES] = {0};
+	size_t len = shdr->sh_size < sizeof(code) ? shdr->sh_size : sizeof(code);
+	const uint8_t *slot = code;
+	int r = 0;
+
+	if (start % SLOT_BYTES != 0 || shdr->sh_size < 8 || shdr->sh_size > UINT32_MAX || end < start ||
+	    !fdes_clip(f, start, &end) || image_read(img, shdr->sh_offset, code, len) < 0)
+		return 0;
+	if (is_first_slot(slot) && end - start >= SLOT_BYTES) {
+		r = read_first_slot(f, start);
+		start += SLOT_BYTES;
+		slot += SLOT_BYTES;
+	}
+	return r < 0 ? r : read_slots(f, start, end, slot);
+}
+
+/* Is this, behind sub $8,%rsp, all of .init or .fini? mov __gmon_start__,%rax; test; je; call; and calls */
+static bool is_crt(const uint8_t *code, size_t len)
+{
+	static const uint8_t end[] = {0x48, 0x83, 0xc4, 0x08, 0xc3}, mov[] = {0x48, 0x8b, 0x05},
+			     by_register[] = {0x48, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xd0},
+			     direct[] = {0x48, 0x85, 0xc0, 0x74, 0x05};
+	size_t at = 0;
+
+	if (len >= 14 && memcmp(code, mov, sizeof(mov)) == 0) {
+		if (memcmp(code + 7, by_register, sizeof(by_register)) == 0)
+			at = 7 + sizeof(by_register);
+		else if (memcmp(code + 7, direct, sizeof(direct)) == 0)
+			at = 7 + sizeof(direct); /* its call is one of these: */
+	}
+	while (at + 5 < len && code[at] == 0xe8)
+		at += 5;
+	return len - at == sizeof(end) && memcmp(code + at, end, sizeof(end)) == 0;
+}
+
+static int read_crt(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
+{
+	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa}, sub[] = {0x48, 0x83, 0xec, 0x08};
+	uint64_t start = shdr->sh_addr, end = start + shdr->sh_size;
+	size_t first = f->out.n_rows, len = shdr->sh_size, at;
+	uint8_t code[CRT_BYTES_MAX];
+	int r;
+
+	if (len < 2 * sizeof(sub) || len > sizeof(code) || end < start || !fdes_clip(f, start, &end) ||
+	    end - start != len || image_read(img, shdr->sh_offset, code, len) < 0)
+		return 0;
+	at = memcmp(code, endbr, sizeof(endbr)) == 0 ? sizeof(endbr) : 0;
+	if (memcmp(code + at, sub, sizeof(sub)) != 0 ||
+	    !is_crt(code + at + sizeof(sub), len - at - sizeof(sub)))
+		return 0;
+	r = put_row(f, 0, CFA_REG_OFF, 8);
+	if (r == 0)
+		r = put_row(f, (uint32_t)(at + sizeof(sub)), CFA_REG_OFF, 16);
+	if (r == 0)
+		r = put_row(f, (uint32_t)len - 1, CFA_REG_OFF, 8);
+	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_CODE);
+}
+
+/* mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi: the whole function has this length */
+#define START_CONTEXT_BYTES 26
+static const uint8_t start_context[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
+
+static bool is_start_context(const struct elf_image *img, const struct fde_span *span)
+{
+	uint8_t code[sizeof(start_context)];
+	const struct elf_segment *s;
+
+	if (span->end - span->start != START_CONTEXT_BYTES || span->n != 1)
+		return false;
+	s = image_segment_at(img, span->start);
+	return s && s->file_bytes - (span->start - s->va) >= START_CONTEXT_BYTES &&
+	       image_read(img, s->offset + (span->start - s->va), code, sizeof(code)) == 0 &&
+	       memcmp(code, start_context, sizeof(code)) == 0;
+}
+
+static int read_context_root(struct fdes *f, const struct elf_image *img)
+{
+	const struct elf_rule root = {
+		.cfa_kind = CFA_UNDEFINED, .cfa_reg = RULE_NO_REG, .ra = {.kind = REG_UNDEFINED}};
+
+	for (size_t i = 0; i < f->n_spans; i++) {
+		uint64_t start = f->spans[i].start;
+		size_t first = f->out.n_rows;
+		int r;
+
+		if (!is_start_context(img, &f->spans[i]))
+			continue;
+		r = put_rule(f, 0, &root);
+		return r < 0 ? r : fdes_add_span(f, start - 1, start, first, ELF_CODE);
+	}
+	return 0;
+}
+
+static int read_sections(struct fdes *f, const struct elf_image *img)
+{
+	static const struct {
+		const char *name;
+		int (*read)(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr);
+	} sections[] = {{".plt", read_plt},
+			{".plt.sec", read_plt},
+			{".plt.got", read_plt},
+			{".init", read_crt},
+			{".fini", read_crt}};
+	GElf_Shdr shdr;
+	size_t index;
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections) && r == 0; i++)
+		if (image_find_section(img, sections[i].name, &shdr, &index) == 0 &&
+		    shdr.sh_type == SHT_PROGBITS)
+			r = sections[i].read(f, img, &shdr);
+	return r;
+}
+
+int coderows_read(struct fdes *f, const struct elf_image *img)
+{
+	int r;
+
+	if (img->machine != EM_X86_64 || f->n_spans == 0)
+		return 0; /* code alone makes no table */
+	r = read_context_root(f, img);
+	return r < 0 ? r : read_sections(f, img);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rows of code that is known by its bytes, where call-frame information is silent. Rank 1, private to elf/.
+ */
+#ifndef PROFLET_ELF_CODEROWS_H
+#define PROFLET_ELF_CODEROWS_H
+
+#include "agent/elf/cfi/fdes.h"
+
+/*
+ * Adds as spans of ELF_CODE, x86-64 only: the image's .plt, .plt.sec, .plt.got, .init and .fini; the root of
+ * coroutines that makecontext(3) made. To be called when the FDEs have been read. 0, -ENOMEM.
+ */
+int coderows_read(struct fdes *f, const struct elf_image *img);
+
+#endif

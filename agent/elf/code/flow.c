@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Hand-written assembly moves its stack pointer in few ways: pushes and pops, sums; and, where it aligns the
+ * stack, a copy of the old stack pointer in a register or in a word of the new frame (x86inc of x264 and its
+ * users, libjpeg-turbo, OpenSSL). Each is a fact "CFA = register + n" or "CFA = *(register + n) + m", and an
+ * instruction turns facts into facts.
+ */
+#include "agent/elf/code/flow.h"
+
+#include <string.h>
+
+#include "agent/elf/cfi/dwarf_numbers.h"
+
+#define BIT(n) ((uint16_t)(1u << (n)))
+#define SP_ENTRY 8	      /* CFA - rsp */
+#define FRAME_MAX (1 << 24)   /* bytes: no function has a larger one, and sums stay inside 32 bits */
+#define FP_LOST 1	      /* in fp_at */
+#define CALL_CLOBBERS 0x0fc7u /* rax rcx rdx rsi rdi r8-r11: what a function may change */
+
+struct flow_state flow_entry(void)
+{
+	struct flow_state s;
+
+	memset(&s, 0, sizeof s);
+	s.reg[X86_SP] = SP_ENTRY;
+	s.known = BIT(X86_SP);
+	return s;
+}
+
+bool flow_at_entry(const struct flow_state *s)
+{
+	return s->known & BIT(X86_SP) && s->reg[X86_SP] == SP_ENTRY && (!s->fp_at || s->fp_at == FP_LOST);
+}
+
+static struct flow_slot *slot_of(struct flow_state *s, uint8_t reg)
+{
+	return reg == X86_SP ? &s->sp : reg == X86_BP ? &s->bp : NULL;
+}
+
+static bool is_known(const struct flow_state *s, uint8_t reg)
+{
+	return reg < X86_REGS && s->known & BIT(reg);
+}
+
+static void forget(struct flow_state *s, uint8_t reg)
+{
+	struct flow_slot *slot = slot_of(s, reg);
+
+	s->known &= (uint16_t)~BIT(reg);
+	s->reg[reg] = 0;
+	if (slot)
+		*slot = (struct flow_slot){0};
+}
+
+static void learn(struct flow_state *s, uint8_t reg, int32_t below)
+{
+	s->known |= BIT(reg);
+	s->reg[reg] = below;
+}
+
+/* to = from + disp, from being another register or the same. */
+static void copy(struct flow_state *s, uint8_t to, uint8_t from, int32_t disp)
+{
+	const struct flow_state before = *s;
+	const struct flow_slot *source = from == X86_SP ? &before.sp : from == X86_BP ? &before.bp : NULL;
+	struct flow_slot *target = slot_of(s, to);
+
+	forget(s, to);
+	if (is_known(&before, from))
+		learn(s, to, before.reg[from] - disp);
+	if (target && source && source->valid)
+		*target = (struct flow_slot){.valid = 1, .at = source->at - disp, .add = source->add};
+}
+
+/* rbp changes while it is still the caller's, as in functions that only their neighbours call. */
+static void lose_fp(struct flow_state *s)
+{
+	if (!s->fp_at)
+		s->fp_at = FP_LOST;
+}
+
+static void push(struct flow_state *s, uint8_t reg)
+{
+	copy(s, X86_SP, X86_SP, -8);
+	if (is_known(s, reg) && reg != X86_SP && !is_known(s, X86_SP))
+		s->sp = (struct flow_slot){.valid = 1, .add = s->reg[reg]};
+	else if (s->sp.valid && s->sp.at < 8)
+		s->sp = (struct flow_slot){0}; /* pushed over it */
+	if (reg == X86_BP && !s->fp_at && is_known(s, X86_SP))
+		s->fp_at = -s->reg[X86_SP];
+}
+
+static bool pop(struct flow_state *s, uint8_t reg)
+{
+	const bool holds_fp = is_known(s, X86_SP) && s->fp_at && s->fp_at == -s->reg[X86_SP];
+
+	if (reg == X86_SP) {
+		const struct flow_slot slot = s->sp;
+
+		forget(s, X86_SP);
+		if (!slot.valid || slot.at != 0)
+			return false;
+		learn(s, X86_SP, slot.add);
+		return true;
+	}
+	copy(s, X86_SP, X86_SP, 8);
+	if (reg == X86_NO_REG)
+		return true;
+	forget(s, reg);
+	if (reg == X86_BP) {
+		if (holds_fp)
+			s->fp_at = 0;
+		else
+			lose_fp(s);
+	}
+	return true;
+}
+
+static void load(struct flow_state *s, const struct x86_insn *i)
+{
+	const struct flow_slot *slot = slot_of(s, i->base);
+	const bool cfa = slot && slot->valid && slot->at == i->disp;
+	const int32_t add = cfa ? slot->add : 0;
+
+	if (i->reg == X86_BP) {
+		if (is_known(s, i->base) && s->fp_at && s->fp_at == i->disp - s->reg[i->base])
+			s->fp_at = 0;
+		else
+			lose_fp(s);
+	}
+	forget(s, i->reg);
+	if (cfa)
+		learn(s, i->reg, add);
+}
+
+static void store(struct flow_state *s, const struct x86_insn *i)
+{
+	struct flow_slot *slot = slot_of(s, i->base);
+	int64_t apart = slot ? (int64_t)i->disp - slot->at : 0;
+
+	if (slot && is_known(s, i->reg) && !is_known(s, i->base))
+		*slot = (struct flow_slot){.valid = 1, .at = i->disp, .add = s->reg[i->reg]};
+	else if (slot && slot->valid && apart > -8 && apart < 8)
+		*slot = (struct flow_slot){0};
+	if (i->reg == X86_BP && !s->fp_at && is_known(s, i->base) && !is_known(s, X86_BP))
+		s->fp_at = i->disp - s->reg[i->base];
+}
+
+/* A register changes in a way that is not followed. */
+static void overwrite(struct flow_state *s, uint16_t writes)
+{
+	if (writes & BIT(X86_BP))
+		lose_fp(s);
+	for (uint8_t r = 0; r < X86_REGS; r++)
+		if (writes & BIT(r))
+			forget(s, r);
+}
+
+static bool apply(struct flow_state *s, const struct x86_insn *i)
+{
+	switch (i->op) {
+	case X86_PUSH:
+		push(s, i->reg);
+		return true;
+	case X86_POP:
+		return pop(s, i->reg);
+	case X86_ADD:
+	case X86_LEA:
+	case X86_MOVE:
+		if (i->reg == X86_BP)
+			lose_fp(s);
+		copy(s, i->reg, i->op == X86_ADD ? i->reg : i->base, i->op == X86_MOVE ? 0 : i->disp);
+		return true;
+	case X86_LOAD:
+		load(s, i);
+		return true;
+	case X86_STORE:
+		store(s, i);
+		return true;
+	case X86_LEAVE:
+		copy(s, X86_SP, X86_BP, 0);
+		return pop(s, X86_BP);
+	case X86_CALL: /* what a neighbour keeps is known to those who wrote both */
+		return true;
+	case X86_CALL_FAR_AWAY:
+		overwrite(s, CALL_CLOBBERS);
+		return true;
+	default:
+		overwrite(s, i->writes);
+		return true;
+	}
+}
+
+bool flow_step(struct flow_state *s, const struct x86_insn *insn)
+{
+	if (!apply(s, insn))
+		return false;
+	for (uint8_t r = 0; r < X86_REGS; r++)
+		if (s->reg[r] > FRAME_MAX || s->reg[r] < -FRAME_MAX)
+			return false;
+	/* words above the CFA are the caller's, words below the stack pointer nobody's */
+	return (s->known || s->sp.valid || s->bp.valid) && (!is_known(s, X86_SP) || s->reg[X86_SP] >= 0);
+}
+
+static void meet_slot(struct flow_slot *a, const struct flow_slot *b)
+{
+	if (memcmp(a, b, sizeof *a) != 0)
+		*a = (struct flow_slot){0};
+}
+
+bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_changed)
+{
+	const struct flow_state before = *s;
+
+	if (s->fp_at != other->fp_at) {
+		if (s->fp_at > 0 || other->fp_at > 0)
+			s->fp_at = FP_LOST;
+		else
+			return false;
+	}
+	if (is_known(s, X86_SP) && is_known(other, X86_SP) && s->reg[X86_SP] != other->reg[X86_SP])
+		return false;
+	for (uint8_t r = 0; r < X86_REGS; r++) {
+		if (is_known(s, r) && (!is_known(other, r) || s->reg[r] != other->reg[r])) {
+			s->known &= (uint16_t)~BIT(r);
+			s->reg[r] = 0;
+		}
+	}
+	meet_slot(&s->sp, &other->sp);
+	meet_slot(&s->bp, &other->bp);
+	*ret_changed = memcmp(s, &before, sizeof before) != 0;
+	return s->known || s->sp.valid || s->bp.valid;
+}
+
+static uint8_t dwarf_of(uint8_t reg)
+{
+	static const uint8_t numbers[8] = {0, 2, 1, 3, 7, 6, 4, 5};
+
+	return reg < 8 ? numbers[reg] : reg;
+}
+
+struct elf_rule flow_rule(const struct flow_state *s)
+{
+	struct elf_rule r = {.ra = {.kind = REG_CFA_OFF, .off = -8}};
+	const struct flow_slot *slot = s->bp.valid ? &s->bp : &s->sp;
+	uint8_t base = is_known(s, X86_SP) ? X86_SP : is_known(s, X86_BP) ? X86_BP : X86_NO_REG;
+
+	if (base == X86_NO_REG && slot->valid) {
+		r.cfa_kind = CFA_DEREF_REG;
+		r.cfa_reg = dwarf_of(s->bp.valid ? X86_BP : X86_SP);
+		r.cfa_off = slot->at;
+		r.cfa_add = slot->add;
+	} else {
+		for (uint8_t i = X86_REGS; base == X86_NO_REG && i-- > 0;)
+			base = is_known(s, i) ? i : base;
+		r.cfa_kind = CFA_REG_OFF;
+		r.cfa_reg = dwarf_of(base);
+		r.cfa_off = s->reg[base];
+	}
+	if (s->fp_at == FP_LOST)
+		r.fp.kind = REG_UNDEFINED;
+	else if (s->fp_at)
+		r.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = s->fp_at};
+	return r;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where the canonical frame address is, known from the instructions passed since a function's entry: which
+ * registers and which saved words differ from it by a known number, and where the caller's frame pointer is
+ * kept. Rank 1, private to elf/.
+ */
+#ifndef PROFLET_ELF_FLOW_H
+#define PROFLET_ELF_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/elf/cfi/rule.h"
+#include "agent/elf/code/x86.h"
+
+/* The word at register + at, plus `add`, is the CFA. */
+struct flow_slot {
+	int32_t valid, at, add;
+};
+
+/* Compared as bytes: what is not valid is zero. */
+struct flow_state {
+	int32_t reg[X86_REGS];	 /* CFA - register, where `known` has its bit */
+	struct flow_slot sp, bp; /* relative to rsp, to rbp */
+	int32_t fp_at;		 /* the caller's rbp is at CFA + fp_at; 0: it is in rbp; 1: it is lost */
+	uint16_t known, zero;
+};
+
+/* At a function's first instruction: the return address is on top, rbp is the caller's. */
+struct flow_state flow_entry(void);
+/* What holds after the instruction, when it goes on. False: the CFA is lost. */
+bool flow_step(struct flow_state *s, const struct x86_insn *insn);
+/* The instruction changes nothing that the state says: flow_step would leave it as it is. Most are so. */
+static inline bool flow_ignores(const struct flow_state *s, const struct x86_insn *insn)
+{
+	const uint32_t relevant = s->known | 1u << X86_SP | 1u << X86_BP;
+
+	if (insn->writes & relevant)
+		return false;
+	switch (insn->op) {
+	case X86_OTHER:
+	case X86_NOP:
+	case X86_BRANCH:
+		return true;
+	case X86_MOVE:
+	case X86_LEA:
+		return !(1u << insn->base & relevant) && !(1u << insn->reg & relevant);
+	case X86_LOAD:
+		return insn->base != X86_SP && insn->base != X86_BP;
+	case X86_STORE:
+		return (!s->sp.valid && !s->bp.valid && !(1u << insn->reg & relevant)) ||
+		       !(1u << insn->base & relevant);
+	default:
+		return false;
+	}
+}
+/* The stack is as it was at entry, so that a return or a jump to another function may follow. */
+bool flow_at_entry(const struct flow_state *s);
+/* Keeps in `s` what holds on both ways; *ret_changed: less than before. False: they contradict each other. */
+bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_changed);
+struct elf_rule flow_rule(const struct flow_state *s);
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Only few FDEs have one of the listed lengths, and only their code is read: a table costs one look at each
+ * FDE's length more.
+ */
+#include "agent/elf/code/override.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/cfi/frame_rule.h"
+#include "agent/elf/file/elf_raw.h"
+
+#define FNV_BASIS 0xcbf29ce484222325ull
+#define FNV_PRIME 0x100000001b3ull
+#define TARGET_BYTES 4
+
+uint64_t override_code(const uint8_t *code, size_t len)
+{
+	uint64_t h = FNV_BASIS;
+	unsigned skip = 0;
+	uint8_t before = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		uint8_t byte = skip ? 0 : code[i];
+
+		if (skip)
+			skip--;
+		else if (byte == 0xe8 || (before == 0xff && byte == 0x15))
+			skip = TARGET_BYTES;
+		h = (h ^ byte) * FNV_PRIME;
+		before = byte;
+	}
+	return h;
+}
+
+static bool read_code(const struct elf_image *img, uint64_t va, uint8_t *code, size_t len)
+{
+	const struct elf_segment *s = image_segment_at(img, va);
+
+	return s && s->file_bytes - (va - s->va) >= len &&
+	       image_read(img, s->offset + (va - s->va), code, len) == 0;
+}
+
+static bool has_code(const struct elf_image *img, uint64_t start, const struct override *o)
+{
+	uint8_t code[OVERRIDE_CODE_MAX];
+	size_t len = o->to - o->from;
+
+	return len <= sizeof(code) && read_code(img, start + o->from, code, len) &&
+	       override_code(code, len) == o->code;
+}
+
+static int put_row(struct fdes *f, uint32_t off, uint32_t rule)
+{
+	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+
+	if (r == 0)
+		f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = rule};
+	return r;
+}
+
+static int put_rule(struct fdes *f, uint32_t off, const struct elf_rule *rule)
+{
+	int64_t index = ruleset_intern(&f->out.rules, rule);
+
+	return index < 0 ? (int)index : put_row(f, off, (uint32_t)index);
+}
+
+/* Writes the FDE's rows once more, with those of the entry over them. */
+static int merge_rows(struct fdes *f, const struct fde_span *span, const struct override *o)
+{
+	const struct elf_rule *over = NULL;
+	uint32_t own = 0;
+	int r = 0;
+
+	for (size_t i = 0, k = 0; r == 0 && (i < span->n || k < o->n_rows);) {
+		/* rows may move while they are added to */
+		uint32_t own_at = i < span->n ? f->out.rows[span->first + i].off : UINT32_MAX;
+		uint32_t over_at = k < o->n_rows ? o->rows[k].off : UINT32_MAX;
+
+		if (own_at <= over_at)
+			own = f->out.rows[span->first + i++].rule;
+		if (over_at <= own_at)
+			over = o->rows[k++].rule;
+		r = over ? put_rule(f, own_at < over_at ? own_at : over_at, over)
+			 : put_row(f, own_at < over_at ? own_at : over_at, own);
+	}
+	return r;
+}
+
+static int remember(struct fdes *f, uint64_t start, uint64_t end, const char *name)
+{
+	if (!f->overridden)
+		f->overridden = calloc(ELF_OVERRIDDEN_MAX, sizeof(*f->overridden));
+	if (!f->overridden)
+		return -ENOMEM;
+	if (f->n_overridden < ELF_OVERRIDDEN_MAX)
+		f->overridden[f->n_overridden] =
+			(struct elf_overridden){.start = start, .end = end, .name = name};
+	f->n_overridden++;
+	return 0;
+}
+
+int override_rows(struct fdes *f, struct fde_span *span, const struct override *o)
+{
+	size_t first = f->out.n_rows;
+	int r = merge_rows(f, span, o);
+
+	if (r < 0)
+		return r;
+	span->first = first;
+	span->n = (uint32_t)(f->out.n_rows - first);
+	return remember(f, span->start + o->rows[0].off, span->start + o->rows[o->n_rows - 1].off, o->name);
+}
+
+/*
+ * In _start, "return address undefined" stands in front of the first instruction; compiled for control-flow
+ * protection, an endbr64 comes before that. It changes no register: undefined behind it is undefined before.
+ */
+static bool root_begins_late(const struct fdes *f, const struct elf_image *img, const struct fde_span *span)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	const struct cfi_row *rows = f->out.rows + span->first;
+	uint8_t code[sizeof(endbr64)];
+
+	return span->n >= 2 && rows[1].off == sizeof(endbr64) &&
+	       f->out.rules.rules[rows[1].rule].cfa_kind == CFA_UNDEFINED && rows[0].rule != rows[1].rule &&
+	       read_code(img, span->start, code, sizeof(code)) && memcmp(code, endbr64, sizeof(code)) == 0;
+}
+
+static int begin_root(struct fdes *f, const struct fde_span *span)
+{
+	struct cfi_row *rows = f->out.rows + span->first;
+
+	rows[0].rule = rows[1].rule;
+	return remember(f, span->start, span->start + rows[1].off, "_start");
+}
+
+static int apply_list(struct fdes *f, const struct elf_image *img, struct fde_span *span,
+		      const struct override *list, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		if (list[k].fde_bytes == span->end - span->start && has_code(img, span->start, &list[k]))
+			return override_rows(f, span, &list[k]);
+	return 0;
+}
+
+int override_apply(struct fdes *f, const struct elf_image *img, const struct override *list, size_t n)
+{
+	uint64_t lengths = 0; /* a bit for each length modulo 64 */
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		lengths |= 1ull << (list[i].fde_bytes % 64);
+	for (size_t i = 0; i < f->n_spans && r == 0 && img->machine == EM_X86_64; i++) {
+		struct fde_span *span = &f->spans[i];
+
+		if (root_begins_late(f, img, span))
+			r = begin_root(f, span);
+		else if (span->n && lengths >> ((span->end - span->start) % 64) & 1)
+			r = apply_list(f, img, span, list, n);
+	}
+	return r;
+}
+
+/* Appends "what register `reg` + off is" as an expression; offsets of an entry are small. */
+static struct frame_location address_of(struct frame_rule *rule, size_t *used, uint8_t reg, int32_t off)
+{
+	struct frame_location l = {.kind = LOCATION_AT_EXPR, .off = (int64_t)*used};
+	int32_t rest = off;
+	uint8_t *at = rule->bytes + *used, *to = at;
+
+	*to++ = (uint8_t)(DW_OP_breg0 + reg);
+	for (bool more = true; more; rest >>= 7) {
+		more = !((rest >> 7 == 0 && !(rest & 0x40)) || (rest >> 7 == -1 && (rest & 0x40)));
+		*to++ = (uint8_t)((rest & 0x7f) | (more ? 0x80 : 0));
+	}
+	l.len = (uint16_t)(to - at);
+	*used += l.len;
+	return l;
+}
+
+static struct frame_location location_of(struct frame_rule *rule, size_t *used, const struct elf_reg_rule *r)
+{
+	switch ((enum reg_rule_kind)r->kind) {
+	case REG_SAME:
+		return (struct frame_location){.kind = LOCATION_SAME};
+	case REG_CFA_OFF:
+		return (struct frame_location){.kind = LOCATION_AT_CFA, .off = r->off};
+	case REG_DEREF_REG:
+		return address_of(rule, used, r->reg, r->off);
+	case REG_REGISTER:
+		return (struct frame_location){.kind = LOCATION_REGISTER, .reg = r->reg};
+	default:
+		return (struct frame_location){.kind = LOCATION_UNSUPPORTED};
+	}
+}
+
+static void replace_rule(struct frame_rule *rule, const struct elf_rule *by)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < FRAME_REGISTERS; i++)
+		rule->regs[i] =
+			(struct frame_location){.kind = i == X86_RSP ? LOCATION_UNSAID : LOCATION_UNDEFINED};
+	rule->cfa =
+		(struct frame_location){.kind = LOCATION_REGISTER, .reg = by->cfa_reg, .off = by->cfa_off};
+	if (by->cfa_kind == CFA_DEREF_REG) {
+		rule->cfa = address_of(rule, &used, by->cfa_reg, by->cfa_off);
+		rule->cfa.kind = LOCATION_EXPR;
+		rule->cfa.len++;
+		rule->bytes[used++] = DW_OP_deref;
+	}
+	rule->regs[X86_RBP] = location_of(rule, &used, &by->fp);
+	rule->regs[X86_RIP] = location_of(rule, &used, &by->ra);
+}
+
+void override_complete(const struct elf_image *img, struct frame_query *q, const struct override *list,
+		       size_t n)
+{
+	const uint64_t off = q->va - q->fde_start;
+	const struct elf_rule *by = NULL;
+
+	if (img->machine != EM_X86_64)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].fde_bytes != q->fde_end - q->fde_start || !has_code(img, q->fde_start, &list[i]))
+			continue;
+		for (size_t k = 0; k < list[i].n_rows && list[i].rows[k].off <= off; k++)
+			by = list[i].rows[k].rule;
+		if (by) {
+			q->rule.start = q->va;
+			q->rule.end = q->va + 1;
+			replace_rule(&q->rule, by);
+		}
+		return;
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/code/preserved.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/code/x86.h"
+
+/* By the number of the encoding: the DWARF number. */
+static const uint8_t dwarf_number[X86_REGS] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* The registers that are written, by the numbers of the encoding; all when that cannot be told. */
+static uint16_t written(const uint8_t *code, size_t n)
+{
+	uint16_t writes = 1u << X86_SP;
+
+	for (size_t at = 0; at < n;) {
+		struct x86_insn insn = x86_decode(code + at, n - at);
+
+		if (!insn.len || insn.op == X86_CALL || insn.op == X86_CALL_FAR_AWAY ||
+		    insn.op == X86_JUMP_FAR_AWAY)
+			return UINT16_MAX;
+		writes |= insn.writes;
+		if (insn.op == X86_LEAVE)
+			writes |= 1u << X86_BP;
+		at += insn.len;
+	}
+	return writes;
+}
+
+/* A jump out of the function goes on in another one. */
+static bool stays_inside(const uint8_t *code, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		struct x86_insn insn = x86_decode(code + at, n - at);
+
+		if (!insn.len)
+			return false;
+		at += insn.len;
+		if ((insn.op == X86_JUMP || insn.op == X86_BRANCH) &&
+		    (uint64_t)((int64_t)at + insn.disp) >= n)
+			return false;
+	}
+	return true;
+}
+
+uint32_t code_keeps(const struct elf_image *img, uint64_t start, uint64_t end)
+{
+	size_t n = end - start;
+	_cleanup_free_ uint8_t *code = NULL;
+	uint32_t keeps = 0;
+	uint16_t writes;
+
+	if (img->machine != EM_X86_64 || end <= start || end - start > KEEPS_BYTES_MAX)
+		return 0;
+	code = malloc(n);
+	if (!code || elf_image_read(img, start, code, n) < 0 || !stays_inside(code, n))
+		return 0;
+	writes = written(code, n);
+	for (unsigned i = 0; i < X86_REGS; i++)
+		if (!(writes >> i & 1))
+			keeps |= 1u << dwarf_number[i];
+	return keeps;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Prefixes, map, opcode, ModRM, displacement, immediate. */
+#include "agent/elf/code/x86.h"
+
+#include <string.h>
+
+#include "agent/elf/code/x86_internal.h"
+
+static uint8_t byte(struct x86_decoder *d)
+{
+	if (d->at >= d->n) {
+		d->bad = true;
+		return 0;
+	}
+	return d->code[d->at++];
+}
+
+static uint64_t number(struct x86_decoder *d, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		v |= (uint64_t)byte(d) << 8 * i;
+	return v;
+}
+
+static int32_t signed_number(struct x86_decoder *d, unsigned bytes)
+{
+	uint64_t v = number(d, bytes);
+
+	return bytes == 1 ? (int8_t)v : bytes == 2 ? (int16_t)v : (int32_t)v;
+}
+
+/* VEX of two and three bytes, XOP, EVEX: false when it is none of them. */
+static bool vector_prefix(struct x86_decoder *d, uint8_t first)
+{
+	uint8_t a, b = 0;
+
+	if (first == 0x8f && (d->at >= d->n || (d->code[d->at] & 0x1f) < MAP_XOP8))
+		return false;
+	if (first != 0xc4 && first != 0xc5 && first != 0x62 && first != 0x8f)
+		return false;
+	if (d->operand16 || d->rep || d->repne || d->rex)
+		d->bad = true;
+	d->vector = true;
+	a = byte(d);
+	d->rex = (uint8_t)(~a >> 5 & 4); /* R */
+	d->map = MAP_0F;
+	b = a;
+	if (first != 0xc5) {
+		d->rex = (uint8_t)(~a >> 5 & 7); /* R X B */
+		d->map = first == 0x62 ? a & 7 : a & 0x1f;
+		b = byte(d);
+		d->rex |= b >> 4 & 8; /* W */
+	}
+	d->vvvv = (uint8_t)(~b >> 3 & 15);
+	d->rep = (b & 3) == 2;
+	d->repne = (b & 3) == 3;
+	d->operand16 = (b & 3) == 1;
+	if (first == 0x62) {
+		(void)byte(d);
+		d->bad |= (a & 8) != 0 || (b & 4) == 0;
+	}
+	if (first == 0x8f)
+		d->bad |= d->map > MAP_XOPA;
+	else if (first == 0x62)
+		d->bad |= d->map == 0 || d->map == 4 || d->map == 7;
+	else
+		d->bad |= d->map == 0 || d->map > MAP_0F3A;
+	d->opcode = byte(d);
+	return true;
+}
+
+static void opcode(struct x86_decoder *d)
+{
+	uint8_t c;
+
+	for (;;) {
+		c = byte(d);
+		if (c == 0x66)
+			d->operand16 = true;
+		else if (c == 0x67)
+			d->address32 = true;
+		else if (c == 0xf3)
+			d->rep = true;
+		else if (c == 0xf2)
+			d->repne = true;
+		else if (c != 0x2e && c != 0x36 && c != 0x3e && c != 0x26 && c != 0x64 && c != 0x65 &&
+			 c != 0xf0)
+			break;
+	}
+	if ((c & 0xf0) == 0x40) {
+		d->rex = c;
+		c = byte(d);
+	}
+	if (vector_prefix(d, c))
+		return;
+	d->map = MAP_ONE;
+	if (c == 0x0f) {
+		d->map = MAP_0F;
+		c = byte(d);
+		if (c == 0x38 || c == 0x3a) {
+			d->map = c == 0x38 ? MAP_0F38 : MAP_0F3A;
+			c = byte(d);
+		}
+	}
+	d->opcode = c;
+}
+
+static bool one_has_modrm(uint8_t c)
+{
+	if (c < 0x40)
+		return (c & 7) < 4;
+	return c == 0x63 || c == 0x69 || c == 0x6b || (c >= 0x80 && c <= 0x8f) || c == 0xc0 || c == 0xc1 ||
+	       c == 0xc6 || c == 0xc7 || (c >= 0xd0 && c <= 0xd3) || (c >= 0xd8 && c <= 0xdf) || c == 0xf6 ||
+	       c == 0xf7 || c >= 0xfe;
+}
+
+/* Not in 64-bit mode, or too odd to be in a function: far calls, interrupts, ports. */
+static bool one_is_bad(uint8_t c)
+{
+	static const bool bad[256] = {
+		[0x06] = true, [0x07] = true, [0x0e] = true, [0x16] = true, [0x17] = true, [0x1e] = true,
+		[0x1f] = true, [0x27] = true, [0x2f] = true, [0x37] = true, [0x3f] = true, [0x60] = true,
+		[0x61] = true, [0x62] = true, [0x82] = true, [0x9a] = true, [0xc4] = true, [0xc5] = true,
+		[0xc8] = true, [0xca] = true, [0xcb] = true, [0xce] = true, [0xcf] = true, [0xd4] = true,
+		[0xd5] = true, [0xd6] = true, [0xea] = true, [0x6c] = true, [0x6d] = true, [0x6e] = true,
+		[0x6f] = true, [0xe4] = true, [0xe5] = true, [0xe6] = true, [0xe7] = true, [0xec] = true,
+		[0xed] = true, [0xee] = true, [0xef] = true, [0xf1] = true, [0xfa] = true, [0xfb] = true,
+		[0xcd] = true, [0xa0] = true, [0xa1] = true, [0xa2] = true, [0xa3] = true,
+	};
+
+	return bad[c];
+}
+
+static bool two_has_modrm(uint8_t c)
+{
+	return !(c == 0x05 || c == 0x0b || c == 0x0e || c == 0x31 || c == 0x77 || (c & 0xf0) == 0x80 ||
+		 c == 0xa2 || (c >= 0xc8 && c <= 0xcf));
+}
+
+static bool two_is_bad(uint8_t c)
+{
+	return c == 0x04 || (c >= 0x06 && c <= 0x0a) || c == 0x0c || (c >= 0x20 && c <= 0x27) ||
+	       (c >= 0x30 && c <= 0x3f && c != 0x31) || c == 0x00 || c == 0x02 || c == 0x03 || c == 0x78 ||
+	       c == 0x79 || c == 0x7a || c == 0x7b || (c >= 0xa0 && c <= 0xa1) || c == 0xa6 || c == 0xa7 ||
+	       (c >= 0xa8 && c <= 0xaa) || c == 0xff;
+}
+
+static void modrm(struct x86_decoder *d)
+{
+	uint8_t m = byte(d);
+
+	d->has_modrm = true;
+	d->mod = m >> 6;
+	d->reg = (uint8_t)((m >> 3 & 7) | (d->rex & 4) << 1);
+	d->rm = (uint8_t)((m & 7) | (d->rex & 1) << 3);
+	d->base = d->rm;
+	if (d->mod == 3)
+		return;
+	if ((m & 7) == 4) {
+		uint8_t sib = byte(d);
+
+		d->index = ((sib >> 3 & 7) | (d->rex & 2) << 2) != 4;
+		d->base = (uint8_t)((sib & 7) | (d->rex & 1) << 3);
+		if (d->mod == 0 && (sib & 7) == 5) {
+			d->base = X86_NO_REG;
+			d->disp = signed_number(d, 4);
+		}
+	} else if (d->mod == 0 && (m & 7) == 5) {
+		d->rip = true;
+		d->base = X86_NO_REG;
+		d->disp = signed_number(d, 4);
+	}
+	if (d->mod == 1)
+		d->disp = signed_number(d, 1);
+	else if (d->mod == 2)
+		d->disp = signed_number(d, 4);
+}
+
+static unsigned one_immediate(const struct x86_decoder *d)
+{
+	uint8_t c = d->opcode;
+	unsigned z = d->operand16 ? 2 : 4;
+
+	if (c < 0x40)
+		return (c & 7) == 4 ? 1 : (c & 7) == 5 ? z : 0;
+	if (c >= 0xb8 && c <= 0xbf)
+		return d->rex & 8 ? 8 : z;
+	if (c == 0x68 || c == 0x69 || c == 0x81 || c == 0xa9 || c == 0xc7)
+		return z;
+	if (c == 0xe8 || c == 0xe9)
+		return 4;
+	if (c == 0xc2)
+		return 2;
+	if (c == 0xf6 || c == 0xf7)
+		return (d->reg & 7) > 1 ? 0 : c == 0xf6 ? 1 : z;
+	return c == 0x6a || c == 0x6b || (c & 0xf0) == 0x70 || c == 0x80 || c == 0x83 || c == 0xa8 ||
+	       (c & 0xf8) == 0xb0 || c == 0xc0 || c == 0xc1 || c == 0xc6 || (c >= 0xe0 && c <= 0xe3) ||
+	       c == 0xeb;
+}
+
+static unsigned immediate_bytes(const struct x86_decoder *d)
+{
+	uint8_t c = d->opcode;
+
+	switch (d->map) {
+	case MAP_ONE:
+		return one_immediate(d);
+	case MAP_0F:
+		if (!d->vector && (c & 0xf0) == 0x80)
+			return 4;
+		return (c >= 0x70 && c <= 0x73) || c == 0xc2 || (c >= 0xc4 && c <= 0xc6) ||
+		       (!d->vector && (c == 0xa4 || c == 0xac || c == 0xba || c == 0x0f));
+	case MAP_0F3A:
+	case MAP_XOP8:
+		return 1;
+	case MAP_XOPA:
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+static void body(struct x86_decoder *d)
+{
+	bool has = true;
+
+	if (d->map == MAP_ONE) {
+		d->bad |= one_is_bad(d->opcode);
+		has = one_has_modrm(d->opcode);
+	} else if (d->map == MAP_0F && d->vector) {
+		has = d->opcode != 0x77;
+	} else if (d->map == MAP_0F) {
+		d->bad |= two_is_bad(d->opcode);
+		has = two_has_modrm(d->opcode);
+	}
+	if (d->bad)
+		return;
+	if (has)
+		modrm(d);
+	d->imm = number(d, immediate_bytes(d));
+}
+
+struct x86_insn x86_decode(const uint8_t *code, size_t n)
+{
+	struct x86_decoder d = {.code = code, .n = n < X86_MAX_BYTES ? n : X86_MAX_BYTES};
+	struct x86_insn i = {.reg = X86_NO_REG, .base = X86_NO_REG};
+
+	opcode(&d);
+	if (!d.bad)
+		body(&d);
+	if (d.bad)
+		return i;
+	i.len = (uint8_t)d.at;
+	x86_effect(&d, &i);
+	return i;
+}
+
+uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at)
+{
+	while (at < n) {
+		struct x86_insn insn;
+
+		if (code[at] == 0 || code[at] == 0xcc) {
+			at++;
+			continue;
+		}
+		insn = x86_decode(code + at, n - at);
+		if (insn.op != X86_NOP)
+			break;
+		at += insn.len;
+	}
+	return at;
+}
+
+uint32_t x86_nops(const uint8_t *code, uint32_t n)
+{
+	uint32_t at = 0;
+
+	while (at < n) {
+		struct x86_insn insn = x86_decode(code + at, n - at);
+
+		if (insn.op != X86_NOP)
+			break;
+		at += insn.len;
+	}
+	return at;
+}
+
+unsigned x86_sigreturn(const uint8_t *code, size_t n)
+{
+	static const uint8_t eax[] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};		  /* mov $15, %eax; syscall */
+	static const uint8_t rax[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
+
+	if (n >= sizeof eax && memcmp(code, eax, sizeof eax) == 0)
+		return sizeof eax;
+	return n >= sizeof rax && memcmp(code, rax, sizeof rax) == 0 ? sizeof rax : 0;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/file/debuglink.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/elf/file/elf_raw.h"
+
+#define DEBUG_DIR "/usr/lib/debug"
+#define CRC_CHUNK (256u << 10)
+
+int elf_debuglink_parse(const uint8_t *bytes, size_t len, struct elf_debuglink *ret)
+{
+	size_t name = strnlen((const char *)bytes, len), crc = (name + 4) & ~(size_t)3;
+	struct elf_debuglink link = {0};
+
+	if (name == 0 || name > DEBUGLINK_NAME_MAX || name == len || crc > len || len - crc < sizeof link.crc)
+		return -EINVAL;
+	memcpy(link.name, bytes, name);
+	if (strchr(link.name, '/') || strcmp(link.name, ".") == 0 || strcmp(link.name, "..") == 0)
+		return -EINVAL;
+	memcpy(&link.crc, bytes + crc, sizeof link.crc);
+	*ret = link;
+	return 0;
+}
+
+int elf_debuglink_read(struct elf_image *img, struct elf_debuglink *ret)
+{
+	struct elf_data data;
+	int r = elf_image_section(img, ".gnu_debuglink", &data);
+
+	return r < 0 ? r : elf_debuglink_parse(data.bytes, data.len, ret);
+}
+
+int elf_debuglink_crc(int fd, uint32_t *ret)
+{
+	_cleanup_free_ uint8_t *chunk = NULL;
+	uLong crc = crc32(0, NULL, 0);
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size > DEBUGLINK_CRC_MAX)
+		return -EFBIG;
+	chunk = malloc(CRC_CHUNK);
+	if (!chunk)
+		return -ENOMEM;
+	while (at < st.st_size) { /* and not on: a file may grow while it is read */
+		ssize_t n = pread(fd, chunk, CRC_CHUNK, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		crc = crc32(crc, chunk, (uInt)n);
+		at += n;
+	}
+	*ret = (uint32_t)crc;
+	return 0;
+}
+
+static int id_path(struct elf_image *img, struct buf *ret)
+{
+	uint8_t id[BUILD_ID_MAX];
+	size_t n = elf_image_build_id(img, id);
+	int r;
+
+	if (n < 2)
+		return -ENOENT;
+	r = buf_printf(ret, DEBUG_DIR "/.build-id/%02x/", id[0]);
+	for (size_t i = 1; i < n && r == 0; i++)
+		r = buf_printf(ret, "%02x", id[i]);
+	return r < 0 ? r : buf_puts(ret, ".debug");
+}
+
+int elf_debug_path(struct elf_image *img, const struct elf_debuglink *link, const char *path, unsigned i,
+		   struct buf *ret)
+{
+	const char *slash = strrchr(path, '/');
+	int dir = slash ? (int)(slash - path) : 0;
+	bool in_usr = strncmp(path, "/usr/", 5) == 0;
+
+	buf_clear(ret);
+	if (i > 0 && i < 5 && (!link->name[0] || path[0] != '/'))
+		return -ENOENT;
+	switch (i) {
+	case 0:
+		return id_path(img, ret);
+	case 1:
+		return buf_printf(ret, "%.*s/%s", dir, path, link->name);
+	case 2:
+		return buf_printf(ret, "%.*s/.debug/%s", dir, path, link->name);
+	case 3:
+		return buf_printf(ret, DEBUG_DIR "%.*s/%s", dir, path, link->name);
+	case 4: /* packaged when /lib was not yet a link to /usr/lib */
+		return in_usr ? buf_printf(ret, DEBUG_DIR "%.*s/%s", dir - 4, path + 4, link->name) : -ENOENT;
+	default:
+		return -ERANGE;
+	}
+}
+
+static bool first_executable(const struct elf_image *img, uint64_t *ret_va, uint64_t *ret_bytes)
+{
+	for (size_t i = 0; i < img->n_segments; i++) {
+		if (!img->segments[i].executable)
+			continue;
+		*ret_va = img->segments[i].va;
+		*ret_bytes = img->segments[i].mem_bytes;
+		return true;
+	}
+	return false;
+}
+
+/* Where the code is and how much of it: .text, or where one has no sections the first executable segment. A
+ * debug file has headers of both, without content. */
+static bool same_code(const struct elf_image *img, const struct elf_image *debug, uint64_t *ret_delta)
+{
+	uint64_t va[2], bytes[2];
+	GElf_Shdr a, b;
+	size_t index;
+
+	if (image_find_section(img, ".text", &a, &index) == 0 &&
+	    image_find_section(debug, ".text", &b, &index) == 0) {
+		*ret_delta = a.sh_addr - b.sh_addr;
+		return a.sh_size == b.sh_size;
+	}
+	if (!first_executable(img, &va[0], &bytes[0]) || !first_executable(debug, &va[1], &bytes[1]))
+		return false;
+	*ret_delta = va[0] - va[1];
+	return bytes[0] == bytes[1];
+}
+
+int elf_debug_match(struct elf_image *img, struct elf_image *debug, int fd, const struct elf_debuglink *link,
+		    uint64_t *ret_delta)
+{
+	uint8_t id[BUILD_ID_MAX], other[BUILD_ID_MAX];
+	size_t n = elf_image_build_id(img, id), m = elf_image_build_id(debug, other);
+	uint64_t delta;
+	uint32_t crc;
+	int r;
+
+	if (img->machine != debug->machine || !same_code(img, debug, &delta))
+		return -ESTALE;
+	if (n && m) {
+		if (n != m || memcmp(id, other, n) != 0)
+			return -ESTALE;
+	} else {
+		if (!link->name[0])
+			return -ESTALE;
+		r = elf_debuglink_crc(fd, &crc);
+		if (r < 0)
+			return r;
+		if (crc != link->crc)
+			return -ESTALE;
+	}
+	*ret_delta = delta;
+	return 0;
+}

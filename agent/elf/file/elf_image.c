@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * libelf parses the headers; contents are read with pread into memory of ours, after their bounds were
+ * compared with the size that the file had when it was opened. A file that shrinks meanwhile gives a short
+ * read, hence -EINVAL.
+ */
+#include "agent/elf/file/elf_raw.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+
+static pthread_once_t version_once = PTHREAD_ONCE_INIT;
+
+static void set_version(void)
+{
+	elf_version(EV_CURRENT);
+}
+
+static int check_header(struct elf_image *img)
+{
+	Elf64_Ehdr header;
+	struct stat st;
+
+	if (fstat(img->fd, &st) < 0)
+		return -errno;
+	if (st.st_size < (off_t)sizeof(header))
+		return -ENOEXEC;
+	img->file_bytes = (uint64_t)st.st_size;
+	img->disk_bytes = (uint64_t)st.st_blocks * 512;
+	int r = image_read(img, 0, &header, sizeof(header));
+	if (r < 0)
+		return r;
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_ident[EI_VERSION] != EV_CURRENT)
+		return -ENOEXEC;
+	img->machine = header.e_machine;
+	return 0;
+}
+
+static int read_segments(struct elf_image *img)
+{
+	if (elf_getphdrnum(img->elf, &img->n_phdrs) < 0)
+		return -ENOEXEC;
+	img->phdrs = calloc(img->n_phdrs + 1, sizeof(*img->phdrs));
+	img->segments = calloc(img->n_phdrs + 1, sizeof(*img->segments));
+	if (!img->phdrs || !img->segments)
+		return -ENOMEM;
+	for (size_t i = 0; i < img->n_phdrs; i++) {
+		GElf_Phdr *ph = &img->phdrs[i];
+
+		if (!gelf_getphdr(img->elf, (int)i, ph))
+			return -ENOEXEC;
+		if (ph->p_type != PT_LOAD || ph->p_vaddr + ph->p_memsz < ph->p_vaddr ||
+		    ph->p_offset + ph->p_filesz < ph->p_offset)
+			continue;
+		img->segments[img->n_segments++] = (struct elf_segment){
+			.va = ph->p_vaddr,
+			.mem_bytes = ph->p_memsz,
+			.offset = ph->p_offset,
+			.file_bytes = ph->p_filesz,
+			.executable = ph->p_flags & PF_X,
+		};
+	}
+	return 0;
+}
+
+int elf_image_open(struct elf_image **ret, int fd)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *img = calloc(1, sizeof(*img));
+	int r;
+
+	if (!img)
+		return -ENOMEM;
+	img->fd = fs_reopen(fd);
+	if (img->fd < 0)
+		return img->fd == -ENOENT ? -EBADF : img->fd; /* there is no such descriptor */
+	r = check_header(img);
+	if (r < 0)
+		return r == -EINVAL ? -ENOEXEC : r;
+	pthread_once(&version_once, set_version);
+	img->elf = elf_begin(img->fd, ELF_C_READ, NULL);
+	if (!img->elf || elf_kind(img->elf) != ELF_K_ELF)
+		return -ENOEXEC;
+	r = read_segments(img);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(img);
+	return 0;
+}
+
+void elf_image_free(struct elf_image *img)
+{
+	if (!img)
+		return;
+	while (img->chunks) {
+		struct image_chunk *next = img->chunks->next;
+
+		free(img->chunks->owned);
+		free(img->chunks);
+		img->chunks = next;
+	}
+	if (img->elf)
+		elf_end(img->elf);
+	if (img->fd >= 0)
+		close(img->fd);
+	free(img->phdrs);
+	free(img->segments);
+	free(img->go_build_id);
+	free(img);
+}
+
+uint16_t elf_image_machine(const struct elf_image *img)
+{
+	return img->machine;
+}
+
+const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *n)
+{
+	*n = img->n_segments;
+	return img->segments;
+}
+
+static const struct elf_segment *segment_of_offset(const struct elf_image *img, uint64_t offset,
+						   uint64_t page)
+{
+	for (size_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *s = &img->segments[i];
+
+		if (s->executable && offset >= (s->offset & ~(page - 1)) &&
+		    offset < s->offset + s->file_bytes)
+			return s;
+	}
+	return NULL;
+}
+
+int elf_image_offset_to_va(const struct elf_image *img, uint64_t offset, uint64_t *ret_va)
+{
+	const struct elf_segment *s = segment_of_offset(img, offset, 1);
+
+	if (!s)
+		s = segment_of_offset(img, offset, 4096);
+	if (!s && img->machine == EM_AARCH64)
+		s = segment_of_offset(img, offset, 65536);
+	if (!s)
+		return -ENOENT;
+	*ret_va = s->va + (offset - s->offset); /* wraps on purpose where the offset is in the page before */
+	return 0;
+}
+
+const struct elf_segment *image_segment_at(const struct elf_image *img, uint64_t va)
+{
+	for (size_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *s = &img->segments[i];
+
+		if (va >= s->va && va - s->va < s->file_bytes)
+			return s;
+	}
+	return NULL;
+}
+
+int elf_image_read(const struct elf_image *img, uint64_t va, void *ret, size_t len)
+{
+	const struct elf_segment *s = image_segment_at(img, va);
+
+	if (!s || !s->executable || len > s->file_bytes - (va - s->va))
+		return -ENOENT;
+	return image_read(img, s->offset + (va - s->va), ret, len);
+}
+
+int image_read(const struct elf_image *img, uint64_t offset, void *ret, size_t len)
+{
+	uint8_t *to = ret;
+
+	if (offset > img->file_bytes || len > img->file_bytes - offset)
+		return -EINVAL;
+	while (len > 0) {
+		ssize_t n = pread(img->fd, to, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return -EINVAL;
+		to += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int image_read_new(const struct elf_image *img, uint64_t offset, uint64_t len, uint8_t **ret)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+
+	if (offset > img->file_bytes || len > img->file_bytes - offset)
+		return -EINVAL;
+	if (len > ELF_SECTION_MAX ||
+	    (len > ELF_SECTION_SMALL && img->disk_bytes && len > img->disk_bytes * ELF_DISK_RATIO))
+		return -EFBIG;
+	bytes = malloc(len + 1);
+	if (!bytes)
+		return -ENOMEM;
+	int r = image_read(img, offset, bytes, len);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(bytes);
+	return 0;
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table says for each instruction how far the stack pointer is below where it was at entry, and functions
+ * save the frame pointer in one place, so that
+ *
+ *	x86-64   CFA = sp + depth + 8   return address at CFA - 8       frame pointer at CFA - 16
+ *	aarch64  CFA = sp + depth       at CFA - depth (x30 in a leaf)  at CFA - depth - 8
+ *
+ * That fails in some functions of the runtime, all in assembly:
+ *
+ * - Outermost ones (goexit, mstart, rt0_go, _rt0_*): what stands above them on the stack is no return
+ *address.
+ * - Signal trampolines (sigreturn__sigaction, before 1.19 sigreturn): the kernel's frame is above.
+ * - Those that go over to the thread's own stack (g0) and come back: systemstack, asmcgocall, cgocallback,
+ *and nanotime1, walltime, time.now before they call the vDSO. The assembler marks them, as it does others
+ *that write the stack pointer. Their prologue is the usual one, so the frame pointer is that of their frame,
+ *   on the stack they came from, until their epilogue; what they call keeps it, saves it in its frame and is
+ *   unwound by the rules above or by C's own. So they are stepped by the frame pointer, on to whichever stack
+ *   it leads (CFA_SWITCH). Their first instructions, before there is a frame, and the last are unwound as
+ *   usual.
+ *   Up to Go 1.20 systemstack and asmcgocall had no frame of their own; then the step by the frame pointer
+ *   leaves out their caller.
+ * - Those that leave a stack for good: mcall and morestack let the goroutine go on elsewhere or move its
+ *stack, gogo has jumped to another. Once they have loaded the other stack pointer, what the old frame pointer
+ *leads to may be running on another CPU. Go's own unwinder ends there, and since 1.25 they zero the frame
+ *pointer for that reason: they are the outermost frame of the new stack.
+ * - asyncPreempt and sigpanic: a signal handler made them look called by the instruction that the signal
+ *   interrupted, which is the return address itself (RULE_INTERRUPTS).
+ */
+#include "agent/elf/go/gorows.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/cfi/row_rule.h"
+#include "agent/elf/go/gocode.h"
+
+#define NAME_MAX_BYTES 40 /* more than any name below */
+#define SWITCH_BYTES 1024 /* of such a function that are searched for the switch */
+#define CACHED_DEPTHS 512 /* in units of 8 bytes: rules of the usual depths are looked up once */
+
+enum go_kind {
+	GO_PLAIN,
+	GO_ROOT,
+	GO_SIGNAL,
+	GO_SWITCHES,   /* goes over to another stack and comes back */
+	GO_LEAVES,     /* goes over to another stack for good */
+	GO_INTERRUPTS, /* looks as if called by an instruction that a signal interrupted */
+};
+
+struct gorows {
+	struct fdes *f;
+	struct gopclntab *table;
+	struct gocode *code;
+	enum go_prologue prologue;	    /* the compiler's */
+	int64_t cached[2][CACHED_DEPTHS];   /* rule + 1 by frame pointer saved or not, and depth */
+	int64_t none, root, signal, popped; /* rules */
+	int fatal;
+};
+
+/* One function while its rows are made. */
+struct go_function {
+	struct gopclntab_function fn;
+	enum go_kind kind;
+	size_t first;	     /* row */
+	uint64_t start, end; /* of the span */
+	struct go_frame frame;
+	bool framed;	    /* `frame` is known */
+	uint64_t switch_at; /* GO_SWITCHES without a frame, GO_LEAVES: where the stack is another */
+};
+
+static enum go_kind kind_by_name(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum go_kind kind;
+	} kinds[] = {
+		{"runtime.goexit", GO_ROOT},
+		{"runtime.mstart", GO_ROOT},
+		{"runtime.rt0_go", GO_ROOT},
+		{"runtime.sigreturn", GO_SIGNAL},
+		{"runtime.sigreturn__sigaction", GO_SIGNAL},
+		{"runtime.mcall", GO_LEAVES},
+		{"runtime.morestack", GO_LEAVES},
+		{"runtime.gogo", GO_LEAVES},
+		{"gogo", GO_LEAVES},
+		{"runtime.asyncPreempt", GO_INTERRUPTS},
+		{"runtime.sigpanic", GO_INTERRUPTS},
+		{"runtime.sigpanic0", GO_INTERRUPTS},
+		/* where the table has no flags */
+		{"runtime.systemstack", GO_SWITCHES},
+		{"runtime.asmcgocall", GO_SWITCHES},
+		{"runtime.cgocallback", GO_SWITCHES},
+		{"runtime.nanotime1", GO_SWITCHES},
+		{"runtime.walltime1", GO_SWITCHES},
+	};
+
+	if (strncmp(name, "_rt0_", 5) == 0 && !strstr(name, "_lib"))
+		return GO_ROOT; /* the entry point; the loader calls that of a library */
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (strcmp(name, kinds[i].name) == 0)
+			return kinds[i].kind;
+	}
+	return GO_PLAIN;
+}
+
+static bool is_compiled(const struct gorows *g, const struct gopclntab_function *fn)
+{
+	return g->table->layout != GOPCLNTAB_1_16 && !(fn->flags & GO_FLAG_ASM);
+}
+
+static enum go_kind kind_of(const struct gorows *g, const struct gopclntab_function *fn)
+{
+	char name[NAME_MAX_BYTES];
+
+	if (is_compiled(g, fn) && fn->id == 0)
+		return GO_PLAIN;
+	gopclntab_name(g->table, fn->name, name, sizeof(name));
+	enum go_kind kind = kind_by_name(name);
+	if (is_compiled(g, fn))
+		return kind == GO_INTERRUPTS ? kind : GO_PLAIN;
+	if (kind == GO_SIGNAL && g->code->img->machine != EM_X86_64)
+		kind = GO_PLAIN; /* handlers return to the vDSO */
+	if (kind == GO_LEAVES && g->table->layout != GOPCLNTAB_1_16 && !(fn->flags & GO_FLAG_SPWRITE))
+		return GO_PLAIN; /* runtime.gogo, which only jumps to gogo */
+	if (kind != GO_PLAIN)
+		return kind;
+	/* for Go's own tracebacks a signal handler is outermost; here it is not */
+	if ((fn->flags & GO_FLAG_TOPFRAME) && strcmp(name, "runtime.sigtramp") != 0)
+		return GO_ROOT;
+	return fn->flags & GO_FLAG_SPWRITE ? GO_SWITCHES : GO_PLAIN;
+}
+
+static struct elf_rule x86_rule(int32_t depth, bool saved)
+{
+	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = X86_RSP, .cfa_off = depth + 8};
+
+	rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -8};
+	if (saved)
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -16};
+	return rule;
+}
+
+static struct elf_rule arm64_rule(int32_t depth, bool saved)
+{
+	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = ARM64_SP, .cfa_off = depth};
+
+	if (depth > 0)
+		rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -depth};
+	if (saved)
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -depth - 8};
+	return rule;
+}
+
+/* By the record at the frame pointer; `depth` of the frame that it belongs to, -1: not known. */
+static int64_t switch_rule(struct gorows *g, int32_t depth)
+{
+	bool x86 = g->code->img->machine == EM_X86_64;
+	int32_t bytes = x86 ? 16 : depth + 8; /* from the record to the CFA */
+	const struct elf_rule rule = {
+		.cfa_kind = CFA_SWITCH,
+		.cfa_reg = x86 ? X86_RBP : ARM64_X29,
+		.cfa_off = bytes,
+		.fp = {.kind = REG_CFA_OFF, .off = -bytes},
+		.ra = {.kind = REG_CFA_OFF, .off = -bytes + 8},
+	};
+
+	if (!x86 && (depth < 0 || depth > INT32_MAX - 8))
+		return g->none;
+	return ruleset_intern(&g->f->out.rules, &rule);
+}
+
+static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool interrupts)
+{
+	bool x86 = g->code->img->machine == EM_X86_64;
+	bool cached = depth % 8 == 0 && depth / 8 < CACHED_DEPTHS && !interrupts;
+	int64_t *slot = cached ? &g->cached[saved][depth / 8] : NULL;
+
+	if (slot && *slot)
+		return *slot - 1;
+	struct elf_rule rule = x86 ? x86_rule(depth, saved) : arm64_rule(depth, saved);
+	rule.flags = interrupts ? RULE_INTERRUPTS : 0;
+	int64_t index = ruleset_intern(&g->f->out.rules, &rule);
+	if (slot && index >= 0)
+		*slot = index + 1;
+	return index;
+}
+
+static void put_row(struct gorows *g, const struct go_function *f, uint64_t at, int64_t rule)
+{
+	struct cfi_output *out = &g->f->out;
+
+	if (rule < 0) {
+		g->fatal = (int)rule;
+		return;
+	}
+	if (out->n_rows == out->rows_cap) {
+		g->fatal = cfi_output_grow(out);
+		if (g->fatal < 0)
+			return;
+	}
+	out->rows[out->n_rows++] = (struct cfi_row){.off = (uint32_t)(at - f->start), .rule = (uint32_t)rule};
+}
+
+/* pop %r12 before `at`: rawVforkSyscall keeps its return address from the child that shares its stack. */
+static bool pops_return_address(struct gorows *g, uint64_t at)
+{
+	const uint8_t *code = at < 2 ? NULL : gocode_at(g->code, at - 2, 2);
+
+	return g->code->img->machine == EM_X86_64 && code && code[0] == 0x41 && code[1] == 0x5c;
+}
+
+/* The rule at `at`, and in *until how far it goes at most. */
+static int64_t rule_at(struct gorows *g, const struct go_function *f, uint64_t at, int32_t depth,
+		       uint64_t *until)
+{
+	bool framed = f->framed && depth >= 8;
+
+	*until = UINT64_MAX;
+	if (f->kind == GO_ROOT)
+		return g->root;
+	if (f->kind == GO_SIGNAL)
+		return g->signal;
+	if (at >= f->switch_at)
+		return f->kind == GO_LEAVES ? g->root : switch_rule(g, -1);
+	*until = f->switch_at;
+	if (f->kind == GO_SWITCHES && framed && at >= f->frame.set)
+		return switch_rule(g, depth);
+	if (depth == -8 && pops_return_address(g, at))
+		return g->popped;
+	if (depth < 0 || depth > INT32_MAX - 8)
+		return g->none;
+	uint64_t next = at < f->frame.saved ? f->frame.saved : f->frame.set;
+	if (framed && at < next && next < *until)
+		*until = next;
+	return depth_rule(g, depth, framed && at >= f->frame.saved, f->kind == GO_INTERRUPTS);
+}
+
+/* The function's first frame: made by the prologue, if it is one. */
+static void find_frame(struct gorows *g, struct go_function *f, uint64_t at, int32_t depth)
+{
+	enum go_prologue prologue = g->prologue;
+
+	if (!is_compiled(g, &f->fn))
+		prologue = gocode_prologue(g->code, at, depth);
+	if (prologue == GO_PROLOGUE_NONE)
+		return;
+	f->frame = gocode_frame(prologue, at, depth);
+	f->framed = true;
+	if (f->kind == GO_SWITCHES)
+		f->switch_at = UINT64_MAX;
+}
+
+/* Where the function's stack becomes another, as far as its code alone says. */
+static uint64_t find_switch(struct gorows *g, const struct go_function *f)
+{
+	uint64_t end = f->fn.end - f->fn.start > SWITCH_BYTES ? f->fn.start + SWITCH_BYTES : f->fn.end;
+
+	if (f->kind != GO_SWITCHES && f->kind != GO_LEAVES)
+		return UINT64_MAX;
+	uint64_t at = gocode_stack_switch(g->code, f->fn.start, end);
+	/* not found: it may be anywhere */
+	return at == end ? f->fn.start : at;
+}
+
+static const char *write_rows(struct gorows *g, struct go_function *f)
+{
+	struct gopclntab_values v;
+	bool seen = false;
+	uint64_t from, until;
+
+	gopclntab_depths(g->table, &f->fn, NULL, 0, &v);
+	f->end = f->fn.start;
+	while (f->end < f->fn.end && gopclntab_values_next(&v, &from)) {
+		uint64_t to = v.pc < f->fn.end ? v.pc : f->fn.end;
+
+		if (v.value != 0 && !seen) {
+			seen = true;
+			find_frame(g, f, from, v.value);
+		}
+		f->end = to;
+		if (f->kind == GO_SIGNAL && from == f->fn.start)
+			from = f->start;
+		for (; from < to && g->fatal == 0; from = until) {
+			put_row(g, f, from, rule_at(g, f, from, v.value, &until));
+			until = until < to ? until : to;
+		}
+	}
+	return f->end > f->fn.start ? NULL : "no stack depths in the function table";
+}
+
+/* NULL when the function's rows were added, or what is wrong with it. */
+static const char *read_function(struct gorows *g, struct go_function *f)
+{
+	if (f->fn.end - f->fn.start > UINT32_MAX)
+		return "function is larger than 4 GiB";
+	if (!fdes_clip(g->f, f->fn.start, &f->fn.end))
+		return "function is not in an executable segment";
+	f->kind = kind_of(g, &f->fn);
+	f->frame = gocode_frame(GO_PROLOGUE_NONE, 0, 0);
+	f->switch_at = find_switch(g, f);
+	/* the kernel made it the handler's return address, so that a lookup of pc - 1 is one byte before it
+	 */
+	f->start = f->fn.start - (f->kind == GO_SIGNAL);
+	f->first = g->f->out.n_rows;
+	return write_rows(g, f);
+}
+
+static int read_functions(struct gorows *g)
+{
+	for (uint64_t i = 0; i < g->table->n_functions && g->fatal == 0; i++) {
+		struct go_function f = {0};
+		const char *error = "function record is damaged";
+
+		if (gopclntab_function(g->table, i, &f.fn) == 0) {
+			if (f.fn.start == f.fn.end || f.fn.pcsp == 0)
+				continue;
+			error = read_function(g, &f);
+		}
+		g->f->n_functions++;
+		if (error)
+			fdes_skip(g->f, ELF_GOPCLNTAB, i, error);
+		else if (g->fatal == 0)
+			g->fatal = fdes_add_span(g->f, f.start, f.end, f.first, ELF_GOPCLNTAB);
+	}
+	return g->fatal;
+}
+
+static int64_t rule_of_kind(struct fdes *f, enum cfa_kind kind, enum reg_rule_kind ra)
+{
+	struct elf_rule rule = {.cfa_kind = (uint8_t)kind, .ra = {.kind = (uint8_t)ra}};
+
+	if (kind == CFA_UNDEFINED)
+		rule.cfa_reg = RULE_NO_REG;
+	return ruleset_intern(&f->out.rules, &rule);
+}
+
+static int64_t popped_rule(struct fdes *f)
+{
+	const struct elf_rule rule = {
+		.cfa_kind = CFA_REG_OFF,
+		.cfa_reg = X86_RSP,
+		.ra = {.kind = REG_REGISTER, .reg = X86_R12},
+	};
+
+	return ruleset_intern(&f->out.rules, &rule);
+}
+
+static int make_rules(struct gorows *g)
+{
+	g->root = rule_of_kind(g->f, CFA_UNDEFINED, REG_UNDEFINED);
+	g->signal = ruleset_intern(&g->f->out.rules, &cfi_x86_signal_rule);
+	g->popped = popped_rule(g->f);
+	return g->root < 0 || g->signal < 0 || g->popped < 0 ? -ENOMEM : 0;
+}
+
+int gorows_read(struct fdes *f, const struct elf_image *img)
+{
+	_cleanup_free_ struct gorows *g = calloc(1, sizeof(*g));
+	_cleanup_free_ struct gocode *code = calloc(1, sizeof(*code));
+	_cleanup_(gopclntab_fini) struct gopclntab table = {0};
+	int r;
+
+	if (!g || !code)
+		return -ENOMEM;
+	r = gopclntab_open(&table, img);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	code->img = img;
+	*g = (struct gorows){.f = f, .table = &table, .code = code};
+	r = gopclntab_load(&table);
+	if (r < 0)
+		return r;
+	r = gocode_find_text(&table, &g->prologue);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = make_rules(g);
+	return r < 0 ? r : read_functions(g);
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The addresses are sorted once; each symbol then finds by binary search which of them it touches. For each
+ * address three things are kept: the best function of known size that covers it, the nearest label without a
+ * size before it, and the nearest points before and behind it where any function begins or ends. Nothing
+ * changes between those two points, so they bound the range for which the answer holds, and a label covers an
+ * address if no other point is between them.
+ *
+ * A label or a point concerns the next address only; a pass over the addresses at the end carries it on.
+ */
+#include "agent/elf/names/symtab.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/names/extents.h"
+#include "agent/elf/names/go_names.h"
+#include "agent/elf/names/plt_names.h"
+#include "agent/elf/file/strtab.h"
+#include "agent/elf/names/symsource.h"
+
+#define SYMBOLS_PER_READ 2048
+
+/* A function that may give an address its name. */
+struct candidate {
+	uint64_t start;
+	uint32_t name;	/* in the string table; 0: none */
+	uint8_t rank;	/* smaller is better */
+	uint8_t source; /* whose string table */
+};
+
+struct target {
+	uint64_t addr;
+	size_t index; /* in the caller's arrays */
+	struct candidate sized, label;
+	uint64_t low, high; /* nearest points: low <= addr < high */
+};
+
+struct batch {
+	struct symsource sources[SYMSOURCES_MAX];
+	unsigned n_sources;
+	struct target *targets; /* owned; by address */
+	size_t n;
+	uint64_t budget; /* further targets that sized symbols may visit: nested ones could cost symbols *
+			    targets */
+};
+
+static int compare_targets(const void *a, const void *b)
+{
+	const struct target *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/* First target at or behind `addr`. */
+static size_t target_from(const struct batch *b, uint64_t addr)
+{
+	size_t low = 0, n = b->n;
+
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (b->targets[low + half].addr < addr) {
+			low += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return low;
+}
+
+/* Notes that a function begins or ends at `addr`; returns the first target at or behind it. */
+static size_t add_point(struct batch *b, uint64_t addr)
+{
+	size_t i = target_from(b, addr);
+
+	if (i < b->n && addr > b->targets[i].low)
+		b->targets[i].low = addr;
+	if (i > 0 && addr < b->targets[i - 1].high)
+		b->targets[i - 1].high = addr;
+	return i;
+}
+
+static unsigned leading_underscores(const char *s)
+{
+	return (unsigned)strspn(s, "_");
+}
+
+static const char *name_of(struct batch *b, const struct candidate *c)
+{
+	return elf_strtab_get(&b->sources[c->source].strings, c->name);
+}
+
+/* Length of a name without its version ("memcpy@@GLIBC_2.14"). */
+static size_t bare_len(const char *s)
+{
+	size_t at = strcspn(s, "@");
+
+	return at ? at : strlen(s);
+}
+
+/* Among names of one thing: fewer leading underscores, then shorter, then by the alphabet. */
+static bool better_name(struct batch *b, const struct candidate *c, const struct candidate *than)
+{
+	char other[ELF_STRING_MAX + 1];
+
+	strcpy(other, name_of(b, than));
+	const char *s = name_of(b, c);
+	unsigned ours = leading_underscores(s), theirs = leading_underscores(other);
+	if (ours != theirs)
+		return ours < theirs;
+	size_t len = bare_len(s), other_len = bare_len(other);
+	return len != other_len ? len < other_len : strcmp(s, other) < 0;
+}
+
+static void consider(struct batch *b, struct candidate *best, const struct candidate *c)
+{
+	if (best->name) {
+		if (c->start != best->start) {
+			if (c->start < best->start)
+				return; /* the inner one names the address */
+		} else if (c->rank != best->rank) {
+			if (c->rank > best->rank)
+				return;
+		} else if ((c->name == best->name && c->source == best->source) || !better_name(b, c, best)) {
+			return;
+		}
+	}
+	*best = *c;
+}
+
+/* Mapping symbols of aarch64 ("$x", "$d.12") say what the bytes are, not whose. */
+static bool is_mapping_symbol(const char *name)
+{
+	return name[0] == '$' && (name[1] == 'x' || name[1] == 'd') && (name[2] == '\0' || name[2] == '.');
+}
+
+static bool is_function(struct symsource *source, const Elf64_Sym *sym)
+{
+	unsigned type = ELF64_ST_TYPE(sym->st_info);
+
+	if (sym->st_shndx == SHN_UNDEF || sym->st_name == 0)
+		return false;
+	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
+		return false;
+	/* an index in a reserved range (SHN_XINDEX, SHN_ABS) is of no use here: trust functions, not labels
+	 */
+	if (sym->st_shndx >= source->n_sections)
+		return type != STT_NOTYPE;
+	if (!source->executable[sym->st_shndx])
+		return false;
+	return type != STT_NOTYPE || ELF64_ST_BIND(sym->st_info) != STB_LOCAL ||
+	       !is_mapping_symbol(elf_strtab_get(&source->strings, sym->st_name));
+}
+
+static uint8_t rank_of(const Elf64_Sym *sym)
+{
+	uint8_t bind = ELF64_ST_BIND(sym->st_info) == STB_LOCAL ? 2 : ELF64_ST_BIND(sym->st_info) == STB_WEAK;
+
+	return (uint8_t)((ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE ? 4 : 0) + bind);
+}
+
+static void add_symbol(struct batch *b, unsigned source, const Elf64_Sym *sym)
+{
+	uint64_t start = sym->st_value + b->sources[source].delta, end;
+
+	if (!is_function(&b->sources[source], sym) || __builtin_add_overflow(start, sym->st_size, &end))
+		return;
+	const struct candidate c = {
+		.start = start, .name = sym->st_name, .rank = rank_of(sym), .source = (uint8_t)source};
+	size_t i = add_point(b, c.start);
+	if (end == c.start) {
+		if (i < b->n)
+			consider(b, &b->targets[i].label, &c);
+		return;
+	}
+	add_point(b, end);
+	if (i < b->n && b->targets[i].addr < end)
+		consider(b, &b->targets[i].sized, &c);
+	for (i++; i < b->n && b->targets[i].addr < end && b->budget > 0; i++, b->budget--)
+		consider(b, &b->targets[i].sized, &c);
+}
+
+static int read_symbols(struct batch *b, unsigned source)
+{
+	_cleanup_free_ Elf64_Sym *symbols = calloc(SYMBOLS_PER_READ, sizeof(*symbols));
+	const struct symsource *s = &b->sources[source];
+	uint64_t n = s->table.sh_size / sizeof(*symbols);
+
+	if (!symbols)
+		return -ENOMEM;
+	b->budget = 64 * (n + b->n);
+	for (uint64_t first = 0; first < n; first += SYMBOLS_PER_READ) {
+		uint64_t left = n - first, here = left < SYMBOLS_PER_READ ? left : SYMBOLS_PER_READ;
+
+		if (image_read(s->img, s->table.sh_offset + first * sizeof(*symbols), symbols,
+			       here * sizeof(*symbols)) < 0)
+			return 0; /* cut short: names that were found stay */
+		for (uint64_t i = 0; i < here; i++)
+			add_symbol(b, source, &symbols[i]);
+	}
+	return 0;
+}
+
+/* The ends of sections with code are points, too: labels do not reach over them. */
+static void add_sections(struct batch *b, const struct elf_image *img)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+
+	while ((scn = elf_nextscn(img->elf, scn))) {
+		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_EXECINSTR))
+			continue;
+		add_point(b, shdr.sh_addr);
+		add_point(b, shdr.sh_addr + shdr.sh_size);
+	}
+}
+
+static void carry_on(struct batch *b)
+{
+	for (size_t i = 1; i < b->n; i++) {
+		struct target *t = &b->targets[i], *before = &b->targets[i - 1];
+
+		if (before->low > t->low)
+			t->low = before->low;
+		if (before->label.name && (!t->label.name || before->label.start > t->label.start))
+			t->label = before->label;
+	}
+	for (size_t i = b->n; i-- > 1;) {
+		if (b->targets[i].high < b->targets[i - 1].high)
+			b->targets[i - 1].high = b->targets[i].high;
+	}
+}
+
+/* A copy without the version, NULL when memory is short. */
+static char *copy_name(const char *s)
+{
+	return strndup(s, bare_len(s));
+}
+
+static int write_answers(struct batch *b, struct elf_symbol *ret)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		struct target *t = &b->targets[i];
+		const struct candidate *c = t->sized.name ? &t->sized : NULL;
+
+		if (!c && t->label.name && t->label.start == t->low)
+			c = &t->label;
+		ret[t->index].start = t->low;
+		ret[t->index].end = t->high;
+		if (!c)
+			continue;
+		ret[t->index].name = copy_name(name_of(b, c));
+		if (!ret[t->index].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int find_functions(struct batch *b, const struct elf_image *img, const uint64_t *addrs,
+			  struct elf_symbol *ret)
+{
+	int r = 0;
+
+	free(b->targets);
+	b->targets = calloc(b->n + 1, sizeof(*b->targets));
+	if (!b->targets)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n; i++)
+		b->targets[i] = (struct target){.addr = addrs[i], .index = i, .high = UINT64_MAX};
+	qsort(b->targets, b->n, sizeof(*b->targets), compare_targets);
+	add_sections(b, img);
+	for (unsigned i = 0; i < b->n_sources && r == 0; i++)
+		r = read_symbols(b, i);
+	if (r < 0)
+		return r;
+	carry_on(b);
+	return write_answers(b, ret);
+}
+
+/* "strlen@plt" for slots whose function is chosen when the program starts: they know the one that chooses. */
+static int name_ifunc_slots(struct batch *b, const struct elf_image *img, const struct plt_ifuncs *slots,
+			    struct elf_symbol *ret)
+{
+	_cleanup_free_ struct elf_symbol *resolvers = calloc(slots->n + 1, sizeof(*resolvers));
+	int r;
+
+	if (!resolvers)
+		return -ENOMEM;
+	b->n = slots->n;
+	r = find_functions(b, img, slots->resolvers, resolvers);
+	for (size_t i = 0; i < slots->n && r == 0; i++)
+		r = plt_name_slot(&ret[slots->slots[i].index], &slots->slots[i], resolvers[i].name);
+	for (size_t i = 0; i < slots->n; i++)
+		free(resolvers[i].name);
+	return r;
+}
+
+static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs, size_t n, bool lines,
+		   struct elf_symbol *ret)
+{
+	_cleanup_(plt_ifuncs_fini) struct plt_ifuncs slots = {0};
+	int r;
+
+	b->n = n;
+	r = find_functions(b, img, addrs, ret);
+	if (r == 0)
+		r = plt_resolve(img, addrs, n, ret, &slots);
+	if (r == 0 && slots.n)
+		r = name_ifunc_slots(b, img, &slots, ret);
+	if (r == 0)
+		r = gonames_resolve(img, addrs, n, lines, ret);
+	return r == 0 ? extents_resolve(img, addrs, n, ret) : r;
+}
+
+static int resolve_all(struct elf_image *img, struct elf_image *debug, uint64_t delta, const uint64_t *addrs,
+		       size_t n, bool lines, struct elf_symbol *ret)
+{
+	struct batch *b = calloc(1, sizeof(*b));
+	int r;
+
+	memset(ret, 0, n * sizeof(*ret));
+	if (!b)
+		return -ENOMEM;
+	r = symsources_open(b->sources, &b->n_sources, img, debug, delta);
+	if (r == 0)
+		r = resolve(b, img, addrs, n, lines, ret);
+	for (unsigned i = 0; i < SYMSOURCES_MAX; i++)
+		symsource_fini(&b->sources[i]);
+	free(b->targets);
+	free(b);
+	for (size_t i = 0; r < 0 && i < n; i++) {
+		free(ret[i].name);
+		free(ret[i].lines);
+		ret[i].name = NULL;
+		ret[i].lines = NULL;
+	}
+	return r;
+}
+
+int elf_symtab_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+{
+	return resolve_all(img, NULL, 0, addrs, n, false, ret);
+}
+
+int elf_symtab_resolve_with(struct elf_image *img, struct elf_image *debug, uint64_t delta,
+			    const uint64_t *addrs, size_t n, struct elf_symbol *ret)
+{
+	return resolve_all(img, debug, delta, addrs, n, true, ret);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/unwind_table.h"
+
+#include <elf.h>
+#include <errno.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/elf/code/asmrows.h"
+#include "agent/elf/code/bolt.h"
+#include "agent/elf/code/coderows.h"
+#include "agent/elf/cfi/ehindex.h"
+#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/frame_section.h"
+#include "agent/elf/go/gorows.h"
+#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/code/override.h"
+
+#define _cleanup_fdes_ _cleanup_(fdes_fini)
+#define _cleanup_eh_index_ _cleanup_(eh_index_fini)
+
+static int read_eh_frame(struct fdes *f, struct elf_image *img)
+{
+	_cleanup_eh_index_ struct eh_index index = {0};
+	struct cfi_section s;
+	int r = frame_section_eh(img, &s);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	const struct elf_data data = {s.bytes, s.len, s.bases.section};
+	r = eh_index_read(&index, img, &data);
+	if (r < 0)
+		return r;
+	s.index = &index;
+	return fdes_read(f, &s);
+}
+
+static int read_debug_frame(struct fdes *f, struct elf_image *img)
+{
+	struct cfi_section s;
+	int r = frame_section_debug(img, &s);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return fdes_read(f, &s);
+}
+
+/* What is wrong with a separate file must not cost the binary's own rows. */
+static int read_debug_file(struct fdes *f, struct elf_image *debug, uint64_t delta)
+{
+	struct cfi_section s;
+	int r = frame_section_debug(debug, &s);
+
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	s.separate = true;
+	s.delta = delta;
+	return fdes_read(f, &s);
+}
+
+/* What is there to be covered. */
+static uint64_t text_bytes(const struct elf_image *img)
+{
+	uint64_t sum = 0;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	bool any = false;
+
+	while ((scn = elf_nextscn(img->elf, scn))) {
+		const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
+
+		any = true;
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type != SHT_NOBITS && (shdr.sh_flags & code) == code)
+			sum += shdr.sh_size;
+	}
+	for (size_t i = 0; i < img->n_segments && !any; i++)
+		sum += img->segments[i].executable ? img->segments[i].file_bytes : 0;
+	return sum;
+}
+
+int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
+{
+	return elf_rows_build_with(ret, img, NULL, 0);
+}
+
+int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug, uint64_t delta)
+{
+	_cleanup_fdes_ struct fdes f = {0};
+	uint64_t begin_ns = clock_mono_ns();
+	int r;
+
+	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
+		return -ENOTSUP;
+	r = fdes_init(&f, img->segments, img->n_segments);
+	if (r < 0)
+		return r;
+	r = read_eh_frame(&f, img);
+	if (r < 0)
+		return r;
+	r = gorows_read(&f, img);
+	if (r < 0)
+		return r;
+	/* what Go's own linker writes there is made from the function table */
+	if (f.n_functions == 0 || f.n_fdes > 0)
+		r = read_debug_frame(&f, img);
+	if (r == 0 && debug)
+		r = read_debug_file(&f, debug, delta);
+	if (r == 0)
+		r = override_apply(&f, img, override_list, override_list_n);
+	if (r == 0)
+		r = bolt_repair(&f, img);
+	if (r == 0)
+		r = coderows_read(&f, img);
+	if (r == 0)
+		r = asmrows_read(&f, img);
+	if (r < 0)
+		return r;
+	r = fdes_lay_out(&f, ret);
+	if (r < 0)
+		return r;
+	(*ret)->text_bytes = text_bytes(img);
+	(*ret)->build_ns = clock_mono_ns() - begin_ns;
+	return 0;
+}

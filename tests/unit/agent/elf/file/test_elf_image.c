@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/agent/elf/elf_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "agent/elf/cfi/rows.h"
+
+#include "tests/unit/agent/elf/cfi_bytes.h"
+
+#define CODE_VA 0x201000ull
+
+static char code[0x80];
+
+static struct file_section text_section(void)
+{
+	return (struct file_section){
+		".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, CODE_VA, code, sizeof(code), 0, 0};
+}
+
+Test(image, what_is_no_elf_file_is_refused)
+{
+	_cleanup_buf_ struct buf good = {0};
+	struct file_section s = text_section();
+
+	file_write(&good, EM_X86_64, &s, 1, 0);
+	static const struct {
+		const char *name;
+		size_t offset;
+		uint8_t value;
+	} changes[] = {
+		{"magic", 0, 0x7e},
+		{"32 bit", EI_CLASS, ELFCLASS32},
+		{"big endian", EI_DATA, ELFDATA2MSB},
+		{"version", EI_VERSION, 9},
+	};
+	struct elf_image *img = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		uint8_t old = good.data[changes[i].offset];
+
+		good.data[changes[i].offset] = changes[i].value;
+		_cleanup_close_ int fd = file_fd(good.data, good.len);
+		cr_expect_eq(elf_image_open(&img, fd), -ENOEXEC, "%s", changes[i].name);
+		cr_expect_null(img);
+		good.data[changes[i].offset] = old;
+	}
+	_cleanup_close_ int empty = file_fd("", 0), shorter = file_fd(good.data, 63);
+	cr_expect_eq(elf_image_open(&img, empty), -ENOEXEC);
+	cr_expect_eq(elf_image_open(&img, shorter), -ENOEXEC);
+	cr_expect_eq(elf_image_open(&img, -1), -EBADF);
+	int ends[2];
+	cr_assert_eq(pipe(ends), 0);
+	cr_expect_eq(elf_image_open(&img, ends[0]), -ENOEXEC);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+Test(image, every_truncation_is_survived)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct file_section s[] = {text_section(),
+				   {".data", SHT_PROGBITS, SHF_ALLOC, 0x300000, "data", 4, 0, 0}};
+
+	file_write(&b, EM_X86_64, s, ARRAY_SIZE(s), 0);
+	for (size_t len = 0; len < b.len; len++) {
+		_cleanup_close_ int fd = file_fd(b.data, len);
+		uint8_t id[BUILD_ID_MAX];
+		struct elf_image *img = NULL;
+		struct elf_data data;
+
+		if (elf_image_open(&img, fd) < 0)
+			continue;
+		elf_image_section(img, ".text", &data);
+		elf_image_build_id(img, id);
+		elf_image_free(img);
+	}
+}
+
+Test(image, sections)
+{
+	struct file_section s[] = {
+		text_section(),
+		{".data", SHT_PROGBITS, SHF_ALLOC, 0x300000, "data", 4, 0, 0},
+		{".bss", SHT_NOBITS, SHF_ALLOC, 0x400000, NULL, 64, 0, 0},
+	};
+	struct elf_image *img = file_image(EM_AARCH64, s, ARRAY_SIZE(s), 0);
+	struct elf_data data, again;
+
+	cr_expect_eq(elf_image_machine(img), EM_AARCH64);
+	cr_assert_eq(elf_image_section(img, ".data", &data), 0);
+	cr_expect_eq(data.len, 4);
+	cr_expect_eq(data.va, 0x300000);
+	cr_expect_arr_eq(data.bytes, "data", 4);
+	cr_assert_eq(elf_image_section(img, ".data", &again), 0);
+	cr_expect_eq(again.bytes, data.bytes, "read once");
+	cr_expect_eq(elf_image_section(img, ".bss", &data), -ENOENT);
+	cr_expect_eq(elf_image_section(img, ".nothing", &data), -ENOENT);
+	elf_image_free(img);
+}
+
+Test(image, section_outside_the_file)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct file_section s = text_section();
+	struct elf_data data;
+
+	file_write(&b, EM_X86_64, &s, 1, 0);
+	Elf64_Shdr *sh = (Elf64_Shdr *)(b.data + ((Elf64_Ehdr *)b.data)->e_shoff) + 1;
+	static const struct {
+		uint64_t offset, len;
+		int expected;
+	} cases[] = {
+		{0, 1 << 20, -EINVAL},
+		{UINT64_MAX, 2, -EINVAL},
+		{16, UINT64_MAX - 8, -EINVAL},
+		{1 << 20, 0, -EINVAL},
+		{0, 64, 0},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		sh->sh_offset = cases[i].offset;
+		sh->sh_size = cases[i].len;
+		struct elf_image *img = file_open(&b);
+		cr_expect_eq(elf_image_section(img, ".text", &data), cases[i].expected, "case %zu", i);
+		elf_image_free(img);
+	}
+}
+
+/* A sparse file of 3 GiB: nothing of that size is read. */
+Test(image, sections_above_the_limit)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct file_section s = text_section();
+	struct elf_image *img = NULL;
+	struct elf_data data;
+
+	file_write(&b, EM_X86_64, &s, 1, 0);
+	((Elf64_Shdr *)(b.data + ((Elf64_Ehdr *)b.data)->e_shoff))[1].sh_size = ELF_SECTION_MAX + 1;
+	_cleanup_close_ int fd = file_fd(b.data, b.len);
+	cr_assert_eq(ftruncate(fd, 3ll << 30), 0);
+	cr_assert_eq(elf_image_open(&img, fd), 0);
+	cr_expect_eq(elf_image_section(img, ".text", &data), -EFBIG);
+	elf_image_free(img);
+}
+
+Test(image, a_file_that_shrinks_gives_an_error)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct file_section s = text_section();
+	struct elf_image *img = NULL;
+	struct elf_data data;
+	char hash[33];
+
+	file_write(&b, EM_X86_64, &s, 1, 0);
+	_cleanup_close_ int fd = file_fd(b.data, b.len);
+	cr_assert_eq(elf_image_open(&img, fd), 0);
+	cr_assert_eq(elf_image_section(img, ".text", &data), 0); /* libelf has the headers now */
+	elf_image_free(img);
+	cr_assert_eq(elf_image_open(&img, fd), 0);
+	cr_assert_eq(ftruncate(fd, 100), 0);
+	int r = elf_image_section(img, ".text", &data);
+	cr_expect(r == -EINVAL || r == -ENOENT, "%d", r);
+	cr_expect_eq(elf_image_htlhash(img, hash), -EINVAL);
+	elf_image_free(img);
+}
+
+Test(image, offset_to_va)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct file_section s[] = {text_section(), text_section()};
+	struct elf_image *img;
+	uint64_t va;
+
+	s[1].va = CODE_VA + 0x10000;
+	file_write(&b, EM_X86_64, s, ARRAY_SIZE(s), 0);
+	/* as ld lays a file out: the second segment in the page in which the first ends */
+	Elf64_Phdr *ph = (Elf64_Phdr *)(b.data + sizeof(Elf64_Ehdr));
+	ph[0].p_offset = 0x1100;
+	ph[0].p_filesz = 0x2000;
+	ph[1].p_offset = 0x3200;
+	ph[1].p_filesz = 0x1000;
+	static const struct {
+		uint64_t offset, va;
+		int expected;
+	} cases[] = {
+		{0x0fff, 0, -ENOENT},
+		{0x1000, CODE_VA - 0x100, 0}, /* the page's start is before the segment's */
+		{0x1100, CODE_VA, 0},
+		{0x30ff, CODE_VA + 0x1fff, 0},
+		{0x3000, CODE_VA + 0x1f00, 0}, /* in the page of the second, but inside the first */
+		{0x3100, CODE_VA + 0x10000 - 0x100, 0},
+		{0x3200, CODE_VA + 0x10000, 0},
+		{0x41ff, CODE_VA + 0x10fff, 0},
+		{0x4200, 0, -ENOENT},
+	};
+	img = file_open(&b);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int r = elf_image_offset_to_va(img, cases[i].offset, &va);
+
+		cr_expect_eq(r, cases[i].expected, "case %zu: %d", i, r);
+		if (r == 0)
+			cr_expect_eq(va, cases[i].va, "case %zu: %" PRIx64, i, va);
+	}
+	elf_image_free(img);
+	ph[1].p_type = PT_NULL;
+	ph[0].p_offset = 0x18000;
+	((Elf64_Ehdr *)b.data)->e_machine = EM_AARCH64; /* pages of up to 64 KiB */
+	img = file_open(&b);
+	cr_assert_eq(elf_image_offset_to_va(img, 0x10000, &va), 0);
+	cr_expect_eq(va, CODE_VA - 0x8000);
+	cr_expect_eq(elf_image_offset_to_va(img, 0xffff, &va), -ENOENT);
+	elf_image_free(img);
+}
+
+static const char gnu_note[] = "\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0";
+static const char go_note[] = "\x04\0\0\0\x07\0\0\0\x04\0\0\0Go\0\0abc/def\0";
+
+Test(image, build_ids)
+{
+	for (unsigned flags = 0; flags <= FILE_NO_SECTIONS; flags++) {
+		const struct file_section s[] = {
+			text_section(),
+			{".note.go.buildid", SHT_NOTE, SHF_ALLOC, 0x1000, go_note, sizeof(go_note) - 1, 0, 0},
+			{".note.gnu.build-id", SHT_NOTE, SHF_ALLOC, 0x2000, gnu_note, sizeof(gnu_note) - 1, 0,
+			 0},
+		};
+		struct elf_image *img = file_image(EM_X86_64, s, ARRAY_SIZE(s), flags);
+		uint8_t id[BUILD_ID_MAX];
+
+		cr_assert_eq(elf_image_build_id(img, id), 5);
+		cr_expect_arr_eq(id, "\x01\x02\x03\x04\x05", 5);
+		cr_assert_not_null(elf_image_go_build_id(img));
+		cr_expect_str_eq(elf_image_go_build_id(img), "abc/def");
+		elf_image_free(img);
+	}
+}
+
+Test(image, bad_notes_are_no_build_id)
+{
+	static const struct bytes notes[] = {
+		BYTES(""),
+		BYTES("\x04\0\0\0"),
+		BYTES("\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03"),		      /* truncated */
+		BYTES("\xff\xff\xff\xff\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"), /* name length
+											       */
+		BYTES("\x04\0\0\0\xff\xff\xff\xff\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"), /* description
+												 length */
+		BYTES("\x04\0\0\0\x05\0\0\0\x03\0\0\0GMU\0\x01\x02\x03\x04\x05\0\0\0"), /* other owner */
+		BYTES("\x04\0\0\0\x05\0\0\0\x01\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"), /* other type */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(notes); i++) {
+		const struct file_section s = {".note",	      SHT_NOTE,	    SHF_ALLOC, 0,
+					       notes[i].data, notes[i].len, 0,	       0};
+		struct elf_image *img = file_image(EM_X86_64, &s, 1, 0);
+		uint8_t id[BUILD_ID_MAX];
+
+		cr_expect_eq(elf_image_build_id(img, id), 0, "case %zu", i);
+		cr_expect_null(elf_image_go_build_id(img));
+		elf_image_free(img);
+	}
+}
+
+/* Expected values: (head -c 4096 F; tail -c 4096 F; printf length as 8 bytes) | sha256sum. */
+Test(image, htlhash)
+{
+	static const struct {
+		size_t len;
+		const char *hash;
+	} cases[] = {
+		{64, "15c40682cb6cd7373032c55df34528f3"},
+		{4096, "52b1fa02efe47f47311ef434ec880daa"},
+		{10000, "2fbb767d93ee4338d857774ff2eda7c0"},
+	};
+	static uint8_t bytes[10000];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7);
+	memset(bytes, 0, 64);
+	memcpy(bytes, (uint8_t[]){ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+	       7);
+	bytes[16] = ET_DYN;
+	bytes[20] = EV_CURRENT;
+	bytes[52] = 64;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct buf b = {.data = bytes, .len = cases[i].len};
+		struct elf_image *img = file_open(&b);
+		char hash[33];
+
+		cr_assert_eq(elf_image_htlhash(img, hash), 0);
+		cr_expect_str_eq(hash, cases[i].hash, "%zu bytes: %s", cases[i].len, hash);
+		elf_image_free(img);
+	}
+}
+
+static struct buf compressed(uint32_t method, const void *data, size_t len, uint64_t claimed)
+{
+	const Elf64_Chdr header = {.ch_type = method, .ch_size = claimed, .ch_addralign = 1};
+	static uint8_t packed[65536];
+	uLongf zlib_len = sizeof(packed);
+	size_t packed_len;
+	struct buf b = {0};
+
+	if (method == 2) {
+		packed_len = ZSTD_compress(packed, sizeof(packed), data, len, 3);
+		cr_assert(!ZSTD_isError(packed_len));
+	} else {
+		cr_assert_eq(compress(packed, &zlib_len, data, len), Z_OK);
+		packed_len = zlib_len;
+	}
+	buf_append(&b, &header, sizeof(header));
+	buf_append(&b, packed, packed_len);
+	return b;
+}
+
+Test(image, compressed_sections)
+{
+	static char plain[10000];
+	static const struct {
+		const char *name;
+		uint32_t method;
+		uint64_t claimed;
+		size_t cut; /* bytes cut off */
+		int expected;
+	} cases[] = {
+		{"zlib", ELFCOMPRESS_ZLIB, sizeof(plain), 0, 0},
+		{"zstd", 2, sizeof(plain), 0, 0},
+		{"zlib, claims more", ELFCOMPRESS_ZLIB, sizeof(plain) + 1, 0, -EINVAL},
+		{"zlib, claims less", ELFCOMPRESS_ZLIB, sizeof(plain) - 1, 0, -EINVAL},
+		{"zstd, claims more", 2, sizeof(plain) + 1, 0, -EINVAL},
+		{"zstd, claims less", 2, sizeof(plain) - 1, 0, -EINVAL},
+		{"zlib, truncated", ELFCOMPRESS_ZLIB, sizeof(plain), 5, -EINVAL},
+		{"zstd, truncated", 2, sizeof(plain), 5, -EINVAL},
+		{"claims more than is read", ELFCOMPRESS_ZLIB, ELF_SECTION_MAX + 1, 0, -EFBIG},
+		{"claims more than there is", ELFCOMPRESS_ZLIB, UINT64_MAX, 0, -EFBIG},
+		{"unknown method", 77, sizeof(plain), 0, -ENOTSUP},
+	};
+
+	for (size_t i = 0; i < sizeof(plain); i++)
+		plain[i] = (char)(i / 50);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_buf_ struct buf b =
+			compressed(cases[i].method, plain, sizeof(plain), cases[i].claimed);
+		const struct file_section s = {
+			".debug_frame", SHT_PROGBITS, SHF_COMPRESSED, 0, b.data, b.len - cases[i].cut, 0, 0};
+		struct elf_image *img = file_image(EM_X86_64, &s, 1, 0);
+		struct elf_data data;
+		int r = elf_image_section(img, ".debug_frame", &data);
+
+		cr_expect_eq(r, cases[i].expected, "%s: %d", cases[i].name, r);
+		if (r == 0) {
+			cr_expect_eq(data.len, sizeof(plain));
+			cr_expect_arr_eq(data.bytes, plain, sizeof(plain));
+		}
+		elf_image_free(img);
+	}
+}
