@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/proc/table.h"
+#include "agent/base/array.h"
+#include "agent/proc/mapping.h"
+#include "agent/proc/process.h"
 
 struct version {
 	uint64_t until_ns;
@@ -14,7 +16,8 @@ struct version {
 };
 
 struct proc_history {
-	uint32_t n, cap, mappings;
+	uint32_t n, mappings;
+	size_t cap;
 	struct version forgotten; /* the last one that had to go */
 	struct version *versions; /* oldest first */
 };
@@ -37,21 +40,6 @@ static void drop_oldest(struct proc_history *h)
 	memmove(h->versions, h->versions + 1, --h->n * sizeof h->versions[0]);
 }
 
-static int make_room(struct proc_history *h)
-{
-	uint32_t cap = h->cap ? h->cap * 2 : 4;
-	struct version *more;
-
-	if (h->n < h->cap)
-		return 0;
-	more = reallocarray(h->versions, cap, sizeof *more);
-	if (!more)
-		return -ENOMEM;
-	h->versions = more;
-	h->cap = cap;
-	return 0;
-}
-
 int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation, proc_history_fn fn,
 		     void *data)
 {
@@ -66,7 +54,7 @@ int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation, 
 		fn(h->versions[0].maps, data);
 		drop_oldest(h);
 	}
-	if (make_room(h) < 0) {
+	if (array_reserve(&h->versions, &h->cap, h->n + 1, sizeof *h->versions) < 0) {
 		h->forgotten = (struct version){until_ns, generation, NULL};
 		return -ENOMEM;
 	}

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/proc/table.h"
+#include "agent/proc/process.h"
 
 static struct proc_program *program_new(void)
 {

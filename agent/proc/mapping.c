@@ -3,11 +3,13 @@
  * Lists of mappings. The kernel reports new executable mappings, never removals: what a new one overlaps is
  * gone.
  */
+#include "agent/proc/mapping.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/proc/table.h"
+#include "agent/base/array.h"
 
 int proc_maps_new(struct proc_maps **ret)
 {
@@ -34,31 +36,6 @@ void proc_maps_unref(struct proc_maps *m)
 		m->release(m, m->release_data);
 	free(m->entries);
 	free(m);
-}
-
-int proc_maps_own(struct process *p)
-{
-	struct proc_maps *copy;
-	int r;
-
-	if (p->maps->refs == 1)
-		return 0;
-	r = proc_maps_new(&copy);
-	if (r < 0)
-		return r;
-	if (p->maps->n) {
-		copy->entries = malloc(p->maps->n * sizeof *copy->entries);
-		if (!copy->entries) {
-			proc_maps_unref(copy);
-			return -ENOMEM;
-		}
-		memcpy(copy->entries, p->maps->entries, p->maps->n * sizeof *copy->entries);
-		copy->n = copy->cap = p->maps->n;
-	}
-	copy->dirty = true;
-	proc_maps_unref(p->maps);
-	p->maps = copy;
-	return 0;
 }
 
 /* Index of the first entry that ends after `address`. */
@@ -107,21 +84,9 @@ const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t ad
 
 static int make_room(struct proc_maps *m, uint32_t extra)
 {
-	uint32_t cap = m->cap ? m->cap : 8;
-	struct proc_mapping *more;
-
 	if (m->n + extra > PROC_MAPS_MAX)
 		return -ENOSPC;
-	while (cap < m->n + extra)
-		cap *= 2;
-	if (cap == m->cap)
-		return 0;
-	more = realloc(m->entries, cap * sizeof *more);
-	if (!more)
-		return -ENOMEM;
-	m->entries = more;
-	m->cap = cap;
-	return 0;
+	return array_reserve(&m->entries, &m->cap, m->n + extra, sizeof *m->entries);
 }
 
 /* What stays of an entry above `from`. */

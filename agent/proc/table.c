@@ -77,6 +77,14 @@ struct process *proc_table_at(const struct proc_table *t, uint32_t pid, uint64_t
 	return p;
 }
 
+static void process_destroy(struct process *p)
+{
+	proc_images_fini(p);
+	proc_history_fini(p);
+	proc_maps_unref(p->maps);
+	free(p);
+}
+
 static int process_new(struct proc_table *t, struct process **ret, uint32_t pid, uint64_t start_ns)
 {
 	struct process *p = calloc(1, sizeof *p);
@@ -88,6 +96,7 @@ static int process_new(struct proc_table *t, struct process **ret, uint32_t pid,
 	p->start_ns = start_ns;
 	p->n_images_all = &t->n_images;
 	p->refs = 1;
+	p->destroy = process_destroy;
 	r = proc_maps_new(&p->maps);
 	if (r == 0)
 		r = proc_image_first(p);
@@ -227,20 +236,4 @@ size_t proc_table_len(const struct proc_table *t)
 uint64_t proc_table_full(const struct proc_table *t)
 {
 	return t->n_full;
-}
-
-struct process *process_ref(struct process *p)
-{
-	p->refs++;
-	return p;
-}
-
-void process_unref(struct process *p)
-{
-	if (!p || --p->refs)
-		return;
-	proc_images_fini(p);
-	proc_history_fini(p);
-	proc_maps_unref(p->maps);
-	free(p);
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Lists of executable mappings. A list is shared by reference count: a forked process holds its parent's
+ * until either changes.
+ */
+#ifndef PROFLET_PROC_MAPPING_H
+#define PROFLET_PROC_MAPPING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROC_MAPS_MAX 32768u  /* mappings of a list */
+#define PROC_MAPS_APART 1024u /* from here on, proc_maps_insert joins neighbours */
+
+#define PROC_FILE_NONE 0u /* memory without a file */
+/* In place of a file index, with a number: the file is being opened. It is not in published lists. */
+#define PROC_FILE_OPENING (1u << 31)
+
+/* One executable mapping. */
+struct proc_mapping {
+	uint64_t start, end; /* process addresses */
+	uint64_t offset;     /* of `start` in the file, bytes */
+	uint32_t file;	     /* file index, PROC_FILE_NONE, PROC_FILE_OPENING | number */
+};
+
+/* A list of mappings, ascending; shared by reference count. */
+struct proc_maps {
+	unsigned refs;
+	uint32_t n;
+	size_t cap;
+	bool dirty; /* differs from what is published */
+	struct proc_mapping *entries;
+	/* What the publisher keeps for it, released with the list. */
+	uint32_t published_ref, published_len, published_change, published_generation;
+	void (*release)(struct proc_maps *m, void *data);
+	void *release_data;
+};
+
+int proc_maps_new(struct proc_maps **ret);
+struct proc_maps *proc_maps_ref(struct proc_maps *m);
+void proc_maps_unref(struct proc_maps *m);
+/*
+ * Puts a mapping in, cutting or removing what it overlaps; memory without a file becomes one with what
+ * touches it, from PROC_MAPS_APART entries on also with what is near. `m` must be private. 0, -ENOMEM,
+ * -ENOSPC at PROC_MAPS_MAX.
+ */
+int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
+/* Whether something else is mapped where `mapping` will be. */
+bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping);
+/* Whether the list says already all that `mapping` does. */
+bool proc_maps_has(const struct proc_maps *m, const struct proc_mapping *mapping);
+/* The mapping that covers `address`, NULL. Borrowed. */
+const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address);
+
+#endif

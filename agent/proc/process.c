@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/proc/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/proc/mapping.h"
+
+struct process *process_ref(struct process *p)
+{
+	p->refs++;
+	return p;
+}
+
+void process_unref(struct process *p)
+{
+	if (p && !--p->refs)
+		p->destroy(p);
+}
+
+int proc_maps_own(struct process *p)
+{
+	struct proc_maps *copy;
+	int r;
+
+	if (p->maps->refs == 1)
+		return 0;
+	r = proc_maps_new(&copy);
+	if (r < 0)
+		return r;
+	if (p->maps->n) {
+		copy->entries = malloc(p->maps->n * sizeof *copy->entries);
+		if (!copy->entries) {
+			proc_maps_unref(copy);
+			return -ENOMEM;
+		}
+		memcpy(copy->entries, p->maps->entries, p->maps->n * sizeof *copy->entries);
+		copy->n = copy->cap = p->maps->n;
+	}
+	copy->dirty = true;
+	proc_maps_unref(p->maps);
+	p->maps = copy;
+	return 0;
+}
