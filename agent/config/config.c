@@ -3,27 +3,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "agent/config/config_error.h"
+#include "agent/config/config_keys.h"
 #include "agent/config/config_source.h"
 #include "otlp/endpoint.h"
 
-int config_key_set(struct config *c, size_t index, const struct config_origin *origin, const char *text,
-		   char **ret_error)
-{
-	const struct config_key *key = &config_keys[index];
-	_cleanup_buf_ struct buf problem = {0};
-	bool again = c->origins[index].source == origin->source && origin->source == CONFIG_FROM_OPTION;
-	int r = config_value_set(&key->spec, config_key_storage(c, key), text, again, &problem);
-
-	if (r == -EINVAL)
-		return config_fail_at(c, origin, key->name, ret_error, "%s", buf_str(&problem));
-	if (r == 0)
-		c->origins[index] = *origin;
-	return r;
-}
-
-/* A default "$NAME" is the value of that environment variable; it is applied last, since a file beats it. */
+/* A default of the form "$NAME" is the value of that environment variable. It is applied after the file,
+ * which overrides it. */
 static int apply_defaults(struct config *c, bool from_environment, char **ret_error)
 {
 	for (size_t i = 0; i < config_n_keys; i++) {
@@ -45,7 +34,7 @@ static int apply_defaults(struct config *c, bool from_environment, char **ret_er
 	return 0;
 }
 
-/* Reports a conflict of two keys at the one that was set at the place of higher precedence: it came later. */
+/* Reports a conflict between two keys at the one whose source has the higher precedence. */
 static int conflict(const struct config *c, const char *a, const char *b, char **ret_error, const char *text)
 {
 	const struct config_origin *origin_a = config_origin(c, a), *origin_b = config_origin(c, b);
@@ -69,7 +58,7 @@ static int check_memory(const struct config *c, const char *part, uint64_t bytes
 	return conflict(c, part, "memory.total", ret_error, text);
 }
 
-/* Each is fine alone, but gRPC takes no path. */
+/* An endpoint with a path is valid, but not for gRPC. */
 static int check_path(const struct config *c, char **ret_error)
 {
 	enum otlp_protocol protocol = c->protocol == CONFIG_PROTOCOL_GRPC ? OTLP_GRPC : OTLP_HTTP;
@@ -100,8 +89,8 @@ static int check_together(const struct config *c, char **ret_error)
 	return r;
 }
 
-/* The specification gives OTLP over HTTP a port of its own, and the form of the endpoint for profiles is a
- * whole URL. */
+/* Fills in what depends on several keys. By the specification, OTLP over HTTP has a default port of its own,
+ * and the profiles form of the endpoint variable is a complete URL. */
 static int complete(struct config *c, char **ret_error)
 {
 	int r = apply_defaults(c, true, ret_error);

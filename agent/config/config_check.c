@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks of single values: addresses, paths, selectors. */
-#include <errno.h>
+#include "agent/config/config_check.h"
+
+#include <stdio.h>
 #include <string.h>
 
-#include "agent/base/parse.h"
-#include "agent/config/config_value.h"
+#include "agent/config/selector.h"
 #include "otlp/endpoint.h"
 
 const char *config_check_endpoint(const char *text)
@@ -12,8 +12,7 @@ const char *config_check_endpoint(const char *text)
 	struct otlp_endpoint ignored;
 	const char *why;
 
-	/* The protocol may come later and from elsewhere; whether it takes a path is checked when all is
-	 * known. */
+	/* The protocol may be set elsewhere: whether it takes a path is checked when all keys are known. */
 	return otlp_endpoint_parse(text, OTLP_HTTP, &ignored, &why) < 0 ? why : NULL;
 }
 
@@ -35,7 +34,7 @@ const char *config_check_listen(const char *text)
 	return config_check_endpoint(url);
 }
 
-/* The file's content in the place of its name is a mistake that must not be repeated in a log. */
+/* Detects a file's content in place of its name: a mistake that must not end up in a log. */
 const char *config_check_pem_file(const char *text)
 {
 	for (const char *p = text; *p; p++)
@@ -54,56 +53,6 @@ const char *config_check_headers_file(const char *text)
 const char *config_check_directory(const char *text)
 {
 	return *text == '/' ? NULL : "is not an absolute path";
-}
-
-int config_selector_parse(const char *s, struct config_selector *ret)
-{
-	static const char *const names[] = {
-		[CONFIG_SELECT_PID] = "pid=",	    [CONFIG_SELECT_COMM] = "comm=",
-		[CONFIG_SELECT_CGROUP] = "cgroup=", [CONFIG_SELECT_CONTAINER] = "container=",
-		[CONFIG_SELECT_EXE] = "exe=",	    [CONFIG_SELECT_NAMESPACE] = "namespace=",
-		[CONFIG_SELECT_LABEL] = "label=",   [CONFIG_SELECT_CONTAINER_NAME] = "container_name=",
-	};
-	struct config_selector parsed = {0};
-	size_t i = 0, len;
-
-	while (i < ARRAY_SIZE(names) && strncmp(s, names[i], strlen(names[i])) != 0)
-		i++;
-	if (i == ARRAY_SIZE(names))
-		return -EINVAL;
-	parsed.kind = (enum config_selector_kind)i;
-	parsed.value = s + strlen(names[i]);
-	len = strlen(parsed.value);
-	switch (parsed.kind) {
-	case CONFIG_SELECT_PID:
-		if (parse_u32(parsed.value, &parsed.pid) < 0 || parsed.pid == 0 || parsed.pid > INT32_MAX)
-			return -EINVAL;
-		break;
-	case CONFIG_SELECT_COMM:
-		if (len < 1 || len > 15)
-			return -EINVAL;
-		break;
-	case CONFIG_SELECT_CGROUP:
-		if (parsed.value[0] != '/')
-			return -EINVAL;
-		break;
-	case CONFIG_SELECT_CONTAINER:
-		if (len < 12 || len > 64 || strspn(parsed.value, "0123456789abcdef") != len)
-			return -EINVAL;
-		break;
-	case CONFIG_SELECT_LABEL:
-		if (parsed.value[0] == '=' || !strchr(parsed.value, '='))
-			return -EINVAL;
-		break;
-	case CONFIG_SELECT_EXE:
-	case CONFIG_SELECT_NAMESPACE:
-	case CONFIG_SELECT_CONTAINER_NAME:
-		if (len < 1)
-			return -EINVAL;
-		break;
-	}
-	*ret = parsed;
-	return 0;
 }
 
 const char *config_check_selector(const char *text)

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The environment: PROFLET_<KEY>, then the OpenTelemetry variables, of which the form for profiles beats the
- * general one. Only the variable that counts is parsed, so that a general value meant for another signal
- * harms nobody. An empty variable counts as unset. Specification: OpenTelemetry, "Protocol Exporter" and
- * "Environment Variables".
+ * The environment: PROFLET_<KEY>, then the OpenTelemetry variables, of which the profiles form overrides the
+ * general one. Only the variable that takes effect is parsed, so that a general value meant for another
+ * signal causes no error. An empty variable counts as unset. Specification: OpenTelemetry, "Protocol
+ * Exporter" and "Environment Variables".
  */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "agent/base/parse.h"
+#include "agent/config/config_error.h"
+#include "agent/config/config_keys.h"
 #include "agent/config/config_source.h"
 
 static const struct config_spec pairs_spec = {.type = CONFIG_PAIRS};
@@ -23,8 +26,8 @@ static const char *get(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Looks up OTEL_EXPORTER_OTLP_PROFILES_<suffix>, then OTEL_EXPORTER_OTLP_<suffix>; `name` is the one found.
- */
+/* Looks up OTEL_EXPORTER_OTLP_PROFILES_<suffix>, then OTEL_EXPORTER_OTLP_<suffix>; returns in `name` the one
+ * it found. */
 static const char *get_otel(const char *suffix, char name[64])
 {
 	const char *value;
@@ -46,7 +49,7 @@ static const char *get_own(const char *key, char name[64])
 	return get(name);
 }
 
-/* An endpoint without a scheme is plain or TLS by …_INSECURE; one with a scheme is not changed by it. */
+/* Adds a scheme to an endpoint without one: http if …_INSECURE is true, else https. */
 static int complete_endpoint(struct config *c, const char *text, char **ret_text, char **ret_error)
 {
 	struct config_origin origin = {.source = CONFIG_FROM_ENVIRONMENT};

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The headers of requests, read when they are used: a token that a sidecar renews in headers_file is picked
- * up. */
+/* The request headers. headers_file is read again for each connection, so that a token that a sidecar renews
+ * takes effect. */
 #include <errno.h>
 #include <string.h>
 
 #include "agent/base/fs.h"
+#include "agent/config/config.h"
+#include "agent/config/config_error.h"
 #include "agent/config/config_source.h"
+#include "agent/config/config_value.h"
 
 static const struct config_spec headers_spec = {.type = CONFIG_PAIRS,
 						.flags = CONFIG_SECRET | CONFIG_HEADERS};
 
-/* "name: value" or "name=value"; whichever separator comes first, for a value may hold the other. */
+/* "name: value" or "name=value". The first separator counts: the value may contain the other one. */
 static int parse_line(struct config_pairs *pairs, const char *file, unsigned number, char *line,
 		      char **ret_error)
 {

@@ -2,6 +2,7 @@
 /* The table of keys as text: options for --help, the effective values as YAML. */
 #include <string.h>
 
+#include "agent/config/config.h"
 #include "agent/config/config_keys.h"
 
 #define HELP_COLUMN 34

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Long options by dotted key, the options of a command, --config and --help. Two walks, because the file that
- * --config names has to be read before the options that beat it.
- */
+/* The command line: long options by dotted key, the options of a command, --config and --help. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "agent/config/config_error.h"
+#include "agent/config/config_keys.h"
 #include "agent/config/config_source.h"
 
 #define MAX_OPTION 128 /* bytes of a name */
 
-/* One option of argv, taken apart. */
+/* One parsed option of argv. */
 struct option {
 	char name[MAX_OPTION];			 /* with its dashes */
 	const char *value;			 /* NULL: none there, or the option takes none */
@@ -117,7 +117,7 @@ static int take_long(struct walk *w, const char *arg, struct option *o)
 	return 0;
 }
 
-/* -d10s or -d 10s; no bundles of flags. */
+/* -d10s or -d 10s; several flags in one argument (-fn) are not supported. */
 static int take_short(struct walk *w, const char *arg, struct option *o)
 {
 	snprintf(o->name, sizeof o->name, "-%c", arg[1]);
@@ -132,7 +132,7 @@ static int take_short(struct walk *w, const char *arg, struct option *o)
 	return 0;
 }
 
-/* Takes the next option. Returns 1 when there was one, 0 when the options have ended, or an error. */
+/* Parses the next option. Returns 1, 0 at the end of the options, or an error. */
 static int take(struct walk *w, struct option *ret)
 {
 	const char *arg = w->next < w->argc ? w->argv[w->next] : NULL;
@@ -166,7 +166,7 @@ int config_options_scan(int argc, char **argv, const struct config_extra_option 
 	int r;
 
 	while ((r = take(&w, &o)) > 0) {
-		if (o.help) { /* whatever else is wrong, the user wants to read */
+		if (o.help) { /* help is printed even if other options are wrong */
 			*ret = (struct config_options){.help = true, .first_positional = argc};
 			return 0;
 		}
@@ -178,7 +178,7 @@ int config_options_scan(int argc, char **argv, const struct config_extra_option 
 	if (w.next < argc && !positional_allowed) {
 		_cleanup_buf_ struct buf shown = {0};
 
-		/* An unquoted blank in a secret makes its rest an argument; so does a forgotten --headers. */
+		/* Could be part of a secret: an unquoted blank in --headers, or a forgotten --headers. */
 		r = w.secret_seen || strpbrk(argv[w.next], "=: ")
 			    ? buf_printf(&shown, "number %d (not shown)", w.next)
 			    : config_quote(&shown, argv[w.next]);

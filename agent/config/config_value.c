@@ -1,13 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/config/config_value.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/clock.h"
 #include "agent/base/parse.h"
 
-#define MAX_SHOWN 80 /* bytes of a wrong value that an error line repeats */
+#define MAX_SHOWN 80 /* bytes of a wrong value that an error message repeats */
+
+/* --- what is accepted, as text */
+
+/* The largest unit that gives a whole number. */
+static int format_duration(struct buf *b, uint64_t ns)
+{
+	static const struct {
+		uint64_t factor;
+		const char *suffix;
+	} units[] = {{3600 * NS_PER_SEC, "h"}, {60 * NS_PER_SEC, "m"}, {NS_PER_SEC, "s"},
+		     {NS_PER_MS, "ms"},	       {1000, "us"},	       {1, "ns"}};
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(units) && (ns == 0 || ns % units[i].factor))
+		i++;
+	return buf_printf(b, "%" PRIu64 "%s", ns / units[i].factor, units[i].suffix);
+}
+
+static int format_size(struct buf *b, uint64_t bytes)
+{
+	static const char *const suffixes[] = {"B", "KiB", "MiB", "GiB"};
+	size_t i = 0;
+
+	while (bytes && i + 1 < ARRAY_SIZE(suffixes) && bytes % 1024 == 0) {
+		bytes /= 1024;
+		i++;
+	}
+	return buf_printf(b, "%" PRIu64 "%s", bytes, suffixes[i]);
+}
+
+static int format_amount(enum config_type type, uint64_t v, struct buf *b)
+{
+	switch (type) {
+	case CONFIG_DURATION:
+	case CONFIG_SECONDS:
+		return format_duration(b, v);
+	case CONFIG_SIZE:
+		return format_size(b, v);
+	case CONFIG_FRACTION:
+		return buf_printf(b, "%g%%", (double)v / 1e4);
+	default:
+		return buf_printf(b, "%" PRIu64, v);
+	}
+}
+
+static int describe_range(const struct config_spec *s, struct buf *b, const char *what, const char *example)
+{
+	int r = buf_puts(b, what);
+
+	if (r == 0 && (s->min || s->max)) {
+		r = buf_puts(b, " from ");
+		if (r == 0)
+			r = format_amount(s->type, s->min, b);
+		if (r == 0)
+			r = buf_puts(b, " to ");
+		if (r == 0)
+			r = format_amount(s->type, s->max, b);
+	}
+	return r < 0 || !example ? r : buf_printf(b, ", such as %s", example);
+}
+
+static int describe_names(struct buf *b, const char *intro, const char *names)
+{
+	int r = buf_puts(b, intro);
+
+	for (; *names && r == 0; names++)
+		r = *names == ',' ? buf_puts(b, ", ") : buf_putc(b, *names);
+	return r;
+}
+
+int config_value_describe(const struct config_spec *s, struct buf *b)
+{
+	switch (s->type) {
+	case CONFIG_BOOL:
+	case CONFIG_FLAG:
+		return buf_puts(b, "on or off");
+	case CONFIG_U32:
+		return describe_range(s, b, "a whole number", NULL);
+	case CONFIG_DURATION:
+		return describe_range(s, b, "a duration", "10s");
+	case CONFIG_SECONDS:
+		return describe_range(s, b, "a number of seconds or a duration", "10s");
+	case CONFIG_SIZE:
+		return describe_range(s, b, "a size", "64MiB");
+	case CONFIG_FRACTION:
+		return describe_range(s, b, "a percentage", "5%");
+	case CONFIG_ENUM:
+		return describe_names(b, "one of ", s->accepted);
+	case CONFIG_LIST:
+		if (s->form)
+			return buf_puts(b, s->form);
+		return s->accepted ? describe_names(b, "one of ", s->accepted) : buf_puts(b, "a list: A,B");
+	case CONFIG_PAIRS:
+		return buf_puts(b, "NAME=VALUE,NAME=VALUE");
+	case CONFIG_STRING:
+	case CONFIG_ALIAS:
+		break;
+	}
+	return buf_puts(b, s->form ? s->form : "text");
+}
+
+/* --- text to storage */
 
 int config_quote(struct buf *b, const char *text)
 {
@@ -26,8 +132,8 @@ static bool hidden(const struct config_spec *s, const char *text)
 	return (s->flags & (CONFIG_SECRET | CONFIG_FILE)) || ((s->flags & CONFIG_URL) && strpbrk(text, "@?"));
 }
 
-/* `reason` NULL: "is not" the description; else the reason, then the description. Returns -EINVAL or -ENOMEM.
- */
+/* Writes "VALUE REASON; accepted is DESCRIPTION", or "VALUE is not DESCRIPTION" when `reason` is NULL. A
+ * reason that contains "accepted" stands alone. Returns -EINVAL or -ENOMEM. */
 static int refuse(const struct config_spec *s, const char *text, const char *reason, struct buf *problem)
 {
 	int r = hidden(s, text) ? buf_puts(problem, "the value (not shown)") : config_quote(problem, text);
@@ -118,7 +224,6 @@ int config_list_add(const struct config_spec *s, struct config_list *list, const
 		    struct buf *problem)
 {
 	const char *reason = s->check ? s->check(text) : NULL;
-	char **items, *copy;
 
 	for (size_t i = 0; i < list->n && !reason; i++)
 		if (strcmp(list->items[i], text) == 0)
@@ -127,26 +232,18 @@ int config_list_add(const struct config_spec *s, struct config_list *list, const
 		reason = "is one item too many";
 	if (reason || !*text || (s->accepted && index_of(s->accepted, text) < 0))
 		return refuse(s, text, reason, problem);
-	items = realloc(list->items, (list->n + 1) * sizeof *items);
-	if (!items)
-		return -ENOMEM;
-	list->items = items;
-	copy = strdup(text);
-	if (!copy)
-		return -ENOMEM;
-	items[list->n++] = copy;
-	return 0;
+	return config_list_append(list, text);
 }
 
 static int list_append_text(const struct config_spec *s, struct config_list *list, const char *text,
 			    struct buf *problem)
 {
 	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy, *item;
+	char *next = copy, *item;
 
 	if (!copy)
 		return -ENOMEM;
-	while (*text && (item = strsep(&rest, ","))) {
+	while (*text && (item = strsep(&next, ","))) {
 		int r;
 
 		item += strspn(item, " \t");
@@ -174,6 +271,92 @@ static int set_list(const struct config_spec *s, struct config_list *target, con
 	old = *target;
 	*target = list;
 	list = old;
+	return 0;
+}
+
+/* A field name by RFC 9110 section 5.6.2, in lower case as gRPC metadata and HTTP/2 require. */
+static bool is_field_name(const char *name)
+{
+	for (const char *p = name; *p; p++)
+		if (!islower((unsigned char)*p) && !isdigit((unsigned char)*p) &&
+		    !strchr("!#$%&'*+-.^_`|~", *p))
+			return false;
+	return *name != '\0';
+}
+
+static bool is_field_value(const char *value)
+{
+	for (const unsigned char *p = (const unsigned char *)value; *p; p++)
+		if ((*p < 0x20 && *p != '\t') || *p == 0x7f)
+			return false;
+	return true;
+}
+
+/* Names the entry by its position only: in a mistyped entry, the secret may stand where the name belongs. */
+static int refuse_entry(const struct config_pairs *pairs, const char *reason, struct buf *problem)
+{
+	int r = buf_printf(problem, "entry %zu %s; accepted is NAME=VALUE,NAME=VALUE", pairs->n + 1, reason);
+
+	return r < 0 ? r : -EINVAL;
+}
+
+int config_pairs_add(const struct config_spec *s, struct config_pairs *pairs, const char *key,
+		     const char *value, struct buf *problem)
+{
+	_cleanup_free_ char *name = strdup(key);
+
+	if (!name)
+		return -ENOMEM;
+	for (char *p = name; *p && (s->flags & CONFIG_HEADERS); p++)
+		*p = (char)tolower((unsigned char)*p);
+	if (!*name)
+		return refuse_entry(pairs, "has no name", problem);
+	if ((s->flags & CONFIG_HEADERS) && !is_field_name(name))
+		return refuse_entry(pairs, "has a name that is no HTTP field name", problem);
+	if ((s->flags & CONFIG_HEADERS) && !is_field_value(value))
+		return refuse_entry(pairs, "has a control character in its value", problem);
+	if (pairs->n == CONFIG_MAX_ITEMS && !config_pairs_find(pairs, name))
+		return refuse_entry(pairs, "is one too many", problem);
+	return config_pairs_put(pairs, name, value);
+}
+
+char *config_trim(char *s)
+{
+	char *end;
+
+	s += strspn(s, " \t\r");
+	end = s + strlen(s);
+	while (end > s && strchr(" \t\r", end[-1]))
+		end--;
+	*end = '\0';
+	return s;
+}
+
+int config_pairs_parse(const struct config_spec *s, struct config_pairs *ret, const char *text,
+		       struct buf *problem)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *next = copy, *item;
+
+	if (!copy)
+		return -ENOMEM;
+	while ((item = strsep(&next, ","))) {
+		char *value = strchr(item, '=');
+		int r;
+
+		if (!*config_trim(item)) /* "a=1,,b=2" and a comma at the end are common and harmless */
+			continue;
+		if (!value)
+			return refuse_entry(ret, "has no \"=\"", problem);
+		*value++ = '\0';
+		item = config_trim(item);
+		value = config_trim(value);
+		if (parse_percent_decode(item) < 0 || parse_percent_decode(value) < 0)
+			return refuse_entry(ret, "has a bad %XX sequence", problem);
+		r = config_pairs_add(s, ret, item, value, problem);
+		if (r < 0)
+			return r;
+	}
 	return 0;
 }
 
@@ -243,10 +426,87 @@ void config_value_free(enum config_type type, void *target)
 	}
 }
 
-void config_list_free(struct config_list *l)
+/* --- storage to text */
+
+/* A YAML double-quoted scalar. */
+static int format_string(struct buf *b, const char *text)
 {
-	for (size_t i = 0; i < l->n; i++)
-		free(l->items[i]);
-	free(l->items);
-	*l = (struct config_list){0};
+	int r = buf_putc(b, '"');
+
+	for (; *text && r == 0; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			r = buf_printf(b, "\\%c", c);
+		else if (c < 0x20 || c == 0x7f)
+			r = buf_printf(b, "\\x%02x", c);
+		else
+			r = buf_putc(b, (char)c);
+	}
+	return r < 0 ? r : buf_putc(b, '"');
+}
+
+static int format_list(struct buf *b, const struct config_list *list)
+{
+	int r = buf_putc(b, '[');
+
+	for (size_t i = 0; i < list->n && r == 0; i++) {
+		r = i ? buf_puts(b, ", ") : 0;
+		if (r == 0)
+			r = format_string(b, list->items[i]);
+	}
+	return r < 0 ? r : buf_putc(b, ']');
+}
+
+static int format_pairs(struct buf *b, const struct config_pairs *pairs, bool secret)
+{
+	int r = buf_putc(b, '{');
+
+	for (size_t i = 0; i < pairs->n && r == 0; i++) {
+		r = i ? buf_puts(b, ", ") : 0;
+		if (r == 0)
+			r = format_string(b, pairs->items[i].key);
+		if (r == 0)
+			r = buf_puts(b, ": ");
+		if (r == 0)
+			r = format_string(b, secret ? "***" : pairs->items[i].value);
+	}
+	return r < 0 ? r : buf_putc(b, '}');
+}
+
+static int format_enum(struct buf *b, const char *accepted, unsigned value)
+{
+	for (; value && *accepted; value--)
+		accepted += strcspn(accepted, ",") + 1;
+	return buf_append(b, accepted, strcspn(accepted, ","));
+}
+
+int config_value_format(const struct config_spec *s, const void *value, struct buf *b)
+{
+	switch (s->type) {
+	case CONFIG_BOOL:
+	case CONFIG_FLAG:
+		return buf_puts(b, *(const bool *)value ? "on" : "off");
+	case CONFIG_U32:
+		return buf_printf(b, "%" PRIu32, *(const uint32_t *)value);
+	case CONFIG_DURATION:
+	case CONFIG_SECONDS:
+	case CONFIG_SIZE:
+		return format_amount(s->type, *(const uint64_t *)value, b);
+	case CONFIG_FRACTION:
+		return buf_printf(b, "%g%%", *(const double *)value * 100);
+	case CONFIG_ENUM:
+		return format_enum(b, s->accepted, *(const unsigned *)value);
+	case CONFIG_STRING:
+		if (!*(char *const *)value)
+			return buf_puts(b, s->flags & CONFIG_OFF_IS_NULL ? "off" : "\"\"");
+		return format_string(b, s->flags & CONFIG_SECRET ? "***" : *(char *const *)value);
+	case CONFIG_LIST:
+		return format_list(b, value);
+	case CONFIG_PAIRS:
+		return format_pairs(b, value, s->flags & CONFIG_SECRET);
+	case CONFIG_ALIAS:
+		break;
+	}
+	return 0;
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One configuration value: text to storage and back, for keys of the table and for a command's own options
- * alike. Private to agent/config*.c. Rank 3.
+ * One configuration value: text to storage and back. Keys of the table and options of a command share it.
+ * Private to agent/config.
  */
 #ifndef PROFLET_CONFIG_VALUE_H
 #define PROFLET_CONFIG_VALUE_H
 
-#include "agent/config/config.h"
+#include "agent/base/buf.h"
+#include "agent/config/config_types.h"
 
 enum {
 	CONFIG_SECRET = 1 << 0,	     /* never shown */
 	CONFIG_URL = 1 << 1,	     /* not shown when it may carry a password */
-	CONFIG_OFF_IS_NULL = 1 << 2, /* STRING: "off" stands for none */
+	CONFIG_OFF_IS_NULL = 1 << 2, /* STRING: "off" means none */
 	CONFIG_HEADERS = 1 << 3,     /* PAIRS: names are HTTP field names, lower-cased */
 	CONFIG_REQUIRED = 1 << 4,    /* STRING: must not be empty */
-	CONFIG_FILE = 1 << 5, /* STRING: name of a file; not shown when it is refused, for it may be what
-				 belongs into the file */
+	CONFIG_FILE = 1 << 5, /* STRING: name of a file; not shown when refused, because users paste the
+				 file's content by mistake */
 };
 
 struct config_spec {
@@ -27,7 +28,7 @@ struct config_spec {
 	unsigned flags;
 };
 
-/* Most that a list or a set of headers may hold. */
+/* Maximum number of items in a list or a set of headers. */
 #define CONFIG_MAX_ITEMS 64
 
 /*
@@ -36,7 +37,7 @@ struct config_spec {
  */
 int config_value_set(const struct config_spec *s, void *target, const char *text, bool append,
 		     struct buf *problem);
-/* The two multi-valued types from items already separated, as YAML has them; always appends. */
+/* Append one item of the two multi-valued types, which YAML gives already separated. As config_value_set. */
 int config_list_add(const struct config_spec *s, struct config_list *list, const char *text,
 		    struct buf *problem);
 int config_pairs_add(const struct config_spec *s, struct config_pairs *pairs, const char *key,
@@ -49,20 +50,10 @@ void config_value_free(enum config_type type, void *target);
 /* Appends `text` in double quotes, cut to a length that fits a line. 0 or -ENOMEM. */
 int config_quote(struct buf *b, const char *text);
 
-/* Without blanks at both ends, in place. */
+/* Removes blanks at both ends, in place. */
 char *config_trim(char *s);
-/* Whole-list parser of "k=v,k2=v2" (W3C baggage without properties), values percent-decoded. As
- * config_value_set. */
+/* Appends the pairs of "k=v,k2=v2" (W3C baggage without properties), percent-decoded. As config_value_set. */
 int config_pairs_parse(const struct config_spec *s, struct config_pairs *ret, const char *text,
 		       struct buf *problem);
-
-/* Checks for the table of keys. */
-const char *config_check_endpoint(const char *text);
-const char *config_check_url(const char *text);
-const char *config_check_listen(const char *text);
-const char *config_check_selector(const char *text);
-const char *config_check_directory(const char *text);
-const char *config_check_pem_file(const char *text);
-const char *config_check_headers_file(const char *text);
 
 #endif

@@ -6,14 +6,14 @@
 #include <sys/prctl.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/config/config.h"
+#include "agent/config/config_types.h"
 
 static int dumpable_before = -1;
 
 void secrets_hide(void)
 {
 	dumpable_before = prctl(PR_GET_DUMPABLE);
-	(void)prctl(PR_SET_DUMPABLE, 0); /* fails for no value that there is */
+	(void)prctl(PR_SET_DUMPABLE, 0); /* cannot fail: 0 is valid */
 }
 
 /* http://USER:PASSWORD@HOST */
@@ -35,7 +35,7 @@ bool secrets_settle(const struct config *config)
 	bool any = config->headers.n || config->headers_file || config->tls.key ||
 		   config->kubernetes.metadata || proxy_has_password();
 
-	if (!any && dumpable_before == 1) /* 2 can only be inherited, not set */
+	if (!any && dumpable_before == 1) /* 2 cannot be set, only inherited */
 		(void)prctl(PR_SET_DUMPABLE, 1);
 	return any;
 }

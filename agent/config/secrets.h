@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keeps secrets out of core files and of other processes' reach. They are copied on their way (environment,
- * parser, HTTP/2 frames, TLS), so not single pages are left out of a dump: a process that has any leaves no
- * core file and cannot be traced but with CAP_SYS_PTRACE (PR_SET_DUMPABLE). One without can be debugged as
- * usual. Rank 3.
+ * Keeps secrets out of core files and away from other processes. Secrets are copied into many places
+ * (environment, parser, HTTP/2 frames, TLS), so single pages cannot be excluded from a dump. Instead, a
+ * process that has any secret writes no core file and can be traced only with CAP_SYS_PTRACE
+ * (PR_SET_DUMPABLE). A process without secrets can be debugged as usual.
  */
 #ifndef PROFLET_SECRETS_H
 #define PROFLET_SECRETS_H
@@ -12,9 +12,10 @@
 
 struct config;
 
-/* To be called before the configuration is read. */
+/* Makes the process undumpable. Call before the configuration is read. */
 void secrets_hide(void);
-/* To be called when it is: takes secrets_hide back if it has none. True: it has. */
+/* Undoes secrets_hide if the configuration has no secrets. Call after it is read. Returns whether it has any.
+ */
 bool secrets_settle(const struct config *config);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "agent/config/config.h"
+#include "agent/config/selector.h"
 #include "agent/proc/table.h"
 
 struct pod_table;

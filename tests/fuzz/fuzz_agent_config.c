@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/config/config.h"
+#include "agent/config/config_keys.h"
 #include "agent/config/config_source.h"
+#include "agent/config/config_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/config/config.h"
+#include "agent/config/config_check.h"
 #include "agent/config/config_keys.h"
 
 static const char *const types[] = {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/config/config.h"
 #include "agent/config/config_keys.h"
 #include "tests/unit/agent/config/config_load.h"
 

@@ -7,6 +7,7 @@
 
 #include "agent/base/parse.h"
 #include "agent/config/config.h"
+#include "agent/config/selector.h"
 
 struct values {
 	uint64_t duration_ns;

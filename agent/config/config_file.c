@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The walk over a parsed document. It goes no deeper than the table of keys does, so that neither depth nor
- * aliases of the document decide how long it takes. A key may stand nested or dotted.
+ * The configuration file: one YAML document, whose keys may be nested ("sampling: {frequency: 97}") or dotted
+ * ("sampling.frequency: 97"). The walk over the document goes no deeper than the table of keys does, so that
+ * neither the document's depth nor its aliases decide how long it takes.
  */
-#include "agent/config/config_document.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <yaml.h>
+
+#include "agent/base/fs.h"
+#include "agent/config/config_error.h"
+#include "agent/config/config_keys.h"
+#include "agent/config/config_source.h"
 
 #define MAX_KEY 128 /* bytes of a dotted key */
+
+DEFINE_CLEANUP(yaml_document_t *, yaml_document_delete)
 
 struct walk {
 	struct config *config;
@@ -24,7 +31,7 @@ static struct config_origin origin_of(const yaml_node_t *node)
 				      .column = (unsigned)node->start_mark.column + 1};
 }
 
-/* The node's text, or NULL when it is no scalar. A NUL inside would cut the text, so it counts as none. */
+/* The node's text, or NULL when it is no scalar or contains a NUL byte. */
 static const char *text_of(const yaml_node_t *node)
 {
 	if (node->type != YAML_SCALAR_NODE ||
@@ -125,7 +132,7 @@ static int apply_key(const struct walk *w, size_t index, const yaml_node_t *name
 	if (origin->source == CONFIG_FROM_FILE)
 		return config_fail_at(w->config, &there, key->name, w->ret_error,
 				      "duplicate key; first at line %u", origin->line);
-	if (is_null(value)) /* "key:" alone, as templates leave it: not set */
+	if (is_null(value)) /* "key:" without a value, as templates leave it: not set */
 		return 0;
 	if (text)
 		return config_key_set(w->config, index, &here, text, w->ret_error);
@@ -140,7 +147,7 @@ static int apply_key(const struct walk *w, size_t index, const yaml_node_t *name
 	return r;
 }
 
-/* What has a blank or the like is no mistyped key, but perhaps a token in the wrong place. */
+/* A name with a blank or the like is not shown: it may be a token in the wrong place. */
 static const char *key_shown(const char *name)
 {
 	for (const char *p = name; *p; p++)
@@ -179,8 +186,8 @@ static int not_a_section(const struct walk *w, const yaml_node_t *node, const ch
 				      buf_str(&names));
 }
 
-/* The line of an earlier pair with the same key in this mapping, or 0. The mapping cannot be long: its first
- * unknown key ends the walk. */
+/* The line of an earlier pair with the same key in this mapping, or 0. The mapping is short: the walk ends at
+ * the first unknown key. */
 static unsigned line_of_twin(const struct walk *w, const yaml_node_t *mapping, const yaml_node_pair_t *pair,
 			     const char *text)
 {
@@ -236,10 +243,89 @@ static int walk_section(const struct walk *w, const yaml_node_t *mapping, const 
 	return r;
 }
 
-int config_document_apply(struct config *c, yaml_document_t *document, char **ret_error)
+static int apply_document(struct config *c, yaml_document_t *document, char **ret_error)
 {
 	struct walk w = {.config = c, .document = document, .ret_error = ret_error};
 	const yaml_node_t *root = yaml_document_get_root_node(document);
 
 	return root && !is_null(root) ? walk_section(&w, root, "", 0) : 0;
+}
+
+/* --- bytes to one document */
+
+static int syntax_error(const yaml_parser_t *parser, const char *file, const uint8_t *data, char **ret_error)
+{
+	unsigned line = (unsigned)parser->problem_mark.line + 1,
+		 column = (unsigned)parser->problem_mark.column + 1;
+	const char *problem = parser->problem ? parser->problem : "unknown error";
+
+	if (parser->error == YAML_MEMORY_ERROR)
+		return -ENOMEM;
+	if (parser->error == YAML_READER_ERROR) { /* has an offset instead of a mark */
+		line = column = 1;
+		for (size_t i = 0; i < parser->problem_offset; i++, column++) {
+			if (data[i] == '\n') {
+				line++;
+				column = 0;
+			}
+		}
+	}
+	return config_fail(ret_error, "%s:%u:%u: not valid YAML: %s", file, line, column, problem);
+}
+
+static int refuse_second_document(const struct config *c, yaml_parser_t *parser, const uint8_t *data,
+				  char **ret_error)
+{
+	yaml_document_t document;
+	_cleanup_(yaml_document_delete_p) yaml_document_t *loaded = NULL;
+	struct config_origin origin = {.source = CONFIG_FROM_FILE};
+	yaml_node_t *root;
+
+	if (!yaml_parser_load(parser, &document))
+		return syntax_error(parser, c->file, data, ret_error);
+	loaded = &document;
+	root = yaml_document_get_root_node(loaded);
+	if (!root)
+		return 0;
+	origin.line = (unsigned)root->start_mark.line + 1;
+	origin.column = (unsigned)root->start_mark.column + 1;
+	return config_fail_at(c, &origin, "document", ret_error, "found a second document; accepted is one");
+}
+
+int config_yaml_apply(struct config *c, const char *file, const void *data, size_t len, char **ret_error)
+{
+	_cleanup_(yaml_parser_delete) yaml_parser_t parser;
+	yaml_document_t document;
+	_cleanup_(yaml_document_delete_p) yaml_document_t *loaded = NULL;
+	int r;
+
+	if (!yaml_parser_initialize(&parser))
+		return -ENOMEM;
+	free(c->file);
+	c->file = strdup(file);
+	if (!c->file)
+		return -ENOMEM;
+	yaml_parser_set_input_string(&parser, data, len);
+	if (!yaml_parser_load(&parser, &document))
+		return syntax_error(&parser, file, data, ret_error);
+	loaded = &document;
+	r = apply_document(c, loaded, ret_error);
+	if (r < 0 || !yaml_document_get_root_node(loaded)) /* no root: the input has ended */
+		return r;
+	return refuse_second_document(c, &parser, data, ret_error);
+}
+
+int config_file_apply(struct config *c, const char *file, char **ret_error)
+{
+	_cleanup_buf_ struct buf content = {0};
+	int r = fs_read_file(file, CONFIG_MAX_FILE_BYTES, &content);
+
+	if (r == -ENOMEM)
+		return r;
+	if (r == -EFBIG)
+		return config_fail(ret_error, "%s: is larger than %u bytes", file, CONFIG_MAX_FILE_BYTES);
+	if (r < 0)
+		return config_fail(ret_error, "%s: cannot be read: %s", file, strerror(-r));
+	return config_yaml_apply(c, file, content.data ? content.data : (uint8_t *)"", content.len,
+				 ret_error);
 }

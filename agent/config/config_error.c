@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error lines: one line each, with the place, what was found, what is accepted. */
+#include "agent/config/config_error.h"
+
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "agent/config/config_source.h"
+#include "agent/base/buf.h"
 
 static int finish(struct buf *line, char **ret_error)
 {
