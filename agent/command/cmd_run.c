@@ -146,7 +146,7 @@ static void log_started(struct run *run)
 		LOG_INFO, "sampling",
 		"version=%s event=%s hz=%u processes=%lu binaries=%lu tables=%lu map_bytes=%lu start_ms=%lu",
 		PROFLET_VERSION, s.event, run->config->sampling.frequency, (unsigned long)s.track.processes,
-		(unsigned long)s.track.cache.files, (unsigned long)s.track.cache.ready,
+		(unsigned long)s.track.binaries.known, (unsigned long)s.track.tables.ready,
 		(unsigned long)s.map_bytes, (unsigned long)((s.attached_ns - s.start_ns) / NS_PER_MS));
 }
 
@@ -174,9 +174,9 @@ static void log_stopped(struct run *run)
 		(unsigned long)s.track.open_known, (unsigned long)s.track.open_other,
 		(unsigned long)s.track.open_stuck, (unsigned long)s.track.ask.asked,
 		(unsigned long)s.track.ask.late, (unsigned long)(s.track.ask.given_up + s.track.ask.refused),
-		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.cache.overdue,
-		(unsigned long)s.track.cache.built, (unsigned long)s.track.cache.evicted,
-		(unsigned long)s.track.cache.table_bytes, (unsigned long)s.track.arena.segment_bytes,
+		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.tables.overdue,
+		(unsigned long)s.track.tables.built, (unsigned long)s.track.tables.evicted,
+		(unsigned long)s.track.tables.table_bytes, (unsigned long)s.track.arena.segment_bytes,
 		(unsigned long)s.track.rereads, (unsigned long)s.report.finished,
 		(unsigned long)s.report.finish_late, (unsigned long)s.report.finish_full,
 		(unsigned long)s.track.finish.followed, (unsigned long)s.track.finish.not_followed,

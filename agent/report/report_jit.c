@@ -52,13 +52,13 @@ void jit_names_free(struct jit_names *n)
 /* A file that code was written to, not loaded from: memory that is mapped twice. */
 static bool is_code_memory(struct jit_names *n, uint32_t file)
 {
-	const struct unwind_file *f;
+	const struct binary_table *f;
 
 	if (n->last_file == file)
 		return n->last_file_is;
-	f = track_file(n->track, file);
+	f = track_table(n->track, file);
 	n->last_file = file;
-	n->last_file_is = f && f->state == TABLE_NONE && !f->n_segments;
+	n->last_file_is = f && f->state == TABLE_NONE && !f->binary->n_segments;
 	return n->last_file_is;
 }
 
@@ -73,7 +73,7 @@ bool jit_names_wants(struct jit_names *n, uint64_t frame)
 static int dump_of(const struct jit_names *n, const struct process *p)
 {
 	for (uint32_t i = 0; i < p->maps->n; i++) {
-		const struct unwind_file *f = track_file(n->track, p->maps->entries[i].file);
+		const struct binary *f = track_binary(n->track, p->maps->entries[i].file);
 
 		if (f && f->fd >= 0 && jit_name_is_dump(f->module.name))
 			return f->fd;
@@ -103,7 +103,7 @@ static const char *runtime_of(const struct jit_names *n, const struct process *p
 	const char *runtime = NULL;
 
 	for (uint32_t i = 0; i < p->maps->n && !runtime; i++) {
-		const struct unwind_file *f = track_file(n->track, p->maps->entries[i].file);
+		const struct binary *f = track_binary(n->track, p->maps->entries[i].file);
 
 		runtime = f ? jit_name_runtime(f->module.name) : NULL;
 	}

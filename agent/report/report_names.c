@@ -136,7 +136,7 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 	uint32_t file;
 
 	while (symbol_cache_next_wanted(cache, &file)) {
-		struct unwind_file *f = track_file(n->track, file);
+		const struct binary *f = track_binary(n->track, file);
 		struct symbol_job *job;
 
 		if (!f || f->fd < 0) {
@@ -175,9 +175,9 @@ void names_prepare(struct names *n)
  * be kept. */
 static bool is_early(struct names *n, uint32_t file)
 {
-	const struct unwind_file *f = track_file(n->track, file);
+	const struct binary_table *f = track_table(n->track, file);
 
-	return f && f->root && unwind_file_pending(f);
+	return f && f->binary->root && binary_table_pending(f);
 }
 
 static void want(struct symbol_cache *cache, uint32_t file, uint64_t va)
@@ -283,7 +283,7 @@ static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol
 void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 {
 	uint32_t file = sample_frame_file(frame);
-	struct unwind_file *f = file == FILE_ANONYMOUS ? NULL : track_file(n->track, file);
+	const struct binary *f = file == FILE_ANONYMOUS ? NULL : track_binary(n->track, file);
 	struct symbol_name name;
 
 	if (jit_names_frame(n->jit, frame, ret))

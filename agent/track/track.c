@@ -64,11 +64,13 @@ static int open_parts(struct track *t)
 	if (r == 0)
 		r = arena_new(&t->arena, o->table_bytes, segment_new, o->probe);
 	if (r == 0)
-		r = unwind_cache_new(&t->cache, t->arena, o->worker, o->max_files, tables_changed, t);
+		r = binary_registry_new(&t->binaries, o->max_files);
 	if (r == 0)
-		r = publisher_new(&t->publisher, t->arena, t->cache);
+		r = unwind_tables_new(&t->tables, t->binaries, t->arena, o->worker, tables_changed, t);
+	if (r == 0)
+		r = publisher_new(&t->publisher, t->arena, t->tables);
 	finish.arena = t->arena;
-	finish.files = t->cache;
+	finish.binaries = t->binaries;
 	if (r == 0)
 		r = finisher_new(&t->finisher, &finish);
 	if (r == 0)
@@ -109,7 +111,8 @@ void track_free(struct track *t)
 	proc_table_free(t->table); /* releases mapping lists into publisher and arena */
 	publisher_free(t->publisher);
 	finisher_free(t->finisher);
-	unwind_cache_free(t->cache);
+	unwind_tables_free(t->tables);
+	binary_registry_free(t->binaries);
 	arena_free(t->arena);
 	cgroup_meta_cache_free(t->workloads);
 	proc_threads_free(t->threads);
@@ -362,7 +365,7 @@ bool track_drain(struct track *t)
 	track_rescan(t);
 	track_remap_retry(t);
 	track_publish(t);
-	unwind_cache_pump(t->cache);
+	unwind_tables_pump(t->tables);
 	return t->news;
 }
 
@@ -425,9 +428,9 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 	proc_table_each(t->table, sweep_process, &sweep);
 	used[t->vdso] = 1;
 	proc_threads_forget(t->threads, t->drained_ns);
-	unwind_cache_sweep(t->cache, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
-			   &forgetting);
-	unwind_cache_published(t->cache); /* no list names them */
+	unwind_tables_sweep(t->tables, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
+			    &forgetting);
+	unwind_tables_published(t->tables); /* no list names them */
 	track_grace(t);
 }
 
@@ -438,21 +441,26 @@ uint64_t track_epoch(const struct track *t)
 	return t->epoch;
 }
 
-struct unwind_file *track_file(const struct track *t, uint32_t index)
+const struct binary *track_binary(const struct track *t, uint32_t index)
 {
-	return unwind_cache_file(t->cache, index);
+	return binary_registry_get(t->binaries, index);
+}
+
+const struct binary_table *track_table(const struct track *t, uint32_t index)
+{
+	return unwind_tables_get(t->tables, index);
 }
 
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns)
 {
-	unwind_cache_touch(t->cache, index, now_ns);
+	unwind_tables_touch(t->tables, index, now_ns);
 }
 
 void track_settle(struct track *t, uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
 
-	while ((unwind_cache_pending(t->cache) || t->ask.pending) && (now = clock_mono_ns()) < deadline) {
+	while ((unwind_tables_pending(t->tables) || t->ask.pending) && (now = clock_mono_ns()) < deadline) {
 		uint64_t step = deadline - now < SETTLE_STEP_NS ? deadline - now : SETTLE_STEP_NS;
 
 		worker_drain(t->ask.pending ? t->options.opener : t->options.worker, step);
@@ -466,7 +474,8 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	*ret = t->stats;
 	ret->ask = t->ask;
 	arena_stats(t->arena, &ret->arena);
-	unwind_cache_stats(t->cache, &ret->cache);
+	binary_registry_stats(t->binaries, &ret->binaries);
+	unwind_tables_stats(t->tables, &ret->tables);
 	publisher_stats(t->publisher, &ret->publish);
 	finisher_stats(t->finisher, &ret->finish);
 	cgroup_meta_cache_stats(t->workloads, &ret->workloads);

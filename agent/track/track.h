@@ -10,15 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/binary/registry.h"
 #include "agent/proc/sampled_task.h"
 #include "agent/proc/table.h"
 #include "agent/sample/decode.h"
 #include "agent/track/select.h"
 #include "agent/track/track_ask.h"
 #include "agent/unwind/arena.h"
-#include "agent/unwind/cache.h"
 #include "agent/unwind/finish.h"
 #include "agent/unwind/publish.h"
+#include "agent/unwind/tables.h"
 #include "cgroup/meta.h"
 
 struct loop;
@@ -51,7 +52,8 @@ struct track_options {
 
 struct track_stats {
 	struct arena_stats arena;
-	struct unwind_cache_stats cache;
+	struct binary_stats binaries;
+	struct unwind_tables_stats tables;
 	struct publish_stats publish;
 	struct finisher_stats finish;
 	struct cgroup_meta_stats workloads;
@@ -99,7 +101,8 @@ struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns);
 bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret);
 /* The workload; NULL when it could not be read. Borrowed from the image. */
 const struct cgroup_meta *track_workload(const struct proc_image *i);
-struct unwind_file *track_file(const struct track *t, uint32_t index);
+const struct binary *track_binary(const struct track *t, uint32_t index);
+const struct binary_table *track_table(const struct track *t, uint32_t index);
 /*
  * Asks again for every process whether it is to be sampled, by the control group that it is in now: call
  * where that may have changed. Those that are not are left out by the BPF program from then on.

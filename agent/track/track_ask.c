@@ -212,17 +212,17 @@ static void questions_check(struct track *t)
 
 void track_check(struct track *t)
 {
-	struct unwind_cache_stats s;
-	const struct unwind_file *f;
+	struct unwind_tables_stats s;
+	const struct binary *b;
 
 	questions_check(t);
 	worker_check(t->options.worker, TABLE_BOUND_NS);
-	unwind_cache_stats(t->cache, &s);
+	unwind_tables_stats(t->tables, &s);
 	if (s.overdue == t->overdue_told)
 		return;
 	t->overdue_told = s.overdue;
-	f = unwind_cache_file(t->cache, s.overdue_file);
+	b = binary_registry_get(t->binaries, s.overdue_file);
 	log_warn("%s: reading it for its unwind table has taken longer than 10 s: its file system does not "
 		 "answer; given up",
-		 f ? f->module.path : "a file");
+		 b ? b->module.path : "a file");
 }

@@ -30,6 +30,7 @@ int track_vdso_add(struct track *t)
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 	size_t n = 0;
+	int r;
 
 	if (!vdso)
 		return 0;
@@ -41,7 +42,10 @@ int track_vdso_add(struct track *t)
 		n += 4096;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	return unwind_cache_add(t->cache, TAKE_FD(fd), &st, VDSO_NAME, &t->vdso);
+	r = binary_registry_add(t->binaries, TAKE_FD(fd), &st, VDSO_NAME, &t->vdso);
+	if (r == 0)
+		unwind_tables_add(t->tables, t->vdso);
+	return r;
 }
 
 /* Is the mapping's name that of a file at all? */

@@ -25,7 +25,7 @@ static uint32_t list_for(struct track *t, const struct process *p, const struct 
 {
 	if (maps == p->maps && maps->published_ref && !maps->dirty && !p->end_ns)
 		return maps->published_ref;
-	return finisher_list(t->finisher, v, maps, t->cache);
+	return finisher_list(t->finisher, v, maps, t->tables);
 }
 
 /* Cuts the stack where it does not hold. False: it does. */
@@ -36,7 +36,7 @@ static bool cut(struct track *t, const struct sample_view *v, const struct proc_
 	int n = 0;
 
 	if (used && right)
-		n = unwind_outdated_frames(t->cache, used, right, v->frames + v->n_kernel, v->n_user, &next);
+		n = unwind_outdated_frames(t->tables, used, right, v->frames + v->n_kernel, v->n_user, &next);
 	if (n == v->n_user)
 		return false;
 	finisher_cut(t->finisher, v, n < 0 ? 0 : (uint16_t)n, next, ret);

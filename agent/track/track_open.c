@@ -15,10 +15,10 @@
 #include <sys/sysmacros.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/binary/registry.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/proc/root.h"
 #include "agent/track/track_private.h"
-#include "agent/unwind/file.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
@@ -43,7 +43,7 @@ static void build_id_hex(const struct opening *o, char ret[2 * SIDEBAND_BUILD_ID
 		snprintf(ret + 2 * i, 3, "%02x", o->build_id[i]);
 }
 
-static bool file_is(const struct opening *o, const struct unwind_file *f)
+static bool file_is(const struct opening *o, const struct binary *f)
 {
 	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
 	const char *id = f->module.build_id_gnu;
@@ -65,7 +65,7 @@ static void set_others(struct opening *o, const struct proc_table *table)
 int opening_init(struct opening *o, const struct track *t, const struct proc_open_request *req)
 {
 	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
-	const struct unwind_file *known = NULL;
+	const struct binary *known = NULL;
 
 	o->req = *req;
 	o->opened.fd = -1;
@@ -78,7 +78,7 @@ int opening_init(struct opening *o, const struct track *t, const struct proc_ope
 	if (o->build_id_len) {
 		o->req.check = build_id_is;
 		build_id_hex(o, hex);
-		known = unwind_cache_file(t->cache, unwind_cache_find(t->cache, hex));
+		known = binary_registry_get(t->binaries, binary_registry_find(t->binaries, hex));
 		o->read = !known;
 	}
 	if (!known || strcmp(known->module.path, req->path) != 0)
@@ -90,7 +90,7 @@ void opening_fini(struct opening *o)
 {
 	if (o->opened.fd >= 0)
 		close(o->opened.fd);
-	unwind_file_free(o->file);
+	binary_free(o->file);
 	proc_root_unref(o->root);
 	free(o->path);
 	*o = (struct opening){.opened.fd = -1};
@@ -120,7 +120,7 @@ void opening_run(struct opening *o, int proc_fd, struct proc_open_watch *watch)
 		find(o, proc_fd);
 	if (!o->read || o->error < 0 || o->file)
 		return;
-	o->error = unwind_file_new(&o->file, o->opened.fd, &o->opened.st, o->path);
+	o->error = binary_new(&o->file, o->opened.fd, &o->opened.st, o->path);
 	if (o->error < 0)
 		return;
 	o->opened.fd = -1; /* the file's now */
@@ -130,12 +130,12 @@ void opening_run(struct opening *o, int proc_fd, struct proc_open_watch *watch)
 
 bool opening_again(struct track *t, struct opening *o)
 {
-	const struct unwind_file *f;
+	const struct binary *f;
 
 	if (o->error < 0)
 		return false;
-	o->index = unwind_cache_known(t->cache, &o->opened.st);
-	f = o->index ? unwind_cache_file(t->cache, o->index) : o->file;
+	o->index = binary_registry_known(t->binaries, &o->opened.st);
+	f = o->index ? binary_registry_get(t->binaries, o->index) : o->file;
 	if (!f) {
 		o->read = true;
 		return true;
@@ -152,10 +152,11 @@ static uint32_t find_known(const struct track *t, const struct opening *o)
 
 	build_id_hex(o, hex);
 	if (o->build_id_len)
-		return unwind_cache_find(t->cache, hex);
+		return binary_registry_find(t->binaries, hex);
 	if (!o->req.has_inode)
 		return 0;
-	return unwind_cache_find_inode(t->cache, makedev(o->req.dev_major, o->req.dev_minor), o->req.inode);
+	return binary_registry_find_inode(t->binaries, makedev(o->req.dev_major, o->req.dev_minor),
+					  o->req.inode);
 }
 
 static void count(struct track *t, const struct opening *o, uint32_t known)
@@ -179,9 +180,10 @@ uint32_t opening_settle(struct track *t, struct opening *o)
 	count(t, o, index);
 	if (index || o->error < 0)
 		return index ?: PROC_FILE_NONE;
-	if (unwind_cache_enter(t->cache, TAKE_PTR(o->file), &o->opened.st, &index) < 0)
+	if (binary_registry_enter(t->binaries, TAKE_PTR(o->file), &o->opened.st, &index) < 0)
 		return PROC_FILE_NONE; /* at the maximum of files: counted there */
 	if (o->root)
-		unwind_cache_set_root(t->cache, index, o->root);
+		binary_registry_set_root(t->binaries, index, o->root);
+	unwind_tables_add(t->tables, index);
 	return index;
 }

@@ -11,7 +11,7 @@
 
 struct proc_root;
 struct track;
-struct unwind_file;
+struct binary;
 
 #define OPENING_OTHERS 4u /* ancestors whose root is tried when the process is gone */
 
@@ -26,7 +26,7 @@ struct opening {
 	bool tried;
 	int error;
 	struct proc_opened opened; /* fd: owned, O_PATH; -1 */
-	struct unwind_file *file;  /* owned; NULL: not read */
+	struct binary *file;	   /* owned; NULL: not read */
 	struct proc_root *root;	   /* one reference; NULL */
 	uint32_t index;		   /* of a file that is known */
 };

@@ -36,7 +36,8 @@ struct track {
 	int proc_fd;
 	struct proc_table *table;
 	struct arena *arena;
-	struct unwind_cache *cache;
+	struct binary_registry *binaries;
+	struct unwind_tables *tables;
 	struct publisher *publisher;
 	struct finisher *finisher;
 	uint64_t epoch;	     /* of what is published */

@@ -37,7 +37,7 @@ static void grace_done(struct worker_job *job, bool cancelled)
 	if (cancelled)
 		return;
 	arena_grace_end(g->track->arena);
-	unwind_cache_retry(g->track->cache);
+	unwind_tables_retry(g->track->tables);
 }
 
 void track_grace_init(struct track *t)
@@ -123,7 +123,7 @@ void track_publish(struct track *t)
 		t->epoch++;
 		proc_table_each(t->table, mark_again, t);
 		proc_table_each(t->table, publish_one, t);
-		unwind_cache_published(t->cache);
+		unwind_tables_published(t->tables);
 	}
 	if (t->n_dirty)
 		t->epoch += publish_dirty(t);
@@ -133,5 +133,5 @@ void track_publish(struct track *t)
 void track_progress(struct track *t)
 {
 	track_publish(t);
-	unwind_cache_pump(t->cache);
+	unwind_tables_pump(t->tables);
 }

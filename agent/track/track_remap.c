@@ -43,14 +43,14 @@ struct remap_scan {
 
 static bool has_table(const struct track *t, uint32_t file)
 {
-	const struct unwind_file *f = unwind_cache_file(t->cache, file);
+	const struct binary *f = binary_registry_get(t->binaries, file);
 
 	return f && f->n_segments;
 }
 
 /* Is the part of `range` in which segment `s` would be, if the file is mapped with that bias, the file's
  * code? */
-static bool segment_restore(struct remap_scan *c, const struct unwind_file *f, const struct elf_segment *s,
+static bool segment_restore(struct remap_scan *c, const struct binary *f, const struct elf_segment *s,
 			    uint64_t bias, const struct range *range, bool both)
 {
 	uint64_t first = (s->va & ~(PAGE - 1)) + bias,
@@ -72,7 +72,7 @@ static bool segment_restore(struct remap_scan *c, const struct unwind_file *f, c
 }
 
 /* Which ELF file it is a mapping of; NULL for others. */
-static const struct unwind_file *neighbour_file(struct remap_scan *c, const struct neighbour *n)
+static const struct binary *neighbour_file(struct remap_scan *c, const struct neighbour *n)
 {
 	const struct proc_mapping *m = n->path ? proc_maps_find(c->p->maps, n->line.start) : NULL;
 	uint32_t file = PROC_FILE_NONE;
@@ -81,11 +81,11 @@ static const struct unwind_file *neighbour_file(struct remap_scan *c, const stru
 		file = m ? m->file : PROC_FILE_NONE;
 	else if (n->path)
 		file = track_file_of_line(c->t, c->p->pid, &n->line, n->path);
-	return has_table(c->t, file) ? unwind_cache_file(c->t->cache, file) : NULL;
+	return has_table(c->t, file) ? binary_registry_get(c->t->binaries, file) : NULL;
 }
 
 /* The neighbour may be of any segment whose pages hold its offset. `both`: the file is on both sides. */
-static bool range_restore(struct remap_scan *c, const struct unwind_file *f, const struct neighbour *n,
+static bool range_restore(struct remap_scan *c, const struct binary *f, const struct neighbour *n,
 			  const struct range *range, bool both)
 {
 	bool found = false;
@@ -106,7 +106,7 @@ static bool range_restore(struct remap_scan *c, const struct unwind_file *f, con
 /* The row of mappings without a file has ended: at another one of a file, or at nothing. */
 static void pending_resolve(struct remap_scan *c, const struct neighbour *after)
 {
-	const struct unwind_file *a, *b;
+	const struct binary *a, *b;
 
 	if (!c->n_pending)
 		return;

@@ -286,7 +286,7 @@ int track_scan(struct track *t)
 	int r = scan(t, scan_process);
 
 	track_publish(t);
-	unwind_cache_pump(t->cache);
+	unwind_tables_pump(t->tables);
 	return r;
 }
 

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/binary/binary.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
-#include "agent/unwind/cache.h"
 #include "agent/unwind/mend.h"
 
 #define NAMES ".symtab"
@@ -79,7 +79,7 @@ static void run(struct worker_job *job)
 	elf_image_free(TAKE_PTR(j->names.img));
 }
 
-int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
+int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 		  void (*done)(struct worker_job *job, bool cancelled),
 		  void (*overdue)(struct worker_job *job))
 {

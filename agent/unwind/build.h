@@ -24,10 +24,10 @@ struct build_job {
 	char htlhash[33]; /* empty when it could not be made */
 };
 
-struct unwind_file;
+struct binary;
 
 /* Duplicates the file's descriptors. */
-int build_job_new(struct build_job **ret, const struct unwind_file *f, void *owner,
+int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 		  void (*done)(struct worker_job *job, bool cancelled),
 		  void (*overdue)(struct worker_job *job));
 void build_job_free(struct build_job *j);

@@ -56,8 +56,8 @@ int finisher_new(struct finisher **ret, const struct finisher_options *options)
 	f->options = *options;
 	if (f->options.user_frames > USER_FRAMES_MAX)
 		f->options.user_frames = USER_FRAMES_MAX;
-	if (options->files)
-		r = rules_new(&f->rules, options->files, options->worker, options->ready, options->data);
+	if (options->binaries)
+		r = rules_new(&f->rules, options->binaries, options->worker, options->ready, options->data);
 	if (r < 0) {
 		free(f);
 		return r;
@@ -355,7 +355,7 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
 
 /* What of a long list of mappings the walk may come to, or all of it. */
 static int entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct sample_view *v,
-			const struct unwind_cache *cache)
+			const struct unwind_tables *tables)
 {
 	static const uint32_t any[] = {0}; /* a list has one */
 	_cleanup_free_ uint32_t *indices = NULL;
@@ -363,18 +363,18 @@ static int entries_make(struct list_entries *ret, const struct proc_maps *maps, 
 	int r;
 
 	if (maps->n <= LIST_WHOLE_MAX || !v->saved)
-		return list_entries_make(ret, maps, cache);
+		return list_entries_make(ret, maps, tables);
 	r = reach_mappings(maps, v, &indices, &n);
-	return r < 0 ? r : list_entries_make_some(ret, maps, n ? indices : any, n ?: 1, cache);
+	return r < 0 ? r : list_entries_make_some(ret, maps, n ? indices : any, n ?: 1, tables);
 }
 
 uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,
-		       const struct unwind_cache *cache)
+		       const struct unwind_tables *tables)
 {
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
 	size_t most = list_capacity(SEGMENT_BYTES);
 
-	if (entries_make(&l, maps, v, cache) < 0 || !l.n)
+	if (entries_make(&l, maps, v, tables) < 0 || !l.n)
 		return 0;
 	if (!f->own)
 		f->own = calloc(1, sizeof *f->own);

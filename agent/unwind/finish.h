@@ -13,12 +13,13 @@
 struct arena;
 struct finisher;
 struct proc_maps;
-struct unwind_cache;
+struct binary_registry;
+struct unwind_tables;
 struct worker;
 
 struct finisher_options {
 	struct arena *arena;
-	struct unwind_cache *files; /* where complete rules come from; NULL: there are none */
+	struct binary_registry *binaries; /* where complete rules come from; NULL: there are none */
 	struct worker *worker;
 	uint32_t user_frames; /* the most a stack may have */
 	/* Called, from worker_collect or within finisher_walk, when rules came: what was not final may be
@@ -51,7 +52,7 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret);
 /* A list of mappings that are not published, for finisher_walk over the same sample, until the next call. 0:
  * none (no mappings, or no memory). */
 uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,
-		       const struct unwind_cache *cache);
+		       const struct unwind_tables *tables);
 /* *ret is the sample with its first n user frames and, if it is not 0, the frame `next` (outdated mappings),
  * without saved stack; its frames are borrowed until the next call. */
 void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, uint64_t next,

@@ -7,7 +7,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/proc/table.h"
-#include "agent/unwind/cache.h"
+#include "agent/unwind/tables.h"
 
 static int add(struct list_entries *l, struct mapping_entry e)
 {
@@ -25,21 +25,21 @@ static int add(struct list_entries *l, struct mapping_entry e)
 }
 
 /* The stretch [from, to) of ELF addresses of a mapping. */
-static int add_stretch(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t from,
+static int add_stretch(struct list_entries *l, const struct binary_table *f, uint64_t bias, uint64_t from,
 		       uint64_t to, uint32_t table)
 {
 	if (from >= to)
 		return 0;
-	return add(l, (struct mapping_entry){from + bias, to + bias, bias, f->index, table});
+	return add(l, (struct mapping_entry){from + bias, to + bias, bias, f->binary->index, table});
 }
 
 /* The stretches of [va, end), one for each table block in it and for what lies between. */
-static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint64_t bias, uint64_t va,
+static int add_blocks(struct list_entries *l, const struct binary_table *f, uint64_t bias, uint64_t va,
 		      uint64_t end)
 {
 	/* between blocks there is no call-frame information; a table that is still to come is another matter
 	 */
-	uint32_t none = unwind_file_pending(f) ? TABLE_PENDING : TABLE_NEVER;
+	uint32_t none = binary_table_pending(f) ? TABLE_PENDING : TABLE_NEVER;
 	int r = 0;
 
 	for (size_t i = 0; i < f->n_placed && r == 0; i++) {
@@ -60,15 +60,16 @@ static int add_blocks(struct list_entries *l, const struct unwind_file *f, uint6
  * Only what the file's executable segments cover: the dynamic linker first maps a library's whole length with
  * the rights of its first segment, and what it puts over the rest later is not executable and not reported.
  */
-static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_file *f)
+static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m,
+			    const struct binary_table *f)
 {
 	uint64_t offset_end = m->offset + (m->end - m->start);
 	int r = 0;
 
-	if (!f->n_segments) /* no ELF file: its offsets are the addresses */
+	if (!f->binary->n_segments) /* no ELF file: its offsets are the addresses */
 		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end, TABLE_NEVER);
-	for (size_t i = 0; i < f->n_segments && r == 0; i++) {
-		const struct elf_segment *s = &f->segments[i];
+	for (size_t i = 0; i < f->binary->n_segments && r == 0; i++) {
+		const struct elf_segment *s = &f->binary->segments[i];
 		uint64_t first = s->offset & ~4095ull, last = (s->offset + s->file_bytes + 4095) & ~4095ull;
 		uint64_t from = first > m->offset ? first : m->offset,
 			 to = last < offset_end ? last : offset_end;
@@ -80,9 +81,10 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	return r;
 }
 
-static int add_mapping(struct list_entries *l, const struct proc_mapping *m, const struct unwind_cache *cache)
+static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
+		       const struct unwind_tables *tables)
 {
-	const struct unwind_file *f = unwind_cache_file(cache, m->file);
+	const struct binary_table *f = unwind_tables_get(tables, m->file);
 
 	if (f)
 		return add_file_mapping(l, m, f);
@@ -92,13 +94,13 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m, con
 }
 
 int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
-			   size_t n, const struct unwind_cache *cache)
+			   size_t n, const struct unwind_tables *tables)
 {
 	struct list_entries l = {0};
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = add_mapping(&l, &maps->entries[indices ? indices[i] : i], cache);
+		r = add_mapping(&l, &maps->entries[indices ? indices[i] : i], tables);
 	if (r < 0) {
 		list_entries_fini(&l);
 		return r;
@@ -108,9 +110,9 @@ int list_entries_make_some(struct list_entries *ret, const struct proc_maps *map
 }
 
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
-		      const struct unwind_cache *cache)
+		      const struct unwind_tables *tables)
 {
-	return list_entries_make_some(ret, maps, NULL, maps->n, cache);
+	return list_entries_make_some(ret, maps, NULL, maps->n, tables);
 }
 
 void list_entries_fini(struct list_entries *l)

@@ -12,7 +12,7 @@
 #include "bpf/abi.h"
 
 struct proc_maps;
-struct unwind_cache;
+struct unwind_tables;
 
 struct list_entries {
 	struct mapping_entry *entries; /* owned, ascending */
@@ -21,10 +21,10 @@ struct list_entries {
 
 /* 0 or -ENOMEM. */
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
-		      const struct unwind_cache *cache);
+		      const struct unwind_tables *tables);
 /* The same of the n mappings with these indices, which ascend; NULL: the first n. */
 int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
-			   size_t n, const struct unwind_cache *cache);
+			   size_t n, const struct unwind_tables *tables);
 void list_entries_fini(struct list_entries *l);
 
 /* Bytes of a list block with n entries; how many fit a block of `max` bytes. */

@@ -39,15 +39,15 @@ static bool same_place(const struct mapping_entry *a, const struct mapping_entry
 	return a->file == b->file && a->bias == b->bias;
 }
 
-int unwind_outdated_frames(const struct unwind_cache *cache, const struct proc_maps *used,
+int unwind_outdated_frames(const struct unwind_tables *tables, const struct proc_maps *used,
 			   const struct proc_maps *right, const uint64_t *frames, uint16_t n,
 			   uint64_t *ret_next)
 {
 	_cleanup_(list_entries_fini) struct list_entries was = {0}, is = {0};
-	int r = list_entries_make(&was, used, cache);
+	int r = list_entries_make(&was, used, tables);
 
 	if (r == 0)
-		r = list_entries_make(&is, right, cache);
+		r = list_entries_make(&is, right, tables);
 	if (r < 0)
 		return r;
 	*ret_next = 0;

@@ -9,7 +9,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
-#include "agent/unwind/cache.h"
+#include "agent/unwind/tables.h"
 #include "agent/unwind/list.h"
 
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
@@ -17,19 +17,19 @@
 
 struct publisher {
 	struct arena *arena;
-	struct unwind_cache *cache;
+	struct unwind_tables *tables;
 	uint32_t generation;
 	struct publish_stats stats;
 };
 
-int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_cache *cache)
+int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_tables *tables)
 {
 	struct publisher *p = calloc(1, sizeof *p);
 
 	if (!p)
 		return -ENOMEM;
 	p->arena = arena;
-	p->cache = cache;
+	p->tables = tables;
 	*ret = p;
 	return 0;
 }
@@ -83,7 +83,7 @@ static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
 	struct arena_block block = {0};
 	size_t n;
-	int r = list_entries_make(&l, m, p->cache);
+	int r = list_entries_make(&l, m, p->tables);
 
 	if (r < 0)
 		return r;
@@ -106,7 +106,7 @@ static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
 		list_release(m, p);
 	m->published_ref = block.ref;
 	m->published_len = block.len;
-	m->published_change = unwind_cache_change(p->cache);
+	m->published_change = unwind_tables_change(p->tables);
 	m->published_generation = block.ref ? p->generation : 0;
 	m->release = list_release;
 	m->release_data = p;
@@ -118,7 +118,7 @@ static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
 
 static bool table_lives(const struct publisher *p, const struct mapping_entry *e)
 {
-	const struct unwind_file *f = unwind_cache_file(p->cache, e->file);
+	const struct binary_table *f = unwind_tables_get(p->tables, e->file);
 
 	for (size_t i = 0; f && i < f->n_placed; i++)
 		if (f->placed[i].block.ref == e->table)
@@ -141,7 +141,7 @@ static void list_forget(const struct publisher *p, const struct proc_maps *m)
 bool publisher_outdated(const struct publisher *p, const struct proc_maps *m)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
-		const struct unwind_file *f = unwind_cache_file(p->cache, m->entries[i].file);
+		const struct binary_table *f = unwind_tables_get(p->tables, m->entries[i].file);
 
 		if (f && (int32_t)(f->change - m->published_change) > 0) /* it may wrap around */
 			return true;

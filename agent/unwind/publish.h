@@ -15,7 +15,7 @@ struct arena;
 struct process;
 struct proc_maps;
 struct publisher;
-struct unwind_cache;
+struct unwind_tables;
 
 struct publish_stats {
 	uint64_t lists;	     /* written */
@@ -26,8 +26,8 @@ struct publish_stats {
 	uint64_t cut;	     /* lists with more entries than a block holds: the highest addresses left out */
 };
 
-/* arena and cache are borrowed. */
-int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_cache *cache);
+/* arena and tables are borrowed. */
+int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_tables *tables);
 void publisher_free(struct publisher *p);
 /* Whether tables of the mappings' files came or went since their list was written: then it is to be written
  * again (maps->dirty). */

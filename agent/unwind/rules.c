@@ -14,9 +14,9 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/worker.h"
+#include "agent/binary/registry.h"
 #include "agent/elf/rule_lookup.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/unwind/cache.h"
 
 #define QUESTIONS_MAX 32u /* of one job */
 #define JOBS_MAX 4u
@@ -33,7 +33,7 @@ struct slot {
 };
 
 struct rules {
-	struct unwind_cache *files;
+	struct binary_registry *binaries;
 	struct worker *worker;
 	void (*ready)(void *data);
 	void *data;
@@ -55,14 +55,14 @@ struct rules_job {
 	struct frame_query query[QUESTIONS_MAX];
 };
 
-int rules_new(struct rules **ret, struct unwind_cache *files, struct worker *worker,
+int rules_new(struct rules **ret, struct binary_registry *binaries, struct worker *worker,
 	      void (*ready)(void *data), void *data)
 {
 	struct rules *r = calloc(1, sizeof *r);
 
 	if (!r)
 		return -ENOMEM;
-	*r = (struct rules){.files = files, .worker = worker, .ready = ready, .data = data};
+	*r = (struct rules){.binaries = binaries, .worker = worker, .ready = ready, .data = data};
 	*ret = r;
 	return 0;
 }
@@ -191,7 +191,7 @@ static void job_overdue(struct worker_job *job)
 
 static struct rules_job *job_new(struct rules *r, uint32_t file)
 {
-	const struct unwind_file *f = unwind_cache_file(r->files, file);
+	const struct binary *f = binary_registry_get(r->binaries, file);
 	struct rules_job *j = f && f->fd >= 0 ? malloc(sizeof *j) : NULL;
 
 	if (!j)

@@ -11,7 +11,7 @@
 
 struct frame_rule;
 struct rules;
-struct unwind_cache;
+struct binary_registry;
 struct worker;
 
 #define RULES_MAX 256u /* of 1.2 KB */
@@ -30,7 +30,7 @@ struct rules_stats {
 
 /* `ready` is called (from worker_collect or rules_ask) when answers came. Everything is borrowed. 0 or
  * -ENOMEM. */
-int rules_new(struct rules **ret, struct unwind_cache *files, struct worker *worker,
+int rules_new(struct rules **ret, struct binary_registry *binaries, struct worker *worker,
 	      void (*ready)(void *data), void *data);
 /* After worker_free, or when no job is out. */
 void rules_free(struct rules *r);

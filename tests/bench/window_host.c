@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/binary/binary.h"
 #include "agent/report/report.h"
 #include "agent/track/track.h"
-#include "agent/unwind/file.h"
 #include "cgroup/meta.h"
 
 #define PROGRAMS 20
@@ -26,7 +26,7 @@
 #define KERNEL_PERCENT 15 /* of samples are taken in the kernel */
 
 struct track {
-	struct unwind_file *files[FILES_MAX];
+	struct binary *files[FILES_MAX];
 	size_t n_files;
 	struct proc_table *table;
 	struct process *processes[HOST_PROCESSES]; /* the table's */
@@ -52,13 +52,13 @@ static uint64_t skewed(struct track *h, uint64_t n)
 static int open_file(struct track *h, const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct unwind_file *f;
+	struct binary *f;
 	struct stat st;
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	r = unwind_file_new(&f, fd, &st, path);
+	r = binary_new(&f, fd, &st, path);
 	if (r < 0)
 		return r;
 	TAKE_FD(fd);
@@ -149,7 +149,7 @@ void host_free(struct track *h)
 		return;
 	proc_table_free(h->table);
 	for (size_t i = 0; i < h->n_files; i++)
-		unwind_file_free(h->files[i]);
+		binary_free(h->files[i]);
 	cgroup_meta_cache_free(h->workloads);
 	free(h);
 }
@@ -230,9 +230,16 @@ bool track_attribute(struct track *t, const struct sample_view *v, struct sample
 	return true;
 }
 
-struct unwind_file *track_file(const struct track *t, uint32_t index)
+const struct binary *track_binary(const struct track *t, uint32_t index)
 {
 	return t->files[index - 1];
+}
+
+const struct binary_table *track_table(const struct track *t, uint32_t index)
+{
+	(void)t;
+	(void)index;
+	return NULL;
 }
 
 const struct cgroup_meta *track_workload(const struct proc_image *i)
@@ -242,7 +249,9 @@ const struct cgroup_meta *track_workload(const struct proc_image *i)
 
 void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns)
 {
-	t->files[index - 1]->last_used_ns = now_ns;
+	(void)t;
+	(void)index;
+	(void)now_ns;
 }
 
 bool track_wants_finish(const struct process *p, const struct sample_view *v)

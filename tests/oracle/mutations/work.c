@@ -14,7 +14,7 @@
 #include "agent/elf/unwind_table.h"
 #include "agent/symbol/batch.h"
 #include "agent/unwind/block.h"
-#include "agent/unwind/file.h"
+#include "agent/binary/binary.h"
 
 #define ADDRESSES 64
 

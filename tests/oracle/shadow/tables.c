@@ -17,8 +17,8 @@
 #include "agent/proc/open.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
-#include "agent/unwind/cache.h"
 #include "agent/unwind/publish.h"
+#include "agent/unwind/tables.h"
 #include "bpf/unwind.h"
 
 #define N_SEGMENTS 512u
@@ -37,7 +37,8 @@ struct tables {
 	struct segment *segments[N_SEGMENTS]; /* owned */
 	struct arena *arena;
 	struct worker *worker;
-	struct unwind_cache *cache;
+	struct binary_registry *binaries;
+	struct unwind_tables *tables;
 	struct publisher *publisher;
 	struct proc_table *processes;
 	struct process *process; /* borrowed */
@@ -101,9 +102,11 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 	if (r == 0)
 		r = worker_new(&t->worker, 1, 64, "tables");
 	if (r == 0)
-		r = unwind_cache_new(&t->cache, t->arena, t->worker, N_FILES, tables_ready, t);
+		r = binary_registry_new(&t->binaries, N_FILES);
 	if (r == 0)
-		r = publisher_new(&t->publisher, t->arena, t->cache);
+		r = unwind_tables_new(&t->tables, t->binaries, t->arena, t->worker, tables_ready, t);
+	if (r == 0)
+		r = publisher_new(&t->publisher, t->arena, t->tables);
 	if (r == 0)
 		r = proc_table_new(&t->processes, 4);
 	if (r < 0) {
@@ -123,7 +126,8 @@ void tables_free(struct tables *t)
 	publisher_free(t->publisher);
 	if (t->worker)
 		worker_free(t->worker);
-	unwind_cache_free(t->cache);
+	unwind_tables_free(t->tables);
+	binary_registry_free(t->binaries);
 	if (t->arena)
 		arena_free(t->arena);
 	for (unsigned i = 0; i < N_SEGMENTS; i++)
@@ -149,8 +153,9 @@ static uint32_t vdso_file(struct tables *t, const struct proc_maps_line *line)
 		    write(fd, page, sizeof page) != sizeof page)
 			return PROC_FILE_NONE;
 	if (fd < 0 || fstat(fd, &st) < 0 ||
-	    unwind_cache_add(t->cache, TAKE_FD(fd), &st, "[vdso]", &t->vdso) < 0)
+	    binary_registry_add(t->binaries, TAKE_FD(fd), &st, "[vdso]", &t->vdso) < 0)
 		return PROC_FILE_NONE;
+	unwind_tables_add(t->tables, t->vdso);
 	return t->vdso;
 }
 
@@ -173,8 +178,9 @@ static uint32_t file_of(struct tables *t, const struct proc_maps_line *line, con
 	if (strcmp(path, "[vdso]") == 0)
 		return vdso_file(t, line);
 	if (path[0] != '/' || proc_open_mapping(t->proc_fd, &req, &opened) < 0 ||
-	    unwind_cache_add(t->cache, opened.fd, &opened.st, path, &index) < 0)
+	    binary_registry_add(t->binaries, opened.fd, &opened.st, path, &index) < 0)
 		return PROC_FILE_NONE;
+	unwind_tables_add(t->tables, index);
 	return index;
 }
 
@@ -196,9 +202,9 @@ static int add_mapping(const struct proc_maps_line *line, void *data)
 static void corrupt_tables(struct tables *t)
 {
 	for (uint32_t i = 1; i <= N_FILES && t->corrupt; i++) {
-		const struct unwind_file *f = unwind_cache_file(t->cache, i);
+		const struct binary_table *f = unwind_tables_get(t->tables, i);
 
-		if (!f || !f->n_placed || t->corrupted[i] || strcmp(f->module.name, t->corrupt))
+		if (!f || !f->n_placed || t->corrupted[i] || strcmp(f->binary->module.name, t->corrupt))
 			continue;
 		t->corrupted[i] = 1;
 		for (size_t k = 0; k < f->n_placed; k++) {
@@ -216,10 +222,10 @@ static int build_missing(struct tables *t)
 {
 	uint64_t end = clock_mono_ns() + BUILD_WAIT_NS;
 
-	while (unwind_cache_pending(t->cache)) {
+	while (unwind_tables_pending(t->tables)) {
 		if (clock_mono_ns() > end)
 			return -ETIMEDOUT;
-		unwind_cache_pump(t->cache);
+		unwind_tables_pump(t->tables);
 		worker_drain(t->worker, NS_PER_SEC);
 	}
 	return 0;
@@ -244,7 +250,7 @@ int tables_refresh(struct tables *t)
 	r = publisher_put(t->publisher, t->process);
 	if (r < 0)
 		return r;
-	unwind_cache_published(t->cache);
+	unwind_tables_published(t->tables);
 	if (arena_grace_begin(t->arena))
 		arena_grace_end(t->arena);
 	t->area.state.list = t->process->published_ref;
@@ -366,11 +372,11 @@ void tables_unwind_on(struct tables *t, struct unwound *ret)
 	unwind_one(t, ret);
 }
 
-static const struct unwind_file *file_at(const struct tables *t, uint64_t frame)
+static const struct binary *file_at(const struct tables *t, uint64_t frame)
 {
 	uint64_t index = frame >> FRAME_VA_BITS;
 
-	return index && index <= N_FILES ? unwind_cache_file(t->cache, (uint32_t)index) : NULL;
+	return index && index <= N_FILES ? binary_registry_get(t->binaries, (uint32_t)index) : NULL;
 }
 
 bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t len)
@@ -380,21 +386,21 @@ bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t le
 
 const char *tables_build_id(const struct tables *t, uint64_t frame)
 {
-	const struct unwind_file *f = file_at(t, frame);
+	const struct binary *f = file_at(t, frame);
 
 	return f ? f->module.build_id_gnu : NULL;
 }
 
 const char *tables_module(const struct tables *t, uint64_t frame)
 {
-	const struct unwind_file *f = file_at(t, frame);
+	const struct binary *f = file_at(t, frame);
 
 	return f ? f->module.name : NULL;
 }
 
 int tables_symbol(const struct tables *t, uint64_t frame, struct elf_symbol *ret)
 {
-	const struct unwind_file *f = file_at(t, frame);
+	const struct binary *f = file_at(t, frame);
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	uint64_t va = frame & FRAME_VA_MASK;
 	int r;

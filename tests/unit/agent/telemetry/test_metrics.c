@@ -27,7 +27,7 @@ static struct metrics_view filled(void)
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
 	v.agent.bpf_run_ns = 250 * NS_PER_MS;
 	v.memory_max_bytes = 256 << 20;
-	v.agent.track.cache.build_ns = 1500 * NS_PER_MS;
+	v.agent.track.tables.build_ns = 1500 * NS_PER_MS;
 	v.agent.in_flight = 10;
 	v.agent.metadata.failed = 40;
 	v.agent.metadata.table.pods = 50;

@@ -34,14 +34,14 @@ static void put_frames(struct buf *b, uint64_t va, uint64_t len, bool debug)
 }
 
 /* What a binary of these tests says of itself. */
-struct binary {
+struct made_binary {
 	struct bytes note; /* build id */
 	const char *link;  /* name in .gnu_debuglink; NULL: none */
 	uint32_t crc;
 	uint64_t eh_bytes; /* of text that its .eh_frame covers */
 };
 
-static struct elf_image *binary_image(const struct binary *b)
+static struct elf_image *binary_image(const struct made_binary *b)
 {
 	_cleanup_buf_ struct buf link = {0}, eh = {0};
 
@@ -89,7 +89,7 @@ static struct proc_root *root_make(struct tree *t)
 	return root;
 }
 
-static int find(const struct binary *b, const struct proc_root *root, const char *path)
+static int find(const struct made_binary *b, const struct proc_root *root, const char *path)
 {
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
 	struct elf_image *img = binary_image(b);
@@ -126,7 +126,7 @@ Test(debugfile, places)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_buf_ struct buf debug = {0};
-		struct binary b = {.note = cases[i].note};
+		struct made_binary b = {.note = cases[i].note};
 		struct tree t;
 		struct proc_root *root = root_make(&t);
 
@@ -149,7 +149,7 @@ Test(debugfile, places)
 Test(debugfile, hostile_trees)
 {
 	_cleanup_buf_ struct buf debug = {0}, empty = {0};
-	const struct binary b = {.note = BYTES(ID), .link = "app.debug"};
+	const struct made_binary b = {.note = BYTES(ID), .link = "app.debug"};
 	static const struct {
 		const char *target; /* of a link in the debug file's place */
 		int expected;
@@ -202,7 +202,7 @@ Test(debugfile, hostile_trees)
 Test(debugfile, a_huge_file_is_not_summed_up)
 {
 	_cleanup_buf_ struct buf debug = {0};
-	const struct binary b = {.note = BYTES(""), .link = "app.debug"};
+	const struct made_binary b = {.note = BYTES(""), .link = "app.debug"};
 	struct tree t;
 	struct proc_root *root = root_make(&t);
 	char path[128];
@@ -223,7 +223,7 @@ struct outcome {
 	bool used;
 };
 
-static struct outcome rows_of(const struct binary *b, const struct proc_root *root)
+static struct outcome rows_of(const struct made_binary *b, const struct proc_root *root)
 {
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
 	struct elf_image *img = binary_image(b);
@@ -268,7 +268,7 @@ Test(debugfile, tables)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct outcome *want = &cases[i].expected;
-		const struct binary b = {.note = BYTES(ID), .eh_bytes = cases[i].eh_bytes};
+		const struct made_binary b = {.note = BYTES(ID), .eh_bytes = cases[i].eh_bytes};
 		_cleanup_buf_ struct buf debug = {0};
 		struct tree t;
 		struct proc_root *root = root_make(&t);
@@ -289,7 +289,7 @@ Test(debugfile, tables)
 /* The binary's own rows are worth more than a debug file that is broken. */
 Test(debugfile, broken_frames_cost_nothing)
 {
-	const struct binary b = {.note = BYTES(ID), .eh_bytes = HALF};
+	const struct made_binary b = {.note = BYTES(ID), .eh_bytes = HALF};
 	_cleanup_buf_ struct buf debug = {0};
 	struct tree t;
 	struct proc_root *root = root_make(&t);
@@ -313,7 +313,7 @@ Test(debugfile, broken_frames_cost_nothing)
 
 Test(debugfile, found_again_by_its_descriptor)
 {
-	const struct binary b = {.note = BYTES(ID)}, other = {.note = BYTES(OTHER_ID)};
+	const struct made_binary b = {.note = BYTES(ID)}, other = {.note = BYTES(OTHER_ID)};
 	_cleanup_(debug_file_fini) struct debug_file first = DEBUG_FILE_NONE, again = DEBUG_FILE_NONE;
 	_cleanup_buf_ struct buf debug = {0};
 	struct elf_image *img = binary_image(&b), *stranger = binary_image(&other);
@@ -384,14 +384,14 @@ Test(debugfile, names_of_the_cache)
 		tree_file(&t, ID_FILE, debug.data, debug.len);
 		index = add_binary(&w, "a", BYTES(ID));
 		without = add_binary(&w, "b", BYTES(OTHER_ID));
-		unwind_cache_set_root(w.cache, index, root);
-		unwind_cache_set_root(w.cache, without, root);
+		binary_registry_set_root(w.binaries, index, root);
+		binary_registry_set_root(w.binaries, without, root);
 		world_settle(&w);
-		cr_expect_geq(world_file(&w, index)->names_fd, 0);
-		cr_expect_eq(world_file(&w, index)->names_delta, TEXT_VA - 0x70000ull);
-		cr_expect_eq(world_file(&w, index)->debug_fd >= 0, frames, "rows are another matter");
-		cr_expect_eq(world_file(&w, without)->names_fd, -1);
-		cr_expect_eq(world_stats(&w).names_files, 1);
+		cr_expect_geq(world_binary(&w, index)->names_fd, 0);
+		cr_expect_eq(world_binary(&w, index)->names_delta, TEXT_VA - 0x70000ull);
+		cr_expect_eq(world_binary(&w, index)->debug_fd >= 0, frames, "rows are another matter");
+		cr_expect_eq(world_binary(&w, without)->names_fd, -1);
+		cr_expect_eq(world_binaries(&w).names_files, 1);
 		proc_root_unref(root);
 		tree_remove(&t);
 	}
@@ -403,7 +403,7 @@ Test(debugfile, table_of_the_cache)
 	_cleanup_buf_ struct buf debug = {0};
 	struct tree t;
 	struct proc_root *root = root_make(&t);
-	const struct unwind_file *f;
+	const struct binary_table *f;
 	uint32_t index, without;
 
 	world_init(&w, 1, 64);
@@ -411,22 +411,22 @@ Test(debugfile, table_of_the_cache)
 	tree_file(&t, ID_FILE, debug.data, debug.len);
 	index = add_binary(&w, "a", BYTES(ID));
 	without = add_binary(&w, "b", BYTES(OTHER_ID));
-	cr_expect(unwind_cache_wants_root(w.cache, index));
-	unwind_cache_set_root(w.cache, index, root);
-	unwind_cache_set_root(w.cache, without, root);
-	unwind_cache_set_root(w.cache, without, root); /* once is enough */
-	cr_expect_not(unwind_cache_wants_root(w.cache, index));
+	cr_expect(binary_registry_wants_root(w.binaries, index));
+	binary_registry_set_root(w.binaries, index, root);
+	binary_registry_set_root(w.binaries, without, root);
+	binary_registry_set_root(w.binaries, without, root); /* once is enough */
+	cr_expect_not(binary_registry_wants_root(w.binaries, index));
 	cr_expect_eq(root->refs, 3);
 	world_settle(&w);
-	f = world_file(&w, index);
+	f = world_table(&w, index);
 	cr_expect_eq(f->state, TABLE_READY);
 	cr_expect_eq(f->n_rows, 2);
-	cr_expect_geq(f->debug_fd, 0);
-	cr_expect_eq(world_file(&w, without)->state, TABLE_NONE);
-	cr_expect_eq(world_file(&w, without)->debug_fd, -1);
-	cr_expect_eq(world_stats(&w).debug_files, 1);
+	cr_expect_geq(f->binary->debug_fd, 0);
+	cr_expect_eq(world_table(&w, without)->state, TABLE_NONE);
+	cr_expect_eq(world_binary(&w, without)->debug_fd, -1);
+	cr_expect_eq(world_binaries(&w).debug_files, 1);
 	cr_expect_eq(root->refs, 1, "given back when it was looked for");
-	cr_expect_not(unwind_cache_wants_root(w.cache, without));
+	cr_expect_not(binary_registry_wants_root(w.binaries, without));
 
 	/* evicted and wanted again, when neither process nor debug file are there any more */
 	cr_assert_eq(unlinkat(t.fd, ID_FILE, 0), 0);
@@ -434,15 +434,15 @@ Test(debugfile, table_of_the_cache)
 		char name[8];
 
 		snprintf(name, sizeof name, "c%u", i);
-		unwind_cache_touch(w.cache, world_add_libc(&w, name, i), i);
+		unwind_tables_touch(w.tables, world_add_libc(&w, name, i), i);
 		world_settle(&w);
 	}
 	cr_assert_eq(f->state, TABLE_EVICTED);
-	unwind_cache_touch(w.cache, index, UINT64_MAX);
+	unwind_tables_touch(w.tables, index, UINT64_MAX);
 	world_settle(&w);
 	cr_expect_eq(f->state, TABLE_READY);
 	cr_expect_eq(f->n_rows, 2);
-	cr_expect_eq(world_stats(&w).debug_files, 1);
+	cr_expect_eq(world_binaries(&w).debug_files, 1);
 	proc_root_unref(root);
 	tree_remove(&t);
 }
@@ -454,9 +454,9 @@ Test(debugfile, roots_of_files_that_are_never_built)
 	struct world w;
 
 	world_init(&w, 1, 16);
-	unwind_cache_set_root(w.cache, add_binary(&w, "a", BYTES(ID)), root);
-	unwind_cache_set_root(w.cache, 0, root);
-	unwind_cache_set_root(w.cache, 9, root);
+	binary_registry_set_root(w.binaries, add_binary(&w, "a", BYTES(ID)), root);
+	binary_registry_set_root(w.binaries, 0, root);
+	binary_registry_set_root(w.binaries, 9, root);
 	cr_expect_eq(root->refs, 2);
 	world_fini(&w);
 	cr_expect_eq(root->refs, 1);

@@ -69,12 +69,12 @@ static void file_add(struct scene *s, struct bytes base)
 	world_write(&s->world, "program", file.data, file.len);
 	cr_assert_eq(world_add(&s->world, "program", &s->file), 0);
 	world_settle(&s->world);
-	cr_assert_eq(world_file(&s->world, s->file)->n_placed, 1);
+	cr_assert_eq(world_table(&s->world, s->file)->n_placed, 1);
 }
 
 static void list_add(struct scene *s)
 {
-	const struct unwind_placed *placed = &world_file(&s->world, s->file)->placed[0];
+	const struct unwind_placed *placed = &world_table(&s->world, s->file)->placed[0];
 	struct mapping_entry m = {BIAS + placed->va, BIAS + placed->end, BIAS, s->file, placed->block.ref};
 	struct arena_block block;
 
@@ -96,7 +96,7 @@ static void scene_init(struct scene *s, struct bytes base)
 	file_add(s, base);
 	list_add(s);
 	cr_assert_eq(finisher_new(&s->finisher, &(struct finisher_options){.arena = s->world.arena,
-									   .files = s->world.cache,
+									   .binaries = s->world.binaries,
 									   .worker = s->world.worker,
 									   .user_frames = 512,
 									   .ready = on_ready,
@@ -289,11 +289,11 @@ Test(follow, disagreement_changes_nothing)
 Test(follow, a_file_that_is_gone)
 {
 	_cleanup_scene_ struct scene s;
-	struct unwind_file *f;
+	struct binary *f;
 	struct sample_view done;
 
 	scene_init(&s, EXPRESSION);
-	f = world_file(&s.world, s.file);
+	f = world_binary(&s.world, s.file);
 	close(f->fd);
 	f->fd = -1;
 	cr_expect(walk(&s, &done));

@@ -24,7 +24,7 @@ static struct list_entries make(const struct world *w, const struct proc_maps *m
 {
 	struct list_entries l = {0};
 
-	cr_assert_eq(list_entries_make(&l, m, w->cache), 0);
+	cr_assert_eq(list_entries_make(&l, m, w->tables), 0);
 	for (size_t i = 0; i < l.n; i++) {
 		cr_expect_lt(l.entries[i].start, l.entries[i].end);
 		cr_expect(i == 0 || l.entries[i - 1].end <= l.entries[i].start, "entry %zu", i);
@@ -93,15 +93,15 @@ Test(list, whole_library)
 	_cleanup_world_ struct world w;
 	_cleanup_maps_ struct proc_maps *m = NULL;
 	const struct elf_segment *text = NULL;
-	const struct unwind_file *f;
+	const struct binary_table *f;
 	uint64_t first, last;
 	uint32_t index;
 
 	world_init(&w, 1, 16);
 	index = world_add_libc(&w, "a", 0);
-	f = world_file(&w, index);
-	for (size_t i = 0; i < f->n_segments; i++)
-		text = f->segments[i].executable ? &f->segments[i] : text;
+	f = world_table(&w, index);
+	for (size_t i = 0; i < f->binary->n_segments; i++)
+		text = f->binary->segments[i].executable ? &f->binary->segments[i] : text;
 	cr_assert_not_null(text);
 	first = BASE + (text->offset & ~(PAGE - 1));
 	last = BASE + ((text->offset + text->file_bytes + PAGE - 1) & ~(PAGE - 1));

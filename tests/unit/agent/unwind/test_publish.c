@@ -32,7 +32,7 @@ static struct stage *stage_new(void)
 
 	cr_assert_not_null(s);
 	world_init(&s->world, 2, 16);
-	cr_assert_eq(publisher_new(&s->publisher, s->world.arena, s->world.cache), 0);
+	cr_assert_eq(publisher_new(&s->publisher, s->world.arena, s->world.tables), 0);
 	cr_assert_eq(proc_table_new(&s->processes, 65536), 0);
 	s->env = (struct env){.area = &s->area, .segment = stage_segment, .data = s};
 	env_current = &s->env;
@@ -214,14 +214,14 @@ Test(publish, file_with_table)
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *p = process(s, 100);
 	const struct elf_segment *text = NULL;
-	const struct unwind_file *f;
+	const struct binary_table *f;
 	uint64_t len;
 	uint32_t index = world_add_libc(&s->world, "libc", 0);
 
 	world_settle(&s->world);
-	f = world_file(&s->world, index);
-	for (size_t i = 0; i < f->n_segments; i++)
-		text = f->segments[i].executable ? &f->segments[i] : text;
+	f = world_table(&s->world, index);
+	for (size_t i = 0; i < f->binary->n_segments; i++)
+		text = f->binary->segments[i].executable ? &f->binary->segments[i] : text;
 	cr_assert_not_null(text);
 	cr_assert_eq(text->offset % 4096, 0);
 	len = (text->file_bytes + 4095) & ~4095ull;
@@ -267,10 +267,10 @@ Test(publish, outdated)
 }
 
 /* Makes the file's table the one that goes: another needs its room. */
-static void evict(struct stage *s, const struct unwind_file *f)
+static void evict(struct stage *s, const struct binary_table *f)
 {
 	world_add_libc(&s->world, "another", 2);
-	unwind_cache_pump(s->world.cache);
+	unwind_tables_pump(s->world.tables);
 	worker_drain(s->world.worker, WORLD_WAIT_NS);
 	cr_assert_eq(f->state, TABLE_EVICTED);
 }
@@ -285,15 +285,15 @@ Test(publish, no_room_after_eviction)
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *p = process(s, 100);
 	uint32_t index = world_add_libc(&s->world, "libc", 1), list;
-	const struct unwind_file *f = world_file(&s->world, index);
+	const struct binary_table *f = world_table(&s->world, index);
 	struct arena_block rest;
 
 	world_settle(&s->world);
 	cr_assert_gt(f->n_placed, 0);
-	map(p, base, f->module.limit - f->module.start, f->module.file_offset, index);
+	map(p, base, f->binary->module.limit - f->binary->module.start, f->binary->module.file_offset, index);
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	list = process_list(s, 100);
-	cr_assert_eq(find(s, 100, base + f->placed[0].va - f->module.start), NEXT_FRAMES);
+	cr_assert_eq(find(s, 100, base + f->placed[0].va - f->binary->module.start), NEXT_FRAMES);
 	cr_expect_gt(s->area.state.n_pages, 0);
 	for (size_t len = SEGMENT_BYTES; len >= REF_ALIGN; len /= 2)
 		while (arena_alloc(s->world.arena, len, &rest) == 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cache with its arena in plain memory, real workers, and copies of the C library to fill it with. */
+/* Binaries and their tables, with the arena in plain memory, real workers, and copies of the C library to
+ * fill it with. */
 #ifndef PROFLET_TESTS_UNWIND_WORLD_H
 #define PROFLET_TESTS_UNWIND_WORLD_H
 
@@ -18,7 +19,7 @@
 #include "agent/base/fs.h"
 #include "agent/base/worker.h"
 #include "agent/unwind/arena.h"
-#include "agent/unwind/cache.h"
+#include "agent/unwind/tables.h"
 #include "bpf/abi.h"
 
 #define WORLD_SEGMENTS 4
@@ -28,7 +29,8 @@ struct world {
 	void *segments[WORLD_SEGMENTS];
 	struct arena *arena;
 	struct worker *worker;
-	struct unwind_cache *cache;
+	struct binary_registry *binaries;
+	struct unwind_tables *tables;
 	struct buf libc;
 	char dir[32];
 	unsigned n_ready; /* calls of the cache's callback since the last publication */
@@ -71,7 +73,8 @@ static inline void world_init(struct world *w, unsigned n_segments, uint32_t max
 	cr_assert_eq(fs_read_file(libc, 64u << 20, &w->libc), 0);
 	cr_assert_eq(arena_new(&w->arena, n_segments * SEGMENT_BYTES, world_segment, w), 0);
 	cr_assert_eq(worker_new(&w->worker, 2, 64, "test"), 0);
-	cr_assert_eq(unwind_cache_new(&w->cache, w->arena, w->worker, max_files, world_ready, w), 0);
+	cr_assert_eq(binary_registry_new(&w->binaries, max_files), 0);
+	cr_assert_eq(unwind_tables_new(&w->tables, w->binaries, w->arena, w->worker, world_ready, w), 0);
 }
 
 static inline int world_remove(const char *path, const struct stat *st, int flag, struct FTW *at)
@@ -83,7 +86,8 @@ static inline int world_remove(const char *path, const struct stat *st, int flag
 static inline void world_fini(struct world *w)
 {
 	worker_free(w->worker);
-	unwind_cache_free(w->cache);
+	unwind_tables_free(w->tables);
+	binary_registry_free(w->binaries);
 	arena_free(w->arena);
 	for (int i = 0; i < WORLD_SEGMENTS; i++)
 		free(w->segments[i]);
@@ -127,14 +131,18 @@ static inline int world_open(const struct world *w, const char *name)
 	return fd;
 }
 
-/* Adds the file; the return value is unwind_cache_add's. */
+/* Adds the file, which gets a table; the return value is binary_registry_add's. */
 static inline int world_add(struct world *w, const char *name, uint32_t *ret)
 {
 	int fd = world_open(w, name);
 	struct stat st;
+	int r;
 
 	cr_assert_eq(fstat(fd, &st), 0);
-	return unwind_cache_add(w->cache, fd, &st, world_path(w, name), ret);
+	r = binary_registry_add(w->binaries, fd, &st, world_path(w, name), ret);
+	if (r == 0)
+		unwind_tables_add(w->tables, *ret);
+	return r;
 }
 
 /* A new copy of the C library, added. Its index. */
@@ -151,36 +159,52 @@ static inline uint32_t world_add_libc(struct world *w, const char *name, uint8_t
 static inline void world_publish(struct world *w)
 {
 	w->n_ready = 0;
-	unwind_cache_published(w->cache);
+	unwind_tables_published(w->tables);
 	if (arena_grace_begin(w->arena))
 		arena_grace_end(w->arena);
-	unwind_cache_retry(w->cache);
+	unwind_tables_retry(w->tables);
 }
 
 /* Works until no file waits. */
 static inline void world_settle(struct world *w)
 {
-	for (int i = 0; i < 1000 && (unwind_cache_pending(w->cache) || w->n_ready); i++) {
-		unwind_cache_pump(w->cache);
+	for (int i = 0; i < 1000 && (unwind_tables_pending(w->tables) || w->n_ready); i++) {
+		unwind_tables_pump(w->tables);
 		worker_drain(w->worker, WORLD_WAIT_NS);
 		world_publish(w);
 	}
-	cr_assert_eq(unwind_cache_pending(w->cache), 0);
+	cr_assert_eq(unwind_tables_pending(w->tables), 0);
 }
 
-static inline struct unwind_file *world_file(const struct world *w, uint32_t index)
+static inline struct binary *world_binary(const struct world *w, uint32_t index)
 {
-	struct unwind_file *f = unwind_cache_file(w->cache, index);
+	struct binary *b = binary_registry_get(w->binaries, index);
 
-	cr_assert_not_null(f, "file %u", index);
+	cr_assert_not_null(b, "binary %u", index);
+	return b;
+}
+
+static inline struct binary_table *world_table(const struct world *w, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(w->tables, index);
+
+	cr_assert_not_null(f, "table %u", index);
 	return f;
 }
 
-static inline struct unwind_cache_stats world_stats(const struct world *w)
+static inline struct binary_stats world_binaries(const struct world *w)
 {
-	struct unwind_cache_stats s;
+	struct binary_stats s;
 
-	unwind_cache_stats(w->cache, &s);
+	binary_registry_stats(w->binaries, &s);
+	return s;
+}
+
+static inline struct unwind_tables_stats world_stats(const struct world *w)
+{
+	struct unwind_tables_stats s;
+
+	unwind_tables_stats(w->tables, &s);
 	return s;
 }
 

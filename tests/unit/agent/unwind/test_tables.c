@@ -15,7 +15,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-Test(cache, same_inode)
+Test(tables, same_inode)
 {
 	_cleanup_world_ struct world w;
 	uint32_t first, second = 0;
@@ -26,17 +26,17 @@ Test(cache, same_inode)
 	first = world_add_libc(&w, "a", 0);
 	fd = world_open(&w, "a");
 	cr_assert_eq(fstat(fd, &st), 0);
-	cr_assert_eq(unwind_cache_add(w.cache, fd, &st, "/elsewhere", &second), 0);
+	cr_assert_eq(binary_registry_add(w.binaries, fd, &st, "/elsewhere", &second), 0);
 	cr_expect_eq(first, second);
 	cr_expect_not(is_open(fd), "the descriptor was taken");
-	cr_expect(is_open(world_file(&w, first)->fd));
-	cr_expect_str_eq(world_file(&w, first)->module.path, world_path(&w, "a"));
-	cr_expect_str_eq(world_file(&w, first)->module.name, "a");
-	cr_expect_eq(world_stats(&w).files, 1);
+	cr_expect(is_open(world_binary(&w, first)->fd));
+	cr_expect_str_eq(world_binary(&w, first)->module.path, world_path(&w, "a"));
+	cr_expect_str_eq(world_binary(&w, first)->module.name, "a");
+	cr_expect_eq(world_binaries(&w).known, 1);
 }
 
 /* An inode whose content was replaced is another file. */
-Test(cache, same_inode_other_time)
+Test(tables, same_inode_other_time)
 {
 	_cleanup_world_ struct world w;
 	uint32_t first, second = 0;
@@ -49,11 +49,11 @@ Test(cache, same_inode_other_time)
 	fd = world_open(&w, "a");
 	cr_assert_eq(fstat(fd, &st), 0);
 	st.st_mtim.tv_nsec ^= 1;
-	cr_assert_eq(unwind_cache_add(w.cache, fd, &st, "a", &second), 0);
+	cr_assert_eq(binary_registry_add(w.binaries, fd, &st, "a", &second), 0);
 	cr_expect_neq(first, second);
 }
 
-Test(cache, same_build_id)
+Test(tables, same_build_id)
 {
 	_cleanup_world_ struct world w;
 	uint32_t first, copy, other, again;
@@ -66,27 +66,27 @@ Test(cache, same_build_id)
 	cr_expect_neq(other, first);
 	cr_assert_eq(world_add(&w, "b", &again), 0);
 	cr_expect_eq(again, first, "the copy's inode is known now");
-	cr_expect_eq(world_stats(&w).files, 2);
-	cr_expect_eq(strlen(world_file(&w, first)->module.build_id_gnu), 40);
-	cr_expect_str_neq(world_file(&w, first)->module.build_id_gnu,
-			  world_file(&w, other)->module.build_id_gnu);
+	cr_expect_eq(world_binaries(&w).known, 2);
+	cr_expect_eq(strlen(world_binary(&w, first)->module.build_id_gnu), 40);
+	cr_expect_str_neq(world_binary(&w, first)->module.build_id_gnu,
+			  world_binary(&w, other)->module.build_id_gnu);
 }
 
-Test(cache, indices)
+Test(tables, indices)
 {
 	_cleanup_world_ struct world w;
 
 	world_init(&w, 1, 16);
-	cr_expect_null(unwind_cache_file(w.cache, 0));
-	cr_expect_null(unwind_cache_file(w.cache, 1));
-	cr_expect_null(unwind_cache_file(w.cache, 17));
-	cr_expect_null(unwind_cache_file(w.cache, FILE_ANONYMOUS));
-	unwind_cache_touch(w.cache, 5, 1); /* a frame of a file that is no more */
+	cr_expect_null(unwind_tables_get(w.tables, 0));
+	cr_expect_null(unwind_tables_get(w.tables, 1));
+	cr_expect_null(unwind_tables_get(w.tables, 17));
+	cr_expect_null(unwind_tables_get(w.tables, FILE_ANONYMOUS));
+	unwind_tables_touch(w.tables, 5, 1); /* a frame of a file that is no more */
 	cr_expect_eq(world_add_libc(&w, "a", 0), 1);
-	cr_expect_eq(world_file(&w, 1)->module.id, 1);
+	cr_expect_eq(world_binary(&w, 1)->module.id, 1);
 }
 
-Test(cache, no_more_files)
+Test(tables, no_more_files)
 {
 	_cleanup_world_ struct world w;
 	uint32_t index = 99;
@@ -99,15 +99,15 @@ Test(cache, no_more_files)
 	world_write_libc(&w, "c", 2);
 	fd = world_open(&w, "c");
 	cr_assert_eq(fstat(fd, &st), 0);
-	cr_expect_eq(unwind_cache_add(w.cache, fd, &st, "c", &index), -ENFILE);
+	cr_expect_eq(binary_registry_add(w.binaries, fd, &st, "c", &index), -ENFILE);
 	cr_expect_eq(index, 99);
 	cr_expect_not(is_open(fd));
-	cr_expect_eq(world_stats(&w).full, 1);
-	cr_expect_eq(world_stats(&w).files, 2);
+	cr_expect_eq(world_binaries(&w).full, 1);
+	cr_expect_eq(world_binaries(&w).known, 2);
 }
 
 /* What is mapped executable and no ELF file has no table; its addresses are offsets. */
-Test(cache, not_elf)
+Test(tables, not_elf)
 {
 	static const struct {
 		const char *name, *bytes;
@@ -125,35 +125,36 @@ Test(cache, not_elf)
 		world_write(&w, cases[i].name, cases[i].bytes, cases[i].len);
 		cr_assert_eq(world_add(&w, cases[i].name, &index), 0);
 		world_settle(&w);
-		cr_expect_eq(world_file(&w, index)->state, TABLE_NONE, "%s", cases[i].name);
-		cr_expect_eq(world_file(&w, index)->n_segments, 0);
-		cr_expect_eq(world_file(&w, index)->module.limit, cases[i].len);
+		cr_expect_eq(world_table(&w, index)->state, TABLE_NONE, "%s", cases[i].name);
+		cr_expect_eq(world_binary(&w, index)->n_segments, 0);
+		cr_expect_eq(world_binary(&w, index)->module.limit, cases[i].len);
 	}
 	cr_expect_eq(world_stats(&w).failed, 0);
 }
 
 /* The module spans the executable segments; the file offset is that of its start. */
-Test(cache, module_range)
+Test(tables, module_range)
 {
 	_cleanup_world_ struct world w;
-	const struct unwind_file *f;
+	const struct binary_table *f;
 
 	world_init(&w, 1, 16);
-	f = world_file(&w, world_add_libc(&w, "a", 0));
-	cr_assert_geq(f->n_segments, 2);
-	for (size_t i = 0; i < f->n_segments; i++) {
-		const struct elf_segment *s = &f->segments[i];
+	f = world_table(&w, world_add_libc(&w, "a", 0));
+	cr_assert_geq(f->binary->n_segments, 2);
+	for (size_t i = 0; i < f->binary->n_segments; i++) {
+		const struct elf_segment *s = &f->binary->segments[i];
 
 		if (!s->executable)
 			continue;
-		cr_expect(f->module.start <= s->va && f->module.limit >= s->va + s->mem_bytes);
-		if (f->module.start == s->va)
-			cr_expect_eq(f->module.file_offset, s->offset);
+		cr_expect(f->binary->module.start <= s->va &&
+			  f->binary->module.limit >= s->va + s->mem_bytes);
+		if (f->binary->module.start == s->va)
+			cr_expect_eq(f->binary->module.file_offset, s->offset);
 	}
 }
 
 /* A frame in a file without a table puts it before all that merely wait. */
-Test(cache, samples_first)
+Test(tables, samples_first)
 {
 	enum { N = UNWIND_JOBS_MAX + 6 };
 	_cleanup_world_ struct world w;
@@ -166,18 +167,18 @@ Test(cache, samples_first)
 
 		files[i] = world_add_libc(&w, name, i + 1);
 	}
-	cr_expect_eq(unwind_cache_pending(w.cache), N);
-	unwind_cache_touch(w.cache, files[N - 1], 1000);
-	unwind_cache_pump(w.cache);
-	cr_expect_eq(world_file(&w, files[N - 1])->state, TABLE_BUILDING);
+	cr_expect_eq(unwind_tables_pending(w.tables), N);
+	unwind_tables_touch(w.tables, files[N - 1], 1000);
+	unwind_tables_pump(w.tables);
+	cr_expect_eq(world_table(&w, files[N - 1])->state, TABLE_BUILDING);
 	for (int i = 0; i < N; i++)
-		waiting += world_file(&w, files[i])->state == TABLE_WAITING;
+		waiting += world_table(&w, files[i])->state == TABLE_WAITING;
 	cr_expect_eq(waiting, N - UNWIND_JOBS_MAX, "%u wait: what is not at a worker can still change places",
 		     waiting);
-	cr_expect_eq(unwind_cache_pending(w.cache), N);
+	cr_expect_eq(unwind_tables_pending(w.tables), N);
 	world_settle(&w);
 	for (int i = 0; i < N; i++)
-		cr_expect_eq(world_file(&w, files[i])->state, TABLE_READY);
+		cr_expect_eq(world_table(&w, files[i])->state, TABLE_READY);
 	cr_expect_eq(world_stats(&w).ready, N);
 	cr_expect_eq(world_stats(&w).built, N);
 }
@@ -198,20 +199,20 @@ static struct unwind_rule placed_rule(const struct world *w, const struct unwind
 }
 
 /* What lies in the arena is the file's table. */
-Test(cache, table_in_the_arena)
+Test(tables, table_in_the_arena)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
 	_cleanup_world_ struct world w;
-	const struct unwind_file *f;
+	const struct binary_table *f;
 	size_t wrong = 0, found = 0;
 
 	world_init(&w, 1, 16);
-	f = world_file(&w, world_add_libc(&w, "a", 0));
+	f = world_table(&w, world_add_libc(&w, "a", 0));
 	world_settle(&w);
 	cr_assert_eq(f->state, TABLE_READY);
-	cr_expect_eq(strlen(f->module.htlhash), 32);
-	cr_assert_eq(elf_image_open(&img, f->fd), 0);
+	cr_expect_eq(strlen(f->binary->module.htlhash), 32);
+	cr_assert_eq(elf_image_open(&img, f->binary->fd), 0);
 	cr_assert_eq(elf_rows_build(&rows, img), 0);
 	cr_expect_eq(f->n_rows, rows->n_rows);
 	for (size_t i = 0; i + 1 < rows->n_rows; i++) {
@@ -234,7 +235,7 @@ Test(cache, table_in_the_arena)
 }
 
 /* Stopped in the middle of the work: nothing leaks, nothing is touched afterwards. */
-Test(cache, stop_at_work)
+Test(tables, stop_at_work)
 {
 	_cleanup_world_ struct world w;
 
@@ -244,5 +245,5 @@ Test(cache, stop_at_work)
 
 		world_add_libc(&w, name, i + 1);
 	}
-	unwind_cache_pump(w.cache);
+	unwind_tables_pump(w.tables);
 }

@@ -25,7 +25,7 @@ static void world_init_small(struct world *w, size_t n)
 	cr_assert_eq(arena_alloc(w->arena, FIRST_FREE - n * table - table / 2, &rest), 0);
 }
 
-Test(cache_limits, least_recently_used_goes)
+Test(tables_limits, least_recently_used_goes)
 {
 	_cleanup_world_ struct world w;
 	uint32_t a, b, c;
@@ -36,31 +36,31 @@ Test(cache_limits, least_recently_used_goes)
 	b = world_add_libc(&w, "b", 2);
 	world_settle(&w);
 	full = world_used(&w);
-	unwind_cache_touch(w.cache, b, 100);
-	unwind_cache_touch(w.cache, a, 200);
+	unwind_tables_touch(w.tables, b, 100);
+	unwind_tables_touch(w.tables, a, 200);
 	c = world_add_libc(&w, "c", 3);
 	world_settle(&w);
-	cr_expect_eq(world_file(&w, a)->state, TABLE_READY);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_EVICTED);
-	cr_expect_eq(world_file(&w, b)->n_placed, 0);
-	cr_expect_eq(world_file(&w, c)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, a)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_EVICTED);
+	cr_expect_eq(world_table(&w, b)->n_placed, 0);
+	cr_expect_eq(world_table(&w, c)->state, TABLE_READY);
 	cr_expect_eq(world_stats(&w).evicted, 1);
 	cr_expect_eq(world_stats(&w).ready, 2);
 	cr_expect_eq(world_used(&w), full);
 
 	/* a sample needs it again: it is built again, and another goes */
-	unwind_cache_touch(w.cache, c, 300);
-	unwind_cache_touch(w.cache, b, 400);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_WAITING);
+	unwind_tables_touch(w.tables, c, 300);
+	unwind_tables_touch(w.tables, b, 400);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_WAITING);
 	world_settle(&w);
-	cr_expect_eq(world_file(&w, a)->state, TABLE_EVICTED);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_READY);
-	cr_expect_eq(world_file(&w, c)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, a)->state, TABLE_EVICTED);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, c)->state, TABLE_READY);
 	cr_expect_eq(world_used(&w), full);
 }
 
 /* The evicted blocks are not reused before they are out of every list, and a grace period has passed. */
-Test(cache_limits, order_of_eviction)
+Test(tables_limits, order_of_eviction)
 {
 	_cleanup_world_ struct world w;
 	struct arena_stats s;
@@ -70,27 +70,27 @@ Test(cache_limits, order_of_eviction)
 	a = world_add_libc(&w, "a", 1);
 	world_settle(&w);
 	b = world_add_libc(&w, "b", 2);
-	unwind_cache_pump(w.cache);
+	unwind_tables_pump(w.tables);
 	worker_drain(w.worker, WORLD_WAIT_NS);
-	cr_expect_eq(world_file(&w, a)->state, TABLE_EVICTED);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_BUILDING, "built, waits for room");
+	cr_expect_eq(world_table(&w, a)->state, TABLE_EVICTED);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_BUILDING, "built, waits for room");
 	cr_expect_eq(w.n_ready, 1, "lists are to be published without the table");
 	arena_stats(w.arena, &s);
 	cr_expect_leq(s.retired_bytes, libc_table_bytes() / 2, "still named by published lists");
-	cr_expect_eq(unwind_cache_pending(w.cache), 1);
-	unwind_cache_published(w.cache);
+	cr_expect_eq(unwind_tables_pending(w.tables), 1);
+	unwind_tables_published(w.tables);
 	arena_stats(w.arena, &s);
 	cr_expect_geq(s.retired_bytes, libc_table_bytes());
 	cr_expect(arena_grace_begin(w.arena));
 	arena_grace_end(w.arena);
-	unwind_cache_retry(w.cache);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_READY);
+	unwind_tables_retry(w.tables);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_READY);
 	cr_expect_eq(w.n_ready, 2);
-	cr_expect_eq(unwind_cache_pending(w.cache), 0);
+	cr_expect_eq(unwind_tables_pending(w.tables), 0);
 }
 
 /* Tried again too early, the table counts as evicted: it does not wait for ever. */
-Test(cache_limits, retry_without_room)
+Test(tables_limits, retry_without_room)
 {
 	_cleanup_world_ struct world w;
 	uint32_t b;
@@ -99,16 +99,16 @@ Test(cache_limits, retry_without_room)
 	world_add_libc(&w, "a", 1);
 	world_settle(&w);
 	b = world_add_libc(&w, "b", 2);
-	unwind_cache_pump(w.cache);
+	unwind_tables_pump(w.tables);
 	worker_drain(w.worker, WORLD_WAIT_NS);
-	unwind_cache_retry(w.cache);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_EVICTED);
-	cr_expect_eq(unwind_cache_pending(w.cache), 0);
-	unwind_cache_retry(w.cache); /* nothing waits */
+	unwind_tables_retry(w.tables);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_EVICTED);
+	cr_expect_eq(unwind_tables_pending(w.tables), 0);
+	unwind_tables_retry(w.tables); /* nothing waits */
 	world_publish(&w);
-	unwind_cache_touch(w.cache, b, 1);
+	unwind_tables_touch(w.tables, b, 1);
 	world_settle(&w);
-	cr_expect_eq(world_file(&w, b)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_READY);
 }
 
 static int find_loader(struct dl_phdr_info *info, size_t size, void *data)
@@ -121,7 +121,7 @@ static int find_loader(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /* A table that the whole budget cannot hold drives nothing out. */
-Test(cache_limits, larger_than_the_budget)
+Test(tables_limits, larger_than_the_budget)
 {
 	_cleanup_world_ struct world w;
 	_cleanup_buf_ struct buf loader = {0};
@@ -134,17 +134,17 @@ Test(cache_limits, larger_than_the_budget)
 	world_write(&w, "loader", loader.data, loader.len);
 	cr_assert_eq(world_add(&w, "loader", &small), 0);
 	world_settle(&w);
-	cr_assert_eq(world_file(&w, small)->state, TABLE_READY);
+	cr_assert_eq(world_table(&w, small)->state, TABLE_READY);
 	large = world_add_libc(&w, "a", 1);
 	world_settle(&w);
-	cr_expect_eq(world_file(&w, large)->state, TABLE_EVICTED);
-	cr_expect_eq(world_file(&w, small)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, large)->state, TABLE_EVICTED);
+	cr_expect_eq(world_table(&w, small)->state, TABLE_READY);
 	cr_expect_eq(world_stats(&w).evicted, 0);
 	cr_expect_eq(world_stats(&w).ready, 1);
 }
 
 /* More files than fit, used in turn: the budget holds, and the last used has its table. */
-Test(cache_limits, many_in_turn)
+Test(tables_limits, many_in_turn)
 {
 	enum { N = 8, ROUNDS = 3 };
 	_cleanup_world_ struct world w;
@@ -162,9 +162,9 @@ Test(cache_limits, many_in_turn)
 	for (unsigned k = 0; k < N * ROUNDS; k++) {
 		uint32_t index = files[k * 5 % N];
 
-		unwind_cache_touch(w.cache, index, 1000 + k);
+		unwind_tables_touch(w.tables, index, 1000 + k);
 		world_settle(&w);
-		cr_expect_eq(world_file(&w, index)->state, TABLE_READY, "round %u", k);
+		cr_expect_eq(world_table(&w, index)->state, TABLE_READY, "round %u", k);
 		cr_expect_leq(world_used(&w), FIRST_FREE);
 		cr_expect_eq(world_stats(&w).table_bytes, world_used(&w) - used);
 	}
@@ -187,7 +187,7 @@ static void on_swept(uint32_t index, void *data)
 	s->indices[s->n++] = index;
 }
 
-Test(cache_limits, sweep)
+Test(tables_limits, sweep)
 {
 	_cleanup_world_ struct world w;
 	uint8_t used[5] = {0};
@@ -203,27 +203,27 @@ Test(cache_limits, sweep)
 	gone = world_add_libc(&w, "gone", 3);
 	world_settle(&w);
 	used[mapped] = 1;
-	unwind_cache_touch(w.cache, recent, 500);
-	unwind_cache_touch(w.cache, gone, 499);
-	unwind_cache_sweep(w.cache, used, 500, on_swept, &swept);
+	unwind_tables_touch(w.tables, recent, 500);
+	unwind_tables_touch(w.tables, gone, 499);
+	unwind_tables_sweep(w.tables, used, 500, on_swept, &swept);
 	cr_assert_eq(swept.n, 1);
 	cr_expect_eq(swept.indices[0], gone);
-	cr_expect_null(unwind_cache_file(w.cache, gone));
-	cr_expect_not_null(unwind_cache_file(w.cache, mapped));
-	cr_expect_not_null(unwind_cache_file(w.cache, recent));
-	cr_expect_eq(world_stats(&w).files, 2);
+	cr_expect_null(unwind_tables_get(w.tables, gone));
+	cr_expect_not_null(unwind_tables_get(w.tables, mapped));
+	cr_expect_not_null(unwind_tables_get(w.tables, recent));
+	cr_expect_eq(world_binaries(&w).known, 2);
 	cr_expect_eq(world_stats(&w).ready, 2);
 	world_publish(&w);
 	cr_expect_eq(world_used(&w), 2 * table, "its blocks went");
 
 	/* the same file comes back as a new one: no key leads to the index that is no more */
 	cr_assert_eq(world_add(&w, "gone", &again), 0);
-	cr_expect_not_null(unwind_cache_file(w.cache, again));
+	cr_expect_not_null(unwind_tables_get(w.tables, again));
 	world_settle(&w);
-	cr_expect_eq(world_file(&w, again)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, again)->state, TABLE_READY);
 }
 
-Test(cache_limits, sweep_recycles_indices)
+Test(tables_limits, sweep_recycles_indices)
 {
 	_cleanup_world_ struct world w;
 	uint8_t used[3] = {0};
@@ -235,16 +235,16 @@ Test(cache_limits, sweep_recycles_indices)
 	second = world_add_libc(&w, "b", 2);
 	world_settle(&w);
 	used[second] = 1;
-	unwind_cache_sweep(w.cache, used, 1000, on_swept, &swept);
+	unwind_tables_sweep(w.tables, used, 1000, on_swept, &swept);
 	third = world_add_libc(&w, "c", 3);
 	cr_expect_eq(third, first);
 	world_settle(&w);
-	cr_expect_eq(world_stats(&w).files, 2);
-	cr_expect_eq(unwind_cache_pending(w.cache), 0);
+	cr_expect_eq(world_binaries(&w).known, 2);
+	cr_expect_eq(unwind_tables_pending(w.tables), 0);
 }
 
 /* A file at a worker stays until it is done; one that waits goes, and is not waited for. */
-Test(cache_limits, sweep_while_building)
+Test(tables_limits, sweep_while_building)
 {
 	enum { N = UNWIND_JOBS_MAX + 2 };
 	_cleanup_world_ struct world w;
@@ -257,10 +257,10 @@ Test(cache_limits, sweep_while_building)
 
 		world_add_libc(&w, name, i + 1);
 	}
-	unwind_cache_pump(w.cache);
-	unwind_cache_sweep(w.cache, used, 1000, on_swept, &swept);
+	unwind_tables_pump(w.tables);
+	unwind_tables_sweep(w.tables, used, 1000, on_swept, &swept);
 	cr_expect_eq(swept.n, N - UNWIND_JOBS_MAX);
-	cr_expect_eq(unwind_cache_pending(w.cache), UNWIND_JOBS_MAX);
+	cr_expect_eq(unwind_tables_pending(w.tables), UNWIND_JOBS_MAX);
 	world_settle(&w);
 	cr_expect_eq(world_stats(&w).ready, UNWIND_JOBS_MAX);
 }

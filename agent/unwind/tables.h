@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The unwind tables of binaries, by the binaries' indices. Worker threads build them, those that samples
+ * need first, and they live in the arena under its budget: when it is full, the tables unused for longest go.
+ */
+#ifndef PROFLET_UNWIND_TABLES_H
+#define PROFLET_UNWIND_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/binary/registry.h"
+#include "agent/unwind/arena.h"
+
+struct unwind_tables;
+struct worker;
+
+/* Binaries with the workers at a time: those that wait behind them can still change places. */
+#define UNWIND_JOBS_MAX 16u
+
+enum unwind_table_state {
+	TABLE_ABSENT,	/* there is no such binary */
+	TABLE_WAITING,	/* to be built */
+	TABLE_BUILDING, /* on a worker */
+	TABLE_READY,
+	TABLE_NONE,    /* the binary has no call-frame information, or is not ELF */
+	TABLE_FAILED,  /* could not be read or held in memory */
+	TABLE_EVICTED, /* was ready; built again when a sample needs it */
+};
+
+/* A block of a binary's table in the arena. */
+struct unwind_placed {
+	uint64_t va, end; /* ELF virtual addresses */
+	struct arena_block block;
+};
+
+struct binary_table {
+	const struct binary *binary; /* borrowed */
+	enum unwind_table_state state;
+	bool urgent;
+	bool stuck;   /* its job has run too long, and is not back yet */
+	bool put_off; /* not tried: it is on the file system of one that is stuck */
+	struct unwind_placed *placed;
+	size_t n_placed;
+	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
+	uint64_t evicted_ns;   /* when it found no room, or gave it to another */
+	uint64_t build_ns;
+	uint64_t n_rows;
+	uint32_t change; /* unwind_tables_change() when it came or went last */
+};
+
+/* It is not there now, and may come: what needs it can wait. */
+static inline bool binary_table_pending(const struct binary_table *f)
+{
+	return f->state == TABLE_WAITING || f->state == TABLE_BUILDING || f->state == TABLE_EVICTED;
+}
+
+struct unwind_tables_stats {
+	uint64_t ready, built, failed, evicted, skipped_fdes;
+	uint64_t rows, table_bytes, build_ns;
+	uint64_t overdue;      /* tables given up because their files did not answer in time */
+	uint32_t overdue_file; /* the last of these */
+	uint64_t put_off;      /* and those on the same file systems that were not tried */
+};
+
+/*
+ * `ready` is called (from the main loop, within worker_collect or unwind_tables_retry) after tables came or
+ * went: mappings that use the binaries are to be published again, and unwind_tables_published called then.
+ * Registry, arena and worker are borrowed.
+ */
+int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binaries, struct arena *arena,
+		      struct worker *worker, void (*ready)(void *data), void *data);
+/* Before the registry. */
+void unwind_tables_free(struct unwind_tables *t);
+struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
+/* The binary gets a table, unless it has one already or waits for it. */
+void unwind_tables_add(struct unwind_tables *t, uint32_t index);
+/* What is known of the binary's table, NULL where it was not added. Borrowed until it is forgotten. */
+struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t index);
+/* A sample has a frame in it: it is in use, and without a table it goes to the front of the queue. */
+void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_ns);
+/* Gives waiting binaries to the workers. Call after adding, and after worker_collect. */
+void unwind_tables_pump(struct unwind_tables *t);
+/* Counts tables that came or went: a list made before a binary's last change is out of date. */
+uint32_t unwind_tables_change(const struct unwind_tables *t);
+/* Every mapping list that was out of date is published anew: tables that went are retired. */
+void unwind_tables_published(struct unwind_tables *t);
+/* Tables that found the arena full are tried again. Call after a grace period. */
+void unwind_tables_retry(struct unwind_tables *t);
+/* Binaries that wait for, or are at, a worker. */
+size_t unwind_tables_pending(const struct unwind_tables *t);
+/* Whether a worker has it: it must not be forgotten then. */
+bool unwind_tables_busy(const struct unwind_tables *t, uint32_t index);
+/* The index will stand for another binary. Its blocks go with the next publication. */
+void unwind_tables_forget(struct unwind_tables *t, uint32_t index);
+/*
+ * Forgets the binaries that `used` (one flag for each index) does not mark and no sample used since
+ * before_ns; calls fn with each index first.
+ */
+void unwind_tables_sweep(struct unwind_tables *t, const uint8_t *used, uint64_t before_ns,
+			 void (*fn)(uint32_t index, void *data), void *data);
+void unwind_tables_stats(const struct unwind_tables *t, struct unwind_tables_stats *ret);
+
+#endif
