@@ -1,32 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks by doing: load a map, open an event. What fails is then explained by what the system says about
+/* These checks try: create a map, open an event. A failure is then explained by what the system tells about
  * itself. */
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "agent/check/check.h"
+#include "agent/check/check_facts.h"
+#include "agent/check/checks.h"
 #include "agent/config/config.h"
-
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#define CAP_BPF 39
-#endif
-
-bool check_seccomp_active(const struct check_view *view)
-{
-	char text[4096];
-	const char *line;
-
-	if (view->read_file(view->ctx, "/proc/self/status", text, sizeof text) <= 0)
-		return false;
-	line = strstr(text, "\nSeccomp:");
-	return line && atoi(line + strlen("\nSeccomp:")) == 2;
-}
 
 /* On kernels before 5.11 maps count against RLIMIT_MEMLOCK. */
 static bool limited_by_memlock(const struct check_view *view)
@@ -70,22 +53,8 @@ void check_bpf(const struct check_view *view, struct check_report *report)
 				 "see its log");
 }
 
-static int paranoid_level(const struct check_view *view, int *ret)
-{
-	char text[32];
-	char *end;
-	long v;
-
-	if (view->read_file(view->ctx, "/proc/sys/kernel/perf_event_paranoid", text, sizeof text) <= 0)
-		return -ENOENT;
-	v = strtol(text, &end, 10);
-	if (end == text || v < -1 || v > 100)
-		return -EINVAL;
-	*ret = (int)v;
-	return 0;
-}
-
-/* The timer's tick needs no perf event; what it needs are BPF and kallsyms, which have lines of their own. */
+/* Sampling at the timer tick needs no perf event. It needs BPF and kallsyms, which have lines of their own.
+ */
 static void add_denied(const struct config *config, struct check_report *report, const char *detail,
 		       const char *fix)
 {
@@ -107,7 +76,7 @@ static void explain_denied(const struct check_view *view, const struct config *c
 	char detail[200];
 	int level = 0;
 
-	if (paranoid_level(view, &level) == 0 && level > 2) {
+	if (check_paranoid_level(view, &level) == 0 && level > 2) {
 		snprintf(detail, sizeof detail,
 			 "kernel.perf_event_paranoid is %d: %s refuses every event below CAP_SYS_ADMIN, "
 			 "CAP_PERFMON or not",
@@ -131,15 +100,6 @@ static void explain_denied(const struct check_view *view, const struct config *c
 			"log");
 }
 
-bool check_takes_tick(const struct check_view *view, const struct config *config)
-{
-	int r = config->sampling.event == CONFIG_EVENT_AUTO
-			? view->perf_open(view->ctx, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK)
-			: 0;
-
-	return config->sampling.event == CONFIG_EVENT_TICK || r == -EPERM || r == -EACCES;
-}
-
 void check_perf(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	char detail[160];
@@ -147,7 +107,7 @@ void check_perf(const struct check_view *view, const struct config *config, stru
 	int level = 0;
 
 	if (r >= 0) {
-		if (paranoid_level(view, &level) < 0)
+		if (check_paranoid_level(view, &level) < 0)
 			snprintf(detail, sizeof detail, "events of the whole host can be opened");
 		else
 			snprintf(detail, sizeof detail,
@@ -190,8 +150,8 @@ void check_pmu(const struct check_view *view, const struct config *config, struc
 		check_add(report, CHECK_OK, "sampling event", detail, "");
 }
 
-#define FILES_LEAST 512u   /* program, maps and what is looked at while the agent starts */
-#define FILES_ENOUGH 4096u /* binaries of a large host: each stays open while it is mapped */
+#define FILES_LEAST 512u   /* program, maps, and files that are open while the agent starts */
+#define FILES_ENOUGH 4096u /* a large host: each binary stays open while it is mapped */
 
 void check_open_files(const struct check_view *view, struct check_report *report)
 {

@@ -1,42 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks of the kernel: its version, its build, what it was told to forbid. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/base/cleanup.h"
-#include "agent/check/check.h"
+#include "agent/check/check_facts.h"
+#include "agent/check/checks.h"
 
 #define FLOOR CHECK_VERSION(5, 10, 0)
-
-static int parse_version(const char *s, uint32_t *ret)
-{
-	unsigned major, minor, patch = 0;
-
-	if (!s || sscanf(s, "%3u.%3u.%3u", &major, &minor, &patch) < 2 || major > 255 || minor > 255)
-		return -EINVAL;
-	*ret = CHECK_VERSION(major, minor, patch > 255 ? 255 : patch);
-	return 0;
-}
-
-int check_kernel_version(const struct check_view *view, uint32_t *ret)
-{
-	char release[65], version[65], signature[128];
-	const char *debian;
-	int r = view->uname(view->ctx, release, version);
-
-	if (r < 0)
-		return r;
-	/* Debian's release is that of the ABI (6.1.0-18), Ubuntu's too (6.2.0-39): the patch level stands
-	 * elsewhere. */
-	debian = strstr(version, "Debian ");
-	if (debian && parse_version(debian + strlen("Debian "), ret) == 0)
-		return 0;
-	if (view->read_file(view->ctx, "/proc/version_signature", signature, sizeof signature) > 0 &&
-	    parse_version(strrchr(signature, ' ') ? strrchr(signature, ' ') + 1 : NULL, ret) == 0)
-		return 0;
-	return parse_version(release, ret);
-}
 
 static void format_version(uint32_t v, char out[16])
 {
@@ -64,8 +34,9 @@ void check_kernel(const struct check_view *view, struct check_report *report)
 }
 
 /*
- * HARDENED_USERCOPY walks vmalloc areas under a lock that the interrupted code may hold; bpf_probe_read_user
- * from a perf event then waits for it forever. Fixed in 6.1.36, 6.3.10 and 6.4.
+ * HARDENED_USERCOPY walks vmalloc areas under a lock that the interrupted code may hold, and
+ * bpf_probe_read_user in a perf event's program then waits for that lock forever. Fixed in 6.1.36, 6.3.10 and
+ * 6.4.
  */
 static bool in_deadlock_range(uint32_t v)
 {
@@ -105,24 +76,6 @@ void check_deadlock(const struct check_view *view, struct check_report *report)
 		 text, hardened == 1 ? "has" : "probably has");
 	check_add(report, CHECK_FAILS, "usercopy", detail,
 		  "update to 6.1.36, 6.3.10, 6.4 or newer, or boot with hardened_usercopy=off");
-}
-
-int check_kernel_supported(char **ret_why)
-{
-	struct check_report report = {0};
-
-	check_kernel(&check_view_real, &report);
-	check_deadlock(&check_view_real, &report);
-	for (size_t i = 0; i < report.n; i++) {
-		if (report.results[i].status != CHECK_FAILS)
-			continue;
-		if (asprintf(ret_why, "%s; %s", report.results[i].detail, report.results[i].fix) < 0) {
-			*ret_why = NULL;
-			return -ENOMEM;
-		}
-		return -EOPNOTSUPP;
-	}
-	return 0;
 }
 
 void check_btf(const struct check_view *view, struct check_report *report)

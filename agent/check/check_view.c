@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The running system, as the checks see it. */
+#include "agent/check/check_view.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -16,7 +17,6 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/check/check.h"
 #include "agent/config/config.h"
 #include "agent/deliver.h"
 #include "agent/metadata.h"
@@ -81,7 +81,7 @@ static int view_open_file(void *ctx, const char *path)
 	return fd < 0 ? -errno : 0;
 }
 
-/* gzopen reads plain files, too. */
+/* gzopen reads both compressed and plain files. */
 static int option_in(const char *path, const char *name)
 {
 	_cleanup_(gzclose_p) gzFile f = gzopen(path, "re");
@@ -195,7 +195,6 @@ static pid_t view_getpid(void *ctx)
 	return getpid();
 }
 
-/* Over HTTP the TLS handshake belongs to libcurl and may settle on HTTP/1.1, so only TCP is tried there. */
 static int view_collector(void *ctx, const struct config *config, char **ret_why)
 {
 	(void)ctx;

@@ -2,7 +2,6 @@
 #include "agent/check/privileges.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,24 +9,19 @@
 #include <sys/prctl.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/check/check.h"
+#include "agent/check/check_facts.h"
 #include "agent/config/config.h"
 
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#define CAP_BPF 39
-#define CAP_CHECKPOINT_RESTORE 40
-#endif
-
-#define BIT(n) (1ull << (n))
+#define BIT(n) CHECK_CAPABILITY(n)
 
 DEFINE_CLEANUP(cap_t, cap_free)
 
-/* What a thread that reads binaries of other processes takes, and the kernel's symbols. */
+/* Reading binaries of other processes, and the kernel's symbols. */
 #define READ (BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYSLOG))
-/* New segments and counters are maps; CPUs that come online get events. */
+/* The main thread's work: new segments and counters are BPF maps; CPUs that come online get perf events. */
 #define MAIN (BIT(CAP_BPF) | BIT(CAP_PERFMON) | READ)
-/* Limits, rings above perf_event_mlock_kb, priority, `listen` below 1024; and to give up the others. */
+/* The start: limits, rings above perf_event_mlock_kb, priority, a port below 1024, and giving up
+ * capabilities. */
 #define START                                                                                        \
 	(BIT(CAP_SYS_RESOURCE) | BIT(CAP_IPC_LOCK) | BIT(CAP_SYS_NICE) | BIT(CAP_NET_BIND_SERVICE) | \
 	 BIT(CAP_SETPCAP))
@@ -48,7 +42,7 @@ static const struct {
 	{CAP_DAC_OVERRIDE, "DAC_OVERRIDE"},
 };
 
-/* Can a CPU come online that is not now? It gets a ring of its own then. */
+/* Whether a CPU may come online later. It gets a ring of its own then. */
 static bool cpus_may_come(const struct check_view *view)
 {
 	char possible[256], online[256];
@@ -59,27 +53,23 @@ static bool cpus_may_come(const struct check_view *view)
 	       strcmp(possible, online) != 0;
 }
 
-/* Debian's and Ubuntu's kernels ask for SYS_ADMIN from there on. */
 static bool perf_takes_admin(const struct check_view *view)
 {
-	char level[16];
+	int level;
 
-	return view->read_file(view->ctx, "/proc/sys/kernel/perf_event_paranoid", level, sizeof level) > 0 &&
-	       atoi(level) > 2;
+	return check_paranoid_level(view, &level) == 0 && level > 2;
 }
 
-/* SYS_ADMIN where it stands for one that is missing. */
+/* Adds SYS_ADMIN if it replaces one that is missing. */
 static uint64_t with_admin(uint64_t wanted, uint64_t held)
 {
-	const uint64_t by_admin = BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_CHECKPOINT_RESTORE);
-
-	return wanted & by_admin & ~held ? wanted | BIT(CAP_SYS_ADMIN) : wanted;
+	return wanted & CHECK_BY_SYS_ADMIN & ~held ? wanted | BIT(CAP_SYS_ADMIN) : wanted;
 }
 
 void privileges_of(const struct check_view *view, const struct config *config, struct privileges *ret)
 {
 	struct privileges p = {.kept = MAIN};
-	/* a directory or a socket that another user owns */
+	/* for a directory or a socket that another user owns */
 	uint64_t foreign =
 		config->queue.spool || strncmp(config->endpoint, "unix:", 5) == 0 ? BIT(CAP_DAC_OVERRIDE) : 0;
 
@@ -117,7 +107,7 @@ int privileges_format(uint64_t set, struct buf *b)
 	return r;
 }
 
-/* Permitted and effective become `set`, inheritable and ambient empty. The calling thread's. */
+/* Sets the calling thread's permitted and effective sets to `set`, and clears inheritable and ambient. */
 static int hold(uint64_t set)
 {
 	_cleanup_(cap_free_p) cap_t caps = cap_init();
@@ -139,7 +129,7 @@ static int hold(uint64_t set)
 
 static struct privileges limits;
 
-/* A thread that fails here goes on with what the one that made it has. */
+/* On failure the thread keeps the capabilities of the thread that created it. */
 static void on_thread(enum thread_kind kind)
 {
 	(void)hold(limits.of_thread[kind]);
@@ -151,7 +141,8 @@ int privileges_limit(const struct privileges *p)
 
 	for (int i = 0; i < cap_max_bits(); i++)
 		if (!(p->start & BIT(i)))
-			(void)cap_drop_bound(i); /* SETPCAP is missing: the runtime has done so */
+			(void)cap_drop_bound(i); /* fails without SETPCAP: the container runtime has limited
+						    the set then */
 	r = hold(p->start);
 	if (r < 0)
 		return r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The capabilities that `run` holds: from its first line on no more than its start takes, and once it samples
- * no more than its work takes; a thread that reads files, or talks to a server, less still. Rank 3.
+ * Which capabilities `run` keeps. Before it starts it gives up all that starting does not need; once it
+ * samples, all that its work does not need. Threads that read files or talk to servers keep fewer still.
  */
 #ifndef PROFLET_PRIVILEGES_H
 #define PROFLET_PRIVILEGES_H
@@ -16,24 +16,25 @@ struct config;
 
 /* Sets of capabilities: bit n is number n of linux/capability.h. */
 struct privileges {
-	uint64_t held;	/* by the process as it was started */
-	uint64_t start; /* of these, needed until it samples */
-	uint64_t kept;	/* needed after that, by the main thread */
-	uint64_t of_thread[2];
+	uint64_t held;	       /* by the process as it was started */
+	uint64_t start;	       /* of these, needed until it samples */
+	uint64_t kept;	       /* needed after that, by the main thread */
+	uint64_t of_thread[2]; /* needed by each enum thread_kind */
 };
 
-/* What of the capabilities that the view shows is needed. Pure. */
+/* Determines which of the capabilities that the view shows are needed. Pure. */
 void privileges_of(const struct check_view *view, const struct config *config, struct privileges *ret);
-/* "BPF, PERFMON"; "none". Those that are not known by name are counted: "BPF and 3 others". 0 or -ENOMEM. */
+/* Appends "BPF, PERFMON" or "none". Those without a known name are counted: "BPF and 3 others". 0 or -ENOMEM.
+ */
 int privileges_format(uint64_t set, struct buf *b);
 
 /*
- * Gives up what the start does not take, for good: permitted, inheritable, ambient and bounding set, and no
- * new privileges by execve. While there is one thread; later ones give up more. 0 or -errno: nothing is
- * given up then.
+ * Gives up for good what the start does not need: in the permitted, inheritable, ambient and bounding sets,
+ * and execve gains no new privileges. Call while there is one thread; threads created later give up more when
+ * they begin. 0, or -errno: nothing is given up then.
  */
 int privileges_limit(const struct privileges *p);
-/* The start is over. The calling thread's. 0 or -errno. */
+/* Gives up what only the start needed, for the calling thread. 0 or -errno. */
 int privileges_settle(const struct privileges *p);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/check/check.h"
+#include "agent/check/check_view.h"
 #include "agent/command/cmd.h"
 #include "agent/config/config.h"
 #include "agent/config/secrets.h"

@@ -12,6 +12,7 @@
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
 #include "agent/check/check.h"
+#include "agent/check/check_view.h"
 #include "agent/command/cmd.h"
 #include "agent/config/config.h"
 #include "agent/telemetry/cpu_limit.h"
@@ -263,7 +264,7 @@ static int start(struct run *run)
 		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 		return EXIT_NOT_PERMITTED;
 	}
-	(void)check_lost(&check_view_real, warn_lost, NULL);
+	(void)check_lost(warn_lost, NULL);
 	privileges_of(&check_view_real, run->config, &run->privileges);
 	r = privileges_limit(&run->privileges);
 	if (r < 0)

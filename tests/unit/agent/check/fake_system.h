@@ -11,6 +11,9 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/check/check.h"
+#include "agent/check/check_facts.h"
+#include "agent/check/check_view.h"
+#include "agent/check/checks.h"
 #include "agent/config/config.h"
 
 #define CAP(n) (1ull << (n))

@@ -12,7 +12,7 @@
 #include "otlp/utf8.h"
 #include "tests/unit/agent/check/fake_system.h"
 
-Test(check_report, healthy_system_is_all_ok)
+Test(check_result, healthy_system_is_all_ok)
 {
 	_cleanup_config_ struct config *config = config_of("auto");
 	struct fake fake = {0};
@@ -27,7 +27,7 @@ Test(check_report, healthy_system_is_all_ok)
 	cr_expect_geq(report.n, 20u);
 }
 
-Test(check_report, missing_capabilities_are_named)
+Test(check_result, missing_capabilities_are_named)
 {
 	static const struct {
 		struct fake fake;
@@ -65,7 +65,7 @@ Test(check_report, missing_capabilities_are_named)
 	}
 }
 
-Test(check_report, json_escapes)
+Test(check_result, json_escapes)
 {
 	_cleanup_buf_ struct buf text = {0};
 	struct check_report report = {0};
@@ -82,7 +82,7 @@ Test(check_report, json_escapes)
 }
 
 /* What a server says may be cut anywhere. */
-Test(check_report, text_stays_valid)
+Test(check_result, text_stays_valid)
 {
 	struct check_report report = {0};
 	char text[601];
@@ -99,7 +99,7 @@ Test(check_report, text_stays_valid)
 }
 
 /* The real view on the machine that runs the tests: only what holds everywhere. */
-Test(check_report, real_view_answers)
+Test(check_result, real_view_answers)
 {
 	char release[65], version[65], text[64];
 	uint64_t mask, bytes;

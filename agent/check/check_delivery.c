@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Whether those whom the agent talks to can be reached: the collector, the kubelet; where requests wait;
- * where it answers itself.
- */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/check/check.h"
+#include "agent/check/checks.h"
 #include "agent/config/config.h"
 #include "agent/deliver.h"
 
@@ -49,7 +45,7 @@ void check_collector(const struct check_view *view, const struct config *config,
 		  r > 0 && (size_t)r < ARRAY_SIZE(fixes) ? fixes[r] : "correct the setting that is named");
 }
 
-/* Without it there are no names of pods, and all else is as it was. */
+/* Without the kubelet, samples have no names of pods; nothing else changes. */
 void check_kubelet(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	_cleanup_free_ char *why = NULL;
@@ -76,8 +72,8 @@ void check_kubelet(const struct check_view *view, const struct config *config, s
 
 #define SPOOL_LEAST (8ull << 20) /* room for two of the largest requests */
 
-/* As run does, which makes the folder where the one above is there. */
-static int look_at_spool(const struct check_view *view, const char *path, uint64_t *ret_free)
+/* `run` creates the directory if its parent exists, so a missing directory is judged by its parent. */
+static int probe_spool(const struct check_view *view, const char *path, uint64_t *ret_free)
 {
 	_cleanup_free_ char *parent = NULL;
 	int r = view->folder(view->ctx, path, ret_free);
@@ -95,7 +91,7 @@ static int look_at_spool(const struct check_view *view, const char *path, uint64
 	return view->folder(view->ctx, parent, ret_free);
 }
 
-/* Without it requests wait in memory only. */
+/* Without a spool, requests wait in memory only. */
 void check_spool(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	const char *path = config->queue.spool,
@@ -106,7 +102,7 @@ void check_spool(const struct check_view *view, const struct config *config, str
 
 	if (!path)
 		return;
-	r = look_at_spool(view, path, &free_bytes);
+	r = probe_spool(view, path, &free_bytes);
 	if (r == 0 && free_bytes >= SPOOL_LEAST) {
 		snprintf(detail, sizeof detail, "%.200s can be written, %" PRIu64 " MiB are free", path,
 			 free_bytes >> 20);
@@ -125,10 +121,10 @@ void check_spool(const struct check_view *view, const struct config *config, str
 	check_add(report, CHECK_DEGRADED, "spool", detail, fix);
 }
 
-/* `run` does without where nobody asked for the address. */
+/* `run` goes on without a server if the address that is taken was only the default. */
 void check_listen(const struct check_view *view, const struct config *config, struct check_report *report)
 {
-	bool asked = config_origin(config, "listen")->source != CONFIG_FROM_DEFAULT;
+	bool configured = config_origin(config, "listen")->source != CONFIG_FROM_DEFAULT;
 	const char *fix = "set listen to another address, or to off";
 	char detail[320];
 	int r;
@@ -138,15 +134,15 @@ void check_listen(const struct check_view *view, const struct config *config, st
 	r = view->listen(view->ctx, config->listen);
 	if (r < 0)
 		snprintf(detail, sizeof detail, "%.200s: %s%s", config->listen, strerror(-r),
-			 asked ? "" : "; no metrics and no health");
+			 configured ? "" : "; no metrics and no health");
 	else
 		snprintf(detail, sizeof detail, "%.200s %s", config->listen,
 			 r ? "is an agent's, which runs already" : "is free");
 	if (r == -EACCES)
 		fix = "set listen to a port from 1024 on, or add NET_BIND_SERVICE to the capabilities";
 	check_add(report,
-		  r >= 0  ? CHECK_OK
-		  : asked ? CHECK_FAILS
-			  : CHECK_DEGRADED,
+		  r >= 0       ? CHECK_OK
+		  : configured ? CHECK_FAILS
+			       : CHECK_DEGRADED,
 		  "listen", detail, r < 0 ? fix : "");
 }

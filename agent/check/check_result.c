@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Order, verdict and printing of the checks. */
-#include <stdio.h>
+#include "agent/check/check_result.h"
+
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/check/check.h"
 #include "agent/base/exit_code.h"
 #include "otlp/utf8.h"
 
 static const char *const status_names[] = {
 	[CHECK_OK] = "ok", [CHECK_DEGRADED] = "degraded", [CHECK_FAILS] = "fails"};
 
-/* What servers and files say is shown on terminals and as JSON: valid text, and no control characters. */
+/* Text from servers and files ends up on terminals and in JSON: make it valid, without control characters. */
 static void put_text(char *ret, size_t size, const char *text)
 {
 	_cleanup_buf_ struct buf clean = {0};
@@ -47,32 +46,6 @@ void check_add(struct check_report *report, enum check_status status, const char
 void check_add_denied(struct check_report *report, const char *name, const char *detail, const char *fix)
 {
 	add(report, CHECK_FAILS, true, name, detail, fix);
-}
-
-void check_run(const struct check_view *view, const struct config *config, struct check_report *ret)
-{
-	*ret = (struct check_report){0};
-	check_kernel(view, ret);
-	check_deadlock(view, ret);
-	check_btf(view, ret);
-	check_lockdown(view, ret);
-	check_capabilities(view, ret);
-	check_privileges(view, config, ret);
-	check_user_namespace(view, ret);
-	check_bpf(view, ret);
-	check_perf(view, config, ret);
-	check_pmu(view, config, ret);
-	check_memlock(view, ret);
-	check_open_files(view, ret);
-	check_proc(view, ret);
-	check_kallsyms(view, config, ret);
-	check_cgroup(view, ret);
-	check_pid_namespace(view, ret);
-	check_binaries(view, ret);
-	check_spool(view, config, ret);
-	check_listen(view, config, ret);
-	check_kubelet(view, config, ret);
-	check_collector(view, config, ret);
 }
 
 int check_exit_code(const struct check_report *report)

@@ -1,61 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks of capabilities: which are missing, and what is lost without each. One table gives lines and
- * messages. */
+/* Which capabilities are missing, and what is lost without each. One table serves the report and the messages
+ * of commands. */
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/check/check.h"
+#include "agent/check/check_facts.h"
+#include "agent/check/checks.h"
 #include "agent/check/privileges.h"
-
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#define CAP_BPF 39
-#define CAP_CHECKPOINT_RESTORE 40
-#endif
 
 static const struct {
 	int number;
 	const char *name;
-	bool required;	   /* nothing works without it */
-	bool by_sys_admin; /* CAP_SYS_ADMIN stands for it */
-	uint32_t up_to;	   /* needed only on kernels before this version; 0: on all */
+	bool required;	/* nothing works without it */
+	uint32_t up_to; /* needed only on kernels before this version; 0: on all */
 	const char *lost;
 } capabilities[] = {
-	{CAP_BPF, "CAP_BPF", true, true, 0, "no BPF program can be loaded"},
-	{CAP_PERFMON, "CAP_PERFMON", true, true, 0,
-	 "no program may trace and no event of the host may be opened"},
-	{CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", true, false, CHECK_VERSION(5, 11, 0),
+	{CAP_BPF, "CAP_BPF", true, 0, "no BPF program can be loaded"},
+	{CAP_PERFMON, "CAP_PERFMON", true, 0, "no program may trace and no event of the host may be opened"},
+	{CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", true, CHECK_VERSION(5, 11, 0),
 	 "the limit on locked memory cannot be raised for BPF maps (needed before Linux 5.11)"},
-	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false, false, 0,
+	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false, 0,
 	 "binaries of other processes cannot be read: their stacks end early and have no names"},
-	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", false, false, 0,
+	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", false, 0,
 	 "binaries that other users protect cannot be read: their stacks end early"},
-	{CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", false, true, 0,
+	{CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", false, 0,
 	 "binaries that were deleted or replaced while they run cannot be read"},
-	{CAP_SYSLOG, "CAP_SYSLOG", false, false, 0, "kernel functions have no names"},
-	{CAP_IPC_LOCK, "CAP_IPC_LOCK", false, false, 0,
+	{CAP_SYSLOG, "CAP_SYSLOG", false, 0, "kernel functions have no names"},
+	{CAP_IPC_LOCK, "CAP_IPC_LOCK", false, 0,
 	 "event buffers stay within kernel.perf_event_mlock_kb: more process events are lost under load"},
 };
-
-static bool effective(const struct check_view *view, int number)
-{
-	uint64_t mask;
-
-	return view->capabilities(view->ctx, &mask) == 0 && (mask >> number & 1);
-}
-
-bool check_has(const struct check_view *view, int capability)
-{
-	bool by_sys_admin = false;
-
-	for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++)
-		if (capabilities[i].number == capability)
-			by_sys_admin = capabilities[i].by_sys_admin;
-	return effective(view, capability) || (by_sys_admin && effective(view, CAP_SYS_ADMIN));
-}
 
 /* Whether number `i` of the table is needed on this kernel. */
 static bool applies(const struct check_view *view, size_t i)
@@ -80,8 +55,8 @@ void check_capabilities(const struct check_view *view, struct check_report *repo
 			continue;
 		if (check_has(view, capabilities[i].number)) {
 			check_add(report, CHECK_OK, name,
-				  effective(view, capabilities[i].number) ? "present"
-									  : "covered by CAP_SYS_ADMIN",
+				  check_has_itself(view, capabilities[i].number) ? "present"
+										 : "covered by CAP_SYS_ADMIN",
 				  "");
 			continue;
 		}
@@ -99,9 +74,9 @@ void check_capabilities(const struct check_view *view, struct check_report *repo
 #define USER_NAMESPACE_LOST "not the initial one: its capabilities do not count for BPF and perf events"
 #define USER_NAMESPACE_FIX "set hostUsers: true in the pod, or run outside of rootless containers"
 
-/* Capabilities inside a user namespace give nothing to BPF and perf, which ask for them in the initial one.
- * True also when it cannot be told. */
-static bool in_first_user_namespace(const struct check_view *view)
+/* BPF and perf require capabilities in the initial user namespace; those of another one do not count. True
+ * also when the namespace is unknown. */
+static bool in_initial_user_namespace(const struct check_view *view)
 {
 	unsigned inside, outside, count;
 	char text[256];
@@ -135,7 +110,7 @@ int check_permissions_of(const struct check_view *view, char **ret_missing)
 	_cleanup_buf_ struct buf b = {0};
 	int n, r;
 
-	if (!in_first_user_namespace(view)) {
+	if (!in_initial_user_namespace(view)) {
 		*ret_missing = strdup("this user namespace is " USER_NAMESPACE_LOST "; " USER_NAMESPACE_FIX);
 		return *ret_missing ? -EPERM : -ENOMEM;
 	}
@@ -154,8 +129,8 @@ int check_permissions_of(const struct check_view *view, char **ret_missing)
 	return *ret_missing ? -EPERM : -ENOMEM;
 }
 
-int check_lost(const struct check_view *view, int (*fn)(const char *name, const char *lost, void *data),
-	       void *data)
+int check_lost_of(const struct check_view *view, int (*fn)(const char *name, const char *lost, void *data),
+		  void *data)
 {
 	int r = 0;
 
@@ -165,12 +140,7 @@ int check_lost(const struct check_view *view, int (*fn)(const char *name, const 
 	return r;
 }
 
-int check_permissions(char **ret_missing)
-{
-	return check_permissions_of(&check_view_real, ret_missing);
-}
-
-/* What `run` holds once it samples, and what it gives up by then. */
+/* Which capabilities `run` keeps once it samples, and which it gives up by then. */
 void check_privileges(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	_cleanup_buf_ struct buf b = {0};
@@ -193,7 +163,7 @@ void check_privileges(const struct check_view *view, const struct config *config
 
 void check_user_namespace(const struct check_view *view, struct check_report *report)
 {
-	if (in_first_user_namespace(view))
+	if (in_initial_user_namespace(view))
 		check_add(report, CHECK_OK, "user namespace", "the initial one", "");
 	else
 		check_add_denied(report, "user namespace", USER_NAMESPACE_LOST, USER_NAMESPACE_FIX);
