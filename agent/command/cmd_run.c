@@ -170,7 +170,7 @@ static void log_stopped(struct run *run)
 		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
 							 : 0),
 		(unsigned long)s.track.execs, (unsigned long)s.track.forks,
-		(unsigned long)s.track.events_lost, (unsigned long)s.track.opened,
+		(unsigned long)track_events_lost(&s.track), (unsigned long)s.track.opened,
 		(unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
 		(unsigned long)s.track.open_known, (unsigned long)s.track.open_other,
 		(unsigned long)s.track.open_stuck, (unsigned long)s.track.ask.asked,

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each CPU has a ring of its own, and one process's story is spread over them: forked here, executed there.
- * So a drain first copies what all rings hold, then sorts by time and hands on. While the rings are read, one
- * after the other, CPUs go on writing: of a story that goes on then, the end could be read without its
- * middle. So what is younger than the drain is held back until the next one. (It woke us: the next one comes
- * at once.)
+ * Each CPU has its own ring, and the events of one process are spread over several rings: it forks on one CPU
+ * and calls execve on another. A drain therefore copies the records of all rings into one batch, sorts it by
+ * time and hands it on.
  *
- * Of a process that maps and unmaps code without end, most records tell of memory that is known: they are
- * left in their ring, not copied (sideband_ignore).
+ * The rings are read one after the other while the CPUs go on writing. Of a sequence of events that is being
+ * written meanwhile, the drain might read the last one without the one before it. So records younger than the
+ * drain are held back until the next drain, which follows at once, since they have made the rings readable.
+ *
+ * A process that maps and unmaps code all the time fills the rings with records of memory that is known
+ * already. These are skipped without being copied (sideband_ignore).
+ *
+ * Whatever loses records (a full ring, damaged bytes, no memory) is counted by reason and handed on as a
+ * SIDEBAND_LOST event.
  */
 #include "agent/probe/sideband.h"
 
@@ -19,6 +24,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "agent/base/array.h"
 #include "agent/base/buf.h"
 #include "agent/base/clock.h"
 #include "agent/probe/online.h"
@@ -27,31 +33,42 @@
 #include "agent/probe/sideband_ring.h"
 #include "agent/probe/tasks.h"
 
-/* A record in the batch of one drain. */
+/* A record of the batch. */
 struct pending {
 	uint64_t time_ns;
-	size_t offset, len; /* in batch */
+	size_t offset, len; /* in the batch */
 };
 
 struct sideband {
-	struct tasks *tasks; /* instead of all that follows; NULL: perf */
+	struct tasks *tasks; /* used instead of all that follows; NULL: perf */
 	int epoll_fd;
 	struct online online; /* CPUs that have a ring */
 	unsigned n_rings;
 	struct sideband_ring *rings;
 	struct buf batch;
-	struct pending *pending, *merged; /* cap_pending each */
-	size_t n_pending, cap_pending;
-	size_t *run_ends, n_runs, cap_runs; /* in `pending`: what was held, then each ring's records */
-	bool disordered;		    /* one of them is not ascending */
+	struct pending *pending, *merged;
+	size_t n_pending, cap_pending, cap_merged;
+	size_t *run_ends, n_runs, cap_runs; /* in `pending`: the held records, then those of each ring */
+	bool disordered;		    /* the times of one of these runs do not ascend */
 	struct buf held;		    /* records for the next drain */
-	uint64_t n_lost, n_bad;
+	uint64_t lost[SIDEBAND_LOSSES_N], reported[SIDEBAND_LOSSES_N];
 	struct {
 		uint32_t pid; /* 0: none */
 		uint64_t start, end;
 	} ignored;
-	uint8_t whole[SIDEBAND_RECORD_MAX]; /* a record that goes over the end of its ring */
+	uint8_t whole[SIDEBAND_RECORD_MAX]; /* a record that wraps around the end of its ring */
 };
+
+static const char *const loss_texts[SIDEBAND_LOSSES_N] = {
+#define X(name, text) [SIDEBAND_LOSS_##name] = text,
+	SIDEBAND_LOSSES(X)
+#undef X
+};
+
+const char *sideband_loss_text(enum sideband_loss reason)
+{
+	return loss_texts[reason];
+}
 
 static int ring_open(struct sideband *s, int cpu)
 {
@@ -105,6 +122,24 @@ int sideband_new(struct sideband **ret)
 		sideband_free(s);
 		return r;
 	}
+	*ret = s;
+	return 0;
+}
+
+int sideband_new_of_rings(struct sideband **ret, const struct sideband_ring *rings, unsigned n)
+{
+	struct sideband *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return -ENOMEM;
+	s->epoll_fd = -1;
+	s->rings = calloc(n, sizeof *s->rings);
+	if (!s->rings) {
+		free(s);
+		return -ENOMEM;
+	}
+	memcpy(s->rings, rings, n * sizeof *rings);
+	s->n_rings = n;
 	*ret = s;
 	return 0;
 }
@@ -184,7 +219,7 @@ static bool of_process(const uint8_t *record, size_t len, uint32_t *ret_pid)
 	       header.type == PERF_RECORD_FORK || header.type == PERF_RECORD_EXIT;
 }
 
-/* Is it a mapping of such memory? Before it is decoded, which would take longer. */
+/* Whether the record maps memory that is ignored. Looks at the raw bytes: decoding takes longer. */
 static bool within_ignored(const struct sideband *s, const uint8_t *record, size_t len)
 {
 	struct perf_event_header header;
@@ -211,37 +246,22 @@ static uint64_t time_of(const uint8_t *record, size_t len)
 	return time_ns;
 }
 
-static int pending_grow(struct sideband *s)
-{
-	size_t cap = s->cap_pending ? s->cap_pending * 2 : 256;
-	struct pending *more = realloc(s->pending, cap * sizeof *more);
-
-	if (!more)
-		return -ENOMEM;
-	s->pending = more;
-	more = realloc(s->merged, cap * sizeof *more);
-	if (!more)
-		return -ENOMEM;
-	s->merged = more;
-	s->cap_pending = cap;
-	return 0;
-}
-
 static int pending_add(struct sideband *s, size_t run, size_t offset, size_t len)
 {
 	const uint8_t *record = s->batch.data + offset;
 	struct pending *p;
+	int r = array_reserve(&s->pending, &s->cap_pending, s->n_pending + 1, sizeof *s->pending);
 
-	if (s->n_pending == s->cap_pending && pending_grow(s) < 0)
-		return -ENOMEM;
+	if (r < 0)
+		return r;
 	p = &s->pending[s->n_pending++];
 	*p = (struct pending){time_of(record, len), offset, len};
 	s->disordered |= p > s->pending + run && p[-1].time_ns > p->time_ns;
 	return 0;
 }
 
-/* Notes the records of the batch, all of them. */
-static int records_find(struct sideband *s)
+/* Adds every record of the batch, which were held back. */
+static int held_add(struct sideband *s)
 {
 	struct perf_event_header header;
 	int r = 0;
@@ -254,26 +274,11 @@ static int records_find(struct sideband *s)
 	return r;
 }
 
-/* One for what is held and one for each ring: CPUs come and go. */
-static int runs_reserve(struct sideband *s)
-{
-	size_t cap = (size_t)s->n_rings + 1, *more;
-
-	if (cap <= s->cap_runs)
-		return 0;
-	more = realloc(s->run_ends, cap * sizeof *more);
-	if (!more)
-		return -ENOMEM;
-	s->run_ends = more;
-	s->cap_runs = cap;
-	return 0;
-}
-
-/* The batch begins with what the last drain held back. */
+/* The batch begins with the records that the last drain held back. Nothing is lost where this fails. */
 static int batch_begin(struct sideband *s)
 {
 	struct buf last = s->batch;
-	int r = runs_reserve(s);
+	int r = array_reserve(&s->run_ends, &s->cap_runs, (size_t)s->n_rings + 1, sizeof *s->run_ends);
 
 	s->n_pending = s->n_runs = 0;
 	s->disordered = false;
@@ -282,13 +287,14 @@ static int batch_begin(struct sideband *s)
 	s->batch = s->held;
 	s->held = last;
 	buf_clear(&s->held);
-	return records_find(s);
+	s->lost[SIDEBAND_LOSS_NO_MEMORY] += held_add(s) < 0;
+	return 0;
 }
 
 enum relation {
 	RELATION_NONE,
 	RELATION_IGNORED,
-	RELATION_OTHER, /* of the same process: mappings as those that are ignored may be news after it */
+	RELATION_OTHER, /* another event of that process: after it, an ignored mapping may be new again */
 };
 
 static enum relation relation(const struct sideband *s, const uint8_t *record, size_t len)
@@ -308,8 +314,11 @@ static int record_add(struct sideband *s, size_t run, const uint8_t *record, siz
 	return r < 0 ? r : pending_add(s, run, offset, len);
 }
 
-/* What the ring holds, into the batch; `leave` what is ignored where it is. 1: it is not to be ignored. */
-static int ring_collect(struct sideband *s, struct sideband_ring *ring, uint64_t begun_ns, bool leave)
+/*
+ * Copies the records of a ring into the batch; with `skip`, all but those that are ignored. 1: there is an
+ * event that ends the ignoring.
+ */
+static int ring_collect(struct sideband *s, struct sideband_ring *ring, uint64_t begun_ns, bool skip)
 {
 	uint64_t at = sideband_ring_tail(ring);
 	size_t run = s->n_pending, len;
@@ -318,10 +327,10 @@ static int ring_collect(struct sideband *s, struct sideband_ring *ring, uint64_t
 	ring->taken = sideband_ring_head(ring);
 	for (; at != ring->taken && r == 0; at += len) {
 		const uint8_t *record = sideband_ring_record(ring, at, s->whole, &len);
-		enum relation to = record && leave ? relation(s, record, len) : RELATION_NONE;
+		enum relation to = record && skip ? relation(s, record, len) : RELATION_NONE;
 
-		if (!record) {
-			s->n_bad++;
+		if (!record) { /* nothing says where the next one begins */
+			s->lost[SIDEBAND_LOSS_BAD_RECORD]++;
 			break;
 		}
 		if (to == RELATION_OTHER)
@@ -333,39 +342,40 @@ static int ring_collect(struct sideband *s, struct sideband_ring *ring, uint64_t
 	return r;
 }
 
-static int rings_collect(struct sideband *s, uint64_t begun_ns, bool leave)
+static int rings_collect(struct sideband *s, uint64_t begun_ns, bool skip)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < s->n_rings && r == 0; i++)
-		r = ring_collect(s, &s->rings[i], begun_ns, leave);
+		r = ring_collect(s, &s->rings[i], begun_ns, skip);
 	return r;
 }
 
-/* Behind what was held: first as if none of it ended the ignoring. */
-static int batch_collect(struct sideband *s, uint64_t begun_ns)
+/*
+ * Adds the records of all rings. Ignored mappings are skipped on the assumption that no event ends the
+ * ignoring; where one does, the rings are read again from the start, with nothing skipped.
+ */
+static void batch_collect(struct sideband *s, uint64_t begun_ns)
 {
 	size_t held = s->n_pending, held_bytes = s->batch.len;
-	uint64_t n_bad = s->n_bad;
-	bool leave = s->ignored.pid, disordered = s->disordered;
+	uint64_t n_bad = s->lost[SIDEBAND_LOSS_BAD_RECORD];
+	bool skip = s->ignored.pid, disordered = s->disordered;
 	int r;
 
-	for (size_t i = 0; i < held && leave; i++)
-		leave = relation(s, s->batch.data + s->pending[i].offset, s->pending[i].len) !=
-			RELATION_OTHER;
-	r = rings_collect(s, begun_ns, leave);
+	for (size_t i = 0; i < held && skip; i++)
+		skip = relation(s, s->batch.data + s->pending[i].offset, s->pending[i].len) != RELATION_OTHER;
+	r = rings_collect(s, begun_ns, skip);
 	if (r > 0) {
 		s->n_pending = held;
 		s->batch.len = held_bytes;
 		s->n_runs = 1;
-		s->n_bad = n_bad;
+		s->lost[SIDEBAND_LOSS_BAD_RECORD] = n_bad;
 		s->disordered = disordered;
 		r = rings_collect(s, begun_ns, false);
 	}
-	s->n_bad += r < 0; /* what did not find room */
+	s->lost[SIDEBAND_LOSS_NO_MEMORY] += r < 0;
 	for (unsigned i = 0; i < s->n_rings; i++)
 		sideband_ring_release(&s->rings[i]);
-	return r;
 }
 
 static int by_time(const void *a, const void *b)
@@ -377,7 +387,7 @@ static int by_time(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : 1; /* records of one CPU stay in order */
 }
 
-/* Two neighbouring runs of `pending`, into the same place of `merged`. */
+/* Merges two neighbouring runs of `pending` into the same place of `merged`. */
 static void merge(struct sideband *s, size_t from, size_t middle, size_t end)
 {
 	size_t a = from, b = middle;
@@ -389,17 +399,14 @@ static void merge(struct sideband *s, size_t from, size_t middle, size_t end)
 	}
 }
 
-/* By time. Each ring's records are in order, but for what an interrupt wrote into the middle of another. */
-static void sort(struct sideband *s)
+/* Merges the runs in pairs, until one is left. */
+static void merge_runs(struct sideband *s)
 {
-	size_t n = s->n_runs;
+	for (size_t n = s->n_runs, out; n > 1; n = out) {
+		struct pending *pending = s->pending;
+		size_t from = 0, cap = s->cap_pending;
 
-	if (s->disordered)
-		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
-	while (n > 1 && !s->disordered) {
-		size_t from = 0, out = 0;
-		struct pending *swap = s->pending;
-
+		out = 0;
 		for (size_t i = 0; i < n; i += 2) {
 			size_t end = s->run_ends[i + 1 < n ? i + 1 : i];
 
@@ -407,9 +414,24 @@ static void sort(struct sideband *s)
 			s->run_ends[out++] = from = end;
 		}
 		s->pending = s->merged;
-		s->merged = swap;
-		n = out;
+		s->cap_pending = s->cap_merged;
+		s->merged = pending;
+		s->cap_merged = cap;
 	}
+}
+
+/*
+ * Sorts by time. The records of one ring are in order already, except where an interrupt wrote one while
+ * another was being written.
+ */
+static void sort(struct sideband *s)
+{
+	int r = array_reserve(&s->merged, &s->cap_merged, s->n_pending, sizeof *s->merged);
+
+	if (s->disordered || r < 0)
+		qsort(s->pending, s->n_pending, sizeof *s->pending, by_time);
+	else
+		merge_runs(s);
 }
 
 static bool ignore(struct sideband *s, const struct pending *p)
@@ -421,27 +443,51 @@ static bool ignore(struct sideband *s, const struct pending *p)
 	if (!of_process(record, p->len, &pid))
 		return false;
 	if (!pid || pid == UINT32_MAX)
-		return true; /* outside of our PID namespace, or gone: it has no number here */
+		return true; /* it has no pid in our PID namespace, or has ended */
 	to = relation(s, record, p->len);
 	if (to == RELATION_OTHER)
 		s->ignored.pid = 0;
 	return to == RELATION_IGNORED;
 }
 
-static void hand_on(struct sideband *s, const struct pending *p, sideband_fn fn, void *data)
+/* Returns how many events it handed on. */
+static int hand_on(struct sideband *s, const struct pending *p, sideband_fn fn, void *data)
 {
 	struct sideband_event event;
 
 	if (sideband_decode(s->batch.data + p->offset, p->len, &event) < 0) {
-		s->n_bad++;
-		return;
+		s->lost[SIDEBAND_LOSS_BAD_RECORD]++;
+		return 0;
 	}
-	if (event.kind == SIDEBAND_LOST)
-		s->n_lost += event.n_lost;
+	if (event.kind == SIDEBAND_LOST) {
+		s->lost[SIDEBAND_LOSS_OVERFLOW] += event.n_lost;
+		s->reported[SIDEBAND_LOSS_OVERFLOW] += event.n_lost;
+	}
 	fn(&event, data);
+	return 1;
 }
 
-/* Rings of CPUs that went, after their last records were taken. */
+/* Returns how many events it made of the losses that fn has not been told of. */
+static int hand_on_losses(struct sideband *s, uint64_t time_ns, sideband_fn fn, void *data)
+{
+	int n = 0;
+
+	for (int i = 0; i < SIDEBAND_LOSSES_N; i++) {
+		if (s->lost[i] == s->reported[i])
+			continue;
+		fn(&(struct sideband_event){.kind = SIDEBAND_LOST,
+					    .time_ns = time_ns,
+					    .loss = (enum sideband_loss)i,
+					    .n_lost = s->lost[i] - s->reported[i],
+					    .name = ""},
+		   data);
+		s->reported[i] = s->lost[i];
+		n++;
+	}
+	return n;
+}
+
+/* Closes the rings of CPUs that went offline, after their last records were read. */
 static void close_ended(struct sideband *s)
 {
 	unsigned n = 0;
@@ -455,6 +501,15 @@ static void close_ended(struct sideband *s)
 	s->n_rings = n;
 }
 
+/* Keeps a record for the next drain. False: for want of memory, it has to be handed on out of order. */
+static bool hold(struct sideband *s, const struct pending *p)
+{
+	if (buf_append(&s->held, s->batch.data + p->offset, p->len) == 0)
+		return true;
+	s->lost[SIDEBAND_LOSS_NO_MEMORY]++;
+	return false;
+}
+
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 {
 	uint64_t begun_ns = clock_mono_ns();
@@ -463,26 +518,28 @@ int sideband_drain(struct sideband *s, sideband_fn fn, void *data)
 	if (s->tasks)
 		return tasks_drain(s->tasks, fn, data);
 	r = batch_begin(s);
-	if (r == 0)
-		r = batch_collect(s, begun_ns);
-	if (r == 0)
-		close_ended(s);
+	if (r < 0)
+		return r;
+	batch_collect(s, begun_ns);
+	close_ended(s);
 	if (s->n_pending)
 		sort(s);
 	for (size_t i = 0; i < s->n_pending; i++) {
 		const struct pending *p = &s->pending[i];
 
-		if (p->time_ns >= begun_ns && buf_append(&s->held, s->batch.data + p->offset, p->len) == 0)
+		if (p->time_ns >= begun_ns && hold(s, p))
 			continue;
 		if (ignore(s, p))
 			continue;
-		hand_on(s, p, fn, data);
-		n++;
+		n += hand_on(s, p, fn, data);
 	}
-	return r < 0 ? r : n;
+	return n + hand_on_losses(s, begun_ns, fn, data);
 }
 
-uint64_t sideband_lost(const struct sideband *s)
+void sideband_lost(const struct sideband *s, uint64_t ret[SIDEBAND_LOSSES_N])
 {
-	return s->tasks ? tasks_lost_total(s->tasks) : s->n_lost + s->n_bad;
+	if (s->tasks)
+		tasks_lost(s->tasks, ret);
+	else
+		memcpy(ret, s->lost, sizeof s->lost);
 }

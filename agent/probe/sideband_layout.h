@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The sample_type of the side-band events, and the sample_id that it puts behind every record. Inside probe/
- * only. */
+/*
+ * The sample_type of the side-band events, and the sample_id that it appends to every record. Inside probe/
+ * only.
+ */
 #ifndef PROFLET_PROBE_SIDEBAND_LAYOUT_H
 #define PROFLET_PROBE_SIDEBAND_LAYOUT_H
 

@@ -13,7 +13,7 @@
 #include "agent/probe/perf.h"
 #include "agent/probe/sideband_layout.h"
 
-#define RING_PAGES 128u /* a power of two; 512 KiB a CPU hold what 400 execs leave */
+#define RING_PAGES 128u /* a power of two; 512 KiB per CPU hold the events of 400 execs */
 #define RING_PAGES_MIN 4u
 
 static int event_open(int cpu)
@@ -97,7 +97,7 @@ uint64_t sideband_ring_tail(const struct sideband_ring *ring)
 	return ring->page->data_tail;
 }
 
-/* Where a record ends, eight bytes begin or the ring does: a header is never cut. */
+/* Records are multiples of eight bytes, so a header never wraps around the end of the ring. */
 const uint8_t *sideband_ring_record(const struct sideband_ring *ring, uint64_t at, uint8_t *whole,
 				    size_t *ret_len)
 {

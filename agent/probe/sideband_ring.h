@@ -16,27 +16,31 @@ struct perf_event_mmap_page;
 
 struct sideband_ring {
 	int fd, cpu;
-	bool ended;   /* its CPU went: what it holds is the last of it */
+	bool ended;   /* its CPU went offline: it holds the last records */
 	size_t bytes; /* of data, a power of two */
 	struct perf_event_mmap_page *page;
-	const uint8_t *data; /* behind that page */
-	uint64_t taken;	     /* the reader's: up to there */
+	const uint8_t *data; /* follows that page */
+	uint64_t taken;	     /* the reader has read up to there */
 };
 
 /* 0, -EAGAIN: the CPU went offline again; or -errno. */
 int sideband_ring_open(struct sideband_ring *ret, int cpu);
 void sideband_ring_close(struct sideband_ring *ring);
 
-/* What waits lies from the tail to the head. */
+struct sideband;
+/* A side-band over rings that exist already; takes them over on success. For tests. 0 or -ENOMEM. */
+int sideband_new_of_rings(struct sideband **ret, const struct sideband_ring *rings, unsigned n);
+
+/* The waiting records lie from the tail to the head. */
 uint64_t sideband_ring_head(const struct sideband_ring *ring);
 uint64_t sideband_ring_tail(const struct sideband_ring *ring);
 /*
- * The record at position `at`, with its header, and its bytes. It lies in the ring, or, where it goes over
- * the ring's end, in `whole` (SIDEBAND_RECORD_MAX bytes). NULL: what lies there, up to `taken`, is none.
+ * The record at position `at`, header included. It is read in place; one that wraps around the end of the
+ * ring is copied to `whole` (SIDEBAND_RECORD_MAX bytes). NULL: the bytes from there to `taken` are no record.
  */
 const uint8_t *sideband_ring_record(const struct sideband_ring *ring, uint64_t at, uint8_t *whole,
 				    size_t *ret_len);
-/* Gives all before `taken` back to the kernel. */
+/* Gives everything before `taken` back to the kernel. */
 void sideband_ring_release(struct sideband_ring *ring);
 
 #endif

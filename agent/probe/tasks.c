@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One ring for all CPUs: what one task's story is made of comes in its order. */
+/* One ring for all CPUs: the events of a task are in order. */
 #include "agent/probe/tasks.h"
 
 #include <bpf/libbpf.h>
@@ -14,8 +14,9 @@
 
 struct tasks {
 	struct ring_buffer *ring;
-	const uint64_t *lost; /* the program's */
-	uint64_t told, n_bad;
+	const uint64_t *lost; /* counted by the BPF program */
+	uint64_t n_bad;
+	uint64_t reported[SIDEBAND_LOSSES_N];
 	sideband_fn fn;
 	void *fn_data;
 };
@@ -96,28 +97,41 @@ bool tasks_pending(const struct tasks *t)
 	return poll(&p, 1, 0) > 0;
 }
 
-static uint64_t lost_now(const struct tasks *t)
+void tasks_lost(const struct tasks *t, uint64_t ret[SIDEBAND_LOSSES_N])
 {
-	return __atomic_load_n(t->lost, __ATOMIC_RELAXED);
+	memset(ret, 0, SIDEBAND_LOSSES_N * sizeof *ret);
+	ret[SIDEBAND_LOSS_OVERFLOW] = __atomic_load_n(t->lost, __ATOMIC_RELAXED);
+	ret[SIDEBAND_LOSS_BAD_RECORD] = t->n_bad;
+}
+
+/* Returns how many events it made of losses that fn has not been told of. */
+static int hand_on_losses(struct tasks *t, sideband_fn fn, void *data)
+{
+	uint64_t lost[SIDEBAND_LOSSES_N];
+	int n = 0;
+
+	tasks_lost(t, lost);
+	for (int i = 0; i < SIDEBAND_LOSSES_N; i++) {
+		if (lost[i] == t->reported[i])
+			continue;
+		fn(&(struct sideband_event){.kind = SIDEBAND_LOST,
+					    .time_ns = clock_mono_ns(),
+					    .loss = (enum sideband_loss)i,
+					    .n_lost = lost[i] - t->reported[i],
+					    .name = ""},
+		   data);
+		t->reported[i] = lost[i];
+		n++;
+	}
+	return n;
 }
 
 int tasks_drain(struct tasks *t, sideband_fn fn, void *data)
 {
-	uint64_t lost = lost_now(t);
+	int before = hand_on_losses(t, fn, data), n;
 
-	if (lost != t->told)
-		fn(&(struct sideband_event){.kind = SIDEBAND_LOST,
-					    .time_ns = clock_mono_ns(),
-					    .n_lost = lost - t->told,
-					    .name = ""},
-		   data);
-	t->told = lost;
 	t->fn = fn;
 	t->fn_data = data;
-	return ring_buffer__consume(t->ring);
-}
-
-uint64_t tasks_lost_total(const struct tasks *t)
-{
-	return lost_now(t) + t->n_bad;
+	n = ring_buffer__consume(t->ring);
+	return n < 0 ? n : before + n + hand_on_losses(t, fn, data);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What tasks do, told by raw tracepoints, in the words of the perf side-band: fork, execve, new name, exit.
- * Mappings are not told of, and neither is who they belong to before an execve. Inside probe/ only.
+ * Events of tasks from raw tracepoints of the BPF program, in the form of the perf side-band: fork, execve,
+ * new name, exit. Mappings are not reported. Inside probe/ only.
  */
 #ifndef PROFLET_PROBE_TASKS_H
 #define PROFLET_PROBE_TASKS_H
@@ -23,9 +23,9 @@ void tasks_free(struct tasks *t);
 /* An epoll fd, readable when records wait. Borrowed. */
 int tasks_fd(const struct tasks *t);
 bool tasks_pending(const struct tasks *t);
-/* As sideband_drain. A SIDEBAND_LOST event comes before what was read after a loss. */
+/* As sideband_drain. */
 int tasks_drain(struct tasks *t, sideband_fn fn, void *data);
-/* Events lost, and records that did not decode. */
-uint64_t tasks_lost_total(const struct tasks *t);
+/* As sideband_lost. */
+void tasks_lost(const struct tasks *t, uint64_t ret[SIDEBAND_LOSSES_N]);
 
 #endif

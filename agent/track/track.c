@@ -346,8 +346,8 @@ static void on_event(const struct sideband_event *e, void *data)
 		break;
 	case SIDEBAND_LOST:
 		t->rescan_wanted = true;
-		log_warn("the kernel lost %lu process events; /proc will be read again",
-			 (unsigned long)e->n_lost);
+		log_warn("%lu process events or more are missing (%s); /proc will be read again",
+			 (unsigned long)e->n_lost, sideband_loss_text(e->loss));
 		break;
 	case SIDEBAND_OTHER:
 		break;
@@ -361,7 +361,7 @@ bool track_drain(struct track *t)
 	t->news = false;
 	r = sideband_drain(t->options.sideband, on_event, t);
 	if (r < 0)
-		log_warn("process events could not be read: %s", strerror(-r));
+		log_warn("process events could not be read: %s; trying again", strerror(-r));
 	track_rescan(t);
 	track_remap_retry(t);
 	track_publish(t);
@@ -483,5 +483,14 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	ret->processes_full = proc_table_full(t->table);
 	ret->threads = proc_threads_len(t->threads);
 	ret->threads_full = proc_threads_full(t->threads);
-	ret->events_lost = sideband_lost(t->options.sideband);
+	sideband_lost(t->options.sideband, ret->events_lost);
+}
+
+uint64_t track_events_lost(const struct track_stats *s)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < SIDEBAND_LOSSES_N; i++)
+		n += s->events_lost[i];
+	return n;
 }

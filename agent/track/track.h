@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "agent/binary/registry.h"
+#include "agent/probe/sideband.h"
 #include "agent/proc/sampled_task.h"
 #include "agent/proc/table.h"
 #include "agent/sample/decode.h"
@@ -24,7 +25,6 @@
 
 struct loop;
 struct probe;
-struct sideband;
 struct track;
 struct worker;
 
@@ -57,9 +57,9 @@ struct track_stats {
 	struct publish_stats publish;
 	struct finisher_stats finish;
 	struct cgroup_meta_stats workloads;
-	uint64_t processes, processes_full;	 /* known now; refused at the maximum */
-	uint64_t threads, threads_full;		 /* names held now; refused at the maximum */
-	uint64_t events, events_lost;		 /* side-band */
+	uint64_t processes, processes_full;		 /* known now; refused at the maximum */
+	uint64_t threads, threads_full;			 /* names held now; refused at the maximum */
+	uint64_t events, events_lost[SIDEBAND_LOSSES_N]; /* side-band */
 	uint64_t opened, open_failed, open_gone; /* binaries; open_gone: process or mapping went before */
 	uint64_t open_known, open_other; /* gone, but known by build id or inode; found through an ancestor */
 	uint64_t open_stuck;		 /* given up: their file systems do not answer */
@@ -126,5 +126,7 @@ void track_drained(struct track *t, uint64_t time_ns);
  */
 void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data);
 void track_stats(const struct track *t, struct track_stats *ret);
+/* For all reasons together. */
+uint64_t track_events_lost(const struct track_stats *s);
 
 #endif

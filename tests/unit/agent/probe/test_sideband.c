@@ -36,6 +36,16 @@ struct seen {
 DEFINE_CLEANUP(struct sideband *, sideband_free)
 #define _cleanup_sideband_ _cleanup_(sideband_free_p)
 
+static uint64_t lost_total(const struct sideband *s)
+{
+	uint64_t lost[SIDEBAND_LOSSES_N], n = 0;
+
+	sideband_lost(s, lost);
+	for (int i = 0; i < SIDEBAND_LOSSES_N; i++)
+		n += lost[i];
+	return n;
+}
+
 static void on_event(const struct sideband_event *e, void *data)
 {
 	struct seen *s = data;
@@ -318,7 +328,7 @@ Test(sideband, ignored_without_end)
 		drain_mine(s, &seen);
 		cr_expect_eq(count_at(&seen, mem + 4 * 4096), 1);
 	}
-	cr_expect_eq(sideband_lost(s), 0);
+	cr_expect_eq(lost_total(s), 0);
 	munmap(mem, PIECES * 4096);
 }
 
@@ -393,11 +403,11 @@ Test(sideband, overflow)
 	}
 	cr_assert_gt(sideband_drain(s, on_event, &seen), 0);
 	/* the kernel says how many were lost with the next record that finds room */
-	for (int i = 0; i < 100 && sideband_lost(s) == 0; i++) {
+	for (int i = 0; i < 100 && lost_total(s) == 0; i++) {
 		void *mem = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		munmap(mem, 4096);
 		cr_assert_geq(sideband_drain(s, on_event, &seen), 0);
 	}
-	cr_expect_gt(sideband_lost(s), 0);
+	cr_expect_gt(lost_total(s), 0);
 }
