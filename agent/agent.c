@@ -28,6 +28,7 @@
 #include "agent/report/report_jit.h"
 #include "agent/base/resources.h"
 #include "agent/sample/decode.h"
+#include "agent/unwind/completion.h"
 #include "cgroup/meta.h"
 #include "cgroup/namespace.h"
 
@@ -54,12 +55,14 @@ struct agent {
 	struct probe *probe;
 	struct sideband *sideband;
 	struct track *track;
+	struct completion *completion;
 	struct report *report;
 	struct metadata *metadata; /* NULL: not wanted */
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
 	uint64_t heard_ns;     /* all process events before this time have been taken in */
 	uint64_t drain_cpu_ns; /* of samples that were drained */
+	uint64_t received, refused[SAMPLE_DROPS_N];
 	uint32_t frequency_hz;
 	struct follow *follow;
 	char *cgroup_base; /* of our cgroup namespace */
@@ -91,23 +94,37 @@ static bool take_events(struct agent *a)
 	return news;
 }
 
-/* A sample needs every process event up to its own time: which process it belongs to depends on them. */
+/*
+ * Decodes a record, finds out whose it is, and completes its stack; on_final takes it from there. A sample
+ * needs every process event up to its own time: which process it belongs to depends on them.
+ */
 static void on_record(const void *record, size_t len, void *data)
 {
 	struct agent *a = data;
 	struct sampled_task task;
 	struct sample_view view;
 
+	a->received++;
 	if (sample_decode(record, len, &view) < 0) {
-		report_drop(a->report, REPORT_DROP_BAD_RECORD);
+		a->refused[SAMPLE_DROP_BAD_RECORD]++;
 		return;
 	}
 	if (view.time_ns >= a->heard_ns)
 		(void)take_events(a);
-	if (track_attribute(a->track, &view, &task))
-		report_sample(a->report, &task, &view, record, len);
+	if (!track_attribute(a->track, &view, &task))
+		a->refused[SAMPLE_DROP_NO_PROCESS_SLOT]++;
+	else if (!task.image->selected)
+		a->refused[SAMPLE_DROP_NOT_SELECTED]++;
 	else
-		report_drop(a->report, REPORT_DROP_NO_PROCESS_SLOT);
+		completion_take(a->completion, &task, &view, record, len);
+}
+
+/* A stack is final: now, or after the sample has waited for a table. */
+static void on_final(const struct sampled_task *task, const struct sample_view *view, void *data)
+{
+	struct agent *a = data;
+
+	report_add(a->report, task, view);
 }
 
 static void drain(struct agent *a)
@@ -122,7 +139,7 @@ static void drain(struct agent *a)
 		log_warn("samples could not be read: %s", strerror(-r));
 	else
 		track_drained(a->track, before);
-	report_retry(a->report);
+	completion_retry(a->completion, track_epoch(a->track));
 	a->drain_cpu_ns += clock_thread_cpu_ns() - cpu;
 }
 
@@ -156,7 +173,7 @@ static int drain_events(struct agent *a)
 	a->pause_ns = news || !a->pause_ns		  ? EVENTS_PAUSE_NS
 		      : a->pause_ns < EVENTS_PAUSE_MAX_NS ? a->pause_ns * 2
 							  : a->pause_ns;
-	report_retry(a->report);
+	completion_retry(a->completion, track_epoch(a->track));
 	return loop_set_timer(a->events_pause, a->pause_ns, 0);
 }
 
@@ -202,7 +219,7 @@ static int on_worker(int fd, uint32_t events, void *data)
 	worker_collect(a->worker);
 	worker_collect(a->opener);
 	track_progress(a->track);
-	report_retry(a->report);
+	completion_retry(a->completion, track_epoch(a->track));
 	send_window(a);
 	return 0;
 }
@@ -268,6 +285,7 @@ static void forget_file(uint32_t index, void *data)
 {
 	struct agent *a = data;
 
+	completion_forget(a->completion, index);
 	report_forget_file(a->report, index);
 }
 
@@ -305,17 +323,21 @@ static int open_modules(struct agent *a, char **ret_why)
 	struct track_options track = {
 		.table_bytes = (size_t)load_segments(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
-		.user_frames = c->stack.depth,
 		.max_files = resources_files_max(),
 		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
 		.select = a->options.select ? select_process : NULL,
 		.select_data = a,
 	};
+	struct completion_options completion = {
+		.user_frames = c->stack.depth,
+		.max_bytes = c->memory.total_bytes / 8,
+		.final = on_final,
+		.data = a,
+	};
 	struct report_options report = {
 		.config = c,
 		.window_bytes = c->memory.total_bytes / 8,
-		.waiting_bytes = c->memory.total_bytes / 8,
 		.max_request_bytes = a->options.max_request_bytes,
 		.source_lines = a->options.source_lines,
 		.emit = a->options.emit,
@@ -353,13 +375,17 @@ static int open_modules(struct agent *a, char **ret_why)
 	track.loop = a->loop;
 	track.probe = a->probe;
 	track.sideband = a->sideband;
-	track.worker = report.worker = a->worker;
+	track.worker = completion.worker = report.worker = a->worker;
 	track.opener = a->opener;
 	r = track_new(&a->track, &track);
 	if (r < 0)
 		return r;
-	report.track = a->track;
-	return report_new(&a->report, &report);
+	completion.arena = track_arena(a->track);
+	completion.tables = track_tables(a->track);
+	report.tables = track_tables(a->track);
+	report.binaries = unwind_tables_binaries(track_tables(a->track));
+	r = completion_new(&a->completion, &completion);
+	return r < 0 ? r : report_new(&a->report, &report);
 }
 
 static int add_sources(struct agent *a)
@@ -436,6 +462,7 @@ void agent_free(struct agent *a)
 		log_warn("%u threads are left behind: file systems that they read from do not answer",
 			 n_stuck);
 	report_free(a->report);
+	completion_free(a->completion);
 	track_free(a->track);
 	sideband_free(a->sideband);
 	probe_free(a->probe);
@@ -481,7 +508,7 @@ static void flush(struct agent *a, uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
 
-	report_finish(a->report);
+	completion_finish(a->completion);
 	report_close_window(a->report);
 	while (report_closing(a->report) && (now = clock_mono_ns()) < deadline) {
 		worker_drain(a->worker, deadline - now < FLUSH_STEP_NS ? deadline - now : FLUSH_STEP_NS);
@@ -508,13 +535,20 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};
 	/* the maps are ours: cannot fail but for memory; zeros then */
 	(void)probe_sums(a->probe, &ret->probe);
+	completion_stats(a->completion, &ret->completion);
 	report_stats(a->report, &ret->report);
 	track_stats(a->track, &ret->track);
 	metadata_stats(a->metadata, &ret->metadata);
 	ret->taken = ret->probe.counters[COUNTER_TAKEN];
 	for (int i = 0; i < PROBE_COUNTERS_N; i++)
 		ret->dropped += i == COUNTER_TAKEN ? 0 : ret->probe.counters[i];
-	ret->in_flight = ret->taken - ret->dropped - ret->report.received + ret->report.waiting;
+	ret->received = a->received;
+	ret->in_flight =
+		ret->taken - ret->dropped - ret->received + ret->completion.waiting + ret->report.waiting;
+	for (int i = 0; i < SAMPLE_DROPS_N; i++) {
+		ret->refused[i] = a->refused[i];
+		ret->dropped += a->refused[i];
+	}
 	for (int i = 0; i < REPORT_DROPS_N; i++)
 		ret->dropped += ret->report.dropped[i];
 	ret->map_bytes = probe_map_bytes(a->probe);

@@ -15,6 +15,7 @@
 #include "agent/probe/probe.h"
 #include "agent/report/report.h"
 #include "agent/track/track.h"
+#include "agent/unwind/completion.h"
 #include "bpf/abi.h"
 
 struct agent;
@@ -47,13 +48,29 @@ struct agent_options {
 	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
 };
 
-/* The identity of loss: taken = emitted + dropped + waiting, at every moment (design section 7). */
+/* Why a record from the ring did not become a sample: X(name, text). The text is the metric's label. */
+#define SAMPLE_DROPS(X)                                                 \
+	X(BAD_RECORD, "bad_record")	  /* its bytes are no sample */ \
+	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */ \
+	X(NOT_SELECTED, "not_selected")	  /* of a process that nobody asked for */
+
+enum sample_drop {
+#define X(name, text) SAMPLE_DROP_##name,
+	SAMPLE_DROPS(X)
+#undef X
+		SAMPLE_DROPS_N
+};
+
+/* No sample is lost uncounted: taken = emitted + dropped + in_flight, at every moment. */
 struct agent_stats {
 	struct probe_sums probe;
+	uint64_t received;		  /* records from the ring */
+	uint64_t refused[SAMPLE_DROPS_N]; /* of these */
+	struct completion_stats completion;
 	struct report_stats report;
 	struct track_stats track;
 	struct metadata_stats metadata;
-	uint64_t taken, dropped, in_flight; /* in_flight: in the ring and in windows */
+	uint64_t taken, dropped, in_flight; /* in_flight: in the ring, in completion and in windows */
 	size_t map_bytes;
 	uint64_t bpf_run_ns, bpf_runs;	/* of the sampling program, see probe_run_time */
 	uint64_t samples_cpu_ns;	/* that samples took in the main loop */
@@ -77,12 +94,12 @@ int agent_run(struct agent *a);
 /* Detaches, drains the ring, closes the last window and emits it. */
 void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
-/* What was dropped for one reason, in the kernel or in the report; `reason` is the metric's label. */
+/* What was dropped for one reason, wherever that was; `reason` is the metric's label. */
 struct agent_drop {
 	const char *reason; /* static string */
 	uint64_t n;
 };
-#define AGENT_DROPS_MAX (PROBE_COUNTERS_N + REPORT_DROPS_N)
+#define AGENT_DROPS_MAX (PROBE_COUNTERS_N + SAMPLE_DROPS_N + REPORT_DROPS_N)
 /* Every reason there is; together they are `dropped`. Returns how many. */
 size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX]);
 /* Appends " dropped_REASON=N" for each reason that has dropped any. */

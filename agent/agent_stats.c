@@ -9,6 +9,11 @@ size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGE
 	static const char *const names[PROBE_COUNTERS_N] = {[COUNTER_NOT_SELECTED] = "not_selected",
 							    [COUNTER_RING_FULL] = "ring_full",
 							    [COUNTER_NO_PID] = "no_pid"};
+	static const char *const refusals[SAMPLE_DROPS_N] = {
+#define X(name, text) [SAMPLE_DROP_##name] = text,
+		SAMPLE_DROPS(X)
+#undef X
+	};
 	size_t n = 0;
 
 	for (int i = 0; i < PROBE_COUNTERS_N; i++) {
@@ -16,13 +21,14 @@ size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGE
 			continue;
 		ret[n] = (struct agent_drop){names[i], s->probe.counters[i]};
 		if (i == COUNTER_NOT_SELECTED)
-			ret[n].n += s->report.dropped[REPORT_DROP_NOT_SELECTED];
+			ret[n].n += s->refused[SAMPLE_DROP_NOT_SELECTED];
 		n++;
 	}
+	for (int i = 0; i < SAMPLE_DROPS_N; i++)
+		if (i != SAMPLE_DROP_NOT_SELECTED)
+			ret[n++] = (struct agent_drop){refusals[i], s->refused[i]};
 	for (int i = 0; i < REPORT_DROPS_N; i++)
-		if (i != REPORT_DROP_NOT_SELECTED)
-			ret[n++] = (struct agent_drop){report_drop_text((enum report_drop)i),
-						       s->report.dropped[i]};
+		ret[n++] = (struct agent_drop){report_drop_text((enum report_drop)i), s->report.dropped[i]};
 	return n;
 }
 

@@ -114,7 +114,7 @@ static int on_progress(uint64_t expirations, void *data)
 	agent_stats(rec->agent, &s);
 	fprintf(stderr, "\rrecording %.1f s%s, %lu samples, %lu processes ",
 		(double)(clock_mono_ns() - rec->begin_ns) / 1e9, rec->command ? "" : " (Ctrl-C ends it)",
-		(unsigned long)s.report.received, (unsigned long)s.track.processes);
+		(unsigned long)s.received, (unsigned long)s.track.processes);
 	fflush(stderr);
 	return 0;
 }
@@ -139,8 +139,7 @@ static int add_sources(struct record *rec)
 static int profile_info(struct record *rec, const struct agent_stats *s)
 {
 	/* of processes that nobody asked for: not a loss */
-	uint64_t others =
-		s->probe.counters[COUNTER_NOT_SELECTED] + s->report.dropped[REPORT_DROP_NOT_SELECTED];
+	uint64_t others = s->probe.counters[COUNTER_NOT_SELECTED] + s->refused[SAMPLE_DROP_NOT_SELECTED];
 	_cleanup_buf_ struct buf command = {0};
 	struct utsname name;
 	struct output_info info = {

@@ -178,11 +178,12 @@ static void log_stopped(struct run *run)
 		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.tables.overdue,
 		(unsigned long)s.track.tables.built, (unsigned long)s.track.tables.evicted,
 		(unsigned long)s.track.tables.table_bytes, (unsigned long)s.track.arena.segment_bytes,
-		(unsigned long)s.track.rereads, (unsigned long)s.report.finished,
-		(unsigned long)s.report.finish_late, (unsigned long)s.report.finish_full,
-		(unsigned long)s.track.finish.followed, (unsigned long)s.track.finish.not_followed,
-		(unsigned long)s.track.finish.disagreed, (unsigned long)s.track.finish.rules_failed,
-		buf_str(&endings));
+		(unsigned long)s.track.rereads, (unsigned long)s.completion.completed,
+		(unsigned long)s.completion.late, (unsigned long)s.completion.no_room,
+		(unsigned long)s.completion.finisher.followed,
+		(unsigned long)s.completion.finisher.not_followed,
+		(unsigned long)s.completion.finisher.disagreed,
+		(unsigned long)s.completion.finisher.rules_failed, buf_str(&endings));
 }
 
 /* From here on no more than the work takes. */

@@ -29,8 +29,10 @@ static uint64_t losses(const struct agent_stats *s, struct buf *b)
 /* Samples that are told of, now or later. */
 static uint64_t arrived(const struct agent_stats *s)
 {
-	uint64_t n = s->report.received;
+	uint64_t n = s->received;
 
+	for (int i = 0; i < SAMPLE_DROPS_N; i++)
+		n -= s->refused[i];
 	for (int i = 0; i < REPORT_DROPS_N; i++)
 		n -= s->report.dropped[i];
 	return n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One sample's walk in the agent: record → checked view → window. When the window closes, the names that its
- * stacks need are asked for, and a second window takes the samples meanwhile; the closed one goes out when
- * the workers are done, or when the next one closes: late names are better left out than memory filled.
+ * When a window closes, the names that its stacks need are requested, and a second window takes the samples
+ * meanwhile. The closed one is sent when the worker threads are done, or when the next one closes: late names
+ * are better left out than memory filled.
  */
 #include "agent/report/report.h"
 
@@ -15,7 +15,7 @@
 #include "agent/base/worker.h"
 #include "agent/config/config.h"
 #include "agent/report/report_private.h"
-#include "agent/track/track.h"
+#include "agent/proc/sampled_task.h"
 
 static const char *const drop_texts[REPORT_DROPS_N] = {
 #define X(name, text) [REPORT_DROP_##name] = text,
@@ -86,8 +86,6 @@ int report_new(struct report **ret, const struct report_options *options)
 	if (e == 0)
 		e = window_new(&r->closed, options);
 	if (e == 0)
-		e = waiting_new(&r->waiting, options->waiting_bytes);
-	if (e == 0)
 		e = names_new(&r->names, options);
 	if (e == 0)
 		e = host_attrs_new(&r->host, options);
@@ -107,81 +105,20 @@ void report_free(struct report *r)
 		return;
 	sample_aggregate_free(r->open.samples);
 	sample_aggregate_free(r->closed.samples);
-	waiting_free(r->waiting);
 	names_free(r->names);
 	host_attrs_free(r->host);
 	free(r);
 }
 
-static void drop(struct report *r, enum report_drop reason)
+void report_add(struct report *r, const struct sampled_task *task, const struct sample_view *v)
 {
-	r->stats.dropped[reason]++;
-}
-
-/* Keeps the binaries of the stack in use; every frame would be too often, a mapping's frames come in runs. */
-static void touch_files(struct report *r, const struct sample_view *v)
-{
-	uint32_t last = 0;
-
-	for (uint16_t i = v->n_kernel; i < v->n_kernel + v->n_user; i++) {
-		uint32_t file = sample_frame_file(v->frames[i]);
-
-		if (file != last)
-			track_touch_file(r->options.track, file, v->time_ns);
-		last = file;
-	}
-}
-
-void report_commit(struct report *r, const struct sampled_task *task, const struct sample_view *v)
-{
+	r->stats.added++;
 	r->stats.by_ending[v->ending]++;
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
-	touch_files(r, v);
 	names_sample(r->names, task->process, v);
 	if (sample_aggregate_add(r->open.samples, task->image, task->thread, v) < 0)
-		drop(r, REPORT_DROP_WINDOW_FULL);
-}
-
-/* A stack that the program could not walk to its end for want of tables: now, later, or as far as it went. */
-static void sample_finish(struct report *r, const struct sampled_task *task, const struct sample_view *v,
-			  const void *record, size_t len)
-{
-	struct sample_view done;
-
-	if (track_finish(r->options.track, task->process, v, &done)) {
-		r->stats.finished += unwind_ending_complete(done.ending);
-		report_commit(r, task, &done);
-		return;
-	}
-	touch_files(r, &done); /* so their tables are built next */
-	if (waiting_add(r->waiting, record, len, v, task) == 0)
-		return;
-	r->stats.finish_full++;
-	report_commit(r, task, &done);
-}
-
-void report_drop(struct report *r, enum report_drop reason)
-{
-	r->stats.received++;
-	drop(r, reason);
-}
-
-void report_sample(struct report *r, const struct sampled_task *task, const struct sample_view *v,
-		   const void *record, size_t len)
-{
-	r->stats.received++;
-	if (!task->image->selected)
-		drop(r, REPORT_DROP_NOT_SELECTED);
-	else if (track_wants_finish(task->process, v))
-		sample_finish(r, task, v, record, len);
-	else
-		report_commit(r, task, v);
-}
-
-void report_retry(struct report *r)
-{
-	waiting_retry(r, false);
+		r->stats.dropped[REPORT_DROP_WINDOW_FULL]++;
 }
 
 static void send_closed(struct report *r)
@@ -234,11 +171,6 @@ void report_progress(struct report *r)
 		send_closed(r);
 }
 
-void report_finish(struct report *r)
-{
-	waiting_retry(r, true);
-}
-
 void report_forget_file(struct report *r, uint32_t index)
 {
 	names_forget(r->names, index);
@@ -247,8 +179,8 @@ void report_forget_file(struct report *r, uint32_t index)
 void report_stats(const struct report *r, struct report_stats *ret)
 {
 	*ret = r->stats;
-	ret->waiting = sample_aggregate_samples(r->open.samples) +
-		       sample_aggregate_samples(r->closed.samples) + waiting_len(r->waiting);
+	ret->waiting =
+		sample_aggregate_samples(r->open.samples) + sample_aggregate_samples(r->closed.samples);
 	ret->names_bytes = names_bytes(r->names);
 	ret->lines_left = names_lines_left(r->names);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Samples → OTLP: takes records from the ring, keeps them for a window, names them, and builds what goes out:
- * export requests, and on request the profile that `record` writes files from. Main loop only. Rank 3.
+ * Samples → OTLP: collects samples whose stacks are final for a window, finds the names of their functions,
+ * and builds what goes out: export requests, and weighted stacks for recordings. Main loop only.
  */
 #ifndef PROFLET_REPORT_H
 #define PROFLET_REPORT_H
@@ -12,6 +12,7 @@
 
 #include "bpf/abi.h"
 
+struct binary_registry;
 struct config;
 struct otlp_request;
 struct output_stack;
@@ -19,16 +20,13 @@ struct pod_table;
 struct report;
 struct sample_view;
 struct sampled_task;
-struct track;
+struct unwind_tables;
 struct worker;
 
-/* Why a sample that reached the agent did not leave it: X(name, text). The text names the metric. */
-#define REPORT_DROPS(X)                                                            \
-	X(BAD_RECORD, "bad_record")	  /* bytes that are no sample */           \
-	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */            \
-	X(NOT_SELECTED, "not_selected")	  /* of a process that nobody asked for */ \
-	X(WINDOW_FULL, "window_full")	  /* no room in the window */              \
-	X(ENCODE, "encode")		  /* no memory for the request, or a stack too large for any */
+/* Why a sample did not leave the report: X(name, text). The text is the metric's label. */
+#define REPORT_DROPS(X)                                           \
+	X(WINDOW_FULL, "window_full") /* no room in the window */ \
+	X(ENCODE, "encode")	      /* no memory for the request, or a stack too large for any */
 
 enum report_drop {
 #define X(name, text) REPORT_DROP_##name,
@@ -41,11 +39,11 @@ const char *report_drop_text(enum report_drop reason);
 
 struct report_options {
 	const struct config *config;
-	struct track *track;
+	struct binary_registry *binaries;   /* that frames are of */
+	const struct unwind_tables *tables; /* NULL: none is being built */
 	struct worker *worker;
 	const struct pod_table *pods; /* NULL: nothing is known of pods */
 	size_t window_bytes;	      /* of samples that wait for the window's end */
-	size_t waiting_bytes;	      /* of samples that wait for a table, to be finished */
 	size_t max_request_bytes;     /* 0: what receivers accept */
 	bool source_lines;	      /* of debug information, too; symbol_dwarf_load has been called */
 	/* Takes a finished request (ownership moves). Never fails: what cannot be sent is counted over there.
@@ -58,14 +56,11 @@ struct report_options {
 };
 
 struct report_stats {
-	uint64_t received; /* records from the ring */
+	uint64_t added; /* samples */
 	uint64_t dropped[REPORT_DROPS_N];
-	uint64_t waiting;	     /* in windows that are not sent yet, or to be finished */
-	uint64_t emitted;	     /* samples in requests that were handed to emit */
-	uint64_t by_ending[ENDINGS]; /* of samples received */
-	uint64_t finished, finish_late,
-		finish_full;		/* stacks finished in user space; cut because what they waited
-					   for did not come in time; because too many waited */
+	uint64_t waiting;		/* samples in windows that are not sent yet */
+	uint64_t emitted;		/* samples in requests that were handed to emit */
+	uint64_t by_ending[ENDINGS];	/* of the samples added */
 	uint64_t windows, windows_late; /* closed; of these, sent before all names were there */
 	uint64_t windows_cpu_ns;	/* what closing and sending them took */
 	uint64_t names_bytes;
@@ -76,14 +71,8 @@ struct report_stats {
 /* Everything in `options` is borrowed and outlives the report. 0 or -errno. */
 int report_new(struct report **ret, const struct report_options *options);
 void report_free(struct report *r);
-/* Takes in a sample: what the record decodes to, and whose it is. Everything is borrowed for the call. */
-void report_sample(struct report *r, const struct sampled_task *task, const struct sample_view *v,
-		   const void *record, size_t len);
-/* Counts a record that is no sample, or whose process is not known. */
-void report_drop(struct report *r, enum report_drop reason);
-/* Tries again to finish the stacks that wait for tables. After track_drain, track_progress and the ring's
- * drain. */
-void report_retry(struct report *r);
+/* Takes in a sample with its final stack, and whose it is. Both are borrowed for the call. */
+void report_add(struct report *r, const struct sampled_task *task, const struct sample_view *v);
 /* Ends the window: its samples are named, by worker threads, and then sent. */
 void report_close_window(struct report *r);
 /* Samples come at this rate from now on; of a window that has just begun. At first: sampling.frequency. */
@@ -100,8 +89,6 @@ void report_hurry(struct report *r);
 /* Whether a closed window waits for names; whether it has them all. */
 bool report_closing(const struct report *r);
 bool report_sendable(const struct report *r);
-/* Takes the stacks that still wait as they are. Before the last window is closed. */
-void report_finish(struct report *r);
 /* The file index will stand for another file. */
 void report_forget_file(struct report *r, uint32_t index);
 void report_stats(const struct report *r, struct report_stats *ret);

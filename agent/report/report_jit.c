@@ -8,15 +8,16 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/frame.h"
 #include "agent/base/log.h"
+#include "agent/binary/registry.h"
 #include "agent/sample/decode.h"
 #include "agent/symbol/jit.h"
 #include "agent/symbol/jitname.h"
-#include "agent/track/track.h"
+#include "agent/proc/table.h"
 
 #define JIT_BYTES_MAX (32u << 20)
 
 struct jit_names {
-	struct track *track;
+	struct binary_registry *binaries;
 	struct symbol_jit *jit;
 	uint32_t
 		last_file; /* the file asked about last; it may become something else: forgotten at a sweep */
@@ -26,14 +27,14 @@ struct jit_names {
 	uint64_t said_full, said_refused;
 };
 
-int jit_names_new(struct jit_names **ret, struct track *track)
+int jit_names_new(struct jit_names **ret, struct binary_registry *binaries)
 {
 	_cleanup_free_ struct jit_names *n = calloc(1, sizeof *n);
 	int r;
 
 	if (!n)
 		return -ENOMEM;
-	n->track = track;
+	n->binaries = binaries;
 	r = symbol_jit_new(&n->jit, JIT_BYTES_MAX);
 	if (r < 0)
 		return r;
@@ -52,13 +53,13 @@ void jit_names_free(struct jit_names *n)
 /* A file that code was written to, not loaded from: memory that is mapped twice. */
 static bool is_code_memory(struct jit_names *n, uint32_t file)
 {
-	const struct binary_table *f;
+	const struct binary *f;
 
 	if (n->last_file == file)
 		return n->last_file_is;
-	f = track_table(n->track, file);
+	f = binary_registry_get(n->binaries, file);
 	n->last_file = file;
-	n->last_file_is = f && f->state == TABLE_NONE && !f->binary->n_segments;
+	n->last_file_is = f && !f->n_segments;
 	return n->last_file_is;
 }
 
@@ -73,7 +74,7 @@ bool jit_names_wants(struct jit_names *n, uint64_t frame)
 static int dump_of(const struct jit_names *n, const struct process *p)
 {
 	for (uint32_t i = 0; i < p->maps->n; i++) {
-		const struct binary *f = track_binary(n->track, p->maps->entries[i].file);
+		const struct binary *f = binary_registry_get(n->binaries, p->maps->entries[i].file);
 
 		if (f && f->fd >= 0 && jit_name_is_dump(f->module.name))
 			return f->fd;
@@ -103,7 +104,7 @@ static const char *runtime_of(const struct jit_names *n, const struct process *p
 	const char *runtime = NULL;
 
 	for (uint32_t i = 0; i < p->maps->n && !runtime; i++) {
-		const struct binary *f = track_binary(n->track, p->maps->entries[i].file);
+		const struct binary *f = binary_registry_get(n->binaries, p->maps->entries[i].file);
 
 		runtime = f ? jit_name_runtime(f->module.name) : NULL;
 	}

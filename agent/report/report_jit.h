@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Names of code that processes make at run time: which processes have such code, which of their files list
- * it, what runtime made it. Over agent/symbol/jit.h; for report_names.c alone. Main loop only. Rank 3.
+ * it, what runtime made it. Over agent/symbol/jit.h; for report_names.c alone. Main loop only.
  */
 #ifndef PROFLET_REPORT_JIT_H
 #define PROFLET_REPORT_JIT_H
@@ -16,14 +16,14 @@
 /* Numbers of such frames have these in place of a file. */
 #define JIT_FILE_FIRST (FRAME_FILE_MAX - SYMBOL_JIT_PROCESSES_MAX + 1)
 
+struct binary_registry;
 struct frame;
 struct jit_names;
 struct process;
-struct track;
 struct worker_job;
 
-/* `track` is borrowed. 0 or -errno. */
-int jit_names_new(struct jit_names **ret, struct track *track);
+/* `binaries` is borrowed. 0 or -errno. */
+int jit_names_new(struct jit_names **ret, struct binary_registry *binaries);
 /* All jobs must be done. NULL is fine. */
 void jit_names_free(struct jit_names *n);
 /* May this user frame be of such code? Else no name of it is known here. */

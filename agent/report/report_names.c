@@ -11,20 +11,22 @@
 #include "agent/base/log.h"
 #include "agent/base/memo.h"
 #include "agent/base/worker.h"
+#include "agent/binary/registry.h"
 #include "agent/config/config.h"
 #include "agent/report/report_jit.h"
 #include "agent/report/report_kernel.h"
 #include "agent/report/report_private.h"
 #include "agent/symbol/kernel.h"
 #include "agent/symbol/resolve.h"
-#include "agent/track/track.h"
+#include "agent/unwind/tables.h"
 
 #define NAMES_BYTES_MAX (16u << 20)
 #define LINES_BYTES_MAX (128u << 20)  /* of a recording */
 #define JIT_KEEP_NS (60 * NS_PER_SEC) /* longer than a window waits */
 
 struct names {
-	struct track *track;
+	struct binary_registry *binaries;
+	const struct unwind_tables *tables;
 	struct worker *worker;
 	bool want_kernel, want_native;
 	bool kernel_said;
@@ -53,7 +55,8 @@ int names_new(struct names **ret, const struct report_options *options)
 
 	if (!n)
 		return -ENOMEM;
-	n->track = options->track;
+	n->binaries = options->binaries;
+	n->tables = options->tables;
 	n->worker = options->worker;
 	n->want_kernel = options->config->symbols.kernel;
 	n->want_native = options->config->symbols.native;
@@ -65,7 +68,7 @@ int names_new(struct names **ret, const struct report_options *options)
 	if (r == 0)
 		r = kernel_modules_new(&n->modules);
 	if (r == 0)
-		r = jit_names_new(&n->jit, options->track);
+		r = jit_names_new(&n->jit, options->binaries);
 	if (r < 0) {
 		names_free(n);
 		return r;
@@ -136,7 +139,7 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 	uint32_t file;
 
 	while (symbol_cache_next_wanted(cache, &file)) {
-		const struct binary *f = track_binary(n->track, file);
+		const struct binary *f = binary_registry_get(n->binaries, file);
 		struct symbol_job *job;
 
 		if (!f || f->fd < 0) {
@@ -175,7 +178,7 @@ void names_prepare(struct names *n)
  * be kept. */
 static bool is_early(struct names *n, uint32_t file)
 {
-	const struct binary_table *f = track_table(n->track, file);
+	const struct binary_table *f = n->tables ? unwind_tables_get(n->tables, file) : NULL;
 
 	return f && f->binary->root && binary_table_pending(f);
 }
@@ -283,7 +286,7 @@ static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol
 void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 {
 	uint32_t file = sample_frame_file(frame);
-	const struct binary *f = file == FILE_ANONYMOUS ? NULL : track_binary(n->track, file);
+	const struct binary *f = file == FILE_ANONYMOUS ? NULL : binary_registry_get(n->binaries, file);
 	struct symbol_name name;
 
 	if (jit_names_frame(n->jit, frame, ret))

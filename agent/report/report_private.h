@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What report.c and its parts share: report_names.c, report_frames.c, report_resource.c, report_send.c.
- * Rank 3. */
+ */
 #ifndef PROFLET_REPORT_PRIVATE_H
 #define PROFLET_REPORT_PRIVATE_H
 
 #include "agent/base/clock.h"
 #include "agent/base/frame.h"
+#include "agent/proc/image.h"
 #include "agent/report/report.h"
 #include "agent/sample/aggregate.h"
 #include "otlp/profile.h"
 
+struct cgroup_meta;
 struct names;
 struct process;
-struct proc_image;
-struct sampled_task;
 
 /* The samples between two closings. */
 struct window {
@@ -29,25 +29,10 @@ struct report {
 	bool closing;
 	struct clock_steps clock; /* that times are told by */
 	uint64_t closed_at_ns;
-	struct waiting_list *waiting;
 	struct names *names;
 	struct host_attrs *host;
 	struct report_stats stats;
 };
-
-/* --- report.c, for its parts: a sample whose stack is final goes into the window */
-void report_commit(struct report *r, const struct sampled_task *task, const struct sample_view *v);
-
-/* --- report_wait.c: samples whose stacks wait for a process, mapping or table */
-struct waiting_list;
-int waiting_new(struct waiting_list **ret, size_t max_bytes);
-void waiting_free(struct waiting_list *w);
-/* Takes in a record that could not be finished now, and whose it is. -ENOSPC: too many wait. */
-int waiting_add(struct waiting_list *w, const void *record, size_t len, const struct sample_view *v,
-		const struct sampled_task *task);
-/* Tries all again; commits those that are final, or out of time, or all (`last`). */
-void waiting_retry(struct report *r, bool last);
-size_t waiting_len(const struct waiting_list *w);
 
 /* --- report_names.c: names of functions, asked for in batches, found by worker threads */
 int names_new(struct names **ret, const struct report_options *options);
@@ -88,6 +73,11 @@ void host_attrs_free(struct host_attrs *h);
 
 #define RESOURCE_ATTRS_MAX 64
 
+/* The control group that the image's process ran in; NULL: not known. Borrowed from the image. */
+static inline const struct cgroup_meta *resource_workload(const struct proc_image *i)
+{
+	return i->context.data;
+}
 /* The attributes of the resource that a process belongs to. Borrowed from image, workload, pods and host,
  * until the loop goes on. */
 size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret);

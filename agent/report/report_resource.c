@@ -14,7 +14,6 @@
 #include "agent/config/config.h"
 #include "agent/report/host.h"
 #include "agent/report/report_private.h"
-#include "agent/track/track.h"
 #include "cgroup/meta.h"
 #include "cgroup/podtable.h"
 
@@ -82,7 +81,7 @@ static void add_pod(const struct pod *pod, const struct pod_container *container
 
 size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret)
 {
-	const struct cgroup_meta *m = track_workload(i);
+	const struct cgroup_meta *m = resource_workload(i);
 	const struct pod_container *container = NULL;
 	const struct config *c = h->config;
 	const struct pod *pod = h->pods && m ? pod_table_find(h->pods, &m->identity, &container) : NULL;
@@ -108,7 +107,7 @@ size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, st
 
 const char *resource_container_name(const struct host_attrs *h, const struct proc_image *i)
 {
-	const struct cgroup_meta *m = track_workload(i);
+	const struct cgroup_meta *m = resource_workload(i);
 	const struct pod_container *container = NULL;
 
 	if (h->pods && m)
@@ -131,7 +130,7 @@ static int compare_u64(uint64_t a, uint64_t b)
 /* By process where each is one, container, unit, service name of its own, executable. */
 static int compare(const struct report *r, const struct proc_image *a, const struct proc_image *b)
 {
-	const struct cgroup_meta *x = track_workload(a), *y = track_workload(b);
+	const struct cgroup_meta *x = resource_workload(a), *y = resource_workload(b);
 	int d = 0;
 
 	if (a == b)

@@ -12,7 +12,6 @@
 #include "agent/config/config.h"
 #include "agent/output/profile.h"
 #include "agent/report/report_private.h"
-#include "agent/track/track.h"
 #include "cgroup/meta.h"
 #include "version.h"
 
@@ -126,7 +125,7 @@ static void send_otlp(struct sender *s, const struct sample_entry *e)
 static void send_stack(struct sender *s, const struct sample_entry *e)
 {
 	const struct proc_image *i = e->owner;
-	const struct cgroup_meta *m = track_workload(i);
+	const struct cgroup_meta *m = resource_workload(i);
 	const struct output_stack stack = {
 		.process = i->comm,
 		.pid = i->pid,

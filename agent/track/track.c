@@ -22,7 +22,6 @@
 #include "agent/proc/scan.h"
 #include "agent/proc/stat.h"
 #include "agent/track/track_private.h"
-#include "agent/unwind/finish.h"
 #include "cgroup/meta.h"
 
 #define WORKLOADS_MAX 4096u
@@ -43,18 +42,9 @@ static void tables_changed(void *data)
 	t->all_dirty = true;
 }
 
-static void rules_changed(void *data)
-{
-	struct track *t = data;
-
-	t->epoch++;
-}
-
 static int open_parts(struct track *t)
 {
 	const struct track_options *o = &t->options;
-	struct finisher_options finish = {
-		.worker = o->worker, .user_frames = o->user_frames, .ready = rules_changed, .data = t};
 	int r;
 
 	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -69,10 +59,6 @@ static int open_parts(struct track *t)
 		r = unwind_tables_new(&t->tables, t->binaries, t->arena, o->worker, tables_changed, t);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
-	finish.arena = t->arena;
-	finish.binaries = t->binaries;
-	if (r == 0)
-		r = finisher_new(&t->finisher, &finish);
 	if (r == 0)
 		r = cgroup_meta_cache_new(&t->workloads, WORKLOADS_MAX);
 	if (r == 0)
@@ -110,7 +96,6 @@ void track_free(struct track *t)
 		return;
 	proc_table_free(t->table); /* releases mapping lists into publisher and arena */
 	publisher_free(t->publisher);
-	finisher_free(t->finisher);
 	unwind_tables_free(t->tables);
 	binary_registry_free(t->binaries);
 	arena_free(t->arena);
@@ -403,57 +388,36 @@ static void sweep_process(struct process *p, void *data)
 	proc_history_each(p, mark_used, s);
 }
 
-struct forgetting {
-	struct track *track;
-	void (*fn)(uint32_t index, void *data);
-	void *data;
-};
-
-static void on_forget(uint32_t index, void *data)
-{
-	struct forgetting *f = data;
-
-	finisher_forget(f->track->finisher, index);
-	f->fn(index, f->data);
-}
-
 void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data)
 {
 	_cleanup_free_ uint8_t *used = calloc(t->options.max_files + 1, 1);
 	struct sweep sweep = {t, now_ns, used};
-	struct forgetting forgetting = {t, fn, data};
 
 	if (!used)
 		return;
 	proc_table_each(t->table, sweep_process, &sweep);
 	used[t->vdso] = 1;
 	proc_threads_forget(t->threads, t->drained_ns);
-	unwind_tables_sweep(t->tables, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, on_forget,
-			    &forgetting);
+	unwind_tables_sweep(t->tables, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, fn, data);
 	unwind_tables_published(t->tables); /* no list names them */
 	track_grace(t);
 }
 
-/* --- for the reporter */
+/* --- for the samples */
 
 uint64_t track_epoch(const struct track *t)
 {
 	return t->epoch;
 }
 
-const struct binary *track_binary(const struct track *t, uint32_t index)
+struct unwind_tables *track_tables(const struct track *t)
 {
-	return binary_registry_get(t->binaries, index);
+	return t->tables;
 }
 
-const struct binary_table *track_table(const struct track *t, uint32_t index)
+struct arena *track_arena(const struct track *t)
 {
-	return unwind_tables_get(t->tables, index);
-}
-
-void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns)
-{
-	unwind_tables_touch(t->tables, index, now_ns);
+	return t->arena;
 }
 
 void track_settle(struct track *t, uint64_t timeout_ns)
@@ -477,7 +441,6 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	binary_registry_stats(t->binaries, &ret->binaries);
 	unwind_tables_stats(t->tables, &ret->tables);
 	publisher_stats(t->publisher, &ret->publish);
-	finisher_stats(t->finisher, &ret->finish);
 	cgroup_meta_cache_stats(t->workloads, &ret->workloads);
 	ret->processes = proc_table_len(t->table);
 	ret->processes_full = proc_table_full(t->table);

@@ -18,7 +18,6 @@
 #include "agent/track/select.h"
 #include "agent/track/track_ask.h"
 #include "agent/unwind/arena.h"
-#include "agent/unwind/finish.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
 #include "cgroup/meta.h"
@@ -36,7 +35,6 @@ struct track_options {
 	struct worker *opener; /* for what may not come back: agent/track/track_ask.h */
 	size_t table_bytes;    /* budget of the arena */
 	size_t max_processes;
-	uint32_t user_frames; /* most of a stack */
 	uint32_t max_files;
 	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
 	bool debug_files; /* look for separate debug files of binaries that do not describe all of their text
@@ -55,7 +53,6 @@ struct track_stats {
 	struct binary_stats binaries;
 	struct unwind_tables_stats tables;
 	struct publish_stats publish;
-	struct finisher_stats finish;
 	struct cgroup_meta_stats workloads;
 	uint64_t processes, processes_full;		 /* known now; refused at the maximum */
 	uint64_t threads, threads_full;			 /* names held now; refused at the maximum */
@@ -69,8 +66,6 @@ struct track_stats {
 	uint64_t rereads; /* of a process's mappings, where events do not tell of them */
 	uint64_t remapped,
 		remaps_full; /* processes with copies of code found; not looked at for want of room */
-	uint64_t outdated_again, outdated_cut; /* samples of the time between a change of mappings and its
-						  publication: walked again with the right ones; cut */
 };
 
 /* Everything in `options` is borrowed and outlives the track. 0 or -errno. */
@@ -99,25 +94,14 @@ struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns);
  * sample's time must have been drained. False at the maximum of processes.
  */
 bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret);
-/* The workload; NULL when it could not be read. Borrowed from the image. */
-const struct cgroup_meta *track_workload(const struct proc_image *i);
-const struct binary *track_binary(const struct track *t, uint32_t index);
-const struct binary_table *track_table(const struct track *t, uint32_t index);
 /*
  * Asks again for every process whether it is to be sampled, by the control group that it is in now: call
  * where that may have changed. Those that are not are left out by the BPF program from then on.
  */
 void track_reselect(struct track *t);
-/* A sample has a frame in the file. */
-void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns);
-/* Whether the sample is not final as it is: track_finish. */
-bool track_wants_finish(const struct process *p, const struct sample_view *v);
-/*
- * Goes on with a sample that has a saved stack (agent/unwind/finish.h), or was walked with outdated mappings;
- * *ret is borrowed until the next call. True when that is final; false when it may get further later.
- */
-bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
-		  struct sample_view *ret);
+/* Tables, with the binaries that they are of, and the memory that they are in. Borrowed. */
+struct unwind_tables *track_tables(const struct track *t);
+struct arena *track_arena(const struct track *t);
 /* Changes whenever something was published: what could not be finished may be now. */
 uint64_t track_epoch(const struct track *t);
 /* Samples up to this time have been drained: what ended before it may be forgotten. */

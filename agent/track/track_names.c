@@ -25,11 +25,6 @@ static void meta_unref(void *data)
 	cgroup_meta_unref(data);
 }
 
-const struct cgroup_meta *track_workload(const struct proc_image *i)
-{
-	return i->context.data;
-}
-
 /* One reference on *ret. */
 static int workload_read(struct track *t, const struct process *p, struct cgroup_meta **ret)
 {

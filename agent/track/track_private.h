@@ -39,7 +39,6 @@ struct track {
 	struct binary_registry *binaries;
 	struct unwind_tables *tables;
 	struct publisher *publisher;
-	struct finisher *finisher;
 	uint64_t epoch;	     /* of what is published */
 	uint64_t drained_ns; /* no sample of before comes any more */
 	bool news;	     /* this drain's events have told of something */
@@ -73,7 +72,7 @@ void track_select(struct track *t, struct process *p, bool inherited);
 /* It ended then. Takes it from the BPF program. */
 void track_process_over(struct track *t, struct process *p, uint64_t time_ns);
 
-/* track_finish.c */
+/* track_history.c */
 #define HISTORY_KEEP_NS (12 * NS_PER_SEC) /* longer than a sample waits */
 #define KEEP_STACK_NS (10 * NS_PER_SEC)
 #define FORK_STACK_NS (1 * NS_PER_SEC) /* most that call execve do so at once */

@@ -30,7 +30,7 @@
 
 struct bench {
 	struct config *config;
-	struct track *host;
+	struct host *host;
 	struct worker *worker;
 	struct report *report;
 	struct otlp_request *first, **tail; /* of the window at work */
@@ -155,8 +155,7 @@ static int setup(struct bench *b, char **argv)
 	char *options[] = {(char *)"bench", (char *)"--samples", argv[3], (char *)"--sampling.frequency",
 			   (char *)"97"};
 	_cleanup_free_ char *error = NULL;
-	struct report_options o = {
-		.window_bytes = 256u << 20, .waiting_bytes = 1u << 20, .emit = emit, .emit_data = b};
+	struct report_options o = {.window_bytes = 256u << 20, .emit = emit, .emit_data = b};
 	char paths[PATHS_MAX][256];
 	const char *names[PATHS_MAX];
 	size_t n = 0;
@@ -173,7 +172,7 @@ static int setup(struct bench *b, char **argv)
 	if (r == 0)
 		r = worker_new(&b->worker, 1, 4096, "names");
 	o.config = b->config;
-	o.track = b->host;
+	o.binaries = b->host ? host_binaries(b->host) : NULL;
 	o.worker = b->worker;
 	return r < 0 ? r : report_new(&b->report, &o);
 }

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/binary/binary.h"
+#include "agent/binary/registry.h"
+#include "agent/proc/sampled_task.h"
+#include "agent/proc/table.h"
 #include "agent/report/report.h"
-#include "agent/track/track.h"
+#include "agent/sample/decode.h"
 #include "cgroup/meta.h"
 
 #define PROGRAMS 20
@@ -25,8 +27,9 @@
 #define KERNEL_SYMBOLS 400
 #define KERNEL_PERCENT 15 /* of samples are taken in the kernel */
 
-struct track {
-	struct binary *files[FILES_MAX];
+struct host {
+	struct binary_registry *binaries;
+	uint32_t indices[FILES_MAX]; /* there */
 	size_t n_files;
 	struct proc_table *table;
 	struct process *processes[HOST_PROCESSES]; /* the table's */
@@ -36,41 +39,38 @@ struct track {
 	uint64_t random;
 };
 
-static uint64_t next(struct track *h)
+static uint64_t next(struct host *h)
 {
 	return hash_u64(++h->random);
 }
 
 /* Small values more often than large ones, as in call counts. */
-static uint64_t skewed(struct track *h, uint64_t n)
+static uint64_t skewed(struct host *h, uint64_t n)
 {
 	uint64_t a = next(h) % n, b = next(h) % n;
 
 	return a < b ? a : b;
 }
 
-static int open_file(struct track *h, const char *path)
+static int open_file(struct host *h, const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct binary *f;
+	uint32_t *index = &h->indices[h->n_files];
 	struct stat st;
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	r = binary_new(&f, fd, &st, path);
+	r = binary_registry_add(h->binaries, TAKE_FD(fd), &st, path, index);
 	if (r < 0)
 		return r;
-	TAKE_FD(fd);
-	f->index = (uint32_t)h->n_files + 1;
-	f->module.id = f->index;
-	f->module.htlhash = strdup("0123456789abcdef0123456789abcdef");
-	h->files[h->n_files++] = f;
-	return f->module.htlhash ? 0 : -ENOMEM;
+	h->n_files++;
+	binary_registry_set_htlhash(h->binaries, *index, "0123456789abcdef0123456789abcdef");
+	return 0;
 }
 
 /* Some functions of the kernel; none where it hides its addresses. */
-static void read_kernel(struct track *h)
+static void read_kernel(struct host *h)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
 	char line[512], type;
@@ -93,7 +93,7 @@ static void meta_unref(void *data)
 	cgroup_meta_unref(data);
 }
 
-static int add_process(struct track *h, size_t i)
+static int add_process(struct host *h, size_t i)
 {
 	struct cgroup_identity id = {0};
 	struct cgroup_meta *m;
@@ -121,11 +121,13 @@ static int add_process(struct track *h, size_t i)
 	return 0;
 }
 
-int host_new(struct track **ret, const char *const *paths, size_t n_paths)
+int host_new(struct host **ret, const char *const *paths, size_t n_paths)
 {
-	struct track *h = calloc(1, sizeof *h);
+	struct host *h = calloc(1, sizeof *h);
 	int r = h ? cgroup_meta_cache_new(&h->workloads, CONTAINERS + 1) : -ENOMEM;
 
+	if (r == 0)
+		r = binary_registry_new(&h->binaries, FILES_MAX);
 	if (r == 0)
 		r = proc_table_new(&h->table, HOST_PROCESSES);
 	for (size_t i = 0; i < n_paths && i < FILES_MAX && r == 0; i++)
@@ -143,36 +145,36 @@ int host_new(struct track **ret, const char *const *paths, size_t n_paths)
 	return 0;
 }
 
-void host_free(struct track *h)
+void host_free(struct host *h)
 {
 	if (!h)
 		return;
 	proc_table_free(h->table);
-	for (size_t i = 0; i < h->n_files; i++)
-		binary_free(h->files[i]);
+	binary_registry_free(h->binaries);
 	cgroup_meta_cache_free(h->workloads);
 	free(h);
 }
 
 /* The frame of a node of the program's call tree: one of its call sites, in its executable or a library. */
-static uint64_t frame_of(const struct track *h, uint64_t program, uint64_t node)
+static uint64_t frame_of(const struct host *h, uint64_t program, uint64_t node)
 {
 	uint64_t call = hash_u64(program << 32 ^ hash_u64(node) % CALLS), part = call % 10;
 	size_t file = part < 3 ? 0 : part < 5 ? 1 : 2 + program % (h->n_files - 2);
-	const struct frame_module *m = &h->files[file]->module;
+	const struct frame_module *m = &binary_registry_get(h->binaries, h->indices[file])->module;
 
-	return (uint64_t)(file + 1) << FRAME_VA_BITS | (m->start + hash_u64(call) % (m->limit - m->start));
+	return (uint64_t)h->indices[file] << FRAME_VA_BITS |
+	       (m->start + hash_u64(call) % (m->limit - m->start));
 }
 
 /* Most functions on a path call one other; some two, some four. */
-static uint64_t step_down(struct track *h, uint64_t node)
+static uint64_t step_down(struct host *h, uint64_t node)
 {
 	uint64_t kind = hash_u64(node ^ 1) % 100, n = kind < 88 ? 1 : kind < 97 ? 2 : 4;
 
 	return hash_u64(node + 1 + (n == 1 ? 0 : skewed(h, n)));
 }
 
-static uint16_t kernel_frames(struct track *h, uint64_t *frames)
+static uint16_t kernel_frames(struct host *h, uint64_t *frames)
 {
 	uint64_t path = skewed(h, 60);
 	uint16_t n = (uint16_t)(4 + hash_u64(path) % 8);
@@ -182,7 +184,7 @@ static uint16_t kernel_frames(struct track *h, uint64_t *frames)
 	return n;
 }
 
-size_t host_sample(struct track *h, uint64_t time_ns, void *record)
+size_t host_sample(struct host *h, uint64_t time_ns, void *record)
 {
 	uint64_t i = skewed(h, HOST_PROCESSES), program = i % PROGRAMS, node = program;
 	struct sample_record *r = record;
@@ -208,70 +210,20 @@ size_t host_sample(struct track *h, uint64_t time_ns, void *record)
 	return sizeof *r + (size_t)(r->n_kernel + n) * 8;
 }
 
-void host_report(struct track *h, struct report *to, const void *record, size_t len)
-{
-	struct sampled_task task;
-	struct sample_view view;
-
-	(void)sample_decode(record, len, &view); /* host_sample has made it */
-	(void)track_attribute(h, &view, &task);
-	report_sample(to, &task, &view, record, len);
-}
-
-/* --- what the report asks of agent/track/track.c */
-
-bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret)
+void host_report(struct host *h, struct report *to, const void *record, size_t len)
 {
 	static const char names[HOST_THREADS][PROC_TASK_COMM_LEN] = {"main", "worker-1", "worker-2", "io"};
+	struct sampled_task task = {0};
+	struct sample_view v;
 
-	ret->process = t->processes[(v->pid - 1000) / 7];
-	ret->image = ret->process->image;
-	memcpy(ret->thread, names[v->tid - v->pid], sizeof ret->thread);
-	return true;
+	(void)sample_decode(record, len, &v); /* host_sample has made it */
+	task.process = h->processes[(v.pid - 1000) / 7];
+	task.image = task.process->image;
+	memcpy(task.thread, names[v.tid - v.pid], sizeof task.thread);
+	report_add(to, &task, &v);
 }
 
-const struct binary *track_binary(const struct track *t, uint32_t index)
+struct binary_registry *host_binaries(const struct host *h)
 {
-	return t->files[index - 1];
-}
-
-const struct binary_table *track_table(const struct track *t, uint32_t index)
-{
-	(void)t;
-	(void)index;
-	return NULL;
-}
-
-const struct cgroup_meta *track_workload(const struct proc_image *i)
-{
-	return i->context.data;
-}
-
-void track_touch_file(struct track *t, uint32_t index, uint64_t now_ns)
-{
-	(void)t;
-	(void)index;
-	(void)now_ns;
-}
-
-bool track_wants_finish(const struct process *p, const struct sample_view *v)
-{
-	(void)p;
-	(void)v;
-	return false;
-}
-
-bool track_finish(struct track *t, const struct process *p, const struct sample_view *v,
-		  struct sample_view *ret)
-{
-	(void)t;
-	(void)p;
-	*ret = *v;
-	return true;
-}
-
-uint64_t track_epoch(const struct track *t)
-{
-	(void)t;
-	return 0;
+	return h->binaries;
 }

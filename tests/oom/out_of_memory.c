@@ -29,7 +29,7 @@
 
 struct run {
 	struct config *config;
-	struct track *host;
+	struct host *host;
 	struct worker *worker;
 	struct report *report;
 	struct otlp_exporter *exporter;
@@ -85,10 +85,9 @@ static int start(struct run *r)
 {
 	_cleanup_free_ char *why = NULL;
 	struct report_options o = {.config = r->config,
-				   .track = r->host,
+				   .binaries = host_binaries(r->host),
 				   .worker = r->worker,
 				   .window_bytes = 1u << 20,
-				   .waiting_bytes = 1u << 16,
 				   .emit = emit,
 				   .emit_data = r};
 	int result = deliver_new(&r->exporter, r->config, &why);
@@ -115,7 +114,6 @@ static void send_window(struct run *r)
 
 		host_report(r->host, r->report, r->record, len);
 	}
-	report_finish(r->report);
 	report_close_window(r->report);
 	while (report_closing(r->report) && clock_mono_ns() < deadline) {
 		worker_drain(r->worker, HURRY_NS);
@@ -139,15 +137,15 @@ static bool accounted(const struct run *r, uint64_t taken, struct totals *t)
 		dropped += s.dropped[i];
 	for (size_t i = 0; i < OTLP_N_DROP_REASONS; i++)
 		lost += x.samples.dropped[i];
-	t->taken += s.received;
+	t->taken += s.added;
 	t->exported += x.samples.exported;
 	t->dropped += dropped + lost;
-	if (s.received == taken && s.waiting == 0 && x.samples.queued == 0 &&
-	    x.samples.submitted == s.emitted && taken == x.samples.exported + dropped + lost)
+	if (s.added == taken && s.waiting == 0 && x.samples.queued == 0 && x.samples.submitted == s.emitted &&
+	    taken == x.samples.exported + dropped + lost)
 		return true;
-	printf("  taken=%" PRIu64 " received=%" PRIu64 " waiting=%" PRIu64 " emitted=%" PRIu64
+	printf("  taken=%" PRIu64 " added=%" PRIu64 " waiting=%" PRIu64 " emitted=%" PRIu64
 	       " exported=%" PRIu64 " queued=%" PRIu64 " dropped=%" PRIu64 " lost=%" PRIu64 "\n",
-	       taken, s.received, s.waiting, s.emitted, x.samples.exported, x.samples.queued, dropped, lost);
+	       taken, s.added, s.waiting, s.emitted, x.samples.exported, x.samples.queued, dropped, lost);
 	return false;
 }
 

@@ -22,7 +22,7 @@ static struct metrics_view filled(void)
 	v.agent.probe.counters[COUNTER_TAKEN] = 1000;
 	v.agent.probe.counters[COUNTER_RING_FULL] = 3;
 	v.agent.probe.counters[COUNTER_NOT_SELECTED] = 4;
-	v.agent.report.dropped[REPORT_DROP_NOT_SELECTED] = 5;
+	v.agent.refused[SAMPLE_DROP_NOT_SELECTED] = 5;
 	v.agent.report.dropped[REPORT_DROP_WINDOW_FULL] = 6;
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
 	v.agent.bpf_run_ns = 250 * NS_PER_MS;
