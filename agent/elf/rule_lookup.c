@@ -8,15 +8,14 @@
 #include "agent/elf/code/leaf_rule.h"
 #include "agent/elf/code/override.h"
 #include "agent/elf/code/preserved.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 static bool is_go(const struct elf_image *img)
 {
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 
-	return image_find_section(img, ".gopclntab", &shdr, &index) == 0 ||
-	       image_find_section(img, ".note.go.buildid", &shdr, &index) == 0;
+	return elf_image_find_section(img, ".gopclntab", &section) == 0 ||
+	       elf_image_find_section(img, ".note.go.buildid", &section) == 0;
 }
 
 static int find_all(struct elf_image *img, bool go, struct frame_query *query, size_t n)
@@ -35,10 +34,11 @@ static int find_all(struct elf_image *img, bool go, struct frame_query *query, s
 
 int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 {
+	const uint16_t machine = elf_image_machine(img);
 	bool go;
 	int r;
 
-	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
+	if (machine != EM_X86_64 && machine != EM_AARCH64)
 		return -ENOTSUP;
 	go = is_go(img);
 	for (size_t i = 0; i < n; i++)

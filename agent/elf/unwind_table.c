@@ -13,7 +13,7 @@
 #include "agent/elf/cfi/fdes.h"
 #include "agent/elf/cfi/frame_section.h"
 #include "agent/elf/go/gorows.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/override.h"
 
 #define _cleanup_fdes_ _cleanup_(fdes_fini)
@@ -58,23 +58,25 @@ static int read_debug_file(struct fdes *f, struct elf_image *debug, uint64_t del
 	return fdes_read(f, &s);
 }
 
-/* What is there to be covered. */
+/* Bytes of code in the file: those of its executable sections, or segments where it has no section headers.
+ */
 static uint64_t text_bytes(const struct elf_image *img)
 {
+	const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
+	size_t n = elf_image_n_sections(img);
+	struct elf_section section;
 	uint64_t sum = 0;
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
-	bool any = false;
 
-	while ((scn = elf_nextscn(img->elf, scn))) {
-		const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
-
-		any = true;
-		if (gelf_getshdr(scn, &shdr) && shdr.sh_type != SHT_NOBITS && (shdr.sh_flags & code) == code)
-			sum += shdr.sh_size;
+	for (size_t i = 1; i < n; i++) {
+		if (elf_image_section_header(img, i, &section) && section.type != SHT_NOBITS &&
+		    (section.flags & code) == code)
+			sum += section.bytes;
 	}
-	for (size_t i = 0; i < img->n_segments && !any; i++)
-		sum += img->segments[i].executable ? img->segments[i].file_bytes : 0;
+	if (n > 1)
+		return sum;
+	const struct elf_segment *s = elf_image_segments(img, &n);
+	for (size_t i = 0; i < n; i++)
+		sum += s[i].executable ? s[i].file_bytes : 0;
 	return sum;
 }
 
@@ -86,12 +88,16 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug, uint64_t delta)
 {
 	_cleanup_fdes_ struct fdes f = {0};
+	const uint16_t machine = elf_image_machine(img);
 	uint64_t begin_ns = clock_mono_ns();
+	const struct elf_segment *segments;
+	size_t n_segments;
 	int r;
 
-	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
+	if (machine != EM_X86_64 && machine != EM_AARCH64)
 		return -ENOTSUP;
-	r = fdes_init(&f, img->segments, img->n_segments);
+	segments = elf_image_segments(img, &n_segments);
+	r = fdes_init(&f, segments, n_segments);
 	if (r < 0)
 		return r;
 	r = read_eh_frame(&f, img);

@@ -39,7 +39,7 @@ static uint64_t restored_from(const struct elf_image *img, uint64_t va, uint64_t
 	uint8_t code[EPILOGUE_MAX];
 	size_t n = end - va;
 
-	if (n <= sizeof lea || n > sizeof code || elf_image_read(img, va, code, n) < 0 ||
+	if (n <= sizeof lea || n > sizeof code || elf_image_read_code(img, va, code, n) < 0 ||
 	    memcmp(code + n - sizeof lea, lea, sizeof lea) != 0)
 		return end;
 	for (size_t i = n - sizeof lea; i > 0; i--)

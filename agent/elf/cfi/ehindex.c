@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elf/cfi/ehindex.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
 #include "agent/elf/cfi/cfi_entry.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define PAIR_BYTES 8
 #define ENTRY_ALIGN 4	/* bytes, of entries in .eh_frame */
@@ -32,26 +33,15 @@ uint64_t eh_index_offset(const struct eh_index *ix, size_t i)
 	return ix->base + (uint64_t)(int64_t)field(ix, i, sizeof(int32_t)) - ix->section;
 }
 
-static bool find_header(const struct elf_image *img, uint64_t *offset, uint64_t *len, uint64_t *va)
+static bool find_header(const struct elf_image *img, struct elf_segment *ret)
 {
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 
-	for (size_t i = 0; i < img->n_phdrs; i++) {
-		const GElf_Phdr *ph = &img->phdrs[i];
-
-		if (ph->p_type != PT_GNU_EH_FRAME)
-			continue;
-		*offset = ph->p_offset;
-		*len = ph->p_filesz;
-		*va = ph->p_vaddr;
+	if (elf_image_program_header(img, PT_GNU_EH_FRAME, ret) == 0)
 		return true;
-	}
-	if (image_find_section(img, ".eh_frame_hdr", &shdr, &index) < 0)
+	if (elf_image_find_section(img, ".eh_frame_hdr", &section) < 0)
 		return false;
-	*offset = shdr.sh_offset;
-	*len = shdr.sh_size;
-	*va = shdr.sh_addr;
+	*ret = (struct elf_segment){.offset = section.offset, .file_bytes = section.bytes, .va = section.va};
 	return true;
 }
 
@@ -92,13 +82,14 @@ static int mark_known(struct eh_index *ix, size_t section_bytes)
 int eh_index_read(struct eh_index *ret, struct elf_image *img, const struct elf_data *eh_frame)
 {
 	struct eh_index ix = {.section = eh_frame->va, .searches = SEARCHES_MAX};
-	uint64_t offset, len;
+	struct elf_segment header;
 
 	*ret = (struct eh_index){0};
-	if (!find_header(img, &offset, &len, &ix.base))
+	if (!find_header(img, &header))
 		return 0;
-	int r = image_read_new(img, offset, len, &ix.bytes);
-	if (r == 0 && find_table(&ix, len))
+	ix.base = header.va;
+	int r = elf_image_pread_new(img, header.offset, header.file_bytes, &ix.bytes);
+	if (r == 0 && find_table(&ix, header.file_bytes))
 		r = mark_known(&ix, eh_frame->len);
 	if (r < 0 || !ix.known) {
 		eh_index_fini(&ix);

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elf/cfi/frame_section.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define SEARCHED_MAX (64u << 20) /* bytes of a segment that are searched for .eh_frame */
 #define EH_FRAME_HDR_MAX 32	 /* bytes: version, three encodings, the pointer */
 
-/* Reads eh_frame_ptr out of the .eh_frame_hdr that `ph` describes. */
-static int eh_frame_va(const struct elf_image *img, const GElf_Phdr *ph, uint64_t *ret)
+/* Reads eh_frame_ptr out of the .eh_frame_hdr that `hdr` describes. */
+static int eh_frame_va(const struct elf_image *img, const struct elf_segment *hdr, uint64_t *ret)
 {
 	uint8_t header[EH_FRAME_HDR_MAX];
-	size_t len = ph->p_filesz < sizeof(header) ? ph->p_filesz : sizeof(header);
+	size_t len = hdr->file_bytes < sizeof(header) ? hdr->file_bytes : sizeof(header);
 
-	int r = image_read(img, ph->p_offset, header, len);
+	int r = elf_image_pread(img, hdr->offset, header, len);
 	if (r < 0)
 		return r;
 	struct cursor c = cursor_of(header, len);
@@ -25,7 +26,7 @@ static int eh_frame_va(const struct elf_image *img, const GElf_Phdr *ph, uint64_
 	uint8_t encoding = cursor_u8(&c);
 	cursor_u16(&c); /* encodings of the search table, which a complete walk does not need */
 	const struct cfi_bases bases = {
-		.section = ph->p_vaddr, .bytes = header, .data = ph->p_vaddr, .has_data = true};
+		.section = hdr->va, .bytes = header, .data = hdr->va, .has_data = true};
 	if (c.bad || version != 1 || !entry_pointer(&c, encoding, &bases, ret))
 		return -EINVAL;
 	return 0;
@@ -37,7 +38,7 @@ static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, s
 	const struct cfi_section s = {.bytes = bytes,
 				      .len = len,
 				      .bases = {.bytes = bytes, .section = va},
-				      .machine = img->machine};
+				      .machine = elf_image_machine(img)};
 	struct cfi_entry entry;
 	struct cfi_cie cie;
 	struct cfi_fde fde;
@@ -49,7 +50,7 @@ static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, s
 	if (cie.error || entry_next(&s, &offset, &entry) <= 0 || entry.is_cie || entry.cie != 0 ||
 	    entry_fde(&s, &cie, &entry, &fde))
 		return false;
-	const struct elf_segment *code = image_segment_at(img, fde.start);
+	const struct elf_segment *code = elf_image_segment_at(img, fde.start);
 	return code && code->executable && fde.end > fde.start;
 }
 
@@ -75,15 +76,18 @@ static const uint8_t *find_eh_frame(const struct elf_image *img, const uint8_t *
 /* Static programs have no PT_GNU_EH_FRAME: their start code knows where .eh_frame is. */
 static int eh_frame_by_search(struct elf_image *img, struct elf_data *ret)
 {
-	for (size_t i = 0; i < img->n_segments; i++) {
-		const struct elf_segment *s = &img->segments[i];
+	size_t n;
+	const struct elf_segment *segments = elf_image_segments(img, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct elf_segment *s = &segments[i];
 		_cleanup_free_ uint8_t *bytes = NULL;
 		const uint8_t *found;
 		int r;
 
 		if (s->file_bytes > SEARCHED_MAX)
 			continue;
-		r = image_read_new(img, s->offset, s->file_bytes, &bytes);
+		r = elf_image_pread_new(img, s->offset, s->file_bytes, &bytes);
 		if (r == -ENOMEM)
 			return r;
 		found = r == 0 ? find_eh_frame(img, bytes, s->file_bytes, s->va) : NULL;
@@ -91,7 +95,7 @@ static int eh_frame_by_search(struct elf_image *img, struct elf_data *ret)
 			continue;
 		struct elf_data data = {.bytes = found, .len = s->file_bytes - (size_t)(found - bytes)};
 		data.va = s->va + (size_t)(found - bytes);
-		r = image_keep(img, IMAGE_KEY_EH_SEGMENT, bytes, data);
+		r = elf_image_keep(img, ELF_KEEP_EH_FRAME, bytes, data);
 		if (r < 0)
 			return r;
 		TAKE_PTR(bytes);
@@ -104,25 +108,23 @@ static int eh_frame_by_search(struct elf_image *img, struct elf_data *ret)
 static int eh_frame_by_segment(struct elf_image *img, struct elf_data *ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
-	const GElf_Phdr *ph = NULL;
+	struct elf_segment hdr;
 	uint64_t va;
 
-	for (size_t i = 0; i < img->n_phdrs && !ph; i++)
-		ph = img->phdrs[i].p_type == PT_GNU_EH_FRAME ? &img->phdrs[i] : NULL;
-	if (!ph)
+	if (elf_image_program_header(img, PT_GNU_EH_FRAME, &hdr) < 0)
 		return eh_frame_by_search(img, ret);
-	int r = eh_frame_va(img, ph, &va);
+	int r = eh_frame_va(img, &hdr, &va);
 	if (r < 0)
 		return r;
-	const struct elf_segment *s = image_segment_at(img, va);
+	const struct elf_segment *s = elf_image_segment_at(img, va);
 	if (!s)
 		return -EINVAL;
 	struct elf_data data = {.len = s->file_bytes - (va - s->va), .va = va};
-	r = image_read_new(img, s->offset + (va - s->va), data.len, &bytes);
+	r = elf_image_pread_new(img, s->offset + (va - s->va), data.len, &bytes);
 	if (r < 0)
 		return r;
 	data.bytes = bytes;
-	r = image_keep(img, IMAGE_KEY_EH_SEGMENT, bytes, data);
+	r = elf_image_keep(img, ELF_KEEP_EH_FRAME, bytes, data);
 	if (r < 0)
 		return r;
 	TAKE_PTR(bytes);
@@ -132,18 +134,17 @@ static int eh_frame_by_segment(struct elf_image *img, struct elf_data *ret)
 
 static int find_eh_frame_section(struct elf_image *img, struct elf_data *ret, bool *ret_until_zero)
 {
-	const struct image_chunk *kept = image_kept(img, IMAGE_KEY_EH_SEGMENT);
-	size_t n_sections;
+	const struct elf_data *kept = elf_image_kept(img, ELF_KEEP_EH_FRAME);
 
 	if (kept) {
-		*ret = kept->data;
+		*ret = *kept;
 		*ret_until_zero = true;
 		return 0;
 	}
 	int r = elf_image_section(img, ".eh_frame", ret);
 	if (r == 0)
 		*ret_until_zero = false;
-	if (r != -ENOENT || (elf_getshdrnum(img->elf, &n_sections) == 0 && n_sections > 0))
+	if (r != -ENOENT || elf_image_n_sections(img) > 0)
 		return r;
 	r = eh_frame_by_segment(img, ret);
 	if (r == 0)
@@ -153,12 +154,11 @@ static int find_eh_frame_section(struct elf_image *img, struct elf_data *ret, bo
 
 static bool section_address(const struct elf_image *img, const char *name, uint64_t *ret)
 {
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 
-	if (image_find_section(img, name, &shdr, &index) < 0)
+	if (elf_image_find_section(img, name, &section) < 0)
 		return false;
-	*ret = shdr.sh_addr;
+	*ret = section.va;
 	return true;
 }
 
@@ -167,7 +167,7 @@ static struct cfi_section section_of(const struct elf_image *img, const struct e
 	struct cfi_section s = {
 		.bytes = data->bytes,
 		.len = data->len,
-		.machine = img->machine,
+		.machine = elf_image_machine(img),
 		.bases = {.bytes = data->bytes, .section = data->va},
 	};
 

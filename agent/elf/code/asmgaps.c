@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
 
 /* Padding behind a span belongs to it: some functions go on through it into the next (glibc's checking
@@ -29,7 +29,7 @@ static int read_padding(struct fdes *f, const struct fde_span *before, uint64_t 
 }
 
 /* [start, end) lies in the section and in no span; `before` ends at start, or is NULL. */
-static int read_gap(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr,
+static int read_gap(struct fdes *f, const struct elf_image *img, const struct elf_section *section,
 		    const struct fde_span *before, uint64_t start, uint64_t end)
 {
 	const struct fde_span span = before ? *before : (struct fde_span){0};
@@ -42,7 +42,7 @@ static int read_gap(struct fdes *f, const struct elf_image *img, const GElf_Shdr
 
 		if (!code)
 			return -ENOMEM;
-		if (image_read(img, shdr->sh_offset + (start - shdr->sh_addr), code, n) < 0)
+		if (elf_image_pread(img, section->offset + (start - section->va), code, n) < 0)
 			return 0;
 		if (first && span.n && span.end == start)
 			r = read_padding(f, &span, start, code, n);
@@ -53,10 +53,10 @@ static int read_gap(struct fdes *f, const struct elf_image *img, const GElf_Shdr
 	return r;
 }
 
-static int read_section(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr, size_t n_spans,
-			uint64_t *budget)
+static int read_section(struct fdes *f, const struct elf_image *img, const struct elf_section *section,
+			size_t n_spans, uint64_t *budget)
 {
-	uint64_t at = shdr->sh_addr, end = shdr->sh_addr + shdr->sh_size;
+	uint64_t at = section->va, end = section->va + section->bytes;
 	const struct fde_span *before = NULL;
 
 	for (size_t i = 0; i <= n_spans && at < end; i++) {
@@ -66,7 +66,7 @@ static int read_section(struct fdes *f, const struct elf_image *img, const GElf_
 		if (next && next->end <= at)
 			continue;
 		if (stop > at && stop - at >= ELF_GAP_MIN && stop - at <= *budget) {
-			int r = read_gap(f, img, shdr, before, at, stop);
+			int r = read_gap(f, img, section, before, at, stop);
 			if (r < 0)
 				return r;
 			*budget -= stop - at;
@@ -82,26 +82,25 @@ static int read_section(struct fdes *f, const struct elf_image *img, const GElf_
 int asmrows_read(struct fdes *f, const struct elf_image *img)
 {
 	uint64_t budget = ASM_BYTES_MAX;
-	Elf_Scn *scn = NULL;
-	size_t n_spans;
+	size_t n_spans, n_sections = elf_image_n_sections(img);
 	int r;
 
-	if (img->machine != EM_X86_64 || f->n_spans == 0 || f->n_functions > 0)
+	if (elf_image_machine(img) != EM_X86_64 || f->n_spans == 0 || f->n_functions > 0)
 		return 0;
 	r = fdes_sort(f);
 	n_spans = f->n_spans;
-	while (r == 0 && (scn = elf_nextscn(img->elf, scn))) {
-		GElf_Shdr shdr;
+	for (size_t i = 1; i < n_sections && r == 0; i++) {
+		struct elf_section section;
 		uint64_t end;
 
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_PROGBITS ||
-		    !(shdr.sh_flags & SHF_EXECINSTR) || shdr.sh_addr + shdr.sh_size < shdr.sh_addr)
+		if (!elf_image_section_header(img, i, &section) || section.type != SHT_PROGBITS ||
+		    !(section.flags & SHF_EXECINSTR) || section.va + section.bytes < section.va)
 			continue;
-		end = shdr.sh_addr + shdr.sh_size;
-		if (!fdes_clip(f, shdr.sh_addr, &end))
+		end = section.va + section.bytes;
+		if (!fdes_clip(f, section.va, &end))
 			continue;
-		shdr.sh_size = end - shdr.sh_addr;
-		r = read_section(f, img, &shdr, n_spans, &budget);
+		section.bytes = end - section.va;
+		r = read_section(f, img, &section, n_spans, &budget);
 	}
 	return r;
 }

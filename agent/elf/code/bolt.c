@@ -16,7 +16,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/override.h"
 #include "agent/elf/code/x86.h"
 
@@ -49,7 +49,7 @@ static int function_read(struct function *fn, const struct elf_image *img, const
 	fn->insns = malloc(n * sizeof *fn->insns);
 	if (!code || !fn->offs || !fn->insns)
 		return -ENOMEM;
-	if (elf_image_read(img, span->start, code, n) < 0)
+	if (elf_image_read_code(img, span->start, code, n) < 0)
 		return 0;
 	for (uint32_t off = 0; off < n; off += fn->insns[fn->n++].len) {
 		fn->insns[fn->n] = x86_decode(code + off, n - off);
@@ -209,12 +209,11 @@ static bool is_small(const struct fdes *f)
 
 int bolt_repair(struct fdes *f, const struct elf_image *img)
 {
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 	int r;
 
-	if (img->machine != EM_X86_64 || image_find_section(img, ".note.bolt_info", &shdr, &index) < 0 ||
-	    !is_small(f))
+	if (elf_image_machine(img) != EM_X86_64 ||
+	    elf_image_find_section(img, ".note.bolt_info", &section) < 0 || !is_small(f))
 		return 0;
 	r = fdes_sort(f);
 	if (r == 0)

@@ -27,7 +27,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define SLOT_BYTES 16
 #define NO_PUSH 16 /* offset in the slot: behind its end */
@@ -101,16 +101,16 @@ static int read_first_slot(struct fdes *f, uint64_t start)
 	return r < 0 ? r : fdes_add_span(f, start, start + SLOT_BYTES, first, ELF_CODE);
 }
 
-static int read_plt(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
+static int read_plt(struct fdes *f, const struct elf_image *img, const struct elf_section *section)
 {
-	uint64_t start = shdr->sh_addr, end = start + shdr->sh_size;
+	uint64_t start = section->va, end = start + section->bytes;
 	uint8_t code[2 * SLOT_BYTES] = {0};
-	size_t len = shdr->sh_size < sizeof(code) ? shdr->sh_size : sizeof(code);
+	size_t len = section->bytes < sizeof(code) ? section->bytes : sizeof(code);
 	const uint8_t *slot = code;
 	int r = 0;
 
-	if (start % SLOT_BYTES != 0 || shdr->sh_size < 8 || shdr->sh_size > UINT32_MAX || end < start ||
-	    !fdes_clip(f, start, &end) || image_read(img, shdr->sh_offset, code, len) < 0)
+	if (start % SLOT_BYTES != 0 || section->bytes < 8 || section->bytes > UINT32_MAX || end < start ||
+	    !fdes_clip(f, start, &end) || elf_image_pread(img, section->offset, code, len) < 0)
 		return 0;
 	if (is_first_slot(slot) && end - start >= SLOT_BYTES) {
 		r = read_first_slot(f, start);
@@ -139,16 +139,16 @@ static bool is_crt(const uint8_t *code, size_t len)
 	return len - at == sizeof(end) && memcmp(code + at, end, sizeof(end)) == 0;
 }
 
-static int read_crt(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr)
+static int read_crt(struct fdes *f, const struct elf_image *img, const struct elf_section *section)
 {
 	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa}, sub[] = {0x48, 0x83, 0xec, 0x08};
-	uint64_t start = shdr->sh_addr, end = start + shdr->sh_size;
-	size_t first = f->out.n_rows, len = shdr->sh_size, at;
+	uint64_t start = section->va, end = start + section->bytes;
+	size_t first = f->out.n_rows, len = section->bytes, at;
 	uint8_t code[CRT_BYTES_MAX];
 	int r;
 
 	if (len < 2 * sizeof(sub) || len > sizeof(code) || end < start || !fdes_clip(f, start, &end) ||
-	    end - start != len || image_read(img, shdr->sh_offset, code, len) < 0)
+	    end - start != len || elf_image_pread(img, section->offset, code, len) < 0)
 		return 0;
 	at = memcmp(code, endbr, sizeof(endbr)) == 0 ? sizeof(endbr) : 0;
 	if (memcmp(code + at, sub, sizeof(sub)) != 0 ||
@@ -168,15 +168,11 @@ static const uint8_t start_context[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24
 
 static bool is_start_context(const struct elf_image *img, const struct fde_span *span)
 {
-	uint8_t code[sizeof(start_context)];
-	const struct elf_segment *s;
+	uint8_t code[START_CONTEXT_BYTES];
 
-	if (span->end - span->start != START_CONTEXT_BYTES || span->n != 1)
-		return false;
-	s = image_segment_at(img, span->start);
-	return s && s->file_bytes - (span->start - s->va) >= START_CONTEXT_BYTES &&
-	       image_read(img, s->offset + (span->start - s->va), code, sizeof(code)) == 0 &&
-	       memcmp(code, start_context, sizeof(code)) == 0;
+	return span->end - span->start == START_CONTEXT_BYTES && span->n == 1 &&
+	       elf_image_read_code(img, span->start, code, sizeof(code)) == 0 &&
+	       memcmp(code, start_context, sizeof(start_context)) == 0;
 }
 
 static int read_context_root(struct fdes *f, const struct elf_image *img)
@@ -201,20 +197,19 @@ static int read_sections(struct fdes *f, const struct elf_image *img)
 {
 	static const struct {
 		const char *name;
-		int (*read)(struct fdes *f, const struct elf_image *img, const GElf_Shdr *shdr);
+		int (*read)(struct fdes *f, const struct elf_image *img, const struct elf_section *section);
 	} sections[] = {{".plt", read_plt},
 			{".plt.sec", read_plt},
 			{".plt.got", read_plt},
 			{".init", read_crt},
 			{".fini", read_crt}};
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections) && r == 0; i++)
-		if (image_find_section(img, sections[i].name, &shdr, &index) == 0 &&
-		    shdr.sh_type == SHT_PROGBITS)
-			r = sections[i].read(f, img, &shdr);
+		if (elf_image_find_section(img, sections[i].name, &section) == 0 &&
+		    section.type == SHT_PROGBITS)
+			r = sections[i].read(f, img, &section);
 	return r;
 }
 
@@ -222,7 +217,7 @@ int coderows_read(struct fdes *f, const struct elf_image *img)
 {
 	int r;
 
-	if (img->machine != EM_X86_64 || f->n_spans == 0)
+	if (elf_image_machine(img) != EM_X86_64 || f->n_spans == 0)
 		return 0; /* code alone makes no table */
 	r = read_context_root(f, img);
 	return r < 0 ? r : read_sections(f, img);

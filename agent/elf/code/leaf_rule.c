@@ -13,7 +13,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/frame_rule.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
 
 #define LEAF_BYTES_MAX 4096u /* of a function, on either side of the address */
@@ -107,7 +107,7 @@ static size_t leaves_around(const struct elf_image *img, const struct elf_segmen
 	if (last - va > LEAF_BYTES_MAX)
 		last = va + LEAF_BYTES_MAX;
 	code = malloc(last - first);
-	if (!code || image_read(img, segment->offset + (first - segment->va), code, last - first) < 0)
+	if (!code || elf_image_pread(img, segment->offset + (first - segment->va), code, last - first) < 0)
 		return 0;
 	return leaves_in(code, last - first, first, va, ret);
 }
@@ -141,7 +141,7 @@ static int note_all_calls(const struct elf_image *img, const struct elf_segment 
 	for (uint64_t at = 0; at < bytes; at += TEXT_CHUNK - CALL_BYTES + 1) {
 		size_t n = bytes - at < TEXT_CHUNK ? bytes - at : TEXT_CHUNK;
 
-		if (image_read(img, segment->offset + at, code, n) < 0)
+		if (elf_image_pread(img, segment->offset + at, code, n) < 0)
 			return 0;
 		note_calls(code, n, segment->va + at, leaves, n_leaves, called);
 	}
@@ -181,13 +181,13 @@ int leaf_rule_in_code(const uint8_t *code, size_t n, uint64_t va, struct frame_q
 
 int leaf_rule_find(const struct elf_image *img, struct frame_query *query)
 {
-	const struct elf_segment *segment = image_segment_at(img, query->va);
+	const struct elf_segment *segment = elf_image_segment_at(img, query->va);
 	struct leaf leaves[ENTRIES_MAX];
 	bool called[ENTRIES_MAX] = {0};
 	size_t n;
 	int r;
 
-	if (img->machine != EM_X86_64 || !segment)
+	if (elf_image_machine(img) != EM_X86_64 || !segment)
 		return -ENOENT;
 	n = leaves_around(img, segment, query->va, leaves);
 	if (!n)

@@ -13,7 +13,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
 #include "agent/elf/cfi/frame_rule.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
@@ -38,20 +38,12 @@ uint64_t override_code(const uint8_t *code, size_t len)
 	return h;
 }
 
-static bool read_code(const struct elf_image *img, uint64_t va, uint8_t *code, size_t len)
-{
-	const struct elf_segment *s = image_segment_at(img, va);
-
-	return s && s->file_bytes - (va - s->va) >= len &&
-	       image_read(img, s->offset + (va - s->va), code, len) == 0;
-}
-
 static bool has_code(const struct elf_image *img, uint64_t start, const struct override *o)
 {
 	uint8_t code[OVERRIDE_CODE_MAX];
 	size_t len = o->to - o->from;
 
-	return len <= sizeof(code) && read_code(img, start + o->from, code, len) &&
+	return len <= sizeof(code) && elf_image_read_code(img, start + o->from, code, len) == 0 &&
 	       override_code(code, len) == o->code;
 }
 
@@ -130,7 +122,8 @@ static bool root_begins_late(const struct fdes *f, const struct elf_image *img, 
 
 	return span->n >= 2 && rows[1].off == sizeof(endbr64) &&
 	       f->out.rules.rules[rows[1].rule].cfa_kind == CFA_UNDEFINED && rows[0].rule != rows[1].rule &&
-	       read_code(img, span->start, code, sizeof(code)) && memcmp(code, endbr64, sizeof(code)) == 0;
+	       elf_image_read_code(img, span->start, code, sizeof(code)) == 0 &&
+	       memcmp(code, endbr64, sizeof(code)) == 0;
 }
 
 static int begin_root(struct fdes *f, const struct fde_span *span)
@@ -157,7 +150,7 @@ int override_apply(struct fdes *f, const struct elf_image *img, const struct ove
 
 	for (size_t i = 0; i < n; i++)
 		lengths |= 1ull << (list[i].fde_bytes % 64);
-	for (size_t i = 0; i < f->n_spans && r == 0 && img->machine == EM_X86_64; i++) {
+	for (size_t i = 0; i < f->n_spans && r == 0 && elf_image_machine(img) == EM_X86_64; i++) {
 		struct fde_span *span = &f->spans[i];
 
 		if (root_begins_late(f, img, span))
@@ -226,7 +219,7 @@ void override_complete(const struct elf_image *img, struct frame_query *q, const
 	const uint64_t off = q->va - q->fde_start;
 	const struct elf_rule *by = NULL;
 
-	if (img->machine != EM_X86_64)
+	if (elf_image_machine(img) != EM_X86_64)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].fde_bytes != q->fde_end - q->fde_start || !has_code(img, q->fde_start, &list[i]))

@@ -6,7 +6,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
 
 /* By the number of the encoding: the DWARF number. */
@@ -54,10 +54,10 @@ uint32_t code_keeps(const struct elf_image *img, uint64_t start, uint64_t end)
 	uint32_t keeps = 0;
 	uint16_t writes;
 
-	if (img->machine != EM_X86_64 || end <= start || end - start > KEEPS_BYTES_MAX)
+	if (elf_image_machine(img) != EM_X86_64 || end <= start || end - start > KEEPS_BYTES_MAX)
 		return 0;
 	code = malloc(n);
-	if (!code || elf_image_read(img, start, code, n) < 0 || !stays_inside(code, n))
+	if (!code || elf_image_read_code(img, start, code, n) < 0 || !stays_inside(code, n))
 		return 0;
 	writes = written(code, n);
 	for (unsigned i = 0; i < X86_REGS; i++)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elf/file/debugdata.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "agent/base/cleanup.h"
 
@@ -91,21 +93,20 @@ int debugdata_open(struct elf_image **ret, struct elf_image *img)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	_cleanup_close_ int fd = -1;
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 	int r;
 
-	r = image_find_section(img, ".gnu_debugdata", &shdr, &index);
-	if (r < 0 || shdr.sh_type == SHT_NOBITS)
+	r = elf_image_find_section(img, ".gnu_debugdata", &section);
+	if (r < 0 || section.type == SHT_NOBITS)
 		return -ENOENT;
-	if (shdr.sh_size > DEBUGDATA_STORED_MAX)
+	if (section.bytes > DEBUGDATA_STORED_MAX)
 		return -EFBIG;
-	r = image_read_new(img, shdr.sh_offset, shdr.sh_size, &bytes);
+	r = elf_image_pread_new(img, section.offset, section.bytes, &bytes);
 	if (r < 0)
 		return r;
 	fd = memfd_create("debugdata", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = decompress(bytes, shdr.sh_size, fd);
+	r = decompress(bytes, section.bytes, fd);
 	return r < 0 ? r : elf_image_open(ret, fd);
 }

@@ -7,7 +7,7 @@
 #ifndef PROFLET_ELF_DEBUGDATA_H
 #define PROFLET_ELF_DEBUGDATA_H
 
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define DEBUGDATA_STORED_MAX (16ull << 20) /* bytes, compressed */
 #define DEBUGDATA_MAX (64ull << 20)	   /* bytes that come out */

@@ -9,7 +9,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define DEBUG_DIR "/usr/lib/debug"
 #define CRC_CHUNK (256u << 10)
@@ -107,35 +107,38 @@ int elf_debug_path(struct elf_image *img, const struct elf_debuglink *link, cons
 	}
 }
 
-static bool first_executable(const struct elf_image *img, uint64_t *ret_va, uint64_t *ret_bytes)
+static const struct elf_segment *first_executable(const struct elf_image *img)
 {
-	for (size_t i = 0; i < img->n_segments; i++) {
-		if (!img->segments[i].executable)
-			continue;
-		*ret_va = img->segments[i].va;
-		*ret_bytes = img->segments[i].mem_bytes;
-		return true;
+	size_t n;
+	const struct elf_segment *s = elf_image_segments(img, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (s[i].executable)
+			return &s[i];
 	}
-	return false;
+	return NULL;
 }
 
-/* Where the code is and how much of it: .text, or where one has no sections the first executable segment. A
- * debug file has headers of both, without content. */
+/*
+ * Compares size and place of the code: of .text, or of the first executable segment where one of the files
+ * has no sections. A debug file has the headers of both, without their content.
+ */
 static bool same_code(const struct elf_image *img, const struct elf_image *debug, uint64_t *ret_delta)
 {
-	uint64_t va[2], bytes[2];
-	GElf_Shdr a, b;
-	size_t index;
+	const struct elf_segment *s, *t;
+	struct elf_section a, b;
 
-	if (image_find_section(img, ".text", &a, &index) == 0 &&
-	    image_find_section(debug, ".text", &b, &index) == 0) {
-		*ret_delta = a.sh_addr - b.sh_addr;
-		return a.sh_size == b.sh_size;
+	if (elf_image_find_section(img, ".text", &a) == 0 &&
+	    elf_image_find_section(debug, ".text", &b) == 0) {
+		*ret_delta = a.va - b.va;
+		return a.bytes == b.bytes;
 	}
-	if (!first_executable(img, &va[0], &bytes[0]) || !first_executable(debug, &va[1], &bytes[1]))
+	s = first_executable(img);
+	t = first_executable(debug);
+	if (!s || !t)
 		return false;
-	*ret_delta = va[0] - va[1];
-	return bytes[0] == bytes[1];
+	*ret_delta = s->va - t->va;
+	return s->mem_bytes == t->mem_bytes;
 }
 
 int elf_debug_match(struct elf_image *img, struct elf_image *debug, int fd, const struct elf_debuglink *link,
@@ -147,7 +150,7 @@ int elf_debug_match(struct elf_image *img, struct elf_image *debug, int fd, cons
 	uint32_t crc;
 	int r;
 
-	if (img->machine != debug->machine || !same_code(img, debug, &delta))
+	if (elf_image_machine(img) != elf_image_machine(debug) || !same_code(img, debug, &delta))
 		return -ESTALE;
 	if (n && m) {
 		if (n != m || memcmp(id, other, n) != 0)

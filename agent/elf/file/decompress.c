@@ -3,7 +3,7 @@
  * SHF_COMPRESSED (gABI "Section Compression"). libelf 0.188 knows zlib only and trusts the size that the file
  * claims; here the claim is checked against ELF_SECTION_MAX and against what really comes out.
  */
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int inflate_zstd(const uint8_t *bytes, size_t len, uint8_t *to, size_t to
 	return !ZSTD_isError(r) && r == to_len ? 0 : -EINVAL;
 }
 
-int image_decompress(const uint8_t *bytes, size_t len, uint8_t **ret, size_t *ret_len)
+int elf_decompress(const uint8_t *bytes, size_t len, uint8_t **ret, size_t *ret_len)
 {
 	_cleanup_free_ uint8_t *plain = NULL;
 	Elf64_Chdr header;

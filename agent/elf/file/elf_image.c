@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libelf parses the headers; contents are read with pread into memory of ours, after their bounds were
- * compared with the size that the file had when it was opened. A file that shrinks meanwhile gives a short
- * read, hence -EINVAL.
+ * libelf parses the headers. Content is read with pread, after its bounds were compared with the size that
+ * the file had when it was opened. If the file shrinks meanwhile, the read comes back short and fails
+ * (-EINVAL).
  */
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image_internal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ static int check_header(struct elf_image *img)
 		return -ENOEXEC;
 	img->file_bytes = (uint64_t)st.st_size;
 	img->disk_bytes = (uint64_t)st.st_blocks * 512;
-	int r = image_read(img, 0, &header, sizeof(header));
+	int r = elf_image_pread(img, 0, &header, sizeof(header));
 	if (r < 0)
 		return r;
 	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -43,6 +43,18 @@ static int check_header(struct elf_image *img)
 		return -ENOEXEC;
 	img->machine = header.e_machine;
 	return 0;
+}
+
+static struct elf_segment segment_of(const GElf_Phdr *ph)
+{
+	return (struct elf_segment){
+		.va = ph->p_vaddr,
+		.mem_bytes = ph->p_memsz,
+		.offset = ph->p_offset,
+		.file_bytes = ph->p_filesz,
+		.executable = ph->p_flags & PF_X,
+		.writable = ph->p_flags & PF_W,
+	};
 }
 
 static int read_segments(struct elf_image *img)
@@ -61,13 +73,7 @@ static int read_segments(struct elf_image *img)
 		if (ph->p_type != PT_LOAD || ph->p_vaddr + ph->p_memsz < ph->p_vaddr ||
 		    ph->p_offset + ph->p_filesz < ph->p_offset)
 			continue;
-		img->segments[img->n_segments++] = (struct elf_segment){
-			.va = ph->p_vaddr,
-			.mem_bytes = ph->p_memsz,
-			.offset = ph->p_offset,
-			.file_bytes = ph->p_filesz,
-			.executable = ph->p_flags & PF_X,
-		};
+		img->segments[img->n_segments++] = segment_of(ph);
 	}
 	return 0;
 }
@@ -101,7 +107,7 @@ void elf_image_free(struct elf_image *img)
 	if (!img)
 		return;
 	while (img->chunks) {
-		struct image_chunk *next = img->chunks->next;
+		struct elf_chunk *next = img->chunks->next;
 
 		free(img->chunks->owned);
 		free(img->chunks);
@@ -128,6 +134,22 @@ const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t
 	return img->segments;
 }
 
+uint64_t elf_image_file_bytes(const struct elf_image *img)
+{
+	return img->file_bytes;
+}
+
+int elf_image_program_header(const struct elf_image *img, uint32_t type, struct elf_segment *ret)
+{
+	for (size_t i = 0; i < img->n_phdrs; i++) {
+		if (img->phdrs[i].p_type == type) {
+			*ret = segment_of(&img->phdrs[i]);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
 static const struct elf_segment *segment_of_offset(const struct elf_image *img, uint64_t offset,
 						   uint64_t page)
 {
@@ -151,11 +173,11 @@ int elf_image_offset_to_va(const struct elf_image *img, uint64_t offset, uint64_
 		s = segment_of_offset(img, offset, 65536);
 	if (!s)
 		return -ENOENT;
-	*ret_va = s->va + (offset - s->offset); /* wraps on purpose where the offset is in the page before */
+	*ret_va = s->va + (offset - s->offset); /* an offset before the segment wraps around, as it should */
 	return 0;
 }
 
-const struct elf_segment *image_segment_at(const struct elf_image *img, uint64_t va)
+const struct elf_segment *elf_image_segment_at(const struct elf_image *img, uint64_t va)
 {
 	for (size_t i = 0; i < img->n_segments; i++) {
 		const struct elf_segment *s = &img->segments[i];
@@ -166,16 +188,16 @@ const struct elf_segment *image_segment_at(const struct elf_image *img, uint64_t
 	return NULL;
 }
 
-int elf_image_read(const struct elf_image *img, uint64_t va, void *ret, size_t len)
+int elf_image_read_code(const struct elf_image *img, uint64_t va, void *ret, size_t len)
 {
-	const struct elf_segment *s = image_segment_at(img, va);
+	const struct elf_segment *s = elf_image_segment_at(img, va);
 
 	if (!s || !s->executable || len > s->file_bytes - (va - s->va))
 		return -ENOENT;
-	return image_read(img, s->offset + (va - s->va), ret, len);
+	return elf_image_pread(img, s->offset + (va - s->va), ret, len);
 }
 
-int image_read(const struct elf_image *img, uint64_t offset, void *ret, size_t len)
+int elf_image_pread(const struct elf_image *img, uint64_t offset, void *ret, size_t len)
 {
 	uint8_t *to = ret;
 
@@ -197,7 +219,7 @@ int image_read(const struct elf_image *img, uint64_t offset, void *ret, size_t l
 	return 0;
 }
 
-int image_read_new(const struct elf_image *img, uint64_t offset, uint64_t len, uint8_t **ret)
+int elf_image_pread_new(const struct elf_image *img, uint64_t offset, uint64_t len, uint8_t **ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 
@@ -209,9 +231,142 @@ int image_read_new(const struct elf_image *img, uint64_t offset, uint64_t len, u
 	bytes = malloc(len + 1);
 	if (!bytes)
 		return -ENOMEM;
-	int r = image_read(img, offset, bytes, len);
+	int r = elf_image_pread(img, offset, bytes, len);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(bytes);
+	return 0;
+}
+
+size_t elf_image_n_sections(const struct elf_image *img)
+{
+	size_t n;
+
+	return elf_getshdrnum(img->elf, &n) < 0 ? 0 : n;
+}
+
+static bool read_section_header(const struct elf_image *img, size_t index, GElf_Shdr *ret)
+{
+	Elf_Scn *scn = elf_getscn(img->elf, index);
+
+	return scn && gelf_getshdr(scn, ret);
+}
+
+static struct elf_section section_of(size_t index, const GElf_Shdr *shdr)
+{
+	return (struct elf_section){
+		.index = index,
+		.type = shdr->sh_type,
+		.link = shdr->sh_link,
+		.flags = shdr->sh_flags,
+		.va = shdr->sh_addr,
+		.offset = shdr->sh_offset,
+		.bytes = shdr->sh_size,
+		.entry_bytes = shdr->sh_entsize,
+	};
+}
+
+bool elf_image_section_header(const struct elf_image *img, size_t index, struct elf_section *ret)
+{
+	GElf_Shdr shdr;
+
+	if (!read_section_header(img, index, &shdr))
+		return false;
+	*ret = section_of(index, &shdr);
+	return true;
+}
+
+int elf_image_find_section(const struct elf_image *img, const char *name, struct elf_section *ret)
+{
+	const size_t n = elf_image_n_sections(img);
+	GElf_Shdr shdr;
+	size_t names;
+
+	if (elf_getshdrstrndx(img->elf, &names) < 0)
+		return -ENOENT;
+	for (size_t i = 1; i < n; i++) {
+		if (!read_section_header(img, i, &shdr))
+			continue;
+		const char *s = elf_strptr(img->elf, names, shdr.sh_name);
+		if (s && strcmp(s, name) == 0) {
+			*ret = section_of(i, &shdr);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int elf_image_find_section_type(const struct elf_image *img, uint32_t type, struct elf_section *ret)
+{
+	const size_t n = elf_image_n_sections(img);
+
+	for (size_t i = 1; i < n; i++) {
+		if (elf_image_section_header(img, i, ret) && ret->type == type)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+bool elf_image_has(const struct elf_image *img, const char *name)
+{
+	struct elf_section section;
+
+	return elf_image_find_section(img, name, &section) == 0 && section.type != SHT_NOBITS &&
+	       section.bytes > 0;
+}
+
+int elf_image_keep(struct elf_image *img, uint64_t key, uint8_t *owned, struct elf_data data)
+{
+	struct elf_chunk *chunk = calloc(1, sizeof(*chunk));
+
+	if (!chunk)
+		return -ENOMEM;
+	*chunk = (struct elf_chunk){.next = img->chunks, .key = key, .data = data, .owned = owned};
+	img->chunks = chunk;
+	return 0;
+}
+
+const struct elf_data *elf_image_kept(const struct elf_image *img, uint64_t key)
+{
+	for (const struct elf_chunk *c = img->chunks; c; c = c->next) {
+		if (c->key == key)
+			return &c->data;
+	}
+	return NULL;
+}
+
+int elf_image_section(struct elf_image *img, const char *name, struct elf_data *ret)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct elf_section section;
+
+	int r = elf_image_find_section(img, name, &section);
+	if (r < 0)
+		return r;
+	const struct elf_data *kept = elf_image_kept(img, section.index);
+	if (kept) {
+		*ret = *kept;
+		return 0;
+	}
+	if (section.type == SHT_NOBITS)
+		return -ENOENT;
+	r = elf_image_pread_new(img, section.offset, section.bytes, &bytes);
+	if (r < 0)
+		return r;
+	struct elf_data data = {.bytes = bytes, .len = section.bytes, .va = section.va};
+	if (section.flags & SHF_COMPRESSED) {
+		uint8_t *plain;
+
+		r = elf_decompress(bytes, data.len, &plain, &data.len);
+		if (r < 0)
+			return r;
+		free(bytes);
+		data.bytes = bytes = plain;
+	}
+	r = elf_image_keep(img, section.index, bytes, data);
+	if (r < 0)
+		return r;
+	TAKE_PTR(bytes);
+	*ret = data;
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Identity of an image: GNU and Go build ids (ELF notes), and the hash that OpenTelemetry defines for files
  * without. */
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image_internal.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ static int note_in_part(const struct elf_image *img, uint64_t offset, uint64_t l
 
 	if (len > NOTES_MAX)
 		return -ENOENT;
-	int r = image_read_new(img, offset, len, &bytes);
+	int r = elf_image_pread_new(img, offset, len, &bytes);
 	if (r < 0)
 		return r == -EINVAL ? -ENOENT : r;
 	const uint8_t *desc = find_note(bytes, len, align == 8 ? 8 : 4, want, &desc_len);
@@ -140,10 +140,10 @@ int elf_image_htlhash(struct elf_image *img, char ret[33])
 	uint64_t length = htobe64(img->file_bytes);
 	_cleanup_(EVP_MD_CTX_free_p) EVP_MD_CTX *ctx = NULL;
 
-	int r = image_read(img, 0, first, len);
+	int r = elf_image_pread(img, 0, first, len);
 	if (r < 0)
 		return r;
-	r = image_read(img, img->file_bytes - len, last, len);
+	r = elf_image_pread(img, img->file_bytes - len, last, len);
 	if (r < 0)
 		return r;
 	ctx = EVP_MD_CTX_new();

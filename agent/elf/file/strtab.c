@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elf/file/strtab.h"
 
+#include <elf.h>
 #include <string.h>
 
-bool elf_strtab_open(struct elf_strtab *s, const struct elf_image *img, const GElf_Shdr *symbols)
+bool elf_strtab_open(struct elf_strtab *s, const struct elf_image *img, const struct elf_section *symbols)
 {
-	Elf_Scn *scn = elf_getscn(img->elf, symbols->sh_link);
-	GElf_Shdr shdr;
+	const uint64_t file_bytes = elf_image_file_bytes(img);
+	struct elf_section table;
 
-	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_STRTAB ||
-	    shdr.sh_offset > img->file_bytes || shdr.sh_size > img->file_bytes - shdr.sh_offset)
+	if (!elf_image_section_header(img, symbols->link, &table) || table.type != SHT_STRTAB ||
+	    table.offset > file_bytes || table.bytes > file_bytes - table.offset)
 		return false;
-	*s = (struct elf_strtab){.img = img, .offset = shdr.sh_offset, .bytes = shdr.sh_size};
+	*s = (struct elf_strtab){.img = img, .offset = table.offset, .bytes = table.bytes};
 	return true;
 }
 
@@ -25,7 +26,7 @@ const char *elf_strtab_get(struct elf_strtab *s, uint64_t at)
 		return s->buf + (at - s->window);
 	size_t len = s->bytes - at < ELF_STRING_MAX ? s->bytes - at : ELF_STRING_MAX;
 	s->n_buf = 0;
-	if (image_read(s->img, s->offset + at, s->buf, len) < 0)
+	if (elf_image_pread(s->img, s->offset + at, s->buf, len) < 0)
 		return "";
 	s->buf[len] = '\0';
 	s->n_buf = len;

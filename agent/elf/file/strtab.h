@@ -6,7 +6,7 @@
 #ifndef PROFLET_ELF_STRTAB_H
 #define PROFLET_ELF_STRTAB_H
 
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #define ELF_STRING_MAX 4095 /* longer names are cut */
 
@@ -19,7 +19,7 @@ struct elf_strtab {
 };
 
 /* The table that `symbols` links to. False when there is none, or it lies outside the file. */
-bool elf_strtab_open(struct elf_strtab *s, const struct elf_image *img, const GElf_Shdr *symbols);
+bool elf_strtab_open(struct elf_strtab *s, const struct elf_image *img, const struct elf_section *symbols);
 /* The string at `at`, "" where it cannot be read. Borrowed until the next call. */
 const char *elf_strtab_get(struct elf_strtab *s, uint64_t at);
 

@@ -15,13 +15,13 @@ const uint8_t *gocode_at(struct gocode *code, uint64_t va, size_t len)
 {
 	if (va >= code->va && va - code->va <= code->len && len <= code->len - (va - code->va))
 		return code->window + (va - code->va);
-	const struct elf_segment *s = image_segment_at(code->img, va);
+	const struct elf_segment *s = elf_image_segment_at(code->img, va);
 	code->len = 0;
 	if (!s || !s->executable)
 		return NULL;
 	uint64_t left = s->file_bytes - (va - s->va);
 	size_t n = left < GOCODE_WINDOW ? left : GOCODE_WINDOW;
-	if (image_read(code->img, s->offset + (va - s->va), code->window, n) < 0)
+	if (elf_image_pread(code->img, s->offset + (va - s->va), code->window, n) < 0)
 		return NULL;
 	memset(code->window + n, 0, GOCODE_WINDOW - n);
 	code->va = va;
@@ -70,7 +70,7 @@ static enum go_prologue arm64_prologue(const uint8_t *bytes)
 
 enum go_prologue gocode_prologue(struct gocode *code, uint64_t va, int32_t depth)
 {
-	bool x86 = code->img->machine == EM_X86_64;
+	bool x86 = elf_image_machine(code->img) == EM_X86_64;
 	uint64_t before = x86 ? 1 : 4;
 	const uint8_t *bytes = va < before ? NULL : gocode_at(code, va - before, x86 ? 17 : 12);
 
@@ -127,7 +127,7 @@ static bool arm64_writes_sp(const uint8_t *bytes)
 /* Not a disassembler: it is asked about a handful of short functions written in assembly. */
 uint64_t gocode_stack_switch(struct gocode *code, uint64_t va, uint64_t end)
 {
-	bool x86 = code->img->machine == EM_X86_64;
+	bool x86 = elf_image_machine(code->img) == EM_X86_64;
 
 	for (uint64_t at = va; at < end && end - at >= 4; at += x86 ? 1 : 4) {
 		const uint8_t *bytes = gocode_at(code, at, 4);

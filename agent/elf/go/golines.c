@@ -44,8 +44,11 @@ static unsigned trees_at(const struct gopclntab *t)
 
 static uint64_t table_va(const struct gopclntab *t)
 {
-	for (size_t i = 0; i < t->img->n_segments; i++) {
-		const struct elf_segment *s = &t->img->segments[i];
+	size_t n;
+	const struct elf_segment *segments = elf_image_segments(t->img, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct elf_segment *s = &segments[i];
 
 		if (t->offset >= s->offset && t->offset - s->offset < s->file_bytes)
 			return s->va + (t->offset - s->offset);
@@ -59,7 +62,7 @@ static bool take_module(struct golines *g, const uint8_t *module, uint64_t va)
 	uint64_t trees = word_at(module + trees_at(g->table));
 
 	if (word_at(module) != va || word_at(module + MODULE_TEXT) != g->table->text ||
-	    !image_segment_at(g->table->img, trees))
+	    !elf_image_segment_at(g->table->img, trees))
 		return false;
 	g->trees = trees;
 	return true;
@@ -72,7 +75,7 @@ static void scan_data(struct golines *g, uint64_t offset, uint64_t bytes, uint64
 		uint64_t left = bytes - at;
 		size_t len = left < SCAN_STEP + MODULE_BYTES ? left : SCAN_STEP + MODULE_BYTES;
 
-		if (image_read(g->table->img, offset + at, buf, len) < 0)
+		if (elf_image_pread(g->table->img, offset + at, buf, len) < 0)
 			return;
 		for (size_t i = 0; i + MODULE_BYTES <= len && i < SCAN_STEP && !g->trees; i += 8)
 			if (word_at(buf + i) == va)
@@ -91,23 +94,22 @@ static void each_relative(const struct elf_image *img, Elf64_Rela *relas,
 			  bool (*fn)(const Elf64_Rela *rela, void *data), void *data)
 {
 	static const char *const names[] = {".rela.dyn", ".rela"};
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 
 	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
-		if (image_find_section(img, names[k], &shdr, &index) < 0)
+		if (elf_image_find_section(img, names[k], &section) < 0)
 			continue;
-		uint64_t n = shdr.sh_size / sizeof *relas;
+		uint64_t n = section.bytes / sizeof *relas;
 		n = n < RELOCATIONS_MAX ? n : RELOCATIONS_MAX;
 		for (uint64_t first = 0; first < n; first += RELOCATIONS_PER_READ) {
 			uint64_t left = n - first;
 			uint64_t here = left < RELOCATIONS_PER_READ ? left : RELOCATIONS_PER_READ;
 
-			if (image_read(img, shdr.sh_offset + first * sizeof *relas, relas,
-				       here * sizeof *relas) < 0)
+			if (elf_image_pread(img, section.offset + first * sizeof *relas, relas,
+					    here * sizeof *relas) < 0)
 				return;
 			for (uint64_t i = 0; i < here; i++)
-				if (is_relative(img->machine, &relas[i]) && !fn(&relas[i], data))
+				if (is_relative(elf_image_machine(img), &relas[i]) && !fn(&relas[i], data))
 					return;
 		}
 	}
@@ -160,14 +162,15 @@ static int search_relocations(struct golines *g, uint64_t va)
 static int search_data(struct golines *g, uint64_t va)
 {
 	_cleanup_free_ uint8_t *buf = malloc(SCAN_STEP + MODULE_BYTES);
-	const struct elf_image *img = g->table->img;
 	uint64_t budget = SCAN_MAX;
+	size_t n;
+	const struct elf_segment *s = elf_image_segments(g->table->img, &n);
 
 	if (!buf)
 		return -ENOMEM;
-	for (size_t i = 0; i < img->n_phdrs && !g->trees; i++)
-		if (img->phdrs[i].p_type == PT_LOAD && img->phdrs[i].p_flags & PF_W)
-			scan_data(g, img->phdrs[i].p_offset, img->phdrs[i].p_filesz, va, buf, &budget);
+	for (size_t i = 0; i < n && !g->trees; i++)
+		if (s[i].writable)
+			scan_data(g, s[i].offset, s[i].file_bytes, va, buf, &budget);
 	return 0;
 }
 
@@ -246,12 +249,12 @@ static bool read_inlined(const struct golines *g, uint64_t tree, int32_t index, 
 {
 	bool old = g->table->layout == GOPCLNTAB_1_18;
 	uint64_t at = tree + (uint64_t)index * (old ? 20 : 16);
-	const struct elf_segment *s = image_segment_at(g->table->img, at);
+	const struct elf_segment *s = elf_image_segment_at(g->table->img, at);
 	uint8_t record[20];
 	size_t bytes = old ? 20 : 16;
 
 	if (index < 0 || !s || bytes > s->file_bytes - (at - s->va) ||
-	    image_read(g->table->img, s->offset + (at - s->va), record, bytes) < 0)
+	    elf_image_pread(g->table->img, s->offset + (at - s->va), record, bytes) < 0)
 		return false;
 	memcpy(&ret->name, record + (old ? 12 : 4), 4);
 	memcpy(&ret->parent, record + (old ? 16 : 8), 4);

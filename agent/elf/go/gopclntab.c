@@ -37,7 +37,7 @@ static int read_part(const struct gopclntab *t, uint64_t at, void *ret, size_t l
 	if (at > t->len || len > t->len - at)
 		return -EINVAL;
 	if (!t->bytes)
-		return image_read(t->img, t->offset + at, ret, len);
+		return elf_image_pread(t->img, t->offset + at, ret, len);
 	memcpy(ret, t->bytes + at, len);
 	return 0;
 }
@@ -83,7 +83,7 @@ static bool parse_header(struct gopclntab *t, const uint8_t *bytes, size_t len)
 	t->pctab = cursor_u64(&c);
 	t->functab = cursor_u64(&c);
 	t->text = 0;
-	return !c.bad && pad == 0 && t->quantum == quantum_of(t->img->machine) && pointer == 8 &&
+	return !c.bad && pad == 0 && t->quantum == quantum_of(elf_image_machine(t->img)) && pointer == 8 &&
 	       t->n_functions > 0 && t->n_functions <= FUNCTIONS_MAX && t->names < t->len &&
 	       t->pctab < t->len && t->functab < t->len &&
 	       (t->len - t->functab) / entry_bytes(t) > t->n_functions;
@@ -139,7 +139,7 @@ static bool open_at(struct gopclntab *ret, const struct elf_image *img, uint64_t
 	size_t header = len < HEADER_MAX ? len : HEADER_MAX;
 	uint8_t bytes[HEADER_MAX];
 
-	if (image_read(img, offset, bytes, header) < 0 || !parse_header(&t, bytes, header) ||
+	if (elf_image_pread(img, offset, bytes, header) < 0 || !parse_header(&t, bytes, header) ||
 	    !has_functions(&t))
 		return false;
 	*ret = t;
@@ -150,7 +150,7 @@ static bool is_magic(const uint8_t *bytes, const struct elf_image *img)
 {
 	/* the magic's second to fourth byte, the pad, quantum and pointer size */
 	return bytes[1] == 0xff && bytes[2] == 0xff && bytes[3] == 0xff && bytes[4] == 0 && bytes[5] == 0 &&
-	       bytes[6] == quantum_of(img->machine) && bytes[7] == 8;
+	       bytes[6] == quantum_of(elf_image_machine(img)) && bytes[7] == 8;
 }
 
 static int search_segment(struct gopclntab *ret, const struct elf_image *img, const struct elf_segment *s,
@@ -163,7 +163,7 @@ static int search_segment(struct gopclntab *ret, const struct elf_image *img, co
 		size_t len = left < SEARCH_STEP ? left : SEARCH_STEP;
 
 		len = len < *budget ? len : *budget;
-		int r = image_read(img, s->offset + at, buf, len);
+		int r = elf_image_pread(img, s->offset + at, buf, len);
 		if (r < 0)
 			return r == -EINVAL ? -ENOENT : r;
 		for (size_t i = 0; i + SEARCH_ALIGN <= len; i += SEARCH_ALIGN) {
@@ -181,12 +181,14 @@ static int search(struct gopclntab *ret, const struct elf_image *img)
 	_cleanup_free_ uint8_t *buf = malloc(SEARCH_STEP);
 	uint64_t budget = SEARCH_MAX;
 	int r = -ENOENT;
+	size_t n;
+	const struct elf_segment *s = elf_image_segments(img, &n);
 
 	if (!buf)
 		return -ENOMEM;
-	for (size_t i = 0; i < img->n_segments && r == -ENOENT; i++) {
-		if (!img->segments[i].executable)
-			r = search_segment(ret, img, &img->segments[i], buf, &budget);
+	for (size_t i = 0; i < n && r == -ENOENT; i++) {
+		if (!s[i].executable)
+			r = search_segment(ret, img, &s[i], buf, &budget);
 	}
 	return r;
 }
@@ -194,24 +196,21 @@ static int search(struct gopclntab *ret, const struct elf_image *img)
 /* Whether it is worth a search: written by Go, or without the headers that would say so. */
 static bool may_be_go(const struct elf_image *img)
 {
-	GElf_Shdr shdr;
-	size_t n, index;
+	struct elf_section section;
 
-	if (elf_getshdrnum(img->elf, &n) < 0 || n == 0)
-		return true;
-	return image_find_section(img, ".go.buildinfo", &shdr, &index) == 0 ||
-	       image_find_section(img, ".note.go.buildid", &shdr, &index) == 0;
+	return elf_image_n_sections(img) == 0 ||
+	       elf_image_find_section(img, ".go.buildinfo", &section) == 0 ||
+	       elf_image_find_section(img, ".note.go.buildid", &section) == 0;
 }
 
 int gopclntab_open(struct gopclntab *ret, const struct elf_image *img)
 {
 	static const char *const names[] = {".gopclntab", ".data.rel.ro.gopclntab"};
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_section section;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (image_find_section(img, names[i], &shdr, &index) == 0 && shdr.sh_type != SHT_NOBITS &&
-		    open_at(ret, img, shdr.sh_offset, shdr.sh_size))
+		if (elf_image_find_section(img, names[i], &section) == 0 && section.type != SHT_NOBITS &&
+		    open_at(ret, img, section.offset, section.bytes))
 			return 0;
 	}
 	return may_be_go(img) ? search(ret, img) : -ENOENT;
@@ -225,7 +224,7 @@ void gopclntab_fini(struct gopclntab *t)
 
 int gopclntab_load(struct gopclntab *t)
 {
-	return t->bytes ? 0 : image_read_new(t->img, t->offset, t->len, &t->bytes);
+	return t->bytes ? 0 : elf_image_pread_new(t->img, t->offset, t->len, &t->bytes);
 }
 
 int gopclntab_find(const struct gopclntab *t, uint64_t addr, uint64_t *ret)

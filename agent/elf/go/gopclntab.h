@@ -9,7 +9,7 @@
 #define PROFLET_ELF_GOPCLNTAB_H
 
 #include "agent/elf/file/cursor.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 enum gopclntab_layout {
 	GOPCLNTAB_1_16, /* absolute addresses of 8 bytes */

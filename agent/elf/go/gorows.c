@@ -122,7 +122,7 @@ static enum go_kind kind_of(const struct gorows *g, const struct gopclntab_funct
 	enum go_kind kind = kind_by_name(name);
 	if (is_compiled(g, fn))
 		return kind == GO_INTERRUPTS ? kind : GO_PLAIN;
-	if (kind == GO_SIGNAL && g->code->img->machine != EM_X86_64)
+	if (kind == GO_SIGNAL && elf_image_machine(g->code->img) != EM_X86_64)
 		kind = GO_PLAIN; /* handlers return to the vDSO */
 	if (kind == GO_LEAVES && g->table->layout != GOPCLNTAB_1_16 && !(fn->flags & GO_FLAG_SPWRITE))
 		return GO_PLAIN; /* runtime.gogo, which only jumps to gogo */
@@ -158,7 +158,7 @@ static struct elf_rule arm64_rule(int32_t depth, bool saved)
 /* By the record at the frame pointer; `depth` of the frame that it belongs to, -1: not known. */
 static int64_t switch_rule(struct gorows *g, int32_t depth)
 {
-	bool x86 = g->code->img->machine == EM_X86_64;
+	bool x86 = elf_image_machine(g->code->img) == EM_X86_64;
 	int32_t bytes = x86 ? 16 : depth + 8; /* from the record to the CFA */
 	const struct elf_rule rule = {
 		.cfa_kind = CFA_SWITCH,
@@ -175,7 +175,7 @@ static int64_t switch_rule(struct gorows *g, int32_t depth)
 
 static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool interrupts)
 {
-	bool x86 = g->code->img->machine == EM_X86_64;
+	bool x86 = elf_image_machine(g->code->img) == EM_X86_64;
 	bool cached = depth % 8 == 0 && depth / 8 < CACHED_DEPTHS && !interrupts;
 	int64_t *slot = cached ? &g->cached[saved][depth / 8] : NULL;
 
@@ -210,7 +210,7 @@ static bool pops_return_address(struct gorows *g, uint64_t at)
 {
 	const uint8_t *code = at < 2 ? NULL : gocode_at(g->code, at - 2, 2);
 
-	return g->code->img->machine == EM_X86_64 && code && code[0] == 0x41 && code[1] == 0x5c;
+	return elf_image_machine(g->code->img) == EM_X86_64 && code && code[0] == 0x41 && code[1] == 0x5c;
 }
 
 /* The rule at `at`, and in *until how far it goes at most. */

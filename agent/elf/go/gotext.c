@@ -77,8 +77,11 @@ static bool fits(const struct probes *p, struct gocode *code, uint64_t text, enu
 
 static int scan(struct gopclntab *t, const struct probes *p, struct gocode *code, enum go_prologue *ret)
 {
-	for (size_t i = 0; i < t->img->n_segments; i++) {
-		const struct elf_segment *s = &t->img->segments[i];
+	size_t n;
+	const struct elf_segment *segments = elf_image_segments(t->img, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct elf_segment *s = &segments[i];
 		uint64_t bytes = s->file_bytes < SCAN_BYTES ? s->file_bytes : SCAN_BYTES;
 
 		if (!s->executable || s->va > UINT64_MAX - SCAN_BYTES - SCAN_ALIGN)
@@ -97,13 +100,13 @@ static int scan(struct gopclntab *t, const struct probes *p, struct gocode *code
 /* The likely starts. */
 static size_t candidates(const struct gopclntab *t, uint64_t ret[2])
 {
-	GElf_Shdr shdr;
-	size_t n = 0, index;
+	struct elf_section section;
+	size_t n = 0;
 
 	if (t->header_text)
 		ret[n++] = t->header_text;
-	if (image_find_section(t->img, ".text", &shdr, &index) == 0)
-		ret[n++] = shdr.sh_addr;
+	if (elf_image_find_section(t->img, ".text", &section) == 0)
+		ret[n++] = section.va;
 	return n;
 }
 

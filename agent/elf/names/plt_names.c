@@ -6,6 +6,7 @@
  */
 #include "agent/elf/names/plt_names.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ struct plt_target {
 struct plt {
 	struct elf_image *img;
 	struct elf_strtab strings;
-	GElf_Shdr dynsym;	    /* no entries where there is none */
+	struct elf_section dynsym;  /* no entries where there is none */
 	struct plt_target *targets; /* owned; by got once they are sorted */
 	size_t n;
 	struct plt_ifuncs *ifuncs;
@@ -73,19 +74,19 @@ static bool got_of_arm64_slot(const uint8_t *code, uint64_t va, uint64_t *ret)
 	return false;
 }
 
-static void find_slot(struct plt *p, const GElf_Shdr *shdr, uint64_t slot_bytes, uint64_t addr, size_t index)
+static void find_slot(struct plt *p, const struct elf_section *section, uint64_t slot_bytes, uint64_t addr,
+		      size_t index)
 {
-	uint64_t in = (addr - shdr->sh_addr) / slot_bytes * slot_bytes;
-	struct plt_target t = {.slot = {.index = index,
-					.start = shdr->sh_addr + in,
-					.end = shdr->sh_addr + in + slot_bytes}};
+	uint64_t in = (addr - section->va) / slot_bytes * slot_bytes;
+	struct plt_target t = {
+		.slot = {.index = index, .start = section->va + in, .end = section->va + in + slot_bytes}};
 	uint8_t code[SLOT_BYTES] = {0};
 	size_t len = slot_bytes < SLOT_BYTES ? slot_bytes : SLOT_BYTES;
 
-	if (image_read(p->img, shdr->sh_offset + in, code, len) < 0)
+	if (elf_image_pread(p->img, section->offset + in, code, len) < 0)
 		return;
-	bool found = p->img->machine == EM_X86_64 ? got_of_x86_slot(code, t.slot.start, &t.got)
-						  : got_of_arm64_slot(code, t.slot.start, &t.got);
+	bool found = elf_image_machine(p->img) == EM_X86_64 ? got_of_x86_slot(code, t.slot.start, &t.got)
+							    : got_of_arm64_slot(code, t.slot.start, &t.got);
 	if (found)
 		p->targets[p->n++] = t;
 }
@@ -96,22 +97,21 @@ static void find_slots(struct plt *p, const uint64_t *addrs, size_t n, const str
 		const char *name;
 		uint64_t x86_bytes; /* of a slot */
 	} tables[] = {{".plt", 16}, {".plt.sec", 16}, {".plt.got", 8}, {".iplt", 16}};
-	GElf_Shdr shdr;
-	size_t section;
+	struct elf_section section;
 
 	for (size_t k = 0; k < ARRAY_SIZE(tables); k++) {
-		if (image_find_section(p->img, tables[k].name, &shdr, &section) < 0)
+		if (elf_image_find_section(p->img, tables[k].name, &section) < 0)
 			continue;
 		/* .plt.got has slots of 8 bytes, or of 16 with endbr64, .plt of 8 in static programs:
-		 * sh_entsize says it */
-		uint64_t bytes =
-			shdr.sh_entsize == 8 || shdr.sh_entsize == 16 ? shdr.sh_entsize : tables[k].x86_bytes;
-		if (p->img->machine == EM_AARCH64)
+		 * the header says it */
+		uint64_t bytes = section.entry_bytes == 8 || section.entry_bytes == 16 ? section.entry_bytes
+										       : tables[k].x86_bytes;
+		if (elf_image_machine(p->img) == EM_AARCH64)
 			bytes = 16;
 		for (size_t i = 0; i < n; i++) {
-			if (!ret[i].name && addrs[i] >= shdr.sh_addr &&
-			    addrs[i] - shdr.sh_addr < shdr.sh_size && p->n < n)
-				find_slot(p, &shdr, bytes, addrs[i], i);
+			if (!ret[i].name && addrs[i] >= section.va && addrs[i] - section.va < section.bytes &&
+			    p->n < n)
+				find_slot(p, &section, bytes, addrs[i], i);
 		}
 	}
 	qsort(p->targets, p->n, sizeof(*p->targets), compare_targets);
@@ -121,8 +121,8 @@ static const char *symbol_name(struct plt *p, uint64_t index)
 {
 	Elf64_Sym sym;
 
-	if (index == 0 || index >= p->dynsym.sh_size / sizeof(sym) ||
-	    image_read(p->img, p->dynsym.sh_offset + index * sizeof(sym), &sym, sizeof(sym)) < 0)
+	if (index == 0 || index >= p->dynsym.bytes / sizeof(sym) ||
+	    elf_image_pread(p->img, p->dynsym.offset + index * sizeof(sym), &sym, sizeof(sym)) < 0)
 		return "";
 	return elf_strtab_get(&p->strings, sym.st_name);
 }
@@ -144,7 +144,7 @@ static bool is_irelative(const struct plt *p, const Elf64_Rela *rela)
 {
 	uint64_t type = ELF64_R_TYPE(rela->r_info);
 
-	return type == (p->img->machine == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
+	return type == (elf_image_machine(p->img) == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
 }
 
 /* First target of a GOT entry, or where it would stand. */
@@ -183,15 +183,16 @@ static int apply_relocation(struct plt *p, const Elf64_Rela *rela, struct elf_sy
 	return 0;
 }
 
-static int read_relocations(struct plt *p, const GElf_Shdr *table, Elf64_Rela *relas, struct elf_symbol *ret)
+static int read_relocations(struct plt *p, const struct elf_section *table, Elf64_Rela *relas,
+			    struct elf_symbol *ret)
 {
-	uint64_t n = table->sh_size / sizeof(*relas);
+	uint64_t n = table->bytes / sizeof(*relas);
 
 	for (uint64_t first = 0; first < n; first += RELOCATIONS_PER_READ) {
 		uint64_t left = n - first, here = left < RELOCATIONS_PER_READ ? left : RELOCATIONS_PER_READ;
 
-		if (image_read(p->img, table->sh_offset + first * sizeof(*relas), relas,
-			       here * sizeof(*relas)) < 0)
+		if (elf_image_pread(p->img, table->offset + first * sizeof(*relas), relas,
+				    here * sizeof(*relas)) < 0)
 			return 0;
 		for (uint64_t i = 0; i < here; i++) {
 			int r = apply_relocation(p, &relas[i], ret);
@@ -206,15 +207,14 @@ static int name_slots(struct plt *p, struct elf_symbol *ret)
 {
 	_cleanup_free_ Elf64_Rela *relas = calloc(RELOCATIONS_PER_READ, sizeof(*relas));
 	static const char *const tables[] = {".rela.plt", ".rela.dyn", ".rela.iplt"};
-	GElf_Shdr shdr;
-	size_t section;
+	struct elf_section section;
 
 	if (!relas)
 		return -ENOMEM;
 	for (size_t k = 0; k < ARRAY_SIZE(tables); k++) {
-		if (image_find_section(p->img, tables[k], &shdr, &section) < 0)
+		if (elf_image_find_section(p->img, tables[k], &section) < 0)
 			continue;
-		int r = read_relocations(p, &shdr, relas, ret);
+		int r = read_relocations(p, &section, relas, ret);
 		if (r < 0)
 			return r;
 	}
@@ -235,7 +235,7 @@ int plt_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct e
 	struct plt *p;
 	int r;
 
-	if (img->machine != EM_X86_64 && img->machine != EM_AARCH64)
+	if (elf_image_machine(img) != EM_X86_64 && elf_image_machine(img) != EM_AARCH64)
 		return 0;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -245,9 +245,9 @@ int plt_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct e
 	r = targets_new(p, n);
 	if (r == 0)
 		find_slots(p, addrs, n, ret);
-	if (image_find_section_type(img, SHT_DYNSYM, &p->dynsym) < 0 ||
+	if (elf_image_find_section_type(img, SHT_DYNSYM, &p->dynsym) < 0 ||
 	    !elf_strtab_open(&p->strings, img, &p->dynsym))
-		p->dynsym = (GElf_Shdr){0};
+		p->dynsym = (struct elf_section){0};
 	if (p->n)
 		r = name_slots(p, ret);
 	free(p->targets);

@@ -4,7 +4,7 @@
 #ifndef PROFLET_ELF_PLT_NAMES_H
 #define PROFLET_ELF_PLT_NAMES_H
 
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/names/symtab.h"
 
 struct plt_slot {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/elf/names/symsource.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,17 +13,15 @@ DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 /* Which sections hold code. */
 static int read_sections(struct symsource *s)
 {
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
+	struct elf_section section;
 
-	if (elf_getshdrnum(s->img->elf, &s->n_sections) < 0)
-		s->n_sections = 0;
+	s->n_sections = elf_image_n_sections(s->img);
 	s->executable = calloc(s->n_sections + 1, sizeof(*s->executable));
 	if (!s->executable)
 		return -ENOMEM;
-	while ((scn = elf_nextscn(s->img->elf, scn))) {
-		if (gelf_getshdr(scn, &shdr) && elf_ndxscn(scn) < s->n_sections)
-			s->executable[elf_ndxscn(scn)] = shdr.sh_flags & SHF_EXECINSTR;
+	for (size_t i = 1; i < s->n_sections; i++) {
+		if (elf_image_section_header(s->img, i, &section))
+			s->executable[i] = section.flags & SHF_EXECINSTR;
 	}
 	return 0;
 }
@@ -32,8 +31,8 @@ static int open_table(struct symsource *ret, const struct elf_image *img, uint32
 {
 	struct symsource s = {.img = img, .delta = delta};
 
-	if (image_find_section_type(img, type, &s.table) < 0 || s.table.sh_size > img->file_bytes ||
-	    !elf_strtab_open(&s.strings, img, &s.table))
+	if (elf_image_find_section_type(img, type, &s.table) < 0 ||
+	    s.table.bytes > elf_image_file_bytes(img) || !elf_strtab_open(&s.strings, img, &s.table))
 		return -ENOENT;
 	int r = read_sections(&s);
 	if (r == 0)

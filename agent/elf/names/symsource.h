@@ -7,7 +7,7 @@
 #ifndef PROFLET_ELF_SYMSOURCE_H
 #define PROFLET_ELF_SYMSOURCE_H
 
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/file/strtab.h"
 
 #define SYMSOURCES_MAX 3u
@@ -15,7 +15,7 @@
 struct symsource {
 	const struct elf_image *img; /* borrowed */
 	struct elf_image *owned;     /* the same where it is ours; NULL */
-	GElf_Shdr table;	     /* of the symbols */
+	struct elf_section table;    /* of the symbols */
 	struct elf_strtab strings;
 	uint64_t delta;	  /* to be added to its addresses */
 	bool *executable; /* owned; by section index: holds code */

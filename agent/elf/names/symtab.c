@@ -10,6 +10,7 @@
  */
 #include "agent/elf/names/symtab.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +189,7 @@ static int read_symbols(struct batch *b, unsigned source)
 {
 	_cleanup_free_ Elf64_Sym *symbols = calloc(SYMBOLS_PER_READ, sizeof(*symbols));
 	const struct symsource *s = &b->sources[source];
-	uint64_t n = s->table.sh_size / sizeof(*symbols);
+	uint64_t n = s->table.bytes / sizeof(*symbols);
 
 	if (!symbols)
 		return -ENOMEM;
@@ -196,8 +197,8 @@ static int read_symbols(struct batch *b, unsigned source)
 	for (uint64_t first = 0; first < n; first += SYMBOLS_PER_READ) {
 		uint64_t left = n - first, here = left < SYMBOLS_PER_READ ? left : SYMBOLS_PER_READ;
 
-		if (image_read(s->img, s->table.sh_offset + first * sizeof(*symbols), symbols,
-			       here * sizeof(*symbols)) < 0)
+		if (elf_image_pread(s->img, s->table.offset + first * sizeof(*symbols), symbols,
+				    here * sizeof(*symbols)) < 0)
 			return 0; /* cut short: names that were found stay */
 		for (uint64_t i = 0; i < here; i++)
 			add_symbol(b, source, &symbols[i]);
@@ -208,14 +209,14 @@ static int read_symbols(struct batch *b, unsigned source)
 /* The ends of sections with code are points, too: labels do not reach over them. */
 static void add_sections(struct batch *b, const struct elf_image *img)
 {
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
+	const size_t n = elf_image_n_sections(img);
+	struct elf_section section;
 
-	while ((scn = elf_nextscn(img->elf, scn))) {
-		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_EXECINSTR))
+	for (size_t i = 1; i < n; i++) {
+		if (!elf_image_section_header(img, i, &section) || !(section.flags & SHF_EXECINSTR))
 			continue;
-		add_point(b, shdr.sh_addr);
-		add_point(b, shdr.sh_addr + shdr.sh_size);
+		add_point(b, section.va);
+		add_point(b, section.va + section.bytes);
 	}
 }
 

@@ -2,7 +2,7 @@
 /* Files of BOLT: rows that the last instruction of a block contradicts. */
 #include "agent/elf/code/bolt.h"
 
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
 
@@ -58,11 +58,14 @@ static void check(const struct bolt_case *c, uint16_t machine, bool note, const 
 	size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
 	struct elf_rows *t = NULL;
 	struct fdes f = {0};
+	size_t n_segments;
 
 	put_fde(&eh, cie, false, TEXT_VA, c->code.len, c->program);
 	const struct cfi_section s = section_of(&eh, EM_X86_64);
 	struct elf_image *img = file_image(machine, sections, 2, 0);
-	cr_assert_eq(fdes_init(&f, img->segments, img->n_segments), 0);
+	const struct elf_segment *segments = elf_image_segments(img, &n_segments);
+
+	cr_assert_eq(fdes_init(&f, segments, n_segments), 0);
 	cr_assert_eq(fdes_read(&f, &s), 0);
 	cr_assert_eq(bolt_repair(&f, img), 0);
 	cr_assert_eq(fdes_lay_out(&f, &t), 0);

@@ -9,7 +9,7 @@
 #include <link.h>
 
 #include "agent/elf/cfi/frame_rule.h"
-#include "agent/elf/file/elf_raw.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/unwind_table.h"
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
@@ -76,12 +76,15 @@ static void check_lie(const struct lie_case *c, const struct override *list, siz
 	size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
 	struct elf_rows *t = NULL;
 	struct fdes f = {0};
+	size_t n_segments;
 
 	memcpy(code, c->code.data, c->code.len);
 	put_fde(&eh, cie, false, TEXT_VA, c->fde_bytes, c->program);
 	const struct cfi_section s = section_of(&eh, EM_X86_64);
 	struct elf_image *img = file_image(machine, &text, 1, 0);
-	cr_assert_eq(fdes_init(&f, img->segments, img->n_segments), 0);
+	const struct elf_segment *segments = elf_image_segments(img, &n_segments);
+
+	cr_assert_eq(fdes_init(&f, segments, n_segments), 0);
 	cr_assert_eq(fdes_read(&f, &s), 0);
 	cr_assert_eq(override_apply(&f, img, list, n), 0);
 	cr_assert_eq(fdes_lay_out(&f, &t), 0);
@@ -206,13 +209,13 @@ static const uint8_t mul_1_begin[] = {0x53, 0x55, 0x48, 0x8d, 0x1a};
 
 static void check_mul_1(const struct elf_rows *t, const struct elf_image *img, const struct elf_overridden *o)
 {
-	const struct elf_segment *s = image_segment_at(img, o->start);
+	const struct elf_segment *s = elf_image_segment_at(img, o->start);
 	uint8_t code[sizeof(mul_1_begin)], end[3];
 
 	cr_assert_not_null(s);
 	uint64_t to_offset = s->offset - s->va;
-	cr_assert_eq(image_read(img, o->start - 1 + to_offset, code, sizeof(code)), 0);
-	cr_assert_eq(image_read(img, o->end - 2 + to_offset, end, sizeof(end)), 0);
+	cr_assert_eq(elf_image_pread(img, o->start - 1 + to_offset, code, sizeof(code)), 0);
+	cr_assert_eq(elf_image_pread(img, o->end - 2 + to_offset, end, sizeof(end)), 0);
 	cr_expect_arr_eq(code, mul_1_begin, sizeof(code));
 	cr_expect_arr_eq(end, "\x5d\x5b\xc3", sizeof(end), "pop %%rbp; pop %%rbx; ret");
 	cr_expect_eq(rule_at(t, o->start - 1)->cfa_off, 8);

@@ -148,14 +148,15 @@ struct symbols {
 static struct symbols symbols_read(struct elf_image *img)
 {
 	struct symbols s = {0};
-	GElf_Shdr table;
+	struct elf_section table;
 	uint8_t *bytes;
 
-	if (image_find_section_type(img, SHT_SYMTAB, &table) < 0 || !elf_strtab_open(&s.strings, img, &table))
+	if (elf_image_find_section_type(img, SHT_SYMTAB, &table) < 0 ||
+	    !elf_strtab_open(&s.strings, img, &table))
 		return s;
-	cr_assert_eq(image_read_new(img, table.sh_offset, table.sh_size, &bytes), 0);
+	cr_assert_eq(elf_image_pread_new(img, table.offset, table.bytes, &bytes), 0);
 	s.v = (Elf64_Sym *)bytes;
-	s.n = table.sh_size / sizeof *s.v;
+	s.n = table.bytes / sizeof *s.v;
 	return s;
 }
 
