@@ -6,8 +6,7 @@
 #include "agent/check/check.h"
 #include "agent/check/check_view.h"
 #include "agent/command/cmd.h"
-#include "agent/config/config.h"
-#include "agent/config/secrets.h"
+#include "agent/command/command.h"
 
 static int print_report(const struct check_report *report, bool json)
 {
@@ -19,15 +18,12 @@ static int print_report(const struct check_report *report, bool json)
 	return r;
 }
 
-static void print_help(const struct config_extra_option *options, size_t n)
-{
-	puts("Usage: proflet check [OPTION]...\n\n"
-	     "Says for each thing that the agent needs whether it is there (ok), partly there (degraded: it "
-	     "works with less)\n"
-	     "or missing (fails), why, and what to change. Exit code 0: run would work; 3: it lacks "
-	     "permissions; 1: else.\n");
-	config_help(stdout, options, n);
-}
+static const char usage[] = "Usage: proflet check [OPTION]...\n\n"
+			    "Reports for each thing that the agent needs whether it is there (ok), partly "
+			    "there (degraded: the agent\n"
+			    "works with less) or missing (fails), why, and what to change. Exit code 0: run "
+			    "would work; 3: it lacks\n"
+			    "permissions; 1: something else is missing.\n\n";
 
 int cmd_check(int argc, char **argv)
 {
@@ -36,19 +32,12 @@ int cmd_check(int argc, char **argv)
 		{.name = "json", .type = CONFIG_FLAG, .target = &json, .help = "print a JSON array"},
 	};
 	_cleanup_config_ struct config *config = NULL;
-	_cleanup_free_ char *error = NULL;
+	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, false};
 	struct check_report report;
-	int r = config_load(&config, argc, argv, options, ARRAY_SIZE(options), NULL, &error);
+	int r, code = command_load(&config, &line, NULL);
 
-	if (r == CONFIG_HELP_ASKED) {
-		print_help(options, ARRAY_SIZE(options));
-		return EXIT_DONE;
-	}
-	if (r < 0) {
-		fprintf(stderr, "%s\n", error ? error : "proflet: out of memory");
-		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	}
-	(void)secrets_settle(config);
+	if (code != COMMAND_GOES_ON)
+		return code;
 	check_run(&check_view_real, config, &report);
 	r = print_report(&report, json);
 	if (r < 0) {

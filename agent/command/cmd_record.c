@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `proflet record`: one recording of the host, of some processes, or of a command, into files. */
+/* `proflet record`: one recording of the host, of selected processes, or of a command, written to files. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,28 +9,20 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-#include "agent/agent.h"
 #include "agent/base/buf.h"
 #include "agent/base/clock.h"
-#include "agent/base/log.h"
 #include "agent/base/loop.h"
-#include "agent/check/check.h"
-#include "agent/command/cmd.h"
-#include "agent/config/config.h"
-#include "agent/output/profile.h"
-#include "agent/output/top.h"
-#include "agent/load.h"
-#include "agent/memory.h"
 #include "agent/base/priority.h"
+#include "agent/command/cmd.h"
 #include "agent/command/record_child.h"
 #include "agent/command/record_files.h"
-#include "agent/config/secrets.h"
+#include "agent/command/session.h"
+#include "agent/output/profile.h"
+#include "agent/output/top.h"
 #include "agent/symbol/dwarf.h"
-#include "agent/command/targets.h"
 #include "otlp/request.h"
 #include "version.h"
 
-#define DEFAULT_HZ 99u
 #define DEFAULT_NS (10 * NS_PER_SEC)
 #define SETTLE_NS (5 * NS_PER_SEC)
 #define NAMES_NS (60 * NS_PER_SEC)
@@ -38,21 +30,17 @@
 #define COMMAND_NS (365 * 86400 * NS_PER_SEC) /* a command ends by itself */
 
 struct record {
-	struct config *config;
+	struct session session;
 	uint64_t duration_ns;
-	uint32_t hz;
-	struct targets targets;
 	struct config_list formats;
 	char *path, *by;
 	bool overwrite, lines;
 	char **command; /* argv of the command, NULL: none */
-	struct selection selection;
-	struct agent *agent;
 	struct output_profile *profile;
 	struct otlp_request *request;
-	uint64_t otlp_extra; /* samples in requests after the first: not written */
+	uint64_t otlp_extra; /* samples in requests after the first, which are not written */
 	struct record_child child;
-	bool child_ended; /* by itself */
+	bool child_ended; /* by itself, before the recording was stopped */
 	uint64_t begin_ns, begin_unix_ns;
 	bool terminal;
 };
@@ -74,7 +62,7 @@ static void emit(struct otlp_request *request, void *data)
 	otlp_request_free(request);
 }
 
-/* Past its maximum the profile counts it as [other]. */
+/* A profile that has reached its maximum counts the stack as [other]. */
 static void add_stack(const struct output_stack *stack, void *data)
 {
 	(void)output_profile_add(data, stack);
@@ -85,7 +73,7 @@ static int on_stop(int signo, void *data)
 	struct record *rec = data;
 
 	(void)signo;
-	loop_stop(agent_loop(rec->agent));
+	loop_stop(agent_loop(rec->session.agent));
 	return 0;
 }
 
@@ -111,7 +99,7 @@ static int on_progress(uint64_t expirations, void *data)
 	struct agent_stats s;
 
 	(void)expirations;
-	agent_stats(rec->agent, &s);
+	agent_stats(rec->session.agent, &s);
 	fprintf(stderr, "\rrecording %.1f s%s, %lu samples, %lu processes ",
 		(double)(clock_mono_ns() - rec->begin_ns) / 1e9, rec->command ? "" : " (Ctrl-C ends it)",
 		(unsigned long)s.received, (unsigned long)s.track.processes);
@@ -121,7 +109,7 @@ static int on_progress(uint64_t expirations, void *data)
 
 static int add_sources(struct record *rec)
 {
-	struct loop *loop = agent_loop(rec->agent);
+	struct loop *loop = agent_loop(rec->session.agent);
 	sigset_t set;
 	int r;
 
@@ -138,14 +126,14 @@ static int add_sources(struct record *rec)
 
 static int profile_info(struct record *rec, const struct agent_stats *s)
 {
-	/* of processes that nobody asked for: not a loss */
+	/* samples of processes that were not selected are not a loss */
 	uint64_t others = s->probe.counters[COUNTER_NOT_SELECTED] + s->refused[SAMPLE_DROP_NOT_SELECTED];
 	_cleanup_buf_ struct buf command = {0};
 	struct utsname name;
 	struct output_info info = {
 		.start_unix_ns = rec->begin_unix_ns,
 		.duration_ns = clock_mono_ns() - rec->begin_ns,
-		.frequency_hz = rec->config->sampling.frequency,
+		.frequency_hz = rec->session.config->sampling.frequency,
 		.hostname = uname(&name) == 0 ? name.nodename : NULL,
 		.version = PROFLET_VERSION,
 		.n_taken = s->taken - others,
@@ -164,7 +152,7 @@ static struct record_files files_of(const struct record *rec)
 				     rec->by && strcmp(rec->by, "container") == 0};
 }
 
-/* Before anybody waits for a recording that could not be kept. */
+/* Whether the files can be written, before the recording starts. */
 static int check_files(const struct record *rec, char **ret_why)
 {
 	const struct record_files files = files_of(rec);
@@ -189,13 +177,14 @@ static int check_lines(const struct record *rec, char **ret_why)
 	return r;
 }
 
-/* As a shell tells of a command. */
+/* The exit code as a shell reports it. */
 static int exit_code(int status)
 {
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Table of functions, the account, the files. Returns the exit code: the command's, where that ended. */
+/* Prints the table of functions and the sample counts, writes the files. Returns the exit code: that of the
+ * command, if it ended. */
 static int results(struct record *rec)
 {
 	const struct record_files files = files_of(rec);
@@ -204,14 +193,14 @@ static int results(struct record *rec)
 	struct agent_stats s;
 	int r;
 
-	agent_stats(rec->agent, &s);
+	agent_stats(rec->session.agent, &s);
 	(void)agent_format_drops(&s, &drops);
 	r = profile_info(rec, &s);
 	if (r == 0)
 		r = output_top_write(rec->profile, &(struct output_top_options){0}, stdout);
 	printf("\nsamples: taken=%lu exported=%lu dropped=%lu in_flight=%lu%s (%s, %u Hz)\n",
 	       (unsigned long)s.taken, (unsigned long)s.report.emitted, (unsigned long)s.dropped,
-	       (unsigned long)s.in_flight, buf_str(&drops), s.event, rec->config->sampling.frequency);
+	       (unsigned long)s.in_flight, buf_str(&drops), s.event, rec->session.config->sampling.frequency);
 	if (s.report.lines_left)
 		fprintf(stderr,
 			"proflet: %lu addresses have no source lines: reading their debug information would "
@@ -231,15 +220,15 @@ static int results(struct record *rec)
 	return rec->child_ended ? exit_code(record_child_end(&rec->child)) : EXIT_DONE;
 }
 
-/* Samples until time, command or user say stop. 0 or -errno. */
+/* Samples until the time is over, the command ends or the user stops it. 0 or -errno. */
 static int sample(struct record *rec, char **ret_why)
 {
 	int r = add_sources(rec);
 
 	if (r == 0)
-		r = agent_start(rec->agent, ret_why);
-	if (r == 0) /* not before: a busy host may take its time to start */
-		r = loop_add_timer(agent_loop(rec->agent), rec->duration_ns, 0, on_time, rec, NULL);
+		r = agent_start(rec->session.agent, ret_why);
+	if (r == 0) /* the time counts from here: starting may take long on a busy host */
+		r = loop_add_timer(agent_loop(rec->session.agent), rec->duration_ns, 0, on_time, rec, NULL);
 	if (r < 0)
 		return r;
 	rec->begin_ns = clock_mono_ns();
@@ -251,10 +240,10 @@ static int sample(struct record *rec, char **ret_why)
 		if (r < 0)
 			return r;
 	}
-	r = agent_run(rec->agent);
+	r = agent_run(rec->session.agent);
 	if (rec->terminal && rec->lines)
 		fputs("\r\033[Kreading names and source lines", stderr);
-	agent_stop(rec->agent);
+	agent_stop(rec->session.agent);
 	if (rec->terminal)
 		fputs("\r\033[K", stderr);
 	return r;
@@ -264,10 +253,6 @@ static int record_run(struct record *rec)
 {
 	_cleanup_free_ char *why = NULL;
 	struct agent_options o = {
-		.config = rec->config,
-		.select = selection_ask,
-		.select_data = &rec->selection,
-		.select_moves = selection_by_cgroup(&rec->selection),
 		.max_request_bytes = 1u << 30, /* a file, one request */
 		.emit = emit,
 		.emit_data = rec,
@@ -280,78 +265,59 @@ static int record_run(struct record *rec)
 
 	o.stack_data = rec->profile;
 	if (r == 0)
-		r = agent_new(&rec->agent, &o, &why);
+		r = session_open(&rec->session, &o, &why);
 	if (r == 0)
 		r = sample(rec, &why);
-	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
-	}
-	return results(rec);
+	return r < 0 ? command_failed(r, why) : results(rec);
 }
 
-/* What the options say about whom to record. As targets_select. */
-static int select_targets(struct record *rec, char **ret_why)
+/* Forks the command, which waits until sampling has begun, and selects it. */
+static int prepare_command(struct record *rec)
 {
-	int r = targets_select(&rec->targets, rec->config, &rec->selection, ret_why);
+	int r = record_child_fork(&rec->child, rec->command);
 
-	if (r == 0 && rec->command) {
-		r = record_child_fork(&rec->child, rec->command);
-		if (r == 0)
-			r = selection_add_pid(&rec->selection, (uint32_t)rec->child.pid);
-	}
-	return r;
+	return r < 0 ? r : selection_add_pid(&rec->session.selection, (uint32_t)rec->child.pid);
 }
 
 static int start(struct record *rec)
 {
 	_cleanup_free_ char *why = NULL;
-	int r = check_kernel_supported(&why), nice;
+	int r = session_prepare(&rec->session, &why), code, nice;
 
-	if (r == 0)
-		r = check_permissions(&why);
 	if (r == 0)
 		r = check_lines(rec, &why);
 	if (r == 0)
 		r = check_files(rec, &why);
-	if (r == 0)
-		r = select_targets(rec, &why);
+	if (r == 0 && rec->command)
+		r = prepare_command(rec);
 	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_FAILED;
+		code = command_failed(r, why);
+		return r == -EACCES ? EXIT_FAILED : code; /* a file, not a capability */
 	}
-	memory_fit(rec->config);
-	load_fit_frequency(rec->config);
-	if (rec->command) /* is in the same session */
+	if (rec->command) /* it runs in our session, and must not be favoured */
 		return record_run(rec);
 	nice = priority_session_raise();
-	r = record_run(rec);
+	code = record_run(rec);
 	priority_session_restore(nice);
-	return r;
+	return code;
 }
 
 static void record_fini(struct record *rec)
 {
 	record_child_end(&rec->child);
-	agent_free(rec->agent);
-	selection_fini(&rec->selection);
+	session_fini(&rec->session);
 	output_profile_free(rec->profile);
 	otlp_request_free(rec->request);
-	targets_fini(&rec->targets);
 	config_list_free(&rec->formats);
 	free(rec->path);
 	free(rec->by);
-	config_free(rec->config);
 }
 
-static void help(const struct config_extra_option *options, size_t n)
-{
-	printf("Usage: proflet record [OPTION]... [-- COMMAND [ARGUMENT]...]\n\n"
-	       "Profiles this host, or the command and what it starts, prints the top functions and writes\n"
-	       "PATH.html (flamegraph), PATH.folded, PATH.pb.gz (pprof) and PATH.otlp. Ctrl-C ends it early\n"
-	       "and keeps what is there. A command that ended gives its exit code to record.\n\n");
-	config_help(stdout, options, n);
-}
+static const char usage[] =
+	"Usage: proflet record [OPTION]... [-- COMMAND [ARGUMENT]...]\n\n"
+	"Profiles this host, or the command and what it starts, prints the top functions and writes\n"
+	"PATH.html (flamegraph), PATH.folded, PATH.pb.gz (pprof) and PATH.otlp. Ctrl-C ends it early\n"
+	"and keeps what was recorded. If the command ends, record exits with its exit code.\n\n";
 
 int cmd_record(int argc, char **argv)
 {
@@ -366,15 +332,7 @@ int cmd_record(int argc, char **argv)
 		 .value_name = "TIME",
 		 .help = "how long to record: 10s, 1m, or seconds (default 10s; with a command, until it "
 			 "ends)"},
-		{.short_name = 'F',
-		 .name = "frequency",
-		 .type = CONFIG_U32,
-		 .target = &rec.hz,
-		 .min = 1,
-		 .max = 10000,
-		 .value_name = "HZ",
-		 .help = "samples per second and CPU (default 99)"},
-		TARGETS_OPTIONS(rec.targets),
+		SESSION_OPTIONS(rec.session),
 		{.short_name = 'o',
 		 .name = "output",
 		 .type = CONFIG_STRING,
@@ -385,7 +343,7 @@ int cmd_record(int argc, char **argv)
 		 .name = "force",
 		 .type = CONFIG_FLAG,
 		 .target = &rec.overwrite,
-		 .help = "overwrite files that are there"},
+		 .help = "overwrite existing files"},
 		{.name = "format",
 		 .type = CONFIG_LIST,
 		 .target = &rec.formats,
@@ -405,24 +363,14 @@ int cmd_record(int argc, char **argv)
 		 .value_name = "container",
 		 .help = "folded: put the container before the process"},
 	};
-	_cleanup_free_ char *error = NULL;
-	int first = argc, r, code = EXIT_DONE;
+	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, true};
+	int first, code = session_load(&rec.session, &line, &first);
 
-	r = config_load(&rec.config, argc, argv, options, ARRAY_SIZE(options), &first, &error);
-	if (r == CONFIG_HELP_ASKED) {
-		help(options, ARRAY_SIZE(options));
-	} else if (r < 0) {
-		fprintf(stderr, "%s\n", error ? error : "proflet: out of memory");
-		code = EXIT_USAGE;
-	} else {
-		(void)secrets_settle(rec.config);
+	if (code == COMMAND_GOES_ON) {
 		if (first < argc)
 			rec.command = argv + first;
 		if (!rec.duration_ns)
 			rec.duration_ns = rec.command ? COMMAND_NS : DEFAULT_NS;
-		if (rec.hz || config_origin(rec.config, "sampling.frequency")->source == CONFIG_FROM_DEFAULT)
-			rec.config->sampling.frequency = rec.hz ? rec.hz : DEFAULT_HZ;
-		log_setup(rec.config->log.level, rec.config->log.format);
 		code = start(&rec);
 	}
 	record_fini(&rec);

@@ -7,23 +7,20 @@
 
 #include "agent/agent.h"
 #include "agent/base/buf.h"
-#include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/base/log.h"
 #include "agent/base/loop.h"
+#include "agent/base/priority.h"
 #include "agent/check/check.h"
 #include "agent/check/check_view.h"
+#include "agent/check/privileges.h"
 #include "agent/command/cmd.h"
-#include "agent/config/config.h"
-#include "agent/telemetry/cpu_limit.h"
+#include "agent/command/command.h"
 #include "agent/deliver.h"
 #include "agent/load.h"
 #include "agent/memory.h"
-#include "agent/base/priority.h"
-#include "agent/check/privileges.h"
-#include "agent/config/secrets.h"
-#include "agent/track/select.h"
+#include "agent/telemetry/cpu_limit.h"
 #include "agent/telemetry/status.h"
+#include "agent/track/select.h"
 #include "version.h"
 
 #define NAMES_FLUSH_NS (5 * NS_PER_SEC)
@@ -64,7 +61,7 @@ static int on_signal(int signo, void *data)
 }
 
 /*
- * The identity of loss, whole, the agent's part and the exporter's:
+ * Logs where all samples are, in the agent and in the exporter:
  * taken + recovered (from disk) = exported + dropped + in flight + spooled.
  */
 static void log_account(struct run *run, const char *text)
@@ -125,7 +122,7 @@ static int add_sources(struct run *run)
 	return r;
 }
 
-/* The default address may be somebody else's already, an address that was asked for must be had. */
+/* Without the server the agent runs on, unless its address was configured explicitly. */
 static int open_status(struct run *run, char **ret_why)
 {
 	int r = status_new(&run->status, run->agent, run->exporter, run->config, ret_why);
@@ -186,7 +183,7 @@ static void log_stopped(struct run *run)
 		(unsigned long)s.completion.finisher.rules_failed, buf_str(&endings));
 }
 
-/* From here on no more than the work takes. */
+/* Gives up the capabilities that only the start needed. */
 static void settle_privileges(struct run *run)
 {
 	_cleanup_buf_ struct buf kept = {0}, dropped = {0};
@@ -233,8 +230,8 @@ static int run_agent(struct run *run)
 	log_started(run);
 	r = agent_run(run->agent);
 	agent_stop(run->agent);
-	(void)otlp_exporter_stop(run->exporter,
-				 clock_mono_ns() + FINAL_FLUSH_NS); /* the account says what is left */
+	(void)otlp_exporter_stop(
+		run->exporter, clock_mono_ns() + FINAL_FLUSH_NS); /* the final account reports what is left */
 	deliver_log_events(run->exporter);
 	log_stopped(run);
 	log_account(run, "final");
@@ -254,17 +251,10 @@ static int start(struct run *run)
 {
 	_cleanup_free_ char *why = NULL;
 	const sigset_t set = stop_signals();
-	int r = check_kernel_supported(&why);
+	int r = command_check_system(&why);
 
-	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return EXIT_FAILED;
-	}
-	r = check_permissions(&why);
-	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return EXIT_NOT_PERMITTED;
-	}
+	if (r < 0)
+		return command_failed(r, why);
 	(void)check_lost(warn_lost, NULL);
 	privileges_of(&check_view_real, run->config, &run->privileges);
 	r = privileges_limit(&run->privileges);
@@ -274,49 +264,40 @@ static int start(struct run *run)
 	load_fit_frequency(run->config);
 	run->limit =
 		(struct cpu_limit){.max = run->config->cpu.max, .wanted_hz = run->config->sampling.frequency};
-	/* from here on there is something to deliver: a stop waits for the loop, and ends with an account */
+	/* From here on there may be samples to deliver: signals wait for the event loop, which flushes. */
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	r = selection_init(&run->selection, run->config);
 	if (r == 0 && selection_by_pod(&run->selection) && !run->config->kubernetes.metadata)
-		log_warn(
-			"select: what a pod is called is known only with kubernetes.metadata: such selectors "
-			"match nothing");
-	priority_raise(); /* for the exporter's thread, too */
+		log_warn("select: selectors by pod match nothing, because kubernetes.metadata is off");
+	priority_raise(); /* before the exporter starts its thread, which inherits it */
 	if (r == 0)
 		r = deliver_new(&run->exporter, run->config, &why);
-	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+	if (r == -EINVAL) {
+		(void)command_failed(r, why);
+		return EXIT_USAGE;
 	}
-	return run_agent(run);
+	return r < 0 ? command_failed(r, why) : run_agent(run);
 }
+
+static const char usage[] = "Usage: proflet run [OPTION]...\n\n"
+			    "Profiles this node and sends OTLP profiles to a collector, until SIGTERM.\n\n";
 
 int cmd_run(int argc, char **argv)
 {
-	_cleanup_free_ char *error = NULL;
+	const struct command_line line = {.argc = argc, .argv = argv, .usage = usage};
 	struct run run = {0};
-	int session_nice, r = config_load(&run.config, argc, argv, NULL, 0, NULL, &error);
+	int session_nice, code = command_load(&run.config, &line, NULL);
 
-	if (r == CONFIG_HELP_ASKED) {
-		printf("Usage: proflet run [OPTION]...\n\nProfiles this node and sends OTLP profiles to a "
-		       "collector, "
-		       "until SIGTERM.\n\n");
-		config_help(stdout, NULL, 0);
-		return EXIT_DONE;
-	}
-	if (r < 0) {
-		fprintf(stderr, "%s\n", error ? error : strerror(-r));
-		return EXIT_USAGE;
-	}
-	(void)secrets_settle(run.config);
+	if (code != COMMAND_GOES_ON)
+		return code;
 	log_setup(run.config->log.level, run.config->log.format);
 	session_nice = priority_session_raise();
-	r = start(&run);
+	code = start(&run);
 	priority_session_restore(session_nice);
 	status_free(run.status);
 	agent_free(run.agent);
 	otlp_exporter_free(run.exporter);
 	selection_fini(&run.selection);
 	config_free(run.config);
-	return r;
+	return code;
 }

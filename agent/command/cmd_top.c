@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `proflet top`: what runs now, on the terminal. A window of the agent closes each interval and brings its
- * stacks; a little later they are drawn. Where there is no terminal, or one that only prints lines, it is a
- * table for each interval.
+ * `proflet top`: what runs now, on the terminal. The agent's window closes at each interval and delivers its
+ * stacks; a little later they are drawn. Without a terminal, or on one without cursor control, a table is
+ * printed for each interval.
  */
 #include <errno.h>
 #include <signal.h>
@@ -10,28 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/base/buf.h"
 #include "agent/base/clock.h"
-#include "agent/base/log.h"
 #include "agent/base/loop.h"
-#include "agent/check/check.h"
+#include "agent/base/priority.h"
 #include "agent/command/cmd.h"
-#include "agent/config/config.h"
-#include "agent/load.h"
-#include "agent/memory.h"
+#include "agent/command/session.h"
+#include "agent/command/terminal.h"
+#include "agent/command/top_account.h"
 #include "agent/output/keys.h"
 #include "agent/output/live.h"
 #include "agent/output/screen.h"
-#include "agent/base/priority.h"
-#include "agent/config/secrets.h"
-#include "agent/command/targets.h"
-#include "agent/command/terminal.h"
-#include "agent/command/top_account.h"
 
-#define DEFAULT_HZ 99u
 #define SETTLE_NS (1 * NS_PER_SEC)
-#define NAMES_NS (50 * NS_PER_MS) /* that those of a window may take before it is drawn */
+#define NAMES_NS (50 * NS_PER_MS) /* from the end of a window until it is drawn: time to find its names */
 #define INTERVAL_MIN_NS (100 * NS_PER_MS)
 #define DURATION_MAX_NS (365 * 86400 * NS_PER_SEC)
 #define PLAIN_COLUMNS 120u
@@ -39,25 +31,22 @@
 enum by { BY_FUNCTIONS, BY_PROCESSES, BY_CONTAINERS };
 
 struct top {
-	struct config *config;
+	struct session session;
 	uint64_t duration_ns, interval_ns, window_ns;
-	uint32_t hz, rows;
+	uint32_t rows;
 	enum by by;
-	struct targets targets;
-	struct selection selection;
-	struct agent *agent;
 	struct output_live *live;
 	struct terminal *terminal; /* NULL: plain tables */
 	struct output_screen screen;
 	struct top_account account;
 	struct loop_source *draw;
-	bool in_step; /* with the agent's windows */
+	bool in_step; /* drawing follows the agent's windows */
 	bool full_screen, colour;
 };
 
 static int stop(struct top *top)
 {
-	loop_stop(agent_loop(top->agent));
+	loop_stop(agent_loop(top->session.agent));
 	return 0;
 }
 
@@ -65,7 +54,7 @@ static void add_stack(const struct output_stack *stack, void *data)
 {
 	struct top *top = data;
 
-	if (!top->in_step) { /* the first window: the others come at the same time of each interval */
+	if (!top->in_step) { /* the first window: the others follow at fixed intervals */
 		top->in_step = true;
 		(void)loop_set_timer(top->draw, NAMES_NS + (top->terminal ? 0 : top->interval_ns),
 				     top->interval_ns);
@@ -88,7 +77,7 @@ static struct output_screen_size size_of(const struct top *top)
 	return size;
 }
 
-/* What is known, as it is now. A frame that memory is too short for is left out. */
+/* Draws the current state. Skips the frame when out of memory. */
 static int draw(struct top *top)
 {
 	const struct output_screen_size size = size_of(top);
@@ -108,7 +97,7 @@ static int draw(struct top *top)
 
 static void tick(struct top *top)
 {
-	uint64_t arrived, interval_ns = top_account_update(&top->account, top->agent, &arrived);
+	uint64_t arrived, interval_ns = top_account_update(&top->account, top->session.agent, &arrived);
 
 	if (!top->screen.paused)
 		output_live_tick(top->live, interval_ns, arrived);
@@ -171,7 +160,7 @@ static int add_sources(struct top *top)
 {
 	static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT},
 			 of_terminal[] = {SIGTSTP, SIGCONT, SIGWINCH};
-	struct loop *loop = agent_loop(top->agent);
+	struct loop *loop = agent_loop(top->session.agent);
 	sigset_t set;
 	int r;
 
@@ -188,22 +177,22 @@ static int add_sources(struct top *top)
 
 static int open_terminal(struct top *top, char **ret_why)
 {
-	const struct terminal_options o = {agent_loop(top->agent), on_key, on_input_ended, top};
+	const struct terminal_options o = {agent_loop(top->session.agent), on_key, on_input_ended, top};
 	int r;
 
 	if (!top->full_screen)
 		return 0;
 	r = terminal_open(&top->terminal, &o);
-	if (r < 0 && asprintf(ret_why, "the terminal cannot be had: %s", strerror(-r)) < 0)
+	if (r < 0 && asprintf(ret_why, "the terminal cannot be used: %s", strerror(-r)) < 0)
 		*ret_why = NULL;
 	return r < 0 ? r : draw(top);
 }
 
-/* The last interval is cut short, and told of all the same. */
+/* Prints the last interval, too, although it was cut short. */
 static int finish(struct top *top, int r)
 {
 	terminal_close(TAKE_PTR(top->terminal));
-	agent_stop(top->agent);
+	agent_stop(top->session.agent);
 	if (r == 0 && !top->full_screen) {
 		tick(top);
 		r = draw(top);
@@ -216,17 +205,17 @@ static int watch(struct top *top, char **ret_why)
 	int r = add_sources(top);
 
 	if (r == 0)
-		r = agent_start(top->agent, ret_why);
-	if (r == 0) /* a busy host may take its time to start */
+		r = agent_start(top->session.agent, ret_why);
+	if (r == 0) /* the interval counts from here: starting may take long on a busy host */
 		r = loop_set_timer(top->draw, top->interval_ns, top->interval_ns);
 	if (r == 0 && top->duration_ns)
-		r = loop_add_timer(agent_loop(top->agent), top->duration_ns, 0, on_time, top, NULL);
+		r = loop_add_timer(agent_loop(top->session.agent), top->duration_ns, 0, on_time, top, NULL);
 	if (r < 0)
 		return r;
-	top_account_begin(&top->account, top->agent, top->config);
+	top_account_begin(&top->account, top->session.agent, top->session.config);
 	r = open_terminal(top, ret_why);
 	if (r == 0)
-		r = agent_run(top->agent);
+		r = agent_run(top->session.agent);
 	return finish(top, r);
 }
 
@@ -235,44 +224,31 @@ static int top_run(struct top *top)
 	const struct output_live_options live = {.window_ns = top->window_ns};
 	_cleanup_free_ char *why = NULL;
 	struct agent_options o = {
-		.config = top->config,
-		.select = selection_ask,
-		.select_data = &top->selection,
-		.select_moves = selection_by_cgroup(&top->selection),
 		.window_ns = top->interval_ns,
 		.stack = add_stack,
 		.stack_data = top,
 		.settle_ns = SETTLE_NS,
-		.flush_ns = top->full_screen ? 0 : NS_PER_SEC, /* who quits does not want to wait */
+		.flush_ns = top->full_screen ? 0 : NS_PER_SEC, /* q must quit at once */
 	};
 	int r = output_live_new(&top->live, &live);
 
 	if (r == 0)
-		r = agent_new(&top->agent, &o, &why);
+		r = session_open(&top->session, &o, &why);
 	if (r == 0)
 		r = watch(top, &why);
-	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
-	}
-	return EXIT_DONE;
+	return r < 0 ? command_failed(r, why) : EXIT_DONE;
 }
 
 static int start(struct top *top)
 {
 	_cleanup_free_ char *why = NULL;
-	int r = check_kernel_supported(&why), nice;
+	int r = session_prepare(&top->session, &why), nice;
 
-	if (r == 0)
-		r = check_permissions(&why);
-	if (r == 0)
-		r = targets_select(&top->targets, top->config, &top->selection, &why);
-	if (r < 0) {
-		fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
-		return r == -EPERM ? EXIT_NOT_PERMITTED : EXIT_FAILED;
-	}
-	memory_fit(top->config);
-	load_fit_frequency(top->config);
+	if (r < 0)
+		return command_failed(r, why);
+	top->screen.view = (enum output_live_view)top->by;
+	top->full_screen = terminal_usable();
+	top->colour = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
 	nice = priority_session_raise();
 	r = top_run(top);
 	priority_session_restore(nice);
@@ -282,55 +258,27 @@ static int start(struct top *top)
 static void top_fini(struct top *top)
 {
 	terminal_close(top->terminal);
-	agent_free(top->agent);
+	session_fini(&top->session);
 	output_live_free(top->live);
 	top_account_fini(&top->account);
-	selection_fini(&top->selection);
-	targets_fini(&top->targets);
-	config_free(top->config);
 }
 
-static void help(const struct config_extra_option *options, size_t n)
-{
-	printf("Usage: proflet top [OPTION]...\n\n"
-	       "Shows what runs on this host now: the functions, processes and containers that the CPUs "
-	       "spend\n"
-	       "their time in. h tells of the keys, q ends it. Where the output is no terminal it prints a "
-	       "table\n"
-	       "for each interval.\n\n");
-	config_help(stdout, options, n);
-}
-
-static void settle(struct top *top)
-{
-	(void)secrets_settle(top->config);
-	if (top->hz || config_origin(top->config, "sampling.frequency")->source == CONFIG_FROM_DEFAULT)
-		top->config->sampling.frequency = top->hz ? top->hz : DEFAULT_HZ;
-	log_setup(top->config->log.level, top->config->log.format);
-	top->screen.view = (enum output_live_view)top->by;
-	top->full_screen = terminal_usable();
-	top->colour = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
-}
+static const char usage[] = "Usage: proflet top [OPTION]...\n\n"
+			    "Shows which functions, processes and containers use the CPUs of this host now. "
+			    "Press h for help, q to\n"
+			    "quit. If the output is not a terminal, it prints a table per interval.\n\n";
 
 int cmd_top(int argc, char **argv)
 {
 	struct top top = {.interval_ns = NS_PER_SEC, .window_ns = 5 * NS_PER_SEC, .rows = 20};
 	const struct config_extra_option options[] = {
-		{.short_name = 'F',
-		 .name = "frequency",
-		 .type = CONFIG_U32,
-		 .target = &top.hz,
-		 .min = 1,
-		 .max = 10000,
-		 .value_name = "HZ",
-		 .help = "samples per second and CPU (default 99)"},
-		TARGETS_OPTIONS(top.targets),
+		SESSION_OPTIONS(top.session),
 		{.name = "by",
 		 .type = CONFIG_ENUM,
 		 .target = &top.by,
 		 .accepted = "functions,processes,containers",
 		 .value_name = "VIEW",
-		 .help = "functions, processes or containers at first (default functions)"},
+		 .help = "the table to start with: functions, processes or containers (default functions)"},
 		{.short_name = 'd',
 		 .name = "duration",
 		 .type = CONFIG_SECONDS,
@@ -338,21 +286,21 @@ int cmd_top(int argc, char **argv)
 		 .min = NS_PER_MS,
 		 .max = DURATION_MAX_NS,
 		 .value_name = "TIME",
-		 .help = "end after this time (default: when told to)"},
+		 .help = "end after this time (default: run until stopped)"},
 		{.name = "interval",
 		 .type = CONFIG_SECONDS,
 		 .target = &top.interval_ns,
 		 .min = INTERVAL_MIN_NS,
 		 .max = 60 * NS_PER_SEC,
 		 .value_name = "TIME",
-		 .help = "draw so often (default 1s)"},
+		 .help = "time between two updates (default 1s)"},
 		{.name = "span",
 		 .type = CONFIG_SECONDS,
 		 .target = &top.window_ns,
 		 .min = INTERVAL_MIN_NS,
 		 .max = 600 * NS_PER_SEC,
 		 .value_name = "TIME",
-		 .help = "what counts as now: the last so many seconds (default 5s)"},
+		 .help = "time that each update covers (default 5s)"},
 		{.short_name = 'n',
 		 .name = "rows",
 		 .type = CONFIG_U32,
@@ -360,21 +308,13 @@ int cmd_top(int argc, char **argv)
 		 .min = 1,
 		 .max = 100000,
 		 .value_name = "N",
-		 .help = "rows of a table that is printed where there is no terminal (default 20)"},
+		 .help = "rows per table when the output is not a terminal (default 20)"},
 	};
-	_cleanup_free_ char *error = NULL;
-	int r, code = EXIT_DONE;
+	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, false};
+	int code = session_load(&top.session, &line, NULL);
 
-	r = config_load(&top.config, argc, argv, options, ARRAY_SIZE(options), NULL, &error);
-	if (r == CONFIG_HELP_ASKED) {
-		help(options, ARRAY_SIZE(options));
-	} else if (r < 0) {
-		fprintf(stderr, "%s\n", error ? error : "proflet: out of memory");
-		code = EXIT_USAGE;
-	} else {
-		settle(&top);
+	if (code == COMMAND_GOES_ON)
 		code = start(&top);
-	}
 	top_fini(&top);
 	return code;
 }

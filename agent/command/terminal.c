@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Output goes through a description of our own: O_NONBLOCK on the one that we were started with would be
- * there for the shell, too. Signals stay with the terminal (ISIG): Ctrl-C and Ctrl-Z are for the loop.
+ * Output goes through a file description of our own: O_NONBLOCK on the inherited one would affect the shell,
+ * too. The terminal still turns Ctrl-C and Ctrl-Z into signals (ISIG), which the event loop handles.
  */
 #include "agent/command/terminal.h"
 
@@ -21,14 +21,14 @@
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
 #include "agent/output/keys.h"
-#include "agent/command/terminal_messages.h"
+#include "agent/command/stderr_capture.h"
 
-#define ESCAPE_NS (200 * NS_PER_MS) /* the rest of a sequence comes sooner, over any line but the worst */
-#define LAST_WORDS_MS 1000	    /* that a slow terminal gets for the end of a frame */
+#define ESCAPE_NS (200 * NS_PER_MS) /* after this time, an ESC is a key and not the start of a sequence */
+#define FINAL_OUTPUT_MS 1000	    /* how long to wait for a slow terminal when leaving the screen */
 #define DEFAULT_COLUMNS 80
 #define DEFAULT_LINES 24
 
-/* Alternate screen, no cursor, no wrapping of lines that are too long by a mistake; and back. */
+/* Alternate screen, no cursor, no line wrapping; and back. */
 #define ALTERNATE "\033[?1049h"
 #define ENTER "\033[?25l\033[?7l\033[2J"
 #define LEAVE "\033[0m\033[?7h\033[?25h\033[?1049l"
@@ -40,17 +40,17 @@ struct terminal {
 	bool taken, cleared;
 	struct loop_source *input, *output, *escape;
 	struct output_keys keys;
-	struct messages *messages;
-	struct buf frame; /* what the terminal has not taken yet, from `sent` on */
+	struct stderr_capture *stderr_capture;
+	struct buf frame; /* the bytes from `sent` on still have to be written */
 	size_t sent;
 };
 
-/* Signals of a crash, and what was there for them before us. */
+/* Signals of a crash, and their handlers before ours. */
 static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static struct sigaction fatal_before[ARRAY_SIZE(fatal)];
-static struct terminal *shown; /* what a crash has to give back; NULL: nothing */
+static struct terminal *shown; /* the terminal to restore on a crash; NULL: none */
 
-/* Whoever crashes leaves a usable terminal, and then goes on to crash. Async-signal-safe. */
+/* Restores the terminal, then lets the crash proceed. Async-signal-safe. */
 static void on_fatal(int signo)
 {
 	if (shown && write(shown->out, LEAVE, sizeof LEAVE - 1) >= 0)
@@ -58,7 +58,7 @@ static void on_fatal(int signo)
 	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++)
 		if (fatal[i] == signo)
 			(void)sigaction(signo, &fatal_before[i], NULL);
-	(void)raise(signo); /* comes when we return */
+	(void)raise(signo); /* delivered when this handler returns */
 }
 
 static void watch_crashes(struct terminal *t)
@@ -94,7 +94,8 @@ static int open_output(void)
 	return fd < 0 ? STDOUT_FILENO : fd;
 }
 
-/* As much as the terminal takes now. The rest, or none where it is gone, waits. */
+/* Writes as much as the terminal takes now; the remainder waits for EPOLLOUT. A terminal that is gone
+ * discards it. */
 static void frame_send(struct terminal *t)
 {
 	while (t->sent < t->frame.len) {
@@ -120,10 +121,10 @@ static int on_output(int fd, uint32_t events, void *data)
 	return t->frame.len ? 0 : loop_set_events(t->output, 0);
 }
 
-/* The end of a frame, and what ends the screen: a terminal that does not take them in time is stuck. */
+/* Writes the end of a frame and `text`. Gives up on a terminal that does not take them in time. */
 static void send_last(struct terminal *t, const char *text)
 {
-	uint64_t deadline = clock_mono_ns() + LAST_WORDS_MS * NS_PER_MS, now;
+	uint64_t deadline = clock_mono_ns() + FINAL_OUTPUT_MS * NS_PER_MS, now;
 
 	(void)buf_puts(&t->frame, text);
 	while (frame_send(t), t->frame.len && (now = clock_mono_ns()) < deadline) {
@@ -148,9 +149,9 @@ static int take(struct terminal *t)
 	raw.c_cc[VTIME] = 0;
 	if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) < 0)
 		return -errno;
-	messages_resume(t->messages);
+	stderr_capture_resume(t->stderr_capture);
 	send_last(t,
-		  t->taken ? ENTER : ALTERNATE ENTER); /* a second time it would forget the cursor's place */
+		  t->taken ? ENTER : ALTERNATE ENTER); /* repeating ALTERNATE would lose the saved cursor */
 	if (!t->taken)
 		watch_crashes(t);
 	t->taken = true;
@@ -165,7 +166,7 @@ static void give_back(struct terminal *t)
 	send_last(t, LEAVE);
 	(void)tcsetattr(STDIN_FILENO, TCSANOW, &t->before);
 	unwatch_crashes();
-	messages_release(t->messages);
+	stderr_capture_release(t->stderr_capture);
 }
 
 static int on_escape(uint64_t expirations, void *data)
@@ -216,7 +217,7 @@ int terminal_open(struct terminal **ret, const struct terminal_options *options)
 	if (r == 0 && t->out != STDOUT_FILENO)
 		r = loop_add_fd(options->loop, t->out, 0, on_output, t, &t->output);
 	if (r == 0)
-		r = messages_new(&t->messages, options->loop);
+		r = stderr_capture_new(&t->stderr_capture, options->loop);
 	if (r == 0)
 		r = take(t);
 	if (r < 0) {
@@ -232,7 +233,7 @@ void terminal_close(struct terminal *t)
 	if (!t)
 		return;
 	give_back(t);
-	messages_free(t->messages);
+	stderr_capture_free(t->stderr_capture);
 	loop_remove(t->input);
 	loop_remove(t->output);
 	loop_remove(t->escape);
@@ -256,7 +257,7 @@ void terminal_clear(struct terminal *t)
 	t->cleared = true;
 }
 
-/* A line is erased before it is written: behind a full one the cursor stands on its last character. */
+/* Erases each line before writing it: after a full line, the cursor is on its last character. */
 static int frame_fill(struct terminal *t, const char *text)
 {
 	int r = buf_puts(&t->frame, t->cleared ? "\033[2J\033[H" : "\033[H");
@@ -277,7 +278,7 @@ static int frame_fill(struct terminal *t, const char *text)
 void terminal_show(struct terminal *t, const char *lines)
 {
 	if (!t->taken || t->frame.len)
-		return; /* the one before is on its way still */
+		return; /* the previous frame is still being written */
 	if (frame_fill(t, lines) < 0)
 		buf_clear(&t->frame);
 	t->cleared = false;
@@ -294,7 +295,7 @@ void terminal_suspend(struct terminal *t)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
 	(void)raise(SIGTSTP);
-	(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* here it stops, and goes on */
+	(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* the process stops and continues here */
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 	terminal_resumed(t);
 }
@@ -307,5 +308,5 @@ void terminal_resumed(struct terminal *t)
 
 const char *terminal_message(const struct terminal *t)
 {
-	return messages_last(t->messages);
+	return stderr_capture_last(t->stderr_capture);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A pipe takes the place of stderr. It does not block: what finds it full is lost, as on any stderr that
- * nobody reads; the log limits its own lines, and the loop empties the pipe.
+ * A pipe replaces stderr. It does not block: text written while the pipe is full is lost. That takes more
+ * than the log, which limits its own lines, because the event loop drains the pipe.
  */
-#include "agent/command/terminal_messages.h"
+#include "agent/command/stderr_capture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +18,11 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/loop.h"
 
-#define KEEP_MAX (64u << 10) /* bytes, the first ones */
+#define KEEP_MAX (64u << 10) /* bytes; later ones are dropped */
 #define LINE_MAX_BYTES 512u
 
-struct messages {
-	int pipe[2], saved; /* saved: stderr as it was */
+struct stderr_capture {
+	int pipe[2], saved; /* saved: the original stderr */
 	struct loop_source *source;
 	struct buf kept;
 	uint64_t lost_bytes; /* past KEEP_MAX */
@@ -30,7 +30,7 @@ struct messages {
 	size_t line_len;
 };
 
-static void take_byte(struct messages *m, char c)
+static void take_byte(struct stderr_capture *m, char c)
 {
 	if (c == '\n') {
 		m->line[m->line_len] = '\0';
@@ -41,7 +41,7 @@ static void take_byte(struct messages *m, char c)
 	}
 }
 
-static void drain(struct messages *m)
+static void drain(struct stderr_capture *m)
 {
 	char bytes[4096];
 	ssize_t n;
@@ -74,13 +74,13 @@ static void write_all(int fd, const uint8_t *data, size_t len)
 	}
 }
 
-void messages_resume(struct messages *m)
+void stderr_capture_resume(struct stderr_capture *m)
 {
 	if (m)
 		(void)dup2(m->pipe[1], STDERR_FILENO);
 }
 
-void messages_release(struct messages *m)
+void stderr_capture_release(struct stderr_capture *m)
 {
 	if (!m)
 		return;
@@ -88,15 +88,14 @@ void messages_release(struct messages *m)
 	(void)dup2(m->saved, STDERR_FILENO);
 	write_all(STDERR_FILENO, m->kept.data, m->kept.len);
 	if (m->lost_bytes)
-		fprintf(stderr, "proflet: %" PRIu64 " bytes of messages were too much to keep\n",
-			m->lost_bytes);
+		fprintf(stderr, "proflet: %" PRIu64 " bytes of messages were dropped\n", m->lost_bytes);
 	buf_clear(&m->kept);
 	m->lost_bytes = 0;
 }
 
-int messages_new(struct messages **ret, struct loop *loop)
+int stderr_capture_new(struct stderr_capture **ret, struct loop *loop)
 {
-	struct messages *m;
+	struct stderr_capture *m;
 	int r;
 
 	*ret = NULL;
@@ -116,19 +115,19 @@ int messages_new(struct messages **ret, struct loop *loop)
 	}
 	r = loop_add_fd(loop, m->pipe[0], EPOLLIN, on_pipe, m, &m->source);
 	if (r < 0) {
-		messages_free(m);
+		stderr_capture_free(m);
 		return r;
 	}
-	messages_resume(m);
+	stderr_capture_resume(m);
 	*ret = m;
 	return 0;
 }
 
-void messages_free(struct messages *m)
+void stderr_capture_free(struct stderr_capture *m)
 {
 	if (!m)
 		return;
-	messages_release(m);
+	stderr_capture_release(m);
 	loop_remove(m->source);
 	close(m->pipe[0]);
 	close(m->pipe[1]);
@@ -137,7 +136,7 @@ void messages_free(struct messages *m)
 	free(m);
 }
 
-const char *messages_last(const struct messages *m)
+const char *stderr_capture_last(const struct stderr_capture *m)
 {
 	return m && m->last[0] ? m->last : NULL;
 }

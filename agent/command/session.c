@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/command/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/parse.h"
+#include "agent/load.h"
+#include "agent/memory.h"
+
+#define DEFAULT_HZ 99u
+
+const char *session_check_pid(const char *text)
+{
+	uint32_t pid;
+
+	return parse_u32(text, &pid) < 0 || !pid ? "is not a process id" : NULL;
+}
+
+const char *session_check_container(const char *text)
+{
+	size_t n = strspn(text, "0123456789abcdef");
+
+	return text[n] || n < 12 || n > 64 ? "is not a container id" : NULL;
+}
+
+int session_load(struct session *s, const struct command_line *line, int *ret_first)
+{
+	int code = command_load(&s->config, line, ret_first);
+
+	if (code != COMMAND_GOES_ON)
+		return code;
+	if (s->hz)
+		s->config->sampling.frequency = s->hz;
+	else if (config_origin(s->config, "sampling.frequency")->source == CONFIG_FROM_DEFAULT)
+		s->config->sampling.frequency = DEFAULT_HZ;
+	log_setup(s->config->log.level, s->config->log.format);
+	return COMMAND_GOES_ON;
+}
+
+static int include_containers(struct session *s)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->containers.n && r == 0; i++) {
+		_cleanup_free_ char *selector = NULL;
+
+		if (asprintf(&selector, "container=%s", s->containers.items[i]) < 0) {
+			selector = NULL;
+			return -ENOMEM;
+		}
+		r = config_list_append(&s->config->select.include, selector);
+	}
+	return r;
+}
+
+static int include_pid(struct session *s, const char *text, char **ret_why)
+{
+	uint32_t pid = 0;
+	int r = parse_u32(text, &pid);
+
+	if (r < 0)
+		return r;
+	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
+		if (asprintf(ret_why, "there is no process %s", text) < 0)
+			*ret_why = NULL;
+		return -ESRCH;
+	}
+	return selection_add_pid(&s->selection, pid);
+}
+
+int session_prepare(struct session *s, char **ret_why)
+{
+	int r = command_check_system(ret_why);
+
+	if (r == 0)
+		r = include_containers(s);
+	if (r == 0)
+		r = selection_init(&s->selection, s->config);
+	for (size_t i = 0; i < s->pids.n && r == 0; i++)
+		r = include_pid(s, s->pids.items[i], ret_why);
+	return r;
+}
+
+int session_open(struct session *s, struct agent_options *options, char **ret_why)
+{
+	memory_fit(s->config);
+	load_fit_frequency(s->config);
+	options->config = s->config;
+	options->select = selection_ask;
+	options->select_data = &s->selection;
+	options->select_moves = selection_by_cgroup(&s->selection);
+	return agent_new(&s->agent, options, ret_why);
+}
+
+void session_fini(struct session *s)
+{
+	agent_free(s->agent);
+	selection_fini(&s->selection);
+	config_list_free(&s->pids);
+	config_list_free(&s->containers);
+	config_free(s->config);
+}
