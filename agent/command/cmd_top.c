@@ -18,7 +18,7 @@
 #include "agent/command/session.h"
 #include "agent/command/terminal.h"
 #include "agent/command/top_account.h"
-#include "agent/output/keys.h"
+#include "agent/output/keyboard.h"
 #include "agent/output/live.h"
 #include "agent/output/screen.h"
 

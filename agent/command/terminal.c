@@ -20,7 +20,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
-#include "agent/output/keys.h"
+#include "agent/output/keyboard.h"
 #include "agent/command/stderr_capture.h"
 
 #define ESCAPE_NS (200 * NS_PER_MS) /* after this time, an ESC is a key and not the start of a sequence */

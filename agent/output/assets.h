@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The page's files, compiled in. Rank 2, private. */
+/* The page's files, compiled in. Private. */
 #ifndef PROFLET_OUTPUT_ASSETS_H
 #define PROFLET_OUTPUT_ASSETS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A gzip stream (RFC 1952) into a stdio file. Rank 2, private. */
+/* A gzip stream (RFC 1952) into a stdio file. Private. */
 #ifndef PROFLET_OUTPUT_GZIP_H
 #define PROFLET_OUTPUT_GZIP_H
 

@@ -2,7 +2,7 @@
 /*
  * The profile as one HTML page that needs nothing else: template, style and program from
  * flamegraph*.{html,css,js} of this folder, compiled in, and the data as JSON. It opens from disk; its policy
- * (CSP) forbids every request and any script but its own, and the program handles names as text only. Rank 2.
+ * (CSP) forbids every request and any script but its own, and the program handles names as text only.
  */
 #ifndef PROFLET_OUTPUT_HTML_H
 #define PROFLET_OUTPUT_HTML_H

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 
 #define MAX_STRING_BYTES (64u << 20)
 

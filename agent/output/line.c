@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 
 #define ELLIPSIS "\xe2\x80\xa6"
 #define MAX_FOREIGN 512 /* bytes */
@@ -65,12 +65,12 @@ void line_fill(struct line *l, size_t column)
 		append(l, " ", 1);
 }
 
-/* Where the last `columns` of a text that has `width` begin. */
+/* Start of the last `columns` columns of a text of width `width`. */
 static const char *tail_of(const char *s, size_t width, size_t columns)
 {
 	size_t n = output_text_fit(s, width - columns);
 
-	while (output_text_width(s + n) > columns) /* a character of two columns lies across */
+	while (output_text_width(s + n) > columns) /* a wide character lies across the cut */
 		n += output_text_bytes(s + n, 1);
 	return s + n;
 }
@@ -99,7 +99,7 @@ void line_cell(struct line *l, const char *s, size_t width)
 void line_end(struct line *l)
 {
 	while (!l->colour && l->used && l->out->len && l->out->data[l->out->len - 1] == ' ')
-		l->out->len--; /* blanks that nobody sees */
+		l->out->len--; /* trailing blanks */
 	append(l, "\n", 1);
 	l->used = 0;
 }

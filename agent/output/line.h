@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One line of a screen: what does not fit its columns is cut, styles cost none. Rank 2, private. */
+/* Writes one line of a screen. Text that does not fit its columns is cut; styles take no columns. Private. */
 #ifndef PROFLET_OUTPUT_LINE_H
 #define PROFLET_OUTPUT_LINE_H
 
@@ -8,7 +8,7 @@
 
 #include "agent/base/buf.h"
 
-/* SGR parameters that can be read on a light and on a dark background. */
+/* SGR parameters that are readable on light and dark backgrounds. */
 #define LINE_BOLD "1"
 #define LINE_DIM "2"
 #define LINE_REVERSE "7"
@@ -19,7 +19,7 @@ struct line {
 	struct buf *out;
 	size_t columns, used;
 	bool colour;
-	int error; /* the first one; then nothing is written any more */
+	int error; /* the first one; nothing is written after it */
 };
 
 void line_style(struct line *l, const char *sgr);
@@ -27,9 +27,9 @@ void line_plain(struct line *l);
 /* Cleaned text, cut at the line's end. */
 void line_put(struct line *l, const char *s);
 void line_printf(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Foreign text: cleaned first. */
+/* Foreign text, which is cleaned first. */
 void line_put_foreign(struct line *l, const char *s);
-/* Exactly `width` columns, as far as the line has them; a longer text loses its middle. */
+/* Pads to exactly `width` columns, or to the end of the line; cuts a longer text in its middle. */
 void line_cell(struct line *l, const char *s, size_t width);
 /* Blanks up to a column. */
 void line_fill(struct line *l, size_t column);

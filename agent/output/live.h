@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What ran in the last seconds, and since the start: samples by function, by process, and by both, for a
- * screen that is drawn again and again. It is told stacks, and after each interval how long that was; what is
- * older than the window leaves the sums of the window. Copies what it keeps, with cleaned names (text.h).
+ * What ran in the last seconds (the window), and since the start: samples by function, by process and by
+ * container, for a screen that is redrawn at intervals. The caller adds stacks, and after each interval tells
+ * its length; intervals older than the window leave its sums. Copies what it keeps, with cleaned names
+ * (display_text.h).
  *
- * Memory is bounded: at a maximum those with the fewest samples since the start are forgotten, unless they
- * are of the window, and their samples counted; what finds no room all the same counts as "[other]". Rank 2:
- * includes agent/base only. Not thread safe.
+ * Memory is bounded: near a maximum, entries outside the window with the fewest samples are forgotten and
+ * their samples counted as such. Where there is still no room, samples count as "[other]". Not thread safe.
  */
 #ifndef PROFLET_OUTPUT_LIVE_H
 #define PROFLET_OUTPUT_LIVE_H
@@ -27,26 +27,26 @@ struct output_live_options {
 
 #define OUTPUT_LIVE_MAX_FUNCTIONS (1u << 15)
 #define OUTPUT_LIVE_MAX_PROCESSES (1u << 13)
-#define OUTPUT_LIVE_MAX_CELLS (1u << 16) /* a function in which a process spent time */
+#define OUTPUT_LIVE_MAX_CELLS (1u << 16) /* pairs of a process and a function it spent time in */
 #define OUTPUT_LIVE_MAX_NAME 512	 /* bytes; longer ones are cut */
 
 /* 0 or -ENOMEM. */
 int output_live_new(struct output_live **ret, const struct output_live_options *options);
 void output_live_free(struct output_live *l);
-/* Its samples are in the sums in every case. */
+/* Counts the stack. Its samples are in the sums in every case. */
 void output_live_add(struct output_live *l, const struct output_stack *s);
 /*
- * An interval is over: so long since the last one was, or since the start. `arrived`: samples that came in
- * it, although some may be told of later, when their names are known.
+ * Ends an interval of this length. `arrived`: samples that arrived in it; some of them may be added later,
+ * when their names are known.
  */
 void output_live_tick(struct output_live *l, uint64_t interval_ns, uint64_t arrived);
 
-/* Of the window, or since the start. */
+/* Sums of the window, or since the start. */
 struct output_live_sums {
 	uint64_t samples, incomplete; /* incomplete: the unwind did not reach the root */
-	uint64_t duration_ns;	      /* of the intervals that are over */
-	uint64_t arrived;	      /* in these */
-	size_t n_processes;	      /* that ran */
+	uint64_t duration_ns;	      /* of the intervals that have ended */
+	uint64_t arrived;	      /* samples that arrived in these */
+	size_t n_processes;	      /* processes that ran */
 	/* since the start, in both: */
 	uint64_t merged;	      /* counted as "[other]" */
 	uint64_t forgotten_functions; /* samples that ended in functions, or were of processes, */
@@ -65,22 +65,22 @@ struct output_live_query {
 	enum output_live_view view;
 	bool by_total;	    /* functions: sorted by their total, else by self */
 	bool since_start;   /* else the window */
-	const char *filter; /* rows in which this text occurs, in any case of letters; "" or NULL: all */
+	const char *filter; /* only rows that contain this text, ignoring case; "" or NULL: all */
 };
 
-/* Strings are "" where there is none, and borrowed until the next add, tick or free. */
+/* Strings are never NULL; "" means none. Borrowed until the next add, tick or free. */
 struct output_live_row {
 	const char *name;	    /* function; process; "" for a container */
-	const char *module;	    /* functions: where it is from */
+	const char *module;	    /* functions: the binary they are in */
 	const char *container;	    /* 64 hex digits, "": the host; functions: where it ran most */
 	const char *container_name; /* of that container */
 	bool elsewhere;		    /* functions: it ran in other containers, too */
-	const char *top;	    /* processes, containers: the function with most samples of its own, */
-	uint64_t top_self;	    /* and how many */
+	const char *top;	    /* processes, containers: the function with most samples of its own */
+	uint64_t top_self;	    /* how many */
 	uint32_t pid, n_processes;
 	enum frame_kind kind;
 	uint64_t self, total;
-	uint64_t most; /* of the process that `container` is of */
+	uint64_t most; /* functions: samples in the process that `container` was taken from */
 };
 
 struct output_live_rows {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Each message of the profile is built in one small buffer and goes straight into the gzip stream, so the
- * encoded profile is never in memory. Ids of the tables serve as ids of the file: both start at 1. The file's
- * string table is
- * "", the profile's strings, then the strings of `fixed_strings` and of the comments.
+ * encoded profile is never in memory as a whole. Ids of the profile's tables serve as ids in the file: both
+ * start at 1. The file's string table is "", the profile's strings, then the strings of `fixed_strings` and
+ * of the comments.
  */
 #include "agent/output/pprof.h"
 
@@ -15,9 +15,51 @@
 #include "agent/base/clock.h"
 #include "agent/output/gzip.h"
 #include "agent/output/store.h"
-#include "agent/output/wire.h"
 
-/* Field numbers of profile.proto. */
+/* --- wire encoding of protocol buffers; fields with the default value are left out, as in proto3 */
+
+enum { WIRE_VARINT = 0, WIRE_LEN = 2 };
+
+static int wire_varint(struct buf *b, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+
+	do {
+		bytes[n] = (value & 0x7f) | (value > 0x7f ? 0x80 : 0);
+		value >>= 7;
+		n++;
+	} while (value);
+	return buf_append(b, bytes, n);
+}
+
+static int wire_uint(struct buf *b, unsigned field, uint64_t value)
+{
+	int r;
+
+	if (!value)
+		return 0;
+	r = wire_varint(b, (uint64_t)field << 3 | WIRE_VARINT);
+	return r < 0 ? r : wire_varint(b, value);
+}
+
+/* Also writes an empty field: as an element of a list it counts. */
+static int wire_bytes(struct buf *b, unsigned field, const void *data, size_t len)
+{
+	int r = wire_varint(b, (uint64_t)field << 3 | WIRE_LEN);
+
+	if (r == 0)
+		r = wire_varint(b, len);
+	return r < 0 ? r : buf_append(b, data, len);
+}
+
+static int wire_message(struct buf *b, unsigned field, const struct buf *message)
+{
+	return wire_bytes(b, field, message->data, message->len);
+}
+
+/* --- messages of profile.proto, and their field numbers */
+
 enum profile_field {
 	PROFILE_SAMPLE_TYPE = 1,
 	PROFILE_SAMPLE = 2,
@@ -69,8 +111,8 @@ struct pprof {
 	const struct output_profile *p;
 	struct gzip gzip;
 	struct buf message; /* the message under construction */
-	struct buf part;    /* one inside it */
-	struct buf labels;  /* of the group under way, encoded */
+	struct buf part;    /* a message inside it */
+	struct buf labels;  /* of the current group, encoded */
 	int r;		    /* first error; later writes do nothing */
 };
 
@@ -93,7 +135,7 @@ static uint64_t fixed(const struct pprof *o, enum fixed_string s)
 	return 1ull + output_table_len(&o->p->strings) + s;
 }
 
-/* Fields of the message under construction, and of the part. */
+/* Append a field to the message under construction, or to its part. */
 static void put(struct pprof *o, unsigned field, uint64_t value)
 {
 	keep(o, wire_uint(&o->message, field, value));
@@ -200,8 +242,8 @@ static void put_group(struct pprof *o, const struct output_group *g)
 			put_sample(o, n);
 }
 
-/* pprof symbolizes a mapping itself, if it finds the file, unless has_functions: so only where every frame
- * has a name. */
+/* has_functions keeps pprof from symbolizing a mapping itself, so it is set only where every frame has a
+ * name. */
 static int put_mappings(struct pprof *o)
 {
 	uint32_t n = output_table_len(&o->p->modules);
@@ -209,7 +251,7 @@ static int put_mappings(struct pprof *o)
 
 	if (!unnamed)
 		return -ENOMEM;
-	/* readers take the first mapping for the program that was profiled; a host has no such thing */
+	/* readers take the first mapping for the main program; a recording of a host has none */
 	put(o, MAPPING_ID, n + 1);
 	end_message(o, PROFILE_MAPPING);
 	for (uint32_t id = 1; id <= output_table_len(&o->p->functions); id++) {

@@ -2,7 +2,7 @@
 /*
  * The profile as gzip'ed pprof (github.com/google/pprof, proto/profile.proto, perftools.profiles.Profile):
  * sample types samples/count and, with a known frequency, cpu/nanoseconds; addresses and mappings in ELF
- * virtual addresses; the labels process, pid, thread, container.id, container.name on every sample. Rank 2.
+ * virtual addresses; the labels process, pid, thread, container.id, container.name on every sample.
  */
 #ifndef PROFLET_OUTPUT_PPROF_H
 #define PROFLET_OUTPUT_PPROF_H

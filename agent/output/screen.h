@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The screen of `proflet top`, without a terminal: what is shown (state), how keys change that, and the lines
- * that it comes to. Pure. Rank 2.
+ * The screen of `proflet top`, independent of a terminal: the state (what is shown), how keys change it, and
+ * the lines to draw. Pure.
  */
 #ifndef PROFLET_OUTPUT_SCREEN_H
 #define PROFLET_OUTPUT_SCREEN_H
@@ -17,49 +17,49 @@ struct output_key;
 
 #define OUTPUT_SCREEN_FILTER_MAX 64 /* bytes */
 
-/* Zeroed: functions of the window, by self. */
+/* Zeroed: functions of the window, sorted by self. */
 struct output_screen {
 	enum output_live_view view;
 	bool by_total, since_start, paused, help;
 	bool editing; /* the filter */
 	char filter[OUTPUT_SCREEN_FILTER_MAX];
-	size_t scroll; /* rows above the first that is seen */
-	size_t page;   /* rows that were seen last; set by output_screen_draw */
+	size_t scroll; /* index of the first visible row */
+	size_t page;   /* number of visible rows; set by output_screen_draw */
 };
 
 enum output_screen_effect {
 	OUTPUT_SCREEN_NOTHING,
-	OUTPUT_SCREEN_CHANGED, /* to be drawn again */
-	OUTPUT_SCREEN_CLEARED, /* drawn again on a cleared terminal */
+	OUTPUT_SCREEN_CHANGED, /* draw again */
+	OUTPUT_SCREEN_CLEARED, /* clear the terminal and draw again */
 	OUTPUT_SCREEN_QUIT,
 };
 
 enum output_screen_effect output_screen_key(struct output_screen *s, const struct output_key *key);
 
-/* The account beside the rows, of the interval that ended last unless it says otherwise. Strings are
- * borrowed and cleaned here; NULL: unknown. */
+/* The figures above the rows, for the last interval unless stated otherwise. Strings are borrowed and cleaned
+ * when drawn; NULL: unknown. */
 struct output_screen_head {
 	const char *host, *time, *event;
 	uint32_t frequency_hz; /* per CPU */
 	unsigned n_cpus;
 	uint64_t running_ns;
-	double busy; /* part of the CPUs' time, 0 to 1 */
+	double busy; /* fraction of the CPUs' time, 0 to 1 */
 	double samples_per_second;
-	uint64_t dropped, dropped_ever; /* without those that nobody asked for; ever: since the start */
-	const char *drops;		/* of these, by reason: "ring_full 3" */
-	size_t n_processes;		/* that there are */
-	uint64_t left_out;		/* samples, while it was paused */
+	uint64_t dropped, dropped_ever; /* of selected processes only; ever: since the start */
+	const char *drops;		/* dropped_ever by reason: "ring_full 3" */
+	size_t n_processes;		/* known processes */
+	uint64_t left_out;		/* samples not shown because of a pause */
 	const char *message;		/* the last line of the log */
 };
 
 struct output_screen_size {
 	unsigned columns, lines;
 	bool colour;
-	bool plain; /* no terminal: the table alone, `lines` rows at most, and a blank line */
+	bool plain; /* no terminal: only the table, at most `lines` rows, and a blank line */
 };
 
 /*
- * Appends the lines of a screen, at most size->lines, without a newline behind the last; or a plain table.
+ * Appends the lines of a screen, at most size->lines, without a newline after the last; or a plain table.
  * Corrects the state's scroll and page. 0 or -ENOMEM.
  */
 int output_screen_draw(struct output_live *l, const struct output_screen_head *head, struct output_screen *s,

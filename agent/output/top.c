@@ -9,7 +9,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/output/store.h"
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 #include "agent/output/walk.h"
 
 #define MIN_COLUMNS 80

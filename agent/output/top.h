@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The summary for a terminal: the functions with the most samples of their own, then the shares of processes
- * and containers. Rank 2.
+ * and containers.
  */
 #ifndef PROFLET_OUTPUT_TOP_H
 #define PROFLET_OUTPUT_TOP_H

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/output/store.h"
 
@@ -35,15 +36,8 @@ static int push_children(struct walk *w, const struct output_node *node)
 	for (const struct output_node *c = node->child; c; c = c->sibling) {
 		if (!c->self && !c->child)
 			continue; /* an unused [other] */
-		if (w->n == w->cap) {
-			size_t cap = w->cap ? w->cap * 2 : 256;
-			struct item *pending = reallocarray(w->pending, cap, sizeof *pending);
-
-			if (!pending)
-				return -ENOMEM;
-			w->pending = pending;
-			w->cap = cap;
-		}
+		if (array_reserve(&w->pending, &w->cap, w->n + 1, sizeof *w->pending) < 0)
+			return -ENOMEM;
 		w->pending[w->n++] = (struct item){output_location_of(w->p, c->location)->function, c};
 	}
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Several groups walked as one tree of functions: nodes that differ only in process, thread or address are
- * visited as one. Every writer that shows functions rather than addresses stands on this. Rank 2, private.
+ * visited as one. Every writer that shows functions rather than addresses stands on this. Private.
  */
 #ifndef PROFLET_OUTPUT_WALK_H
 #define PROFLET_OUTPUT_WALK_H

@@ -8,7 +8,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
-#include "agent/output/keys.h"
+#include "agent/output/keyboard.h"
 #include "agent/command/terminal.h"
 
 struct fixture {

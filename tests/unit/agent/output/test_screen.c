@@ -2,9 +2,9 @@
 #include "live.h"
 
 #include "agent/base/buf.h"
-#include "agent/output/keys.h"
+#include "agent/output/keyboard.h"
 #include "agent/output/screen.h"
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 
 static const struct output_screen_head head = {
 	.host = "node-1",

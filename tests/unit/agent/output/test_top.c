@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recording.h"
 
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 #include "agent/output/top.h"
 
 static char *top(const struct output_profile *p, struct output_top_options options)

@@ -3,7 +3,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 
 Test(output_text, names_are_cleaned)
 {

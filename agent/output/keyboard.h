@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keys of a terminal, from the bytes that it sends (ECMA-48 control sequences as xterm and its relatives use
- * them). Bytes come in any portions: a sequence may be cut anywhere. Pure. Rank 2.
+ * Decodes the bytes that a terminal sends into keys (ECMA-48 control sequences as used by xterm and its
+ * relatives). Sequences may arrive in pieces. Pure.
  */
-#ifndef PROFLET_OUTPUT_KEYS_H
-#define PROFLET_OUTPUT_KEYS_H
+#ifndef PROFLET_OUTPUT_KEYBOARD_H
+#define PROFLET_OUTPUT_KEYBOARD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,31 +25,33 @@ enum output_key_code {
 	OUTPUT_KEY_ENTER,
 	OUTPUT_KEY_BACKSPACE,
 	OUTPUT_KEY_ESCAPE,
-	OUTPUT_KEY_INTERRUPT, /* Ctrl-C, where it is no signal */
+	OUTPUT_KEY_INTERRUPT, /* Ctrl-C, where it sends no signal */
 	OUTPUT_KEY_REDRAW,    /* Ctrl-L */
 	OUTPUT_KEY_CLEAR,     /* Ctrl-U */
 };
 
 struct output_key {
 	enum output_key_code code;
-	char text[5]; /* OUTPUT_KEY_TEXT: UTF-8, as it came */
+	char text[5]; /* OUTPUT_KEY_TEXT: UTF-8 */
 };
 
-/* The bytes of a key that is not whole yet. Zeroed at start. */
+/* The bytes of an incomplete key. Zeroed at start. */
 struct output_keys {
 	char bytes[16];
 	size_t n;
-	bool overlong; /* the rest of the sequence is left out */
+	bool overlong; /* the remaining bytes of the sequence are ignored */
 };
 
-/* Takes one byte. True when it ends a key that is known. */
+/* Takes one byte. True when it completes a known key. */
 bool output_keys_byte(struct output_keys *k, char byte, struct output_key *ret);
-/* A key is not whole: Escape sends the byte that the sequences of other keys begin with. */
+/* Whether a key is incomplete. It may be Escape, which sends the byte that the sequences of other keys begin
+ * with. */
 static inline bool output_keys_pending(const struct output_keys *k)
 {
 	return k->n > 0;
 }
-/* Nothing has followed for a while. True: it was the Escape key; else what is pending is left out. */
+/* No byte has followed for a while. True: it was the Escape key; else the incomplete sequence is discarded.
+ */
 bool output_keys_timeout(struct output_keys *k, struct output_key *ret);
 
 #endif

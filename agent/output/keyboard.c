@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/keys.h"
+#include "agent/output/keyboard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static bool control(struct output_keys *k, char byte, struct output_key *ret)
 	return drop(k);
 }
 
-/* Of a sequence that is whole: ESC [ … X, ESC O X. */
+/* Looks up a complete sequence: ESC [ … X, ESC O X. */
 static bool sequence(struct output_keys *k, struct output_key *ret)
 {
 	static const struct {
@@ -72,7 +72,7 @@ static void keep(struct output_keys *k, char byte)
 /* The byte after ESC, and those that follow. */
 static bool escaped(struct output_keys *k, char byte, struct output_key *ret)
 {
-	if (byte == ESC) { /* what was begun is not to be finished; a second one may begin another */
+	if (byte == ESC) { /* the sequence is cut off, and a new one may begin */
 		bool alone = k->n == 1;
 
 		*k = (struct output_keys){.bytes = {ESC}, .n = 1};
@@ -81,7 +81,7 @@ static bool escaped(struct output_keys *k, char byte, struct output_key *ret)
 	}
 	keep(k, byte);
 	if (k->n == 2 && !k->overlong)
-		return byte == '[' || byte == 'O' ? false : drop(k); /* Alt and a key: none of ours */
+		return byte == '[' || byte == 'O' ? false : drop(k); /* Alt and a key, which we do not use */
 	if (byte >= 0x40 && byte <= 0x7e) {
 		k->bytes[k->n - (k->n == sizeof k->bytes)] = '\0';
 		return sequence(k, ret);
@@ -89,7 +89,7 @@ static bool escaped(struct output_keys *k, char byte, struct output_key *ret)
 	return byte < 0x20 || byte == 0x7f ? drop(k) : false;
 }
 
-/* Bytes of a character that begins so; 0: none does. */
+/* Length of a UTF-8 character by its first byte; 0: invalid. */
 static size_t char_len(unsigned char first)
 {
 	return first < 0x80   ? 1
@@ -102,7 +102,7 @@ static size_t char_len(unsigned char first)
 
 static bool character(struct output_keys *k, char byte, struct output_key *ret)
 {
-	if (k->n && ((unsigned char)byte & 0xc0) != 0x80) /* the one before was cut off for good */
+	if (k->n && ((unsigned char)byte & 0xc0) != 0x80) /* the previous character was cut off */
 		(void)drop(k);
 	if (!char_len((unsigned char)(k->n ? k->bytes[0] : byte)))
 		return drop(k);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/text.h"
+#include "agent/output/display_text.h"
 
 #include <locale.h>
 #include <pthread.h>
@@ -43,7 +43,7 @@ static bool is_harmful(uint32_t c)
 	       (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Leading bytes that are plain ASCII: nearly all of nearly every name. */
+/* Number of leading printable ASCII bytes: nearly all of nearly every name. */
 static size_t plain_span(const char *s, size_t max)
 {
 	size_t n = 0;
@@ -121,14 +121,14 @@ size_t output_text_bytes(const char *s, size_t columns)
 	return (size_t)(p - s);
 }
 
-static locale_t utf8; /* 0: not there; then each character is taken for one column */
+static locale_t utf8; /* 0: not available; then each character counts as one column */
 
 static void utf8_open(void)
 {
 	utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* wcwidth(3) knows, in a locale that has the characters; what it does not know is drawn as one column. */
+/* As wcwidth(3) in a UTF-8 locale. Unknown characters count as one column. */
 static size_t char_width(uint32_t c)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/output/keys.h"
+#include "agent/output/keyboard.h"
 
 static const struct {
 	const char *bytes;
