@@ -162,7 +162,7 @@ static void log_stopped(struct run *run)
 		"asked_late=%lu asked_in_vain=%lu ask_wait_max_us=%lu tables_overdue=%lu tables_built=%lu "
 		"tables_evicted=%lu table_bytes=%lu arena_bytes=%lu maps_read_again=%lu "
 		"finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
-		"rules_disagreed=%lu rules_failed=%lu%s",
+		"rules_disagreed=%lu rules_failed=%lu rules_refused=%lu%s",
 		(unsigned long)s.report.windows,
 		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
 							 : 0),
@@ -180,7 +180,8 @@ static void log_stopped(struct run *run)
 		(unsigned long)s.completion.finisher.followed,
 		(unsigned long)s.completion.finisher.not_followed,
 		(unsigned long)s.completion.finisher.disagreed,
-		(unsigned long)s.completion.finisher.rules_failed, buf_str(&endings));
+		(unsigned long)s.completion.finisher.rules_failed,
+		(unsigned long)s.completion.finisher.rules_refused, buf_str(&endings));
 }
 
 /* Gives up the capabilities that only the start needed. */

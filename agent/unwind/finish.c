@@ -41,6 +41,7 @@ struct finisher {
 	struct segment *own;		/* NULL until there was a list in it */
 	const struct sample_view *view; /* during a walk */
 	bool pending;			/* a complete rule may come */
+	bool refused;			/* one found no room: this walk goes no further */
 	struct anchor anchor;
 	struct finisher_stats stats;
 	struct unwind_area area;
@@ -57,7 +58,10 @@ int finisher_new(struct finisher **ret, const struct finisher_options *options)
 	if (f->options.user_frames > USER_FRAMES_MAX)
 		f->options.user_frames = USER_FRAMES_MAX;
 	if (options->binaries)
-		r = rules_new(&f->rules, options->binaries, options->worker, options->ready, options->data);
+		r = rules_new(&f->rules, &(struct rules_options){.binaries = options->binaries,
+								 .worker = options->worker,
+								 .ready = options->ready,
+								 .data = options->data});
 	if (r < 0) {
 		free(f);
 		return r;
@@ -173,6 +177,7 @@ static enum rules_answer rule_of(struct finisher *f, uint64_t frame, const struc
 	if (f->rules && file != FILE_ANONYMOUS && file)
 		answer = rules_get(f->rules, file, sample_frame_va(frame), ret);
 	f->pending |= answer == RULES_PENDING;
+	f->refused |= answer == RULES_FULL;
 	return answer;
 }
 
@@ -252,6 +257,7 @@ static int follow_frame(struct finisher *f, struct anchor *at)
 	case RULES_NONE:
 		return step_by_table(f, at);
 	case RULES_PENDING:
+	case RULES_FULL:
 		break;
 	}
 	return ENDING_UNSUPPORTED_RULE;
@@ -271,7 +277,7 @@ static int follow(struct finisher *f)
 
 	for (uint32_t i = at.n; i < end; i++) /* ask for all of them at once */
 		rule_of(f, f->area.frames[i], &rule);
-	if (f->pending)
+	if (f->pending || f->refused)
 		return ENDING_UNSUPPORTED_RULE;
 	t->n = at.n;
 	t->length = 0;
@@ -314,9 +320,12 @@ static int walk_all(struct finisher *f)
 bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t list, struct sample_view *ret)
 {
 	const struct env env = {&f->area, segment, read_user, f};
+	bool final;
 
 	f->view = v;
-	f->pending = false;
+	f->pending = f->refused = false;
+	if (f->rules)
+		rules_walk_begin(f->rules, clock_mono_ns());
 	state_restore(f, v, list);
 	env_current = &env;
 	*ret = *v;
@@ -327,12 +336,13 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	ret->frames = (const uint64_t *)f->area.frames;
 	ret->saved = NULL;
 	ret->stack = NULL;
-	if (f->pending)
-		rules_ask(f->rules);
-	else
-		f->stats.not_followed += ret->ending == ENDING_UNSUPPORTED_RULE;
-	return !f->pending && !(ret->ending == ENDING_NO_TABLE && f->area.state.pending) &&
-	       !(ret->ending == ENDING_NO_MAPPING && !f->area.state.fallback);
+	f->pending = f->pending && !f->refused; /* without all rules there is no point in waiting for some */
+	f->stats.not_followed += !f->pending && ret->ending == ENDING_UNSUPPORTED_RULE;
+	final = !f->pending && !(ret->ending == ENDING_NO_TABLE && f->area.state.pending) &&
+		!(ret->ending == ENDING_NO_MAPPING && !f->area.state.fallback);
+	if (f->rules)
+		rules_walk_end(f->rules, !final);
+	return final;
 }
 
 void finisher_forget(struct finisher *f, uint32_t file)
@@ -351,6 +361,7 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
 	ret->rules = rules.found;
 	ret->no_rules = rules.none - rules.failed;
 	ret->rules_failed = rules.failed;
+	ret->rules_refused = rules.refused;
 }
 
 /* What of a long list of mappings the walk may come to, or all of it. */

@@ -33,6 +33,7 @@ struct finisher_stats {
 	uint64_t not_followed; /* stacks that end there after all: no rule, register unknown, no memory */
 	uint64_t disagreed;    /* of these, because the complete rules lead elsewhere than the table's */
 	uint64_t rules, no_rules, rules_failed; /* looked up; of addresses that have none; files unreadable */
+	uint64_t rules_refused;			/* walks that ended because the cache of rules had no room */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

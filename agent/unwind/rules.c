@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A slot is free, holds an answer, or a question that is to be asked or is with a worker. A job takes all
- * questions about one file, because finding them is one pass over its call-frame section; `serial` tells an
- * answer whose slot has meanwhile been given to another file.
+ * Entries are sorted by file and requested address. A rule holds for a range of addresses, and ranges of one
+ * file do not overlap, so the rule of any address is that of the nearest entry below or above, if it covers
+ * the address.
+ *
+ * Each entry is on one of three lists: `walk` (the walk at hand uses it), `held` (a walk that will be
+ * repeated needs it; the hold that ends first comes first), `idle` (may be evicted; unused for longest comes
+ * first).
+ *
+ * A job takes requests for one file, because finding rules is one pass over the file's call-frame section.
  */
 #include "agent/unwind/rules.h"
 
@@ -12,119 +18,228 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/worker.h"
 #include "agent/binary/registry.h"
-#include "agent/elf/rule_lookup.h"
 #include "agent/elf/file/elf_image.h"
+#include "agent/elf/rule_lookup.h"
+#include "bpf/abi.h"
 
-#define QUESTIONS_MAX 32u /* of one job */
+#define REQUESTS_MAX 32u /* of one job */
 #define JOBS_MAX 4u
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
-enum slot_state { SLOT_FREE, SLOT_QUESTION, SLOT_ASKED, SLOT_FOUND, SLOT_NONE };
-
-struct slot {
-	enum slot_state state;
-	uint32_t file;
-	uint64_t va, used, serial;
-	struct frame_rule rule;
+enum entry_state {
+	WANTED,	   /* not yet with a worker */
+	REQUESTED, /* with a worker */
+	FOUND,
+	NONE,
 };
 
+struct link {
+	struct link *prev, *next;
+};
+
+struct entry {
+	struct link link;
+	uint32_t file;
+	enum entry_state state;
+	uint64_t va;		 /* as requested */
+	uint64_t serial;	 /* of the request; an answer to an earlier one is ignored */
+	uint64_t held_until_ns;	 /* 0: never held */
+	struct frame_rule *rule; /* owned; NULL unless FOUND */
+};
+
+/* An entry without an answer counts as if it had a rule, so that its answer finds room. */
+#define RULE_ENTRY_BYTES (sizeof(struct entry) + sizeof(struct frame_rule))
+_Static_assert(RULES_BYTES / RULE_ENTRY_BYTES >= 2 * USER_FRAMES_MAX,
+	       "one stack takes half of the cache at most");
+
 struct rules {
-	struct binary_registry *binaries;
-	struct worker *worker;
-	void (*ready)(void *data);
-	void *data;
-	uint64_t clock, serial;
-	unsigned n_jobs, n_questions;
+	struct rules_options options;
+	struct entry **entries; /* owned; by file and address */
+	size_t n, cap;
+	struct link walk, held, idle;
+	uint64_t now_ns;
+	uint64_t serial;
+	bool refused;	    /* the walk at hand found no room */
+	uint32_t last_file; /* of the newest job: the next one is about another file, if one is wanted */
+	unsigned n_jobs, n_wanted;
 	struct rules_stats stats;
-	struct slot slots[RULES_MAX];
 };
 
 struct rules_job {
 	struct worker_job job;
 	struct rules *rules;
+	uint32_t file;
 	int fd;
 	int error;
 	bool given_up;
 	size_t n;
-	uint64_t serials[QUESTIONS_MAX];
-	uint16_t slots[QUESTIONS_MAX];
-	struct frame_query query[QUESTIONS_MAX];
+	uint64_t serials[REQUESTS_MAX];
+	struct frame_query query[REQUESTS_MAX];
 };
 
-int rules_new(struct rules **ret, struct binary_registry *binaries, struct worker *worker,
-	      void (*ready)(void *data), void *data)
+static void link_init(struct link *head)
+{
+	head->prev = head->next = head;
+}
+
+static void link_remove(struct link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	link_init(l);
+}
+
+/* Moves the entry to the end of the list. */
+static void entry_move(struct entry *e, struct link *list)
+{
+	link_remove(&e->link);
+	e->link.prev = list->prev;
+	e->link.next = list;
+	list->prev->next = &e->link;
+	list->prev = &e->link;
+}
+
+static struct entry *list_first(const struct link *list)
+{
+	return list->next == list ? NULL : container_of(list->next, struct entry, link);
+}
+
+int rules_new(struct rules **ret, const struct rules_options *options)
 {
 	struct rules *r = calloc(1, sizeof *r);
 
 	if (!r)
 		return -ENOMEM;
-	*r = (struct rules){.binaries = binaries, .worker = worker, .ready = ready, .data = data};
+	r->options = *options;
+	if (!r->options.max_bytes)
+		r->options.max_bytes = RULES_BYTES;
+	link_init(&r->walk);
+	link_init(&r->held);
+	link_init(&r->idle);
 	*ret = r;
 	return 0;
 }
 
+/* Does not take it out of r->entries. */
+static void entry_free(struct rules *r, struct entry *e)
+{
+	r->n_wanted -= e->state == WANTED;
+	r->stats.bytes -= e->state == NONE ? sizeof *e : RULE_ENTRY_BYTES;
+	link_remove(&e->link);
+	free(e->rule);
+	free(e);
+}
+
 void rules_free(struct rules *r)
 {
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n; i++)
+		entry_free(r, r->entries[i]);
+	free(r->entries);
 	free(r);
 }
 
-static bool holds(const struct slot *s, uint32_t file, uint64_t va)
+/* Index of the first entry that is not before the address. */
+static size_t lower_bound(const struct rules *r, uint32_t file, uint64_t va)
 {
-	if (s->state == SLOT_FREE || s->file != file)
-		return false;
-	return s->state == SLOT_FOUND ? va >= s->rule.start && va < s->rule.end : va == s->va;
+	size_t lo = 0, hi = r->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		const struct entry *e = r->entries[mid];
+
+		if (e->file < file || (e->file == file && e->va < va))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
 }
 
-/* A free slot, or the answer unused for longest; NULL: all are questions. */
-static struct slot *slot_take(struct rules *r)
+static bool covers(const struct entry *e, uint32_t file, uint64_t va)
 {
-	struct slot *oldest = NULL;
-
-	for (size_t i = 0; i < RULES_MAX; i++) {
-		struct slot *s = &r->slots[i];
-
-		if (s->state == SLOT_FREE)
-			return s;
-		if (s->state >= SLOT_FOUND && (!oldest || s->used < oldest->used))
-			oldest = s;
-	}
-	return oldest;
+	return e->file == file && (e->va == va || (e->rule && va >= e->rule->start && va < e->rule->end));
 }
 
-static void question_add(struct rules *r, uint32_t file, uint64_t va)
+static struct entry *entry_find(const struct rules *r, uint32_t file, uint64_t va)
 {
-	struct slot *s = slot_take(r);
+	size_t i = lower_bound(r, file, va);
 
-	if (!s) {
-		r->stats.full++;
-		return;
+	if (i < r->n && covers(r->entries[i], file, va))
+		return r->entries[i];
+	return i && covers(r->entries[i - 1], file, va) ? r->entries[i - 1] : NULL;
+}
+
+static void entry_drop(struct rules *r, struct entry *e)
+{
+	size_t i = lower_bound(r, e->file, e->va);
+
+	memmove(&r->entries[i], &r->entries[i + 1], (--r->n - i) * sizeof *r->entries);
+	entry_free(r, e);
+}
+
+/* Makes room for one more entry. False: what is there is needed. */
+static bool make_room(struct rules *r)
+{
+	while (r->stats.bytes + RULE_ENTRY_BYTES > r->options.max_bytes) {
+		struct entry *e = list_first(&r->idle);
+
+		if (!e)
+			return false;
+		entry_drop(r, e);
 	}
-	s->state = SLOT_QUESTION;
-	s->file = file;
-	s->va = va;
-	s->serial = ++r->serial;
-	r->n_questions++;
+	return true;
+}
+
+static struct entry *entry_add(struct rules *r, uint32_t file, uint64_t va)
+{
+	struct entry *e;
+	size_t i;
+
+	if (!make_room(r) || array_reserve(&r->entries, &r->cap, r->n + 1, sizeof *r->entries) < 0)
+		return NULL;
+	e = malloc(sizeof *e);
+	if (!e)
+		return NULL;
+	*e = (struct entry){.file = file, .va = va, .state = WANTED, .serial = ++r->serial};
+	link_init(&e->link);
+	i = lower_bound(r, file, va);
+	memmove(&r->entries[i + 1], &r->entries[i], (r->n++ - i) * sizeof *r->entries);
+	r->entries[i] = e;
+	r->n_wanted++;
+	r->stats.bytes += RULE_ENTRY_BYTES;
+	return e;
+}
+
+void rules_walk_begin(struct rules *r, uint64_t now_ns)
+{
+	struct entry *e;
+
+	r->now_ns = now_ns;
+	r->refused = false;
+	while ((e = list_first(&r->held)) && e->held_until_ns <= now_ns)
+		entry_move(e, &r->idle);
 }
 
 enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const struct frame_rule **ret)
 {
-	for (size_t i = 0; i < RULES_MAX; i++) {
-		struct slot *s = &r->slots[i];
+	struct entry *e = entry_find(r, file, va);
 
-		if (!holds(s, file, va))
-			continue;
-		s->used = ++r->clock;
-		*ret = &s->rule;
-		return s->state == SLOT_FOUND  ? RULES_FOUND
-		       : s->state == SLOT_NONE ? RULES_NONE
-					       : RULES_PENDING;
+	if (!e)
+		e = entry_add(r, file, va);
+	if (!e) {
+		r->refused = true;
+		return RULES_FULL;
 	}
-	question_add(r, file, va);
-	return RULES_PENDING;
+	entry_move(e, &r->walk);
+	*ret = e->rule;
+	return e->state == FOUND ? RULES_FOUND : e->state == NONE ? RULES_NONE : RULES_PENDING;
 }
 
 static int find(struct rules_job *j)
@@ -142,15 +257,22 @@ static void job_run(struct worker_job *job)
 	j->error = find(j);
 }
 
-static void slot_answer(struct rules *r, struct slot *s, int error, const struct frame_rule *rule)
+static void entry_answer(struct rules *r, struct entry *e, int error, const struct frame_rule *rule)
 {
-	s->used = ++r->clock;
-	s->state = error == 0 ? SLOT_FOUND : SLOT_NONE;
-	if (error == 0)
-		s->rule = *rule;
-	r->stats.found += error == 0;
-	r->stats.none += error != 0;
-	r->stats.failed += error != 0 && error != -ENOENT;
+	if (error == 0) {
+		e->rule = malloc(sizeof *rule);
+		error = e->rule ? 0 : -ENOMEM;
+	}
+	if (error == 0) {
+		*e->rule = *rule;
+		e->state = FOUND;
+		r->stats.found++;
+		return;
+	}
+	e->state = NONE;
+	r->stats.bytes -= sizeof *rule;
+	r->stats.none++;
+	r->stats.failed += error != -ENOENT;
 }
 
 static void job_free(struct rules_job *j)
@@ -159,17 +281,20 @@ static void job_free(struct rules_job *j)
 	free(j);
 }
 
+static void dispatch(struct rules *r);
+
 static void answers_take(struct rules *r, struct rules_job *j, int error)
 {
 	for (size_t i = 0; i < j->n; i++) {
-		struct slot *s = &r->slots[j->slots[i]];
+		size_t at = lower_bound(r, j->file, j->query[i].va);
+		struct entry *e = at < r->n ? r->entries[at] : NULL;
 
-		if (s->state == SLOT_ASKED && s->serial == j->serials[i])
-			slot_answer(r, s, error ?: j->query[i].error, &j->query[i].rule);
+		if (e && e->state == REQUESTED && e->serial == j->serials[i])
+			entry_answer(r, e, error ?: j->query[i].error, &j->query[i].rule);
 	}
 	r->n_jobs--;
-	rules_ask(r);
-	r->ready(r->data);
+	dispatch(r);
+	r->options.ready(r->options.data);
 }
 
 static void job_done(struct worker_job *job, bool cancelled)
@@ -191,16 +316,17 @@ static void job_overdue(struct worker_job *job)
 
 static struct rules_job *job_new(struct rules *r, uint32_t file)
 {
-	const struct binary *f = binary_registry_get(r->binaries, file);
-	struct rules_job *j = f && f->fd >= 0 ? malloc(sizeof *j) : NULL;
+	const struct binary *b = binary_registry_get(r->options.binaries, file);
+	struct rules_job *j = b && b->fd >= 0 ? malloc(sizeof *j) : NULL;
 
 	if (!j)
 		return NULL;
 	j->job = (struct worker_job){.run = job_run, .done = job_done, .overdue = job_overdue};
 	j->given_up = false;
 	j->rules = r;
+	j->file = file;
 	j->n = 0;
-	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
+	j->fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0) {
 		free(j);
 		return NULL;
@@ -208,45 +334,47 @@ static struct rules_job *job_new(struct rules *r, uint32_t file)
 	return j;
 }
 
-/* Puts the questions about the file into the job; with no job they are answered: the file cannot be read. */
-static void questions_move(struct rules *r, uint32_t file, struct rules_job *j)
+/* Puts requests for the file into the job. Without a job they are answered: the file cannot be read. */
+static void requests_move(struct rules *r, uint32_t file, struct rules_job *j)
 {
-	for (uint16_t i = 0; i < RULES_MAX && (!j || j->n < QUESTIONS_MAX); i++) {
-		struct slot *s = &r->slots[i];
+	for (size_t i = lower_bound(r, file, 0); i < r->n && r->entries[i]->file == file; i++) {
+		struct entry *e = r->entries[i];
 
-		if (s->state != SLOT_QUESTION || s->file != file)
+		if (e->state != WANTED)
 			continue;
-		r->n_questions--;
+		if (j && j->n == REQUESTS_MAX)
+			return;
+		r->n_wanted--;
+		e->state = REQUESTED;
 		if (!j) {
-			slot_answer(r, s, -EBADF, NULL);
+			entry_answer(r, e, -EBADF, NULL);
 			continue;
 		}
-		s->state = SLOT_ASKED;
-		j->slots[j->n] = i;
-		j->serials[j->n] = s->serial;
-		j->query[j->n++].va = s->va;
+		j->serials[j->n] = e->serial;
+		j->query[j->n++].va = e->va;
 	}
 }
 
-/* The worker's queue is full: they are asked the next time. */
-static void questions_return(struct rules *r, const struct rules_job *j)
+/* The workers' queue is full: the requests wait for the next dispatch. */
+static void requests_return(struct rules *r, const struct rules_job *j)
 {
 	for (size_t i = 0; i < j->n; i++)
-		r->slots[j->slots[i]].state = SLOT_QUESTION;
-	r->n_questions += (unsigned)j->n;
+		r->entries[lower_bound(r, j->file, j->query[i].va)]->state = WANTED;
+	r->n_wanted += (unsigned)j->n;
 }
 
-static int ask_file(struct rules *r, uint32_t file)
+static int dispatch_file(struct rules *r, uint32_t file)
 {
 	struct rules_job *j = job_new(r, file);
 
-	questions_move(r, file, j);
+	requests_move(r, file, j);
+	r->last_file = file;
 	if (!j) {
-		r->ready(r->data);
+		r->options.ready(r->options.data);
 		return 0;
 	}
-	if (worker_submit(r->worker, &j->job, WORKER_HIGH) < 0) {
-		questions_return(r, j);
+	if (worker_submit(r->options.worker, &j->job, WORKER_HIGH) < 0) {
+		requests_return(r, j);
 		job_free(j);
 		return -ENOSPC;
 	}
@@ -254,26 +382,56 @@ static int ask_file(struct rules *r, uint32_t file)
 	return 0;
 }
 
-void rules_ask(struct rules *r)
+/* Files take turns. */
+static const struct entry *next_wanted(const struct rules *r)
 {
-	for (size_t i = 0; i < RULES_MAX && r->n_questions && r->n_jobs < JOBS_MAX; i++) {
-		const struct slot *s = &r->slots[i];
+	size_t start = lower_bound(r, r->last_file + 1, 0);
 
-		if (s->state == SLOT_QUESTION && ask_file(r, s->file) < 0)
-			return;
+	for (size_t i = 0; i < r->n; i++) {
+		const struct entry *e = r->entries[(start + i) % r->n];
+
+		if (e->state == WANTED)
+			return e;
 	}
+	return NULL;
+}
+
+static void dispatch(struct rules *r)
+{
+	while (r->n_wanted && r->n_jobs < JOBS_MAX)
+		if (dispatch_file(r, next_wanted(r)->file) < 0)
+			return;
+}
+
+void rules_walk_end(struct rules *r, bool repeat)
+{
+	struct entry *e;
+
+	r->stats.refused += r->refused;
+	while ((e = list_first(&r->walk))) {
+		bool held = e->held_until_ns > r->now_ns;
+
+		if (repeat || held) { /* a walk that began earlier may still need it */
+			e->held_until_ns = r->now_ns + RULES_HOLD_NS;
+			entry_move(e, &r->held);
+		} else if (e->state == WANTED) {
+			entry_drop(r, e);
+		} else {
+			entry_move(e, &r->idle);
+		}
+	}
+	dispatch(r);
 }
 
 void rules_forget(struct rules *r, uint32_t file)
 {
-	for (size_t i = 0; i < RULES_MAX; i++) {
-		struct slot *s = &r->slots[i];
+	size_t first = lower_bound(r, file, 0), last = first;
 
-		if (s->file != file)
-			continue;
-		r->n_questions -= s->state == SLOT_QUESTION;
-		s->state = SLOT_FREE;
-	}
+	while (last < r->n && r->entries[last]->file == file)
+		entry_free(r, r->entries[last++]);
+	if (first < last)
+		memmove(&r->entries[first], &r->entries[last], (r->n - last) * sizeof *r->entries);
+	r->n -= last - first;
 }
 
 void rules_stats(const struct rules *r, struct rules_stats *ret)

@@ -21,6 +21,8 @@
 #define BASE (TEXT + 0x210)
 #define START (TEXT + 0x310)
 #define TRAMPOLINE (TEXT + 0x410)
+#define BETWEEN (TEXT + 0x1000) /* functions of 16 bytes, each with an FDE of its own: sp + 8 */
+#define BETWEEN_MAX 400u
 #define SP 0x7ffe0000u
 #define KERNEL 0xffffffff81000000ull
 
@@ -31,9 +33,9 @@ struct scene {
 	unsigned n_ready;
 	struct {
 		struct saved_stack head;
-		uint64_t stack[32];
+		uint64_t stack[BETWEEN_MAX + 32];
 	} saved;
-	uint64_t frames[8];
+	uint64_t frames[BETWEEN_MAX + 8];
 	struct sample_view view;
 };
 
@@ -50,9 +52,9 @@ static void on_ready(void *data)
 #define OTHER_REGISTER BYTES("\x0c\x0c\x10") /* r12 + 16: wrong by what the stack says */
 #define LOST_REGISTER BYTES("\x0c\x0a\x10")  /* r10 + 16: calls do not preserve it */
 
-static void file_add(struct scene *s, struct bytes base)
+static void file_add(struct scene *s, struct bytes base, unsigned n_between)
 {
-	static const uint8_t code[0x600];
+	static const uint8_t code[BETWEEN - TEXT + 16 * BETWEEN_MAX];
 	_cleanup_buf_ struct buf eh = {0}, file = {0};
 	size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
 
@@ -60,6 +62,8 @@ static void file_add(struct scene *s, struct bytes base)
 	put_fde(&eh, cie, false, SAVER, 0x80, BYTES("\x0e\x18\x83\x02"));
 	put_fde(&eh, cie, false, BASE, 0x80, base);
 	put_fde(&eh, cie, false, START, 0x80, BYTES("\x07\x10"));
+	for (unsigned i = 0; i < n_between; i++)
+		put_fde(&eh, cie, false, BETWEEN + 16 * i, 16, BYTES(""));
 	put_u32(&eh, 0);
 	const struct file_section sections[] = {
 		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT, code, sizeof code, 0, 0},
@@ -88,12 +92,18 @@ static uint64_t frame(const struct scene *s, uint64_t va)
 	return (uint64_t)s->file << FRAME_VA_BITS | va;
 }
 
-/* What the program sends for it: three frames, ended in base; the stack from the leaf on. */
-static void scene_init(struct scene *s, struct bytes base)
+/*
+ * What the program sends for it: leaf, n_between functions, saver and base, where it ended; the stack from
+ * the leaf on.
+ */
+static void scene_init_deep(struct scene *s, struct bytes base, unsigned n_between)
 {
+	uint64_t sp = SP + 8 * n_between; /* what the functions between have pushed: their return addresses */
+	uint64_t *at, *frame_at;
+
 	*s = (struct scene){0};
 	world_init(&s->world, 2, 16);
-	file_add(s, base);
+	file_add(s, base, n_between);
 	list_add(s);
 	cr_assert_eq(finisher_new(&s->finisher, &(struct finisher_options){.arena = s->world.arena,
 									   .binaries = s->world.binaries,
@@ -103,24 +113,35 @@ static void scene_init(struct scene *s, struct bytes base)
 									   .data = s}),
 		     0);
 	s->saved.head = (struct saved_stack){
-		.ip = BIAS + BASE, .sp = SP + 32, .stack_address = SP, .stack_bytes = sizeof s->saved.stack};
+		.ip = BIAS + BASE, .sp = sp + 32, .stack_address = SP, .stack_bytes = sizeof s->saved.stack};
 	s->saved.head.regs[7] = SP;
 	s->saved.head.regs[16] = BIAS + LEAF;
-	s->saved.head.regs[12] = SP + 48;
-	s->saved.stack[0] = BIAS + SAVER + 1; /* of the leaf, CFA = SP + 8 */
-	s->saved.stack[2] = SP + 64;	      /* base's rbx, at the saver's CFA - 16 */
-	s->saved.stack[3] = BIAS + BASE + 1;  /* of the saver, CFA = SP + 32 */
-	s->saved.stack[9] = BIAS + START + 1; /* of base, CFA = rbx + 16 = SP + 80 */
-	s->frames[0] = KERNEL;
-	s->frames[1] = frame(s, LEAF);
-	s->frames[2] = frame(s, SAVER);
-	s->frames[3] = frame(s, BASE);
+	s->saved.head.regs[12] = sp + 48;
+	frame_at = s->frames;
+	*frame_at++ = KERNEL;
+	*frame_at++ = frame(s, LEAF);
+	at = s->saved.stack;
+	for (unsigned i = 0; i < n_between; i++) {
+		*at++ = BIAS + BETWEEN + 16 * i + 1;
+		*frame_at++ = frame(s, BETWEEN + 16 * i);
+	}
+	*frame_at++ = frame(s, SAVER);
+	*frame_at++ = frame(s, BASE);
+	at[0] = BIAS + SAVER + 1; /* CFA = sp + 8 */
+	at[2] = sp + 64;	  /* base's rbx, at the saver's CFA - 16 */
+	at[3] = BIAS + BASE + 1;  /* of the saver, CFA = sp + 32 */
+	at[9] = BIAS + START + 1; /* of base, CFA = rbx + 16 = sp + 80 */
 	s->view = (struct sample_view){.ending = ENDING_UNSUPPORTED_RULE,
 				       .n_kernel = 1,
-				       .n_user = 3,
+				       .n_user = (uint16_t)(3 + n_between),
 				       .frames = s->frames,
 				       .saved = &s->saved.head,
 				       .stack = (const uint8_t *)s->saved.stack};
+}
+
+static void scene_init(struct scene *s, struct bytes base)
+{
+	scene_init_deep(s, base, 0);
 }
 
 static void scene_fini(struct scene *s)
@@ -316,4 +337,25 @@ Test(follow, a_file_that_was_truncated)
 	expect_as_it_came(&s, &done);
 	cr_expect_eq(stats(&s).rules, 0);
 	cr_expect_eq(stats(&s).no_rules + stats(&s).rules_failed, 3);
+}
+
+/* Each frame of the stack needs a rule of its own. */
+Test(follow, a_stack_of_more_functions_than_a_small_cache_holds)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+	bool final = false;
+
+	scene_init_deep(&s, BASE_REGISTER, 300);
+	for (unsigned rounds = 0; rounds < 100 && !final; rounds++) {
+		final = finisher_walk(s.finisher, &s.view, s.list, &done);
+		worker_drain(s.world.worker, WORLD_WAIT_NS);
+	}
+	cr_assert(final, "waits for rules after 100 rounds: %lu were looked up",
+		  (unsigned long)stats(&s).rules);
+	cr_expect_eq(stats(&s).rules, 303, "%lu", (unsigned long)stats(&s).rules);
+	cr_expect_eq(done.ending, ENDING_ROOT, "%s", unwind_ending_text(done.ending));
+	cr_assert_eq(done.n_user, 304, "%u frames", done.n_user);
+	cr_expect_arr_eq(done.frames, s.frames, 304 * sizeof *s.frames);
+	cr_expect_eq(done.frames[304], frame(&s, START));
 }
