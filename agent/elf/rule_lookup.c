@@ -23,12 +23,12 @@ static int find_all(struct elf_image *img, bool go, struct frame_query *query, s
 	struct cfi_section s;
 	int r = frame_section_eh(img, &s);
 	if (r == 0)
-		r = frame_section_rules(&s, query, n);
+		r = frame_rules_in_section(&s, query, n);
 	if ((r < 0 && r != -ENOENT) || go)
 		return r == -ENOENT ? 0 : r;
 	r = frame_section_debug(img, &s);
 	if (r == 0)
-		r = frame_section_rules(&s, query, n);
+		r = frame_rules_in_section(&s, query, n);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -5,6 +5,8 @@
 
 #include "agent/elf/cfi/frame_rule.h"
 
+struct elf_image;
+
 /*
  * Finds the rules of n addresses, by one pass over .eh_frame, and one over .debug_frame for what is missing
  * (not in Go's binaries, whose functions preserve no register whatever it says); then from the instructions

@@ -10,16 +10,17 @@
 #include "agent/elf/code/bolt.h"
 #include "agent/elf/code/coderows.h"
 #include "agent/elf/cfi/ehindex.h"
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/fde_reader.h"
+#include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/cfi/frame_section.h"
 #include "agent/elf/go/gorows.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/override.h"
 
-#define _cleanup_fdes_ _cleanup_(fdes_fini)
+#define _cleanup_row_spans_ _cleanup_(row_spans_fini)
 #define _cleanup_eh_index_ _cleanup_(eh_index_fini)
 
-static int read_eh_frame(struct fdes *f, struct elf_image *img)
+static int read_eh_frame(struct row_spans *spans, struct elf_image *img)
 {
 	_cleanup_eh_index_ struct eh_index index = {0};
 	struct cfi_section s;
@@ -32,21 +33,21 @@ static int read_eh_frame(struct fdes *f, struct elf_image *img)
 	if (r < 0)
 		return r;
 	s.index = &index;
-	return fdes_read(f, &s);
+	return fdes_read(spans, &s);
 }
 
-static int read_debug_frame(struct fdes *f, struct elf_image *img)
+static int read_debug_frame(struct row_spans *spans, struct elf_image *img)
 {
 	struct cfi_section s;
 	int r = frame_section_debug(img, &s);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return fdes_read(f, &s);
+	return fdes_read(spans, &s);
 }
 
 /* What is wrong with a separate file must not cost the binary's own rows. */
-static int read_debug_file(struct fdes *f, struct elf_image *debug, uint64_t delta)
+static int read_debug_file(struct row_spans *spans, struct elf_image *debug, uint64_t delta)
 {
 	struct cfi_section s;
 	int r = frame_section_debug(debug, &s);
@@ -55,7 +56,7 @@ static int read_debug_file(struct fdes *f, struct elf_image *debug, uint64_t del
 		return r == -ENOMEM ? r : 0;
 	s.separate = true;
 	s.delta = delta;
-	return fdes_read(f, &s);
+	return fdes_read(spans, &s);
 }
 
 /* Bytes of code in the file: those of its executable sections, or segments where it has no section headers.
@@ -87,7 +88,7 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 
 int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug, uint64_t delta)
 {
-	_cleanup_fdes_ struct fdes f = {0};
+	_cleanup_row_spans_ struct row_spans spans = {0};
 	const uint16_t machine = elf_image_machine(img);
 	uint64_t begin_ns = clock_mono_ns();
 	const struct elf_segment *segments;
@@ -97,31 +98,31 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	if (machine != EM_X86_64 && machine != EM_AARCH64)
 		return -ENOTSUP;
 	segments = elf_image_segments(img, &n_segments);
-	r = fdes_init(&f, segments, n_segments);
+	r = row_spans_init(&spans, segments, n_segments);
 	if (r < 0)
 		return r;
-	r = read_eh_frame(&f, img);
+	r = read_eh_frame(&spans, img);
 	if (r < 0)
 		return r;
-	r = gorows_read(&f, img);
+	r = gorows_read(&spans, img);
 	if (r < 0)
 		return r;
 	/* what Go's own linker writes there is made from the function table */
-	if (f.n_functions == 0 || f.n_fdes > 0)
-		r = read_debug_frame(&f, img);
+	if (spans.n_functions == 0 || spans.n_fdes > 0)
+		r = read_debug_frame(&spans, img);
 	if (r == 0 && debug)
-		r = read_debug_file(&f, debug, delta);
+		r = read_debug_file(&spans, debug, delta);
 	if (r == 0)
-		r = override_apply(&f, img, override_list, override_list_n);
+		r = override_apply(&spans, img, override_list, override_list_n);
 	if (r == 0)
-		r = bolt_repair(&f, img);
+		r = bolt_repair(&spans, img);
 	if (r == 0)
-		r = coderows_read(&f, img);
+		r = coderows_read(&spans, img);
 	if (r == 0)
-		r = asmrows_read(&f, img);
+		r = asmrows_read(&spans, img);
 	if (r < 0)
 		return r;
-	r = fdes_lay_out(&f, ret);
+	r = row_spans_lay_out(&spans, ret);
 	if (r < 0)
 		return r;
 	(*ret)->text_bytes = text_bytes(img);

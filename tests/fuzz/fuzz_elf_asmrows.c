@@ -18,17 +18,17 @@ static void require(int condition)
 		abort();
 }
 
-static void check_spans(const struct fdes *f, uint64_t end)
+static void check_spans(const struct row_spans *spans, uint64_t end)
 {
 	uint64_t at = VA;
 
-	for (size_t i = 0; i < f->n_spans; i++) {
-		const struct fde_span *s = &f->spans[i];
-		const struct cfi_row *rows = f->out.rows + s->first;
+	for (size_t i = 0; i < spans->n; i++) {
+		const struct row_span *s = &spans->v[i];
+		const struct cfi_row *rows = spans->out.rows + s->first;
 
 		require(s->start < s->end && s->end <= end);
 		require(s->start >= at);
-		require(s->n > 0 && s->first + s->n <= f->out.n_rows && rows[0].off == 0);
+		require(s->n > 0 && s->first + s->n <= spans->out.n_rows && rows[0].off == 0);
 		for (uint32_t k = 1; k < s->n; k++)
 			require(rows[k].off > rows[k - 1].off && rows[k].off < s->end - s->start);
 		at = s->end;
@@ -38,20 +38,20 @@ static void check_spans(const struct fdes *f, uint64_t end)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct elf_rows *rows = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 	uint32_t n, done = 0;
 	int r;
 
 	if (size < 2)
 		return 0;
 	n = size - 1 < CODE_BYTES_MAX ? (uint32_t)(size - 1) : CODE_BYTES_MAX;
-	require(fdes_init(&f, NULL, 0) == 0);
-	require(asmrows_read_code(&f, VA, data + 1, n, data[0] & 1, &done) == 0);
+	require(row_spans_init(&spans, NULL, 0) == 0);
+	require(asmrows_read_code(&spans, VA, data + 1, n, data[0] & 1, &done) == 0);
 	require(data[0] & 1 ? done == n : done > n / 4 && done <= n);
-	check_spans(&f, VA + done);
-	r = fdes_lay_out(&f, &rows);
+	check_spans(&spans, VA + done);
+	r = row_spans_lay_out(&spans, &rows);
 	require(r == 0 || r == -ENODATA);
 	elf_rows_free(rows);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 	return 0;
 }

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/fde_reader.h"
+#include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/cfi/rule_format.h"
 
 enum { OPTION_ARM64 = 1, OPTION_DEBUG = 2, OPTION_UNTIL_ZERO = 4, OPTION_BASES = 8, OPTION_SEGMENT = 16 };
@@ -43,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct elf_segment segment = {.va = 0x1000, .mem_bytes = 0x10000, .executable = true};
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 
 	if (size < 1)
 		return 0;
@@ -57,15 +58,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.bases = {.bytes = data + 1, .section = 0x2000, .text = 0x1000, .data = 0x3000},
 	};
 	s.bases.has_text = s.bases.has_data = options & OPTION_BASES;
-	int r = fdes_init(&f, &segment, options & OPTION_SEGMENT ? 1 : 0);
+	int r = row_spans_init(&spans, &segment, options & OPTION_SEGMENT ? 1 : 0);
 	if (r == 0)
-		r = fdes_read(&f, &s);
+		r = fdes_read(&spans, &s);
 	if (r == 0)
-		r = fdes_lay_out(&f, &t);
+		r = row_spans_lay_out(&spans, &t);
 	require(r == 0 || r == -ENODATA || r == -ENOMEM || r == -EFBIG);
 	if (r == 0)
 		check_table(t, s.machine);
 	elf_rows_free(t);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 	return 0;
 }

@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(q != NULL);
 	for (int i = 0; i < QUERIES; i++)
 		q[i] = (struct frame_query){.va = addresses[i], .error = -ENOENT};
-	require(frame_section_rules(&s, q, QUERIES) == 0);
+	require(frame_rules_in_section(&s, q, QUERIES) == 0);
 	for (int i = 0; i < QUERIES; i++) {
 		require(q[i].error == 0 || q[i].error == -ENOENT || q[i].error == -EINVAL ||
 			q[i].error == -ENOTSUP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/elf/cfi/cfi.h"
+#include "agent/elf/cfi/cfi_output.h"
 
 #include <errno.h>
 #include <stdlib.h>

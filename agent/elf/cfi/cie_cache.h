@@ -7,7 +7,7 @@
 #ifndef PROFLET_ELF_CIE_CACHE_H
 #define PROFLET_ELF_CIE_CACHE_H
 
-#include "agent/elf/cfi/cfi.h"
+#include "agent/elf/cfi/interpreter.h"
 
 struct cie_slot {
 	uint64_t offset;

@@ -8,11 +8,24 @@
 #ifndef PROFLET_ELF_EVALUATE_H
 #define PROFLET_ELF_EVALUATE_H
 
+#include <stdint.h>
+
 #include "agent/elf/file/cursor.h"
-#include "agent/elf/cfi/frame_rule.h"
+
+#define FRAME_REGISTERS 32u
 
 #define EVALUATE_STEPS_MAX 1000
 #define EVALUATE_STACK_MAX 64
+
+struct frame_registers {
+	uint64_t value[FRAME_REGISTERS];
+	uint32_t known; /* by bit; the others have no meaning */
+};
+
+struct frame_memory {
+	int (*read)(void *data, void *to, uint32_t bytes, uint64_t address); /* 0, or < 0 */
+	void *data;
+};
 
 /*
  * `initial`: what stands on the stack before, NULL: nothing. 0 with the value on top in *ret; -EINVAL

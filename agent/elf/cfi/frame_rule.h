@@ -14,9 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct elf_image;
+#include "agent/elf/cfi/evaluate.h"
 
-#define FRAME_REGISTERS 32u
 #define FRAME_EXPRESSIONS_MAX 512u /* bytes, of all expressions of one rule */
 
 enum frame_location_kind {
@@ -49,16 +48,6 @@ struct frame_rule {
 	uint8_t bytes[FRAME_EXPRESSIONS_MAX];
 };
 
-struct frame_registers {
-	uint64_t value[FRAME_REGISTERS];
-	uint32_t known; /* by bit; the others have no meaning */
-};
-
-struct frame_memory {
-	int (*read)(void *data, void *to, uint32_t bytes, uint64_t address); /* 0, or < 0 */
-	void *data;
-};
-
 struct frame_query {
 	uint64_t va;
 	uint64_t fde_start, fde_end; /* of the FDE or function that the rule is from, when error is 0 */
@@ -66,6 +55,13 @@ struct frame_query {
 	struct frame_rule rule;
 };
 
+struct cfi_section;
+
+/*
+ * Finds the rules of those of the n addresses whose error is -ENOENT and that an FDE of the section covers. 0
+ * or -ENOMEM.
+ */
+int frame_rules_in_section(const struct cfi_section *s, struct frame_query *query, size_t n);
 /*
  * The caller's registers, from those of a frame: sp among them, and the return address as ra_reg. 1 when the
  * frame is the outermost; 0; -ENODATA (a register that it takes is unknown), -EFAULT (memory), -ENOTSUP,

@@ -6,13 +6,9 @@
 #include "agent/elf/cfi/cfi_entry.h"
 
 struct elf_image;
-struct frame_query;
 
 /* .eh_frame, .debug_frame; borrowed from the image. 0, -ENOENT, and the errors of elf_image_section. */
 int frame_section_eh(struct elf_image *img, struct cfi_section *ret);
 int frame_section_debug(struct elf_image *img, struct cfi_section *ret);
-/* Answers the queries whose error is -ENOENT and that an FDE of the section covers. 0 or -ENOMEM. In
- * frame_rule.c. */
-int frame_section_rules(const struct cfi_section *s, struct frame_query *query, size_t n);
 
 #endif

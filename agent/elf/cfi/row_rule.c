@@ -16,7 +16,7 @@
 
 #include "agent/elf/cfi/dwarf_numbers.h"
 
-const struct elf_rule cfi_x86_signal_rule = {
+const struct elf_rule row_rule_x86_signal = {
 	.cfa_kind = CFA_SIGNAL,
 	.fp = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RBP},
 	.ra = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RIP},
@@ -65,9 +65,10 @@ static void clear_cfa(struct elf_rule *r, enum cfa_kind kind)
 	r->cfa_off = r->cfa_add = 0;
 }
 
-void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *state, struct elf_rule *ret)
+void row_rule_finish(uint16_t machine, bool signal, const struct elf_rule *rule, struct elf_reg_rule sp,
+		     struct elf_rule *ret)
 {
-	*ret = state->rule;
+	*ret = *rule;
 	/* x86-64 returns through the stack; "unchanged" or never mentioned is no rule that one could follow
 	 */
 	if (ret->ra.kind == REG_SAME && machine == EM_X86_64)
@@ -82,10 +83,10 @@ void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *stat
 		if (!detach(&ret->fp, ret) || !detach(&ret->ra, ret))
 			ret->fp.kind = ret->ra.kind = REG_UNSUPPORTED;
 		clear_cfa(ret, CFA_SIGNAL);
-	} else if (state->sp.kind != REG_SAME) {
+	} else if (sp.kind != REG_SAME) {
 		struct elf_rule replaced = *ret;
 
-		if (replace_cfa(&replaced, state->sp))
+		if (replace_cfa(&replaced, sp))
 			*ret = replaced;
 		else
 			clear_cfa(ret, CFA_UNSUPPORTED);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From an interpreter's state to the rule of a row. Rank 1, private to elf/. */
+/* Turns the rule that the instructions have arrived at into the rule of a row. */
 #ifndef PROFLET_ELF_ROW_RULE_H
 #define PROFLET_ELF_ROW_RULE_H
 
-#include "agent/elf/cfi/cfi.h"
+#include <stdbool.h>
 
-/* `signal`: the CIE's augmentation has 'S'. */
-void cfi_finish_rule(uint16_t machine, bool signal, const struct cfi_state *state, struct elf_rule *ret);
-/* x86-64: in a signal trampoline, every register of the frame above is in the ucontext_t at rsp. */
-extern const struct elf_rule cfi_x86_signal_rule;
+#include "agent/elf/cfi/rule.h"
+
+/* `sp` is the rule of the stack pointer, REG_SAME: none. `signal`: the CIE's augmentation has 'S'. */
+void row_rule_finish(uint16_t machine, bool signal, const struct elf_rule *rule, struct elf_reg_rule sp,
+		     struct elf_rule *ret);
+/* The rule of a signal trampoline on x86-64: the registers of the frame above are in the ucontext_t at rsp.
+ */
+extern const struct elf_rule row_rule_x86_signal;
 
 #endif

@@ -309,14 +309,14 @@ static bool is_proven(struct sweep *s, uint32_t off)
 	return !c->bad && c->left;
 }
 
-static int put_row(struct fdes *f, uint32_t off, const struct elf_rule *rule)
+static int put_row(struct row_spans *spans, uint32_t off, const struct elf_rule *rule)
 {
-	int64_t index = ruleset_intern(&f->out.rules, rule);
-	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+	int64_t index = ruleset_intern(&spans->out.rules, rule);
+	int r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
 
 	if (index < 0 || r < 0)
 		return index < 0 ? (int)index : r;
-	f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
+	spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
 	return 0;
 }
 
@@ -327,10 +327,10 @@ static bool is_known(struct sweep *s, uint32_t off, uint32_t end)
 }
 
 /* The instructions at *off that follow one another, as one span; *off: behind them. */
-static int emit_proven(struct fdes *f, struct sweep *s, uint32_t *off, uint32_t end)
+static int emit_proven(struct row_spans *spans, struct sweep *s, uint32_t *off, uint32_t end)
 {
 	const uint32_t start = *off;
-	const size_t first = f->out.n_rows;
+	const size_t first = spans->out.n_rows;
 	uint32_t last = NO_STATE;
 	int r = 0;
 
@@ -338,37 +338,37 @@ static int emit_proven(struct fdes *f, struct sweep *s, uint32_t *off, uint32_t 
 		const struct elf_rule rule = flow_rule(&s->states[s->places[*off].state]);
 
 		if (s->places[*off].state != last)
-			r = put_row(f, *off - start, &rule);
+			r = put_row(spans, *off - start, &rule);
 		last = s->places[*off].state;
 	}
-	return r < 0 ? r : fdes_add_span(f, s->va + start, s->va + *off, first, ELF_CODE);
+	return r < 0 ? r : row_spans_add(spans, s->va + start, s->va + *off, first, ELF_CODE);
 }
 
 /*
  * A trampoline of `len` bytes at *off. A handler returns to its first byte, and who unwinds looks up the byte
  * before, which is padding, unless it is known (`covered`: up to where).
  */
-static int emit_trampoline(struct fdes *f, const struct sweep *s, uint32_t *off, uint32_t len,
+static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint32_t *off, uint32_t len,
 			   uint32_t covered)
 {
 	const uint32_t start = *off > covered ? *off - 1 : *off;
-	const size_t first = f->out.n_rows;
-	int r = put_row(f, 0, &cfi_x86_signal_rule);
+	const size_t first = spans->out.n_rows;
+	int r = put_row(spans, 0, &row_rule_x86_signal);
 
 	*off += len;
-	return r < 0 ? r : fdes_add_span(f, s->va + start, s->va + *off, first, ELF_CODE);
+	return r < 0 ? r : row_spans_add(spans, s->va + start, s->va + *off, first, ELF_CODE);
 }
 
-static int emit(struct fdes *f, struct sweep *s, uint32_t end)
+static int emit(struct row_spans *spans, struct sweep *s, uint32_t end)
 {
 	uint32_t off = 0, covered = 0, len;
 	int r = 0;
 
 	while (off < end && r == 0) {
 		if (is_known(s, off, end))
-			r = emit_proven(f, s, &off, end);
+			r = emit_proven(spans, s, &off, end);
 		else if ((len = x86_sigreturn(s->code + off, end - off)))
-			r = emit_trampoline(f, s, &off, len, covered);
+			r = emit_trampoline(spans, s, &off, len, covered);
 		else {
 			off++;
 			continue;
@@ -392,7 +392,7 @@ static uint32_t resume_at(struct sweep *s)
 	return at;
 }
 
-int asmrows_read_code(struct fdes *f, uint64_t va, const uint8_t *code, uint32_t n, bool last,
+int asmrows_read_code(struct row_spans *spans, uint64_t va, const uint8_t *code, uint32_t n, bool last,
 		      uint32_t *ret_done)
 {
 	_cleanup_(sweep_fini) struct sweep s = {.code = code, .va = va, .n = n, .n_states = 1};
@@ -409,5 +409,5 @@ int asmrows_read_code(struct fdes *f, uint64_t va, const uint8_t *code, uint32_t
 	if (s.no_memory)
 		return -ENOMEM;
 	*ret_done = last ? n : resume_at(&s);
-	return emit(f, &s, *ret_done);
+	return emit(spans, &s, *ret_done);
 }

@@ -40,7 +40,7 @@ static void function_fini(struct function *fn)
 	free(fn->insns);
 }
 
-static int function_read(struct function *fn, const struct elf_image *img, const struct fde_span *span)
+static int function_read(struct function *fn, const struct elf_image *img, const struct row_span *span)
 {
 	const uint32_t n = (uint32_t)(span->end - span->start);
 	_cleanup_free_ uint8_t *code = malloc(n);
@@ -62,9 +62,10 @@ static int function_read(struct function *fn, const struct elf_image *img, const
 
 /* The rule of [span->start + off]; NULL: it is no distance from rsp, or there is none. Until rows are added.
  */
-static const struct elf_rule *rule_at(const struct fdes *f, const struct fde_span *span, uint64_t off)
+static const struct elf_rule *rule_at(const struct row_spans *spans, const struct row_span *span,
+				      uint64_t off)
 {
-	const struct cfi_row *rows = f->out.rows + span->first;
+	const struct cfi_row *rows = spans->out.rows + span->first;
 	const struct elf_rule *rule;
 	uint32_t low = 0, n = span->n;
 
@@ -78,35 +79,35 @@ static const struct elf_rule *rule_at(const struct fdes *f, const struct fde_spa
 			n = half;
 		}
 	}
-	rule = low ? &f->out.rules.rules[rows[low - 1].rule] : NULL;
+	rule = low ? &spans->out.rules.rules[rows[low - 1].rule] : NULL;
 	return rule && rule->cfa_kind == CFA_REG_OFF && rule->cfa_reg == X86_RSP && !rule->flags ? rule
 												 : NULL;
 }
 
 /* The spans are sorted. */
-static const struct fde_span *span_at(const struct fdes *f, uint64_t va)
+static const struct row_span *span_at(const struct row_spans *spans, uint64_t va)
 {
-	size_t low = 0, n = f->n_spans;
+	size_t low = 0, n = spans->n;
 
 	while (n) {
 		size_t half = n / 2;
 
-		if (f->spans[low + half].start <= va) {
+		if (spans->v[low + half].start <= va) {
 			low += half + 1;
 			n -= half + 1;
 		} else {
 			n = half;
 		}
 	}
-	return low && va < f->spans[low - 1].end ? &f->spans[low - 1] : NULL;
+	return low && va < spans->v[low - 1].end ? &spans->v[low - 1] : NULL;
 }
 
 /* What must hold at the last instruction of a block, when its row says something else. */
-static bool contradicted(const struct fdes *f, const struct function *fn, uint32_t k, enum x86_op last,
-			 struct elf_rule *ret)
+static bool contradicted(const struct row_spans *spans, const struct function *fn, uint32_t k,
+			 enum x86_op last, struct elf_rule *ret)
 {
-	const struct fde_span *span = &f->spans[fn->span], *there;
-	const struct elf_rule *rule = rule_at(f, span, fn->offs[k]), *target;
+	const struct row_span *span = &spans->v[fn->span], *there;
+	const struct elf_rule *rule = rule_at(spans, span, fn->offs[k]), *target;
 	uint64_t va;
 
 	if (!rule || fn->insns[k].op != last)
@@ -115,8 +116,8 @@ static bool contradicted(const struct fdes *f, const struct function *fn, uint32
 	if (last == X86_RETURN)
 		return rule->cfa_off != at_entry.cfa_off;
 	va = span->start + fn->offs[k] + fn->insns[k].len + (uint64_t)(int64_t)fn->insns[k].disp;
-	there = span_at(f, va);
-	target = there ? rule_at(f, there, va - there->start) : NULL;
+	there = span_at(spans, va);
+	target = there ? rule_at(spans, there, va - there->start) : NULL;
 	if (!target || rule->cfa_off != at_entry.cfa_off || target->cfa_off == at_entry.cfa_off)
 		return false;
 	*ret = *target;
@@ -157,17 +158,17 @@ static bool step_back(const struct x86_insn *insn, struct elf_rule *rule)
 }
 
 /* Describes the instructions up to the k-th anew, as far back as they are described wrongly. */
-static int describe(struct fdes *f, const struct function *fn, uint32_t k, struct elf_rule rule)
+static int describe(struct row_spans *spans, const struct function *fn, uint32_t k, struct elf_rule rule)
 {
 	struct elf_rule rules[BLOCK_INSNS_MAX];
 	struct override_row rows[BLOCK_INSNS_MAX + 1];
 	struct override o = {.name = "BOLT"};
-	struct fde_span *span = &f->spans[fn->span];
+	struct row_span *span = &spans->v[fn->span];
 	uint32_t n = 0;
 
 	rows[BLOCK_INSNS_MAX] = (struct override_row){.off = fn->offs[k] + fn->insns[k].len};
 	do { /* from the end of both arrays on */
-		const struct elf_rule *said = rule_at(f, span, fn->offs[k]);
+		const struct elf_rule *said = rule_at(spans, span, fn->offs[k]);
 
 		if (n && said && said->cfa_off == rule.cfa_off)
 			break;
@@ -177,46 +178,46 @@ static int describe(struct fdes *f, const struct function *fn, uint32_t k, struc
 	} while (n < BLOCK_INSNS_MAX && k-- > 0 && step_back(&fn->insns[k], &rule));
 	o.rows = &rows[BLOCK_INSNS_MAX - n];
 	o.n_rows = n + 1;
-	return override_rows(f, span, &o);
+	return override_rows(spans, span, &o);
 }
 
-static int repair(struct fdes *f, const struct elf_image *img, enum x86_op last)
+static int repair(struct row_spans *spans, const struct elf_image *img, enum x86_op last)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < f->n_spans && r == 0; i++) {
+	for (size_t i = 0; i < spans->n && r == 0; i++) {
 		_cleanup_(function_fini) struct function fn = {.span = i};
 		struct elf_rule rule;
 
-		if (!f->spans[i].n)
+		if (!spans->v[i].n)
 			continue;
-		r = function_read(&fn, img, &f->spans[i]);
+		r = function_read(&fn, img, &spans->v[i]);
 		for (uint32_t k = 0; k < fn.n && r == 0; k++)
-			if (contradicted(f, &fn, k, last, &rule))
-				r = describe(f, &fn, k, rule);
+			if (contradicted(spans, &fn, k, last, &rule))
+				r = describe(spans, &fn, k, rule);
 	}
 	return r;
 }
 
-static bool is_small(const struct fdes *f)
+static bool is_small(const struct row_spans *spans)
 {
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < f->n_spans && bytes <= CODE_BYTES_MAX; i++)
-		bytes += f->spans[i].end - f->spans[i].start;
+	for (size_t i = 0; i < spans->n && bytes <= CODE_BYTES_MAX; i++)
+		bytes += spans->v[i].end - spans->v[i].start;
 	return bytes <= CODE_BYTES_MAX;
 }
 
-int bolt_repair(struct fdes *f, const struct elf_image *img)
+int bolt_repair(struct row_spans *spans, const struct elf_image *img)
 {
 	struct elf_section section;
 	int r;
 
 	if (elf_image_machine(img) != EM_X86_64 ||
-	    elf_image_find_section(img, ".note.bolt_info", &section) < 0 || !is_small(f))
+	    elf_image_find_section(img, ".note.bolt_info", &section) < 0 || !is_small(spans))
 		return 0;
-	r = fdes_sort(f);
+	r = row_spans_sort(spans);
 	if (r == 0)
-		r = repair(f, img, X86_RETURN);
-	return r < 0 ? r : repair(f, img, X86_JUMP); /* whose targets may be such a `ret` */
+		r = repair(spans, img, X86_RETURN);
+	return r < 0 ? r : repair(spans, img, X86_JUMP); /* whose targets may be such a `ret` */
 }

@@ -33,20 +33,20 @@
 #define NO_PUSH 16 /* offset in the slot: behind its end */
 #define CRT_BYTES_MAX 64
 
-static int put_rule(struct fdes *f, uint32_t off, const struct elf_rule *rule)
+static int put_rule(struct row_spans *spans, uint32_t off, const struct elf_rule *rule)
 {
-	int64_t index = ruleset_intern(&f->out.rules, rule);
-	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+	int64_t index = ruleset_intern(&spans->out.rules, rule);
+	int r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
 
 	if (index < 0 || r < 0)
 		return index < 0 ? (int)index : r;
-	f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
+	spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
 	return 0;
 }
 
-static int put_row(struct fdes *f, uint32_t off, uint8_t kind, int32_t cfa)
+static int put_row(struct row_spans *spans, uint32_t off, uint8_t kind, int32_t cfa)
 {
-	return put_rule(f, off,
+	return put_rule(spans, off,
 			&(struct elf_rule){.cfa_kind = kind,
 					   .cfa_reg = X86_RSP,
 					   .cfa_off = cfa,
@@ -78,30 +78,30 @@ static bool is_first_slot(const uint8_t slot[SLOT_BYTES])
 	return slot[0] == 0xff && slot[1] == 0x35;
 }
 
-static int read_slots(struct fdes *f, uint64_t start, uint64_t end, const uint8_t slot[SLOT_BYTES])
+static int read_slots(struct row_spans *spans, uint64_t start, uint64_t end, const uint8_t slot[SLOT_BYTES])
 {
 	int pushed = pushed_from(slot);
-	size_t first = f->out.n_rows;
+	size_t first = spans->out.n_rows;
 	int r;
 
 	if (!pushed || start >= end)
 		return 0;
 	/* the rule of the linkers that describe it looks at the address modulo 16 */
-	r = pushed == NO_PUSH ? put_row(f, 0, CFA_REG_OFF, 8) : put_row(f, 0, CFA_PLT, pushed);
-	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_CODE);
+	r = pushed == NO_PUSH ? put_row(spans, 0, CFA_REG_OFF, 8) : put_row(spans, 0, CFA_PLT, pushed);
+	return r < 0 ? r : row_spans_add(spans, start, end, first, ELF_CODE);
 }
 
-static int read_first_slot(struct fdes *f, uint64_t start)
+static int read_first_slot(struct row_spans *spans, uint64_t start)
 {
-	size_t first = f->out.n_rows;
-	int r = put_row(f, 0, CFA_REG_OFF, 16);
+	size_t first = spans->out.n_rows;
+	int r = put_row(spans, 0, CFA_REG_OFF, 16);
 
 	if (r == 0)
-		r = put_row(f, 6, CFA_REG_OFF, 24);
-	return r < 0 ? r : fdes_add_span(f, start, start + SLOT_BYTES, first, ELF_CODE);
+		r = put_row(spans, 6, CFA_REG_OFF, 24);
+	return r < 0 ? r : row_spans_add(spans, start, start + SLOT_BYTES, first, ELF_CODE);
 }
 
-static int read_plt(struct fdes *f, const struct elf_image *img, const struct elf_section *section)
+static int read_plt(struct row_spans *spans, const struct elf_image *img, const struct elf_section *section)
 {
 	uint64_t start = section->va, end = start + section->bytes;
 	uint8_t code[2 * SLOT_BYTES] = {0};
@@ -110,14 +110,14 @@ static int read_plt(struct fdes *f, const struct elf_image *img, const struct el
 	int r = 0;
 
 	if (start % SLOT_BYTES != 0 || section->bytes < 8 || section->bytes > UINT32_MAX || end < start ||
-	    !fdes_clip(f, start, &end) || elf_image_pread(img, section->offset, code, len) < 0)
+	    !row_spans_clip(spans, start, &end) || elf_image_pread(img, section->offset, code, len) < 0)
 		return 0;
 	if (is_first_slot(slot) && end - start >= SLOT_BYTES) {
-		r = read_first_slot(f, start);
+		r = read_first_slot(spans, start);
 		start += SLOT_BYTES;
 		slot += SLOT_BYTES;
 	}
-	return r < 0 ? r : read_slots(f, start, end, slot);
+	return r < 0 ? r : read_slots(spans, start, end, slot);
 }
 
 /* Is this, behind sub $8,%rsp, all of .init or .fini? mov __gmon_start__,%rax; test; je; call; and calls */
@@ -139,34 +139,35 @@ static bool is_crt(const uint8_t *code, size_t len)
 	return len - at == sizeof(end) && memcmp(code + at, end, sizeof(end)) == 0;
 }
 
-static int read_crt(struct fdes *f, const struct elf_image *img, const struct elf_section *section)
+static int read_crt(struct row_spans *spans, const struct elf_image *img, const struct elf_section *section)
 {
 	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa}, sub[] = {0x48, 0x83, 0xec, 0x08};
 	uint64_t start = section->va, end = start + section->bytes;
-	size_t first = f->out.n_rows, len = section->bytes, at;
+	size_t first = spans->out.n_rows, len = section->bytes, at;
 	uint8_t code[CRT_BYTES_MAX];
 	int r;
 
-	if (len < 2 * sizeof(sub) || len > sizeof(code) || end < start || !fdes_clip(f, start, &end) ||
-	    end - start != len || elf_image_pread(img, section->offset, code, len) < 0)
+	if (len < 2 * sizeof(sub) || len > sizeof(code) || end < start ||
+	    !row_spans_clip(spans, start, &end) || end - start != len ||
+	    elf_image_pread(img, section->offset, code, len) < 0)
 		return 0;
 	at = memcmp(code, endbr, sizeof(endbr)) == 0 ? sizeof(endbr) : 0;
 	if (memcmp(code + at, sub, sizeof(sub)) != 0 ||
 	    !is_crt(code + at + sizeof(sub), len - at - sizeof(sub)))
 		return 0;
-	r = put_row(f, 0, CFA_REG_OFF, 8);
+	r = put_row(spans, 0, CFA_REG_OFF, 8);
 	if (r == 0)
-		r = put_row(f, (uint32_t)(at + sizeof(sub)), CFA_REG_OFF, 16);
+		r = put_row(spans, (uint32_t)(at + sizeof(sub)), CFA_REG_OFF, 16);
 	if (r == 0)
-		r = put_row(f, (uint32_t)len - 1, CFA_REG_OFF, 8);
-	return r < 0 ? r : fdes_add_span(f, start, end, first, ELF_CODE);
+		r = put_row(spans, (uint32_t)len - 1, CFA_REG_OFF, 8);
+	return r < 0 ? r : row_spans_add(spans, start, end, first, ELF_CODE);
 }
 
 /* mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi: the whole function has this length */
 #define START_CONTEXT_BYTES 26
 static const uint8_t start_context[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
 
-static bool is_start_context(const struct elf_image *img, const struct fde_span *span)
+static bool is_start_context(const struct elf_image *img, const struct row_span *span)
 {
 	uint8_t code[START_CONTEXT_BYTES];
 
@@ -175,29 +176,30 @@ static bool is_start_context(const struct elf_image *img, const struct fde_span 
 	       memcmp(code, start_context, sizeof(start_context)) == 0;
 }
 
-static int read_context_root(struct fdes *f, const struct elf_image *img)
+static int read_context_root(struct row_spans *spans, const struct elf_image *img)
 {
 	const struct elf_rule root = {
 		.cfa_kind = CFA_UNDEFINED, .cfa_reg = RULE_NO_REG, .ra = {.kind = REG_UNDEFINED}};
 
-	for (size_t i = 0; i < f->n_spans; i++) {
-		uint64_t start = f->spans[i].start;
-		size_t first = f->out.n_rows;
+	for (size_t i = 0; i < spans->n; i++) {
+		uint64_t start = spans->v[i].start;
+		size_t first = spans->out.n_rows;
 		int r;
 
-		if (!is_start_context(img, &f->spans[i]))
+		if (!is_start_context(img, &spans->v[i]))
 			continue;
-		r = put_rule(f, 0, &root);
-		return r < 0 ? r : fdes_add_span(f, start - 1, start, first, ELF_CODE);
+		r = put_rule(spans, 0, &root);
+		return r < 0 ? r : row_spans_add(spans, start - 1, start, first, ELF_CODE);
 	}
 	return 0;
 }
 
-static int read_sections(struct fdes *f, const struct elf_image *img)
+static int read_sections(struct row_spans *spans, const struct elf_image *img)
 {
 	static const struct {
 		const char *name;
-		int (*read)(struct fdes *f, const struct elf_image *img, const struct elf_section *section);
+		int (*read)(struct row_spans *spans, const struct elf_image *img,
+			    const struct elf_section *section);
 	} sections[] = {{".plt", read_plt},
 			{".plt.sec", read_plt},
 			{".plt.got", read_plt},
@@ -209,16 +211,16 @@ static int read_sections(struct fdes *f, const struct elf_image *img)
 	for (size_t i = 0; i < ARRAY_SIZE(sections) && r == 0; i++)
 		if (elf_image_find_section(img, sections[i].name, &section) == 0 &&
 		    section.type == SHT_PROGBITS)
-			r = sections[i].read(f, img, &section);
+			r = sections[i].read(spans, img, &section);
 	return r;
 }
 
-int coderows_read(struct fdes *f, const struct elf_image *img)
+int coderows_read(struct row_spans *spans, const struct elf_image *img)
 {
 	int r;
 
-	if (elf_image_machine(img) != EM_X86_64 || f->n_spans == 0)
+	if (elf_image_machine(img) != EM_X86_64 || spans->n == 0)
 		return 0; /* code alone makes no table */
-	r = read_context_root(f, img);
-	return r < 0 ? r : read_sections(f, img);
+	r = read_context_root(spans, img);
+	return r < 0 ? r : read_sections(spans, img);
 }

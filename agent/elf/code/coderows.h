@@ -4,12 +4,12 @@
 #ifndef PROFLET_ELF_CODEROWS_H
 #define PROFLET_ELF_CODEROWS_H
 
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/row_spans.h"
 
 /*
  * Adds as spans of ELF_CODE, x86-64 only: the image's .plt, .plt.sec, .plt.got, .init and .fini; the root of
  * coroutines that makecontext(3) made. To be called when the FDEs have been read. 0, -ENOMEM.
  */
-int coderows_read(struct fdes *f, const struct elf_image *img);
+int coderows_read(struct row_spans *spans, const struct elf_image *img);
 
 #endif

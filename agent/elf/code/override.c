@@ -47,24 +47,24 @@ static bool has_code(const struct elf_image *img, uint64_t start, const struct o
 	       override_code(code, len) == o->code;
 }
 
-static int put_row(struct fdes *f, uint32_t off, uint32_t rule)
+static int put_row(struct row_spans *spans, uint32_t off, uint32_t rule)
 {
-	int r = f->out.n_rows == f->out.rows_cap ? cfi_output_grow(&f->out) : 0;
+	int r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
 
 	if (r == 0)
-		f->out.rows[f->out.n_rows++] = (struct cfi_row){.off = off, .rule = rule};
+		spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.off = off, .rule = rule};
 	return r;
 }
 
-static int put_rule(struct fdes *f, uint32_t off, const struct elf_rule *rule)
+static int put_rule(struct row_spans *spans, uint32_t off, const struct elf_rule *rule)
 {
-	int64_t index = ruleset_intern(&f->out.rules, rule);
+	int64_t index = ruleset_intern(&spans->out.rules, rule);
 
-	return index < 0 ? (int)index : put_row(f, off, (uint32_t)index);
+	return index < 0 ? (int)index : put_row(spans, off, (uint32_t)index);
 }
 
 /* Writes the FDE's rows once more, with those of the entry over them. */
-static int merge_rows(struct fdes *f, const struct fde_span *span, const struct override *o)
+static int merge_rows(struct row_spans *spans, const struct row_span *span, const struct override *o)
 {
 	const struct elf_rule *over = NULL;
 	uint32_t own = 0;
@@ -72,91 +72,95 @@ static int merge_rows(struct fdes *f, const struct fde_span *span, const struct 
 
 	for (size_t i = 0, k = 0; r == 0 && (i < span->n || k < o->n_rows);) {
 		/* rows may move while they are added to */
-		uint32_t own_at = i < span->n ? f->out.rows[span->first + i].off : UINT32_MAX;
+		uint32_t own_at = i < span->n ? spans->out.rows[span->first + i].off : UINT32_MAX;
 		uint32_t over_at = k < o->n_rows ? o->rows[k].off : UINT32_MAX;
 
 		if (own_at <= over_at)
-			own = f->out.rows[span->first + i++].rule;
+			own = spans->out.rows[span->first + i++].rule;
 		if (over_at <= own_at)
 			over = o->rows[k++].rule;
-		r = over ? put_rule(f, own_at < over_at ? own_at : over_at, over)
-			 : put_row(f, own_at < over_at ? own_at : over_at, own);
+		r = over ? put_rule(spans, own_at < over_at ? own_at : over_at, over)
+			 : put_row(spans, own_at < over_at ? own_at : over_at, own);
 	}
 	return r;
 }
 
-static int remember(struct fdes *f, uint64_t start, uint64_t end, const char *name)
+static int remember(struct row_spans *spans, uint64_t start, uint64_t end, const char *name)
 {
-	if (!f->overridden)
-		f->overridden = calloc(ELF_OVERRIDDEN_MAX, sizeof(*f->overridden));
-	if (!f->overridden)
+	if (!spans->overridden)
+		spans->overridden = calloc(ELF_OVERRIDDEN_MAX, sizeof(*spans->overridden));
+	if (!spans->overridden)
 		return -ENOMEM;
-	if (f->n_overridden < ELF_OVERRIDDEN_MAX)
-		f->overridden[f->n_overridden] =
+	if (spans->n_overridden < ELF_OVERRIDDEN_MAX)
+		spans->overridden[spans->n_overridden] =
 			(struct elf_overridden){.start = start, .end = end, .name = name};
-	f->n_overridden++;
+	spans->n_overridden++;
 	return 0;
 }
 
-int override_rows(struct fdes *f, struct fde_span *span, const struct override *o)
+int override_rows(struct row_spans *spans, struct row_span *span, const struct override *o)
 {
-	size_t first = f->out.n_rows;
-	int r = merge_rows(f, span, o);
+	size_t first = spans->out.n_rows;
+	int r = merge_rows(spans, span, o);
 
 	if (r < 0)
 		return r;
 	span->first = first;
-	span->n = (uint32_t)(f->out.n_rows - first);
-	return remember(f, span->start + o->rows[0].off, span->start + o->rows[o->n_rows - 1].off, o->name);
+	span->n = (uint32_t)(spans->out.n_rows - first);
+	return remember(spans, span->start + o->rows[0].off, span->start + o->rows[o->n_rows - 1].off,
+			o->name);
 }
 
 /*
  * In _start, "return address undefined" stands in front of the first instruction; compiled for control-flow
  * protection, an endbr64 comes before that. It changes no register: undefined behind it is undefined before.
  */
-static bool root_begins_late(const struct fdes *f, const struct elf_image *img, const struct fde_span *span)
+static bool root_begins_late(const struct row_spans *spans, const struct elf_image *img,
+			     const struct row_span *span)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	const struct cfi_row *rows = f->out.rows + span->first;
+	const struct cfi_row *rows = spans->out.rows + span->first;
 	uint8_t code[sizeof(endbr64)];
 
 	return span->n >= 2 && rows[1].off == sizeof(endbr64) &&
-	       f->out.rules.rules[rows[1].rule].cfa_kind == CFA_UNDEFINED && rows[0].rule != rows[1].rule &&
+	       spans->out.rules.rules[rows[1].rule].cfa_kind == CFA_UNDEFINED &&
+	       rows[0].rule != rows[1].rule &&
 	       elf_image_read_code(img, span->start, code, sizeof(code)) == 0 &&
 	       memcmp(code, endbr64, sizeof(code)) == 0;
 }
 
-static int begin_root(struct fdes *f, const struct fde_span *span)
+static int begin_root(struct row_spans *spans, const struct row_span *span)
 {
-	struct cfi_row *rows = f->out.rows + span->first;
+	struct cfi_row *rows = spans->out.rows + span->first;
 
 	rows[0].rule = rows[1].rule;
-	return remember(f, span->start, span->start + rows[1].off, "_start");
+	return remember(spans, span->start, span->start + rows[1].off, "_start");
 }
 
-static int apply_list(struct fdes *f, const struct elf_image *img, struct fde_span *span,
+static int apply_list(struct row_spans *spans, const struct elf_image *img, struct row_span *span,
 		      const struct override *list, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
 		if (list[k].fde_bytes == span->end - span->start && has_code(img, span->start, &list[k]))
-			return override_rows(f, span, &list[k]);
+			return override_rows(spans, span, &list[k]);
 	return 0;
 }
 
-int override_apply(struct fdes *f, const struct elf_image *img, const struct override *list, size_t n)
+int override_apply(struct row_spans *spans, const struct elf_image *img, const struct override *list,
+		   size_t n)
 {
 	uint64_t lengths = 0; /* a bit for each length modulo 64 */
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
 		lengths |= 1ull << (list[i].fde_bytes % 64);
-	for (size_t i = 0; i < f->n_spans && r == 0 && elf_image_machine(img) == EM_X86_64; i++) {
-		struct fde_span *span = &f->spans[i];
+	for (size_t i = 0; i < spans->n && r == 0 && elf_image_machine(img) == EM_X86_64; i++) {
+		struct row_span *span = &spans->v[i];
 
-		if (root_begins_late(f, img, span))
-			r = begin_root(f, span);
+		if (root_begins_late(spans, img, span))
+			r = begin_root(spans, span);
 		else if (span->n && lengths >> ((span->end - span->start) % 64) & 1)
-			r = apply_list(f, img, span, list, n);
+			r = apply_list(spans, img, span, list, n);
 	}
 	return r;
 }

@@ -9,7 +9,7 @@
 #ifndef PROFLET_ELF_OVERRIDE_H
 #define PROFLET_ELF_OVERRIDE_H
 
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/row_spans.h"
 
 struct elf_image;
 struct frame_query;
@@ -44,10 +44,11 @@ uint64_t override_code(const uint8_t *code, size_t len);
  * remembers where (fdes.overridden). To be called when
  * all FDEs have been read. x86-64 only. 0, -ENOMEM, -EFBIG.
  */
-int override_apply(struct fdes *f, const struct elf_image *img, const struct override *list, size_t n);
+int override_apply(struct row_spans *spans, const struct elf_image *img, const struct override *list,
+		   size_t n);
 
 /* Puts the entry's rows over those of the span, whatever its code is. */
-int override_rows(struct fdes *f, struct fde_span *span, const struct override *o);
+int override_rows(struct row_spans *spans, struct row_span *span, const struct override *o);
 /* The same for one complete rule: what the entry says of CFA, frame pointer and return address; what other
  * registers were is not known there. */
 void override_complete(const struct elf_image *img, struct frame_query *q, const struct override *list,

@@ -52,7 +52,7 @@ enum go_kind {
 };
 
 struct gorows {
-	struct fdes *f;
+	struct row_spans *spans;
 	struct gopclntab *table;
 	struct gocode *code;
 	enum go_prologue prologue;	    /* the compiler's */
@@ -170,7 +170,7 @@ static int64_t switch_rule(struct gorows *g, int32_t depth)
 
 	if (!x86 && (depth < 0 || depth > INT32_MAX - 8))
 		return g->none;
-	return ruleset_intern(&g->f->out.rules, &rule);
+	return ruleset_intern(&g->spans->out.rules, &rule);
 }
 
 static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool interrupts)
@@ -183,7 +183,7 @@ static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool inte
 		return *slot - 1;
 	struct elf_rule rule = x86 ? x86_rule(depth, saved) : arm64_rule(depth, saved);
 	rule.flags = interrupts ? RULE_INTERRUPTS : 0;
-	int64_t index = ruleset_intern(&g->f->out.rules, &rule);
+	int64_t index = ruleset_intern(&g->spans->out.rules, &rule);
 	if (slot && index >= 0)
 		*slot = index + 1;
 	return index;
@@ -191,7 +191,7 @@ static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool inte
 
 static void put_row(struct gorows *g, const struct go_function *f, uint64_t at, int64_t rule)
 {
-	struct cfi_output *out = &g->f->out;
+	struct cfi_output *out = &g->spans->out;
 
 	if (rule < 0) {
 		g->fatal = (int)rule;
@@ -297,7 +297,7 @@ static const char *read_function(struct gorows *g, struct go_function *f)
 {
 	if (f->fn.end - f->fn.start > UINT32_MAX)
 		return "function is larger than 4 GiB";
-	if (!fdes_clip(g->f, f->fn.start, &f->fn.end))
+	if (!row_spans_clip(g->spans, f->fn.start, &f->fn.end))
 		return "function is not in an executable segment";
 	f->kind = kind_of(g, &f->fn);
 	f->frame = gocode_frame(GO_PROLOGUE_NONE, 0, 0);
@@ -305,7 +305,7 @@ static const char *read_function(struct gorows *g, struct go_function *f)
 	/* the kernel made it the handler's return address, so that a lookup of pc - 1 is one byte before it
 	 */
 	f->start = f->fn.start - (f->kind == GO_SIGNAL);
-	f->first = g->f->out.n_rows;
+	f->first = g->spans->out.n_rows;
 	return write_rows(g, f);
 }
 
@@ -320,25 +320,25 @@ static int read_functions(struct gorows *g)
 				continue;
 			error = read_function(g, &f);
 		}
-		g->f->n_functions++;
+		g->spans->n_functions++;
 		if (error)
-			fdes_skip(g->f, ELF_GOPCLNTAB, i, error);
+			row_spans_skip(g->spans, ELF_GOPCLNTAB, i, error);
 		else if (g->fatal == 0)
-			g->fatal = fdes_add_span(g->f, f.start, f.end, f.first, ELF_GOPCLNTAB);
+			g->fatal = row_spans_add(g->spans, f.start, f.end, f.first, ELF_GOPCLNTAB);
 	}
 	return g->fatal;
 }
 
-static int64_t rule_of_kind(struct fdes *f, enum cfa_kind kind, enum reg_rule_kind ra)
+static int64_t rule_of_kind(struct row_spans *spans, enum cfa_kind kind, enum reg_rule_kind ra)
 {
 	struct elf_rule rule = {.cfa_kind = (uint8_t)kind, .ra = {.kind = (uint8_t)ra}};
 
 	if (kind == CFA_UNDEFINED)
 		rule.cfa_reg = RULE_NO_REG;
-	return ruleset_intern(&f->out.rules, &rule);
+	return ruleset_intern(&spans->out.rules, &rule);
 }
 
-static int64_t popped_rule(struct fdes *f)
+static int64_t popped_rule(struct row_spans *spans)
 {
 	const struct elf_rule rule = {
 		.cfa_kind = CFA_REG_OFF,
@@ -346,18 +346,18 @@ static int64_t popped_rule(struct fdes *f)
 		.ra = {.kind = REG_REGISTER, .reg = X86_R12},
 	};
 
-	return ruleset_intern(&f->out.rules, &rule);
+	return ruleset_intern(&spans->out.rules, &rule);
 }
 
 static int make_rules(struct gorows *g)
 {
-	g->root = rule_of_kind(g->f, CFA_UNDEFINED, REG_UNDEFINED);
-	g->signal = ruleset_intern(&g->f->out.rules, &cfi_x86_signal_rule);
-	g->popped = popped_rule(g->f);
+	g->root = rule_of_kind(g->spans, CFA_UNDEFINED, REG_UNDEFINED);
+	g->signal = ruleset_intern(&g->spans->out.rules, &row_rule_x86_signal);
+	g->popped = popped_rule(g->spans);
 	return g->root < 0 || g->signal < 0 || g->popped < 0 ? -ENOMEM : 0;
 }
 
-int gorows_read(struct fdes *f, const struct elf_image *img)
+int gorows_read(struct row_spans *spans, const struct elf_image *img)
 {
 	_cleanup_free_ struct gorows *g = calloc(1, sizeof(*g));
 	_cleanup_free_ struct gocode *code = calloc(1, sizeof(*code));
@@ -370,7 +370,7 @@ int gorows_read(struct fdes *f, const struct elf_image *img)
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	code->img = img;
-	*g = (struct gorows){.f = f, .table = &table, .code = code};
+	*g = (struct gorows){.spans = spans, .table = &table, .code = code};
 	r = gopclntab_load(&table);
 	if (r < 0)
 		return r;

@@ -12,7 +12,8 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/buf.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/fde_reader.h"
+#include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/cfi/rule_format.h"
 
 #define SECTION_VA 0x400000ull
@@ -131,14 +132,14 @@ static inline void put_table(struct buf *out, const struct elf_rows *t, uint16_t
 static inline const char *table_text(const struct cfi_section *s, struct buf *out)
 {
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(fdes_read(&f, s), 0);
-	size_t n_skipped = f.n_skipped;
-	struct elf_skipped first = f.skipped[0];
-	int r = fdes_lay_out(&f, &t);
-	fdes_fini(&f);
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(fdes_read(&spans, s), 0);
+	size_t n_skipped = spans.n_skipped;
+	struct elf_skipped first = spans.skipped[0];
+	int r = row_spans_lay_out(&spans, &t);
+	row_spans_fini(&spans);
 	cr_assert(r == 0 || r == -ENODATA, "%d", r);
 	if (r < 0)
 		buf_puts(out, "no rows");

@@ -191,7 +191,7 @@ static int find(struct bytes program, const char *augmentation, struct frame_que
 	s = section_of(&b, EM_X86_64);
 	for (size_t i = 0; i < n; i++)
 		q[i].error = -ENOENT;
-	return frame_section_rules(&s, q, n);
+	return frame_rules_in_section(&s, q, n);
 }
 
 Test(frame_rule, steps)
@@ -291,7 +291,7 @@ Test(frame_rule, overlapping)
 	put_fde(&b, cie, false, TEXT_VA + 4, 0x10, BYTES("\x0e\x20"));
 	put_fde(&b, cie, false, TEXT_VA, 0x40, BYTES("\x0e\x30"));
 	s = section_of(&b, EM_X86_64);
-	cr_assert_eq(frame_section_rules(&s, q, 2), 0);
+	cr_assert_eq(frame_rules_in_section(&s, q, 2), 0);
 	cr_expect_eq(q[0].rule.cfa.off, 0x20);
 	cr_expect_eq(q[1].rule.cfa.off, 0x30);
 }

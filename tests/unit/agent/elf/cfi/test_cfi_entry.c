@@ -290,12 +290,12 @@ Test(entry, overlapping_cies_run_out_of_budget)
 	for (size_t i = 0; i < CIES; i++)
 		put_fde(&b, 24 * i, false, TEXT_VA + 0x40 * i, 0x40, BYTES(""));
 	struct cfi_section s = section_of(&b, EM_X86_64);
-	struct fdes f = {0};
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(fdes_read(&f, &s), 0);
-	for (size_t i = 0; i < f.n_skipped && i < ELF_SKIPPED_MAX; i++)
-		n += strcmp(f.skipped[i].reason, "CIEs overlap") == 0 && f.skipped[i].offset >= fdes;
+	struct row_spans spans = {0};
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(fdes_read(&spans, &s), 0);
+	for (size_t i = 0; i < spans.n_skipped && i < ELF_SKIPPED_MAX; i++)
+		n += strcmp(spans.skipped[i].reason, "CIEs overlap") == 0 && spans.skipped[i].offset >= fdes;
 	cr_expect_geq(n, ELF_SKIPPED_MAX - 4); /* the first ones only fail */
-	cr_expect_gt(f.n_skipped, CIES / 2);
-	fdes_fini(&f);
+	cr_expect_gt(spans.n_skipped, CIES / 2);
+	row_spans_fini(&spans);
 }

@@ -10,15 +10,15 @@
 static const char *rows_of(const struct bytes *code, struct buf *out)
 {
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 	uint32_t done = 0;
 
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(
-		asmrows_read_code(&f, 0x1000, (const uint8_t *)code->data, (uint32_t)code->len, true, &done),
-		0);
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(asmrows_read_code(&spans, 0x1000, (const uint8_t *)code->data, (uint32_t)code->len, true,
+				       &done),
+		     0);
 	cr_assert_eq(done, code->len);
-	int r = fdes_lay_out(&f, &t);
+	int r = row_spans_lay_out(&spans, &t);
 	for (size_t i = 0; r == 0 && i < t->n_rows; i++) {
 		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
 		char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX];
@@ -30,7 +30,7 @@ static const char *rows_of(const struct bytes *code, struct buf *out)
 			buf_printf(out, " %s", fp);
 	}
 	elf_rows_free(t);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 	return r == -ENODATA ? "nothing" : buf_str(out);
 }
 
@@ -119,17 +119,17 @@ Test(asmrows, functions)
 Test(asmrows, a_function_that_is_cut_is_left_for_later)
 {
 	uint8_t code[256];
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 	uint32_t done = 0;
 
 	memset(code, 0x90, sizeof(code));
 	code[0] = 0xc3;
 	code[192] = 0x53; /* push rbx, and on through the nops over the end */
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(asmrows_read_code(&f, 0x1000, code, sizeof(code), false, &done), 0);
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(asmrows_read_code(&spans, 0x1000, code, sizeof(code), false, &done), 0);
 	cr_expect_eq(done, 192);
-	cr_expect_eq(f.n_spans, 1);
-	fdes_fini(&f);
+	cr_expect_eq(spans.n, 1);
+	row_spans_fini(&spans);
 }
 
 /* Any bytes: it ends, and what it makes is a table. */

@@ -57,7 +57,7 @@ static void check(const struct bolt_case *c, uint16_t machine, bool note, const 
 	_cleanup_buf_ struct buf eh = {0}, out = {0};
 	size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 	size_t n_segments;
 
 	put_fde(&eh, cie, false, TEXT_VA, c->code.len, c->program);
@@ -65,11 +65,11 @@ static void check(const struct bolt_case *c, uint16_t machine, bool note, const 
 	struct elf_image *img = file_image(machine, sections, 2, 0);
 	const struct elf_segment *segments = elf_image_segments(img, &n_segments);
 
-	cr_assert_eq(fdes_init(&f, segments, n_segments), 0);
-	cr_assert_eq(fdes_read(&f, &s), 0);
-	cr_assert_eq(bolt_repair(&f, img), 0);
-	cr_assert_eq(fdes_lay_out(&f, &t), 0);
-	fdes_fini(&f);
+	cr_assert_eq(row_spans_init(&spans, segments, n_segments), 0);
+	cr_assert_eq(fdes_read(&spans, &s), 0);
+	cr_assert_eq(bolt_repair(&spans, img), 0);
+	cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
+	row_spans_fini(&spans);
 	put_table(&out, t, EM_X86_64);
 	cr_expect_str_eq(buf_str(&out), expected, "%s:\n  found    %s\n  expected %s", c->name, buf_str(&out),
 			 expected);

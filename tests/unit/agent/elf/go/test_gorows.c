@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/fde_reader.h"
+#include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/names/go_names.h"
 #include "agent/elf/go/gorows.h"
 #include "agent/elf/unwind_table.h"
@@ -95,7 +96,7 @@ static struct elf_rows *debug_rows(struct elf_image *img)
 {
 	struct elf_rows *t = NULL;
 	struct elf_data data;
-	struct fdes f = {0};
+	struct row_spans f = {0};
 
 	cr_assert_eq(elf_image_section(img, ".debug_frame", &data), 0);
 	const struct cfi_section s = {.bytes = data.bytes,
@@ -103,10 +104,10 @@ static struct elf_rows *debug_rows(struct elf_image *img)
 				      .machine = elf_image_machine(img),
 				      .debug = true,
 				      .bases = {.bytes = data.bytes, .section = data.va}};
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
+	cr_assert_eq(row_spans_init(&f, NULL, 0), 0);
 	cr_assert_eq(fdes_read(&f, &s), 0);
-	cr_assert_eq(fdes_lay_out(&f, &t), 0);
-	fdes_fini(&f);
+	cr_assert_eq(row_spans_lay_out(&f, &t), 0);
+	row_spans_fini(&f);
 	return t;
 }
 

@@ -6,7 +6,7 @@
  * span. Each event copies one part of one span, so the result has at most rows + 4 * spans + 1 rows, however
  * the spans overlap.
  */
-#include "agent/elf/cfi/fdes.h"
+#include "agent/elf/cfi/row_spans.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +14,99 @@
 
 #include "agent/base/cleanup.h"
 
+#define SPANS_MIN 1024
 #define DIGIT_BITS 11
 #define DIGITS (1u << DIGIT_BITS)
 
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
+int row_spans_init(struct row_spans *spans, const struct elf_segment *segments, size_t n_segments)
+{
+	spans->segments = segments;
+	spans->n_segments = n_segments;
+	spans->skipped = calloc(ELF_SKIPPED_MAX, sizeof(*spans->skipped));
+	if (!spans->skipped)
+		return -ENOMEM;
+	return cfi_output_init(&spans->out);
+}
+
+void row_spans_fini(struct row_spans *spans)
+{
+	cfi_output_fini(&spans->out);
+	free(spans->v);
+	free(spans->skipped);
+	free(spans->overridden);
+	*spans = (struct row_spans){0};
+}
+
+void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason)
+{
+	if (spans->n_skipped < ELF_SKIPPED_MAX)
+		spans->skipped[spans->n_skipped] =
+			(struct elf_skipped){.offset = offset, .reason = reason, .source = (uint8_t)source};
+	spans->n_skipped++;
+}
+
+static bool find_segment(struct row_spans *spans, uint64_t start)
+{
+	for (size_t i = 0; i < spans->n_segments; i++) {
+		const struct elf_segment *s = &spans->segments[i];
+
+		if (!s->executable || start < s->va || start - s->va >= s->mem_bytes)
+			continue;
+		spans->segment = s;
+		return true;
+	}
+	return false;
+}
+
+bool row_spans_clip(struct row_spans *spans, uint64_t start, uint64_t *end)
+{
+	const struct elf_segment *s = spans->segment; /* nearly always that of the one before */
+
+	if (spans->n_segments == 0)
+		return true;
+	if ((!s || start < s->va || start - s->va >= s->mem_bytes) && !find_segment(spans, start))
+		return false;
+	s = spans->segment;
+	if (*end > s->va + s->mem_bytes)
+		*end = s->va + s->mem_bytes;
+	return true;
+}
+
+static int grow_spans(struct row_spans *spans)
+{
+	size_t cap = spans->cap ? spans->cap * 2 : SPANS_MIN;
+	struct row_span *v = realloc(spans->v, cap * sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	spans->v = v;
+	spans->cap = cap;
+	return 0;
+}
+
+int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t first, enum elf_source source)
+{
+	if (spans->n == spans->cap) {
+		int r = grow_spans(spans);
+		if (r < 0)
+			return r;
+	}
+	if (spans->n && start < spans->v[spans->n - 1].start)
+		spans->unsorted = true;
+	spans->v[spans->n++] = (struct row_span){
+		.start = start,
+		.end = end,
+		.first = (uint32_t)first,
+		.n = (uint32_t)(spans->out.n_rows - first) & SPAN_ROWS_MAX,
+		.source = source,
+	};
+	return 0;
+}
+
 struct sweep {
-	const struct fdes *f;
+	const struct row_spans *from;
 	struct elf_rows *to;
 	const uint32_t *order; /* spans by their start; a span's number is its place in this order */
 	uint32_t *heap;	       /* numbers, the innermost first */
@@ -29,7 +115,7 @@ struct sweep {
 };
 
 /* One pass of a stable radix sort, by the digit at `shift` of the starts relative to `min`. */
-static void sort_pass(const struct fde_span *spans, const uint32_t *from, uint32_t *to, size_t n,
+static void sort_pass(const struct row_span *spans, const uint32_t *from, uint32_t *to, size_t n,
 		      uint64_t min, unsigned shift)
 {
 	uint32_t count[DIGITS] = {0}, at = 0;
@@ -47,56 +133,56 @@ static void sort_pass(const struct fde_span *spans, const uint32_t *from, uint32
 }
 
 /* Stable, so that the order in the section decides between equal starts. `order` and `spare` trade places. */
-static uint32_t *sort_spans(const struct fdes *f, uint32_t *order, uint32_t *spare)
+static uint32_t *sort_spans(const struct row_spans *spans, uint32_t *order, uint32_t *spare)
 {
 	uint64_t min = UINT64_MAX, max = 0;
 
-	for (size_t i = 0; i < f->n_spans; i++) {
-		min = f->spans[i].start < min ? f->spans[i].start : min;
-		max = f->spans[i].start > max ? f->spans[i].start : max;
+	for (size_t i = 0; i < spans->n; i++) {
+		min = spans->v[i].start < min ? spans->v[i].start : min;
+		max = spans->v[i].start > max ? spans->v[i].start : max;
 		order[i] = (uint32_t)i;
 	}
-	for (unsigned shift = 0; f->unsorted && shift < 64 && (max - min) >> shift; shift += DIGIT_BITS) {
+	for (unsigned shift = 0; spans->unsorted && shift < 64 && (max - min) >> shift; shift += DIGIT_BITS) {
 		uint32_t *sorted = spare;
 
-		sort_pass(f->spans, order, sorted, f->n_spans, min, shift);
+		sort_pass(spans->v, order, sorted, spans->n, min, shift);
 		spare = order;
 		order = sorted;
 	}
 	return order;
 }
 
-int fdes_sort(struct fdes *f)
+int row_spans_sort(struct row_spans *spans)
 {
 	_cleanup_free_ uint32_t *order = NULL;
-	_cleanup_free_ struct fde_span *spans = NULL;
+	_cleanup_free_ struct row_span *v = NULL;
 	const uint32_t *sorted;
 
-	if (!f->unsorted)
+	if (!spans->unsorted)
 		return 0;
-	order = malloc(2 * f->n_spans * sizeof(*order));
-	spans = malloc(f->n_spans * sizeof(*spans));
-	if (!order || !spans)
+	order = malloc(2 * spans->n * sizeof(*order));
+	v = malloc(spans->n * sizeof(*v));
+	if (!order || !v)
 		return -ENOMEM;
-	sorted = sort_spans(f, order, order + f->n_spans);
-	for (size_t i = 0; i < f->n_spans; i++)
-		spans[i] = f->spans[sorted[i]];
-	free(f->spans);
-	f->spans = TAKE_PTR(spans);
-	f->spans_cap = f->n_spans;
-	f->unsorted = false;
+	sorted = sort_spans(spans, order, order + spans->n);
+	for (size_t i = 0; i < spans->n; i++)
+		v[i] = spans->v[sorted[i]];
+	free(spans->v);
+	spans->v = TAKE_PTR(v);
+	spans->cap = spans->n;
+	spans->unsorted = false;
 	return 0;
 }
 
-static const struct fde_span *span_at(const struct sweep *s, size_t number)
+static const struct row_span *span_at(const struct sweep *s, size_t number)
 {
-	return &s->f->spans[s->order[number]];
+	return &s->from->v[s->order[number]];
 }
 
 /* A larger number starts later, or together but later in the section. */
 static bool is_inner(const struct sweep *s, uint32_t a, uint32_t b)
 {
-	const struct fde_span *x = span_at(s, a), *y = span_at(s, b);
+	const struct row_span *x = span_at(s, a), *y = span_at(s, b);
 
 	if (x->source != y->source)
 		return x->source < y->source;
@@ -157,7 +243,7 @@ static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
 	return low;
 }
 
-static void count_covered(struct elf_rows *to, const struct fde_span *span, uint64_t bytes)
+static void count_covered(struct elf_rows *to, const struct row_span *span, uint64_t bytes)
 {
 	to->covered_bytes += bytes;
 	if (span->source != ELF_CODE)
@@ -165,9 +251,9 @@ static void count_covered(struct elf_rows *to, const struct fde_span *span, uint
 }
 
 /* Copies the rows of `span` for the addresses [from, to). */
-static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t from, uint64_t to)
+static void copy_part(struct sweep *s, const struct row_span *span, uint64_t from, uint64_t to)
 {
-	const struct cfi_row *rows = s->f->out.rows + span->first;
+	const struct cfi_row *rows = s->from->out.rows + span->first;
 	const uint64_t start = span->start, n = span->n;
 	size_t i = from == start ? 1 : row_after(rows, n, from - start);
 
@@ -194,11 +280,11 @@ static void copy_part(struct sweep *s, const struct fde_span *span, uint64_t fro
 /* Copies what holds from `at` to the next event, and returns where that is. */
 static uint64_t sweep_overlap(struct sweep *s, uint64_t at, size_t *next)
 {
-	size_t n = s->f->n_spans;
+	size_t n = s->from->n;
 
 	for (; *next < n && span_at(s, *next)->start <= at; ++*next)
 		heap_push(s, (uint32_t)*next);
-	const struct fde_span *top = span_at(s, s->heap[0]);
+	const struct row_span *top = span_at(s, s->heap[0]);
 	uint64_t end = top->end;
 	if (end <= at)
 		return at;
@@ -210,7 +296,7 @@ static uint64_t sweep_overlap(struct sweep *s, uint64_t at, size_t *next)
 
 static void sweep(struct sweep *s)
 {
-	size_t n = s->f->n_spans, next = 0;
+	size_t n = s->from->n, next = 0;
 	uint64_t at = 0;
 
 	while (next < n || s->n_heap) {
@@ -219,7 +305,7 @@ static void sweep(struct sweep *s)
 		if (!s->n_heap) {
 			if (next == n)
 				break;
-			const struct fde_span *span = span_at(s, next);
+			const struct row_span *span = span_at(s, next);
 			at = span->start > at ? span->start : at;
 			/* nearly always: nothing else before its end */
 			if (at == span->start && at < span->end &&
@@ -243,34 +329,34 @@ static void shrink(struct elf_rows *t)
 		t->rows = rows;
 }
 
-int fdes_lay_out(struct fdes *f, struct elf_rows **ret)
+int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *t = NULL;
 	_cleanup_free_ uint32_t *order = NULL;
 
-	if (f->n_spans == 0)
+	if (spans->n == 0)
 		return -ENODATA;
 	t = calloc(1, sizeof(*t));
-	order = malloc(3 * f->n_spans * sizeof(*order)); /* the order, room to sort it, the heap */
+	order = malloc(3 * spans->n * sizeof(*order)); /* the order, room to sort it, the heap */
 	if (!t || !order)
 		return -ENOMEM;
-	t->rows = malloc((f->out.n_rows + 4 * f->n_spans + 1) * sizeof(*t->rows));
+	t->rows = malloc((spans->out.n_rows + 4 * spans->n + 1) * sizeof(*t->rows));
 	if (!t->rows)
 		return -ENOMEM;
-	struct sweep s = {.f = f, .to = t, .heap = order + 2 * f->n_spans};
-	s.order = sort_spans(f, order, order + f->n_spans);
+	struct sweep s = {.from = spans, .to = t, .heap = order + 2 * spans->n};
+	s.order = sort_spans(spans, order, order + spans->n);
 	sweep(&s);
 	if (t->n_rows < 2)
 		return -ENODATA; /* Go functions of which nothing is known */
 	shrink(t);
-	t->rules = TAKE_PTR(f->out.rules.rules);
-	t->n_rules = f->out.rules.n;
-	t->skipped = TAKE_PTR(f->skipped);
-	t->n_skipped = f->n_skipped;
-	t->overridden = TAKE_PTR(f->overridden);
-	t->n_overridden = f->n_overridden;
-	t->n_fdes = f->n_fdes;
-	t->n_functions = f->n_functions;
+	t->rules = TAKE_PTR(spans->out.rules.rules);
+	t->n_rules = spans->out.rules.n;
+	t->skipped = TAKE_PTR(spans->skipped);
+	t->n_skipped = spans->n_skipped;
+	t->overridden = TAKE_PTR(spans->overridden);
+	t->n_overridden = spans->n_overridden;
+	t->n_fdes = spans->n_fdes;
+	t->n_functions = spans->n_functions;
 	*ret = TAKE_PTR(t);
 	return 0;
 }

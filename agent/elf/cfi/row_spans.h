@@ -6,26 +6,26 @@
 #ifndef PROFLET_ELF_FDES_H
 #define PROFLET_ELF_FDES_H
 
-#include "agent/elf/cfi/cfi.h"
+#include "agent/elf/cfi/cfi_output.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/cfi/rows.h"
 
-#define FDE_SPAN_ROWS_BITS 28
-#define FDE_SPAN_ROWS_MAX ((1u << FDE_SPAN_ROWS_BITS) - 1) /* more than CFI_ROWS_MAX */
+#define SPAN_ROWS_BITS 28
+#define SPAN_ROWS_MAX ((1u << SPAN_ROWS_BITS) - 1) /* more than CFI_ROWS_MAX */
 
 /* The range of one FDE or Go function and where its rows are. */
-struct fde_span {
+struct row_span {
 	uint64_t start, end;
 	uint32_t first; /* in cfi_output.rows, of which there are at most CFI_ROWS_MAX */
-	uint32_t n : FDE_SPAN_ROWS_BITS;
+	uint32_t n : SPAN_ROWS_BITS;
 	uint32_t source : 4; /* enum elf_source */
 };
 
-/* The table's parts while it is made; zeroed, then fdes_init. */
-struct fdes {
+/* The table's parts while it is made; zeroed, then row_spans_init. */
+struct row_spans {
 	struct cfi_output out;
-	struct fde_span *spans; /* owned */
-	size_t n_spans, spans_cap;
+	struct row_span *v; /* owned */
+	size_t n, cap;
 	bool unsorted;		     /* a span starts before its predecessor */
 	struct elf_skipped *skipped; /* owned, ELF_SKIPPED_MAX entries */
 	size_t n_skipped, n_fdes, n_functions;
@@ -33,23 +33,20 @@ struct fdes {
 	size_t n_overridden;
 	const struct elf_segment *segments; /* borrowed; with none, every address counts as executable */
 	size_t n_segments;
-	const struct elf_segment *segment; /* that fdes_clip found last */
+	const struct elf_segment *segment; /* that row_spans_clip found last */
 };
 
-/* Which of the two the section is. */
-enum elf_source fdes_source(const struct cfi_section *s);
-int fdes_init(struct fdes *f, const struct elf_segment *segments, size_t n_segments);
-void fdes_fini(struct fdes *f);
-/* Interprets a section. 0, -ENOMEM, -EFBIG. */
-int fdes_read(struct fdes *f, const struct cfi_section *s);
+int row_spans_init(struct row_spans *spans, const struct elf_segment *segments, size_t n_segments);
+void row_spans_fini(struct row_spans *spans);
 /* Shortens a range to the executable segment in which it starts; false when there is none. */
-bool fdes_clip(struct fdes *f, uint64_t start, uint64_t *end);
+bool row_spans_clip(struct row_spans *spans, uint64_t start, uint64_t *end);
 /* The rows from `first` to the last are those of [start, end). 0 or -ENOMEM. */
-int fdes_add_span(struct fdes *f, uint64_t start, uint64_t end, size_t first, enum elf_source source);
+int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t first,
+		  enum elf_source source);
 /* Puts the spans in order of their starts; equal ones stay as they came. 0 or -ENOMEM. */
-int fdes_sort(struct fdes *f);
-void fdes_skip(struct fdes *f, enum elf_source source, uint64_t offset, const char *reason);
+int row_spans_sort(struct row_spans *spans);
+void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason);
 /* Makes the table (everything but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */
-int fdes_lay_out(struct fdes *f, struct elf_rows **ret);
+int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret);
 
 #endif

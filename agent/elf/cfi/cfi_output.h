@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The call-frame interpreter: runs the instructions of a CIE and of its FDEs and writes down the rule that
- * holds at each address. DWARF 5 section 6.4.2 and the GNU and AArch64 additions. Follows only what a
- * profiler needs of the caller: the CFA, the frame pointer, the return address, and the stack pointer where
- * it is not the CFA. Rank 1, private to elf/.
- */
-#ifndef PROFLET_ELF_CFI_H
-#define PROFLET_ELF_CFI_H
+/* The rows and the distinct rules of everything that was read so far, and memory that is used again for each
+ * FDE. */
+#ifndef PROFLET_ELF_CFI_OUTPUT_H
+#define PROFLET_ELF_CFI_OUTPUT_H
 
-#include "agent/elf/cfi/cfi_entry.h"
-#include "agent/elf/cfi/rule.h"
 #include "agent/elf/cfi/ruleset.h"
 
-#define CFI_STATES_MAX 4096 /* depth of DW_CFA_remember_state; compilers nest two or three */
 #define CFI_ROWS_MAX (16u << 20)
 
 /* What one instruction stream works on. */
@@ -45,14 +38,5 @@ void cfi_output_fini(struct cfi_output *out);
 int cfi_output_reserve(struct cfi_output *out, size_t section_bytes);
 /* Makes room for at least one more row. 0, -ENOMEM, -EFBIG at CFI_ROWS_MAX. */
 int cfi_output_grow(struct cfi_output *out);
-/* Runs the CIE's instructions. NULL or what is wrong with them. -ENOMEM goes to *ret_fatal (else 0). */
-const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
-			struct cfi_state *ret, int *ret_fatal);
-/*
- * Appends the rows of an FDE; the first has off 0, offsets increase. NULL, or what is wrong with it: no row
- * is left of it then. *ret_fatal: -ENOMEM, -EFBIG past CFI_ROWS_MAX, else 0.
- */
-const char *cfi_run_fde(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
-			const struct cfi_state *initial, const struct cfi_fde *fde, int *ret_fatal);
 
 #endif

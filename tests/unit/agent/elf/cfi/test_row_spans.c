@@ -91,7 +91,7 @@ Test(layout, eh_frame_goes_before_debug_frame)
 	_cleanup_buf_ struct buf eh = {0}, debug = {0};
 	const struct range outer = {0x1000, 0x40, 8}, inner = {0x1010, 0x60, 16};
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 
 	put_range(&eh, put_cie(&eh, EM_X86_64, "", X86_START), &outer);
 	put_range(&debug, put_cie(&debug, EM_X86_64, "", X86_START), &inner);
@@ -100,10 +100,10 @@ Test(layout, eh_frame_goes_before_debug_frame)
 	memset(debug.data + 24 + 4, 0, 4);
 	struct cfi_section a = section_of(&eh, EM_X86_64), b = section_of(&debug, EM_X86_64);
 	b.debug = true;
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(fdes_read(&f, &a), 0);
-	cr_assert_eq(fdes_read(&f, &b), 0);
-	cr_assert_eq(fdes_lay_out(&f, &t), 0);
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(fdes_read(&spans, &a), 0);
+	cr_assert_eq(fdes_read(&spans, &b), 0);
+	cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
 	cr_assert_eq(t->n_rows, 3);
 	cr_expect_eq(t->rows[0].va, 0x1000);
 	cr_expect_eq(t->rules[t->rows[0].rule].cfa_off, 8);
@@ -112,7 +112,7 @@ Test(layout, eh_frame_goes_before_debug_frame)
 	cr_expect_eq(t->rows[2].va, 0x1070);
 	cr_expect_eq(t->n_fdes, 2);
 	elf_rows_free(t);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 }
 
 Test(layout, fdes_outside_the_executable_segments_are_skipped)
@@ -123,22 +123,22 @@ Test(layout, fdes_outside_the_executable_segments_are_skipped)
 	};
 	_cleanup_buf_ struct buf b = {0};
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 	size_t cie = put_cie(&b, EM_X86_64, "", X86_START);
 
 	put_range(&b, cie, &(struct range){0x800, 0x40, 8});
 	put_range(&b, cie, &(struct range){0x1000, 0x40, 8}); /* cut at 0x1030 */
 	put_range(&b, cie, &(struct range){0x1030, 0x40, 8});
 	struct cfi_section s = section_of(&b, EM_X86_64);
-	cr_assert_eq(fdes_init(&f, segments, ARRAY_SIZE(segments)), 0);
-	cr_assert_eq(fdes_read(&f, &s), 0);
-	cr_assert_eq(fdes_lay_out(&f, &t), 0);
+	cr_assert_eq(row_spans_init(&spans, segments, ARRAY_SIZE(segments)), 0);
+	cr_assert_eq(fdes_read(&spans, &s), 0);
+	cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
 	cr_expect_eq(t->n_skipped, 2);
 	cr_expect_str_eq(t->skipped[0].reason, "range of the FDE is not in an executable segment");
 	cr_assert_eq(t->n_rows, 2);
 	cr_expect_eq(t->rows[1].va, 0x1030);
 	elf_rows_free(t);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 }
 
 /* Against the plain definition: for each address, of the FDEs that cover it the one that starts last, first
@@ -153,7 +153,7 @@ Test(layout, random_overlaps)
 		size_t cie = put_cie(&b, EM_X86_64, "", X86_START);
 		struct range ranges[FDES];
 		struct elf_rows *t = NULL;
-		struct fdes f = {0};
+		struct row_spans spans = {0};
 
 		for (int i = 0; i < FDES; i++) {
 			seed = seed * 1103515245 + 12345;
@@ -163,9 +163,9 @@ Test(layout, random_overlaps)
 			put_range(&b, cie, &ranges[i]);
 		}
 		struct cfi_section s = section_of(&b, EM_X86_64);
-		cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-		cr_assert_eq(fdes_read(&f, &s), 0);
-		cr_assert_eq(fdes_lay_out(&f, &t), 0);
+		cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+		cr_assert_eq(fdes_read(&spans, &s), 0);
+		cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
 		for (uint64_t va = 0xff0; va < 0x1000 + SPAN + 80; va++) {
 			const struct elf_row *row = elf_rows_find(t, va);
 			const struct range *best = NULL;
@@ -185,7 +185,7 @@ Test(layout, random_overlaps)
 		}
 		cr_assert_eq(t->rows[t->n_rows - 1].rule, 0);
 		elf_rows_free(t);
-		fdes_fini(&f);
+		row_spans_fini(&spans);
 	}
 }
 
@@ -208,7 +208,7 @@ Test(layout, many_rules_stay_distinct)
 	_cleanup_buf_ struct buf b = {0}, program = {0};
 	size_t cie = put_cie(&b, EM_X86_64, "", X86_START);
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 
 	for (unsigned i = 0; i < RULES; i++) {
 		put_u8(&program, DW_CFA_advance_loc + 1);
@@ -219,12 +219,12 @@ Test(layout, many_rules_stay_distinct)
 	}
 	put_fde(&b, cie, false, TEXT_VA, 2 * RULES, (struct bytes){buf_str(&program), program.len});
 	struct cfi_section s = section_of(&b, EM_X86_64);
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(fdes_read(&f, &s), 0);
-	cr_assert_eq(fdes_lay_out(&f, &t), 0);
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(fdes_read(&spans, &s), 0);
+	cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
 	cr_expect_eq(t->n_rules, RULES + 2); /* none, rsp+8 */
 	for (uint64_t i = 1; i < RULES; i++)
 		cr_assert_eq(t->rules[elf_rows_find(t, TEXT_VA + i + 1)->rule].cfa_off, (int32_t)(16 * i));
 	elf_rows_free(t);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 }

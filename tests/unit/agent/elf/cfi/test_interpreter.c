@@ -2,6 +2,7 @@
 /* Every call-frame instruction, one small FDE each: [0x1000, 0x1040), x86-64 unless the name says aarch64. */
 #include <errno.h>
 
+#include "agent/elf/cfi/interpreter.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
 #define TAIL "; 1040 none"
@@ -25,15 +26,15 @@ static void check_copies(const struct program_case *c, uint16_t machine, const c
 	_cleanup_buf_ struct buf b = {0};
 	size_t cie = put_cie(&b, machine, augmentation, start);
 	struct elf_rows *t = NULL;
-	struct fdes f = {0};
+	struct row_spans spans = {0};
 
 	for (unsigned i = 0; i < COPIES; i++)
 		put_fde(&b, cie, augmentation[0] == 'z', TEXT_VA + i * 0x1000, 0x40, c->program);
 	struct cfi_section s = section_of(&b, machine);
-	cr_assert_eq(fdes_init(&f, NULL, 0), 0);
-	cr_assert_eq(fdes_read(&f, &s), 0);
-	cr_expect_eq(f.n_skipped % COPIES, 0, "%s: %zu skipped", c->name, f.n_skipped);
-	if (fdes_lay_out(&f, &t) == 0) {
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(fdes_read(&spans, &s), 0);
+	cr_expect_eq(spans.n_skipped % COPIES, 0, "%s: %zu skipped", c->name, spans.n_skipped);
+	if (row_spans_lay_out(&spans, &t) == 0) {
 		size_t n = t->n_rows / COPIES;
 
 		cr_assert_eq(t->n_rows % COPIES, 0, "%s: %zu rows", c->name, t->n_rows);
@@ -43,7 +44,7 @@ static void check_copies(const struct program_case *c, uint16_t machine, const c
 		}
 	}
 	elf_rows_free(t);
-	fdes_fini(&f);
+	row_spans_fini(&spans);
 }
 
 static void run_cases(const struct program_case *cases, size_t n, uint16_t machine, const char *augmentation,

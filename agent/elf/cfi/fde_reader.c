@@ -6,12 +6,22 @@
  * Where no table helps, a length that leaves the section is overcome by a search for the next place where two
  * entries in a row make sense.
  */
-#include "agent/elf/cfi/cfi_walk.h"
+#include "agent/elf/cfi/fde_reader.h"
 
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/cie_cache.h"
 #include "agent/elf/cfi/ehindex.h"
 
+#define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
 #define ENTRY_ALIGN 4		 /* bytes */
 #define SEARCH_BYTES (64u << 10) /* further than the longest entry of real files reaches */
+
+static enum elf_source source_of(const struct cfi_section *s)
+{
+	if (s->separate)
+		return ELF_DEBUG_FILE;
+	return s->debug ? ELF_DEBUG_FRAME : ELF_EH_FRAME;
+}
 
 /* Reads the FDE at `offset`; false when there is none whose start is the table's. */
 static bool read_known(const struct cfi_section *s, uint64_t offset, struct cfi_fde *ret)
@@ -44,7 +54,7 @@ static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t 
 
 /* Moves *offset behind the entry there when it is a CIE, or an FDE of executable addresses, that can be
  * read; 0 at the end of the entries, -1 when it is neither. */
-static int step_over(struct fdes *f, const struct cfi_section *s, uint64_t *offset)
+static int step_over(struct row_spans *spans, const struct cfi_section *s, uint64_t *offset)
 {
 	struct cfi_section here = *s;
 	uint64_t at = *offset;
@@ -61,38 +71,41 @@ static int step_over(struct fdes *f, const struct cfi_section *s, uint64_t *offs
 		return -1;
 	if (entry.is_cie)
 		return 1;
-	if (entry_fde(s, &cie, &entry, &fde) || fde.end == fde.start || !fdes_clip(f, fde.start, &fde.end))
+	if (entry_fde(s, &cie, &entry, &fde) || fde.end == fde.start ||
+	    !row_spans_clip(spans, fde.start, &fde.end))
 		return -1;
 	return 1;
 }
 
 /* Where behind `from` two entries in a row can be read. */
-static uint64_t search(struct fdes *f, const struct cfi_section *s, uint64_t from)
+static uint64_t search(struct row_spans *spans, const struct cfi_section *s, uint64_t from)
 {
 	uint64_t until = s->len - from < SEARCH_BYTES ? s->len : from + SEARCH_BYTES;
 
 	for (; from < until; from += ENTRY_ALIGN) {
 		uint64_t at = from;
 
-		if (step_over(f, s, &at) > 0 && step_over(f, s, &at) >= 0)
+		if (step_over(spans, s, &at) > 0 && step_over(spans, s, &at) >= 0)
 			return from;
 	}
 	return UINT64_MAX;
 }
 
 /* Where the walk has to go on instead of behind the entry at `at`; UINT64_MAX when that was in order. */
-static uint64_t detour(struct fdes *f, const struct cfi_section *s, int more, uint64_t at, uint64_t behind)
+static uint64_t detour(struct row_spans *spans, const struct cfi_section *s, int more, uint64_t at,
+		       uint64_t behind)
 {
 	uint64_t next = UINT64_MAX;
 
 	if (s->index)
 		next = next_known(s, more ? at + 1 : at, more > 0 ? behind : s->len);
 	if (next == UINT64_MAX && more < 0)
-		next = search(f, s, at + ENTRY_ALIGN);
+		next = search(spans, s, at + ENTRY_ALIGN);
 	return next;
 }
 
-bool entries_next(struct fdes *f, const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret)
+static bool next_entry(struct row_spans *spans, const struct cfi_section *s, uint64_t *offset,
+		       struct cfi_entry *ret)
 {
 	for (;;) {
 		uint64_t at = *offset;
@@ -100,20 +113,21 @@ bool entries_next(struct fdes *f, const struct cfi_section *s, uint64_t *offset,
 
 		if (more != 0)
 			at = more > 0 ? ret->offset : *offset;
-		uint64_t next = detour(f, s, more, at, *offset);
+		uint64_t next = detour(spans, s, more, at, *offset);
 		if (next == UINT64_MAX) {
 			if (more > 0 && ret->is_cie && s->index && eh_index_next(s->index, at) == at)
-				fdes_skip(f, fdes_source(s), at, "FDE of .eh_frame_hdr has the id of a CIE");
+				row_spans_skip(spans, source_of(s), at,
+					       "FDE of .eh_frame_hdr has the id of a CIE");
 			if (more < 0)
-				fdes_skip(f, fdes_source(s), at,
-					  "length leaves the section; what follows is lost");
+				row_spans_skip(spans, source_of(s), at,
+					       "length leaves the section; what follows is lost");
 			return more > 0;
 		}
-		f->n_fdes++;
-		fdes_skip(f, fdes_source(s), at,
-			  more > 0    ? "length reaches over the next FDE of .eh_frame_hdr"
-			  : more == 0 ? "terminator before the last FDE of .eh_frame_hdr"
-				      : "length leaves the section");
+		spans->n_fdes++;
+		row_spans_skip(spans, source_of(s), at,
+			       more > 0	   ? "length reaches over the next FDE of .eh_frame_hdr"
+			       : more == 0 ? "terminator before the last FDE of .eh_frame_hdr"
+					   : "length leaves the section");
 		*offset = next;
 	}
 }
@@ -137,8 +151,8 @@ static bool may_start(const struct cfi_section *s, size_t i, uint64_t start)
 	       (!read_known(s, eh_index_offset(ix, i - 1), &before) || before.end <= start);
 }
 
-const char *entries_check_range(const struct cfi_section *s, const struct cfi_entry *entry,
-				struct cfi_fde *fde)
+static const char *check_range(const struct cfi_section *s, const struct cfi_entry *entry,
+			       struct cfi_fde *fde)
 {
 	struct eh_index *ix = s->index;
 	struct cfi_fde ignored;
@@ -161,4 +175,67 @@ const char *entries_check_range(const struct cfi_section *s, const struct cfi_en
 	if (next > fde->start && next < fde->end && read_known(s, eh_index_offset(ix, i), &ignored))
 		fde->end = next;
 	return NULL;
+}
+
+/* NULL when the FDE's rows were added, or it has no addresses; else what is wrong with it. */
+static const char *read_fde(struct row_spans *spans, const struct cfi_section *s, const struct cie_slot *cie,
+			    const struct cfi_entry *entry, int *ret_fatal)
+{
+	size_t first = spans->out.n_rows;
+	struct cfi_fde fde;
+
+	if (cie->cie.error)
+		return cie->cie.error;
+	const char *error = entry_fde(s, &cie->cie, entry, &fde);
+	if (error)
+		return error;
+	/* functions that the linker discarded: empty in .eh_frame, at address 0 in .debug_frame */
+	if (fde.end == fde.start || (s->debug && fde.start == 0))
+		return NULL;
+	error = check_range(s, entry, &fde);
+	if (error)
+		return error;
+	fde.start += s->delta;
+	fde.end += s->delta;
+	if (fde.end < fde.start)
+		return "range of the FDE wraps around";
+	if (!row_spans_clip(spans, fde.start, &fde.end))
+		return "range of the FDE is not in an executable segment";
+	if (fde.end - fde.start > UINT32_MAX)
+		return "range of the FDE is larger than 4 GiB";
+	error = cfi_run_fde(&spans->out, s, &cie->cie, &cie->initial, &fde, ret_fatal);
+	if (!error && *ret_fatal == 0)
+		*ret_fatal = row_spans_add(spans, fde.start, fde.end, first, source_of(s));
+	return error;
+}
+
+int fdes_read(struct row_spans *spans, const struct cfi_section *s)
+{
+	_cleanup_cie_cache_ struct cie_cache cache = {0};
+	struct cfi_entry entry;
+	uint64_t offset = 0;
+	int fatal;
+
+	cie_cache_init(&cache, s);
+	fatal = cfi_output_reserve(&spans->out, s->len);
+	if (fatal < 0)
+		return fatal;
+	while (next_entry(spans, s, &offset, &entry)) {
+		if (entry.is_cie)
+			continue;
+		spans->n_fdes++;
+		if (entry.body.bad) {
+			row_spans_skip(spans, source_of(s), entry.offset, "FDE is truncated");
+			continue;
+		}
+		const struct cie_slot *cie = cie_cache_get(&cache, &spans->out, s, entry.cie, &fatal);
+		if (!cie)
+			return fatal;
+		const char *error = read_fde(spans, s, cie, &entry, &fatal);
+		if (fatal < 0)
+			return fatal;
+		if (error)
+			row_spans_skip(spans, source_of(s), entry.offset, error);
+	}
+	return 0;
 }
