@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Picks the subcommand; everything else is the command's own business. */
+/* Runs the subcommand that argv[1] names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,10 +14,10 @@ static const struct command {
 } commands[] = {
 	{"run", cmd_run, "profile this node and send OTLP profiles to a collector, until SIGTERM"},
 	{"record", cmd_record, "profile this host or one command for a while, write flamegraph and pprof"},
-	{"top", cmd_top, "show on the terminal what runs now: functions, processes, containers"},
-	{"check", cmd_check, "say whether run would work here, and if not, why and what to change"},
+	{"top", cmd_top, "show what runs now on the terminal: functions, processes, containers"},
+	{"check", cmd_check, "report whether run would work here, and if not, why and what to change"},
 	{"tables", cmd_tables, "print the unwind table of ELF files"},
-	{"version", cmd_version, "print version, commit and what is required"},
+	{"version", cmd_version, "print version, commit and requirements"},
 };
 
 static void usage(FILE *out)
@@ -27,7 +27,7 @@ static void usage(FILE *out)
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("  help     print this text, or with the name of a command its options and their defaults\n\n"
+	fputs("  help     print this text, or with the name of a command, its options and their defaults\n\n"
 	      "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted.\n\n"
 	      "A flamegraph of this host, as root:  proflet record -d 10s -o profile\n"
 	      "What runs right now:                 proflet top\n"
@@ -43,7 +43,7 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
-/* One line, without the control characters that a terminal would obey. */
+/* Prints the name without control characters, which could affect the terminal. */
 static int unknown(const char *name)
 {
 	fputs("proflet: \"", stderr);

@@ -18,18 +18,20 @@ static int print_report(const struct check_report *report, bool json)
 	return r;
 }
 
-static const char usage[] = "Usage: proflet check [OPTION]...\n\n"
-			    "Reports for each thing that the agent needs whether it is there (ok), partly "
-			    "there (degraded: the agent\n"
-			    "works with less) or missing (fails), why, and what to change. Exit code 0: run "
-			    "would work; 3: it lacks\n"
-			    "permissions; 1: something else is missing.\n\n";
+static const char usage[] =
+	"Usage: proflet check [OPTION]...\n\n"
+	"Reports for each thing that the agent needs whether it is there (ok), partly there (degraded: the\n"
+	"agent works with less) or missing (fails), why, and what to change. Exit code 0: run would work;\n"
+	"3: it lacks permissions; 1: something else is missing.\n\n";
 
 int cmd_check(int argc, char **argv)
 {
 	bool json = false;
 	const struct config_extra_option options[] = {
-		{.name = "json", .type = CONFIG_FLAG, .target = &json, .help = "print a JSON array"},
+		{.name = "json",
+		 .type = CONFIG_FLAG,
+		 .target = &json,
+		 .help = "print the report as a JSON array"},
 	};
 	_cleanup_config_ struct config *config = NULL;
 	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, false};

@@ -338,7 +338,7 @@ int cmd_record(int argc, char **argv)
 		 .type = CONFIG_STRING,
 		 .target = &rec.path,
 		 .value_name = "PATH",
-		 .help = "files to write, without extension (default proflet)"},
+		 .help = "path of the files to write, without extension (default proflet)"},
 		{.short_name = 'f',
 		 .name = "force",
 		 .type = CONFIG_FLAG,
@@ -349,11 +349,12 @@ int cmd_record(int argc, char **argv)
 		 .target = &rec.formats,
 		 .accepted = "html,folded,pprof,otlp",
 		 .value_name = "FORMAT,...",
-		 .help = "which files to write (default all)"},
+		 .help = "files to write: html, folded, pprof, otlp (default all)"},
 		{.name = "lines",
 		 .type = CONFIG_FLAG,
 		 .target = &rec.lines,
-		 .help = "also source lines and inlined calls, where debug information (DWARF) is there; for "
+		 .help = "also resolve source lines and inlined calls from debug information (DWARF); only "
+			 "for "
 			 "programs that you trust"},
 		{.name = "by",
 		 .type = CONFIG_STRING,
@@ -361,7 +362,7 @@ int cmd_record(int argc, char **argv)
 		 .check = check_by,
 		 .form = "container",
 		 .value_name = "container",
-		 .help = "folded: put the container before the process"},
+		 .help = "in the folded file, put the container before the process"},
 	};
 	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, true};
 	int first, code = session_load(&rec.session, &line, &first);

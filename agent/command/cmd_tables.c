@@ -39,13 +39,12 @@ static const char usage[] =
 	"usage: proflet tables [--summary | --json] FILE...\n"
 	"\n"
 	"Prints the unwind table of each ELF file, one line per row, TAB separated:\n"
-	"  START END CFA FP RA   addresses in 16 hex digits; FP is rbp or x29; RA "
-	"\"undef\" is the outermost frame\n"
-	"What a file does not describe itself is taken from its separate debug file, where there is one.\n"
-	"With several files, a line \"# FILE\" comes before the rows of each.\n"
+	"  START END CFA FP RA   addresses in 16 hex digits; FP is rbp or x29; RA \"undef\" marks the\n"
+	"                        outermost frame\n"
+	"What a file does not describe itself is taken from its separate debug file, if there is one.\n"
+	"With several files, a line \"# FILE\" precedes the rows of each.\n"
 	"\n"
-	"  --summary   rows, rules, bytes, time to build, and the FDEs that were "
-	"skipped or lie, instead of the rows\n"
+	"  --summary   instead of the rows: rows, rules, bytes, time to build, FDEs skipped or corrected\n"
 	"  --json      the summary as JSON, an array with one object per file\n"
 	"  --help      this text\n";
 

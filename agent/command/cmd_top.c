@@ -263,10 +263,10 @@ static void top_fini(struct top *top)
 	top_account_fini(&top->account);
 }
 
-static const char usage[] = "Usage: proflet top [OPTION]...\n\n"
-			    "Shows which functions, processes and containers use the CPUs of this host now. "
-			    "Press h for help, q to\n"
-			    "quit. If the output is not a terminal, it prints a table per interval.\n\n";
+static const char usage[] =
+	"Usage: proflet top [OPTION]...\n\n"
+	"Shows which functions, processes and containers use the CPUs of this host now. Press h for help,\n"
+	"q to quit. If the output is not a terminal, it prints a table per interval.\n\n";
 
 int cmd_top(int argc, char **argv)
 {

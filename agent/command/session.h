@@ -38,29 +38,29 @@ const char *session_check_pid(const char *text);
 const char *session_check_container(const char *text);
 
 /* The options of a struct session, for a command's table of struct config_extra_option. */
-#define SESSION_OPTIONS(s)                                                    \
-	{.short_name = 'F',                                                   \
-	 .name = "frequency",                                                 \
-	 .type = CONFIG_U32,                                                  \
-	 .target = &(s).hz,                                                   \
-	 .min = 1,                                                            \
-	 .max = 10000,                                                        \
-	 .value_name = "HZ",                                                  \
-	 .help = "samples per second and CPU (default 99)"},                  \
-		{.short_name = 'p',                                           \
-		 .name = "pid",                                               \
-		 .type = CONFIG_LIST,                                         \
-		 .target = &(s).pids,                                         \
-		 .check = session_check_pid,                                  \
-		 .form = "a process id",                                      \
-		 .value_name = "PID",                                         \
-		 .help = "only this process and what it starts; repeatable"}, \
-		{.name = "container",                                         \
-		 .type = CONFIG_LIST,                                         \
-		 .target = &(s).containers,                                   \
-		 .check = session_check_container,                            \
-		 .form = "12 to 64 hex digits",                               \
-		 .value_name = "ID",                                          \
+#define SESSION_OPTIONS(s)                                                     \
+	{.short_name = 'F',                                                    \
+	 .name = "frequency",                                                  \
+	 .type = CONFIG_U32,                                                   \
+	 .target = &(s).hz,                                                    \
+	 .min = 1,                                                             \
+	 .max = 10000,                                                         \
+	 .value_name = "HZ",                                                   \
+	 .help = "samples per second on each CPU (default 99)"},               \
+		{.short_name = 'p',                                            \
+		 .name = "pid",                                                \
+		 .type = CONFIG_LIST,                                          \
+		 .target = &(s).pids,                                          \
+		 .check = session_check_pid,                                   \
+		 .form = "a process id",                                       \
+		 .value_name = "PID",                                          \
+		 .help = "only this process and those it starts; repeatable"}, \
+		{.name = "container",                                          \
+		 .type = CONFIG_LIST,                                          \
+		 .target = &(s).containers,                                    \
+		 .check = session_check_container,                             \
+		 .form = "12 to 64 hex digits",                                \
+		 .value_name = "ID",                                           \
 		 .help = "only this container; repeatable"}
 
 #endif

@@ -6,6 +6,7 @@
 #include "agent/config/config_keys.h"
 
 #define HELP_COLUMN 34
+#define HELP_WIDTH 100
 
 static const char *value_name(const char *given, enum config_type type)
 {
@@ -30,24 +31,47 @@ static const char *value_name(const char *given, enum config_type type)
 	}
 }
 
+/* Prints the text from HELP_COLUMN on, broken between words. */
+static void print_wrapped(FILE *out, const char *text)
+{
+	size_t room = HELP_WIDTH - HELP_COLUMN;
+
+	while (strlen(text) > room) {
+		size_t n = room;
+
+		while (n && text[n] != ' ')
+			n--;
+		if (!n) /* a single long word */
+			n = strcspn(text, " ");
+		if (!text[n])
+			break;
+		fprintf(out, "%.*s\n%*s", (int)n, text, HELP_COLUMN, "");
+		text += n + 1;
+	}
+	fprintf(out, "%s\n", text);
+}
+
+/* The help text, then the accepted names and the default, where there are any. */
 static void print_line(FILE *out, const char *left, const char *help, const char *names, const char *value)
 {
-	int width = (int)strlen(left);
+	_cleanup_buf_ struct buf text = {0};
+	int width = (int)strlen(left), r = buf_puts(&text, help);
 
+	if (r == 0 && names)
+		r = buf_puts(&text, ": ");
+	for (; r == 0 && names && *names; names++)
+		r = buf_putc(&text, *names == ',' ? '|' : *names);
+	if (r == 0 && value)
+		r = buf_printf(&text, " [%s]", value);
+	if (r < 0)
+		return;
 	fputs(left, out);
 	if (width > HELP_COLUMN - 2) {
 		fputc('\n', out);
 		width = 0;
 	}
-	fprintf(out, "%*s%s", HELP_COLUMN - width, "", help);
-	if (names) {
-		fputs(": ", out);
-		for (; *names; names++)
-			fputs((char[]){*names == ',' ? '|' : *names, '\0'}, out);
-	}
-	if (value)
-		fprintf(out, " [%s]", value);
-	fputc('\n', out);
+	fprintf(out, "%*s", HELP_COLUMN - width, "");
+	print_wrapped(out, buf_str(&text));
 }
 
 static void print_key(FILE *out, const struct config_key *key)
@@ -88,11 +112,13 @@ void config_help(FILE *out, const struct config_extra_option *extra, size_t n_ex
 	print_line(out, "  -h, --help", "print this text", NULL, NULL);
 	for (size_t i = 0; i < config_n_keys; i++)
 		print_key(out, &config_keys[i]);
-	fputs("\nEach of these is a key of the file, too (nested: \"sampling: {frequency: 97}\"), and an "
-	      "environment\n"
-	      "variable (PROFLET_SAMPLING_FREQUENCY); the OTEL_EXPORTER_OTLP_* variables and "
-	      "OTEL_RESOURCE_ATTRIBUTES\n"
-	      "work as well. An option beats the environment, which beats the file.\n",
+	fputs("\nA configuration file can set each of these keys, too (also nested: \"sampling: {frequency: "
+	      "97}\"),\n"
+	      "and so can an environment variable (PROFLET_SAMPLING_FREQUENCY). The OTEL_EXPORTER_OTLP_* "
+	      "variables\n"
+	      "and OTEL_RESOURCE_ATTRIBUTES work as well. Options override the environment, which overrides "
+	      "the\n"
+	      "file.\n",
 	      out);
 }
 
