@@ -45,8 +45,7 @@
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
 
-_Static_assert(RESOURCES_FILES_MAX < JIT_FILE_FIRST,
-	       "frames of files and of code made at run time have different numbers");
+_Static_assert(RESOURCES_FILES_MAX <= FRAME_FILE_MAX, "each binary has a tag");
 
 struct agent {
 	struct agent_options options;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Everything that crosses between the BPF program and the agent: the arena's layout, rules, mapping lists,
- *records, counters. Included by both sides; fixed-width fields, explicit padding, sizes asserted. Enums here
- *are append-only.
+ * Everything that crosses between the BPF program and the agent: the layout of the arena, unwind rules,
+ * mapping lists, sample records, counters. Both sides include this file. Fields have fixed widths, padding
+ * is explicit, sizes are asserted. Enums here grow only at their end.
  *
  * The arena is an array of segments (one mmapable array map each) that the agent writes directly. A `ref`
- *names a 64-byte aligned block in it: segment << REF_OFFSET_BITS | offset / 64. Segment 0 begins with the
- *process table, so ref 0 is never a block and means "none".
+ * names a 64-byte aligned block in it: segment << REF_OFFSET_BITS | offset / 64. Segment 0 begins with the
+ * process table, so no block has ref 0; it means "none".
  *
  *	process table ──ref──► mapping list ──ref──► unwind table
  *	(pid → list)           (ip → file, table)    (va → rule)
  *
- * The agent publishes from right to left and frees only after an RCU grace period, so a running program sees
- *the old state or the whole new one.
+ * The agent publishes from right to left and frees a block only after an RCU grace period, so a running
+ * program sees either the old state or the new one, never a mixture.
  */
 #ifndef PROFLET_BPF_ABI_H
 #define PROFLET_BPF_ABI_H
@@ -39,8 +39,10 @@ struct process_slot {
 	__u32 pid;
 	__u32 list; /* ref, and PROCESS_STACK */
 };
-/* Its mappings may be others before the agent has heard of it (between fork and execve; where they are
- * replaced again and again): samples bring their registers and stack. No ref has this bit. */
+/*
+ * The process may have other mappings by the time that the agent hears of it (between fork and execve, or
+ * where it replaces mappings all the time): its samples bring registers and stack. No ref has this bit.
+ */
 #define PROCESS_STACK (1u << 31)
 
 /* --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n] */
@@ -62,9 +64,8 @@ struct mapping_list {
 struct mapping_entry {
 	__u64 start, end; /* process addresses, [start, end) */
 	__u64 bias;	  /* process address - bias = ELF virtual address (mod 2^64) */
-	__u32 file;  /* file index of the frames, 1..FRAME_FILE_MAX; FILE_ANONYMOUS for memory without a file
-		      */
-	__u32 table; /* ref, TABLE_NEVER or TABLE_PENDING. Written alone, with one store */
+	__u32 file;	  /* index in frames, 1 to FRAME_FILE_MAX; FILE_ANONYMOUS: memory without a file */
+	__u32 table;	  /* ref, TABLE_NEVER or TABLE_PENDING. Written alone, with one store */
 };
 
 /* --- unwind table of one text range: header, rules[n_rules], index[n_pages + 1], rows */
@@ -75,8 +76,7 @@ struct unwind_table {
 	__u64 va; /* ELF virtual address of the first page, 128-byte aligned */
 	__u32 n_pages;
 	__u32 index; /* byte offset in the segment: u32 number of the page's first row, n_pages + 1 of them */
-	__u32 rows;  /* byte offset in the segment: u16 (va & 127) << 8 | rule; the row before the first is
-			valid */
+	__u32 rows;  /* byte offset in the segment: u16 (va & 127) << 8 | rule; one more stands before */
 	__u32 n_rows;
 	__u32 n_rules;
 	__u32 reserved;
@@ -95,8 +95,7 @@ enum unwind_cfa {
 	UNWIND_CFA_REG,	     /* register `reg` + cfa, innermost frame only */
 	UNWIND_CFA_DEREF_R9, /* *(sp + r9 * 8 + low16(cfa)) + high16(cfa), innermost frame only */
 	UNWIND_CFA_UNSUPPORTED,
-	UNWIND_CFA_SWITCH, /* fp + cfa on whichever stack; caller's fp and return address in the record at fp
-			    */
+	UNWIND_CFA_SWITCH, /* fp + cfa, on any stack; the frame record at fp has the caller's fp and ip */
 };
 
 /* Where the caller's frame pointer is. */
@@ -124,34 +123,127 @@ struct unwind_rule {
 	__u8 reg; /* DWARF number, with UNWIND_CFA_REG or UNWIND_RA_REG */
 };
 
+/* --- frames of a stack, as 64-bit words */
+#define FRAME_VA_BITS 48
+#define FRAME_VA_MASK ((1ull << FRAME_VA_BITS) - 1)
+
+/*
+ * The top 16 bits of a word, its tag, say what it is:
+ *
+ *	0x0000        anonymous: process address of code in memory without a file
+ *	0x0001-0xdfff native: file index; the low 48 bits are an ELF virtual address
+ *	0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words that
+ *	              follow belong to the same frame (2 bits)
+ *	0xf000-0xfffe not in records; a reader skips the one word
+ *	0xffff        kernel: the address itself
+ *
+ * The low 48 bits of a head and the words that follow it are the runtime's own; by convention the code
+ * object, then the instruction, then a word to check the code object by. Readers skip a runtime that they do
+ * not know: its head says how far. agent/sample/frames.h iterates over the frames of a stack.
+ *
+ * A return address is stored minus 1, so that it lies in the instruction that called.
+ */
+#define FRAME_FILE_MAX 0xdfffu
+#define FILE_ANONYMOUS 0u /* in place of a file index */
+#define FRAME_TAG_RUNTIME 0xe000u
+#define FRAME_TAG_RUNTIME_LAST 0xefffu
+#define FRAME_TAG_KERNEL 0xffffu
+#define FRAME_RUNTIME_WORDS_MAX 3u /* that follow a head */
+
+/* Language runtimes: X(name, text). At most 1023. */
+#define FRAME_RUNTIMES(X)     \
+	X(CPYTHON, "cpython") \
+	X(RUBY, "ruby")       \
+	X(PHP, "php")         \
+	X(PERL, "perl")       \
+	X(LUA, "lua")         \
+	X(JVM, "jvm")         \
+	X(V8, "v8js")         \
+	X(DOTNET, "dotnet")   \
+	X(BEAM, "beam")
+
+enum frame_runtime {
+	RUNTIME_NONE,
+#define X(name, text) RUNTIME_##name,
+	FRAME_RUNTIMES(X)
+#undef X
+		RUNTIMES
+};
+
+static inline __u32 frame_tag(__u64 word)
+{
+	return (__u32)(word >> FRAME_VA_BITS);
+}
+
+/* The file index, FILE_ANONYMOUS; more than FRAME_FILE_MAX for other kinds of words. */
+static inline __u32 frame_file(__u64 word)
+{
+	return frame_tag(word);
+}
+
+/* The ELF virtual address, or the process address of an anonymous word. */
+static inline __u64 frame_va(__u64 word)
+{
+	return word & FRAME_VA_MASK;
+}
+
+static inline __u64 frame_native(__u32 file, __u64 va)
+{
+	return (__u64)file << FRAME_VA_BITS | (va & FRAME_VA_MASK);
+}
+
+static inline __u64 frame_anonymous(__u64 address)
+{
+	return address & FRAME_VA_MASK;
+}
+
+static inline int frame_is_runtime(__u64 word)
+{
+	return frame_tag(word) >= FRAME_TAG_RUNTIME && frame_tag(word) <= FRAME_TAG_RUNTIME_LAST;
+}
+
+static inline __u64 frame_runtime_head(__u32 runtime, __u32 following, __u64 payload)
+{
+	return (__u64)(FRAME_TAG_RUNTIME | runtime << 2 | following) << FRAME_VA_BITS |
+	       (payload & FRAME_VA_MASK);
+}
+
+/* Of a head: enum frame_runtime, or a number that is newer than this reader. */
+static inline __u32 frame_runtime_of(__u64 head)
+{
+	return (frame_tag(head) & 0xfffu) >> 2;
+}
+
+/* How many words behind this one belong to the same frame. */
+static inline __u32 frame_following(__u64 word)
+{
+	return frame_is_runtime(word) ? frame_tag(word) & FRAME_RUNTIME_WORDS_MAX : 0;
+}
+
 /* --- records, agent byte order, in the ring buffer */
 #define KERNEL_FRAMES_MAX 127u
-#define USER_FRAMES_MAX 1024u
-#define FRAME_VA_BITS 48
-#define FRAME_FILE_MAX 0xfffeu
-#define FILE_ANONYMOUS 0xffffu /* frame value: the process address itself */
-#define FRAME_VA_MASK ((1ull << FRAME_VA_BITS) - 1)
+#define USER_FRAMES_MAX 1024u /* words */
 
 /*
  * How an unwind ended: X(name, text, complete). The text is the reason in metrics and in the root frame
  * "[truncated: text]".
  */
-#define UNWIND_ENDINGS(X)                                                                                  \
-	X(ROOT, "complete", 1)		     /* outermost frame reached */                                 \
-	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */   \
-	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                   \
-	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                        \
-	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */     \
-	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                 \
-	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                         \
-	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                                \
-	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                     \
-	X(DEPTH_LIMIT, "depth limit", 0)                                                                   \
-	X(COMPAT_TASK, "32-bit task", 0)                                                                   \
-	X(NO_REGISTERS, "no registers", 0)  /* user registers of a task in the kernel could not be read */ \
-	X(EXITING, "task exiting", 1)	    /* its memory is gone; see below */                            \
-	X(OUTDATED, "outdated mappings", 0) /* walked, in part, with mappings that were gone; by the agent \
-					     */
+#define UNWIND_ENDINGS(X)                                                                                   \
+	X(ROOT, "complete", 1)		     /* outermost frame reached */                                  \
+	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */    \
+	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                    \
+	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                         \
+	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */      \
+	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                  \
+	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                          \
+	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                                 \
+	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                      \
+	X(DEPTH_LIMIT, "depth limit", 0)                                                                    \
+	X(COMPAT_TASK, "32-bit task", 0)                                                                    \
+	X(NO_REGISTERS, "no registers", 0)  /* user registers of a task in the kernel could not be read */  \
+	X(EXITING, "task exiting", 1)	    /* its memory is gone; see below */                             \
+	X(OUTDATED, "outdated mappings", 0) /* by the agent: some mappings had been replaced when it ran */ \
+	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */
 
 /*
  * EXITING counts as complete: the memory of the process is freed, at its end or by execve, a user stack
@@ -165,48 +257,86 @@ enum unwind_ending {
 		ENDINGS
 };
 
+/*
+ * Why the frames of a language runtime are missing (ENDING_RUNTIME); native frames stay: X(of, name, text),
+ * with what the user of the list gives as `of`.
+ */
+#define RUNTIME_REASONS(X, of)                                                                         \
+	X(of, UNKNOWN, "unknown reason")                                                               \
+	X(of, LAYOUT, "layout not recognised") /* a version that the agent has no description of */    \
+	X(of, NO_THREAD, "no thread state")    /* the thread's entry into the runtime was not found */ \
+	X(of, READ_FAULT, "read fault")                                                                \
+	X(of, INCONSISTENT, "inconsistent state") /* a check word did not match */                     \
+	X(of, DEPTH_LIMIT, "depth limit")
+
+enum runtime_reason {
+#define X(of, name, text) RUNTIME_REASON_##name,
+	RUNTIME_REASONS(X, )
+#undef X
+		RUNTIME_REASONS_N
+};
+
+/* Which event source took a sample, and so the unit of its value. Events are numbered from EVENT_FIRST on. */
+enum sample_origin {
+	ORIGIN_CPU,	/* value 1: a sampling interval of CPU time */
+	ORIGIN_OFF_CPU, /* nanoseconds that the thread did not run */
+	ORIGIN_EVENT_FIRST = 16,
+};
+
 #define SAMPLE_KERNEL_MODE 1u /* taken in the kernel */
-#define SAMPLE_FROM_START \
-	2u /* the saved stack is of the sample itself, not of the frame where the unwind stopped */
+#define SAMPLE_FROM_START 2u  /* the saved stack is that of the sample, not of where the unwind stopped */
+#define SAMPLE_CONTEXT 4u     /* a struct sample_context follows the frames */
+#define SAMPLE_SAVED_STACK 8u /* a struct saved_stack and its stack are the record's end */
 
 /*
- * A sample. Followed by n_kernel + n_user frames of eight bytes, each part leaf first. Kernel frames: the
- * address. User frames: file << 48 | ELF virtual address, return addresses minus 1.
+ * A sample. It is followed by n_kernel + n_user frame words, each part leaf first, then by what the flags
+ * announce.
  */
 struct sample_record {
 	__u64 time_ns;	  /* CLOCK_MONOTONIC */
+	__u64 value;	  /* in the unit of the origin */
 	__u32 pid, tid;	  /* in the agent's PID namespace */
 	__u32 generation; /* of the mapping list; 0 none */
+	__u16 origin;	  /* enum sample_origin */
 	__u16 cpu;
-	__u8 ending; /* enum unwind_ending */
-	__u8 flags;
-	__u16 n_kernel, n_user;
-	__u32 saved_stack_bytes; /* behind the frames: 0, or a struct saved_stack and stack */
+	__u16 n_user;
+	__u8 n_kernel;
+	__u8 ending;	     /* enum unwind_ending */
+	__u8 flags;	     /* SAMPLE_* */
+	__u8 runtime_reason; /* enum runtime_reason, with ENDING_RUNTIME */
+	__u16 runtime;	     /* enum frame_runtime, with ENDING_RUNTIME */
+};
+
+/* The request that the thread worked on (W3C trace context), as bytes in network order. */
+struct sample_context {
+	__u8 trace_id[16];
+	__u8 span_id[8];
 };
 
 #define SAVED_STACK_NEAR 16384u /* bytes of stack that any record may have */
-#define SAVED_STACK_MAX 65536u	/* that one put together in a CPU's deep area may have */
+#define SAVED_STACK_MAX 65536u	/* bytes that a record put together in a CPU's deep area may have */
 #define SAVED_STACK_CHUNK 2048u /* bytes that are read at once, up to a multiple of them */
-#define SAVED_STACK_BELOW \
-	128u /* bytes below sp: the red zone; a register that an epilogue has just popped is read there */
-#define SAVED_STACK_FRAMES_MAX 1000u /* a stack with more frames is not finished */
+/* Bytes below sp that are saved too: x86-64's red zone, and a register that an epilogue has just popped. */
+#define SAVED_STACK_BELOW 128u
+#define SAVED_STACK_FRAMES_MAX 1000u /* a stack with more words is not finished in user space */
 #define SAVED_STACK_REGISTERS 32u
 
 /*
- * Where an unwind stopped for want of a process, mapping or table, or at a rule that is evaluated in user
- * space, with what it takes to go on later: the frame to step from, the last frame below it whose registers
- * are all known (the sample's own, or one that a signal interrupted), and the stack as it was.
+ * Registers and stack of a sample whose unwind stopped for want of a process, mapping or table, or at a rule
+ * that only user space can evaluate: what the agent needs to go on later. It has the frame to step from, and
+ * the registers of the last frame below it for which all are known: the sample's own, or one that a signal
+ * interrupted.
  */
 struct saved_stack {
-	__u64 ip, sp, fp; /* of the frame to step from; with "no table" and "unsupported rule" it is the last
-			     of the record */
-	__u64 stack_address; /* process address of the first byte of the stack: SAVED_STACK_BELOW below the
-				frame, or its sp where that cannot be read */
-	__u32 stack_bytes;   /* that follow; those of holes are 0 */
-	__u32 innermost;     /* regs are of the frame to step from */
-	__u32 n_before;	     /* user frames in the record before the one that regs are of */
-	__u32 holes; /* bit n: the n-th chunk of the stack, the first may be a part of one, could not be read
-		      */
+	/* of the frame to step from; with "no table" and "unsupported rule" the record's last one */
+	__u64 ip, sp, fp;
+	/* process address of the first byte of the stack: SAVED_STACK_BELOW below the frame, or its sp where
+	 * that cannot be read */
+	__u64 stack_address;
+	__u32 stack_bytes; /* that follow; those of holes are 0 */
+	__u32 innermost;   /* regs are of the frame to step from */
+	__u32 n_before;	   /* user words in the record before the frame that regs are of */
+	__u32 holes;	   /* bit n: chunk n of the stack could not be read; the first may be a part of one */
 	__u64 regs[SAVED_STACK_REGISTERS]; /* by DWARF number, with the ip */
 };
 
@@ -247,7 +377,9 @@ _Static_assert(sizeof(struct mapping_list) == 32, "mapping_list");
 _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
-_Static_assert(sizeof(struct sample_record) == 32, "sample_record");
+_Static_assert(sizeof(struct sample_record) == 40, "sample_record");
+_Static_assert(sizeof(struct sample_context) == 24, "sample_context");
 _Static_assert(sizeof(struct saved_stack) == 304, "saved_stack");
+_Static_assert(RUNTIMES <= 1024, "a runtime is 10 bits of a tag");
 
 #endif

@@ -32,7 +32,6 @@ struct segment {
 struct unwind_state {
 	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost
 			     frame, and in one that a signal interrupted */
-	__u64 first_ip, first_sp, first_fp; /* of the sample */
 	/* the mapping of the last frame, and its table */
 	__u64 start, length; /* process addresses; length 0: none */
 	__u64 bias;
@@ -52,13 +51,15 @@ struct unwind_state {
 			   */
 	__u32 pending;	  /* the mapping's table is being built */
 	__u32 switches;	  /* steps to another stack (FRAME_BYTES_MAX), allowed once */
-	__u32 n_before;	  /* frames in the record before the one that regs are, or would be, of */
-	union {		  /* the rule that the rare functions work on */
+	__u32 n_before;	  /* words in the record before the frame that regs are, or would be, of */
+	__u32 saved_bytes; /* behind the words: 0, or a struct saved_stack and its stack */
+	union {		   /* the rule that the rare functions work on */
 		struct unwind_rule rule;
 		__u64 rule_bits;
 	};
 	__u64 cfa;
 	__u64 regs[REGISTERS];
+	__u64 first_ip, first_sp, first_fp; /* of the sample, with SAMPLE_FROM_START */
 };
 
 struct unwind_area {

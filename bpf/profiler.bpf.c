@@ -191,7 +191,7 @@ UNWIND_FN int ending_of_task(int ending)
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP,
-	      bytes = sizeof a->record + (__u64)a->state.n * 8 + a->record.saved_stack_bytes;
+	      bytes = sizeof a->record + (__u64)a->state.n * 8 + a->state.saved_bytes;
 
 	BOUND(bytes, 0x7fff);
 	if (bytes > sizeof a->record + sizeof a->frames)
@@ -201,7 +201,7 @@ static __always_inline void record_send(struct unwind_area *a)
 		a->unannounced = 0;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
-	if (a->record.saved_stack_bytes > sizeof(struct saved_stack) && !record_send_deep(flags))
+	if (a->state.saved_bytes > sizeof(struct saved_stack) && !record_send_deep(flags))
 		return;
 	if (bpf_ringbuf_output(&ring, &a->record, bytes, flags))
 		a->counters[COUNTER_RING_FULL]++;
@@ -247,7 +247,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	a->state.fallback = 0;
 	a->state.switches = 0;
 	a->record.flags = 0;
-	a->record.saved_stack_bytes = 0;
+	a->state.saved_bytes = 0;
 	return pids;
 }
 
@@ -281,6 +281,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 			saved_stack_attach(ending);
 	}
 	a->record.time_ns = bpf_ktime_get_ns();
+	a->record.value = 1;
+	a->record.origin = ORIGIN_CPU;
 	a->record.pid = pids >> 32;
 	a->record.tid = pids;
 	a->record.cpu = bpf_get_smp_processor_id();

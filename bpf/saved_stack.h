@@ -69,7 +69,8 @@ static __always_inline void saved_stack_set_bytes(struct unwind_area *a, struct 
 						  __u32 stack_bytes)
 {
 	saved->stack_bytes = stack_bytes;
-	a->record.saved_stack_bytes = sizeof *saved + stack_bytes;
+	a->state.saved_bytes = sizeof *saved + stack_bytes;
+	a->record.flags |= SAMPLE_SAVED_STACK;
 }
 
 /* Appends to the record what finishing the stack later takes: registers, and SAVED_STACK_NEAR bytes of stack.

@@ -2,50 +2,40 @@
 #include "agent/proc/image.h"
 #include "agent/report/report_private.h"
 
-/* The root frame that says why a stack is cut: X-macro of bpf/abi.h, one constant string each. */
-static const char *const ending_names[ENDINGS] = {
-#define X(name, text, complete) [ENDING_##name] = "[truncated: " text "]",
-	UNWIND_ENDINGS(X)
-#undef X
-};
-
-/*
- * Numbers of frames in a window. A user frame is its own number, with 0 for the file of those that have none:
- * the kernel's addresses begin with all ones, and in the first page of its half lies no code.
- */
-#define ENDING_FIRST 0xffff000000000000ull
-
+/* Numbers of frames in a window: agent/sample/frames.h. Frames of runtimes have no names yet and are left
+ * out. */
 size_t report_frame_ids(struct names *names, const struct sample_entry *e, uint64_t *ret, bool *ret_own)
 {
 	const struct sample_stack *stack = e->stack;
 	const struct proc_image *image = e->owner;
-	size_t k = 0, n = (size_t)stack->n_kernel + stack->n_user;
+	struct stack_frames frames = STACK_FRAMES(stack);
+	struct stack_frame f;
+	size_t n = 0;
 
 	*ret_own = false;
-	for (; k < n; k++) {
-		ret[k] = stack->frames[k];
-		if (k < stack->n_kernel)
-			continue;
-		ret[k] = names_frame_id(names, image->process, ret[k]);
-		*ret_own |= ret[k] != stack->frames[k];
-		if (sample_frame_file(ret[k]) == FILE_ANONYMOUS)
-			ret[k] = sample_frame_va(ret[k]);
+	while (stack_frames_next(&frames, &f)) {
+		if (f.kind == STACK_FRAME_KERNEL) {
+			ret[n++] = frame_native(FRAME_TAG_KERNEL, f.word);
+		} else if (f.kind != STACK_FRAME_RUNTIME) {
+			ret[n] = names_frame_id(names, image->process, &f);
+			*ret_own |= ret[n++] != f.word;
+		}
 	}
 	if (!unwind_ending_complete(stack->ending))
-		ret[k++] = ENDING_FIRST | (uint64_t)stack->ending;
-	return k;
+		ret[n++] = ending_frame(stack->ending, stack->ending_detail);
+	return n;
 }
 
 void report_frame(void *names, uint64_t id, struct frame *ret)
 {
-	if (id >= ENDING_FIRST && id < ENDING_FIRST + ENDINGS)
-		*ret = (struct frame){.kind = FRAME_ENDING, .function = ending_names[id - ENDING_FIRST]};
-	else if (id >= ENDING_FIRST)
+	const char *ending = ending_frame_text(id);
+
+	if (ending)
+		*ret = (struct frame){.kind = FRAME_ENDING, .function = ending};
+	else if (frame_tag(id) == FRAME_TAG_KERNEL)
 		names_kernel_frame(names, id, ret);
 	else
-		names_user_frame(names,
-				 sample_frame_file(id) ? id : id | (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS,
-				 ret);
+		names_user_frame(names, id, ret);
 }
 
 /* Inlined calls become frames of their own, at the same address, as long as `room` frames suffice. Returns

@@ -9,7 +9,7 @@
 #include "agent/base/frame.h"
 #include "agent/base/log.h"
 #include "agent/binary/registry.h"
-#include "agent/sample/decode.h"
+#include "agent/sample/frames.h"
 #include "agent/symbol/jit.h"
 #include "agent/symbol/jitname.h"
 #include "agent/proc/table.h"
@@ -63,11 +63,10 @@ static bool is_code_memory(struct jit_names *n, uint32_t file)
 	return n->last_file_is;
 }
 
-bool jit_names_wants(struct jit_names *n, uint64_t frame)
+bool jit_names_wants(struct jit_names *n, const struct stack_frame *f)
 {
-	uint32_t file = sample_frame_file(frame);
-
-	return file == FILE_ANONYMOUS || is_code_memory(n, file);
+	return f->kind == STACK_FRAME_ANONYMOUS ||
+	       (f->kind == STACK_FRAME_NATIVE && is_code_memory(n, frame_file(f->word)));
 }
 
 /* The process's jitdump file: it maps that for no other reason than that others find it. -1: none. */
@@ -112,12 +111,12 @@ static const char *runtime_of(const struct jit_names *n, const struct process *p
 }
 
 /* The process address of a frame; 0: it is not known where the file is mapped. */
-static uint64_t address_of(const struct process *p, uint64_t frame)
+static uint64_t address_of(const struct process *p, const struct stack_frame *f)
 {
-	uint32_t file = sample_frame_file(frame);
-	uint64_t va = sample_frame_va(frame);
+	uint32_t file = frame_file(f->word);
+	uint64_t va = frame_va(f->word);
 
-	if (file == FILE_ANONYMOUS)
+	if (f->kind == STACK_FRAME_ANONYMOUS)
 		return va;
 	for (uint32_t i = 0; i < p->maps->n; i++) {
 		const struct proc_mapping *m = &p->maps->entries[i];
@@ -128,19 +127,19 @@ static uint64_t address_of(const struct process *p, uint64_t frame)
 	return 0;
 }
 
-uint64_t jit_names_id(struct jit_names *n, const struct process *p, uint64_t frame)
+uint64_t jit_names_id(struct jit_names *n, const struct process *p, const struct stack_frame *f)
 {
 	struct jit_symbol s;
 	uint64_t address;
 	int slot;
 
-	if (!jit_names_wants(n, frame))
-		return frame;
+	if (!jit_names_wants(n, f))
+		return f->word;
 	slot = symbol_jit_slot(n->jit, p);
-	address = slot < 0 ? 0 : address_of(p, frame);
+	address = slot < 0 ? 0 : address_of(p, f);
 	if (!address || !symbol_jit_find(n->jit, (unsigned)slot, address, &s))
-		return frame;
-	return (uint64_t)(JIT_FILE_FIRST + (unsigned)slot) << FRAME_VA_BITS | address;
+		return f->word;
+	return frame_native(FRAME_TAG_PROCESS + (unsigned)slot, address);
 }
 
 static const char *runtime(struct jit_names *n, const struct process *p)
@@ -154,12 +153,12 @@ static const char *runtime(struct jit_names *n, const struct process *p)
 
 bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret)
 {
-	unsigned slot = sample_frame_file(id) - JIT_FILE_FIRST;
+	unsigned slot = frame_tag(id) - FRAME_TAG_PROCESS;
 	struct jit_symbol s;
 
 	if (slot >= SYMBOL_JIT_PROCESSES_MAX)
 		return false;
-	*ret = (struct frame){.address = sample_frame_va(id), .kind = FRAME_NATIVE};
+	*ret = (struct frame){.address = frame_va(id), .kind = FRAME_NATIVE};
 	if (!symbol_jit_find(n->jit, slot, ret->address, &s))
 		return true;
 	ret->function = jit_name_readable(s.name);

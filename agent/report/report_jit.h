@@ -10,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/sample/frames.h"
 #include "agent/symbol/jit.h"
-#include "bpf/abi.h"
 
-/* Numbers of such frames have these in place of a file. */
-#define JIT_FILE_FIRST (FRAME_FILE_MAX - SYMBOL_JIT_PROCESSES_MAX + 1)
+_Static_assert(SYMBOL_JIT_PROCESSES_MAX <= FRAME_PROCESS_SLOTS, "each process has a tag");
 
 struct binary_registry;
 struct frame;
 struct jit_names;
 struct process;
+struct stack_frame;
 struct worker_job;
 
 /* `binaries` is borrowed. 0 or -errno. */
@@ -27,7 +27,7 @@ int jit_names_new(struct jit_names **ret, struct binary_registry *binaries);
 /* All jobs must be done. NULL is fine. */
 void jit_names_free(struct jit_names *n);
 /* May this user frame be of such code? Else no name of it is known here. */
-bool jit_names_wants(struct jit_names *n, uint64_t frame);
+bool jit_names_wants(struct jit_names *n, const struct stack_frame *f);
 /* A sample of `p` has such a frame. A job when it is the first one: its files may be gone soon. NULL: none.
  */
 struct worker_job *jit_names_note(struct jit_names *n, struct process *p, uint64_t now_ns);
@@ -37,7 +37,7 @@ struct worker_job *jit_names_job(struct jit_names *n, struct process *p);
  * A number for a user frame of p's: `frame` itself, or where its code may have a name here, one of its own in
  * each process. It is good until the next jit_names_note or jit_names_sweep.
  */
-uint64_t jit_names_id(struct jit_names *n, const struct process *p, uint64_t frame);
+uint64_t jit_names_id(struct jit_names *n, const struct process *p, const struct stack_frame *f);
 /* What such a number means; false: it is a frame. Borrowed until a job is done. */
 bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret);
 /* Now and then: forgets processes that have ended. */

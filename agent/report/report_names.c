@@ -191,27 +191,27 @@ static void want(struct symbol_cache *cache, uint32_t file, uint64_t va)
 		(void)symbol_cache_want(cache, file, va); /* refusals are counted there */
 }
 
-static void request(struct names *n, uint64_t frame, bool kernel)
+static void request(struct names *n, const struct stack_frame *f)
 {
-	uint32_t file = sample_frame_file(frame);
+	uint32_t file = frame_file(f->word);
 	struct kallsyms_symbol symbol;
 
-	if (kernel) {
-		(void)symbol_kernel_find(n->kernel, frame, &symbol);
+	if (f->kind == STACK_FRAME_KERNEL) {
+		(void)symbol_kernel_find(n->kernel, f->word, &symbol);
 		return;
 	}
 	if (is_early(n, file))
 		return;
-	want(n->cache, file, sample_frame_va(frame));
+	want(n->cache, file, frame_va(f->word));
 	if (n->lines)
-		want(n->lines, file, sample_frame_va(frame));
+		want(n->lines, file, frame_va(f->word));
 }
 
-/* Whether a frame can have a name. Those of no file have none, and may be equal to an address of the kernel.
- */
-static bool wanted(const struct names *n, uint64_t frame, bool kernel)
+/* Whether a frame can have a name in a binary or in the kernel. */
+static bool wanted(const struct names *n, const struct stack_frame *f)
 {
-	return kernel ? n->want_kernel : n->want_native && sample_frame_file(frame) != FILE_ANONYMOUS;
+	return (f->kind == STACK_FRAME_KERNEL && n->want_kernel) ||
+	       (f->kind == STACK_FRAME_NATIVE && n->want_native);
 }
 
 static void submit_jit(struct names *n, struct worker_job *job)
@@ -222,8 +222,11 @@ static void submit_jit(struct names *n, struct worker_job *job)
 
 void names_sample(struct names *n, struct process *p, const struct sample_view *v)
 {
-	for (uint16_t i = v->n_kernel; n->want_native && i < v->n_kernel + v->n_user; i++)
-		if (sample_frame_file(v->frames[i]) == FILE_ANONYMOUS) {
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame f;
+
+	while (n->want_native && stack_frames_next(&frames, &f))
+		if (f.kind == STACK_FRAME_ANONYMOUS) {
 			submit_jit(n, jit_names_note(n->jit, p, v->time_ns));
 			return;
 		}
@@ -231,20 +234,20 @@ void names_sample(struct names *n, struct process *p, const struct sample_view *
 
 static void request_stack(struct names *n, struct process *p, const struct sample_stack *s)
 {
+	struct stack_frames frames = STACK_FRAMES(s);
+	struct stack_frame f;
 	bool jit = false;
 	int32_t known;
 
-	for (uint16_t i = 0; i < s->n_kernel + s->n_user; i++) {
-		bool kernel = i < s->n_kernel;
-
-		if (!kernel && n->want_native && jit_names_wants(n->jit, s->frames[i])) {
+	while (stack_frames_next(&frames, &f)) {
+		if (n->want_native && jit_names_wants(n->jit, &f)) {
 			jit = true;
 			continue;
 		}
-		if (!wanted(n, s->frames[i], kernel) || memo_get(&n->asked, s->frames[i], &known))
+		if (!wanted(n, &f) || memo_get(&n->asked, f.word, &known))
 			continue;
-		memo_put(&n->asked, s->frames[i], 0);
-		request(n, s->frames[i], kernel);
+		memo_put(&n->asked, f.word, 0);
+		request(n, &f);
 	}
 	if (!jit)
 		return;
@@ -271,9 +274,9 @@ bool names_complete(const struct names *n)
 	return n->n_jobs == 0;
 }
 
-uint64_t names_frame_id(struct names *n, const struct process *p, uint64_t frame)
+uint64_t names_frame_id(struct names *n, const struct process *p, const struct stack_frame *f)
 {
-	return n->want_native ? jit_names_id(n->jit, p, frame) : frame;
+	return n->want_native ? jit_names_id(n->jit, p, f) : f->word;
 }
 
 static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol_name *ret)
@@ -285,14 +288,14 @@ static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol
 
 void names_user_frame(struct names *n, uint64_t frame, struct frame *ret)
 {
-	uint32_t file = sample_frame_file(frame);
-	const struct binary *f = file == FILE_ANONYMOUS ? NULL : binary_registry_get(n->binaries, file);
+	uint32_t file = frame_file(frame);
+	const struct binary *f = binary_registry_get(n->binaries, file);
 	struct symbol_name name;
 
 	if (jit_names_frame(n->jit, frame, ret))
 		return;
 	*ret = (struct frame){
-		.module = f ? &f->module : NULL, .address = sample_frame_va(frame), .kind = FRAME_NATIVE};
+		.module = f ? &f->module : NULL, .address = frame_va(frame), .kind = FRAME_NATIVE};
 	if (f && n->want_native && find_name(n, file, ret->address, &name)) {
 		ret->function = name.function;
 		ret->system_name = name.system_name;

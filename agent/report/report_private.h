@@ -50,7 +50,7 @@ void names_user_frame(struct names *n, uint64_t frame, struct frame *ret);
 void names_kernel_frame(struct names *n, uint64_t address, struct frame *ret);
 /* A user frame of p's, told apart from those of other processes where the same address is other code there;
  * it means something to names_user_frame, until the next names_request or names_sample. */
-uint64_t names_frame_id(struct names *n, const struct process *p, uint64_t frame);
+uint64_t names_frame_id(struct names *n, const struct process *p, const struct stack_frame *f);
 void names_forget(struct names *n, uint32_t file);
 size_t names_bytes(const struct names *n);
 /* Addresses whose source lines are missing, for want of time. */

@@ -87,8 +87,9 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 			if (strcmp(wanted->items[w], all[k].key) == 0)
 				ret[n++] = all[k];
 	if (!unwind_ending_complete(e->stack->ending))
-		ret[n++] = (struct otlp_attr){.key = "proflet.stack.truncated",
-					      .string = unwind_ending_text(e->stack->ending)};
+		ret[n++] = (struct otlp_attr){
+			.key = "proflet.stack.truncated",
+			.string = unwind_ending_reason(e->stack->ending, e->stack->ending_detail)};
 	return n;
 }
 

@@ -64,6 +64,7 @@ static bool stack_is(const struct map_node *node, const void *key)
 	const struct sample_view *v = key;
 
 	return s->n_kernel == v->n_kernel && s->n_user == v->n_user && s->ending == v->ending &&
+	       s->ending_detail == v->ending_detail &&
 	       memcmp(s->frames, v->frames, (size_t)(v->n_kernel + v->n_user) * 8) == 0;
 }
 
@@ -80,7 +81,8 @@ static int stack_intern(struct sample_aggregate *a, const struct sample_view *v,
 			const struct sample_stack **ret)
 {
 	size_t bytes = (size_t)(v->n_kernel + v->n_user) * 8;
-	uint64_t hash = hash_bytes(v->frames, bytes) ^ hash_u64(v->n_kernel) ^ (uint64_t)v->ending;
+	uint64_t ending = (uint64_t)v->ending_detail << 8 | (uint64_t)v->ending;
+	uint64_t hash = hash_bytes(v->frames, bytes) ^ hash_u64(v->n_kernel) ^ ending;
 	struct map_node *n = map_find(&a->stacks, hash, stack_is, v);
 	struct sample_stack *s;
 	int r;
@@ -95,7 +97,10 @@ static int stack_intern(struct sample_aggregate *a, const struct sample_view *v,
 	s = pool_take(&a->pool, sizeof *s + bytes);
 	if (!s)
 		return -ENOMEM;
-	*s = (struct sample_stack){.ending = v->ending, .n_kernel = v->n_kernel, .n_user = v->n_user};
+	*s = (struct sample_stack){.ending = v->ending,
+				   .ending_detail = v->ending_detail,
+				   .n_kernel = v->n_kernel,
+				   .n_user = v->n_user};
 	memcpy(s->frames, v->frames, bytes);
 	r = map_insert(&a->stacks, &s->node, hash);
 	if (r < 0)
@@ -107,13 +112,19 @@ static int stack_intern(struct sample_aggregate *a, const struct sample_view *v,
 struct entry_key {
 	const void *owner;
 	const struct sample_stack *stack;
+	const struct sample_context *context; /* NULL: none */
 	uint32_t tid;
-	uint16_t cpu;
+	uint16_t cpu, origin;
 	union {
 		char name[SAMPLE_THREAD_NAME_LEN];
 		uint64_t words[SAMPLE_THREAD_NAME_LEN / 8];
 	} thread;
 };
+
+static bool same_context(const struct sample_context *a, const struct sample_context *b)
+{
+	return a == b || (a && b && memcmp(a, b, sizeof *a) == 0);
+}
 
 static bool entry_is(const struct map_node *node, const void *key)
 {
@@ -121,14 +132,23 @@ static bool entry_is(const struct map_node *node, const void *key)
 	const struct entry_key *k = key;
 
 	return e->owner == k->owner && e->stack == k->stack && e->tid == k->tid && e->cpu == k->cpu &&
-	       memcmp(e->thread, k->thread.name, sizeof e->thread) == 0;
+	       e->origin == k->origin && memcmp(e->thread, k->thread.name, sizeof e->thread) == 0 &&
+	       same_context(e->context, k->context);
+}
+
+static uint64_t entry_hash(const struct entry_key *k)
+{
+	uint64_t number = (uint64_t)k->tid << 24 ^ k->cpu ^ (uint64_t)k->origin << 48;
+	uint64_t name = hash_u64(k->thread.words[0] ^ k->thread.words[1] << 1);
+	uint64_t context = k->context ? hash_bytes(k->context, sizeof *k->context) : 0;
+
+	return hash_u64((uintptr_t)k->owner ^ context ^ hash_u64((uintptr_t)k->stack ^ number ^ name));
 }
 
 static int entry_find(struct sample_aggregate *a, const struct entry_key *k, struct sample_entry **ret)
 {
-	uint64_t hash = hash_u64((uintptr_t)k->owner ^
-				 hash_u64((uintptr_t)k->stack ^ (uint64_t)k->tid << 24 ^ k->cpu ^
-					  hash_u64(k->thread.words[0] ^ k->thread.words[1] << 1)));
+	const size_t bytes = sizeof **ret + (k->context ? sizeof *k->context : 0);
+	uint64_t hash = entry_hash(k);
 	struct map_node *n = map_find(&a->entries, hash, entry_is, k);
 	struct sample_entry *e;
 	int r;
@@ -137,14 +157,19 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 		*ret = container_of(n, struct sample_entry, node);
 		return 0;
 	}
-	r = charge(a, sizeof *e);
+	r = charge(a, bytes);
 	if (r < 0)
 		return r;
-	e = pool_take(&a->pool, sizeof *e);
+	e = pool_take(&a->pool, bytes);
 	if (!e)
 		return -ENOMEM;
-	*e = (struct sample_entry){
-		.owner = (void *)k->owner, .stack = k->stack, .tid = k->tid, .cpu = k->cpu};
+	*e = (struct sample_entry){.owner = (void *)k->owner,
+				   .stack = k->stack,
+				   .tid = k->tid,
+				   .cpu = k->cpu,
+				   .origin = k->origin};
+	if (k->context)
+		e->context = memcpy(e + 1, k->context, sizeof *k->context);
 	memcpy(e->thread, k->thread.name, sizeof e->thread);
 	r = map_insert(&a->entries, &e->node, hash);
 	if (r < 0)
@@ -156,32 +181,76 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 	return 0;
 }
 
-/* Times that are outgrown stay in the pool: together they are no more than those in use. */
-static int time_append(struct sample_aggregate *a, struct sample_entry *e, uint64_t time_ns)
+/* An array of `cap` numbers with the first `n` of `old`. Arrays that are outgrown stay in the pool: together
+ * they are no larger than those in use. NULL and *r: no room. */
+static uint64_t *regrow(struct sample_aggregate *a, const uint64_t *old, uint32_t n, uint32_t cap, int *r)
 {
-	if (e->n == e->cap) {
-		uint32_t cap = e->cap ? e->cap * 2 : FIRST_TIMES;
-		uint64_t *more;
-		int r = charge(a, cap * sizeof *more);
+	uint64_t *more;
 
-		if (r < 0)
-			return r;
-		more = pool_take(&a->pool, cap * sizeof *more);
-		if (!more)
-			return -ENOMEM;
-		if (e->n)
-			memcpy(more, e->times_ns, e->n * sizeof *more);
-		e->times_ns = more;
-		e->cap = cap;
-	}
+	*r = charge(a, cap * sizeof *more);
+	if (*r < 0)
+		return NULL;
+	more = pool_take(&a->pool, cap * sizeof *more);
+	*r = more ? 0 : -ENOMEM;
+	if (more && n)
+		memcpy(more, old, n * sizeof *more);
+	return more;
+}
+
+/* Room for one more sample. */
+static int entry_grow(struct sample_aggregate *a, struct sample_entry *e)
+{
+	uint32_t cap = e->cap ? e->cap * 2 : FIRST_TIMES;
+	uint64_t *times, *values = NULL;
+	int r;
+
+	if (e->n < e->cap)
+		return 0;
+	times = regrow(a, e->times_ns, e->n, cap, &r);
+	if (times && e->values)
+		values = regrow(a, e->values, e->n, cap, &r);
+	if (r < 0)
+		return r;
+	e->times_ns = times;
+	e->values = values;
+	e->cap = cap;
+	return 0;
+}
+
+/* Gives the entry, whose samples were 1 each, an array of values. */
+static int values_begin(struct sample_aggregate *a, struct sample_entry *e)
+{
+	int r;
+
+	e->values = regrow(a, NULL, 0, e->cap, &r);
+	for (uint32_t i = 0; r == 0 && i < e->n; i++)
+		e->values[i] = 1;
+	return r;
+}
+
+static int sample_append(struct sample_aggregate *a, struct sample_entry *e, uint64_t time_ns, uint64_t value)
+{
+	int r = entry_grow(a, e);
+
+	if (r == 0 && value != 1 && !e->values)
+		r = values_begin(a, e);
+	if (r < 0)
+		return r;
+	if (e->values)
+		e->values[e->n] = value;
 	e->times_ns[e->n++] = time_ns;
+	e->value += value;
 	return 0;
 }
 
 int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *thread,
 			 const struct sample_view *v)
 {
-	struct entry_key key = {.owner = owner, .tid = v->tid, .cpu = a->by_cpu ? v->cpu : 0};
+	struct entry_key key = {.owner = owner,
+				.context = v->context,
+				.tid = v->tid,
+				.cpu = a->by_cpu ? v->cpu : 0,
+				.origin = v->origin};
 	struct sample_entry *e;
 	int r = stack_intern(a, v, &key.stack);
 
@@ -189,7 +258,7 @@ int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *th
 	if (r == 0)
 		r = entry_find(a, &key, &e);
 	if (r == 0)
-		r = time_append(a, e, v->time_ns);
+		r = sample_append(a, e, v->time_ns, v->value);
 	if (r == 0)
 		a->n_samples++;
 	return r;

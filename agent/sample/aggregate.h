@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The samples of one window: equal stacks of one thread together, with a timestamp each. Owns copies of
- * everything; bounded in bytes. The owner of a sample (what its process was called then) is opaque here and
- * held by reference. Rank 1.
+ * The samples of one window, merged: those of one thread under one name, from one origin, in one context and
+ * with one stack are an entry. An entry keeps the time and the value of each sample. The aggregate owns
+ * copies of everything and is bounded in bytes. The owner of a sample (what its process was called then) is
+ * opaque here and held by reference.
  */
 #ifndef PROFLET_SAMPLE_AGGREGATE_H
 #define PROFLET_SAMPLE_AGGREGATE_H
@@ -19,21 +20,25 @@
 struct sample_stack {
 	struct map_node node;
 	enum unwind_ending ending;
-	uint16_t n_kernel, n_user;
-	uint64_t frames[]; /* n_kernel + n_user, each part leaf first */
+	uint32_t ending_detail;	   /* agent/sample/endings.h */
+	uint16_t n_kernel, n_user; /* words */
+	uint64_t frames[];	   /* n_kernel + n_user, each part leaf first */
 };
 
-/* The samples of one thread, under one name, with one stack. */
 struct sample_entry {
 	struct map_node node;
 	struct sample_entry *next; /* in the order of first appearance */
 	void *owner;
 	uint32_t tid;
 	uint16_t cpu;			     /* 0 unless samples are kept apart by CPU */
+	uint16_t origin;		     /* enum sample_origin */
 	char thread[SAMPLE_THREAD_NAME_LEN]; /* filled up with zeros */
 	const struct sample_stack *stack;
-	uint32_t n, cap;
-	uint64_t *times_ns; /* n, CLOCK_MONOTONIC */
+	const struct sample_context *context; /* NULL: none */
+	uint64_t value;			      /* sum, in the unit of the origin */
+	uint32_t n, cap;		      /* samples */
+	uint64_t *times_ns;		      /* n, CLOCK_MONOTONIC */
+	uint64_t *values;		      /* n; NULL: each is 1 */
 };
 
 struct sample_aggregate;

@@ -4,58 +4,70 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct {
-	const char *text;
-	bool complete;
-} endings[ENDINGS] = {
-#define X(name, text, complete) [ENDING_##name] = {text, complete},
-	UNWIND_ENDINGS(X)
-#undef X
+/* The record's bytes from `at` on. */
+struct reader {
+	const uint8_t *at;
+	size_t left;
 };
+
+/* The next `bytes` of the record; NULL: they are not there. */
+static const void *take(struct reader *r, size_t bytes)
+{
+	const uint8_t *at = r->at;
+
+	if (bytes > r->left)
+		return NULL;
+	r->at += bytes;
+	r->left -= bytes;
+	return at;
+}
+
+/* What follows the frames. */
+static bool take_parts(struct reader *r, uint8_t flags, struct sample_view *v)
+{
+	if (flags & SAMPLE_CONTEXT) {
+		v->context = take(r, sizeof *v->context);
+		if (!v->context)
+			return false;
+	}
+	if (flags & SAMPLE_SAVED_STACK) {
+		v->saved = take(r, sizeof *v->saved);
+		if (!v->saved || v->saved->stack_bytes > SAVED_STACK_MAX)
+			return false;
+		v->stack = take(r, v->saved->stack_bytes);
+		if (!v->stack)
+			return false;
+	}
+	return r->left == 0;
+}
 
 int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 {
-	const struct saved_stack *saved = NULL;
-	const uint64_t *frames;
-	struct sample_record r;
+	struct reader reader = {bytes, len};
+	const struct sample_record *r = take(&reader, sizeof *r);
+	struct sample_view v;
 
-	if (len < sizeof r)
+	if (!r || r->ending >= ENDINGS || r->n_kernel > KERNEL_FRAMES_MAX || r->n_user > USER_FRAMES_MAX)
 		return -EBADMSG;
-	memcpy(&r, bytes, sizeof r);
-	if (r.ending >= ENDINGS || r.n_kernel > KERNEL_FRAMES_MAX || r.n_user > USER_FRAMES_MAX ||
-	    len != sizeof r + (r.n_kernel + r.n_user) * 8u + r.saved_stack_bytes)
-		return -EBADMSG;
-	frames = (const uint64_t *)((const uint8_t *)bytes + sizeof r);
-	if (r.saved_stack_bytes) {
-		saved = (const struct saved_stack *)(frames + r.n_kernel + r.n_user);
-		if (r.saved_stack_bytes < sizeof *saved || saved->stack_bytes > SAVED_STACK_MAX ||
-		    r.saved_stack_bytes != sizeof *saved + saved->stack_bytes)
-			return -EBADMSG;
-	}
-	*ret = (struct sample_view){
-		.time_ns = r.time_ns,
-		.pid = r.pid,
-		.tid = r.tid,
-		.generation = r.generation,
-		.cpu = r.cpu,
-		.ending = (enum unwind_ending)r.ending,
-		.kernel_mode = r.flags & SAMPLE_KERNEL_MODE,
-		.from_start = r.flags & SAMPLE_FROM_START,
-		.n_kernel = r.n_kernel,
-		.n_user = r.n_user,
-		.frames = frames,
-		.saved = saved,
-		.stack = saved ? (const uint8_t *)(saved + 1) : NULL,
+	v = (struct sample_view){
+		.time_ns = r->time_ns,
+		.value = r->value,
+		.pid = r->pid,
+		.tid = r->tid,
+		.generation = r->generation,
+		.origin = r->origin,
+		.cpu = r->cpu,
+		.ending = (enum unwind_ending)r->ending,
+		.kernel_mode = r->flags & SAMPLE_KERNEL_MODE,
+		.from_start = r->flags & SAMPLE_FROM_START,
+		.n_kernel = r->n_kernel,
+		.n_user = r->n_user,
 	};
+	if (v.ending == ENDING_RUNTIME)
+		v.ending_detail = ending_detail(r->runtime, r->runtime_reason);
+	v.frames = take(&reader, ((size_t)r->n_kernel + r->n_user) * sizeof *v.frames);
+	if (!v.frames || !take_parts(&reader, r->flags, &v))
+		return -EBADMSG;
+	*ret = v;
 	return 0;
-}
-
-const char *unwind_ending_text(enum unwind_ending ending)
-{
-	return endings[ending].text;
-}
-
-bool unwind_ending_complete(enum unwind_ending ending)
-{
-	return endings[ending].complete;
 }

@@ -192,11 +192,15 @@ static bool complete(struct completion *c, const struct process *p, const struct
 /* The tables of these frames are in use, and where they are missing they are built next. */
 static void touch(struct completion *c, const struct sample_view *v)
 {
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame frame;
 	uint32_t last = 0;
 
-	for (uint16_t i = v->n_kernel; i < v->n_kernel + v->n_user; i++) {
-		uint32_t file = sample_frame_file(v->frames[i]);
+	while (stack_frames_next(&frames, &frame)) {
+		uint32_t file = frame_file(frame.word);
 
+		if (frame.kind != STACK_FRAME_NATIVE)
+			continue;
 		if (file != last) /* the frames of a binary come in runs */
 			unwind_tables_touch(c->options.tables, file, v->time_ns);
 		last = file;

@@ -169,13 +169,13 @@ static int walk(void)
 	return next;
 }
 
+/* Of a native or anonymous frame. */
 static enum rules_answer rule_of(struct finisher *f, uint64_t frame, const struct frame_rule **ret)
 {
-	uint32_t file = sample_frame_file(frame);
 	enum rules_answer answer = RULES_NONE;
 
-	if (f->rules && file != FILE_ANONYMOUS && file)
-		answer = rules_get(f->rules, file, sample_frame_va(frame), ret);
+	if (f->rules && frame_file(frame) != FILE_ANONYMOUS)
+		answer = rules_get(f->rules, frame_file(frame), frame_va(frame), ret);
 	f->pending |= answer == RULES_PENDING;
 	f->refused |= answer == RULES_FULL;
 	return answer;
@@ -272,11 +272,14 @@ static int follow(struct finisher *f)
 	struct unwind_state *t = &f->area.state;
 	struct anchor at = f->anchor;
 	uint32_t end = t->n;
+	struct stack_frames frames = {(const uint64_t *)f->area.frames, at.n, 0, end};
+	struct stack_frame frame;
 	const struct frame_rule *rule;
 	int next = NEXT_FRAMES;
 
-	for (uint32_t i = at.n; i < end; i++) /* ask for all of them at once */
-		rule_of(f, f->area.frames[i], &rule);
+	while (stack_frames_next(&frames, &frame)) /* request all rules at once */
+		if (frame.kind == STACK_FRAME_NATIVE)
+			rule_of(f, frame.word, &rule);
 	if (f->pending || f->refused)
 		return ENDING_UNSUPPORTED_RULE;
 	t->n = at.n;

@@ -4,14 +4,15 @@
 #include <stdbool.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/sample/frames.h"
 #include "agent/unwind/list.h"
 
 /* Where the process had the frame by these mappings; NULL: nowhere. */
 static const struct mapping_entry *entry_of(const struct list_entries *l, uint64_t frame,
 					    uint64_t *ret_address)
 {
-	uint32_t file = (uint32_t)(frame >> FRAME_VA_BITS);
-	uint64_t va = frame & FRAME_VA_MASK;
+	uint32_t file = frame_file(frame);
+	uint64_t va = frame_va(frame);
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct mapping_entry *e = &l->entries[i];
@@ -44,6 +45,8 @@ int unwind_outdated_frames(const struct unwind_tables *tables, const struct proc
 			   uint64_t *ret_next)
 {
 	_cleanup_(list_entries_fini) struct list_entries was = {0}, is = {0};
+	struct stack_frames walk = {frames, 0, 0, n};
+	struct stack_frame f;
 	int r = list_entries_make(&was, used, tables);
 
 	if (r == 0)
@@ -51,19 +54,21 @@ int unwind_outdated_frames(const struct unwind_tables *tables, const struct proc
 	if (r < 0)
 		return r;
 	*ret_next = 0;
-	for (uint16_t i = 0; i < n; i++) {
+	while (stack_frames_next(&walk, &f)) {
 		uint64_t address;
-		const struct mapping_entry *e = entry_of(&was, frames[i], &address), *now;
+		const struct mapping_entry *e, *now;
 
+		if (f.kind != STACK_FRAME_NATIVE && f.kind != STACK_FRAME_ANONYMOUS)
+			continue; /* no mapping led to it */
+		e = entry_of(&was, f.word, &address);
 		if (!e)
-			return i;
+			return (int)f.index;
 		now = entry_at(&is, address);
 		if (now && same_place(e, now))
 			continue;
 		if (now)
-			*ret_next = (uint64_t)now->file << FRAME_VA_BITS |
-				    ((address - now->bias) & FRAME_VA_MASK);
-		return i;
+			*ret_next = frame_native(now->file, address - now->bias);
+		return (int)f.index;
 	}
 	return n;
 }

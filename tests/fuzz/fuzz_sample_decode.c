@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records of the ring: whatever decodes must be readable to its last byte. */
+/* Records of the ring: what decodes is readable to its last byte, and its frames stay inside its words. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(copy, data, size);
 	if (sample_decode(copy, size, &v) == 0) {
-		for (uint32_t i = 0; i < (uint32_t)v.n_kernel + v.n_user; i++)
+		struct stack_frames frames = STACK_FRAMES(&v);
+		struct stack_frame f;
+		uint32_t n = 0, words = (uint32_t)v.n_kernel + v.n_user;
+
+		for (uint32_t i = 0; i < words; i++)
 			sum += v.frames[i];
+		for (; stack_frames_next(&frames, &f); n++) {
+			if (f.index + 1 + f.n_following > words || f.word != v.frames[f.index])
+				abort();
+			for (uint32_t i = 0; i < f.n_following; i++)
+				sum += f.following[i];
+		}
+		if (n > words)
+			abort();
 		for (uint32_t i = 0; v.saved && i < v.saved->stack_bytes; i++)
 			sum += v.stack[i];
 		if (v.saved)
 			sum += v.saved->regs[SAVED_STACK_REGISTERS - 1];
-		sum += (uintptr_t)unwind_ending_text(v.ending);
+		if (v.context)
+			sum += v.context->trace_id[15] + v.context->span_id[7];
+		sum += (uintptr_t)unwind_ending_reason(v.ending, v.ending_detail);
+		sum += (uintptr_t)ending_frame_text(ending_frame(v.ending, v.ending_detail));
 	}
 	free(copy);
 	return 0;

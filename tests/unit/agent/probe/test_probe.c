@@ -71,19 +71,25 @@ struct samples {
 
 static void on_sample(const void *record, size_t len, void *data)
 {
-	struct sample_record r;
 	struct samples *s = data;
+	struct saved_stack saved;
+	struct sample_record r;
+	size_t want = sizeof r;
 
 	s->n++;
-	if (len < sizeof r) {
+	if (len < want) {
 		s->bad++;
 		return;
 	}
 	memcpy(&r, record, sizeof r);
-	s->bad += r.ending >= ENDINGS ||
-		  len != sizeof r + 8ull * (r.n_kernel + r.n_user) + r.saved_stack_bytes || r.n_user > 128 ||
-		  r.n_kernel > KERNEL_FRAMES_MAX;
-	s->with_stack += r.saved_stack_bytes > 0;
+	want += 8ull * (r.n_kernel + r.n_user);
+	if (r.flags & SAMPLE_SAVED_STACK && len >= want + sizeof saved) {
+		memcpy(&saved, (const uint8_t *)record + want, sizeof saved);
+		want += sizeof saved + saved.stack_bytes;
+		s->with_stack++;
+	}
+	s->bad += r.ending >= ENDINGS || len != want || r.n_user > 128 || r.n_kernel > KERNEL_FRAMES_MAX ||
+		  r.origin != ORIGIN_CPU || r.value != 1 || r.flags & SAMPLE_CONTEXT;
 	if (r.pid != s->pid)
 		return;
 	s->of_pid++;
@@ -154,8 +160,7 @@ Test(probe, samples)
 	cr_expect_eq(s.last.ending, ENDING_NO_PROCESS);
 	cr_expect_eq(s.last.tid, (uint32_t)syscall(SYS_gettid));
 	cr_expect_eq(s.last.n_user, 0);
-	cr_expect_gt(s.last.saved_stack_bytes, sizeof(struct saved_stack),
-		     "its registers and stack come along");
+	cr_expect(s.last.flags & SAMPLE_SAVED_STACK, "its registers and stack come along");
 	cr_expect(s.last.time_ns >= begin && s.last.time_ns <= clock_mono_ns());
 	cr_expect_lt(s.last.cpu, probe_cpus(p));
 

@@ -35,8 +35,13 @@ static const uint64_t stack_a[] = {1, 2, 3}, stack_b[] = {1, 2, 4};
 static int add(struct sample_aggregate *a, struct owner *o, uint32_t tid, uint16_t cpu,
 	       const uint64_t *frames, uint64_t time_ns)
 {
-	const struct sample_view v = {
-		.tid = tid, .cpu = cpu, .time_ns = time_ns, .n_kernel = 1, .n_user = 2, .frames = frames};
+	const struct sample_view v = {.tid = tid,
+				      .cpu = cpu,
+				      .time_ns = time_ns,
+				      .value = 1,
+				      .n_kernel = 1,
+				      .n_user = 2,
+				      .frames = frames};
 
 	return sample_aggregate_add(a, o, "main", &v);
 }
@@ -91,6 +96,12 @@ Test(aggregate, the_same_frames_split_or_ended_otherwise_are_another_stack)
 	v.ending = ENDING_READ_FAULT;
 	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
 	cr_expect_eq(sample_aggregate_stacks(a), 3);
+	v.ending = ENDING_RUNTIME;
+	for (uint32_t reason = 0; reason < 2; reason++) {
+		v.ending_detail = ending_detail(RUNTIME_PHP, reason);
+		cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+	}
+	cr_expect_eq(sample_aggregate_stacks(a), 5, "by the reason, too");
 }
 
 Test(aggregate, a_thread_that_is_renamed_has_another_entry)
@@ -121,6 +132,84 @@ Test(aggregate, by_cpu)
 	cr_assert_eq(add(a, &one, 5, 1, stack_a, 2), 0);
 	cr_expect_eq(entries(a), 2);
 	cr_expect_eq(sample_aggregate_entries(a)->cpu, 1);
+}
+
+Test(aggregate, origins_are_apart)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	struct sample_view v = {.tid = 1, .value = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
+	const struct sample_entry *e;
+	struct owner one = {0};
+
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+	v.origin = ORIGIN_OFF_CPU;
+	v.value = 500;
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+	v.origin = ORIGIN_EVENT_FIRST;
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+	cr_assert_eq(entries(a), 3);
+	cr_expect_eq(sample_aggregate_stacks(a), 1, "the stack is shared");
+	e = sample_aggregate_entries(a);
+	cr_expect_eq(e->origin, ORIGIN_CPU);
+	cr_expect_eq(e->value, 1);
+	cr_expect_null(e->values);
+	e = e->next;
+	cr_expect_eq(e->origin, ORIGIN_OFF_CPU);
+	cr_expect_eq(e->value, 500);
+	cr_expect_eq(e->values[0], 500);
+}
+
+/* Values that differ from 1 are kept one by one, from the first of them on, over every growth. */
+Test(aggregate, values_add_up)
+{
+	for (uint64_t ones = 0; ones < 10; ones++) {
+		_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+		struct sample_view v = {.tid = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
+		const struct sample_entry *e;
+		struct owner one = {0};
+		uint64_t sum = 0;
+
+		for (uint64_t i = 0; i < 40; i++) {
+			v.time_ns = 100 + i;
+			v.value = i < ones ? 1 : i * i;
+			sum += v.value;
+			cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+		}
+		cr_assert_eq(entries(a), 1);
+		e = sample_aggregate_entries(a);
+		cr_expect_eq(e->value, sum);
+		cr_assert_eq(e->n, 40);
+		for (uint64_t i = 0; i < 40; i++) {
+			cr_expect_eq(e->times_ns[i], 100 + i);
+			cr_expect_eq(e->values[i], i < ones ? 1 : i * i);
+		}
+	}
+}
+
+Test(aggregate, contexts_are_apart)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	struct sample_view v = {.tid = 1, .value = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
+	struct sample_context context = {.trace_id = {1}, .span_id = {1}};
+	const struct sample_entry *e;
+	struct owner one = {0};
+
+	cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+	v.context = &context;
+	for (uint8_t span = 1; span <= 3; span++) {
+		context.span_id[0] = span;
+		for (int i = 0; i < 5; i++)
+			cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+	}
+	cr_assert_eq(entries(a), 4);
+	e = sample_aggregate_entries(a);
+	cr_expect_null(e->context);
+	for (uint8_t span = 1; span <= 3; span++) {
+		e = e->next;
+		cr_assert_not_null(e->context);
+		cr_expect_eq(e->context->span_id[0], span, "a copy");
+		cr_expect_eq(e->n, 5);
+	}
 }
 
 Test(aggregate, full_refuses_and_keeps_what_it_has)

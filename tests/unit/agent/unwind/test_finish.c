@@ -255,7 +255,7 @@ static void expect_anonymous_leaf(const struct sample_view *v)
 {
 	cr_expect_eq(v->ending, ENDING_ROOT, "frame pointer 0: %s", unwind_ending_text(v->ending));
 	cr_expect_eq(v->n_user, 1);
-	cr_expect_eq(v->frames[1], (uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS | (BIAS + LEAF));
+	cr_expect_eq(v->frames[1], frame_anonymous(BIAS + LEAF));
 }
 
 Test(finish, with_mappings_that_are_not_published)

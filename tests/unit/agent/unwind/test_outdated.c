@@ -9,7 +9,7 @@
 
 DEFINE_CLEANUP(struct proc_maps *, proc_maps_unref)
 
-#define FRAME(address) ((uint64_t)FILE_ANONYMOUS << FRAME_VA_BITS | (address))
+#define FRAME(address) frame_anonymous(address)
 
 static struct proc_maps *maps_of(const struct proc_mapping *mappings, size_t n)
 {
