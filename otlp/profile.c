@@ -227,6 +227,20 @@ static void covered_window(const struct otlp_batch *b, uint64_t *ret_start, uint
 	*ret_end = end;
 }
 
+/* Puts an encoded ResourceProfiles behind those that are done. */
+static int put_done(struct otlp_batch *b, const struct buf *profiles)
+{
+	_cleanup_buf_ struct buf framed = {0};
+	int r;
+
+	if (!b->opt.spill)
+		return wire_put_bytes(&b->done, 1, profiles->data, profiles->len);
+	r = wire_put_bytes(&framed, 1, profiles->data, profiles->len);
+	if (r == 0)
+		r = b->opt.spill(b->opt.data, framed.data, framed.len);
+	return r < 0 ? r : 0;
+}
+
 /* Encodes the current resource with its samples, if there are any, behind those that are done. */
 static int close_resource(struct otlp_batch *b)
 {
@@ -248,7 +262,7 @@ static int close_resource(struct otlp_batch *b)
 	    (r = wire_put_bytes(&whole, 2, scoped.data, scoped.len)) < 0)
 		return r;
 	buf_fini(&scoped);
-	r = wire_put_bytes(&b->done, 1, whole.data, whole.len);
+	r = put_done(b, &whole);
 	if (r < 0)
 		return r;
 	b->n_profiles++;
@@ -282,6 +296,22 @@ int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, siz
 	b->resource = resource;
 	resource = (struct buf){0};
 	b->has_resource = true;
+	return 0;
+}
+
+int otlp_batch_window(struct otlp_batch *b, uint32_t frequency_hz, uint64_t start_unix_ns,
+		      uint64_t duration_ns)
+{
+	int r = close_resource(b);
+
+	if (r < 0)
+		return r;
+	b->opt.frequency_hz = frequency_hz;
+	b->opt.start_unix_ns = start_unix_ns;
+	b->opt.duration_ns = duration_ns;
+	b->has_resource = false;
+	otlp_frames_reset(&b->frames);
+	memo_clear(&b->stacks);
 	return 0;
 }
 

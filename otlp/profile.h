@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The builder: one window of samples becomes one or more export requests, each complete in itself and below
- *max_bytes. Rank 1 (otlp).
+ * The builder: samples of one or more windows become export requests, each complete in itself and below
+ * max_bytes.
  *
  *	otlp_batch_new → { otlp_batch_resource → otlp_batch_sample… }… → otlp_batch_finish
  *
  * When the next sample could make the request too large, the batch closes it, hands it to `emit`, and goes on
- *with the same resource in the next one. A batch belongs to one thread; after an error it stays usable unless
- *said otherwise.
+ * with the same resource in the next one. A batch belongs to one thread; after an error it stays usable
+ *unless said otherwise.
  */
 #ifndef PROFLET_OTLP_PROFILE_H
 #define PROFLET_OTLP_PROFILE_H
@@ -57,6 +57,12 @@ struct otlp_batch_options {
 	/* Takes a full request (ownership moves). < 0 ends the call that caused it with this value. NULL: see
 	 * below. */
 	int (*emit)(void *data, struct otlp_request *request);
+	/*
+	 * Takes encoded profiles as they are completed, so that a request may be larger than memory: they are
+	 * the beginning of its encoding, and the bytes of the request that follows are the rest. < 0 as from
+	 * emit. NULL: requests are whole.
+	 */
+	int (*spill)(void *data, const void *bytes, size_t len);
 	void *data;
 };
 
@@ -82,7 +88,14 @@ int otlp_batch_sample(struct otlp_batch *b, const struct otlp_stack_view *stack,
 		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
 		      size_t n_timestamps, size_t *ret_added);
 
-/* Upper bound of the encoded request as it stands, in bytes. */
+/*
+ * Goes on with another window in the same request: ends the resource, and forgets what the numbers of stacks
+ * and frames stood for. Arguments as in the options. 0 or -ENOMEM, or what spill returned.
+ */
+int otlp_batch_window(struct otlp_batch *b, uint32_t frequency_hz, uint64_t start_unix_ns,
+		      uint64_t duration_ns);
+
+/* Upper bound of the encoded request as it stands, in bytes, without what was spilled. */
 size_t otlp_batch_size(const struct otlp_batch *b);
 
 /*

@@ -133,7 +133,7 @@ class Tree {
 		if (rows.container)
 			this.addToRow(at = this.row(at, `c${g.container}`, g.containerLabel, KIND.CONTAINER), g);
 		if (rows.process && rows.pid)
-			this.addToRow(at = this.row(at, `p${g.process}:${g.pid}`, `${g.process} (${g.pid})`, KIND.PROCESS), g);
+			this.addToRow(at = this.row(at, `p${g.process}:${g.pid}`, `${g.process} (${g.pid || 'several'})`, KIND.PROCESS), g);
 		else if (rows.process)
 			this.addToRow(at = this.row(at, `p${g.process}`, g.process, KIND.PROCESS), g);
 		if (rows.thread)

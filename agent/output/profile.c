@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/memo.h"
 #include "agent/output/store.h"
 #include "agent/output/display_text.h"
 
 #define MAX_GROUPS 65536
+#define FOLD_KEPT 1024u /* processes and threads that keep their own trees: those with the most samples */
 
 struct group_key {
 	uint32_t process, thread, container, container_name, pid;
@@ -71,34 +73,23 @@ static bool group_is(const struct map_node *node, const void *key)
 	       g->container_name == k->container_name && g->pid == k->pid;
 }
 
-static int intern_group(struct output_profile *p, const struct output_stack *s, struct output_group **ret)
+/* The group with this key, made when there is none. */
+static int find_group(struct output_profile *p, const struct group_key *key, struct output_group **ret)
 {
-	struct group_key key = {.pid = s->pid};
 	_cleanup_free_ struct output_group *new = NULL;
-	struct output_entry *e;
-	uint64_t hash;
+	uint64_t hash = hash_bytes(key, sizeof *key);
+	struct output_entry *e = output_table_find(&p->groups, hash, group_is, key);
 	int r;
 
-	r = output_intern_string(p, s->process && *s->process ? s->process : "[unknown]", &key.process);
-	if (r == 0)
-		r = output_intern_string(p, s->thread, &key.thread);
-	if (r == 0)
-		r = output_intern_string(p, s->container, &key.container);
-	if (r == 0)
-		r = output_intern_string(p, s->container_name, &key.container_name);
-	if (r < 0)
-		return r;
-	hash = hash_bytes(&key, sizeof key);
-	e = output_table_find(&p->groups, hash, group_is, &key);
 	if (!e) {
 		new = calloc(1, sizeof *new);
 		if (!new)
 			return -ENOMEM;
-		new->process = key.process;
-		new->thread = key.thread;
-		new->container = key.container;
-		new->container_name = key.container_name;
-		new->pid = key.pid;
+		new->process = key->process;
+		new->thread = key->thread;
+		new->container = key->container;
+		new->container_name = key->container_name;
+		new->pid = key->pid;
 		new->other.location = p->other_location;
 		new->other.parent = &new->root;
 		new->root.child = &new->other;
@@ -109,6 +100,21 @@ static int intern_group(struct output_profile *p, const struct output_stack *s, 
 	}
 	*ret = container_of(e, struct output_group, entry);
 	return 0;
+}
+
+static int intern_group(struct output_profile *p, const struct output_stack *s, struct output_group **ret)
+{
+	struct group_key key = {.pid = s->pid};
+	int r;
+
+	r = output_intern_string(p, s->process && *s->process ? s->process : "[unknown]", &key.process);
+	if (r == 0)
+		r = output_intern_string(p, s->thread, &key.thread);
+	if (r == 0)
+		r = output_intern_string(p, s->container, &key.container);
+	if (r == 0)
+		r = output_intern_string(p, s->container_name, &key.container_name);
+	return r < 0 ? r : find_group(p, &key, ret);
 }
 
 struct node_key {
@@ -199,11 +205,145 @@ static int add_stack(struct output_profile *p, struct output_group *g, const str
 	return 0;
 }
 
+/* --- folding: small processes of one name become one group */
+
+/* Takes `n` out of the children of its parent. */
+static void unlink_node(struct output_node *n)
+{
+	struct output_node **at = &n->parent->child;
+
+	while (*at != n)
+		at = &(*at)->sibling;
+	*at = n->sibling;
+}
+
+/* Moves the node, which has been taken out of the map, with all below it. Its place in the map was just
+ * freed. */
+static void move_node(struct output_profile *p, struct output_node *n, struct output_node *to)
+{
+	n->parent = to;
+	n->sibling = to->child;
+	to->child = n;
+	(void)map_insert(&p->nodes, &n->node, node_hash(&(struct node_key){to, n->location}));
+}
+
+/*
+ * Moves everything below `from` below `to`, adding up nodes that are the same. What is below a node that
+ * moves need not be looked at; below one that is added up, it is.
+ */
+static void join_trees(struct output_profile *p, struct output_node *to, struct output_node *from)
+{
+	struct output_node *at = from;
+
+	for (;;) {
+		struct output_node *n = at->child, *same;
+
+		if (n) {
+			at->child = n->sibling;
+			map_remove(&p->nodes, &n->node);
+			same = find_node(p, &(struct node_key){to, n->location});
+			if (same) {
+				same->self += n->self;
+				at = n;
+				to = same;
+			} else {
+				move_node(p, n, to);
+			}
+		} else if (at == from) {
+			return;
+		} else {
+			n = at;
+			at = at->parent;
+			to = to->parent;
+			free(n);
+		}
+	}
+}
+
+/* True: the group's samples are in the group of several processes now. */
+static bool fold_group(struct output_profile *p, struct output_group *g, struct memo *pids)
+{
+	const struct group_key key = {g->process, g->thread, g->container, g->container_name, 0};
+	struct output_group *to;
+	int32_t seen;
+
+	if (find_group(p, &key, &to) < 0)
+		return false;
+	unlink_node(&g->other);
+	to->other.self += g->other.self;
+	join_trees(p, &to->root, &g->root);
+	to->n_samples += g->n_samples;
+	to->n_complete += g->n_complete;
+	if (!memo_get(pids, g->pid, &seen)) { /* the others are further threads of it */
+		memo_put(pids, g->pid, 1);
+		to->n_folded++;
+	}
+	return true;
+}
+
+static int by_samples(const void *a, const void *b)
+{
+	const struct output_group *x = *(struct output_group *const *)a,
+				  *y = *(struct output_group *const *)b;
+
+	return x->n_samples == y->n_samples ? (x->entry.id > y->entry.id) - (x->entry.id < y->entry.id)
+					    : (x->n_samples < y->n_samples) - (x->n_samples > y->n_samples);
+}
+
+/* Frees these groups, which are empty, and gives the others ids without gaps. */
+static void remove_groups(struct output_profile *p, struct output_group *const *gone, size_t n)
+{
+	struct output_table *t = &p->groups;
+	uint32_t len = output_table_len(t), kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		t->entries[gone[i]->entry.id] = NULL;
+		map_remove(&t->map, &gone[i]->entry.node);
+		free(gone[i]);
+	}
+	for (uint32_t id = 1; id <= len; id++)
+		if (t->entries[id]) {
+			t->entries[++kept] = t->entries[id];
+			t->entries[kept]->id = kept;
+		}
+}
+
+/* Without memory nothing is folded now. */
+static void fold(struct output_profile *p)
+{
+	uint32_t len = output_table_len(&p->groups);
+	_cleanup_free_ struct output_group **groups = calloc(len, sizeof *groups);
+	_cleanup_(memo_fini) struct memo pids = {0};
+	size_t n = 0, n_gone = 0;
+
+	for (uint32_t id = 1; groups && id <= len; id++) {
+		struct output_group *g = container_of(p->groups.entries[id], struct output_group, entry);
+
+		if (g->pid)
+			groups[n++] = g;
+	}
+	if (n > FOLD_KEPT) {
+		qsort(groups, n, sizeof(struct output_group *), by_samples);
+		for (size_t i = FOLD_KEPT; i < n; i++)
+			if (fold_group(p, groups[i], &pids))
+				groups[n_gone++] = groups[i];
+		remove_groups(p, groups, n_gone);
+	}
+	/* what is left may be more than half: the next time comes when half of the rest is used */
+	if (p->nodes.len > p->info.max_nodes / 4)
+		p->fold_nodes = p->nodes.len + (p->info.max_nodes - p->nodes.len) / 2;
+	len = output_table_len(&p->groups);
+	if (len > MAX_GROUPS / 4)
+		p->fold_groups = len + (MAX_GROUPS - len) / 2;
+}
+
 int output_profile_add(struct output_profile *p, const struct output_stack *s)
 {
 	struct output_group *g = NULL;
 	int r;
 
+	if (p->nodes.len >= p->fold_nodes || output_table_len(&p->groups) >= p->fold_groups)
+		fold(p);
 	r = intern_group(p, s, &g);
 	if (r == 0)
 		r = add_stack(p, g, s);
@@ -246,6 +386,8 @@ int output_profile_new(struct output_profile **ret, const struct output_info *in
 	if (!p)
 		return -ENOMEM;
 	p->info.max_nodes = max;
+	p->fold_nodes = max / 2;
+	p->fold_groups = MAX_GROUPS / 2;
 	map_init(&p->nodes, max);
 	output_table_init(&p->strings, max + MAX_GROUPS);
 	output_table_init(&p->modules, max);

@@ -2,8 +2,12 @@
 /*
  * One recording, accumulated: weighted stacks of named frames, kept as one prefix tree per process, thread
  * and container, from which the writers of this folder (folded, pprof, html, top) make their files. It copies
- * what it keeps. Memory is bounded: past a maximum a stack becomes one frame "[other]" of its process,
- * counted, never lost. Rank 2: includes agent/base only. Not thread safe.
+ * what it keeps.
+ *
+ * Memory is bounded. When half of it is used, processes of the same name with few samples share a tree and
+ * lose their pids: a host may start hundreds of processes a second. Past the maximum a stack becomes one
+ * frame
+ * "[other]" of its process, counted, never lost. Not thread safe.
  */
 #ifndef PROFLET_OUTPUT_PROFILE_H
 #define PROFLET_OUTPUT_PROFILE_H

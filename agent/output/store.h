@@ -65,11 +65,12 @@ struct output_node {
 	uint64_t self;	   /* samples that ended here */
 };
 
-/* The stacks of one thread name of one process. */
+/* The stacks of one thread name of one process, or of several of the same name. */
 struct output_group {
 	struct output_entry entry;
 	uint32_t process, thread, container, container_name; /* strings */
-	uint32_t pid;
+	uint32_t pid;					     /* 0: of several processes */
+	uint32_t n_folded;				     /* how many these are */
 	uint64_t n_samples, n_complete;
 	struct output_node root;
 	struct output_node other; /* child of root: what did not fit */
@@ -83,6 +84,8 @@ struct output_profile {
 	uint32_t other_location, empty_location;
 	struct output_group *other_group; /* takes what no longer finds a group */
 	uint64_t n_samples, n_complete, n_merged;
+	size_t fold_nodes; /* so many nodes, or groups, make it fold processes */
+	uint32_t fold_groups;
 	struct buf scratch;	      /* text under construction */
 	uint32_t *locations_of_stack; /* OUTPUT_MAX_DEPTH of them, leaf first */
 };

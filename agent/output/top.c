@@ -24,6 +24,7 @@ struct row {
 	uint32_t id, second; /* what it is about: function; process name; container and its name */
 	uint32_t on_path;    /* occurrences on the path under way: recursion counts once */
 	uint32_t n_pids;
+	uint32_t n_folded; /* processes without pids of their own */
 	uint64_t self, total;
 };
 
@@ -172,6 +173,7 @@ static int count_groups(struct top *t, bool containers)
 			t->rows[t->n++] = (struct row){.id = containers ? g->container : g->process,
 						       .second = g->container_name,
 						       .n_pids = g->pid,
+						       .n_folded = g->n_folded,
 						       .self = g->n_samples};
 	}
 	qsort(t->rows, t->n, sizeof *t->rows, by_id);
@@ -180,7 +182,7 @@ static int count_groups(struct top *t, bool containers)
 		uint32_t pid = 0;
 
 		for (; i < t->n && t->rows[i].id == sum.id; i++) {
-			sum.n_pids += !sum.n_pids || t->rows[i].n_pids != pid;
+			sum.n_pids += t->rows[i].n_folded ?: !sum.n_pids || t->rows[i].n_pids != pid;
 			pid = t->rows[i].n_pids;
 			sum.self += t->rows[i].self;
 		}

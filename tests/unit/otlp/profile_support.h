@@ -89,6 +89,7 @@ static inline struct otlp_batch *a_batch(const struct otlp_batch_options *more)
 					 .max_bytes = more ? more->max_bytes : 0,
 					 .frame = frame_of_number,
 					 .emit = more ? more->emit : NULL,
+					 .spill = more ? more->spill : NULL,
 					 .data = more ? more->data : NULL};
 	struct otlp_batch *b;
 

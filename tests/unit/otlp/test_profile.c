@@ -336,3 +336,95 @@ Test(profile, samples_of_one_identity_keep_all_their_times)
 	}
 	message_free(m);
 }
+
+static int spill_into(void *data, const void *bytes, size_t len)
+{
+	return buf_append(data, bytes, len);
+}
+
+/* Two windows with one stack; the numbers of its frames stand for other frames in the second one. */
+static void two_windows(struct otlp_batch *b, bool same)
+{
+	const struct otlp_stack_view v = {.id = 1, .frames = (uint64_t[]){0, 1}, .n = 2};
+	const uint64_t ts[] = {START + 1, START + WINDOW + 1};
+
+	n_numbered = 2;
+	numbered[0] = stack_a[0];
+	numbered[1] = stack_a[1];
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts, 1, NULL), 0);
+	cr_assert_eq(otlp_batch_window(b, 97, START + WINDOW, 2 * WINDOW), 0);
+	cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts + 1, 1, NULL), -EINVAL, "of no resource yet");
+	if (!same)
+		numbered[1] = stack_a[2];
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts + 1, 1, NULL), 0);
+}
+
+Test(profile, windows_share_a_dictionary)
+{
+	for (int same = 0; same < 2; same++) {
+		_cleanup_request_ struct otlp_request *r = NULL;
+		_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+		const otlp_profile *p[2];
+		message *m;
+
+		two_windows(b, same);
+		cr_assert_eq(otlp_batch_finish(b, &r), 0);
+		cr_expect_eq(r->n_samples, 2);
+		cr_expect_eq(r->n_profiles, 2);
+		cr_expect_eq(r->end_unix_ns, START + 3 * WINDOW);
+		m = unpack(r);
+		cr_assert_eq(m->n_resource_profiles, 2, "each window has its own profiles");
+		for (size_t i = 0; i < 2; i++)
+			p[i] = m->resource_profiles[i]->scope_profiles[0]->profiles[0];
+		cr_expect_eq(p[0]->period, 1000000000 / 19);
+		cr_expect_eq(p[1]->period, 1000000000 / 97);
+		cr_expect_eq(p[1]->time_unix_nano, START + WINDOW);
+		cr_expect_eq(p[1]->duration_nano, 2 * WINDOW);
+		cr_expect_eq(p[0]->samples[0]->stack_index == p[1]->samples[0]->stack_index, same,
+			     "a stack is one entry, but its number is good for one window");
+		cr_expect_str_eq(line_of(m->dictionary, location_of(m->dictionary, p[1]->samples[0], 1)),
+				 same ? "step(int)" : "app+0x1fff");
+		message_free(m);
+	}
+}
+
+Test(profile, spilled_profiles_and_the_rest_are_one_message)
+{
+	_cleanup_buf_ struct buf spilled = {.max = 1u << 20};
+	const struct otlp_batch_options to_buf = {.spill = spill_into, .data = &spilled};
+	_cleanup_request_ struct otlp_request *whole = NULL, *rest = NULL;
+	_cleanup_batch_ struct otlp_batch *a = a_batch(NULL), *b = a_batch(&to_buf);
+
+	two_windows(a, true);
+	two_windows(b, true);
+	cr_expect_gt(spilled.len, 0, "the first window's are out before the second one ends");
+	cr_assert_eq(otlp_batch_finish(a, &whole), 0);
+	cr_assert_eq(otlp_batch_finish(b, &rest), 0);
+	cr_expect_eq(rest->n_samples, 2);
+	cr_assert_eq(buf_append(&spilled, rest->data.data, rest->data.len), 0);
+	cr_assert_eq(spilled.len, whole->data.len);
+	cr_expect_arr_eq(spilled.data, whole->data.data, whole->data.len);
+}
+
+static int spill_fails(void *data, const void *bytes, size_t len)
+{
+	(void)data;
+	(void)bytes;
+	(void)len;
+	return -EIO;
+}
+
+Test(profile, a_spill_that_fails_is_told)
+{
+	const struct otlp_batch_options to_nowhere = {.spill = spill_fails};
+	_cleanup_batch_ struct otlp_batch *b = a_batch(&to_nowhere);
+	struct otlp_request *r = NULL;
+
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	add(b, stack_a, 2, START + 1);
+	cr_expect_eq(otlp_batch_window(b, 19, START + WINDOW, WINDOW), -EIO);
+	cr_expect_eq(otlp_batch_finish(b, &r), -EIO);
+	cr_expect_null(r);
+}

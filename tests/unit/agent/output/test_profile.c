@@ -92,3 +92,94 @@ Test(output_profile, info_can_be_set_again)
 	cr_expect_eq(p->info.max_nodes, 7);
 	output_profile_free(NULL);
 }
+
+/* `n` processes of one name, each with one stack of its own and one that all have; pid 1 has most samples. */
+static void add_processes(struct output_profile *p, uint32_t first_pid, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct frame frames[] = {APP(NULL, 0x2000 + i % 7), APP("main", 0x1100)};
+		struct output_stack s = {.process = i % 3 ? "sh" : "cc",
+					 .pid = first_pid + i,
+					 .thread = i % 2 ? "a" : "b",
+					 .frames = frames,
+					 .n_frames = 2,
+					 .count = first_pid + i == 1 ? 100 : 1,
+					 .complete = true};
+
+		cr_assert_eq(output_profile_add(p, &s), 0, "process %u", i);
+		s.n_frames = 0;
+		cr_assert_eq(output_profile_add(p, &s), 0, "process %u", i);
+	}
+}
+
+static uint64_t sum_of_trees(const struct output_profile *p)
+{
+	uint64_t sum = 0;
+	struct map_node *n;
+
+	map_for_each (&p->nodes, n, it)
+		sum += container_of(n, struct output_node, node)->self;
+	for (uint32_t id = 1; id <= output_table_len(&p->groups); id++)
+		sum += output_group_of(p, id)->other.self;
+	return sum;
+}
+
+Test(output_profile, a_hundred_thousand_processes_share_trees)
+{
+	/* more than there is room for, were each to keep its own */
+	const uint32_t n = 100000;
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+	uint64_t folded = 0, samples = 0;
+	uint32_t kept = 0;
+
+	add_processes(p, 1, n);
+	cr_expect_eq(output_profile_merged(p), 0, "nothing had to become [other]");
+	cr_expect_eq(output_profile_samples(p), 2 * n + 2 * 99);
+	cr_expect_eq(sum_of_trees(p), 2 * n + 2 * 99);
+	for (uint32_t id = 1; id <= output_table_len(&p->groups); id++) {
+		const struct output_group *g = output_group_of(p, id);
+
+		cr_assert_eq(g->entry.id, id);
+		samples += g->n_samples;
+		cr_expect_eq(g->n_complete, g->n_samples);
+		folded += g->n_folded;
+		kept += g->pid != 0;
+		cr_expect(g->pid != 1 || g->n_samples == 200, "the largest keeps its tree");
+	}
+	cr_expect_eq(samples, 2 * n + 2 * 99);
+	/* one that samples come of after it was folded counts twice */
+	cr_expect(folded + kept >= n && folded + kept <= n + 10, "%lu", (unsigned long)(folded + kept));
+	cr_expect_lt(output_table_len(&p->groups), 65536);
+}
+
+Test(output_profile, folding_makes_room_for_nodes)
+{
+	_cleanup_output_profile_ struct output_profile *p = recording_new(10000);
+
+	add_processes(p, 1, 9000); /* of three nodes each */
+	cr_expect_eq(output_profile_merged(p), 0);
+	cr_expect_eq(sum_of_trees(p), 18000 + 2 * 99);
+	cr_expect_leq(p->nodes.len, 10000);
+}
+
+Test(output_profile, what_became_other_is_folded_too)
+{
+	const struct frame frames[] = {APP("leaf", 0x2000), APP("main", 0x1100)};
+	_cleanup_output_profile_ struct output_profile *p = recording_new(4100);
+	uint64_t other = 0;
+
+	for (uint32_t pid = 1; pid <= 3000; pid++) {
+		struct output_stack s = {
+			.process = "sh", .pid = pid, .frames = frames, .n_frames = 2, .count = 1};
+
+		(void)output_profile_add(p, &s);
+		s.n_frames = OUTPUT_MAX_DEPTH + 1; /* too deep */
+		cr_assert_eq(output_profile_add(p, &s), -ENOSPC);
+	}
+	for (uint32_t id = 1; id <= output_table_len(&p->groups); id++)
+		other += output_group_of(p, id)->other.self;
+	cr_expect_eq(output_profile_samples(p), 6000);
+	cr_expect_eq(sum_of_trees(p), 6000);
+	cr_expect_eq(output_profile_merged(p), other);
+	cr_expect_geq(other, 3000);
+}
