@@ -381,6 +381,7 @@ static int open_modules(struct agent *a, char **ret_why)
 		return r;
 	completion.arena = track_arena(a->track);
 	completion.tables = track_tables(a->track);
+	completion.publisher = track_publisher(a->track);
 	report.tables = track_tables(a->track);
 	report.binaries = unwind_tables_binaries(track_tables(a->track));
 	r = completion_new(&a->completion, &completion);

@@ -27,6 +27,12 @@
 #define SEGMENTS_MAX 4096u		      /* 8 GiB; memory.tables says how many are made */
 #define REF_ALIGN 64u
 #define REF_OFFSET_BITS 15u /* SEGMENT_BYTES / REF_ALIGN */
+#define REF_BITS 27u	    /* of every ref, with SEGMENTS_MAX segments */
+/*
+ * Every block has a u32 generation at this offset; 0 while the block is free. Who names a block has the low
+ * bits of its generation: where these differ, the reader does not follow the ref.
+ */
+#define BLOCK_GENERATION 28u
 
 /* --- process table: PROCESS_BUCKETS buckets of 8 entries at the start of segment 0, linear probing */
 #define PROCESS_BUCKETS 4096u
@@ -37,23 +43,26 @@
 /* pid 0: free slot, ends the probe. list 0: known process that has no mapping list (kernel thread). */
 struct process_slot {
 	__u32 pid;
-	__u32 list; /* ref, and PROCESS_STACK */
+	__u32 list; /* ref | generation << SLOT_GENERATION_SHIFT | PROCESS_STACK */
 };
+#define SLOT_LIST_MASK ((1u << REF_BITS) - 1)
+#define SLOT_GENERATION_SHIFT REF_BITS
+#define SLOT_GENERATION_MASK 15u /* of the list's generation */
 /*
  * The process may have other mappings by the time that the agent hears of it (between fork and execve, or
- * where it replaces mappings all the time): its samples bring registers and stack. No ref has this bit.
+ * where it replaces mappings all the time): its samples bring registers and stack.
  */
 #define PROCESS_STACK (1u << 31)
 
 /* --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n] */
 #define LIST_SEARCH_STEPS 15u /* so up to 32768 entries, as many as fit a segment */
 struct mapping_list {
-	__u32 n;	  /* entries, at least 1 */
-	__u32 top;	  /* highest power of two <= n, the first step of the search */
-	__u32 entries;	  /* offset of entries[] from the list, bytes */
-	__u32 generation; /* goes into the record: which list a stack was walked with */
-	__u32 flags;	  /* LIST_* */
+	__u32 n;       /* entries, at least 1 */
+	__u32 top;     /* highest power of two <= n, the first step of the search */
+	__u32 entries; /* offset of entries[] from the list, bytes */
+	__u32 flags;   /* LIST_* */
 	__u32 reserved[3];
+	__u32 generation; /* also goes into the record: which list a stack was walked with */
 };
 #define LIST_SKIP 1u /* not selected: count, and take no sample */
 
@@ -64,7 +73,8 @@ struct mapping_list {
 struct mapping_entry {
 	__u64 start, end; /* process addresses, [start, end) */
 	__u64 bias;	  /* process address - bias = ELF virtual address (mod 2^64) */
-	__u32 file;	  /* index in frames, 1 to FRAME_FILE_MAX; FILE_ANONYMOUS: memory without a file */
+	__u16 file;	  /* index in frames, 1 to FRAME_FILE_MAX; FILE_ANONYMOUS: memory without a file */
+	__u16 generation; /* low bits of the table's */
 	__u32 table;	  /* ref, TABLE_NEVER or TABLE_PENDING. Written alone, with one store */
 };
 
@@ -79,7 +89,7 @@ struct unwind_table {
 	__u32 rows;  /* byte offset in the segment: u16 (va & 127) << 8 | rule; one more stands before */
 	__u32 n_rows;
 	__u32 n_rules;
-	__u32 reserved;
+	__u32 generation;
 };
 
 /* How the CFA is found. sp, fp: the frame's stack and frame pointer. */
@@ -372,7 +382,10 @@ struct task_event {
 
 _Static_assert(sizeof(struct task_event) == 48, "task_event");
 _Static_assert(sizeof(struct process_slot) == 8, "process_slot");
-_Static_assert(((__u64)SEGMENTS_MAX << REF_OFFSET_BITS) <= PROCESS_STACK, "PROCESS_STACK");
+_Static_assert(SEGMENTS_MAX << REF_OFFSET_BITS == 1u << REF_BITS, "REF_BITS");
+_Static_assert(SLOT_GENERATION_MASK << SLOT_GENERATION_SHIFT == (PROCESS_STACK - (1u << REF_BITS)), "slot");
+_Static_assert(__builtin_offsetof(struct mapping_list, generation) == BLOCK_GENERATION, "mapping_list");
+_Static_assert(__builtin_offsetof(struct unwind_table, generation) == BLOCK_GENERATION, "unwind_table");
 _Static_assert(sizeof(struct mapping_list) == 32, "mapping_list");
 _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");

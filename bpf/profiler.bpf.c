@@ -225,17 +225,18 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 		}
 	}
 	*ret_slot = process_list(pids >> 32);
-	list = *ret_slot & ~PROCESS_STACK;
+	list = *ret_slot & SLOT_LIST_MASK;
 	a->record.generation = 0;
-	if (list) {
-		s = env_segment(ref_segment(list));
-		if (!s)
-			return 0;
-		a->record.generation = segment_u32(s, ref_offset(list) + 12);
-		if (segment_u32(s, ref_offset(list) + 16) & LIST_SKIP) {
+	s = slot_segment(*ret_slot);
+	if (s) {
+		a->record.generation = segment_u32(s, ref_offset(list) + BLOCK_GENERATION);
+		if (segment_u32(s, ref_offset(list) + 12) & LIST_SKIP) {
 			a->counters[COUNTER_NOT_SELECTED]++;
 			return 0;
 		}
+	} else {
+		list = 0;
+		*ret_slot &= PROCESS_STACK;
 	}
 	a->state.list = list;
 	a->state.n = 0;

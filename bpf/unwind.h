@@ -50,6 +50,18 @@ static __always_inline __u32 ref_offset(__u32 ref)
 	return (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
 }
 
+/* The segment of the list that a process slot names; NULL: the slot names none, or not this block. */
+static __always_inline struct segment *slot_segment(__u32 slot)
+{
+	__u32 list = slot & SLOT_LIST_MASK;
+	struct segment *s = list ? env_segment(ref_segment(list)) : NULL;
+
+	if (!s || (segment_u32(s, ref_offset(list) + BLOCK_GENERATION) & SLOT_GENERATION_MASK) !=
+			  (slot >> SLOT_GENERATION_SHIFT & SLOT_GENERATION_MASK))
+		return NULL;
+	return s;
+}
+
 /* The word at a process address inside the window. */
 static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
 {
@@ -138,6 +150,7 @@ UNWIND_FN int unwind_mapping(void)
 	struct mapping_entry *m;
 	__u64 list, ip, at, i = 0;
 	__u32 ref;
+	__u16 generation;
 
 	if (!a)
 		return ENDING_NO_PROCESS;
@@ -170,6 +183,7 @@ UNWIND_FN int unwind_mapping(void)
 	t->length = m->end - m->start;
 	t->bias = m->bias;
 	t->tag = (__u64)m->file << FRAME_VA_BITS;
+	generation = m->generation;
 	t->n_pages = 0;
 	t->segment = 0;
 	ref = *(volatile __u32 *)&m->table;
@@ -179,6 +193,10 @@ UNWIND_FN int unwind_mapping(void)
 		if (!s)
 			return ENDING_NO_TABLE;
 		at = ref_offset(ref);
+		if ((__u16)segment_u32(s, at + BLOCK_GENERATION) != generation) {
+			t->pending = 1; /* another block by now; user space knows where the table is */
+			return NEXT_FRAMES;
+		}
 		t->segment = ref_segment(ref);
 		t->table_va = segment_u64(s, at);
 		t->n_pages = segment_u32(s, at + 8);

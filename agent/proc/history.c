@@ -40,8 +40,7 @@ static void drop_oldest(struct proc_history *h)
 	memmove(h->versions, h->versions + 1, --h->n * sizeof h->versions[0]);
 }
 
-int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation, proc_history_fn fn,
-		     void *data)
+int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation)
 {
 	struct proc_history *h = p->history;
 
@@ -51,7 +50,6 @@ int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation, 
 		return -ENOMEM;
 	while (h->n == PROC_HISTORY_MAX || (h->n && h->mappings + p->maps->n > PROC_HISTORY_MAPPINGS)) {
 		h->forgotten = (struct version){h->versions[0].until_ns, h->versions[0].generation, NULL};
-		fn(h->versions[0].maps, data);
 		drop_oldest(h);
 	}
 	if (array_reserve(&h->versions, &h->cap, h->n + 1, sizeof *h->versions) < 0) {
@@ -77,10 +75,10 @@ const struct proc_maps *proc_history_at(const struct process *p, uint64_t time_n
 	return p->maps;
 }
 
-void proc_history_begin(struct process *p, uint32_t generation)
+void proc_history_begin(struct process *p, uint32_t generation, uint32_t inherited)
 {
 	p->born_generation = generation;
-	p->inherited_generation = p->maps->dirty ? 0 : p->maps->published_generation;
+	p->inherited_generation = inherited;
 }
 
 bool proc_history_outdated(const struct process *p, uint64_t time_ns, uint32_t generation,
@@ -107,10 +105,16 @@ bool proc_history_outdated(const struct process *p, uint64_t time_ns, uint32_t g
 	return false;
 }
 
-void proc_history_each(const struct process *p, proc_history_fn fn, void *data)
+void proc_history_each(const struct process *p, void (*fn)(const struct proc_maps *m, void *data), void *data)
 {
 	for (uint32_t i = 0; p->history && i < p->history->n; i++)
 		fn(p->history->versions[i].maps, data);
+}
+
+void proc_history_replace_file(struct process *p, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 0; p->history && i < p->history->n; i++)
+		(void)proc_maps_replace_file(p->history->versions[i].maps, from, to);
 }
 
 void proc_history_forget(struct process *p, uint64_t time_ns)

@@ -13,11 +13,13 @@
 
 int proc_maps_new(struct proc_maps **ret)
 {
+	static uint64_t last_id;
 	struct proc_maps *m = calloc(1, sizeof *m);
 
 	if (!m)
 		return -ENOMEM;
 	m->refs = 1;
+	m->id = ++last_id;
 	*ret = m;
 	return 0;
 }
@@ -32,8 +34,6 @@ void proc_maps_unref(struct proc_maps *m)
 {
 	if (!m || --m->refs)
 		return;
-	if (m->release)
-		m->release(m, m->release_data);
 	free(m->entries);
 	free(m);
 }
@@ -52,6 +52,20 @@ static uint32_t first_ending_after(const struct proc_maps *m, uint64_t address)
 			lo = mid + 1;
 	}
 	return lo;
+}
+
+bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < m->n; i++) {
+		if (m->entries[i].file != from)
+			continue;
+		m->entries[i].file = to;
+		found = true;
+	}
+	m->version += found;
+	return found;
 }
 
 bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping)
@@ -160,6 +174,6 @@ int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping)
 	memmove(&m->entries[first + n_new], &m->entries[last], (m->n - last) * sizeof *m->entries);
 	memcpy(&m->entries[first], with, n_new * sizeof *with);
 	m->n = m->n - (last - first) + n_new;
-	m->dirty = true;
+	m->version++;
 	return 0;
 }

@@ -24,17 +24,14 @@ struct proc_mapping {
 	uint32_t file;	     /* file index, PROC_FILE_NONE, PROC_FILE_OPENING | number */
 };
 
-/* A list of mappings, ascending; shared by reference count. */
+/* A list of mappings, ascending; shared by reference count. Id and version together name its content. */
 struct proc_maps {
 	unsigned refs;
 	uint32_t n;
 	size_t cap;
-	bool dirty; /* differs from what is published */
+	uint64_t id;	  /* of the list; never used again */
+	uint64_t version; /* grows with every change of the entries */
 	struct proc_mapping *entries;
-	/* What the publisher keeps for it, released with the list. */
-	uint32_t published_ref, published_len, published_change, published_generation;
-	void (*release)(struct proc_maps *m, void *data);
-	void *release_data;
 };
 
 int proc_maps_new(struct proc_maps **ret);
@@ -46,6 +43,8 @@ void proc_maps_unref(struct proc_maps *m);
  * -ENOSPC at PROC_MAPS_MAX.
  */
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
+/* Gives every mapping that has file `from` the file `to`, in a list that may be shared; false: none has. */
+bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to);
 /* Whether something else is mapped where `mapping` will be. */
 bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping);
 /* Whether the list says already all that `mapping` does. */

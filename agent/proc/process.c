@@ -38,7 +38,6 @@ int proc_maps_own(struct process *p)
 		memcpy(copy->entries, p->maps->entries, p->maps->n * sizeof *copy->entries);
 		copy->n = copy->cap = p->maps->n;
 	}
-	copy->dirty = true;
 	proc_maps_unref(p->maps);
 	p->maps = copy;
 	return 0;

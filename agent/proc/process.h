@@ -33,18 +33,12 @@ struct process {
 	size_t *n_images_all; /* of all processes of the table; NULL: of none */
 	bool scanned;	      /* its attributes were read from /proc */
 	bool kernel_thread;
-	bool main_over;		/* its main thread has ended, others may go on */
-	uint32_t n_threads;	/* other than the main one, as far as events tell */
-	uint32_t scan_serial;	/* of the last scan that saw it */
-	uint32_t published_ref; /* what the kernel's process table says; 0 not in it */
-	bool in_kernel_table;
-	bool publish_waits;	   /* it is to be published, and stands in line */
-	uint64_t publish_after_ns; /* not before */
-	bool published_stack;	   /* whether that asks for the stack */
+	bool main_over;	      /* its main thread has ended, others may go on */
+	uint32_t n_threads;   /* other than the main one, as far as events tell */
+	uint32_t scan_serial; /* of the last scan that saw it */
 	/* where events do not tell of mappings: when they are read again, see track_miss() */
 	uint64_t miss_after_ns, miss_wait_ns, reread_after_ns;
-	/* Lists of mappings that are not its own: those up to `born_generation`, unless it has inherited it.
-	 */
+	/* Published lists up to `born_generation` are not of its mappings, except the one it inherited. */
 	uint32_t born_generation, inherited_generation;
 	struct proc_maps *maps;	      /* one reference */
 	struct proc_history *history; /* mappings that were; agent/proc/history.h. NULL: none */

@@ -79,6 +79,7 @@ int track_new(struct track **ret, const struct track_options *options)
 	t->patience_ns = ASK_START_NS;
 	t->patience_at_ns = clock_mono_ns();
 	track_grace_init(t);
+	map_init(&t->delays, SIZE_MAX); /* no more than processes */
 	r = open_parts(t);
 	if (r == 0)
 		r = track_vdso_add(t);
@@ -94,7 +95,7 @@ void track_free(struct track *t)
 {
 	if (!t)
 		return;
-	proc_table_free(t->table); /* releases mapping lists into publisher and arena */
+	proc_table_free(t->table);
 	publisher_free(t->publisher);
 	unwind_tables_free(t->tables);
 	binary_registry_free(t->binaries);
@@ -102,6 +103,7 @@ void track_free(struct track *t)
 	cgroup_meta_cache_free(t->workloads);
 	proc_threads_free(t->threads);
 	free(t->dirty);
+	track_delays_fini(t);
 	if (t->proc_fd >= 0)
 		close(t->proc_fd);
 	free(t);
@@ -134,10 +136,7 @@ void track_select(struct track *t, struct process *p, bool inherited)
 		t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
 	bool selected = answer == SELECT_AS_PARENT ? inherited : answer == SELECT_YES;
 
-	if (selected == p->image->selected || proc_maps_own(p) < 0)
-		return;
 	p->image->selected = selected;
-	p->maps->dirty = true;
 }
 
 /* For a time before anything that is known of the pid: a process that is gone without a trace. */
@@ -207,7 +206,8 @@ static void on_fork(struct track *t, const struct sideband_event *e)
 		p->keep_stack_until_ns = parent->keep_stack_until_ns;
 	proc_maps_unref(p->maps);
 	p->maps = proc_maps_ref(parent->maps);
-	proc_history_begin(p, publisher_generation(t->publisher));
+	proc_history_begin(p, publisher_generation(t->publisher),
+			   publisher_list_generation(t->publisher, p->maps));
 	track_mark_dirty(t, p->pid);
 }
 
@@ -231,7 +231,6 @@ static void on_exec(struct track *t, struct process *p, const struct sideband_ev
 	if (proc_maps_new(&empty) == 0) {
 		proc_maps_unref(p->maps);
 		p->maps = empty;
-		empty->dirty = true;
 	}
 	track_read_workload(t, p);
 	track_select(t, p, p->image->selected);
@@ -396,10 +395,11 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 	if (!used)
 		return;
 	proc_table_each(t->table, sweep_process, &sweep);
+	publisher_mark_files(t->publisher, used);
 	used[t->vdso] = 1;
 	proc_threads_forget(t->threads, t->drained_ns);
 	unwind_tables_sweep(t->tables, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, fn, data);
-	unwind_tables_published(t->tables); /* no list names them */
+	track_delays_tend(t, now_ns);
 	track_grace(t);
 }
 
@@ -408,6 +408,11 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 uint64_t track_epoch(const struct track *t)
 {
 	return t->epoch;
+}
+
+const struct publisher *track_publisher(const struct track *t)
+{
+	return t->publisher;
 }
 
 struct unwind_tables *track_tables(const struct track *t)

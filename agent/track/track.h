@@ -101,6 +101,7 @@ bool track_attribute(struct track *t, const struct sample_view *v, struct sample
 void track_reselect(struct track *t);
 /* Tables, with the binaries that they are of, and the memory that they are in. Borrowed. */
 struct unwind_tables *track_tables(const struct track *t);
+const struct publisher *track_publisher(const struct track *t);
 struct arena *track_arena(const struct track *t);
 /* Changes whenever something was published: what could not be finished may be now. */
 uint64_t track_epoch(const struct track *t);

@@ -88,34 +88,18 @@ struct resolving {
 	struct track *t;
 	const struct file_ask *ask;
 	uint32_t ticket, file;
-	bool found;
 };
 
-static void resolve_list(const struct proc_maps *m, void *data)
-{
-	struct resolving *r = data;
-
-	for (uint32_t i = 0; i < m->n; i++)
-		if (m->entries[i].file == r->ticket) {
-			m->entries[i].file = r->file;
-			r->found = true;
-		}
-}
-
-/* A list may be shared: who has it is found here as well, and published with the others. */
+/* Lists may be shared: the first who has one resolves it, and all of them are published again. */
 static void resolve_process(struct process *p, void *data)
 {
 	struct resolving *r = data;
 
 	if (p != r->ask->process && p->start_ns + LAG_NS < r->ask->ask.asked_ns)
 		return; /* nobody's fork since */
-	proc_history_each(p, resolve_list, r);
-	r->found = false;
-	resolve_list(p->maps, r);
-	if (!r->found && !p->maps->dirty)
-		return;
-	p->maps->dirty = true;
-	if (!p->end_ns)
+	proc_history_replace_file(p, r->ticket, r->file);
+	(void)proc_maps_replace_file(p->maps, r->ticket, r->file);
+	if (!p->end_ns && publisher_outdated(r->t->publisher, p->maps))
 		track_mark_dirty(r->t, p->pid);
 }
 

@@ -51,8 +51,10 @@ struct track {
 	uint64_t overdue_told; /* tables given up, of which the log knows */
 	uint32_t *dirty;       /* pids to publish */
 	size_t n_dirty, cap_dirty;
-	bool all_dirty; /* tables came or went: look at every process */
+	bool all_dirty;	   /* tables came: look at every process */
+	struct map delays; /* processes whose lists wait, track_publish.c */
 	struct grace_job grace;
+	uint64_t graces;		       /* that have ended */
 	struct proc_threads *threads;	       /* their names */
 	bool rescan_wanted;		       /* events were lost */
 	uint64_t rescanned_ns, rescan_wait_ns; /* the last; none sooner after it */
@@ -165,6 +167,8 @@ void track_read_environ(struct track *t, struct process *p, struct proc_image *i
 /* track_publish.c: mapping lists and grace periods. */
 void track_publish(struct track *t);
 void track_grace_init(struct track *t);
+void track_delays_fini(struct track *t);
+void track_delays_tend(struct track *t, uint64_t now_ns); /* now and then: forgets what has passed */
 void track_grace(struct track *t);
 
 #endif

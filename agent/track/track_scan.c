@@ -99,7 +99,6 @@ static int add_lines(struct track *t, struct process *p, const struct track_line
 	for (uint32_t i = 0; i < before->n && r != -ENOMEM; i++)
 		r = proc_maps_insert(p->maps, before->entries[i]);
 	proc_maps_unref(before);
-	p->maps->dirty = true;
 	if (maybe_of_file)
 		(void)track_remap_read(t, p);
 	track_mark_dirty(t, p->pid);
@@ -144,7 +143,6 @@ static int replace_lines(struct track *t, struct process *p, const struct track_
 	track_remember(t, p, clock_mono_ns());
 	p->maps = read;
 	proc_maps_unref(before);
-	read->dirty = true;
 	if (maybe_of_file)
 		(void)track_remap_read(t, p);
 	track_mark_dirty(t, p->pid);
@@ -188,7 +186,7 @@ static bool begin_process(struct track *t, struct process *p)
 	struct proc_stat stat;
 
 	if (!p->scanned) /* its pid may have stood for the list of another process */
-		proc_history_begin(p, publisher_generation(t->publisher));
+		proc_history_begin(p, publisher_generation(t->publisher), 0);
 	track_select(t, p, false);
 	if (proc_stat_read(t->proc_fd, p->pid, &stat) < 0)
 		return false;
@@ -312,7 +310,6 @@ static int rescan_process(uint32_t pid, void *data)
 		return 0;
 	proc_maps_unref(p->maps);
 	p->maps = empty;
-	empty->dirty = true;
 	track_read_process(t, p);
 	return 0;
 }

@@ -290,12 +290,13 @@ void unwind_blocks_fini(struct unwind_blocks *b)
 	*b = (struct unwind_blocks){0};
 }
 
-void unwind_block_place(uint8_t *bytes, uint32_t offset)
+void unwind_block_place(uint8_t *bytes, uint32_t offset, uint32_t generation)
 {
 	struct unwind_table *t = (struct unwind_table *)bytes;
 
 	t->index += offset;
 	t->rows += offset;
+	t->generation = generation;
 }
 
 int unwind_blocks_size(const struct elf_rows *rows, size_t *ret_bytes, size_t *ret_blocks)

@@ -18,8 +18,9 @@
 #include "agent/base/map.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
-#include "agent/unwind/tables.h"
 #include "agent/unwind/outdated.h"
+#include "agent/unwind/publish.h"
+#include "agent/unwind/tables.h"
 
 #define RETRY_PAUSE 8u /* times as long as the last tries took, before the next */
 
@@ -91,15 +92,14 @@ int completion_new(struct completion **ret, const struct completion_options *opt
 /* --- one stack */
 
 /*
- * A list that describes these mappings: the published one, or one of our own. Nobody publishes the mappings
- * of a process that has ended again when tables come. 0: there are no mappings.
+ * A list that describes these mappings: the published one if it is up to date, or one of our own. 0: there
+ * are no mappings.
  */
-static uint32_t list_for(struct completion *c, const struct process *p, const struct sample_view *v,
-			 const struct proc_maps *maps)
+static uint32_t list_for(struct completion *c, const struct sample_view *v, const struct proc_maps *maps)
 {
-	if (maps == p->maps && maps->published_ref && !maps->dirty && !p->end_ns)
-		return maps->published_ref;
-	return finisher_list(c->finisher, v, maps, c->options.tables);
+	uint32_t published = c->options.publisher ? publisher_list(c->options.publisher, maps) : 0;
+
+	return published ?: finisher_list(c->finisher, v, maps, c->options.tables);
 }
 
 static bool is_outdated(const struct process *p, const struct sample_view *v,
@@ -136,7 +136,7 @@ static bool walk_again(struct completion *c, const struct process *p, const stru
 		       const struct proc_maps *right, struct sample_view *ret)
 {
 	struct sample_view start = *v;
-	uint32_t list = list_for(c, p, v, right);
+	uint32_t list = list_for(c, v, right);
 
 	if (!list)
 		return right != p->maps; /* what was mapped then is known, and is nothing */
@@ -185,7 +185,7 @@ static bool complete(struct completion *c, const struct process *p, const struct
 		c->stats.walked_again += outdated && final;
 		return final;
 	}
-	list = list_for(c, p, v, right);
+	list = list_for(c, v, right);
 	return list ? finisher_walk(c->finisher, v, list, ret) : right != p->maps;
 }
 

@@ -17,6 +17,7 @@
 
 struct arena;
 struct completion;
+struct publisher;
 struct unwind_tables;
 struct worker;
 
@@ -28,10 +29,11 @@ struct worker;
 struct completion_options {
 	struct arena *arena;
 	struct unwind_tables *tables;
-	struct worker *worker; /* looks up rules; NULL with `tables` NULL */
-	uint32_t user_frames;  /* the most a stack may have */
-	size_t max_bytes;      /* of records that wait */
-	uint64_t (*now)(void); /* CLOCK_MONOTONIC; NULL: clock_mono_ns */
+	const struct publisher *publisher; /* its lists are used where they are up to date; NULL: none */
+	struct worker *worker;		   /* looks up rules; NULL with `tables` NULL */
+	uint32_t user_frames;		   /* the most a stack may have */
+	size_t max_bytes;		   /* of records that wait */
+	uint64_t (*now)(void);		   /* CLOCK_MONOTONIC; NULL: clock_mono_ns */
 	/* Takes each sample once, with its final stack; both are borrowed for the call. */
 	void (*final)(const struct sampled_task *task, const struct sample_view *v, void *data);
 	void *data;

@@ -26,11 +26,16 @@ static int add(struct list_entries *l, struct mapping_entry e)
 
 /* The stretch [from, to) of ELF addresses of a mapping. */
 static int add_stretch(struct list_entries *l, const struct binary_table *f, uint64_t bias, uint64_t from,
-		       uint64_t to, uint32_t table)
+		       uint64_t to, struct arena_block table)
 {
 	if (from >= to)
 		return 0;
-	return add(l, (struct mapping_entry){from + bias, to + bias, bias, f->binary->index, table});
+	return add(l, (struct mapping_entry){.start = from + bias,
+					     .end = to + bias,
+					     .bias = bias,
+					     .file = (uint16_t)f->binary->index,
+					     .generation = (uint16_t)table.generation,
+					     .table = table.ref});
 }
 
 /* The stretches of [va, end), one for each table block in it and for what lies between. */
@@ -39,7 +44,7 @@ static int add_blocks(struct list_entries *l, const struct binary_table *f, uint
 {
 	/* between blocks there is no call-frame information; a table that is still to come is another matter
 	 */
-	uint32_t none = binary_table_pending(f) ? TABLE_PENDING : TABLE_NEVER;
+	const struct arena_block none = {.ref = binary_table_pending(f) ? TABLE_PENDING : TABLE_NEVER};
 	int r = 0;
 
 	for (size_t i = 0; i < f->n_placed && r == 0; i++) {
@@ -50,7 +55,7 @@ static int add_blocks(struct list_entries *l, const struct binary_table *f, uint
 			continue;
 		r = add_stretch(l, f, bias, va, from, none);
 		if (r == 0)
-			r = add_stretch(l, f, bias, from, to, p->block.ref);
+			r = add_stretch(l, f, bias, from, to, p->block);
 		va = to;
 	}
 	return r < 0 ? r : add_stretch(l, f, bias, va, end, none);
@@ -67,7 +72,8 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	int r = 0;
 
 	if (!f->binary->n_segments) /* no ELF file: its offsets are the addresses */
-		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end, TABLE_NEVER);
+		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end,
+				   (struct arena_block){.ref = TABLE_NEVER});
 	for (size_t i = 0; i < f->binary->n_segments && r == 0; i++) {
 		const struct elf_segment *s = &f->binary->segments[i];
 		uint64_t first = s->offset & ~4095ull, last = (s->offset + s->file_bytes + 4095) & ~4095ull;
@@ -90,7 +96,9 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
 		return add_file_mapping(l, m, f);
 	if (m->file & PROC_FILE_OPENING) /* samples there wait, as before a mapping */
 		return 0;
-	return add(l, (struct mapping_entry){m->start, m->end, 0, FILE_ANONYMOUS, TABLE_NEVER});
+	return add(l,
+		   (struct mapping_entry){
+			   .start = m->start, .end = m->end, .file = FILE_ANONYMOUS, .table = TABLE_NEVER});
 }
 
 int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,

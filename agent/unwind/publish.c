@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Two kinds of objects, both found by hash: a `slot` for each process in the table, by pid, and a `list` for
+ * each mapping list in the arena, by the id of the mappings and whether they are sampled. A slot names one
+ * list; a list has a chain of the slots that name it and dies with the last of them. When the mappings of a
+ * list change, the new block takes the place of the old one in all of its slots at once.
+ */
 #include "agent/unwind/publish.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
-#include "agent/proc/table.h"
+#include "agent/base/map.h"
+#include "agent/proc/image.h"
+#include "agent/proc/mapping.h"
+#include "agent/proc/process.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/tables.h"
 #include "agent/unwind/list.h"
@@ -15,38 +24,44 @@
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
 #define PROBES (PROCESS_PROBES * PROCESS_BUCKET_SLOTS)
 
+/* Which list: of these mappings, sampled or not. */
+struct list_key {
+	uint64_t maps;
+	uint32_t flags; /* LIST_* */
+};
+
+struct slot;
+
+struct list {
+	struct map_node node;
+	struct list_key key;
+	uint64_t version;	  /* of the mappings that it says */
+	uint32_t change;	  /* unwind_tables_change() when it was written */
+	struct arena_block block; /* ref 0: there are no mappings */
+	struct slot *slots;	  /* that name it */
+	uint32_t *files;	  /* indices of all files in it, ascending */
+	size_t n_files, cap_files;
+};
+
+struct slot {
+	struct map_node node;
+	uint32_t pid;
+	bool stack;		 /* samples bring their stack */
+	struct process_slot *at; /* in the arena; it does not move */
+	struct list *list;
+	struct slot *next, **link; /* in the list's chain */
+};
+
 struct publisher {
 	struct arena *arena;
 	struct unwind_tables *tables;
+	struct map slots, lists;
+	uint64_t last_list; /* number given last, as the owner's id in the arena */
 	uint32_t generation;
 	struct publish_stats stats;
 };
 
-int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_tables *tables)
-{
-	struct publisher *p = calloc(1, sizeof *p);
-
-	if (!p)
-		return -ENOMEM;
-	p->arena = arena;
-	p->tables = tables;
-	*ret = p;
-	return 0;
-}
-
-void publisher_free(struct publisher *p)
-{
-	free(p);
-}
-
-/* Slot and value in one store: the program reads both in one load. */
-static void slot_store(struct process_slot *slot, struct process_slot value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof bits);
-	__atomic_store_n((uint64_t *)slot, bits, __ATOMIC_RELEASE);
-}
+/* --- the process table */
 
 /* The slot that has `pid`, or the first that it may have. NULL when all it may have are taken. */
 static struct process_slot *slot_find(const struct publisher *p, uint32_t pid)
@@ -68,116 +83,22 @@ static struct process_slot *slot_find(const struct publisher *p, uint32_t pid)
 	return free_slot;
 }
 
-static void list_release(struct proc_maps *m, void *data)
+/* Slot and value in one store: the program reads both in one load. */
+static void slot_store(struct process_slot *slot, struct process_slot value)
 {
-	struct publisher *p = data;
+	uint64_t bits;
 
-	arena_retire(p->arena, (struct arena_block){m->published_ref, m->published_len});
-	p->stats.list_bytes -= m->published_len;
-	m->published_ref = m->published_len = m->published_generation = 0;
+	memcpy(&bits, &value, sizeof bits);
+	__atomic_store_n((uint64_t *)slot, bits, __ATOMIC_RELEASE);
 }
 
-/* Writes the list to a new block, and retires the one before. */
-static int list_put(struct publisher *p, struct proc_maps *m, uint32_t flags)
+static void slot_write(const struct slot *s)
 {
-	_cleanup_(list_entries_fini) struct list_entries l = {0};
-	struct arena_block block = {0};
-	size_t n;
-	int r = list_entries_make(&l, m, p->tables);
+	const struct arena_block *b = &s->list->block;
+	uint32_t generation = b->ref ? b->generation & SLOT_GENERATION_MASK : 0;
 
-	if (r < 0)
-		return r;
-	n = list_capacity(SEGMENT_BYTES);
-	if (l.n > n)
-		p->stats.cut++;
-	else
-		n = l.n;
-	if (n) {
-		r = arena_alloc(p->arena, list_bytes(n), &block);
-		if (r < 0) {
-			p->stats.no_memory++;
-			return r;
-		}
-		if (!++p->generation)
-			p->generation = 1;
-		list_write(arena_at(p->arena, block.ref), l.entries, n, p->generation, flags);
-	}
-	if (m->published_ref)
-		list_release(m, p);
-	m->published_ref = block.ref;
-	m->published_len = block.len;
-	m->published_change = unwind_tables_change(p->tables);
-	m->published_generation = block.ref ? p->generation : 0;
-	m->release = list_release;
-	m->release_data = p;
-	m->dirty = false;
-	p->stats.lists++;
-	p->stats.list_bytes += block.len;
-	return 0;
-}
-
-static bool table_lives(const struct publisher *p, const struct mapping_entry *e)
-{
-	const struct binary_table *f = unwind_tables_get(p->tables, e->file);
-
-	for (size_t i = 0; f && i < f->n_placed; i++)
-		if (f->placed[i].block.ref == e->table)
-			return true;
-	return false;
-}
-
-/* The list that stays, because there is no room for a new one, must not lead to blocks that will be reused.
- */
-static void list_forget(const struct publisher *p, const struct proc_maps *m)
-{
-	struct mapping_list *list = arena_at(p->arena, m->published_ref);
-	struct mapping_entry *entries = (struct mapping_entry *)((uint8_t *)list + list->entries);
-
-	for (uint32_t i = 0; i < list->n; i++)
-		if (entries[i].table > TABLE_PENDING && !table_lives(p, &entries[i]))
-			__atomic_store_n(&entries[i].table, TABLE_PENDING, __ATOMIC_RELEASE);
-}
-
-bool publisher_outdated(const struct publisher *p, const struct proc_maps *m)
-{
-	for (uint32_t i = 0; i < m->n; i++) {
-		const struct binary_table *f = unwind_tables_get(p->tables, m->entries[i].file);
-
-		if (f && (int32_t)(f->change - m->published_change) > 0) /* it may wrap around */
-			return true;
-	}
-	return false;
-}
-
-int publisher_put(struct publisher *p, struct process *process)
-{
-	struct proc_maps *m = process->maps;
-	struct process_slot *slot;
-	int r;
-
-	if (m->dirty || !m->release) {
-		r = list_put(p, m, process->image->selected ? 0 : LIST_SKIP);
-		if (r < 0) {
-			if (m->published_ref)
-				list_forget(p, m);
-			return r;
-		}
-	}
-	if (process->in_kernel_table && process->published_ref == m->published_ref &&
-	    process->published_stack == process->keep_stack)
-		return 0;
-	slot = slot_find(p, process->pid);
-	if (!slot) {
-		p->stats.table_full++;
-		return -ENOSPC;
-	}
-	slot_store(slot, (struct process_slot){process->pid,
-					       m->published_ref | (process->keep_stack ? PROCESS_STACK : 0)});
-	p->stats.processes += !process->in_kernel_table;
-	process->in_kernel_table = true;
-	process->published_ref = m->published_ref;
-	process->published_stack = process->keep_stack;
-	return 0;
+	slot_store(s->at, (struct process_slot){s->pid, b->ref | generation << SLOT_GENERATION_SHIFT |
+								(s->stack ? PROCESS_STACK : 0)});
 }
 
 /* Empties a slot. Only where another slot of the probe follows must a mark stay behind. */
@@ -196,18 +117,335 @@ static void slot_clear(const struct publisher *p, struct process_slot *slot)
 	} while (slots[i].pid == PROCESS_PID_DELETED);
 }
 
-void publisher_remove(struct publisher *p, struct process *process)
+static bool slot_has_pid(const struct map_node *node, const void *key)
 {
-	struct process_slot *slot;
+	return container_of(node, struct slot, node)->pid == *(const uint32_t *)key;
+}
 
-	if (!process->in_kernel_table)
-		return;
-	slot = slot_find(p, process->pid);
-	if (slot && slot->pid == process->pid)
-		slot_clear(p, slot);
-	process->in_kernel_table = false;
-	process->published_ref = 0;
+static struct slot *slot_of(const struct publisher *p, uint32_t pid)
+{
+	struct map_node *n = map_find(&p->slots, hash_u64(pid), slot_has_pid, &pid);
+
+	return n ? container_of(n, struct slot, node) : NULL;
+}
+
+/* --- lists */
+
+static uint64_t key_hash(const struct list_key *k)
+{
+	return hash_u64(k->maps * 2 + (k->flags & LIST_SKIP));
+}
+
+static bool list_has_key(const struct map_node *node, const void *key)
+{
+	const struct list *l = container_of(node, struct list, node);
+	const struct list_key *k = key;
+
+	return l->key.maps == k->maps && l->key.flags == k->flags;
+}
+
+static struct list *list_of(const struct publisher *p, struct list_key key)
+{
+	struct map_node *n = map_find(&p->lists, key_hash(&key), list_has_key, &key);
+
+	return n ? container_of(n, struct list, node) : NULL;
+}
+
+static void block_retire(struct publisher *p, struct arena_block block)
+{
+	arena_retire(p->arena, block);
+	p->stats.list_bytes -= block.len;
+}
+
+static void list_free(struct publisher *p, struct list *l)
+{
+	map_remove(&p->lists, &l->node);
+	block_retire(p, l->block);
+	free(l->files);
+	free(l);
+}
+
+/* Adds a list of nothing, which no slot names yet. */
+static int list_new(struct publisher *p, struct list_key key, struct list **ret)
+{
+	struct list *l = calloc(1, sizeof *l);
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->key = key;
+	l->version = UINT64_MAX;
+	r = map_insert(&p->lists, &l->node, key_hash(&key));
+	if (r < 0) {
+		free(l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The files of all mappings, also of those that have no entry in the list yet. */
+static int files_set(struct list *l, const struct proc_maps *m)
+{
+	size_t n = 0, k = 0;
+
+	if (array_reserve(&l->files, &l->cap_files, m->n ?: 1, sizeof *l->files) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint32_t file = m->entries[i].file;
+
+		if (file != PROC_FILE_NONE && !(file & PROC_FILE_OPENING) && (!n || l->files[n - 1] != file))
+			l->files[n++] = file;
+	}
+	qsort(l->files, n, sizeof *l->files, by_index);
+	for (size_t i = 0; i < n; i++)
+		if (!k || l->files[k - 1] != l->files[i])
+			l->files[k++] = l->files[i];
+	l->n_files = k;
+	return 0;
+}
+
+static bool list_names(const struct list *l, uint32_t file)
+{
+	return l->n_files && bsearch(&file, l->files, l->n_files, sizeof file, by_index);
+}
+
+/* Whether tables of its files came, or turned out to be none, since it was written. */
+static bool tables_changed(const struct publisher *p, const struct list *l)
+{
+	for (size_t i = 0; i < l->n_files; i++) {
+		const struct binary_table *f = unwind_tables_get(p->tables, l->files[i]);
+
+		if (f && (int32_t)(f->change - l->change) > 0) /* it may wrap around */
+			return true;
+	}
+	return false;
+}
+
+/* Writes the mappings to a new block. On failure nothing has changed. */
+static int block_write(struct publisher *p, const struct proc_maps *m, uint32_t flags,
+		       struct arena_block *ret)
+{
+	_cleanup_(list_entries_fini) struct list_entries l = {0};
+	struct arena_block block = {0};
+	size_t n = list_capacity(SEGMENT_BYTES);
+	int r = list_entries_make(&l, m, p->tables);
+
+	if (r < 0)
+		return r;
+	if (l.n > n)
+		p->stats.cut++;
+	else
+		n = l.n;
+	if (n) {
+		r = arena_alloc(p->arena, list_bytes(n), (struct arena_owner){ARENA_LIST, ++p->last_list},
+				&block);
+		if (r < 0) {
+			p->stats.no_memory++;
+			return r;
+		}
+		list_write(arena_at(p->arena, block.ref), l.entries, n, block.generation, flags);
+		p->generation = block.generation;
+	}
+	p->stats.lists++;
+	p->stats.list_bytes += block.len;
+	*ret = block;
+	return 0;
+}
+
+/* Writes the list anew: its slots name the new block, and the one before is retired. */
+static int list_update(struct publisher *p, struct list *l, const struct proc_maps *m)
+{
+	struct arena_block before = l->block, block;
+	int r = block_write(p, m, l->key.flags, &block);
+
+	if (r < 0)
+		return r;
+	r = files_set(l, m);
+	if (r < 0) {
+		block_retire(p, block);
+		return r;
+	}
+	l->block = block;
+	l->version = m->version;
+	l->change = unwind_tables_change(p->tables);
+	for (const struct slot *s = l->slots; s; s = s->next)
+		slot_write(s);
+	block_retire(p, before);
+	return 0;
+}
+
+/* The list that says what the mappings are, written when there is none. It may have no slot yet. */
+static int list_get(struct publisher *p, const struct proc_maps *m, uint32_t flags, struct list **ret)
+{
+	struct list_key key = {m->id, flags};
+	struct list *l = list_of(p, key);
+	int r = 0;
+
+	if (!l)
+		r = list_new(p, key, &l);
+	if (r == 0 && (l->version != m->version || tables_changed(p, l)))
+		r = list_update(p, l, m);
+	if (r < 0) {
+		if (l && !l->slots)
+			list_free(p, l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+/* --- slots and their lists */
+
+/* Makes the slot name the list (NULL: none), and frees the list before it when nobody names it any more. */
+static void slot_name(struct publisher *p, struct slot *s, struct list *l)
+{
+	struct list *before = s->list;
+
+	if (before) {
+		*s->link = s->next;
+		if (s->next)
+			s->next->link = s->link;
+	}
+	s->list = l;
+	if (l) {
+		s->next = l->slots;
+		s->link = &l->slots;
+		if (s->next)
+			s->next->link = &s->next;
+		l->slots = s;
+		slot_write(s);
+	} else {
+		slot_clear(p, s->at);
+	}
+	if (before && !before->slots)
+		list_free(p, before);
+}
+
+static int slot_new(struct publisher *p, uint32_t pid, struct slot **ret)
+{
+	struct process_slot *at = slot_find(p, pid);
+	struct slot *s;
+	int r;
+
+	if (!at) {
+		p->stats.table_full++;
+		return -ENOSPC;
+	}
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return -ENOMEM;
+	s->pid = pid;
+	s->at = at;
+	r = map_insert(&p->slots, &s->node, hash_u64(pid));
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	p->stats.processes++;
+	*ret = s;
+	return 0;
+}
+
+static void slot_free(struct publisher *p, struct slot *s)
+{
+	map_remove(&p->slots, &s->node);
 	p->stats.processes--;
+	free(s);
+}
+
+int publisher_put(struct publisher *p, const struct process *process)
+{
+	struct slot *s = slot_of(p, process->pid);
+	struct list *l;
+	int r = 0;
+
+	if (!s)
+		r = slot_new(p, process->pid, &s);
+	if (r < 0)
+		return r;
+	r = list_get(p, process->maps, process->image->selected ? 0 : LIST_SKIP, &l);
+	if (r < 0) {
+		if (!s->list)
+			slot_free(p, s);
+		return r;
+	}
+	if (s->list == l && s->stack == process->keep_stack)
+		return 0;
+	s->stack = process->keep_stack;
+	if (s->list == l)
+		slot_write(s);
+	else
+		slot_name(p, s, l);
+	return 0;
+}
+
+void publisher_remove(struct publisher *p, const struct process *process)
+{
+	struct slot *s = slot_of(p, process->pid);
+
+	if (!s)
+		return;
+	slot_name(p, s, NULL);
+	slot_free(p, s);
+}
+
+/* --- tables that go */
+
+/* Takes the file's tables out of every list. A program that has read one before may go on with it. */
+static void withdraw(uint32_t file, void *data)
+{
+	struct publisher *p = data;
+	struct map_node *node;
+
+	map_for_each (&p->lists, node, it) {
+		const struct list *l = container_of(node, struct list, node);
+		struct mapping_list *list;
+		struct mapping_entry *entries;
+
+		if (!l->block.ref || !list_names(l, file))
+			continue;
+		list = arena_at(p->arena, l->block.ref);
+		entries = (struct mapping_entry *)((uint8_t *)list + list->entries);
+		for (uint32_t i = 0; i < list->n; i++) {
+			if (entries[i].file != file || entries[i].table <= TABLE_PENDING)
+				continue;
+			__atomic_store_n(&entries[i].table, TABLE_PENDING, __ATOMIC_RELEASE);
+			p->stats.withdrawn++;
+		}
+	}
+}
+
+/* --- what others may know */
+
+bool publisher_outdated(const struct publisher *p, const struct proc_maps *m)
+{
+	const struct list *sampled = list_of(p, (struct list_key){m->id, 0}),
+			  *skipped = list_of(p, (struct list_key){m->id, LIST_SKIP});
+	const struct list *l = sampled ?: skipped;
+
+	return !l || l->version != m->version || tables_changed(p, l);
+}
+
+uint32_t publisher_list(const struct publisher *p, const struct proc_maps *m)
+{
+	const struct list *l = list_of(p, (struct list_key){m->id, 0});
+
+	return l && l->version == m->version && !tables_changed(p, l) ? l->block.ref : 0;
+}
+
+uint32_t publisher_list_generation(const struct publisher *p, const struct proc_maps *m)
+{
+	const struct list *l = list_of(p, (struct list_key){m->id, 0});
+
+	return l && l->version == m->version ? l->block.generation : 0;
 }
 
 uint32_t publisher_generation(const struct publisher *p)
@@ -215,7 +453,54 @@ uint32_t publisher_generation(const struct publisher *p)
 	return p->generation;
 }
 
+void publisher_mark_files(const struct publisher *p, uint8_t *used)
+{
+	struct map_node *node;
+
+	map_for_each (&p->lists, node, it) {
+		const struct list *l = container_of(node, struct list, node);
+
+		for (size_t i = 0; i < l->n_files; i++)
+			used[l->files[i]] = 1;
+	}
+}
+
 void publisher_stats(const struct publisher *p, struct publish_stats *ret)
 {
 	*ret = p->stats;
+}
+
+int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_tables *tables)
+{
+	struct publisher *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return -ENOMEM;
+	p->arena = arena;
+	p->tables = tables;
+	map_init(&p->slots, SLOTS);
+	map_init(&p->lists, SIZE_MAX); /* each has a slot */
+	unwind_tables_set_withdraw(tables, withdraw, p);
+	*ret = p;
+	return 0;
+}
+
+void publisher_free(struct publisher *p)
+{
+	struct map_node *node;
+
+	if (!p)
+		return;
+	unwind_tables_set_withdraw(p->tables, NULL, NULL);
+	map_for_each (&p->slots, node, it)
+		free(container_of(node, struct slot, node));
+	map_for_each (&p->lists, node, it) {
+		struct list *l = container_of(node, struct list, node);
+
+		free(l->files);
+		free(l);
+	}
+	map_fini(&p->slots);
+	map_fini(&p->lists);
+	free(p);
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The only writer of what the BPF program reads about processes: mapping lists and the process table. Rank 2.
+ * The only writer of what the BPF program reads about processes: mapping lists and the process table. It owns
+ * every list that a slot of the process table names, and frees it when no slot names it any more, whatever
+ * becomes of the process or of its mappings. A process whose list cannot be written keeps the one it has.
  *
- * A list is written completely, then the process's slot is set to it with one store; the list before it is
- * retired.
+ * A list is written completely, then the slots are set to it, with one store each; the list before it is
+ * retired. Forked processes that share their mappings share the list.
+ *
+ * The publisher takes a table out of every list before its owner retires its blocks
+ * (unwind_tables_set_withdraw).
  */
 #ifndef PROFLET_UNWIND_PUBLISH_H
 #define PROFLET_UNWIND_PUBLISH_H
@@ -12,8 +17,8 @@
 #include <stdint.h>
 
 struct arena;
-struct process;
 struct proc_maps;
+struct process;
 struct publisher;
 struct unwind_tables;
 
@@ -24,23 +29,30 @@ struct publish_stats {
 	uint64_t table_full; /* processes that found no slot: their samples end "no process" */
 	uint64_t no_memory;  /* lists that found the arena full */
 	uint64_t cut;	     /* lists with more entries than a block holds: the highest addresses left out */
+	uint64_t withdrawn;  /* entries whose table was taken out of a published list */
 };
 
-/* arena and tables are borrowed. */
+/* arena and tables are borrowed, and outlive it; tables that go are reported to it. 0 or -ENOMEM. */
 int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_tables *tables);
 void publisher_free(struct publisher *p);
-/* Whether tables of the mappings' files came or went since their list was written: then it is to be written
- * again (maps->dirty). */
-bool publisher_outdated(const struct publisher *p, const struct proc_maps *m);
 /*
- * Writes the process's mapping list if it changed since (maps->dirty) and its slot in the process table. 0,
- * -ENOSPC (counted; the process keeps its list, less the tables that went), -ENOMEM.
+ * Makes the process's slot say what the process is now: its mappings with the tables that are ready, whether
+ * it is selected, whether its samples bring their stack. Cheap when the slot does already. 0, -ENOSPC
+ * (counted), -ENOMEM: the slot stays as it was.
  */
-int publisher_put(struct publisher *p, struct process *process);
+int publisher_put(struct publisher *p, const struct process *process);
+/* Empties the process's slot. */
+void publisher_remove(struct publisher *p, const struct process *process);
+/* Whether no published list says just what these mappings are, with the tables that are ready. */
+bool publisher_outdated(const struct publisher *p, const struct proc_maps *m);
+/* The ref of the published list that does, 0 when there is none. Valid until the publisher's next change. */
+uint32_t publisher_list(const struct publisher *p, const struct proc_maps *m);
+/* The generation of the published list of just these mappings, whatever its tables; 0 when there is none. */
+uint32_t publisher_list_generation(const struct publisher *p, const struct proc_maps *m);
 /* Of the list that was written last; generations wrap around. */
 uint32_t publisher_generation(const struct publisher *p);
-/* Takes the process out of the table. */
-void publisher_remove(struct publisher *p, struct process *process);
+/* Marks the files (flags by index, one for each index) that published lists name. */
+void publisher_mark_files(const struct publisher *p, uint8_t *used);
 void publisher_stats(const struct publisher *p, struct publish_stats *ret);
 
 #endif

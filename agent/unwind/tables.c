@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tables[] is indexed by the binary's index. A table that goes is first taken out of its entry, so that the
- * next published mapping lists do not name it, and retired after that publication.
+ * tables[] is indexed by the binary's index. Tables leave in one place, table_drop: out of their entry, out
+ * of every published list, and then their blocks are retired. Nothing can come between these three.
  */
 #include "agent/unwind/tables.h"
 
@@ -28,8 +28,8 @@ struct unwind_tables {
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
 	size_t n_waiting, n_building, n_stuck;
-	struct arena_block *leaving; /* out of every new list, retired after the next publication */
-	size_t n_leaving, cap_leaving;
+	void (*withdraw)(uint32_t binary, void *data); /* out of what is published */
+	void *withdraw_data;
 	struct build_job *no_room; /* finished, but the arena was full */
 	struct unwind_tables_stats stats;
 };
@@ -60,9 +60,15 @@ void unwind_tables_free(struct unwind_tables *c)
 	for (uint32_t i = 1; i <= c->top; i++)
 		free(c->tables[i].placed);
 	build_job_free(c->no_room);
-	free(c->leaving);
 	free(c->tables);
 	free(c);
+}
+
+void unwind_tables_set_withdraw(struct unwind_tables *c, void (*withdraw)(uint32_t binary, void *data),
+				void *data)
+{
+	c->withdraw = withdraw;
+	c->withdraw_data = data;
 }
 
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *c)
@@ -111,28 +117,21 @@ static void changed(struct unwind_tables *c, struct binary_table *f)
 	f->change = ++c->change;
 }
 
-/* Takes the table out of the file; its blocks wait for the publication. */
+/* Takes the table out of its entry and out of every published list, and gives its blocks back. */
 static void table_drop(struct unwind_tables *c, struct binary_table *f)
 {
-	if (c->n_leaving + f->n_placed > c->cap_leaving) {
-		size_t cap = (c->n_leaving + f->n_placed) * 2;
-		struct arena_block *more = realloc(c->leaving, cap * sizeof *more);
+	_cleanup_free_ struct unwind_placed *placed = TAKE_PTR(f->placed);
+	size_t n = f->n_placed;
 
-		if (!more)
-			return; /* the table stays; better than blocks that nobody owns */
-		c->leaving = more;
-		c->cap_leaving = cap;
-	}
-	for (size_t i = 0; i < f->n_placed; i++) {
-		c->leaving[c->n_leaving++] = f->placed[i].block;
-		c->stats.table_bytes -= f->placed[i].block.len;
+	f->n_placed = 0;
+	if (c->withdraw)
+		c->withdraw(f->binary->index, c->withdraw_data);
+	for (size_t i = 0; i < n; i++) {
+		arena_retire(c->arena, placed[i].block);
+		c->stats.table_bytes -= placed[i].block.len;
 	}
 	c->stats.rows -= f->n_rows;
 	c->stats.ready--;
-	free(f->placed);
-	f->placed = NULL;
-	f->n_placed = 0;
-	changed(c, f);
 }
 
 /* Would the arena have `bytes` if every table went? */
@@ -165,8 +164,6 @@ static bool evict(struct unwind_tables *c, size_t bytes)
 		if (!oldest)
 			return before != c->stats.table_bytes;
 		table_drop(c, oldest);
-		if (oldest->n_placed)
-			return false;
 		oldest->state = TABLE_EVICTED;
 		oldest->evicted_ns = clock_mono_ns();
 		c->stats.evicted++;
@@ -174,16 +171,18 @@ static bool evict(struct unwind_tables *c, size_t bytes)
 	return true;
 }
 
-static int block_copy(struct unwind_tables *c, const struct unwind_block *b, struct unwind_placed *ret)
+static int block_copy(struct unwind_tables *c, uint32_t binary, const struct unwind_block *b,
+		      struct unwind_placed *ret)
 {
-	int r = arena_alloc(c->arena, b->len, &ret->block);
+	int r = arena_alloc(c->arena, b->len, (struct arena_owner){ARENA_TABLE, binary}, &ret->block);
 	uint8_t *mem;
 
 	if (r < 0)
 		return r;
 	mem = arena_at(c->arena, ret->block.ref);
 	memcpy(mem, b->bytes, b->len);
-	unwind_block_place(mem, (ret->block.ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN);
+	unwind_block_place(mem, (ret->block.ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN,
+			   ret->block.generation);
 	ret->va = b->va;
 	ret->end = b->end;
 	return 0;
@@ -197,7 +196,7 @@ static int table_place(struct unwind_tables *c, struct binary_table *f, const st
 	int r = placed ? 0 : -ENOMEM;
 
 	for (i = 0; i < blocks->n && r == 0; i++)
-		r = block_copy(c, &blocks->blocks[i], &placed[i]);
+		r = block_copy(c, f->binary->index, &blocks->blocks[i], &placed[i]);
 	if (r < 0) {
 		for (size_t k = 0; placed && k < i; k++)
 			arena_retire(c->arena, placed[k].block);
@@ -234,7 +233,6 @@ static void table_finish(struct unwind_tables *c, struct binary_table *f, struct
 		r = table_place(c, f, &j->blocks);
 	if (r == -ENOSPC && may_evict && !c->no_room && evict(c, j->blocks.bytes)) {
 		c->no_room = j; /* tried again when the evicted blocks are free */
-		c->ready(c->data);
 		return;
 	}
 	f->state = r == 0	   ? TABLE_READY
@@ -361,13 +359,6 @@ void unwind_tables_pump(struct unwind_tables *c)
 		f->state = TABLE_BUILDING;
 		c->n_building++;
 	}
-}
-
-void unwind_tables_published(struct unwind_tables *c)
-{
-	for (size_t i = 0; i < c->n_leaving; i++)
-		arena_retire(c->arena, c->leaving[i]);
-	c->n_leaving = 0;
 }
 
 size_t unwind_tables_pending(const struct unwind_tables *c)

@@ -47,7 +47,7 @@ struct binary_table {
 	uint64_t evicted_ns;   /* when it found no room, or gave it to another */
 	uint64_t build_ns;
 	uint64_t n_rows;
-	uint32_t change; /* unwind_tables_change() when it came or went last */
+	uint32_t change; /* unwind_tables_change() when it came last, or was found to be none */
 };
 
 /* It is not there now, and may come: what needs it can wait. */
@@ -65,14 +65,19 @@ struct unwind_tables_stats {
 };
 
 /*
- * `ready` is called (from the main loop, within worker_collect or unwind_tables_retry) after tables came or
- * went: mappings that use the binaries are to be published again, and unwind_tables_published called then.
- * Registry, arena and worker are borrowed.
+ * `ready` is called (from the main loop, within worker_collect or unwind_tables_retry) after tables came:
+ * mappings that use the binaries are to be published again. Registry, arena and worker are borrowed.
  */
 int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binaries, struct arena *arena,
 		      struct worker *worker, void (*ready)(void *data), void *data);
 /* Before the registry. */
 void unwind_tables_free(struct unwind_tables *t);
+/*
+ * Before the blocks of a binary's table are retired, `withdraw` takes them out of everything that is
+ * published. There is one such function, the publisher's.
+ */
+void unwind_tables_set_withdraw(struct unwind_tables *t, void (*withdraw)(uint32_t binary, void *data),
+				void *data);
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
 /* The binary gets a table, unless it has one already or waits for it. */
 void unwind_tables_add(struct unwind_tables *t, uint32_t index);
@@ -82,17 +87,15 @@ struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t i
 void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_ns);
 /* Gives waiting binaries to the workers. Call after adding, and after worker_collect. */
 void unwind_tables_pump(struct unwind_tables *t);
-/* Counts tables that came or went: a list made before a binary's last change is out of date. */
+/* Counts tables that came, or will never come: a list made before a binary's last change is out of date. */
 uint32_t unwind_tables_change(const struct unwind_tables *t);
-/* Every mapping list that was out of date is published anew: tables that went are retired. */
-void unwind_tables_published(struct unwind_tables *t);
 /* Tables that found the arena full are tried again. Call after a grace period. */
 void unwind_tables_retry(struct unwind_tables *t);
 /* Binaries that wait for, or are at, a worker. */
 size_t unwind_tables_pending(const struct unwind_tables *t);
 /* Whether a worker has it: it must not be forgotten then. */
 bool unwind_tables_busy(const struct unwind_tables *t, uint32_t index);
-/* The index will stand for another binary. Its blocks go with the next publication. */
+/* The index will stand for another binary. */
 void unwind_tables_forget(struct unwind_tables *t, uint32_t index);
 /*
  * Forgets the binaries that `used` (one flag for each index) does not mark and no sample used since

@@ -25,6 +25,7 @@
 #define MACHINE_RANGES 4
 #define MACHINE_FAULTS 4
 #define MACHINE_MAPPINGS 2048
+#define MACHINE_GENERATION 7u /* of every table */
 #define MACHINE_PAGE 4096ull
 
 struct machine_fault {
@@ -180,7 +181,7 @@ static inline uint32_t machine_place(struct machine *m, uint32_t segment, const 
 	uint32_t ref = machine_block(m, segment, b->len, &mem);
 
 	memcpy(mem, b->bytes, b->len);
-	unwind_block_place(mem, (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN);
+	unwind_block_place(mem, (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN, MACHINE_GENERATION);
 	return ref;
 }
 
@@ -189,7 +190,8 @@ static inline void machine_map(struct machine *m, uint64_t start, uint64_t end, 
 			       uint32_t table)
 {
 	cr_assert_lt(m->n_mappings, MACHINE_MAPPINGS);
-	m->mappings[m->n_mappings++] = (struct mapping_entry){start, end, bias, file, table};
+	m->mappings[m->n_mappings++] =
+		(struct mapping_entry){start, end, bias, (uint16_t)file, MACHINE_GENERATION, table};
 }
 
 /* The blocks of a table of the rows; the last row only ends it. */

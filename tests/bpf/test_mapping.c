@@ -85,8 +85,10 @@ Test(mapping, longest_list)
 	cr_assert_geq(n, 20000);
 	cr_assert_leq(list_bytes(n), SEGMENT_BYTES);
 	for (uint32_t i = 0; i < n; i++)
-		entries[i] = (struct mapping_entry){0x10000ull + i * 0x1000ull, 0x10800ull + i * 0x1000ull, i,
-						    1, 0};
+		entries[i] = (struct mapping_entry){.start = 0x10000ull + i * 0x1000ull,
+						    .end = 0x10800ull + i * 0x1000ull,
+						    .bias = i,
+						    .file = 1};
 	list = machine_block(m, 1, list_bytes(n), &mem);
 	list_write(mem, entries, n, 1, 0);
 	for (uint32_t i = 0; i < n; i++) {
@@ -119,4 +121,52 @@ Test(mapping, table)
 	cr_assert_eq(unwind_mapping(), NEXT_FRAMES);
 	cr_expect_eq(m->area.state.segment, 0);
 	cr_expect_eq(m->area.state.n_pages, 0);
+}
+
+/* A mapping that expects another generation than the block has: the block is not read, and the unwind ends
+ * where a rule is needed, as if the table were still to come. */
+Test(mapping, other_table)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+	const struct machine_row rows[] = {{0x1000, RULE_SP(8)}, {0x1400, RULE_NONE}};
+	struct unwind_blocks blocks = machine_encode(rows, ARRAY_SIZE(rows));
+	struct unwind_table *table;
+	uint32_t list, ref = machine_place(m, 2, &blocks.blocks[0]);
+
+	unwind_blocks_fini(&blocks);
+	table = (struct unwind_table *)(m->segments[ref_segment(ref)]->bytes + ref_offset(ref));
+	machine_map(m, 0x5000, 0x6000, 0x4000, 1, ref);
+	list = machine_list(m, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		table->generation =
+			(const uint32_t[]){0, MACHINE_GENERATION + 1, MACHINE_GENERATION << 16}[i];
+		machine_start(m, list, 0x5100, 0x1000, 0x2000, 512);
+		cr_assert_eq(unwind_mapping(), NEXT_FRAMES);
+		cr_expect_eq(m->area.state.n_pages, 0);
+		cr_expect_eq(unwind_frames(), ENDING_NO_TABLE);
+		cr_expect_eq(m->area.state.n, 1, "the frame is known all the same");
+		cr_expect_eq(m->area.state.fallback, 0, "it can be finished");
+	}
+	table->generation = MACHINE_GENERATION | 0x50000;
+	machine_start(m, list, 0x5100, 0, 0, 512);
+	cr_assert_eq(unwind_mapping(), NEXT_FRAMES);
+	cr_expect_eq(m->area.state.n_pages, 8, "only the low bits are compared");
+}
+
+/* The same for the list that a process slot names. */
+Test(mapping, other_list)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+	const uint32_t generation = 1u << SLOT_GENERATION_SHIFT; /* of machine_list() */
+	uint32_t list;
+
+	machine_map(m, 0x5000, 0x6000, 0, 1, 0);
+	list = machine_list(m, 3);
+	cr_expect_eq(slot_segment(list | generation), m->segments[3]);
+	cr_expect_eq(slot_segment(list | generation | PROCESS_STACK), m->segments[3]);
+	cr_expect_null(slot_segment(list));
+	cr_expect_null(slot_segment(list | 2 * generation | PROCESS_STACK));
+	cr_expect_null(slot_segment(0));
+	cr_expect_null(slot_segment(PROCESS_STACK));
+	cr_expect_null(slot_segment(SLOT_LIST_MASK | generation), "no such segment");
 }

@@ -238,7 +238,7 @@ int tables_refresh(struct tables *t)
 	if (r < 0)
 		return r;
 	t->process->maps->n = 0;
-	t->process->maps->dirty = true;
+	t->process->maps->version++;
 	t->process->image->selected = true;
 	r = proc_maps_read(t->proc_fd, (uint32_t)t->tracee->pid, add_mapping, t);
 	if (r < 0)
@@ -250,10 +250,9 @@ int tables_refresh(struct tables *t)
 	r = publisher_put(t->publisher, t->process);
 	if (r < 0)
 		return r;
-	unwind_tables_published(t->tables);
 	if (arena_grace_begin(t->arena))
 		arena_grace_end(t->arena);
-	t->area.state.list = t->process->published_ref;
+	t->area.state.list = publisher_list(t->publisher, t->process->maps);
 	t->area.state.length = 0;
 	return 0;
 }

@@ -19,12 +19,20 @@ static void count(const struct proc_maps *m, void *data)
 	++*(unsigned *)data;
 }
 
+/* Versions that are remembered. */
+static unsigned kept(const struct process *p)
+{
+	unsigned n = 0;
+
+	proc_history_each(p, count, &n);
+	return n;
+}
+
 /* Maps `n` mappings anew, of that file, after what was there has been remembered. */
-static void change(struct process *p, uint64_t time_ns, uint32_t generation, uint32_t file, uint32_t n,
-		   unsigned *forgotten)
+static void change(struct process *p, uint64_t time_ns, uint32_t generation, uint32_t file, uint32_t n)
 {
 	if (p->maps->n)
-		cr_assert_eq(proc_history_add(p, time_ns, generation, count, forgotten), 0);
+		cr_assert_eq(proc_history_add(p, time_ns, generation), 0);
 	cr_assert_eq(proc_maps_own(p), 0);
 	for (uint32_t i = 0; i < n; i++)
 		cr_assert_eq(proc_maps_insert(p->maps, (struct proc_mapping){i * 0x2000u,
@@ -65,11 +73,10 @@ Test(history, what_held_and_what_was_used)
 {
 	struct proc_table *table;
 	struct process *p = process_new(&table);
-	unsigned forgotten = 0;
 
-	change(p, 0, 0, 1, 1, &forgotten);
-	change(p, 100, 5, 2, 1, &forgotten);
-	change(p, 200, 5, 3, 1, &forgotten);
+	change(p, 0, 0, 1, 1);
+	change(p, 100, 5, 2, 1);
+	change(p, 200, 5, 3, 1);
 	cr_expect_eq(file_at(p, 99), 1u);
 	cr_expect_eq(file_at(p, 100), 2u);
 	cr_expect_eq(file_at(p, 199), 2u);
@@ -82,7 +89,7 @@ Test(history, what_held_and_what_was_used)
 	cr_expect_eq(file_at(p, 160), 2u);
 	proc_history_forget(p, 201);
 	cr_expect_null(p->history);
-	cr_expect_eq(forgotten, 0u);
+	cr_expect_eq(kept(p), 0u);
 	proc_table_free(table);
 }
 
@@ -90,10 +97,9 @@ Test(history, generations_wrap_around)
 {
 	struct proc_table *table;
 	struct process *p = process_new(&table);
-	unsigned forgotten = 0;
 
-	change(p, 0, 0, 1, 1, &forgotten);
-	change(p, 100, 2, 2, 1, &forgotten);
+	change(p, 0, 0, 1, 1);
+	change(p, 100, 2, 2, 1);
 	cr_expect_eq(outdated(p, 150, UINT32_MAX), 1u);
 	cr_expect_eq(outdated(p, 150, 3), 0u);
 	proc_table_free(table);
@@ -103,11 +109,10 @@ Test(history, versions_are_bounded)
 {
 	struct proc_table *table;
 	struct process *p = process_new(&table);
-	unsigned forgotten = 0;
 
 	for (uint32_t i = 1; i <= PROC_HISTORY_MAX + 3; i++)
-		change(p, i * 100, i, i, 1, &forgotten);
-	cr_expect_eq(forgotten, 2u); /* the first change had nothing before it */
+		change(p, i * 100, i, i, 1);
+	cr_expect_eq(kept(p), PROC_HISTORY_MAX);
 	cr_expect_eq(file_at(p, 250), 0u, "what held then is forgotten");
 	cr_expect_eq(file_at(p, 350), 3u);
 	cr_expect_eq(outdated(p, 250, 1), 99u);
@@ -120,11 +125,10 @@ Test(history, mappings_are_bounded)
 {
 	struct proc_table *table;
 	struct process *p = process_new(&table);
-	unsigned forgotten = 0;
 
 	for (uint32_t i = 1; i <= 6; i++)
-		change(p, i * 100, i, i, 3000, &forgotten);
-	cr_expect_eq(forgotten, 3u);
+		change(p, i * 100, i, i, 3000);
+	cr_expect_eq(kept(p), 2u); /* the first change had nothing before it */
 	cr_expect_eq(file_at(p, 599), 5u);
 	cr_expect_eq(file_at(p, 399), 0u);
 	proc_table_free(table);
@@ -134,9 +138,8 @@ Test(history, replaces)
 {
 	struct proc_table *table;
 	struct process *p = process_new(&table);
-	unsigned forgotten = 0;
 
-	change(p, 0, 0, 1, 2, &forgotten); /* 0..1000, 2000..3000 of file 1, offset 0 */
+	change(p, 0, 0, 1, 2); /* 0..1000, 2000..3000 of file 1, offset 0 */
 	cr_expect(!proc_maps_replaces(p->maps, &(struct proc_mapping){0x1000, 0x2000, 0, 2}), "beside");
 	cr_expect(!proc_maps_replaces(p->maps, &(struct proc_mapping){0, 0x1000, 0, 1}), "the same again");
 	cr_expect(!proc_maps_replaces(p->maps, &(struct proc_mapping){0x800, 0x1000, 0x800, 1}),
@@ -157,21 +160,17 @@ Test(history, lists_of_others)
 	} cases[] = {{5, 99}, {7, 0}, {10, 99}, {11, 0}, {500, 0}};
 	struct proc_table *table;
 	struct process *parent = process_new(&table), *child;
-	unsigned forgotten = 0;
 
-	change(parent, 0, 0, 1, 1, &forgotten);
-	parent->maps->dirty = false;
-	parent->maps->published_generation = 7;
+	change(parent, 0, 0, 1, 1);
 	cr_assert_eq(proc_table_add(table, 8, 100, &child), 0);
 	proc_maps_unref(child->maps);
 	child->maps = proc_maps_ref(parent->maps);
-	proc_history_begin(child, 10);
+	proc_history_begin(child, 10, 7);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		cr_expect_eq(outdated(child, 150, cases[i].generation), cases[i].outdated, "generation %u",
 			     cases[i].generation);
 	cr_expect_eq(outdated(parent, 150, 5), 0u);
-	parent->maps->dirty = true; /* what is published is not what the child has */
-	proc_history_begin(child, 10);
+	proc_history_begin(child, 10, 0); /* what is published is not what the child has */
 	cr_expect_eq(outdated(child, 150, 7), 99u);
 	proc_table_free(table);
 }

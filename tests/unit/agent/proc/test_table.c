@@ -283,9 +283,9 @@ Test(proc_maps, insert)
 		insert(m, 40, 50, 300, 3);
 		insert(m, 10, 20, 100, 1);
 		insert(m, 20, 30, 200, 2);
-		m->dirty = false;
+		uint64_t version = m->version;
 		insert(m, c->start, c->end, 0x900, 9);
-		cr_expect(m->dirty);
+		cr_expect_gt(m->version, version);
 		cr_assert_eq(m->n, c->n, "%s: %u entries", c->what, m->n);
 		for (unsigned k = 0; k < c->n; k++)
 			cr_expect(m->entries[k].start == c->want[k].start &&
@@ -445,55 +445,47 @@ Test(proc_maps, random)
 
 /* ---- sharing */
 
-static void on_release(struct proc_maps *m, void *data)
-{
-	(void)m;
-	++*(unsigned *)data;
-}
-
 Test(proc_maps, sharing)
 {
 	_cleanup_table_ struct proc_table *t = table_new(10);
 	struct process *parent = add(t, 1, 1), *child = add(t, 2, 2);
-	unsigned released = 0;
+	uint64_t version;
 
 	insert(parent->maps, 10, 20, 0, 1);
-	parent->maps->published_ref = 55;
-	parent->maps->release = on_release;
-	parent->maps->release_data = &released;
-	parent->maps->dirty = false;
+	version = parent->maps->version;
 	proc_maps_unref(child->maps);
 	child->maps = proc_maps_ref(parent->maps);
 
 	cr_assert_eq(proc_maps_own(child), 0);
 	cr_expect_neq(child->maps, parent->maps);
-	cr_expect_eq(released, 0, "the parent has it still");
-	cr_expect_eq(child->maps->published_ref, 0, "what is published is not the child's");
-	cr_expect_null(child->maps->release);
-	cr_expect(child->maps->dirty);
-	cr_expect_not(parent->maps->dirty);
+	cr_expect_neq(child->maps->id, parent->maps->id,
+		      "what is published of the parent's is not the child's");
 	insert(child->maps, 15, 17, 0, 2);
 	cr_expect_eq(child->maps->n, 3);
 	cr_expect_eq(parent->maps->n, 1);
+	cr_expect_eq(parent->maps->version, version);
 	cr_expect_eq(proc_maps_find(parent->maps, 16)->file, 1);
 
 	struct proc_maps *before = child->maps;
 	cr_assert_eq(proc_maps_own(child), 0);
 	cr_expect_eq(child->maps, before, "private already");
-	proc_table_end(t, parent, 5);
-	proc_table_reap(t, 10);
-	cr_expect_eq(released, 1, "released with its last holder");
 }
 
-Test(proc_maps, own_an_empty_list)
+/* The file of a mapping is known later than the mapping: in a list that may be shared. */
+Test(proc_maps, replace_file)
 {
-	_cleanup_table_ struct proc_table *t = table_new(10);
-	struct process *parent = add(t, 1, 1), *child = add(t, 2, 2);
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+	uint64_t version;
 
-	proc_maps_unref(child->maps);
-	child->maps = proc_maps_ref(parent->maps);
-	cr_assert_eq(proc_maps_own(child), 0);
-	insert(child->maps, 1, 2, 0, 1);
-	cr_expect_eq(parent->maps->n, 0);
-	cr_expect_eq(child->maps->n, 1);
+	insert(m, 10, 20, 0, 7);
+	insert(m, 20, 30, 0, 8);
+	insert(m, 40, 50, 0, 7);
+	version = m->version;
+	cr_expect_not(proc_maps_replace_file(m, 9, 1));
+	cr_expect_eq(m->version, version, "nothing has changed");
+	cr_expect(proc_maps_replace_file(m, 7, 1));
+	cr_expect_gt(m->version, version);
+	cr_expect_eq(m->entries[0].file, 1);
+	cr_expect_eq(m->entries[1].file, 8);
+	cr_expect_eq(m->entries[2].file, 1);
 }

@@ -28,7 +28,7 @@ static inline void lookup_init(struct lookup *l, const struct unwind_block *b)
 	cr_assert_not_null(l->segment);
 	cr_assert_leq(b->len, SEGMENT_BYTES - LOOKUP_OFFSET);
 	memcpy(l->segment->bytes + LOOKUP_OFFSET, b->bytes, b->len);
-	unwind_block_place(l->segment->bytes + LOOKUP_OFFSET, LOOKUP_OFFSET);
+	unwind_block_place(l->segment->bytes + LOOKUP_OFFSET, LOOKUP_OFFSET, 1);
 	t = (const struct unwind_table *)(l->segment->bytes + LOOKUP_OFFSET);
 	l->state = (struct unwind_state){.table_va = t->va,
 					 .n_pages = t->n_pages,

@@ -10,6 +10,9 @@
 #define SEGMENTS 8
 #define FIRST_FREE (SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* bytes of segment 0 for blocks */
 
+#define TABLE ((struct arena_owner){ARENA_TABLE, 1})
+#define LIST ((struct arena_owner){ARENA_LIST, 2})
+
 /* Segments as the probe would make them, in plain memory. */
 struct source {
 	uint8_t *segments[SEGMENTS];
@@ -74,9 +77,9 @@ Test(arena, first_segment_fails)
 
 	cr_assert_eq(arena_new(&a, 4 * SEGMENT_BYTES, make_segment, &s), 0);
 	for (int i = 0; i < 2; i++) { /* the second segment's error is the caller's, and not the budget's */
-		struct arena_block b = {77, 77};
+		struct arena_block b = {.ref = 77};
 
-		cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), -EPERM);
+		cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, TABLE, &b), -EPERM);
 		cr_expect_eq(b.ref, 77, "written on success only");
 	}
 	cr_expect_eq(stats_of(a).n_full, 0);
@@ -92,9 +95,9 @@ Test(arena, blocks)
 
 	cr_assert_eq(arena_new(&a, 2 * SEGMENT_BYTES, make_segment, &s), 0);
 	cr_expect_eq(arena_process_table(a), s.segments[0]);
-	cr_assert_eq(arena_alloc(a, 1, &b[0]), 0);
-	cr_assert_eq(arena_alloc(a, 64, &b[1]), 0);
-	cr_assert_eq(arena_alloc(a, 65, &b[2]), 0);
+	cr_assert_eq(arena_alloc(a, 1, TABLE, &b[0]), 0);
+	cr_assert_eq(arena_alloc(a, 64, TABLE, &b[1]), 0);
+	cr_assert_eq(arena_alloc(a, 65, TABLE, &b[2]), 0);
 	cr_expect_eq(b[0].ref, PROCESS_TABLE_BYTES / REF_ALIGN, "behind the process table, and not 0");
 	cr_expect_eq(b[0].len, 64);
 	cr_expect_eq(b[1].ref, b[0].ref + 1);
@@ -112,22 +115,23 @@ Test(arena, grace_periods)
 
 	cr_assert_eq(arena_new(&a, SEGMENT_BYTES, make_segment, &s), 0);
 	cr_expect_not(arena_grace_begin(a), "nothing waits");
-	cr_assert_eq(arena_alloc(a, FIRST_FREE / 2, &first), 0);
-	cr_assert_eq(arena_alloc(a, FIRST_FREE / 2, &second), 0);
-	arena_retire(a, (struct arena_block){0, 0});
+	cr_assert_eq(arena_alloc(a, FIRST_FREE / 2, TABLE, &first), 0);
+	cr_assert_eq(arena_alloc(a, FIRST_FREE / 2, TABLE, &second), 0);
+	arena_retire(a, (struct arena_block){0});
 	cr_expect_not(arena_grace_begin(a), "ref 0 is nothing");
 	arena_retire(a, first);
 	cr_expect_eq(stats_of(a).retired_bytes, FIRST_FREE / 2);
-	cr_expect_eq(arena_alloc(a, 64, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, 64, TABLE, &b), -ENOSPC);
 	cr_expect(arena_grace_begin(a));
 	arena_retire(a, second); /* too late for this one */
 	cr_expect_not(arena_grace_begin(a), "one at a time");
-	cr_expect_eq(arena_alloc(a, 64, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, 64, TABLE, &b), -ENOSPC);
 	arena_grace_end(a);
-	cr_expect_eq(stats_of(a).used_bytes, FIRST_FREE / 2);
-	cr_assert_eq(arena_alloc(a, 64, &b), 0);
+	cr_expect_eq(stats_of(a).used_bytes, 0);
+	cr_expect_eq(stats_of(a).retired_bytes, FIRST_FREE / 2);
+	cr_assert_eq(arena_alloc(a, 64, TABLE, &b), 0);
 	cr_expect_eq(b.ref, first.ref);
-	cr_expect_eq(arena_alloc(a, FIRST_FREE / 2, &first), -ENOSPC, "the second is still retired");
+	cr_expect_eq(arena_alloc(a, FIRST_FREE / 2, TABLE, &first), -ENOSPC, "the second is still retired");
 	grace(a);
 	cr_expect_eq(stats_of(a).retired_bytes, 0);
 	cr_expect_eq(stats_of(a).n_full, 3);
@@ -145,12 +149,12 @@ Test(arena, merge)
 
 		cr_assert_eq(arena_new(&a, SEGMENT_BYTES, make_segment, &s), 0);
 		for (int i = 0; i < 4; i++)
-			cr_assert_eq(arena_alloc(a, FIRST_FREE / 4, &b[i]), 0);
+			cr_assert_eq(arena_alloc(a, FIRST_FREE / 4, TABLE, &b[i]), 0);
 		for (int i = 0; i < 4; i++) {
 			arena_retire(a, b[orders[o][i]]);
 			grace(a);
 		}
-		cr_expect_eq(arena_alloc(a, FIRST_FREE, &all), 0, "order %zu", o);
+		cr_expect_eq(arena_alloc(a, FIRST_FREE, TABLE, &all), 0, "order %zu", o);
 	}
 }
 
@@ -162,15 +166,15 @@ Test(arena, budget)
 
 	cr_assert_eq(arena_new(&a, 3 * SEGMENT_BYTES + SEGMENT_BYTES / 2, make_segment, &s), 0);
 	cr_expect_eq(s.n, 1, "segments are made when needed");
-	cr_expect_eq(arena_alloc(a, 0, &b), -ENOSPC);
-	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES + 1, &b), -ENOSPC, "more than a segment");
-	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), 0, "a whole one");
+	cr_expect_eq(arena_alloc(a, 0, TABLE, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES + 1, TABLE, &b), -ENOSPC, "more than a segment");
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, TABLE, &b), 0, "a whole one");
 	cr_expect_eq(b.ref, 1u << REF_OFFSET_BITS);
-	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), 0);
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, TABLE, &b), 0);
 	cr_expect_eq(s.n, 3);
-	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), -ENOSPC);
-	cr_expect_eq(arena_alloc(a, FIRST_FREE, &b), 0, "what is left of the first");
-	cr_expect_eq(arena_alloc(a, 1, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, TABLE, &b), -ENOSPC);
+	cr_expect_eq(arena_alloc(a, FIRST_FREE, TABLE, &b), 0, "what is left of the first");
+	cr_expect_eq(arena_alloc(a, 1, TABLE, &b), -ENOSPC);
 	cr_expect_eq(stats_of(a).n_full, 4);
 	cr_expect_eq(stats_of(a).segment_bytes, 3 * SEGMENT_VALUE);
 }
@@ -210,7 +214,7 @@ static void shadow_alloc(struct shadow *w, struct arena *a, size_t len)
 {
 	struct arena_block b;
 
-	if (w->n == ARRAY_SIZE(w->blocks) || arena_alloc(a, len, &b) < 0)
+	if (w->n == ARRAY_SIZE(w->blocks) || arena_alloc(a, len, TABLE, &b) < 0)
 		return;
 	cr_assert(b.ref != 0 && b.len >= len && b.len < len + REF_ALIGN);
 	cr_assert_leq((b.ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN + b.len, SEGMENT_BYTES);
@@ -225,10 +229,11 @@ static void shadow_retire(struct shadow *w, struct arena *a, size_t i)
 	shadow_set(w, w->blocks[i], USED, RETIRED);
 	arena_retire(a, w->blocks[i]);
 	w->retired += w->blocks[i].len;
+	w->used -= w->blocks[i].len;
 	w->blocks[i] = w->blocks[--w->n];
 }
 
-/* The used bytes that the end of the period gives back. */
+/* The bytes that the end of the period gives back. */
 static size_t waiting_bytes(const struct shadow *w)
 {
 	const uint8_t *at = w->state[0];
@@ -257,7 +262,6 @@ static void shadow_step(struct shadow *w, struct arena *a, unsigned *seed, bool 
 
 		arena_grace_end(a);
 		*in_grace = false;
-		w->used -= bytes;
 		w->retired -= bytes;
 		shadow_turn(w, WAITING, FREE);
 	}
@@ -279,6 +283,7 @@ Test(arena, random)
 		shadow_step(w, a, &seed, &in_grace);
 		cr_assert_eq(stats_of(a).used_bytes, w->used);
 		cr_assert_eq(stats_of(a).retired_bytes, w->retired);
+		cr_assert_eq(stats_of(a).free_bytes, stats_of(a).total_bytes - w->used - w->retired);
 	}
 	while (w->n)
 		shadow_retire(w, a, 0);
@@ -287,6 +292,6 @@ Test(arena, random)
 	grace(a);
 	cr_expect_eq(stats_of(a).used_bytes, 0);
 	for (int i = 1; i < SEGMENTS; i++) /* nothing is fragmented that is free */
-		cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, &b), 0, "segment %d", i);
-	cr_expect_eq(arena_alloc(a, FIRST_FREE, &b), 0);
+		cr_expect_eq(arena_alloc(a, SEGMENT_BYTES, TABLE, &b), 0, "segment %d", i);
+	cr_expect_eq(arena_alloc(a, FIRST_FREE, TABLE, &b), 0);
 }

@@ -20,11 +20,14 @@
 #define START 0x1250u
 #define SP 0x7ffe0000u
 
+#define NOBODY ((struct arena_owner){ARENA_LIST, 0})
+
 struct scene {
 	void *segment;
 	struct arena *arena;
 	struct finisher *finisher;
 	uint32_t table;
+	uint16_t generation; /* of the table */
 	struct mapping_entry mapping;
 	struct {
 		struct saved_stack head;
@@ -64,11 +67,12 @@ static void place_table(struct scene *s)
 
 	cr_assert_eq(unwind_blocks_encode(&blocks, &table, EM_X86_64), 0);
 	cr_assert_eq(blocks.n, 1);
-	cr_assert_eq(arena_alloc(s->arena, blocks.bytes, &block), 0);
+	cr_assert_eq(arena_alloc(s->arena, blocks.bytes, NOBODY, &block), 0);
 	memcpy(arena_at(s->arena, block.ref), blocks.blocks[0].bytes, blocks.blocks[0].len);
-	unwind_block_place(arena_at(s->arena, block.ref), (block.ref & 0x7fff) * REF_ALIGN);
+	unwind_block_place(arena_at(s->arena, block.ref), (block.ref & 0x7fff) * REF_ALIGN, block.generation);
 	unwind_blocks_fini(&blocks);
 	s->table = block.ref;
+	s->generation = (uint16_t)block.generation;
 }
 
 static void scene_init(struct scene *s)
@@ -79,7 +83,8 @@ static void scene_init(struct scene *s)
 		finisher_new(&s->finisher, &(struct finisher_options){.arena = s->arena, .user_frames = 512}),
 		0);
 	place_table(s);
-	s->mapping = (struct mapping_entry){BIAS + 0x1000, BIAS + 0x1300, BIAS, FILE_INDEX, s->table};
+	s->mapping = (struct mapping_entry){BIAS + 0x1000, BIAS + 0x1300, BIAS,
+					    FILE_INDEX,	   s->generation, s->table};
 	s->saved.head = (struct saved_stack){.ip = BIAS + LEAF,
 					     .sp = SP,
 					     .stack_address = SP,
@@ -108,7 +113,7 @@ static uint32_t list_of(struct scene *s, struct mapping_entry m)
 {
 	struct arena_block block;
 
-	cr_assert_eq(arena_alloc(s->arena, list_bytes(1), &block), 0);
+	cr_assert_eq(arena_alloc(s->arena, list_bytes(1), NOBODY, &block), 0);
 	list_write(arena_at(s->arena, block.ref), &m, 1, 1, 0);
 	return block.ref;
 }

@@ -79,10 +79,15 @@ static void file_add(struct scene *s, struct bytes base, unsigned n_between)
 static void list_add(struct scene *s)
 {
 	const struct unwind_placed *placed = &world_table(&s->world, s->file)->placed[0];
-	struct mapping_entry m = {BIAS + placed->va, BIAS + placed->end, BIAS, s->file, placed->block.ref};
+	struct mapping_entry m = {BIAS + placed->va,
+				  BIAS + placed->end,
+				  BIAS,
+				  (uint16_t)s->file,
+				  (uint16_t)placed->block.generation,
+				  placed->block.ref};
 	struct arena_block block;
 
-	cr_assert_eq(arena_alloc(s->world.arena, list_bytes(1), &block), 0);
+	cr_assert_eq(arena_alloc(s->world.arena, list_bytes(1), NOBODY, &block), 0);
 	list_write(arena_at(s->world.arena, block.ref), &m, 1, 1, 0);
 	s->list = block.ref;
 }

@@ -2,6 +2,7 @@
 /* What the publisher writes, read as the BPF program reads it. */
 #include <errno.h>
 
+#include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/list.h"
 #include "agent/unwind/publish.h"
@@ -41,7 +42,7 @@ static struct stage *stage_new(void)
 
 static void stage_free(struct stage *s)
 {
-	proc_table_free(s->processes); /* releases the lists */
+	proc_table_free(s->processes);
 	publisher_free(s->publisher);
 	world_fini(&s->world);
 	free(s);
@@ -51,7 +52,7 @@ DEFINE_CLEANUP(struct stage *, stage_free)
 #define _cleanup_stage_ _cleanup_(stage_free_p)
 
 /* process_list() of bpf/profiler.bpf.c; UNKNOWN where it finds nothing. */
-static uint32_t process_list(const struct stage *s, uint32_t pid)
+static uint32_t slot_word(const struct stage *s, uint32_t pid)
 {
 	const struct process_slot *slots = arena_process_table(s->world.arena);
 	uint32_t bucket = pid * 2654435761u >> 20;
@@ -65,6 +66,18 @@ static uint32_t process_list(const struct stage *s, uint32_t pid)
 			break;
 	}
 	return UNKNOWN;
+}
+
+/* The list's ref; the slot must have its generation. */
+static uint32_t process_list(const struct stage *s, uint32_t pid)
+{
+	uint32_t word = slot_word(s, pid);
+
+	if (word == UNKNOWN)
+		return UNKNOWN;
+	if (word & SLOT_LIST_MASK)
+		cr_assert_not_null(slot_segment(word), "pid %u: %#x", pid, word);
+	return word & SLOT_LIST_MASK;
 }
 
 static struct process *process(struct stage *s, uint32_t pid)
@@ -136,11 +149,11 @@ Test(publish, stack_wanted)
 	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
 	p->keep_stack = true;
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
-	list = process_list(s, 100);
+	list = slot_word(s, 100);
 	cr_expect_eq(list & PROCESS_STACK, PROCESS_STACK);
 	p->keep_stack = false;
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
-	cr_expect_eq(process_list(s, 100), list & ~PROCESS_STACK);
+	cr_expect_eq(slot_word(s, 100), list & ~PROCESS_STACK);
 	cr_expect_eq(stats_of(s).lists, 1);
 	cr_expect_eq(stats_of(s).processes, 1);
 }
@@ -261,7 +274,6 @@ Test(publish, outdated)
 	world_settle(&s->world);
 	cr_expect(publisher_outdated(s->publisher, p->maps));
 	cr_expect_not(publisher_outdated(s->publisher, other->maps));
-	p->maps->dirty = true;
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	cr_expect_not(publisher_outdated(s->publisher, p->maps));
 }
@@ -275,37 +287,183 @@ static void evict(struct stage *s, const struct binary_table *f)
 	cr_assert_eq(f->state, TABLE_EVICTED);
 }
 
+/* Takes all room that is left. */
+static void fill(struct stage *s)
+{
+	struct arena_block block;
+
+	for (size_t len = SEGMENT_BYTES; len >= REF_ALIGN; len /= 2)
+		while (arena_alloc(s->world.arena, len, NOBODY, &block) == 0)
+			;
+}
+
 /*
- * A table went, and there is no room to write the list that no longer names it: the published one must not
- * lead to the block, which will be somebody else's.
+ * A table goes: at that moment no published list names it any more, whether or not there is room or time to
+ * write another list. Its blocks will be somebody else's after the next grace period.
  */
-Test(publish, no_room_after_eviction)
+Test(publish, evicted_table)
 {
 	const uint64_t base = 0x7f0000000000ull;
 	_cleanup_stage_ struct stage *s = stage_new();
-	struct process *p = process(s, 100);
+	struct process *p = process(s, 100), *fork = process(s, 101);
 	uint32_t index = world_add_libc(&s->world, "libc", 1), list;
 	const struct binary_table *f = world_table(&s->world, index);
-	struct arena_block rest;
 
 	world_settle(&s->world);
 	cr_assert_gt(f->n_placed, 0);
 	map(p, base, f->binary->module.limit - f->binary->module.start, f->binary->module.file_offset, index);
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	proc_maps_unref(fork->maps);
+	fork->maps = proc_maps_ref(p->maps);
+	cr_assert_eq(publisher_put(s->publisher, fork), 0);
 	list = process_list(s, 100);
 	cr_assert_eq(find(s, 100, base + f->placed[0].va - f->binary->module.start), NEXT_FRAMES);
 	cr_expect_gt(s->area.state.n_pages, 0);
-	for (size_t len = SEGMENT_BYTES; len >= REF_ALIGN; len /= 2)
-		while (arena_alloc(s->world.arena, len, &rest) == 0)
-			;
+	fill(s);
 	evict(s, f);
-	cr_expect(publisher_outdated(s->publisher, p->maps));
-	p->maps->dirty = true;
+	for (uint32_t pid = 100; pid <= 101; pid++) {
+		cr_expect_eq(process_list(s, pid), list, "the process stays");
+		cr_expect_eq(find(s, pid, base + 0x100), NEXT_FRAMES);
+		cr_expect_eq(s->area.state.n_pages, 0, "without its table");
+		cr_expect(s->area.state.pending);
+	}
+	cr_expect_gt(stats_of(s).withdrawn, 0);
+	cr_expect_not(publisher_outdated(s->publisher, p->maps), "the list says what there is");
+	cr_expect_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(stats_of(s).lists, 1);
+}
+
+/* ---- who owns the list that a slot names */
+
+/* Whether the arena accounts for the block as one in use. */
+struct looking {
+	uint32_t ref;
+	enum arena_state state;
+};
+
+static void look(const struct arena_extent *e, void *data)
+{
+	struct looking *l = data;
+
+	if ((e->segment << REF_OFFSET_BITS | e->offset / REF_ALIGN) == l->ref)
+		l->state = e->state;
+}
+
+static bool in_use(const struct stage *s, uint32_t ref)
+{
+	struct looking l = {ref, ARENA_FREE};
+
+	arena_each(s->world.arena, look, &l);
+	return l.state == ARENA_USED;
+}
+
+/* A new list finds no room: the slot keeps the old one, whatever becomes of the mappings it was made of. */
+Test(publish, no_room_for_a_new_list)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	struct proc_maps *read;
+	uint32_t list;
+
+	map(p, 0x10000, 0x1000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	list = process_list(s, 100);
+	fill(s);
+	/* remembered, changed, forgotten */
+	cr_assert_eq(proc_history_add(p, 1000, publisher_generation(s->publisher)), 0);
+	cr_assert_eq(proc_maps_own(p), 0);
+	map(p, 0x20000, 0x1000, 0, PROC_FILE_NONE);
 	cr_expect_eq(publisher_put(s->publisher, p), -ENOSPC);
-	cr_expect_eq(process_list(s, 100), list, "the process stays");
-	cr_expect_eq(find(s, 100, base + 0x100), NEXT_FRAMES);
-	cr_expect_eq(s->area.state.n_pages, 0, "without its table");
-	cr_expect_eq(stats_of(s).no_memory, 1);
+	proc_history_forget(p, 2000);
+	cr_expect_eq(process_list(s, 100), list);
+	cr_expect(in_use(s, list));
+	world_publish(&s->world);
+	cr_expect(in_use(s, list));
+	cr_expect_eq(find(s, 100, 0x10123), NEXT_FRAMES);
+	/* read again from /proc: other mappings take their place, and nobody holds the old ones */
+	cr_assert_eq(proc_maps_new(&read), 0);
+	proc_maps_unref(p->maps);
+	p->maps = read;
+	map(p, 0x30000, 0x1000, 0, PROC_FILE_NONE);
+	cr_expect_eq(publisher_put(s->publisher, p), -ENOSPC);
+	world_publish(&s->world);
+	cr_expect(in_use(s, list));
+	cr_expect_eq(process_list(s, 100), list);
+	cr_expect_eq(publisher_list(s->publisher, p->maps), 0, "no list says what it maps now");
+	cr_expect_eq(stats_of(s).no_memory, 2);
+	publisher_remove(s->publisher, p);
+	cr_expect_not(in_use(s, list), "freed with the last slot that names it");
+}
+
+/* Forks share mappings and list; when the mappings change for all of them, so do all slots, at once. */
+Test(publish, forks_move_together)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *parent = process(s, 100), *child = process(s, 101);
+	uint32_t before;
+
+	map(parent, 0x10000, 0x4000, 0, PROC_FILE_OPENING | 7);
+	map(parent, 0x20000, 0x4000, 0, PROC_FILE_NONE);
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	cr_assert_eq(publisher_put(s->publisher, parent), 0);
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	before = process_list(s, 101);
+	cr_expect_eq(find(s, 101, 0x10123), ENDING_NO_MAPPING);
+	cr_expect(proc_maps_replace_file(parent->maps, PROC_FILE_OPENING | 7, PROC_FILE_NONE));
+	cr_expect(publisher_outdated(s->publisher, child->maps));
+	cr_assert_eq(publisher_put(s->publisher, parent), 0);
+	cr_expect_neq(process_list(s, 101), before);
+	cr_expect_not(in_use(s, before));
+	cr_expect_eq(find(s, 101, 0x10123), NEXT_FRAMES);
+	publisher_remove(s->publisher, parent);
+	cr_expect(in_use(s, process_list(s, 101)));
+}
+
+/* The parent is sampled, its fork is not: two lists of the same mappings. */
+Test(publish, fork_not_selected)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *parent = process(s, 100), *child = process(s, 101);
+
+	map(parent, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	child->image->selected = false;
+	cr_assert_eq(publisher_put(s->publisher, parent), 0);
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	cr_expect_eq(list_at(s, process_list(s, 100))->flags, 0);
+	cr_expect_eq(list_at(s, process_list(s, 101))->flags, LIST_SKIP);
+	child->image->selected = true;
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	cr_expect_eq(process_list(s, 101), process_list(s, 100));
+}
+
+/* What the publisher answers about its lists. */
+Test(publish, queries)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	uint32_t index = world_add_libc(&s->world, "libc", 0), generation;
+	uint8_t used[17] = {0};
+
+	map(p, 0x1000, 0x1000, 0, index);
+	cr_expect(publisher_outdated(s->publisher, p->maps));
+	cr_expect_eq(publisher_list(s->publisher, p->maps), 0);
+	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), 0);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	generation = list_at(s, process_list(s, 100))->generation;
+	cr_expect_eq(publisher_list(s->publisher, p->maps), process_list(s, 100));
+	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), generation);
+	cr_expect_eq(publisher_generation(s->publisher), generation);
+	publisher_mark_files(s->publisher, used);
+	cr_expect_eq(used[index], 1);
+	/* a table came: the list still has these mappings, but there is a better one */
+	world_settle(&s->world);
+	cr_expect_eq(publisher_list(s->publisher, p->maps), 0);
+	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), generation);
+	map(p, 0x5000, 0x1000, 0, PROC_FILE_NONE);
+	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), 0);
 }
 
 /* ---- the process table: open addressing in a bounded probe */
@@ -348,6 +506,7 @@ Test(publish, random_processes)
 	enum { N = 300 };
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *all[N];
+	bool in[N] = {false};
 	unsigned seed = 20260305, n = 0;
 	uint64_t refused = 0;
 
@@ -355,17 +514,20 @@ Test(publish, random_processes)
 		if (bucket_of(pid) % 256 < 2 || bucket_of(pid) > PROCESS_BUCKETS - 3)
 			all[n++] = process(s, pid);
 	for (unsigned i = 0; i < 20000; i++) {
-		struct process *p = all[rand_r(&seed) % N];
+		unsigned which = (unsigned)rand_r(&seed) % N;
 
-		if (p->in_kernel_table)
-			publisher_remove(s->publisher, p);
-		else
-			refused += publisher_put(s->publisher, p) < 0;
+		if (in[which]) {
+			publisher_remove(s->publisher, all[which]);
+			in[which] = false;
+		} else {
+			in[which] = publisher_put(s->publisher, all[which]) == 0;
+			refused += !in[which];
+		}
 		if (i % 100)
 			continue;
 		for (unsigned k = 0; k < N; k++)
-			cr_assert_eq(process_list(s, all[k]->pid) != UNKNOWN, all[k]->in_kernel_table,
-				     "pid %u, step %u", all[k]->pid, i);
+			cr_assert_eq(process_list(s, all[k]->pid) != UNKNOWN, in[k], "pid %u, step %u",
+				     all[k]->pid, i);
 	}
 	cr_expect_eq(stats_of(s).table_full, refused);
 	for (unsigned k = 0; k < N; k++)

@@ -24,6 +24,7 @@
 
 #define WORLD_SEGMENTS 4
 #define WORLD_WAIT_NS (60 * NS_PER_SEC)
+#define NOBODY ((struct arena_owner){ARENA_LIST, 0}) /* owns what is never evicted */
 
 struct world {
 	void *segments[WORLD_SEGMENTS];
@@ -159,7 +160,6 @@ static inline uint32_t world_add_libc(struct world *w, const char *name, uint8_t
 static inline void world_publish(struct world *w)
 {
 	w->n_ready = 0;
-	unwind_tables_published(w->tables);
 	if (arena_grace_begin(w->arena))
 		arena_grace_end(w->arena);
 	unwind_tables_retry(w->tables);
