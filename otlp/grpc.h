@@ -14,13 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "otlp/grpc_result.h"
 #include "otlp/headers.h"
 #include "otlp/request.h"
-#include "otlp/response.h"
-
-#define GRPC_RESPONSE_MAX (4u << 20) /* bytes of a response message, also after decompression */
 
 struct grpc_session;
 
@@ -32,18 +29,6 @@ struct grpc_call {
 	enum otlp_coding coding;	    /* of `data` */
 	const void *data;		    /* one message */
 	size_t len;
-};
-
-struct grpc_result {
-	enum grpc_status status;
-	unsigned http_status; /* 0: no response headers came */
-	bool unprocessed;     /* the server says that it did nothing: repeat at once, on another connection */
-	bool unanswered;      /* the server may have it whole, and has not said what became of it */
-	bool has_delay;
-	uint64_t delay_ns; /* RetryInfo or grpc-retry-pushback-ms */
-	unsigned codings;  /* grpc-accept-encoding, see otlp_codings_parse; 0: the server does not say */
-	char message[OTLP_TEXT_MAX]; /* the server's text, or our own when it gave none */
-	struct buf response;	     /* the decoded message of a call that ended with GRPC_OK */
 };
 
 /*

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "otlp/grpc.h"
+#include "otlp/grpc_result.h"
+#include "otlp/request.h"
 
 #define GRPC_PREFIX_BYTES 5 /* compressed flag and big-endian length before a message */
 

@@ -4,6 +4,7 @@
 #define PROFLET_BASE_ARRAY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Makes room for `n` items of `size` bytes each. `items` is the address of the pointer to the items (a T **);
@@ -15,5 +16,8 @@
  *	list->items[list->n++] = item;
  */
 int array_reserve(void *items, size_t *cap, size_t n, size_t size);
+
+/* Index of the first of n ascending values that is not below `value`; n when all are. */
+size_t array_first_from(const uint64_t *values, size_t n, uint64_t value);
 
 #endif

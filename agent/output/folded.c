@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 #include "agent/output/walk.h"
 
 struct prefixed {

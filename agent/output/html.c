@@ -21,7 +21,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/output/assets.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 #include "agent/output/display_text.h"
 #include "agent/output/walk.h"
 

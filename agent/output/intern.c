@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of a profile: strings, modules, functions and locations, each kept once. */
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 
 #include <errno.h>
 #include <inttypes.h>

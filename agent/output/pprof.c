@@ -14,7 +14,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/output/gzip.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 
 /* --- wire encoding of protocol buffers; fields with the default value are left out, as in proto3 */
 

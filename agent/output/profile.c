@@ -12,7 +12,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/memo.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 #include "agent/output/display_text.h"
 
 #define MAX_GROUPS 65536

@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 #include "agent/output/display_text.h"
 #include "agent/output/walk.h"
 

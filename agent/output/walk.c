@@ -11,7 +11,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 
 struct item {
 	uint32_t function;

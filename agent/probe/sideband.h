@@ -10,50 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIDEBAND_BUILD_ID_MAX 20
-
-enum sideband_kind {
-	SIDEBAND_MMAP, /* an executable mapping was made */
-	SIDEBAND_COMM, /* a task was renamed; `exec`: by execve, its old image is gone */
-	SIDEBAND_FORK, /* ppid/ptid made pid/tid; a thread when pid == ppid */
-	SIDEBAND_EXIT, /* task tid of pid ended */
-	SIDEBAND_LOST, /* n_lost records, or more, are missing, for the reason `loss` */
-	SIDEBAND_OTHER,
-};
-
-/* Why events are missing: X(name, text). The text is the metric's label. */
-#define SIDEBAND_LOSSES(X)                                                                            \
-	X(OVERFLOW, "overflow")	    /* the kernel found the ring full */                              \
-	X(BAD_RECORD, "bad_record") /* bytes that are no record: what follows in that ring is lost */ \
-	X(NO_MEMORY, "no_memory")   /* no memory to take records out of their ring */
-
-enum sideband_loss {
-#define X(name, text) SIDEBAND_LOSS_##name,
-	SIDEBAND_LOSSES(X)
-#undef X
-		SIDEBAND_LOSSES_N
-};
-
-const char *sideband_loss_text(enum sideband_loss reason);
-
-struct sideband_event {
-	enum sideband_kind kind;
-	uint64_t time_ns; /* CLOCK_MONOTONIC */
-	uint32_t pid, tid, ppid, ptid;
-	bool exec;
-	enum sideband_loss loss; /* SIDEBAND_LOST */
-	uint64_t n_lost;
-	struct {			     /* SIDEBAND_MMAP */
-		uint64_t start, len, offset; /* process address, bytes, file offset */
-		bool executable;
-		bool has_build_id; /* else has an inode (0 for memory without a file) */
-		uint8_t build_id[SIDEBAND_BUILD_ID_MAX];
-		uint8_t build_id_len;
-		uint32_t dev_major, dev_minor;
-		uint64_t inode;
-	} mmap;
-	const char *name; /* path of a mapping, or comm; borrowed from the record, NUL terminated */
-};
+#include "agent/probe/sideband_event.h"
 
 /*
  * Decodes one record of `len` bytes, header included, as a SIDEBAND_SAMPLE_TYPE event with sample_id_all
@@ -91,7 +48,6 @@ bool sideband_pending(const struct sideband *s);
  * are missing, fn gets a SIDEBAND_LOST event in the same call. Returns the number of events; -errno when
  * nothing was read, nothing is lost, and the next call tries again.
  */
-typedef void (*sideband_fn)(const struct sideband_event *event, void *data);
 int sideband_drain(struct sideband *s, sideband_fn fn, void *data);
 /*
  * Stops reporting new executable memory of the process that has no file and lies within [start, end), until

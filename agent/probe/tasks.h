@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/probe/sideband.h"
+#include "agent/probe/sideband_event.h"
 
 /* One record of the ring. `comm` is borrowed from it. 0, or -EBADMSG. */
 int tasks_decode(const void *record, size_t len, struct sideband_event *ret);

@@ -35,21 +35,6 @@ void symbol_ranges_fini(struct symbol_ranges *r)
 	*r = (struct symbol_ranges){0};
 }
 
-size_t symbol_first_from(const uint64_t *addrs, size_t n, uint64_t addr)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (addrs[middle] < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t va)
 {
 	size_t low = 0, high = r->n;

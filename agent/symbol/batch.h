@@ -48,9 +48,6 @@ void symbol_batch_run(struct symbol_batch *b);
 int symbol_batch_answer_none(struct symbol_batch *b);
 void symbol_batch_free(struct symbol_batch *b); /* NULL is fine */
 
-/* Index of the first of the sorted addresses that is not below `addr`; n: there is none. */
-size_t symbol_first_from(const uint64_t *addrs, size_t n, uint64_t addr);
-
 /* The range that holds `va`, or NULL. Borrowed. */
 struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t va);
 /* Forgets all but the first n; the caller has freed the names of the others. */

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
 #include "agent/elf/names/symtab.h"
-#include "agent/symbol/batch.h"
 #include "agent/symbol/demangle.h"
 
 #define LIBRARY "libdw.so.1"
@@ -283,7 +283,7 @@ struct search {
 
 static int search_range(struct search *s, const struct unit *u, uint64_t start, uint64_t end)
 {
-	for (size_t i = symbol_first_from(s->addrs, s->n, start + s->delta);
+	for (size_t i = array_first_from(s->addrs, s->n, start + s->delta);
 	     i < s->n && s->addrs[i] - s->delta < end; i++) {
 		struct elf_symbol *symbol = &s->symbols[i];
 		int r;

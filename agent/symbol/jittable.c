@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/symbol/jittable_private.h"
 
@@ -24,15 +25,8 @@ void jit_builder_fini(struct jit_builder *b)
 
 static int entry_push(struct jit_builder *b, struct jit_entry e)
 {
-	if (b->n == b->cap) {
-		size_t cap = b->cap ? b->cap * 2 : 256;
-		struct jit_entry *more = realloc(b->v, cap * sizeof *more);
-
-		if (!more)
-			return -ENOMEM;
-		b->v = more;
-		b->cap = cap;
-	}
+	if (array_reserve(&b->v, &b->cap, b->n + 1, sizeof *b->v) < 0)
+		return -ENOMEM;
 	e.order = (uint32_t)b->n;
 	b->v[b->n++] = e;
 	return 0;

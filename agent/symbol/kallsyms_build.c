@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/symbol/kallsyms_private.h"
 
@@ -108,19 +109,9 @@ static int find_owner(struct kallsyms_builder *b, const struct kallsyms_line *l,
 
 static int raws_reserve(struct kallsyms_builder *b)
 {
-	size_t cap = b->cap ? b->cap * 2 : 16384;
-	struct kallsyms_raw *raws;
-
-	if (b->n_raws < b->cap)
-		return 0;
-	if (b->n_raws >= KALLSYMS_SYMBOLS_MAX)
+	if (b->n_raws == b->cap && b->n_raws >= KALLSYMS_SYMBOLS_MAX)
 		return -ENOSPC;
-	raws = realloc(b->raws, cap * sizeof *raws);
-	if (!raws)
-		return -ENOMEM;
-	b->raws = raws;
-	b->cap = cap;
-	return 0;
+	return array_reserve(&b->raws, &b->cap, b->n_raws + 1, sizeof *b->raws);
 }
 
 static int add_symbol(struct kallsyms_builder *b, const struct kallsyms_line *l)

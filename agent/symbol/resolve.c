@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/symbol/resolve_private.h"
 
@@ -138,21 +139,14 @@ bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, st
 
 static int wanted_insert(struct symbol_cache *c, struct symbol_file *f, uint64_t va)
 {
-	size_t at = symbol_first_from(f->wanted, f->n_wanted, va);
+	size_t at = array_first_from(f->wanted, f->n_wanted, va);
 
 	if (at < f->n_wanted && f->wanted[at] == va)
 		return 0;
 	if (f->n_wanted >= SYMBOL_WANTED_PER_FILE || c->stats.n_wanted >= SYMBOL_WANTED_MAX)
 		return -ENOSPC;
-	if (f->n_wanted == f->cap_wanted) {
-		size_t cap = f->cap_wanted ? f->cap_wanted * 2 : 16;
-		uint64_t *wanted = realloc(f->wanted, cap * sizeof *wanted);
-
-		if (!wanted)
-			return -ENOMEM;
-		f->wanted = wanted;
-		f->cap_wanted = cap;
-	}
+	if (array_reserve(&f->wanted, &f->cap_wanted, f->n_wanted + 1, sizeof *f->wanted) < 0)
+		return -ENOMEM;
 	memmove(f->wanted + at + 1, f->wanted + at, (f->n_wanted - at) * sizeof *f->wanted);
 	f->wanted[at] = va;
 	f->n_wanted++;

@@ -18,7 +18,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/output/html.h"
 #include "agent/output/profile.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 #include "agent/output/walk.h"
 
 #define PROCESSES 40u

@@ -39,3 +39,13 @@ Test(array, without_memory_nothing_changes)
 	cr_assert_eq(cap, 8);
 	free(items);
 }
+
+Test(array, first_from)
+{
+	static const uint64_t values[] = {2, 4, 4, 8};
+	static const size_t want[] = {0, 0, 0, 1, 1, 3, 3, 3, 3, 4};
+
+	for (uint64_t value = 0; value < 10; value++)
+		cr_expect_eq(array_first_from(values, 4, value), want[value], "%lu", (unsigned long)value);
+	cr_expect_eq(array_first_from(NULL, 0, 1), 0);
+}

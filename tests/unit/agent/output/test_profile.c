@@ -2,7 +2,7 @@
 #include "recording.h"
 
 #include "agent/output/folded.h"
-#include "agent/output/store.h"
+#include "agent/output/profile_private.h"
 
 static char *folded(const struct output_profile *p)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The inside of a profile, for the writers of this folder. Strings, modules, functions, locations and groups
- * live in tables: equal things are one entry with a dense id from 1; id 0 is "none", for strings "". Rank 2,
- * private.
+ * live in tables: equal things are one entry with a dense id from 1; id 0 is "none", for strings "".
  */
-#ifndef PROFLET_OUTPUT_STORE_H
-#define PROFLET_OUTPUT_STORE_H
+#ifndef PROFLET_OUTPUT_PROFILE_PRIVATE_H
+#define PROFLET_OUTPUT_PROFILE_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
