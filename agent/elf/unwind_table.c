@@ -8,7 +8,7 @@
 #include "agent/base/clock.h"
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/bolt.h"
-#include "agent/elf/code/coderows.h"
+#include "agent/elf/code/known_code.h"
 #include "agent/elf/cfi/ehindex.h"
 #include "agent/elf/cfi/fde_reader.h"
 #include "agent/elf/cfi/row_spans.h"
@@ -117,7 +117,7 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	if (r == 0)
 		r = bolt_repair(&spans, img);
 	if (r == 0)
-		r = coderows_read(&spans, img);
+		r = known_code_read(&spans, img);
 	if (r == 0)
 		r = asmrows_read(&spans, img);
 	if (r < 0)

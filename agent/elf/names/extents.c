@@ -7,7 +7,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/cie_cache.h"
 #include "agent/elf/cfi/frame_section.h"
-#include "agent/elf/names/symtab.h"
+#include "agent/elf/names/elf_symbol.h"
 
 #define VISITS_PER_TARGET 64u /* FDEs that lie over each other could cost FDEs * targets */
 

@@ -5,7 +5,7 @@
 #define PROFLET_ELF_GO_NAMES_H
 
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/names/symtab.h"
+#include "agent/elf/names/elf_symbol.h"
 
 /*
  * Fills ret[i] where addrs[i] lies in a Go function, and narrows the gap where it lies between two. ret is

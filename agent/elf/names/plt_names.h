@@ -5,7 +5,7 @@
 #define PROFLET_ELF_PLT_NAMES_H
 
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/names/symtab.h"
+#include "agent/elf/names/elf_symbol.h"
 
 struct plt_slot {
 	size_t index;	     /* in the caller's arrays */

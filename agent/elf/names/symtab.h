@@ -6,22 +6,12 @@
 #ifndef PROFLET_ELF_SYMTAB_H
 #define PROFLET_ELF_SYMTAB_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/base/frame.h"
+#include "agent/elf/names/elf_symbol.h"
 
 struct elf_image;
-
-struct elf_symbol {
-	uint64_t start, end; /* [start, end) ELF virtual addresses for which the answer holds; a gap when name
-				is NULL */
-	char *name;   /* linkage name without version suffix, owned; NULL: no symbol covers the address */
-	bool unnamed; /* a function without a symbol: it begins at `start` */
-	struct frame_line *lines; /* of a Go function, innermost inlined call first; one block, owned; NULL */
-	size_t n_lines;
-};
 
 /*
  * Fills ret[i] for addrs[i] (any order, n entries) from .symtab, else .dynsym with .gnu_debugdata, then PLT

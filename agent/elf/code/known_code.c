@@ -19,7 +19,7 @@
  *another stack. Who unwinds looks up the byte before, which is padding: that byte gets the row of an
  *outermost frame.
  */
-#include "agent/elf/code/coderows.h"
+#include "agent/elf/code/known_code.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -215,7 +215,7 @@ static int read_sections(struct row_spans *spans, const struct elf_image *img)
 	return r;
 }
 
-int coderows_read(struct row_spans *spans, const struct elf_image *img)
+int known_code_read(struct row_spans *spans, const struct elf_image *img)
 {
 	int r;
 
