@@ -34,11 +34,10 @@ static int find_all(struct elf_image *img, bool go, struct frame_query *query, s
 
 int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 {
-	const uint16_t machine = elf_image_machine(img);
 	bool go;
 	int r;
 
-	if (machine != EM_X86_64 && machine != EM_AARCH64)
+	if (!elf_arch(elf_image_machine(img)))
 		return -ENOTSUP;
 	go = is_go(img);
 	for (size_t i = 0; i < n; i++)

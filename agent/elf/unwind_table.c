@@ -89,13 +89,12 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug, uint64_t delta)
 {
 	_cleanup_row_spans_ struct row_spans spans = {0};
-	const uint16_t machine = elf_image_machine(img);
 	uint64_t begin_ns = clock_mono_ns();
 	const struct elf_segment *segments;
 	size_t n_segments;
 	int r;
 
-	if (machine != EM_X86_64 && machine != EM_AARCH64)
+	if (!elf_arch(elf_image_machine(img)))
 		return -ENOTSUP;
 	segments = elf_image_segments(img, &n_segments);
 	r = row_spans_init(&spans, segments, n_segments);

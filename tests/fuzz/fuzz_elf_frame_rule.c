@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct cfi_section s = {
 		.bytes = data + 1,
 		.len = size - 1,
-		.machine = options & OPTION_ARM64 ? EM_AARCH64 : EM_X86_64,
+		.arch = options & OPTION_ARM64 ? &elf_arch_aarch64 : &elf_arch_x86_64,
 		.debug = options & OPTION_DEBUG,
 		.until_zero = options & OPTION_UNTIL_ZERO,
 		.bases = {.bytes = data + 1, .section = 0x2000, .text = 0x1000, .data = 0x3000},

@@ -229,7 +229,7 @@ static const char *parse_cie(const struct cfi_section *s, struct cursor *c, stru
 	cie->data_align = cursor_sleb(c);
 	cie->ra_reg = version == 1 ? cursor_u8(c) : cursor_uleb(c);
 	cie->usual = cie->code_align <= UINT8_MAX && cie->data_align >= INT8_MIN && cie->data_align <= 0 &&
-		     cie->ra_reg == (s->machine == EM_X86_64 ? X86_RIP : ARM64_X30);
+		     s->arch && cie->ra_reg == s->arch->ra;
 	if (c->bad)
 		return "CIE is truncated";
 	const char *error = parse_augmentation(s, cie, c, augmentation);

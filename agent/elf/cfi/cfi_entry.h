@@ -8,6 +8,7 @@
 #ifndef PROFLET_ELF_CFI_ENTRY_H
 #define PROFLET_ELF_CFI_ENTRY_H
 
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/cursor.h"
 
 /* What relative pointers are relative to. */
@@ -24,11 +25,11 @@ struct cfi_section {
 	const uint8_t *bytes;
 	size_t len;
 	struct cfi_bases bases;
-	uint16_t machine;	/* EM_X86_64 or EM_AARCH64 */
-	struct eh_index *index; /* of .eh_frame; NULL: there is none */
-	bool debug;		/* .debug_frame rather than .eh_frame */
-	bool separate;		/* of a separate debug file */
-	uint64_t delta;		/* to be added to its addresses: how far the binary was moved since */
+	const struct elf_arch *arch; /* of the file; the interpreters need one, reading entries does not */
+	struct eh_index *index;	     /* of .eh_frame; NULL: there is none */
+	bool debug;		     /* .debug_frame rather than .eh_frame */
+	bool separate;		     /* of a separate debug file */
+	uint64_t delta;		     /* to be added to its addresses: how far the binary was moved since */
 	bool until_zero; /* a zero length ends the entries; otherwise it is stepped over, as readelf and gdb
 			    do */
 };

@@ -120,28 +120,4 @@ enum dwarf_eh_pe {
 	DW_EH_PE_omit = 0xff,
 };
 
-enum dwarf_reg {
-	X86_RAX = 0,
-	X86_RDX = 1,
-	X86_RBX = 3,
-	X86_RBP = 6,
-	X86_RSP = 7,
-	X86_R9 = 9,
-	X86_R10 = 10,
-	X86_R12 = 12,
-	X86_R15 = 15,
-	X86_RIP = 16,
-	ARM64_X19 = 19,
-	ARM64_X29 = 29,
-	ARM64_X30 = 30,
-	ARM64_SP = 31,
-};
-
-/* Offsets in ucontext_t (uc_mcontext.gregs), which lies at rsp in a signal trampoline on x86-64. */
-enum {
-	X86_UCONTEXT_RBP = 120,
-	X86_UCONTEXT_RSP = 160,
-	X86_UCONTEXT_RIP = 168,
-};
-
 #endif

@@ -11,6 +11,7 @@
 #include <elf.h>
 
 #include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/arch.h"
 
 #define STACK_MAX 8
 #define NO_REG 0xff

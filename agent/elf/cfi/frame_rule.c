@@ -304,15 +304,14 @@ static int keep_expression(const struct cfi_section *s, struct frame_rule *rule,
 
 static int finish(const struct interpreter *m, struct frame_rule *rule)
 {
-	bool x86 = m->section->machine == EM_X86_64;
+	const struct elf_arch *arch = m->section->arch;
 	size_t used = 0;
 	int r;
 
 	*rule = (struct frame_rule){
 		.start = m->row, .end = m->end, .signal = m->cie->signal, .ra_reg = (uint8_t)m->cie->ra_reg};
-	rule->sp_reg = x86 ? X86_RSP : ARM64_SP;
-	rule->preserved =
-		x86 ? 1u << X86_RBX | 1u << X86_RBP | 0xfu << X86_R12 : 0xfffu << ARM64_X19 | 1u << ARM64_X30;
+	rule->sp_reg = arch->sp;
+	rule->preserved = arch->preserved;
 	rule->cfa = m->now.cfa;
 	memcpy(rule->regs, m->now.regs, sizeof(rule->regs));
 	r = keep_expression(m->section, rule, &rule->cfa, &used);

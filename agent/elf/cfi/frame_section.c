@@ -38,7 +38,7 @@ static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, s
 	const struct cfi_section s = {.bytes = bytes,
 				      .len = len,
 				      .bases = {.bytes = bytes, .section = va},
-				      .machine = elf_image_machine(img)};
+				      .arch = elf_arch(elf_image_machine(img))};
 	struct cfi_entry entry;
 	struct cfi_cie cie;
 	struct cfi_fde fde;
@@ -167,7 +167,7 @@ static struct cfi_section section_of(const struct elf_image *img, const struct e
 	struct cfi_section s = {
 		.bytes = data->bytes,
 		.len = data->len,
-		.machine = elf_image_machine(img),
+		.arch = elf_arch(elf_image_machine(img)),
 		.bases = {.bytes = data->bytes, .section = data->va},
 	};
 
@@ -181,8 +181,11 @@ int frame_section_eh(struct elf_image *img, struct cfi_section *ret)
 {
 	struct elf_data data;
 	bool until_zero;
-	int r = find_eh_frame_section(img, &data, &until_zero);
+	int r;
 
+	if (!elf_arch(elf_image_machine(img)))
+		return -ENOTSUP;
+	r = find_eh_frame_section(img, &data, &until_zero);
 	if (r < 0)
 		return r;
 	*ret = section_of(img, &data);
@@ -193,8 +196,11 @@ int frame_section_eh(struct elf_image *img, struct cfi_section *ret)
 int frame_section_debug(struct elf_image *img, struct cfi_section *ret)
 {
 	struct elf_data data;
-	int r = elf_image_section(img, ".debug_frame", &data);
+	int r;
 
+	if (!elf_arch(elf_image_machine(img)))
+		return -ENOTSUP;
+	r = elf_image_section(img, ".debug_frame", &data);
 	if (r < 0)
 		return r;
 	*ret = section_of(img, &data);

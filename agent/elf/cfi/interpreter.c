@@ -81,7 +81,7 @@ static __attribute__((noinline)) int64_t look_up_rule(struct run *run)
 	struct elf_rule rule;
 
 	if (!is_usual(run)) {
-		row_rule_finish(run->section->machine, run->cie->signal, &state->rule, state->sp, &rule);
+		row_rule_finish(run->section->arch, run->cie->signal, &state->rule, state->sp, &rule);
 		return ruleset_intern(&run->out->rules, &rule);
 	}
 	if (!state->family)
@@ -321,7 +321,7 @@ static void restore_state(struct run *run)
 
 static void step_machine(struct run *run, uint8_t op)
 {
-	bool known = run->section->machine == EM_AARCH64 &&
+	bool known = run->section->arch->machine == EM_AARCH64 &&
 		     (op == DW_CFA_GNU_window_save || op == DW_CFA_AARCH64_negate_ra_state_with_pc);
 
 	/* whether the return address is signed is not followed: its signature is masked off in any case */
@@ -350,7 +350,7 @@ static void step_cfa(struct run *run, uint8_t op)
 		cfa_offset(run, factored(run, cursor_sleb(c)));
 		break;
 	default: /* DW_CFA_def_cfa_expression */
-		expr_cfa(run->section->machine, take_block(run), &run->state.rule);
+		expr_cfa(run->section->arch->machine, take_block(run), &run->state.rule);
 		touch(run);
 	}
 }
@@ -595,7 +595,7 @@ static const uint8_t *ignored_registers(const struct run *run)
 
 	if (s->bytes + s->len - run->c.end < USUAL_SLACK || !run->cie->usual)
 		return NULL;
-	return s->machine == EM_X86_64 ? ignored_x86 : ignored_arm64;
+	return s->arch->machine == EM_X86_64 ? ignored_x86 : ignored_arm64;
 }
 
 /* Whatever goes wrong moves the cursor to the end. */
@@ -622,16 +622,14 @@ static void interpret(struct run *run)
 static inline void run_init(struct run *run, struct cfi_output *out, const struct cfi_section *s,
 			    const struct cfi_cie *cie, struct cursor program)
 {
-	bool x86 = s->machine == EM_X86_64;
-
 	run->out = out;
 	run->section = s;
 	run->cie = cie;
 	run->c = program;
 	run->depth = 0;
 	run->start = run->loc = run->end = 0;
-	run->fp = x86 ? X86_RBP : ARM64_X29;
-	run->sp = x86 ? X86_RSP : ARM64_SP;
+	run->fp = s->arch->fp;
+	run->sp = s->arch->sp;
 	run->followed = 1ull << run->fp | 1ull << run->sp | (cie->ra_reg < 64 ? 1ull << cie->ra_reg : 0);
 	run->touched = true;
 	run->last_rule = CFI_NO_ROW;

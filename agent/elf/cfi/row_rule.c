@@ -14,17 +14,15 @@
 
 #include <elf.h>
 
-#include "agent/elf/cfi/dwarf_numbers.h"
-
 const struct elf_rule row_rule_x86_signal = {
 	.cfa_kind = CFA_SIGNAL,
 	.fp = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RBP},
 	.ra = {.kind = REG_DEREF_REG, .reg = X86_RSP, .off = X86_UCONTEXT_RIP},
 };
 
-static bool is_signal_frame(uint16_t machine, const struct elf_rule *r)
+static bool is_signal_frame(const struct elf_arch *arch, const struct elf_rule *r)
 {
-	if (machine == EM_X86_64)
+	if (arch->machine == EM_X86_64)
 		return r->cfa_kind == CFA_DEREF_REG && r->cfa_reg == X86_RSP &&
 		       r->cfa_off == X86_UCONTEXT_RSP && r->cfa_add == 0;
 	return r->cfa_kind == CFA_REG_OFF && r->cfa_off == 0 &&
@@ -65,13 +63,13 @@ static void clear_cfa(struct elf_rule *r, enum cfa_kind kind)
 	r->cfa_off = r->cfa_add = 0;
 }
 
-void row_rule_finish(uint16_t machine, bool signal, const struct elf_rule *rule, struct elf_reg_rule sp,
-		     struct elf_rule *ret)
+void row_rule_finish(const struct elf_arch *arch, bool signal, const struct elf_rule *rule,
+		     struct elf_reg_rule sp, struct elf_rule *ret)
 {
 	*ret = *rule;
 	/* x86-64 returns through the stack; "unchanged" or never mentioned is no rule that one could follow
 	 */
-	if (ret->ra.kind == REG_SAME && machine == EM_X86_64)
+	if (ret->ra.kind == REG_SAME && arch->ra_on_stack)
 		ret->ra = (struct elf_reg_rule){.kind = REG_UNSUPPORTED};
 	if (ret->ra.kind == REG_UNDEFINED) {
 		if (ret->cfa_kind != CFA_REG_OFF) {
@@ -79,7 +77,7 @@ void row_rule_finish(uint16_t machine, bool signal, const struct elf_rule *rule,
 			ret->cfa_reg = RULE_NO_REG;
 		}
 		ret->cfa_kind = CFA_UNDEFINED;
-	} else if (signal && is_signal_frame(machine, ret)) {
+	} else if (signal && is_signal_frame(arch, ret)) {
 		if (!detach(&ret->fp, ret) || !detach(&ret->ra, ret))
 			ret->fp.kind = ret->ra.kind = REG_UNSUPPORTED;
 		clear_cfa(ret, CFA_SIGNAL);

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 
 #include "agent/elf/cfi/rule.h"
+#include "agent/elf/file/arch.h"
 
 /* `sp` is the rule of the stack pointer, REG_SAME: none. `signal`: the CIE's augmentation has 'S'. */
-void row_rule_finish(uint16_t machine, bool signal, const struct elf_rule *rule, struct elf_reg_rule sp,
-		     struct elf_rule *ret);
+void row_rule_finish(const struct elf_arch *arch, bool signal, const struct elf_rule *rule,
+		     struct elf_reg_rule sp, struct elf_rule *ret);
 /* The rule of a signal trampoline on x86-64: the registers of the frame above are in the ucontext_t at rsp.
  */
 extern const struct elf_rule row_rule_x86_signal;

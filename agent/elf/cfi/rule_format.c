@@ -4,31 +4,13 @@
 #include <elf.h>
 #include <stdio.h>
 
-#include "agent/base/cleanup.h"
-#include "agent/elf/cfi/dwarf_numbers.h"
-
-#define REG_NAME_MAX 8
-
-static void reg_name(char ret[REG_NAME_MAX], uint16_t machine, uint8_t reg)
-{
-	static const char x86[][4] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
-				      "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip"};
-
-	if (machine == EM_X86_64 && reg < ARRAY_SIZE(x86))
-		snprintf(ret, REG_NAME_MAX, "%s", x86[reg]);
-	else if (machine == EM_AARCH64 && reg == ARM64_SP)
-		snprintf(ret, REG_NAME_MAX, "sp");
-	else if (machine == EM_AARCH64 && reg < ARM64_SP)
-		snprintf(ret, REG_NAME_MAX, "x%u", reg);
-	else
-		snprintf(ret, REG_NAME_MAX, "reg%u", reg);
-}
+#include "agent/elf/file/arch.h"
 
 void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
 {
-	char reg[REG_NAME_MAX], add[16] = "";
+	char reg[ELF_REGISTER_NAME_MAX], add[16] = "";
 
-	reg_name(reg, machine, rule->cfa_reg);
+	elf_register_name(reg, machine, rule->cfa_reg);
 	if (rule->cfa_add)
 		snprintf(add, sizeof(add), "%+d", rule->cfa_add);
 	switch ((enum cfa_kind)rule->cfa_kind) {
@@ -67,9 +49,9 @@ void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rul
 
 static void reg_rule(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_reg_rule *rule)
 {
-	char reg[REG_NAME_MAX];
+	char reg[ELF_REGISTER_NAME_MAX];
 
-	reg_name(reg, machine, rule->reg);
+	elf_register_name(reg, machine, rule->reg);
 	switch ((enum reg_rule_kind)rule->kind) {
 	case REG_SAME:
 		snprintf(ret, ELF_TEXT_MAX, "same");

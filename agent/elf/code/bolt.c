@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/override.h"
 #include "agent/elf/code/x86.h"

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/arch.h"
 
 #define BIT(n) ((uint16_t)(1u << (n)))
 #define SP_ENTRY 8	      /* CFA - rsp */

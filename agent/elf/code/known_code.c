@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 
 #define SLOT_BYTES 16

@@ -15,6 +15,7 @@
 #include "agent/elf/cfi/frame_rule.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
+#include "agent/elf/file/arch.h"
 
 #define LEAF_BYTES_MAX 4096u /* of a function, on either side of the address */
 #define ENTRY_ALIGN 16u
@@ -22,8 +23,6 @@
 #define TEXT_CHUNK (64u << 10)
 #define TEXT_MAX (32u << 20) /* bytes that are searched for a call */
 #define CALL_BYTES 5u	     /* e8 and a displacement */
-
-enum { DWARF_RSP = 7, DWARF_RA = 16 };
 
 struct leaf {
 	uint64_t start, end;
@@ -160,11 +159,11 @@ static int rule_set(struct frame_query *query, const struct leaf *leaves, size_t
 	memset(r, 0, sizeof *r);
 	r->start = query->fde_start = leaves[n - 1].start;
 	r->end = query->fde_end = leaves[n - 1].end;
-	r->sp_reg = DWARF_RSP;
-	r->ra_reg = DWARF_RA;
-	r->cfa = (struct frame_location){.kind = LOCATION_REGISTER, .reg = DWARF_RSP, .off = 8};
-	r->regs[DWARF_RSP] = (struct frame_location){.kind = LOCATION_CFA};
-	r->regs[DWARF_RA] = (struct frame_location){.kind = LOCATION_AT_CFA, .off = -8};
+	r->sp_reg = X86_RSP;
+	r->ra_reg = X86_RIP;
+	r->cfa = (struct frame_location){.kind = LOCATION_REGISTER, .reg = X86_RSP, .off = 8};
+	r->regs[X86_RSP] = (struct frame_location){.kind = LOCATION_CFA};
+	r->regs[X86_RIP] = (struct frame_location){.kind = LOCATION_AT_CFA, .off = -8};
 	query->error = 0;
 	return 0;
 }

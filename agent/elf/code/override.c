@@ -12,6 +12,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/cfi/frame_rule.h"
 #include "agent/elf/file/elf_image.h"
 

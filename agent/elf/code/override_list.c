@@ -18,11 +18,7 @@
 #include "agent/elf/code/override.h"
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/cfi/dwarf_numbers.h"
-
-#define X86_UCONTEXT_RBP 120 /* offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]) */
-#define X86_UCONTEXT_RSP 160
-#define X86_UCONTEXT_RIP 168
+#include "agent/elf/file/arch.h"
 
 /* CFA at rsp (rbp) + cfa, the caller's rbp unchanged or saved at CFA - fp, the return address at CFA - 8. */
 #define RULE(base, cfa, ...)                            \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two steps: an instruction is taken apart into prefixes, map, opcode, ModRM, displacement and immediate; then
- * these tell what it does. What an opcode writes is taken too wide rather than too narrow: a register that is
- * said to change costs a row, one that changes unseen makes a row wrong.
+ * Two steps: an instruction is taken apart into prefixes, map, opcode, ModRM, displacement and immediate;
+ * then these tell what it does. What an opcode writes is taken too wide rather than too narrow: a register
+ * that is said to change costs a row, one that changes unseen makes a row wrong.
  */
 #include "agent/elf/code/x86.h"
 

@@ -14,6 +14,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
+#include "agent/elf/file/arch.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
@@ -165,12 +166,13 @@ static const struct elf_segment *segment_of_offset(const struct elf_image *img, 
 
 int elf_image_offset_to_va(const struct elf_image *img, uint64_t offset, uint64_t *ret_va)
 {
+	const struct elf_arch *arch = elf_arch(img->machine);
 	const struct elf_segment *s = segment_of_offset(img, offset, 1);
 
 	if (!s)
 		s = segment_of_offset(img, offset, 4096);
-	if (!s && img->machine == EM_AARCH64)
-		s = segment_of_offset(img, offset, 65536);
+	if (!s && arch)
+		s = segment_of_offset(img, offset, arch->page_bytes_max);
 	if (!s)
 		return -ENOENT;
 	*ret_va = s->va + (offset - s->offset); /* an offset before the segment wraps around, as it should */

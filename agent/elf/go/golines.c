@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/go/gocode.h"
 #include "agent/elf/file/strtab.h"
 
@@ -84,9 +85,9 @@ static void scan_data(struct golines *g, uint64_t offset, uint64_t bytes, uint64
 	}
 }
 
-static bool is_relative(uint16_t machine, const Elf64_Rela *rela)
+static bool is_relative(const struct elf_arch *arch, const Elf64_Rela *rela)
 {
-	return ELF64_R_TYPE(rela->r_info) == (machine == EM_X86_64 ? R_X86_64_RELATIVE : R_AARCH64_RELATIVE);
+	return arch && ELF64_R_TYPE(rela->r_info) == arch->relative;
 }
 
 /* Calls `fn` for each relative relocation until it returns false. */
@@ -94,6 +95,7 @@ static void each_relative(const struct elf_image *img, Elf64_Rela *relas,
 			  bool (*fn)(const Elf64_Rela *rela, void *data), void *data)
 {
 	static const char *const names[] = {".rela.dyn", ".rela"};
+	const struct elf_arch *arch = elf_arch(elf_image_machine(img));
 	struct elf_section section;
 
 	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
@@ -109,7 +111,7 @@ static void each_relative(const struct elf_image *img, Elf64_Rela *relas,
 					    here * sizeof *relas) < 0)
 				return;
 			for (uint64_t i = 0; i < here; i++)
-				if (is_relative(elf_image_machine(img), &relas[i]) && !fn(&relas[i], data))
+				if (is_relative(arch, &relas[i]) && !fn(&relas[i], data))
 					return;
 		}
 	}

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/file/arch.h"
 
 #define MAGIC_1_16 0xfffffffau
 #define MAGIC_1_18 0xfffffff0u
@@ -55,9 +56,11 @@ static unsigned entry_bytes(const struct gopclntab *t)
 	return t->layout == GOPCLNTAB_1_16 ? 16 : 8;
 }
 
-static uint8_t quantum_of(uint16_t machine)
+static uint8_t quantum_of(const struct elf_image *img)
 {
-	return machine == EM_AARCH64 ? 4 : 1;
+	const struct elf_arch *arch = elf_arch(elf_image_machine(img));
+
+	return arch ? arch->instruction_align : 1;
 }
 
 /* Sets the fields that the header has. */
@@ -83,10 +86,9 @@ static bool parse_header(struct gopclntab *t, const uint8_t *bytes, size_t len)
 	t->pctab = cursor_u64(&c);
 	t->functab = cursor_u64(&c);
 	t->text = 0;
-	return !c.bad && pad == 0 && t->quantum == quantum_of(elf_image_machine(t->img)) && pointer == 8 &&
-	       t->n_functions > 0 && t->n_functions <= FUNCTIONS_MAX && t->names < t->len &&
-	       t->pctab < t->len && t->functab < t->len &&
-	       (t->len - t->functab) / entry_bytes(t) > t->n_functions;
+	return !c.bad && pad == 0 && t->quantum == quantum_of(t->img) && pointer == 8 && t->n_functions > 0 &&
+	       t->n_functions <= FUNCTIONS_MAX && t->names < t->len && t->pctab < t->len &&
+	       t->functab < t->len && (t->len - t->functab) / entry_bytes(t) > t->n_functions;
 }
 
 int gopclntab_function(const struct gopclntab *t, uint64_t i, struct gopclntab_function *ret)
@@ -150,7 +152,7 @@ static bool is_magic(const uint8_t *bytes, const struct elf_image *img)
 {
 	/* the magic's second to fourth byte, the pad, quantum and pointer size */
 	return bytes[1] == 0xff && bytes[2] == 0xff && bytes[3] == 0xff && bytes[4] == 0 && bytes[5] == 0 &&
-	       bytes[6] == quantum_of(elf_image_machine(img)) && bytes[7] == 8;
+	       bytes[6] == quantum_of(img) && bytes[7] == 8;
 }
 
 static int search_segment(struct gopclntab *ret, const struct elf_image *img, const struct elf_segment *s,

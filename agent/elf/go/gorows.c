@@ -34,7 +34,7 @@
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/cfi/dwarf_numbers.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/go/gocode.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/cursor.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/strtab.h"
 
 #define SLOT_BYTES 16
@@ -26,6 +26,7 @@ struct plt_target {
 
 struct plt {
 	struct elf_image *img;
+	const struct elf_arch *arch;
 	struct elf_strtab strings;
 	struct elf_section dynsym;  /* no entries where there is none */
 	struct plt_target *targets; /* owned; by got once they are sorted */
@@ -85,8 +86,8 @@ static void find_slot(struct plt *p, const struct elf_section *section, uint64_t
 
 	if (elf_image_pread(p->img, section->offset + in, code, len) < 0)
 		return;
-	bool found = elf_image_machine(p->img) == EM_X86_64 ? got_of_x86_slot(code, t.slot.start, &t.got)
-							    : got_of_arm64_slot(code, t.slot.start, &t.got);
+	bool found = p->arch->machine == EM_X86_64 ? got_of_x86_slot(code, t.slot.start, &t.got)
+						   : got_of_arm64_slot(code, t.slot.start, &t.got);
 	if (found)
 		p->targets[p->n++] = t;
 }
@@ -106,7 +107,7 @@ static void find_slots(struct plt *p, const uint64_t *addrs, size_t n, const str
 		 * the header says it */
 		uint64_t bytes = section.entry_bytes == 8 || section.entry_bytes == 16 ? section.entry_bytes
 										       : tables[k].x86_bytes;
-		if (elf_image_machine(p->img) == EM_AARCH64)
+		if (p->arch->machine == EM_AARCH64)
 			bytes = 16;
 		for (size_t i = 0; i < n; i++) {
 			if (!ret[i].name && addrs[i] >= section.va && addrs[i] - section.va < section.bytes &&
@@ -144,7 +145,7 @@ static bool is_irelative(const struct plt *p, const Elf64_Rela *rela)
 {
 	uint64_t type = ELF64_R_TYPE(rela->r_info);
 
-	return type == (elf_image_machine(p->img) == EM_X86_64 ? R_X86_64_IRELATIVE : R_AARCH64_IRELATIVE);
+	return type == p->arch->irelative;
 }
 
 /* First target of a GOT entry, or where it would stand. */
@@ -232,15 +233,17 @@ static int targets_new(struct plt *p, size_t n)
 int plt_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, struct elf_symbol *ret,
 		struct plt_ifuncs *ret_ifuncs)
 {
+	const struct elf_arch *arch = elf_arch(elf_image_machine(img));
 	struct plt *p;
 	int r;
 
-	if (elf_image_machine(img) != EM_X86_64 && elf_image_machine(img) != EM_AARCH64)
+	if (!arch)
 		return 0;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	p->img = img;
+	p->arch = arch;
 	p->ifuncs = ret_ifuncs;
 	r = targets_new(p, n);
 	if (r == 0)

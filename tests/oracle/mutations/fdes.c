@@ -41,7 +41,7 @@ int fde_places_read(struct fde_places *ret, const struct target *t, uint16_t mac
 	const uint8_t *bytes = t->bytes + range.offset;
 	const struct cfi_section s = {.bytes = bytes,
 				      .len = range.len,
-				      .machine = machine,
+				      .arch = elf_arch(machine),
 				      .bases = {.bytes = bytes, .section = va}};
 	struct cfi_entry entry;
 	while (entry_next(&s, &offset, &entry) > 0) {

@@ -102,7 +102,7 @@ static inline struct cfi_section section_of(const struct buf *b, uint16_t machin
 	return (struct cfi_section){
 		.bytes = b->data,
 		.len = b->len,
-		.machine = machine,
+		.arch = elf_arch(machine),
 		.bases = {.bytes = b->data, .section = SECTION_VA},
 	};
 }
@@ -144,7 +144,7 @@ static inline const char *table_text(const struct cfi_section *s, struct buf *ou
 	if (r < 0)
 		buf_puts(out, "no rows");
 	else
-		put_table(out, t, s->machine);
+		put_table(out, t, s->arch->machine);
 	elf_rows_free(t);
 	if (n_skipped)
 		buf_printf(out, " | %" PRIx64 " %s", first.offset, first.reason);

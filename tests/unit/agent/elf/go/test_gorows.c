@@ -101,7 +101,7 @@ static struct elf_rows *debug_rows(struct elf_image *img)
 	cr_assert_eq(elf_image_section(img, ".debug_frame", &data), 0);
 	const struct cfi_section s = {.bytes = data.bytes,
 				      .len = data.len,
-				      .machine = elf_image_machine(img),
+				      .arch = elf_arch(elf_image_machine(img)),
 				      .debug = true,
 				      .bases = {.bytes = data.bytes, .section = data.va}};
 	cr_assert_eq(row_spans_init(&f, NULL, 0), 0);
