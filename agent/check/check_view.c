@@ -20,7 +20,7 @@
 #include "agent/config/config.h"
 #include "agent/deliver.h"
 #include "agent/metadata.h"
-#include "agent/telemetry/serve.h"
+#include "agent/telemetry/http_server.h"
 
 #define CONNECT_TIMEOUT_NS (2 * NS_PER_SEC)
 
@@ -210,7 +210,7 @@ static int view_kubelet(void *ctx, const struct config *config, size_t *ret_pods
 static int view_listen(void *ctx, const char *address)
 {
 	(void)ctx;
-	return server_probe(address);
+	return http_server_probe(address);
 }
 
 const struct check_view check_view_real = {

@@ -32,7 +32,7 @@ struct check_view {
 	int (*folder)(void *ctx, const char *path, uint64_t *ret_free_bytes);
 	/* Does the collector accept profiles? As deliver_probe(), within 2 s; the caller frees *ret_why. */
 	int (*collector)(void *ctx, const struct config *config, char **ret_why);
-	/* As server_probe(). */
+	/* As http_server_probe(). */
 	int (*listen)(void *ctx, const char *address);
 	/* Does the kubelet list its pods? As metadata_probe(), within 2 s. */
 	int (*kubelet)(void *ctx, const struct config *config, size_t *ret_pods, char **ret_why);

@@ -19,7 +19,7 @@
 #include "agent/load.h"
 #include "agent/memory.h"
 #include "agent/telemetry/cpu_limit.h"
-#include "agent/telemetry/status.h"
+#include "agent/telemetry/status_pages.h"
 #include "agent/track/select.h"
 #include "version.h"
 
@@ -31,7 +31,7 @@ struct run {
 	struct config *config;
 	struct agent *agent;
 	struct otlp_exporter *exporter;
-	struct status *status;
+	struct status_pages *status_pages;
 	struct selection selection;
 	struct privileges privileges;
 	struct cpu_limit limit;
@@ -48,7 +48,7 @@ static uint32_t frequency(uint32_t hz, void *data)
 {
 	struct run *run = data;
 
-	return cpu_limit_ask(&run->limit, hz, run->agent, run->exporter);
+	return cpu_limit_update(&run->limit, hz, run->agent, run->exporter);
 }
 
 static int on_signal(int signo, void *data)
@@ -125,7 +125,7 @@ static int add_sources(struct run *run)
 /* Without the server the agent runs on, unless its address was configured explicitly. */
 static int open_status(struct run *run, char **ret_why)
 {
-	int r = status_new(&run->status, run->agent, run->exporter, run->config, ret_why);
+	int r = status_pages_new(&run->status_pages, run->agent, run->exporter, run->config, ret_why);
 
 	if (r == 0 || r == -ENOMEM || config_origin(run->config, "listen")->source != CONFIG_FROM_DEFAULT)
 		return r;
@@ -295,7 +295,7 @@ int cmd_run(int argc, char **argv)
 	session_nice = priority_session_raise();
 	code = start(&run);
 	priority_session_restore(session_nice);
-	status_free(run.status);
+	status_pages_free(run.status_pages);
 	agent_free(run.agent);
 	otlp_exporter_free(run.exporter);
 	selection_fini(&run.selection);

@@ -7,12 +7,13 @@
 #include "agent/telemetry/selfstat.h"
 #include "otlp/exporter.h"
 
-#define SAMPLES_LEAST 0.5 /* of max, that samples may take whatever all else takes */
-/* Of the room that there is: aimed at when the rate is lowered; below which it is raised. */
+#define SAMPLES_LEAST 0.5 /* part of max that samples may use in any case */
+/* Parts of the CPU time that is left for samples: the target of a new frequency; the frequency is raised
+ * below RAISE. */
 #define AIM 0.9
 #define RAISE 0.8
-#define RAISE_MOST 2u	/* times, at one look: the load may come back */
-#define BEYOND_LOOKS 6u /* in a row, before it is said: a burst of starts is nothing to worry about */
+#define RAISE_MOST 2u	/* factor at one look, as the load may come back */
+#define BEYOND_LOOKS 6u /* consecutive looks before it is logged: a burst of new processes is harmless */
 
 static double share(uint64_t now_ns, uint64_t before_ns, uint64_t elapsed_ns)
 {
@@ -55,7 +56,7 @@ uint32_t cpu_limit_look(struct cpu_limit *l, uint64_t now_ns, struct cpu_use use
 	l->samples = share(used.samples_ns, l->used.samples_ns, elapsed);
 	l->other = share(used.all_ns, l->used.all_ns, elapsed) - l->samples;
 	if (l->other < 0)
-		l->other = 0; /* the clocks were not read at the same moment */
+		l->other = 0; /* the clocks are not read at the same time */
 	l->looked_ns = now_ns;
 	l->used = used;
 	if (first)
@@ -69,21 +70,22 @@ static void say(const struct cpu_limit *l, uint32_t from, uint32_t to)
 	double samples = 100 * l->samples, other = 100 * l->other, max = 100 * l->max;
 
 	if (to < from)
-		log_warn("cpu.max: sampling at %u Hz, no longer %u: samples took %.2f %% of a CPU, all else "
-			 "%.2f %%, and "
-			 "%.4g %% are allowed",
-			 to, from, samples, other, max);
+		log_warn(
+			"cpu.max: sampling at %u Hz, no longer %u: samples took %.2f %% of a CPU, everything "
+			"else %.2f %%, "
+			"and %.4g %% are allowed",
+			to, from, samples, other, max);
 	else if (to > from)
 		log_info("cpu.max: sampling at %u Hz again%s", to,
 			 to < l->wanted_hz ? "" : ", as configured");
 	if (l->n_beyond == BEYOND_LOOKS)
-		log_warn("cpu.max: starts of processes, tables and names alone take %.2f %% of a CPU, and "
+		log_warn("cpu.max: new processes, tables and names alone take %.2f %% of a CPU, and "
 			 "%.4g %% are "
 			 "allowed: a lower sampling rate does not help",
 			 other, max);
 }
 
-uint32_t cpu_limit_ask(struct cpu_limit *l, uint32_t hz, struct agent *a, struct otlp_exporter *x)
+uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, struct otlp_exporter *x)
 {
 	struct otlp_exporter_stats exporter;
 	struct agent_stats s;
@@ -92,7 +94,7 @@ uint32_t cpu_limit_ask(struct cpu_limit *l, uint32_t hz, struct agent *a, struct
 	struct cpu_use used;
 	uint32_t next;
 
-	if (!look_is_due(l, now)) /* before all is read that it takes */
+	if (!look_is_due(l, now)) /* checked first, because reading everything is expensive */
 		return hz;
 	agent_stats(a, &s);
 	if (now - s.attached_ns < CPU_LIMIT_SETTLE_NS)

@@ -10,16 +10,17 @@
 #include "agent/base/clock.h"
 #include "version.h"
 
-enum unit { NUMBER, SECONDS }; /* SECONDS: kept in nanoseconds */
+enum unit { NUMBER, SECONDS }; /* SECONDS: stored in nanoseconds */
 
-/* One number of the view. `label`: NULL, or "name=\"value\""; rows of one name stand together. */
+/* One number of the view. `label`: NULL, or "name=\"value\"". Rows of one name are adjacent; the first has
+ * the help. */
 struct metric {
 	const char *name, *type, *help, *label;
 	size_t offset;
 	enum unit unit;
 };
 
-_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a table of numbers of eight bytes");
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "every field in the table has eight bytes");
 
 #define AT(field) offsetof(struct metrics_view, field)
 #define COUNTER(name, field, help) {name, "counter", help, NULL, AT(field), NUMBER}
@@ -29,36 +30,37 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "a table of numbers of eight 
 #define SECONDS_OF(name, field, help) {name, "counter", help, NULL, AT(field), SECONDS}
 
 static const struct metric metrics[] = {
-	COUNTER("proflet_samples_taken_total", agent.taken, "Samples that the kernel program took."),
+	COUNTER("proflet_samples_taken_total", agent.taken, "Samples that the BPF program took."),
 	COUNTER("proflet_samples_recovered_total", exporter.samples.recovered,
-		"Samples of an earlier run, found in the spool."),
+		"Samples of an earlier run that were found in the spool."),
 	COUNTER("proflet_samples_exported_total", exporter.samples.exported,
 		"Samples that the collector has accepted."),
-	GAUGE("proflet_samples_spooled", exporter.samples.spooled, "Samples on disk."),
+	GAUGE("proflet_samples_spooled", exporter.samples.spooled, "Samples in the spool on disk."),
 	LABELLED("proflet_stacks_finished_total", "result=\"whole\"", agent.completion.completed,
-		 "Stacks that user space walked on, because a process, table or rule was not there yet."),
+		 "Stacks completed in user space, because a process, table or rule was missing in the "
+		 "kernel."),
 	LABELLED("proflet_stacks_finished_total", "result=\"late\"", agent.completion.late, ""),
 	LABELLED("proflet_stacks_finished_total", "result=\"no_room\"", agent.completion.no_room, ""),
 	LABELLED("proflet_stacks_finished_total", "result=\"ring_pressure\"", agent.probe.ring_pressure, ""),
 	LABELLED("proflet_stacks_outdated_total", "result=\"walked_again\"", agent.completion.walked_again,
-		 "Stacks that were walked with mappings that had changed."),
+		 "Stacks that were unwound with outdated mappings."),
 	LABELLED("proflet_stacks_outdated_total", "result=\"cut\"", agent.completion.cut, ""),
 	COUNTER("proflet_windows_total", agent.report.windows, "Windows that were closed."),
 	COUNTER("proflet_windows_late_total", agent.report.windows_late,
-		"Windows that went out before all their names were found."),
-	GAUGE("proflet_symbol_bytes", agent.report.names_bytes, "Memory of names of functions."),
-	GAUGE("proflet_processes", agent.track.processes, "Processes that are known."),
+		"Windows that were sent before all their names were found."),
+	GAUGE("proflet_symbol_bytes", agent.report.names_bytes, "Memory used by names of functions."),
+	GAUGE("proflet_processes", agent.track.processes, "Known processes."),
 	COUNTER("proflet_processes_refused_total", agent.track.processes_full,
-		"Processes that found no room in the agent."),
+		"Processes that were refused because the agent knows its maximum."),
 	COUNTER("proflet_processes_unpublished_total", agent.track.publish.table_full,
-		"Processes that found no room in the kernel program's table."),
-	GAUGE("proflet_threads", agent.track.threads, "Threads whose names are known."),
+		"Processes that found no room in the BPF program's table."),
+	GAUGE("proflet_threads", agent.track.threads, "Threads with a known name."),
 	GAUGE("proflet_workloads", agent.track.workloads.entries,
-	      "Containers, pods and units of processes that were seen."),
+	      "Known containers, pods and systemd units."),
 	COUNTER("proflet_workloads_evicted_total", agent.track.workloads.n_evicted,
-		"Of these, forgotten for others."),
+		"Containers, pods and systemd units that were forgotten to make room for others."),
 	LABELLED("proflet_process_events_total", "event=\"exec\"", agent.track.execs,
-		 "What the kernel told of processes."),
+		 "Process events that the kernel reported."),
 	LABELLED("proflet_process_events_total", "event=\"fork\"", agent.track.forks, ""),
 	LABELLED("proflet_process_events_total", "event=\"exit\"", agent.track.exits, ""),
 	LABELLED("proflet_process_events_lost_total", "reason=\"overflow\"",
@@ -68,88 +70,96 @@ static const struct metric metrics[] = {
 		 agent.track.events_lost[SIDEBAND_LOSS_BAD_RECORD], ""),
 	LABELLED("proflet_process_events_lost_total", "reason=\"no_memory\"",
 		 agent.track.events_lost[SIDEBAND_LOSS_NO_MEMORY], ""),
-	COUNTER("proflet_process_rescans_total", agent.track.rescans, "Times that /proc was read again."),
+	COUNTER("proflet_process_rescans_total", agent.track.rescans, "Times that /proc was scanned again."),
 	LABELLED("proflet_binaries_opened_total", "result=\"ok\"", agent.track.opened,
-		 "Mapped files that were looked for."),
+		 "Attempts to open mapped files."),
 	LABELLED("proflet_binaries_opened_total", "result=\"failed\"", agent.track.open_failed, ""),
 	LABELLED("proflet_binaries_opened_total", "result=\"gone\"", agent.track.open_gone, ""),
 	LABELLED("proflet_binaries_opened_total", "result=\"gone_but_known\"", agent.track.open_known, ""),
 	LABELLED("proflet_binaries_opened_total", "result=\"stuck\"", agent.track.open_stuck, ""),
 	COUNTER("proflet_questions_late_total", agent.track.ask.late,
-		"Files and memory of processes that took longer than the main loop waits."),
+		"Requests for files or memory of processes that took longer than the main loop waits."),
 	COUNTER("proflet_questions_given_up_total", agent.track.ask.given_up,
-		"Of these, not answered within the bound."),
+		"Requests for files or memory of processes that were not answered in time."),
 	COUNTER("proflet_questions_refused_total", agent.track.ask.refused,
-		"Not asked, because the process or all threads are stuck."),
+		"Requests for files or memory that were not made, because the process or all threads are "
+		"stuck."),
 	COUNTER("proflet_tables_overdue_total", agent.track.tables.overdue,
-		"Tables given up because their files did not answer."),
-	GAUGE("proflet_binaries", agent.track.binaries.known, "Binaries that are known."),
-	COUNTER("proflet_binaries_refused_total", agent.track.binaries.full, "Binaries that found no room."),
+		"Unwind tables that were given up because reading their files took too long."),
+	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
+	COUNTER("proflet_binaries_refused_total", agent.track.binaries.full,
+		"Binaries that were refused because the agent knows its maximum."),
 	GAUGE("proflet_tables", agent.track.tables.ready, "Unwind tables in use."),
-	GAUGE("proflet_table_rows", agent.track.tables.rows, "Rows of these tables."),
-	GAUGE("proflet_table_bytes", agent.track.tables.table_bytes, "Memory of these tables."),
+	GAUGE("proflet_table_rows", agent.track.tables.rows, "Rows of the unwind tables in use."),
+	GAUGE("proflet_table_bytes", agent.track.tables.table_bytes, "Memory used by unwind tables."),
 	LABELLED("proflet_tables_built_total", "result=\"ok\"", agent.track.tables.built,
-		 "Unwind tables that were made."),
+		 "Unwind tables that were built."),
 	LABELLED("proflet_tables_built_total", "result=\"failed\"", agent.track.tables.failed, ""),
 	SECONDS_OF("proflet_tables_build_seconds_total", agent.track.tables.build_ns,
-		   "Time that workers spent on unwind tables."),
+		   "Time that workers spent on building unwind tables."),
 	COUNTER("proflet_tables_evicted_total", agent.track.tables.evicted,
-		"Unwind tables given up for others, at memory.tables."),
+		"Unwind tables that were dropped to keep memory.tables."),
 	COUNTER("proflet_table_entries_skipped_total", agent.track.tables.skipped_fdes,
-		"Entries of call-frame information that make no sense."),
+		"Entries of call-frame information that were skipped as invalid."),
 	GAUGE("proflet_arena_bytes", agent.track.arena.segment_bytes,
-	      "Memory shared with the kernel program for tables and mappings."),
-	GAUGE("proflet_arena_used_bytes", agent.track.arena.used_bytes, "What is used of it."),
-	GAUGE("proflet_arena_max_bytes", agent.track.arena.max_bytes, "Its limit, memory.tables."),
-	COUNTER("proflet_arena_full_total", agent.track.arena.n_full, "Times that it was full."),
+	      "Memory shared with the BPF program, for unwind tables and mapping lists."),
+	GAUGE("proflet_arena_used_bytes", agent.track.arena.used_bytes,
+	      "Part of the shared memory that is used."),
+	GAUGE("proflet_arena_max_bytes", agent.track.arena.max_bytes,
+	      "Maximum of the shared memory, memory.tables."),
+	COUNTER("proflet_arena_full_total", agent.track.arena.n_full,
+		"Times that the shared memory was full."),
 	LABELLED("proflet_kubelet_requests_total", "result=\"ok\"", agent.metadata.answered,
-		 "Questions to the kubelet for its pods."),
+		 "Requests to the kubelet for its list of pods."),
 	LABELLED("proflet_kubelet_requests_total", "result=\"failed\"", agent.metadata.failed, ""),
-	GAUGE("proflet_kubelet_pods", agent.metadata.table.pods, "Pods in its last answer."),
+	GAUGE("proflet_kubelet_pods", agent.metadata.table.pods, "Pods in the kubelet's last answer."),
 	GAUGE("proflet_kubelet_containers", agent.metadata.table.containers,
-	      "Containers in its last answer."),
+	      "Containers in the kubelet's last answer."),
 	GAUGE("proflet_kubelet_ids", agent.metadata.table.entries,
-	      "Pods and containers that are kept, also for some minutes after they are gone."),
+	      "Pods and containers that are known, also for some minutes after they ended."),
 	COUNTER("proflet_kubelet_ids_refused_total", agent.metadata.table.refused,
-		"Pods and containers that found no room."),
+		"Pods and containers of the kubelet's answers that found no room."),
 	COUNTER("proflet_kubelet_left_out_total", agent.metadata.table.left_out,
-		"Pods, containers and labels of answers that went beyond a maximum."),
+		"Pods, containers and labels of the kubelet's answers that exceeded a maximum."),
 	SECONDS_OF("proflet_bpf_run_seconds_total", agent.bpf_run_ns,
-		   "Time that the kernel program ran; counted while kernel.bpf_stats_enabled is 1."),
+		   "Run time of the BPF program; counted while kernel.bpf_stats_enabled is 1."),
 	COUNTER("proflet_bpf_runs_total", agent.bpf_runs,
-		"Times that it ran, also on idle CPUs; counted while kernel.bpf_stats_enabled is 1."),
-	GAUGE("proflet_bpf_map_bytes", agent.map_bytes,
-	      "Memory that the kernel holds for the program's maps."),
+		"Runs of the BPF program, also on idle CPUs; counted while kernel.bpf_stats_enabled is 1."),
+	GAUGE("proflet_bpf_map_bytes", agent.map_bytes, "Kernel memory used by BPF maps."),
 	LABELLED("proflet_export_requests_total", "result=\"accepted\"", exporter.requests.exported,
-		 "Export requests, by how they ended."),
+		 "Export requests by their result."),
 	LABELLED("proflet_export_requests_total", "result=\"rejected\"",
 		 exporter.requests.dropped[OTLP_DROP_REJECTED], ""),
-	COUNTER("proflet_export_attempts_total", exporter.attempts, "Times that a request was sent."),
-	COUNTER("proflet_export_retries_total", exporter.retries, "Of these, sent again."),
+	COUNTER("proflet_export_attempts_total", exporter.attempts, "Attempts to send an export request."),
+	COUNTER("proflet_export_retries_total", exporter.retries,
+		"Attempts to send an export request again."),
 	COUNTER("proflet_export_splits_total", exporter.splits,
-		"Requests too large for the collector, split in two."),
+		"Export requests that were too large for the collector and split in two."),
 	COUNTER("proflet_export_raw_bytes_total", exporter.exported_raw_bytes,
-		"Bytes accepted, before compression."),
+		"Bytes of accepted export requests before compression."),
 	COUNTER("proflet_export_wire_bytes_total", exporter.exported_wire_bytes,
-		"Bytes accepted, compressed."),
-	GAUGE("proflet_queue_bytes", exporter.queued_bytes, "Memory of requests that wait."),
-	GAUGE("proflet_queue_max_bytes", queue_max_bytes, "Its limit, queue.memory."),
-	GAUGE("proflet_spool_bytes", exporter.spooled_bytes, "Requests on disk."),
-	GAUGE("proflet_spool_max_bytes", spool_max_bytes, "Their limit, queue.spool_max; 0: no spool."),
-	COUNTER("proflet_spool_failures_total", exporter.spool_failures,
-		"Writes that the file system refused."),
-	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"kernel\"", agent.probe.cpu_ns,
-			 "CPU time that samples take; in the kernel, by every 16th of them."),
+		"Bytes of accepted export requests after compression."),
+	GAUGE("proflet_queue_bytes", exporter.queued_bytes, "Memory used by export requests that wait."),
+	GAUGE("proflet_queue_max_bytes", queue_max_bytes,
+	      "Maximum memory for export requests that wait, queue.memory."),
+	GAUGE("proflet_spool_bytes", exporter.spooled_bytes,
+	      "Disk space used by export requests in the spool."),
+	GAUGE("proflet_spool_max_bytes", spool_max_bytes,
+	      "Maximum disk space for the spool, queue.spool_max; 0: no spool."),
+	COUNTER("proflet_spool_failures_total", exporter.spool_failures, "Failed writes to the spool."),
+	SECONDS_LABELLED(
+		"proflet_samples_cpu_seconds_total", "where=\"kernel\"", agent.probe.cpu_ns,
+		"CPU time spent on samples; the part in the kernel is measured on every 16th sample."),
 	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"main\"", agent.samples_cpu_ns, ""),
 	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"export\"", exporter.cpu_ns, ""),
 	SECONDS_OF("process_cpu_seconds_total", self.cpu_ns,
-		   "CPU time of the agent, without the kernel program."),
+		   "CPU time of the agent, without the BPF program."),
 	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
-	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "What the agent may use, memory.total."),
+	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "Maximum memory of the agent, memory.total."),
 	GAUGE("process_open_fds", self.open_files, "Open files of the agent."),
 };
 
-/* Where it goes. OpenMetrics names a family without the suffix of its samples. */
+/* The page being written. */
 struct page {
 	struct buf *b;
 	enum metrics_form form;
@@ -162,7 +172,7 @@ static bool ends_with(const char *name, size_t len, const char *suffix)
 	return len > n && memcmp(name + len - n, suffix, n) == 0;
 }
 
-/* Of a family without its suffix: units are the last word of a name, and numbers of things have none. */
+/* The unit of a family: the last word of its name without suffix. NULL: a number of things. */
 static const char *unit_of(const char *family, size_t len)
 {
 	static const char *const units[] = {"_bytes", "_seconds", "_hertz", "_ratio"};
@@ -181,6 +191,7 @@ static int head(const struct page *p, const char *name, const char *type, const 
 
 	if (p->form == METRICS_TEXT)
 		return buf_printf(p->b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	/* OpenMetrics names a family without the suffix of its samples */
 	if (ends_with(name, len, "_total"))
 		len -= strlen("_total");
 	if (ends_with(name, len, "_info")) {
@@ -229,7 +240,7 @@ static int labelled(const struct page *p, const char *name, const char *key, con
 	return line(p, name, label, (double)value);
 }
 
-/* Every reason, also those that have dropped nothing yet. */
+/* Every reason, including those without drops. */
 static int drops(const struct metrics_view *v, const struct page *p)
 {
 	static const char name[] = "proflet_samples_dropped_total";
@@ -264,7 +275,7 @@ static int gauge(const struct page *p, const char *name, const char *help, doubl
 	return r < 0 ? r : line(p, name, NULL, value);
 }
 
-/* What is computed. */
+/* Metrics that are computed from several fields. */
 static int derived(const struct metrics_view *v, const struct page *p)
 {
 	uint64_t first_ns = v->agent.report.first_sample_ns;
@@ -275,35 +286,35 @@ static int derived(const struct metrics_view *v, const struct page *p)
 			 "version=\"" PROFLET_VERSION "\",commit=\"" PROFLET_COMMIT "\"", 1);
 	if (r == 0)
 		r = gauge(p, "proflet_samples_in_flight",
-			  "Samples in the ring, in windows, and in requests that wait.",
+			  "Samples in the ring, in windows, and in export requests that wait.",
 			  (double)(v->agent.in_flight + v->exporter.samples.queued));
 	if (r == 0)
-		r = gauge(p, "proflet_sampling_frequency_hertz", "Samples per second and CPU.",
+		r = gauge(p, "proflet_sampling_frequency_hertz", "Samples per second on each CPU.",
 			  v->agent.frequency_hz);
 	if (r == 0)
 		r = gauge(p, "proflet_sampling_frequency_max_hertz",
-			  "What was asked for, sampling.frequency; cpu.max may lower it.",
-			  v->frequency_max_hz);
+			  "Configured sampling.frequency, which cpu.max may lower.", v->frequency_max_hz);
 	if (r == 0)
-		r = gauge(p, "proflet_cpu_max_ratio", "What the agent may take of one CPU, cpu.max.",
-			  v->cpu_max);
+		r = gauge(p, "proflet_cpu_max_ratio",
+			  "Maximum CPU time of the agent as a ratio of one CPU, cpu.max.", v->cpu_max);
 	if (r == 0)
-		r = gauge(p, "proflet_sampling_stalled", "1: no samples come, although the CPUs work.",
-			  v->stalled);
+		r = gauge(p, "proflet_sampling_stalled",
+			  "1 while no samples arrive although the CPUs are busy.", v->stalled);
 	if (r == 0)
-		r = gauge(p, "proflet_ready", "1: sampling has begun.", v->ready);
+		r = gauge(p, "proflet_ready", "1 once sampling has begun.", v->ready);
 	if (r == 0)
 		r = gauge(p, "proflet_first_sample_seconds",
-			  "From the start to the first sample; 0: none yet.",
+			  "Time from the start to the first sample; 0: none yet.",
 			  first_ns ? (double)(first_ns - v->agent.start_ns) / NS_PER_SEC : 0);
 	if (r == 0 && v->agent.metadata.answered_ns)
-		r = gauge(p, "proflet_kubelet_age_seconds", "Since the kubelet's last answer was asked for.",
+		r = gauge(p, "proflet_kubelet_age_seconds",
+			  "Time since the last answered request to the kubelet was sent.",
 			  (double)(clock_mono_ns() - v->agent.metadata.answered_ns) / NS_PER_SEC);
 	if (r == 0)
-		r = gauge(p, "proflet_collector_away", "1: the last attempt did not reach the collector.",
+		r = gauge(p, "proflet_collector_away", "1 while the collector is unreachable.",
 			  v->exporter.away);
 	if (r == 0)
-		r = gauge(p, "process_start_time_seconds", "Start of the agent, Unix time.",
+		r = gauge(p, "process_start_time_seconds", "Start time of the agent, as Unix time.",
 			  (double)((int64_t)v->agent.start_ns + clock_real_offset_ns()) / NS_PER_SEC);
 	return r;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent's state as metrics, in the text format of Prometheus 0.0.4, or of OpenMetrics 1.0.0 for readers
- * that ask for it: there each metric's unit has a line of its own. The identity of loss, in every scrape:
+ * The agent's state as metrics, in the text format of Prometheus 0.0.4, or in that of OpenMetrics 1.0.0 for
+ * readers that ask for it, which has a line for each metric's unit. In every scrape, all samples are
+ *accounted for:
  *
  *	samples_taken + samples_recovered = samples_exported + sum of samples_dropped + samples_in_flight
  *		+ samples_spooled
  *
- * Reads nothing but the clock. Rank 3.
+ * Reads nothing but the clock.
  */
 #ifndef PROFLET_METRICS_H
 #define PROFLET_METRICS_H
@@ -19,13 +20,13 @@
 
 enum metrics_form { METRICS_TEXT, METRICS_OPEN };
 
-/* Everything at one moment. */
+/* All numbers at one point in time. */
 struct metrics_view {
 	struct agent_stats agent;
 	struct otlp_exporter_stats exporter;
 	struct selfstat self;
-	uint32_t frequency_max_hz; /* what was asked for */
-	double cpu_max;		   /* of one CPU */
+	uint32_t frequency_max_hz; /* as configured */
+	double cpu_max;		   /* as a ratio of one CPU */
 	uint64_t memory_max_bytes, queue_max_bytes, spool_max_bytes;
 	bool ready, stalled;
 };
@@ -35,7 +36,7 @@ struct buf;
 enum metrics_form metrics_form_of(const char *accept);
 /* Static string. */
 const char *metrics_content_type(enum metrics_form form);
-/* Appends all. 0 or -ENOMEM. */
+/* Appends the whole page. 0, -ENOMEM, or -EOVERFLOW at the maximum of `b`. */
 int metrics_format(const struct metrics_view *v, enum metrics_form form, struct buf *b);
 
 #endif

@@ -232,7 +232,7 @@ def stall(s, pages, agent):
     finally:
         for fd in events:
             os.close(fd)
-    s.equal("the log says both, once", (len(agent.lines("sampling stalled")), len(agent.lines("samples come again"))), (1, 1))
+    s.equal("the log says both, once", (len(agent.lines("sampling stalled")), len(agent.lines("samples arrive again"))), (1, 1))
 
 
 def addresses(s, endpoint, port):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/telemetry/status.h"
+#include "agent/telemetry/status_pages.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,22 +10,23 @@
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
 #include "agent/config/config.h"
+#include "agent/telemetry/http_server.h"
 #include "agent/telemetry/metrics.h"
-#include "agent/telemetry/serve.h"
+#include "agent/telemetry/stall.h"
 #include "version.h"
 
 enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
 
-struct status {
+struct status_pages {
 	struct agent *agent;
 	struct otlp_exporter *exporter;
 	const struct config *config;
-	struct server *server;
+	struct http_server *server;
 	struct loop_source *timer;
-	struct watch watch;
+	struct stall stall;
 };
 
-static void view_read(struct status *s, struct metrics_view *ret)
+static void view_read(struct status_pages *s, struct metrics_view *ret)
 {
 	*ret = (struct metrics_view){.frequency_max_hz = s->config->sampling.frequency,
 				     .cpu_max = s->config->cpu.max,
@@ -33,14 +34,14 @@ static void view_read(struct status *s, struct metrics_view *ret)
 				     .queue_max_bytes = s->config->queue.memory_bytes,
 				     .spool_max_bytes =
 					     s->config->queue.spool ? s->config->queue.spool_max_bytes : 0,
-				     .stalled = s->watch.stalled};
+				     .stalled = s->stall.stalled};
 	agent_stats(s->agent, &ret->agent);
 	otlp_exporter_stats(s->exporter, &ret->exporter);
 	selfstat_read(&ret->self);
 	ret->ready = ret->agent.attached_ns != 0;
 }
 
-static unsigned page_metrics(struct status *s, const char *accept, struct buf *body,
+static unsigned page_metrics(struct status_pages *s, const char *accept, struct buf *body,
 			     const char **content_type)
 {
 	enum metrics_form form = metrics_form_of(accept);
@@ -51,23 +52,24 @@ static unsigned page_metrics(struct status *s, const char *accept, struct buf *b
 	return metrics_format(&v, form, body) < 0 ? HTTP_ERROR : HTTP_OK;
 }
 
-static unsigned page_healthz(struct status *s, const char *accept, struct buf *body,
+static unsigned page_healthz(struct status_pages *s, const char *accept, struct buf *body,
 			     const char **content_type)
 {
 	(void)accept;
 	(void)content_type;
-	if (!s->watch.stalled)
+	if (!s->stall.stalled)
 		return buf_puts(body, "ok\n") < 0 ? HTTP_ERROR : HTTP_OK;
-	(void)buf_printf(
-		body,
-		"sampling stalled: no sample for %llu s, in which the CPUs worked for %.1f s; is the event "
-		"still allowed (kernel.perf_event_paranoid, kernel.perf_event_max_sample_rate)?\n",
-		(unsigned long long)(s->watch.lost_looks * WATCH_PERIOD_NS / NS_PER_SEC),
-		(double)s->watch.lost_busy_ns / NS_PER_SEC);
+	(void)buf_printf(body,
+			 "sampling stalled: no sample for %llu s, in which the CPUs were busy for %.1f s; is "
+			 "the event "
+			 "still allowed (kernel.perf_event_paranoid, kernel.perf_event_max_sample_rate)?\n",
+			 (unsigned long long)(s->stall.lost_looks * STALL_PERIOD_NS / NS_PER_SEC),
+			 (double)s->stall.lost_busy_ns / NS_PER_SEC);
 	return HTTP_UNAVAILABLE;
 }
 
-static unsigned page_readyz(struct status *s, const char *accept, struct buf *body, const char **content_type)
+static unsigned page_readyz(struct status_pages *s, const char *accept, struct buf *body,
+			    const char **content_type)
 {
 	struct agent_stats stats;
 
@@ -78,8 +80,9 @@ static unsigned page_readyz(struct status *s, const char *accept, struct buf *bo
 	return stats.attached_ns ? HTTP_OK : HTTP_UNAVAILABLE;
 }
 
-/* The metrics that are not 0, after a few lines in words. */
-static unsigned page_state(struct status *s, const char *accept, struct buf *body, const char **content_type)
+/* A few lines in words, then the metrics that are not 0. */
+static unsigned page_state(struct status_pages *s, const char *accept, struct buf *body,
+			   const char **content_type)
 {
 	_cleanup_buf_ struct buf all = {0};
 	struct metrics_view v;
@@ -118,7 +121,7 @@ static unsigned page(const char *path, const char *accept, struct buf *body, con
 {
 	static const struct {
 		const char *path;
-		unsigned (*fn)(struct status *s, const char *accept, struct buf *body,
+		unsigned (*fn)(struct status_pages *s, const char *accept, struct buf *body,
 			       const char **content_type);
 	} pages[] = {{"/metrics", page_metrics},
 		     {"/healthz", page_healthz},
@@ -135,29 +138,29 @@ static unsigned page(const char *path, const char *accept, struct buf *body, con
 	return HTTP_OK;
 }
 
-static int on_watch(uint64_t expirations, void *data)
+static int on_look(uint64_t expirations, void *data)
 {
-	struct status *s = data;
+	struct status_pages *s = data;
 	struct agent_stats stats;
-	bool was = s->watch.stalled;
+	bool was = s->stall.stalled;
 	uint64_t busy_ns;
 
 	(void)expirations;
 	agent_stats(s->agent, &stats);
-	if (!stats.attached_ns || watch_read_busy(&busy_ns) < 0)
+	if (!stats.attached_ns || stall_read_busy(&busy_ns) < 0)
 		return 0;
-	watch_look(&s->watch, stats.taken, busy_ns, stats.frequency_hz);
-	if (s->watch.stalled && !was)
-		log_error("sampling stalled: the CPUs work and no samples come; /healthz says so");
-	else if (was && !s->watch.stalled)
-		log_info("samples come again");
+	stall_look(&s->stall, stats.taken, busy_ns, stats.frequency_hz);
+	if (s->stall.stalled && !was)
+		log_error("sampling stalled: no samples arrive although the CPUs are busy; /healthz says so");
+	else if (was && !s->stall.stalled)
+		log_info("samples arrive again");
 	return 0;
 }
 
-int status_new(struct status **ret, struct agent *agent, struct otlp_exporter *exporter,
-	       const struct config *config, char **ret_why)
+int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp_exporter *exporter,
+		     const struct config *config, char **ret_why)
 {
-	struct status *s;
+	struct status_pages *s;
 	int r;
 
 	*ret = NULL;
@@ -167,24 +170,24 @@ int status_new(struct status **ret, struct agent *agent, struct otlp_exporter *e
 	s = malloc(sizeof *s);
 	if (!s)
 		return -ENOMEM;
-	*s = (struct status){.agent = agent, .exporter = exporter, .config = config};
-	r = server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
+	*s = (struct status_pages){.agent = agent, .exporter = exporter, .config = config};
+	r = http_server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
 	if (r == 0)
-		r = loop_add_timer(agent_loop(agent), WATCH_PERIOD_NS, WATCH_PERIOD_NS, on_watch, s,
+		r = loop_add_timer(agent_loop(agent), STALL_PERIOD_NS, STALL_PERIOD_NS, on_look, s,
 				   &s->timer);
 	if (r < 0) {
-		status_free(s);
+		status_pages_free(s);
 		return r;
 	}
 	*ret = s;
 	return 0;
 }
 
-void status_free(struct status *s)
+void status_pages_free(struct status_pages *s)
 {
 	if (!s)
 		return;
 	loop_remove(s->timer);
-	server_free(s->server);
+	http_server_free(s->server);
 	free(s);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/telemetry/serve.h"
+#include "agent/telemetry/http_server.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -28,11 +28,11 @@
 
 DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 
-struct server {
+struct http_server {
 	struct MHD_Daemon *daemon;
 	struct loop *loop;
 	struct loop_source *ready, *timer;
-	serve_fn fn;
+	http_server_fn fn;
 	void *data;
 };
 
@@ -69,7 +69,7 @@ static int open_socket(const struct addrinfo *a)
 	return TAKE_FD(fd);
 }
 
-/* The first address that can be bound; of all addresses, that of both families first. */
+/* Listens at the first address that can be bound. IPv6 comes first, because [::] includes IPv4. */
 static int listen_at(const char *text)
 {
 	_cleanup_(freeaddrinfo_p) struct addrinfo *found = NULL;
@@ -110,13 +110,13 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 				  const char *version, const char *upload, size_t *upload_bytes, void **seen)
 {
 	_cleanup_buf_ struct buf body = {.max = BODY_MAX};
-	const char *type = SERVE_TEXT, *accept;
-	struct server *s = data;
+	const char *type = HTTP_SERVER_TEXT, *accept;
+	struct http_server *s = data;
 	unsigned status;
 
 	(void)version;
 	(void)upload;
-	if (!*seen || *upload_bytes) { /* it is called again when all has come, with nothing on top */
+	if (!*seen || *upload_bytes) { /* called again, with no upload, when the request is complete */
 		*seen = s;
 		*upload_bytes = 0;
 		return MHD_YES;
@@ -134,7 +134,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 
 static int on_ready(int fd, uint32_t events, void *data)
 {
-	struct server *s = data;
+	struct http_server *s = data;
 
 	(void)fd;
 	(void)events;
@@ -142,14 +142,14 @@ static int on_ready(int fd, uint32_t events, void *data)
 	return 0;
 }
 
-/* Connections that nothing comes from are closed. */
+/* Lets the daemon close idle connections. */
 static int on_timer(uint64_t expirations, void *data)
 {
 	(void)expirations;
 	return on_ready(-1, 0, data);
 }
 
-static int start(struct server *s, const char *listen)
+static int start(struct http_server *s, const char *listen)
 {
 	_cleanup_close_ int fd = listen_at(listen);
 	const union MHD_DaemonInfo *info;
@@ -173,19 +173,19 @@ static int start(struct server *s, const char *listen)
 	return r;
 }
 
-int server_new(struct server **ret, struct loop *loop, const char *listen, serve_fn fn, void *data,
-	       char **ret_why)
+int http_server_new(struct http_server **ret, struct loop *loop, const char *listen, http_server_fn fn,
+		    void *data, char **ret_why)
 {
-	struct server *s = malloc(sizeof *s);
+	struct http_server *s = malloc(sizeof *s);
 	int r;
 
 	*ret_why = NULL;
 	if (!s)
 		return -ENOMEM;
-	*s = (struct server){.loop = loop, .fn = fn, .data = data};
+	*s = (struct http_server){.loop = loop, .fn = fn, .data = data};
 	r = start(s, listen);
 	if (r < 0) {
-		server_free(s);
+		http_server_free(s);
 		if (asprintf(ret_why, "listen %s: %s", listen, strerror(-r)) < 0)
 			*ret_why = NULL;
 		return r;
@@ -199,7 +199,7 @@ static size_t on_page(char *bytes, size_t size, size_t n, void *data)
 	return buf_append(data, bytes, size * n) < 0 ? 0 : size * n;
 }
 
-/* Does an agent answer there? Its root lists its pages. */
+/* Whether an agent answers there: its root page lists the other pages. */
 static bool is_agent(const char *listen)
 {
 	_cleanup_buf_ struct buf page = {.max = PROBE_BYTES}, url = {0};
@@ -222,7 +222,7 @@ static bool is_agent(const char *listen)
 	return got;
 }
 
-int server_probe(const char *listen)
+int http_server_probe(const char *listen)
 {
 	_cleanup_close_ int fd = listen_at(listen);
 
@@ -231,7 +231,7 @@ int server_probe(const char *listen)
 	return fd == -EADDRINUSE && is_agent(listen) ? 1 : fd;
 }
 
-void server_free(struct server *s)
+void http_server_free(struct http_server *s)
 {
 	if (!s)
 		return;
