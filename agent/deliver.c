@@ -43,7 +43,7 @@ static int headers_of(const struct config *config, struct otlp_headers *ret, cha
 	return otlp_headers_copy(headers, pairs.n, ret, NULL);
 }
 
-/* On the export thread. Never says what is in the file: it is secret. */
+/* Runs on the export thread. Never logs the content of the file, which is secret. */
 static int renew_headers(const void *data, struct otlp_headers *ret)
 {
 	_cleanup_free_ char *why = NULL;
@@ -55,7 +55,7 @@ static int renew_headers(const void *data, struct otlp_headers *ret)
 	return r;
 }
 
-/* What the client needs, with memory that lives as long as this. */
+/* The options of a client, and the headers that they point to. */
 struct client_setup {
 	struct otlp_headers headers;
 	struct otlp_client_options options;
@@ -66,7 +66,7 @@ static void client_setup_fini(struct client_setup *s)
 	otlp_headers_fini(&s->headers);
 }
 
-/* As libcurl and others look for it. */
+/* The lower-case variable takes precedence, as with libcurl. */
 static const char *environment(const char *lower, const char *upper)
 {
 	const char *value = getenv(lower);
@@ -103,7 +103,7 @@ static int client_setup_init(struct client_setup *s, const struct config *config
 	return r;
 }
 
-/* One line about an endpoint that cannot be used. */
+/* Formats one line about an endpoint that cannot be used. */
 static void endpoint_why(char **ret_why, const struct config *config, const char *why, int r)
 {
 	if (asprintf(ret_why, "endpoint %s: %s", config->endpoint, why ? why : strerror(-r)) < 0)
@@ -137,7 +137,7 @@ static bool starts_with(const char *text, const char *what)
 	return strncasecmp(text, what, strlen(what)) == 0;
 }
 
-/* Where no server's code says it, the text does: that of otlp/tls.c, otlp/conn.c or libcurl. */
+/* Without a status code from a server, the text of otlp/tls.c, otlp/conn.c or libcurl tells the reason. */
 static enum deliver_trouble trouble_of(const struct otlp_outcome *o)
 {
 	if (o->reached &&

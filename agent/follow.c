@@ -21,14 +21,14 @@
 struct follow {
 	struct follow_options options;
 	struct loop_source *cpus_timer, *clock_source;
-	int clock_fd; /* readable when the wall clock was set; -1: it cannot be watched */
+	int clock_fd; /* readable after the wall clock was set; -1: it cannot be watched */
 	bool sampling;
-	bool cpus_failed; /* and it was said */
+	bool cpus_failed; /* and it was logged */
 };
 
 DEFINE_CLEANUP(struct follow *, follow_free)
 
-/* Side-band first, as at the start: what runs on a new CPU is known before it is sampled. */
+/* Side-band first, as at the start: processes on a new CPU are known before they are sampled. */
 static int on_cpus(uint64_t expirations, void *data)
 {
 	struct follow *f = data;
@@ -47,7 +47,7 @@ static int on_cpus(uint64_t expirations, void *data)
 	return 0;
 }
 
-/* What the rings hold is of before. */
+/* The records in the rings were taken before the step. */
 static int on_clock(int fd, uint32_t events, void *data)
 {
 	struct follow *f = data;
@@ -57,7 +57,7 @@ static int on_clock(int fd, uint32_t events, void *data)
 	(void)events;
 	if (step)
 		log_info("the wall clock stepped by %.3f s", (double)step / (double)NS_PER_SEC);
-	if (r < 0) { /* looked at when a window begins, then */
+	if (r < 0) { /* from now on it is only compared when a window begins */
 		log_warn("the wall clock can no longer be watched: %s", strerror(-r));
 		loop_remove(TAKE_PTR(f->clock_source));
 	}
@@ -72,7 +72,7 @@ int follow_new(struct follow **ret, const struct follow_options *options)
 	if (!f)
 		return -ENOMEM;
 	f->options = *options;
-	f->clock_fd = clock_watch_open(); /* without it the clock is looked at when a window begins */
+	f->clock_fd = clock_watch_open(); /* on failure, it is only compared when a window begins */
 	r = loop_add_timer(options->loop, CPUS_NS, CPUS_NS, on_cpus, f, &f->cpus_timer);
 	if (r == 0 && f->clock_fd >= 0)
 		r = loop_add_fd(options->loop, f->clock_fd, EPOLLIN, on_clock, f, &f->clock_source);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What changes under the agent: CPUs come and go, the wall clock is set. Looks at the first once a second, is
- * told of the second. Main loop only. Rank 3.
+ * Follows changes of the machine: CPUs that come online or go offline (checked once a second), and steps of
+ * the wall clock (notified by the kernel). Main loop only.
  */
 #ifndef PROFLET_FOLLOW_H
 #define PROFLET_FOLLOW_H
@@ -26,9 +26,9 @@ struct follow;
 
 /* Everything in `options` is borrowed. 0 or -errno. */
 int follow_new(struct follow **ret, const struct follow_options *options);
-/* Before the loop and the modules go. NULL is fine. */
+/* Call before the loop and the modules are freed. NULL is fine. */
 void follow_free(struct follow *f);
-/* Whether CPUs that come are to be sampled: between probe_attach and probe_detach. */
+/* Turns sampling of new CPUs on or off: it is on between probe_attach and probe_detach. */
 void follow_sampling(struct follow *f, bool on);
 
 #endif

@@ -13,7 +13,7 @@
 #include "agent/config/config.h"
 #include "agent/probe/probe.h"
 
-/* A segment takes a page more than it offers. */
+/* A segment occupies one page more than its usable size. */
 uint32_t load_segments(const struct config *c)
 {
 	uint64_t n = c->memory.tables_bytes / SEGMENT_VALUE;
@@ -21,7 +21,7 @@ uint32_t load_segments(const struct config *c)
 	return n > SEGMENTS_MAX ? SEGMENTS_MAX : n ? (uint32_t)n : 1;
 }
 
-/* The coarse clocks advance by the tick. */
+/* The resolution of a coarse clock is one tick. */
 static uint32_t ticks_per_second(void)
 {
 	struct timespec t;
@@ -45,42 +45,43 @@ void load_fit_frequency(struct config *c)
 	c->sampling.frequency = hz;
 }
 
-static void say(char **ret_why, const char *text)
+static void set_why(char **ret_why, const char *text)
 {
 	*ret_why = strdup(text);
 }
 
-/* libbpf's lines as one. */
-static void say_words(char **ret_why, int r, char *words)
+/* Joins libbpf's lines into one. */
+static void set_libbpf_why(char **ret_why, int r, char *text)
 {
-	for (char *end = words ? strchr(words, '\n') : NULL; end; end = strchr(end, '\n'))
+	for (char *end = text ? strchr(text, '\n') : NULL; end; end = strchr(end, '\n'))
 		*end = end[1] ? ';' : '\0';
 	if (asprintf(ret_why, "the BPF program could not be loaded: %s%s%s", strerror(-r),
-		     words && *words ? ": " : "", words ? words : "") < 0)
+		     text && *text ? ": " : "", text ? text : "") < 0)
 		*ret_why = NULL;
 }
 
-static int explain(int r, char *words, char **ret_why)
+static int explain(int r, char *text, char **ret_why)
 {
-	if (r == -ESRCH) /* libbpf's word for it */
-		say(ret_why,
-		    "the kernel does not describe its types (/sys/kernel/btf/vmlinux): boot a kernel built "
-		    "with CONFIG_DEBUG_INFO_BTF=y, or mount /sys read-only in the container");
+	if (r == -ESRCH) /* what libbpf returns without BTF */
+		set_why(ret_why, "the kernel does not describe its types (/sys/kernel/btf/vmlinux): boot a "
+				 "kernel built "
+				 "with CONFIG_DEBUG_INFO_BTF=y, or mount /sys read-only in the container");
 	else if (r == -EKEYREJECTED)
-		say(ret_why, "sampling by the timer tick takes the addresses of kernel functions, and they "
-			     "are hidden: "
-			     "add SYSLOG to the capabilities, or set kernel.kptr_restrict to 0 or 1");
+		set_why(ret_why,
+			"sampling by the timer tick takes the addresses of kernel functions, and they "
+			"are hidden: "
+			"add SYSLOG to the capabilities, or set kernel.kptr_restrict to 0 or 1");
 	else if (r == -ENOTSUP)
-		say(ret_why,
-		    "sampling by the timer tick is not possible on this kernel: it has no such function");
+		set_why(ret_why,
+			"sampling by the timer tick is not possible on this kernel: it has no such function");
 	else if (r < 0)
-		say_words(ret_why, r, words);
+		set_libbpf_why(ret_why, r, text);
 	return r;
 }
 
 int load_begin(struct probe **ret, const struct config *c, char **ret_why)
 {
-	_cleanup_free_ char *words = NULL;
+	_cleanup_free_ char *text = NULL;
 	struct probe_options o = {
 		.event = c->sampling.event == CONFIG_EVENT_CYCLES      ? PROBE_EVENT_CYCLES
 			 : c->sampling.event == CONFIG_EVENT_CPU_CLOCK ? PROBE_EVENT_CPU_CLOCK
@@ -91,12 +92,12 @@ int load_begin(struct probe **ret, const struct config *c, char **ret_why)
 		.max_segments = load_segments(c),
 	};
 
-	return explain(probe_new(ret, &o, &words), words, ret_why);
+	return explain(probe_new(ret, &o, &text), text, ret_why);
 }
 
 int load_end(struct probe *p, char **ret_why)
 {
-	_cleanup_free_ char *words = NULL;
+	_cleanup_free_ char *text = NULL;
 
-	return explain(probe_loaded(p, &words), words, ret_why);
+	return explain(probe_loaded(p, &text), text, ret_why);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the configuration to a loaded BPF program, and in the operator's words why it cannot be. Rank 3. */
+/* Loads the BPF program as configured, and explains to the operator why it cannot be loaded. */
 #ifndef PROFLET_LOAD_H
 #define PROFLET_LOAD_H
 
@@ -8,16 +8,16 @@
 struct config;
 struct probe;
 
-/* Segments of the arena that memory.tables has room for, at least one. */
+/* How many segments of the arena fit into memory.tables, at least one. */
 uint32_t load_segments(const struct config *c);
 /*
- * Where the tick will be sampled, sampling.frequency becomes no more than there are ticks (CONFIG_HZ), and
- * the log says so: each sample stands for the time between two.
+ * If sampling will use the timer tick, limits sampling.frequency to the number of ticks per second
+ * (CONFIG_HZ), and logs that: a sample stands for the time between two samples.
  */
 void load_fit_frequency(struct config *c);
-/* probe_new. 0, or -errno with *ret_why (owned, may be NULL). */
+/* Starts loading (probe_new). 0, or -errno with *ret_why (owned, may be NULL). */
 int load_begin(struct probe **ret, const struct config *c, char **ret_why);
-/* probe_loaded. As load_begin. */
+/* Waits until it is loaded (probe_loaded). As load_begin. */
 int load_end(struct probe *p, char **ret_why);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What grows with the host: tables (a quarter of the total), requests that wait (an eighth), samples of the
- * present window and samples that wait for tables (an eighth each). The rest is for the program itself, for
- * names and for binaries while their tables are built. An eighth of the group's limit is left to what the
- * kernel counts beside: page tables, descriptors, pages of files that it is slow to give back.
+ * How memory.total is divided: a quarter for unwind tables, an eighth each for requests that wait, for
+ * samples of the current window, and for samples that wait for tables. The remainder is for the program
+ * itself, for names, and for binaries while their tables are built. An eighth of the group's limit stays free
+ * for other memory that the kernel charges to the group: page tables, descriptors, file pages that it
+ * reclaims slowly.
  */
 #include "agent/memory.h"
 
@@ -15,7 +16,7 @@
 #include "cgroup/limit.h"
 
 #define MIB ((uint64_t)1 << 20)
-#define TOTAL_MIN (32 * MIB) /* as agent/config/config_keys.c has it */
+#define TOTAL_MIN (32 * MIB) /* the minimum in agent/config/config_keys.c */
 #define TABLES_MIN (4 * MIB)
 
 static bool is_default(const struct config *c, const char *key)

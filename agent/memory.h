@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* memory.total and its parts, fitted to the limit of the control group that the agent runs in. Rank 3. */
+/* Fits memory.total and its parts to the memory limit of the agent's control group. */
 #ifndef PROFLET_MEMORY_H
 #define PROFLET_MEMORY_H
 
@@ -8,12 +8,12 @@
 struct config;
 
 /*
- * Lowers those of memory.total, memory.tables and queue.memory that nobody set to what a group with this
- * limit has room for; the kernel counts BPF maps there, too. UINT64_MAX: no limit, nothing changes. Pure.
+ * Lowers those of memory.total, memory.tables and queue.memory that are not configured to what fits a control
+ * group with this limit, to which the kernel also charges BPF maps. UINT64_MAX: no limit, nothing changes.
+ * Pure.
  */
 void memory_fit_to(struct config *config, uint64_t limit_bytes);
-/* To the limit of our own group; says so in the log when it changes something, or when what was set is more.
- */
+/* The same for the limit of our own group. Logs changes, and a configured value above the limit. */
 void memory_fit(struct config *config);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One question at a time is a job of a pool of one thread; the question, its answer and the job are one
- * object, which the thread has while it runs and this file has otherwise. When to ask is cgroup/pace.
+ * There is at most one request at a time, a job for a pool of one thread. Request, answer and job are one
+ * object, which belongs to the thread while the job runs and to this module otherwise. cgroup/pace decides
+ * when to ask.
  */
 #include "agent/metadata.h"
 
@@ -27,15 +28,17 @@
 #define SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
 #define TIMEOUT_NS (10 * NS_PER_SEC)
 #define ENTRIES_MAX 16384u
-#define UNKNOWN_MAX 8192u /* ids that were asked for in vain; then they may be asked for once more */
+#define UNKNOWN_MAX                                                                                         \
+	8192u /* ids that the kubelet did not know; at the maximum all are forgotten and may be asked again \
+	       */
 #define HTTPS_PORT 10250u
 #define HTTP_PORT 10255u
 
-struct question {
+struct inquiry {
 	struct worker_job job;
 	struct metadata *owner;
 	struct kubelet_request request;
-	char *url, *token_file, *ca; /* owned: the thread may outlive the configuration */
+	char *url, *token_file, *ca; /* owned, because the thread may outlive the configuration */
 	atomic_bool cancel;
 	uint64_t asked_ns;
 	int result;
@@ -49,13 +52,13 @@ struct metadata {
 	struct pod_table *table;
 	struct memo unknown; /* hashes of ids */
 	struct pace pace;
-	struct question *question; /* always the same one */
+	struct inquiry *inquiry; /* reused for every request */
 	bool asking;
-	char told[KUBELET_WHY_MAX]; /* the failure that the log knows; "" for none */
+	char reported[KUBELET_WHY_MAX]; /* the failure that was logged last; "" for none */
 	struct metadata_stats stats;
 };
 
-/* --- the question */
+/* --- the request */
 
 static const char *node_address(const struct config *config)
 {
@@ -86,7 +89,7 @@ int metadata_url(const struct config *config, struct buf *b)
 	return buf_printf(b, ":%u", strncmp(url, "https", 5) ? HTTP_PORT : HTTPS_PORT);
 }
 
-static void question_free(struct question *q)
+static void inquiry_free(struct inquiry *q)
 {
 	if (!q)
 		return;
@@ -97,9 +100,9 @@ static void question_free(struct question *q)
 	free(q);
 }
 
-DEFINE_CLEANUP(struct question *, question_free)
+DEFINE_CLEANUP(struct inquiry *, inquiry_free)
 
-/* The configured file, else the service account's, if it is there. */
+/* The configured file, else that of the service account if it exists. */
 static const char *file_or(const char *configured, const char *usual)
 {
 	return configured || access(usual, F_OK) < 0 ? configured : usual;
@@ -114,9 +117,9 @@ static char *copy(const char *text, int *r)
 	return c;
 }
 
-static int question_new(struct question **ret, const struct config *config, uint64_t timeout_ns)
+static int inquiry_new(struct inquiry **ret, const struct config *config, uint64_t timeout_ns)
 {
-	_cleanup_(question_free_p) struct question *q = calloc(1, sizeof *q);
+	_cleanup_(inquiry_free_p) struct inquiry *q = calloc(1, sizeof *q);
 	_cleanup_buf_ struct buf url = {0};
 	int r;
 
@@ -139,8 +142,8 @@ static int question_new(struct question **ret, const struct config *config, uint
 
 int metadata_probe(const struct config *config, uint64_t timeout_ns, size_t *ret_pods, char **ret_why)
 {
-	_cleanup_(question_free_p) struct question *q = NULL;
-	int r = question_new(&q, config, timeout_ns);
+	_cleanup_(inquiry_free_p) struct inquiry *q = NULL;
+	int r = inquiry_new(&q, config, timeout_ns);
 
 	*ret_why = NULL;
 	if (r < 0)
@@ -153,11 +156,11 @@ int metadata_probe(const struct config *config, uint64_t timeout_ns, size_t *ret
 	return r;
 }
 
-/* --- asking */
+/* --- sending it */
 
-static void question_run(struct worker_job *job)
+static void inquiry_run(struct worker_job *job)
 {
-	struct question *q = container_of(job, struct question, job);
+	struct inquiry *q = container_of(job, struct inquiry, job);
 
 	q->result = kubelet_ask(&q->request, &q->list, q->why);
 }
@@ -167,15 +170,15 @@ static double random_share(void)
 	return (double)(hash_u64(clock_mono_ns() ^ (uint64_t)getpid() << 40) >> 11) / (double)(1ull << 53);
 }
 
-/* A failure is said once, until it is another or over. */
-static void tell(struct metadata *m, const struct question *q)
+/* Logs a failure once, until it changes or ends. */
+static void report(struct metadata *m, const struct inquiry *q)
 {
-	if (q->result < 0 && strcmp(m->told, q->why) != 0) {
-		log_warn("kubelet %s: %s; pods that it has not told of have no names", q->url, q->why);
-		memcpy(m->told, q->why, sizeof m->told);
-	} else if (q->result == 0 && (m->told[0] || !m->stats.answered)) {
+	if (q->result < 0 && strcmp(m->reported, q->why) != 0) {
+		log_warn("kubelet %s: %s; pods that it has not listed have no names", q->url, q->why);
+		memcpy(m->reported, q->why, sizeof m->reported);
+	} else if (q->result == 0 && (m->reported[0] || !m->stats.answered)) {
 		log_info("kubelet %s answers: %lu pods", q->url, (unsigned long)q->list.n);
-		m->told[0] = '\0';
+		m->reported[0] = '\0';
 	}
 }
 
@@ -186,16 +189,16 @@ static int wait_for_turn(struct metadata *m)
 	return loop_set_timer(m->timer, m->pace.due_ns > now_ns ? m->pace.due_ns - now_ns : 1, 0);
 }
 
-static void question_done(struct worker_job *job, bool cancelled)
+static void inquiry_done(struct worker_job *job, bool cancelled)
 {
-	struct question *q = container_of(job, struct question, job);
+	struct inquiry *q = container_of(job, struct inquiry, job);
 	struct metadata *m = q->owner;
 	uint64_t now_ns = clock_mono_ns();
 
 	m->asking = false;
 	if (cancelled)
 		return;
-	tell(m, q);
+	report(m, q);
 	pace_answered(&m->pace, now_ns, q->result == 0, random_share());
 	if (q->result == 0) {
 		m->stats.answered++;
@@ -215,8 +218,8 @@ static int on_turn(uint64_t expirations, void *data)
 	(void)expirations;
 	if (m->asking)
 		return 0;
-	m->question->asked_ns = clock_mono_ns();
-	m->asking = worker_submit(m->worker, &m->question->job, WORKER_HIGH) == 0;
+	m->inquiry->asked_ns = clock_mono_ns();
+	m->asking = worker_submit(m->worker, &m->inquiry->job, WORKER_HIGH) == 0;
 	return 0;
 }
 
@@ -247,7 +250,7 @@ void metadata_seen(struct metadata *m, const struct cgroup_identity *id)
 	memo_put(&m->unknown, hash, 1);
 	pace_unknown(&m->pace, clock_mono_ns());
 	if (m->pace.due_ns != due_ns && !m->asking)
-		(void)wait_for_turn(m); /* else it is asked at the time that was set before */
+		(void)wait_for_turn(m); /* on failure, the earlier timer still runs */
 }
 
 /* --- */
@@ -261,10 +264,10 @@ int metadata_new(struct metadata **ret, struct loop *loop, const struct config *
 		return -ENOMEM;
 	r = pod_table_new(&m->table, ENTRIES_MAX);
 	if (r == 0)
-		r = question_new(&m->question, config, TIMEOUT_NS);
+		r = inquiry_new(&m->inquiry, config, TIMEOUT_NS);
 	if (r == 0) {
-		m->question->owner = m;
-		m->question->job = (struct worker_job){.run = question_run, .done = question_done};
+		m->inquiry->owner = m;
+		m->inquiry->job = (struct worker_job){.run = inquiry_run, .done = inquiry_done};
 		r = worker_new(&m->worker, 1, 1, "kubelet");
 	}
 	if (r == 0)
@@ -285,14 +288,14 @@ void metadata_free(struct metadata *m)
 
 	if (!m)
 		return;
-	if (m->question)
-		atomic_store(&m->question->cancel, true);
+	if (m->inquiry)
+		atomic_store(&m->inquiry->cancel, true);
 	loop_remove(m->timer);
 	loop_remove(m->answers);
 	if (m->worker)
 		n_stuck = worker_free(m->worker);
-	if (!n_stuck) /* else the thread still has it */
-		question_free(m->question);
+	if (!n_stuck) /* a stuck thread still uses it */
+		inquiry_free(m->inquiry);
 	pod_table_free(m->table);
 	memo_fini(&m->unknown);
 	free(m);

@@ -70,11 +70,10 @@ static void say(const struct cpu_limit *l, uint32_t from, uint32_t to)
 	double samples = 100 * l->samples, other = 100 * l->other, max = 100 * l->max;
 
 	if (to < from)
-		log_warn(
-			"cpu.max: sampling at %u Hz, no longer %u: samples took %.2f %% of a CPU, everything "
-			"else %.2f %%, "
-			"and %.4g %% are allowed",
-			to, from, samples, other, max);
+		log_warn("cpu.max: sampling at %u Hz, no longer %u: samples took %.2f %% of a CPU, all "
+			 "else %.2f %%, "
+			 "and %.4g %% are allowed",
+			 to, from, samples, other, max);
 	else if (to > from)
 		log_info("cpu.max: sampling at %u Hz again%s", to,
 			 to < l->wanted_hz ? "" : ", as configured");
