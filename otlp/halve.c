@@ -32,16 +32,23 @@ static void message_ignore(void *data, void *pointer)
 /* What one half is to have, and has. */
 struct part {
 	otlp_export_request *request;
-	uint64_t from, to; /* samples to keep, counted over the whole request */
+	uint64_t from, to; /* events to keep, counted over the whole request */
 	uint64_t n_samples, n_profiles;
+	bool counts; /* the values of the profile at hand are numbers of events */
+	bool sums;   /* there were sums in other units: how many events they are of is not known */
 };
 
-static uint64_t weight(const otlp_sample *s)
+/* How many events a sample stands for. A sum in another unit than their number counts as one. */
+static uint64_t weight(struct part *p, const otlp_sample *s)
 {
 	uint64_t sum = 0;
 
 	if (s->n_timestamps_unix_nano)
 		return s->n_timestamps_unix_nano;
+	if (!p->counts) {
+		p->sums |= s->n_values > 0;
+		return s->n_values > 0;
+	}
 	for (size_t i = 0; i < s->n_values; i++)
 		sum += s->values[i] > 0 ? (uint64_t)s->values[i] : 0;
 	return sum;
@@ -83,19 +90,27 @@ static void renew_id(const struct part *p, otlp_profile *profile)
 	memcpy(profile->profile_id.data, id, sizeof id);
 }
 
+static bool unit_is_count(const otlp_dictionary *d, const otlp_value_type *type)
+{
+	size_t i = type && type->unit_strindex > 0 ? (size_t)type->unit_strindex : SIZE_MAX;
+
+	return d && i < d->n_string_table && strcmp(d->string_table[i], "count") == 0;
+}
+
 /* Keeps of a profile at `at` the samples in the range. Returns the position behind it. */
 static uint64_t cut_profile(struct part *p, otlp_profile *profile, uint64_t at)
 {
 	uint64_t kept = p->n_samples, from = at;
 	size_t n = 0;
 
+	p->counts = unit_is_count(p->request->dictionary, profile->sample_type);
 	for (size_t i = 0; i < profile->n_samples; i++) {
 		otlp_sample *s = profile->samples[i];
-		uint64_t next = at + weight(s);
+		uint64_t next = at + weight(p, s);
 
 		if (cut_sample(p, s, at)) {
 			profile->samples[n++] = s;
-			p->n_samples += weight(s);
+			p->n_samples += weight(p, s);
 		}
 		at = next;
 	}
@@ -169,42 +184,81 @@ static int encode(const struct part *p, const struct otlp_request *whole, struct
 	return 0;
 }
 
+/* Decodes the request into memory of the pool. NULL: these bytes are none, or no memory. */
+static otlp_export_request *unpack(struct pool *pool, const struct buf *raw)
+{
+	ProtobufCAllocator allocator = {message_take, message_ignore, pool};
+
+	return REQUEST(unpack)(&allocator, raw->len, raw->data);
+}
+
+/* How many events the request has, as far as weight() knows; *ret_sums as struct part has it. */
+static int measure(const struct buf *raw, uint64_t *ret_total, bool *ret_sums)
+{
+	_cleanup_(pool_fini) struct pool pool = {0};
+	struct part p = {.to = UINT64_MAX, .request = unpack(&pool, raw)};
+
+	if (!p.request)
+		return -EBADMSG;
+	*ret_total = cut_request(&p);
+	*ret_sums = p.sums;
+	return 0;
+}
+
 static int make_half(const struct buf *raw, const struct otlp_request *whole, uint64_t from, uint64_t to,
 		     struct otlp_request **ret)
 {
 	_cleanup_(pool_fini) struct pool pool = {0};
-	ProtobufCAllocator allocator = {message_take, message_ignore, &pool};
-	struct part p = {.from = from, .to = to};
+	struct part p = {.from = from, .to = to, .request = unpack(&pool, raw)};
 	int r;
 
-	p.request = REQUEST(unpack)(&allocator, raw->len, raw->data);
-	if (!p.request || cut_request(&p) != whole->n_samples)
+	if (!p.request)
 		return -EBADMSG;
+	cut_request(&p);
 	if (!p.n_profiles)
 		return -ENODATA; /* one sum, which cannot be cut */
 	r = otlp_compact(p.request);
 	return r < 0 ? r : encode(&p, whole, ret);
 }
 
-int otlp_request_halve(const struct otlp_request *r, struct otlp_request *ret[2])
+static int make_halves(const struct buf *raw, const struct otlp_request *whole, struct otlp_request *ret[2])
 {
 	_cleanup_request_ struct otlp_request *first = NULL, *second = NULL;
+	uint64_t total, middle;
+	bool sums;
+	int r = measure(raw, &total, &sums);
+
+	if (r < 0)
+		return r;
+	if (!sums && total != whole->n_samples)
+		return -EBADMSG;
+	middle = total / 2;
+	if (!middle)
+		return -ENODATA;
+	r = make_half(raw, whole, 0, middle, &first);
+	if (r == 0)
+		r = make_half(raw, whole, middle, total, &second);
+	if (r < 0)
+		return r;
+	if (sums) { /* each event is accounted for once, if not exactly where it went */
+		first->n_samples = (uint64_t)((double)whole->n_samples * (double)middle / (double)total);
+		second->n_samples = whole->n_samples - first->n_samples;
+	}
+	ret[0] = TAKE_PTR(first);
+	ret[1] = TAKE_PTR(second);
+	return 0;
+}
+
+int otlp_request_halve(const struct otlp_request *r, struct otlp_request *ret[2])
+{
 	_cleanup_buf_ struct buf raw = {.max = OTLP_HALVE_RAW_MAX};
-	uint64_t middle = r->n_samples / 2;
 	int result;
 
-	if (!middle)
+	if (r->n_samples < 2)
 		return -ENODATA;
 	result = r->coding == OTLP_IDENTITY ? buf_append(&raw, r->data.data, r->data.len)
 					    : otlp_decompress(r->coding, r->data.data, r->data.len, &raw);
 	if (result < 0)
 		return result == -EOVERFLOW ? -EFBIG : result;
-	result = make_half(&raw, r, 0, middle, &first);
-	if (result == 0)
-		result = make_half(&raw, r, middle, r->n_samples, &second);
-	if (result < 0)
-		return result;
-	ret[0] = TAKE_PTR(first);
-	ret[1] = TAKE_PTR(second);
-	return 0;
+	return make_halves(&raw, r, ret);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is open is kept in pieces: the resources that are complete are already encoded, the current one is an
- * encoded Resource and a table of samples, the dictionary encodes itself as it grows. The size is therefore
- * known before a sample goes in: its worst case is computed from the lengths of its strings, and the request
- * is closed first if that would not fit. Nothing ever has to be taken out again.
+ * What is open is kept in pieces: complete resources are already encoded; the current one is an encoded
+ * Resource and a table of samples for each profile type; the dictionary encodes itself as it grows. The size
+ * is therefore known before a sample goes in: its worst case is computed from the lengths of its strings, and
+ * the request is closed first if that would not fit. Nothing ever has to be taken out again.
  */
 #include "otlp/profile.h"
 
@@ -14,7 +14,8 @@
 
 #include <openssl/evp.h>
 
-#include "agent/base/clock.h"
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
 #include "otlp/frames.h"
 #include "otlp/intern.h"
 #include "otlp/messages.h"
@@ -24,6 +25,18 @@
 #define PROFILE_ID_BYTES 16
 #define ATTR_BOUND_FIXED 40	/* encoded bytes of an attribute beside its strings, in table and sample */
 #define PROFILE_BOUND_FIXED 160 /* Profile without samples, the frames of profile, scope and resource */
+#define STRING_BOUND_FIXED 8	/* encoded bytes of a string beside its own */
+
+enum { TYPE, UNIT, PERIOD_TYPE, PERIOD_UNIT, TYPE_STRINGS };
+
+/* The samples of one type in the current resource. Stays, empty, for the resources and requests that follow.
+ */
+struct open_profile {
+	struct otlp_profile_type type;
+	bool interned; /* in the dictionary of this request */
+	int32_t strings[TYPE_STRINGS];
+	struct otlp_samples samples;
+};
 
 struct otlp_batch {
 	struct otlp_batch_options opt;
@@ -31,33 +44,15 @@ struct otlp_batch {
 	struct otlp_frames frames;
 	struct otlp_frames_stack stack; /* the one at work */
 	struct memo stacks;		/* of this request, by the caller's number */
-	int32_t samples_str, count_str, cpu_str, nanoseconds_str;
-	struct buf done;     /* encoded ResourceProfiles */
-	struct buf resource; /* the current one, an encoded Resource */
-	struct buf scope;    /* the same for all profiles */
-	struct otlp_samples samples;
+	struct buf done;		/* encoded ResourceProfiles */
+	struct buf resource;		/* the current one, an encoded Resource */
+	struct buf scope;		/* the same for all profiles */
+	struct open_profile *profiles;	/* owned, in the order in which their types appeared */
+	size_t n_profile_types, cap_profile_types;
 	bool has_resource, broken; /* broken: the dictionary could not be set up again */
 	uint64_t n_samples, n_profiles, start_unix_ns, end_unix_ns; /* of `done` */
 	uint64_t n_ids;						    /* profiles since the batch began */
 };
-
-static int intern_types(struct otlp_batch *b)
-{
-	const struct {
-		const char *text;
-		int32_t *index;
-	} strings[] = {
-		{"samples", &b->samples_str},
-		{"count", &b->count_str},
-		{"cpu", &b->cpu_str},
-		{"nanoseconds", &b->nanoseconds_str},
-	};
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(strings) && r >= 0; i++)
-		r = otlp_dict_string(b->dict, strings[i].text, strings[i].index);
-	return r;
-}
 
 /* Starts the next request. */
 static int begin_request(struct otlp_batch *b)
@@ -70,9 +65,9 @@ static int begin_request(struct otlp_batch *b)
 	b->n_samples = b->n_profiles = 0;
 	b->start_unix_ns = UINT64_MAX;
 	b->end_unix_ns = 0;
+	for (size_t i = 0; i < b->n_profile_types; i++)
+		b->profiles[i].interned = false;
 	r = otlp_dict_reset(b->dict);
-	if (r >= 0)
-		r = intern_types(b);
 	b->broken = r < 0;
 	return r;
 }
@@ -92,7 +87,7 @@ int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt
 	_cleanup_batch_ struct otlp_batch *b = NULL;
 	int r;
 
-	if (!opt->frequency_hz || !opt->frame)
+	if (!opt->frame)
 		return -EINVAL;
 	b = calloc(1, sizeof *b);
 	if (!b)
@@ -103,7 +98,6 @@ int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt
 	b->frames.bare = opt->bare;
 	b->frames.resolve = opt->frame;
 	b->frames.data = opt->frame_data;
-	otlp_samples_init(&b->samples);
 	r = otlp_dict_new(&b->dict);
 	if (r < 0)
 		return r;
@@ -121,7 +115,9 @@ void otlp_batch_free(struct otlp_batch *b)
 {
 	if (!b)
 		return;
-	otlp_samples_fini(&b->samples);
+	for (size_t i = 0; i < b->n_profile_types; i++)
+		otlp_samples_fini(&b->profiles[i].samples);
+	free(b->profiles);
 	otlp_dict_free(b->dict);
 	otlp_frames_fini(&b->frames);
 	memo_fini(&b->stacks);
@@ -190,8 +186,91 @@ static int profile_id(struct otlp_batch *b, uint64_t start, uint64_t end, uint8_
 	return 0;
 }
 
+/* --- profile types */
+
+static void type_strings(const struct otlp_profile_type *t, const char *ret[TYPE_STRINGS])
+{
+	ret[TYPE] = t->type;
+	ret[UNIT] = t->unit;
+	ret[PERIOD_TYPE] = t->period_type;
+	ret[PERIOD_UNIT] = t->period_unit;
+}
+
+static bool same_string(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_type(const struct otlp_profile_type *a, const struct otlp_profile_type *b)
+{
+	const char *x[TYPE_STRINGS], *y[TYPE_STRINGS];
+
+	type_strings(a, x);
+	type_strings(b, y);
+	for (size_t i = 0; i < TYPE_STRINGS; i++)
+		if (!same_string(x[i], y[i]))
+			return false;
+	return a->period == b->period;
+}
+
+/* The samples of this type; NULL: no memory. */
+static struct open_profile *profile_find(struct otlp_batch *b, const struct otlp_profile_type *type)
+{
+	struct open_profile *p;
+
+	for (size_t i = 0; i < b->n_profile_types; i++)
+		if (same_type(&b->profiles[i].type, type))
+			return &b->profiles[i];
+	if (array_reserve(&b->profiles, &b->cap_profile_types, b->n_profile_types + 1, sizeof *b->profiles) <
+	    0)
+		return NULL;
+	p = &b->profiles[b->n_profile_types++];
+	*p = (struct open_profile){.type = *type};
+	otlp_samples_init(&p->samples);
+	return p;
+}
+
+/* Upper bound of what the profile adds to the request, besides what the first one has already. */
+static size_t profile_bound(const struct otlp_batch *b, const struct open_profile *p)
+{
+	const char *strings[TYPE_STRINGS];
+	size_t bound = 0;
+
+	type_strings(&p->type, strings);
+	for (size_t i = 0; i < TYPE_STRINGS && !p->interned; i++)
+		bound += strings[i] ? STRING_BOUND_FIXED + 3 * strlen(strings[i]) : 0;
+	return bound + (p != b->profiles && !p->samples.n_events ? PROFILE_BOUND_FIXED : 0);
+}
+
+static int profile_intern(struct otlp_batch *b, struct open_profile *p)
+{
+	const char *strings[TYPE_STRINGS];
+	int r = 0;
+
+	if (p->interned)
+		return 0;
+	type_strings(&p->type, strings);
+	for (size_t i = 0; i < TYPE_STRINGS && r >= 0; i++)
+		r = otlp_dict_string(b->dict, strings[i], &p->strings[i]);
+	p->interned = r >= 0;
+	return r;
+}
+
+/* Events in the current resource, of all types. */
+static uint64_t open_events(const struct otlp_batch *b)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < b->n_profile_types; i++)
+		n += b->profiles[i].samples.n_events;
+	return n;
+}
+
+/* --- encoding */
+
 /* Appends the Profile's own fields, then its samples. */
-static int encode_profile(struct otlp_batch *b, uint64_t start, uint64_t end, struct buf *out)
+static int encode_profile(struct otlp_batch *b, const struct open_profile *p, uint64_t start, uint64_t end,
+			  struct buf *out)
 {
 	otlp_profile m = OTLP_PROFILE_INIT;
 	otlp_value_type sample_type = OTLP_VALUE_TYPE_INIT, period_type = OTLP_VALUE_TYPE_INIT;
@@ -200,29 +279,32 @@ static int encode_profile(struct otlp_batch *b, uint64_t start, uint64_t end, st
 
 	if (r < 0)
 		return r;
-	sample_type.type_strindex = b->samples_str;
-	sample_type.unit_strindex = b->count_str;
-	period_type.type_strindex = b->cpu_str;
-	period_type.unit_strindex = b->nanoseconds_str;
+	sample_type.type_strindex = p->strings[TYPE];
+	sample_type.unit_strindex = p->strings[UNIT];
+	period_type.type_strindex = p->strings[PERIOD_TYPE];
+	period_type.unit_strindex = p->strings[PERIOD_UNIT];
 	m.sample_type = &sample_type;
-	m.period_type = &period_type;
-	m.period = (int64_t)(NS_PER_SEC / b->opt.frequency_hz);
+	if (p->type.period_type) {
+		m.period_type = &period_type;
+		m.period = p->type.period;
+	}
 	m.time_unix_nano = start;
 	m.duration_nano = end - start;
 	m.profile_id = (ProtobufCBinaryData){sizeof id, id};
 	r = wire_pack(out, &m.base);
-	return r < 0 ? r : otlp_samples_encode(&b->samples, out, b->opt.aggregate);
+	return r < 0 ? r : otlp_samples_encode(&p->samples, out, b->opt.aggregate);
 }
 
 /* The window, widened until every timestamp is inside [start, end). */
-static void covered_window(const struct otlp_batch *b, uint64_t *ret_start, uint64_t *ret_end)
+static void covered_window(const struct otlp_batch *b, const struct otlp_samples *s, uint64_t *ret_start,
+			   uint64_t *ret_end)
 {
 	uint64_t start = b->opt.start_unix_ns, end = start + b->opt.duration_ns;
 
-	if (b->samples.min_unix_ns < start)
-		start = b->samples.min_unix_ns;
-	if (b->samples.max_unix_ns >= end)
-		end = b->samples.max_unix_ns + 1;
+	if (s->min_unix_ns < start)
+		start = s->min_unix_ns;
+	if (s->max_unix_ns >= end)
+		end = s->max_unix_ns + 1;
 	*ret_start = start;
 	*ret_end = end;
 }
@@ -241,23 +323,39 @@ static int put_done(struct otlp_batch *b, const struct buf *profiles)
 	return r < 0 ? r : 0;
 }
 
-/* Encodes the current resource with its samples, if there are any, behind those that are done. */
-static int close_resource(struct otlp_batch *b)
+/* Appends a Profile to the ScopeProfiles, and widens the request's times to it. */
+static int close_profile(struct otlp_batch *b, const struct open_profile *p, struct buf *scoped)
 {
-	_cleanup_buf_ struct buf profile = {0}, scoped = {0}, whole = {0};
+	_cleanup_buf_ struct buf profile = {0};
 	uint64_t start, end;
 	int r;
 
-	if (!b->samples.n_events)
+	if (!p->samples.n_events)
 		return 0;
-	covered_window(b, &start, &end);
-	r = encode_profile(b, start, end, &profile);
+	covered_window(b, &p->samples, &start, &end);
+	r = encode_profile(b, p, start, end, &profile);
 	if (r < 0)
 		return r;
-	if ((r = wire_put_bytes(&scoped, 1, b->scope.data, b->scope.len)) < 0 ||
-	    (r = wire_put_bytes(&scoped, 2, profile.data, profile.len)) < 0)
+	if (start < b->start_unix_ns)
+		b->start_unix_ns = start;
+	if (end > b->end_unix_ns)
+		b->end_unix_ns = end;
+	return wire_put_bytes(scoped, 2, profile.data, profile.len);
+}
+
+/* Encodes the current resource with its profiles, if there are any, behind those that are done. */
+static int close_resource(struct otlp_batch *b)
+{
+	_cleanup_buf_ struct buf scoped = {0}, whole = {0};
+	int r;
+
+	if (!open_events(b))
+		return 0;
+	r = wire_put_bytes(&scoped, 1, b->scope.data, b->scope.len);
+	for (size_t i = 0; i < b->n_profile_types && r >= 0; i++)
+		r = close_profile(b, &b->profiles[i], &scoped);
+	if (r < 0)
 		return r;
-	buf_fini(&profile);
 	if ((r = wire_put_bytes(&whole, 1, b->resource.data, b->resource.len)) < 0 ||
 	    (r = wire_put_bytes(&whole, 2, scoped.data, scoped.len)) < 0)
 		return r;
@@ -265,13 +363,11 @@ static int close_resource(struct otlp_batch *b)
 	r = put_done(b, &whole);
 	if (r < 0)
 		return r;
-	b->n_profiles++;
-	b->n_samples += b->samples.n_events;
-	if (start < b->start_unix_ns)
-		b->start_unix_ns = start;
-	if (end > b->end_unix_ns)
-		b->end_unix_ns = end;
-	otlp_samples_clear(&b->samples);
+	for (size_t i = 0; i < b->n_profile_types; i++) {
+		b->n_profiles += b->profiles[i].samples.n_events > 0;
+		b->n_samples += b->profiles[i].samples.n_events;
+		otlp_samples_clear(&b->profiles[i].samples);
+	}
 	return 0;
 }
 
@@ -299,14 +395,12 @@ int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, siz
 	return 0;
 }
 
-int otlp_batch_window(struct otlp_batch *b, uint32_t frequency_hz, uint64_t start_unix_ns,
-		      uint64_t duration_ns)
+int otlp_batch_window(struct otlp_batch *b, uint64_t start_unix_ns, uint64_t duration_ns)
 {
 	int r = close_resource(b);
 
 	if (r < 0)
 		return r;
-	b->opt.frequency_hz = frequency_hz;
 	b->opt.start_unix_ns = start_unix_ns;
 	b->opt.duration_ns = duration_ns;
 	b->has_resource = false;
@@ -321,7 +415,11 @@ size_t otlp_batch_size(const struct otlp_batch *b)
 
 	if (!b->has_resource)
 		return size;
-	return size + PROFILE_BOUND_FIXED + b->scope.len + b->resource.len + b->samples.bound;
+	size += PROFILE_BOUND_FIXED + b->scope.len + b->resource.len;
+	for (size_t i = 0; i < b->n_profile_types; i++)
+		size += b->profiles[i].samples.bound +
+			(i > 0 && b->profiles[i].samples.n_events ? PROFILE_BOUND_FIXED : 0);
+	return size;
 }
 
 int otlp_batch_finish(struct otlp_batch *b, struct otlp_request **ret)
@@ -432,37 +530,51 @@ static size_t stack_find(struct otlp_batch *b, const struct otlp_stack_view *sta
 	return b->stack.bound;
 }
 
-/* Adds what fits of the timestamps; *ret_n is 0 when the request must be closed first. */
-static int add_some(struct otlp_batch *b, const struct otlp_stack_view *stack, const struct otlp_attr *attrs,
-		    size_t n_attrs, const uint64_t *unix_ns, size_t n, size_t *ret_n)
+/* What each event adds to the request. */
+static size_t event_bytes(const struct otlp_batch *b, const struct otlp_sample_events *e)
 {
-	size_t per_event = b->opt.aggregate ? 0 : OTLP_TIMESTAMP_BYTES, bound, n_ids;
-	int32_t ids[OTLP_ATTRS_MAX], index;
+	if (b->opt.aggregate)
+		return 0;
+	return OTLP_TIMESTAMP_BYTES + (e->values ? OTLP_VALUE_BYTES_MAX : 0);
+}
+
+/* Adds what fits of the events from `at` on; *ret_n is 0 when the request must be closed first. */
+static int add_some(struct otlp_batch *b, const struct otlp_sample_events *e, size_t at, size_t *ret_n)
+{
+	size_t per_event = event_bytes(b, e), bound, n_attrs = e->n_attrs;
+	struct open_profile *p = profile_find(b, e->type);
+	int32_t ids[OTLP_ATTRS_MAX];
+	struct otlp_samples_add add = {.attrs = ids,
+				       .unix_ns = e->unix_ns + at,
+				       .values = e->values ? e->values + at : NULL,
+				       .n = e->n - at};
 	int r;
 
-	bound = otlp_batch_size(b) + stack_find(b, stack, &index) + attrs_bound(attrs, n_attrs) +
-		otlp_samples_entry_bound(n_attrs);
+	if (!p)
+		return -ENOMEM;
+	if (n_attrs > OTLP_ATTRS_MAX)
+		n_attrs = OTLP_ATTRS_MAX;
+	bound = otlp_batch_size(b) + profile_bound(b, p) + stack_find(b, &e->stack, &add.stack) +
+		attrs_bound(e->attrs, n_attrs) + otlp_samples_entry_bound(n_attrs);
+	if (e->values && !b->opt.aggregate)
+		bound += otlp_samples_values_bound(&p->samples);
 	*ret_n = 0;
 	if (bound + per_event > b->opt.max_bytes)
 		return 0;
-	if (per_event && n > (b->opt.max_bytes - bound) / per_event)
-		n = (b->opt.max_bytes - bound) / per_event;
-	r = stack_intern(b, stack, &index);
-	if (r < 0)
-		return r;
-	r = intern_attrs(b, attrs, n_attrs, ids, &n_ids);
-	if (r < 0)
-		return r;
-	r = otlp_samples_add(&b->samples, index, ids, n_ids, unix_ns, n, b->opt.aggregate);
-	if (r < 0)
-		return r;
-	*ret_n = n;
-	return 0;
+	if (per_event && add.n > (b->opt.max_bytes - bound) / per_event)
+		add.n = (b->opt.max_bytes - bound) / per_event;
+	r = profile_intern(b, p);
+	if (r == 0)
+		r = stack_intern(b, &e->stack, &add.stack);
+	if (r == 0)
+		r = intern_attrs(b, e->attrs, n_attrs, ids, &add.n_attrs);
+	if (r == 0)
+		r = otlp_samples_add(&p->samples, &add, b->opt.aggregate);
+	*ret_n = r == 0 ? add.n : 0;
+	return r;
 }
 
-int otlp_batch_sample(struct otlp_batch *b, const struct otlp_stack_view *stack,
-		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
-		      size_t n_timestamps, size_t *ret_added)
+int otlp_batch_sample(struct otlp_batch *b, const struct otlp_sample_events *events, size_t *ret_added)
 {
 	size_t added = 0, ignored, n;
 	int r = 0;
@@ -470,20 +582,18 @@ int otlp_batch_sample(struct otlp_batch *b, const struct otlp_stack_view *stack,
 	if (!ret_added)
 		ret_added = &ignored;
 	*ret_added = 0;
-	if (!b->has_resource)
+	if (!b->has_resource || !events->type || !events->type->type || !events->type->unit)
 		return -EINVAL;
-	if (n_attrs > OTLP_ATTRS_MAX)
-		n_attrs = OTLP_ATTRS_MAX;
 	if (b->broken && (r = begin_request(b)) < 0)
 		return r;
-	while (added < n_timestamps) {
-		r = add_some(b, stack, attrs, n_attrs, unix_ns + added, n_timestamps - added, &n);
+	while (added < events->n) {
+		r = add_some(b, events, added, &n);
 		if (r < 0)
 			break;
 		added += n;
-		if (added == n_timestamps)
+		if (added == events->n)
 			break;
-		if (!n && !b->samples.n_events && !b->n_samples) {
+		if (!n && !open_events(b) && !b->n_samples) {
 			r = -E2BIG;
 			break;
 		}

@@ -5,9 +5,10 @@
  *
  *	otlp_batch_new → { otlp_batch_resource → otlp_batch_sample… }… → otlp_batch_finish
  *
- * When the next sample could make the request too large, the batch closes it, hands it to `emit`, and goes on
- * with the same resource in the next one. A batch belongs to one thread; after an error it stays usable
- *unless said otherwise.
+ * The samples of a resource are kept apart by what they count (struct otlp_profile_type): each type becomes
+ * a Profile of its own. When the next sample could make the request too large, the batch closes it, hands it
+ * to `emit`, and goes on with the same resource in the next one. A batch belongs to one thread; after an
+ * error it stays usable unless said otherwise.
  */
 #ifndef PROFLET_OTLP_PROFILE_H
 #define PROFLET_OTLP_PROFILE_H
@@ -33,6 +34,23 @@ struct otlp_attr {
 	int64_t integer;
 };
 
+/*
+ * What the samples of a Profile count: the type and unit of their values, and the distance at which they were
+ * taken. Equal types are one Profile. Strings are borrowed for the batch's life.
+ */
+struct otlp_profile_type {
+	const char *type, *unit;	       /* "samples", "count" */
+	const char *period_type, *period_unit; /* "cpu", "nanoseconds"; NULL: samples have no period */
+	int64_t period;			       /* in period_unit */
+};
+
+/* CPU time: a value of 1 stands for a period of 1e9 / frequency. */
+static inline struct otlp_profile_type otlp_cpu_profile(uint32_t frequency_hz)
+{
+	return (struct otlp_profile_type){"samples", "count", "cpu", "nanoseconds",
+					  frequency_hz ? 1000000000 / (int64_t)frequency_hz : 0};
+}
+
 /* A borrowed view. */
 struct otlp_stack_view {
 	uint64_t id;		/* equal for equal stacks only, as long as the batch lives; 0: unknown */
@@ -40,10 +58,20 @@ struct otlp_stack_view {
 	size_t n;
 };
 
+/* Events of one stack with one set of attributes. A borrowed view. */
+struct otlp_sample_events {
+	const struct otlp_profile_type *type;
+	struct otlp_stack_view stack;
+	const struct otlp_attr *attrs;
+	size_t n_attrs;
+	const uint64_t *unix_ns; /* n */
+	const uint64_t *values;	 /* n, in the type's unit; NULL: each is 1 */
+	size_t n;
+};
+
 struct otlp_batch;
 
 struct otlp_batch_options {
-	uint32_t frequency_hz;	   /* the profile's period is 1e9 / frequency; not 0 */
 	const char *scope_version; /* borrowed for the batch's life; NULL: none */
 	uint64_t start_unix_ns;	   /* of the window */
 	uint64_t duration_ns;
@@ -66,7 +94,7 @@ struct otlp_batch_options {
 	void *data;
 };
 
-/* 0, -ENOMEM, -EINVAL (no frequency, no `frame`). */
+/* 0, -ENOMEM, -EINVAL (no `frame`). */
 int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt);
 void otlp_batch_free(struct otlp_batch *b);
 
@@ -78,22 +106,20 @@ void otlp_batch_free(struct otlp_batch *b);
 int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, size_t n);
 
 /*
- * n_timestamps events of one stack with one set of attributes. Samples of one
- * resource with equal stack and attributes merge. 0, or: -EINVAL, no resource yet; -ENOMEM; -E2BIG, no
- * request can hold this stack; what emit returned; -ENOBUFS, the request is full and there is no emit:
- * finish, then repeat what *ret_added (may be NULL) does not cover. *ret_added is the number of timestamps
- * that were taken, also on errors.
+ * Adds events to the present resource. Those of one type with equal stack and attributes merge. A sample has
+ * timestamps; values, too, if any were given; with options.aggregate it has the sum of its values alone.
+ *
+ * 0, or: -EINVAL, no resource yet or no type; -ENOMEM; -E2BIG, no request can hold this stack; what emit
+ * returned; -ENOBUFS, the request is full and there is no emit: finish, then repeat what *ret_added (may be
+ * NULL) does not cover. *ret_added is the number of events that were taken, also on errors.
  */
-int otlp_batch_sample(struct otlp_batch *b, const struct otlp_stack_view *stack,
-		      const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
-		      size_t n_timestamps, size_t *ret_added);
+int otlp_batch_sample(struct otlp_batch *b, const struct otlp_sample_events *events, size_t *ret_added);
 
 /*
  * Goes on with another window in the same request: ends the resource, and forgets what the numbers of stacks
  * and frames stood for. Arguments as in the options. 0 or -ENOMEM, or what spill returned.
  */
-int otlp_batch_window(struct otlp_batch *b, uint32_t frequency_hz, uint64_t start_unix_ns,
-		      uint64_t duration_ns);
+int otlp_batch_window(struct otlp_batch *b, uint64_t start_unix_ns, uint64_t duration_ns);
 
 /* Upper bound of the encoded request as it stands, in bytes, without what was spilled. */
 size_t otlp_batch_size(const struct otlp_batch *b);

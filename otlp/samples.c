@@ -19,7 +19,7 @@
 #define NONE UINT32_MAX
 
 struct otlp_sample_entry {
-	uint64_t hash, n_events;
+	uint64_t hash, sum; /* of the values */
 	int32_t stack;
 	uint32_t attrs, n_attrs; /* place in the array, ascending */
 	uint32_t first_run, last_run;
@@ -43,6 +43,7 @@ void otlp_samples_clear(struct otlp_samples *s)
 	if (s->n_entries)
 		memset(s->index, 0, s->n_index * sizeof *s->index);
 	s->n_entries = s->n_runs = s->n_attrs = s->n_unix_ns = 0;
+	s->has_values = false;
 	s->bound = 0;
 	s->n_events = s->max_unix_ns = 0;
 	s->min_unix_ns = UINT64_MAX;
@@ -59,6 +60,7 @@ void otlp_samples_fini(struct otlp_samples *s)
 	free(s->runs);
 	free(s->attrs);
 	free(s->unix_ns);
+	free(s->values);
 	free(s->index);
 	*s = (struct otlp_samples){0};
 }
@@ -67,6 +69,14 @@ size_t otlp_samples_entry_bound(size_t n_attrs)
 {
 	/* frame, stack index, frames of attributes and of timestamps or the value */
 	return WIRE_FRAME_MAX + (1 + 5) + (WIRE_FRAME_MAX + 5 * n_attrs) + (WIRE_FRAME_MAX + WIRE_VARINT_MAX);
+}
+
+size_t otlp_samples_values_bound(const struct otlp_samples *s)
+{
+	size_t before =
+		s->has_values ? 0 : s->n_unix_ns * OTLP_VALUE_BYTES_MAX + s->n_entries * WIRE_FRAME_MAX;
+
+	return before + WIRE_FRAME_MAX;
 }
 
 static void sort(int32_t *ids, size_t n)
@@ -159,7 +169,7 @@ static int entry_new(struct otlp_samples *s, const struct key *k, struct otlp_sa
 	if (k->n_attrs)
 		memcpy(s->attrs + s->n_attrs, k->attrs, k->n_attrs * sizeof *k->attrs);
 	s->n_attrs += k->n_attrs;
-	s->bound += otlp_samples_entry_bound(k->n_attrs);
+	s->bound += otlp_samples_entry_bound(k->n_attrs) + (s->has_values ? WIRE_FRAME_MAX : 0);
 	return 0;
 }
 
@@ -177,95 +187,135 @@ static int find_or_add(struct otlp_samples *s, const struct key *k, struct otlp_
 	return 0;
 }
 
+/* Room for values beside the timestamps; the timestamps so far had a value of 1. */
+static int reserve_values(struct otlp_samples *s, size_t n)
+{
+	int r = reserve(&s->values, &s->cap_values, s->n_unix_ns, n, sizeof *s->values);
+
+	if (r < 0 || s->has_values)
+		return r;
+	for (size_t i = 0; i < s->n_unix_ns; i++)
+		s->values[i] = 1;
+	s->bound += otlp_samples_values_bound(s) - WIRE_FRAME_MAX;
+	s->has_values = true;
+	return 0;
+}
+
 /* Memory first, so that a sample never stands there without its timestamps. */
-static int reserve_timestamps(struct otlp_samples *s, size_t n)
+static int reserve_events(struct otlp_samples *s, const struct otlp_samples_add *add)
 {
 	int r;
 
-	if (n > UINT32_MAX - s->n_unix_ns)
+	if (add->n > UINT32_MAX - s->n_unix_ns)
 		return -ENOSPC;
 	r = reserve(&s->runs, &s->cap_runs, s->n_runs, 1, sizeof *s->runs);
-	return r < 0 ? r : reserve(&s->unix_ns, &s->cap_unix_ns, s->n_unix_ns, n, sizeof *s->unix_ns);
+	if (r == 0)
+		r = reserve(&s->unix_ns, &s->cap_unix_ns, s->n_unix_ns, add->n, sizeof *s->unix_ns);
+	if (r == 0 && (add->values || s->has_values))
+		r = reserve_values(s, add->n);
+	return r;
 }
 
-static void keep_timestamps(struct otlp_samples *s, struct otlp_sample_entry *e, const uint64_t *unix_ns,
-			    size_t n)
+static int64_t value_of(const struct otlp_samples_add *add, size_t i)
+{
+	if (!add->values)
+		return 1;
+	return add->values[i] > INT64_MAX ? INT64_MAX : (int64_t)add->values[i];
+}
+
+static void keep_events(struct otlp_samples *s, struct otlp_sample_entry *e,
+			const struct otlp_samples_add *add)
 {
 	uint32_t run = (uint32_t)s->n_runs++;
 
-	s->runs[run] = (struct otlp_sample_run){(uint32_t)s->n_unix_ns, (uint32_t)n, NONE};
+	s->runs[run] = (struct otlp_sample_run){(uint32_t)s->n_unix_ns, (uint32_t)add->n, NONE};
 	if (e->last_run == NONE)
 		e->first_run = run;
 	else
 		s->runs[e->last_run].next = run;
 	e->last_run = run;
-	e->n_unix_ns += (uint32_t)n;
-	memcpy(s->unix_ns + s->n_unix_ns, unix_ns, n * sizeof *unix_ns);
-	s->n_unix_ns += n;
-	s->bound += n * OTLP_TIMESTAMP_BYTES;
+	e->n_unix_ns += (uint32_t)add->n;
+	memcpy(s->unix_ns + s->n_unix_ns, add->unix_ns, add->n * sizeof *add->unix_ns);
+	for (size_t i = 0; s->has_values && i < add->n; i++)
+		s->values[s->n_unix_ns + i] = value_of(add, i);
+	s->n_unix_ns += add->n;
+	s->bound += add->n * (OTLP_TIMESTAMP_BYTES + (s->has_values ? OTLP_VALUE_BYTES_MAX : 0));
 }
 
-int otlp_samples_add(struct otlp_samples *s, int32_t stack, int32_t *attrs, size_t n_attrs,
-		     const uint64_t *unix_ns, size_t n, bool aggregate)
+static void note_times(struct otlp_samples *s, const uint64_t *unix_ns, size_t n)
 {
-	struct key k = {.stack = stack, .attrs = attrs, .n_attrs = n_attrs};
-	struct otlp_sample_entry *e;
-	int r;
-
-	if (!n)
-		return 0;
-	sort(attrs, n_attrs);
-	k.hash = hash_u64((uint64_t)(uint32_t)stack ^ hash_bytes(attrs, n_attrs * sizeof *attrs));
-	r = aggregate ? 0 : reserve_timestamps(s, n);
-	if (r == 0)
-		r = find_or_add(s, &k, &e);
-	if (r < 0)
-		return r;
-	if (!aggregate)
-		keep_timestamps(s, e, unix_ns, n);
-	e->n_events += n;
-	s->n_events += n;
 	for (size_t i = 0; i < n; i++) {
 		if (unix_ns[i] < s->min_unix_ns)
 			s->min_unix_ns = unix_ns[i];
 		if (unix_ns[i] > s->max_unix_ns)
 			s->max_unix_ns = unix_ns[i];
 	}
+}
+
+int otlp_samples_add(struct otlp_samples *s, const struct otlp_samples_add *add, bool aggregate)
+{
+	struct key k = {.stack = add->stack, .attrs = add->attrs, .n_attrs = add->n_attrs};
+	struct otlp_sample_entry *e;
+	int r;
+
+	if (!add->n)
+		return 0;
+	sort(add->attrs, add->n_attrs);
+	k.hash = hash_u64((uint64_t)(uint32_t)add->stack ^
+			  hash_bytes(add->attrs, add->n_attrs * sizeof *add->attrs));
+	r = aggregate ? 0 : reserve_events(s, add);
+	if (r == 0)
+		r = find_or_add(s, &k, &e);
+	if (r < 0)
+		return r;
+	if (!aggregate)
+		keep_events(s, e, add);
+	for (size_t i = 0; i < add->n; i++)
+		e->sum += (uint64_t)value_of(add, i);
+	s->n_events += add->n;
+	note_times(s, add->unix_ns, add->n);
 	return 0;
 }
 
-/* The timestamps of an entry in one piece: where they lie, or in `scratch`. NULL: no memory. */
-static uint64_t *timestamps(const struct otlp_samples *s, const struct otlp_sample_entry *e,
-			    struct buf *scratch)
+/* `items`, an array beside the timestamps, as far as it belongs to an entry, in one piece: where it lies, or
+ * in `scratch`. NULL: no memory. */
+static void *pieces(const struct otlp_samples *s, const struct otlp_sample_entry *e, void *items,
+		    struct buf *scratch)
 {
+	uint64_t *words = items; /* int64_t is as large */
+
 	if (e->first_run == e->last_run)
-		return e->first_run == NONE ? s->unix_ns : s->unix_ns + s->runs[e->first_run].unix_ns;
+		return e->first_run == NONE ? words : words + s->runs[e->first_run].unix_ns;
 	buf_clear(scratch);
 	for (uint32_t i = e->first_run; i != NONE; i = s->runs[i].next)
-		if (buf_append(scratch, s->unix_ns + s->runs[i].unix_ns, s->runs[i].n * sizeof *s->unix_ns) <
-		    0)
+		if (buf_append(scratch, words + s->runs[i].unix_ns, s->runs[i].n * sizeof *words) < 0)
 			return NULL;
-	return (uint64_t *)scratch->data;
+	return scratch->data;
 }
 
 int otlp_samples_encode(const struct otlp_samples *s, struct buf *b, bool aggregate)
 {
-	_cleanup_buf_ struct buf scratch = {0};
+	_cleanup_buf_ struct buf times = {0}, values = {0};
 
 	for (size_t i = 0; i < s->n_entries; i++) {
 		const struct otlp_sample_entry *e = &s->entries[i];
 		otlp_sample m = OTLP_SAMPLE_INIT;
-		int64_t value = (int64_t)e->n_events;
+		int64_t sum = e->sum > INT64_MAX ? INT64_MAX : (int64_t)e->sum;
 		int r;
 
 		m.stack_index = e->stack;
 		m.n_attribute_indices = e->n_attrs;
 		m.attribute_indices = s->attrs + e->attrs;
-		m.n_values = aggregate ? 1 : 0;
-		m.values = &value;
-		m.n_timestamps_unix_nano = e->n_unix_ns;
-		m.timestamps_unix_nano = aggregate ? NULL : timestamps(s, e, &scratch);
-		if (!aggregate && !m.timestamps_unix_nano)
+		if (aggregate) {
+			m.n_values = 1;
+			m.values = &sum;
+		} else {
+			m.n_timestamps_unix_nano = e->n_unix_ns;
+			m.timestamps_unix_nano = pieces(s, e, s->unix_ns, &times);
+			m.n_values = s->has_values ? e->n_unix_ns : 0;
+			m.values = s->has_values ? pieces(s, e, s->values, &values) : NULL;
+		}
+		if ((m.n_timestamps_unix_nano && !m.timestamps_unix_nano) || (m.n_values && !m.values))
 			return -ENOMEM;
 		r = wire_put_message(b, 2, &m.base);
 		if (r < 0)

@@ -52,7 +52,6 @@ static int batch_new(struct sender *s)
 {
 	const struct config *c = s->r->options.config;
 	struct otlp_batch_options o = {
-		.frequency_hz = s->w->frequency_hz,
 		.scope_version = PROFLET_VERSION,
 		.start_unix_ns = unix_ns(s, s->w->start_ns),
 		.duration_ns = duration_ns(s),
@@ -109,18 +108,31 @@ static int times_convert(struct sender *s, const struct sample_entry *e)
 	return 0;
 }
 
+/* What the values of an origin's samples are. */
+static struct otlp_profile_type profile_type(const struct sender *s, uint16_t origin)
+{
+	if (origin == ORIGIN_CPU)
+		return otlp_cpu_profile(s->w->frequency_hz);
+	if (origin == ORIGIN_OFF_CPU)
+		return (struct otlp_profile_type){.type = "off_cpu", .unit = "nanoseconds"};
+	return (struct otlp_profile_type){.type = "events", .unit = "count"};
+}
+
 static void send_otlp(struct sender *s, const struct sample_entry *e)
 {
-	struct otlp_stack_view stack = {.id = (uintptr_t)e->stack, .frames = s->ids};
+	const struct otlp_profile_type type = profile_type(s, e->origin);
 	struct otlp_attr attrs[16];
+	struct otlp_sample_events events = {.type = &type, .attrs = attrs, .values = e->values, .n = e->n};
 	bool own;
 
-	stack.n = report_frame_ids(s->r->names, e, s->ids, &own);
-	if (own)
-		stack.id = (uintptr_t)e;
-	if (times_convert(s, e) == 0)
-		(void)otlp_batch_sample(s->batch, &stack, attrs, sample_attrs(s, e, attrs), s->times, e->n,
-					NULL);
+	events.stack.frames = s->ids;
+	events.stack.n = report_frame_ids(s->r->names, e, s->ids, &own);
+	events.stack.id = own ? (uintptr_t)e : (uintptr_t)e->stack;
+	events.n_attrs = sample_attrs(s, e, attrs);
+	if (times_convert(s, e) < 0)
+		return;
+	events.unix_ns = s->times;
+	(void)otlp_batch_sample(s->batch, &events, NULL);
 }
 
 static void send_stack(struct sender *s, const struct sample_entry *e)
@@ -161,7 +173,7 @@ static void send_entries(struct sender *s, const struct sample_entry **order, si
 			resource = send_resource(s, e);
 		if (resource == 0)
 			send_otlp(s, e);
-		if (s->r->options.stack)
+		if (s->r->options.stack && e->origin == ORIGIN_CPU)
 			send_stack(s, e);
 	}
 }

@@ -51,6 +51,8 @@ static const struct otlp_attr resource_a[] = {
 	{"container.id", OTLP_STRING, "bb", 0},
 };
 
+static const struct otlp_profile_type cpu_type = {"samples", "count", "cpu", "nanoseconds", NS_PER_SEC / 19};
+
 /* Frames that tests have made numbers of: a number is a position here, so that none is used twice. */
 static struct frame numbered[1 << 16];
 static size_t n_numbered;
@@ -74,14 +76,19 @@ static inline int batch_sample(struct otlp_batch *b, const struct frame *frames,
 		ids[i] = n_numbered;
 		numbered[n_numbered++] = frames[i];
 	}
-	return otlp_batch_sample(b, &(struct otlp_stack_view){.frames = ids, .n = n}, attrs, n_attrs, unix_ns,
-				 n_ts, ret_added);
+	return otlp_batch_sample(b,
+				 &(struct otlp_sample_events){.type = &cpu_type,
+							      .stack = {.frames = ids, .n = n},
+							      .attrs = attrs,
+							      .n_attrs = n_attrs,
+							      .unix_ns = unix_ns,
+							      .n = n_ts},
+				 ret_added);
 }
 
 static inline struct otlp_batch *a_batch(const struct otlp_batch_options *more)
 {
-	struct otlp_batch_options opt = {.frequency_hz = 19,
-					 .scope_version = "1.2.3",
+	struct otlp_batch_options opt = {.scope_version = "1.2.3",
 					 .start_unix_ns = START,
 					 .duration_ns = WINDOW,
 					 .bare = more ? more->bare : false,

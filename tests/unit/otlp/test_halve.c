@@ -240,3 +240,44 @@ Test(halve, exporter_gives_up)
 	otlp_exporter_free(e);
 	mock_collector_stop(&m);
 }
+
+/* Sums in a unit that is no number of events: the halves account for all events, and have each sum once. */
+Test(halve, sums_of_nanoseconds)
+{
+	static const struct otlp_profile_type off_cpu = {.type = "off_cpu", .unit = "nanoseconds"};
+	_cleanup_batch_ struct otlp_batch *b = a_batch(&(struct otlp_batch_options){.aggregate = true});
+	_cleanup_request_ struct otlp_request *whole = NULL;
+	struct otlp_request *halves[2];
+	uint64_t n = 0;
+	int64_t sum = 0;
+
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	n_numbered = 20;
+	for (uint64_t i = 0; i < 20; i++) {
+		const uint64_t ts[] = {START + i, START + i + 100}, values[] = {1000000, 1};
+		const struct otlp_sample_events events = {.type = &off_cpu,
+							  .stack = {.frames = &i, .n = 1},
+							  .unix_ns = ts,
+							  .values = values,
+							  .n = 2};
+
+		numbered[i] = (struct frame){&app, 0x1000 + i, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0};
+		cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
+	}
+	cr_assert_eq(otlp_batch_finish(b, &whole), 0);
+	cr_assert_eq(whole->n_samples, 40);
+	cr_assert_eq(otlp_request_halve(whole, halves), 0);
+	for (int i = 0; i < 2; i++) {
+		message *m = unpack(halves[i]);
+		const otlp_profile *p = m->resource_profiles[0]->scope_profiles[0]->profiles[0];
+
+		cr_expect_eq(p->n_samples, 10);
+		for (size_t k = 0; k < p->n_samples; k++)
+			sum += p->samples[k]->values[0];
+		n += halves[i]->n_samples;
+		message_free(m);
+		otlp_request_free(halves[i]);
+	}
+	cr_expect_eq(n, 40);
+	cr_expect_eq(sum, 20 * 1000001);
+}

@@ -203,6 +203,136 @@ Test(profile, aggregate)
 	message_free(m);
 }
 
+/* Events of all kinds on one stack. */
+static void add_events(struct otlp_batch *b, const struct otlp_profile_type *type, const uint64_t *values,
+		       uint64_t at)
+{
+	const uint64_t ts[] = {START + at, START + at + 1};
+	const struct otlp_sample_events events = {.type = type,
+						  .stack = {.frames = (uint64_t[]){0, 1}, .n = 2},
+						  .attrs = attrs_a,
+						  .n_attrs = 2,
+						  .unix_ns = ts,
+						  .values = values,
+						  .n = 2};
+
+	n_numbered = 2;
+	numbered[0] = stack_a[0];
+	numbered[1] = stack_a[1];
+	cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
+}
+
+static const struct otlp_profile_type off_cpu = {.type = "off_cpu", .unit = "nanoseconds"};
+
+Test(profile, one_for_each_type_and_period)
+{
+	const struct otlp_profile_type faster = otlp_cpu_profile(97);
+	const uint64_t values[] = {700, 1ull << 40};
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	_cleanup_request_ struct otlp_request *r = NULL;
+	const otlp_scope_profiles *scope;
+	const otlp_profile *p;
+	message *m;
+
+	cr_expect_eq(faster.period, 1000000000 / 97);
+	for (int resource = 0; resource < 2; resource++) {
+		cr_assert_eq(otlp_batch_resource(b, &resource_a[resource], 1), 0);
+		add_events(b, &cpu_type, NULL, 0);
+		add_events(b, &off_cpu, values, 10);
+		add_events(b, &faster, NULL, 20);
+		add_events(b, &cpu_type, NULL, 30);
+	}
+	add_events(b, &off_cpu, values, 40);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	cr_expect_eq(r->n_samples, 18);
+	cr_expect_eq(r->n_profiles, 6);
+	m = unpack(r);
+	cr_assert_eq(m->n_resource_profiles, 2);
+	cr_assert_eq(m->resource_profiles[1]->n_scope_profiles, 1);
+	scope = m->resource_profiles[1]->scope_profiles[0];
+	cr_assert_eq(scope->n_profiles, 3, "in the order in which the types came");
+	p = scope->profiles[0];
+	cr_expect_str_eq(string_at(m->dictionary, p->sample_type->type_strindex), "samples");
+	cr_expect_eq(p->period, 1000000000 / 19);
+	cr_assert_eq(p->n_samples, 1);
+	cr_expect_eq(p->samples[0]->n_timestamps_unix_nano, 4);
+	cr_expect_eq(p->samples[0]->n_values, 0, "timestamps alone");
+	cr_expect_eq(scope->profiles[2]->period, 1000000000 / 97);
+	p = scope->profiles[1];
+	cr_expect_str_eq(string_at(m->dictionary, p->sample_type->type_strindex), "off_cpu");
+	cr_expect_str_eq(string_at(m->dictionary, p->sample_type->unit_strindex), "nanoseconds");
+	cr_expect_null(p->period_type);
+	cr_expect_eq(p->period, 0);
+	cr_assert_eq(p->samples[0]->n_timestamps_unix_nano, 4);
+	cr_assert_eq(p->samples[0]->n_values, 4, "one for each timestamp");
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_eq(p->samples[0]->values[i], (int64_t)values[i % 2]);
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < i; k++)
+			cr_expect_arr_neq(scope->profiles[i]->profile_id.data,
+					  scope->profiles[k]->profile_id.data, 16);
+	cr_expect_eq(p->samples[0]->stack_index, scope->profiles[0]->samples[0]->stack_index);
+	message_free(m);
+}
+
+Test(profile, sums_of_values)
+{
+	_cleanup_batch_ struct otlp_batch *b = a_batch(&(struct otlp_batch_options){.aggregate = true});
+	_cleanup_request_ struct otlp_request *r = NULL;
+	const uint64_t values[] = {700, 1000};
+	const otlp_sample *s;
+	message *m;
+
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	add_events(b, &off_cpu, values, 0);
+	add_events(b, &off_cpu, values, 10);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	cr_expect_eq(r->n_samples, 4, "events");
+	m = unpack(r);
+	s = m->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0];
+	cr_assert_eq(s->n_values, 1);
+	cr_expect_eq(s->values[0], 3400);
+	cr_expect_eq(s->n_timestamps_unix_nano, 0);
+	message_free(m);
+}
+
+/* Values may come to a sample that had none: those were 1 each. */
+Test(profile, values_from_some_time_on)
+{
+	const struct otlp_profile_type events = {.type = "events", .unit = "count"};
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	_cleanup_request_ struct otlp_request *r = NULL;
+	const int64_t want[] = {1, 1, 5, INT64_MAX, 1, 1};
+	const uint64_t values[] = {5, ~0ull};
+	const otlp_sample *s;
+	message *m;
+
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	add_events(b, &events, NULL, 0);
+	add_events(b, &events, values, 10);
+	add_events(b, &events, NULL, 20);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	m = unpack(r);
+	s = m->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0];
+	cr_assert_eq(s->n_timestamps_unix_nano, 6);
+	cr_assert_eq(s->n_values, 6);
+	cr_expect_arr_eq(s->values, want, sizeof want);
+	message_free(m);
+}
+
+Test(profile, events_need_a_type)
+{
+	static const struct otlp_profile_type no_unit = {.type = "samples"};
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	const uint64_t ts = START;
+	struct otlp_sample_events events = {.unix_ns = &ts, .n = 1};
+
+	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+	cr_expect_eq(otlp_batch_sample(b, &events, NULL), -EINVAL);
+	events.type = &no_unit;
+	cr_expect_eq(otlp_batch_sample(b, &events, NULL), -EINVAL);
+}
+
 Test(profile, window_covers_every_timestamp)
 {
 	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
@@ -291,9 +421,15 @@ Test(profile, numbers_of_stacks_and_frames_save_no_content)
 		numbered[n_numbered++] = stack_a[i];
 	}
 	for (uint64_t i = 0; i < 4; i++) {
-		const struct otlp_stack_view v = {.id = 1 + i % 2, .frames = ids + i % 2, .n = 3};
+		const struct otlp_sample_events events = {
+			.type = &cpu_type,
+			.stack = {.id = 1 + i % 2, .frames = ids + i % 2, .n = 3},
+			.attrs = attrs_a,
+			.n_attrs = 2,
+			.unix_ns = ts,
+			.n = 2};
 
-		cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts, 2, NULL), 0);
+		cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
 	}
 	cr_assert_eq(otlp_batch_finish(a, &plain), 0);
 	cr_assert_eq(otlp_batch_finish(b, &known), 0);
@@ -345,20 +481,28 @@ static int spill_into(void *data, const void *bytes, size_t len)
 /* Two windows with one stack; the numbers of its frames stand for other frames in the second one. */
 static void two_windows(struct otlp_batch *b, bool same)
 {
-	const struct otlp_stack_view v = {.id = 1, .frames = (uint64_t[]){0, 1}, .n = 2};
+	const struct otlp_profile_type faster = otlp_cpu_profile(97);
 	const uint64_t ts[] = {START + 1, START + WINDOW + 1};
+	struct otlp_sample_events events = {.type = &cpu_type,
+					    .stack = {.id = 1, .frames = (uint64_t[]){0, 1}, .n = 2},
+					    .attrs = attrs_a,
+					    .n_attrs = 2,
+					    .unix_ns = ts,
+					    .n = 1};
 
 	n_numbered = 2;
 	numbered[0] = stack_a[0];
 	numbered[1] = stack_a[1];
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
-	cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts, 1, NULL), 0);
-	cr_assert_eq(otlp_batch_window(b, 97, START + WINDOW, 2 * WINDOW), 0);
-	cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts + 1, 1, NULL), -EINVAL, "of no resource yet");
+	cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
+	cr_assert_eq(otlp_batch_window(b, START + WINDOW, 2 * WINDOW), 0);
+	events.type = &faster;
+	events.unix_ns = ts + 1;
+	cr_assert_eq(otlp_batch_sample(b, &events, NULL), -EINVAL, "of no resource yet");
 	if (!same)
 		numbered[1] = stack_a[2];
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
-	cr_assert_eq(otlp_batch_sample(b, &v, attrs_a, 2, ts + 1, 1, NULL), 0);
+	cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
 }
 
 Test(profile, windows_share_a_dictionary)
@@ -424,7 +568,7 @@ Test(profile, a_spill_that_fails_is_told)
 
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
 	add(b, stack_a, 2, START + 1);
-	cr_expect_eq(otlp_batch_window(b, 19, START + WINDOW, WINDOW), -EIO);
+	cr_expect_eq(otlp_batch_window(b, START + WINDOW, WINDOW), -EIO);
 	cr_expect_eq(otlp_batch_finish(b, &r), -EIO);
 	cr_expect_null(r);
 }

@@ -77,6 +77,51 @@ Test(profile, split_below_the_limit)
 	cr_expect_gt(c.n_resources, c.n_requests, "a resource goes on in the next request");
 }
 
+/* Values and profiles of several types count for the bound, too. */
+Test(profile, split_below_the_limit_with_values)
+{
+	static const struct otlp_profile_type types[] = {
+		{"samples", "count", "cpu", "nanoseconds", 1000},
+		{.type = "off_cpu", .unit = "nanoseconds"},
+		{.type = "a type with a name that is long enough to be seen in the bound", .unit = "bytes"},
+		{"samples", "count", "cpu", "nanoseconds", 2000},
+	};
+	for (size_t max = 3000; max < 6000; max += 37) {
+		struct collected c = {.max_bytes = max};
+		struct otlp_batch_options opt = {.max_bytes = max, .emit = collect, .data = &c};
+		_cleanup_batch_ struct otlp_batch *b = a_batch(&opt);
+		struct otlp_request *last;
+		uint64_t ts[40], values[40], n = 0;
+
+		n_numbered = 2;
+		numbered[0] = stack_a[0];
+		numbered[1] = stack_a[1];
+		for (unsigned i = 0; i < 200; i++) {
+			const struct otlp_sample_events events = {
+				.type = &types[i % ARRAY_SIZE(types)],
+				.stack = {.frames = (uint64_t[]){i % 2, 1}, .n = 2},
+				.attrs = &(struct otlp_attr){"process.pid", OTLP_INT, NULL, i % 7},
+				.n_attrs = 1,
+				.unix_ns = ts,
+				.values = i % 3 ? values : NULL,
+				.n = i % 40 + 1};
+
+			for (size_t k = 0; k < events.n; k++) {
+				ts[k] = START + i * 1000 + k;
+				values[k] = ~0ull - k;
+			}
+			if (i % 50 == 0)
+				cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
+			cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
+			n += events.n;
+		}
+		cr_assert_eq(otlp_batch_finish(b, &last), 0);
+		collect(&c, last);
+		cr_expect_eq(c.n_samples, n);
+		cr_assert_leq(c.largest, max);
+	}
+}
+
 /* More timestamps than one request can hold, in one call. */
 Test(profile, one_sample_over_several_requests)
 {
