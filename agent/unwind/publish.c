@@ -22,6 +22,7 @@
 #include "agent/unwind/list.h"
 
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
+#define LISTS_SHARE 2u /* lists evict tables as long as they have no more than 1/2 of the arena */
 #define PROBES (PROCESS_PROBES * PROCESS_BUCKET_SLOTS)
 
 /* Which list: of these mappings, sampled or not. */
@@ -47,8 +48,9 @@ struct slot {
 	struct map_node node;
 	uint32_t pid;
 	bool stack;		 /* samples bring their stack */
-	struct process_slot *at; /* in the arena; it does not move */
+	struct process_slot *at; /* in the arena; it does not move. NULL until there is a list */
 	struct list *list;
+	struct arena_hold hold;	   /* room for its next list */
 	struct slot *next, **link; /* in the list's chain */
 };
 
@@ -229,8 +231,39 @@ static bool tables_changed(const struct publisher *p, const struct list *l)
 	return false;
 }
 
+/*
+ * A block for a list. When the arena is full, tables are evicted and the room is kept for this slot until
+ * they are gone: -ENOSPC now, and success after the next grace period. Lists may take half of the arena so.
+ */
+static int block_alloc(struct publisher *p, struct slot *s, size_t len, struct arena_block *ret)
+{
+	const struct arena_owner owner = {ARENA_LIST, ++p->last_list};
+	struct arena_stats stats;
+	int r = -ENOSPC;
+
+	if (s->hold.id)
+		r = arena_claim(p->arena, &s->hold, len, owner, ret);
+	if (r == 0)
+		return 0;
+	if (r != -EAGAIN)
+		arena_unhold(p->arena, &s->hold); /* it was for a shorter list */
+	r = arena_alloc(p->arena, len, owner, ret);
+	if (r == 0) {
+		arena_unhold(p->arena, &s->hold);
+		return 0;
+	}
+	p->stats.no_memory++;
+	if (s->hold.id)
+		return -ENOSPC;
+	arena_stats(p->arena, &stats);
+	if (p->stats.list_bytes + len > stats.max_bytes / LISTS_SHARE ||
+	    unwind_tables_make_room(p->tables, len, &s->hold) < 0)
+		p->stats.no_room++;
+	return -ENOSPC;
+}
+
 /* Writes the mappings to a new block. On failure nothing has changed. */
-static int block_write(struct publisher *p, const struct proc_maps *m, uint32_t flags,
+static int block_write(struct publisher *p, struct slot *s, const struct proc_maps *m, uint32_t flags,
 		       struct arena_block *ret)
 {
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
@@ -245,12 +278,9 @@ static int block_write(struct publisher *p, const struct proc_maps *m, uint32_t 
 	else
 		n = l.n;
 	if (n) {
-		r = arena_alloc(p->arena, list_bytes(n), (struct arena_owner){ARENA_LIST, ++p->last_list},
-				&block);
-		if (r < 0) {
-			p->stats.no_memory++;
+		r = block_alloc(p, s, list_bytes(n), &block);
+		if (r < 0)
 			return r;
-		}
 		list_write(arena_at(p->arena, block.ref), l.entries, n, block.generation, flags);
 		p->generation = block.generation;
 	}
@@ -261,10 +291,10 @@ static int block_write(struct publisher *p, const struct proc_maps *m, uint32_t 
 }
 
 /* Writes the list anew: its slots name the new block, and the one before is retired. */
-static int list_update(struct publisher *p, struct list *l, const struct proc_maps *m)
+static int list_update(struct publisher *p, struct slot *s, struct list *l, const struct proc_maps *m)
 {
 	struct arena_block before = l->block, block;
-	int r = block_write(p, m, l->key.flags, &block);
+	int r = block_write(p, s, m, l->key.flags, &block);
 
 	if (r < 0)
 		return r;
@@ -276,14 +306,15 @@ static int list_update(struct publisher *p, struct list *l, const struct proc_ma
 	l->block = block;
 	l->version = m->version;
 	l->change = unwind_tables_change(p->tables);
-	for (const struct slot *s = l->slots; s; s = s->next)
-		slot_write(s);
+	for (const struct slot *each = l->slots; each; each = each->next)
+		slot_write(each);
 	block_retire(p, before);
 	return 0;
 }
 
-/* The list that says what the mappings are, written when there is none. It may have no slot yet. */
-static int list_get(struct publisher *p, const struct proc_maps *m, uint32_t flags, struct list **ret)
+/* The list that says what the mappings are, written for `s` when there is none. It may have no slot yet. */
+static int list_get(struct publisher *p, struct slot *s, const struct proc_maps *m, uint32_t flags,
+		    struct list **ret)
 {
 	struct list_key key = {m->id, flags};
 	struct list *l = list_of(p, key);
@@ -292,7 +323,7 @@ static int list_get(struct publisher *p, const struct proc_maps *m, uint32_t fla
 	if (!l)
 		r = list_new(p, key, &l);
 	if (r == 0 && (l->version != m->version || tables_changed(p, l)))
-		r = list_update(p, l, m);
+		r = list_update(p, s, l, m);
 	if (r < 0) {
 		if (l && !l->slots)
 			list_free(p, l);
@@ -322,34 +353,27 @@ static void slot_name(struct publisher *p, struct slot *s, struct list *l)
 			s->next->link = &s->next;
 		l->slots = s;
 		slot_write(s);
-	} else {
+	} else if (before) {
 		slot_clear(p, s->at);
 	}
+	p->stats.processes += (l != NULL) - (before != NULL);
 	if (before && !before->slots)
 		list_free(p, before);
 }
 
 static int slot_new(struct publisher *p, uint32_t pid, struct slot **ret)
 {
-	struct process_slot *at = slot_find(p, pid);
-	struct slot *s;
+	struct slot *s = calloc(1, sizeof *s);
 	int r;
 
-	if (!at) {
-		p->stats.table_full++;
-		return -ENOSPC;
-	}
-	s = calloc(1, sizeof *s);
 	if (!s)
 		return -ENOMEM;
 	s->pid = pid;
-	s->at = at;
 	r = map_insert(&p->slots, &s->node, hash_u64(pid));
 	if (r < 0) {
 		free(s);
 		return r;
 	}
-	p->stats.processes++;
 	*ret = s;
 	return 0;
 }
@@ -357,34 +381,44 @@ static int slot_new(struct publisher *p, uint32_t pid, struct slot **ret)
 static void slot_free(struct publisher *p, struct slot *s)
 {
 	map_remove(&p->slots, &s->node);
-	p->stats.processes--;
+	arena_unhold(p->arena, &s->hold);
 	free(s);
 }
 
-int publisher_put(struct publisher *p, const struct process *process)
+/* Makes the slot say what the process is. The slot may have no place in the process table yet. */
+static int slot_set(struct publisher *p, struct slot *s, const struct process *process)
 {
-	struct slot *s = slot_of(p, process->pid);
 	struct list *l;
-	int r = 0;
+	int r;
 
-	if (!s)
-		r = slot_new(p, process->pid, &s);
-	if (r < 0)
-		return r;
-	r = list_get(p, process->maps, process->image->selected ? 0 : LIST_SKIP, &l);
-	if (r < 0) {
-		if (!s->list)
-			slot_free(p, s);
-		return r;
+	if (!s->list)
+		s->at = slot_find(p, s->pid);
+	if (!s->at) {
+		p->stats.table_full++;
+		return -ENOSPC;
 	}
-	if (s->list == l && s->stack == process->keep_stack)
-		return 0;
+	r = list_get(p, s, process->maps, process->image->selected ? 0 : LIST_SKIP, &l);
+	if (r < 0 || (s->list == l && s->stack == process->keep_stack))
+		return r;
 	s->stack = process->keep_stack;
 	if (s->list == l)
 		slot_write(s);
 	else
 		slot_name(p, s, l);
 	return 0;
+}
+
+int publisher_put(struct publisher *p, const struct process *process)
+{
+	struct slot *s = slot_of(p, process->pid);
+	int r = s ? 0 : slot_new(p, process->pid, &s);
+
+	if (r < 0)
+		return r;
+	r = slot_set(p, s, process);
+	if (r < 0 && !s->list && !s->hold.id)
+		slot_free(p, s);
+	return r;
 }
 
 void publisher_remove(struct publisher *p, const struct process *process)
@@ -478,7 +512,7 @@ int publisher_new(struct publisher **ret, struct arena *arena, struct unwind_tab
 		return -ENOMEM;
 	p->arena = arena;
 	p->tables = tables;
-	map_init(&p->slots, SLOTS);
+	map_init(&p->slots, SIZE_MAX); /* no more than processes */
 	map_init(&p->lists, SIZE_MAX); /* each has a slot */
 	unwind_tables_set_withdraw(tables, withdraw, p);
 	*ret = p;

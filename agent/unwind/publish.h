@@ -27,7 +27,8 @@ struct publish_stats {
 	uint64_t list_bytes; /* in the arena now */
 	uint64_t processes;  /* in the process table now */
 	uint64_t table_full; /* processes that found no slot: their samples end "no process" */
-	uint64_t no_memory;  /* lists that found the arena full */
+	uint64_t no_memory;  /* lists that found the arena full; most of them get their room a little later */
+	uint64_t no_room;    /* of these, lists that no eviction could make room for */
 	uint64_t cut;	     /* lists with more entries than a block holds: the highest addresses left out */
 	uint64_t withdrawn;  /* entries whose table was taken out of a published list */
 };
@@ -38,7 +39,8 @@ void publisher_free(struct publisher *p);
 /*
  * Makes the process's slot say what the process is now: its mappings with the tables that are ready, whether
  * it is selected, whether its samples bring their stack. Cheap when the slot does already. 0, -ENOSPC
- * (counted), -ENOMEM: the slot stays as it was.
+ * (counted), -ENOMEM: the slot stays as it was. Where tables were evicted to make room, that room is kept for
+ * the process: the call succeeds after the next grace period.
  */
 int publisher_put(struct publisher *p, const struct process *process);
 /* Empties the process's slot. */

@@ -15,7 +15,9 @@
 #include "agent/unwind/build.h"
 #include "bpf/abi.h"
 
-#define EVICTED_REST_NS (5 * NS_PER_SEC) /* tables that fight for room do so at this pace */
+#define EVICTED_WAIT_NS (5 * NS_PER_SEC) /* before an evicted table is built again; doubles */
+#define EVICTED_WAIT_MAX_NS (320 * NS_PER_SEC)
+#define IDLE_NS (60 * NS_PER_SEC) /* what samples used since then is in use */
 
 struct unwind_tables {
 	struct binary_registry *binaries;
@@ -23,6 +25,7 @@ struct unwind_tables {
 	struct worker *worker;
 	void (*ready)(void *data);
 	void *data;
+	uint64_t (*now)(void);
 	struct binary_table *tables; /* [1 .. max] */
 	uint32_t max;
 	uint32_t top; /* no index above it was ever used */
@@ -30,7 +33,7 @@ struct unwind_tables {
 	size_t n_waiting, n_building, n_stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* out of what is published */
 	void *withdraw_data;
-	struct build_job *no_room; /* finished, but the arena was full */
+	struct placing *placing; /* finished, and wait for the room that was made for them */
 	struct unwind_tables_stats stats;
 };
 
@@ -41,8 +44,12 @@ int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binari
 
 	if (!c)
 		return -ENOMEM;
-	*c = (struct unwind_tables){
-		.binaries = binaries, .arena = arena, .worker = worker, .ready = ready, .data = data};
+	*c = (struct unwind_tables){.binaries = binaries,
+				    .arena = arena,
+				    .worker = worker,
+				    .ready = ready,
+				    .data = data,
+				    .now = clock_mono_ns};
 	c->max = binary_registry_max(binaries);
 	c->tables = calloc((size_t)c->max + 1, sizeof *c->tables);
 	if (!c->tables) {
@@ -51,17 +58,6 @@ int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binari
 	}
 	*ret = c;
 	return 0;
-}
-
-void unwind_tables_free(struct unwind_tables *c)
-{
-	if (!c)
-		return;
-	for (uint32_t i = 1; i <= c->top; i++)
-		free(c->tables[i].placed);
-	build_job_free(c->no_room);
-	free(c->tables);
-	free(c);
 }
 
 void unwind_tables_set_withdraw(struct unwind_tables *c, void (*withdraw)(uint32_t binary, void *data),
@@ -87,7 +83,8 @@ void unwind_tables_add(struct unwind_tables *c, uint32_t index)
 
 	if (!b || c->tables[index].state != TABLE_ABSENT)
 		return;
-	c->tables[index] = (struct binary_table){.binary = b, .state = TABLE_WAITING};
+	c->tables[index] =
+		(struct binary_table){.binary = b, .state = TABLE_WAITING, .wait_ns = EVICTED_WAIT_NS};
 	if (index > c->top)
 		c->top = index;
 	c->n_waiting++;
@@ -100,7 +97,7 @@ void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_n
 	if (!f)
 		return;
 	f->last_used_ns = now_ns;
-	if (f->state == TABLE_EVICTED && now_ns - f->evicted_ns > EVICTED_REST_NS) {
+	if (f->state == TABLE_EVICTED && now_ns - f->evicted_ns > f->wait_ns) {
 		f->state = TABLE_WAITING;
 		c->n_waiting++;
 	}
@@ -134,82 +131,145 @@ static void table_drop(struct unwind_tables *c, struct binary_table *f)
 	c->stats.ready--;
 }
 
-/* Would the arena have `bytes` if every table went? */
-static bool can_make_room(const struct unwind_tables *c, size_t bytes)
-{
-	struct arena_stats s;
+/* --- room in the arena */
 
-	arena_stats(c->arena, &s);
-	return bytes + s.used_bytes + PROCESS_TABLE_BYTES <= s.max_bytes + c->stats.table_bytes;
+/* Who asks for room, and the time of last use that a table must have to go for it. */
+struct eviction {
+	struct unwind_tables *tables;
+	uint64_t before_ns;
+};
+
+static uint64_t table_last_used(uint64_t id, void *data)
+{
+	const struct eviction *e = data;
+	const struct binary_table *f = &e->tables->tables[id];
+
+	return f->state == TABLE_READY && f->last_used_ns < e->before_ns ? f->last_used_ns : ARENA_KEEP;
 }
 
-/* Drops the tables unused for longest until `bytes` of them have gone. False when there are none, or too few.
- */
-static bool evict(struct unwind_tables *c, size_t bytes)
+static void table_evict(uint64_t id, void *data)
 {
-	size_t before = c->stats.table_bytes;
+	struct unwind_tables *c = ((struct eviction *)data)->tables;
+	struct binary_table *f = &c->tables[id];
 
-	if (!can_make_room(c, bytes))
-		return false;
-	while (before - c->stats.table_bytes < bytes) {
-		struct binary_table *oldest = NULL;
+	table_drop(c, f);
+	f->state = TABLE_EVICTED;
+	f->evicted_ns = c->now();
+	c->stats.evicted++;
+}
 
-		for (uint32_t i = 1; i <= c->top; i++) {
-			struct binary_table *f = &c->tables[i];
+static int room_hold(struct unwind_tables *c, size_t len, uint64_t before_ns, struct arena_hold *ret)
+{
+	struct eviction e = {c, before_ns};
 
-			if (f->state == TABLE_READY && f->n_placed &&
-			    (!oldest || f->last_used_ns < oldest->last_used_ns))
-				oldest = f;
-		}
-		if (!oldest)
-			return before != c->stats.table_bytes;
-		table_drop(c, oldest);
-		oldest->state = TABLE_EVICTED;
-		oldest->evicted_ns = clock_mono_ns();
-		c->stats.evicted++;
+	return arena_hold(c->arena, len, &(struct arena_eviction){table_last_used, table_evict, &e}, ret);
+}
+
+int unwind_tables_make_room(struct unwind_tables *c, size_t len, struct arena_hold *ret)
+{
+	return room_hold(c, len, UINT64_MAX, ret);
+}
+
+/* A finished table on its way into the arena: each of its blocks has a place, or a hold on one. */
+struct placing {
+	struct placing *next;
+	struct build_job *job;
+	size_t n;
+	struct {
+		struct unwind_placed placed;
+		struct arena_hold hold;
+	} blocks[];
+};
+
+static void placing_free(struct unwind_tables *c, struct placing *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		arena_retire(c->arena, p->blocks[i].placed.block);
+		arena_unhold(c->arena, &p->blocks[i].hold);
 	}
-	return true;
+	free(p);
 }
 
-static int block_copy(struct unwind_tables *c, uint32_t binary, const struct unwind_block *b,
-		      struct unwind_placed *ret)
+/*
+ * What is merely mapped does not drive out what samples have used in the last minute, or the tables of a
+ * busy host would take turns.
+ */
+static uint64_t evicts_before(const struct unwind_tables *c, const struct binary_table *f)
 {
-	int r = arena_alloc(c->arena, b->len, (struct arena_owner){ARENA_TABLE, binary}, &ret->block);
-	uint8_t *mem;
+	uint64_t now_ns = c->now(), idle_ns = now_ns > IDLE_NS ? now_ns - IDLE_NS : 0;
 
-	if (r < 0)
+	return f->last_used_ns > idle_ns ? f->last_used_ns : idle_ns;
+}
+
+/* Finds a place for every block, or none for any: 0 with *ret, -ENOSPC, -ENOMEM. Tables may have gone. */
+static int placing_begin(struct unwind_tables *c, struct build_job *j, struct placing **ret)
+{
+	const struct arena_owner owner = {ARENA_TABLE, j->file};
+	uint64_t before_ns = evicts_before(c, &c->tables[j->file]);
+	struct placing *p = calloc(1, sizeof *p + j->blocks.n * sizeof p->blocks[0]);
+	int r = p ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < j->blocks.n && r == 0; i++) {
+		const struct unwind_block *b = &j->blocks.blocks[i];
+
+		p->blocks[i].placed.va = b->va;
+		p->blocks[i].placed.end = b->end;
+		p->n++;
+		if (arena_alloc(c->arena, b->len, owner, &p->blocks[i].placed.block) < 0)
+			r = room_hold(c, b->len, before_ns, &p->blocks[i].hold);
+	}
+	if (r < 0) {
+		if (p)
+			placing_free(c, p);
 		return r;
-	mem = arena_at(c->arena, ret->block.ref);
-	memcpy(mem, b->bytes, b->len);
-	unwind_block_place(mem, (ret->block.ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN,
-			   ret->block.generation);
-	ret->va = b->va;
-	ret->end = b->end;
+	}
+	p->job = j;
+	*ret = p;
 	return 0;
 }
 
-/* Copies the blocks into the arena: all of them, or none. 0, -ENOSPC, -errno. */
-static int table_place(struct unwind_tables *c, struct binary_table *f, const struct unwind_blocks *blocks)
+/* True when every block has its place. */
+static bool placing_claim(struct unwind_tables *c, struct placing *p)
 {
-	_cleanup_free_ struct unwind_placed *placed = calloc(blocks->n ?: 1, sizeof *placed);
-	size_t i;
-	int r = placed ? 0 : -ENOMEM;
+	const struct arena_owner owner = {ARENA_TABLE, p->job->file};
+	bool all = true;
 
-	for (i = 0; i < blocks->n && r == 0; i++)
-		r = block_copy(c, f->binary->index, &blocks->blocks[i], &placed[i]);
-	if (r < 0) {
-		for (size_t k = 0; placed && k < i; k++)
-			arena_retire(c->arena, placed[k].block);
-		return r;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->blocks[i].hold.id &&
+		    arena_claim(c->arena, &p->blocks[i].hold, p->job->blocks.blocks[i].len, owner,
+				&p->blocks[i].placed.block) < 0)
+			all = false;
+	return all;
+}
+
+/* Writes the blocks to their places, which are the binary's from now on. 0 or -ENOMEM: nothing has changed.
+ */
+static int placing_end(struct unwind_tables *c, struct placing *p)
+{
+	struct binary_table *f = &c->tables[p->job->file];
+	struct unwind_placed *placed = calloc(p->n ?: 1, sizeof *placed);
+
+	if (!placed)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct unwind_block *b = &p->job->blocks.blocks[i];
+		struct arena_block at = p->blocks[i].placed.block;
+		uint8_t *mem = arena_at(c->arena, at.ref);
+
+		memcpy(mem, b->bytes, b->len);
+		unwind_block_place(mem, (at.ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN, at.generation);
+		placed[i] = p->blocks[i].placed;
+		c->stats.table_bytes += at.len;
 	}
-	f->n_placed = blocks->n;
-	f->placed = TAKE_PTR(placed);
-	for (i = 0; i < f->n_placed; i++)
-		c->stats.table_bytes += f->placed[i].block.len;
+	f->placed = placed;
+	f->n_placed = p->n;
 	c->stats.rows += f->n_rows;
 	c->stats.ready++;
+	free(p);
 	return 0;
 }
+
+/* --- jobs */
 
 static void debug_finish(struct unwind_tables *c, struct build_job *j)
 {
@@ -220,8 +280,50 @@ static void debug_finish(struct unwind_tables *c, struct build_job *j)
 	j->names.fd = found.names_fd;
 }
 
-static void table_finish(struct unwind_tables *c, struct binary_table *f, struct build_job *j, bool may_evict)
+/* The table is in the arena (0), or why it is not. Takes the job. */
+static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
+	struct binary_table *f = &c->tables[j->file];
+
+	f->state = r == 0	   ? TABLE_READY
+		   : r == -ENODATA ? TABLE_NONE
+		   : r == -ENOSPC  ? TABLE_EVICTED
+				   : TABLE_FAILED;
+	if (f->state == TABLE_EVICTED) { /* what does not fit is not built again and again */
+		f->evicted_ns = c->now();
+		f->wait_ns = f->wait_ns < EVICTED_WAIT_MAX_NS ? f->wait_ns * 2 : f->wait_ns;
+		c->stats.no_room++;
+		c->stats.no_room_file = j->file;
+	} else {
+		f->wait_ns = EVICTED_WAIT_NS;
+	}
+	c->n_building--;
+	c->stats.built += r == 0;
+	c->stats.failed += f->state == TABLE_FAILED;
+	build_job_free(j);
+	changed(c, f);
+	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
+}
+
+/* Puts the table into the arena where its places are free already. True when the placing is over. */
+static bool table_place(struct unwind_tables *c, struct placing *p)
+{
+	struct build_job *j = p->job;
+	int r;
+
+	if (!placing_claim(c, p))
+		return false;
+	r = placing_end(c, p);
+	if (r < 0)
+		placing_free(c, p);
+	table_finish(c, j, r);
+	return true;
+}
+
+static void table_built(struct unwind_tables *c, struct build_job *j)
+{
+	struct binary_table *f = &c->tables[j->file];
+	struct placing *p;
 	int r = j->error;
 
 	debug_finish(c, j);
@@ -229,26 +331,16 @@ static void table_finish(struct unwind_tables *c, struct binary_table *f, struct
 	f->build_ns = j->build_ns;
 	if (j->htlhash[0])
 		binary_registry_set_htlhash(c->binaries, j->file, j->htlhash);
-	if (r == 0)
-		r = table_place(c, f, &j->blocks);
-	if (r == -ENOSPC && may_evict && !c->no_room && evict(c, j->blocks.bytes)) {
-		c->no_room = j; /* tried again when the evicted blocks are free */
-		return;
-	}
-	f->state = r == 0	   ? TABLE_READY
-		   : r == -ENODATA ? TABLE_NONE
-		   : r == -ENOSPC  ? TABLE_EVICTED
-				   : TABLE_FAILED;
-	if (f->state == TABLE_EVICTED)
-		f->evicted_ns = clock_mono_ns();
-	c->n_building--;
-	c->stats.built += r == 0;
-	c->stats.failed += f->state == TABLE_FAILED;
 	c->stats.build_ns += j->build_ns;
 	c->stats.skipped_fdes += j->n_skipped;
-	build_job_free(j);
-	changed(c, f);
-	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
+	if (r == 0)
+		r = placing_begin(c, j, &p);
+	if (r < 0) {
+		table_finish(c, j, r);
+	} else if (!table_place(c, p)) {
+		p->next = c->placing;
+		c->placing = p;
+	}
 }
 
 /* Reading it takes too long. Whoever waits is told that there is no table; it may still come. */
@@ -297,15 +389,38 @@ static void build_done(struct worker_job *job, bool cancelled)
 	}
 	if (c->tables[j->file].stuck)
 		unstick(c, &c->tables[j->file]);
-	table_finish(c, &c->tables[j->file], j, true);
+	table_built(c, j);
 }
 
 void unwind_tables_retry(struct unwind_tables *c)
 {
-	struct build_job *j = TAKE_PTR(c->no_room);
+	struct placing **at = &c->placing, *p;
 
-	if (j)
-		table_finish(c, &c->tables[j->file], j, false);
+	while ((p = *at)) {
+		struct placing *next = p->next;
+
+		if (table_place(c, p))
+			*at = next;
+		else
+			at = &p->next;
+	}
+}
+
+void unwind_tables_free(struct unwind_tables *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 1; i <= c->top; i++)
+		free(c->tables[i].placed);
+	while (c->placing) {
+		struct placing *p = c->placing;
+
+		c->placing = p->next;
+		build_job_free(p->job);
+		placing_free(c, p);
+	}
+	free(c->tables);
+	free(c);
 }
 
 /* The file to build next: what samples wait for, else the lowest index. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The unwind tables of binaries, by the binaries' indices. Worker threads build them, those that samples
- * need first, and they live in the arena under its budget: when it is full, the tables unused for longest go.
+ * need first, and they live in the arena under its budget. When it is full, a contiguous range is made free
+ * by evicting the tables in it, where these have been unused for longest.
  */
 #ifndef PROFLET_UNWIND_TABLES_H
 #define PROFLET_UNWIND_TABLES_H
@@ -45,6 +46,7 @@ struct binary_table {
 	size_t n_placed;
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
 	uint64_t evicted_ns;   /* when it found no room, or gave it to another */
+	uint64_t wait_ns;      /* before it is built again after that */
 	uint64_t build_ns;
 	uint64_t n_rows;
 	uint32_t change; /* unwind_tables_change() when it came last, or was found to be none */
@@ -62,6 +64,8 @@ struct unwind_tables_stats {
 	uint64_t overdue;      /* tables given up because their files did not answer in time */
 	uint32_t overdue_file; /* the last of these */
 	uint64_t put_off;      /* and those on the same file systems that were not tried */
+	uint64_t no_room;      /* finished tables that no eviction could make room for */
+	uint32_t no_room_file; /* the last of these */
 };
 
 /*
@@ -89,7 +93,12 @@ void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_n
 void unwind_tables_pump(struct unwind_tables *t);
 /* Counts tables that came, or will never come: a list made before a binary's last change is out of date. */
 uint32_t unwind_tables_change(const struct unwind_tables *t);
-/* Tables that found the arena full are tried again. Call after a grace period. */
+/*
+ * Evicts tables so that `len` bytes become free in one piece, kept for the caller: arena_claim after the next
+ * grace period. 0, -ENOSPC (nothing was evicted), -ENOMEM.
+ */
+int unwind_tables_make_room(struct unwind_tables *t, size_t len, struct arena_hold *ret);
+/* Places the tables that room was made for. Call after a grace period. */
 void unwind_tables_retry(struct unwind_tables *t);
 /* Binaries that wait for, or are at, a worker. */
 size_t unwind_tables_pending(const struct unwind_tables *t);

@@ -179,6 +179,198 @@ Test(arena, budget)
 	cr_expect_eq(stats_of(a).segment_bytes, 3 * SEGMENT_VALUE);
 }
 
+/* Lists come from the other end than tables: what lies between them stays in one piece. */
+Test(arena, opposite_ends)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_arena_ struct arena *a = NULL;
+	struct arena_block table, list, b;
+
+	cr_assert_eq(arena_new(&a, 2 * SEGMENT_BYTES, make_segment, &s), 0);
+	cr_assert_eq(arena_alloc(a, 6400, TABLE, &table), 0);
+	cr_assert_eq(arena_alloc(a, 6400, LIST, &list), 0);
+	cr_expect_eq(table.ref, PROCESS_TABLE_BYTES / REF_ALIGN);
+	cr_expect_eq(list.ref, (SEGMENT_BYTES - 6400) / REF_ALIGN);
+	cr_assert_eq(arena_alloc(a, SEGMENT_BYTES / 2, TABLE, &b), 0);
+	cr_assert_eq(arena_alloc(a, SEGMENT_BYTES / 2, TABLE, &b), 0);
+	cr_expect_eq(b.ref >> REF_OFFSET_BITS, 1);
+	cr_assert_eq(arena_alloc(a, 6400, LIST, &b), 0);
+	cr_expect_eq(b.ref, list.ref - 6400 / REF_ALIGN, "lists stay in the first segments");
+	cr_assert_eq(arena_alloc(a, 6400, TABLE, &b), 0);
+	cr_expect_eq(b.ref >> REF_OFFSET_BITS, 1, "tables go to the last ones");
+}
+
+/* Every block has another generation than those before it; none looks like a header that was cleared. */
+Test(arena, generations)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_arena_ struct arena *a = NULL;
+	uint32_t before = 0, ref = 0;
+
+	cr_assert_eq(arena_new(&a, SEGMENT_BYTES, make_segment, &s), 0);
+	for (int i = 0; i < 100; i++) {
+		struct arena_block b;
+		uint32_t *at;
+
+		cr_assert_eq(arena_alloc(a, 64, TABLE, &b), 0);
+		cr_expect_gt(b.generation, before);
+		cr_expect_neq(b.generation & SLOT_GENERATION_MASK, 0);
+		cr_expect(!ref || b.ref == ref, "the same place again");
+		at = (uint32_t *)((uint8_t *)arena_at(a, b.ref) + BLOCK_GENERATION);
+		*at = before = b.generation;
+		ref = b.ref;
+		arena_retire(a, b);
+		cr_expect_eq(*at, b.generation, "a program may be reading it");
+		grace(a);
+		cr_expect_eq(*at, 0);
+	}
+}
+
+/* ---- room for one requester: tables by their last use, which is their id here */
+
+struct evictions {
+	struct arena *arena;
+	struct arena_block blocks[64]; /* by id */
+	uint64_t keep;		       /* this one and those after it stay; 0: none */
+	uint64_t evicted[64];
+	unsigned n;
+};
+
+static uint64_t last_used(uint64_t id, void *data)
+{
+	const struct evictions *e = data;
+
+	return e->keep && id >= e->keep ? ARENA_KEEP : id;
+}
+
+static void evict(uint64_t id, void *data)
+{
+	struct evictions *e = data;
+
+	e->evicted[e->n++] = id;
+	arena_retire(e->arena, e->blocks[id]);
+}
+
+static void table_alloc(struct evictions *e, uint64_t id, size_t len)
+{
+	cr_assert_eq(arena_alloc(e->arena, len, (struct arena_owner){ARENA_TABLE, id}, &e->blocks[id]), 0);
+}
+
+static int hold(struct evictions *e, size_t len, struct arena_hold *ret)
+{
+	e->n = 0;
+	return arena_hold(e->arena, len, &(struct arena_eviction){last_used, evict, e}, ret);
+}
+
+/* A segment full of tables of these ages, of 1/8 each. */
+#define EIGHTH (FIRST_FREE / 8)
+static void evictions_init(struct evictions *e, struct source *s, const uint64_t ages[8])
+{
+	cr_assert_eq(arena_new(&e->arena, SEGMENT_BYTES, make_segment, s), 0);
+	for (int i = 0; i < 8; i++)
+		table_alloc(e, ages[i], EIGHTH);
+}
+
+static void evictions_fini(struct evictions *e)
+{
+	arena_free(e->arena);
+}
+
+Test(arena, room_in_one_piece)
+{
+	static const struct {
+		size_t len;
+		uint64_t keep;
+		uint64_t want[8]; /* evicted, 0 ends */
+	} cases[] = {
+		{EIGHTH, 0, {1}},	 /* the oldest */
+		{64, 0, {1}},		 /* whole tables go */
+		{2 * EIGHTH, 0, {5, 4}}, /* no others beside each other are as old */
+		{3 * EIGHTH, 0, {5, 4, 6}},
+		{4 * EIGHTH, 0, {5, 4, 6, 3}},
+		{8 * EIGHTH, 0, {1, 9, 2, 7, 5, 4, 6, 3}},
+		{5 * EIGHTH, 7, {0}}, /* what is needed does not lie in one piece */
+		{9 * EIGHTH, 0, {0}},
+		{SEGMENT_BYTES + 1, 0, {0}},
+	};
+	static const uint64_t ages[8] = {1, 9, 2, 7, 5, 4, 6, 3};
+
+	for (size_t c = 0; c < ARRAY_SIZE(cases); c++) {
+		_cleanup_source_ struct source s = {0};
+		_cleanup_(evictions_fini) struct evictions e = {.keep = cases[c].keep};
+		struct arena_hold h = {0};
+		unsigned n = 0;
+
+		evictions_init(&e, &s, ages);
+		while (n < 8 && cases[c].want[n])
+			n++;
+		cr_expect_eq(hold(&e, cases[c].len, &h), n ? 0 : -ENOSPC, "case %zu", c);
+		cr_assert_eq(e.n, n, "case %zu: %u evicted", c, e.n);
+		for (unsigned i = 0; i < n; i++)
+			cr_expect_eq(e.evicted[i], cases[c].want[i], "case %zu", c);
+		cr_expect_eq(stats_of(e.arena).retired_bytes, n * EIGHTH);
+	}
+}
+
+/* The room is the requester's: nobody takes it when it becomes free, and what it does not need is free. */
+Test(arena, hold_and_claim)
+{
+	static const uint64_t ages[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	_cleanup_source_ struct source s = {0};
+	_cleanup_(evictions_fini) struct evictions e = {0};
+	struct arena_hold h = {0}, other = {0};
+	struct arena_block b;
+
+	evictions_init(&e, &s, ages);
+	cr_assert_eq(hold(&e, 3 * EIGHTH - 640, &h), 0);
+	cr_expect_eq(e.n, 3);
+	cr_expect_eq(arena_claim(e.arena, &h, 640, LIST, &b), -EAGAIN, "programs may be reading it");
+	cr_assert_eq(hold(&e, EIGHTH, &other), 0);
+	cr_expect_eq(e.n, 1);
+	cr_expect_eq(e.evicted[0], 4, "others look elsewhere");
+	grace(e.arena);
+	cr_expect_eq(stats_of(e.arena).held_bytes, 4 * EIGHTH);
+	cr_expect_eq(arena_alloc(e.arena, 64, TABLE, &b), -ENOSPC, "held");
+	cr_expect_eq(arena_claim(e.arena, &h, 3 * EIGHTH + 64, LIST, &b), -ENOSPC, "more than it asked for");
+	cr_expect_neq(h.id, 0);
+	cr_assert_eq(arena_claim(e.arena, &h, 2 * EIGHTH, LIST, &b), 0);
+	cr_expect_eq(h.id, 0);
+	cr_expect_eq(stats_of(e.arena).held_bytes, EIGHTH);
+	cr_assert_eq(arena_alloc(e.arena, EIGHTH, TABLE, &b), 0, "what it did not need");
+	cr_expect_eq(arena_alloc(e.arena, 64, TABLE, &b), -ENOSPC);
+	arena_unhold(e.arena, &other);
+	arena_unhold(e.arena, &other);
+	cr_expect_eq(stats_of(e.arena).held_bytes, 0);
+	cr_assert_eq(arena_alloc(e.arena, EIGHTH, TABLE, &b), 0, "given up");
+}
+
+/* Free and retired bytes are part of the room: less has to go. Lists do not. */
+Test(arena, room_beside_free_space)
+{
+	_cleanup_source_ struct source s = {0};
+	_cleanup_(evictions_fini) struct evictions e = {0};
+	struct arena_hold h = {0};
+	struct arena_block list;
+
+	cr_assert_eq(arena_new(&e.arena, SEGMENT_BYTES, make_segment, &s), 0);
+	cr_assert_eq(arena_alloc(e.arena, 4 * EIGHTH, LIST, &list), 0);
+	table_alloc(&e, 1, EIGHTH);
+	table_alloc(&e, 9, EIGHTH);
+	table_alloc(&e, 8, EIGHTH); /* and one eighth is free, before the list */
+	arena_retire(e.arena, e.blocks[9]);
+	cr_assert_eq(hold(&e, EIGHTH + 640, &h), 0);
+	cr_expect_eq(e.n, 1);
+	cr_expect_eq(e.evicted[0], 1, "with the retired one beside it");
+	arena_unhold(e.arena, &h);
+	cr_assert_eq(hold(&e, 3 * EIGHTH, &h), 0);
+	cr_expect_eq(e.n, 1);
+	cr_expect_eq(e.evicted[0], 8);
+	arena_unhold(e.arena, &h);
+	cr_expect_eq(hold(&e, 4 * EIGHTH + 64, &h), -ENOSPC, "the list stays");
+	grace(e.arena);
+	cr_expect_eq(stats_of(e.arena).free_bytes, 4 * EIGHTH);
+}
+
 /* ---- against a shadow: one state for every 64 bytes of the arena */
 
 enum state { FREE, USED, RETIRED, WAITING };

@@ -32,7 +32,7 @@ static struct stage *stage_new(void)
 	struct stage *s = calloc(1, sizeof *s);
 
 	cr_assert_not_null(s);
-	world_init(&s->world, 2, 16);
+	world_init(&s->world, 2, 64);
 	cr_assert_eq(publisher_new(&s->publisher, s->world.arena, s->world.tables), 0);
 	cr_assert_eq(proc_table_new(&s->processes, 65536), 0);
 	s->env = (struct env){.area = &s->area, .segment = stage_segment, .data = s};
@@ -395,6 +395,72 @@ Test(publish, no_room_for_a_new_list)
 	cr_expect_not(in_use(s, list), "freed with the last slot that names it");
 }
 
+/*
+ * The arena is full of tables, and a process with 5,000 mappings comes: tables go that samples have not used
+ * for long, their room is kept for its list, and the list is there after the next grace period.
+ */
+Test(publish, long_list_in_a_full_arena)
+{
+	enum { N = 5000, LIBRARIES = 40 };
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	struct arena_block block;
+	unsigned ready = 0;
+	uint32_t last = 0;
+	uint64_t text;
+
+	for (uint8_t i = 1; i <= LIBRARIES; i++) {
+		char name[8];
+
+		snprintf(name, sizeof name, "lib%u", i);
+		unwind_tables_touch(s->world.tables, world_add_libc(&s->world, name, i), i);
+		world_settle(&s->world);
+		last = i;
+	}
+	while (arena_alloc(s->world.arena, 4096, NOBODY, &block) == 0)
+		;
+	text = world_binary(&s->world, last)->module.file_offset & ~4095ull;
+	for (uint64_t i = 0; i < N; i++)
+		map(p, 0x10000 + i * 0x4000, 0x1000, text, i % 2 ? last : PROC_FILE_NONE);
+	cr_expect_eq(publisher_put(s->publisher, p), -ENOSPC);
+	cr_expect_eq(stats_of(s).no_room, 0, "tables went for it");
+	cr_expect_eq(publisher_put(s->publisher, p), -ENOSPC, "they may still be read");
+	cr_expect(arena_grace_begin(s->world.arena));
+	arena_grace_end(s->world.arena);
+	while (arena_alloc(s->world.arena, 4096, NOBODY, &block) == 0)
+		; /* what is left over beside it */
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	for (uint64_t i = 0; i < N; i++)
+		cr_assert_eq(find(s, 100, 0x10123 + i * 0x4000), NEXT_FRAMES);
+	for (uint32_t i = 1; i <= LIBRARIES; i++)
+		ready += world_table(&s->world, i)->state == TABLE_READY;
+	cr_expect_geq(ready, LIBRARIES - 6, "no more went than was needed: %u are left", ready);
+	cr_expect_eq(world_table(&s->world, last)->state, TABLE_READY);
+}
+
+/* Lists drive out tables up to half of the arena: one tenant's mappings must not take everybody's tables. */
+Test(publish, lists_leave_room_for_tables)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	uint32_t index = world_add_libc(&s->world, "libc", 1);
+	uint64_t published = 0;
+	struct arena_stats stats;
+
+	world_settle(&s->world);
+	for (uint32_t pid = 1; pid <= 40 && !stats_of(s).no_room; pid++) {
+		struct process *p = process(s, pid);
+
+		for (uint64_t i = 0; i < 4000; i++)
+			map(p, 0x10000 + i * 0x4000, 0x1000, i * 0x4000, i % 2 ? 999 : PROC_FILE_NONE);
+		published += publisher_put(s->publisher, p) == 0;
+	}
+	arena_stats(s->world.arena, &stats);
+	cr_expect_gt(published, 4);
+	cr_expect_gt(stats_of(s).list_bytes, stats.max_bytes / 2, "free room is for whoever comes");
+	cr_expect_eq(world_table(&s->world, index)->state, TABLE_READY);
+	cr_expect_eq(world_stats(&s->world).evicted, 0);
+}
+
 /* Forks share mappings and list; when the mappings change for all of them, so do all slots, at once. */
 Test(publish, forks_move_together)
 {
@@ -445,7 +511,7 @@ Test(publish, queries)
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *p = process(s, 100);
 	uint32_t index = world_add_libc(&s->world, "libc", 0), generation;
-	uint8_t used[17] = {0};
+	uint8_t used[65] = {0};
 
 	map(p, 0x1000, 0x1000, 0, index);
 	cr_expect(publisher_outdated(s->publisher, p->maps));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cache under its byte budget, and the files that leave it. */
+#include <errno.h>
+
 #include "tests/unit/agent/unwind/world.h"
 
 #define FIRST_FREE (SEGMENT_BYTES - PROCESS_TABLE_BYTES)
@@ -109,10 +111,11 @@ Test(tables_limits, order_of_eviction)
 	cr_expect_eq(unwind_tables_pending(w.tables), 0);
 }
 
-/* Tried again too early, the table counts as evicted: it does not wait for ever. */
-Test(tables_limits, retry_without_room)
+/* Tried again too early, the table goes on waiting: the room that was made is kept for it, whoever asks. */
+Test(tables_limits, room_is_kept)
 {
 	_cleanup_world_ struct world w;
+	struct arena_block block;
 	uint32_t b;
 
 	world_init_small(&w, 1);
@@ -122,13 +125,15 @@ Test(tables_limits, retry_without_room)
 	unwind_tables_pump(w.tables);
 	worker_drain(w.worker, WORLD_WAIT_NS);
 	unwind_tables_retry(w.tables);
-	cr_expect_eq(world_table(&w, b)->state, TABLE_EVICTED);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_BUILDING);
+	cr_expect_eq(unwind_tables_pending(w.tables), 1);
+	cr_expect(arena_grace_begin(w.arena));
+	arena_grace_end(w.arena);
+	cr_expect_eq(arena_alloc(w.arena, libc_table_bytes() * 2 / 3, NOBODY, &block), -ENOSPC);
+	unwind_tables_retry(w.tables);
+	cr_expect_eq(world_table(&w, b)->state, TABLE_READY);
 	cr_expect_eq(unwind_tables_pending(w.tables), 0);
 	unwind_tables_retry(w.tables); /* nothing waits */
-	world_publish(&w);
-	unwind_tables_touch(w.tables, b, 1);
-	world_settle(&w);
-	cr_expect_eq(world_table(&w, b)->state, TABLE_READY);
 }
 
 static int find_loader(struct dl_phdr_info *info, size_t size, void *data)
@@ -190,6 +195,31 @@ Test(tables_limits, many_in_turn)
 	}
 	cr_expect_eq(world_stats(&w).ready, 3);
 	cr_expect_geq(world_stats(&w).evicted, N);
+}
+
+/* A table that is merely mapped does not drive out one that samples use; it waits longer each time. */
+Test(tables_limits, in_use)
+{
+	_cleanup_world_ struct world w;
+	uint32_t used, mapped;
+
+	world_init_small(&w, 1);
+	used = world_add_libc(&w, "a", 1);
+	world_settle(&w);
+	unwind_tables_touch(w.tables, used, clock_mono_ns());
+	mapped = world_add_libc(&w, "b", 2);
+	world_settle(&w);
+	cr_expect_eq(world_table(&w, used)->state, TABLE_READY);
+	cr_expect_eq(world_table(&w, mapped)->state, TABLE_EVICTED);
+	cr_expect_eq(world_stats(&w).evicted, 0);
+	cr_expect_eq(world_stats(&w).no_room, 1);
+	cr_expect_eq(world_stats(&w).no_room_file, mapped);
+	unwind_tables_touch(w.tables, mapped, clock_mono_ns());
+	cr_expect_eq(world_table(&w, mapped)->state, TABLE_EVICTED, "not at once again");
+	unwind_tables_touch(w.tables, mapped, clock_mono_ns() + 11 * NS_PER_SEC);
+	world_settle(&w);
+	cr_expect_eq(world_table(&w, mapped)->state, TABLE_READY, "samples need it, too");
+	cr_expect_eq(world_table(&w, used)->state, TABLE_EVICTED);
 }
 
 /* ---- files that leave */
