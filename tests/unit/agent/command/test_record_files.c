@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/command/record_files.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/config/config_types.h"
+#include "agent/output/profile.h"
+
+struct fixture {
+	char dir[32], path[64];
+	struct config_list formats;
+	struct output_profile *profile;
+};
+
+static void set_up(struct fixture *f)
+{
+	*f = (struct fixture){.dir = "/tmp/proflet-test-XXXXXX"};
+	cr_assert_not_null(mkdtemp(f->dir));
+	snprintf(f->path, sizeof f->path, "%s/out", f->dir);
+	cr_assert_eq(output_profile_new(&f->profile, &(struct output_info){0}), 0);
+}
+
+static bool take_file(const struct fixture *f, const char *extension)
+{
+	char name[96];
+
+	snprintf(name, sizeof name, "%s.%s", f->path, extension);
+	return unlink(name) == 0;
+}
+
+static void tear_down(struct fixture *f)
+{
+	output_profile_free(f->profile);
+	config_list_free(&f->formats);
+	cr_expect_eq(rmdir(f->dir), 0, "a file is left behind");
+}
+
+Test(record_files, writes_every_format, .init = cr_redirect_stdout)
+{
+	static const char *const extensions[] = {"html", "folded", "pb.gz", "otlp"};
+	_cleanup_free_ char *failed = NULL;
+	struct record_files files;
+	struct fixture f;
+
+	set_up(&f);
+	files = (struct record_files){f.path, &f.formats, false};
+	cr_assert_eq(record_files_check(&files, false, &failed), 0);
+	cr_assert_eq(record_files_write(&files, f.profile, NULL, &failed), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+		cr_expect(take_file(&f, extensions[i]), "%s", extensions[i]);
+	tear_down(&f);
+}
+
+Test(record_files, existing_files_are_kept, .init = cr_redirect_stdout)
+{
+	_cleanup_free_ char *failed = NULL, *ignored = NULL;
+	struct record_files files;
+	char expected[96];
+	struct fixture f;
+
+	set_up(&f);
+	files = (struct record_files){f.path, &f.formats, false};
+	cr_assert_eq(config_list_append(&f.formats, "folded"), 0);
+	cr_assert_eq(record_files_write(&files, f.profile, NULL, &failed), 0);
+	cr_expect_eq(record_files_check(&files, false, &failed), -EEXIST);
+	snprintf(expected, sizeof expected, "%s.folded", f.path);
+	cr_expect_str_eq(failed, expected);
+	cr_expect_eq(record_files_check(&files, true, &ignored), 0);
+	cr_expect(take_file(&f, "folded"));
+	tear_down(&f);
+}
+
+Test(record_files, a_missing_directory_is_named)
+{
+	_cleanup_free_ char *failed = NULL;
+	const struct config_list all = {0};
+	const struct record_files files = {"/nonexistent/out", &all, false};
+
+	cr_expect_eq(record_files_check(&files, false, &failed), -ENOENT);
+	cr_expect_str_eq(failed, "/nonexistent");
+}
+
+/* A file that cannot be written does not keep the others from being written. */
+Test(record_files, one_failure_leaves_the_others, .init = cr_redirect_stdout)
+{
+	_cleanup_free_ char *failed = NULL;
+	struct record_files files;
+	char blocked[96];
+	struct fixture f;
+
+	set_up(&f);
+	files = (struct record_files){f.path, &f.formats, false};
+	snprintf(blocked, sizeof blocked, "%s.folded.part", f.path);
+	cr_assert_eq(symlink("/nonexistent/target", blocked), 0);
+	cr_expect_eq(record_files_write(&files, f.profile, NULL, &failed), -ENOENT);
+	snprintf(blocked, sizeof blocked, "%s.folded", f.path);
+	cr_expect_str_eq(failed, blocked);
+	cr_expect_not(take_file(&f, "folded"));
+	cr_expect(take_file(&f, "html") && take_file(&f, "pb.gz") && take_file(&f, "otlp"));
+	snprintf(blocked, sizeof blocked, "%s.folded.part", f.path);
+	(void)unlink(blocked);
+	tear_down(&f);
+}
