@@ -53,6 +53,7 @@ struct agent {
 	struct worker *worker, *opener;
 	struct probe *probe;
 	struct sideband *sideband;
+	struct track_host host;
 	struct track *track;
 	struct completion *completion;
 	struct report *report;
@@ -316,26 +317,75 @@ static void find_cgroup_base(struct agent *a)
 			 strerror(-r));
 }
 
-static int open_modules(struct agent *a, char **ret_why)
+static int open_threads(struct agent *a)
+{
+	int r = loop_new(&a->loop);
+
+	if (r == 0)
+		r = worker_new(&a->worker, WORKER_THREADS, JOBS_MAX, "table-worker");
+	if (r == 0)
+		r = worker_new(&a->opener, REQUEST_THREADS, REQUEST_QUEUE_MAX, "opener");
+	return r;
+}
+
+/* The BPF program is loaded by threads of its own meanwhile; where it is the source of events, they need it.
+ */
+static int open_events(struct agent *a, char **ret_why)
+{
+	int r = load_begin(&a->probe, a->options.config, ret_why);
+
+	if (r == 0 && probe_is_tick(a->probe))
+		r = load_end(a->probe, ret_why);
+	if (r < 0)
+		return r;
+	r = probe_is_tick(a->probe) ? sideband_new_of_tasks(&a->sideband, a->probe)
+				    : sideband_new(&a->sideband);
+	if (r < 0)
+		*ret_why = why("process events could not be opened: %s", strerror(-r));
+	return r;
+}
+
+/* The flow of processes: events and /proc → what the BPF program reads. */
+static int open_processes(struct agent *a)
 {
 	const struct config *c = a->options.config;
-	struct track_options track = {
+	struct track_options o = {
 		.table_bytes = (size_t)load_segments(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
 		.max_files = resources_files_max(),
 		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
+		.workload = a->metadata ? on_workload : NULL,
+		.workload_data = a,
 		.select = a->options.select ? select_process : NULL,
 		.select_data = a,
 	};
-	struct completion_options completion = {
+	int r = track_host_open(&a->host, a->probe, a->sideband, a->worker, a->opener);
+
+	o.host = a->host;
+	return r < 0 ? r : track_new(&a->track, &o);
+}
+
+/* The flow of samples: records → complete stacks → windows → requests. */
+static int open_samples(struct agent *a)
+{
+	const struct config *c = a->options.config;
+	const struct completion_options completion = {
+		.arena = track_arena(a->track),
+		.tables = track_tables(a->track),
+		.publisher = track_publisher(a->track),
+		.worker = a->worker,
 		.user_frames = c->stack.depth,
 		.max_bytes = c->memory.total_bytes / 8,
 		.final = on_final,
 		.data = a,
 	};
-	struct report_options report = {
+	const struct report_options report = {
 		.config = c,
+		.tables = track_tables(a->track),
+		.binaries = unwind_tables_binaries(track_tables(a->track)),
+		.worker = a->worker,
+		.pods = a->metadata ? metadata_pods(a->metadata) : NULL,
 		.window_bytes = c->memory.total_bytes / 8,
 		.max_request_bytes = a->options.max_request_bytes,
 		.source_lines = a->options.source_lines,
@@ -344,48 +394,22 @@ static int open_modules(struct agent *a, char **ret_why)
 		.stack = a->options.stack,
 		.stack_data = a->options.stack_data,
 	};
-	int r = loop_new(&a->loop);
+	int r = completion_new(&a->completion, &completion);
+
+	return r < 0 ? r : report_new(&a->report, &report);
+}
+
+static int open_modules(struct agent *a, char **ret_why)
+{
+	int r = open_threads(a);
 
 	if (r == 0)
-		r = worker_new(&a->worker, WORKER_THREADS, JOBS_MAX, "table-worker");
+		r = open_events(a, ret_why);
+	if (r == 0 && a->options.config->kubernetes.metadata)
+		r = metadata_new(&a->metadata, a->loop, a->options.config);
 	if (r == 0)
-		r = worker_new(&a->opener, ASK_OPENERS, ASK_QUEUE_MAX, "opener");
-	if (r < 0)
-		return r;
-	r = load_begin(&a->probe, c, ret_why);
-	if (r == 0 && probe_is_tick(a->probe))
-		r = load_end(a->probe, ret_why);
-	if (r < 0)
-		return r;
-	r = probe_is_tick(a->probe) ? sideband_new_of_tasks(&a->sideband, a->probe)
-				    : sideband_new(&a->sideband);
-	if (r < 0) {
-		*ret_why = why("process events could not be opened: %s", strerror(-r));
-		return r;
-	}
-	if (c->kubernetes.metadata) {
-		r = metadata_new(&a->metadata, a->loop, c);
-		if (r < 0)
-			return r;
-		track.workload = on_workload;
-		track.workload_data = a;
-		report.pods = metadata_pods(a->metadata);
-	}
-	track.loop = a->loop;
-	track.probe = a->probe;
-	track.sideband = a->sideband;
-	track.worker = completion.worker = report.worker = a->worker;
-	track.opener = a->opener;
-	r = track_new(&a->track, &track);
-	if (r < 0)
-		return r;
-	completion.arena = track_arena(a->track);
-	completion.tables = track_tables(a->track);
-	completion.publisher = track_publisher(a->track);
-	report.tables = track_tables(a->track);
-	report.binaries = unwind_tables_binaries(track_tables(a->track));
-	r = completion_new(&a->completion, &completion);
-	return r < 0 ? r : report_new(&a->report, &report);
+		r = open_processes(a);
+	return r < 0 ? r : open_samples(a);
 }
 
 static int add_sources(struct agent *a)
@@ -464,6 +488,7 @@ void agent_free(struct agent *a)
 	report_free(a->report);
 	completion_free(a->completion);
 	track_free(a->track);
+	track_host_close(&a->host);
 	sideband_free(a->sideband);
 	probe_free(a->probe);
 	metadata_free(a->metadata);

@@ -155,33 +155,34 @@ static void log_stopped(struct run *run)
 
 	agent_stats(run->agent, &s);
 	(void)agent_format_endings(&s, &endings);
-	log_fields(
-		LOG_INFO, "stopped",
-		"windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
-		"open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu asked=%lu "
-		"asked_late=%lu asked_in_vain=%lu ask_wait_max_us=%lu tables_overdue=%lu tables_built=%lu "
-		"tables_evicted=%lu table_bytes=%lu arena_bytes=%lu maps_read_again=%lu "
-		"finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
-		"rules_disagreed=%lu rules_failed=%lu rules_refused=%lu%s",
-		(unsigned long)s.report.windows,
-		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
-							 : 0),
-		(unsigned long)s.track.execs, (unsigned long)s.track.forks,
-		(unsigned long)track_events_lost(&s.track), (unsigned long)s.track.opened,
-		(unsigned long)s.track.open_failed, (unsigned long)s.track.open_gone,
-		(unsigned long)s.track.open_known, (unsigned long)s.track.open_other,
-		(unsigned long)s.track.open_stuck, (unsigned long)s.track.ask.asked,
-		(unsigned long)s.track.ask.late, (unsigned long)(s.track.ask.given_up + s.track.ask.refused),
-		(unsigned long)(s.track.ask.waited_max_ns / 1000), (unsigned long)s.track.tables.overdue,
-		(unsigned long)s.track.tables.built, (unsigned long)s.track.tables.evicted,
-		(unsigned long)s.track.tables.table_bytes, (unsigned long)s.track.arena.segment_bytes,
-		(unsigned long)s.track.rereads, (unsigned long)s.completion.completed,
-		(unsigned long)s.completion.late, (unsigned long)s.completion.no_room,
-		(unsigned long)s.completion.finisher.followed,
-		(unsigned long)s.completion.finisher.not_followed,
-		(unsigned long)s.completion.finisher.disagreed,
-		(unsigned long)s.completion.finisher.rules_failed,
-		(unsigned long)s.completion.finisher.rules_refused, buf_str(&endings));
+	log_fields(LOG_INFO, "stopped",
+		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
+		   "open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu asked=%lu "
+		   "asked_late=%lu asked_in_vain=%lu ask_wait_max_us=%lu tables_overdue=%lu tables_built=%lu "
+		   "tables_evicted=%lu table_bytes=%lu arena_bytes=%lu maps_read_again=%lu "
+		   "finished=%lu finish_late=%lu finish_full=%lu rules_followed=%lu rules_not_followed=%lu "
+		   "rules_disagreed=%lu rules_failed=%lu rules_refused=%lu%s",
+		   (unsigned long)s.report.windows,
+		   (unsigned long)(s.report.first_sample_ns
+					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
+					   : 0),
+		   (unsigned long)s.track.events.execs, (unsigned long)s.track.events.forks,
+		   (unsigned long)track_events_lost(&s.track), (unsigned long)s.track.openings.opened,
+		   (unsigned long)s.track.openings.failed, (unsigned long)s.track.openings.gone,
+		   (unsigned long)s.track.openings.known, (unsigned long)s.track.openings.other,
+		   (unsigned long)s.track.openings.stuck, (unsigned long)s.track.requests.made,
+		   (unsigned long)s.track.requests.late,
+		   (unsigned long)(s.track.requests.given_up + s.track.requests.refused),
+		   (unsigned long)(s.track.requests.waited_max_ns / 1000),
+		   (unsigned long)s.track.tables.overdue, (unsigned long)s.track.tables.built,
+		   (unsigned long)s.track.tables.evicted, (unsigned long)s.track.tables.table_bytes,
+		   (unsigned long)s.track.arena.segment_bytes, (unsigned long)s.track.reader.rereads,
+		   (unsigned long)s.completion.completed, (unsigned long)s.completion.late,
+		   (unsigned long)s.completion.no_room, (unsigned long)s.completion.finisher.followed,
+		   (unsigned long)s.completion.finisher.not_followed,
+		   (unsigned long)s.completion.finisher.disagreed,
+		   (unsigned long)s.completion.finisher.rules_failed,
+		   (unsigned long)s.completion.finisher.rules_refused, buf_str(&endings));
 }
 
 /* Gives up the capabilities that only the start needed. */

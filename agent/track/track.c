@@ -1,69 +1,163 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One process's walk: side-band event → process table → binaries (opened now, the process may be gone in a
- * millisecond) → table workers → publication. Events of one drain are applied first, then every process that
- * they changed is published once.
+ * Creates the modules and connects them. They call each other in one direction only:
+ *
+ *	process_events, rescans → process_reader → remaps → openings → publication
+ *
+ * with process_names and requests below all of them. The events of one drain are applied first; then each
+ * process that they have changed is published, once.
  */
 #include "agent/track/track.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
-#include "agent/base/worker.h"
-#include "agent/probe/probe.h"
-#include "agent/probe/sideband.h"
 #include "agent/proc/history.h"
-#include "agent/proc/maps.h"
-#include "agent/proc/scan.h"
-#include "agent/proc/stat.h"
-#include "agent/track/track_private.h"
-#include "cgroup/meta.h"
+#include "agent/proc/table.h"
+#include "agent/track/publication.h"
+#include "agent/track/rescans.h"
 
-#define WORKLOADS_MAX 4096u
-#define THREADS_MAX 65536u
 #define FILE_IDLE_NS (60 * NS_PER_SEC)
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
 #define SETTLE_STEP_NS (20 * NS_PER_MS)
+#define TABLE_TIMEOUT_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
 
-static int segment_new(void *data, uint32_t index, void **ret)
-{
-	return probe_segment_new(data, index, ret);
-}
+struct track {
+	struct track_options options;
+	struct gaps gaps;
+	struct proc_table *processes;
+	struct arena *arena;
+	struct binary_registry *binaries;
+	struct unwind_tables *tables;
+	struct publisher *publisher;
+	struct requests *requests;
+	struct process_names *names;
+	struct publication *publication;
+	struct openings *openings;
+	struct remaps *remaps;
+	struct process_reader *reader;
+	struct rescans *rescans;
+	struct process_events *events;
+	uint64_t drained_ns;	   /* samples before this time have been seen */
+	uint64_t overdue_reported; /* tables that were given up, of which the log says */
+};
 
 static void tables_changed(void *data)
 {
 	struct track *t = data;
 
-	t->all_dirty = true;
+	publication_mark_all(t->publication);
 }
 
-static int open_parts(struct track *t)
+/* What other rooms implement, and this one owns. */
+static int stores_new(struct track *t)
 {
 	const struct track_options *o = &t->options;
-	int r;
+	int r = proc_table_new(&t->processes, o->max_processes);
 
-	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (t->proc_fd < 0)
-		return -errno;
-	r = proc_table_new(&t->table, o->max_processes);
 	if (r == 0)
-		r = arena_new(&t->arena, o->table_bytes, segment_new, o->probe);
+		r = arena_new(&t->arena, o->table_bytes, o->host.segment, o->host.segment_data);
 	if (r == 0)
 		r = binary_registry_new(&t->binaries, o->max_files);
 	if (r == 0)
-		r = unwind_tables_new(&t->tables, t->binaries, t->arena, o->worker, tables_changed, t);
+		r = unwind_tables_new(&t->tables, t->binaries, t->arena, o->host.tables, tables_changed, t);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
 	if (r == 0)
-		r = cgroup_meta_cache_new(&t->workloads, WORKLOADS_MAX);
-	if (r == 0)
-		r = proc_threads_new(&t->threads, THREADS_MAX);
+		r = requests_new(&t->requests, &o->host);
 	return r;
+}
+
+static int names_new(struct track *t)
+{
+	const struct process_names_options names = {
+		.host = &t->options.host,
+		.requests = t->requests,
+		.gaps = &t->gaps,
+		.cgroup_base = t->options.cgroup_base,
+		.workload = t->options.workload,
+		.workload_data = t->options.workload_data,
+	};
+
+	return process_names_new(&t->names, &names);
+}
+
+/* From a mapping to what the BPF program reads. */
+static int mappings_new(struct track *t)
+{
+	const struct publication_options publication = {
+		.host = &t->options.host,
+		.processes = t->processes,
+		.arena = t->arena,
+		.tables = t->tables,
+		.publisher = t->publisher,
+		.gaps = &t->gaps,
+		.select = t->options.select,
+		.select_data = t->options.select_data,
+	};
+	struct openings_options openings = {
+		.requests = t->requests,
+		.processes = t->processes,
+		.binaries = t->binaries,
+		.tables = t->tables,
+		.gaps = &t->gaps,
+		.debug_files = t->options.debug_files,
+	};
+	struct remaps_options remaps = {
+		.host = &t->options.host,
+		.requests = t->requests,
+		.processes = t->processes,
+		.binaries = t->binaries,
+		.gaps = &t->gaps,
+	};
+	int r = publication_new(&t->publication, &publication);
+
+	openings.publication = remaps.publication = t->publication;
+	if (r == 0)
+		r = openings_new(&t->openings, &openings);
+	remaps.openings = t->openings;
+	return r < 0 ? r : remaps_new(&t->remaps, &remaps);
+}
+
+/* From the host to the process table. */
+static int sources_new(struct track *t)
+{
+	const struct process_reader_options reader = {
+		.host = &t->options.host,
+		.requests = t->requests,
+		.processes = t->processes,
+		.openings = t->openings,
+		.remaps = t->remaps,
+		.names = t->names,
+		.publication = t->publication,
+		.gaps = &t->gaps,
+	};
+	struct rescans_options rescans = {
+		.host = &t->options.host,
+		.requests = t->requests,
+		.processes = t->processes,
+		.publication = t->publication,
+		.gaps = &t->gaps,
+	};
+	struct process_events_options events = {
+		.host = &t->options.host,
+		.processes = t->processes,
+		.names = t->names,
+		.openings = t->openings,
+		.remaps = t->remaps,
+		.publication = t->publication,
+		.gaps = &t->gaps,
+	};
+	int r = process_reader_new(&t->reader, &reader);
+
+	rescans.reader = events.reader = t->reader;
+	if (r == 0)
+		r = rescans_new(&t->rescans, &rescans);
+	return r < 0 ? r : process_events_new(&t->events, &events);
 }
 
 int track_new(struct track **ret, const struct track_options *options)
@@ -74,15 +168,13 @@ int track_new(struct track **ret, const struct track_options *options)
 	if (!t)
 		return -ENOMEM;
 	t->options = *options;
-	t->proc_fd = -1;
-	t->vdso = PROC_FILE_NONE;
-	t->patience_ns = ASK_START_NS;
-	t->patience_at_ns = clock_mono_ns();
-	track_grace_init(t);
-	map_init(&t->delays, SIZE_MAX); /* no more than processes */
-	r = open_parts(t);
+	r = stores_new(t);
 	if (r == 0)
-		r = track_vdso_add(t);
+		r = names_new(t);
+	if (r == 0)
+		r = mappings_new(t);
+	if (r == 0)
+		r = sources_new(t);
 	if (r < 0) {
 		track_free(t);
 		return r;
@@ -95,262 +187,120 @@ void track_free(struct track *t)
 {
 	if (!t)
 		return;
-	proc_table_free(t->table);
+	process_events_free(t->events);
+	rescans_free(t->rescans);
+	process_reader_free(t->reader);
+	remaps_free(t->remaps);
+	openings_free(t->openings);
+	proc_table_free(t->processes);
+	publication_free(t->publication);
+	process_names_free(t->names);
+	requests_free(t->requests);
 	publisher_free(t->publisher);
 	unwind_tables_free(t->tables);
 	binary_registry_free(t->binaries);
 	arena_free(t->arena);
-	cgroup_meta_cache_free(t->workloads);
-	proc_threads_free(t->threads);
-	free(t->dirty);
-	track_delays_fini(t);
-	if (t->proc_fd >= 0)
-		close(t->proc_fd);
 	free(t);
 }
 
-/* Remembers to publish the process at the end of this drain. */
-void track_mark_dirty(struct track *t, uint32_t pid)
-{
-	if (t->n_dirty && t->dirty[t->n_dirty - 1] == pid)
-		return;
-	if (t->n_dirty == t->cap_dirty) {
-		size_t cap = t->cap_dirty ? t->cap_dirty * 2 : 256;
-		uint32_t *more = realloc(t->dirty, cap * sizeof *more);
+/* --- the main loop's turns */
 
-		if (!more) {
-			t->all_dirty = true;
-			return;
-		}
-		t->dirty = more;
-		t->cap_dirty = cap;
-	}
-	t->dirty[t->n_dirty++] = pid;
+void track_progress(struct track *t)
+{
+	publication_run(t->publication);
+	unwind_tables_pump(t->tables);
 }
 
-/* Sets whether the process is sampled; its list carries the flag. `inherited`: what its parent is, or it was.
- */
-void track_select(struct track *t, struct process *p, bool inherited)
+int track_scan(struct track *t)
 {
-	enum select_answer answer =
-		t->options.select ? t->options.select(p, t->options.select_data) : SELECT_YES;
-	bool selected = answer == SELECT_AS_PARENT ? inherited : answer == SELECT_YES;
+	int r = rescans_first(t->rescans);
 
-	p->image->selected = selected;
-}
-
-/* For a time before anything that is known of the pid: a process that is gone without a trace. */
-static struct process *exited_process(struct track *t, uint32_t pid, uint64_t time_ns)
-{
-	struct process *p;
-
-	if (proc_table_add_ended(t->table, pid, time_ns, &p) < 0)
-		return NULL;
-	strcpy(p->image->comm, "[exited]");
-	track_select(t, p, false);
-	return p;
-}
-
-struct process *track_process(struct track *t, uint32_t pid, uint64_t time_ns)
-{
-	struct process *p = proc_table_at(t->table, pid, time_ns);
-
-	if (p)
-		return p;
-	if (!proc_table_get(t->table, pid)) {
-		if (proc_table_add(t->table, pid, 0, &p) < 0)
-			return NULL;
-		track_read_process(t, p);
-		if (!p->scanned) {
-			strcpy(p->image->comm, "[exited]");
-			track_process_over(t, p, time_ns);
-		}
-	}
-	return proc_table_at(t->table, pid, time_ns) ?: exited_process(t, pid, time_ns);
-}
-
-void track_process_over(struct track *t, struct process *p, uint64_t time_ns)
-{
-	publisher_remove(t->publisher, p);
-	proc_table_end(t->table, p, time_ns);
-}
-
-/* --- from the side-band */
-
-static void on_fork(struct track *t, const struct sideband_event *e)
-{
-	struct process *parent = proc_table_get(t->table, e->ppid), *p;
-
-	if (e->pid == e->ppid) {
-		if (parent)
-			track_thread_begin(t, parent, e);
-		return;
-	}
-	t->stats.forks++;
-	p = proc_table_get(t->table, e->pid);
-	if (p) /* its exit was lost */
-		track_process_over(t, p, e->time_ns);
-	if (proc_table_add(t->table, e->pid, e->time_ns, &p) < 0)
-		return;
-	if (!parent) {
-		track_read_process(t, p);
-		return;
-	}
-	p->parent_pid = parent->pid;
-	proc_image_inherit(p, parent);
-	track_thread_name(t, parent, e->ptid, e->time_ns, p->image->comm); /* which forked */
-	p->scanned = true;
-	p->keep_stack = true; /* until its execve, which is heard of after it was */
-	p->keep_stack_until_ns = e->time_ns + FORK_STACK_NS;
-	if (parent->keep_stack && parent->keep_stack_until_ns > p->keep_stack_until_ns)
-		p->keep_stack_until_ns = parent->keep_stack_until_ns;
-	proc_maps_unref(p->maps);
-	p->maps = proc_maps_ref(parent->maps);
-	proc_history_begin(p, publisher_generation(t->publisher),
-			   publisher_list_generation(t->publisher, p->maps));
-	track_mark_dirty(t, p->pid);
-}
-
-/* The old image is gone, the mappings of the new one follow. */
-static void on_exec(struct track *t, struct process *p, const struct sideband_event *e)
-{
-	struct proc_maps *empty;
-	struct proc_image *image;
-
-	t->stats.execs++;
-	track_threads_over(t, p, e->time_ns);
-	proc_images_forget(p, t->drained_ns);
-	if (proc_image_exec(p, e->time_ns, &image) == 0)
-		track_comm_set(image, e->name);
-	/* who calls execve again so soon, may once more */
-	p->keep_stack = p->exec_ns && e->time_ns - p->exec_ns < FORK_STACK_NS;
-	p->keep_stack_until_ns = e->time_ns + FORK_STACK_NS;
-	p->exec_ns = e->time_ns;
-	track_remember(t, p, e->time_ns);
-	publisher_remove(t->publisher, p); /* its list goes with it */
-	if (proc_maps_new(&empty) == 0) {
-		proc_maps_unref(p->maps);
-		p->maps = empty;
-	}
-	track_read_workload(t, p);
-	track_select(t, p, p->image->selected);
-	track_mark_dirty(t, p->pid);
-	if (!sideband_has_mappings(t->options.sideband))
-		track_read_image(t, p);
-}
-
-static void on_comm(struct track *t, const struct sideband_event *e)
-{
-	struct process *p = proc_table_get(t->table, e->pid);
-
-	if (!p)
-		return;
-	if (e->exec)
-		on_exec(t, p, e);
-	else
-		track_renamed(t, p, e);
-}
-
-/* Mapped there again, or its rights have changed. */
-static void known_again(struct track *t, const struct process *p, const struct proc_mapping *m)
-{
-	const struct proc_mapping *all = proc_maps_find(p->maps, m->start);
-
-	if (m->file == PROC_FILE_NONE)
-		sideband_ignore(t->options.sideband, p->pid, all->start, all->end);
-}
-
-static void on_mmap(struct track *t, const struct sideband_event *e)
-{
-	struct process *p = proc_table_get(t->table, e->pid);
-	struct proc_mapping m = {e->mmap.start, e->mmap.start + e->mmap.len, e->mmap.offset, PROC_FILE_NONE};
-
-	if (!e->mmap.executable)
-		return;
-	if (!p) {
-		t->news = true;
-		if (proc_table_add(t->table, e->pid, 0, &p) == 0)
-			track_read_process(t, p); /* its start was lost; this mapping is in what was read */
-		return;
-	}
-	m.file = track_file_of_event(t, e);
-	if (proc_maps_has(p->maps, &m) && !track_remap_pending(t, p, &m)) {
-		known_again(t, p, &m);
-		return;
-	}
-	t->news = true;
-	if (proc_maps_replaces(p->maps, &m) || track_remap_pending(t, p, &m)) {
-		track_remember(t, p, e->time_ns);
-		p->keep_stack_until_ns = e->time_ns + KEEP_STACK_NS;
-		p->keep_stack = true;
-	}
-	if (proc_maps_own(p) < 0)
-		return;
-	/* the first mapping of a new image is the executable's, also where the file could not be opened any
-	 * more */
-	if (!p->maps->n && !p->image->program->exe && e->name[0] == '/' && e->name[1] != '/') {
-		p->image->program->exe = proc_exe_path(e->name, strlen(e->name));
-		track_select(t, p, p->image->selected);
-	}
-	track_remap_note(t, p, &m);
-	(void)proc_maps_insert(p->maps, m); /* at the maximum: samples there end "no mapping" */
-	track_mark_dirty(t, p->pid);
-}
-
-static void on_task_exit(struct track *t, const struct sideband_event *e)
-{
-	struct process *p = proc_table_get(t->table, e->pid);
-
-	if (e->tid != e->pid)
-		track_thread_end(t, e->tid, e->time_ns);
-	if (!p || !track_last_thread(p, e))
-		return;
-	t->stats.exits++;
-	track_process_over(t, p, e->time_ns);
-}
-
-static void on_event(const struct sideband_event *e, void *data)
-{
-	struct track *t = data;
-
-	t->stats.events++;
-	t->news |= e->kind != SIDEBAND_MMAP;
-	switch (e->kind) {
-	case SIDEBAND_FORK:
-		on_fork(t, e);
-		break;
-	case SIDEBAND_COMM:
-		on_comm(t, e);
-		break;
-	case SIDEBAND_MMAP:
-		on_mmap(t, e);
-		break;
-	case SIDEBAND_EXIT:
-		on_task_exit(t, e);
-		break;
-	case SIDEBAND_LOST:
-		t->rescan_wanted = true;
-		log_warn("%lu process events or more are missing (%s); /proc will be read again",
-			 (unsigned long)e->n_lost, sideband_loss_text(e->loss));
-		break;
-	case SIDEBAND_OTHER:
-		break;
-	}
+	track_progress(t);
+	return r;
 }
 
 bool track_drain(struct track *t)
 {
-	int r;
+	int news = process_events_drain(t->events);
 
-	t->news = false;
-	r = sideband_drain(t->options.sideband, on_event, t);
-	if (r < 0)
-		log_warn("process events could not be read: %s; trying again", strerror(-r));
-	track_rescan(t);
-	track_remap_retry(t);
-	track_publish(t);
-	unwind_tables_pump(t->tables);
-	return t->news;
+	if (news < 0)
+		log_warn("process events could not be read: %s; trying again", strerror(-news));
+	rescans_run(t->rescans);
+	remaps_retry(t->remaps);
+	track_progress(t);
+	return news > 0;
+}
+
+void track_events_missed(struct track *t)
+{
+	gap_note(&t->gaps, GAP_CPU_CAME);
+}
+
+void track_check(struct track *t)
+{
+	const struct job_pool *workers = &t->options.host.workers;
+	struct unwind_tables_stats s;
+	const struct binary *b;
+
+	requests_check(t->requests);
+	workers->check(workers->data, TABLE_TIMEOUT_NS);
+	unwind_tables_stats(t->tables, &s);
+	if (s.overdue == t->overdue_reported)
+		return;
+	t->overdue_reported = s.overdue;
+	b = binary_registry_get(t->binaries, s.overdue_file);
+	log_warn("%s: reading it for its unwind table has taken longer than 10 s: its file system does not "
+		 "answer; given up",
+		 b ? b->module.path : "a file");
+}
+
+void track_settle(struct track *t, uint64_t timeout_ns)
+{
+	const struct host_clock *clock = &t->options.host.clock;
+	const struct job_pool *workers = &t->options.host.workers;
+	uint64_t deadline = clock->mono_ns() + timeout_ns, now;
+
+	while ((unwind_tables_pending(t->tables) || requests_pending(t->requests)) &&
+	       (now = clock->mono_ns()) < deadline) {
+		uint64_t step = deadline - now < SETTLE_STEP_NS ? deadline - now : SETTLE_STEP_NS;
+
+		if (requests_pending(t->requests))
+			requests_drain(t->requests, step);
+		else
+			workers->drain(workers->data, step);
+		track_check(t);
+		track_progress(t);
+	}
+}
+
+bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret)
+{
+	ret->process = process_reader_find(t->reader, v->pid, v->time_ns);
+	if (!ret->process)
+		return false;
+	if (process_reader_sampled(t->reader, ret->process, v))
+		publication_run(t->publication);
+	process_names_of_sample(t->names, v, ret);
+	return true;
+}
+
+static void reselect(struct process *p, void *data)
+{
+	struct track *t = data;
+	bool before = p->image->selected;
+
+	if (p->end_ns || p->kernel_thread)
+		return;
+	(void)process_names_reread_workload(t->names, p);
+	publication_select(t->publication, p, before);
+	if (p->image->selected != before)
+		publication_mark(t->publication, p->pid);
+}
+
+void track_reselect(struct track *t)
+{
+	proc_table_each(t->processes, reselect, t);
+	publication_run(t->publication);
 }
 
 /* --- forgetting */
@@ -358,11 +308,12 @@ bool track_drain(struct track *t)
 void track_drained(struct track *t, uint64_t time_ns)
 {
 	t->drained_ns = time_ns > ENDED_KEEP_NS ? time_ns - ENDED_KEEP_NS : 0;
-	proc_table_reap(t->table, t->drained_ns);
+	process_names_drained(t->names, t->drained_ns);
+	proc_table_reap(t->processes, t->drained_ns);
 }
 
 struct sweep {
-	struct track *t;
+	struct track *track;
 	uint64_t now_ns;
 	uint8_t *used;
 };
@@ -379,10 +330,12 @@ static void mark_used(const struct proc_maps *m, void *data)
 static void sweep_process(struct process *p, void *data)
 {
 	struct sweep *s = data;
+	struct track *t = s->track;
 
-	track_history_tend(s->t, p, s->now_ns);
-	proc_images_forget(p, s->t->drained_ns);
-	track_main_over_check(s->t, p, s->now_ns);
+	publication_tend(t->publication, p, s->now_ns);
+	process_names_forget(t->names, p);
+	if (process_names_ended(t->names, p))
+		publication_end(t->publication, p, s->now_ns);
 	mark_used(p->maps, s);
 	proc_history_each(p, mark_used, s);
 }
@@ -394,20 +347,20 @@ void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, vo
 
 	if (!used)
 		return;
-	proc_table_each(t->table, sweep_process, &sweep);
+	proc_table_each(t->processes, sweep_process, &sweep);
 	publisher_mark_files(t->publisher, used);
-	used[t->vdso] = 1;
-	proc_threads_forget(t->threads, t->drained_ns);
+	used[openings_vdso(t->openings)] = 1;
+	process_names_forget_threads(t->names);
 	unwind_tables_sweep(t->tables, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, fn, data);
-	track_delays_tend(t, now_ns);
-	track_grace(t);
+	publication_forget(t->publication);
+	publication_grace(t->publication);
 }
 
 /* --- for the samples */
 
 uint64_t track_epoch(const struct track *t)
 {
-	return t->epoch;
+	return publication_epoch(t->publication);
 }
 
 const struct publisher *track_publisher(const struct track *t)
@@ -425,33 +378,27 @@ struct arena *track_arena(const struct track *t)
 	return t->arena;
 }
 
-void track_settle(struct track *t, uint64_t timeout_ns)
-{
-	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
-
-	while ((unwind_tables_pending(t->tables) || t->ask.pending) && (now = clock_mono_ns()) < deadline) {
-		uint64_t step = deadline - now < SETTLE_STEP_NS ? deadline - now : SETTLE_STEP_NS;
-
-		worker_drain(t->ask.pending ? t->options.opener : t->options.worker, step);
-		track_check(t);
-		track_progress(t);
-	}
-}
-
 void track_stats(const struct track *t, struct track_stats *ret)
 {
-	*ret = t->stats;
-	ret->ask = t->ask;
+	const struct event_source *events = &t->options.host.events;
+
+	*ret = (struct track_stats){
+		.processes = proc_table_len(t->processes),
+		.processes_full = proc_table_full(t->processes),
+		.rescans = rescans_count(t->rescans),
+	};
+	memcpy(ret->gaps, t->gaps.n, sizeof ret->gaps);
 	arena_stats(t->arena, &ret->arena);
 	binary_registry_stats(t->binaries, &ret->binaries);
 	unwind_tables_stats(t->tables, &ret->tables);
 	publisher_stats(t->publisher, &ret->publish);
-	cgroup_meta_cache_stats(t->workloads, &ret->workloads);
-	ret->processes = proc_table_len(t->table);
-	ret->processes_full = proc_table_full(t->table);
-	ret->threads = proc_threads_len(t->threads);
-	ret->threads_full = proc_threads_full(t->threads);
-	sideband_lost(t->options.sideband, ret->events_lost);
+	process_names_stats(t->names, &ret->names);
+	process_events_stats(t->events, &ret->events);
+	process_reader_stats(t->reader, &ret->reader);
+	openings_stats(t->openings, &ret->openings);
+	remaps_stats(t->remaps, &ret->remaps);
+	requests_stats(t->requests, &ret->requests);
+	events->lost(events->data, ret->events_lost);
 }
 
 uint64_t track_events_lost(const struct track_stats *s)

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A worker thread finds the file and, if it is not known, reads it; the main loop enters it into the
+ * registry.
+ *
+ * What map_files gives is only named (O_PATH), not opened: most files are known by their stat(2), and a file
+ * system cannot delay the closing of a file that nobody has opened, nor our exit.
+ *
+ * The file of a process that is gone already is looked for through its ancestors, which are mostly in the
+ * same mount namespace, and then among the known binaries, by build id or by device and inode. Where the
+ * known binary of that build id has the same path, the ancestors are not asked: thousands of short lives a
+ * second are like that.
+ */
+#include "agent/track/openings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/binary/registry.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/probe/sideband.h"
+#include "agent/proc/history.h"
+#include "agent/proc/root.h"
+#include "agent/proc/table.h"
+#include "agent/track/publication.h"
+#include "agent/unwind/tables.h"
+
+#define VDSO_NAME "[vdso]"
+#define VDSO_MAX_BYTES 16384u	       /* no kernel has a larger one; the part that is mapped is copied */
+#define ANCESTORS_MAX 4u	       /* whose root is tried when the process is gone */
+#define EVENT_LAG_NS (60 * NS_PER_SEC) /* events are never later than that */
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+
+struct openings {
+	struct openings_options options;
+	uint32_t vdso;
+	uint32_t ticket; /* the last one given */
+	struct openings_stats stats;
+};
+
+/* The opening of one mapping's file. */
+struct opening {
+	struct request request;
+	struct openings *owner;
+	struct process *process; /* one reference */
+	uint32_t ticket;
+	struct proc_open_request find;
+	char *path; /* owned */
+	uint8_t build_id[SIDEBAND_BUILD_ID_MAX];
+	uint8_t build_id_len; /* 0: not known */
+	uint32_t ancestors[ANCESTORS_MAX];
+	bool read, with_root; /* what `run` has to do */
+	/* what it found */
+	bool tried;
+	int error;
+	struct proc_opened opened; /* fd: owned, O_PATH; -1 */
+	struct binary *binary;	   /* owned; NULL: not read */
+	struct proc_root *root;	   /* one reference; NULL */
+	uint32_t index;		   /* of a binary that is known */
+};
+
+/*
+ * The vDSO is the same memory in every process of an architecture and has no file: we copy our own. Page by
+ * page, since a write from an address that is not mapped fails, where a read would kill us.
+ */
+static int vdso_add(struct openings *o)
+{
+	const uint8_t *vdso = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	size_t n = 0;
+	int r;
+
+	if (!vdso)
+		return 0;
+	fd = memfd_create("vdso", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while (n < VDSO_MAX_BYTES && write(fd, vdso + n, 4096) == 4096)
+		n += 4096;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = binary_registry_add(o->options.binaries, TAKE_FD(fd), &st, VDSO_NAME, &o->vdso);
+	if (r == 0)
+		unwind_tables_add(o->options.tables, o->vdso);
+	return r;
+}
+
+int openings_new(struct openings **ret, const struct openings_options *options)
+{
+	struct openings *o = calloc(1, sizeof *o);
+	int r;
+
+	if (!o)
+		return -ENOMEM;
+	o->options = *options;
+	o->vdso = PROC_FILE_NONE;
+	r = vdso_add(o);
+	if (r < 0) {
+		free(o);
+		return r;
+	}
+	*ret = o;
+	return 0;
+}
+
+void openings_free(struct openings *o)
+{
+	free(o);
+}
+
+uint32_t openings_vdso(const struct openings *o)
+{
+	return o->vdso;
+}
+
+/* --- on a thread */
+
+static bool build_id_is(int fd, void *data)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	const struct opening *g = data;
+	uint8_t id[BUILD_ID_MAX];
+	size_t n;
+
+	if (elf_image_open(&img, fd) < 0)
+		return false;
+	n = elf_image_build_id(img, id);
+	/* the kernel pads shorter ids with zeros and counts these */
+	return n <= g->build_id_len && memcmp(id, g->build_id, n) == 0;
+}
+
+static bool is_gone(int error)
+{
+	return error == -ESRCH || error == -ENOENT;
+}
+
+static void find(struct opening *g, const struct proc_view *proc)
+{
+	g->tried = true;
+	g->error = proc->ops->open_mapping(proc->data, &g->find, &g->opened);
+	for (unsigned i = 0; i < ANCESTORS_MAX && is_gone(g->error) && g->ancestors[i]; i++)
+		if (proc->ops->open_other(proc->data, g->ancestors[i], &g->find, &g->opened) == 0)
+			g->error = 0;
+}
+
+static void opening_run(struct request *q)
+{
+	struct opening *g = container_of(q, struct opening, request);
+
+	g->find.watch = &q->watch;
+	g->find.check_data = g;
+	if (!g->tried)
+		find(g, &q->proc);
+	if (!g->read || g->error < 0 || g->binary)
+		return;
+	g->error = binary_new(&g->binary, g->opened.fd, &g->opened.st, g->path);
+	if (g->error < 0)
+		return;
+	g->opened.fd = -1; /* the binary has taken it */
+	if (g->with_root && g->binary->n_segments)
+		(void)q->proc.ops->open_root(q->proc.data, q->pid, &g->root);
+}
+
+/* --- on the main loop */
+
+static void build_id_hex(const struct opening *g, char ret[2 * SIDEBAND_BUILD_ID_MAX + 1])
+{
+	ret[0] = '\0';
+	for (size_t i = 0; i < g->build_id_len; i++)
+		snprintf(ret + 2 * i, 3, "%02x", g->build_id[i]);
+}
+
+static bool binary_is(const struct opening *g, const struct binary *b)
+{
+	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
+	const char *id = b->module.build_id_gnu;
+
+	build_id_hex(g, hex);
+	return !id || strncmp(hex, id, strlen(id)) == 0;
+}
+
+/* Whether the file has to be read. */
+static bool opening_again(struct request *q)
+{
+	struct opening *g = container_of(q, struct opening, request);
+	const struct binary_registry *binaries = g->owner->options.binaries;
+	const struct binary *b;
+
+	if (g->error < 0)
+		return false;
+	g->index = binary_registry_known(binaries, &g->opened.st);
+	b = g->index ? binary_registry_get(binaries, g->index) : g->binary;
+	if (!b) {
+		g->read = true;
+		return true;
+	}
+	if (g->build_id_len && g->opened.way == PROC_OPEN_MAP_FILES && !binary_is(g, b))
+		g->error = -ESTALE; /* something else is mapped there by now */
+	return false;
+}
+
+/* Among the binaries that are known. */
+static uint32_t find_known(const struct opening *g)
+{
+	const struct binary_registry *binaries = g->owner->options.binaries;
+	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
+
+	build_id_hex(g, hex);
+	if (g->build_id_len)
+		return binary_registry_find(binaries, hex);
+	if (!g->find.has_inode)
+		return 0;
+	return binary_registry_find_inode(binaries, makedev(g->find.dev_major, g->find.dev_minor),
+					  g->find.inode);
+}
+
+static void count(struct openings_stats *s, const struct opening *g, uint32_t known)
+{
+	if (g->error == 0) {
+		s->opened++;
+		s->other += g->opened.way == PROC_OPEN_OTHER;
+	} else if (known) {
+		s->known++;
+	} else if (is_gone(g->error)) {
+		s->gone++;
+	} else {
+		s->failed++;
+	}
+}
+
+/* The index of the binary that was found; PROC_FILE_NONE where there is none (counted). Once. */
+static uint32_t settle(struct opening *g)
+{
+	struct openings *o = g->owner;
+	uint32_t index = g->error < 0 ? find_known(g) : g->index;
+
+	if (g->error == -ENOMEM)
+		gap_note(o->options.gaps, GAP_NO_MEMORY);
+	count(&o->stats, g, index);
+	if (index || g->error < 0)
+		return index ?: PROC_FILE_NONE;
+	if (binary_registry_enter(o->options.binaries, TAKE_PTR(g->binary), &g->opened.st, &index) < 0)
+		return PROC_FILE_NONE; /* at the maximum of binaries: counted there */
+	if (g->root)
+		binary_registry_set_root(o->options.binaries, index, g->root);
+	unwind_tables_add(o->options.tables, index);
+	return index;
+}
+
+struct resolving {
+	const struct opening *opening;
+	uint32_t index;
+};
+
+/* Lists may be shared: the first process that has one resolves it, and all of them are published again. */
+static void resolve_process(struct process *p, void *data)
+{
+	struct resolving *r = data;
+	const struct opening *g = r->opening;
+
+	if (p != g->process && p->start_ns + EVENT_LAG_NS < g->request.made_ns)
+		return; /* too old to be forked since */
+	proc_history_replace_file(p, g->ticket, r->index);
+	(void)proc_maps_replace_file(p->maps, g->ticket, r->index);
+	publication_resolved(g->owner->options.publication, p);
+}
+
+/* Puts the binary in place of the ticket: for the process, and for those that it has forked since. */
+static void resolve(struct opening *g, uint32_t index)
+{
+	struct resolving r = {.opening = g, .index = index};
+
+	resolve_process(g->process, &r);
+	proc_table_each(g->owner->options.processes, resolve_process, &r);
+	publication_changed(g->owner->options.publication); /* samples of ended processes wait, too */
+}
+
+static void opening_late(struct request *q)
+{
+	struct opening *g = container_of(q, struct opening, request);
+
+	resolve(g, settle(g));
+}
+
+static void opening_give_up(struct request *q)
+{
+	struct opening *g = container_of(q, struct opening, request);
+
+	g->owner->stats.stuck++;
+	resolve(g, PROC_FILE_NONE);
+}
+
+static void opening_free(struct request *q)
+{
+	struct opening *g = container_of(q, struct opening, request);
+
+	if (g->opened.fd >= 0)
+		close(g->opened.fd);
+	binary_free(g->binary);
+	proc_root_unref(g->root);
+	process_unref(g->process);
+	free(g->path);
+	free(g);
+}
+
+static const struct request_kind opening_kind = {
+	.what = "opening a file that it has mapped",
+	.run = opening_run,
+	.again = opening_again,
+	.late = opening_late,
+	.give_up = opening_give_up,
+	.free = opening_free,
+};
+
+static void set_ancestors(struct opening *g, const struct proc_table *processes)
+{
+	const struct process *p = g->process;
+
+	for (unsigned i = 0; p && i < ANCESTORS_MAX; i++) {
+		g->ancestors[i] = p->parent_pid;
+		p = p->parent_pid ? proc_table_get(processes, p->parent_pid) : NULL;
+	}
+}
+
+/* `id`: the build id that the file must have; `id_len` 0: not known. NULL: no memory. */
+static struct opening *opening_new(struct openings *o, struct process *p,
+				   const struct proc_open_request *find, const uint8_t *id, uint8_t id_len)
+{
+	struct opening *g = calloc(1, sizeof *g);
+	const struct binary *known = NULL;
+	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
+
+	if (!g)
+		return NULL;
+	g->owner = o;
+	g->process = process_ref(p);
+	g->find = *find;
+	g->opened.fd = -1;
+	g->with_root = o->options.debug_files;
+	g->path = strdup(find->path);
+	if (!g->path) {
+		opening_free(&g->request);
+		return NULL;
+	}
+	g->find.path = g->path;
+	g->find.unread = true;
+	g->build_id_len = id_len;
+	if (id_len) {
+		memcpy(g->build_id, id, id_len);
+		g->find.check = build_id_is;
+		build_id_hex(g, hex);
+		known = binary_registry_get(o->options.binaries,
+					    binary_registry_find(o->options.binaries, hex));
+		g->read = !known;
+	}
+	if (!known || strcmp(known->module.path, find->path) != 0)
+		set_ancestors(g, o->options.processes);
+	return g;
+}
+
+static uint32_t ticket_new(struct openings *o)
+{
+	o->ticket = (o->ticket + 1) & ~PROC_FILE_OPENING;
+	return o->ticket | PROC_FILE_OPENING;
+}
+
+static uint32_t open_file(struct openings *o, const struct proc_open_request *find, const uint8_t *id,
+			  uint8_t id_len)
+{
+	struct process *p = proc_table_get(o->options.processes, find->pid);
+	struct opening *g = p ? opening_new(o, p, find, id, id_len) : NULL;
+	uint32_t index;
+
+	if (!g) {
+		if (p)
+			gap_note(o->options.gaps, GAP_NO_MEMORY);
+		return PROC_FILE_NONE;
+	}
+	switch (requests_make(o->options.requests, &g->request, &opening_kind, find->pid)) {
+	case REQUEST_LATER:
+		return g->ticket = ticket_new(o);
+	case REQUEST_DONE:
+		break;
+	case REQUEST_REFUSED:
+		g->error = -ETIMEDOUT;
+		break;
+	}
+	index = settle(g);
+	opening_free(&g->request);
+	return index;
+}
+
+/* Whether the mapping's name is that of a file. */
+static bool is_file_name(const char *name)
+{
+	return name[0] == '/' && strncmp(name, "//anon", 6) != 0 && strncmp(name, "/dev/zero", 9) != 0 &&
+	       strncmp(name, "/SYSV", 5) != 0 && strncmp(name, "/anon_hugepage", 14) != 0;
+}
+
+uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_maps_line *line,
+			  const char *path)
+{
+	const struct proc_open_request find = {
+		.pid = pid,
+		.start = line->start,
+		.end = line->end,
+		.path = path,
+		.deleted = line->deleted,
+		.has_inode = line->inode != 0,
+		.inode = line->inode,
+		.dev_major = line->dev_major,
+		.dev_minor = line->dev_minor,
+	};
+
+	if (strcmp(path, VDSO_NAME) == 0)
+		return o->vdso;
+	return is_file_name(path) ? open_file(o, &find, NULL, 0) : PROC_FILE_NONE;
+}
+
+uint32_t openings_of_event(struct openings *o, const struct sideband_event *e)
+{
+	const struct proc_open_request find = {
+		.pid = e->pid,
+		.start = e->mmap.start,
+		.end = e->mmap.start + e->mmap.len,
+		.path = e->name,
+		.has_inode = !e->mmap.has_build_id && e->mmap.inode,
+		.inode = e->mmap.inode,
+		.dev_major = e->mmap.dev_major,
+		.dev_minor = e->mmap.dev_minor,
+	};
+
+	if (strcmp(e->name, VDSO_NAME) == 0)
+		return o->vdso;
+	if (!is_file_name(e->name))
+		return PROC_FILE_NONE;
+	return open_file(o, &find, e->mmap.build_id, e->mmap.has_build_id ? e->mmap.build_id_len : 0);
+}
+
+void openings_stats(const struct openings *o, struct openings_stats *ret)
+{
+	*ret = o->stats;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Mapping → open file → binary. The file is opened as soon as the mapping is reported: a process that ends
+ * takes its /proc entry with it, and a container its root file system. Where opening takes long, the mapping
+ * gets a ticket in place of the binary; such mappings are not published, so samples there wait. Main loop
+ * only.
+ */
+#ifndef PROFLET_TRACK_OPENINGS_H
+#define PROFLET_TRACK_OPENINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/track/gaps.h"
+#include "agent/track/requests.h"
+
+struct binary_registry;
+struct openings;
+struct proc_maps_line;
+struct proc_table;
+struct publication;
+struct sideband_event;
+struct unwind_tables;
+
+struct openings_options {
+	struct requests *requests;
+	struct proc_table *processes;
+	struct publication *publication;
+	struct binary_registry *binaries;
+	struct unwind_tables *tables;
+	struct gaps *gaps;
+	bool debug_files; /* look for separate debug files of binaries that do not describe all of their code
+			   */
+};
+
+struct openings_stats {
+	uint64_t opened, failed;
+	uint64_t gone;	/* the process or the mapping had gone before */
+	uint64_t known; /* the same, but the binary was known by build id or inode */
+	uint64_t other; /* of those opened: found through an ancestor of the process */
+	uint64_t stuck; /* given up: their file systems do not answer */
+};
+
+/* Everything in `options` is borrowed. 0 or -errno. */
+int openings_new(struct openings **ret, const struct openings_options *options);
+/* After the threads that answer requests have ended. NULL is fine. */
+void openings_free(struct openings *o);
+
+/*
+ * The binary that is mapped there: its index; PROC_FILE_NONE for memory without a file, and for files that
+ * cannot be opened; a ticket (PROC_FILE_OPENING) while it is being opened.
+ */
+uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_maps_line *line,
+			  const char *path);
+uint32_t openings_of_event(struct openings *o, const struct sideband_event *e);
+/* The kernel's vDSO; PROC_FILE_NONE where there is none. */
+uint32_t openings_vdso(const struct openings *o);
+void openings_stats(const struct openings *o, struct openings_stats *ret);
+
+#endif

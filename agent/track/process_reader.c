@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/track/process_reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/proc/image.h"
+#include "agent/proc/table.h"
+#include "agent/track/map_lines.h"
+#include "agent/track/openings.h"
+#include "agent/track/process_names.h"
+#include "agent/track/publication.h"
+#include "agent/track/remaps.h"
+#include "agent/track/seen_files.h"
+
+#define MISS_WAIT_NS \
+	(20 * NS_PER_MS) /* after a sample outside of all mappings; doubled while nothing changes */
+#define MISS_WAIT_MAX_NS (5 * NS_PER_SEC)
+#define REREAD_NS (10 * NS_PER_SEC) /* a mapping may have replaced another without any sample outside */
+
+struct process_reader {
+	struct process_reader_options options;
+	struct host_clock clock;
+	struct proc_view proc;
+	struct seen_files seen;
+	struct process_reader_stats stats;
+};
+
+int process_reader_new(struct process_reader **ret, const struct process_reader_options *options)
+{
+	struct process_reader *r = calloc(1, sizeof *r);
+
+	if (!r)
+		return -ENOMEM;
+	r->options = *options;
+	r->clock = options->host->clock;
+	r->proc = options->host->proc;
+	*ret = r;
+	return 0;
+}
+
+void process_reader_free(struct process_reader *r)
+{
+	free(r);
+}
+
+static void no_memory(struct process_reader *r)
+{
+	gap_note(r->options.gaps, GAP_NO_MEMORY);
+}
+
+/* --- lines of maps → mappings */
+
+/* There may be thousands of lines of one file in a row. */
+static bool same_file(const struct proc_maps_line *line, const struct proc_maps_line *before)
+{
+	return before && line->inode && line->inode == before->inode &&
+	       line->dev_major == before->dev_major && line->dev_minor == before->dev_minor &&
+	       line->deleted == before->deleted;
+}
+
+/* A mapping of the same place, length and offset is known: its file is not opened again. */
+static bool known_line(const struct proc_maps *maps, const struct proc_mapping *m, uint32_t *ret_file)
+{
+	const struct proc_mapping *known = maps ? proc_maps_find(maps, m->start) : NULL;
+
+	if (!known || known->start != m->start || known->end != m->end || known->offset != m->offset)
+		return false;
+	*ret_file = known->file;
+	return true;
+}
+
+struct adding {
+	struct process_reader *reader;
+	struct process *process;
+	const struct proc_maps *known; /* NULL: none */
+	const struct map_lines *lines;
+	uint32_t file;	   /* of the previous line */
+	bool maybe_copies; /* some code without a table may be a copy of a file's */
+};
+
+static int add_line(struct adding *a, size_t i)
+{
+	const struct proc_maps_line *line = map_line(a->lines, i),
+				    *before = i ? map_line(a->lines, i - 1) : NULL;
+	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
+	struct process_reader *r = a->reader;
+	uint32_t pid = a->process->pid;
+
+	if (!known_line(a->known, &m, &a->file) && !same_file(line, before) &&
+	    !seen_files_find(&r->seen, pid, line, &a->file)) {
+		a->file = line->path ? openings_of_line(r->options.openings, pid, line, line->path)
+				     : PROC_FILE_NONE;
+		seen_files_add(&r->seen, pid, line, a->file);
+	}
+	m.file = a->file;
+	a->maybe_copies |= (line->inode || a->lines->beside_file) &&
+			   remaps_possible(r->options.remaps, m.file, line->path);
+	return proc_maps_insert(a->process->maps, m);
+}
+
+/*
+ * Sets p->maps to the mappings of the lines, with the files of `known` (NULL: none) where the mappings are
+ * the same. The caller gets the former p->maps. -ENOMEM: nothing has changed.
+ */
+static int lines_to_maps(struct process_reader *r, struct process *p, const struct proc_maps *known,
+			 const struct map_lines *l, bool *ret_maybe_copies)
+{
+	struct adding a = {r, p, known, l, PROC_FILE_NONE, false};
+	struct proc_maps *read;
+	int e = proc_maps_new(&read);
+
+	if (e < 0)
+		return e;
+	p->maps = read;
+	for (size_t i = 0; i < l->n && e == 0; i++)
+		e = add_line(&a, i);
+	if (e == -ENOMEM || l->incomplete)
+		no_memory(r);
+	r->stats.cut += e == -ENOSPC;
+	*ret_maybe_copies = a.maybe_copies;
+	return 0;
+}
+
+/* Takes the first lines of a process. Mappings that events have reported meanwhile are newer. */
+static int add_lines(struct process *p, const struct map_lines *l, void *data)
+{
+	struct process_reader *r = data;
+	struct proc_maps *before = p->maps;
+	bool maybe_copies = false;
+	int e = lines_to_maps(r, p, NULL, l, &maybe_copies);
+
+	if (e < 0) {
+		no_memory(r);
+		return 0;
+	}
+	for (uint32_t i = 0; i < before->n && e == 0; i++)
+		e = proc_maps_insert(p->maps, before->entries[i]);
+	if (e == -ENOMEM)
+		no_memory(r);
+	proc_maps_unref(before);
+	if (maybe_copies)
+		(void)remaps_read(r->options.remaps, p);
+	publication_mark(r->options.publication, p->pid);
+	return 0;
+}
+
+static void read_lines(struct process_reader *r, struct process *p)
+{
+	if (map_lines_read(r->options.requests, p, false, add_lines, r) == -ENOMEM)
+		no_memory(r);
+}
+
+/* --- a process */
+
+uint64_t process_reader_start_ns(const struct process_reader *r, const struct proc_stat *stat)
+{
+	return proc_start_mono_ns(stat->start_time_ticks, r->clock.boot_offset_ns());
+}
+
+/* Not before the end of the process that had the pid before. */
+static void set_start(struct process_reader *r, struct process *p, const struct proc_stat *stat)
+{
+	uint64_t start_ns = process_reader_start_ns(r, stat);
+
+	if (!p->scanned && start_ns > p->start_ns)
+		p->start_ns = p->image->start_ns = p->image->since_ns = start_ns;
+}
+
+/* False: it is gone, or has no mappings. */
+static bool read_attributes(struct process_reader *r, struct process *p)
+{
+	struct proc_stat stat;
+
+	if (!p->scanned) /* its pid may have stood for the list of another process */
+		publication_begin(r->options.publication, p);
+	publication_select(r->options.publication, p, false);
+	if (r->proc.ops->stat(r->proc.data, p->pid, &stat) < 0)
+		return false;
+	p->kernel_thread = stat.kernel_thread;
+	set_start(r, p, &stat);
+	memcpy(p->image->comm, stat.comm, PROC_TASK_COMM_LEN - 1);
+	p->n_threads = stat.num_threads ? stat.num_threads - 1 : 0;
+	p->scanned = true;
+	p->parent_pid = stat.ppid;
+	if (!p->kernel_thread && !p->image->program->exe) /* without it, the process is named by comm */
+		(void)r->proc.ops->exe(r->proc.data, p->pid, &p->image->program->exe);
+	return !p->kernel_thread;
+}
+
+struct map_lines_request *process_reader_begin(struct process_reader *r, struct process *p)
+{
+	struct map_lines_request *lines;
+	int e = 0;
+
+	if (!read_attributes(r, p))
+		return NULL;
+	lines = map_lines_begin(r->options.requests, p, add_lines, r, &e);
+	if (e == -ENOMEM)
+		no_memory(r);
+	return lines;
+}
+
+/* Its mappings are known, or asked for: what the selection may depend on is read, and it is published. */
+static void finish(struct process_reader *r, struct process *p)
+{
+	const struct process *parent;
+
+	if (!p->scanned)
+		return;
+	if (!p->kernel_thread)
+		process_names_read_workload(r->options.names, p);
+	parent = proc_table_get(r->options.processes, p->parent_pid);
+	publication_select(r->options.publication, p, parent && parent->image->selected);
+	publication_mark(r->options.publication, p->pid);
+}
+
+void process_reader_end(struct process_reader *r, struct process *p, struct map_lines_request *lines)
+{
+	if (lines)
+		(void)map_lines_wait(r->options.requests, lines);
+	finish(r, p);
+}
+
+void process_reader_read(struct process_reader *r, struct process *p)
+{
+	if (read_attributes(r, p))
+		read_lines(r, p);
+	finish(r, p);
+}
+
+void process_reader_scan_begin(struct process_reader *r)
+{
+	seen_files_begin(&r->seen, &r->proc);
+}
+
+void process_reader_scan_end(struct process_reader *r)
+{
+	seen_files_end(&r->seen);
+}
+
+/* For a time before anything that is known of the pid: a process that is gone without a trace. */
+static struct process *exited_process(struct process_reader *r, uint32_t pid, uint64_t time_ns)
+{
+	struct process *p;
+
+	if (proc_table_add_ended(r->options.processes, pid, time_ns, &p) < 0)
+		return NULL;
+	strcpy(p->image->comm, "[exited]");
+	publication_select(r->options.publication, p, false);
+	return p;
+}
+
+struct process *process_reader_find(struct process_reader *r, uint32_t pid, uint64_t time_ns)
+{
+	struct proc_table *processes = r->options.processes;
+	struct process *p = proc_table_at(processes, pid, time_ns);
+
+	if (p)
+		return p;
+	if (!proc_table_get(processes, pid)) {
+		if (proc_table_add(processes, pid, 0, &p) < 0)
+			return NULL;
+		process_reader_read(r, p);
+		if (!p->scanned) {
+			strcpy(p->image->comm, "[exited]");
+			publication_end(r->options.publication, p, time_ns);
+		}
+	}
+	return proc_table_at(processes, pid, time_ns) ?: exited_process(r, pid, time_ns);
+}
+
+/* --- where no events report mappings */
+
+void process_reader_read_image(struct process_reader *r, struct process *p)
+{
+	if (!p->image->program->exe)
+		(void)r->proc.ops->exe(r->proc.data, p->pid, &p->image->program->exe);
+	publication_select(r->options.publication, p, p->image->selected);
+	read_lines(r, p);
+}
+
+static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)
+{
+	return a->n == b->n && (!a->n || memcmp(a->entries, b->entries, a->n * sizeof *a->entries) == 0);
+}
+
+static int replace_lines(struct process *p, const struct map_lines *l, void *data)
+{
+	struct process_reader *r = data;
+	struct proc_maps *before = p->maps, *read;
+	bool maybe_copies = false;
+
+	if (!l->n) /* it is gone */
+		return 0;
+	if (lines_to_maps(r, p, before, l, &maybe_copies) < 0) {
+		no_memory(r);
+		return 0;
+	}
+	read = p->maps;
+	p->maps = before;
+	if (same_mappings(before, read)) {
+		proc_maps_unref(read);
+		return 0;
+	}
+	p->miss_wait_ns = 0;
+	publication_remember(r->options.publication, p, r->clock.mono_ns());
+	p->maps = read;
+	proc_maps_unref(before);
+	if (maybe_copies)
+		(void)remaps_read(r->options.remaps, p);
+	publication_mark(r->options.publication, p->pid);
+	return 1;
+}
+
+bool process_reader_sampled(struct process_reader *r, struct process *p, const struct sample_view *v)
+{
+	const struct event_source *events = &r->options.host->events;
+	bool missed = v->ending == ENDING_NO_MAPPING || v->ending == ENDING_NO_PROCESS;
+	uint64_t now;
+	int changed;
+
+	if (events->has_mappings(events->data) || p->end_ns || p->kernel_thread)
+		return false;
+	now = r->clock.mono_ns();
+	if (now < (missed ? p->miss_after_ns : p->reread_after_ns))
+		return false;
+	/* samples that lie outside of all mappings again and again say nothing new */
+	p->miss_wait_ns = !p->miss_wait_ns		       ? MISS_WAIT_NS
+			  : p->miss_wait_ns < MISS_WAIT_MAX_NS ? p->miss_wait_ns * 2
+							       : MISS_WAIT_MAX_NS;
+	p->miss_after_ns = now + p->miss_wait_ns;
+	p->reread_after_ns = now + REREAD_NS;
+	r->stats.rereads++;
+	changed = map_lines_read(r->options.requests, p, false, replace_lines, r);
+	if (changed == -ENOMEM)
+		no_memory(r);
+	return changed > 0;
+}
+
+void process_reader_stats(const struct process_reader *r, struct process_reader_stats *ret)
+{
+	*ret = r->stats;
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/track/remaps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/fs.h"
+#include "agent/binary/registry.h"
+#include "agent/proc/table.h"
+#include "agent/track/map_lines.h"
+#include "agent/track/openings.h"
+#include "agent/track/publication.h"
+
+#define PAGE 4096ull
+#define PENDING_MAX 16u /* pieces of code without a file between two mappings of files */
+
+/* When a process is looked at again, after the time before. */
+static const uint64_t retry_after_ns[] = {NS_PER_SEC / 20, NS_PER_SEC / 2, 5 * NS_PER_SEC};
+
+/* A process that has mapped something over the code of a file. */
+struct remap_retry {
+	uint32_t pid; /* 0: the slot is free */
+	unsigned n_tried;
+	uint64_t due_ns;
+};
+
+struct remaps {
+	struct remaps_options options;
+	struct host_clock clock;
+	struct remap_retry retries[REMAPS_MAX];
+	struct remaps_stats stats;
+};
+
+int remaps_new(struct remaps **ret, const struct remaps_options *options)
+{
+	struct remaps *r = calloc(1, sizeof *r);
+
+	if (!r)
+		return -ENOMEM;
+	r->options = *options;
+	r->clock = options->host->clock;
+	*ret = r;
+	return 0;
+}
+
+void remaps_free(struct remaps *r)
+{
+	free(r);
+}
+
+/* --- is the memory a copy of the file? */
+
+struct compare_request {
+	struct request request;
+	uint64_t start, len, offset;
+	int fd; /* owned, names the file; -1 */
+	enum proc_text result;
+};
+
+static void compare_run(struct request *q)
+{
+	struct compare_request *c = container_of(q, struct compare_request, request);
+	_cleanup_close_ int fd = fs_reopen(c->fd);
+
+	c->result = fd < 0 ? PROC_TEXT_UNKNOWN
+			   : q->proc.ops->compare(q->proc.data, q->pid, c->start, c->len, fd, c->offset);
+}
+
+static void compare_free(struct request *q)
+{
+	struct compare_request *c = container_of(q, struct compare_request, request);
+
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c);
+}
+
+/* Reading the memory of a process may fault it in, from a file system that does not answer. */
+static const struct request_kind compare_kind = {
+	.what = "reading its memory", .run = compare_run, .free = compare_free};
+
+static enum proc_text compare(struct remaps *r, uint32_t pid, uint64_t start, uint64_t len, int fd,
+			      uint64_t offset)
+{
+	struct compare_request *c = calloc(1, sizeof *c);
+	enum proc_text answer = PROC_TEXT_UNKNOWN;
+	enum request_result result;
+
+	if (!c)
+		return PROC_TEXT_UNKNOWN;
+	c->start = start;
+	c->len = len;
+	c->offset = offset;
+	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	result = requests_make(r->options.requests, &c->request, &compare_kind, pid);
+	if (result == REQUEST_LATER)
+		return PROC_TEXT_UNKNOWN;
+	if (result == REQUEST_DONE)
+		answer = c->result;
+	compare_free(&c->request);
+	return answer;
+}
+
+/* --- the mappings of a process */
+
+/* A mapping of a file. It is opened only when code without a file is adjacent. */
+struct neighbour {
+	struct proc_maps_line line; /* its path is not valid any more */
+	char *path;		    /* owned; NULL: there is no file */
+};
+
+struct range {
+	uint64_t start, end;
+};
+
+struct remap_scan {
+	struct remaps *remaps;
+	struct process *p;
+	struct neighbour before;
+	struct range pending[PENDING_MAX]; /* adjacent, directly after `before` */
+	unsigned n_pending;
+	uint64_t end; /* of the mapping seen last */
+	bool found;
+};
+
+static bool is_binary(const struct remaps *r, uint32_t file)
+{
+	const struct binary *f = binary_registry_get(r->options.binaries, file);
+
+	return f && f->n_segments;
+}
+
+/* Maps the part of `range` that segment `s` would cover, with that bias, if it holds the segment's code. */
+static bool segment_restore(struct remap_scan *c, const struct binary *f, const struct elf_segment *s,
+			    uint64_t bias, const struct range *range, bool both)
+{
+	uint64_t first = (s->va & ~(PAGE - 1)) + bias,
+		 last = ((s->va + s->file_bytes + PAGE - 1) & ~(PAGE - 1)) + bias;
+	uint64_t from = first > range->start ? first : range->start,
+		 to = last < range->end ? last : range->end;
+	uint64_t code = s->va + bias > from ? s->va + bias : from,
+		 code_end = s->va + s->file_bytes + bias < to ? s->va + s->file_bytes + bias : to;
+	uint64_t shift = s->offset - s->va - bias; /* address → file offset */
+	enum proc_text text;
+	int r;
+
+	if (first >= last || code >= code_end)
+		return false;
+	text = compare(c->remaps, c->p->pid, code, code_end - code, f->fd, code + shift);
+	if (text == PROC_TEXT_OTHER || (text == PROC_TEXT_UNKNOWN && !both))
+		return false;
+	r = proc_maps_own(c->p);
+	if (r == 0)
+		r = proc_maps_insert(c->p->maps, (struct proc_mapping){from, to, from + shift, f->index});
+	if (r == -ENOMEM)
+		gap_note(c->remaps->options.gaps, GAP_NO_MEMORY);
+	return r == 0;
+}
+
+/* The binary that it is a mapping of; NULL for other files. */
+static const struct binary *neighbour_file(struct remap_scan *c, const struct neighbour *n)
+{
+	const struct proc_mapping *m = n->path ? proc_maps_find(c->p->maps, n->line.start) : NULL;
+	uint32_t file = PROC_FILE_NONE;
+
+	if (n->path && n->line.executable)
+		file = m ? m->file : PROC_FILE_NONE;
+	else if (n->path)
+		file = openings_of_line(c->remaps->options.openings, c->p->pid, &n->line, n->path);
+	return is_binary(c->remaps, file) ? binary_registry_get(c->remaps->options.binaries, file) : NULL;
+}
+
+/* The neighbour maps some segment whose pages hold its offset. `both`: the file is on both sides. */
+static bool range_restore(struct remap_scan *c, const struct binary *f, const struct neighbour *n,
+			  const struct range *range, bool both)
+{
+	bool found = false;
+
+	for (size_t i = 0; f && i < f->n_segments && !found; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		uint64_t bias = n->line.start - (s->va + (n->line.offset - s->offset));
+
+		if (n->line.offset < (s->offset & ~(PAGE - 1)) || n->line.offset >= s->offset + s->file_bytes)
+			continue;
+		for (size_t k = 0; k < f->n_segments; k++)
+			if (f->segments[k].executable)
+				found |= segment_restore(c, f, &f->segments[k], bias, range, both);
+	}
+	return found;
+}
+
+/* The mappings without a file end here: at another mapping of a file, or at unmapped memory. */
+static void pending_resolve(struct remap_scan *c, const struct neighbour *after)
+{
+	const struct binary *a, *b;
+
+	if (!c->n_pending)
+		return;
+	b = neighbour_file(c, &c->before);
+	a = neighbour_file(c, after);
+	for (unsigned i = 0; i < c->n_pending; i++)
+		if (range_restore(c, b, &c->before, &c->pending[i], a == b) ||
+		    range_restore(c, a, after, &c->pending[i], a == b))
+			c->found = true;
+	c->n_pending = 0;
+}
+
+static void before_set(struct remap_scan *c, struct neighbour n)
+{
+	free(c->before.path);
+	c->before = n;
+}
+
+static void scan_line(const struct proc_maps_line *line, struct remap_scan *c)
+{
+	const struct neighbour none = {.path = NULL};
+	const struct proc_mapping *m = proc_maps_find(c->p->maps, line->start);
+	struct neighbour here = {.line = *line};
+
+	if (c->end != line->start) {
+		pending_resolve(c, &none);
+		before_set(c, none);
+	}
+	c->end = line->end;
+	if (line->executable && m && !is_binary(c->remaps, m->file)) {
+		if (c->n_pending < PENDING_MAX)
+			c->pending[c->n_pending++] = (struct range){line->start, line->end};
+		return;
+	}
+	if (line->inode)
+		(void)proc_maps_path(line, &here.path);
+	pending_resolve(c, &here);
+	before_set(c, here);
+}
+
+static int scan_lines(struct process *p, const struct map_lines *l, void *data)
+{
+	const struct neighbour none = {.path = NULL};
+	struct remaps *r = data;
+	struct remap_scan c = {.remaps = r, .p = p};
+
+	for (size_t i = 0; i < l->n; i++)
+		scan_line(map_line(l, i), &c);
+	pending_resolve(&c, &none);
+	before_set(&c, none);
+	if (l->incomplete)
+		gap_note(r->options.gaps, GAP_NO_MEMORY);
+	if (c.found) {
+		r->stats.found++;
+		publication_mark(r->options.publication, p->pid);
+	}
+	return c.found;
+}
+
+bool remaps_read(struct remaps *r, struct process *p)
+{
+	int found = map_lines_read(r->options.requests, p, true, scan_lines, r);
+
+	if (found == -ENOMEM)
+		gap_note(r->options.gaps, GAP_NO_MEMORY);
+	return found > 0;
+}
+
+bool remaps_possible(const struct remaps *r, uint32_t file, const char *path)
+{
+	bool special = path && path[0] == '[' && strncmp(path, "[anon", 5) != 0; /* [vsyscall] */
+
+	return !special && file != openings_vdso(r->options.openings) && !is_binary(r, file);
+}
+
+/* --- looking again */
+
+/* Whether code of a file is known to be mapped within [start, end). */
+static bool replaces_code(const struct remaps *r, const struct process *p, uint64_t start, uint64_t end)
+{
+	const struct proc_maps *maps = p->maps;
+
+	for (uint32_t i = 0; i < maps->n && maps->entries[i].start < end; i++)
+		if (maps->entries[i].end > start && is_binary(r, maps->entries[i].file))
+			return true;
+	return false;
+}
+
+static const struct remap_retry *slot_of(const struct remaps *r, uint32_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(r->retries); i++)
+		if (r->retries[i].pid == pid)
+			return &r->retries[i];
+	return NULL;
+}
+
+bool remaps_pending(const struct remaps *r, const struct process *p, const struct proc_mapping *m)
+{
+	return !is_binary(r, m->file) && slot_of(r, p->pid);
+}
+
+void remaps_note(struct remaps *r, const struct process *p, const struct proc_mapping *m)
+{
+	struct remap_retry *slot = (struct remap_retry *)slot_of(r, p->pid);
+
+	if (is_binary(r, m->file) || (!slot && !replaces_code(r, p, m->start, m->end)))
+		return;
+	if (!slot) {
+		slot = (struct remap_retry *)slot_of(r, 0);
+		if (!slot) {
+			r->stats.full++;
+			return;
+		}
+		slot->pid = p->pid;
+		slot->n_tried = 0;
+	}
+	slot->due_ns = r->clock.mono_ns(); /* its protection changes: the bytes may be there now */
+}
+
+void remaps_retry(struct remaps *r)
+{
+	uint64_t now = r->clock.mono_ns();
+
+	for (size_t i = 0; i < ARRAY_SIZE(r->retries); i++) {
+		struct remap_retry *slot = &r->retries[i];
+		struct process *p;
+
+		if (!slot->pid || now < slot->due_ns)
+			continue;
+		p = proc_table_get(r->options.processes, slot->pid);
+		if (!p || remaps_read(r, p) || slot->n_tried == ARRAY_SIZE(retry_after_ns))
+			slot->pid = 0;
+		else
+			slot->due_ns = now + retry_after_ns[slot->n_tried++];
+	}
+}
+
+void remaps_stats(const struct remaps *r, struct remaps_stats *ret)
+{
+	*ret = r->stats;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Requests about other processes that may never be answered. A file may lie on a file system whose server is
+ * dead, and so may the memory of a process; whoever reads it then waits for ever. So a worker thread reads,
+ * and the main loop waits for it at most REQUEST_WAIT_NS, and with all requests together for at most a small
+ * share of its time. An answer that comes later is taken when it comes. A request without an answer within
+ * REQUEST_TIMEOUT_NS is given up, and until its thread is back no other request touches the same process or
+ * file system. Main loop only.
+ */
+#ifndef PROFLET_TRACK_REQUESTS_H
+#define PROFLET_TRACK_REQUESTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/base/clock.h"
+#include "agent/base/worker.h"
+#include "agent/proc/open.h"
+#include "agent/track/track_host.h"
+
+#define REQUEST_WAIT_NS (2 * NS_PER_MS)	       /* an idle machine answers sooner */
+#define REQUEST_WAIT_FREE_NS (NS_PER_MS / 10)  /* of each wait, not counted against the share */
+#define REQUEST_WAIT_SHARE 20u		       /* 1/20 of all time may go into waiting, */
+#define REQUEST_WAIT_SAVED_NS (50 * NS_PER_MS) /* and up to this much of it is saved up */
+#define REQUEST_WAIT_START_NS (1 * NS_PER_SEC) /* saved at the start, when everything is read at once */
+#define REQUEST_TIMEOUT_NS (2 * NS_PER_SEC)
+#define REQUEST_QUEUE_TIMEOUT_NS \
+	(30 * NS_PER_SEC)      /* until a thread begins: all are stuck, or CPUs are short */
+#define REQUEST_REFUSED_MAX 8u /* file systems that a request can be told to avoid */
+#define REQUEST_THREADS 2u
+#define REQUEST_QUEUE_MAX 16384u
+
+struct requests;
+
+/* Embedded as the first member of what a request needs and what it finds out. Zeroed, in memory of its own.
+ */
+struct request {
+	struct worker_job job;
+	const struct request_kind *kind;
+	struct requests *owner; /* for the main loop only */
+	struct request *next;	/* of those that are late */
+	uint64_t *account;	/* requests_charge */
+	uint32_t pid;
+	struct proc_view proc;
+	struct host_clock clock;
+	uint64_t made_ns;
+	uint64_t began_ns; /* when a thread began with it; 0 before */
+	uint64_t cpu_ns;   /* that the thread has used for it */
+	bool given_up;
+	struct proc_open_watch watch;
+	uint64_t refused[REQUEST_REFUSED_MAX];
+};
+
+struct request_kind {
+	const char *what;		/* for the log: "reading its mappings" */
+	void (*run)(struct request *q); /* on a thread; may touch nothing but the request */
+	/* The rest on the main loop. */
+	bool (*again)(
+		struct request *q); /* whether the answer is incomplete: `run` is called again. NULL: never */
+	void (*late)(struct request *q);    /* an answer after REQUEST_LATER. NULL: it is dropped */
+	void (*give_up)(struct request *q); /* no answer in time; `late` will not be called. NULL */
+	void (*free)(struct request *q);
+};
+
+enum request_result {
+	REQUEST_DONE,	 /* the request is the caller's again, with its answer */
+	REQUEST_LATER,	 /* `late` or `give_up` will be called, then `free` */
+	REQUEST_REFUSED, /* not made; the request is the caller's */
+};
+
+struct requests_stats {
+	uint64_t made, late, given_up, refused;
+	uint64_t waited_ns, waited_max_ns; /* by the main loop */
+	unsigned pending;		   /* late, and not given up */
+};
+
+/* `host` is borrowed. 0 or -ENOMEM. */
+int requests_new(struct requests **ret, const struct track_host *host);
+/* After the threads of host->readers have ended. NULL is fine. */
+void requests_free(struct requests *r);
+
+enum request_result requests_make(struct requests *r, struct request *q, const struct request_kind *kind,
+				  uint32_t pid);
+/*
+ * The same in two steps, for a kind without `again`: the thread works while the main loop does something
+ * else, after the requests that the main loop waits for. False: refused, the request is the caller's. After
+ * true, call requests_wait before the pool's finished jobs are collected.
+ */
+bool requests_begin(struct requests *r, struct request *q, const struct request_kind *kind, uint32_t pid);
+enum request_result requests_wait(struct requests *r, struct request *q); /* DONE or LATER */
+
+/* Gives up what has taken too long. Call every 100 ms or so. */
+void requests_check(struct requests *r);
+/* Blocks until a late answer has come, or the time is over. */
+void requests_drain(struct requests *r, uint64_t timeout_ns);
+/*
+ * From now on, *account is charged with the CPU time of every request that is answered late, and of those
+ * made while its answer is taken. NULL: nobody is. Returns the former account.
+ */
+uint64_t *requests_charge(struct requests *r, uint64_t *account);
+/* Requests that are late and not given up. */
+unsigned requests_pending(const struct requests *r);
+void requests_stats(const struct requests *r, struct requests_stats *ret);
+
+#endif
