@@ -18,13 +18,14 @@ static const struct {
 	const char *lost;
 } capabilities[] = {
 	{CAP_BPF, "CAP_BPF", true, 0, "no BPF program can be loaded"},
-	{CAP_PERFMON, "CAP_PERFMON", true, 0, "no program may trace and no event of the host may be opened"},
+	{CAP_PERFMON, "CAP_PERFMON", true, 0,
+	 "BPF programs may not trace, and no event of the host can be opened"},
 	{CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", true, CHECK_VERSION(5, 11, 0),
 	 "the limit on locked memory cannot be raised for BPF maps (needed before Linux 5.11)"},
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false, 0,
 	 "binaries of other processes cannot be read: their stacks end early and have no names"},
 	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", false, 0,
-	 "binaries that other users protect cannot be read: their stacks end early"},
+	 "binaries that are readable only for their owner cannot be read: their stacks end early"},
 	{CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", false, 0,
 	 "binaries that were deleted or replaced while they run cannot be read"},
 	{CAP_SYSLOG, "CAP_SYSLOG", false, 0, "kernel functions have no names"},
@@ -120,7 +121,7 @@ int check_permissions_of(const struct check_view *view, char **ret_missing)
 	r = check_has(view, CAP_BPF) || check_has(view, CAP_PERFMON) ? 0
 								     : buf_puts(&b, " (or CAP_SYS_ADMIN)");
 	if (r == 0)
-		r = list_missing(view, false, "; also missing, less is seen without them: ", &b);
+		r = list_missing(view, false, "; also missing, which reduces what is seen: ", &b);
 	if (r >= 0)
 		r = buf_puts(&b, "; run as root or grant them");
 	if (r < 0)

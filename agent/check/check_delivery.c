@@ -12,17 +12,15 @@
 static const char *const fixes[] = {
 	[DELIVER_NOBODY] =
 		"start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
-	[DELIVER_NAME] =
-		"correct the name in endpoint, or what /etc/resolv.conf says (a pod with hostNetwork: "
-		"dnsPolicy: ClusterFirstWithHostNet)",
-	[DELIVER_TLS] =
-		"https:// in endpoint is for a collector that speaks TLS; then correct tls.ca (who signed "
-		"its certificate), tls.server_name (who it is for), tls.cert and tls.key (if it wants one)",
+	[DELIVER_NAME] = "correct the name in endpoint, or /etc/resolv.conf (a pod with hostNetwork: "
+			 "dnsPolicy: ClusterFirstWithHostNet)",
+	[DELIVER_TLS] = "use https:// in endpoint only for a collector that speaks TLS; then correct tls.ca "
+			"(who signed its certificate), tls.server_name (its name), tls.cert and tls.key (if "
+			"it requires them)",
 	[DELIVER_NO_ANSWER] =
-		"something else than an OTLP receiver listens there: correct endpoint's port and scheme, "
-		"or protocol (grpc is at 4317 as a rule, http/protobuf at 4318, https:// where it speaks "
-		"TLS)",
-	[DELIVER_CREDENTIALS] = "put the header that it asks for into headers_file",
+		"a server that is no OTLP receiver listens there: correct the port and scheme of endpoint, "
+		"or protocol (usually grpc at 4317, http/protobuf at 4318; https:// if it speaks TLS)",
+	[DELIVER_CREDENTIALS] = "put the header that it requires into headers_file",
 	[DELIVER_NO_PROFILES] =
 		"start it with --feature-gates=+service.profilesSupport, version 0.148 or later, "
 		"and a profiles pipeline with the otlp receiver",
@@ -94,8 +92,7 @@ static int probe_spool(const struct check_view *view, const char *path, uint64_t
 /* Without a spool, requests wait in memory only. */
 void check_spool(const struct check_view *view, const struct config *config, struct check_report *report)
 {
-	const char *path = config->queue.spool,
-		   *fix = "correct queue.spool: its parent folder has to be there";
+	const char *path = config->queue.spool, *fix = "correct queue.spool: its parent directory must exist";
 	uint64_t free_bytes = 0;
 	char detail[320];
 	int r;
@@ -104,7 +101,7 @@ void check_spool(const struct check_view *view, const struct config *config, str
 		return;
 	r = probe_spool(view, path, &free_bytes);
 	if (r == 0 && free_bytes >= SPOOL_LEAST) {
-		snprintf(detail, sizeof detail, "%.200s can be written, %" PRIu64 " MiB are free", path,
+		snprintf(detail, sizeof detail, "%.200s is writable, %" PRIu64 " MiB are free", path,
 			 free_bytes >> 20);
 		check_add(report, CHECK_OK, "spool", detail, "");
 		return;
@@ -112,7 +109,7 @@ void check_spool(const struct check_view *view, const struct config *config, str
 	snprintf(detail, sizeof detail, "%.180s: %s; requests wait in memory only", path,
 		 strerror(r < 0 ? -r : ENOSPC));
 	if (r == -EROFS)
-		fix = "mount a volume that can be written there (the chart's spool.type), or correct "
+		fix = "mount a writable volume there (the chart's spool.type), or correct "
 		      "queue.spool";
 	else if (r == -EACCES || r == -EPERM)
 		fix = "let the agent's user write there (chown), or correct queue.spool";
@@ -137,7 +134,7 @@ void check_listen(const struct check_view *view, const struct config *config, st
 			 configured ? "" : "; no metrics and no health");
 	else
 		snprintf(detail, sizeof detail, "%.200s %s", config->listen,
-			 r ? "is an agent's, which runs already" : "is free");
+			 r ? "is in use by an agent that runs already" : "is free");
 	if (r == -EACCES)
 		fix = "set listen to a port from 1024 on, or add NET_BIND_SERVICE to the capabilities";
 	check_add(report,

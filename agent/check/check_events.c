@@ -29,7 +29,7 @@ void check_bpf(const struct check_view *view, struct check_report *report)
 
 	snprintf(detail, sizeof detail, "the bpf system call fails: %s", strerror(-r));
 	if (r >= 0)
-		check_add(report, CHECK_OK, "bpf", "a map can be made", "");
+		check_add(report, CHECK_OK, "bpf", "a map can be created", "");
 	else if (r == -ENOSYS)
 		check_add(
 			report, CHECK_FAILS, "bpf", detail,
@@ -65,7 +65,7 @@ static void add_denied(const struct config *config, struct check_report *report,
 		check_add_denied(report, "perf_event_open", detail, fix);
 		return;
 	}
-	snprintf(text, sizeof text, "%s: the timer's tick is sampled", detail);
+	snprintf(text, sizeof text, "%s: the timer tick is used instead", detail);
 	check_add(report, CHECK_DEGRADED, "perf_event_open", text, fix);
 }
 
@@ -78,8 +78,8 @@ static void explain_denied(const struct check_view *view, const struct config *c
 
 	if (check_paranoid_level(view, &level) == 0 && level > 2) {
 		snprintf(detail, sizeof detail,
-			 "kernel.perf_event_paranoid is %d: %s refuses every event below CAP_SYS_ADMIN, "
-			 "CAP_PERFMON or not",
+			 "kernel.perf_event_paranoid is %d: %s refuses every event without CAP_SYS_ADMIN, "
+			 "even with CAP_PERFMON",
 			 level,
 			 level == 3 ? "Debian's patch of the kernel (3 or higher)"
 				    : "Ubuntu's patch of the kernel (4)");
@@ -169,8 +169,8 @@ void check_open_files(const struct check_view *view, struct check_report *report
 	}
 	snprintf(detail, sizeof detail, "at most %" PRIu64 ": %s", max,
 		 max < FILES_LEAST
-			 ? "the program, its maps and the processes that run may take more"
-			 : "binaries beyond cannot be read, their stacks end early and have no names");
+			 ? "the BPF program, its maps and the running processes may need more"
+			 : "further binaries cannot be read: their stacks end early and have no names");
 	check_add(report, max < FILES_LEAST ? CHECK_FAILS : CHECK_DEGRADED, "open files", detail, fix);
 }
 
@@ -191,5 +191,5 @@ void check_memlock(const struct check_view *view, struct check_report *report)
 	if (bytes == UINT64_MAX)
 		check_add(report, CHECK_OK, "memlock", "no limit", "");
 	else
-		check_add(report, CHECK_OK, "memlock", "the limit does not touch BPF maps", "");
+		check_add(report, CHECK_OK, "memlock", "the limit does not affect BPF maps", "");
 }

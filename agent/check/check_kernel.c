@@ -19,7 +19,7 @@ void check_kernel(const struct check_view *view, struct check_report *report)
 	uint32_t version;
 
 	if (check_kernel_version(view, &version) < 0) {
-		check_add(report, CHECK_DEGRADED, "kernel", "the version cannot be told",
+		check_add(report, CHECK_DEGRADED, "kernel", "the version is unknown",
 			  "5.10 or newer is needed");
 		return;
 	}
@@ -88,7 +88,7 @@ void check_btf(const struct check_view *view, struct check_report *report)
 		check_add(report, CHECK_OK, "btf", "the kernel describes its types", "");
 		return;
 	}
-	snprintf(detail, sizeof detail, "%s: %s; the program cannot be fitted to this kernel", path,
+	snprintf(detail, sizeof detail, "%s: %s; the BPF program cannot be adapted to this kernel", path,
 		 strerror(-r));
 	if (r == -ENOENT)
 		check_add(report, CHECK_FAILS, "btf", detail,
@@ -104,7 +104,7 @@ void check_lockdown(const struct check_view *view, struct check_report *report)
 	ssize_t n = view->read_file(view->ctx, "/sys/kernel/security/lockdown", text, sizeof text);
 
 	if (n < 0) {
-		check_add(report, CHECK_OK, "lockdown", "none to be seen", "");
+		check_add(report, CHECK_OK, "lockdown", "not visible", "");
 	} else if (strstr(text, "[confidentiality]")) {
 		check_add(report, CHECK_FAILS, "lockdown",
 			  "confidentiality: the kernel refuses BPF programs that read memory",

@@ -41,19 +41,18 @@ void check_kallsyms(const struct check_view *view, const struct config *config, 
 	const char *what = n > 0    ? "all addresses are zero"
 			   : n == 0 ? "/proc/kallsyms is empty"
 				    : strerror((int)-n);
-	const char *fix =
-		n == -ENOENT ? "boot a kernel built with CONFIG_KALLSYMS=y"
-		: n <= 0     ? "take away what hides /proc/kallsyms: a mount over it (masked paths of the "
-			       "container runtime), or a rule of the security module"
-		: kptr_restricted(view) ? "sysctl -w kernel.kptr_restrict=1 on the node"
-					: "add SYSLOG to the container's capabilities";
+	const char *fix = n == -ENOENT ? "boot a kernel built with CONFIG_KALLSYMS=y"
+			  : n <= 0 ? "remove what hides /proc/kallsyms: a mount over it (masked paths of the "
+				     "container runtime), or a rule of the security module"
+			  : kptr_restricted(view) ? "sysctl -w kernel.kptr_restrict=1 on the node"
+						  : "add SYSLOG to the container's capabilities";
 
 	if (n > 0 && !all_addresses_zero(text)) {
 		check_add(report, CHECK_OK, "kallsyms", "kernel functions can be named", "");
 		return;
 	}
 	snprintf(detail, sizeof detail, "%s%s: %s", n < 0 ? "/proc/kallsyms: " : "", what,
-		 tick ? "the timer's tick cannot be found, which is all that is left to sample by"
+		 tick ? "the timer tick, the only event left to sample, cannot be found"
 		      : "kernel functions have no names");
 	if (tick && n != -ENOENT)
 		check_add_denied(report, "kallsyms", detail, fix);
@@ -105,7 +104,7 @@ void check_proc(const struct check_view *view, struct check_report *report)
 				    "mount -o remount,hidepid=0 /proc");
 	} else {
 		snprintf(detail, sizeof detail,
-			 "/proc/1/status: %s: processes of others are hidden, their stacks end early",
+			 "/proc/1/status: %s: processes of other users are hidden: their stacks end early",
 			 first < 0 ? strerror((int)-first) : "empty");
 		check_add(report, CHECK_DEGRADED, "proc", detail,
 			  "mount the whole of /proc, see the log of the security module (SELinux, AppArmor)");
@@ -132,7 +131,7 @@ void check_cgroup(const struct check_view *view, struct check_report *report)
 		snprintf(detail, sizeof detail, "/proc/1/cgroup: %s; samples get no container.id",
 			 n < 0 ? strerror((int)-n) : "empty");
 		check_add(report, CHECK_DEGRADED, "cgroup", detail,
-			  "make process 1 readable in /proc, see the lines of proc and CAP_SYS_PTRACE");
+			  "make process 1 readable in /proc, see the lines proc and CAP_SYS_PTRACE");
 		return;
 	}
 	relative = strstr(text, ":/..") != NULL;
@@ -146,7 +145,7 @@ void check_cgroup(const struct check_view *view, struct check_report *report)
 		 v1 && v2 ? "hybrid v1 and v2"
 		 : v2	  ? "v2"
 			  : "v1",
-		 relative ? ", paths are relative to the agent's own group; container ids still stand in them"
+		 relative ? ", paths are relative to the agent's own group but still contain container ids"
 			  : "");
 	if (no_cgroup_mounted(view)) {
 		snprintf(detail, sizeof detail,

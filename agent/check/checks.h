@@ -39,7 +39,7 @@ void check_cgroup(const struct check_view *view, struct check_report *report);
 void check_pid_namespace(const struct check_view *view, struct check_report *report);
 void check_binaries(const struct check_view *view, struct check_report *report);
 
-/* check_delivery.c: where requests go and wait, and whom the agent asks and answers */
+/* check_delivery.c: collector, spool, kubelet, and the address of the agent's own server */
 void check_spool(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_listen(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_kubelet(const struct check_view *view, const struct config *config, struct check_report *report);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `proflet run`: the agent with an exporter behind it, until SIGTERM or SIGINT. */
+/* `proflet run`: the agent and an exporter, until SIGTERM or SIGINT. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

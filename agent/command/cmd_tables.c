@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* proflet tables: the unwind tables that the agent would compile from a file, for people and for comparison
- * scripts. */
+/* `proflet tables`: prints the unwind tables that the agent compiles from a file, for people and for scripts.
+ */
 #include "agent/command/cmd.h"
 
 #include <elf.h>
@@ -30,9 +30,9 @@ struct tables_file {
 	const char *path;
 	uint16_t machine;
 	const struct elf_rows *rows;
-	size_t n_rows;		/* those that hold a rule; the table's CFA_NONE rows only end others */
+	size_t n_rows;		/* rows with a rule; CFA_NONE rows only end others */
 	size_t bytes, n_blocks; /* as stored for the kernel */
-	bool debug_file;	/* some of it is from there */
+	bool debug_file;	/* a separate debug file contributed rows */
 };
 
 static const char usage[] =
@@ -48,7 +48,7 @@ static const char usage[] =
 	"  --json      the summary as JSON, an array with one object per file\n"
 	"  --help      this text\n";
 
-/* One row's text behind the addresses, made once per rule. */
+/* The columns after the addresses, formatted once per rule. */
 struct rule_text {
 	char columns[3 * ELF_TEXT_MAX];
 };
@@ -188,7 +188,7 @@ static const char *error_text(int error)
 	}
 }
 
-/* As the agent does for a process that has our own root. */
+/* Builds the rows as the agent does for a process with our root. */
 static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *path, bool *ret_debug_file)
 {
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;

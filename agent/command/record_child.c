@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One socket pair carries both words: ours that it may go, and its errno if it could not. */
+/* One socket pair carries both messages: ours to execute, and the child's errno if that fails. */
 #include "agent/command/record_child.h"
 
 #include <errno.h>

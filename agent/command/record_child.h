@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command that `record` starts: forked early, so that its pid is known, executed when sampling runs.
- * Rank 3. */
+/* The command that `record` starts: forked early, so that its pid is known, and executed when sampling runs.
+ */
 #ifndef PROFLET_RECORD_CHILD_H
 #define PROFLET_RECORD_CHILD_H
 
@@ -9,7 +9,7 @@
 
 struct record_child {
 	pid_t pid;  /* 0: none */
-	int go_fd;  /* owned; closing it lets the child end without executing */
+	int go_fd;  /* owned; if it is closed, the child ends without executing */
 	int pid_fd; /* owned; readable when the child has ended */
 };
 
@@ -17,10 +17,10 @@ struct record_child {
 
 /* Forks a child that waits. argv ends with NULL. 0 or -errno. */
 int record_child_fork(struct record_child *ret, char **argv);
-/* Lets it execute. 0, or -errno of execve. */
+/* Lets the child execute the command. 0, or -errno of execve. */
 int record_child_go(struct record_child *c);
-/* Waits for its end (asks for it with SIGTERM first if it still runs) and closes everything. Its wait status.
- */
+/* Ends the child with SIGTERM if it still runs, waits for its end and closes everything. Returns its wait
+ * status. */
 int record_child_end(struct record_child *c);
 
 #endif

@@ -62,7 +62,7 @@ static bool wanted(const struct config_list *list, const char *name)
 	return list->n == 0;
 }
 
-/* Writes beside the file and renames: a reader never sees half of it. */
+/* Writes PATH.part and renames it, so that readers never see an incomplete file. */
 static int write_one(const struct format *format, const struct content *c, const char *path)
 {
 	_cleanup_free_ char *part = NULL;
@@ -86,7 +86,7 @@ static int write_one(const struct format *format, const struct content *c, const
 	return r;
 }
 
-/* The folder that a file is in; owned, NULL: no memory. */
+/* The directory of a file; owned, NULL: out of memory. */
 static char *folder_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files that a recording leaves. Rank 3. */
+/* The files that a recording writes. */
 #ifndef PROFLET_RECORD_FILES_H
 #define PROFLET_RECORD_FILES_H
 
@@ -17,8 +17,8 @@ struct record_files {
 };
 
 /*
- * Before a recording: whether its files could be written. 0, or -errno (-EEXIST: it is there and may not be
- * overwritten) of the file or folder that *ret_failed (owned) names; -ENOMEM leaves it NULL.
+ * Checks before a recording whether its files can be written. 0, or -errno of the file or directory that
+ * *ret_failed (owned) names (-EEXIST: it exists and must not be overwritten); -ENOMEM leaves it NULL.
  */
 int record_files_check(const struct record_files *files, bool overwrite, char **ret_failed);
 /*

@@ -10,7 +10,7 @@
 #include "agent/base/clock.h"
 #include "agent/config/config.h"
 
-/* What nobody asked for is no loss. Appends the others by reason, and returns how many they are. */
+/* Appends the losses by reason and returns their sum. Samples of unselected processes are not losses. */
 static uint64_t losses(const struct agent_stats *s, struct buf *b)
 {
 	struct agent_drop drops[AGENT_DROPS_MAX];
@@ -26,7 +26,7 @@ static uint64_t losses(const struct agent_stats *s, struct buf *b)
 	return sum;
 }
 
-/* Samples that are told of, now or later. */
+/* Samples that are or will be shown. */
 static uint64_t arrived(const struct agent_stats *s)
 {
 	uint64_t n = s->received;
@@ -87,8 +87,9 @@ uint64_t top_account_update(struct top_account *a, struct agent *agent, uint64_t
 	h->n_cpus = online_cpus();
 	h->running_ns = now - a->begin_ns;
 	h->busy = (double)(s.taken - a->taken) / (h->frequency_hz * seconds * h->n_cpus);
-	h->busy = h->busy > 1 ? 1 : h->busy; /* no interval ends with a sample */
-	*ret_arrived = arrived(&s) > a->arrived ? arrived(&s) - a->arrived : 0; /* some may be dropped late */
+	h->busy = h->busy > 1 ? 1 : h->busy; /* intervals and sampling periods are not aligned */
+	*ret_arrived =
+		arrived(&s) > a->arrived ? arrived(&s) - a->arrived : 0; /* some may have been dropped late */
 	h->samples_per_second = (double)*ret_arrived / seconds;
 	h->dropped = dropped - a->dropped;
 	h->dropped_ever = dropped;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The line of figures above the table of `proflet top`, from the agent's counters. Rank 3. */
+/* The figures above the table of `proflet top`, from the agent's counters. */
 #ifndef PROFLET_TOP_ACCOUNT_H
 #define PROFLET_TOP_ACCOUNT_H
 
@@ -13,7 +13,7 @@ struct agent;
 struct config;
 
 struct top_account {
-	struct output_screen_head head;	  /* points to what is below */
+	struct output_screen_head head;	  /* points into this struct */
 	uint64_t begin_ns, last_ns;	  /* CLOCK_MONOTONIC */
 	uint64_t taken, arrived, dropped; /* at the last update */
 	struct utsname host;
@@ -21,9 +21,9 @@ struct top_account {
 	struct buf drops;
 };
 
-/* Sampling has begun. */
+/* To call when sampling has begun. */
 void top_account_begin(struct top_account *a, struct agent *agent, const struct config *config);
-/* An interval is over. Returns its length in ns, and the samples that arrived in it. */
+/* Ends an interval. Returns its length in ns, and the number of samples that arrived in it. */
 uint64_t top_account_update(struct top_account *a, struct agent *agent, uint64_t *ret_arrived);
 void top_account_fini(struct top_account *a);
 

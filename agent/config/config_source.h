@@ -19,7 +19,7 @@ int config_file_apply(struct config *c, const char *file, char **ret_error);
 
 int config_environment_apply(struct config *c, char **ret_error);
 
-/* What the command line says beside the keys. */
+/* What the command line contains besides the keys. */
 struct config_options {
 	const char *file; /* --config, borrowed from argv */
 	bool help;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The types of a configuration: struct config, which the agent's modules read, and the options that a command
- * declares beside the configuration keys. To load one, include config.h.
+ * declares in addition to the configuration keys. To load one, include config.h.
  *
  * A loaded configuration never changes; everything that it points to lives as long as it does. Strings that
  * were not given are NULL.
@@ -134,7 +134,7 @@ enum config_type {
 /* Returns NULL when the text is valid, else what is wrong with it: a constant such as "has no host". */
 typedef const char *(*config_check_fn)(const char *text);
 
-/* An option of one command, beside the configuration keys, which every command takes. A command declares a
+/* An option of one command. Every command accepts the configuration keys in addition. A command declares a
  * table of them. */
 struct config_extra_option {
 	char short_name;  /* 'd' for -d; 0: none */

@@ -96,7 +96,7 @@ class Page {
 		keys[e.key]();
 	}
 
-	// Ctrl+C on the graph; what somebody has selected as text goes first.
+	// Ctrl+C on the graph, unless text is selected.
 	copy(e) {
 		if (document.activeElement !== $('canvas') || String(getSelection()))
 			return;
@@ -116,7 +116,7 @@ class Page {
 			$('canvas').focus();
 	}
 
-	// The address is text from anybody: unknown keys and values fall back to the defaults.
+	// The address is untrusted text: unknown keys and values fall back to the defaults.
 	readAddress() {
 		const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 		const state = {...DEFAULTS};
@@ -133,7 +133,7 @@ class Page {
 		this.apply(Object.keys(DEFAULTS));
 	}
 
-	// `always`: what counts as changed even if it did not.
+	// `always`: settings to treat as changed even if they are not.
 	set(changes, always = '') {
 		const changed = Object.keys(changes).filter(k => k === always || this.state[k] !== changes[k]);
 
@@ -153,7 +153,7 @@ class Page {
 
 		if (is('container'))
 			this.offerProcesses();
-		if (is('order') && !is('zoom')) // the stacks read the other way round: only the rows above them are still there
+		if (is('order') && !is('zoom')) // the stacks are inverted: only the rows above them remain
 			state.zoom = state.zoom.split('/').filter(key => !/^\d/.test(key)).join('/');
 		this.showControls();
 		if (is('rows', 'order', 'container', 'process')) {
@@ -198,7 +198,7 @@ class Page {
 		this.chart.selected = node;
 	}
 
-	// The window was moved by hand. Browsers count how often an address changes, so it changes only with the node.
+	// The user moved the window. Browsers limit how often an address changes, so it changes only with the node.
 	moved(node) {
 		const zoom = encodePath(node);
 
@@ -230,7 +230,7 @@ class Page {
 		}
 	}
 
-	// The processes of the chosen container. A choice that is not on offer, here or in the address, is none.
+	// The processes of the chosen container. An unknown choice counts as none.
 	offerProcesses() {
 		const {state, profile} = this;
 
@@ -322,7 +322,7 @@ function decodePath(text) {
 	}
 }
 
-// Browsers keep the clipboard from pages opened from disk, some of them at least; the old way works there.
+// Some browsers deny the clipboard to pages opened from disk; the old interface works there.
 async function copyText(text, button) {
 	try {
 		await navigator.clipboard.writeText(text);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph's geometry. What is on screen is a window [from, to] of samples: zooming moves the window, a node that spans
-// more than it fills the width. Only boxes of a pixel or more are laid out, row by row; siblings too narrow for that
-// become one box, the rest, which opens where it is clicked.
+// The graph's geometry. The screen shows a window [from, to] of samples: zooming moves the window, and a node that spans
+// more than the window fills the width. Only boxes of at least one pixel are laid out, row by row; narrower siblings
+// share one box, the rest, which expands where it is clicked.
 'use strict';
 
 const ROW = 19;         // height of a row, pixels
 const MIN_WIDTH = 1;    // of a box, pixels
-const READABLE = 120;   // width that a box of a rest gets when it opens, pixels
+const READABLE = 120;   // width of a box when the rest expands, pixels
 const ZOOM_MS = 180;
 
 class Chart {
-	// on: {hover(box, event), select(node), zoom(node, part), move(node)}; the last one: the window was moved by hand,
-	// and that is the innermost node which it lies in
+	// on: {hover(box, event), select(node), zoom(node, part), move(node)}; move: the user moved the window,
+	// and `node` is the innermost one that contains it
 	constructor(elements, painter, on) {
 		Object.assign(this, elements); // scroller, spacer, canvas
 		this.painter = painter;
@@ -33,7 +33,7 @@ class Chart {
 		this.setZoom(zoomed, false);
 	}
 
-	// `part` {from, to}, samples: what of the node fills the width, if that is not all of it.
+	// `part` {from, to} in samples: the part of the node that fills the width, if not all of it.
 	setZoom(node, animate, part) {
 		const from = this.from, to = this.to, began = performance.now();
 		const target = part || {from: node.start, to: node.start + node.total};
@@ -60,12 +60,12 @@ class Chart {
 			this.animation = requestAnimationFrame(step);
 	}
 
-	// Samples that the window may span: from one to all.
+	// Limits the number of samples in the window: from one to all.
 	limit(span) {
 		return Math.min(Math.max(span, 1), this.tree.root.total);
 	}
 
-	// By hand, to anywhere.
+	// A move by the user, to any position.
 	moveWindow(from, span) {
 		const left = Math.max(0, Math.min(from, this.tree.root.total - span)), right = left + span, near = span * 1e-6;
 		let node = span < this.tree.root.total - near ? this.zoomed : this.tree.root;
@@ -105,7 +105,7 @@ class Chart {
 		this.canvas.style.height = `${clientHeight}px`;
 		if (this.tree) {
 			this.layout();
-			if (!this.placed) // the first time there is a height to scroll in
+			if (!this.placed) // the first layout with a height
 				this.scrollTo(this.zoomed.depth - 2);
 			this.placed = true;
 		}
@@ -168,7 +168,7 @@ class Chart {
 		this.scroller.scrollTop = this.flame ? this.contentHeight - this.height - offset : offset;
 	}
 
-	// Scrolls as little as shows the row.
+	// Scrolls just enough to show the row.
 	reveal(depth) {
 		const top = this.rowTop(depth);
 
@@ -212,7 +212,7 @@ class Chart {
 		return low < row.length && row[low].x <= x ? row[low] : null;
 	}
 
-	// Those of the box's frames that are around x, and as many beside them as can be read.
+	// The frames of the rest around x, and as many next to them as are readable.
 	partOfRest(box, x) {
 		const kids = this.tree.children(box.node).slice(-box.rest), at = this.from + x / this.scale;
 		const kid = kids.find(k => k.start + k.total > at) || kids[kids.length - 1];
@@ -223,7 +223,7 @@ class Chart {
 		return {from, to: from + span};
 	}
 
-	// What is under the pointer has moved away.
+	// The box under the pointer has moved away.
 	unhover() {
 		this.hover(null);
 		this.requestDraw();
@@ -254,7 +254,7 @@ class Chart {
 		this.moveWindow(node.start + node.total / 2 - span / 2, span);
 	}
 
-	// The next box of the row that can be seen, also one that is beside the window.
+	// The next visible box of the row, or one outside the window.
 	neighbour(node, step) {
 		const siblings = node.parent ? this.tree.children(node.parent) : [];
 		const sibling = siblings[siblings.indexOf(node) + step];
@@ -267,7 +267,7 @@ class Chart {
 		return next ? next.node : node;
 	}
 
-	// Along the widest boxes to the innermost one that can be seen.
+	// Follows the widest boxes to the innermost visible one.
 	hottest(node) {
 		let leaf = node;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page says in words: facts of the recording, legend, tooltip and the line of details.
+// The page's texts: facts about the recording, legend, tooltip and the line of details.
 'use strict';
 
 const $ = id => document.getElementById(id);
 
-// What a frame is, for people who see it for the first time. By KIND.
+// Explanations of frames for new users, by KIND.
 const KIND_WORDS = ['native code', 'kernel', 'not a function: the stack could not be followed further out, its callers are missing',
 	'Go code', 'code made at run time (JIT)'];
 const LEGEND = [
@@ -82,7 +82,7 @@ class Info {
 		return parts;
 	}
 
-	// What it is and where from; for a row above the stacks how many processes it holds.
+	// Kind and origin of a frame; for a row above the stacks, the number of its processes.
 	origin(node) {
 		const {modules, module, file} = this.profile;
 
@@ -106,7 +106,7 @@ class Info {
 		$('detail-numbers').textContent = [...parts, origin].filter(part => part).join(' · ');
 	}
 
-	// `box` null hides it. A finger has no place for a tooltip: the line of details says the same.
+	// `box` null hides it. Touch input has no tooltip: the line of details shows the same.
 	showTip(box, event, tree, search) {
 		const tip = $('tip');
 

@@ -2,7 +2,7 @@
 // Pointer, wheel and keyboard on the graph.
 'use strict';
 
-const DRAG_PX = 4;      // what moves less is a click
+const DRAG_PX = 4;      // a shorter movement is a click
 const WHEEL_SPEED = 0.003;
 const LINE_PX = 16;     // some browsers count the wheel in lines
 
@@ -57,7 +57,7 @@ class Input {
 		chart.on.zoom(box.node, box.rest ? chart.partOfRest(box, x) : undefined);
 	}
 
-	// With Ctrl it magnifies what is under the pointer, sideways (or with Shift) it pans; else the page's rows scroll.
+	// With Ctrl, zooms around the pointer; sideways or with Shift, pans; else scrolls the rows.
 	wheel(e) {
 		const {chart} = this, unit = e.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE_PX : 1;
 		const sideways = e.shiftKey ? e.deltaX || e.deltaY : e.deltaX;
@@ -71,7 +71,7 @@ class Input {
 		e.preventDefault();
 	}
 
-	// Around the selection where that is on screen.
+	// Zooms around the selection if it is on screen.
 	magnify(factor) {
 		const {chart} = this, node = chart.selected;
 		const at = node ? chart.edge(node.start + node.total / 2) : chart.width / 2;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of the page and the trees made of it. Nothing here touches the document.
+// The data of the page and the trees built from it. Nothing here accesses the document.
 //
-// The recording is one prefix tree per group (process, thread, container), all in preorder in flat arrays. What is
-// drawn is a second tree, of TreeNodes: each stands for a set of recorded nodes and gets its children only when
-// somebody looks at them, so that a large recording opens at once and costs what is visible of it.
+// The recording is one prefix tree per group (process, thread, container), all in preorder in flat arrays. The page
+// draws a second tree, of TreeNodes: each stands for a set of recorded nodes and gets its children only when they are
+// needed, so that a large recording opens at once and the cost depends on what is visible.
 'use strict';
 
 // Kinds of recorded frames as in the data (enum page_kind of html.c), then those of the rows above them.
 const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, ALL: 5, CONTAINER: 6, PROCESS: 7, THREAD: 8};
 
-// The numbers in a text, as html.c describes them; as many as there are last digits.
+// Decodes the numbers in a text, in the encoding that html.c describes.
 function decodeNumbers(text) {
 	const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 	const valueOf = new Uint8Array(128), numbers = new Float64Array(text.length);
@@ -36,7 +36,7 @@ function decodeProfile(data) {
 	const frame = new Int32Array(n), parent = new Int32Array(n), end = new Int32Array(n);
 	const self = new Float64Array(n), total = new Float64Array(n);
 	const roots = [], path = [];
-	let below = 0; // the level that a child of the node before has
+	let below = 0; // the level of a child of the previous node
 
 	for (let i = 0; i < n; i++) {
 		const level = below - numbers[3 * i];
@@ -81,7 +81,7 @@ function selectGroups(profile, {container, process}) {
 class TreeNode {
 	constructor(parent, key, name, kind, frame) {
 		this.parent = parent;
-		this.key = key;     // distinct among siblings, the same in every view: for the page's address
+		this.key = key;     // unique among siblings and equal in every view: for the page's address
 		this.name = name;
 		this.kind = kind;
 		this.frame = frame; // function id, 0 for rows above the stacks
@@ -95,7 +95,7 @@ class TreeNode {
 		this.pids = null;
 	}
 
-	// Name as drawn: with the number of processes where that is more than one.
+	// The name to draw, with the number of processes if there are several.
 	get label() {
 		return this.pids && this.pids.size > 1 && this.kind === KIND.PROCESS ? `${this.name} (${this.pids.size} PIDs)` : this.name;
 	}
@@ -233,7 +233,7 @@ class Tree {
 		child.self += isLeaf ? samples : 0;
 	}
 
-	// The node that a list of keys names, or the deepest one that this view has of them.
+	// The node that a list of keys names, or the deepest of them that this view has.
 	find(keys) {
 		let node = this.root;
 

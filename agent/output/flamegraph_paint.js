@@ -38,12 +38,12 @@ function hashText(s) {
 	return h >>> 0;
 }
 
-// Only an address: the file has no symbol there.
+// The name is only an address, because the file has no symbol there.
 function isUnnamed(name) {
 	return /(^|\+)0x[0-9a-f]+$/.test(name);
 }
 
-// The part of a long name that tells functions apart where there is little room: without template arguments and
+// Shortens a long name to the part that distinguishes functions: without template arguments and
 // parameters (C++, Rust), without a leading return type (C++), without the directories of an import path (Go).
 function compactName(name) {
 	const path = name.match(/^[\w.~-]+\/[^\s(<[]*\//) || name.match(/^[\w.~-]+\/(?=\w+\.)/);
@@ -61,7 +61,7 @@ function compactName(name) {
 	return bare.slice(bare.lastIndexOf(' ', operator < 0 ? Infinity : operator) + 1);
 }
 
-// What stands in brackets after a name becomes "…"; operator< and operator() stay.
+// Replaces text in brackets after a name by "…"; operator< and operator() stay.
 function dropBrackets(name) {
 	let out = '', depth = 0;
 
@@ -237,7 +237,7 @@ class Painter {
 		return w;
 	}
 
-	// As much of the text as there is room for; nothing when that would be a letter or two.
+	// As much of the text as fits; nothing if that would be a letter or two.
 	fit(text, room, bold) {
 		let w = 0, n = 0, cut = 0, length = 0;
 		const dots = this.charWidth('…', bold);

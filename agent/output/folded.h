@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Folded stacks, the text that flamegraph tools read: `PROCESS;ROOT;...;LEAF COUNT`, one line per distinct
- * stack, sorted by the bytes of the stack. Kernel frames end in `_[k]`. In a name ";" becomes ":".
+ * stack, sorted by the bytes of the stack. Kernel frames end in `_[k]`. ";" in a name becomes ":".
  */
 #ifndef PROFLET_OUTPUT_FOLDED_H
 #define PROFLET_OUTPUT_FOLDED_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The profile as one HTML page that needs nothing else: template, style and program from
+ * The profile as one self-contained HTML page: template, style and program from
  * flamegraph*.{html,css,js} of this folder, compiled in, and the data as JSON. It opens from disk; its policy
  * (CSP) forbids every request and any script but its own, and the program handles names as text only.
  */

@@ -65,7 +65,7 @@ uint32_t cpu_limit_look(struct cpu_limit *l, uint64_t now_ns, struct cpu_use use
 	return rate_of(l, hz);
 }
 
-static void say(const struct cpu_limit *l, uint32_t from, uint32_t to)
+static void log_change(const struct cpu_limit *l, uint32_t from, uint32_t to)
 {
 	double samples = 100 * l->samples, other = 100 * l->other, max = 100 * l->max;
 
@@ -103,6 +103,6 @@ uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, str
 	used.samples_ns = s.probe.cpu_ns + s.samples_cpu_ns + exporter.cpu_ns;
 	used.all_ns = s.probe.cpu_ns + self.cpu_ns;
 	next = cpu_limit_look(l, now, used, hz);
-	say(l, hz, next);
+	log_change(l, hz, next);
 	return next;
 }

@@ -32,7 +32,7 @@ struct metrics_view {
 };
 
 struct buf;
-/* The form that a request's Accept header asks for. */
+/* The form that a request's Accept header prefers. */
 enum metrics_form metrics_form_of(const char *accept);
 /* Static string. */
 const char *metrics_content_type(enum metrics_form form);

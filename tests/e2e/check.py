@@ -71,7 +71,7 @@ def node(s):
     yield "a user namespace", ["unshare", "-Ur"], [], 3, "user namespace", "fails", "not the initial one", "hostUsers: true", 3
     yield "seccomp refuses bpf", seccomp(BPF, EPERM), [], 3, "bpf", "fails", "not permitted", "seccomp filter is active: use the profile", 3
     yield "seccomp knows no bpf", seccomp(BPF, ENOSYS), [], 1, "bpf", "fails", "not implemented", "allow bpf in the seccomp profile", 1
-    yield ("seccomp refuses perf_event_open", seccomp(PERF_EVENT_OPEN, EPERM), [], 0, "perf_event_open", "degraded", "timer's tick is sampled",
+    yield ("seccomp refuses perf_event_open", seccomp(PERF_EVENT_OPEN, EPERM), [], 0, "perf_event_open", "degraded", "the timer tick is used instead",
            "seccomp filter is active", None)
     yield ("seccomp refuses the event that was asked for", seccomp(PERF_EVENT_OPEN, EPERM), ["--sampling.event", "cpu-clock"], 3,
            "perf_event_open", "fails", "denied", "seccomp filter is active", 3)
@@ -124,7 +124,7 @@ def taken(s):
     address = f"127.0.0.1:{free_port()}"
     agent = Agent(s, "http://127.0.0.1:1", "--listen", address)
     agent.wait_line('msg="sampling" ', 30)
-    yield "an agent that runs already", [], ["--listen", address], 0, "listen", "ok", "an agent's, which runs already", "", None
+    yield "an agent that runs already", [], ["--listen", address], 0, "listen", "ok", "in use by an agent that runs already", "", None
     for name, banner in (("a server that says nothing, where it would listen", b""), ("another server, where it would listen", b"HTTP/1.0 200 OK\r\n\r\nhello\n")):
         yield (name, [], ["--listen", Raw(s, banner).endpoint().removeprefix("http://")], 1, "listen", "fails", "Address already in use",
                "set listen to another address", None)
@@ -152,12 +152,12 @@ def peers(s, collector):
     for name, endpoint, options, cause, fix in (
             ("a closed port", http_closed, [], "Connection refused", "start a collector there, or correct endpoint"),
             ("a closed port, by HTTP", http_closed, ["--protocol", "http/protobuf"], "(?i)refused|connect", "start a collector there, or correct endpoint"),
-            ("a server that says nothing", Raw(s).endpoint(), [], "no answer", "something else than an OTLP receiver"),
-            ("a server of another protocol", Raw(s, b"SSH-2.0-server\r\n").endpoint(), [], "endpoint", "something else than an OTLP receiver"),
-            ("a web server", web_server(s), [], "endpoint", "something else than an OTLP receiver"),
+            ("a server that says nothing", Raw(s).endpoint(), [], "no answer", "a server that is no OTLP receiver"),
+            ("a server of another protocol", Raw(s, b"SSH-2.0-server\r\n").endpoint(), [], "endpoint", "a server that is no OTLP receiver"),
+            ("a web server", web_server(s), [], "endpoint", "a server that is no OTLP receiver"),
             ("a Collector without profiles", plain.endpoint(), [], "does not serve OTLP profiles", r"feature-gates=\+service.profilesSupport"),
-            ("a Collector with TLS, asked without", secure.endpoint(), [], "connection", "https:// where it speaks TLS"),
-            ("a Collector without TLS, asked with", collector.endpoint("https"), [], "TLS", "https:// in endpoint is for a collector that speaks TLS"),
+            ("a Collector with TLS, asked without", secure.endpoint(), [], "connection", "https:// if it speaks TLS"),
+            ("a Collector without TLS, asked with", collector.endpoint("https"), [], "TLS", "use https:// in endpoint only for a collector that speaks TLS"),
             ("a certificate of another authority", https, ["--tls.ca", other], "certificate", "tls.ca"),
             ("a certificate for another name", https, ["--tls.ca", ca, "--tls.server_name", "else.example"], "certificate", "tls.server_name"),
             ("a certificate of another authority, by HTTP", https, ["--tls.ca", other, "--protocol", "http/protobuf"], "(?i)certificate|ssl", "tls.ca"),

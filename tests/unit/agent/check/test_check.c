@@ -26,7 +26,7 @@ static const struct {
 	 NULL},
 	{{.release = "odd"},
 	 0,
-	 "degraded  kernel                  the version cannot be told → 5.10 or newer is needed",
+	 "degraded  kernel                  the version is unknown → 5.10 or newer is needed",
 	 NULL},
 	{{.release = "5.10.0-33-amd64", .version = "#1 SMP Debian 5.10.226-1 (2024-10-03)"},
 	 0,
@@ -74,9 +74,9 @@ static const struct {
 	 NULL},
 	{{.path = "/sys/kernel/btf/vmlinux"},
 	 1,
-	 "fails     btf                     /sys/kernel/btf/vmlinux: No such file or directory; the program "
-	 "cannot be fitted to "
-	 "this kernel → boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, or mount /sys read-only in the "
+	 "fails     btf                     /sys/kernel/btf/vmlinux: No such file or directory; the BPF "
+	 "program cannot be adapted to this kernel → boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, or "
+	 "mount /sys read-only in the "
 	 "container",
 	 NULL},
 	{{.path = "/sys/kernel/security/lockdown", .content = "none integrity [confidentiality]\n"},
@@ -172,7 +172,7 @@ static const struct {
 	 NULL},
 	{{.release = "5.10.1", .memlock = 65536, .with = CAP(CAP_SYS_RESOURCE)},
 	 0,
-	 "ok        memlock                 the limit does not touch BPF maps",
+	 "ok        memlock                 the limit does not affect BPF maps",
 	 NULL},
 	{{.path = "/proc/self/uid_map", .content = "0 1000 1\n"},
 	 3,
@@ -202,24 +202,27 @@ static const struct {
 	{{.perf = -EACCES, .pmu = -EACCES, .path = "/proc/sys/kernel/perf_event_paranoid", .content = "3\n"},
 	 3,
 	 "fails     perf_event_open         kernel.perf_event_paranoid is 3: Debian's patch of the kernel (3 "
-	 "or higher) refuses every event below CAP_SYS_ADMIN, CAP_PERFMON or not → sysctl -w "
+	 "or higher) refuses every event without CAP_SYS_ADMIN, even with CAP_PERFMON → sysctl -w "
 	 "kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the capabilities",
 	 "cpu-clock"},
 	{{.perf = -EACCES, .pmu = -EACCES, .path = "/proc/sys/kernel/perf_event_paranoid", .content = "3\n"},
 	 0,
 	 "degraded  perf_event_open         kernel.perf_event_paranoid is 3: Debian's patch of the kernel (3 "
-	 "or higher) refuses every event below CAP_SYS_ADMIN, CAP_PERFMON or not: the timer's tick is "
-	 "sampled → sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the capabilities",
+	 "or higher) refuses every event without CAP_SYS_ADMIN, even with CAP_PERFMON: the timer tick is "
+	 "used instead → sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the "
+	 "capabilities",
 	 NULL},
 	{{.perf = -EACCES, .pmu = -EACCES, .path = "/proc/sys/kernel/perf_event_paranoid", .content = "4\n"},
 	 0,
 	 "degraded  perf_event_open         kernel.perf_event_paranoid is 4: Ubuntu's patch of the kernel "
-	 "(4) refuses every event below CAP_SYS_ADMIN, CAP_PERFMON or not: the timer's tick is sampled → "
+	 "(4) refuses every event without CAP_SYS_ADMIN, even with CAP_PERFMON: the timer tick is used "
+	 "instead → "
 	 "sysctl -w kernel.perf_event_paranoid=2 on the node, or add SYS_ADMIN to the capabilities",
 	 NULL},
 	{{.perf = -EPERM, .path = "/proc/self/status", .content = "Name:\tx\nNSpid:\t77\nSeccomp:\t2\n"},
 	 0,
-	 "degraded  perf_event_open         denied: Operation not permitted: the timer's tick is sampled → a "
+	 "degraded  perf_event_open         denied: Operation not permitted: the timer tick is used instead "
+	 "→ a "
 	 "seccomp filter is active: use the profile in deploy/ or seccompProfile: {type: Unconfined}",
 	 NULL},
 	{{.perf = -ENOSYS},
@@ -263,14 +266,13 @@ static const struct {
 	 NULL},
 	{{.path = "/proc/1/cgroup", .content = "0::/../../../../init.scope\n"},
 	 0,
-	 "ok        cgroup                  v2, paths are relative to the agent's own group; container ids "
-	 "still stand in them",
+	 "ok        cgroup                  v2, paths are relative to the agent's own group but still "
+	 "contain container ids",
 	 NULL},
 	{{.path = "/proc/1/cgroup"},
 	 0,
 	 "degraded  cgroup                  /proc/1/cgroup: No such file or directory; samples get no "
-	 "container.id → make process 1 "
-	 "readable in /proc, see the lines of proc and CAP_SYS_PTRACE",
+	 "container.id → make process 1 readable in /proc, see the lines proc and CAP_SYS_PTRACE",
 	 NULL},
 	{{.path = "/proc/self/ns/pid", .content = "pid:[4026532201]"},
 	 0,
@@ -293,28 +295,28 @@ static const struct {
 	/* what is hidden, and limits */
 	{{.path = "/proc/1/status"},
 	 0,
-	 "degraded  proc                    /proc/1/status: No such file or directory: processes of others "
-	 "are hidden, their stacks end early → mount the whole of /proc, see the log of the security module "
+	 "degraded  proc                    /proc/1/status: No such file or directory: processes of other "
+	 "users are hidden: their stacks end early → mount the whole of /proc, see the log of the security "
+	 "module "
 	 "(SELinux, AppArmor)",
 	 NULL},
 	{{.path = "/proc/kallsyms", .error = -EACCES},
 	 0,
 	 "degraded  kallsyms                /proc/kallsyms: Permission denied: kernel functions have no "
 	 "names "
-	 "→ take away what hides /proc/kallsyms: a mount over it (masked paths of the container runtime), or "
+	 "→ remove what hides /proc/kallsyms: a mount over it (masked paths of the container runtime), or "
 	 "a rule of the security module",
 	 NULL},
 	{{.path = "/proc/kallsyms", .content = "", .perf = -EACCES},
 	 3,
-	 "fails     kallsyms                /proc/kallsyms is empty: the timer's tick cannot be found, which "
-	 "is all that is left to sample by → take away what hides /proc/kallsyms: a mount over it (masked "
+	 "fails     kallsyms                /proc/kallsyms is empty: the timer tick, the only event left to "
+	 "sample, cannot be found → remove what hides /proc/kallsyms: a mount over it (masked "
 	 "paths of the container runtime), or a rule of the security module",
 	 NULL},
 	{{.path = "/proc/kallsyms"},
 	 1,
-	 "fails     kallsyms                /proc/kallsyms: No such file or directory: the timer's tick "
-	 "cannot "
-	 "be found, which is all that is left to sample by → boot a kernel built with CONFIG_KALLSYMS=y",
+	 "fails     kallsyms                /proc/kallsyms: No such file or directory: the timer tick, the "
+	 "only event left to sample, cannot be found → boot a kernel built with CONFIG_KALLSYMS=y",
 	 "tick"},
 	{{.path = "/proc/self/mountinfo", .content = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"},
 	 0,
@@ -324,15 +326,14 @@ static const struct {
 	 NULL},
 	{{.open_files = 256},
 	 1,
-	 "fails     open files              at most 256: the program, its maps and the processes that run "
-	 "may "
-	 "take more → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the "
+	 "fails     open files              at most 256: the BPF program, its maps and the running processes "
+	 "may need more → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the "
 	 "container "
 	 "runtime's",
 	 NULL},
 	{{.open_files = 1024},
 	 0,
-	 "degraded  open files              at most 1024: binaries beyond cannot be read, their stacks end "
+	 "degraded  open files              at most 1024: further binaries cannot be read: their stacks end "
 	 "early and have no names → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, "
 	 "or the container runtime's",
 	 NULL},
@@ -346,7 +347,7 @@ static const struct {
 	{{.collector = DELIVER_CREDENTIALS},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
-	 "put the header that it asks for into headers_file",
+	 "put the header that it requires into headers_file",
 	 NULL},
 	{{.collector = -EINVAL},
 	 1,
@@ -387,18 +388,17 @@ Test(check, the_spool)
 		struct fake fake;
 		const char *line;
 	} table[] = {
-		{{0},
-		 "ok        spool                   /var/spool/proflet/ can be written, 100 MiB are free"},
+		{{0}, "ok        spool                   /var/spool/proflet/ is writable, 100 MiB are free"},
 		{{.folder = -ENOENT},
-		 "ok        spool                   /var/spool/proflet/ can be written, 100 MiB are free"},
+		 "ok        spool                   /var/spool/proflet/ is writable, 100 MiB are free"},
 		{{.folder = -ENOENT, .parent = -ENOENT},
 		 "degraded  spool                   /var/spool/proflet/: No such file or directory; requests "
 		 "wait in "
-		 "memory only → correct queue.spool: its parent folder has to be there"},
+		 "memory only → correct queue.spool: its parent directory must exist"},
 		{{.folder = -EROFS},
 		 "degraded  spool                   /var/spool/proflet/: Read-only file system; requests "
 		 "wait in "
-		 "memory only → mount a volume that can be written there (the chart's spool.type), or "
+		 "memory only → mount a writable volume there (the chart's spool.type), or "
 		 "correct "
 		 "queue.spool"},
 		{{.folder = -EACCES},
@@ -436,7 +436,7 @@ Test(check, where_it_listens)
 	} table[] = {
 		{0, NULL, 0, "ok        listen                  127.0.0.1:9464 is free"},
 		{1, NULL, 0,
-		 "ok        listen                  127.0.0.1:9464 is an agent's, which runs already"},
+		 "ok        listen                  127.0.0.1:9464 is in use by an agent that runs already"},
 		{-EADDRINUSE, NULL, 0,
 		 "degraded  listen                  127.0.0.1:9464: Address already in use; no metrics and "
 		 "no "

@@ -40,9 +40,9 @@ Test(check_result, missing_capabilities_are_named)
 		{{.without = CAP(N_BPF) | CAP(N_PERFMON)},
 		 "missing capabilities: CAP_BPF, CAP_PERFMON (or CAP_SYS_ADMIN); run as root or grant them"},
 		{{.without = ~0ull},
-		 "missing capabilities: CAP_BPF, CAP_PERFMON (or CAP_SYS_ADMIN); also missing, less is seen "
-		 "without them: "
-		 "CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG, CAP_IPC_LOCK; run "
+		 "missing capabilities: CAP_BPF, CAP_PERFMON (or CAP_SYS_ADMIN); also missing, which reduces "
+		 "what is seen: CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG, "
+		 "CAP_IPC_LOCK; run "
 		 "as root or grant "
 		 "them"},
 		{{.path = "/proc/self/uid_map", .content = "0 100000 65536\n"},
