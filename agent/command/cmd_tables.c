@@ -50,21 +50,21 @@ static const char usage[] =
 
 /* The columns after the addresses, formatted once per rule. */
 struct rule_text {
-	char columns[3 * ELF_TEXT_MAX];
+	char columns[3 * RULE_FORMAT_MAX];
 };
 
 static int print_rows(const struct tables_file *f)
 {
 	const struct elf_rows *t = f->rows;
 	_cleanup_free_ struct rule_text *texts = calloc(t->n_rules, sizeof(*texts));
-	char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX], ra[ELF_TEXT_MAX];
+	char cfa[RULE_FORMAT_MAX], fp[RULE_FORMAT_MAX], ra[RULE_FORMAT_MAX];
 
 	if (!texts)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_rules; i++) {
-		elf_text_cfa(cfa, f->machine, &t->rules[i]);
-		elf_text_fp(fp, f->machine, &t->rules[i]);
-		elf_text_ra(ra, f->machine, &t->rules[i]);
+		rule_format_cfa(cfa, f->machine, &t->rules[i]);
+		rule_format_fp(fp, f->machine, &t->rules[i]);
+		rule_format_ra(ra, f->machine, &t->rules[i]);
 		snprintf(texts[i].columns, sizeof(texts[i].columns), "%s\t%s\t%s", cfa, fp, ra);
 	}
 	for (size_t i = 0; i + 1 < t->n_rows; i++) {

@@ -47,7 +47,8 @@ int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 		if (query[i].error == -ENOENT && !go)
 			(void)leaf_rule_find(img, &query[i]); /* there may be none */
 		if (query[i].error == 0) {
-			query[i].rule.preserved |= code_keeps(img, query[i].fde_start, query[i].fde_end);
+			query[i].rule.preserved |=
+				preserved_registers(img, query[i].fde_start, query[i].fde_end);
 			override_complete(img, &query[i], override_list, override_list_n);
 		}
 	}

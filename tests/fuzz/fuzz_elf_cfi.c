@@ -18,7 +18,7 @@ static void require(int condition)
 
 static void check_table(const struct elf_rows *t, uint16_t machine)
 {
-	char text[ELF_TEXT_MAX];
+	char text[RULE_FORMAT_MAX];
 
 	require(t->n_rows >= 2 && t->n_rules >= 1 && t->rules[0].cfa_kind == CFA_NONE);
 	require(t->rows[t->n_rows - 1].rule == 0);
@@ -34,9 +34,9 @@ static void check_table(const struct elf_rows *t, uint16_t machine)
 		require(r->cfa_kind <= CFA_SWITCH && r->fp.kind <= REG_UNSUPPORTED &&
 			r->ra.kind <= REG_UNSUPPORTED && r->zero == 0);
 		require((r->ra.kind == REG_UNDEFINED) == (r->cfa_kind == CFA_UNDEFINED));
-		elf_text_cfa(text, machine, r);
-		elf_text_fp(text, machine, r);
-		elf_text_ra(text, machine, r);
+		rule_format_cfa(text, machine, r);
+		rule_format_fp(text, machine, r);
+		rule_format_ra(text, machine, r);
 	}
 }
 

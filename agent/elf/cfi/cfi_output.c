@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #define ROWS_MIN 1024
-/* Fewer than in any section of compilers, which have 6 to 12: memory that no row is written to costs nothing.
+/*
+ * Sections that compilers write have 6 to 12 bytes a row. Fewer are assumed here, so that the array seldom
+ * grows: memory that no row is written to costs nothing.
  */
 #define SECTION_BYTES_PER_ROW 4
 
@@ -48,4 +50,11 @@ int cfi_output_grow(struct cfi_output *out)
 		return -EFBIG;
 	return reserve_rows(out,
 			    out->rows_cap < CFI_ROWS_MAX / 2 ? out->rows_cap * 2 + ROWS_MIN : CFI_ROWS_MAX);
+}
+
+int cfi_output_add(struct cfi_output *out, uint32_t off, const struct elf_rule *rule)
+{
+	int64_t index = ruleset_intern(&out->rules, rule);
+
+	return index < 0 ? (int)index : cfi_output_add_index(out, off, (uint32_t)index);
 }

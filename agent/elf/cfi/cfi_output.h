@@ -1,34 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows and the distinct rules of everything that was read so far, and memory that is used again for each
- * FDE. */
+/*
+ * What the interpreter and the other readers write: rows, and the distinct rules that rows refer to by index.
+ * One output serves all sections of a file.
+ */
 #ifndef PROFLET_ELF_CFI_OUTPUT_H
 #define PROFLET_ELF_CFI_OUTPUT_H
 
 #include "agent/elf/cfi/ruleset.h"
 
-#define CFI_ROWS_MAX (16u << 20)
+#define CFI_ROWS_MAX (16u << 20) /* of one file */
 
-/* What one instruction stream works on. */
+/* The rules that hold at one point of an instruction stream. */
 struct cfi_state {
-	struct elf_rule rule;	/* its CFA_UNDEFINED and CFA_SIGNAL are only made when a row is written */
+	struct elf_rule rule;	/* CFA_UNDEFINED and CFA_SIGNAL appear only when a row is written */
 	struct elf_reg_rule sp; /* REG_SAME: no rule, the caller's stack pointer is the CFA */
-	uint8_t cfa_reg; /* of the last register + offset rule: DW_CFA_def_cfa_register keeps the offset, */
-	int32_t cfa_off; /* DW_CFA_def_cfa_offset the register */
-	struct rule_family *family; /* of `rule`, when it is a usual one that has been looked up; borrowed */
+	/*
+	 * Register and offset of the last CFA of that form. DW_CFA_def_cfa_register keeps this offset and
+	 * DW_CFA_def_cfa_offset this register, even if the CFA was an expression in between.
+	 */
+	uint8_t cfa_reg;
+	int32_t cfa_off;
+	struct rule_family *family; /* of `rule` if it has been looked up, else NULL; borrowed */
 };
 
 struct cfi_row {
-	uint32_t off;  /* bytes from the FDE's start */
+	uint32_t off;  /* bytes from the start of the span that the row is in */
 	uint32_t rule; /* index in the rule set */
 };
 
-/* Rows and rules of everything interpreted so far, and the memory for the next. Zeroed, then cfi_output_init.
- */
+/* Zeroed, then cfi_output_init. */
 struct cfi_output {
 	struct ruleset rules;
 	struct cfi_row *rows; /* owned */
 	size_t n_rows, rows_cap;
-	struct cfi_state *states; /* owned: the stack of DW_CFA_remember_state */
+	struct cfi_state *states; /* owned: the stack of DW_CFA_remember_state, used again for each FDE */
 	size_t states_cap;
 };
 
@@ -38,5 +43,17 @@ void cfi_output_fini(struct cfi_output *out);
 int cfi_output_reserve(struct cfi_output *out, size_t section_bytes);
 /* Makes room for at least one more row. 0, -ENOMEM, -EFBIG at CFI_ROWS_MAX. */
 int cfi_output_grow(struct cfi_output *out);
+/* Appends a row. 0, -ENOMEM, -EFBIG at CFI_ROWS_MAX; with a rule that is new, also past RULES_MAX. */
+int cfi_output_add(struct cfi_output *out, uint32_t off, const struct elf_rule *rule);
+
+/* The same with the index of a rule. */
+static inline int cfi_output_add_index(struct cfi_output *out, uint32_t off, uint32_t rule)
+{
+	int r = out->n_rows == out->rows_cap ? cfi_output_grow(out) : 0;
+
+	if (r == 0)
+		out->rows[out->n_rows++] = (struct cfi_row){.off = off, .rule = rule};
+	return r;
+}
 
 #endif

@@ -12,9 +12,8 @@
 #include "agent/elf/cfi/interpreter.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
 #include "agent/elf/cfi/expr.h"
 #include "agent/elf/cfi/row_rule.h"
@@ -295,16 +294,10 @@ static void remember_state(struct run *run)
 		fail(run, "remember_state nests too deep");
 		return;
 	}
-	if (run->depth == out->states_cap) {
-		size_t cap = out->states_cap ? out->states_cap * 2 : 16;
-		struct cfi_state *states = realloc(out->states, cap * sizeof(*states));
-
-		if (!states) {
-			set_fatal(run, -ENOMEM);
-			return;
-		}
-		out->states = states;
-		out->states_cap = cap;
+	int r = array_reserve(&out->states, &out->states_cap, run->depth + 1, sizeof(*out->states));
+	if (r < 0) {
+		set_fatal(run, r);
+		return;
 	}
 	out->states[run->depth++] = run->state;
 }

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 
-#define SPANS_MIN 1024
 #define DIGIT_BITS 11
 #define DIGITS (1u << DIGIT_BITS)
 
@@ -47,6 +47,19 @@ void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t of
 	spans->n_skipped++;
 }
 
+int row_spans_note_override(struct row_spans *spans, uint64_t start, uint64_t end, const char *name)
+{
+	if (!spans->overridden)
+		spans->overridden = calloc(ELF_OVERRIDDEN_MAX, sizeof(*spans->overridden));
+	if (!spans->overridden)
+		return -ENOMEM;
+	if (spans->n_overridden < ELF_OVERRIDDEN_MAX)
+		spans->overridden[spans->n_overridden] =
+			(struct elf_overridden){.start = start, .end = end, .name = name};
+	spans->n_overridden++;
+	return 0;
+}
+
 static bool find_segment(struct row_spans *spans, uint64_t start)
 {
 	for (size_t i = 0; i < spans->n_segments; i++) {
@@ -74,25 +87,12 @@ bool row_spans_clip(struct row_spans *spans, uint64_t start, uint64_t *end)
 	return true;
 }
 
-static int grow_spans(struct row_spans *spans)
-{
-	size_t cap = spans->cap ? spans->cap * 2 : SPANS_MIN;
-	struct row_span *v = realloc(spans->v, cap * sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	spans->v = v;
-	spans->cap = cap;
-	return 0;
-}
-
 int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t first, enum elf_source source)
 {
-	if (spans->n == spans->cap) {
-		int r = grow_spans(spans);
-		if (r < 0)
-			return r;
-	}
+	int r = array_reserve(&spans->v, &spans->cap, spans->n + 1, sizeof(*spans->v));
+
+	if (r < 0)
+		return r;
 	if (spans->n && start < spans->v[spans->n - 1].start)
 		spans->unsorted = true;
 	spans->v[spans->n++] = (struct row_span){

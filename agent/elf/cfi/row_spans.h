@@ -3,8 +3,8 @@
  * All FDEs of one section, interpreted one by one and then laid over each other to one sorted table. Works on
  * the section's bytes alone. Rank 1, private to elf/.
  */
-#ifndef PROFLET_ELF_FDES_H
-#define PROFLET_ELF_FDES_H
+#ifndef PROFLET_ELF_ROW_SPANS_H
+#define PROFLET_ELF_ROW_SPANS_H
 
 #include "agent/elf/cfi/cfi_output.h"
 #include "agent/elf/file/elf_image.h"
@@ -46,6 +46,8 @@ int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t 
 /* Puts the spans in order of their starts; equal ones stay as they came. 0 or -ENOMEM. */
 int row_spans_sort(struct row_spans *spans);
 void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason);
+/* Notes that the rows of [start, end) replace those of an FDE; `name` is a static string. 0 or -ENOMEM. */
+int row_spans_note_override(struct row_spans *spans, uint64_t start, uint64_t end, const char *name);
 /* Makes the table (everything but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */
 int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret);
 

@@ -6,7 +6,7 @@
 
 #include "agent/elf/file/arch.h"
 
-void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
+void rule_format_cfa(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_rule *rule)
 {
 	char reg[ELF_REGISTER_NAME_MAX], add[16] = "";
 
@@ -15,74 +15,74 @@ void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rul
 		snprintf(add, sizeof(add), "%+d", rule->cfa_add);
 	switch ((enum cfa_kind)rule->cfa_kind) {
 	case CFA_REG_OFF:
-		snprintf(ret, ELF_TEXT_MAX, "%s%+d", reg, rule->cfa_off);
+		snprintf(ret, RULE_FORMAT_MAX, "%s%+d", reg, rule->cfa_off);
 		return;
 	case CFA_DEREF_REG:
-		snprintf(ret, ELF_TEXT_MAX, "*(%s%+d)%s", reg, rule->cfa_off, add);
+		snprintf(ret, RULE_FORMAT_MAX, "*(%s%+d)%s", reg, rule->cfa_off, add);
 		return;
 	case CFA_PLT:
-		snprintf(ret, ELF_TEXT_MAX, "plt(%s+8,%d)", reg, rule->cfa_off);
+		snprintf(ret, RULE_FORMAT_MAX, "plt(%s+8,%d)", reg, rule->cfa_off);
 		return;
 	case CFA_DEREF_SP_R9:
-		snprintf(ret, ELF_TEXT_MAX, "*(%s+r9*8%+d)%s", reg, rule->cfa_off, add);
+		snprintf(ret, RULE_FORMAT_MAX, "*(%s+r9*8%+d)%s", reg, rule->cfa_off, add);
 		return;
 	case CFA_SIGNAL:
-		snprintf(ret, ELF_TEXT_MAX, "signal");
+		snprintf(ret, RULE_FORMAT_MAX, "signal");
 		return;
 	case CFA_UNDEFINED:
 		if (rule->cfa_reg == RULE_NO_REG)
-			snprintf(ret, ELF_TEXT_MAX, "undef");
+			snprintf(ret, RULE_FORMAT_MAX, "undef");
 		else
-			snprintf(ret, ELF_TEXT_MAX, "%s%+d", reg, rule->cfa_off);
+			snprintf(ret, RULE_FORMAT_MAX, "%s%+d", reg, rule->cfa_off);
 		return;
 	case CFA_NONE:
-		snprintf(ret, ELF_TEXT_MAX, "none");
+		snprintf(ret, RULE_FORMAT_MAX, "none");
 		return;
 	case CFA_SWITCH:
-		snprintf(ret, ELF_TEXT_MAX, "switch(%s%+d)", reg, rule->cfa_off);
+		snprintf(ret, RULE_FORMAT_MAX, "switch(%s%+d)", reg, rule->cfa_off);
 		return;
 	case CFA_UNSUPPORTED:
 		break;
 	}
-	snprintf(ret, ELF_TEXT_MAX, "unsupported");
+	snprintf(ret, RULE_FORMAT_MAX, "unsupported");
 }
 
-static void reg_rule(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_reg_rule *rule)
+static void reg_rule(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_reg_rule *rule)
 {
 	char reg[ELF_REGISTER_NAME_MAX];
 
 	elf_register_name(reg, machine, rule->reg);
 	switch ((enum reg_rule_kind)rule->kind) {
 	case REG_SAME:
-		snprintf(ret, ELF_TEXT_MAX, "same");
+		snprintf(ret, RULE_FORMAT_MAX, "same");
 		return;
 	case REG_CFA_OFF:
-		snprintf(ret, ELF_TEXT_MAX, "cfa%+d", rule->off);
+		snprintf(ret, RULE_FORMAT_MAX, "cfa%+d", rule->off);
 		return;
 	case REG_UNDEFINED:
-		snprintf(ret, ELF_TEXT_MAX, "undef");
+		snprintf(ret, RULE_FORMAT_MAX, "undef");
 		return;
 	case REG_DEREF_REG:
-		snprintf(ret, ELF_TEXT_MAX, "*(%s%+d)", reg, rule->off);
+		snprintf(ret, RULE_FORMAT_MAX, "*(%s%+d)", reg, rule->off);
 		return;
 	case REG_REGISTER:
-		snprintf(ret, ELF_TEXT_MAX, "%s", reg);
+		snprintf(ret, RULE_FORMAT_MAX, "%s", reg);
 		return;
 	case REG_UNSUPPORTED:
 		break;
 	}
-	snprintf(ret, ELF_TEXT_MAX, "unsupported");
+	snprintf(ret, RULE_FORMAT_MAX, "unsupported");
 }
 
-void elf_text_fp(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
+void rule_format_fp(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_rule *rule)
 {
 	reg_rule(ret, machine, &rule->fp);
 }
 
-void elf_text_ra(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule)
+void rule_format_ra(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_rule *rule)
 {
 	if (rule->ra.kind == REG_SAME && machine == EM_AARCH64)
-		snprintf(ret, ELF_TEXT_MAX, "x30");
+		snprintf(ret, RULE_FORMAT_MAX, "x30");
 	else
 		reg_rule(ret, machine, &rule->ra);
 }

@@ -8,14 +8,14 @@
 
 #include "agent/elf/cfi/rule.h"
 
-#define ELF_TEXT_MAX 64 /* bytes that any of the texts needs, with its NUL */
+#define RULE_FORMAT_MAX 64 /* bytes that any of the texts needs, with its NUL */
 
 /* "rsp+8", "*(rbp-56)", "*(rsp+8)+16", "*(rsp+r9*8+8)+8", "plt(rsp+8,11)", "switch(rbp+16)", "signal",
  * "none", "unsupported"; for the outermost frame what its CFA would be, or "undef". */
-void elf_text_cfa(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule);
+void rule_format_cfa(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_rule *rule);
 /* "same", "cfa-16", "*(rbp+0)", "undef", "unsupported" or a register. */
-void elf_text_fp(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule);
+void rule_format_fp(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_rule *rule);
 /* The same for the return address; "undef" is the root, and on aarch64 "x30" stands for unchanged. */
-void elf_text_ra(char ret[ELF_TEXT_MAX], uint16_t machine, const struct elf_rule *rule);
+void rule_format_ra(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct elf_rule *rule);
 
 #endif

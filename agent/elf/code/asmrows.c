@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/code/flow.h"
@@ -68,27 +69,12 @@ static void sweep_fini(struct sweep *s)
 	free(s->calls);
 }
 
-static bool grow(void **array, size_t *cap, size_t n, size_t size)
-{
-	size_t more = *cap ? *cap * 2 : 256;
-	void *bigger;
-
-	if (n < *cap)
-		return true;
-	bigger = realloc(*array, more * size);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*cap = more;
-	return true;
-}
-
 static uint32_t state_add(struct sweep *s, const struct flow_state *state)
 {
 	/* mostly that of the instruction before */
 	if (s->n_states > 1 && memcmp(&s->states[s->n_states - 1], state, sizeof *state) == 0)
 		return (uint32_t)s->n_states - 1;
-	if (!grow((void **)&s->states, &s->states_cap, s->n_states, sizeof *s->states)) {
+	if (array_reserve(&s->states, &s->states_cap, s->n_states + 1, sizeof *s->states) < 0) {
 		s->no_memory = true;
 		return NO_STATE;
 	}
@@ -98,7 +84,8 @@ static uint32_t state_add(struct sweep *s, const struct flow_state *state)
 
 static uint32_t component_add(struct sweep *s, uint32_t entry)
 {
-	if (!grow((void **)&s->components, &s->components_cap, s->n_components, sizeof *s->components)) {
+	if (array_reserve(&s->components, &s->components_cap, s->n_components + 1, sizeof *s->components) <
+	    0) {
 		s->no_memory = true;
 		return 0;
 	}
@@ -312,17 +299,6 @@ static bool is_proven(struct sweep *s, uint32_t off)
 	return !c->bad && c->left;
 }
 
-static int put_row(struct row_spans *spans, uint32_t off, const struct elf_rule *rule)
-{
-	int64_t index = ruleset_intern(&spans->out.rules, rule);
-	int r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
-
-	if (index < 0 || r < 0)
-		return index < 0 ? (int)index : r;
-	spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
-	return 0;
-}
-
 /* What goes over `end` is looked at again with what follows. */
 static bool is_known(struct sweep *s, uint32_t off, uint32_t end)
 {
@@ -341,7 +317,7 @@ static int emit_proven(struct row_spans *spans, struct sweep *s, uint32_t *off, 
 		const struct elf_rule rule = flow_rule(&s->states[s->places[*off].state]);
 
 		if (s->places[*off].state != last)
-			r = put_row(spans, *off - start, &rule);
+			r = cfi_output_add(&spans->out, *off - start, &rule);
 		last = s->places[*off].state;
 	}
 	return r < 0 ? r : row_spans_add(spans, s->va + start, s->va + *off, first, ELF_CODE);
@@ -356,7 +332,7 @@ static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint3
 {
 	const uint32_t start = *off > covered ? *off - 1 : *off;
 	const size_t first = spans->out.n_rows;
-	int r = put_row(spans, 0, &row_rule_x86_signal);
+	int r = cfi_output_add(&spans->out, 0, &row_rule_x86_signal);
 
 	*off += len;
 	return r < 0 ? r : row_spans_add(spans, s->va + start, s->va + *off, first, ELF_CODE);
@@ -405,7 +381,7 @@ int asmrows_read_code(struct row_spans *spans, uint64_t va, const uint8_t *code,
 	s.queue = calloc(n, sizeof *s.queue);
 	s.calls = calloc(n / 8 + 1, sizeof *s.calls);
 	if (!s.places || !s.queue || !s.calls ||
-	    !grow((void **)&s.states, &s.states_cap, 0, sizeof *s.states))
+	    array_reserve(&s.states, &s.states_cap, 1, sizeof *s.states) < 0)
 		return -ENOMEM;
 	s.states[0] = none;
 	sweep_code(&s);
@@ -426,11 +402,8 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 
 	if (end < ELF_GAP_MIN || x86_sigreturn(code + end, n - end))
 		return 0;
-	r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
-	if (r < 0)
-		return r;
-	spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.rule = rule};
-	return row_spans_add(spans, va, va + end, first, ELF_CODE);
+	r = cfi_output_add_index(&spans->out, 0, rule);
+	return r < 0 ? r : row_spans_add(spans, va, va + end, first, ELF_CODE);
 }
 
 /* [start, end) lies in the section and in no span; `before` ends at start, or is NULL. */

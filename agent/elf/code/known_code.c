@@ -33,24 +33,13 @@
 #define NO_PUSH 16 /* offset in the slot: behind its end */
 #define CRT_BYTES_MAX 64
 
-static int put_rule(struct row_spans *spans, uint32_t off, const struct elf_rule *rule)
-{
-	int64_t index = ruleset_intern(&spans->out.rules, rule);
-	int r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
-
-	if (index < 0 || r < 0)
-		return index < 0 ? (int)index : r;
-	spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.off = off, .rule = (uint32_t)index};
-	return 0;
-}
-
 static int put_row(struct row_spans *spans, uint32_t off, uint8_t kind, int32_t cfa)
 {
-	return put_rule(spans, off,
-			&(struct elf_rule){.cfa_kind = kind,
-					   .cfa_reg = X86_RSP,
-					   .cfa_off = cfa,
-					   .ra = {.kind = REG_CFA_OFF, .off = -8}});
+	return cfi_output_add(&spans->out, off,
+			      &(struct elf_rule){.cfa_kind = kind,
+						 .cfa_reg = X86_RSP,
+						 .cfa_off = cfa,
+						 .ra = {.kind = REG_CFA_OFF, .off = -8}});
 }
 
 /* Where the slot has pushed its index, NO_PUSH if it does not; 0 when it has none of the known forms. */
@@ -188,7 +177,7 @@ static int read_context_root(struct row_spans *spans, const struct elf_image *im
 
 		if (!is_start_context(img, &spans->v[i]))
 			continue;
-		r = put_rule(spans, 0, &root);
+		r = cfi_output_add(&spans->out, 0, &root);
 		return r < 0 ? r : row_spans_add(spans, start - 1, start, first, ELF_CODE);
 	}
 	return 0;

@@ -48,22 +48,6 @@ static bool has_code(const struct elf_image *img, uint64_t start, const struct o
 	       override_code(code, len) == o->code;
 }
 
-static int put_row(struct row_spans *spans, uint32_t off, uint32_t rule)
-{
-	int r = spans->out.n_rows == spans->out.rows_cap ? cfi_output_grow(&spans->out) : 0;
-
-	if (r == 0)
-		spans->out.rows[spans->out.n_rows++] = (struct cfi_row){.off = off, .rule = rule};
-	return r;
-}
-
-static int put_rule(struct row_spans *spans, uint32_t off, const struct elf_rule *rule)
-{
-	int64_t index = ruleset_intern(&spans->out.rules, rule);
-
-	return index < 0 ? (int)index : put_row(spans, off, (uint32_t)index);
-}
-
 /* Writes the FDE's rows once more, with those of the entry over them. */
 static int merge_rows(struct row_spans *spans, const struct row_span *span, const struct override *o)
 {
@@ -80,23 +64,10 @@ static int merge_rows(struct row_spans *spans, const struct row_span *span, cons
 			own = spans->out.rows[span->first + i++].rule;
 		if (over_at <= own_at)
 			over = o->rows[k++].rule;
-		r = over ? put_rule(spans, own_at < over_at ? own_at : over_at, over)
-			 : put_row(spans, own_at < over_at ? own_at : over_at, own);
+		r = over ? cfi_output_add(&spans->out, own_at < over_at ? own_at : over_at, over)
+			 : cfi_output_add_index(&spans->out, own_at < over_at ? own_at : over_at, own);
 	}
 	return r;
-}
-
-static int remember(struct row_spans *spans, uint64_t start, uint64_t end, const char *name)
-{
-	if (!spans->overridden)
-		spans->overridden = calloc(ELF_OVERRIDDEN_MAX, sizeof(*spans->overridden));
-	if (!spans->overridden)
-		return -ENOMEM;
-	if (spans->n_overridden < ELF_OVERRIDDEN_MAX)
-		spans->overridden[spans->n_overridden] =
-			(struct elf_overridden){.start = start, .end = end, .name = name};
-	spans->n_overridden++;
-	return 0;
 }
 
 int override_rows(struct row_spans *spans, struct row_span *span, const struct override *o)
@@ -108,8 +79,8 @@ int override_rows(struct row_spans *spans, struct row_span *span, const struct o
 		return r;
 	span->first = first;
 	span->n = (uint32_t)(spans->out.n_rows - first);
-	return remember(spans, span->start + o->rows[0].off, span->start + o->rows[o->n_rows - 1].off,
-			o->name);
+	return row_spans_note_override(spans, span->start + o->rows[0].off,
+				       span->start + o->rows[o->n_rows - 1].off, o->name);
 }
 
 /*
@@ -135,7 +106,7 @@ static int begin_root(struct row_spans *spans, const struct row_span *span)
 	struct cfi_row *rows = spans->out.rows + span->first;
 
 	rows[0].rule = rows[1].rule;
-	return remember(spans, span->start, span->start + rows[1].off, "_start");
+	return row_spans_note_override(spans, span->start, span->start + rows[1].off, "_start");
 }
 
 static int apply_list(struct row_spans *spans, const struct elf_image *img, struct row_span *span,

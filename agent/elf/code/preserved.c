@@ -47,14 +47,14 @@ static bool stays_inside(const uint8_t *code, size_t n)
 	return true;
 }
 
-uint32_t code_keeps(const struct elf_image *img, uint64_t start, uint64_t end)
+uint32_t preserved_registers(const struct elf_image *img, uint64_t start, uint64_t end)
 {
 	size_t n = end - start;
 	_cleanup_free_ uint8_t *code = NULL;
 	uint32_t keeps = 0;
 	uint16_t writes;
 
-	if (elf_image_machine(img) != EM_X86_64 || end <= start || end - start > KEEPS_BYTES_MAX)
+	if (elf_image_machine(img) != EM_X86_64 || end <= start || end - start > PRESERVED_BYTES_MAX)
 		return 0;
 	code = malloc(n);
 	if (!code || elf_image_read_code(img, start, code, n) < 0 || !stays_inside(code, n))

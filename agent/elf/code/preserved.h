@@ -11,12 +11,12 @@
 
 struct elf_image;
 
-#define KEEPS_BYTES_MAX 16384u /* of a function that is looked at */
+#define PRESERVED_BYTES_MAX 16384u /* of a function that is looked at */
 
 /*
  * By bit, DWARF numbers: the registers that no instruction in [start, end) writes. 0 when that cannot be
  * told: other machines than x86-64, longer functions, instructions that are not known, calls.
  */
-uint32_t code_keeps(const struct elf_image *img, uint64_t start, uint64_t end);
+uint32_t preserved_registers(const struct elf_image *img, uint64_t start, uint64_t end);
 
 #endif

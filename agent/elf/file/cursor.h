@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A bounds-checked reader over borrowed little-endian bytes. Reading past the end yields 0 and sets `bad`,
- * which stays set, so that a parser may read a whole group of fields and look at `bad` once. Rank 1, private
- * to elf/.
+ * A bounds-checked reader over borrowed little-endian bytes. A read past the end returns 0 and sets `bad`,
+ * which stays set: a parser may read a group of fields and check `bad` once at the end.
  */
 #ifndef PROFLET_ELF_CURSOR_H
 #define PROFLET_ELF_CURSOR_H
@@ -27,7 +26,7 @@ static inline size_t cursor_left(const struct cursor *c)
 	return (size_t)(c->end - c->pos);
 }
 
-/* The next `len` bytes, which are then behind the cursor; NULL (and bad) when there are fewer. */
+/* Returns the next `len` bytes and moves past them; NULL, with `bad` set, when there are fewer. */
 static inline const uint8_t *cursor_take(struct cursor *c, uint64_t len)
 {
 	const uint8_t *bytes = c->pos;
@@ -57,9 +56,9 @@ CURSOR_READ(u16, uint16_t)
 CURSOR_READ(u32, uint32_t)
 CURSOR_READ(u64, uint64_t)
 
-#define LEB_BITS_MAX 140 /* padding with redundant bytes is legal, but not without end */
+#define LEB_BITS_MAX 140 /* redundant padding bytes are legal; this bounds them */
 
-/* LEB128 of any length; DWARF 5 section 7.6. */
+/* Reads a LEB128 number of any length (DWARF 5 section 7.6). */
 static inline uint64_t cursor_leb_long(struct cursor *c, bool is_signed)
 {
 	uint64_t value = 0;

@@ -10,7 +10,7 @@
 
 #include "agent/base/cleanup.h"
 
-#define PIECE (256u << 10) /* bytes that are decompressed at a time */
+#define PIECE (256u << 10) /* bytes that are decompressed at once */
 
 static int error_of(lzma_ret r)
 {
@@ -45,7 +45,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t len)
 	return 0;
 }
 
-/* Decodes what the stream's input holds, in pieces. */
+/* Decodes all of the stream's input, piece by piece, into `fd`. */
 static int decode(lzma_stream *s, uint8_t *piece, int fd)
 {
 	uint64_t total = 0;
@@ -66,7 +66,7 @@ static int decode(lzma_stream *s, uint8_t *piece, int fd)
 		if (r < 0)
 			return r;
 		if (n == 0 && end != LZMA_STREAM_END)
-			return -EINVAL; /* it wants more than there is */
+			return -EINVAL; /* the decoder waits for input that does not exist */
 	} while (end != LZMA_STREAM_END);
 	return 0;
 }

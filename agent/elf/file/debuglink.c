@@ -51,7 +51,7 @@ int elf_debuglink_crc(int fd, uint32_t *ret)
 	chunk = malloc(CRC_CHUNK);
 	if (!chunk)
 		return -ENOMEM;
-	while (at < st.st_size) { /* and not on: a file may grow while it is read */
+	while (at < st.st_size) { /* not further: the file may grow while it is read */
 		ssize_t n = pread(fd, chunk, CRC_CHUNK, at);
 
 		if (n < 0 && errno == EINTR)
@@ -100,7 +100,7 @@ int elf_debug_path(struct elf_image *img, const struct elf_debuglink *link, cons
 		return buf_printf(ret, "%.*s/.debug/%s", dir, path, link->name);
 	case 3:
 		return buf_printf(ret, DEBUG_DIR "%.*s/%s", dir, path, link->name);
-	case 4: /* packaged when /lib was not yet a link to /usr/lib */
+	case 4: /* of packages from before /lib became a link to /usr/lib */
 		return in_usr ? buf_printf(ret, DEBUG_DIR "%.*s/%s", dir - 4, path + 4, link->name) : -ENOENT;
 	default:
 		return -ERANGE;

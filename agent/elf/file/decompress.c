@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * SHF_COMPRESSED (gABI "Section Compression"). libelf 0.188 knows zlib only and trusts the size that the file
- * claims; here the claim is checked against ELF_SECTION_MAX and against what really comes out.
+ * Sections that are SHF_COMPRESSED (gABI "Section Compression"). libelf 0.188 can only do zlib and trusts the
+ * size that the file claims. Here the claim is checked against ELF_SECTION_MAX and against the bytes that the
+ * decoder really writes.
  */
 #include "agent/elf/file/elf_image_internal.h"
 

@@ -88,7 +88,7 @@ int elf_image_open(struct elf_image **ret, int fd)
 		return -ENOMEM;
 	img->fd = fs_reopen(fd);
 	if (img->fd < 0)
-		return img->fd == -ENOENT ? -EBADF : img->fd; /* there is no such descriptor */
+		return img->fd == -ENOENT ? -EBADF : img->fd; /* the descriptor is not open */
 	r = check_header(img);
 	if (r < 0)
 		return r == -EINVAL ? -ENOEXEC : r;

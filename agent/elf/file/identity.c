@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Identity of an image: GNU and Go build ids (ELF notes), and the hash that OpenTelemetry defines for files
- * without. */
+/*
+ * What identifies an image: GNU and Go build ids, which are ELF notes, and the hash that OpenTelemetry
+ * defines for files without them.
+ */
 #include "agent/elf/file/elf_image_internal.h"
 
 #include <endian.h>
@@ -14,7 +16,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/cursor.h"
 
-#define NOTES_MAX (1u << 20) /* bytes of one note segment that are looked at */
+#define NOTES_MAX (1u << 20) /* bytes; a larger note segment is ignored */
 #define NT_GO_BUILD_ID 4
 #define HASHED_BYTES 4096 /* at each end of the file */
 
@@ -31,7 +33,7 @@ static uint64_t align_up(uint64_t n, uint64_t align)
 	return (n + align - 1) & ~(align - 1);
 }
 
-/* Finds `want` among the notes in `bytes`; returns its description (borrowed) or NULL. */
+/* Finds the note `want` in `bytes`. Its description (borrowed), or NULL. */
 static const uint8_t *find_note(const uint8_t *bytes, size_t len, uint64_t align, const struct note *want,
 				size_t *ret_len)
 {
@@ -52,12 +54,12 @@ static const uint8_t *find_note(const uint8_t *bytes, size_t len, uint64_t align
 		}
 		cursor_take(&c, align_up((uint64_t)(c.pos - bytes), align) - (uint64_t)(c.pos - bytes));
 		if (c.bad)
-			return NULL; /* only the padding of the last note may be missing */
+			return NULL; /* only the last note may lack its padding */
 	}
 	return NULL;
 }
 
-/* Copies the description of a note in the file's part [offset, offset + len). 0, -ENOENT, or -errno. */
+/* Copies the description of a note that lies in [offset, offset + len) of the file. 0, -ENOENT, -errno. */
 static int note_in_part(const struct elf_image *img, uint64_t offset, uint64_t len, uint64_t align,
 			const struct note *want, uint8_t **ret, size_t *ret_len)
 {
@@ -81,7 +83,7 @@ static int note_in_part(const struct elf_image *img, uint64_t offset, uint64_t l
 	return 0;
 }
 
-/* Program headers first: they survive the stripping of sections. */
+/* Program headers first: they remain when the section headers are stripped. */
 static int note_in_image(const struct elf_image *img, const struct note *want, uint8_t **ret, size_t *ret_len)
 {
 	Elf_Scn *scn = NULL;
@@ -151,7 +153,9 @@ int elf_image_htlhash(struct elf_image *img, char ret[33])
 	    !EVP_DigestUpdate(ctx, last, len) || !EVP_DigestUpdate(ctx, &length, sizeof(length)) ||
 	    !EVP_DigestFinal_ex(ctx, digest, NULL))
 		return -ENOMEM;
-	OPENSSL_thread_stop(); /* a worker that is given up may end while the process does: nothing stays */
+	/* frees OpenSSL's data of this thread now: an abandoned worker may still run while the process exits
+	 */
+	OPENSSL_thread_stop();
 	for (int i = 0; i < 16; i++)
 		snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 	return 0;

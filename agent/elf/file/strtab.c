@@ -20,7 +20,7 @@ const char *elf_strtab_get(struct elf_strtab *s, uint64_t at)
 {
 	if (at >= s->bytes)
 		return "";
-	/* in the window only if its end is, too */
+	/* the window serves only if it holds the string's end, too */
 	if (s->n_buf && at >= s->window && at - s->window < s->n_buf &&
 	    memchr(s->buf + (at - s->window), 0, s->n_buf - (at - s->window)))
 		return s->buf + (at - s->window);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Strings of an ELF string table, read from the file one at a time: the tables of debug builds are larger
- * than the agent may be. The last window that was read is kept. Rank 1, private to elf/.
+ * than the memory that the agent may use. The last window that was read is kept.
  */
 #ifndef PROFLET_ELF_STRTAB_H
 #define PROFLET_ELF_STRTAB_H
 
 #include "agent/elf/file/elf_image.h"
 
-#define ELF_STRING_MAX 4095 /* longer names are cut */
+#define ELF_STRING_MAX 4095 /* bytes; a longer name is cut off */
 
 struct elf_strtab {
 	const struct elf_image *img; /* borrowed */
@@ -18,9 +18,10 @@ struct elf_strtab {
 	char buf[ELF_STRING_MAX + 1];
 };
 
-/* The table that `symbols` links to. False when there is none, or it lies outside the file. */
+/* Opens the string table that the symbol table `symbols` links to. False: there is none, or it lies outside
+ * the file. */
 bool elf_strtab_open(struct elf_strtab *s, const struct elf_image *img, const struct elf_section *symbols);
-/* The string at `at`, "" where it cannot be read. Borrowed until the next call. */
+/* The string at offset `at`, "" where it cannot be read. Borrowed until the next call. */
 const char *elf_strtab_get(struct elf_strtab *s, uint64_t at);
 
 #endif

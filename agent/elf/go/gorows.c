@@ -191,18 +191,10 @@ static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool inte
 
 static void put_row(struct gorows *g, const struct go_function *f, uint64_t at, int64_t rule)
 {
-	struct cfi_output *out = &g->spans->out;
-
-	if (rule < 0) {
+	if (rule < 0)
 		g->fatal = (int)rule;
-		return;
-	}
-	if (out->n_rows == out->rows_cap) {
-		g->fatal = cfi_output_grow(out);
-		if (g->fatal < 0)
-			return;
-	}
-	out->rows[out->n_rows++] = (struct cfi_row){.off = (uint32_t)(at - f->start), .rule = (uint32_t)rule};
+	else
+		g->fatal = cfi_output_add_index(&g->spans->out, (uint32_t)(at - f->start), (uint32_t)rule);
 }
 
 /* pop %r12 before `at`: rawVforkSyscall keeps its return address from the child that shares its stack. */

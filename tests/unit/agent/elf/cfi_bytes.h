@@ -110,14 +110,14 @@ static inline struct cfi_section section_of(const struct buf *b, uint16_t machin
 /* A table as text: rows by "; ", then what was put over them. */
 static inline void put_table(struct buf *out, const struct elf_rows *t, uint16_t machine)
 {
-	char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX], ra[ELF_TEXT_MAX];
+	char cfa[RULE_FORMAT_MAX], fp[RULE_FORMAT_MAX], ra[RULE_FORMAT_MAX];
 
 	for (size_t i = 0; i < t->n_rows; i++) {
 		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
 
-		elf_text_cfa(cfa, machine, rule);
-		elf_text_fp(fp, machine, rule);
-		elf_text_ra(ra, machine, rule);
+		rule_format_cfa(cfa, machine, rule);
+		rule_format_fp(fp, machine, rule);
+		rule_format_ra(ra, machine, rule);
 		buf_printf(out, "%s%" PRIx64 " %s", i ? "; " : "", t->rows[i].va, cfa);
 		if (rule->cfa_kind != CFA_NONE)
 			buf_printf(out, " %s %s", fp, ra);

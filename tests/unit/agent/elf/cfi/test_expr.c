@@ -6,10 +6,10 @@
 static void check_cfa(const char *name, uint16_t machine, struct bytes expr, const char *expected)
 {
 	struct elf_rule rule = {.cfa_off = 99, .cfa_add = 99};
-	char text[ELF_TEXT_MAX];
+	char text[RULE_FORMAT_MAX];
 
 	expr_cfa(machine, cursor_of(expr.data, expr.len), &rule);
-	elf_text_cfa(text, machine, &rule);
+	rule_format_cfa(text, machine, &rule);
 	cr_expect_str_eq(text, expected, "%s: found %s, expected %s", name, text, expected);
 }
 

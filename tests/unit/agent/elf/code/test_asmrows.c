@@ -21,10 +21,10 @@ static const char *rows_of(const struct bytes *code, struct buf *out)
 	int r = row_spans_lay_out(&spans, &t);
 	for (size_t i = 0; r == 0 && i < t->n_rows; i++) {
 		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
-		char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX];
+		char cfa[RULE_FORMAT_MAX], fp[RULE_FORMAT_MAX];
 
-		elf_text_cfa(cfa, EM_X86_64, rule);
-		elf_text_fp(fp, EM_X86_64, rule);
+		rule_format_cfa(cfa, EM_X86_64, rule);
+		rule_format_fp(fp, EM_X86_64, rule);
 		buf_printf(out, "%s%x %s", i ? "; " : "", (unsigned)(t->rows[i].va - 0x1000), cfa);
 		if (rule->cfa_kind != CFA_NONE)
 			buf_printf(out, " %s", fp);

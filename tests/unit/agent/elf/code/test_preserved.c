@@ -42,10 +42,11 @@ Test(keeps, by_the_instructions)
 
 		memcpy(code, cases[i].code.data, cases[i].code.len);
 		img = file_image(EM_X86_64, &text, 1, 0);
-		cr_expect_eq(code_keeps(img, TEXT_VA, TEXT_VA + cases[i].code.len), cases[i].keeps, "%s: %x",
-			     cases[i].name, code_keeps(img, TEXT_VA, TEXT_VA + cases[i].code.len));
-		cr_expect_eq(code_keeps(img, TEXT_VA, TEXT_VA), 0);
-		cr_expect_eq(code_keeps(img, TEXT_VA, TEXT_VA + KEEPS_BYTES_MAX + 1), 0);
+		cr_expect_eq(preserved_registers(img, TEXT_VA, TEXT_VA + cases[i].code.len), cases[i].keeps,
+			     "%s: %x", cases[i].name,
+			     preserved_registers(img, TEXT_VA, TEXT_VA + cases[i].code.len));
+		cr_expect_eq(preserved_registers(img, TEXT_VA, TEXT_VA), 0);
+		cr_expect_eq(preserved_registers(img, TEXT_VA, TEXT_VA + PRESERVED_BYTES_MAX + 1), 0);
 		elf_image_free(img);
 	}
 }

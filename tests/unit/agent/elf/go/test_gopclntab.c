@@ -19,7 +19,7 @@
 /* "1000 rsp+8 same cfa-8; ...; 1010 none | INDEX reason", or "-ENODATA" */
 static const char *rows_text(struct elf_image *img, struct buf *out)
 {
-	char cfa[ELF_TEXT_MAX], fp[ELF_TEXT_MAX], ra[ELF_TEXT_MAX];
+	char cfa[RULE_FORMAT_MAX], fp[RULE_FORMAT_MAX], ra[RULE_FORMAT_MAX];
 	struct elf_rows *t = NULL;
 	int r = elf_rows_build(&t, img);
 
@@ -31,9 +31,9 @@ static const char *rows_text(struct elf_image *img, struct buf *out)
 	for (size_t i = 0; i < t->n_rows; i++) {
 		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
 
-		elf_text_cfa(cfa, elf_image_machine(img), rule);
-		elf_text_fp(fp, elf_image_machine(img), rule);
-		elf_text_ra(ra, elf_image_machine(img), rule);
+		rule_format_cfa(cfa, elf_image_machine(img), rule);
+		rule_format_fp(fp, elf_image_machine(img), rule);
+		rule_format_ra(ra, elf_image_machine(img), rule);
 		buf_printf(out, "%s%" PRIx64 " %s", i ? "; " : "", t->rows[i].va, cfa);
 		if (rule->cfa_kind != CFA_NONE)
 			buf_printf(out, " %s %s", fp, ra);
