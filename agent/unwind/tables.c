@@ -323,7 +323,7 @@ static bool table_place(struct unwind_tables *c, struct placing *p)
 static void table_built(struct unwind_tables *c, struct build_job *j)
 {
 	struct binary_table *f = &c->tables[j->file];
-	struct placing *p;
+	struct placing *p = NULL;
 	int r = j->error;
 
 	debug_finish(c, j);
