@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Growing arrays: a pointer to the items, how many there are, and how many there is room for. Rank 0. */
+/* Growing arrays: a pointer to the items, their number, and the number there is room for. */
 #ifndef PROFLET_BASE_ARRAY_H
 #define PROFLET_BASE_ARRAY_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Scope-bound ownership: an owning local carries a cleanup attribute and is initialised where it is declared;
- * an escape is spelled TAKE_PTR or TAKE_FD. A reader can then prove one function leak-free without opening a
- * callee. Rank 0; includes nothing of ours.
+ * Scope-bound ownership: an owning local has a cleanup attribute and is initialised where it is declared; a
+ * transfer of ownership is spelled TAKE_PTR or TAKE_FD. A reader can then prove that a function does not leak
+ * without reading its callees. Includes nothing of ours.
  */
 #ifndef PROFLET_BASE_CLEANUP_H
 #define PROFLET_BASE_CLEANUP_H

@@ -32,7 +32,7 @@ uint64_t clock_thread_cpu_ns(void)
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Of three readings the one that took least. */
+/* The fastest of three readings. */
 int64_t clock_real_offset_ns(void)
 {
 	uint64_t best = UINT64_MAX;
@@ -82,7 +82,7 @@ int clock_watch_again(int fd)
 	if (read(fd, &n, sizeof n) < 0 && errno != ECANCELED && errno != EAGAIN)
 		return -errno;
 	if (timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) < 0)
-		return errno == ECANCELED ? 0 : -errno; /* it is armed, and was set meanwhile */
+		return errno == ECANCELED ? 0 : -errno; /* armed, and the clock was set meanwhile */
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The three clocks in nanoseconds. Samples and side-band carry CLOCK_MONOTONIC, OTLP wants Unix time. The
- * wall clock may be set, and leaps when the machine wakes from suspend: what a time of CLOCK_MONOTONIC is in
- * Unix time depends on when it was. Rank 0.
+ * Clocks in nanoseconds. Samples and side-band records carry CLOCK_MONOTONIC, OTLP needs Unix time. The wall
+ * clock can be set, and it jumps when the machine resumes from suspend, so the conversion depends on the
+ * offset between the clocks at that time.
  */
 #ifndef PROFLET_BASE_CLOCK_H
 #define PROFLET_BASE_CLOCK_H
@@ -15,13 +15,13 @@
 uint64_t clock_mono_ns(void);
 uint64_t clock_real_ns(void);
 uint64_t clock_thread_cpu_ns(void);
-/* CLOCK_REALTIME minus CLOCK_MONOTONIC, now. Good to a microsecond, or less where we are interrupted. */
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC, now. Accurate to a microsecond unless the thread is interrupted. */
 int64_t clock_real_offset_ns(void);
 
-#define CLOCK_STEPS_MAX 32u    /* that are remembered; the oldest is forgotten first */
-#define CLOCK_STEP_NS 100000ll /* less is how well the offset can be read */
+#define CLOCK_STEPS_MAX 32u    /* steps to remember; the oldest is forgotten first */
+#define CLOCK_STEP_NS 100000ll /* smaller differences are measurement errors */
 
-/* Offsets of the wall clock, each with when it began to hold. Embedded; zeroed is "none known". */
+/* Offsets of the wall clock, each with the time from which it is valid. Embedded; zeroed: none is known. */
 struct clock_steps {
 	unsigned n;
 	struct {
@@ -30,15 +30,15 @@ struct clock_steps {
 	} v[CLOCK_STEPS_MAX];
 };
 
-/* Since `mono_ns`, at the latest, the offset is this; times in ascending order. Returns by how much the wall
- * clock stepped, 0: not at all. */
+/* Notes that the offset is valid from `mono_ns` on. Times must ascend. Returns by how much the wall clock
+ * stepped, 0: not at all. */
 int64_t clock_steps_note(struct clock_steps *c, uint64_t mono_ns, int64_t offset_ns);
-/* Unix time of a time of CLOCK_MONOTONIC, by the offset that held then. One must have been noted. */
+/* Converts a time of CLOCK_MONOTONIC to Unix time with the offset valid then. At least one must be noted. */
 uint64_t clock_steps_unix_ns(const struct clock_steps *c, uint64_t mono_ns);
 
-/* A descriptor, the caller's, that becomes readable when the wall clock is set. -errno. */
+/* Returns a descriptor, owned by the caller, that becomes readable when the wall clock is set; or -errno. */
 int clock_watch_open(void);
-/* Makes it wait for the next time; call before the offset is read. 0 or -errno. */
+/* Rearms the descriptor; call before reading the offset. 0 or -errno. */
 int clock_watch_again(int fd);
 
 #endif

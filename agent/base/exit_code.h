@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exit codes of the program: a contract with the scripts that call it. Rank 0. */
+/* Exit codes of the program: a contract with the scripts that call it. */
 #ifndef PROFLET_BASE_EXIT_CODE_H
 #define PROFLET_BASE_EXIT_CODE_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A frame with its name: the vocabulary that symbol/ produces and that otlp/ and output/ consume. Plain
- * borrowed views: every pointer stays owned by whoever filled the view in and is valid until that owner's
- * next call. Rank 0; includes nothing of ours.
+ * A frame with its name: agent/symbol produces it, otlp and agent/output consume it. Plain borrowed views:
+ * every pointer is owned by the module that filled in the view, and is valid until the next call of that
+ * module. Includes nothing of ours.
  */
 #ifndef PROFLET_BASE_FRAME_H
 #define PROFLET_BASE_FRAME_H
@@ -15,10 +15,11 @@
 enum frame_kind {
 	FRAME_NATIVE, /* user-space machine code */
 	FRAME_KERNEL, /* kernel or module text */
-	FRAME_ENDING, /* no code: says why the unwind ended early, outermost frame of its stack */
+	FRAME_ENDING, /* no code: the reason why the unwind ended early, as the outermost frame */
 };
 
-/* One loaded object, addresses in its ELF virtual address space; kernel and modules have one each, too. */
+/* One loaded object, with addresses in its ELF virtual address space. The kernel and its modules have one
+ * each. */
 struct frame_module {
 	uint32_t id;		  /* stable for the process's life, 0 = unknown */
 	const char *path;	  /* as the process sees it, "[kernel]", "[vdso]"; never NULL */
@@ -28,13 +29,13 @@ struct frame_module {
 	const char *htlhash;	  /* 32 hex digits or NULL */
 	uint64_t start, limit;	  /* executable range [start, limit), ELF virtual addresses */
 	uint64_t file_offset;	  /* of `start` in the file */
-	bool go;		  /* made by the Go compiler, C functions of cgo beside it */
+	bool go;		  /* compiled by Go, possibly with C functions of cgo */
 };
 
-/* Where in the source a frame is, or a call that was inlined there. */
+/* The source position of a frame, or of a call that was inlined there. */
 struct frame_line {
-	const char *function; /* as printed */
-	const char *file;     /* as the compiler was given it; "" when unknown */
+	const char *function; /* demangled */
+	const char *file;     /* as passed to the compiler; "" when unknown */
 	uint32_t line;	      /* 0: unknown */
 };
 
@@ -44,14 +45,13 @@ struct frame {
 	const char *function;		   /* demangled name; NULL when unknown */
 	const char *system_name;	   /* linkage name where it differs from function, else NULL */
 	enum frame_kind kind;
-	const char *runtime; /* of code that a language's runtime made: "v8js", "jvm" …; static; NULL: none */
+	const char *runtime;		/* that generated the code: "v8js", "jvm" …; static; NULL: none */
 	const struct frame_line *lines; /* inlined calls, innermost first, the last is `function`; NULL */
 	size_t n_lines;
-	uint64_t unnamed_start; /* where its function begins when that has no symbol; 0: unknown, or it has */
+	uint64_t unnamed_start; /* start of a function without a symbol; 0: unknown, or it has a symbol */
 };
 
-/* What a frame without a name is told by: where its function begins, all of which then is one; else the
- * address. */
+/* Identifies the function of a frame without a name: by its start, if that is known, else by the address. */
 static inline uint64_t frame_unnamed_offset(const struct frame *f)
 {
 	return f->unnamed_start ? f->unnamed_start : f->address;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Log lines on stderr, logfmt or JSON. Only agent/ *.c and cmd_*.c log; modules return errors. Each call site
- * may emit LOG_BURST lines every LOG_INTERVAL_NS; what it suppressed is said in its next line. Thread safe.
- * Rank 0.
+ * Log lines on stderr, as logfmt or JSON. Only the two flows, agent/ *.c and the commands log; other modules
+ * return errors. Each call site may emit LOG_BURST lines per LOG_INTERVAL_NS; its next line reports how many
+ * were suppressed. Thread safe.
  */
 #ifndef PROFLET_BASE_LOG_H
 #define PROFLET_BASE_LOG_H
@@ -16,7 +16,7 @@ enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 #define LOG_BURST 10
 #define LOG_INTERVAL_NS 10000000000ull
 
-/* State of one call site; zeroed at start. */
+/* State of one call site, zeroed at start. */
 struct log_site {
 	uint64_t window_start_ns;
 	uint32_t emitted, suppressed;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One epoll loop: file descriptors, timers, signals. Callbacks run on the thread that calls loop_run and must
- * not block; a callback that returns < 0 ends loop_run with that value. Sources are owned by the loop. Rank
- * 0.
+ * not block; a callback that returns < 0 ends loop_run with that value. Sources are owned by the loop.
  */
 #ifndef PROFLET_BASE_LOOP_H
 #define PROFLET_BASE_LOOP_H

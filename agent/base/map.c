@@ -39,7 +39,7 @@ static int grow(struct map *m)
 
 	buckets = calloc(n, sizeof *buckets);
 	if (!buckets)
-		return n_old ? 0 : -ENOMEM; /* a crowded table still works */
+		return n_old ? 0 : -ENOMEM; /* an overfull table still works */
 	m->buckets = buckets;
 	m->n_buckets = n;
 	for (size_t i = 0; i < n_old; i++) {

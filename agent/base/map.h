@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An intrusive hash map with a maximum: entries embed a struct map_node and stay owned by the caller. Rank 0.
+ * An intrusive hash map with a maximum: entries embed a struct map_node and stay owned by the caller.
  *
  *	struct thing { struct map_node node; uint32_t id; };
  *	struct map_node *n = map_find(&m, hash_u64(7), thing_is, &id);
@@ -30,8 +30,8 @@ struct map {
 typedef bool (*map_eq_fn)(const struct map_node *node, const void *key);
 
 void map_init(struct map *m, size_t max_entries);
-/* Frees the buckets and forgets the entries; the caller frees those first if it owns them by this map only.
- */
+/* Frees the buckets, not the entries: a caller that reaches its entries only through the map frees them
+ * first. */
 void map_fini(struct map *m);
 /* The entry with this hash for which eq(entry, key) holds, or NULL. Borrowed. */
 struct map_node *map_find(const struct map *m, uint64_t hash, map_eq_fn eq, const void *key);
@@ -53,6 +53,6 @@ struct map_node *map_next(const struct map *m, size_t *bucket, struct map_node *
 		     (n) = map_next((m), &it.bucket, &it.next))
 
 uint64_t hash_u64(uint64_t x);
-uint64_t hash_bytes(const void *data, size_t len); /* not for hostile keys that must not collide on purpose */
+uint64_t hash_bytes(const void *data, size_t len); /* an attacker can construct collisions */
 
 #endif

@@ -21,7 +21,7 @@ void memo_clear(struct memo *m)
 	m->len = 0;
 }
 
-/* The key's slot, or the free one where it belongs. There is always a free one. */
+/* The key's slot, or the free slot where it belongs. There is always a free slot. */
 static struct memo_slot *slot_of(const struct memo *m, uint64_t key)
 {
 	size_t i = hash_u64(key) & (m->n_slots - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is known of numbers: u64 → i32, for answers that may as well be found again. Open addressing; it stops
- * learning at its maximum or when memory is short, and never fails. Rank 0.
+ * A cache u64 → i32 for answers that can be computed again. Open addressing. At its maximum, or when out of
+ * memory, it stops storing new keys; it never fails.
  */
 #ifndef PROFLET_BASE_MEMO_H
 #define PROFLET_BASE_MEMO_H
@@ -26,9 +26,9 @@ struct memo {
 
 void memo_fini(struct memo *m);	 /* usable again */
 void memo_clear(struct memo *m); /* keeps the memory */
-/* True and the value if the key is known. */
+/* Returns whether the key is stored, with its value. */
 bool memo_get(const struct memo *m, uint64_t key, int32_t *ret);
-/* The key must not be known. */
+/* Stores a key that is not stored yet. */
 void memo_put(struct memo *m, uint64_t key, int32_t value);
 
 #endif

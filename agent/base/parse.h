@@ -2,7 +2,7 @@
 /*
  * Numbers, durations, sizes and encoded text as users and the kernel write them. Whole-string parsers:
  * anything left over is an error. All return 0, -EINVAL (not such a number) or -ERANGE; *ret is written on
- * success only. Rank 0.
+ * success only.
  */
 #ifndef PROFLET_BASE_PARSE_H
 #define PROFLET_BASE_PARSE_H
@@ -22,7 +22,7 @@ int parse_percent(const char *s, double *ret);
 int parse_bool(const char *s, bool *ret); /* true/false, yes/no, on/off */
 /* 0 to 15, or -1. */
 int parse_hex_digit(char c);
-/* Decodes %XX (RFC 3986 section 2.1) in place. 0, or -EINVAL: no two digits behind a %, or a NUL. */
+/* Decodes %XX (RFC 3986 section 2.1) in place. 0, or -EINVAL for a % without two hex digits, or a NUL. */
 int parse_percent_decode(char *s);
 
 #endif

@@ -13,9 +13,9 @@
 #define NICE (-5)
 #define SESSION_NICE (-10)
 #define SESSION_FILE "/proc/self/autogroup"
-#define SLICE_NS 100000u /* the least there is */
+#define SLICE_NS 100000u /* the minimum */
 
-/* sched_setattr(2): linux/sched/types.h cannot be included beside older C libraries' sched.h. */
+/* sched_setattr(2): linux/sched/types.h conflicts with sched.h of older C libraries. */
 struct attributes {
 	uint32_t size, policy;
 	uint64_t flags;

@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
-#define FILES_BESIDE 192u /* open files that are no binaries */
+#define OTHER_FILES 192u /* open files that are not binaries */
 #define HEAP_MMAP_BYTES (128 << 10)
 
 void resources_bound_heap(void)
@@ -29,8 +29,8 @@ uint32_t resources_files_max(void)
 	struct rlimit l;
 	rlim_t most;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= RESOURCES_FILES_MAX + FILES_BESIDE)
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= RESOURCES_FILES_MAX + OTHER_FILES)
 		return RESOURCES_FILES_MAX;
-	most = l.rlim_cur > 2 * FILES_BESIDE ? l.rlim_cur - FILES_BESIDE : l.rlim_cur / 2;
+	most = l.rlim_cur > 2 * OTHER_FILES ? l.rlim_cur - OTHER_FILES : l.rlim_cur / 2;
 	return most < RESOURCES_FILES_MAX ? (uint32_t)most : RESOURCES_FILES_MAX;
 }

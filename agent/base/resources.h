@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the process asks of the system for itself: heap, open files. Rank 3. */
+/* Limits of the process's own resources: heap and open files. */
 #ifndef PROFLET_RESOURCES_H
 #define PROFLET_RESOURCES_H
 
@@ -8,14 +8,14 @@
 #define RESOURCES_FILES_MAX 16384u
 
 /*
- * Tables are built in large pieces that are freed at once. By default malloc learns to keep such pieces, for
- * every thread; we want them back with the system. Before the first thread.
+ * Makes malloc return large freed pieces to the system. Building tables takes such pieces; by default, malloc
+ * adapts and keeps them, for every thread. Call before the first thread is created.
  */
 void resources_bound_heap(void);
-/* Every binary stays open while it is mapped: takes what the hard limit gives. */
+/* Raises the limit of open files to the hard limit, because every binary stays open while it is mapped. */
 void resources_raise_files(void);
-/* Binaries that may be open at a time: the program, its maps and all else have to be open, too. At most
- * RESOURCES_FILES_MAX. */
+/* Maximum number of binaries that may be open at a time; the BPF program, its maps and other files need
+ * descriptors, too. At most RESOURCES_FILES_MAX. */
 uint32_t resources_files_max(void);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Threads are in slots and detached: nobody can join one that is stuck. A stuck thread does not count as
- * one of the pool's, another takes its place. When it comes back it takes part again where there is room for
- * it, and ends otherwise.
+ * Threads have slots and are detached, because a stuck thread cannot be joined. A stuck thread does not count
+ * as part of the pool, and another one takes its place. When it returns, it rejoins the pool if a thread is
+ * missing, and ends otherwise.
  */
 #include "agent/base/worker.h"
 
@@ -19,7 +19,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/thread.h"
 
-#define END_WAIT_NS (3 * NS_PER_SEC) /* longer than any job of ours that is not stuck runs on an idle CPU */
+#define END_WAIT_NS (3 * NS_PER_SEC) /* longer than any job runs on an idle CPU unless it is stuck */
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED };
 
@@ -30,17 +30,17 @@ struct queue {
 struct thread {
 	struct worker *worker;
 	bool exists;
-	struct worker_job *job; /* that runs */
+	struct worker_job *job; /* the running one, or NULL */
 	uint64_t started_ns;
-	bool stuck, told;
+	bool stuck, reported;
 };
 
 struct worker {
 	pthread_mutex_t lock;
-	pthread_cond_t wake, answer;	   /* to the threads; to who waits for one of them */
+	pthread_cond_t wake, answer;	   /* for the threads; for a caller that waits for one of them */
 	struct queue waiting[2], finished; /* all under lock */
 	struct worker_job *awaited;
-	unsigned n_alive, n_stuck; /* threads; of these */
+	unsigned n_alive, n_stuck; /* threads; stuck ones among them */
 	bool stopping, abandoned;  /* abandoned: the last thread frees it */
 	size_t pending, max_jobs;  /* pending: only the submitting thread counts */
 	int event_fd;
@@ -92,7 +92,7 @@ static unsigned at_work(const struct worker *w)
 	return w->n_alive - w->n_stuck;
 }
 
-/* The next job; NULL: the thread is to end. Under lock. */
+/* Takes the next job; NULL: the thread must end. Under lock. */
 static struct worker_job *job_take(struct worker *w, struct thread *t)
 {
 	struct worker_job *job;
@@ -110,7 +110,7 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 	return job;
 }
 
-/* False: another thread has taken this one's place meanwhile. Under lock. */
+/* Ends a job. False: another thread has taken this one's place meanwhile. Under lock. */
 static bool job_finish(struct worker *w, struct thread *t)
 {
 	struct worker_job *job = TAKE_PTR(t->job);
@@ -120,7 +120,7 @@ static bool job_finish(struct worker *w, struct thread *t)
 	job->state = JOB_FINISHED;
 	queue_push(&w->finished, job);
 	w->n_stuck -= was_stuck;
-	t->stuck = t->told = false;
+	t->stuck = t->reported = false;
 	if (w->awaited == job)
 		pthread_cond_signal(&w->answer);
 	else if (write(w->event_fd, &one, sizeof one) < 0)
@@ -163,7 +163,7 @@ static void *thread_main(void *data)
 	return NULL;
 }
 
-/* Signals are the main loop's: the threads are born with all of them blocked. Under lock. */
+/* Threads start with all signals blocked, because the main loop handles signals. Under lock. */
 static int thread_start(struct worker *w)
 {
 	struct thread *t = w->threads;
@@ -183,7 +183,7 @@ static int thread_start(struct worker *w)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = -pthread_create(&id, &attr, thread_main, t);
 	if (r == 0)
-		pthread_setname_np(id, w->name); /* it waits for the lock: the id is still its */
+		pthread_setname_np(id, w->name); /* the thread waits for the lock, so the id is still valid */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	t->exists = r == 0;
@@ -227,7 +227,7 @@ int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const c
 	return 0;
 }
 
-/* Waits for a change of what other threads do. False: the time is over. Under lock. */
+/* Waits until another thread reports a change. False: the deadline has passed. Under lock. */
 static bool wait_until(struct worker *w, uint64_t deadline_ns)
 {
 	struct timespec ts = {.tv_sec = (time_t)(deadline_ns / NS_PER_SEC),
@@ -236,7 +236,7 @@ static bool wait_until(struct worker *w, uint64_t deadline_ns)
 	return pthread_cond_timedwait(&w->answer, &w->lock, &ts) == 0;
 }
 
-/* Returns how many threads do not end in time. */
+/* Waits for the threads; returns how many do not end in time. */
 static unsigned threads_end(struct worker *w)
 {
 	uint64_t deadline = clock_mono_ns() + END_WAIT_NS;
@@ -245,7 +245,7 @@ static unsigned threads_end(struct worker *w)
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
 	pthread_cond_broadcast(&w->wake);
-	while (at_work(w) && wait_until(w, deadline)) /* not for those that are stuck already */
+	while (at_work(w) && wait_until(w, deadline)) /* does not wait for threads that are stuck already */
 		;
 	n_left = w->n_alive;
 	pthread_mutex_unlock(&w->lock);
@@ -293,7 +293,7 @@ static void thread_replace(struct worker *w, struct thread *t)
 	t->stuck = true;
 	w->n_stuck++;
 	if (at_work(w) < w->n_threads)
-		(void)thread_start(w); /* at the maximum: fewer are left */
+		(void)thread_start(w); /* fails at the maximum: the pool shrinks */
 }
 
 bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns)
@@ -325,14 +325,14 @@ void worker_check(struct worker *w, uint64_t bound_ns)
 		struct worker_job *job = NULL;
 
 		pthread_mutex_lock(&w->lock);
-		if (t->job && !t->told && now > t->started_ns + bound_ns) {
+		if (t->job && !t->reported && now > t->started_ns + bound_ns) {
 			job = t->job;
-			t->told = true;
+			t->reported = true;
 			thread_replace(w, t);
 		}
 		pthread_mutex_unlock(&w->lock);
 		if (job && job->overdue)
-			job->overdue(job); /* it may be back by now, but waits to be collected */
+			job->overdue(job); /* it may have finished by now, but is not collected yet */
 	}
 }
 

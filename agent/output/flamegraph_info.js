@@ -6,10 +6,10 @@ const $ = id => document.getElementById(id);
 
 // Explanations of frames for new users, by KIND.
 const KIND_WORDS = ['native code', 'kernel', 'not a function: the stack could not be followed further out, its callers are missing',
-	'Go code', 'code made at run time (JIT)'];
+	'Go code', 'code generated at run time (JIT)'];
 const LEGEND = [
 	[KIND.NATIVE, 'native', 'compiled code of programs and libraries'], [KIND.GO, 'go', 'compiled by Go'],
-	[KIND.JIT, 'jit', 'made at run time by a JIT compiler: it is in no file'], [KIND.KERNEL, 'kernel', 'the Linux kernel and its modules'],
+	[KIND.JIT, 'jit', 'generated at run time by a JIT compiler, not part of any file'], [KIND.KERNEL, 'kernel', 'the Linux kernel and its modules'],
 ];
 const LEGEND_NAMES = {go: 'Go', jit: 'JIT'};
 
@@ -33,13 +33,13 @@ class Info {
 		if (info.hz)
 			this.addFact('Frequency', `${info.hz} Hz`);
 		if (info.hz && seconds)
-			this.addFact('Busy', `${(info.samples / info.hz / seconds).toFixed(2)} CPUs`, 'CPUs that ran what is shown, on average');
-		this.addFact('Samples', formatCount(info.taken || info.samples), 'stacks that were looked at');
+			this.addFact('Busy', `${(info.samples / info.hz / seconds).toFixed(2)} CPUs`, 'average number of CPUs that ran the code shown here');
+		this.addFact('Samples', formatCount(info.taken || info.samples), 'stacks that were recorded');
 		this.addFact('Dropped', formatCount(info.dropped), 'samples that are not in this page', info.dropped > 0.005 * info.taken);
-		this.addFact('Complete', formatPercent(info.complete, info.samples), 'stacks that are known to their outermost function',
+		this.addFact('Complete', formatPercent(info.complete, info.samples), 'stacks that were followed to their outermost function',
 			info.complete < 0.97 * info.samples);
 		if (info.merged)
-			this.addFact('In [other]', formatCount(info.merged), 'samples whose stacks there was no room for', true);
+			this.addFact('In [other]', formatCount(info.merged), 'samples whose stacks did not fit into memory', true);
 		if (info.version)
 			this.addFact('proflet', info.version);
 	}
@@ -64,7 +64,7 @@ class Info {
 		const kinds = LEGEND.filter(([kind]) => this.profile.kind.includes(kind, 1));
 
 		$('legend').replaceChildren(...kinds.map(([kind, name, meaning]) => item(name, sums.byKind[kind], meaning)),
-			item('truncated', sums.incomplete, 'stacks that are not whole, the row [truncated: …] says why'));
+			item('truncated', sums.incomplete, 'incomplete stacks; the row [truncated: …] says why'));
 	}
 
 	numbers(samples, parent, tree) {
@@ -89,7 +89,7 @@ class Info {
 		if (!node.frame)
 			return node.pids ? `${node.pids.size} process${node.pids.size === 1 ? '' : 'es'}` : '';
 		const [path, buildId] = modules[module[node.frame]];
-		const unnamed = node.kind === KIND.NATIVE && isUnnamed(node.name) ? ' of a file that names no function here' : '';
+		const unnamed = node.kind === KIND.NATIVE && isUnnamed(node.name) ? ' in a file without a symbol here' : '';
 		const parts = [KIND_WORDS[node.kind] + unnamed, file[node.frame], path, buildId && `build id ${buildId.slice(0, 16)}`];
 
 		return parts.filter(part => part && part !== '[kernel]').join(' · ');
@@ -128,7 +128,7 @@ class Info {
 		const {node, rest} = box, numbers = element('p', 'numbers');
 		const parts = rest ? this.numbers(box.samples, node, tree)
 			: [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)];
-		const origin = rest ? `called from ${node.name}; click: open those around here` : this.origin(node);
+		const origin = rest ? `called from ${node.name}; click to expand those around here` : this.origin(node);
 
 		numbers.append(...parts.map(part => element('span', '', part)));
 		if (search.active && !rest)
