@@ -25,7 +25,6 @@
 #include "agent/base/priority.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
-#include "agent/report/report_jit.h"
 #include "agent/base/resources.h"
 #include "agent/sample/decode.h"
 #include "agent/unwind/completion.h"
@@ -127,6 +126,18 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 	report_add(a->report, task, view);
 }
 
+/*
+ * Sends the closed window if it is time. The events come first: they say which names were read only after
+ * their process had ended, and do not belong to it.
+ */
+static void send_window(struct agent *a)
+{
+	if (!report_sendable(a->report))
+		return;
+	(void)take_events(a);
+	report_send(a->report);
+}
+
 static void drain(struct agent *a)
 {
 	uint64_t before = clock_mono_ns(), cpu;
@@ -141,6 +152,7 @@ static void drain(struct agent *a)
 		track_drained(a->track, before);
 	completion_retry(a->completion, track_epoch(a->track));
 	a->drain_cpu_ns += clock_thread_cpu_ns() - cpu;
+	send_window(a);
 }
 
 static int on_drain(uint64_t expirations, void *data)
@@ -198,18 +210,6 @@ static int on_events_pause(uint64_t expirations, void *data)
 	return loop_set_events(a->events, EPOLLIN); /* tells of what came in between, too */
 }
 
-/*
- * Sends the closed window if its names are there. The events come first: they say which names were read only
- * after their process had ended, and do not belong to it.
- */
-static void send_window(struct agent *a)
-{
-	if (!report_sendable(a->report))
-		return;
-	(void)take_events(a);
-	report_progress(a->report);
-}
-
 static int on_worker(int fd, uint32_t events, void *data)
 {
 	struct agent *a = data;
@@ -220,6 +220,7 @@ static int on_worker(int fd, uint32_t events, void *data)
 	worker_collect(a->opener);
 	track_progress(a->track);
 	completion_retry(a->completion, track_epoch(a->track));
+	report_progress(a->report);
 	send_window(a);
 	return 0;
 }
@@ -230,7 +231,7 @@ static int on_hurry(uint64_t expirations, void *data)
 
 	(void)expirations;
 	(void)take_events(a);
-	report_hurry(a->report);
+	report_send(a->report);
 	return 0;
 }
 
@@ -247,7 +248,8 @@ static void set_frequency(struct agent *a)
 		log_warn("sampling at %u Hz is refused, %u Hz go on: %s", hz, a->frequency_hz, strerror(-r));
 }
 
-/* The first window ends with the first samples: who starts an agent wants to see that it works. */
+/* A window is over. The first one ends with the first samples: who starts an agent wants to see that it
+ * works. */
 static int on_window(uint64_t expirations, void *data)
 {
 	struct agent *a = data;
@@ -261,7 +263,22 @@ static int on_window(uint64_t expirations, void *data)
 	set_frequency(a);
 	report_close_window(a->report);
 	report_set_frequency(a->report, a->frequency_hz);
+	send_window(a);
 	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);
+}
+
+/* The same for a recording: nobody waits for it, so names have time until memory is short. */
+static int on_recording_window(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+
+	(void)expirations;
+	drain(a);
+	if (!report_closing(a->report)) {
+		report_close_window(a->report);
+		send_window(a);
+	}
+	return 0;
 }
 
 /* Nobody tells when a process is moved to another control group. */
@@ -387,7 +404,9 @@ static int open_samples(struct agent *a)
 		.worker = a->worker,
 		.pods = a->metadata ? metadata_pods(a->metadata) : NULL,
 		.window_bytes = c->memory.total_bytes / 8,
-		.max_request_bytes = a->options.max_request_bytes,
+		.max_request_bytes = a->options.recording ? c->memory.total_bytes / 8 : 0,
+		.one_request = a->options.recording,
+		.spill = a->options.spill,
 		.source_lines = a->options.source_lines,
 		.emit = a->options.emit,
 		.emit_data = a->options.emit_data,
@@ -431,7 +450,8 @@ static int add_sources(struct agent *a)
 	if (r == 0)
 		r = follow_new(&a->follow, &follow);
 	if (r == 0 && window)
-		r = loop_add_timer(a->loop, window, window, on_window, a, &a->window);
+		r = loop_add_timer(a->loop, window, window,
+				   a->options.recording ? on_recording_window : on_window, a, &a->window);
 	if (r == 0)
 		r = loop_add_timer(a->loop, SWEEP_NS, SWEEP_NS, on_sweep, a, NULL);
 	if (r == 0 && a->options.select_moves)
@@ -518,7 +538,7 @@ int agent_start(struct agent *a, char **ret_why)
 	a->attached_ns = clock_mono_ns();
 	a->sampling = true;
 	follow_sampling(a->follow, true);
-	if (a->window && a->options.window_ns > FIRST_WINDOW_NS)
+	if (a->window && a->options.window_ns > FIRST_WINDOW_NS && !a->options.recording)
 		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
 	return 0;
 }
@@ -528,20 +548,33 @@ int agent_run(struct agent *a)
 	return loop_run(a->loop);
 }
 
-/* Closes the last window and waits for its names; those that are late are left out. */
-static void flush(struct agent *a, uint64_t timeout_ns)
+/* Waits for the names of the closed window, and sends it; names that are late are left out. */
+static void finish_window(struct agent *a, uint64_t deadline_ns)
 {
-	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
+	uint64_t now;
 
-	completion_finish(a->completion);
-	report_close_window(a->report);
-	while (report_closing(a->report) && (now = clock_mono_ns()) < deadline) {
-		worker_drain(a->worker, deadline - now < FLUSH_STEP_NS ? deadline - now : FLUSH_STEP_NS);
+	while (report_closing(a->report) && (now = clock_mono_ns()) < deadline_ns) {
+		worker_drain(a->worker,
+			     deadline_ns - now < FLUSH_STEP_NS ? deadline_ns - now : FLUSH_STEP_NS);
 		track_check(a->track); /* a file that does not answer has no names */
+		track_progress(a->track);
+		report_progress(a->report);
 		send_window(a);
 	}
 	(void)take_events(a);
-	report_hurry(a->report);
+	report_send(a->report);
+}
+
+static void flush(struct agent *a, uint64_t timeout_ns)
+{
+	uint64_t deadline_ns = clock_mono_ns() + timeout_ns;
+
+	completion_finish(a->completion);
+	finish_window(a, deadline_ns);
+	report_close_window(a->report);
+	send_window(a);
+	finish_window(a, deadline_ns);
+	report_finish(a->report);
 }
 
 void agent_stop(struct agent *a)

@@ -31,10 +31,15 @@ struct agent_options {
 	 */
 	enum select_answer (*select)(const struct process *p, const struct pod_table *pods, void *data);
 	void *select_data;
-	bool select_moves;	  /* the answer depends on control groups: asked again every second */
-	bool source_lines;	  /* and inlined calls, of debug information, too (agent/symbol/dwarf.h) */
-	uint64_t window_ns;	  /* 0: one window from start to stop */
-	size_t max_request_bytes; /* 0: what receivers accept */
+	bool select_moves;  /* the answer depends on control groups: asked again every second */
+	bool source_lines;  /* and inlined calls, of debug information, too (agent/symbol/dwarf.h) */
+	uint64_t window_ns; /* 0: windows end when they are half full, and at the stop */
+	/*
+	 * All windows go into one request, emitted at the stop; `spill` takes the beginning of its bytes
+	 * meanwhile. Windows wait for their names as long as there is memory.
+	 */
+	bool recording;
+	void (*spill)(const void *bytes, size_t len, void *emit_data);
 	void (*emit)(struct otlp_request *request, void *data); /* NULL: no requests are built */
 	void *emit_data;
 	/* Takes each stack of a window that is sent; borrowed for the call. NULL: nobody wants them. */

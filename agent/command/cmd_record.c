@@ -20,12 +20,12 @@
 #include "agent/output/profile.h"
 #include "agent/output/top.h"
 #include "agent/symbol/dwarf.h"
-#include "otlp/request.h"
 #include "version.h"
 
 #define DEFAULT_NS (10 * NS_PER_SEC)
 #define SETTLE_NS (5 * NS_PER_SEC)
 #define NAMES_NS (60 * NS_PER_SEC)
+#define WINDOW_NS (15 * NS_PER_SEC) /* a recording of the default length is one window */
 #define PROGRESS_NS (250 * NS_PER_MS)
 #define COMMAND_NS (365 * 86400 * NS_PER_SEC) /* a command ends by itself */
 
@@ -37,8 +37,7 @@ struct record {
 	bool overwrite, lines;
 	char **command; /* argv of the command, NULL: none */
 	struct output_profile *profile;
-	struct otlp_request *request;
-	uint64_t otlp_extra; /* samples in requests after the first, which are not written */
+	struct record_otlp *otlp; /* NULL: not wanted */
 	struct record_child child;
 	bool child_ended; /* by itself, before the recording was stopped */
 	uint64_t begin_ns, begin_unix_ns;
@@ -50,16 +49,18 @@ static const char *check_by(const char *text)
 	return strcmp(text, "container") == 0 ? NULL : "is not a way to group";
 }
 
+static void spill(const void *bytes, size_t len, void *data)
+{
+	const struct record *rec = data;
+
+	record_otlp_append(rec->otlp, bytes, len);
+}
+
 static void emit(struct otlp_request *request, void *data)
 {
-	struct record *rec = data;
+	const struct record *rec = data;
 
-	if (!rec->request) {
-		rec->request = request;
-		return;
-	}
-	rec->otlp_extra += request->n_samples;
-	otlp_request_free(request);
+	record_otlp_finish(rec->otlp, request);
 }
 
 /* A profile that has reached its maximum counts the stack as [other]. */
@@ -152,13 +153,15 @@ static struct record_files files_of(const struct record *rec)
 				     rec->by && strcmp(rec->by, "container") == 0};
 }
 
-/* Whether the files can be written, before the recording starts. */
-static int check_files(const struct record *rec, char **ret_why)
+/* Whether the files can be written, before the recording starts. Opens the one that grows meanwhile. */
+static int prepare_files(struct record *rec, char **ret_why)
 {
 	const struct record_files files = files_of(rec);
 	_cleanup_free_ char *failed = NULL;
 	int r = record_files_check(&files, rec->overwrite, &failed);
 
+	if (r == 0)
+		r = record_otlp_new(&rec->otlp, &files, &failed);
 	if (r < 0 && failed &&
 	    asprintf(ret_why, r == -EEXIST ? "%s is there already: -f overwrites it" : "%s: %s", failed,
 		     strerror(-r)) < 0)
@@ -206,12 +209,12 @@ static int results(struct record *rec)
 			"proflet: %lu addresses have no source lines: reading their debug information would "
 			"have taken longer\n",
 			(unsigned long)s.report.lines_left);
-	if (rec->otlp_extra)
+	if (record_otlp_left_out(rec->otlp))
 		fprintf(stderr,
 			"proflet: %lu samples did not fit one OTLP request and are in the other files only\n",
-			(unsigned long)rec->otlp_extra);
+			(unsigned long)record_otlp_left_out(rec->otlp));
 	if (r == 0)
-		r = record_files_write(&files, rec->profile, rec->request, &failed);
+		r = record_files_write(&files, rec->profile, rec->otlp, &failed);
 	if (r < 0)
 		fprintf(stderr, "proflet: %s: %s\n", failed ? failed : "the results cannot be written",
 			strerror(-r));
@@ -253,8 +256,10 @@ static int record_run(struct record *rec)
 {
 	_cleanup_free_ char *why = NULL;
 	struct agent_options o = {
-		.max_request_bytes = 1u << 30, /* a file, one request */
-		.emit = emit,
+		.recording = true,
+		.window_ns = WINDOW_NS,
+		.emit = rec->otlp ? emit : NULL,
+		.spill = spill,
 		.emit_data = rec,
 		.stack = add_stack,
 		.settle_ns = SETTLE_NS,
@@ -287,7 +292,7 @@ static int start(struct record *rec)
 	if (r == 0)
 		r = check_lines(rec, &why);
 	if (r == 0)
-		r = check_files(rec, &why);
+		r = prepare_files(rec, &why);
 	if (r == 0 && rec->command)
 		r = prepare_command(rec);
 	if (r < 0) {
@@ -307,7 +312,7 @@ static void record_fini(struct record *rec)
 	record_child_end(&rec->child);
 	session_fini(&rec->session);
 	output_profile_free(rec->profile);
-	otlp_request_free(rec->request);
+	record_otlp_free(rec->otlp);
 	config_list_free(&rec->formats);
 	free(rec->path);
 	free(rec->by);

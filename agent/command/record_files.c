@@ -17,7 +17,15 @@
 struct content {
 	const struct record_files *files;
 	const struct output_profile *profile;
-	const struct otlp_request *request;
+	struct record_otlp *otlp;
+};
+
+struct record_otlp {
+	FILE *file;
+	char *part;	   /* its name while it grows; owned */
+	bool complete;	   /* it has its request */
+	int error;	   /* the first */
+	uint64_t left_out; /* samples */
 };
 
 static int write_html(const struct content *c, FILE *f)
@@ -37,21 +45,14 @@ static int write_pprof(const struct content *c, FILE *f)
 	return output_pprof_write(c->profile, f);
 }
 
-static int write_otlp(const struct content *c, FILE *f)
-{
-	if (c->request && fwrite(c->request->data.data, 1, c->request->data.len, f) != c->request->data.len)
-		return -EIO;
-	return 0;
-}
-
 static const struct format {
 	const char *name, *extension;
-	int (*write)(const struct content *c, FILE *f);
+	int (*write)(const struct content *c, FILE *f); /* NULL: that has been done */
 } formats[] = {
 	{"html", "html", write_html},
 	{"folded", "folded", write_folded},
 	{"pprof", "pb.gz", write_pprof},
-	{"otlp", "otlp", write_otlp},
+	{"otlp", "otlp", NULL},
 };
 
 static bool wanted(const struct config_list *list, const char *name)
@@ -62,28 +63,99 @@ static bool wanted(const struct config_list *list, const char *name)
 	return list->n == 0;
 }
 
-/* Writes PATH.part and renames it, so that readers never see an incomplete file. */
-static int write_one(const struct format *format, const struct content *c, const char *path)
+/* Closes PATH.part and renames it, so that readers never see an incomplete file. */
+static int put_in_place(FILE *f, int error, const char *part, const char *path)
+{
+	if (fclose(f) != 0 && error == 0)
+		error = -errno;
+	if (error == 0 && rename(part, path) < 0)
+		error = -errno;
+	if (error < 0)
+		remove(part);
+	return error;
+}
+
+static int open_part(const char *path, char **ret_part, FILE **ret)
 {
 	_cleanup_free_ char *part = NULL;
-	_cleanup_fclose_ FILE *f = NULL;
-	int r;
 
 	if (asprintf(&part, "%s.part", path) < 0) {
 		part = NULL;
 		return -ENOMEM;
 	}
-	f = fopen(part, "we");
-	if (!f)
+	*ret = fopen(part, "we");
+	if (!*ret)
 		return -errno;
-	r = format->write(c, f);
-	if (r == 0 && fclose(TAKE_PTR(f)) != 0)
-		r = -errno;
-	if (r == 0 && rename(part, path) < 0)
-		r = -errno;
+	*ret_part = TAKE_PTR(part);
+	return 0;
+}
+
+static int write_one(const struct format *format, const struct content *c, const char *path)
+{
+	_cleanup_free_ char *part = NULL;
+	FILE *f;
+	int r;
+
+	if (!format->write && c->otlp)
+		return put_in_place(TAKE_PTR(c->otlp->file), c->otlp->error, c->otlp->part, path);
+	r = open_part(path, &part, &f);
+	return r < 0 ? r : put_in_place(f, format->write ? format->write(c, f) : 0, part, path);
+}
+
+/* --- the OTLP file */
+
+int record_otlp_new(struct record_otlp **ret, const struct record_files *files, char **ret_failed)
+{
+	_cleanup_free_ struct record_otlp *o = NULL;
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	*ret = NULL;
+	*ret_failed = NULL;
+	if (!wanted(files->formats, "otlp"))
+		return 0;
+	o = calloc(1, sizeof *o);
+	if (!o || asprintf(&path, "%s.otlp", files->path) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	r = open_part(path, &o->part, &o->file);
 	if (r < 0)
-		remove(part);
+		*ret_failed = TAKE_PTR(path);
+	else
+		*ret = TAKE_PTR(o);
 	return r;
+}
+
+void record_otlp_free(struct record_otlp *o)
+{
+	if (!o)
+		return;
+	if (o->file) {
+		fclose(o->file);
+		remove(o->part);
+	}
+	free(o->part);
+	free(o);
+}
+
+void record_otlp_append(struct record_otlp *o, const void *bytes, size_t len)
+{
+	if (!o->complete && o->error == 0 && fwrite(bytes, 1, len, o->file) != len)
+		o->error = errno ? -errno : -EIO;
+}
+
+void record_otlp_finish(struct record_otlp *o, struct otlp_request *request)
+{
+	record_otlp_append(o, request->data.data, request->data.len);
+	o->left_out += o->complete ? request->n_samples : 0;
+	o->complete = true;
+	otlp_request_free(request);
+}
+
+uint64_t record_otlp_left_out(const struct record_otlp *o)
+{
+	return o ? o->left_out : 0;
 }
 
 /* The directory of a file; owned, NULL: out of memory. */
@@ -127,9 +199,9 @@ int record_files_check(const struct record_files *files, bool overwrite, char **
 }
 
 int record_files_write(const struct record_files *files, const struct output_profile *profile,
-		       const struct otlp_request *request, char **ret_failed)
+		       struct record_otlp *otlp, char **ret_failed)
 {
-	const struct content c = {files, profile, request};
+	const struct content c = {files, profile, otlp};
 	int first = 0;
 
 	*ret_failed = NULL;

@@ -4,10 +4,13 @@
 #define PROFLET_RECORD_FILES_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct config_list;
 struct otlp_request;
 struct output_profile;
+struct record_otlp;
 
 /* What to write; `formats` are some of html, folded, pprof, otlp. */
 struct record_files {
@@ -22,11 +25,25 @@ struct record_files {
  */
 int record_files_check(const struct record_files *files, bool overwrite, char **ret_failed);
 /*
+ * The OTLP file, which is written while the recording goes on: it may be larger than memory. *ret is NULL
+ * when `files` do not want one. 0, or -errno of the file that *ret_failed (owned) names; -ENOMEM leaves it
+ * NULL.
+ */
+int record_otlp_new(struct record_otlp **ret, const struct record_files *files, char **ret_failed);
+/* Removes the file unless record_files_write has completed it. NULL is fine. */
+void record_otlp_free(struct record_otlp *o);
+/* Appends bytes of the request. A file has one: those of another are left out. Errors show at the end. */
+void record_otlp_append(struct record_otlp *o, const void *bytes, size_t len);
+/* The rest of the request (ownership moves). */
+void record_otlp_finish(struct record_otlp *o, struct otlp_request *request);
+/* Samples in requests after the first. */
+uint64_t record_otlp_left_out(const struct record_otlp *o);
+/*
  * Writes PATH.html, PATH.folded, PATH.pb.gz and PATH.otlp, each whole or not at all, and prints the name of
- * each. `request` may be NULL (no samples: the .otlp file is empty). 0, or the first error: -errno of the
+ * each. With `otlp` NULL, or without samples, the .otlp file is empty. 0, or the first error: -errno of the
  * file that *ret_failed (owned) names; the others are written all the same.
  */
 int record_files_write(const struct record_files *files, const struct output_profile *profile,
-		       const struct otlp_request *request, char **ret_failed);
+		       struct record_otlp *otlp, char **ret_failed);
 
 #endif

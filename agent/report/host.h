@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What this machine is called. In a pod our own name and files are the pod's; the machine's are PID 1's, as
- * far as we may look (hostPID, CAP_SYS_PTRACE). Rank 3.
+ * far as we may look (hostPID, CAP_SYS_PTRACE)..
  */
 #ifndef PROFLET_HOST_H
 #define PROFLET_HOST_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When a window closes, the names that its stacks need are requested, and a second window takes the samples
- * meanwhile. The closed one is sent when the worker threads are done, or when the next one closes: late names
- * are better left out than memory filled.
+ * Two windows: the open one takes samples, the closed one waits for names. A window closes when its time is
+ * over, or when it is half full: closing early loses nothing. The closed window is sent when its names are
+ * there. When the open one has to close before that, late names are left out rather than samples.
  */
 #include "agent/report/report.h"
 
@@ -12,10 +12,26 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/base/worker.h"
 #include "agent/config/config.h"
-#include "agent/report/report_private.h"
 #include "agent/proc/sampled_task.h"
+#include "agent/report/names.h"
+#include "agent/report/resource_attrs.h"
+#include "agent/report/sender.h"
+#include "agent/report/window.h"
+
+#define LATE_NS (15 * NS_PER_SEC) /* longer than a sample waits for its stack to be completed */
+
+struct report {
+	struct report_options options;
+	struct window open, closed; /* `closed` has samples while `closing` */
+	bool closing;
+	uint32_t frequency_hz;
+	struct clock_steps clock; /* that tell Unix time */
+	struct names *names;
+	struct resources *resources;
+	struct sender *sender;
+	struct report_stats stats; /* what nobody else counts */
+};
 
 static const char *const drop_texts[REPORT_DROPS_N] = {
 #define X(name, text) [REPORT_DROP_##name] = text,
@@ -28,18 +44,6 @@ const char *report_drop_text(enum report_drop reason)
 	return drop_texts[reason];
 }
 
-_Static_assert(SAMPLE_THREAD_NAME_LEN == PROC_TASK_COMM_LEN, "thread names");
-
-static void owner_hold(void *owner)
-{
-	proc_image_ref(owner);
-}
-
-static void owner_release(void *owner)
-{
-	proc_image_unref(owner);
-}
-
 static bool wants_cpu(const struct config *c)
 {
 	for (size_t i = 0; i < c->attributes.sample.n; i++)
@@ -48,29 +52,69 @@ static bool wants_cpu(const struct config *c)
 	return false;
 }
 
-static int window_new(struct window *w, const struct report_options *o)
-{
-	return sample_aggregate_new(&w->samples, o->window_bytes, wants_cpu(o->config), owner_hold,
-				    owner_release);
-}
-
 int64_t report_clock_set(struct report *r)
 {
-	uint64_t now = clock_mono_ns();
+	uint64_t now = r->options.clock.mono_ns();
 
-	return clock_steps_note(&r->clock, now, clock_real_offset_ns());
+	return clock_steps_note(&r->clock, now, r->options.clock.real_offset_ns());
 }
 
 static void window_begin(struct report *r)
 {
 	(void)report_clock_set(r); /* where nobody tells us of steps */
-	r->open.start_ns = clock_mono_ns();
+	r->open.start_ns = r->options.clock.mono_ns();
 	r->open.frequency_hz = r->frequency_hz;
 }
 
 void report_set_frequency(struct report *r, uint32_t frequency_hz)
 {
 	r->frequency_hz = r->open.frequency_hz = frequency_hz;
+}
+
+static int open_sender(struct report *r)
+{
+	const struct report_options *o = &r->options;
+	const struct sender_options sender = {
+		.config = o->config,
+		.clock = &r->clock,
+		.names = r->names,
+		.resources = r->resources,
+		.max_request_bytes = o->max_request_bytes,
+		.one_request = o->one_request,
+		.spill = o->spill,
+		.emit = o->emit,
+		.emit_data = o->emit_data,
+		.stack = o->stack,
+		.stack_data = o->stack_data,
+	};
+
+	return sender_new(&r->sender, &sender);
+}
+
+static int open_parts(struct report *r)
+{
+	const struct report_options *o = &r->options;
+	const struct names_options names = {
+		.binaries = o->binaries,
+		.tables = o->tables,
+		.worker = o->worker,
+		.kernel = o->config->symbols.kernel,
+		.native = o->config->symbols.native,
+		.source_lines = o->source_lines,
+		.kallsyms = o->kallsyms,
+	};
+	bool by_cpu = wants_cpu(o->config);
+	int e = window_init(&r->open, o->binaries, o->window_bytes, by_cpu);
+
+	if (e == 0)
+		e = window_init(&r->closed, o->binaries, o->window_bytes, by_cpu);
+	if (e == 0)
+		e = names_new(&r->names, &names);
+	if (e == 0)
+		e = resources_new(&r->resources, o->config, o->pods);
+	if (e == 0)
+		e = open_sender(r);
+	return e;
 }
 
 int report_new(struct report **ret, const struct report_options *options)
@@ -81,14 +125,12 @@ int report_new(struct report **ret, const struct report_options *options)
 	if (!r)
 		return -ENOMEM;
 	r->options = *options;
+	if (!r->options.clock.mono_ns)
+		r->options.clock.mono_ns = clock_mono_ns;
+	if (!r->options.clock.real_offset_ns)
+		r->options.clock.real_offset_ns = clock_real_offset_ns;
 	r->frequency_hz = options->config->sampling.frequency;
-	e = window_new(&r->open, options);
-	if (e == 0)
-		e = window_new(&r->closed, options);
-	if (e == 0)
-		e = names_new(&r->names, options);
-	if (e == 0)
-		e = host_attrs_new(&r->host, options);
+	e = open_parts(r);
 	if (e < 0) {
 		report_free(r);
 		return e;
@@ -103,56 +145,60 @@ void report_free(struct report *r)
 {
 	if (!r)
 		return;
-	sample_aggregate_free(r->open.samples);
-	sample_aggregate_free(r->closed.samples);
+	sender_free(r->sender);
+	window_fini(&r->open);
+	window_fini(&r->closed);
 	names_free(r->names);
-	host_attrs_free(r->host);
+	resources_free(r->resources);
 	free(r);
+}
+
+/* Whether the open window uses so many quarters of its bytes. */
+static bool uses_quarters(const struct report *r, unsigned n)
+{
+	return window_bytes(&r->open) > r->options.window_bytes / 4 * n;
+}
+
+static void close_early(struct report *r)
+{
+	r->stats.windows_early++;
+	report_close_window(r);
 }
 
 void report_add(struct report *r, const struct sampled_task *task, const struct sample_view *v)
 {
+	int e;
+
 	r->stats.added++;
 	r->stats.by_ending[v->ending]++;
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
-	names_sample(r->names, task->process, v);
-	if (sample_aggregate_add(r->open.samples, task->image, task->thread, v) < 0)
+	names_note(r->names, task->process, v);
+	e = window_add(&r->open, task, v);
+	if (e == -ENOSPC && window_samples(&r->open)) {
+		close_early(r);
+		e = window_add(&r->open, task, v);
+	}
+	if (e < 0)
 		r->stats.dropped[REPORT_DROP_WINDOW_FULL]++;
-}
-
-static void send_closed(struct report *r)
-{
-	uint64_t before;
-
-	if (!r->closing)
-		return;
-	before = clock_thread_cpu_ns();
-	report_send(r, &r->closed);
-	sample_aggregate_clear(r->closed.samples);
-	r->closing = false;
-	r->stats.windows_cpu_ns += clock_thread_cpu_ns() - before;
-}
-
-void report_hurry(struct report *r)
-{
-	r->stats.windows_late += r->closing;
-	send_closed(r);
+	else if (!r->closing && uses_quarters(r, 2))
+		close_early(r);
 }
 
 void report_close_window(struct report *r)
 {
-	struct window w = r->open;
+	struct window w;
 
-	report_hurry(r);
+	report_send(r);
+	w = r->open;
 	r->open = r->closed;
 	r->closed = w;
-	r->closed.end_ns = clock_mono_ns();
+	r->closed.end_ns = r->options.clock.mono_ns();
 	window_begin(r);
 	r->closing = true;
 	r->stats.windows++;
-	names_request(r->names, r->closed.samples);
-	report_progress(r);
+	names_request(r->names, r->closed.samples,
+		      r->closed.start_ns > LATE_NS ? r->closed.start_ns - LATE_NS : 0);
 }
 
 bool report_closing(const struct report *r)
@@ -162,13 +208,32 @@ bool report_closing(const struct report *r)
 
 bool report_sendable(const struct report *r)
 {
-	return r->closing && names_complete(r->names);
+	return r->closing && (names_complete(r->names) || uses_quarters(r, 3));
 }
 
 void report_progress(struct report *r)
 {
-	if (report_sendable(r))
-		send_closed(r);
+	if (r->closing)
+		names_progress(r->names);
+}
+
+void report_send(struct report *r)
+{
+	uint64_t before;
+
+	if (!r->closing)
+		return;
+	before = clock_thread_cpu_ns();
+	r->stats.windows_late += !names_complete(r->names);
+	sender_send(r->sender, &r->closed);
+	window_clear(&r->closed);
+	r->closing = false;
+	r->stats.windows_cpu_ns += clock_thread_cpu_ns() - before;
+}
+
+void report_finish(struct report *r)
+{
+	sender_finish(r->sender);
 }
 
 void report_forget_file(struct report *r, uint32_t index)
@@ -178,9 +243,13 @@ void report_forget_file(struct report *r, uint32_t index)
 
 void report_stats(const struct report *r, struct report_stats *ret)
 {
+	struct sender_stats sent;
+
+	sender_stats(r->sender, &sent);
 	*ret = r->stats;
-	ret->waiting =
-		sample_aggregate_samples(r->open.samples) + sample_aggregate_samples(r->closed.samples);
+	ret->emitted = sent.emitted;
+	ret->dropped[REPORT_DROP_ENCODE] = sent.failed;
+	ret->waiting = window_samples(&r->open) + window_samples(&r->closed) + sent.pending;
 	ret->names_bytes = names_bytes(r->names);
 	ret->lines_left = names_lines_left(r->names);
 }

@@ -274,6 +274,11 @@ size_t sample_aggregate_samples(const struct sample_aggregate *a)
 	return a->n_samples;
 }
 
+size_t sample_aggregate_bytes(const struct sample_aggregate *a)
+{
+	return a->bytes;
+}
+
 size_t sample_aggregate_stacks(const struct sample_aggregate *a)
 {
 	return a->stacks.len;

@@ -56,6 +56,7 @@ int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *th
 /* The first entry, go on by ->next; NULL when empty. Borrowed until the next add or clear. */
 const struct sample_entry *sample_aggregate_entries(const struct sample_aggregate *a);
 size_t sample_aggregate_samples(const struct sample_aggregate *a);
+size_t sample_aggregate_bytes(const struct sample_aggregate *a); /* of max_bytes */
 size_t sample_aggregate_stacks(const struct sample_aggregate *a);
 void sample_aggregate_clear(struct sample_aggregate *a);
 

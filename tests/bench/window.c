@@ -21,7 +21,7 @@
 #include "agent/base/fs.h"
 #include "agent/base/worker.h"
 #include "agent/config/config.h"
-#include "agent/report/report_private.h"
+#include "agent/report/report.h"
 #include "otlp/compress.h"
 #include "window_host.h"
 
@@ -90,17 +90,6 @@ static void take_in(struct bench *b)
 	printf("take_ms=%.1f", (double)cpu / 1e6);
 }
 
-static void count(const struct bench *b)
-{
-	const struct sample_aggregate *a = b->report->closed.samples;
-	size_t entries = 0, frames = 0;
-
-	for (const struct sample_entry *e = sample_aggregate_entries(a); e; e = e->next, entries++)
-		frames += e->stack->n_kernel + e->stack->n_user;
-	printf(" samples=%zu entries=%zu stacks=%zu frames=%.1f", sample_aggregate_samples(a), entries,
-	       sample_aggregate_stacks(a), entries ? (double)frames / (double)entries : 0);
-}
-
 /* Compresses what was emitted, one at a time, as the export thread does. */
 static int compress_all(struct bench *b)
 {
@@ -137,13 +126,13 @@ static int window(struct bench *b)
 	all_ns = process_cpu_ns();
 	report_close_window(b->report);
 	printf(" ask_ms=%.1f", (double)(clock_thread_cpu_ns() - main_ns) / 1e6);
-	if (b->report->closing) {
-		count(b);
+	if (report_closing(b->report)) {
+		printf(" samples=%zu", b->n_samples);
 		worker_drain(b->worker, NAMES_WAIT_NS);
 		printf(" names_ms=%.1f",
 		       (double)(process_cpu_ns() - all_ns - (clock_thread_cpu_ns() - main_ns)) / 1e6);
 		main_ns = clock_thread_cpu_ns();
-		report_progress(b->report);
+		report_send(b->report);
 		printf(" build_ms=%.1f", (double)(clock_thread_cpu_ns() - main_ns) / 1e6);
 	}
 	r = compress_all(b);

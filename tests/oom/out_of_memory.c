@@ -17,7 +17,7 @@
 #include "agent/base/worker.h"
 #include "agent/config/config.h"
 #include "agent/deliver.h"
-#include "agent/report/report_private.h"
+#include "agent/report/report.h"
 #include "tests/oom/failing_malloc.h"
 #include "tests/unit/otlp/mock_collector.h"
 #include "tests/bench/window_host.h"
@@ -116,10 +116,11 @@ static void send_window(struct run *r)
 	}
 	report_close_window(r->report);
 	while (report_closing(r->report) && clock_mono_ns() < deadline) {
+		if (report_sendable(r->report))
+			report_send(r->report);
 		worker_drain(r->worker, HURRY_NS);
-		report_progress(r->report);
 	}
-	report_hurry(r->report);
+	report_send(r->report);
 	while (otlp_exporter_flush(r->exporter, clock_mono_ns() + HURRY_NS) < 0 && clock_mono_ns() < deadline)
 		;
 }

@@ -8,9 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 #include "agent/config/config_types.h"
 #include "agent/output/profile.h"
+#include "otlp/request.h"
 
 struct fixture {
 	char dir[32], path[64];
@@ -44,6 +47,7 @@ static void tear_down(struct fixture *f)
 Test(record_files, writes_every_format, .init = cr_redirect_stdout)
 {
 	static const char *const extensions[] = {"html", "folded", "pb.gz", "otlp"};
+	struct record_otlp *otlp;
 	_cleanup_free_ char *failed = NULL;
 	struct record_files files;
 	struct fixture f;
@@ -51,7 +55,9 @@ Test(record_files, writes_every_format, .init = cr_redirect_stdout)
 	set_up(&f);
 	files = (struct record_files){f.path, &f.formats, false};
 	cr_assert_eq(record_files_check(&files, false, &failed), 0);
-	cr_assert_eq(record_files_write(&files, f.profile, NULL, &failed), 0);
+	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
+	cr_assert_eq(record_files_write(&files, f.profile, otlp, &failed), 0);
+	record_otlp_free(otlp);
 	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
 		cr_expect(take_file(&f, extensions[i]), "%s", extensions[i]);
 	tear_down(&f);
@@ -105,5 +111,89 @@ Test(record_files, one_failure_leaves_the_others, .init = cr_redirect_stdout)
 	cr_expect(take_file(&f, "html") && take_file(&f, "pb.gz") && take_file(&f, "otlp"));
 	snprintf(blocked, sizeof blocked, "%s.folded.part", f.path);
 	(void)unlink(blocked);
+	tear_down(&f);
+}
+
+static struct otlp_request *request_of(const char *bytes, uint64_t n_samples)
+{
+	struct otlp_request *r = calloc(1, sizeof *r);
+
+	cr_assert_eq(buf_append(&r->data, bytes, strlen(bytes)), 0);
+	r->n_samples = n_samples;
+	return r;
+}
+
+Test(record_files, the_otlp_file_grows_while_recording, .init = cr_redirect_stdout)
+{
+	_cleanup_buf_ struct buf written = {0};
+	_cleanup_free_ char *failed = NULL;
+	struct record_otlp *otlp;
+	struct record_files files;
+	struct fixture f;
+	char name[96];
+
+	set_up(&f);
+	files = (struct record_files){f.path, &f.formats, false};
+	cr_assert_eq(config_list_append(&f.formats, "otlp"), 0);
+	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
+	record_otlp_append(otlp, "first ", 6);
+	record_otlp_append(otlp, "second ", 7);
+	record_otlp_finish(otlp, request_of("dictionary", 3));
+	record_otlp_append(otlp, "of another request", 18);
+	record_otlp_finish(otlp, request_of("another", 5));
+	cr_expect_eq(record_otlp_left_out(otlp), 5);
+	snprintf(name, sizeof name, "%s.otlp", f.path);
+	cr_expect_neq(access(name, F_OK), 0, "it is not there before it is complete");
+	cr_assert_eq(record_files_write(&files, f.profile, otlp, &failed), 0);
+	record_otlp_free(otlp);
+	cr_assert_eq(fs_read_file(name, 4096, &written), 0);
+	cr_expect_str_eq(buf_str(&written), "first second dictionary");
+	cr_expect(take_file(&f, "otlp"));
+	tear_down(&f);
+}
+
+Test(record_files, an_otlp_file_that_is_not_completed_is_removed)
+{
+	_cleanup_free_ char *failed = NULL;
+	struct record_otlp *otlp;
+	struct record_files files;
+	struct fixture f;
+
+	set_up(&f);
+	files = (struct record_files){f.path, &f.formats, false};
+	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
+	record_otlp_append(otlp, "first", 5);
+	record_otlp_free(otlp);
+	cr_assert_eq(config_list_append(&f.formats, "html"), 0);
+	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
+	cr_expect_null(otlp, "no such file is wanted");
+	cr_expect_eq(record_otlp_left_out(otlp), 0);
+	record_otlp_free(otlp);
+	tear_down(&f);
+}
+
+Test(record_files, an_otlp_file_that_cannot_be_written_is_named, .init = cr_redirect_stdout)
+{
+	_cleanup_free_ char *failed = NULL, *name = NULL;
+	struct record_otlp *otlp;
+	struct record_files files;
+	struct fixture f;
+	char path[96];
+
+	set_up(&f);
+	snprintf(path, sizeof path, "%s/missing/out", f.dir);
+	files = (struct record_files){path, &f.formats, false};
+	cr_expect_eq(record_otlp_new(&otlp, &files, &failed), -ENOENT);
+	cr_assert_not_null(failed);
+	cr_expect_not_null(strstr(failed, "missing/out.otlp"));
+	cr_expect_null(otlp);
+	files.path = f.path;
+	cr_assert_eq(config_list_append(&f.formats, "otlp"), 0);
+	cr_assert_eq(record_otlp_new(&otlp, &files, &name), 0);
+	snprintf(path, sizeof path, "%s.otlp.part", f.path);
+	cr_assert_eq(unlink(path), 0);
+	cr_expect_eq(record_files_write(&files, f.profile, otlp, &name), -ENOENT, "it cannot be renamed");
+	cr_expect_not_null(name);
+	record_otlp_free(otlp);
 	tear_down(&f);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/report/report_jit.h"
+#include "agent/report/jit_names.h"
 
 #include <errno.h>
 #include <stdlib.h>

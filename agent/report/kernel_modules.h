@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel and its modules as the modules of frames. Inside the report only. Rank 3. */
-#ifndef PROFLET_REPORT_KERNEL_H
-#define PROFLET_REPORT_KERNEL_H
+/* The kernel and its modules as the modules of frames. Inside the report only.. */
+#ifndef PROFLET_REPORT_KERNEL_MODULES_H
+#define PROFLET_REPORT_KERNEL_MODULES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/report/report_kernel.h"
+#include "agent/report/kernel_modules.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Names of code that processes make at run time: which processes have such code, which of their files list
- * it, what runtime made it. Over agent/symbol/jit.h; for report_names.c alone. Main loop only.
+ * it, what runtime made it. Over agent/symbol/jit.h; for names.c alone. Main loop only.
  */
-#ifndef PROFLET_REPORT_JIT_H
-#define PROFLET_REPORT_JIT_H
+#ifndef PROFLET_REPORT_JIT_NAMES_H
+#define PROFLET_REPORT_JIT_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * A resource is a container; of the host's processes a systemd unit, or outside any the executable (or each
- * process, where the configuration says so).
- */
+#include "agent/report/resource_attrs.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,37 +10,42 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/memo.h"
 #include "agent/config/config.h"
+#include "agent/proc/image.h"
 #include "agent/report/host.h"
-#include "agent/report/report_private.h"
 #include "cgroup/meta.h"
 #include "cgroup/podtable.h"
 
-struct host_attrs {
+struct resources {
 	const struct config *config;
 	const struct pod_table *pods;
 	struct host_identity host;
 };
 
-int host_attrs_new(struct host_attrs **ret, const struct report_options *options)
+int resources_new(struct resources **ret, const struct config *config, const struct pod_table *pods)
 {
-	struct host_attrs *h = calloc(1, sizeof *h);
+	struct resources *r = calloc(1, sizeof *r);
 
-	if (!h)
+	if (!r)
 		return -ENOMEM;
-	h->config = options->config;
-	h->pods = options->pods;
-	host_identity_read(&h->host, options->config->kubernetes.node);
-	*ret = h;
+	r->config = config;
+	r->pods = pods;
+	host_identity_read(&r->host, config->kubernetes.node);
+	*ret = r;
 	return 0;
 }
 
-void host_attrs_free(struct host_attrs *h)
+void resources_free(struct resources *r)
 {
-	free(h);
+	free(r);
 }
 
-/* What it says of itself, the workload that its pod is of, its unit, its program. Never empty: some backends
- * select by it alone. */
+const struct cgroup_meta *resource_workload(const struct proc_image *i)
+{
+	return i->context.data;
+}
+
+/* The first that is known of: what the process says of itself, the workload of its pod, its unit, its
+ * program. Never empty: some backends select by it alone. */
 static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m,
 				const struct pod *pod)
 {
@@ -79,12 +82,12 @@ static void add_pod(const struct pod *pod, const struct pod_container *container
 	add(attrs, n, "container.image.name", container->image);
 }
 
-size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, struct otlp_attr *ret)
+size_t resource_attrs(const struct resources *r, const struct proc_image *i, struct otlp_attr *ret)
 {
 	const struct cgroup_meta *m = resource_workload(i);
 	const struct pod_container *container = NULL;
-	const struct config *c = h->config;
-	const struct pod *pod = h->pods && m ? pod_table_find(h->pods, &m->identity, &container) : NULL;
+	const struct config *c = r->config;
+	const struct pod *pod = r->pods && m ? pod_table_find(r->pods, &m->identity, &container) : NULL;
 	size_t n = 0;
 
 	if (m) {
@@ -95,9 +98,9 @@ size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, st
 		add_pod(pod, container, ret, &n);
 	add(ret, &n, "service.name", service_name(i, m, pod));
 	add(ret, &n, "k8s.node.name", c->kubernetes.node);
-	add(ret, &n, "host.name", h->host.name);
-	add(ret, &n, "host.id", h->host.id);
-	add(ret, &n, "host.arch", h->host.arch);
+	add(ret, &n, "host.name", r->host.name);
+	add(ret, &n, "host.id", r->host.id);
+	add(ret, &n, "host.arch", r->host.arch);
 	add(ret, &n, "os.type", "linux");
 	for (size_t k = 0; k < c->otel.resource_attributes.n; k++)
 		add(ret, &n, c->otel.resource_attributes.items[k].key,
@@ -105,13 +108,13 @@ size_t resource_attrs(const struct host_attrs *h, const struct proc_image *i, st
 	return n;
 }
 
-const char *resource_container_name(const struct host_attrs *h, const struct proc_image *i)
+const char *resource_container_name(const struct resources *r, const struct proc_image *i)
 {
 	const struct cgroup_meta *m = resource_workload(i);
 	const struct pod_container *container = NULL;
 
-	if (h->pods && m)
-		(void)pod_table_find(h->pods, &m->identity, &container);
+	if (r->pods && m)
+		(void)pod_table_find(r->pods, &m->identity, &container);
 	return container ? container->name : NULL;
 }
 
@@ -128,14 +131,14 @@ static int compare_u64(uint64_t a, uint64_t b)
 }
 
 /* By process where each is one, container, unit, service name of its own, executable. */
-static int compare(const struct report *r, const struct proc_image *a, const struct proc_image *b)
+static int compare(const struct resources *r, const struct proc_image *a, const struct proc_image *b)
 {
 	const struct cgroup_meta *x = resource_workload(a), *y = resource_workload(b);
 	int d = 0;
 
 	if (a == b)
 		return 0;
-	if (r->options.config->resource == CONFIG_RESOURCE_PROCESS) {
+	if (r->config->resource == CONFIG_RESOURCE_PROCESS) {
 		d = compare_u64(a->pid, b->pid) ?: compare_u64(a->start_ns, b->start_ns);
 		if (d)
 			return d;
@@ -147,7 +150,7 @@ static int compare(const struct report *r, const struct proc_image *a, const str
 		d = strcmp(x ? x->identity.unit : "", y ? y->identity.unit : "");
 	if (d == 0)
 		d = compare_strings(a->program->service_name, b->program->service_name);
-	if (d || (r->options.config->resource != CONFIG_RESOURCE_PROCESS && x &&
+	if (d || (r->config->resource != CONFIG_RESOURCE_PROCESS && x &&
 		  (x->identity.container_id[0] || x->identity.unit[0])))
 		return d;
 	return strcmp(proc_image_executable(a), proc_image_executable(b));
@@ -167,7 +170,7 @@ static int by_resource(const void *a, const void *b, void *data)
 	return compare(data, x->image, y->image) ?: compare_u64(x->image->pid, y->image->pid) ?: x->number - y->number;
 }
 
-bool resource_same(const struct report *r, const struct sample_entry *a, const struct sample_entry *b)
+bool resource_same(const struct resources *r, const struct sample_entry *a, const struct sample_entry *b)
 {
 	return compare(r, a->owner, b->owner) == 0;
 }
@@ -189,7 +192,7 @@ static int owner_number(struct buf *owners, struct memo *numbers, const struct p
 }
 
 /* Entries are many and images few: these are sorted, and the entries then put in their places. */
-const struct sample_entry **resource_order(const struct report *r, const struct sample_aggregate *samples,
+const struct sample_entry **resource_order(const struct resources *r, const struct sample_aggregate *samples,
 					   size_t *ret_n)
 {
 	_cleanup_buf_ struct buf owners = {.max = SIZE_MAX / 2}, numbers = {.max = SIZE_MAX / 2};

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report/names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/frame.h"
+#include "agent/base/log.h"
+#include "agent/base/memo.h"
+#include "agent/base/worker.h"
+#include "agent/binary/registry.h"
+#include "agent/proc/image.h"
+#include "agent/proc/process.h"
+#include "agent/report/jit_names.h"
+#include "agent/report/kernel_modules.h"
+#include "agent/sample/frames.h"
+#include "agent/symbol/kernel.h"
+#include "agent/symbol/resolve.h"
+#include "agent/unwind/tables.h"
+
+#define NAMES_BYTES_MAX (16u << 20)
+#define LINES_BYTES_MAX (128u << 20) /* of a recording */
+
+struct names {
+	struct names_options options;
+	bool kernel_reported;
+	struct symbol_cache *cache;
+	struct symbol_cache
+		*lines; /* of debug information, which takes longer than names; NULL: not wanted */
+	struct symbol_kernel *kernel;
+	struct kernel_modules *modules;
+	struct jit_names *jit;
+	struct memo requested;	   /* frames of the closed window */
+	struct stack_frame *early; /* those that wait for the separate debug file of their binary; owned */
+	size_t n_early, cap_early;
+	size_t n_jobs; /* with the workers */
+};
+
+/* Wraps a job of agent/symbol, in order to count those that are under way. */
+struct names_job {
+	struct worker_job job;
+	struct worker_job *inner;
+	struct names *names;
+	bool given_up; /* it has run too long: the window no longer waits for it */
+};
+
+int names_new(struct names **ret, const struct names_options *options)
+{
+	struct names *n = calloc(1, sizeof *n);
+	int r;
+
+	if (!n)
+		return -ENOMEM;
+	n->options = *options;
+	r = symbol_cache_new(&n->cache, NAMES_BYTES_MAX);
+	if (r == 0 && options->source_lines)
+		r = symbol_cache_new(&n->lines, LINES_BYTES_MAX);
+	if (r == 0)
+		r = symbol_kernel_new(&n->kernel, options->kallsyms);
+	if (r == 0)
+		r = kernel_modules_new(&n->modules);
+	if (r == 0)
+		r = jit_names_new(&n->jit, options->binaries);
+	if (r < 0) {
+		names_free(n);
+		return r;
+	}
+	*ret = n;
+	return 0;
+}
+
+void names_free(struct names *n)
+{
+	if (!n)
+		return;
+	symbol_cache_free(n->cache);
+	symbol_cache_free(n->lines);
+	symbol_kernel_free(n->kernel);
+	kernel_modules_free(n->modules);
+	jit_names_free(n->jit);
+	memo_fini(&n->requested);
+	free(n->early);
+	free(n);
+}
+
+static void job_run(struct worker_job *job)
+{
+	struct names_job *j = container_of(job, struct names_job, job);
+
+	j->inner->run(j->inner);
+}
+
+static void job_done(struct worker_job *job, bool cancelled)
+{
+	struct names_job *j = container_of(job, struct names_job, job);
+	struct names *n = j->names;
+
+	j->inner->done(j->inner, cancelled);
+	n->n_jobs -= !j->given_up;
+	free(j);
+}
+
+static void job_overdue(struct worker_job *job)
+{
+	struct names_job *j = container_of(job, struct names_job, job);
+
+	j->given_up = true;
+	j->names->n_jobs--;
+}
+
+/* Hands a job to the workers. False: it was not run, what it was for is wanted again. */
+static bool submit(struct names *n, struct worker_job *inner, enum worker_priority priority)
+{
+	struct names_job *j = calloc(1, sizeof *j);
+
+	if (j) {
+		*j = (struct names_job){.job = {.run = job_run, .done = job_done, .overdue = job_overdue},
+					.inner = inner,
+					.names = n};
+		if (worker_submit(n->options.worker, &j->job, priority) == 0) {
+			n->n_jobs++;
+			return true;
+		}
+		free(j);
+	}
+	inner->done(inner, true);
+	return false;
+}
+
+static void submit_files(struct names *n, struct symbol_cache *cache)
+{
+	bool lines = cache == n->lines;
+	uint32_t file;
+
+	while (symbol_cache_next_wanted(cache, &file)) {
+		const struct binary *f = binary_registry_get(n->options.binaries, file);
+		struct symbol_job *job;
+
+		if (!f || f->fd < 0) {
+			symbol_cache_give_up(cache, file);
+			continue;
+		}
+		const struct symbol_files files = {f->fd, f->names_fd, f->names_delta, lines};
+
+		if (symbol_job_new(&job, cache, file, &files) < 0 ||
+		    !submit(n, &job->work, lines ? WORKER_LOW : WORKER_HIGH))
+			return; /* the addresses stay wanted, and this window goes without */
+	}
+}
+
+static void submit_kernel(struct names *n)
+{
+	struct symbol_kernel_job *job;
+
+	if (symbol_kernel_job_new(&job, n->kernel, clock_mono_ns()) == 0)
+		(void)submit(n, &job->work, WORKER_HIGH);
+}
+
+/* The kernel's names take long to read, and the first window needs them. */
+void names_prepare(struct names *n)
+{
+	struct kallsyms_symbol none;
+
+	if (!n->options.kernel)
+		return;
+	(void)symbol_kernel_find(n->kernel, 0, &none); /* missed: they are wanted */
+	submit_kernel(n);
+}
+
+/*
+ * The separate debug file of a binary is looked for while its table is built. Names that are read before that
+ * would stay in the cache.
+ */
+static bool is_early(const struct names *n, uint32_t file)
+{
+	const struct binary_table *t = n->options.tables ? unwind_tables_get(n->options.tables, file) : NULL;
+
+	return t && t->binary->root && binary_table_pending(t) && !t->stuck && !t->put_off;
+}
+
+static void want(struct symbol_cache *cache, uint32_t file, uint64_t va)
+{
+	struct symbol_name name;
+
+	if (!symbol_cache_find(cache, file, va, &name))
+		(void)symbol_cache_want(cache, file, va); /* refusals are counted there */
+}
+
+static void request(struct names *n, const struct stack_frame *f)
+{
+	uint32_t file = frame_file(f->word);
+	struct kallsyms_symbol symbol;
+
+	if (f->kind == STACK_FRAME_KERNEL) {
+		(void)symbol_kernel_find(n->kernel, f->word, &symbol);
+		return;
+	}
+	if (is_early(n, file)) {
+		/* without memory the frame goes without a name */
+		if (array_reserve(&n->early, &n->cap_early, n->n_early + 1, sizeof *n->early) == 0)
+			n->early[n->n_early++] = *f;
+		return;
+	}
+	want(n->cache, file, frame_va(f->word));
+	if (n->lines)
+		want(n->lines, file, frame_va(f->word));
+}
+
+/* Whether a frame can have a name in a binary or in the kernel. */
+static bool wanted(const struct names *n, const struct stack_frame *f)
+{
+	return (f->kind == STACK_FRAME_KERNEL && n->options.kernel) ||
+	       (f->kind == STACK_FRAME_NATIVE && n->options.native);
+}
+
+static void submit_jit(struct names *n, struct worker_job *job)
+{
+	if (job)
+		(void)submit(n, job, WORKER_HIGH);
+}
+
+void names_note(struct names *n, struct process *p, const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame f;
+
+	while (n->options.native && stack_frames_next(&frames, &f))
+		if (f.kind == STACK_FRAME_ANONYMOUS) {
+			submit_jit(n, jit_names_note(n->jit, p, v->time_ns));
+			return;
+		}
+}
+
+static void request_stack(struct names *n, struct process *p, const struct sample_stack *s)
+{
+	struct stack_frames frames = STACK_FRAMES(s);
+	struct stack_frame f;
+	bool jit = false;
+	int32_t known;
+
+	while (stack_frames_next(&frames, &f)) {
+		if (n->options.native && jit_names_wants(n->jit, &f)) {
+			jit = true;
+			continue;
+		}
+		if (!wanted(n, &f) || memo_get(&n->requested, f.word, &known))
+			continue;
+		memo_put(&n->requested, f.word, 0);
+		request(n, &f);
+	}
+	if (!jit)
+		return;
+	submit_jit(n, jit_names_note(n->jit, p, clock_mono_ns()));
+	submit_jit(n, jit_names_job(n->jit, p)); /* one at a time */
+}
+
+static void submit_all(struct names *n)
+{
+	submit_files(n, n->cache);
+	submit_kernel(n);
+	if (n->lines)
+		submit_files(n, n->lines);
+}
+
+void names_request(struct names *n, const struct sample_aggregate *samples, uint64_t since_ns)
+{
+	memo_clear(&n->requested);
+	n->n_early = 0;
+	jit_names_sweep(n->jit, since_ns);
+	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
+		request_stack(n, ((const struct proc_image *)e->owner)->process, e->stack);
+	submit_all(n);
+}
+
+void names_progress(struct names *n)
+{
+	size_t before = n->n_early;
+
+	n->n_early = 0;
+	for (size_t i = 0; i < before; i++)
+		request(n, &(struct stack_frame){.kind = n->early[i].kind, .word = n->early[i].word});
+	if (n->n_early != before)
+		submit_all(n);
+}
+
+bool names_complete(const struct names *n)
+{
+	return n->n_jobs == 0 && n->n_early == 0;
+}
+
+static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol_name *ret)
+{
+	if (n->lines && symbol_cache_find(n->lines, file, va, ret) && ret->lines)
+		return true;
+	return symbol_cache_find(n->cache, file, va, ret);
+}
+
+static void user_frame(struct names *n, uint64_t frame, struct frame *ret)
+{
+	uint32_t file = frame_file(frame);
+	const struct binary *f = binary_registry_get(n->options.binaries, file);
+	struct symbol_name name;
+
+	if (jit_names_frame(n->jit, frame, ret))
+		return;
+	*ret = (struct frame){
+		.module = f ? &f->module : NULL, .address = frame_va(frame), .kind = FRAME_NATIVE};
+	if (f && n->options.native && find_name(n, file, ret->address, &name)) {
+		ret->function = name.function;
+		ret->system_name = name.system_name;
+		ret->lines = name.lines;
+		ret->n_lines = name.n_lines;
+		ret->unnamed_start = name.unnamed ? name.start : 0;
+	}
+}
+
+/* Logs once why the kernel's functions have no names. */
+static void report_kernel_status(struct names *n)
+{
+	int status = n->options.kernel ? symbol_kernel_status(n->kernel) : 0;
+
+	if (n->kernel_reported || status == 0 || status == -EAGAIN)
+		return;
+	n->kernel_reported = true;
+	if (status == -EPERM)
+		log_warn("the kernel hides its symbols (kernel.kptr_restrict, or CAP_SYSLOG is missing): "
+			 "kernel frames have addresses only");
+	else
+		log_warn("/proc/kallsyms cannot be used (%s): kernel frames have addresses only",
+			 strerror(-status));
+}
+
+static void kernel_frame(struct names *n, uint64_t address, struct frame *ret)
+{
+	struct kallsyms_symbol s;
+	size_t module = 0;
+
+	*ret = (struct frame){.address = address, .kind = FRAME_KERNEL};
+	if (n->options.kernel && symbol_kernel_find(n->kernel, address, &s)) {
+		ret->function = s.name;
+		module = s.module_index;
+	}
+	ret->module = kernel_modules_get(n->modules, symbol_kernel_table(n->kernel), module);
+	report_kernel_status(n);
+}
+
+/* --- stacks as numbers, and as frames */
+
+/* One of a user frame of p's. Code of the process's own has another number in each process. */
+static uint64_t number_of(struct names *n, const struct process *p, const struct stack_frame *f)
+{
+	return n->options.native ? jit_names_id(n->jit, p, f) : f->word;
+}
+
+/* Frames of runtimes have no names yet and are left out. */
+size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *ret, bool *ret_own)
+{
+	const struct sample_stack *stack = e->stack;
+	const struct proc_image *image = e->owner;
+	struct stack_frames frames = STACK_FRAMES(stack);
+	struct stack_frame f;
+	size_t k = 0;
+
+	*ret_own = false;
+	while (stack_frames_next(&frames, &f)) {
+		if (f.kind == STACK_FRAME_KERNEL) {
+			ret[k++] = frame_native(FRAME_TAG_KERNEL, f.word);
+		} else if (f.kind != STACK_FRAME_RUNTIME) {
+			ret[k] = number_of(n, image->process, &f);
+			*ret_own |= ret[k++] != f.word;
+		}
+	}
+	if (!unwind_ending_complete(stack->ending))
+		ret[k++] = ending_frame(stack->ending, stack->ending_detail);
+	return k;
+}
+
+void names_frame(void *names, uint64_t number, struct frame *ret)
+{
+	const char *ending = ending_frame_text(number);
+
+	if (ending)
+		*ret = (struct frame){.kind = FRAME_ENDING, .function = ending};
+	else if (frame_tag(number) == FRAME_TAG_KERNEL)
+		kernel_frame(names, number, ret);
+	else
+		user_frame(names, number, ret);
+}
+
+/* Inlined calls become frames of their own, at the same address, as long as `room` frames suffice. Returns
+ * how many. */
+static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
+{
+	if (frame->n_lines < 2 || frame->n_lines > room) {
+		*ret = *frame;
+		if (frame->n_lines > room) {
+			ret->lines += frame->n_lines - 1;
+			ret->n_lines = 1;
+		}
+		return 1;
+	}
+	for (size_t i = 0; i < frame->n_lines; i++) {
+		ret[i] = *frame;
+		ret[i].function = frame->lines[i].function;
+		if (i + 1 < frame->n_lines)
+			ret[i].system_name = NULL;
+		ret[i].lines = &frame->lines[i];
+		ret[i].n_lines = 1;
+	}
+	return frame->n_lines;
+}
+
+size_t names_frames(struct names *n, const struct sample_entry *e, struct frame *ret)
+{
+	uint64_t numbers[NAMES_FRAMES_MAX];
+	size_t k, filled = 0;
+	struct frame frame;
+	bool own;
+
+	k = names_numbers(n, e, numbers, &own);
+	for (size_t i = 0; i < k; i++) {
+		names_frame(n, numbers[i], &frame);
+		filled += expand(&frame, NAMES_FRAMES_MAX - filled - (k - i - 1), ret + filled);
+	}
+	return filled;
+}
+
+void names_forget(struct names *n, uint32_t file)
+{
+	symbol_cache_forget(n->cache, file);
+	if (n->lines)
+		symbol_cache_forget(n->lines, file);
+}
+
+size_t names_bytes(const struct names *n)
+{
+	struct symbol_cache_stats s, lines = {0};
+	struct kallsyms_stats k = {0};
+
+	symbol_cache_get_stats(n->cache, &s);
+	if (n->lines)
+		symbol_cache_get_stats(n->lines, &lines);
+	if (symbol_kernel_table(n->kernel))
+		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
+	return s.bytes + lines.bytes + k.bytes + jit_names_bytes(n->jit);
+}
+
+uint64_t names_lines_left(const struct names *n)
+{
+	struct symbol_cache_stats s = {0};
+
+	if (n->lines)
+		symbol_cache_get_stats(n->lines, &s);
+	return s.n_lines_left + s.n_wanted + s.n_in_jobs;
+}

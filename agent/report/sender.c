@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report/sender.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/frame.h"
+#include "agent/config/config.h"
+#include "agent/output/profile.h"
+#include "agent/proc/image.h"
+#include "agent/report/names.h"
+#include "agent/report/resource_attrs.h"
+#include "agent/report/window.h"
+#include "cgroup/meta.h"
+#include "version.h"
+
+#define SAMPLE_ATTRS_MAX 16
+
+struct sender {
+	struct sender_options options;
+	struct otlp_batch *batch; /* NULL: none is open */
+	struct sender_stats stats;
+	uint64_t numbers[NAMES_FRAMES_MAX];    /* of the stack at work */
+	struct frame frames[NAMES_FRAMES_MAX]; /* the same, for options.stack */
+	uint64_t *times;		       /* Unix time, of the entry at work; owned */
+	size_t cap_times;
+};
+
+int sender_new(struct sender **ret, const struct sender_options *options)
+{
+	struct sender *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return -ENOMEM;
+	s->options = *options;
+	*ret = s;
+	return 0;
+}
+
+void sender_free(struct sender *s)
+{
+	if (!s)
+		return;
+	otlp_batch_free(s->batch);
+	free(s->times);
+	free(s);
+}
+
+void sender_stats(const struct sender *s, struct sender_stats *ret)
+{
+	*ret = s->stats;
+}
+
+/* --- the batch */
+
+static int emit(void *data, struct otlp_request *request)
+{
+	struct sender *s = data;
+
+	s->stats.emitted += request->n_samples;
+	s->stats.pending -= request->n_samples;
+	s->options.emit(request, s->options.emit_data);
+	return 0;
+}
+
+static int spill(void *data, const void *bytes, size_t len)
+{
+	struct sender *s = data;
+
+	s->options.spill(bytes, len, s->options.emit_data);
+	return 0;
+}
+
+/*
+ * How long the window was by the wall clock, as its times are: suspended time counts. When the clock was set
+ * back it is the time that passed.
+ */
+static uint64_t duration_ns(const struct sender *s, const struct window *w)
+{
+	uint64_t start = clock_steps_unix_ns(s->options.clock, w->start_ns),
+		 end = clock_steps_unix_ns(s->options.clock, w->end_ns);
+
+	return end > start ? end - start : w->end_ns - w->start_ns;
+}
+
+/* A new batch for the window, or the open one goes on with it. */
+static int batch_begin(struct sender *s, const struct window *w)
+{
+	const struct config *c = s->options.config;
+	uint64_t start = clock_steps_unix_ns(s->options.clock, w->start_ns);
+	struct otlp_batch_options o = {
+		.scope_version = PROFLET_VERSION,
+		.start_unix_ns = start,
+		.duration_ns = duration_ns(s, w),
+		.bare = c->symbols.unresolved == CONFIG_UNRESOLVED_BARE,
+		.aggregate = c->samples == CONFIG_SAMPLES_AGGREGATE,
+		.max_bytes = s->options.max_request_bytes,
+		.frame = names_frame,
+		.frame_data = s->options.names,
+		.emit = emit,
+		.spill = s->options.spill ? spill : NULL,
+		.data = s,
+	};
+
+	if (s->batch)
+		return otlp_batch_window(s->batch, o.start_unix_ns, o.duration_ns);
+	return otlp_batch_new(&s->batch, &o);
+}
+
+/* What did not come out of the batch is lost with it. */
+static void batch_end(struct sender *s)
+{
+	struct otlp_request *last = NULL;
+
+	if (s->batch && otlp_batch_finish(s->batch, &last) == 0 && last)
+		(void)emit(s, last);
+	otlp_batch_free(TAKE_PTR(s->batch));
+	s->stats.failed += s->stats.pending;
+	s->stats.pending = 0;
+}
+
+/* --- one entry */
+
+static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struct otlp_attr *ret)
+{
+	const struct config_list *wanted = &s->options.config->attributes.sample;
+	const struct proc_image *i = e->owner;
+	const struct otlp_attr all[] = {
+		{.key = "process.pid", .type = OTLP_INT, .integer = i->pid},
+		{.key = "process.executable.name", .string = proc_image_executable(i)},
+		{.key = "process.executable.path", .string = i->program->exe},
+		{.key = "thread.name", .string = e->thread},
+		{.key = "thread.id", .type = OTLP_INT, .integer = e->tid},
+		{.key = "cpu.logical_number", .type = OTLP_INT, .integer = e->cpu},
+	};
+	size_t n = 0;
+
+	for (size_t w = 0; w < wanted->n; w++)
+		for (size_t k = 0; k < ARRAY_SIZE(all) && n < SAMPLE_ATTRS_MAX - 1; k++)
+			if (strcmp(wanted->items[w], all[k].key) == 0)
+				ret[n++] = all[k];
+	if (!unwind_ending_complete(e->stack->ending))
+		ret[n++] = (struct otlp_attr){
+			.key = "proflet.stack.truncated",
+			.string = unwind_ending_reason(e->stack->ending, e->stack->ending_detail)};
+	return n;
+}
+
+/* The entry's times as Unix time, into s->times. */
+static int times_convert(struct sender *s, const struct sample_entry *e)
+{
+	if (array_reserve(&s->times, &s->cap_times, e->n, sizeof *s->times) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < e->n; i++)
+		s->times[i] = clock_steps_unix_ns(s->options.clock, e->times_ns[i]);
+	return 0;
+}
+
+/* What the values of an origin's samples are. */
+static struct otlp_profile_type profile_type(uint16_t origin, uint32_t frequency_hz)
+{
+	if (origin == ORIGIN_CPU)
+		return otlp_cpu_profile(frequency_hz);
+	if (origin == ORIGIN_OFF_CPU)
+		return (struct otlp_profile_type){.type = "off_cpu", .unit = "nanoseconds"};
+	return (struct otlp_profile_type){.type = "events", .unit = "count"};
+}
+
+static void send_otlp(struct sender *s, const struct sample_entry *e, uint32_t frequency_hz)
+{
+	const struct otlp_profile_type type = profile_type(e->origin, frequency_hz);
+	struct otlp_attr attrs[SAMPLE_ATTRS_MAX];
+	struct otlp_sample_events events = {.type = &type, .attrs = attrs, .values = e->values, .n = e->n};
+	size_t added = 0;
+	bool own;
+
+	events.stack.frames = s->numbers;
+	events.stack.n = names_numbers(s->options.names, e, s->numbers, &own);
+	events.stack.id = own ? (uintptr_t)e : (uintptr_t)e->stack;
+	events.n_attrs = sample_attrs(s, e, attrs);
+	s->stats.pending += e->n; /* before they may be emitted */
+	if (times_convert(s, e) == 0) {
+		events.unix_ns = s->times;
+		(void)otlp_batch_sample(s->batch, &events, &added);
+	}
+	s->stats.pending -= e->n - added;
+	s->stats.failed += e->n - added;
+}
+
+static void send_stack(struct sender *s, const struct sample_entry *e)
+{
+	const struct proc_image *i = e->owner;
+	const struct cgroup_meta *m = resource_workload(i);
+	const struct output_stack stack = {
+		.process = i->comm,
+		.pid = i->pid,
+		.thread = e->thread,
+		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
+		.container_name = resource_container_name(s->options.resources, i),
+		.frames = s->frames,
+		.n_frames = names_frames(s->options.names, e, s->frames),
+		.count = e->n,
+		.complete = unwind_ending_complete(e->stack->ending),
+	};
+
+	s->options.stack(&stack, s->options.stack_data);
+}
+
+/* --- a window */
+
+static int send_resource(struct sender *s, const struct sample_entry *e)
+{
+	struct otlp_attr attrs[RESOURCE_ATTRS_MAX];
+	size_t n = resource_attrs(s->options.resources, e->owner, attrs);
+
+	return otlp_batch_resource(s->batch, attrs, n);
+}
+
+static void send_entries(struct sender *s, const struct sample_entry **order, size_t n, uint32_t frequency_hz,
+			 bool to_batch)
+{
+	int resource = -EINVAL;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sample_entry *e = order[i];
+
+		if (to_batch && (i == 0 || !resource_same(s->options.resources, order[i - 1], e)))
+			resource = send_resource(s, e);
+		if (resource == 0)
+			send_otlp(s, e, frequency_hz);
+		else if (s->options.emit)
+			s->stats.failed += e->n;
+		else
+			s->stats.emitted += e->n;
+		if (s->options.stack && e->origin == ORIGIN_CPU)
+			send_stack(s, e);
+	}
+}
+
+void sender_send(struct sender *s, const struct window *w)
+{
+	_cleanup_free_ const struct sample_entry **order = NULL;
+	bool to_batch;
+	size_t n = 0;
+
+	if (!window_samples(w))
+		return;
+	order = resource_order(s->options.resources, w->samples, &n);
+	if (!order) {
+		s->stats.failed += window_samples(w);
+		return;
+	}
+	to_batch = s->options.emit && batch_begin(s, w) == 0;
+	send_entries(s, order, n, w->frequency_hz, to_batch);
+	if (!s->options.one_request)
+		batch_end(s);
+}
+
+void sender_finish(struct sender *s)
+{
+	batch_end(s);
+}
