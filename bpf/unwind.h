@@ -160,9 +160,8 @@ UNWIND_FN int unwind_mapping(void)
 		return ENDING_NO_PROCESS;
 	list = ref_offset(t->list);
 	ip = t->ip;
-	if (ip == ~0ull)
-		return t->fallback
-			       ?: ENDING_ROOT; /* return address 0: outermost where nothing says so better */
+	if (ip == ~0ull) /* return address 0: outermost where nothing says so better */
+		return t->fallback ?: ENDING_ROOT;
 	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
 	ROLLED
 	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1;

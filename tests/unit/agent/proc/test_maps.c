@@ -17,101 +17,101 @@ static int parse(const char *line, size_t len, struct proc_maps_line *ret, char 
 	return proc_maps_parse_line(*copy, len, ret);
 }
 
+static const struct {
+	const char *line;
+	struct proc_maps_line want;
+	const char *path;
+} line_cases[] = {
+	{"55d0c0a00000-55d0c0a28000 r--p 00000000 fd:01 1054                       /usr/bin/sed",
+	 {.start = 0x55d0c0a00000,
+	  .end = 0x55d0c0a28000,
+	  .inode = 1054,
+	  .dev_major = 0xfd,
+	  .dev_minor = 1,
+	  .readable = true},
+	 "/usr/bin/sed"},
+	{"7f0000001000-7f0000003000 r-xp 00001000 103:fffff 18446744073709551615   /a b",
+	 {.start = 0x7f0000001000,
+	  .end = 0x7f0000003000,
+	  .offset = 0x1000,
+	  .inode = UINT64_MAX,
+	  .dev_major = 0x103,
+	  .dev_minor = 0xfffff,
+	  .readable = true,
+	  .executable = true},
+	 "/a b"},
+	{"00400000-00401000 rwxs ffffffffffff0000 00:05 7 /memfd:jit (deleted)",
+	 {.start = 0x400000,
+	  .end = 0x401000,
+	  .offset = 0xffffffffffff0000,
+	  .inode = 7,
+	  .dev_minor = 5,
+	  .readable = true,
+	  .writable = true,
+	  .executable = true,
+	  .shared = true,
+	  .deleted = true},
+	 "/memfd:jit"},
+	{"7ffd1000-7ffd2000 ---p 00000000 00:00 0 ", {.start = 0x7ffd1000, .end = 0x7ffd2000}, NULL},
+	{"7ffd1000-7ffd2000 ---p 00000000 00:00 0", {.start = 0x7ffd1000, .end = 0x7ffd2000}, NULL},
+	{"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]",
+	 {.start = 0xffffffffff600000, .end = 0xffffffffff601000, .executable = true},
+	 "[vsyscall]"},
+	{HEAD " /x\\012y",
+	 {.start = 0x7f0000001000,
+	  .end = 0x7f0000003000,
+	  .offset = 0x1000,
+	  .inode = 42,
+	  .dev_major = 0xfd,
+	  .dev_minor = 1,
+	  .readable = true,
+	  .executable = true,
+	  .escaped = true},
+	 "/x\\012y"},
+	{HEAD " /a (deleted) (deleted)",
+	 {.start = 0x7f0000001000,
+	  .end = 0x7f0000003000,
+	  .offset = 0x1000,
+	  .inode = 42,
+	  .dev_major = 0xfd,
+	  .dev_minor = 1,
+	  .readable = true,
+	  .executable = true,
+	  .deleted = true},
+	 "/a (deleted)"},
+	{HEAD " /a(deleted)",
+	 {.start = 0x7f0000001000,
+	  .end = 0x7f0000003000,
+	  .offset = 0x1000,
+	  .inode = 42,
+	  .dev_major = 0xfd,
+	  .dev_minor = 1,
+	  .readable = true,
+	  .executable = true},
+	 "/a(deleted)"},
+};
+
 Test(maps, parses_every_kind_of_line)
 {
-	static const struct {
-		const char *line;
-		struct proc_maps_line want;
-		const char *path;
-	} cases[] = {
-		{"55d0c0a00000-55d0c0a28000 r--p 00000000 fd:01 1054                       /usr/bin/sed",
-		 {.start = 0x55d0c0a00000,
-		  .end = 0x55d0c0a28000,
-		  .inode = 1054,
-		  .dev_major = 0xfd,
-		  .dev_minor = 1,
-		  .readable = true},
-		 "/usr/bin/sed"},
-		{"7f0000001000-7f0000003000 r-xp 00001000 103:fffff 18446744073709551615   /a b",
-		 {.start = 0x7f0000001000,
-		  .end = 0x7f0000003000,
-		  .offset = 0x1000,
-		  .inode = UINT64_MAX,
-		  .dev_major = 0x103,
-		  .dev_minor = 0xfffff,
-		  .readable = true,
-		  .executable = true},
-		 "/a b"},
-		{"00400000-00401000 rwxs ffffffffffff0000 00:05 7 /memfd:jit (deleted)",
-		 {.start = 0x400000,
-		  .end = 0x401000,
-		  .offset = 0xffffffffffff0000,
-		  .inode = 7,
-		  .dev_minor = 5,
-		  .readable = true,
-		  .writable = true,
-		  .executable = true,
-		  .shared = true,
-		  .deleted = true},
-		 "/memfd:jit"},
-		{"7ffd1000-7ffd2000 ---p 00000000 00:00 0 ", {.start = 0x7ffd1000, .end = 0x7ffd2000}, NULL},
-		{"7ffd1000-7ffd2000 ---p 00000000 00:00 0", {.start = 0x7ffd1000, .end = 0x7ffd2000}, NULL},
-		{"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]",
-		 {.start = 0xffffffffff600000, .end = 0xffffffffff601000, .executable = true},
-		 "[vsyscall]"},
-		{HEAD " /x\\012y",
-		 {.start = 0x7f0000001000,
-		  .end = 0x7f0000003000,
-		  .offset = 0x1000,
-		  .inode = 42,
-		  .dev_major = 0xfd,
-		  .dev_minor = 1,
-		  .readable = true,
-		  .executable = true,
-		  .escaped = true},
-		 "/x\\012y"},
-		{HEAD " /a (deleted) (deleted)",
-		 {.start = 0x7f0000001000,
-		  .end = 0x7f0000003000,
-		  .offset = 0x1000,
-		  .inode = 42,
-		  .dev_major = 0xfd,
-		  .dev_minor = 1,
-		  .readable = true,
-		  .executable = true,
-		  .deleted = true},
-		 "/a (deleted)"},
-		{HEAD " /a(deleted)",
-		 {.start = 0x7f0000001000,
-		  .end = 0x7f0000003000,
-		  .offset = 0x1000,
-		  .inode = 42,
-		  .dev_major = 0xfd,
-		  .dev_minor = 1,
-		  .readable = true,
-		  .executable = true},
-		 "/a(deleted)"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(line_cases); i++) {
 		_cleanup_free_ char *copy = NULL;
-		const struct proc_maps_line *want = &cases[i].want;
+		const struct proc_maps_line *want = &line_cases[i].want;
 		struct proc_maps_line got;
-		size_t len = cases[i].path ? strlen(cases[i].path) : 0;
+		size_t len = line_cases[i].path ? strlen(line_cases[i].path) : 0;
 
-		cr_assert_eq(parse(cases[i].line, strlen(cases[i].line), &got, &copy), 0, "%s",
-			     cases[i].line);
+		cr_assert_eq(parse(line_cases[i].line, strlen(line_cases[i].line), &got, &copy), 0, "%s",
+			     line_cases[i].line);
 		cr_expect(got.start == want->start && got.end == want->end && got.offset == want->offset &&
 				  got.inode == want->inode && got.dev_major == want->dev_major &&
 				  got.dev_minor == want->dev_minor,
-			  "%s", cases[i].line);
+			  "%s", line_cases[i].line);
 		cr_expect(got.readable == want->readable && got.writable == want->writable &&
 				  got.executable == want->executable && got.shared == want->shared &&
 				  got.deleted == want->deleted && got.escaped == want->escaped,
-			  "%s", cases[i].line);
-		cr_expect_eq(got.path_len, len, "%s", cases[i].line);
-		cr_expect_eq(got.path == NULL, cases[i].path == NULL, "%s", cases[i].line);
-		cr_expect(!len || memcmp(got.path, cases[i].path, len) == 0, "%s", cases[i].line);
+			  "%s", line_cases[i].line);
+		cr_expect_eq(got.path_len, len, "%s", line_cases[i].line);
+		cr_expect_eq(got.path == NULL, line_cases[i].path == NULL, "%s", line_cases[i].line);
+		cr_expect(!len || memcmp(got.path, line_cases[i].path, len) == 0, "%s", line_cases[i].line);
 	}
 }
 

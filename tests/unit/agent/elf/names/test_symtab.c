@@ -59,118 +59,107 @@ static void check_symbol(const char *what, const struct elf_symbol *s, const cha
 	cr_expect_str_eq(text, expected, "%s: found %s, expected %s", what, text, expected);
 }
 
+static const struct {
+	const char *what;
+	struct symbol symbols[4];
+	uint64_t addr;
+	const char *expected;
+} rule_cases[] = {
+	{"first byte", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x1100, "f [1100, 1110)"},
+	{"last byte", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x110f, "f [1100, 1110)"},
+	{"behind it", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x1110, "- [1110, 2000)"},
+	{"before it", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x10ff, "- [1000, 1100)"},
+	{"outside every section",
+	 {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x2fff,
+	 "- [2000, ffffffffffffffff)"},
+	{"global before weak before local",
+	 {{"a", 0x1100, 16, FUNC(STB_LOCAL), CODE},
+	  {"bbb", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
+	  {"b", 0x1100, 16, FUNC(STB_WEAK), CODE}},
+	 0x1104,
+	 "bbb [1100, 1110)"},
+	{"function before label",
+	 {{"a", 0x1100, 16, LABEL(STB_GLOBAL), CODE}, {"bbb", 0x1100, 16, FUNC(STB_LOCAL), CODE}},
+	 0x1104,
+	 "bbb [1100, 1110)"},
+	{"indirect functions are functions",
+	 {{"memcpy", 0x1100, 16, ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC), CODE}},
+	 0x1104,
+	 "memcpy [1100, 1110)"},
+	{"fewer underscores",
+	 {{"__libc_malloc", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
+	  {"malloc", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
+	  {"__malloc", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x1104,
+	 "malloc [1100, 1110)"},
+	{"shorter, then alphabetical",
+	 {{"ccc", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
+	  {"bb", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
+	  {"ba", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x1104,
+	 "ba [1100, 1110)"},
+	{"version",
+	 {{"memcpy@@GLIBC_2.14", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x1104,
+	 "memcpy [1100, 1110)"},
+	{"old version",
+	 {{"memcpy@GLIBC_2.2.5", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x1104,
+	 "memcpy [1100, 1110)"},
+	{"nested: inner",
+	 {{"outer", 0x1100, 64, FUNC(STB_GLOBAL), CODE}, {"inner", 0x1110, 16, FUNC(STB_LOCAL), CODE}},
+	 0x1114,
+	 "inner [1110, 1120)"},
+	{"nested: outer behind it",
+	 {{"outer", 0x1100, 64, FUNC(STB_GLOBAL), CODE}, {"inner", 0x1110, 16, FUNC(STB_LOCAL), CODE}},
+	 0x1130,
+	 "outer [1120, 1140)"},
+	{"no size: up to the next",
+	 {{"_init", 0x1100, 0, FUNC(STB_GLOBAL), CODE}, {"f", 0x1200, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x11ff,
+	 "_init [1100, 1200)"},
+	{"no size: up to the section's end",
+	 {{"_fini", 0x1100, 0, FUNC(STB_GLOBAL), CODE}},
+	 0x1ffe,
+	 "_fini [1100, 2000)"},
+	{"no size, inside a function: the function",
+	 {{"f", 0x1100, 64, FUNC(STB_GLOBAL), CODE}, {"label", 0x1110, 0, LABEL(STB_LOCAL), CODE}},
+	 0x1118,
+	 "f [1110, 1140)"},
+	{"no size, before a function that ended",
+	 {{"label", 0x1100, 0, LABEL(STB_LOCAL), CODE}, {"f", 0x1110, 16, FUNC(STB_GLOBAL), CODE}},
+	 0x1128,
+	 "- [1120, 2000)"},
+	{"assembly label", {{"loop", 0x1100, 0, LABEL(STB_LOCAL), CODE}}, 0x1108, "loop [1100, 2000)"},
+	{"data",
+	 {{"table", 0x3000, 16, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), DATA}},
+	 0x3004,
+	 "- [2000, ffffffffffffffff)"},
+	{"label in data",
+	 {{"_edata", 0x3000, 16, LABEL(STB_GLOBAL), DATA}},
+	 0x3004,
+	 "- [2000, ffffffffffffffff)"},
+	{"undefined", {{"puts", 0x1100, 16, FUNC(STB_GLOBAL), SHN_UNDEF}}, 0x1104, "- [1000, 2000)"},
+	{"absolute label", {{"size", 0x1100, 16, LABEL(STB_GLOBAL), SHN_ABS}}, 0x1104, "- [1000, 2000)"},
+	{"without a name", {{NULL, 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x1104, "- [1000, 2000)"},
+	{"wraps around", {{"f", 0x1100, UINT64_MAX, FUNC(STB_GLOBAL), CODE}}, 0x1104, "- [1000, 2000)"},
+};
+
 Test(symtab, rules)
 {
-	static const struct {
-		const char *what;
-		struct symbol symbols[4];
-		uint64_t addr;
-		const char *expected;
-	} cases[] = {
-		{"first byte", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x1100, "f [1100, 1110)"},
-		{"last byte", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x110f, "f [1100, 1110)"},
-		{"behind it", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x1110, "- [1110, 2000)"},
-		{"before it", {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x10ff, "- [1000, 1100)"},
-		{"outside every section",
-		 {{"f", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x2fff,
-		 "- [2000, ffffffffffffffff)"},
-		{"global before weak before local",
-		 {{"a", 0x1100, 16, FUNC(STB_LOCAL), CODE},
-		  {"bbb", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
-		  {"b", 0x1100, 16, FUNC(STB_WEAK), CODE}},
-		 0x1104,
-		 "bbb [1100, 1110)"},
-		{"function before label",
-		 {{"a", 0x1100, 16, LABEL(STB_GLOBAL), CODE}, {"bbb", 0x1100, 16, FUNC(STB_LOCAL), CODE}},
-		 0x1104,
-		 "bbb [1100, 1110)"},
-		{"indirect functions are functions",
-		 {{"memcpy", 0x1100, 16, ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC), CODE}},
-		 0x1104,
-		 "memcpy [1100, 1110)"},
-		{"fewer underscores",
-		 {{"__libc_malloc", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
-		  {"malloc", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
-		  {"__malloc", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x1104,
-		 "malloc [1100, 1110)"},
-		{"shorter, then alphabetical",
-		 {{"ccc", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
-		  {"bb", 0x1100, 16, FUNC(STB_GLOBAL), CODE},
-		  {"ba", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x1104,
-		 "ba [1100, 1110)"},
-		{"version",
-		 {{"memcpy@@GLIBC_2.14", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x1104,
-		 "memcpy [1100, 1110)"},
-		{"old version",
-		 {{"memcpy@GLIBC_2.2.5", 0x1100, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x1104,
-		 "memcpy [1100, 1110)"},
-		{"nested: inner",
-		 {{"outer", 0x1100, 64, FUNC(STB_GLOBAL), CODE},
-		  {"inner", 0x1110, 16, FUNC(STB_LOCAL), CODE}},
-		 0x1114,
-		 "inner [1110, 1120)"},
-		{"nested: outer behind it",
-		 {{"outer", 0x1100, 64, FUNC(STB_GLOBAL), CODE},
-		  {"inner", 0x1110, 16, FUNC(STB_LOCAL), CODE}},
-		 0x1130,
-		 "outer [1120, 1140)"},
-		{"no size: up to the next",
-		 {{"_init", 0x1100, 0, FUNC(STB_GLOBAL), CODE}, {"f", 0x1200, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x11ff,
-		 "_init [1100, 1200)"},
-		{"no size: up to the section's end",
-		 {{"_fini", 0x1100, 0, FUNC(STB_GLOBAL), CODE}},
-		 0x1ffe,
-		 "_fini [1100, 2000)"},
-		{"no size, inside a function: the function",
-		 {{"f", 0x1100, 64, FUNC(STB_GLOBAL), CODE}, {"label", 0x1110, 0, LABEL(STB_LOCAL), CODE}},
-		 0x1118,
-		 "f [1110, 1140)"},
-		{"no size, before a function that ended",
-		 {{"label", 0x1100, 0, LABEL(STB_LOCAL), CODE}, {"f", 0x1110, 16, FUNC(STB_GLOBAL), CODE}},
-		 0x1128,
-		 "- [1120, 2000)"},
-		{"assembly label",
-		 {{"loop", 0x1100, 0, LABEL(STB_LOCAL), CODE}},
-		 0x1108,
-		 "loop [1100, 2000)"},
-		{"data",
-		 {{"table", 0x3000, 16, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), DATA}},
-		 0x3004,
-		 "- [2000, ffffffffffffffff)"},
-		{"label in data",
-		 {{"_edata", 0x3000, 16, LABEL(STB_GLOBAL), DATA}},
-		 0x3004,
-		 "- [2000, ffffffffffffffff)"},
-		{"undefined", {{"puts", 0x1100, 16, FUNC(STB_GLOBAL), SHN_UNDEF}}, 0x1104, "- [1000, 2000)"},
-		{"absolute label",
-		 {{"size", 0x1100, 16, LABEL(STB_GLOBAL), SHN_ABS}},
-		 0x1104,
-		 "- [1000, 2000)"},
-		{"without a name", {{NULL, 0x1100, 16, FUNC(STB_GLOBAL), CODE}}, 0x1104, "- [1000, 2000)"},
-		{"wraps around",
-		 {{"f", 0x1100, UINT64_MAX, FUNC(STB_GLOBAL), CODE}},
-		 0x1104,
-		 "- [1000, 2000)"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(rule_cases); i++) {
 		size_t n = 0;
 
-		while (n < ARRAY_SIZE(cases[i].symbols) &&
-		       cases[i].symbols[n].section + cases[i].symbols[n].info)
+		while (n < ARRAY_SIZE(rule_cases[i].symbols) &&
+		       rule_cases[i].symbols[n].section + rule_cases[i].symbols[n].info)
 			n++;
 		struct elf_image *img =
-			image_with(EM_X86_64, cases[i].symbols, n, i % 2 ? SHT_SYMTAB : SHT_DYNSYM);
+			image_with(EM_X86_64, rule_cases[i].symbols, n, i % 2 ? SHT_SYMTAB : SHT_DYNSYM);
 		struct elf_symbol s;
 
-		cr_assert_eq(elf_symtab_resolve(img, &cases[i].addr, 1, &s), 0);
-		check_symbol(cases[i].what, &s, cases[i].expected);
+		cr_assert_eq(elf_symtab_resolve(img, &rule_cases[i].addr, 1, &s), 0);
+		check_symbol(rule_cases[i].what, &s, rule_cases[i].expected);
 		free(s.name);
 		elf_image_free(img);
 	}
