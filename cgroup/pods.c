@@ -13,6 +13,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 
 #define UID_MAX 64u
@@ -148,17 +149,15 @@ static int read_containers(struct pod *p, const cJSON *pod, const char *of_spec,
 
 	cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(status, of_status))
 	{
-		struct pod_container *more, *new;
+		struct pod_container *new;
 
 		if (p->n_containers == POD_CONTAINERS_MAX) {
 			(*left_out)++;
 			continue;
 		}
-		more = realloc(p->containers, (p->n_containers + 1) * sizeof *more);
-		if (!more)
+		if (array_resize(&p->containers, p->n_containers + 1, sizeof *p->containers) < 0)
 			return -ENOMEM;
-		p->containers = more;
-		new = &more[p->n_containers++];
+		new = &p->containers[p->n_containers++];
 		*new = (struct pod_container){.name = text_of(c, "name")};
 		read_container_id(c, new->id);
 		new->image = new->name ? image_of(spec, of_spec, new->name) : NULL;

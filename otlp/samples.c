@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 #include "otlp/messages.h"
 #include "otlp/wire.h"
 
 #define SAMPLES_MAX (1u << 20)
-#define FIRST_CAP 64u
+#define FIRST_INDEX 128u
 #define NONE UINT32_MAX
 
 struct otlp_sample_entry {
@@ -91,24 +92,6 @@ static void sort(int32_t *ids, size_t n)
 	}
 }
 
-/* Room for `more` items behind the `n` there are. */
-static int reserve(void *array, size_t *cap, size_t n, size_t more, size_t item_bytes)
-{
-	size_t want = *cap ? *cap : FIRST_CAP;
-	void *grown;
-
-	if (n + more <= *cap)
-		return 0;
-	while (want < n + more)
-		want *= 2;
-	grown = reallocarray(*(void **)array, want, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	*(void **)array = grown;
-	*cap = want;
-	return 0;
-}
-
 static bool entry_is(const struct otlp_samples *s, const struct otlp_sample_entry *e, const struct key *k)
 {
 	return e->hash == k->hash && e->stack == k->stack && e->n_attrs == k->n_attrs &&
@@ -128,7 +111,7 @@ static uint32_t *slot_of(const struct otlp_samples *s, const struct key *k)
 /* Keeps the index at most half full. */
 static int grow_index(struct otlp_samples *s)
 {
-	size_t n = s->n_index ? s->n_index * 2 : 2 * FIRST_CAP;
+	size_t n = s->n_index ? s->n_index * 2 : FIRST_INDEX;
 	uint32_t *index;
 
 	if (s->n_entries < s->n_index / 2)
@@ -151,13 +134,11 @@ static int grow_index(struct otlp_samples *s)
 
 static int entry_new(struct otlp_samples *s, const struct key *k, struct otlp_sample_entry **ret)
 {
-	int r;
-
 	if (s->n_entries >= SAMPLES_MAX)
 		return -ENOSPC;
-	if ((r = reserve(&s->entries, &s->cap_entries, s->n_entries, 1, sizeof *s->entries)) < 0 ||
-	    (r = reserve(&s->attrs, &s->cap_attrs, s->n_attrs, k->n_attrs, sizeof *s->attrs)) < 0)
-		return r;
+	if (array_reserve(&s->entries, &s->cap_entries, s->n_entries + 1, sizeof *s->entries) < 0 ||
+	    array_reserve(&s->attrs, &s->cap_attrs, s->n_attrs + k->n_attrs, sizeof *s->attrs) < 0)
+		return -ENOMEM;
 	*slot_of(s, k) = (uint32_t)s->n_entries + 1;
 	*ret = &s->entries[s->n_entries++];
 	**ret = (struct otlp_sample_entry){.hash = k->hash,
@@ -190,10 +171,10 @@ static int find_or_add(struct otlp_samples *s, const struct key *k, struct otlp_
 /* Room for values beside the timestamps; the timestamps so far had a value of 1. */
 static int reserve_values(struct otlp_samples *s, size_t n)
 {
-	int r = reserve(&s->values, &s->cap_values, s->n_unix_ns, n, sizeof *s->values);
-
-	if (r < 0 || s->has_values)
-		return r;
+	if (array_reserve(&s->values, &s->cap_values, s->n_unix_ns + n, sizeof *s->values) < 0)
+		return -ENOMEM;
+	if (s->has_values)
+		return 0;
 	for (size_t i = 0; i < s->n_unix_ns; i++)
 		s->values[i] = 1;
 	s->bound += otlp_samples_values_bound(s) - WIRE_FRAME_MAX;
@@ -204,16 +185,12 @@ static int reserve_values(struct otlp_samples *s, size_t n)
 /* Memory first, so that a sample never stands there without its timestamps. */
 static int reserve_events(struct otlp_samples *s, const struct otlp_samples_add *add)
 {
-	int r;
-
 	if (add->n > UINT32_MAX - s->n_unix_ns)
 		return -ENOSPC;
-	r = reserve(&s->runs, &s->cap_runs, s->n_runs, 1, sizeof *s->runs);
-	if (r == 0)
-		r = reserve(&s->unix_ns, &s->cap_unix_ns, s->n_unix_ns, add->n, sizeof *s->unix_ns);
-	if (r == 0 && (add->values || s->has_values))
-		r = reserve_values(s, add->n);
-	return r;
+	if (array_reserve(&s->runs, &s->cap_runs, s->n_runs + 1, sizeof *s->runs) < 0 ||
+	    array_reserve(&s->unix_ns, &s->cap_unix_ns, s->n_unix_ns + add->n, sizeof *s->unix_ns) < 0)
+		return -ENOMEM;
+	return add->values || s->has_values ? reserve_values(s, add->n) : 0;
 }
 
 static int64_t value_of(const struct otlp_samples_add *add, size_t i)

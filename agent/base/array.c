@@ -8,22 +8,30 @@
 
 #define FIRST_CAP 8u
 
+int array_resize(void *items, size_t n, size_t size)
+{
+	void *old, *resized;
+
+	if (n > SIZE_MAX / size)
+		return -ENOMEM;
+	memcpy(&old, items, sizeof old);
+	resized = realloc(old, n * size);
+	if (!resized)
+		return -ENOMEM;
+	memcpy(items, &resized, sizeof resized);
+	return 0;
+}
+
 int array_reserve(void *items, size_t *cap, size_t n, size_t size)
 {
 	size_t more_cap = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2;
-	void *old, *more;
 
 	if (n <= *cap)
 		return 0;
 	if (more_cap < n)
 		more_cap = n < FIRST_CAP ? FIRST_CAP : n;
-	if (more_cap > SIZE_MAX / size)
+	if (array_resize(items, more_cap, size) < 0)
 		return -ENOMEM;
-	memcpy(&old, items, sizeof old);
-	more = realloc(old, more_cap * size);
-	if (!more)
-		return -ENOMEM;
-	memcpy(items, &more, sizeof more);
 	*cap = more_cap;
 	return 0;
 }

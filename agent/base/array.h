@@ -16,6 +16,11 @@
  *	list->items[list->n++] = item;
  */
 int array_reserve(void *items, size_t *cap, size_t n, size_t size);
+/*
+ * Makes the array exactly `n` items (not 0) long, for one that changes its size once: what is larger leaves
+ * room for what is known to come, what is smaller gives memory back. 0, or -ENOMEM: items is unchanged.
+ */
+int array_resize(void *items, size_t n, size_t size);
 
 /* Index of the first of n ascending values that is not below `value`; n when all are. */
 size_t array_first_from(const uint64_t *values, size_t n, uint64_t value);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/output/display_text.h"
 
@@ -41,16 +42,9 @@ int output_table_add(struct output_table *t, struct output_entry *e, uint64_t ha
 	size_t id = t->map.len + 1;
 	int r;
 
-	if (id >= t->cap) {
-		size_t cap = t->cap ? t->cap * 2 : 64;
-		struct output_entry **entries = reallocarray(t->entries, cap, sizeof(struct output_entry *));
-
-		if (!entries)
-			return -ENOMEM;
-		entries[0] = NULL;
-		t->entries = entries;
-		t->cap = cap;
-	}
+	if (array_reserve(&t->entries, &t->cap, id + 1, sizeof(struct output_entry *)) < 0)
+		return -ENOMEM;
+	t->entries[0] = NULL;
 	r = map_insert(&t->map, &e->node, hash);
 	if (r < 0)
 		return r;

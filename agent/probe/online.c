@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/base/array.h"
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
@@ -26,11 +27,8 @@ static uint64_t life_of(const char *sysfs, int cpu)
 
 static int add_range(struct online *o, const char *sysfs, uint32_t first, uint32_t last)
 {
-	struct online_cpu *more = realloc(o->v, (o->n + last - first + 1) * sizeof *more);
-
-	if (!more)
+	if (array_resize(&o->v, o->n + last - first + 1, sizeof *o->v) < 0)
 		return -ENOMEM;
-	o->v = more;
 	for (uint32_t cpu = first; cpu <= last; cpu++)
 		o->v[o->n++] = (struct online_cpu){(int)cpu, life_of(sysfs, (int)cpu)};
 	return 0;

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/probe/perf.h"
@@ -114,14 +115,10 @@ static int event_open(const struct probe *p, bool cycles, int cpu)
 /* Room for the descriptor of a CPU. */
 static int reserve_event(struct probe *p, int cpu)
 {
-	int *more;
-
 	if (cpu < p->n_event_fds)
 		return 0;
-	more = realloc(p->event_fds, ((size_t)cpu + 1) * sizeof *more);
-	if (!more)
+	if (array_resize(&p->event_fds, (size_t)cpu + 1, sizeof *p->event_fds) < 0)
 		return -ENOMEM;
-	p->event_fds = more;
 	while (p->n_event_fds <= cpu)
 		p->event_fds[p->n_event_fds++] = -1;
 	return 0;

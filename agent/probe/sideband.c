@@ -72,19 +72,19 @@ const char *sideband_loss_text(enum sideband_loss reason)
 
 static int ring_open(struct sideband *s, int cpu)
 {
-	struct sideband_ring *more = realloc(s->rings, (s->n_rings + 1) * sizeof *more);
 	struct epoll_event ev = {.events = EPOLLIN};
-	int r;
+	struct sideband_ring *ring;
+	int r = array_resize(&s->rings, s->n_rings + 1, sizeof *s->rings);
 
-	if (!more)
-		return -ENOMEM;
-	s->rings = more;
-	r = sideband_ring_open(&more[s->n_rings], cpu);
 	if (r < 0)
 		return r;
-	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, more[s->n_rings].fd, &ev) < 0) {
+	ring = &s->rings[s->n_rings];
+	r = sideband_ring_open(ring, cpu);
+	if (r < 0)
+		return r;
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev) < 0) {
 		r = -errno;
-		sideband_ring_close(&more[s->n_rings]);
+		sideband_ring_close(ring);
 		return r;
 	}
 	s->n_rings++;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/names/symtab.h"
@@ -52,17 +53,13 @@ struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t 
 
 void symbol_ranges_truncate(struct symbol_ranges *r, size_t n)
 {
-	struct symbol_range *v;
-
 	r->n = n;
-	if (!n) {
-		free(r->v);
-		r->v = NULL;
+	if (n) {
+		(void)array_resize(&r->v, n, sizeof *r->v); /* else it stays as large as it is */
 		return;
 	}
-	v = realloc(r->v, n * sizeof *v);
-	if (v)
-		r->v = v;
+	free(r->v);
+	r->v = NULL;
 }
 
 /* Appends a range cut to what the last one leaves over; takes over its names. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/symbol/kallsyms_private.h"
 
@@ -82,7 +83,6 @@ static void fill_ranges(struct kallsyms *t, uint64_t etext)
 int kallsyms_builder_finish(struct kallsyms_builder *b, struct kallsyms **ret)
 {
 	_cleanup_(kallsyms_free_p) struct kallsyms *t = NULL;
-	void *names;
 
 	if (!b->n_raws)
 		return b->n_text && !b->n_nonzero ? -EPERM : -ENODATA;
@@ -104,8 +104,8 @@ int kallsyms_builder_finish(struct kallsyms_builder *b, struct kallsyms **ret)
 	fill_symbols(t, b);
 	fill_ranges(t, b->etext);
 	t->names_bytes = b->names.len;
-	names = realloc(b->names.data, b->names.len);
-	t->names = names ? names : b->names.data;
+	(void)array_resize(&b->names.data, b->names.len, 1); /* else it stays as large as it is */
+	t->names = (char *)b->names.data;
 	b->names = (struct buf){0};
 	*ret = TAKE_PTR(t);
 	return 0;

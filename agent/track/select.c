@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
@@ -53,11 +54,8 @@ void selection_fini(struct selection *s)
 
 int selection_add_pid(struct selection *s, uint32_t pid)
 {
-	struct config_selector *more = realloc(s->include, (s->n_include + 1) * sizeof *more);
-
-	if (!more)
+	if (array_resize(&s->include, s->n_include + 1, sizeof *s->include) < 0)
 		return -ENOMEM;
-	s->include = more;
 	s->include[s->n_include++] = (struct config_selector){.kind = CONFIG_SELECT_PID, .pid = pid};
 	return 0;
 }

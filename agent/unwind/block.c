@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 #include "agent/elf/cfi/rows.h"
@@ -191,12 +192,10 @@ static int block_make(struct unwind_block *ret, struct dictionary *d, const stru
 
 static int blocks_add(struct unwind_blocks *b, struct dictionary *d, const struct elf_rows *r, struct span s)
 {
-	struct unwind_block *more = realloc(b->blocks, (b->n + 1) * sizeof *more);
-	int e;
+	int e = array_resize(&b->blocks, b->n + 1, sizeof *b->blocks);
 
-	if (!more)
-		return -ENOMEM;
-	b->blocks = more;
+	if (e < 0)
+		return e;
 	e = block_make(&b->blocks[b->n], d, r, s);
 	if (e < 0)
 		return e;

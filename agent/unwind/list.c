@@ -5,21 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/tables.h"
 
 static int add(struct list_entries *l, struct mapping_entry e)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 32;
-		struct mapping_entry *more = realloc(l->entries, cap * sizeof *more);
-
-		if (!more)
-			return -ENOMEM;
-		l->entries = more;
-		l->cap = cap;
-	}
+	if (array_reserve(&l->entries, &l->cap, l->n + 1, sizeof *l->entries) < 0)
+		return -ENOMEM;
 	l->entries[l->n++] = e;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/cfi/rows.h"
@@ -51,16 +52,14 @@ static uint64_t restored_from(const struct elf_image *img, uint64_t va, uint64_t
 /* The rule's twin with rbp unchanged; added where it is not there. < 0: -ENOMEM. */
 static int64_t twin(struct elf_rows *rows, uint32_t rule)
 {
-	struct elf_rule want = rows->rules[rule], *more;
+	struct elf_rule want = rows->rules[rule];
 
 	want.fp = (struct elf_reg_rule){.kind = REG_SAME};
 	for (size_t i = 0; i < rows->n_rules; i++)
 		if (memcmp(&rows->rules[i], &want, sizeof want) == 0)
 			return (int64_t)i;
-	more = reallocarray(rows->rules, rows->n_rules + 1, sizeof *more);
-	if (!more)
+	if (array_resize(&rows->rules, rows->n_rules + 1, sizeof *rows->rules) < 0)
 		return -ENOMEM;
-	rows->rules = more;
 	rows->rules[rows->n_rules] = want;
 	return (int64_t)rows->n_rules++;
 }
@@ -107,16 +106,14 @@ static int mend_rule(struct elf_rows *rows, const struct elf_image *img, uint32_
 {
 	_cleanup_free_ uint64_t *at = NULL;
 	size_t n = find_splits(rows, img, rule, NULL, 0);
-	struct elf_row *more;
 	int64_t same;
 
 	if (!n)
 		return 0;
-	at = reallocarray(NULL, n, sizeof *at);
-	more = reallocarray(rows->rows, rows->n_rows + n, sizeof *more);
-	if (more)
-		rows->rows = more;
-	same = at && more ? twin(rows, rule) : -ENOMEM;
+	at = calloc(n, sizeof *at);
+	if (!at || array_resize(&rows->rows, rows->n_rows + n, sizeof *rows->rows) < 0)
+		return -ENOMEM;
+	same = twin(rows, rule);
 	if (same < 0)
 		return (int)same;
 	n = find_splits(rows, img, rule, at, n);

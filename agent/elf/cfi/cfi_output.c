@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
+
 #define ROWS_MIN 1024
 /*
  * Sections that compilers write have 6 to 12 bytes a row. Fewer are assumed here, so that the array seldom
@@ -18,11 +20,8 @@ int cfi_output_init(struct cfi_output *out)
 
 static int reserve_rows(struct cfi_output *out, size_t cap)
 {
-	struct cfi_row *rows = realloc(out->rows, cap * sizeof(*rows));
-
-	if (!rows)
+	if (array_resize(&out->rows, cap, sizeof(*out->rows)) < 0)
 		return -ENOMEM;
-	out->rows = rows;
 	out->rows_cap = cap;
 	return 0;
 }

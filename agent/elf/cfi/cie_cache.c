@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/base/map.h"
 
 #define FIRST_INDEX 64
@@ -35,11 +36,8 @@ static int grow(struct cie_cache *cache)
 {
 	size_t n_index = cache->n_index ? cache->n_index * 2 : FIRST_INDEX;
 	uint32_t *index = calloc(n_index, sizeof(*index));
-	struct cie_slot *slots = realloc(cache->slots, n_index / 2 * sizeof(*slots));
 
-	if (slots)
-		cache->slots = slots;
-	if (!slots || !index) {
+	if (!index || array_resize(&cache->slots, n_index / 2, sizeof(*cache->slots)) < 0) {
 		free(index);
 		return -ENOMEM;
 	}
@@ -47,7 +45,7 @@ static int grow(struct cie_cache *cache)
 	cache->index = index;
 	cache->n_index = n_index;
 	for (size_t i = 0; i < cache->n; i++)
-		cache->index[find(cache, slots[i].offset)] = (uint32_t)i + 1;
+		cache->index[find(cache, cache->slots[i].offset)] = (uint32_t)i + 1;
 	return 0;
 }
 

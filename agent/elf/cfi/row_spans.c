@@ -321,14 +321,6 @@ static void sweep(struct sweep *s)
 	put_row(s->to, s->covered_to, 0);
 }
 
-static void shrink(struct elf_rows *t)
-{
-	struct elf_row *rows = realloc(t->rows, t->n_rows * sizeof(*rows));
-
-	if (rows)
-		t->rows = rows;
-}
-
 int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *t = NULL;
@@ -348,7 +340,7 @@ int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret)
 	sweep(&s);
 	if (t->n_rows < 2)
 		return -ENODATA; /* Go functions of which nothing is known */
-	shrink(t);
+	(void)array_resize(&t->rows, t->n_rows, sizeof(*t->rows)); /* else it stays as large as it is */
 	t->rules = TAKE_PTR(spans->out.rules.rules);
 	t->n_rules = spans->out.rules.n;
 	t->skipped = TAKE_PTR(spans->skipped);

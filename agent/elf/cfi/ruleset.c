@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 
 #define FIRST_SLOTS 1024
@@ -24,11 +25,8 @@ static int grow(struct ruleset *set)
 {
 	size_t n_slots = set->n_slots ? set->n_slots * 2 : FIRST_SLOTS;
 	uint32_t *slots = calloc(n_slots, sizeof(*slots));
-	struct elf_rule *rules = realloc(set->rules, n_slots / 2 * sizeof(*rules));
 
-	if (rules)
-		set->rules = rules;
-	if (!slots || !rules) {
+	if (!slots || array_resize(&set->rules, n_slots / 2, sizeof(*set->rules)) < 0) {
 		free(slots);
 		return -ENOMEM;
 	}

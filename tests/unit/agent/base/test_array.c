@@ -40,6 +40,19 @@ Test(array, without_memory_nothing_changes)
 	free(items);
 }
 
+Test(array, resized_to_what_is_needed)
+{
+	uint64_t *items = NULL;
+
+	cr_assert_eq(array_resize(&items, 1000, sizeof *items), 0);
+	items[2] = 7;
+	cr_assert_eq(array_resize(&items, 3, sizeof *items), 0);
+	cr_expect_eq(items[2], 7);
+	cr_expect_eq(array_resize(&items, SIZE_MAX / 4, sizeof *items), -ENOMEM);
+	cr_expect_eq(items[2], 7);
+	free(items);
+}
+
 Test(array, first_from)
 {
 	static const uint64_t values[] = {2, 4, 4, 8};
