@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From the skeleton to a program that the kernel has verified. One thread loads it (libbpf reads the kernel's
- * types, the verifier walks the program: a tenth of a second), another fills the maps of maps, where the
- * kernel waits; the caller reads /proc meanwhile.
+ * From the skeleton to a program that the kernel has verified. One thread loads it, which takes a tenth of a
+ * second (libbpf reads the kernel's types, the verifier checks the program); another one fills the maps of
+ * maps, which blocks in the kernel. Meanwhile the caller reads /proc.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -26,23 +26,23 @@
 #include "bpf/profiler.skel.h"
 
 #define RING_BYTES_A_SAMPLE 4096u /* a deep stack; most need 200 bytes */
-#define RING_SECONDS 1u		  /* of samples at full rate that the ring holds */
-#define RING_MIN (1u << 20)	  /* before there are tables, a sample brings 16 KiB of stack, or more */
+#define RING_SECONDS 1u		  /* of samples at the full frequency that fit into the ring */
+#define RING_MIN (1u << 20)	  /* before there are tables, a sample carries 16 KiB of stack or more */
 #define RING_MAX (32u << 20)
 
-static _Thread_local char libbpf_words[4096];
+static _Thread_local char libbpf_message[4096];
 
-/* libbpf's warnings say more than its error numbers: keep the last of them for the caller. */
-static int __attribute__((format(printf, 2, 0))) keep_words(enum libbpf_print_level level, const char *format,
+/* Keeps libbpf's last warning for the caller: it tells more than the error number. */
+static int __attribute__((format(printf, 2, 0))) keep_message(enum libbpf_print_level level, const char *format,
 							    va_list ap)
 {
-	size_t n = strlen(libbpf_words);
+	size_t n = strlen(libbpf_message);
 
 	if (level != LIBBPF_WARN)
 		return 0;
-	if (n > sizeof libbpf_words / 2)
+	if (n > sizeof libbpf_message / 2)
 		n = 0;
-	return vsnprintf(libbpf_words + n, sizeof libbpf_words - n, format, ap);
+	return vsnprintf(libbpf_message + n, sizeof libbpf_message - n, format, ap);
 }
 
 static size_t ring_size(const struct probe_options *o, uint32_t n_cpus)
@@ -56,7 +56,7 @@ static size_t ring_size(const struct probe_options *o, uint32_t n_cpus)
 	return size;
 }
 
-/* What the tick's program must know; where it is not used, nothing of it is loaded. */
+/* Configures the program of the tick, or excludes it from loading if it is not used. */
 static int configure_tick(struct probe *p)
 {
 	struct profiler_bpf *skel = p->skel;
@@ -87,7 +87,7 @@ static int configure_tick(struct probe *p)
 	return 0;
 }
 
-/* Everything that must be known before the program is verified. */
+/* Sets everything that must be known before the program is verified. */
 static int configure(struct probe *p)
 {
 	struct profiler_bpf *skel = p->skel;
@@ -127,7 +127,7 @@ int segment_make(struct probe *p, uint32_t index, int *ret_fd)
 	return 0;
 }
 
-/* One area a possible CPU, each an array of its own. */
+/* Creates one area per possible CPU, each an array of its own. */
 static int make_areas(struct probe *p)
 {
 	for (uint32_t cpu = 0; cpu < p->n_cpus; cpu++) {
@@ -141,7 +141,7 @@ static int make_areas(struct probe *p)
 	return 0;
 }
 
-/* A map of `n` maps that are like `inner_fd`, for libbpf to take instead of making one. */
+/* Creates a map of `n` maps like `inner_fd`, for libbpf to use instead of creating one. */
 static int make_outer(struct bpf_map *map, const char *name, int inner_fd, uint32_t n, int *ret_fd)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .inner_map_fd = (uint32_t)inner_fd);
@@ -168,8 +168,8 @@ static int make_maps(struct probe *p)
 }
 
 /*
- * The kernel waits for a grace period, 5 to 20 ms, after each change of a map of maps, but only once for one
- * of many (since 5.19).
+ * The kernel waits for a grace period of 5 to 20 ms after each update of a map of maps; for a batch, it waits
+ * only once (since 5.19).
  */
 static int fill_maps(struct probe *p)
 {
@@ -200,8 +200,8 @@ static void *fill(void *data)
 }
 
 /*
- * On a host that computes the scheduler leaves two threads for tens of milliseconds on the CPU that they were
- * born on. Loading is to go on beside the caller: on any CPU but its.
+ * On a busy host the scheduler leaves a new thread for tens of milliseconds on the CPU of its creator. Move
+ * it to another CPU, so that loading runs in parallel with the caller.
  */
 static void leave_cpu(int cpu)
 {
@@ -220,14 +220,14 @@ static void *load(void *data)
 
 	leave_cpu(p->begin_cpu);
 
-	libbpf_words[0] = '\0';
+	libbpf_message[0] = '\0';
 	p->load_result = profiler_bpf__load(p->skel);
 	if (p->load_result < 0)
-		p->words = strdup(libbpf_words);
+		p->message = strdup(libbpf_message);
 	return NULL;
 }
 
-/* With all rights that we have now, which loading takes; signals are for the main thread. */
+/* The thread keeps all capabilities, which loading needs. Signals are for the main thread. */
 static bool start(pthread_t *ret, void *(*fn)(void *data), struct probe *p, const char *name, int *r)
 {
 	sigset_t all, old;
@@ -243,13 +243,13 @@ static bool start(pthread_t *ret, void *(*fn)(void *data), struct probe *p, cons
 	return *r == 0;
 }
 
-int loading_begin(struct probe *p, char **ret_words)
+int loading_begin(struct probe *p, char **ret_message)
 {
 	int r;
 
 	p->ring_bytes = ring_size(&p->options, p->n_cpus);
-	libbpf_words[0] = '\0';
-	libbpf_set_print(keep_words);
+	libbpf_message[0] = '\0';
+	libbpf_set_print(keep_message);
 	p->skel = profiler_bpf__open();
 	r = p->skel ? configure(p) : -errno;
 	if (r == 0)
@@ -258,7 +258,7 @@ int loading_begin(struct probe *p, char **ret_words)
 	p->loading = start(&p->loader, load, p, "probe-load", &r);
 	p->filling = start(&p->filler, fill, p, "probe-maps", &r);
 	if (r < 0)
-		*ret_words = strdup(libbpf_words);
+		*ret_message = strdup(libbpf_message);
 	return r;
 }
 

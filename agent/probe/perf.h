@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf_event_open and what belongs to it. Rank 1. */
+/* A wrapper for perf_event_open. */
 #ifndef PROFLET_PROBE_PERF_H
 #define PROFLET_PROBE_PERF_H
 
@@ -7,7 +7,7 @@
 
 struct perf_event_attr;
 
-/* A CPU-wide event on `cpu` for all processes. The fd (close-on-exec) or -errno. */
+/* Opens an event on `cpu` for all processes. Returns the fd (close-on-exec) or -errno. */
 int perf_open(struct perf_event_attr *attr, int cpu);
 size_t perf_page_bytes(void);
 

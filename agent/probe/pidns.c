@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#define PROC_PID_INIT_INO 0xeffffffcu /* of the initial namespace, include/linux/proc_ns.h */
+#define PROC_PID_INIT_INO 0xeffffffcu /* the initial namespace, include/linux/proc_ns.h */
 
 int pidns_inode(uint32_t *ret)
 {

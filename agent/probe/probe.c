@@ -26,7 +26,8 @@ static int on_record(void *data, void *record, size_t len)
 	return 0;
 }
 
-/* Refused, with or without the capability: Debian's and Ubuntu's perf_event_paranoid, seccomp, LSMs. */
+/* Perf events are refused: by Debian's and Ubuntu's perf_event_paranoid, by seccomp or by a security module.
+ */
 bool probe_takes_tick(enum probe_event event)
 {
 	int r = event == PROBE_EVENT_AUTO ? probe_perf_allowed() : 0;
@@ -65,7 +66,7 @@ int probe_loaded(struct probe *p, char **ret_log)
 {
 	int r = loading_end(p);
 
-	*ret_log = r < 0 ? TAKE_PTR(p->words) : NULL;
+	*ret_log = r < 0 ? TAKE_PTR(p->message) : NULL;
 	if (r < 0)
 		return r;
 	p->ring = ring_buffer__new(bpf_map__fd(p->skel->maps.ring), on_record, p, NULL);
@@ -92,7 +93,7 @@ void probe_free(struct probe *p)
 		close(p->segments_fd);
 	if (p->areas_fd >= 0)
 		close(p->areas_fd);
-	free(p->words);
+	free(p->message);
 	free(p->segments);
 	free(p->area_fds);
 	free(p);
@@ -106,13 +107,13 @@ static int event_open(const struct probe *p, bool cycles, int cpu)
 		.config = cycles ? PERF_COUNT_HW_CPU_CYCLES : PERF_COUNT_SW_CPU_CLOCK,
 		.freq = 1,
 		.sample_freq = p->options.frequency_hz,
-		.exclude_idle = !cycles, /* hardware counters stop by themselves when a CPU idles */
+		.exclude_idle = !cycles, /* hardware counters stop anyway when a CPU is idle */
 	};
 
 	return perf_open(&attr, cpu);
 }
 
-/* Room for the descriptor of a CPU. */
+/* Makes room for the descriptor of a CPU. */
 static int reserve_event(struct probe *p, int cpu)
 {
 	if (cpu < p->n_event_fds)
@@ -145,7 +146,7 @@ static void detach_cpu(struct probe *p, int cpu)
 		close(TAKE_FD(p->event_fds[cpu]));
 }
 
-/* Is there a hardware counter that we may use? On the first CPU, others have the same. */
+/* Whether a hardware counter can be used. Tried on the first CPU only, as the others have the same. */
 static void choose_event(struct probe *p, int cpu)
 {
 	_cleanup_close_ int fd = -1;
@@ -170,7 +171,7 @@ static int on_cpu(int cpu, bool came, void *data)
 	if (!p->event_name)
 		choose_event(p, cpu);
 	r = attach_cpu(p, cpu);
-	return r == -ENODEV ? -EAGAIN : r; /* it went offline again */
+	return r == -ENODEV ? -EAGAIN : r; /* the CPU went offline again */
 }
 
 /* Every CPU has a tick. */

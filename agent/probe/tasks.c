@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One ring for all CPUs: the events of a task are in order. */
+/* All CPUs share one ring, so that the events of a task are in order. */
 #include "agent/probe/tasks.h"
 
 #include <bpf/libbpf.h>
@@ -104,7 +104,7 @@ void tasks_lost(const struct tasks *t, uint64_t ret[SIDEBAND_LOSSES_N])
 	ret[SIDEBAND_LOSS_BAD_RECORD] = t->n_bad;
 }
 
-/* Returns how many events it made of losses that fn has not been told of. */
+/* Reports new losses to fn; returns the number of events it passed. */
 static int hand_on_losses(struct tasks *t, sideband_fn fn, void *data)
 {
 	uint64_t lost[SIDEBAND_LOSSES_N];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Events of tasks from raw tracepoints of the BPF program, in the form of the perf side-band: fork, execve,
- * new name, exit. Mappings are not reported. Inside probe/ only.
+ * Events of tasks from raw tracepoints of the BPF program, in the form of perf side-band events: fork,
+ * execve, change of name, exit. Mappings are not reported. Private to agent/probe.
  */
 #ifndef PROFLET_PROBE_TASKS_H
 #define PROFLET_PROBE_TASKS_H
@@ -12,15 +12,15 @@
 
 #include "agent/probe/sideband_event.h"
 
-/* One record of the ring. `comm` is borrowed from it. 0, or -EBADMSG. */
+/* Decodes one record of the ring; `comm` is borrowed from it. 0 or -EBADMSG. */
 int tasks_decode(const void *record, size_t len, struct sideband_event *ret);
 
 struct tasks;
 
-/* Over the program's ring, by its descriptor (borrowed), and its counter of lost events, which outlive it. */
+/* Reads the ring behind `map_fd`. Descriptor and counter of lost events are borrowed and must outlive it. */
 int tasks_new(struct tasks **ret, int map_fd, const uint64_t *lost);
 void tasks_free(struct tasks *t);
-/* An epoll fd, readable when records wait. Borrowed. */
+/* A descriptor that is readable when records wait. Borrowed. */
 int tasks_fd(const struct tasks *t);
 bool tasks_pending(const struct tasks *t);
 /* As sideband_drain. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Since 6.9 the tick's timer function has the name of one that had served clocks without high resolution; the
- * former name is gone.
+ * Since 6.9 the tick's timer function has the name of the one that previously served clocks without high
+ * resolution; its former name no longer exists.
  */
 enum { OLD_FUNCTION, FUNCTION, ENTRY_TEXT, ENTRY_END, SYMBOLS };
 
@@ -28,7 +28,7 @@ int tick_symbols_read(FILE *kallsyms, struct tick_symbols *ret)
 		unsigned long long address;
 		char name[256], type;
 
-		if (strchr(line, '[')) /* those of modules come last */
+		if (strchr(line, '[')) /* symbols of modules come last */
 			break;
 		if (sscanf(line, "%llx %c %255s", &address, &type, name) != 3)
 			continue;
