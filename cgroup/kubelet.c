@@ -22,11 +22,11 @@
 
 DEFINE_CLEANUP(CURL *, curl_easy_cleanup)
 
-/* What a question needs while it is asked. */
+/* The state of a request. */
 struct exchange {
 	const struct kubelet_request *q;
 	struct buf answer;
-	struct curl_slist *headers; /* one of them is secret */
+	struct curl_slist *headers; /* one of them contains the token */
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -61,14 +61,14 @@ static bool is_https(const char *url)
 	return strncasecmp(url, "https:", 6) == 0;
 }
 
-/* What to call the file. A token that was given in the place of its name is not repeated. */
+/* The name of the file for messages, unless the token itself was given in place of the name. */
 static const char *token_name(const struct kubelet_request *q)
 {
 	return *q->token_file == '/' && strlen(q->token_file) < KUBELET_WHY_MAX / 2 ? q->token_file
 										    : "the token file";
 }
 
-/* The token as a header; nothing of it may come out, also not when it is none. */
+/* Reads the token and makes a header of it. No message may contain any of it, even if it is no token. */
 static int add_token(struct exchange *x, char *why)
 {
 	_cleanup_buf_ struct buf text = {0};
@@ -127,7 +127,7 @@ static int set_options(CURL *c, struct exchange *x)
 		return -ENOMEM;
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c, CURLOPT_PROXY, ""); /* it is on this node */
+	curl_easy_setopt(c, CURLOPT_PROXY, ""); /* the kubelet is on this node */
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(x->q->timeout_ns / NS_PER_MS));
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, x->headers);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "proflet");
@@ -142,7 +142,7 @@ static int set_options(CURL *c, struct exchange *x)
 	return 0;
 }
 
-/* Texts that are the same for the same failure: curl's own have times in them. */
+/* Messages that are equal for equal failures; curl's own contain times. */
 static int no_answer(CURL *c, const struct exchange *x, CURLcode code, char *why)
 {
 	const char *hint = "";
@@ -180,7 +180,7 @@ static int no_answer(CURL *c, const struct exchange *x, CURLcode code, char *why
 	return -ECONNREFUSED;
 }
 
-/* What the status means; the body is not repeated: it may repeat what it was sent. */
+/* What the status means. The body is not shown, because it may echo the request. */
 static int refused(const struct exchange *x, long status, char *why)
 {
 	const char *what = status == HTTP_UNAUTHORIZED && x->headers ? "it does not know the token"

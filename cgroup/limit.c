@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /proc/self/mountinfo says where the hierarchy with the memory controller is mounted, and which of its
- * groups is at the mount point; /proc/self/cgroup says which group is ours. In a container the mount point
- * is often our group itself, whatever it is called outside; then its path is not below the mount's.
+ * /proc/self/mountinfo tells where the hierarchy with the memory controller is mounted, and which of its
+ * groups is at the mount point; /proc/self/cgroup tells which group is ours. In a container the mount point
+ * is often our group itself, whatever its path outside; then our path is not below the mount's.
  */
 #include "cgroup/limit.h"
 
@@ -18,7 +18,7 @@
 #include "agent/base/fs.h"
 
 #define FILE_MAX (1u << 20)
-#define V1_NONE (1ull << 62) /* "no limit" is the largest number of pages there is */
+#define V1_NONE (1ull << 62) /* v1 writes "no limit" as the largest possible number of pages */
 
 struct place {
 	char mount[PATH_MAX], group[PATH_MAX]; /* the mount point; our group, relative to it */
@@ -35,7 +35,7 @@ static char *read_text(const char *root, const char *path, struct buf *b)
 	return (char *)(uintptr_t)buf_str(b);
 }
 
-/* Is `word` one of those between commas? */
+/* Whether `word` is one of the words between commas. */
 static bool lists(const char *text, const char *word)
 {
 	size_t len = strlen(word);
@@ -46,7 +46,7 @@ static bool lists(const char *text, const char *word)
 	return false;
 }
 
-/* The path of our group in the hierarchy with the memory controller, NULL: none. Cuts up the text. */
+/* The path of our group in the hierarchy with the memory controller, NULL: none. Modifies the text. */
 static const char *own_group(char *text, bool v1)
 {
 	char *save = NULL;

@@ -9,8 +9,8 @@
 #include "agent/base/map.h"
 
 /*
- * The cache owns one reference to each entry; `older`/`newer` order the entries by the last time they were
- * asked for.
+ * The cache owns one reference to each entry; `older` and `newer` order the entries by the time of their last
+ * request.
  */
 struct entry {
 	struct cgroup_meta meta;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is known of each workload seen on the host: one entry per container, pod without container, or
- * systemd unit, in a cache with a maximum. The report takes a reference for as long as it holds samples of
- * the workload; the cache forgets the entry that was asked for longest ago. Single threaded. Rank 1.
+ * One entry for each workload seen on the host (a container, a pod without container, or a systemd unit) in a
+ * bounded cache. The report holds a reference while it has samples of the workload; a full cache forgets the
+ * entry that was least recently requested. Single threaded.
  */
 #ifndef PROFLET_CGROUP_META_H
 #define PROFLET_CGROUP_META_H
@@ -14,7 +14,7 @@
 
 struct cgroup_meta_cache;
 
-/* Immutable while shared; alive until the last reference is dropped, also when the cache has forgotten it. */
+/* Immutable. Lives until the last reference is dropped, even after the cache has forgotten it. */
 struct cgroup_meta {
 	struct cgroup_identity identity;
 };
@@ -27,10 +27,10 @@ struct cgroup_meta_stats {
 
 /* 0, -EINVAL for a maximum of 0, -ENOMEM. */
 int cgroup_meta_cache_new(struct cgroup_meta_cache **ret, size_t max_entries);
-/* Entries that are still referenced live on. NULL is fine. */
+/* Referenced entries stay alive. NULL is fine. */
 void cgroup_meta_cache_free(struct cgroup_meta_cache *c);
 /*
- * The entry of `id`, made when there is none yet. *ret holds a reference, return it with cgroup_meta_unref.
+ * The entry of `id`, created if there is none. *ret holds a reference, to be dropped with cgroup_meta_unref.
  * An empty identity has an entry, too. Two identities are the same workload when container id, pod uid and
  * unit are equal. 0 or -ENOMEM.
  */
@@ -38,8 +38,8 @@ int cgroup_meta_get(struct cgroup_meta_cache *c, const struct cgroup_identity *i
 struct cgroup_meta *cgroup_meta_ref(struct cgroup_meta *m);
 void cgroup_meta_unref(struct cgroup_meta *m); /* NULL is fine */
 /*
- * How to call the workload where there is little room: the first 12 digits of the container id as docker
- * prints them, else the pod uid, else the unit; "" for none. Returns `ret`.
+ * A short name of the workload: the first 12 digits of the container id, as docker prints them, else the pod
+ * uid, else the unit; "" for none. Returns `ret`.
  */
 const char *cgroup_meta_label(const struct cgroup_meta *m, char ret[CGROUP_UNIT_MAX]);
 void cgroup_meta_cache_stats(const struct cgroup_meta_cache *c, struct cgroup_meta_stats *ret);

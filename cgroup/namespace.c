@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The root of our own mount of the hierarchy is the root of our namespace. Its file handle holds the cgroup's
- * id, which is the same for every mount; opened through the mount of PID 1, the kernel says what it is called
+ * The root of our own mount of the hierarchy is the root of our namespace. Its file handle contains the
+ * cgroup's id, which is the same in every mount: opened through PID 1's mount, the kernel tells its path
  * there.
  */
 #include "cgroup/namespace.h"
@@ -20,7 +20,7 @@
 #define MOUNTS_MAX (4u << 20)	      /* bytes of a mountinfo */
 #define INITIAL "cgroup:[4026531835]" /* PROC_CGROUP_INIT_INO of include/linux/proc_ns.h */
 
-/* The link's text; -errno. */
+/* Reads the text of a link. 0 or -errno. */
 static int read_link(const char *path, char ret[PATH_MAX])
 {
 	ssize_t n = readlink(path, ret, PATH_MAX - 1);
@@ -31,7 +31,7 @@ static int read_link(const char *path, char ret[PATH_MAX])
 	return 0;
 }
 
-/* 1: PID 1 is in our namespace, or we are in the first of all; 0: it is not. */
+/* 1: we share PID 1's namespace, or are in the initial one; 0: we do not; or -errno. */
 static int is_shared(void)
 {
 	char own[PATH_MAX], first[PATH_MAX];
@@ -44,9 +44,9 @@ static int is_shared(void)
 }
 
 /*
- * A line of mountinfo (proc(5)): number, parent, device, root, mount point, options, …, "-", type. The root
- * is
- * "/" where the mount shows the reader's own namespace, whole.
+ * Parses a line of mountinfo (proc(5)): number, parent, device, root, mount point, options, …, "-", type. The
+ * root is
+ * "/" where the mount shows all of the reader's own namespace.
  */
 static bool is_unified(char *line, bool own, const char **ret)
 {
@@ -62,7 +62,8 @@ static bool is_unified(char *line, bool own, const char **ret)
 	return !strchr(fields[4], '\\') && (!own || strcmp(fields[3], "/") == 0);
 }
 
-/* Where a process has the hierarchy. `own`: it is us, and it has to show all of our namespace. */
+/* Where a process has mounted the hierarchy. `own`: for ourselves, the mount must show all of our namespace.
+ */
 static int find_mount(const char *mountinfo, bool own, char ret[PATH_MAX])
 {
 	_cleanup_buf_ struct buf text = {0};
@@ -83,7 +84,7 @@ static int find_mount(const char *mountinfo, bool own, char ret[PATH_MAX])
 	return -ENOENT;
 }
 
-/* The cgroup at the root of our mount, opened by way of the mount below `other`. */
+/* Opens the cgroup at the root of our mount through the mount at `other`. */
 static int open_there(const char *own, int other)
 {
 	union {
@@ -121,7 +122,7 @@ int cgroup_namespace_find(char **ret)
 		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 		r = read_link(path, own);
 		if (r == 0 && strncmp(own, other, strlen(other)) != 0)
-			r = -ENOENT; /* it lies above what PID 1 has mounted */
+			r = -ENOENT; /* it is above the part that PID 1 has mounted */
 		below = own + strlen(other);
 	}
 	if (r < 0)

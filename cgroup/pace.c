@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cgroup/pace.h"
 
-/* Half of it and up to as much again, by chance. */
+/* A random time from half of `ns` to all of it. */
 static uint64_t jitter(uint64_t ns, double random)
 {
 	return ns / 2 + (uint64_t)((double)(ns / 2) * random);
@@ -19,7 +19,7 @@ void pace_answered(struct pace *p, uint64_t now_ns, bool ok, double random)
 		return;
 	}
 	if (p->failures ||
-	    !p->wait_ns) /* what has turned up meanwhile is in this list, or soon is in the next */
+	    !p->wait_ns) /* a container that appeared meanwhile is in this list, or soon in the next */
 		p->wait_ns = PACE_SOON_NS;
 	else
 		p->wait_ns *= 2;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When to ask the kubelet. Regularly, once a minute; sooner when a container turns up that its last list did
- * not have, again and again for a while, because the kubelet learns of it later than we do; and ever more
- * rarely while it does not answer. No clock of its own, no I/O. Rank 1.
+ * Decides when to ask the kubelet: once a minute; sooner when a container appears that the last list did not
+ * have, repeatedly for a while, because the kubelet learns about containers later than we do; and at growing
+ * intervals while it does not answer. Reads no clock and does no I/O.
  */
 #ifndef PROFLET_CGROUP_PACE_H
 #define PROFLET_CGROUP_PACE_H
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PACE_SOON_NS (5ull * 1000000000ull)  /* between two answers, at least */
-#define PACE_IDLE_NS (60ull * 1000000000ull) /* when nothing new turns up */
+#define PACE_SOON_NS (5ull * 1000000000ull)  /* minimum between two requests */
+#define PACE_IDLE_NS (60ull * 1000000000ull) /* when no new container appears */
 #define PACE_RETRY_NS (2ull * 1000000000ull) /* after the first failure, doubled with each */
 #define PACE_RETRY_MAX_NS (300ull * 1000000000ull)
 
@@ -21,9 +21,9 @@ struct pace {
 	unsigned failures; /* in a row */
 };
 
-/* An answer came, or none. `random`: 0 to 1, by which nodes that failed together come apart. */
+/* A request was answered, or failed. `random` (0 to 1) spreads the retries of nodes that failed together. */
 void pace_answered(struct pace *p, uint64_t now_ns, bool ok, double random);
-/* A container turned up that is not known. */
+/* An unknown container has appeared. */
 void pace_unknown(struct pace *p, uint64_t now_ns);
 
 #endif

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A path is read component by component from the root to the leaf, and what lies deeper overrules what was
- * found before: in a pod of a kind node the path goes through the node's own container first. Nothing is
- * required of the components around an id. Drivers, QoS classes, nested nodes and private cgroup namespaces
+ * A path is read component by component from the root to the leaf, and deeper components override what was
+ * found before: in a pod of a kind node, the path goes through the node's own container first. No particular
+ * component is required around an id: drivers, QoS classes, nested nodes and private cgroup namespaces
  * ("/../..") all change those.
  *
- * A pod component takes back an id found above it: that id names the node, and a process that sits in the
+ * A pod component discards an id found above it: that id belongs to the node, and a process that is in the
  * pod but in none of its containers (conmon) has no container, on a nested node as on a plain one.
  *
- * In a cgroup namespace of our own a path begins at our own cgroup: "/" is us, "/../x" a sibling. What the
- * path leaves out is in `base`, from which as many components are taken as the path goes up.
+ * In a cgroup namespace of our own, paths start at our own cgroup: "/" is ours, "/../x" a sibling. `base` has
+ * the omitted part; as many of its components are removed as the path goes up.
  */
 #include "cgroup/path.h"
 
@@ -22,7 +22,7 @@ struct span {
 	size_t n;
 };
 
-/* The names that a path may give to units, as they are found from root to leaf. */
+/* The parts of a unit's name, as they are found from root to leaf. */
 struct units {
 	struct span manager; /* outermost */
 	struct span inner;   /* innermost other than init.scope */
@@ -52,7 +52,7 @@ static bool span_has(struct span s, const char *text)
 	return s.n && memmem(s.p, s.n, text, strlen(text));
 }
 
-/* The part of *s up to `sep`, which is taken off *s together with the separator. False when *s is used up. */
+/* Removes the part of *s up to `sep`, and the separator. False at the end of *s. */
 static bool span_next(struct span *s, char sep, struct span *ret)
 {
 	const char *end;
@@ -66,7 +66,7 @@ static bool span_next(struct span *s, char sep, struct span *ret)
 	return true;
 }
 
-/* Runtimes and the kubelet write lower case. */
+/* Runtimes and the kubelet use lower case. */
 static bool is_hex(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -82,8 +82,8 @@ static size_t hex_run(struct span s)
 }
 
 /*
- * A UUID with `sep` between its groups at the start of s, written to `ret` with dashes; the bytes read, or
- * 0.
+ * Parses a UUID with `sep` between its groups at the start of s, and writes it to `ret` with dashes. Returns
+ * the bytes read, or 0.
  */
 static size_t read_uuid(struct span s, char sep, char ret[37])
 {
@@ -144,9 +144,9 @@ static bool find_pod_uid(struct span s, char ret[37])
 }
 
 /*
- * Exactly 64 digits at the end of a directory or scope name. A slice holds containers and is none (podman's
- * pods are slices named by 64 digits, or folders below libpod_parent), a service named by an id is podman's
- * health check, and conmon watches from outside.
+ * Exactly 64 digits at the end of a directory or scope name. A slice contains containers but is none
+ * (podman's pods are slices named by 64 digits, or directories below libpod_parent), a service named by an id
+ * is podman's health check, and conmon watches from outside.
  */
 static bool find_container_id(struct span s, struct span parent, struct span *ret_prefix,
 			      char ret[CGROUP_ID_LEN + 1])
@@ -206,7 +206,7 @@ static bool is_unit_name(struct span s)
 	return s.n > 0 && s.n < CGROUP_UNIT_MAX;
 }
 
-/* LXC containers have no id; their name stands for the manager of the units inside. */
+/* LXC containers have no id; their name serves as the manager of the units inside. */
 static void note_unit(struct units *u, struct span s, struct span parent)
 {
 	bool lxc = span_starts(s, "lxc.payload.") || span_starts(s, "lxc.monitor.") || span_is(parent, "lxc");
@@ -230,7 +230,7 @@ static void write_unit(const struct units *u, char ret[CGROUP_UNIT_MAX])
 		 manager_n ? "/" : "", (int)inner.n, inner.n ? inner.p : "");
 }
 
-/* What was found on the way down to here. */
+/* What was found so far. */
 struct walk {
 	struct cgroup_identity *id;
 	struct span parent, grandparent;
@@ -256,7 +256,7 @@ static void walk(struct walk *w, struct span path)
 	}
 }
 
-/* What is left of `base` after the steps up that `path` begins with. */
+/* The part of `base` that remains after the leading ".." components of `path`. */
 static struct span climb(struct span base, struct span path)
 {
 	while (span_starts(path, "/..") && (path.n == 3 || path.p[3] == '/')) {
@@ -284,7 +284,7 @@ static bool is_unified(struct span number, struct span controllers)
 	return span_is(number, "0") && !controllers.n;
 }
 
-/* How much a line says. Units are systemd's, so its own hierarchy is the better witness for them. */
+/* How specific a line is. For units, systemd's own hierarchy is preferred. */
 static int score(const struct cgroup_identity *id, struct span number, struct span controllers)
 {
 	bool systemd = span_is(controllers, "name=systemd") || is_unified(number, controllers);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose process is it: container, pod or systemd unit, read out of the text of /proc/<pid>/cgroup
- * (cgroups(7)). Pure text in, plain values out; no allocation, no error: what is not recognised leaves its
- * field empty. Rank 1.
+ * Finds the workload of a process (container, pod or systemd unit) in the text of /proc/<pid>/cgroup
+ * (cgroups(7)). Pure: text in, values out; no allocation, no errors. A part that is not recognised leaves its
+ * field empty.
  */
 #ifndef PROFLET_CGROUP_PATH_H
 #define PROFLET_CGROUP_PATH_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Who made the container, where the path says it; the cgroupfs driver's bare `pod<uid>/<id>` does not. */
+/* The container's runtime, if the path tells it; the bare `pod<uid>/<id>` of the cgroupfs driver does not. */
 enum cgroup_runtime {
 	CGROUP_RUNTIME_UNKNOWN,
 	CGROUP_RUNTIME_DOCKER,
@@ -22,20 +22,20 @@ enum cgroup_runtime {
 #define CGROUP_ID_LEN 64    /* hex digits of a container id */
 #define CGROUP_UNIT_MAX 256 /* bytes, with NUL */
 
-/* A value without pointers; each string is NUL terminated and "" when unknown. */
+/* Plain values; each string is NUL terminated, "" when unknown. */
 struct cgroup_identity {
 	char container_id[CGROUP_ID_LEN + 1]; /* of the innermost container, without prefix or suffix */
 	char pod_uid[37]; /* canonical with dashes; a static pod's 32 digits stay as they are */
 	/*
-	 * systemd unit of a process outside any container. Below another manager its unit comes first:
-	 * "user@1000.service/app-x.scope" is not the "app-x.scope" of the system or of another user.
+	 * systemd unit of a process outside any container. Below another manager, that manager's unit comes
+	 * first: "user@1000.service/app-x.scope" is not the "app-x.scope" of the system or of another user.
 	 */
 	char unit[CGROUP_UNIT_MAX];
 	enum cgroup_runtime runtime;
 };
 
 /*
- * Reads the lines of v1, v2 and hybrid hierarchies; the one that says most is taken. `base` is the path of
+ * Reads the lines of v1, v2 and hybrid hierarchies, and uses the most specific one. `base` is the path of
  * the reader's cgroup namespace in the unified hierarchy (namespace.h), "" for the host's. Always writes
  * *ret.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cJSON makes a tree of what it reads, many times as large as the text. So it gets one pod at a time, between
- * the brackets of "items", and its memory is bounded: what a pod may allocate is counted down.
+ * cJSON builds a tree that is many times as large as the text. So it gets one pod at a time, from between the
+ * brackets of "items", with a limit on the memory that this pod may take.
  */
 #include "cgroup/pods.h"
 
@@ -23,7 +23,7 @@ DEFINE_CLEANUP(struct pod *, pod_unref)
 
 /* --- memory */
 
-static __thread size_t allowance; /* that the value read now may still allocate */
+static __thread size_t allowance; /* bytes that the current value may still allocate */
 
 static void *bounded_malloc(size_t size)
 {
@@ -40,13 +40,13 @@ static void bound_memory(void)
 	cJSON_InitHooks(&hooks);
 }
 
-/* --- text, up to the single pod */
+/* --- text, down to the single pod */
 
 struct text {
 	const char *at, *end;
 };
 
-/* The next character that is no space; 0 at the end. */
+/* The next character that is not white space; 0 at the end. */
 static char peek(struct text *t)
 {
 	while (t->at < t->end && strchr(" \t\r\n", *t->at) && *t->at)
@@ -62,7 +62,7 @@ static bool take(struct text *t, char c)
 	return true;
 }
 
-/* One value; NULL: there is none, or it needs too much memory. */
+/* Parses one value; NULL: there is none, or it needs too much memory. */
 static cJSON *take_value(struct text *t)
 {
 	const char *end = t->at;
@@ -79,7 +79,7 @@ static cJSON *take_value(struct text *t)
 
 /* --- one pod */
 
-/* A copy of a member that is text. NULL: it is none, or nothing to print. */
+/* A copy of a text member. NULL: it is no text, or not printable. */
 static char *text_of(const cJSON *object, const char *key)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -113,7 +113,7 @@ static void cut_image(char *image)
 		*colon = '\0';
 }
 
-/* "containerd://<id>", also of runtimes that are not known to us. */
+/* "containerd://<id>", also for unknown runtimes. */
 static void read_container_id(const cJSON *status, char ret[CGROUP_ID_LEN + 1])
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(status, "containerID");
@@ -125,7 +125,7 @@ static void read_container_id(const cJSON *status, char ret[CGROUP_ID_LEN + 1])
 	memcpy(ret, id + 3, CGROUP_ID_LEN + 1);
 }
 
-/* The image that the specification has for that container; the status may name it by its digest alone. */
+/* The container's image from the specification; the status may have only its digest. */
 static char *image_of(const cJSON *spec, const char *list, const char *name)
 {
 	const cJSON *c;
@@ -140,7 +140,7 @@ static char *image_of(const cJSON *spec, const char *list, const char *name)
 	return NULL;
 }
 
-/* The containers of one of the lists that a pod's status has. -ENOMEM. */
+/* Reads the containers of one of the lists in a pod's status. 0 or -ENOMEM. */
 static int read_containers(struct pod *p, const cJSON *pod, const char *of_spec, const char *of_status,
 			   size_t *left_out)
 {
@@ -195,7 +195,7 @@ static int read_labels(struct pod *p, const cJSON *labels, size_t *left_out)
 	return 0;
 }
 
-/* A name that a controller made out of its own, a dash and something of ours: what is before the dash. */
+/* Removes a dash and `suffix` from a name, which leaves the name of the controller that composed it. */
 static void cut_suffix(char *name, const char *suffix)
 {
 	size_t n = strlen(name), m = strlen(suffix);
@@ -204,7 +204,7 @@ static void cut_suffix(char *name, const char *suffix)
 		name[n - m - 1] = '\0';
 }
 
-/* Jobs of a cron job end in the minute that they were due, in eight digits or more. */
+/* Names of a cron job's jobs end in the minute they were due, in eight digits or more. */
 static void cut_time(char *name)
 {
 	char *dash = strrchr(name, '-');
@@ -215,8 +215,8 @@ static void cut_time(char *name)
 }
 
 /*
- * Deployments make ReplicaSets, named with the hash that their pods have as a label; only the API server
- * could tell more.
+ * A deployment creates ReplicaSets, whose names end in the hash that their pods have as a label. Only the API
+ * server could tell more.
  */
 static char *read_workload(const struct pod *p, const cJSON *metadata)
 {
@@ -253,7 +253,7 @@ static int read_metadata(struct pod *p, const cJSON *metadata, size_t *left_out)
 	return r;
 }
 
-/* *ret: NULL for one without a UID. */
+/* *ret: NULL for a pod without a UID. */
 static int pod_new(struct pod **ret, const cJSON *pod, size_t *left_out)
 {
 	static const char *const lists[][2] = {{"containers", "containerStatuses"},
@@ -299,7 +299,7 @@ static int list_add(struct pod_list *l, const cJSON *item)
 	return r;
 }
 
-/* What follows "items":. */
+/* Reads what follows "items":. */
 static int read_items(struct text *t, struct pod_list *l, const char **ret_why)
 {
 	*ret_why = "items is no list";
@@ -319,7 +319,7 @@ static int read_items(struct text *t, struct pod_list *l, const char **ret_why)
 	return take(t, ']') ? 0 : -EBADMSG;
 }
 
-/* A member of the outermost object. */
+/* Reads a member of the outermost object. */
 static int read_member(struct text *t, struct pod_list *l, bool *found, const char **ret_why)
 {
 	_cleanup_(cJSON_Delete_p) cJSON *key = take_value(t), *value = NULL;
@@ -332,7 +332,7 @@ static int read_member(struct text *t, struct pod_list *l, bool *found, const ch
 		if (peek(t) == '[')
 			return read_items(t, l, ret_why);
 	}
-	value = take_value(t); /* null, where Go had no list */
+	value = take_value(t); /* null is how Go writes an empty list */
 	return value ? 0 : -EBADMSG;
 }
 
@@ -382,7 +382,7 @@ void pod_list_fini(struct pod_list *l)
 	*l = (struct pod_list){0};
 }
 
-/* --- a pod, once it is made */
+/* --- using a pod */
 
 struct pod *pod_ref(struct pod *p)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One entry for each id that a pod is found by: its UID, or two, and those of its containers. */
+/* There is one entry for each id of a pod: its one or two UIDs, and the ids of its containers. */
 #include "cgroup/podtable.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 
-#define OF_POD SIZE_MAX /* in the place of a container */
+#define OF_POD SIZE_MAX /* instead of the index of a container */
 
 struct entry {
 	struct map_node node;
 	char key[CGROUP_ID_LEN + 1];
 	struct pod *pod; /* one reference */
 	size_t container;
-	uint64_t seen_ns; /* listed last */
+	uint64_t seen_ns; /* when it was listed last */
 };
 
 struct pod_table {
@@ -43,7 +43,7 @@ static void forget(struct pod_table *t, struct entry *e)
 	free(e);
 }
 
-/* What was not listed since `since_ns`. */
+/* Forgets entries that were not listed since `since_ns`. */
 static void forget_before(struct pod_table *t, uint64_t since_ns)
 {
 	struct map_node *n;
@@ -79,7 +79,7 @@ void pod_table_free(struct pod_table *t)
 	free(t);
 }
 
-/* -ENOSPC, -ENOMEM. */
+/* Adds an entry. 0, -ENOSPC, -ENOMEM. */
 static int add(struct pod_table *t, const char *key, struct entry **ret)
 {
 	_cleanup_free_ struct entry *e = calloc(1, sizeof *e);
@@ -95,7 +95,7 @@ static int add(struct pod_table *t, const char *key, struct entry **ret)
 	return r;
 }
 
-/* The key stands for the pod, or a container of it, from now on. */
+/* Lets the key refer to the pod, or to a container of it. */
 static void put(struct pod_table *t, const char *key, struct pod *p, size_t container, uint64_t now_ns)
 {
 	struct entry *e;
@@ -104,7 +104,7 @@ static void put(struct pod_table *t, const char *key, struct pod *p, size_t cont
 		return;
 	e = find(t, key);
 	if (!e && add(t, key, &e) < 0) {
-		forget_before(t, now_ns); /* those that are gone make room before their time */
+		forget_before(t, now_ns); /* ended pods are forgotten early to make room */
 		if (add(t, key, &e) < 0) {
 			t->stats.refused++;
 			return;
@@ -121,7 +121,7 @@ void pod_table_update(struct pod_table *t, struct pod_list *list, uint64_t now_n
 	t->stats.pods = list->n;
 	t->stats.containers = 0;
 	t->stats.left_out += list->n_left_out;
-	for (size_t i = 0; i < list->n; i++) /* what is listed again is not forgotten to make room */
+	for (size_t i = 0; i < list->n; i++) /* refresh listed pods first, so that they are not forgotten */
 		for (size_t k = 0; k < list->items[i]->n_containers; k++) {
 			struct entry *e = find(t, list->items[i]->containers[k].id);
 

@@ -33,8 +33,8 @@
 static _Thread_local char libbpf_message[4096];
 
 /* Keeps libbpf's last warning for the caller: it tells more than the error number. */
-static int __attribute__((format(printf, 2, 0))) keep_message(enum libbpf_print_level level, const char *format,
-							    va_list ap)
+static int __attribute__((format(printf, 2, 0))) keep_message(enum libbpf_print_level level,
+							      const char *format, va_list ap)
 {
 	size_t n = strlen(libbpf_message);
 
