@@ -311,7 +311,7 @@ static int on_sweep(uint64_t expirations, void *data)
 	struct agent *a = data;
 
 	(void)expirations;
-	track_sweep(a->track, clock_mono_ns(), forget_file, a);
+	track_sweep(a->track, clock_mono_ns());
 	(void)malloc_trim(0);
 	return 0;
 }
@@ -376,6 +376,8 @@ static int open_processes(struct agent *a)
 		.workload_data = a,
 		.select = a->options.select ? select_process : NULL,
 		.select_data = a,
+		.forget = forget_file,
+		.forget_data = a,
 	};
 	int r = track_host_open(&a->host, a->probe, a->sideband, a->worker, a->opener);
 

@@ -2,10 +2,13 @@
 #include "agent/binary/binary.h"
 
 #include <errno.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 #include "agent/proc/root.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
@@ -78,6 +81,16 @@ static int read_elf(struct binary *b)
 	return 0;
 }
 
+/* Most file systems on disks say it; overlayfs, tmpfs and others do not. */
+static void read_generation(struct binary *b)
+{
+	_cleanup_close_ int fd = fs_reopen(b->fd);
+	int generation = 0;
+
+	b->has_generation = fd >= 0 && ioctl(fd, FS_IOC_GETVERSION, &generation) == 0;
+	b->generation = (uint32_t)generation;
+}
+
 int binary_new(struct binary **ret, int fd, const struct stat *st, const char *path)
 {
 	_cleanup_(binary_free_p) struct binary *b = calloc(1, sizeof *b);
@@ -95,6 +108,10 @@ int binary_new(struct binary **ret, int fd, const struct stat *st, const char *p
 	b->fd = fd;
 	b->size = (uint64_t)st->st_size;
 	b->dev = st->st_dev;
+	b->inode = st->st_ino;
+	b->mtime = st->st_mtim;
+	b->ctime = st->st_ctim;
+	read_generation(b);
 	r = read_elf(b);
 	if (r < 0) {
 		b->fd = -1; /* stays the caller's */

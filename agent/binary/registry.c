@@ -1,35 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Unreferenced binaries are in a list, the one unreferenced for longest first. A look-up that finds one of
+ * them moves it to the end: it is about to be referenced.
+ */
 #include "agent/binary/registry.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/binary/binary_keys.h"
+#include "agent/base/clock.h"
 #include "agent/proc/root.h"
 #include "bpf/abi.h"
 
 struct binary_registry {
 	struct binary **binaries; /* [1 .. max] */
-	uint32_t max, n, next_index;
-	struct binary_keys keys;
+	uint32_t max, n, n_unused, n_open, next_index;
+	struct map by_file, by_inode;
+	uint64_t (*now_ns)(void);
+	struct binary *oldest, *newest; /* of the unreferenced */
+	void (*forget)(uint32_t index, void *data);
+	void *forget_data;
 	struct binary_stats stats;
 };
 
-int binary_registry_new(struct binary_registry **ret, uint32_t max_binaries)
+int binary_registry_new(struct binary_registry **ret, uint32_t max_binaries, uint64_t (*now_ns)(void))
 {
 	struct binary_registry *r = calloc(1, sizeof *r);
 
 	if (!r)
 		return -ENOMEM;
+	r->now_ns = now_ns ?: clock_mono_ns;
 	r->max = max_binaries < FRAME_FILE_MAX ? max_binaries : FRAME_FILE_MAX;
 	r->binaries = calloc((size_t)r->max + 1, sizeof *r->binaries);
 	if (!r->binaries) {
 		free(r);
 		return -ENOMEM;
 	}
-	binary_keys_init(&r->keys, (size_t)r->max * 4);
+	map_init(&r->by_file, r->max);
+	map_init(&r->by_inode, r->max);
 	*ret = r;
 	return 0;
 }
@@ -38,16 +49,177 @@ void binary_registry_free(struct binary_registry *r)
 {
 	if (!r)
 		return;
-	binary_keys_fini(&r->keys);
+	map_fini(&r->by_file);
+	map_fini(&r->by_inode);
 	for (uint32_t i = 1; i <= r->max; i++)
 		binary_free(r->binaries[i]);
 	free(r->binaries);
 	free(r);
 }
 
+void binary_registry_on_forget(struct binary_registry *r, void (*forget)(uint32_t index, void *data),
+			       void *data)
+{
+	r->forget = forget;
+	r->forget_data = data;
+}
+
+/* --- look-up */
+
+struct inode {
+	dev_t dev;
+	uint64_t number;
+};
+
+static uint64_t inode_hash(const struct inode *i)
+{
+	return hash_u64(i->number ^ hash_u64(i->dev));
+}
+
+static bool inode_is(const struct map_node *node, const void *key)
+{
+	const struct binary *b = container_of(node, struct binary, by_inode);
+	const struct inode *i = key;
+
+	return b->inode == i->number && b->dev == i->dev;
+}
+
+static struct binary *find_inode(const struct binary_registry *r, const struct inode *i)
+{
+	struct map_node *n = map_find(&r->by_inode, inode_hash(i), inode_is, i);
+
+	return n ? container_of(n, struct binary, by_inode) : NULL;
+}
+
+static uint64_t file_hash(dev_t dev, uint64_t inode, uint64_t size, const struct timespec *ctime)
+{
+	return inode_hash(&(struct inode){dev, inode}) ^
+	       hash_u64(size ^ (uint64_t)ctime->tv_nsec ^ hash_u64((uint64_t)ctime->tv_sec));
+}
+
+static bool time_is(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool file_is(const struct map_node *node, const void *key)
+{
+	const struct binary *b = container_of(node, struct binary, by_file);
+	const struct stat *st = key;
+
+	return b->inode == st->st_ino && b->dev == st->st_dev && b->size == (uint64_t)st->st_size &&
+	       time_is(&b->mtime, &st->st_mtim) && time_is(&b->ctime, &st->st_ctim);
+}
+
+static struct binary *find_file(const struct binary_registry *r, const struct stat *st)
+{
+	uint64_t hash = file_hash(st->st_dev, st->st_ino, (uint64_t)st->st_size, &st->st_ctim);
+	struct map_node *n = map_find(&r->by_file, hash, file_is, st);
+
+	return n ? container_of(n, struct binary, by_file) : NULL;
+}
+
+/* 0 or -ENOMEM: it cannot be found then. */
+static int keys_add(struct binary_registry *r, struct binary *b)
+{
+	const struct inode inode = {b->dev, b->inode};
+	struct binary *before = find_inode(r, &inode);
+	int e = map_insert(&r->by_file, &b->by_file, file_hash(b->dev, b->inode, b->size, &b->ctime));
+
+	if (e < 0)
+		return e;
+	if (before) {
+		map_remove(&r->by_inode, &before->by_inode);
+		before->latest = false;
+	}
+	b->latest = map_insert(&r->by_inode, &b->by_inode, inode_hash(&inode)) == 0;
+	return 0;
+}
+
+static void keys_remove(struct binary_registry *r, struct binary *b)
+{
+	map_remove(&r->by_file, &b->by_file);
+	if (b->latest)
+		map_remove(&r->by_inode, &b->by_inode);
+}
+
+/* --- references */
+
+static void unused_append(struct binary_registry *r, struct binary *b)
+{
+	b->unused_ns = r->now_ns();
+	b->newer = NULL;
+	b->older = r->newest;
+	if (r->newest)
+		r->newest->newer = b;
+	else
+		r->oldest = b;
+	r->newest = b;
+	r->n_unused++;
+}
+
+static void unused_remove(struct binary_registry *r, struct binary *b)
+{
+	if (b->older)
+		b->older->newer = b->newer;
+	else
+		r->oldest = b->newer;
+	if (b->newer)
+		b->newer->older = b->older;
+	else
+		r->newest = b->older;
+	r->n_unused--;
+}
+
+/* Its index, 0 for none. */
+static uint32_t looked_up(struct binary_registry *r, struct binary *b)
+{
+	if (b && !b->refs) {
+		unused_remove(r, b);
+		unused_append(r, b);
+	}
+	return b ? b->index : 0;
+}
+
+bool binary_registry_hold(struct binary_registry *r, uint32_t index)
+{
+	struct binary *b = binary_registry_get(r, index);
+
+	if (!b)
+		return false;
+	if (!b->refs++)
+		unused_remove(r, b);
+	return true;
+}
+
+void binary_registry_release(struct binary_registry *r, uint32_t index)
+{
+	struct binary *b = binary_registry_get(r, index);
+
+	if (b && b->refs && !--b->refs)
+		unused_append(r, b);
+}
+
+/* Ends an unreferenced one. */
+static void drop(struct binary_registry *r, struct binary *b)
+{
+	if (r->forget)
+		r->forget(b->index, r->forget_data);
+	unused_remove(r, b);
+	keys_remove(r, b);
+	r->binaries[b->index] = NULL;
+	r->n--;
+	r->n_open -= b->fd >= 0;
+	binary_free(b);
+}
+
 static uint32_t free_index(struct binary_registry *r)
 {
-	for (uint32_t i = 0; i < r->max; i++) {
+	if (r->n >= r->max && r->oldest) {
+		drop(r, r->oldest);
+		r->stats.evicted++;
+	}
+	for (uint32_t i = 0; r->n < r->max && i < r->max; i++) {
 		r->next_index = r->next_index % r->max + 1;
 		if (!r->binaries[r->next_index])
 			return r->next_index;
@@ -55,42 +227,26 @@ static uint32_t free_index(struct binary_registry *r)
 	return 0;
 }
 
-/* Registers it, or finds that the same content is here under another inode. Returns the index, 0: no room. */
-static uint32_t enter(struct binary_registry *r, struct binary *b)
+uint32_t binary_registry_known(struct binary_registry *r, const struct stat *st)
 {
-	const char *id = b->module.build_id_gnu;
-	uint32_t same = id ? binary_keys_find_id(&r->keys, id) : 0, index;
+	return looked_up(r, find_file(r, st));
+}
 
-	if (same && r->binaries[same]->size == b->size) {
+int binary_registry_enter(struct binary_registry *r, struct binary *b, uint32_t *ret)
+{
+	uint32_t index = free_index(r);
+
+	if (!index || keys_add(r, b) < 0) {
+		r->stats.full += !index;
 		binary_free(b);
-		return same;
-	}
-	index = r->n < r->max ? free_index(r) : 0;
-	if (!index) {
-		r->stats.full++;
-		binary_free(b);
-		return 0;
+		return index ? -ENOMEM : -ENFILE;
 	}
 	b->index = b->module.id = index;
+	b->opened_ns = r->now_ns();
 	r->binaries[index] = b;
 	r->n++;
-	if (id && !same)
-		binary_keys_add_id(&r->keys, id, index);
-	return index;
-}
-
-uint32_t binary_registry_known(const struct binary_registry *r, const struct stat *st)
-{
-	return binary_keys_find(&r->keys, st);
-}
-
-int binary_registry_enter(struct binary_registry *r, struct binary *b, const struct stat *st, uint32_t *ret)
-{
-	uint32_t index = enter(r, b);
-
-	if (!index)
-		return -ENFILE;
-	binary_keys_add(&r->keys, st, index);
+	r->n_open += b->fd >= 0;
+	unused_append(r, b);
 	*ret = index;
 	return 0;
 }
@@ -103,7 +259,9 @@ int binary_registry_add(struct binary_registry *r, int fd, const struct stat *st
 	int e;
 
 	if (index) {
-		close(fd);
+		(void)binary_registry_adopt(r, index, &fd);
+		if (fd >= 0)
+			close(fd);
 		*ret = index;
 		return 0;
 	}
@@ -112,17 +270,44 @@ int binary_registry_add(struct binary_registry *r, int fd, const struct stat *st
 		close(fd);
 		return e;
 	}
-	return binary_registry_enter(r, b, st, ret);
+	return binary_registry_enter(r, b, ret);
 }
 
-uint32_t binary_registry_find(const struct binary_registry *r, const char *build_id)
+bool binary_registry_adopt(struct binary_registry *r, uint32_t index, int *fd)
 {
-	return binary_keys_find_id(&r->keys, build_id);
+	struct binary *b = binary_registry_get(r, index);
+
+	if (!b || b->fd >= 0 || *fd < 0)
+		return false;
+	b->fd = TAKE_FD(*fd);
+	b->opened_ns = r->now_ns();
+	r->n_open++;
+	return true;
 }
 
-uint32_t binary_registry_find_inode(const struct binary_registry *r, dev_t dev, uint64_t inode)
+uint32_t binary_registry_find_gone(struct binary_registry *r, const struct binary_evidence *e)
 {
-	return binary_keys_find_inode(&r->keys, dev, inode);
+	struct binary *b = find_inode(r, &(struct inode){e->dev, e->inode});
+	bool proven;
+
+	if (!b)
+		return 0;
+	if (b->has_generation && e->has_generation)
+		proven = b->generation == e->generation;
+	else
+		proven = b->fd >= 0 && e->time_ns >= b->opened_ns;
+	return proven ? looked_up(r, b) : 0;
+}
+
+bool binary_accept_evidence(struct binary *b, const struct binary_evidence *e)
+{
+	if (!e->has_generation || b->dev != e->dev || b->inode != e->inode)
+		return true;
+	if (b->has_generation)
+		return b->generation == e->generation;
+	b->has_generation = true;
+	b->generation = e->generation;
+	return true;
 }
 
 struct binary *binary_registry_get(const struct binary_registry *r, uint32_t index)
@@ -176,20 +361,37 @@ void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, cons
 		b->module.htlhash = strdup(htlhash);
 }
 
-void binary_registry_remove(struct binary_registry *r, uint32_t index)
+/* Whether the device number may come to stand for another file system. */
+static bool device_is_reusable(const struct binary *b)
 {
-	struct binary *b = binary_registry_get(r, index);
+	return major(b->dev) == 0;
+}
 
-	if (!b)
-		return;
-	binary_keys_forget(&r->keys, index);
-	binary_free(b);
-	r->binaries[index] = NULL;
-	r->n--;
+void binary_registry_close_unused(struct binary_registry *r, uint64_t before_ns,
+				  bool (*complete)(uint32_t index, void *data), void *data)
+{
+	struct binary *newer;
+
+	for (struct binary *b = r->oldest; b && b->unused_ns < before_ns; b = newer) {
+		newer = b->newer;
+		if (b->fd < 0)
+			continue;
+		r->stats.closed++;
+		if (device_is_reusable(b) || b->debug_fd >= 0 || b->names_fd >= 0 ||
+		    !complete(b->index, data)) {
+			drop(r, b);
+			continue;
+		}
+		close(TAKE_FD(b->fd));
+		proc_root_unref(TAKE_PTR(b->root));
+		r->n_open--;
+	}
 }
 
 void binary_registry_stats(const struct binary_registry *r, struct binary_stats *ret)
 {
 	*ret = r->stats;
 	ret->known = r->n;
+	ret->unused = r->n_unused;
+	ret->open = r->n_open;
 }

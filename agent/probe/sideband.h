@@ -21,7 +21,7 @@ int sideband_decode(const uint8_t *record, size_t len, struct sideband_event *re
 struct probe;
 struct sideband;
 
-/* Opens one event per CPU (CAP_PERFMON), with build ids where the kernel has them (5.12). 0 or -errno. */
+/* Opens one event per CPU (CAP_PERFMON). 0 or -errno. */
 int sideband_new(struct sideband **ret);
 /*
  * The same events from raw tracepoints of the BPF program, for a probe that samples by timer tick. They do

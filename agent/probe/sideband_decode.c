@@ -77,6 +77,7 @@ static void decode_mmap(struct reader *r, uint16_t misc, struct sideband_event *
 		memcpy(&e->mmap.dev_major, id, 4);
 		memcpy(&e->mmap.dev_minor, id + 4, 4);
 		memcpy(&e->mmap.inode, id + 8, 8);
+		memcpy(&e->mmap.generation, id + 16, 8);
 	}
 	e->mmap.executable = take_u32(r) & PROT_EXEC;
 	take_u32(r); /* flags */

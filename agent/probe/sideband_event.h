@@ -46,7 +46,7 @@ struct sideband_event {
 		uint8_t build_id[SIDEBAND_BUILD_ID_MAX];
 		uint8_t build_id_len;
 		uint32_t dev_major, dev_minor;
-		uint64_t inode;
+		uint64_t inode, generation; /* the second tells an inode from others that had its number */
 	} mmap;
 	const char *name; /* path of a mapping, or comm; borrowed from the record, NUL terminated */
 };

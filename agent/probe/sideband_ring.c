@@ -33,15 +33,11 @@ static int event_open(int cpu)
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1, /* wakeup_events counts samples only */
 		.wakeup_watermark = 1,
-		.build_id = 1,
 	};
-	int fd = perf_open(&attr, cpu);
 
-	if (fd == -EINVAL || fd == -E2BIG) {
-		attr.build_id = 0; /* before 5.12 */
-		fd = perf_open(&attr, cpu);
-	}
-	return fd;
+	/* build_id is not asked for: it would come in place of device, inode and generation, which prove a
+	 * file */
+	return perf_open(&attr, cpu);
 }
 
 void sideband_ring_close(struct sideband_ring *ring)

@@ -11,7 +11,19 @@
 
 #include "agent/base/array.h"
 
-int proc_maps_new(struct proc_maps **ret)
+static void hold(const struct proc_maps *m, const struct proc_mapping *e, uint32_t n)
+{
+	for (uint32_t i = 0; m->files && i < n; i++)
+		m->files->hold(e[i].file, m->files->data);
+}
+
+static void release(const struct proc_maps *m, const struct proc_mapping *e, uint32_t n)
+{
+	for (uint32_t i = 0; m->files && i < n; i++)
+		m->files->release(e[i].file, m->files->data);
+}
+
+int proc_maps_new(struct proc_maps **ret, const struct proc_files *files)
 {
 	static uint64_t last_id;
 	struct proc_maps *m = calloc(1, sizeof *m);
@@ -20,7 +32,28 @@ int proc_maps_new(struct proc_maps **ret)
 		return -ENOMEM;
 	m->refs = 1;
 	m->id = ++last_id;
+	m->files = files;
 	*ret = m;
+	return 0;
+}
+
+int proc_maps_copy(struct proc_maps **ret, const struct proc_maps *m)
+{
+	struct proc_maps *copy;
+	int r = proc_maps_new(&copy, m->files);
+
+	if (r < 0)
+		return r;
+	r = array_reserve(&copy->entries, &copy->cap, m->n, sizeof *copy->entries);
+	if (r < 0) {
+		proc_maps_unref(copy);
+		return r;
+	}
+	if (m->n)
+		memcpy(copy->entries, m->entries, m->n * sizeof *copy->entries);
+	copy->n = m->n;
+	hold(copy, copy->entries, copy->n);
+	*ret = copy;
 	return 0;
 }
 
@@ -34,6 +67,7 @@ void proc_maps_unref(struct proc_maps *m)
 {
 	if (!m || --m->refs)
 		return;
+	release(m, m->entries, m->n);
 	free(m->entries);
 	free(m);
 }
@@ -61,6 +95,8 @@ bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to)
 	for (uint32_t i = 0; i < m->n; i++) {
 		if (m->entries[i].file != from)
 			continue;
+		hold(m, &(struct proc_mapping){.file = to}, 1);
+		release(m, &m->entries[i], 1);
 		m->entries[i].file = to;
 		found = true;
 	}
@@ -171,6 +207,8 @@ int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping)
 	with[n_new++] = mapping;
 	if (first < last && m->entries[last - 1].end > mapping.end)
 		with[n_new++] = tail_of(m->entries[last - 1], mapping.end);
+	hold(m, with, n_new);
+	release(m, &m->entries[first], last - first);
 	memmove(&m->entries[first + n_new], &m->entries[last], (m->n - last) * sizeof *m->entries);
 	memcpy(&m->entries[first], with, n_new * sizeof *with);
 	m->n = m->n - (last - first) + n_new;

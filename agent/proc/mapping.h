@@ -24,6 +24,16 @@ struct proc_mapping {
 	uint32_t file;	     /* file index, PROC_FILE_NONE, PROC_FILE_OPENING | number */
 };
 
+/*
+ * Who gives out file indices, and counts the mappings that have them: each entry of a list holds its file,
+ * also where that is PROC_FILE_NONE or a number of PROC_FILE_OPENING.
+ */
+struct proc_files {
+	void (*hold)(uint32_t file, void *data);
+	void (*release)(uint32_t file, void *data);
+	void *data;
+};
+
 /* A list of mappings, ascending; shared by reference count. Id and version together name its content. */
 struct proc_maps {
 	unsigned refs;
@@ -32,9 +42,13 @@ struct proc_maps {
 	uint64_t id;	  /* of the list; never used again */
 	uint64_t version; /* grows with every change of the entries */
 	struct proc_mapping *entries;
+	const struct proc_files *files; /* borrowed; NULL: nobody counts */
 };
 
-int proc_maps_new(struct proc_maps **ret);
+/* `files` outlives the list. */
+int proc_maps_new(struct proc_maps **ret, const struct proc_files *files);
+/* A copy that is the caller's alone. 0 or -ENOMEM. */
+int proc_maps_copy(struct proc_maps **ret, const struct proc_maps *m);
 struct proc_maps *proc_maps_ref(struct proc_maps *m);
 void proc_maps_unref(struct proc_maps *m);
 /*

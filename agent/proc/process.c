@@ -26,18 +26,9 @@ int proc_maps_own(struct process *p)
 
 	if (p->maps->refs == 1)
 		return 0;
-	r = proc_maps_new(&copy);
+	r = proc_maps_copy(&copy, p->maps);
 	if (r < 0)
 		return r;
-	if (p->maps->n) {
-		copy->entries = malloc(p->maps->n * sizeof *copy->entries);
-		if (!copy->entries) {
-			proc_maps_unref(copy);
-			return -ENOMEM;
-		}
-		memcpy(copy->entries, p->maps->entries, p->maps->n * sizeof *copy->entries);
-		copy->n = copy->cap = p->maps->n;
-	}
 	proc_maps_unref(p->maps);
 	p->maps = copy;
 	return 0;

@@ -11,13 +11,14 @@
 /* One map entry a pid, the newest process; those before it hang from it. */
 struct proc_table {
 	struct map pids;
+	const struct proc_files *files;
 	size_t n_alive, max_alive, n_ended;
 	size_t n_images; /* of all processes */
 	uint64_t n_full;
 	struct process *ended, **ended_tail; /* the one that ended first is the first; not yet reaped */
 };
 
-int proc_table_new(struct proc_table **ret, size_t max_processes)
+int proc_table_new(struct proc_table **ret, size_t max_processes, const struct proc_files *files)
 {
 	struct proc_table *t = calloc(1, sizeof *t);
 
@@ -25,6 +26,7 @@ int proc_table_new(struct proc_table **ret, size_t max_processes)
 		return -ENOMEM;
 	map_init(&t->pids, SIZE_MAX); /* bounded by the living and the ended */
 	t->max_alive = max_processes;
+	t->files = files;
 	t->ended_tail = &t->ended;
 	*ret = t;
 	return 0;
@@ -97,7 +99,7 @@ static int process_new(struct proc_table *t, struct process **ret, uint32_t pid,
 	p->n_images_all = &t->n_images;
 	p->refs = 1;
 	p->destroy = process_destroy;
-	r = proc_maps_new(&p->maps);
+	r = proc_maps_new(&p->maps, t->files);
 	if (r == 0)
 		r = proc_image_first(p);
 	if (r < 0) {

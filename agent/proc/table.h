@@ -18,7 +18,8 @@
 
 struct proc_table;
 
-int proc_table_new(struct proc_table **ret, size_t max_processes);
+/* `files` counts the mappings of files, and outlives the processes; NULL: nobody does. 0 or -ENOMEM. */
+int proc_table_new(struct proc_table **ret, size_t max_processes, const struct proc_files *files);
 void proc_table_free(struct proc_table *t);
 /* Borrowed until the next change of the table; NULL when unknown. */
 struct process *proc_table_get(const struct proc_table *t, uint32_t pid);

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/window.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
-#include "agent/binary/registry.h"
 #include "agent/proc/image.h"
 #include "agent/proc/sampled_task.h"
-
-/* until the registry has them */
-static bool binary_registry_hold(struct binary_registry *r, uint32_t index)
-{
-	return binary_registry_get(r, index) != NULL;
-}
-static void binary_registry_release(struct binary_registry *r, uint32_t index)
-{
-	(void)r;
-	(void)index;
-}
 
 _Static_assert(SAMPLE_THREAD_NAME_LEN == PROC_TASK_COMM_LEN, "thread names");
 
@@ -35,41 +19,27 @@ static void owner_release(void *owner)
 
 int window_init(struct window *w, struct binary_registry *binaries, size_t max_bytes, bool by_cpu)
 {
-	*w = (struct window){.binaries = binaries};
-	return sample_aggregate_new(&w->samples, max_bytes, by_cpu, owner_hold, owner_release);
+	int r;
+
+	*w = (struct window){.samples = NULL};
+	r = binary_set_init(&w->binaries, binaries);
+	return r < 0 ? r : sample_aggregate_new(&w->samples, max_bytes, by_cpu, owner_hold, owner_release);
 }
 
 void window_fini(struct window *w)
 {
-	if (w->samples)
-		window_clear(w);
 	sample_aggregate_free(TAKE_PTR(w->samples));
-	free(TAKE_PTR(w->held));
-	w->cap_held = 0;
-	memo_fini(&w->is_held);
+	binary_set_fini(&w->binaries);
 }
 
-/* Without memory for it a binary is not held: its names may be lost, its samples are not. */
 static void hold_binaries(struct window *w, const struct sample_view *v)
 {
 	struct stack_frames frames = STACK_USER_FRAMES(v);
 	struct stack_frame f;
-	uint32_t last = 0;
-	int32_t known;
 
-	while (stack_frames_next(&frames, &f)) {
-		uint32_t index = frame_file(f.word);
-
-		if (f.kind != STACK_FRAME_NATIVE || index == last)
-			continue;
-		last = index;
-		if (memo_get(&w->is_held, index, &known) ||
-		    array_reserve(&w->held, &w->cap_held, w->n_held + 1, sizeof *w->held) < 0 ||
-		    !binary_registry_hold(w->binaries, index))
-			continue;
-		w->held[w->n_held++] = index;
-		memo_put(&w->is_held, index, 1);
-	}
+	while (stack_frames_next(&frames, &f))
+		if (f.kind == STACK_FRAME_NATIVE)
+			binary_set_add(&w->binaries, frame_file(f.word));
 }
 
 int window_add(struct window *w, const struct sampled_task *task, const struct sample_view *v)
@@ -85,9 +55,7 @@ int window_add(struct window *w, const struct sampled_task *task, const struct s
 void window_clear(struct window *w)
 {
 	sample_aggregate_clear(w->samples);
-	while (w->n_held)
-		binary_registry_release(w->binaries, w->held[--w->n_held]);
-	memo_clear(&w->is_held);
+	binary_set_clear(&w->binaries);
 }
 
 size_t window_samples(const struct window *w)

@@ -10,20 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/base/memo.h"
+#include "agent/binary/binary_set.h"
 #include "agent/sample/aggregate.h"
 
-struct binary_registry;
 struct sampled_task;
 
 struct window {
 	struct sample_aggregate *samples;
-	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; the end is set when it closes */
-	uint32_t frequency_hz;	   /* at which its samples were taken */
-	struct binary_registry *binaries;
-	uint32_t *held; /* binaries, one reference each; owned */
-	size_t n_held, cap_held;
-	struct memo is_held; /* by index */
+	uint64_t start_ns, end_ns;  /* CLOCK_MONOTONIC; the end is set when it closes */
+	uint32_t frequency_hz;	    /* at which its samples were taken */
+	struct binary_set binaries; /* that its frames are of */
 };
 
 /* by_cpu: samples of different CPUs are kept apart. The registry is borrowed. 0 or -ENOMEM. */

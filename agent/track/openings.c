@@ -7,14 +7,18 @@
  * system cannot delay the closing of a file that nobody has opened, nor our exit.
  *
  * The file of a process that is gone already is looked for through its ancestors, which are mostly in the
- * same mount namespace, and then among the known binaries, by build id or by device and inode. Where the
- * known binary of that build id has the same path, the ancestors are not asked: thousands of short lives a
- * second are like that.
+ * same mount namespace, and among the binaries that are known. Both by what the kernel said when the file was
+ * mapped: device, inode and inode generation, which the process cannot choose. (A build id is chosen by
+ * whoever made the file: it proves nothing, and the kernel is not asked for it.) Thousands of short lives a
+ * second are of known binaries: for them the ancestors are not asked.
+ *
+ * A file that is found by a path, not by the mapping, may have taken the place of the mapped one since, under
+ * the same inode number: where no generation tells them apart, a file that was made or changed after the
+ * mapping is refused.
  */
 #include "agent/track/openings.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -23,8 +27,8 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/binary/registry.h"
-#include "agent/elf/file/elf_image.h"
 #include "agent/probe/sideband.h"
 #include "agent/proc/history.h"
 #include "agent/proc/root.h"
@@ -36,8 +40,6 @@
 #define VDSO_MAX_BYTES 16384u	       /* no kernel has a larger one; the part that is mapped is copied */
 #define ANCESTORS_MAX 4u	       /* whose root is tried when the process is gone */
 #define EVENT_LAG_NS (60 * NS_PER_SEC) /* events are never later than that */
-
-DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
 struct openings {
 	struct openings_options options;
@@ -53,9 +55,8 @@ struct opening {
 	struct process *process; /* one reference */
 	uint32_t ticket;
 	struct proc_open_request find;
-	char *path; /* owned */
-	uint8_t build_id[SIDEBAND_BUILD_ID_MAX];
-	uint8_t build_id_len; /* 0: not known */
+	char *path;			 /* owned */
+	struct binary_evidence evidence; /* inode 0: there is none */
 	uint32_t ancestors[ANCESTORS_MAX];
 	bool read, with_root; /* what `run` has to do */
 	/* what it found */
@@ -89,9 +90,11 @@ static int vdso_add(struct openings *o)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	r = binary_registry_add(o->options.binaries, TAKE_FD(fd), &st, VDSO_NAME, &o->vdso);
-	if (r == 0)
-		unwind_tables_add(o->options.tables, o->vdso);
-	return r;
+	if (r < 0)
+		return r;
+	(void)binary_registry_hold(o->options.binaries, o->vdso); /* as long as there are processes */
+	unwind_tables_add(o->options.tables, o->vdso);
+	return 0;
 }
 
 int openings_new(struct openings **ret, const struct openings_options *options)
@@ -124,20 +127,6 @@ uint32_t openings_vdso(const struct openings *o)
 
 /* --- on a thread */
 
-static bool build_id_is(int fd, void *data)
-{
-	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
-	const struct opening *g = data;
-	uint8_t id[BUILD_ID_MAX];
-	size_t n;
-
-	if (elf_image_open(&img, fd) < 0)
-		return false;
-	n = elf_image_build_id(img, id);
-	/* the kernel pads shorter ids with zeros and counts these */
-	return n <= g->build_id_len && memcmp(id, g->build_id, n) == 0;
-}
-
 static bool is_gone(int error)
 {
 	return error == -ESRCH || error == -ENOENT;
@@ -157,7 +146,6 @@ static void opening_run(struct request *q)
 	struct opening *g = container_of(q, struct opening, request);
 
 	g->find.watch = &q->watch;
-	g->find.check_data = g;
 	if (!g->tried)
 		find(g, &q->proc);
 	if (!g->read || g->error < 0 || g->binary)
@@ -172,28 +160,30 @@ static void opening_run(struct request *q)
 
 /* --- on the main loop */
 
-static void build_id_hex(const struct opening *g, char ret[2 * SIDEBAND_BUILD_ID_MAX + 1])
+static uint64_t time_ns(const struct timespec *t)
 {
-	ret[0] = '\0';
-	for (size_t i = 0; i < g->build_id_len; i++)
-		snprintf(ret + 2 * i, 3, "%02x", g->build_id[i]);
+	return (uint64_t)t->tv_sec * NS_PER_SEC + (uint64_t)t->tv_nsec;
 }
 
-static bool binary_is(const struct opening *g, const struct binary *b)
+/* Whether the file that was found is the one that was mapped. */
+static bool binary_is(const struct opening *g, struct binary *b)
 {
-	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
-	const char *id = b->module.build_id_gnu;
+	const struct binary_evidence *e = &g->evidence;
 
-	build_id_hex(g, hex);
-	return !id || strncmp(hex, id, strlen(id)) == 0;
+	if (!e->inode)
+		return true; /* the mapping was read from /proc just now */
+	if (!binary_accept_evidence(b, e))
+		return false;
+	return g->opened.way == PROC_OPEN_MAP_FILES || (b->has_generation && e->has_generation) ||
+	       time_ns(&b->ctime) <= e->time_ns + (uint64_t)clock_real_offset_ns();
 }
 
 /* Whether the file has to be read. */
 static bool opening_again(struct request *q)
 {
 	struct opening *g = container_of(q, struct opening, request);
-	const struct binary_registry *binaries = g->owner->options.binaries;
-	const struct binary *b;
+	struct binary_registry *binaries = g->owner->options.binaries;
+	struct binary *b;
 
 	if (g->error < 0)
 		return false;
@@ -203,24 +193,9 @@ static bool opening_again(struct request *q)
 		g->read = true;
 		return true;
 	}
-	if (g->build_id_len && g->opened.way == PROC_OPEN_MAP_FILES && !binary_is(g, b))
-		g->error = -ESTALE; /* something else is mapped there by now */
+	if (!binary_is(g, b))
+		g->error = -ESTALE;
 	return false;
-}
-
-/* Among the binaries that are known. */
-static uint32_t find_known(const struct opening *g)
-{
-	const struct binary_registry *binaries = g->owner->options.binaries;
-	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
-
-	build_id_hex(g, hex);
-	if (g->build_id_len)
-		return binary_registry_find(binaries, hex);
-	if (!g->find.has_inode)
-		return 0;
-	return binary_registry_find_inode(binaries, makedev(g->find.dev_major, g->find.dev_minor),
-					  g->find.inode);
 }
 
 static void count(struct openings_stats *s, const struct opening *g, uint32_t known)
@@ -237,18 +212,40 @@ static void count(struct openings_stats *s, const struct opening *g, uint32_t kn
 	}
 }
 
-/* The index of the binary that was found; PROC_FILE_NONE where there is none (counted). Once. */
+/* A known binary was opened: its descriptor may have been closed while nothing referred to it. */
+static void adopt(struct opening *g)
+{
+	const struct openings_options *o = &g->owner->options;
+	int *fd = g->binary ? &g->binary->fd : &g->opened.fd;
+
+	if (!binary_registry_adopt(o->binaries, g->index, fd))
+		return;
+	if (g->root)
+		binary_registry_set_root(o->binaries, g->index, g->root);
+	unwind_tables_reopened(o->tables, g->index);
+}
+
+/*
+ * The index of the binary that was found, to be held at once; PROC_FILE_NONE where there is none (counted).
+ * Once.
+ */
 static uint32_t settle(struct opening *g)
 {
 	struct openings *o = g->owner;
-	uint32_t index = g->error < 0 ? find_known(g) : g->index;
+	uint32_t index = g->index;
 
+	if (g->error < 0)
+		index = g->evidence.inode ? binary_registry_find_gone(o->options.binaries, &g->evidence) : 0;
 	if (g->error == -ENOMEM)
 		gap_note(o->options.gaps, GAP_NO_MEMORY);
 	count(&o->stats, g, index);
-	if (index || g->error < 0)
+	if (g->error < 0)
 		return index ?: PROC_FILE_NONE;
-	if (binary_registry_enter(o->options.binaries, TAKE_PTR(g->binary), &g->opened.st, &index) < 0)
+	if (index) {
+		adopt(g);
+		return index;
+	}
+	if (binary_registry_enter(o->options.binaries, TAKE_PTR(g->binary), &index) < 0)
 		return PROC_FILE_NONE; /* at the maximum of binaries: counted there */
 	if (g->root)
 		binary_registry_set_root(o->options.binaries, index, g->root);
@@ -331,13 +328,13 @@ static void set_ancestors(struct opening *g, const struct proc_table *processes)
 	}
 }
 
-/* `id`: the build id that the file must have; `id_len` 0: not known. NULL: no memory. */
+/* `evidence`: of the mapping's event; NULL: it was read from /proc. NULL: no memory. */
 static struct opening *opening_new(struct openings *o, struct process *p,
-				   const struct proc_open_request *find, const uint8_t *id, uint8_t id_len)
+				   const struct proc_open_request *find,
+				   const struct binary_evidence *evidence)
 {
 	struct opening *g = calloc(1, sizeof *g);
-	const struct binary *known = NULL;
-	char hex[2 * SIDEBAND_BUILD_ID_MAX + 1];
+	bool known;
 
 	if (!g)
 		return NULL;
@@ -353,16 +350,11 @@ static struct opening *opening_new(struct openings *o, struct process *p,
 	}
 	g->find.path = g->path;
 	g->find.unread = true;
-	g->build_id_len = id_len;
-	if (id_len) {
-		memcpy(g->build_id, id, id_len);
-		g->find.check = build_id_is;
-		build_id_hex(g, hex);
-		known = binary_registry_get(o->options.binaries,
-					    binary_registry_find(o->options.binaries, hex));
-		g->read = !known;
-	}
-	if (!known || strcmp(known->module.path, find->path) != 0)
+	if (evidence)
+		g->evidence = *evidence;
+	known = evidence && binary_registry_find_gone(o->options.binaries, evidence);
+	g->read = evidence && !known;
+	if (!known)
 		set_ancestors(g, o->options.processes);
 	return g;
 }
@@ -373,11 +365,11 @@ static uint32_t ticket_new(struct openings *o)
 	return o->ticket | PROC_FILE_OPENING;
 }
 
-static uint32_t open_file(struct openings *o, const struct proc_open_request *find, const uint8_t *id,
-			  uint8_t id_len)
+static uint32_t open_file(struct openings *o, const struct proc_open_request *find,
+			  const struct binary_evidence *evidence)
 {
 	struct process *p = proc_table_get(o->options.processes, find->pid);
-	struct opening *g = p ? opening_new(o, p, find, id, id_len) : NULL;
+	struct opening *g = p ? opening_new(o, p, find, evidence) : NULL;
 	uint32_t index;
 
 	if (!g) {
@@ -423,7 +415,7 @@ uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_ma
 
 	if (strcmp(path, VDSO_NAME) == 0)
 		return o->vdso;
-	return is_file_name(path) ? open_file(o, &find, NULL, 0) : PROC_FILE_NONE;
+	return is_file_name(path) ? open_file(o, &find, NULL) : PROC_FILE_NONE;
 }
 
 uint32_t openings_of_event(struct openings *o, const struct sideband_event *e)
@@ -438,12 +430,19 @@ uint32_t openings_of_event(struct openings *o, const struct sideband_event *e)
 		.dev_major = e->mmap.dev_major,
 		.dev_minor = e->mmap.dev_minor,
 	};
+	const struct binary_evidence evidence = {
+		.dev = makedev(find.dev_major, find.dev_minor),
+		.inode = find.inode,
+		.has_generation = e->mmap.generation != 0, /* file systems without generations say 0 */
+		.generation = (uint32_t)e->mmap.generation,
+		.time_ns = e->time_ns,
+	};
 
 	if (strcmp(e->name, VDSO_NAME) == 0)
 		return o->vdso;
 	if (!is_file_name(e->name))
 		return PROC_FILE_NONE;
-	return open_file(o, &find, e->mmap.build_id, e->mmap.has_build_id ? e->mmap.build_id_len : 0);
+	return open_file(o, &find, find.has_inode ? &evidence : NULL);
 }
 
 void openings_stats(const struct openings *o, struct openings_stats *ret)

@@ -36,7 +36,7 @@ struct openings_options {
 struct openings_stats {
 	uint64_t opened, failed;
 	uint64_t gone;	/* the process or the mapping had gone before */
-	uint64_t known; /* the same, but the binary was known by build id or inode */
+	uint64_t known; /* the same, but the binary was known by device, inode and generation */
 	uint64_t other; /* of those opened: found through an ancestor of the process */
 	uint64_t stuck; /* given up: their file systems do not answer */
 };
@@ -47,8 +47,8 @@ int openings_new(struct openings **ret, const struct openings_options *options);
 void openings_free(struct openings *o);
 
 /*
- * The binary that is mapped there: its index; PROC_FILE_NONE for memory without a file, and for files that
- * cannot be opened; a ticket (PROC_FILE_OPENING) while it is being opened.
+ * The binary that is mapped there: its index, to be held at once; PROC_FILE_NONE for memory without a file,
+ * and for files that cannot be opened; a ticket (PROC_FILE_OPENING) while it is being opened.
  */
 uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_maps_line *line,
 			  const char *path);

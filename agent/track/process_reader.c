@@ -94,7 +94,7 @@ static int add_line(struct adding *a, size_t i)
 	    !seen_files_find(&r->seen, pid, line, &a->file)) {
 		a->file = line->path ? openings_of_line(r->options.openings, pid, line, line->path)
 				     : PROC_FILE_NONE;
-		seen_files_add(&r->seen, pid, line, a->file);
+		seen_files_add(&r->seen, pid, line, a->file, a->process->maps->files);
 	}
 	m.file = a->file;
 	a->maybe_copies |= (line->inode || a->lines->beside_file) &&
@@ -111,7 +111,7 @@ static int lines_to_maps(struct process_reader *r, struct process *p, const stru
 {
 	struct adding a = {r, p, known, l, PROC_FILE_NONE, false};
 	struct proc_maps *read;
-	int e = proc_maps_new(&read);
+	int e = proc_maps_new(&read, p->maps->files);
 
 	if (e < 0)
 		return e;

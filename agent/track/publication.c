@@ -294,7 +294,7 @@ void publication_exec(struct publication *p, struct process *process, uint64_t t
 	publication_remember(p, process, time_ns);
 	publisher_remove(p->options.publisher, process);
 	publication_mark(p, process->pid);
-	if (proc_maps_new(&empty) < 0) {
+	if (proc_maps_new(&empty, process->maps->files) < 0) {
 		gap_note(p->options.gaps, GAP_NO_MEMORY);
 		return;
 	}

@@ -197,16 +197,21 @@ static bool range_restore(struct remap_scan *c, const struct binary *f, const st
 /* The mappings without a file end here: at another mapping of a file, or at unmapped memory. */
 static void pending_resolve(struct remap_scan *c, const struct neighbour *after)
 {
+	struct binary_registry *binaries = c->remaps->options.binaries;
 	const struct binary *a, *b;
+	uint32_t held;
 
 	if (!c->n_pending)
 		return;
 	b = neighbour_file(c, &c->before);
+	held = b ? b->index : PROC_FILE_NONE;
+	(void)binary_registry_hold(binaries, held); /* opening the other one must not evict it */
 	a = neighbour_file(c, after);
 	for (unsigned i = 0; i < c->n_pending; i++)
 		if (range_restore(c, b, &c->before, &c->pending[i], a == b) ||
 		    range_restore(c, a, after, &c->pending[i], a == b))
 			c->found = true;
+	binary_registry_release(binaries, held);
 	c->n_pending = 0;
 }
 

@@ -137,7 +137,7 @@ static int rescan_process(uint32_t pid, void *data)
 	p->scan_serial = r->serial;
 	if (p->kernel_thread)
 		return 0;
-	if (proc_maps_new(&empty) < 0) {
+	if (proc_maps_new(&empty, p->maps->files) < 0) {
 		gap_note(r->options.gaps, GAP_NO_MEMORY);
 		return 0;
 	}

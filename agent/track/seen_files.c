@@ -71,8 +71,13 @@ void seen_files_end(struct seen_files *s)
 
 	if (!s->proc)
 		return;
-	map_for_each (&s->files, n, i)
-		seen_free(container_of(n, struct seen_file, node));
+	map_for_each (&s->files, n, i) {
+		struct seen_file *f = container_of(n, struct seen_file, node);
+
+		if (s->holder)
+			s->holder->release(f->file, s->holder->data);
+		seen_free(f);
+	}
 	map_fini(&s->files);
 	*s = (struct seen_files){.proc = NULL};
 }
@@ -91,7 +96,8 @@ bool seen_files_find(struct seen_files *s, uint32_t pid, const struct proc_maps_
 }
 
 /* Without memory or room the file is opened again. */
-void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_line *line, uint32_t file)
+void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_line *line, uint32_t file,
+		    const struct proc_files *holder)
 {
 	struct seen_file *f;
 	struct seen_key key;
@@ -104,6 +110,11 @@ void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_l
 	f->file = file;
 	f->key = key;
 	f->key.path = strdup(key.path);
-	if (!f->key.path || map_insert(&s->files, &f->node, hash(&key)) < 0)
+	if (!f->key.path || map_insert(&s->files, &f->node, hash(&key)) < 0) {
 		seen_free(f);
+		return;
+	}
+	s->holder = holder;
+	if (holder)
+		holder->hold(file, holder->data);
 }

@@ -15,12 +15,15 @@
 #include "agent/base/map.h"
 #include "agent/track/track_host.h"
 
+struct proc_files;
+
 /* Embedded. Outside of a scan it is empty, and nothing is found in it. */
 struct seen_files {
 	const struct proc_view *proc; /* borrowed; NULL: no scan */
 	struct map files;
-	uint32_t pid;	    /* whose mount namespace ... */
-	uint64_t namespace; /* ... this is */
+	const struct proc_files *holder; /* borrowed; what was seen is held; NULL: nobody counts */
+	uint32_t pid;			 /* whose mount namespace ... */
+	uint64_t namespace;		 /* ... this is */
 };
 
 void seen_files_begin(struct seen_files *s, const struct proc_view *proc);
@@ -28,6 +31,7 @@ void seen_files_end(struct seen_files *s);
 /* The index of the binary that such a line stood for before. */
 bool seen_files_find(struct seen_files *s, uint32_t pid, const struct proc_maps_line *line,
 		     uint32_t *ret_file);
-void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_line *line, uint32_t file);
+void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_line *line, uint32_t file,
+		    const struct proc_files *holder);
 
 #endif

@@ -21,7 +21,7 @@
 #include "agent/track/publication.h"
 #include "agent/track/rescans.h"
 
-#define FILE_IDLE_NS (60 * NS_PER_SEC)
+#define UNUSED_OPEN_NS (30 * NS_PER_SEC) /* descriptors of binaries that nothing refers to */
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
 #define SETTLE_STEP_NS (20 * NS_PER_MS)
 #define TABLE_TIMEOUT_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
@@ -29,6 +29,7 @@
 struct track {
 	struct track_options options;
 	struct gaps gaps;
+	struct proc_files files; /* mappings hold their binaries */
 	struct proc_table *processes;
 	struct arena *arena;
 	struct binary_registry *binaries;
@@ -53,16 +54,43 @@ static void tables_changed(void *data)
 	publication_mark_all(t->publication);
 }
 
+static void file_hold(uint32_t file, void *data)
+{
+	const struct track *t = data;
+
+	(void)binary_registry_hold(t->binaries, file);
+}
+
+static void file_release(uint32_t file, void *data)
+{
+	const struct track *t = data;
+
+	binary_registry_release(t->binaries, file);
+}
+
+/* Nothing refers to the binary any more, and its index is needed. */
+static void on_forget(uint32_t index, void *data)
+{
+	struct track *t = data;
+
+	unwind_tables_forget(t->tables, index);
+	if (t->options.forget)
+		t->options.forget(index, t->options.forget_data);
+}
+
 /* What other rooms implement, and this one owns. */
 static int stores_new(struct track *t)
 {
 	const struct track_options *o = &t->options;
-	int r = proc_table_new(&t->processes, o->max_processes);
+	int r = binary_registry_new(&t->binaries, o->max_files, o->host.clock.mono_ns);
 
+	if (r < 0)
+		return r;
+	binary_registry_on_forget(t->binaries, on_forget, t);
+	t->files = (struct proc_files){file_hold, file_release, t};
+	r = proc_table_new(&t->processes, o->max_processes, &t->files);
 	if (r == 0)
 		r = arena_new(&t->arena, o->table_bytes, o->host.segment, o->host.segment_data);
-	if (r == 0)
-		r = binary_registry_new(&t->binaries, o->max_files);
 	if (r == 0)
 		r = unwind_tables_new(&t->tables, t->binaries, t->arena, o->host.tables, tables_changed, t);
 	if (r == 0)
@@ -315,17 +343,7 @@ void track_drained(struct track *t, uint64_t time_ns)
 struct sweep {
 	struct track *track;
 	uint64_t now_ns;
-	uint8_t *used;
 };
-
-static void mark_used(const struct proc_maps *m, void *data)
-{
-	struct sweep *s = data;
-
-	for (uint32_t i = 0; i < m->n; i++)
-		if (!(m->entries[i].file & PROC_FILE_OPENING))
-			s->used[m->entries[i].file] = 1;
-}
 
 static void sweep_process(struct process *p, void *data)
 {
@@ -336,22 +354,24 @@ static void sweep_process(struct process *p, void *data)
 	process_names_forget(t->names, p);
 	if (process_names_ended(t->names, p))
 		publication_end(t->publication, p, s->now_ns);
-	mark_used(p->maps, s);
-	proc_history_each(p, mark_used, s);
 }
 
-void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data)
+static bool has_final_table(uint32_t index, void *data)
 {
-	_cleanup_free_ uint8_t *used = calloc(t->options.max_files + 1, 1);
-	struct sweep sweep = {t, now_ns, used};
+	const struct track *t = data;
+	const struct binary_table *table = unwind_tables_get(t->tables, index);
 
-	if (!used)
-		return;
+	return table && (table->state == TABLE_READY || table->state == TABLE_NONE);
+}
+
+void track_sweep(struct track *t, uint64_t now_ns)
+{
+	struct sweep sweep = {t, now_ns};
+
 	proc_table_each(t->processes, sweep_process, &sweep);
-	publisher_mark_files(t->publisher, used);
-	used[openings_vdso(t->openings)] = 1;
 	process_names_forget_threads(t->names);
-	unwind_tables_sweep(t->tables, used, now_ns > FILE_IDLE_NS ? now_ns - FILE_IDLE_NS : 0, fn, data);
+	if (now_ns > UNUSED_OPEN_NS)
+		binary_registry_close_unused(t->binaries, now_ns - UNUSED_OPEN_NS, has_final_table, t);
 	publication_forget(t->publication);
 	publication_grace(t->publication);
 }

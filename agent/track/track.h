@@ -45,6 +45,10 @@ struct track_options {
 	 * execve; a fork is treated as its parent. */
 	enum select_answer (*select)(const struct process *p, void *data);
 	void *select_data;
+	/* A binary is forgotten: its index will stand for another one. NULL: nobody keeps anything about it.
+	 */
+	void (*forget)(uint32_t index, void *data);
+	void *forget_data;
 };
 
 struct track_stats {
@@ -102,11 +106,8 @@ struct arena *track_arena(const struct track *t);
 uint64_t track_epoch(const struct track *t);
 /* Samples up to this time have been seen: what ended before it may be forgotten. */
 void track_drained(struct track *t, uint64_t time_ns);
-/*
- * Forgets binaries that nothing maps and no sample has used for a while; fn gets each index. Call now and
- * then.
- */
-void track_sweep(struct track *t, uint64_t now_ns, void (*fn)(uint32_t index, void *data), void *data);
+/* Lets go of what only time ends. Call every 15 s or so. */
+void track_sweep(struct track *t, uint64_t now_ns);
 void track_stats(const struct track *t, struct track_stats *ret);
 /* For all reasons together. */
 uint64_t track_events_lost(const struct track_stats *s);

@@ -16,6 +16,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
+#include "agent/binary/binary_set.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/outdated.h"
@@ -35,7 +36,8 @@ struct waiting {
 	struct waiting *next;
 	uint64_t deadline_ns;
 	struct share *share;
-	struct sampled_task task; /* one reference each: the process may end before its tables are there */
+	struct sampled_task task;   /* one reference each: the process may end before its tables are there */
+	struct binary_set binaries; /* that its frames are of */
 	size_t len;
 	uint64_t record[]; /* len bytes */
 };
@@ -255,6 +257,7 @@ static void drop(struct completion *c, struct waiting *w)
 	charge(c, w->share, 0, sizeof *w + w->len);
 	process_unref(w->task.process);
 	proc_image_unref(w->task.image);
+	binary_set_fini(&w->binaries);
 	free(w);
 }
 
@@ -276,9 +279,22 @@ static bool needs_worker(enum unwind_ending ending)
 	return ending == ENDING_NO_TABLE || ending == ENDING_UNSUPPORTED_RULE;
 }
 
+/* Without memory for it, the mappings of the process have to do. */
+static void hold_binaries(const struct completion *c, struct waiting *w, const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame frame;
+
+	if (binary_set_init(&w->binaries, unwind_tables_binaries(c->options.tables)) < 0)
+		return;
+	while (stack_frames_next(&frames, &frame))
+		if (frame.kind == STACK_FRAME_NATIVE)
+			binary_set_add(&w->binaries, frame_file(frame.word));
+}
+
 /* 0, -ENOSPC: there is no room for it, -ENOMEM. */
-static int keep(struct completion *c, const struct sampled_task *task, enum unwind_ending ending,
-		const void *record, size_t len)
+static int keep(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
+		enum unwind_ending ending, const void *record, size_t len)
 {
 	struct share *share = share_of(c, task->image->context.data);
 	size_t bytes = sizeof(struct waiting) + len;
@@ -304,6 +320,8 @@ static int keep(struct completion *c, const struct sampled_task *task, enum unwi
 	process_ref(task->process);
 	proc_image_ref(task->image);
 	memcpy(w->record, record, len);
+	if (c->options.tables)
+		hold_binaries(c, w, v);
 	if (!c->n || w->deadline_ns < c->next_deadline_ns)
 		c->next_deadline_ns = w->deadline_ns;
 	charge(c, share, bytes, 0);
@@ -327,7 +345,7 @@ void completion_take(struct completion *c, const struct sampled_task *task, cons
 		send(c, task, &done);
 		return;
 	}
-	if (keep(c, task, done.ending, record, len) == 0) {
+	if (keep(c, task, v, done.ending, record, len) == 0) {
 		touch(c, &done);
 		return;
 	}

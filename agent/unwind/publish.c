@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
+#include "agent/binary/registry.h"
 #include "agent/proc/image.h"
 #include "agent/proc/mapping.h"
 #include "agent/proc/process.h"
@@ -40,8 +40,8 @@ struct list {
 	uint32_t change;	  /* unwind_tables_change() when it was written */
 	struct arena_block block; /* ref 0: there are no mappings */
 	struct slot *slots;	  /* that name it */
-	uint32_t *files;	  /* indices of all files in it, ascending */
-	size_t n_files, cap_files;
+	uint32_t *files;	  /* indices of all files in it, ascending, each held */
+	size_t n_files;
 };
 
 struct slot {
@@ -159,10 +159,17 @@ static void block_retire(struct publisher *p, struct arena_block block)
 	p->stats.list_bytes -= block.len;
 }
 
+static void files_release(const struct publisher *p, const uint32_t *files, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		binary_registry_release(unwind_tables_binaries(p->tables), files[i]);
+}
+
 static void list_free(struct publisher *p, struct list *l)
 {
 	map_remove(&p->lists, &l->node);
 	block_retire(p, l->block);
+	files_release(p, l->files, l->n_files);
 	free(l->files);
 	free(l);
 }
@@ -193,23 +200,44 @@ static int by_index(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* The files of all mappings, also of those that have no entry in the list yet. */
-static int files_set(struct list *l, const struct proc_maps *m)
+/* The files of all mappings, also of those that have no entry in the list yet. *ret is the caller's. */
+static int files_of(const struct proc_maps *m, uint32_t **ret, size_t *ret_n)
 {
+	uint32_t *files = malloc((m->n ?: 1) * sizeof *files);
 	size_t n = 0, k = 0;
 
-	if (array_reserve(&l->files, &l->cap_files, m->n ?: 1, sizeof *l->files) < 0)
+	if (!files)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < m->n; i++) {
 		uint32_t file = m->entries[i].file;
 
-		if (file != PROC_FILE_NONE && !(file & PROC_FILE_OPENING) && (!n || l->files[n - 1] != file))
-			l->files[n++] = file;
+		if (file != PROC_FILE_NONE && !(file & PROC_FILE_OPENING) && (!n || files[n - 1] != file))
+			files[n++] = file;
 	}
-	qsort(l->files, n, sizeof *l->files, by_index);
+	qsort(files, n, sizeof *files, by_index);
 	for (size_t i = 0; i < n; i++)
-		if (!k || l->files[k - 1] != l->files[i])
-			l->files[k++] = l->files[i];
+		if (!k || files[k - 1] != files[i])
+			files[k++] = files[i];
+	*ret = files;
+	*ret_n = k;
+	return 0;
+}
+
+/* Holds the files of the mappings in place of those that the list had. */
+static int files_set(const struct publisher *p, struct list *l, const struct proc_maps *m)
+{
+	uint32_t *files;
+	size_t n, k = 0;
+	int r = files_of(m, &files, &n);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		if (binary_registry_hold(unwind_tables_binaries(p->tables), files[i]))
+			files[k++] = files[i];
+	files_release(p, l->files, l->n_files);
+	free(l->files);
+	l->files = files;
 	l->n_files = k;
 	return 0;
 }
@@ -298,7 +326,7 @@ static int list_update(struct publisher *p, struct slot *s, struct list *l, cons
 
 	if (r < 0)
 		return r;
-	r = files_set(l, m);
+	r = files_set(p, l, m);
 	if (r < 0) {
 		block_retire(p, block);
 		return r;
@@ -487,18 +515,6 @@ uint32_t publisher_generation(const struct publisher *p)
 	return p->generation;
 }
 
-void publisher_mark_files(const struct publisher *p, uint8_t *used)
-{
-	struct map_node *node;
-
-	map_for_each (&p->lists, node, it) {
-		const struct list *l = container_of(node, struct list, node);
-
-		for (size_t i = 0; i < l->n_files; i++)
-			used[l->files[i]] = 1;
-	}
-}
-
 void publisher_stats(const struct publisher *p, struct publish_stats *ret)
 {
 	*ret = p->stats;
@@ -531,6 +547,7 @@ void publisher_free(struct publisher *p)
 	map_for_each (&p->lists, node, it) {
 		struct list *l = container_of(node, struct list, node);
 
+		files_release(p, l->files, l->n_files);
 		free(l->files);
 		free(l);
 	}

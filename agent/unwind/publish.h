@@ -7,6 +7,8 @@
  * A list is written completely, then the slots are set to it, with one store each; the list before it is
  * retired. Forked processes that share their mappings share the list.
  *
+ * A published list holds the binaries that it names: frames of a walk with it do, too.
+ *
  * The publisher takes a table out of every list before its owner retires its blocks
  * (unwind_tables_set_withdraw).
  */
@@ -53,8 +55,6 @@ uint32_t publisher_list(const struct publisher *p, const struct proc_maps *m);
 uint32_t publisher_list_generation(const struct publisher *p, const struct proc_maps *m);
 /* Of the list that was written last; generations wrap around. */
 uint32_t publisher_generation(const struct publisher *p);
-/* Marks the files (flags by index, one for each index) that published lists name. */
-void publisher_mark_files(const struct publisher *p, uint8_t *used);
 void publisher_stats(const struct publisher *p, struct publish_stats *ret);
 
 #endif

@@ -277,6 +277,7 @@ static void entry_answer(struct rules *r, struct entry *e, int error, const stru
 
 static void job_free(struct rules_job *j)
 {
+	binary_registry_release(j->rules->options.binaries, j->file);
 	close(j->fd);
 	free(j);
 }
@@ -331,6 +332,7 @@ static struct rules_job *job_new(struct rules *r, uint32_t file)
 		free(j);
 		return NULL;
 	}
+	(void)binary_registry_hold(r->options.binaries, file);
 	return j;
 }
 

@@ -90,6 +90,17 @@ void unwind_tables_add(struct unwind_tables *c, uint32_t index)
 	c->n_waiting++;
 }
 
+void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (!f || f->state != TABLE_FAILED || f->stuck)
+		return;
+	f->put_off = false;
+	f->state = TABLE_WAITING;
+	c->n_waiting++;
+}
+
 void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_ns)
 {
 	struct binary_table *f = unwind_tables_get(c, index);
@@ -280,6 +291,12 @@ static void debug_finish(struct unwind_tables *c, struct build_job *j)
 	j->names.fd = found.names_fd;
 }
 
+static void job_end(struct unwind_tables *c, struct build_job *j)
+{
+	binary_registry_release(c->binaries, j->file);
+	build_job_free(j);
+}
+
 /* The table is in the arena (0), or why it is not. Takes the job. */
 static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
@@ -300,8 +317,8 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 	c->n_building--;
 	c->stats.built += r == 0;
 	c->stats.failed += f->state == TABLE_FAILED;
-	build_job_free(j);
 	changed(c, f);
+	job_end(c, j);
 	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
 }
 
@@ -384,7 +401,7 @@ static void build_done(struct worker_job *job, bool cancelled)
 	struct unwind_tables *c = j->owner;
 
 	if (cancelled) {
-		build_job_free(j);
+		job_end(c, j);
 		return;
 	}
 	if (c->tables[j->file].stuck)
@@ -473,19 +490,13 @@ void unwind_tables_pump(struct unwind_tables *c)
 		}
 		f->state = TABLE_BUILDING;
 		c->n_building++;
+		(void)binary_registry_hold(c->binaries, j->file);
 	}
 }
 
 size_t unwind_tables_pending(const struct unwind_tables *c)
 {
 	return c->n_waiting + c->n_building;
-}
-
-bool unwind_tables_busy(const struct unwind_tables *c, uint32_t index)
-{
-	const struct binary_table *f = unwind_tables_get(c, index);
-
-	return f && (f->state == TABLE_BUILDING || f->stuck);
 }
 
 void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
@@ -499,20 +510,6 @@ void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
 		table_drop(c, f);
 	free(f->placed);
 	*f = (struct binary_table){.state = TABLE_ABSENT};
-}
-
-void unwind_tables_sweep(struct unwind_tables *c, const uint8_t *used, uint64_t before_ns,
-			 void (*fn)(uint32_t index, void *data), void *data)
-{
-	for (uint32_t i = 1; i <= c->top; i++) {
-		const struct binary_table *f = unwind_tables_get(c, i);
-
-		if (!f || used[i] || f->last_used_ns >= before_ns || unwind_tables_busy(c, i))
-			continue;
-		fn(i, data);
-		unwind_tables_forget(c, i);
-		binary_registry_remove(c->binaries, i);
-	}
 }
 
 void unwind_tables_stats(const struct unwind_tables *c, struct unwind_tables_stats *ret)

@@ -85,6 +85,8 @@ void unwind_tables_set_withdraw(struct unwind_tables *t, void (*withdraw)(uint32
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
 /* The binary gets a table, unless it has one already or waits for it. */
 void unwind_tables_add(struct unwind_tables *t, uint32_t index);
+/* The binary has a descriptor again: a table that failed for want of one is tried again. */
+void unwind_tables_reopened(struct unwind_tables *t, uint32_t index);
 /* What is known of the binary's table, NULL where it was not added. Borrowed until it is forgotten. */
 struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t index);
 /* A sample has a frame in it: it is in use, and without a table it goes to the front of the queue. */
@@ -102,16 +104,11 @@ int unwind_tables_make_room(struct unwind_tables *t, size_t len, struct arena_ho
 void unwind_tables_retry(struct unwind_tables *t);
 /* Binaries that wait for, or are at, a worker. */
 size_t unwind_tables_pending(const struct unwind_tables *t);
-/* Whether a worker has it: it must not be forgotten then. */
-bool unwind_tables_busy(const struct unwind_tables *t, uint32_t index);
-/* The index will stand for another binary. */
-void unwind_tables_forget(struct unwind_tables *t, uint32_t index);
 /*
- * Forgets the binaries that `used` (one flag for each index) does not mark and no sample used since
- * before_ns; calls fn with each index first.
+ * The index will stand for another binary; no worker has it, since jobs hold their binaries. Its blocks go
+ * with the next publication.
  */
-void unwind_tables_sweep(struct unwind_tables *t, const uint8_t *used, uint64_t before_ns,
-			 void (*fn)(uint32_t index, void *data), void *data);
+void unwind_tables_forget(struct unwind_tables *t, uint32_t index);
 void unwind_tables_stats(const struct unwind_tables *t, struct unwind_tables_stats *ret);
 
 #endif

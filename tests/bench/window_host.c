@@ -127,9 +127,9 @@ int host_new(struct host **ret, const char *const *paths, size_t n_paths)
 	int r = h ? cgroup_meta_cache_new(&h->workloads, CONTAINERS + 1) : -ENOMEM;
 
 	if (r == 0)
-		r = binary_registry_new(&h->binaries, FILES_MAX);
+		r = binary_registry_new(&h->binaries, FILES_MAX, NULL);
 	if (r == 0)
-		r = proc_table_new(&h->table, HOST_PROCESSES);
+		r = proc_table_new(&h->table, HOST_PROCESSES, NULL);
 	for (size_t i = 0; i < n_paths && i < FILES_MAX && r == 0; i++)
 		r = open_file(h, paths[i]);
 	for (size_t i = 0; i < HOST_PROCESSES && r == 0; i++)

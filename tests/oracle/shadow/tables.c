@@ -102,13 +102,13 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 	if (r == 0)
 		r = worker_new(&t->worker, 1, 64, "tables");
 	if (r == 0)
-		r = binary_registry_new(&t->binaries, N_FILES);
+		r = binary_registry_new(&t->binaries, N_FILES, NULL);
 	if (r == 0)
 		r = unwind_tables_new(&t->tables, t->binaries, t->arena, t->worker, tables_ready, t);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
 	if (r == 0)
-		r = proc_table_new(&t->processes, 4);
+		r = proc_table_new(&t->processes, 4, NULL);
 	if (r < 0) {
 		tables_free(t);
 		return r;

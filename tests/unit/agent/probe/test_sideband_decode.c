@@ -182,7 +182,8 @@ static const struct {
 	 {.kind = SIDEBAND_MMAP,
 	  WHO,
 	  .name = "/usr/lib/libfoo.so.1",
-	  .mmap = {WHERE, .executable = true, .dev_major = 8, .dev_minor = 1, .inode = 0xabcdef0123}},
+	  .mmap = {WHERE, .executable = true, .dev_major = 8, .dev_minor = 1, .inode = 0xabcdef0123,
+		   .generation = 5}},
 	 64 + 21},
 	{"mmap, anonymous",
 	 make_mmap_anonymous,
@@ -246,7 +247,8 @@ static bool same(const struct sideband_event *a, const struct sideband_event *b)
 	       a->mmap.has_build_id == b->mmap.has_build_id && a->mmap.build_id_len == b->mmap.build_id_len &&
 	       memcmp(a->mmap.build_id, b->mmap.build_id, sizeof a->mmap.build_id) == 0 &&
 	       a->mmap.dev_major == b->mmap.dev_major && a->mmap.dev_minor == b->mmap.dev_minor &&
-	       a->mmap.inode == b->mmap.inode && strcmp(a->name, b->name) == 0;
+	       a->mmap.inode == b->mmap.inode && a->mmap.generation == b->mmap.generation &&
+	       strcmp(a->name, b->name) == 0;
 }
 
 Test(sideband_decode, records)

@@ -8,7 +8,7 @@ static struct process *process_new(struct proc_table **table)
 {
 	struct process *p;
 
-	cr_assert_eq(proc_table_new(table, 4), 0);
+	cr_assert_eq(proc_table_new(table, 4, NULL), 0);
 	cr_assert_eq(proc_table_add(*table, 7, 0, &p), 0);
 	return p;
 }

@@ -36,7 +36,7 @@ static struct proc_table *table_new(void)
 {
 	struct proc_table *t = NULL;
 
-	cr_assert_eq(proc_table_new(&t, 100), 0);
+	cr_assert_eq(proc_table_new(&t, 100, NULL), 0);
 	return t;
 }
 
@@ -182,7 +182,7 @@ Test(image, maximum_of_all)
 	struct process *p = NULL;
 	unsigned n = 2 * PROC_IMAGES_ALL_MAX / PROC_IMAGES_MAX;
 
-	cr_assert_eq(proc_table_new(&t, 2 * n), 0);
+	cr_assert_eq(proc_table_new(&t, 2 * n, NULL), 0);
 	for (unsigned pid = 1; pid <= n; pid++) {
 		p = add(t, pid, 0, "first");
 		for (unsigned i = 1; i < PROC_IMAGES_MAX; i++)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/proc/history.h"
 #include "agent/proc/table.h"
 
 DEFINE_CLEANUP(struct proc_table *, proc_table_free)
@@ -17,7 +18,7 @@ static struct proc_table *table_new(size_t max)
 {
 	struct proc_table *t = NULL;
 
-	cr_assert_eq(proc_table_new(&t, max), 0);
+	cr_assert_eq(proc_table_new(&t, max, NULL), 0);
 	return t;
 }
 
@@ -222,7 +223,7 @@ static struct proc_maps *maps_new(void)
 {
 	struct proc_maps *m = NULL;
 
-	cr_assert_eq(proc_maps_new(&m), 0);
+	cr_assert_eq(proc_maps_new(&m, NULL), 0);
 	return m;
 }
 
@@ -488,4 +489,60 @@ Test(proc_maps, replace_file)
 	cr_expect_eq(m->entries[0].file, 1);
 	cr_expect_eq(m->entries[1].file, 8);
 	cr_expect_eq(m->entries[2].file, 1);
+}
+
+/* ---- files of mappings are held by the lists that have them */
+
+struct counts {
+	unsigned refs[8];
+};
+
+static void count_hold(uint32_t file, void *data)
+{
+	struct counts *c = data;
+
+	c->refs[file & 7]++;
+}
+
+static void count_release(uint32_t file, void *data)
+{
+	struct counts *c = data;
+
+	cr_assert_gt(c->refs[file & 7], 0);
+	c->refs[file & 7]--;
+}
+
+Test(proc_maps, files_are_held)
+{
+	static struct counts c;
+	const struct proc_files files = {count_hold, count_release, &c};
+	struct proc_table *t;
+	struct process *parent, *child;
+
+	cr_assert_eq(proc_table_new(&t, 10, &files), 0);
+	parent = add(t, 1, 1);
+	cr_assert_eq(proc_maps_insert(parent->maps, (struct proc_mapping){0x1000, 0x9000, 0, 1}), 0);
+	cr_expect_eq(c.refs[1], 1);
+	cr_assert_eq(proc_maps_insert(parent->maps, (struct proc_mapping){0x3000, 0x4000, 0, 2}), 0);
+	cr_expect_eq(c.refs[1], 2, "cut in two");
+	cr_expect_eq(c.refs[2], 1);
+	child = add(t, 2, 2);
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	cr_expect_eq(c.refs[1], 2, "a shared list has its references once");
+	cr_assert_eq(proc_maps_own(child), 0);
+	cr_expect_eq(c.refs[1], 4);
+	cr_assert_eq(proc_history_add(child, 5, 0), 0);
+	cr_assert_eq(proc_maps_own(child), 0);
+	cr_assert_eq(proc_maps_insert(child->maps, (struct proc_mapping){0, 0x10000, 0, 3}), 0);
+	cr_expect_eq(c.refs[1], 4, "the history has what was");
+	cr_expect(proc_maps_replace_file(parent->maps, 2, 4));
+	cr_expect_eq(c.refs[2], 1, "the history's");
+	cr_expect_eq(c.refs[4], 1);
+	proc_history_forget(child, 6);
+	cr_expect_eq(c.refs[1], 2);
+	cr_expect_eq(c.refs[2], 0);
+	proc_table_free(t);
+	for (unsigned i = 0; i < ARRAY_SIZE(c.refs); i++)
+		cr_expect_eq(c.refs[i], 0, "file %u", i);
 }

@@ -25,7 +25,7 @@ static void setup(void)
 {
 	snprintf(map_path, sizeof map_path, "/tmp/perf-%d.map", getpid());
 	cr_assert_eq(symbol_jit_new(&jit, 1 << 20), 0);
-	cr_assert_eq(proc_table_new(&table, 10), 0);
+	cr_assert_eq(proc_table_new(&table, 10, NULL), 0);
 	cr_assert_eq(proc_table_add(table, (uint32_t)getpid(), 0, &self), 0);
 }
 

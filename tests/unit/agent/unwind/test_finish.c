@@ -270,7 +270,7 @@ Test(finish, with_mappings_that_are_not_published)
 	struct proc_maps *maps;
 
 	scene_init(&s);
-	cr_assert_eq(proc_maps_new(&maps), 0);
+	cr_assert_eq(proc_maps_new(&maps, NULL), 0);
 	cr_expect_eq(finisher_list(s.finisher, &s.view, maps, NULL), 0u, "there are none");
 	map_anonymous(maps, BIAS + 0x1000, BIAS + 0x2000);
 	done = walked(&s, maps);
@@ -287,7 +287,7 @@ Test(finish, with_very_many_mappings)
 	struct proc_maps *maps;
 
 	scene_init(&s);
-	cr_assert_eq(proc_maps_new(&maps), 0);
+	cr_assert_eq(proc_maps_new(&maps, NULL), 0);
 	for (uint64_t i = 1; i <= OTHERS; i++)
 		map_anonymous(maps, i << 20, (i << 20) + 4096);
 	done = walked(&s, maps);

@@ -15,7 +15,7 @@ static struct proc_maps *maps_of(struct proc_mapping mapping)
 {
 	struct proc_maps *m = NULL;
 
-	cr_assert_eq(proc_maps_new(&m), 0);
+	cr_assert_eq(proc_maps_new(&m, NULL), 0);
 	cr_assert_eq(proc_maps_insert(m, mapping), 0);
 	return m;
 }
@@ -39,7 +39,7 @@ Test(list, no_mappings)
 	_cleanup_entries_ struct list_entries l = {0};
 
 	world_init(&w, 1, 16);
-	cr_assert_eq(proc_maps_new(&m), 0);
+	cr_assert_eq(proc_maps_new(&m, NULL), 0);
 	l = make(&w, m);
 	cr_expect_eq(l.n, 0);
 }

@@ -15,7 +15,7 @@ static struct proc_maps *maps_of(const struct proc_mapping *mappings, size_t n)
 {
 	struct proc_maps *m;
 
-	cr_assert_eq(proc_maps_new(&m), 0);
+	cr_assert_eq(proc_maps_new(&m, NULL), 0);
 	for (size_t i = 0; i < n; i++)
 		cr_assert_eq(proc_maps_insert(m, mappings[i]), 0);
 	return m;

@@ -34,7 +34,7 @@ static struct stage *stage_new(void)
 	cr_assert_not_null(s);
 	world_init(&s->world, 2, 64);
 	cr_assert_eq(publisher_new(&s->publisher, s->world.arena, s->world.tables), 0);
-	cr_assert_eq(proc_table_new(&s->processes, 65536), 0);
+	cr_assert_eq(proc_table_new(&s->processes, 65536, NULL), 0);
 	s->env = (struct env){.area = &s->area, .segment = stage_segment, .data = s};
 	env_current = &s->env;
 	return s;
@@ -381,7 +381,7 @@ Test(publish, no_room_for_a_new_list)
 	cr_expect(in_use(s, list));
 	cr_expect_eq(find(s, 100, 0x10123), NEXT_FRAMES);
 	/* read again from /proc: other mappings take their place, and nobody holds the old ones */
-	cr_assert_eq(proc_maps_new(&read), 0);
+	cr_assert_eq(proc_maps_new(&read, NULL), 0);
 	proc_maps_unref(p->maps);
 	p->maps = read;
 	map(p, 0x30000, 0x1000, 0, PROC_FILE_NONE);
@@ -511,7 +511,6 @@ Test(publish, queries)
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *p = process(s, 100);
 	uint32_t index = world_add_libc(&s->world, "libc", 0), generation;
-	uint8_t used[65] = {0};
 
 	map(p, 0x1000, 0x1000, 0, index);
 	cr_expect(publisher_outdated(s->publisher, p->maps));
@@ -522,14 +521,37 @@ Test(publish, queries)
 	cr_expect_eq(publisher_list(s->publisher, p->maps), process_list(s, 100));
 	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), generation);
 	cr_expect_eq(publisher_generation(s->publisher), generation);
-	publisher_mark_files(s->publisher, used);
-	cr_expect_eq(used[index], 1);
 	/* a table came: the list still has these mappings, but there is a better one */
 	world_settle(&s->world);
 	cr_expect_eq(publisher_list(s->publisher, p->maps), 0);
 	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), generation);
 	map(p, 0x5000, 0x1000, 0, PROC_FILE_NONE);
 	cr_expect_eq(publisher_list_generation(s->publisher, p->maps), 0);
+}
+
+/* A published list holds its binaries, whatever becomes of the mappings, until its block is gone. */
+Test(publish, lists_hold_binaries)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *p = process(s, 100);
+	uint32_t index = world_add_libc(&s->world, "a", 1), other = world_add_libc(&s->world, "b", 2);
+
+	binary_registry_release(s->world.binaries, index);
+	binary_registry_release(s->world.binaries, other);
+	cr_expect_eq(world_binaries(&s->world).unused, 2);
+	map(p, 0x1000, 0x1000, 0, index);
+	map(p, 0x3000, 0x1000, 0, index);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(world_binaries(&s->world).unused, 1);
+	map(p, 0x1000, 0x1000, 0, other);
+	map(p, 0x3000, 0x1000, 0, other);
+	cr_expect_eq(world_binaries(&s->world).unused, 1, "published is what was");
+	cr_expect_eq(world_binary(&s->world, index)->refs, 1);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(world_binary(&s->world, index)->refs, 0);
+	cr_expect_eq(world_binary(&s->world, other)->refs, 1);
+	publisher_remove(s->publisher, p);
+	cr_expect_eq(world_binaries(&s->world).unused, 2);
 }
 
 /* ---- the process table: open addressing in a bounded probe */

@@ -25,7 +25,7 @@ static void scene_init(struct scene *s)
 {
 	*s = (struct scene){.saved = {.stack_address = 0x7ffe0000, .stack_bytes = sizeof s->stack}};
 	s->view = (struct sample_view){.saved = &s->saved, .stack = (const uint8_t *)s->stack};
-	cr_assert_eq(proc_maps_new(&s->maps), 0);
+	cr_assert_eq(proc_maps_new(&s->maps, NULL), 0);
 	for (uint64_t i = 0; i < MAPPINGS; i++)
 		cr_assert_eq(proc_maps_insert(s->maps, (struct proc_mapping){AT(i), AT(i) + LENGTH, 0,
 									     PROC_FILE_NONE}),

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of the cache: identity, order of work, limits, and the tables that come out. */
-#include <errno.h>
-
+/* Order of work, and the tables that come out. */
 #include "agent/elf/unwind_table.h"
 #include "agent/unwind/pack.h"
 #include "bpf/unwind.h"
@@ -9,68 +7,6 @@
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
-
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
-Test(tables, same_inode)
-{
-	_cleanup_world_ struct world w;
-	uint32_t first, second = 0;
-	struct stat st;
-	int fd;
-
-	world_init(&w, 1, 16);
-	first = world_add_libc(&w, "a", 0);
-	fd = world_open(&w, "a");
-	cr_assert_eq(fstat(fd, &st), 0);
-	cr_assert_eq(binary_registry_add(w.binaries, fd, &st, "/elsewhere", &second), 0);
-	cr_expect_eq(first, second);
-	cr_expect_not(is_open(fd), "the descriptor was taken");
-	cr_expect(is_open(world_binary(&w, first)->fd));
-	cr_expect_str_eq(world_binary(&w, first)->module.path, world_path(&w, "a"));
-	cr_expect_str_eq(world_binary(&w, first)->module.name, "a");
-	cr_expect_eq(world_binaries(&w).known, 1);
-}
-
-/* An inode whose content was replaced is another file. */
-Test(tables, same_inode_other_time)
-{
-	_cleanup_world_ struct world w;
-	uint32_t first, second = 0;
-	struct stat st;
-	int fd;
-
-	world_init(&w, 1, 16);
-	world_write(&w, "a", "#!/bin/sh\n", 10);
-	cr_assert_eq(world_add(&w, "a", &first), 0);
-	fd = world_open(&w, "a");
-	cr_assert_eq(fstat(fd, &st), 0);
-	st.st_mtim.tv_nsec ^= 1;
-	cr_assert_eq(binary_registry_add(w.binaries, fd, &st, "a", &second), 0);
-	cr_expect_neq(first, second);
-}
-
-Test(tables, same_build_id)
-{
-	_cleanup_world_ struct world w;
-	uint32_t first, copy, other, again;
-
-	world_init(&w, 1, 16);
-	first = world_add_libc(&w, "a", 0);
-	copy = world_add_libc(&w, "b", 0);
-	other = world_add_libc(&w, "c", 1);
-	cr_expect_eq(copy, first);
-	cr_expect_neq(other, first);
-	cr_assert_eq(world_add(&w, "b", &again), 0);
-	cr_expect_eq(again, first, "the copy's inode is known now");
-	cr_expect_eq(world_binaries(&w).known, 2);
-	cr_expect_eq(strlen(world_binary(&w, first)->module.build_id_gnu), 40);
-	cr_expect_str_neq(world_binary(&w, first)->module.build_id_gnu,
-			  world_binary(&w, other)->module.build_id_gnu);
-}
 
 Test(tables, indices)
 {
@@ -84,26 +20,6 @@ Test(tables, indices)
 	unwind_tables_touch(w.tables, 5, 1); /* a frame of a file that is no more */
 	cr_expect_eq(world_add_libc(&w, "a", 0), 1);
 	cr_expect_eq(world_binary(&w, 1)->module.id, 1);
-}
-
-Test(tables, no_more_files)
-{
-	_cleanup_world_ struct world w;
-	uint32_t index = 99;
-	struct stat st;
-	int fd;
-
-	world_init(&w, 1, 2);
-	world_add_libc(&w, "a", 0);
-	world_add_libc(&w, "b", 1);
-	world_write_libc(&w, "c", 2);
-	fd = world_open(&w, "c");
-	cr_assert_eq(fstat(fd, &st), 0);
-	cr_expect_eq(binary_registry_add(w.binaries, fd, &st, "c", &index), -ENFILE);
-	cr_expect_eq(index, 99);
-	cr_expect_not(is_open(fd));
-	cr_expect_eq(world_binaries(&w).full, 1);
-	cr_expect_eq(world_binaries(&w).known, 2);
 }
 
 /* What is mapped executable and no ELF file has no table; its addresses are offsets. */
@@ -130,27 +46,6 @@ Test(tables, not_elf)
 		cr_expect_eq(world_binary(&w, index)->module.limit, cases[i].len);
 	}
 	cr_expect_eq(world_stats(&w).failed, 0);
-}
-
-/* The module spans the executable segments; the file offset is that of its start. */
-Test(tables, module_range)
-{
-	_cleanup_world_ struct world w;
-	const struct binary_table *f;
-
-	world_init(&w, 1, 16);
-	f = world_table(&w, world_add_libc(&w, "a", 0));
-	cr_assert_geq(f->binary->n_segments, 2);
-	for (size_t i = 0; i < f->binary->n_segments; i++) {
-		const struct elf_segment *s = &f->binary->segments[i];
-
-		if (!s->executable)
-			continue;
-		cr_expect(f->binary->module.start <= s->va &&
-			  f->binary->module.limit >= s->va + s->mem_bytes);
-		if (f->binary->module.start == s->va)
-			cr_expect_eq(f->binary->module.file_offset, s->offset);
-	}
 }
 
 /* A frame in a file without a table puts it before all that merely wait. */

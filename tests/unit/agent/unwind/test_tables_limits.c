@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cache under its byte budget, and the files that leave it. */
+/* Tables under their byte budget, and those of binaries that leave. */
 #include <errno.h>
 
 #include "tests/unit/agent/unwind/world.h"
@@ -222,95 +222,80 @@ Test(tables_limits, in_use)
 	cr_expect_eq(world_table(&w, used)->state, TABLE_EVICTED);
 }
 
-/* ---- files that leave */
+/* ---- binaries that leave */
 
-struct swept {
-	uint32_t indices[8];
-	unsigned n;
-};
-
-static void on_swept(uint32_t index, void *data)
-{
-	struct swept *s = data;
-
-	cr_assert_lt(s->n, ARRAY_SIZE(s->indices));
-	s->indices[s->n++] = index;
-}
-
-Test(tables_limits, sweep)
+/* The table of a binary that gives its place in the registry goes with it. */
+Test(tables_limits, forgotten_with_the_binary)
 {
 	_cleanup_world_ struct world w;
-	uint8_t used[5] = {0};
-	struct swept swept = {.n = 0};
-	uint32_t mapped, recent, gone, again;
-	size_t table;
-
-	world_init(&w, 1, 4);
-	mapped = world_add_libc(&w, "mapped", 1);
-	world_settle(&w);
-	table = world_used(&w);
-	recent = world_add_libc(&w, "recent", 2);
-	gone = world_add_libc(&w, "gone", 3);
-	world_settle(&w);
-	used[mapped] = 1;
-	unwind_tables_touch(w.tables, recent, 500);
-	unwind_tables_touch(w.tables, gone, 499);
-	unwind_tables_sweep(w.tables, used, 500, on_swept, &swept);
-	cr_assert_eq(swept.n, 1);
-	cr_expect_eq(swept.indices[0], gone);
-	cr_expect_null(unwind_tables_get(w.tables, gone));
-	cr_expect_not_null(unwind_tables_get(w.tables, mapped));
-	cr_expect_not_null(unwind_tables_get(w.tables, recent));
-	cr_expect_eq(world_binaries(&w).known, 2);
-	cr_expect_eq(world_stats(&w).ready, 2);
-	world_publish(&w);
-	cr_expect_eq(world_used(&w), 2 * table, "its blocks went");
-
-	/* the same file comes back as a new one: no key leads to the index that is no more */
-	cr_assert_eq(world_add(&w, "gone", &again), 0);
-	cr_expect_not_null(unwind_tables_get(w.tables, again));
-	world_settle(&w);
-	cr_expect_eq(world_table(&w, again)->state, TABLE_READY);
-}
-
-Test(tables_limits, sweep_recycles_indices)
-{
-	_cleanup_world_ struct world w;
-	uint8_t used[3] = {0};
-	struct swept swept = {.n = 0};
 	uint32_t first, second, third;
+	size_t table;
 
 	world_init(&w, 1, 2);
 	first = world_add_libc(&w, "a", 1);
+	world_settle(&w);
+	table = world_used(&w);
 	second = world_add_libc(&w, "b", 2);
 	world_settle(&w);
-	used[second] = 1;
-	unwind_tables_sweep(w.tables, used, 1000, on_swept, &swept);
+	binary_registry_release(w.binaries, first);
+	cr_expect_eq(world_table(&w, first)->state, TABLE_READY, "unreferenced, but nobody needs its place");
 	third = world_add_libc(&w, "c", 3);
-	cr_expect_eq(third, first);
+	cr_expect_eq(third, first, "the place is the one that was given up");
+	cr_expect_eq(world_table(&w, third)->state, TABLE_WAITING, "the table was the other's");
+	world_publish(&w);
+	cr_expect_eq(world_used(&w), table, "its blocks went");
+	cr_expect_eq(world_table(&w, second)->state, TABLE_READY);
 	world_settle(&w);
-	cr_expect_eq(world_binaries(&w).known, 2);
+	cr_expect_eq(world_table(&w, third)->state, TABLE_READY);
+	cr_expect_eq(world_stats(&w).ready, 2);
 	cr_expect_eq(unwind_tables_pending(w.tables), 0);
 }
 
-/* A file at a worker stays until it is done; one that waits goes, and is not waited for. */
-Test(tables_limits, sweep_while_building)
+/* A binary at a worker stays until its job is done; one that waits may go, and is not waited for. */
+Test(tables_limits, held_while_building)
 {
 	enum { N = UNWIND_JOBS_MAX + 2 };
 	_cleanup_world_ struct world w;
-	uint8_t used[N + 1] = {0};
-	struct swept swept = {.n = 0};
+	uint32_t files[N], more;
 
 	world_init(&w, 1, N);
 	for (uint8_t i = 0; i < N; i++) {
 		char name[] = {(char)('a' + i), '\0'};
 
-		world_add_libc(&w, name, i + 1);
+		files[i] = world_add_libc(&w, name, i + 1);
 	}
 	unwind_tables_pump(w.tables);
-	unwind_tables_sweep(w.tables, used, 1000, on_swept, &swept);
-	cr_expect_eq(swept.n, N - UNWIND_JOBS_MAX);
-	cr_expect_eq(unwind_tables_pending(w.tables), UNWIND_JOBS_MAX);
+	for (unsigned i = 0; i < N; i++)
+		binary_registry_release(w.binaries, files[i]);
+	cr_expect_eq(world_binaries(&w).unused, N - UNWIND_JOBS_MAX);
+	more = world_add_libc(&w, "x", 100);
+	more = world_add_libc(&w, "y", 101) == more ? 0 : more;
+	cr_expect_neq(more, 0);
+	cr_expect_eq(world_binaries(&w).evicted, 2);
+	world_write_libc(&w, "z", 102);
+	cr_expect_eq(world_add(&w, "z", &more), -ENFILE, "the others are at work");
+	cr_expect_eq(unwind_tables_pending(w.tables), UNWIND_JOBS_MAX + 2);
 	world_settle(&w);
-	cr_expect_eq(world_stats(&w).ready, UNWIND_JOBS_MAX);
+	cr_expect_eq(world_stats(&w).ready, N);
+	cr_expect_eq(world_binaries(&w).unused, UNWIND_JOBS_MAX, "the jobs gave their references back");
+}
+
+/* A table that failed while the binary had no descriptor is made when it has one again. */
+Test(tables_limits, tried_again_when_reopened)
+{
+	_cleanup_world_ struct world w;
+	uint32_t index;
+	int fd;
+
+	world_init(&w, 1, 2);
+	index = world_add_libc(&w, "a", 1);
+	fd = world_binary(&w, index)->fd;
+	world_binary(&w, index)->fd = -1;
+	world_settle(&w);
+	cr_expect_eq(world_table(&w, index)->state, TABLE_FAILED);
+	cr_expect(binary_registry_adopt(w.binaries, index, &fd));
+	unwind_tables_reopened(w.tables, index);
+	unwind_tables_reopened(w.tables, index); /* once is enough */
+	world_settle(&w);
+	cr_expect_eq(world_table(&w, index)->state, TABLE_READY);
 }

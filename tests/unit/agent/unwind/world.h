@@ -55,6 +55,13 @@ static inline void world_ready(void *data)
 	w->n_ready++;
 }
 
+static inline void world_forget(uint32_t index, void *data)
+{
+	const struct world *w = data;
+
+	unwind_tables_forget(w->tables, index);
+}
+
 static inline int world_find_libc(struct dl_phdr_info *info, size_t size, void *data)
 {
 	(void)size;
@@ -74,7 +81,8 @@ static inline void world_init(struct world *w, unsigned n_segments, uint32_t max
 	cr_assert_eq(fs_read_file(libc, 64u << 20, &w->libc), 0);
 	cr_assert_eq(arena_new(&w->arena, n_segments * SEGMENT_BYTES, world_segment, w), 0);
 	cr_assert_eq(worker_new(&w->worker, 2, 64, "test"), 0);
-	cr_assert_eq(binary_registry_new(&w->binaries, max_files), 0);
+	cr_assert_eq(binary_registry_new(&w->binaries, max_files, NULL), 0);
+	binary_registry_on_forget(w->binaries, world_forget, w);
 	cr_assert_eq(unwind_tables_new(&w->tables, w->binaries, w->arena, w->worker, world_ready, w), 0);
 }
 
@@ -132,7 +140,7 @@ static inline int world_open(const struct world *w, const char *name)
 	return fd;
 }
 
-/* Adds the file, which gets a table; the return value is binary_registry_add's. */
+/* Adds the file, holds it, and lets it have a table; the return value is binary_registry_add's. */
 static inline int world_add(struct world *w, const char *name, uint32_t *ret)
 {
 	int fd = world_open(w, name);
@@ -141,9 +149,11 @@ static inline int world_add(struct world *w, const char *name, uint32_t *ret)
 
 	cr_assert_eq(fstat(fd, &st), 0);
 	r = binary_registry_add(w->binaries, fd, &st, world_path(w, name), ret);
-	if (r == 0)
-		unwind_tables_add(w->tables, *ret);
-	return r;
+	if (r < 0)
+		return r;
+	cr_assert(binary_registry_hold(w->binaries, *ret));
+	unwind_tables_add(w->tables, *ret);
+	return 0;
 }
 
 /* A new copy of the C library, added. Its index. */
