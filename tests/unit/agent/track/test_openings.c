@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files of mappings: opened at once, late, through others, or never. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/proc/history.h"
+#include "agent/proc/table.h"
+#include "tests/unit/agent/track/fake_host.h"
+
+#define SHELL 100u
+#define CHILD 200u
+#define CODE 0x400000ull
+#define LIB 0x7f0000000000ull
+
+static struct flow *with_shell(void)
+{
+	struct flow *f = flow_prepare();
+
+	fake_file_add(&f->host, "/bin/sh", false);
+	fake_file_add(&f->host, "/bin/tool", false);
+	fake_file_add(&f->host, "/lib/lib", true);
+	fake_process_add(&f->host, SHELL, 1, "sh");
+	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
+	flow_wait(f, NS_PER_SEC);
+	flow_start(f);
+	return f;
+}
+
+/* The shell maps the library, whose file comes late. */
+static void map_late(struct flow *f)
+{
+	f->host.readers.answer = FAKE_LATE;
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	f->host.readers.answer = FAKE_NOW;
+	cr_assert_str_eq(flow_path(f, SHELL, LIB), "?");
+}
+
+Test(openings, late)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	uint64_t epoch;
+
+	map_late(f);
+	cr_expect_eq(flow_slot(f, SHELL), SLOT_LIST, "the other mappings are published");
+	epoch = track_epoch(f->track);
+	(void)fake_pool_work(&f->host.readers);
+	track_progress(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/lib/lib");
+	cr_expect_neq(track_epoch(f->track), epoch, "samples that wait are tried again");
+	cr_expect_eq(flow_stats(f).openings.opened, 2);
+}
+
+/* Forks share the list, or have a copy of it, by the time that the file comes. */
+Test(openings, late_and_forked)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	uint64_t before;
+
+	map_late(f);
+	for (uint32_t pid = CHILD; pid < CHILD + 3; pid++) {
+		fake_process_add(&f->host, pid, SHELL, "sh");
+		fake_fork(&f->host, SHELL, pid);
+	}
+	(void)track_drain(f->track);
+	before = fake_now_ns;
+	fake_mmap(&f->host, CHILD + 1, LIB + 16 * FAKE_PAGE, 1, 0, NULL); /* has a copy from here on */
+	fake_mmap(&f->host, CHILD + 2, LIB, 4, 0, NULL);		  /* has it in its history only */
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "?");
+	cr_expect_str_eq(flow_path(f, CHILD + 1, LIB), "?");
+	cr_expect_str_eq(flow_path(f, CHILD + 2, LIB), "-");
+	(void)fake_pool_work(&f->host.readers);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/lib/lib");
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "/lib/lib");
+	cr_expect_str_eq(flow_path(f, CHILD + 1, LIB), "/lib/lib");
+	cr_expect_str_eq(flow_path(f, CHILD + 2, LIB), "-");
+	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, CHILD + 2), before), LIB),
+			 "/lib/lib");
+}
+
+Test(openings, late_and_unmapped)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	map_late(f);
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	(void)fake_pool_work(&f->host.readers);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/bin/tool");
+}
+
+Test(openings, late_and_ended)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	struct process *p;
+	uint64_t epoch;
+
+	map_late(f);
+	p = flow_process(f, SHELL);
+	fake_exit(&f->host, SHELL, SHELL);
+	(void)track_drain(f->track);
+	epoch = track_epoch(f->track);
+	(void)fake_pool_work(&f->host.readers);
+	cr_expect_str_eq(flow_path_at(f, p->maps, LIB), "/lib/lib", "its last samples have it");
+	cr_expect_neq(track_epoch(f->track), epoch);
+	cr_expect_eq(flow_slot(f, SHELL), SLOT_ABSENT);
+}
+
+Test(openings, never)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	map_late(f);
+	fake_pool_stick(&f->host.readers);
+	flow_wait(f, REQUEST_TIMEOUT_NS + 1);
+	track_check(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.stuck, 1);
+	cr_expect_eq(flow_stats(f).requests.given_up, 2, "and reading its environment, behind it");
+	(void)fake_pool_work(&f->host.readers);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-", "too late");
+}
+
+/* The process is stuck: nothing else is asked of it. */
+Test(openings, refused)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	map_late(f);
+	fake_pool_stick(&f->host.readers);
+	flow_wait(f, REQUEST_TIMEOUT_NS + 1);
+	track_check(f->track);
+	fake_mmap(&f->host, SHELL, LIB + 16 * FAKE_PAGE, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB + 16 * FAKE_PAGE), "-");
+	cr_expect_eq(flow_stats(f).openings.failed, 1);
+	cr_expect_eq(flow_stats(f).requests.refused, 1);
+}
+
+Test(openings, refused_by_rights)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	close(f->host.files[1].fd);
+	f->host.files[1].fd = -1;
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.failed, 1);
+}
+
+/* The process is gone; its parent sees the same file. */
+Test(openings, through_the_parent)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	fake_fork(&f->host, SHELL, CHILD);
+	fake_exec(&f->host, CHILD, CHILD, "tool");
+	fake_mmap(&f->host, CHILD, CODE, 2, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, CHILD, CODE), "/bin/tool");
+	cr_expect_eq(flow_stats(f).openings.other, 1);
+	cr_expect_eq(f->host.n_opens_other, 1);
+}
+
+Test(openings, gone)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	fake_fork(&f->host, SHELL, CHILD);
+	fake_exec(&f->host, CHILD, CHILD, "tool");
+	fake_mmap(&f->host, CHILD, CODE, 2, 0, "/tmp/deleted");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, CHILD, CODE), "-");
+	cr_expect_eq(flow_stats(f).openings.gone, 1);
+}
+
+Test(openings, names_of_no_file)
+{
+	static const char *const names[] = {"//anon", "/dev/zero (deleted)", "/SYSV00000000",
+					    "/anon_hugepage", "[heap]"};
+	_cleanup_flow_ struct flow *f = with_shell();
+	unsigned n_opens = f->host.n_opens;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		fake_mmap(&f->host, SHELL, LIB + i * 16 * FAKE_PAGE, 1, 0, names[i]);
+		(void)track_drain(f->track);
+		cr_expect_str_eq(flow_path(f, SHELL, LIB + i * 16 * FAKE_PAGE), "-");
+	}
+	cr_expect_eq(f->host.n_opens, n_opens);
+}
+
+/* The agent's own copy stands for that of every process. */
+Test(openings, vdso)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	fake_mmap(&f->host, SHELL, LIB, 2, 0, "[vdso]");
+	fake_process_add(&f->host, 300, 1, "other");
+	fake_process_map(&f->host, 300, LIB, 2, 0, "[vdso]");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "[vdso]");
+	cr_expect_str_eq(flow_path(f, 300, LIB), "[vdso]");
+}
+
+/* A known file is found by its stat(2), and read once. */
+Test(openings, known_file)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	uint64_t known = flow_stats(f).binaries.known;
+
+	fake_process_add(&f->host, 300, 1, "other");
+	fake_process_map(&f->host, 300, CODE, 4, 0, "/bin/sh");
+	cr_expect_str_eq(flow_path(f, 300, CODE), "/bin/sh");
+	cr_expect_eq(flow_stats(f).binaries.known, known);
+	cr_expect_eq(flow_process(f, 300)->maps->entries[0].file,
+		     flow_process(f, SHELL)->maps->entries[0].file);
+}
+
+Test(openings, full_registry)
+{
+	_cleanup_flow_ struct flow *f = flow_prepare();
+
+	f->options.max_files = 2; /* the vDSO is one */
+	fake_file_add(&f->host, "/bin/sh", false);
+	fake_file_add(&f->host, "/bin/tool", false);
+	fake_process_add(&f->host, SHELL, 1, "sh");
+	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
+	fake_process_map(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
+	flow_start(f);
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "/bin/sh");
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_eq(flow_stats(f).binaries.full, 1);
+}
+
+Test(openings, root_for_debug_files)
+{
+	_cleanup_flow_ struct flow *f = flow_prepare();
+
+	f->options.debug_files = true;
+	fake_file_add(&f->host, "/lib/lib", true);
+	fake_process_add(&f->host, SHELL, 1, "sh");
+	fake_process_map(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	flow_start(f);
+	cr_expect_eq(f->host.n_roots, 1);
+	flow_settle(f);
+}
+
+/* The file has a build id in the event. */
+Test(openings, build_id)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	const struct binary *b;
+	struct sideband_event *e;
+	const char *id;
+
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	b = binary_registry_get(unwind_tables_binaries(track_tables(f->track)),
+				proc_maps_find(flow_process(f, SHELL)->maps, LIB)->file);
+	cr_assert_not_null(b);
+	id = b->module.build_id_gnu;
+	cr_assert_not_null(id);
+	/* gone, and known by its build id, without the ancestors being asked */
+	fake_fork(&f->host, SHELL, CHILD);
+	fake_exec(&f->host, CHILD, CHILD, "tool");
+	fake_mmap(&f->host, CHILD, LIB, 4, 0, "/lib/lib");
+	e = &f->host.events[f->host.n_events - 1].event;
+	e->mmap.has_build_id = true;
+	e->mmap.build_id_len = (uint8_t)(strlen(id) / 2);
+	for (size_t i = 0; i < e->mmap.build_id_len; i++) {
+		const char byte[] = {id[2 * i], id[2 * i + 1], '\0'};
+
+		e->mmap.build_id[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+	(void)track_drain(f->track);
+	cr_expect_eq(f->host.n_opens_other, 0);
+	cr_expect_eq(proc_maps_find(flow_process(f, CHILD)->maps, LIB)->file, b->index);
+	cr_expect_eq(flow_stats(f).openings.known, 1);
+}
+
+/* What the kernel named by a build id is another file by the time that it is opened. */
+Test(openings, other_file_by_then)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	struct sideband_event *e;
+
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	e = &f->host.events[f->host.n_events - 1].event;
+	e->mmap.has_build_id = true;
+	e->mmap.build_id_len = 20;
+	memset(e->mmap.build_id, 0xee, 20);
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.failed, 1);
+}
