@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
@@ -188,6 +191,37 @@ Test(demangle, long_names_are_left_alone)
 	cr_expect_null(symbol_demangle(name));
 }
 
+#define STACK_BYTES (8u << 20) /* of a worker thread */
+#define UNTOUCHED 0xa5
+
+static void *demangle_on_own_stack(void *name)
+{
+	return symbol_demangle(name);
+}
+
+/* Bytes of stack that demangling the name takes. */
+static size_t stack_used(const char *name)
+{
+	uint8_t *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t untouched = 0;
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *text;
+
+	cr_assert_neq(stack, MAP_FAILED);
+	memset(stack, UNTOUCHED, STACK_BYTES);
+	pthread_attr_init(&attr);
+	cr_assert_eq(pthread_attr_setstack(&attr, stack, STACK_BYTES), 0);
+	cr_assert_eq(pthread_create(&thread, &attr, demangle_on_own_stack, (void *)name), 0);
+	cr_assert_eq(pthread_join(thread, &text), 0);
+	pthread_attr_destroy(&attr);
+	free(text);
+	while (untouched < STACK_BYTES && stack[untouched] == UNTOUCHED)
+		untouched++;
+	munmap(stack, STACK_BYTES);
+	return STACK_BYTES - untouched;
+}
+
 Test(demangle, depth_is_bounded)
 {
 	static const char units[] = {'P', 'R', 'K', 'A', 'F', 'I', 'N', 'T', 'c', 'Y'};
@@ -196,10 +230,13 @@ Test(demangle, depth_is_bounded)
 		_cleanup_free_ char *name = malloc(SYMBOL_MANGLED_MAX + 1);
 
 		for (int rust = 0; rust < 2; rust++) {
+			size_t used;
+
 			memset(name, units[i], SYMBOL_MANGLED_MAX);
 			memcpy(name, rust ? "_R" : "_Z1fI", rust ? 2 : 5);
 			name[SYMBOL_MANGLED_MAX] = '\0';
-			free(symbol_demangle(name));
+			used = stack_used(name);
+			cr_expect_leq(used, STACK_BYTES / 8, "%.8s…: %zu bytes of stack", name, used);
 		}
 	}
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Order of work, and the tables that come out. */
+#include <dirent.h>
+
 #include "agent/elf/unwind_table.h"
 #include "agent/unwind/pack.h"
 #include "bpf/unwind.h"
@@ -129,10 +131,25 @@ Test(tables, table_in_the_arena)
 	cr_expect_eq(world_stats(&w).rows, rows->n_rows);
 }
 
-/* Stopped in the middle of the work: nothing leaks, nothing is touched afterwards. */
+/* Entries of a folder of /proc/self. */
+static unsigned count_own(const char *folder)
+{
+	DIR *d = opendir(folder);
+	unsigned n = 0;
+
+	cr_assert_not_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Stopped while workers read files: no descriptor and no thread is left over, and nobody is called any more.
+ */
 Test(tables, stop_at_work)
 {
-	_cleanup_world_ struct world w;
+	unsigned fds = count_own("/proc/self/fd"), threads = count_own("/proc/self/task"), n_ready;
+	struct world w;
 
 	world_init(&w, 1, 16);
 	for (uint8_t i = 0; i < 6; i++) {
@@ -141,4 +158,11 @@ Test(tables, stop_at_work)
 		world_add_libc(&w, name, i + 1);
 	}
 	unwind_tables_pump(w.tables);
+	cr_expect_gt(unwind_tables_pending(w.tables), 0, "there is work to stop at");
+	cr_expect_geq(count_own("/proc/self/fd"), fds + 6, "each file is open");
+	n_ready = w.n_ready;
+	world_fini(&w);
+	cr_expect_eq(count_own("/proc/self/fd"), fds);
+	cr_expect_eq(count_own("/proc/self/task"), threads);
+	cr_expect_eq(w.n_ready, n_ready);
 }

@@ -59,25 +59,39 @@ Test(image, what_is_no_elf_file_is_refused)
 	close(ends[1]);
 }
 
+/* What is given is never less than the header says: a section is there whole, or an error. */
 Test(image, every_truncation_is_survived)
 {
 	_cleanup_buf_ struct buf b = {0};
+	size_t refused = 0, without_section = 0, whole = 0;
 	struct file_section s[] = {text_section(),
 				   {".data", SHT_PROGBITS, SHF_ALLOC, 0x300000, "data", 4, 0, 0}};
 
 	file_write(&b, EM_X86_64, s, ARRAY_SIZE(s), 0);
-	for (size_t len = 0; len < b.len; len++) {
+	for (size_t len = 0; len <= b.len; len++) {
 		_cleanup_close_ int fd = file_fd(b.data, len);
 		uint8_t id[BUILD_ID_MAX];
 		struct elf_image *img = NULL;
 		struct elf_data data;
 
-		if (elf_image_open(&img, fd) < 0)
+		if (elf_image_open(&img, fd) < 0) {
+			refused++;
 			continue;
-		elf_image_section(img, ".text", &data);
-		elf_image_build_id(img, id);
+		}
+		cr_expect_eq(elf_image_file_bytes(img), len);
+		cr_expect_leq(elf_image_build_id(img, id), 0, "it has none");
+		if (elf_image_section(img, ".text", &data) == 0) {
+			whole++;
+			cr_assert_eq(data.len, s[0].len, "%zu bytes of the file", len);
+			cr_expect_arr_eq(data.bytes, s[0].data, data.len);
+		} else {
+			without_section++;
+		}
 		elf_image_free(img);
 	}
+	cr_expect_geq(refused, sizeof(Elf64_Ehdr), "a part of the header is refused");
+	cr_expect_gt(without_section, 0, "the section headers stand at the end");
+	cr_expect_geq(whole, 1, "the whole file");
 }
 
 Test(image, sections)
