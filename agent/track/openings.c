@@ -175,7 +175,7 @@ static bool binary_is(const struct opening *g, struct binary *b)
 	if (!binary_accept_evidence(b, e))
 		return false;
 	return g->opened.way == PROC_OPEN_MAP_FILES || (b->has_generation && e->has_generation) ||
-	       time_ns(&b->ctime) <= e->time_ns + (uint64_t)clock_real_offset_ns();
+	       time_ns(&b->ctime) <= e->time_ns + (uint64_t)g->request.clock.real_offset_ns();
 }
 
 /* Whether the file has to be read. */

@@ -170,7 +170,7 @@ int track_host_open(struct track_host *ret, struct probe *probe, struct sideband
 	*ret = (struct track_host){
 		.events = {events_drain, events_have_mappings, events_ignore, events_lost, sideband},
 		.proc = {&view_ops, (void *)(intptr_t)fd},
-		.clock = {clock_mono_ns, clock_thread_cpu_ns, proc_boot_offset_ns},
+		.clock = {clock_mono_ns, clock_thread_cpu_ns, proc_boot_offset_ns, clock_real_offset_ns},
 		.readers = pool_of(readers),
 		.workers = pool_of(workers),
 		.tables = workers,

@@ -63,6 +63,7 @@ struct host_clock {
 	uint64_t (*mono_ns)(void);
 	uint64_t (*thread_cpu_ns)(void);
 	uint64_t (*boot_offset_ns)(void);
+	int64_t (*real_offset_ns)(void);
 };
 
 /* A pool of worker threads; as the functions of agent/base/worker.h. */

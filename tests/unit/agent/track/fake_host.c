@@ -18,6 +18,7 @@
 #define TICK_NS 10000000ull
 
 uint64_t fake_now_ns, fake_cpu_ns, fake_cpu_step_ns;
+int64_t fake_real_offset_ns;
 
 /* --- clock */
 
@@ -34,6 +35,11 @@ static uint64_t thread_cpu_ns(void)
 static uint64_t boot_offset_ns(void)
 {
 	return 0;
+}
+
+static int64_t real_offset_ns(void)
+{
+	return fake_real_offset_ns;
 }
 
 /* --- workers */
@@ -232,7 +238,12 @@ void fake_mmap(struct fake_host *h, uint32_t pid, uint64_t start, uint64_t pages
 	e.mmap.len = pages * FAKE_PAGE;
 	e.mmap.offset = offset;
 	e.mmap.executable = true;
-	e.mmap.inode = f ? f->inode : 0;
+	if (f) {
+		e.mmap.inode = f->inode;
+		e.mmap.generation = f->generation;
+		e.mmap.dev_major = f->dev_major;
+		e.mmap.dev_minor = f->dev_minor;
+	}
 	event_add(h, e, path ?: "//anon");
 }
 
@@ -334,6 +345,8 @@ struct fake_file *fake_file_add(struct fake_host *h, const char *path, bool elf)
 		cr_assert_eq(write(f->fd, path, strlen(path)), (ssize_t)strlen(path));
 	cr_assert_eq(fstat(f->fd, &st), 0);
 	f->inode = st.st_ino;
+	f->dev_major = major(st.st_dev);
+	f->dev_minor = minor(st.st_dev);
 	return f;
 }
 
@@ -550,11 +563,12 @@ void fake_host_init(struct fake_host *h)
 	*h = (struct fake_host){.mappings = true, .n_segments_max = FAKE_SEGMENTS_MAX};
 	fake_now_ns = FAKE_START_NS;
 	fake_cpu_ns = fake_cpu_step_ns = 0;
+	fake_real_offset_ns = (int64_t)(clock_real_ns() + NS_PER_SEC - FAKE_START_NS);
 	current = h;
 	h->host = (struct track_host){
 		.events = {events_drain, events_have_mappings, events_ignore, events_lost, h},
 		.proc = {&view_ops, h},
-		.clock = {mono_ns, thread_cpu_ns, boot_offset_ns},
+		.clock = {mono_ns, thread_cpu_ns, boot_offset_ns, real_offset_ns},
 		.readers = pool_of(&h->readers),
 		.workers = pool_of(&h->workers),
 		.grace_wait = grace_wait,

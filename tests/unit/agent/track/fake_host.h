@@ -28,6 +28,7 @@
 
 extern uint64_t fake_now_ns, fake_cpu_ns; /* what the clocks say */
 extern uint64_t fake_cpu_step_ns;	  /* CPU time that passes between two looks at it */
+extern int64_t fake_real_offset_ns;	  /* wall clock minus fake_now_ns: today, after the files were made */
 
 enum fake_answer {
 	FAKE_NOW,   /* whoever waits gets the answer */
@@ -46,8 +47,9 @@ struct fake_pool {
 
 struct fake_file {
 	char path[64];
-	int fd; /* -1: it cannot be opened */
-	uint64_t inode;
+	int fd;			    /* -1: it cannot be opened */
+	uint64_t inode, generation; /* generation 0: its file system has none */
+	uint32_t dev_major, dev_minor;
 };
 
 struct fake_process {

@@ -248,51 +248,113 @@ Test(openings, root_for_debug_files)
 	flow_settle(f);
 }
 
-/* The file has a build id in the event. */
-Test(openings, build_id)
+/* A short-lived program that is known: neither it nor its ancestors are asked for the file. */
+static void run_lib(struct flow *f)
 {
-	_cleanup_flow_ struct flow *f = with_shell();
-	const struct binary *b;
-	struct sideband_event *e;
-	const char *id;
-
-	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
-	(void)track_drain(f->track);
-	b = binary_registry_get(unwind_tables_binaries(track_tables(f->track)),
-				proc_maps_find(flow_process(f, SHELL)->maps, LIB)->file);
-	cr_assert_not_null(b);
-	id = b->module.build_id_gnu;
-	cr_assert_not_null(id);
-	/* gone, and known by its build id, without the ancestors being asked */
 	fake_fork(&f->host, SHELL, CHILD);
 	fake_exec(&f->host, CHILD, CHILD, "tool");
 	fake_mmap(&f->host, CHILD, LIB, 4, 0, "/lib/lib");
-	e = &f->host.events[f->host.n_events - 1].event;
-	e->mmap.has_build_id = true;
-	e->mmap.build_id_len = (uint8_t)(strlen(id) / 2);
-	for (size_t i = 0; i < e->mmap.build_id_len; i++) {
-		const char byte[] = {id[2 * i], id[2 * i + 1], '\0'};
-
-		e->mmap.build_id[i] = (uint8_t)strtoul(byte, NULL, 16);
-	}
 	(void)track_drain(f->track);
+}
+
+Test(openings, gone_and_known)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	f->host.files[2].generation = 5;
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	run_lib(f);
 	cr_expect_eq(f->host.n_opens_other, 0);
-	cr_expect_eq(proc_maps_find(flow_process(f, CHILD)->maps, LIB)->file, b->index);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "/lib/lib");
 	cr_expect_eq(flow_stats(f).openings.known, 1);
 }
 
-/* What the kernel named by a build id is another file by the time that it is opened. */
-Test(openings, other_file_by_then)
+/* The inode number has been reused: what is known, and what the parent sees now, is another file. */
+Test(openings, gone_and_another_generation)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
-	struct sideband_event *e;
+
+	f->host.files[2].generation = 5;
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	f->host.files[2].generation = 6;
+	run_lib(f);
+	cr_expect_eq(f->host.n_opens_other, 1);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.failed, 1);
+}
+
+/* What lies under the path has been changed since it was mapped. */
+Test(openings, changed_since)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	fake_real_offset_ns -= (int64_t)(3600 * NS_PER_SEC);
+	run_lib(f);
+	cr_expect_eq(f->host.n_opens_other, 1);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.failed, 1);
+}
+
+/* Nothing refers to a binary: after a while it is let go of, and opened again when it is mapped. */
+Test(openings, unused)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	const struct binary_registry *binaries = unwind_tables_binaries(track_tables(f->track));
+	unsigned n_opens;
+	uint32_t index;
 
 	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
-	e = &f->host.events[f->host.n_events - 1].event;
-	e->mmap.has_build_id = true;
-	e->mmap.build_id_len = 20;
-	memset(e->mmap.build_id, 0xee, 20);
 	(void)track_drain(f->track);
-	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
-	cr_expect_eq(flow_stats(f).openings.failed, 1);
+	flow_settle(f);
+	index = proc_maps_find(flow_process(f, SHELL)->maps, LIB)->file;
+	fake_exit(&f->host, SHELL, SHELL);
+	fake_process_remove(&f->host, SHELL);
+	(void)track_drain(f->track);
+	flow_wait(f, 10 * NS_PER_SEC);
+	track_drained(f->track, fake_now_ns);
+	cr_expect_not_null(binary_registry_get(binaries, index));
+	flow_wait(f, 60 * NS_PER_SEC);
+	track_sweep(f->track, fake_now_ns);
+	cr_expect_null(binary_registry_get(binaries, index), "its device may stand for another soon");
+	n_opens = f->host.n_opens;
+	fake_process_add(&f->host, 300, 1, "other");
+	fake_process_map(&f->host, 300, LIB, 4, 0, "/lib/lib");
+	cr_expect_str_eq(flow_path(f, 300, LIB), "/lib/lib");
+	cr_expect_eq(f->host.n_opens, n_opens + 1);
+	flow_settle(f);
+}
+
+static void on_forget(uint32_t index, void *data)
+{
+	uint32_t *forgotten = data;
+
+	*forgotten = index;
+}
+
+/* At the maximum, a binary that nothing refers to makes room for another. */
+Test(openings, forgotten)
+{
+	_cleanup_flow_ struct flow *f = flow_prepare();
+	uint32_t forgotten = 0, index;
+
+	f->options.max_files = 2; /* the vDSO is one */
+	f->options.forget = on_forget;
+	f->options.forget_data = &forgotten;
+	fake_file_add(&f->host, "/bin/sh", false);
+	fake_file_add(&f->host, "/bin/tool", false);
+	fake_process_add(&f->host, SHELL, 1, "sh");
+	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
+	flow_start(f);
+	flow_settle(f);
+	index = proc_maps_find(flow_process(f, SHELL)->maps, CODE)->file;
+	fake_exit(&f->host, SHELL, SHELL);
+	fake_process_remove(&f->host, SHELL);
+	(void)track_drain(f->track);
+	flow_wait(f, 10 * NS_PER_SEC);
+	track_drained(f->track, fake_now_ns);
+	fake_process_add(&f->host, 300, 1, "other");
+	fake_process_map(&f->host, 300, CODE, 4, 0, "/bin/tool");
+	cr_expect_str_eq(flow_path(f, 300, CODE), "/bin/tool");
+	cr_expect_eq(forgotten, index);
 }

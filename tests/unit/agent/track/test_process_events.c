@@ -178,7 +178,7 @@ Test(process_events, exec_twice)
 	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, CHILD), between), CODE),
 			 "/bin/tool");
 	flow_wait(f, 2 * NS_PER_SEC);
-	track_sweep(f->track, fake_now_ns, NULL, NULL);
+	track_sweep(f->track, fake_now_ns);
 	cr_expect_not(flow_process(f, CHILD)->keep_stack);
 }
 
@@ -244,7 +244,7 @@ Test(process_events, threads)
 	cr_expect_eq(flow_process(f, SHELL)->n_threads, 0);
 	flow_wait(f, 10 * NS_PER_SEC);
 	track_drained(f->track, fake_now_ns);
-	track_sweep(f->track, fake_now_ns, NULL, NULL);
+	track_sweep(f->track, fake_now_ns);
 	cr_expect_eq(flow_stats(f).names.threads, 0);
 }
 
@@ -288,10 +288,10 @@ Test(process_events, main_thread_first)
 	fake_exit(&f->host, SHELL, SHELL);
 	(void)track_drain(f->track);
 	f->host.processes[0].n_threads = 2;
-	track_sweep(f->track, fake_now_ns, NULL, NULL);
+	track_sweep(f->track, fake_now_ns);
 	cr_expect_eq(flow_process(f, SHELL)->end_ns, 0);
 	f->host.processes[0].n_threads = 1;
-	track_sweep(f->track, fake_now_ns, NULL, NULL);
+	track_sweep(f->track, fake_now_ns);
 	cr_expect_neq(flow_process(f, SHELL)->end_ns, 0);
 	cr_expect_eq(flow_slot(f, SHELL), SLOT_ABSENT);
 }
@@ -326,7 +326,7 @@ Test(process_events, mapping_is_replaced)
 	cr_expect(flow_process(f, SHELL)->keep_stack);
 	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, SHELL), before), LIB), "/bin/tool");
 	flow_wait(f, 20 * NS_PER_SEC);
-	track_sweep(f->track, fake_now_ns, NULL, NULL);
+	track_sweep(f->track, fake_now_ns);
 	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, SHELL), before), LIB), "/bin/sh",
 			 "no sample of that time comes any more");
 }
