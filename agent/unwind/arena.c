@@ -523,11 +523,14 @@ void arena_each(const struct arena *a, void (*fn)(const struct arena_extent *e, 
 		for (size_t k = 0; k < a->segments[i].n; k++) {
 			const struct extent *e = &a->segments[i].extents[k];
 
-			fn(&(struct arena_extent){i, e->offset, e->len,
-						  e->state == FREE   ? ARENA_FREE
-						  : e->state == USED ? ARENA_USED
-								     : ARENA_RETIRED,
-						  e->owner},
+			fn(&(struct arena_extent){.segment = i,
+						  .offset = e->offset,
+						  .len = e->len,
+						  .state = e->state == FREE   ? ARENA_FREE
+							   : e->state == USED ? ARENA_USED
+									      : ARENA_RETIRED,
+						  .held = e->hold != 0,
+						  .owner = e->owner},
 			   data);
 		}
 	}

@@ -101,6 +101,7 @@ enum arena_state { ARENA_FREE, ARENA_USED, ARENA_RETIRED };
 struct arena_extent {
 	uint32_t segment, offset, len;
 	enum arena_state state;
+	bool held; /* kept for one requester */
 	struct arena_owner owner;
 };
 /* Calls fn for every stretch, in ascending order: without gaps, they make up all segments but the process

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Two kinds of objects, both found by hash: a `slot` for each process in the table, by pid, and a `list` for
- * each mapping list in the arena, by the id of the mappings and whether they are sampled. A slot names one
- * list; a list has a chain of the slots that name it and dies with the last of them. When the mappings of a
- * list change, the new block takes the place of the old one in all of its slots at once.
+ * each mapping list in the arena, by id and version of the mappings and whether they are sampled. A slot
+ * names one list; a list has a chain of the slots that name it and dies with the last of them. When tables
+ * came, the list gets a new block, in all of its slots at once. When the mappings have changed it is another
+ * list: who shared the old one may have other mappings by now, and moves when it is put itself.
  */
 #include "agent/unwind/publish.h"
 
@@ -25,9 +26,9 @@
 #define LISTS_SHARE 2u /* lists evict tables as long as they have no more than 1/2 of the arena */
 #define PROBES (PROCESS_PROBES * PROCESS_BUCKET_SLOTS)
 
-/* Which list: of these mappings, sampled or not. */
+/* Which list: of this version of these mappings, sampled or not. */
 struct list_key {
-	uint64_t maps;
+	uint64_t maps, version;
 	uint32_t flags; /* LIST_* */
 };
 
@@ -36,7 +37,7 @@ struct slot;
 struct list {
 	struct map_node node;
 	struct list_key key;
-	uint64_t version;	  /* of the mappings that it says */
+	bool written;
 	uint32_t change;	  /* unwind_tables_change() when it was written */
 	struct arena_block block; /* ref 0: there are no mappings */
 	struct slot *slots;	  /* that name it */
@@ -135,7 +136,7 @@ static struct slot *slot_of(const struct publisher *p, uint32_t pid)
 
 static uint64_t key_hash(const struct list_key *k)
 {
-	return hash_u64(k->maps * 2 + (k->flags & LIST_SKIP));
+	return hash_u64(hash_u64(k->maps) + k->version * 2 + (k->flags & LIST_SKIP));
 }
 
 static bool list_has_key(const struct map_node *node, const void *key)
@@ -143,7 +144,7 @@ static bool list_has_key(const struct map_node *node, const void *key)
 	const struct list *l = container_of(node, struct list, node);
 	const struct list_key *k = key;
 
-	return l->key.maps == k->maps && l->key.flags == k->flags;
+	return l->key.maps == k->maps && l->key.version == k->version && l->key.flags == k->flags;
 }
 
 static struct list *list_of(const struct publisher *p, struct list_key key)
@@ -183,7 +184,6 @@ static int list_new(struct publisher *p, struct list_key key, struct list **ret)
 	if (!l)
 		return -ENOMEM;
 	l->key = key;
-	l->version = UINT64_MAX;
 	r = map_insert(&p->lists, &l->node, key_hash(&key));
 	if (r < 0) {
 		free(l);
@@ -318,7 +318,7 @@ static int block_write(struct publisher *p, struct slot *s, const struct proc_ma
 	return 0;
 }
 
-/* Writes the list anew: its slots name the new block, and the one before is retired. */
+/* Writes the list (again): its slots name the new block, and the one before is retired. */
 static int list_update(struct publisher *p, struct slot *s, struct list *l, const struct proc_maps *m)
 {
 	struct arena_block before = l->block, block;
@@ -332,7 +332,7 @@ static int list_update(struct publisher *p, struct slot *s, struct list *l, cons
 		return r;
 	}
 	l->block = block;
-	l->version = m->version;
+	l->written = true;
 	l->change = unwind_tables_change(p->tables);
 	for (const struct slot *each = l->slots; each; each = each->next)
 		slot_write(each);
@@ -344,13 +344,13 @@ static int list_update(struct publisher *p, struct slot *s, struct list *l, cons
 static int list_get(struct publisher *p, struct slot *s, const struct proc_maps *m, uint32_t flags,
 		    struct list **ret)
 {
-	struct list_key key = {m->id, flags};
+	struct list_key key = {m->id, m->version, flags};
 	struct list *l = list_of(p, key);
 	int r = 0;
 
 	if (!l)
 		r = list_new(p, key, &l);
-	if (r == 0 && (l->version != m->version || tables_changed(p, l)))
+	if (r == 0 && (!l->written || tables_changed(p, l)))
 		r = list_update(p, s, l, m);
 	if (r < 0) {
 		if (l && !l->slots)
@@ -489,25 +489,25 @@ static void withdraw(uint32_t file, void *data)
 
 bool publisher_outdated(const struct publisher *p, const struct proc_maps *m)
 {
-	const struct list *sampled = list_of(p, (struct list_key){m->id, 0}),
-			  *skipped = list_of(p, (struct list_key){m->id, LIST_SKIP});
+	const struct list *sampled = list_of(p, (struct list_key){m->id, m->version, 0}),
+			  *skipped = list_of(p, (struct list_key){m->id, m->version, LIST_SKIP});
 	const struct list *l = sampled ?: skipped;
 
-	return !l || l->version != m->version || tables_changed(p, l);
+	return !l || tables_changed(p, l);
 }
 
 uint32_t publisher_list(const struct publisher *p, const struct proc_maps *m)
 {
-	const struct list *l = list_of(p, (struct list_key){m->id, 0});
+	const struct list *l = list_of(p, (struct list_key){m->id, m->version, 0});
 
-	return l && l->version == m->version && !tables_changed(p, l) ? l->block.ref : 0;
+	return l && !tables_changed(p, l) ? l->block.ref : 0;
 }
 
 uint32_t publisher_list_generation(const struct publisher *p, const struct proc_maps *m)
 {
-	const struct list *l = list_of(p, (struct list_key){m->id, 0});
+	const struct list *l = list_of(p, (struct list_key){m->id, m->version, 0});
 
-	return l && l->version == m->version ? l->block.generation : 0;
+	return l ? l->block.generation : 0;
 }
 
 uint32_t publisher_generation(const struct publisher *p)

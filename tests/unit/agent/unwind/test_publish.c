@@ -461,29 +461,59 @@ Test(publish, lists_leave_room_for_tables)
 	cr_expect_eq(world_stats(&s->world).evicted, 0);
 }
 
-/* Forks share mappings and list; when the mappings change for all of them, so do all slots, at once. */
+/* Forks share mappings and list. A table comes: the list is written once, and all slots move to it. */
 Test(publish, forks_move_together)
 {
 	_cleanup_stage_ struct stage *s = stage_new();
 	struct process *parent = process(s, 100), *child = process(s, 101);
-	uint32_t before;
+	uint32_t index = world_add_libc(&s->world, "libc", 0), before;
 
-	map(parent, 0x10000, 0x4000, 0, PROC_FILE_OPENING | 7);
-	map(parent, 0x20000, 0x4000, 0, PROC_FILE_NONE);
+	map(parent, 0x10000, 0x4000, world_binary(&s->world, index)->module.file_offset, index);
 	proc_maps_unref(child->maps);
 	child->maps = proc_maps_ref(parent->maps);
 	cr_assert_eq(publisher_put(s->publisher, parent), 0);
 	cr_assert_eq(publisher_put(s->publisher, child), 0);
 	before = process_list(s, 101);
-	cr_expect_eq(find(s, 101, 0x10123), ENDING_NO_MAPPING);
-	cr_expect(proc_maps_replace_file(parent->maps, PROC_FILE_OPENING | 7, PROC_FILE_NONE));
-	cr_expect(publisher_outdated(s->publisher, child->maps));
+	world_settle(&s->world);
 	cr_assert_eq(publisher_put(s->publisher, parent), 0);
 	cr_expect_neq(process_list(s, 101), before);
+	cr_expect_eq(process_list(s, 101), process_list(s, 100));
 	cr_expect_not(in_use(s, before));
-	cr_expect_eq(find(s, 101, 0x10123), NEXT_FRAMES);
+	cr_expect_eq(stats_of(s).lists, 2);
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	cr_expect_eq(stats_of(s).lists, 2);
 	publisher_remove(s->publisher, parent);
 	cr_expect(in_use(s, process_list(s, 101)));
+}
+
+/*
+ * The child maps something of its own, and is not published yet; its parent, alone with the list they shared,
+ * changes it in place. The child's slot must not follow: these are not its mappings.
+ */
+Test(publish, forks_part)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	struct process *parent = process(s, 100), *child = process(s, 101);
+	const struct proc_maps *shared;
+	uint32_t before;
+
+	map(parent, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	cr_assert_eq(publisher_put(s->publisher, parent), 0);
+	cr_assert_eq(publisher_put(s->publisher, child), 0);
+	before = process_list(s, 101);
+	cr_assert_eq(proc_maps_own(child), 0);
+	map(child, 0x30000, 0x1000, 0, PROC_FILE_NONE);
+	shared = parent->maps;
+	cr_assert_eq(proc_maps_own(parent), 0);
+	cr_assert_eq(parent->maps, shared, "it is the parent's alone");
+	map(parent, 0x50000, 0x1000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, parent), 0);
+	cr_expect_eq(process_list(s, 101), before);
+	cr_expect_eq(find(s, 100, 0x50123), NEXT_FRAMES);
+	cr_expect_eq(find(s, 101, 0x50123), ENDING_NO_MAPPING);
+	cr_expect(in_use(s, before));
 }
 
 /* The parent is sampled, its fork is not: two lists of the same mappings. */

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/model/fakes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/clock.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/worker.h"
+#include "agent/binary/registry.h"
+#include "agent/unwind/build.h"
+#include "bpf/abi.h"
+
+uint64_t fake_now_ns;
+struct binary_registry fake_registry;
+bool fake_workers_full;
+
+uint64_t clock_mono_ns(void)
+{
+	return fake_now_ns;
+}
+
+/* --- agent/binary/registry.h */
+
+struct binary *binary_registry_get(const struct binary_registry *r, uint32_t index)
+{
+	if (!index || index > FILES || !r->files[index].present)
+		return NULL;
+	return (struct binary *)&r->files[index].binary;
+}
+
+uint32_t binary_registry_max(const struct binary_registry *r)
+{
+	(void)r;
+	return FILES;
+}
+
+void binary_registry_searched(struct binary_registry *r, uint32_t index, struct binary_debug *found)
+{
+	(void)r, (void)index, (void)found;
+}
+
+void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, const char *htlhash)
+{
+	(void)r, (void)index, (void)htlhash;
+}
+
+void binary_registry_remove(struct binary_registry *r, uint32_t index)
+{
+	r->files[index].present = false;
+}
+
+/* --- agent/base/worker.h, agent/unwind/build.h */
+
+int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority priority)
+{
+	struct build_job *j = container_of(job, struct build_job, job);
+
+	(void)w, (void)priority;
+	if (fake_workers_full)
+		return -ENOSPC;
+	fake_registry.files[j->file].job = j;
+	return 0;
+}
+
+int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
+		  void (*done)(struct worker_job *job, bool cancelled),
+		  void (*overdue)(struct worker_job *job))
+{
+	struct build_job *j = calloc(1, sizeof *j);
+
+	if (!j)
+		return -ENOMEM;
+	j->job.done = done;
+	j->job.overdue = overdue;
+	j->owner = owner;
+	j->file = f->index;
+	j->debug.fd = j->names.fd = -1;
+	*ret = j;
+	return 0;
+}
+
+void build_job_free(struct build_job *j)
+{
+	if (!j)
+		return;
+	for (size_t i = 0; i < j->blocks.n; i++)
+		free(j->blocks.blocks[i].bytes);
+	free(j->blocks.blocks);
+	free(j);
+}
+
+void fake_job_fill(struct build_job *j)
+{
+	const struct fake_file *f = &fake_registry.files[j->file];
+
+	j->blocks.blocks = calloc(f->n_blocks, sizeof *j->blocks.blocks);
+	for (uint32_t i = 0; j->blocks.blocks && i < f->n_blocks; i++) {
+		struct unwind_block *b = &j->blocks.blocks[i];
+		struct fake_mark mark = {f->serial, j->file, i};
+		struct unwind_table *t = malloc(f->blocks[i].len);
+
+		if (!t)
+			abort();
+		*t = (struct unwind_table){
+			.va = f->blocks[i].va,
+			.n_pages = (uint32_t)((f->blocks[i].end - f->blocks[i].va) >> PAGE_SHIFT_ROWS)};
+		memcpy(t + 1, &mark, sizeof mark);
+		*b = (struct unwind_block){f->blocks[i].va, f->blocks[i].end, (uint8_t *)t, f->blocks[i].len};
+		j->blocks.n++;
+		j->blocks.bytes += b->len;
+	}
+	j->n_rows = 1;
+}
