@@ -433,7 +433,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		struct placing *p = c->placing;
 
 		c->placing = p->next;
-		build_job_free(p->job);
+		job_end(c, p->job);
 		placing_free(c, p);
 	}
 	free(c->tables);

@@ -105,8 +105,8 @@ void unwind_tables_retry(struct unwind_tables *t);
 /* Binaries that wait for, or are at, a worker. */
 size_t unwind_tables_pending(const struct unwind_tables *t);
 /*
- * The index will stand for another binary; no worker has it, since jobs hold their binaries. Its blocks go
- * with the next publication.
+ * The index will stand for another binary; no worker has it, since jobs hold their binaries. Its table leaves
+ * all published lists at once.
  */
 void unwind_tables_forget(struct unwind_tables *t, uint32_t index);
 void unwind_tables_stats(const struct unwind_tables *t, struct unwind_tables_stats *ret);

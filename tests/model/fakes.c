@@ -46,10 +46,31 @@ void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, cons
 	(void)r, (void)index, (void)htlhash;
 }
 
-void binary_registry_remove(struct binary_registry *r, uint32_t index)
+bool binary_registry_hold(struct binary_registry *r, uint32_t index)
 {
-	r->files[index].present = false;
+	if (!binary_registry_get(r, index))
+		return false;
+	r->files[index].refs++;
+	return true;
 }
+
+void binary_registry_release(struct binary_registry *r, uint32_t index)
+{
+	if (binary_registry_get(r, index) && !r->files[index].refs--)
+		abort();
+}
+
+static void file_hold(uint32_t file, void *data)
+{
+	(void)binary_registry_hold(data, file);
+}
+
+static void file_release(uint32_t file, void *data)
+{
+	binary_registry_release(data, file);
+}
+
+const struct proc_files fake_files = {file_hold, file_release, &fake_registry};
 
 /* --- agent/base/worker.h, agent/unwind/build.h */
 

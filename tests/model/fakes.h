@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "agent/binary/binary.h"
+#include "agent/proc/mapping.h"
 
 #define FILES 10u /* indices 1 to FILES */
 #define FILE_BLOCKS 3u
@@ -19,6 +20,7 @@ struct build_job;
 /* A binary, what its table will be, and where its job is. */
 struct fake_file {
 	bool present;
+	unsigned refs;
 	uint64_t serial; /* of the content; no two files have the same */
 	struct binary binary;
 	struct elf_segment segment;
@@ -39,6 +41,7 @@ struct binary_registry {
 extern uint64_t fake_now_ns; /* what clock_mono_ns() returns */
 extern struct binary_registry fake_registry;
 extern bool fake_workers_full;
+extern const struct proc_files fake_files; /* by which mappings hold their files */
 
 /* What stands behind the header of a block, so that a reader can tell whose it is. */
 struct fake_mark {

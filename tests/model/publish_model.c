@@ -141,7 +141,8 @@ static struct world *world_new(void)
 	w->segment_fails = chance(30);
 	if (arena_new(&w->arena, (chance(70) ? 1 : SEGMENTS) * SEGMENT_BYTES, segment_make, w) < 0 ||
 	    unwind_tables_new(&w->tables, &fake_registry, w->arena, NULL, on_ready, w) < 0 ||
-	    publisher_new(&w->publisher, w->arena, w->tables) < 0 || proc_table_new(&w->table, PIDS) < 0)
+	    publisher_new(&w->publisher, w->arena, w->tables) < 0 ||
+	    proc_table_new(&w->table, PIDS, &fake_files) < 0)
 		abort();
 	w->oracle = oracle_new(w->arena, w->tables);
 	pids_choose(w);
@@ -232,7 +233,7 @@ static void maps_replace(struct world *w, struct process *p, bool remember)
 
 	if (remember)
 		(void)proc_history_add(p, fake_now_ns, publisher_generation(w->publisher));
-	if (proc_maps_new(&empty) < 0)
+	if (proc_maps_new(&empty, &fake_files) < 0)
 		abort();
 	proc_maps_unref(p->maps);
 	p->maps = empty;
@@ -409,33 +410,15 @@ static void do_file(struct world *w)
 	unwind_tables_add(w->tables, i);
 }
 
-static void on_mapped(const struct proc_maps *m, void *data)
-{
-	uint8_t *used = data;
-
-	for (uint32_t i = 0; i < m->n; i++)
-		if (m->entries[i].file <= FILES)
-			used[m->entries[i].file] = 1;
-}
-
-static void on_process(struct process *p, void *data)
-{
-	on_mapped(p->maps, data);
-	proc_history_each(p, on_mapped, data);
-}
-
-/* Forgets a file that nothing refers to any more. */
+/* The registry gives the place of a file that nothing refers to any more to another. */
 static void do_forget(struct world *w)
 {
-	uint8_t used[FILES + 1] = {0};
 	uint32_t i = 1 + any(FILES);
 
-	proc_table_each(w->table, on_process, used);
-	publisher_mark_files(w->publisher, used);
-	if (used[i] || !fake_registry.files[i].present || unwind_tables_busy(w->tables, i))
+	if (!fake_registry.files[i].present || fake_registry.files[i].refs)
 		return;
 	unwind_tables_forget(w->tables, i);
-	binary_registry_remove(&fake_registry, i);
+	fake_registry.files[i].present = false;
 }
 
 static uint64_t tables_no_room(const struct world *w)
@@ -643,8 +626,11 @@ static const char *world_end(struct world *w)
 	}
 	if (!wrong && w->in_grace)
 		wrong = do_grace_end(w);
-	for (uint32_t i = 1; i <= FILES; i++)
+	for (uint32_t i = 1; i <= FILES; i++) {
+		if (!wrong && fake_registry.files[i].refs)
+			wrong = "a file is held, and nobody is there who may hold it";
 		unwind_tables_forget(w->tables, i);
+	}
 	for (int i = 0; i < 2; i++) {
 		do_grace_begin(w);
 		(void)do_grace_end(w);
