@@ -303,7 +303,8 @@ static int keep(struct completion *c, const struct sampled_task *task, const str
 
 	if (!share)
 		return r;
-	if (c->bytes + bytes > c->options.max_bytes || share->bytes + bytes > c->options.max_bytes - c->bytes)
+	if (c->bytes + bytes > c->options.max_bytes ||
+	    share->bytes + bytes > c->options.max_bytes - (c->bytes + bytes))
 		r = -ENOSPC;
 	else
 		w = malloc(bytes);

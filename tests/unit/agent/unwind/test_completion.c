@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples that lack a process, a mapping or a table, and what becomes of them. */
+#include "world.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "agent/proc/history.h"
+#include "agent/proc/sampled_task.h"
+#include "agent/proc/table.h"
+#include "agent/unwind/completion.h"
+
+#define CODE 0x10000ull /* anonymous memory: walked by frame pointers, needs no table */
+#define STACK 0x7ffe0000ull
+#define BASE 0x20000000ull /* where the C library is mapped */
+#define START_NS (1000 * NS_PER_SEC)
+#define OUTCOMES_MAX 64
+
+static uint64_t now_ns;
+
+static uint64_t fake_now(void)
+{
+	return now_ns;
+}
+
+struct outcome {
+	uint32_t tid;
+	enum unwind_ending ending;
+	uint16_t n_user;
+	uint64_t frames[8];
+	char thread[PROC_TASK_COMM_LEN];
+	bool saved;
+};
+
+struct scene {
+	struct world w;
+	struct completion *completion;
+	struct proc_table *processes;
+	struct process *process;
+	struct outcome outcomes[OUTCOMES_MAX];
+	size_t n;
+	uint64_t epoch;
+	uint32_t next_tid;
+};
+
+static void on_final(const struct sampled_task *task, const struct sample_view *v, void *data)
+{
+	struct scene *s = data;
+	struct outcome *o = &s->outcomes[s->n++];
+
+	cr_assert_leq(s->n, OUTCOMES_MAX);
+	o->tid = v->tid;
+	o->ending = v->ending;
+	o->n_user = v->n_user;
+	o->saved = v->saved || v->stack;
+	memcpy(o->frames, v->frames + v->n_kernel, (v->n_user < 8 ? v->n_user : 8) * sizeof *v->frames);
+	memcpy(o->thread, task->thread, sizeof o->thread);
+}
+
+static void scene_init(struct scene *s, size_t max_bytes)
+{
+	struct completion_options o = {
+		.user_frames = 512, .max_bytes = max_bytes, .now = fake_now, .final = on_final, .data = s};
+
+	memset(s, 0, sizeof *s);
+	now_ns = START_NS;
+	world_init(&s->w, 2, 8);
+	o.arena = s->w.arena;
+	o.tables = s->w.tables;
+	o.worker = s->w.worker;
+	cr_assert_eq(completion_new(&s->completion, &o), 0);
+	cr_assert_eq(proc_table_new(&s->processes, 64), 0);
+	cr_assert_eq(proc_table_add(s->processes, 42, 0, &s->process), 0);
+	s->next_tid = 1;
+}
+
+static void scene_fini(struct scene *s)
+{
+	completion_free(s->completion);
+	proc_table_free(s->processes);
+	world_fini(&s->w);
+}
+
+#define _cleanup_scene_ _cleanup_(scene_fini)
+
+static struct completion_stats stats(const struct scene *s)
+{
+	struct completion_stats c;
+
+	completion_stats(s->completion, &c);
+	return c;
+}
+
+static void map(struct scene *s, uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
+{
+	cr_assert_eq(proc_maps_own(s->process), 0);
+	cr_assert_eq(proc_maps_insert(s->process->maps, (struct proc_mapping){start, end, offset, file}), 0);
+	s->epoch++;
+}
+
+/* A record of one frame pointer chain: `ip`, called from CODE + 0x200, called from nothing. */
+struct record {
+	struct sample_record head;
+	uint64_t frames[2];
+	struct saved_stack saved;
+	uint64_t stack[6];
+};
+
+static size_t record_of(struct scene *s, struct record *r, uint64_t ip, enum unwind_ending ending)
+{
+	*r = (struct record){
+		.head = {.time_ns = now_ns,
+			 .value = 1,
+			 .pid = s->process->pid,
+			 .tid = s->next_tid++,
+			 .ending = (uint8_t)ending,
+			 .flags = SAMPLE_SAVED_STACK},
+		.saved = {.ip = ip,
+			  .sp = STACK,
+			  .fp = STACK + 16,
+			  .stack_address = STACK,
+			  .innermost = 1,
+			  .stack_bytes = sizeof r->stack},
+	};
+	/* frame pointer → the caller's frame pointer (0: there is none), return address */
+	r->stack[2] = STACK + 32;
+	r->stack[3] = CODE + 0x201;
+	r->stack[4] = r->stack[5] = 0;
+	return sizeof *r;
+}
+
+static void take_record(struct scene *s, struct record *r)
+{
+	struct sampled_task task = {.process = s->process, .image = s->process->image, .thread = "worker"};
+	/* without frames the saved stack follows the head at once */
+	uint8_t bytes[sizeof *r] __attribute__((aligned(8)));
+	size_t frames = (r->head.n_kernel + r->head.n_user) * 8u, len = sizeof r->head;
+	struct sample_view v;
+
+	memcpy(bytes, &r->head, sizeof r->head);
+	memcpy(bytes + len, r->frames, frames);
+	len += frames;
+	if (r->head.flags & SAMPLE_SAVED_STACK) {
+		memcpy(bytes + len, &r->saved, sizeof r->saved + sizeof r->stack);
+		len += sizeof r->saved + sizeof r->stack;
+	}
+	cr_assert_eq(sample_decode(bytes, len, &v), 0);
+	completion_take(s->completion, &task, &v, bytes, len);
+}
+
+/* A sample of anonymous code without a process in the program's table. */
+static void take(struct scene *s)
+{
+	struct record r;
+
+	record_of(s, &r, CODE + 0x100, ENDING_NO_PROCESS);
+	take_record(s, &r);
+}
+
+static void retry(struct scene *s)
+{
+	completion_retry(s->completion, s->epoch);
+}
+
+static void expect_whole(const struct outcome *o)
+{
+	cr_expect_eq(o->ending, ENDING_ROOT, "%s", unwind_ending_text(o->ending));
+	cr_assert_eq(o->n_user, 2);
+	cr_expect_eq(o->frames[0], frame_anonymous(CODE + 0x100));
+	cr_expect_eq(o->frames[1], frame_anonymous(CODE + 0x200));
+	cr_expect_not(o->saved);
+	cr_expect_str_eq(o->thread, "worker");
+}
+
+Test(completion, a_final_stack_goes_through)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	record_of(&s, &r, 0, ENDING_ROOT);
+	r.head.flags = 0;
+	r.head.n_user = 1;
+	r.frames[0] = frame_anonymous(CODE);
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(stats(&s).completed, 0, "nothing was to be done");
+}
+
+Test(completion, completed_at_once)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	take(&s);
+	cr_assert_eq(s.n, 1);
+	expect_whole(&s.outcomes[0]);
+	cr_expect_eq(stats(&s).completed, 1);
+	cr_expect_eq(stats(&s).waiting, 0);
+}
+
+Test(completion, completed_when_the_mapping_is_known)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	take(&s);
+	take(&s);
+	cr_expect_eq(s.n, 0);
+	cr_expect_eq(stats(&s).waiting, 2);
+	cr_expect_gt(stats(&s).waiting_bytes, 2 * sizeof(struct record));
+	retry(&s);
+	cr_expect_eq(s.n, 0, "nothing has come");
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	retry(&s);
+	cr_assert_eq(s.n, 2);
+	expect_whole(&s.outcomes[0]);
+	cr_expect(s.outcomes[0].tid == 1 && s.outcomes[1].tid == 2, "in the order of arrival");
+	cr_expect_eq(stats(&s).waiting, 0);
+	cr_expect_eq(stats(&s).waiting_bytes, 0);
+	cr_expect_eq(stats(&s).completed, 2);
+	cr_expect_eq(stats(&s).late, 0);
+}
+
+Test(completion, nothing_is_tried_while_nothing_is_published)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	take(&s);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	completion_retry(s.completion, 0);
+	cr_expect_eq(s.n, 0, "the epoch is the one of the last try");
+	completion_retry(s.completion, s.epoch);
+	cr_expect_eq(s.n, 1);
+}
+
+Test(completion, out_of_time_it_goes_as_it_is)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	take(&s);
+	now_ns += COMPLETION_PROCESS_NS - 1;
+	s.epoch++;
+	retry(&s);
+	cr_expect_eq(s.n, 0);
+	now_ns += 1;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_PROCESS);
+	cr_expect_eq(s.outcomes[0].n_user, 0);
+	cr_expect_not(s.outcomes[0].saved);
+	cr_expect_eq(stats(&s).late, 1);
+	cr_expect_eq(stats(&s).completed, 0);
+}
+
+Test(completion, the_end_takes_all_that_wait)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	take(&s);
+	take(&s);
+	completion_finish(s.completion);
+	cr_expect_eq(s.n, 2);
+	cr_expect_eq(stats(&s).waiting, 0);
+	cr_expect_eq(stats(&s).late, 2);
+	completion_finish(s.completion);
+	cr_expect_eq(s.n, 2);
+}
+
+Test(completion, at_the_maximum_it_goes_as_it_is)
+{
+	_cleanup_scene_ struct scene s;
+	struct completion_stats c;
+
+	scene_init(&s, 4096);
+	for (int i = 0; i < 40; i++)
+		take(&s);
+	c = stats(&s);
+	cr_expect_gt(c.waiting, 0);
+	cr_expect_leq(c.waiting_bytes, 4096u);
+	cr_expect_eq(c.no_room, 40 - c.waiting);
+	cr_expect_eq(s.n, c.no_room);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_PROCESS);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	retry(&s);
+	cr_expect_eq(s.n, 40);
+	expect_whole(&s.outcomes[39]);
+	take(&s);
+	cr_expect_eq(s.n, 41);
+}
+
+static void nothing(void *data)
+{
+	(void)data;
+}
+
+Test(completion, a_workload_leaves_room_for_others)
+{
+	static int workloads[2];
+	_cleanup_scene_ struct scene s;
+	struct process *other, *greedy;
+	uint64_t kept;
+
+	scene_init(&s, 16384);
+	greedy = s.process;
+	cr_assert_eq(proc_table_add(s.processes, 43, 0, &other), 0);
+	proc_image_set_context(greedy->image, (struct proc_context){&workloads[0], nothing, nothing}, 1);
+	proc_image_set_context(other->image, (struct proc_context){&workloads[1], nothing, nothing}, 1);
+	for (int i = 0; i < 60; i++)
+		take(&s);
+	kept = stats(&s).waiting;
+	cr_expect_gt(stats(&s).waiting_bytes, 16384u / 3);
+	cr_expect_leq(stats(&s).waiting_bytes, 16384u / 2, "a half at most");
+	s.process = other;
+	take(&s);
+	take(&s);
+	cr_expect_eq(stats(&s).waiting, kept + 2, "there is room for another");
+	s.n = 0;
+	completion_finish(s.completion);
+	cr_expect_eq(s.n, kept + 2);
+	cr_expect_eq(stats(&s).waiting_bytes, 0);
+}
+
+Test(completion, a_process_that_has_ended_is_held)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	take(&s);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	proc_table_end(s.processes, s.process, now_ns + 1);
+	proc_table_reap(s.processes, now_ns + 2);
+	cr_expect_null(proc_table_at(s.processes, 42, now_ns), "nobody else knows it");
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	expect_whole(&s.outcomes[0]);
+}
+
+Test(completion, samples_that_wait_are_released_at_the_end)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	take(&s);
+	take(&s);
+	completion_free(s.completion); /* the sanitizer counts */
+	s.completion = NULL;
+	cr_expect_eq(s.n, 0);
+}
+
+/* --- tables */
+
+static uint64_t libc_offset(const struct world *w, uint32_t index, const char *name)
+{
+	Dl_info info;
+	void *at = dlsym(RTLD_DEFAULT, name);
+
+	(void)w;
+	(void)index;
+	cr_assert(at && dladdr(at, &info));
+	return (uint64_t)((uintptr_t)at - (uintptr_t)info.dli_fbase);
+}
+
+/* A sample at the first instruction of a function of the C library; it returns to nothing. */
+static void take_in_libc(struct scene *s, uint64_t offset)
+{
+	struct record r;
+
+	record_of(s, &r, BASE + offset, ENDING_NO_PROCESS);
+	r.stack[0] = 0;
+	take_record(s, &r);
+}
+
+Test(completion, a_table_is_waited_for_longer_than_a_mapping)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t libc;
+	uint64_t offset;
+
+	scene_init(&s, 1u << 20);
+	libc = world_add_libc(&s.w, "libc", 0);
+	offset = libc_offset(&s.w, libc, "getpid");
+	map(&s, BASE, BASE + (8u << 20), 0, libc);
+	take_in_libc(&s, offset);
+	cr_expect_eq(s.n, 0, "the table is not there");
+	now_ns += COMPLETION_PROCESS_NS + 1;
+	s.epoch++;
+	retry(&s);
+	cr_expect_eq(s.n, 0);
+	world_settle(&s.w);
+	s.epoch++;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT, "%s", unwind_ending_text(s.outcomes[0].ending));
+	cr_assert_eq(s.outcomes[0].n_user, 1);
+	cr_expect_eq(frame_file(s.outcomes[0].frames[0]), libc);
+	cr_expect_gt(world_table(&s.w, libc)->last_used_ns, 0, "it is in use");
+	cr_expect_eq(stats(&s).completed, 1);
+}
+
+Test(completion, the_time_for_a_table_begins_with_the_sample)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t libc;
+
+	scene_init(&s, 1u << 20);
+	libc = world_add_libc(&s.w, "libc", 0);
+	take_in_libc(&s, 0x30000);
+	now_ns += COMPLETION_PROCESS_NS / 2;
+	map(&s, BASE, BASE + (8u << 20), 0, libc); /* from now on it waits for the table */
+	retry(&s);
+	now_ns = START_NS + COMPLETION_TABLE_NS - 1;
+	retry(&s);
+	cr_expect_eq(s.n, 0);
+	now_ns = START_NS + COMPLETION_TABLE_NS;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_TABLE);
+	cr_expect_eq(s.outcomes[0].n_user, 1, "as far as it was walked");
+	cr_expect_eq(stats(&s).late, 1);
+}
+
+/* --- outdated mappings */
+
+/* The program walked two frames with the list of generation 5; then the memory at `unmapped` went. */
+static void outdate(struct scene *s, struct record *r, uint64_t unmapped)
+{
+	static const uint64_t starts[] = {CODE, CODE + 0x8000, CODE + 0x10000};
+	struct proc_maps *right;
+
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		map(s, starts[i], starts[i] + 0x1000, 0, PROC_FILE_NONE);
+	cr_assert_eq(proc_history_add(s->process, now_ns, 5), 0);
+	cr_assert_eq(proc_maps_new(&right), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		if (starts[i] != unmapped)
+			cr_assert_eq(
+				proc_maps_insert(right, (struct proc_mapping){starts[i], starts[i] + 0x1000,
+									      0, PROC_FILE_NONE}),
+				0);
+	proc_maps_unref(s->process->maps);
+	s->process->maps = right;
+	now_ns += NS_PER_SEC;
+	record_of(s, r, CODE + 0x100, ENDING_ROOT);
+	r->head.generation = 5;
+	r->head.n_user = 2;
+	r->frames[0] = frame_anonymous(CODE + 0x100);
+	r->frames[1] = frame_anonymous(CODE + 0x8200);
+}
+
+Test(completion, outdated_frames_are_cut)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	outdate(&s, &r, CODE + 0x8000);
+	r.head.flags = 0; /* no stack came along */
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_assert_eq(s.outcomes[0].n_user, 1, "up to what went");
+	cr_expect_eq(s.outcomes[0].frames[0], frame_anonymous(CODE + 0x100));
+	cr_expect_eq(stats(&s).cut, 1);
+}
+
+Test(completion, frames_beside_the_change_are_right)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	outdate(&s, &r, CODE + 0x10000);
+	r.head.flags = 0;
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(s.outcomes[0].n_user, 2);
+	cr_expect_eq(stats(&s).cut, 0);
+}
+
+Test(completion, with_its_stack_an_outdated_one_is_walked_again)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	outdate(&s, &r, CODE + 0x8000);
+	r.head.flags |= SAMPLE_FROM_START;
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1);
+	expect_whole(&s.outcomes[0]);
+	cr_expect_eq(stats(&s).walked_again, 1);
+	cr_expect_eq(stats(&s).cut, 0);
+}
+
+Test(completion, a_stack_from_the_start_never_makes_it_shorter)
+{
+	/* the program could read on where the copy ends */
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	record_of(&s, &r, CODE + 0x100, ENDING_NO_MAPPING);
+	r.head.flags |= SAMPLE_FROM_START;
+	r.head.n_user = 2;
+	r.frames[0] = frame_anonymous(CODE + 0x100);
+	r.frames[1] = frame_anonymous(CODE + 0x300);
+	r.stack[2] = 0x1234; /* and no frame pointer chain */
+	r.stack[3] = 0x99999;
+	take_record(&s, &r);
+	now_ns += COMPLETION_TABLE_NS;
+	completion_finish(s.completion);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].n_user, 2);
+	cr_expect_eq(s.outcomes[0].frames[1], frame_anonymous(CODE + 0x300));
+}
+
+Test(completion, mappings_that_are_forgotten_end_the_wait)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	record_of(&s, &r, CODE + 0x100, ENDING_NO_PROCESS);
+	for (uint32_t i = 0; i < PROC_HISTORY_MAX + 2; i++) {
+		now_ns++;
+		cr_assert_eq(proc_history_add(s.process, now_ns, i + 1), 0);
+		map(&s, CODE + 0x100000 + i * 0x2000, CODE + 0x101000 + i * 0x2000, 0, PROC_FILE_NONE);
+	}
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1, "what was mapped then is not known any more");
+	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_PROCESS);
+}
