@@ -16,7 +16,6 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
-#include "agent/binary/binary_set.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/outdated.h"
@@ -36,8 +35,9 @@ struct waiting {
 	struct waiting *next;
 	uint64_t deadline_ns;
 	struct share *share;
-	struct sampled_task task;   /* one reference each: the process may end before its tables are there */
-	struct binary_set binaries; /* that its frames are of */
+	struct sampled_task task; /* one reference each: the process may end before its tables are there */
+	uint32_t *held;		  /* the binaries that its frames are of, one reference each; owned */
+	size_t n_held;
 	size_t len;
 	uint64_t record[]; /* len bytes */
 };
@@ -252,12 +252,42 @@ static void charge(struct completion *c, struct share *s, size_t taken, size_t r
 	free(s);
 }
 
+static size_t waiting_bytes(const struct waiting *w)
+{
+	return sizeof *w + w->len + w->n_held * sizeof *w->held;
+}
+
+static struct binary_registry *binaries_of(const struct completion *c)
+{
+	return unwind_tables_binaries(c->options.tables);
+}
+
+/* Without memory they are not held: a frame may then be left without a name. */
+static void hold_binaries(struct completion *c, struct waiting *w, const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame f;
+	uint32_t last = 0;
+
+	if (v->n_user)
+		w->held = calloc(v->n_user, sizeof *w->held);
+	while (w->held && stack_frames_next(&frames, &f)) {
+		if (f.kind != STACK_FRAME_NATIVE || frame_file(f.word) == last)
+			continue;
+		last = frame_file(f.word);
+		if (binary_registry_hold(binaries_of(c), last))
+			w->held[w->n_held++] = last;
+	}
+}
+
 static void drop(struct completion *c, struct waiting *w)
 {
-	charge(c, w->share, 0, sizeof *w + w->len);
+	charge(c, w->share, 0, waiting_bytes(w));
+	for (size_t i = 0; i < w->n_held; i++)
+		binary_registry_release(binaries_of(c), w->held[i]);
+	free(w->held);
 	process_unref(w->task.process);
 	proc_image_unref(w->task.image);
-	binary_set_fini(&w->binaries);
 	free(w);
 }
 
@@ -279,25 +309,12 @@ static bool needs_worker(enum unwind_ending ending)
 	return ending == ENDING_NO_TABLE || ending == ENDING_UNSUPPORTED_RULE;
 }
 
-/* Without memory for it, the mappings of the process have to do. */
-static void hold_binaries(const struct completion *c, struct waiting *w, const struct sample_view *v)
-{
-	struct stack_frames frames = STACK_USER_FRAMES(v);
-	struct stack_frame frame;
-
-	if (binary_set_init(&w->binaries, unwind_tables_binaries(c->options.tables)) < 0)
-		return;
-	while (stack_frames_next(&frames, &frame))
-		if (frame.kind == STACK_FRAME_NATIVE)
-			binary_set_add(&w->binaries, frame_file(frame.word));
-}
-
 /* 0, -ENOSPC: there is no room for it, -ENOMEM. */
 static int keep(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		enum unwind_ending ending, const void *record, size_t len)
 {
 	struct share *share = share_of(c, task->image->context.data);
-	size_t bytes = sizeof(struct waiting) + len;
+	size_t bytes = sizeof(struct waiting) + len + v->n_user * sizeof(uint32_t); /* at most */
 	struct waiting *w = NULL;
 	int r = -ENOMEM;
 
@@ -325,7 +342,7 @@ static int keep(struct completion *c, const struct sampled_task *task, const str
 		hold_binaries(c, w, v);
 	if (!c->n || w->deadline_ns < c->next_deadline_ns)
 		c->next_deadline_ns = w->deadline_ns;
-	charge(c, share, bytes, 0);
+	charge(c, share, waiting_bytes(w), 0);
 	*c->tail = w;
 	c->tail = &w->next;
 	c->n++;

@@ -69,7 +69,7 @@ static void scene_init(struct scene *s, size_t max_bytes)
 	o.tables = s->w.tables;
 	o.worker = s->w.worker;
 	cr_assert_eq(completion_new(&s->completion, &o), 0);
-	cr_assert_eq(proc_table_new(&s->processes, 64), 0);
+	cr_assert_eq(proc_table_new(&s->processes, 64, NULL), 0);
 	cr_assert_eq(proc_table_add(s->processes, 42, 0, &s->process), 0);
 	s->next_tid = 1;
 }
@@ -425,6 +425,30 @@ Test(completion, the_time_for_a_table_begins_with_the_sample)
 	cr_expect_eq(stats(&s).late, 1);
 }
 
+Test(completion, binaries_of_the_frames_are_held_while_it_waits)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+	uint32_t libc;
+
+	scene_init(&s, 1u << 20);
+	libc = world_add_libc(&s.w, "libc", 0);
+	world_settle(&s.w);
+	binary_registry_release(s.w.binaries, libc); /* the world's own */
+	cr_assert_eq(world_binaries(&s.w).unused, 1);
+	for (int i = 0; i < 2; i++) {
+		record_of(&s, &r, CODE + 0x100, ENDING_NO_MAPPING);
+		r.head.n_user = 2;
+		r.frames[0] = frame_native(libc, 0x1000);
+		r.frames[1] = frame_native(libc, 0x2000);
+		take_record(&s, &r);
+	}
+	cr_expect_eq(stats(&s).waiting, 2);
+	cr_expect_eq(world_binaries(&s.w).unused, 0);
+	completion_finish(s.completion);
+	cr_expect_eq(world_binaries(&s.w).unused, 1);
+}
+
 /* --- outdated mappings */
 
 /* The program walked two frames with the list of generation 5; then the memory at `unmapped` went. */
@@ -436,7 +460,7 @@ static void outdate(struct scene *s, struct record *r, uint64_t unmapped)
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
 		map(s, starts[i], starts[i] + 0x1000, 0, PROC_FILE_NONE);
 	cr_assert_eq(proc_history_add(s->process, now_ns, 5), 0);
-	cr_assert_eq(proc_maps_new(&right), 0);
+	cr_assert_eq(proc_maps_new(&right, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
 		if (starts[i] != unmapped)
 			cr_assert_eq(
