@@ -70,13 +70,20 @@ static void pool_remove(struct fake_pool *p, const struct worker_job *job)
 		p->tail = at;
 }
 
+static bool comes_late(const struct fake_pool *p, struct worker_job *job)
+{
+	if (p->answer == FAKE_NOW || !p->late_kind)
+		return p->answer != FAKE_NOW;
+	return strcmp(container_of(job, struct request, job)->kind->what, p->late_kind) == 0;
+}
+
 static bool pool_await(void *data, struct worker_job *job, uint64_t timeout_ns)
 {
 	struct fake_pool *p = data;
 
 	p->n_waits++;
 	fake_now_ns += p->answer_ns < timeout_ns ? p->answer_ns : timeout_ns;
-	if (p->answer != FAKE_NOW || p->answer_ns > timeout_ns)
+	if (comes_late(p, job) || p->answer_ns > timeout_ns)
 		return false;
 	pool_remove(p, job);
 	job->run(job);

@@ -38,8 +38,9 @@ enum fake_answer {
 
 struct fake_pool {
 	enum fake_answer answer;
-	bool full;	    /* refuses jobs */
-	uint64_t answer_ns; /* that the clock advances while a job is waited for */
+	const char *late_kind; /* FAKE_LATE is for requests of that kind (request_kind.what); NULL: for all */
+	bool full;	       /* refuses jobs */
+	uint64_t answer_ns;    /* that the clock advances while a job is waited for */
 	struct worker_job *first, **tail;
 	struct worker *others; /* real ones, drained with it; NULL */
 	unsigned n_submitted, n_waits, n_checks;

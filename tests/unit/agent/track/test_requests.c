@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Requests that are answered at once, late, or never. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,7 +299,7 @@ static void wait_in_vain(struct bench *b, uint32_t pid, unsigned n, uint64_t eve
 		make_late(b, pid + i, false);
 	}
 	cr_expect_leq(stats(b).waited_ns - before, (most_ns + n * REQUEST_WAIT_FREE_NS) * 11 / 10,
-		      "%lu ns instead of %llu", stats(b).waited_ns - before, most_ns);
+		      "%" PRIu64 " ns instead of %" PRIu64, stats(b).waited_ns - before, most_ns);
 	cr_expect_geq(stats(b).waited_ns - before, most_ns * 9 / 10);
 }
 
