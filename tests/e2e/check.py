@@ -76,7 +76,7 @@ def node(s):
     yield ("seccomp refuses the event that was asked for", seccomp(PERF_EVENT_OPEN, EPERM), ["--sampling.event", "cpu-clock"], 3,
            "perf_event_open", "fails", "denied", "seccomp filter is active", 3)
     yield ("neither perf events nor symbols", mounted("mount --bind /dev/null /proc/kallsyms") + seccomp(PERF_EVENT_OPEN, EPERM), [], 3,
-           "kallsyms", "fails", "empty: the timer's tick cannot be found", "mount over it", 1)
+           "kallsyms", "fails", "empty: the timer tick, the only event left", "mount over it", 1)
     yield "kallsyms masked", mounted("mount --bind /dev/null /proc/kallsyms"), [], 0, "kallsyms", "degraded", "is empty", "mount over it", None
     yield "no CAP_SYSLOG", without("syslog"), [], 0, "kallsyms", "degraded", "all addresses are zero", "SYSLOG|kptr_restrict=1", None
     yield "no CAP_SYS_PTRACE", without("sys_ptrace"), [], 0, "binaries", "degraded", "map_files", "add SYS_PTRACE", None
@@ -88,13 +88,13 @@ def node(s):
     yield "no cgroup mount", mounted("umount -l /sys/fs/cgroup"), [], 0, "cgroup", "degraded", "not mounted", "mount it at /sys/fs/cgroup", None
     yield ("little locked memory", ["prlimit", "--memlock=65536:65536", *without("ipc_lock")], [], 0, "CAP_IPC_LOCK", "degraded",
            "perf_event_mlock_kb", "add IPC_LOCK", None)
-    yield "few open files", ["prlimit", "--nofile=1024:1024"], [], 0, "open files", "degraded", "at most 1024: binaries", "LimitNOFILE", None
-    yield "hardly any open files", ["prlimit", "--nofile=64:64"], [], 1, "open files", "fails", "at most 64: the program", "LimitNOFILE", 1
+    yield "few open files", ["prlimit", "--nofile=1024:1024"], [], 0, "open files", "degraded", "at most 1024: further binaries", "LimitNOFILE", None
+    yield "hardly any open files", ["prlimit", "--nofile=64:64"], [], 1, "open files", "fails", "at most 64: the BPF program", "LimitNOFILE", 1
     yield ("a spool on a read-only file system", mounted(f"mount --bind {spool} {spool} && mount -o remount,bind,ro {spool}"),
-           ["--queue.spool", spool], 0, "spool", "degraded", "Read-only file system", "mount a volume", None)
+           ["--queue.spool", spool], 0, "spool", "degraded", "Read-only file system", "mount a writable volume", None)
     yield ("a spool on a full file system", mounted(f"mount -t tmpfs -o size=64k none {spool}"), ["--queue.spool", spool], 0, "spool",
            "degraded", "No space left", "make room", None)
-    yield "a spool nowhere", [], ["--queue.spool", s.path("not", "there")], 0, "spool", "degraded", "No such file", "parent folder", None
+    yield "a spool nowhere", [], ["--queue.spool", s.path("not", "there")], 0, "spool", "degraded", "No such file", "parent directory", None
 
 
 class Raw:
