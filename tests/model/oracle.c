@@ -11,6 +11,7 @@
 #define EXTENTS_MAX 1024u
 #define SEEN_MAX 1024u
 #define SEEN_INDEX 2048u /* power of two */
+#define GENERATIONS 1024u
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
 #define HOME_FIRST (SLOTS - 2 * PROCESS_BUCKET_SLOTS) /* where the model's pids belong, round the end */
 #define HOME_SLOTS (8 * PROCESS_BUCKET_SLOTS)
@@ -35,6 +36,10 @@ struct oracle {
 	struct seen seen[SEEN_MAX];
 	size_t n_seen;
 	uint16_t seen_index[SEEN_INDEX]; /* by ref: place in seen[] + 1 */
+	struct {
+		uint32_t generation, ref;
+		uint64_t step;
+	} generations[GENERATIONS]; /* of the blocks reached last, by their low bits */
 	char text[256];
 };
 
@@ -159,6 +164,20 @@ static struct fake_mark mark_at(const struct oracle *o, uint32_t ref)
 	return mark;
 }
 
+/* No two blocks that can be reached have the same generation. */
+static const char *generation_check(struct oracle *o, uint32_t ref)
+{
+	uint32_t generation = generation_at(o, ref), i = generation % GENERATIONS;
+
+	if (o->generations[i].step == o->step && o->generations[i].generation == generation &&
+	    o->generations[i].ref != ref)
+		return WRONG(o, "blocks %#x and %#x have the same generation", ref, o->generations[i].ref);
+	o->generations[i].generation = generation;
+	o->generations[i].ref = ref;
+	o->generations[i].step = o->step;
+	return NULL;
+}
+
 /* Where the ref's place in seen[] stands, or is to be put. */
 static uint16_t *seen_place(struct oracle *o, uint32_t ref)
 {
@@ -174,6 +193,7 @@ static const char *see(struct oracle *o, const struct arena_extent *e, uint32_t 
 	struct seen now = {ref, e->len, generation_at(o, ref), serial, o->step}, *s;
 	uint16_t *place = seen_place(o, ref);
 
+	CHECK(generation_check(o, ref));
 	if (!*place) {
 		if (o->n_seen == SEEN_MAX)
 			abort();
@@ -207,22 +227,43 @@ static const char *seen_check(struct oracle *o)
 	return NULL;
 }
 
-void oracle_grace_ended(struct oracle *o)
+/* Whether the block is part of a free stretch. */
+static bool is_free(const struct oracle *o, uint32_t ref)
+{
+	uint32_t segment = ref >> REF_OFFSET_BITS, offset = (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
+
+	for (size_t i = 0; i < o->n_extents; i++) {
+		const struct arena_extent *e = &o->extents[i];
+
+		if (e->segment == segment && e->offset <= offset && offset < e->offset + e->len)
+			return e->state == ARENA_FREE;
+	}
+	return false;
+}
+
+const char *oracle_grace_ended(struct oracle *o)
 {
 	size_t n = o->n_seen;
 
+	CHECK(account_check(o));
 	o->ended = o->begun;
 	o->n_seen = 0;
 	memset(o->seen_index, 0, sizeof o->seen_index);
 	for (size_t i = 0; i < n; i++) {
 		uint16_t *place;
 
-		if (o->seen[i].last_step < o->ended)
+		if (o->seen[i].last_step < o->ended) {
+			if (is_free(o, o->seen[i].ref) &&
+			    generation_at(o, o->seen[i].ref) == o->seen[i].generation)
+				return WRONG(o, "block %#x is free, and has its generation still",
+					     o->seen[i].ref);
 			continue;
+		}
 		o->seen[o->n_seen] = o->seen[i];
 		place = seen_place(o, o->seen[i].ref);
 		*place = (uint16_t)++o->n_seen;
 	}
+	return NULL;
 }
 
 /* --- tables and lists */

@@ -5,10 +5,11 @@
  *
  * - the arena's account covers every byte once, and its sums are right: used + retired + free = total;
  * - every slot, every list and every table that can be reached is a block in use, of the right owner, with
- * the generation that its name says; a table holds the bytes of the binary that its entry names;
+ *   the generation that its name says; a table holds the bytes of the binary that its entry names;
+ * - no two blocks that can be reached have the same generation, and a block that is free has lost its own;
  * - what a program may have reached since before the last grace period that ended is still as it was;
  * - a slot's list says what its process maps now, or mapped since its start or execve, and never goes back;
- * - every block in use has an owner: a list is named by a slot, a table belongs to its binary.
+ * - every block in use has one owner: a list is named by a slot, a table belongs to its binary.
  */
 #ifndef PROFLET_TESTS_MODEL_ORACLE_H
 #define PROFLET_TESTS_MODEL_ORACLE_H
@@ -50,7 +51,8 @@ void oracle_free(struct oracle *o);
 /* A block of the model's own, which nothing names. */
 void oracle_add_ballast(struct oracle *o, uint32_t ref);
 void oracle_grace_begins(struct oracle *o);
-void oracle_grace_ended(struct oracle *o);
+/* Call at once, before anything takes the room. NULL, or what is wrong. */
+const char *oracle_grace_ended(struct oracle *o);
 /* NULL, or what is wrong; `full`: also in the parts of the process table where no pid of the model belongs.
  */
 const char *oracle_check(struct oracle *o, struct known_process *processes, bool full);

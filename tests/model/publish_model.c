@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Random interleavings of everything that the publisher, the tables, the arena and the process table hear of
- * (README.md). A world has a dozen processes, ten binaries and an arena with little room; it ends after some
- * ten thousand steps, all of its memory must come back, and the next one begins.
+ * (README.md). A world has a dozen processes, ten binaries and an arena with little room; it ends after ten
+ * thousand steps, all of its memory must come back, and the next one begins.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 #include "tests/model/oracle.h"
 
 #define SEGMENTS 2u
-#define WORLD_STEPS 30000u
+#define WORLD_STEPS 10000u
 #define PLACES 6u /* addresses at which processes map something */
 #define PLACE_BYTES 0x10000u
 #define PLACE(i) (0x7f0000000000ull + (i) * 2ull * PLACE_BYTES)
@@ -285,6 +285,22 @@ static void do_map(struct world *w, struct process *p)
 	process_changed(w, index_of(w, p));
 }
 
+/* The last of its mappings are gone: unmapped, and the kernel does not say so before /proc is read again. */
+static void do_unmap(struct world *w, struct process *p)
+{
+	struct proc_maps *before = p->maps;
+
+	if (!before->n || w->known[index_of(w, p)].n_versions > VERSIONS - 4)
+		return;
+	proc_maps_ref(before);
+	maps_replace(w, p, chance(40));
+	for (uint32_t i = 0, n = any(before->n); i < n; i++)
+		if (proc_maps_insert(p->maps, before->entries[i]) < 0)
+			abort();
+	proc_maps_unref(before);
+	process_changed(w, index_of(w, p));
+}
+
 /* A file that was being opened is there, or is not, in every list that waits for it. */
 static void do_resolve(struct world *w, struct process *p)
 {
@@ -307,6 +323,14 @@ static void do_resolve(struct world *w, struct process *p)
 
 /* --- publication */
 
+static struct unwind_tables_stats tables_stats(const struct world *w)
+{
+	struct unwind_tables_stats s;
+
+	unwind_tables_stats(w->tables, &s);
+	return s;
+}
+
 static uint32_t list_len(const struct world *w, const struct process *p)
 {
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
@@ -317,7 +341,7 @@ static uint32_t list_len(const struct world *w, const struct process *p)
 }
 
 /* It found no room: either none can be made, or it was made, and comes with the next grace period. */
-static const char *refused(struct world *w, struct model_process *m, uint64_t no_room)
+static const char *refused(struct world *w, struct model_process *m, uint64_t no_room, uint64_t evicted)
 {
 	struct process *p = m->process;
 	bool same = m->promised && m->promised_maps == p->maps->id &&
@@ -328,6 +352,8 @@ static const char *refused(struct world *w, struct model_process *m, uint64_t no
 	publisher_stats(w->publisher, &stats);
 	if (stats.no_room != no_room) {
 		m->promised = false;
+		if (tables_stats(w).evicted != evicted)
+			return "tables were evicted for a list, and it got no room";
 		return oracle_room_exists(w->oracle, list_len(w, p), UINT64_MAX)
 			       ? "a list got no room although eviction can make it"
 			       : NULL;
@@ -348,13 +374,14 @@ static const char *do_put(struct world *w, struct process *p)
 {
 	unsigned i = index_of(w, p);
 	struct known_process *k = &w->known[i];
+	uint64_t evicted = tables_stats(w).evicted;
 	struct publish_stats before;
 	int r;
 
 	publisher_stats(w->publisher, &before);
 	r = publisher_put(w->publisher, p);
 	if (r == -ENOSPC)
-		return refused(w, &w->processes[i], before.no_room);
+		return refused(w, &w->processes[i], before.no_room, evicted);
 	if (r < 0)
 		return "publisher_put failed";
 	w->processes[i].promised = false;
@@ -421,23 +448,17 @@ static void do_forget(struct world *w)
 	fake_registry.files[i].present = false;
 }
 
-static uint64_t tables_no_room(const struct world *w)
-{
-	struct unwind_tables_stats s;
-
-	unwind_tables_stats(w->tables, &s);
-	return s.no_room;
-}
-
 /* A table that found no room, although it is one block, and tables that it may drive out leave it some. */
-static const char *table_refused(struct world *w, uint32_t i, uint64_t no_room)
+static const char *table_refused(struct world *w, uint32_t i, const struct unwind_tables_stats *before)
 {
 	const struct fake_file *f = &fake_registry.files[i];
 	uint64_t used_ns = unwind_tables_get(w->tables, i)->last_used_ns,
 		 idle_ns = fake_now_ns - 60 * NS_PER_SEC;
 
-	if (tables_no_room(w) == no_room || f->n_blocks != 1)
+	if (tables_stats(w).no_room == before->no_room || f->n_blocks != 1)
 		return NULL;
+	if (tables_stats(w).evicted != before->evicted)
+		return "tables were evicted for another, and it got no room";
 	return oracle_room_exists(w->oracle, (f->blocks[0].len + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN,
 				  used_ns > idle_ns ? used_ns : idle_ns)
 		       ? "a table got no room although eviction can make it"
@@ -460,7 +481,7 @@ static const char *do_built(struct world *w)
 	uint32_t i = any_job();
 	struct fake_file *f = &fake_registry.files[i];
 	struct build_job *j = f->job;
-	uint64_t no_room = tables_no_room(w);
+	struct unwind_tables_stats before = tables_stats(w);
 
 	if (!j)
 		return NULL;
@@ -476,7 +497,7 @@ static const char *do_built(struct world *w)
 	f->placing_since = w->graces_begun;
 	j->job.done(&j->job, false);
 	f->placing = unwind_tables_get(w->tables, i)->state == TABLE_BUILDING;
-	return table_refused(w, i, no_room);
+	return table_refused(w, i, &before);
 }
 
 static void do_touch(struct world *w)
@@ -497,12 +518,16 @@ static void do_evict(struct world *w)
 
 static const char *do_grace_end(struct world *w)
 {
+	const char *wrong;
+
 	if (!w->in_grace)
 		return NULL;
 	arena_grace_end(w->arena);
 	w->in_grace = false;
 	w->graces_ended = w->graces_begun;
-	oracle_grace_ended(w->oracle);
+	wrong = oracle_grace_ended(w->oracle);
+	if (wrong)
+		return wrong;
 	unwind_tables_retry(w->tables);
 	for (uint32_t i = 1; i <= FILES; i++) {
 		struct fake_file *f = &fake_registry.files[i];
@@ -514,15 +539,16 @@ static const char *do_grace_end(struct world *w)
 	return NULL;
 }
 
-static void do_grace_begin(struct world *w)
+static const char *do_grace_begin(struct world *w)
 {
 	if (w->in_grace)
-		return;
+		return arena_grace_begin(w->arena) ? "a grace period began while another one ran" : NULL;
 	w->in_grace = arena_grace_begin(w->arena);
 	if (!w->in_grace)
-		return;
+		return NULL;
 	w->graces_begun++;
 	oracle_grace_begins(w->oracle);
+	return NULL;
 }
 
 /* --- steps */
@@ -537,8 +563,10 @@ static const char *process_step(struct world *w, unsigned what)
 	}
 	if (what < 28)
 		return do_put(w, p);
-	if (what < 42)
+	if (what < 40)
 		do_map(w, p);
+	else if (what < 42)
+		do_unmap(w, p);
 	else if (what < 48)
 		do_fork(w);
 	else if (what < 51)
@@ -581,7 +609,7 @@ static const char *world_step(struct world *w)
 	else if (what < 86)
 		do_evict(w);
 	else if (what < 92)
-		do_grace_begin(w);
+		return do_grace_begin(w);
 	else if (what < 98)
 		return do_grace_end(w);
 	else if (what < 99)
@@ -621,8 +649,7 @@ static const char *world_end(struct world *w)
 			j->job.done(&j->job, true);
 	}
 	for (int i = 0; i < 3 && !wrong; i++) {
-		wrong = do_grace_end(w);
-		do_grace_begin(w);
+		wrong = do_grace_end(w) ?: do_grace_begin(w);
 	}
 	if (!wrong && w->in_grace)
 		wrong = do_grace_end(w);
@@ -632,7 +659,7 @@ static const char *world_end(struct world *w)
 		unwind_tables_forget(w->tables, i);
 	}
 	for (int i = 0; i < 2; i++) {
-		do_grace_begin(w);
+		(void)do_grace_begin(w);
 		(void)do_grace_end(w);
 	}
 	arena_stats(w->arena, &s);
