@@ -18,8 +18,8 @@
 #include "agent/report/jit_names.h"
 #include "agent/report/kernel_modules.h"
 #include "agent/sample/frames.h"
-#include "agent/symbol/kernel.h"
-#include "agent/symbol/resolve.h"
+#include "agent/symbol/kernel_names.h"
+#include "agent/symbol/symbol_cache.h"
 #include "agent/unwind/tables.h"
 
 #define NAMES_BYTES_MAX (16u << 20)

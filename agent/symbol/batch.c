@@ -12,7 +12,7 @@
 #include "agent/symbol/demangle.h"
 #include "agent/symbol/dwarf.h"
 
-#define MALLOC_OVERHEAD 16u /* bytes that an allocation costs beside its own */
+#define MALLOC_OVERHEAD 16u /* bytes that the allocator adds to each block */
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
@@ -55,14 +55,15 @@ void symbol_ranges_truncate(struct symbol_ranges *r, size_t n)
 {
 	r->n = n;
 	if (n) {
-		(void)array_resize(&r->v, n, sizeof *r->v); /* else it stays as large as it is */
+		(void)array_resize(&r->v, n,
+				   sizeof *r->v); /* on failure the block stays larger than necessary */
 		return;
 	}
 	free(r->v);
 	r->v = NULL;
 }
 
-/* Appends a range cut to what the last one leaves over; takes over its names. */
+/* Appends the part of a range that lies behind the last range, and takes ownership of its names. */
 static void ranges_push(struct symbol_ranges *r, struct symbol_range *x)
 {
 	uint64_t from = r->n ? r->v[r->n - 1].end : 0;
@@ -128,8 +129,8 @@ int symbol_batch_answer_none(struct symbol_batch *b)
 }
 
 /*
- * Both forms of a name in one block. Go names contain words that look like the suffixes of clones; in a Go
- * program only what is mangled is touched. A name that memory does not suffice for is a missing name.
+ * Stores both forms of a name in one block. Go names can contain words that look like clone suffixes, so only
+ * mangled names of a Go program are demangled. Without memory the range has no name.
  */
 static void name_range(struct symbol_range *x, const char *linkage_name, bool go)
 {
@@ -161,7 +162,7 @@ static void take_lines(struct symbol_range *x, struct elf_symbol *s)
 }
 
 /*
- * One range for the run of answers that are the same function; the addresses are sorted, and so are their
+ * Adds one range for each run of addresses in the same function. Addresses are sorted, and so are their
  * ranges.
  */
 static void answer(struct symbol_batch *b, struct elf_symbol *symbols, bool go)
@@ -189,8 +190,10 @@ static void answer(struct symbol_batch *b, struct elf_symbol *symbols, bool go)
 	}
 }
 
-/* Debug information lies in the file, or in its debug file. What has no lines is left to those who ask for
- * names. */
+/*
+ * Reads source lines from the debug information in the file, or in its debug file. Addresses without lines
+ * are left to recordings that want names only.
+ */
 static void add_source_lines(struct symbol_batch *b, struct elf_symbol *symbols)
 {
 	int left = symbol_dwarf_lines(b->fd, 0, b->addrs, b->n_addrs, symbols);
@@ -215,7 +218,8 @@ static int resolve(struct symbol_batch *b)
 	if (r < 0)
 		return r;
 	if (b->debug_fd >= 0)
-		(void)elf_image_open(&debug, b->debug_fd); /* without it the file's own names are left */
+		(void)elf_image_open(&debug,
+				     b->debug_fd); /* on failure only the names in the file itself are used */
 	symbols = calloc(b->n_addrs, sizeof *symbols);
 	b->ranges.v = calloc(b->n_addrs, sizeof *b->ranges.v);
 	if (!symbols || !b->ranges.v)

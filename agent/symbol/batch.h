@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Addresses of one file and the named ranges that answer them: what a job carries from the cache to a
- * worker thread and back. Within this folder only.
+ * A job's data on its way between the cache (symbol_cache.h) and a worker thread: addresses of one ELF file,
+ * and the named ranges that cover them. Private to symbol/.
  */
 #ifndef PROFLET_SYMBOL_BATCH_H
 #define PROFLET_SYMBOL_BATCH_H
@@ -15,8 +15,8 @@ struct symbol_range {
 	char *names;		 /* owned; "FUNCTION\0" or "FUNCTION\0LINKAGE NAME\0"; NULL: no name */
 	uint32_t system_name_at; /* offset of the linkage name in `names`; 0: it is the same */
 	uint32_t names_bytes : 30;
-	uint32_t unnamed : 1; /* a function without a symbol: it begins at `start` */
-	uint32_t used : 1;    /* asked for since the last sweep for memory; new ranges count as asked for */
+	uint32_t unnamed : 1;	  /* a function without a symbol begins at `start` */
+	uint32_t used : 1;	  /* looked up since the last eviction sweep; true in a new range */
 	struct frame_line *lines; /* owned, one block; NULL: the source is not known */
 	uint32_t n_lines;
 	uint32_t lines_bytes;
@@ -30,35 +30,37 @@ struct symbol_ranges {
 
 struct symbol_batch {
 	uint32_t file_id;
-	uint64_t serial; /* tells the jobs of a file index apart when it stands for another file meanwhile */
+	uint64_t serial; /* tells apart the jobs of two files that used the same index one after the other */
 	int fd;		 /* owned; -1: there is none */
-	int debug_fd;	 /* of its separate debug file; owned; -1 */
+	int debug_fd;	 /* the separate debug file; owned; -1: there is none */
 	uint64_t debug_delta;
-	bool source_lines;   /* only what has lines is answered, with those of debug information */
-	size_t n_lines_left; /* addresses whose debug information there was no time to read */
+	bool source_lines; /* return only addresses with source lines, including those from debug information
+			    */
+	size_t n_lines_left; /* addresses whose debug information was not read because time ran out */
 	uint64_t *addrs;     /* owned; sorted, each once */
 	size_t n_addrs;
-	struct symbol_ranges ranges; /* the answer; covers all of addrs unless status is one of these two: */
-	int status;		     /* -ECANCELED: not run; -ENOMEM; else 0 or why the file was unreadable */
+	struct symbol_ranges
+		ranges; /* the result; covers all addresses unless `status` is one of the first two: */
+	int status;	/* -ECANCELED: did not run; -ENOMEM; else 0, or why the file could not be read */
 };
 
-/* Opens the image and answers all addresses. No shared state; any thread. */
+/* Opens the file and resolves all addresses. Uses no shared state, so any thread may call it. */
 void symbol_batch_run(struct symbol_batch *b);
-/* Answers each address with "no name". 0 or -ENOMEM. */
+/* Sets the result of each address to "no name". 0 or -ENOMEM. */
 int symbol_batch_answer_none(struct symbol_batch *b);
 void symbol_batch_free(struct symbol_batch *b); /* NULL is fine */
 
-/* The range that holds `va`, or NULL. Borrowed. */
+/* The range that contains `va`, or NULL. Borrowed. */
 struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t va);
-/* Forgets all but the first n; the caller has freed the names of the others. */
+/* Removes all but the first n ranges. The caller has finished the others. */
 void symbol_ranges_truncate(struct symbol_ranges *r, size_t n);
 void symbol_range_fini(struct symbol_range *r);
-/* What a range costs. */
+/* Bytes of memory that a range uses. */
 size_t symbol_range_bytes(const struct symbol_range *r);
 void symbol_ranges_fini(struct symbol_ranges *r);
 /*
- * Moves `from` into `into`. Where ranges overlap the one that starts first keeps the common part, so what
- * either covered stays covered. 0, or -ENOMEM and nothing has changed.
+ * Moves the ranges of `from` into `into`. Where two ranges overlap, the one that starts first gets the common
+ * part, so the union of the addresses stays covered. 0; -ENOMEM: nothing has changed.
  */
 int symbol_ranges_merge(struct symbol_ranges *into, struct symbol_ranges *from);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libiberty does the grammar; this file bounds it. Its entry points that return a string let back
- * references double the output at every level until memory is gone, so the callback interface is used and
- * left by longjmp when the name is long enough. That is sound because the library holds nothing then: its
- * C++ side works in stack arrays only, and its Rust side has one heap block, while it hands out a decoded
- * punycode identifier. Such text begins with a letter, a digit, '_' or a byte above 127, so the way out of
- * Rust names is taken at other text only; every construct that can multiply (paths, tuples, generic
- * arguments) prints some of that between its parts.
+ * libiberty knows the grammars; this file bounds its output and its time. In the library's functions that
+ * return a string, back references can double the output at every level until memory runs out. So this file
+ * uses the callback interface, and leaves it by longjmp when the name is long enough. The longjmp leaks
+ * nothing: the library's C++ side works in stack arrays only, and its Rust side owns a heap block only while
+ * it passes a decoded punycode identifier to the callback. Such a text begins with a letter, a digit, '_' or
+ * a byte above 127; in Rust names the callback therefore jumps at other texts only. Every construct that can
+ * multiply (paths, tuples, generic arguments) prints such other text between its parts.
  */
 #include "agent/symbol/demangle.h"
 
@@ -22,12 +22,14 @@
 #undef ARRAY_SIZE /* libiberty has its own */
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/symbol/demangle_private.h"
 
 #define CUT "..."
 /* Room for a few clone suffixes behind the name. */
 #define BASE_NAME_MAX (SYMBOL_NAME_MAX - 256u)
 #define CONVERSION_DEPTH_MAX 10
+#define D_MANGLED_MAX 2048u /* bytes of a D name */
+#define D_BACK_REFERENCES_MAX 24u
+#define D_SPLITS_MAX 100000u
 
 struct sink {
 	char text[BASE_NAME_MAX];
@@ -47,7 +49,7 @@ static void sink_write(const char *text, size_t n, void *opaque)
 	size_t room = sizeof s->text - s->len, take = n < room ? n : room;
 
 	if (!n)
-		return; /* an empty identifier comes as NULL */
+		return; /* for an empty identifier `text` is NULL */
 	memcpy(s->text + s->len, text, take);
 	s->len += take;
 	s->cut |= take < n;
@@ -56,8 +58,8 @@ static void sink_write(const char *text, size_t n, void *opaque)
 }
 
 /*
- * libiberty reads the template arguments behind a template parameter twice in a conversion operator ("cv"),
- * and so the innermost of n nested ones 2^n times: 166 bytes have taken it 88 seconds. Real names nest one
+ * In a conversion operator ("cv"), libiberty parses the template arguments behind a template parameter twice,
+ * and so the innermost of n nested ones 2^n times: a name of 166 bytes took 88 seconds. Real names nest one
  * or two.
  */
 static bool cxx_takes_forever(const char *name)
@@ -74,8 +76,8 @@ static bool cxx_takes_forever(const char *name)
 }
 
 /*
- * The lifetimes that a function ("F") or trait object ("D") type binds are a number in base 62 behind a
- * 'G', and libiberty counts up to it, whatever it is. More than one digit means more than 62 lifetimes.
+ * The number of lifetimes that a function ("F") or trait object ("D") type binds is written in base 62 behind
+ * a 'G', and libiberty counts up to it, however large it is. Two digits already mean more than 62 lifetimes.
  */
 static bool rust_takes_forever(const char *name)
 {
@@ -90,10 +92,7 @@ static bool rust_takes_forever(const char *name)
 	return false;
 }
 
-/*
- * False when `base` is not of that language. The sink belongs to the caller, so that it survives the
- * longjmp whole.
- */
+/* False when `base` is not a name of that language. The caller owns the sink, so longjmp leaves it intact. */
 static bool demangle_into(struct sink *s, const char *base, bool rust)
 {
 	s->len = 0;
@@ -107,7 +106,7 @@ static bool demangle_into(struct sink *s, const char *base, bool rust)
 	return !cxx_takes_forever(base) && cplus_demangle_v3_callback(base, 0, sink_write, s) && s->len;
 }
 
-/* Appends what the sink holds; a cut name loses the piece of a multi-byte character at its end. */
+/* Appends the sink's text. Where it was cut inside a multi-byte character, that character is left out. */
 static int append_text(struct buf *out, const struct sink *s)
 {
 	size_t len = s->len;
@@ -127,8 +126,8 @@ static bool is_mangled(const char *name)
 }
 
 /*
- * Where a legacy Rust name ends: after "17h", 16 hex digits and 'E'. Its identifiers contain dots. 0: it is
- * not one.
+ * Length of a legacy Rust name, which ends with "17h", 16 hex digits and 'E' and whose identifiers may
+ * contain dots. 0: `name` is not one.
  */
 static size_t rust_legacy_len(const char *name)
 {
@@ -142,12 +141,12 @@ static size_t rust_legacy_len(const char *name)
 }
 
 /*
- * Suffixes that compilers append to C names, too; a number must follow where the word alone may be a Go
- * function.
+ * Suffixes that compilers append to C names, too. Some words count only with a number behind them, since the
+ * word alone can be the name of a Go function.
  */
 static const struct clone_word {
 	const char *word;
-	bool numbered, silent; /* silent: it only makes the name unique */
+	bool numbered, silent; /* silent: the suffix only makes the name unique and is not shown */
 } clone_words[] = {
 	{"cold", false, false},	     {"part", true, false},    {"isra", true, false},
 	{"constprop", true, false},  {"clone", true, false},   {"specialized", true, false},
@@ -155,7 +154,7 @@ static const struct clone_word {
 	{"__uniq", true, true},
 };
 
-/* One suffix ".word" or ".word.123", also ".123" alone. `known` is NULL for a word of no list. */
+/* One suffix: ".word", ".word.123" or ".123". `known` is NULL for a word that is not in clone_words. */
 struct suffix {
 	size_t len, word_len;
 	const struct clone_word *known;
@@ -190,8 +189,8 @@ static bool is_clone(const struct suffix *x)
 }
 
 /*
- * Start of the known clone suffixes that end `name`, its length when there are none. One pass: names may be
- * long.
+ * Offset of the known clone suffixes at the end of `name`, its length when it has none. Takes one pass, since
+ * names can be long.
  */
 static size_t clones_at(const char *name)
 {
@@ -212,10 +211,7 @@ static size_t clones_at(const char *name)
 	return start == SIZE_MAX ? strlen(name) : start;
 }
 
-/*
- * Length of the name without its suffixes. A mangled name ends at the first dot, whatever the word behind
- * it.
- */
+/* Length of the name without suffixes. A mangled name ends at its first dot, whatever word follows. */
 static size_t base_len(const char *name)
 {
 	size_t len;
@@ -226,7 +222,7 @@ static size_t base_len(const char *name)
 	return len ? len : strcspn(name, ".@");
 }
 
-/* Clones the way c++filt prints them, then what is no clone ("@plt") unchanged. */
+/* Appends clone suffixes in the form of c++filt, then any other suffix ("@plt") unchanged. */
 static int append_suffixes(struct buf *out, const char *s)
 {
 	int r = 0;
@@ -239,6 +235,67 @@ static int append_suffixes(struct buf *out, const char *s)
 		s += x.len;
 	}
 	return r < 0 ? r : buf_puts(out, s);
+}
+
+/*
+ * D names (dlang.org, "Application Binary Interface", name mangling). libiberty's D side returns a whole
+ * string and offers no callback, so names whose output could explode are not passed to it at all. A back
+ * reference to a type repeats a text that can contain back references itself: with n of them in a name, the
+ * output grows by at most 3^(n/3). In an old form of template arguments nothing separates a length from a
+ * name that begins with digits, so libiberty tries each split, at every nesting level. Real names have few
+ * back references and splits; a name with more stays mangled.
+ */
+
+/*
+ * The target of the back reference at `q`: a 'Q' and a distance in base 26 whose last digit is in lower case.
+ * NULL: `q` is no back reference.
+ */
+static const char *d_target_of(const char *name, const char *q)
+{
+	size_t back = 0;
+	const char *p = q + 1;
+
+	for (; isupper((unsigned char)*p) && back <= D_MANGLED_MAX; p++)
+		back = back * 26 + (size_t)(*p - 'A');
+	if (!islower((unsigned char)*p))
+		return NULL;
+	back = back * 26 + (size_t)(*p - 'a');
+	return back && back <= (size_t)(q - name) ? q - back : NULL;
+}
+
+/* True when the target can contain back references: it is neither an identifier nor a type of one letter. */
+static bool d_repeats(const char *name, const char *q)
+{
+	const char *target = d_target_of(name, q);
+
+	return target && !isdigit((unsigned char)*target) &&
+	       !(islower((unsigned char)*target) && *target != 'x' && *target != 'y');
+}
+
+static bool d_takes_forever(const char *name)
+{
+	size_t references = 0, splits = 1;
+
+	if (strnlen(name, D_MANGLED_MAX + 1) > D_MANGLED_MAX)
+		return true;
+	for (const char *p = name; *p && splits <= D_SPLITS_MAX; p++) {
+		references += *p == 'Q' && d_repeats(name, p);
+		if (*p == 'S' && isdigit((unsigned char)p[1]))
+			splits *= 1 + strspn(p + 1, "0123456789");
+	}
+	return references > D_BACK_REFERENCES_MAX || splits > D_SPLITS_MAX;
+}
+
+static char *demangle_d(const char *name)
+{
+	_cleanup_free_ char *whole = d_takes_forever(name) ? NULL : dlang_demangle(name, DMGL_DLANG);
+
+	if (!whole || strcmp(whole, name) == 0)
+		return NULL;
+	if (strlen(whole) <= BASE_NAME_MAX)
+		return TAKE_PTR(whole);
+	strcpy(whole + BASE_NAME_MAX - 3, "...");
+	return TAKE_PTR(whole);
 }
 
 char *symbol_demangle(const char *linkage_name)

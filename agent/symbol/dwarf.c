@@ -17,9 +17,9 @@
 #include "agent/symbol/demangle.h"
 
 #define LIBRARY "libdw.so.1"
-#define CPU_NS (4 * NS_PER_SEC) /* for one file */
-#define DEPTH_MAX 32u		/* inlined calls at one address; of more the outer ones are left out */
-#define LEVELS_MAX 256u		/* of scopes in each other */
+#define CPU_NS (4 * NS_PER_SEC) /* limit per file */
+#define DEPTH_MAX 32u		/* inlined calls at one address; beyond this the outermost are left out */
+#define LEVELS_MAX 256u		/* depth of nested scopes */
 
 #define FUNCTIONS(X)            \
 	X(dwarf_attr_integrate) \
@@ -70,17 +70,17 @@ int symbol_dwarf_load(void)
 	return dw.library ? 0 : -ENOENT;
 }
 
-/* One call: borrowed from libdw, but for `readable`. */
+/* One call. Strings are borrowed from libdw, except `readable`. */
 struct call {
 	const char *function, *file;
-	char *readable; /* owned; `function`, demangled; NULL: it is so */
+	char *readable; /* owned; `function` demangled; NULL: it was not mangled */
 	uint32_t line;
 };
 
 struct calls {
 	struct call v[DEPTH_MAX];
 	size_t n;
-	const char *folder; /* that relative paths begin in; NULL: unknown */
+	const char *folder; /* directory of relative paths; NULL: unknown */
 };
 
 static void calls_fini(struct calls *c)
@@ -101,7 +101,10 @@ static const char *text_of(const struct call *c)
 	return c->readable ?: c->function;
 }
 
-/* What is to stand before the path of a call's file; libdw has put it there for some. */
+/*
+ * The directory to put in front of the path of a call's file, or NULL; libdw has already added it to some
+ * paths.
+ */
 static const char *folder_of(const struct calls *c, const struct call *call)
 {
 	size_t len = c->folder ? strlen(c->folder) : 0;
@@ -127,7 +130,7 @@ static char *put_file(char *to, const struct calls *c, const struct call *call)
 	return stpcpy(to, call->file) + 1;
 }
 
-/* One block, as struct elf_symbol has it. */
+/* Makes one block of lines and strings, as in struct elf_symbol. */
 static int calls_write(const struct calls *c, struct elf_symbol *ret)
 {
 	size_t bytes = c->n * sizeof(struct frame_line);
@@ -158,7 +161,7 @@ static const char *text_attribute(Dwarf_Die *die, unsigned name)
 	return dw.dwarf_attr_integrate(die, name, &a) ? dw.dwarf_formstring(&a) : NULL;
 }
 
-/* The linkage name, else the name; of what was inlined both stand where it is defined. */
+/* The linkage name, else the plain name. For an inlined function, both are attributes of its definition. */
 static const char *name_of(Dwarf_Die *die)
 {
 	const char *name = text_attribute(die, DW_AT_linkage_name);
@@ -176,7 +179,7 @@ static Dwarf_Word number_of(Dwarf_Die *die, unsigned name)
 	return dw.dwarf_attr_integrate(die, name, &a) && dw.dwarf_formudata(&a, &value) == 0 ? value : 0;
 }
 
-/* A unit of compilation; of split DWARF its lines and its scopes are in two files. */
+/* A compilation unit. With split DWARF, its line table and its scopes are in two files. */
 struct unit {
 	Dwarf_Die *lines, *scopes;
 };
@@ -192,7 +195,7 @@ static const char *call_file(const struct unit *u, Dwarf_Die *die)
 	return dw.dwarf_filesrc(files, index, NULL, NULL);
 }
 
-/* The inlined calls around an address, the outermost first. */
+/* The inlined calls that contain an address, the outermost first. */
 struct path {
 	Dwarf_Die v[DEPTH_MAX];
 	size_t n;
@@ -200,13 +203,13 @@ struct path {
 
 static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path *path);
 
-/* Is the address in it, and inlined calls then in the path? */
+/* True when `die` contains the address; then `path` has the inlined calls in it. */
 static bool path_through(Dwarf_Die *die, uint64_t addr, unsigned level, struct path *path)
 {
 	int tag = dw.dwarf_tag(die);
 
 	switch (tag) {
-	case DW_TAG_namespace: /* have functions in them, and no addresses */
+	case DW_TAG_namespace: /* contain functions but have no addresses of their own */
 	case DW_TAG_module:
 	case DW_TAG_class_type:
 	case DW_TAG_structure_type:
@@ -228,8 +231,10 @@ static bool path_through(Dwarf_Die *die, uint64_t addr, unsigned level, struct p
 	}
 }
 
-/* libdw's own dwarf_getscopes fails where what was inlined is defined in another unit, as in programs that
- * were optimized when they were linked. */
+/*
+ * libdw's dwarf_getscopes fails when an inlined function is defined in another unit, as in programs with
+ * link-time optimisation.
+ */
 static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path *path)
 {
 	Dwarf_Die child;
@@ -243,7 +248,7 @@ static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path
 	return false;
 }
 
-/* From the innermost call outwards: each says where its caller was. */
+/* Adds the calls from the innermost outwards: the position of each is that of the call inside it. */
 static void add_calls(const struct unit *u, struct path *path, const char *function, struct call *at,
 		      struct calls *ret)
 {
@@ -274,7 +279,7 @@ static int add_lines(const struct unit *u, uint64_t addr, struct elf_symbol *ret
 }
 
 struct search {
-	uint64_t delta, until_ns; /* CPU time of this thread */
+	uint64_t delta, until_ns; /* of the CPU time of this thread */
 	const uint64_t *addrs;
 	size_t n;
 	struct elf_symbol *symbols;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Source lines and inlined calls out of a file's debug information (DWARF 5, sections 3.3.8 and 6.2), for
- * recordings that ask for them. libdw (elfutils) reads it; it is loaded when it is first wanted, since the
- * agent of a node does without. Rank 2.
+ * Source lines and inlined calls from the debug information of a file (DWARF 5, sections 3.3.8 and 6.2), for
+ * recordings that want them. Uses libdw of elfutils, which is loaded at run time, since the agent on a node
+ * does not need it. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_DWARF_H
 #define PROFLET_SYMBOL_DWARF_H
@@ -12,15 +12,15 @@
 
 struct elf_symbol;
 
-/* Loads libdw, once. 0, or -ENOENT: this system has none. Any thread. */
+/* Loads libdw at the first call. 0; -ENOENT: it is not installed. Any thread. */
 int symbol_dwarf_load(void);
 
 /*
- * For each of the n addresses, in ascending order, that has a name and no lines: its lines, as far as the
- * file (`fd`, which may have O_PATH, whose addresses are `delta` less) has debug information. Its range then
- * is the address alone. Stops after a few seconds of CPU time: what is left keeps its name. Returns how many
- * were left so, or -errno: -ENODATA when there is no debug information.
- * The file should be of somebody whom one trusts: libdw is not made for hostile files.
+ * Adds source lines to those of the n symbols that have a name and no lines; addrs[i], in ascending order, is
+ * the address of symbols[i]. `fd` is the file with the debug information, may have O_PATH, and its addresses
+ * are `delta` less. The range of a symbol with lines becomes its address alone. Stops after a few seconds of
+ * CPU time; the remaining symbols have a name only. Returns their number, or -errno: -ENODATA when there is
+ * no debug information. Only for files from a trusted source: libdw is not hardened against hostile files.
  */
 int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, struct elf_symbol *symbols);
 

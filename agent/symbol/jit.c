@@ -3,36 +3,79 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
+#include "agent/proc/beneath.h"
 #include "agent/proc/root.h"
 #include "agent/proc/stat.h"
+#include "agent/proc/status.h"
 #include "agent/proc/table.h"
-#include "agent/symbol/jitfile.h"
+#include "agent/symbol/jitdump.h"
+#include "agent/symbol/perfmap.h"
 
-enum { SOURCE_DUMP, SOURCE_MAP, SOURCES }; /* in the order in which they are asked */
+#define WINDOW_BYTES (64u << 10)
+#define STARTED_SLACK_NS \
+	(1 * NS_PER_SEC) /* tolerance: the kernel takes the times of files from the last tick */
+
+#define JIT_FILE_MAX (1ull << 30)  /* bytes of a file that are read at most */
+#define JIT_READ_MAX (64ull << 20) /* bytes that one job reads at most; the next job continues */
+#define JIT_TAIL_BYTES 64u
+
+struct jit_source {
+	bool dump; /* jitdump; else a perf map */
+	int fd;	   /* owned; -1: none yet */
+	dev_t dev;
+	ino_t ino;
+	uint64_t offset; /* where to continue; beyond `seen` if the code of the last record has not been
+			    written yet */
+	uint64_t seen;	 /* length of the file at the last read */
+	uint8_t tail[JIT_TAIL_BYTES]; /* the bytes before `offset`: if they change, the file was rewritten */
+	unsigned tail_bytes;
+	struct perfmap map;
+	struct jitdump jitdump;
+};
+
+/* The user that the file must belong to, and the start of the process. */
+struct jit_owner {
+	struct proc_status status;
+	uint64_t started_unix_ns; /* a perf map last written before this belongs to an earlier process */
+};
+
+struct jit_update {
+	struct jit_table *table; /* owned; NULL: no change */
+	uint64_t n_bad, n_cut;	 /* malformed entries; entries for which there was no room */
+	bool over;		 /* the file is longer than JIT_FILE_MAX */
+};
+
+_Static_assert(WINDOW_BYTES >= PERFMAP_LINE_MAX && WINDOW_BYTES >= JITDUMP_BYTES_NEEDED, "window");
+
+enum { SOURCE_DUMP, SOURCE_MAP, SOURCES }; /* in the order of lookups */
 
 struct symbol_jit_record {
 	struct map_node node;
 	struct process *process; /* one reference */
-	uint64_t exec_ns;	 /* of the image that it is of */
+	uint64_t exec_ns;	 /* when the process called execve for its present program */
 	uint64_t noted_ns;
 	struct proc_root *root; /* one reference */
 	struct jit_owner owner;
-	struct jit_source sources[SOURCES]; /* a job's, while there is one */
-	struct jit_table *tables[SOURCES];  /* owned, read by a job; NULL: none */
-	bool busy;			    /* a job is under way */
+	struct jit_source sources[SOURCES]; /* the job owns them while it runs */
+	struct jit_table *tables[SOURCES];  /* owned; a running job reads them; NULL: none */
+	bool busy;			    /* a job is running */
 	unsigned slot;
 };
 
 struct symbol_jit {
 	struct map records;
-	struct symbol_jit_record *slots[SYMBOL_JIT_PROCESSES_MAX]; /* the same, by number; NULL: free */
+	struct symbol_jit_record
+		*slots[SYMBOL_JIT_PROCESSES_MAX]; /* the same records, by number; NULL: free */
 	int proc_fd;
 	size_t max_bytes;
 	struct symbol_jit_stats stats;
@@ -45,8 +88,219 @@ struct symbol_jit_job {
 	int dump_fd; /* owned */
 	bool run;
 	uint64_t n_failed, n_refused;
-	struct jit_look looks[SOURCES];
+	struct jit_update updates[SOURCES];
 };
+
+/* --- the file in which a runtime lists its code */
+
+static void source_init(struct jit_source *s, bool dump)
+{
+	*s = (struct jit_source){.dump = dump, .fd = -1};
+}
+
+static void source_fini(struct jit_source *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+/* The next read starts at the beginning of the file. */
+static void source_rewind(struct jit_source *s)
+{
+	s->offset = s->seen = s->tail_bytes = 0;
+	s->map = (struct perfmap){0};
+	s->jitdump = (struct jitdump){0};
+}
+
+static bool owned(const struct stat *st, const struct jit_owner *owner)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(owner->status.uids); i++)
+		if (st->st_uid == owner->status.uids[i])
+			return true;
+	return st->st_uid == 0;
+}
+
+/*
+ * Opens the process's perf map below its root directory. Other users can create files in /tmp, so only a
+ * regular file with one hard link that belongs to the process's user or to root is accepted, and symbolic
+ * links are not followed. Returns a descriptor; -EACCES: the file belongs to another user; -ESTALE: it is
+ * older than the process; or another -errno.
+ */
+static int perfmap_open(int root_fd, const struct jit_owner *owner)
+{
+	_cleanup_close_ int folder = proc_beneath_find(root_fd, "/tmp"), path_fd = -1;
+	char name[32];
+	struct stat st;
+
+	if (folder < 0)
+		return folder;
+	snprintf(name, sizeof name, "perf-%u.map", owner->status.ns_pid);
+	path_fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (path_fd < 0 || fstat(path_fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || !owned(&st, owner))
+		return -EACCES;
+	if ((uint64_t)st.st_mtim.tv_sec * NS_PER_SEC + (uint64_t)st.st_mtim.tv_nsec + STARTED_SLACK_NS <
+	    owner->started_unix_ns)
+		return -ESTALE;
+	return proc_beneath_reopen(path_fd, &st);
+}
+
+/* Switches to the given file, unless it is the one already open. Takes ownership of the descriptor. */
+static int take_file(struct jit_source *s, int given)
+{
+	_cleanup_close_ int fd = given;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -ENODEV;
+	if (s->fd >= 0 && st.st_dev == s->dev && st.st_ino == s->ino)
+		return 0;
+	source_fini(s);
+	source_rewind(s);
+	s->fd = TAKE_FD(fd);
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
+	return 0;
+}
+
+/* End of the bytes whose last part `tail` holds. */
+static uint64_t tail_end(const struct jit_source *s)
+{
+	return s->offset < s->seen ? s->offset : s->seen;
+}
+
+/* False when the file was rewritten since the last read. */
+static bool tail_same(const struct jit_source *s)
+{
+	uint8_t now[JIT_TAIL_BYTES];
+	size_t n = s->tail_bytes;
+
+	return pread(s->fd, now, n, (off_t)(tail_end(s) - n)) == (ssize_t)n && memcmp(now, s->tail, n) == 0;
+}
+
+static void tail_keep(struct jit_source *s)
+{
+	uint64_t end = tail_end(s);
+	size_t want = end < JIT_TAIL_BYTES ? end : JIT_TAIL_BYTES;
+	ssize_t n = pread(s->fd, s->tail, want, (off_t)(end - want));
+
+	s->tail_bytes = n == (ssize_t)want ? (unsigned)want : 0;
+}
+
+/* The state of one call of source_read. */
+struct reading {
+	struct jit_source *s;
+	struct jit_builder b;
+	const struct jit_table *old; /* borrowed; the table to start from; NULL: none */
+	struct jit_update *update;
+	uint8_t *window; /* owned */
+	bool started;	 /* read from the beginning: makes a table even if there are no entries */
+};
+
+static void reading_fini(struct reading *x)
+{
+	jit_builder_fini(&x->b);
+	free(x->window);
+}
+
+/* Makes a table of the entries parsed so far. */
+static int settle(struct reading *x)
+{
+	struct jit_table *table;
+	int r;
+
+	if (!x->b.n && !x->started)
+		return 0;
+	r = jit_table_new(&table, x->update->table ?: x->old, &x->b, &x->update->n_cut);
+	if (r < 0)
+		return r;
+	jit_table_free(x->update->table);
+	x->update->table = table;
+	x->started = false;
+	return 0;
+}
+
+static int parse(struct reading *x, size_t len, uint64_t *ret_used)
+{
+	size_t used;
+	int r;
+
+	if (x->s->dump)
+		return jitdump_parse(&x->s->jitdump, &x->b, x->window, len, ret_used);
+	r = perfmap_parse(&x->s->map, &x->b, (const char *)x->window, len, &used);
+	*ret_used = used;
+	return r;
+}
+
+static int read_on(struct reading *x)
+{
+	uint64_t used, n_read = 0;
+	int r = 0;
+
+	while (n_read < JIT_READ_MAX && x->s->offset < JIT_FILE_MAX && !x->s->jitdump.ended) {
+		ssize_t n = pread(x->s->fd, x->window, WINDOW_BYTES, (off_t)x->s->offset);
+
+		if (n <= 0)
+			return n < 0 && errno != EINTR ? -errno : r;
+		r = parse(x, (size_t)n, &used);
+		x->s->offset += used;
+		n_read += (uint64_t)n;
+		if (r == -ENOSPC) {
+			r = settle(x);
+			if (r == 0)
+				continue;
+		}
+		if (r < 0 || !used)
+			return r;
+	}
+	x->update->over = x->s->offset >= JIT_FILE_MAX;
+	return r;
+}
+
+/*
+ * Reads the new part of the file. `fd` (owned by the call) is the file that the process uses now; -1:
+ * continue with the one that is open. *ret receives the result, merged with `old` (borrowed; NULL: nothing is
+ * known yet). 0 or -errno; *ret is valid in both cases.
+ */
+static int source_read(struct jit_source *s, int fd, const struct jit_table *old, struct jit_update *ret)
+{
+	_cleanup_(reading_fini) struct reading x = {.s = s, .old = old, .update = ret};
+	uint64_t n_bad;
+	struct stat st;
+	int r = fd >= 0 ? take_file(s, fd) : 0;
+
+	*ret = (struct jit_update){0};
+	if (r < 0 || s->fd < 0)
+		return r < 0 ? r : -ENOENT;
+	if (fstat(s->fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size < s->seen || !tail_same(s))
+		source_rewind(s);
+	if (!s->offset) {
+		x.started = old != NULL;
+		x.old = NULL;
+	}
+	s->seen = (uint64_t)st.st_size;
+	if (s->seen <= s->offset && !x.started)
+		return 0;
+	jit_builder_init(&x.b);
+	x.window = malloc(WINDOW_BYTES);
+	if (!x.window)
+		return -ENOMEM;
+	n_bad = s->map.n_bad + s->jitdump.n_bad;
+	r = read_on(&x);
+	if (r == 0 || r == -EBADMSG)
+		r = settle(&x) ?: r;
+	ret->n_bad = s->map.n_bad + s->jitdump.n_bad - n_bad;
+	tail_keep(s);
+	if (r == -ENOMEM)
+		source_rewind(s); /* the entries that were read may be lost */
+	return r;
+}
+
+/* --- the cache */
 
 struct worker_job *symbol_jit_job_work(struct symbol_jit_job *job)
 {
@@ -90,13 +344,13 @@ static void tables_drop(struct symbol_jit *j, struct symbol_jit_record *x)
 	}
 }
 
-/* What was read of the image before: files, tables, root. */
+/* Discards all that belongs to the previous program of the process: files, tables, root directory. */
 static void record_reset(struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	tables_drop(j, x);
 	for (int i = 0; i < SOURCES; i++) {
-		jit_source_fini(&x->sources[i]);
-		jit_source_init(&x->sources[i], i == SOURCE_DUMP);
+		source_fini(&x->sources[i]);
+		source_init(&x->sources[i], i == SOURCE_DUMP);
 	}
 	proc_root_unref(TAKE_PTR(x->root));
 }
@@ -140,7 +394,7 @@ void symbol_jit_sweep(struct symbol_jit *j, uint64_t before_ns)
 	}
 }
 
-/* The record that was noted before all others and is not with a worker. NULL: there is none. */
+/* The record noted longest ago that no job is using, or NULL. */
 static struct symbol_jit_record *oldest(const struct symbol_jit *j, bool with_table)
 {
 	struct symbol_jit_record *found = NULL;
@@ -157,7 +411,10 @@ static struct symbol_jit_record *oldest(const struct symbol_jit *j, bool with_ta
 	return found;
 }
 
-/* Its image may have begun with execve. Where the time is not known, it was before us: ask the kernel. */
+/*
+ * Start of the present program: the time of execve, if one was seen; else the start of the process, from
+ * /proc.
+ */
 static uint64_t started_ns(const struct symbol_jit *j, const struct process *p)
 {
 	struct proc_stat stat;
@@ -169,7 +426,7 @@ static uint64_t started_ns(const struct symbol_jit *j, const struct process *p)
 	return proc_start_mono_ns(stat.start_time_ticks, proc_boot_offset_ns());
 }
 
-/* Reads who the process is, while it lives. */
+/* Reads root directory, user and start time of the process while it lives. */
 static int identify(const struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	const struct process *p = x->process;
@@ -193,7 +450,7 @@ static int record_new(struct symbol_jit *j, struct process *p, struct symbol_jit
 	if (!x)
 		return -ENOMEM;
 	for (int i = 0; i < SOURCES; i++)
-		jit_source_init(&x->sources[i], i == SOURCE_DUMP);
+		source_init(&x->sources[i], i == SOURCE_DUMP);
 	r = map_insert(&j->records, &x->node, hash_u64((uintptr_t)p));
 	if (r < 0) {
 		j->stats.n_full += r == -ENOSPC;
@@ -201,7 +458,7 @@ static int record_new(struct symbol_jit *j, struct process *p, struct symbol_jit
 		return r;
 	}
 	x->process = process_ref(p);
-	while (j->slots[x->slot]) /* there is a free one: there are as many as records */
+	while (j->slots[x->slot]) /* terminates: there are as many slots as records */
 		x->slot++;
 	j->slots[x->slot] = x;
 	*ret = x;
@@ -265,10 +522,10 @@ void symbol_jit_get_stats(const struct symbol_jit *j, struct symbol_jit_stats *r
 
 /* --- jobs */
 
-static void look(struct symbol_jit_job *job, int source, int fd)
+static void update(struct symbol_jit_job *job, int source, int fd)
 {
 	struct symbol_jit_record *x = job->record;
-	int r = jit_source_look(&x->sources[source], fd, x->tables[source], &job->looks[source]);
+	int r = source_read(&x->sources[source], fd, x->tables[source], &job->updates[source]);
 
 	job->n_failed += r < 0 && r != -ENOENT;
 }
@@ -276,20 +533,21 @@ static void look(struct symbol_jit_job *job, int source, int fd)
 static void job_run(struct worker_job *work)
 {
 	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
-	int fd = jit_perfmap_open(job->record->root->fd, &job->record->owner);
+	int fd = perfmap_open(job->record->root->fd, &job->record->owner);
 
 	job->run = true;
 	job->n_refused = fd == -EACCES || fd == -ESTALE;
 	job->n_failed = fd < 0 && fd != -ENOENT;
-	look(job, SOURCE_MAP, fd);
-	look(job, SOURCE_DUMP, job->dump_fd < 0 ? -1 : fs_reopen(job->dump_fd)); /* it only names the file */
+	update(job, SOURCE_MAP, fd);
+	update(job, SOURCE_DUMP,
+	       job->dump_fd < 0 ? -1 : fs_reopen(job->dump_fd)); /* dump_fd may have O_PATH */
 }
 
 static void job_done(struct worker_job *work, bool cancelled)
 {
 	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
 
-	(void)cancelled; /* job->run says it */
+	(void)cancelled; /* job->run is false then */
 	symbol_jit_complete(job->jit, job);
 }
 
@@ -316,7 +574,7 @@ int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const 
 	*job = (struct symbol_jit_job){
 		.work = {.run = job_run, .done = job_done}, .jit = j, .record = x, .dump_fd = -1};
 	if (dump_fd >= 0)
-		job->dump_fd = fcntl(dump_fd, F_DUPFD_CLOEXEC, 0); /* without one the map will have to do */
+		job->dump_fd = fcntl(dump_fd, F_DUPFD_CLOEXEC, 0); /* on failure only the perf map is read */
 	x->busy = true;
 	*ret = job;
 	return 0;
@@ -329,7 +587,7 @@ static void keep_budget(struct symbol_jit *j)
 	while (j->stats.bytes > j->max_bytes && (x = oldest(j, true))) {
 		tables_drop(j, x);
 		for (int i = 0; i < SOURCES; i++)
-			jit_source_rewind(&x->sources[i]);
+			source_rewind(&x->sources[i]);
 		j->stats.n_evicted++;
 	}
 }
@@ -339,7 +597,7 @@ void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job)
 	struct symbol_jit_record *x = job->record;
 
 	for (int i = 0; i < SOURCES; i++) {
-		const struct jit_look *l = &job->looks[i];
+		const struct jit_update *l = &job->updates[i];
 
 		j->stats.n_bad += l->n_bad;
 		j->stats.n_cut += l->n_cut + l->over;
@@ -349,7 +607,7 @@ void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job)
 		jit_table_free(x->tables[i]);
 		x->tables[i] = l->table;
 	}
-	j->stats.n_looks += job->run;
+	j->stats.n_reads += job->run;
 	j->stats.n_failed += job->n_failed;
 	j->stats.n_refused += job->n_refused;
 	if (job->dump_fd >= 0)

@@ -12,7 +12,7 @@
 #define HEADER_BYTES 40u
 #define HEADER_MAX 4096u
 
-/* What every record begins with: id, total size, time. */
+/* Bytes of the header of every record: id, total size, time. */
 #define RECORD_BYTES 16u
 
 enum { CODE_LOAD = 0, CODE_MOVE = 1, CODE_DEBUG_INFO = 2, CODE_CLOSE = 3, CODE_UNWINDING_INFO = 4 };
@@ -26,7 +26,7 @@ enum { CODE_LOAD = 0, CODE_MOVE = 1, CODE_DEBUG_INFO = 2, CODE_CLOSE = 3, CODE_U
 #define MOVE_SIZE 48u
 #define MOVE_BYTES 64u
 
-_Static_assert(LOAD_NAME + JIT_NAME_MAX <= JITDUMP_BYTES_NEEDED, "a name is seen whole, or is cut");
+_Static_assert(LOAD_NAME + JIT_NAME_MAX <= JITDUMP_BYTES_NEEDED, "the longest name fits");
 _Static_assert(HEADER_MAX <= JITDUMP_BYTES_NEEDED, "header");
 
 static uint32_t get_u32(const struct jitdump *d, const uint8_t *p)
@@ -45,7 +45,7 @@ static uint64_t get_u64(const struct jitdump *d, const uint8_t *p)
 	return d->swapped ? bswap_64(v) : v;
 }
 
-/* Bytes of the header, 0: more are needed; -EBADMSG. */
+/* Returns the length of the header; 0: more bytes are needed; -EBADMSG. */
 static int parse_header(struct jitdump *d, const uint8_t *p, size_t len)
 {
 	uint32_t magic, size;
@@ -63,7 +63,7 @@ static int parse_header(struct jitdump *d, const uint8_t *p, size_t len)
 	return (int)size;
 }
 
-/* `size` bytes belong to the record, of which `len` are here. */
+/* The record has `size` bytes, of which `len` are in memory. */
 static int parse_load(const struct jitdump *d, struct jit_builder *b, const uint8_t *p, size_t size,
 		      size_t len)
 {
@@ -88,14 +88,14 @@ static int parse_record(struct jitdump *d, struct jit_builder *b, const uint8_t 
 	case CODE_CLOSE:
 		d->ended = true;
 		return 0;
-	case CODE_DEBUG_INFO: /* lines, and how to unwind: not used */
+	case CODE_DEBUG_INFO: /* line tables and unwind data: not used */
 	case CODE_UNWINDING_INFO:
 	default: /* of a later version */
 		return 0;
 	}
 }
 
-/* Enough of the record is here to take it. */
+/* Enough of the record is in memory to parse it. */
 static bool record_here(size_t size, size_t len)
 {
 	return len >= size || len >= JITDUMP_BYTES_NEEDED;
@@ -120,7 +120,7 @@ int jitdump_parse(struct jitdump *d, struct jit_builder *b, const uint8_t *bytes
 		size_t here = len - *ret_used;
 		uint32_t size = get_u32(d, p + 4);
 
-		if (size < RECORD_BYTES) { /* where the next one starts is not known */
+		if (size < RECORD_BYTES) { /* the start of the next record is unknown */
 			d->n_bad++;
 			d->ended = true;
 			break;

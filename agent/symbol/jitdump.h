@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * jit-<pid>.dump: what code a runtime made, moved and when
- * (tools/perf/Documentation/jitdump-specification.txt of Linux, version 1). Times are not used: the records
- * of a file follow one another. Pure; foreign bytes. Rank 2.
+ * Parses jit-<pid>.dump, in which a runtime records the code that it generated or moved
+ * (tools/perf/Documentation/jitdump-specification.txt of Linux, version 1). Time stamps are ignored, since
+ * records are in the order of time. Pure; foreign bytes. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_JITDUMP_H
 #define PROFLET_SYMBOL_JITDUMP_H
@@ -13,19 +13,19 @@
 
 struct jit_builder;
 
-#define JITDUMP_BYTES_NEEDED 4096u /* from where a record starts, to get further */
+#define JITDUMP_BYTES_NEEDED 4096u /* bytes from the start of a record that always suffice to parse it */
 
 struct jitdump {
 	bool begun;	/* the header was read */
-	bool swapped;	/* of the other byte order */
-	bool ended;	/* closed, or not to be understood from here on: nothing more is to be read */
-	uint64_t n_bad; /* records that make no sense */
+	bool swapped;	/* the file has the other byte order */
+	bool ended;	/* the runtime closed it, or the following bytes cannot be parsed: read no further */
+	uint64_t n_bad; /* malformed records */
 };
 
 /*
- * Takes records, the header first. *ret_used bytes (also on -ENOSPC) are done; that can be more than `len`,
- * because the code itself is not looked at. Less than `len`: give what follows again, with more behind it. 0;
- * -ENOSPC, -ENOMEM as jit_builder_add; -EBADMSG: this is no such file.
+ * Parses records, the header first. *ret_used bytes are consumed (also on -ENOSPC). This can be more than
+ * `len`, because the code in a record is skipped. If it is less than `len`, pass the remaining bytes again,
+ * followed by more. 0; -ENOSPC, -ENOMEM as jit_builder_add; -EBADMSG: this is not a jitdump file.
  */
 int jitdump_parse(struct jitdump *d, struct jit_builder *b, const uint8_t *bytes, size_t len,
 		  uint64_t *ret_used);

@@ -9,8 +9,10 @@
 #define DUMP_BEGIN "jit-"
 #define DUMP_END ".dump"
 
-/* The kinds of code that V8 makes from JavaScript, before the tier: ~ interpreted, ^ baseline, + and *
- * optimised. */
+/*
+ * The kinds of code that V8 generates for JavaScript. A tier follows: ~ interpreted, ^ baseline, + and *
+ * optimised.
+ */
 static const char *const v8_kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
 #define V8_TIERS "~^+*"
 
@@ -51,7 +53,7 @@ const char *jit_name_runtime(const char *file)
 	return after(file, "libruby.so") ? "ruby" : NULL;
 }
 
-/* The name without V8's kind of code, NULL: it is none of V8's. */
+/* The name without V8's kind of code. NULL: V8 did not make this name. */
 static const char *after_v8_kind(const char *name)
 {
 	const char *rest = NULL;

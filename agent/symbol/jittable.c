@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/symbol/jittable.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
-#include "agent/symbol/jittable_private.h"
+
+#define JIT_NAME_NONE UINT32_MAX
+
+struct jit_entry {
+	uint64_t start, end;
+	uint64_t from; /* of moved code: its previous start, whose name it gets; 0: the code was not moved */
+	uint32_t name; /* offset in the builder's names; JIT_NAME_NONE: the range has no name any more */
+	uint32_t order;
+};
+
+struct jit_range {
+	uint64_t start;
+	uint32_t bytes, name;
+};
+
+struct jit_table {
+	size_t n, names_bytes;
+	struct jit_range *v; /* owned; ascending, none overlapping */
+	char *names;	     /* owned; each with its NUL */
+};
+
+/* Ranges in ascending order that do not touch. */
+struct jit_covered {
+	struct jit_entry *v; /* owned */
+	size_t n;
+};
 
 DEFINE_CLEANUP(struct jit_table *, jit_table_free)
 
 void jit_builder_init(struct jit_builder *b)
 {
 	*b = (struct jit_builder){0};
-	buf_init(&b->names, 2 * JIT_PENDING_NAMES_MAX); /* moved code brings its name again */
-	;
+	buf_init(&b->names, 2 * JIT_PENDING_NAMES_MAX); /* moved code stores its name a second time */
 }
 
 void jit_builder_fini(struct jit_builder *b)
@@ -53,11 +79,11 @@ int jit_builder_add(struct jit_builder *b, uint64_t start, uint64_t size, const 
 		r = entry_push(b, e);
 	if (r < 0)
 		return r;
-	(void)buf_append(&b->names, name, len); /* there is room */
+	(void)buf_append(&b->names, name, len); /* cannot fail: there is room */
 	return buf_putc(&b->names, '\0');
 }
 
-/* The range that it left has no name, unless the new one covers it. */
+/* The range at `from` has no name afterwards, except where the new range covers it. */
 int jit_builder_move(struct jit_builder *b, uint64_t from, uint64_t to, uint64_t size)
 {
 	int r;
@@ -76,7 +102,8 @@ int jit_builder_move(struct jit_builder *b, uint64_t from, uint64_t to, uint64_t
 	return r;
 }
 
-const struct jit_range *jit_table_range(const struct jit_table *t, uint64_t address)
+/* The range of `t` (NULL: empty) that holds the address, or NULL. Borrowed. */
+static const struct jit_range *table_range(const struct jit_table *t, uint64_t address)
 {
 	size_t low = 0, high = t ? t->n : 0;
 
@@ -91,7 +118,173 @@ const struct jit_range *jit_table_range(const struct jit_table *t, uint64_t addr
 	return t && low < t->n && t->v[low].start <= address ? &t->v[low] : NULL;
 }
 
-/* Appends an entry with its name; there is room for both. */
+/* --- sorting: which entries of a builder go into the table */
+
+/*
+ * An entry is valid when no later entry overlaps it, whether or not that one is valid itself. So the entries
+ * are visited from the last to the first. The sorted bounds of all ranges divide the addresses into cells,
+ * each cell is covered once, and an entry that finds one of its cells covered is invalid. This costs no more
+ * than the sorting, however the ranges overlap.
+ */
+
+static int by_start(const void *a, const void *b)
+{
+	const struct jit_entry *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The last entry that starts at `start` and was added before `order`, or NULL. The entries are sorted. */
+static const struct jit_entry *entry_before(const struct jit_builder *b, uint64_t start, uint32_t order)
+{
+	size_t low = 0, high = b->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct jit_entry *e = &b->v[middle];
+
+		if (e->start < start || (e->start == start && e->order < order))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && b->v[low - 1].start == start ? &b->v[low - 1] : NULL;
+}
+
+/* Gives moved code the name of the code at its previous address. Without room for it, the name is missing. */
+static void name_move(struct jit_builder *b, const struct jit_table *old, struct jit_entry *e)
+{
+	const struct jit_entry *was =
+		entry_before(b, e->from, e->order - 1); /* -1: not the entry that clears it */
+	const struct jit_range *x = was ? NULL : table_range(old, e->from);
+	size_t at = b->names.len;
+
+	if (was)
+		e->name = was->name;
+	else if (x && x->start == e->from &&
+		 buf_append(&b->names, old->names + x->name, strlen(old->names + x->name) + 1) == 0)
+		e->name = (uint32_t)at;
+}
+
+/* The cells, while one table is made. */
+struct cover {
+	uint64_t *ends; /* bounds of all ranges, ascending, without duplicates */
+	uint32_t *next; /* by cell: itself, or a later cell on the way to the next one that is not covered */
+	uint32_t *by_order; /* index of the entry */
+	bool *out;	    /* by index */
+	size_t n_ends;
+};
+
+static void cover_fini(struct cover *c)
+{
+	free(c->ends);
+	free(c->next);
+	free(c->by_order);
+	free(c->out);
+}
+
+static int cover_init(struct cover *c, const struct jit_builder *b)
+{
+	size_t n = 0;
+
+	c->ends = malloc((2 * b->n + 1) * sizeof *c->ends);
+	c->next = malloc((2 * b->n + 1) * sizeof *c->next);
+	c->by_order = malloc((b->n + 1) * sizeof *c->by_order);
+	c->out = calloc(b->n + 1, sizeof *c->out);
+	if (!c->ends || !c->next || !c->by_order || !c->out)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n; i++) {
+		c->ends[n++] = b->v[i].start;
+		c->ends[n++] = b->v[i].end;
+		c->by_order[b->v[i].order] = (uint32_t)i;
+	}
+	qsort(c->ends, n, sizeof *c->ends, by_value);
+	for (size_t i = 0; i < n; i++)
+		if (!i || c->ends[i] != c->ends[c->n_ends - 1])
+			c->ends[c->n_ends++] = c->ends[i];
+	for (size_t i = 0; i <= c->n_ends; i++)
+		c->next[i] = (uint32_t)i;
+	return 0;
+}
+
+/* The first cell at or after `i` that is not covered. */
+static uint32_t cover_next(struct cover *c, uint32_t i)
+{
+	while (c->next[i] != i)
+		i = c->next[i] = c->next[c->next[i]];
+	return i;
+}
+
+static uint32_t cell_of(const struct cover *c, uint64_t end)
+{
+	const uint64_t *found = bsearch(&end, c->ends, c->n_ends, sizeof *c->ends, by_value);
+
+	return (uint32_t)(found - c->ends);
+}
+
+/* Covers the cells of a range. True when none of them was covered before. */
+static bool cover_take(struct cover *c, uint64_t start, uint64_t end)
+{
+	uint32_t from = cell_of(c, start), to = cell_of(c, end), free_cells = 0;
+
+	for (uint32_t i = cover_next(c, from); i < to; i = cover_next(c, i)) {
+		c->next[i] = i + 1;
+		free_cells++;
+	}
+	return free_cells == to - from;
+}
+
+/*
+ * Removes the entries that have no name or that a later one overlaps, and sorts the others by start. *ret
+ * receives the ranges of all entries. 0 or -ENOMEM; in both cases the order of the list is lost.
+ */
+static int builder_sort(struct jit_builder *b, const struct jit_table *old, struct jit_covered *ret)
+{
+	_cleanup_(cover_fini) struct cover c = {0};
+	_cleanup_free_ struct jit_entry *covered = malloc((b->n + 1) * sizeof *covered);
+	size_t n = 0, k = 0;
+	int r;
+
+	if (!covered)
+		return -ENOMEM;
+	if (b->n)
+		qsort(b->v, b->n, sizeof *b->v, by_start);
+	r = cover_init(&c, b);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < b->n; i++)
+		if (b->v[c.by_order[i]].from)
+			name_move(b, old, &b->v[c.by_order[i]]);
+	for (size_t i = b->n; i-- > 0;) {
+		const struct jit_entry *e = &b->v[c.by_order[i]];
+
+		c.out[c.by_order[i]] = !cover_take(&c, e->start, e->end) || e->name == JIT_NAME_NONE;
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		const struct jit_entry e = b->v[i];
+
+		if (k && e.start <= covered[k - 1].end)
+			covered[k - 1].end = e.end > covered[k - 1].end ? e.end : covered[k - 1].end;
+		else
+			covered[k++] = e;
+		if (!c.out[i])
+			b->v[n++] = e;
+	}
+	b->n = n;
+	*ret = (struct jit_covered){TAKE_PTR(covered), k};
+	return 0;
+}
+
+/* Appends an entry with its name. The caller has made room for both. */
 static void table_push(struct jit_table *t, uint64_t start, uint64_t end, const char *name)
 {
 	size_t len = strlen(name) + 1;
@@ -101,7 +294,7 @@ static void table_push(struct jit_table *t, uint64_t start, uint64_t end, const 
 	t->names_bytes += len;
 }
 
-/* Which entries of the old table stay. */
+/* The entries of the old table that the new one takes over. */
 struct kept {
 	bool *keep; /* owned; by index */
 	size_t n, names_bytes;
@@ -133,7 +326,7 @@ static int kept_find(struct kept *k, const struct jit_table *old, const struct j
 	return 0;
 }
 
-/* Gives up entries until the others and the new ones are within the maximum. */
+/* Discards entries of the old table until all fit into the maximum. */
 static void kept_cut(struct kept *k, const struct jit_table *old, size_t n, size_t names_bytes,
 		     uint64_t *n_cut)
 {
@@ -193,7 +386,7 @@ int jit_table_new(struct jit_table **ret, const struct jit_table *old, struct ji
 	_cleanup_(covered_fini) struct jit_covered covered = {0};
 	_cleanup_(kept_fini) struct kept kept = {0};
 	size_t names_bytes = 0;
-	int r = jit_builder_sort(b, old, &covered);
+	int r = builder_sort(b, old, &covered);
 
 	for (size_t j = 0; j < b->n && r == 0; j++)
 		names_bytes += strlen((const char *)b->names.data + b->v[j].name) + 1;
@@ -221,7 +414,7 @@ void jit_table_free(struct jit_table *t)
 
 bool jit_table_find(const struct jit_table *t, uint64_t address, struct jit_symbol *ret)
 {
-	const struct jit_range *x = jit_table_range(t, address);
+	const struct jit_range *x = table_range(t, address);
 
 	if (!x)
 		return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Named ranges of code that a process made at run time, as its runtime lists them: a builder takes the
- * entries in the order of the list, a table answers addresses. Code memory is used again, so an entry takes
- * all earlier ones that it overlaps out of the table. Pure, bounded, foreign bytes. Inside symbol/ and its
- * tests. Rank 2.
+ * Named ranges of code that a process generated, as its runtime lists them. A builder collects entries in the
+ * order of the list; a table finds the entry of an address. Runtimes reuse code memory, so an entry replaces
+ * all earlier entries that it overlaps. Pure; all sizes are bounded, since the bytes are foreign. Private to
+ * symbol/ and its tests. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_JITTABLE_H
 #define PROFLET_SYMBOL_JITTABLE_H
@@ -14,28 +14,30 @@
 
 #include "agent/base/buf.h"
 
-#define JIT_NAME_MAX 1024u		 /* bytes of a name; what is longer is cut */
+#define JIT_NAME_MAX 1024u		 /* bytes of a name; longer names are cut */
 #define JIT_CODE_MAX (1ull << 30)	 /* bytes of a function */
-#define JIT_ADDRESS_MAX (1ull << 48)	 /* where user addresses end */
+#define JIT_ADDRESS_MAX (1ull << 48)	 /* end of user addresses */
 #define JIT_SYMBOLS_MAX (256u << 10)	 /* of a table */
 #define JIT_NAMES_MAX (16u << 20)	 /* bytes of a table's names */
-#define JIT_PENDING_MAX (64u << 10)	 /* entries that a builder takes */
+#define JIT_PENDING_MAX (64u << 10)	 /* entries that a builder holds */
 #define JIT_PENDING_NAMES_MAX (8u << 20) /* bytes of their names */
 
 struct jit_entry;
 
 struct jit_builder {
-	struct jit_entry *v; /* owned; in the order they came */
+	struct jit_entry *v; /* owned; in the order of the list */
 	size_t n, cap;
 	struct buf names;
 };
 
 void jit_builder_init(struct jit_builder *b);
 void jit_builder_fini(struct jit_builder *b);
-/* Code of that name at [start, start + size). 0; -EINVAL: no such range or name, nothing is added; -ENOSPC:
- * the builder is full, make a table of it first; -ENOMEM. */
+/*
+ * Adds code with this name at [start, start + size). 0; -EINVAL: the range or name is invalid, nothing was
+ * added; -ENOSPC: the builder is full, make a table of it first; -ENOMEM.
+ */
 int jit_builder_add(struct jit_builder *b, uint64_t start, uint64_t size, const char *name, size_t len);
-/* What began at `from` has moved. Errors as above. */
+/* The code that began at `from` was moved. Errors as above. */
 int jit_builder_move(struct jit_builder *b, uint64_t from, uint64_t to, uint64_t size);
 
 struct jit_table;
@@ -46,8 +48,9 @@ struct jit_symbol {
 };
 
 /*
- * A table of what is left of `old` (borrowed, NULL: nothing) and the builder, which is empty then. At the
- * maximum entries of `old` are given up, *n_cut is increased by their number. 0 or -ENOMEM.
+ * Makes a table of the builder's entries and those of `old` (borrowed; NULL: none) that they do not replace,
+ * and empties the builder. Beyond the maximum, entries of `old` are discarded and counted in *n_cut. 0 or
+ * -ENOMEM.
  */
 int jit_table_new(struct jit_table **ret, const struct jit_table *old, struct jit_builder *b,
 		  uint64_t *n_cut);

@@ -7,7 +7,7 @@
 #include "agent/base/parse.h"
 #include "agent/symbol/jittable.h"
 
-/* 1–16 hex digits, which may begin with 0x; consumes them and the blanks behind them. */
+/* Reads 1–16 hex digits with an optional 0x, and the blanks behind them. */
 static bool take_hex(const char **p, const char *end, uint64_t *ret)
 {
 	const char *start;

@@ -11,7 +11,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/symbol/resolve.h"
+#include "agent/symbol/symbol_cache.h"
 
 #define FILE_ID 1u
 

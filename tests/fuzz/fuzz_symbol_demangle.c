@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as a linkage name: no crash, no leak, bounded output, bounded time (-timeout=2). */
+/* Demangles any bytes: no crash, no leak, bounded output, bounded time (-timeout=2). */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

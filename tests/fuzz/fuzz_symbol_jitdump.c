@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as a jitdump file, as it is found and with the magic and version that let it be read on. */
+/*
+ * Parses any bytes as a jitdump file: unchanged, and with a valid magic and version so that the parser goes
+ * past the header.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

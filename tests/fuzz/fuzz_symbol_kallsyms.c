@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as /proc/kallsyms; then each function of the table is walked from its start to its end. */
+/*
+ * Parses any bytes as /proc/kallsyms, then looks up the first and last address of each function of the table.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -38,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(stats.n_symbols > 0 && stats.n_symbols <= size);
 	check(t, 0);
 	check(t, UINT64_MAX);
-	/* addresses as they stand in the text, and a little beside them */
+	/* addresses that occur in the text, and addresses near them */
 	for (size_t i = 0; i + 1 < size; i++) {
 		char digits[17] = {0};
 		uint64_t addr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as a perf map that grows: in two pieces and at once, both give the same table. */
+/* Parses any bytes as a perf map, in two pieces and as a whole: both give the same table. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

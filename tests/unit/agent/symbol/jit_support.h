@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* jitdump files made record by record, and lookups. Included by one test program's files. */
+/* Builds jitdump files record by record, and looks names up in a table. */
 #ifndef PROFLET_TESTS_JIT_SUPPORT_H
 #define PROFLET_TESTS_JIT_SUPPORT_H
 
@@ -55,7 +55,7 @@ static inline void dump_load(struct dump *d, uint64_t address, uint64_t size, co
 	dump_record(d, 0, (uint32_t)(56 + n + size));
 	dump_u32(d, 4711);
 	dump_u32(d, 4712);
-	dump_u64(d, address + 0x1000000); /* vma: not the address that is looked up */
+	dump_u64(d, address + 0x1000000); /* vma: lookups do not use this address */
 	dump_u64(d, address);
 	dump_u64(d, size);
 	dump_u64(d, 1);
@@ -76,7 +76,7 @@ static inline void dump_move(struct dump *d, uint64_t from, uint64_t to, uint64_
 	dump_u64(d, 1);
 }
 
-/* The name at an address, "" for none. */
+/* The name at an address, "" if there is none. */
 static inline const char *name_at(const struct jit_table *t, uint64_t address)
 {
 	struct jit_symbol s;

@@ -36,9 +36,9 @@ Test(batch, ranges_are_merged)
 		 1,
 		 2,
 		 3},
-		/* the same again */
+		/* equal ranges */
 		{{{10, 20, "b"}}, {{10, 20, "x"}}, {{10, 20, "b"}}, 1, 1, 1},
-		/* overlaps: who starts first keeps the common part */
+		/* overlaps: the range that starts first gets the common part */
 		{{{10, 20, "a"}}, {{15, 25, "b"}}, {{10, 20, "a"}, {20, 25, "b"}}, 1, 1, 2},
 		{{{15, 25, "a"}}, {{10, 20, "b"}}, {{10, 20, "b"}, {20, 25, "a"}}, 1, 1, 2},
 		{{{12, 14, "a"}, {16, 18, "b"}}, {{10, 20, "c"}}, {{10, 20, "c"}}, 2, 1, 1},

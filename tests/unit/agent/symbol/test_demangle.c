@@ -12,7 +12,7 @@
 #include "agent/symbol/demangle.h"
 
 static const struct {
-	const char *linkage_name, *expected; /* NULL: to be used as it is */
+	const char *linkage_name, *expected; /* NULL: the name is shown unchanged */
 } rows[] = {
 	{"main", NULL},
 	{"", NULL},
@@ -104,7 +104,7 @@ Test(demangle, names)
 	}
 }
 
-/* p<a, a>, then in each level two references to the level before: 2^levels words when printed. */
+/* Writes p<a, a>, then in each level two references to the level before: 2^levels words when printed. */
 static void nest_cxx(struct buf *b, int levels)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -116,7 +116,7 @@ static void nest_cxx(struct buf *b, int levels)
 }
 
 /*
- * The same with tuples; a reference counts bytes from behind "_R", in base 62 with "_" for 0 and "0_" for
+ * The same with tuples. A reference counts bytes from the end of "_R", in base 62 with "_" for 0 and "0_" for
  * 1.
  */
 static void nest_rust(struct buf *b, int levels)
@@ -157,7 +157,7 @@ Test(demangle, names_that_explode_are_cut)
 	cr_expect_lt(clock_thread_cpu_ns() - start, NS_PER_SEC);
 }
 
-Test(demangle, a_cut_keeps_the_clones_and_whole_characters)
+Test(demangle, cut_names_end_with_a_whole_character_and_their_clones)
 {
 	_cleanup_buf_ struct buf b = {0};
 	_cleanup_free_ char *name = NULL;
@@ -181,7 +181,7 @@ Test(demangle, a_cut_keeps_the_clones_and_whole_characters)
 	cr_expect_lt((unsigned char)name[strlen(name) - strlen("... [clone .cold]") - 1], 0xc0);
 }
 
-Test(demangle, long_names_are_left_alone)
+Test(demangle, long_names_stay_mangled)
 {
 	_cleanup_free_ char *name = malloc(SYMBOL_MANGLED_MAX + 64);
 
@@ -199,7 +199,7 @@ static void *demangle_on_own_stack(void *name)
 	return symbol_demangle(name);
 }
 
-/* Bytes of stack that demangling the name takes. */
+/* Bytes of stack that demangling the name uses. */
 static size_t stack_used(const char *name)
 {
 	uint8_t *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -241,8 +241,8 @@ Test(demangle, depth_is_bounded)
 	}
 }
 
-/* Short names that libiberty alone would work on for minutes. */
-Test(demangle, names_that_take_forever_are_left_alone)
+/* Short names on which libiberty alone would work for minutes. */
+Test(demangle, names_that_take_forever_stay_mangled)
 {
 	_cleanup_buf_ struct buf b = {0};
 	uint64_t start = clock_thread_cpu_ns();
@@ -257,7 +257,7 @@ Test(demangle, names_that_take_forever_are_left_alone)
 	cr_expect_null(symbol_demangle(buf_str(&b)));
 	cr_expect_null(symbol_demangle("_RIC1aFGFFTC2wFFFFFFF_EuE"));
 	buf_clear(&b);
-	buf_puts(&b, "_D1a1fFHPiPi"); /* each map is one of the map before to the map before */
+	buf_puts(&b, "_D1a1fFHPiPi"); /* each map type refers to the one before as its key and as its value */
 	for (int i = 0; i < 40; i++)
 		buf_puts(&b, i ? "HQdQf" : "HQfQh");
 	buf_puts(&b, "Zv");
@@ -270,7 +270,7 @@ Test(demangle, names_that_take_forever_are_left_alone)
 	cr_expect_lt(clock_thread_cpu_ns() - start, NS_PER_SEC);
 }
 
-/* Suffixes are read in one pass: a name made of nothing else takes no noticeable time. */
+/* A name made of suffixes alone takes no noticeable time, since suffixes are parsed in one pass. */
 Test(demangle, many_suffixes)
 {
 	_cleanup_buf_ struct buf b = {0};

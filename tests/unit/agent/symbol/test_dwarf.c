@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines and inlined calls of this very program, which has debug information. */
+/* Reads lines and inlined calls of this program itself, which is built with debug information. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -72,8 +72,11 @@ Test(dwarf, inlined_calls)
 	free(s.name);
 }
 
-/* The file's addresses may be others than the debug file's; the function's own name is that of the symbol. */
-Test(dwarf, addresses_that_were_moved)
+/*
+ * The addresses of the file can differ from those of its debug file. The function keeps the name of its
+ * symbol.
+ */
+Test(dwarf, addresses_that_differ_from_the_debug_file)
 {
 	_cleanup_close_ int fd = own_file();
 	uint64_t addrs[] = {0x10, returns_to - 1 + 0x4000, returns_to + 0x5000000};
@@ -90,7 +93,7 @@ Test(dwarf, addresses_that_were_moved)
 	}
 }
 
-Test(dwarf, what_has_no_name_or_lines_already_is_left)
+Test(dwarf, symbols_without_name_or_with_lines_do_not_change)
 {
 	_cleanup_close_ int fd = own_file();
 	uint64_t addrs[] = {returns_to - 1, returns_to - 1};
@@ -101,7 +104,7 @@ Test(dwarf, what_has_no_name_or_lines_already_is_left)
 	cr_expect(!s[0].lines && s[1].lines == &lines && s[1].n_lines == 1);
 }
 
-Test(dwarf, files_without)
+Test(dwarf, files_without_debug_information)
 {
 	_cleanup_close_ int text = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC),
 			    closed = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* With real files of this process: its perf map in /tmp, a jitdump file by descriptor. */
+/* Uses real files of this process: its perf map in /tmp, and a jitdump file passed as a descriptor. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,7 @@ Test(jit, map_that_grows)
 	cr_expect_eq(symbol_jit_note(jit, self, 1), 1);
 	cr_expect_eq(symbol_jit_note(jit, self, 2), 0);
 	cr_expect_eq(symbol_jit_process(jit, (unsigned)symbol_jit_slot(jit, self)), self);
-	look(-1); /* there is none yet */
+	look(-1); /* the file does not exist yet */
 	cr_expect_str_eq(name(0x1000), "");
 	put(map_path, 0, "1000 100 one\n2000 1");
 	look(-1);
@@ -99,9 +99,11 @@ Test(jit, map_that_grows)
 	cr_expect_eq(stats().n_bad, 0);
 }
 
-/* In place and shorter; in place and longer (what begins alike must not be taken for more of the same); as
- * another file. */
-Test(jit, map_written_anew)
+/*
+ * The file is rewritten in place and shorter, in place and longer (equal first bytes must not make it look
+ * grown), and as another file.
+ */
+Test(jit, map_that_is_rewritten)
 {
 	put(map_path, 0, "1000 100 old\n2000 100 old as well\n");
 	look(-1);
@@ -123,7 +125,7 @@ Test(jit, map_written_anew)
 	cr_expect_str_eq(name(0x8000), "that is longer than that one was");
 }
 
-/* More than a builder takes. */
+/* The file has more entries than a builder holds. */
 Test(jit, long_map)
 {
 	_cleanup_fclose_ FILE *f = fopen(map_path, "we");
@@ -147,7 +149,7 @@ Test(jit, dump_before_map)
 
 	put(map_path, 0, "1000 100 map\n2000 100 map too\n");
 	dump_header(&d, 0);
-	dump_load(&d, 0x1000, 0x8000, "dump"); /* its code is not all there yet */
+	dump_load(&d, 0x1000, 0x8000, "dump"); /* the code of the record is not completely written yet */
 	cr_assert_eq(write(fd, d.b.data, d.b.len - 100), (ssize_t)d.b.len - 100);
 	look(fd);
 	cr_expect_str_eq(name(0x1000), "dump");
@@ -160,12 +162,12 @@ Test(jit, dump_before_map)
 	look(fd);
 	cr_expect_str_eq(name(0x1000), "dump");
 	cr_expect_str_eq(name(0x20000), "more");
-	look(-1); /* it is known from then on */
+	look(-1); /* the jitdump file stays open, so later jobs need no descriptor */
 	cr_expect_str_eq(name(0x20000), "more");
 	buf_fini(&d.b);
 }
 
-Test(jit, a_dump_that_is_none)
+Test(jit, a_file_that_is_no_jitdump)
 {
 	_cleanup_close_ int fd = memfd_create("jit-1.dump", MFD_CLOEXEC);
 
@@ -177,8 +179,8 @@ Test(jit, a_dump_that_is_none)
 	cr_expect_eq(stats().n_failed, 1, "it is not tried again");
 }
 
-/* Whatever lies in its place, nobody waits for it and none of it is read. */
-Test(jit, what_is_not_the_processes_own)
+/* Whatever another user put in the place of the map, the job neither blocks on it nor reads it. */
+Test(jit, files_of_others_are_refused)
 {
 	char other[80];
 	struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
@@ -199,7 +201,7 @@ Test(jit, what_is_not_the_processes_own)
 	cr_assert_eq(rmdir(map_path), 0);
 	cr_assert_eq(rename(other, map_path), 0);
 	cr_assert_eq(utimensat(AT_FDCWD, map_path, old, 0), 0);
-	look(-1); /* of a process that had this pid before */
+	look(-1); /* written by an earlier process with the same pid */
 	cr_expect_str_eq(name(0x1000), "");
 	cr_expect_eq(stats().n_refused, 5);
 	if (getuid() == 0) {
@@ -215,7 +217,7 @@ Test(jit, what_is_not_the_processes_own)
 	cr_expect_str_eq(name(0x1000), "elsewhere");
 }
 
-/* A sparse file of zeros is no line; it is read to a bound at each look. */
+/* A sparse file of zeros contains no line; each job reads a bounded part of it. */
 Test(jit, huge_file)
 {
 	put(map_path, 0, "1000 100 one\n");
@@ -226,7 +228,7 @@ Test(jit, huge_file)
 	cr_expect_eq(stats().n_cut, 0);
 }
 
-Test(jit, the_next_image_begins_anew)
+Test(jit, execve_discards_the_names)
 {
 	struct symbol_jit_job *job;
 
@@ -237,7 +239,7 @@ Test(jit, the_next_image_begins_anew)
 	cr_expect_eq(symbol_jit_note(jit, self, clock_mono_ns()), 1);
 	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1), 0);
 	cr_expect_not(symbol_jit_idle(jit, self));
-	symbol_jit_complete(jit, job); /* never run */
+	symbol_jit_complete(jit, job); /* the job did not run */
 	cr_expect(symbol_jit_idle(jit, self));
 	look(-1);
 	cr_expect_str_eq(name(0x1000), "one", "written less than a second before execve");

@@ -8,7 +8,7 @@
 
 DEFINE_CLEANUP(struct jit_table *, jit_table_free)
 
-/* Parses as a reader of the file does that sees it grow by `piece` bytes. */
+/* Parses like a reader of a file that grows by `piece` bytes at a time. */
 static int parse(const struct dump *d, size_t piece, struct jitdump *state, struct jit_table **ret)
 {
 	struct jit_builder b;
@@ -40,7 +40,7 @@ static void story(struct dump *d, uint64_t flags)
 	for (int i = 0; i < 4; i++)
 		dump_u64(d, 0x7f0000001000);
 	dump_load(d, 0x7f0000002000, 0x10, "second");
-	dump_record(d, 77, 24); /* of a later version */
+	dump_record(d, 77, 24); /* a record type of a later version */
 	dump_u64(d, 0);
 	dump_move(d, 0x7f0000001000, 0x7f0000065000, 0x300);
 	dump_load(d, 0x7f0000001080, 0x10, "in its place");
@@ -62,8 +62,8 @@ static void check_story(const struct jit_table *t)
 	cr_expect_str_eq(name_at(t, 0x7f0000040000), "before the end");
 }
 
-/* Both byte orders, both kinds of time, and every way of growing. */
-Test(jitdump, story)
+/* Both byte orders, both kinds of time stamps, and pieces of all sizes. */
+Test(jitdump, records_of_every_kind)
 {
 	for (unsigned form = 0; form < 4; form++) {
 		struct dump d = {.swapped = form & 1};
@@ -103,7 +103,10 @@ Test(jitdump, other_files)
 	}
 }
 
-/* Where a record cannot be, nothing more is known; records that say nothing are counted and passed. */
+/*
+ * After an impossible record length, nothing more can be parsed. Records with wrong contents are counted and
+ * skipped.
+ */
 Test(jitdump, broken_records)
 {
 	_cleanup_(jit_table_free_p) struct jit_table *t = NULL;
@@ -114,7 +117,7 @@ Test(jitdump, broken_records)
 	dump_record(&d, 0, 20); /* a load without a name */
 	dump_u32(&d, 0);
 	dump_load(&d, 0, 0x10, "null");
-	dump_record(&d, 1, 32); /* a move to nowhere */
+	dump_record(&d, 1, 32); /* a move without a destination */
 	dump_u64(&d, 0);
 	dump_u64(&d, 0);
 	dump_load(&d, 0x1000, 0x10, "");
@@ -129,7 +132,7 @@ Test(jitdump, broken_records)
 	buf_fini(&d.b);
 }
 
-/* A name without its NUL ends with the record. */
+/* A name without a NUL ends where the record ends. */
 Test(jitdump, name_ends_with_its_record)
 {
 	_cleanup_(jit_table_free_p) struct jit_table *t = NULL;

@@ -53,8 +53,8 @@ Test(jittable, later_entries_replace_what_they_overlap)
 	cr_expect(s.start == 0x3000 && s.end == 0x3100);
 }
 
-/* Replaced by what is itself replaced: it stays out. */
-Test(jittable, dead_code_does_not_come_back)
+/* An entry stays replaced when the entry that replaced it is replaced itself. */
+Test(jittable, replaced_code_stays_replaced)
 {
 	_cleanup_builder_ struct jit_builder b;
 	_cleanup_table_ struct jit_table *t = NULL;
@@ -69,7 +69,7 @@ Test(jittable, dead_code_does_not_come_back)
 	cr_expect_str_eq(name_at(t, 0x1000), "");
 }
 
-Test(jittable, tables_are_continued)
+Test(jittable, a_table_takes_over_entries_of_the_old_one)
 {
 	_cleanup_builder_ struct jit_builder b;
 	_cleanup_table_ struct jit_table *first = NULL, *second = NULL;
@@ -98,10 +98,11 @@ Test(jittable, moves)
 
 	jit_builder_init(&b);
 	add(&b, 0x1000, 0x100, "f");
-	cr_assert_eq(jit_builder_move(&b, 0x1000, 0x1040, 0x100), 0); /* over its own end */
+	cr_assert_eq(jit_builder_move(&b, 0x1000, 0x1040, 0x100),
+		     0); /* to a range that overlaps the old one */
 	cr_assert_eq(jit_builder_move(&b, 0x1040, 0x5000, 0x100), 0);
 	add(&b, 0x1000, 0x20, "g");
-	cr_assert_eq(jit_builder_move(&b, 0x7000, 0x8000, 0x10), 0); /* of nothing known */
+	cr_assert_eq(jit_builder_move(&b, 0x7000, 0x8000, 0x10), 0); /* of code that has no entry */
 	first = table(NULL, &b);
 	cr_expect_eq(jit_table_len(first), 2);
 	cr_expect_str_eq(name_at(first, 0x5000), "f");
@@ -151,8 +152,11 @@ Test(jittable, refused_entries)
 	cr_expect_str_eq(name_at(t, 0x1000), "cut");
 }
 
-/* The definition, entry by entry, over a small space of addresses; tables are made at random moments. */
-Test(jittable, as_defined)
+/*
+ * Compares tables with the definition, applied entry by entry, in a small address space; tables are made
+ * after a random number of entries.
+ */
+Test(jittable, random_entries_as_the_definition_says)
 {
 	enum { SPACE = 200, ENTRIES = 60 };
 
@@ -200,7 +204,7 @@ Test(jittable, as_defined)
 	}
 }
 
-/* Full builders and tables: the old ones go, and are counted; the newest are all there. */
+/* With full builders and tables, old entries are discarded and counted; the newest are all present. */
 Test(jittable, bounded)
 {
 	_cleanup_table_ struct jit_table *t = NULL;

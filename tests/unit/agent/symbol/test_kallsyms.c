@@ -55,7 +55,7 @@ Test(kallsyms, lookups)
 	} rows[] = {
 		{0, NULL, NULL, 0, 0},
 		{0xffffffff80ffffff, NULL, NULL, 0, 0},
-		{0xffffffff81000000, NULL, NULL, 0, 0}, /* a mark is no function */
+		{0xffffffff81000000, NULL, NULL, 0, 0}, /* a mark of the linker script is not a function */
 		{0xffffffff81000040, "start_kernel", NULL, 0xffffffff81000040, 0xffffffff81000100},
 		{0xffffffff810000ff, "start_kernel", NULL, 0xffffffff81000040, 0xffffffff81000100},
 		{0xffffffff81000100, "__pfx_do_one", NULL, 0xffffffff81000100, 0xffffffff81000110},
@@ -120,7 +120,7 @@ Test(kallsyms, modules)
 	cr_expect_eq(stats.n_skipped, 0);
 }
 
-/* arm64 puts modules, and some kernels BPF programs, further than 4 GiB from the kernel's text. */
+/* On arm64, modules lie more than 4 GiB from the kernel's text; with some kernels, BPF programs do. */
 Test(kallsyms, far_apart)
 {
 	static const char text[] = "ffff800008000000 T first\n"
@@ -142,7 +142,7 @@ Test(kallsyms, far_apart)
 	cr_expect(kallsyms_lookup(t, 0xffff900000000180, &s) == 0 && !strcmp(s.name, "far_too"));
 }
 
-Test(kallsyms, refused)
+Test(kallsyms, errors)
 {
 	static const struct {
 		const char *text;
@@ -166,7 +166,7 @@ Test(kallsyms, refused)
 	}
 }
 
-Test(kallsyms, bad_lines_are_counted_and_cost_themselves_only)
+Test(kallsyms, malformed_lines_are_counted_and_skipped)
 {
 	static const char text[] = "ffffffff81000000 T good\n"
 				   "ffffffff81000000\n"
@@ -187,7 +187,7 @@ Test(kallsyms, bad_lines_are_counted_and_cost_themselves_only)
 	cr_expect_eq(stats.n_skipped, 8, "%zu", stats.n_skipped);
 }
 
-/* The same table, however the text is cut into reads, also with a name longer than any buffer in it. */
+/* The table does not depend on how the text is split into reads, even with a name longer than any buffer. */
 Test(kallsyms, reading_in_pieces)
 {
 	_cleanup_close_ int fd = memfd_create("kallsyms", MFD_CLOEXEC);
@@ -219,7 +219,7 @@ Test(kallsyms, reading_in_pieces)
 	cr_expect(kallsyms_lookup(t, 0xffffffffb0000000, &s) == 0 && !strcmp(s.name, "last"));
 }
 
-Test(kallsyms, a_locked_kernel_is_seen_early)
+Test(kallsyms, hidden_addresses_are_detected_early)
 {
 	_cleanup_close_ int fd = memfd_create("kallsyms", MFD_CLOEXEC);
 	_cleanup_kallsyms_ struct kallsyms *t = NULL;
@@ -233,7 +233,9 @@ Test(kallsyms, a_locked_kernel_is_seen_early)
 	cr_expect_lt(lseek(fd, 0, SEEK_CUR), (off_t)text.len / 4);
 }
 
-/* Each text symbol of the running kernel is found by its own address, under a name that stands there. */
+/*
+ * Looks up the address of each text symbol of the running kernel, and expects one of the names listed for it.
+ */
 Test(kallsyms, the_running_kernel)
 {
 	_cleanup_close_ int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
@@ -259,7 +261,8 @@ Test(kallsyms, the_running_kernel)
 	cr_expect_lt(stats.bytes, stats.n_symbols * 35);
 	while (fscanf(f, "%" SCNx64 " %c %599s%79[^\n]", &addr, &type, name, rest) >= 3) {
 		struct kallsyms_symbol s;
-		bool bpf = strstr(rest, "[bpf]"); /* programs come and go between the two readings */
+		bool bpf = strstr(
+			rest, "[bpf]"); /* BPF programs may be loaded or unloaded between the two readings */
 
 		rest[0] = '\0';
 		if (!strchr("tTwW", type) || !addr || bpf)

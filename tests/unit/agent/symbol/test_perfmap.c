@@ -36,8 +36,8 @@ Test(perfmap, lines)
 				   "\n"
 				   "no numbers here\n"
 				   "7f0000004000 100\n"		 /* no name */
-				   "7f0000004000 100 \n"	 /* neither */
-				   "7f0000004000 0 empty\n"	 /* a mark */
+				   "7f0000004000 100 \n"	 /* an empty name */
+				   "7f0000004000 0 empty\n"	 /* no size */
 				   "12345678901234567 10 long\n" /* 17 digits */
 				   "7f0000005000  20  spaced out  \n"
 				   "7f0000006000 20 unfinished";
@@ -57,7 +57,7 @@ Test(perfmap, lines)
 	}
 }
 
-Test(perfmap, a_line_without_end_is_passed)
+Test(perfmap, an_endless_line_is_skipped)
 {
 	static char text[3 * PERFMAP_LINE_MAX];
 	static const char last[] = "\n1000 10 after\n";
@@ -74,8 +74,8 @@ Test(perfmap, a_line_without_end_is_passed)
 	}
 }
 
-/* A full builder stops before the line that it could not take. */
-Test(perfmap, goes_on_after_a_full_builder)
+/* A full builder stops before the line for which it has no room. */
+Test(perfmap, parsing_continues_after_a_full_builder)
 {
 	static const char line[] = "1000 10 name\n";
 	static char text[(JIT_PENDING_MAX + 10) * (sizeof line - 1)];

@@ -11,13 +11,13 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
-#include "agent/symbol/resolve.h"
+#include "agent/symbol/symbol_cache.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
 
 #define FILE_ID 7
 
-/* Functions of this program, which is not position independent: their addresses are those of the ELF file. */
+/* Functions of this program, which is linked without PIE: their addresses are those of the ELF file. */
 __attribute__((noinline, used)) static int plain_function(int x)
 {
 	return x * 3 + 1;
@@ -55,7 +55,7 @@ static int job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
 	return symbol_job_new(ret, c, file_id, &(struct symbol_files){.fd = fd, .debug_fd = -1});
 }
 
-/* Resolves what is collected for the file, on this thread. */
+/* Resolves the collected addresses of the file on this thread. */
 static void resolve_with(struct symbol_cache *c, uint32_t file_id, int fd)
 {
 	struct symbol_job *job = NULL;
@@ -73,7 +73,7 @@ static int open_self(void)
 	return fd;
 }
 
-Test(resolve, names_of_this_program)
+Test(symbol_cache, names_of_this_program)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 	_cleanup_close_ int fd = open_self();
@@ -103,8 +103,8 @@ Test(resolve, names_of_this_program)
 	symbol_cache_free(c);
 }
 
-/* The whole way over a pool, with the C library and with this program at once. */
-Test(resolve, on_worker_threads)
+/* Resolves addresses of the C library and of this program at the same time on a worker pool. */
+Test(symbol_cache, on_worker_threads)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 	void *libc = dlopen(LIBC_SO, RTLD_NOW), *function = libc ? dlsym(libc, "malloc") : NULL;
@@ -141,7 +141,7 @@ Test(resolve, on_worker_threads)
 	dlclose(libc);
 }
 
-Test(resolve, no_name_is_an_answer)
+Test(symbol_cache, having_no_name_is_cached)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 	_cleanup_close_ int fd = open_self();
@@ -158,7 +158,7 @@ Test(resolve, no_name_is_an_answer)
 	symbol_cache_free(c);
 }
 
-Test(resolve, a_file_that_cannot_be_read)
+Test(symbol_cache, a_file_that_cannot_be_read)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 	_cleanup_close_ int fd = memfd_create("text", MFD_CLOEXEC);
@@ -185,7 +185,7 @@ Test(resolve, a_file_that_cannot_be_read)
 	symbol_cache_free(c);
 }
 
-Test(resolve, jobs_are_one_at_a_time_and_lose_nothing)
+Test(symbol_cache, one_job_per_file_and_no_address_is_lost)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 	_cleanup_close_ int fd = open_self();
@@ -199,7 +199,7 @@ Test(resolve, jobs_are_one_at_a_time_and_lose_nothing)
 	cr_expect_eq(stats_of(c).n_wanted, 1, "nothing taken on error");
 	cr_assert_eq(job_new(&job, c, FILE_ID, fd), 0);
 	cr_expect_not(symbol_cache_next_wanted(c, &file_id));
-	/* meanwhile: the same function, and another one */
+	/* while the job runs: the same function, and another one */
 	symbol_cache_want(c, FILE_ID, va_of(plain_function) + 1);
 	symbol_cache_want(c, FILE_ID, va_of(cxx_function));
 	cr_expect_eq(job_new(&other, c, FILE_ID, fd), -EBUSY);
@@ -212,14 +212,14 @@ Test(resolve, jobs_are_one_at_a_time_and_lose_nothing)
 	cr_expect_eq(file_id, FILE_ID);
 
 	cr_assert_eq(job_new(&job, c, FILE_ID, fd), 0);
-	job->work.done(&job->work, true); /* dropped unrun */
+	job->work.done(&job->work, true); /* cancelled before it ran */
 	cr_assert(symbol_cache_next_wanted(c, &file_id), "collected again");
 	resolve_with(c, FILE_ID, fd);
 	cr_expect(symbol_cache_find(c, FILE_ID, va_of(cxx_function), &name));
 	symbol_cache_free(c);
 }
 
-Test(resolve, a_forgotten_file_takes_no_late_results)
+Test(symbol_cache, a_forgotten_file_takes_no_late_results)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 	_cleanup_close_ int fd = open_self();
@@ -229,7 +229,7 @@ Test(resolve, a_forgotten_file_takes_no_late_results)
 	symbol_cache_want(c, FILE_ID, va_of(plain_function));
 	cr_assert_eq(job_new(&old, c, FILE_ID, fd), 0);
 	symbol_cache_forget(c, FILE_ID);
-	/* the index stands for another file now, which has a job of its own */
+	/* the index is used for another file now, which has a job of its own */
 	symbol_cache_want(c, FILE_ID, 0x10);
 	cr_assert_eq(job_new(&new, c, FILE_ID, fd), 0);
 	old->work.run(&old->work);
@@ -247,7 +247,7 @@ Test(resolve, a_forgotten_file_takes_no_late_results)
 	symbol_cache_free(c);
 }
 
-Test(resolve, collecting_has_a_maximum)
+Test(symbol_cache, collecting_has_a_maximum)
 {
 	struct symbol_cache *c = cache_new(1 << 20);
 
@@ -263,8 +263,8 @@ Test(resolve, collecting_has_a_maximum)
 	symbol_cache_free(c);
 }
 
-/* A range asked for in between survives; the others make room, and the budget holds at every moment. */
-Test(resolve, the_byte_budget_is_kept)
+/* A range that was looked up survives, others are freed, and the budget is met after every change. */
+Test(symbol_cache, the_byte_budget_is_met)
 {
 	enum { BUDGET = 4096 };
 	struct symbol_cache *c = cache_new(BUDGET);
@@ -286,7 +286,7 @@ Test(resolve, the_byte_budget_is_kept)
 	symbol_cache_free(c);
 }
 
-Test(resolve, one_file_larger_than_the_budget)
+Test(symbol_cache, one_file_larger_than_the_budget)
 {
 	struct symbol_cache *c = cache_new(1024);
 	_cleanup_close_ int fd = memfd_create("none", MFD_CLOEXEC);
@@ -299,7 +299,7 @@ Test(resolve, one_file_larger_than_the_budget)
 	symbol_cache_free(c);
 }
 
-/* A file with one function in a table of its own. */
+/* Makes a file with one function in a symbol table of the given type. */
 static int file_with(const char *strings, size_t len, uint32_t type)
 {
 	static const char code[64];
@@ -322,7 +322,7 @@ static int file_with(const char *strings, size_t len, uint32_t type)
 	return file_fd(b.data, b.len);
 }
 
-Test(resolve, a_separate_debug_file_names_the_rest)
+Test(symbol_cache, a_separate_debug_file_adds_names)
 {
 	_cleanup_close_ int fd = file_with("", 1, SHT_NULL);
 	_cleanup_close_ int debug = file_with("\0_D4demo3fooFiZv", 17, SHT_SYMTAB);

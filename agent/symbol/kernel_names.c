@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Some addresses never get a name: gaps between sections, code of programs that hide. Those missed under
- * the present table are kept in a small ring; the ones that a reload did not help are `hopeless` under the
- * new table, so that they alone do not make the agent read all symbols every minute.
+ * Some addresses never get a name: gaps between sections, code of programs that hide. They must not make the
+ * agent read all symbols every minute. So a small ring remembers the addresses that the present table does
+ * not have. Those that are still missing after a reload become `hopeless` and trigger no further one.
  */
-#include "agent/symbol/kernel.h"
+#include "agent/symbol/kernel_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 struct misses {
 	uint64_t addrs[MISSES_MAX];
-	size_t n, next; /* `next` is overwritten next when all are in use */
+	size_t n, next; /* if the ring is full, `next` is overwritten next */
 };
 
 struct symbol_kernel {
@@ -25,7 +25,7 @@ struct symbol_kernel {
 	struct kallsyms *table; /* owned; NULL: none */
 	int status;
 	bool wanted, under_way, tried;
-	uint64_t last_ns; /* when the last job was made */
+	uint64_t last_ns; /* time of the last job */
 	struct misses missed, hopeless;
 };
 
@@ -87,10 +87,7 @@ static void job_run(struct worker_job *work)
 	_cleanup_close_ int fd = open(job->path, O_RDONLY | O_CLOEXEC);
 
 	job->status = fd < 0 ? -errno : kallsyms_read(&job->table, fd);
-	/*
-	 * the file's mode may refuse the open where kptr_restrict would only hide: the same for those who
-	 * ask
-	 */
+	/* -EACCES by the file's mode has the same effect as kptr_restrict: no addresses for this user */
 	if (job->status == -EACCES)
 		job->status = -EPERM;
 }
@@ -99,7 +96,7 @@ static void job_done(struct worker_job *work, bool cancelled)
 {
 	struct symbol_kernel_job *job = container_of(work, struct symbol_kernel_job, work);
 
-	(void)cancelled; /* the status says it */
+	(void)cancelled; /* job->status is -ECANCELED then */
 	symbol_kernel_complete(job->kernel, job);
 }
 
@@ -124,7 +121,7 @@ int symbol_kernel_job_new(struct symbol_kernel_job **ret, struct symbol_kernel *
 	return 0;
 }
 
-/* What was missed before is hopeless if the new table does not have it either. */
+/* Addresses missed before become hopeless if the new table does not have them either. */
 static void settle_misses(struct symbol_kernel *k)
 {
 	struct misses missed = k->missed;
@@ -142,7 +139,7 @@ void symbol_kernel_complete(struct symbol_kernel *k, struct symbol_kernel_job *j
 {
 	k->under_way = false;
 	if (job->status == -ECANCELED)
-		k->tried = false; /* still wanted: the next job is due at once */
+		k->tried = false; /* names are still wanted: the next job is due at once */
 	else
 		k->wanted = false;
 	if (job->status == 0) {

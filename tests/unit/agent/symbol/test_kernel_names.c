@@ -8,7 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
 #include "agent/base/worker.h"
-#include "agent/symbol/kernel.h"
+#include "agent/symbol/kernel_names.h"
 
 #define KERNEL_FN 0xffffffff81000000u
 #define MODULE_FN 0xffffffffc0001000u
@@ -28,14 +28,14 @@ static void teardown(void)
 	unlink(path);
 }
 
-TestSuite(kernel, .init = setup, .fini = teardown);
+TestSuite(kernel_names, .init = setup, .fini = teardown);
 
 static void write_symbols(const char *text)
 {
 	cr_assert_eq(fs_write_file(path, text, strlen(text)), 0);
 }
 
-/* One job from beginning to end on this thread; the result of symbol_kernel_job_new. */
+/* Runs one job completely on this thread. Returns the result of symbol_kernel_job_new. */
 static int load(struct symbol_kernel *k, uint64_t now_ns)
 {
 	struct symbol_kernel_job *job = NULL;
@@ -48,7 +48,7 @@ static int load(struct symbol_kernel *k, uint64_t now_ns)
 	return 0;
 }
 
-Test(kernel, loads_when_first_wanted)
+Test(kernel_names, loads_when_first_wanted)
 {
 	struct symbol_kernel *k = NULL;
 	struct kallsyms_symbol s;
@@ -67,7 +67,7 @@ Test(kernel, loads_when_first_wanted)
 	symbol_kernel_free(k);
 }
 
-Test(kernel, reloads_for_new_addresses_once_a_minute)
+Test(kernel_names, reloads_for_new_addresses_once_a_minute)
 {
 	struct symbol_kernel *k = NULL;
 	struct kallsyms_symbol s;
@@ -85,8 +85,8 @@ Test(kernel, reloads_for_new_addresses_once_a_minute)
 	symbol_kernel_free(k);
 }
 
-/* An address that a reload did not name makes no further ones; another address does. */
-Test(kernel, hopeless_addresses_make_no_work)
+/* An address that a reload did not name causes no further reload; another address does. */
+Test(kernel_names, hopeless_addresses_cause_no_reload)
 {
 	struct symbol_kernel *k = NULL;
 	struct kallsyms_symbol s;
@@ -108,7 +108,7 @@ Test(kernel, hopeless_addresses_make_no_work)
 	symbol_kernel_free(k);
 }
 
-Test(kernel, a_locked_kernel_degrades)
+Test(kernel_names, a_kernel_that_hides_addresses)
 {
 	struct symbol_kernel *k = NULL;
 	struct kallsyms_symbol s;
@@ -124,7 +124,7 @@ Test(kernel, a_locked_kernel_degrades)
 	symbol_kernel_free(k);
 }
 
-Test(kernel, errors_are_tried_again_and_leave_the_old_table)
+Test(kernel_names, after_an_error_the_old_table_stays_and_loading_is_retried)
 {
 	struct symbol_kernel *k = NULL;
 	struct kallsyms_symbol s;
@@ -146,7 +146,7 @@ Test(kernel, errors_are_tried_again_and_leave_the_old_table)
 	symbol_kernel_free(k);
 }
 
-Test(kernel, one_job_at_a_time_and_cancelled_ones_come_back)
+Test(kernel_names, one_job_at_a_time_and_a_cancelled_one_is_due_again)
 {
 	struct symbol_kernel *k = NULL;
 	struct symbol_kernel_job *job = NULL, *other = NULL;
@@ -164,7 +164,7 @@ Test(kernel, one_job_at_a_time_and_cancelled_ones_come_back)
 	symbol_kernel_free(k);
 }
 
-Test(kernel, the_running_one_on_a_worker_thread)
+Test(kernel_names, the_running_kernel_on_a_worker_thread)
 {
 	struct symbol_kernel *k = NULL;
 	struct symbol_kernel_job *job = NULL;
