@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Order of start: the side-band is open before /proc is read, or processes that start in between are lost;
- * the program is loaded meanwhile; sampling comes last, when every process that runs has its mappings
- * published. One timer drains both rings, the side-band first, so that a sample finds its process.
+ * Order of start: the side-band is opened before /proc is read, or processes that start in between would be
+ * missed; the program is loaded meanwhile; sampling begins last, when the mappings of every running process
+ * are published. One timer drains both rings, the side-band first, so that a sample finds its process.
  */
 #include "agent/agent.h"
 
@@ -32,11 +32,12 @@
 #include "cgroup/namespace.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
-/* The ring of process events must not overflow in the longest pause: it holds five thousand. */
+/* The ring of process events must not overflow in the longest pause: it has room for five thousand events. */
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
-#define FIRST_NAMES_NS (10 * NS_PER_MS) /* those that come later are left out of it */
+/* Names that are resolved later are missing from the first window. */
+#define FIRST_NAMES_NS (10 * NS_PER_MS)
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
@@ -56,15 +57,15 @@ struct agent {
 	struct track *track;
 	struct completion *completion;
 	struct report *report;
-	struct metadata *metadata; /* NULL: not wanted */
+	struct metadata *metadata; /* NULL: no pod names are wanted */
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
-	uint64_t heard_ns;     /* all process events before this time have been taken in */
-	uint64_t drain_cpu_ns; /* of samples that were drained */
+	uint64_t heard_ns;     /* all process events before this time have been handled */
+	uint64_t drain_cpu_ns; /* CPU time of the main loop for samples that were drained */
 	uint64_t received, refused[SAMPLE_DROPS_N];
 	uint32_t frequency_hz;
 	struct follow *follow;
-	char *cgroup_base; /* of our cgroup namespace */
+	char *cgroup_base; /* path of our cgroup namespace, see cgroup/namespace.h */
 	uint64_t start_ns, attached_ns;
 	bool sampling;
 };
@@ -83,7 +84,7 @@ static char *why(const char *format, ...)
 	return n < 0 ? NULL : text;
 }
 
-/* Brings the process table up to date. False: no event said anything new. */
+/* Drains the process events into the process table. False: no event brought a change. */
 static bool take_events(struct agent *a)
 {
 	uint64_t before = clock_mono_ns();
@@ -94,8 +95,8 @@ static bool take_events(struct agent *a)
 }
 
 /*
- * Decodes a record, finds out whose it is, and completes its stack; on_final takes it from there. A sample
- * needs every process event up to its own time: which process it belongs to depends on them.
+ * Decodes a record, finds the process it belongs to, and completes its stack, which then goes to on_final.
+ * Every process event up to the sample's time must have been handled, because the process depends on them.
  */
 static void on_record(const void *record, size_t len, void *data)
 {
@@ -118,7 +119,7 @@ static void on_record(const void *record, size_t len, void *data)
 		completion_take(a->completion, &task, &view, record, len);
 }
 
-/* A stack is final: now, or after the sample has waited for a table. */
+/* Takes a sample whose stack is final: at once, or after the sample has waited for a table. */
 static void on_final(const struct sampled_task *task, const struct sample_view *view, void *data)
 {
 	struct agent *a = data;
@@ -127,8 +128,8 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 }
 
 /*
- * Sends the closed window if it is time. The events come first: they say which names were read only after
- * their process had ended, and do not belong to it.
+ * Sends the closed window if it is due. Process events are drained first, because they show which names were
+ * read only after their process had ended and so belong to another one.
  */
 static void send_window(struct agent *a)
 {
@@ -174,9 +175,8 @@ static int on_ring(int fd, uint32_t events, void *data)
 }
 
 /*
- * Takes the process events there are, and lets those of the next millisecond come together: each would wake
- * us. A program that maps and unmaps code all the time tells nothing new by it, and is listened to less
- * often.
+ * Drains the process events, then pauses for a millisecond, so that several events cause one wakeup. A
+ * program that maps and unmaps code all the time brings nothing new; while it does, the pause is longer.
  */
 static int drain_events(struct agent *a)
 {
@@ -207,7 +207,7 @@ static int on_events_pause(uint64_t expirations, void *data)
 	if (sideband_pending(a->sideband))
 		return drain_events(a);
 	a->pause_ns = 0;
-	return loop_set_events(a->events, EPOLLIN); /* tells of what came in between, too */
+	return loop_set_events(a->events, EPOLLIN); /* reports what came during the pause, too */
 }
 
 static int on_worker(int fd, uint32_t events, void *data)
@@ -235,7 +235,7 @@ static int on_hurry(uint64_t expirations, void *data)
 	return 0;
 }
 
-/* A window's samples are all taken at one rate: it ends where the rate changes. */
+/* All samples of a window have the same frequency, so the window ends where the frequency changes. */
 static void set_frequency(struct agent *a)
 {
 	uint32_t hz = a->options.frequency ? a->options.frequency(a->frequency_hz, a->options.frequency_data)
@@ -248,8 +248,10 @@ static void set_frequency(struct agent *a)
 		log_warn("sampling at %u Hz is refused, %u Hz go on: %s", hz, a->frequency_hz, strerror(-r));
 }
 
-/* A window is over. The first one ends with the first samples: who starts an agent wants to see that it
- * works. */
+/*
+ * A window is over. The first window ends early, with the first samples, so that a user who starts an agent
+ * soon sees that it works.
+ */
 static int on_window(uint64_t expirations, void *data)
 {
 	struct agent *a = data;
@@ -267,7 +269,9 @@ static int on_window(uint64_t expirations, void *data)
 	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);
 }
 
-/* The same for a recording: nobody waits for it, so names have time until memory is short. */
+/*
+ * The same for a recording. Nobody waits for its windows, so names may take their time until memory is short.
+ */
 static int on_recording_window(uint64_t expirations, void *data)
 {
 	struct agent *a = data;
@@ -281,7 +285,7 @@ static int on_recording_window(uint64_t expirations, void *data)
 	return 0;
 }
 
-/* Nobody tells when a process is moved to another control group. */
+/* No event reports that a process moved to another control group, so we check. */
 static int on_reselect(uint64_t expirations, void *data)
 {
 	struct agent *a = data;
@@ -323,7 +327,10 @@ static void on_workload(const struct cgroup_meta *m, void *data)
 	metadata_seen(a->metadata, &m->identity);
 }
 
-/* Without, siblings in our own pod have a container id and no pod, and we ourselves neither. */
+/*
+ * Without this path, processes in our own pod have a container id but no pod, and the agent itself
+ * has neither.
+ */
 static void find_cgroup_base(struct agent *a)
 {
 	int r = cgroup_namespace_find(&a->cgroup_base);
@@ -345,7 +352,9 @@ static int open_threads(struct agent *a)
 	return r;
 }
 
-/* The BPF program is loaded by threads of its own meanwhile; where it is the source of events, they need it.
+/*
+ * Threads load the BPF program meanwhile. Where the program is the source of process events, they must
+ * finish first.
  */
 static int open_events(struct agent *a, char **ret_why)
 {
@@ -362,7 +371,7 @@ static int open_events(struct agent *a, char **ret_why)
 	return r;
 }
 
-/* The flow of processes: events and /proc → what the BPF program reads. */
+/* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */
 static int open_processes(struct agent *a)
 {
 	const struct config *c = a->options.config;
@@ -385,7 +394,7 @@ static int open_processes(struct agent *a)
 	return r < 0 ? r : track_new(&a->track, &o);
 }
 
-/* The flow of samples: records → complete stacks → windows → requests. */
+/* Creates the flow of samples: from records to complete stacks, windows and requests. */
 static int open_samples(struct agent *a)
 {
 	const struct config *c = a->options.config;
@@ -502,8 +511,8 @@ void agent_free(struct agent *a)
 	follow_free(a->follow);
 	if (a->probe)
 		probe_detach(a->probe);
-	n_stuck =
-		worker_free(a->worker) + worker_free(a->opener); /* their jobs point into track and report */
+	n_stuck = worker_free(a->worker) +
+		  worker_free(a->opener); /* jobs of these threads point into track and report */
 	if (n_stuck)
 		log_warn("%u threads are left behind: file systems that they read from do not answer",
 			 n_stuck);
@@ -529,7 +538,7 @@ int agent_start(struct agent *a, char **ret_why)
 	int r;
 
 	*ret_why = NULL;
-	priority_short_slices(); /* not for the workers, which are there already */
+	priority_short_slices(); /* after the workers were created, which must not inherit it */
 	if (a->options.settle_ns)
 		track_settle(a->track, a->options.settle_ns);
 	r = probe_attach(a->probe);
@@ -550,7 +559,7 @@ int agent_run(struct agent *a)
 	return loop_run(a->loop);
 }
 
-/* Waits for the names of the closed window, and sends it; names that are late are left out. */
+/* Waits for the names of the closed window, and sends it; names that do not come in time are left out. */
 static void finish_window(struct agent *a, uint64_t deadline_ns)
 {
 	uint64_t now;
@@ -558,7 +567,7 @@ static void finish_window(struct agent *a, uint64_t deadline_ns)
 	while (report_closing(a->report) && (now = clock_mono_ns()) < deadline_ns) {
 		worker_drain(a->worker,
 			     deadline_ns - now < FLUSH_STEP_NS ? deadline_ns - now : FLUSH_STEP_NS);
-		track_check(a->track); /* a file that does not answer has no names */
+		track_check(a->track); /* binaries on a file system that does not answer get no names */
 		track_progress(a->track);
 		report_progress(a->report);
 		send_window(a);
@@ -593,7 +602,7 @@ void agent_stop(struct agent *a)
 void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};
-	/* the maps are ours: cannot fail but for memory; zeros then */
+	/* the maps are ours, so only lack of memory can fail; *ret has zeros then */
 	(void)probe_sums(a->probe, &ret->probe);
 	completion_stats(a->completion, &ret->completion);
 	report_stats(a->report, &ret->report);

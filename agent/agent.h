@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The agent: owns every module, starts them in order (open, load, side-band, scan, sampling), stops them in
- * reverse. What becomes of the finished requests is the caller's: `run` exports them, `record` writes files.
- * Rank 3.
+ * reverse. The caller decides where finished requests go: `run` exports them, `record` writes files. Rank 3.
  */
 #ifndef PROFLET_AGENT_H
 #define PROFLET_AGENT_H
@@ -27,37 +26,44 @@ struct pod_table;
 
 struct agent_options {
 	const struct config *config;
-	/* NULL: every process. `pods`: what the kubelet says, NULL: it is not asked; borrowed for the call.
+	/*
+	 * Whether a process is sampled; NULL: every process is. `pods`: the kubelet's answer, NULL: there is
+	 * none; borrowed for the call.
 	 */
 	enum select_answer (*select)(const struct process *p, const struct pod_table *pods, void *data);
 	void *select_data;
-	bool select_moves;  /* the answer depends on control groups: asked again every second */
-	bool source_lines;  /* and inlined calls, of debug information, too (agent/symbol/dwarf.h) */
-	uint64_t window_ns; /* 0: windows end when they are half full, and at the stop */
+	/* The answer depends on control groups, so `select` is called again every second. */
+	bool select_moves;
+	/* Also resolve source lines and inlined calls, from debug information (agent/symbol/dwarf.h). */
+	bool source_lines;
+	uint64_t window_ns; /* 0: a window ends when it is half full, and at the stop */
 	/*
-	 * All windows go into one request, emitted at the stop; `spill` takes the beginning of its bytes
-	 * meanwhile. Windows wait for their names as long as there is memory.
+	 * All windows go into one request, which is emitted at the stop; meanwhile `spill` takes the bytes
+	 * that are complete. Windows wait for their names as long as there is memory.
 	 */
 	bool recording;
 	void (*spill)(const void *bytes, size_t len, void *emit_data);
 	void (*emit)(struct otlp_request *request, void *data); /* NULL: no requests are built */
 	void *emit_data;
-	/* Takes each stack of a window that is sent; borrowed for the call. NULL: nobody wants them. */
+	/* Called with each stack of a window that is sent; borrowed for the call. NULL: not called. */
 	void (*stack)(const struct output_stack *stack, void *data);
 	void *stack_data;
-	/* Asked when a window ends, which was sampled at `hz`: at which rate the next one is to be. NULL: at
-	 * the same. */
+	/*
+	 * Called when a window ends that was sampled at `hz`; returns the frequency of the next window. NULL:
+	 * the frequency does not change.
+	 */
 	uint32_t (*frequency)(uint32_t hz, void *data);
 	void *frequency_data;
-	uint64_t flush_ns;  /* wait so long, at the stop, for the names of the last window */
-	uint64_t settle_ns; /* wait so long for the tables of what runs already, before sampling begins */
+	uint64_t flush_ns; /* maximum wait, at the stop, for the names of the last window */
+	/* Maximum wait, before sampling begins, for the tables of processes that already run. */
+	uint64_t settle_ns;
 };
 
 /* Why a record from the ring did not become a sample: X(name, text). The text is the metric's label. */
 #define SAMPLE_DROPS(X)                                                 \
 	X(BAD_RECORD, "bad_record")	  /* its bytes are no sample */ \
 	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */ \
-	X(NOT_SELECTED, "not_selected")	  /* of a process that nobody asked for */
+	X(NOT_SELECTED, "not_selected")	  /* the process is not to be sampled */
 
 enum sample_drop {
 #define X(name, text) SAMPLE_DROP_##name,
@@ -66,11 +72,11 @@ enum sample_drop {
 		SAMPLE_DROPS_N
 };
 
-/* No sample is lost uncounted: taken = emitted + dropped + in_flight, at every moment. */
+/* Every sample is counted: at any time, taken = emitted + dropped + in_flight. */
 struct agent_stats {
 	struct probe_sums probe;
-	uint64_t received;		  /* records from the ring */
-	uint64_t refused[SAMPLE_DROPS_N]; /* of these */
+	uint64_t received;		  /* records read from the ring */
+	uint64_t refused[SAMPLE_DROPS_N]; /* of `received`, by reason */
 	struct completion_stats completion;
 	struct report_stats report;
 	struct track_stats track;
@@ -78,39 +84,39 @@ struct agent_stats {
 	uint64_t taken, dropped, in_flight; /* in_flight: in the ring, in completion and in windows */
 	size_t map_bytes;
 	uint64_t bpf_run_ns, bpf_runs;	/* of the sampling program, see probe_run_time */
-	uint64_t samples_cpu_ns;	/* that samples took in the main loop */
-	uint32_t frequency_hz;		/* that samples are taken at */
+	uint64_t samples_cpu_ns;	/* CPU time of the main loop for samples */
+	uint32_t frequency_hz;		/* current sampling frequency */
 	uint64_t start_ns, attached_ns; /* CLOCK_MONOTONIC */
 	const char *event;
 };
 
 /*
- * Loads the program and reads what runs. 0, or -errno with *ret_why = a line for the operator (owned).
- * -EPERM: a capability or a policy is in the way.
+ * Loads the program and reads the running processes from /proc. 0, or -errno with *ret_why = a line for the
+ * operator (owned). -EPERM: a capability is missing, or a policy forbids it.
  */
 int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why);
 void agent_free(struct agent *a);
-/* For timers and signals of the caller's. Borrowed. */
+/* The loop, to which the caller adds timers and signals of its own. Borrowed. */
 struct loop *agent_loop(struct agent *a);
-/* Attaches the sampling. 0 or as agent_new. */
+/* Starts sampling. 0, or -errno as agent_new. */
 int agent_start(struct agent *a, char **ret_why);
-/* Runs until loop_stop. */
+/* Runs until loop_stop. 0, or the negative result of a callback. */
 int agent_run(struct agent *a);
-/* Detaches, drains the ring, closes the last window and emits it. */
+/* Stops sampling, drains the ring, closes the last window and emits it. */
 void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
-/* What was dropped for one reason, wherever that was; `reason` is the metric's label. */
+/* The number of samples dropped for one reason, in whichever module; `reason` is the metric's label. */
 struct agent_drop {
 	const char *reason; /* static string */
 	uint64_t n;
 };
 #define AGENT_DROPS_MAX (PROBE_COUNTERS_N + SAMPLE_DROPS_N + REPORT_DROPS_N)
-/* Every reason there is; together they are `dropped`. Returns how many. */
+/* Lists every reason; the sum of the numbers is `dropped`. Returns how many reasons there are. */
 size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX]);
-/* Appends " dropped_REASON=N" for each reason that has dropped any. */
+/* Appends " dropped_REASON=N" for each reason for which samples were dropped. */
 struct buf;
 int agent_format_drops(const struct agent_stats *s, struct buf *b);
-/* Appends " ending_REASON=N" for each way that unwinds ended, with underscores for spaces. */
+/* Appends " ending_REASON=N" for each way in which unwinds ended, with underscores for spaces. */
 int agent_format_endings(const struct agent_stats *s, struct buf *b);
 
 #endif

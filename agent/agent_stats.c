@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent's numbers as text. */
+/* Formats the agent's numbers as text. */
 #include "agent/agent.h"
 #include "agent/base/buf.h"
 #include "agent/sample/decode.h"

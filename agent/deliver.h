@@ -27,8 +27,8 @@ enum deliver_trouble {
 };
 
 /*
- * Asks the collector whether it accepts profiles. 0; an enum deliver_trouble; or -errno when it could not be
- * asked, because of a wrong setting or lack of memory. *ret_why as above.
+ * Sends the collector an empty request to find out whether it accepts profiles. 0; an enum deliver_trouble;
+ * or -errno when no request could be sent, because of a wrong setting or lack of memory. *ret_why as above.
  */
 int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why);
 /* Logs the exporter's events as they come. */

@@ -8,9 +8,9 @@
 struct config;
 
 /*
- * Lowers those of memory.total, memory.tables and queue.memory that are not configured to what fits a control
- * group with this limit, to which the kernel also charges BPF maps. UINT64_MAX: no limit, nothing changes.
- * Pure.
+ * Lowers memory.total, memory.tables and queue.memory, where they are not configured, to what fits a control
+ * group with this limit, to which the kernel also charges BPF maps. UINT64_MAX: no limit, nothing
+ * changes. Pure.
  */
 void memory_fit_to(struct config *config, uint64_t limit_bytes);
 /* The same for the limit of our own group. Logs changes, and a configured value above the limit. */

@@ -2,7 +2,7 @@
 /*
  * There is at most one request at a time, a job for a pool of one thread. Request, answer and job are one
  * object, which belongs to the thread while the job runs and to this module otherwise. cgroup/pace decides
- * when to ask.
+ * when to send a request.
  */
 #include "agent/metadata.h"
 
@@ -28,9 +28,10 @@
 #define SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
 #define TIMEOUT_NS (10 * NS_PER_SEC)
 #define ENTRIES_MAX 16384u
-#define UNKNOWN_MAX                                                                                         \
-	8192u /* ids that the kubelet did not know; at the maximum all are forgotten and may be asked again \
-	       */
+/*
+ * Ids that the kubelet did not know; at the maximum the memo is cleared, and they may cause a request again.
+ */
+#define UNKNOWN_MAX 8192u
 #define HTTPS_PORT 10250u
 #define HTTP_PORT 10255u
 

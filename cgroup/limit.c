@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /proc/self/mountinfo tells where the hierarchy with the memory controller is mounted, and which of its
- * groups is at the mount point; /proc/self/cgroup tells which group is ours. In a container the mount point
- * is often our group itself, whatever its path outside; then our path is not below the mount's.
+ * /proc/self/mountinfo says where the hierarchy with the memory controller is mounted, and which of its
+ * groups is at the mount point; /proc/self/cgroup says which group is ours. In a container the mount point is
+ * often our group itself, whatever its path outside; then our path is not below the mount's.
  */
 #include "cgroup/limit.h"
 

@@ -8,10 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 
-/*
- * The cache owns one reference to each entry; `older` and `newer` order the entries by the time of their last
- * request.
- */
+/* The cache owns one reference to each entry; `older` and `newer` order the entries by their last request. */
 struct entry {
 	struct cgroup_meta meta;
 	struct map_node node;

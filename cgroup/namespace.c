@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The root of our own mount of the hierarchy is the root of our namespace. Its file handle contains the
- * cgroup's id, which is the same in every mount: opened through PID 1's mount, the kernel tells its path
- * there.
+ * cgroup's id, which is the same in every mount: we open the handle through PID 1's mount, and the kernel
+ * then names the path in that mount.
  */
 #include "cgroup/namespace.h"
 
@@ -45,8 +45,7 @@ static int is_shared(void)
 
 /*
  * Parses a line of mountinfo (proc(5)): number, parent, device, root, mount point, options, …, "-", type. The
- * root is
- * "/" where the mount shows all of the reader's own namespace.
+ * root is "/" where the mount shows all of the reader's own namespace.
  */
 static bool is_unified(char *line, bool own, const char **ret)
 {
@@ -62,7 +61,9 @@ static bool is_unified(char *line, bool own, const char **ret)
 	return !strchr(fields[4], '\\') && (!own || strcmp(fields[3], "/") == 0);
 }
 
-/* Where a process has mounted the hierarchy. `own`: for ourselves, the mount must show all of our namespace.
+/*
+ * Finds where a process has mounted the hierarchy. `own`: this process; its mount must show all of
+ * our namespace.
  */
 static int find_mount(const char *mountinfo, bool own, char ret[PATH_MAX])
 {

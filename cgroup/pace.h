@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Decides when to ask the kubelet: once a minute; sooner when a container appears that the last list did not
- * have, repeatedly for a while, because the kubelet learns about containers later than we do; and at growing
- * intervals while it does not answer. Reads no clock and does no I/O.
+ * Decides when to send the kubelet a request: once a minute; sooner when a container appears that the last
+ * list did not have, repeatedly for a while, because the kubelet learns about containers later than we do;
+ * and at growing intervals while it does not answer. Reads no clock and does no I/O.
  */
 #ifndef PROFLET_CGROUP_PACE_H
 #define PROFLET_CGROUP_PACE_H
@@ -15,7 +15,7 @@
 #define PACE_RETRY_NS (2ull * 1000000000ull) /* after the first failure, doubled with each */
 #define PACE_RETRY_MAX_NS (300ull * 1000000000ull)
 
-/* Times of CLOCK_MONOTONIC. Zeroed: ask now. */
+/* Times of CLOCK_MONOTONIC. Zeroed: a request is due now. */
 struct pace {
 	uint64_t due_ns, asked_ns, wait_ns;
 	unsigned failures; /* in a row */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The container's runtime, if the path tells it; the bare `pod<uid>/<id>` of the cgroupfs driver does not. */
+/* The container's runtime, if the path names it; the bare `pod<uid>/<id>` of the cgroupfs driver does not. */
 enum cgroup_runtime {
 	CGROUP_RUNTIME_UNKNOWN,
 	CGROUP_RUNTIME_DOCKER,

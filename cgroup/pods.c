@@ -216,7 +216,7 @@ static void cut_time(char *name)
 
 /*
  * A deployment creates ReplicaSets, whose names end in the hash that their pods have as a label. Only the API
- * server could tell more.
+ * server knows the deployment for certain.
  */
 static char *read_workload(const struct pod *p, const cJSON *metadata)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Parses the kubelet's list of pods (GET /pods: a PodList of the core API, v1). Pure. Keeps what samples are
- * labelled and selected by.
+ * Parses the kubelet's list of pods (GET /pods: a PodList of the core API, v1). Pure. The result has what
+ * samples are labelled and selected by.
  */
 #ifndef PROFLET_CGROUP_PODS_H
 #define PROFLET_CGROUP_PODS_H

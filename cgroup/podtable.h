@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The pods of this node by container id and by pod UID, updated from the kubelet's lists. Pods that have
- * ended stay for a while, because samples of them are still on the way. Single threaded.
+ * ended remain for a while, because samples of them may still wait in the agent. Single threaded.
  */
 #ifndef PROFLET_CGROUP_PODTABLE_H
 #define PROFLET_CGROUP_PODTABLE_H

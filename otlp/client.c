@@ -14,7 +14,7 @@
 #include "otlp/mask.h"
 #include "otlp/transport.h"
 
-#define RECODE_RAW_MAX (64u << 20) /* bytes of a decoded request, as much as the spool takes */
+#define RECODE_RAW_MAX (64u << 20) /* maximum size of a decoded request, as of the spool */
 
 struct otlp_client {
 	struct otlp_endpoint endpoint;
@@ -23,15 +23,16 @@ struct otlp_client {
 	struct otlp_headers headers;
 	otlp_headers_renew renew;
 	const void *renew_data;
-	const char *renew_file;		     /* NULL: none */
-	struct stat renewed;		     /* the file as it was then; zeroed while it cannot be had */
-	struct stat certified[3];	     /* tls.ca, cert and key as they were, the same */
-	char *ca, *cert, *key, *server_name; /* owned; tls points at them */
+	const char *renew_file; /* NULL: none */
+	/* The file when the headers were last made from it; zeroed while it cannot be read. */
+	struct stat renewed;
+	struct stat certified[3];	     /* tls.ca, cert and key when the connection was made; the same */
+	char *ca, *cert, *key, *server_name; /* owned; tls points to them */
 	struct otlp_tls_options tls;
-	enum otlp_coding
-		coding_instead[OTLP_N_CODINGS]; /* of one that the server refuses; itself: it does not */
+	/* The coding to use instead of one that the server refuses; itself: not refused. */
+	enum otlp_coding coding_instead[OTLP_N_CODINGS];
 	char user_agent[64];
-	struct otlp_transport *transport; /* one of the two */
+	struct otlp_transport *transport; /* one of the two, by protocol */
 	struct otlp_http *http;
 };
 
@@ -111,8 +112,10 @@ static void watch_headers(struct otlp_client *c, const struct otlp_client_option
 	c->renew_file = opt->renew_file;
 }
 
-/* Between requests nobody else holds a pointer to them. The first request reads the file once more: it may
- * have changed since the caller did. */
+/*
+ * Between requests nobody else has a pointer to the headers. The first request reads the file once more,
+ * because it may have changed since the caller read it.
+ */
 static void renew_headers(struct otlp_client *c)
 {
 	struct otlp_headers headers = {0};
@@ -131,8 +134,9 @@ static void renew_headers(struct otlp_client *c)
 }
 
 /*
- * Certificates are read with each connection; a connection lives for days. One that was made with others than
- * those which are there now is given up. While a file cannot be had, or nothing was read of it yet, it stays.
+ * Certificates are read when a connection is made, and a connection may live for days. When the files have
+ * changed since, the connection is closed and a new one made. While a file cannot be read, or none has been
+ * read yet, the connection stays.
  */
 static int renew_certificates(struct otlp_client *c)
 {
@@ -207,7 +211,7 @@ void otlp_client_free(struct otlp_client *c)
 	free(c);
 }
 
-/* Servers and proxies like to say what they did not accept. */
+/* Servers and proxies often quote what they did not accept, secrets included. */
 static void mask_secrets(const struct otlp_client *c, char *text)
 {
 	const char *colon = strchr(c->proxy.credentials, ':');
@@ -256,8 +260,11 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 	return r;
 }
 
-/* By the server's words, or because the list that came with its failure lacks the coding: some take
- * compressed bytes for the message itself, and cannot read it. Without a list, that is likely for zstd. */
+/*
+ * Whether the server refused the coding: it says so, or the list of codings in its answer lacks this one.
+ * Some servers take compressed bytes for the message itself and cannot parse it. Without a list, that is
+ * likely for zstd.
+ */
 static bool refuses(const struct otlp_outcome *o, enum otlp_coding coding)
 {
 	if (coding == OTLP_IDENTITY || o->verdict == OTLP_ACCEPTED)
@@ -270,7 +277,7 @@ static bool refuses(const struct otlp_outcome *o, enum otlp_coding coding)
 	       !(o->codings & 1u << coding);
 }
 
-/* Another coding than the one that was refused: one that the server names, else none. */
+/* Another coding than the one that was refused: one that the server names, else no compression. */
 static enum otlp_coding other_coding(const struct otlp_outcome *o, enum otlp_coding refused)
 {
 	if (refused != OTLP_GZIP && o->codings & 1u << OTLP_GZIP)
@@ -278,7 +285,7 @@ static enum otlp_coding other_coding(const struct otlp_outcome *o, enum otlp_cod
 	return OTLP_IDENTITY;
 }
 
-/* The request's bytes in another coding. Errors of the codings. */
+/* Encodes the request's bytes in another coding. Errors as of otlp_compress and otlp_decompress. */
 static int recode(const struct otlp_request *request, enum otlp_coding coding, struct buf *ret)
 {
 	_cleanup_buf_ struct buf raw = {.max = RECODE_RAW_MAX};
@@ -299,7 +306,7 @@ static int send_recoded(struct otlp_client *c, const struct otlp_request *reques
 	_cleanup_buf_ struct buf data = {0};
 	int r = recode(request, coding, &data);
 
-	if (r < 0) /* it would be refused for its coding: so it goes as it is, and is */
+	if (r < 0) /* the request is sent in its own coding, which the server refuses */
 		return send_bytes(c, request->data.data, request->data.len, request->coding, cancel_fd, ret);
 	return send_bytes(c, data.data, data.len, coding, cancel_fd, ret);
 }

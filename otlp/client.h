@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One Collector, by gRPC or HTTP: sends a request and says what the answer means. Blocking, one thread. Rank
- * 1 (otlp).
+ * Sends requests to one Collector, by gRPC or HTTP, and says what each answer means. Blocking; used by one
+ * thread. Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_CLIENT_H
 #define PROFLET_OTLP_CLIENT_H
@@ -17,7 +17,7 @@
 #include "otlp/request.h"
 #include "otlp/tls.h"
 
-#define OTLP_TIMEOUT_NS 10000000000ull /* default of one attempt */
+#define OTLP_TIMEOUT_NS 10000000000ull /* default timeout of one attempt */
 
 struct otlp_client;
 
@@ -25,38 +25,47 @@ struct otlp_client;
 struct otlp_client_options {
 	const char *endpoint; /* http[s]://HOST[:PORT][/PATH] */
 	enum otlp_protocol protocol;
-	bool whole_url; /* HTTP: the endpoint is the signal's own URL, append no path */
+	bool whole_url; /* HTTP: the endpoint is the complete URL of the signal, no path is appended */
 	const struct otlp_header *headers;
 	size_t n_headers;
-	/* Borrowed until otlp_client_free: called when that file is not what it was, looked at before each
-	 * request. */
-	const char *renew_file; /* NULL: the headers stay as they are */
+	/*
+	 * Makes the headers anew when the file has changed, which is checked before each request. Borrowed
+	 * until otlp_client_free.
+	 */
+	const char *renew_file; /* NULL: the headers never change */
 	otlp_headers_renew renew;
 	const void *renew_data;
-	/* [http://][USER:PASSWORD@]HOST[:PORT] of an HTTP proxy, NULL or "": none; and who is not behind it,
-	 * see otlp_proxy_bypassed. */
+	/*
+	 * Address of an HTTP proxy, [http://][USER:PASSWORD@]HOST[:PORT] (NULL or "": none), and the hosts to
+	 * which the proxy does not apply, see otlp_proxy_bypassed.
+	 */
 	const char *proxy, *no_proxy;
-	uint64_t timeout_ns; /* of one attempt, connecting included; 0: OTLP_TIMEOUT_NS */
+	uint64_t timeout_ns; /* timeout of one attempt, including the connection; 0: OTLP_TIMEOUT_NS */
 	struct otlp_tls_options tls;
-	const char *version; /* for the user agent, "proflet/VERSION"; NULL: without */
+	const char *version; /* for the user agent, "proflet/VERSION"; NULL: the user agent has no version */
 };
 
-/* 0, -ENOMEM, or -EINVAL with *ret_why (may be NULL) = a constant text about the endpoint, proxy, TLS files
- * or headers. */
+/*
+ * Creates a client without connecting. 0, -ENOMEM, or -EINVAL with *ret_why (may be NULL) = a constant text
+ * about the endpoint, proxy, TLS files or headers.
+ */
 int otlp_client_new(struct otlp_client **ret, const struct otlp_client_options *opt, const char **ret_why);
 void otlp_client_free(struct otlp_client *c);
 
 /*
- * Sends the request's bytes in their coding, or, once the server has refused that, in another one, and blocks
- * until there is an answer, the timeout has passed, or cancel_fd
- * (-1: none) is readable. 0 with *ret; -ECANCELED, when *ret only has `unanswered`; -ENOMEM.
+ * Sends the request in its coding, or in another one once the server has refused that. Blocks until there is
+ * an answer, the timeout has passed, or cancel_fd (-1: none) is readable. 0 with *ret; -ECANCELED: of *ret
+ * only `unanswered` is set; -ENOMEM.
  */
 int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, int cancel_fd,
 		     struct otlp_outcome *ret);
-/* Asks the Collector, by a request with nothing in it, whether it takes profiles at all. As above. */
+/* Sends an empty request, to find out whether the Collector accepts profiles at all. Results as above. */
 int otlp_client_probe(struct otlp_client *c, int cancel_fd, struct otlp_outcome *ret);
 
-/* Between requests, see otlp_transport_idle. -1: nothing to watch. */
+/*
+ * The descriptor to watch between requests, and the function to call when it is readable; see
+ * otlp_transport_idle. -1: there is none.
+ */
 int otlp_client_fd(const struct otlp_client *c, short *ret_events);
 void otlp_client_idle(struct otlp_client *c);
 

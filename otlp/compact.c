@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tables refer to one another without cycles, so one walk in that order finds what is used, and the same
- * walk once more renumbers it.
+ * The tables refer to one another without cycles. So one walk over them, referring tables first, finds the
+ * entries in use, and a second walk renumbers them.
  */
 #include "otlp/compact.h"
 
@@ -18,7 +18,7 @@ struct work {
 	struct {
 		void **items;
 		size_t *n;
-		int32_t *map; /* owned; of each entry: -1 unused, else its number */
+		int32_t *map; /* owned; by index of an entry: -1 unused, else its new number */
 	} tables[N_TABLES];
 	int (*on)(struct work *w, enum table table, int32_t *index);
 };
@@ -138,7 +138,10 @@ static int visit_attribute(struct work *w, void *item)
 	return r < 0 ? r : w->on(w, STRINGS, &a->unit_strindex);
 }
 
-/* Every index in the profiles and in the entries that they use, those that refer before those referred to. */
+/*
+ * Visits every index in the profiles and in the entries in use; tables that refer come before those they
+ * refer to.
+ */
 static int visit_all(struct work *w)
 {
 	static const struct {
@@ -184,12 +187,12 @@ static int tables_init(struct work *w)
 		if (!w->tables[t].map)
 			return -ENOMEM;
 		memset(w->tables[t].map, 0xff, *w->tables[t].n * sizeof *w->tables[t].map);
-		w->tables[t].map[0] = 0; /* the zero value stays */
+		w->tables[t].map[0] = 0; /* the zero value is always in use */
 	}
 	return 0;
 }
 
-/* Numbers the entries that are used. */
+/* Numbers the entries in use. */
 static void tables_number(struct work *w)
 {
 	for (int t = 0; t < N_TABLES; t++) {

@@ -11,20 +11,21 @@
 #include "agent/base/cleanup.h"
 
 /*
- * Level 1: requests are mostly repeated small integers and names, where higher levels cost three times the
- * CPU of the node for a tenth of the bytes.
+ * Level 1: requests are mostly small repeated integers and names. Higher levels take three times the CPU time
+ * and save a tenth of the bytes.
  */
 #define GZIP_LEVEL 1
 #define ZSTD_LEVEL 1
-#define GZIP_WINDOW (15 + 16)  /* zlib's way to ask for a gzip header */
-#define ZSTD_WINDOW_LOG_MAX 23 /* 8 MiB: what a decoder must accept, and no more memory than that */
-#define CHUNK 16384	       /* bytes of output at a time */
+#define GZIP_WINDOW (15 + 16) /* + 16 selects the gzip format, see deflateInit2 */
+/* 8 MiB: RFC 8878 has every decoder accept this; a larger window would cost more memory. */
+#define ZSTD_WINDOW_LOG_MAX 23
+#define CHUNK 16384 /* bytes of output at a time */
 
 DEFINE_CLEANUP(z_stream *, deflateEnd)
 DEFINE_CLEANUP(z_stream *, inflateEnd)
 DEFINE_CLEANUP(ZSTD_DCtx *, ZSTD_freeDCtx)
 
-/* In the order of enum otlp_coding. */
+/* Indexed by enum otlp_coding. */
 static const char *const coding_names[] = {"identity", "gzip", "zstd"};
 
 const char *otlp_coding_name(enum otlp_coding coding)
@@ -32,7 +33,7 @@ const char *otlp_coding_name(enum otlp_coding coding)
 	return coding_names[coding];
 }
 
-/* Runs the stream until it ends or asks for input that is not there. */
+/* Runs the stream until it ends or needs more input than there is. */
 static int run(z_stream *z, int (*step)(z_stream *, int), int flush, struct buf *out, int *ret_z)
 {
 	int r, zr;
@@ -160,7 +161,7 @@ int otlp_coding_parse(const char *name, size_t len, enum otlp_coding *ret)
 	return -EINVAL;
 }
 
-/* Bytes of a list's item before what belongs to it: a weight, spaces. */
+/* The length of a list item without its weight and spaces. */
 static size_t name_length(const char *item, size_t len)
 {
 	size_t n = 0;

@@ -11,15 +11,22 @@
 /* "identity", "gzip", "zstd": the names that HTTP and gRPC use. */
 const char *otlp_coding_name(enum otlp_coding coding);
 
-/* Appends the coded bytes to `out`. 0, -ENOMEM, -EOVERFLOW (out->max), -EINVAL (OTLP_IDENTITY). */
+/*
+ * Compresses the data and appends the result to `out`. 0, -ENOMEM, -EOVERFLOW (out->max),
+ * -EINVAL (OTLP_IDENTITY).
+ */
 int otlp_compress(enum otlp_coding coding, const void *data, size_t len, struct buf *out);
-/* Appends what the coded bytes hold. As above, and -EBADMSG for bytes that are none, cut short or followed by
- * more. */
+/*
+ * Decompresses the data and appends the result to `out`. Errors as above; -EBADMSG: the data is damaged,
+ * incomplete, or followed by other bytes.
+ */
 int otlp_decompress(enum otlp_coding coding, const void *data, size_t len, struct buf *out);
-/* 0 or -EINVAL: none of the names. */
+/* The coding with this name. 0; -EINVAL: no coding has it. */
 int otlp_coding_parse(const char *name, size_t len, enum otlp_coding *ret);
-/* A list as servers give it, "gzip, zstd;q=0.5": bit 1 << coding for each one of the names, and for identity
- * always. */
+/*
+ * The codings in a list such as "gzip, zstd;q=0.5", as servers send it: bit 1 << coding for each name that is
+ * known. Identity is always set.
+ */
 unsigned otlp_codings_parse(const char *list, size_t len);
 
 #endif

@@ -15,17 +15,15 @@
 #include "otlp/resolve.h"
 #include "otlp/wait.h"
 
-#define USER_TIMEOUT_MS 20000u /* sent and not acknowledged for this long: the peer is dead */
+#define USER_TIMEOUT_MS 20000u /* a peer that acknowledges nothing for this long is regarded as dead */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_PROBES 3
-#define ADDRESS_MIN_NS                                                                      \
-	(1 * NS_PER_SEC) /* an address gets at least this long before the next one is tried \
-			  */
+#define ADDRESS_MIN_NS (1 * NS_PER_SEC) /* minimum time for an address before the next one is tried */
 
 #define LOST_TEXT_MAX 160
 
-/* What opening a connection needs to know. */
+/* The arguments of otlp_conn_open. */
 struct attempt {
 	const struct otlp_endpoint *endpoint;
 	const struct otlp_tls_options *tls;
@@ -37,9 +35,9 @@ struct attempt {
 
 struct otlp_conn {
 	int fd;
-	struct ssl_st *ssl; /* NULL: plain */
+	struct ssl_st *ssl; /* NULL: without TLS */
 	short read_events, write_events;
-	char lost[LOST_TEXT_MAX]; /* why TLS has failed; "" */
+	char lost[LOST_TEXT_MAX]; /* why TLS failed; "" while it has not */
 };
 
 static void disconnect(struct otlp_conn *c)
@@ -59,8 +57,10 @@ void otlp_conn_free(struct otlp_conn *c)
 	free(c);
 }
 
-/* What a dead peer is noticed by, instead of pings on HTTP/2. A kernel that refuses one of them is no reason
- * to stop. */
+/*
+ * Socket options by which the kernel notices a dead peer; they replace pings in HTTP/2. If the kernel refuses
+ * one of them, the connection works without.
+ */
 static void set_options(int fd)
 {
 	const struct {
@@ -105,7 +105,7 @@ static int connect_one(const struct sockaddr *address, socklen_t address_len, ui
 	return 0;
 }
 
-/* The deadline of one address: an equal share of what is left. */
+/* The deadline for one address: an equal share of the time that is left. */
 static uint64_t share_of(uint64_t deadline, const struct addrinfo *address)
 {
 	uint64_t now = clock_mono_ns(), n = 0, share;
@@ -135,7 +135,7 @@ static int handshake(struct otlp_conn *c, const struct attempt *a, uint64_t dead
 	}
 }
 
-/* What comes before the first call on a connected socket. */
+/* Prepares a connected socket for the first call: proxy tunnel, TLS handshake. */
 static int greet(struct otlp_conn *c, const struct attempt *a, const struct otlp_proxy *proxy,
 		 uint64_t deadline)
 {
@@ -174,8 +174,10 @@ static int resolve(const struct otlp_endpoint *e, const struct attempt *a, struc
 	return r;
 }
 
-/* Behind a name there may be one that does not listen and one with a wrong certificate before the one that
- * works. Of several failures, that of a server which answered is told. */
+/*
+ * One name may stand for several servers: one that does not listen, one with a wrong certificate, and the one
+ * that works. If all fail, the error of a server that answered is reported.
+ */
 static int open_tcp(struct otlp_conn *c, const struct attempt *a, const struct otlp_proxy *proxy)
 {
 	const struct otlp_endpoint *peer = proxy ? &proxy->address : a->endpoint;
@@ -227,7 +229,7 @@ int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 	return 0;
 }
 
-/* What OpenSSL said of a failure is gone with its next call. */
+/* Saves the error text now: OpenSSL's next call discards it. */
 static int remember(struct otlp_conn *c, int r)
 {
 	if (r == -ECONNRESET)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A non-blocking connection, TCP (plain or TLS) or a Unix socket. Owned by its caller, used by one thread.
+ * A non-blocking connection: TCP (plain or TLS) or a Unix socket. Owned by its caller, used by one thread.
  * Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_CONN_H
@@ -17,24 +17,24 @@
 struct otlp_conn;
 
 /*
- * Resolves, tries every address in turn until one is connected and the TLS handshake is made; with a proxy
- * (NULL: none) the addresses are the proxy's, and the handshake comes behind its tunnel. Blocks until the
- * deadline (monotonic) or until cancel_fd (-1: none) is readable. 0; or -ETIMEDOUT, -ECANCELED, -ENOMEM,
- * -ECONNREFUSED for every other failure, each with `why`, one line without secrets.
+ * Resolves the host, and tries every address in turn until a connection is made, including the TLS handshake.
+ * With a proxy (NULL: none) the addresses are the proxy's, and the handshake goes through its tunnel. Blocks
+ * until the deadline (monotonic) or until cancel_fd (-1: none) is readable. 0; or -ETIMEDOUT, -ECANCELED,
+ * -ENOMEM, -ECONNREFUSED for every other failure, each with `why`, one line without secrets.
  */
 int otlp_conn_open(struct otlp_conn **ret, const struct otlp_endpoint *endpoint,
 		   const struct otlp_proxy *proxy, const struct otlp_tls_options *tls,
 		   uint64_t deadline_mono_ns, int cancel_fd, char *why, size_t why_size);
 void otlp_conn_free(struct otlp_conn *c);
 
-/* 0 and *ret_n > 0; -EAGAIN; -ECONNRESET: the peer closed it, or it broke. */
+/* 0 and *ret_n > 0; -EAGAIN; -ECONNRESET: the peer closed the connection, or the connection failed. */
 int otlp_conn_read(struct otlp_conn *c, void *data, size_t size, size_t *ret_n);
 int otlp_conn_write(struct otlp_conn *c, const void *data, size_t size, size_t *ret_n);
 
 int otlp_conn_fd(const struct otlp_conn *c); /* borrowed */
-/* One line about why read or write has failed. Borrowed. */
+/* One line that says why read or write failed. Borrowed. */
 const char *otlp_conn_lost(const struct otlp_conn *c);
-/* The poll events that the last -EAGAIN of read, and of write if `writing`, waits for. */
+/* The poll events to wait for after -EAGAIN of read and, if `writing`, of write. */
 short otlp_conn_events(const struct otlp_conn *c, int writing);
 
 DEFINE_CLEANUP(struct otlp_conn *, otlp_conn_free)

@@ -30,7 +30,7 @@ static bool is_host_character(char c)
 	       c == '.' || c == '_';
 }
 
-/* `s` is the text behind the brackets or the host: "" or ":PORT". */
+/* `s` is the text that follows the host or the brackets: "" or ":PORT". */
 static int parse_port(const char *s, size_t len, uint16_t *port)
 {
 	uint32_t value = 0;
@@ -126,14 +126,15 @@ static int parse_path(const char *s, enum otlp_protocol protocol, struct otlp_en
 	return 0;
 }
 
-/* `s` is what stands behind "unix:": /PATH or ///PATH, as gRPC's name syntax has it. */
+/* `s` is the text after "unix:": /PATH or ///PATH, as in gRPC's name syntax. */
 static int parse_socket(const char *s, struct otlp_endpoint *ret, const char **ret_why)
 {
 	struct otlp_endpoint e = {.host = "localhost", .authority = "localhost"};
 
 	if (!strncmp(s, "//", 2))
 		s += 2;
-	while (s[0] == '/' && s[1] == '/') /* the same file, and not the start of another ///PATH */
+	/* More slashes name the same file, but "unix:" and such a path would parse differently. */
+	while (s[0] == '/' && s[1] == '/')
 		s++;
 	if (*s != '/' || !s[1] || strlen(s) >= sizeof e.socket)
 		return refuse(ret_why, why_socket);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The thread does one step at a time, chosen under the lock: deliver the oldest request if its time has come,
- * else compress one that is still raw (so that the queue holds more while the Collector is away), else wait.
- * A request that the thread works on stays in the queue and is marked busy, so it is counted as queued and
- * nobody drops it.
+ * The thread does one step at a time, chosen under the lock: deliver the oldest request if its time has come;
+ * else compress a request that is not compressed yet, so that the queue has room for more while the Collector
+ * is away; else wait. A request that the thread works on stays in the queue and is marked busy, so it is
+ * counted as queued and is not dropped.
  *
- * With a spool, requests go to disk first while the Collector is away, and as long as older ones are there:
- * so what is in memory is never older than what is on disk, and all is delivered in order.
+ * With a spool, requests go to disk before they are sent while the Collector is away, and as long as there
+ * are older ones on disk. So requests in memory are never older than those on disk, and all are delivered
+ * in order.
  */
 #include "otlp/exporter_private.h"
 
@@ -41,7 +42,10 @@ static enum step take(struct otlp_request *r, enum step step, struct otlp_reques
 	return step;
 }
 
-/* *ret is busy then, but for STEP_REPLAY; *ret_until says how long to wait at most. */
+/*
+ * Chooses the next step. *ret is then busy, except for STEP_REPLAY; *ret_until limits how long
+ * STEP_WAIT waits.
+ */
 static enum step next_step(struct otlp_exporter *e, struct otlp_request **ret, uint64_t *ret_until)
 {
 	struct otlp_request *first = e->queue.first, *uncoded = first_uncoded(e);
@@ -96,7 +100,7 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 	exporter_halve(r, &o, halves);
 	pthread_mutex_lock(&e->lock);
 	if (result == -ECANCELED) {
-		r->busy = false; /* the stop that cancelled it counts it */
+		r->busy = false; /* the stop that cancelled the attempt counts the request */
 		exporter_doubt(e, r, &o);
 	} else {
 		exporter_settle(e, r, &o, halves);
@@ -105,7 +109,7 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* Until woken, until the time has come, or until the idle connection wants something. */
+/* Waits until the thread is woken, the time has come, or the idle connection is readable. */
 static void wait_for_work(struct otlp_exporter *e, uint64_t until)
 {
 	struct pollfd fds[2] = {{.fd = e->wake_fd, .events = POLLIN}};
@@ -247,7 +251,7 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){(time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC)};
 }
 
-/* With the lock held. The next attempt comes at once, whatever the back-off says. */
+/* With the lock held. The next attempt is made at once, whatever the back-off says. */
 static void hurry(struct otlp_exporter *e)
 {
 	e->not_before_ns = 0;

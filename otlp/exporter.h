@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The export thread: takes requests, keeps them in a bounded queue, delivers them in order, one at a time.
- * Rank 1 (otlp).
+ * The export thread: takes requests into a bounded queue and delivers them in order, one at a time. Rank 1
+ * (otlp).
  *
  * The caller's thread and the export thread share the queue, the counters and the events, all under one lock;
- * the identity at struct otlp_count holds for samples and for requests whenever that lock is free. With
- * nothing to deliver, or nobody to deliver to, the thread sleeps until a submit or the next attempt.
+ * the equation at struct otlp_count holds for samples and for requests whenever that lock is free. While
+ * there is nothing to deliver, or the Collector is away, the thread sleeps until a submit or the next
+ * attempt.
  *
- * This module does not log: what the operator should read comes out as events, each once per change.
+ * This module does not log: what the operator should read is reported as events, each once per change.
  */
 #ifndef PROFLET_OTLP_EXPORTER_H
 #define PROFLET_OTLP_EXPORTER_H
@@ -26,25 +27,29 @@ struct otlp_exporter;
 
 struct otlp_exporter_options {
 	struct otlp_client_options client;
-	enum otlp_coding coding; /* compression of requests */
-	size_t queue_max_bytes;	 /* 0: OTLP_QUEUE_MAX_BYTES; of what requests occupy, coded */
-	const char *spool_path; /* a folder of its own, see otlp/spool.h; NULL: none. Read by the call only */
+	enum otlp_coding coding; /* how requests are compressed */
+	size_t queue_max_bytes;	 /* limit for the compressed requests in memory; 0: OTLP_QUEUE_MAX_BYTES */
+	/* A folder that belongs to the spool, see otlp/spool.h; NULL: none. Borrowed for the call. */
+	const char *spool_path;
 	uint64_t spool_max_bytes;
 };
 
 struct otlp_exporter_stats {
-	struct otlp_count samples, requests; /* queued includes what is on its way */
+	struct otlp_count samples, requests; /* `queued` includes the request that is being sent */
 	uint64_t queued_bytes, spooled_bytes;
 	uint64_t spool_failures;			  /* writes that the file system refused */
 	uint64_t exported_raw_bytes, exported_wire_bytes; /* before and after compression */
 	uint64_t attempts, retries;
-	uint64_t unanswered_samples; /* of attempts that a server may have taken without a word: what comes
-				      * twice is among them */
-	uint64_t splits;	     /* requests that were too large for the server and went on as two */
-	uint64_t events_lost;	     /* the ring was full */
-	uint64_t cpu_ns;	     /* that the thread took, until its last step */
+	/*
+	 * Samples of attempts that got no answer although the request was sent whole: some of these
+	 * arrive twice.
+	 */
+	uint64_t unanswered_samples;
+	uint64_t splits;      /* requests that were too large for the server and were divided into two */
+	uint64_t events_lost; /* events dropped because their ring was full */
+	uint64_t cpu_ns;      /* CPU time of the thread, until its last step */
 	bool away;
-	struct otlp_outcome last; /* of the last attempt; zeroed before the first */
+	struct otlp_outcome last; /* the result of the last attempt; zeroed before the first */
 };
 
 /*
@@ -58,20 +63,24 @@ void otlp_exporter_free(struct otlp_exporter *e);
 
 /*
  * Moves the request to the exporter; never blocks. When the queue is full, the oldest requests that are not
- * on their way are dropped; after otlp_exporter_stop the request itself is.
+ * being sent are dropped; after otlp_exporter_stop the request itself is dropped.
  */
 void otlp_exporter_submit(struct otlp_exporter *e, struct otlp_request *request);
-/* Tries at once and waits until nothing is queued or spooled. 0, -ETIMEDOUT (deadline on the monotonic
- * clock). */
+/*
+ * Sends at once and waits until nothing is queued or spooled. 0; -ETIMEDOUT: the deadline (monotonic)
+ * has passed.
+ */
 int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns);
-/* Flushes until the deadline, ends the thread; what is left goes to the spool, or is counted as dropped
- * (shutdown). As above; twice is fine. */
+/*
+ * Flushes until the deadline, then ends the thread. Remaining requests go to the spool, or are counted as
+ * dropped (shutdown). Results as above; may be called twice.
+ */
 int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns);
 
 void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *ret);
-/* Readable while events wait; borrowed. */
+/* A descriptor that is readable while events wait. Borrowed. */
 int otlp_exporter_event_fd(const struct otlp_exporter *e);
-/* True and the oldest event, or false. */
+/* Takes the oldest event. False: there is none. */
 bool otlp_exporter_next_event(struct otlp_exporter *e, struct otlp_event *ret);
 
 DEFINE_CLEANUP(struct otlp_exporter *, otlp_exporter_free)

@@ -7,8 +7,8 @@
 #include "agent/base/clock.h"
 #include "otlp/halve.h"
 
-#define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is said again after this long */
-#define HALVINGS_MAX 6			/* 3.5 MiB down to 56 KiB; a server that takes less takes nothing */
+#define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is reported again after this time */
+#define HALVINGS_MAX 6 /* 3.5 MiB down to 56 KiB; a server with a lower limit accepts nothing */
 
 void exporter_say(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
 {
@@ -46,7 +46,9 @@ static void settle_accepted(struct otlp_exporter *e, struct otlp_request *r, con
 	e->wire_bytes += r->data.len;
 	if (o->text[0])
 		exporter_say_once(e, OTLP_EVENT_PARTIAL, o->text);
-	/* the answer counts profiles and does not say which: their share of the samples, rounded up */
+	/*
+	 * The answer has a number of profiles, but not which: count their share of the samples, rounded up.
+	 */
 	otlp_queue_exported(&e->queue, r,
 			    r->n_profiles ? (r->n_samples * rejected + r->n_profiles - 1) / r->n_profiles
 					  : 0);
@@ -70,7 +72,7 @@ static void settle_refused(struct otlp_exporter *e, struct otlp_request *r, cons
 			o->verdict == OTLP_TOO_LARGE ? OTLP_DROP_TOO_LARGE : OTLP_DROP_REJECTED);
 }
 
-/* The request stays the oldest; only a full queue takes it out. */
+/* The request remains the oldest one; it is dropped only when the queue is full. */
 static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
 {
 	uint32_t random = 0;
@@ -85,7 +87,8 @@ static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const 
 	}
 	r->resent = false;
 	delay = otlp_backoff_ns(e->n_failures++, random);
-	if (o->has_delay) /* at least what the server asks for, and not all agents at the same moment */
+	/* Wait at least as long as the server says, and spread the attempts of many agents. */
+	if (o->has_delay)
 		delay = o->delay_ns + (o->delay_ns / 10 >> 16) * (random >> 16);
 	e->not_before_ns = clock_mono_ns() + delay;
 	if (e->away)

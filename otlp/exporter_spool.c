@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The exporter's disk. A request is written before it leaves the queue and removed after it is settled, so a
- * kill at any moment loses nothing that was stored, and sends at most one request twice.
+ * The exporter's disk. A request is written before it leaves the queue and removed after it was delivered or
+ * refused. So a kill at any time loses nothing that was stored, and sends at most one request twice.
  */
 #include "otlp/exporter_private.h"
 
@@ -11,10 +11,10 @@
 
 #include "agent/base/clock.h"
 
-#define WRITE_AGAIN_NS (10 * NS_PER_SEC) /* after a failed write; the queue holds on meanwhile */
-#define REPLAY_GAP_NS (50 * NS_PER_MS)	 /* 20 requests a second, many times what an agent makes */
+#define WRITE_AGAIN_NS (10 * NS_PER_SEC) /* after a failed write; requests stay in the queue meanwhile */
+#define REPLAY_GAP_NS (50 * NS_PER_MS)	 /* 20 requests a second, many times what an agent produces */
 
-/* With the lock held: takes over the counters, and tells of what was dropped. */
+/* With the lock held: copies the spool's counters, and reports what was dropped. */
 static void take_counts(struct otlp_exporter *e)
 {
 	uint64_t full = e->spooled.requests.full, damaged = e->spooled.requests.damaged;
@@ -41,7 +41,7 @@ int exporter_spool_start(struct otlp_exporter *e, const char *path, uint64_t max
 
 	if (r == -ENOMEM)
 		return r;
-	if (r < 0) { /* a full or read-only disk must not keep the agent from profiling */
+	if (r < 0) { /* profiling goes on when the disk is full or read-only */
 		say_error(e, r == -EBUSY ? "another agent uses the folder" : "cannot use the folder", r);
 		return 0;
 	}
@@ -63,7 +63,7 @@ void exporter_spool_store(struct otlp_exporter *e, struct otlp_request *r)
 
 	pthread_mutex_lock(&e->lock);
 	take_counts(e);
-	if (e->spooled.requests.full > full) { /* that may have been the one that is being sent */
+	if (e->spooled.requests.full > full) { /* the request that is being sent may have been dropped */
 		otlp_request_free(e->replaying);
 		e->replaying = NULL;
 	}
@@ -82,7 +82,10 @@ static bool is_final(const struct otlp_outcome *o)
 	return o->verdict != OTLP_RETRY && o->verdict != OTLP_RETRY_NOW;
 }
 
-/* Settles the request of the disk by its answer: there it goes only when it need not be sent again. */
+/*
+ * Does what the answer to the request from the disk requires; removes it from the disk unless it must be
+ * sent again.
+ */
 static void settle_replayed(struct otlp_exporter *e, const struct otlp_outcome *o)
 {
 	struct otlp_request *r = e->replaying;
@@ -124,7 +127,7 @@ void exporter_spool_replay(struct otlp_exporter *e)
 		pthread_mutex_unlock(&e->lock);
 		return;
 	}
-	if (r != -ENOENT) { /* short of memory or descriptors */
+	if (r != -ENOENT) { /* out of memory or descriptors */
 		e->replay_not_before_ns = clock_mono_ns() + NS_PER_SEC;
 		say_error(e, "cannot read", r);
 	}

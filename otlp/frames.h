@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Frames to dictionary entries: module → mapping, frame → location with its line, frames → stack. Rank 1
- * (otlp).
+ * Converts frames to dictionary entries: module → mapping, frame → location with its line, frames → stack.
+ * Rank 1 (otlp).
  *
- * Every location carries profile.frame.type (a backend refuses the whole request otherwise). A frame without
- * a name gets the fallback line "module+0xADDRESS", because backends without symbols of their own drop the
- * frame, or the whole sample, when a native frame has no line; `bare` leaves it out for those that have a
+ * Every location has the attribute profile.frame.type, without which a backend rejects the whole request. A
+ * frame without a name gets the line "module+0xADDRESS", because backends without symbols drop the frame, or
+ * the whole sample, when a native frame has no line; `bare` omits that line for backends that have a
  * symbol store.
  */
 #ifndef PROFLET_OTLP_FRAMES_H
@@ -21,13 +21,13 @@
 
 struct otlp_dict;
 
-#define OTLP_FRAMES_MAX 2048 /* of one stack; outer frames beyond are cut, the outermost one stays */
+#define OTLP_FRAMES_MAX 2048 /* per stack; further outer frames are cut, except the outermost one */
 #define OTLP_MODULE_CACHE 256
 
-/* Tells what a frame is: a sample only has its number. Borrowed until the next call. */
+/* Describes the frame with this number; samples have numbers only. Borrowed until the next call. */
 typedef void (*otlp_frame_fn)(void *data, uint64_t id, struct frame *ret);
 
-/* Embedded; zeroed with `resolve` set is fine. */
+/* Embedded; valid when zeroed except for `resolve`. */
 struct otlp_frames {
 	bool bare;
 	otlp_frame_fn resolve;
@@ -41,7 +41,7 @@ struct otlp_frames {
 	struct buf text;
 };
 
-/* One stack on its way into the dictionary. */
+/* A stack while it is added to the dictionary. */
 struct otlp_frames_stack {
 	const uint64_t *ids; /* borrowed */
 	size_t n;
@@ -49,12 +49,14 @@ struct otlp_frames_stack {
 	int32_t known[OTLP_FRAMES_MAX]; /* locations; -1: not in the dictionary yet */
 };
 
-/* Forgets what it knows about the dictionary: call it together with otlp_dict_reset. */
+/* Forgets all indices in the dictionary. Call it together with otlp_dict_reset. */
 void otlp_frames_reset(struct otlp_frames *f);
 void otlp_frames_fini(struct otlp_frames *f);
-/* Looks the frames up, leaf first. */
+/* Looks the frames up, leaf first, and computes `bound`. */
 void otlp_frames_find(struct otlp_frames *f, const uint64_t *ids, size_t n, struct otlp_frames_stack *ret);
-/* The stack in the dictionary, which is as it was at otlp_frames_find. Errors of the dictionary. */
+/*
+ * Adds the stack to the dictionary, which must be unchanged since otlp_frames_find. Errors of the dictionary.
+ */
 int otlp_frames_intern(struct otlp_frames *f, struct otlp_dict *d, const struct otlp_frames_stack *s,
 		       int32_t *ret);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A call ends exactly once, by the first of: END_STREAM from the server, its RST_STREAM or GOAWAY (both reach
- * us as a closed stream), our own cancel, the loss of the connection. finish() reports and forgets it;
- * whatever arrives for its stream later finds no call and is ignored.
+ * A call ends exactly once, by the first of these: END_STREAM from the server; its RST_STREAM or GOAWAY
+ * (nghttp2 reports both as a closed stream); our own cancel; the loss of the connection. finish() reports the
+ * end and forgets the call; whatever arrives for its stream later is ignored.
  */
 #include "otlp/grpc.h"
 
@@ -19,13 +19,13 @@
 #include "otlp/grpc_answer.h"
 
 #define FIXED_HEADERS 10
-#define HEADER_LIST_MAX 65536 /* bytes, told to the server */
+#define HEADER_LIST_MAX 65536 /* bytes, announced to the server */
 
 struct call {
 	int32_t stream; /* 0: no call */
 	uint8_t prefix[GRPC_PREFIX_BYTES];
 	const uint8_t *data;
-	size_t len, sent; /* sent counts the prefix, too */
+	size_t len, sent; /* `sent` includes the prefix */
 	grpc_done_fn done;
 	void *done_data;
 	struct grpc_answer answer;
@@ -52,13 +52,13 @@ static void finish(struct grpc_session *s)
 	call_forget(&c);
 }
 
-/* A call that fails for want of an answer: whether the server may have taken the request all the same. */
+/* Ends a call that got no answer. The server may have taken the request if all of it was sent. */
 static void mark_unanswered(struct call *c)
 {
 	c->answer.result.unanswered = c->sent == GRPC_PREFIX_BYTES + c->len && !c->answer.result.unprocessed;
 }
 
-/* The server ended the stream properly: what it says decides. */
+/* The server ended the stream properly, so its status decides. */
 static void finish_answered(struct grpc_session *s)
 {
 	grpc_answer_conclude(&s->call.answer);
@@ -108,7 +108,9 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream, const uin
 	return 0;
 }
 
-/* A request that still waits for a free stream is never sent after GOAWAY, and its stream never closes. */
+/*
+ * After GOAWAY, a request that still waits for a free stream is never sent, and its stream is never closed.
+ */
 static void take_goaway(struct grpc_session *s, int32_t last_processed)
 {
 	struct call *c = &s->call;
@@ -132,7 +134,8 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *data)
 		return 0;
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
-	if (c->sent < GRPC_PREFIX_BYTES + c->len) /* it has decided without reading to the end */
+	if (c->sent <
+	    GRPC_PREFIX_BYTES + c->len) /* the server decided before it had read the whole request */
 		nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, c->stream, NGHTTP2_CANCEL);
 	finish_answered(s);
 	return 0;
@@ -235,7 +238,7 @@ static nghttp2_nv header(const char *name, const char *value, uint8_t flags)
 	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), flags};
 }
 
-/* At most eight digits and a unit. */
+/* grpc-timeout: at most eight digits and a unit. */
 static void format_timeout(uint64_t ns, char *out, size_t size)
 {
 	uint64_t ms = (ns + NS_PER_MS - 1) / NS_PER_MS;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The client side of gRPC (grpc PROTOCOL-HTTP2) on nghttp2, without sockets: the caller feeds the bytes that
- * arrived and takes the bytes to send. One unary call at a time, one session per connection. Rank 1 (otlp).
+ * The client side of gRPC (grpc PROTOCOL-HTTP2) on nghttp2, without sockets: the caller feeds in the bytes
+ * that arrived, and takes out the bytes to send. One unary call at a time, one session per connection. Rank 1
+ * (otlp).
  *
- * Nothing is ever polled: when the server's window is used up there is nothing to take until bytes are fed,
- * so a caller that waits for the socket cannot spin. SETTINGS and PING are answered; pings of our own are not
- * sent, servers punish them (ENHANCE_YOUR_CALM "too_many_pings").
+ * Nothing is polled: when the server's window is used up, there is nothing to take until bytes are fed, so a
+ * caller that waits for the socket cannot spin. The session answers SETTINGS and PING. It sends no pings,
+ * because servers close the connection for them (ENHANCE_YOUR_CALM "too_many_pings").
  */
 #ifndef PROFLET_OTLP_GRPC_H
 #define PROFLET_OTLP_GRPC_H
@@ -25,37 +26,46 @@ struct grpc_session;
 struct grpc_call {
 	const char *scheme, *authority, *path, *user_agent;
 	const struct otlp_headers *headers; /* NULL: none */
-	uint64_t timeout_ns;		    /* told to the server; 0: none. The caller watches the clock */
+	uint64_t timeout_ns;		    /* sent to the server; 0: none. The caller enforces it */
 	enum otlp_coding coding;	    /* of `data` */
 	const void *data;		    /* one message */
 	size_t len;
 };
 
 /*
- * Called once per call, from inside feed, take, cancel or lost. The result is the session's; the callee may
- * move `response` out. It may not free the session.
+ * Called once per call, during feed, take, cancel or lost. The session owns the result, but the callee may
+ * move `response` out. The callee may not free the session.
  */
 typedef void (*grpc_done_fn)(void *data, struct grpc_result *result);
 
 int grpc_session_new(struct grpc_session **ret); /* 0, -ENOMEM */
-void grpc_session_free(struct grpc_session *s);	 /* a running call ends without its callback */
+void grpc_session_free(struct grpc_session *s);	 /* the callback of a running call is not called */
 
-/* 0, -EBUSY (a call is running), -ENOTCONN (the server takes no more calls on this connection), -ENOMEM. */
+/*
+ * Starts a call. 0, -EBUSY (a call is running), -ENOTCONN (the server accepts no more calls on this
+ * connection), -ENOMEM.
+ */
 int grpc_session_start(struct grpc_session *s, const struct grpc_call *call, grpc_done_fn done, void *data);
-/* 0, or -EPROTO: the peer breaks HTTP/2; take what is left (a GOAWAY), then close. */
+/*
+ * Processes bytes from the server. 0; -EPROTO: the peer violates HTTP/2, so take what is left (a GOAWAY),
+ * then close.
+ */
 int grpc_session_feed(struct grpc_session *s, const void *data, size_t len);
-/* 0 and bytes to send, borrowed until the next call of any of these; none: *ret_len = 0. -ENOMEM. */
+/*
+ * 0 and the bytes to send, borrowed until the next call of any of these functions; *ret_len is 0 when there
+ * are none. -ENOMEM.
+ */
 int grpc_session_take(struct grpc_session *s, const uint8_t **ret, size_t *ret_len);
 
-/* Ends the running call with this status and text, and tells the server. None running: nothing happens. */
+/* Ends the running call, if any, with this status and text, and resets its stream. */
 void grpc_session_cancel(struct grpc_session *s, enum grpc_status status, const char *text);
-/* The connection is gone: ends the running call as UNAVAILABLE with this text. */
+/* The connection is lost: ends the running call, if any, as UNAVAILABLE with this text. */
 void grpc_session_lost(struct grpc_session *s, const char *text);
 
 bool grpc_session_busy(const struct grpc_session *s);	/* a call is running */
-bool grpc_session_usable(const struct grpc_session *s); /* another call may be started when it is done */
+bool grpc_session_usable(const struct grpc_session *s); /* another call may be started after this one */
 bool grpc_session_ended(
-	const struct grpc_session *s); /* nothing more to read or to send: close the connection */
+	const struct grpc_session *s); /* there is nothing more to read or send: close the connection */
 
 DEFINE_CLEANUP(struct grpc_session *, grpc_session_free)
 #define _cleanup_grpc_ _cleanup_(grpc_session_free_p)

@@ -8,7 +8,7 @@
 
 #include "otlp/compress.h"
 
-#define CONTENT_TYPE_SHOWN 100 /* bytes of it in an error */
+#define CONTENT_TYPE_SHOWN 100 /* maximum length of a content-type quoted in an error */
 
 void grpc_answer_init(struct grpc_answer *a)
 {
@@ -28,7 +28,7 @@ void grpc_answer_fail(struct grpc_answer *a, enum grpc_status status, const char
 
 	a->result.status = status;
 	if (a->result.message[0])
-		return; /* the server's own words are worth more */
+		return; /* the server's own text says more */
 	va_start(ap, format);
 	vsnprintf(a->result.message, sizeof a->result.message, format, ap);
 	va_end(ap);
@@ -39,7 +39,9 @@ int grpc_answer_data(struct grpc_answer *a, const void *data, size_t len)
 	return buf_append(&a->body, data, len);
 }
 
-/* The one message of the response, out of its envelope. An OK without any message is taken as an empty one.
+/*
+ * Takes the one message of the response out of its envelope. An OK without any message counts as an
+ * empty message.
  */
 static void open_response(struct grpc_answer *a)
 {
@@ -96,7 +98,7 @@ static void take_details(struct grpc_answer *a, const char *value, size_t len)
 
 	if (base64_decode(value, len, bytes, sizeof bytes, &n) < 0 ||
 	    otlp_status_parse(bytes, n, &details) < 0)
-		return; /* an aid, not a condition: grpc-status decides */
+		return; /* decides nothing: grpc-status does */
 	if (!a->result.message[0])
 		memcpy(a->result.message, details.message, sizeof details.message);
 	if (details.has_delay) {
@@ -117,7 +119,7 @@ static void take_content_type(struct grpc_answer *a, const char *value, size_t l
 static void take_http_status(struct grpc_answer *a, const char *value, size_t len)
 {
 	a->result.http_status = 0;
-	for (size_t i = 0; i < len && i < 3; i++) /* nghttp2 lets only three digits through */
+	for (size_t i = 0; i < len && i < 3; i++) /* nghttp2 accepts only three digits */
 		a->result.http_status = a->result.http_status * 10 + (unsigned)(value[i] - '0');
 }
 

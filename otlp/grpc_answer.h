@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a server says to one call, collected from headers, data and trailers, and what it comes to. No nghttp2
- * inside. Internal to grpc.c and its tests. Rank 1 (otlp).
+ * Collects a server's answer to one call from headers, data and trailers, and derives the result of the call.
+ * Does not use nghttp2. Private to grpc.c. Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_GRPC_ANSWER_H
 #define PROFLET_OTLP_GRPC_ANSWER_H
@@ -17,7 +17,7 @@
 
 /* Embedded; zeroed, then grpc_answer_init. */
 struct grpc_answer {
-	bool is_grpc; /* by its content-type */
+	bool is_grpc; /* its content-type is that of gRPC */
 	bool has_status;
 	enum grpc_status status;
 	enum otlp_coding coding; /* of the response message */
@@ -29,16 +29,21 @@ struct grpc_answer {
 void grpc_answer_init(struct grpc_answer *a);
 void grpc_answer_fini(struct grpc_answer *a);
 
-/* A header or trailer. Unknown and broken ones are ignored, except for a broken grpc-status, which is
- * GRPC_UNKNOWN. */
+/*
+ * Adds a header or trailer. Unknown and malformed ones are ignored, except a malformed grpc-status, which
+ * becomes GRPC_UNKNOWN.
+ */
 void grpc_answer_header(struct grpc_answer *a, const char *name, size_t name_len, const char *value,
 			size_t len);
-/* -EOVERFLOW: more than a response may have. -ENOMEM. */
+/* Adds data. 0; -EOVERFLOW: the response is larger than GRPC_RESPONSE_MAX allows; -ENOMEM. */
 int grpc_answer_data(struct grpc_answer *a, const void *data, size_t len);
 
-/* Everything has come: fills in result. */
+/* The answer is complete: fills in the result. */
 void grpc_answer_conclude(struct grpc_answer *a);
-/* Something else ended the call: this status, and this text unless the server gave one. */
+/*
+ * The call ended otherwise: fills in the result with this status, and with this text unless the server
+ * sent one.
+ */
 void grpc_answer_fail(struct grpc_answer *a, enum grpc_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

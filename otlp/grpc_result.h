@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What became of one gRPC call. */
+/* The result of one gRPC call. */
 #ifndef PROFLET_OTLP_GRPC_RESULT_H
 #define PROFLET_OTLP_GRPC_RESULT_H
 
@@ -13,13 +13,13 @@
 
 struct grpc_result {
 	enum grpc_status status;
-	unsigned http_status; /* 0: no response headers came */
+	unsigned http_status; /* 0: no response headers arrived */
 	bool unprocessed;     /* the server says that it did nothing: repeat at once, on another connection */
-	bool unanswered;      /* the server may have it whole, and has not said what became of it */
+	bool unanswered;      /* the server may have the whole request, but did not answer */
 	bool has_delay;
 	uint64_t delay_ns; /* RetryInfo or grpc-retry-pushback-ms */
-	unsigned codings;  /* grpc-accept-encoding, see otlp_codings_parse; 0: the server does not say */
-	char message[OTLP_TEXT_MAX]; /* the server's text, or our own when it gave none */
+	unsigned codings;  /* grpc-accept-encoding, see otlp_codings_parse; 0: the server sent none */
+	char message[OTLP_TEXT_MAX]; /* the server's text, or ours when it sent none */
 	struct buf response;	     /* the decoded message of a call that ended with GRPC_OK */
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The message is decoded once for each half into memory that is freed as a whole, so everything may be moved
+ * For each half, the message is decoded once into memory that is freed as a whole, so everything may be moved
  * and cut in place.
  */
 #include "otlp/halve.h"
@@ -29,16 +29,16 @@ static void message_ignore(void *data, void *pointer)
 	(void)pointer;
 }
 
-/* What one half is to have, and has. */
+/* The range of one half, and the position in the request. */
 struct part {
 	otlp_export_request *request;
-	uint64_t from, to; /* events to keep, counted over the whole request */
+	uint64_t from, to; /* the range, in events counted over the whole request */
 	uint64_t n_samples, n_profiles;
-	bool counts; /* the values of the profile at hand are numbers of events */
-	bool sums;   /* there were sums in other units: how many events they are of is not known */
+	bool counts; /* the values of the current profile are numbers of events */
+	bool sums;   /* there were sums in other units, so the number of their events is unknown */
 };
 
-/* How many events a sample stands for. A sum in another unit than their number counts as one. */
+/* How many events a sample stands for. A sum in a unit other than the number of events counts as one. */
 static uint64_t weight(struct part *p, const otlp_sample *s)
 {
 	uint64_t sum = 0;
@@ -55,8 +55,8 @@ static uint64_t weight(struct part *p, const otlp_sample *s)
 }
 
 /*
- * Leaves of a sample at `at` what is in [from, to). With timestamps it can be cut; a sum belongs to the part
- * where it begins. False: nothing is left.
+ * Reduces a sample that begins at `at` to its events in [from, to). A sample with timestamps can be cut; a
+ * sum belongs to the half in which it begins. False: nothing is left.
  */
 static bool cut_sample(const struct part *p, otlp_sample *s, uint64_t at)
 {
@@ -77,7 +77,9 @@ static bool cut_sample(const struct part *p, otlp_sample *s, uint64_t at)
 	return true;
 }
 
-/* Two halves of a profile are two profiles: a backend may take the second for a repetition otherwise. */
+/*
+ * The halves of a profile get different ids: a backend may otherwise regard the second one as a repetition.
+ */
 static void renew_id(const struct part *p, otlp_profile *profile)
 {
 	uint64_t id[2];
@@ -85,7 +87,7 @@ static void renew_id(const struct part *p, otlp_profile *profile)
 	if (profile->profile_id.len != sizeof id)
 		return;
 	memcpy(id, profile->profile_id.data, sizeof id);
-	id[0] = hash_u64(id[0] ^ hash_u64(p->from + 1)) | htole64(1); /* never all zeros */
+	id[0] = hash_u64(id[0] ^ hash_u64(p->from + 1)) | htole64(1); /* an id must not be all zeros */
 	id[1] = hash_u64(id[1] ^ id[0]);
 	memcpy(profile->profile_id.data, id, sizeof id);
 }
@@ -97,7 +99,9 @@ static bool unit_is_count(const otlp_dictionary *d, const otlp_value_type *type)
 	return d && i < d->n_string_table && strcmp(d->string_table[i], "count") == 0;
 }
 
-/* Keeps of a profile at `at` the samples in the range. Returns the position behind it. */
+/*
+ * Reduces a profile that begins at `at` to its samples in the range. Returns the position after the profile.
+ */
 static uint64_t cut_profile(struct part *p, otlp_profile *profile, uint64_t at)
 {
 	uint64_t kept = p->n_samples, from = at;
@@ -120,7 +124,7 @@ static uint64_t cut_profile(struct part *p, otlp_profile *profile, uint64_t at)
 	return at;
 }
 
-/* Keeps the profiles that have samples in the range. */
+/* Removes the profiles that have no samples in the range. */
 static uint64_t cut_profiles(struct part *p, otlp_scope_profiles *sp, uint64_t at)
 {
 	size_t n = 0;
@@ -135,7 +139,7 @@ static uint64_t cut_profiles(struct part *p, otlp_scope_profiles *sp, uint64_t a
 	return at;
 }
 
-/* The same for the whole request. Returns how many samples it had. */
+/* Reduces the whole request. Returns how many events it had. */
 static uint64_t cut_request(struct part *p)
 {
 	size_t n_resources = 0;
@@ -184,7 +188,7 @@ static int encode(const struct part *p, const struct otlp_request *whole, struct
 	return 0;
 }
 
-/* Decodes the request into memory of the pool. NULL: these bytes are none, or no memory. */
+/* Decodes the request into memory of the pool. NULL: the bytes are not a request, or there is no memory. */
 static otlp_export_request *unpack(struct pool *pool, const struct buf *raw)
 {
 	ProtobufCAllocator allocator = {message_take, message_ignore, pool};
@@ -192,7 +196,7 @@ static otlp_export_request *unpack(struct pool *pool, const struct buf *raw)
 	return REQUEST(unpack)(&allocator, raw->len, raw->data);
 }
 
-/* How many events the request has, as far as weight() knows; *ret_sums as struct part has it. */
+/* The number of events in the request, as far as weight() can tell; *ret_sums is `sums` of struct part. */
 static int measure(const struct buf *raw, uint64_t *ret_total, bool *ret_sums)
 {
 	_cleanup_(pool_fini) struct pool pool = {0};
@@ -216,7 +220,7 @@ static int make_half(const struct buf *raw, const struct otlp_request *whole, ui
 		return -EBADMSG;
 	cut_request(&p);
 	if (!p.n_profiles)
-		return -ENODATA; /* one sum, which cannot be cut */
+		return -ENODATA; /* the request is a single sum, which cannot be cut */
 	r = otlp_compact(p.request);
 	return r < 0 ? r : encode(&p, whole, ret);
 }
@@ -240,7 +244,7 @@ static int make_halves(const struct buf *raw, const struct otlp_request *whole, 
 		r = make_half(raw, whole, middle, total, &second);
 	if (r < 0)
 		return r;
-	if (sums) { /* each event is accounted for once, if not exactly where it went */
+	if (sums) { /* the totals are exact, although the events of a sum may be in the other half */
 		first->n_samples = (uint64_t)((double)whole->n_samples * (double)middle / (double)total);
 		second->n_samples = whole->n_samples - first->n_samples;
 	}

@@ -15,17 +15,20 @@
 #include "agent/base/clock.h"
 #include "otlp/compress.h"
 
-#define POLL_MS 1000 /* curl asks to be called at least this often */
+#define POLL_MS 1000 /* maximum wait between calls of curl_multi_perform */
 
 struct otlp_http {
 	struct otlp_http_options opt;
 	CURL *easy;
 	CURLM *multi;
-	char *host;		       /* header "host", when tls.server_name stands in the URL instead */
+	char *host; /* the header "host", when the URL has tls.server_name instead of the host */
 	struct curl_slist *connect_to; /* the real address when tls.server_name differs from it */
 	char curl_error[CURL_ERROR_SIZE];
 	struct http_result result; /* of the running request */
-	unsigned n_issued;	   /* how often curl has sent it: again when a kept connection was dead */
+	/*
+	 * How often curl has sent the request: a second time when the idle connection turned out to be dead.
+	 */
+	unsigned n_issued;
 };
 
 static void slist_append(struct curl_slist **list, const char *text, int *r)
@@ -55,7 +58,7 @@ static int user_headers(const struct otlp_http *h, struct curl_slist **ret)
 		const struct otlp_header *item = &from->items[i];
 		_cleanup_buf_ struct buf line = {0};
 
-		/* curl sends a header without a value only when it is written with a semicolon */
+		/* curl sends a header without a value only if it is written with a semicolon */
 		r = buf_printf(&line, *item->value ? "%s: %s" : "%s;%s", item->name, item->value);
 		if (r >= 0)
 			slist_append(ret, buf_str(&line), &r);
@@ -82,7 +85,7 @@ static int set_url(struct otlp_http *h)
 		r = buf_printf(&url, "%.*s%s", (int)len, path, h->opt.whole_url ? "" : OTLP_HTTP_PATH);
 	if (r < 0)
 		return r;
-	if (name) { /* curl takes the name for SNI and verification from the URL */
+	if (name) { /* curl uses the URL's name for SNI and verification */
 		if ((r = buf_printf(&text, "%s:%u:%s", name, e->port, e->authority)) < 0)
 			return r;
 		slist_append(&h->connect_to, buf_str(&text), &r);
@@ -143,14 +146,13 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
 static void set_tls(CURL *c, const struct otlp_tls_options *tls)
 {
 	curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (tls->ca) { /* alone: curl would trust the system's folder as well, and for a day what it has read
-			*/
+	if (tls->ca) { /* without CURLOPT_CAPATH, curl would also trust the system's folder */
 		curl_easy_setopt(c, CURLOPT_CAINFO, tls->ca);
 		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
 	}
 	curl_easy_setopt(c, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 	curl_easy_setopt(c, CURLOPT_SSL_SESSIONID_CACHE,
-			 0L); /* a resumed session knows the old certificates */
+			 0L); /* a resumed session would use the old certificates */
 	if (tls->cert)
 		curl_easy_setopt(c, CURLOPT_SSLCERT, tls->cert);
 	if (tls->key)
@@ -159,7 +161,7 @@ static void set_tls(CURL *c, const struct otlp_tls_options *tls)
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, tls->insecure ? 0L : 2L);
 }
 
-/* What the environment says was decided before: curl is not to look there itself. */
+/* The environment was already considered, so curl must not read it again. */
 static void set_proxy(CURL *c, const struct otlp_proxy *proxy)
 {
 	const char *colon = proxy ? strchr(proxy->credentials, ':') : NULL;
@@ -260,7 +262,7 @@ void otlp_http_free(struct otlp_http *h)
 
 int otlp_http_disconnect(struct otlp_http *h)
 {
-	CURLM *multi = curl_multi_init(); /* it owns the connections */
+	CURLM *multi = curl_multi_init(); /* owns the connections */
 
 	if (!multi)
 		return -ENOMEM;
@@ -269,7 +271,7 @@ int otlp_http_disconnect(struct otlp_http *h)
 	return 0;
 }
 
-/* The headers of one request: the user's, then ours. */
+/* The headers of one request: the user's, then those of this module. */
 static int request_headers(const struct otlp_http *h, enum otlp_coding coding, struct curl_slist **ret)
 {
 	char text[64];
@@ -278,7 +280,7 @@ static int request_headers(const struct otlp_http *h, enum otlp_coding coding, s
 	if (h->host)
 		slist_append(ret, h->host, &r);
 	slist_append(ret, "content-type: application/x-protobuf", &r);
-	slist_append(ret, "expect:", &r); /* no round trip to ask whether the body is welcome */
+	slist_append(ret, "expect:", &r); /* saves a round trip in which the server would accept the body */
 	if (coding != OTLP_IDENTITY) {
 		snprintf(text, sizeof text, "content-encoding: %s", otlp_coding_name(coding));
 		slist_append(ret, text, &r);
@@ -286,7 +288,7 @@ static int request_headers(const struct otlp_http *h, enum otlp_coding coding, s
 	return r;
 }
 
-/* Runs the transfer. 0 and curl's verdict, or -ECANCELED. */
+/* Runs the transfer. 0 and curl's result, or -ECANCELED. */
 static int run(struct otlp_http *h, int cancel_fd, CURLcode *ret)
 {
 	struct curl_waitfd cancel = {.fd = cancel_fd, .events = CURL_WAIT_POLLIN};
@@ -311,7 +313,7 @@ static int run(struct otlp_http *h, int cancel_fd, CURLcode *ret)
 	return cancel.revents ? -ECANCELED : 0;
 }
 
-/* TLS libraries below curl may write to a closed socket; the signal stays away from the caller's thread. */
+/* TLS libraries below curl may write to a closed socket; the caller's thread must not get the signal. */
 static int run_without_sigpipe(struct otlp_http *h, int cancel_fd, CURLcode *ret)
 {
 	const struct timespec none = {0};
@@ -331,7 +333,7 @@ static int run_without_sigpipe(struct otlp_http *h, int cancel_fd, CURLcode *ret
 	return r;
 }
 
-/* Whether one of the times that the request was sent got no answer. */
+/* Whether the request was sent at least once without an answer. */
 static bool is_unanswered(struct otlp_http *h, CURLcode code, int cancelled, size_t len)
 {
 	curl_off_t sent = 0;

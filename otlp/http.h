@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * OTLP over HTTP with protobuf bodies, on libcurl. No redirects, no cookies; one connection that curl keeps.
- * One thread uses it. Rank 1 (otlp).
+ * OTLP over HTTP with protobuf bodies, on libcurl: no redirects, no cookies, one connection, which curl
+ * reuses. Used by one thread. Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_HTTP_H
 #define PROFLET_OTLP_HTTP_H
@@ -26,21 +26,21 @@ struct otlp_http;
 /* Borrowed until otlp_http_free; the headers may change between requests. */
 struct otlp_http_options {
 	const struct otlp_endpoint *endpoint;
-	bool whole_url; /* the endpoint's path is the signal's own: OTLP_HTTP_PATH is not appended */
+	bool whole_url; /* the endpoint's path is complete: OTLP_HTTP_PATH is not appended */
 	const struct otlp_tls_options *tls;
 	const struct otlp_headers *headers;
-	const struct otlp_proxy *proxy; /* NULL: straight to the endpoint */
+	const struct otlp_proxy *proxy; /* NULL: connect directly */
 	const char *user_agent;
-	uint64_t timeout_ns; /* of a request, connecting included */
+	uint64_t timeout_ns; /* timeout of a request, including the connection */
 };
 
 struct http_result {
 	unsigned status;	   /* 0: no answer, `message` says why */
-	bool is_protobuf, is_html; /* of the body, by its content-type */
-	bool unanswered; /* a server may have the request whole, and has not said what became of it */
+	bool is_protobuf, is_html; /* the type of the body, from its content-type */
+	bool unanswered;	   /* the server may have the whole request, but did not answer */
 	bool has_delay;
 	uint64_t delay_ns; /* Retry-After */
-	unsigned codings;  /* Accept-Encoding, see otlp_codings_parse; 0: the server does not say */
+	unsigned codings;  /* Accept-Encoding, see otlp_codings_parse; 0: the server sent none */
 	char message[OTLP_TEXT_MAX];
 	struct buf response; /* the body, decompressed */
 };
@@ -48,11 +48,13 @@ struct http_result {
 int otlp_http_new(struct otlp_http **ret, const struct otlp_http_options *opt); /* 0, -ENOMEM */
 void otlp_http_free(struct otlp_http *h);
 
-/* POSTs one body. 0 and *ret, whose response the caller ends with buf_fini; -ECANCELED: cancel_fd (-1: none)
- * became readable, and *ret only has `unanswered`; -ENOMEM. */
+/*
+ * POSTs one body. 0 and *ret, whose `response` the caller frees with buf_fini; -ECANCELED: cancel_fd (-1:
+ * none) became readable, and of *ret only `unanswered` is set; -ENOMEM.
+ */
 int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
 		   struct http_result *ret);
-/* Between requests: the next one makes a connection of its own. 0, -ENOMEM. */
+/* Call between requests: the next request makes a new connection. 0, -ENOMEM. */
 int otlp_http_disconnect(struct otlp_http *h);
 
 DEFINE_CLEANUP(struct otlp_http *, otlp_http_free)

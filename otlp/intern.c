@@ -12,10 +12,10 @@
 #include "otlp/utf8.h"
 #include "otlp/wire.h"
 
-#define TABLE_MAX (1u << 20)	    /* entries; the request's size limit comes long before it */
+#define TABLE_MAX (1u << 20)	    /* entries; a request reaches its size limit long before */
 #define TABLE_MAX_BYTES (64u << 20) /* encoded */
 
-/* In the order of the fields of ProfilesDictionary: the field's number is the table's plus one. */
+/* Indexed by the order of fields in ProfilesDictionary: the field's number is the table's plus one. */
 enum table { MAPPINGS, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, N_TABLES };
 
 struct entry {
@@ -26,8 +26,8 @@ struct entry {
 };
 
 struct interned {
-	struct map entries; /* in the pool; entry 0 is only in `wire` */
-	struct buf wire;    /* every entry with its tag, in order of index */
+	struct map entries; /* allocated from the pool; entry 0 is only in `wire` */
+	struct buf wire;    /* encoded entries with their tags, by index */
 	int32_t n;
 };
 
@@ -109,7 +109,7 @@ void otlp_dict_free(struct otlp_dict *d)
 _Static_assert(sizeof(struct otlp_dict_mapping) == 48, "no hidden padding in a key");
 _Static_assert(sizeof(struct otlp_dict_location) == 24, "no hidden padding in a key");
 
-/* Mapping, location and function keys of zeros alone are the zero value. */
+/* A mapping, location or function whose key is all zeros is the zero value. */
 static bool is_zero_value(enum table table, const struct lookup *l)
 {
 	static const uint8_t zeros[sizeof(struct otlp_dict_mapping)];
@@ -117,7 +117,7 @@ static bool is_zero_value(enum table table, const struct lookup *l)
 	return table < LINKS && l->len <= sizeof zeros && !memcmp(l->key, zeros, l->len);
 }
 
-/* True and the index if the table has the key; else false and the hash for insert(). */
+/* Looks a key up. True and its index, or false and the hash for insert(). */
 static bool find(struct otlp_dict *d, enum table table, const struct lookup *l, uint64_t *ret_hash,
 		 int32_t *ret)
 {
@@ -134,7 +134,7 @@ static bool find(struct otlp_dict *d, enum table table, const struct lookup *l, 
 	return n != NULL;
 }
 
-/* Gives the entry that the caller has just encoded its index, or takes its bytes back. */
+/* Adds the entry that the caller has just encoded and gives it an index; on failure, removes its bytes. */
 static int insert(struct otlp_dict *d, enum table table, const struct lookup *l, uint64_t hash,
 		  size_t wire_len_before, int32_t *ret)
 {

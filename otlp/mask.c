@@ -18,7 +18,8 @@ static void mask(char *text, const char *secret, size_t len)
 			text++;
 			continue;
 		}
-		n += strcspn(text + n, " \"',;"); /* tokens of one kind begin alike: the other goes too */
+		n += strcspn(text + n,
+			     " \"',;"); /* tokens of one kind begin alike, so mask to the end of the word */
 		memset(text, '*', n);
 		text += n;
 	}
@@ -29,7 +30,7 @@ void otlp_mask(char *text, const char *secret)
 	mask(text, secret, strlen(secret));
 }
 
-/* "Bearer", "Basic": letters alone, with something behind. */
+/* Whether the word is a scheme such as "Bearer" or "Basic": only letters, followed by more text. */
 static bool is_scheme(const char *word, size_t len)
 {
 	for (size_t i = 0; i < len; i++)

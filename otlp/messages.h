@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Short names for the generated message types, whose own names follow their proto packages. Internal to otlp/
- * and its tests: no header that others include may include this one.
+ * Short names for the generated message types, whose own names include their proto packages. Private to otlp/
+ * and its tests: no public header may include this one.
  */
 #ifndef PROFLET_OTLP_MESSAGES_H
 #define PROFLET_OTLP_MESSAGES_H

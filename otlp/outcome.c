@@ -29,7 +29,7 @@ static bool mentions_size(const char *message)
 	return false;
 }
 
-/* grpc "Compression": UNIMPLEMENTED; some answer INTERNAL. */
+/* The gRPC specification ("Compression") requires UNIMPLEMENTED; some servers answer INTERNAL. */
 static bool refuses_coding(const struct grpc_result *r)
 {
 	if (r->status != GRPC_UNIMPLEMENTED && r->status != GRPC_INTERNAL)
@@ -54,20 +54,20 @@ static enum otlp_verdict grpc_verdict(const struct grpc_result *r)
 	case GRPC_RESOURCE_EXHAUSTED:
 		if (r->has_delay)
 			return OTLP_RETRY;
-		/* our own text about the answer's size is no word of the server's about the request's */
+		/* this text is ours, about the size of the answer; it does not concern the request */
 		return !r->unanswered && mentions_size(r->message) ? OTLP_TOO_LARGE : OTLP_REJECTED;
 	default:
 		return OTLP_REJECTED;
 	}
 }
 
-/* A response that is accepted as a whole may still say that a part of it was not. */
+/* A response with status OK may still say that some profiles were rejected. */
 static void take_partial_success(struct otlp_outcome *o, const struct buf *response)
 {
 	struct otlp_partial_success partial;
 
 	if (otlp_partial_success_parse(response->data, response->len, &partial) < 0)
-		return; /* the status says that it was accepted */
+		return; /* the status says that the request was accepted */
 	o->rejected_profiles = partial.rejected_profiles;
 	if (partial.rejected_profiles)
 		snprintf(o->text, sizeof o->text, "%llu profiles were rejected: %s",
@@ -117,11 +117,13 @@ static enum otlp_verdict http_verdict(const struct http_result *r)
 	default:
 		if (r->status < 200 || r->status >= 300)
 			return OTLP_REJECTED;
-		return r->is_html ? OTLP_REJECTED : OTLP_ACCEPTED; /* a proxy's page is no receipt */
+		return r->is_html
+			       ? OTLP_REJECTED
+			       : OTLP_ACCEPTED; /* a page of HTML comes from a proxy, not from a Collector */
 	}
 }
 
-/* The body of a failure is a google.rpc.Status, or whatever a proxy writes. */
+/* The body of a failure is a google.rpc.Status, or any text from a proxy. */
 static void describe_http(const struct http_result *r, struct otlp_outcome *o, char *answer, size_t size)
 {
 	struct otlp_status_details details = {0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is open is kept in pieces: complete resources are already encoded; the current one is an encoded
- * Resource and a table of samples for each profile type; the dictionary encodes itself as it grows. The size
- * is therefore known before a sample goes in: its worst case is computed from the lengths of its strings, and
- * the request is closed first if that would not fit. Nothing ever has to be taken out again.
+ * An open request exists in pieces: complete resources are encoded; the current one is an encoded Resource
+ * and a table of samples for each profile type; the dictionary encodes itself as it grows. So the size is
+ * known before a sample is added: the worst case follows from the lengths of its strings, and the request is
+ * closed first if the sample might not fit. Nothing has to be removed again.
  */
 #include "otlp/profile.h"
 
@@ -23,14 +23,15 @@
 #include "otlp/wire.h"
 
 #define PROFILE_ID_BYTES 16
-#define ATTR_BOUND_FIXED 40	/* encoded bytes of an attribute beside its strings, in table and sample */
-#define PROFILE_BOUND_FIXED 160 /* Profile without samples, the frames of profile, scope and resource */
-#define STRING_BOUND_FIXED 8	/* encoded bytes of a string beside its own */
+/* Encoded bytes of an attribute without its strings, in the table and in the sample. */
+#define ATTR_BOUND_FIXED 40
+/* A Profile without samples, and the framing of profile, scope and resource. */
+#define PROFILE_BOUND_FIXED 160
+#define STRING_BOUND_FIXED 8 /* encoded bytes of a string without its characters */
 
 enum { TYPE, UNIT, PERIOD_TYPE, PERIOD_UNIT, TYPE_STRINGS };
 
-/* The samples of one type in the current resource. Stays, empty, for the resources and requests that follow.
- */
+/* The samples of one type in the current resource. Remains, empty, for the next resource or request. */
 struct open_profile {
 	struct otlp_profile_type type;
 	bool interned; /* in the dictionary of this request */
@@ -42,14 +43,14 @@ struct otlp_batch {
 	struct otlp_batch_options opt;
 	struct otlp_dict *dict;
 	struct otlp_frames frames;
-	struct otlp_frames_stack stack; /* the one at work */
-	struct memo stacks;		/* of this request, by the caller's number */
+	struct otlp_frames_stack stack; /* the stack that is being added */
+	struct memo stacks;		/* of this request: index in the dictionary by the caller's number */
 	struct buf done;		/* encoded ResourceProfiles */
 	struct buf resource;		/* the current one, an encoded Resource */
 	struct buf scope;		/* the same for all profiles */
 	struct open_profile *profiles;	/* owned, in the order in which their types appeared */
 	size_t n_profile_types, cap_profile_types;
-	bool has_resource, broken; /* broken: the dictionary could not be set up again */
+	bool has_resource, broken; /* broken: the dictionary could not be reset */
 	uint64_t n_samples, n_profiles, start_unix_ns, end_unix_ns; /* of `done` */
 	uint64_t n_ids;						    /* profiles since the batch began */
 };
@@ -76,7 +77,8 @@ static int encode_scope(struct otlp_batch *b)
 {
 	otlp_scope scope = OTLP_SCOPE_INIT;
 
-	scope.name = "proflet"; /* never with the version: a backend makes it a part of the profile's type */
+	/* Without the version: a backend includes the scope's name in the type of the profile. */
+	scope.name = "proflet";
 	if (b->opt.scope_version)
 		scope.version = (char *)b->opt.scope_version;
 	return wire_pack(&b->scope, &scope.base);
@@ -140,7 +142,7 @@ static bool key_seen(const struct otlp_attr *attrs, size_t i)
 	return false;
 }
 
-/* Resource attributes are plain strings: receivers lose references into the dictionary there. */
+/* Resource attributes are plain strings: receivers lose references to the dictionary there. */
 static int put_resource_attr(struct buf *b, const struct otlp_attr *a)
 {
 	_cleanup_buf_ struct buf key_scratch = {0}, value_scratch = {0};
@@ -165,8 +167,8 @@ static int put_resource_attr(struct buf *b, const struct otlp_attr *a)
 }
 
 /*
- * What no other profile has, on this host or elsewhere: equal input gives equal bytes, so that a receiver can
- * tell a repetition from a new profile.
+ * An id that is unique across hosts. Equal input gives equal bytes, so that a receiver can tell a repetition
+ * from a new profile.
  */
 static int profile_id(struct otlp_batch *b, uint64_t start, uint64_t end, uint8_t ret[PROFILE_ID_BYTES])
 {
@@ -181,7 +183,7 @@ static int profile_id(struct otlp_batch *b, uint64_t start, uint64_t end, uint8_
 	if (!EVP_Digest(content.data, content.len, digest, NULL, EVP_sha256(), NULL))
 		return -ENOMEM;
 	memcpy(ret, digest, PROFILE_ID_BYTES);
-	ret[0] |= 1; /* an id of zeros alone is invalid */
+	ret[0] |= 1; /* an id of all zeros is invalid */
 	b->n_ids++;
 	return 0;
 }
@@ -213,7 +215,7 @@ static bool same_type(const struct otlp_profile_type *a, const struct otlp_profi
 	return a->period == b->period;
 }
 
-/* The samples of this type; NULL: no memory. */
+/* Finds or adds the profile of this type in the current resource. NULL: out of memory. */
 static struct open_profile *profile_find(struct otlp_batch *b, const struct otlp_profile_type *type)
 {
 	struct open_profile *p;
@@ -230,7 +232,7 @@ static struct open_profile *profile_find(struct otlp_batch *b, const struct otlp
 	return p;
 }
 
-/* Upper bound of what the profile adds to the request, besides what the first one has already. */
+/* Upper bound of what the profile adds to the request, except what the first profile has added already. */
 static size_t profile_bound(const struct otlp_batch *b, const struct open_profile *p)
 {
 	const char *strings[TYPE_STRINGS];
@@ -256,7 +258,7 @@ static int profile_intern(struct otlp_batch *b, struct open_profile *p)
 	return r;
 }
 
-/* Events in the current resource, of all types. */
+/* The number of events in the current resource, of all types. */
 static uint64_t open_events(const struct otlp_batch *b)
 {
 	uint64_t n = 0;
@@ -295,7 +297,7 @@ static int encode_profile(struct otlp_batch *b, const struct open_profile *p, ui
 	return r < 0 ? r : otlp_samples_encode(&p->samples, out, b->opt.aggregate);
 }
 
-/* The window, widened until every timestamp is inside [start, end). */
+/* The window, widened so that every timestamp is inside [start, end). */
 static void covered_window(const struct otlp_batch *b, const struct otlp_samples *s, uint64_t *ret_start,
 			   uint64_t *ret_end)
 {
@@ -309,7 +311,7 @@ static void covered_window(const struct otlp_batch *b, const struct otlp_samples
 	*ret_end = end;
 }
 
-/* Puts an encoded ResourceProfiles behind those that are done. */
+/* Appends an encoded ResourceProfiles to those that are complete. */
 static int put_done(struct otlp_batch *b, const struct buf *profiles)
 {
 	_cleanup_buf_ struct buf framed = {0};
@@ -323,7 +325,7 @@ static int put_done(struct otlp_batch *b, const struct buf *profiles)
 	return r < 0 ? r : 0;
 }
 
-/* Appends a Profile to the ScopeProfiles, and widens the request's times to it. */
+/* Appends a Profile to the ScopeProfiles, and widens the request's times to include it. */
 static int close_profile(struct otlp_batch *b, const struct open_profile *p, struct buf *scoped)
 {
 	_cleanup_buf_ struct buf profile = {0};
@@ -343,7 +345,7 @@ static int close_profile(struct otlp_batch *b, const struct open_profile *p, str
 	return wire_put_bytes(scoped, 2, profile.data, profile.len);
 }
 
-/* Encodes the current resource with its profiles, if there are any, behind those that are done. */
+/* Encodes the current resource and its profiles, if it has any, and appends it to those that are complete. */
 static int close_resource(struct otlp_batch *b)
 {
 	_cleanup_buf_ struct buf scoped = {0}, whole = {0};
@@ -449,7 +451,7 @@ int otlp_batch_finish(struct otlp_batch *b, struct otlp_request **ret)
 	request->n_profiles = b->n_profiles;
 	request->start_unix_ns = b->start_unix_ns;
 	request->end_unix_ns = b->end_unix_ns;
-	(void)begin_request(b); /* this request is whole; a failure shows at the next sample */
+	(void)begin_request(b); /* this request is complete; the next sample reports the failure */
 	*ret = TAKE_PTR(request);
 	return 0;
 }
@@ -467,7 +469,7 @@ static int emit(struct otlp_batch *b)
 	return b->opt.emit(b->opt.data, request);
 }
 
-/* Worst case of the attributes of one sample in the dictionary. */
+/* Upper bound of what the attributes of one sample add to the dictionary. */
 static size_t attrs_bound(const struct otlp_attr *attrs, size_t n)
 {
 	size_t bound = 0;
@@ -507,7 +509,7 @@ static int intern_attrs(struct otlp_batch *b, const struct otlp_attr *attrs, siz
 	return 0;
 }
 
-/* The stack's place in the dictionary, where it is after stack_find. */
+/* The index of the stack in the dictionary; stack_find was called before. */
 static int stack_intern(struct otlp_batch *b, const struct otlp_stack_view *stack, int32_t *index)
 {
 	int r;
@@ -520,7 +522,7 @@ static int stack_intern(struct otlp_batch *b, const struct otlp_stack_view *stac
 	return r;
 }
 
-/* Upper bound of what the stack adds to the dictionary; *ret_index is its place there, or -1. */
+/* Upper bound of what the stack adds to the dictionary; *ret_index is its index there, or -1. */
 static size_t stack_find(struct otlp_batch *b, const struct otlp_stack_view *stack, int32_t *ret_index)
 {
 	if (stack->id && memo_get(&b->stacks, stack->id, ret_index))
@@ -530,7 +532,7 @@ static size_t stack_find(struct otlp_batch *b, const struct otlp_stack_view *sta
 	return b->stack.bound;
 }
 
-/* What each event adds to the request. */
+/* The bytes that each event adds to the request. */
 static size_t event_bytes(const struct otlp_batch *b, const struct otlp_sample_events *e)
 {
 	if (b->opt.aggregate)
@@ -538,7 +540,7 @@ static size_t event_bytes(const struct otlp_batch *b, const struct otlp_sample_e
 	return OTLP_TIMESTAMP_BYTES + (e->values ? OTLP_VALUE_BYTES_MAX : 0);
 }
 
-/* Adds what fits of the events from `at` on; *ret_n is 0 when the request must be closed first. */
+/* Adds as many of the events from `at` on as fit; *ret_n is 0 when the request must be closed first. */
 static int add_some(struct otlp_batch *b, const struct otlp_sample_events *e, size_t at, size_t *ret_n)
 {
 	size_t per_event = event_bytes(b, e), bound, n_attrs = e->n_attrs;

@@ -26,7 +26,7 @@
 
 enum otlp_attr_type { OTLP_STRING, OTLP_INT };
 
-/* A borrowed view. An attribute with an empty key, or with type OTLP_STRING and no string, is left out. */
+/* A borrowed view. An attribute with an empty key, or with type OTLP_STRING and no string, is omitted. */
 struct otlp_attr {
 	const char *key;
 	enum otlp_attr_type type;
@@ -35,8 +35,8 @@ struct otlp_attr {
 };
 
 /*
- * What the samples of a Profile count: the type and unit of their values, and the distance at which they were
- * taken. Equal types are one Profile. Strings are borrowed for the batch's life.
+ * The meaning of a Profile's values: their type and unit, and the period at which samples were taken. Equal
+ * types share one Profile. The strings are borrowed for the batch's life.
  */
 struct otlp_profile_type {
 	const char *type, *unit;	       /* "samples", "count" */
@@ -53,8 +53,8 @@ static inline struct otlp_profile_type otlp_cpu_profile(uint32_t frequency_hz)
 
 /* A borrowed view. */
 struct otlp_stack_view {
-	uint64_t id;		/* equal for equal stacks only, as long as the batch lives; 0: unknown */
-	const uint64_t *frames; /* their numbers, leaf first */
+	uint64_t id;		/* equal numbers are equal stacks, as long as the batch lives; 0: unknown */
+	const uint64_t *frames; /* numbers of the frames, leaf first */
 	size_t n;
 };
 
@@ -76,19 +76,23 @@ struct otlp_batch_options {
 	uint64_t start_unix_ns;	   /* of the window */
 	uint64_t duration_ns;
 	bool bare;	  /* frames without a name get no line, see frames.h */
-	bool aggregate;	  /* samples carry one value instead of timestamps */
+	bool aggregate;	  /* samples have one value instead of timestamps */
 	size_t max_bytes; /* of one request, uncompressed; 0: OTLP_BATCH_MAX_BYTES */
-	/* Tells what a frame is, when a request sees its number for the first time: equal numbers are equal
-	 * frames as long as the batch lives. */
+	/*
+	 * Describes a frame, when its number first occurs in a request: equal numbers are equal frames as
+	 * long as the batch lives.
+	 */
 	otlp_frame_fn frame;
 	void *frame_data;
-	/* Takes a full request (ownership moves). < 0 ends the call that caused it with this value. NULL: see
-	 * below. */
+	/*
+	 * Takes a request that is full (ownership moves). < 0: the call that caused it returns this value.
+	 * NULL: that call returns -ENOBUFS, see otlp_batch_sample.
+	 */
 	int (*emit)(void *data, struct otlp_request *request);
 	/*
-	 * Takes encoded profiles as they are completed, so that a request may be larger than memory: they are
-	 * the beginning of its encoding, and the bytes of the request that follows are the rest. < 0 as from
-	 * emit. NULL: requests are whole.
+	 * Takes encoded profiles as they are completed, so that a request may be larger than memory: these
+	 * bytes are the beginning of the encoded request, and otlp_batch_finish returns the others. < 0 as
+	 * for emit. NULL: requests are whole.
 	 */
 	int (*spill)(void *data, const void *bytes, size_t len);
 	void *data;
@@ -99,9 +103,9 @@ int otlp_batch_new(struct otlp_batch **ret, const struct otlp_batch_options *opt
 void otlp_batch_free(struct otlp_batch *b);
 
 /*
- * Ends the resource before and starts the next one (its attributes must be unique by key; later doubles are
- * left out). A resource without samples leaves no trace. 0, -ENOMEM, -E2BIG (the attributes alone fill half a
- * request).
+ * Ends the current resource and begins the next one. Its attributes are unique by key: of two with the same
+ * key the first one counts. A resource without samples is omitted. 0, -ENOMEM, -E2BIG (the attributes alone
+ * fill half a request).
  */
 int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, size_t n);
 
@@ -116,17 +120,18 @@ int otlp_batch_resource(struct otlp_batch *b, const struct otlp_attr *attrs, siz
 int otlp_batch_sample(struct otlp_batch *b, const struct otlp_sample_events *events, size_t *ret_added);
 
 /*
- * Goes on with another window in the same request: ends the resource, and forgets what the numbers of stacks
- * and frames stood for. Arguments as in the options. 0 or -ENOMEM, or what spill returned.
+ * Begins another window in the same request: ends the resource, and forgets the numbers of stacks and frames.
+ * Arguments as in the options. 0 or -ENOMEM, or what spill returned.
  */
 int otlp_batch_window(struct otlp_batch *b, uint64_t start_unix_ns, uint64_t duration_ns);
 
-/* Upper bound of the encoded request as it stands, in bytes, without what was spilled. */
+/* Upper bound of the encoded request's current size, in bytes, without what was spilled. */
 size_t otlp_batch_size(const struct otlp_batch *b);
 
 /*
- * The request with everything since the last one, owned by the caller; *ret is NULL when there are no
- * samples. The batch then goes on empty, in the same resource. 0 or -ENOMEM: what it held is kept.
+ * Completes the request; *ret has everything since the last one and is owned by the caller, or NULL when
+ * there are no samples. The batch is then empty and continues in the same resource. 0; -ENOMEM: the batch
+ * is unchanged.
  */
 int otlp_batch_finish(struct otlp_batch *b, struct otlp_request **ret);
 

@@ -106,7 +106,7 @@ static bool is_loopback(const struct otlp_endpoint *e, const struct address *a)
 	return !strcasecmp(e->host, "localhost");
 }
 
-/* `host` is the name, or something below it. */
+/* Whether `host` is the name, or a name below it. */
 static bool is_below(const char *host, const char *name)
 {
 	size_t n = strlen(host), m = strlen(name);
@@ -114,7 +114,7 @@ static bool is_below(const char *host, const char *name)
 	return m && n >= m && !strcasecmp(host + n - m, name) && (n == m || host[n - m - 1] == '.');
 }
 
-/* One entry of the list, which it may change. */
+/* Whether one entry of the list matches; may change the text of the entry. */
 static bool entry_has(char *entry, const struct otlp_endpoint *e, const struct address *host)
 {
 	char *slash = strchr(entry, '/'), *colon, *end;
@@ -227,7 +227,7 @@ static int send_all(int fd, const struct buf *b, uint64_t deadline, int cancel_f
 	return 0;
 }
 
-/* Until more than `seen` bytes can be read, or the peer has closed. */
+/* Waits until more than `seen` bytes can be read, or the peer has closed the connection. */
 static int wait_for_more(int fd, size_t seen, uint64_t deadline, int cancel_fd)
 {
 	int r = setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &(int){(int)seen + 1}, sizeof(int)) < 0 ? -errno : 0;
@@ -238,7 +238,7 @@ static int wait_for_more(int fd, size_t seen, uint64_t deadline, int cancel_fd)
 	return r;
 }
 
-/* The server may speak as soon as the tunnel stands, so only the answer itself is taken off the socket. */
+/* The server may send first once the tunnel exists, so only the bytes of the proxy's answer are consumed. */
 static int receive_answer(int fd, uint64_t deadline, int cancel_fd, char *why, size_t why_size)
 {
 	char data[OTLP_PROXY_ANSWER_MAX];

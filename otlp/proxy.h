@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The way to a Collector behind an HTTP proxy: whether to go through it, and the CONNECT exchange (RFC 9110
- * section 9.3.6) that makes a tunnel of the connection. Pure but for otlp_proxy_tunnel. Rank 1 (otlp).
+ * Connects to a Collector through an HTTP proxy: decides whether the proxy applies, and makes the CONNECT
+ * exchange (RFC 9110 section 9.3.6). Pure, except otlp_proxy_tunnel. Rank 1 (otlp).
  *
- * The proxy's address may hold a password: it is in no error text.
+ * The proxy's address may include a password, which appears in no error text.
  */
 #ifndef PROFLET_OTLP_PROXY_H
 #define PROFLET_OTLP_PROXY_H
@@ -24,28 +24,30 @@ struct otlp_proxy {
 };
 
 /*
- * `url` as http_proxy has it: [http://][USER:PASSWORD@]HOST[:PORT]. 0, or -EINVAL with *ret_why, a constant
- * text.
+ * Parses the value of http_proxy: [http://][USER:PASSWORD@]HOST[:PORT]. 0, or -EINVAL with *ret_why, a
+ * constant text.
  */
 int otlp_proxy_parse(const char *url, struct otlp_proxy *ret, const char **ret_why);
 /*
- * Whether `no_proxy` (NULL: empty) has the endpoint: a comma-separated list of host names that match
- * themselves and what is below them (a leading "." or "*." makes no difference), addresses, networks in CIDR
- * form, any of these but the last with ":PORT", or "*". Loopback addresses, localhost and Unix sockets are
- * never behind a proxy.
+ * Whether `no_proxy` (NULL: empty) excludes the endpoint from the proxy. It is a comma-separated list of host
+ * names, which match themselves and the names below them (a leading "." or "*." makes no difference),
+ * addresses, networks in CIDR form, names or addresses with ":PORT", or "*". Loopback addresses, localhost
+ * and Unix sockets are always excluded.
  */
 bool otlp_proxy_bypassed(const struct otlp_endpoint *e, const char *no_proxy);
 
-/* Appends the request for a tunnel. 0, -ENOMEM. */
+/* Appends the CONNECT request to `b`. 0, -ENOMEM. */
 int otlp_proxy_request(const struct otlp_proxy *p, const struct otlp_endpoint *e, struct buf *out);
 /*
- * Looks at what has come of the answer. 0: the tunnel stands, *ret_used bytes were the answer's; -EAGAIN: not
- * all is there; -EPROTO with `why`: refused, or no HTTP.
+ * Parses the answer to the CONNECT request. 0: the tunnel exists, the answer took *ret_used bytes; -EAGAIN:
+ * the answer is incomplete; -EPROTO with `why`: the proxy refused, or does not speak HTTP.
  */
 int otlp_proxy_answer(const char *data, size_t len, size_t *ret_used, char *why, size_t why_size);
 
-/* Makes a tunnel to the endpoint of a connection to the proxy, which does not block. 0; -ETIMEDOUT,
- * -ECANCELED, -ENOMEM; -EPROTO, -ECONNRESET with `why`. Takes nothing off the tunnel. */
+/*
+ * Makes a tunnel to the endpoint through a non-blocking connection to the proxy. 0; -ETIMEDOUT, -ECANCELED,
+ * -ENOMEM; -EPROTO, -ECONNRESET with `why`. Consumes no byte of the tunnel itself.
+ */
 int otlp_proxy_tunnel(int fd, const struct otlp_proxy *p, const struct otlp_endpoint *e,
 		      uint64_t deadline_mono_ns, int cancel_fd, char *why, size_t why_size);
 

@@ -145,7 +145,7 @@ void otlp_queue_split(struct otlp_queue *q, struct otlp_request *r, struct otlp_
 		q->samples.queued += half->n_samples;
 		q->requests.queued++;
 	}
-	q->requests.submitted++; /* two for one */
+	q->requests.submitted++; /* one request became two */
 	if (r->from_spool)
 		otlp_request_free(r);
 	else

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One export request: a complete ExportProfilesServiceRequest in its encoded form, and what the counters need
- * to know about it. The same bytes parse as ProfilesData. Heap memory with one owner: builder → caller →
- * exporter. Rank 1 (otlp).
+ * One export request: an encoded ExportProfilesServiceRequest, and its numbers for the counters. The same
+ * bytes can be parsed as ProfilesData. Heap memory with one owner: first the builder, then the caller, then
+ * the exporter. Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_REQUEST_H
 #define PROFLET_OTLP_REQUEST_H
@@ -24,14 +24,14 @@ struct otlp_request {
 	size_t raw_bytes;   /* of the message before coding */
 	uint64_t n_samples; /* events: timestamps, or the sum of values */
 	uint64_t n_profiles;
-	uint64_t start_unix_ns, end_unix_ns; /* of the window that it covers, end exclusive */
-	/* The exporter's. */
-	size_t held_bytes; /* what it counts for in the queue */
+	uint64_t start_unix_ns, end_unix_ns; /* of the window that it covers; the end is exclusive */
+	/* Used by the exporter only. */
+	size_t held_bytes; /* the bytes that the queue counts for it */
 	uint32_t attempts; /* how often it was sent */
 	uint32_t halvings; /* how often it was divided because a server found it too large */
-	bool busy;	   /* the export thread works on it outside the lock */
-	bool resent;	   /* the one repetition without delay is used up */
-	bool uncodable;	   /* compression failed, it goes as it is */
+	bool busy;	   /* the export thread works on it without the lock */
+	bool resent;	   /* it was already sent again without delay, which happens once */
+	bool uncodable;	   /* compression failed, so it is sent uncompressed */
 	bool from_spool;   /* read back from disk, not in the queue */
 };
 

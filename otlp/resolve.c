@@ -15,13 +15,13 @@
 
 static atomic_int n_pending;
 
-/* Shared by the caller and the thread; the last one out frees it. */
+/* Shared by the caller and the thread; the one that uses it last frees it. */
 struct lookup {
 	pthread_mutex_t lock;
 	bool done, abandoned;
 	int event_fd;
 	char host[256], port[8];
-	struct addrinfo *result; /* owned until taken */
+	struct addrinfo *result; /* owned until the caller takes it */
 	int error;		 /* EAI_* */
 };
 
@@ -66,7 +66,7 @@ static void *lookup_run(void *data)
 	return NULL;
 }
 
-/* The thread inherits a mask of all signals: they are for the main loop. */
+/* The thread inherits a mask of all signals, because the main loop handles them. */
 static int start_thread(struct lookup *l)
 {
 	pthread_attr_t attr;

@@ -59,7 +59,7 @@ enum grpc_status grpc_status_from_h2(uint32_t error)
 	}
 }
 
-/* A number of at most 9 digits, nothing else. */
+/* Parses a number of at most 9 digits; other characters are an error. */
 static bool small_number(const char *s, size_t len, uint32_t *ret)
 {
 	uint32_t value = 0;
@@ -179,7 +179,7 @@ int base64_decode(const char *s, size_t len, uint8_t *out, size_t size, size_t *
 	return 0;
 }
 
-/* google.protobuf.Duration; negative and absurd values are 0 and the maximum. */
+/* google.protobuf.Duration. Negative durations give 0, very long ones the maximum. */
 static int parse_duration(struct wire_reader r, uint64_t *ret_ns)
 {
 	int64_t seconds = 0, nanos = 0;
@@ -223,7 +223,7 @@ static bool ends_with(const struct wire_reader *text, const char *end)
 	return text->len >= len && !memcmp(text->data + text->len - len, end, len);
 }
 
-/* google.protobuf.Any; its type URL ends with "/google.rpc.RetryInfo" for the one detail of interest. */
+/* google.protobuf.Any. Only google.rpc.RetryInfo is of interest, which its type URL ends with. */
 static int parse_detail(struct wire_reader r, struct otlp_status_details *ret)
 {
 	struct wire_reader type = {0}, value = {0};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A window has tens of thousands of samples of one or two events, so nothing is allocated for one: an entry
- * names its attributes and a chain of runs of timestamps by their places in arrays that all samples share.
+ * A window has tens of thousands of samples of one or two events, so a sample has no allocation of its own:
+ * its entry has the positions of its attributes and of a chain of runs of timestamps, in arrays that all
+ * samples share.
  */
 #include "otlp/samples.h"
 
@@ -20,15 +21,15 @@
 #define NONE UINT32_MAX
 
 struct otlp_sample_entry {
-	uint64_t hash, sum; /* of the values */
+	uint64_t hash, sum; /* sum of the values */
 	int32_t stack;
-	uint32_t attrs, n_attrs; /* place in the array, ascending */
+	uint32_t attrs, n_attrs; /* position in `attrs`; the attributes ascend */
 	uint32_t first_run, last_run;
 	uint32_t n_unix_ns;
 };
 
 struct otlp_sample_run {
-	uint32_t unix_ns, n; /* place in the array */
+	uint32_t unix_ns, n; /* position in `unix_ns` */
 	uint32_t next;
 };
 
@@ -68,7 +69,7 @@ void otlp_samples_fini(struct otlp_samples *s)
 
 size_t otlp_samples_entry_bound(size_t n_attrs)
 {
-	/* frame, stack index, frames of attributes and of timestamps or the value */
+	/* Framing of the sample, stack index, framing of attributes and of timestamps or value. */
 	return WIRE_FRAME_MAX + (1 + 5) + (WIRE_FRAME_MAX + 5 * n_attrs) + (WIRE_FRAME_MAX + WIRE_VARINT_MAX);
 }
 
@@ -98,7 +99,7 @@ static bool entry_is(const struct otlp_samples *s, const struct otlp_sample_entr
 	       (!k->n_attrs || !memcmp(s->attrs + e->attrs, k->attrs, k->n_attrs * sizeof *k->attrs));
 }
 
-/* Where the entry of this identity is, or would be, in the index. */
+/* The slot of this identity in the index, or the free slot where it belongs. */
 static uint32_t *slot_of(const struct otlp_samples *s, const struct key *k)
 {
 	size_t i = k->hash & (s->n_index - 1);
@@ -108,7 +109,7 @@ static uint32_t *slot_of(const struct otlp_samples *s, const struct key *k)
 	return &s->index[i];
 }
 
-/* Keeps the index at most half full. */
+/* Grows the index so that at most half of it is used. */
 static int grow_index(struct otlp_samples *s)
 {
 	size_t n = s->n_index ? s->n_index * 2 : FIRST_INDEX;
@@ -168,7 +169,7 @@ static int find_or_add(struct otlp_samples *s, const struct key *k, struct otlp_
 	return 0;
 }
 
-/* Room for values beside the timestamps; the timestamps so far had a value of 1. */
+/* Makes room for values besides the timestamps; the previous timestamps have a value of 1. */
 static int reserve_values(struct otlp_samples *s, size_t n)
 {
 	if (array_reserve(&s->values, &s->cap_values, s->n_unix_ns + n, sizeof *s->values) < 0)
@@ -182,7 +183,7 @@ static int reserve_values(struct otlp_samples *s, size_t n)
 	return 0;
 }
 
-/* Memory first, so that a sample never stands there without its timestamps. */
+/* Reserves memory first, so that no sample exists without its timestamps. */
 static int reserve_events(struct otlp_samples *s, const struct otlp_samples_add *add)
 {
 	if (add->n > UINT32_MAX - s->n_unix_ns)
@@ -254,12 +255,14 @@ int otlp_samples_add(struct otlp_samples *s, const struct otlp_samples_add *add,
 	return 0;
 }
 
-/* `items`, an array beside the timestamps, as far as it belongs to an entry, in one piece: where it lies, or
- * in `scratch`. NULL: no memory. */
+/*
+ * Gives the items of an entry from `items`, an array parallel to the timestamps, in one piece: in place, or
+ * copied to `scratch`. NULL: out of memory.
+ */
 static void *pieces(const struct otlp_samples *s, const struct otlp_sample_entry *e, void *items,
 		    struct buf *scratch)
 {
-	uint64_t *words = items; /* int64_t is as large */
+	uint64_t *words = items; /* int64_t has the same size */
 
 	if (e->first_run == e->last_run)
 		return e->first_run == NONE ? words : words + s->runs[e->first_run].unix_ns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The samples of one Profile, merged by identity: stack and set of attributes (OTLP 1.10, Sample). */
+/* The samples of one Profile, merged by identity: the stack and the set of attributes (OTLP 1.10, Sample). */
 #ifndef PROFLET_OTLP_SAMPLES_H
 #define PROFLET_OTLP_SAMPLES_H
 
@@ -15,8 +15,10 @@
 struct otlp_sample_entry;
 struct otlp_sample_run;
 
-/* Embedded; see otlp_samples_init. All entries, runs, attributes, timestamps and values lie in one array
- * each. */
+/*
+ * Embedded; see otlp_samples_init. All samples share one array each for entries, runs, attributes, timestamps
+ * and values.
+ */
 struct otlp_samples {
 	struct otlp_sample_entry *entries; /* owned, in the order of arrival */
 	struct otlp_sample_run *runs;	   /* owned */
@@ -34,19 +36,22 @@ struct otlp_samples {
 };
 
 void otlp_samples_init(struct otlp_samples *s);
-void otlp_samples_clear(struct otlp_samples *s); /* keeps the memory */
-void otlp_samples_fini(struct otlp_samples *s);	 /* usable again after init */
+void otlp_samples_clear(struct otlp_samples *s); /* does not free the memory */
+void otlp_samples_fini(struct otlp_samples *s);	 /* can be used again after init */
 
 /* Upper bound of what a new sample with n attributes and no timestamps adds to `bound`. */
 size_t otlp_samples_entry_bound(size_t n_attrs);
 
-/* What it adds besides, if the events have values; beyond their OTLP_VALUE_BYTES_MAX each. */
+/*
+ * Upper bound of what such a sample adds in addition if the events have values, besides OTLP_VALUE_BYTES_MAX
+ * for each value.
+ */
 size_t otlp_samples_values_bound(const struct otlp_samples *s);
 
 /* One sample's identity and the events that are added to it. */
 struct otlp_samples_add {
 	int32_t stack;
-	int32_t *attrs; /* is sorted */
+	int32_t *attrs; /* is sorted by the call */
 	size_t n_attrs;
 	const uint64_t *unix_ns;
 	const uint64_t *values; /* NULL: each is 1 */

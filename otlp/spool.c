@@ -14,8 +14,9 @@
 #include "otlp/spool_file.h"
 
 #define NAME_MAX_BYTES 64
-#define PART "new.part"		  /* a file while it is written */
-#define SEQUENCE_MAX (1ull << 62) /* nobody writes that many; so the next one is always larger */
+#define PART "new.part" /* the file that is being written */
+/* No spool ever writes so many files, so the next number is always larger. */
+#define SEQUENCE_MAX (1ull << 62)
 
 struct entry {
 	uint64_t sequence, n_samples;
@@ -25,7 +26,7 @@ struct entry {
 struct otlp_spool {
 	int dir_fd, lock_fd;
 	uint64_t next_sequence;
-	struct entry *entries; /* a ring of cap, a power of two; oldest at first */
+	struct entry *entries; /* a ring with room for `cap`, a power of two; the oldest is `first` */
 	size_t first, n, cap;
 	struct otlp_spool_stats stats;
 };
@@ -89,7 +90,7 @@ static int push(struct otlp_spool *s, const struct entry *e)
 	return 0;
 }
 
-/* Takes the oldest out and adds it to the counters that are given. */
+/* Removes the oldest entry and adds it to the given counters. */
 static int pop(struct otlp_spool *s, uint64_t *samples, uint64_t *requests)
 {
 	struct entry e = *entry_at(s, 0);
@@ -128,7 +129,7 @@ static int by_sequence(const void *a, const void *b)
 	return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-/* What earlier lives left: whole files in their order, unfinished ones away. */
+/* Lists the files that previous runs left, in order, and removes unfinished ones. */
 static int scan(struct otlp_spool *s)
 {
 	int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -159,7 +160,7 @@ static int scan(struct otlp_spool *s)
 	s->stats.samples.recovered = s->stats.samples.held;
 	s->stats.requests.recovered = s->stats.requests.held;
 	if (s->n)
-		qsort(s->entries, s->n, sizeof *s->entries, by_sequence); /* first is 0 */
+		qsort(s->entries, s->n, sizeof *s->entries, by_sequence); /* `first` is 0 here */
 	s->next_sequence = s->n ? entry_at(s, s->n - 1)->sequence + 1 : 1;
 	make_room(s, 0);
 	return 0;
@@ -203,7 +204,7 @@ void otlp_spool_close(struct otlp_spool *s)
 	free(s);
 }
 
-/* Under its name only when it is whole and on the disk. */
+/* A file gets its name only when it is complete and on the disk. */
 static int write_file(struct otlp_spool *s, const char *name, const struct otlp_request *r)
 {
 	_cleanup_close_ int fd = -1;
@@ -225,7 +226,8 @@ static int write_file(struct otlp_spool *s, const char *name, const struct otlp_
 	if (result < 0)
 		(void)unlinkat(s->dir_fd, PART, 0);
 	else
-		(void)fsync(s->dir_fd); /* the name may come later to the disk than the file: no harm */
+		(void)fsync(s->dir_fd); /* if the name does not get to the disk, the file is lost, but nothing
+					   else */
 	return result;
 }
 

@@ -17,11 +17,11 @@
 #include "otlp/request.h"
 
 #define SPOOL_HEADER_BYTES 64u
-#define SPOOL_DATA_MAX (64u << 20) /* bytes of a request; the builder's are below 4 MiB */
+#define SPOOL_DATA_MAX (64u << 20) /* bytes of a request; those of the builder are below 4 MiB */
 
-/* Fills the header for the request. 0, -EFBIG: more than SPOOL_DATA_MAX. */
+/* Writes the header of the request to `ret`. 0; -EFBIG: more than SPOOL_DATA_MAX. */
 int spool_file_header(const struct otlp_request *r, uint8_t ret[SPOOL_HEADER_BYTES]);
-/* The request in a whole file. 0, -ENOMEM, or -EBADMSG: torn, damaged, or not ours. */
+/* Decodes a whole file. 0, -ENOMEM, or -EBADMSG: incomplete, damaged, or not a spool file. */
 int spool_file_decode(const uint8_t *file, size_t len, struct otlp_request **ret);
 
 #endif

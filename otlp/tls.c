@@ -19,7 +19,7 @@
 DEFINE_CLEANUP(SSL_CTX *, SSL_CTX_free)
 
 static pthread_once_t method_once = PTHREAD_ONCE_INIT;
-static BIO_METHOD *method; /* lives as long as the process */
+static BIO_METHOD *method; /* never freed */
 
 static int bio_fd(BIO *bio)
 {
@@ -64,7 +64,7 @@ static void method_new(void)
 	BIO_meth_set_ctrl(method, bio_ctrl);
 }
 
-/* OpenSSL's own words for the oldest error of this thread, after `what`. */
+/* Appends OpenSSL's text for the oldest error of this thread to `what`. */
 static int tls_error(char *why, size_t size, const char *what, const char *about)
 {
 	unsigned long error = ERR_get_error();
@@ -78,7 +78,7 @@ static int tls_error(char *why, size_t size, const char *what, const char *about
 	return -EINVAL;
 }
 
-/* A key with a password would otherwise be asked for on the terminal. */
+/* OpenSSL would otherwise prompt for the password of a key on the terminal. */
 static int no_password(char *out, int size, int writing, void *data)
 {
 	(void)out;
@@ -88,7 +88,10 @@ static int no_password(char *out, int size, int writing, void *data)
 	return 0;
 }
 
-/* Asked for when there is none. A server that insists may close the connection without a word. */
+/*
+ * Called when the server requests a client certificate and none is configured. A server that requires one may
+ * close the connection without an error.
+ */
 static int no_certificate(SSL *ssl, X509 **cert, EVP_PKEY **key)
 {
 	(void)cert;
@@ -119,7 +122,7 @@ static int load_files(SSL_CTX *ctx, const struct otlp_tls_options *opt, char *wh
 	return 0;
 }
 
-/* SNI and the name to verify; an address is verified as such and is never sent as SNI (RFC 6066). */
+/* Sets SNI and the name to verify. An address is verified as such, and never sent as SNI (RFC 6066). */
 static int set_name(SSL *ssl, const char *name)
 {
 	struct in6_addr address;

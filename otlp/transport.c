@@ -15,8 +15,8 @@
 struct otlp_transport {
 	struct otlp_transport_options opt;
 	struct otlp_conn *conn;	 /* NULL: not connected */
-	struct grpc_session *h2; /* of this connection */
-	const uint8_t *out;	 /* taken from the session and not sent yet */
+	struct grpc_session *h2; /* the session on `conn` */
+	const uint8_t *out;	 /* bytes of the session that are not sent yet */
 	size_t out_len;
 	bool kept; /* the connection has carried a call before */
 
@@ -54,7 +54,7 @@ void otlp_transport_free(struct otlp_transport *t)
 	free(t);
 }
 
-/* Sends until the socket or the session has no more. 0, or what the connection says. */
+/* Sends until the socket accepts no more or the session has no more. 0, or the error of the connection. */
 static int send_some(struct otlp_transport *t)
 {
 	size_t n;
@@ -91,15 +91,17 @@ static int receive_some(struct otlp_transport *t)
 }
 
 /*
- * Moves what can be moved, in both directions: sending first because it may fill a window, then again because
- * what arrived wants acknowledgement. 0, or an error after which the connection is of no use.
+ * Moves bytes in both directions: sends first, because sending may fill a window; sends again after
+ * receiving, because what arrived may need an acknowledgement. 0, or an error after which the connection is
+ * of no use.
  */
 static int pump(struct otlp_transport *t)
 {
 	int sent, r;
 
 	sent = send_some(t);
-	r = receive_some(t); /* also after a failed send: the reason may be in what the server said last */
+	r = receive_some(
+		t); /* even after a failed send: the server may have sent the reason before it closed */
 	if (r >= 0 && sent >= 0)
 		r = send_some(t);
 	if (r < 0 || sent < 0)
@@ -132,7 +134,7 @@ static int connect_now(struct otlp_transport *t, uint64_t deadline, int cancel_f
 	return r;
 }
 
-/* Runs the started call to its end, whatever that is. */
+/* Runs the started call until it ends. */
 static int run_call(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
 {
 	int r = 0, ended = 0;
@@ -157,7 +159,9 @@ static int run_call(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
 		break;
 	}
 	t->kept = true;
-	if (ended < 0 || r < 0 || !grpc_session_usable(t->h2)) /* a silent peer is not asked twice */
+	if (ended < 0 || r < 0 ||
+	    !grpc_session_usable(
+		    t->h2)) /* a server that did not answer gets no second call on this connection */
 		otlp_transport_disconnect(t);
 	return r == -ECANCELED ? r : 0;
 }

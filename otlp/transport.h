@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * gRPC calls over one connection that is opened when needed and kept while the server likes it: conn.h moves
- * bytes between the socket and the session of grpc.h. One thread uses it. Rank 1 (otlp).
+ * gRPC calls over one connection, which is opened when needed and reused while the server allows it. It moves
+ * bytes between the socket (conn.h) and the session (grpc.h). Used by one thread. Rank 1 (otlp).
  */
 #ifndef PROFLET_OTLP_TRANSPORT_H
 #define PROFLET_OTLP_TRANSPORT_H
@@ -23,9 +23,9 @@ struct otlp_transport_options {
 	const struct otlp_endpoint *endpoint;
 	const struct otlp_tls_options *tls;
 	const struct otlp_headers *headers;
-	const struct otlp_proxy *proxy; /* NULL: straight to the endpoint */
+	const struct otlp_proxy *proxy; /* NULL: connect directly */
 	const char *user_agent;
-	uint64_t timeout_ns; /* of a call, connecting included */
+	uint64_t timeout_ns; /* timeout of a call, including the connection */
 };
 
 int otlp_transport_new(struct otlp_transport **ret,
@@ -33,17 +33,20 @@ int otlp_transport_new(struct otlp_transport **ret,
 void otlp_transport_free(struct otlp_transport *t);
 
 /*
- * Sends one message, coded as said, and waits for the answer. 0: *ret has it, and a connection that cannot be
- * made is the answer GRPC_UNAVAILABLE; `unprocessed` is also set when a kept connection turned out to be
- * dead. -ECANCELED: cancel_fd became readable. -ENOMEM. The caller ends ret->response with buf_fini.
+ * Sends one message in its coding and waits for the answer. 0 with *ret; a connection that cannot be made
+ * gives GRPC_UNAVAILABLE; `unprocessed` is also set when the connection, opened for an earlier call, turned
+ * out to be dead. -ECANCELED: cancel_fd became readable. -ENOMEM. The caller frees ret->response
+ * with buf_fini.
  */
 int otlp_transport_call(struct otlp_transport *t, const void *data, size_t len, enum otlp_coding coding,
 			int cancel_fd, struct grpc_result *ret);
 
-/* Between calls: the next one makes a connection of its own. */
+/* Call between calls: the next one makes a new connection. */
 void otlp_transport_disconnect(struct otlp_transport *t);
 
-/* Between calls: the descriptor to watch (-1: no connection) for these events, and what to do when one comes.
+/*
+ * For use between calls: the descriptor to watch for these events (-1: no connection), and the function to
+ * call when one of them occurs.
  */
 int otlp_transport_fd(const struct otlp_transport *t, short *ret_events);
 void otlp_transport_idle(struct otlp_transport *t);

@@ -6,8 +6,10 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* Bytes of the character at `s`, 0 if there is none. The second byte's range is what rules out the forbidden
- * forms. */
+/*
+ * The number of bytes of the character at `s`; 0: it is invalid. The range of the second byte excludes the
+ * forbidden forms.
+ */
 static size_t character(const unsigned char *s, size_t len)
 {
 	unsigned char low = 0x80, high = 0xbf;
@@ -39,7 +41,7 @@ static size_t character(const unsigned char *s, size_t len)
 	return n;
 }
 
-/* Nearly every string is ASCII: eight bytes at a time until one is not. */
+/* Nearly every string is ASCII, so eight bytes at a time are checked until one is not. */
 static size_t ascii_prefix(const char *s, size_t len)
 {
 	uint64_t word;

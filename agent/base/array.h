@@ -17,8 +17,8 @@
  */
 int array_reserve(void *items, size_t *cap, size_t n, size_t size);
 /*
- * Makes the array exactly `n` items (not 0) long, for one that changes its size once: what is larger leaves
- * room for what is known to come, what is smaller gives memory back. 0, or -ENOMEM: items is unchanged.
+ * Reallocates the array to exactly `n` items (not 0). For an array that changes its size once: to the number
+ * of items that will follow, or down to the number in use. 0, or -ENOMEM: items is unchanged.
  */
 int array_resize(void *items, size_t n, size_t size);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A growing byte buffer with a hard maximum.
+ *
  * All functions return 0, -ENOMEM, or -EOVERFLOW when the maximum would be passed (nothing is written then).
  */
 #ifndef PROFLET_BASE_BUF_H

@@ -18,8 +18,10 @@ enum frame_kind {
 	FRAME_ENDING, /* no code: the reason why the unwind ended early, as the outermost frame */
 };
 
-/* One loaded object, with addresses in its ELF virtual address space. The kernel and its modules have one
- * each. */
+/*
+ * One loaded object, with addresses in its ELF virtual address space. The kernel is one, and so is each of
+ * its modules.
+ */
 struct frame_module {
 	uint32_t id;		  /* stable for the process's life, 0 = unknown */
 	const char *path;	  /* as the process sees it, "[kernel]", "[vdso]"; never NULL */

@@ -7,8 +7,10 @@
 
 struct buf;
 
-/* Appends the content of `path`, or the remaining content of `fd`, to `b`. 0 or -errno; -EFBIG beyond
- * max_bytes. */
+/*
+ * Appends the content of `path`, or the remaining content of `fd`, to `b`. 0 or -errno; -EFBIG: it has more
+ * than max_bytes.
+ */
 int fs_read_file(const char *path, size_t max_bytes, struct buf *b);
 int fs_read_fd(int fd, size_t max_bytes, struct buf *b);
 /* Writes everything, also when interrupted by signals. 0 or -errno. */

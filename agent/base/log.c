@@ -27,7 +27,7 @@ bool log_enabled(enum log_level level)
 	return level <= log_max;
 }
 
-/* One line's worth of text in JSON string escapes (RFC 8259); logfmt quotes the same way. */
+/* The text of one line, in JSON string escapes (RFC 8259); logfmt quotes the same way. */
 static size_t escape(char *out, size_t size, const char *in)
 {
 	size_t n = 0;
@@ -130,7 +130,7 @@ static void line_write(enum log_level level, const char *text, const char *field
 		line[n - 1] = '\n';
 	}
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; /* nowhere left to complain */
+		return; /* stderr cannot be written, so this cannot be reported either */
 }
 
 static void emit(struct log_site *site, enum log_level level, const char *raw, const char *fields)

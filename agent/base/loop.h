@@ -21,7 +21,7 @@ void loop_free(struct loop *l);
 /* Watches `fd` (EPOLL* mask); the fd stays the caller's. *ret may be NULL. */
 int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *data, struct loop_source **ret);
 int loop_set_events(struct loop_source *s, uint32_t events);
-/* First after first_ns, then every period_ns (0: once). */
+/* Calls back after first_ns, then every period_ns (0: only once). */
 int loop_add_timer(struct loop *l, uint64_t first_ns, uint64_t period_ns, loop_timer_fn fn, void *data,
 		   struct loop_source **ret);
 int loop_set_timer(struct loop_source *s, uint64_t first_ns, uint64_t period_ns);

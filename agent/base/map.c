@@ -120,7 +120,7 @@ struct map_node *map_next(const struct map *m, size_t *bucket, struct map_node *
 
 uint64_t hash_u64(uint64_t x)
 {
-	/* the finaliser of MurmurHash3: full avalanche in two multiplications */
+	/* The finaliser of MurmurHash3: full avalanche in two multiplications. */
 	x ^= x >> 33;
 	x *= 0xff51afd7ed558ccdull;
 	x ^= x >> 33;

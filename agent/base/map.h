@@ -30,8 +30,9 @@ struct map {
 typedef bool (*map_eq_fn)(const struct map_node *node, const void *key);
 
 void map_init(struct map *m, size_t max_entries);
-/* Frees the buckets, not the entries: a caller that reaches its entries only through the map frees them
- * first. */
+/*
+ * Frees the buckets, not the entries. A caller that finds its entries only through the map frees them before.
+ */
 void map_fini(struct map *m);
 /* The entry with this hash for which eq(entry, key) holds, or NULL. Borrowed. */
 struct map_node *map_find(const struct map *m, uint64_t hash, map_eq_fn eq, const void *key);

@@ -24,8 +24,8 @@ struct memo {
 
 #define MEMO_MAX (1u << 16) /* keys */
 
-void memo_fini(struct memo *m);	 /* usable again */
-void memo_clear(struct memo *m); /* keeps the memory */
+void memo_fini(struct memo *m);	 /* the memo can be used again */
+void memo_clear(struct memo *m); /* does not free the memory */
 /* Returns whether the key is stored, with its value. */
 bool memo_get(const struct memo *m, uint64_t key, int32_t *ret);
 /* Stores a key that is not stored yet. */

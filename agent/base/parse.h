@@ -20,7 +20,7 @@ int parse_size_bytes(const char *s, uint64_t *ret);
 /* "5%", "12.5%" → 0.05, 0.125. */
 int parse_percent(const char *s, double *ret);
 int parse_bool(const char *s, bool *ret); /* true/false, yes/no, on/off */
-/* 0 to 15, or -1. */
+/* The value of a hexadecimal digit, 0 to 15; -1 for any other character. */
 int parse_hex_digit(char c);
 /* Decodes %XX (RFC 3986 section 2.1) in place. 0, or -EINVAL for a % without two hex digits, or a NUL. */
 int parse_percent_decode(char *s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Scheduling priority. The agent does little work, but must do it soon, because a process may be gone in
+ * Scheduling priority. The agent does little work, but must do it soon, because a process may end within
  * milliseconds. Where the kernel refuses, nothing changes.
  */
 #ifndef PROFLET_PRIORITY_H
@@ -8,14 +8,16 @@
 
 /* Raises the priority of the calling thread and of threads it creates later (nice -5; needs CAP_SYS_NICE). */
 void priority_raise(void);
-/* Requests short time slices for the calling thread, which lets it run sooner (Linux 6.12; no permission
- * needed). */
+/*
+ * Requests short time slices for the calling thread, so that it runs sooner (Linux 6.12). Needs
+ * no permission.
+ */
 void priority_short_slices(void);
 /*
  * Raises the priority of the process's session (nice -10; needs CAP_SYS_NICE), for kernels that weigh
- * sessions against each other whatever the priorities of their threads (sched_autogroup). Otherwise tables
- * would come late while every session computes. Only if the process leads its session (setsid): the session
- * of a shell has other programs, which must not be favoured. Containers are weighed by their control groups
+ * sessions against each other whatever the priorities of their threads (sched_autogroup): without it, tables
+ * are built late while every session computes. Only if the process leads its session (setsid): the session of
+ * a shell has other programs, which must not be favoured. Containers are weighed by their control groups
  * instead. Returns the value for priority_session_restore.
  */
 int priority_session_raise(void);

@@ -8,8 +8,8 @@
 #define RESOURCES_FILES_MAX 16384u
 
 /*
- * Makes malloc return large freed pieces to the system. Building tables takes such pieces; by default, malloc
- * adapts and keeps them, for every thread. Call before the first thread is created.
+ * Makes malloc return large freed pieces to the system. The agent allocates such pieces when it builds
+ * tables; by default, malloc would retain them, for every thread. Call before the first thread is created.
  */
 void resources_bound_heap(void);
 /* Raises the limit of open files to the hard limit, because every binary stays open while it is mapped. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Threads have slots and are detached, because a stuck thread cannot be joined. A stuck thread does not count
- * as part of the pool, and another one takes its place. When it returns, it rejoins the pool if a thread is
- * missing, and ends otherwise.
+ * as part of the pool, and another one takes its place. When its job returns, it rejoins the pool if a thread
+ * is missing, and ends otherwise.
  */
 #include "agent/base/worker.h"
 

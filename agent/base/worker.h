@@ -17,8 +17,10 @@
 
 struct worker;
 
-/* Embedded in the caller's job. `run` is called on a pool thread; then `done`, with true for a job that was
- * cancelled before it ran. */
+/*
+ * Embedded in the caller's job. The pool calls `run` on one of its threads, then `done`, with true for a job
+ * that was cancelled before it ran.
+ */
 struct worker_job {
 	struct worker_job *next;
 	void (*run)(struct worker_job *job);
@@ -48,8 +50,9 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns);
 int worker_fd(struct worker *w); /* readable while finished jobs wait; borrowed */
 void worker_collect(struct worker *w);
-/* Replaces the threads of jobs that have run for `bound_ns` and calls their overdue. To be called
- * periodically. */
+/*
+ * Replaces the threads of jobs that have run for `bound_ns`, and calls their `overdue`. Call it periodically.
+ */
 void worker_check(struct worker *w, uint64_t bound_ns);
 /* Jobs queued, running or waiting to be collected. */
 size_t worker_pending(const struct worker *w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From the skeleton to a program that the kernel has verified. One thread loads it, which takes a tenth of a
- * second (libbpf reads the kernel's types, the verifier checks the program); another one fills the maps of
+ * Turns the skeleton into a program that the kernel has verified. One thread loads it, which takes a tenth of
+ * a second (libbpf reads the kernel's types, the verifier checks the program); another one fills the maps of
  * maps, which blocks in the kernel. Meanwhile the caller reads /proc.
  */
 #include <bpf/bpf.h>
@@ -32,7 +32,7 @@
 
 static _Thread_local char libbpf_message[4096];
 
-/* Keeps libbpf's last warning for the caller: it tells more than the error number. */
+/* Saves libbpf's last warning for the caller: it says more than the error number. */
 static int __attribute__((format(printf, 2, 0))) keep_message(enum libbpf_print_level level,
 							      const char *format, va_list ap)
 {
@@ -56,7 +56,7 @@ static size_t ring_size(const struct probe_options *o, uint32_t n_cpus)
 	return size;
 }
 
-/* Configures the program of the tick, or excludes it from loading if it is not used. */
+/* Configures the program of the timer tick, or excludes it from loading if it is not used. */
 static int configure_tick(struct probe *p)
 {
 	struct profiler_bpf *skel = p->skel;

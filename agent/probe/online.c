@@ -34,7 +34,7 @@ static int add_range(struct online *o, const char *sysfs, uint32_t first, uint32
 	return 0;
 }
 
-/* "0-3,8" → the CPUs. */
+/* Parses a list of CPUs such as "0-3,8". */
 static int parse_list(struct online *o, const char *sysfs, char *list)
 {
 	uint32_t next = 0;

@@ -26,7 +26,9 @@ static int on_record(void *data, void *record, size_t len)
 	return 0;
 }
 
-/* Perf events are refused: by Debian's and Ubuntu's perf_event_paranoid, by seccomp or by a security module.
+/*
+ * Whether the error means that perf events are refused: by Debian's and Ubuntu's perf_event_paranoid, by
+ * seccomp, or by a security module.
  */
 bool probe_takes_tick(enum probe_event event)
 {
@@ -174,7 +176,7 @@ static int on_cpu(int cpu, bool came, void *data)
 	return r == -ENODEV ? -EAGAIN : r; /* the CPU went offline again */
 }
 
-/* Every CPU has a tick. */
+/* Every CPU has a timer tick, so no CPU has to be added. */
 static int attach_tick(struct probe *p)
 {
 	p->event_name = "tick";
@@ -200,10 +202,10 @@ int probe_attach(struct probe *p)
 	return r < 0 ? r : 0;
 }
 
-/* With the tick there are no events. */
+/* At the timer tick there are no events. */
 static int set_events(const struct probe *p, uint32_t hz)
 {
-	/* the CPU clock's frequency becomes a period when the kernel opens the event */
+	/* The CPU clock's frequency becomes a period when the kernel opens the event. */
 	uint64_t value = p->cycles ? hz : NS_PER_SEC / hz;
 
 	for (int cpu = 0; cpu < p->n_event_fds; cpu++)

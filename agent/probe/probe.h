@@ -45,19 +45,25 @@ int probe_attach(struct probe *p);
  * tried again the next time.
  */
 int probe_follow(struct probe *p);
-/* Changes the sampling frequency, also for CPUs that come later. 0; or -errno with the frequency unchanged.
+/*
+ * Changes the sampling frequency, also for CPUs that come online later. 0; -errno: the frequency
+ * is unchanged.
  */
 int probe_set_frequency(struct probe *p, uint32_t frequency_hz);
 /* Closes the events; the ring keeps its records. */
 void probe_detach(struct probe *p);
 /* Whether a probe for this event would sample at the timer tick. */
 bool probe_takes_tick(enum probe_event event);
-/* Whether it samples at the tick: then perf events, and so the perf side-band, are refused or unwanted. */
+/*
+ * Whether it samples at the timer tick. Perf events, and so the perf side-band, are then refused or unwanted.
+ */
 bool probe_is_tick(const struct probe *p);
 /* 0 when a perf event for all processes can be opened, else -errno. */
 int probe_perf_allowed(void);
-/* With the tick only: attaches the programs that report events of tasks. *ret is owned by the caller. 0 or
- * -errno. */
+/*
+ * At the timer tick only: attaches the programs that report events of tasks. *ret is owned by the caller. 0
+ * or -errno.
+ */
 struct tasks;
 int probe_tasks_open(struct probe *p, struct tasks **ret);
 /* The event in use: "cycles", "cpu-clock" or "tick". Static string. */
@@ -80,9 +86,9 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
 /* Sums since the start, over all CPUs. */
 struct probe_sums {
 	uint64_t counters[PROBE_COUNTERS_N];
-	uint64_t cpu_ns;	/* kernel CPU time of samples, measured on every TIMED_EVERYth (bpf/area.h) */
-	uint64_t ring_pressure; /* samples sent without their saved stack because the ring was more than half
-				   full */
+	uint64_t cpu_ns; /* kernel CPU time of samples, measured on every TIMED_EVERYth (bpf/area.h) */
+	/* Samples sent without their saved stack because more than half of the ring was used. */
+	uint64_t ring_pressure;
 };
 /* 0 or -errno, with zeros. */
 int probe_sums(struct probe *p, struct probe_sums *ret);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What probe.c and loading.c share. */
+/* The struct that probe.c and loading.c share: loading.c opens and loads the program, probe.c uses it. */
 #ifndef PROFLET_PROBE_PROBE_PRIVATE_H
 #define PROFLET_PROBE_PROBE_PRIVATE_H
 
@@ -33,7 +33,10 @@ struct probe {
 	uint32_t n_segments; /* created by the caller */
 	probe_sample_fn fn;
 	void *fn_data;
-	/* the maps of maps, which we create ourselves: they are filled while the program is verified */
+	/*
+	 * The maps of maps. We create them ourselves, so that they can be filled while the program
+	 * is verified.
+	 */
 	int segments_fd, areas_fd, first_segment_fd;
 	pthread_t loader, filler;
 	bool loading, filling;

@@ -274,7 +274,9 @@ static int held_add(struct sideband *s)
 	return r;
 }
 
-/* The batch begins with the records that the last drain held back. Nothing is lost where this fails. */
+/*
+ * Puts the records that the last drain held back at the beginning of the batch. On failure, nothing is lost.
+ */
 static int batch_begin(struct sideband *s)
 {
 	struct buf last = s->batch;
@@ -315,8 +317,8 @@ static int record_add(struct sideband *s, size_t run, const uint8_t *record, siz
 }
 
 /*
- * Copies the records of a ring into the batch; with `skip`, all but those that are ignored. 1: there is an
- * event that ends the ignoring.
+ * Copies the records of a ring into the batch; with `skip`, all but those that are ignored. 1: one of the
+ * records ends the ignoring.
  */
 static int ring_collect(struct sideband *s, struct sideband_ring *ring, uint64_t begun_ns, bool skip)
 {
@@ -467,7 +469,7 @@ static int hand_on(struct sideband *s, const struct pending *p, sideband_fn fn, 
 	return 1;
 }
 
-/* Returns how many events it made of the losses that fn has not been told of. */
+/* Reports the losses that fn has not seen yet. Returns the number of events. */
 static int hand_on_losses(struct sideband *s, uint64_t time_ns, sideband_fn fn, void *data)
 {
 	int n = 0;
@@ -501,7 +503,10 @@ static void close_ended(struct sideband *s)
 	s->n_rings = n;
 }
 
-/* Keeps a record for the next drain. False: for want of memory, it has to be handed on out of order. */
+/*
+ * Holds a record for the next drain. False: there is no memory for it, so the caller must hand it on out
+ * of order.
+ */
 static bool hold(struct sideband *s, const struct pending *p)
 {
 	if (buf_append(&s->held, s->batch.data + p->offset, p->len) == 0)

@@ -33,9 +33,9 @@ int sideband_new_of_tasks(struct sideband **ret, struct probe *probe);
 bool sideband_has_mappings(const struct sideband *s);
 void sideband_free(struct sideband *s);
 /*
- * Opens rings for CPUs that came online and lets go of those that went offline. Call now and then. Returns
- * the number of CPUs that changed: what happened on one before its ring was open is not known. -errno: it is
- * tried again at the next call.
+ * Opens rings for CPUs that came online and frees those of CPUs that went offline. Call it periodically.
+ * Returns the number of CPUs that changed: events on a CPU before its ring was open are unknown. -errno: it
+ * is tried again at the next call.
  */
 int sideband_follow(struct sideband *s);
 /* An epoll fd, readable when records wait. Borrowed. */

@@ -46,7 +46,7 @@ static uint64_t take_u64(struct reader *r)
 	return v;
 }
 
-/* A NUL terminated string that fills the rest of the body. */
+/* A NUL terminated string that fills the remaining bytes of the body. */
 static const char *take_name(struct reader *r)
 {
 	const char *name = (const char *)r->at;

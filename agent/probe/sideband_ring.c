@@ -35,8 +35,10 @@ static int event_open(int cpu)
 		.wakeup_watermark = 1,
 	};
 
-	/* build_id is not asked for: it would come in place of device, inode and generation, which prove a
-	 * file */
+	/*
+	 * Without build_id: it would replace the device, inode and generation, which prove which file
+	 * was mapped.
+	 */
 	return perf_open(&attr, cpu);
 }
 

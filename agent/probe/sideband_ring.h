@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The perf ring of one CPU's side-band events (perf_event_open(2), "MMAP layout"), read in place. Inside
- * probe/ only.
+ * The perf ring of one CPU's side-band events (perf_event_open(2), "MMAP layout"), read in place. Private
+ * to agent/probe.
  */
 #ifndef PROFLET_PROBE_SIDEBAND_RING_H
 #define PROFLET_PROBE_SIDEBAND_RING_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * openat2(2) with RESOLVE_IN_ROOT does it in the kernel. Without it the walk holds a descriptor of every
- * folder on the way, so that ".." goes back to where it came from whatever is renamed meanwhile, and reads
- * each link itself: its text is what comes next, from the root on where it begins with a slash.
+ * openat2(2) with RESOLVE_IN_ROOT does the lookup in the kernel. Without it, the walk holds a descriptor of
+ * every folder on the way, so that ".." returns to the previous folder whatever is renamed meanwhile. It also
+ * reads each symbolic link itself and puts the link's text in front of the path that is left, from the root
+ * if the text begins with a slash.
  */
 #include "agent/proc/beneath.h"
 
@@ -17,15 +18,14 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
 
-#define OPENAT2_TRIES                                                                        \
-	16 /* it gives up with EAGAIN when anything anywhere is renamed or mounted meanwhile \
-	    */
+/* openat2 fails with EAGAIN when any file anywhere is renamed or mounted meanwhile. */
+#define OPENAT2_TRIES 16
 
 struct walk {
 	int root_fd;
-	int dirs[BENEATH_DEPTH_MAX]; /* owned: the folders below the root that lead to where we are */
+	int dirs[BENEATH_DEPTH_MAX]; /* owned: the folders from the root to the current one */
 	unsigned depth, n_links;
-	char rest[PATH_MAX]; /* not walked yet */
+	char rest[PATH_MAX]; /* the part of the path that is not walked yet */
 	char link[PATH_MAX];
 };
 
@@ -45,7 +45,7 @@ static int walk_here(const struct walk *w)
 	return w->depth ? w->dirs[w->depth - 1] : w->root_fd;
 }
 
-/* Takes the next name off the rest; false at its end. */
+/* Removes the next name from the path that is left; false at its end. */
 static bool walk_name(struct walk *w, char name[NAME_MAX + 1], int *ret_error)
 {
 	const char *p = w->rest + strspn(w->rest, "/");
@@ -76,12 +76,12 @@ static int walk_link(struct walk *w, int fd)
 		return -ENAMETOOLONG;
 	if (w->link[0] == '/')
 		walk_up(w, 0);
-	memmove(w->rest + len, w->rest, rest + 1); /* it is empty or begins with a slash */
+	memmove(w->rest + len, w->rest, rest + 1); /* the path that is left is empty or begins with a slash */
 	memcpy(w->rest, w->link, (size_t)len);
 	return 0;
 }
 
-/* One name further. 0: go on; 1: *ret_fd is the file that the path ends at; -errno. */
+/* Walks to the next name. 0: continue; 1: *ret_fd is the file at the end of the path; -errno. */
 static int walk_step(struct walk *w, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
@@ -145,7 +145,7 @@ int proc_beneath_find(int root_fd, const char *path)
 		if (fd >= 0)
 			return fd;
 		if (errno == ENOSYS ||
-		    errno == EPERM) /* too old, or a seccomp filter that does not know it */
+		    errno == EPERM) /* an old kernel, or a seccomp filter that does not know openat2 */
 			break;
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;

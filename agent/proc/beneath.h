@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Paths as a process with another root sees them. The tree below that root is not trusted: its symbolic links
- * may lead anywhere, its FIFOs and devices may hang or act on whoever opens them. Rank 1; may include base.
- * Owns nothing.
+ * Looks up paths as a process with another root does. The tree below that root is not trusted: its symbolic
+ * links may lead anywhere, its FIFOs and devices may block or act when they are opened. Rank 1; may include
+ * base. Owns nothing.
  */
 #ifndef PROFLET_PROC_BENEATH_H
 #define PROFLET_PROC_BENEATH_H
 
 #include <sys/stat.h>
 
-#define BENEATH_DEPTH_MAX 64 /* folders deep, and */
-#define BENEATH_LINKS_MAX 40 /* symbolic links followed, where the kernel lacks openat2(2) */
+#define BENEATH_DEPTH_MAX 64 /* maximum depth of folders, and */
+#define BENEATH_LINKS_MAX 40 /* maximum number of symbolic links, where the kernel lacks openat2(2) */
 
 /*
- * Looks `path` up as a process with that root would, and returns a descriptor with O_PATH, the caller's. ".."
- * and links never leave the root; links like /proc/1/root lead nowhere. Nothing is opened. -ENOENT, -ENOTDIR,
- * -ELOOP, -EACCES, -ENAMETOOLONG, another -errno.
+ * Looks `path` up as a process with that root would. Returns a descriptor with O_PATH, owned by the caller.
+ * Neither ".." nor links lead out of the root; links like /proc/1/root fail. Nothing is opened. -ENOENT,
+ * -ENOTDIR, -ELOOP, -EACCES, -ENAMETOOLONG, or another -errno.
  */
 int proc_beneath_find(int root_fd, const char *path);
-/* The same, step by step: for kernels or filters that refuse openat2(2), and names that change all the time.
- */
+/* The same without openat2(2): for kernels or filters that refuse it, and while names change all the time. */
 int proc_beneath_walk(int root_fd, const char *path);
-/* From a descriptor with O_PATH (borrowed) to one for reading, the caller's. O_NONBLOCK: it does not wait for
- * a lease to be given up. -ENODEV: not a regular file, which is then not opened; -errno. */
+/*
+ * Opens the regular file of a descriptor with O_PATH (borrowed) for reading. Returns a descriptor owned by
+ * the caller. With O_NONBLOCK, so it does not wait until a lease is released. -ENODEV: it is not a regular
+ * file, and was not opened; or -errno.
+ */
 int proc_beneath_reopen(int path_fd, struct stat *ret_st);
-/* Finds a regular file and opens it for reading. The descriptor is the caller's. Errors as above. */
+/*
+ * Looks a regular file up and opens it for reading. Returns a descriptor owned by the caller. Errors
+ * as above.
+ */
 int proc_beneath_open(int root_fd, const char *path, struct stat *ret_st);
 
 #endif

@@ -12,17 +12,17 @@
 struct version {
 	uint64_t until_ns;
 	uint32_t generation;
-	struct proc_maps *maps; /* one reference; NULL: forgotten */
+	struct proc_maps *maps; /* one reference; NULL: the version was forgotten */
 };
 
 struct proc_history {
 	uint32_t n, mappings;
 	size_t cap;
-	struct version forgotten; /* the last one that had to go */
+	struct version forgotten; /* the last version that was forgotten */
 	struct version *versions; /* oldest first */
 };
 
-/* Generations wrap around. */
+/* Compares generations, which wrap around. */
 static bool up_to(uint32_t generation, uint32_t last)
 {
 	return (int32_t)(generation - last) <= 0;

@@ -53,7 +53,7 @@ struct proc_image *proc_image_ref(struct proc_image *i)
 	return i;
 }
 
-/* Gives back a reference, be it the process's own. */
+/* Drops a reference, which may be the process's own. */
 static void image_put(struct proc_image *i)
 {
 	if (--i->refs)
@@ -73,7 +73,7 @@ void proc_image_unref(struct proc_image *i)
 	process_unref(p);
 }
 
-/* What `from` is called; times and identity are the image's own. */
+/* Copies the names of `from`; times and identity remain those of the image. */
 static void names_copy(struct proc_image *to, const struct proc_image *from)
 {
 	memcpy(to->comm, from->comm, sizeof to->comm);
@@ -104,7 +104,7 @@ static struct proc_image *image_new(struct process *p, uint64_t since_ns)
 	return i;
 }
 
-/* Cuts off the images before `i`. */
+/* Drops the images before `i`. */
 static void forget_before(struct process *p, struct proc_image *i)
 {
 	struct proc_image *old = TAKE_PTR(i->before);
@@ -118,7 +118,7 @@ static void forget_before(struct process *p, struct proc_image *i)
 	}
 }
 
-/* A sample of a time whose image had to go must not get that of another. */
+/* A sample from before the oldest image must not get the names of a later one. */
 static void forget_unknown(struct process *p, struct proc_image *i)
 {
 	struct proc_image *unknown;
@@ -212,7 +212,7 @@ void proc_image_inherit(struct process *p, const struct process *parent)
 	context_unref(&p->image->context);
 	context_unref(&p->image->guess);
 	names_copy(p->image, parent->image);
-	p->image->context_ns = 0; /* the child may be elsewhere from its beginning */
+	p->image->context_ns = 0; /* the child may be in another control group from its beginning */
 }
 
 struct proc_image *proc_image_at(const struct process *p, uint64_t time_ns)

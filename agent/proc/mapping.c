@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lists of mappings. The kernel reports new executable mappings, never removals: what a new one overlaps is
- * gone.
+ * The kernel reports new executable mappings, but no removals: a new mapping removes those that it overlaps.
  */
 #include "agent/proc/mapping.h"
 
@@ -139,7 +138,7 @@ static int make_room(struct proc_maps *m, uint32_t extra)
 	return array_reserve(&m->entries, &m->cap, m->n + extra, sizeof *m->entries);
 }
 
-/* What stays of an entry above `from`. */
+/* The part of an entry above `from`. */
 static struct proc_mapping tail_of(struct proc_mapping e, uint64_t from)
 {
 	e.offset += from - e.start;
@@ -153,9 +152,10 @@ static bool is_file(const struct proc_mapping *e)
 }
 
 /*
- * Memory without a file that touches or overlaps `mapping`, which has none either, is one with it: nothing
- * tells them apart. In a long list the nearer of its neighbours is, too, across what lies between: runtimes
- * map code in tens of thousands of pieces, take them away unheard of, and put others there.
+ * Memory without a file that touches or overlaps `mapping`, which has no file either, is joined with it,
+ * because they need not be told apart. In a long list, `mapping` is also joined with the nearer of its
+ * neighbours, including the memory between: runtimes map code in tens of thousands of pieces, unmap them
+ * unreported, and map others there.
  */
 static void absorb_neighbours(const struct proc_maps *m, struct proc_mapping *mapping)
 {

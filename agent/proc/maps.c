@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process may have 130,000 mappings, about 10 MB of text, so the file is never held as a whole: a window of
- * PROC_MAPS_LINE_MAX bytes slides over it. The kernel hands out whole lines in pieces of about a page and
- * takes the list's lock for each piece, so a change in between shows as a mapping missing or seen twice,
- * never as a torn line.
+ * A process may have 130,000 mappings, about 10 MB of text, so the file is never in memory as a whole: it is
+ * read through a window of PROC_MAPS_LINE_MAX bytes. The kernel returns whole lines in pieces of about a page
+ * and takes the list's lock for each piece, so after a change in between a mapping may be missing or occur
+ * twice, but a line is never torn.
  */
 #include "agent/proc/maps.h"
 
@@ -17,14 +17,14 @@
 #include "agent/proc/scan.h"
 
 #define DELETED " (deleted)"
-#define ESCAPE "\\012" /* the only one the kernel writes here: seq_path(…, "\n") */
+#define ESCAPE "\\012" /* seq_path(…, "\n") escapes only the newline here */
 
-/* The bytes not yet parsed. */
+/* The bytes that are not parsed yet. */
 struct text {
 	const char *p, *end;
 };
 
-/* 1–16 hex or 1–20 decimal digits that fit; consumes them. */
+/* Consumes 1–16 hexadecimal or 1–20 decimal digits; false if the number does not fit. */
 static bool take_number(struct text *t, unsigned base, uint64_t max, uint64_t *ret)
 {
 	const char *start = t->p;
@@ -55,7 +55,7 @@ static bool take_char(struct text *t, char c)
 	return true;
 }
 
-/* One permission: the letter sets the flag, `otherwise` clears it. */
+/* Consumes one permission: the letter sets the flag, `otherwise` clears it. */
 static bool take_flag(struct text *t, char letter, char otherwise, bool *ret)
 {
 	*ret = t->p < t->end && *t->p == letter;
@@ -147,10 +147,10 @@ int proc_maps_path(const struct proc_maps_line *line, char **ret)
 struct window {
 	char *text; /* PROC_MAPS_LINE_MAX bytes, owned */
 	size_t len;
-	bool skipping; /* inside a line that was too long, up to its newline */
+	bool skipping; /* inside a line that was too long, until its newline */
 	bool any;      /* the file was not empty */
-	bool all;      /* not executable ones alone */
-	int stopped;   /* fn's negative value, kept apart from the errors of reading */
+	bool all;      /* all mappings, not only executable ones */
+	int stopped;   /* fn's negative result, stored apart from read errors */
 	int n_dropped;
 	proc_maps_fn fn;
 	void *data;
@@ -162,7 +162,7 @@ static int line_report(struct window *w, const char *line, size_t len)
 	int r;
 
 	if (w->skipping) {
-		w->skipping = false; /* counted when it began */
+		w->skipping = false; /* the line was counted at its beginning */
 		return 0;
 	}
 	if (proc_maps_parse_line(line, len, &parsed) < 0) {
@@ -177,7 +177,7 @@ static int line_report(struct window *w, const char *line, size_t len)
 	return w->stopped;
 }
 
-/* Reports the whole lines in the window and moves the rest to its front. */
+/* Reports the complete lines in the window and moves the remaining bytes to its front. */
 static int window_consume(struct window *w)
 {
 	char *p = w->text, *end = w->text + w->len, *newline;
@@ -215,7 +215,7 @@ static int maps_stream(int fd, struct window *w)
 		if (r < 0)
 			return r;
 	}
-	/* the kernel ends every line; the last of a copy may lack its newline */
+	/* The kernel ends every line with a newline; the last line of a copy may lack it. */
 	return w->len || w->skipping ? line_report(w, w->text, w->len) : 0;
 }
 
@@ -248,7 +248,7 @@ static int thread_maps_try(uint32_t tid, void *data)
 	snprintf(name, sizeof name, "task/%u/maps", tid);
 	t->result = maps_read_file(t->proc_fd, t->pid, name, t->window);
 	if (t->result == -ENOENT && !t->window->stopped)
-		t->result = 0; /* that thread ended, or has no memory either */
+		t->result = 0; /* that thread has ended or has no mappings either */
 	return t->result < 0 || t->window->any ? -ECANCELED : 0;
 }
 
@@ -262,8 +262,8 @@ static int maps_read(int proc_fd, uint32_t pid, bool all, proc_maps_fn fn, void 
 	if (!text)
 		return -ENOMEM;
 	r = maps_read_file(proc_fd, pid, "maps", &w);
-	if (!w.stopped && (r == -ENOENT ||
-			   (r == 0 && !w.any))) { /* no memory: the kernel's version decides how it says so */
+	/* No mappings: depending on its version, the kernel returns an error or an empty file. */
+	if (!w.stopped && (r == -ENOENT || (r == 0 && !w.any))) {
 		r = proc_scan_threads(proc_fd, pid, thread_maps_try, &t);
 		r = r == -ECANCELED ? t.result : r == -ENOENT ? 0 : r;
 	}

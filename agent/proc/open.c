@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every way ends in the same three steps. A descriptor with O_PATH names the file without opening it, so a
- * FIFO does not block and a device sees nothing. fstat(2) on it decides. Then /proc/self/fd/N opens for
- * reading the very inode that was checked, however the names have changed since.
+ * Each way ends in the same three steps. A descriptor with O_PATH names the file without opening it, so a
+ * FIFO does not block and a device has no side effect. fstat(2) on it shows whether it is the right file.
+ * Then /proc/self/fd/N opens for reading exactly the inode that was checked, even if the names have changed
+ * since.
  *
- * All lookups go through one descriptor of /proc/<pid>, which stays bound to that process: when the pid is
- * given to another one in between, they fail instead of reaching it.
+ * All lookups use one descriptor of /proc/<pid>, which is bound to that process: if the pid is reused in
+ * between, they fail and do not find the other process.
  */
 #include "agent/proc/open.h"
 
@@ -38,7 +39,7 @@ const char *proc_open_way_name(enum proc_open_way way)
 	return (unsigned)way < PROC_OPEN_N_WAYS ? way_names[way] : "unknown";
 }
 
-/* Errors from the most to the least telling; what is not listed comes last. */
+/* Errors from the most to the least informative; errors that are not listed come last. */
 static unsigned error_rank(int error)
 {
 	static const int order[] = {EMFILE, ENFILE, ENOMEM, ESRCH, EACCES, EPERM, ESTALE, ENODEV};
@@ -47,7 +48,7 @@ static unsigned error_rank(int error)
 	for (i = 0; i < ARRAY_SIZE(order); i++)
 		if (-error == order[i])
 			return i;
-	return error == -ENOENT ? i + 1 : i; /* ENOENT tells least */
+	return error == -ENOENT ? i + 1 : i; /* ENOENT is the least informative */
 }
 
 static int error_merge(int a, int b)
@@ -60,7 +61,7 @@ static bool error_is_final(int error)
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ETIMEDOUT;
 }
 
-/* 0 when the file is the one asked for, as far as stat can tell; else -ENODEV, -ESTALE, -errno. */
+/* 0 if the file is the requested one, as far as stat can tell; else -ENODEV, -ESTALE, -errno. */
 static int file_verify(int fd, const struct proc_open_request *req, enum proc_open_way way,
 		       const struct stat *st)
 {
@@ -83,7 +84,7 @@ static int file_verify(int fd, const struct proc_open_request *req, enum proc_op
 	return overlay && way == PROC_OPEN_MAP_FILES ? 0 : -ESTALE;
 }
 
-/* Says which file system it is, without asking that. -ETIMEDOUT: it is not to be touched. */
+/* Reports the device of the file system without accessing it. -ETIMEDOUT: it must not be accessed. */
 static int file_announce(int path_fd, struct proc_open_watch *watch)
 {
 	struct statx st;
@@ -99,7 +100,7 @@ static int file_announce(int path_fd, struct proc_open_watch *watch)
 	return 0;
 }
 
-/* From a descriptor with O_PATH, taken only where it is the answer, to the proven file. */
+/* Checks and opens the file of a descriptor with O_PATH, which is taken over only on success. */
 static int file_accept(int *path_fd, const struct proc_open_request *req, enum proc_open_way way,
 		       struct proc_opened *ret)
 {
@@ -138,13 +139,13 @@ static int map_files_open(int pid_fd, const struct proc_open_request *req, struc
 	snprintf(name, sizeof name, "map_files/%llx-%llx", (unsigned long long)req->start,
 		 (unsigned long long)req->end);
 	path_fd = openat(pid_fd, name, O_PATH | O_CLOEXEC);
+	/* Newer kernels return ESRCH when the main thread has ended and has no memory. */
 	if (path_fd < 0)
-		return errno == ESRCH ? -ENOENT
-				      : -errno; /* "no memory", on newer kernels: the main thread ended */
+		return errno == ESRCH ? -ENOENT : -errno;
 	return file_accept(&path_fd, req, PROC_OPEN_MAP_FILES, ret);
 }
 
-/* True when the path names a file that can still be there. perf writes "//anon" where there is none. */
+/* True if the path may name an existing file. For anonymous memory, perf writes "//anon". */
 static bool path_usable(const struct proc_open_request *req)
 {
 	const size_t deleted = sizeof DELETED - 1;
@@ -209,7 +210,7 @@ static int task_roots_open(int proc_fd, int pid_fd, const struct proc_open_reque
 	return r < 0 && r != -ECANCELED ? error_merge(t.result, r) : t.result;
 }
 
-/* <pid> as a descriptor of that very process. -ESRCH when there is none. */
+/* Opens <pid> as a descriptor that is bound to the process. -ESRCH if there is none. */
 static int process_open(int proc_fd, uint32_t pid)
 {
 	char name[16];
@@ -222,7 +223,7 @@ static int process_open(int proc_fd, uint32_t pid)
 	return fd;
 }
 
-/* Whatever a way failed with: when the process ended meanwhile, that is why. */
+/* If the process ended meanwhile, that is the reason, whatever error a way returned. */
 static int process_error(int proc_fd, uint32_t pid, int error)
 {
 	return !error_is_final(error) && proc_entry_gone(proc_fd, pid) ? -ESRCH : error;

@@ -29,8 +29,10 @@ int proc_root_of_folder(struct proc_root **ret, int fd)
 	return 0;
 }
 
-/* As maps writes paths: seen from our own root, "/" where the process has the same one or a whole mount
- * namespace of its own. */
+/*
+ * The path of the root as maps shows it, seen from our own root: "/" if the process has the same root, or a
+ * mount namespace of its own.
+ */
 static int read_prefix(struct proc_root *root, int proc_fd, uint32_t pid)
 {
 	char name[32], link[PATH_MAX];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The root folder of a process, kept for as long as files below it may be wanted: the process may end in
- * between, its container's file system stays. Shared by reference count, main loop only; a worker may use
- * `fd` and `prefix` while somebody holds a reference for it. Rank 1; may include base.
+ * The root folder of a process, held open as long as files below it may be needed: the process may end
+ * meanwhile, but its container's file system remains accessible. Shared by reference count, main loop only; a
+ * worker may use `fd` and `prefix` while a reference is held for it. Rank 1; may include base.
  */
 #ifndef PROFLET_PROC_ROOT_H
 #define PROFLET_PROC_ROOT_H
@@ -12,19 +12,23 @@
 struct proc_root {
 	unsigned refs;
 	int fd; /* O_PATH | O_DIRECTORY */
-	/* What a path as /proc/<pid>/maps gives it begins with: a process in a chroot has paths of the
-	 * root that it left. "" for most. Owned. */
+	/*
+	 * The prefix of its paths in /proc/<pid>/maps, owned: for a process in a chroot, these paths begin at
+	 * the root that it left. "" for most processes.
+	 */
 	char *prefix;
 };
 
-/* The root of a process. 0; -ESRCH when it is gone, -EACCES without the right to look, -EMFILE, another
- * -errno. */
+/*
+ * Opens the root of a process. 0; -ESRCH when it is gone, -EACCES without permission, -EMFILE,
+ * another -errno.
+ */
 int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid);
-/* A folder as root; takes the descriptor on success. 0 or -ENOMEM. */
+/* Makes a root of a folder; takes over the descriptor on success. 0 or -ENOMEM. */
 int proc_root_of_folder(struct proc_root **ret, int fd);
 struct proc_root *proc_root_ref(struct proc_root *root);
 void proc_root_unref(struct proc_root *root); /* NULL is fine */
-/* The path below the root of a path from maps or perf; part of `path`. */
+/* The part of a path from maps or perf that is below the root. Borrowed from `path`. */
 const char *proc_root_strip(const struct proc_root *root, const char *path);
 
 #endif

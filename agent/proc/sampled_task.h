@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who ran when a sample was taken, and under which names. */
+/* The task that ran when a sample was taken, with the names it had then. */
 #ifndef PROFLET_PROC_SAMPLED_TASK_H
 #define PROFLET_PROC_SAMPLED_TASK_H
 
@@ -8,7 +8,7 @@
 struct process;
 struct proc_image;
 
-/* Borrowed until the process events are drained again; whoever keeps it longer takes references. */
+/* Borrowed until process events are drained again; take references to hold it longer. */
 struct sampled_task {
 	struct process *process;
 	struct proc_image *image; /* the names that the process had at that time */

@@ -11,10 +11,13 @@
 #include "agent/base/parse.h"
 #include "agent/proc/entry.h"
 
-/* PID_MAX_LIMIT of 64-bit kernels, one number each. */
+/* PID_MAX_LIMIT of 64-bit kernels: the maximum number of ids. */
 #define SCAN_MAX_BYTES ((1u << 22) * sizeof(uint32_t))
 
-/* Numeric directories only: a procfs also has files, and "self" and "thread-self" are links. */
+/*
+ * Whether it is a directory named by a number. A procfs also has files, and "self" and "thread-self"
+ * are links.
+ */
 static bool entry_is_task(const struct dirent *e, uint32_t *ret)
 {
 	if (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN)

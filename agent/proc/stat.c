@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The second field of a stat file is the name in parentheses, raw: it may hold ')', spaces and newlines. All
- * that follows is a state letter and numbers, so the name ends at the last ')' of the text.
+ * The second field of a stat file is the name in parentheses, without escapes: it may contain ')', spaces and
+ * newlines. Only a state letter and numbers follow, so the name ends at the last ')' of the text.
  */
 #include "agent/proc/stat.h"
 
@@ -21,10 +21,13 @@
 #define PF_KTHREAD 0x00200000u
 #define DELETED " (deleted)"
 
-/* Positions in the text, as proc_pid_stat(5) counts. */
+/* Field numbers as in proc_pid_stat(5). */
 enum { FIELD_PPID = 4, FIELD_FLAGS = 9, FIELD_NUM_THREADS = 20, FIELD_START_TIME = 22 };
 
-/* One field " NUMBER"; negative numbers are legal in fields that nobody here wants, and read as 0. */
+/*
+ * Consumes one field " NUMBER". Some fields may be negative; the agent uses none of these and reads them
+ * as 0.
+ */
 static bool take_field(const char **p, const char *end, uint64_t *ret)
 {
 	const char *start;
@@ -88,7 +91,7 @@ int proc_stat_parse(const char *text, size_t len, struct proc_stat *ret)
 
 int proc_stat_read(int proc_fd, uint32_t pid, struct proc_stat *ret)
 {
-	char text[2048]; /* 52 numbers and a name stay well below */
+	char text[2048]; /* 52 numbers and a name take less */
 	ssize_t n = proc_entry_read(proc_fd, pid, "stat", text, sizeof text);
 
 	return n < 0 ? (int)n : proc_stat_parse(text, (size_t)n, ret);
@@ -154,7 +157,7 @@ int proc_environ_parse(const char *text, size_t len, bool complete, const char *
 	while (p < end) {
 		size_t n = strnlen(p, (size_t)(end - p));
 
-		bool last = p + n == end; /* it lacks its NUL */
+		bool last = p + n == end; /* the last variable, which lacks its NUL */
 
 		if (last && !complete)
 			break;
@@ -190,7 +193,7 @@ uint64_t proc_boot_offset_ns(void)
 	struct timespec ts;
 	uint64_t mono, boot;
 
-	/* in this order the difference cannot be negative */
+	/* Read in this order, the difference cannot be negative. */
 	mono = clock_mono_ns();
 	clock_gettime(CLOCK_BOOTTIME, &ts);
 	boot = (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;

@@ -7,8 +7,10 @@
 
 #include "agent/proc/entry.h"
 
-/* What follows "\nNAME:" up to the line's end; false: there is no such line. Names are not indented, and the
- * process's own name, the only foreign text, has its newlines escaped. */
+/*
+ * The text after "\nNAME:" up to the end of the line; false: there is no such line. Names are not indented,
+ * and newlines in the process's own name, the only untrusted text, are escaped.
+ */
 static bool find_line(const char *text, size_t len, const char *name, const char **ret, const char **ret_end)
 {
 	const char *found = memmem(text, len, name, strlen(name)), *end = text + len, *newline;
@@ -22,7 +24,7 @@ static bool find_line(const char *text, size_t len, const char *name, const char
 	return true;
 }
 
-/* The next number of the line; consumes it. */
+/* Consumes the next number of the line. */
 static bool take_number(const char **p, const char *end, uint32_t *ret)
 {
 	const char *start;
@@ -49,7 +51,7 @@ int proc_status_parse(const char *text, size_t len, struct proc_status *ret)
 			return -EINVAL;
 	if (!find_line(text, len, "\nNSpid:", &p, &end) || !take_number(&p, end, &pid))
 		return -EINVAL;
-	do /* one for each namespace, from ours inwards */
+	do /* one number per namespace, from ours to the innermost */
 		status.ns_pid = pid;
 	while (take_number(&p, end, &pid));
 	*ret = status;
@@ -58,7 +60,8 @@ int proc_status_parse(const char *text, size_t len, struct proc_status *ret)
 
 int proc_status_read(int proc_fd, uint32_t pid, struct proc_status *ret)
 {
-	char text[4096]; /* both stand in its first kilobyte, but for a long list of groups behind them */
+	/* Both fields are in the first kilobyte, as only a list of groups can be long, and it follows. */
+	char text[4096];
 	ssize_t n = proc_entry_read(proc_fd, pid, "status", text, sizeof text);
 
 	return n < 0 ? (int)n : proc_status_parse(text, (size_t)n, ret);

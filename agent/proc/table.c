@@ -8,14 +8,14 @@
 #include "agent/base/cleanup.h"
 #include "agent/proc/history.h"
 
-/* One map entry a pid, the newest process; those before it hang from it. */
+/* The map has one entry per pid, the newest process; it links to the earlier processes of that pid. */
 struct proc_table {
 	struct map pids;
 	const struct proc_files *files;
 	size_t n_alive, max_alive, n_ended;
 	size_t n_images; /* of all processes */
 	uint64_t n_full;
-	struct process *ended, **ended_tail; /* the one that ended first is the first; not yet reaped */
+	struct process *ended, **ended_tail; /* in the order in which they ended; not yet reaped */
 };
 
 int proc_table_new(struct proc_table **ret, size_t max_processes, const struct proc_files *files)
@@ -24,7 +24,7 @@ int proc_table_new(struct proc_table **ret, size_t max_processes, const struct p
 
 	if (!t)
 		return -ENOMEM;
-	map_init(&t->pids, SIZE_MAX); /* bounded by the living and the ended */
+	map_init(&t->pids, SIZE_MAX); /* the number of live and ended processes limits it */
 	t->max_alive = max_processes;
 	t->files = files;
 	t->ended_tail = &t->ended;
@@ -54,7 +54,7 @@ static bool pid_is(const struct map_node *node, const void *key)
 	return container_of(node, struct process, node)->pid == *(const uint32_t *)key;
 }
 
-/* The last process of the pid, alive or not. */
+/* The newest process of the pid, live or ended. */
 static struct process *newest(const struct proc_table *t, uint32_t pid)
 {
 	struct map_node *n = map_find(&t->pids, hash_u64(pid), pid_is, &pid);
@@ -69,7 +69,7 @@ struct process *proc_table_get(const struct proc_table *t, uint32_t pid)
 	return p && !p->end_ns ? p : NULL;
 }
 
-/* A task is still sampled on its way out, after it was reported to have ended. */
+/* A task can still be sampled while it exits, after its end was reported. */
 struct process *proc_table_at(const struct proc_table *t, uint32_t pid, uint64_t time_ns)
 {
 	struct process *p = newest(t, pid);
@@ -128,7 +128,7 @@ static void ended_drop_first(struct proc_table *t)
 	t->n_ended--;
 	if (p == head) {
 		map_remove(&t->pids, &p->node);
-		if (p->earlier) /* the bucket is there: it has just held `p` */
+		if (p->earlier) /* the bucket exists, because it has just held `p` */
 			(void)map_insert(&t->pids, &p->earlier->node, p->node.hash);
 	} else {
 		while (at->earlier != p)
@@ -139,7 +139,7 @@ static void ended_drop_first(struct proc_table *t)
 	process_unref(p);
 }
 
-/* What was read of the pid when another process had it already was read too late. */
+/* If the pid was reused before we read /proc, discard what we read. */
 static void disown(struct process *p, uint64_t time_ns)
 {
 	proc_program_leave(p->image->program, p->pid, time_ns);
@@ -168,7 +168,7 @@ int proc_table_add(struct proc_table *t, uint32_t pid, uint64_t start_ns, struct
 	if (last)
 		map_remove(&t->pids, &last->node);
 	r = map_insert(&t->pids, &p->node, hash_u64(pid));
-	if (r < 0) { /* no buckets at all: then there was none before it either */
+	if (r < 0) { /* without buckets there was no earlier process either */
 		process_unref(p);
 		return r;
 	}

@@ -11,7 +11,7 @@
 #define SAMPLES 64u
 #define SAMPLE_BYTES 64u
 
-/* Padding, or memory that is not written yet: equal bytes say nothing. */
+/* Padding, or memory that is not written yet: equal bytes prove nothing. */
 static bool is_uniform(const uint8_t *bytes)
 {
 	return memcmp(bytes, bytes + 1, SAMPLE_BYTES - 1) == 0;

@@ -8,12 +8,12 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 
-/* A thread under one name. The newest of a tid is in the map, those before it hang from it. */
+/* One name of a thread. The map has the newest name of a tid, which links to the earlier ones. */
 struct thread_name {
 	struct map_node node;
 	struct thread_name *before;
 	uint32_t tid, pid;
-	uint64_t since_ns, end_ns; /* 0 while it lives */
+	uint64_t since_ns, end_ns; /* end_ns: 0 while it is valid */
 	char name[PROC_TASK_COMM_LEN];
 };
 
@@ -33,7 +33,7 @@ int proc_threads_new(struct proc_threads **ret, size_t max)
 	return 0;
 }
 
-/* Frees the names that were before `e`. */
+/* Frees the names before `e`. */
 static void drop_before(struct proc_threads *t, struct thread_name *e)
 {
 	struct thread_name *old = TAKE_PTR(e->before);
@@ -79,12 +79,12 @@ static void name_set(struct thread_name *e, const char *name)
 	memcpy(e->name, name, strnlen(name, sizeof e->name - 1));
 }
 
-/* The thread's name goes behind what it is from now on. */
+/* Links the thread's present name behind its new one. */
 static void keep_before(struct proc_threads *t, struct thread_name *e)
 {
 	struct thread_name *old = t->n_before < t->tids.max ? malloc(sizeof *old) : NULL, *last = e;
 
-	if (!old && e->before) { /* its own oldest one makes room */
+	if (!old && e->before) { /* at the maximum, the tid's own oldest name is dropped */
 		while (last->before->before)
 			last = last->before;
 		old = TAKE_PTR(last->before);

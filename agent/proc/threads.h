@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names of threads, by time: a tid is used again, and a thread names itself after it has begun. Main threads
- * are not here, they have the name of their process (agent/proc/image.h). Rank 1; bounded.
+ * Names of threads, by time: tids are reused, and a thread sets its name after it has begun. Main threads are
+ * not included: they have the name of their process (agent/proc/image.h). Rank 1; bounded.
  */
 #ifndef PROFLET_PROC_THREADS_H
 #define PROFLET_PROC_THREADS_H
@@ -14,26 +14,26 @@
 
 struct proc_threads;
 
-/* At most `max` tids, and as many names that they had before. 0 or -ENOMEM. */
+/* At most `max` tids, and as many former names. 0 or -ENOMEM. */
 int proc_threads_new(struct proc_threads **ret, size_t max);
 void proc_threads_free(struct proc_threads *t); /* NULL is fine */
 /*
- * From `since_ns` on the thread is called so. At the maximum of tids it stays unknown (counted); at that of
- * former names the tid's oldest one is forgotten.
+ * Sets the thread's name from `since_ns` on. At the maximum of tids the thread remains unknown (counted); at
+ * that of former names the tid's oldest one is forgotten.
  */
 void proc_threads_set(struct proc_threads *t, uint32_t pid, uint32_t tid, uint64_t since_ns,
 		      const char *name);
 void proc_threads_end(struct proc_threads *t, uint32_t tid, uint64_t time_ns);
-/* Ends all of a process. */
+/* Ends all threads of a process. */
 void proc_threads_end_all(struct proc_threads *t, uint32_t pid, uint64_t time_ns);
-/* Whether anything is known of it as a thread of that process. */
+/* Whether the tid is a known thread of that process. */
 bool proc_threads_known(const struct proc_threads *t, uint32_t pid, uint32_t tid);
-/* What the thread was called then; false, and *ret as it was: not known. */
+/* Gets the thread's name at that time. False: it is unknown, and *ret is unchanged. */
 bool proc_threads_at(const struct proc_threads *t, uint32_t pid, uint32_t tid, uint64_t time_ns,
 		     char ret[PROC_TASK_COMM_LEN]);
 /* Forgets threads that ended, and names that were replaced, before `time_ns`. */
 void proc_threads_forget(struct proc_threads *t, uint64_t time_ns);
 size_t proc_threads_len(const struct proc_threads *t);
-uint64_t proc_threads_full(const struct proc_threads *t); /* tids refused */
+uint64_t proc_threads_full(const struct proc_threads *t); /* tids refused because of the maximum */
 
 #endif

@@ -16,7 +16,7 @@ struct sample_aggregate {
 	bool by_cpu;
 	struct map stacks, entries;
 	struct sample_entry *first, **tail;
-	struct pool pool; /* of stacks, entries and their times */
+	struct pool pool; /* memory of stacks, entries and their times */
 	size_t bytes, max_bytes, n_samples;
 };
 
@@ -32,7 +32,7 @@ int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool b
 	a->max_bytes = max_bytes;
 	a->by_cpu = by_cpu;
 	a->tail = &a->first;
-	map_init(&a->stacks, SIZE_MAX); /* the bytes are the bound */
+	map_init(&a->stacks, SIZE_MAX); /* max_bytes limits it, not the number of stacks */
 	map_init(&a->entries, SIZE_MAX);
 	*ret = a;
 	return 0;
@@ -68,7 +68,7 @@ static bool stack_is(const struct map_node *node, const void *key)
 	       memcmp(s->frames, v->frames, (size_t)(v->n_kernel + v->n_user) * 8) == 0;
 }
 
-/* Takes `bytes` of the budget. */
+/* Reserves `bytes` of the budget. False: less is left. */
 static int charge(struct sample_aggregate *a, size_t bytes)
 {
 	if (a->bytes + bytes > a->max_bytes)
@@ -181,8 +181,10 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 	return 0;
 }
 
-/* An array of `cap` numbers with the first `n` of `old`. Arrays that are outgrown stay in the pool: together
- * they are no larger than those in use. NULL and *r: no room. */
+/*
+ * Returns an array of `cap` numbers that begins with the first `n` of `old`. Outgrown arrays remain in the
+ * pool: together they are no larger than those in use. NULL and *r: no memory, or none left in the budget.
+ */
 static uint64_t *regrow(struct sample_aggregate *a, const uint64_t *old, uint32_t n, uint32_t cap, int *r)
 {
 	uint64_t *more;
@@ -197,7 +199,7 @@ static uint64_t *regrow(struct sample_aggregate *a, const uint64_t *old, uint32_
 	return more;
 }
 
-/* Room for one more sample. */
+/* Makes room for one more sample of the entry. */
 static int entry_grow(struct sample_aggregate *a, struct sample_entry *e)
 {
 	uint32_t cap = e->cap ? e->cap * 2 : FIRST_TIMES;
@@ -217,7 +219,7 @@ static int entry_grow(struct sample_aggregate *a, struct sample_entry *e)
 	return 0;
 }
 
-/* Gives the entry, whose samples were 1 each, an array of values. */
+/* Gives the entry, whose samples had the value 1 so far, an array of values. */
 static int values_begin(struct sample_aggregate *a, struct sample_entry *e)
 {
 	int r;

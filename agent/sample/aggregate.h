@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The samples of one window, merged: those of one thread under one name, from one origin, in one context and
- * with one stack are an entry. An entry keeps the time and the value of each sample. The aggregate owns
- * copies of everything and is bounded in bytes. The owner of a sample (what its process was called then) is
- * opaque here and held by reference.
+ * The samples of one window, merged: samples of one thread under one name, from one origin, in one context
+ * and with one stack are an entry. An entry has the time and the value of each of its samples. The aggregate
+ * owns copies of everything and is bounded in bytes. The owner of a sample (the names that its process had
+ * then) is opaque here; the aggregate holds a reference on it.
  */
 #ifndef PROFLET_SAMPLE_AGGREGATE_H
 #define PROFLET_SAMPLE_AGGREGATE_H
@@ -30,9 +30,9 @@ struct sample_entry {
 	struct sample_entry *next; /* in the order of first appearance */
 	void *owner;
 	uint32_t tid;
-	uint16_t cpu;			     /* 0 unless samples are kept apart by CPU */
+	uint16_t cpu;			     /* 0 unless the samples of each CPU have entries of their own */
 	uint16_t origin;		     /* enum sample_origin */
-	char thread[SAMPLE_THREAD_NAME_LEN]; /* filled up with zeros */
+	char thread[SAMPLE_THREAD_NAME_LEN]; /* padded with zeros */
 	const struct sample_stack *stack;
 	const struct sample_context *context; /* NULL: none */
 	uint64_t value;			      /* sum, in the unit of the origin */
@@ -44,19 +44,19 @@ struct sample_entry {
 struct sample_aggregate;
 
 /*
- * hold and release take and give back a reference on an owner; called once an entry.
- * by_cpu: samples of different CPUs are different entries. 0 or -ENOMEM.
+ * `hold` and `release` take and give back a reference on an owner; each is called once per entry. by_cpu:
+ * samples of different CPUs are different entries. 0 or -ENOMEM.
  */
 int sample_aggregate_new(struct sample_aggregate **ret, size_t max_bytes, bool by_cpu,
 			 void (*hold)(void *owner), void (*release)(void *owner));
 void sample_aggregate_free(struct sample_aggregate *a);
-/* Adds one sample of `owner`, whose thread had that name. 0, or -ENOSPC / -ENOMEM: the sample is not in. */
+/* Adds one sample of `owner`, whose thread had that name. 0; -ENOSPC or -ENOMEM: the sample was not added. */
 int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *thread,
 			 const struct sample_view *v);
-/* The first entry, go on by ->next; NULL when empty. Borrowed until the next add or clear. */
+/* The first entry; the others follow by ->next. NULL: there is none. Borrowed until the next add or clear. */
 const struct sample_entry *sample_aggregate_entries(const struct sample_aggregate *a);
 size_t sample_aggregate_samples(const struct sample_aggregate *a);
-size_t sample_aggregate_bytes(const struct sample_aggregate *a); /* of max_bytes */
+size_t sample_aggregate_bytes(const struct sample_aggregate *a); /* counted against max_bytes */
 size_t sample_aggregate_stacks(const struct sample_aggregate *a);
 void sample_aggregate_clear(struct sample_aggregate *a);
 

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* The record's bytes from `at` on. */
+/* The bytes of the record that are not decoded yet: those from `at` on. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
 };
 
-/* The next `bytes` of the record; NULL: they are not there. */
+/* Consumes the next `bytes` of the record; NULL: it has fewer. */
 static const void *take(struct reader *r, size_t bytes)
 {
 	const uint8_t *at = r->at;
@@ -22,7 +22,7 @@ static const void *take(struct reader *r, size_t bytes)
 	return at;
 }
 
-/* What follows the frames. */
+/* Decodes the parts that follow the frames. */
 static bool take_parts(struct reader *r, uint8_t flags, struct sample_view *v)
 {
 	if (flags & SAMPLE_CONTEXT) {

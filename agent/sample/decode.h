@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A record of the BPF program as a checked view. Pure. */
+/* Decodes a record of the BPF program (struct sample of bpf/abi.h) and checks it. Pure. */
 #ifndef PROFLET_SAMPLE_DECODE_H
 #define PROFLET_SAMPLE_DECODE_H
 
@@ -11,7 +11,7 @@
 #include "agent/sample/frames.h"
 #include "bpf/abi.h"
 
-/* Valid as long as the bytes that it was made from. */
+/* A view of a record: its pointers are valid as long as the record's bytes are. */
 struct sample_view {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint64_t value;	  /* in the unit of the origin */
@@ -21,15 +21,19 @@ struct sample_view {
 	enum unwind_ending ending;
 	uint32_t ending_detail; /* agent/sample/endings.h */
 	bool kernel_mode;
-	bool from_start; /* the saved stack is that of the sample, not of where the unwind stopped */
+	bool from_start; /* the saved stack begins at the sample's registers, not where the unwind stopped */
 	uint16_t n_kernel, n_user;	      /* words */
 	const uint64_t *frames;		      /* n_kernel, then n_user; each part leaf first */
-	const struct sample_context *context; /* NULL: none */
-	const struct saved_stack *saved;      /* NULL: the unwind is final */
-	const uint8_t *stack;		      /* saved->stack_bytes */
+	const struct sample_context *context; /* NULL: the sample has none */
+	/* The stack and registers from which the agent completes the unwind; NULL: the unwind is final. */
+	const struct saved_stack *saved;
+	const uint8_t *stack; /* its bytes, saved->stack_bytes */
 };
 
-/* 0, or -EBADMSG for bytes that are no record. `bytes` is 8-byte aligned. */
+/*
+ * Checks the record and fills in *ret. 0; -EBADMSG: the bytes are not a valid record. `bytes` is
+ * 8-byte aligned.
+ */
 int sample_decode(const void *bytes, size_t len, struct sample_view *ret);
 
 #endif

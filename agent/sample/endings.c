@@ -18,7 +18,7 @@ static const struct text endings[ENDINGS] = {
 #undef X
 };
 
-/* Of ENDING_RUNTIME, by runtime and reason. */
+/* Texts for ENDING_RUNTIME, by runtime and reason. */
 static const struct text runtimes[RUNTIMES][RUNTIME_REASONS_N] = {
 #define REASON(runtime, name, text) [RUNTIME_REASON_##name] = {TEXT(runtime ": " text)},
 #define X(name, text) [RUNTIME_##name] = {RUNTIME_REASONS(REASON, text)},
@@ -27,7 +27,7 @@ static const struct text runtimes[RUNTIMES][RUNTIME_REASONS_N] = {
 #undef REASON
 };
 
-/* A runtime or reason that is not known here leaves the ending alone. */
+/* For a runtime or reason that this version does not know, the text is that of the ending alone. */
 static const struct text *find(enum unwind_ending ending, uint32_t detail)
 {
 	uint32_t runtime = detail >> 8, reason = detail & 255;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How unwinds end, in words. Besides the ending there is a detail: with ENDING_RUNTIME which runtime could
- * not be walked, and why; else 0. All strings are static.
+ * Texts for the ways in which an unwind ends. Besides the ending, a sample has a detail: for ENDING_RUNTIME
+ * it says which language runtime could not be unwound, and why; otherwise it is 0. All strings are static.
  */
 #ifndef PROFLET_SAMPLE_ENDINGS_H
 #define PROFLET_SAMPLE_ENDINGS_H
@@ -16,14 +16,14 @@ static inline uint32_t ending_detail(uint32_t runtime, uint32_t reason)
 	return runtime << 8 | reason;
 }
 
-const char *unwind_ending_text(enum unwind_ending ending); /* "no table" */
+const char *unwind_ending_text(enum unwind_ending ending); /* The text of an ending: "no table". */
 bool unwind_ending_complete(enum unwind_ending ending);
-/* With the detail: "no table", "cpython: layout not recognised". */
+/* The text of an ending with its detail: "no table", "cpython: layout not recognised". */
 const char *unwind_ending_reason(enum unwind_ending ending, uint32_t detail);
 
-/* The number (agent/sample/frames.h) of the outermost frame that says why a stack is incomplete. */
+/* The frame number (agent/sample/frames.h) of the outermost frame, which says why a stack is incomplete. */
 uint64_t ending_frame(enum unwind_ending ending, uint32_t detail);
-/* What such a number says, "[truncated: no table]"; NULL when it is none. */
+/* The text for such a frame number, "[truncated: no table]"; NULL: it is the number of another frame. */
 const char *ending_frame_text(uint64_t number);
 
 #endif

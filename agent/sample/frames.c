@@ -8,7 +8,9 @@ static bool is_known_runtime(uint64_t word)
 	return runtime != RUNTIME_NONE && runtime < RUNTIMES;
 }
 
-/* False: a kind that is not known. In the kernel's part every word is an address of the kernel. */
+/*
+ * Decodes a frame. False: its kind is unknown. In the kernel's part every word is an address of the kernel.
+ */
 static bool kind_of(uint64_t word, bool kernel_part, enum stack_frame_kind *ret)
 {
 	if (kernel_part || frame_tag(word) == FRAME_TAG_KERNEL)
