@@ -44,14 +44,14 @@ static void read_word(int root, const char *path, char *ret, size_t size)
 }
 
 /* Whether PID 1 has the same namespace; `if_hidden` when we may not look. */
-static bool same_namespace(const char *kind, bool if_hidden)
+static bool same_namespace(const char *proc, const char *kind, bool if_hidden)
 {
-	char path[64], own[64], first[64];
+	char path[128], own[64], first[64];
 	ssize_t n, m;
 
-	snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+	snprintf(path, sizeof path, "%s/self/ns/%s", proc, kind);
 	n = readlink(path, own, sizeof own);
-	snprintf(path, sizeof path, "/proc/1/ns/%s", kind);
+	snprintf(path, sizeof path, "%s/1/ns/%s", proc, kind);
 	m = readlink(path, first, sizeof first);
 	return n < 0 || m < 0 ? if_hidden : n == m && memcmp(own, first, (size_t)n) == 0;
 }
@@ -76,10 +76,10 @@ static void read_id(int root, char ret[ID_DIGITS + 1])
 
 /* The kernel's name for it is that of our UTS namespace, which is the pod's unless it has the host's network.
  */
-static void read_name(int root, const char *node, const char *own, char *ret, size_t size)
+static void read_name(int root, const char *proc, const char *node, const char *own, char *ret, size_t size)
 {
 	*ret = '\0';
-	if (same_namespace("uts", node == NULL))
+	if (same_namespace(proc, "uts", node == NULL))
 		snprintf(ret, size, "%s", own);
 	else if (root >= 0)
 		read_word(root, "/etc/hostname", ret, size);
@@ -87,19 +87,28 @@ static void read_name(int root, const char *node, const char *own, char *ret, si
 		snprintf(ret, size, "%s", node ?: own);
 }
 
-void host_identity_read(struct host_identity *ret, const char *node)
+static int open_root(const char *proc, const char *pid)
 {
-	_cleanup_close_ int root = open("/proc/1/root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s/root", proc, pid);
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+void host_identity_read(struct host_identity *ret, const char *node, const char *proc)
+{
+	_cleanup_close_ int root = open_root(proc ?: "/proc", "1");
 	struct utsname name = {0};
 
 	*ret = (struct host_identity){0};
 	(void)uname(&name);
-	if (root < 0 && same_namespace("mnt", node == NULL))
-		root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	proc = proc ?: "/proc";
+	if (root < 0 && same_namespace(proc, "mnt", node == NULL))
+		root = open_root(proc, "self");
 	snprintf(ret->machine, sizeof ret->machine, "%s", name.machine);
 	ret->arch = strcmp(ret->machine, "x86_64") == 0	   ? "amd64"
 		    : strcmp(ret->machine, "aarch64") == 0 ? "arm64"
 							   : ret->machine;
 	read_id(root, ret->id);
-	read_name(root, node, name.nodename, ret->name, sizeof ret->name);
+	read_name(root, proc, node, name.nodename, ret->name, sizeof ret->name);
 }

@@ -14,8 +14,11 @@ struct host_identity {
 	char machine[65];
 };
 
-/* Always writes *ret, as well as it can be known. `node`: how the cluster calls it; NULL: unknown. */
-void host_identity_read(struct host_identity *ret, const char *node);
+/*
+ * Always writes *ret; what cannot be found out is "". `node`: the name of this machine in its cluster, NULL:
+ * unknown. `proc`: where the machine's /proc is mounted, NULL: /proc.
+ */
+void host_identity_read(struct host_identity *ret, const char *node, const char *proc);
 /* The first word of a text like /etc/hostname or /etc/machine-id, without comments; "" for none, or one too
  * long. */
 void host_first_word(const char *text, char *ret, unsigned long size);

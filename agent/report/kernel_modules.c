@@ -26,15 +26,17 @@ struct kernel_module {
 
 struct kernel_modules {
 	struct map by_name;
+	const char *sys; /* borrowed */
 };
 
-int kernel_modules_new(struct kernel_modules **ret)
+int kernel_modules_new(struct kernel_modules **ret, const char *sys)
 {
 	struct kernel_modules *m = calloc(1, sizeof *m);
 
 	if (!m)
 		return -ENOMEM;
 	map_init(&m->by_name, MODULES_MAX);
+	m->sys = sys ? sys : "/sys";
 	*ret = m;
 	return 0;
 }
@@ -82,13 +84,15 @@ static void notes_build_id(const uint8_t *at, size_t left, char ret[2 * ID_MAX_B
 	}
 }
 
-static void read_build_id(struct kernel_module *k, const char *name)
+static void read_build_id(struct kernel_module *k, const char *sys, const char *name)
 {
 	_cleanup_buf_ struct buf notes = {0};
-	char path[160] = "/sys/kernel/notes";
+	char path[192];
 
 	if (name)
-		snprintf(path, sizeof path, "/sys/module/%s/notes/.note.gnu.build-id", name);
+		snprintf(path, sizeof path, "%s/module/%s/notes/.note.gnu.build-id", sys, name);
+	else
+		snprintf(path, sizeof path, "%s/kernel/notes", sys);
 	if (fs_read_file(path, 65536, &notes) < 0)
 		return;
 	notes_build_id(notes.data, notes.len, k->build_id);
@@ -105,7 +109,7 @@ static struct kernel_module *add(struct kernel_modules *m, const char *label, co
 	snprintf(k->name, sizeof k->name, "%s", label);
 	k->module = (struct frame_module){
 		.id = FIRST_ID + (uint32_t)m->by_name.len, .path = k->name, .name = k->name};
-	read_build_id(k, name);
+	read_build_id(k, m->sys, name);
 	if (map_insert(&m->by_name, &k->node, hash) < 0) {
 		free(k);
 		return NULL;

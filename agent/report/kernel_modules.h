@@ -11,7 +11,8 @@
 struct kallsyms;
 struct kernel_modules;
 
-int kernel_modules_new(struct kernel_modules **ret);
+/* `sys`: where sysfs is mounted, borrowed; NULL: /sys. 0 or -ENOMEM. */
+int kernel_modules_new(struct kernel_modules **ret, const char *sys);
 void kernel_modules_free(struct kernel_modules *m);
 /*
  * The module with this index in the symbol table, 0 the kernel itself; `table` may be NULL with index 0.

@@ -62,7 +62,7 @@ int names_new(struct names **ret, const struct names_options *options)
 	if (r == 0)
 		r = symbol_kernel_new(&n->kernel, options->kallsyms);
 	if (r == 0)
-		r = kernel_modules_new(&n->modules);
+		r = kernel_modules_new(&n->modules, NULL);
 	if (r == 0)
 		r = jit_names_new(&n->jit, options->binaries);
 	if (r < 0) {

@@ -29,7 +29,7 @@ int resources_new(struct resources **ret, const struct config *config, const str
 		return -ENOMEM;
 	r->config = config;
 	r->pods = pods;
-	host_identity_read(&r->host, config->kubernetes.node);
+	host_identity_read(&r->host, config->kubernetes.node, NULL);
 	*ret = r;
 	return 0;
 }
@@ -216,7 +216,8 @@ const struct sample_entry **resource_order(const struct resources *r, const stru
 		return NULL;
 	}
 	v = (struct owner *)owners.data;
-	qsort_r(v, owners.len / sizeof *v, sizeof *v, by_resource, (void *)r);
+	if (v)
+		qsort_r(v, owners.len / sizeof *v, sizeof *v, by_resource, (void *)r);
 	for (size_t i = 0; i < owners.len / sizeof *v; i++) {
 		places[v[i].number] = at;
 		at += v[i].n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the kubelet is, what is said of it, and what the machine is called. */
+/* Where the kubelet is, and what is said of it. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/report/host.h"
 #include "agent/metadata.h"
 #include "tests/unit/agent/check/fake_system.h"
 
@@ -88,37 +87,4 @@ Test(metadata, check_says_nothing_where_it_is_off)
 	check_run(&view, config, &report);
 	cr_assert_eq(check_format_text(&report, &text), 0);
 	cr_expect_null(strstr(buf_str(&text), "kubelet"));
-}
-
-Test(host, first_word)
-{
-	static const struct {
-		const char *text, *word;
-	} rows[] = {
-		{"node-1\n", "node-1"},
-		{"", ""},
-		{"\n\n", ""},
-		{"# a comment\n", ""},
-		{"# a\n# b\n node-1 # c\n", "node-1"},
-		{"0123456789abcdef", "0123456789abcdef"},
-		{"0123456789abcdefg", ""},
-		{"two words", "two"},
-	};
-	char word[17];
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		host_first_word(rows[i].text, word, sizeof word);
-		cr_expect_str_eq(word, rows[i].word, "%s", rows[i].text);
-	}
-}
-
-Test(host, of_this_machine)
-{
-	struct host_identity h;
-
-	memset(&h, 0xaa, sizeof h);
-	host_identity_read(&h, NULL);
-	cr_expect_gt(strlen(h.name), 0);
-	cr_expect(!h.id[0] || strspn(h.id, "0123456789abcdef") == 32, "%s", h.id);
-	cr_expect_gt(strlen(h.arch), 0);
 }
