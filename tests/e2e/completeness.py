@@ -46,7 +46,7 @@ def start_git(s):
 
 def start_programs(s):
     """Starts everything; returns the executables' names that must be seen."""
-    recurse, gospin = programs.build_c(s, "recurse"), programs.build_go(s)
+    deep, gospin = programs.build_c(s, "deep"), programs.build_go(s)
     wanted = []
 
     def start(name, argv):
@@ -60,7 +60,7 @@ def start_programs(s):
     start("sqlite", ["sqlite3", ":memory:", SQL])
     start("gospin", [gospin, "300"])
     for depth in DEPTHS:
-        start(f"recurse{depth}", [shutil.copy(recurse, s.path(f"recurse{depth}")), str(depth), "300"])
+        start(f"deep{depth}", [shutil.copy(deep, s.path(f"deep{depth}")), str(depth), "300"])
     if shutil.which("git"):
         start_git(s)
         wanted.append("git")
@@ -76,13 +76,13 @@ def report(s, by_program):
 
 
 def check_recursion(s, samples, depth):
-    mine = [x for x in samples if x.attributes.get("process.executable.name") == f"recurse{depth}"]
+    mine = [x for x in samples if x.attributes.get("process.executable.name") == f"deep{depth}"]
+    known = ["bottom", *(f"level{i % 8 + 1}" for i in reversed(range(depth - 1))), "main"]
     n = total(mine)
-    exact = total([x for x in mine if names(x).count("step") == depth and names(x).count("bottom") == 1
-                   and ending(x) == "complete"])
+    exact = total([x for x in mine if programs.user_names(x)[:depth + 1] == known and ending(x) == "complete"])
     s.check(f"recursion of {depth}: complete, exactly {depth} frames", n > 0 and exact >= EXACT_AT_LEAST * n, share(exact, n))
-    for x in [x for x in mine if names(x).count("step") != depth][:3]:
-        s.note(f"another stack, {x.count} times: {names(x).count('step')} steps, {' < '.join(names(x)[:4])} … {names(x)[-1]}")
+    for x in [x for x in mine if programs.user_names(x)[:depth + 1] != known][:3]:
+        s.note(f"another stack, {x.count} times: {len(names(x))} frames, {' < '.join(names(x)[:4])} … {names(x)[-1]}")
 
 
 def body(s):

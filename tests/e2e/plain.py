@@ -31,32 +31,37 @@ START = r"_start;__libc_start_main;(?:__libc_start_call_main;|libc\.so\.6\+0x[0-
 STATIC = r"_start;__libc_start_main;__libc_start_call_main;"
 RUST = START + r"main;(?:(?:std|core|<)[^;]*;)+"
 GO = r"runtime\.goexit(?:\.abi0)?;runtime\.main;"
-CHAIN = ["main", "load", "parse", "check", "fold", "spin"]
+CHAIN = ["main", *(f"f{i}" for i in range(1, 9))]
 LIBRARY = ["main", "use", "library_enter", "relay", "callback", "library_spin"]
 RUST_CHAIN = ["chain::main", "chain::load", "chain::Parser::parse", "chain::fold", "chain::Parser::parse::{{closure}}", "chain::spin"]
 GO_CHAIN = ["main.main", "main.load", "main.(*parser).parse", "main.fold", "main.(*parser).parse.func1", "main.spin"]
 
 
 def recursion(depth):
-    return ["main"] + ["descend"] * depth + ["spin"]
+    return ["main", *(f"level{i % 8 + 1}" for i in range(depth - 1)), "bottom"]
 
 
-# `build` makes the program from `flags`; `shape` is what binutils must say about it, so that a case is what it claims to be.
-Case = collections.namedtuple("Case", "name build flags shape above chain start")
+# `build` makes the program from `flags`, `start` starts it with `arguments`; `shape` is what binutils must say about it, so
+# that a case is what it claims to be.
+Case = collections.namedtuple("Case", "name build flags shape above chain arguments start")
 
 
-def case(name, build, flags, shape, above=START, chain=None, start="start_file"):
-    return Case(name, build, flags, shape, above, chain or CHAIN, start)
+def case(name, build, flags, shape, above=START, chain=None, arguments=(LIFE,), start="start_file"):
+    return Case(name, build, flags, shape, above, chain or CHAIN, arguments, start)
+
+
+def deep(name, depth, flags, shape):
+    return case(name, "deep", flags, shape, chain=recursion(depth), arguments=(str(depth), LIFE))
 
 
 CASES = [
     case("fp-chain", "chain", ["-O2", FP], "fp cfi"),
     case("fp-no-cfi", "chain", ["-O2", FP, *NO_CFI], "fp no-cfi"),
-    case("fp-recurse20", "recurse", ["-O2", FP, "-DDEPTH=20"], "fp cfi", chain=recursion(20)),
+    deep("fp-recurse20", 20, ["-O2", FP], "fp cfi"),
     case("chain-O0", "chain", ["-O0", NO_FP], "no-fp cfi"),
     case("chain-O2", "chain", ["-O2", NO_FP], "no-fp cfi"),
-    case("recurse20", "recurse", ["-O2", NO_FP, "-DDEPTH=20"], "no-fp cfi", chain=recursion(20)),
-    case("recurse50", "recurse", ["-O2", NO_FP, "-DDEPTH=50"], "no-fp cfi", chain=recursion(50)),
+    deep("recurse20", 20, ["-O2", NO_FP], "no-fp cfi"),
+    deep("recurse50", 50, ["-O2", NO_FP], "no-fp cfi"),
     case("library", "library", ["-O2", NO_FP], "cfi", chain=LIBRARY),
     case("pie", "chain", ["-O2", NO_FP, "-fpie", "-pie"], "DYN interp"),
     case("no-pie", "chain", ["-O2", NO_FP, "-fno-pie", "-no-pie"], "EXEC interp"),
@@ -68,21 +73,21 @@ CASES = [
     case("memfd", "chain", ["-O2", NO_FP], "cfi", start="start_memfd"),
     case("namespace", "chain", ["-O2", NO_FP], "cfi", start="start_namespace"),
 ]
-FUNCTION = {"chain": "parse", "recurse": "descend", "library": "use"}  # whose code and CFI are looked at
+FUNCTION = {"chain": "f4", "deep": "level2", "library": "use"}  # whose code and CFI are looked at
 
 
 # --- builders: return the program's path
 def build_c(s, c, source, *more):
     program = s.path(c.name)
     s.run(["gcc", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", *c.flags, "-o", program,
-           os.path.join(FIXTURES, source), *more])
+           source, *more])
     return program
 
 
 def build_library(s, c):
     library = s.path("libplain.so")
     s.run(["gcc", *c.flags, "-fPIC", "-shared", "-o", library, os.path.join(FIXTURES, "library.c")])
-    return build_c(s, c, "library_main.c", library, "-Wl,-rpath,$ORIGIN")
+    return build_c(s, c, os.path.join(FIXTURES, "library_main.c"), library, "-Wl,-rpath,$ORIGIN")
 
 
 def build_rust(s, c):
@@ -98,8 +103,8 @@ def build_go(s, c):
 
 
 BUILDERS = {
-    "chain": lambda s, c: build_c(s, c, "chain.c"),
-    "recurse": lambda s, c: build_c(s, c, "recurse.c"),
+    "chain": lambda s, c: build_c(s, c, os.path.join(SUPPORT, "chain.c")),
+    "deep": lambda s, c: build_c(s, c, os.path.join(SUPPORT, "deep.c")),
     "library": build_library,
     "rust": build_rust,
     "go": build_go,
@@ -121,7 +126,7 @@ def shape(s, c, program):
 
 # --- starters: return the process
 def start_file(s, c, program):
-    return s.start([program, LIFE], c.name)
+    return s.start([program, *c.arguments], c.name)
 
 
 def start_deleted(s, c, program):
@@ -239,7 +244,7 @@ def check_folded(s, profile, folded):
 
 def check_nothing_to_run(s):
     for what, path, error, code in (("a program that does not exist", "/no/such/program", "No such file or directory", 1),
-                                    ("a file that cannot be run", os.path.join(FIXTURES, "chain.c"), "Permission denied", 3)):
+                                    ("a file that cannot be run", os.path.join(SUPPORT, "chain.c"), "Permission denied", 3)):
         base = s.path("nothing")
         done = s.run([PROFLET, "record", "-d", "30s", "-o", base, "--", path], check=False)
         s.equal(f"{what}: exit code", done.returncode, code)

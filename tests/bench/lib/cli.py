@@ -39,7 +39,7 @@ def prepare(options, work):
         sys.exit("bench: not root")
     if not os.access(options.program, os.X_OK):
         sys.exit("bench: no %s: cmake --preset release && cmake --build --preset release" % options.program)
-    options.deep = measure.build(os.path.join(HERE, "workloads/deep.c"), work)
+    options.deep = measure.build(os.path.join(ROOT, "tests/support/deep.c"), work)
     options.burst = measure.build(os.path.join(HERE, "workloads/burst.c"), work)
 
 

@@ -28,10 +28,14 @@ def build_go(s):
     return program
 
 
+def user_names(sample):
+    """The names of the frames in user space, leaf first. An interrupt may be on top of them."""
+    return [f.name for f in sample.frames if f.kind != "kernel"]
+
+
 def is_chain(sample):
-    """The exact chain from the program's leaf to main, with names, nothing between. An interrupt may be on top of it."""
-    user = [f.name for f in sample.frames if f.kind != "kernel"]
-    return user[:len(CHAIN)] == CHAIN
+    """The exact chain from the program's leaf to main, with names, nothing between."""
+    return user_names(sample)[:len(CHAIN)] == CHAIN
 
 
 def interrupted(sample):
