@@ -81,18 +81,20 @@ Test(output_html, every_page_has_its_own_nonce)
 Test(output_html, the_program_reads_the_data)
 {
 	_cleanup_output_profile_ struct output_profile *p = hostile_recording();
-	const char *path = BUILD_DIR "/test_output_page.html";
+	char path[] = "/tmp/proflet-test-XXXXXX.html", command[256];
+	int fd;
 	FILE *f;
 
 	if (system("command -v node >/dev/null") != 0)
 		cr_skip_test("node is not installed");
-	f = fopen(path, "w");
+	fd = mkstemps(path, (int)strlen(".html"));
+	cr_assert_geq(fd, 0);
+	f = fdopen(fd, "w");
 	cr_assert_not_null(f);
 	cr_assert_eq(output_html_write(p, f), 0);
 	fclose(f);
-	cr_expect_eq(
-		system("node " TESTS_DIR "/unit/agent/output/page.mjs " BUILD_DIR "/test_output_page.html"),
-		0);
+	snprintf(command, sizeof command, "node %s %s", TESTS_DIR "/unit/agent/output/page.mjs", path);
+	cr_expect_eq(system(command), 0);
 	remove(path);
 }
 

@@ -17,14 +17,14 @@
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
 #define TICK_NS 10000000ull
 
-uint64_t fake_now_ns, fake_cpu_ns, fake_cpu_step_ns;
+uint64_t fake_now_ns, fake_cpu_ns, fake_cpu_step_ns, fake_now_step_ns;
 int64_t fake_real_offset_ns;
 
 /* --- clock */
 
 static uint64_t mono_ns(void)
 {
-	return fake_now_ns;
+	return fake_now_ns += fake_now_step_ns;
 }
 
 static uint64_t thread_cpu_ns(void)
@@ -410,7 +410,7 @@ static int view_exe(void *data, uint32_t pid, char **ret)
 	if (!p->exe[0])
 		return -ENOENT;
 	*ret = strdup(p->exe);
-	return 0;
+	return *ret ? 0 : -ENOMEM;
 }
 
 static int view_cgroup(void *data, uint32_t pid, const char *base, struct cgroup_identity *ret)
@@ -468,7 +468,7 @@ static int view_environ(void *data, uint32_t pid, const char *name, char **ret)
 	if (!p->service[0])
 		return -ENOENT;
 	*ret = strdup(p->service);
-	return 0;
+	return *ret ? 0 : -ENOMEM;
 }
 
 static int file_open(struct fake_host *h, const char *path, enum proc_open_way way, struct proc_opened *ret)
@@ -569,7 +569,7 @@ void fake_host_init(struct fake_host *h)
 {
 	*h = (struct fake_host){.mappings = true, .n_segments_max = FAKE_SEGMENTS_MAX};
 	fake_now_ns = FAKE_START_NS;
-	fake_cpu_ns = fake_cpu_step_ns = 0;
+	fake_cpu_ns = fake_cpu_step_ns = fake_now_step_ns = 0;
 	fake_real_offset_ns = (int64_t)(clock_real_ns() + NS_PER_SEC - FAKE_START_NS);
 	current = h;
 	h->host = (struct track_host){
@@ -713,21 +713,38 @@ const char *flow_path(struct flow *f, uint32_t pid, uint64_t address)
 	return p ? flow_path_at(f, p->maps, address) : "";
 }
 
+static const struct process_slot *slot_of(const struct flow *f, uint32_t pid)
+{
+	const struct process_slot *slots = arena_process_table(track_arena(f->track));
+
+	for (size_t i = 0; i < SLOTS; i++)
+		if (slots[i].pid == pid)
+			return &slots[i];
+	return NULL;
+}
+
+const struct mapping_list *flow_list(struct flow *f, uint32_t pid)
+{
+	const struct process_slot *s = slot_of(f, pid);
+	uint32_t ref = s ? s->list & SLOT_LIST_MASK : 0;
+
+	return ref ? arena_at(track_arena(f->track), ref) : NULL;
+}
+
 enum flow_slot flow_slot(struct flow *f, uint32_t pid)
 {
-	const struct arena *arena = track_arena(f->track);
-	const struct process_slot *slots = arena_process_table(arena);
-	const struct mapping_list *list;
+	const struct mapping_list *list = flow_list(f, pid);
 
-	for (size_t i = 0; i < SLOTS; i++) {
-		if (slots[i].pid != pid)
-			continue;
-		if (!(slots[i].list & SLOT_LIST_MASK))
-			return SLOT_EMPTY;
-		list = arena_at(arena, slots[i].list & SLOT_LIST_MASK);
-		return list->flags & LIST_SKIP ? SLOT_SKIP : SLOT_LIST;
-	}
-	return SLOT_ABSENT;
+	if (!list)
+		return slot_of(f, pid) ? SLOT_EMPTY : SLOT_ABSENT;
+	return list->flags & LIST_SKIP ? SLOT_SKIP : SLOT_LIST;
+}
+
+bool flow_sends_stack(struct flow *f, uint32_t pid)
+{
+	const struct process_slot *s = slot_of(f, pid);
+
+	return s && s->list & PROCESS_STACK;
 }
 
 void flow_settle(struct flow *f)

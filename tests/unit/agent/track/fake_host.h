@@ -28,6 +28,7 @@
 
 extern uint64_t fake_now_ns, fake_cpu_ns; /* what the clocks say */
 extern uint64_t fake_cpu_step_ns;	  /* CPU time that passes between two looks at it */
+extern uint64_t fake_now_step_ns;	  /* the same, of the time */
 extern int64_t fake_real_offset_ns;	  /* wall clock minus fake_now_ns: today, after the files were made */
 
 enum fake_answer {
@@ -171,6 +172,10 @@ enum flow_slot {
 	SLOT_LIST,
 };
 enum flow_slot flow_slot(struct flow *f, uint32_t pid);
+/* The process's list, in the arena; NULL where its slot names none. */
+const struct mapping_list *flow_list(struct flow *f, uint32_t pid);
+/* Whether the BPF program sends the stack with the process's samples. */
+bool flow_sends_stack(struct flow *f, uint32_t pid);
 /* Builds tables until none waits, and ends grace periods. */
 void flow_settle(struct flow *f);
 
