@@ -268,6 +268,28 @@ void machine_flush(struct machine *m)
 	report_send(m->report);
 }
 
+static void block_run(struct worker_job *job)
+{
+	sem_wait(&container_of(job, struct machine, block)->unblock);
+}
+
+static void block_done(struct worker_job *job, bool cancelled)
+{
+	(void)job, (void)cancelled;
+}
+
+void machine_block(struct machine *m)
+{
+	m->block = (struct worker_job){.run = block_run, .done = block_done};
+	cr_assert_eq(sem_init(&m->unblock, 0, 0), 0);
+	cr_assert_eq(worker_submit(m->worker, &m->block, WORKER_HIGH), 0);
+}
+
+void machine_unblock(struct machine *m)
+{
+	sem_post(&m->unblock);
+}
+
 const char *machine_write(const struct machine *m, const char *name, const void *bytes, size_t len)
 {
 	static char path[128];

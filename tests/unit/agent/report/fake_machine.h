@@ -9,6 +9,7 @@
 #define TESTS_UNIT_AGENT_REPORT_FAKE_MACHINE_H
 
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,8 @@ struct machine {
 	struct report *report;
 	uint32_t program; /* the test program, with a reference */
 	char dir[32], kallsyms[64];
+	struct worker_job block;
+	sem_t unblock;
 	/* what the report has sent */
 	struct buf spilled;
 	unsigned n_requests;
@@ -92,6 +95,9 @@ void machine_report(struct machine *m);
 void machine_work(struct machine *m);
 /* Closes the window, waits for its names, sends it. */
 void machine_flush(struct machine *m);
+/* The only thread of the pool gets a job that ends with machine_unblock; what is submitted after it waits. */
+void machine_block(struct machine *m);
+void machine_unblock(struct machine *m);
 /* Writes a file in the machine's folder. Its path, until the next call. */
 const char *machine_write(const struct machine *m, const char *name, const void *bytes, size_t len);
 

@@ -10,7 +10,7 @@
 #include "agent/base/worker.h"
 #include "fake_machine.h"
 
-#define OTHER_CODE 0x7f0000001000ull /* in no file */
+#define OTHER_CODE frame_native(4711, 0x1000) /* of no binary that is known */
 #define ALPHA "machine_alpha;[anonymous]"
 
 /* Every sample that was added is emitted, dropped with a reason, or waiting. */
@@ -37,7 +37,7 @@ static void add_deep(struct machine *m, struct process *p, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(words); k++)
-			words[k] = frame_anonymous(OTHER_CODE + k);
+			words[k] = OTHER_CODE + k;
 		words[0] += ++number << 8;
 		struct sample_view v = machine_sample(p, words, 0, ARRAY_SIZE(words));
 
@@ -298,6 +298,33 @@ Test(report, names_survive_the_end_of_the_process)
 	cr_expect_str_eq(m.stacks[0].process, "app");
 	binary_registry_stats(m.binaries, &known);
 	cr_expect_eq(known.unused, known.known, "the window held it, and does no longer");
+}
+
+/* The answer of a slow file comes when its window has been sent: the next window has the names. */
+Test(report, names_that_come_late_are_there_for_the_next_window)
+{
+	_cleanup_machine_ struct machine m;
+
+	machine_init(&m, 1);
+	m.config.symbols.kernel = false;
+	machine_report(&m);
+	struct process *p = machine_process(&m, 7);
+
+	machine_block(&m);
+	machine_add_alpha(&m, p, OTHER_CODE);
+	report_close_window(m.report);
+	cr_expect_not(report_sendable(m.report));
+	report_send(m.report);
+	cr_expect_eq(machine_sent(&m, ALPHA), 0);
+	cr_expect_eq(expect_identity(&m).windows_late, 1);
+	machine_unblock(&m);
+	machine_work(&m);
+	machine_add_alpha(&m, p, OTHER_CODE);
+	report_close_window(m.report);
+	cr_expect(report_sendable(m.report), "nothing is to be read");
+	report_send(m.report);
+	cr_expect_eq(machine_sent(&m, ALPHA), 1);
+	cr_expect_eq(expect_identity(&m).windows_late, 1);
 }
 
 /* The index of a binary that is gone stands for another one: it does not get the names of the first. */
@@ -572,7 +599,7 @@ Test(report, what_no_request_can_hold_is_dropped)
 	uint64_t words[1000];
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		words[i] = frame_anonymous(OTHER_CODE + i);
+		words[i] = OTHER_CODE + i;
 	struct sample_view v = machine_sample(p, words, 0, ARRAY_SIZE(words));
 
 	machine_add(&m, p, &v);
@@ -610,7 +637,7 @@ Test(report, no_sample_is_lost_whatever_happens)
 			random = hash_u64(random);
 			machine_now_ns += random % NS_PER_SEC;
 			if (random % 16 < 10)
-				machine_add_alpha(&m, p, frame_anonymous(OTHER_CODE + random % 7));
+				machine_add_alpha(&m, p, OTHER_CODE + random % 7);
 			else if (random % 16 < 13)
 				add_deep(&m, p, 1);
 			else if (random % 16 == 13)
