@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/config/config.h"
+#include "agent/proc/image.h"
 #include "agent/track/select.h"
+#include "cgroup/meta.h"
+#include "cgroup/podtable.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -110,4 +114,95 @@ Test(select, what_it_asks_for)
 		cr_expect_eq(selection_by_pod(&s), table[i].pod, "row %zu", i);
 		selection_fini(&s);
 	}
+}
+
+/* --- of a process */
+
+struct asked {
+	struct proc_table *processes;
+	struct process *p;
+	struct cgroup_meta meta;
+	struct pod_table *pods;
+};
+
+static const char pod_json[] =
+	"{\"items\":[{\"metadata\":{\"uid\":\"uid-1\",\"name\":\"shop-1\",\"namespace\":\"blue\","
+	"\"labels\":{\"app\":\"shop\"}},\"status\":{\"containerStatuses\":[{\"name\":\"web\","
+	"\"containerID\":\"containerd://" ID "\"}]}}]}";
+
+/* This process, as if it ran nginx in a container of a pod. */
+static struct asked asked_new(void)
+{
+	struct asked a = {.meta = {.identity = {.container_id = ID}}};
+	struct pod_list list;
+	const char *why;
+
+	cr_assert_eq(proc_table_new(&a.processes, 4, NULL), 0);
+	cr_assert_eq(proc_table_add(a.processes, (uint32_t)getpid(), 1, &a.p), 0);
+	strcpy(a.p->image->comm, "nginx");
+	a.p->image->program->exe = strdup("/usr/sbin/nginx");
+	cr_assert_eq(pod_table_new(&a.pods, 16), 0);
+	cr_assert_eq(pod_list_parse(pod_json, strlen(pod_json), &list, &why), 0, "%s", why);
+	pod_table_update(a.pods, &list, 1);
+	return a;
+}
+
+static enum select_answer ask(struct asked *a, const char *include, bool with_pods)
+{
+	_cleanup_config_ struct config *config = NULL;
+	enum select_answer answer;
+	struct selection s;
+
+	load(include, NULL, &config, &s);
+	a->p->image->context.data = &a->meta;
+	answer = selection_ask(a->p, with_pods ? a->pods : NULL, &s);
+	a->p->image->context.data = NULL; /* the process does not own it */
+	selection_fini(&s);
+	return answer;
+}
+
+Test(select, process_of_a_pod)
+{
+	static const struct {
+		const char *include;
+		enum select_answer with_pods, without;
+	} table[] = {
+		{"comm=nginx", SELECT_YES, SELECT_YES},
+		{"exe=nginx", SELECT_YES, SELECT_YES},
+		{"container=0123456789ab", SELECT_YES, SELECT_YES},
+		{"container=1123456789ab", SELECT_NO, SELECT_NO},
+		{"cgroup=/", SELECT_YES, SELECT_YES},
+		{"cgroup=/no/such/group", SELECT_NO, SELECT_NO},
+		{"namespace=blue", SELECT_YES, SELECT_NO},
+		{"namespace=green", SELECT_NO, SELECT_NO},
+		{"container_name=web", SELECT_YES, SELECT_NO},
+		{"label=app=shop", SELECT_YES, SELECT_NO},
+		{"label=tier=shop", SELECT_NO, SELECT_NO},
+	};
+	struct asked a = asked_new();
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		cr_expect_eq(ask(&a, table[i].include, true), table[i].with_pods, "%s", table[i].include);
+		cr_expect_eq(ask(&a, table[i].include, false), table[i].without, "%s, without pods",
+			     table[i].include);
+	}
+	strcpy(a.meta.identity.container_id, "");
+	cr_expect_eq(ask(&a, "namespace=blue", true), SELECT_NO, "of no pod");
+	cr_expect_eq(ask(&a, "container=0123456789ab", true), SELECT_NO);
+	pod_table_free(a.pods);
+	proc_table_free(a.processes);
+}
+
+Test(select, pid_that_is_added)
+{
+	_cleanup_config_ struct config *config = NULL;
+	struct selection s;
+
+	load("comm=other", NULL, &config, &s);
+	cr_expect_eq(selection_match(&s, &shop), SELECT_NO);
+	for (uint32_t pid = 1; pid <= 7; pid++)
+		cr_assert_eq(selection_add_pid(&s, pid), 0);
+	cr_expect_eq(selection_match(&s, &shop), SELECT_YES);
+	cr_expect_eq(selection_match(&s, &unknown), SELECT_AS_PARENT);
+	selection_fini(&s);
 }
