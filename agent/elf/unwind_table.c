@@ -46,7 +46,7 @@ static int read_debug_frame(struct row_spans *spans, struct elf_image *img)
 	return fdes_read(spans, &s);
 }
 
-/* What is wrong with a separate file must not cost the binary's own rows. */
+/* An error in a separate debug file is ignored: the rows of the binary itself are still valid. */
 static int read_debug_file(struct row_spans *spans, struct elf_image *debug, uint64_t delta)
 {
 	struct cfi_section s;
@@ -59,8 +59,7 @@ static int read_debug_file(struct row_spans *spans, struct elf_image *debug, uin
 	return fdes_read(spans, &s);
 }
 
-/* Bytes of code in the file: those of its executable sections, or segments where it has no section headers.
- */
+/* Bytes of the executable sections, or of the executable segments if the file has no section headers. */
 static uint64_t text_bytes(const struct elf_image *img)
 {
 	const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
@@ -106,7 +105,7 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	r = gorows_read(&spans, img);
 	if (r < 0)
 		return r;
-	/* what Go's own linker writes there is made from the function table */
+	/* Go's linker generates .debug_frame from the function table */
 	if (spans.n_functions == 0 || spans.n_fdes > 0)
 		r = read_debug_frame(&spans, img);
 	if (r == 0 && debug)

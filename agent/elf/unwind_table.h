@@ -11,23 +11,26 @@
 struct elf_image;
 
 /*
- * Compiles the call-frame information of `img` (Linux Standard Base 5 section 10.6, DWARF 5 section 6.4):
- * .eh_frame, the function table of Go (.gopclntab) where that covers nothing, and .debug_frame where neither
- * does; what none describes may be known by its code,
- * and so is code that is described falsely. Where FDEs of one section overlap, the one that
- * starts last wins as far as it reaches, as in the binary search of GCC's unwinder, then the outer one holds
- * again; of two that start together the first in the section wins. FDEs that start outside the executable
- * segments are skipped.
- * Memory while it is made: the sections, and for each of their bytes about one more in real files, some 40 at
- * worst, up to CFI_ROWS_MAX rows and RULES_MAX rules; past these it is -EFBIG.
- * 0; -ENODATA when the file has none (an empty table is not returned); -ENOTSUP for a machine that is not
- * x86-64 or aarch64; -EFBIG (section or table too large to be real); -EINVAL (section outside the file);
- * -ENOMEM; -errno of a read. *ret is owned by the caller.
+ * Builds the unwind table of `img` (Linux Standard Base 5 section 10.6, DWARF 5 section 6.4) from .eh_frame;
+ * then .gopclntab, the function table of Go, for addresses that .eh_frame does not cover; then .debug_frame.
+ * Addresses that none of them covers may get rows by their machine code. So do addresses whose FDEs
+ * contradict the code.
+ *
+ * If FDEs of one section overlap, the one that starts last applies for its whole range, as in the binary
+ * search of GCC's unwinder; behind its end the enclosing one applies again. Of two that start at the same
+ * address, the first in the section applies. FDEs that start outside the executable segments are skipped.
+ *
+ * While the table is built, it needs memory for the sections, and in real files about one byte more for each
+ * of their bytes, at worst some 40. CFI_ROWS_MAX and RULES_MAX bound it.
+ *
+ * 0; -ENODATA when there is no row (no empty table is returned); -ENOTSUP for a machine other than x86-64 and
+ * aarch64; -EFBIG (section or table exceeds a maximum); -EINVAL (section outside the file); -ENOMEM; -errno
+ * of a read. *ret is owned by the caller.
  */
 int elf_rows_build(struct elf_rows **ret, struct elf_image *img);
 /*
- * The same with the .debug_frame of a separate debug file (agent/elf/file/debuglink.h) where `img` itself
- * says nothing; `delta` is added to its addresses.
+ * The same, and uses the .debug_frame of a separate debug file (agent/elf/file/debuglink.h) for addresses
+ * that no section of `img` covers. `delta` is added to the addresses in `debug`.
  */
 int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug,
 			uint64_t delta);

@@ -7,9 +7,9 @@
 
 #define LENGTH_64 0xffffffffu /* the length follows in 8 bytes */
 #define LENGTH_RESERVED 0xfffffff0u
-#define AUGMENTATION_MAX 32 /* bytes of the string with its NUL; real ones have up to 6 */
+#define AUGMENTATION_MAX 32 /* bytes of the string with its NUL; real ones have at most 6 */
 
-/* Pads to 8 bytes in the address space; DW_EH_PE_aligned is followed by an absolute pointer. */
+/* Skips to the next multiple of 8 in the address space: DW_EH_PE_aligned pads an absolute pointer. */
 static void align_pointer(struct cursor *c, const struct cfi_bases *bases)
 {
 	uint64_t address = bases->section + (uint64_t)(c->pos - bases->bytes);
@@ -78,8 +78,8 @@ bool entry_pointer(struct cursor *c, uint8_t encoding, const struct cfi_bases *b
 {
 	uint64_t base, value;
 
-	if (encoding & DW_EH_PE_indirect) /* also DW_EH_PE_omit: the pointer stands in data that is relocated
-					     at run time */
+	if (encoding & DW_EH_PE_indirect) /* also set in DW_EH_PE_omit; an indirect pointer is in data that is
+					     relocated at run time */
 		return false;
 	if ((encoding & DW_EH_PE_BASE) == DW_EH_PE_aligned)
 		align_pointer(c, bases);
@@ -91,7 +91,7 @@ bool entry_pointer(struct cursor *c, uint8_t encoding, const struct cfi_bases *b
 	return true;
 }
 
-/* The entry as all compilers write it: in .eh_frame, with a 32-bit length. */
+/* Reads an entry in the form that all compilers write: in .eh_frame, with a 32-bit length. */
 static bool usual_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret)
 {
 	struct usual_entry_head {
@@ -121,7 +121,7 @@ int entry_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *
 	bool dwarf64 = false;
 
 	cursor_take(&c, start);
-	/* zero lengths: the terminator, or what a linker left between the inputs of two objects */
+	/* a zero length is the terminator, or the linker left it between the sections of two objects */
 	while (cursor_left(&c) >= sizeof(uint32_t) && (length = cursor_u32(&c)) == 0 && !s->until_zero)
 		start += sizeof(uint32_t);
 	if (length == 0) {
@@ -140,7 +140,7 @@ int entry_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *
 		return -1;
 	*offset = (uint64_t)(c.pos - s->bytes);
 	ret->body = cursor_of(body, length);
-	/* in .eh_frame the id has 4 bytes even behind a 64-bit length */
+	/* in .eh_frame the id has 4 bytes, even after a 64-bit length */
 	dwarf64 = dwarf64 && s->debug;
 	uint64_t id = dwarf64 ? cursor_u64(&ret->body) : cursor_u32(&ret->body);
 	if (s->debug) {
@@ -153,8 +153,10 @@ int entry_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *
 	return 1;
 }
 
-/* The letters behind 'z', with their data; an unknown letter ends what is understood, its data is stepped
- * over. */
+/*
+ * Parses the letters behind 'z' and their data. At an unknown letter, parsing ends and the remaining data is
+ * skipped.
+ */
 static const char *cie_augmentation(const struct cfi_section *s, struct cfi_cie *cie, struct cursor *data,
 				    const char *letters)
 {
@@ -192,7 +194,7 @@ static const char *cie_augmentation(const struct cfi_section *s, struct cfi_cie 
 static const char *parse_augmentation(const struct cfi_section *s, struct cfi_cie *cie, struct cursor *c,
 				      const char *letters)
 {
-	if (letters[0] != 'z') /* without 'z' only letters without data are possible */
+	if (letters[0] != 'z') /* without 'z', only letters without data can be parsed */
 		return strspn(letters, "SBG") == strlen(letters) ? cie_augmentation(s, cie, c, letters)
 								 : "unknown augmentation of the CIE";
 	uint64_t len = cursor_uleb(c);
@@ -244,15 +246,17 @@ void entry_cie(const struct cfi_section *s, uint64_t offset, struct cfi_cie *ret
 	uint64_t at = offset;
 
 	*ret = (struct cfi_cie){.fde_encoding = DW_EH_PE_absptr, .lsda_encoding = DW_EH_PE_omit};
-	here.until_zero = true; /* the CIE is at `offset` or not at all */
+	here.until_zero = true; /* an entry at `offset` must be the CIE; do not skip zero lengths */
 	if (offset >= s->len || entry_next(&here, &at, &entry) != 1 || !entry.is_cie || entry.body.bad)
 		ret->error = "no CIE where the CIE pointer points";
 	else
 		ret->error = parse_cie(s, &entry.body, ret);
 }
 
-/* The FDE as all linkers write it: 32-bit relative address, length, one byte for the length of the
- * augmentation. */
+/*
+ * Reads an FDE in the form that all linkers write: 32-bit relative address, 32-bit length, one byte for the
+ * length of the augmentation data.
+ */
 static bool usual_fde(const struct cfi_section *s, const struct cfi_cie *cie, const struct cursor *body,
 		      struct cfi_fde *ret)
 {
@@ -286,7 +290,7 @@ const char *entry_fde(const struct cfi_section *s, const struct cfi_cie *cie, co
 	struct cursor c = entry->body;
 	if (!entry_pointer(&c, cie->fde_encoding, &s->bases, &start))
 		return c.bad ? "FDE is truncated" : "pointer encoding of the FDE is not supported";
-	/* the length has the format of the start, but no base, and no padding of its own */
+	/* the length has the format of the start, but neither base nor alignment */
 	if (!pointer_value(&c, cie->fde_encoding & 0x07, &len))
 		return "FDE is truncated";
 	if (start + len < start)

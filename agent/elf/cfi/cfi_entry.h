@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The entries of a call-frame section: lengths, CIEs, FDEs, encoded pointers. Parses, interprets nothing.
- * Linux Standard Base 5 section 10.6.1 (.eh_frame), DWARF 5 section 6.4.1 (.debug_frame). Everything here
- * borrows the section's bytes. Errors are static strings that say what was wrong with the entry. Rank 1,
- * private to elf/.
+ * Splits a call-frame section into its entries and parses CIEs, FDEs and encoded pointers (Linux Standard
+ * Base 5 section 10.6.1 for .eh_frame, DWARF 5 section 6.4.1 for .debug_frame). Does not run call-frame
+ * instructions. All results borrow the section's bytes. Errors are static strings that say what is wrong with
+ * the entry. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_CFI_ENTRY_H
 #define PROFLET_ELF_CFI_ENTRY_H
@@ -11,9 +11,9 @@
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/cursor.h"
 
-/* What relative pointers are relative to. */
+/* The addresses to which encoded pointers can be relative. */
 struct cfi_bases {
-	const uint8_t *bytes; /* byte of the section that stands at address `section` */
+	const uint8_t *bytes; /* the byte at address `section` */
 	uint64_t section;
 	uint64_t text, data, func; /* valid with the flags below */
 	bool has_text, has_data, has_func;
@@ -25,48 +25,48 @@ struct cfi_section {
 	const uint8_t *bytes;
 	size_t len;
 	struct cfi_bases bases;
-	const struct elf_arch *arch; /* of the file; the interpreters need one, reading entries does not */
-	struct eh_index *index;	     /* of .eh_frame; NULL: there is none */
+	const struct elf_arch *arch; /* of the file; needed by the interpreters only */
+	struct eh_index *index;	     /* search table of .eh_frame; NULL: there is none */
 	bool debug;		     /* .debug_frame rather than .eh_frame */
-	bool separate;		     /* of a separate debug file */
-	uint64_t delta;		     /* to be added to its addresses: how far the binary was moved since */
-	bool until_zero; /* a zero length ends the entries; otherwise it is stepped over, as readelf and gdb
-			    do */
+	bool separate;		     /* in a separate debug file */
+	uint64_t delta;	 /* to be added to its addresses: the binary was moved by this distance later */
+	bool until_zero; /* a zero length ends the entries; otherwise it is skipped, as readelf and gdb do */
 };
 
 struct cfi_entry {
 	uint64_t offset;    /* of the length field */
-	uint64_t cie;	    /* an FDE's: offset of its CIE */
-	struct cursor body; /* behind the CIE id or CIE pointer; bad when the entry is too short for one */
+	uint64_t cie;	    /* in an FDE: offset of its CIE */
+	struct cursor body; /* the bytes behind the CIE id or CIE pointer; bad if the entry is too short to
+			       have one */
 	bool is_cie;
 };
 
 struct cfi_cie {
-	const char *error; /* why the CIE is unusable; NULL when it is fine */
+	const char *error; /* why the CIE is unusable, or NULL */
 	struct cursor program;
 	uint64_t code_align, ra_reg;
 	int64_t data_align;
 	uint8_t fde_encoding, lsda_encoding; /* DW_EH_PE_* */
 	bool sized_augmentation;	     /* 'z' */
 	bool signal;			     /* 'S' */
-	bool usual;			     /* small factors, and the return address is where it always is */
+	bool usual; /* small alignment factors, and the return address in its usual column */
 };
 
 struct cfi_fde {
-	uint64_t start, end; /* addresses; end > start, or equal for an FDE of a discarded function */
+	uint64_t start, end; /* addresses; end > start, or equal if the linker discarded the function */
 	struct cursor program;
 };
 
 /* Reads a pointer. False when it is truncated, indirect, omitted, or relative to a base that is unknown. */
 bool entry_pointer(struct cursor *c, uint8_t encoding, const struct cfi_bases *bases, uint64_t *ret);
 /*
- * Reads the entry at *offset and moves *offset behind it. 1: *ret is an entry; 0: the end; -1: a length that
- * leaves the section or is reserved, which hides all that follows.
+ * Reads the entry at *offset and moves *offset to the next. 1: *ret is an entry; 0: end of the section; -1:
+ * the length is reserved or exceeds the section, so that no further entry can be found.
  */
 int entry_next(const struct cfi_section *s, uint64_t *offset, struct cfi_entry *ret);
-/* The CIE at `offset`; ret->error is set when it cannot be used. */
+/* Reads the CIE at `offset`. ret->error says why it cannot be used, or is NULL. */
 void entry_cie(const struct cfi_section *s, uint64_t offset, struct cfi_cie *ret);
-/* NULL, or what is wrong. */
+/* Reads an FDE. NULL, or what is wrong with it. */
 const char *entry_fde(const struct cfi_section *s, const struct cfi_cie *cie, const struct cfi_entry *entry,
 		      struct cfi_fde *ret);
 

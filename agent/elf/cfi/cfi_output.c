@@ -8,8 +8,8 @@
 
 #define ROWS_MIN 1024
 /*
- * Sections that compilers write have 6 to 12 bytes a row. Fewer are assumed here, so that the array seldom
- * grows: memory that no row is written to costs nothing.
+ * Compilers write 6 to 12 bytes of call-frame information for a row. The estimate is lower, so that the array
+ * seldom grows; pages of it that no row uses cost no memory.
  */
 #define SECTION_BYTES_PER_ROW 4
 

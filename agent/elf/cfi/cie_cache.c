@@ -8,7 +8,7 @@
 #include "agent/base/map.h"
 
 #define FIRST_INDEX 64
-#define BUDGET_MIN 4096 /* bytes, for small sections whose FDEs share CIEs in odd ways */
+#define BUDGET_MIN 4096 /* bytes; small sections may share CIEs in unusual ways */
 
 void cie_cache_init(struct cie_cache *cache, const struct cfi_section *s)
 {
@@ -22,7 +22,7 @@ void cie_cache_fini(struct cie_cache *cache)
 	*cache = (struct cie_cache){0};
 }
 
-/* Where `offset` is in the index, or would be. */
+/* The place of `offset` in the index, or the free one for it. */
 static size_t find(const struct cie_cache *cache, uint64_t offset)
 {
 	size_t at = hash_u64(offset) & (cache->n_index - 1);

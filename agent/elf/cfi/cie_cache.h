@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CIEs by offset, parsed and interpreted once. Entries are made for CIEs that FDEs point to; a budget on
- * their size keeps a section whose every FDE points elsewhere into the same bytes from costing quadratic
- * time. Rank 1, private to elf/.
+ * Caches CIEs by their offset, so that each is parsed and its instructions run once. Only CIEs to which an
+ * FDE points are cached. A budget limits the bytes of instructions that are run in total: without it, a
+ * section in which each FDE points to another offset in the same bytes would cost quadratic time. Rank 1,
+ * private to elf/.
  */
 #ifndef PROFLET_ELF_CIE_CACHE_H
 #define PROFLET_ELF_CIE_CACHE_H
@@ -16,11 +17,11 @@ struct cie_slot {
 };
 
 struct cie_cache {
-	struct cie_slot *slots; /* owned, in the order they were made */
-	uint32_t *index;	/* owned: slot + 1 by hash of the offset, 0 is free */
+	struct cie_slot *slots; /* owned, in the order of their first use */
+	uint32_t *index;	/* owned; hash table of offsets: slot + 1, or 0 if free */
 	size_t n, n_index;
-	size_t last;	 /* the slot found last */
-	uint64_t budget; /* bytes of CIE programs that may still be run */
+	size_t last;	 /* the most recently used slot */
+	uint64_t budget; /* bytes of CIE instructions that may still be run */
 };
 
 void cie_cache_init(struct cie_cache *cache, const struct cfi_section *s);
@@ -28,7 +29,10 @@ void cie_cache_fini(struct cie_cache *cache);
 const struct cie_slot *cie_cache_find(struct cie_cache *cache, struct cfi_output *out,
 				      const struct cfi_section *s, uint64_t offset, int *ret_fatal);
 
-/* The CIE at `offset` (look at ->cie.error), borrowed until the next call. NULL: -ENOMEM in *ret_fatal. */
+/*
+ * Returns the CIE at `offset`, borrowed until the next call; its cie.error says whether it is usable. NULL:
+ * -ENOMEM, in *ret_fatal.
+ */
 static inline const struct cie_slot *cie_cache_get(struct cie_cache *cache, struct cfi_output *out,
 						   const struct cfi_section *s, uint64_t offset,
 						   int *ret_fatal)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Numbers of the call-frame information: DWARF 5 sections 6.4.2 and 7.24 (instructions), 7.7.1 (expressions),
- * Linux Standard Base 5 sections 10.5 and 10.6 (pointer encodings), the DWARF supplements of the two ABIs
- * (registers). Only what this folder reads. Rank 1, private to elf/.
+ * Constants of call-frame information: DWARF 5 sections 6.4.2 and 7.24 (instructions) and 7.7.1
+ * (expressions), Linux Standard Base 5 sections 10.5 and 10.6 (pointer encodings). Only those that this
+ * folder needs. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_DWARF_NUMBERS_H
 #define PROFLET_ELF_DWARF_NUMBERS_H
 
 enum dwarf_cfa {
-	/* in the two high bits, operand in the six low ones */
+	/* opcode in the two high bits, operand in the six low ones */
 	DW_CFA_advance_loc = 0x40,
 	DW_CFA_offset = 0x80,
 	DW_CFA_restore = 0xc0,
@@ -36,7 +36,7 @@ enum dwarf_cfa {
 	DW_CFA_val_offset = 0x14,
 	DW_CFA_val_offset_sf = 0x15,
 	DW_CFA_val_expression = 0x16,
-	DW_CFA_MIPS_advance_loc8 = 0x1d, /* GNU tools know it for every machine */
+	DW_CFA_MIPS_advance_loc8 = 0x1d, /* GNU tools accept it for every machine */
 	DW_CFA_AARCH64_negate_ra_state_with_pc = 0x2c,
 	DW_CFA_GNU_window_save = 0x2d, /* aarch64: negate_ra_state */
 	DW_CFA_GNU_args_size = 0x2e,

@@ -11,8 +11,8 @@
 #include "agent/elf/file/elf_image.h"
 
 #define PAIR_BYTES 8
-#define ENTRY_ALIGN 4	/* bytes, of entries in .eh_frame */
-#define SEARCHES_MAX 64 /* linear ones, for what the two disagree about */
+#define ENTRY_ALIGN 4	/* bytes; alignment of entries in .eh_frame */
+#define SEARCHES_MAX 64 /* linear searches, for entries on which the two tables disagree */
 #define TABLE_ENCODING (DW_EH_PE_datarel | DW_EH_PE_sdata4)
 
 static int32_t field(const struct eh_index *ix, size_t i, size_t at)
@@ -45,7 +45,7 @@ static bool find_header(const struct elf_image *img, struct elf_segment *ret)
 	return true;
 }
 
-/* Finds the table behind the four bytes of the header, the pointer to .eh_frame and the count. */
+/* Finds the table, which follows four bytes of header, the pointer to .eh_frame, and the count. */
 static bool find_table(struct eh_index *ix, size_t len)
 {
 	const struct cfi_bases bases = {

@@ -8,7 +8,7 @@
 struct evaluation {
 	const struct frame_registers *regs;
 	const struct frame_memory *memory;
-	const uint8_t *start; /* of the expression: branches may go back to it */
+	const uint8_t *start; /* of the expression; branches may go backwards */
 	struct cursor c;
 	uint64_t stack[EVALUATE_STACK_MAX];
 	unsigned n;
@@ -38,7 +38,7 @@ static uint64_t pop(struct evaluation *e)
 	return e->stack[--e->n];
 }
 
-/* The value `depth` below the top, which is 0. */
+/* Pushes a copy of the value `depth` below the top; 0 is the top itself. */
 static void pick(struct evaluation *e, uint64_t depth)
 {
 	if (depth >= e->n)
@@ -47,7 +47,7 @@ static void pick(struct evaluation *e, uint64_t depth)
 		push(e, e->stack[e->n - 1 - depth]);
 }
 
-/* The top one goes below the `below` values that are under it. */
+/* Moves the top value below the `below` values under it. */
 static void rotate(struct evaluation *e, unsigned below)
 {
 	uint64_t top;
@@ -138,7 +138,7 @@ static void unary(struct evaluation *e, uint8_t op)
 	}
 }
 
-/* Signed, and without the two cases that C leaves open. */
+/* Divides as signed numbers. The two cases that C leaves undefined are handled. */
 static uint64_t divide(struct evaluation *e, uint64_t a, uint64_t b)
 {
 	if (b == 0) {
@@ -234,7 +234,7 @@ static void other_operation(struct evaluation *e, uint8_t op)
 		return branch(e, true);
 	case DW_OP_bra:
 		return branch(e, pop(e) != 0);
-	case DW_OP_regx: /* a register's name stands for its value, as in the unwinder of GCC */
+	case DW_OP_regx: /* a register name stands for the register's value, as in GCC's unwinder */
 		return push_register(e, cursor_uleb(&e->c), 0);
 	case DW_OP_bregx:
 		reg = cursor_uleb(&e->c);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * DWARF expressions of call-frame rules, evaluated: DWARF 5 sections 2.5.1 and 6.4.2, for 64-bit machines.
- * All operations on the stack, constants, arithmetic, comparison, branches, registers and memory; none that
- * needs the object or thread (DW_OP_addr, fbreg, call*, xderef*, entry_value ...). Pure, safe on any bytes:
- * at most EVALUATE_STEPS_MAX operations and EVALUATE_STACK_MAX values. Rank 1, private to elf/.
+ * Evaluates the DWARF expressions of call-frame rules (DWARF 5 sections 2.5.1 and 6.4.2) for 64-bit machines.
+ * Supports the operations on the stack, constants, arithmetic, comparison, branches, registers and memory;
+ * not those that need the object or the thread (DW_OP_addr, fbreg, call*, xderef*, entry_value ...). Pure and
+ * safe on any bytes: runs at most EVALUATE_STEPS_MAX operations on at most EVALUATE_STACK_MAX values. Rank 1,
+ * private to elf/.
  */
 #ifndef PROFLET_ELF_EVALUATE_H
 #define PROFLET_ELF_EVALUATE_H
@@ -19,18 +20,19 @@
 
 struct frame_registers {
 	uint64_t value[FRAME_REGISTERS];
-	uint32_t known; /* by bit; the others have no meaning */
+	uint32_t known; /* bit n: register n is known; the values of others are meaningless */
 };
 
 struct frame_memory {
-	int (*read)(void *data, void *to, uint32_t bytes, uint64_t address); /* 0, or < 0 */
+	int (*read)(void *data, void *to, uint32_t bytes,
+		    uint64_t address); /* Reads memory of the process. 0, or negative. */
 	void *data;
 };
 
 /*
- * `initial`: what stands on the stack before, NULL: nothing. 0 with the value on top in *ret; -EINVAL
- * (malformed, or a division by 0), -ENOTSUP (operation), -ENODATA (register unknown), -EFAULT (memory not
- * there), -ELOOP (too many operations).
+ * `initial` is the value on the stack at the start; NULL: the stack is empty. 0: *ret is the value on top;
+ * -EINVAL (malformed, or a division by 0), -ENOTSUP (operation), -ENODATA (register unknown), -EFAULT (memory
+ * cannot be read), -ELOOP (too many operations).
  */
 int evaluate(const struct frame_registers *regs, const struct frame_memory *memory, struct cursor expr,
 	     const uint64_t *initial, uint64_t *ret);

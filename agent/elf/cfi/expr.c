@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A value on the symbolic stack is either a constant, or
- *	base + index * scale + off            or, once dereferenced,
+ *	base + index * scale + off
+ * or, once dereferenced,
  *	*(base + index * scale + off) + add
- * where base and index are registers. All shapes but the PLT's are such values; that one compares and is
- *matched as bytes.
+ * where base and index are registers. All forms but that of a PLT are such values. The PLT's expression has a
+ * comparison and is recognised by its bytes.
  */
 #include "agent/elf/cfi/expr.h"
 
@@ -15,12 +16,12 @@
 
 #define STACK_MAX 8
 #define NO_REG 0xff
-#define BASE_CFA 0xfe /* the CFA, which DW_CFA_expression finds on the stack */
+#define BASE_CFA 0xfe /* the CFA, which is on the stack when DW_CFA_expression starts */
 
 struct value {
 	uint8_t base, index;
 	bool deref;
-	uint64_t scale, off, add; /* two's complement: foreign numbers may wrap */
+	uint64_t scale, off, add; /* unsigned, since foreign numbers may wrap around */
 };
 
 struct machine_stack {
@@ -60,8 +61,10 @@ static void add_const(struct value *v, uint64_t n)
 		v->off += n;
 }
 
-/* *a += *b, where one is a constant, or both are plain addresses with at most one base and one index between
- * them. */
+/*
+ * Computes *a += *b if one is a constant, or if both are addresses that were not dereferenced and have at
+ * most one base and one index together.
+ */
 static bool add_values(struct value *a, const struct value *b)
 {
 	if (is_const(b)) {
@@ -88,7 +91,7 @@ static bool add_values(struct value *a, const struct value *b)
 	return true;
 }
 
-/* A register times a constant becomes an index. */
+/* Multiplies by a constant. A register becomes an index. */
 static bool multiply(struct value *v, uint64_t n)
 {
 	if (is_const(v)) {
@@ -206,8 +209,10 @@ static bool fits(uint64_t n)
 	return (int64_t)n >= INT32_MIN && (int64_t)n <= INT32_MAX;
 }
 
-/* sp + 8 + ((rip & 15) >= n ? 8 : 0): binutils' rule for a PLT slot, whose push comes n bytes into its 16
- * bytes. */
+/*
+ * sp + 8 + ((rip & 15) >= n ? 8 : 0): the rule of binutils for a PLT slot of 16 bytes whose push ends after n
+ * bytes.
+ */
 static bool is_plt(struct cursor expr, struct elf_rule *rule)
 {
 	static const uint8_t shape[] = {DW_OP_breg0 + X86_RSP,
@@ -264,8 +269,10 @@ void expr_cfa(uint16_t machine, struct cursor expr, struct elf_rule *rule)
 	rule->cfa_add = (int32_t)v.add;
 }
 
-/* Evaluates with the CFA on the stack (DWARF 5, 6.4.2.3); false unless the result is base + off, dereferenced
- * or not. */
+/*
+ * Evaluates with the CFA on the stack (DWARF 5, 6.4.2.3). False unless the result is base + off, dereferenced
+ * or not.
+ */
 static bool evaluate_reg(struct cursor expr, struct value *ret)
 {
 	struct machine_stack s = {.n = 0};
@@ -290,7 +297,9 @@ struct elf_reg_rule expr_value(struct cursor expr)
 {
 	struct value v;
 
-	/* the value *(base + off) is what "saved at base + off" means; a bare register is a register rule */
+	/*
+	 * "saved at base + off" is the value *(base + off); the bare value of a register is a register rule
+	 */
 	if (!evaluate_reg(expr, &v) || (!v.deref && (v.base == BASE_CFA || v.off != 0)))
 		return (struct elf_reg_rule){.kind = REG_UNSUPPORTED};
 	if (!v.deref)

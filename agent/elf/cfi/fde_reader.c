@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Either side may be the damaged one. The table's word about where an FDE begins counts if an FDE can be read
- * there whose start is the one that the table has for it: that does not happen by chance.
+ * Reads the entries one after the other, and recovers from damaged ones with the help of the search table
+ * (ehindex.h), which can be damaged, too. The table is right about the place of an FDE if an FDE can be read
+ * there whose start equals the one in the table: damaged data would hardly have the same start.
  *
- * Where no table helps, a length that leaves the section is overcome by a search for the next place where two
- * entries in a row make sense.
+ * Without a table, if a length exceeds the section, reading continues at the next place where two valid
+ * entries follow each other.
  */
 #include "agent/elf/cfi/fde_reader.h"
 
@@ -14,7 +15,7 @@
 
 #define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
 #define ENTRY_ALIGN 4		 /* bytes */
-#define SEARCH_BYTES (64u << 10) /* further than the longest entry of real files reaches */
+#define SEARCH_BYTES (64u << 10) /* longer than any entry of a real file */
 
 static enum elf_source source_of(const struct cfi_section *s)
 {
@@ -23,7 +24,7 @@ static enum elf_source source_of(const struct cfi_section *s)
 	return s->debug ? ELF_DEBUG_FRAME : ELF_EH_FRAME;
 }
 
-/* Reads the FDE at `offset`; false when there is none whose start is the table's. */
+/* Reads the FDE at `offset`. False if there is none with the start that the table has. */
 static bool read_known(const struct cfi_section *s, uint64_t offset, struct cfi_fde *ret)
 {
 	struct cfi_section here = *s;
@@ -31,7 +32,7 @@ static bool read_known(const struct cfi_section *s, uint64_t offset, struct cfi_
 	struct cfi_cie cie;
 	uint64_t at = offset;
 
-	here.until_zero = true; /* the entry is at `offset` or not at all */
+	here.until_zero = true; /* an entry at `offset` must be the FDE; do not skip zero lengths */
 	if (offset >= s->len || entry_next(&here, &at, &entry) != 1 || entry.is_cie || entry.body.bad)
 		return false;
 	entry_cie(s, entry.cie, &cie);
@@ -41,7 +42,7 @@ static bool read_known(const struct cfi_section *s, uint64_t offset, struct cfi_
 	return i != EH_INDEX_NONE && eh_index_offset(s->index, i) == offset;
 }
 
-/* Where in [from, until) the next FDE begins that both know; UINT64_MAX if there is none. */
+/* The offset in [from, until) of the next FDE on which section and table agree, or UINT64_MAX. */
 static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t until)
 {
 	uint64_t offset = eh_index_next(s->index, from);
@@ -52,8 +53,10 @@ static uint64_t next_known(const struct cfi_section *s, uint64_t from, uint64_t 
 	return offset < until ? offset : UINT64_MAX;
 }
 
-/* Moves *offset behind the entry there when it is a CIE, or an FDE of executable addresses, that can be
- * read; 0 at the end of the entries, -1 when it is neither. */
+/*
+ * Moves *offset behind the entry there, which must be a readable CIE, or a readable FDE of executable
+ * addresses. 0: end of the entries; -1: it is neither.
+ */
 static int step_over(struct row_spans *spans, const struct cfi_section *s, uint64_t *offset)
 {
 	struct cfi_section here = *s;
@@ -77,7 +80,7 @@ static int step_over(struct row_spans *spans, const struct cfi_section *s, uint6
 	return 1;
 }
 
-/* Where behind `from` two entries in a row can be read. */
+/* The first offset behind `from` at which two entries in a row can be read. */
 static uint64_t search(struct row_spans *spans, const struct cfi_section *s, uint64_t from)
 {
 	uint64_t until = s->len - from < SEARCH_BYTES ? s->len : from + SEARCH_BYTES;
@@ -91,7 +94,10 @@ static uint64_t search(struct row_spans *spans, const struct cfi_section *s, uin
 	return UINT64_MAX;
 }
 
-/* Where the walk has to go on instead of behind the entry at `at`; UINT64_MAX when that was in order. */
+/*
+ * The offset at which reading must continue because the entry at `at` is damaged; UINT64_MAX: continue behind
+ * it.
+ */
 static uint64_t detour(struct row_spans *spans, const struct cfi_section *s, int more, uint64_t at,
 		       uint64_t behind)
 {
@@ -133,8 +139,8 @@ static bool next_entry(struct row_spans *spans, const struct cfi_section *s, uin
 }
 
 /*
- * Entry `i` of the table is that of the FDE. Where its start is another one, the FDE's may stand if it lies
- * between the functions before and behind.
+ * Entry `i` of the table belongs to the FDE. If their starts differ, that of the FDE is accepted only if it
+ * lies between the functions of the neighbouring entries.
  */
 static bool may_start(const struct cfi_section *s, size_t i, uint64_t start)
 {
@@ -142,7 +148,7 @@ static bool may_start(const struct cfi_section *s, size_t i, uint64_t start)
 	struct cfi_fde before;
 
 	if (eh_index_start(ix, i) == start)
-		return true; /* a damaged start beside it hid it from the binary search */
+		return true; /* the binary search missed the entry because a neighbour has a damaged start */
 	if (i + 1 < ix->n && eh_index_start(ix, i + 1) <= start)
 		return false;
 	if (i == 0)
@@ -163,7 +169,7 @@ static const char *check_range(const struct cfi_section *s, const struct cfi_ent
 	if (i == EH_INDEX_NONE || eh_index_offset(ix, i) != entry->offset) {
 		size_t own = eh_index_of(ix, entry->offset);
 
-		/* linkers leave out FDEs of functions that they folded into others */
+		/* linkers leave out of the table FDEs of functions that they merged with identical ones */
 		if (own != EH_INDEX_NONE && !may_start(s, own, fde->start))
 			return "start of the FDE is another one in .eh_frame_hdr";
 		i = own != EH_INDEX_NONE ? own : i;
@@ -171,13 +177,13 @@ static const char *check_range(const struct cfi_section *s, const struct cfi_ent
 	if (i == EH_INDEX_NONE || ++i >= ix->n)
 		return NULL;
 	uint64_t next = eh_index_start(ix, i);
-	/* GCC's unwinder, which goes by the table, finds the next function there */
+	/* according to the table, the next function begins there, and GCC's unwinder follows the table */
 	if (next > fde->start && next < fde->end && read_known(s, eh_index_offset(ix, i), &ignored))
 		fde->end = next;
 	return NULL;
 }
 
-/* NULL when the FDE's rows were added, or it has no addresses; else what is wrong with it. */
+/* Adds the rows of an FDE. NULL, also for an FDE without addresses; else what is wrong with it. */
 static const char *read_fde(struct row_spans *spans, const struct cfi_section *s, const struct cie_slot *cie,
 			    const struct cfi_entry *entry, int *ret_fatal)
 {
@@ -189,7 +195,7 @@ static const char *read_fde(struct row_spans *spans, const struct cfi_section *s
 	const char *error = entry_fde(s, &cie->cie, entry, &fde);
 	if (error)
 		return error;
-	/* functions that the linker discarded: empty in .eh_frame, at address 0 in .debug_frame */
+	/* the linker discarded the function: the FDE is empty in .eh_frame, at address 0 in .debug_frame */
 	if (fde.end == fde.start || (s->debug && fde.start == 0))
 		return NULL;
 	error = check_range(s, entry, &fde);

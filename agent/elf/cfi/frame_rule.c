@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A second interpreter of call-frame instructions beside cfi.c, because the two want opposite things: that
- * one writes rows of three registers for millions of addresses, this one the whole rule of a few. Here every
- * location is kept as it is written, expressions by their place in the section, and copied at the end.
+ * This is a second interpreter of call-frame instructions beside interpreter.c, since the requirements are
+ * opposite: that one writes rows for three registers and millions of addresses, this one finds the rules of
+ * all registers for a few addresses. It stores each location as the instruction has it, expressions as their
+ * place in the section, and copies the expressions at the end.
  */
 #include "agent/elf/cfi/frame_rule.h"
 
@@ -30,7 +31,7 @@ struct interpreter {
 	struct cursor c;
 	uint64_t loc, end, target;
 	bool in_cie, found, bad;
-	uint64_t row; /* where the present row starts */
+	uint64_t row; /* start of the current row */
 	struct columns now, initial;
 	unsigned depth;
 	struct columns states[STATES_MAX];
@@ -42,7 +43,7 @@ static void fail(struct interpreter *m)
 	m->c.pos = m->c.end;
 }
 
-/* The row that is complete holds up to `loc`; if the target is in it, that is all. */
+/* The current row ends at `loc`. Stops if the wanted address is in it. */
 static void advance_to(struct interpreter *m, uint64_t loc)
 {
 	if (m->in_cie || loc < m->loc) {
@@ -107,7 +108,7 @@ static int64_t signed_uleb(struct interpreter *m)
 	return (int64_t)n;
 }
 
-/* An expression stays where it is; `off` is its place in the section until the rule is finished. */
+/* An expression is not copied yet: `off` is its place in the section until the rule is complete. */
 static struct frame_location expression(struct interpreter *m, enum frame_location_kind kind)
 {
 	uint64_t len = cursor_uleb(&m->c);
@@ -126,7 +127,7 @@ static struct frame_location register_plus(uint64_t reg, int64_t off)
 	return (struct frame_location){.kind = LOCATION_REGISTER, .reg = (uint8_t)reg, .off = off};
 }
 
-/* Factored offsets are in units of the data alignment factor. */
+/* Factored offsets are multiples of the data alignment factor. */
 static int64_t factored(struct interpreter *m, int64_t n)
 {
 	int64_t off = 0;
@@ -160,7 +161,7 @@ static void restore_state(struct interpreter *m)
 		m->now = m->states[--m->depth];
 }
 
-/* While the CFA is an expression, a new offset or register alone changes nothing that could be used. */
+/* While the CFA is an expression, a new offset or register alone has no effect. */
 static void step_cfa(struct interpreter *m, uint8_t op)
 {
 	struct frame_location *cfa = &m->now.cfa;
@@ -229,7 +230,8 @@ static void step_low(struct interpreter *m, uint8_t op)
 
 	switch (op) {
 	case DW_CFA_nop:
-	case DW_CFA_GNU_window_save: /* aarch64: whether the return address is signed is not followed */
+	case DW_CFA_GNU_window_save: /* aarch64: toggles whether the return address is signed, which is
+					ignored */
 	case DW_CFA_AARCH64_negate_ra_state_with_pc:
 		return;
 	case DW_CFA_set_loc:
@@ -288,7 +290,7 @@ static void interpret(struct interpreter *m, struct cursor program)
 		m->bad = true;
 }
 
-/* Copies what a location's expression is into the rule. */
+/* Copies the expression of a location into the rule. */
 static int keep_expression(const struct cfi_section *s, struct frame_rule *rule, struct frame_location *l,
 			   size_t *used)
 {
@@ -320,7 +322,7 @@ static int finish(const struct interpreter *m, struct frame_rule *rule)
 	return r;
 }
 
-/* The rule of query->va, which the FDE covers. */
+/* Finds the rule of query->va, which the FDE covers. */
 static void run(struct interpreter *m, const struct cfi_section *s, const struct cfi_cie *cie,
 		const struct cfi_fde *fde, struct frame_query *query)
 {
@@ -345,7 +347,7 @@ static void run(struct interpreter *m, const struct cfi_section *s, const struct
 	query->fde_end = fde->end;
 }
 
-/* The FDE that covers an address; of several the one that starts last, as in the table (rows.h). */
+/* The FDE that covers an address. Of several, the one that starts last applies, as in a table (rows.h). */
 struct cover {
 	struct cfi_entry entry;
 	uint64_t start;
@@ -358,7 +360,7 @@ struct pass {
 	size_t n;
 	struct cover *covers;
 	struct cie_cache cache;
-	struct cfi_output out; /* what the cache of CIEs works on */
+	struct cfi_output out; /* required by the cache of CIEs */
 };
 
 static int cover_all(struct pass *p)
@@ -444,7 +446,7 @@ static int word(const struct frame_step *s, uint64_t address, uint64_t *ret)
 	return s->memory->read(s->memory->data, ret, sizeof *ret, address) < 0 ? -EFAULT : 0;
 }
 
-/* The value that register `reg` has in the caller. -ENODATA: unknown. */
+/* Computes the value that register `reg` has in the caller. -ENODATA: unknown. */
 static int locate(const struct frame_step *s, unsigned reg, uint64_t *ret)
 {
 	const struct frame_location *l = &s->rule->regs[reg];

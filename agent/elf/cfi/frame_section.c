@@ -9,10 +9,10 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
 
-#define SEARCHED_MAX (64u << 20) /* bytes of a segment that are searched for .eh_frame */
+#define SEARCHED_MAX (64u << 20) /* bytes of a segment in which .eh_frame is searched */
 #define EH_FRAME_HDR_MAX 32	 /* bytes: version, three encodings, the pointer */
 
-/* Reads eh_frame_ptr out of the .eh_frame_hdr that `hdr` describes. */
+/* Reads eh_frame_ptr from the .eh_frame_hdr that `hdr` describes. */
 static int eh_frame_va(const struct elf_image *img, const struct elf_segment *hdr, uint64_t *ret)
 {
 	uint8_t header[EH_FRAME_HDR_MAX];
@@ -24,7 +24,7 @@ static int eh_frame_va(const struct elf_image *img, const struct elf_segment *hd
 	struct cursor c = cursor_of(header, len);
 	uint8_t version = cursor_u8(&c);
 	uint8_t encoding = cursor_u8(&c);
-	cursor_u16(&c); /* encodings of the search table, which a complete walk does not need */
+	cursor_u16(&c); /* encodings of the search table, which are not needed here */
 	const struct cfi_bases bases = {
 		.section = hdr->va, .bytes = header, .data = hdr->va, .has_data = true};
 	if (c.bad || version != 1 || !entry_pointer(&c, encoding, &bases, ret))
@@ -32,7 +32,7 @@ static int eh_frame_va(const struct elf_image *img, const struct elf_segment *hd
 	return 0;
 }
 
-/* A CIE, and an FDE of it that describes code: chance bytes are not both. */
+/* True for a CIE followed by an FDE of it that describes code: random bytes are unlikely to be both. */
 static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, size_t len, uint64_t va)
 {
 	const struct cfi_section s = {.bytes = bytes,
@@ -54,7 +54,7 @@ static bool begins_eh_frame(const struct elf_image *img, const uint8_t *bytes, s
 	return code && code->executable && fde.end > fde.start;
 }
 
-/* The first entries of .eh_frame in a segment, by what every compiler writes there. */
+/* Finds the start of .eh_frame in a segment, by the bytes with which every compiler begins it. */
 static const uint8_t *find_eh_frame(const struct elf_image *img, const uint8_t *bytes, size_t len,
 				    uint64_t va)
 {
@@ -73,7 +73,7 @@ static const uint8_t *find_eh_frame(const struct elf_image *img, const uint8_t *
 	return NULL;
 }
 
-/* Static programs have no PT_GNU_EH_FRAME: their start code knows where .eh_frame is. */
+/* Static programs may have no PT_GNU_EH_FRAME: their start code contains the address of .eh_frame. */
 static int eh_frame_by_search(struct elf_image *img, struct elf_data *ret)
 {
 	size_t n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The call-frame sections of an image, ready to be read entry by entry. Rank 1, private to elf/. */
+/* Locates the call-frame sections of an image, so that their entries can be read. Rank 1, private to elf/. */
 #ifndef PROFLET_ELF_FRAME_SECTION_H
 #define PROFLET_ELF_FRAME_SECTION_H
 
@@ -7,7 +7,10 @@
 
 struct elf_image;
 
-/* .eh_frame, .debug_frame; borrowed from the image. 0, -ENOENT, and the errors of elf_image_section. */
+/*
+ * .eh_frame and .debug_frame; the bytes are borrowed from the image. 0, -ENOENT, and the errors of
+ * elf_image_section.
+ */
 int frame_section_eh(struct elf_image *img, struct cfi_section *ret);
 int frame_section_debug(struct elf_image *img, struct cfi_section *ret);
 

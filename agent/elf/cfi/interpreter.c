@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Most instructions of real programs are about registers that are not followed, or come several to an
- * address. So a row is written only when the location advances and the state was touched since the last row,
- * and a rule is looked up only then; mostly nothing but the CFA's offset has changed, and a rule family knows
- * the answer.
+ * Most instructions of real programs concern registers that are not followed, or several apply to one
+ * address. So a row is written only when the location advances and the state has changed since the last row,
+ * and only then its rule is looked up. Usually nothing but the offset of the CFA has changed; then the rule
+ * family (ruleset.h) has the index of the rule.
  *
- * Nine tenths of all instructions describe a push or a pop: the location advances, the CFA's offset is set,
- * and perhaps a register that is not followed is saved. run_usual takes those without a call, a hash, or a
- * store that the next one waits for.
+ * Nine tenths of all instructions describe a push or a pop: the location advances, the offset of the CFA is
+ * set, and perhaps a register is saved that is not followed. run_usual runs these without a function call, a
+ * hash computation, or a store on which the next instruction depends.
  */
 #include "agent/elf/cfi/interpreter.h"
 
@@ -24,16 +24,16 @@ struct run {
 	struct cfi_output *out;
 	const struct cfi_section *section;
 	const struct cfi_cie *cie;
-	const struct cfi_state *initial; /* NULL while the CIE itself runs */
+	const struct cfi_state *initial; /* NULL while the CIE itself is run */
 	struct cursor c;
 	struct cfi_state state;
-	size_t depth;	     /* of out->states */
+	size_t depth;	     /* of the stack out->states */
 	uint64_t start, loc; /* addresses */
 	uint64_t end;
 	uint8_t fp, sp;
 	uint64_t followed;  /* bit n: register n is the frame pointer, the stack pointer or the return address
 			     */
-	bool touched;	    /* since the last row */
+	bool touched;	    /* the state has changed since the last row */
 	uint32_t last_rule; /* of the last row; CFI_NO_ROW before the first */
 	const char *error;
 	int fatal;
@@ -41,7 +41,7 @@ struct run {
 
 #define CFI_NO_ROW UINT32_MAX
 
-/* Errors of the program, and those that end everything. Both move the cursor to the end. */
+/* Report an error of this program, or one that ends the whole section. Both move the cursor to the end. */
 static inline void fail(struct run *run, const char *error)
 {
 	if (!run->error)
@@ -55,14 +55,14 @@ static inline void set_fatal(struct run *run, int error)
 	run->c.pos = run->c.end;
 }
 
-/* Something in the rule other than the offset of a CFA that is a register and an offset was changed. */
+/* Called after any change of the rule except to the offset of a CFA that is register + offset. */
 static inline void touch(struct run *run)
 {
 	run->state.family = NULL;
 	run->touched = true;
 }
 
-/* A rule that is what its state says, without the decisions of finish.c. */
+/* The state is the rule of the row: row_rule_finish (row_rule.h) would not change it. */
 static inline bool is_usual(const struct run *run)
 {
 	return !run->cie->signal && run->state.rule.ra.kind == REG_CFA_OFF && run->state.sp.kind == REG_SAME;
@@ -73,7 +73,9 @@ static struct rule_family *family_of(const struct run *run)
 	return is_usual(run) ? ruleset_family(&run->out->rules, &run->state.rule) : NULL;
 }
 
-/* Apart, so that the usual row needs no stack frame. The rule's index, or -ENOMEM. */
+/*
+ * A separate function, so that the fast path needs no stack frame. Returns the index of the rule, or -ENOMEM.
+ */
 static __attribute__((noinline)) int64_t look_up_rule(struct run *run)
 {
 	struct cfi_state *state = &run->state;
@@ -128,7 +130,8 @@ static void advance_to(struct run *run, uint64_t loc)
 		write_row(run);
 	run->loc = loc;
 	if (loc >= run->end)
-		run->c.pos = run->c.end; /* what follows describes no address of this FDE */
+		run->c.pos =
+			run->c.end; /* the instructions that follow concern addresses outside of this FDE */
 }
 
 static void advance_by(struct run *run, uint64_t delta)
@@ -157,7 +160,7 @@ static void set_loc(struct run *run)
 		advance_to(run, loc + run->section->delta);
 }
 
-/* Where the rule of a register is kept, NULL for the many that are not followed. */
+/* The rule of a register in the state; NULL for registers that are not followed. */
 static inline struct elf_reg_rule *slot_of(struct run *run, struct cfi_state *state, uint64_t reg)
 {
 	if (reg < 64 && !(run->followed >> reg & 1))
@@ -190,7 +193,7 @@ static inline int32_t to_offset(struct run *run, int64_t off)
 	return (int32_t)off;
 }
 
-/* Offsets are in units of the CIE's data alignment factor. */
+/* Offsets are multiples of the data alignment factor of the CIE. */
 static int32_t factored(struct run *run, int64_t n)
 {
 	int64_t off;
@@ -222,7 +225,7 @@ static inline void rule_offset(struct run *run, uint64_t reg, int64_t n)
 
 static void rule_val_offset(struct run *run, uint64_t reg, int64_t n)
 {
-	/* the value CFA + 0 of the stack pointer is what it has without a rule */
+	/* for the stack pointer, the value CFA + 0 is the default */
 	bool is_default = reg == run->sp && n == 0;
 
 	set_rule(run, reg, (struct elf_reg_rule){.kind = is_default ? REG_SAME : REG_UNSUPPORTED});
@@ -246,7 +249,7 @@ static void rule_restore(struct run *run, uint64_t reg)
 	if (!run->initial)
 		fail(run, "the CIE restores a register");
 	else if (slot) {
-		/* the same member of the initial state */
+		/* the same member in the initial state */
 		size_t offset = (size_t)((uint8_t *)slot - (uint8_t *)&run->state);
 
 		memcpy(slot, (const uint8_t *)run->initial + offset, sizeof(*slot));
@@ -267,7 +270,9 @@ static void cfa_is_reg_off(struct run *run, uint64_t reg, int32_t off)
 	touch(run);
 }
 
-/* While the CFA is an expression, only the offset for a later def_cfa_register changes, as in GCC's unwinder.
+/*
+ * While the CFA is an expression, this changes only the offset for a later def_cfa_register, as in GCC's
+ * unwinder.
  */
 static inline void cfa_offset(struct run *run, int32_t off)
 {
@@ -317,7 +322,7 @@ static void step_machine(struct run *run, uint8_t op)
 	bool known = run->section->arch->machine == EM_AARCH64 &&
 		     (op == DW_CFA_GNU_window_save || op == DW_CFA_AARCH64_negate_ra_state_with_pc);
 
-	/* whether the return address is signed is not followed: its signature is masked off in any case */
+	/* whether the return address is signed is ignored: the signature is masked off in any case */
 	if (!known)
 		fail(run, "unknown call-frame instruction");
 }
@@ -389,7 +394,7 @@ static void step_register(struct run *run, uint8_t op)
 	}
 }
 
-/* The instructions that have their number in the low six bits. */
+/* Runs an instruction whose opcode is in the low six bits. */
 static void step_low(struct run *run, uint8_t op)
 {
 	struct cursor *c = &run->c;
@@ -453,7 +458,7 @@ static __attribute__((noinline)) void step(struct run *run, uint8_t op)
 		rule_restore(run, low);
 		break;
 	default:
-		if (op == DW_CFA_def_cfa_offset) /* every second instruction of real programs */
+		if (op == DW_CFA_def_cfa_offset) /* every second instruction of real programs is this one */
 			cfa_offset(run, to_offset(run, signed_uleb(&run->c)));
 		else
 			step_low(run, op);
@@ -461,8 +466,8 @@ static __attribute__((noinline)) void step(struct run *run, uint8_t op)
 }
 
 /*
- * The bytes of an instruction that saves a register which is not followed, if its number has one byte: by
- * opcode, for CIEs with the usual column of the return address.
+ * By opcode, the length of an instruction that saves a register which is not followed and whose number has
+ * one byte. For CIEs with the usual column of the return address.
  */
 static const uint8_t ignored_x86[256] = {[0x80 ... 0x85] = 2, [0x88 ... 0x8f] = 2, [0x91 ... 0xbf] = 2};
 static const uint8_t ignored_arm64[256] = {[0x80 ... 0x9c] = 2, [0xa0 ... 0xbf] = 2};
@@ -472,16 +477,22 @@ static inline bool is_small(uint8_t leb)
 	return leb < 0x80;
 }
 
-/* What changes all the time, in registers of the processor; `off` stands for the state's two cfa_off. */
+/*
+ * The part of the state that changes with nearly each instruction, in processor registers. `off` stands for
+ * both cfa_off of the state.
+ */
 struct usual {
 	const uint8_t *pos;
 	struct rule_family *family;
-	struct cfi_row *row; /* the next */
+	struct cfi_row *row; /* the next row to write */
 	uint64_t loc;	     /* relative to the start */
 	uint32_t off, last_rule;
 };
 
-/* False, and nothing done: the rule is not known yet, or this writes no row or the last. */
+/*
+ * Advances the location and writes the row before it. False, with nothing changed: the rule was not looked up
+ * before, the location stays the same, or the FDE ends at the new location.
+ */
 static inline __attribute__((always_inline)) bool usual_advance(struct usual *u, uint64_t delta,
 								uint64_t limit)
 {
@@ -496,7 +507,10 @@ static inline __attribute__((always_inline)) bool usual_advance(struct usual *u,
 	return true;
 }
 
-/* The frame pointer is saved at CFA + `off`. False, and nothing done: it is not known what comes of that. */
+/*
+ * The frame pointer is saved at CFA + `off`. False, with nothing changed: the resulting rule was not looked
+ * up before.
+ */
 static inline __attribute__((always_inline)) bool usual_save_fp(struct usual *u, struct run *run, int32_t off)
 {
 	struct rule_family *saved = *rule_family_saved(u->family, off);
@@ -519,13 +533,14 @@ static inline __attribute__((always_inline)) void usual_leave(const struct usual
 }
 
 /*
- * Carries out what the program goes on with as long as it is usual. What needs more than a known rule and the
- * memory that is there, or writes the last row, is left for others: the run is then as if the instructions
- * had been carried out one by one. Looks at, but does not heed, USUAL_SLACK bytes behind the program.
+ * Runs instructions as long as they are usual ones. It stops at an instruction that needs a new rule or more
+ * memory, or that writes the last row; the state is then as if the instructions had been run one by one. May
+ * load, but does not use, USUAL_SLACK bytes behind the program.
  */
 static void run_usual(struct run *run, const uint8_t ignored[256])
 {
-	const uint8_t *end = run->c.end, *tail = end - 1; /* behind tail, no instruction has an operand */
+	const uint8_t *end = run->c.end,
+		      *tail = end - 1; /* an instruction behind tail has no room for an operand */
 	const uint64_t align = run->cie->code_align, limit = run->end - run->start;
 	const uint8_t saves_fp = DW_CFA_offset | run->fp;
 	const struct cfi_output *out = run->out;
@@ -581,7 +596,7 @@ static void run_usual(struct run *run, const uint8_t ignored[256])
 	usual_leave(&u, run);
 }
 
-/* NULL: run_usual cannot be used. */
+/* The table of instructions to ignore; NULL: run_usual cannot be used. */
 static const uint8_t *ignored_registers(const struct run *run)
 {
 	const struct cfi_section *s = run->section;
@@ -591,7 +606,7 @@ static const uint8_t *ignored_registers(const struct run *run)
 	return s->arch->machine == EM_X86_64 ? ignored_x86 : ignored_arm64;
 }
 
-/* Whatever goes wrong moves the cursor to the end. */
+/* Every error moves the cursor to the end. */
 static void interpret(struct run *run)
 {
 	const uint8_t *ignored = ignored_registers(run);
@@ -607,11 +622,11 @@ static void interpret(struct run *run)
 		if (run->c.pos < run->c.end)
 			step(run, *run->c.pos++);
 	}
-	if (run->c.bad) /* the cause of any other error */
+	if (run->c.bad) /* this is the cause of any other error */
 		run->error = "call-frame instructions are truncated";
 }
 
-/* Everything but `initial` and `state`, which a CIE and an FDE set differently. */
+/* Sets all fields but `initial` and `state`, which differ between a CIE and an FDE. */
 static inline void run_init(struct run *run, struct cfi_output *out, const struct cfi_section *s,
 			    const struct cfi_cie *cie, struct cursor program)
 {
@@ -638,7 +653,7 @@ const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, con
 	run_init(&run, out, s, cie, cie->program);
 	run.initial = NULL;
 	run.state = (struct cfi_state){
-		.rule = {.cfa_kind = CFA_UNSUPPORTED}}; /* until an instruction defines it */
+		.rule = {.cfa_kind = CFA_UNSUPPORTED}}; /* until an instruction defines the CFA */
 	interpret(&run);
 	run.state.family = family_of(&run);
 	*ret = run.state;

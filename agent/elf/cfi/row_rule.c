@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Three things are decided when a row is written, because instructions may come in any order:
+ * Some decisions are made when a row is written, since call-frame instructions may come in any order:
  *
- * - A return address that is undefined marks the outermost frame.
- * - Signal trampolines: glibc's __restore_rt finds every register in the ucontext_t at the stack pointer by
- * expressions. Its FDE begins one byte early, so that a lookup of pc - 1 hits; its row does the same. The
- * kernel's own trampoline on aarch64 has the frame record at x29 instead.
- * - A rule for the stack pointer itself (longjmp, setcontext): the caller's stack pointer is then not the
- * CFA. rule.h has no place for that and needs none: the registers saved at CFA + n are saved at reg + (off +
- * n), and with them rewritten so, the CFA is free to stand for the caller's stack pointer.
+ * - An undefined return address marks the outermost frame.
+ *
+ * - Signal trampolines: the FDE of glibc's __restore_rt has expressions that find every register in the
+ * ucontext_t at the stack pointer. It begins one byte early, so that a lookup of pc - 1 finds it; its row
+ * begins   there, too. On aarch64, the kernel's own trampoline has the frame record at x29 instead.
+ *
+ * - A rule for the stack pointer itself (longjmp, setcontext): the caller's stack pointer is not the CFA.
+ * rule.h   cannot express that and need not: registers saved at CFA + n are saved at reg + (off + n). If they
+ * are   rewritten in this way, the CFA of the row can be the caller's stack pointer.
  */
 #include "agent/elf/cfi/row_rule.h"
 
@@ -29,8 +31,10 @@ static bool is_signal_frame(const struct elf_arch *arch, const struct elf_rule *
 	       (r->cfa_reg == ARM64_X29 || r->cfa_reg == ARM64_SP);
 }
 
-/* Rewrites "at CFA + n" to "at reg + n"; false when the CFA is no register plus offset, or a sum leaves 32
- * bits. */
+/*
+ * Rewrites "at CFA + n" to "at reg + n". False if the CFA is not register + offset, or if a sum exceeds 32
+ * bits.
+ */
 static bool detach(struct elf_reg_rule *rule, const struct elf_rule *cfa)
 {
 	int32_t off;
@@ -67,8 +71,7 @@ void row_rule_finish(const struct elf_arch *arch, bool signal, const struct elf_
 		     struct elf_reg_rule sp, struct elf_rule *ret)
 {
 	*ret = *rule;
-	/* x86-64 returns through the stack; "unchanged" or never mentioned is no rule that one could follow
-	 */
+	/* on x86-64, the return address is on the stack: "unchanged", or no rule, cannot be followed */
 	if (ret->ra.kind == REG_SAME && arch->ra_on_stack)
 		ret->ra = (struct elf_reg_rule){.kind = REG_UNSUPPORTED};
 	if (ret->ra.kind == REG_UNDEFINED) {

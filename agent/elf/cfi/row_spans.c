@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lays the FDEs' rows over each other. A sweep over the spans in order of their starts keeps those that reach
- * over the present address in a heap, the one that holds on top; between two events (a start, the end
- * of the top) the rows of the top are copied. Real sections overlap almost never: the heap then holds one
- * span. Each event copies one part of one span, so the result has at most rows + 4 * spans + 1 rows, however
- * the spans overlap.
+ * Combines overlapping spans. A sweep visits the spans in the order of their starts. A heap holds the spans
+ * that contain the current address, with the one that applies on top. Between two events (the start of a
+ * span, the end of the top one) the rows of the top are copied. In real sections overlaps are rare, so that
+ * the heap mostly holds one span. Each event copies one part of one span, so the result has at most rows + 4
+ * * spans + 1 rows, however the spans overlap.
  */
 #include "agent/elf/cfi/row_spans.h"
 
@@ -75,7 +75,7 @@ static bool find_segment(struct row_spans *spans, uint64_t start)
 
 bool row_spans_clip(struct row_spans *spans, uint64_t start, uint64_t *end)
 {
-	const struct elf_segment *s = spans->segment; /* nearly always that of the one before */
+	const struct elf_segment *s = spans->segment; /* usually the segment of the previous span */
 
 	if (spans->n_segments == 0)
 		return true;
@@ -108,13 +108,14 @@ int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t 
 struct sweep {
 	const struct row_spans *from;
 	struct elf_rows *to;
-	const uint32_t *order; /* spans by their start; a span's number is its place in this order */
-	uint32_t *heap;	       /* numbers, the innermost first */
+	const uint32_t
+		*order; /* spans in the order of their starts; the number of a span is its position here */
+	uint32_t *heap; /* numbers of spans, the innermost first */
 	size_t n_heap;
-	uint64_t covered_to; /* end of what was written last */
+	uint64_t covered_to; /* end of the rows written so far */
 };
 
-/* One pass of a stable radix sort, by the digit at `shift` of the starts relative to `min`. */
+/* One pass of a stable radix sort, by the digit at `shift` of the distance from `min`. */
 static void sort_pass(const struct row_span *spans, const uint32_t *from, uint32_t *to, size_t n,
 		      uint64_t min, unsigned shift)
 {
@@ -132,7 +133,9 @@ static void sort_pass(const struct row_span *spans, const uint32_t *from, uint32
 		to[count[(spans[from[i]].start - min) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-/* Stable, so that the order in the section decides between equal starts. `order` and `spare` trade places. */
+/*
+ * Sorts the spans; of equal starts, the first in the section comes first. `order` and `spare` may be swapped.
+ */
 static uint32_t *sort_spans(const struct row_spans *spans, uint32_t *order, uint32_t *spare)
 {
 	uint64_t min = UINT64_MAX, max = 0;
@@ -179,7 +182,7 @@ static const struct row_span *span_at(const struct sweep *s, size_t number)
 	return &s->from->v[s->order[number]];
 }
 
-/* A larger number starts later, or together but later in the section. */
+/* A span with a larger number starts later, or at the same address but later in the section. */
 static bool is_inner(const struct sweep *s, uint32_t a, uint32_t b)
 {
 	const struct row_span *x = span_at(s, a), *y = span_at(s, b);
@@ -225,7 +228,7 @@ static void put_row(struct elf_rows *to, uint64_t va, uint32_t rule)
 	to->rows[to->n_rows++] = (struct elf_row){.va = va, .rule = rule};
 }
 
-/* First row of the span that starts behind `off`. */
+/* The first row of the span behind `off`. */
 static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
 {
 	size_t low = 0;
@@ -270,14 +273,14 @@ static void copy_part(struct sweep *s, const struct row_span *span, uint64_t fro
 
 		out->va = start + row.off;
 		out->rule = row.rule;
-		out += row.rule != last; /* no branch: it would be wrong too often */
+		out += row.rule != last; /* no branch, since it would be mispredicted too often */
 		last = row.rule;
 	}
 	s->to->n_rows = (size_t)(out - s->to->rows);
 	s->covered_to = to;
 }
 
-/* Copies what holds from `at` to the next event, and returns where that is. */
+/* Copies the rows from `at` to the next event, and returns its address. */
 static uint64_t sweep_overlap(struct sweep *s, uint64_t at, size_t *next)
 {
 	size_t n = s->from->n;
@@ -307,7 +310,7 @@ static void sweep(struct sweep *s)
 				break;
 			const struct row_span *span = span_at(s, next);
 			at = span->start > at ? span->start : at;
-			/* nearly always: nothing else before its end */
+			/* usually no other span begins before its end */
 			if (at == span->start && at < span->end &&
 			    (next + 1 == n || span_at(s, next + 1)->start >= span->end)) {
 				at = span->end;
@@ -329,7 +332,7 @@ int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret)
 	if (spans->n == 0)
 		return -ENODATA;
 	t = calloc(1, sizeof(*t));
-	order = malloc(3 * spans->n * sizeof(*order)); /* the order, room to sort it, the heap */
+	order = malloc(3 * spans->n * sizeof(*order)); /* the order, the scratch space to sort it, the heap */
 	if (!t || !order)
 		return -ENOMEM;
 	t->rows = malloc((spans->out.n_rows + 4 * spans->n + 1) * sizeof(*t->rows));
@@ -339,8 +342,9 @@ int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret)
 	s.order = sort_spans(spans, order, order + spans->n);
 	sweep(&s);
 	if (t->n_rows < 2)
-		return -ENODATA; /* Go functions of which nothing is known */
-	(void)array_resize(&t->rows, t->n_rows, sizeof(*t->rows)); /* else it stays as large as it is */
+		return -ENODATA; /* there are only Go functions without rows */
+	(void)array_resize(&t->rows, t->n_rows,
+			   sizeof(*t->rows)); /* on failure the block stays larger than necessary */
 	t->rules = TAKE_PTR(spans->out.rules.rules);
 	t->n_rules = spans->out.rules.n;
 	t->skipped = TAKE_PTR(spans->skipped);

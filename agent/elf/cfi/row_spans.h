@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All FDEs of one section, interpreted one by one and then laid over each other to one sorted table. Works on
- * the section's bytes alone. Rank 1, private to elf/.
+ * Collects the rows of all FDEs, Go functions and other sources as spans of addresses, and combines
+ * overlapping spans into one sorted table. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_ROW_SPANS_H
 #define PROFLET_ELF_ROW_SPANS_H
@@ -13,15 +13,15 @@
 #define SPAN_ROWS_BITS 28
 #define SPAN_ROWS_MAX ((1u << SPAN_ROWS_BITS) - 1) /* more than CFI_ROWS_MAX */
 
-/* The range of one FDE or Go function and where its rows are. */
+/* The range of one FDE or Go function, and the place of its rows. */
 struct row_span {
 	uint64_t start, end;
-	uint32_t first; /* in cfi_output.rows, of which there are at most CFI_ROWS_MAX */
+	uint32_t first; /* index in cfi_output.rows */
 	uint32_t n : SPAN_ROWS_BITS;
 	uint32_t source : 4; /* enum elf_source */
 };
 
-/* The table's parts while it is made; zeroed, then row_spans_init. */
+/* The parts of a table while it is made. Zero it, then call row_spans_init. */
 struct row_spans {
 	struct cfi_output out;
 	struct row_span *v; /* owned */
@@ -31,24 +31,25 @@ struct row_spans {
 	size_t n_skipped, n_fdes, n_functions;
 	struct elf_overridden *overridden; /* owned, ELF_OVERRIDDEN_MAX entries; NULL if none */
 	size_t n_overridden;
-	const struct elf_segment *segments; /* borrowed; with none, every address counts as executable */
+	const struct elf_segment
+		*segments; /* borrowed; if there are none, every address counts as executable */
 	size_t n_segments;
-	const struct elf_segment *segment; /* that row_spans_clip found last */
+	const struct elf_segment *segment; /* the segment that row_spans_clip found last */
 };
 
 int row_spans_init(struct row_spans *spans, const struct elf_segment *segments, size_t n_segments);
 void row_spans_fini(struct row_spans *spans);
-/* Shortens a range to the executable segment in which it starts; false when there is none. */
+/* Shortens a range to the executable segment in which it starts. False if it starts in none. */
 bool row_spans_clip(struct row_spans *spans, uint64_t start, uint64_t *end);
-/* The rows from `first` to the last are those of [start, end). 0 or -ENOMEM. */
+/* Adds a span [start, end) with the rows from `first` to the last one written. 0 or -ENOMEM. */
 int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t first,
 		  enum elf_source source);
-/* Puts the spans in order of their starts; equal ones stay as they came. 0 or -ENOMEM. */
+/* Sorts the spans by start; equal ones stay in the order in which they were added. 0 or -ENOMEM. */
 int row_spans_sort(struct row_spans *spans);
 void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason);
-/* Notes that the rows of [start, end) replace those of an FDE; `name` is a static string. 0 or -ENOMEM. */
+/* Records that the rows of [start, end) replace those of an FDE. `name` is a static string. 0 or -ENOMEM. */
 int row_spans_note_override(struct row_spans *spans, uint64_t start, uint64_t end, const char *name);
-/* Makes the table (everything but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */
+/* Makes the table (all fields but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */
 int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The unwind rule of one row, as the call-frame information says it: how to find the CFA, the caller's frame
- * pointer and the return address. Architecture neutral and uncompressed; unwind/ packs it for the kernel.
- * Rank 1. Registers are DWARF numbers of the file's architecture (x86-64: 6 rbp, 7 rsp, 9 r9, 16 RA; aarch64:
- * 29 fp, 30 lr, 31 sp).
+ * The unwind rule of one row: how to find the CFA, the caller's frame pointer and the return address, as the
+ * call-frame information says it. Independent of the architecture and not packed; unwind/ packs it for the
+ * kernel. Registers have the DWARF numbers of the file's architecture (x86-64: 6 rbp, 7 rsp, 9 r9, 16 RA;
+ * aarch64: 29 fp, 30 lr, 31 sp). Rank 1.
  */
 #ifndef PROFLET_ELF_RULE_H
 #define PROFLET_ELF_RULE_H
@@ -11,26 +11,26 @@
 #include <stdint.h>
 
 /*
- * Where the caller's stack pointer is not the CFA (longjmp, setcontext), the rule is rewritten so that its
- * CFA is the caller's stack pointer, and fp and ra do not refer to it.
+ * If the caller's stack pointer is not the CFA (longjmp, setcontext), the rule is rewritten so that its CFA
+ * is the caller's stack pointer, and fp and ra do not refer to it.
  *
- * Append-only. `reg`, `off`, `add` are those of struct elf_rule's cfa_* fields.
+ * Append-only. `reg`, `off`, `add` are the cfa_* fields of struct elf_rule.
  */
 enum cfa_kind {
 	CFA_REG_OFF,	 /* reg + off */
 	CFA_DEREF_REG,	 /* *(reg + off) + add */
 	CFA_PLT,	 /* sp + 8 + ((ip & 15) >= off ? 8 : 0): the lazy-binding PLT expression */
 	CFA_DEREF_SP_R9, /* *(sp + r9 * 8 + off) + add */
-	CFA_SIGNAL,	 /* kernel-made signal frame at sp (rt_sigframe): all registers come from it */
+	CFA_SIGNAL,	 /* signal frame that the kernel made at sp (rt_sigframe): it holds all registers */
 	CFA_UNDEFINED,	 /* RA undefined: this is the outermost frame */
 	CFA_NONE,	 /* no call-frame information covers this range */
-	CFA_UNSUPPORTED, /* an expression outside the shapes above */
-	CFA_SWITCH,	 /* reg + off, reg being the frame pointer: as CFA_REG_OFF, but the CFA may be on any
-			    stack, below the present one, too */
+	CFA_UNSUPPORTED, /* an expression that has none of the forms above */
+	CFA_SWITCH,	 /* reg + off, where reg is the frame pointer: as CFA_REG_OFF, but the CFA may be on
+			    another stack, even at a lower address */
 };
 
 enum reg_rule_kind {
-	REG_SAME,	/* unchanged (also: no rule given for the frame pointer) */
+	REG_SAME,	/* unchanged; also if there is no rule for the frame pointer */
 	REG_CFA_OFF,	/* saved at CFA + off */
 	REG_UNDEFINED,	/* not recoverable */
 	REG_DEREF_REG,	/* saved at reg + off (DW_CFA_expression) */
@@ -46,7 +46,7 @@ enum reg_rule_kind {
 struct elf_reg_rule {
 	uint8_t kind; /* enum reg_rule_kind */
 	uint8_t reg;
-	uint16_t zero; /* instead of padding: rules are hashed and compared as bytes */
+	uint16_t zero; /* explicit padding: rules are hashed and compared as bytes */
 	int32_t off;   /* bytes */
 };
 

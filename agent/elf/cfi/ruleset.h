@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The distinct rules of a table: each gets an index when it is first seen. Rank 1, private to elf/. */
+/* The distinct rules of a table, each with an index in the order of first use. Rank 1, private to elf/. */
 #ifndef PROFLET_ELF_RULESET_H
 #define PROFLET_ELF_RULESET_H
 
@@ -11,40 +11,43 @@
 
 #include "agent/elf/cfi/rule.h"
 
-#define RULES_MAX (1u << 20) /* of one file; the largest real ones have some thousands */
+#define RULES_MAX (1u << 20) /* of one file; the largest real files have some thousands */
 #define RULE_FAMILIES 64     /* a power of two */
 #define RULE_FAMILY_OFFSETS 64
 #define RULE_FAMILY_SAVED 8 /* a power of two */
 
-/* Rules with a CFA of register + offset that differ in this offset only, as the rows of one function mostly
- * do.
- */
+/* Rules with a CFA of register + offset that differ in this offset only, as most rows of one function do. */
 struct rule_family {
 	struct elf_rule rule; /* cfa_off is 0 */
 	bool used;
-	/* by (CFA offset / 8) modulo their number: what it becomes when the frame pointer is saved there, or
-	 * NULL */
+	/*
+	 * the family after the frame pointer is saved: by (CFA offset / 8) modulo the array's length; NULL:
+	 * not looked up yet
+	 */
 	struct rule_family *fp_saved[RULE_FAMILY_SAVED];
 	uint32_t known[RULE_FAMILY_OFFSETS]; /* index of the rule with offset 8 * i; 0: not looked up yet */
 };
 
 struct ruleset {
-	struct elf_rule *rules; /* owned, as are the others */
-	uint32_t *slots;	/* index + 1, 0 is free; a power of two, at most half full */
+	struct elf_rule *rules; /* owned, as are all below */
+	uint32_t *slots; /* hash table: index + 1, or 0 if free; its size is a power of two, and it is at most
+			    half full */
 	size_t n, n_slots;
 	struct rule_family *families; /* RULE_FAMILIES of them, by hash */
 };
 
-/* Makes the set { CFA_NONE }. 0 or -ENOMEM; call ruleset_fini in both cases. */
+/* Initialises the set with the rule CFA_NONE. 0 or -ENOMEM; call ruleset_fini in both cases. */
 int ruleset_init(struct ruleset *set);
 void ruleset_fini(struct ruleset *set);
-/* Adds a rule that is not in the set. Its index, -ENOMEM, or -EFBIG past RULES_MAX. */
+/* Adds a rule that is not in the set. Returns its index, -ENOMEM, or -EFBIG at RULES_MAX. */
 int64_t ruleset_add(struct ruleset *set, const struct elf_rule *rule);
-/* The family of a rule, made when it is new; lives as long as the set. NULL: its CFA has another form, or
- * others take its place. */
+/*
+ * Finds or makes the family of a rule; it lives as long as the set. NULL: the CFA is not register + offset,
+ * or there is no free place for the family.
+ */
 struct rule_family *ruleset_family(struct ruleset *set, const struct elf_rule *rule);
 
-/* The same for a rule of `before` in which the frame pointer is now saved at CFA + n. */
+/* The same for a rule of the family `before` in which the frame pointer is now saved at CFA + n. */
 struct rule_family *ruleset_family_saved(struct ruleset *set, struct rule_family *before,
 					 const struct elf_rule *rule);
 
@@ -53,7 +56,10 @@ static inline struct rule_family **rule_family_saved(struct rule_family *family,
 	return &family->fp_saved[(uint32_t)fp_off / 8 % RULE_FAMILY_SAVED];
 }
 
-/* Where the family keeps the index of the rule with this offset; NULL for no family, and unusual offsets. */
+/*
+ * The place in the family for the index of the rule with this offset. NULL if there is no family, or for
+ * unusual offsets.
+ */
 static inline uint32_t *rule_family_slot(struct rule_family *family, int32_t cfa_off)
 {
 	/* rotated, so that a negative or uneven offset becomes a large number */
@@ -62,7 +68,7 @@ static inline uint32_t *rule_family_slot(struct rule_family *family, int32_t cfa
 	return family && i < RULE_FAMILY_OFFSETS ? &family->known[i] : NULL;
 }
 
-/* A rule as numbers, to hash and compare by. */
+/* A rule as integers, for hashing and comparing. */
 struct rule_key {
 	uint64_t word[3];
 	uint32_t last;
@@ -80,7 +86,9 @@ static inline struct rule_key rule_key_of(const struct elf_rule *r)
 	return k;
 }
 
-/* For speed, not against chosen collisions: those cost the one who made the file a slow table, within bounds.
+/*
+ * Fast, but does not resist chosen collisions: a file with those makes its own table slow to build, within
+ * bounds.
  */
 static inline uint64_t rule_key_hash(const struct rule_key *k)
 {
@@ -97,7 +105,7 @@ static inline bool rule_key_equal(const struct rule_key *a, const struct rule_ke
 		(a->last ^ b->last)) == 0;
 }
 
-/* The rule's index, -ENOMEM, or -EFBIG. */
+/* Finds or adds a rule. Returns its index, -ENOMEM, or -EFBIG at RULES_MAX. */
 static inline int64_t ruleset_intern(struct ruleset *set, const struct elf_rule *rule)
 {
 	const struct rule_key key = rule_key_of(rule);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Assembly is often written without call-frame directives: codecs (nasm has none that are in use), the
- * start-up code of the C compiler, embedded interpreters. Between the FDEs lie then functions whose frames
- * the instructions themselves tell: from a function's entry, where rsp is 8 below the CFA, every way through
- * it is followed (flow.h).
+ * Assembly is often written without call-frame directives: codecs (nasm has no usable ones), the start-up
+ * code of the C compiler, embedded interpreters. So between the FDEs lie functions whose frames only the
+ * instructions show. From the entry of a function, where rsp is 8 below the CFA, every path through it is
+ * followed (flow.h).
  *
- * That a place is an entry is a guess, made where a function may begin: at an aligned address behind padding
- * or behind code that does not go on. It is proven before a row comes of it: each way that was followed must
- * come to its `ret`, or to a jump out of the gap, with the stack pointer and rbp as they were at entry; where
- * ways meet they must agree; all must be instructions. Had the guess been wrong by any number of bytes, the
- * `ret` would not fit. What reaches each other is one component, and one contradiction takes its rows from
- * all of it.
+ * That an address is an entry is a guess: a function may begin at an aligned address behind padding, or
+ * behind an instruction that does not continue. Rows are written only if the guess is proven: each path must
+ * end in a `ret`, or in a jump out of the gap, with rsp and rbp as at entry; where paths meet they must
+ * agree; and all bytes on them must be instructions. If the guess were wrong by any number of bytes, the
+ * `ret` would not fit. Functions that jump into each other form one component, and a contradiction in one of
+ * them discards the rows of all.
  */
 #include "agent/elf/code/asmrows.h"
 
@@ -29,19 +29,19 @@
 #define ENTRY_ALIGN 16
 #define NO_STATE 0
 
-/* What is known of the byte at which an instruction begins. */
+/* State of an offset at which an instruction begins. */
 struct place {
-	uint32_t state; /* in states[], NO_STATE: nobody came here */
+	uint32_t state; /* index in states[]; NO_STATE: no path has come here */
 	uint32_t component;
-	uint8_t len; /* of the instruction */
+	uint8_t len; /* length of the instruction */
 	bool queued;
 };
 
 struct component {
-	uint32_t parent; /* itself: the root of its tree */
-	uint32_t entry;	 /* the lowest of its guesses */
-	bool bad, left;	 /* contradicts itself; a way out fits */
-	bool cut;	 /* runs into the end of what is looked at */
+	uint32_t parent; /* union-find: itself in the root of a tree */
+	uint32_t entry;	 /* the lowest of its guessed entries */
+	bool bad, left;	 /* a contradiction was found; a path ends as it must */
+	bool cut;	 /* a path leaves the bytes at hand */
 };
 
 struct sweep {
@@ -49,7 +49,7 @@ struct sweep {
 	uint64_t va;
 	uint32_t n;
 	struct place *places;
-	struct flow_state *states; /* [0] is none */
+	struct flow_state *states; /* [0] is unused */
 	size_t n_states, states_cap;
 	struct component *components;
 	size_t n_components, components_cap;
@@ -71,7 +71,7 @@ static void sweep_fini(struct sweep *s)
 
 static uint32_t state_add(struct sweep *s, const struct flow_state *state)
 {
-	/* mostly that of the instruction before */
+	/* usually the state of the previous instruction */
 	if (s->n_states > 1 && memcmp(&s->states[s->n_states - 1], state, sizeof *state) == 0)
 		return (uint32_t)s->n_states - 1;
 	if (array_reserve(&s->states, &s->states_cap, s->n_states + 1, sizeof *s->states) < 0) {
@@ -121,7 +121,7 @@ static void spoil(struct sweep *s, uint32_t component)
 	root_of(s, component)->bad = true;
 }
 
-/* A way of `component` comes to `off` with the state of that index. */
+/* A path of `component` comes to `off` with the state of this index. */
 static void arrive(struct sweep *s, uint32_t component, uint64_t off, uint32_t state)
 {
 	struct place *p = &s->places[off];
@@ -149,7 +149,7 @@ static void arrive(struct sweep *s, uint32_t component, uint64_t off, uint32_t s
 	}
 }
 
-/* A jump to `target`; outside the gap it is one to another function. */
+/* Follows a jump to `target`. Outside the gap, it is a tail call of another function. */
 static void go(struct sweep *s, uint32_t component, int64_t target, uint32_t state)
 {
 	if (target >= 0 && target < s->n) {
@@ -196,7 +196,7 @@ static void follow(struct sweep *s, uint32_t off)
 	const int64_t next = (int64_t)off + insn.len, target = next + insn.disp;
 
 	p->len = insn.len;
-	if (x86_sigreturn(s->code + off, s->n - off)) { /* its frame is the kernel's */
+	if (x86_sigreturn(s->code + off, s->n - off)) { /* a signal trampoline, whose frame the kernel made */
 		spoil(s, p->component);
 		return;
 	}
@@ -216,7 +216,7 @@ static void follow(struct sweep *s, uint32_t off)
 		go(s, p->component, target, p->state);
 		return;
 	case X86_TRAP:
-	case X86_JUMP_FAR_AWAY: /* a call in the last place, or a table: where it goes is not followed */
+	case X86_JUMP_FAR_AWAY: /* a tail call or a jump table: its targets are not followed */
 		return;
 	case X86_BRANCH:
 		go(s, p->component, target, p->state);
@@ -225,7 +225,7 @@ static void follow(struct sweep *s, uint32_t off)
 		if (target >= 0 && target < s->n)
 			note_call(s, (uint32_t)target);
 		else
-			insn.op = X86_CALL_FAR_AWAY; /* a function of somebody else */
+			insn.op = X86_CALL_FAR_AWAY; /* a function outside of these bytes */
 		break;
 	default:
 		break;
@@ -252,7 +252,7 @@ static void explore(struct sweep *s, uint32_t entry)
 		s->places[s->queue[--s->n_queue]].queued = false;
 }
 
-/* Where a function may begin next, or an instruction that is known. */
+/* The next offset at which a function may begin, or at which an instruction is known. */
 static uint32_t next_place(const struct sweep *s, uint32_t off)
 {
 	do
@@ -299,13 +299,13 @@ static bool is_proven(struct sweep *s, uint32_t off)
 	return !c->bad && c->left;
 }
 
-/* What goes over `end` is looked at again with what follows. */
+/* An instruction that extends beyond `end` is analysed again with the next bytes. */
 static bool is_known(struct sweep *s, uint32_t off, uint32_t end)
 {
 	return off < end && is_proven(s, off) && s->places[off].len <= end - off;
 }
 
-/* The instructions at *off that follow one another, as one span; *off: behind them. */
+/* Writes consecutive proven instructions from *off on as one span, and moves *off behind them. */
 static int emit_proven(struct row_spans *spans, struct sweep *s, uint32_t *off, uint32_t end)
 {
 	const uint32_t start = *off;
@@ -324,8 +324,9 @@ static int emit_proven(struct row_spans *spans, struct sweep *s, uint32_t *off, 
 }
 
 /*
- * A trampoline of `len` bytes at *off. A handler returns to its first byte, and who unwinds looks up the byte
- * before, which is padding, unless it is known (`covered`: up to where).
+ * Writes the span of a trampoline of `len` bytes at *off. A signal handler returns to its first byte, and an
+ * unwinder looks up the byte before. That is padding, and the span includes it unless it is covered (up to
+ * the offset `covered`).
  */
 static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint32_t *off, uint32_t len,
 			   uint32_t covered)
@@ -357,7 +358,10 @@ static int emit(struct row_spans *spans, struct sweep *s, uint32_t end)
 	return r;
 }
 
-/* Where to look again with what follows: at the first function that ran out of the bytes that are here. */
+/*
+ * The offset from which the next bytes are analysed: that of the first function that runs out of the present
+ * ones.
+ */
 static uint32_t resume_at(struct sweep *s)
 {
 	uint32_t at = s->n;
@@ -391,8 +395,10 @@ int asmrows_read_code(struct row_spans *spans, uint64_t va, const uint8_t *code,
 	return emit(spans, &s, *ret_done);
 }
 
-/* Padding behind a span belongs to it: some functions go on through it into the next (glibc's checking
- * copies). */
+/*
+ * Padding behind a span gets the rule of its last row: some functions continue through it into the next one
+ * (checking variants in glibc).
+ */
 static int read_padding(struct row_spans *spans, const struct row_span *before, uint64_t va,
 			const uint8_t *code, uint32_t n)
 {
@@ -406,7 +412,10 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 	return r < 0 ? r : row_spans_add(spans, va, va + end, first, ELF_CODE);
 }
 
-/* [start, end) lies in the section and in no span; `before` ends at start, or is NULL. */
+/*
+ * Analyses [start, end), which is inside the section and outside of all spans; `before` is the span that ends
+ * at start, or NULL.
+ */
 static int read_gap(struct row_spans *spans, const struct elf_image *img, const struct elf_section *section,
 		    const struct row_span *before, uint64_t start, uint64_t end)
 {
@@ -451,7 +460,7 @@ static int read_section(struct row_spans *spans, const struct elf_image *img,
 		}
 		if (!next)
 			break;
-		before = &spans->v[i]; /* spans may have moved */
+		before = &spans->v[i]; /* the array may have moved */
 		at = before->end > at ? before->end : at;
 	}
 	return 0;

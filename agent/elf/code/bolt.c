@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * BOLT (seen up to LLVM 19) puts the blocks of a function into another order, and forgets some changes of the
- * call-frame information on the way: a jump that it adds is described as the function's first instruction,
- * and a block may keep the state of the one that is now in front of it. The code tells: a `ret` has the
- * return address at rsp, and a jump leaves everything as it is, so that its row must be that of its target.
- * Where the last instruction of a block contradicts its row, the block is described anew, from there back.
- * Compilers of 100 MB have been through BOLT, too: to read all their code would take a hundred times as long
- * as their table does, for one sample in a thousand. They are left as they are.
+ * BOLT (seen up to LLVM 19) reorders the basic blocks of a function and loses some changes of the call-frame
+ * information: a jump that it adds is described like the first instruction of the function, and a block may
+ * have the state of the block that is now in front of it. The code shows what is right: at a `ret`, the
+ * return address is at rsp; a jump changes nothing, so its row must equal the row of its target. Where the
+ * last instruction of a block contradicts its row, the rows of the block are derived again, backwards from
+ * there.
+ *
+ * Very large files (compilers of 100 MB) are not corrected: decoding all their code would take a hundred
+ * times as long as building the table, and would correct one sample in a thousand.
  */
 #include "agent/elf/code/bolt.h"
 
@@ -20,13 +22,13 @@
 #include "agent/elf/code/override.h"
 #include "agent/elf/code/x86.h"
 
-#define CODE_BYTES_MAX (4u << 20) /* of a file: all of it is decoded, twice */
-#define BLOCK_INSNS_MAX 256u	  /* that are described anew */
+#define CODE_BYTES_MAX (4u << 20) /* bytes of code in a file; all of it is decoded, twice */
+#define BLOCK_INSNS_MAX 256u	  /* instructions whose rows are replaced */
 
 /* The code of one FDE. */
 struct function {
-	size_t span; /* index: spans stay, their rows move */
-	uint32_t n;  /* instructions */
+	size_t span; /* index of its span: spans do not move, but their rows do */
+	uint32_t n;  /* number of instructions */
 	uint32_t *offs;
 	struct x86_insn *insns;
 };
@@ -60,7 +62,9 @@ static int function_read(struct function *fn, const struct elf_image *img, const
 	return 0;
 }
 
-/* The rule of [span->start + off]; NULL: it is no distance from rsp, or there is none. Until rows are added.
+/*
+ * The rule at span->start + off; NULL if its CFA is not rsp + offset, or if there is none. Borrowed until
+ * rows are added.
  */
 static const struct elf_rule *rule_at(const struct row_spans *spans, const struct row_span *span,
 				      uint64_t off)
@@ -84,7 +88,7 @@ static const struct elf_rule *rule_at(const struct row_spans *spans, const struc
 												 : NULL;
 }
 
-/* The spans are sorted. */
+/* The span at an address. The spans are sorted. */
 static const struct row_span *span_at(const struct row_spans *spans, uint64_t va)
 {
 	size_t low = 0, n = spans->n;
@@ -102,7 +106,7 @@ static const struct row_span *span_at(const struct row_spans *spans, uint64_t va
 	return low && va < spans->v[low - 1].end ? &spans->v[low - 1] : NULL;
 }
 
-/* What must hold at the last instruction of a block, when its row says something else. */
+/* True when the row of the last instruction of a block is wrong; then *ret is the right rule. */
 static bool contradicted(const struct row_spans *spans, const struct function *fn, uint32_t k,
 			 enum x86_op last, struct elf_rule *ret)
 {
@@ -124,7 +128,7 @@ static bool contradicted(const struct row_spans *spans, const struct function *f
 	return true;
 }
 
-/* From the rule behind an instruction to that in front of it. False: it cannot be told. */
+/* Computes the rule in front of an instruction from the one behind it. False: that is not possible. */
 static bool step_back(const struct x86_insn *insn, struct elf_rule *rule)
 {
 	switch (insn->op) {
@@ -157,7 +161,7 @@ static bool step_back(const struct x86_insn *insn, struct elf_rule *rule)
 	return insn->reg != X86_SP && !(insn->writes & (1u << X86_SP | 1u << X86_BP));
 }
 
-/* Describes the instructions up to the k-th anew, as far back as they are described wrongly. */
+/* Replaces the rows of the instructions before the k-th one, backwards as far as they are wrong. */
 static int describe(struct row_spans *spans, const struct function *fn, uint32_t k, struct elf_rule rule)
 {
 	struct elf_rule rules[BLOCK_INSNS_MAX];
@@ -167,7 +171,7 @@ static int describe(struct row_spans *spans, const struct function *fn, uint32_t
 	uint32_t n = 0;
 
 	rows[BLOCK_INSNS_MAX] = (struct override_row){.off = fn->offs[k] + fn->insns[k].len};
-	do { /* from the end of both arrays on */
+	do { /* from the end of both arrays */
 		const struct elf_rule *said = rule_at(spans, span, fn->offs[k]);
 
 		if (n && said && said->cfa_off == rule.cfa_off)
@@ -219,5 +223,6 @@ int bolt_repair(struct row_spans *spans, const struct elf_image *img)
 	r = row_spans_sort(spans);
 	if (r == 0)
 		r = repair(spans, img, X86_RETURN);
-	return r < 0 ? r : repair(spans, img, X86_JUMP); /* whose targets may be such a `ret` */
+	return r < 0 ? r : repair(spans, img, X86_JUMP); /* in a second pass, since the target of a jump may
+							    be such a `ret` */
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of files that BOLT has written anew. Rank 1, private to elf/. */
+/* Corrects rows of files that BOLT has rewritten. Rank 1, private to elf/. */
 #ifndef PROFLET_ELF_BOLT_H
 #define PROFLET_ELF_BOLT_H
 
@@ -8,8 +8,8 @@
 struct elf_image;
 
 /*
- * Replaces rows that the code contradicts, in files with BOLT's note, x86-64 only; remembers where
- * (fdes.overridden). To be called when all FDEs have been read. 0, -ENOMEM, -EFBIG.
+ * Replaces rows that contradict the code, in files with the note that BOLT adds, x86-64 only, and records
+ * their addresses (row_spans.overridden). To be called when all FDEs have been read. 0, -ENOMEM, -EFBIG.
  */
 int bolt_repair(struct row_spans *spans, const struct elf_image *img);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Hand-written assembly moves its stack pointer in few ways: pushes and pops, sums; and, where it aligns the
- * stack, a copy of the old stack pointer in a register or in a word of the new frame (x86inc of x264 and its
- * users, libjpeg-turbo, OpenSSL). Each is a fact "CFA = register + n" or "CFA = *(register + n) + m", and an
- * instruction turns facts into facts.
+ * Hand-written assembly changes its stack pointer in few ways: by push and pop, by additions, and, where it
+ * aligns the stack, with a copy of the old stack pointer in a register or in a word of the new frame (x86inc
+ * of x264 and others, libjpeg-turbo, OpenSSL). The state is a set of facts of the forms "CFA = register + n"
+ * and "CFA = *(register + n) + m". Each instruction transforms these facts.
  */
 #include "agent/elf/code/flow.h"
 
@@ -12,10 +12,10 @@
 #include "agent/elf/file/arch.h"
 
 #define BIT(n) ((uint16_t)(1u << (n)))
-#define SP_ENTRY 8	      /* CFA - rsp */
-#define FRAME_MAX (1 << 24)   /* bytes: no function has a larger one, and sums stay inside 32 bits */
-#define FP_LOST 1	      /* in fp_at */
-#define CALL_CLOBBERS 0x0fc7u /* rax rcx rdx rsi rdi r8-r11: what a function may change */
+#define SP_ENTRY 8	      /* CFA - rsp at entry */
+#define FRAME_MAX (1 << 24)   /* bytes; no function has a larger frame, and sums stay within 32 bits */
+#define FP_LOST 1	      /* value of fp_at */
+#define CALL_CLOBBERS 0x0fc7u /* rax rcx rdx rsi rdi r8-r11: registers that a called function may change */
 
 struct flow_state flow_entry(void)
 {
@@ -58,7 +58,7 @@ static void learn(struct flow_state *s, uint8_t reg, int32_t below)
 	s->reg[reg] = below;
 }
 
-/* to = from + disp, from being another register or the same. */
+/* to = from + disp; both may be the same register. */
 static void copy(struct flow_state *s, uint8_t to, uint8_t from, int32_t disp)
 {
 	const struct flow_state before = *s;
@@ -72,7 +72,7 @@ static void copy(struct flow_state *s, uint8_t to, uint8_t from, int32_t disp)
 		*target = (struct flow_slot){.valid = 1, .at = source->at - disp, .add = source->add};
 }
 
-/* rbp changes while it is still the caller's, as in functions that only their neighbours call. */
+/* rbp changes before it was saved, as in functions that are called by their neighbours only. */
 static void lose_fp(struct flow_state *s)
 {
 	if (!s->fp_at)
@@ -85,7 +85,7 @@ static void push(struct flow_state *s, uint8_t reg)
 	if (is_known(s, reg) && reg != X86_SP && !is_known(s, X86_SP))
 		s->sp = (struct flow_slot){.valid = 1, .add = s->reg[reg]};
 	else if (s->sp.valid && s->sp.at < 8)
-		s->sp = (struct flow_slot){0}; /* pushed over it */
+		s->sp = (struct flow_slot){0}; /* the push overwrites it */
 	if (reg == X86_BP && !s->fp_at && is_known(s, X86_SP))
 		s->fp_at = -s->reg[X86_SP];
 }
@@ -146,7 +146,7 @@ static void store(struct flow_state *s, const struct x86_insn *i)
 		s->fp_at = i->disp - s->reg[i->base];
 }
 
-/* A register changes in a way that is not followed. */
+/* A register changes in a way that is not tracked. */
 static void overwrite(struct flow_state *s, uint16_t writes)
 {
 	if (writes & BIT(X86_BP))
@@ -180,7 +180,7 @@ static bool apply(struct flow_state *s, const struct x86_insn *i)
 	case X86_LEAVE:
 		copy(s, X86_SP, X86_BP, 0);
 		return pop(s, X86_BP);
-	case X86_CALL: /* what a neighbour keeps is known to those who wrote both */
+	case X86_CALL: /* what a function of the same file preserves is known to its author only */
 		return true;
 	case X86_CALL_FAR_AWAY:
 		overwrite(s, CALL_CLOBBERS);
@@ -198,7 +198,7 @@ bool flow_step(struct flow_state *s, const struct x86_insn *insn)
 	for (uint8_t r = 0; r < X86_REGS; r++)
 		if (s->reg[r] > FRAME_MAX || s->reg[r] < -FRAME_MAX)
 			return false;
-	/* words above the CFA are the caller's, words below the stack pointer nobody's */
+	/* words above the CFA belong to the caller, words below rsp to nobody */
 	return (s->known || s->sp.valid || s->bp.valid) && (!is_known(s, X86_SP) || s->reg[X86_SP] >= 0);
 }
 

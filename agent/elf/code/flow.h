@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the canonical frame address is, known from the instructions passed since a function's entry: which
- * registers and which saved words differ from it by a known number, and where the caller's frame pointer is
- * kept. Rank 1, private to elf/.
+ * Tracks the canonical frame address (CFA) through the instructions of a function from its entry: which
+ * registers, and which words on the stack, differ from it by a known number, and where the caller's frame
+ * pointer is saved. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_FLOW_H
 #define PROFLET_ELF_FLOW_H
@@ -18,19 +18,22 @@ struct flow_slot {
 	int32_t valid, at, add;
 };
 
-/* Compared as bytes: what is not valid is zero. */
+/* States are compared as bytes, so fields that are not valid are zero. */
 struct flow_state {
-	int32_t reg[X86_REGS];	 /* CFA - register, where `known` has its bit */
+	int32_t reg[X86_REGS];	 /* CFA - register, if its bit in `known` is set */
 	struct flow_slot sp, bp; /* relative to rsp, to rbp */
-	int32_t fp_at;		 /* the caller's rbp is at CFA + fp_at; 0: it is in rbp; 1: it is lost */
+	int32_t fp_at; /* the caller's rbp is saved at CFA + fp_at; 0: it is in rbp; 1: it is lost */
 	uint16_t known, zero;
 };
 
-/* At a function's first instruction: the return address is on top, rbp is the caller's. */
+/*
+ * The state at a function's first instruction: the return address is on top of the stack, and rbp is the
+ * caller's.
+ */
 struct flow_state flow_entry(void);
-/* What holds after the instruction, when it goes on. False: the CFA is lost. */
+/* Updates the state for the instruction that follows this one. False: the CFA is lost. */
 bool flow_step(struct flow_state *s, const struct x86_insn *insn);
-/* The instruction changes nothing that the state says: flow_step would leave it as it is. Most are so. */
+/* True when flow_step would not change the state, as for most instructions. */
 static inline bool flow_ignores(const struct flow_state *s, const struct x86_insn *insn)
 {
 	const uint32_t relevant = s->known | 1u << X86_SP | 1u << X86_BP;
@@ -54,9 +57,12 @@ static inline bool flow_ignores(const struct flow_state *s, const struct x86_ins
 		return false;
 	}
 }
-/* The stack is as it was at entry, so that a return or a jump to another function may follow. */
+/* True when the stack is as at entry, so that a return or a tail call may follow. */
 bool flow_at_entry(const struct flow_state *s);
-/* Keeps in `s` what holds on both ways; *ret_changed: less than before. False: they contradict each other. */
+/*
+ * Where two paths meet, reduces `s` to what is true on both; *ret_changed: `s` has changed. False: the states
+ * contradict each other.
+ */
 bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_changed);
 struct elf_rule flow_rule(const struct flow_state *s);
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The GNU linkers describe their PLT in .eh_frame, lld does not. There are few forms of it (System V ABI,
- *x86-64, section 5.2; chapter 13 of its CET supplement):
+ * The GNU linkers describe their PLT in .eh_frame; lld does not. A PLT has one of a few forms (System V ABI,
+ * x86-64, section 5.2; chapter 13 of its CET supplement):
  *
  *	.plt       first slot   push; jmp           entered with one word pushed, the relocation's index
  *	           others       jmp; push; jmp      or, with endbr64 in front: push; jmp
- *	.plt.sec .plt.got       jmp                 nothing is pushed
+ *	.plt.sec .plt.got       jmp                 pushes nothing
  *
- * A slot is 16 bytes, and is pushed on where its `push imm32` ends. What looks otherwise (a retpoline calls)
- *gets no rows.
+ * A slot has 16 bytes. The word is on the stack from the end of the slot's `push imm32` on. Other forms (a
+ * retpoline calls) get no rows.
  *
- * .init and .fini are put together from crti.o and crtn.o, without call-frame information:
+ * .init and .fini consist of parts from crti.o and crtn.o, without call-frame information:
  *
  *	.init   sub $8,%rsp; [call of __gmon_start__, if it is there; calls;] add $8,%rsp; ret
  *	.fini   sub $8,%rsp; add $8,%rsp; ret            both perhaps with endbr64 in front
  *
- * A coroutine of makecontext returns to the first byte of glibc's __start_context, which then goes on in
- *another stack. Who unwinds looks up the byte before, which is padding: that byte gets the row of an
- *outermost frame.
+ * A coroutine of makecontext returns to the first byte of glibc's __start_context, which then switches to
+ * another stack. An unwinder looks up the byte before, which is padding: that byte gets the row of an
+ * outermost frame.
  */
 #include "agent/elf/code/known_code.h"
 
@@ -30,7 +30,7 @@
 #include "agent/elf/file/elf_image.h"
 
 #define SLOT_BYTES 16
-#define NO_PUSH 16 /* offset in the slot: behind its end */
+#define NO_PUSH 16 /* offset behind the end of a slot */
 #define CRT_BYTES_MAX 64
 
 static int put_row(struct row_spans *spans, uint32_t off, uint8_t kind, int32_t cfa)
@@ -42,7 +42,10 @@ static int put_row(struct row_spans *spans, uint32_t off, uint8_t kind, int32_t 
 						 .ra = {.kind = REG_CFA_OFF, .off = -8}});
 }
 
-/* Where the slot has pushed its index, NO_PUSH if it does not; 0 when it has none of the known forms. */
+/*
+ * The offset in the slot at which its index is on the stack; NO_PUSH if it pushes nothing; 0 if it has none
+ * of the known forms.
+ */
 static int pushed_from(const uint8_t slot[SLOT_BYTES])
 {
 	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -75,7 +78,7 @@ static int read_slots(struct row_spans *spans, uint64_t start, uint64_t end, con
 
 	if (!pushed || start >= end)
 		return 0;
-	/* the rule of the linkers that describe it looks at the address modulo 16 */
+	/* the rule that other linkers write for the whole section depends on the address modulo 16 */
 	r = pushed == NO_PUSH ? put_row(spans, 0, CFA_REG_OFF, 8) : put_row(spans, 0, CFA_PLT, pushed);
 	return r < 0 ? r : row_spans_add(spans, start, end, first, ELF_CODE);
 }
@@ -109,7 +112,10 @@ static int read_plt(struct row_spans *spans, const struct elf_image *img, const 
 	return r < 0 ? r : read_slots(spans, start, end, slot);
 }
 
-/* Is this, behind sub $8,%rsp, all of .init or .fini? mov __gmon_start__,%rax; test; je; call; and calls */
+/*
+ * True when the bytes behind sub $8,%rsp are those of .init or .fini: mov __gmon_start__,%rax; test; je;
+ * call; and calls.
+ */
 static bool is_crt(const uint8_t *code, size_t len)
 {
 	static const uint8_t end[] = {0x48, 0x83, 0xc4, 0x08, 0xc3}, mov[] = {0x48, 0x8b, 0x05},
@@ -121,7 +127,7 @@ static bool is_crt(const uint8_t *code, size_t len)
 		if (memcmp(code + 7, by_register, sizeof(by_register)) == 0)
 			at = 7 + sizeof(by_register);
 		else if (memcmp(code + 7, direct, sizeof(direct)) == 0)
-			at = 7 + sizeof(direct); /* its call is one of these: */
+			at = 7 + sizeof(direct); /* the call is one of these: */
 	}
 	while (at + 5 < len && code[at] == 0xe8)
 		at += 5;
@@ -209,7 +215,7 @@ int known_code_read(struct row_spans *spans, const struct elf_image *img)
 	int r;
 
 	if (elf_image_machine(img) != EM_X86_64 || spans->n == 0)
-		return 0; /* code alone makes no table */
+		return 0; /* code alone does not make a table */
 	r = read_context_root(spans, img);
 	return r < 0 ? r : read_sections(spans, img);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the function begins is not written anywhere. Its entry is aligned, from it the instructions lead to
- * the address and on to a `ret` behind which no branch goes, and somebody calls it: code that merely looks
+ * No table says where the function begins. Its entry is aligned; from there, the instructions lead to the
+ * address and on to a `ret` over which no branch jumps; and there is a call to it. Code that merely looks
  * like an entry, such as the head of a loop, is not called.
  */
 #include "agent/elf/code/leaf_rule.h"
@@ -17,11 +17,11 @@
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/arch.h"
 
-#define LEAF_BYTES_MAX 4096u /* of a function, on either side of the address */
+#define LEAF_BYTES_MAX 4096u /* bytes of a function before and behind the address */
 #define ENTRY_ALIGN 16u
 #define ENTRIES_MAX (LEAF_BYTES_MAX / ENTRY_ALIGN + 1)
 #define TEXT_CHUNK (64u << 10)
-#define TEXT_MAX (32u << 20) /* bytes that are searched for a call */
+#define TEXT_MAX (32u << 20) /* bytes in which calls are searched */
 #define CALL_BYTES 5u	     /* e8 and a displacement */
 
 struct leaf {
@@ -50,10 +50,13 @@ static bool moves_stack(const struct x86_insn *insn)
 	}
 }
 
-/* The end of the leaf function that begins at `at` and has an instruction at `wanted`; 0: there is none. */
+/*
+ * The end of the leaf function that begins at `at` and has an instruction at `wanted`; 0: there is no such
+ * function.
+ */
 static size_t leaf_end(const uint8_t *code, size_t n, size_t at, size_t wanted)
 {
-	size_t start = at, furthest = at; /* that a branch goes to */
+	size_t start = at, furthest = at; /* the last target of a branch */
 	bool met = false;
 
 	while (at < n) {
@@ -76,7 +79,10 @@ static size_t leaf_end(const uint8_t *code, size_t n, size_t at, size_t wanted)
 	return 0;
 }
 
-/* The leaf functions in the code at `first` that the address may be of, lowest first; at most ENTRIES_MAX. */
+/*
+ * Finds the leaf functions that may contain the address, lowest first, at most ENTRIES_MAX. `first` is the
+ * address of `code`.
+ */
 static size_t leaves_in(const uint8_t *code, size_t n, uint64_t first, uint64_t va, struct leaf *ret)
 {
 	uint64_t at = (first + ENTRY_ALIGN - 1) & -(uint64_t)ENTRY_ALIGN;
@@ -111,7 +117,7 @@ static size_t leaves_around(const struct elf_image *img, const struct elf_segmen
 	return leaves_in(code, last - first, first, va, ret);
 }
 
-/* Marks what the calls in `n` bytes at `va` go to. */
+/* Marks the functions to which calls in `n` bytes at `va` go. */
 static void note_calls(const uint8_t *code, size_t n, uint64_t va, const struct leaf *leaves, size_t n_leaves,
 		       bool *called)
 {
@@ -147,7 +153,7 @@ static int note_all_calls(const struct elf_image *img, const struct elf_segment 
 	return 0;
 }
 
-/* Of the leaves the nearest that is called. 0 or -ENOENT. */
+/* Selects the nearest leaf function that is called. 0 or -ENOENT. */
 static int rule_set(struct frame_query *query, const struct leaf *leaves, size_t n, const bool *called)
 {
 	struct frame_rule *r = &query->rule;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The complete rule of an address that no FDE covers, for the one kind of function for which its instructions
- * tell it at a glance: a helper in assembly that leaves the stack pointer alone, calls nothing and is called
- * by name. What calls it may have its CFA in a register that the helper keeps (x264's transforms). Rank 1,
- * private to elf/.
+ * Finds the complete rule of an address that no FDE covers, for one kind of function whose instructions show
+ * it easily: a helper in assembly that does not change the stack pointer, calls nothing and is called
+ * directly. Its caller may have its CFA in a register that the helper does not write (x264's transforms).
+ * Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_LEAF_RULE_H
 #define PROFLET_ELF_LEAF_RULE_H
@@ -15,11 +15,11 @@ struct elf_image;
 struct frame_query;
 
 /*
- * Sets query->rule and its function's range for query->va: CFA is rsp + 8, every register is where it was or
- * unknown. x86-64. 0; -ENOENT when there is no such function, -ENOMEM.
+ * Sets query->rule and the range of the function for query->va: the CFA is rsp + 8, and every register is
+ * either unchanged or unknown. x86-64 only. 0; -ENOENT when there is no such function; -ENOMEM.
  */
 int leaf_rule_find(const struct elf_image *img, struct frame_query *query);
-/* The same in `n` bytes of code at `va`, with the calls that are in it. 0 or -ENOENT. */
+/* The same in `n` bytes of code at `va`; only calls in these bytes are considered. 0 or -ENOENT. */
 int leaf_rule_in_code(const uint8_t *code, size_t n, uint64_t va, struct frame_query *query);
 
 #endif

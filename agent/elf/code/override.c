@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Only few FDEs have one of the listed lengths, and only their code is read: a table costs one look at each
- * FDE's length more.
+ * Only the code of FDEs that have one of the listed lengths is read. So for most FDEs the list costs one
+ * comparison of the length.
  */
 #include "agent/elf/code/override.h"
 
@@ -48,7 +48,7 @@ static bool has_code(const struct elf_image *img, uint64_t start, const struct o
 	       override_code(code, len) == o->code;
 }
 
-/* Writes the FDE's rows once more, with those of the entry over them. */
+/* Writes the rows of the FDE again, with the rows of the entry in place of the wrong ones. */
 static int merge_rows(struct row_spans *spans, const struct row_span *span, const struct override *o)
 {
 	const struct elf_rule *over = NULL;
@@ -56,7 +56,7 @@ static int merge_rows(struct row_spans *spans, const struct row_span *span, cons
 	int r = 0;
 
 	for (size_t i = 0, k = 0; r == 0 && (i < span->n || k < o->n_rows);) {
-		/* rows may move while they are added to */
+		/* adding a row may move the array */
 		uint32_t own_at = i < span->n ? spans->out.rows[span->first + i].off : UINT32_MAX;
 		uint32_t over_at = k < o->n_rows ? o->rows[k].off : UINT32_MAX;
 
@@ -84,8 +84,9 @@ int override_rows(struct row_spans *spans, struct row_span *span, const struct o
 }
 
 /*
- * In _start, "return address undefined" stands in front of the first instruction; compiled for control-flow
- * protection, an endbr64 comes before that. It changes no register: undefined behind it is undefined before.
+ * In _start, the rule "return address undefined" is set before the first instruction. If the code was
+ * compiled for control-flow protection, an endbr64 precedes that. It changes no register, so the rule applies
+ * to it, too.
  */
 static bool root_begins_late(const struct row_spans *spans, const struct elf_image *img,
 			     const struct row_span *span)
@@ -121,7 +122,7 @@ static int apply_list(struct row_spans *spans, const struct elf_image *img, stru
 int override_apply(struct row_spans *spans, const struct elf_image *img, const struct override *list,
 		   size_t n)
 {
-	uint64_t lengths = 0; /* a bit for each length modulo 64 */
+	uint64_t lengths = 0; /* one bit for each length modulo 64 */
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -137,7 +138,7 @@ int override_apply(struct row_spans *spans, const struct elf_image *img, const s
 	return r;
 }
 
-/* Appends "what register `reg` + off is" as an expression; offsets of an entry are small. */
+/* Appends the expression "value of register `reg` + off". Offsets of an entry are small. */
 static struct frame_location address_of(struct frame_rule *rule, size_t *used, uint8_t reg, int32_t off)
 {
 	struct frame_location l = {.kind = LOCATION_AT_EXPR, .off = (int64_t)*used};

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The functions whose FDE lies, with the rows that their code has. All are written by hand.
+ * The functions whose FDE contradicts the code, with the right rows. All are written in assembly.
  *
- * glibc; seen in Debian's 2.31, 2.36, 2.41 and 2.43, which have the same bytes where nothing else is said:
+ * glibc; seen in Debian's 2.31, 2.36, 2.41 and 2.43, whose code is the same unless a version is given:
  *
- *	__mpn_addmul_1, submul_1   push rbx and rbp: not a word of it
- *	swapcontext                rsp is the other context's already, the return address is not yet
- *	                           there; rdx points to that context (ucontext_t)
- *	_ZGV.N.vvv_sincos(f)       AVX, a frame of their own: not a word of it
- *	_ZGV.N.vl_sincos(f)        pushes are added to a CFA that is by rbp; 2.31 and 2.36
- *	_ZGVbN4vv_..._sse2         32 bytes taken, 40 said; 2.41 and 2.43
+ *	__mpn_addmul_1, submul_1   pushes of rbx and rbp are not described
+ *	swapcontext                rsp is already that of the other context, but the return address is not
+ *	                           there yet; rdx points to that context (ucontext_t)
+ *	_ZGV.N.vvv_sincos(f)       AVX; the frame is not described
+ *	_ZGV.N.vl_sincos(f)        pushes are added to a CFA that is relative to rbp; 2.31 and 2.36
+ *	_ZGVbN4vv_..._sse2         the frame has 32 bytes, the FDE says 40; 2.41 and 2.43
  *
  * OpenSSL 1.1.1 and 3.0:
  *
- *	bn_gather5                 a frame of 264 bytes, aligned, rsp kept in r10: not a word of it
+ *	bn_gather5                 an aligned frame of 264 bytes, with rsp saved in r10, is not described
  */
 #include "agent/elf/code/override.h"
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/arch.h"
 
-/* CFA at rsp (rbp) + cfa, the caller's rbp unchanged or saved at CFA - fp, the return address at CFA - 8. */
+/*
+ * The CFA is rsp (rbp) + cfa, the caller's rbp is unchanged or saved at CFA - fp, the return address is at
+ * CFA - 8.
+ */
 #define RULE(base, cfa, ...)                            \
 	(&(const struct elf_rule){                      \
 		.cfa_kind = CFA_REG_OFF,                \

@@ -9,10 +9,10 @@
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
 
-/* By the number of the encoding: the DWARF number. */
+/* DWARF number by the number in the encoding. */
 static const uint8_t dwarf_number[X86_REGS] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* The registers that are written, by the numbers of the encoding; all when that cannot be told. */
+/* The registers that are written, by their number in the encoding; all if that is unknown. */
 static uint16_t written(const uint8_t *code, size_t n)
 {
 	uint16_t writes = 1u << X86_SP;
@@ -31,7 +31,7 @@ static uint16_t written(const uint8_t *code, size_t n)
 	return writes;
 }
 
-/* A jump out of the function goes on in another one. */
+/* True when no jump leaves the function. */
 static bool stays_inside(const uint8_t *code, size_t n)
 {
 	for (size_t at = 0; at < n;) {
@@ -51,7 +51,7 @@ uint32_t preserved_registers(const struct elf_image *img, uint64_t start, uint64
 {
 	size_t n = end - start;
 	_cleanup_free_ uint8_t *code = NULL;
-	uint32_t keeps = 0;
+	uint32_t preserved = 0;
 	uint16_t writes;
 
 	if (elf_image_machine(img) != EM_X86_64 || end <= start || end - start > PRESERVED_BYTES_MAX)
@@ -62,6 +62,6 @@ uint32_t preserved_registers(const struct elf_image *img, uint64_t start, uint64
 	writes = written(code, n);
 	for (unsigned i = 0; i < X86_REGS; i++)
 		if (!(writes >> i & 1))
-			keeps |= 1u << dwarf_number[i];
-	return keeps;
+			preserved |= 1u << dwarf_number[i];
+	return preserved;
 }

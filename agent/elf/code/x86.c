@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two steps: an instruction is taken apart into prefixes, map, opcode, ModRM, displacement and immediate;
- * then these tell what it does. What an opcode writes is taken too wide rather than too narrow: a register
- * that is said to change costs a row, one that changes unseen makes a row wrong.
+ * Decoding has two steps. The first splits an instruction into prefixes, map, opcode, ModRM, displacement and
+ * immediate. The second derives the effect from them. Where the registers that an opcode writes are not
+ * exactly known, too many are assumed: an extra one costs a row, a missing one makes a row wrong.
  */
 #include "agent/elf/code/x86.h"
 
 #include <string.h>
 
-/* Opcode maps: legacy, and those of VEX, EVEX and XOP by the same numbers. */
+/* Opcode maps: the legacy ones, and those of VEX, EVEX and XOP, which have the same numbers. */
 enum x86_map {
 	MAP_ONE,
 	MAP_0F,
@@ -24,11 +24,11 @@ enum x86_map {
 struct x86_decoder {
 	const uint8_t *code;
 	size_t n, at;
-	uint8_t map, opcode, rex; /* rex: W R X B as in the prefix, also from the longer ones */
-	bool vector;		  /* VEX, EVEX, XOP */
+	uint8_t map, opcode, rex; /* rex: bits W R X B as in the REX prefix, also from the longer prefixes */
+	bool vector;		  /* the prefix is VEX, EVEX or XOP */
 	bool operand16, address32, rep, repne;
 	uint8_t vvvv;
-	/* of ModRM */
+	/* from ModRM */
 	bool has_modrm, rip, index;
 	uint8_t mod, reg, rm, base;
 	int32_t disp;
@@ -61,7 +61,7 @@ static int32_t signed_number(struct x86_decoder *d, unsigned bytes)
 	return bytes == 1 ? (int8_t)v : bytes == 2 ? (int16_t)v : (int32_t)v;
 }
 
-/* VEX of two and three bytes, XOP, EVEX: false when it is none of them. */
+/* Parses a VEX prefix of two or three bytes, XOP, or EVEX. False: it is none of them. */
 static bool vector_prefix(struct x86_decoder *d, uint8_t first)
 {
 	uint8_t a, b = 0;
@@ -146,7 +146,9 @@ static bool one_has_modrm(uint8_t c)
 	       c == 0xf7 || c >= 0xfe;
 }
 
-/* Not in 64-bit mode, or too odd to be in a function: far calls, interrupts, ports. */
+/*
+ * Opcodes that are invalid in 64-bit mode, or that do not occur in functions: far calls, interrupts, ports.
+ */
 static bool one_is_bad(uint8_t c)
 {
 	static const bool bad[256] = {
@@ -276,7 +278,7 @@ static void body(struct x86_decoder *d)
 
 static uint16_t rm_register(const struct x86_decoder *d)
 {
-	/* without REX, byte registers 4 to 7 are ah to bh: taken as both */
+	/* without REX, byte registers 4 to 7 are ah to bh: both readings are assumed */
 	return d->mod == 3 ? (uint16_t)(BIT(d->rm) | (d->rm >= 4 && d->rm < 8 && !d->rex &&
 								      d->map == MAP_ONE && !(d->opcode & 1)
 							      ? BIT(d->rm - 4)
@@ -372,7 +374,7 @@ static uint16_t writes(const struct x86_decoder *d)
 	case MAP_0F:
 		return two_writes(d);
 	case MAP_0F38:
-		if (d->vector && c >= 0xf2 && c <= 0xf7) /* BMI: also the register of the prefix */
+		if (d->vector && c >= 0xf2 && c <= 0xf7) /* BMI: also writes the register of the prefix */
 			return reg | BIT(d->vvvv);
 		return c == 0xf0 || c == 0xf1 || c == 0xf6 ? reg : 0;
 	case MAP_0F3A:
@@ -411,7 +413,7 @@ static void meaning_group5(const struct x86_decoder *d, struct x86_insn *i)
 	}
 }
 
-/* 64-bit moves and sums; a memory operand without index, by a register. */
+/* 64-bit moves and additions, where a memory operand has a base register and no index. */
 static void meaning_data(const struct x86_decoder *d, struct x86_insn *i)
 {
 	const bool wide = d->rex & 8,
@@ -497,13 +499,14 @@ static void meaning(const struct x86_decoder *d, struct x86_insn *i)
 			i->op = X86_TRAP;
 		} else if (c == 0x05) {
 			i->op = X86_CALL_FAR_AWAY;
-		} else if ((c == 0x1e || c == 0x1f) && !d->rep) { /* with it, endbr64: no padding */
+		} else if ((c == 0x1e || c == 0x1f) &&
+			   !d->rep) { /* with this prefix it is endbr64, which is not padding */
 			i->op = X86_NOP;
 		}
 	}
 }
 
-/* Fills all but the length, which becomes 0 for what is not followed. */
+/* Sets all fields but the length, which becomes 0 if the instruction is not supported. */
 static void effect(const struct x86_decoder *d, struct x86_insn *i)
 {
 	i->writes = writes(d);

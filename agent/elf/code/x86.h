@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One x86-64 instruction: its length, and what it does to the stack pointer, to copies of it and to general
+ * Decodes one x86-64 instruction: its length, and its effect on the stack pointer, copies of it, and general
  * registers. Intel SDM volume 2, chapter 2 (formats, VEX, EVEX) and appendix A (opcode maps); AMD APM volume
  * 6 for XOP. Rank 1, private to elf/.
  */
@@ -11,14 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Registers by the numbers of the encoding: the DWARF numbers differ. */
+/* Registers by their number in the encoding. DWARF numbers differ. */
 enum { X86_AX, X86_CX, X86_DX, X86_BX, X86_SP, X86_BP, X86_SI, X86_DI, X86_REGS = 16, X86_NO_REG = 0xff };
 
 #define X86_MAX_BYTES 15 /* of an instruction */
 
 enum x86_op {
 	X86_OTHER,
-	X86_PUSH,  /* reg, X86_NO_REG for anything else of eight bytes */
+	X86_PUSH,  /* pushes reg; X86_NO_REG: eight other bytes */
 	X86_POP,   /* the same */
 	X86_ADD,   /* reg += disp, 64 bits */
 	X86_AND,   /* reg &= disp, 64 bits */
@@ -27,33 +27,35 @@ enum x86_op {
 	X86_LOAD,  /* reg = *(base + disp), 64 bits */
 	X86_STORE, /* *(base + disp) = reg, 64 bits */
 	X86_LEAVE,
-	X86_RETURN,	   /* also with an operand */
-	X86_JUMP,	   /* disp: from the end of the instruction */
+	X86_RETURN,	   /* with or without an operand */
+	X86_JUMP,	   /* by disp from the end of the instruction */
 	X86_BRANCH,	   /* conditional, the same */
 	X86_CALL,	   /* the same */
 	X86_CALL_FAR_AWAY, /* call through a register or memory, system call */
 	X86_JUMP_FAR_AWAY, /* jump through a register or memory */
-	X86_TRAP,	   /* does not go on: ud2, hlt, int3 */
+	X86_TRAP,	   /* execution does not continue: ud2, hlt, int3 */
 	X86_NOP,
 };
 
 struct x86_insn {
-	uint8_t len; /* bytes, 0: none that is known here */
+	uint8_t len; /* bytes; 0: unknown instruction */
 	uint8_t op;  /* enum x86_op */
 	uint8_t reg, base;
 	int32_t disp;
-	uint16_t writes; /* general registers whose contents change, `reg` of the above included; not rsp
-			    where the op says how it changes */
+	uint16_t writes; /* general registers whose contents change, including `reg` of the operations above;
+			    rsp is not included if the operation says how it changes */
 };
 
-/* Decodes the instruction at `code`, of which `n` bytes are there. */
+/* Decodes the instruction at `code`, where `n` bytes are available. */
 struct x86_insn x86_decode(const uint8_t *code, size_t n);
-/* The first offset from `at` on that holds no padding: nop of any length, int3, zeros. */
+/* The first offset >= `at` that is not padding: nops of any length, int3, zeros. */
 uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at);
-/* The same for nops only, which may be executed. */
+/* The length of the nops at `code`. Nops, unlike other padding, may be executed. */
 uint32_t x86_nops(const uint8_t *code, uint32_t n);
-/* Bytes of the trampoline out of a signal handler that begins here (rt_sigreturn, which does not come back);
- * 0: none does. */
+/*
+ * Length of the signal trampoline at `code` (a call of rt_sigreturn, which does not return); 0: there is
+ * none.
+ */
 unsigned x86_sigreturn(const uint8_t *code, size_t n);
 
 #endif

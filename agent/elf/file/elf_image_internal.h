@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fields of struct elf_image, for the files of this folder. */
+/* The fields of struct elf_image, for elf_image.c and identity.c. */
 #ifndef PROFLET_ELF_IMAGE_INTERNAL_H
 #define PROFLET_ELF_IMAGE_INTERNAL_H
 
@@ -19,9 +19,10 @@ struct elf_chunk {
 struct elf_image {
 	int fd;
 	uint64_t file_bytes;
-	uint64_t disk_bytes; /* that the file occupies on its disk; 0: its file system does not say */
+	uint64_t disk_bytes; /* bytes that the file occupies on its disk; 0: the file system does not report
+				it */
 	uint16_t machine;
-	Elf *elf; /* headers only: all content is read by elf_image_pread */
+	Elf *elf; /* for headers only; all contents are read by elf_image_pread */
 	GElf_Phdr *phdrs;
 	size_t n_phdrs;
 	struct elf_segment *segments; /* the PT_LOADs of phdrs whose ranges do not overflow */
@@ -30,8 +31,5 @@ struct elf_image {
 	char *go_build_id;
 	bool go_build_id_read;
 };
-
-/* Decompresses a section that is SHF_COMPRESSED. Errors as of elf_image_section. Free *ret with free(). */
-int elf_decompress(const uint8_t *bytes, size_t len, uint8_t **ret, size_t *ret_len);
 
 #endif

@@ -32,13 +32,13 @@ const uint8_t *gocode_at(struct gocode *code, uint64_t va, size_t len)
 	return code->window;
 }
 
-/* Bytes of a mov or lea with `disp`(%rsp). */
+/* Length of a mov or lea with the operand `disp`(%rsp). */
 static unsigned sp_operand_bytes(int32_t disp)
 {
 	return disp == 0 ? 4 : disp < 128 ? 5 : 8;
 }
 
-/* "OPCODE %rbp with disp(%rsp)" */
+/* True for "OPCODE %rbp" with the operand disp(%rsp). */
 static bool is_sp_operand(const uint8_t *code, uint8_t opcode, int32_t disp)
 {
 	static const uint8_t modes[] = {[4] = 0x2c, [5] = 0x6c, [8] = 0xac};
@@ -52,7 +52,7 @@ static bool is_sp_operand(const uint8_t *code, uint8_t opcode, int32_t disp)
 
 static enum go_prologue x86_prologue(const uint8_t *code, int32_t depth)
 {
-	/* code[0] is the last byte of the instruction before */
+	/* code[0] is the last byte of the previous instruction */
 	if (depth == 8 && code[0] == 0x55 && code[1] == 0x48 && code[2] == 0x89 && code[3] == 0xe5)
 		return GO_PROLOGUE_PUSH;
 	if (is_sp_operand(code + 1, 0x89, depth - 8) &&
@@ -91,7 +91,8 @@ struct go_frame gocode_frame(enum go_prologue prologue, uint64_t va, int32_t dep
 		return (struct go_frame){.saved = va, .set = va + 3};
 	case GO_PROLOGUE_SUB:
 		return (struct go_frame){.saved = va + len, .set = va + 2 * len};
-	case GO_PROLOGUE_STR: /* the large one is earlier, which does not matter: x29 is still the caller's */
+	case GO_PROLOGUE_STR: /* in a large frame this is earlier, which does no harm: x29 still has the
+				 caller's value */
 		return (struct go_frame){.saved = va + 4, .set = va + 8};
 	case GO_PROLOGUE_NONE:
 		break;
@@ -99,7 +100,7 @@ struct go_frame gocode_frame(enum go_prologue prologue, uint64_t va, int32_t dep
 	return (struct go_frame){.saved = UINT64_MAX, .set = UINT64_MAX};
 }
 
-/* Of an operand in memory or a register: Intel 64 SDM, volume 2, table 2-2. */
+/* Length of an operand in memory or a register: Intel 64 SDM, volume 2, table 2-2. */
 static unsigned modrm_bytes(const uint8_t *modrm)
 {
 	unsigned mod = modrm[0] >> 6, rm = modrm[0] & 7, sib = mod != 3 && rm == 4;
@@ -109,7 +110,7 @@ static unsigned modrm_bytes(const uint8_t *modrm)
 	return 1 + sib + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
 }
 
-/* mov OPERAND,%rsp; mov REGISTER,%rsp; and $-N,%rsp. Returns the length, 0: none of these. */
+/* Recognises mov OPERAND,%rsp; mov REGISTER,%rsp; and $-N,%rsp. Returns the length; 0: it is none of them. */
 static unsigned x86_writes_sp(const uint8_t *code)
 {
 	if ((code[0] == 0x48 || code[0] == 0x49) && code[1] == 0x8b && (code[2] & 0x38) == 0x20)
@@ -127,7 +128,10 @@ static bool arm64_writes_sp(const uint8_t *bytes)
 	return (code & ARM64_MOV_SP_MASK) == ARM64_MOV_SP && code != ARM64_MOV_SP_X20;
 }
 
-/* Not a disassembler: it is asked about a handful of short functions written in assembly. */
+/*
+ * Compares bytes instead of decoding instructions, which suffices for the few short assembly functions
+ * concerned.
+ */
 uint64_t gocode_stack_switch(struct gocode *code, uint64_t va, uint64_t end)
 {
 	bool x86 = elf_image_machine(code->img) == EM_X86_64;
@@ -144,23 +148,25 @@ uint64_t gocode_stack_switch(struct gocode *code, uint64_t va, uint64_t end)
 }
 
 /*
- * Where the text starts that a table's offsets count from. The header said so up to Go 1.25, unless a linker
- * left it to a relocation. A section .text starts there, too, if Go's own linker made the file; with another
- * linker, start-up code of C goes before. So each candidate is put to the test: the first functions of the
- * table that have a frame must have a prologue in that place. That needs no symbols and no knowledge of the
- * runtime's data, and also refuses a header that lies.
+ * Finds the start of the text, from which offsets in the table count. Up to Go 1.25 the header has it, unless
+ * a linker left it to a relocation. A section .text begins there, too, if Go's own linker made the file;
+ * other linkers put C start-up code in front. So each candidate is tested: the first functions of the table
+ * that have a frame must have a prologue at the right place. The test needs neither symbols nor knowledge of
+ * the runtime's data, and it also detects a wrong header.
  */
 
 #define PROBES 48
-#define PROBES_MIN 8		  /* fewer could agree by chance */
-#define PROBED_FUNCTIONS 2048	  /* functions that are looked at for PROBES with a frame */
-#define DEPTHS_PREFIX 64	  /* bytes of a pc-value table that are read for its first values */
-#define SCAN_BYTES (512ull << 10) /* of each executable segment, for other starts than the likely ones */
+#define PROBES_MIN 8	      /* fewer could match by chance */
+#define PROBED_FUNCTIONS 2048 /* functions that are examined to find PROBES with a frame */
+#define DEPTHS_PREFIX 64      /* bytes of a pc-value table that are read for its first values */
+#define SCAN_BYTES \
+	(512ull    \
+	 << 10) /* bytes of each executable segment in which a start is searched if no likely one fits */
 #define SCAN_ALIGN 16
 
-/* The end of the instruction that makes a function's frame. */
+/* The end of an instruction that makes the frame of a function. */
 struct probe {
-	uint64_t offset; /* from the start of the text */
+	uint64_t offset; /* offset from the start of the text */
 	int32_t depth;
 };
 
@@ -196,7 +202,7 @@ static void collect(const struct gopclntab *t, struct probes *ret)
 	}
 }
 
-/* The first eight, and nearly all that follow. */
+/* The first eight probes must match, and nearly all of the others. */
 static bool fits(const struct probes *p, struct gocode *code, uint64_t text, enum go_prologue *ret)
 {
 	unsigned n[GO_PROLOGUE_STR + 1] = {0}, best = GO_PROLOGUE_PUSH;
@@ -234,7 +240,7 @@ static int scan(struct gopclntab *t, const struct probes *p, struct gocode *code
 	return -ENOENT;
 }
 
-/* The likely starts. */
+/* Lists the likely starts. */
 static size_t candidates(const struct gopclntab *t, uint64_t ret[2])
 {
 	struct elf_section section;
@@ -255,7 +261,7 @@ int gocode_find_text(struct gopclntab *t, enum go_prologue *ret)
 
 	*ret = GO_PROLOGUE_NONE;
 	if (t->layout == GOPCLNTAB_1_16)
-		return 0; /* addresses, not offsets */
+		return 0; /* this layout has addresses, not offsets */
 	if (!code)
 		return -ENOMEM;
 	code->img = t->img;

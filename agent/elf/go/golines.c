@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The runtime knows where its inlining trees are from its moduledata, which has no name in a stripped file.
- * But its first word is the address of the function table, and its text is known: a place that has both is
- * the one. In a position independent executable these words are relocations.
+ * The runtime finds its inlining trees through its moduledata, for which a stripped file has no symbol. But
+ * the first word of the moduledata is the address of the function table, and another one is the start of the
+ * text, which is known: data that has both is the moduledata. In a position independent executable,
+ * relocations contain these words.
  */
 #include "agent/elf/go/golines.h"
 
@@ -16,19 +17,21 @@
 #include "agent/elf/go/gocode.h"
 #include "agent/elf/file/strtab.h"
 
-/* struct moduledata: words up to 1.18 and from 1.20 on, which has two more before the trees. */
+/*
+ * Offsets in struct moduledata; up to Go 1.18, and from 1.20 on, which has two more words before the trees.
+ */
 #define MODULE_TEXT (22 * 8)
 #define MODULE_TREES_1_18 (38 * 8)
 #define MODULE_TREES_1_20 (40 * 8)
 #define MODULE_BYTES (41 * 8)
 
-#define SCAN_MAX (64ull << 20) /* bytes of data that are searched for it */
+#define SCAN_MAX (64ull << 20) /* bytes of data in which it is searched */
 #define SCAN_STEP (64u << 10)
 #define RELOCATIONS_MAX (4u << 20)
 #define RELOCATIONS_PER_READ 2048
 
-#define VALUES_BYTES 2048u	/* of a pc-value table that are read first */
-#define VALUES_MAX (512u << 10) /* and where these end too early */
+#define VALUES_BYTES 2048u	/* bytes of a pc-value table that are read first */
+#define VALUES_MAX (512u << 10) /* bytes that are read if the first ones do not suffice */
 
 static uint64_t word_at(const uint8_t *bytes)
 {
@@ -57,7 +60,7 @@ static uint64_t table_va(const struct gopclntab *t)
 	return 0;
 }
 
-/* Is it a moduledata of this table? */
+/* Checks whether this is the moduledata of the table. */
 static bool take_module(struct golines *g, const uint8_t *module, uint64_t va)
 {
 	uint64_t trees = word_at(module + trees_at(g->table));
@@ -117,11 +120,12 @@ static void each_relative(const struct elf_image *img, Elf64_Rela *relas,
 	}
 }
 
-#define PLACES_MAX 8u /* pointers to the function table that are tried */
+#define PLACES_MAX 8u /* pointers to the function table that are examined */
 
 struct relocated {
-	uint64_t va;		     /* of the function table */
-	uint64_t places[PLACES_MAX]; /* that hold its address: one is the moduledata's first */
+	uint64_t va; /* address of the function table */
+	uint64_t
+		places[PLACES_MAX]; /* addresses of pointers to it; one is the first word of the moduledata */
 	uint8_t modules[PLACES_MAX][MODULE_BYTES];
 	size_t n;
 };
@@ -197,7 +201,7 @@ struct line {
 	int32_t line;
 };
 
-/* The calls at one address, and how far they hold. */
+/* The calls at one address, and the addresses to which they apply. */
 struct lines {
 	struct gopclntab_lines tables;
 	struct line v[GOLINES_DEPTH_MAX];
@@ -205,7 +209,9 @@ struct lines {
 	uint64_t start, end;
 };
 
-/* True when the walk came to `addr`, or to its end; else there was too little of the table. */
+/*
+ * True when the walk came to `addr`, or to the end of the table; false: more bytes of the table are needed.
+ */
 static bool walk(struct gopclntab_values *v, uint64_t addr, uint64_t *from, bool *ret_found)
 {
 	*ret_found = false;
@@ -218,7 +224,9 @@ static bool walk(struct gopclntab_values *v, uint64_t addr, uint64_t *from, bool
 	return !v->c.bad;
 }
 
-/* Value at `addr`, -1 where there is none; narrows the range of `ret` (NULL: does not). */
+/*
+ * Returns the value at `addr`, or -1 if there is none, and narrows the range of `ret` to it (NULL: does not).
+ */
 static int32_t value_at(const struct golines *g, const struct gopclntab_function *fn, uint32_t table,
 			uint64_t addr, struct lines *ret)
 {
@@ -244,7 +252,7 @@ static int32_t value_at(const struct golines *g, const struct gopclntab_function
 
 struct inlined {
 	uint32_t name;
-	int32_t parent; /* offset in the function of the instruction that stands for the call */
+	int32_t parent; /* offset in the function of the instruction that replaces the call */
 };
 
 static bool read_inlined(const struct golines *g, uint64_t tree, int32_t index, struct inlined *ret)
@@ -273,7 +281,8 @@ static void find_lines(const struct golines *g, const struct gopclntab_function 
 	if (g->trees && tables->tree != UINT32_MAX)
 		tree = g->trees + tables->tree;
 	while (ret->n < GOLINES_DEPTH_MAX) {
-		struct lines *first = ret->n ? NULL : ret; /* what is further out follows from it */
+		struct lines *first =
+			ret->n ? NULL : ret; /* the ranges of the outer calls contain this one */
 		int32_t index = tree ? value_at(g, fn, tables->inlined, pc, first) : -1;
 		struct line *l = &ret->v[ret->n];
 
@@ -332,7 +341,7 @@ static int write_lines(const struct golines *g, const struct lines *lines, struc
 
 		read_text(g, lines, i, texts);
 		if (strlen(texts->name) + strlen(texts->file) + 2 > bytes - (size_t)(to - (char *)block))
-			return -ENOENT; /* the file has changed meanwhile */
+			return -ENOENT; /* the file has changed in the meantime */
 		l->function = to;
 		to = put(to, texts->name);
 		l->file = to;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Most files have a section .gopclntab, or .data.rel.ro.gopclntab in a position independent executable before
- * Go 1.26. There the system's linker, which cgo uses, folds the latter into .data.rel.ro; then the header is
- * looked for in the segments, as in files without section headers.
+ * Most files have a section .gopclntab, or, in a position independent executable before Go 1.26,
+ * .data.rel.ro.gopclntab. In such an executable the system linker, which cgo uses, merges the latter into
+ * .data.rel.ro. Then the header of the table is searched in the segments, as in files without section
+ * headers.
  */
 #include "agent/elf/go/gopclntab.h"
 
@@ -17,14 +18,14 @@
 #define MAGIC_1_18 0xfffffff0u
 #define MAGIC_1_20 0xfffffff1u
 #define HEADER_MAX (8 + 9 * 8)	  /* bytes: eight, then at most nine words */
-#define RECORD_MAX 44		  /* bytes of a function record that are looked at, in any layout */
-#define SEARCH_MAX (256ull << 20) /* bytes of segments that are searched for a header */
+#define RECORD_MAX 44		  /* bytes of a function record that are used, in any layout */
+#define SEARCH_MAX (256ull << 20) /* bytes of segments in which a header is searched */
 #define SEARCH_STEP (256u << 10)  /* bytes read at a time */
 #define SEARCH_ALIGN 8
 #define FUNCTIONS_MAX (16u << 20)
 #define CHECKED_FUNCTIONS 8
 
-/* Where a function record (_func) has its fields. */
+/* Offsets of the fields of a function record (_func). */
 static const struct record_layout {
 	uint8_t name, pcsp, flags, bytes;
 } records[] = {
@@ -104,7 +105,7 @@ int gopclntab_function(const struct gopclntab *t, uint64_t i, struct gopclntab_f
 	r = read_part(t, t->functab + word(entry + field, field), record, layout->bytes);
 	if (r < 0)
 		return r;
-	/* the record repeats its start */
+	/* the record must repeat its start */
 	if (end < start || word(record, field) != start || __builtin_add_overflow(start, t->text, &start) ||
 	    __builtin_add_overflow(end, t->text, &end))
 		return -EINVAL;
@@ -119,7 +120,7 @@ int gopclntab_function(const struct gopclntab *t, uint64_t i, struct gopclntab_f
 	return 0;
 }
 
-/* Bytes that happen to look like a header do not have good functions behind it. */
+/* Valid functions follow a real header, and hardly follow bytes that merely look like one. */
 static bool has_functions(const struct gopclntab *t)
 {
 	struct gopclntab_function fn;
@@ -134,7 +135,7 @@ static bool has_functions(const struct gopclntab *t)
 	return true;
 }
 
-/* Takes the table at `offset` of the file, which has at most `len` bytes. */
+/* Opens the table at `offset` of the file, which has at most `len` bytes. */
 static bool open_at(struct gopclntab *ret, const struct elf_image *img, uint64_t offset, uint64_t len)
 {
 	struct gopclntab t = {.img = img, .offset = offset, .len = len};
@@ -150,7 +151,7 @@ static bool open_at(struct gopclntab *ret, const struct elf_image *img, uint64_t
 
 static bool is_magic(const uint8_t *bytes, const struct elf_image *img)
 {
-	/* the magic's second to fourth byte, the pad, quantum and pointer size */
+	/* bytes two to four of the magic, the padding, quantum and pointer size */
 	return bytes[1] == 0xff && bytes[2] == 0xff && bytes[3] == 0xff && bytes[4] == 0 && bytes[5] == 0 &&
 	       bytes[6] == quantum_of(img) && bytes[7] == 8;
 }
@@ -195,7 +196,7 @@ static int search(struct gopclntab *ret, const struct elf_image *img)
 	return r;
 }
 
-/* Whether it is worth a search: written by Go, or without the headers that would say so. */
+/* True when a search is worthwhile: Go wrote the file, or it has no section headers that would show this. */
 static bool may_be_go(const struct elf_image *img)
 {
 	struct elf_section section;
@@ -257,7 +258,7 @@ int gopclntab_find(const struct gopclntab *t, uint64_t addr, uint64_t *ret)
 #define INLINE_TABLE 2u /* PCDATA_InlTreeIndex */
 #define INLINE_TREE 3u	/* FUNCDATA_InlTree */
 
-/* Entry `index` of one of the two arrays of u32 behind a record. */
+/* Reads entry `index` of one of the two arrays of u32 behind a function record. */
 static int read_data(const struct gopclntab *t, uint64_t arrays, uint64_t index, uint32_t *ret)
 {
 	return read_part(t, arrays + index * sizeof *ret, ret, sizeof *ret);
@@ -341,7 +342,10 @@ void gopclntab_values(const struct gopclntab *t, const struct gopclntab_function
 		ret->c = cursor_of(buf, len);
 }
 
-/* A pair of numbers: how the value changes, zigzag encoded, and over how many units it then holds. */
+/*
+ * Each step is a pair of numbers: the change of the value, zigzag encoded, and the number of units for which
+ * the new value applies.
+ */
 bool gopclntab_values_next(struct gopclntab_values *v, uint64_t *from)
 {
 	uint64_t change = cursor_uleb(&v->c), units;

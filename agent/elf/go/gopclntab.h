@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The function table that the Go runtime walks its own stacks by: .gopclntab, in the layouts of Go 1.16, 1.18
- * and 1.20 (which holds to this day). The format is that of the Go sources: runtime/symtab.go (pcHeader,
- * functab), runtime/runtime2.go (_func), and golang.org/s/go12symtab for the encoding of pc-value tables.
- * Finds and reads it, interprets nothing. Little endian, 64 bits. Rank 1, private to elf/.
+ * Finds and reads .gopclntab, the function table by which the Go runtime unwinds its own stacks, in the
+ * layouts of Go 1.16, 1.18 and 1.20 (still current). The format is that of the Go sources: runtime/symtab.go
+ * (pcHeader, functab), runtime/runtime2.go (_func), and golang.org/s/go12symtab for pc-value tables. Little
+ * endian, 64 bits. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_GOPCLNTAB_H
 #define PROFLET_ELF_GOPCLNTAB_H
@@ -19,16 +19,16 @@ enum gopclntab_layout {
 
 struct gopclntab {
 	const struct elf_image *img; /* borrowed */
-	uint64_t offset, len;	     /* of the table in the file; where only its start is known, up to the
-					segment's end */
-	uint8_t *bytes;		     /* owned; NULL: each part is read when it is wanted */
+	uint64_t offset, len; /* place of the table in the file; `len` extends to the end of the segment if
+				 only the start is known */
+	uint8_t *bytes;	      /* the whole table, owned; NULL: each part is read when needed */
 	uint64_t n_functions;
 	uint64_t functab, names, pctab; /* offsets in the table */
-	uint64_t units, files;		/* the same: of the files of compilation units, of file names */
-	uint64_t header_text;		/* start of the text as the header says it; 0: it does not */
-	uint64_t text;			/* start of the text: what function offsets count from */
-	uint8_t layout;			/* enum gopclntab_layout */
-	uint8_t quantum;		/* bytes: unit of the addresses in pc-value tables */
+	uint64_t units, files;		/* the same: file lists of compilation units, file names */
+	uint64_t header_text; /* start of the text according to the header; 0: the header does not have it */
+	uint64_t text;	      /* start of the text, from which function offsets count */
+	uint8_t layout;	      /* enum gopclntab_layout */
+	uint8_t quantum;      /* bytes; unit of the addresses in pc-value tables */
 };
 
 /* funcFlag of the Go sources */
@@ -37,21 +37,21 @@ struct gopclntab {
 #define GO_FLAG_ASM 4u	    /* from 1.18 */
 
 struct gopclntab_function {
-	uint64_t start, end; /* addresses; the end is where the next function starts */
+	uint64_t start, end; /* addresses; the end is the start of the next function */
 	uint64_t name;	     /* offset in the names */
-	uint64_t pcsp;	     /* offset in pctab; 0: none */
+	uint64_t pcsp;	     /* stack depths: offset in pctab; 0: none */
 	uint8_t flags;	     /* GO_FLAG_* */
-	uint8_t id;	     /* funcID of the Go sources, 0: an ordinary function */
+	uint8_t id;	     /* funcID of the Go sources; 0: an ordinary function */
 };
 
-/* What tells a function's places in the source. */
+/* The tables that give the source positions in a function. */
 struct gopclntab_lines {
 	uint32_t file, line, inlined; /* offsets in pctab of pc-value tables; 0: none */
-	uint32_t unit;		      /* where the files of its compilation unit begin */
-	uint32_t tree;		      /* of inlined calls, past where such trees are; UINT32_MAX: none */
+	uint32_t unit;		      /* start of the file list of its compilation unit */
+	uint32_t tree; /* tree of inlined calls, relative to the start of the trees; UINT32_MAX: none */
 };
 
-/* One pc-value table, walked. */
+/* An iterator over one pc-value table. */
 struct gopclntab_values {
 	struct cursor c;
 	uint64_t pc;
@@ -60,33 +60,41 @@ struct gopclntab_values {
 	bool started;
 };
 
-/* Finds the table: by section, or in the segments where no section is named for it. Everything but `text` is
- * set. 0, -ENOENT, -ENOMEM, -errno of a read. */
+/*
+ * Finds the table by its section, or in the segments if no section has its name. Sets all fields but `text`.
+ * 0, -ENOENT, -ENOMEM, -errno of a read.
+ */
 int gopclntab_open(struct gopclntab *ret, const struct elf_image *img);
 void gopclntab_fini(struct gopclntab *t);
-/* Reads the whole table, for who wants all functions. 0, -EFBIG, -ENOMEM, -errno. */
+/* Reads the whole table, for callers that need all functions. 0, -EFBIG, -ENOMEM, -errno. */
 int gopclntab_load(struct gopclntab *t);
-/* Function `i` of n_functions. 0, -EINVAL (nonsense), -errno. */
+/* Reads function `i` of n_functions. 0, -EINVAL (malformed), -errno. */
 int gopclntab_function(const struct gopclntab *t, uint64_t i, struct gopclntab_function *ret);
-/* The last function that starts at or below `addr`. 0, -ENOENT, -errno. */
+/* Finds the last function that starts at or below `addr`. 0, -ENOENT, -errno. */
 int gopclntab_find(const struct gopclntab *t, uint64_t addr, uint64_t *ret);
-/* The name at an offset in the names, cut at `size` - 1 bytes; "" where it cannot be read. */
+/* Copies the name at an offset in the names, cut at `size` - 1 bytes; "" if it cannot be read. */
 void gopclntab_name(const struct gopclntab *t, uint64_t name, char *ret, size_t size);
 /*
- * The function's stack depths: values below the stack pointer at entry, the return address not counted. When
- * the table is not loaded, the first `size` bytes of them are read into `buf` (at least).
+ * Iterates over the stack depths of a function: distances of the stack pointer below its value at entry,
+ * without the return address. If the table is not loaded, the first `size` bytes of the depths are read into
+ * `buf`.
  */
 void gopclntab_depths(const struct gopclntab *t, const struct gopclntab_function *fn, uint8_t *buf,
 		      size_t size, struct gopclntab_values *ret);
-/* The same of any pc-value table; `table` is its offset in pctab. */
+/* The same for any pc-value table of the function; `table` is its offset in pctab. */
 void gopclntab_values(const struct gopclntab *t, const struct gopclntab_function *fn, uint32_t table,
 		      uint8_t *buf, size_t size, struct gopclntab_values *ret);
-/* 0, -EINVAL, -errno. */
+/* Reads the tables of source positions of function `i`. 0, -EINVAL, -errno. */
 int gopclntab_lines(const struct gopclntab *t, uint64_t i, struct gopclntab_lines *ret);
-/* The name of a file by its number in the function's compilation unit, as gopclntab_name. */
+/*
+ * Copies the name of a file, given by its number in the compilation unit of the function, as gopclntab_name.
+ */
 void gopclntab_file(const struct gopclntab *t, const struct gopclntab_lines *lines, int32_t file, char *ret,
 		    size_t size);
-/* The next stretch [*from, v->pc) that has v->value. False at the end, and where the table is damaged. */
+/*
+ * Moves on to the next range [*from, v->pc), in which the value is v->value. False at the end, or if the
+ * table is damaged.
+ */
 bool gopclntab_values_next(struct gopclntab_values *v, uint64_t *from);
 
 #endif

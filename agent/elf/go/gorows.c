@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table says for each instruction how far the stack pointer is below where it was at entry, and functions
- * save the frame pointer in one place, so that
+ * The table gives, for each instruction, the distance of the stack pointer below its value at entry (the
+ *depth), and functions save the frame pointer at a fixed place:
  *
  *	x86-64   CFA = sp + depth + 8   return address at CFA - 8       frame pointer at CFA - 16
  *	aarch64  CFA = sp + depth       at CFA - depth (x30 in a leaf)  at CFA - depth - 8
  *
- * That fails in some functions of the runtime, all in assembly:
+ * Some functions of the runtime, all in assembly, need other rules:
  *
- * - Outermost ones (goexit, mstart, rt0_go, _rt0_*): what stands above them on the stack is no return
- *address.
- * - Signal trampolines (sigreturn__sigaction, before 1.19 sigreturn): the kernel's frame is above.
- * - Those that go over to the thread's own stack (g0) and come back: systemstack, asmcgocall, cgocallback,
- *and nanotime1, walltime, time.now before they call the vDSO. The assembler marks them, as it does others
- *that write the stack pointer. Their prologue is the usual one, so the frame pointer is that of their frame,
- *   on the stack they came from, until their epilogue; what they call keeps it, saves it in its frame and is
- *   unwound by the rules above or by C's own. So they are stepped by the frame pointer, on to whichever stack
- *   it leads (CFA_SWITCH). Their first instructions, before there is a frame, and the last are unwound as
- *   usual.
- *   Up to Go 1.20 systemstack and asmcgocall had no frame of their own; then the step by the frame pointer
- *   leaves out their caller.
- * - Those that leave a stack for good: mcall and morestack let the goroutine go on elsewhere or move its
- *stack, gogo has jumped to another. Once they have loaded the other stack pointer, what the old frame pointer
- *leads to may be running on another CPU. Go's own unwinder ends there, and since 1.25 they zero the frame
- *pointer for that reason: they are the outermost frame of the new stack.
- * - asyncPreempt and sigpanic: a signal handler made them look called by the instruction that the signal
- *   interrupted, which is the return address itself (RULE_INTERRUPTS).
+ * - Outermost functions (goexit, mstart, rt0_go, _rt0_*): there is no return address above them on the stack.
+ *
+ * - Signal trampolines (sigreturn__sigaction, before 1.19 sigreturn): the signal frame of the kernel is
+ * above.
+ *
+ * - Functions that switch to the thread's own stack (g0) and back: systemstack, asmcgocall, cgocallback, and
+ * nanotime1, walltime, time.now before they call the vDSO. The assembler marks them, like all functions that
+ * write the stack pointer. They have the usual prologue, so until their epilogue the frame pointer is that of
+ * their frame, on the stack that they came from. The functions that they call preserve it. So these functions
+ * are unwound by the frame pointer, to whichever stack it points (CFA_SWITCH); their first instructions,
+ * before   there is a frame, and their last ones are unwound as usual. Up to Go 1.20 systemstack and
+ * asmcgocall had no   frame of their own; then unwinding by the frame pointer omits their caller.
+ *
+ * - Functions that leave a stack for good: mcall and morestack let the goroutine continue elsewhere or move
+ * its   stack, gogo has jumped to another one. Once they have loaded the other stack pointer, the stack to
+ * which the   old frame pointer points may be in use on another CPU. Go's own unwinder ends there, and since
+ * 1.25 these   functions zero the frame pointer for that reason: they are the outermost frame of the new
+ * stack.
+ *
+ * - asyncPreempt and sigpanic: a signal handler makes it look as if the instruction that the signal
+ * interrupted   had called them; the return address is that instruction itself (RULE_INTERRUPTS).
  */
 #include "agent/elf/go/gorows.h"
 
@@ -38,26 +41,27 @@
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/go/gocode.h"
 
-#define NAME_MAX_BYTES 40 /* more than any name below */
-#define SWITCH_BYTES 1024 /* of such a function that are searched for the switch */
-#define CACHED_DEPTHS 512 /* in units of 8 bytes: rules of the usual depths are looked up once */
+#define NAME_MAX_BYTES 40 /* longer than all names below */
+#define SWITCH_BYTES 1024 /* bytes of such a function in which the switch is searched */
+#define CACHED_DEPTHS 512 /* in units of 8 bytes; rules of these depths are looked up once */
 
 enum go_kind {
 	GO_PLAIN,
 	GO_ROOT,
 	GO_SIGNAL,
-	GO_SWITCHES,   /* goes over to another stack and comes back */
-	GO_LEAVES,     /* goes over to another stack for good */
-	GO_INTERRUPTS, /* looks as if called by an instruction that a signal interrupted */
+	GO_SWITCHES,   /* switches to another stack and back */
+	GO_LEAVES,     /* switches to another stack for good */
+	GO_INTERRUPTS, /* looks as if an interrupted instruction had called it */
 };
 
 struct gorows {
 	struct row_spans *spans;
 	struct gopclntab *table;
 	struct gocode *code;
-	enum go_prologue prologue;	    /* the compiler's */
-	int64_t cached[2][CACHED_DEPTHS];   /* rule + 1 by frame pointer saved or not, and depth */
-	int64_t none, root, signal, popped; /* rules */
+	enum go_prologue prologue;	  /* the kind that the compiler writes */
+	int64_t cached[2][CACHED_DEPTHS]; /* index of the rule + 1, by whether the frame pointer is saved, and
+					     by depth */
+	int64_t none, root, signal, popped; /* indices of rules */
 	int fatal;
 };
 
@@ -65,11 +69,12 @@ struct gorows {
 struct go_function {
 	struct gopclntab_function fn;
 	enum go_kind kind;
-	size_t first;	     /* row */
-	uint64_t start, end; /* of the span */
+	size_t first;	     /* index of its first row */
+	uint64_t start, end; /* range of the span */
 	struct go_frame frame;
-	bool framed;	    /* `frame` is known */
-	uint64_t switch_at; /* GO_SWITCHES without a frame, GO_LEAVES: where the stack is another */
+	bool framed;	    /* `frame` is set */
+	uint64_t switch_at; /* for GO_SWITCHES without a frame, and GO_LEAVES: from here on the stack is
+			       another one */
 };
 
 static enum go_kind kind_by_name(const char *name)
@@ -90,7 +95,7 @@ static enum go_kind kind_by_name(const char *name)
 		{"runtime.asyncPreempt", GO_INTERRUPTS},
 		{"runtime.sigpanic", GO_INTERRUPTS},
 		{"runtime.sigpanic0", GO_INTERRUPTS},
-		/* where the table has no flags */
+		/* for tables without flags */
 		{"runtime.systemstack", GO_SWITCHES},
 		{"runtime.asmcgocall", GO_SWITCHES},
 		{"runtime.cgocallback", GO_SWITCHES},
@@ -99,7 +104,7 @@ static enum go_kind kind_by_name(const char *name)
 	};
 
 	if (strncmp(name, "_rt0_", 5) == 0 && !strstr(name, "_lib"))
-		return GO_ROOT; /* the entry point; the loader calls that of a library */
+		return GO_ROOT; /* the entry point; the dynamic loader calls that of a library */
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (strcmp(name, kinds[i].name) == 0)
 			return kinds[i].kind;
@@ -123,12 +128,12 @@ static enum go_kind kind_of(const struct gorows *g, const struct gopclntab_funct
 	if (is_compiled(g, fn))
 		return kind == GO_INTERRUPTS ? kind : GO_PLAIN;
 	if (kind == GO_SIGNAL && elf_image_machine(g->code->img) != EM_X86_64)
-		kind = GO_PLAIN; /* handlers return to the vDSO */
+		kind = GO_PLAIN; /* signal handlers return to the vDSO */
 	if (kind == GO_LEAVES && g->table->layout != GOPCLNTAB_1_16 && !(fn->flags & GO_FLAG_SPWRITE))
 		return GO_PLAIN; /* runtime.gogo, which only jumps to gogo */
 	if (kind != GO_PLAIN)
 		return kind;
-	/* for Go's own tracebacks a signal handler is outermost; here it is not */
+	/* Go's own tracebacks end at a signal handler; here they do not */
 	if ((fn->flags & GO_FLAG_TOPFRAME) && strcmp(name, "runtime.sigtramp") != 0)
 		return GO_ROOT;
 	return fn->flags & GO_FLAG_SPWRITE ? GO_SWITCHES : GO_PLAIN;
@@ -155,11 +160,14 @@ static struct elf_rule arm64_rule(int32_t depth, bool saved)
 	return rule;
 }
 
-/* By the record at the frame pointer; `depth` of the frame that it belongs to, -1: not known. */
+/*
+ * Makes the rule that follows the frame record at the frame pointer. `depth` is that of the record's frame;
+ * -1: unknown.
+ */
 static int64_t switch_rule(struct gorows *g, int32_t depth)
 {
 	bool x86 = elf_image_machine(g->code->img) == EM_X86_64;
-	int32_t bytes = x86 ? 16 : depth + 8; /* from the record to the CFA */
+	int32_t bytes = x86 ? 16 : depth + 8; /* from the frame record to the CFA */
 	const struct elf_rule rule = {
 		.cfa_kind = CFA_SWITCH,
 		.cfa_reg = x86 ? X86_RBP : ARM64_X29,
@@ -197,7 +205,10 @@ static void put_row(struct gorows *g, const struct go_function *f, uint64_t at, 
 		g->fatal = cfi_output_add_index(&g->spans->out, (uint32_t)(at - f->start), (uint32_t)rule);
 }
 
-/* pop %r12 before `at`: rawVforkSyscall keeps its return address from the child that shares its stack. */
+/*
+ * True for pop %r12 before `at`: rawVforkSyscall hides its return address from the child process, which
+ * shares its stack.
+ */
 static bool pops_return_address(struct gorows *g, uint64_t at)
 {
 	const uint8_t *code = at < 2 ? NULL : gocode_at(g->code, at - 2, 2);
@@ -205,7 +216,7 @@ static bool pops_return_address(struct gorows *g, uint64_t at)
 	return elf_image_machine(g->code->img) == EM_X86_64 && code && code[0] == 0x41 && code[1] == 0x5c;
 }
 
-/* The rule at `at`, and in *until how far it goes at most. */
+/* Returns the rule at `at`; *until receives the latest address up to which it may apply. */
 static int64_t rule_at(struct gorows *g, const struct go_function *f, uint64_t at, int32_t depth,
 		       uint64_t *until)
 {
@@ -231,7 +242,7 @@ static int64_t rule_at(struct gorows *g, const struct go_function *f, uint64_t a
 	return depth_rule(g, depth, framed && at >= f->frame.saved, f->kind == GO_INTERRUPTS);
 }
 
-/* The function's first frame: made by the prologue, if it is one. */
+/* Finds the first frame of the function, if the prologue makes one. */
 static void find_frame(struct gorows *g, struct go_function *f, uint64_t at, int32_t depth)
 {
 	enum go_prologue prologue = g->prologue;
@@ -246,7 +257,7 @@ static void find_frame(struct gorows *g, struct go_function *f, uint64_t at, int
 		f->switch_at = UINT64_MAX;
 }
 
-/* Where the function's stack becomes another, as far as its code alone says. */
+/* The address from which the function uses another stack, as far as its code shows it. */
 static uint64_t find_switch(struct gorows *g, const struct go_function *f)
 {
 	uint64_t end = f->fn.end - f->fn.start > SWITCH_BYTES ? f->fn.start + SWITCH_BYTES : f->fn.end;
@@ -254,7 +265,7 @@ static uint64_t find_switch(struct gorows *g, const struct go_function *f)
 	if (f->kind != GO_SWITCHES && f->kind != GO_LEAVES)
 		return UINT64_MAX;
 	uint64_t at = gocode_stack_switch(g->code, f->fn.start, end);
-	/* not found: it may be anywhere */
+	/* not found: it may be at any address */
 	return at == end ? f->fn.start : at;
 }
 
@@ -284,7 +295,7 @@ static const char *write_rows(struct gorows *g, struct go_function *f)
 	return f->end > f->fn.start ? NULL : "no stack depths in the function table";
 }
 
-/* NULL when the function's rows were added, or what is wrong with it. */
+/* Adds the rows of a function. NULL, or what is wrong with it. */
 static const char *read_function(struct gorows *g, struct go_function *f)
 {
 	if (f->fn.end - f->fn.start > UINT32_MAX)
@@ -294,8 +305,7 @@ static const char *read_function(struct gorows *g, struct go_function *f)
 	f->kind = kind_of(g, &f->fn);
 	f->frame = gocode_frame(GO_PROLOGUE_NONE, 0, 0);
 	f->switch_at = find_switch(g, f);
-	/* the kernel made it the handler's return address, so that a lookup of pc - 1 is one byte before it
-	 */
+	/* the kernel set it as the handler's return address, so a lookup of pc - 1 is one byte before it */
 	f->start = f->fn.start - (f->kind == GO_SIGNAL);
 	f->first = g->spans->out.n_rows;
 	return write_rows(g, f);

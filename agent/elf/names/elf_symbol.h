@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a look-up says of one address. */
+/* The result of looking up the name of one address. */
 #ifndef PROFLET_ELF_SYMBOL_H
 #define PROFLET_ELF_SYMBOL_H
 
@@ -10,11 +10,12 @@
 #include "agent/base/frame.h"
 
 struct elf_symbol {
-	uint64_t start, end; /* [start, end) ELF virtual addresses for which the answer holds; a gap when name
-				is NULL */
+	uint64_t start, end; /* ELF virtual addresses [start, end) with the same result; if name is NULL, a
+				range without symbols */
 	char *name;   /* linkage name without version suffix, owned; NULL: no symbol covers the address */
-	bool unnamed; /* a function without a symbol: it begins at `start` */
-	struct frame_line *lines; /* of a Go function, innermost inlined call first; one block, owned; NULL */
+	bool unnamed; /* a function without a symbol begins at `start` */
+	struct frame_line *lines; /* source lines of a Go function, innermost inlined call first; one block,
+				     owned; or NULL */
 	size_t n_lines;
 };
 

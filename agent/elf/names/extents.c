@@ -9,18 +9,18 @@
 #include "agent/elf/cfi/frame_section.h"
 #include "agent/elf/names/elf_symbol.h"
 
-#define VISITS_PER_TARGET 64u /* FDEs that lie over each other could cost FDEs * targets */
+#define VISITS_PER_TARGET 64u /* bound for overlapping FDEs, which could cost FDEs * targets */
 
 struct target {
-	uint64_t addr, start, end; /* the FDE that covers it; end 0: none */
-	uint64_t low, high;	   /* where FDEs below it end, and those above it begin */
+	uint64_t addr, start, end; /* range of the FDE that covers it; end 0: none */
+	uint64_t low, high;	   /* end of the FDEs below it, start of those above it */
 	size_t index;		   /* in the caller's arrays */
 };
 
 struct targets {
-	struct target *v; /* by address */
+	struct target *v; /* sorted by address */
 	size_t n;
-	uint64_t visits; /* that are left */
+	uint64_t visits; /* visits that may still be made */
 };
 
 static int by_address(const void *a, const void *b)
@@ -60,7 +60,7 @@ static void add_fde(struct targets *t, const struct cfi_fde *fde)
 		t->v[i].low = fde->end;
 }
 
-/* What holds for a target holds for the next one. */
+/* Copies the bounds of a target to its neighbours as far as they apply to them. */
 static void spread_bounds(struct targets *t)
 {
 	for (size_t i = 1; i < t->n; i++) {
@@ -73,7 +73,10 @@ static void spread_bounds(struct targets *t)
 	}
 }
 
-/* Two addresses of no function must not share a range that functions lie in. */
+/*
+ * If two addresses are in no function, but functions lie between them, their results must not have the same
+ * range.
+ */
 static void describe(const struct target *t, struct elf_symbol *ret)
 {
 	uint64_t start = t->end ? t->start : t->low, end = t->end ? t->end : t->high;

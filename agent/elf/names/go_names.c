@@ -10,7 +10,7 @@
 #include "agent/elf/go/golines.h"
 #include "agent/elf/file/strtab.h"
 
-#define DEPTHS_MAX (64u << 10) /* bytes of a function's stack depths that are read to see where it ends */
+#define DEPTHS_MAX (64u << 10) /* bytes of stack depths that are read to find the end of a function */
 
 struct gonames {
 	struct gopclntab table;
@@ -20,7 +20,10 @@ struct gonames {
 	char name[ELF_STRING_MAX + 1];
 };
 
-/* The next function may start far behind: C code stands between, or follows the last. */
+/*
+ * The end of a function. The next one may start far behind it: C code may lie between them, or follow the
+ * last one.
+ */
 static uint64_t end_of(struct gonames *g, const struct gopclntab_function *fn)
 {
 	struct gopclntab_values v;
@@ -38,7 +41,7 @@ static void narrow(struct elf_symbol *s, uint64_t start, uint64_t end)
 	s->end = end < s->end ? end : s->end;
 }
 
-/* The answer then holds for fewer addresses. */
+/* Adds source lines. The result then applies to fewer addresses. */
 static int add_lines(struct gonames *g, uint64_t i, uint64_t addr, struct elf_symbol *ret)
 {
 	uint64_t start, end;
@@ -64,7 +67,7 @@ static int resolve_one(struct gonames *g, uint64_t addr, struct elf_symbol *ret)
 	if (gopclntab_function(&g->table, i, &fn) < 0)
 		return 0;
 	uint64_t end = addr < fn.end ? end_of(g, &fn) : fn.end;
-	if (addr >= end) { /* behind the last, or what is no Go stands between */
+	if (addr >= end) { /* behind the last function, or in code between two that is not Go */
 		if (!ret->name)
 			narrow(ret, end, addr < fn.end ? fn.end : UINT64_MAX);
 		return 0;

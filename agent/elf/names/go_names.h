@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Function names from a Go function table: Go binaries have them even when they are stripped. Rank 1, private
- * to elf/. */
+/*
+ * Finds function names in the function table of Go, which even stripped Go binaries have. Rank 1, private to
+ * elf/.
+ */
 #ifndef PROFLET_ELF_GO_NAMES_H
 #define PROFLET_ELF_GO_NAMES_H
 
@@ -8,10 +10,10 @@
 #include "agent/elf/names/elf_symbol.h"
 
 /*
- * Fills ret[i] where addrs[i] lies in a Go function, and narrows the gap where it lies between two. ret is
- * filled as by the symbol tables, whose names of Go functions can be spelled otherwise than the runtime's own
- * ("runtime.memmove.abi0"): they are replaced. 0 or -ENOMEM; damaged tables give no names. `lines`: with
- * places in the source.
+ * Sets ret[i] if addrs[i] lies in a Go function, and narrows its range if it lies between two. ret already
+ * has the results of the symbol tables; names of Go functions are replaced, since the symbol tables may spell
+ * them differently from the runtime ("runtime.memmove.abi0"). `lines`: also sets source lines. 0 or -ENOMEM;
+ * a damaged table gives no names.
  */
 int gonames_resolve(struct elf_image *img, const uint64_t *addrs, size_t n, bool lines,
 		    struct elf_symbol *ret);

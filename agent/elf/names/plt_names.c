@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A PLT slot is known by its indirect jump: the address of the GOT entry that it loads is the r_offset of a
- * relocation, whose symbol is the function. That holds for .plt, .plt.sec and .plt.got of all linkers, in
- * whatever order they are.
+ * A PLT slot is identified by its indirect jump: the address of the GOT entry that it loads is the r_offset
+ * of a relocation, and the symbol of that relocation is the function. So .plt, .plt.sec and .plt.got of all
+ * linkers can be read, in any order of slots.
  */
 #include "agent/elf/names/plt_names.h"
 
@@ -28,8 +28,8 @@ struct plt {
 	struct elf_image *img;
 	const struct elf_arch *arch;
 	struct elf_strtab strings;
-	struct elf_section dynsym;  /* no entries where there is none */
-	struct plt_target *targets; /* owned; by got once they are sorted */
+	struct elf_section dynsym;  /* without entries if there is none */
+	struct plt_target *targets; /* owned; sorted by got */
 	size_t n;
 	struct plt_ifuncs *ifuncs;
 };
@@ -41,7 +41,7 @@ static int compare_targets(const void *a, const void *b)
 	return x->got < y->got ? -1 : x->got > y->got;
 }
 
-/* jmp *disp32(%rip), perhaps behind endbr64 and a bnd prefix. */
+/* Recognises jmp *disp32(%rip), possibly behind endbr64 and a bnd prefix. */
 static bool got_of_x86_slot(const uint8_t *code, uint64_t va, uint64_t *ret)
 {
 	for (int i = 0; i + 6 <= SLOT_BYTES; i++) {
@@ -56,7 +56,7 @@ static bool got_of_x86_slot(const uint8_t *code, uint64_t va, uint64_t *ret)
 	return false;
 }
 
-/* adrp x16, page; ldr x17, [x16, #off]; perhaps behind bti c. */
+/* Recognises adrp x16, page; ldr x17, [x16, #off], possibly behind bti c. */
 static bool got_of_arm64_slot(const uint8_t *code, uint64_t va, uint64_t *ret)
 {
 	for (int i = 0; i + 8 <= SLOT_BYTES; i += 4) {
@@ -96,15 +96,17 @@ static void find_slots(struct plt *p, const uint64_t *addrs, size_t n, const str
 {
 	static const struct {
 		const char *name;
-		uint64_t x86_bytes; /* of a slot */
+		uint64_t x86_bytes; /* bytes of a slot */
 	} tables[] = {{".plt", 16}, {".plt.sec", 16}, {".plt.got", 8}, {".iplt", 16}};
 	struct elf_section section;
 
 	for (size_t k = 0; k < ARRAY_SIZE(tables); k++) {
 		if (elf_image_find_section(p->img, tables[k].name, &section) < 0)
 			continue;
-		/* .plt.got has slots of 8 bytes, or of 16 with endbr64, .plt of 8 in static programs:
-		 * the header says it */
+		/*
+		 * slots of .plt.got have 8 bytes, or 16 with endbr64, those of .plt 8 in static programs: the
+		 * section header says so
+		 */
 		uint64_t bytes = section.entry_bytes == 8 || section.entry_bytes == 16 ? section.entry_bytes
 										       : tables[k].x86_bytes;
 		if (p->arch->machine == EM_AARCH64)
@@ -148,7 +150,7 @@ static bool is_irelative(const struct plt *p, const Elf64_Rela *rela)
 	return type == p->arch->irelative;
 }
 
-/* First target of a GOT entry, or where it would stand. */
+/* The first target with this GOT entry, or the place where it would be inserted. */
 static size_t target_of(const struct plt *p, uint64_t got)
 {
 	size_t low = 0, n = p->n;

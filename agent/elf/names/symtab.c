@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The addresses are sorted once; each symbol then finds by binary search which of them it touches. For each
- * address three things are kept: the best function of known size that covers it, the nearest label without a
- * size before it, and the nearest points before and behind it where any function begins or ends. Nothing
- * changes between those two points, so they bound the range for which the answer holds, and a label covers an
- * address if no other point is between them.
+ * The addresses are sorted once; then a binary search finds the addresses that each symbol affects. For each
+ * address three results are stored: the best function with a size that covers it; the nearest label (a symbol
+ * without a size) before it; and the nearest points before and behind it at which any function begins or
+ * ends. Nothing changes between these two points, so they are the bounds of the result, and a label covers an
+ * address if no other point lies between them.
  *
- * A label or a point concerns the next address only; a pass over the addresses at the end carries it on.
+ * A label or a point is stored with the nearest address only; a final pass over the addresses passes it on to
+ * the next ones.
  */
 #include "agent/elf/names/symtab.h"
 
@@ -16,37 +17,134 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/file/debugdata.h"
 #include "agent/elf/names/extents.h"
 #include "agent/elf/names/go_names.h"
 #include "agent/elf/names/plt_names.h"
 #include "agent/elf/file/strtab.h"
-#include "agent/elf/names/symsource.h"
 
 #define SYMBOLS_PER_READ 2048
 
-/* A function that may give an address its name. */
+#define SYMSOURCES_MAX 3u
+
+/* One symbol table. */
+struct symsource {
+	const struct elf_image *img; /* borrowed */
+	struct elf_image *owned;     /* `img` if the source owns it, else NULL */
+	struct elf_section table;    /* section of the symbols */
+	struct elf_strtab strings;
+	uint64_t delta;	  /* to be added to the addresses of its symbols */
+	bool *executable; /* owned; executable[i]: section i contains code */
+	size_t n_sections;
+};
+
+/* A symbol that may name an address. */
 struct candidate {
 	uint64_t start;
-	uint32_t name;	/* in the string table; 0: none */
+	uint32_t name;	/* offset in the string table; 0: none */
 	uint8_t rank;	/* smaller is better */
-	uint8_t source; /* whose string table */
+	uint8_t source; /* index of the source whose string table has the name */
 };
 
 struct target {
 	uint64_t addr;
 	size_t index; /* in the caller's arrays */
 	struct candidate sized, label;
-	uint64_t low, high; /* nearest points: low <= addr < high */
+	uint64_t low, high; /* nearest points; low <= addr < high */
 };
 
 struct batch {
 	struct symsource sources[SYMSOURCES_MAX];
 	unsigned n_sources;
-	struct target *targets; /* owned; by address */
+	struct target *targets; /* owned; sorted by address */
 	size_t n;
-	uint64_t budget; /* further targets that sized symbols may visit: nested ones could cost symbols *
-			    targets */
+	uint64_t budget; /* additional targets that symbols with a size may visit: nested symbols could cost
+			    symbols * targets */
 };
+
+/* --- sources */
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+
+/* Finds the sections with code. */
+static int read_sections(struct symsource *s)
+{
+	struct elf_section section;
+
+	s->n_sections = elf_image_n_sections(s->img);
+	s->executable = calloc(s->n_sections + 1, sizeof(*s->executable));
+	if (!s->executable)
+		return -ENOMEM;
+	for (size_t i = 1; i < s->n_sections; i++) {
+		if (elf_image_section_header(s->img, i, &section))
+			s->executable[i] = section.flags & SHF_EXECINSTR;
+	}
+	return 0;
+}
+
+/* Opens the first symbol table of this type. 0, -ENOENT, -ENOMEM. */
+static int open_table(struct symsource *ret, const struct elf_image *img, uint32_t type, uint64_t delta)
+{
+	struct symsource s = {.img = img, .delta = delta};
+
+	if (elf_image_find_section_type(img, type, &s.table) < 0 ||
+	    s.table.bytes > elf_image_file_bytes(img) || !elf_strtab_open(&s.strings, img, &s.table))
+		return -ENOENT;
+	int r = read_sections(&s);
+	if (r == 0)
+		*ret = s;
+	return r;
+}
+
+static int open_debugdata(struct symsource *ret, struct elf_image *img)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *inner = NULL;
+	int r = debugdata_open(&inner, img);
+
+	if (r == 0)
+		r = open_table(ret, inner, SHT_SYMTAB, 0);
+	if (r == 0)
+		ret->owned = TAKE_PTR(inner);
+	return r;
+}
+
+/*
+ * Opens all symbol tables for the functions of a file, and skips damaged ones. These are .symtab; or, if
+ * there is none, .dynsym and the symbols that were removed when the file was stripped: .gnu_debugdata in the
+ * file, or .symtab of its separate debug file. `debug` is that file, or NULL; `debug` and `img` are borrowed.
+ * 0 (*ret_n may be 0) or -ENOMEM. Call symsource_fini for each, also on error.
+ */
+static int symsources_open(struct symsource ret[SYMSOURCES_MAX], unsigned *ret_n, struct elf_image *img,
+			   struct elf_image *debug, uint64_t delta)
+{
+	unsigned n = 0;
+	int r = open_table(&ret[0], img, SHT_SYMTAB, 0);
+
+	*ret_n = r == 0;
+	if (r != -ENOENT)
+		return r;
+	r = open_table(&ret[n], img, SHT_DYNSYM, 0);
+	n += r == 0;
+	if (r != -ENOMEM) {
+		r = debug ? open_table(&ret[n], debug, SHT_SYMTAB, delta) : -ENOENT;
+		n += r == 0;
+	}
+	if (r == -ENOENT) { /* the debug file has a complete symbol table */
+		r = open_debugdata(&ret[n], img);
+		n += r == 0;
+	}
+	*ret_n = n;
+	return r == -ENOMEM ? r : 0;
+}
+
+static void symsource_fini(struct symsource *s)
+{
+	elf_image_free(s->owned);
+	free(s->executable);
+	*s = (struct symsource){0};
+}
+
+/* --- lookup */
 
 static int compare_targets(const void *a, const void *b)
 {
@@ -55,7 +153,7 @@ static int compare_targets(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-/* First target at or behind `addr`. */
+/* The first target at or behind `addr`. */
 static size_t target_from(const struct batch *b, uint64_t addr)
 {
 	size_t low = 0, n = b->n;
@@ -73,7 +171,7 @@ static size_t target_from(const struct batch *b, uint64_t addr)
 	return low;
 }
 
-/* Notes that a function begins or ends at `addr`; returns the first target at or behind it. */
+/* Records that a function begins or ends at `addr`. Returns the first target at or behind it. */
 static size_t add_point(struct batch *b, uint64_t addr)
 {
 	size_t i = target_from(b, addr);
@@ -103,7 +201,10 @@ static size_t bare_len(const char *s)
 	return at ? at : strlen(s);
 }
 
-/* Among names of one thing: fewer leading underscores, then shorter, then by the alphabet. */
+/*
+ * Compares names of the same function: prefers fewer leading underscores, then the shorter one, then
+ * alphabetical order.
+ */
 static bool better_name(struct batch *b, const struct candidate *c, const struct candidate *than)
 {
 	char other[ELF_STRING_MAX + 1];
@@ -122,7 +223,7 @@ static void consider(struct batch *b, struct candidate *best, const struct candi
 	if (best->name) {
 		if (c->start != best->start) {
 			if (c->start < best->start)
-				return; /* the inner one names the address */
+				return; /* the innermost function names the address */
 		} else if (c->rank != best->rank) {
 			if (c->rank > best->rank)
 				return;
@@ -133,7 +234,7 @@ static void consider(struct batch *b, struct candidate *best, const struct candi
 	*best = *c;
 }
 
-/* Mapping symbols of aarch64 ("$x", "$d.12") say what the bytes are, not whose. */
+/* Mapping symbols of aarch64 ("$x", "$d.12") mark kinds of bytes and are no functions. */
 static bool is_mapping_symbol(const char *name)
 {
 	return name[0] == '$' && (name[1] == 'x' || name[1] == 'd') && (name[2] == '\0' || name[2] == '.');
@@ -147,8 +248,7 @@ static bool is_function(struct symsource *source, const Elf64_Sym *sym)
 		return false;
 	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 		return false;
-	/* an index in a reserved range (SHN_XINDEX, SHN_ABS) is of no use here: trust functions, not labels
-	 */
+	/* the index of the section is a reserved value (SHN_XINDEX, SHN_ABS): accept functions, not labels */
 	if (sym->st_shndx >= source->n_sections)
 		return type != STT_NOTYPE;
 	if (!source->executable[sym->st_shndx])
@@ -199,14 +299,14 @@ static int read_symbols(struct batch *b, unsigned source)
 
 		if (elf_image_pread(s->img, s->table.offset + first * sizeof(*symbols), symbols,
 				    here * sizeof(*symbols)) < 0)
-			return 0; /* cut short: names that were found stay */
+			return 0; /* the file is truncated: use the names found so far */
 		for (uint64_t i = 0; i < here; i++)
 			add_symbol(b, source, &symbols[i]);
 	}
 	return 0;
 }
 
-/* The ends of sections with code are points, too: labels do not reach over them. */
+/* Ends of sections with code are points, too, so that a label does not extend beyond them. */
 static void add_sections(struct batch *b, const struct elf_image *img)
 {
 	const size_t n = elf_image_n_sections(img);
@@ -236,7 +336,7 @@ static void carry_on(struct batch *b)
 	}
 }
 
-/* A copy without the version, NULL when memory is short. */
+/* A copy without the version, or NULL without memory. */
 static char *copy_name(const char *s)
 {
 	return strndup(s, bare_len(s));
@@ -282,7 +382,10 @@ static int find_functions(struct batch *b, const struct elf_image *img, const ui
 	return write_answers(b, ret);
 }
 
-/* "strlen@plt" for slots whose function is chosen when the program starts: they know the one that chooses. */
+/*
+ * Names slots like "strlen@plt" whose function is selected when the program starts, by the symbol of its
+ * resolver.
+ */
 static int name_ifunc_slots(struct batch *b, const struct elf_image *img, const struct plt_ifuncs *slots,
 			    struct elf_symbol *ret)
 {

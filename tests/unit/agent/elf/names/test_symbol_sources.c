@@ -92,7 +92,7 @@ static void expect_name(struct elf_image *img, struct elf_image *debug, uint64_t
 static const struct function exported[] = {{"open_it", TEXT + 0x100, 16, GLOBAL}};
 static const struct function inner[] = {{"helper", TEXT + 0x200, 16, LOCAL}};
 
-Test(symsource, debugdata_adds_to_dynsym)
+Test(symbol_sources, debugdata_adds_to_dynsym)
 {
 	_cleanup_buf_ struct buf mini = {0}, xz = {0}, b = {0};
 
@@ -108,7 +108,7 @@ Test(symsource, debugdata_adds_to_dynsym)
 	elf_image_free(img);
 }
 
-Test(symsource, symtab_needs_no_debugdata)
+Test(symbol_sources, symtab_needs_no_debugdata)
 {
 	_cleanup_buf_ struct buf mini = {0}, xz = {0}, b = {0};
 
@@ -122,7 +122,7 @@ Test(symsource, symtab_needs_no_debugdata)
 	elf_image_free(img);
 }
 
-Test(symsource, bad_debugdata_leaves_dynsym)
+Test(symbol_sources, bad_debugdata_leaves_dynsym)
 {
 	_cleanup_buf_ struct buf mini = {0}, xz = {0}, text = {0}, bomb = {0};
 	const size_t zeros = DEBUGDATA_MAX + 1;
@@ -161,7 +161,7 @@ Test(symsource, bad_debugdata_leaves_dynsym)
 	}
 }
 
-Test(symsource, debug_file_with_other_addresses)
+Test(symbol_sources, debug_file_with_other_addresses)
 {
 	static const struct function both[] = {{"open_it", 0x5100, 16, GLOBAL},
 					       {"helper", 0x5200, 16, LOCAL}};
@@ -190,7 +190,7 @@ static void put_slot(uint8_t *slot, uint64_t va, uint64_t got)
 	memcpy(slot + 2, &disp, 4);
 }
 
-Test(symsource, slots_of_chosen_functions)
+Test(symbol_sources, slots_of_chosen_functions)
 {
 	static const struct function functions[] = {{"strlen", TEXT + 0x100, 64, IFUNC}};
 	_cleanup_(tables_fini) struct tables t = {0};
@@ -220,7 +220,7 @@ Test(symsource, slots_of_chosen_functions)
 }
 
 /* As in static programs of the GNU linker. */
-Test(symsource, slots_of_eight_bytes)
+Test(symbol_sources, slots_of_eight_bytes)
 {
 	static const struct function functions[] = {{"strlen", TEXT + 0x100, 64, IFUNC},
 						    {"memcpy", TEXT + 0x200, 64, IFUNC}};
