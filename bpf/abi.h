@@ -98,12 +98,13 @@ enum unwind_cfa {
 	UNWIND_CFA_FP,	     /* fp + cfa */
 	UNWIND_CFA_DEREF_SP, /* *(sp + low16(cfa)) + high16(cfa) */
 	UNWIND_CFA_DEREF_FP, /* *(fp + low16(cfa)) + high16(cfa) */
-	UNWIND_CFA_PLT,	     /* sp + 8 + ((ip & 15) >= cfa ? 8 : 0) */
+	UNWIND_CFA_PLT,	     /* in a PLT slot: arch_plt_cfa(ip, sp, cfa) */
 	UNWIND_CFA_SIGNAL,   /* the kernel's signal frame at sp */
 	UNWIND_CFA_ROOT,     /* return address undefined: outermost frame */
 	UNWIND_CFA_NONE,     /* no call-frame information here */
 	UNWIND_CFA_REG,	     /* register `reg` + cfa, innermost frame only */
-	UNWIND_CFA_DEREF_R9, /* *(sp + r9 * 8 + low16(cfa)) + high16(cfa), innermost frame only */
+	/* *(sp + REGISTER_INDEX * 8 + low16(cfa)) + high16(cfa), innermost frame only */
+	UNWIND_CFA_DEREF_INDEX,
 	UNWIND_CFA_UNSUPPORTED,
 	UNWIND_CFA_SWITCH, /* fp + cfa, on any stack; the frame record at fp has the caller's fp and ip */
 };
@@ -120,17 +121,26 @@ enum unwind_fp {
 #define UNWIND_CFA_MASK 0x0fu
 #define UNWIND_FP_SHIFT 4u
 #define UNWIND_FP_MASK 0x30u
-#define UNWIND_RA_REG 0x40u   /* return address in register `reg`, innermost frame only; else at CFA - 8 */
-#define UNWIND_RA_EXACT 0x80u /* it is that of an interrupted instruction, not behind a call: not minus 1 */
+#define UNWIND_RA_REG 0x40u   /* return address in register `reg`, innermost frame only; else see `ra` */
+#define UNWIND_RA_EXACT 0x80u /* the caller was interrupted, it did not call: do not subtract 1 */
 
-/* A step over more than this, or down, leads to another stack: once in an unwind, and never by sp + cfa. */
+/* A longer step, or one down, leads to another stack: allowed once in an unwind, and never by sp + cfa. */
 #define FRAME_BYTES_MAX (1ull << 30)
+
+#define RULE_REGISTERS 32u /* numbers that `reg` may have */
 
 struct unwind_rule {
 	__s32 cfa; /* bytes */
 	__s16 fp;  /* units of 8 bytes */
 	__u8 kind;
-	__u8 reg; /* DWARF number, with UNWIND_CFA_REG or UNWIND_RA_REG */
+	union {
+		__u8 reg; /* DWARF number, with UNWIND_CFA_REG or UNWIND_RA_REG */
+		/*
+		 * Else the place of the return address, in units of 8 bytes, as arch_ra_offset() decodes it:
+		 * from the CFA, or from the saved frame pointer. x86-64 always has -1, and does not look.
+		 */
+		__s8 ra;
+	};
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -326,10 +336,10 @@ struct sample_context {
 #define SAVED_STACK_NEAR 16384u /* bytes of stack that any record may have */
 #define SAVED_STACK_MAX 65536u	/* bytes that a record put together in a CPU's deep area may have */
 #define SAVED_STACK_CHUNK 2048u /* bytes that are read at once, up to a multiple of them */
-/* Bytes below sp that are saved too: x86-64's red zone, and a register that an epilogue has just popped. */
+/* Bytes below sp that are saved too: the red zone, and a register that an epilogue has just popped. */
 #define SAVED_STACK_BELOW 128u
 #define SAVED_STACK_FRAMES_MAX 1000u /* a stack with more words is not finished in user space */
-#define SAVED_STACK_REGISTERS 32u
+#define SAVED_STACK_REGISTERS 33u    /* bpf/arch.h says which */
 
 /*
  * Registers and stack of a sample whose unwind stopped for want of a process, mapping or table, or at a rule
@@ -340,14 +350,14 @@ struct sample_context {
 struct saved_stack {
 	/* of the frame to step from; with "no table" and "unsupported rule" the record's last one */
 	__u64 ip, sp, fp;
-	/* process address of the first byte of the stack: SAVED_STACK_BELOW below the frame, or its sp where
-	 * that cannot be read */
+	/* process address of the stack's first byte: SAVED_STACK_BELOW below sp if that can be read, else sp
+	 */
 	__u64 stack_address;
 	__u32 stack_bytes; /* that follow; those of holes are 0 */
-	__u32 innermost;   /* regs are of the frame to step from */
-	__u32 n_before;	   /* user words in the record before the frame that regs are of */
+	__u32 innermost;   /* regs belong to the frame to step from */
+	__u32 n_before;	   /* user words in the record before the frame that regs belong to */
 	__u32 holes;	   /* bit n: chunk n of the stack could not be read; the first may be a part of one */
-	__u64 regs[SAVED_STACK_REGISTERS]; /* by DWARF number, with the ip */
+	__u64 regs[SAVED_STACK_REGISTERS]; /* by DWARF number, and REGISTER_IP */
 };
 
 /* --- counters, one set a CPU, only ever increased by the program: X(name, text) */
@@ -392,7 +402,7 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct saved_stack) == 304, "saved_stack");
+_Static_assert(sizeof(struct saved_stack) == 312, "saved_stack");
 _Static_assert(RUNTIMES <= 1024, "a runtime is 10 bits of a tag");
 
 #endif

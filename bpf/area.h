@@ -8,15 +8,12 @@
 #define PROFLET_BPF_AREA_H
 
 #include "bpf/abi.h"
+#include "bpf/arch.h"
 
 #define WINDOW_BYTES 1024u
 #define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
-#define RECORD_WORDS \
-	3648u		/* SAVED_STACK_FRAMES_MAX frames, a struct saved_stack and SAVED_STACK_NEAR bytes */
-#define TIMED_EVERY 16u /* power of two: reading the clock is a good part of what a short stack takes */
-#define REGISTERS 32u	/* by DWARF number; x86-64 has 0..16, arm64 0..31 */
-#define REGISTER_SP 7u	/* x86-64 */
-#define REGISTER_IP 16u
+#define RECORD_WORDS 3648u  /* SAVED_STACK_FRAMES_MAX frames, a struct saved_stack, SAVED_STACK_NEAR bytes */
+#define TIMED_EVERY 16u	    /* power of two: reading the clock takes a good part of a short stack's time */
 
 /* What the unwind's functions return beside an enum unwind_ending: how to go on. */
 enum unwind_next {
@@ -41,45 +38,41 @@ struct unwind_state {
 	__u32 rules, index, rows; /* byte offsets in the segment */
 	__u32 list;		  /* ref of the process's mapping list */
 	/* the window */
-	__u64 window;	  /* process address of its first byte, 8-byte aligned */
-	__u32 window_len; /* bytes, 0 or at least 8 */
-	__u32 n, limit;	  /* frames in the record; most it may have */
-	__u32 innermost;  /* 1 while `regs` may be used: the sample's own frame, or one that a signal
-			     interrupted */
-	__u32 have_regs;  /* regs[] is filled; 0: the sample's own would be */
-	__u32 fallback;	  /* ending to report if the last frame-pointer step turns out to lead nowhere; 0 none
-			   */
-	__u32 pending;	  /* the mapping's table is being built */
-	__u32 switches;	  /* steps to another stack (FRAME_BYTES_MAX), allowed once */
-	__u32 n_before;	  /* words in the record before the frame that regs are, or would be, of */
+	__u64 window;	   /* process address of its first byte, 8-byte aligned */
+	__u32 window_len;  /* bytes, 0 or at least 8 */
+	__u32 n, limit;	   /* frames in the record; most it may have */
+	__u32 innermost;   /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
+	__u32 have_regs;   /* regs[] is filled; 0: the sample's own have to be fetched first */
+	__u32 fallback;	   /* ending to report if the last frame-pointer step led nowhere; 0: none */
+	__u32 pending;	   /* the mapping's table is being built */
+	__u32 switches;	   /* steps to another stack (FRAME_BYTES_MAX), allowed once */
+	__u32 n_before;	   /* words in the record before the frame that regs belong to */
 	__u32 saved_bytes; /* behind the words: 0, or a struct saved_stack and its stack */
 	union {		   /* the rule that the rare functions work on */
 		struct unwind_rule rule;
 		__u64 rule_bits;
 	};
 	__u64 cfa;
-	__u64 regs[REGISTERS];
+	__u64 regs[REGISTER_SLOTS];	    /* by DWARF number, and REGISTER_IP */
 	__u64 first_ip, first_sp, first_fp; /* of the sample, with SAMPLE_FROM_START */
 };
 
 struct unwind_area {
-	__u64 counters[8];	 /* enum probe_counter */
+	__u64 counters[7];	 /* enum probe_counter */
+	__u64 ip_signature;	 /* bits of a return address that arch_strip_ip() removes */
 	__u64 unannounced;	 /* bytes put in the ring since this CPU last woke the agent */
-	__u64 saved_stack_tried; /* bytes of stack behind the record, with what could not be read at their end
-				  */
+	__u64 saved_stack_tried; /* bytes of stack that were requested for the record, read or not */
 	__u64 tick_due_ns;	 /* CLOCK_MONOTONIC: the first tick from then on is a sample */
-	__u64 timed_ns;		 /* what every TIMED_EVERYth sample took, together */
-	__u64 begun_ns;		 /* CLOCK_MONOTONIC: of the sample at work; 0: it is not timed */
-	__u64 n_ring_pressure; /* samples that did without a struct saved_stack: the ring is for those to come
-				*/
+	__u64 timed_ns;		 /* time spent on every TIMED_EVERYth sample, their sum */
+	__u64 begun_ns;		 /* CLOCK_MONOTONIC: start of the present sample; 0: it is not timed */
+	__u64 n_ring_pressure;	 /* samples sent without their saved stack because the ring was filling up */
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;
 	__u64 frames[RECORD_WORDS]; /* directly behind the record; then what is left to finish */
 };
 
-/* Where a record with more stack than an area holds is put together: it is rare, so that memory from vmalloc
- * will do. */
+/* Where a record with more stack than an area holds is assembled. Rare, so memory from vmalloc will do. */
 struct deep_area {
 	__u8 record[sizeof(struct sample_record) + SAVED_STACK_FRAMES_MAX * 8 + sizeof(struct saved_stack) +
 		    SAVED_STACK_MAX];
@@ -88,7 +81,7 @@ struct deep_area {
 _Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");
 _Static_assert(KERNEL_FRAMES_MAX + USER_FRAMES_MAX < RECORD_FRAMES && RECORD_FRAMES <= RECORD_WORDS,
 	       "frames");
-_Static_assert(PROBE_COUNTERS_N <= 8, "counters");
+_Static_assert(PROBE_COUNTERS_N <= 7, "counters");
 _Static_assert(sizeof(struct unwind_area) <= 32000, "an area larger than 32 KiB comes from vmalloc");
 
 #endif

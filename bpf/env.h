@@ -14,10 +14,9 @@
 
 /* Verified once, as a function of its own: arguments are scalars or the context only (Linux 5.10). */
 #define UNWIND_FN __noinline
-/* Bounds an offset for the verifier where it is used; in assembly, or clang checks one copy and uses another.
- */
+/* Bounds an offset for the verifier. In assembly: clang would bound one copy and use another. */
 #define BOUND(x, mask) asm volatile("%0 &= %1" : "+r"(x) : "i"(mask))
-/* Before a loop that the verifier is to follow as a loop. */
+/* Before a loop that must stay a loop, which the verifier follows round by round. */
 #define ROLLED _Pragma("clang loop unroll(disable)")
 
 typedef __u64 rows_word; /* read at any even offset: the verifier allows it in map values */
@@ -42,7 +41,7 @@ static __always_inline int env_read_user(void *to, __u32 bytes, __u64 address)
 
 typedef __u64 rows_word __attribute__((aligned(2)));
 
-/* One unwind's surroundings on the host; borrowed for the time of the call. */
+/* What an unwind on the host works on: borrowed for the time of the call. */
 struct env {
 	struct unwind_area *area;
 	struct segment *(*segment)(void *data, __u32 index);		    /* NULL: no such segment */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * The user's registers of a sample: from the context when it was taken in user mode, else from where the
- * kernel saved them at its entry. The architecture's file gives offsets and DWARF numbers.
+ * kernel saved them at its entry. bpf/arch.h says where which register is.
  */
 #ifndef PROFLET_BPF_REGS_H
 #define PROFLET_BPF_REGS_H
@@ -9,11 +9,17 @@
 #include "bpf/area.h"
 #include "bpf/kernel.h"
 
-#if defined(__TARGET_ARCH_x86)
-#include "bpf/regs_x86.h"
-#else
-#error "no register layout for this architecture yet"
-#endif
+/* The program's context, linux/bpf_perf_event.h, with the registers as an array. */
+struct bpf_perf_event_data {
+	__u64 regs[REGS_BYTES / 8];
+	__u64 sample_period, addr;
+};
+
+/*
+ * Read by UAPI offset through volatile: CO-RE would take the layout of the kernel's own pt_regs (whose cs has
+ * 16 bits on x86 since 6.9), and clang would merge the loads of both kinds.
+ */
+#define CTX_REG(ctx, offset) (*(volatile __u64 *)((char *)(ctx) + (offset)))
 
 static struct task_struct *(*const get_current_task_btf)(void) = (void *)158; /* 5.11 */
 static long (*const task_pt_regs)(struct task_struct *task) = (void *)175;    /* 5.15 */
@@ -23,15 +29,15 @@ static long (*const task_pt_regs)(struct task_struct *task) = (void *)175;    /*
 /* NEXT_MAPPING, FROM_KERNEL when the sample was taken in kernel mode, or ENDING_COMPAT_TASK. */
 static __always_inline int user_registers_context(struct unwind_area *a, struct bpf_perf_event_data *ctx)
 {
-	__u64 cs = CTX_REG(ctx, REGS_CS);
+	__u64 mode = CTX_REG(ctx, REGS_MODE);
 
-	if (!(cs & USER_CS_MASK))
+	if (!arch_is_user(mode))
 		return FROM_KERNEL;
-	if ((cs & 0xffff) == USER_CS_32)
+	if (arch_is_32_bit(mode))
 		return ENDING_COMPAT_TASK;
 	a->state.ip = CTX_REG(ctx, REGS_IP);
 	a->state.sp = CTX_REG(ctx, REGS_SP);
-	a->state.fp = CTX_REG(ctx, REGS_BP);
+	a->state.fp = CTX_REG(ctx, REGS_FP);
 	return NEXT_MAPPING;
 }
 
@@ -53,11 +59,11 @@ static __always_inline int user_registers_btf(struct unwind_area *a)
 	regs = (struct pt_regs *)task_pt_regs(task);
 	if (!regs)
 		return ENDING_NO_REGISTERS;
-	if (regs->cs == USER_CS_32)
+	if (arch_is_32_bit(regs->REGS_FIELD_MODE))
 		return ENDING_COMPAT_TASK;
-	a->state.ip = regs->ip;
-	a->state.sp = regs->sp;
-	a->state.fp = regs->bp;
+	a->state.ip = regs->REGS_FIELD_IP;
+	a->state.sp = regs->REGS_FIELD_SP;
+	a->state.fp = regs->REGS_FIELD_FP;
 	return NEXT_MAPPING;
 }
 
@@ -73,10 +79,10 @@ static __always_inline int registers_fill_btf(struct unwind_area *a)
 	return 0;
 }
 
-/* Before that: they lie at the top of the task's kernel stack. */
+/* Before 5.15 they are read from the task's kernel stack. */
 static __always_inline __u64 saved_registers(struct task_struct *task)
 {
-	return (__u64)BPF_CORE_READ(task, stack) + THREAD_SIZE_5_10 - REGS_BYTES;
+	return arch_saved_registers((__u64)BPF_CORE_READ(task, stack));
 }
 
 static __always_inline int user_registers_read(struct unwind_area *a)
@@ -89,11 +95,11 @@ static __always_inline int user_registers_read(struct unwind_area *a)
 	saved = saved_registers(task);
 	if (bpf_probe_read_kernel(regs, sizeof regs, (void *)saved))
 		return ENDING_NO_REGISTERS;
-	if ((regs[REGS_CS / 8] & 0xffff) == USER_CS_32)
+	if (arch_is_32_bit(regs[REGS_MODE / 8]))
 		return ENDING_COMPAT_TASK;
 	a->state.ip = regs[REGS_IP / 8];
 	a->state.sp = regs[REGS_SP / 8];
-	a->state.fp = regs[REGS_BP / 8];
+	a->state.fp = regs[REGS_FP / 8];
 	return NEXT_MAPPING;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What a sample brings along when its stack cannot be finished here (struct saved_stack): registers, and the
- * stack as it is. The first SAVED_STACK_NEAR bytes stand behind the record in the CPU's area; a deeper stack
- * is put together in the CPU's deep area.
+ * What a sample carries when its unwind cannot be finished here (struct saved_stack): registers, and a copy
+ * of the stack. The first SAVED_STACK_NEAR bytes stand behind the record in the CPU's area; a record with
+ * more stack is assembled in the CPU's deep area.
  */
 #ifndef PROFLET_BPF_SAVED_STACK_H
 #define PROFLET_BPF_SAVED_STACK_H
@@ -13,7 +13,7 @@
 
 #define SAVED_STACK_HOLE_MAX 16384u /* bytes in a row that cannot be read: the stack ends below them */
 
-/* May the unwind be finished when more is known? Not behind a step that led nowhere. */
+/* Whether user space can go on with the unwind: not behind a step that led nowhere. */
 static __always_inline int can_finish(const struct unwind_area *a, int ending)
 {
 	if (ending == ENDING_UNSUPPORTED_RULE)
@@ -22,10 +22,11 @@ static __always_inline int can_finish(const struct unwind_area *a, int ending)
 	       !a->state.fallback;
 }
 
-const volatile __u32 config_ring_pressure_bytes = 1 << 19; /* that wait in the ring: no more stacks now */
+const volatile __u32 config_ring_pressure_bytes = 1 << 19; /* with more in the ring, no stacks are saved */
 
-/* Where the saved stack begins. Returns 1 when saved_stack_attach may follow, 2 when it takes the sample's
- * registers first.
+/*
+ * Chooses the frame to go on from. 1: call saved_stack_attach; 2: fill state.regs with the sample's registers
+ * first; 0: the sample goes without its stack.
  */
 UNWIND_FN int saved_stack_begin(void)
 {
@@ -49,8 +50,9 @@ UNWIND_FN int saved_stack_begin(void)
 }
 
 /*
- * The next chunk of stack, up to a multiple of SAVED_STACK_CHUNK, so that the end of the stack's memory cuts
- * off nothing below it. What was never touched (in large frames) is a hole. Returns its bytes.
+ * Reads the next chunk of stack, up to a multiple of SAVED_STACK_CHUNK, so that the end of the stack's memory
+ * cuts off nothing below it. Memory that was never touched (in large frames) is a hole. Returns the chunk's
+ * bytes.
  */
 static __always_inline __u64 saved_stack_chunk(struct saved_stack *saved, void *to, __u64 address, __u32 *got)
 {
@@ -73,8 +75,7 @@ static __always_inline void saved_stack_set_bytes(struct unwind_area *a, struct 
 	a->record.flags |= SAMPLE_SAVED_STACK;
 }
 
-/* Appends to the record what finishing the stack later takes: registers, and SAVED_STACK_NEAR bytes of stack.
- */
+/* Appends to the record what user space needs to go on: registers, and SAVED_STACK_NEAR bytes of stack. */
 UNWIND_FN int saved_stack_attach(int ending)
 {
 	struct unwind_area *a = env_area();
@@ -93,7 +94,7 @@ UNWIND_FN int saved_stack_attach(int ending)
 	saved->innermost = a->state.innermost;
 	saved->n_before = a->state.n_before - a->record.n_kernel;
 	saved->holes = 0;
-	/* registers that functions save are found by walking again from where all are known */
+	/* user space finds saved registers by walking again from the frame whose registers are all known */
 	stack = a->state.regs[REGISTER_SP];
 	if (ending != ENDING_UNSUPPORTED_RULE || saved->sp - stack > SAVED_STACK_NEAR - SAVED_STACK_CHUNK)
 		stack = saved->sp;
@@ -116,8 +117,8 @@ UNWIND_FN int saved_stack_attach(int ending)
 }
 
 /*
- * Sends the record that stands in the area with the stack beyond SAVED_STACK_NEAR. Returns 0, or else nothing
- * was sent: there is none, or no room.
+ * Sends the area's record together with the stack beyond SAVED_STACK_NEAR. Returns 0; anything else: nothing
+ * was sent, because there is no more stack or no room in the ring.
  */
 UNWIND_FN int record_send_deep(__u32 flags)
 {

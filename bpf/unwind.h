@@ -76,8 +76,9 @@ static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
 static __always_inline int window_fill(struct unwind_area *a, __u64 need)
 {
 	struct unwind_state *t = &a->state;
-	__u64 address = (need & 4095) < 56 ? need & ~4095ull : need - 56;
-	__u64 bytes = 4096 - (address & 4095);
+	__u64 page = need & ~(PAGE_BYTES_MIN - 1ull);
+	__u64 address = need - page < 56 ? page : need - 56;
+	__u64 bytes = PAGE_BYTES_MIN - (address & (PAGE_BYTES_MIN - 1));
 
 	t->window = address;
 	t->window_len = WINDOW_BYTES;
@@ -140,8 +141,7 @@ static __always_inline __u64 table_rule(struct segment *s, const struct unwind_s
 	return segment_u64(s, t->rules + rule * 8);
 }
 
-/* Finds the mapping of state.ip and makes it, with its table, the current one. NEXT_FRAMES, or how the unwind
- * ends. */
+/* Makes the mapping of state.ip, with its table, the current one. NEXT_FRAMES, or the ending. */
 UNWIND_FN int unwind_mapping(void)
 {
 	struct unwind_area *a = env_area();
@@ -206,8 +206,10 @@ UNWIND_FN int unwind_mapping(void)
 	return NEXT_FRAMES;
 }
 
-/* Steps by the frame-pointer chain, where no row says better; `reason` is the ending if the chain is not
- * sane. The caller's stack pointer is `bytes` above the record. */
+/*
+ * Steps by the chain of frame records, where no row says better. `reason` is the ending if the chain is not
+ * sane; the caller's stack pointer is `bytes` above the record.
+ */
 static __always_inline int step_frame_pointer(struct unwind_area *a, int reason, __s64 bytes)
 {
 	struct unwind_state *t = &a->state;
@@ -219,8 +221,9 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 		return reason;
 	if (fp < t->sp && t->switches++)
 		return reason;
-	if (stack_word(a, fp, &caller) || stack_word(a, fp + 8, &ip))
+	if (stack_word(a, fp, &caller) || stack_word(a, fp + FRAME_RECORD_RA, &ip))
 		return reason;
+	ip = arch_strip_ip(ip, a->ip_signature);
 	if (!ip)
 		return ENDING_ROOT;
 	t->ip = ip - 1;
@@ -232,36 +235,29 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 }
 
 /*
- * Out of a signal handler: the kernel's frame has every register of the interrupted code (x86-64 struct
- * rt_sigframe), so that its rules can be followed as those of an innermost frame.
+ * Out of a signal handler: the kernel's frame has every register of the interrupted code, so that its rule is
+ * that of an innermost frame. The window serves as the buffer.
  */
 static __always_inline int step_signal(struct unwind_area *a)
 {
 	struct unwind_state *t = &a->state;
-	__u64 sp = t->sp; /* at the ucontext: the handler's return popped pretcode */
-	__u64 regs[9];	  /* di, si, bp, bx, dx, ax, cx, sp, ip: uc_mcontext.gregs[8..16] */
+	const __u64 *words = (const __u64 *)a->window;
 
-	if (env_read_user(regs, sizeof regs, sp + 104) || env_read_user(&t->regs[8], 64, sp + 40))
+	t->window_len = 0;
+	if (env_read_user(a->window, SIGNAL_WORDS * 8, t->sp + SIGNAL_REGISTERS))
 		return ENDING_READ_FAULT;
-	t->regs[0] = regs[5];
-	t->regs[1] = regs[4];
-	t->regs[2] = regs[6];
-	t->regs[3] = regs[3];
-	t->regs[4] = regs[1];
-	t->regs[5] = regs[0];
-	t->regs[6] = t->fp = regs[2];
-	t->regs[7] = t->sp = regs[7];
-	t->regs[REGISTER_IP] = t->ip = regs[8]; /* the interrupted instruction itself, not a return address */
+#define X(number, word) t->regs[number] = words[word];
+	SIGNAL_FRAME(X)
+#undef X
+	t->sp = t->regs[REGISTER_SP];
+	t->fp = t->regs[REGISTER_FP];
+	t->ip = t->regs[REGISTER_IP]; /* the interrupted instruction itself, not a return address */
 	t->innermost = 1;
 	t->have_regs = 1;
 	t->n_before = t->n + 1;
-	t->window_len = 0;
 	t->fallback = 0;
 	return NEXT_FRAMES;
 }
-
-#define TRAMPOLINE_EAX 0x050f0000000fb8ull   /* mov $15, %eax; syscall: seven bytes */
-#define TRAMPOLINE_RAX 0x0f0000000fc0c748ull /* mov $15, %rax; and the first byte of syscall */
 
 /*
  * Whether the frame without a row is a trampoline out of a signal handler (musl's has no call-frame
@@ -272,12 +268,22 @@ static __always_inline int is_trampoline(struct unwind_area *a)
 	struct unwind_state *t = &a->state;
 	__u64 flags, link, code;
 
-	if (t->innermost || stack_word(a, t->sp, &flags) || flags > 15 || stack_word(a, t->sp + 8, &link) ||
-	    link)
+	if (t->innermost || stack_word(a, t->sp + SIGNAL_FLAGS, &flags) || flags > SIGNAL_FLAGS_MAX ||
+	    stack_word(a, t->sp + SIGNAL_LINK, &link) || link)
 		return 0;
 	if (env_read_user(&code, sizeof code, t->ip + 1))
 		return 0;
-	return code << 8 >> 8 == TRAMPOLINE_EAX || code == TRAMPOLINE_RAX;
+	return arch_is_sigreturn(code);
+}
+
+/* Code without a row, or without a table. */
+static __always_inline int step_without_row(struct unwind_area *a)
+{
+	if (a->state.pending) /* the frame pointer would be a guess, and the table is on its way */
+		return ENDING_NO_TABLE;
+	if (is_trampoline(a))
+		return step_signal(a);
+	return step_frame_pointer(a, a->state.n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, FRAME_RECORD_BYTES);
 }
 
 /*
@@ -300,15 +306,13 @@ UNWIND_FN int unwind_rare(void)
 	high = t->rule.cfa >> 16;
 	reg = t->rule.reg;
 	BOUND(reg, REGISTERS - 1);
+	if (!arch_has_rule(cfa))
+		return ENDING_UNSUPPORTED_RULE;
 	switch (cfa) {
 	case UNWIND_CFA_ROOT:
 		return ENDING_ROOT;
 	case UNWIND_CFA_NONE:
-		if (t->pending) /* a frame pointer would be a guess, the table will know */
-			return ENDING_NO_TABLE;
-		if (is_trampoline(a))
-			return step_signal(a);
-		return step_frame_pointer(a, t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, 16);
+		return step_without_row(a);
 	case UNWIND_CFA_SWITCH: /* the row vouches for the step, down or up */
 		t->switches = 0;
 		low = step_frame_pointer(a, ENDING_READ_FAULT, t->rule.cfa);
@@ -317,7 +321,7 @@ UNWIND_FN int unwind_rare(void)
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
 	case UNWIND_CFA_PLT:
-		t->cfa = t->sp + 8 + ((t->ip & 15) >= (__u64)t->rule.cfa ? 8 : 0);
+		t->cfa = arch_plt_cfa(t->ip, t->sp, t->rule.cfa);
 		return -1;
 	case UNWIND_CFA_DEREF_SP:
 		base = t->sp + low;
@@ -326,7 +330,7 @@ UNWIND_FN int unwind_rare(void)
 		base = t->fp + low;
 		break;
 	case UNWIND_CFA_REG:
-	case UNWIND_CFA_DEREF_R9:
+	case UNWIND_CFA_DEREF_INDEX:
 		if (!t->innermost)
 			return ENDING_UNSUPPORTED_RULE;
 		if (!t->have_regs)
@@ -335,7 +339,7 @@ UNWIND_FN int unwind_rare(void)
 			t->cfa = t->regs[reg] + t->rule.cfa;
 			return -1;
 		}
-		base = t->sp + t->regs[9] * 8 + low;
+		base = t->sp + t->regs[REGISTER_INDEX] * 8 + low;
 		break;
 	default:
 		return ENDING_UNSUPPORTED_RULE;
@@ -382,8 +386,7 @@ UNWIND_FN int unwind_rare_registers(void)
 	return NEXT_FRAMES;
 }
 
-/* Unwinds up to FRAMES_A_CALL frames from the state on, each into the record. Returns how to go on, or the
- * ending. */
+/* Unwinds up to FRAMES_A_CALL frames into the record. Returns how to go on, or the ending. */
 UNWIND_FN int unwind_frames(void)
 {
 	struct unwind_area *a = env_area();
@@ -399,7 +402,7 @@ UNWIND_FN int unwind_frames(void)
 		return ENDING_NO_TABLE;
 	ROLLED
 	for (int k = 0; k < FRAMES_A_CALL; k++) {
-		__u64 ip = t->ip, va, o, rule, cfa, at, n = t->n;
+		__u64 ip = t->ip, va, o, rule, cfa, ra, at, n = t->n;
 		__u32 kind, fallback = 0;
 
 		if (ip - t->start >= t->length)
@@ -436,11 +439,12 @@ UNWIND_FN int unwind_frames(void)
 			}
 			fallback = ENDING_BAD_CFA;
 		}
-		if (cfa - 8 - t->window + 7 >= t->window_len && window_fill(a, cfa - 8)) {
+		ra = cfa + arch_ra_offset(rule);
+		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra)) {
 			t->n++;
 			return ENDING_READ_FAULT;
 		}
-		at = cfa - 8 - t->window;
+		at = ra - t->window;
 		if (kind & (UNWIND_RA_REG | UNWIND_FP_FP << UNWIND_FP_SHIFT)) {
 			t->rule_bits = rule;
 			t->cfa = cfa;
@@ -457,7 +461,7 @@ UNWIND_FN int unwind_frames(void)
 				return ENDING_READ_FAULT;
 			}
 		}
-		ip = kind & UNWIND_RA_REG ? t->cfa : window_word(a, at);
+		ip = arch_strip_ip(kind & UNWIND_RA_REG ? t->cfa : window_word(a, at), a->ip_signature);
 		t->n++;
 		t->innermost = 0;
 		t->fallback = fallback;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/elf/cfi/rule_format.h"
@@ -149,8 +150,7 @@ static void print_json(const struct tables_file *f, bool first)
 	printf("%s\n  {\"file\": ", first ? "" : ",");
 	print_json_string(f->path);
 	printf(", \"machine\": \"%s\", \"rows\": %zu, \"rules\": %zu, \"bytes\": %zu, \"blocks\": %zu,\n",
-	       f->machine == EM_X86_64 ? "x86_64" : "aarch64", f->n_rows, t->n_rules - 1, f->bytes,
-	       f->n_blocks);
+	       elf_arch(f->machine)->name, f->n_rows, t->n_rules - 1, f->bytes, f->n_blocks);
 	printf("   \"bytes_per_row\": %.3f, \"build_ns\": %" PRIu64 ", \"ns_per_row\": %.2f, \"fdes\": %zu, "
 	       "\"go_functions\": %zu, \"text_bytes\": %" PRIu64 ", \"covered_bytes\": %" PRIu64
 	       ", \"debug_file\": %s, \"fdes_skipped\": %zu,\n   \"skipped\": [",
@@ -230,7 +230,7 @@ static int print_file(const char *path, enum output output, bool first, bool sev
 			printf("# %s\n", path);
 		return print_rows(&f);
 	}
-	r = unwind_blocks_size(rows, &f.bytes, &f.n_blocks);
+	r = unwind_blocks_size(rows, f.machine, &f.bytes, &f.n_blocks);
 	if (r < 0)
 		return r;
 	if (output == OUTPUT_JSON)

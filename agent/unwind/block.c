@@ -298,10 +298,10 @@ void unwind_block_place(uint8_t *bytes, uint32_t offset, uint32_t generation)
 	t->generation = generation;
 }
 
-int unwind_blocks_size(const struct elf_rows *rows, size_t *ret_bytes, size_t *ret_blocks)
+int unwind_blocks_size(const struct elf_rows *rows, uint16_t machine, size_t *ret_bytes, size_t *ret_blocks)
 {
 	struct unwind_blocks b;
-	int r = unwind_blocks_encode(&b, rows, EM_X86_64);
+	int r = unwind_blocks_encode(&b, rows, machine);
 
 	if (r < 0)
 		return r;

@@ -36,7 +36,7 @@ void unwind_blocks_fini(struct unwind_blocks *b);
 /* Turns the block's offsets into those of the segment it is copied to, `offset` bytes from the segment's
  * start, and writes its generation. */
 void unwind_block_place(uint8_t *bytes, uint32_t offset, uint32_t generation);
-/* The same size without keeping the blocks: bytes all-in, and how many blocks. 0 or -ENOMEM. */
-int unwind_blocks_size(const struct elf_rows *rows, size_t *ret_bytes, size_t *ret_blocks);
+/* How many blocks the rows take, and their bytes, all-in. 0 or -ENOMEM. */
+int unwind_blocks_size(const struct elf_rows *rows, uint16_t machine, size_t *ret_bytes, size_t *ret_blocks);
 
 #endif

@@ -25,8 +25,6 @@
 
 #define LIST_WHOLE_MAX 256u	 /* mappings of a process that are all put into a list of our own */
 #define OWN_SEGMENT SEGMENTS_MAX /* behind those of the arena */
-#define REGISTER_FP 6u		 /* x86-64 */
-#define ALL_REGISTERS ((1u << (REGISTER_IP + 1)) - 1)
 
 /* A frame, with what is known of its registers. */
 struct anchor {
@@ -114,7 +112,7 @@ static void anchor_all(struct anchor *a, uint32_t n, const __u64 *regs)
 {
 	a->n = n;
 	a->ip = regs[REGISTER_IP];
-	a->regs.known = ALL_REGISTERS;
+	a->regs.known = REGISTERS_ALL;
 	memcpy(a->regs.value, regs, sizeof a->regs.value);
 }
 
@@ -123,10 +121,10 @@ static void anchor_state(struct anchor *a, const struct unwind_state *t)
 {
 	a->n = t->n;
 	a->ip = t->ip;
-	a->regs.known = 1u << REGISTER_SP | 1u << REGISTER_FP | 1u << REGISTER_IP;
+	a->regs.known = 1u << REGISTER_SP | 1u << REGISTER_FP | 1u << REGISTER_RA;
 	a->regs.value[REGISTER_SP] = t->sp;
 	a->regs.value[REGISTER_FP] = t->fp;
-	a->regs.value[REGISTER_IP] = t->ip + 1;
+	a->regs.value[REGISTER_RA] = t->ip + 1;
 }
 
 static void state_restore(struct finisher *f, const struct sample_view *v, uint32_t list)
@@ -195,8 +193,8 @@ static int step_by_table(struct finisher *f, struct anchor *at)
 	uint32_t limit = t->limit;
 	int next;
 
-	t->innermost = at->regs.known == ALL_REGISTERS;
-	memcpy(t->regs, at->regs.value, sizeof t->regs);
+	t->innermost = at->regs.known == REGISTERS_ALL;
+	memcpy(t->regs, at->regs.value, sizeof at->regs.value);
 	t->limit = at->n + 1;
 	next = unwind_frames();
 	if (next == ENDING_UNSUPPORTED_RULE && !t->innermost && register_is_known(t, at)) {
@@ -219,13 +217,15 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 	const struct frame_memory memory = {read_stack, f};
 	struct unwind_state *t = &f->area.state;
 	int r = frame_rule_step(rule, &memory, &at->regs);
+	uint64_t ip;
 
 	if (r < 0)
 		return ENDING_UNSUPPORTED_RULE;
 	at->n = ++t->n;
-	if (r > 0 || !at->regs.value[rule->ra_reg])
+	ip = arch_strip_ip(at->regs.value[rule->ra_reg], f->area.ip_signature);
+	if (r > 0 || !ip)
 		return ENDING_ROOT;
-	at->ip = at->regs.value[rule->ra_reg] - !rule->signal;
+	at->ip = ip - !rule->signal;
 	t->ip = at->ip;
 	t->sp = at->regs.value[rule->sp_reg];
 	t->fp = at->regs.known >> REGISTER_FP & 1 ? at->regs.value[REGISTER_FP] : 0;

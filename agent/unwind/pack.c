@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/unwind/pack.h"
 
-#include <elf.h>
 #include <stdbool.h>
 
 #include "agent/elf/cfi/rule.h"
-
-/* DWARF numbers of what the rules are about. */
-struct registers {
-	uint8_t sp, fp;
-};
-
-static struct registers registers_of(uint16_t machine)
-{
-	return machine == EM_AARCH64 ? (struct registers){31, 29} : (struct registers){7, 6};
-}
+#include "agent/elf/file/arch.h"
 
 static bool fits_s16(int32_t v)
 {
@@ -30,22 +20,23 @@ static bool pack_pair(int32_t off, int32_t add, int32_t *ret)
 	return true;
 }
 
-static bool pack_cfa(const struct elf_rule *r, struct registers regs, struct unwind_rule *ret)
+static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
 {
 	switch ((enum cfa_kind)r->cfa_kind) {
 	case CFA_REG_OFF:
 		ret->cfa = r->cfa_off;
-		ret->reg = r->cfa_reg;
-		ret->kind = r->cfa_reg == regs.sp   ? UNWIND_CFA_SP
-			    : r->cfa_reg == regs.fp ? UNWIND_CFA_FP
-						    : UNWIND_CFA_REG;
-		return r->cfa_reg < 32;
+		ret->kind = r->cfa_reg == arch->sp   ? UNWIND_CFA_SP
+			    : r->cfa_reg == arch->fp ? UNWIND_CFA_FP
+						     : UNWIND_CFA_REG;
+		if (ret->kind == UNWIND_CFA_REG)
+			ret->reg = r->cfa_reg;
+		return r->cfa_reg < RULE_REGISTERS;
 	case CFA_DEREF_REG:
-		ret->kind = r->cfa_reg == regs.sp ? UNWIND_CFA_DEREF_SP : UNWIND_CFA_DEREF_FP;
-		return (r->cfa_reg == regs.sp || r->cfa_reg == regs.fp) &&
+		ret->kind = r->cfa_reg == arch->sp ? UNWIND_CFA_DEREF_SP : UNWIND_CFA_DEREF_FP;
+		return (r->cfa_reg == arch->sp || r->cfa_reg == arch->fp) &&
 		       pack_pair(r->cfa_off, r->cfa_add, &ret->cfa);
 	case CFA_DEREF_SP_R9:
-		ret->kind = UNWIND_CFA_DEREF_R9;
+		ret->kind = UNWIND_CFA_DEREF_INDEX;
 		return pack_pair(r->cfa_off, r->cfa_add, &ret->cfa);
 	case CFA_PLT:
 		ret->kind = UNWIND_CFA_PLT;
@@ -63,7 +54,7 @@ static bool pack_cfa(const struct elf_rule *r, struct registers regs, struct unw
 	case CFA_SWITCH:
 		ret->kind = UNWIND_CFA_SWITCH;
 		ret->cfa = r->cfa_off;
-		return r->cfa_reg == regs.fp;
+		return r->cfa_reg == arch->fp;
 	case CFA_UNSUPPORTED:
 		break;
 	}
@@ -71,21 +62,21 @@ static bool pack_cfa(const struct elf_rule *r, struct registers regs, struct unw
 }
 
 /*
- * GCC's epilogue of a function with aligned locals: the frame pointer is restored, but until the return
- * described as saved at its old value. With the CFA at sp + 8 there is only the return address left of the
+ * GCC's epilogue of a function with aligned locals: the frame pointer is restored already, but described as
+ * saved at its old value until the return. With the CFA at sp + 8, only the return address is left of the
  * frame.
  */
-static bool is_restored(const struct elf_rule *r, struct registers regs)
+static bool is_restored(const struct elf_rule *r, const struct elf_arch *arch)
 {
-	return regs.sp == 7 && r->cfa_kind == CFA_REG_OFF && r->cfa_reg == regs.sp && r->cfa_off == 8 &&
-	       r->fp.kind == REG_DEREF_REG && r->fp.reg == regs.fp;
+	return arch->ra_on_stack && r->cfa_kind == CFA_REG_OFF && r->cfa_reg == arch->sp && r->cfa_off == 8 &&
+	       r->fp.kind == REG_DEREF_REG && r->fp.reg == arch->fp;
 }
 
-static bool pack_fp(const struct elf_rule *r, struct registers regs, struct unwind_rule *ret)
+static bool pack_fp(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
 {
 	int32_t words = r->fp.off / 8;
 
-	if (is_restored(r, regs))
+	if (is_restored(r, arch))
 		return true;
 	switch ((enum reg_rule_kind)r->fp.kind) {
 	case REG_SAME:
@@ -97,7 +88,7 @@ static bool pack_fp(const struct elf_rule *r, struct registers regs, struct unwi
 		ret->kind |= UNWIND_FP_CFA << UNWIND_FP_SHIFT;
 		break;
 	case REG_DEREF_REG:
-		if (r->fp.reg != regs.fp)
+		if (r->fp.reg != arch->fp)
 			return false;
 		ret->kind |= UNWIND_FP_FP << UNWIND_FP_SHIFT;
 		break;
@@ -108,26 +99,44 @@ static bool pack_fp(const struct elf_rule *r, struct registers regs, struct unwi
 	return r->fp.off % 8 == 0 && fits_s16(words);
 }
 
-static bool pack_ra(const struct elf_rule *r, struct unwind_rule *ret)
+/* Saved in memory, as arch_ra_offset() of bpf/arch_*.h decodes it. */
+static bool pack_ra_place(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
 {
+	bool from_fp = !arch->ra_on_stack && (ret->kind & UNWIND_FP_MASK) == UNWIND_FP_CFA << UNWIND_FP_SHIFT;
+	int32_t usual = from_fp ? 1 : -1, place = r->ra.off / 8 - (from_fp ? ret->fp : 0);
+
+	if (r->ra.off % 8)
+		return false;
+	if ((ret->kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG) /* the byte is that register */
+		return place == usual;
+	ret->ra = (int8_t)place;
+	return arch->ra_on_stack ? place == usual : place >= INT8_MIN && place <= INT8_MAX;
+}
+
+static bool pack_ra(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
+{
+	bool unchanged = r->ra.kind == REG_SAME && !arch->ra_on_stack;
+	uint8_t reg = unchanged ? arch->ra : r->ra.reg;
+
 	if (r->ra.kind == REG_CFA_OFF)
-		return r->ra.off == -8;
-	if (r->ra.kind != REG_REGISTER || (ret->kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG || r->ra.reg >= 32)
-		return false; /* one register a rule */
+		return pack_ra_place(r, arch, ret);
+	if ((r->ra.kind != REG_REGISTER && !unchanged) || reg >= RULE_REGISTERS ||
+	    (ret->kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG) /* one register a rule */
+		return false;
 	ret->kind |= UNWIND_RA_REG;
-	ret->reg = r->ra.reg;
+	ret->reg = reg;
 	return true;
 }
 
 struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machine)
 {
-	struct registers regs = registers_of(machine);
+	const struct elf_arch *arch = elf_arch(machine);
 	struct unwind_rule ret = {0};
-	bool ok = pack_cfa(rule, regs, &ret);
+	bool ok = arch && pack_cfa(rule, arch, &ret);
 
-	if (ok && ret.kind <= UNWIND_CFA_DEREF_R9 && ret.kind != UNWIND_CFA_SIGNAL &&
+	if (ok && ret.kind <= UNWIND_CFA_DEREF_INDEX && ret.kind != UNWIND_CFA_SIGNAL &&
 	    ret.kind != UNWIND_CFA_ROOT && ret.kind != UNWIND_CFA_NONE)
-		ok = pack_fp(rule, regs, &ret) && pack_ra(rule, &ret);
+		ok = pack_fp(rule, arch, &ret) && pack_ra(rule, arch, &ret);
 	if (ok && rule->flags & RULE_INTERRUPTS)
 		ret.kind |= UNWIND_RA_EXACT;
 	if (!ok)

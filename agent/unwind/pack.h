@@ -9,7 +9,7 @@
 
 struct elf_rule;
 
-/* What the kernel cannot do becomes UNWIND_CFA_UNSUPPORTED. */
+/* `machine` is the file's, EM_*. What the kernel cannot do becomes UNWIND_CFA_UNSUPPORTED. */
 struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machine);
 
 #endif

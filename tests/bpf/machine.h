@@ -3,14 +3,15 @@
  * A process to unwind, made by hand: segments with tables and a mapping list, stack memory with injected read
  * faults, registers. The unwinder of bpf/unwind.h runs on it in the loop that bpf/profiler.bpf.c has.
  *
- * Every fault that a test injects must be hit: machine_fini() asserts it, so that no test passes because the
+ * Every fault that a test injects must be hit: machine_free() asserts it, so that no test passes because the
  * unwinder never came there.
+ *
+ * The tests are built once for each architecture of bpf/arch.h.
  */
 #ifndef PROFLET_TESTS_BPF_MACHINE_H
 #define PROFLET_TESTS_BPF_MACHINE_H
 
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,12 @@
 #include "agent/unwind/block.h"
 #include "agent/unwind/list.h"
 #include "bpf/unwind.h"
+
+#if defined(__TARGET_ARCH_arm64)
+#include "tests/bpf/machine_arm64.h"
+#else
+#include "tests/bpf/machine_x86.h"
+#endif
 
 #define MACHINE_SEGMENTS 4
 #define MACHINE_RANGES 4
@@ -49,7 +56,7 @@ struct machine {
 	struct machine_fault faults[MACHINE_FAULTS];
 	unsigned n_faults;
 	unsigned n_reads, n_register_requests;
-	uint64_t regs[REGISTERS];
+	uint64_t regs[REGISTER_SLOTS];
 };
 
 /* A row of a table: the rule from `va` on. */
@@ -58,16 +65,16 @@ struct machine_row {
 	struct elf_rule rule;
 };
 
-/* Rules in the words of the call-frame information: x86-64 rsp is 7, rbp 6, and the return address lies at
- * CFA - 8. */
+/* Rules in the words of the call-frame information. The return address lies at CFA - 8. */
 #define RA_AT_CFA {.kind = REG_CFA_OFF, .off = -8}
 #define RULE_NONE ((struct elf_rule){.cfa_kind = CFA_NONE})
 #define RULE_ROOT ((struct elf_rule){.cfa_kind = CFA_UNDEFINED, .ra = {.kind = REG_UNDEFINED}})
-#define RULE_SP(offset) \
-	((struct elf_rule){.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = (offset), .ra = RA_AT_CFA})
+#define RULE_SP(offset)     \
+	((struct elf_rule){ \
+		.cfa_kind = CFA_REG_OFF, .cfa_reg = DWARF_SP, .cfa_off = (offset), .ra = RA_AT_CFA})
 #define RULE_FP(offset)                                             \
 	((struct elf_rule){.cfa_kind = CFA_REG_OFF,                 \
-			   .cfa_reg = 6,                            \
+			   .cfa_reg = DWARF_FP,                     \
 			   .cfa_off = (offset),                     \
 			   .fp = {.kind = REG_CFA_OFF, .off = -16}, \
 			   .ra = RA_AT_CFA})
@@ -207,7 +214,7 @@ static inline struct unwind_blocks machine_encode(const struct machine_row *rows
 		elf[i] = (struct elf_row){rows[i].va, (uint32_t)i};
 		rules[i] = rows[i].rule;
 	}
-	cr_assert_eq(unwind_blocks_encode(&blocks, &table, EM_X86_64), 0);
+	cr_assert_eq(unwind_blocks_encode(&blocks, &table, MACHINE_ELF), 0);
 	return blocks;
 }
 

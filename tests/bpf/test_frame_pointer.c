@@ -81,7 +81,9 @@ static const struct fp_case cases[] = {
 	 .words = {RECORD(SP + 16, SP + 128, CODE + 5), {SP + 56, NOWHERE}}, .ending = ENDING_NO_MAPPING,
 	 .n = 2},
 	{"a signal frame clears the reason", .ip = JIT, .fp = SP + 16,
-	 .words = {RECORD(SP + 16, 0, TRAMPOLINE + 1), {SP + 32 + 160, SP + 0x200}, {SP + 32 + 168, NOWHERE}},
+	 .words = {RECORD(SP + 16, 0, TRAMPOLINE + 1),
+		   {SP + 32 + FRAME_SP, SP + 0x200},
+		   {SP + 32 + FRAME_IP, NOWHERE}},
 	 .ending = ENDING_NO_MAPPING, .n = 2},
 };
 
@@ -93,7 +95,7 @@ static void map_all(struct machine *m)
 		{GAP - BIAS, RULE_NONE},
 		{TRAMPOLINE - BIAS, {.cfa_kind = CFA_SIGNAL}},
 		{TRAMPOLINE - BIAS + 16, RULE_NONE},
-		{SWITCH - BIAS, {.cfa_kind = CFA_SWITCH, .cfa_reg = 6, .cfa_off = 16}},
+		{SWITCH - BIAS, {.cfa_kind = CFA_SWITCH, .cfa_reg = DWARF_FP, .cfa_off = 16}},
 		{SWITCH - BIAS + 16, RULE_NONE},
 	};
 

@@ -14,8 +14,7 @@
 #define STACK 0x70000000ull
 #define STACK_BYTES (4 * MACHINE_PAGE)
 #define SP (STACK + 0x800)
-#define UCONTEXT (SP + 8) /* once the handler has returned */
-#define GREG(n) (UCONTEXT + 40 + 8 * (n))
+#define FRAME (SP + 8)	     /* the signal frame, once the handler has returned */
 #define CFA (STACK + 0x2000) /* of the interrupted function */
 
 struct signal_case {
@@ -23,52 +22,13 @@ struct signal_case {
 	struct elf_rule trampoline, interrupted;
 	uint64_t code[2];     /* at the trampoline */
 	uint64_t flags, link; /* the ucontext's first words */
-	unsigned greg;	      /* the one of uc_mcontext.gregs that has `value` */
-	uint64_t value;
-	bool fault; /* the code cannot be read */
+	uint64_t at;	      /* where the signal frame has CFA; 0: nowhere */
+	bool fault;	      /* the code cannot be read */
 	int ending;
 	unsigned frames;
 };
 
-#define BY_REGISTER(n, off) \
-	((struct elf_rule){.cfa_kind = CFA_REG_OFF, .cfa_reg = (n), .cfa_off = (off), .ra = RA_AT_CFA})
 #define RULE_SIGNAL ((struct elf_rule){.cfa_kind = CFA_SIGNAL})
-#define EAX {0x00050f0000000fb8ull, 0}
-#define RAX {0x0f0000000fc0c748ull, 0x05}
-
-static const struct signal_case cases[] = {
-	{"row", RULE_SIGNAL, RULE_SP(16), .ending = ENDING_ROOT, .frames = 4},
-	{"row, then r8", RULE_SIGNAL, BY_REGISTER(8, 0), .greg = 0, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then r10", RULE_SIGNAL, BY_REGISTER(10, 8), .greg = 2, .value = CFA - 8, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then r15", RULE_SIGNAL, BY_REGISTER(15, 0), .greg = 7, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then rdi", RULE_SIGNAL, BY_REGISTER(5, 0), .greg = 8, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then rsi", RULE_SIGNAL, BY_REGISTER(4, 0), .greg = 9, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then rbx", RULE_SIGNAL, BY_REGISTER(3, 0), .greg = 11, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then rdx", RULE_SIGNAL, BY_REGISTER(1, 0), .greg = 12, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then rax", RULE_SIGNAL, BY_REGISTER(0, 0), .greg = 13, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"row, then rcx", RULE_SIGNAL, BY_REGISTER(2, 0), .greg = 14, .value = CFA, .ending = ENDING_ROOT,
-	 .frames = 4},
-	{"code, eax", RULE_NONE, RULE_SP(16), .code = EAX, .flags = 7, .ending = ENDING_ROOT, .frames = 4},
-	{"code, rax", RULE_NONE, RULE_SP(16), .code = RAX, .flags = 6, .ending = ENDING_ROOT, .frames = 4},
-	{"code, then r10", RULE_NONE, BY_REGISTER(10, 0), .code = EAX, .greg = 2, .value = CFA,
-	 .ending = ENDING_ROOT, .frames = 4},
-	{"other code", RULE_NONE, RULE_SP(16), .code = {0x00050f00000010b8ull, 0}, .ending = ENDING_NO_ROW,
-	 .frames = 2},
-	{"code, no flags of a ucontext", RULE_NONE, RULE_SP(16), .code = EAX, .flags = 0x7fff0000,
-	 .ending = ENDING_NO_ROW, .frames = 2},
-	{"code, a link", RULE_NONE, RULE_SP(16), .code = EAX, .link = SP, .ending = ENDING_NO_ROW,
-	 .frames = 2},
-	{"code not readable", RULE_NONE, RULE_SP(16), .code = EAX, .fault = true, .ending = ENDING_NO_ROW,
-	 .frames = 2},
-};
 
 static void run(const struct signal_case *c)
 {
@@ -87,12 +47,13 @@ static void run(const struct signal_case *c)
 	machine_poke(m, BIAS + TRAMPOLINE, c->code[0]);
 	machine_poke(m, BIAS + TRAMPOLINE + 8, c->code[1]);
 	machine_poke(m, SP, BIAS + TRAMPOLINE);
-	machine_poke(m, UCONTEXT, c->flags);
-	machine_poke(m, UCONTEXT + 8, c->link);
-	machine_poke(m, GREG(c->greg), c->value);
-	machine_poke(m, GREG(10), 1); /* rbp: no frame pointer to go by */
-	machine_poke(m, GREG(15), CFA - 16);
-	machine_poke(m, GREG(16), BIAS + INTERRUPTED); /* its first instruction: no return address */
+	machine_poke(m, FRAME + FRAME_FLAGS, c->flags);
+	machine_poke(m, FRAME + FRAME_LINK, c->link);
+	if (c->at)
+		machine_poke(m, FRAME + c->at, CFA);
+	machine_poke(m, FRAME + FRAME_FP, 1); /* no frame pointer to go by */
+	machine_poke(m, FRAME + FRAME_SP, CFA - 16);
+	machine_poke(m, FRAME + FRAME_IP, BIAS + INTERRUPTED); /* its first instruction: no return address */
 	machine_poke(m, CFA - 8, BIAS + ROOT + 1);
 	if (c->fault)
 		machine_fault_at(m, BIAS + TRAMPOLINE, 8);
@@ -106,10 +67,71 @@ static void run(const struct signal_case *c)
 	cr_expect_eq(m->n_register_requests, 0, "%s", c->name);
 }
 
-Test(signal, out_of_handlers)
+Test(signal, by_a_row)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		run(&cases[i]);
+	run(&(struct signal_case){"row", RULE_SIGNAL, RULE_SP(16), .flags = ~0ull, .ending = ENDING_ROOT,
+				  .frames = 4});
+}
+
+/* Each register of the interrupted frame, as the base of its CFA. */
+Test(signal, registers)
+{
+	unsigned n = 0;
+
+	for (unsigned reg = 0; reg < ARRAY_SIZE(frame_registers); reg++) {
+		const struct elf_rule rule = {
+			.cfa_kind = CFA_REG_OFF, .cfa_reg = (uint8_t)reg, .ra = RA_AT_CFA};
+		char name[32];
+
+		if (reg == DWARF_SP || reg == DWARF_FP)
+			continue;
+		n++;
+		snprintf(name, sizeof name, "row, then register %u", reg);
+		run(&(struct signal_case){name, RULE_SIGNAL, rule, .at = frame_registers[reg],
+					  .ending = ENDING_ROOT, .frames = 4});
+		snprintf(name, sizeof name, "code, then register %u", reg);
+		run(&(struct signal_case){name,
+					  RULE_NONE,
+					  rule,
+					  {sigreturns[0].words[0]},
+					  .at = frame_registers[reg],
+					  .ending = ENDING_ROOT,
+					  .frames = 4});
+	}
+	cr_expect_geq(n, 14);
+}
+
+Test(signal, by_code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sigreturns); i++) {
+		const struct machine_code *code = &sigreturns[i];
+		struct signal_case c = {code->name,
+					RULE_NONE,
+					RULE_SP(16),
+					{code->words[0], code->words[1]},
+					.flags = FRAME_GOOD_FLAGS,
+					.ending = ENDING_ROOT,
+					.frames = 4};
+
+		run(&c);
+		c.ending = ENDING_NO_ROW;
+		c.frames = 2;
+		c.flags = 0x7fff0000; /* of no ucontext */
+		run(&c);
+		c.flags = FRAME_GOOD_FLAGS;
+		c.link = SP;
+		run(&c);
+		c.link = 0;
+		c.fault = true;
+		run(&c);
+	}
+	run(&(struct signal_case){not_sigreturn.name,
+				  RULE_NONE,
+				  RULE_SP(16),
+				  {not_sigreturn.words[0]},
+				  .flags = FRAME_GOOD_FLAGS,
+				  .ending = ENDING_NO_ROW,
+				  .frames = 2});
 }
 
 /* A trampoline is where a handler returns to, never the frame that the sample was taken in. */
@@ -122,8 +144,8 @@ Test(signal, innermost_is_no_trampoline)
 	machine_map(m, BIAS + TRAMPOLINE, BIAS + TRAMPOLINE + 64, BIAS, FILE_INDEX, 0);
 	machine_memory(m, STACK, STACK_BYTES);
 	machine_memory(m, BIAS + TRAMPOLINE, 64);
-	machine_poke(m, BIAS + TRAMPOLINE, 0x00050f0000000fb8ull);
-	expect_ending(machine_unwind(m, BIAS + TRAMPOLINE, UCONTEXT, 1, 16), ENDING_NO_TABLE);
+	machine_poke(m, BIAS + TRAMPOLINE, sigreturns[0].words[0]);
+	expect_ending(machine_unwind(m, BIAS + TRAMPOLINE, FRAME, 1, 16), ENDING_NO_TABLE);
 	cr_expect_eq(m->area.state.n, 1);
 }
 

@@ -233,9 +233,9 @@ Test(walk, through_a_signal_handler)
 
 	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
 	machine_memory(m, STACK, 16 * MACHINE_PAGE);
-	machine_poke(m, alt + 8, trampoline);			/* the handler returns to the trampoline */
-	machine_poke(m, alt + 16 + 40 + 8 * 15, STACK + 0x100); /* interrupted rsp, rip */
-	machine_poke(m, alt + 16 + 40 + 8 * 16, CODE + 0x40);
+	machine_poke(m, alt + 8, trampoline); /* the handler returns to the trampoline */
+	machine_poke(m, alt + 16 + FRAME_SP, STACK + 0x100);
+	machine_poke(m, alt + 16 + FRAME_IP, CODE + 0x40);
 	machine_poke(m, STACK + 0x108, ROOT + 1);
 	expect_ending(machine_unwind(m, CODE + 0x80, alt, 0, 512), ENDING_ROOT);
 	cr_assert_eq(m->area.state.n, 4);
@@ -286,7 +286,7 @@ Test(walk, another_stack_that_is_none)
 Test(walk, the_frame_with_all_registers)
 {
 	_cleanup_machine_ struct machine *m = machine_new();
-	const uint64_t trampoline = BIAS + 0x3000, ucontext = STACK + 16;
+	const uint64_t trampoline = BIAS + 0x3000, frame = STACK + 16;
 	const struct machine_row rows[] = {{CODE - BIAS, RULE_SP(16)},
 					   {ROOT - BIAS, {.cfa_kind = CFA_UNSUPPORTED}},
 					   {trampoline - BIAS - 1, {.cfa_kind = CFA_SIGNAL}},
@@ -295,14 +295,14 @@ Test(walk, the_frame_with_all_registers)
 	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
 	machine_memory(m, STACK, 16 * MACHINE_PAGE);
 	machine_poke(m, STACK + 8, trampoline);
-	machine_poke(m, ucontext + 40 + 8 * 11, 0xb0b); /* interrupted rbx, rsp, rip */
-	machine_poke(m, ucontext + 40 + 8 * 15, STACK + 0x800);
-	machine_poke(m, ucontext + 40 + 8 * 16, CODE + 0x40);
+	machine_poke(m, frame + FRAME_PRESERVED, 0xb0b);
+	machine_poke(m, frame + FRAME_SP, STACK + 0x800);
+	machine_poke(m, frame + FRAME_IP, CODE + 0x40);
 	machine_poke(m, STACK + 0x808, ROOT + 1);
 	expect_ending(machine_unwind(m, CODE, STACK, 0, 512), ENDING_UNSUPPORTED_RULE);
 	cr_expect_eq(m->area.state.n, 4);
 	cr_expect_eq(m->area.state.n_before, 2, "handler and trampoline");
-	cr_expect_eq(m->area.state.regs[3], 0xb0b);
+	cr_expect_eq(m->area.state.regs[DWARF_PRESERVED], 0xb0b);
 	cr_expect_eq(m->area.state.regs[REGISTER_SP], STACK + 0x800);
 	cr_expect_eq(m->area.state.regs[REGISTER_IP], CODE + 0x40);
 	cr_expect_eq(m->area.state.ip, ROOT, "the frame to step from");

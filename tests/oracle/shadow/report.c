@@ -33,7 +33,7 @@ static void print_rule(FILE *out, uint64_t bits)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	fprintf(out, "CFA ");
-	if (kind == UNWIND_CFA_DEREF_SP || kind == UNWIND_CFA_DEREF_FP || kind == UNWIND_CFA_DEREF_R9)
+	if (kind == UNWIND_CFA_DEREF_SP || kind == UNWIND_CFA_DEREF_FP || kind == UNWIND_CFA_DEREF_INDEX)
 		fprintf(out, cfa[kind], (int16_t)rule.cfa, rule.cfa >> 16);
 	else
 		fprintf(out, cfa[kind], rule.cfa);

@@ -51,7 +51,7 @@ static struct unwind_blocks encode(const struct table *t)
 	size_t bytes, n;
 
 	cr_assert_eq(unwind_blocks_encode(&b, &t->rows, EM_X86_64), 0);
-	cr_assert_eq(unwind_blocks_size(&t->rows, &bytes, &n), 0);
+	cr_assert_eq(unwind_blocks_size(&t->rows, EM_X86_64, &bytes, &n), 0);
 	cr_expect_eq(bytes, b.bytes);
 	cr_expect_eq(n, b.n);
 	for (size_t i = 0; i < b.n; i++)

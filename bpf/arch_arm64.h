@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * arm64: see arch.h. Numbers of registers: "DWARF for the Arm 64-bit Architecture". Only the tests of the
+ * unwinder use this file so far; what the BPF program needs is not written yet.
+ *
+ * A call leaves the return address in x30. A function that calls others saves it beside the frame pointer, as
+ * a rule at the bottom of its frame ("stp x29, x30, [sp, #-N]!"), so that it may lie far from the CFA but not
+ * far from the saved frame pointer. A frame record therefore does not say where the caller's stack pointer
+ * is, only what it is above of.
+ */
+#ifndef PROFLET_BPF_ARCH_ARM64_H
+#define PROFLET_BPF_ARCH_ARM64_H
+
+#include "bpf/abi.h"
+
+#define REGISTER_SP 31u
+#define REGISTER_FP 29u
+#define REGISTER_RA 30u
+#define REGISTER_IP 32u
+#define REGISTER_INDEX 9u /* no rule has it */
+#define REGISTERS_ALL 0xffffffffu
+
+/*
+ * unwind_rule.ra counts from the saved frame pointer where that is saved at the CFA (UNWIND_FP_CFA), else
+ * from the CFA. A rule whose byte is a register for the CFA has the usual place: behind the frame pointer,
+ * else the word below the CFA.
+ */
+static inline __s64 arch_ra_offset(__u64 rule)
+{
+	__u64 kind = rule >> 48;
+	int fp_saved = (kind & UNWIND_FP_MASK) == UNWIND_FP_CFA << UNWIND_FP_SHIFT;
+	__s64 ra = (__s64)rule >> 56;
+
+	if (kind & UNWIND_RA_REG)
+		return 0; /* the caller's frame: it saved its own return address there */
+	if ((kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG)
+		ra = fp_saved ? 1 : -1;
+	if (fp_saved)
+		ra += (__s64)(rule << 16) >> 48;
+	return ra * 8;
+}
+
+/*
+ * A pointer authentication code lies above the address, in bits that depend on the kernel's configuration
+ * (NT_ARM_PAC_MASK). In an address of user space all of them are 0 when it is not signed.
+ */
+static inline __u64 arch_strip_ip(__u64 ip, __u64 mask)
+{
+	return ip & ~mask;
+}
+
+#define FRAME_RECORD_RA 8
+#define FRAME_RECORD_BYTES 16
+
+static inline int arch_has_rule(__u32 cfa)
+{
+	return cfa != UNWIND_CFA_PLT && cfa != UNWIND_CFA_DEREF_INDEX;
+}
+
+static inline __u64 arch_plt_cfa(__u64 ip, __u64 sp, __u64 n)
+{
+	(void)ip, (void)n;
+	return sp;
+}
+
+/* struct rt_sigframe: 128 bytes of siginfo, then the ucontext, whose uc_mcontext is aligned to 16 bytes. */
+#define SIGNAL_FLAGS 128
+#define SIGNAL_LINK 136
+#define SIGNAL_FLAGS_MAX 0
+#define SIGNAL_REGISTERS 312 /* uc_mcontext.regs: x0 to x30, sp, pc */
+#define SIGNAL_WORDS 33
+/* clang-format off */
+#define SIGNAL_FRAME(X) \
+	X(0, 0) X(1, 1) X(2, 2) X(3, 3) X(4, 4) X(5, 5) X(6, 6) X(7, 7) \
+	X(8, 8) X(9, 9) X(10, 10) X(11, 11) X(12, 12) X(13, 13) X(14, 14) X(15, 15) \
+	X(16, 16) X(17, 17) X(18, 18) X(19, 19) X(20, 20) X(21, 21) X(22, 22) X(23, 23) \
+	X(24, 24) X(25, 25) X(26, 26) X(27, 27) X(28, 28) X(29, 29) X(30, 30) X(31, 31) X(REGISTER_IP, 32)
+/* clang-format on */
+
+static inline int arch_is_sigreturn(__u64 code)
+{
+	return code == 0xd4000001d2801168ull; /* mov x8, #139; svc #0 */
+}
+
+#define PAGE_BYTES_MIN 4096
+#define RED_ZONE_BYTES 0
+
+#ifdef __bpf__
+#error "the registers of a task on arm64 are not written yet"
+#endif
+
+#endif

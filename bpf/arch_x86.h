@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* x86-64: see arch.h. Numbers of registers: System V ABI, figure 3.36. */
+#ifndef PROFLET_BPF_ARCH_X86_H
+#define PROFLET_BPF_ARCH_X86_H
+
+#include "bpf/abi.h"
+
+#define REGISTER_SP 7u
+#define REGISTER_FP 6u
+#define REGISTER_RA 16u
+#define REGISTER_IP 16u
+#define REGISTER_INDEX 9u
+#define REGISTERS_ALL 0x1ffffu
+
+/* A call pushes the return address, and the CFA is what the stack pointer was before. */
+static inline __s64 arch_ra_offset(__u64 rule)
+{
+	(void)rule;
+	return -8;
+}
+
+static inline __u64 arch_strip_ip(__u64 ip, __u64 mask)
+{
+	(void)mask;
+	return ip;
+}
+
+#define FRAME_RECORD_RA 8
+#define FRAME_RECORD_BYTES 16
+
+static inline int arch_has_rule(__u32 cfa)
+{
+	(void)cfa;
+	return 1;
+}
+
+/* A slot has 16 bytes; its second half is reached behind a push. */
+static inline __u64 arch_plt_cfa(__u64 ip, __u64 sp, __u64 n)
+{
+	return sp + 8 + ((ip & 15) >= n ? 8 : 0);
+}
+
+/* struct rt_sigframe without pretcode, which the handler's return has popped: a struct ucontext. */
+#define SIGNAL_FLAGS 0
+#define SIGNAL_LINK 8
+#define SIGNAL_FLAGS_MAX 15
+#define SIGNAL_REGISTERS 40 /* uc_mcontext.gregs: r8 to r15, di, si, bp, bx, dx, ax, cx, sp, ip */
+#define SIGNAL_WORDS 17
+/* clang-format off */
+#define SIGNAL_FRAME(X) \
+	X(0, 13) X(1, 12) X(2, 14) X(3, 11) X(4, 9) X(5, 8) X(6, 10) X(7, 15) \
+	X(8, 0) X(9, 1) X(10, 2) X(11, 3) X(12, 4) X(13, 5) X(14, 6) X(15, 7) X(REGISTER_IP, 16)
+/* clang-format on */
+
+static inline int arch_is_sigreturn(__u64 code)
+{
+	return code << 8 >> 8 == 0x050f0000000fb8ull || /* mov $15, %eax; syscall: seven bytes */
+	       code == 0x0f0000000fc0c748ull;		/* mov $15, %rax; and the first byte of syscall */
+}
+
+#define PAGE_BYTES_MIN 4096
+#define RED_ZONE_BYTES 128
+
+#ifdef __bpf__
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax, ip;
+	unsigned short cs; /* 64 bits wide before 6.9: libbpf resizes the loads */
+	unsigned long flags, sp;
+};
+
+#pragma clang attribute pop
+
+#define REGS_FIELD_IP ip
+#define REGS_FIELD_SP sp
+#define REGS_FIELD_FP bp
+#define REGS_FIELD_MODE cs
+
+#define REGS_FP 32
+#define REGS_IP 128
+#define REGS_MODE 136
+#define REGS_SP 152
+#define REGS_BYTES 168
+
+/* clang-format off */
+#define DWARF_REGISTERS(X) \
+	X(0, ax, 80) X(1, dx, 96) X(2, cx, 88) X(3, bx, 40) \
+	X(4, si, 104) X(5, di, 112) X(6, bp, 32) X(7, sp, 152) \
+	X(8, r8, 72) X(9, r9, 64) X(10, r10, 56) X(11, r11, 48) \
+	X(12, r12, 24) X(13, r13, 16) X(14, r14, 8) X(15, r15, 0) \
+	X(REGISTER_IP, ip, 128)
+/* clang-format on */
+
+/* `mode` is cs: its low two bits are the privilege level. */
+static inline int arch_is_user(__u64 mode)
+{
+	return (mode & 3) != 0;
+}
+
+static inline int arch_is_32_bit(__u64 mode)
+{
+	return (mode & 0xffff) == 0x23; /* __USER32_CS */
+}
+
+/* At the top of THREAD_SIZE bytes. */
+static inline __u64 arch_saved_registers(__u64 base)
+{
+	return base + 16384 - REGS_BYTES;
+}
+
+#endif
+
+#endif

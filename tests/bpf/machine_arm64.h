@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* arm64 as the tests know it: written from the psABI and the kernel's sources, not from bpf/arch_arm64.h. */
+#ifndef PROFLET_TESTS_BPF_MACHINE_ARM64_H
+#define PROFLET_TESTS_BPF_MACHINE_ARM64_H
+
+#include <elf.h>
+#include <stdint.h>
+
+#define MACHINE_ELF EM_AARCH64
+#define DWARF_SP 31
+#define DWARF_FP 29
+#define DWARF_PRESERVED 19
+
+/*
+ * The signal frame at sp in the trampoline: siginfo (128 bytes), then struct ucontext with uc_flags, uc_link,
+ * uc_stack (24 bytes), uc_sigmask (128 bytes with what is reserved for it), and uc_mcontext at a multiple of
+ * 16: fault_address, regs[31], sp, pc.
+ */
+#define FRAME_FLAGS 128
+#define FRAME_LINK (FRAME_FLAGS + 8)
+#define FRAME_REG(n) (FRAME_FLAGS + (8 + 8 + 24 + 128 + 15) / 16 * 16 + 8 + 8 * (n))
+#define FRAME_SP FRAME_REG(31)
+#define FRAME_FP FRAME_REG(29)
+#define FRAME_IP FRAME_REG(32)
+#define FRAME_PRESERVED FRAME_REG(19)
+#define FRAME_GOOD_FLAGS 0
+
+/* Where the frame has each register, by DWARF number; 0: there is none. */
+static const uint16_t frame_registers[] = {
+	FRAME_REG(0),  FRAME_REG(1),  FRAME_REG(2),  FRAME_REG(3),  FRAME_REG(4),  FRAME_REG(5),
+	FRAME_REG(6),  FRAME_REG(7),  FRAME_REG(8),  FRAME_REG(9),  FRAME_REG(10), FRAME_REG(11),
+	FRAME_REG(12), FRAME_REG(13), FRAME_REG(14), FRAME_REG(15), FRAME_REG(16), FRAME_REG(17),
+	FRAME_REG(18), FRAME_REG(19), FRAME_REG(20), FRAME_REG(21), FRAME_REG(22), FRAME_REG(23),
+	FRAME_REG(24), FRAME_REG(25), FRAME_REG(26), FRAME_REG(27), FRAME_REG(28), FRAME_REG(29),
+	FRAME_REG(30), FRAME_REG(31)};
+
+struct machine_code {
+	const char *name;
+	uint64_t words[2];
+};
+
+static const struct machine_code sigreturns[] = {{"mov x8, #139; svc #0", {0xd4000001d2801168ull, 0}}};
+static const struct machine_code not_sigreturn = {"mov x8, #140; svc #0", {0xd4000001d2801188ull, 0}};
+
+#endif
