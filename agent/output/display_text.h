@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Text for people. Names come from foreign binaries and processes: they are made harmless once, on the way
- * in, and escaped where a format requires it, on the way out. Also measures text in columns.
+ * Text for display. Names come from foreign binaries and processes. They are cleaned once, when they come in,
+ * and escaped by each writer as its format requires. Also measures the width of text.
  */
 #ifndef PROFLET_OUTPUT_DISPLAY_TEXT_H
 #define PROFLET_OUTPUT_DISPLAY_TEXT_H

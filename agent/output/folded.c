@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Groups are sorted by their prefix and every run of equal prefixes is walked as one tree, its lines
- * collected, sorted and written: only one process is in memory at a time, and the whole comes out sorted
- * because every line starts with its prefix and a ";".
+ * Groups are sorted by their prefix. Each run of equal prefixes is walked as one tree; its lines are
+ * collected, sorted and written. So the lines of only one process are in memory at a time, and the output is
+ * sorted as a whole, since every line starts with its prefix and a ";".
  */
 #include "agent/output/folded.h"
 
@@ -46,7 +46,7 @@ static void folded_fini(struct folded *o)
 	buf_fini(&o->lines);
 }
 
-/* Appends `name` and a ';'. Names are clean already: there is no newline in them. */
+/* Appends `name` and a ';'. Names were cleaned before and contain no newline. */
 static int append_name(struct buf *b, const char *name, const char *suffix)
 {
 	size_t start = b->len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Folded stacks, the text that flamegraph tools read: `PROCESS;ROOT;...;LEAF COUNT`, one line per distinct
- * stack, sorted by the bytes of the stack. Kernel frames end in `_[k]`. ";" in a name becomes ":".
+ * Writes folded stacks, the text format of flame graph tools: `PROCESS;ROOT;...;LEAF COUNT`, one line per
+ * distinct stack, sorted by the bytes of the stack. Kernel frames end in `_[k]`. A ";" in a name becomes ":".
  */
 #ifndef PROFLET_OUTPUT_FOLDED_H
 #define PROFLET_OUTPUT_FOLDED_H
@@ -12,11 +12,11 @@
 struct output_profile;
 
 struct output_folded_options {
-	bool by_container; /* the container's name, else 12 digits of its id, else "host", before the process
-			    */
+	bool by_container; /* begin each stack with the container: its name, else 12 digits of its id, else
+			      "host" */
 };
 
-/* 0, -ENOMEM, -EOVERFLOW (the lines of one process pass 256 MiB), -EIO when `f` failed. */
+/* 0, -ENOMEM, -EOVERFLOW (the lines of one process exceed 256 MiB), -EIO when `f` failed. */
 int output_folded_write(const struct output_profile *p, const struct output_folded_options *options, FILE *f);
 
 #endif

@@ -20,28 +20,72 @@
 #include <sys/random.h>
 
 #include "agent/base/clock.h"
-#include "agent/output/assets.h"
 #include "agent/output/profile_private.h"
 #include "agent/output/display_text.h"
 #include "agent/output/walk.h"
+
+/* --- the files of the page, compiled in */
+
+/* All files of the page; the scripts in the order in which they run: name in C, file. */
+#define OUTPUT_SCRIPTS(X)                            \
+	X(model, "agent/output/flamegraph_model.js") \
+	X(chart, "agent/output/flamegraph_chart.js") \
+	X(input, "agent/output/flamegraph_input.js") \
+	X(paint, "agent/output/flamegraph_paint.js") \
+	X(table, "agent/output/flamegraph_table.js") \
+	X(info, "agent/output/flamegraph_info.js")   \
+	X(app, "agent/output/flamegraph_app.js")
+#define OUTPUT_ASSETS(X)                        \
+	X(page, "agent/output/flamegraph.html") \
+	X(style, "agent/output/flamegraph.css") \
+	OUTPUT_SCRIPTS(X)
+
+#define OUTPUT_ASSET_ENUM(name, file) ASSET_##name,
+enum output_asset { OUTPUT_ASSETS(OUTPUT_ASSET_ENUM) OUTPUT_N_ASSETS };
+
+/* The assembler reads the files below the include directory, so no build step has to generate source. */
+#define EMBED(name, file)                                                    \
+	__asm__(".pushsection .rodata\n"                                     \
+		"output_asset_" #name ": .incbin \"" file "\"\n"             \
+		"output_asset_" #name "_end: .byte 0\n"                      \
+		".popsection\n");                                            \
+	extern const char name##_start[] __asm__("output_asset_" #name)      \
+		__attribute__((visibility("hidden")));                       \
+	extern const char name##_end[] __asm__("output_asset_" #name "_end") \
+		__attribute__((visibility("hidden")));
+OUTPUT_ASSETS(EMBED)
+
+#define BOUNDS(name, file) {name##_start, name##_end},
+static const struct {
+	const char *start, *end;
+} assets[OUTPUT_N_ASSETS] = {OUTPUT_ASSETS(BOUNDS)};
+
+/* The bytes of the file, static, and their number. */
+static const char *output_asset(enum output_asset asset, size_t *ret_len)
+{
+	*ret_len = (size_t)(assets[asset].end - assets[asset].start);
+	return assets[asset].start;
+}
+
+/* --- the page */
 
 struct html {
 	const struct output_profile *p;
 	FILE *f;
 	char nonce[33];
-	size_t level; /* that a child of the node before has */
+	size_t level; /* level of a child of the previous node */
 };
 
-/* What a function is drawn as. flamegraph_model.js has the same numbers. */
+/* The kinds of functions, which are drawn in different colours. flamegraph_model.js has the same numbers. */
 enum page_kind {
 	PAGE_NATIVE = FRAME_NATIVE,
 	PAGE_KERNEL = FRAME_KERNEL,
 	PAGE_ENDING = FRAME_ENDING,
 	PAGE_GO,
-	PAGE_JIT, /* made at run time: it is in no file */
+	PAGE_JIT, /* generated at run time: it is in no file */
 };
 
-/* cgo's C functions lie in a module of Go's, and have no package before a dot in their names. */
+/* C functions that cgo links in are in a Go module, but have no package in front of a dot in their names. */
 static enum page_kind kind_of(const struct output_profile *p, const struct output_function *f)
 {
 	const struct output_module *m = output_module_of(p, f->module);
@@ -126,7 +170,7 @@ static void put_functions(const struct html *h)
 	put_files(h);
 }
 
-#define NUMBER_MAX 13 /* digits of 64 bits */
+#define NUMBER_MAX 13 /* digits of a 64-bit number */
 
 static size_t format_number(char *text, uint64_t n)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The profile as one self-contained HTML page: template, style and program from
- * flamegraph*.{html,css,js} of this folder, compiled in, and the data as JSON. It opens from disk; its policy
- * (CSP) forbids every request and any script but its own, and the program handles names as text only.
+ * The profile as one self-contained HTML page. It consists of flamegraph*.{html,css,js} of this folder, which
+ * are compiled in, and the data as JSON. The page opens from disk. Its policy (CSP) forbids all requests and
+ * all scripts but its own, and the scripts handle names as text only.
  */
 #ifndef PROFLET_OUTPUT_HTML_H
 #define PROFLET_OUTPUT_HTML_H

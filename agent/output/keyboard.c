@@ -72,7 +72,7 @@ static void keep(struct output_keys *k, char byte)
 /* The byte after ESC, and those that follow. */
 static bool escaped(struct output_keys *k, char byte, struct output_key *ret)
 {
-	if (byte == ESC) { /* the sequence is cut off, and a new one may begin */
+	if (byte == ESC) { /* the sequence is incomplete, and a new one may begin */
 		bool alone = k->n == 1;
 
 		*k = (struct output_keys){.bytes = {ESC}, .n = 1};
@@ -81,7 +81,7 @@ static bool escaped(struct output_keys *k, char byte, struct output_key *ret)
 	}
 	keep(k, byte);
 	if (k->n == 2 && !k->overlong)
-		return byte == '[' || byte == 'O' ? false : drop(k); /* Alt and a key, which we do not use */
+		return byte == '[' || byte == 'O' ? false : drop(k); /* Alt and a key: not used */
 	if (byte >= 0x40 && byte <= 0x7e) {
 		k->bytes[k->n - (k->n == sizeof k->bytes)] = '\0';
 		return sequence(k, ret);
@@ -102,7 +102,7 @@ static size_t char_len(unsigned char first)
 
 static bool character(struct output_keys *k, char byte, struct output_key *ret)
 {
-	if (k->n && ((unsigned char)byte & 0xc0) != 0x80) /* the previous character was cut off */
+	if (k->n && ((unsigned char)byte & 0xc0) != 0x80) /* the previous character is incomplete */
 		(void)drop(k);
 	if (!char_len((unsigned char)(k->n ? k->bytes[0] : byte)))
 		return drop(k);

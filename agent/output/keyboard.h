@@ -42,15 +42,16 @@ struct output_keys {
 	bool overlong; /* the remaining bytes of the sequence are ignored */
 };
 
-/* Takes one byte. True when it completes a known key. */
+/* Processes one byte. True when it completes a known key. */
 bool output_keys_byte(struct output_keys *k, char byte, struct output_key *ret);
-/* Whether a key is incomplete. It may be Escape, which sends the byte that the sequences of other keys begin
- * with. */
+/* True when a key is incomplete. It may be Escape, whose byte also begins the sequences of other keys. */
 static inline bool output_keys_pending(const struct output_keys *k)
 {
 	return k->n > 0;
 }
-/* No byte has followed for a while. True: it was the Escape key; else the incomplete sequence is discarded.
+/*
+ * To be called when no byte has followed for a while. True: it was the Escape key; else the incomplete
+ * sequence is discarded.
  */
 bool output_keys_timeout(struct output_keys *k, struct output_key *ret);
 

@@ -21,16 +21,16 @@
 #define MAX_DELTAS (1u << 20) /* in all intervals together; beyond that the window gets shorter */
 
 struct live_count {
-	uint64_t self, total; /* a process and a cell have self only */
+	uint64_t self, total; /* processes and cells have self only */
 };
 
 struct live_entry {
 	struct map_node node;
 	struct live_count window, ever;
-	uint64_t interval; /* number of the last interval that counted it */
+	uint64_t interval; /* number of the latest interval in which it was counted */
 	size_t at;	   /* its index in that interval's list */
-	uint64_t stack;	   /* number of the last stack that counted it: recursion counts once */
-	size_t n_cells;	   /* how many cells point here */
+	uint64_t stack;	   /* number of the latest stack in which it was counted: recursion counts once */
+	size_t n_cells;	   /* number of cells that refer to it */
 	size_t row;	   /* scratch of output_live_rows: 1 + the row's index */
 };
 
@@ -57,7 +57,7 @@ struct live_cell {
 };
 
 struct live_delta {
-	struct live_entry *entry; /* stays valid: entries in the window are not forgotten */
+	struct live_entry *entry; /* valid: entries in the window are not removed */
 	struct live_count count;
 };
 
@@ -110,7 +110,7 @@ static struct live_function *function_new(const struct buf *key, enum frame_kind
 	return f;
 }
 
-/* Frames without a name share one row per module: single addresses are many and tell nothing. */
+/* Frames without a name share one row per module: single addresses are too many and mean little. */
 static void describe(const struct frame *f, char ret[static OUTPUT_LIVE_MAX_NAME])
 {
 	if (f->kind == FRAME_ENDING)
@@ -368,7 +368,7 @@ void output_live_add(struct output_live *l, const struct output_stack *s)
 		(void)count(l, &c->entry, s->count, s->count);
 }
 
-/* Takes the oldest interval out of the window. */
+/* Removes the oldest interval from the window. */
 static void forget_interval(struct output_live *l)
 {
 	struct live_interval *i = &l->intervals[0];
@@ -389,7 +389,7 @@ static void forget_interval(struct output_live *l)
 	memmove(l->intervals, l->intervals + 1, l->n_intervals * sizeof *l->intervals);
 }
 
-/* When out of memory, the current interval simply goes on. */
+/* Begins an interval. Without memory, the current one continues. */
 static void begin_interval(struct output_live *l)
 {
 	if (array_reserve(&l->intervals, &l->cap_intervals, l->n_intervals + 1, sizeof *l->intervals) < 0)
@@ -399,9 +399,8 @@ static void begin_interval(struct output_live *l)
 }
 
 /*
- * Forgetting works in rounds: entries go that are not in the window and have at most `limit` samples since
- * the start; then the limit is doubled, until there is room. A cell goes with its function or process, before
- * it.
+ * Entries are removed in rounds: those that are not in the window and have at most `limit` samples since the
+ * start. Then the limit is doubled, until there is room. A cell is removed before its function or process.
  */
 
 static bool is_idle(const struct live_entry *e, uint64_t limit)
@@ -428,7 +427,7 @@ static void sweep_cells(struct output_live *l, uint64_t limit)
 	}
 }
 
-/* Forgets idle entries of a map whose elements begin with their struct live_entry. */
+/* Removes the idle entries of a map whose elements begin with their struct live_entry. */
 static uint64_t sweep(struct map *m, uint64_t limit)
 {
 	uint64_t forgotten = 0;
@@ -480,7 +479,7 @@ void output_live_tick(struct output_live *l, uint64_t interval_ns, uint64_t arri
 	l->ever.arrived += arrived;
 	l->window.duration_ns += interval_ns;
 	l->ever.duration_ns += interval_ns;
-	/* ticks do not come at exact intervals */
+	/* intervals have varying lengths */
 	while (l->n_intervals > 1 &&
 	       (l->n_deltas > MAX_DELTAS ||
 		l->window.duration_ns - l->intervals[0].ns + interval_ns / 2 >= l->window_ns))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What ran in the last seconds (the window), and since the start: samples by function, by process and by
- * container, for a screen that is redrawn at intervals. The caller adds stacks, and after each interval tells
- * its length; intervals older than the window leave its sums. Copies what it keeps, with cleaned names
+ * Samples by function, by process and by container, in the last seconds (the window) and since the start, for
+ * a screen that is redrawn at intervals. The caller adds stacks, and after each interval passes its length.
+ * Intervals older than the window are subtracted from its sums. Strings are copied and cleaned
  * (display_text.h).
  *
- * Memory is bounded: near a maximum, entries outside the window with the fewest samples are forgotten and
- * their samples counted as such. Where there is still no room, samples count as "[other]". Not thread safe.
+ * Memory is bounded: near a maximum, the entries outside the window with the fewest samples are removed, and
+ * their samples are counted as forgotten. If there is still no room, samples are counted as "[other]". Not
+ * thread safe.
  */
 #ifndef PROFLET_OUTPUT_LIVE_H
 #define PROFLET_OUTPUT_LIVE_H
@@ -27,13 +28,13 @@ struct output_live_options {
 
 #define OUTPUT_LIVE_MAX_FUNCTIONS (1u << 15)
 #define OUTPUT_LIVE_MAX_PROCESSES (1u << 13)
-#define OUTPUT_LIVE_MAX_CELLS (1u << 16) /* pairs of a process and a function it spent time in */
+#define OUTPUT_LIVE_MAX_CELLS (1u << 16) /* pairs of a process and a function that ran in it */
 #define OUTPUT_LIVE_MAX_NAME 512	 /* bytes; longer ones are cut */
 
 /* 0 or -ENOMEM. */
 int output_live_new(struct output_live **ret, const struct output_live_options *options);
 void output_live_free(struct output_live *l);
-/* Counts the stack. Its samples are in the sums in every case. */
+/* Counts the stack. Its samples are always added to the sums. */
 void output_live_add(struct output_live *l, const struct output_stack *s);
 /*
  * Ends an interval of this length. `arrived`: samples that arrived in it; some of them may be added later,
@@ -49,8 +50,8 @@ struct output_live_sums {
 	size_t n_processes;	      /* processes that ran */
 	/* since the start, in both: */
 	uint64_t merged;	      /* counted as "[other]" */
-	uint64_t forgotten_functions; /* samples that ended in functions, or were of processes, */
-	uint64_t forgotten_processes; /* that have been forgotten */
+	uint64_t forgotten_functions; /* samples of functions and of processes */
+	uint64_t forgotten_processes; /* that have been removed */
 };
 void output_live_sums(const struct output_live *l, bool since_start, struct output_live_sums *ret);
 

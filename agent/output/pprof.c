@@ -10,11 +10,80 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
-#include "agent/output/gzip.h"
 #include "agent/output/profile_private.h"
+
+/* --- a gzip stream (RFC 1952) into a stdio file */
+
+#define WINDOW_BITS (15 + 16) /* 16: gzip header and trailer */
+
+struct gzip {
+	FILE *f; /* borrowed */
+	z_stream z;
+	uint8_t out[16384];
+};
+
+static int gzip_init(struct gzip *g, FILE *f)
+{
+	g->f = f;
+	g->z = (z_stream){0};
+	return deflateInit2(&g->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, WINDOW_BITS, 8, Z_DEFAULT_STRATEGY) ==
+			       Z_OK
+		       ? 0
+		       : -ENOMEM;
+}
+
+static void gzip_fini(struct gzip *g)
+{
+	deflateEnd(&g->z);
+}
+
+static int gzip_run(struct gzip *g, int flush)
+{
+	int r;
+
+	do {
+		size_t n;
+
+		g->z.next_out = g->out;
+		g->z.avail_out = sizeof g->out;
+		r = deflate(&g->z, flush);
+		n = sizeof g->out - g->z.avail_out;
+		if (r == Z_STREAM_ERROR || fwrite(g->out, 1, n, g->f) != n)
+			return -EIO;
+	} while (g->z.avail_out == 0 || (flush == Z_FINISH && r != Z_STREAM_END));
+	return 0;
+}
+
+static int gzip_write(struct gzip *g, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	while (len) {
+		uInt n = len > (1u << 30) ? 1u << 30 : (uInt)len;
+		int r;
+
+		g->z.next_in = (Bytef *)p;
+		g->z.avail_in = n;
+		r = gzip_run(g, Z_NO_FLUSH);
+		if (r < 0)
+			return r;
+		p += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/* Writes the trailer and flushes the file. 0, -EIO. */
+static int gzip_finish(struct gzip *g)
+{
+	int r = gzip_run(g, Z_FINISH);
+
+	return r < 0 ? r : fflush(g->f) != 0 || ferror(g->f) ? -EIO : 0;
+}
 
 /* --- wire encoding of protocol buffers; fields with the default value are left out, as in proto3 */
 
@@ -43,7 +112,7 @@ static int wire_uint(struct buf *b, unsigned field, uint64_t value)
 	return r < 0 ? r : wire_varint(b, value);
 }
 
-/* Also writes an empty field: as an element of a list it counts. */
+/* Writes a field even if it is empty, since it counts as an element of a list. */
 static int wire_bytes(struct buf *b, unsigned field, const void *data, size_t len)
 {
 	int r = wire_varint(b, (uint64_t)field << 3 | WIRE_LEN);
@@ -219,7 +288,7 @@ static void put_sample(struct pprof *o, const struct output_node *leaf)
 	end_message(o, PROFILE_SAMPLE);
 }
 
-/* The node after `n` in preorder below `root`, NULL at the end. */
+/* The node after `n` in preorder below `root`; NULL at the end. */
 static const struct output_node *next_node(const struct output_node *n, const struct output_node *root)
 {
 	if (n->child)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A stack goes in root first: from the root of its group, one tree node per location, made when missing.
- * Whether the missing nodes fit the budget is decided before the first is made, so that a refused stack
- * leaves nothing behind but its count in the group's [other] node, which exists from the start.
+ * A stack is inserted root first: from the root of its group, one tree node per location, made if it does not
+ * exist. Whether the new nodes fit the budget is decided before the first is made, so that a refused stack
+ * adds only its count to the [other] node of the group, which always exists.
  */
 #include "agent/output/profile.h"
 
@@ -16,7 +16,7 @@
 #include "agent/output/display_text.h"
 
 #define MAX_GROUPS 65536
-#define FOLD_KEPT 1024u /* processes and threads that keep their own trees: those with the most samples */
+#define FOLD_KEPT 1024u /* processes and threads with trees of their own: those with the most samples */
 
 struct group_key {
 	uint32_t process, thread, container, container_name, pid;
@@ -56,7 +56,7 @@ int output_profile_set_info(struct output_profile *p, const struct output_info *
 	if (r == 0)
 		r = copy_text(info->version, &copy.version);
 	if (r < 0) {
-		old = (struct output_info){0}; /* stays in place */
+		old = (struct output_info){0}; /* the old info stays in use */
 		return r;
 	}
 	p->info = copy;
@@ -73,7 +73,7 @@ static bool group_is(const struct map_node *node, const void *key)
 	       g->container_name == k->container_name && g->pid == k->pid;
 }
 
-/* The group with this key, made when there is none. */
+/* Finds or makes the group with this key. */
 static int find_group(struct output_profile *p, const struct group_key *key, struct output_group **ret)
 {
 	_cleanup_free_ struct output_group *new = NULL;
@@ -163,7 +163,7 @@ static int make_node(struct output_profile *p, struct output_node *parent, uint3
 	return 0;
 }
 
-/* The node of the stack `locations` (leaf first) below `root`. 0, -ENOSPC, -ENOMEM. */
+/* Finds or makes the node of the stack `locations` (leaf first) below `root`. 0, -ENOSPC, -ENOMEM. */
 static int reach_leaf(struct output_profile *p, struct output_node *root, const uint32_t *locations, size_t n,
 		      struct output_node **ret)
 {
@@ -207,7 +207,7 @@ static int add_stack(struct output_profile *p, struct output_group *g, const str
 
 /* --- folding: small processes of one name become one group */
 
-/* Takes `n` out of the children of its parent. */
+/* Removes `n` from the children of its parent. */
 static void unlink_node(struct output_node *n)
 {
 	struct output_node **at = &n->parent->child;
@@ -217,8 +217,10 @@ static void unlink_node(struct output_node *n)
 	*at = n->sibling;
 }
 
-/* Moves the node, which has been taken out of the map, with all below it. Its place in the map was just
- * freed. */
+/*
+ * Moves a node, which has been removed from the map, with all nodes below it. Cannot fail: the removal made
+ * room in the map.
+ */
 static void move_node(struct output_profile *p, struct output_node *n, struct output_node *to)
 {
 	n->parent = to;
@@ -228,8 +230,8 @@ static void move_node(struct output_profile *p, struct output_node *n, struct ou
 }
 
 /*
- * Moves everything below `from` below `to`, adding up nodes that are the same. What is below a node that
- * moves need not be looked at; below one that is added up, it is.
+ * Moves all nodes below `from` to `to`, and adds up equal ones. The nodes below a moved node need no
+ * comparison; those below added up nodes do.
  */
 static void join_trees(struct output_profile *p, struct output_node *to, struct output_node *from)
 {
@@ -260,7 +262,7 @@ static void join_trees(struct output_profile *p, struct output_node *to, struct 
 	}
 }
 
-/* True: the group's samples are in the group of several processes now. */
+/* Adds the samples of a group to the group of several processes. False: there is no memory. */
 static bool fold_group(struct output_profile *p, struct output_group *g, struct memo *pids)
 {
 	const struct group_key key = {g->process, g->thread, g->container, g->container_name, 0};
@@ -274,7 +276,7 @@ static bool fold_group(struct output_profile *p, struct output_group *g, struct 
 	join_trees(p, &to->root, &g->root);
 	to->n_samples += g->n_samples;
 	to->n_complete += g->n_complete;
-	if (!memo_get(pids, g->pid, &seen)) { /* the others are further threads of it */
+	if (!memo_get(pids, g->pid, &seen)) { /* later groups with this pid are further threads */
 		memo_put(pids, g->pid, 1);
 		to->n_folded++;
 	}
@@ -290,7 +292,7 @@ static int by_samples(const void *a, const void *b)
 					    : (x->n_samples < y->n_samples) - (x->n_samples > y->n_samples);
 }
 
-/* Frees these groups, which are empty, and gives the others ids without gaps. */
+/* Frees these groups, which are empty, and renumbers the others without gaps. */
 static void remove_groups(struct output_profile *p, struct output_group *const *gone, size_t n)
 {
 	struct output_table *t = &p->groups;
@@ -308,7 +310,7 @@ static void remove_groups(struct output_profile *p, struct output_group *const *
 		}
 }
 
-/* Without memory nothing is folded now. */
+/* Folds processes with few samples. Does nothing without memory. */
 static void fold(struct output_profile *p)
 {
 	uint32_t len = output_table_len(&p->groups);
@@ -329,7 +331,7 @@ static void fold(struct output_profile *p)
 				groups[n_gone++] = groups[i];
 		remove_groups(p, groups, n_gone);
 	}
-	/* what is left may be more than half: the next time comes when half of the rest is used */
+	/* the remaining nodes may be more than half: fold again when half of the free ones are used */
 	if (p->nodes.len > p->info.max_nodes / 4)
 		p->fold_nodes = p->nodes.len + (p->info.max_nodes - p->nodes.len) / 2;
 	len = output_table_len(&p->groups);
@@ -391,7 +393,7 @@ int output_profile_new(struct output_profile **ret, const struct output_info *in
 	map_init(&p->nodes, max);
 	output_table_init(&p->strings, max + MAX_GROUPS);
 	output_table_init(&p->modules, max);
-	/* refused stacks leave their frames here; room for those that still fit */
+	/* refused stacks still add their functions; leave room for those of later stacks */
 	output_table_init(&p->functions, 2 * max + 16);
 	output_table_init(&p->locations, 2 * max + 16);
 	output_table_init(&p->groups, MAX_GROUPS);

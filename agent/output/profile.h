@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One recording, accumulated: weighted stacks of named frames, kept as one prefix tree per process, thread
- * and container, from which the writers of this folder (folded, pprof, html, top) make their files. It copies
- * what it keeps.
+ * One recording: counted stacks of named frames, in one prefix tree per process, thread and container. The
+ * writers of this folder (folded, pprof, html, top) make their files from it. All strings are copied.
  *
- * Memory is bounded. When half of it is used, processes of the same name with few samples share a tree and
- * lose their pids: a host may start hundreds of processes a second. Past the maximum a stack becomes one
- * frame
- * "[other]" of its process, counted, never lost. Not thread safe.
+ * Memory is bounded. When half of it is used, processes of the same name with few samples are folded into one
+ * tree without pid, since a host may start hundreds of processes per second. Beyond the maximum, a stack is
+ * counted as the frame "[other]" of its process, so that no sample is lost. Not thread safe.
  */
 #ifndef PROFLET_OUTPUT_PROFILE_H
 #define PROFLET_OUTPUT_PROFILE_H
@@ -27,7 +25,7 @@ struct output_info {
 	const char *hostname;
 	const char *command;	     /* what was started and profiled, NULL for a recording of the host */
 	const char *version;	     /* of proflet */
-	uint64_t n_taken, n_dropped; /* samples, as the kernel side counted them */
+	uint64_t n_taken, n_dropped; /* samples, as counted by the kernel side */
 	size_t max_nodes;	     /* tree nodes kept, 0 = OUTPUT_MAX_NODES */
 };
 
@@ -45,17 +43,19 @@ struct output_stack {
 };
 
 #define OUTPUT_MAX_NODES (1u << 20)
-#define OUTPUT_MAX_DEPTH 2048 /* frames of one stack; a deeper one goes to [other] */
+#define OUTPUT_MAX_DEPTH 2048 /* frames of one stack; a deeper one is counted as [other] */
 #define OUTPUT_MAX_NAME 4096  /* bytes of one name; longer ones are cut */
 
 int output_profile_new(struct output_profile **ret, const struct output_info *info);
 void output_profile_free(struct output_profile *p);
-/* Replaces everything but max_nodes: counts and duration are known when the recording ends. 0 or -ENOMEM
- * (unchanged). */
+/*
+ * Replaces all fields but max_nodes, since counts and duration are known only at the end of the recording. 0
+ * or -ENOMEM (unchanged).
+ */
 int output_profile_set_info(struct output_profile *p, const struct output_info *info);
 /*
- * 0; -ENOSPC (a maximum) or -ENOMEM when the stack was counted as [other] instead. The samples are in the
- * profile in every case, so that a caller which only wants the sum right may go on.
+ * Adds a stack. 0; -ENOSPC (a maximum) or -ENOMEM when it was counted as [other] instead. The samples are in
+ * the profile in every case, so a caller that needs only the sum may ignore the error.
  */
 int output_profile_add(struct output_profile *p, const struct output_stack *s);
 uint64_t output_profile_samples(const struct output_profile *p); /* all that were added */

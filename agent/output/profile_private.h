@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The inside of a profile, for the writers of this folder. Strings, modules, functions, locations and groups
- * live in tables: equal things are one entry with a dense id from 1; id 0 is "none", for strings "".
+ * The data of a profile, for the writers of this folder. Strings, modules, functions, locations and groups
+ * are in tables, in which equal things are one entry. Entries have dense ids from 1; id 0 means "none", and
+ * for strings "".
  */
 #ifndef PROFLET_OUTPUT_PROFILE_PRIVATE_H
 #define PROFLET_OUTPUT_PROFILE_PRIVATE_H
@@ -15,7 +16,7 @@
 #include "agent/base/map.h"
 #include "agent/output/profile.h"
 
-/* Starts every entry of a table. */
+/* The start of every entry of a table. */
 struct output_entry {
 	struct map_node node;
 	uint32_t id;
@@ -29,7 +30,7 @@ struct output_table {
 
 struct output_string {
 	struct output_entry entry;
-	char text[]; /* cleaned, see text.h */
+	char text[]; /* cleaned, see display_text.h */
 };
 
 struct output_module {
@@ -39,13 +40,13 @@ struct output_module {
 	bool go;
 };
 
-/* What two stacks share when a reader would call the frames equal. */
+/* Frames are of the same function if a reader would call them equal. */
 struct output_function {
 	struct output_entry entry;
 	uint32_t name;	      /* string: the function, else module+0xOFFSET, else 0xADDRESS */
 	uint32_t system_name; /* string or 0 */
 	uint32_t module;      /* or 0 */
-	uint32_t file;	      /* string: its source file, of the location that came first; or 0 */
+	uint32_t file;	      /* string: the source file, of the location that was added first; or 0 */
 	enum frame_kind kind;
 	bool named; /* false: `name` is only the address */
 };
@@ -64,15 +65,15 @@ struct output_node {
 	uint64_t self;	   /* samples that ended here */
 };
 
-/* The stacks of one thread name of one process, or of several of the same name. */
+/* The stacks of one process and thread name, or of several processes of the same name. */
 struct output_group {
 	struct output_entry entry;
 	uint32_t process, thread, container, container_name; /* strings */
 	uint32_t pid;					     /* 0: of several processes */
-	uint32_t n_folded;				     /* how many these are */
+	uint32_t n_folded;				     /* number of these processes */
 	uint64_t n_samples, n_complete;
 	struct output_node root;
-	struct output_node other; /* child of root: what did not fit */
+	struct output_node other; /* child of root: stacks for which there was no room */
 };
 
 struct output_profile {
@@ -81,11 +82,11 @@ struct output_profile {
 	struct map nodes;
 	size_t string_bytes;
 	uint32_t other_location, empty_location;
-	struct output_group *other_group; /* takes what no longer finds a group */
+	struct output_group *other_group; /* takes the stacks of processes for which no group can be made */
 	uint64_t n_samples, n_complete, n_merged;
-	size_t fold_nodes; /* so many nodes, or groups, make it fold processes */
+	size_t fold_nodes; /* with this many nodes, or groups, processes are folded */
 	uint32_t fold_groups;
-	struct buf scratch;	      /* text under construction */
+	struct buf scratch;	      /* a text while it is made */
 	uint32_t *locations_of_stack; /* OUTPUT_MAX_DEPTH of them, leaf first */
 };
 
@@ -100,7 +101,7 @@ static inline uint32_t output_table_len(const struct output_table *t)
 	return (uint32_t)t->map.len;
 }
 
-/* intern.c. All: 0, -ENOMEM, or -ENOSPC at the table's maximum; *ret_id on success only. */
+/* profile_tables.c. All return 0, -ENOMEM, or -ENOSPC at the table's maximum; *ret_id on success only. */
 void output_table_init(struct output_table *t, size_t max_entries);
 void output_table_fini(struct output_table *t);
 struct output_entry *output_table_find(const struct output_table *t, uint64_t hash, map_eq_fn eq,

@@ -1,32 +1,152 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From the top: host and time, the account, the tabs, column heads, rows, the log's last line, keys. On a
- * terminal with few lines the log's line is left out first, then keys, tabs, host and time, the account.
+ * Lines from top to bottom: host and time, sums, tabs, column heads, rows, the last line of the log, keys. If
+ * the terminal has too few lines, these are omitted, in this order: the line of the log, keys, tabs, host and
+ * time, sums.
  */
 #include "agent/output/screen.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/output/display_text.h"
 #include "agent/output/keyboard.h"
-#include "agent/output/line.h"
 
-#define NUMBERS_WIDTH 16u	/* of functions: two columns of percents */
-#define GROUP_NUMBERS_WIDTH 25u /* of processes and containers: three */
+#define NUMBERS_WIDTH 16u	/* columns of numbers for functions: two percentages */
+#define GROUP_NUMBERS_WIDTH 25u /* for processes and containers: three */
 #define COLUMN_GAP 2u
 #define ID_DIGITS 12 /* of a container's id, as docker shows them */
 #define WIDE 60u     /* with fewer columns, only the most important ones are shown */
 #define NAME_COLUMNS 32u
 #define CONTAINER_BYTES 128u
-#define HOT 10.0 /* percent; rows from there on stand out */
+#define HOT 10.0 /* percent; rows with this much or more are highlighted */
 #define MIN_ROWS 3u
 #define GAP "   "
-#define NARROW "  " /* for a line that must fit 80 columns */
+#define NARROW "  " /* separator in a line that must fit 80 columns */
+#define ELLIPSIS "\xe2\x80\xa6"
+#define MAX_FOREIGN 512 /* bytes of a foreign text */
+
+/* --- one line: text that does not fit is cut, styles take no columns */
+
+/* SGR parameters that are readable on light and dark backgrounds. */
+#define LINE_BOLD "1"
+#define LINE_DIM "2"
+#define LINE_REVERSE "7"
+#define LINE_RED "31"
+#define LINE_MAGENTA "35"
+
+struct line {
+	struct buf *out;
+	size_t columns, used;
+	bool colour;
+	int error; /* the first one; nothing is written after it */
+};
+
+static void append(struct line *l, const char *s, size_t n)
+{
+	if (l->error == 0)
+		l->error = buf_append(l->out, s, n);
+}
+
+static void line_style(struct line *l, const char *sgr)
+{
+	if (!l->colour)
+		return;
+	append(l, "\033[", 2);
+	append(l, sgr, strlen(sgr));
+	append(l, "m", 1);
+}
+
+static void line_plain(struct line *l)
+{
+	line_style(l, "0");
+}
+
+/* Writes cleaned text, cut at the end of the line. */
+static void line_put(struct line *l, const char *s)
+{
+	size_t n = output_text_fit(s, l->columns - l->used);
+
+	l->used += s[n] ? l->columns - l->used : output_text_width(s);
+	append(l, s, n);
+}
+
+__attribute__((format(printf, 2, 3))) static void line_printf(struct line *l, const char *format, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	line_put(l, text);
+}
+
+/* Cleans foreign text and writes it. */
+static void line_put_foreign(struct line *l, const char *s)
+{
+	_cleanup_buf_ struct buf clean = {0};
+
+	if (output_text_clean(&clean, s, MAX_FOREIGN) < 0)
+		l->error = -ENOMEM;
+	else
+		line_put(l, buf_str(&clean));
+}
+
+/* Writes blanks up to a column. */
+static void line_fill(struct line *l, size_t column)
+{
+	for (; l->used < column && l->used < l->columns; l->used++)
+		append(l, " ", 1);
+}
+
+/* The start of the last `columns` columns of a text of width `width`. */
+static const char *tail_of(const char *s, size_t width, size_t columns)
+{
+	size_t n = output_text_fit(s, width - columns);
+
+	while (output_text_width(s + n) > columns) /* a wide character lies across the cut */
+		n += output_text_bytes(s + n, 1);
+	return s + n;
+}
+
+/* Writes a text in exactly `width` columns, or up to the end of the line; a longer one is cut in its middle.
+ */
+static void line_cell(struct line *l, const char *s, size_t width)
+{
+	size_t n = output_text_width(s), end;
+
+	if (width > l->columns - l->used)
+		width = l->columns - l->used;
+	end = l->used + width;
+	if (n > width && width) {
+		size_t tail = (width - 1) / 3, head = width - 1 - tail;
+
+		head = output_text_fit(s, head);
+		append(l, s, head);
+		append(l, ELLIPSIS, strlen(ELLIPSIS));
+		l->used += n - output_text_width(s + head) + 1;
+		s = tail_of(s, n, tail);
+	}
+	if (width)
+		line_put(l, s);
+	line_fill(l, end);
+}
+
+/* Ends the line and begins the next. */
+static void line_end(struct line *l)
+{
+	while (!l->colour && l->used && l->out->len && l->out->data[l->out->len - 1] == ' ')
+		l->out->len--; /* remove trailing blanks */
+	append(l, "\n", 1);
+	l->used = 0;
+}
 
 /* --- keys change the state */
 
@@ -37,7 +157,7 @@ static enum output_screen_effect view_set(struct output_screen *s, unsigned view
 	return OUTPUT_SCREEN_CHANGED;
 }
 
-/* May scroll too far down: drawing corrects that. */
+/* May scroll too far down; drawing corrects that. */
 static enum output_screen_effect scroll(struct output_screen *s, size_t up, size_t down)
 {
 	s->scroll = up > s->scroll ? 0 : s->scroll - up;
@@ -165,7 +285,7 @@ struct screen_table {
 	enum output_live_view view;
 	bool by_total;
 	uint64_t samples;		/* all: 100 % */
-	double samples_of_a_cpu;	/* as one busy CPU gives in that time */
+	double samples_of_a_cpu;	/* samples that one busy CPU produces in that time */
 	size_t name, module, container; /* widths; 0: no such column */
 };
 
@@ -181,7 +301,7 @@ static void container_text(const struct output_live_row *row, char ret[static CO
 	size_t n = output_text_fit(name, NAME_COLUMNS);
 
 	if (n > CONTAINER_BYTES - 2)
-		n = 0; /* too long to be a name */
+		n = 0; /* the name would be too long */
 	if (n)
 		snprintf(ret, CONTAINER_BYTES, "%.*s%s", (int)n, name, row->elsewhere ? "+" : "");
 	else
@@ -375,7 +495,7 @@ static void draw_account(struct draw *d)
 	if (h->dropped_ever)
 		line_printf(l, " (%s since start)", h->drops ? h->drops : "");
 	line_printf(l, NARROW "incomplete %.1f%%" NARROW, percent(d->sums.incomplete, d->sums.samples));
-	if (d->s->since_start) /* some of them have ended */
+	if (d->s->since_start) /* some of these processes have ended */
 		line_printf(l, "%zu processes ran", d->sums.n_processes);
 	else
 		line_printf(l, "%zu of %zu processes ran", d->sums.n_processes,
@@ -508,8 +628,10 @@ static void draw_help(struct draw *d, size_t lines)
 	}
 }
 
-/* Samples that one busy CPU gives in the time that the rows cover. Some samples of that time still wait for
- * names, so the number is scaled to those that are there. */
+/*
+ * Number of samples that one busy CPU produces in the time that the rows cover. Some samples of that time
+ * still wait for names, so the number is scaled down to those that have arrived.
+ */
 static double samples_of_a_cpu(const struct draw *d)
 {
 	double samples = d->head->frequency_hz * ((double)d->sums.duration_ns / (double)NS_PER_SEC);
@@ -550,7 +672,7 @@ static void clamp(struct output_screen *s, size_t n_rows, size_t page)
 
 static void draw_screen(struct draw *d, struct output_screen *s, size_t lines)
 {
-	/* rows matter most, then column heads, then the account, title, tabs, keys and message */
+	/* room goes to the rows first, then to column heads, sums, title, tabs, keys and message */
 	bool message = d->head->message && lines >= MIN_ROWS + 5;
 	bool account = lines >= MIN_ROWS + 1, heads = lines >= MIN_ROWS, keys = lines >= MIN_ROWS + 4,
 	     tabs = lines >= MIN_ROWS + 3, title = lines >= MIN_ROWS + 2;

@@ -36,8 +36,10 @@ enum output_screen_effect {
 
 enum output_screen_effect output_screen_key(struct output_screen *s, const struct output_key *key);
 
-/* The figures above the rows, for the last interval unless stated otherwise. Strings are borrowed and cleaned
- * when drawn; NULL: unknown. */
+/*
+ * The numbers above the rows, for the last interval unless stated otherwise. Strings are borrowed, and
+ * cleaned when drawn; NULL: unknown.
+ */
 struct output_screen_head {
 	const char *host, *time, *event;
 	uint32_t frequency_hz; /* per CPU */
@@ -45,7 +47,7 @@ struct output_screen_head {
 	uint64_t running_ns;
 	double busy; /* fraction of the CPUs' time, 0 to 1 */
 	double samples_per_second;
-	uint64_t dropped, dropped_ever; /* of selected processes only; ever: since the start */
+	uint64_t dropped, dropped_ever; /* of selected processes only; dropped_ever: since the start */
 	const char *drops;		/* dropped_ever by reason: "ring_full 3" */
 	size_t n_processes;		/* known processes */
 	uint64_t left_out;		/* samples not shown because of a pause */

@@ -21,10 +21,10 @@
 
 /* One line of any of the tables. */
 struct row {
-	uint32_t id, second; /* what it is about: function; process name; container and its name */
-	uint32_t on_path;    /* occurrences on the path under way: recursion counts once */
+	uint32_t id, second; /* ids of what the row shows: function; process name; container and its name */
+	uint32_t on_path;    /* occurrences on the current path: recursion counts once */
 	uint32_t n_pids;
-	uint32_t n_folded; /* processes without pids of their own */
+	uint32_t n_folded; /* folded processes, which have no pids */
 	uint64_t self, total;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A merged node is a run of tree nodes with the same function in `pending`, which is used as a stack: the
- * children of the run are pushed above it, sorted by function, visited run by run, and popped. Its size is at
- * most that of all siblings along one path; the recursion is at most OUTPUT_MAX_DEPTH deep.
+ * A merged node is a run of tree nodes with the same function in `pending`, which serves as a stack: the
+ * children of the run are pushed, sorted by function, visited run by run, and popped. Its size is at most
+ * that of all siblings along one path. The recursion is at most OUTPUT_MAX_DEPTH deep.
  */
 #include "agent/output/walk.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Several groups walked as one tree of functions: nodes that differ only in process, thread or address are
- * visited as one. Every writer that shows functions rather than addresses stands on this. Private.
+ * Walks several groups as one tree of functions: nodes that differ only in process, thread or address are
+ * visited as one. Used by all writers that show functions rather than addresses. Private to output/.
  */
 #ifndef PROFLET_OUTPUT_WALK_H
 #define PROFLET_OUTPUT_WALK_H
@@ -12,15 +12,18 @@
 struct output_profile;
 struct output_group;
 
-/* Either may be NULL; a negative result ends the walk with it. */
+/* Callbacks; either may be NULL. A negative result ends the walk and is returned. */
 struct output_walk_ops {
-	/* Before the node's children. `depth` is 1 for the outermost frame; `self`: samples that end here. */
+	/*
+	 * Called before the children of a node. `depth` is 1 for the outermost frame; `self`: samples that
+	 * end here.
+	 */
 	int (*enter)(void *data, uint32_t function, size_t depth, uint64_t self);
-	/* After them. `total` is self plus everything below. */
+	/* Called after them. `total` is `self` plus the samples below. */
 	int (*leave)(void *data, uint32_t function, size_t depth, uint64_t total);
 };
 
-/* Siblings are visited by function id. 0, -ENOMEM, or what a callback returned. */
+/* Visits siblings in the order of their function ids. 0, -ENOMEM, or the result of a callback. */
 int output_walk(const struct output_profile *p, const struct output_group *const *groups, size_t n_groups,
 		const struct output_walk_ops *ops, void *data);
 

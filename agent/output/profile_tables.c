@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tables of a profile: strings, modules, functions and locations, each kept once. */
+/* The tables of a profile: strings, modules, functions and locations, each stored once. */
 #include "agent/output/profile_private.h"
 
 #include <errno.h>
@@ -191,7 +191,7 @@ static int name_frame(struct output_profile *p, const struct frame *frame, struc
 		return output_intern_string(p, "[truncated]", &f->name);
 	snprintf(offset, sizeof offset, "%s0x%" PRIx64, frame->module ? "+" : "",
 		 frame_unnamed_offset(frame));
-	/* a module's name can be as long as its file system likes; the offset must not be what is cut */
+	/* a module's name can be very long; it is cut rather than the offset */
 	if (frame->module)
 		r = output_text_clean(&name, frame->module->name, OUTPUT_MAX_NAME - sizeof offset);
 	if (r == 0)
