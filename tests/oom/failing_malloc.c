@@ -14,6 +14,8 @@
 static atomic_bool counting;
 static atomic_ulong seen, failed;
 static unsigned long first_failing, n_failing;
+static bool others; /* threads other than the one that counts, too */
+static _Thread_local bool starter;
 static _Thread_local bool ours; /* not where a thread starts: AddressSanitizer does not bear that */
 
 /* AddressSanitizer's own, and libc's. */
@@ -24,14 +26,25 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *old, size_t size);
 
-void failing_malloc_start(unsigned long first, unsigned long n)
+static void start(unsigned long first, unsigned long n, bool all_threads)
 {
+	others = all_threads;
 	first_failing = first;
 	n_failing = n;
 	atomic_store(&seen, 0);
 	atomic_store(&failed, 0);
-	ours = true;
+	ours = starter = true;
 	atomic_store(&counting, true);
+}
+
+void failing_malloc_start(unsigned long first, unsigned long n)
+{
+	start(first, n, true);
+}
+
+void failing_malloc_start_in_thread(unsigned long first, unsigned long n)
+{
+	start(first, n, false);
 }
 
 unsigned long failing_malloc_stop(unsigned long *ret_failed)
@@ -45,7 +58,7 @@ static bool fails(void)
 {
 	unsigned long number;
 
-	if (!ours || !atomic_load_explicit(&counting, memory_order_acquire))
+	if (!ours || !atomic_load_explicit(&counting, memory_order_acquire) || !(others || starter))
 		return false;
 	number = atomic_fetch_add(&seen, 1) + 1;
 	if (!first_failing || number < first_failing || number - first_failing >= n_failing)
