@@ -12,7 +12,7 @@
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
-#include "agent/unwind/mend.h"
+#include "agent/unwind/row_repair.h"
 
 #define NAMES ".symtab"
 
@@ -47,7 +47,7 @@ static int make_table(struct build_job *j, struct elf_image *img, const struct d
 	r = debug_file_rows(&rows, img, place, &j->debug);
 	if (r < 0)
 		return r == -ENOTSUP ? -ENODATA : r;
-	r = unwind_rows_mend(rows, img);
+	r = unwind_rows_repair(rows, img);
 	if (r < 0)
 		return r;
 	j->n_rows = rows->n_rows;

@@ -18,7 +18,7 @@
 #include "agent/base/map.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
-#include "agent/unwind/outdated.h"
+#include "agent/unwind/outdated_frames.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
 
@@ -125,8 +125,8 @@ static bool cut(struct completion *c, const struct sample_view *v, const struct 
 	int n = 0;
 
 	if (used && right)
-		n = unwind_outdated_frames(c->options.tables, used, right, v->frames + v->n_kernel, v->n_user,
-					   &next);
+		n = unwind_frames_valid(c->options.tables, used, right, v->frames + v->n_kernel, v->n_user,
+					&next);
 	if (n == v->n_user)
 		return false;
 	finisher_cut(c->finisher, v, n < 0 ? 0 : (uint16_t)n, next, ret);

@@ -19,7 +19,7 @@
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/list.h"
-#include "agent/unwind/reach.h"
+#include "agent/unwind/stack_mappings.h"
 #include "agent/unwind/rules.h"
 #include "bpf/unwind.h"
 
@@ -378,7 +378,7 @@ static int entries_make(struct list_entries *ret, const struct proc_maps *maps, 
 
 	if (maps->n <= LIST_WHOLE_MAX || !v->saved)
 		return list_entries_make(ret, maps, tables);
-	r = reach_mappings(maps, v, &indices, &n);
+	r = stack_mappings_find(maps, v, &indices, &n);
 	return r < 0 ? r : list_entries_make_some(ret, maps, n ? indices : any, n ?: 1, tables);
 }
 

@@ -4,7 +4,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/proc/table.h"
-#include "agent/unwind/outdated.h"
+#include "agent/unwind/outdated_frames.h"
 #include "bpf/abi.h"
 
 DEFINE_CLEANUP(struct proc_maps *, proc_maps_unref)
@@ -21,7 +21,7 @@ static struct proc_maps *maps_of(const struct proc_mapping *mappings, size_t n)
 	return m;
 }
 
-Test(outdated, up_to_the_first_change)
+Test(outdated_frames, up_to_the_first_change)
 {
 	static const struct proc_mapping before[] = {{0x1000, 0x2000, 0, 0}, {0x5000, 0x6000, 0, 0}},
 					 after[] = {{0x1000, 0x2000, 0, 0}};
@@ -29,10 +29,10 @@ Test(outdated, up_to_the_first_change)
 	const uint64_t frames[] = {FRAME(0x1100), FRAME(0x1200), FRAME(0x5100), FRAME(0x1300)};
 	uint64_t next = 1;
 
-	cr_expect_eq(unwind_outdated_frames(NULL, used, right, frames, 2, &next), 2);
-	cr_expect_eq(unwind_outdated_frames(NULL, used, right, frames, 4, &next), 2);
+	cr_expect_eq(unwind_frames_valid(NULL, used, right, frames, 2, &next), 2);
+	cr_expect_eq(unwind_frames_valid(NULL, used, right, frames, 4, &next), 2);
 	cr_expect_eq(next, 0u, "nothing is there any more");
-	cr_expect_eq(unwind_outdated_frames(NULL, used, used, frames, 4, &next), 4);
-	cr_expect_eq(unwind_outdated_frames(NULL, right, used, frames, 4, &next), 2,
+	cr_expect_eq(unwind_frames_valid(NULL, used, used, frames, 4, &next), 4);
+	cr_expect_eq(unwind_frames_valid(NULL, right, used, frames, 4, &next), 2,
 		     "where the frame comes from is not known");
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A function whose locals are aligned keeps its own frame address in r10. Its epilogue, as GCC writes it:
+ * A function that aligns its stack keeps its frame address in r10. GCC writes its epilogue so:
  *
  *	pop %r10; …; pop %rbp (or leave); …; lea -8(%r10),%rsp; ret
  *
- * GCC says of all of it behind `pop %r10` that the CFA is r10 and the caller's rbp at *(rbp). From `pop %rbp`
- *on that reads the caller's own frame. Other instructions may stand between those; the last byte that could
- *be the `pop %rbp` is never before the true one.
+ * For everything after `pop %r10`, GCC's call-frame information says that the CFA is r10 and that the
+ * caller's rbp is at *(rbp). That is wrong from `pop %rbp` on: rbp is the caller's by then, and *(rbp) lies
+ * in the caller's frame. Other instructions may stand in between, so we look for the last byte before the
+ * `lea` that has the code of `pop %rbp` or `leave`. It may be part of another instruction, but it is never
+ * before the true one: no row is corrected too early.
  */
-#include "agent/unwind/mend.h"
+#include "agent/unwind/row_repair.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -33,7 +35,7 @@ static bool is_epilogue_rule(const struct elf_rule *r)
 	       r->fp.kind == REG_DEREF_REG && r->fp.reg == RBP && r->fp.off == 0;
 }
 
-/* Where rbp is the caller's in the row [va, end): `end` when it is not before. */
+/* The address in the row [va, end) from which rbp is the caller's; `end` when there is none. */
 static uint64_t restored_from(const struct elf_image *img, uint64_t va, uint64_t end)
 {
 	static const uint8_t lea[] = {0x49, 0x8d, 0x62, 0xf8}; /* lea -8(%r10),%rsp */
@@ -49,8 +51,8 @@ static uint64_t restored_from(const struct elf_image *img, uint64_t va, uint64_t
 	return end;
 }
 
-/* The rule's twin with rbp unchanged; added where it is not there. < 0: -ENOMEM. */
-static int64_t twin(struct elf_rows *rows, uint32_t rule)
+/* Index of the same rule with rbp unchanged, which is added when there is none. -ENOMEM. */
+static int64_t rule_with_rbp_unchanged(struct elf_rows *rows, uint32_t rule)
 {
 	struct elf_rule want = rows->rules[rule];
 
@@ -64,7 +66,10 @@ static int64_t twin(struct elf_rows *rows, uint32_t rule)
 	return (int64_t)rows->n_rules++;
 }
 
-/* Where rows of the rule are to be split, in order, the first `max` of as many as it returns. */
+/*
+ * The addresses at which rows of the rule are to be split, ascending. Returns their number, and stores the
+ * first `max` of them.
+ */
 static size_t find_splits(const struct elf_rows *rows, const struct elf_image *img, uint32_t rule,
 			  uint64_t *ret, size_t max)
 {
@@ -102,7 +107,7 @@ static void insert(struct elf_rows *rows, const uint64_t *at, size_t n, uint32_t
 	}
 }
 
-static int mend_rule(struct elf_rows *rows, const struct elf_image *img, uint32_t rule)
+static int repair_rule(struct elf_rows *rows, const struct elf_image *img, uint32_t rule)
 {
 	_cleanup_free_ uint64_t *at = NULL;
 	size_t n = find_splits(rows, img, rule, NULL, 0);
@@ -113,7 +118,7 @@ static int mend_rule(struct elf_rows *rows, const struct elf_image *img, uint32_
 	at = calloc(n, sizeof *at);
 	if (!at || array_resize(&rows->rows, rows->n_rows + n, sizeof *rows->rows) < 0)
 		return -ENOMEM;
-	same = twin(rows, rule);
+	same = rule_with_rbp_unchanged(rows, rule);
 	if (same < 0)
 		return (int)same;
 	n = find_splits(rows, img, rule, at, n);
@@ -121,12 +126,12 @@ static int mend_rule(struct elf_rows *rows, const struct elf_image *img, uint32_
 	return 0;
 }
 
-int unwind_rows_mend(struct elf_rows *rows, struct elf_image *img)
+int unwind_rows_repair(struct elf_rows *rows, struct elf_image *img)
 {
 	if (elf_image_machine(img) != EM_X86_64)
 		return 0;
 	for (uint32_t i = 0; i < rows->n_rules; i++)
 		if (is_epilogue_rule(&rows->rules[i])) /* rules are distinct: there is one */
-			return mend_rule(rows, img, i);
+			return repair_rule(rows, img, i);
 	return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which mappings the registers and words of a stack lead to. */
-#include "agent/unwind/reach.h"
+#include "agent/unwind/stack_mappings.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -37,14 +37,14 @@ static void expect(struct scene *s, const uint32_t *want, size_t n)
 	_cleanup_free_ uint32_t *got = NULL;
 	size_t n_got;
 
-	cr_assert_eq(reach_mappings(s->maps, &s->view, &got, &n_got), 0);
+	cr_assert_eq(stack_mappings_find(s->maps, &s->view, &got, &n_got), 0);
 	cr_assert_eq(n_got, n, "%zu", n_got);
 	for (size_t i = 0; i < n; i++)
 		cr_expect_eq(got[i], want[i], "%zu: %u", i, got[i]);
 	proc_maps_unref(s->maps);
 }
 
-Test(reach, ascending_and_once)
+Test(stack_mappings, ascending_and_once)
 {
 	struct scene s;
 
@@ -58,7 +58,7 @@ Test(reach, ascending_and_once)
 	expect(&s, (const uint32_t[]){3, 7, 50, 99}, 4);
 }
 
-Test(reach, nothing_outside)
+Test(stack_mappings, nothing_outside)
 {
 	struct scene s;
 
@@ -71,7 +71,7 @@ Test(reach, nothing_outside)
 }
 
 /* A call in a mapping's last place returns behind it. */
-Test(reach, behind_the_last_byte)
+Test(stack_mappings, behind_the_last_byte)
 {
 	struct scene s;
 
@@ -82,7 +82,7 @@ Test(reach, behind_the_last_byte)
 }
 
 /* Return addresses are at multiples of eight; the stack that was read may begin anywhere. */
-Test(reach, alignment)
+Test(stack_mappings, alignment)
 {
 	struct scene s;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/unwind/outdated.h"
+#include "agent/unwind/outdated_frames.h"
 
 #include <stdbool.h>
 
@@ -7,7 +7,7 @@
 #include "agent/sample/frames.h"
 #include "agent/unwind/list.h"
 
-/* Where the process had the frame by these mappings; NULL: nowhere. */
+/* The entry that contains the frame, and the address of the frame in the process. NULL: there is none. */
 static const struct mapping_entry *entry_of(const struct list_entries *l, uint64_t frame,
 					    uint64_t *ret_address)
 {
@@ -16,7 +16,7 @@ static const struct mapping_entry *entry_of(const struct list_entries *l, uint64
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct mapping_entry *e = &l->entries[i];
-		/* only the low bits of an address are in the frame; those of a process have no others */
+		/* a frame has the low bits of an address only; addresses of user space have no others */
 		uint64_t address = (va + e->bias) & FRAME_VA_MASK;
 
 		if (e->file == file && address >= e->start && address < e->end) {
@@ -40,9 +40,8 @@ static bool same_place(const struct mapping_entry *a, const struct mapping_entry
 	return a->file == b->file && a->bias == b->bias;
 }
 
-int unwind_outdated_frames(const struct unwind_tables *tables, const struct proc_maps *used,
-			   const struct proc_maps *right, const uint64_t *frames, uint16_t n,
-			   uint64_t *ret_next)
+int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_maps *used,
+			const struct proc_maps *right, const uint64_t *frames, uint16_t n, uint64_t *ret_next)
 {
 	_cleanup_(list_entries_fini) struct list_entries was = {0}, is = {0};
 	struct stack_frames walk = {frames, 0, 0, n};
@@ -59,7 +58,7 @@ int unwind_outdated_frames(const struct unwind_tables *tables, const struct proc
 		const struct mapping_entry *e, *now;
 
 		if (f.kind != STACK_FRAME_NATIVE && f.kind != STACK_FRAME_ANONYMOUS)
-			continue; /* no mapping led to it */
+			continue; /* it does not depend on mappings */
 		e = entry_of(&was, f.word, &address);
 		if (!e)
 			return (int)f.index;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/elf/cfi/rows.h"
-#include "agent/unwind/mend.h"
+#include "agent/unwind/row_repair.h"
 #include "tests/unit/agent/elf/elf_file.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
@@ -63,7 +63,7 @@ static struct elf_image *image_of(const uint8_t code[24])
 	return file_image(EM_X86_64, &text, 1, 0);
 }
 
-Test(mend, epilogues)
+Test(row_repair, epilogues)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(epilogues); i++) {
 		const struct epilogue *e = &epilogues[i];
@@ -71,7 +71,7 @@ Test(mend, epilogues)
 		_cleanup_(elf_rows_free_p) struct elf_rows *rows = rows_new(e->row, e->end);
 		const struct elf_rule *rule;
 
-		cr_assert_eq(unwind_rows_mend(rows, img), 0);
+		cr_assert_eq(unwind_rows_repair(rows, img), 0);
 		cr_expect_eq(rows->n_rows, e->restored ? 5u : 4u, "%s: %zu rows", e->name, rows->n_rows);
 		if (!e->restored)
 			continue;
@@ -87,7 +87,7 @@ Test(mend, epilogues)
 }
 
 /* The code is not in the file: nothing is known, nothing changes. */
-Test(mend, no_code)
+Test(row_repair, no_code)
 {
 	static const uint8_t code[24] = {POPS, 0x5d, LEA_RET};
 	_cleanup_(elf_image_free_p) struct elf_image *img = image_of(code);
@@ -95,6 +95,6 @@ Test(mend, no_code)
 
 	for (size_t i = 0; i < rows->n_rows; i++)
 		rows->rows[i].va += 0x100000;
-	cr_assert_eq(unwind_rows_mend(rows, img), 0);
+	cr_assert_eq(unwind_rows_repair(rows, img), 0);
 	cr_expect_eq(rows->n_rows, 4u);
 }
