@@ -29,8 +29,7 @@ static char *hex(const uint8_t *bytes, size_t n)
 	return s;
 }
 
-/* The executable range of the file, in ELF virtual addresses; of a file that is not ELF all of it, by offset.
- */
+/* Sets the executable range, in ELF virtual addresses; for a file that is not ELF it is all of the file. */
 static void module_range(struct binary *b)
 {
 	bool any = false;
@@ -60,9 +59,10 @@ static int read_elf(struct binary *b)
 	size_t n;
 	int r = elf_image_open(&img, b->fd);
 
-	if (r < 0)
-		return r == -ENOMEM ? r
-				    : 0; /* mapped executable, but no ELF file: addresses are file offsets */
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0) /* mapped executable, but no ELF file: its addresses are file offsets */
+		return 0;
 	segments = elf_image_segments(img, &n);
 	if (n) {
 		b->segments = malloc(n * sizeof *segments);
@@ -81,7 +81,7 @@ static int read_elf(struct binary *b)
 	return 0;
 }
 
-/* Most file systems on disks say it; overlayfs, tmpfs and others do not. */
+/* Most file systems on disks have inode generations that can be read; overlayfs, tmpfs and others do not. */
 static void read_generation(struct binary *b)
 {
 	_cleanup_close_ int fd = fs_reopen(b->fd);

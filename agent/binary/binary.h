@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One binary: a file that is mapped executable somewhere. Holds what identifies it, what is known of its
- * ELF image, and open descriptors, because the process that had it mapped may be gone when its table or its
- * names are wanted. It owns its strings, segments and descriptors.
+ * One binary: a file that some process has mapped executable. It has what identifies the file, what we
+ * know of its ELF image, and open descriptors, because the process may be gone by the time its table or
+ * its names are wanted. It owns its strings, segments and descriptors.
  */
 #ifndef PROFLET_BINARY_BINARY_H
 #define PROFLET_BINARY_BINARY_H
@@ -25,24 +25,23 @@ struct binary {
 	uint64_t size; /* bytes */
 	struct timespec mtime, ctime;
 	bool has_generation;
-	uint32_t generation;  /* of the inode: tells it from another that had the same number before */
-	int fd;		      /* names the file and may have O_PATH: only jobs read, by opening it anew; -1 */
-	uint64_t opened_ns;   /* since then fd has kept the inode from being reused; CLOCK_MONOTONIC */
+	uint32_t generation;  /* of the inode: distinguishes it from an earlier one with the same number */
+	int fd;		      /* -1: closed. May have O_PATH: worker threads open the file anew to read it */
+	uint64_t opened_ns;   /* since when fd keeps the inode from being reused; CLOCK_MONOTONIC */
 	int debug_fd;	      /* separate debug file that the table needs; -1: none */
 	int names_fd;	      /* separate debug file with names that the binary lacks; may have O_PATH; -1 */
-	uint64_t names_delta; /* added to an address of the binary to find it there */
-	struct proc_root
-		*root; /* where to look for the debug file, until that was done; one reference; NULL */
-	bool searched; /* for a debug file */
+	uint64_t names_delta; /* add it to an address of that file to get the binary's */
+	struct proc_root *root; /* where to look for the debug file; a reference until that is done; NULL */
+	bool searched;		/* we have looked for a debug file */
 	struct elf_segment *segments;
 	size_t n_segments;
 	struct frame_module module; /* strings owned */
-	/* the registry's */
+	/* used by the registry only */
 	struct map_node by_file, by_inode;
-	bool latest; /* in by_inode: the last that was found under that inode number */
+	bool latest; /* it is in the map by_inode: no newer binary has the same inode number */
 	uint32_t refs;
 	uint64_t unused_ns;	      /* since when refs is 0 */
-	struct binary *newer, *older; /* neighbours among the unreferenced */
+	struct binary *newer, *older; /* neighbours in the list of unreferenced binaries */
 };
 
 /*

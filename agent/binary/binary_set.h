@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A set of binaries that are held: what the frames of a window, or of a sample that waits, refer to. The set
- * has one reference of each of its binaries, however often that is added.
+ * A set of binaries, with one reference to each, however often it is added. A window has one for the binaries
+ * that its frames are of.
  */
 #ifndef PROFLET_BINARY_BINARY_SET_H
 #define PROFLET_BINARY_BINARY_SET_H
@@ -17,10 +17,11 @@ struct binary_set {
 
 /* 0 or -ENOMEM. */
 int binary_set_init(struct binary_set *s, struct binary_registry *r);
-/* Releases what it has. A zeroed set is fine. */
+/* Releases all references and memory. A zeroed set is fine. */
 void binary_set_fini(struct binary_set *s);
-/* Indices without a binary are left out. */
+/* Ignores an index without a binary. */
 void binary_set_add(struct binary_set *s, uint32_t index);
+/* Releases all references: the set is empty. */
 void binary_set_clear(struct binary_set *s);
 
 #endif

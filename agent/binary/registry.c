@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Unreferenced binaries are in a list, the one unreferenced for longest first. A look-up that finds one of
- * them moves it to the end: it is about to be referenced.
+ * Unreferenced binaries are in a list; the one that has been unreferenced for longest is first. A look-up
+ * that finds one of them moves it to the end, because the caller is about to take a reference.
  */
 #include "agent/binary/registry.h"
 
@@ -119,7 +119,7 @@ static struct binary *find_file(const struct binary_registry *r, const struct st
 	return n ? container_of(n, struct binary, by_file) : NULL;
 }
 
-/* 0 or -ENOMEM: it cannot be found then. */
+/* Makes the binary known to look-ups. 0 or -ENOMEM. */
 static int keys_add(struct binary_registry *r, struct binary *b)
 {
 	const struct inode inode = {b->dev, b->inode};
@@ -171,7 +171,7 @@ static void unused_remove(struct binary_registry *r, struct binary *b)
 	r->n_unused--;
 }
 
-/* Its index, 0 for none. */
+/* The index of a binary that a look-up has found; 0 for NULL. */
 static uint32_t looked_up(struct binary_registry *r, struct binary *b)
 {
 	if (b && !b->refs) {
@@ -200,7 +200,7 @@ void binary_registry_release(struct binary_registry *r, uint32_t index)
 		unused_append(r, b);
 }
 
-/* Ends an unreferenced one. */
+/* Removes an unreferenced binary. */
 static void drop(struct binary_registry *r, struct binary *b)
 {
 	if (r->forget)
@@ -333,7 +333,7 @@ void binary_registry_set_root(struct binary_registry *r, uint32_t index, struct 
 		r->binaries[index]->root = proc_root_ref(root);
 }
 
-/* What was found once is wanted again when the table was evicted. */
+/* What is found first stays: the table may be evicted and built again from it. */
 void binary_registry_searched(struct binary_registry *r, uint32_t index, struct binary_debug *found)
 {
 	struct binary *b = binary_registry_get(r, index);

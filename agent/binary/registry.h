@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The binaries that are known, by index. The index is what mappings and frames carry; other rooms keep their
- * own state about a binary (tables in agent/unwind, names in agent/symbol) under it. Main loop only.
+ * The binaries that are known, by index. The index is what mappings and frames carry; other rooms keep
+ * their own state about a binary (tables in agent/unwind, names in agent/symbol) under it. Main loop only.
  *
  * Life. Whoever keeps an index across events holds a reference: lists of mappings, windows, samples that
  * wait, jobs. A binary without references stays known until the registry is full and a new one needs its
  * place; the one that has been unreferenced for longest goes first. Before its index is given to another
- * binary, `forget` is called, so that the other rooms drop what they keep under it. No timer ends a life, but
- * one closes descriptors of unreferenced binaries: a descriptor keeps a file system from being unmounted.
+ * binary, `forget` is called, so that the other rooms drop what they keep under it. No timer ends a life,
+ * but one closes descriptors of unreferenced binaries: a descriptor keeps a file system from being
+ * unmounted.
  *
  * Identity. A tenant of the machine chooses names, build ids, modification times and contents of its own
  * files, but it must not be able to have its file taken for another's. Two mappings are of the same binary
  * when their files have the same device, inode, size, mtime and ctime. A tenant cannot set a ctime, and an
- * inode number is not used again while we hold a descriptor of it. Without a descriptor, a reused inode has a
- * later ctime, but a device number may stand for another file system: numbers of file systems without a
- * device of their own (overlayfs, tmpfs, FUSE: major 0) are given out again after unmounting, and a FUSE
- * server may return any inode and time. When a descriptor is closed, such a file is not found any more.
+ * inode number is not used again while we hold a descriptor of it. Without a descriptor, a reused inode
+ * has a later ctime, but a device number may stand for another file system: numbers of file systems
+ * without a device of their own (overlayfs, tmpfs, FUSE: major 0) are given out again after unmounting,
+ * and a FUSE server may return any inode and time. When a descriptor is closed, such a file is not found
+ * any more.
  *
  * Build id and size say nothing about whose file it is: a copy under another inode is another binary.
  *
- * The file of a process that is gone cannot be opened any more. It is found among the known by what the
- * kernel's mapping event says: device, inode and inode generation, see binary_registry_find_gone.
+ * The file of a process that is gone cannot be opened any more. We look for it among the known binaries by
+ * what the kernel's mapping event says: device, inode and inode generation (binary_registry_find_gone).
  */
 #ifndef PROFLET_BINARY_REGISTRY_H
 #define PROFLET_BINARY_REGISTRY_H
@@ -52,9 +54,9 @@ struct binary_stats {
 	uint64_t known;	      /* now */
 	uint64_t unused;      /* of these, without references */
 	uint64_t open;	      /* of these, with an open descriptor */
-	uint64_t full;	      /* refused: all places were taken by referenced ones */
-	uint64_t evicted;     /* unreferenced ones that gave their place to another */
-	uint64_t closed;      /* descriptors of unreferenced ones closed */
+	uint64_t full;	      /* refused, because all indices were taken by referenced binaries */
+	uint64_t evicted;     /* unreferenced binaries removed to make room for another */
+	uint64_t closed;      /* descriptors closed of unreferenced binaries */
 	uint64_t debug_files; /* binaries whose table needs a separate debug file, and has it */
 	uint64_t names_files; /* binaries whose separate debug file has names that they lack */
 };
@@ -62,7 +64,7 @@ struct binary_stats {
 /* `now_ns`: CLOCK_MONOTONIC, NULL: clock_mono_ns. 0 or -ENOMEM. */
 int binary_registry_new(struct binary_registry **ret, uint32_t max_binaries, uint64_t (*now_ns)(void));
 void binary_registry_free(struct binary_registry *r);
-/* `forget` is called with the index of a binary that goes, while it is still there. It must not hold it. */
+/* Registers the function that is called before a binary is removed. It must not take a reference to it. */
 void binary_registry_on_forget(struct binary_registry *r, void (*forget)(uint32_t index, void *data),
 			       void *data);
 
@@ -72,48 +74,47 @@ void binary_registry_on_forget(struct binary_registry *r, void (*forget)(uint32_
  */
 int binary_registry_add(struct binary_registry *r, int fd, const struct stat *st, const char *path,
 			uint32_t *ret);
-/* The index of the file that stat(2) describes so, 0 when it is not known. */
+/* The index of the binary whose file has this stat(2) result, 0 when it is not known. */
 uint32_t binary_registry_known(struct binary_registry *r, const struct stat *st);
-/* Registers what binary_new has made of a file that is not known; takes it, also on failure. 0,
- * -ENFILE, -ENOMEM. */
+/* Registers a new binary, which must not be known yet. Takes it, also on failure. 0, -ENFILE, -ENOMEM. */
 int binary_registry_enter(struct binary_registry *r, struct binary *b, uint32_t *ret);
 /*
- * A known file was opened again: takes the descriptor, and sets it to -1, when the binary's own was closed.
- * True when it did.
+ * The file of a known binary was opened again. If the binary's own descriptor was closed, takes this one,
+ * sets *fd to -1 and returns true.
  */
 bool binary_registry_adopt(struct binary_registry *r, uint32_t index, int *fd);
 /*
- * The known binary that a process which is gone had mapped; 0 when that is not proven. Device and inode must
- * be equal. Then either both generations are known and equal, or our descriptor was open when the file was
- * mapped and is still: the inode cannot have been another's since.
+ * The index of the known binary that a process, gone by now, had mapped; 0 when that cannot be proven. The
+ * proof: device and inode are equal, and either both generations are known and equal, or our descriptor
+ * was open when the file was mapped and still is, so that the inode cannot have been reused.
  */
 uint32_t binary_registry_find_gone(struct binary_registry *r, const struct binary_evidence *e);
 /*
- * The file that was opened for a mapping: false when it is not the one that was mapped, but one that has the
- * same inode number. Learns the generation where the file system does not say it.
+ * For a file that was opened after the kernel reported its mapping: false when it is not the mapped file, but
+ * another with the same inode number. Stores the generation if the file system did not tell it.
  */
 bool binary_accept_evidence(struct binary *b, const struct binary_evidence *e);
 
-/* The binary with this index, NULL when there is none. Borrowed until it is forgotten. */
+/* The binary with this index, NULL when there is none. Borrowed until it is removed. */
 struct binary *binary_registry_get(const struct binary_registry *r, uint32_t index);
 uint32_t binary_registry_max(const struct binary_registry *r); /* the highest index there can be */
 /* Takes a reference. False for an index without a binary: then there is nothing to release. */
 bool binary_registry_hold(struct binary_registry *r, uint32_t index);
 void binary_registry_release(struct binary_registry *r, uint32_t index);
 
-/* Whether the separate debug file of the binary is still to be looked for, and nobody has said where. */
+/* True when the binary's debug file was not searched for yet, and no root to search in is set. */
 bool binary_registry_wants_root(const struct binary_registry *r, uint32_t index);
-/* Look for it below this root, which gets one more reference, when the binary's table is built first. */
+/* Sets the root to search in when the binary's table is built. Takes one more reference to it. */
 void binary_registry_set_root(struct binary_registry *r, uint32_t index, struct proc_root *root);
-/* The search is over. Takes the descriptors that the binary does not have yet, and sets them to -1. */
+/* Stores the result of the search. Takes the descriptors that the binary lacks, and sets them to -1. */
 void binary_registry_searched(struct binary_registry *r, uint32_t index, struct binary_debug *found);
-/* For the mapping's attribute process.executable.build_id.htlhash; copied, the first one stays. */
+/* Sets the attribute process.executable.build_id.htlhash of the binary, unless it is set. Copies the text. */
 void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, const char *htlhash);
 
 /*
- * Closes the descriptors of binaries that have been unreferenced since before `before_ns`. One that is of no
- * use without them is forgotten: `complete` says no (its table is not built), it has a debug file, or it
- * would not be found any more.
+ * Closes the descriptors of binaries that have been unreferenced since before `before_ns`. A binary that
+ * is of no use without them is removed: `complete` returns false for it (its table is not built), it has a
+ * separate debug file, or its identity could not be proven any more.
  */
 void binary_registry_close_unused(struct binary_registry *r, uint64_t before_ns,
 				  bool (*complete)(uint32_t index, void *data), void *data);

@@ -21,7 +21,7 @@ enum state { FREE, USED, RETIRED, WAITING };
 struct extent {
 	uint32_t offset, len; /* bytes, multiples of REF_ALIGN */
 	enum state state;
-	uint32_t hold; /* id of the hold that it is part of; 0 none */
+	uint32_t hold; /* id of the reservation that it is part of; 0: none */
 	struct arena_owner owner;
 };
 
@@ -121,7 +121,10 @@ void arena_free(struct arena *a)
 
 /* --- blocks */
 
-/* The low bits, which slots and mapping entries have, are never all 0: a cleared header matches none. */
+/*
+ * Slots and mapping entries have the low bits of a generation. These are never all 0, so that none matches a
+ * cleared header.
+ */
 static uint32_t next_generation(struct arena *a)
 {
 	do

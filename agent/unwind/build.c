@@ -20,7 +20,9 @@ DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 DEFINE_CLEANUP(struct build_job *, build_job_free)
 
-/* Its debug file is looked for here, once, and not when names are wanted: the root is not kept for so long.
+/*
+ * Finds the debug file that has the names. Names are wanted later, but the search is made now: the binary's
+ * reference to the root of the file system ends with this job.
  */
 static void find_names(struct build_job *j, struct elf_image *img, const struct debug_place *place)
 {
@@ -40,8 +42,7 @@ static int make_table(struct build_job *j, struct elf_image *img, const struct d
 	int r;
 
 	if (j->debug_fd >= 0)
-		(void)debug_file_reopen(&j->debug, img,
-					j->debug_fd); /* it was the binary's when it was found */
+		(void)debug_file_reopen(&j->debug, img, j->debug_fd); /* on failure, search anew */
 	if (elf_image_htlhash(img, j->htlhash) < 0)
 		j->htlhash[0] = '\0';
 	r = debug_file_rows(&rows, img, place, &j->debug);
@@ -74,7 +75,7 @@ static void run(struct worker_job *job)
 	struct build_job *j = container_of(job, struct build_job, job);
 
 	j->error = build(j);
-	/* closed here, where it may block; the main loop has only descriptors that name files */
+	/* closed here because closing may block; the main loop gets descriptors that only name files */
 	elf_image_free(TAKE_PTR(j->debug.img));
 	elf_image_free(TAKE_PTR(j->names.img));
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The job that makes a file's table: image → rows → blocks, on a worker thread. Inside unwind/ only. */
+/*
+ * The job that builds the unwind table of a binary on a worker thread: ELF image → rows → blocks. Created and
+ * taken back by tables.c.
+ */
 #ifndef PROFLET_UNWIND_BUILD_H
 #define PROFLET_UNWIND_BUILD_H
 
@@ -12,12 +15,12 @@ struct build_job {
 	void *owner;
 	uint32_t file;		/* index */
 	int fd;			/* owned */
-	int debug_fd;		/* of the debug file that an earlier table needed; owned; -1 */
+	int debug_fd;		/* the debug file that an earlier build of this table used; owned; -1 */
 	char *path;		/* of the binary; owned */
-	struct proc_root *root; /* where its debug file may be; a reference; NULL: not looked for */
+	struct proc_root *root; /* where to look for its debug file; a reference; NULL: do not look */
 	/* results */
-	struct debug_file debug; /* its debug file, when rows come from there */
-	struct debug_file names; /* its debug file, when that has names which the binary lacks; only named */
+	struct debug_file debug; /* the debug file, when rows come from it */
+	struct debug_file names; /* the debug file, when it has names that the binary lacks; not read here */
 	int error;		 /* 0; -ENODATA no call-frame information; -errno */
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
@@ -26,7 +29,7 @@ struct build_job {
 
 struct binary;
 
-/* Duplicates the file's descriptors. */
+/* Duplicates the binary's descriptors. The job is to be submitted to a worker. 0, -ENOMEM, -errno. */
 int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 		  void (*done)(struct worker_job *job, bool cancelled),
 		  void (*overdue)(struct worker_job *job));

@@ -22,7 +22,7 @@
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
 
-#define RETRY_PAUSE 8u /* times as long as the last tries took, before the next */
+#define RETRY_PAUSE 8u /* the pause between retries, in durations of the last one */
 
 /* What the samples of a workload take of the waiting room. */
 struct share {
@@ -50,8 +50,8 @@ struct completion {
 	size_t n, bytes;
 	bool rules_came;
 	uint64_t epoch;		   /* of the last try */
-	uint64_t next_deadline_ns; /* of those that wait the earliest, or earlier */
-	uint64_t pause_until_ns;   /* trying again takes no more than a part of our time */
+	uint64_t next_deadline_ns; /* no sample that waits has an earlier deadline */
+	uint64_t pause_until_ns;   /* no retry before then: retries take a bounded part of our time */
 	struct completion_stats stats;
 };
 
@@ -117,7 +117,7 @@ static void take_as_is(const struct sample_view *v, struct sample_view *ret)
 	ret->stack = NULL;
 }
 
-/* Cuts a stack behind its last right frame. False: all of them are. */
+/* Cuts a stack after its last valid frame. False: all of its frames are valid. */
 static bool cut(struct completion *c, const struct sample_view *v, const struct proc_maps *used,
 		const struct proc_maps *right, struct sample_view *ret)
 {
@@ -141,7 +141,7 @@ static bool walk_again(struct completion *c, const struct process *p, const stru
 	uint32_t list = list_for(c, v, right);
 
 	if (!list)
-		return right != p->maps; /* what was mapped then is known, and is nothing */
+		return right != p->maps; /* the mappings of that time are known: there were none */
 	start.n_user = 0;
 	start.ending = ENDING_NO_PROCESS;
 	return finisher_walk(c->finisher, &start, list, ret);
@@ -162,8 +162,8 @@ static bool is_final(const struct process *p, const struct sample_view *v)
 }
 
 /*
- * Walks on as far as that is possible now; *ret is borrowed until the next call. True when that is final;
- * false when something may come that takes it further.
+ * Continues the walk as far as that is possible now; *ret is borrowed until the next call. True when the
+ * result is final; false when a table, mapping or rule may still come that takes it further.
  */
 static bool complete(struct completion *c, const struct process *p, const struct sample_view *v,
 		     struct sample_view *ret)
@@ -215,7 +215,7 @@ static void send(struct completion *c, const struct sampled_task *task, const st
 	c->options.final(task, v, c->options.data);
 }
 
-/* --- those that wait */
+/* --- samples that wait */
 
 static bool share_is(const struct map_node *node, const void *key)
 {
@@ -241,7 +241,7 @@ static struct share *share_of(struct completion *c, const void *workload)
 	return NULL;
 }
 
-/* Takes bytes of the room, or gives them back. */
+/* Accounts for bytes of the waiting room that are taken or returned, and frees an empty share. */
 static void charge(struct completion *c, struct share *s, size_t taken, size_t returned)
 {
 	c->bytes += taken - returned;
@@ -262,7 +262,7 @@ static struct binary_registry *binaries_of(const struct completion *c)
 	return unwind_tables_binaries(c->options.tables);
 }
 
-/* Without memory they are not held: a frame may then be left without a name. */
+/* Takes a reference to the binary of each frame. Without memory it takes none: names may be lost. */
 static void hold_binaries(struct completion *c, struct waiting *w, const struct sample_view *v)
 {
 	struct stack_frames frames = STACK_USER_FRAMES(v);

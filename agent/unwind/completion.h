@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Completes stacks that the BPF program could not walk to the end. The program lacked a process, a mapping, a
- * table or a rule; or it used a mapping list that was already outdated (agent/proc/history.h). Most stacks
- * are completed at once. The others wait, whole records in bounded memory, until what they need was published
- * or their deadline has passed; then they go out as far as they were walked. Main loop only.
+ * Completes stacks that the BPF program could not unwind to the end, because it lacked a process, a
+ * mapping, a table or a rule, or because it used a mapping list that was already outdated
+ * (agent/proc/history.h). Most stacks are completed at once. For the others the whole record waits, in
+ * bounded memory, until what it needs was published or its deadline has passed; in the latter case it is
+ * sent as far as it was unwound. Main loop only.
  */
 #ifndef PROFLET_UNWIND_COMPLETION_H
 #define PROFLET_UNWIND_COMPLETION_H
@@ -21,15 +22,15 @@ struct publisher;
 struct unwind_tables;
 struct worker;
 
-/* How long a sample waits, in nanoseconds since it arrived or was taken. */
-#define COMPLETION_TABLE_NS 10000000000ull /* for a table or a rule: a worker thread makes it */
-#define COMPLETION_PROCESS_NS \
-	2500000000ull /* for a process or a mapping: events bring it, its file is opened */
+/* The nanoseconds that a sample waits for a table or a rule, which a worker thread makes. */
+#define COMPLETION_TABLE_NS 10000000000ull
+/* The nanoseconds that a sample waits for a process or a mapping: an event reports it, its file is opened. */
+#define COMPLETION_PROCESS_NS 2500000000ull
 
 struct completion_options {
 	struct arena *arena;
 	struct unwind_tables *tables;
-	const struct publisher *publisher; /* its lists are used where they are up to date; NULL: none */
+	const struct publisher *publisher; /* its lists are used if they are up to date; NULL: none */
 	struct worker *worker;		   /* looks up rules; NULL with `tables` NULL */
 	uint32_t user_frames;		   /* the most a stack may have */
 	size_t max_bytes;		   /* of records that wait */
@@ -41,32 +42,32 @@ struct completion_options {
 
 struct completion_stats {
 	uint64_t completed; /* stacks that reached their root here */
-	uint64_t late;	    /* sent as they were because what they needed did not come in time */
-	uint64_t no_room;   /* because too many waited already */
-	uint64_t walked_again,
-		cut; /* of those with an outdated list: walked again with the right one; shortened */
+	uint64_t late;	    /* sent incomplete because their deadline had passed */
+	uint64_t no_room;   /* sent incomplete because too many waited already */
+	/* of the stacks unwound with an outdated list: unwound again with the right one; shortened */
+	uint64_t walked_again, cut;
 	size_t waiting, waiting_bytes;
 	struct finisher_stats finisher;
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */
 int completion_new(struct completion **ret, const struct completion_options *options);
-/* When no job is with the workers. Samples that still wait are not sent. NULL is fine. */
+/* Call it when no job is with the workers. Samples that still wait are not sent. NULL is fine. */
 void completion_free(struct completion *c);
 /*
- * Takes a sample: what `record` decodes to, and whose it is. Calls `final` now, or keeps a copy of the record
- * and references on the process and its image.
+ * Takes a sample: `v` is what `record` decodes to, `task` the thread that was sampled. Calls `final` now, or
+ * keeps a copy of the record and references to the process, its image and the binaries of its frames.
  */
 void completion_take(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		     const void *record, size_t len);
 /*
- * Tries the samples that wait again. `epoch` is a number that its owner changes whenever mappings or tables
- * were published: while it stays the same only deadlines are looked at.
+ * Tries again to complete the samples that wait. The caller changes `epoch` whenever mappings or tables were
+ * published: while it stays the same, only deadlines are checked.
  */
 void completion_retry(struct completion *c, uint64_t epoch);
-/* Tries all once more, and sends them whatever comes of it. */
+/* Tries to complete all samples once more, and sends them, complete or not. */
 void completion_finish(struct completion *c);
-/* The file index will stand for another file. */
+/* Drops what is known of the file, because its index is about to be given to another. */
 void completion_forget(struct completion *c, uint32_t file);
 void completion_stats(const struct completion *c, struct completion_stats *ret);
 

@@ -16,7 +16,7 @@
 
 #define FRAMES ".debug_frame"
 #define DELETED " (deleted)"
-/* Text without rows that is worth the search: more than the start code of a C program, which has none. */
+/* Search only if more text than this has no rows: the start code of a C program has none, and is shorter. */
 #define WORTH_BYTES 512u
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
@@ -123,7 +123,7 @@ static bool is_whole(const struct elf_rows *rows)
 	return rows->text_bytes < rows->described_bytes + WORTH_BYTES;
 }
 
-/* Replaces *rows (NULL: none) by those with the debug file. */
+/* Replaces *rows (NULL: none) by rows of the binary and its debug file together. */
 static int complete(struct elf_rows **rows, struct elf_image *img, const struct debug_place *place,
 		    struct debug_file *debug)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The separate debug file of a binary, in the file system of a process that has it mapped. Both are foreign:
- * nothing outside of that root is reached, only a regular file is opened, and it must prove to belong to the
- * binary (agent/elf/file/debuglink.h). It may block as long as that file system does: for worker threads.
- * Rank 2.
+ * Finds the separate debug file of a binary in the file system of a process that has the binary mapped. A
+ * tenant controls both, so we open regular files below the process's root only, and use one only if it
+ * proves to belong to the binary (agent/elf/file/debuglink.h). All functions may block as long as that
+ * file system does: call them on worker threads.
  */
 #ifndef PROFLET_UNWIND_DEBUGFILE_H
 #define PROFLET_UNWIND_DEBUGFILE_H
@@ -17,32 +17,35 @@ struct proc_root;
 struct debug_file {
 	struct elf_image *img; /* owned; NULL: there is none */
 	int fd;		       /* owned; it may have O_PATH; -1 */
-	uint64_t delta;	       /* to be added to its addresses */
+	uint64_t delta;	       /* add it to an address of the debug file to get the binary's */
 };
 
-/* Where it is looked for. Borrowed by whoever is handed one. */
+/* Where to look for the debug file. */
 struct debug_place {
 	const struct proc_root *root; /* NULL: nowhere */
-	const char *path;	      /* of the binary, as maps has it */
+	const char *path;	      /* of the binary, as in /proc/<pid>/maps */
 };
 
 #define DEBUG_FILE_NONE (struct debug_file){.fd = -1}
 
 /*
- * Finds the debug file of `img` that has the section of that name: without it the rest is not even looked
- * at. 0; -ENOENT: there is none; -ESTALE: what has its name belongs to another binary; -EACCES, -ENOMEM,
- * -EMFILE, another -errno.
+ * Finds a debug file of `img` that has a section called `section`. 0; -ENOENT: there is none; -ESTALE: the
+ * file with its name belongs to another binary; -EACCES, -ENOMEM, -EMFILE, another -errno.
  */
 int debug_file_find(struct debug_file *ret, struct elf_image *img, const struct debug_place *place,
 		    const char *section);
-/* One that was found before. Duplicates the fd. 0 or as elf_image_open; -ESTALE: not `img`'s. */
+/*
+ * Opens a debug file that was found before. Duplicates fd. 0; -ESTALE: it is not of `img`; else as
+ * elf_image_open.
+ */
 int debug_file_reopen(struct debug_file *ret, struct elf_image *img, int fd);
 void debug_file_fini(struct debug_file *f);
 
 /*
- * The table of a binary, completed from its debug file where the binary describes less than its text. What
- * was taken from there is in `debug` (which may hold the file already, or is DEBUG_FILE_NONE); it stays
- * empty when it was not needed or not found. Errors as elf_rows_build.
+ * Builds the rows of a binary. Where its own call-frame information does not cover all of its text, the rows
+ * are completed from its debug file: the one in `debug`, or, if that is DEBUG_FILE_NONE, one that is searched
+ * for and stored there. *debug stays as it was when no debug file was needed or found. Errors as
+ * elf_rows_build.
  */
 int debug_file_rows(struct elf_rows **ret, struct elf_image *img, const struct debug_place *place,
 		    struct debug_file *debug);

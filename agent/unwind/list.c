@@ -18,7 +18,7 @@ static int add(struct list_entries *l, struct mapping_entry e)
 	return 0;
 }
 
-/* The stretch [from, to) of ELF addresses of a mapping. */
+/* Adds an entry for the ELF addresses [from, to) of a mapping. */
 static int add_stretch(struct list_entries *l, const struct binary_table *f, uint64_t bias, uint64_t from,
 		       uint64_t to, struct arena_block table)
 {
@@ -32,12 +32,11 @@ static int add_stretch(struct list_entries *l, const struct binary_table *f, uin
 					     .table = table.ref});
 }
 
-/* The stretches of [va, end), one for each table block in it and for what lies between. */
+/* Adds entries for [va, end): one for each table block in it, and one for each gap between them. */
 static int add_blocks(struct list_entries *l, const struct binary_table *f, uint64_t bias, uint64_t va,
 		      uint64_t end)
 {
-	/* between blocks there is no call-frame information; a table that is still to come is another matter
-	 */
+	/* a table that is ready has no call-frame information in its gaps; one that is not may still come */
 	const struct arena_block none = {.ref = binary_table_pending(f) ? TABLE_PENDING : TABLE_NEVER};
 	int r = 0;
 
@@ -88,7 +87,7 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
 
 	if (f)
 		return add_file_mapping(l, m, f);
-	if (m->file & PROC_FILE_OPENING) /* samples there wait, as before a mapping */
+	if (m->file & PROC_FILE_OPENING) /* no entry: a sample there waits, as for a mapping not yet known */
 		return 0;
 	return add(l,
 		   (struct mapping_entry){

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A process's mappings as the entries that the BPF program searches: one for each stretch that has one table
- * block, or none. Pure. Inside unwind/ only.
+ * Makes the mapping list that the BPF program searches (struct mapping_list, bpf/abi.h) from the mappings
+ * of a process. A mapping becomes one entry for each table block that covers part of it, and one for each
+ * part that no block covers. Pure. Used within agent/unwind.
  */
 #ifndef PROFLET_UNWIND_LIST_H
 #define PROFLET_UNWIND_LIST_H
@@ -19,18 +20,18 @@ struct list_entries {
 	size_t n, cap;
 };
 
-/* 0 or -ENOMEM. */
+/* The entries of all mappings of `maps`, with the tables that are ready now. 0 or -ENOMEM. */
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		      const struct unwind_tables *tables);
-/* The same of the n mappings with these indices, which ascend; NULL: the first n. */
+/* The same for n of the mappings only: those with these ascending indices; `indices` NULL: the first n. */
 int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
 			   size_t n, const struct unwind_tables *tables);
 void list_entries_fini(struct list_entries *l);
 
-/* Bytes of a list block with n entries; how many fit a block of `max` bytes. */
+/* The size in bytes of a list block with n entries; and how many entries fit into `max` bytes. */
 size_t list_bytes(size_t n);
 size_t list_capacity(size_t max);
-/* Writes the first n entries as a struct mapping_list with what follows it. */
+/* Writes a struct mapping_list and, after it, the first n entries and their search index. */
 void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32_t generation,
 		uint32_t flags);
 

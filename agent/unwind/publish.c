@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two kinds of objects, both found by hash: a `slot` for each process in the table, by pid, and a `list` for
- * each mapping list in the arena, by id and version of the mappings and whether they are sampled. A slot
- * names one list; a list has a chain of the slots that name it and dies with the last of them. When tables
- * came, the list gets a new block, in all of its slots at once. When the mappings have changed it is another
- * list: who shared the old one may have other mappings by now, and moves when it is put itself.
+ * There are two kinds of objects, both found by hash: a `slot` for each process in the process table, by
+ * pid, and a `list` for each mapping list in the arena, by id and version of the mappings and whether they
+ * are sampled. A slot names one list. A list has a chain of the slots that name it, and is freed with the
+ * last of them.
+ *
+ * When a table of a list becomes ready, the list is written to a new block, and all of its slots are set
+ * to it. When the mappings of a process change, that makes another list: the processes that shared the old
+ * one may differ by now, and each moves to its new list when publisher_put is called for it.
  */
 #include "agent/unwind/publish.h"
 
@@ -23,7 +26,7 @@
 #include "agent/unwind/list.h"
 
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
-#define LISTS_SHARE 2u /* lists evict tables as long as they have no more than 1/2 of the arena */
+#define LISTS_SHARE 2u /* lists evict tables until they take 1/2 of the arena */
 #define PROBES (PROCESS_PROBES * PROCESS_BUCKET_SLOTS)
 
 /* Which list: of this version of these mappings, sampled or not. */
@@ -175,7 +178,7 @@ static void list_free(struct publisher *p, struct list *l)
 	free(l);
 }
 
-/* Adds a list of nothing, which no slot names yet. */
+/* Adds an empty list, which no slot names yet. */
 static int list_new(struct publisher *p, struct list_key key, struct list **ret)
 {
 	struct list *l = calloc(1, sizeof *l);
@@ -223,7 +226,7 @@ static int files_of(const struct proc_maps *m, uint32_t **ret, size_t *ret_n)
 	return 0;
 }
 
-/* Holds the files of the mappings in place of those that the list had. */
+/* Takes references to the files of the mappings, and releases those that the list had. */
 static int files_set(const struct publisher *p, struct list *l, const struct proc_maps *m)
 {
 	uint32_t *files;
@@ -260,8 +263,9 @@ static bool tables_changed(const struct publisher *p, const struct list *l)
 }
 
 /*
- * A block for a list. When the arena is full, tables are evicted and the room is kept for this slot until
- * they are gone: -ENOSPC now, and success after the next grace period. Lists may take half of the arena so.
+ * Makes a block for a list. When the arena is full, it evicts tables and reserves their room for this
+ * slot: it returns -ENOSPC now, and succeeds after the next grace period. Lists evict tables until they
+ * take half of the arena.
  */
 static int block_alloc(struct publisher *p, struct slot *s, size_t len, struct arena_block *ret)
 {
@@ -340,7 +344,7 @@ static int list_update(struct publisher *p, struct slot *s, struct list *l, cons
 	return 0;
 }
 
-/* The list that says what the mappings are, written for `s` when there is none. It may have no slot yet. */
+/* The up-to-date list of the mappings, written for `s` if there is none. It may have no slot yet. */
 static int list_get(struct publisher *p, struct slot *s, const struct proc_maps *m, uint32_t flags,
 		    struct list **ret)
 {
@@ -363,7 +367,7 @@ static int list_get(struct publisher *p, struct slot *s, const struct proc_maps 
 
 /* --- slots and their lists */
 
-/* Makes the slot name the list (NULL: none), and frees the list before it when nobody names it any more. */
+/* Makes the slot name the list (NULL: none). Frees the list that it named before if no other slot does. */
 static void slot_name(struct publisher *p, struct slot *s, struct list *l)
 {
 	struct list *before = s->list;
@@ -413,7 +417,7 @@ static void slot_free(struct publisher *p, struct slot *s)
 	free(s);
 }
 
-/* Makes the slot say what the process is. The slot may have no place in the process table yet. */
+/* Updates the slot to the process's state. The slot may have no place in the process table yet. */
 static int slot_set(struct publisher *p, struct slot *s, const struct process *process)
 {
 	struct list *l;
@@ -459,9 +463,9 @@ void publisher_remove(struct publisher *p, const struct process *process)
 	slot_free(p, s);
 }
 
-/* --- tables that go */
+/* --- tables that are evicted or forgotten */
 
-/* Takes the file's tables out of every list. A program that has read one before may go on with it. */
+/* Takes the file's table out of every list. A program that has read the entry before may still use it. */
 static void withdraw(uint32_t file, void *data)
 {
 	struct publisher *p = data;
@@ -485,7 +489,7 @@ static void withdraw(uint32_t file, void *data)
 	}
 }
 
-/* --- what others may know */
+/* --- queries */
 
 bool publisher_outdated(const struct publisher *p, const struct proc_maps *m)
 {

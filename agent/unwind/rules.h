@@ -51,7 +51,7 @@ struct rules_options {
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */
 int rules_new(struct rules **ret, const struct rules_options *options);
-/* After worker_free, or when no job is with the workers. */
+/* Call it after worker_free, or when no job is with the workers. */
 void rules_free(struct rules *r);
 
 /* Begins a walk over one stack; `now_ns` is CLOCK_MONOTONIC. */
@@ -61,7 +61,7 @@ enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const s
 /* Ends the walk. `repeat`: it will be repeated; its rules are held, and those missing go to the workers. */
 void rules_walk_end(struct rules *r, bool repeat);
 
-/* Call before the file index stands for another file. */
+/* Drops the rules of the file. Call it before the index is given to another. */
 void rules_forget(struct rules *r, uint32_t file);
 void rules_stats(const struct rules *r, struct rules_stats *ret);
 

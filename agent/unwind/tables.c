@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tables[] is indexed by the binary's index. Tables leave in one place, table_drop: out of their entry, out
- * of every published list, and then their blocks are retired. Nothing can come between these three.
+ * tables[] is indexed by the binary's index. A table is removed in one place, table_drop, which takes it
+ * out of its entry, then out of every published list, and then retires its blocks.
  */
 #include "agent/unwind/tables.h"
 
@@ -17,7 +17,7 @@
 
 #define EVICTED_WAIT_NS (5 * NS_PER_SEC) /* before an evicted table is built again; doubles */
 #define EVICTED_WAIT_MAX_NS (320 * NS_PER_SEC)
-#define IDLE_NS (60 * NS_PER_SEC) /* what samples used since then is in use */
+#define IDLE_NS (60 * NS_PER_SEC) /* a table that no sample has used for so long is idle */
 
 struct unwind_tables {
 	struct binary_registry *binaries;
@@ -31,9 +31,9 @@ struct unwind_tables {
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
 	size_t n_waiting, n_building, n_stuck;
-	void (*withdraw)(uint32_t binary, void *data); /* out of what is published */
+	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
-	struct placing *placing; /* finished, and wait for the room that was made for them */
+	struct placing *placing; /* finished tables that wait for the room made by eviction */
 	struct unwind_tables_stats stats;
 };
 
@@ -144,7 +144,7 @@ static void table_drop(struct unwind_tables *c, struct binary_table *f)
 
 /* --- room in the arena */
 
-/* Who asks for room, and the time of last use that a table must have to go for it. */
+/* Only tables that were last used before `before_ns` may be evicted. */
 struct eviction {
 	struct unwind_tables *tables;
 	uint64_t before_ns;
@@ -181,7 +181,7 @@ int unwind_tables_make_room(struct unwind_tables *c, size_t len, struct arena_ho
 	return room_hold(c, len, UINT64_MAX, ret);
 }
 
-/* A finished table on its way into the arena: each of its blocks has a place, or a hold on one. */
+/* A finished table on its way into the arena: each of its blocks has a place, or a reservation for one. */
 struct placing {
 	struct placing *next;
 	struct build_job *job;
@@ -202,8 +202,9 @@ static void placing_free(struct unwind_tables *c, struct placing *p)
 }
 
 /*
- * What is merely mapped does not drive out what samples have used in the last minute, or the tables of a
- * busy host would take turns.
+ * A table may evict those that were used before it was, or are idle. The table of a binary that is merely
+ * mapped does not evict one that samples have used in the last minute, or the tables of a busy host would
+ * evict each other in turn.
  */
 static uint64_t evicts_before(const struct unwind_tables *c, const struct binary_table *f)
 {
@@ -212,7 +213,7 @@ static uint64_t evicts_before(const struct unwind_tables *c, const struct binary
 	return f->last_used_ns > idle_ns ? f->last_used_ns : idle_ns;
 }
 
-/* Finds a place for every block, or none for any: 0 with *ret, -ENOSPC, -ENOMEM. Tables may have gone. */
+/* Finds a place for every block, or for none: 0 with *ret, -ENOSPC, -ENOMEM. Tables may have been evicted. */
 static int placing_begin(struct unwind_tables *c, struct build_job *j, struct placing **ret)
 {
 	const struct arena_owner owner = {ARENA_TABLE, j->file};
@@ -253,8 +254,7 @@ static bool placing_claim(struct unwind_tables *c, struct placing *p)
 	return all;
 }
 
-/* Writes the blocks to their places, which are the binary's from now on. 0 or -ENOMEM: nothing has changed.
- */
+/* Writes the blocks to their places, and gives these to the binary. 0; -ENOMEM: nothing has changed. */
 static int placing_end(struct unwind_tables *c, struct placing *p)
 {
 	struct binary_table *f = &c->tables[p->job->file];
@@ -297,7 +297,7 @@ static void job_end(struct unwind_tables *c, struct build_job *j)
 	build_job_free(j);
 }
 
-/* The table is in the arena (0), or why it is not. Takes the job. */
+/* Ends a build: r is 0 if the table is in the arena, or the reason why it is not. Takes the job. */
 static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
 	struct binary_table *f = &c->tables[j->file];
@@ -306,7 +306,7 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 		   : r == -ENODATA ? TABLE_NONE
 		   : r == -ENOSPC  ? TABLE_EVICTED
 				   : TABLE_FAILED;
-	if (f->state == TABLE_EVICTED) { /* what does not fit is not built again and again */
+	if (f->state == TABLE_EVICTED) { /* one that does not fit is built again ever more rarely */
 		f->evicted_ns = c->now();
 		f->wait_ns = f->wait_ns < EVICTED_WAIT_MAX_NS ? f->wait_ns * 2 : f->wait_ns;
 		c->stats.no_room++;
@@ -319,10 +319,10 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 	c->stats.failed += f->state == TABLE_FAILED;
 	changed(c, f);
 	job_end(c, j);
-	c->ready(c->data); /* also when there is none: mappings say so then, and nobody waits */
+	c->ready(c->data); /* also without a table: lists then say so, and no sample waits for it */
 }
 
-/* Puts the table into the arena where its places are free already. True when the placing is over. */
+/* Stores the table if all of its places are free by now. True when that has succeeded or failed for good. */
 static bool table_place(struct unwind_tables *c, struct placing *p)
 {
 	struct build_job *j = p->job;
@@ -360,7 +360,7 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 	}
 }
 
-/* Reading it takes too long. Whoever waits is told that there is no table; it may still come. */
+/* The job takes too long. Samples do not wait any longer for its table, which may still come. */
 static void build_overdue(struct worker_job *job)
 {
 	struct build_job *j = container_of(job, struct build_job, job);
@@ -377,7 +377,7 @@ static void build_overdue(struct worker_job *job)
 	c->ready(c->data);
 }
 
-/* The file system of one that is stuck answers again: so may the others there. */
+/* The file system of a stuck job has answered: queue the builds that were put off for it. */
 static void unstick(struct unwind_tables *c, struct binary_table *f)
 {
 	f->stuck = false;
@@ -440,7 +440,7 @@ void unwind_tables_free(struct unwind_tables *c)
 	free(c);
 }
 
-/* The file to build next: what samples wait for, else the lowest index. */
+/* The table to build next: one that samples wait for, else the one with the lowest index. */
 static struct binary_table *next_waiting(const struct unwind_tables *c)
 {
 	struct binary_table *first = NULL;
@@ -458,7 +458,7 @@ static struct binary_table *next_waiting(const struct unwind_tables *c)
 	return first;
 }
 
-/* One file system that does not answer is not to take a thread for each of its files. */
+/* True when a job is stuck on this file system, which may not block a worker for each of its files. */
 static bool is_dead(const struct unwind_tables *c, dev_t dev)
 {
 	for (uint32_t i = 1; i <= c->top && c->n_stuck; i++)

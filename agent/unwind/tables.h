@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The unwind tables of binaries, by the binaries' indices. Worker threads build them, those that samples
- * need first, and they live in the arena under its budget. When it is full, a contiguous range is made free
- * by evicting the tables in it, where these have been unused for longest.
+ * The unwind tables of binaries, found by the binaries' indices. Worker threads build them, beginning with
+ * those that samples need. Finished tables are stored in the arena, within its budget. When the arena is
+ * full, we evict the tables of one contiguous range: the one whose tables have been unused for longest.
  */
 #ifndef PROFLET_UNWIND_TABLES_H
 #define PROFLET_UNWIND_TABLES_H
@@ -17,7 +17,7 @@
 struct unwind_tables;
 struct worker;
 
-/* Binaries with the workers at a time: those that wait behind them can still change places. */
+/* Builds submitted to the workers at a time. Few, because those not yet submitted can still be reordered. */
 #define UNWIND_JOBS_MAX 16u
 
 enum unwind_table_state {
@@ -27,7 +27,7 @@ enum unwind_table_state {
 	TABLE_READY,
 	TABLE_NONE,    /* the binary has no call-frame information, or is not ELF */
 	TABLE_FAILED,  /* could not be read or held in memory */
-	TABLE_EVICTED, /* was ready; built again when a sample needs it */
+	TABLE_EVICTED, /* evicted, or there was no room for it; built again when a sample needs it */
 };
 
 /* A block of a binary's table in the arena. */
@@ -40,19 +40,19 @@ struct binary_table {
 	const struct binary *binary; /* borrowed */
 	enum unwind_table_state state;
 	bool urgent;
-	bool stuck;   /* its job has run too long, and is not back yet */
-	bool put_off; /* not tried: it is on the file system of one that is stuck */
+	bool stuck;   /* its job has run for too long, and has not returned yet */
+	bool put_off; /* not built, because a job is stuck on the same file system */
 	struct unwind_placed *placed;
 	size_t n_placed;
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
-	uint64_t evicted_ns;   /* when it found no room, or gave it to another */
-	uint64_t wait_ns;      /* before it is built again after that */
+	uint64_t evicted_ns;   /* when the state became TABLE_EVICTED */
+	uint64_t wait_ns;      /* it is not built again before that much time has passed since */
 	uint64_t build_ns;
 	uint64_t n_rows;
-	uint32_t change; /* unwind_tables_change() when it came last, or was found to be none */
+	uint32_t change; /* unwind_tables_change() when its last build ended */
 };
 
-/* It is not there now, and may come: what needs it can wait. */
+/* True when the table is not ready but may become so: a sample that needs it can wait. */
 static inline bool binary_table_pending(const struct binary_table *f)
 {
 	return f->state == TABLE_WAITING || f->state == TABLE_BUILDING || f->state == TABLE_EVICTED;
@@ -61,52 +61,53 @@ static inline bool binary_table_pending(const struct binary_table *f)
 struct unwind_tables_stats {
 	uint64_t ready, built, failed, evicted, skipped_fdes;
 	uint64_t rows, table_bytes, build_ns;
-	uint64_t overdue;      /* tables given up because their files did not answer in time */
+	uint64_t overdue;      /* builds given up because reading the file took too long */
 	uint32_t overdue_file; /* the last of these */
-	uint64_t put_off;      /* and those on the same file systems that were not tried */
-	uint64_t no_room;      /* finished tables that no eviction could make room for */
+	uint64_t put_off;      /* builds not tried, because one is stuck on the same file system */
+	uint64_t no_room;      /* finished tables for which eviction could make no room */
 	uint32_t no_room_file; /* the last of these */
 };
 
 /*
- * `ready` is called (from the main loop, within worker_collect or unwind_tables_retry) after tables came:
- * mappings that use the binaries are to be published again. Registry, arena and worker are borrowed.
+ * `ready` is called on the main loop, within worker_collect or unwind_tables_retry, after a build has
+ * ended: the owner then publishes again the mappings that use the binary. Registry, arena and worker are
+ * borrowed.
  */
 int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binaries, struct arena *arena,
 		      struct worker *worker, void (*ready)(void *data), void *data);
-/* Before the registry. */
+/* Call it before the registry is freed. */
 void unwind_tables_free(struct unwind_tables *t);
 /*
- * Before the blocks of a binary's table are retired, `withdraw` takes them out of everything that is
- * published. There is one such function, the publisher's.
+ * Registers the function that takes the table of a binary out of everything that is published. It is called
+ * before the blocks of the table are retired. There is one such function, the publisher's.
  */
 void unwind_tables_set_withdraw(struct unwind_tables *t, void (*withdraw)(uint32_t binary, void *data),
 				void *data);
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
-/* The binary gets a table, unless it has one already or waits for it. */
+/* Queues the build of the binary's table. Does nothing for a binary that was added before. */
 void unwind_tables_add(struct unwind_tables *t, uint32_t index);
-/* The binary has a descriptor again: a table that failed for want of one is tried again. */
+/* The binary has a descriptor again: a build that failed without one is queued again. */
 void unwind_tables_reopened(struct unwind_tables *t, uint32_t index);
-/* What is known of the binary's table, NULL where it was not added. Borrowed until it is forgotten. */
+/* The state of the binary's table, NULL if it was not added. Borrowed until the binary is forgotten. */
 struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t index);
-/* A sample has a frame in it: it is in use, and without a table it goes to the front of the queue. */
+/* A sample has a frame in the binary: its table is in use. If it is not built yet, its build goes first. */
 void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_ns);
-/* Gives waiting binaries to the workers. Call after adding, and after worker_collect. */
+/* Submits queued builds to the workers. Call it after adding binaries, and after worker_collect. */
 void unwind_tables_pump(struct unwind_tables *t);
-/* Counts tables that came, or will never come: a list made before a binary's last change is out of date. */
+/* Counts builds that ended. A list made before the last change of one of its binaries is outdated. */
 uint32_t unwind_tables_change(const struct unwind_tables *t);
 /*
- * Evicts tables so that `len` bytes become free in one piece, kept for the caller: arena_claim after the next
- * grace period. 0, -ENOSPC (nothing was evicted), -ENOMEM.
+ * Evicts tables so that `len` contiguous bytes become free, and reserves these for the caller, who calls
+ * arena_claim after the next grace period. 0, -ENOSPC (nothing was evicted), -ENOMEM.
  */
 int unwind_tables_make_room(struct unwind_tables *t, size_t len, struct arena_hold *ret);
-/* Places the tables that room was made for. Call after a grace period. */
+/* Stores the finished tables for which eviction has made room. Call it after a grace period. */
 void unwind_tables_retry(struct unwind_tables *t);
-/* Binaries that wait for, or are at, a worker. */
+/* Builds that are queued or with a worker. */
 size_t unwind_tables_pending(const struct unwind_tables *t);
 /*
- * The index will stand for another binary; no worker has it, since jobs hold their binaries. Its table leaves
- * all published lists at once.
+ * Drops the table, because the index is about to be given to another binary. The table is taken out of all
+ * published lists at once. No job can be working on it, since a job has a reference to its binary.
  */
 void unwind_tables_forget(struct unwind_tables *t, uint32_t index);
 void unwind_tables_stats(const struct unwind_tables *t, struct unwind_tables_stats *ret);

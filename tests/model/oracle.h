@@ -32,7 +32,7 @@ struct snapshot {
 	uint64_t serials[MAPS_MAX]; /* of the files */
 };
 
-/* What the oracle is told of a pid. */
+/* What the model tells the oracle about a pid. */
 struct known_process {
 	uint32_t pid;
 	bool published; /* it has a slot */
@@ -53,13 +53,14 @@ void oracle_add_ballast(struct oracle *o, uint32_t ref);
 void oracle_grace_begins(struct oracle *o);
 /* Call at once, before anything takes the room. NULL, or what is wrong. */
 const char *oracle_grace_ended(struct oracle *o);
-/* NULL, or what is wrong; `full`: also in the parts of the process table where no pid of the model belongs.
- */
+/* NULL, or what is wrong. `full`: checks the whole process table, not only where the model's pids belong. */
 const char *oracle_check(struct oracle *o, struct known_process *processes, bool full);
 /* Whether the list at `ref` says just what the mappings are now. */
 bool oracle_list_is(struct oracle *o, uint32_t ref, const struct snapshot *s);
-/* Whether `len` bytes in one piece could be made free by evicting tables used before that time. After
- * oracle_check. */
+/*
+ * Whether evicting tables last used before that time could make `len` contiguous bytes free. Call it after
+ * oracle_check.
+ */
 bool oracle_room_exists(const struct oracle *o, uint32_t len, uint64_t before_ns);
 
 #endif

@@ -173,7 +173,9 @@ Test(identity, gone_by_descriptor)
 	cr_expect_eq(binary_registry_find_gone(f.registry, &e), 0);
 }
 
-/* A file is deleted, and another one gets its inode number: the events of its processes are not the first's.
+/*
+ * A file is deleted, and another one gets its inode number: an event of the second is not taken for the
+ * first.
  */
 Test(identity, inode_is_reused)
 {

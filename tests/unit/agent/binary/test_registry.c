@@ -41,7 +41,9 @@ Test(registry, full_of_referenced)
 	cr_expect_eq(f.n_forgotten, 0);
 }
 
-/* The one unreferenced for longest goes first; its index is free only after those who keep state were told.
+/*
+ * The binary unreferenced for longest goes first. Its index is given out again only after `forget` was
+ * called.
  */
 Test(registry, oldest_goes_first)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Separate debug files in the root of a process: where they are found, which are refused, what comes of them.
+/*
+ * Separate debug files in the root of a process: where they are found, which are refused, which rows they
+ * give.
  */
 #include "tests/unit/agent/proc/tree.h"
 
