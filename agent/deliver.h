@@ -17,7 +17,7 @@ struct loop;
 int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why);
 /* Why the collector does not accept profiles from here. */
 enum deliver_trouble {
-	DELIVER_NOBODY = 1,  /* no server listens there, or it cannot be reached */
+	DELIVER_NOBODY = 1,  /* no server listens at the endpoint, or it cannot be reached */
 	DELIVER_NAME,	     /* the host name cannot be resolved */
 	DELIVER_TLS,	     /* TLS could not be negotiated */
 	DELIVER_NO_ANSWER,   /* a server accepted the connection but does not speak the protocol */
@@ -31,7 +31,7 @@ enum deliver_trouble {
  * or -errno when no request could be sent, because of a wrong setting or lack of memory. *ret_why as above.
  */
 int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why);
-/* Logs the exporter's events as they come. */
+/* Logs the exporter's events when they occur, on the main loop. 0 or -errno. */
 int deliver_watch(struct otlp_exporter *e, struct loop *loop);
 /* Logs the events that have not been logged yet. */
 void deliver_log_events(struct otlp_exporter *e);

@@ -31,7 +31,7 @@ void host_first_word(const char *text, char *ret, unsigned long size)
 		snprintf(ret, size, "%.*s", (int)n, text);
 }
 
-/* A file as a process with that root sees it: the tree may have links that lead elsewhere for us. */
+/* Reads a file as a process with that root sees it: followed by us, its links could lead elsewhere. */
 static void read_word(int root, const char *path, char *ret, size_t size)
 {
 	_cleanup_buf_ struct buf text = {0};
@@ -43,7 +43,7 @@ static void read_word(int root, const char *path, char *ret, size_t size)
 		host_first_word(buf_str(&text), ret, size);
 }
 
-/* Whether PID 1 has the same namespace; `if_hidden` when we may not look. */
+/* Whether PID 1 has the same namespace as the agent; `if_hidden` when that cannot be read. */
 static bool same_namespace(const char *proc, const char *kind, bool if_hidden)
 {
 	char path[128], own[64], first[64];
@@ -56,7 +56,7 @@ static bool same_namespace(const char *proc, const char *kind, bool if_hidden)
 	return n < 0 || m < 0 ? if_hidden : n == m && memcmp(own, first, (size_t)n) == 0;
 }
 
-/* "uninitialized" is what systemd writes into images. */
+/* Images of systems have the text "uninitialized" instead (machine-id(5)). */
 static bool is_machine_id(const char *text)
 {
 	return strspn(text, "0123456789abcdef") == ID_DIGITS && strlen(text) == ID_DIGITS;
@@ -74,7 +74,9 @@ static void read_id(int root, char ret[ID_DIGITS + 1])
 	*ret = '\0';
 }
 
-/* The kernel's name for it is that of our UTS namespace, which is the pod's unless it has the host's network.
+/*
+ * uname(2) gives the name of the agent's UTS namespace, `own`. That is the pod's, unless the pod uses the
+ * host's network.
  */
 static void read_name(int root, const char *proc, const char *node, const char *own, char *ret, size_t size)
 {

@@ -19,12 +19,13 @@
 struct jit_names {
 	struct binary_registry *binaries;
 	struct symbol_jit *jit;
-	uint32_t
-		last_file; /* the file asked about last; it may become something else: forgotten at a sweep */
+	/* the last answer of is_code_memory; reset by each sweep, since an index may get another binary */
+	uint32_t last_file;
 	bool last_file_is;
-	const struct process *last; /* the process asked about last, and what its code is */
+	/* the last answer of runtime, NULL: none */
+	const struct process *last;
 	const char *last_runtime;
-	uint64_t said_full, said_refused;
+	uint64_t logged_full, logged_refused; /* numbers that the log has reported */
 };
 
 int jit_names_new(struct jit_names **ret, struct binary_registry *binaries)
@@ -50,7 +51,7 @@ void jit_names_free(struct jit_names *n)
 	free(n);
 }
 
-/* A file that code was written to, not loaded from: memory that is mapped twice. */
+/* Whether a file is memory that code is written to by one mapping and executed by another: it is not ELF. */
 static bool is_code_memory(struct jit_names *n, uint32_t file)
 {
 	const struct binary *f;
@@ -69,7 +70,7 @@ bool jit_names_wants(struct jit_names *n, const struct stack_frame *f)
 	       (f->kind == STACK_FRAME_NATIVE && is_code_memory(n, frame_file(f->word)));
 }
 
-/* The process's jitdump file: it maps that for no other reason than that others find it. -1: none. */
+/* The jitdump file of the process, which maps it so that profilers find it. Borrowed; -1: none. */
 static int dump_of(const struct jit_names *n, const struct process *p)
 {
 	for (uint32_t i = 0; i < p->maps->n; i++) {
@@ -85,11 +86,11 @@ struct worker_job *jit_names_job(struct jit_names *n, struct process *p)
 {
 	struct symbol_jit_job *job;
 
-	n->last = NULL; /* it has other mappings, perhaps */
+	n->last = NULL; /* its mappings may have changed */
 	if (!symbol_jit_idle(n->jit, p))
 		return NULL;
 	if (symbol_jit_job_new(&job, n->jit, p, dump_of(n, p)) < 0)
-		return NULL; /* no memory: it goes without */
+		return NULL; /* no memory: its code stays without names */
 	return symbol_jit_job_work(job);
 }
 
@@ -110,7 +111,7 @@ static const char *runtime_of(const struct jit_names *n, const struct process *p
 	return runtime;
 }
 
-/* The process address of a frame; 0: it is not known where the file is mapped. */
+/* The process address of a frame; 0: the mapping of its file is unknown. */
 static uint64_t address_of(const struct process *p, const struct stack_frame *f)
 {
 	uint32_t file = frame_file(f->word);
@@ -167,23 +168,23 @@ bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret)
 	return true;
 }
 
-/* Once for each time that it happened again. */
-static void say(struct jit_names *n)
+/* Logs what has happened since the last call. */
+static void log_news(struct jit_names *n)
 {
 	struct symbol_jit_stats s;
 
 	symbol_jit_get_stats(n->jit, &s);
-	if (s.n_full > n->said_full)
+	if (s.n_full > n->logged_full)
 		log_warn("code made at run time has names in %u processes at a time: %lu times there was no "
 			 "room",
-			 SYMBOL_JIT_PROCESSES_MAX, (unsigned long)(s.n_full - n->said_full));
-	if (s.n_refused > n->said_refused)
+			 SYMBOL_JIT_PROCESSES_MAX, (unsigned long)(s.n_full - n->logged_full));
+	if (s.n_refused > n->logged_refused)
 		log_warn("%lu perf maps in /tmp were not read: of another user, no regular file, or older "
 			 "than "
 			 "the process",
-			 (unsigned long)(s.n_refused - n->said_refused));
-	n->said_full = s.n_full;
-	n->said_refused = s.n_refused;
+			 (unsigned long)(s.n_refused - n->logged_refused));
+	n->logged_full = s.n_full;
+	n->logged_refused = s.n_refused;
 }
 
 void jit_names_sweep(struct jit_names *n, uint64_t before_ns)
@@ -191,7 +192,7 @@ void jit_names_sweep(struct jit_names *n, uint64_t before_ns)
 	n->last = NULL;
 	n->last_file = 0;
 	n->last_file_is = false;
-	say(n);
+	log_news(n);
 	symbol_jit_sweep(n->jit, before_ns);
 }
 

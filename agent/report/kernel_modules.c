@@ -14,7 +14,7 @@
 #include "agent/symbol/kallsyms.h"
 
 #define MODULES_MAX 4096u
-#define FIRST_ID 0x10000u /* ids of frame modules: behind those of files */
+#define FIRST_ID 0x10000u /* ids of frame modules: higher than the index of any binary */
 #define ID_MAX_BYTES 64u
 
 struct kernel_module {
@@ -134,7 +134,7 @@ const struct frame_module *kernel_modules_get(struct kernel_modules *m, const st
 	k = n ? container_of(n, struct kernel_module, node) : add(m, label, known.name, hash);
 	if (!k)
 		return NULL;
-	k->module.start = known.start; /* a module that is loaded again may lie elsewhere */
+	k->module.start = known.start; /* a module that was loaded again may have another address */
 	k->module.limit = known.end;
 	return &k->module;
 }

@@ -29,23 +29,22 @@ struct names {
 	struct names_options options;
 	bool kernel_reported;
 	struct symbol_cache *cache;
-	struct symbol_cache
-		*lines; /* of debug information, which takes longer than names; NULL: not wanted */
+	struct symbol_cache *lines; /* source lines, which take longer to read than names; NULL: off */
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
 	struct jit_names *jit;
-	struct memo requested;	   /* frames of the closed window */
-	struct stack_frame *early; /* those that wait for the separate debug file of their binary; owned */
+	struct memo requested;	   /* frames of the closed window that were looked at */
+	struct stack_frame *early; /* frames that wait for the search for a debug file; owned */
 	size_t n_early, cap_early;
 	size_t n_jobs; /* with the workers */
 };
 
-/* Wraps a job of agent/symbol, in order to count those that are under way. */
+/* Wraps a job of agent/symbol, to count those that are not done. */
 struct names_job {
 	struct worker_job job;
 	struct worker_job *inner;
 	struct names *names;
-	bool given_up; /* it has run too long: the window no longer waits for it */
+	bool given_up; /* it ran too long, so the window no longer waits for it */
 };
 
 int names_new(struct names **ret, const struct names_options *options)
@@ -112,7 +111,7 @@ static void job_overdue(struct worker_job *job)
 	j->names->n_jobs--;
 }
 
-/* Hands a job to the workers. False: it was not run, what it was for is wanted again. */
+/* Gives a job to the workers. False: it cannot run now, and its names are to be requested again. */
 static bool submit(struct names *n, struct worker_job *inner, enum worker_priority priority)
 {
 	struct names_job *j = calloc(1, sizeof *j);
@@ -148,7 +147,7 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 
 		if (symbol_job_new(&job, cache, file, &files) < 0 ||
 		    !submit(n, &job->work, lines ? WORKER_LOW : WORKER_HIGH))
-			return; /* the addresses stay wanted, and this window goes without */
+			return; /* the addresses stay wanted; this window is sent without their names */
 	}
 }
 
@@ -167,13 +166,13 @@ void names_prepare(struct names *n)
 
 	if (!n->options.kernel)
 		return;
-	(void)symbol_kernel_find(n->kernel, 0, &none); /* missed: they are wanted */
+	(void)symbol_kernel_find(n->kernel, 0, &none); /* not found, which makes a job due */
 	submit_kernel(n);
 }
 
 /*
- * The separate debug file of a binary is looked for while its table is built. Names that are read before that
- * would stay in the cache.
+ * Whether the separate debug file of a binary is still to be searched for, which happens while its unwind
+ * table is built. Names that were read before would stay in the cache, and those of the debug file unread.
  */
 static bool is_early(const struct names *n, uint32_t file)
 {
@@ -200,7 +199,7 @@ static void request(struct names *n, const struct stack_frame *f)
 		return;
 	}
 	if (is_early(n, file)) {
-		/* without memory the frame goes without a name */
+		/* without memory the frame stays without a name */
 		if (array_reserve(&n->early, &n->cap_early, n->n_early + 1, sizeof *n->early) == 0)
 			n->early[n->n_early++] = *f;
 		return;
@@ -350,7 +349,7 @@ static void kernel_frame(struct names *n, uint64_t address, struct frame *ret)
 
 /* --- stacks as numbers, and as frames */
 
-/* One of a user frame of p's. Code of the process's own has another number in each process. */
+/* The number of a user frame of p's. Generated code has another number in each process. */
 static uint64_t number_of(struct names *n, const struct process *p, const struct stack_frame *f)
 {
 	return n->options.native ? jit_names_id(n->jit, p, f) : f->word;
@@ -391,8 +390,10 @@ void names_frame(void *names, uint64_t number, struct frame *ret)
 		user_frame(names, number, ret);
 }
 
-/* Inlined calls become frames of their own, at the same address, as long as `room` frames suffice. Returns
- * how many. */
+/*
+ * Writes a frame; its inlined calls become frames of their own at the same address, if they fit into `room`,
+ * else only the outermost one remains. Returns how many frames there are.
+ */
 static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
 {
 	if (frame->n_lines < 2 || frame->n_lines > room) {

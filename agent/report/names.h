@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names of the functions in a window's stacks. They come in two steps: when a window closes, what its stacks
- * need and the caches do not have is requested, one job for each binary; when the jobs are back the frames
- * can be read. Private to agent/report. Main loop only.
+ * Names of the functions in a window's stacks, in two steps. When a window closes, names_request gives the
+ * workers one job for each binary that has frames whose names are not in the caches. When the jobs are done
+ * (names_complete), names_frame and names_frames give each frame with its name. Private to agent/report. Main
+ * loop only.
  *
- * A frame is asked for by its number (agent/sample/frames.h): equal numbers are equal frames within a window.
+ * Frames are identified by numbers (agent/sample/frames.h): within a window, equal numbers are equal frames.
  */
 #ifndef PROFLET_REPORT_NAMES_H
 #define PROFLET_REPORT_NAMES_H
@@ -24,45 +25,56 @@ struct worker;
 
 struct names_options {
 	struct binary_registry *binaries;
-	const struct unwind_tables *tables; /* NULL: none is being built */
+	const struct unwind_tables *tables; /* NULL: no unwind tables are built */
 	struct worker *worker;
-	bool kernel, native;  /* which functions get names */
-	bool source_lines;    /* and inlined calls; symbol_dwarf_load has been called */
+	bool kernel, native;  /* whether kernel functions, and those of processes, get names */
+	bool source_lines;    /* also file, line and inlined calls; symbol_dwarf_load has been called */
 	const char *kallsyms; /* NULL: /proc/kallsyms */
 };
 
-/* The most frames of one stack: those of kernel and user, and the reason of an early end. */
+/* Maximum frames of one stack: kernel frames, user frames, and one for the reason of an early end. */
 #define NAMES_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 1u)
 
 /* Everything in `options` is borrowed. 0 or -errno. */
 int names_new(struct names **ret, const struct names_options *options);
-/* All jobs must be done: free the workers first. NULL is fine. */
+/* All jobs must have been done before: free the workers first. NULL is fine. */
 void names_free(struct names *n);
-/* Requests what every window needs. */
+/* Call at the start: reads the kernel's symbols ahead, since every window needs them. */
 void names_prepare(struct names *n);
-/* A sample goes into the open window: the sources of its names may be gone when that closes. */
+/*
+ * Call for each sample that is added to the open window. Names of generated code are requested at once, since
+ * their sources may be gone when the window closes.
+ */
 void names_note(struct names *n, struct process *p, const struct sample_view *v);
-/* Requests what the stacks of a window that began at since_ns need and the caches do not have. The entries'
- * owners are images. */
+/*
+ * Requests the names that the stacks of a closed window need and the caches do not have. The window began at
+ * `since_ns`. The entries' owners are images (struct proc_image).
+ */
 void names_request(struct names *n, const struct sample_aggregate *samples, uint64_t since_ns);
-/* Requests what had to wait for the separate debug file of a binary. After worker_collect. */
+/* Requests names that had to wait for a binary's separate debug file. Call after worker_collect. */
 void names_progress(struct names *n);
-/* Whether nothing that was requested is outstanding. */
+/* Whether all requests have been answered, or given up. */
 bool names_complete(const struct names *n);
 /*
- * The entry's stack as numbers, leaf first, the reason of an early end last; at most NAMES_FRAMES_MAX.
- * Returns how many. *ret_own: some mean something in the entry's process alone. Good until the next
- * names_note or names_request.
+ * Writes the numbers of the entry's frames, leaf first, the reason of an early end last, and returns how many
+ * there are: at most NAMES_FRAMES_MAX. *ret_own: some of them are numbers of the entry's process alone, so
+ * that an equal stack of another process has other numbers. Valid until the next names_note or names_request.
  */
 size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *ret, bool *ret_own);
-/* What a number means; an otlp_frame_fn. Borrowed until the next names_request or worker_collect. */
+/*
+ * Writes the frame that a number stands for, with its name if that is known. Its strings are borrowed until
+ * the next names_request or worker_collect. Has the type otlp_frame_fn.
+ */
 void names_frame(void *names, uint64_t number, struct frame *ret);
-/* The entry's stack as frames, inlined calls among them as long as NAMES_FRAMES_MAX is not passed. */
+/*
+ * Writes the entry's stack as frames and returns how many there are. Inlined calls are frames of their own,
+ * as long as there is room: at most NAMES_FRAMES_MAX.
+ */
 size_t names_frames(struct names *n, const struct sample_entry *e, struct frame *ret);
-/* The index is about to stand for another binary. */
+/* Drops the names of a binary, before its index is given to another one. */
 void names_forget(struct names *n, uint32_t file);
 size_t names_bytes(const struct names *n);
-/* Addresses whose source lines are missing because there was no time to read them. */
+/* Number of addresses whose source lines have not been read. */
 uint64_t names_lines_left(const struct names *n);
 
 #endif

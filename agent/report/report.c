@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two windows: the open one takes samples, the closed one waits for names. A window closes when its time is
+ * Samples are added to the open window while the closed one waits for names. A window closes when its time is
  * over, or when it is half full: closing early loses nothing. The closed window is sent when its names are
- * there. When the open one has to close before that, late names are left out rather than samples.
+ * there. If the open one has to close before that, the closed one is sent without them: names may be missing,
+ * samples may not.
  */
 #include "agent/report/report.h"
 
@@ -26,11 +27,11 @@ struct report {
 	struct window open, closed; /* `closed` has samples while `closing` */
 	bool closing;
 	uint32_t frequency_hz;
-	struct clock_steps clock; /* that tell Unix time */
+	struct clock_steps clock; /* convert the times of samples to Unix time */
 	struct names *names;
 	struct resources *resources;
 	struct sender *sender;
-	struct report_stats stats; /* what nobody else counts */
+	struct report_stats stats; /* the members that sender and names do not count */
 };
 
 static const char *const drop_texts[REPORT_DROPS_N] = {
@@ -61,7 +62,7 @@ int64_t report_clock_set(struct report *r)
 
 static void window_begin(struct report *r)
 {
-	(void)report_clock_set(r); /* where nobody tells us of steps */
+	(void)report_clock_set(r); /* where nothing reports that the clock was set */
 	r->open.start_ns = r->options.clock.mono_ns();
 	r->open.frequency_hz = r->frequency_hz;
 }
@@ -153,7 +154,7 @@ void report_free(struct report *r)
 	free(r);
 }
 
-/* Whether the open window uses so many quarters of its bytes. */
+/* Whether the open window uses more than n quarters of its bytes. */
 static bool uses_quarters(const struct report *r, unsigned n)
 {
 	return window_bytes(&r->open) > r->options.window_bytes / 4 * n;

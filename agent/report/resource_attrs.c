@@ -44,8 +44,10 @@ const struct cgroup_meta *resource_workload(const struct proc_image *i)
 	return i->context.data;
 }
 
-/* The first that is known of: what the process says of itself, the workload of its pod, its unit, its
- * program. Never empty: some backends select by it alone. */
+/*
+ * The first that is known: OTEL_SERVICE_NAME of the process, the workload of its pod, its unit, its
+ * executable. Never empty, since some backends select by it alone.
+ */
 static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m,
 				const struct pod *pod)
 {
@@ -56,8 +58,7 @@ static const char *service_name(const struct proc_image *i, const struct cgroup_
 	name = pod ? pod_service_name(pod) : NULL;
 	if (!name)
 		name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(i);
-	return name[0] ? name
-		       : "unknown_service"; /* a process that had ended before anything was known of it */
+	return name[0] ? name : "unknown_service"; /* the process ended before anything was known about it */
 }
 
 static void add(struct otlp_attr *attrs, size_t *n, const char *key, const char *value)
@@ -118,7 +119,7 @@ const char *resource_container_name(const struct resources *r, const struct proc
 	return container ? container->name : NULL;
 }
 
-/* --- which entries are one resource's */
+/* --- which entries belong to one resource */
 
 static int compare_strings(const char *a, const char *b)
 {
@@ -130,7 +131,10 @@ static int compare_u64(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* By process where each is one, container, unit, service name of its own, executable. */
+/*
+ * Orders images by resource; 0: both belong to the same. Compares the process (with resource: process), then
+ * container, pod, unit and OTEL_SERVICE_NAME, and the executable outside of containers and units.
+ */
 static int compare(const struct resources *r, const struct proc_image *a, const struct proc_image *b)
 {
 	const struct cgroup_meta *x = resource_workload(a), *y = resource_workload(b);
@@ -156,7 +160,7 @@ static int compare(const struct resources *r, const struct proc_image *a, const 
 	return strcmp(proc_image_executable(a), proc_image_executable(b));
 }
 
-/* An image of the window. */
+/* One image of the window. */
 struct owner {
 	const struct proc_image *image;
 	size_t n;	/* entries */
@@ -175,7 +179,7 @@ bool resource_same(const struct resources *r, const struct sample_entry *a, cons
 	return compare(r, a->owner, b->owner) == 0;
 }
 
-/* The number of an owner, a new one if it was not seen. -ENOMEM. */
+/* Writes the number of an image, in the order of first appearance. 0 or -ENOMEM. */
 static int owner_number(struct buf *owners, struct memo *numbers, const struct proc_image *i, int32_t *ret)
 {
 	struct owner new = {.image = i, .number = (int32_t)(owners->len / sizeof new)};
@@ -186,12 +190,13 @@ static int owner_number(struct buf *owners, struct memo *numbers, const struct p
 	r = buf_append(owners, &new, sizeof new);
 	if (r < 0)
 		return r;
-	memo_put(numbers, (uintptr_t)i, new.number); /* not learnt: it comes more than once, side by side */
+	memo_put(numbers, (uintptr_t)i,
+		 new.number); /* if it is not stored, the image comes twice, side by side */
 	*ret = new.number;
 	return 0;
 }
 
-/* Entries are many and images few: these are sorted, and the entries then put in their places. */
+/* There are many entries and few images. So images are sorted, and then each entry is put in its place. */
 const struct sample_entry **resource_order(const struct resources *r, const struct sample_aggregate *samples,
 					   size_t *ret_n)
 {

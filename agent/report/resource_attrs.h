@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which resource the samples of a process belong to, and its attributes. A resource is a container; of the
- * host's processes a systemd unit or, outside any, an executable. With `resource: process` each process is
- * one. Private to agent/report. Main loop only.
+ * OTLP resources: to which one the samples of a process belong, and its attributes. A resource is a
+ * container; for processes outside of containers, a systemd unit; for those outside of both, an executable.
+ * With the setting `resource: process`, each process is a resource. Private to agent/report. Main loop only.
  */
 #ifndef PROFLET_REPORT_RESOURCE_ATTRS_H
 #define PROFLET_REPORT_RESOURCE_ATTRS_H
@@ -21,20 +21,26 @@ struct resources;
 
 #define RESOURCE_ATTRS_MAX 64
 
-/* `config` and `pods` (NULL: nothing is known of pods) are borrowed. 0 or -ENOMEM. */
+/* `config` and `pods` (NULL: pods have no names) are borrowed. 0 or -ENOMEM. */
 int resources_new(struct resources **ret, const struct config *config, const struct pod_table *pods);
+/* NULL is fine. */
 void resources_free(struct resources *r);
-/* The control group that the image's process ran in; NULL: not known. Borrowed from the image. */
+/* The container, pod or unit that the image's process ran in; NULL: unknown. Borrowed from the image. */
 const struct cgroup_meta *resource_workload(const struct proc_image *i);
-/* The attributes of the resource that a process belongs to. Borrowed from image, workload, pods and `r`,
- * until the loop goes on. */
+/*
+ * Writes the attributes of the resource that a process belongs to, and returns how many there are: at most
+ * RESOURCE_ATTRS_MAX. Their strings are borrowed until pod table or image change.
+ */
 size_t resource_attrs(const struct resources *r, const struct proc_image *i, struct otlp_attr *ret);
-/* What the kubelet calls the container of a process; NULL: not known. Borrowed as above. */
+/* The kubelet's name for the container of a process; NULL: unknown. Borrowed as above. */
 const char *resource_container_name(const struct resources *r, const struct proc_image *i);
-/* Entries, whose owners are images, in an order in which those of one resource stand together; owned by the
- * caller. NULL: no memory. */
+/*
+ * The entries of a window, whose owners are images, in an order in which those of one resource are adjacent.
+ * The array of *ret_n is the caller's; the entries are borrowed. NULL: no memory.
+ */
 const struct sample_entry **resource_order(const struct resources *r, const struct sample_aggregate *samples,
 					   size_t *ret_n);
+/* Whether the processes of two entries belong to one resource. */
 bool resource_same(const struct resources *r, const struct sample_entry *a, const struct sample_entry *b);
 
 #endif

@@ -24,9 +24,10 @@ struct sender {
 	struct sender_options options;
 	struct otlp_batch *batch; /* NULL: none is open */
 	struct sender_stats stats;
-	uint64_t numbers[NAMES_FRAMES_MAX];    /* of the stack at work */
-	struct frame frames[NAMES_FRAMES_MAX]; /* the same, for options.stack */
-	uint64_t *times;		       /* Unix time, of the entry at work; owned */
+	/* buffers, for the entry that is being sent: */
+	uint64_t numbers[NAMES_FRAMES_MAX];    /* its frames */
+	struct frame frames[NAMES_FRAMES_MAX]; /* its frames with names, for options.stack */
+	uint64_t *times;		       /* its times as Unix time; owned */
 	size_t cap_times;
 };
 
@@ -76,8 +77,8 @@ static int spill(void *data, const void *bytes, size_t len)
 }
 
 /*
- * How long the window was by the wall clock, as its times are: suspended time counts. When the clock was set
- * back it is the time that passed.
+ * The duration of the window by the wall clock, like the times of its samples: it includes suspended time. If
+ * the wall clock was set back, the time that passed.
  */
 static uint64_t duration_ns(const struct sender *s, const struct window *w)
 {
@@ -87,7 +88,7 @@ static uint64_t duration_ns(const struct sender *s, const struct window *w)
 	return end > start ? end - start : w->end_ns - w->start_ns;
 }
 
-/* A new batch for the window, or the open one goes on with it. */
+/* Begins a batch for the window, or goes on in the open batch with it. */
 static int batch_begin(struct sender *s, const struct window *w)
 {
 	const struct config *c = s->options.config;
@@ -111,7 +112,7 @@ static int batch_begin(struct sender *s, const struct window *w)
 	return otlp_batch_new(&s->batch, &o);
 }
 
-/* What did not come out of the batch is lost with it. */
+/* Emits the last request of the batch. Samples that are still pending then are lost. */
 static void batch_end(struct sender *s)
 {
 	struct otlp_request *last = NULL;
@@ -160,7 +161,7 @@ static int times_convert(struct sender *s, const struct sample_entry *e)
 	return 0;
 }
 
-/* What the values of an origin's samples are. */
+/* What samples of this origin count. */
 static struct otlp_profile_type profile_type(uint16_t origin, uint32_t frequency_hz)
 {
 	if (origin == ORIGIN_CPU)
@@ -182,7 +183,7 @@ static void send_otlp(struct sender *s, const struct sample_entry *e, uint32_t f
 	events.stack.n = names_numbers(s->options.names, e, s->numbers, &own);
 	events.stack.id = own ? (uintptr_t)e : (uintptr_t)e->stack;
 	events.n_attrs = sample_attrs(s, e, attrs);
-	s->stats.pending += e->n; /* before they may be emitted */
+	s->stats.pending += e->n; /* before otlp_batch_sample, which may emit them */
 	if (times_convert(s, e) == 0) {
 		events.unix_ns = s->times;
 		(void)otlp_batch_sample(s->batch, &events, &added);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Closed windows become export requests, and weighted stacks for a recording. Every sample ends in a request
- * that was emitted, or is counted as dropped. Private to agent/report. Main loop only.
+ * Makes export requests of closed windows, and weighted stacks for recordings. Every sample is in an emitted
+ * request, in an unfinished one (pending), or counted as failed. Private to agent/report. Main loop only.
  */
 #ifndef PROFLET_REPORT_SENDER_H
 #define PROFLET_REPORT_SENDER_H
@@ -19,10 +19,10 @@ struct resources;
 struct sender;
 struct window;
 
-/* Most of it is as in struct report_options. */
+/* Members that are not explained here are those of struct report_options. */
 struct sender_options {
 	const struct config *config;
-	const struct clock_steps *clock; /* that tell Unix time */
+	const struct clock_steps *clock; /* convert the times of samples to Unix time */
 	struct names *names;
 	const struct resources *resources;
 	size_t max_request_bytes;
@@ -36,17 +36,17 @@ struct sender_options {
 
 struct sender_stats {
 	uint64_t emitted; /* samples in requests that were handed to emit */
-	uint64_t pending; /* in a request that is not finished yet */
-	uint64_t failed;  /* in none: no memory, or a stack too large for any */
+	uint64_t pending; /* samples in a request that is not finished */
+	uint64_t failed;  /* samples that no request can hold, or for which there was no memory */
 };
 
-/* Everything in `options` is borrowed. 0 or -ENOMEM. */
+/* All pointers in `options` are borrowed until sender_free. 0 or -ENOMEM. */
 int sender_new(struct sender **ret, const struct sender_options *options);
-/* NULL is fine. Samples in a request that is not finished are lost. */
+/* Pending samples are lost. NULL is fine. */
 void sender_free(struct sender *s);
-/* Sends a closed window; with options.one_request it only goes into the request. */
+/* Sends a closed window; with options.one_request its samples become pending. */
 void sender_send(struct sender *s, const struct window *w);
-/* Finishes and emits the one request. */
+/* With options.one_request: finishes and emits the request. */
 void sender_finish(struct sender *s);
 void sender_stats(const struct sender *s, struct sender_stats *ret);
 

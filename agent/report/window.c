@@ -47,7 +47,8 @@ int window_add(struct window *w, const struct sampled_task *task, const struct s
 	size_t before = sample_aggregate_stacks(w->samples);
 	int r = sample_aggregate_add(w->samples, task->image, task->thread, v);
 
-	if (sample_aggregate_stacks(w->samples) != before) /* else the stack's are held already */
+	if (sample_aggregate_stacks(w->samples) !=
+	    before) /* the binaries of a known stack are held already */
 		hold_binaries(w, v);
 	return r;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cpu.max: chooses the sampling frequency that keeps the agent's CPU time below this limit. A lower frequency
- * reduces only the cost of samples; the cost of new processes, tables and names does not depend on it. So
- * samples may always use half of cpu.max, and the log reports when the total exceeds it.
+ * Enforces cpu.max: chooses the sampling frequency that keeps the agent's CPU time below this limit. A lower
+ * frequency reduces only the cost of samples; the cost of new processes, tables and names does not depend on
+ * it. So samples may always use half of cpu.max, and the log reports when the total exceeds it.
  */
 #ifndef PROFLET_CPU_LIMIT_H
 #define PROFLET_CPU_LIMIT_H

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The HTTP server behind `listen`: answers GET on the main loop, a few connections at a time (libmicrohttpd).
+/*
+ * The HTTP server at the address of the setting `listen`: answers GET requests on the main loop, with a few
+ * connections at a time (libmicrohttpd).
  */
 #ifndef PROFLET_HTTP_SERVER_H
 #define PROFLET_HTTP_SERVER_H
@@ -12,8 +14,8 @@ struct http_server;
 
 /*
  * Answers a request: appends to the empty `body`, and sets *content_type (static string) if it is not
- * HTTP_SERVER_TEXT. `accept` is the request's header of this name, "" without. Returns the HTTP status; 404:
- * no such path. Must not block.
+ * HTTP_SERVER_TEXT. `accept` is the request's Accept header, "" if there is none. Returns the HTTP status;
+ * 404: no such path. Must not block.
  */
 typedef unsigned (*http_server_fn)(const char *path, const char *accept, struct buf *body,
 				   const char **content_type, void *data);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent's state as metrics, in the text format of Prometheus 0.0.4, or in that of OpenMetrics 1.0.0 for
- * readers that ask for it, which has a line for each metric's unit. In every scrape, all samples are
- *accounted for:
+ * The agent's state as metrics: in the Prometheus text format 0.0.4, or in OpenMetrics 1.0.0 for clients that
+ * accept it, which also names units. In every scrape, all samples are accounted for:
  *
  *	samples_taken + samples_recovered = samples_exported + sum of samples_dropped + samples_in_flight
  *		+ samples_spooled

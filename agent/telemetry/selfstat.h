@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the agent itself costs. */
+/* CPU time, memory and open files of the agent itself. */
 #ifndef PROFLET_SELFSTAT_H
 #define PROFLET_SELFSTAT_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The pages that a running agent serves at `listen`:
+ * The pages that a running agent serves at the address of the setting `listen`:
  *
  *	/metrics	counters and gauges, metrics.h
  *	/healthz	200 while samples arrive as expected; 503 and the reason when sampling has stalled
