@@ -17,7 +17,7 @@
 #include "agent/elf/cfi/rule_format.h"
 
 #define SECTION_VA 0x400000ull
-#define TEXT_VA 0x1000ull /* where the FDEs of the tests begin */
+#define TEXT_VA 0x1000ull /* start of the FDEs in the tests */
 
 struct bytes {
 	const char *data;
@@ -55,7 +55,10 @@ static inline void end_entry(struct buf *b, size_t start)
 	memcpy(b->data + start, &len, sizeof(len));
 }
 
-/* A CIE as GCC writes it for x86-64 or aarch64: version 1, given augmentation, 8-byte absolute pointers. */
+/*
+ * Writes a CIE like that of GCC for x86-64 or aarch64: version 1, the given augmentation, 8-byte absolute
+ * pointers.
+ */
 static inline size_t put_cie(struct buf *b, uint16_t machine, const char *augmentation, struct bytes program)
 {
 	size_t start = b->len;
@@ -107,7 +110,7 @@ static inline struct cfi_section section_of(const struct buf *b, uint16_t machin
 	};
 }
 
-/* A table as text: rows by "; ", then what was put over them. */
+/* Prints a table: rows separated by "; ", then the replaced ranges. */
 static inline void put_table(struct buf *out, const struct elf_rows *t, uint16_t machine)
 {
 	char cfa[RULE_FORMAT_MAX], fp[RULE_FORMAT_MAX], ra[RULE_FORMAT_MAX];
@@ -127,8 +130,10 @@ static inline void put_table(struct buf *out, const struct elf_rows *t, uint16_t
 			   t->overridden[i].end, t->overridden[i].name);
 }
 
-/* "1000 rsp+8 same cfa-8; 1004 …; 1010 none", or "no rows"; behind it " | OFFSET reason" for each skipped
- * FDE. */
+/*
+ * Returns "1000 rsp+8 same cfa-8; 1004 …; 1010 none", or "no rows", then " | OFFSET reason" for each skipped
+ * FDE.
+ */
 static inline const char *table_text(const struct cfi_section *s, struct buf *out)
 {
 	struct elf_rows *t = NULL;

@@ -23,7 +23,7 @@ struct file_section {
 	uint64_t entry_bytes;
 };
 
-#define FILE_NO_SECTIONS 1u /* leave the section headers out, as sstrip does */
+#define FILE_NO_SECTIONS 1u /* without section headers, as after sstrip */
 
 static inline void file_pad(struct buf *b)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes function tables of Go (agent/elf/go/gopclntab.h says whose format it is), and the code they are
- * about.
+/*
+ * Writes function tables of Go in the format that agent/elf/go/gopclntab.h names, and the code that they
+ * describe.
  */
 #ifndef PROFLET_TESTS_GO_TABLE_H
 #define PROFLET_TESTS_GO_TABLE_H
@@ -13,7 +14,7 @@
 #define GO_TABLE_VA 0x10000
 
 struct go_depth {
-	uint32_t bytes; /* of code; 0 ends the list */
+	uint32_t bytes; /* bytes of code; 0 ends the list */
 	int32_t depth;
 };
 
@@ -23,14 +24,15 @@ struct go_fn {
 	const char *name;
 	uint16_t flags; /* GO_FLAG_*, and GO_ID */
 	struct bytes code;
-	struct go_depth depths[8]; /* in all as many bytes as the code has; none: a function without table */
+	struct go_depth
+		depths[8]; /* as many bytes in total as the code has; none: a function without depths */
 };
 
 struct go_table {
 	enum gopclntab_layout layout;
 	uint16_t machine;
-	uint64_t header_text; /* what the header says */
-	uint64_t va;	      /* of the first function */
+	uint64_t header_text; /* start of the text in the header */
+	uint64_t va;	      /* address of the first function */
 	size_t lead;	      /* bytes of other code before it */
 	const struct go_fn *fns;
 	size_t n;
@@ -140,7 +142,10 @@ static inline void put_go_table(struct buf *b, const struct go_table *t)
 	put(b, records.data, records.len);
 }
 
-/* A file with the functions' code at t->va and the table in `section`. t->lead is a multiple of 16. */
+/*
+ * Makes a file with the code of the functions at t->va and the table in `section`. t->lead is a multiple of
+ * 16.
+ */
 static inline struct elf_image *go_image(const struct go_table *t, const char *section, unsigned flags)
 {
 	_cleanup_buf_ struct buf code = {0}, table = {0};

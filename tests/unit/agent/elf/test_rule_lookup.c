@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Complete rules: of real files they say what the table's rows say, which another interpreter made; of
- * sections written by hand, every way to keep a register, and steps over them.
+ * Complete rules. For real files they must agree with the rows of the table, which another interpreter made.
+ * Sections written by hand have every kind of rule for a register; registers are computed by them.
  */
 #include "tests/unit/agent/elf/cfi_bytes.h"
 #include "tests/unit/agent/elf/elf_file.h"
@@ -20,7 +20,7 @@ DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 /* ---- against the rows of real files */
 
 #define QUERIES 32
-#define ROWS_EACH 640 /* of a file that are compared, spread over it */
+#define ROWS_EACH 640 /* rows of a file that are compared, spread over it */
 
 static bool same_register(const struct elf_reg_rule *row, const struct frame_location *l)
 {
@@ -52,7 +52,10 @@ static bool same_rule(const struct elf_rule *row, const struct frame_rule *rule)
 	return cfa && same_register(&row->fp, &rule->regs[6]) && same_register(&row->ra, &rule->regs[16]);
 }
 
-/* Rows that the table replaces because the stack pointer has a rule, and those that are not from FDEs. */
+/*
+ * Excludes rows that the table rewrites because the stack pointer has a rule, and those that are not from
+ * FDEs.
+ */
 static bool comparable(const struct frame_query *q)
 {
 	return q->error != -ENOENT && q->rule.regs[7].kind == LOCATION_UNSAID;
@@ -113,7 +116,7 @@ Test(frame_rule, real_files_agree_with_the_table, .timeout = 120)
 
 #define STACK 0x7000ull
 #define WORDS 32
-#define NONE UINT64_MAX /* not known */
+#define NONE UINT64_MAX /* unknown */
 
 struct scene {
 	uint64_t words[WORDS];
@@ -131,7 +134,10 @@ static int read_words(void *data, void *to, uint32_t bytes, uint64_t address)
 	return 0;
 }
 
-/* Registers are 100 + n but for rbx and rsp, which are STACK; words are 0x1000 + their index. */
+/*
+ * Register n has the value 100 + n, except rbx and rsp, which are STACK; memory words are 0x1000 + their
+ * index.
+ */
 static void scene_init(struct scene *s)
 {
 	s->regs.known = 0x1ffff;
@@ -144,10 +150,10 @@ static void scene_init(struct scene *s)
 
 struct step_case {
 	const char *name;
-	struct bytes program; /* of the FDE, behind CFA = rsp + 8, RA at CFA - 8 */
+	struct bytes program; /* of the FDE, after CFA = rsp + 8, RA at CFA - 8 */
 	int result;
 	unsigned reg;
-	uint64_t value; /* of reg in the caller */
+	uint64_t value; /* value of reg in the caller */
 };
 
 static const struct step_case steps[] = {
@@ -220,7 +226,7 @@ Test(frame_rule, steps)
 
 Test(frame_rule, ranges)
 {
-	/* from TEXT_VA + 4 on CFA = rsp + 16, from + 8 on rsp + 24 */
+	/* at TEXT_VA + 4 the CFA becomes rsp + 16, at + 8 rsp + 24 */
 	struct frame_query q[] = {{.va = TEXT_VA - 1}, {.va = TEXT_VA},	     {.va = TEXT_VA + 4},
 				  {.va = TEXT_VA + 7}, {.va = TEXT_VA + 15}, {.va = TEXT_VA + 16}};
 	static const int64_t offs[] = {0, 8, 16, 16, 24, 0};
@@ -261,7 +267,7 @@ Test(frame_rule, damaged)
 	}
 }
 
-/* More bytes of expressions than a rule holds. */
+/* The expressions have more bytes than a rule holds. */
 Test(frame_rule, too_many_expressions)
 {
 	_cleanup_buf_ struct buf program = {0};
@@ -279,7 +285,7 @@ Test(frame_rule, too_many_expressions)
 	cr_expect_eq(q.error, -ENOTSUP);
 }
 
-/* Of two FDEs the one that starts last, as in the table. */
+/* Of two FDEs, the one that starts last applies, as in a table. */
 Test(frame_rule, overlapping)
 {
 	_cleanup_buf_ struct buf b = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole files: where the call-frame information is found, and the C library of this system. */
+/* Reads whole files: where the call-frame information is found, and the C library of this system. */
 #include "tests/unit/agent/elf/elf_file.h"
 
 #include <dlfcn.h>
@@ -63,7 +63,7 @@ Test(rows, eh_frame_by_section_and_by_program_header)
 	}
 }
 
-/* Static programs have no such header: the entries are known by what they look like. */
+/* Static programs may have no header: the entries are found by their contents. */
 Test(rows, eh_frame_without_any_header)
 {
 	static const char decoys[] = "....\0\0\0\0\1zR\0\x14\0\0\0\0\0\0\0\1zR\0\1\x78\x10\1\0garbage";
@@ -77,7 +77,9 @@ Test(rows, eh_frame_without_any_header)
 	for (unsigned i = 0; i < 3; i++) {
 		const struct file_section s[] = {
 			text,
-			/* the same at an address that is not that of entries; then not executable text */
+			/*
+			 * at an address that an entry cannot have; then in a section that is not executable
+			 */
 			{".rodata", SHT_PROGBITS, SHF_ALLOC, 0x4000 + (i == 1), segment.data, segment.len, 0,
 			 0},
 		};
@@ -112,7 +114,7 @@ Test(rows, bad_eh_frame_header)
 	}
 }
 
-Test(rows, nothing_to_compile)
+Test(rows, files_without_rows)
 {
 	_cleanup_buf_ struct buf eh = one_function();
 	const struct file_section s[] = {
@@ -173,14 +175,14 @@ Test(rows, the_c_library)
 	cr_assert_eq(elf_rows_build(&t, img), 0);
 	cr_expect_gt(t->n_rows, 10000);
 	cr_expect_eq(t->n_skipped, 0);
-	/* at its first instruction a function has pushed nothing yet */
+	/* at the first instruction of a function, nothing has been pushed yet */
 	static const char *const names[] = {"qsort", "fopen", "getaddrinfo", "system", "regcomp"};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		uint64_t va = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, names[i]) - l.bias;
 		const struct elf_row *row = elf_rows_find(t, va);
 
 		if (!row || va > t->rows[t->n_rows - 1].va)
-			continue; /* a sanitizer stands before the library's own */
+			continue; /* a sanitizer intercepts the library's function */
 		const struct elf_rule *rule = &t->rules[row->rule];
 		cr_expect_eq(rule->cfa_kind, CFA_REG_OFF, "%s", names[i]);
 		cr_expect_eq(rule->fp.kind, REG_SAME, "%s", names[i]);
@@ -226,7 +228,7 @@ struct plt_row {
 static const struct plt_case {
 	const char *name, *section;
 	struct bytes bytes;
-	struct plt_row rows[4]; /* from PLT_VA on; va 0 ends them */
+	struct plt_row rows[4]; /* rows from PLT_VA on; va 0 ends them */
 } plts[] = {
 	{"lld",
 	 ".plt",
@@ -334,7 +336,7 @@ Test(rows, plt_without_call_frame_information)
 #define START_CONTEXT \
 	"\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85\xff\x74\x08\xe8\0\0\0\0\x48\x89\xc7\xe8\0\0\0\0\xf4"
 
-Test(rows, start_context_has_a_root_before_it)
+Test(rows, the_byte_before_start_context_is_outermost)
 {
 	static const struct {
 		const char *name;

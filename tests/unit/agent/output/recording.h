@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A small recording that the tests of the writers share, and what they read back with. */
+/* A small recording for the tests of the writers, and functions to read their output. */
 #ifndef PROFLET_TESTS_RECORDING_H
 #define PROFLET_TESTS_RECORDING_H
 
@@ -86,7 +86,9 @@ static inline int recording_add(struct output_profile *p, const char *process, u
 	recording_add((p), (process), (pid), (container), (const struct frame[]){__VA_ARGS__}, \
 		      sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame), (count))
 
-/* Two processes of one name in a container, one of the host; recursion, kernel, truncated and unnamed frames.
+/*
+ * Two processes of one name in a container and one of the host, with recursion, kernel frames, incomplete
+ * stacks and unnamed frames.
  */
 static inline struct output_profile *recording_sample(void)
 {

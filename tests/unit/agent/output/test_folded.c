@@ -53,7 +53,7 @@ Test(output_folded, separators_in_names_are_replaced)
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
 
 	ADD(p, "a;b\nc", 1, NULL, 1, APP("f;g\nh", 1), APP("x", 2));
-	/* equal text from two modules is one line */
+	/* equal texts of two modules are one line */
 	ADD(p, "d", 1, NULL, 1, APP("same", 1));
 	ADD(p, "d", 1, NULL, 2, LIBC("same", 1));
 	expect_folded(p, false, "a:b?c;x;f:g?h 1\nd;same 3\n");

@@ -77,7 +77,7 @@ Test(output_html, every_page_has_its_own_nonce)
 	cr_expect_eq(count(b, attribute), 0);
 }
 
-/* The page's own model, run by node over the page's own data. */
+/* Runs the model of the page with node on the data of the page. */
 Test(output_html, the_program_reads_the_data)
 {
 	_cleanup_output_profile_ struct output_profile *p = hostile_recording();

@@ -7,7 +7,7 @@
 
 static const struct {
 	const char *bytes;
-	const char *keys; /* one letter each, see letters; text in braces */
+	const char *keys; /* one letter for each key, see letters; text in braces */
 } rows[] = {
 	{"q", "{q}"},
 	{"ab", "{a}{b}"},
@@ -20,8 +20,8 @@ static const struct {
 	{"\r\n\177\b", "nnbb"},
 	{"\003\014\025", "iRc"},
 	{"\303\244\342\202\254\360\237\224\245x", "{\303\244}{\342\202\254}{\360\237\224\245}{x}"},
-	{"\303x\200\377q", "{x}{q}"},	/* no characters */
-	{"\033[99~\033[?1;2cq", "{q}"}, /* sequences that are none of ours */
+	{"\303x\200\377q", "{x}{q}"},	/* malformed characters */
+	{"\033[99~\033[?1;2cq", "{q}"}, /* unknown sequences */
 	{"\033[1;2;3;4;5;6;7;8;9;10;11;12Aq", "{q}"},
 	{"\033xq", "{q}"}, /* Alt */
 	{"\033\033[A", "eu"},
@@ -47,7 +47,7 @@ static void add(char *out, const struct output_key *key)
 		sprintf(out + n, "%c", letters[key->code]);
 }
 
-/* Bytes come one by one: a sequence may be cut anywhere. */
+/* Bytes come one by one, since a sequence may be split anywhere. */
 Test(output_keys, bytes_are_keys)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -73,7 +73,7 @@ Test(output_keys, escape_is_known_when_nothing_follows)
 	cr_expect(output_keys_timeout(&k, &key));
 	cr_expect_eq(key.code, OUTPUT_KEY_ESCAPE);
 	cr_expect_not(output_keys_pending(&k));
-	/* half a sequence is no key, and the next one is not lost with it */
+	/* an incomplete sequence is not a key, and does not swallow the next one */
 	cr_expect_not(output_keys_byte(&k, '\033', &key));
 	cr_expect_not(output_keys_byte(&k, '[', &key));
 	cr_expect_not(output_keys_timeout(&k, &key));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "live.h"
+#include "live_support.h"
 
 static struct output_live_sums sums_of(const struct output_live *l, bool since_start)
 {
@@ -9,7 +9,7 @@ static struct output_live_sums sums_of(const struct output_live *l, bool since_s
 	return s;
 }
 
-/* "name self/total; …" */
+/* Returns "name self/total; …". */
 static char *rows_text(struct output_live *l, struct output_live_query q)
 {
 	struct output_live_rows rows;
@@ -79,7 +79,7 @@ Test(output_live, a_filter_finds_any_of_a_rows_texts)
 	output_live_free(l);
 }
 
-Test(output_live, what_is_older_than_the_window_leaves_it)
+Test(output_live, older_intervals_leave_the_window)
 {
 	struct output_live *l = live_new(NULL);
 
@@ -87,7 +87,7 @@ Test(output_live, what_is_older_than_the_window_leaves_it)
 	output_live_tick(l, NS_PER_SEC, 0);
 	for (int i = 0; i < 4; i++) {
 		LIVE(l, "new", 2, NULL, 1, APP("now", 1));
-		output_live_tick(l, NS_PER_SEC + 1000, 0); /* ticks are not exact */
+		output_live_tick(l, NS_PER_SEC + 1000, 0); /* intervals have varying lengths */
 	}
 	cr_expect_eq(sums_of(l, false).samples, 11);
 	LIVE(l, "new", 2, NULL, 1, APP("now", 1));
@@ -103,9 +103,10 @@ Test(output_live, what_is_older_than_the_window_leaves_it)
 	output_live_free(l);
 }
 
-/* A day of short processes: the window stays right, memory stays within the maxima, nothing goes uncounted.
+/*
+ * A day of short processes: the window is right, memory stays within the maxima, and all samples are counted.
  */
-Test(output_live, forgets_the_least_and_counts_it)
+Test(output_live, entries_with_the_fewest_samples_are_removed_and_counted)
 {
 	const struct output_live_options o = {
 		.window_ns = 2 * NS_PER_SEC, .max_functions = 64, .max_processes = 32, .max_cells = 128};
@@ -146,7 +147,7 @@ Test(output_live, forgets_the_least_and_counts_it)
 	output_live_free(l);
 }
 
-Test(output_live, what_finds_no_room_in_the_window_is_other)
+Test(output_live, without_room_in_the_window_samples_are_other)
 {
 	const struct output_live_options o = {
 		.window_ns = 5 * NS_PER_SEC, .max_functions = 4, .max_processes = 2, .max_cells = 8};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads the file back with a decoder of its own: gunzip, then the wire format by hand. */
+/* Reads the file with a decoder written here: gunzip, then the protobuf wire format. */
 #include "recording.h"
 
 #include <inttypes.h>
@@ -57,7 +57,7 @@ static struct cursor inside(const struct field *f)
 	return (struct cursor){f->data, f->data + f->len};
 }
 
-/* Value of the varint field `number` in the message `f`, 0 when absent. */
+/* The value of the varint field `number` in the message `f`; 0 if it is absent. */
 static uint64_t number_in(const struct field *f, unsigned number)
 {
 	struct cursor c = inside(f);

@@ -12,7 +12,7 @@ static char *folded(const struct output_profile *p)
 	return WRITTEN(&len, output_folded_write(p, &options, f));
 }
 
-Test(output_profile, keeps_copies)
+Test(output_profile, strings_are_copied)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
 	char process[] = "proc", function[] = "func", path[] = "/bin/x", name[] = "x";
@@ -93,7 +93,10 @@ Test(output_profile, info_can_be_set_again)
 	output_profile_free(NULL);
 }
 
-/* `n` processes of one name, each with one stack of its own and one that all have; pid 1 has most samples. */
+/*
+ * Adds `n` processes of one name, each with one stack of its own and one that all have; pid 1 has the most
+ * samples.
+ */
 static void add_processes(struct output_profile *p, uint32_t first_pid, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -126,7 +129,7 @@ static uint64_t sum_of_trees(const struct output_profile *p)
 
 Test(output_profile, a_hundred_thousand_processes_share_trees)
 {
-	/* more than there is room for, were each to keep its own */
+	/* too many for a tree each */
 	const uint32_t n = 100000;
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
 	uint64_t folded = 0, samples = 0;
@@ -147,7 +150,7 @@ Test(output_profile, a_hundred_thousand_processes_share_trees)
 		cr_expect(g->pid != 1 || g->n_samples == 200, "the largest keeps its tree");
 	}
 	cr_expect_eq(samples, 2 * n + 2 * 99);
-	/* one that samples come of after it was folded counts twice */
+	/* a process with samples after it was folded is counted twice */
 	cr_expect(folded + kept >= n && folded + kept <= n + 10, "%lu", (unsigned long)(folded + kept));
 	cr_expect_lt(output_table_len(&p->groups), 65536);
 }
@@ -156,13 +159,13 @@ Test(output_profile, folding_makes_room_for_nodes)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_new(10000);
 
-	add_processes(p, 1, 9000); /* of three nodes each */
+	add_processes(p, 1, 9000); /* three nodes each */
 	cr_expect_eq(output_profile_merged(p), 0);
 	cr_expect_eq(sum_of_trees(p), 18000 + 2 * 99);
 	cr_expect_leq(p->nodes.len, 10000);
 }
 
-Test(output_profile, what_became_other_is_folded_too)
+Test(output_profile, stacks_counted_as_other_are_folded_too)
 {
 	const struct frame frames[] = {APP("leaf", 0x2000), APP("main", 0x1100)};
 	_cleanup_output_profile_ struct output_profile *p = recording_new(4100);

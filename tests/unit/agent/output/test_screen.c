@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "live.h"
+#include "live_support.h"
 
 #include "agent/base/buf.h"
 #include "agent/output/keyboard.h"
@@ -89,7 +89,7 @@ Test(output_screen, processes_and_containers)
 	output_live_free(l);
 }
 
-/* Half of the samples wait for names: what the others are of a CPU is known all the same. */
+/* Half of the samples wait for names. The shares of a CPU are right for the others. */
 Test(output_screen, shares_of_a_cpu_do_not_wait_for_names)
 {
 	struct output_live *l = live_new(NULL);
@@ -104,7 +104,10 @@ Test(output_screen, shares_of_a_cpu_do_not_wait_for_names)
 	output_live_free(l);
 }
 
-/* Whatever the terminal's size: no line too long, not too many, the rows last of all to go. */
+/*
+ * For every size of the terminal, no line is too long, there are not too many lines, and rows are the last to
+ * be omitted.
+ */
 Test(output_screen, fits_every_size)
 {
 	struct output_live *l = two_seconds();
@@ -141,7 +144,7 @@ Test(output_screen, fits_every_size)
 	output_live_free(l);
 }
 
-Test(output_screen, colours_only_where_they_are_wanted)
+Test(output_screen, colours_only_if_enabled)
 {
 	struct output_live *l = two_seconds();
 	struct output_screen s = {.paused = true, .editing = true};
@@ -174,7 +177,7 @@ Test(output_screen, foreign_texts_cannot_drive_the_terminal)
 	output_live_free(l);
 }
 
-Test(output_screen, says_what_is_lost_left_out_and_forgotten)
+Test(output_screen, shows_lost_omitted_and_forgotten_samples)
 {
 	const struct output_live_options o = {
 		.window_ns = NS_PER_SEC, .max_functions = 8, .max_processes = 8};

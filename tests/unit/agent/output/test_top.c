@@ -16,7 +16,7 @@ Test(output_top, exact_text)
 	_cleanup_output_profile_ struct output_profile *p = recording_sample();
 	_cleanup_free_ char *text = top(p, (struct output_top_options){.columns = 80, .n_functions = 4});
 
-	/* 117 samples; `work` recurses and counts once; `read` is below both processes */
+	/* 117 samples; the recursion of `work` counts once; `read` is below both processes */
 	cr_expect_str_eq(text,
 			 " SELF%  TOTAL%   SAMPLES  FUNCTION                                 MODULE\n"
 			 " 51.28   51.28        60  0x7f0000001234\n"
@@ -65,7 +65,7 @@ Test(output_top, lines_fit_the_width)
 	}
 }
 
-Test(output_top, colour_only_where_asked_or_on_a_terminal)
+Test(output_top, colour_only_if_enabled_or_on_a_terminal)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_sample();
 	_cleanup_free_ char *plain = top(p, (struct output_top_options){0});

@@ -4,7 +4,7 @@
 
 #define ROWS "1000 rsp+8 same cfa-8; 1040 none"
 
-/* A CIE from its bytes behind the id, and an FDE from its bytes behind the CIE pointer. */
+/* A CIE, given by its bytes behind the id, and an FDE, given by its bytes behind the CIE pointer. */
 struct entry_case {
 	const char *name;
 	struct bytes cie, fde;
@@ -90,7 +90,7 @@ Test(entry, versions_and_augmentations)
 	run_case(&cases[2], true);
 }
 
-/* The CIE has 24 bytes with its padding, the FDE's pointer stands at 0x400020. */
+/* The CIE has 24 bytes with its padding, so the FDE's pointer is at 0x400020. */
 #define CIE_R(encoding) BYTES("\x01zR\0\x01\x78\x10\x01" encoding START)
 
 Test(entry, pointer_encodings)
@@ -144,7 +144,9 @@ Test(entry, pointer_encodings)
 
 Test(entry, aligned_pointers_skip_padding)
 {
-	/* the personality byte moves the FDE encoding's data; the pointer field is not aligned by itself */
+	/*
+	 * the personality byte shifts the data of the FDE encoding; the pointer field itself is not aligned
+	 */
 	static const struct entry_case c = {"aligned behind an odd CIE", CIE_R("\x50"), BYTES(FDE_ABS "\x00"),
 					    ROWS};
 	_cleanup_buf_ struct buf b = {0};
@@ -177,7 +179,7 @@ Test(entry, lengths)
 {
 	static const struct {
 		const char *name;
-		struct bytes tail; /* behind a good CIE (24 bytes) and a good FDE (24 bytes) */
+		struct bytes tail; /* behind a valid CIE (24 bytes) and a valid FDE (24 bytes) */
 		const char *expected;
 	} cases[] = {
 		{"end of section", BYTES(""), ROWS},
@@ -274,13 +276,17 @@ Test(entry, debug_frame_may_refer_forward_and_has_discarded_functions)
 
 Test(entry, overlapping_cies_run_out_of_budget)
 {
-	/* FDEs that point into a long run of bytes, each of which reads as another CIE with a long program */
+	/*
+	 * the CIE pointers of these FDEs lead into a long run of bytes; at each place, another CIE with a
+	 * long program can be read
+	 */
 	_cleanup_buf_ struct buf b = {0};
 	enum { CIES = 2000 };
 	size_t n = 0;
 
-	/* a length, an id of 0, version 1, "", alignments, nops; repeated every 24 bytes, each reaching to
-	 * the end */
+	/*
+	 * a length, an id of 0, version 1, "", alignments, nops: repeated every 24 bytes, each up to the end
+	 */
 	for (size_t i = 0; i < CIES; i++) {
 		put_u32(&b, (uint32_t)(24 * (CIES - i) - 4));
 		put_u32(&b, 0);
@@ -295,7 +301,7 @@ Test(entry, overlapping_cies_run_out_of_budget)
 	cr_assert_eq(fdes_read(&spans, &s), 0);
 	for (size_t i = 0; i < spans.n_skipped && i < ELF_SKIPPED_MAX; i++)
 		n += strcmp(spans.skipped[i].reason, "CIEs overlap") == 0 && spans.skipped[i].offset >= fdes;
-	cr_expect_geq(n, ELF_SKIPPED_MAX - 4); /* the first ones only fail */
+	cr_expect_geq(n, ELF_SKIPPED_MAX - 4); /* only the first ones fail for another reason */
 	cr_expect_gt(spans.n_skipped, CIES / 2);
 	row_spans_fini(&spans);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions and what they come to, over registers r0 = 100, r1 = 101 ... r16 known, and memory of 64 bytes.
- */
+/* Evaluates expressions with registers r0 = 100, r1 = 101 ... r16, and 64 bytes of memory. */
 #include <criterion/criterion.h>
 #include <errno.h>
 
@@ -91,7 +90,7 @@ static const struct expression_case cases[] = {
 	{"skip", BYTES(LIT(1), DW_OP_skip, 1, 0, LIT(2), DW_OP_nop), 1, 0},
 	{"bra, taken", BYTES(LIT(5), LIT(1), DW_OP_bra, 1, 0, LIT(6)), 5, 0},
 	{"bra, not taken", BYTES(LIT(5), LIT(0), DW_OP_bra, 1, 0, LIT(6)), 6, 0},
-	/* 4 down to 0 in a loop, from -1 on: -1 + 4 */
+	/* counts from 4 to 0 in a loop, which starts with -1: -1 + 4 */
 	{"a loop", BYTES(LIT(4), LIT(1), DW_OP_minus, DW_OP_dup, DW_OP_bra, 0xfa, 0xff), 0, 0},
 	{"register", BYTES(DW_OP_reg0 + 3), 103, 0},
 	{"register by number", BYTES(DW_OP_regx, 16), 116, 0},
@@ -150,7 +149,7 @@ Test(evaluate, the_initial_value_is_on_the_stack)
 	cr_expect_eq(run(plus, sizeof plus, NULL, &value), -EINVAL);
 }
 
-/* The stack is full at EVALUATE_STACK_MAX values. */
+/* The stack holds EVALUATE_STACK_MAX values and no more. */
 Test(evaluate, stack_limit)
 {
 	uint8_t bytes[EVALUATE_STACK_MAX + 1];

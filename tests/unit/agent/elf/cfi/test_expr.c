@@ -96,7 +96,7 @@ Test(expr, registers)
 		{BYTES("\x76\x70\x06"),
 		 {.kind = REG_UNSUPPORTED},
 		 {.kind = REG_DEREF_REG, .reg = 6, .off = -16}},
-		/* the CFA is on the stack first */
+		/* the CFA is on the stack at the start */
 		{BYTES("\x23\x08"), {.kind = REG_CFA_OFF, .off = 8}, {.kind = REG_UNSUPPORTED}},
 		{BYTES("\x38\x1c\x06"), {.kind = REG_UNSUPPORTED}, {.kind = REG_CFA_OFF, .off = -8}},
 		{BYTES("\x38"), {.kind = REG_UNSUPPORTED}, {.kind = REG_UNSUPPORTED}},

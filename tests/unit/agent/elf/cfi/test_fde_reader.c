@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Damaged entries of .eh_frame, and a damaged search table: each loses its own function only. */
+/* Damages entries of .eh_frame and of its search table: only the damaged function is lost. */
 #include "tests/unit/agent/elf/elf_file.h"
 
 #include "agent/elf/unwind_table.h"
@@ -7,13 +7,13 @@
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
 #define FUNCTIONS 5
-#define FUNCTION_BYTES 0x40 /* 0x20 of them described */
+#define FUNCTION_BYTES 0x40 /* the FDE describes 0x20 of them */
 #define DESCRIBED_BYTES 0x20
 #define FRAME_VA 0x4000
 #define HEADER_VA 0x3000
-#define TABLE_AT 12 /* in .eh_frame_hdr */
+#define TABLE_AT 12 /* offset in .eh_frame_hdr */
 
-/* not an instruction, so that the code itself tells nothing */
+/* not an instruction, so that the code gives no rows */
 static char code[FUNCTIONS * FUNCTION_BYTES] = {[0 ... FUNCTIONS * FUNCTION_BYTES - 1] = 0x06};
 static const struct file_section text = {
 	".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0};
@@ -28,7 +28,7 @@ static uint64_t va_of(size_t function)
 	return TEXT_VA + function * FUNCTION_BYTES;
 }
 
-/* Function n has its CFA at rsp + 16 * (n + 2) from its second byte on. */
+/* In function n, the CFA is rsp + 16 * (n + 2) from its second byte on. */
 static void write_frame(struct frame *f)
 {
 	*f = (struct frame){0};
@@ -40,7 +40,7 @@ static void write_frame(struct frame *f)
 				     (struct bytes){program, sizeof(program)});
 	}
 	put_u32(&f->eh, 0);
-	put(&f->header, "\x01\x1b\x03\x3b\xfc\x0f\x00\x00", 8); /* .eh_frame is 0x1000 behind */
+	put(&f->header, "\x01\x1b\x03\x3b\xfc\x0f\x00\x00", 8); /* .eh_frame is 0x1000 bytes behind it */
 	put_u32(&f->header, FUNCTIONS);
 	for (size_t i = 0; i < FUNCTIONS; i++) {
 		put_u32(&f->header, (uint32_t)(va_of(i) - HEADER_VA));
@@ -105,7 +105,7 @@ static void check_damage(const struct damage *d, bool in_header, unsigned flags)
 	frame_fini(&f);
 }
 
-Test(entries, damaged_fde_loses_its_own_function)
+Test(entries, a_damaged_fde_skips_its_own_function_only)
 {
 	static const struct damage damages[] = {
 		{"length leaves the section", 0, 0x7ffff0, "length leaves the section"},
@@ -130,7 +130,7 @@ Test(entries, damaged_fde_loses_its_own_function)
 		check_damage(&damages[i], false, 0);
 }
 
-Test(entries, short_length_loses_its_own_function)
+Test(entries, a_short_length_skips_its_own_function_only)
 {
 	for (uint32_t length = 0; length < 0x24; length++) {
 		const struct damage d = {"short length", 0, length, NULL};
@@ -177,7 +177,7 @@ Test(entries, damaged_table_loses_nothing)
 		check_damage(&damages[i], true, 0);
 }
 
-/* Damages the length of one FDE, and takes the search table away. */
+/* Damages the length of one FDE, in a file without search table. */
 static struct elf_rows *rows_without_table(struct frame *f, size_t function, uint32_t length)
 {
 	write_frame(f);
@@ -203,7 +203,7 @@ Test(entries, without_a_table_two_entries_in_a_row_are_searched)
 	}
 }
 
-Test(entries, behind_the_last_there_is_nothing_to_search)
+Test(entries, nothing_is_searched_behind_the_last_entry)
 {
 	struct frame f;
 	struct elf_rows *t = rows_without_table(&f, FUNCTIONS - 1, 0x7f7f7f7f);

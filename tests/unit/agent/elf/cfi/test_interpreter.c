@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every call-frame instruction, one small FDE each: [0x1000, 0x1040), x86-64 unless the name says aarch64. */
+/*
+ * Runs every call-frame instruction in a small FDE of its own: [0x1000, 0x1040), x86-64 unless the name says
+ * aarch64.
+ */
 #include <errno.h>
 
 #include "agent/elf/cfi/interpreter.h"
@@ -16,9 +19,9 @@ struct program_case {
 #define COPIES 3
 
 /*
- * The interpreter has a short way for what is usual and known already, and leaves it near the section's end.
- * Of COPIES FDEs with one program the first meets unknown rules, the last the section's end: their rows must
- * be the same.
+ * The interpreter has a fast path for usual instructions with known rules, which it leaves near the end of
+ * the section. Of COPIES FDEs with the same program, the first uses new rules, and the last is at the end of
+ * the section. All must have the same rows.
  */
 static void check_copies(const struct program_case *c, uint16_t machine, const char *augmentation,
 			 struct bytes start)
@@ -57,7 +60,8 @@ static void run_cases(const struct program_case *cases, size_t n, uint16_t machi
 		put_fde(&b, cie, augmentation[0] == 'z', TEXT_VA, 0x40, cases[i].program);
 		struct cfi_section s = section_of(&b, machine);
 		check_table(cases[i].name, &s, cases[i].expected);
-		if (strncmp(cases[i].name, "set_loc", strlen("set_loc")) != 0) /* has an address of its own */
+		if (strncmp(cases[i].name, "set_loc", strlen("set_loc")) !=
+		    0) /* contains an absolute address */
 			check_copies(&cases[i], machine, augmentation, start);
 	}
 }
@@ -142,7 +146,7 @@ Test(cfi, every_instruction)
 	run_cases(cases, ARRAY_SIZE(cases), EM_X86_64, "zR", X86_START);
 }
 
-Test(cfi, bad_programs_lose_their_fde)
+Test(cfi, faulty_programs_skip_their_fde)
 {
 	static const struct program_case cases[] = {
 		{"unknown instruction", BYTES("\x17"), "no rows | 18 unknown call-frame instruction"},
@@ -273,7 +277,7 @@ Test(cfi, remember_state_has_a_maximum)
 	}
 }
 
-Test(cfi, a_bad_cie_loses_its_fdes)
+Test(cfi, a_faulty_cie_skips_its_fdes)
 {
 	static const struct {
 		const char *name;
@@ -304,7 +308,7 @@ Test(ruleset, is_bounded)
 {
 	struct ruleset set;
 
-	cr_assert_eq(ruleset_init(&set), 0); /* has one rule */
+	cr_assert_eq(ruleset_init(&set), 0); /* the set has one rule */
 	for (uint32_t i = 1; i < RULES_MAX; i++) {
 		const struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_off = (int32_t)i};
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Order, gaps and overlaps of FDEs; which row holds at an address. */
+/* Order, gaps and overlaps of FDEs, and the row that covers an address. */
 #include <stdlib.h>
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
 struct range {
 	uint64_t va, len;
-	uint8_t cfa_off; /* of the FDE's only rule, rsp + cfa_off */
+	uint8_t cfa_off; /* of the only rule of the FDE, rsp + cfa_off */
 };
 
 static void put_range(struct buf *b, size_t cie, const struct range *r)
@@ -71,7 +71,7 @@ Test(layout, tables)
 
 		for (size_t k = 0; k < ARRAY_SIZE(cases[i].ranges) && cases[i].ranges[k].len; k++)
 			put_range(&b, cie, &cases[i].ranges[k]);
-		/* every rule of these tables has the same registers */
+		/* all rules of these tables have the same registers */
 		for (const char *s = cases[i].expected; *s; s++) {
 			const char *end = strstr(s, "; ");
 
@@ -95,7 +95,10 @@ Test(layout, eh_frame_goes_before_debug_frame)
 
 	put_range(&eh, put_cie(&eh, EM_X86_64, "", X86_START), &outer);
 	put_range(&debug, put_cie(&debug, EM_X86_64, "", X86_START), &inner);
-	/* the same bytes as .debug_frame: id all ones, CIE pointer from the section's start */
+	/*
+	 * the same bytes as .debug_frame: all bits of the id set, CIE pointer relative to the start of the
+	 * section
+	 */
 	memset(debug.data + 4, 0xff, 4);
 	memset(debug.data + 24 + 4, 0, 4);
 	struct cfi_section a = section_of(&eh, EM_X86_64), b = section_of(&debug, EM_X86_64);
@@ -141,8 +144,10 @@ Test(layout, fdes_outside_the_executable_segments_are_skipped)
 	row_spans_fini(&spans);
 }
 
-/* Against the plain definition: for each address, of the FDEs that cover it the one that starts last, first
- * in order. */
+/*
+ * Compares with the definition: for each address, of the FDEs that cover it, the one that starts last
+ * applies, and of those the first in the section.
+ */
 Test(layout, random_overlaps)
 {
 	enum { SPAN = 256, FDES = 24, ROUNDS = 300 };
@@ -222,7 +227,7 @@ Test(layout, many_rules_stay_distinct)
 	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
 	cr_assert_eq(fdes_read(&spans, &s), 0);
 	cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
-	cr_expect_eq(t->n_rules, RULES + 2); /* none, rsp+8 */
+	cr_expect_eq(t->n_rules, RULES + 2); /* and two more: none, rsp+8 */
 	for (uint64_t i = 1; i < RULES; i++)
 		cr_assert_eq(t->rules[elf_rows_find(t, TEXT_VA + i + 1)->rule].cfa_off, (int32_t)(16 * i));
 	elf_rows_free(t);

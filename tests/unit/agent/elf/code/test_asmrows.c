@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows from instructions alone; what contradicts itself has none. */
+/* Derives rows from instructions alone; contradicting code has none. */
 #include "agent/elf/code/asmrows.h"
 
 #include <stdlib.h>
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
-/* The table of `code` at 0x1000, as text. */
+/* The table of `code` at 0x1000 as text, with offsets in `code`; or "nothing". */
 static const char *rows_of(const struct bytes *code, struct buf *out)
 {
 	struct elf_rows *t = NULL;
@@ -116,7 +116,7 @@ Test(asmrows, functions)
 	}
 }
 
-Test(asmrows, a_function_that_is_cut_is_left_for_later)
+Test(asmrows, an_incomplete_function_is_analysed_with_the_next_bytes)
 {
 	uint8_t code[256];
 	struct row_spans spans = {0};
@@ -124,7 +124,7 @@ Test(asmrows, a_function_that_is_cut_is_left_for_later)
 
 	memset(code, 0x90, sizeof(code));
 	code[0] = 0xc3;
-	code[192] = 0x53; /* push rbx, and on through the nops over the end */
+	code[192] = 0x53; /* push rbx, then nops to the end */
 	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
 	cr_assert_eq(asmrows_read_code(&spans, 0x1000, code, sizeof(code), false, &done), 0);
 	cr_expect_eq(done, 192);
@@ -132,13 +132,14 @@ Test(asmrows, a_function_that_is_cut_is_left_for_later)
 	row_spans_fini(&spans);
 }
 
-/* Any bytes: it ends, and what it makes is a table. */
+/* For any bytes, the analysis ends, and its rows are inside the code. */
 Test(asmrows, random_bytes)
 {
 	uint64_t x = 88172645463325252ull;
 
 	for (int round = 0; round < 300; round++) {
 		_cleanup_buf_ struct buf out = {0};
+		const char *text, *last;
 		uint8_t code[512];
 
 		for (size_t i = 0; i < sizeof(code); i++) {
@@ -146,6 +147,10 @@ Test(asmrows, random_bytes)
 			code[i] = round % 2 ? (uint8_t)(x >> 32)
 					    : "\x53\x5b\xc3\x90\x75\xeb\x48\x89\xe5\x55\x5d\xc9"[x % 12];
 		}
-		(void)rows_of(&(struct bytes){(const char *)code, sizeof(code)}, &out);
+		text = rows_of(&(struct bytes){(const char *)code, sizeof(code)}, &out);
+		last = strrchr(text, ';');
+		cr_expect(strcmp(text, "nothing") == 0 || (last && strstr(last, " none") &&
+							   strtoul(last + 1, NULL, 16) <= sizeof(code)),
+			  "round %d: %s", round, text);
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of BOLT: rows that the last instruction of a block contradicts. */
+/* Corrects rows of files with the note of BOLT that the last instruction of a block contradicts. */
 #include "agent/elf/code/bolt.h"
 
 #include "agent/elf/file/elf_image.h"
@@ -10,7 +10,7 @@
 
 struct bolt_case {
 	const char *name;
-	struct bytes code; /* at TEXT_VA, all of it one function */
+	struct bytes code; /* at TEXT_VA; one function */
 	struct bytes program;
 	const char *expected;
 };
@@ -83,7 +83,7 @@ Test(bolt, blocks_that_contradict_their_rows)
 		check(&cases[i], EM_X86_64, true, cases[i].expected);
 }
 
-Test(bolt, other_files_are_left_alone)
+Test(bolt, other_files_do_not_change)
 {
 	const char *lie = "1000 rsp+8 same cfa-8; 1001 rsp+16 same cfa-8; 1003 none";
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules of leaf functions in assembly that no FDE covers: where they begin is found, or else nothing is said.
+/*
+ * Rules of leaf functions in assembly that no FDE covers. If their start cannot be found, there is no rule.
  */
 #include "agent/elf/code/leaf_rule.h"
 
@@ -15,8 +16,8 @@
 struct leaf_case {
 	const char *name;
 	struct bytes code;
-	uint32_t at;	     /* the address that is asked for */
-	uint64_t start, end; /* of the function, NO_LEAF: none */
+	uint32_t at;	     /* the address to look up */
+	uint64_t start, end; /* range of the function; NO_LEAF: none */
 };
 
 static const struct leaf_case cases[] = {
@@ -107,8 +108,11 @@ Test(leaf_rule, function)
 	}
 }
 
-/* By way of frame_rules_find, which adds what the code keeps: a CFA that the caller has in rcx is known. */
-Test(leaf_rule, registers_that_it_keeps)
+/*
+ * Calls frame_rules_find, which adds the registers that the code does not write: so the CFA of a caller that
+ * has it in rcx is known.
+ */
+Test(leaf_rule, registers_that_it_does_not_write)
 {
 	char code[0x80] = CALL("\x0b") "\xc3"
 				       "0123456789"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FDEs that lie: found by their code, and only there; rows put over theirs. */
+/* FDEs that contradict their code are recognised by the code only, and their rows are replaced. */
 #include "agent/elf/code/override.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
@@ -14,7 +14,7 @@
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
-/* push %rbx; call; pop %rbx; ret: a frame, of which the FDEs below say nothing */
+/* push %rbx; call; pop %rbx; ret: a frame that the FDEs below do not describe */
 #define LYING "\x53\xe8\x01\x02\x03\x04\x5b\xc3"
 #define LYING_CALLS_OTHER "\x53\xe8\xe8\x99\x98\xff\x5b\xc3"
 #define LYING_OTHERWISE "\x55\xe8\x01\x02\x03\x04\x5d\xc3"
@@ -118,7 +118,7 @@ Test(override, a_part_of_the_code)
 {
 	struct override entry = lying_entry();
 
-	/* without the push, which differs */
+	/* compares the code behind the push */
 	entry.from = 1;
 	entry.to = 6;
 	entry.code = override_code((const uint8_t *)LYING + 1, 5);
@@ -140,7 +140,7 @@ Test(override, code_that_is_not_in_the_file)
 	check_lie(&lies[0], &entry, 1, EM_X86_64, "1000 rsp+8 same cfa-8; 1008 none");
 }
 
-Test(override, other_machines_are_left_alone)
+Test(override, other_machines_do_not_change)
 {
 	const struct override entry = lying_entry();
 
@@ -257,7 +257,10 @@ static int read_word(void *data, void *to, uint32_t bytes, uint64_t address)
 	return 0;
 }
 
-/* A step from the code above by its complete rule: frame pointer and return address are where `by` says. */
+/*
+ * Computes the caller of the code above by its complete rule: frame pointer and return address must be where
+ * `by` says.
+ */
 static void check_complete(const struct elf_rule *by, uint64_t rdx, uint64_t sp, uint64_t fp, uint64_t ra)
 {
 	const struct override_row one[] = {{1, by}, {7, NULL}};

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which registers a function leaves alone, by its instructions. */
+/* Finds the registers that a function does not write, by its instructions. */
 #include "agent/elf/code/preserved.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
-#define ALL 0xff7fu /* DWARF 0..15 without rsp */
+#define ALL 0xff7fu /* DWARF registers 0 to 15 without rsp */
 #define BIT(n) (1u << (n))
 
-Test(keeps, by_the_instructions)
+Test(preserved, registers_that_no_instruction_writes)
 {
 	static const struct {
 		const char *name;

@@ -122,13 +122,13 @@ Test(debuglink, paths)
 	}
 }
 
-Test(debuglink, what_belongs_together)
+Test(debuglink, matching_files)
 {
 	static const struct {
 		const char *name;
 		struct bytes note, debug_note;
 		uint64_t debug_va, debug_bytes;
-		uint32_t crc; /* of the link; the file's is 0xcbf43926 */
+		uint32_t crc; /* checksum in the link; that of the file is 0xcbf43926 */
 		int expected;
 	} cases[] = {
 		{"same id", BYTES(ID), BYTES(ID), TEXT_VA, 0x100, 0, 0},
@@ -148,7 +148,10 @@ Test(debuglink, what_belongs_together)
 		struct elf_image *debug =
 			image_of(&cases[i].debug_note, cases[i].debug_va, cases[i].debug_bytes, NULL);
 		const struct elf_debuglink link = {.name = "x", .crc = cases[i].crc}, none = {.name = ""};
-		/* the checksum is that of the descriptor's bytes, whatever the image was read from */
+		/*
+		 * the checksum is computed over the bytes of the descriptor, whatever file the image was
+		 * opened from
+		 */
 		_cleanup_close_ int fd = file_fd("123456789", 9);
 		uint64_t delta = 1;
 		int r = elf_debug_match(img, debug, fd, &link, &delta);

@@ -21,7 +21,7 @@ static struct file_section text_section(void)
 		".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, CODE_VA, code, sizeof(code), 0, 0};
 }
 
-Test(image, what_is_no_elf_file_is_refused)
+Test(image, other_files_are_refused)
 {
 	_cleanup_buf_ struct buf good = {0};
 	struct file_section s = text_section();
@@ -59,8 +59,8 @@ Test(image, what_is_no_elf_file_is_refused)
 	close(ends[1]);
 }
 
-/* What is given is never less than the header says: a section is there whole, or an error. */
-Test(image, every_truncation_is_survived)
+/* For each truncation of a file, a section is returned completely, or not at all. */
+Test(image, truncated_files_give_whole_sections_or_errors)
 {
 	_cleanup_buf_ struct buf b = {0};
 	size_t refused = 0, without_section = 0, whole = 0;
@@ -143,7 +143,7 @@ Test(image, section_outside_the_file)
 	}
 }
 
-/* A sparse file of 3 GiB: nothing of that size is read. */
+/* Uses a sparse file of 3 GiB; reading must not allocate that much. */
 Test(image, sections_above_the_limit)
 {
 	_cleanup_buf_ struct buf b = {0};
@@ -171,7 +171,7 @@ Test(image, a_file_that_shrinks_gives_an_error)
 	file_write(&b, EM_X86_64, &s, 1, 0);
 	_cleanup_close_ int fd = file_fd(b.data, b.len);
 	cr_assert_eq(elf_image_open(&img, fd), 0);
-	cr_assert_eq(elf_image_section(img, ".text", &data), 0); /* libelf has the headers now */
+	cr_assert_eq(elf_image_section(img, ".text", &data), 0); /* libelf has read the headers by now */
 	elf_image_free(img);
 	cr_assert_eq(elf_image_open(&img, fd), 0);
 	cr_assert_eq(ftruncate(fd, 100), 0);
@@ -190,7 +190,7 @@ Test(image, offset_to_va)
 
 	s[1].va = CODE_VA + 0x10000;
 	file_write(&b, EM_X86_64, s, ARRAY_SIZE(s), 0);
-	/* as ld lays a file out: the second segment in the page in which the first ends */
+	/* the layout of ld: the second segment begins in the page in which the first ends */
 	Elf64_Phdr *ph = (Elf64_Phdr *)(b.data + sizeof(Elf64_Ehdr));
 	ph[0].p_offset = 0x1100;
 	ph[0].p_filesz = 0x2000;
@@ -201,10 +201,10 @@ Test(image, offset_to_va)
 		int expected;
 	} cases[] = {
 		{0x0fff, 0, -ENOENT},
-		{0x1000, CODE_VA - 0x100, 0}, /* the page's start is before the segment's */
+		{0x1000, CODE_VA - 0x100, 0}, /* the start of the page is before the segment */
 		{0x1100, CODE_VA, 0},
 		{0x30ff, CODE_VA + 0x1fff, 0},
-		{0x3000, CODE_VA + 0x1f00, 0}, /* in the page of the second, but inside the first */
+		{0x3000, CODE_VA + 0x1f00, 0}, /* in the page of the second segment, but inside the first */
 		{0x3100, CODE_VA + 0x10000 - 0x100, 0},
 		{0x3200, CODE_VA + 0x10000, 0},
 		{0x41ff, CODE_VA + 0x10fff, 0},
@@ -337,7 +337,7 @@ Test(image, compressed_sections)
 		const char *name;
 		uint32_t method;
 		uint64_t claimed;
-		size_t cut; /* bytes cut off */
+		size_t cut; /* bytes removed at the end */
 		int expected;
 	} cases[] = {
 		{"zlib", ELFCOMPRESS_ZLIB, sizeof(plain), 0, 0},

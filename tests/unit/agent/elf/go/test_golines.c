@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source places of Go functions, by tables written here: main.f calls main.g in line 10, which is inlined. */
+/*
+ * Finds source positions of Go functions in handmade tables: main.f calls main.g, which is inlined, in line
+ * 10.
+ */
 #include "tests/unit/agent/elf/elf_file.h"
 
 #include <stdio.h>
@@ -22,7 +25,7 @@ struct step {
 	int8_t value;
 };
 
-/* Returns the offset of a pc-value table. */
+/* Writes a pc-value table and returns its offset. */
 static uint32_t put_values(struct buf *b, const struct step *s)
 {
 	uint32_t at = (uint32_t)b->len;
@@ -145,6 +148,6 @@ Test(golines, places)
 	check(IN_DATA, 0x1009, "main.f [1008, 1010) main.g b.go:55 main.f a.go:10");
 	check(IN_DATA, 0x101f, "main.f [1010, 1020) main.f a.go:12");
 	check(IN_RELOCATIONS, 0x1009, "main.f [1008, 1010) main.g b.go:55 main.f a.go:10");
-	check(NOWHERE, 0x1009, "main.f [1008, 1010) main.f b.go:55"); /* without the tree of calls */
+	check(NOWHERE, 0x1009, "main.f [1008, 1010) main.f b.go:55"); /* without the tree of inlined calls */
 	check(IN_DATA, 0x1020, "- [1020, ffffffffffffffff)");
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Function tables of Go, written byte by byte: layouts, where they are found, the runtime's own functions. */
+/*
+ * Reads function tables of Go that are written byte by byte: layouts, where they are found, special functions
+ * of the runtime.
+ */
 #include "tests/unit/agent/elf/go_table.h"
 
 #include <errno.h>
@@ -16,7 +19,7 @@
 #define SUB_DEPTHS {{4, 0}, {20, 24}, {1, 0}}
 #define SUB_FN(name) {name, 0, SUB_CODE, SUB_DEPTHS}
 
-/* "1000 rsp+8 same cfa-8; ...; 1010 none | INDEX reason", or "-ENODATA" */
+/* Returns "1000 rsp+8 same cfa-8; ...; 1010 none | INDEX reason", or "-ENODATA". */
 static const char *rows_text(struct elf_image *img, struct buf *out)
 {
 	char cfa[RULE_FORMAT_MAX], fp[RULE_FORMAT_MAX], ra[RULE_FORMAT_MAX];
@@ -88,8 +91,10 @@ Test(gopclntab, aarch64)
 		"101c none");
 }
 
-/* Functions that the runtime makes look called by an interrupted instruction: by name, where the table marks
- * them. */
+/*
+ * Some functions look as if an interrupted instruction had called them: they are recognised by name, if the
+ * table marks them.
+ */
 Test(gopclntab, interrupted_callers)
 {
 	static const struct {
@@ -121,7 +126,7 @@ Test(gopclntab, interrupted_callers)
 	}
 }
 
-/* One function of each kind that does not return as others do. */
+/* One function of each kind that does not return in the usual way. */
 Test(gopclntab, functions_of_the_runtime)
 {
 	static const struct {
@@ -170,7 +175,7 @@ Test(gopclntab, functions_of_the_runtime)
 		  GO_FLAG_ASM | GO_FLAG_SPWRITE,
 		  BYTES("\x90\x90\x90\x90\x90"),
 		  {{5, 0}}},
-		 "1000 undef same undef; 1005 none"}, /* where it switches is not found */
+		 "1000 undef same undef; 1005 none"}, /* the place where it switches is not found */
 		/* pop %r12; syscall; push %r12; ret */
 		{{"syscall.rawVforkSyscall",
 		  GO_FLAG_ASM,
@@ -179,7 +184,7 @@ Test(gopclntab, functions_of_the_runtime)
 		 "1000 rsp+8 same cfa-8; 1002 rsp+0 same r12; 1006 rsp+8 same cfa-8; 1007 none"},
 		{{"main.pops", GO_FLAG_ASM, BYTES("\x58\x90\x50\xc3"), {{1, 0}, {2, -8}, {1, 0}}},
 		 "1000 rsp+8 same cfa-8; 1001 none; 1003 rsp+8 same cfa-8; 1004 none"},
-		/* push %rbx: the frame pointer is where it was */
+		/* push %rbx does not change the frame pointer */
 		{{"main.rbx", GO_FLAG_ASM, BYTES("\x53\x90\x5b\xc3"), {{1, 0}, {2, 8}, {1, 0}}},
 		 "1000 rsp+8 same cfa-8; 1001 rsp+16 same cfa-8; 1003 rsp+8 same cfa-8; 1004 none"},
 		{{"main.huge", GO_FLAG_ASM, BYTES("\x90\x90"), {{1, 0}, {1, 1 << 30}}},
@@ -198,7 +203,7 @@ static const struct go_fn many[] = {
 	PUSH_FN("main.f"), PUSH_FN("main.g"), PUSH_FN("main.h"), PUSH_FN("main.i"), PUSH_FN("main.j"),
 };
 
-/* The first function, found wherever the text starts and whatever the header says of it. */
+/* The rows of the first function do not depend on where the text starts or what the header says. */
 Test(gopclntab, where_the_text_starts)
 {
 	static const struct {
@@ -206,7 +211,7 @@ Test(gopclntab, where_the_text_starts)
 		uint64_t header;
 		size_t lead;
 		unsigned flags;
-		size_t n; /* functions */
+		size_t n; /* number of functions */
 	} cases[] = {
 		{"header", ".gopclntab", TEXT_VA + 0x40, 0x40, 0, 10},
 		{"section .text", ".gopclntab", 0, 0, 0, 10},
@@ -281,7 +286,7 @@ Test(gopclntab, names)
 	}
 }
 
-/* A function without depths is skipped, those beside it are not. */
+/* A function without depths is skipped; its neighbours are not. */
 Test(gopclntab, damaged_function)
 {
 	static const struct go_fn fns[] = {PUSH_FN("main.a"),
@@ -296,7 +301,7 @@ Test(gopclntab, damaged_function)
 	check_rows("depths longer than the function are cut", go_image(&t, ".gopclntab", 0), expected);
 }
 
-/* Every byte wrong in turn, and every length: no fault, and rows stay inside the text. */
+/* Damages every byte in turn, and truncates the table to every length: all rows stay inside the text. */
 Test(gopclntab, damaged_bytes)
 {
 	static const struct go_fn fns[] = {PUSH_FN("main.a"), PUSH_FN("runtime.mcall"), SUB_FN("main.c")};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Binaries that the installed Go toolchain builds, in the ways that it links them. The rows are compared with
- * .debug_frame, which Go's linker makes from the same stack depths in another form; the names with .symtab.
+ * Uses binaries that the installed Go toolchain builds with each of its ways to link. The rows must agree
+ * with .debug_frame, which Go's linker makes of the same stack depths in another form, and the names with
+ * .symtab.
  */
 #include "tests/unit/agent/elf/elf_file.h"
 
@@ -21,7 +22,7 @@
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
-#define ROWS_OF_THE_RUNTIME 80 /* more than any version has where .debug_frame does not hold */
+#define ROWS_OF_THE_RUNTIME 80 /* rows in which .debug_frame may be wrong; more than any version has */
 
 static const char pure[] = "package main\n"
 			   "//go:noinline\n"
@@ -91,7 +92,7 @@ static const struct elf_rule *rule_at(const struct elf_rows *t, uint64_t va)
 	return row ? &t->rules[row->rule] : &t->rules[0];
 }
 
-/* The table that .debug_frame alone gives. */
+/* The table of .debug_frame alone. */
 static struct elf_rows *debug_rows(struct elf_image *img)
 {
 	struct elf_rows *t = NULL;
@@ -139,7 +140,7 @@ static void compare_rows(const char *what, struct elf_image *img, const struct e
 	cr_expect_leq(runtime, ROWS_OF_THE_RUNTIME, "%s: %zu rows of the runtime", what, runtime);
 }
 
-/* .symtab as it is: elf_symtab_resolve prefers the function table's spelling. */
+/* The symbols of .symtab themselves, since elf_symtab_resolve prefers the spelling of the function table. */
 struct symbols {
 	struct elf_strtab strings;
 	Elf64_Sym *v;
@@ -172,7 +173,7 @@ static void symbols_name(struct symbols *s, uint64_t va, char ret[ELF_STRING_MAX
 	}
 }
 
-/* Each address that begins a row has the name that the symbol table gives, which also tells the ABI. */
+/* The address of each row must have the name in the symbol table, which also contains the ABI. */
 static void compare_names(const char *what, struct elf_image *img, const struct elf_rows *t)
 {
 	enum { N = 512 };
@@ -215,7 +216,7 @@ static void expect_kind(const char *what, struct elf_image *img, const struct el
 
 		if (t->rules[t->rows[i].rule].cfa_kind != kind)
 			continue;
-		va += kind == CFA_SIGNAL; /* which begins a byte early */
+		va += kind == CFA_SIGNAL; /* a signal trampoline begins a byte early */
 		cr_assert_eq(gonames_resolve(img, &va, 1, false, &s), 0);
 		bool equal = s.name && strcmp(s.name, name) == 0;
 		free(s.name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of a stripped file, by their FDEs. */
+/* Finds the functions of a stripped file by their FDEs. */
 #include "tests/unit/agent/elf/cfi_bytes.h"
 #include "tests/unit/agent/elf/elf_file.h"
 
@@ -8,12 +8,12 @@
 #include "agent/elf/names/symtab.h"
 
 #define TEXT_BYTES 0x1000u
-#define EXPORT 0x1400 /* "exported", 0x40 bytes, in the middle of an FDE of 0x100 from 0x13c0 on */
+#define EXPORT 0x1400 /* "exported", 0x40 bytes, inside an FDE of 0x100 bytes from 0x13c0 on */
 
 static const struct {
 	uint64_t start, len;
 } fdes[] = {
-	{0x1000, 0x40}, {0x1040, 0x10}, {0x1100, 0x100}, /* 0x1150 lies over it */
+	{0x1000, 0x40}, {0x1040, 0x10}, {0x1100, 0x100}, /* the FDE at 0x1150 lies inside the third */
 	{0x1150, 0x10}, {0x1300, 0x0},	{0x13c0, 0x100},
 };
 
@@ -68,13 +68,14 @@ Test(extents, functions_without_symbols)
 	expect(img, 0x1000, NULL, true, 0x1000, 0x1040);
 	expect(img, 0x103f, NULL, true, 0x1000, 0x1040);
 	expect(img, 0x1045, NULL, true, 0x1040, 0x1050);
-	expect(img, 0x1050, NULL, false, 0x1050, 0x1100); /* between: no function is in its range */
+	expect(img, 0x1050, NULL, false, 0x1050, 0x1100); /* between functions: the range contains none */
 	expect(img, 0x1100, NULL, true, 0x1100, 0x1200);
-	expect(img, 0x1155, NULL, true, 0x1150, 0x1160); /* the one that starts last */
-	expect(img, 0x1300, NULL, false, 0, 0);		 /* an empty one */
+	expect(img, 0x1155, NULL, true, 0x1150, 0x1160); /* the FDE that starts last */
+	expect(img, 0x1300, NULL, false, 0, 0);		 /* an empty FDE */
 	expect(img, 0x1410, "exported", false, EXPORT, EXPORT + 0x40);
-	expect(img, 0x13d0, NULL, true, 0x13c0, EXPORT);	 /* up to what has a name */
-	expect(img, 0x1450, NULL, false, EXPORT + 0x40, 0x14c0); /* behind it: whose it is, is not known */
+	expect(img, 0x13d0, NULL, true, 0x13c0, EXPORT); /* up to the function that has a name */
+	expect(img, 0x1450, NULL, false, EXPORT + 0x40,
+	       0x14c0); /* behind it: unknown, since the FDE begins before the named function */
 	elf_image_free(img);
 }
 

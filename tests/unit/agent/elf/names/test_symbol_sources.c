@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of stripped files, from .gnu_debugdata and separate debug files, and of slots that only know a
- * chooser. */
+/* Names of stripped files, from .gnu_debugdata and separate debug files, and of PLT slots with a resolver. */
 #include "tests/unit/agent/elf/elf_file.h"
 
 #include <errno.h>
@@ -51,7 +50,7 @@ static void put_functions(struct tables *t, const struct function *f, size_t n)
 	}
 }
 
-/* A file with one table of functions; `extra` is one more section. */
+/* Writes a file with one table of functions; `extra` is one more section. */
 static void put_file(struct buf *ret, uint32_t type, uint64_t text, const struct function *f, size_t n,
 		     const struct file_section *extra)
 {
@@ -122,7 +121,7 @@ Test(symbol_sources, symtab_needs_no_debugdata)
 	elf_image_free(img);
 }
 
-Test(symbol_sources, bad_debugdata_leaves_dynsym)
+Test(symbol_sources, with_damaged_debugdata_dynsym_is_used)
 {
 	_cleanup_buf_ struct buf mini = {0}, xz = {0}, text = {0}, bomb = {0};
 	const size_t zeros = DEBUGDATA_MAX + 1;
@@ -179,7 +178,7 @@ Test(symbol_sources, debug_file_with_other_addresses)
 	elf_image_free(debug);
 }
 
-/* jmp *disp32(%rip) in a slot at `va` for the GOT entry at `got`. */
+/* Writes a slot at `va`: jmp *disp32(%rip) for the GOT entry at `got`. */
 static void put_slot(uint8_t *slot, uint64_t va, uint64_t got)
 {
 	int32_t disp = (int32_t)(got - (va + 6));
@@ -190,7 +189,7 @@ static void put_slot(uint8_t *slot, uint64_t va, uint64_t got)
 	memcpy(slot + 2, &disp, 4);
 }
 
-Test(symbol_sources, slots_of_chosen_functions)
+Test(symbol_sources, slots_with_a_resolver)
 {
 	static const struct function functions[] = {{"strlen", TEXT + 0x100, 64, IFUNC}};
 	_cleanup_(tables_fini) struct tables t = {0};
@@ -214,12 +213,12 @@ Test(symbol_sources, slots_of_chosen_functions)
 
 	expect_name(img, NULL, 0, 0x3004, "strlen@plt");
 	expect_name(img, NULL, 0, 0x300c, "strlen@plt");
-	expect_name(img, NULL, 0, 0x3014, "-"); /* what chooses has no name */
+	expect_name(img, NULL, 0, 0x3014, "-"); /* the resolver has no name */
 	expect_name(img, NULL, 0, TEXT + 0x104, "strlen");
 	elf_image_free(img);
 }
 
-/* As in static programs of the GNU linker. */
+/* Static programs of the GNU linker have such slots. */
 Test(symbol_sources, slots_of_eight_bytes)
 {
 	static const struct function functions[] = {{"strlen", TEXT + 0x100, 64, IFUNC},

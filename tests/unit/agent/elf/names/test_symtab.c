@@ -49,7 +49,7 @@ static struct elf_image *image_with(uint16_t machine, const struct symbol *symbo
 	return file_image(machine, s, ARRAY_SIZE(s), 0);
 }
 
-/* "NAME [START, END)" with "-" for no name. */
+/* Compares with "NAME [START, END)", where "-" means no name. */
 static void check_symbol(const char *what, const struct elf_symbol *s, const char *expected)
 {
 	char text[256];
@@ -185,7 +185,7 @@ Test(symtab, mapping_symbols_are_no_names)
 	elf_image_free(img);
 }
 
-/* A batch in any order must give what each address gives alone. */
+/* A batch in any order must give the same results as each address alone. */
 Test(symtab, batches)
 {
 	enum { SYMBOLS = 60, ADDRESSES = 200 };

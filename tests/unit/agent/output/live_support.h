@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of the live view share. */
+/* Shared by the tests of the live view. */
 #ifndef PROFLET_TESTS_LIVE_H
 #define PROFLET_TESTS_LIVE_H
 
@@ -37,7 +37,10 @@ static inline void live_add(struct output_live *l, const char *process, uint32_t
 	live_add((l), (process), (pid), (container), (count), (const struct frame[]){__VA_ARGS__}, \
 		 sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
 
-/* One interval: f8 of two processes, one in a container; recursion, the kernel, and a cut stack. */
+/*
+ * Adds one interval: f8 in two processes, one of them in a container; recursion, kernel frames, and an
+ * incomplete stack.
+ */
 static inline void live_sample(struct output_live *l)
 {
 	LIVE(l, "app", 10, CONTAINER, 60, APP("f8", 1), APP("f7", 2), APP("main", 3));
