@@ -10,13 +10,13 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
+#include "agent/base/page.h"
 #include "agent/binary/registry.h"
 #include "agent/proc/table.h"
 #include "agent/track/map_lines.h"
 #include "agent/track/openings.h"
 #include "agent/track/publication.h"
 
-#define PAGE 4096ull
 #define PENDING_MAX 16u /* pieces of code without a file between two mappings of files */
 
 /* When a process is looked at again, after the time before. */
@@ -139,8 +139,7 @@ static bool is_binary(const struct remaps *r, uint32_t file)
 static bool segment_restore(struct remap_scan *c, const struct binary *f, const struct elf_segment *s,
 			    uint64_t bias, const struct range *range, bool both)
 {
-	uint64_t first = (s->va & ~(PAGE - 1)) + bias,
-		 last = ((s->va + s->file_bytes + PAGE - 1) & ~(PAGE - 1)) + bias;
+	uint64_t first = page_start(s->va) + bias, last = page_end(s->va + s->file_bytes) + bias;
 	uint64_t from = first > range->start ? first : range->start,
 		 to = last < range->end ? last : range->end;
 	uint64_t code = s->va + bias > from ? s->va + bias : from,
@@ -185,7 +184,7 @@ static bool range_restore(struct remap_scan *c, const struct binary *f, const st
 		const struct elf_segment *s = &f->segments[i];
 		uint64_t bias = n->line.start - (s->va + (n->line.offset - s->offset));
 
-		if (n->line.offset < (s->offset & ~(PAGE - 1)) || n->line.offset >= s->offset + s->file_bytes)
+		if (n->line.offset < page_start(s->offset) || n->line.offset >= s->offset + s->file_bytes)
 			continue;
 		for (size_t k = 0; k < f->n_segments; k++)
 			if (f->segments[k].executable)

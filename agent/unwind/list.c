@@ -7,6 +7,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/page.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/tables.h"
 
@@ -69,7 +70,7 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 				   (struct arena_block){.ref = TABLE_NEVER});
 	for (size_t i = 0; i < f->binary->n_segments && r == 0; i++) {
 		const struct elf_segment *s = &f->binary->segments[i];
-		uint64_t first = s->offset & ~4095ull, last = (s->offset + s->file_bytes + 4095) & ~4095ull;
+		uint64_t first = page_start(s->offset), last = page_end(s->offset + s->file_bytes);
 		uint64_t from = first > m->offset ? first : m->offset,
 			 to = last < offset_end ? last : offset_end;
 		uint64_t delta = s->va - s->offset;
