@@ -206,7 +206,7 @@ static int run_agent(struct run *run)
 	_cleanup_free_ char *why = NULL;
 	struct agent_options o = {
 		.config = run->config,
-		.select = selection_ask,
+		.select = selection_of_process,
 		.select_data = &run->selection,
 		.select_moves = selection_by_cgroup(&run->selection),
 		.emit = emit,

@@ -90,7 +90,7 @@ int session_open(struct session *s, struct agent_options *options, char **ret_wh
 	memory_fit(s->config);
 	load_fit_frequency(s->config);
 	options->config = s->config;
-	options->select = selection_ask;
+	options->select = selection_of_process;
 	options->select_data = &s->selection;
 	options->select_moves = selection_by_cgroup(&s->selection);
 	return agent_new(&s->agent, options, ret_why);

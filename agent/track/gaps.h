@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Why the process table may differ from what runs on the host. Whoever loses a change of it notes the reason
+ * Why the process table may differ from what runs on the host. A module that loses a change notes the reason
  * here; all of /proc is then read again (rescans.h).
  */
 #ifndef PROFLET_TRACK_GAPS_H
@@ -13,7 +13,7 @@
 #define GAPS(X)                                                                     \
 	X(EVENTS, "events_lost")  /* process events are missing */                  \
 	X(CPU_CAME, "cpu_online") /* a CPU ran tasks before its events were read */ \
-	X(NO_MEMORY, "no_memory") /* a change was known, and not noted for want of it */
+	X(NO_MEMORY, "no_memory") /* a change was known, but could not be stored */
 
 enum gap {
 #define X(name, text) GAP_##name,

@@ -22,7 +22,7 @@ struct map_lines_request {
 	map_lines_fn fn;
 	void *data;
 	struct process *process;  /* one reference */
-	struct proc_image *image; /* it ran when the lines were asked for; one reference */
+	struct proc_image *image; /* that ran when the request was made; one reference */
 	uint64_t last_end;	  /* of the previous line, of which `last` says what it was */
 	enum { LINE_OTHER, LINE_OF_FILE, LINE_BARE_CODE } last;
 	bool beside_file;

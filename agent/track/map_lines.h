@@ -35,7 +35,10 @@ typedef int (*map_lines_fn)(struct process *p, const struct map_lines *lines, vo
  */
 int map_lines_read(struct requests *r, struct process *p, bool all, map_lines_fn fn, void *data);
 
-/* The same in two steps, for the executable ones (requests_begin). NULL: not read, for *ret_error. */
+/*
+ * The same in two steps, for the executable ones (requests_begin). NULL: the lines will not be read, and
+ * *ret_error is the reason: -ETIMEDOUT or -ENOMEM.
+ */
 struct map_lines_request *map_lines_begin(struct requests *r, struct process *p, map_lines_fn fn, void *data,
 					  int *ret_error);
 int map_lines_wait(struct requests *r, struct map_lines_request *l);

@@ -9,8 +9,9 @@
  * The file of a process that is gone already is looked for through its ancestors, which are mostly in the
  * same mount namespace, and among the binaries that are known. Both by what the kernel said when the file was
  * mapped: device, inode and inode generation, which the process cannot choose. (A build id is chosen by
- * whoever made the file: it proves nothing, and the kernel is not asked for it.) Thousands of short lives a
- * second are of known binaries: for them the ancestors are not asked.
+ * whoever made the file: it proves nothing, so we do not request it from the kernel.) A host may start
+ * thousands of short-lived processes a second, nearly all of known binaries: for these we do not try the
+ * ancestors.
  *
  * A file that is found by a path, not by the mapping, may have taken the place of the mapped one since, under
  * the same inode number: where no generation tells them apart, a file that was made or changed after the

@@ -29,13 +29,12 @@ struct openings_options {
 	struct binary_registry *binaries;
 	struct unwind_tables *tables;
 	struct gaps *gaps;
-	bool debug_files; /* look for separate debug files of binaries that do not describe all of their code
-			   */
+	bool debug_files; /* look for separate debug files of binaries with incomplete unwind information */
 };
 
 struct openings_stats {
 	uint64_t opened, failed;
-	uint64_t gone;	/* the process or the mapping had gone before */
+	uint64_t gone;	/* the process or the mapping was gone already */
 	uint64_t known; /* the same, but the binary was known by device, inode and generation */
 	uint64_t other; /* of those opened: found through an ancestor of the process */
 	uint64_t stuck; /* given up: their file systems do not answer */
@@ -53,7 +52,7 @@ void openings_free(struct openings *o);
 uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_maps_line *line,
 			  const char *path);
 uint32_t openings_of_event(struct openings *o, const struct sideband_event *e);
-/* The kernel's vDSO; PROC_FILE_NONE where there is none. */
+/* The index of the kernel's vDSO; PROC_FILE_NONE where there is none. */
 uint32_t openings_vdso(const struct openings *o);
 void openings_stats(const struct openings *o, struct openings_stats *ret);
 

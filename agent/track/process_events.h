@@ -40,8 +40,8 @@ struct process_events_stats {
 int process_events_new(struct process_events **ret, const struct process_events_options *options);
 void process_events_free(struct process_events *e); /* NULL is fine */
 /*
- * Applies the events that wait. Returns 1, or 0 if none said anything new; -errno when they could not be
- * read, and wait for the next call.
+ * Applies the events that wait. Returns 1 if any of them changed something, else 0; -errno when they could
+ * not be read: they wait for the next call.
  */
 int process_events_drain(struct process_events *e);
 void process_events_stats(const struct process_events *e, struct process_events_stats *ret);

@@ -2,7 +2,7 @@
 /*
  * A process ends with its last thread, so its threads are counted. Where the main thread ends first
  * (pthread_exit in main, or execve in another thread, which takes the main thread's place), the process goes
- * on. Where an exit was lost, the count is wrong, and /proc is asked now and then.
+ * on. Where an exit was lost, the count is wrong, so /proc is read now and then.
  */
 #include "agent/track/process_names.h"
 
@@ -130,7 +130,7 @@ static void service_read(struct process_names *n, struct process *p, struct proc
 {
 	if (i->program->environ_ns || i != p->image || p->end_ns || p->kernel_thread)
 		return;
-	proc_program_set_service(i->program, NULL, p->pid, now_ns(n)); /* it is asked for once */
+	proc_program_set_service(i->program, NULL, p->pid, now_ns(n)); /* it is requested only once */
 	environ_read(n, p, i);
 }
 

@@ -26,14 +26,14 @@ struct process_names_options {
 	struct requests *requests;
 	struct gaps *gaps;
 	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
-	/* Called whenever the workload of a process was read. NULL */
+	/* Called whenever the workload of a process was read. May be NULL. */
 	void (*workload)(const struct cgroup_meta *m, void *data);
 	void *workload_data;
 };
 
 struct process_names_stats {
 	struct cgroup_meta_stats workloads;
-	uint64_t threads, threads_full; /* whose names are held; refused at the maximum */
+	uint64_t threads, threads_full; /* threads whose names are held; refused at the maximum */
 };
 
 /* Everything in `options` is borrowed. 0 or -errno. */
@@ -72,12 +72,12 @@ void process_names_of_sample(struct process_names *n, const struct sample_view *
 
 /* Samples taken before this time have all been seen: names that ended before may be forgotten. */
 void process_names_drained(struct process_names *n, uint64_t time_ns);
-/* Now and then, for each process; and then for all threads. */
+/* Call now and then. Drop names that samples no longer need: of a process; of threads that have ended. */
 void process_names_forget(struct process_names *n, struct process *p);
 void process_names_forget_threads(struct process_names *n);
 /*
- * True: the process has ended, although nothing said so: its main thread has, and /proc shows no other one.
- * Some thread's exit was lost.
+ * Whether the process has ended although no event said so, because the exit of some thread was lost: the main
+ * thread has ended, and /proc shows no other.
  */
 bool process_names_ended(struct process_names *n, const struct process *p);
 void process_names_stats(const struct process_names *n, struct process_names_stats *ret);

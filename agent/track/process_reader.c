@@ -204,7 +204,7 @@ struct map_lines_request *process_reader_begin(struct process_reader *r, struct 
 	return lines;
 }
 
-/* Its mappings are known, or asked for: what the selection may depend on is read, and it is published. */
+/* Its mappings are known or requested. Reads what the selection depends on; the process is published. */
 static void finish(struct process_reader *r, struct process *p)
 {
 	const struct process *parent;

@@ -46,8 +46,8 @@ void process_reader_free(struct process_reader *r); /* NULL is fine */
 /* Reads everything; p->scanned stays false when the process is gone. */
 void process_reader_read(struct process_reader *r, struct process *p);
 /*
- * The same in two steps, between which the mappings are read. The first returns what the second needs (NULL:
- * no mappings will come).
+ * The same in two steps, between which a worker thread reads the mappings. The first returns what the second
+ * needs; NULL: no mappings will come.
  */
 struct map_lines_request *process_reader_begin(struct process_reader *r, struct process *p);
 void process_reader_end(struct process_reader *r, struct process *p, struct map_lines_request *lines);
@@ -69,8 +69,9 @@ uint64_t process_reader_start_ns(const struct process_reader *r, const struct pr
 /* The executable and the mappings after an execve. */
 void process_reader_read_image(struct process_reader *r, struct process *p);
 /*
- * A sample of the process came. Reads its mappings again if the sample may be of a new one, and now and then
- * in any case; less often where that finds nothing new. True: they have changed, and are to be published.
+ * A sample of the process came. Reads the mappings again if the sample may lie in a new one, and now and then
+ * in any case; less often if that finds nothing new. Returns true if they have changed and are to be
+ * published.
  */
 bool process_reader_sampled(struct process_reader *r, struct process *p, const struct sample_view *v);
 void process_reader_stats(const struct process_reader *r, struct process_reader_stats *ret);

@@ -261,7 +261,7 @@ void publication_begin(struct publication *p, struct process *process)
 	proc_history_begin(process, publisher_generation(p->options.publisher), 0);
 }
 
-/* Samples taken until its execve is published were walked with the wrong list: they bring their stack. */
+/* Until its execve is published, samples are walked with the wrong list: they bring their saved stack. */
 void publication_forked(struct publication *p, struct process *child, struct process *parent,
 			uint64_t time_ns)
 {

@@ -41,9 +41,9 @@ void publication_free(struct publication *p);
 
 /* The process has changed: it is published at the next run. */
 void publication_mark(struct publication *p, uint32_t pid);
-/* Unwind tables came or went: every process is looked at. */
+/* Unwind tables were added or evicted: the next run checks every process. */
 void publication_mark_all(struct publication *p);
-/* Publishes what has changed, less what found no room just now, or changes too often. */
+/* Publishes every changed process, except those that found no room lately or change too often. */
 void publication_run(struct publication *p);
 /* Lets a grace period begin if memory waits for one. */
 void publication_grace(struct publication *p);
@@ -51,7 +51,7 @@ void publication_grace(struct publication *p);
 uint64_t publication_epoch(const struct publication *p);
 /* The binary of a mapping became known: the process is published if its list does not say so. */
 void publication_resolved(struct publication *p, const struct process *process);
-/* Samples should be tried again for something that is not published: mappings of ended processes. */
+/* Changes the epoch for something that is not published: a mapping of an ended process became known. */
 void publication_changed(struct publication *p);
 
 /*
@@ -62,7 +62,7 @@ void publication_select(struct publication *p, struct process *process, bool inh
 
 /* --- what happens to a process, at a time of CLOCK_MONOTONIC */
 
-/* Its pid may stand for the list of another process until now. */
+/* The process begins. Until now its pid may have named the list of another one. */
 void publication_begin(struct publication *p, struct process *process);
 /* `child`, new, shares the mappings of `parent`. */
 void publication_forked(struct publication *p, struct process *child, struct process *parent,
@@ -71,13 +71,13 @@ void publication_forked(struct publication *p, struct process *child, struct pro
 void publication_exec(struct publication *p, struct process *process, uint64_t time_ns);
 /* Its mappings are about to change: samples up to then were taken with those that it has now. */
 void publication_remember(struct publication *p, struct process *process, uint64_t until_ns);
-/* The same, where a mapping replaces another: samples bring their stack for a while. */
+/* The same, where a mapping replaces another: samples are sent with their saved stack for a while. */
 void publication_replacing(struct publication *p, struct process *process, uint64_t time_ns);
-/* It has ended: takes it from the BPF program and from the living. */
+/* It has ended: removes it from what the BPF program reads, and marks it as ended in the process table. */
 void publication_end(struct publication *p, struct process *process, uint64_t time_ns);
-/* Now and then: forgets old mappings. */
+/* Call now and then: forgets old mappings, and stops sending saved stacks when their time is over. */
 void publication_tend(struct publication *p, struct process *process, uint64_t now_ns);
-/* The same, for all: forgets who had to wait. */
+/* Call now and then: forgets which processes had to wait, where the wait is over. */
 void publication_forget(struct publication *p);
 
 #endif

@@ -19,7 +19,7 @@
 
 #define PENDING_MAX 16u /* pieces of code without a file between two mappings of files */
 
-/* When a process is looked at again, after the time before. */
+/* When a process is checked again: each time after the previous check. */
 static const uint64_t retry_after_ns[] = {NS_PER_SEC / 20, NS_PER_SEC / 2, 5 * NS_PER_SEC};
 
 /* A process that has mapped something over the code of a file. */
@@ -277,7 +277,7 @@ bool remaps_possible(const struct remaps *r, uint32_t file, const char *path)
 	return !special && file != openings_vdso(r->options.openings) && !is_binary(r, file);
 }
 
-/* --- looking again */
+/* --- checking again */
 
 /* Whether code of a file is known to be mapped within [start, end). */
 static bool replaces_code(const struct remaps *r, const struct process *p, uint64_t start, uint64_t end)

@@ -14,9 +14,9 @@ struct requests {
 	struct host_clock clock;
 	struct proc_view proc;
 	struct job_pool pool;
-	struct request *late;	 /* nobody waits for them any more */
-	uint64_t may_wait_ns;	 /* in all, as of ... */
-	uint64_t may_wait_at_ns; /* ... this time */
+	struct request *late;	 /* requests that the main loop no longer waits for */
+	uint64_t may_wait_ns;	 /* for answers, in all */
+	uint64_t may_wait_at_ns; /* when may_wait_ns was brought up to date */
 	uint64_t *account;
 	struct requests_stats stats;
 };

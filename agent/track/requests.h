@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Requests about other processes that may never be answered. A file may lie on a file system whose server is
- * dead, and so may the memory of a process; whoever reads it then waits for ever. So a worker thread reads,
- * and the main loop waits for it at most REQUEST_WAIT_NS, and with all requests together for at most a small
- * share of its time. An answer that comes later is taken when it comes. A request without an answer within
- * REQUEST_TIMEOUT_NS is given up, and until its thread is back no other request touches the same process or
- * file system. Main loop only.
+ * dead, and so may the memory of a process; a thread that reads it then waits for ever. So a worker thread
+ * reads, and the main loop waits for it at most REQUEST_WAIT_NS, and with all requests together for at most a
+ * small share of its time. An answer that comes later is taken when it comes. A request without an answer
+ * within REQUEST_TIMEOUT_NS is given up, and until its thread is back no other request touches the same
+ * process or file system. Main loop only.
  */
 #ifndef PROFLET_TRACK_REQUESTS_H
 #define PROFLET_TRACK_REQUESTS_H
@@ -26,14 +26,13 @@
 #define REQUEST_TIMEOUT_NS (2 * NS_PER_SEC)
 #define REQUEST_QUEUE_TIMEOUT_NS \
 	(30 * NS_PER_SEC)      /* until a thread begins: all are stuck, or CPUs are short */
-#define REQUEST_REFUSED_MAX 8u /* file systems that a request can be told to avoid */
+#define REQUEST_REFUSED_MAX 8u /* file systems that a request can be made to avoid */
 #define REQUEST_THREADS 2u
 #define REQUEST_QUEUE_MAX 16384u
 
 struct requests;
 
-/* Embedded as the first member of what a request needs and what it finds out. Zeroed, in memory of its own.
- */
+/* The first member of a struct with what a request needs and what it finds. Zeroed; allocated. */
 struct request {
 	struct worker_job job;
 	const struct request_kind *kind;
@@ -54,11 +53,11 @@ struct request {
 struct request_kind {
 	const char *what;		/* for the log: "reading its mappings" */
 	void (*run)(struct request *q); /* on a thread; may touch nothing but the request */
-	/* The rest on the main loop. */
+	/* The others run on the main loop. */
 	bool (*again)(
 		struct request *q); /* whether the answer is incomplete: `run` is called again. NULL: never */
-	void (*late)(struct request *q);    /* an answer after REQUEST_LATER. NULL: it is dropped */
-	void (*give_up)(struct request *q); /* no answer in time; `late` will not be called. NULL */
+	void (*late)(struct request *q);    /* takes an answer after REQUEST_LATER. NULL: it is dropped */
+	void (*give_up)(struct request *q); /* no answer in time; `late` will not be called. May be NULL */
 	void (*free)(struct request *q);
 };
 
@@ -95,7 +94,7 @@ void requests_check(struct requests *r);
 void requests_drain(struct requests *r, uint64_t timeout_ns);
 /*
  * From now on, *account is charged with the CPU time of every request that is answered late, and of those
- * made while its answer is taken. NULL: nobody is. Returns the former account.
+ * made while its answer is taken. NULL: no account is charged. Returns the former one.
  */
 uint64_t *requests_charge(struct requests *r, uint64_t *account);
 /* Requests that are late and not given up. */

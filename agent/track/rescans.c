@@ -16,7 +16,7 @@
 #define RESCAN_EVERY_NS (3 * NS_PER_SEC)
 #define RESCAN_MAX_NS (48 * NS_PER_SEC)
 #define RESCAN_SHARE 200u /* at most 1/200 of the time goes into rescans */
-#define AHEAD 32u	  /* processes whose mappings are read while those of another are looked at */
+#define AHEAD 32u	  /* processes whose mappings are read while those of another are entered */
 
 struct rescans {
 	struct rescans_options options;
@@ -178,8 +178,7 @@ void rescans_run(struct rescans *r)
 	since = now - r->last_ns;
 	if (since < wait || since < wait_by_cost(r))
 		return;
-	/* a gap again so soon: whoever causes more events than can be read would have /proc read all the time
-	 */
+	/* a gap again so soon: a host with more events than can be read would have /proc read all the time */
 	r->wait_ns = since >= 2 * wait ? RESCAN_EVERY_NS : wait < RESCAN_MAX_NS ? wait * 2 : wait;
 	r->options.gaps->open = false;
 	r->last_ns = now;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All of /proc: at the start, and again after something was lost (gaps.h), for every process, since nothing
- * says whom it was about. Rescans have a back-off and take at most a small share of the time. Main loop only.
+ * All of /proc: at the start, and again after something was lost (gaps.h), for every process, because it is
+ * not known which of them were affected. Rescans have a back-off and take at most a small share of the time.
+ * Main loop only.
  */
 #ifndef PROFLET_TRACK_RESCANS_H
 #define PROFLET_TRACK_RESCANS_H
@@ -31,7 +32,7 @@ int rescans_new(struct rescans **ret, const struct rescans_options *options);
 void rescans_free(struct rescans *r);
 /* Reads every process that is not known. 0 or -errno. */
 int rescans_first(struct rescans *r);
-/* Reads /proc again if there is a gap, and it is time. */
+/* Reads /proc again if there is a gap and the back-off is over. */
 void rescans_run(struct rescans *r);
 uint64_t rescans_count(const struct rescans *r);
 

@@ -21,9 +21,10 @@ struct proc_files;
 struct seen_files {
 	const struct proc_view *proc; /* borrowed; NULL: no scan */
 	struct map files;
-	const struct proc_files *holder; /* borrowed; what was seen is held; NULL: nobody counts */
-	uint32_t pid;			 /* whose mount namespace ... */
-	uint64_t namespace;		 /* ... this is */
+	const struct proc_files
+		*holder;    /* borrowed; counts references: a seen file has one. NULL: none are counted */
+	uint32_t pid;	    /* the process last seen */
+	uint64_t namespace; /* its mount namespace; 0: it could not be read */
 };
 
 void seen_files_begin(struct seen_files *s, const struct proc_view *proc);

@@ -185,7 +185,8 @@ static void add_pod(struct select_identity *id, const struct pod_table *pods,
 	id->pod = pod;
 }
 
-enum select_answer selection_ask(const struct process *p, const struct pod_table *pods, void *selection)
+enum select_answer selection_of_process(const struct process *p, const struct pod_table *pods,
+					void *selection)
 {
 	const struct selection *s = selection;
 	const struct cgroup_meta *m = p->image->context.data;

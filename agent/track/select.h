@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* select.include and select.exclude as one question about a process. Rank 3. */
+/* Whether select.include and select.exclude select a process. Rank 3. */
 #ifndef PROFLET_SELECT_H
 #define PROFLET_SELECT_H
 
@@ -19,7 +19,7 @@ struct selection {
 };
 
 /*
- * What is known of a process, to be selected by. NULL: not known; then nothing matches. All borrowed for the
+ * What is known of a process and may select it. NULL: not known; then nothing matches. All borrowed for the
  * time of the call.
  */
 struct select_identity {
@@ -28,9 +28,9 @@ struct select_identity {
 	const char *executable;	  /* path, in the process's own root */
 	const char *cgroups;	  /* text of /proc/PID/cgroup */
 	const char *container_id; /* 64 hex digits */
-	/* of its pod, where the kubelet has been asked */
+	/* of its pod, where the kubelet has listed it */
 	const char *namespace, *container_name;
-	/* The value of a label of the pod, NULL: it has none of that name. */
+	/* The value of a label of the pod; NULL: it has none of that name. */
 	const char *(*label)(const void *pod, const char *key, size_t key_len);
 	const void *pod;
 };
@@ -46,13 +46,17 @@ int selection_init(struct selection *s, const struct config *config);
 void selection_fini(struct selection *s);
 /* Adds a process and what it starts to those included. 0 or -ENOMEM. */
 int selection_add_pid(struct selection *s, uint32_t pid);
-/* Whether a selector asks for control groups or for what follows from them: then moves matter. */
+/*
+ * Whether a selector names control groups, or what follows from them: then the answer may change when a
+ * process is moved to another group.
+ */
 bool selection_by_cgroup(const struct selection *s);
-/* Whether a selector asks for what only the kubelet knows. */
+/* Whether a selector names something that only the kubelet knows. */
 bool selection_by_pod(const struct selection *s);
 /* Pure. */
 enum select_answer selection_match(const struct selection *s, const struct select_identity *id);
-/* The agent_options.select of a struct selection. */
-enum select_answer selection_ask(const struct process *p, const struct pod_table *pods, void *selection);
+/* Whether the process is selected; `selection` is a struct selection. For agent_options.select. */
+enum select_answer selection_of_process(const struct process *p, const struct pod_table *pods,
+					void *selection);
 
 #endif

@@ -36,8 +36,7 @@ struct track_options {
 	size_t max_processes;
 	uint32_t max_files;
 	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
-	bool debug_files; /* look for separate debug files of binaries that do not describe all of their code
-			   */
+	bool debug_files; /* look for separate debug files of binaries with incomplete unwind information */
 	/* Called whenever the workload of a process was read. NULL */
 	void (*workload)(const struct cgroup_meta *m, void *data);
 	void *workload_data;
@@ -45,8 +44,7 @@ struct track_options {
 	 * execve; a fork is treated as its parent. */
 	enum select_answer (*select)(const struct process *p, void *data);
 	void *select_data;
-	/* A binary is forgotten: its index will stand for another one. NULL: nobody keeps anything about it.
-	 */
+	/* A binary is forgotten: its index will stand for another one. NULL: nothing depends on indices. */
 	void (*forget)(uint32_t index, void *data);
 	void *forget_data;
 };
@@ -76,7 +74,7 @@ void track_free(struct track *t);
 int track_scan(struct track *t);
 /*
  * Takes the events that wait, and publishes what has changed. False: nothing was new. Call before the samples
- * of the same time are looked at.
+ * of the same time are handled.
  */
 bool track_drain(struct track *t);
 /* A CPU came online and ran tasks before its events were read: /proc is read again at the next drain. */
@@ -85,7 +83,8 @@ void track_events_missed(struct track *t);
 void track_check(struct track *t);
 /* Publishes new tables and hands out more work. Call after worker_collect. */
 void track_progress(struct track *t);
-/* Blocks until all known binaries have a table, or the time is over. For recordings, before sampling starts.
+/*
+ * Blocks until all known binaries have a table, or the time is over. For recordings, before sampling starts.
  */
 void track_settle(struct track *t, uint64_t timeout_ns);
 /*
@@ -106,10 +105,10 @@ struct arena *track_arena(const struct track *t);
 uint64_t track_epoch(const struct track *t);
 /* Samples up to this time have been seen: what ended before it may be forgotten. */
 void track_drained(struct track *t, uint64_t time_ns);
-/* Lets go of what only time ends. Call every 15 s or so. */
+/* Drops what has become too old to be needed. Call every 15 s or so. */
 void track_sweep(struct track *t, uint64_t now_ns);
 void track_stats(const struct track *t, struct track_stats *ret);
-/* For all reasons together. */
+/* The sum over all reasons. */
 uint64_t track_events_lost(const struct track_stats *s);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Grace periods rest on membarrier(MEMBARRIER_CMD_GLOBAL). It returns when every CPU has passed a context
- * switch; BPF programs of perf events run with preemption disabled, so all that ran when it was called have
- * ended by then. Where the kernel refuses it (nohz_full CPUs), we wait far longer than any program runs.
+ * Grace periods are based on membarrier(MEMBARRIER_CMD_GLOBAL). It returns when every CPU has passed a
+ * context switch; BPF programs of perf events run with preemption disabled, so all that ran when it was
+ * called have ended by then. Where the kernel refuses it (nohz_full CPUs), we wait far longer than any
+ * program runs.
  */
 #include "agent/track/track_host.h"
 

@@ -31,7 +31,7 @@ struct event_source {
 };
 
 /*
- * What /proc shows; as the functions of agent/proc that have these names. Those behind the first group answer
+ * What /proc shows; as the functions of agent/proc that have these names. Those of the first group answer
  * at once and are called by the main loop. The others may block for as long as a foreign file system does, so
  * only worker threads call them (requests.h); `data` has to stay valid for a thread that never comes back.
  */
@@ -80,7 +80,7 @@ struct track_host {
 	struct proc_view proc;
 	struct host_clock clock;
 	struct job_pool readers; /* for what may never come back */
-	struct job_pool workers; /* for the rest */
+	struct job_pool workers; /* for all other jobs */
 	struct worker *tables;	 /* builds unwind tables */
 	/* Blocks, on a worker thread, until every BPF program that runs now has ended. */
 	void (*grace_wait)(void);

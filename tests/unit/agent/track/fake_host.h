@@ -27,13 +27,13 @@
 #define FAKE_PAGE 4096ull
 
 extern uint64_t fake_now_ns, fake_cpu_ns; /* what the clocks say */
-extern uint64_t fake_cpu_step_ns;	  /* CPU time that passes between two looks at it */
-extern uint64_t fake_now_step_ns;	  /* the same, of the time */
+extern uint64_t fake_cpu_step_ns;	  /* CPU time that passes whenever it is read */
+extern uint64_t fake_now_step_ns;	  /* time that passes whenever it is read */
 extern int64_t fake_real_offset_ns;	  /* wall clock minus fake_now_ns: today, after the files were made */
 
 enum fake_answer {
-	FAKE_NOW,   /* whoever waits gets the answer */
-	FAKE_LATE,  /* the wait is in vain; it comes when the pool is drained */
+	FAKE_NOW,   /* a wait ends with the answer */
+	FAKE_LATE,  /* a wait ends without the answer, which comes when the pool is drained */
 	FAKE_NEVER, /* not even then */
 };
 
@@ -160,8 +160,10 @@ struct sampled_task flow_sample_at(struct flow *f, uint32_t pid, uint32_t tid, u
 struct sampled_task flow_sample_ending(struct flow *f, uint32_t pid, enum unwind_ending ending);
 struct process *flow_process(struct flow *f, uint32_t pid);
 struct track_stats flow_stats(const struct flow *f);
-/* The path of the binary that the process has mapped there; "-" for memory without one, "?" while it is being
- * opened, "" where nothing is mapped. */
+/*
+ * The path of the binary that the process has mapped there; "-" for memory without one, "?" while it is being
+ * opened, "" where nothing is mapped.
+ */
 const char *flow_path_at(struct flow *f, const struct proc_maps *maps, uint64_t address);
 const char *flow_path(struct flow *f, uint32_t pid, uint64_t address);
 /* What the BPF program finds of the process. */

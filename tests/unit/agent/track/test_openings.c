@@ -123,7 +123,7 @@ Test(openings, never)
 	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-", "too late");
 }
 
-/* The process is stuck: nothing else is asked of it. */
+/* A request about the process is stuck: no other one is made. */
 Test(openings, refused)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
@@ -248,7 +248,7 @@ Test(openings, root_for_debug_files)
 	flow_settle(f);
 }
 
-/* A short-lived program that is known: neither it nor its ancestors are asked for the file. */
+/* A short-lived program that is known: its file is looked for neither there nor through ancestors. */
 static void run_lib(struct flow *f)
 {
 	fake_fork(&f->host, SHELL, CHILD);
@@ -296,7 +296,7 @@ Test(openings, changed_since)
 	cr_expect_eq(flow_stats(f).openings.failed, 1);
 }
 
-/* Nothing refers to a binary: after a while it is let go of, and opened again when it is mapped. */
+/* A binary that nothing refers to is forgotten after a while, and opened again when it is mapped. */
 Test(openings, unused)
 {
 	_cleanup_flow_ struct flow *f = with_shell();

@@ -83,7 +83,7 @@ Test(process_events, fork_exec_exit)
 	cr_expect_not(track_drain(f->track), "nothing new");
 }
 
-/* The whole life in one drain: whoever drains events before samples finds the process of each. */
+/* One drain reports the whole life. As events are drained before samples, each sample finds its process. */
 Test(process_events, samples_of_a_life_that_one_drain_reports)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
@@ -208,7 +208,7 @@ Test(process_events, fork_of_a_fork_that_is_not_known)
 	(void)track_drain(f->track);
 	cr_expect_str_eq(flow_sample(f, 302, 302).image->comm, "grandchild");
 	cr_expect_str_eq(flow_path(f, 302, CODE), "/bin/sh");
-	cr_expect_eq(flow_stats(f).events.exits, 0, "of nobody that is known");
+	cr_expect_eq(flow_stats(f).events.exits, 0, "of no known process");
 }
 
 Test(process_events, mapping_of_an_unknown_process)
@@ -344,7 +344,7 @@ Test(process_events, known_memory_is_ignored)
 	cr_expect_eq(f->host.ignored.pid, SHELL);
 	cr_expect_eq(f->host.ignored.start, LIB);
 	cr_expect_eq(f->host.ignored.end, LIB + 8 * FAKE_PAGE);
-	fake_mmap(&f->host, SHELL, CODE, 4, 0, "/bin/sh"); /* known, of a file: looked at each time */
+	fake_mmap(&f->host, SHELL, CODE, 4, 0, "/bin/sh"); /* known, of a file: reported each time */
 	cr_expect_not(track_drain(f->track));
 	cr_expect_eq(f->host.ignored.n, 1);
 }

@@ -99,7 +99,7 @@ Test(process_names, moved)
 	cr_expect_str_eq(container_of_image(flow_sample_at(f, SHELL, SHELL, before).image), A);
 }
 
-/* It is gone when its sample is looked at: what is known stays. */
+/* The process is gone when its sample is handled: what is known of it stays. */
 Test(process_names, workload_of_one_that_is_gone)
 {
 	_cleanup_flow_ struct flow *f = with_shell();

@@ -197,7 +197,7 @@ Test(process_reader, tick_back_off)
 	cr_expect_str_eq(flow_path(f, SHELL, 2 * LIB), "/bin/tool");
 }
 
-/* A mapping may be replaced without any sample outside: now and then it is looked at in any case. */
+/* A mapping may be replaced without any sample outside: maps is read again now and then in any case. */
 Test(process_reader, tick_now_and_then)
 {
 	_cleanup_flow_ struct flow *f = by_tick();

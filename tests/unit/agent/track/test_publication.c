@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When a changed process is published: with room in the arena and without it, and what a grace period brings.
- */
+/* When a changed process is published: with and without room in the arena, and after grace periods. */
 #include "agent/proc/table.h"
 #include "tests/unit/agent/track/fake_host.h"
 
@@ -11,7 +10,7 @@
 
 #define BLOCKS_MAX 64
 
-/* Blocks of nobody that leave no room in the arena. */
+/* Blocks without a use of their own that leave no room in the arena. */
 struct filling {
 	struct arena_block blocks[BLOCKS_MAX];
 	size_t n;
@@ -208,7 +207,7 @@ Test(publication, one_list_for_all_changes_of_a_drain)
 	(void)track_drain(f->track);
 	cr_expect_eq(published(f).lists, lists + 1);
 	cr_expect_eq(flow_list(f, SHELL)->n, 21);
-	cr_expect_neq(track_epoch(f->track), epoch, "samples that wait are looked at again");
+	cr_expect_neq(track_epoch(f->track), epoch, "samples that wait are tried again");
 	epoch = track_epoch(f->track);
 	track_progress(f->track);
 	cr_expect_eq(track_epoch(f->track), epoch, "nothing has changed");

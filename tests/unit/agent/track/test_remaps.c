@@ -210,7 +210,7 @@ Test(remaps, filled_after_the_event)
 	expect_code(&s, "/bin/copier");
 	flow_wait(f, 10 * NS_PER_SEC);
 	(void)track_drain(f->track);
-	cr_expect_eq(f->host.n_compares, 3, "found: not looked at again");
+	cr_expect_eq(f->host.n_compares, 3, "found: not compared again");
 	flow_settle(f);
 	flow_free(f);
 }

@@ -57,7 +57,7 @@ static void free_it(struct request *q)
 
 static const struct request_kind kind = {
 	.what = "testing", .run = run, .again = again, .late = late, .give_up = give_up, .free = free_it};
-/* Of a kind that nobody waits for. */
+/* Of a kind whose late answers are dropped. */
 static const struct request_kind bare_kind = {.what = "testing", .run = run, .free = free_it};
 
 static struct probe_request *request_new(struct counts *c)
@@ -146,7 +146,7 @@ Test(requests, incomplete)
 	free(p);
 	p = make_late(b, PID, false);
 	p->n_again = 1;
-	cr_expect_eq(fake_pool_work(&b->host.readers), 2, "as late as it is, it is asked again");
+	cr_expect_eq(fake_pool_work(&b->host.readers), 2, "run again, though it is late");
 	cr_expect(b->counts.late == 1 && b->counts.freed == 1);
 }
 
@@ -189,7 +189,7 @@ Test(requests, never)
 	cr_expect_eq(requests_pending(b->requests), 0);
 	cr_expect_eq(stats(b).given_up, 1);
 	cr_expect_eq(fake_pool_work(&b->host.readers), 1); /* back after all */
-	cr_expect_eq(b->counts.late, 0, "nobody wants it any more");
+	cr_expect_eq(b->counts.late, 0, "the answer is dropped");
 	cr_expect_eq(b->counts.freed, 1);
 }
 
@@ -285,11 +285,10 @@ Test(requests, in_two_steps)
 	b->host.readers.answer = FAKE_LATE;
 	cr_expect_eq(requests_wait(b->requests, &p->request), REQUEST_LATER);
 	cr_expect_eq(fake_pool_work(&b->host.readers), 1);
-	cr_expect(b->counts.late == 0 && b->counts.freed == 1, "nobody wants a late answer of that kind");
+	cr_expect(b->counts.late == 0 && b->counts.freed == 1, "a late answer of that kind is dropped");
 }
 
-/* What n requests in vain may make the main loop wait, of which a tenth of a millisecond each is not counted.
- */
+/* How long n requests without an answer make the main loop wait; 0.1 ms of each wait is not counted. */
 static void wait_in_vain(struct bench *b, uint32_t pid, unsigned n, uint64_t every_ns, uint64_t most_ns)
 {
 	uint64_t before = stats(b).waited_ns;
@@ -321,7 +320,7 @@ Test(requests, account)
 	uint64_t account = 0;
 
 	fake_cpu_step_ns = 1000;
-	make_late(b, PID, false); /* charged to nobody */
+	make_late(b, PID, false); /* charged to no account */
 	cr_expect_null(requests_charge(b->requests, &account));
 	make_late(b, PID + 1, false);
 	cr_expect_eq(requests_charge(b->requests, NULL), &account);

@@ -71,7 +71,7 @@ Test(rescans, after_a_cpu_came)
 	cr_expect_eq(flow_stats(f).rescans, 1);
 }
 
-/* Who ended, began with the pid of another, or runs another program than what is known. */
+/* Processes that ended, that have the pid of another, and that run another program, without an event. */
 Test(rescans, what_changed_unheard_of)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
@@ -169,7 +169,7 @@ Test(rescans, proc_cannot_be_read)
 	f->host.scan_error = -ENOMEM;
 	fake_lost(&f->host, SIDEBAND_LOSS_OVERFLOW, 1);
 	(void)track_drain(f->track);
-	cr_expect_eq(flow_process(f, SHELL)->end_ns, 0, "nobody is taken to have ended");
+	cr_expect_eq(flow_process(f, SHELL)->end_ns, 0, "no process is taken to have ended");
 	f->host.scan_error = 0;
 	fake_process_add(&f->host, 200, SHELL, "missed");
 	fake_process_map(&f->host, 200, CODE, 4, 0, "/bin/tool");

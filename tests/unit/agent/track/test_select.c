@@ -94,7 +94,7 @@ Test(select, identities)
 	}
 }
 
-Test(select, what_it_asks_for)
+Test(select, what_it_depends_on)
 {
 	static const struct {
 		const char *include, *exclude;
@@ -116,9 +116,9 @@ Test(select, what_it_asks_for)
 	}
 }
 
-/* --- of a process */
+/* --- a process, and the pods that the kubelet has listed */
 
-struct asked {
+struct subject {
 	struct proc_table *processes;
 	struct process *p;
 	struct cgroup_meta meta;
@@ -131,9 +131,9 @@ static const char pod_json[] =
 	"\"containerID\":\"containerd://" ID "\"}]}}]}";
 
 /* This process, as if it ran nginx in a container of a pod. */
-static struct asked asked_new(void)
+static struct subject subject_new(void)
 {
-	struct asked a = {.meta = {.identity = {.container_id = ID}}};
+	struct subject a = {.meta = {.identity = {.container_id = ID}}};
 	struct pod_list list;
 	const char *why;
 
@@ -147,7 +147,7 @@ static struct asked asked_new(void)
 	return a;
 }
 
-static enum select_answer ask(struct asked *a, const char *include, bool with_pods)
+static enum select_answer answer_for(struct subject *a, const char *include, bool with_pods)
 {
 	_cleanup_config_ struct config *config = NULL;
 	enum select_answer answer;
@@ -155,7 +155,7 @@ static enum select_answer ask(struct asked *a, const char *include, bool with_po
 
 	load(include, NULL, &config, &s);
 	a->p->image->context.data = &a->meta;
-	answer = selection_ask(a->p, with_pods ? a->pods : NULL, &s);
+	answer = selection_of_process(a->p, with_pods ? a->pods : NULL, &s);
 	a->p->image->context.data = NULL; /* the process does not own it */
 	selection_fini(&s);
 	return answer;
@@ -179,16 +179,17 @@ Test(select, process_of_a_pod)
 		{"label=app=shop", SELECT_YES, SELECT_NO},
 		{"label=tier=shop", SELECT_NO, SELECT_NO},
 	};
-	struct asked a = asked_new();
+	struct subject a = subject_new();
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		cr_expect_eq(ask(&a, table[i].include, true), table[i].with_pods, "%s", table[i].include);
-		cr_expect_eq(ask(&a, table[i].include, false), table[i].without, "%s, without pods",
+		cr_expect_eq(answer_for(&a, table[i].include, true), table[i].with_pods, "%s",
+			     table[i].include);
+		cr_expect_eq(answer_for(&a, table[i].include, false), table[i].without, "%s, without pods",
 			     table[i].include);
 	}
 	strcpy(a.meta.identity.container_id, "");
-	cr_expect_eq(ask(&a, "namespace=blue", true), SELECT_NO, "of no pod");
-	cr_expect_eq(ask(&a, "container=0123456789ab", true), SELECT_NO);
+	cr_expect_eq(answer_for(&a, "namespace=blue", true), SELECT_NO, "of no pod");
+	cr_expect_eq(answer_for(&a, "container=0123456789ab", true), SELECT_NO);
 	pod_table_free(a.pods);
 	proc_table_free(a.processes);
 }

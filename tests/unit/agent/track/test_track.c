@@ -94,7 +94,7 @@ Test(track, process_lives_while_a_sample_waits)
 
 	end_shell(f);
 	pass(f, 100);
-	cr_expect_neq(flow_process(f, SHELL), p, "new samples are of nobody known");
+	cr_expect_neq(flow_process(f, SHELL), p, "new samples are of another process");
 	cr_expect_str_eq(p->image->comm, "sh");
 	cr_expect_str_eq(flow_path_at(f, p->maps, CODE), "/bin/sh");
 	process_unref(p);

@@ -263,7 +263,7 @@ static void pool_works(const struct job_pool *pool)
 
 	cr_assert_eq(pool->submit(pool->data, &waited.job, WORKER_HIGH), 0);
 	cr_assert(pool->await(pool->data, &waited.job, 10 * NS_PER_SEC));
-	cr_expect(waited.n_run == 1 && waited.n_done == 0, "whoever waits gets the job");
+	cr_expect(waited.n_run == 1 && waited.n_done == 0, "the job is the caller's again");
 	cr_assert_eq(pool->submit(pool->data, &collected.job, WORKER_LOW), 0);
 	pool->drain(pool->data, 10 * NS_PER_SEC);
 	pool->check(pool->data, 10 * NS_PER_SEC);
