@@ -29,8 +29,8 @@
 #define REF_OFFSET_BITS 15u /* SEGMENT_BYTES / REF_ALIGN */
 #define REF_BITS 27u	    /* of every ref, with SEGMENTS_MAX segments */
 /*
- * Every block has a u32 generation at this offset; 0 while the block is free. Who names a block has the low
- * bits of its generation: where these differ, the reader does not follow the ref.
+ * Every block has a u32 generation at this offset; 0 while the block is free. A ref to a block comes with the
+ * low bits of its generation: where these differ, the reader does not follow the ref.
  */
 #define BLOCK_GENERATION 28u
 
@@ -49,8 +49,8 @@ struct process_slot {
 #define SLOT_GENERATION_SHIFT REF_BITS
 #define SLOT_GENERATION_MASK 15u /* of the list's generation */
 /*
- * The process may have other mappings by the time that the agent hears of it (between fork and execve, or
- * where it replaces mappings all the time): its samples bring registers and stack.
+ * The process may have other mappings by the time the agent sees the sample (between fork and execve, or
+ * where it replaces mappings all the time): its samples carry registers and stack.
  */
 #define PROCESS_STACK (1u << 31)
 
@@ -64,9 +64,9 @@ struct mapping_list {
 	__u32 reserved[3];
 	__u32 generation; /* also goes into the record: which list a stack was walked with */
 };
-#define LIST_SKIP 1u /* not selected: count, and take no sample */
+#define LIST_SKIP 1u /* not selected: its samples are counted, not taken */
 
-/* No block can have these refs: the process table is there. */
+/* No block can have these refs, since the process table lies there. */
 #define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
 #define TABLE_PENDING 1u /* being built: the unwind ends, and is finished in user space */
 
@@ -266,9 +266,9 @@ static inline __u32 frame_following(__u64 word)
 	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */
 
 /*
- * EXITING counts as complete: the memory of the process is freed, at its end or by execve, a user stack
- * exists no more than that of a kernel thread, and the frames of the kernel are whole. User frames that were
- * found are left out.
+ * EXITING counts as complete: the memory of the process is freed, at its end or by execve, so that it has no
+ * user stack, like a kernel thread, and the frames of the kernel are whole. User frames that were found are
+ * left out.
  */
 enum unwind_ending {
 #define X(name, text, complete) ENDING_##name,
@@ -342,16 +342,15 @@ struct sample_context {
 #define SAVED_STACK_REGISTERS 33u    /* bpf/arch.h says which */
 
 /*
- * Registers and stack of a sample whose unwind stopped for want of a process, mapping or table, or at a rule
- * that only user space can evaluate: what the agent needs to go on later. It has the frame to step from, and
- * the registers of the last frame below it for which all are known: the sample's own, or one that a signal
+ * Registers and stack of a sample whose unwind lacked a process, mapping or table, or met a rule that only
+ * user space can evaluate: what the agent needs to go on later. It has the frame to step from, and the
+ * registers of the last frame below it for which all are known: the sample's own, or one that a signal
  * interrupted.
  */
 struct saved_stack {
-	/* of the frame to step from; with "no table" and "unsupported rule" the record's last one */
+	/* of the frame to step from: with "no table" and "unsupported rule" it is the record's last one */
 	__u64 ip, sp, fp;
-	/* process address of the stack's first byte: SAVED_STACK_BELOW below sp if that can be read, else sp
-	 */
+	/* process address of the first byte: SAVED_STACK_BELOW below sp if that can be read, else sp */
 	__u64 stack_address;
 	__u32 stack_bytes; /* that follow; those of holes are 0 */
 	__u32 innermost;   /* regs belong to the frame to step from */
@@ -374,7 +373,7 @@ enum probe_counter {
 		PROBE_COUNTERS_N
 };
 
-/* --- what tasks do, where the perf side-band may not be opened: in a ring of its own */
+/* --- events of tasks, in a ring of their own: where the perf side-band may not be opened */
 enum task_event_kind {
 	TASK_FORK, /* ppid/ptid made pid/tid */
 	TASK_EXEC, /* its mappings are those of the new image */

@@ -27,8 +27,8 @@ struct segment {
 };
 
 struct unwind_state {
-	__u64 ip, sp, fp; /* of the frame to step from; ip is the return address minus 1 but in the innermost
-			     frame, and in one that a signal interrupted */
+	/* of the frame to step from; ip is a return address minus 1, unless `innermost` */
+	__u64 ip, sp, fp;
 	/* the mapping of the last frame, and its table */
 	__u64 start, length; /* process addresses; length 0: none */
 	__u64 bias;
@@ -69,7 +69,7 @@ struct unwind_area {
 	struct unwind_state state;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;
-	__u64 frames[RECORD_WORDS]; /* directly behind the record; then what is left to finish */
+	__u64 frames[RECORD_WORDS]; /* directly behind the record; then a struct saved_stack */
 };
 
 /* Where a record with more stack than an area holds is assembled. Rare, so memory from vmalloc will do. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * The one difference between the two builds of unwind.h: in the kernel (clang -target bpf) memory comes from
- * maps and helpers; on the host from a struct env that the caller sets, so that tests and the user-space
- * completion run the same code, with faults injected where they want them.
+ * maps and helpers; on the host from a struct env that the caller sets, so that the tests and the
+ * user-space completion run the same code, and tests can inject faults.
  */
 #ifndef PROFLET_BPF_ENV_H
 #define PROFLET_BPF_ENV_H

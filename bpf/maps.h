@@ -51,7 +51,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
-/* What tasks do (struct task_event), where the perf side-band cannot be had. */
+/* Events of tasks (struct task_event), where the perf side-band is refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * The sampling program: who runs here, is it wanted, walk its stacks, send the record. Runs on every sampling
- * event of every CPU, in interrupt context; at most one at a time per CPU (the kernel does not nest BPF
- * programs of perf events).
+ * The sampling program: looks up the task and whether it is selected, walks its stacks, sends the record. It
+ * runs on every sampling event of every CPU, in interrupt context, at most one at a time per CPU (the kernel
+ * does not nest BPF programs of perf events).
  */
 #include "bpf/kernel.h"
 #include "bpf/maps.h"
@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define PID_LEVELS 8 /* nested PID namespaces that are looked through */
 
-/* Set by the agent before loading; constants for the verifier, which drops the branches they exclude. */
+/* Set by the agent before loading. Constants to the verifier, which drops the branches that they exclude. */
 const volatile __u32 config_task_pt_regs; /* 1: bpf_task_pt_regs exists (5.15) */
 const volatile __u32 config_pid_inum;	  /* inode of the agent's PID namespace; 0: it is the initial one */
 const volatile __u32 config_frames = 512; /* most user frames */
@@ -165,9 +165,9 @@ static __always_inline int user_part(struct bpf_perf_event_data *ctx, const int 
 }
 
 /*
- * Why a sample taken in the kernel has no whole user stack, where the task says more than the walk: it has
- * given its memory back (exit, or execve past the point where the new image has its own), or it is a worker
- * of the kernel in a user's process, whose user registers are zero.
+ * The ending of a sample that was taken in the kernel, where the task explains it better than the walk: the
+ * task has given its memory back (exit, or execve before the new image has its own), or it is a worker of the
+ * kernel in a user's process, whose user registers are zero.
  */
 UNWIND_FN int ending_of_task(int ending)
 {
@@ -186,8 +186,7 @@ UNWIND_FN int ending_of_task(int ending)
 	return ENDING_EXITING;
 }
 
-/* Sends the record that stands in the area. The agent is woken only when much waits; it drains by timer
- * otherwise. */
+/* Sends the area's record. Wakes the agent only when much waits: otherwise it drains the ring by timer. */
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP,
@@ -208,8 +207,8 @@ static __always_inline void record_send(struct unwind_area *a)
 }
 
 /*
- * Who runs here: counts the sample, prepares the area for it. Returns pid << 32 | tid, with the process's
- * slot in *ret_slot; 0 when nothing is to be sampled.
+ * Counts the sample and prepares the area for it. Returns pid << 32 | tid, with the process's slot in
+ * *ret_slot; 0: no sample is taken.
  */
 static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u32 *ret_slot)
 {
@@ -252,7 +251,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	return pids;
 }
 
-/* What follows the kernel's part: the user's stack, what it takes to go on later, and the record is sent. */
+/* After the kernel's part: walks the user's stack, adds what user space needs to go on, sends the record. */
 static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_event_data *ctx, __u64 pids,
 				       __u32 slot, int ending, const int tick)
 {

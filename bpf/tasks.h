@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What tasks do, by raw tracepoints: the part of the perf side-band that the agent cannot do without where
- * perf_event_open is refused. Mappings are not told of; the agent reads them from /proc after an execve, and
- * when a sample lies in none.
+ * Events of tasks, by raw tracepoints: the part of the perf side-band that the agent needs even where
+ * perf_event_open is refused. They do not report mappings: the agent reads those from /proc after an execve,
+ * and when a sample lies in none.
  */
 #ifndef PROFLET_BPF_TASKS_H
 #define PROFLET_BPF_TASKS_H
@@ -14,7 +14,7 @@ __u64 tasks_lost; /* events for which the ring had no room */
 
 #define CURRENT_PIDS (config_pid_inum ? pids_translate() : bpf_get_current_pid_tgid())
 
-/* An event of the current task, to be filled and submitted; NULL when it is not to be seen, or lost. */
+/* An event, to be filled and submitted. NULL: the task is not visible to the agent, or the ring is full. */
 static __always_inline struct task_event *task_event_begin(__u32 kind, __u64 pids)
 {
 	struct task_event *e;
@@ -73,7 +73,7 @@ int task_exec(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* (task, new name). One thread may rename another; of execve the agent hears anyway. */
+/* (task, new name). One thread may rename another. Renaming by execve is part of TASK_EXEC. */
 SEC("raw_tp/task_rename")
 int task_name(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Samples from the timer's tick, where perf_event_open is refused: a raw tracepoint in the tick, which the
- * kernel runs CONFIG_HZ times a second on a busy CPU. A tick is taken when the CPU's next sample is due; each
- * interval is drawn anew, between half and one and a half of the mean, so that nothing that the tick itself
- * starts is always met.
+ * kernel runs CONFIG_HZ times a second on a busy CPU. A tick is taken when the CPU's next sample is due. Each
+ * interval is drawn at random, between half and one and a half of the mean: otherwise work that the tick
+ * itself starts would appear in every sample, or in none.
  *
- * The context says nothing of what was interrupted. Where it was the kernel, its frames follow those of the
- * interrupt; the user's registers are where the task saved them at its entry, in both cases.
+ * The context does not say what was interrupted. If it was the kernel, its frames follow those of the
+ * interrupt. In both cases the user's registers are where the task saved them when it entered the kernel.
  */
 #ifndef PROFLET_BPF_TICK_H
 #define PROFLET_BPF_TICK_H
@@ -15,14 +15,14 @@
 #include "bpf/maps.h"
 #include "bpf/regs.h"
 
-#define TICK_FRAMES_ABOVE 48 /* of the interrupt itself, at most */
+#define TICK_FRAMES_ABOVE 48 /* most frames that the interrupt itself has */
 
 const volatile __u64 config_tick_function; /* the address of the tick's timer function */
-const volatile __u64 config_entry_text, config_entry_text_bytes; /* where interrupts come into the kernel */
+const volatile __u64 config_entry_text, config_entry_text_bytes; /* where interrupts enter the kernel */
 
 __u64 tick_ns; /* mean interval of samples on a CPU; the agent sets it */
 
-/* Whether this CPU's next sample is due; the one after it is drawn. */
+/* Whether this CPU's next sample is due. If so, draws the time of the one after it. */
 static __always_inline int tick_due(struct unwind_area *a)
 {
 	__u64 now = bpf_ktime_get_ns(), due = a->tick_due_ns, mean = *(volatile __u64 *)&tick_ns;
@@ -34,14 +34,14 @@ static __always_inline int tick_due(struct unwind_area *a)
 		a->tick_due_ns = due + mean / 2 + part;
 		return 1;
 	}
-	/* the CPU was idle: an interval that began at any time before */
+	/* the CPU was idle: the next sample may come at any time within an interval */
 	a->tick_due_ns = now + part;
 	return 0;
 }
 
 /*
- * The kernel's frames below the interrupt's own: those behind its entry, the first one in the kernel's entry
- * code. None: it came in user mode.
+ * The kernel's frames without the interrupt's own: those after the first frame in the kernel's entry code.
+ * None: the interrupt came in user mode.
  */
 static __always_inline void tick_kernel_frames(struct unwind_area *a, struct bpf_raw_tracepoint_args *ctx)
 {
@@ -59,7 +59,7 @@ static __always_inline void tick_kernel_frames(struct unwind_area *a, struct bpf
 		bytes = bpf_get_stack(ctx, a->frames, KERNEL_FRAMES_MAX * 8, above & BPF_F_SKIP_FIELD_MASK);
 		a->state.n = bytes > 0 ? (__u32)bytes / 8 : 0;
 	} else if (!above) {
-		a->state.n = n; /* no interrupt that we know: all of it */
+		a->state.n = n; /* not an entry that we know: keep all frames */
 	}
 }
 
