@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The first byte picks the parser: the YAML file, one key as text, the pairs of an environment variable. */
+/*
+ * The first byte selects a parser: the YAML file, one key as text, or the pairs of an environment variable.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -39,7 +41,7 @@ static void fuzz_key(uint8_t which, const char *text)
 
 	if (!c)
 		return;
-	for (int i = 0; i < 2; i++) /* the second time adds to lists */
+	for (int i = 0; i < 2; i++) /* the second pass appends to lists */
 		check(config_key_set(c, which % config_n_keys, &origin, text, &error), error);
 	config_key_suggest(text, NULL, 0);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The headers of requests from where users put them: the first byte chooses an environment variable or a
- * headers_file, the rest is its text. What is taken, the transport's own check reads too; what is refused is
- * named by its place, and none of its text, which is secret, stands in the error line or in the dump.
+ * The first byte selects an environment variable or a headers_file, and the remaining bytes are its text. The
+ * transport must be able to parse every header that is accepted. A refused one is reported by its position;
+ * the error line and the dump must not contain its text, which is secret.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const variables[] = {"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_PROFILES_HEADERS",
 					"PROFLET_HEADERS"};
 
-/* Every error line that there is, its numbers left out. */
+/* All error lines, without their numbers. */
 static const char *const lines[] = {
 	"has no name; accepted is NAME=VALUE,NAME=VALUE",
 	"has a name that is no HTTP field name; accepted is NAME=VALUE,NAME=VALUE",
@@ -48,7 +48,7 @@ static bool is_one_of(const char *text, const char *const *accepted, size_t n)
 	return false;
 }
 
-/* The line is a constant but for its numbers. */
+/* The line must be one of these, apart from its numbers. */
 static void check_line(const char *line, const char *start, const char *const *accepted, size_t n)
 {
 	if (!line || strncmp(line, start, strlen(start)))
@@ -58,7 +58,10 @@ static void check_line(const char *line, const char *start, const char *const *a
 		abort();
 }
 
-/* The transport may still refuse a name that it sets itself, a value that HTTP/2 forbids, or too many. */
+/*
+ * The transport may still refuse a name that it sets itself, a value that HTTP/2 forbids, or too many
+ * headers.
+ */
 static void use(const struct config *c)
 {
 	struct otlp_header headers[CONFIG_MAX_ITEMS];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as /proc/<pid>/cgroup: fields stay well formed. */
+/* Parses any bytes as /proc/<pid>/cgroup: the results must be well formed. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void check(const char *text, size_t len, const char *base)
 	require(!id.unit[0] || !id.container_id[0]);
 }
 
-/* The first line is also taken as the base of a namespace for the rest. */
+/* Also uses the first line as the base of a namespace for the others. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *end = memchr(data, '\n', size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as the kubelet's list of pods: what is taken from it is well formed and within its maxima. */
+/* Parses any bytes as the kubelet's list of pods: the results must be well formed and within their maxima. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One byte: whether code follows behind; then any bytes as code that no call-frame information covers. What
- * is said of it must lie inside, in order, and make a table.
+ * The first byte says whether the gap ends with the code; the others are code without call-frame information.
+ * The rows must be inside the code, in order, and make a table.
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One byte of options, then any bytes as a call-frame section: the table stays well formed. */
+/* The first byte is options, the others are a call-frame section: the table must be well formed. */
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One byte of options, then any bytes as a call-frame section, asked for complete rules; what is found is
- * stepped over. Memory is every address below 64 KiB, with the address as content.
+ * The first byte is options, the others are a call-frame section, in which complete rules are looked up and
+ * applied. Memory has an address as the content of each address below 64 KiB.
  */
 #include <elf.h>
 #include <errno.h>

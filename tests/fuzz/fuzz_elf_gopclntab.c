@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One byte of options, two of the text's length, the text, the rest as a function table of Go: inside a small
- * ELF file, the table of rows stays well formed and names stay inside their functions. */
+/*
+ * One byte of options, two of the length of the text, the text, then a function table of Go, all put into a
+ * small ELF file: the table of rows must be well formed, and names must stay inside their functions.
+ */
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as an ELF file (in a memfd, as the reader wants a descriptor): headers, ids, sections, table,
- * names, debug link. */
+/*
+ * Reads any bytes as an ELF file (in a memfd, since the reader needs a descriptor): headers, ids, sections,
+ * table, names, debug link.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +67,7 @@ static void read_names(struct elf_image *img)
 	}
 }
 
-/* The image as a binary that names its debug file, as that debug file, and as both. */
+/* Uses the image as a binary that names its debug file, as that debug file, and as both. */
 static void read_debuglink(struct elf_image *img, int fd)
 {
 	struct elf_debuglink link = {0};

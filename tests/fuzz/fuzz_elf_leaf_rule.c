@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two bytes: the address that is asked for; then any bytes as code. The function that is found has the
- * address in it. */
+/* Two bytes select an address, the others are code. A function that is found must contain the address. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "agent/elf/cfi/frame_rule.h"
 #include "agent/elf/code/leaf_rule.h"
 
-#define VA 0x401008u /* not where a function may begin */
+#define VA 0x401008u /* no function may begin here */
 #define CODE_BYTES_MAX 16384u
 
 static void require(int condition)
@@ -25,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 3)
 		return 0;
 	n = size - 2 < CODE_BYTES_MAX ? size - 2 : CODE_BYTES_MAX;
-	q.va = VA + (data[0] | (uint64_t)data[1] << 8) % (n + 16) - 8; /* also a little outside */
+	q.va = VA + (data[0] | (uint64_t)data[1] << 8) % (n + 16) - 8; /* also slightly outside */
 	r = leaf_rule_in_code(data + 2, n, VA, &q);
 	require(r == 0 || r == -ENOENT);
 	require(r == q.error);

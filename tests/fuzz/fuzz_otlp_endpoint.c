@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any text as an endpoint: refused with a reason, or taken apart so that its parts make the same endpoint
- * again. */
+/*
+ * Parses any text as an endpoint: it is refused with a reason, or split into parts that make the same
+ * endpoint again.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A server that sends what it likes. The input is a script: raw bytes, or frames with headers that a real
- * HPACK encoder packs (random bytes would never pass the decoder). Whatever comes, the call ends exactly
- * once.
+ * Simulates a misbehaving server. The input is a script: raw bytes, or frames with headers that a real HPACK
+ * encoder packs, since random bytes would never pass the decoder. Whatever the server sends, the call must
+ * end exactly once.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static void headers(struct buf *out, struct input *in, nghttp2_hd_deflater *hpac
 		frame(out, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | (flags & 1), 1, block, (size_t)len);
 }
 
-/* Appends what the next step of the script says. */
+/* Appends the bytes of the next step of the script. */
 static void step(struct buf *out, struct input *in, nghttp2_hd_deflater *hpack)
 {
 	unsigned op = next(in);
@@ -139,7 +139,7 @@ static int drain(struct grpc_session *s)
 		if (grpc_session_take(s, &out, &len) < 0)
 			return -1;
 		total += len;
-		if (total > 1 << 20) /* the request is small: more than this is a loop */
+		if (total > 1 << 20) /* the request is small, so more bytes mean an endless loop */
 			abort();
 	} while (len);
 	return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Any bytes as a request that a server found too large: it may have come back from a disk. Two bytes say how
- * many samples it claims. What can be halved loses no sample, and its halves can be halved in turn.
+ * Halves any bytes as a request that a server found too large, and that may have been read from a disk. Two
+ * bytes say how many samples it claims to have. Halving must lose no sample, and the halves can be halved
+ * again.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 #include "otlp/halve.h"
 
-#define DEPTH 6 /* as often as the exporter does it, and once more */
+#define DEPTH 6 /* one level more than the exporter uses */
 
 static void halve(const struct otlp_request *whole, int depth)
 {

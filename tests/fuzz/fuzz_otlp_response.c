@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The first byte chooses a parser of servers' answers, the rest is the answer. Texts that come out are valid
- * UTF-8. */
+/*
+ * The first byte selects a parser of server responses, the others are the response. The resulting texts must
+ * be valid UTF-8.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

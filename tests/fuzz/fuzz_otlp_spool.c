@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Any bytes as a file of the spool: refused, or a request that makes the same file again. The checksums stop
- * almost all of them, so the bytes also serve as the fields of a request, whose file is read back, whole and
- * with one bit changed.
+ * Reads any bytes as a file of the spool: they are refused, or a request that makes the same file again. The
+ * checksums refuse almost all inputs, so the bytes also serve as the fields of a request, whose file is read
+ * back, once unchanged and once with one bit flipped.
  */
 #include <stdbool.h>
 #include <stdint.h>

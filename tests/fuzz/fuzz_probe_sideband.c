@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Any bytes as a side-band record. As it stands, and with the header's size made right, so that the body is
- * reached without luck.
+ * Parses any bytes as a side-band record, unchanged, and with the right size in the header, so that the
+ * parser goes on to the body.
  */
 #include <linux/perf_event.h>
 #include <stddef.h>

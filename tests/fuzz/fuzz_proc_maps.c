@@ -7,7 +7,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/proc/maps.h"
 
-/* What is accepted lies inside of the line, and its path decodes to no more than its own length. */
+/* An accepted field must be inside the line, and its path must decode to at most its own length. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;

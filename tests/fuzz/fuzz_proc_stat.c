@@ -8,7 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/proc/stat.h"
 
-/* A stat file, and the same bytes as an environment. */
+/* Parses any bytes as a stat file, and as an environment. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r = proc_environ_parse(text, size, true, "NAME", &whole);
 	if ((r == 0) != (whole != NULL) || (whole && strlen(whole) + 5 > size))
 		abort();
-	/* what is found in a cut environment is found in the whole one */
+	/* a variable found in a truncated environment must be found in the whole one */
 	r = proc_environ_parse(text, size, false, "NAME", &cut);
 	if (r == 0 && (!whole || strcmp(whole, cut) != 0))
 		abort();

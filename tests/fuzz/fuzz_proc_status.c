@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as /proc/<pid>/status. */
+/* Parses any bytes as /proc/<pid>/status. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct proc_status s;
-	char *exact = malloc(size); /* a read past its end is seen */
+	char *exact = malloc(size); /* without a byte behind the end, so that a read there is detected */
 
 	if (!exact)
 		return 0;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records of the ring: what decodes is readable to its last byte, and its frames stay inside its words. */
+/*
+ * Decodes any bytes as a record of the ring: all bytes of a decoded record must be readable, and its frames
+ * must be inside its words.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -77,7 +77,7 @@ bool binary_in_plt(const struct binary *b, uint64_t va)
 	return false;
 }
 
-/* The end of the section that has the address; 0: none has. *ret_next: where the next one begins. */
+/* The end of the section that contains the address, or 0. *ret_next: start of the next section. */
 static uint64_t section_end(const struct binary *b, uint64_t va, uint64_t *ret_next)
 {
 	*ret_next = UINT64_MAX;

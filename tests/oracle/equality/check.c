@@ -8,7 +8,7 @@
 
 #include "agent/base/cleanup.h"
 
-/* All that is known of one file. */
+/* All data of one file. */
 struct check {
 	const struct check_options *o;
 	const char *path;
@@ -22,7 +22,7 @@ struct check {
 	struct layout_skip *skips;
 	struct compare_range *overridden;
 	size_t n_skips, skips_cap, n_overridden, overridden_cap;
-	bool follow; /* readelf reads the separate debug file, too */
+	bool follow; /* readelf also reads the separate debug file */
 };
 
 static void check_fini(struct check *c)
@@ -43,7 +43,7 @@ static int failed(struct check *c, int error, const char *what, const char *deta
 	return error;
 }
 
-/* Closes. `r` is what reading gave. */
+/* Closes the output. `r` is the result of reading it. */
 static int close_proflet(struct check *c, struct lines *l, int r)
 {
 	char text[CHECK_WHY / 2];
@@ -68,10 +68,12 @@ static int read_table(struct check *c)
 	return close_proflet(c, &l, r);
 }
 
-/* readelf goes on after what it cannot read, with a warning: its table is then not whole. */
+/*
+ * After something that it cannot read, readelf prints a warning and continues; then its table is incomplete.
+ */
 static int close_readelf(struct check *c, struct lines *l, int r)
 {
-	/* of a debug file, of whose segments' sections only the headers are left */
+	/* in a debug file, the sections of segments have headers only */
 	static const char *const harmless[] = {"Unable to find program interpreter name",
 					       "no .dynamic section in the dynamic segment", NULL};
 	char text[CHECK_WHY / 2], any[CHECK_WHY / 2];
@@ -161,7 +163,7 @@ static int put_overridden(struct check *c, const char *line)
 	return 0;
 }
 
-/* What proflet says it left out or replaced. */
+/* Reads what proflet skipped or replaced. */
 static int read_summary(struct check *c)
 {
 	char *argv[] = {(char *)c->o->proflet, (char *)"tables", (char *)"--summary", (char *)c->path, NULL};
@@ -189,14 +191,14 @@ static int read_frames_again(struct check *c, bool follow)
 	return r;
 }
 
-/* The rows that no FDE of the file has may be its debug file's. */
+/* Rows that no FDE of the file has may come from its debug file. */
 static int read_debug_file(struct check *c)
 {
 	int r = read_frames_again(c, true);
 
 	if (r != -EIO)
 		return r;
-	c->why[0] = '\0'; /* readelf does not find it, or warns of something in it */
+	c->why[0] = '\0'; /* readelf does not find the debug file, or warns about it */
 	return read_frames_again(c, false);
 }
 
@@ -208,7 +210,7 @@ static int compare(struct check *c, struct compare_result *ret)
 	int r = compare_run(&in, ret);
 	if (r < 0 || !ret->differing)
 		return r;
-	/* once more with all that may explain it, and printing */
+	/* compares again with all possible explanations, and prints */
 	r = read_summary(c);
 	if (r == 0 && ret->without_fde > 0)
 		r = read_debug_file(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One file: readelf and proflet are asked, and compared. */
+/* Runs readelf and proflet on one file and compares their rows. */
 #ifndef PROFLET_EQUALITY_CHECK_H
 #define PROFLET_EQUALITY_CHECK_H
 
@@ -9,9 +9,9 @@
 
 struct check_options {
 	const char *proflet;   /* program */
-	const char *rows;      /* file with what `proflet tables` printed, NULL: run it */
-	const char *summary;   /* file with what `proflet tables --summary` printed, NULL: run it */
-	const char *reference; /* what readelf reads, NULL: the file itself */
+	const char *rows;      /* file with the output of `proflet tables`; NULL: run it */
+	const char *summary;   /* file with the output of `proflet tables --summary`; NULL: run it */
+	const char *reference; /* the file that readelf reads; NULL: the same one */
 	size_t show;
 };
 

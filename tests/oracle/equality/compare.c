@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Both sides are walked by address once. Each part that readelf has a rule for must be covered by proflet's
- * rows, each with an equal rule. What proflet has between the parts must have one of the reasons of
- * COMPARE_COUNTS.
+ * Walks both tables by address. Each range for which readelf has a rule must be covered by rows of proflet
+ * with an equal rule. Rows of proflet between these ranges must have one of the reasons in COMPARE_COUNTS.
  */
 #include "tests/oracle/equality/compare.h"
 
@@ -15,8 +14,8 @@
 struct walk {
 	const struct compare_input *in;
 	struct compare_result *result;
-	size_t at;	 /* the first of proflet's rows that ends behind `done` */
-	uint64_t done;	 /* compared up to here */
+	size_t at;	 /* the first row of proflet that ends behind `done` */
+	uint64_t done;	 /* end of the compared addresses */
 	bool behind_fde; /* an FDE ended at `done` */
 };
 
@@ -44,7 +43,7 @@ static void differs(struct walk *w, uint64_t va, const struct rule_text *want, c
 /* Texts are from one struct texts: equal ones have one address. */
 static bool equal_but_fp(const struct rule_text *want, const struct rule_text *ours)
 {
-	/* aarch64: unchanged since the call, for readelf without a rule */
+	/* aarch64: the return address has not changed since the call; readelf shows no rule */
 	if (want->ra != ours->ra && !((is(want->ra, "undef") || is(want->ra, "same")) && is(ours->ra, "x30")))
 		return false;
 	return want->cfa == ours->cfa || (is(ours->ra, "undef") && is(ours->cfa, "undef"));
@@ -70,7 +69,7 @@ static bool of_the_go_runtime(const struct rule_text *want, const struct rule_te
 	return !is(ours->ra, "x30") && strncmp(ours->ra, "cfa", 3) != 0;
 }
 
-/* The part's first row of ours that is not equal, with the address; false when there is none. */
+/* Finds the first row of proflet in the range that differs. False: there is none. */
 static bool find_difference(struct walk *w, const struct layout_part *part, bool go, uint64_t *ret_va,
 			    const struct rule_text **ret_ours)
 {
@@ -91,7 +90,7 @@ static bool find_difference(struct walk *w, const struct layout_part *part, bool
 	return false;
 }
 
-/* One row of ours, cut to where no FDE is. */
+/* Handles a row of proflet, or the part of it, where there is no FDE. */
 static void outside(struct walk *w, uint64_t start, uint64_t end, const struct table_row *row)
 {
 	const struct rule_text *rule = &w->in->table->rules[row->rule];
@@ -143,7 +142,7 @@ static void compare_piece(struct walk *w, const struct layout_part *piece)
 		differs(w, va, want, ours);
 }
 
-/* The first range that has addresses between `from` and `to`, NULL when there is none. */
+/* The first range with addresses between `from` and `to`, or NULL. */
 static const struct compare_range *next_overridden(const struct compare_input *in, uint64_t from, uint64_t to)
 {
 	const struct compare_range *first = NULL;

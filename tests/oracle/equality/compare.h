@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compares the rows of one file with what readelf's say they should be. */
+/* Compares the rows of one file with those that follow from readelf's output. */
 #ifndef PROFLET_EQUALITY_COMPARE_H
 #define PROFLET_EQUALITY_COMPARE_H
 
@@ -8,8 +8,8 @@
 #include "tests/oracle/equality/table.h"
 
 /*
- * What is not a difference although it is not equal, or not to be compared. Nothing else is left out.
- * X(name, printed, explanation)
+ * Rows that differ for a known reason, or that cannot be compared. Nothing else is excluded. X(name, printed,
+ * explanation)
  */
 #define COMPARE_COUNTS(X)                                                                                   \
 	X(UNDEFINED_FP, "undefined-fp", "rows whose frame pointer readelf shows as u and proflet as undef") \
@@ -32,9 +32,9 @@ enum compare_count {
 };
 
 struct compare_result {
-	size_t rows;	    /* of readelf, overlaps resolved, that were compared */
-	size_t differing;   /* rows, and rows of proflet where no FDE is */
-	size_t without_fde; /* of those that differ */
+	size_t rows;	    /* rows of readelf that were compared, with overlaps resolved */
+	size_t differing;   /* differing rows, and rows of proflet where there is no FDE */
+	size_t without_fde; /* of these, rows without FDE */
 	size_t counts[N_COUNTS];
 };
 
@@ -50,7 +50,7 @@ struct compare_input {
 	size_t n_skips;
 	const struct compare_range *overridden; /* not overlapping */
 	size_t n_overridden;
-	size_t show; /* differences printed */
+	size_t show; /* number of differences to print */
 };
 
 /* Of one file; more differ: */

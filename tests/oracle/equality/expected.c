@@ -7,9 +7,9 @@
 
 #include "agent/base/cleanup.h"
 
-#define WORD 64 /* bytes of a column's name or value */
+#define WORD 64 /* bytes of the name or value of a column */
 
-/* One row while it is taken apart: the value of each column that counts, "" where there is none. */
+/* One row, split into the values of the columns that are compared; "" where there is none. */
 struct values {
 	char of[N_COLUMNS][WORD];
 };
@@ -36,8 +36,10 @@ static const char *word(const char *s, char ret[WORD])
 	return s + n;
 }
 
-/* A value: "rsp+8", "c-16", "u", or a register, "r9 (r9)", of which the name in brackets remains. A register
- * without a name is reg90. */
+/*
+ * Reads a value: "rsp+8", "c-16", "u", or a register like "r9 (r9)", of which the name in brackets is used. A
+ * register without a name is reg90.
+ */
 static const char *value(const char *s, char ret[WORD])
 {
 	char name[WORD];
@@ -73,7 +75,7 @@ static void take_apart(const struct frames_text *t, struct values *ret)
 	}
 }
 
-/* Where the register is saved, as `proflet tables` says it; NULL where the column says nothing. */
+/* Where the register is saved, in the form of `proflet tables`; NULL where the column says nothing. */
 static const char *place(struct texts *texts, const struct values *v, enum column column,
 			 const struct expression_state *state)
 {
@@ -88,13 +90,13 @@ static const char *place(struct texts *texts, const struct values *v, enum colum
 	if (strcmp(s, "exp") == 0)
 		return state->text[column] ? state->text[column] : texts_get(texts, "unsupported");
 	if (strcmp(s, "v+0") == 0 && column == COLUMN_SP)
-		return NULL; /* what the stack pointer is without a rule; Go says so */
+		return NULL; /* the value that the stack pointer has without a rule; Go writes it */
 	if (s[0] == 'v')
 		return texts_get(texts, "unsupported");
 	return texts_get(texts, s);
 }
 
-/* "cfa-16" by a CFA of "rdi+8": "*(rdi-8)". Other texts stay. */
+/* Turns "cfa-16" with a CFA of "rdi+8" into "*(rdi-8)". Does not change other texts. */
 static const char *detach(struct texts *texts, const char *cfa, const char *text)
 {
 	size_t n = strcspn(cfa, "+-*(");
@@ -147,7 +149,7 @@ static int64_t make(struct expected *e, const struct frames_text *t, bool signal
 	return (int64_t)e->n_rules++;
 }
 
-/* An FDE without a row and a CIE without one: readelf says nothing at all. */
+/* The rule of an FDE without a row whose CIE has none either: readelf prints nothing. */
 static int64_t nothing(struct expected *e)
 {
 	const struct frames_text t = {.columns = "CFA", .row = "?"};

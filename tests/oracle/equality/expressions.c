@@ -8,17 +8,17 @@
 #include "agent/base/cleanup.h"
 
 #define NAME 16	    /* bytes of a register's name */
-#define REMEMBER 64 /* states */
+#define REMEMBER 64 /* depth of remembered states */
 
-/* An entry of the dump while its instructions go by. */
+/* The entry of the dump whose instructions are being read. */
 struct walk {
 	struct expressions *x;
 	struct frames *f;
-	struct frames_entry *entry; /* NULL: not wanted */
+	struct frames_entry *entry; /* NULL: the entry is skipped */
 	uint64_t va;
 	struct expression_state state, initial, remembered[REMEMBER];
 	size_t n_remembered;
-	struct expression_state *cies; /* what each left behind */
+	struct expression_state *cies; /* states at the end of the CIEs */
 };
 
 int column_of(const char *name)
@@ -171,7 +171,7 @@ static int instruction(struct walk *w, char *line)
 	return 0;
 }
 
-/* The dump has the entries in the order of the interpreted one. */
+/* Begins an entry. The raw dump has the entries in the order of the interpreted one. */
 static int begin(struct walk *w, const struct frames_line *line, size_t n_cie, size_t n_fde)
 {
 	struct frames_entry *entry;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions, which readelf's interpreted dump does not show, from its raw dump. */
+/* Reads expressions from readelf's raw dump, since its interpreted dump does not show them. */
 #ifndef PROFLET_EQUALITY_EXPRESSIONS_H
 #define PROFLET_EQUALITY_EXPRESSIONS_H
 
@@ -7,16 +7,16 @@
 
 enum column { COLUMN_CFA, COLUMN_FP, COLUMN_SP, COLUMN_RA, N_COLUMNS };
 
-/* The column that a register's name stands for, -1 for a register that is not compared. */
+/* The column of a register by its name; -1 for a register that is not compared. */
 int column_of(const char *name);
 
-/* Each column's expression in the words of `proflet tables`, from the texts; NULL where it had none. */
+/* The expression of each column in the form of `proflet tables`, from the texts; NULL where there is none. */
 struct expression_state {
 	const char *text[N_COLUMNS];
 };
 
 struct expression_step {
-	uint64_t va; /* from here on */
+	uint64_t va; /* first address */
 	struct expression_state state;
 };
 
@@ -25,15 +25,20 @@ struct expressions {
 	size_t n, cap;
 };
 
-/* Reads the output of readelf --debug-dump=frames as far as an FDE of `f` needs it, and notes in those FDEs
- * where their steps lie. 0; -ENOMEM; -EINVAL: not the entries of `f`. expressions_fini() in both cases. */
+/*
+ * Reads the output of readelf --debug-dump=frames up to the last FDE of `f` that needs it, and stores in
+ * those FDEs the indices of their steps. 0; -ENOMEM; -EINVAL: these are not the entries of `f`. Call
+ * expressions_fini() in both cases.
+ */
 int expressions_read(struct expressions *x, struct frames *f, struct lines *from);
 void expressions_fini(struct expressions *x);
-/* What holds at `va` in the FDE. */
+/* The expressions at `va` in the FDE. */
 const struct expression_state *expressions_at(const struct expressions *x, const struct frames_entry *fde,
 					      uint64_t va);
-/* "DW_OP_breg7 (rsp): 8; DW_OP_deref" → "*(rsp+8)", "unsupported" outside the shapes of rule.h. From `texts`,
- * NULL when memory is short. */
+/*
+ * Turns "DW_OP_breg7 (rsp): 8; DW_OP_deref" into "*(rsp+8)", or "unsupported" if it has none of the forms of
+ * rule.h. From `texts`; NULL without memory.
+ */
 const char *expressions_text(struct texts *texts, const char *ops);
 
 #endif

@@ -11,10 +11,10 @@
 #define VA_DIGITS 16
 #define KEY_BYTES 2048
 
-/* What the present lines belong to. */
+/* The section and entry of the current line. */
 struct reader {
 	struct frames *f;
-	struct frames_entry *entry; /* NULL: nothing that is wanted */
+	struct frames_entry *entry; /* NULL: the entry is skipped */
 	const char *columns;
 };
 
@@ -170,7 +170,9 @@ static int64_t put_text(struct frames *f, const char *columns, const char *row, 
 	f->list[n] = (struct frames_text){
 		.columns = columns,
 		.row = f->keys.list[n] + len + 1,
-		/* "exp" of a register that is not compared matters little: it costs a look at the raw dump */
+		/*
+		 * an "exp" of a register that is not compared does no harm: the raw dump is then read in vain
+		 */
 		.expression = strncmp(row, "exp ", 4) == 0 || strstr(key + len, " exp"),
 		.rule = {-1, -1},
 	};
@@ -261,7 +263,7 @@ static int by_offset(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The CIE of each FDE; they lie in the order of their offsets. */
+/* Finds the CIE of each FDE. CIEs are in the order of their offsets. */
 static void find_cies(struct frames *f)
 {
 	for (size_t i = 0; i < f->n_fdes; i++) {

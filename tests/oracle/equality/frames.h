@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What readelf says of a file's call-frame information: its FDEs, each with rows as readelf prints them. */
+/* The call-frame information of a file as readelf prints it: FDEs with their rows. */
 #ifndef PROFLET_EQUALITY_FRAMES_H
 #define PROFLET_EQUALITY_FRAMES_H
 
@@ -10,15 +10,18 @@
 #include "tests/oracle/equality/lines.h"
 #include "tests/oracle/equality/texts.h"
 
-/* Where several kinds cover an address, the first holds. DEBUG_FILE: the .debug_frame of a separate debug
- * file. */
+/*
+ * If several kinds cover an address, the first in this order applies. DEBUG_FILE: the .debug_frame of a
+ * separate debug file.
+ */
 enum section_kind { EH_FRAME, DEBUG_FRAME, DEBUG_FILE };
 
-/* A head of columns ("CFA rbx ra") and a row's text below it ("rsp+8 u c-8"). Many rows share one. */
+/* The head of the columns ("CFA rbx ra") and the text of a row ("rsp+8 u c-8"). Many rows share one. */
 struct frames_text {
 	const char *columns, *row; /* borrowed from the texts */
-	bool expression;	   /* a column says "exp": what is behind it is in the raw dump only */
-	int64_t rule[2];	   /* of expected.h, without and with the CIE's S; -1: not made yet */
+	bool expression;	   /* a column is "exp": the expression is in the raw dump only */
+	int64_t rule[2]; /* index of the expected rule, without and with S in the CIE's augmentation; -1: not
+			    made yet */
 };
 
 struct frames_row {
@@ -26,7 +29,7 @@ struct frames_row {
 	uint32_t text; /* index */
 };
 
-/* A CIE has no range; of its rows the first is what holds where an FDE has none. */
+/* A CIE has no range; its first row applies in FDEs without rows. */
 struct frames_entry {
 	uint64_t start, end; /* ELF virtual addresses */
 	uint64_t offset;     /* in its section */
@@ -45,7 +48,8 @@ struct frames_section {
 };
 
 struct frames {
-	const char *path;    /* borrowed; sections that readelf loaded from elsewhere are of the debug file */
+	const char *path; /* borrowed; sections that readelf loaded from another file are those of the debug
+			     file */
 	struct texts *texts; /* borrowed */
 	struct texts keys;   /* "columns\nrow" */
 	struct frames_text *list;
@@ -56,20 +60,24 @@ struct frames {
 	size_t n_rows, rows_cap;
 	struct frames_section *sections;
 	size_t n_sections, sections_cap;
-	bool expression;   /* in an FDE */
-	bool no_bytes;	   /* a section has none: readelf says so and fails */
-	char unknown[128]; /* after -EINVAL: the line */
+	bool expression;   /* an FDE has an expression */
+	bool no_bytes;	   /* a section has no bytes, which makes readelf fail */
+	char unknown[128]; /* after -EINVAL: the line that was not understood */
 };
 
-/* Reads the output of readelf --debug-dump=frames-interp. 0; -ENOMEM; -EINVAL: a line that says something
- * unknown. frames_fini() in both cases. */
+/*
+ * Reads the output of readelf --debug-dump=frames-interp. 0; -ENOMEM; -EINVAL: an unknown line. Call
+ * frames_fini() in both cases.
+ */
 int frames_read(struct frames *f, const char *path, struct texts *texts, struct lines *from);
 void frames_fini(struct frames *f);
 
 /* --- the lines that both dumps have */
 
-/* "Contents of the .eh_frame section (loaded from FILE):": 1 and its kind, FILE being `path` or another, or
- * not there; 0: another line or section. */
+/*
+ * Parses "Contents of the .eh_frame section (loaded from FILE):", where FILE is `path`, another file, or
+ * missing. 1 and the kind; 0: another line or section.
+ */
 int frames_section_line(const char *line, const char *path, enum section_kind *ret);
 
 struct frames_line {
@@ -78,7 +86,7 @@ struct frames_line {
 	bool signal;
 };
 
-/* The line that begins a CIE or an FDE. 1, or 0 for any other. The raw dump does not say S there. */
+/* Parses the first line of a CIE or FDE. 1; 0 for any other line. The raw dump does not show S there. */
 int frames_entry_line(const char *line, struct frames_line *ret);
 
 #endif

@@ -13,8 +13,8 @@
 
 struct sweep {
 	struct expected *e;
-	const struct frames_entry **fdes; /* by start */
-	const struct frames_entry **open; /* those begun and not ended */
+	const struct frames_entry **fdes; /* sorted by start */
+	const struct frames_entry **open; /* FDEs that contain the current address */
 	size_t n, n_open;
 	layout_fn fn;
 	void *data;
@@ -52,7 +52,7 @@ static bool is_inner(const struct expected *e, const struct frames_entry *a, con
 	return a->start != b->start ? a->start > b->start : a < b;
 }
 
-/* The one that holds at `at`, having forgotten those that end there; NULL when none does. */
+/* The FDE that applies at `at`, after removal of those that end there; NULL if there is none. */
 static const struct frames_entry *holding(struct sweep *s, uint64_t at)
 {
 	const struct frames_entry *best = NULL;
@@ -69,7 +69,7 @@ static const struct frames_entry *holding(struct sweep *s, uint64_t at)
 	return best;
 }
 
-/* The FDE's rows between `from` and `to`. Rows behind its end are cut. */
+/* Visits the rows of the FDE between `from` and `to`. Rows behind its end are cut. */
 static int walk_part(struct sweep *s, const struct frames_entry *fde, uint64_t from, uint64_t to)
 {
 	const struct frames_row *rows = s->e->frames->rows + fde->first;

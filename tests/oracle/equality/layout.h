@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lays readelf's FDEs over each other, by what agent/elf/cfi/rows.h promises. */
+/* Combines overlapping FDEs of readelf in the way that agent/elf/cfi/rows.h defines. */
 #ifndef PROFLET_EQUALITY_LAYOUT_H
 #define PROFLET_EQUALITY_LAYOUT_H
 
 #include "tests/oracle/equality/expected.h"
 
-/* FDEs that are left out: sorted by section kind and offset. */
+/* FDEs to skip, sorted by section kind and offset. */
 struct layout_skip {
 	enum section_kind kind;
 	uint64_t offset;
@@ -17,7 +17,7 @@ struct layout_part {
 	enum section_kind kind;
 };
 
-/* Called for each part of a row, in order of addresses. Negative ends the walk. */
+/* Called for each part of a row, in the order of addresses. A negative result ends the walk. */
 typedef int (*layout_fn)(const struct layout_part *part, void *data);
 
 /*

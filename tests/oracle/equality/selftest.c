@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two small dumps as readelf writes them, with one table that is right for both. Then the table is made wrong
- * in each way that one line of it can be wrong, and each must be found.
+ * Compares two small dumps in the form of readelf with a table that is right for both. Then one line of the
+ * table at a time is made wrong in every possible way, and each error must be found.
  */
 #include "tests/oracle/equality/selftest.h"
 
@@ -178,7 +178,7 @@ static void check_right(void)
 	       "an FDE that was skipped", "");
 }
 
-/* `right` with line `n` replaced by `line`, "" to drop it. */
+/* Returns `right` with line `n` replaced by `line`; "" removes it. */
 static void replace_line(size_t n, const char *line, char ret[TABLE_BYTES])
 {
 	const char *at = right;
@@ -189,7 +189,7 @@ static void replace_line(size_t n, const char *line, char ret[TABLE_BYTES])
 		 strchr(at, '\n') + 1);
 }
 
-/* A row replaced in its middle, by a function known to lie. */
+/* One row is replaced in its middle, as for a function on the override list. */
 static void check_overridden(void)
 {
 	static const char line[] = ROW(1200, 1202, "rsp+32\tsame\tcfa-8")
@@ -317,7 +317,7 @@ static void check_texts(void)
 	}
 }
 
-/* What is no dump or no table must not pass for an empty one. */
+/* Texts that are not a dump or a table must not count as empty ones. */
 static void check_refused(void)
 {
 	static const char *const tables[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows that `proflet tables` printed. */
+/* Reads the rows that `proflet tables` printed. */
 #ifndef PROFLET_EQUALITY_TABLE_H
 #define PROFLET_EQUALITY_TABLE_H
 
@@ -12,13 +12,13 @@ struct table_row {
 };
 
 struct table {
-	struct texts keys; /* a row's columns, TABs between them */
+	struct texts keys; /* the columns of a row, separated by TABs */
 	struct rule_text *rules;
 	struct table_row *rows; /* by address, not overlapping */
 	size_t n_rows, rows_cap, rules_cap;
 };
 
-/* 0; -ENOMEM; -EINVAL: not such rows, or not in order. table_fini() in both cases. */
+/* 0; -ENOMEM; -EINVAL: malformed rows, or not in order. Call table_fini() in both cases. */
 int table_read(struct table *t, struct texts *texts, struct lines *from);
 void table_fini(struct table *t);
 

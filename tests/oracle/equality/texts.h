@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Strings held once: equal strings have equal pointers, which live until texts_fini(). */
+/* Interned strings: equal strings have equal pointers, valid until texts_fini(). */
 #ifndef PROFLET_EQUALITY_TEXTS_H
 #define PROFLET_EQUALITY_TEXTS_H
 
@@ -18,7 +18,7 @@ void texts_init(struct texts *t);
 void texts_fini(struct texts *t);
 /* The string's index, or -ENOMEM. */
 int64_t texts_index(struct texts *t, const char *s, size_t len);
-/* The string itself, NULL when memory is short. */
+/* The interned string; NULL without memory. */
 const char *texts_get(struct texts *t, const char *s);
 const char *texts_printf(struct texts *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

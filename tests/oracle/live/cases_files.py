@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose unwind tables are in a separate debug file, and programs that a tool has written anew."""
+"""Programs whose unwind tables are in a separate debug file, and programs that a tool has rewritten."""
 import os
 import shutil
 

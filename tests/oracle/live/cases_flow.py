@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow that is not call and return: jumps, exceptions, tail calls, contexts, callbacks, what runs before and after main."""
+"""Control flow besides call and return: jumps, exceptions, tail calls, contexts, callbacks, what runs before and after main."""
 from .chain import GLOBALS, HEADER, KINDS
 from .work import LIBC, START, Program, main_of, stack, stacks
 
@@ -122,7 +122,7 @@ C_END
 
 
 def tail_calls(work, mode):
-    """The callers that jump are not on the stack, and must not be."""
+    """Callers that jump (tail calls) are not on the stack and must not be reported."""
     f, = chains(work, "f")
     main = main_of(f).replace("f_enter", "tail1")
     lists = f.walks() + [["tail1"], ["tail2"], ["tail3"], ["tail2", "tail4"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a case has to work with: a folder, a seed, compilers; and what it hands back: a program and the stacks it may show."""
+"""The input of a case (a folder, a seed, compilers) and its result (a program and the stacks that it may have)."""
 import dataclasses
 import os
 import random
@@ -19,7 +19,7 @@ LIBC = r"(?:;<plt>)?(?:;<libc\.so\.6>)*"
 
 
 class Skip(Exception):
-    """The case cannot run here; the text says why."""
+    """The case cannot run here; the text is the reason."""
 
 
 @dataclasses.dataclass

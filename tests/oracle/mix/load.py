@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a load of the host mix is: commands that run over and over, and the names of the executables they run."""
+"""A load of the host mix: commands that are repeated, and the names of the executables that they run."""
 import dataclasses
 import os
 import random
@@ -10,7 +10,7 @@ import sys
 
 
 class Skip(Exception):
-    """The load cannot run here; the text says why."""
+    """The load cannot run here; the text is the reason."""
 
 
 @dataclasses.dataclass

@@ -3,7 +3,7 @@
 
 #include "agent/base/cleanup.h"
 
-#define HEAD_BYTES 16 /* of an FDE: length, CIE pointer, start, range */
+#define HEAD_BYTES 16 /* bytes of the head of an FDE: length, CIE pointer, start, range */
 
 /* splitmix64 */
 static uint64_t next_random(uint64_t *random)
@@ -28,7 +28,7 @@ static void flip(uint64_t *random, struct target *t, struct range r)
 		target_patch(t, at, t->bytes[at] ^ (uint8_t)(1u << below(random, 8)));
 }
 
-/* Writes a number that is often trouble. */
+/* Writes a number that often causes trouble. */
 static void put_u32(uint64_t *random, struct target *t, uint64_t at)
 {
 	static const uint32_t values[] = {0, 1, 3, 4, 7, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff};
@@ -87,7 +87,7 @@ static void damage_headers(uint64_t *random, struct target *t)
 	}
 }
 
-/* Random places, the ends of headers and sections, and just beside them. */
+/* Truncates the file at a random place, or at or near the end of a header or section. */
 static void cut(uint64_t *random, struct target *t)
 {
 	struct range r;
@@ -100,9 +100,11 @@ static void cut(uint64_t *random, struct target *t)
 	target_cut(t, at + below(random, 3));
 }
 
-/* One FDE: any of its bytes, or one of its first four words. Without a search table nothing but its head
- * says where the next FDE is and whom it speaks for: then only what stands behind the head. Returns which
- * FDE. */
+/*
+ * Damages one FDE: any byte, or one of its first four words. Without a search table, only the head of an FDE
+ * says where the next one begins and which function it describes; then only bytes behind the head are
+ * damaged. Returns the index of the FDE.
+ */
 static size_t damage_fde(uint64_t *random, struct subject *s)
 {
 	size_t i = below(random, s->fdes.n);

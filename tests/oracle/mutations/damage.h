@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is damaged, and how: decided by a seed and the mutation's number. */
+/* Selects what is damaged, and how, by a seed and the number of the mutation. */
 #ifndef PROFLET_MUTATIONS_DAMAGE_H
 #define PROFLET_MUTATIONS_DAMAGE_H
 
@@ -8,15 +8,17 @@
 struct subject {
 	struct target target;
 	struct fde_places fdes;
-	struct elf_rows *rows; /* undamaged */
-	bool indexed;	       /* has .eh_frame_hdr, so that a damaged length is overcome */
+	struct elf_rows *rows; /* table of the undamaged file */
+	bool indexed;	       /* has .eh_frame_hdr, with which the reader recovers from a damaged length */
 };
 
 enum damage_kind { HEADERS, SECTION, CUT, ONE_FDE, INDEX, ANYWHERE, KINDS };
 
 const char *damage_kind_name(enum damage_kind kind);
-/* Chooses a file and notes its damage in the target. *ret_fde is what may differ from the undamaged table:
- * the function of one FDE, none (their number), or everything (SIZE_MAX). */
+/*
+ * Selects a file and records its damage in the target. *ret_fde says where the table may differ from the
+ * undamaged one: in the function of one FDE, nowhere (the number of FDEs), or anywhere (SIZE_MAX).
+ */
 enum damage_kind damage_make(struct subject *subjects, int n, uint64_t seed, uint64_t number,
 			     struct subject **ret, size_t *ret_fde);
 

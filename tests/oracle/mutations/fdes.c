@@ -83,7 +83,7 @@ bool fde_places_differ(const struct fde_places *f, size_t i, const struct elf_ro
 		       const struct elf_rows *b, uint64_t *ret_va)
 {
 	const struct elf_rows *tables[] = {a, b};
-	/* the padding around a function belongs to a neighbour or to none */
+	/* padding around a function belongs to a neighbour or to none */
 	uint64_t low = i < f->n ? (i ? f->v[i - 1].end : 0) : 1;
 	uint64_t high = i < f->n ? (i + 1 < f->n ? f->v[i + 1].start : UINT64_MAX) : 1;
 

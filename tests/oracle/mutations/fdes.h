@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The FDEs of an undamaged .eh_frame, and whether a damaged one has spoilt more than its own function. */
+/*
+ * The FDEs of an undamaged .eh_frame, and a check that a damaged one changes rows of its own function only.
+ */
 #ifndef PROFLET_MUTATIONS_FDES_H
 #define PROFLET_MUTATIONS_FDES_H
 
@@ -16,9 +18,12 @@ struct fde_places {
 	size_t n;
 };
 
-/* Fills `ret`; empty when the section is missing or its FDEs overlap. 0 or -ENOMEM. */
+/* Fills `ret`, which stays empty when the section is missing or its FDEs overlap. 0 or -ENOMEM. */
 int fde_places_read(struct fde_places *ret, const struct target *t, uint16_t machine);
-/* The first address outside of FDE `i`'s function (n: nobody's) at which the tables differ; false: none. */
+/*
+ * Finds the first address outside of the function of FDE `i` (n: of all functions) at which the tables
+ * differ. False: there is none.
+ */
 bool fde_places_differ(const struct fde_places *f, size_t i, const struct elf_rows *a,
 		       const struct elf_rows *b, uint64_t *ret_va);
 

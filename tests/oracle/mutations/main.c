@@ -34,7 +34,7 @@ struct run {
 	uint64_t seed;
 	uint64_t done, wrong, checked;
 	struct cost worst;
-	uint64_t slowest, largest; /* the mutations of these */
+	uint64_t slowest, largest; /* mutations with the highest time and memory */
 };
 
 static void describe(const struct run *run, uint64_t number, const struct subject *s, enum damage_kind kind)
@@ -88,7 +88,7 @@ static void mutate(struct run *run, uint64_t number, bool verbose)
 	struct subject *s;
 	enum damage_kind kind = damage_make(run->subjects, run->n, run->seed, number, &s, &fde);
 	uint64_t wrong = run->wrong;
-	if (verbose) /* before the work: it may not come back from it */
+	if (verbose) /* printed before the work, which may crash */
 		describe(run, number, s, kind);
 	if (target_apply(&s->target) < 0)
 		abort();
@@ -101,7 +101,7 @@ static void mutate(struct run *run, uint64_t number, bool verbose)
 			cost.cpu_ns / 1000, cost.peak_bytes >> 10, rows ? rows->n_rows : 0,
 			rows ? rows->n_skipped : 0);
 	elf_rows_free(rows);
-	if (target_mend(&s->target) < 0)
+	if (target_repair(&s->target) < 0)
 		abort();
 	run->done++;
 }

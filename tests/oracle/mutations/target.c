@@ -119,7 +119,7 @@ int target_apply(struct target *t)
 	return t->cut < t->len && ftruncate(t->fd, (off_t)t->cut) < 0 ? -errno : 0;
 }
 
-int target_mend(struct target *t)
+int target_repair(struct target *t)
 {
 	int r = t->cut < t->len ? write_at(t->fd, t->bytes + t->cut, t->len - t->cut, t->cut) : 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A real ELF file in a memfd, damaged and mended again in place. */
+/* A real ELF file in a memfd, damaged and repaired in place. */
 #ifndef PROFLET_MUTATIONS_TARGET_H
 #define PROFLET_MUTATIONS_TARGET_H
 
@@ -12,7 +12,7 @@
 
 struct target {
 	const char *path;
-	uint8_t *bytes; /* owned: the file as it should be */
+	uint8_t *bytes; /* owned: the undamaged bytes */
 	size_t len;
 	int fd; /* owned memfd */
 	struct patch {
@@ -20,7 +20,7 @@ struct target {
 		uint8_t byte;
 	} patches[PATCHES_MAX];
 	size_t n_patches;
-	uint64_t cut; /* bytes left, len when it is not cut */
+	uint64_t cut; /* length of the truncated file; len if it is not truncated */
 };
 
 struct range {
@@ -29,15 +29,17 @@ struct range {
 
 int target_open(struct target *t, const char *path);
 void target_close(struct target *t);
-/* The section's bytes in the file, by the undamaged headers; false when there is none. */
+/* The range of the section in the file, by the undamaged headers. False: there is none. */
 bool target_section(const struct target *t, const char *name, struct range *ret, uint64_t *ret_va);
-/* Program headers, section headers; empty when there are none. */
+/* The ranges of program headers and of section headers; empty when there are none. */
 struct range target_phdrs(const struct target *t);
 struct range target_shdrs(const struct target *t);
-/* Notes a damaged byte or the new end; target_apply writes them, target_mend undoes them. 0 or -errno. */
+/*
+ * target_patch records a damaged byte, target_apply writes the damage, target_repair undoes it. 0 or -errno.
+ */
 void target_patch(struct target *t, uint64_t at, uint8_t byte);
 void target_cut(struct target *t, uint64_t len);
 int target_apply(struct target *t);
-int target_mend(struct target *t);
+int target_repair(struct target *t);
 
 #endif

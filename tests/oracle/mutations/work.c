@@ -48,7 +48,7 @@ static uint64_t status_bytes(const char *key)
 	return kib << 10;
 }
 
-/* proc(5): lets VmHWM begin anew. */
+/* Resets VmHWM, see proc(5). */
 static void reset_peak(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -80,7 +80,7 @@ static void name_addresses(int fd, const struct elf_rows *t)
 
 	require(b.addrs != NULL, "memory");
 	for (size_t i = 0; i < ADDRESSES; i++) {
-		/* all over the rows; without any, all over the address space */
+		/* spread over the rows; without rows, spread over the address space */
 		b.addrs[i] = t ? t->rows[i * (t->n_rows - 1) / ADDRESSES].va + i % 3 : i << 57 | i << 13;
 	}
 	qsort(b.addrs, ADDRESSES, sizeof(*b.addrs), compare_u64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the agent does with a binary: identity, table, blocks, names; and what that costs. */
+/* Does what the agent does with a binary (identity, table, blocks, names), and measures the cost. */
 #ifndef PROFLET_MUTATIONS_WORK_H
 #define PROFLET_MUTATIONS_WORK_H
 
@@ -9,11 +9,10 @@
 struct elf_rows;
 
 struct cost {
-	uint64_t cpu_ns, peak_bytes; /* peak of the process's resident memory above what it had before */
+	uint64_t cpu_ns, peak_bytes; /* highest resident memory, above that at the start */
 };
 
-/* *ret_rows is owned by the caller, NULL when the file gives none. Aborts where a result breaks its contract.
- */
+/* *ret_rows is owned by the caller; NULL: the file has no rows. Aborts if a result violates its contract. */
 void work_run(int fd, struct elf_rows **ret_rows, struct cost *ret);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What naming addresses of a file costs, by tests/bench/names.c."""
+"""Measures the cost of naming the addresses of a file, with tests/bench/names.c."""
 import os
 import subprocess
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One address, two names: the same, different for a reason that has a name here, or wrong.
+"""Compares two names of one address: they are equal, different for one of the reasons listed here, or wrong.
 
 addr2line prefers DWARF, and where there is none takes the nearest symbol before an address, however far. So what it says is
 held against nm: ours must be a symbol of the file that covers the address.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording whose frames keep what names are judged by: both forms of the name and the ids of the file."""
+"""A recording whose frames have what is needed to judge names: both forms of the name and the ids of the file."""
 import collections
 import hashlib
 import os

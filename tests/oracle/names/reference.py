@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other tools say of a file's addresses: addr2line, go tool addr2line, nm, objdump, c++filt."""
+"""Names of a file's addresses from other tools: addr2line, go tool addr2line, nm, objdump, c++filt."""
 import bisect
 import os
 import re
@@ -198,7 +198,7 @@ def go_addr2line(go, file, addresses):
 
 
 def filt(names, *options):
-    """c++filt: a second opinion on what a linkage name says."""
+    """c++filt: the readable form of linkage names by another demangler."""
     result = {}
     for style in ("dlang", "auto"):  # which has all but D
         ordered = sorted(n for n in set(names) if n.startswith("_D") == (style == "dlang"))

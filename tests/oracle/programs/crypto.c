@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs everything that libcrypto has over a little data, for the shadow-stack oracle: much of it is
- * hand-written assembly with call-frame information by hand. OPENSSL_ia32cap in the environment selects other
- * variants. Arguments: any of digests, ciphers, keys; all without.
+ * Runs all algorithms of libcrypto on little data, for the shadow-stack oracle: many are hand-written
+ * assembly with handwritten call-frame information. OPENSSL_ia32cap in the environment selects other
+ * variants. Arguments: any of digests, ciphers, keys; without arguments, all.
  */
 #include <openssl/ec.h>
 #include <openssl/evp.h>

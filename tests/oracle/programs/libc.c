@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs what the C library and libm have in assembly, or in variants by processor, with the lengths and
- * alignments that take different paths, for the shadow-stack oracle. GLIBC_TUNABLES in the environment
- * selects other variants.
+ * Runs functions of the C library and libm that are written in assembly or have variants for processors, with
+ * lengths and alignments that take different paths, for the shadow-stack oracle. GLIBC_TUNABLES in the
+ * environment selects other variants.
  */
 #include <complex.h>
 #include <fenv.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kind of the instruction at an address of the tracee, remembered for the code of files: what JIT
- * compilers write is read each time. */
+/*
+ * Finds the kind of the instruction at an address of the tracee. Kinds are cached for code of files, but not
+ * for code of JIT compilers, which may change.
+ */
 #ifndef PROFLET_TESTS_SHADOW_CODE_H
 #define PROFLET_TESTS_SHADOW_CODE_H
 
@@ -21,9 +23,9 @@ struct code {
 
 int code_init(struct code *c);
 void code_fini(struct code *c);
-/* Mappings changed. */
+/* To be called when mappings have changed. */
 void code_forget(struct code *c);
-/* < 0: -ENOMEM, else enum insn_kind. *ret_visits: how often it was asked before. */
+/* Returns -ENOMEM or an enum insn_kind. *ret_visits: number of earlier lookups of this address. */
 int code_kind(struct code *c, const struct tracee *t, const struct tables *tables, uint64_t address,
 	      uint32_t *ret_visits);
 

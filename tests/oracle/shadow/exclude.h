@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Functions that may say that they are the outermost frame although something called them: each by name, with
- * the reason.
+ * Functions whose rows say that they are outermost although something called them: each by name, with the
+ * reason.
  */
 #ifndef PROFLET_TESTS_SHADOW_EXCLUDE_H
 #define PROFLET_TESTS_SHADOW_EXCLUDE_H

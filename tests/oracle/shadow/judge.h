@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Compares what the tables say with the shadow stack, counts, and keeps what was wrong or not covered by
- * place in the code.
+ * Compares the result of the tables with the shadow stack, counts, and records wrong or uncovered steps by
+ * their place in the code.
  *
- * A step that differs is not wrong yet: it is in dispute until its frame ends, and what the return then does
- * decides. Return addresses may be rewritten on the stack, longjmp's rows describe where it goes, and before
- * libgcc's unwinder jumps to a handler it writes the handler's registers over those that it saved. Assembly
- * calls functions of its own that do not keep rbp, or not where the rows say: that is no matter where the
- * caller has it from its own frame. V8's functions remove their arguments when they return, and its adaptors
- * move the return address: the stack pointer is then higher than any row can know.
+ * A step that differs is not wrong yet. It is in dispute until its frame ends, and the return from it
+ * decides: return addresses may be rewritten on the stack; the rows of longjmp describe its target; before
+ * libgcc's unwinder jumps to a handler, it overwrites its saved registers with those of the handler. Assembly
+ * may call functions of its own that do not preserve rbp, or not where the rows say; this does not matter if
+ * the caller restores rbp from its own frame. V8's functions remove their arguments when they return, and its
+ * adaptors move the return address: the stack pointer is then higher than a row can express.
  */
 #ifndef PROFLET_TESTS_SHADOW_JUDGE_H
 #define PROFLET_TESTS_SHADOW_JUDGE_H
@@ -20,8 +20,8 @@
 #include "tests/oracle/shadow/tables.h"
 
 /*
- * What becomes of a step: X(name, text, covered). "covered": a row was there and was used. Frame pointer
- * steps are taken where there is none.
+ * The verdicts on a step: X(name, text, covered). "covered": a row was there and was used. Without a row, the
+ * frame pointer is used.
  */
 #define JUDGE_VERDICTS(X)                                                   \
 	X(RIGHT, "right", 1)                                                \
@@ -51,7 +51,7 @@ enum verdict {
 
 extern const char *const verdict_texts[VERDICTS];
 
-/* What the caller has, by the shadow stack. */
+/* The registers of the caller, by the shadow stack. */
 struct truth {
 	uint64_t ra, sp, fp;
 };
@@ -68,11 +68,11 @@ struct need {
 	uint64_t fps; /* bit i: at CFA - 16 - 8 i; NEED_FP_SAME: in rbp */
 };
 
-/* A place in the code where something was not right. */
+/* An address in the code with wrong or uncovered steps. */
 struct spot {
 	struct map_node node;
 	uint64_t frame;
-	uint64_t rule; /* of its first step; where steps were wrong, of the first that was */
+	uint64_t rule; /* of its first wrong step, else of its first step */
 	uint64_t n[VERDICTS];
 	uint64_t walks_wrong;	      /* walks that went wrong when they came here */
 	struct unwound got;	      /* by the first wrong step */
@@ -104,8 +104,9 @@ struct walk_counts {
 
 struct judge {
 	uint64_t n[VERDICTS];
-	uint64_t n_by_rule;	  /* of the right ones: seen from rule and registers alone */
-	struct map spots;	  /* of struct spot, owned */
+	uint64_t n_by_rule; /* right steps that were judged by rule and registers alone, without reading the
+			       stack */
+	struct map spots;   /* struct spot, owned */
 	struct dispute *disputes; /* owned */
 	size_t n_disputes, cap_disputes;
 	struct walk_counts walk;
@@ -113,23 +114,23 @@ struct judge {
 
 void judge_init(struct judge *j);
 void judge_fini(struct judge *j);
-/* One step. 0 or -ENOMEM. */
+/* Judges one step. 0 or -ENOMEM. */
 int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct user_regs_struct *regs,
 	       const struct unwound *got);
-/* One step that tables_agree said to be right. */
+/* Counts one step that tables_agree found right. */
 void judge_agreed(struct judge *j);
-/* A whole stack; `got` is its first step. */
+/* Judges a whole stack; `got` is its first step. */
 int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct unwound got,
 	       const struct user_regs_struct *regs);
-/* As shadow_end_fn, with the judge as data. */
+/* A shadow_end_fn with the judge as data. */
 void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const struct user_regs_struct *to,
 		     void *data);
 /*
- * What is in dispute at the end is wrong: functions that do not return. Then the functions are excused that
- * are known by name to have no caller one could say (exclude.h).
+ * Steps still in dispute are wrong: their functions do not return. Then excuses the functions that have no
+ * caller and are known by name (exclude.h).
  */
 void judge_finish(struct judge *j, const struct tables *t);
-/* Steps of all verdicts, and of those that count as covered. */
+/* Number of steps with any verdict, and of those that count as covered. */
 uint64_t judge_total(const struct judge *j);
 uint64_t judge_covered(const struct judge *j);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * shadow_stack: steps a program and compares, at every instruction, the unwind tables with a shadow stack
- * that knows nothing of call-frame information.
+ * shadow_stack: single-steps a program and compares, at every instruction, the unwind tables with a shadow
+ * stack that is built without call-frame information.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was found, as text. */
+/* Prints the results. */
 #ifndef PROFLET_TESTS_SHADOW_REPORT_H
 #define PROFLET_TESTS_SHADOW_REPORT_H
 
@@ -7,8 +7,10 @@
 
 #include "tests/oracle/shadow/judge.h"
 
-/* One line "# key=value …" for scripts, then what stands behind each number. At most `limit` places a
- * verdict. */
+/*
+ * Prints a line "# key=value …" for scripts, then the details of each number, with at most `limit` places per
+ * verdict.
+ */
 void report_print(FILE *out, const struct judge *j, const struct shadow *s, const struct tables *t,
 		  size_t limit);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks of the parts that everything else rests on: instruction kinds, and the stack of calls. */
+/* Checks the parts on which everything else depends: instruction kinds, and the shadow stack. */
 #ifndef PROFLET_TESTS_SHADOW_SELFTEST_H
 #define PROFLET_TESTS_SHADOW_SELFTEST_H
 
-/* Prints what fails. How many did. */
+/* Prints failures. Returns their number. */
 unsigned selftest_run(void);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tables that the agent would give the kernel for one process, by the agent's own modules (proc/,
- * unwind/), and the unwinder of bpf/unwind.h on them.
+ * Makes the tables that the agent would give to the kernel for one process, with the agent's own modules
+ * (proc/, unwind/), and runs the unwinder of bpf/unwind.h on them.
  */
 #ifndef PROFLET_TESTS_SHADOW_TABLES_H
 #define PROFLET_TESTS_SHADOW_TABLES_H
@@ -20,7 +20,7 @@ struct unwound {
 	uint64_t rule;	/* bits of the struct unwind_rule that was used */
 	int ending;	/* enum unwind_ending, or -1: stepped to the caller below */
 	int reason;	/* why it was stepped by frame pointer, where it was: enum unwind_ending */
-	uint64_t ra, sp, fp; /* the caller's */
+	uint64_t ra, sp, fp; /* registers of the caller */
 };
 
 /* `corrupt`: the name of a module whose most used rules get a wrong CFA offset; NULL. */
@@ -28,27 +28,30 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 void tables_free(struct tables *t);
 /* Reads the process's mappings and makes the tables that are missing. 0 or -errno. */
 int tables_refresh(struct tables *t);
-/* Does the range touch an executable mapping? */
+/* True when the range overlaps an executable mapping. */
 bool tables_covers(const struct tables *t, uint64_t start, uint64_t len);
-/* The address belongs to a mapped file. */
+/* True when the address is in a mapped file. */
 bool tables_is_file(const struct tables *t, uint64_t address);
 
 /*
- * Where nothing of the stack needs to be read to see that the tables are right: the rule is a plain one, its
- * CFA is `sp`, and the frame pointer is unchanged, or saved at `fp_slot`, which was read and right before.
+ * True when the tables are right, as far as this shows without reading the stack: the rule is a plain one,
+ * its CFA is `sp`, and the frame pointer is unchanged, or saved at `fp_slot`, which was read and right
+ * before.
  */
 bool tables_agree(struct tables *t, const struct user_regs_struct *regs, uint64_t sp, uint64_t fp,
 		  uint64_t fp_slot);
-/* Where the rule of that unwound frame says that the frame pointer is saved, 0: not on the stack by its CFA.
+/*
+ * Where the frame pointer of this frame is saved according to the rule; 0: not on the stack at a distance
+ * from the CFA.
  */
 uint64_t tables_fp_slot(const struct unwound *u);
 
-/* Unwinds the frame that the tracee's registers are in. */
+/* Unwinds the frame of the tracee's present registers. */
 void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct unwound *ret);
 /* Unwinds the next frame, after one that was stepped. */
 void tables_unwind_on(struct tables *t, struct unwound *ret);
 
-/* Memory of the process; whether all of it could be read. */
+/* Reads memory of the process. False unless all of it could be read. */
 bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t len);
 
 /* Build id of a module, borrowed; NULL: none. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A program under ptrace, one instruction at a time. Only the first process's main thread: what it forks, and
- * its other threads, run free.
+ * Runs a program under ptrace, one instruction at a time. Only the main thread of the first process is
+ * traced; its children and other threads run freely.
  */
 #ifndef PROFLET_TESTS_SHADOW_TRACEE_H
 #define PROFLET_TESTS_SHADOW_TRACEE_H
@@ -32,14 +32,14 @@ enum tracee_event {
 int tracee_start(struct tracee *t, char *const argv[], bool output);
 /* Ends what was started and its process group. */
 void tracee_end(struct tracee *t);
-/* From then on waiting gives up. */
+/* After this time, waiting functions return TRACEE_LATE. */
 void tracee_deadline(unsigned seconds);
 
 /* < 0: -errno, else enum tracee_event. */
 int tracee_step(struct tracee *t);
-/* Runs free for that time. */
+/* Lets it run freely for this time. */
 int tracee_run(struct tracee *t, uint64_t ns);
-/* Runs free until it comes to `address`, by a breakpoint that is gone then. */
+/* Lets it run freely until it arrives at `address`, by a temporary breakpoint. */
 int tracee_run_to(struct tracee *t, uint64_t address);
 /* Reads up to `len` bytes; how many could be read, in whole from `address` on. */
 size_t tracee_read(const struct tracee *t, uint64_t address, void *to, size_t len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loop: step, follow the stack of calls, unwind, compare. */
+/* The main loop: executes an instruction, updates the shadow stack, unwinds, compares. */
 #ifndef PROFLET_TESTS_SHADOW_WATCH_H
 #define PROFLET_TESTS_SHADOW_WATCH_H
 
