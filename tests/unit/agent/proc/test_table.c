@@ -472,6 +472,19 @@ Test(proc_maps, sharing)
 	cr_expect_eq(child->maps, before, "private already");
 }
 
+Test(proc_maps, an_empty_list_of_its_own)
+{
+	_cleanup_table_ struct proc_table *t = table_new(10);
+	struct process *parent = add(t, 1, 1), *child = add(t, 2, 2);
+
+	proc_maps_unref(child->maps);
+	child->maps = proc_maps_ref(parent->maps);
+	cr_assert_eq(proc_maps_own(child), 0);
+	insert(child->maps, 1, 2, 0, 1);
+	cr_expect_eq(parent->maps->n, 0);
+	cr_expect_eq(child->maps->n, 1);
+}
+
 /* The file of a mapping is known later than the mapping: in a list that may be shared. */
 Test(proc_maps, replace_file)
 {
