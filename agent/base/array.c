@@ -38,15 +38,5 @@ int array_reserve(void *items, size_t *cap, size_t n, size_t size)
 
 size_t array_first_from(const uint64_t *values, size_t n, uint64_t value)
 {
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (values[middle] < value)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first(n, i, values[i] >= value);
 }

@@ -22,6 +22,28 @@ int array_reserve(void *items, size_t *cap, size_t n, size_t size);
  */
 int array_resize(void *items, size_t n, size_t size);
 
+/*
+ * Index of the first of n items for which `condition`, an expression of the index `i`, is true; n: it is for
+ * none. The items are sorted: the condition is false up to some item, and true from there on.
+ *
+ *	size_t at = array_first(list->n, i, list->items[i].start >= start);
+ */
+#define array_first(n, i, condition)                     \
+	({                                               \
+		size_t first_ = 0, left_ = (n);          \
+		while (left_ > 0) {                      \
+			size_t half_ = left_ / 2;        \
+			const size_t i = first_ + half_; \
+			if (condition) {                 \
+				left_ = half_;           \
+			} else {                         \
+				first_ = i + 1;          \
+				left_ -= half_ + 1;      \
+			}                                \
+		}                                        \
+		first_;                                  \
+	})
+
 /* Index of the first of n ascending values that is not below `value`; n when all are. */
 size_t array_first_from(const uint64_t *values, size_t n, uint64_t value);
 

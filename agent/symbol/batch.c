@@ -38,17 +38,9 @@ void symbol_ranges_fini(struct symbol_ranges *r)
 
 struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, uint64_t va)
 {
-	size_t low = 0, high = r->n;
+	size_t at = array_first(r->n, i, r->v[i].end > va);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->v[middle].end <= va)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < r->n && r->v[low].start <= va ? &r->v[low] : NULL;
+	return at < r->n && r->v[at].start <= va ? &r->v[at] : NULL;
 }
 
 void symbol_ranges_truncate(struct symbol_ranges *r, size_t n)

@@ -39,7 +39,7 @@ DEFINE_CLEANUP(struct jit_table *, jit_table_free)
 void jit_builder_init(struct jit_builder *b)
 {
 	*b = (struct jit_builder){0};
-	buf_init(&b->names, 2 * JIT_PENDING_NAMES_MAX); /* moved code stores its name a second time */
+	buf_init(&b->names, 2ul * JIT_PENDING_NAMES_MAX); /* moved code stores its name a second time */
 }
 
 void jit_builder_fini(struct jit_builder *b)
@@ -105,17 +105,10 @@ int jit_builder_move(struct jit_builder *b, uint64_t from, uint64_t to, uint64_t
 /* The range of `t` (NULL: empty) that holds the address, or NULL. Borrowed. */
 static const struct jit_range *table_range(const struct jit_table *t, uint64_t address)
 {
-	size_t low = 0, high = t ? t->n : 0;
+	size_t n = t ? t->n : 0;
+	size_t at = array_first(n, i, t->v[i].start + t->v[i].bytes > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->v[middle].start + t->v[middle].bytes <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return t && low < t->n && t->v[low].start <= address ? &t->v[low] : NULL;
+	return at < n && t->v[at].start <= address ? &t->v[at] : NULL;
 }
 
 /* --- sorting: which entries of a builder go into the table */
@@ -146,18 +139,11 @@ static int by_value(const void *a, const void *b)
 /* The last entry that starts at `start` and was added before `order`, or NULL. The entries are sorted. */
 static const struct jit_entry *entry_before(const struct jit_builder *b, uint64_t start, uint32_t order)
 {
-	size_t low = 0, high = b->n;
+	const struct jit_entry *v = b->v;
+	size_t next =
+		array_first(b->n, i, v[i].start > start || (v[i].start == start && v[i].order >= order));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct jit_entry *e = &b->v[middle];
-
-		if (e->start < start || (e->start == start && e->order < order))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && b->v[low - 1].start == start ? &b->v[low - 1] : NULL;
+	return next && v[next - 1].start == start ? &v[next - 1] : NULL;
 }
 
 /* Gives moved code the name of the code at its previous address. Without room for it, the name is missing. */

@@ -505,46 +505,30 @@ int kallsyms_read(struct kallsyms **ret, int fd)
 /* Finds the last group whose base is at or below addr. */
 static bool find_group(const struct kallsyms *t, uint64_t addr, size_t *ret)
 {
-	size_t low = 0, high = t->n_groups;
+	size_t next = array_first(t->n_groups, i, t->groups[i].base > addr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->groups[middle].base <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*ret = low - 1;
-	return low > 0;
+	*ret = next - 1;
+	return next > 0;
 }
 
 int kallsyms_lookup(const struct kallsyms *t, uint64_t addr, struct kallsyms_symbol *ret)
 {
 	const struct kallsyms_group *group;
-	size_t g, low, high;
+	size_t g, at;
 	uint64_t end;
 
 	if (!find_group(t, addr, &g))
 		return -ENOENT;
 	group = &t->groups[g];
 	/* the group's first symbol stands at its base, so there is one at or below addr */
-	for (low = group->first + 1, high = group->first + group->n; low < high;) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->offsets[middle] <= addr - group->base)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	low--;
-	end = symbol_end(t, g, low);
-	if (addr >= end || !t->symbol_names[low])
+	at = group->first + array_first(group->n, i, t->offsets[group->first + i] > addr - group->base) - 1;
+	end = symbol_end(t, g, at);
+	if (addr >= end || !t->symbol_names[at])
 		return -ENOENT;
-	ret->name = t->names + t->symbol_names[low];
-	ret->module_index = t->symbol_owners[low];
+	ret->name = t->names + t->symbol_names[at];
+	ret->module_index = t->symbol_owners[at];
 	ret->module = ret->module_index ? t->names + t->owners[ret->module_index].name : NULL;
-	ret->start = group->base + t->offsets[low];
+	ret->start = group->base + t->offsets[at];
 	ret->end = end;
 	return 0;
 }

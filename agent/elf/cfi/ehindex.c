@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
 #include "agent/elf/cfi/cfi_entry.h"
@@ -123,24 +124,15 @@ uint64_t eh_index_next(const struct eh_index *ix, uint64_t offset)
 
 size_t eh_index_find(struct eh_index *ix, uint64_t start)
 {
-	size_t low = 0, n = ix->n;
+	size_t at;
 
-	if (ix->last + 1 < n && eh_index_start(ix, ix->last + 1) == start)
+	if (ix->last + 1 < ix->n && eh_index_start(ix, ix->last + 1) == start)
 		return ++ix->last;
-	while (n > 0) {
-		size_t half = n / 2;
-
-		if (eh_index_start(ix, low + half) < start) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	if (low == ix->n || eh_index_start(ix, low) != start)
+	at = array_first(ix->n, i, eh_index_start(ix, i) >= start);
+	if (at == ix->n || eh_index_start(ix, at) != start)
 		return EH_INDEX_NONE;
-	ix->last = low;
-	return low;
+	ix->last = at;
+	return at;
 }
 
 size_t eh_index_of(struct eh_index *ix, uint64_t offset)

@@ -231,19 +231,7 @@ static void put_row(struct elf_rows *to, uint64_t va, uint32_t rule)
 /* The first row of the span behind `off`. */
 static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
 {
-	size_t low = 0;
-
-	while (n > 0) {
-		size_t half = n / 2;
-
-		if (rows[low + half].off <= off) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return low;
+	return array_first(n, i, rows[i].off > off);
 }
 
 static void count_covered(struct elf_rows *to, const struct row_span *span, uint64_t bytes)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "agent/base/array.h"
+
 void elf_rows_free(struct elf_rows *rows)
 {
 	if (!rows)
@@ -16,17 +18,7 @@ void elf_rows_free(struct elf_rows *rows)
 
 const struct elf_row *elf_rows_find(const struct elf_rows *rows, uint64_t va)
 {
-	size_t low = 0, n = rows->n_rows;
+	size_t next = array_first(rows->n_rows, i, rows->rows[i].va > va);
 
-	while (n > 0) {
-		size_t half = n / 2;
-
-		if (rows->rows[low + half].va <= va) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return low ? &rows->rows[low - 1] : NULL;
+	return next ? &rows->rows[next - 1] : NULL;
 }

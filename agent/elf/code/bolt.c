@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
@@ -70,20 +71,9 @@ static const struct elf_rule *rule_at(const struct row_spans *spans, const struc
 				      uint64_t off)
 {
 	const struct cfi_row *rows = spans->out.rows + span->first;
-	const struct elf_rule *rule;
-	uint32_t low = 0, n = span->n;
+	size_t next = array_first(span->n, i, rows[i].off > off);
+	const struct elf_rule *rule = next ? &spans->out.rules.rules[rows[next - 1].rule] : NULL;
 
-	while (n) {
-		uint32_t half = n / 2;
-
-		if (rows[low + half].off <= off) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	rule = low ? &spans->out.rules.rules[rows[low - 1].rule] : NULL;
 	return rule && rule->cfa_kind == CFA_REG_OFF && rule->cfa_reg == X86_RSP && !rule->flags ? rule
 												 : NULL;
 }
@@ -91,19 +81,9 @@ static const struct elf_rule *rule_at(const struct row_spans *spans, const struc
 /* The span at an address. The spans are sorted. */
 static const struct row_span *span_at(const struct row_spans *spans, uint64_t va)
 {
-	size_t low = 0, n = spans->n;
+	size_t next = array_first(spans->n, i, spans->v[i].start > va);
 
-	while (n) {
-		size_t half = n / 2;
-
-		if (spans->v[low + half].start <= va) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return low && va < spans->v[low - 1].end ? &spans->v[low - 1] : NULL;
+	return next && va < spans->v[next - 1].end ? &spans->v[next - 1] : NULL;
 }
 
 /* True when the row of the last instruction of a block is wrong; then *ret is the right rule. */

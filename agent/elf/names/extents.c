@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/cie_cache.h"
 #include "agent/elf/cfi/frame_section.h"
@@ -32,17 +33,7 @@ static int by_address(const void *a, const void *b)
 
 static size_t first_from(const struct targets *t, uint64_t addr)
 {
-	size_t low = 0, high = t->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->v[middle].addr < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first(t->n, i, t->v[i].addr >= addr);
 }
 
 static void add_fde(struct targets *t, const struct cfi_fde *fde)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/strtab.h"
@@ -69,7 +70,7 @@ static bool got_of_arm64_slot(const uint8_t *code, uint64_t va, uint64_t *ret)
 		uint64_t pages = (adrp >> 29 & 3) | (adrp >> 5 & 0x7ffff) << 2;
 		if (pages & 1 << 20)
 			pages |= ~0ull << 21;
-		*ret = ((va + (uint64_t)i) & ~0xfffull) + (pages << 12) + (ldr >> 10 & 0xfff) * 8;
+		*ret = ((va + (uint64_t)i) & ~0xfffull) + (pages << 12) + (ldr >> 10 & 0xfffull) * 8;
 		return true;
 	}
 	return false;
@@ -153,19 +154,7 @@ static bool is_irelative(const struct plt *p, const Elf64_Rela *rela)
 /* The first target with this GOT entry, or the place where it would be inserted. */
 static size_t target_of(const struct plt *p, uint64_t got)
 {
-	size_t low = 0, n = p->n;
-
-	while (n > 0) {
-		size_t half = n / 2;
-
-		if (p->targets[low + half].got < got) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return low;
+	return array_first(p->n, i, p->targets[i].got >= got);
 }
 
 static int apply_relocation(struct plt *p, const Elf64_Rela *rela, struct elf_symbol *ret)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/debugdata.h"
 #include "agent/elf/names/extents.h"
@@ -156,19 +157,7 @@ static int compare_targets(const void *a, const void *b)
 /* The first target at or behind `addr`. */
 static size_t target_from(const struct batch *b, uint64_t addr)
 {
-	size_t low = 0, n = b->n;
-
-	while (n > 0) {
-		size_t half = n / 2;
-
-		if (b->targets[low + half].addr < addr) {
-			low += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return low;
+	return array_first(b->n, i, b->targets[i].addr >= addr);
 }
 
 /* Records that a function begins or ends at `addr`. Returns the first target at or behind it. */
@@ -209,8 +198,9 @@ static bool better_name(struct batch *b, const struct candidate *c, const struct
 {
 	char other[ELF_STRING_MAX + 1];
 
-	strcpy(other, name_of(b, than));
-	const char *s = name_of(b, c);
+	const char *s = name_of(b, than);
+	memcpy(other, s, strlen(s) + 1); /* the next name may take its place */
+	s = name_of(b, c);
 	unsigned ours = leading_underscores(s), theirs = leading_underscores(other);
 	if (ours != theirs)
 		return ours < theirs;
