@@ -162,7 +162,7 @@ int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_w
 {
 	_cleanup_(client_setup_fini) struct client_setup setup = {0};
 	_cleanup_client_ struct otlp_client *client = NULL;
-	struct otlp_outcome outcome;
+	struct otlp_outcome outcome = {.verdict = OTLP_RETRY};
 	const char *why = NULL;
 	int r = client_setup_init(&setup, config, ret_why);
 

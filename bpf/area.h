@@ -74,8 +74,8 @@ struct unwind_area {
 
 /* Where a record with more stack than an area holds is assembled. Rare, so memory from vmalloc will do. */
 struct deep_area {
-	__u8 record[sizeof(struct sample_record) + SAVED_STACK_FRAMES_MAX * 8 + sizeof(struct saved_stack) +
-		    SAVED_STACK_MAX];
+	__u8 record[sizeof(struct sample_record) + SAVED_STACK_FRAMES_MAX * sizeof(__u64) +
+		    sizeof(struct saved_stack) + SAVED_STACK_MAX];
 };
 
 _Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");

@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
-#define OTHER_FILES 192u /* open files that are not binaries */
+#define OTHER_FILES 192ul /* open files that are not binaries */
 #define HEAP_MMAP_BYTES (128 << 10)
 
 void resources_bound_heap(void)

@@ -359,8 +359,7 @@ int cmd_record(int argc, char **argv)
 		 .type = CONFIG_FLAG,
 		 .target = &rec.lines,
 		 .help = "also resolve source lines and inlined calls from debug information (DWARF); only "
-			 "for "
-			 "programs that you trust"},
+			 "for programs that you trust"},
 		{.name = "by",
 		 .type = CONFIG_STRING,
 		 .target = &rec.by,

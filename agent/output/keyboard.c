@@ -53,7 +53,7 @@ static bool sequence(struct output_keys *k, struct output_key *ret)
 		{'~', 5, OUTPUT_KEY_PAGE_UP},  {'~', 6, OUTPUT_KEY_PAGE_DOWN},
 	};
 	char last = k->bytes[k->n - 1];
-	int number = last == '~' ? atoi(k->bytes + 2) : 0;
+	int number = last == '~' ? (int)strtol(k->bytes + 2, NULL, 10) : 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys) && !k->overlong; i++)
 		if (keys[i].last == last && keys[i].number == number)

@@ -180,7 +180,7 @@ static enum output_screen_effect edit(struct output_screen *s, const struct outp
 	case OUTPUT_KEY_TEXT:
 		if (strlen(s->filter) + strlen(key->text) >= sizeof s->filter)
 			return OUTPUT_SCREEN_NOTHING;
-		strcat(s->filter, key->text);
+		memcpy(s->filter + strlen(s->filter), key->text, strlen(key->text) + 1);
 		break;
 	case OUTPUT_KEY_BACKSPACE:
 		filter_shorten(s);

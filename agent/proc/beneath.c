@@ -120,7 +120,7 @@ int proc_beneath_walk(int root_fd, const char *path)
 		return -ENAMETOOLONG;
 	if (!path[0])
 		return -ENOENT;
-	strcpy(w.rest, path);
+	memcpy(w.rest, path, strlen(path) + 1);
 	while (walk_name(&w, name, &r)) {
 		r = walk_step(&w, name, &fd);
 		if (r != 0)

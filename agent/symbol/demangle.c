@@ -294,7 +294,7 @@ static char *demangle_d(const char *name)
 		return NULL;
 	if (strlen(whole) <= BASE_NAME_MAX)
 		return TAKE_PTR(whole);
-	strcpy(whole + BASE_NAME_MAX - 3, "...");
+	memcpy(whole + BASE_NAME_MAX - 3, "...", sizeof "...");
 	return TAKE_PTR(whole);
 }
 

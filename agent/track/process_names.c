@@ -178,7 +178,7 @@ bool process_names_reread_workload(struct process_names *n, struct process *p)
 {
 	struct proc_image *i = p->image;
 	bool inherited = !i->context_ns;
-	struct cgroup_meta *meta;
+	struct cgroup_meta *meta = NULL;
 
 	i->context_ns = now_ns(n); /* also when it fails: not again for every sample */
 	if (workload_read(n, p, &meta) < 0)

@@ -66,7 +66,7 @@ static int segment_add(struct arena *a)
 {
 	struct segment_space *s = &a->segments[a->n_segments];
 	uint32_t reserved = a->n_segments == 0 ? PROCESS_TABLE_BYTES : 0;
-	void *mem;
+	void *mem = NULL;
 	int r;
 
 	if (a->n_segments == a->max_segments)
@@ -515,7 +515,7 @@ void arena_stats(const struct arena *a, struct arena_stats *ret)
 		.retired_bytes = a->retired_bytes,
 		.free_bytes = a->free_bytes,
 		.held_bytes = a->held_bytes,
-		.total_bytes = (size_t)a->n_segments * SEGMENT_BYTES - PROCESS_TABLE_BYTES,
+		.total_bytes = (size_t)a->n_segments * SEGMENT_BYTES - (size_t)PROCESS_TABLE_BYTES,
 		.n_full = a->n_full,
 	};
 }

@@ -24,7 +24,7 @@
 
 #define ROW_PAGE (1u << PAGE_SHIFT_ROWS)
 #define NO_RULE 0xffffu
-#define LONG_GAP (64 * ROW_PAGE)
+#define LONG_GAP (64ull * ROW_PAGE)
 #define BLOCK_BYTES_MAX \
 	(SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* also fits the segment with the process table */
 
@@ -180,7 +180,7 @@ static int block_make(struct unwind_block *ret, struct dictionary *d, const stru
 	*t = (struct unwind_table){.va = page0, .n_pages = n_pages, .n_rules = d->n + 1u};
 	t->index = (uint32_t)(sizeof *t + t->n_rules * sizeof *rules);
 	t->rows = t->index + (n_pages + 1) * 4 + 2;
-	memset(ret->bytes + t->index, 0, (n_pages + 1) * 4);
+	memset(ret->bytes + t->index, 0, (n_pages + 1ul) * 4);
 	rows = (uint16_t *)(ret->bytes + t->rows);
 	rows[-1] = none;
 	t->n_rows = rows_write(d, rank, r, s, page0, n_pages, (uint32_t *)(ret->bytes + t->index), rows);
@@ -221,7 +221,7 @@ static int encode(struct unwind_blocks *b, struct dictionary *d, const struct el
 		    s.first) { /* one row over more text than a block can index: keep its beginning */
 			d->uses[dictionary_id(d, r->rows[i].rule)] = 1;
 			s.end = s.first + 1;
-			s.limit = s.va + (BLOCK_BYTES_MAX / 8) * ROW_PAGE;
+			s.limit = s.va + (BLOCK_BYTES_MAX / 8ull) * ROW_PAGE;
 		}
 		e = blocks_add(b, d, r, s);
 		if (e < 0)

@@ -40,7 +40,7 @@ static void count(struct pass *p, const struct elf_rows *rows, const struct unwi
 	p->bytes = b->bytes;
 	p->placed = 0;
 	for (size_t i = 0; i < b->n; i++)
-		p->placed += (b->blocks[i].len + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN;
+		p->placed += ((size_t)b->blocks[i].len + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN;
 }
 
 /* Opens the image anew, as the agent's job does: what an image keeps of an earlier pass would be too cheap.
@@ -112,7 +112,6 @@ int main(int argc, char **argv)
 	_cleanup_free_ uint64_t *sorted = NULL;
 	_cleanup_free_ char *path = NULL;
 	size_t cap = 0;
-	ssize_t len;
 
 	if (n < 1 || n > 10000) {
 		fprintf(stderr, "usage: bench_tables REPEATS < PATHS, 1 to 10000\n");
@@ -122,7 +121,7 @@ int main(int argc, char **argv)
 	sorted = calloc(n, sizeof(*sorted));
 	if (!passes || !sorted)
 		return 1;
-	while ((len = getline(&path, &cap, stdin)) > 0) {
+	while (getline(&path, &cap, stdin) > 0) {
 		path[strcspn(path, "\n")] = '\0';
 		measure(path, passes, sorted, n);
 	}

@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 
 	b.tail = &b.first;
 	if (!windows || !b.n_samples ||
-	    (strcmp(argv[4], "none") && otlp_coding_parse(argv[4], strlen(argv[4]), &b.coding) < 0)) {
+	    (strcmp(argv[4], "none") != 0 && otlp_coding_parse(argv[4], strlen(argv[4]), &b.coding) < 0)) {
 		fprintf(stderr,
 			"usage: bench_window SAMPLES WINDOWS timestamps|aggregate gzip|zstd|none < PATHS\n");
 		return 2;

@@ -14,7 +14,8 @@
 
 #define HOST_PROCESSES 200
 #define HOST_THREADS 4 /* of each process */
-#define HOST_RECORD_MAX (sizeof(struct sample_record) + 8 * (KERNEL_FRAMES_MAX + USER_FRAMES_MAX))
+#define HOST_RECORD_MAX \
+	(sizeof(struct sample_record) + sizeof(uint64_t) * (KERNEL_FRAMES_MAX + USER_FRAMES_MAX))
 
 struct report;
 struct binary_registry;

@@ -145,7 +145,7 @@ static const uint8_t *memory_at(const struct oracle *o, uint32_t ref)
 {
 	const uint8_t *segment = arena_segment(o->arena, ref >> REF_OFFSET_BITS);
 
-	return segment + (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
+	return segment + (size_t)(ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
 }
 
 static uint32_t generation_at(const struct oracle *o, uint32_t ref)

@@ -139,7 +139,7 @@ static struct world *world_new(void)
 	w->room[0] = (2 + any(22)) * 1024;
 	w->room[1] = any(16) * 1024;
 	w->segment_fails = chance(30);
-	if (arena_new(&w->arena, (chance(70) ? 1 : SEGMENTS) * SEGMENT_BYTES, segment_make, w) < 0 ||
+	if (arena_new(&w->arena, (chance(70) ? 1 : (size_t)SEGMENTS) * SEGMENT_BYTES, segment_make, w) < 0 ||
 	    unwind_tables_new(&w->tables, &fake_registry, w->arena, NULL, on_ready, w) < 0 ||
 	    publisher_new(&w->publisher, w->arena, w->tables) < 0 ||
 	    proc_table_new(&w->table, PIDS, &fake_files) < 0)

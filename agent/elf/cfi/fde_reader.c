@@ -88,7 +88,9 @@ static uint64_t search(struct row_spans *spans, const struct cfi_section *s, uin
 	for (; from < until; from += ENTRY_ALIGN) {
 		uint64_t at = from;
 
-		if (step_over(spans, s, &at) > 0 && step_over(spans, s, &at) >= 0)
+		if (step_over(spans, s, &at) <= 0)
+			continue;
+		if (step_over(spans, s, &at) >= 0)
 			return from;
 	}
 	return UINT64_MAX;

@@ -180,7 +180,7 @@ static struct cfi_section section_of(const struct elf_image *img, const struct e
 int frame_section_eh(struct elf_image *img, struct cfi_section *ret)
 {
 	struct elf_data data;
-	bool until_zero;
+	bool until_zero = false;
 	int r;
 
 	if (!elf_arch(elf_image_machine(img)))

@@ -151,7 +151,7 @@ static void overwrite(struct flow_state *s, uint16_t writes)
 {
 	if (writes & BIT(X86_BP))
 		lose_fp(s);
-	for (uint8_t r = 0; r < X86_REGS; r++)
+	for (unsigned r = 0; r < X86_REGS; r++)
 		if (writes & BIT(r))
 			forget(s, r);
 }
@@ -195,7 +195,7 @@ bool flow_step(struct flow_state *s, const struct x86_insn *insn)
 {
 	if (!apply(s, insn))
 		return false;
-	for (uint8_t r = 0; r < X86_REGS; r++)
+	for (unsigned r = 0; r < X86_REGS; r++)
 		if (s->reg[r] > FRAME_MAX || s->reg[r] < -FRAME_MAX)
 			return false;
 	/* words above the CFA belong to the caller, words below rsp to nobody */
@@ -220,7 +220,7 @@ bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_c
 	}
 	if (is_known(s, X86_SP) && is_known(other, X86_SP) && s->reg[X86_SP] != other->reg[X86_SP])
 		return false;
-	for (uint8_t r = 0; r < X86_REGS; r++) {
+	for (unsigned r = 0; r < X86_REGS; r++) {
 		if (is_known(s, r) && (!is_known(other, r) || s->reg[r] != other->reg[r])) {
 			s->known &= (uint16_t)~BIT(r);
 			s->reg[r] = 0;

@@ -6,7 +6,6 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
 
 /* DWARF number by the number in the encoding. */

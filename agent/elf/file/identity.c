@@ -156,7 +156,7 @@ int elf_image_htlhash(struct elf_image *img, char ret[33])
 	/* frees OpenSSL's data of this thread now: an abandoned worker may still run while the process exits
 	 */
 	OPENSSL_thread_stop();
-	for (int i = 0; i < 16; i++)
+	for (size_t i = 0; i < 16; i++)
 		snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 	return 0;
 }

@@ -20,10 +20,10 @@
 /*
  * Offsets in struct moduledata; up to Go 1.18, and from 1.20 on, which has two more words before the trees.
  */
-#define MODULE_TEXT (22 * 8)
-#define MODULE_TREES_1_18 (38 * 8)
-#define MODULE_TREES_1_20 (40 * 8)
-#define MODULE_BYTES (41 * 8)
+#define MODULE_TEXT (22ul * 8)
+#define MODULE_TREES_1_18 (38ul * 8)
+#define MODULE_TREES_1_20 (40ul * 8)
+#define MODULE_BYTES (41ul * 8)
 
 #define SCAN_MAX (64ull << 20) /* bytes of data in which it is searched */
 #define SCAN_STEP (64u << 10)
@@ -41,7 +41,7 @@ static uint64_t word_at(const uint8_t *bytes)
 	return value;
 }
 
-static unsigned trees_at(const struct gopclntab *t)
+static size_t trees_at(const struct gopclntab *t)
 {
 	return t->layout == GOPCLNTAB_1_18 ? MODULE_TREES_1_18 : MODULE_TREES_1_20;
 }

@@ -95,10 +95,10 @@ static bool parse_header(struct gopclntab *t, const uint8_t *bytes, size_t len)
 int gopclntab_function(const struct gopclntab *t, uint64_t i, struct gopclntab_function *ret)
 {
 	const struct record_layout *layout = &records[t->layout];
-	unsigned field = entry_bytes(t) / 2;
+	size_t field = entry_bytes(t) / 2;
 	uint8_t entry[3 * 8], record[RECORD_MAX];
 
-	int r = read_part(t, t->functab + i * entry_bytes(t), entry, 3 * (size_t)field);
+	int r = read_part(t, t->functab + i * entry_bytes(t), entry, 3 * field);
 	if (r < 0)
 		return r;
 	uint64_t start = word(entry, field), end = word(entry + 2 * field, field);

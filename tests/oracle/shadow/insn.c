@@ -12,7 +12,7 @@
 
 static bool is_prefix(uint8_t b)
 {
-	return b && memchr("\x66\x67\xf0\xf2\xf3\x2e\x36\x3e\x26\x64\x65", b, 11);
+	return b && strchr("\x66\x67\xf0\xf2\xf3\x2e\x36\x3e\x26\x64\x65", b);
 }
 
 /* mov and xchg between the operands `to` and `from` of a ModRM byte, register numbers with REX. */

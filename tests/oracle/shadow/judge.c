@@ -142,7 +142,7 @@ static struct need need_of(const struct tables *t, const struct user_regs_struct
 		need.fps = NEED_FP_SAME;
 	if (!tables_read(t, start, words, sizeof words))
 		return need;
-	for (unsigned i = 0; i < NEED_WORDS && truth.sp - 16 - 8 * i >= regs->rsp; i++)
+	for (unsigned i = 0; i < NEED_WORDS && truth.sp - 16 - 8ull * i >= regs->rsp; i++)
 		if (words[NEED_WORDS - 1 - i] == truth.fp)
 			need.fps |= 1ull << i;
 	return need;
