@@ -204,7 +204,7 @@ static void corrupt_tables(struct tables *t)
 	for (uint32_t i = 1; i <= N_FILES && t->corrupt; i++) {
 		const struct binary_table *f = unwind_tables_get(t->tables, i);
 
-		if (!f || !f->n_placed || t->corrupted[i] || strcmp(f->binary->module.name, t->corrupt))
+		if (!f || !f->n_placed || t->corrupted[i] || strcmp(f->binary->module.name, t->corrupt) != 0)
 			continue;
 		t->corrupted[i] = 1;
 		for (size_t k = 0; k < f->n_placed; k++) {

@@ -147,8 +147,12 @@ static inline int fake_perf(void *ctx, uint32_t type, uint64_t config)
 {
 	const struct fake *f = ctx;
 
-	cr_assert(config == PERF_COUNT_SW_CPU_CLOCK || config == PERF_COUNT_HW_CPU_CYCLES);
-	return type == PERF_TYPE_SOFTWARE ? f->perf : f->pmu;
+	if (type == PERF_TYPE_SOFTWARE) {
+		cr_assert_eq(config, PERF_COUNT_SW_CPU_CLOCK);
+		return f->perf;
+	}
+	cr_assert_eq(config, PERF_COUNT_HW_CPU_CYCLES);
+	return f->pmu;
 }
 
 static inline int fake_bpf(void *ctx)
