@@ -45,8 +45,7 @@ int frame_rules_find(struct elf_image *img, struct frame_query *query, size_t n)
 	r = find_all(img, go, query, n);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (query[i].error == -ENOENT && !go)
-			(void)leaf_rule_find(img, &query[i]); /* query[i].error stays -ENOENT if the address
-								 is not in a leaf function */
+			(void)leaf_rule_find(img, &query[i]); /* else it stays -ENOENT */
 		if (query[i].error == 0) {
 			query[i].rule.preserved |=
 				preserved_registers(img, query[i].fde_start, query[i].fde_end);

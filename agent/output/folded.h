@@ -12,8 +12,7 @@
 struct output_profile;
 
 struct output_folded_options {
-	bool by_container; /* begin each stack with the container: its name, else 12 digits of its id, else
-			      "host" */
+	bool by_container; /* begin each stack with the container: name, 12 digits of its id, or "host" */
 };
 
 /* 0, -ENOMEM, -EOVERFLOW (the lines of one process exceed 256 MiB), -EIO when `f` failed. */

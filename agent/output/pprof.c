@@ -311,8 +311,9 @@ static void put_group(struct pprof *o, const struct output_group *g)
 			put_sample(o, n);
 }
 
-/* has_functions keeps pprof from symbolizing a mapping itself, so it is set only where every frame has a
- * name. */
+/*
+ * Sets has_functions only where every frame has a name, since it prevents pprof from symbolizing a mapping.
+ */
 static int put_mappings(struct pprof *o)
 {
 	uint32_t n = output_table_len(&o->p->modules);

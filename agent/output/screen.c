@@ -116,8 +116,7 @@ static const char *tail_of(const char *s, size_t width, size_t columns)
 	return s + n;
 }
 
-/* Writes a text in exactly `width` columns, or up to the end of the line; a longer one is cut in its middle.
- */
+/* Writes a text in exactly `width` columns, or up to the end of the line. Cuts a longer one in its middle. */
 static void line_cell(struct line *l, const char *s, size_t width)
 {
 	size_t n = output_text_width(s), end;

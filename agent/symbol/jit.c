@@ -34,9 +34,8 @@ struct jit_source {
 	int fd;	   /* owned; -1: none yet */
 	dev_t dev;
 	ino_t ino;
-	uint64_t offset; /* where to continue; beyond `seen` if the code of the last record has not been
-			    written yet */
-	uint64_t seen;	 /* length of the file at the last read */
+	uint64_t offset;	      /* where to continue; may be beyond `seen`, as code is written last */
+	uint64_t seen;		      /* length of the file at the last read */
 	uint8_t tail[JIT_TAIL_BYTES]; /* the bytes before `offset`: if they change, the file was rewritten */
 	unsigned tail_bytes;
 	struct perfmap map;

@@ -19,8 +19,7 @@ struct symbol_kernel;
 #define SYMBOL_KERNEL_RELOAD_NS (60 * NS_PER_SEC)
 
 struct symbol_kernel_job {
-	struct worker_job work; /* `done` calls symbol_kernel_complete; a caller may replace it by a function
-				   that does so, too */
+	struct worker_job work; /* `done` calls symbol_kernel_complete, as any replacement must */
 	struct symbol_kernel *kernel;
 	char *path;		/* owned */
 	struct kallsyms *table; /* owned; the result */

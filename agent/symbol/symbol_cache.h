@@ -90,8 +90,8 @@ struct symbol_files {
 	int fd;
 	int debug_fd;	      /* its separate debug file; -1: none */
 	uint64_t debug_delta; /* to be added to the addresses of the debug file */
-	bool source_lines; /* return only addresses with source lines, including those from debug information;
-			      needs symbol_dwarf_load (dwarf.h) */
+	bool source_lines;    /* only addresses with source lines, from debug information, too; needs
+				 symbol_dwarf_load (dwarf.h) */
 };
 
 /*

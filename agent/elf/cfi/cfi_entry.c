@@ -78,8 +78,7 @@ bool entry_pointer(struct cursor *c, uint8_t encoding, const struct cfi_bases *b
 {
 	uint64_t base, value;
 
-	if (encoding & DW_EH_PE_indirect) /* also set in DW_EH_PE_omit; an indirect pointer is in data that is
-					     relocated at run time */
+	if (encoding & DW_EH_PE_indirect) /* the bit is also set in DW_EH_PE_omit */
 		return false;
 	if ((encoding & DW_EH_PE_BASE) == DW_EH_PE_aligned)
 		align_pointer(c, bases);

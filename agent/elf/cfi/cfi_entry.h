@@ -36,8 +36,7 @@ struct cfi_section {
 struct cfi_entry {
 	uint64_t offset;    /* of the length field */
 	uint64_t cie;	    /* in an FDE: offset of its CIE */
-	struct cursor body; /* the bytes behind the CIE id or CIE pointer; bad if the entry is too short to
-			       have one */
+	struct cursor body; /* behind the CIE id or CIE pointer; bad if the entry is too short */
 	bool is_cie;
 };
 

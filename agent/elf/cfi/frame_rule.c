@@ -230,8 +230,7 @@ static void step_low(struct interpreter *m, uint8_t op)
 
 	switch (op) {
 	case DW_CFA_nop:
-	case DW_CFA_GNU_window_save: /* aarch64: toggles whether the return address is signed, which is
-					ignored */
+	case DW_CFA_GNU_window_save: /* aarch64: whether the return address is signed is ignored */
 	case DW_CFA_AARCH64_negate_ra_state_with_pc:
 		return;
 	case DW_CFA_set_loc:

@@ -55,8 +55,7 @@ struct elf_rows {
 	size_t n_overridden;
 	size_t n_fdes, n_functions; /* all FDEs and all Go functions, including skipped ones */
 	uint64_t covered_bytes;	    /* bytes of code that rows cover, including short gaps */
-	uint64_t described_bytes;   /* of these, covered by more than machine code: a debug file would add
-				       nothing there */
+	uint64_t described_bytes;   /* of these, bytes described by more than their machine code */
 	uint64_t
 		text_bytes; /* bytes of executable sections, or of segments if there are no section headers */
 	uint64_t build_ns;  /* including the time to read the section */

@@ -30,8 +30,7 @@ struct rule_family {
 
 struct ruleset {
 	struct elf_rule *rules; /* owned, as are all below */
-	uint32_t *slots; /* hash table: index + 1, or 0 if free; its size is a power of two, and it is at most
-			    half full */
+	uint32_t *slots;	/* hash table: index + 1, or 0 if free; at most half full */
 	size_t n, n_slots;
 	struct rule_family *families; /* RULE_FAMILIES of them, by hash */
 };

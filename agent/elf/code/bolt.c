@@ -203,6 +203,5 @@ int bolt_repair(struct row_spans *spans, const struct elf_image *img)
 	r = row_spans_sort(spans);
 	if (r == 0)
 		r = repair(spans, img, X86_RETURN);
-	return r < 0 ? r : repair(spans, img, X86_JUMP); /* in a second pass, since the target of a jump may
-							    be such a `ret` */
+	return r < 0 ? r : repair(spans, img, X86_JUMP); /* second, since a jump may lead to such a `ret` */
 }

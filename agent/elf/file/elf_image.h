@@ -84,7 +84,7 @@ int elf_image_find_section_type(const struct elf_image *img, uint32_t type, stru
 /* Whether there is a section of that name with content in the file. Reads headers only. */
 bool elf_image_has(const struct elf_image *img, const char *name);
 /*
- * The bytes of the section of that name, decompressed where it is SHF_COMPRESSED. The image keeps them, so
+ * The bytes of the section of that name, decompressed where it is SHF_COMPRESSED. The image stores them, so
  * that they are read once. 0; -ENOENT: no such section, or SHT_NOBITS; -EINVAL: outside the file, or
  * compressed badly; -EFBIG: more than ELF_SECTION_MAX bytes; -ENOTSUP: compressed by something other than
  * zlib and zstd; -ENOMEM; -errno.

@@ -19,8 +19,7 @@ struct elf_chunk {
 struct elf_image {
 	int fd;
 	uint64_t file_bytes;
-	uint64_t disk_bytes; /* bytes that the file occupies on its disk; 0: the file system does not report
-				it */
+	uint64_t disk_bytes; /* bytes that the file occupies on its disk; 0: unknown */
 	uint16_t machine;
 	Elf *elf; /* for headers only; all contents are read by elf_image_pread */
 	GElf_Phdr *phdrs;

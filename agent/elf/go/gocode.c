@@ -91,8 +91,7 @@ struct go_frame gocode_frame(enum go_prologue prologue, uint64_t va, int32_t dep
 		return (struct go_frame){.saved = va, .set = va + 3};
 	case GO_PROLOGUE_SUB:
 		return (struct go_frame){.saved = va + len, .set = va + 2ull * len};
-	case GO_PROLOGUE_STR: /* in a large frame this is earlier, which does no harm: x29 still has the
-				 caller's value */
+	case GO_PROLOGUE_STR: /* earlier in a large frame, which does no harm: x29 is unchanged */
 		return (struct go_frame){.saved = va + 4, .set = va + 8};
 	case GO_PROLOGUE_NONE:
 		break;

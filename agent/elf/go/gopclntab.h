@@ -19,9 +19,8 @@ enum gopclntab_layout {
 
 struct gopclntab {
 	const struct elf_image *img; /* borrowed */
-	uint64_t offset, len; /* place of the table in the file; `len` extends to the end of the segment if
-				 only the start is known */
-	uint8_t *bytes;	      /* the whole table, owned; NULL: each part is read when needed */
+	uint64_t offset, len;	     /* of the table in the file; at most up to the end of the segment */
+	uint8_t *bytes;		     /* the whole table, owned; NULL: each part is read when needed */
 	uint64_t n_functions;
 	uint64_t functab, names, pctab; /* offsets in the table */
 	uint64_t units, files;		/* the same: file lists of compilation units, file names */

@@ -58,9 +58,8 @@ struct gorows {
 	struct row_spans *spans;
 	struct gopclntab *table;
 	struct gocode *code;
-	enum go_prologue prologue;	  /* the kind that the compiler writes */
-	int64_t cached[2][CACHED_DEPTHS]; /* index of the rule + 1, by whether the frame pointer is saved, and
-					     by depth */
+	enum go_prologue prologue;	    /* the kind that the compiler writes */
+	int64_t cached[2][CACHED_DEPTHS];   /* rule + 1, by frame pointer saved or not, and by depth */
 	int64_t none, root, signal, popped; /* indices of rules */
 	int fatal;
 };
@@ -73,8 +72,7 @@ struct go_function {
 	uint64_t start, end; /* range of the span */
 	struct go_frame frame;
 	bool framed;	    /* `frame` is set */
-	uint64_t switch_at; /* for GO_SWITCHES without a frame, and GO_LEAVES: from here on the stack is
-			       another one */
+	uint64_t switch_at; /* GO_SWITCHES without a frame, GO_LEAVES: start of another stack */
 };
 
 static enum go_kind kind_by_name(const char *name)

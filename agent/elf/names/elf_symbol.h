@@ -10,12 +10,10 @@
 #include "agent/base/frame.h"
 
 struct elf_symbol {
-	uint64_t start, end; /* ELF virtual addresses [start, end) with the same result; if name is NULL, a
-				range without symbols */
+	uint64_t start, end; /* addresses with the same result; without symbols if name is NULL */
 	char *name;   /* linkage name without version suffix, owned; NULL: no symbol covers the address */
 	bool unnamed; /* a function without a symbol begins at `start` */
-	struct frame_line *lines; /* source lines of a Go function, innermost inlined call first; one block,
-				     owned; or NULL */
+	struct frame_line *lines; /* of a Go function, innermost call first; one block, owned; or NULL */
 	size_t n_lines;
 };
 

@@ -59,8 +59,7 @@ struct batch {
 	unsigned n_sources;
 	struct target *targets; /* owned; sorted by address */
 	size_t n;
-	uint64_t budget; /* additional targets that symbols with a size may visit: nested symbols could cost
-			    symbols * targets */
+	uint64_t budget; /* further visits of targets by symbols with a size, which may be nested */
 };
 
 /* --- sources */

@@ -20,8 +20,7 @@ enum section_kind { EH_FRAME, DEBUG_FRAME, DEBUG_FILE };
 struct frames_text {
 	const char *columns, *row; /* borrowed from the texts */
 	bool expression;	   /* a column is "exp": the expression is in the raw dump only */
-	int64_t rule[2]; /* index of the expected rule, without and with S in the CIE's augmentation; -1: not
-			    made yet */
+	int64_t rule[2];	   /* index of the expected rule, without and with S; -1: not made yet */
 };
 
 struct frames_row {
@@ -48,8 +47,7 @@ struct frames_section {
 };
 
 struct frames {
-	const char *path; /* borrowed; sections that readelf loaded from another file are those of the debug
-			     file */
+	const char *path;    /* borrowed; sections from another file are those of the debug file */
 	struct texts *texts; /* borrowed */
 	struct texts keys;   /* "columns\nrow" */
 	struct frames_text *list;

@@ -104,9 +104,8 @@ struct walk_counts {
 
 struct judge {
 	uint64_t n[VERDICTS];
-	uint64_t n_by_rule; /* right steps that were judged by rule and registers alone, without reading the
-			       stack */
-	struct map spots;   /* struct spot, owned */
+	uint64_t n_by_rule;	  /* right steps judged without reading the stack */
+	struct map spots;	  /* struct spot, owned */
 	struct dispute *disputes; /* owned */
 	size_t n_disputes, cap_disputes;
 	struct walk_counts walk;

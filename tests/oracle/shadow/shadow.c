@@ -121,7 +121,7 @@ static struct shadow_stack *oldest_kept(struct shadow *s)
 	return oldest;
 }
 
-/* Puts the current stack aside and goes on with `next`, which may be one of the kept, or empty. */
+/* Stores the current stack and continues with `next`, which may be a stored one, or empty. */
 static void change_to(struct shadow *s, struct shadow_stack *next, uint64_t sp)
 {
 	struct shadow_stack old = s->now;
@@ -149,8 +149,10 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* The kept stack that is gone back to: it was left there, or one of its frames ends there, or the function
- * that executes was called on it. */
+/*
+ * The stored stack to which the program switches back: it was left there, or one of its frames ends there, or
+ * the function that executes was called on it.
+ */
 static struct shadow_stack *kept_at(struct shadow *s, uint64_t sp, uint64_t origin)
 {
 	for (size_t i = 0; i < SHADOW_KEPT; i++) {
@@ -169,7 +171,7 @@ static struct shadow_stack *kept_at(struct shadow *s, uint64_t sp, uint64_t orig
 	return NULL;
 }
 
-/* The kept stack that has exactly this return. */
+/* The stored stack that has exactly this return. */
 static struct shadow_stack *kept_return(struct shadow *s, uint64_t slot, uint64_t ra)
 {
 	for (size_t i = 0; i < SHADOW_KEPT; i++)
@@ -179,7 +181,7 @@ static struct shadow_stack *kept_return(struct shadow *s, uint64_t slot, uint64_
 	return NULL;
 }
 
-/* Has this stack a frame that is still there at that stack pointer, and near? */
+/* True when this stack has a frame that is still there at this stack pointer, and near. */
 static bool holds(const struct shadow_stack *stack, uint64_t sp)
 {
 	for (size_t n = stack->n; n-- > 0;)
@@ -188,14 +190,14 @@ static bool holds(const struct shadow_stack *stack, uint64_t sp)
 	return false;
 }
 
-/* A function that changed stacks goes on elsewhere. */
+/* A function that switched stacks continues elsewhere. */
 static void end_switched(struct shadow *s, const struct user_regs_struct *to)
 {
 	if (shadow_top(s) && shadow_top(s)->switched)
 		pop(s, SHADOW_LEFT, to);
 }
 
-/* What lies below the place where a stack is entered is left over from before. */
+/* Removes frames below the place where a stack is entered: they are left from before. */
 static void leave_stale(struct shadow *s, const struct user_regs_struct *to)
 {
 	leave_below(s, to->rsp, to);
