@@ -57,7 +57,7 @@ static void wait_spooled(struct otlp_exporter *e, uint64_t n)
 /* The Collector has these requests, each once and in order. */
 static void expect_bodies(struct mock_collector *m, char first, char last)
 {
-	size_t n = (size_t)(last - first + 1);
+	size_t n = (size_t)last - (size_t)first + 1;
 
 	cr_assert_eq(m->bodies.len, n * 100, "%zu requests came", m->bodies.len / 100);
 	for (size_t i = 0; i < n; i++)
