@@ -25,8 +25,8 @@
 #define ROW_PAGE (1u << PAGE_SHIFT_ROWS)
 #define NO_RULE 0xffffu
 #define LONG_GAP (64ull * ROW_PAGE)
-#define BLOCK_BYTES_MAX \
-	(SEGMENT_BYTES - PROCESS_TABLE_BYTES) /* also fits the segment with the process table */
+/* A block also fits into the segment that has the process table. */
+#define BLOCK_BYTES_MAX (SEGMENT_BYTES - PROCESS_TABLE_BYTES)
 
 /* The dictionary of the block that is being made. */
 struct dictionary {
@@ -39,7 +39,7 @@ struct dictionary {
 	unsigned n;
 };
 
-/* A stretch of rows that becomes one block. */
+/* A range of rows that becomes one block. */
 struct span {
 	size_t first, end; /* rows [first, end) of the file */
 	uint64_t va, limit;
@@ -51,7 +51,7 @@ static int dictionary_add(struct dictionary *d, uint32_t rule)
 	uint32_t first = d->first_like[rule];
 
 	if (d->id_of[first] == NO_RULE) {
-		if (d->n == TABLE_RULES_MAX - 1) /* the last id is that of what holds before the first row */
+		if (d->n == TABLE_RULES_MAX - 1) /* the last id is for the row before the first */
 			return -1;
 		d->rules[d->n] = d->packed[rule];
 		d->uses[d->n] = 0;
@@ -217,8 +217,8 @@ static int encode(struct unwind_blocks *b, struct dictionary *d, const struct el
 			continue;
 		}
 		s = span_find(d, r, i);
-		if (s.end ==
-		    s.first) { /* one row over more text than a block can index: keep its beginning */
+		if (s.end == s.first) {
+			/* one row over more text than a block can index: keep its beginning */
 			d->uses[dictionary_id(d, r->rows[i].rule)] = 1;
 			s.end = s.first + 1;
 			s.limit = s.va + (BLOCK_BYTES_MAX / 8ull) * ROW_PAGE;
@@ -231,7 +231,7 @@ static int encode(struct unwind_blocks *b, struct dictionary *d, const struct el
 	return 0;
 }
 
-/* Which rules the kernel does not tell apart: first_like[rule]. 0 or -ENOMEM. */
+/* Sets first_like[rule] to the first rule that is packed to the same bytes. 0 or -ENOMEM. */
 static int find_alike(const struct unwind_rule *packed, size_t n, uint32_t *first_like)
 {
 	size_t mask = 15;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Unwind tables in the form the kernel reads (bpf/abi.h, struct unwind_table): the rows of one file, cut into
- * blocks. A block covers one text range, has a dictionary of at most TABLE_RULES_MAX rules and fits a
- * segment; a file with more rules, rows or text than that has several. Pure: rows in, bytes out. Rank 2.
+ * Encodes unwind tables in the form that the BPF program reads (struct unwind_table, bpf/abi.h). The rows
+ * of one file are cut into blocks. A block covers one text range, has a dictionary of at most
+ * TABLE_RULES_MAX rules and fits into a segment; a file with more rules, rows or text has several. Pure:
+ * rows in, bytes out.
  */
 #ifndef PROFLET_UNWIND_BLOCK_H
 #define PROFLET_UNWIND_BLOCK_H
@@ -16,8 +17,7 @@ struct elf_rows;
 
 struct unwind_block {
 	uint64_t va, end; /* text range [va, end), ELF virtual addresses */
-	uint8_t *bytes;	  /* a struct unwind_table and what follows; offsets relative to the block until it is
-			     placed */
+	uint8_t *bytes;	  /* struct unwind_table and what follows; offsets count from the block's start */
 	uint32_t len;	  /* bytes */
 };
 
@@ -28,13 +28,15 @@ struct unwind_blocks {
 };
 
 /*
- * `machine` is the ELF machine that register numbers belong to. Rules that the kernel cannot do become
- * UNWIND_CFA_UNSUPPORTED. 0 or -ENOMEM; ret is filled on success only.
+ * `machine` is the ELF machine that register numbers belong to. Rules that the BPF program cannot apply
+ * become UNWIND_CFA_UNSUPPORTED. 0 or -ENOMEM; ret is filled on success only.
  */
 int unwind_blocks_encode(struct unwind_blocks *ret, const struct elf_rows *rows, uint16_t machine);
 void unwind_blocks_fini(struct unwind_blocks *b);
-/* Turns the block's offsets into those of the segment it is copied to, `offset` bytes from the segment's
- * start, and writes its generation. */
+/*
+ * Makes the offsets of a block count from the start of the segment, where the block was copied to
+ * `offset`, and writes its generation.
+ */
 void unwind_block_place(uint8_t *bytes, uint32_t offset, uint32_t generation);
 /* How many blocks the rows take, and their bytes, all-in. 0 or -ENOMEM. */
 int unwind_blocks_size(const struct elf_rows *rows, uint16_t machine, size_t *ret_bytes, size_t *ret_blocks);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An unwind that stopped at an unsupported rule is walked again from its anchor: the last frame below whose
- * registers are all known, the sample's own or one that a signal interrupted. From there each frame's
- * complete rule gives all registers of its caller that can be known, up to and over the frame that stopped
- * it; then the walk goes on as in the kernel. A frame without complete rule (Go, code without call-frame
- * information) is stepped by the table; of its caller only stack and frame pointer are known.
+ * A walk that stopped at an unsupported rule is repeated from its anchor: the last frame before that rule
+ * whose registers are all known. That is the innermost frame, or one that a signal interrupted. From
+ * there, the complete rule of each frame gives all registers of its caller that can be known, up to the
+ * caller of the frame with the unsupported rule; then the walk continues as in the kernel. A frame without
+ * a complete rule (Go, code without call-frame information) is stepped by the table, and only the stack
+ * pointer and the frame pointer of its caller are known.
  *
- * When the anchor's stack is not in the record, the frame that stopped is its own anchor, with those two.
+ * When the stack at the anchor is not in the record, the frame with the unsupported rule is its own
+ * anchor, and only its stack pointer and frame pointer are known.
  */
 #include "agent/unwind/finish.h"
 
@@ -23,10 +25,10 @@
 #include "agent/unwind/rules.h"
 #include "bpf/unwind.h"
 
-#define LIST_WHOLE_MAX 256u	 /* mappings of a process that are all put into a list of our own */
-#define OWN_SEGMENT SEGMENTS_MAX /* behind those of the arena */
+#define LIST_WHOLE_MAX 256u	 /* a process with more mappings gets a list of those that its stack needs */
+#define OWN_SEGMENT SEGMENTS_MAX /* index of our own segment, after those of the arena */
 
-/* A frame, with what is known of its registers. */
+/* A frame, and the registers that are known there. */
 struct anchor {
 	uint32_t n; /* frames in the record before it */
 	uint64_t ip;
@@ -36,10 +38,10 @@ struct anchor {
 struct finisher {
 	struct finisher_options options;
 	struct rules *rules;
-	struct segment *own;		/* NULL until there was a list in it */
+	struct segment *own;		/* holds the list of finisher_list; NULL until the first */
 	const struct sample_view *view; /* during a walk */
 	bool pending;			/* a complete rule may come */
-	bool refused;			/* one found no room: this walk goes no further */
+	bool refused;			/* the cache has no room for a rule: the walk ends there */
 	struct anchor anchor;
 	struct finisher_stats stats;
 	struct unwind_area area;
@@ -86,7 +88,7 @@ static struct segment *segment(void *data, __u32 index)
 	return arena_segment(f->options.arena, index);
 }
 
-/* The only memory of the process that is left: what the record brought. */
+/* Reads the process's memory, as far as the record has saved it. */
 static int read_stack(void *data, void *to, uint32_t bytes, uint64_t address)
 {
 	struct finisher *f = data;
@@ -116,7 +118,7 @@ static void anchor_all(struct anchor *a, uint32_t n, const __u64 *regs)
 	memcpy(a->regs.value, regs, sizeof a->regs.value);
 }
 
-/* Stack and frame pointer are known, and what was the return address. */
+/* Only stack pointer, frame pointer and return address are known. */
 static void anchor_state(struct anchor *a, const struct unwind_state *t)
 {
 	a->n = t->n;
@@ -139,7 +141,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 	t->sp = saved->sp;
 	t->fp = saved->fp;
 	t->list = list;
-	/* the frame that had no table, or such a rule, is in the record already, and comes again */
+	/* a frame without a table or with an unsupported rule is in the record, and will be added again */
 	t->n = n - ((v->ending == ENDING_NO_TABLE || v->ending == ENDING_UNSUPPORTED_RULE) && v->n_user);
 	t->limit = v->n_kernel + f->options.user_frames;
 	t->innermost = saved->innermost;
@@ -153,7 +155,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 	t->n_before = f->anchor.n;
 }
 
-/* The rounds of profiler.bpf.c, without its bounds: each round adds a frame or ends. */
+/* The loop of profiler.bpf.c without its bounds: each round adds a frame or ends. */
 static int walk(void)
 {
 	int next = NEXT_MAPPING;
@@ -167,7 +169,7 @@ static int walk(void)
 	return next;
 }
 
-/* Of a native or anonymous frame. */
+/* The complete rule of a native or anonymous frame. */
 static enum rules_answer rule_of(struct finisher *f, uint64_t frame, const struct frame_rule **ret)
 {
 	enum rules_answer answer = RULES_NONE;
@@ -179,7 +181,7 @@ static enum rules_answer rule_of(struct finisher *f, uint64_t frame, const struc
 	return answer;
 }
 
-/* The table's rule, at which a step ended, takes a register that is known although others are not. */
+/* True when the rule at which a table's step ended needs only a register that is known. */
 static bool register_is_known(const struct unwind_state *t, const struct anchor *at)
 {
 	return (t->rule.kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG && !(t->rule.kind & UNWIND_RA_REG) &&
@@ -233,7 +235,7 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 	return NEXT_FRAMES;
 }
 
-/* Over the frame at `at`, which is in the record. NEXT_FRAMES, or why not. */
+/* Steps from the frame at `at`, which is in the record, to its caller. NEXT_FRAMES, or the ending. */
 static int follow_frame(struct finisher *f, struct anchor *at)
 {
 	struct unwind_state *t = &f->area.state;
@@ -264,8 +266,8 @@ static int follow_frame(struct finisher *f, struct anchor *at)
 }
 
 /*
- * From the anchor over the last frame of the record, whose rule is unsupported. NEXT_MAPPING: go on behind
- * it; ENDING_ROOT: it is the outermost; else it stays the last one.
+ * Steps from the anchor to the caller of the record's last frame, whose rule is unsupported. NEXT_MAPPING:
+ * continue with that caller; ENDING_ROOT: the frame is the outermost; another ending: it stays the last.
  */
 static int follow(struct finisher *f)
 {
@@ -301,7 +303,7 @@ static int follow(struct finisher *f)
 	return next < ENDINGS ? next : NEXT_MAPPING;
 }
 
-/* To the end, over unsupported rules as far as they can be followed. */
+/* Walks to the end, past unsupported rules where complete ones can be followed. */
 static int walk_all(struct finisher *f)
 {
 	struct unwind_state *t = &f->area.state;
@@ -367,11 +369,11 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
 	ret->rules_refused = rules.refused;
 }
 
-/* What of a long list of mappings the walk may come to, or all of it. */
+/* The entries of all mappings; of a long list, only of the mappings that the walk can need. */
 static int entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct sample_view *v,
 			const struct unwind_tables *tables)
 {
-	static const uint32_t any[] = {0}; /* a list has one */
+	static const uint32_t any[] = {0}; /* a list has at least one entry */
 	_cleanup_free_ uint32_t *indices = NULL;
 	size_t n;
 	int r;

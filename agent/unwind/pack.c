@@ -62,9 +62,9 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 }
 
 /*
- * GCC's epilogue of a function with aligned locals: the frame pointer is restored already, but described as
- * saved at its old value until the return. With the CFA at sp + 8, only the return address is left of the
- * frame.
+ * In the epilogue of a function that aligns its stack, GCC describes the frame pointer as saved until the
+ * return, although it is restored already. When the CFA is sp + 8, only the return address is left of the
+ * frame, so the frame pointer is the caller's.
  */
 static bool is_restored(const struct elf_rule *r, const struct elf_arch *arch)
 {
@@ -99,7 +99,7 @@ static bool pack_fp(const struct elf_rule *r, const struct elf_arch *arch, struc
 	return r->fp.off % 8 == 0 && fits_s16(words);
 }
 
-/* Saved in memory, as arch_ra_offset() of bpf/arch_*.h decodes it. */
+/* Packs the place of a return address in memory, as arch_ra_offset() of bpf/arch_*.h decodes it. */
 static bool pack_ra_place(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
 {
 	bool from_fp = !arch->ra_on_stack && (ret->kind & UNWIND_FP_MASK) == UNWIND_FP_CFA << UNWIND_FP_SHIFT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A rule of the call-frame information in the kernel's eight bytes. Rank 2. */
+/* Packs a rule of the call-frame information into the eight bytes that the BPF program reads. Pure. */
 #ifndef PROFLET_UNWIND_PACK_H
 #define PROFLET_UNWIND_PACK_H
 
