@@ -77,7 +77,7 @@ def storm_of_execs(s, n_sleeping, rate, seconds, frequency, judged):
     s.note(f"{n_sleeping} sleeping, {n / float(done[2]):.0f} starts a second for {float(done[2]):.1f} s at {frequency} Hz: {taken} samples of {expected:.0f} "
            f"expected ({work.percent(taken, expected)}; {fired} of such an event without an agent), agent CPU {100 * cpu / wall:.1f} % of a core ({100 * idle:.1f} % before), "
            f"{1e3 * (cpu - idle * wall) / n:.3f} ms a start, RSS {rss / work.MIB:.1f} MiB, tables {maps / work.MIB:.1f} MiB")
-    s.note(" ".join(f"{k}={stopped.get(k)}" for k in ("execs", "forks", "events_lost", "finish_late", "finish_full", "arena_bytes")))
+    s.note(" ".join(f"{k}={stopped.get(k)}" for k in ("execs", "forks", "events_lost", "completed_late", "completion_full", "arena_bytes")))
     s.check("the spinning processes' stacks are whole", endings and endings["complete"] == sum(endings.values()), str(dict(endings)))
     assertions.loss_identity(s, watched.agent, total(samples))
     s.check("starts were heard of", stopped.get("execs", 0) + stopped.get("events_lost", 0) >= n, f"{stopped.get('execs')} of {n}")
