@@ -8,20 +8,336 @@
  * With a spool, requests go to disk before they are sent while the Collector is away, and as long as there
  * are older ones on disk. So requests in memory are never older than those on disk, and all are delivered
  * in order.
+ *
+ * On disk, a request is written before it leaves the queue and removed after it was delivered or refused. So
+ * a kill at any time loses nothing that was stored, and sends at most one request twice.
  */
-#include "otlp/exporter_private.h"
+#include "otlp/exporter.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 
 #include "agent/base/clock.h"
 #include "agent/base/thread.h"
 #include "otlp/compress.h"
+#include "otlp/halve.h"
+
+#define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is reported again after this time */
+#define HALVINGS_MAX 6 /* 3.5 MiB down to 56 KiB; a server with a lower limit accepts nothing */
+#define WRITE_AGAIN_NS (10 * NS_PER_SEC) /* after a failed write; requests stay in the queue meanwhile */
+#define REPLAY_GAP_NS (50 * NS_PER_MS)	 /* 20 requests a second, many times what an agent produces */
+
+struct otlp_exporter {
+	struct otlp_client *client; /* used by the export thread only, after otlp_exporter_new */
+	enum otlp_coding coding;
+	int wake_fd;   /* readable: look at the queue again */
+	int cancel_fd; /* readable, and remains so: cancel the current attempt */
+	pthread_t thread;
+	bool joined; /* used by the caller's thread only */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a request left the queue, or the thread ended */
+	struct otlp_queue queue;
+	struct otlp_events events;
+	uint64_t not_before_ns; /* monotonic; no attempt before this time */
+	uint32_t n_failures;	/* consecutive failures */
+	bool away, stopping, ended;
+	uint64_t stop_deadline_ns;
+	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits, n_unanswered, cpu_ns;
+	struct otlp_outcome last;
+
+	/* The disk. Used by the export thread only, except `spooled`, which is under the lock. */
+	struct otlp_spool *spool;	 /* NULL: none */
+	struct otlp_request *replaying;	 /* the oldest request on disk, while it is being delivered */
+	struct otlp_spool_stats spooled; /* as of the last step */
+	uint64_t spool_not_before_ns;	 /* no write before this time, because the last one failed */
+	/* Limits the rate at which the Collector gets requests from the disk when it is back. */
+	uint64_t replay_not_before_ns;
+
+	struct {
+		uint64_t since_ns;
+		char text[OTLP_OUTCOME_TEXT_MAX];
+	} last_texts[OTLP_N_EVENTS]; /* the last text of each kind of event that is not repeated */
+};
+
+/* --- answers */
+
+/* With the lock held: puts an event. */
+static void put_event(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
+{
+	otlp_events_put(&e->events, kind, text, e->queue.requests.queued + e->spooled.requests.held);
+}
+
+/* With the lock held: puts an event, unless it repeats the last one of its kind. */
+static void put_event_once(struct otlp_exporter *e, enum otlp_event_kind kind, const char *text)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (e->last_texts[kind].since_ns && now - e->last_texts[kind].since_ns < SAME_TEXT_NS &&
+	    !strcmp(e->last_texts[kind].text, text))
+		return;
+	e->last_texts[kind].since_ns = now;
+	memcpy(e->last_texts[kind].text, text, strlen(text) + 1);
+	put_event(e, kind, text);
+}
+
+static void now_back(struct otlp_exporter *e)
+{
+	e->n_failures = 0;
+	e->not_before_ns = 0;
+	if (!e->away)
+		return;
+	e->away = false;
+	put_event(e, OTLP_EVENT_BACK, "");
+}
+
+static void settle_accepted(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	uint64_t rejected = o->rejected_profiles < r->n_profiles ? o->rejected_profiles : r->n_profiles;
+
+	now_back(e);
+	e->raw_bytes += r->raw_bytes;
+	e->wire_bytes += r->data.len;
+	if (o->text[0])
+		put_event_once(e, OTLP_EVENT_PARTIAL, o->text);
+	/*
+	 * The answer has a number of profiles, but not which: count their share of the samples, rounded up.
+	 */
+	otlp_queue_exported(&e->queue, r,
+			    r->n_profiles ? (r->n_samples * rejected + r->n_profiles - 1) / r->n_profiles
+					  : 0);
+}
+
+/* Without the lock: divides a request that was too large. NULLs: it cannot be divided. */
+static void divide(const struct otlp_request *r, const struct otlp_outcome *o,
+		   struct otlp_request *ret_halves[2])
+{
+	ret_halves[0] = ret_halves[1] = NULL;
+	if (o->verdict != OTLP_TOO_LARGE || r->halvings >= HALVINGS_MAX ||
+	    otlp_request_halve(r, ret_halves) < 0)
+		return;
+	ret_halves[0]->halvings = ret_halves[1]->halvings = r->halvings + 1;
+}
+
+static void settle_refused(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	now_back(e);
+	put_event_once(e, OTLP_EVENT_REJECTED, o->text);
+	otlp_queue_drop(&e->queue, r,
+			o->verdict == OTLP_TOO_LARGE ? OTLP_DROP_TOO_LARGE : OTLP_DROP_REJECTED);
+}
+
+/* The request remains the oldest one; it is dropped only when the queue is full. */
+static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o)
+{
+	uint32_t random = 0;
+	uint64_t delay;
+
+	(void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
+	r->busy = false;
+	e->n_retries++;
+	if (o->verdict == OTLP_RETRY_NOW && !r->resent) {
+		r->resent = true;
+		return;
+	}
+	r->resent = false;
+	delay = otlp_backoff_ns(e->n_failures++, random);
+	/* Wait at least as long as the server says, and spread the attempts of many agents. */
+	if (o->has_delay)
+		delay = o->delay_ns + (o->delay_ns / 10 >> 16) * (random >> 16);
+	e->not_before_ns = clock_mono_ns() + delay;
+	if (e->away)
+		return;
+	e->away = true;
+	put_event(e, OTLP_EVENT_AWAY, o->text);
+}
+
+/* With the lock held: counts the samples of an attempt without an answer, which the server may have taken. */
+static void count_unanswered(struct otlp_exporter *e, const struct otlp_request *r,
+			     const struct otlp_outcome *o)
+{
+	if (o->unanswered)
+		e->n_unanswered += r->n_samples;
+}
+
+/*
+ * With the lock held: does what the answer requires, and frees the request unless it is to be sent again. If
+ * it was too large, `halves` (NULLs: none; ownership moves) replace it.
+ */
+static void settle(struct otlp_exporter *e, struct otlp_request *r, const struct otlp_outcome *o,
+		   struct otlp_request *halves[2])
+{
+	e->last = *o;
+	e->n_attempts++;
+	count_unanswered(e, r, o);
+	switch (o->verdict) {
+	case OTLP_ACCEPTED:
+		settle_accepted(e, r, o);
+		break;
+	case OTLP_REJECTED:
+	case OTLP_TOO_LARGE:
+		if (!halves[0]) {
+			settle_refused(e, r, o);
+			break;
+		}
+		now_back(e);
+		e->n_splits++;
+		otlp_queue_split(&e->queue, r, halves);
+		break;
+	default:
+		settle_later(e, r, o);
+	}
+}
+
+/* --- the disk */
+
+/* With the lock held: copies the spool's counters, and reports what was dropped. */
+static void take_counts(struct otlp_exporter *e)
+{
+	uint64_t full = e->spooled.requests.full, damaged = e->spooled.requests.damaged;
+
+	otlp_spool_stats(e->spool, &e->spooled);
+	otlp_queue_sync(&e->queue, &e->spooled);
+	if (e->spooled.requests.full > full)
+		put_event_once(e, OTLP_EVENT_SPOOL_DROPPED, "it is full, the oldest requests go");
+	if (e->spooled.requests.damaged > damaged)
+		put_event_once(e, OTLP_EVENT_SPOOL_DROPPED, "a request on disk was damaged");
+}
+
+static void report_error(struct otlp_exporter *e, const char *what, int error)
+{
+	char text[256];
+
+	snprintf(text, sizeof text, "%s: %s", what, strerror(-error));
+	put_event_once(e, OTLP_EVENT_SPOOL_FAILED, text);
+}
+
+/* Opens the spool, or puts an event that says why it cannot. Call before the thread starts. 0, -ENOMEM. */
+static int spool_start(struct otlp_exporter *e, const char *path, uint64_t max_bytes)
+{
+	int r = otlp_spool_open(&e->spool, path, max_bytes);
+
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0) { /* profiling goes on when the disk is full or read-only */
+		report_error(e, r == -EBUSY ? "another agent uses the folder" : "cannot use the folder", r);
+		return 0;
+	}
+	take_counts(e);
+	if (e->spooled.requests.held)
+		put_event(e, OTLP_EVENT_SPOOL_RECOVERED, "");
+	return 0;
+}
+
+/* With the lock held: whether requests in the queue must go to disk before they are sent. */
+static bool spool_wanted(const struct otlp_exporter *e, uint64_t now)
+{
+	return e->spool && (e->away || e->spooled.requests.held) && now >= e->spool_not_before_ns;
+}
+
+/* Without the lock: moves the oldest request of the queue, which is busy, to the disk. */
+static void spool_store(struct otlp_exporter *e, struct otlp_request *r)
+{
+	uint64_t full = e->spooled.requests.full;
+	int result = otlp_spool_put(e->spool, r);
+
+	pthread_mutex_lock(&e->lock);
+	take_counts(e);
+	if (e->spooled.requests.full > full) { /* the request that is being sent may have been dropped */
+		otlp_request_free(e->replaying);
+		e->replaying = NULL;
+	}
+	if (result == 0) {
+		otlp_queue_stored(&e->queue, r);
+	} else {
+		r->busy = false;
+		e->spool_not_before_ns = clock_mono_ns() + WRITE_AGAIN_NS;
+		report_error(e, "cannot write", result);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+static bool is_final(const struct otlp_outcome *o)
+{
+	return o->verdict != OTLP_RETRY && o->verdict != OTLP_RETRY_NOW;
+}
+
+/*
+ * Does what the answer to the request from the disk requires; removes it from the disk unless it must be
+ * sent again.
+ */
+static void settle_replayed(struct otlp_exporter *e, const struct otlp_outcome *o)
+{
+	struct otlp_request *r = e->replaying;
+	struct otlp_request *halves[2];
+	int removed = is_final(o) ? otlp_spool_remove(e->spool) : 0;
+
+	divide(r, o, halves);
+	pthread_mutex_lock(&e->lock);
+	take_counts(e);
+	if (is_final(o)) {
+		e->replaying = NULL;
+		e->replay_not_before_ns = clock_mono_ns() + REPLAY_GAP_NS;
+	}
+	if (removed < 0)
+		report_error(e, "cannot remove what was delivered", removed);
+	settle(e, r, o, halves);
+	pthread_cond_broadcast(&e->changed);
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* Without the lock: sends the oldest request on disk. */
+static void spool_replay(struct otlp_exporter *e)
+{
+	struct otlp_outcome o = {0};
+	int r = e->replaying ? 0 : otlp_spool_oldest(e->spool, &e->replaying);
+
+	if (r == 0) {
+		e->replaying->from_spool = true;
+		e->replaying->attempts++;
+		r = otlp_client_send(e->client, e->replaying, e->cancel_fd, &o);
+		if (r == 0)
+			settle_replayed(e, &o);
+		if (r == 0)
+			return;
+	}
+	pthread_mutex_lock(&e->lock);
+	take_counts(e);
+	if (r == -ECANCELED) {
+		count_unanswered(e, e->replaying, &o);
+		pthread_mutex_unlock(&e->lock);
+		return;
+	}
+	if (r != -ENOENT) { /* out of memory or descriptors */
+		e->replay_not_before_ns = clock_mono_ns() + NS_PER_SEC;
+		report_error(e, "cannot read", r);
+	}
+	pthread_cond_broadcast(&e->changed);
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* After the thread has ended: moves requests from the queue to the disk, until the disk is full. */
+static void spool_stop(struct otlp_exporter *e)
+{
+	struct otlp_request *first;
+
+	if (!e->spool)
+		return;
+	while ((first = e->queue.first)) {
+		spool_store(e, first);
+		if (e->queue.first == first)
+			break;
+	}
+}
+
+/* --- the thread */
 
 enum step { STEP_SEND, STEP_CODE, STEP_STORE, STEP_REPLAY, STEP_WAIT, STEP_END };
 
@@ -56,7 +372,7 @@ static enum step next_step(struct otlp_exporter *e, struct otlp_request **ret, u
 		due = e->not_before_ns;
 	if (e->stopping && ((!first && !on_disk) || now >= e->stop_deadline_ns))
 		return STEP_END;
-	if (first && first != uncoded && exporter_spool_wanted(e, now))
+	if (first && first != uncoded && spool_wanted(e, now))
 		return take(first, STEP_STORE, ret);
 	if (on_disk && now >= due)
 		return STEP_REPLAY;
@@ -97,13 +413,13 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 		o = (struct otlp_outcome){.verdict = OTLP_RETRY};
 		memcpy(o.text, "out of memory", sizeof "out of memory");
 	}
-	exporter_halve(r, &o, halves);
+	divide(r, &o, halves);
 	pthread_mutex_lock(&e->lock);
 	if (result == -ECANCELED) {
 		r->busy = false; /* the stop that cancelled the attempt counts the request */
-		exporter_doubt(e, r, &o);
+		count_unanswered(e, r, &o);
 	} else {
-		exporter_settle(e, r, &o, halves);
+		settle(e, r, &o, halves);
 	}
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
@@ -148,9 +464,9 @@ static void *run(void *data)
 		else if (step == STEP_SEND)
 			send_request(e, r);
 		else if (step == STEP_STORE)
-			exporter_spool_store(e, r);
+			spool_store(e, r);
 		else if (step == STEP_REPLAY)
-			exporter_spool_replay(e);
+			spool_replay(e);
 		else if (step == STEP_WAIT)
 			wait_for_work(e, until);
 	} while (step != STEP_END);
@@ -206,7 +522,7 @@ int otlp_exporter_new(struct otlp_exporter **ret, const struct otlp_exporter_opt
 	r = otlp_client_new(&e->client, &opt->client, ret_why);
 	if (r < 0)
 		return r;
-	r = opt->spool_path ? exporter_spool_start(e, opt->spool_path, opt->spool_max_bytes) : 0;
+	r = opt->spool_path ? spool_start(e, opt->spool_path, opt->spool_max_bytes) : 0;
 	if (r < 0)
 		return r;
 	r = start_thread(e);
@@ -296,7 +612,7 @@ int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	(void)eventfd_write(e->cancel_fd, 1);
 	pthread_join(e->thread, NULL);
 	e->joined = true;
-	exporter_spool_stop(e);
+	spool_stop(e);
 	pthread_mutex_lock(&e->lock);
 	r = any_left(e) ? -ETIMEDOUT : 0;
 	while (e->queue.first)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,179 @@
 
 #include "agent/base/clock.h"
 #include "otlp/compress.h"
-#include "otlp/grpc_answer.h"
 
+#define GRPC_PREFIX_BYTES 5    /* compressed flag and big-endian length before a message */
+#define CONTENT_TYPE_SHOWN 100 /* maximum length of a content-type quoted in an error */
 #define FIXED_HEADERS 10
 #define HEADER_LIST_MAX 65536 /* bytes, announced to the server */
+
+/* --- the answer, without nghttp2 */
+
+/* A server's answer to one call, collected from headers, data and trailers, and the result of the call. */
+struct answer {
+	bool is_grpc; /* its content-type is that of gRPC */
+	bool has_status;
+	enum grpc_status status;
+	enum otlp_coding coding; /* of the response message */
+	char content_type[OTLP_TEXT_MAX];
+	struct buf body; /* the message with its prefix */
+	struct grpc_result result;
+};
+
+static void answer_init(struct answer *a)
+{
+	*a = (struct answer){0};
+	buf_init(&a->body, GRPC_RESPONSE_MAX + GRPC_PREFIX_BYTES);
+}
+
+static void answer_fini(struct answer *a)
+{
+	buf_fini(&a->body);
+	buf_fini(&a->result.response);
+}
+
+/*
+ * The call ended otherwise: fills in the result with this status, and with this text unless the server
+ * sent one.
+ */
+__attribute__((format(printf, 3, 4))) static void answer_fail(struct answer *a, enum grpc_status status,
+							      const char *format, ...)
+{
+	va_list ap;
+
+	a->result.status = status;
+	if (a->result.message[0])
+		return; /* the server's own text says more */
+	va_start(ap, format);
+	vsnprintf(a->result.message, sizeof a->result.message, format, ap);
+	va_end(ap);
+}
+
+/* Adds data. 0; -EOVERFLOW: the response is larger than GRPC_RESPONSE_MAX allows; -ENOMEM. */
+static int answer_data(struct answer *a, const void *data, size_t len)
+{
+	return buf_append(&a->body, data, len);
+}
+
+/*
+ * Takes the one message of the response out of its envelope. An OK without any message counts as an
+ * empty message.
+ */
+static void open_response(struct answer *a)
+{
+	const uint8_t *p = a->body.data;
+	struct buf *out = &a->result.response;
+	uint32_t len;
+	int r;
+
+	a->result.status = GRPC_OK;
+	if (!a->body.len)
+		return;
+	if (a->body.len < GRPC_PREFIX_BYTES) {
+		answer_fail(a, GRPC_INTERNAL, "response is cut short");
+		return;
+	}
+	len = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
+	if (len != a->body.len - GRPC_PREFIX_BYTES || p[0] > 1) {
+		answer_fail(a, GRPC_INTERNAL, "response has a wrong length prefix");
+		return;
+	}
+	if (p[0] && a->coding == OTLP_IDENTITY) {
+		answer_fail(a, GRPC_INTERNAL, "response is compressed in a way that was not offered");
+		return;
+	}
+	buf_init(out, GRPC_RESPONSE_MAX);
+	p += GRPC_PREFIX_BYTES;
+	r = a->body.data[0] ? otlp_decompress(a->coding, p, len, out) : buf_append(out, p, len);
+	if (r < 0)
+		answer_fail(a, r == -EBADMSG ? GRPC_INTERNAL : GRPC_RESOURCE_EXHAUSTED,
+			    "response cannot be decompressed");
+}
+
+/* The answer is complete: fills in the result. */
+static void answer_conclude(struct answer *a)
+{
+	unsigned http = a->result.http_status;
+
+	if (!a->is_grpc)
+		answer_fail(a, grpc_status_from_http(http),
+			    "HTTP status %u with content type '%s' is no gRPC", http, a->content_type);
+	else if (!a->has_status)
+		answer_fail(a, http == 200 ? GRPC_UNKNOWN : grpc_status_from_http(http),
+			    "HTTP status %u without a grpc-status", http);
+	else if (a->status != GRPC_OK)
+		answer_fail(a, a->status, "%s", "");
+	else
+		open_response(a);
+}
+
+static void take_details(struct answer *a, const char *value, size_t len)
+{
+	struct otlp_status_details details;
+	uint8_t bytes[OTLP_DETAILS_MAX];
+	size_t n;
+
+	if (base64_decode(value, len, bytes, sizeof bytes, &n) < 0 ||
+	    otlp_status_parse(bytes, n, &details) < 0)
+		return; /* decides nothing: grpc-status does */
+	if (!a->result.message[0])
+		memcpy(a->result.message, details.message, sizeof details.message);
+	if (details.has_delay) {
+		a->result.has_delay = true;
+		a->result.delay_ns = details.delay_ns;
+	}
+}
+
+static void take_content_type(struct answer *a, const char *value, size_t len)
+{
+	static const char type[] = "application/grpc";
+	size_t n = sizeof type - 1;
+
+	a->is_grpc = len >= n && !memcmp(value, type, n) && (len == n || value[n] == '+' || value[n] == ';');
+	otlp_text_copy(value, len < CONTENT_TYPE_SHOWN ? len : CONTENT_TYPE_SHOWN, a->content_type);
+}
+
+static void take_http_status(struct answer *a, const char *value, size_t len)
+{
+	a->result.http_status = 0;
+	for (size_t i = 0; i < len && i < 3; i++) /* nghttp2 accepts only three digits */
+		a->result.http_status = a->result.http_status * 10 + (unsigned)(value[i] - '0');
+}
+
+static bool is_name(const char *name, size_t len, const char *wanted)
+{
+	return len == strlen(wanted) && !memcmp(name, wanted, len);
+}
+
+/*
+ * Adds a header or trailer. Unknown and malformed ones are ignored, except a malformed grpc-status, which
+ * becomes GRPC_UNKNOWN.
+ */
+static void answer_header(struct answer *a, const char *name, size_t name_len, const char *value, size_t len)
+{
+	if (is_name(name, name_len, ":status")) {
+		take_http_status(a, value, len);
+	} else if (is_name(name, name_len, "content-type")) {
+		take_content_type(a, value, len);
+	} else if (is_name(name, name_len, "grpc-encoding")) {
+		if (otlp_coding_parse(value, len, &a->coding) < 0)
+			a->coding = OTLP_IDENTITY;
+	} else if (is_name(name, name_len, "grpc-accept-encoding")) {
+		a->result.codings |= otlp_codings_parse(value, len);
+	} else if (is_name(name, name_len, "grpc-status")) {
+		a->has_status = true;
+		if (grpc_status_parse(value, len, &a->status) < 0)
+			a->status = GRPC_UNKNOWN;
+	} else if (is_name(name, name_len, "grpc-message")) {
+		grpc_message_decode(value, len, a->result.message);
+	} else if (is_name(name, name_len, "grpc-status-details-bin")) {
+		take_details(a, value, len);
+	} else if (is_name(name, name_len, "grpc-retry-pushback-ms") && !a->result.has_delay) {
+		a->result.has_delay = grpc_pushback_parse(value, len, &a->result.delay_ns);
+	}
+}
+
+/* --- the session */
 
 struct call {
 	int32_t stream; /* 0: no call */
@@ -28,7 +198,7 @@ struct call {
 	size_t len, sent; /* `sent` includes the prefix */
 	grpc_done_fn done;
 	void *done_data;
-	struct grpc_answer answer;
+	struct answer answer;
 };
 
 struct grpc_session {
@@ -39,7 +209,7 @@ struct grpc_session {
 
 static void call_forget(struct call *c)
 {
-	grpc_answer_fini(&c->answer);
+	answer_fini(&c->answer);
 	*c = (struct call){0};
 }
 
@@ -61,13 +231,13 @@ static void mark_unanswered(struct call *c)
 /* The server ended the stream properly, so its status decides. */
 static void finish_answered(struct grpc_session *s)
 {
-	grpc_answer_conclude(&s->call.answer);
+	answer_conclude(&s->call.answer);
 	finish(s);
 }
 
 static void finish_reset(struct grpc_session *s, uint32_t error)
 {
-	struct grpc_answer *a = &s->call.answer;
+	struct answer *a = &s->call.answer;
 
 	if (error == NGHTTP2_NO_ERROR && a->has_status && a->is_grpc) {
 		finish_answered(s);
@@ -75,8 +245,7 @@ static void finish_reset(struct grpc_session *s, uint32_t error)
 	}
 	a->result.unprocessed = error == NGHTTP2_REFUSED_STREAM;
 	mark_unanswered(&s->call);
-	grpc_answer_fail(a, grpc_status_from_h2(error), "stream was reset: %s",
-			 nghttp2_http2_strerror(error));
+	answer_fail(a, grpc_status_from_h2(error), "stream was reset: %s", nghttp2_http2_strerror(error));
 	finish(s);
 }
 
@@ -88,7 +257,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 	(void)h2;
 	(void)flags;
 	if (s->call.stream && frame->hd.stream_id == s->call.stream)
-		grpc_answer_header(&s->call.answer, (const char *)name, name_len, (const char *)value, len);
+		answer_header(&s->call.answer, (const char *)name, name_len, (const char *)value, len);
 	return 0;
 }
 
@@ -101,7 +270,7 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream, const uin
 	(void)flags;
 	if (!s->call.stream || stream != s->call.stream)
 		return 0;
-	if (grpc_answer_data(&s->call.answer, bytes, len) < 0) {
+	if (answer_data(&s->call.answer, bytes, len) < 0) {
 		s->call.answer.result.message[0] = '\0';
 		grpc_session_cancel(s, GRPC_RESOURCE_EXHAUSTED, "response is larger than 4 MiB");
 	}
@@ -118,8 +287,8 @@ static void take_goaway(struct grpc_session *s, int32_t last_processed)
 	if (!c->stream || (c->stream <= last_processed && nghttp2_session_find_stream(s->h2, c->stream)))
 		return;
 	c->answer.result.unprocessed = true;
-	grpc_answer_fail(&c->answer, GRPC_UNAVAILABLE,
-			 "the server ends the connection and has not processed the request");
+	answer_fail(&c->answer, GRPC_UNAVAILABLE,
+		    "the server ends the connection and has not processed the request");
 	finish(s);
 }
 
@@ -159,8 +328,7 @@ static int on_not_sent(nghttp2_session *h2, const nghttp2_frame *frame, int erro
 	if (frame->hd.type != NGHTTP2_HEADERS || !s->call.stream || frame->hd.stream_id != s->call.stream)
 		return 0;
 	s->call.answer.result.unprocessed = true;
-	grpc_answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "request was not sent: %s",
-			 nghttp2_strerror(error));
+	answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "request was not sent: %s", nghttp2_strerror(error));
 	finish(s);
 	return 0;
 }
@@ -298,7 +466,7 @@ int grpc_session_start(struct grpc_session *s, const struct grpc_call *call, grp
 	c->len = call->len;
 	c->done = done;
 	c->done_data = data;
-	grpc_answer_init(&c->answer);
+	answer_init(&c->answer);
 	return 0;
 }
 
@@ -332,7 +500,7 @@ void grpc_session_cancel(struct grpc_session *s, enum grpc_status status, const 
 		return;
 	nghttp2_submit_rst_stream(s->h2, NGHTTP2_FLAG_NONE, c->stream, NGHTTP2_CANCEL);
 	mark_unanswered(c);
-	grpc_answer_fail(&c->answer, status, "%s", text);
+	answer_fail(&c->answer, status, "%s", text);
 	finish(s);
 }
 
@@ -341,7 +509,7 @@ void grpc_session_lost(struct grpc_session *s, const char *text)
 	if (!s->call.stream)
 		return;
 	mark_unanswered(&s->call);
-	grpc_answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "%s", text);
+	answer_fail(&s->call.answer, GRPC_UNAVAILABLE, "%s", text);
 	finish(s);
 }
 

@@ -14,20 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/probe/perf.h"
-#include "agent/probe/pidns.h"
 #include "agent/probe/probe_private.h"
 #include "agent/probe/tick.h"
 #include "bpf/area.h"
 #include "bpf/profiler.skel.h"
 
-#define RING_BYTES_A_SAMPLE 4096u /* a deep stack; most need 200 bytes */
-#define RING_SECONDS 1u		  /* of samples at the full frequency that fit into the ring */
-#define RING_MIN (1u << 20)	  /* before there are tables, a sample carries 16 KiB of stack or more */
+#define PROC_PID_INIT_INO 0xeffffffcu /* the initial namespace, include/linux/proc_ns.h */
+#define RING_BYTES_A_SAMPLE 4096u     /* a deep stack; most need 200 bytes */
+#define RING_SECONDS 1u		      /* of samples at the full frequency that fit into the ring */
+#define RING_MIN (1u << 20)	      /* before there are tables, a sample carries 16 KiB of stack or more */
 #define RING_MAX (32u << 20)
 
 static _Thread_local char libbpf_message[4096];
@@ -87,12 +88,22 @@ static int configure_tick(struct probe *p)
 	return 0;
 }
 
+int probe_pid_namespace(uint32_t *ret)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) < 0)
+		return -errno;
+	*ret = st.st_ino == PROC_PID_INIT_INO ? 0 : (uint32_t)st.st_ino;
+	return 0;
+}
+
 /* Sets everything that must be known before the program is verified. */
 static int configure(struct probe *p)
 {
 	struct profiler_bpf *skel = p->skel;
 	uint32_t pidns;
-	int r = pidns_inode(&pidns);
+	int r = probe_pid_namespace(&pidns);
 
 	if (r < 0)
 		return r;

@@ -56,4 +56,10 @@ int loading_end(struct probe *p);
  * -errno. */
 int segment_make(struct probe *p, uint32_t index, int *ret_fd);
 
+/*
+ * *ret: the inode of the agent's PID namespace, to which the program translates pids so that they match /proc
+ * here; 0 for the initial one, which needs no translation. 0 or -errno.
+ */
+int probe_pid_namespace(uint32_t *ret);
+
 #endif

@@ -49,8 +49,7 @@ struct proc_image {
 	struct proc_program *program; /* one reference */
 	struct proc_context context;  /* the workload; one reference */
 	uint64_t context_ns;	      /* when `context` had been read; 0: it is inherited */
-	struct proc_context
-		guess; /* the inherited context, used before the process's own was read; one reference */
+	struct proc_context guess;    /* the inherited context, until its own is read; one reference */
 };
 
 /* Creates the first image of a process, without names. 0 or -ENOMEM. */
@@ -90,5 +89,15 @@ void proc_program_leave(struct proc_program *g, uint32_t pid, uint64_t time_ns);
 
 /* The file name of the executable, or the comm if that is unknown. Borrowed from the image. */
 const char *proc_image_executable(const struct proc_image *i);
+
+/*
+ * The task that ran when a sample was taken, with the names it had then. Borrowed until process events are
+ * drained again; take references to hold it longer.
+ */
+struct sampled_task {
+	struct process *process;
+	struct proc_image *image; /* the names that the process had at that time */
+	char thread[PROC_TASK_COMM_LEN];
+};
 
 #endif

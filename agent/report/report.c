@@ -14,7 +14,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/config/config.h"
-#include "agent/proc/sampled_task.h"
+#include "agent/proc/image.h"
 #include "agent/report/names.h"
 #include "agent/report/resource_attrs.h"
 #include "agent/report/sender.h"

@@ -3,7 +3,6 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/proc/image.h"
-#include "agent/proc/sampled_task.h"
 
 _Static_assert(SAMPLE_THREAD_NAME_LEN == PROC_TASK_COMM_LEN, "thread names");
 

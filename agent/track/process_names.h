@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/proc/sampled_task.h"
+#include "agent/proc/image.h"
 #include "agent/sample/decode.h"
 #include "agent/track/gaps.h"
 #include "agent/track/requests.h"

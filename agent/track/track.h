@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "agent/binary/registry.h"
-#include "agent/proc/sampled_task.h"
+#include "agent/proc/image.h"
 #include "agent/sample/decode.h"
 #include "agent/track/gaps.h"
 #include "agent/track/openings.h"

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/proc/sampled_task.h"
+#include "agent/proc/image.h"
 #include "agent/sample/decode.h"
 #include "agent/unwind/finish.h"
 

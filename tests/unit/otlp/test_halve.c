@@ -74,7 +74,7 @@ static struct otlp_request *a_whole(unsigned n, unsigned big, bool aggregate)
 	return r;
 }
 
-/* The request again as compact.c would leave it: nothing more goes. */
+/* Reducing the dictionary once more removes nothing. */
 static void expect_no_orphans(const struct otlp_request *half)
 {
 	message *m = unpack(half);

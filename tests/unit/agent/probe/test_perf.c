@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "agent/probe/perf.h"
-#include "agent/probe/pidns.h"
+#include "agent/probe/probe_private.h"
 
 Test(perf, page_bytes)
 {
@@ -18,7 +18,7 @@ Test(perf, pid_namespace)
 	uint32_t inode = 1;
 	struct stat st;
 
-	cr_assert_eq(pidns_inode(&inode), 0);
+	cr_assert_eq(probe_pid_namespace(&inode), 0);
 	cr_assert_eq(stat("/proc/self/ns/pid", &st), 0);
 	cr_expect(inode == 0 || inode == st.st_ino);
 }

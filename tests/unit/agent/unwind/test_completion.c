@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "agent/proc/history.h"
-#include "agent/proc/sampled_task.h"
+#include "agent/proc/image.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/completion.h"
 
