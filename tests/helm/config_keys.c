@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent's table of configuration keys, for scripts: without arguments as JSON, one object per key, from
- * which helm/generate makes the chart's schema and deploy/generate the manual. With --load FILE..., what the
- * agent says to such files: a line for each, "ok" or its error; exit 1 when it refuses one.
+ * Prints the agent's table of configuration keys for scripts. Without arguments: as JSON, one object per key,
+ * from which helm/generate makes the chart's schema and deploy/generate the manual. With --load FILE...: one
+ * line for each file, "ok" or the agent's error; exit 1 if it refuses one.
  */
 #include <inttypes.h>
 #include <stdio.h>

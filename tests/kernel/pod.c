@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs a program with the rights that a pod has: uid 0, and of all capabilities the eight. usage: pod PROGRAM
- * [ARG...] */
+/*
+ * Runs a program with the rights of a pod: uid 0, and only the eight capabilities. usage: pod
+ * PROGRAM [ARG...]
+ */
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -41,7 +43,7 @@ int main(int argc, char **argv)
 			perror("pod");
 			return 126;
 		}
-	execvp(argv[1], argv + 1); /* gives root what is left of the bounding set */
+	execvp(argv[1], argv + 1); /* as root, the program gets the capabilities left in the bounding set */
 	perror(argv[1]);
 	return 127;
 }

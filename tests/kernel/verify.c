@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the running kernel's verifier makes of the BPF object.
+ * Prints what the running kernel's verifier says about the BPF object.
  *
- *	verify OBJECT	loads every program of the object as it is and prints, for each, the verifier's own
- *count of instructions processed (from the last line of its statistics log, which every kernel has) verify
- *--loaded	prints the same for the perf_event programs that are loaded now, as the agent configured them,
- *from bpf_prog_info (since Linux 5.16; "-" before)
+ *	verify OBJECT	loads every program of the object unchanged and prints, for each, the number of
+ *			instructions that the verifier processed (the last line of its log, on every kernel)
+ *	verify --loaded	prints the same for the perf_event programs that are loaded now, as the agent
+ *			configured them, from bpf_prog_info (since Linux 5.16; "-" before)
  *
- * One line per program: NAME VERIFIED XLATED_BYTES JITED_BYTES LOAD_MS; LOAD_MS is of the whole object, "-"
- *if loaded.
+ * One line per program: NAME VERIFIED XLATED_BYTES JITED_BYTES LOAD_MS. LOAD_MS is that of the whole object,
+ * "-" with --loaded.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -40,8 +40,7 @@ static int program_info(int fd, struct bpf_prog_info *info)
 	return bpf_obj_get_info_by_fd(fd, info, &size);
 }
 
-/* The log ends with "processed N insns (limit …)"; a program with global functions has one such line in all.
- */
+/* The log ends with "processed N insns (limit …)", one line even for a program with global functions. */
 static unsigned long processed(const char *log)
 {
 	const char *at = log, *last = NULL;
@@ -83,7 +82,7 @@ static int verify_object(const char *path)
 		if (r == 0 && program_info(bpf_program__fd(program), &info) == 0)
 			printf("%s %lu %u %u %.1f\n", bpf_program__name(program), processed(logs[n]),
 			       info.xlated_prog_len, info.jited_prog_len, start);
-		else if (logs[n][0] != '\0') /* the verifier's last words */
+		else if (logs[n][0] != '\0') /* the last line of the verifier */
 			fprintf(stderr, "verify: %s:\n%s\n", bpf_program__name(program), logs[n]);
 		free(logs[n++]);
 	}

@@ -14,11 +14,11 @@
 static atomic_bool counting;
 static atomic_ulong seen, failed;
 static unsigned long first_failing, n_failing;
-static bool others; /* threads other than the one that counts, too */
+static bool others; /* count the allocations of other threads, too */
 static _Thread_local bool starter;
-static _Thread_local bool ours; /* not where a thread starts: AddressSanitizer does not bear that */
+static _Thread_local bool ours; /* not set while a thread starts, because AddressSanitizer fails then */
 
-/* AddressSanitizer's own, and libc's. */
+/* The allocators of AddressSanitizer and of libc. */
 void *__interceptor_malloc(size_t size) __attribute__((weak));
 void *__interceptor_calloc(size_t n, size_t size) __attribute__((weak));
 void *__interceptor_realloc(void *old, size_t size) __attribute__((weak));
@@ -98,7 +98,7 @@ void *reallocarray(void *old, size_t n, size_t size)
 	return realloc(old, n * size);
 }
 
-/* The sanitizer's would not ask malloc. */
+/* The sanitizer's functions would not call malloc. */
 char *strdup(const char *s)
 {
 	size_t size = strlen(s) + 1;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * malloc and its relatives for the whole process, libraries included, of which a chosen one fails, in the
- * thread that starts the counting and in those created later. Memory comes from AddressSanitizer where it is
- * there, else from libc, and is freed by that.
+ * Replaces malloc and related functions for the whole process, libraries included. Chosen allocations fail,
+ * in the thread that starts the counting and in threads created later. Memory comes from AddressSanitizer, or
+ * from libc if there is no sanitizer, and is freed by the same.
  */
 #ifndef TEST_FAILING_MALLOC_H
 #define TEST_FAILING_MALLOC_H
 
-/* Counts from here, over all threads; the allocations [first, first + n) fail. 0: none fails. */
+/* Starts counting over all threads; the allocations [first, first + n) fail. 0: none fails. */
 void failing_malloc_start(unsigned long first, unsigned long n);
-/* The same, of the calling thread's allocations only. */
+/* The same, but counts the allocations of the calling thread only. */
 void failing_malloc_start_in_thread(unsigned long first, unsigned long n);
-/* Ends the counting. Returns how many there were; *ret_failed of them failed. */
+/* Stops counting. Returns how many allocations there were; *ret_failed of them failed. */
 unsigned long failing_malloc_stop(unsigned long *ret_failed);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One export, from records to the server's answer, with every allocation failing in turn; see README.md.
- * Prints one PASS or FAIL line each for gRPC and HTTP; leaks are reported at the end of the process.
+ * Makes one export, from records to the server's answer, with every allocation failing in turn; see
+ * README.md. Prints one PASS or FAIL line each for gRPC and HTTP; leaks are reported at the end of
+ * the process.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -25,7 +26,7 @@
 #define SAMPLES 40
 #define BURST 10
 #define DEADLINE_NS (10 * NS_PER_SEC)
-#define HURRY_NS (2 * NS_PER_MS) /* between tries: each flush ends the back-off */
+#define HURRY_NS (2 * NS_PER_MS) /* between attempts: each flush ends the back-off */
 
 struct run {
 	struct config *config;
@@ -48,7 +49,7 @@ static void emit(struct otlp_request *request, void *data)
 	otlp_exporter_submit(r->exporter, request);
 }
 
-/* What a failed allocation may not spoil: it is there before. */
+/* State that exists before, and that a failed allocation must not damage. */
 static void prepare(struct run *r, uint16_t port, bool http)
 {
 	char endpoint[64];
@@ -150,7 +151,8 @@ static bool accounted(const struct run *r, uint64_t taken, struct totals *t)
 	return false;
 }
 
-/* One export with allocations [first, first + n) failing, then one with memory. Returns how many there were.
+/*
+ * Makes one export with allocations [first, first + n) failing, then one with memory. Returns their number.
  */
 static unsigned long one(struct run *r, unsigned long first, unsigned long n, struct totals *t, bool *ok)
 {
@@ -217,7 +219,7 @@ static struct h2_reply accept_all(void *data, unsigned request)
 	return (struct h2_reply){0};
 }
 
-/* The server is a process of its own: its memory does not fail. */
+/* The server is another process, so its allocations do not fail. */
 static pid_t serve(uint16_t port, const char *http_reply)
 {
 	struct mock_collector m = {.decide = accept_all, .http_reply = http_reply, .port = port};

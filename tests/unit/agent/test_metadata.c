@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the kubelet is, and what is said of it. */
+/* Tests the kubelet's URL, the errors reported about it, and the names of the machine. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -20,7 +20,7 @@ struct tree {
 	int fd;
 };
 
-/* A procfs of our own: one directory per pid with a file "cgroup". */
+/* A directory that replaces procfs: one directory per pid with a file "cgroup". */
 static void tree_make(struct tree *t)
 {
 	strcpy(t->path, "/tmp/test_id.XXXXXX");

@@ -10,7 +10,7 @@
 #include "agent/base/cleanup.h"
 #include "cgroup/limit.h"
 
-/* What stands in for "/". */
+/* A directory that replaces "/". */
 static char root[64];
 
 static void make(void)

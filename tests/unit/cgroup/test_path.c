@@ -219,10 +219,10 @@ Test(path, several_lines)
 		{"13:cpu,cpuacct:/\n0::" BURST "/cri-containerd-" A ".scope\n", A, UID, "", CONTAINERD},
 		{"5:devices:/system.slice/docker.service\n4:freezer:/\n1:name=systemd:/docker/" A "\n", A, "",
 		 "", DOCKER},
-		/* the line with the pod says more than the one with the node */
+		/* The line with the pod is more specific than the one with the node. */
 		{"5:devices:/docker/" A "\n4:cpu:/docker/" A "/kubepods/pod" UID "/" B "\n", B, UID, "",
 		 NONE},
-		/* units: systemd's own hierarchy is the witness */
+		/* Units: systemd's own hierarchy decides. */
 		{"8:cpu:/system.slice/old.service\n1:name=systemd:/system.slice/new.service\n", "", "",
 		 "new.service", NONE},
 		{"8:cpu:/user.slice\n1:name=systemd:/user.slice/user-0.slice/session-c1.scope\n0::/"
@@ -244,12 +244,14 @@ Test(path, other_managers)
 		{"0::/ecs/web/" TASK "/" A "\n", A, "", "", NONE},
 		{"9:memory:/ecs/" UID "/" A "\n0::/\n", A, "", "", DOCKER},
 		{"0::/ecstasks.slice/ecstasks-" TASK ".slice/docker-" A ".scope\n", A, "", "", DOCKER},
-		/* Fargate's ids are no container's of a node that we could be on */
+		/* Fargate's ids belong to no container of a node on which an agent could run. */
 		{"0::/ecs/" TASK "/" TASK "-2531612879\n", "", "", "", NONE},
 		/* Nomad */
 		{"0::/nomad.slice/docker-" A ".scope\n", A, "", "", DOCKER},
 		{"0::/nomad.slice/share.slice/" UID ".web.scope\n", "", "", UID ".web.scope", NONE},
-		/* BuildKit: alone it has ids of its own, inside of a container it is that one's */
+		/*
+		 * BuildKit: outside of a container it has ids of its own, inside it has that container's id.
+		 */
 		{"0::/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", "", "", "", NONE},
 		{"0::/docker/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", "", "", "", NONE},
 		{"0::/docker/" A "/buildkit/v9fbq2mzj5mcw1d4u8r7x3k0e\n", A, "", "", DOCKER},
@@ -270,11 +272,11 @@ Test(path, other_managers)
 		{"0::/lxc.payload.project_c1/.lxc\n", "", "", "lxc.payload.project_c1", NONE},
 		{"0::/lxc.monitor.web\n", "", "", "lxc.monitor.web", NONE},
 		{"12:pids:/lxc/web\n1:name=systemd:/lxc/web/init.scope\n", "", "", "web", NONE},
-		/* a pod of podman with the cgroupfs driver, and what belongs to the pod alone */
+		/* A pod of podman with the cgroupfs driver, and processes that belong to the pod alone. */
 		{"0::/libpod_parent/" B "/libpod-" A "/container\n", A, "", "", PODMAN},
 		{"0::/libpod_parent/" B "/conmon\n", "", "", "", NONE},
 		{"0::/libpod_parent/" B "\n", "", "", "", NONE},
-		/* sandboxes: all of a pod in one group */
+		/* Sandboxes: all processes of a pod in one group. */
 		{"0::/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" A ".scope/kata_overhead\n",
 		 A, UID, "", CONTAINERD},
 		{"0::/kata_overhead/" A "\n", A, "", "", NONE},
@@ -286,7 +288,7 @@ Test(path, other_managers)
 	check(rows, ARRAY_SIZE(rows));
 }
 
-/* What a namespace of our own leaves out, put in front again. */
+/* The part of the path that our own namespace omits is prepended. */
 Test(path, in_a_cgroup_namespace)
 {
 #define OWN BURST "/cri-containerd-" A ".scope"
@@ -310,7 +312,7 @@ Test(path, in_a_cgroup_namespace)
 		{{"0::/../../pod" UID2 "/" B "\n", B, UID2, "", NONE}, OWN_FS},
 		{{"0::/../../..\n", "", "", "", NONE}, OWN_FS},
 		{{"0::/..x\n", A, UID, "", NONE}, OWN_FS},
-		/* in a service of ours on a plain host */
+		/* In a service on a plain host. */
 		{{"0::/\n", "", "", "proflet.service", NONE}, "/system.slice/proflet.service"},
 		{{"0::/../cron.service\n", "", "", "cron.service", NONE}, "/system.slice/proflet.service"},
 		/* v1 hierarchies have paths of their own */
@@ -351,8 +353,8 @@ Test(path, malformed)
 }
 
 /*
- * Every prefix of a good file, in a block of exactly its size, so that the sanitizer sees a read past the
- * end.
+ * Every prefix of a valid file, in a block of exactly its size, so that the sanitizer sees a read past
+ * the end.
  */
 Test(path, truncated_anywhere)
 {
@@ -376,7 +378,7 @@ Test(path, unit_names_of_maximal_length)
 	struct cgroup_identity id;
 
 	memset(name, 'a', sizeof name);
-	strcpy(name + 247, ".service"); /* 255 bytes, as many as a file name may have */
+	strcpy(name + 247, ".service"); /* 255 bytes, the maximum of a file name */
 	snprintf(text, sizeof text, "0::/user@1.service/%s\n", name);
 	cgroup_path_parse(text, strlen(text), "", &id);
 	cr_expect_str_eq(id.unit, name, "no room for the manager: the unit stands whole");

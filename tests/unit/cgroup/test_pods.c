@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of pods as a kubelet gives them, and everything else. */
+/* Parses lists of pods from a kubelet, and malformed ones. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -227,7 +227,7 @@ Test(pods, maxima)
 	cr_expect_eq(l.n_left_out, 2);
 	pod_list_fini(&l);
 
-	/* a megabyte of brackets, deep and wide: refused before they cost memory */
+	/* A megabyte of brackets, deep and wide: refused before they take memory. */
 	repeat(&deep, "{\"items\":[", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 1, "");
 	for (int i = 0; i < 15; i++)
 		cr_assert_eq(buf_append(&deep,

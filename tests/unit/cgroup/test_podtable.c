@@ -125,7 +125,7 @@ Test(podtable, maximum)
 	pod_table_free(NULL);
 }
 
-/* Ten thousand pods, each for a minute: no more than those of the last minutes are kept. */
+/* Ten thousand pods, each for a minute: the table has no more than those of the last minutes. */
 Test(podtable, a_long_life)
 {
 	struct pod_table *t = NULL;

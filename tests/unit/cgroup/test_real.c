@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Real control groups, made below a group of our own in the unified hierarchy. Skipped where none can be
- * made. */
+/*
+ * Tests real control groups, below a group of this process in the unified hierarchy. Skipped if none can
+ * be created.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,7 @@
 
 static char top[200]; /* our own group */
 
-/* Where the unified hierarchy is mounted; false: nowhere. */
+/* Finds where the unified hierarchy is mounted; false: nowhere. */
 static bool find_hierarchy(char *ret, size_t size)
 {
 	FILE *f = setmntent("/proc/self/mounts", "r");
@@ -60,7 +62,7 @@ static void teardown(void)
 	rmdir(top);
 }
 
-/* A process that waits, in the group of that descriptor from its beginning; 0 in the child, -errno. */
+/* Starts a process that waits, in the group of that descriptor from its beginning. 0 in the child, -errno. */
 static pid_t spawn(int group)
 {
 	struct clone_args args = {
@@ -87,7 +89,7 @@ static void name_container(unsigned n, char ret[CGROUP_ID_LEN + 1])
 		 (unsigned long long)n);
 }
 
-/* Containers n, n + 1, … each with a process: their identities are read and looked up. */
+/* Containers n, n + 1, … each with a process: reads and looks up their identities. */
 static void live_once(struct cgroup_meta_cache *c, unsigned n)
 {
 	char id[BATCH][CGROUP_ID_LEN + 1], path[BATCH][400];
@@ -125,9 +127,9 @@ static void live_once(struct cgroup_meta_cache *c, unsigned n)
 }
 
 /*
- * A thousand containers that come and go, each with a process; tests/e2e/identity.py has ten thousand with an
- * agent. What the kernel gives away again (pids, ids of groups) does not matter: a workload is known by what
- * its path says.
+ * Creates and removes a thousand containers, each with a process; tests/e2e/identity.py does so ten thousand
+ * times with an agent. The kernel reuses pids and ids of groups, which does not matter: the path identifies
+ * a workload.
  */
 Test(real, containers_come_and_go, .init = setup, .fini = teardown)
 {
@@ -144,7 +146,7 @@ Test(real, containers_come_and_go, .init = setup, .fini = teardown)
 	cgroup_meta_cache_free(c);
 }
 
-/* A process that is moved is the other container's at the next look. */
+/* A process that moves to another container belongs to that one at the next lookup. */
 Test(real, moves, .init = setup, .fini = teardown)
 {
 	char id[2][CGROUP_ID_LEN + 1], path[2][400], procs[420], text[16];
@@ -187,7 +189,9 @@ struct found {
 	struct cgroup_identity own_id, sibling_id;
 };
 
-/* In a process whose group is a container's: a namespace that begins there, with the hierarchy mounted in it.
+/*
+ * Runs in a process whose group is a container's: creates a namespace that begins there, and mounts the
+ * hierarchy in it.
  */
 static int look_from_inside(pid_t sibling, int result)
 {
@@ -225,7 +229,7 @@ static int be_node(const int groups[2], int result)
 	return status;
 }
 
-/* Runs be_node in new namespaces. Its exit status. */
+/* Runs be_node in new namespaces. Returns its exit status. */
 static int run_node(const int groups[2], int result)
 {
 	int status = -1;
@@ -279,7 +283,7 @@ Test(real, namespace_of_our_own, .init = setup, .fini = teardown)
 	cr_expect_str_eq(f.sibling_id.pod_uid, UID);
 }
 
-/* This process is where PID 1 is, or has a namespace of its own that lies below PID 1's. */
+/* This process is in PID 1's namespace, or in one below it. */
 Test(real, namespace_of_this_process)
 {
 	_cleanup_free_ char *base = NULL;

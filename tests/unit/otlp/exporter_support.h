@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of queue and exporter share. */
+/* Shared by the tests of queue and exporter. */
 #ifndef TEST_EXPORTER_SUPPORT_H
 #define TEST_EXPORTER_SUPPORT_H
 
@@ -11,7 +11,7 @@
 #include "agent/base/clock.h"
 #include "otlp/exporter.h"
 
-#define LONG (20 * NS_PER_SEC) /* no test waits that long unless it fails */
+#define LONG (20 * NS_PER_SEC) /* longer than any test waits unless it fails */
 
 static inline struct otlp_request *a_request(char content, size_t len, uint64_t n_samples)
 {
@@ -42,7 +42,7 @@ static inline void check_identity(const struct otlp_count *c)
 		     c->submitted, c->recovered, c->exported, c->queued, c->spooled, sum(c->dropped));
 }
 
-/* `opt` but for the client. */
+/* An exporter with these options to a Collector on that port. */
 static inline struct otlp_exporter *exporter_to(uint16_t port, struct otlp_exporter_options opt)
 {
 	struct otlp_exporter *e;

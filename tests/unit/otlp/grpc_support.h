@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of the gRPC session share: a call, and the exchange of bytes with the scripted server. */
+/* Shared by the tests of the gRPC session: a call, and the exchange of bytes with the scripted server. */
 #ifndef TEST_GRPC_SUPPORT_H
 #define TEST_GRPC_SUPPORT_H
 
@@ -29,7 +29,7 @@ static inline struct h2_reply same_reply(void *data, unsigned request)
 	return *(struct h2_reply *)data;
 }
 
-/* Moves bytes in pieces of at most `piece` until neither side has any. True if something moved. */
+/* Moves bytes in pieces of at most `piece` until neither side has any. True if it moved some. */
 static inline bool exchange(struct grpc_session *c, struct h2_server *s, size_t piece)
 {
 	bool moved = false, any;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of the builder share: a stack, attributes, and readers of what was encoded. */
+/* Shared by the tests of the builder: a stack, attributes, and readers of what was encoded. */
 #ifndef TEST_PROFILE_SUPPORT_H
 #define TEST_PROFILE_SUPPORT_H
 
@@ -53,7 +53,7 @@ static const struct otlp_attr resource_a[] = {
 
 static const struct otlp_profile_type cpu_type = {"samples", "count", "cpu", "nanoseconds", NS_PER_SEC / 19};
 
-/* Frames that tests have made numbers of: a number is a position here, so that none is used twice. */
+/* Frames to which tests have given numbers: a number is an index here, so none is used twice. */
 static struct frame numbered[1 << 16];
 static size_t n_numbered;
 
@@ -64,7 +64,7 @@ static inline void frame_of_number(void *data, uint64_t id, struct frame *ret)
 	*ret = numbered[id];
 }
 
-/* As otlp_batch_sample, of frames. */
+/* As otlp_batch_sample, with frames instead of their numbers. */
 static inline int batch_sample(struct otlp_batch *b, const struct frame *frames, size_t n,
 			       const struct otlp_attr *attrs, size_t n_attrs, const uint64_t *unix_ns,
 			       size_t n_ts, size_t *ret_added)

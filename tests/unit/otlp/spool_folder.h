@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A folder for a spool, and what a test does to the files in it. */
+/* A folder for a spool, and functions that change the files in it. */
 #ifndef TEST_SPOOL_FOLDER_H
 #define TEST_SPOOL_FOLDER_H
 
@@ -25,7 +25,7 @@ static inline void spool_folder_make(struct spool_folder *f)
 	snprintf(f->path, sizeof f->path, "%s/spool", f->parent);
 }
 
-/* The name of the n-th request file, in order; false: there are fewer, or no folder yet. */
+/* The name of the n-th request file, in order; false: there are fewer, or there is no folder yet. */
 static inline bool spool_folder_name(const struct spool_folder *f, size_t n, char ret[512])
 {
 	struct dirent **all;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Probing, and OTLP over HTTP, against a Collector on loopback. */
+/* Tests probing, and OTLP over HTTP, against a Collector on loopback. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,7 +123,7 @@ Test(client, http_request)
 	mock_collector_stop(&m);
 }
 
-/* A token in a file: the number of the reading, as a header. */
+/* A token from a file: the header is the number of times that the file was read. */
 static int numbered_headers(const void *data, struct otlp_headers *ret)
 {
 	unsigned *n = (unsigned *)(uintptr_t)data;
@@ -171,7 +171,7 @@ Test(client, headers_follow_their_file)
 		cr_expect(strstr(buf_str(&m.headers), wanted), "request %u: %s", i, buf_str(&m.headers));
 		if (i < 3)
 			replace_file(path, "x");
-		else if (i == 3) { /* cannot be read: the old ones stay */
+		else if (i == 3) { /* the file cannot be read, so the old headers remain */
 			n = 99;
 			cr_assert_eq(unlink(path), 0);
 		}
@@ -213,7 +213,10 @@ static struct h2_reply without_zstd(void *data, unsigned request)
 					   .trailers_only = true};
 }
 
-/* Refused once, sent again as it is, and from then on without asking. */
+/*
+ * A coding is refused once, the request is sent again uncompressed, and later requests are uncompressed
+ * at once.
+ */
 Test(client, coding_that_the_server_lacks)
 {
 	struct mock_collector m = {.decide = without_zstd};

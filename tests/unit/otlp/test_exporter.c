@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The export thread against Collectors that misbehave, on loopback. */
+/* Tests the export thread against Collectors that misbehave, on loopback. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include "exporter_support.h"
 #include "mock_collector.h"
 
-/* Waits for the next event of this kind; any other fails. */
+/* Waits for the next event of this kind; any other event is a failure. */
 static struct otlp_event expect_event(struct otlp_exporter *e, enum otlp_event_kind kind)
 {
 	struct pollfd fd = {.fd = otlp_exporter_event_fd(e), .events = POLLIN};
@@ -36,7 +36,7 @@ static struct h2_reply accept_all(void *data, unsigned request)
 	return (struct h2_reply){0};
 }
 
-/* The reply in `data` to the first request, success to the others. */
+/* Answers the first request with the reply in `data`, the others with success. */
 static struct h2_reply first_only(void *data, unsigned request)
 {
 	return request ? (struct h2_reply){0} : *(struct h2_reply *)data;
@@ -109,7 +109,7 @@ Test(exporter, outlives_an_outage)
 	otlp_exporter_free(e);
 }
 
-/* Answers after which the request is sent again at once, on a new connection, without a word. */
+/* After these answers the request is sent again at once, on a new connection, without an event. */
 Test(exporter, resends_what_was_not_processed)
 {
 	struct h2_reply replies[] = {
@@ -131,13 +131,13 @@ Test(exporter, resends_what_was_not_processed)
 		cr_assert_eq(m.bodies.len, 200, "reply %zu", i);
 		cr_expect_eq(m.bodies.data[0], 'a');
 		cr_expect_eq(m.bodies.data[100], 'b');
-		expect_no_event(e); /* one with a delay would be told as an outage */
+		expect_no_event(e); /* an answer with a delay would be reported as an outage */
 		otlp_exporter_free(e);
 		mock_collector_stop(&m);
 	}
 }
 
-/* What a server may have taken without a word is counted as in doubt, and nothing else is. */
+/* Only samples that a server may have taken without an answer are counted as unanswered. */
 Test(exporter, counts_what_is_in_doubt)
 {
 	struct {
@@ -167,7 +167,7 @@ Test(exporter, counts_what_is_in_doubt)
 	}
 }
 
-/* Answers after which the request is sent again later. */
+/* After these answers the request is sent again later. */
 Test(exporter, retries_later)
 {
 	struct h2_reply replies[] = {
@@ -225,7 +225,7 @@ Test(exporter, drops_what_is_refused)
 		cr_assert_eq(otlp_exporter_flush(e, clock_mono_ns() + LONG), 0);
 		event = expect_event(e, OTLP_EVENT_REJECTED);
 		cr_expect(strstr(event.text, cases[i].text), "%s", event.text);
-		expect_no_event(e); /* the second is refused with the same words */
+		expect_no_event(e); /* the second refusal has the same text */
 		cr_expect_eq(stats_of(e).samples.dropped[cases[i].reason], 9, "case %zu", i);
 		cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
 		otlp_exporter_free(e);
@@ -235,7 +235,7 @@ Test(exporter, drops_what_is_refused)
 
 Test(exporter, counts_partial_success)
 {
-	/* one of the two profiles was rejected */
+	/* One of the two profiles was rejected. */
 	struct h2_reply reply = {.body = "\0\0\0\0\x0a\x0a\x08\x08\x01\x12\x04oops", .body_len = 15};
 	struct mock_collector m = {.decide = always, .data = &reply};
 	struct otlp_exporter_stats s;
@@ -268,7 +268,7 @@ Test(exporter, full_queue_drops_the_oldest_and_sleeps)
 	cr_expect_gt(s.samples.dropped[OTLP_DROP_QUEUE_FULL], 0);
 	cr_expect_gt(s.samples.queued, 0);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-	poll(NULL, 0, 1500); /* a state to be measured, not a condition to wait for */
+	poll(NULL, 0, 1500); /* what follows is a state, so there is no condition to wait for */
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
 	cpu_ns = (after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec;
 	cr_expect_lt(cpu_ns, 30000000, "%" PRId64 " ns of CPU while there is nothing to do", cpu_ns);
@@ -311,7 +311,10 @@ Test(exporter, deadline_of_a_call)
 	mock_collector_stop(&m);
 }
 
-/* A server that goes away while nobody sends: noticed at once, and the next request gets a new connection. */
+/*
+ * A server that closes the connection between requests: noticed at once, and the next request gets a
+ * new connection.
+ */
 Test(exporter, idle_connection_is_closed_by_the_server)
 {
 	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};

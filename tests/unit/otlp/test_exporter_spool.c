@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The export thread with a disk behind it, against a Collector that comes and goes. */
+/* Tests the export thread with a spool, against a Collector that is temporarily away. */
 #include <errno.h>
 #include <sys/mount.h>
 
@@ -42,7 +42,7 @@ static void submit(struct otlp_exporter *e, char first, char last)
 		otlp_exporter_submit(e, a_request(c, 100, 3));
 }
 
-/* Until so many requests are on disk and none in memory. */
+/* Waits until so many requests are on disk and none in memory. */
 static void wait_spooled(struct otlp_exporter *e, uint64_t n)
 {
 	uint64_t end = clock_mono_ns() + LONG;
@@ -54,7 +54,7 @@ static void wait_spooled(struct otlp_exporter *e, uint64_t n)
 	}
 }
 
-/* The Collector has these requests, each once and in order. */
+/* The Collector has received these requests, each once and in order. */
 static void expect_bodies(struct mock_collector *m, char first, char last)
 {
 	size_t n = (size_t)last - (size_t)first + 1;
@@ -202,7 +202,10 @@ Test(exporter_spool, a_damaged_file_is_counted)
 	mock_collector_stop(&m);
 }
 
-/* A disk that fills up: what it does not take stays in memory, in order behind what it took. */
+/*
+ * A disk that fills up: requests that do not fit remain in memory, and are delivered in order after those
+ * on disk.
+ */
 Test(exporter_spool, a_full_disk_keeps_the_rest_in_memory)
 {
 	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};

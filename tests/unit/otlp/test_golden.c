@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A request from fixed input, byte for byte as tests/fixtures/otlp/request.hex has it: what every receiver
- * relies on, field numbers above all, changes only on purpose. tests/support/otlp_golden.py decodes the same
- * bytes with protoc. UPDATE_GOLDEN=1 writes the file anew.
+ * A request from fixed input must equal tests/fixtures/otlp/request.hex byte for byte, so that the encoding
+ * that receivers rely on, such as field numbers, changes only on purpose. tests/support/otlp_golden.py
+ * decodes the same bytes with protoc. UPDATE_GOLDEN=1 writes the file anew.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The life of a session: requests, flow control, cancelling, connections that end. */
+/* Tests the life of a session: requests, flow control, cancelling, connections that end. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ Test(grpc, request_headers_and_body)
 	h2_server_close(&s);
 }
 
-/* The window opens by a few bytes at a time; in between there is nothing to send and nothing to do. */
+/* The window opens by a few bytes at a time; in between there is nothing to send. */
 Test(grpc, dripping_window)
 {
 	_cleanup_grpc_ struct grpc_session *c = NULL;
@@ -59,7 +59,7 @@ Test(grpc, dripping_window)
 		data[i] = (char)i;
 	h2_server_open(&s);
 	cr_assert_eq(grpc_session_new(&c), 0);
-	exchange(c, &s, 16384); /* its SETTINGS first */
+	exchange(c, &s, 16384); /* its SETTINGS come first */
 	cr_assert_eq(grpc_session_start(c, &call, on_done, &end), 0);
 	while (exchange(c, &s, 1000) && !end.n) {
 		const uint8_t *none;
@@ -126,7 +126,10 @@ Test(grpc, lost_connection)
 	cr_expect_eq(end.result.http_status, 0);
 }
 
-/* A call that waits for a stream which the server never grants, then a GOAWAY: repeat it elsewhere. */
+/*
+ * A call waits for a stream that the server never grants, then GOAWAY arrives: repeat it on
+ * another connection.
+ */
 Test(grpc, goaway_while_waiting_for_a_stream)
 {
 	_cleanup_grpc_ struct grpc_session *c = NULL;
@@ -156,7 +159,7 @@ Test(grpc, goaway_while_waiting_for_a_stream)
 	h2_server_close(&s);
 }
 
-/* Between calls the session answers PING and SETTINGS and asks for nothing itself. */
+/* Between calls the session answers PING and SETTINGS and sends no requests of its own. */
 Test(grpc, idle_connection)
 {
 	_cleanup_grpc_ struct grpc_session *c = NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One call against one scripted reply, in pieces of several sizes: how it ends. */
+/* One call against one scripted reply, in pieces of several sizes: tests how it ends. */
 #include <stdlib.h>
 
 #include "grpc_support.h"
 #include "otlp/compress.h"
 
-/* One call against one reply. The caller ends the response. */
+/* Makes one call against one reply. The caller frees the response. */
 static struct grpc_result call_once(struct h2_reply reply, size_t piece, unsigned *ret_n)
 {
 	_cleanup_grpc_ struct grpc_session *c = NULL;
@@ -253,7 +253,7 @@ Test(grpc, compressed_response)
 	buf_fini(&r.response);
 }
 
-/* A few bytes that unfold to more than a response may have. */
+/* A few bytes that decompress to more than a response may have. */
 Test(grpc, response_bomb)
 {
 	_cleanup_free_ char *zeros = calloc(1, 64 << 20);

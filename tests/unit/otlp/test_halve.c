@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A request as two: what the halves say together is what the whole said, and nothing of their dictionaries is
- * unused. */
+/*
+ * Divides a request: the two halves together have the same events as the request, and their dictionaries have
+ * no unused entry.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +13,7 @@
 #include "otlp/halve.h"
 #include "profile_support.h"
 
-/* Appends one line for each event of the message: all that it says, without any index. */
+/* Appends one line for each event of the message, with all its values and without any index. */
 static void tell(const message *m, struct buf *b)
 {
 	const dictionary *d = m->dictionary;
@@ -106,7 +108,7 @@ static void expect_no_orphans(const struct otlp_request *half)
 	message_free(m);
 }
 
-/* A backend that tells repetitions by the id would lose a half. */
+/* A backend that recognises repetitions by the id would lose a half if both had the same. */
 static void expect_ids_apart(const struct otlp_request *a, const struct otlp_request *b)
 {
 	message *x = unpack(a), *y = unpack(b);
@@ -153,7 +155,7 @@ Test(halve, says_the_same)
 {
 	expect_halves(a_whole(2, 9, false));
 	expect_halves(a_whole(300, 9, false));
-	expect_halves(a_whole(3, 1, false)); /* the one with 500 timestamps is cut */
+	expect_halves(a_whole(3, 1, false)); /* the sample with 500 timestamps is cut */
 	expect_halves(a_whole(300, 9, true));
 }
 
@@ -202,7 +204,7 @@ static struct h2_reply too_large_at_first(void *data, unsigned request)
 		       : (struct h2_reply){0};
 }
 
-/* A server with a smaller limit: all of it arrives, in pieces. */
+/* A server with a smaller limit receives everything, in several requests. */
 Test(halve, exporter_sends_the_pieces)
 {
 	unsigned refusals = 3; /* the whole, its first half, and the first quarter */
@@ -223,7 +225,7 @@ Test(halve, exporter_sends_the_pieces)
 	mock_collector_stop(&m);
 }
 
-/* One that takes nothing at all does not make it go on for ever. */
+/* A server that accepts nothing at all does not cause endless halving. */
 Test(halve, exporter_gives_up)
 {
 	unsigned refusals = 1000000;
@@ -241,7 +243,7 @@ Test(halve, exporter_gives_up)
 	mock_collector_stop(&m);
 }
 
-/* Sums in a unit that is no number of events: the halves account for all events, and have each sum once. */
+/* Sums in a unit other than events: the halves account for all events, and have each sum once. */
 Test(halve, sums_of_nanoseconds)
 {
 	static const struct otlp_profile_type off_cpu = {.type = "off_cpu", .unit = "nanoseconds"};

@@ -62,7 +62,7 @@ Test(intern, long_and_broken_strings)
 	text[39999] = '\0';
 	cr_assert_eq(otlp_dict_new(&d), 0);
 	cr_assert_eq(otlp_dict_string(d, text, &i), 0);
-	text[39998] = 'x'; /* behind the cut */
+	text[39998] = 'x'; /* after the cut */
 	cr_assert_eq(otlp_dict_string(d, text, &j), 0);
 	cr_expect_eq(i, j);
 	cr_assert_eq(otlp_dict_encode(d, &b), 0);

@@ -166,7 +166,9 @@ static void serve(struct mock_collector *m, int fd)
 		serve_http(m, &p);
 	else
 		serve_h2(m, &p);
-	/* closing with bytes unread would reset the connection and take back what was sent last */
+	/*
+	 * Closing with unread bytes would reset the connection, and the client would lose what was sent last.
+	 */
 	shutdown(fd, SHUT_WR);
 	SSL_free(p.ssl);
 	p.ssl = NULL;

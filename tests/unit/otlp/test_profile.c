@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the builder encodes, read back by the generated unpackers. */
+/* Decodes what the builder encodes, with the generated unpackers. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -296,7 +296,7 @@ Test(profile, sums_of_values)
 	message_free(m);
 }
 
-/* Values may come to a sample that had none: those were 1 each. */
+/* A sample without values may get some later: its previous events had the value 1. */
 Test(profile, values_from_some_time_on)
 {
 	const struct otlp_profile_type events = {.type = "events", .unit = "count"};
@@ -406,7 +406,7 @@ Test(profile, very_deep_stack_keeps_its_outermost_frame)
 
 Test(profile, numbers_of_stacks_and_frames_save_no_content)
 {
-	/* the same samples with numbers that say which stacks and frames are equal, and without */
+	/* The same samples with numbers that say which stacks and frames are equal, and without. */
 	const uint64_t ts[] = {START + 1, START + 2};
 	_cleanup_request_ struct otlp_request *plain = NULL, *known = NULL;
 	_cleanup_batch_ struct otlp_batch *a = a_batch(NULL), *b = a_batch(NULL);
@@ -440,8 +440,7 @@ Test(profile, numbers_of_stacks_and_frames_save_no_content)
 
 Test(profile, samples_of_one_identity_keep_all_their_times)
 {
-	/* more than one addition to each of many samples, interleaved, over resources that reuse the memory
-	 */
+	/* Several additions to each of many samples, interleaved, over resources that reuse the memory. */
 	_cleanup_request_ struct otlp_request *r = NULL;
 	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
 	message *m;
@@ -478,7 +477,7 @@ static int spill_into(void *data, const void *bytes, size_t len)
 	return buf_append(data, bytes, len);
 }
 
-/* Two windows with one stack; the numbers of its frames stand for other frames in the second one. */
+/* Two windows with one stack; in the second one the numbers stand for other frames. */
 static void two_windows(struct otlp_batch *b, bool same)
 {
 	const struct otlp_profile_type faster = otlp_cpu_profile(97);

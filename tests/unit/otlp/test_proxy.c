@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Through an HTTP proxy: addresses, who is not behind it, answers cut anywhere, and a tunnel that carries an
- * export. */
+/*
+ * Tests HTTP proxies: their addresses, hosts that are excluded, answers cut anywhere, and an export through
+ * a tunnel.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -111,7 +113,7 @@ Test(proxy, answers)
 	cr_expect_eq(otlp_proxy_answer("HTTP/1.1 200 ok", 15, &used, why, sizeof why), -EAGAIN);
 }
 
-/* A proxy for one connection: takes the request, answers in small pieces, then passes bytes on. */
+/* A proxy for one connection: reads the request, answers in small pieces, then forwards bytes. */
 struct test_proxy {
 	uint16_t port, target;
 	const char *answer;
@@ -187,7 +189,7 @@ static struct h2_reply accept_all(void *data, unsigned request)
 	return (struct h2_reply){0};
 }
 
-/* The Collector's name exists only for the proxy, so nothing can have gone past it. */
+/* Only the proxy can resolve the Collector's name, so no byte can have bypassed it. */
 static void probe_through(struct test_proxy *p, enum otlp_protocol protocol, struct otlp_outcome *ret)
 {
 	struct otlp_client_options opt = {.endpoint = "http://collector.invalid:4711",

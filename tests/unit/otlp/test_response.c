@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Answers of servers. The messages are made by the generated packers and read by our own reader. */
+/* Tests decoding of answers. The generated packers make the messages, our own reader decodes them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Windows that do not fit one request: every request stands alone, below the limit, and nothing is lost. */
+/*
+ * Windows that do not fit one request: every request is complete in itself and below the limit, and no sample
+ * is lost.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,7 +14,10 @@ struct collected {
 	size_t largest, max_bytes;
 };
 
-/* Checks that a request stands alone: every index is inside its own dictionary, every string is used. */
+/*
+ * Checks that a request is complete in itself: every index is inside its own dictionary, every string
+ * is used.
+ */
 static int collect(void *data, struct otlp_request *r)
 {
 	struct collected *c = data;
@@ -77,7 +83,7 @@ Test(profile, split_below_the_limit)
 	cr_expect_gt(c.n_resources, c.n_requests, "a resource goes on in the next request");
 }
 
-/* Values and profiles of several types count for the bound, too. */
+/* The bound includes values and profiles of several types. */
 Test(profile, split_below_the_limit_with_values)
 {
 	static const struct otlp_profile_type types[] = {
@@ -122,7 +128,7 @@ Test(profile, split_below_the_limit_with_values)
 	}
 }
 
-/* More timestamps than one request can hold, in one call. */
+/* More timestamps in one call than one request can hold. */
 Test(profile, one_sample_over_several_requests)
 {
 	struct collected c = {.max_bytes = 20000};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests on disk: order, cap, what kills, full disks and damaged files leave. */
+/* Tests requests on disk: their order, the limit, and what remains after kills, full disks and damage. */
 #include <errno.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ static struct otlp_spool_stats stats(const struct otlp_spool *s)
 	return ret;
 }
 
-/* The oldest is this one; it is removed. */
+/* Expects this request to be the oldest, and removes it. */
 static void expect_oldest(struct otlp_spool *s, char content, size_t len, uint64_t n_samples)
 {
 	_cleanup_request_ struct otlp_request *r = NULL;
@@ -160,7 +160,7 @@ Test(spool, has_one_owner)
 	otlp_spool_close(s);
 }
 
-/* What a file may look like after a crash, a bad disk, or somebody's visit. */
+/* What may happen to a file: a crash, a bad disk, a change by somebody else. */
 enum damage {
 	TORN_HEADER,
 	TORN_DATA,
@@ -223,7 +223,7 @@ static void damage_file(const char *path, enum damage how)
 	close(fd);
 }
 
-/* Of three requests the middle one is damaged, while the spool is open or between two lives. */
+/* The middle one of three requests is damaged, while the spool is open or between two runs. */
 static void damaged_in_the_middle(enum damage how, bool while_open)
 {
 	struct otlp_spool *s = opened(MIB);
@@ -286,7 +286,7 @@ Test(spool, leaves_foreign_files_alone)
 	otlp_spool_close(s);
 }
 
-/* Killed in the middle of writing, many times: what is there is whole and in order. */
+/* Kills a writer many times: the files that exist are complete and in order. */
 Test(spool, outlives_kill_9)
 {
 	uint64_t last = 0, recovered;
@@ -330,7 +330,7 @@ Test(spool, outlives_kill_9)
 	cr_expect_gt(last, 10);
 }
 
-/* On a file system of its own, if this process may mount one. */
+/* Uses a file system of its own, if this process may mount one. */
 static void on_tmpfs(const char *options)
 {
 	if (mount("tmpfs", folder.parent, "tmpfs", MS_NOSUID, options) < 0)
@@ -366,7 +366,7 @@ Test(spool, read_only_disk)
 	on_tmpfs("");
 	s = opened(MIB);
 	cr_assert_eq(put(s, 'a', 100, 1), 0);
-	otlp_spool_close(s); /* an open lock file would keep it writable */
+	otlp_spool_close(s); /* an open lock file would prevent the remount as read-only */
 	cr_assert_eq(mount(NULL, folder.parent, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	s = NULL;
 	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB), -EROFS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The small pure parts: UTF-8, wire format, codings, headers, endpoints. */
+/* Tests the small pure parts: UTF-8, wire format, codings, headers, endpoints. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +283,7 @@ Test(endpoint, too_long)
 	cr_expect_eq(otlp_endpoint_parse(url, OTLP_GRPC, &e, &why), -EINVAL);
 	memcpy(url, "unix:/", 6);
 	memset(url + 6, 'a', 106);
-	url[6 + 106] = '\0'; /* a path of 107 bytes, as many as an address has room for */
+	url[6 + 106] = '\0'; /* a path of 107 bytes, the maximum of an address */
 	cr_expect_eq(otlp_endpoint_parse(url, OTLP_GRPC, &e, &why), 0);
 	url[6 + 106] = 'a';
 	url[6 + 107] = '\0';

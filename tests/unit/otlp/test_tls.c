@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TLS against a loopback server: verification, names, mTLS, rotation of files, ALPN. Certificates are made
- * here. */
+/*
+ * Tests TLS against a loopback server: verification, names, mTLS, rotation of files, ALPN. Makes its
+ * own certificates.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +142,7 @@ Test(tls, verification, .init = setup, .fini = teardown)
 	const struct {
 		const char *host;
 		struct otlp_tls_options tls;
-		const char *text; /* NULL: works */
+		const char *text; /* NULL: the connection succeeds */
 	} cases[] = {
 		{"127.0.0.1", {.ca = ca.cert_file}, NULL},
 		{"localhost", {.ca = ca.cert_file, .server_name = "collector.test"}, NULL},
@@ -186,7 +188,7 @@ Test(tls, mutual_and_rotated, .init = setup, .fini = teardown)
 	o = probe(m.port, "127.0.0.1", &none);
 	cr_expect(o.verdict == OTLP_RETRY && strstr(o.text, "certificate"), "%s", o.text);
 
-	/* a secret whose links are swapped: the next connection has the new files */
+	/* A secret whose links are swapped: the next connection uses the new files. */
 	snprintf(cert, sizeof cert, "%s/current.pem", dir);
 	snprintf(key, sizeof key, "%s/current.key", dir);
 	cr_assert_eq(symlink(stranger.cert_file, cert), 0);
@@ -362,7 +364,7 @@ static void secret_discard(void)
 	}
 }
 
-/* The connection that the old certificate made is given up when the secret changes, and only then. */
+/* A connection made with the old certificate is closed when the secret changes, and only then. */
 static void swap_under_a_connection(bool http)
 {
 	struct mock_collector m = {

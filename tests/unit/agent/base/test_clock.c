@@ -24,7 +24,7 @@ Test(clock, offset_turns_monotonic_into_wall_time)
 	uint64_t before = clock_real_ns(), mono = clock_mono_ns(), after = clock_real_ns();
 	int64_t computed = (int64_t)mono + offset;
 
-	/* a millisecond for a clock that is being adjusted and a thread that lost its CPU in between */
+	/* A millisecond allows for a clock that is being adjusted and a thread that was interrupted. */
 	cr_assert(computed >= (int64_t)before - 1000000 && computed <= (int64_t)after + 1000000);
 	cr_assert_gt(before, 1600000000 * NS_PER_SEC);
 }
@@ -68,7 +68,7 @@ Test(clock, steps_are_bounded)
 	cr_expect_eq(clock_steps_unix_ns(&c, 0), 11000000000, "the oldest that is known");
 }
 
-/* Nobody sets the clock here: it only has to be armed and quiet. The step itself is in tests/kernel. */
+/* The clock is not set here: the timer must be armed and stay quiet. tests/kernel sets the clock. */
 Test(clock, watch)
 {
 	_cleanup_close_ int fd = clock_watch_open();

@@ -90,7 +90,7 @@ Test(fs, errors_leave_nothing_behind)
 	cr_assert_eq(fs_read_file(dir, 100, &b), -EISDIR);
 	cr_assert_eq(b.len, 0);
 	cr_assert_eq(fs_write_file(in_dir("none/x"), "x", 1), -ENOENT);
-	/* the name is taken by a directory: the temporary file goes again, which teardown holds */
+	/* A directory has the name, so the temporary file is removed, which teardown checks. */
 	cr_assert_eq(mkdir(in_dir("taken"), 0700), 0);
 	cr_assert_eq(fs_write_file(in_dir("taken"), "x", 1), -EISDIR);
 	cr_assert_eq(rmdir(in_dir("taken")), 0);

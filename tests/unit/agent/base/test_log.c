@@ -9,8 +9,7 @@
 #include "agent/base/fs.h"
 #include "agent/base/log.h"
 
-/* Standard error goes to a file from begin to end; the text of all lines without their time stamps comes
- * back. */
+/* Redirects standard error to a file; returns the text of all lines without their time stamps. */
 struct capture {
 	FILE *file;
 	int saved;

@@ -54,7 +54,7 @@ Test(loop, calls_back_for_each_readable_byte_until_stopped)
 	cr_assert_eq(write(f.fds[1], "abc.z", 5), 5);
 	cr_assert_eq(loop_run(f.loop), 0);
 	cr_assert_eq(f.n_calls, 4);
-	/* and it can be run again */
+	/* The loop can be run again. */
 	cr_assert_eq(write(f.fds[1], ".", 1), 1);
 	cr_assert_eq(loop_run(f.loop), 0);
 	cr_assert_eq(f.n_calls, 6);
@@ -103,7 +103,7 @@ static int tick_once(uint64_t expirations, void *data)
 
 	cr_expect_eq(expirations, 1);
 	f->n_calls++;
-	/* the second time by hand, then the loop ends by the other timer */
+	/* The second tick is triggered by hand, then the other timer ends the loop. */
 	if (f->n_calls == 1)
 		return loop_set_timer(f->source, 0, 0);
 	return 0;
@@ -186,7 +186,7 @@ Test(loop, a_source_removed_in_a_callback_is_not_called)
 	cr_assert_eq(loop_run(f.loop), 0);
 	cr_assert_eq(f.n_calls, 1);
 	loop_remove(NULL);
-	/* the descriptor was the caller's and can be added anew */
+	/* The caller still owns the descriptor and can add it again. */
 	cr_assert_eq(loop_add_fd(f.loop, more[0], EPOLLIN, remove_both, &f, &f.other), 0);
 	close(more[0]);
 	close(more[1]);

@@ -144,7 +144,7 @@ Test(map, hashes_spread)
 Test(map, hash_of_bytes_depends_on_every_byte_and_the_length)
 {
 	for (size_t len = 1; len <= 24; len++) {
-		_cleanup_free_ uint8_t *data = calloc(1, len); /* exact, for the sanitizer */
+		_cleanup_free_ uint8_t *data = calloc(1, len); /* the exact size, for the sanitizer */
 		uint64_t zero = hash_bytes(data, len);
 
 		cr_expect_neq(zero, hash_bytes(data, len - 1), "%zu", len);

@@ -21,10 +21,12 @@ static int session_nice(void)
 	return nice;
 }
 
-/* In a session of its own. Returns the step that went wrong, 0: none. */
+/* Runs in a session of its own. Returns the number of the step that failed, 0: none. */
 static int in_session(void)
 {
-	int before, wanted = setpriority(PRIO_PROCESS, 0, -1) == 0 ? -10 : 0; /* may we? */
+	int before, wanted = setpriority(PRIO_PROCESS, 0, -1) == 0
+				     ? -10
+				     : 0; /* whether this process may raise priorities */
 
 	if (setsid() < 0 || session_nice() != 0)
 		return 1;
@@ -33,10 +35,10 @@ static int in_session(void)
 		return 2;
 	if (priority_session_raise() != session_nice()) /* a second agent of the session */
 		return 3;
-	priority_session_restore(session_nice()); /* has nothing to restore */
+	priority_session_restore(session_nice()); /* there is nothing to restore */
 	if (session_nice() != wanted)
 		return 4;
-	usleep(200000); /* without rights one change in 0.1 s is taken */
+	usleep(200000); /* without permission, the kernel accepts one change in 0.1 s */
 	priority_session_restore(before);
 	return session_nice() != 0 ? 5 : 0;
 }

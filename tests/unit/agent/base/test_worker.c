@@ -14,12 +14,12 @@
 
 #define LONG_NS (20 * NS_PER_SEC)
 
-/* One job; what it saw. The gate, when there is one, holds its thread. */
+/* A job and what it recorded. Its thread waits at the gate, if it has one. */
 struct job {
 	struct worker_job base;
 	sem_t *entered, *gate;
 	atomic_uint *order;
-	unsigned place; /* in which it ran, from 1 */
+	unsigned place; /* the position in which it ran, from 1 */
 	pthread_t ran_on, done_on;
 	bool ran, done, cancelled, signals_blocked;
 	unsigned n_overdue;
@@ -199,7 +199,7 @@ Test(worker, stop_waits_for_the_running_and_cancels_the_rest)
 	worker_free(w);
 	pthread_join(opener, NULL);
 	cr_assert(running.ran && running.done && !running.cancelled);
-	/* the gate may have opened before the stop was said: then the thread got on to the next job */
+	/* The gate may have opened before the stop began: then the thread started the next job. */
 	for (size_t i = 0; i < ARRAY_SIZE(queued); i++) {
 		cr_expect(queued[i].done);
 		cr_expect_eq(queued[i].cancelled, !queued[i].ran);
@@ -225,7 +225,7 @@ Test(worker, an_awaited_job_comes_back_at_once_and_is_not_collected)
 	cr_assert_eq(worker_free(w), 0);
 }
 
-/* worker_drain does not wait for what is stuck. */
+/* worker_drain does not wait for stuck jobs. */
 static void wait_all(struct worker *w)
 {
 	uint64_t deadline = clock_mono_ns() + LONG_NS;
@@ -276,7 +276,7 @@ Test(worker, overdue_jobs_are_told_once_up_to_the_maximum_of_threads)
 		jobs[i] = (struct job)JOB(.entered = &entered, .gate = &gate);
 		cr_assert_eq(worker_submit(w, &jobs[i].base, WORKER_LOW), 0);
 		if (i == ARRAY_SIZE(jobs) - 1)
-			break; /* there is no thread for it */
+			break; /* no thread can be started for it */
 		while (sem_wait(&entered) < 0)
 			;
 		while (!jobs[i].n_overdue)
@@ -296,7 +296,7 @@ Test(worker, overdue_jobs_are_told_once_up_to_the_maximum_of_threads)
 	cr_assert_eq(worker_free(w), 0);
 }
 
-/* What is left behind may come back after the stop. */
+/* A stuck job may return after the stop. */
 Test(worker, the_stop_leaves_a_stuck_thread_behind)
 {
 	static sem_t entered, gate;

@@ -98,7 +98,7 @@ static void on_sample(const void *record, size_t len, void *data)
 
 #define BUSY_NS (500 * NS_PER_MS)
 
-/* Samples of this thread, a second of CPU time. */
+/* Samples of this thread during a second of CPU time. */
 static double rate_of(struct probe *p, struct samples *s)
 {
 	uint64_t begin = clock_thread_cpu_ns(), now;
@@ -116,7 +116,7 @@ static double rate_of(struct probe *p, struct samples *s)
 	return (s->of_pid - before) / ((double)(now - begin) / (double)NS_PER_SEC);
 }
 
-/* Also to more, and the CPUs' clocks begin anew each time. */
+/* The frequency may be increased, too; the clocks of the CPUs start anew each time. */
 Test(probe, frequency)
 {
 	static const uint32_t frequencies[] = {499, 107, 997, 211};
@@ -137,8 +137,10 @@ Test(probe, frequency)
 	cr_expect_eq(s.bad, 0);
 }
 
-/* This process is busy, and not in the process table: its samples say so, with the right pid, thread and
- * time. */
+/*
+ * This process is busy, but not in the process table: its samples end for that reason, with the right pid,
+ * thread and time.
+ */
 Test(probe, samples)
 {
 	_cleanup_probe_ struct probe *p = load_or_skip();
@@ -164,7 +166,7 @@ Test(probe, samples)
 	cr_expect(s.last.time_ns >= begin && s.last.time_ns <= clock_mono_ns());
 	cr_expect_lt(s.last.cpu, probe_cpus(p));
 
-	/* every sample that was taken came, or is counted */
+	/* Every sample that was taken has arrived or is counted. */
 	probe_detach(p);
 	while (probe_ring_drain(p, on_sample, &s) > 0)
 		;
@@ -177,7 +179,10 @@ Test(probe, samples)
 		     "%llu taken, %u came", (unsigned long long)sums.counters[COUNTER_TAKEN], s.n);
 }
 
-/* Nobody reads the ring, whose half is soon full of stacks: samples come without, and none is lost. */
+/*
+ * The ring is not read, so half of it is soon full of stacks: further samples come without them, and none
+ * is lost.
+ */
 Test(probe, ring_pressure)
 {
 	struct probe_options o = options;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel's own side-band. Needs the permission to open perf events on every CPU; says so where it is
- * missing. */
+/*
+ * Tests the kernel's own side-band. Needs the permission to open perf events on every CPU; skipped, with the
+ * reason, without it.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +23,7 @@
 #define PROGRAM "/bin/true"
 #define EVENTS_MAX 256
 
-/* The events of the process that the test is about, in the order in which they came. */
+/* The events of the process under test, in the order in which they arrived. */
 struct seen {
 	uint32_t pid;
 	uint64_t last_ns;
@@ -70,7 +72,7 @@ static struct sideband *open_or_skip(void)
 	return s;
 }
 
-/* Index of the first event from `from` on that is of this kind and whose name ends so. -1: none. */
+/* Index of the first event from `from` on that is of this kind and whose name ends like that. -1: none. */
 static int find(const struct seen *s, int from, enum sideband_kind kind, const char *suffix)
 {
 	for (unsigned i = (unsigned)from; from >= 0 && i < s->n; i++) {
@@ -96,7 +98,7 @@ static void expect_mapping_of(const struct sideband_event *e, const char *path)
 	cr_expect_eq(e->mmap.dev_minor, minor(st.st_dev));
 }
 
-/* fork, exec, mappings, exit: the whole life of a short process, in order although CPUs may have changed. */
+/* The whole life of a short process (fork, exec, mappings, exit) is in order, even if it changes CPUs. */
 Test(sideband, life_of_a_process)
 {
 	_cleanup_sideband_ struct sideband *s = open_or_skip();
@@ -133,7 +135,7 @@ Test(sideband, life_of_a_process)
 	cr_expect_eq(exit_at, (int)seen.n - 1, "nothing after the end");
 }
 
-/* Which pids have been forked and have not ended. */
+/* Pids that were forked and have not ended. */
 struct lives {
 	uint32_t parent;
 	uint8_t forked[1 << 22]; /* by pid, below the kernel's PID_MAX_LIMIT */
@@ -182,7 +184,7 @@ static void many_lives(int n, int n_cpus)
 	_exit(0);
 }
 
-/* Rings are read while CPUs write: no event comes before what it follows from, which another CPU wrote. */
+/* Rings are read while CPUs write: no event comes before its cause, which another CPU wrote. */
 Test(sideband, no_end_before_its_beginning)
 {
 	_cleanup_sideband_ struct sideband *s = open_or_skip();
@@ -259,9 +261,9 @@ static void drain_mine(struct sideband *s, struct seen *seen)
 	cr_expect(seen->ascending);
 }
 
-#define PIECES 6 /* every other one: neighbours would be one mapping */
+#define PIECES 6 /* every other one, because neighbours would be joined to one mapping */
 
-/* What was asked to be left out is, until something else is heard of the process. */
+/* Ignored memory is not reported until another event of the process is. */
 Test(sideband, ignored)
 {
 	_cleanup_sideband_ struct sideband *s = open_or_skip();
@@ -274,7 +276,7 @@ Test(sideband, ignored)
 	map_again(mem + 2 * 4096);
 	drain_mine(s, &seen);
 	cr_expect_eq(count_at(&seen, mem) + count_at(&seen, mem + 2 * 4096), 0);
-	map_again(mem + 4 * 4096); /* beyond */
+	map_again(mem + 4 * 4096); /* beyond the ignored range */
 	map_again(mem);
 	drain_mine(s, &seen);
 	cr_expect_eq(count_at(&seen, mem + 4 * 4096), 1);
@@ -282,7 +284,7 @@ Test(sideband, ignored)
 	munmap(mem, PIECES * 4096);
 }
 
-/* The same in the middle of what one drain takes, and on another CPU, whose ring is read later or sooner. */
+/* The same while one drain runs, and on another CPU, whose ring is read later or earlier. */
 Test(sideband, ignored_until_the_middle_of_a_drain)
 {
 	_cleanup_sideband_ struct sideband *s = open_or_skip();
@@ -295,7 +297,7 @@ Test(sideband, ignored_until_the_middle_of_a_drain)
 		sideband_ignore(s, (uint32_t)getpid(), (uintptr_t)mem, (uintptr_t)mem + 3 * 4096);
 		map_again(mem);
 		run_on(first % n_cpus);
-		map_again(mem + 4 * 4096); /* beyond */
+		map_again(mem + 4 * 4096); /* beyond the ignored range */
 		run_on((first + 1) % n_cpus);
 		map_again(mem + 2 * 4096);
 		drain_mine(s, &seen);
@@ -306,7 +308,7 @@ Test(sideband, ignored_until_the_middle_of_a_drain)
 	munmap(mem, PIECES * 4096);
 }
 
-/* More than a ring holds, in several drains, goes over its end at every place. */
+/* The events of several drains exceed the size of a ring, so records wrap around its end at every offset. */
 Test(sideband, ignored_without_end)
 {
 	_cleanup_sideband_ struct sideband *s = open_or_skip();
@@ -329,8 +331,10 @@ Test(sideband, ignored_without_end)
 	munmap(mem, PIECES * 4096);
 }
 
-/* As process 1 of a PID namespace: says when it listens, and after the answer how many events of others it
- * heard. */
+/*
+ * Runs as process 1 of a PID namespace: reports when it reads events, and afterwards how many events of
+ * others it got.
+ */
 static _Noreturn void listen_inside(int say, int hear)
 {
 	struct sideband *s;
@@ -380,7 +384,7 @@ Test(sideband, other_namespace)
 	cr_expect_eq(WEXITSTATUS(status), 0, "%d events without a pid, or an error", WEXITSTATUS(status));
 }
 
-/* More records than a ring holds: the loss is counted, what comes afterwards is seen. */
+/* More records than a ring holds: the loss is counted, and later events arrive. */
 Test(sideband, overflow)
 {
 	_cleanup_sideband_ struct sideband *s = open_or_skip();
@@ -388,7 +392,7 @@ Test(sideband, overflow)
 
 	cpu_set_t here;
 
-	CPU_ZERO(&here); /* the loss is told in the ring of the CPU that it happened on */
+	CPU_ZERO(&here); /* the loss is reported in the ring of the CPU on which it happened */
 	CPU_SET((size_t)sched_getcpu(), &here);
 	cr_assert_eq(sched_setaffinity(0, sizeof here, &here), 0);
 	seen = (struct seen){.pid = (uint32_t)getpid(), .ascending = true};
@@ -399,7 +403,7 @@ Test(sideband, overflow)
 		munmap(mem, 4096);
 	}
 	cr_assert_gt(sideband_drain(s, on_event, &seen), 0);
-	/* the kernel says how many were lost with the next record that finds room */
+	/* The kernel reports the number of lost records with the next record that fits. */
 	for (int i = 0; i < 100 && lost_total(s) == 0; i++) {
 		void *mem = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records laid out as perf_event_open(2) says, sample_id (pid, tid, time) behind each. */
+/* Decodes records with the layout of perf_event_open(2), followed by the sample_id (pid, tid, time). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -21,7 +21,7 @@ static void put(struct buf *b, uint64_t value, size_t bytes)
 	cr_assert_eq(buf_append(b, &value, bytes), 0);
 }
 
-/* A name with its NUL, padded to eight bytes as the kernel does. */
+/* Appends a name with its NUL, padded to eight bytes as the kernel does. */
 static void put_name(struct buf *b, const char *name)
 {
 	static const char zeros[8];
@@ -175,7 +175,7 @@ static const struct {
 	const char *what;
 	void (*make)(struct buf *b);
 	struct sideband_event event;
-	size_t fixed; /* bytes of the body that must be there, a name's NUL included */
+	size_t fixed; /* minimum bytes of the body, including a name's NUL */
 } cases[] = {
 	{"mmap, inode",
 	 make_mmap_inode,
@@ -265,8 +265,8 @@ Test(sideband_decode, records)
 }
 
 /*
- * The first `len` bytes of a record, with a header that says so. The memory ends where the record does, so
- * that a sanitizer sees what reads past it.
+ * The first `len` bytes of a record, with that length in its header. The memory ends where the record does,
+ * so that a sanitizer sees a read past it.
  */
 static int decode_cut(const struct buf *b, size_t len, struct sideband_event *e, uint8_t **ret_copy)
 {
@@ -281,7 +281,7 @@ static int decode_cut(const struct buf *b, size_t len, struct sideband_event *e,
 	return sideband_decode(copy, len, e);
 }
 
-/* Whatever is cut off: an error, or what a shorter record may say. */
+/* A record that is cut anywhere gives an error, or the values of a valid shorter record. */
 Test(sideband_decode, truncated)
 {
 	_cleanup_buf_ struct buf b = {0};
@@ -317,7 +317,7 @@ Test(sideband_decode, size_differs_from_header)
 	}
 }
 
-/* A name that nothing ends is refused: the time behind it must not be read as text. */
+/* A name without NUL is refused: the time after it must not be read as text. */
 Test(sideband_decode, unterminated_names)
 {
 	static void (*const makers[])(struct buf *b) = {make_comm, make_comm_exec, make_mmap_inode,

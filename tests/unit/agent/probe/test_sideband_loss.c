@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Records that the side-band loses: damaged ones, those that find no memory, those that the kernel could not
- * write. The rings are plain memory that the test fills, so no permission is needed. The source is included
- * to let its allocations fail.
+ * Tests how the side-band loses records: damaged ones, those for which there is no memory, those that the
+ * kernel could not write. The rings are plain memory that the test fills, so no permission is needed.
+ * Includes the source to let its allocations fail.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -145,7 +145,7 @@ Test(sideband_loss, nothing_is_lost)
 	cr_expect_eq(seen.n_lost, 0);
 }
 
-/* Nothing says where the next record of that ring begins. The other rings go on. */
+/* The beginning of the ring's next record is unknown, so that ring is skipped. The other rings are read. */
 Test(sideband_loss, record_of_no_length)
 {
 	_cleanup_sideband_ struct sideband *s = with_rings(2);
@@ -177,7 +177,7 @@ Test(sideband_loss, record_longer_than_what_waits)
 	expect_lost(&seen, SIDEBAND_LOSS_BAD_RECORD, 1);
 }
 
-/* Its length is right and its content is not: a mapping without a name. */
+/* A record with the right length and invalid content: a mapping without a name. */
 Test(sideband_loss, record_that_does_not_decode)
 {
 	_cleanup_sideband_ struct sideband *s = with_rings(1);
@@ -209,7 +209,7 @@ Test(sideband_loss, no_memory_for_a_record)
 	expect_total(s, SIDEBAND_LOSS_NO_MEMORY, 1);
 }
 
-/* Before anything is taken out of a ring: nothing is lost, the next drain has it. */
+/* No memory before a record is taken out of a ring: nothing is lost, and the next drain has all records. */
 Test(sideband_loss, no_memory_to_begin)
 {
 	_cleanup_sideband_ struct sideband *s = with_rings(1);
@@ -224,7 +224,10 @@ Test(sideband_loss, no_memory_to_begin)
 	cr_expect(seen.n == 1 && seen.tids[0] == 1 && !seen.n_lost);
 }
 
-/* A record of the future waits for the next drain. Without memory to keep it, it comes too early. */
+/*
+ * A record younger than the drain is held for the next one. Without memory to hold it, it is reported
+ * too early.
+ */
 Test(sideband_loss, no_memory_to_hold_a_record_back)
 {
 	_cleanup_sideband_ struct sideband *s = with_rings(1);
@@ -263,7 +266,7 @@ Test(sideband_loss, overflow_in_the_kernel)
 	cr_expect_eq(seen.n_lost, 0);
 }
 
-/* A skipped ring is read again from its start: its damage counts once. */
+/* A skipped ring is read again from its start: its damage is counted once. */
 Test(sideband_loss, damage_beside_ignored_mappings)
 {
 	_cleanup_sideband_ struct sideband *s = with_rings(2);
@@ -277,7 +280,7 @@ Test(sideband_loss, damage_beside_ignored_mappings)
 	expect_lost(&seen, SIDEBAND_LOSS_BAD_RECORD, 1);
 }
 
-/* Records wrap around the end of the ring, an interrupt's lies in the middle of an older one. */
+/* Records wrap around the end of the ring; an interrupt's record is in the middle of an older one. */
 Test(sideband_loss, order_over_the_end_of_a_ring)
 {
 	_cleanup_sideband_ struct sideband *s = with_rings(2);

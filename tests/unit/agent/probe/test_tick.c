@@ -19,7 +19,7 @@ static const struct {
 } rows[] = {
 	{ENTRY "ffffffff8114a000 t tick_sched_timer\n", 0, 0xffffffff8114a000},
 	{"ffffffff8114b000 t tick_nohz_handler\n" ENTRY, 0, 0xffffffff8114b000},
-	/* before 6.9 both are there, and the tick's is the older name */
+	/* Before 6.9 both names exist, and the tick has the older one. */
 	{"ffffffff8114b000 t tick_nohz_handler\nffffffff8114a000 t tick_sched_timer\n" ENTRY, 0,
 	 0xffffffff8114a000},
 	{"ffffffff8114a000 t tick_sched_timer\nffffffff8114b000 t tick_nohz_handler\n" ENTRY, 0,

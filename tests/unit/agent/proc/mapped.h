@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For the tests of agent/proc/open: a file that is mapped, and what is expected of an attempt to open it. */
+/*
+ * For the tests of agent/proc/open: a file that is mapped, and the expected result of an attempt to open it.
+ */
 #ifndef TESTS_UNIT_AGENT_PROC_MAPPED_H
 #define TESTS_UNIT_AGENT_PROC_MAPPED_H
 
@@ -13,7 +15,7 @@
 #define OLD "the file that is mapped"
 #define NEW "another file of that name"
 
-/* A file mapped executable by this process, and so by each child that it forks. */
+/* Maps a file executable in this process, and so in each child that it forks. */
 struct mapped {
 	struct tree dir;
 	char path[128];
@@ -52,7 +54,7 @@ UNUSED static void mapped_make(struct mapped *m)
 	map_fd(m, fd);
 }
 
-/* Also forgets the mapping, so that only the children have it. */
+/* Also removes the mapping from this process, so that only the children have it. */
 UNUSED static void mapped_remove(struct mapped *m)
 {
 	munmap(m->page, 4096);
@@ -92,7 +94,7 @@ UNUSED static void expect_error(int proc_fd, const struct proc_open_request *req
 	cr_expect_eq(o.fd, -77, "written on failure");
 }
 
-/* Descriptors that are open; a leak shows as a difference. */
+/* Counts open descriptors; a leak shows as a difference. */
 UNUSED static int open_fds(void)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Paths below another root: by openat2(2) and by our own walk, which must agree. */
+/* Tests paths below another root: openat2(2) and our own walk must agree. */
 #include "tests/unit/agent/proc/tree.h"
 
 #include <sys/sysmacros.h>
@@ -7,7 +7,7 @@
 #include "agent/proc/beneath.h"
 #include "agent/proc/root.h"
 
-/* root/ is the root; outside/ stands beside it. */
+/* root/ is the root; outside/ is beside it. */
 static int fixture_make(struct tree *t)
 {
 	int fd;
@@ -89,7 +89,7 @@ Test(beneath, lookups)
 	tree_remove(&t);
 }
 
-/* A link of procfs would lead out of the root in a plain lookup; its text is a path below the root here. */
+/* In a plain lookup, a link of procfs would lead out of the root; here its text is a path below the root. */
 Test(beneath, links_of_procfs_lead_nowhere)
 {
 	_cleanup_close_ int slash = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -97,7 +97,7 @@ Test(beneath, links_of_procfs_lead_nowhere)
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		cr_expect_eq(proc_beneath_find(slash, paths[i]), -ELOOP, "%s", paths[i]);
-	/* by its text it is found, in the very same root */
+	/* Its text leads to the file, in the very same root. */
 	_cleanup_close_ int fd = proc_beneath_walk(slash, "/proc/self/exe");
 	struct stat a, b;
 	cr_assert_geq(fd, 0);
@@ -107,7 +107,7 @@ Test(beneath, links_of_procfs_lead_nowhere)
 	cr_expect_lt(proc_beneath_walk(slash, "/proc/self/fd/0/pipe"), 0);
 }
 
-/* A FIFO without a writer would block whoever opens it; the alarm fails the test then. */
+/* Opening a FIFO without a writer would block; the alarm then fails the test. */
 Test(beneath, only_regular_files_are_opened)
 {
 	static const char *const paths[] = {"/fifo", "/etc", "/device", "/to_fifo"};
@@ -163,7 +163,7 @@ Test(beneath, the_walk_is_bounded)
 	tree_remove(&t);
 }
 
-/* A link that another process turns over and over: from a folder inside to one outside. */
+/* Another process changes a link all the time: from a folder inside to one outside. */
 Test(beneath, renames_do_not_lead_outside)
 {
 	struct tree t;

@@ -19,7 +19,7 @@ static void count(const struct proc_maps *m, void *data)
 	++*(unsigned *)data;
 }
 
-/* Versions that are remembered. */
+/* Tests the versions of a process's mappings. */
 static unsigned kept(const struct process *p)
 {
 	unsigned n = 0;
@@ -28,7 +28,7 @@ static unsigned kept(const struct process *p)
 	return n;
 }
 
-/* Maps `n` mappings anew, of that file, after what was there has been remembered. */
+/* Replaces `n` mappings by mappings of that file, after the previous ones were recorded. */
 static void change(struct process *p, uint64_t time_ns, uint32_t generation, uint32_t file, uint32_t n)
 {
 	if (p->maps->n)
@@ -47,7 +47,7 @@ static uint32_t file_at(const struct process *p, uint64_t time_ns)
 	return m && m->n ? m->entries[0].file : 0;
 }
 
-/* The file of the outdated list; 0 it was right, 99 not known. */
+/* The file of the outdated list; 0: the right list was used, 99: unknown. */
 static uint32_t outdated(const struct process *p, uint64_t time_ns, uint32_t generation)
 {
 	const struct proc_maps *m;
@@ -68,7 +68,7 @@ Test(history, none)
 	proc_table_free(table);
 }
 
-/* File 1 until 100, list 5 published; then 2 until 200 and 3, both published with list 6. */
+/* File 1 until 100, with list 5; then file 2 until 200 and file 3, both with list 6. */
 Test(history, what_held_and_what_was_used)
 {
 	struct proc_table *table;
@@ -128,7 +128,7 @@ Test(history, mappings_are_bounded)
 
 	for (uint32_t i = 1; i <= 6; i++)
 		change(p, i * 100, i, i, 3000);
-	cr_expect_eq(kept(p), 2u); /* the first change had nothing before it */
+	cr_expect_eq(kept(p), 2u); /* there was nothing before the first change */
 	cr_expect_eq(file_at(p, 599), 5u);
 	cr_expect_eq(file_at(p, 399), 0u);
 	proc_table_free(table);
@@ -152,7 +152,7 @@ Test(history, replaces)
 	proc_table_free(table);
 }
 
-/* A pid that is used again stands for the list of the process before it, until that one's end is heard of. */
+/* After a pid was reused, it names the list of the previous process until that one's end is reported. */
 Test(history, lists_of_others)
 {
 	static const struct {
@@ -170,7 +170,7 @@ Test(history, lists_of_others)
 		cr_expect_eq(outdated(child, 150, cases[i].generation), cases[i].outdated, "generation %u",
 			     cases[i].generation);
 	cr_expect_eq(outdated(parent, 150, 5), 0u);
-	proc_history_begin(child, 10, 0); /* what is published is not what the child has */
+	proc_history_begin(child, 10, 0); /* the published list is not the child's */
 	cr_expect_eq(outdated(child, 150, 7), 99u);
 	proc_table_free(table);
 }

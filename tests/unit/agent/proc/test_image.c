@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a process was called at a time. */
+/* Tests the names of a process, by time. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void workload_unref(void *data)
 	((struct workload *)data)->refs--;
 }
 
-/* With one reference, for the image. */
+/* Has one reference, for the image. */
 static struct proc_context context(struct workload *w)
 {
 	w->refs++;
@@ -92,7 +92,7 @@ Test(image, by_time)
 	}
 }
 
-/* What becomes known of a program after it began holds for all of its samples, also those of before. */
+/* Facts about a program that are found after it began apply to all of its samples, including earlier ones. */
 Test(image, the_executable_is_known_later)
 {
 	_cleanup_table_ struct proc_table *t = table_new();
@@ -106,7 +106,7 @@ Test(image, the_executable_is_known_later)
 	proc_image_unref(held);
 }
 
-/* Events of two CPUs may come in the wrong order: no image begins before the one it follows. */
+/* Events of two CPUs may arrive in the wrong order: no image begins before its predecessor. */
 Test(image, out_of_order)
 {
 	_cleanup_table_ struct proc_table *t = table_new();
@@ -150,7 +150,7 @@ Test(image, forget)
 	cr_expect_str_eq(proc_image_at(p, 300)->comm, "c");
 }
 
-/* What had to be forgotten is "[unknown]", not called as something else. */
+/* Samples of a forgotten image are "[unknown]"; they do not get other names. */
 Test(image, maximum)
 {
 	_cleanup_table_ struct proc_table *t = table_new();
@@ -198,7 +198,10 @@ Test(image, maximum_of_all)
 	cr_expect_eq(*p->n_images_all, 1);
 }
 
-/* A fork is called as its parent until one of them changes, and shares what is read of the program. */
+/*
+ * A forked process has its parent's names until one of them changes, and shares what is read about
+ * the program.
+ */
 Test(image, inherit)
 {
 	_cleanup_table_ struct proc_table *t = table_new();
@@ -226,7 +229,7 @@ Test(image, inherit)
 	cr_expect_eq(w.refs, 0);
 }
 
-/* The environment that was read when the process had left the program is not the program's. */
+/* An environment that was read after the process left the program is discarded. */
 Test(image, service_name_read_too_late)
 {
 	static const struct {
@@ -248,7 +251,7 @@ Test(image, service_name_read_too_late)
 	}
 }
 
-/* So with a workload that was read by a pid which was another process's already. */
+/* A workload that was read by the pid after another process got it is discarded. */
 Test(image, workload_of_another_process)
 {
 	struct workload launcher = {0}, first = {0}, second = {0};

@@ -164,7 +164,8 @@ Test(maps, refuses_what_is_no_line)
 Test(maps, every_prefix_of_a_line_is_safe)
 {
 	static const char line[] = HEAD "     /usr/lib/x (deleted)";
-	const size_t fields = sizeof HEAD - 2; /* a shorter inode is one, too */
+	const size_t fields =
+		sizeof HEAD - 2; /* without the last digits of the inode the line is valid, too */
 
 	for (size_t len = 0; len < sizeof line; len++) {
 		_cleanup_free_ char *copy = NULL;

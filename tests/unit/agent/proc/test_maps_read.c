@@ -9,7 +9,7 @@
 #include "agent/proc/maps.h"
 #include "agent/proc/stat.h"
 
-/* What a callback saw. */
+/* The lines that a callback got. */
 struct seen {
 	size_t n, stop_after, longest_path;
 	int stop_with; /* 0: -EXFULL */
@@ -69,7 +69,7 @@ Test(maps_read, reads_executable_mappings_only)
 	tree_remove(&t);
 }
 
-/* Values that the reader has a meaning for are the callback's own all the same. */
+/* Results of the callback are returned unchanged, even if they are errors of the reader, too. */
 Test(maps_read, stops_with_the_value_of_the_callback)
 {
 	static const int values[] = {-ENOENT, -ESRCH, -ECANCELED, -EINVAL, -1000};
@@ -120,7 +120,7 @@ Test(maps_read, takes_long_paths_and_drops_what_is_longer)
 	cr_assert_eq(proc_maps_read(t.fd, 1, watch, &s), 2);
 	cr_assert_eq(s.n, ARRAY_SIZE(lengths) - 2);
 	cr_assert_eq(s.longest_path, PROC_MAPS_LINE_MAX - 26);
-	/* the same without an end: too long, and never finished */
+	/* The same without a newline: too long, and never complete. */
 	tree_file(&t, "1/maps", text.data, text.len - 40);
 	s = (struct seen){0};
 	cr_assert_eq(proc_maps_read(t.fd, 1, watch, &s), 2);
@@ -174,7 +174,7 @@ Test(maps_read, a_process_without_memory_is_not_a_gone_one)
 	tree_remove(&t);
 }
 
-/* A page of `fd` mapped executable; several neighbours would merge, so the caller leaves gaps. */
+/* Maps a page of `fd` executable; the kernel would join neighbours, so the caller leaves gaps. */
 static void *map_page(int fd)
 {
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A real process: map_files against the path, files deleted, replaced, without a name. The roots stand in
- * test_open_root.c, what goes wrong in test_open_limits.c; test_open_tree.c has a procfs of our own.
+ * A real process: tests map_files against the path, with files that are deleted, replaced or have no name.
+ * Roots are in test_open_root.c, errors in test_open_limits.c; test_open_tree.c has its own procfs.
  */
 #include "tests/unit/agent/proc/mapped.h"
 
@@ -96,7 +96,7 @@ Test(open, replaced_file)
 	mapped_remove(&m);
 }
 
-/* The range is mapped anew from another file: map_files gives that one, the path still the right one. */
+/* Another file is mapped in the range: map_files gives that one, the path still gives the right one. */
 Test(open, range_mapped_anew)
 {
 	_cleanup_close_ int proc_fd = proc_root(), fd = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rights and descriptors that are missing, and processes that end in the middle of it. */
+/* Tests missing rights and descriptors, and processes that end during the call. */
 #include "tests/unit/agent/proc/mapped.h"
 
 #include <linux/capability.h>
@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* Run in a child: takes rights away, tries, and reports the error, or 1000 + the way. */
+/* Runs in a child: drops rights, tries, and reports the error, or 1000 + the way. */
 struct attempt {
 	uint32_t drop[4]; /* capability numbers */
 	size_t n_drop;
@@ -112,7 +112,7 @@ static void *kill_soon(void *data)
 	return NULL;
 }
 
-/* The process ends at any point of the attempt: a result or a plain error, and no descriptor left behind. */
+/* The process ends at any point of the attempt: there is a result or an error, and no descriptor leaks. */
 Test(open_limits, survives_a_process_that_ends_meanwhile)
 {
 	_cleanup_close_ int proc_fd = proc_root();
@@ -138,7 +138,7 @@ Test(open_limits, survives_a_process_that_ends_meanwhile)
 				close(o.fd);
 			ok += r == 0;
 			gone += r == -ESRCH;
-			/* -ENOENT: dead, and not yet waited for */
+			/* -ENOENT: ended, but not waited for yet. */
 			cr_assert(r == 0 || r == -ESRCH || r == -ENOENT ||
 					  (geteuid() && (r == -EPERM || r == -EACCES)),
 				  "%d", r);

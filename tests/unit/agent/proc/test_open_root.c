@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Real processes whose root, mount namespace or main thread is not like ours. */
+/* Real processes whose root, mount namespace or main thread differs from ours. */
 #include "tests/unit/agent/proc/mapped.h"
 
 #include <pthread.h>
@@ -82,10 +82,10 @@ Test(open_root, a_chroot_is_not_left)
 
 struct private_mount {
 	const char *dir, *type, *options;
-	const char *file; /* written there with OLD; NULL: none */
+	const char *file; /* a file created there with the content OLD; NULL: none */
 };
 
-/* Mounts something that only this process and its children see. */
+/* Mounts a file system that only this process and its children see. */
 static int mount_privately(void *data)
 {
 	struct private_mount *m = data;
@@ -129,7 +129,7 @@ Test(open_root, through_another_mount_namespace)
 	cr_assert_eq(proc_mount_namespace(proc_fd, (uint32_t)getpid(), &ours), 0);
 	cr_assert_eq(proc_mount_namespace(proc_fd, (uint32_t)c.pid, &theirs), 0);
 	cr_assert_neq(ours, theirs);
-	/* as if req.pid had ended, and the child were its neighbour; we are not */
+	/* As if req.pid had ended and the child were in its namespace; this process is not. */
 	req.pid = 0;
 	cr_assert_eq(proc_open_other(proc_fd, (uint32_t)c.pid, &req, &o), 0);
 	expect_content(&o, PROC_OPEN_OTHER, OLD);
@@ -162,9 +162,9 @@ Test(open_root, ended_process_through_another_one)
 	mapped_remove(&m);
 }
 
-/* A thread that reports once it has a root of its own and the main thread is gone, if that is wanted. */
+/* A thread that reports when it has a root of its own and, if requested, the main thread has ended. */
 struct thread_plan {
-	const char *root; /* NULL: keep the shared one */
+	const char *root; /* NULL: the shared root */
 	bool main_ends;
 	int fd;
 };
@@ -197,7 +197,8 @@ static struct child threaded_start(struct thread_plan plan)
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		plan.fd = fds[1];
-		struct thread_plan *p = malloc(sizeof *p); /* the main thread's stack may go */
+		struct thread_plan *p =
+			malloc(sizeof *p); /* not on the main thread's stack, which may be freed */
 
 		*p = plan;
 		if (pthread_create(&thread, NULL, thread_with_plan, p) != 0)
@@ -224,7 +225,7 @@ Test(open_root, through_a_thread_when_the_main_one_ended)
 	m.req.pid = (uint32_t)c.pid;
 	expect_opened(proc_fd, &m.req, PROC_OPEN_TASK_ROOT, OLD);
 	m.req.inode++;
-	/* without memory of its own, the ended main thread is root's to look into */
+	/* The ended main thread has no memory, so only root may look into it. */
 	expect_error(proc_fd, &m.req, geteuid() ? -EACCES : -ESTALE);
 	child_stop(&c);
 	mapped_remove(&m);
@@ -283,7 +284,7 @@ static int overlay_map(void *data)
 	if (o->copy_up && chmod(o->file, 0700) < 0)
 		return -errno;
 	fd = open(o->file, O_RDONLY | O_CLOEXEC);
-	/* the address is given, so that the parent knows it */
+	/* a fixed address, so that the parent knows it */
 	p = mmap((void *)(uintptr_t)o->start, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
 		 fd, 0);
 	return fd < 0 || p == MAP_FAILED ? -errno : 0;
@@ -322,7 +323,7 @@ static void overlay_try(bool copy_up)
 	cr_assert_geq(proc_maps_read(proc_fd, req.pid, maps_identity, &req), 0);
 	cr_assert(req.has_inode);
 	expect_opened(proc_fd, &req, PROC_OPEN_MAP_FILES, OLD);
-	if (!copy_up) { /* see open.h: before 6.8 the path of a file copied up cannot be proven */
+	if (!copy_up) { /* before 6.8 the path of a file that was copied up cannot be proven, see open.h */
 		req.start = 0;
 		expect_opened(proc_fd, &req, PROC_OPEN_ROOT, OLD);
 		req.inode++;

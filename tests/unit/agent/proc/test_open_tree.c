@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What agent/proc/open refuses, over a procfs of our own whose links lead to whatever the test needs. */
+/* Tests what agent/proc/open refuses, with a procfs of its own whose links lead wherever the test needs. */
 #include "tests/unit/agent/proc/tree.h"
 
 #include <sys/sysmacros.h>
@@ -10,7 +10,7 @@
 #define END 0x7f0000003000ull
 #define MAP_FILE "9/map_files/7f0000001000-7f0000003000"
 
-/* "9" is a process whose root is root/; nothing else is there. */
+/* "9" is a process whose root is root/; there are no others. */
 static void fixture_make(struct tree *t)
 {
 	char root[96];
@@ -47,7 +47,7 @@ static int try_open(const struct tree *t, const struct proc_open_request *req, c
 	return r;
 }
 
-/* A FIFO without a writer would block whoever opens it; the alarm fails the test then. */
+/* Opening a FIFO without a writer would block; the alarm then fails the test. */
 Test(open_tree, only_regular_files)
 {
 	static const char *const names[] = {"fifo", "dir", "device"};
@@ -95,7 +95,7 @@ Test(open_tree, identity)
 	req.dev_minor--;
 	req.dev_major++;
 	cr_expect_eq(try_open(&t, &req, NULL), -ESTALE);
-	/* nothing to prove it by: the path is not even tried */
+	/* There is nothing that could prove the file, so the path is not even tried. */
 	req.has_inode = false;
 	cr_expect_eq(try_open(&t, &req, NULL), -ENOENT);
 	tree_remove(&t);
@@ -135,7 +135,7 @@ Test(open_tree, the_check_decides)
 	cr_expect_eq(try_open(&t, &req, "root"), 0);
 	asked.answer = false;
 	cr_expect_eq(try_open(&t, &req, NULL), -ESTALE);
-	/* not asked about what is refused without it */
+	/* The check is not called for a file that is refused anyway. */
 	asked = (struct asked){.answer = true};
 	req.path = "/lib/dir";
 	cr_expect_eq(try_open(&t, &req, NULL), -ENODEV);

@@ -134,11 +134,11 @@ Test(scan, sees_real_threads)
 	for (size_t i = 0; i < s.n; i++)
 		main_seen |= s.ids[i] == (uint32_t)getpid();
 	cr_assert(main_seen);
-	cr_assert_geq(s.n, 4); /* a sanitizer or the test framework may have its own */
+	cr_assert_geq(s.n, 4); /* a sanitizer or the test framework may have threads of its own */
 	pthread_barrier_destroy(&barrier);
 }
 
-/* Ends the process from inside of the callback: what follows is an error or the end, never a crash. */
+/* Ends the process inside the callback: an error or the end follows, never a crash. */
 static int kill_and_reap(uint32_t tid, void *data)
 {
 	(void)tid;

@@ -187,7 +187,7 @@ Test(stat, exe_is_a_path_without_deleted)
 	tree_remove(&t);
 }
 
-/* cat with an environment of ours, known to run because it echoed a byte. Ends when `in` is closed. */
+/* cat with a known environment; it has started, because it echoed a byte. Ends when `in` is closed. */
 struct cat {
 	pid_t pid;
 	int in, out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Processes by pid and time, and their mapping lists. */
+/* Tests processes by pid and time, and their mapping lists. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ Test(proc_table, add_and_get)
 	process_unref(NULL);
 }
 
-/* One pid, three processes: the time says which of them. */
+/* One pid, three processes: the time decides which one is found. */
 Test(proc_table, pid_reuse)
 {
 	_cleanup_table_ struct proc_table *t = table_new(100);
@@ -63,7 +63,7 @@ Test(proc_table, pid_reuse)
 	proc_table_end(t, first, 200);
 	cr_expect_null(proc_table_get(t, 10));
 	second = add(t, 10, 300);
-	third = add(t, 10, 500); /* the exit of the second was missed: it ends where the third begins */
+	third = add(t, 10, 500); /* the exit of the second was missed, so it ends where the third begins */
 	cr_expect_eq(second->end_ns, 500);
 	cr_expect_eq(proc_table_len(t), 1);
 
@@ -71,9 +71,17 @@ Test(proc_table, pid_reuse)
 		uint64_t time_ns;
 		struct process *want;
 	} cases[] = {
-		{100, first},  {150, first},  {200, first}, {250, first}, /* sampled on its way out */
-		{300, second}, {499, second}, {500, third}, {501, third},
-		{9999, third}, {50, NULL}, /* before anybody that is known: nobody, rather than a wrong one */
+		{100, first},
+		{150, first},
+		{200, first},
+		{250, first}, /* sampled while it exits */
+		{300, second},
+		{499, second},
+		{500, third},
+		{501, third},
+		/* Before any known process: none is found, rather than a wrong one. */
+		{9999, third},
+		{50, NULL},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -111,7 +119,7 @@ Test(proc_table, starts_no_earlier_than_its_forerunner_ended)
 	cr_expect_eq(p->image->start_ns, 200);
 }
 
-/* A sample of a time before all that is known of its pid gets a process of its own. */
+/* A sample from before all known processes of its pid gets a process of its own. */
 Test(proc_table, add_ended)
 {
 	_cleanup_table_ struct proc_table *t = table_new(100);
@@ -152,7 +160,7 @@ Test(proc_table, reap)
 	cr_expect_not_null(proc_table_at(t, 7, 50));
 }
 
-/* Of one pid the oldest goes first, whichever it is in the row. */
+/* Of the processes of one pid the oldest is forgotten first, whatever its position. */
 Test(proc_table, reap_one_of_a_pid)
 {
 	_cleanup_table_ struct proc_table *t = table_new(100);
@@ -170,7 +178,10 @@ Test(proc_table, reap_one_of_a_pid)
 	cr_expect_null(proc_table_at(t, 10, 550));
 }
 
-/* However many come and go before their samples are drained, no more than the maximum stay. */
+/*
+ * However many processes come and go before their samples are drained, no more than the maximum
+ * are remembered.
+ */
 Test(proc_table, ended_maximum)
 {
 	_cleanup_table_ struct proc_table *t = table_new(4);
@@ -186,7 +197,7 @@ Test(proc_table, ended_maximum)
 	cr_expect_eq(found, PROC_ENDED_MAX);
 }
 
-/* Who holds a reference keeps the process over its end and its reaping. */
+/* A reference preserves the process after its end and its reaping. */
 Test(proc_table, references)
 {
 	_cleanup_table_ struct proc_table *t = table_new(100);
@@ -234,13 +245,15 @@ static void insert(struct proc_maps *m, uint64_t start, uint64_t end, uint64_t o
 
 struct insert_case {
 	const char *what;
-	uint64_t start, end; /* goes in with offset 0x900, file 9 */
+	uint64_t start, end; /* inserted with offset 0x900, file 9 */
 	unsigned n;
 	struct proc_mapping want[4];
 };
 
-/* Before: [10, 20) of file 1 from offset 100 on, [20, 30) of file 2 from 200 on, [40, 50) of file 3 from 300
- * on. */
+/*
+ * Before: [10, 20) of file 1 from offset 100 on, [20, 30) of file 2 from 200 on, [40, 50) of file 3 from
+ * 300 on.
+ */
 static const struct insert_case inserts[] = {
 	{"in the gap", 32, 38, 4, {{10, 20, 100, 1}, {20, 30, 200, 2}, {32, 38, 0x900, 9}, {40, 50, 300, 3}}},
 	{"fills the gap",
@@ -297,7 +310,7 @@ Test(proc_maps, insert)
 	}
 }
 
-/* Into the middle of one: it becomes two. */
+/* A mapping inside another one divides it in two. */
 Test(proc_maps, insert_inside)
 {
 	_cleanup_maps_ struct proc_maps *m = maps_new();
@@ -338,7 +351,7 @@ Test(proc_maps, maximum)
 	cr_expect(n <= PROC_MAPS_MAX && n >= PROC_MAPS_MAX - 2, "%u", n);
 }
 
-/* Memory without a file that touches other such memory is one with it; files stay what they are. */
+/* Memory without a file is joined with such memory that it touches; mappings of files are unchanged. */
 Test(proc_maps, without_file)
 {
 	_cleanup_maps_ struct proc_maps *m = maps_new();
@@ -372,8 +385,10 @@ Test(proc_maps, has)
 	cr_expect_not(proc_maps_has(m, &(struct proc_mapping){42, 50, 7, 1}), "another place in the file");
 }
 
-/* A runtime's code in more pieces than are kept apart: a bounded list, in which all of them are found, and
- * the files. */
+/*
+ * A runtime's code in more pieces than are listed apart: the list is bounded, and all of the pieces and files
+ * are found in it.
+ */
 Test(proc_maps, many_pieces)
 {
 	_cleanup_maps_ struct proc_maps *m = maps_new();
@@ -485,7 +500,7 @@ Test(proc_maps, an_empty_list_of_its_own)
 	cr_expect_eq(child->maps->n, 1);
 }
 
-/* The file of a mapping is known later than the mapping: in a list that may be shared. */
+/* The file of a mapping becomes known after the mapping, when the list may be shared. */
 Test(proc_maps, replace_file)
 {
 	_cleanup_maps_ struct proc_maps *m = maps_new();
@@ -504,7 +519,7 @@ Test(proc_maps, replace_file)
 	cr_expect_eq(m->entries[2].file, 1);
 }
 
-/* ---- files of mappings are held by the lists that have them */
+/* ---- lists count the files of their mappings */
 
 struct counts {
 	unsigned refs[8];

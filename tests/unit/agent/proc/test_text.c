@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Code in the memory of a process, compared with a file: ours, so that no rights are needed. */
+/* Compares code in the memory of this process with a file, which needs no permission. */
 #include "tests/unit/agent/proc/tree.h"
 
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include "agent/proc/text.h"
 
 #define CODE_BYTES 65536
-#define BEFORE 4096 /* bytes of the file in front of the code */
+#define BEFORE 4096 /* bytes of the file before the code */
 
 struct fixture {
 	uint8_t *code;
@@ -50,7 +50,7 @@ Test(text, compared)
 	expect(&f, 64, PROC_TEXT_SAME, "one sample");
 	expect(&f, 100, PROC_TEXT_SAME, "odd");
 	expect(&f, 63, PROC_TEXT_UNKNOWN, "too little");
-	/* breakpoints or trampolines at some functions' starts */
+	/* Breakpoints or trampolines at the beginning of some functions. */
 	for (size_t i = 0; i < CODE_BYTES; i += 8192)
 		f.code[i] ^= 0xcc;
 	expect(&f, CODE_BYTES, PROC_TEXT_SAME, "patched");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of threads by time. */
+/* Tests names of threads, by time. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ Test(threads, reuse)
 	proc_threads_set(t, 1, 5, 100, "first");
 	proc_threads_end(t, 5, 200);
 	proc_threads_end(t, 5, 250);
-	expect_name(t, 1, 5, 220, "first"); /* sampled on its way out */
+	expect_name(t, 1, 5, 220, "first"); /* sampled while it exits */
 	proc_threads_set(t, 2, 5, 300, "second");
 	expect_name(t, 1, 5, 150, "first");
 	expect_name(t, 2, 5, 150, NULL);
@@ -65,7 +65,7 @@ Test(threads, reuse)
 	cr_expect(proc_threads_known(t, 1, 5));
 	cr_expect(proc_threads_known(t, 2, 5));
 	proc_threads_end(t, 5, 400);
-	proc_threads_set(t, 2, 5, 500, "second"); /* a new one of the same name */
+	proc_threads_set(t, 2, 5, 500, "second"); /* a new thread with the same name */
 	proc_threads_forget(t, 450);
 	expect_name(t, 2, 5, 500, "second");
 	cr_expect_not(proc_threads_known(t, 1, 5));
@@ -113,7 +113,7 @@ Test(threads, maximum)
 	cr_expect_eq(proc_threads_len(t), 3);
 	cr_expect_eq(proc_threads_full(t), 2);
 	expect_name(t, 1, 5, 10, NULL);
-	for (unsigned i = 1; i <= 20; i++) { /* as many former names are kept as tids */
+	for (unsigned i = 1; i <= 20; i++) { /* there is room for as many former names as tids */
 		snprintf(name, sizeof name, "%u", i);
 		proc_threads_set(t, 1, 1, 10 + i, name);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * For the tests of agent/proc: a directory of our own that stands in for a procfs, and children that wait
- * until they are killed. Everything is asserted here, so a test reads as what it tests.
+ * For the tests of agent/proc: a directory that replaces a procfs, and children that wait until they are
+ * killed. All steps are asserted here, so a test reads as what it tests.
  */
 #ifndef TESTS_UNIT_AGENT_PROC_TREE_H
 #define TESTS_UNIT_AGENT_PROC_TREE_H
@@ -35,7 +35,7 @@ UNUSED static void tree_make(struct tree *t)
 	cr_assert_geq(t->fd, 0);
 }
 
-/* Makes the folders that `name` needs. */
+/* Creates the folders in the path `name`. */
 UNUSED static void tree_parents(const struct tree *t, const char *name)
 {
 	char path[256];
@@ -99,10 +99,10 @@ UNUSED static int proc_root(void)
 
 struct child {
 	pid_t pid;
-	int ready; /* -errno, or what the child's setup returned */
+	int ready; /* -errno, or the result of the child's setup */
 };
 
-/* A child that runs setup(data), reports its result, and waits to be killed. It dies with the test. */
+/* Starts a child that runs setup(data), reports its result, and waits to be killed. It dies with the test. */
 UNUSED static struct child child_start(int (*setup)(void *data), void *data)
 {
 	struct child c;

@@ -19,7 +19,7 @@
 #include "agent/base/worker.h"
 #include "agent/binary/registry.h"
 #include "agent/config/config_types.h"
-#include "agent/proc/sampled_task.h"
+#include "agent/proc/image.h"
 #include "agent/proc/table.h"
 #include "agent/report/report.h"
 #include "agent/sample/decode.h"

@@ -159,7 +159,7 @@ Test(aggregate, origins_are_apart)
 	cr_expect_eq(e->values[0], 500);
 }
 
-/* Values that differ from 1 are kept one by one, from the first of them on, over every growth. */
+/* Once a value differs from 1, each sample's value is stored, and every growth preserves them. */
 Test(aggregate, values_add_up)
 {
 	for (uint64_t ones = 0; ones < 10; ones++) {

@@ -19,7 +19,7 @@ Test(endings, every_ending_has_a_text)
 	cr_expect_not(unwind_ending_complete(ENDING_NO_TABLE));
 }
 
-/* Numbers of frames that say how a stack ended: distinct, no number of another kind, and readable. */
+/* The frame numbers of endings are distinct, differ from those of other frames, and have texts. */
 Test(endings, frames)
 {
 	for (uint32_t i = 0; i < ENDINGS; i++) {

@@ -105,7 +105,9 @@ Test(frames, unknown_kinds_are_skipped)
 	cr_expect_not(stack_frames_next(&frames, &f));
 }
 
-/* A head that claims words that are not there ends the stack; a copy of exact size lets the sanitizer watch.
+/*
+ * A frame that claims more words than there are ends the stack; the copy has the exact size for
+ * the sanitizer.
  */
 Test(frames, damaged_heads_do_not_lead_out)
 {
