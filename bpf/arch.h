@@ -3,8 +3,8 @@
  * The layer for the architecture: everything in bpf/ and in the user-space completion that differs between
  * x86-64 and arm64. One file each, arch_x86.h and arch_arm64.h, defines all of the following; no other file
  * knows a register's number or name, an offset in a signal frame, or an instruction
- *(tests/check/architecture). Pure facts: constants, and functions of scalars, so that the agent and the tests
- *use the same file.
+ * (tests/check/architecture). Pure facts: constants, and functions of scalars, so that the agent and the
+ * tests use the same file.
  *
  * Registers by role, as DWARF numbers of the architecture's psABI:
  *
@@ -18,9 +18,9 @@
  * Return addresses:
  *
  *	arch_ra_offset(rule)       where a rule (its eight bytes) says that the return address is saved, in
- *bytes from the CFA. With UNWIND_RA_REG: any word that can be read when the frame is sound; the unwinder
- *reads it and ignores the value. arch_strip_ip(ip, mask)    without its signature; the mask is
- *unwind_area.ip_signature
+ *	                           bytes from the CFA. With UNWIND_RA_REG: any word that can be read when the
+ *	                           frame is sound; the unwinder reads it and ignores the value
+ *	arch_strip_ip(ip, mask)    without its signature; the mask is unwind_area.ip_signature
  *
  * Frame records, which code without a row is stepped by: the frame pointer points to the caller's one,
  *
@@ -38,7 +38,8 @@
  *	SIGNAL_FLAGS_MAX           the largest value of uc_flags
  *	SIGNAL_REGISTERS           offset of the interrupted code's registers, SIGNAL_WORDS words
  *	SIGNAL_FRAME(X)            X(index in regs[], number of the word): all of REGISTERS_ALL and
- *REGISTER_IP arch_is_sigreturn(code)    whether a trampoline's first eight bytes make the system call
+ *	                           REGISTER_IP
+ *	arch_is_sigreturn(code)    whether a trampoline's first eight bytes make the system call
  *
  * Memory:
  *
@@ -53,7 +54,7 @@
  *	arch_is_user(mode)         whether the registers are of user mode
  *	arch_is_32_bit(mode)       whether they are of a 32-bit task
  *	arch_saved_registers(base) where they lie, from the base of the task's kernel stack: for kernels
- *without bpf_task_pt_regs (before 5.15)
+ *	                           without bpf_task_pt_regs (before 5.15)
  */
 #ifndef PROFLET_BPF_ARCH_H
 #define PROFLET_BPF_ARCH_H

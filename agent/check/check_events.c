@@ -53,7 +53,8 @@ void check_bpf(const struct check_view *view, struct check_report *report)
 				 "see its log");
 }
 
-/* Sampling at the timer tick needs no perf event. It needs BPF and kallsyms, which have lines of their own.
+/*
+ * Sampling at the timer tick needs no perf event. It needs BPF and kallsyms, which have lines of their own.
  */
 static void add_denied(const struct config *config, struct check_report *report, const char *detail,
 		       const char *fix)

@@ -27,7 +27,8 @@ int check_kernel_version(const struct check_view *view, uint32_t *ret)
 
 	if (r < 0)
 		return r;
-	/* The releases of Debian (6.1.0-18) and Ubuntu (6.2.0-39) name the ABI; the patch level is elsewhere.
+	/*
+	 * The releases of Debian (6.1.0-18) and Ubuntu (6.2.0-39) name the ABI; the patch level is elsewhere.
 	 */
 	debian = strstr(version, "Debian ");
 	if (debian && parse_version(debian + strlen("Debian "), ret) == 0)

@@ -158,7 +158,8 @@ void check_cgroup(const struct check_view *view, struct check_report *report)
 	check_add(report, CHECK_OK, "cgroup", detail, "");
 }
 
-/* /proc/self/status has one pid for each namespace from that of the mounted /proc down to the process's own.
+/*
+ * /proc/self/status has one pid for each namespace from that of the mounted /proc down to the process's own.
  */
 static unsigned count_pids(const char *status)
 {

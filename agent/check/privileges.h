@@ -24,7 +24,8 @@ struct privileges {
 
 /* Determines which of the capabilities that the view shows are needed. Pure. */
 void privileges_of(const struct check_view *view, const struct config *config, struct privileges *ret);
-/* Appends "BPF, PERFMON" or "none". Those without a known name are counted: "BPF and 3 others". 0 or -ENOMEM.
+/*
+ * Appends "BPF, PERFMON" or "none". Those without a known name are counted: "BPF and 3 others". 0 or -ENOMEM.
  */
 int privileges_format(uint64_t set, struct buf *b);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `proflet tables`: prints the unwind tables that the agent compiles from a file, for people and for scripts.
+/*
+ * `proflet tables`: prints the unwind tables that the agent compiles from a file, for people and for scripts.
  */
 #include "agent/command/cmd.h"
 

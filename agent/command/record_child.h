@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command that `record` starts: forked early, so that its pid is known, and executed when sampling runs.
+/*
+ * The command that `record` starts: forked early, so that its pid is known, and executed when sampling runs.
  */
 #ifndef PROFLET_RECORD_CHILD_H
 #define PROFLET_RECORD_CHILD_H

@@ -50,9 +50,9 @@ struct config_origin {
 #define CONFIG_MAX_KEYS 48
 
 struct config {
-	char *endpoint;		     /* always http[s]://HOST[:PORT][/PATH] or unix:/PATH, checked */
-	bool endpoint_is_signal_url; /* http/protobuf: the URL is complete, append no /v1development/profiles
-				      */
+	char *endpoint; /* always http[s]://HOST[:PORT][/PATH] or unix:/PATH, checked */
+	/* http/protobuf: the URL is complete, append no /v1development/profiles. */
+	bool endpoint_is_signal_url;
 	enum config_protocol protocol;
 	struct config_pairs headers; /* secret; config_headers_read() adds those of headers_file */
 	char *headers_file;
@@ -140,9 +140,12 @@ struct config_extra_option {
 	char short_name;  /* 'd' for -d; 0: none */
 	const char *name; /* "duration" for --duration; NULL: short only */
 	enum config_type type;
-	void *target; /* Storage as named above; unused for CONFIG_ALIAS. Numbers and flags are preset with
-			 the default. A STRING is NULL or heap memory, a LIST empty (options append to it);
-			 the caller frees both, also after errors. */
+	/*
+	 * Storage as named above; unused for CONFIG_ALIAS. Numbers and flags are preset with the default. A
+	 * STRING is NULL or heap memory, a LIST empty (options append to it); the caller frees both, also
+	 * after errors.
+	 */
+	void *target;
 	const char *alias;	/* CONFIG_ALIAS: the dotted key */
 	uint64_t min, max;	/* U32, DURATION (ns), SIZE (bytes); 0, 0: any */
 	const char *accepted;	/* ENUM and LIST: "html,folded,pprof"; NULL: any text */

@@ -14,7 +14,8 @@ struct config;
 
 /* Makes the process undumpable. Call before the configuration is read. */
 void secrets_hide(void);
-/* Undoes secrets_hide if the configuration has no secrets. Call after it is read. Returns whether it has any.
+/*
+ * Undoes secrets_hide if the configuration has no secrets. Call after it is read. Returns whether it has any.
  */
 bool secrets_settle(const struct config *config);
 

@@ -34,8 +34,8 @@ struct symbol_batch {
 	int fd;		 /* owned; -1: there is none */
 	int debug_fd;	 /* the separate debug file; owned; -1: there is none */
 	uint64_t debug_delta;
-	bool source_lines; /* return only addresses with source lines, including those from debug information
-			    */
+	/* Return only addresses with source lines, including those from debug information. */
+	bool source_lines;
 	size_t n_lines_left; /* addresses whose debug information was not read because time ran out */
 	uint64_t *addrs;     /* owned; sorted, each once */
 	size_t n_addrs;

@@ -17,8 +17,7 @@
  *	_ZN4core3fmt5write17h0123…E       core::fmt::write          the hash is left out
  *	_D4demo3fooFiZv                   demo.foo(int)             D keeps the types of its parameters
  *	copy_user.isra.0.cold             copy_user [clone .isra.0] [clone .cold]
- *	helper.llvm.8123, f.lto_priv.0    helper, f                 suffixes that only make it unique are left
- *out
+ *	helper.llvm.8123, f.lto_priv.0    helper, f                 suffixes for uniqueness are left out
  *
  * Safe on any bytes, in any thread: recursion, input and output are bounded, and so is the time. Names that
  * expand without end (a few hundred bytes can stand for gigabytes) are cut at SYMBOL_NAME_MAX.

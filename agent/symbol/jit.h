@@ -3,7 +3,7 @@
  * Names of code that processes generate at run time. Runtimes list it for profilers in perf maps (perfmap.h),
  * which are expected at /tmp/perf-<pid>.map inside the process's mount namespace, and in jitdump files
  * (jitdump.h), which the process maps. The cache has one record for each process with samples in such code;
- *jobs on worker threads read what its files have grown by:
+ * jobs on worker threads read what its files have grown by:
  *
  *	if (symbol_jit_note(j, process, time_ns) > 0)	// new record: start a job before the files are gone
  *		…

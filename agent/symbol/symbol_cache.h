@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Looks up function names by file and ELF address. The cache holds ranges of functions for each file. A
- *lookup never blocks: an address that is not cached is collected, a job resolves the collected addresses of a
- *file on a worker thread, and the results are merged into the cache on the main thread:
+ * lookup never blocks: an address that is not cached is collected, a job resolves the collected addresses of
+ * a file on a worker thread, and the results are merged into the cache on the main thread:
  *
  *	if (!symbol_cache_find(c, file, va, &name))
  *		symbol_cache_want(c, file, va);

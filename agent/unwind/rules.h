@@ -7,7 +7,7 @@
  * repeats the walk whenever `ready` is called. The cache grows on demand up to a number of bytes, then evicts
  * what was unused for longest. It never evicts a rule of the walk at hand, nor, for RULES_HOLD_NS, one of a
  * walk that will be repeated: two deep stacks cannot evict each other's rules for ever. A walk whose rules
- * find no room is told so at once and will not be repeated.
+ * find no room gets that answer at once and will not be repeated.
  */
 #ifndef PROFLET_UNWIND_RULES_H
 #define PROFLET_UNWIND_RULES_H

@@ -43,7 +43,8 @@ static void count(struct pass *p, const struct elf_rows *rows, const struct unwi
 		p->placed += ((size_t)b->blocks[i].len + REF_ALIGN - 1) / REF_ALIGN * REF_ALIGN;
 }
 
-/* Opens the image anew, as the agent's job does: what an image keeps of an earlier pass would be too cheap.
+/*
+ * Opens the image anew, as the agent's job does: what an image keeps of an earlier pass would be too cheap.
  */
 static int run_pass(int fd, struct pass *p)
 {

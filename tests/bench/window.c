@@ -5,7 +5,7 @@
  *	bench_window SAMPLES WINDOWS timestamps|aggregate gzip|zstd|none < PATHS
  *
  * The paths are ELF files, the first two the libraries of every program; see window_host.h. One line a
- * window, NAME=VALUE: milliseconds of CPU to take the samples in (over the window's whole length), to ask for
+ * window, NAME=VALUE: milliseconds of CPU to take the samples in (over the window's whole length), to request
  * names, in the threads that find them, to build the requests, to compress them; then counts, bytes, and the
  * most memory above what was there when the first window began. The first window finds its names in the
  * files, the others in the cache.

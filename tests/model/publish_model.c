@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Random interleavings of everything that the publisher, the tables, the arena and the process table hear of
- * (README.md). A world has a dozen processes, ten binaries and an arena with little room; it ends after ten
- * thousand steps, all of its memory must come back, and the next one begins.
+ * Random interleavings of everything that the publisher, the tables, the arena and the process table are
+ * notified of (README.md). A world has a dozen processes, ten binaries and an arena with little room; it ends
+ * after ten thousand steps, all of its memory must come back, and the next one begins.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -150,7 +150,7 @@ static struct world *world_new(void)
 	return w;
 }
 
-/* --- what the oracle is told */
+/* --- notifications of the oracle */
 
 static unsigned index_of(const struct world *w, const struct process *p)
 {
@@ -392,7 +392,7 @@ static const char *do_put(struct world *w, struct process *p)
 	return NULL;
 }
 
-/* What completes stacks in user space asks for. */
+/* The query of the module that completes stacks in user space. */
 static const char *do_query(struct world *w, struct process *p)
 {
 	uint32_t ref = publisher_list(w->publisher, p->maps);
@@ -505,7 +505,7 @@ static void do_touch(struct world *w)
 	unwind_tables_touch(w->tables, 1 + any(FILES), fake_now_ns);
 }
 
-/* Somebody asks for room, and gives it up. */
+/* A caller reserves room, and gives it up. */
 static void do_evict(struct world *w)
 {
 	struct arena_hold hold = {0};

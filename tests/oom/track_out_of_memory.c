@@ -42,8 +42,7 @@ static struct flow *prepare(void)
 	return f;
 }
 
-/* A child that runs a tool, has a thread, and maps a library over another; a process that nothing is heard
- * of. */
+/* A child that runs a tool, has a thread, and maps a library over another; a process without any event. */
 static void happen(struct flow *f)
 {
 	struct fake_host *h = &f->host;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What the kernel's own frame-pointer unwinder sees: samples threads by perf_event_open(2) with
- *PERF_SAMPLE_CALLCHAIN. usage: callchain SECONDS TID...; prints a line for each:
+ * PERF_SAMPLE_CALLCHAIN. usage: callchain SECONDS TID...; prints a line for each:
  *
- *	TID SAMPLES DEEPEST	frames in user space, the interrupted one included; of the depths that at
- *least a tenth of the samples have (a runtime's signal handlers come and go)
+ *	TID SAMPLES DEEPEST	frames in user space, the interrupted one included; of the depths that
+ *				at least a tenth of the samples have (a runtime's signal handlers come and go)
  */
 #include <linux/perf_event.h>
 #include <stdio.h>

@@ -48,7 +48,7 @@ static void reply(const struct fuse_in_header *in, int error, const void *data, 
 	free(out);
 }
 
-/* No attribute is kept by the kernel: whoever asks for it asks us. */
+/* The kernel caches no attribute: each read of one is a request to this server. */
 static void attr_of(uint64_t node, struct fuse_attr *a)
 {
 	*a = (struct fuse_attr){.ino = node, .mode = S_IFDIR | 0755, .nlink = 1, .blksize = 4096};

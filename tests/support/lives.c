@@ -6,9 +6,11 @@
  *		uses MS milliseconds of CPU in leaf < middle < outer < main, and ends
  *	lives runs MS FIRST COUNT FOLDER
  *		at SIGUSR1 runs FOLDER/life-FIRST … one after the other with `spin MS`; writes
- *FOLDER/runs-FIRST, a line each: pid, begin and end in Unix ns, CPU in us; then waits lives execs RATE
- *SECONDS FILE at SIGUSR1 runs FILE so often a second, prints how often it did, and ends lives crowd COUNT
- *FILE ARG… runs so many of FILE, prints "ready", and waits; they end with it
+ *		FOLDER/runs-FIRST, a line each: pid, begin and end in Unix ns, CPU in us; then waits
+ *	lives execs RATE SECONDS FILE
+ *		at SIGUSR1 runs FILE so often a second, prints how often it did, and ends
+ *	lives many COUNT FILE ARG…
+ *		runs so many of FILE, prints "ready", and waits; they end with it
  *
  * The functions' names carry a number of five digits, so that each copy of the file can be given names of its
  * own. A run's CPU is what wait4(2) says of it: from the vfork on, its execve and its end are in it.
@@ -161,7 +163,7 @@ LINK void start_one(char *const argv[])
 	_exit(127);
 }
 
-static void crowd(unsigned count, char *const argv[])
+static void many(unsigned count, char *const argv[])
 {
 	for (unsigned i = 0; i < count; i++)
 		start_one(argv);
@@ -183,8 +185,8 @@ int main(int argc, char **argv)
 		runs(argv[2], (unsigned)atoi(argv[3]), (unsigned)atoi(argv[4]), argv[5]);
 	else if (argc == 5 && !strcmp(argv[1], "execs"))
 		execs((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]), argv[4]);
-	else if (argc >= 4 && !strcmp(argv[1], "crowd"))
-		crowd((unsigned)atoi(argv[2]), argv + 3);
+	else if (argc >= 4 && !strcmp(argv[1], "many"))
+		many((unsigned)atoi(argv[2]), argv + 3);
 	else
 		return 2;
 	return 0;

@@ -3,11 +3,11 @@
  * Pages of recordings that nobody can make in two seconds, written by the writer of `proflet record`. usage:
  *
  *	pages many STACKS FILE    so many different stacks of a host: 40 processes with 4 threads, half in
- *containers pages shapes FILE         one process with 2,000 callees beside each other, one with a stack 500
- *deep
+ *				  containers
+ *	pages shapes FILE         one process with 2,000 callees beside each other, one with a stack 500 deep
  *
  * Prints what is in the page: stacks=N frames=N (of the trees), merged=N (samples that there was no room
- *for). Everything follows from a fixed seed. It is linked with build/release/libproflet_{output,base}.a.
+ * for). Everything follows from a fixed seed. It is linked with build/release/libproflet_{output,base}.a.
  */
 #include <errno.h>
 #include <inttypes.h>

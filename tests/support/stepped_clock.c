@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * LD_PRELOAD: the wall clock stands an hour earlier from the moment that the file $STEP_BACK exists. The
- *other clocks go on.
+ * LD_PRELOAD: the wall clock stands an hour earlier as soon as the file $STEP_BACK exists. The other
+ * clocks go on.
  *
  *	gcc -O2 -shared -fPIC -o stepped_clock.so stepped_clock.c
  */

@@ -31,8 +31,8 @@ struct run {
 	uint64_t start, loc; /* addresses */
 	uint64_t end;
 	uint8_t fp, sp;
-	uint64_t followed;  /* bit n: register n is the frame pointer, the stack pointer or the return address
-			     */
+	/* Bit n: register n is the frame pointer, the stack pointer or the return address. */
+	uint64_t followed;
 	bool touched;	    /* the state has changed since the last row */
 	uint32_t last_rule; /* of the last row; CFI_NO_ROW before the first */
 	const char *error;

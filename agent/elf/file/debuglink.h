@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Separate debug files: where the one of a binary may be, and whether a file is that one. The places are
- *those of GDB and elfutils (GDB manual, "Debugging Information in Separate Files"): by build id
+ * those of GDB and elfutils (GDB manual, "Debugging Information in Separate Files"): by build id
  *
  *	/usr/lib/debug/.build-id/xx/yyyy.debug
  *

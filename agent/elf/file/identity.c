@@ -153,7 +153,8 @@ int elf_image_htlhash(struct elf_image *img, char ret[33])
 	    !EVP_DigestUpdate(ctx, last, len) || !EVP_DigestUpdate(ctx, &length, sizeof(length)) ||
 	    !EVP_DigestFinal_ex(ctx, digest, NULL))
 		return -ENOMEM;
-	/* frees OpenSSL's data of this thread now: an abandoned worker may still run while the process exits
+	/*
+	 * frees OpenSSL's data of this thread now: an abandoned worker may still run while the process exits
 	 */
 	OPENSSL_thread_stop();
 	for (size_t i = 0; i < 16; i++)

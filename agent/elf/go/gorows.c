@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The table gives, for each instruction, the distance of the stack pointer below its value at entry (the
- *depth), and functions save the frame pointer at a fixed place:
+ * depth), and functions save the frame pointer at a fixed place:
  *
  *	x86-64   CFA = sp + depth + 8   return address at CFA - 8       frame pointer at CFA - 16
  *	aarch64  CFA = sp + depth       at CFA - depth (x30 in a leaf)  at CFA - depth - 8

@@ -24,7 +24,7 @@ _start:
 
 
 def sleepers(s, program, count):
-    driver = s.start([program, "crowd", str(count), "/bin/sleep", "3600"], "crowd")
+    driver = s.start([program, "many", str(count), "/bin/sleep", "3600"], "many")
     wait_for(lambda: "ready" in open(driver.log, encoding="ascii").read(), 120, "the crowd")
     return driver
 

@@ -17,11 +17,11 @@ FREQUENCY = 997  # 200 processes share two CPUs: of 97 samples a second and CPU 
 PROGRAMS = 20
 
 
-def crowd(s, program, count):
+def many(s, program, count):
     """So many busy processes, of PROGRAMS programs that nobody has seen."""
-    folder = s.folder("crowd")
+    folder = s.folder("many")
     short.copies(program, folder, 1, PROGRAMS)
-    drivers = [s.start([program, "crowd", str(count // PROGRAMS), f"{folder}/life-{i:05d}", "spin", "600000"], f"crowd-{i}") for i in range(1, PROGRAMS + 1)]
+    drivers = [s.start([program, "many", str(count // PROGRAMS), f"{folder}/life-{i:05d}", "spin", "600000"], f"many-{i}") for i in range(1, PROGRAMS + 1)]
     wait_for(lambda: all("ready" in open(d.log).read() for d in drivers), 60, "the crowd")
     pids = set()
     for d in drivers:
@@ -33,7 +33,7 @@ def crowd(s, program, count):
 def one_start(s, count, wait):
     """→ ms to the first sample's arrival, ms to each process's first whole one, processes"""
     program = work.build(s)
-    drivers, pids = crowd(s, program, count)
+    drivers, pids = many(s, program, count)
     os.setpriority(os.PRIO_PROCESS, 0, -20)  # or the sink would wait for a CPU behind the crowd, and not the agent
     time.sleep(1)
     sink = Sink()

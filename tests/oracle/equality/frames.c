@@ -171,7 +171,8 @@ static int64_t put_text(struct frames *f, const char *columns, const char *row, 
 		.columns = columns,
 		.row = f->keys.list[n] + len + 1,
 		/*
-		 * an "exp" of a register that is not compared does no harm: the raw dump is then read in vain
+		 * an "exp" of a register that is not compared does no harm: the raw dump is then read without
+		 * success
 		 */
 		.expression = strncmp(row, "exp ", 4) == 0 || strstr(key + len, " exp"),
 		.rule = {-1, -1},

@@ -22,7 +22,8 @@ struct lines {
 int lines_open_command(struct lines *l, char *const argv[]);
 int lines_open_file(struct lines *l, const char *path);
 int lines_open_string(struct lines *l, const char *s);
-/* The next line, without its end, valid until the next call; NULL at the end. Lines may be changed in place.
+/*
+ * The next line, without its end, valid until the next call; NULL at the end. Lines may be changed in place.
  */
 char *lines_next(struct lines *l, size_t *ret_len);
 /*

@@ -64,7 +64,7 @@ Test(id, of_this_process_equals_its_file)
 	cr_expect_eq(read.runtime, parsed.runtime);
 }
 
-Test(id, of_a_process_that_is_gone)
+Test(id, of_a_process_that_has_ended)
 {
 	struct cgroup_identity id = {.unit = "untouched"};
 	pid_t child = fork();

@@ -55,7 +55,7 @@ Test(meta, same_workload_same_entry)
 }
 
 /* The text of two fields must not run together in the key. */
-Test(meta, fields_are_told_apart)
+Test(meta, fields_are_distinguished)
 {
 	struct cgroup_identity by_pod = {.pod_uid = "x"}, by_unit = {.unit = "x"},
 			       both = {.pod_uid = "x", .unit = "x"};
@@ -72,7 +72,7 @@ Test(meta, fields_are_told_apart)
 	cgroup_meta_cache_free(c);
 }
 
-Test(meta, forgets_what_was_asked_for_longest_ago)
+Test(meta, forgets_the_least_recently_requested)
 {
 	struct cgroup_meta_cache *c = NULL;
 	struct cgroup_meta *first, *again;

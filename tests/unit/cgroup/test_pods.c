@@ -24,7 +24,7 @@ static struct pod_list parse(const char *text)
 	return l;
 }
 
-Test(pods, all_that_is_kept)
+Test(pods, all_fields)
 {
 	static const char text[] = LIST(
 		"{\"metadata\":{\"name\":\"web-7d9f5c6b4-x2k8p\",\"namespace\":\"shop\",\"uid\":\"" UID "\","

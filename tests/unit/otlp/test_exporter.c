@@ -276,7 +276,7 @@ Test(exporter, full_queue_drops_the_oldest_and_sleeps)
 	otlp_exporter_free(e);
 }
 
-Test(exporter, stops_in_time_although_nobody_answers)
+Test(exporter, stops_in_time_without_an_answer)
 {
 	struct h2_reply reply = {.hang = true};
 	struct mock_collector m = {.decide = always, .data = &reply};

@@ -206,7 +206,7 @@ Test(exporter_spool, a_damaged_file_is_counted)
  * A disk that fills up: requests that do not fit remain in memory, and are delivered in order after those
  * on disk.
  */
-Test(exporter_spool, a_full_disk_keeps_the_rest_in_memory)
+Test(exporter_spool, what_a_full_disk_refuses_stays_in_memory)
 {
 	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};
 	struct otlp_exporter *e;

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-Test(mask, secrets_go_whole_cut_or_repeated)
+Test(mask, secrets_whole_cut_or_repeated)
 {
 	static const struct {
 		const char *text, *wanted;

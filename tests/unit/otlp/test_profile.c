@@ -533,7 +533,7 @@ Test(profile, windows_share_a_dictionary)
 	}
 }
 
-Test(profile, spilled_profiles_and_the_rest_are_one_message)
+Test(profile, spilled_profiles_and_the_remaining_ones_are_one_message)
 {
 	_cleanup_buf_ struct buf spilled = {.max = 1u << 20};
 	const struct otlp_batch_options to_buf = {.spill = spill_into, .data = &spilled};
@@ -559,7 +559,7 @@ static int spill_fails(void *data, const void *bytes, size_t len)
 	return -EIO;
 }
 
-Test(profile, a_spill_that_fails_is_told)
+Test(profile, a_spill_that_fails_is_reported)
 {
 	const struct otlp_batch_options to_nowhere = {.spill = spill_fails};
 	_cleanup_batch_ struct otlp_batch *b = a_batch(&to_nowhere);

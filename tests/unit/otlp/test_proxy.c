@@ -48,7 +48,7 @@ Test(proxy, addresses)
 	}
 }
 
-Test(proxy, who_is_not_behind_it)
+Test(proxy, excluded_hosts)
 {
 	static const struct {
 		const char *url, *no_proxy;

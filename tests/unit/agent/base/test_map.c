@@ -51,7 +51,7 @@ Test(map, finds_what_was_put_in)
 	cr_assert_null(find(&m, 1, hash_u64(1)));
 }
 
-Test(map, entries_of_one_hash_are_told_apart)
+Test(map, entries_of_one_hash_are_distinguished)
 {
 	struct thing things[8] = {0};
 	struct map m;

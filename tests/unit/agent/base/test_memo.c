@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-Test(memo, gives_back_what_it_was_told)
+Test(memo, returns_what_was_stored)
 {
 	struct memo m = {0};
 	int32_t value = -1;

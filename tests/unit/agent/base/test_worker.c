@@ -179,7 +179,7 @@ static void *open_gate(void *gate)
 	return NULL;
 }
 
-Test(worker, stop_waits_for_the_running_and_cancels_the_rest)
+Test(worker, stop_waits_for_running_jobs_and_cancels_the_others)
 {
 	sem_t entered, gate;
 	struct job running = JOB(.entered = &entered, .gate = &gate), queued[2] = {JOB(), JOB()};
@@ -238,7 +238,7 @@ static void wait_all(struct worker *w)
 	}
 }
 
-Test(worker, who_waits_in_vain_has_the_thread_replaced)
+Test(worker, a_wait_that_times_out_replaces_the_thread)
 {
 	sem_t entered, gate;
 	struct job stuck = JOB(.entered = &entered, .gate = &gate), next = JOB();
@@ -263,7 +263,7 @@ Test(worker, who_waits_in_vain_has_the_thread_replaced)
 	cr_assert_eq(worker_free(w), 0);
 }
 
-Test(worker, overdue_jobs_are_told_once_up_to_the_maximum_of_threads)
+Test(worker, overdue_is_called_once_per_job_up_to_the_maximum_of_threads)
 {
 	sem_t entered, gate;
 	struct job jobs[WORKER_STUCK_MAX + 2];

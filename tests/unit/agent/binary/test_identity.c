@@ -126,7 +126,7 @@ static void set_generation(struct files *f, uint32_t index, uint32_t generation)
 	files_get(f, index)->generation = generation;
 }
 
-Test(identity, gone_by_generation)
+Test(identity, file_of_an_ended_process_by_generation)
 {
 	_cleanup_files_ struct files f;
 	struct binary_evidence e;
@@ -139,7 +139,7 @@ Test(identity, gone_by_generation)
 	e.has_generation = true;
 	e.generation = 7;
 	cr_expect_eq(binary_registry_find_gone(f.registry, &e), index);
-	e.time_ns = 1; /* before we heard of it */
+	e.time_ns = 1; /* before the event that reports it */
 	cr_expect_eq(binary_registry_find_gone(f.registry, &e), index);
 	e.generation = 8; /* the inode number was given to another file */
 	cr_expect_eq(binary_registry_find_gone(f.registry, &e), 0);
@@ -152,7 +152,7 @@ Test(identity, gone_by_generation)
 }
 
 /* Without a generation, the inode is the same as long as we have kept it. */
-Test(identity, gone_by_descriptor)
+Test(identity, file_of_an_ended_process_by_descriptor)
 {
 	_cleanup_files_ struct files f;
 	struct binary_evidence e;

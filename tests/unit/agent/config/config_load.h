@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tests of the configuration share: one load from a file, the environment and options given as text.
+/*
+ * What the tests of the configuration share: one load from a file, the environment and options given as text.
  */
 #ifndef PROFLET_TEST_CONFIG_LOAD_H
 #define PROFLET_TEST_CONFIG_LOAD_H

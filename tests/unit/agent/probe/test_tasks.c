@@ -7,7 +7,7 @@
 #include "agent/probe/tasks.h"
 #include "bpf/abi.h"
 
-Test(tasks, events_in_the_words_of_the_sideband)
+Test(tasks, events_as_the_sideband_gives_them)
 {
 	static const struct {
 		uint32_t kind;

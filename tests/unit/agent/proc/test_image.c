@@ -118,7 +118,7 @@ Test(image, out_of_order)
 	cr_expect_str_eq(proc_image_at(p, 300)->comm, "c");
 }
 
-Test(image, samples_keep_it)
+Test(image, samples_hold_a_reference)
 {
 	_cleanup_table_ struct proc_table *t = table_new();
 	struct process *p = add(t, 10, 100, "a");

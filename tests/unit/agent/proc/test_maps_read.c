@@ -156,7 +156,7 @@ Test(maps_read, streams_130000_mappings)
 	tree_remove(&t);
 }
 
-Test(maps_read, a_process_without_memory_is_not_a_gone_one)
+Test(maps_read, a_process_without_memory_has_not_ended)
 {
 	struct seen s = {0};
 	struct tree t;

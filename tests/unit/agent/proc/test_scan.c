@@ -59,7 +59,7 @@ Test(scan, stops_with_the_value_of_the_callback)
 	tree_remove(&t);
 }
 
-Test(scan, tells_a_gone_process_from_a_missing_folder)
+Test(scan, an_ended_process_or_a_missing_folder)
 {
 	struct seen s = {0};
 	struct tree t;

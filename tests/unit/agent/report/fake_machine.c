@@ -25,7 +25,8 @@ static const char symbols[] = "ffffffff81000000 T kernel_function\nffffffff81000
 			      "ffffffffc0001000 t module_function\t[mod]\n";
 static char *attributes[] = {(char *)"process.pid", (char *)"process.executable.name", (char *)"thread.name"};
 
-/* Functions that frames are in: the program is linked without PIE, so that addresses are those of its file.
+/*
+ * Functions that frames are in: the program is linked without PIE, so that addresses are those of its file.
  */
 __attribute__((noinline, used)) static int machine_alpha(int x)
 {

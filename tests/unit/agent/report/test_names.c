@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of a window's frames: which are requested, when they are complete, what becomes of those that fail.
+/*
+ * Names of a window's frames: which are requested, when they are complete, what becomes of those that fail.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -252,7 +252,8 @@ Test(resource_attrs, same_resource)
 	}
 }
 
-/* Samples of processes come in any order; those of one resource stand together, in the order of their pids.
+/*
+ * Samples of processes come in any order; those of one resource stand together, in the order of their pids.
  */
 Test(resource_attrs, order_of_entries)
 {

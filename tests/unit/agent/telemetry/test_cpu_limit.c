@@ -72,7 +72,7 @@ Test(cpu_limit, lowers_to_what_fits)
 	cr_expect_eq(windows(&m, 50), 360, "and stays there");
 }
 
-/* The load goes: twice the rate at each look, up to what was asked for. */
+/* The load ends: each check doubles the rate, up to the configured one. */
 Test(cpu_limit, rises_again)
 {
 	struct model m = model_new(0.05, 1000);
@@ -113,7 +113,8 @@ Test(cpu_limit, at_least_one)
 	cr_expect_eq(windows(&m, 30), 997);
 }
 
-/* A cost that swings around the limit from look to look must not make the rate swing up and down without end.
+/*
+ * A cost that swings around the limit from look to look must not make the rate swing up and down without end.
  */
 Test(cpu_limit, noise)
 {
@@ -131,7 +132,7 @@ Test(cpu_limit, noise)
 	cr_expect_geq(m.hz, 80);
 }
 
-/* The three clocks are not read at one moment: samples may seem to take more than all together. */
+/* The three clocks are not read at the same time: samples may seem to take more than all together. */
 Test(cpu_limit, clocks_apart)
 {
 	struct model m = model_new(0.05, 97);

@@ -169,7 +169,7 @@ Test(process_names, service_comes_late_after_exit)
 	proc_image_unref(before);
 }
 
-/* It was read at once, but the event that is heard of later says that the pid had gone before. */
+/* It was read at once, but an event that arrives later says that the pid had gone before. */
 Test(process_names, service_of_another_process)
 {
 	_cleanup_flow_ struct flow *f = with_shell();

@@ -24,7 +24,7 @@ static struct flow *with_shell(void)
 	return f;
 }
 
-/* Of each reason: a process that nothing was heard of is known afterwards. */
+/* For each reason: a process that no event reported is known afterwards. */
 static void loss_leads_to_rescan(enum sideband_loss reason)
 {
 	_cleanup_flow_ struct flow *f = with_shell();

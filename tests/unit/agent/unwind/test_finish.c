@@ -223,7 +223,7 @@ Test(finish, holes)
 	cr_expect_eq(done.ending, ENDING_READ_FAULT, "%s", unwind_ending_text(done.ending));
 }
 
-/* The record's first chunk may be a part of one: which chunk a byte is in is told by its address. */
+/* The record's first chunk may be a part of one: the address of a byte decides which chunk it is in. */
 Test(finish, holes_by_address)
 {
 	_cleanup_scene_ struct scene s;

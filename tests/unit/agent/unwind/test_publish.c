@@ -298,7 +298,7 @@ static void fill(struct stage *s)
 }
 
 /*
- * A table goes: at that moment no published list names it any more, whether or not there is room or time to
+ * A table goes: from then on no published list names it any more, whether or not there is room or time to
  * write another list. Its blocks will be somebody else's after the next grace period.
  */
 Test(publish, evicted_table)

@@ -72,7 +72,7 @@ static struct rules_stats stats(const struct scene *s)
 	return ret;
 }
 
-/* One walk over the functions [from, to): what it is told of all of them, the worst counts. */
+/* One walk over the functions [from, to): returns the worst of their answers. */
 static enum rules_answer walk(struct scene *s, unsigned from, unsigned to)
 {
 	enum rules_answer worst = RULES_FOUND;

@@ -111,7 +111,8 @@ Test(tables_limits, order_of_eviction)
 	cr_expect_eq(unwind_tables_pending(w.tables), 0);
 }
 
-/* Tried again too early, the table goes on waiting: the room that was made is kept for it, whoever asks. */
+/* Tried again too early, the table goes on waiting: the room that was made is kept for it, whoever else needs
+ * room. */
 Test(tables_limits, room_is_kept)
 {
 	_cleanup_world_ struct world w;

@@ -255,13 +255,12 @@ Test(image, build_ids)
 Test(image, bad_notes_are_no_build_id)
 {
 	static const struct bytes notes[] = {
-		BYTES(""),
-		BYTES("\x04\0\0\0"),
-		BYTES("\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03"),		      /* truncated */
-		BYTES("\xff\xff\xff\xff\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"), /* name length
-											       */
-		BYTES("\x04\0\0\0\xff\xff\xff\xff\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"), /* description
-												 length */
+		BYTES(""), BYTES("\x04\0\0\0"),
+		BYTES("\x04\0\0\0\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03"), /* truncated */
+		/* Name length. */
+		BYTES("\xff\xff\xff\xff\x05\0\0\0\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"),
+		/* Description length. */
+		BYTES("\x04\0\0\0\xff\xff\xff\xff\x03\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"),
 		BYTES("\x04\0\0\0\x05\0\0\0\x03\0\0\0GMU\0\x01\x02\x03\x04\x05\0\0\0"), /* other owner */
 		BYTES("\x04\0\0\0\x05\0\0\0\x01\0\0\0GNU\0\x01\x02\x03\x04\x05\0\0\0"), /* other type */
 	};
