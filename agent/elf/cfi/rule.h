@@ -38,9 +38,8 @@ enum reg_rule_kind {
 	REG_UNSUPPORTED /* any other expression */
 };
 
-#define RULE_INTERRUPTS                                                                                 \
-	1u		 /* the caller was interrupted, it did not call: the return address is the next \
-			    instruction itself */
+/* The caller was interrupted, it did not call: the return address is the next instruction itself. */
+#define RULE_INTERRUPTS 1u
 #define RULE_NO_REG 0xff /* cfa_reg of a CFA_UNDEFINED whose CFA is an expression */
 
 struct elf_reg_rule {
