@@ -54,7 +54,7 @@ struct metadata {
 	struct memo unknown; /* hashes of ids */
 	struct pace pace;
 	struct inquiry *inquiry; /* reused for every request */
-	bool asking;
+	bool in_flight;
 	char reported[KUBELET_WHY_MAX]; /* the failure that was logged last; "" for none */
 	struct metadata_stats stats;
 };
@@ -149,7 +149,7 @@ int metadata_probe(const struct config *config, uint64_t timeout_ns, size_t *ret
 	*ret_why = NULL;
 	if (r < 0)
 		return r;
-	r = kubelet_ask(&q->request, &q->list, q->why);
+	r = kubelet_fetch(&q->request, &q->list, q->why);
 	if (r == 0)
 		*ret_pods = q->list.n;
 	else if (asprintf(ret_why, "%s: %s", q->url, q->why) < 0)
@@ -163,7 +163,7 @@ static void inquiry_run(struct worker_job *job)
 {
 	struct inquiry *q = container_of(job, struct inquiry, job);
 
-	q->result = kubelet_ask(&q->request, &q->list, q->why);
+	q->result = kubelet_fetch(&q->request, &q->list, q->why);
 }
 
 static double random_share(void)
@@ -196,7 +196,7 @@ static void inquiry_done(struct worker_job *job, bool cancelled)
 	struct metadata *m = q->owner;
 	uint64_t now_ns = clock_mono_ns();
 
-	m->asking = false;
+	m->in_flight = false;
 	if (cancelled)
 		return;
 	report(m, q);
@@ -217,10 +217,10 @@ static int on_turn(uint64_t expirations, void *data)
 	struct metadata *m = data;
 
 	(void)expirations;
-	if (m->asking)
+	if (m->in_flight)
 		return 0;
 	m->inquiry->asked_ns = clock_mono_ns();
-	m->asking = worker_submit(m->worker, &m->inquiry->job, WORKER_HIGH) == 0;
+	m->in_flight = worker_submit(m->worker, &m->inquiry->job, WORKER_HIGH) == 0;
 	return 0;
 }
 
@@ -250,7 +250,7 @@ void metadata_seen(struct metadata *m, const struct cgroup_identity *id)
 		memo_clear(&m->unknown);
 	memo_put(&m->unknown, hash, 1);
 	pace_unknown(&m->pace, clock_mono_ns());
-	if (m->pace.due_ns != due_ns && !m->asking)
+	if (m->pace.due_ns != due_ns && !m->in_flight)
 		(void)wait_for_turn(m); /* on failure, the earlier timer still runs */
 }
 

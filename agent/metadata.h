@@ -36,7 +36,7 @@ void metadata_stats(const struct metadata *m, struct metadata_stats *ret);
 int metadata_url(const struct config *config, struct buf *b);
 /*
  * Requests the list from the kubelet once, now, for `check`. 0 with the number of pods; or -errno as
- * kubelet_ask, with *ret_why = a line for the operator (owned).
+ * kubelet_fetch, with *ret_why = a line for the operator (owned).
  */
 int metadata_probe(const struct config *config, uint64_t timeout_ns, size_t *ret_pods, char **ret_why);
 

@@ -218,7 +218,7 @@ static void start_curl(void)
 	curl_global_init(CURL_GLOBAL_ALL);
 }
 
-int kubelet_ask(const struct kubelet_request *q, struct pod_list *ret, char ret_why[KUBELET_WHY_MAX])
+int kubelet_fetch(const struct kubelet_request *q, struct pod_list *ret, char ret_why[KUBELET_WHY_MAX])
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	_cleanup_(exchange_fini) struct exchange x = {.q = q, .answer.max = KUBELET_ANSWER_MAX};

@@ -31,6 +31,6 @@ struct kubelet_request {
  * -ETIMEDOUT, -ECONNREFUSED (any other failure to get an answer), -ECANCELED, -ENOMEM, or an errno of reading
  * the token.
  */
-int kubelet_ask(const struct kubelet_request *q, struct pod_list *ret, char ret_why[KUBELET_WHY_MAX]);
+int kubelet_fetch(const struct kubelet_request *q, struct pod_list *ret, char ret_why[KUBELET_WHY_MAX]);
 
 #endif

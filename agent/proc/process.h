@@ -45,8 +45,8 @@ struct process {
 	 * It recently forked, called execve twice, or replaced mappings, so its samples include their
 	 * saved stack.
 	 */
-	bool keep_stack;
-	uint64_t keep_stack_until_ns;
+	bool save_stack;
+	uint64_t save_stack_until_ns;
 };
 
 struct process *process_ref(struct process *p);

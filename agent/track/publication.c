@@ -18,8 +18,8 @@
 #define COSTLY_NS NS_PER_MS			 /* to write one list */
 #define COST_SHARE 20u				 /* at most 1/20 of the time goes into such a list */
 #define HISTORY_KEEP_NS (12 * NS_PER_SEC)	 /* longer than a sample waits */
-#define REPLACED_KEEP_STACK_NS (10 * NS_PER_SEC) /* a program that replaces code does so again */
-#define FORKED_KEEP_STACK_NS (1 * NS_PER_SEC)	 /* most children that call execve do so sooner */
+#define REPLACED_SAVE_STACK_NS (10 * NS_PER_SEC) /* a program that replaces code does so again */
+#define FORKED_SAVE_STACK_NS (1 * NS_PER_SEC)	 /* most children that call execve do so sooner */
 
 /* Waits, on a worker, until every BPF program that runs now has ended. */
 struct grace_job {
@@ -265,10 +265,10 @@ void publication_begin(struct publication *p, struct process *process)
 void publication_forked(struct publication *p, struct process *child, struct process *parent,
 			uint64_t time_ns)
 {
-	child->keep_stack = true;
-	child->keep_stack_until_ns = time_ns + FORKED_KEEP_STACK_NS;
-	if (parent->keep_stack && parent->keep_stack_until_ns > child->keep_stack_until_ns)
-		child->keep_stack_until_ns = parent->keep_stack_until_ns;
+	child->save_stack = true;
+	child->save_stack_until_ns = time_ns + FORKED_SAVE_STACK_NS;
+	if (parent->save_stack && parent->save_stack_until_ns > child->save_stack_until_ns)
+		child->save_stack_until_ns = parent->save_stack_until_ns;
 	proc_maps_unref(child->maps);
 	child->maps = proc_maps_ref(parent->maps);
 	proc_history_begin(child, publisher_generation(p->options.publisher),
@@ -288,8 +288,8 @@ void publication_exec(struct publication *p, struct process *process, uint64_t t
 	struct proc_maps *empty;
 
 	/* a process that calls execve twice within so short a time may do it again */
-	process->keep_stack = process->exec_ns && time_ns - process->exec_ns < FORKED_KEEP_STACK_NS;
-	process->keep_stack_until_ns = time_ns + FORKED_KEEP_STACK_NS;
+	process->save_stack = process->exec_ns && time_ns - process->exec_ns < FORKED_SAVE_STACK_NS;
+	process->save_stack_until_ns = time_ns + FORKED_SAVE_STACK_NS;
 	process->exec_ns = time_ns;
 	publication_remember(p, process, time_ns);
 	publisher_remove(p->options.publisher, process);
@@ -305,8 +305,8 @@ void publication_exec(struct publication *p, struct process *process, uint64_t t
 void publication_replacing(struct publication *p, struct process *process, uint64_t time_ns)
 {
 	publication_remember(p, process, time_ns);
-	process->keep_stack_until_ns = time_ns + REPLACED_KEEP_STACK_NS;
-	process->keep_stack = true;
+	process->save_stack_until_ns = time_ns + REPLACED_SAVE_STACK_NS;
+	process->save_stack = true;
 }
 
 void publication_end(struct publication *p, struct process *process, uint64_t time_ns)
@@ -318,9 +318,9 @@ void publication_end(struct publication *p, struct process *process, uint64_t ti
 void publication_tend(struct publication *p, struct process *process, uint64_t now_ns)
 {
 	proc_history_forget(process, now_ns > HISTORY_KEEP_NS ? now_ns - HISTORY_KEEP_NS : 0);
-	if (!process->keep_stack || now_ns < process->keep_stack_until_ns)
+	if (!process->save_stack || now_ns < process->save_stack_until_ns)
 		return;
-	process->keep_stack = false;
+	process->save_stack = false;
 	publication_mark(p, process->pid);
 }
 

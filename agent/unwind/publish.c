@@ -430,9 +430,9 @@ static int slot_set(struct publisher *p, struct slot *s, const struct process *p
 		return -ENOSPC;
 	}
 	r = list_get(p, s, process->maps, process->image->selected ? 0 : LIST_SKIP, &l);
-	if (r < 0 || (s->list == l && s->stack == process->keep_stack))
+	if (r < 0 || (s->list == l && s->stack == process->save_stack))
 		return r;
-	s->stack = process->keep_stack;
+	s->stack = process->save_stack;
 	if (s->list == l)
 		slot_write(s);
 	else

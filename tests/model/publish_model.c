@@ -208,7 +208,7 @@ static void do_fork(struct world *w)
 	if (parent) {
 		proc_maps_unref(p->maps);
 		p->maps = proc_maps_ref(parent->maps);
-		p->keep_stack = chance(50);
+		p->save_stack = chance(50);
 		proc_history_begin(p, publisher_generation(w->publisher),
 				   publisher_list_generation(w->publisher, p->maps));
 	}
@@ -387,7 +387,7 @@ static const char *do_put(struct world *w, struct process *p)
 	w->processes[i].promised = false;
 	k->published = k->settled = true;
 	k->selected = p->image->selected;
-	k->stack = p->keep_stack;
+	k->stack = p->save_stack;
 	k->tables_change = unwind_tables_change(w->tables);
 	return NULL;
 }
@@ -581,7 +581,7 @@ static const char *process_step(struct world *w, unsigned what)
 		p->image->selected = !p->image->selected;
 		w->known[index_of(w, p)].settled = false;
 	} else if (what < 63) {
-		p->keep_stack = !p->keep_stack;
+		p->save_stack = !p->save_stack;
 		w->known[index_of(w, p)].settled = false;
 	} else {
 		return do_query(w, p);

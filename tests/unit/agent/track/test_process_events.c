@@ -60,7 +60,7 @@ Test(process_events, fork_exec_exit)
 	cr_expect_str_eq(flow_path(f, CHILD, CODE), "/bin/sh", "a fork has its parent's mappings");
 	cr_expect_str_eq(flow_sample(f, CHILD, CHILD).image->comm, "sh");
 	cr_expect_eq(flow_slot(f, CHILD), SLOT_LIST);
-	cr_expect(flow_process(f, CHILD)->keep_stack, "until its execve is known");
+	cr_expect(flow_process(f, CHILD)->save_stack, "until its execve is known");
 	fake_exec(&f->host, CHILD, CHILD, "tool");
 	execed = fake_now_ns;
 	fake_mmap(&f->host, CHILD, CODE, 2, 0, "/bin/tool");
@@ -172,14 +172,14 @@ Test(process_events, exec_twice)
 	fake_exec(&f->host, CHILD, CHILD, "sh");
 	fake_mmap(&f->host, CHILD, CODE, 4, 0, "/bin/sh");
 	(void)track_drain(f->track);
-	cr_expect(flow_process(f, CHILD)->keep_stack, "it may do so once more");
+	cr_expect(flow_process(f, CHILD)->save_stack, "it may do so once more");
 	cr_expect_str_eq(flow_path(f, CHILD, CODE), "/bin/sh");
 	cr_expect_str_eq(flow_sample_at(f, CHILD, CHILD, between).image->comm, "tool");
 	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, CHILD), between), CODE),
 			 "/bin/tool");
 	flow_wait(f, 2 * NS_PER_SEC);
 	track_sweep(f->track, fake_now_ns);
-	cr_expect_not(flow_process(f, CHILD)->keep_stack);
+	cr_expect_not(flow_process(f, CHILD)->save_stack);
 }
 
 /* Nothing is known of the parent: the child is read from /proc. */
@@ -318,12 +318,12 @@ Test(process_events, mapping_is_replaced)
 
 	fake_mmap(&f->host, SHELL, LIB, 2, 0, "/bin/tool");
 	(void)track_drain(f->track);
-	cr_expect_not(flow_process(f, SHELL)->keep_stack, "nothing was there");
+	cr_expect_not(flow_process(f, SHELL)->save_stack, "nothing was there");
 	before = fake_now_ns;
 	fake_mmap(&f->host, SHELL, LIB, 2, 0, "/bin/sh");
 	(void)track_drain(f->track);
 	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/bin/sh");
-	cr_expect(flow_process(f, SHELL)->keep_stack);
+	cr_expect(flow_process(f, SHELL)->save_stack);
 	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, SHELL), before), LIB), "/bin/tool");
 	flow_wait(f, 20 * NS_PER_SEC);
 	track_sweep(f->track, fake_now_ns);

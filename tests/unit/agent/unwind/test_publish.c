@@ -147,11 +147,11 @@ Test(publish, stack_wanted)
 	uint32_t list;
 
 	map(p, 0x10000, 0x4000, 0, PROC_FILE_NONE);
-	p->keep_stack = true;
+	p->save_stack = true;
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	list = slot_word(s, 100);
 	cr_expect_eq(list & PROCESS_STACK, PROCESS_STACK);
-	p->keep_stack = false;
+	p->save_stack = false;
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	cr_expect_eq(slot_word(s, 100), list & ~PROCESS_STACK);
 	cr_expect_eq(stats_of(s).lists, 1);
