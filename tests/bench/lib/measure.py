@@ -10,7 +10,7 @@ import time
 from . import host
 from .agent import Agent
 
-DEPTHS = (20, 100, 500)
+DEPTHS = (6, 20, 100, 500)
 BUILD_ID_NOTE = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0" # name size, 20 bytes of id, NT_GNU_BUILD_ID
 
 
