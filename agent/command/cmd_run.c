@@ -157,11 +157,12 @@ static void log_stopped(struct run *run)
 	(void)agent_format_endings(&s, &endings);
 	log_fields(LOG_INFO, "stopped",
 		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
-		   "open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu requests=%lu "
-		   "requests_late=%lu requests_unanswered=%lu request_wait_max_us=%lu tables_overdue=%lu "
-		   "tables_built=%lu tables_evicted=%lu table_bytes=%lu arena_bytes=%lu maps_reread=%lu "
-		   "completed=%lu completed_late=%lu completion_full=%lu rules_followed=%lu "
-		   "rules_not_followed=%lu rules_disagreed=%lu rules_failed=%lu rules_refused=%lu%s",
+		   "open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu "
+		   "process_requests=%lu process_requests_late=%lu process_requests_unanswered=%lu "
+		   "process_request_wait_max_us=%lu tables_overdue=%lu tables_built=%lu tables_evicted=%lu "
+		   "table_bytes=%lu arena_bytes=%lu maps_reread=%lu completed=%lu completed_late=%lu "
+		   "completion_full=%lu rules_followed=%lu rules_not_followed=%lu rules_disagreed=%lu "
+		   "rules_failed=%lu rules_refused=%lu%s",
 		   (unsigned long)s.report.windows,
 		   (unsigned long)(s.report.first_sample_ns
 					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS

@@ -3,6 +3,7 @@
 import argparse
 import glob
 import os
+import signal
 import sys
 import tempfile
 
@@ -53,6 +54,8 @@ def table_figures(options):
 def main(doc, peer=False):
     """The program's exit code: 0 if every run gave its figures."""
     options = arguments(doc, peer)
+    for signo in (signal.SIGTERM, signal.SIGHUP):  # what was started is stopped as at any other end
+        signal.signal(signo, lambda *_: sys.exit(1))
     agents = {"proflet": OURS.replace("{program}", options.program)}
     if peer:
         agents["peer"] = options.peer
