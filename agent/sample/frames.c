@@ -26,7 +26,7 @@ static bool kind_of(uint64_t word, bool kernel_part, enum stack_frame_kind *ret)
 	return true;
 }
 
-bool stack_frames_next(struct stack_frames *f, struct stack_frame *ret)
+bool stack_frames_next_any(struct stack_frames *f, struct stack_frame *ret)
 {
 	while (f->at < f->n) {
 		uint32_t index = f->at;

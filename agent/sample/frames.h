@@ -44,8 +44,29 @@ struct stack_frames {
 	((struct stack_frames){(s)->frames, (s)->n_kernel, (s)->n_kernel, \
 			       (uint32_t)(s)->n_kernel + (s)->n_user})
 
-/* Gives the next frame; false at the end. */
-bool stack_frames_next(struct stack_frames *frames, struct stack_frame *ret);
+/* stack_frames_next for frames of every kind. */
+bool stack_frames_next_any(struct stack_frames *frames, struct stack_frame *ret);
+
+/*
+ * Gives the next frame; false at the end. Nearly all frames are native, and every frame of every sample is
+ * looked at more than once, so that case is inline.
+ */
+static inline bool stack_frames_next(struct stack_frames *frames, struct stack_frame *ret)
+{
+	uint32_t index = frames->at;
+
+	if (index >= frames->n)
+		return false;
+	if (index < frames->n_kernel || frame_tag(frames->words[index]) - 1u >= FRAME_FILE_MAX)
+		return stack_frames_next_any(frames, ret);
+	frames->at = index + 1;
+	ret->kind = STACK_FRAME_NATIVE;
+	ret->index = index;
+	ret->word = frames->words[index];
+	ret->following = frames->words + index + 1;
+	ret->n_following = 0;
+	return true;
+}
 
 /*
  * Numbers for frames; equal frames have equal numbers. The number of a native, anonymous or kernel frame is
