@@ -186,10 +186,10 @@ def unhurried(run):
 
 def rows(s):
     """(Run, its steps, more checks)."""
-    def row(name, steps, *more, http=False, timeout=LONG):
+    def row(name, steps, *more, http=False, timeout=LONG, **options):
         for debug in (False, True):
             title = name + (", sanitized" if debug else "")
-            yield Run(s, title, Server(s, steps, http=http), sanitized=debug, timeout=timeout), steps, more
+            yield Run(s, title, Server(s, steps, http=http), sanitized=debug, timeout=timeout, **options), steps, more
 
     yield from row("codes", faults.CODES_ONCE, certain)
     yield from row("answers", faults.ANSWERS, certain)
@@ -197,7 +197,8 @@ def rows(s):
     yield from row("cuts", faults.CUTS_KEPT[:10], certain)
     yield from row("cuts when whole", [faults.CUTS_KEPT[10], *faults.CUTS_FIRST])
     yield from row("stalls", faults.STALLS, timeout=SHORT)
-    yield from row("garbage", faults.GARBAGE, timeout=SHORT)
+    # each of these faults doubles the back-off: larger windows, so that what waits at the end is sent within the agent's flush
+    yield from row("garbage", faults.GARBAGE, timeout=SHORT, window="1s")
     yield from row("http answers", faults.HTTP_ANSWERS, certain, http=True)
     yield from row("http cuts", faults.HTTP_CUTS, http=True)
     yield from row("http stalls", faults.HTTP_STALLS, http=True, timeout=SHORT)
