@@ -511,8 +511,8 @@ void agent_free(struct agent *a)
 	follow_free(a->follow);
 	if (a->probe)
 		probe_detach(a->probe);
-	n_stuck = worker_free(a->worker) +
-		  worker_free(a->opener); /* jobs of these threads point into track and report */
+	/* Jobs of these threads point into track and report. */
+	n_stuck = worker_free(a->worker) + worker_free(a->opener);
 	if (n_stuck)
 		log_warn("%u threads are left behind: file systems that they read from do not answer",
 			 n_stuck);

@@ -80,8 +80,8 @@ void grpc_session_lost(struct grpc_session *s, const char *text);
 
 bool grpc_session_busy(const struct grpc_session *s);	/* a call is running */
 bool grpc_session_usable(const struct grpc_session *s); /* another call may be started after this one */
-bool grpc_session_ended(
-	const struct grpc_session *s); /* there is nothing more to read or send: close the connection */
+/* There is nothing more to read or send: close the connection. */
+bool grpc_session_ended(const struct grpc_session *s);
 
 DEFINE_CLEANUP(struct grpc_session *, grpc_session_free)
 #define _cleanup_grpc_ _cleanup_(grpc_session_free_p)

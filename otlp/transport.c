@@ -100,8 +100,8 @@ static int pump(struct otlp_transport *t)
 	int sent, r;
 
 	sent = send_some(t);
-	r = receive_some(
-		t); /* even after a failed send: the server may have sent the reason before it closed */
+	/* Even after a failed send: the server may have sent the reason before it closed. */
+	r = receive_some(t);
 	if (r >= 0 && sent >= 0)
 		r = send_some(t);
 	if (r < 0 || sent < 0)
@@ -159,9 +159,8 @@ static int run_call(struct otlp_transport *t, uint64_t deadline, int cancel_fd)
 		break;
 	}
 	t->kept = true;
-	if (ended < 0 || r < 0 ||
-	    !grpc_session_usable(
-		    t->h2)) /* a server that did not answer gets no second call on this connection */
+	/* A server that did not answer gets no second call on this connection. */
+	if (ended < 0 || r < 0 || !grpc_session_usable(t->h2))
 		otlp_transport_disconnect(t);
 	return r == -ECANCELED ? r : 0;
 }

@@ -233,8 +233,8 @@ static int run_agent(struct run *run)
 	log_started(run);
 	r = agent_run(run->agent);
 	agent_stop(run->agent);
-	(void)otlp_exporter_stop(
-		run->exporter, clock_mono_ns() + FINAL_FLUSH_NS); /* the final account reports what is left */
+	/* The final account reports what is left. */
+	(void)otlp_exporter_stop(run->exporter, clock_mono_ns() + FINAL_FLUSH_NS);
 	deliver_log_events(run->exporter);
 	log_stopped(run);
 	log_account(run, "final");

@@ -53,9 +53,8 @@ struct proc_open_request {
 	bool has_inode; /* the following three are known */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
-	bool (*check)(
-		int fd,
-		void *data); /* whether it is the right file; must read with pread(2); NULL: not checked */
+	/* Whether it is the right file; must read with pread(2). NULL: not checked. */
+	bool (*check)(int fd, void *data);
 	void *check_data;
 	/*
 	 * Return a descriptor with O_PATH, which can be closed without access to the file system. A file from

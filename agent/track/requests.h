@@ -51,13 +51,15 @@ struct request {
 };
 
 struct request_kind {
-	const char *what;		/* for the log: "reading its mappings" */
-	void (*run)(struct request *q); /* on a thread; may touch nothing but the request */
-	/* The others run on the main loop. */
-	bool (*again)(
-		struct request *q); /* whether the answer is incomplete: `run` is called again. NULL: never */
-	void (*late)(struct request *q);    /* takes an answer after REQUEST_LATER. NULL: it is dropped */
-	void (*give_up)(struct request *q); /* no answer in time; `late` will not be called. May be NULL */
+	const char *what; /* for the log: "reading its mappings" */
+	/* On a thread; may touch nothing but the request. The others run on the main loop. */
+	void (*run)(struct request *q);
+	/* Whether the answer is incomplete: `run` is called again. NULL: never. */
+	bool (*again)(struct request *q);
+	/* Takes an answer after REQUEST_LATER. NULL: it is dropped. */
+	void (*late)(struct request *q);
+	/* No answer in time; `late` will not be called. May be NULL. */
+	void (*give_up)(struct request *q);
 	void (*free)(struct request *q);
 };
 

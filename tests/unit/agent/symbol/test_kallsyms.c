@@ -260,9 +260,9 @@ Test(kallsyms, the_running_kernel)
 	cr_expect_eq(stats.n_skipped, 0);
 	cr_expect_lt(stats.bytes, stats.n_symbols * 35);
 	while (fscanf(f, "%" SCNx64 " %c %599s%79[^\n]", &addr, &type, name, rest) >= 3) {
+		/* BPF programs may be loaded or unloaded between the two readings. */
+		bool bpf = strstr(rest, "[bpf]");
 		struct kallsyms_symbol s;
-		bool bpf = strstr(
-			rest, "[bpf]"); /* BPF programs may be loaded or unloaded between the two readings */
 
 		rest[0] = '\0';
 		if (!strchr("tTwW", type) || !addr || bpf)
