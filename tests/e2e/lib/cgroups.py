@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control groups as runtimes make them, by hand: no runtime is needed to have a process in one."""
 import os
+import signal
 
 from .scenario import Skip, wait_for
 
@@ -26,9 +27,41 @@ def remove(path, top):
         path = os.path.dirname(path)
 
 
-def make(s, name):
-    """A group; it goes with the scenario. Returns its folder."""
-    top = hierarchy()
+def cpu_hierarchy():
+    """Where groups have weights on the CPUs."""
+    with open("/proc/self/mounts") as f:
+        mounts = [line.split() for line in f]
+    for _, point, found, options, *_ in mounts:
+        if found == "cgroup" and "cpu" in options.split(",") and os.access(point, os.W_OK):
+            return point
+    for _, point, found, *_ in mounts:
+        if found == "cgroup2" and "cpu" in open(os.path.join(point, "cgroup.controllers")).read().split():
+            with open(os.path.join(point, "cgroup.subtree_control"), "w") as f:
+                f.write("+cpu")
+            return point
+    raise Skip("no hierarchy with the cpu controller can be written")
+
+
+def set_weight(group, shares):
+    """Sets the weight by cpu.shares; version 2 has its own unit, 100 for 1024 shares."""
+    old = os.path.join(group, "cpu.shares")
+    with open(old if os.path.exists(old) else os.path.join(group, "cpu.weight"), "w") as f:
+        f.write(str(shares if os.path.exists(old) else max(1, round(shares * 100 / 1024))))
+
+
+def kill(group):
+    """Kills what is in the group, also what its programs have started."""
+    with open(os.path.join(group, "cgroup.procs")) as f:
+        for pid in map(int, f.read().split()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def make(s, name, top=None):
+    """A group, in the hierarchy `top` or in any; it goes with the scenario. Returns its folder."""
+    top = top or hierarchy()
     path = os.path.join(top, name.strip("/"))
     os.makedirs(path, exist_ok=True)
 
