@@ -127,6 +127,13 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 	report_add(a->report, task, view);
 }
 
+static bool is_reading(const struct process *p, void *data)
+{
+	const struct agent *a = data;
+
+	return track_reading(a->track, p);
+}
+
 /*
  * Sends the closed window if it is due. Process events are drained first, because they show which names were
  * read only after their process had ended and so belong to another one.
@@ -405,6 +412,7 @@ static int open_samples(struct agent *a)
 		.worker = a->worker,
 		.user_frames = c->stack.depth,
 		.max_bytes = c->memory.total_bytes / 8,
+		.reading = is_reading,
 		.final = on_final,
 		.data = a,
 	};

@@ -11,13 +11,15 @@
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
+#include "agent/unwind/completion.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
 
 #define RETRY_NS (1 * NS_PER_SEC)
-#define COSTLY_NS NS_PER_MS			 /* to write one list */
-#define COST_SHARE 20u				 /* at most 1/20 of the time goes into such a list */
-#define HISTORY_KEEP_NS (12 * NS_PER_SEC)	 /* longer than a sample waits */
+#define COSTLY_NS NS_PER_MS		  /* to write one list */
+#define COST_SHARE 20u			  /* at most 1/20 of the time goes into such a list */
+#define HISTORY_KEEP_NS (12 * NS_PER_SEC) /* longer than samples take to arrive here */
+#define HISTORY_WAITING_NS (COMPLETION_PENDING_NS + HISTORY_KEEP_NS) /* of a process whose samples wait */
 #define REPLACED_SAVE_STACK_NS (10 * NS_PER_SEC) /* a program that replaces code does so again */
 #define FORKED_SAVE_STACK_NS (1 * NS_PER_SEC)	 /* most children that call execve do so sooner */
 
@@ -317,7 +319,10 @@ void publication_end(struct publication *p, struct process *process, uint64_t ti
 
 void publication_tend(struct publication *p, struct process *process, uint64_t now_ns)
 {
-	proc_history_forget(process, now_ns > HISTORY_KEEP_NS ? now_ns - HISTORY_KEEP_NS : 0);
+	/* the table has one reference, samples that wait have the others */
+	uint64_t keep_ns = process->refs > 1 ? HISTORY_WAITING_NS : HISTORY_KEEP_NS;
+
+	proc_history_forget(process, now_ns > keep_ns ? now_ns - keep_ns : 0);
 	if (!process->save_stack || now_ns < process->save_stack_until_ns)
 		return;
 	process->save_stack = false;

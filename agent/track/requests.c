@@ -261,6 +261,14 @@ unsigned requests_pending(const struct requests *r)
 	return r->stats.pending;
 }
 
+bool requests_about(const struct requests *r, uint32_t pid)
+{
+	for (const struct request *q = r->late; q; q = q->next)
+		if (q->pid == pid && !q->given_up)
+			return true;
+	return false;
+}
+
 void requests_stats(const struct requests *r, struct requests_stats *ret)
 {
 	*ret = r->stats;

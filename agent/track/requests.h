@@ -101,6 +101,8 @@ void requests_drain(struct requests *r, uint64_t timeout_ns);
 uint64_t *requests_charge(struct requests *r, uint64_t *account);
 /* Requests that are late and not given up. */
 unsigned requests_pending(const struct requests *r);
+/* Whether one of these is about the process. */
+bool requests_about(const struct requests *r, uint32_t pid);
 void requests_stats(const struct requests *r, struct requests_stats *ret);
 
 #endif

@@ -378,6 +378,11 @@ void track_sweep(struct track *t, uint64_t now_ns)
 
 /* --- for the samples */
 
+bool track_reading(const struct track *t, const struct process *p)
+{
+	return requests_about(t->requests, p->pid);
+}
+
 uint64_t track_epoch(const struct track *t)
 {
 	return publication_epoch(t->publication);

@@ -101,6 +101,8 @@ void track_reselect(struct track *t);
 struct unwind_tables *track_tables(const struct track *t);
 const struct publisher *track_publisher(const struct track *t);
 struct arena *track_arena(const struct track *t);
+/* Whether the process is being read, its mappings or a file of them: samples without these should wait. */
+bool track_reading(const struct track *t, const struct process *p);
 /* Changes whenever something was published: stacks that wait should be tried again. */
 uint64_t track_epoch(const struct track *t);
 /* Samples up to this time have been seen: what ended before it may be forgotten. */

@@ -4,15 +4,21 @@
  * If the sample brought its registers and stack from its start, it is walked again with the mappings of its
  * time. If not, it is cut at that frame, and says so.
  *
- * A workload (control group) may fill no more of the waiting room than it leaves free: one that maps new code
- * all the time gets half of it at most, and the samples of the others still find room.
+ * When the room for waiting samples is full, the workload (control group) that has the most of it gives way:
+ * its oldest samples are sent as they are. So one that maps new code all the time leaves room for the others.
+ *
+ * Samples may wait for minutes. While much of the room is taken, the records that come are compressed: a
+ * saved stack is mostly zeros and repeated addresses. A retry walks only the samples for which the mappings,
+ * the table or the rules that they lacked have changed.
  */
 #include "agent/unwind/completion.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
@@ -23,43 +29,94 @@
 #include "agent/unwind/tables.h"
 
 #define RETRY_PAUSE 8u /* the pause between retries, in durations of the last one */
+/* The longest pause: a retry takes long where others have the CPU. */
+#define RETRY_PAUSE_MAX_NS (NS_PER_SEC / 2)
+#define RETRIES_MAX 256u /* walks in one call: the rings have to be drained, too */
+#define PACK_PART 4u	 /* records are compressed while more than 1/4 of the room is taken */
+#define PACK_LEVEL 1
+#define PACK_BYTES_MIN 1024u
 
-/* What the samples of a workload take of the waiting room. */
+struct link {
+	struct link *prev, *next;
+};
+
+/* What the samples of a workload take of the room. */
 struct share {
 	struct map_node node;
 	const void *workload; /* its identity only, never followed */
 	size_t bytes;
+	struct link samples; /* in the order of arrival */
+};
+
+enum missing_what {
+	MISSING_MAPPING, /* or the process */
+	MISSING_TABLE,
+	MISSING_RULES,
+};
+
+/* What a stack lacks, and the state of it when the stack was tried. */
+struct missing {
+	enum missing_what what;
+	uint32_t file;		/* of the mapping where the walk ended: PROC_FILE_NONE without one */
+	uint64_t maps, version; /* the mappings that were used */
+	uint32_t table_change;	/* binary_table.change of the file */
+	uint64_t rules_answers; /* completion.rules_answers */
 };
 
 struct waiting {
-	struct waiting *next;
+	struct link link, in_share;
+	uint64_t time_ns; /* of the sample */
 	uint64_t deadline_ns;
+	struct missing missing;
 	struct share *share;
 	struct sampled_task task; /* one reference each: the process may end before its tables are there */
 	uint32_t *held;		  /* the binaries that its frames are of, one reference each; owned */
 	size_t n_held;
-	size_t len;
-	uint64_t record[]; /* len bytes */
+	size_t record_len, len;
+	uint64_t record[]; /* len bytes: the record, or compressed if len < record_len */
 };
 
 struct completion {
 	struct completion_options options;
 	struct finisher *finisher;
-	struct waiting *first, **tail; /* in the order of arrival */
+	struct link waiting; /* in the order of arrival */
+	struct link *resume; /* where the next retry goes on; NULL: at the first sample */
 	struct map shares;
 	size_t n, bytes;
-	bool rules_came;
-	uint64_t epoch;		   /* of the last try */
-	uint64_t next_deadline_ns; /* no sample that waits has an earlier deadline */
-	uint64_t pause_until_ns;   /* no retry before then: retries take a bounded part of our time */
+	uint64_t rules_answers, rules_seen; /* times that rules came; of these, before the last retry */
+	uint64_t epoch;			    /* of the last retry */
+	uint64_t next_deadline_ns;	    /* no sample that waits has an earlier deadline */
+	uint64_t pause_until_ns; /* no retry before then: retries take a bounded part of our time */
+	ZSTD_CCtx *pack;	 /* NULL until the first record is compressed */
+	ZSTD_DCtx *unpack;
+	struct buf packed, unpacked; /* a record at a time */
 	struct completion_stats stats;
 };
+
+static void link_init(struct link *head)
+{
+	head->prev = head->next = head;
+}
+
+static void link_append(struct link *head, struct link *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+static void link_remove(struct link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+}
 
 static void on_rules(void *data)
 {
 	struct completion *c = data;
 
-	c->rules_came = true;
+	c->rules_answers++;
 }
 
 int completion_new(struct completion **ret, const struct completion_options *options)
@@ -80,7 +137,7 @@ int completion_new(struct completion **ret, const struct completion_options *opt
 	c->options = *options;
 	if (!c->options.now)
 		c->options.now = clock_mono_ns;
-	c->tail = &c->first;
+	link_init(&c->waiting);
 	map_init(&c->shares, SIZE_MAX); /* no more than samples that wait */
 	r = finisher_new(&c->finisher, &finish);
 	if (r < 0) {
@@ -134,17 +191,48 @@ static bool cut(struct completion *c, const struct sample_view *v, const struct 
 	return true;
 }
 
-static bool walk_again(struct completion *c, const struct process *p, const struct sample_view *v,
-		       const struct proc_maps *right, struct sample_view *ret)
+/* What a walk lacks that ended at `address`. */
+static void note_missing(const struct completion *c, const struct proc_maps *maps, uint64_t address,
+			 enum unwind_ending ending, struct missing *ret)
 {
-	struct sample_view start = *v;
-	uint32_t list = list_for(c, v, right);
+	const struct proc_mapping *m = proc_maps_find(maps, address);
+	const struct binary_table *table = NULL;
 
-	if (!list)
-		return right != p->maps; /* the mappings of that time are known: there were none */
-	start.n_user = 0;
-	start.ending = ENDING_NO_PROCESS;
-	return finisher_walk(c->finisher, &start, list, ret);
+	ret->what = ending == ENDING_NO_TABLE		? MISSING_TABLE
+		    : ending == ENDING_UNSUPPORTED_RULE ? MISSING_RULES
+							: MISSING_MAPPING;
+	ret->file = m ? m->file : PROC_FILE_NONE;
+	ret->maps = maps->id;
+	ret->version = maps->version;
+	if (ret->what == MISSING_TABLE)
+		table = unwind_tables_get(c->options.tables, ret->file);
+	ret->table_change = table ? table->change : 0;
+}
+
+/*
+ * Walks from the saved registers with these mappings. True when the result is final; else *missing is what a
+ * further walk needs.
+ */
+static bool walk(struct completion *c, const struct process *p, const struct sample_view *v,
+		 const struct proc_maps *right, struct sample_view *ret, struct missing *missing)
+{
+	uint32_t list = list_for(c, v, right);
+	struct sample_view from = *v;
+
+	missing->rules_answers = c->rules_answers; /* those that come during the walk count as later ones */
+	if (!list) {
+		note_missing(c, right, v->saved->ip, ENDING_NO_MAPPING, missing);
+		/* of an earlier time, all mappings are known; the files of some may still be opened */
+		return right != p->maps && !(missing->file & PROC_FILE_OPENING);
+	}
+	if (v->from_start) {
+		from.n_user = 0;
+		from.ending = ENDING_NO_PROCESS;
+	}
+	if (finisher_walk(c->finisher, &from, list, ret))
+		return true;
+	note_missing(c, right, finisher_address(c->finisher), ret->ending, missing);
+	return false;
 }
 
 static bool is_completable(enum unwind_ending e)
@@ -163,14 +251,13 @@ static bool is_final(const struct process *p, const struct sample_view *v)
 
 /*
  * Continues the walk as far as that is possible now; *ret is borrowed until the next call. True when the
- * result is final; false when a table, mapping or rule may still come that takes it further.
+ * result is final; false when a table, mapping or rule may still come that takes it further: *missing.
  */
 static bool complete(struct completion *c, const struct process *p, const struct sample_view *v,
-		     struct sample_view *ret)
+		     struct sample_view *ret, struct missing *missing)
 {
 	const struct proc_maps *right = proc_history_at(p, v->time_ns), *used = NULL;
 	bool outdated = is_outdated(p, v, &used), final;
-	uint32_t list;
 
 	take_as_is(v, ret);
 	if (outdated && !(right && v->saved && v->from_start)) {
@@ -179,16 +266,14 @@ static bool complete(struct completion *c, const struct process *p, const struct
 	}
 	if (!right || !v->saved) /* the mappings of that time are forgotten */
 		return true;
+	final = walk(c, p, v, right, ret, missing);
 	if (v->from_start) {
-		final = walk_again(c, p, v, right, ret);
 		/* the stack that came along may be shorter than the one that the program walked */
 		if (!outdated && ret->n_user <= v->n_user && !unwind_ending_complete(ret->ending))
 			take_as_is(v, ret);
 		c->stats.walked_again += outdated && final;
-		return final;
 	}
-	list = list_for(c, v, right);
-	return list ? finisher_walk(c->finisher, v, list, ret) : right != p->maps;
+	return final;
 }
 
 /* The tables of these frames are in use, and where they are missing they are built next. */
@@ -196,6 +281,7 @@ static void touch(struct completion *c, const struct sample_view *v)
 {
 	struct stack_frames frames = STACK_USER_FRAMES(v);
 	struct stack_frame frame;
+	uint64_t now = c->options.now(); /* the sample may be minutes old */
 	uint32_t last = 0;
 
 	while (stack_frames_next(&frames, &frame)) {
@@ -204,7 +290,7 @@ static void touch(struct completion *c, const struct sample_view *v)
 		if (frame.kind != STACK_FRAME_NATIVE)
 			continue;
 		if (file != last) /* the frames of a binary come in runs */
-			unwind_tables_touch(c->options.tables, file, v->time_ns);
+			unwind_tables_touch(c->options.tables, file, now);
 		last = file;
 	}
 }
@@ -235,13 +321,14 @@ static struct share *share_of(struct completion *c, const void *workload)
 	if (!s)
 		return NULL;
 	s->workload = workload;
+	link_init(&s->samples);
 	if (map_insert(&c->shares, &s->node, hash) == 0)
 		return s;
 	free(s);
 	return NULL;
 }
 
-/* Accounts for bytes of the waiting room that are taken or returned, and frees an empty share. */
+/* Accounts for bytes of the room that are taken or returned, and frees an empty share. */
 static void charge(struct completion *c, struct share *s, size_t taken, size_t returned)
 {
 	c->bytes += taken - returned;
@@ -250,6 +337,20 @@ static void charge(struct completion *c, struct share *s, size_t taken, size_t r
 		return;
 	map_remove(&c->shares, &s->node);
 	free(s);
+}
+
+static struct share *fullest_share(const struct completion *c)
+{
+	struct share *fullest = NULL;
+	struct map_node *n;
+
+	map_for_each (&c->shares, n, i) {
+		struct share *s = container_of(n, struct share, node);
+
+		if (!fullest || s->bytes > fullest->bytes)
+			fullest = s;
+	}
+	return fullest;
 }
 
 static size_t waiting_bytes(const struct waiting *w)
@@ -282,6 +383,11 @@ static void hold_binaries(struct completion *c, struct waiting *w, const struct 
 
 static void drop(struct completion *c, struct waiting *w)
 {
+	if (c->resume == &w->link)
+		c->resume = w->link.next;
+	link_remove(&w->link);
+	link_remove(&w->in_share);
+	c->n--;
 	charge(c, w->share, 0, waiting_bytes(w));
 	for (size_t i = 0; i < w->n_held; i++)
 		binary_registry_release(binaries_of(c), w->held[i]);
@@ -291,143 +397,278 @@ static void drop(struct completion *c, struct waiting *w)
 	free(w);
 }
 
+static struct waiting *first_waiting(const struct completion *c)
+{
+	return c->waiting.next == &c->waiting ? NULL : container_of(c->waiting.next, struct waiting, link);
+}
+
 void completion_free(struct completion *c)
 {
+	struct waiting *w;
+
 	if (!c)
 		return;
-	for (struct waiting *w = c->first, *next; w; w = next) {
-		next = w->next;
+	while ((w = first_waiting(c)))
 		drop(c, w);
-	}
 	map_fini(&c->shares);
 	finisher_free(c->finisher);
+	ZSTD_freeCCtx(c->pack);
+	ZSTD_freeDCtx(c->unpack);
+	buf_fini(&c->packed);
+	buf_fini(&c->unpacked);
 	free(c);
 }
 
-static bool needs_worker(enum unwind_ending ending)
+/* --- records that wait, compressed or not */
+
+/* Whatever unpacking needs is allocated here, so that unpacking cannot fail. */
+static bool pack_prepare(struct completion *c, size_t len)
 {
-	return ending == ENDING_NO_TABLE || ending == ENDING_UNSUPPORTED_RULE;
+	if (!c->pack)
+		c->pack = ZSTD_createCCtx();
+	if (!c->unpack)
+		c->unpack = ZSTD_createDCtx();
+	buf_clear(&c->packed);
+	buf_clear(&c->unpacked);
+	return c->pack && c->unpack && buf_reserve(&c->packed, len) == 0 &&
+	       buf_reserve(&c->unpacked, len) == 0;
 }
 
-/* 0, -ENOSPC: there is no room for it, -ENOMEM. */
-static int keep(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
-		enum unwind_ending ending, const void *record, size_t len)
+/* Compresses a record if there is little room. Returns the bytes to keep, *ret_len of them; borrowed. */
+static const void *pack(struct completion *c, const void *record, size_t len, size_t *ret_len)
+{
+	size_t n;
+
+	*ret_len = len;
+	if (len < PACK_BYTES_MIN || c->bytes < c->options.max_bytes / PACK_PART || !pack_prepare(c, len))
+		return record;
+	n = ZSTD_compressCCtx(c->pack, c->packed.data, len - 1, record, len, PACK_LEVEL);
+	if (ZSTD_isError(n)) /* it does not become smaller */
+		return record;
+	c->stats.packed++;
+	*ret_len = n;
+	return c->packed.data;
+}
+
+/* Its record, decoded; borrowed until the next call. */
+static void view_of(struct completion *c, const struct waiting *w, struct sample_view *ret)
+{
+	const void *record = w->record;
+
+	if (w->len < w->record_len) {
+		(void)ZSTD_decompressDCtx(c->unpack, c->unpacked.data, w->record_len, w->record, w->len);
+		record = c->unpacked.data;
+	}
+	(void)sample_decode(record, w->record_len, ret); /* it did decode when it came */
+}
+
+/* --- how long a sample waits */
+
+/* Whether another walk may lead further than the last one did. */
+static bool has_changed(const struct completion *c, const struct waiting *w)
+{
+	const struct proc_maps *maps = proc_history_at(w->task.process, w->time_ns);
+	const struct missing *m = &w->missing;
+	const struct binary_table *table;
+
+	if (!maps || maps->id != m->maps || maps->version != m->version)
+		return true;
+	if (m->what == MISSING_RULES)
+		return c->rules_answers != m->rules_answers;
+	if (m->what == MISSING_MAPPING)
+		return false;
+	table = unwind_tables_get(c->options.tables, m->file);
+	return !table || !binary_table_pending(table) || table->change != m->table_change;
+}
+
+/* Whether what the sample lacks is on its way, so that it comes if only we wait. */
+static bool is_pending(const struct completion *c, const struct waiting *w)
+{
+	const struct missing *m = &w->missing;
+	const struct binary_table *table;
+
+	if (m->what == MISSING_RULES)
+		return true;
+	if (m->what == MISSING_MAPPING)
+		return m->file & PROC_FILE_OPENING ||
+		       (c->options.reading && c->options.reading(w->task.process, c->options.data));
+	table = unwind_tables_get(c->options.tables, m->file);
+	return table && (table->state == TABLE_WAITING || table->state == TABLE_BUILDING);
+}
+
+static uint64_t timeout_ns(const struct missing *m)
+{
+	return m->what == MISSING_MAPPING ? COMPLETION_PROCESS_NS : COMPLETION_TABLE_NS;
+}
+
+/* Whether a sample that cannot be completed now goes on waiting; its deadline may be put off. */
+static bool may_wait(const struct completion *c, struct waiting *w, uint64_t now)
+{
+	uint64_t timeout = timeout_ns(&w->missing);
+
+	if (w->deadline_ns < w->time_ns + timeout) /* it lacked a mapping before, and now lacks a table */
+		w->deadline_ns = w->time_ns + timeout;
+	if (now < w->deadline_ns)
+		return true;
+	if (now >= w->time_ns + COMPLETION_PENDING_NS || !is_pending(c, w))
+		return false;
+	w->deadline_ns = now + timeout;
+	return true;
+}
+
+/*
+ * Tries to complete the sample. True when it is sent and dropped: it is final, out of time, or given up,
+ * which is then counted in *given_up (NULL: it is not given up).
+ */
+static bool settle(struct completion *c, struct waiting *w, uint64_t now, uint64_t *given_up)
+{
+	struct sample_view v, done;
+	bool final;
+
+	view_of(c, w, &v);
+	final = complete(c, w->task.process, &v, &done, &w->missing);
+	c->stats.tried++;
+	if (!final && !given_up && may_wait(c, w, now))
+		return false;
+	c->stats.completed += unwind_ending_complete(done.ending);
+	if (!final)
+		++*(given_up ?: &c->stats.late);
+	send(c, &w->task, &done);
+	drop(c, w);
+	return true;
+}
+
+/*
+ * Takes bytes for a sample of the workload, from the shares that have the most. False: the sample itself is
+ * the largest share, and the room is full.
+ */
+static bool take_room(struct completion *c, struct share *share, size_t bytes)
+{
+	charge(c, share, bytes, 0); /* keeps the share while its samples are sent */
+	while (c->bytes > c->options.max_bytes) {
+		struct share *fullest = fullest_share(c);
+
+		if (fullest->samples.next == &fullest->samples) {
+			charge(c, share, 0, bytes);
+			return false;
+		}
+		(void)settle(c, container_of(fullest->samples.next, struct waiting, in_share),
+			     c->options.now(), &c->stats.no_room);
+	}
+	return true;
+}
+
+/* False: there is no room for it, or no memory. What complete() gave before is not valid any more. */
+static bool keep(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
+		 const struct missing *missing, const void *record, size_t record_len)
 {
 	struct share *share = share_of(c, task->image->context.data);
-	size_t bytes = sizeof(struct waiting) + len + v->n_user * sizeof(uint32_t); /* at most */
-	struct waiting *w = NULL;
-	int r = -ENOMEM;
+	size_t len, bytes;
+	const void *kept = pack(c, record, record_len, &len);
+	struct waiting *w;
 
-	if (!share)
-		return r;
-	if (c->bytes + bytes > c->options.max_bytes ||
-	    share->bytes + bytes > c->options.max_bytes - (c->bytes + bytes))
-		r = -ENOSPC;
-	else
-		w = malloc(bytes);
+	bytes = sizeof *w + len + v->n_user * sizeof *w->held; /* at most */
+	if (!share || !take_room(c, share, bytes))
+		return false;
+	w = malloc(sizeof *w + len);
 	if (!w) {
-		charge(c, share, 0, 0); /* it may be new */
-		return r;
+		charge(c, share, 0, bytes);
+		return false;
 	}
-	*w = (struct waiting){.deadline_ns =
-				      c->options.now() +
-				      (needs_worker(ending) ? COMPLETION_TABLE_NS : COMPLETION_PROCESS_NS),
+	*w = (struct waiting){.time_ns = v->time_ns,
+			      .deadline_ns = c->options.now() + timeout_ns(missing),
+			      .missing = *missing,
 			      .share = share,
 			      .task = *task,
+			      .record_len = record_len,
 			      .len = len};
 	process_ref(task->process);
 	proc_image_ref(task->image);
-	memcpy(w->record, record, len);
+	memcpy(w->record, kept, len);
 	if (c->options.tables)
 		hold_binaries(c, w, v);
 	if (!c->n || w->deadline_ns < c->next_deadline_ns)
 		c->next_deadline_ns = w->deadline_ns;
-	charge(c, share, waiting_bytes(w), 0);
-	*c->tail = w;
-	c->tail = &w->next;
+	charge(c, share, 0, bytes - waiting_bytes(w));
+	link_append(&c->waiting, &w->link);
+	link_append(&share->samples, &w->in_share);
 	c->n++;
-	return 0;
+	return true;
 }
 
 void completion_take(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		     const void *record, size_t len)
 {
+	struct missing missing = {0};
 	struct sample_view done;
 
 	if (is_final(task->process, v)) {
 		send(c, task, v);
 		return;
 	}
-	if (complete(c, task->process, v, &done)) {
+	if (complete(c, task->process, v, &done, &missing)) {
 		c->stats.completed += unwind_ending_complete(done.ending);
 		send(c, task, &done);
 		return;
 	}
-	if (keep(c, task, v, done.ending, record, len) == 0) {
-		touch(c, &done);
+	touch(c, &done);
+	if (keep(c, task, v, &missing, record, len))
 		return;
-	}
 	c->stats.no_room++;
+	(void)complete(c, task->process, v, &done, &missing);
 	send(c, task, &done);
 }
 
-/* True when the sample is sent. */
-static bool settle(struct completion *c, struct waiting *w, bool out_of_time)
+/* Tries the samples from c->resume on for which it can make a difference. */
+static void retry_some(struct completion *c, uint64_t now)
 {
-	struct sample_view v, done;
-	bool final;
+	struct link *next, *l = c->resume ?: c->waiting.next;
+	unsigned n = 0;
 
-	(void)sample_decode(w->record, w->len, &v); /* it did decode when it came */
-	final = complete(c, w->task.process, &v, &done);
-	if (!final && needs_worker(done.ending) && w->deadline_ns < v.time_ns + COMPLETION_TABLE_NS)
-		w->deadline_ns = v.time_ns + COMPLETION_TABLE_NS; /* now it waits for a worker */
-	if (!final && !out_of_time)
-		return false;
-	c->stats.completed += unwind_ending_complete(done.ending);
-	c->stats.late += !final;
-	send(c, &w->task, &done);
-	return true;
-}
+	c->resume = NULL;
+	for (; l != &c->waiting; l = next) {
+		struct waiting *w = container_of(l, struct waiting, link);
+		bool due = now >= w->deadline_ns || has_changed(c, w);
 
-static void try_all(struct completion *c, uint64_t now, bool last)
-{
-	struct waiting **at = &c->first;
-
-	c->next_deadline_ns = UINT64_MAX;
-	while (*at) {
-		struct waiting *w = *at;
-
-		if (settle(c, w, last || now >= w->deadline_ns)) {
-			*at = w->next;
-			c->n--;
-			drop(c, w);
-			continue;
+		next = l->next;
+		if (due && n++ == RETRIES_MAX) {
+			c->resume = l;
+			return;
 		}
-		if (w->deadline_ns < c->next_deadline_ns)
+		if (!(due && settle(c, w, now, NULL)) && w->deadline_ns < c->next_deadline_ns)
 			c->next_deadline_ns = w->deadline_ns;
-		at = &w->next;
 	}
-	c->tail = at;
 }
 
 void completion_retry(struct completion *c, uint64_t epoch)
 {
-	uint64_t now;
+	uint64_t now, took;
 
 	if (!c->n)
 		return;
 	now = c->options.now();
-	if (now < c->pause_until_ns || (epoch == c->epoch && !c->rules_came && now < c->next_deadline_ns))
+	if (now < c->pause_until_ns)
 		return;
-	c->epoch = epoch;
-	c->rules_came = false;
-	try_all(c, now, false);
-	c->pause_until_ns = c->options.now() + RETRY_PAUSE * (c->options.now() - now);
+	if (!c->resume) {
+		if (epoch == c->epoch && c->rules_answers == c->rules_seen && now < c->next_deadline_ns)
+			return;
+		c->epoch = epoch;
+		c->rules_seen = c->rules_answers;
+		c->next_deadline_ns = UINT64_MAX;
+	}
+	retry_some(c, now);
+	took = c->options.now() - now;
+	c->pause_until_ns =
+		now + took +
+		(took < RETRY_PAUSE_MAX_NS / RETRY_PAUSE ? RETRY_PAUSE * took : RETRY_PAUSE_MAX_NS);
 }
 
 void completion_finish(struct completion *c)
 {
-	try_all(c, c->options.now(), true);
+	struct waiting *w;
+
+	while ((w = first_waiting(c)))
+		(void)settle(c, w, c->options.now(), &c->stats.late);
 }
 
 void completion_forget(struct completion *c, uint32_t file)

@@ -4,7 +4,8 @@
  * mapping, a table or a rule, or because it used a mapping list that was already outdated
  * (agent/proc/history.h). Most stacks are completed at once. For the others the whole record waits, in
  * bounded memory, until what it needs was published or its deadline has passed; in the latter case it is
- * sent as far as it was unwound. Main loop only.
+ * sent as far as it was unwound. A deadline is put off while what the sample needs is queued or being made:
+ * a worker thread that gets no CPU is late, and the table that it builds still comes. Main loop only.
  */
 #ifndef PROFLET_UNWIND_COMPLETION_H
 #define PROFLET_UNWIND_COMPLETION_H
@@ -22,10 +23,12 @@ struct publisher;
 struct unwind_tables;
 struct worker;
 
-/* The nanoseconds that a sample waits for a table or a rule, which a worker thread makes. */
+/* The nanoseconds that a sample waits for a table or a rule that nobody makes. */
 #define COMPLETION_TABLE_NS 10000000000ull
-/* The nanoseconds that a sample waits for a process or a mapping: an event reports it, its file is opened. */
+/* The nanoseconds that a sample waits for a process or a mapping that no event has reported. */
 #define COMPLETION_PROCESS_NS 2500000000ull
+/* The nanoseconds that a sample waits, at most, for what is being made, opened or read. */
+#define COMPLETION_PENDING_NS 300000000000ull
 
 struct completion_options {
 	struct arena *arena;
@@ -35,6 +38,8 @@ struct completion_options {
 	uint32_t user_frames;		   /* the most a stack may have */
 	size_t max_bytes;		   /* of records that wait */
 	uint64_t (*now)(void);		   /* CLOCK_MONOTONIC; NULL: clock_mono_ns */
+	/* Whether the mappings of the process are being read: its samples wait. NULL: never */
+	bool (*reading)(const struct process *p, void *data);
 	/* Takes each sample once, with its final stack; both are borrowed for the call. */
 	void (*final)(const struct sampled_task *task, const struct sample_view *v, void *data);
 	void *data;
@@ -43,7 +48,9 @@ struct completion_options {
 struct completion_stats {
 	uint64_t completed; /* stacks that reached their root here */
 	uint64_t late;	    /* sent incomplete because their deadline had passed */
-	uint64_t no_room;   /* sent incomplete because too many waited already */
+	uint64_t no_room;   /* sent incomplete because there was no room for all that waited */
+	uint64_t tried;	    /* walks of samples that waited */
+	uint64_t packed;    /* records compressed, because much of the room was taken */
 	/* of the stacks unwound with an outdated list: unwound again with the right one; shortened */
 	uint64_t walked_again, cut;
 	size_t waiting, waiting_bytes;
@@ -61,8 +68,9 @@ void completion_free(struct completion *c);
 void completion_take(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		     const void *record, size_t len);
 /*
- * Tries again to complete the samples that wait. The caller changes `epoch` whenever mappings or tables were
- * published: while it stays the same, only deadlines are checked.
+ * Tries again to complete samples that wait: those for which what was missing has changed, a bounded number
+ * in each call. The caller changes `epoch` whenever mappings or tables were published: while it stays the
+ * same, only deadlines are checked.
  */
 void completion_retry(struct completion *c, uint64_t epoch);
 /* Tries to complete all samples once more, and sends them, complete or not. */

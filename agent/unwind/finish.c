@@ -350,6 +350,11 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	return final;
 }
 
+uint64_t finisher_address(const struct finisher *f)
+{
+	return f->area.state.ip;
+}
+
 void finisher_forget(struct finisher *f, uint32_t file)
 {
 	if (f->rules)

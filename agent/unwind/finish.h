@@ -48,6 +48,8 @@ void finisher_free(struct finisher *f);
  * further.
  */
 bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t list, struct sample_view *ret);
+/* The process address of the frame at which the last walk ended. */
+uint64_t finisher_address(const struct finisher *f);
 /* Drops the rules of the file, because its index is about to be given to another. */
 void finisher_forget(struct finisher *f, uint32_t file);
 void finisher_stats(const struct finisher *f, struct finisher_stats *ret);

@@ -24,7 +24,7 @@ struct rules;
 struct worker;
 
 #define RULES_BYTES (4u << 20)		/* some 3,400 rules; the longest stack has 1,024 frames */
-#define RULES_HOLD_NS (10 * NS_PER_SEC) /* no sample waits for longer (agent/report) */
+#define RULES_HOLD_NS (10 * NS_PER_SEC) /* a sample that waits is tried again within that time */
 
 enum rules_answer {
 	RULES_FOUND,

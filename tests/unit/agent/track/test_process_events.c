@@ -182,6 +182,27 @@ Test(process_events, exec_twice)
 	cr_expect_not(flow_process(f, CHILD)->save_stack);
 }
 
+Test(process_events, former_mappings_are_known_while_samples_wait)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	struct process *waiting;
+	uint64_t between;
+
+	run_tool(f, CHILD);
+	between = fake_now_ns;
+	fake_exec(&f->host, CHILD, CHILD, "sh");
+	fake_mmap(&f->host, CHILD, CODE, 4, 0, "/bin/sh");
+	(void)track_drain(f->track);
+	waiting = process_ref(flow_process(f, CHILD));
+	flow_wait(f, 60 * NS_PER_SEC);
+	track_sweep(f->track, fake_now_ns);
+	cr_expect_str_eq(flow_path_at(f, proc_history_at(waiting, between), CODE), "/bin/tool");
+	process_unref(waiting);
+	track_sweep(f->track, fake_now_ns);
+	cr_expect_str_eq(flow_path_at(f, proc_history_at(flow_process(f, CHILD), between), CODE), "/bin/sh",
+			 "nobody needs the former ones");
+}
+
 /* Nothing is known of the parent: the child is read from /proc. */
 Test(process_events, fork_of_an_unknown_parent)
 {

@@ -14,7 +14,7 @@
 #define STACK 0x7ffe0000ull
 #define BASE 0x20000000ull /* where the C library is mapped */
 #define START_NS (1000 * NS_PER_SEC)
-#define OUTCOMES_MAX 64
+#define OUTCOMES_MAX 1024
 
 static uint64_t now_ns;
 
@@ -41,6 +41,7 @@ struct scene {
 	size_t n;
 	uint64_t epoch;
 	uint32_t next_tid;
+	bool reading; /* the mappings of every process are being read */
 };
 
 static void on_final(const struct sampled_task *task, const struct sample_view *v, void *data)
@@ -57,10 +58,21 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 	memcpy(o->thread, task->thread, sizeof o->thread);
 }
 
+static bool is_reading(const struct process *p, void *data)
+{
+	const struct scene *s = data;
+
+	return p == s->process && s->reading;
+}
+
 static void scene_init(struct scene *s, size_t max_bytes)
 {
-	struct completion_options o = {
-		.user_frames = 512, .max_bytes = max_bytes, .now = fake_now, .final = on_final, .data = s};
+	struct completion_options o = {.user_frames = 512,
+				       .max_bytes = max_bytes,
+				       .now = fake_now,
+				       .reading = is_reading,
+				       .final = on_final,
+				       .data = s};
 
 	memset(s, 0, sizeof *s);
 	now_ns = START_NS;
@@ -129,13 +141,20 @@ static size_t record_of(struct scene *s, struct record *r, uint64_t ip, enum unw
 	return sizeof *r;
 }
 
-static void take_record(struct scene *s, struct record *r)
+static void take_bytes(struct scene *s, const void *bytes, size_t len)
 {
 	struct sampled_task task = {.process = s->process, .image = s->process->image, .thread = "worker"};
+	struct sample_view v;
+
+	cr_assert_eq(sample_decode(bytes, len, &v), 0);
+	completion_take(s->completion, &task, &v, bytes, len);
+}
+
+static void take_record(struct scene *s, struct record *r)
+{
 	/* without frames the saved stack follows the head at once */
 	uint8_t bytes[sizeof *r] __attribute__((aligned(8)));
 	size_t frames = (r->head.n_kernel + r->head.n_user) * 8u, len = sizeof r->head;
-	struct sample_view v;
 
 	memcpy(bytes, &r->head, sizeof r->head);
 	memcpy(bytes + len, r->frames, frames);
@@ -144,8 +163,7 @@ static void take_record(struct scene *s, struct record *r)
 		memcpy(bytes + len, &r->saved, sizeof r->saved + sizeof r->stack);
 		len += sizeof r->saved + sizeof r->stack;
 	}
-	cr_assert_eq(sample_decode(bytes, len, &v), 0);
-	completion_take(s->completion, &task, &v, bytes, len);
+	take_bytes(s, bytes, len);
 }
 
 /* A sample of anonymous code without a process in the program's table. */
@@ -299,7 +317,12 @@ static void nothing(void *data)
 	(void)data;
 }
 
-Test(completion, a_workload_leaves_room_for_others)
+static void set_workload(struct process *p, int *workload)
+{
+	proc_image_set_context(p->image, (struct proc_context){workload, nothing, nothing}, 1);
+}
+
+Test(completion, the_largest_workload_gives_way_with_its_oldest_sample)
 {
 	static int workloads[2];
 	_cleanup_scene_ struct scene s;
@@ -309,21 +332,210 @@ Test(completion, a_workload_leaves_room_for_others)
 	scene_init(&s, 16384);
 	greedy = s.process;
 	cr_assert_eq(proc_table_add(s.processes, 43, 0, &other), 0);
-	proc_image_set_context(greedy->image, (struct proc_context){&workloads[0], nothing, nothing}, 1);
-	proc_image_set_context(other->image, (struct proc_context){&workloads[1], nothing, nothing}, 1);
+	set_workload(greedy, &workloads[0]);
+	set_workload(other, &workloads[1]);
 	for (int i = 0; i < 60; i++)
 		take(&s);
 	kept = stats(&s).waiting;
-	cr_expect_gt(stats(&s).waiting_bytes, 16384u / 3);
-	cr_expect_leq(stats(&s).waiting_bytes, 16384u / 2, "a half at most");
+	cr_expect_gt(stats(&s).waiting_bytes, 16384u * 3 / 4, "alone, it may take all of the room");
+	cr_expect_leq(stats(&s).waiting_bytes, 16384u);
+	cr_assert_eq(s.n, 60 - kept);
+	cr_expect_eq(s.outcomes[0].tid, 1, "the first");
+	cr_expect_eq(s.outcomes[s.n - 1].tid, s.n, "in the order of arrival");
 	s.process = other;
-	take(&s);
-	take(&s);
-	cr_expect_eq(stats(&s).waiting, kept + 2, "there is room for another");
 	s.n = 0;
+	for (uint64_t i = 0; i < kept / 2 - 1; i++)
+		take(&s);
+	for (size_t i = 0; i < s.n; i++)
+		cr_expect_leq(s.outcomes[i].tid, 60u, "%u is of the smaller workload", s.outcomes[i].tid);
+	cr_expect_geq(s.n, kept / 2 - 2);
+	cr_expect_leq(stats(&s).waiting_bytes, 16384u);
+	cr_expect_eq(stats(&s).no_room, 60 - kept + s.n);
+	cr_expect_eq(stats(&s).late, 0);
 	completion_finish(s.completion);
-	cr_expect_eq(s.n, kept + 2);
 	cr_expect_eq(stats(&s).waiting_bytes, 0);
+}
+
+Test(completion, a_record_larger_than_the_room_goes_as_it_is)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, sizeof(struct record));
+	take(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_PROCESS);
+	cr_expect_eq(stats(&s).no_room, 1);
+	cr_expect_eq(stats(&s).waiting_bytes, 0);
+}
+
+/* --- many that wait */
+
+#define DEEP_STACK 16384u
+
+/* A sample like that of take(), with a stack of the usual size: frames first, then locals. */
+static void take_deep(struct scene *s)
+{
+	struct {
+		struct sample_record head;
+		struct saved_stack saved;
+		uint64_t stack[DEEP_STACK / 8];
+	} deep;
+	struct record r;
+
+	record_of(s, &r, CODE + 0x100, ENDING_NO_PROCESS);
+	deep.head = r.head;
+	deep.saved = r.saved;
+	deep.saved.stack_bytes = DEEP_STACK;
+	for (size_t i = 0; i < ARRAY_SIZE(deep.stack); i++)
+		deep.stack[i] = i % 4 ? 0 : STACK + i * 8 + r.head.tid;
+	memcpy(deep.stack, r.stack, sizeof r.stack);
+	take_bytes(s, &deep, sizeof deep);
+}
+
+Test(completion, stacks_are_compressed_when_much_of_the_room_is_taken)
+{
+	_cleanup_scene_ struct scene s;
+	const uint32_t n = 40;
+
+	scene_init(&s, n / 2 * DEEP_STACK);
+	take_deep(&s);
+	cr_expect_eq(stats(&s).packed, 0, "there is room");
+	cr_expect_gt(stats(&s).waiting_bytes, DEEP_STACK);
+	for (uint32_t i = 1; i < n; i++)
+		take_deep(&s);
+	cr_expect_gt(stats(&s).packed, n / 2);
+	cr_assert_eq(stats(&s).waiting, n, "twice as many as there is room for");
+	cr_expect_lt(stats(&s).waiting_bytes, n / 2 * DEEP_STACK);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	retry(&s);
+	cr_assert_eq(s.n, n);
+	for (uint32_t i = 0; i < n; i++) {
+		expect_whole(&s.outcomes[i]);
+		cr_expect_eq(s.outcomes[i].tid, i + 1);
+	}
+	cr_expect_eq(stats(&s).no_room, 0);
+	cr_expect_eq(stats(&s).waiting_bytes, 0);
+}
+
+Test(completion, only_those_are_tried_for_which_something_has_changed)
+{
+	_cleanup_scene_ struct scene s;
+	struct process *first, *second;
+
+	scene_init(&s, 1u << 20);
+	first = s.process;
+	cr_assert_eq(proc_table_add(s.processes, 43, 0, &second), 0);
+	take(&s);
+	s.process = second;
+	take(&s);
+	s.epoch++; /* something of another process was published */
+	retry(&s);
+	cr_expect_eq(stats(&s).tried, 0);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	retry(&s);
+	cr_expect_eq(stats(&s).tried, 1);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].tid, 2);
+	s.process = first;
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	retry(&s);
+	cr_expect_eq(s.n, 2);
+	cr_expect_eq(stats(&s).tried, 2);
+}
+
+Test(completion, a_retry_is_bounded_and_goes_on_where_it_ended)
+{
+	_cleanup_scene_ struct scene s;
+	const size_t n = 600;
+	size_t most;
+
+	scene_init(&s, 1u << 22);
+	for (size_t i = 0; i < n; i++)
+		take(&s);
+	map(&s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	retry(&s);
+	most = s.n;
+	cr_expect_gt(most, 0);
+	cr_expect_lt(most, n / 2);
+	retry(&s);
+	cr_expect_eq(s.n, 2 * most, "although nothing more was published");
+	completion_finish(s.completion);
+	cr_assert_eq(s.n, n);
+	for (size_t i = 0; i < n; i++)
+		cr_expect_eq(s.outcomes[i].tid, i + 1);
+	cr_expect_eq(stats(&s).late, 0);
+}
+
+/* --- what is on its way */
+
+Test(completion, the_deadline_is_put_off_while_the_process_is_read)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	s.reading = true;
+	take(&s);
+	for (uint64_t waited = 0; waited < 10 * COMPLETION_PROCESS_NS; waited += COMPLETION_PROCESS_NS) {
+		now_ns += COMPLETION_PROCESS_NS;
+		retry(&s);
+	}
+	cr_expect_eq(s.n, 0);
+	s.reading = false; /* without a result */
+	retry(&s);
+	cr_expect_eq(s.n, 0, "the time begins again");
+	now_ns += COMPLETION_PROCESS_NS;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_PROCESS);
+	cr_expect_eq(stats(&s).late, 1);
+}
+
+Test(completion, nothing_is_waited_for_without_end)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	s.reading = true;
+	take(&s);
+	now_ns = START_NS + COMPLETION_PENDING_NS - 1;
+	retry(&s);
+	cr_expect_eq(s.n, 0);
+	now_ns += COMPLETION_PROCESS_NS;
+	retry(&s);
+	cr_expect_eq(s.n, 1);
+	cr_expect_eq(stats(&s).late, 1);
+}
+
+Test(completion, the_deadline_is_put_off_while_the_file_is_opened)
+{
+	const uint32_t ticket = PROC_FILE_OPENING | 7;
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	map(&s, CODE, CODE + 0x1000, 0, ticket);
+	take(&s);
+	now_ns += 4 * COMPLETION_PROCESS_NS;
+	s.epoch++;
+	retry(&s);
+	cr_expect_eq(s.n, 0);
+	cr_assert(proc_maps_replace_file(s.process->maps, ticket, PROC_FILE_NONE));
+	s.epoch++;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	expect_whole(&s.outcomes[0]);
+	cr_expect_eq(stats(&s).late, 0);
+}
+
+Test(completion, a_file_that_is_opened_elsewhere_is_not_waited_for)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	map(&s, CODE + 0x100000, CODE + 0x101000, 0, PROC_FILE_OPENING | 7);
+	take(&s);
+	now_ns += COMPLETION_PROCESS_NS;
+	retry(&s);
+	cr_expect_eq(s.n, 1);
 }
 
 Test(completion, a_process_that_has_ended_is_held)
@@ -403,6 +615,39 @@ Test(completion, a_table_is_waited_for_longer_than_a_mapping)
 	cr_expect_eq(stats(&s).completed, 1);
 }
 
+Test(completion, a_table_that_is_queued_is_waited_for)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t libc;
+
+	scene_init(&s, 1u << 20);
+	libc = world_add_libc(&s.w, "libc", 0);
+	map(&s, BASE, BASE + (8u << 20), 0, libc);
+	take_in_libc(&s, libc_offset(&s.w, libc, "getpid"));
+	for (int i = 0; i < 20; i++) {
+		now_ns += COMPLETION_TABLE_NS;
+		s.epoch++;
+		retry(&s);
+	}
+	cr_expect_eq(s.n, 0, "the workers had no CPU");
+	world_settle(&s.w);
+	s.epoch++;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT, "%s", unwind_ending_text(s.outcomes[0].ending));
+	cr_expect_eq(stats(&s).late, 0);
+}
+
+/* Without room for it, the table is not built, but may be later. */
+static void evict(struct scene *s, uint32_t index)
+{
+	struct binary_table *table = world_table(&s->w, index);
+
+	table->state = TABLE_EVICTED;
+	table->evicted_ns = now_ns;
+	table->wait_ns = COMPLETION_PENDING_NS;
+}
+
 Test(completion, the_time_for_a_table_begins_with_the_sample)
 {
 	_cleanup_scene_ struct scene s;
@@ -410,6 +655,7 @@ Test(completion, the_time_for_a_table_begins_with_the_sample)
 
 	scene_init(&s, 1u << 20);
 	libc = world_add_libc(&s.w, "libc", 0);
+	evict(&s, libc);
 	take_in_libc(&s, 0x30000);
 	now_ns += COMPLETION_PROCESS_NS / 2;
 	map(&s, BASE, BASE + (8u << 20), 0, libc); /* from now on it waits for the table */
@@ -423,6 +669,22 @@ Test(completion, the_time_for_a_table_begins_with_the_sample)
 	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_TABLE);
 	cr_expect_eq(s.outcomes[0].n_user, 1, "as far as it was walked");
 	cr_expect_eq(stats(&s).late, 1);
+}
+
+Test(completion, an_old_sample_does_not_bring_an_evicted_table_back)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t libc;
+
+	scene_init(&s, 1u << 20);
+	libc = world_add_libc(&s.w, "libc", 0);
+	map(&s, BASE, BASE + (8u << 20), 0, libc);
+	take_in_libc(&s, 0x30000);
+	now_ns += COMPLETION_TABLE_NS;
+	evict(&s, libc); /* after the sample was taken */
+	completion_finish(s.completion);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(world_table(&s.w, libc)->state, TABLE_EVICTED, "it is not built before its time");
 }
 
 Test(completion, binaries_of_the_frames_are_held_while_it_waits)
