@@ -3,23 +3,34 @@
  * Threads have slots and are detached, because a stuck thread cannot be joined. A stuck thread does not count
  * as part of the pool, and another one takes its place. When its job returns, it rejoins the pool if a thread
  * is missing, and ends otherwise.
+ *
+ * Whether a thread is stuck does not depend on how long its job takes, because a thread that waits for a busy
+ * CPU may take minutes. worker_check looks at the CPU clock of the thread. A thread that has not used any CPU
+ * time since the last look, and sleeps, has slept all the time in between: it would have needed a CPU to wake
+ * up and fall asleep again.
  */
 #include "agent/base/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/base/clock.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/thread.h"
 
-#define END_WAIT_NS (3 * NS_PER_SEC) /* longer than any job runs on an idle CPU unless it is stuck */
+#define END_WAIT_NS (3 * NS_PER_SEC)   /* longer than any job runs on an idle CPU unless it is stuck */
+#define LOOK_AFTER_NS (20 * NS_PER_MS) /* worker_check does not look at jobs that began later than that */
+#define DRAIN_STUCK_NS (5 * NS_PER_MS) /* worker_drain waits for so long if all jobs are stuck */
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED };
 
@@ -30,8 +41,13 @@ struct queue {
 struct thread {
 	struct worker *worker;
 	bool exists;
+	pid_t tid; /* 0: the thread has not begun */
+	clockid_t cpu_clock;
 	struct worker_job *job; /* the running one, or NULL */
 	uint64_t started_ns;
+	uint64_t cpu_ns;      /* its CPU clock, */
+	uint64_t cpu_seen_ns; /* and when worker_check first saw that value; 0: never */
+	uint64_t blocked_ns;  /* for how long it had slept without a break when worker_check last looked */
 	bool stuck, reported;
 };
 
@@ -107,6 +123,7 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 	job->state = JOB_RUNNING;
 	t->job = job;
 	t->started_ns = clock_mono_ns();
+	t->cpu_seen_ns = t->blocked_ns = 0;
 	return job;
 }
 
@@ -147,6 +164,9 @@ static void *thread_main(void *data)
 
 	thread_begin(THREAD_READER);
 	pthread_mutex_lock(&w->lock);
+	t->tid = (pid_t)syscall(SYS_gettid);
+	if (pthread_getcpuclockid(pthread_self(), &t->cpu_clock) != 0)
+		t->cpu_clock = CLOCK_MONOTONIC; /* always moves: such a thread is never stuck */
 	while (stay && (job = job_take(w, t))) {
 		pthread_mutex_unlock(&w->lock);
 		job->run(job);
@@ -286,6 +306,46 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 	return 0;
 }
 
+/* Sleeps, rather than runs or waits for a CPU. Where /proc cannot be read, we assume so. */
+static bool is_asleep(const struct thread *t)
+{
+	char path[48], stat[512];
+	const char *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)t->tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	n = read(fd, stat, sizeof stat - 1);
+	close(fd);
+	stat[n > 0 ? n : 0] = '\0';
+	state = strrchr(stat, ')'); /* the name of the thread may have parentheses, too */
+	return !state || state[1] != ' ' || state[2] == 'S' || state[2] == 'D';
+}
+
+static uint64_t cpu_ns(const struct thread *t)
+{
+	struct timespec ts;
+
+	if (clock_gettime(t->cpu_clock, &ts) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* Brings blocked_ns up to date. The thread has a job, so it cannot end. Under lock. */
+static void thread_look(struct thread *t, uint64_t now_ns)
+{
+	uint64_t cpu = cpu_ns(t);
+
+	if (!t->cpu_seen_ns || cpu != t->cpu_ns || !is_asleep(t)) {
+		t->cpu_ns = cpu;
+		t->cpu_seen_ns = now_ns;
+	}
+	t->blocked_ns = now_ns - t->cpu_seen_ns;
+}
+
 static void thread_replace(struct worker *w, struct thread *t)
 {
 	if (t->stuck)
@@ -310,7 +370,7 @@ bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns)
 	if (finished)
 		queue_remove(&w->finished, job);
 	for (struct thread *t = w->threads; !finished && t < w->threads + w->n_slots; t++)
-		if (t->job == job)
+		if (t->job == job && is_asleep(t)) /* another thread would only compete for the same CPUs */
 			thread_replace(w, t);
 	pthread_mutex_unlock(&w->lock);
 	w->pending -= finished;
@@ -319,14 +379,17 @@ bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns)
 
 void worker_check(struct worker *w, uint64_t bound_ns)
 {
-	uint64_t now = clock_mono_ns();
-
 	for (struct thread *t = w->threads; t < w->threads + w->n_slots; t++) {
+		uint64_t now = clock_mono_ns();
 		struct worker_job *job = NULL;
 
 		pthread_mutex_lock(&w->lock);
-		if (t->job && !t->reported && now > t->started_ns + bound_ns) {
-			job = t->job;
+		if (t->job && now > t->started_ns + LOOK_AFTER_NS) {
+			thread_look(t, now);
+			if (!t->reported && t->blocked_ns > bound_ns)
+				job = t->job;
+		}
+		if (job) {
 			t->reported = true;
 			thread_replace(w, t);
 		}
@@ -334,6 +397,34 @@ void worker_check(struct worker *w, uint64_t bound_ns)
 		if (job && job->overdue)
 			job->overdue(job); /* it may have finished by now, but is not collected yet */
 	}
+}
+
+/* How long all threads have been blocked. Under lock. */
+static uint64_t all_blocked_ns(const struct worker *w)
+{
+	uint64_t ns = UINT64_MAX;
+
+	for (const struct thread *t = w->threads; t < w->threads + w->n_slots; t++) {
+		uint64_t blocked_ns = t->job ? t->blocked_ns : 0;
+
+		if (t->exists && blocked_ns < ns)
+			ns = blocked_ns;
+	}
+	return ns == UINT64_MAX ? 0 : ns;
+}
+
+uint64_t worker_blocked_ns(struct worker *w, const struct worker_job *job)
+{
+	uint64_t ns = 0;
+
+	pthread_mutex_lock(&w->lock);
+	if (job->state == JOB_QUEUED)
+		ns = all_blocked_ns(w);
+	for (const struct thread *t = w->threads; t < w->threads + w->n_slots; t++)
+		if (t->job == job)
+			ns = t->blocked_ns;
+	pthread_mutex_unlock(&w->lock);
+	return ns;
 }
 
 unsigned worker_stuck(struct worker *w)
@@ -374,14 +465,20 @@ size_t worker_pending(const struct worker *w)
 	return w->pending;
 }
 
+static void collect_until(struct worker *w, uint64_t now_ns, uint64_t deadline_ns)
+{
+	struct pollfd p = {.fd = w->event_fd, .events = POLLIN};
+
+	poll(&p, 1, (int)((deadline_ns - now_ns) / NS_PER_MS) + 1);
+	worker_collect(w);
+}
+
 void worker_drain(struct worker *w, unsigned long timeout_ns)
 {
-	uint64_t deadline = clock_mono_ns() + timeout_ns, now;
+	uint64_t now = clock_mono_ns(), deadline = now + timeout_ns;
 
-	while (w->pending > worker_stuck(w) && (now = clock_mono_ns()) < deadline) {
-		struct pollfd p = {.fd = w->event_fd, .events = POLLIN};
-
-		poll(&p, 1, (int)((deadline - now) / NS_PER_MS) + 1);
-		worker_collect(w);
-	}
+	if (w->pending && w->pending <= worker_stuck(w)) /* they may return, but a caller must not spin */
+		collect_until(w, now, now + (timeout_ns < DRAIN_STUCK_NS ? timeout_ns : DRAIN_STUCK_NS));
+	while (w->pending > worker_stuck(w) && (now = clock_mono_ns()) < deadline)
+		collect_until(w, now, deadline);
 }

@@ -6,7 +6,8 @@
  *
  * A job may be stuck: reading from the file system of a dead server does not return and cannot be
  * interrupted. Its thread is replaced, up to a maximum; the job's memory belongs to the pool until it
- * returns, however late.
+ * returns, however late. A job is stuck if its thread sleeps in the kernel and uses no CPU time. A thread
+ * that computes or waits for a CPU is late, however long that takes.
  */
 #ifndef PROFLET_BASE_WORKER_H
 #define PROFLET_BASE_WORKER_H
@@ -25,8 +26,8 @@ struct worker_job {
 	struct worker_job *next;
 	void (*run)(struct worker_job *job);
 	void (*done)(struct worker_job *job, bool cancelled);
-	/* Called by worker_check, at most once, for a job that has run too long; `done` follows if it ever
-	 * returns. May be NULL. */
+	/* Called by worker_check, at most once, for a job that is stuck; `done` follows if it ever returns.
+	 * May be NULL. */
 	void (*overdue)(struct worker_job *job);
 	int state; /* worker.c's own */
 };
@@ -45,20 +46,30 @@ unsigned worker_free(struct worker *w);
 int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority priority);
 /*
  * Waits for a submitted job. True: it has finished and belongs to the caller again; its done is not called.
- * False: it has not finished in time and will be collected as usual; its thread is replaced.
+ * False: it has not finished in time and will be collected as usual; its thread is replaced if it sleeps.
  */
 bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns);
 int worker_fd(struct worker *w); /* readable while finished jobs wait; borrowed */
 void worker_collect(struct worker *w);
 /*
- * Replaces the threads of jobs that have run for `bound_ns`, and calls their `overdue`. Call it periodically.
+ * Looks at the threads. Replaces those that have been blocked for more than `bound_ns`, and calls `overdue`
+ * of their jobs. Call it periodically: a thread counts as blocked from the first of the looks between which
+ * it has only slept.
  */
 void worker_check(struct worker *w, uint64_t bound_ns);
+/*
+ * For how long the thread of a submitted job had been blocked at the last worker_check; 0 if it had not. For
+ * a job that is still queued: for how long all threads of the pool had been.
+ */
+uint64_t worker_blocked_ns(struct worker *w, const struct worker_job *job);
 /* Jobs queued, running or waiting to be collected. */
 size_t worker_pending(const struct worker *w);
-/* Number of threads that are stuck now: a wait for their job timed out, or it has run too long. */
+/* Number of threads that are stuck now: asleep when a wait for their job timed out, or for too long. */
 unsigned worker_stuck(struct worker *w);
-/* Collects until only stuck jobs are pending or timeout_ns has passed. For one-shot commands and tests. */
+/*
+ * Collects until only stuck jobs are pending or timeout_ns has passed; waits a few ms for stuck ones. For
+ * one-shot commands and tests.
+ */
 void worker_drain(struct worker *w, unsigned long timeout_ns);
 
 #endif

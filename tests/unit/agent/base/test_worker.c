@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
@@ -250,7 +252,8 @@ Test(worker, a_wait_that_times_out_replaces_the_thread)
 	cr_assert_eq(worker_submit(w, &stuck.base, WORKER_HIGH), 0);
 	while (sem_wait(&entered) < 0)
 		;
-	cr_assert_not(worker_await(w, &stuck.base, NS_PER_MS));
+	while (!worker_stuck(w)) /* not before its thread sleeps */
+		cr_assert_not(worker_await(w, &stuck.base, NS_PER_MS));
 	cr_assert_eq(worker_stuck(w), 1);
 	cr_assert_eq(worker_submit(w, &next.base, WORKER_HIGH), 0);
 	cr_assert(worker_await(w, &next.base, LONG_NS));
@@ -285,6 +288,7 @@ Test(worker, overdue_is_called_once_per_job_up_to_the_maximum_of_threads)
 	worker_check(w, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(jobs) - 1; i++)
 		cr_expect_eq(jobs[i].n_overdue, 1);
+	cr_expect_gt(worker_blocked_ns(w, &jobs[ARRAY_SIZE(jobs) - 1].base), 0, "no thread is left for it");
 	cr_assert_eq(worker_stuck(w), WORKER_STUCK_MAX + 1);
 	cr_assert_not(jobs[ARRAY_SIZE(jobs) - 1].ran);
 	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
@@ -317,4 +321,157 @@ Test(worker, the_stop_leaves_a_stuck_thread_behind)
 	cr_assert_lt(clock_mono_ns() - start, LONG_NS);
 	cr_assert(queued.cancelled && !stuck.done);
 	sem_post(&gate);
+}
+
+/* --- late or stuck */
+
+#define BOUND_NS (50 * NS_PER_MS)
+
+static void check_for(struct worker *w, uint64_t ns)
+{
+	uint64_t end = clock_mono_ns() + ns;
+
+	while (clock_mono_ns() < end) {
+		worker_check(w, BOUND_NS);
+		usleep(5000);
+	}
+}
+
+/* A job that goes on until `stop` is set. */
+struct busy_job {
+	struct job job;
+	atomic_bool begun, stop;
+	int cpu;      /* that it runs on, beside others; -1: any */
+	int sleep_us; /* after each bit of work; 0: never */
+};
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	cr_assert_eq(sched_setaffinity(0, sizeof set, &set), 0);
+}
+
+static void busy_run(struct worker_job *base)
+{
+	struct busy_job *j = container_of(container_of(base, struct job, base), struct busy_job, job);
+
+	if (j->cpu >= 0) {
+		pin(j->cpu);
+		sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+	}
+	j->begun = true;
+	while (!j->stop)
+		if (j->sleep_us)
+			usleep((useconds_t)j->sleep_us);
+}
+
+#define BUSY_JOB(...) \
+	{.job = {.base = {.run = busy_run, .done = job_done, .overdue = job_overdue}}, __VA_ARGS__}
+
+struct competitor {
+	int cpu;
+	atomic_bool *stop;
+};
+
+static void *compete(void *data)
+{
+	const struct competitor *c = data;
+
+	pin(c->cpu);
+	while (!*c->stop)
+		;
+	return NULL;
+}
+
+/* On a busy CPU, a thread that nobody prefers waits for nearly all of the time. */
+Test(worker, a_thread_that_waits_for_a_cpu_is_not_stuck)
+{
+	struct busy_job j = BUSY_JOB(.cpu = sched_getcpu());
+	struct job queued = JOB();
+	atomic_bool stop = false;
+	struct competitor c = {j.cpu, &stop};
+	pthread_t others[4];
+	struct worker *w;
+
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &j.job.base, WORKER_HIGH), 0);
+	cr_assert_eq(worker_submit(w, &queued.base, WORKER_HIGH), 0);
+	while (!j.begun)
+		usleep(1000);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		cr_assert_eq(pthread_create(&others[i], NULL, compete, &c), 0);
+	check_for(w, 20 * BOUND_NS);
+	cr_expect_eq(j.job.n_overdue, 0);
+	cr_expect_eq(worker_stuck(w), 0);
+	cr_expect_leq(worker_blocked_ns(w, &j.job.base), BOUND_NS);
+	cr_expect_not(queued.ran, "no other thread takes its place");
+	j.stop = stop = true;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		pthread_join(others[i], NULL);
+	wait_all(w);
+	cr_expect(j.job.done && queued.ran);
+	cr_assert_eq(worker_free(w), 0);
+}
+
+/* Each sleep is short, as when a file is read from a slow disk. */
+Test(worker, a_thread_that_sleeps_often_is_not_stuck)
+{
+	struct busy_job j = BUSY_JOB(.cpu = -1, .sleep_us = 2000);
+	struct worker *w;
+
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &j.job.base, WORKER_HIGH), 0);
+	check_for(w, 10 * BOUND_NS);
+	cr_expect_eq(j.job.n_overdue, 0);
+	j.stop = true;
+	wait_all(w);
+	cr_expect(j.job.done);
+	cr_assert_eq(worker_free(w), 0);
+}
+
+/* Reads from a pipe that nobody writes to. */
+struct pipe_job {
+	struct job job;
+	int fds[2];
+};
+
+static void pipe_run(struct worker_job *base)
+{
+	struct pipe_job *j = container_of(container_of(base, struct job, base), struct pipe_job, job);
+	char byte;
+
+	j->job.ran = read(j->fds[0], &byte, 1) == 1;
+}
+
+Test(worker, a_thread_that_is_blocked_is_stuck)
+{
+	struct pipe_job j = {.job = {.base = {.run = pipe_run, .done = job_done, .overdue = job_overdue}}};
+	struct job next = JOB();
+	uint64_t start = clock_mono_ns(), blocked;
+	struct worker *w;
+
+	cr_assert_eq(pipe(j.fds), 0);
+	cr_assert_eq(worker_new(&w, 1, 4, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &j.job.base, WORKER_HIGH), 0);
+	cr_assert_eq(worker_submit(w, &next.base, WORKER_HIGH), 0);
+	while (!j.job.n_overdue && clock_mono_ns() - start < LONG_NS)
+		check_for(w, 10 * NS_PER_MS);
+	cr_assert_eq(j.job.n_overdue, 1);
+	cr_expect_geq(clock_mono_ns() - start, BOUND_NS);
+	cr_expect(worker_await(w, &next.base, LONG_NS), "another thread has taken its place");
+	blocked = worker_blocked_ns(w, &j.job.base);
+	cr_expect_gt(blocked, BOUND_NS);
+	check_for(w, BOUND_NS);
+	cr_expect_gt(worker_blocked_ns(w, &j.job.base), blocked);
+	cr_expect_eq(j.job.n_overdue, 1, "once");
+	cr_assert_eq(write(j.fds[1], "", 1), 1);
+	wait_all(w);
+	cr_expect(j.job.ran && j.job.done);
+	cr_expect_eq(worker_stuck(w), 0);
+	cr_assert_eq(worker_free(w), 0);
+	close(j.fds[0]);
+	close(j.fds[1]);
 }
