@@ -44,7 +44,7 @@ struct names_job {
 	struct worker_job job;
 	struct worker_job *inner;
 	struct names *names;
-	bool given_up; /* it ran too long, so the window no longer waits for it */
+	bool given_up; /* it is stuck, so the window no longer waits for it; what it finds is used */
 };
 
 int names_new(struct names **ret, const struct names_options *options)

@@ -24,6 +24,7 @@
 #include "agent/binary/registry.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/rule_lookup.h"
+#include "agent/unwind/stuck_devices.h"
 #include "bpf/abi.h"
 
 #define REQUESTS_MAX 32u /* of one job */
@@ -46,6 +47,7 @@ struct entry {
 	struct link link;
 	uint32_t file;
 	enum entry_state state;
+	bool unanswered;	 /* NONE, because its file system does not answer: it is requested again */
 	uint64_t va;		 /* as requested */
 	uint64_t serial;	 /* of the request; an answer to an earlier one is ignored */
 	uint64_t held_until_ns;	 /* 0: never held */
@@ -67,6 +69,7 @@ struct rules {
 	bool refused;	    /* the walk at hand found no room */
 	uint32_t last_file; /* of the newest job: the next one is about another file, if one is wanted */
 	unsigned n_jobs, n_wanted;
+	struct stuck_devices stuck;
 	struct rules_stats stats;
 };
 
@@ -76,7 +79,9 @@ struct rules_job {
 	uint32_t file;
 	int fd;
 	int error;
-	bool given_up;
+	dev_t dev;
+	bool stuck;
+	bool tried; /* though another job is stuck on the file system */
 	size_t n;
 	uint64_t serials[REQUESTS_MAX];
 	struct frame_query query[REQUESTS_MAX];
@@ -141,6 +146,7 @@ void rules_free(struct rules *r)
 		return;
 	for (size_t i = 0; i < r->n; i++)
 		entry_free(r, r->entries[i]);
+	stuck_devices_fini(&r->stuck);
 	free(r->entries);
 	free(r);
 }
@@ -227,12 +233,38 @@ void rules_walk_begin(struct rules *r, uint64_t now_ns)
 		entry_move(e, &r->idle);
 }
 
+static bool may_read(const struct rules *r, uint32_t file)
+{
+	const struct binary *b = binary_registry_get(r->options.binaries, file);
+
+	return !b || !stuck_devices_has(&r->stuck, b->dev) ||
+	       stuck_devices_may_try(&r->stuck, b->dev, r->now_ns);
+}
+
+/* What was counted when the entry got no answer no longer counts. */
+static void entry_take_back(struct rules *r, struct entry *e)
+{
+	e->unanswered = false;
+	r->stats.bytes += sizeof *e->rule;
+	r->stats.none--;
+	r->stats.failed--;
+}
+
+static void entry_request_again(struct rules *r, struct entry *e)
+{
+	entry_take_back(r, e);
+	e->state = WANTED;
+	r->n_wanted++;
+}
+
 enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const struct frame_rule **ret)
 {
 	struct entry *e = entry_find(r, file, va);
 
 	if (!e)
 		e = entry_add(r, file, va);
+	else if (e->unanswered && may_read(r, file))
+		entry_request_again(r, e);
 	if (!e) {
 		r->refused = true;
 		return RULES_FULL;
@@ -273,6 +305,7 @@ static void entry_answer(struct rules *r, struct entry *e, int error, const stru
 	r->stats.bytes -= sizeof *rule;
 	r->stats.none++;
 	r->stats.failed += error != -ENOENT;
+	e->unanswered = error == -ETIMEDOUT;
 }
 
 static void job_free(struct rules_job *j)
@@ -284,60 +317,96 @@ static void job_free(struct rules_job *j)
 
 static void dispatch(struct rules *r);
 
-static void answers_take(struct rules *r, struct rules_job *j, int error)
+static void answers_enter(struct rules *r, const struct rules_job *j, int error)
 {
 	for (size_t i = 0; i < j->n; i++) {
 		size_t at = lower_bound(r, j->file, j->query[i].va);
 		struct entry *e = at < r->n ? r->entries[at] : NULL;
 
-		if (e && e->state == REQUESTED && e->serial == j->serials[i])
+		if (!e || e->serial != j->serials[i])
+			continue;
+		if (e->unanswered) { /* the job was stuck */
+			entry_take_back(r, e);
+			e->state = REQUESTED;
+		}
+		if (e->state == REQUESTED)
 			entry_answer(r, e, error ?: j->query[i].error, &j->query[i].rule);
 	}
-	r->n_jobs--;
-	dispatch(r);
-	r->options.ready(r->options.data);
+}
+
+static void try_end(struct rules *r, struct rules_job *j, bool failed)
+{
+	if (j->tried)
+		stuck_devices_try_end(&r->stuck, j->dev, failed);
+	j->tried = false;
 }
 
 static void job_done(struct worker_job *job, bool cancelled)
 {
 	struct rules_job *j = container_of(job, struct rules_job, job);
+	struct rules *r = j->rules;
 
-	if (!cancelled && !j->given_up)
-		answers_take(j->rules, j, j->error);
+	if (!cancelled) {
+		try_end(r, j, false);
+		if (j->stuck)
+			stuck_devices_remove(&r->stuck, j->dev);
+		answers_enter(r, j, j->error);
+		r->n_jobs -= !j->stuck;
+		dispatch(r);
+		r->options.ready(r->options.data);
+	}
 	job_free(j);
 }
 
+/* Its file system does not answer. Walks do without the rules, which may still come. */
 static void job_overdue(struct worker_job *job)
 {
 	struct rules_job *j = container_of(job, struct rules_job, job);
+	struct rules *r = j->rules;
 
-	j->given_up = true;
-	answers_take(j->rules, j, -ETIMEDOUT);
+	j->stuck = true;
+	try_end(r, j, true);
+	stuck_devices_add(&r->stuck, j->dev, r->now_ns);
+	answers_enter(r, j, -ETIMEDOUT);
+	r->n_jobs--;
+	dispatch(r);
+	r->options.ready(r->options.data);
 }
 
-static struct rules_job *job_new(struct rules *r, uint32_t file)
+/* A job for requests of one file. 0, or why it cannot be read: -EBADF, -ENOMEM, -ETIMEDOUT (not now). */
+static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 {
 	const struct binary *b = binary_registry_get(r->options.binaries, file);
-	struct rules_job *j = b && b->fd >= 0 ? malloc(sizeof *j) : NULL;
+	bool stuck = b && stuck_devices_has(&r->stuck, b->dev);
+	struct rules_job *j;
 
+	*ret = NULL;
+	if (!b || b->fd < 0)
+		return -EBADF;
+	if (stuck && !stuck_devices_may_try(&r->stuck, b->dev, r->now_ns))
+		return -ETIMEDOUT;
+	j = malloc(sizeof *j);
 	if (!j)
-		return NULL;
+		return -ENOMEM;
 	j->job = (struct worker_job){.run = job_run, .done = job_done, .overdue = job_overdue};
-	j->given_up = false;
 	j->rules = r;
 	j->file = file;
+	j->dev = b->dev;
+	j->stuck = false;
+	j->tried = stuck;
 	j->n = 0;
 	j->fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0) {
 		free(j);
-		return NULL;
+		return -EBADF;
 	}
 	(void)binary_registry_hold(r->options.binaries, file);
-	return j;
+	*ret = j;
+	return 0;
 }
 
-/* Puts requests for the file into the job. Without a job they are answered: the file cannot be read. */
-static void requests_move(struct rules *r, uint32_t file, struct rules_job *j)
+/* Puts requests for the file into the job. Without a job they are answered with the error. */
+static void requests_move(struct rules *r, uint32_t file, struct rules_job *j, int error)
 {
 	for (size_t i = lower_bound(r, file, 0); i < r->n && r->entries[i]->file == file; i++) {
 		struct entry *e = r->entries[i];
@@ -349,7 +418,7 @@ static void requests_move(struct rules *r, uint32_t file, struct rules_job *j)
 		r->n_wanted--;
 		e->state = REQUESTED;
 		if (!j) {
-			entry_answer(r, e, -EBADF, NULL);
+			entry_answer(r, e, error, NULL);
 			continue;
 		}
 		j->serials[j->n] = e->serial;
@@ -367,9 +436,10 @@ static void requests_return(struct rules *r, const struct rules_job *j)
 
 static int dispatch_file(struct rules *r, uint32_t file)
 {
-	struct rules_job *j = job_new(r, file);
+	struct rules_job *j;
+	int error = job_new(&j, r, file);
 
-	requests_move(r, file, j);
+	requests_move(r, file, j, error);
 	r->last_file = file;
 	if (!j) {
 		r->options.ready(r->options.data);
@@ -380,6 +450,8 @@ static int dispatch_file(struct rules *r, uint32_t file)
 		job_free(j);
 		return -ENOSPC;
 	}
+	if (j->tried)
+		stuck_devices_try_begin(&r->stuck, j->dev);
 	r->n_jobs++;
 	return 0;
 }

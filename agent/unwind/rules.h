@@ -28,14 +28,14 @@ struct worker;
 
 enum rules_answer {
 	RULES_FOUND,
-	RULES_NONE,    /* the file has no call-frame information there, is gone, or is damaged */
+	RULES_NONE,    /* the file has no call-frame information there, or cannot be read */
 	RULES_PENDING, /* requested: repeat the walk after `ready` */
 	RULES_FULL,    /* no room: this walk cannot be completed */
 };
 
 struct rules_stats {
 	uint64_t found, none; /* completed requests, by outcome */
-	uint64_t failed;      /* of none: file gone or damaged, out of memory, timeout */
+	uint64_t failed;      /* of none: file gone or damaged, out of memory, file system does not answer */
 	uint64_t refused;     /* walks that found no room */
 	size_t bytes;	      /* in use */
 };

@@ -13,6 +13,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
 #include "agent/unwind/build.h"
+#include "agent/unwind/stuck_devices.h"
 #include "bpf/abi.h"
 
 #define EVICTED_WAIT_NS (5 * NS_PER_SEC) /* before an evicted table is built again; doubles */
@@ -30,7 +31,8 @@ struct unwind_tables {
 	uint32_t max;
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
-	size_t n_waiting, n_building, n_stuck;
+	size_t n_waiting, n_building;
+	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
 	struct placing *placing; /* finished tables that wait for the room made by eviction */
@@ -90,15 +92,20 @@ void unwind_tables_add(struct unwind_tables *c, uint32_t index)
 	c->n_waiting++;
 }
 
+/* Queues the build of a table that was not built, or is no longer there. */
+static void wait_again(struct unwind_tables *c, struct binary_table *f)
+{
+	f->put_off = false;
+	f->state = TABLE_WAITING;
+	c->n_waiting++;
+}
+
 void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
 {
 	struct binary_table *f = unwind_tables_get(c, index);
 
-	if (!f || f->state != TABLE_FAILED || f->stuck)
-		return;
-	f->put_off = false;
-	f->state = TABLE_WAITING;
-	c->n_waiting++;
+	if (f && f->state == TABLE_FAILED && !f->stuck)
+		wait_again(c, f);
 }
 
 void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_ns)
@@ -108,11 +115,14 @@ void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_n
 	if (!f)
 		return;
 	f->last_used_ns = now_ns;
-	if (f->state == TABLE_EVICTED && now_ns - f->evicted_ns > f->wait_ns) {
-		f->state = TABLE_WAITING;
-		c->n_waiting++;
-	}
 	f->urgent = true;
+	if (f->put_off && stuck_devices_may_try(&c->stuck, f->binary->dev, now_ns)) {
+		stuck_devices_try_begin(&c->stuck, f->binary->dev);
+		f->tried = true;
+		wait_again(c, f);
+	} else if (f->state == TABLE_EVICTED && now_ns - f->evicted_ns > f->wait_ns) {
+		wait_again(c, f);
+	}
 }
 
 uint32_t unwind_tables_change(const struct unwind_tables *c)
@@ -140,6 +150,14 @@ static void table_drop(struct unwind_tables *c, struct binary_table *f)
 	}
 	c->stats.rows -= f->n_rows;
 	c->stats.ready--;
+}
+
+/* A build that was tried on a file system with stuck jobs has ended. `failed`: it is stuck, or not made. */
+static void try_end(struct unwind_tables *c, struct binary_table *f, bool failed)
+{
+	if (f->tried)
+		stuck_devices_try_end(&c->stuck, f->binary->dev, failed);
+	f->tried = false;
 }
 
 /* --- room in the arena */
@@ -360,7 +378,7 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 	}
 }
 
-/* The job takes too long. Samples do not wait any longer for its table, which may still come. */
+/* The job is stuck. Samples do not wait any longer for its table, which may still come. */
 static void build_overdue(struct worker_job *job)
 {
 	struct build_job *j = container_of(job, struct build_job, job);
@@ -369,8 +387,9 @@ static void build_overdue(struct worker_job *job)
 
 	f->state = TABLE_FAILED;
 	f->stuck = true;
+	try_end(c, f, true);
+	stuck_devices_add(&c->stuck, f->binary->dev, c->now());
 	c->n_building--;
-	c->n_stuck++;
 	c->stats.overdue++;
 	c->stats.overdue_file = j->file;
 	changed(c, f);
@@ -383,15 +402,12 @@ static void unstick(struct unwind_tables *c, struct binary_table *f)
 	f->stuck = false;
 	f->state = TABLE_BUILDING;
 	c->n_building++;
-	c->n_stuck--;
+	stuck_devices_remove(&c->stuck, f->binary->dev);
 	for (uint32_t i = 1; i <= c->top; i++) {
 		struct binary_table *other = &c->tables[i];
 
-		if (!other->put_off || other->binary->dev != f->binary->dev)
-			continue;
-		other->put_off = false;
-		other->state = TABLE_WAITING;
-		c->n_waiting++;
+		if (other->put_off && other->binary->dev == f->binary->dev)
+			wait_again(c, other);
 	}
 }
 
@@ -404,6 +420,7 @@ static void build_done(struct worker_job *job, bool cancelled)
 		job_end(c, j);
 		return;
 	}
+	try_end(c, &c->tables[j->file], false);
 	if (c->tables[j->file].stuck)
 		unstick(c, &c->tables[j->file]);
 	table_built(c, j);
@@ -436,6 +453,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		job_end(c, p->job);
 		placing_free(c, p);
 	}
+	stuck_devices_fini(&c->stuck);
 	free(c->tables);
 	free(c);
 }
@@ -458,15 +476,6 @@ static struct binary_table *next_waiting(const struct unwind_tables *c)
 	return first;
 }
 
-/* True when a job is stuck on this file system, which may not block a worker for each of its files. */
-static bool is_dead(const struct unwind_tables *c, dev_t dev)
-{
-	for (uint32_t i = 1; i <= c->top && c->n_stuck; i++)
-		if (c->tables[i].stuck && c->tables[i].binary->dev == dev)
-			return true;
-	return false;
-}
-
 void unwind_tables_pump(struct unwind_tables *c)
 {
 	while (c->n_waiting && c->n_building < UNWIND_JOBS_MAX) {
@@ -474,11 +483,12 @@ void unwind_tables_pump(struct unwind_tables *c)
 		struct build_job *j;
 
 		c->n_waiting--;
-		f->put_off = is_dead(c, f->binary->dev);
+		f->put_off = !f->tried && stuck_devices_has(&c->stuck, f->binary->dev);
 		c->stats.put_off += f->put_off;
 		if (f->put_off || f->binary->fd < 0 ||
 		    build_job_new(&j, f->binary, c, build_done, build_overdue) < 0) {
 			f->state = TABLE_FAILED;
+			try_end(c, f, true);
 			changed(c, f);
 			c->stats.failed++;
 			continue;
@@ -506,6 +516,7 @@ void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
 	if (!f)
 		return;
 	c->n_waiting -= f->state == TABLE_WAITING;
+	try_end(c, f, true);
 	if (f->state == TABLE_READY)
 		table_drop(c, f);
 	free(f->placed);

@@ -40,8 +40,9 @@ struct binary_table {
 	const struct binary *binary; /* borrowed */
 	enum unwind_table_state state;
 	bool urgent;
-	bool stuck;   /* its job has run for too long, and has not returned yet */
+	bool stuck;   /* its job is blocked, and has not returned yet */
 	bool put_off; /* not built, because a job is stuck on the same file system */
+	bool tried;   /* built in spite of that */
 	struct unwind_placed *placed;
 	size_t n_placed;
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
@@ -61,7 +62,7 @@ static inline bool binary_table_pending(const struct binary_table *f)
 struct unwind_tables_stats {
 	uint64_t ready, built, failed, evicted, skipped_fdes;
 	uint64_t rows, table_bytes, build_ns;
-	uint64_t overdue;      /* builds given up because reading the file took too long */
+	uint64_t overdue;      /* builds that no sample waits for any longer: reading the file is blocked */
 	uint32_t overdue_file; /* the last of these */
 	uint64_t put_off;      /* builds not tried, because one is stuck on the same file system */
 	uint64_t no_room;      /* finished tables for which eviction could make no room */
@@ -90,7 +91,10 @@ void unwind_tables_add(struct unwind_tables *t, uint32_t index);
 void unwind_tables_reopened(struct unwind_tables *t, uint32_t index);
 /* The state of the binary's table, NULL if it was not added. Borrowed until the binary is forgotten. */
 struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t index);
-/* A sample has a frame in the binary: its table is in use. If it is not built yet, its build goes first. */
+/*
+ * A sample has a frame in the binary: its table is in use. If it is not built yet, its build goes first. If
+ * it was put off, it is tried now and then.
+ */
 void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_ns);
 /* Submits queued builds to the workers. Call it after adding binaries, and after worker_collect. */
 void unwind_tables_pump(struct unwind_tables *t);
