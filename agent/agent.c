@@ -522,7 +522,8 @@ void agent_free(struct agent *a)
 	/* Jobs of these threads point into track and report. */
 	n_stuck = worker_free(a->worker) + worker_free(a->opener);
 	if (n_stuck)
-		log_warn("%u threads are left behind: file systems that they read from do not answer",
+		log_warn("%u threads are left behind: they are late, or file systems that they read from do "
+			 "not answer",
 			 n_stuck);
 	report_free(a->report);
 	completion_free(a->completion);

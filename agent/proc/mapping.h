@@ -18,6 +18,8 @@
  * Combined with a number, in place of a file index: the file is being opened. Such entries are not published.
  */
 #define PROC_FILE_OPENING (1u << 31)
+/* Combined with both: the file system does not answer. The entry is published as memory without a file. */
+#define PROC_FILE_STUCK (1u << 30)
 
 /* One executable mapping. */
 struct proc_mapping {

@@ -86,12 +86,12 @@ static const struct metric metrics[] = {
 	COUNTER("proflet_process_requests_late_total", agent.track.requests.late,
 		"Requests for files or memory of processes that took longer than the main loop waits."),
 	COUNTER("proflet_process_requests_unanswered_total", agent.track.requests.given_up,
-		"Requests for files or memory of processes that were not answered in time."),
+		"Requests for files or memory of processes whose threads were blocked for more than 2 s."),
 	COUNTER("proflet_process_requests_refused_total", agent.track.requests.refused,
-		"Requests for files or memory that were not made, because the process or all threads are "
-		"stuck."),
+		"Requests for files or memory that were not made, because too many were waiting."),
 	COUNTER("proflet_tables_overdue_total", agent.track.tables.overdue,
-		"Unwind tables that were given up because reading their files took too long."),
+		"Builds of unwind tables that were blocked for more than 10 s: a file system did not "
+		"answer."),
 	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
 	COUNTER("proflet_binaries_refused_total", agent.track.binaries.full,
 		"Binaries that were refused because the agent already tracks its maximum."),

@@ -45,7 +45,7 @@
 struct openings {
 	struct openings_options options;
 	uint32_t vdso;
-	uint32_t ticket; /* the last one given */
+	uint32_t ticket; /* number of the last one given */
 	struct openings_stats stats;
 };
 
@@ -54,12 +54,13 @@ struct opening {
 	struct request request;
 	struct openings *owner;
 	struct process *process; /* one reference */
-	uint32_t ticket;
+	uint32_t ticket;	 /* its number; 0: none */
 	struct proc_open_request find;
 	char *path;			 /* owned */
 	struct binary_evidence evidence; /* inode 0: there is none */
 	uint32_t ancestors[ANCESTORS_MAX];
 	bool read, with_root; /* what `run` has to do */
+	bool stuck;	      /* its file system does not answer */
 	/* what it found */
 	bool tried;
 	int error;
@@ -137,9 +138,12 @@ static void find(struct opening *g, const struct proc_view *proc)
 {
 	g->tried = true;
 	g->error = proc->ops->open_mapping(proc->data, &g->find, &g->opened);
-	for (unsigned i = 0; i < ANCESTORS_MAX && is_gone(g->error) && g->ancestors[i]; i++)
-		if (proc->ops->open_other(proc->data, g->ancestors[i], &g->find, &g->opened) == 0)
-			g->error = 0;
+	for (unsigned i = 0; i < ANCESTORS_MAX && is_gone(g->error) && g->ancestors[i]; i++) {
+		int r = proc->ops->open_other(proc->data, g->ancestors[i], &g->find, &g->opened);
+
+		if (r == 0 || r == -ETIMEDOUT)
+			g->error = r;
+	}
 }
 
 static void opening_run(struct request *q)
@@ -147,10 +151,18 @@ static void opening_run(struct request *q)
 	struct opening *g = container_of(q, struct opening, request);
 
 	g->find.watch = &q->watch;
+	if (g->error == -ETIMEDOUT) { /* refused before */
+		g->tried = g->opened.fd >= 0;
+		g->error = 0;
+	}
 	if (!g->tried)
 		find(g, &q->proc);
 	if (!g->read || g->error < 0 || g->binary)
 		return;
+	if (!request_enters(q, g->opened.st.st_dev)) {
+		g->error = -ETIMEDOUT;
+		return;
+	}
 	g->error = binary_new(&g->binary, g->opened.fd, &g->opened.st, g->path);
 	if (g->error < 0)
 		return;
@@ -197,6 +209,12 @@ static bool opening_again(struct request *q)
 	if (!binary_is(g, b))
 		g->error = -ESTALE;
 	return false;
+}
+
+/* Its file system does not answer: the request comes back when it does. */
+static bool opening_refused(struct request *q)
+{
+	return container_of(q, struct opening, request)->error == -ETIMEDOUT;
 }
 
 static void count(struct openings_stats *s, const struct opening *g, uint32_t known)
@@ -256,7 +274,7 @@ static uint32_t settle(struct opening *g)
 
 struct resolving {
 	const struct opening *opening;
-	uint32_t index;
+	uint32_t from, to; /* ticket; binary, or another ticket */
 };
 
 /* Lists may be shared: the first process that has one resolves it, and all of them are published again. */
@@ -267,34 +285,46 @@ static void resolve_process(struct process *p, void *data)
 
 	if (p != g->process && p->start_ns + EVENT_LAG_NS < g->request.made_ns)
 		return; /* too old to be forked since */
-	proc_history_replace_file(p, g->ticket, r->index);
-	(void)proc_maps_replace_file(p->maps, g->ticket, r->index);
+	proc_history_replace_file(p, r->from, r->to);
+	(void)proc_maps_replace_file(p->maps, r->from, r->to);
 	publication_resolved(g->owner->options.publication, p);
 }
 
 /* Puts the binary in place of the ticket: for the process, and for those that it has forked since. */
-static void resolve(struct opening *g, uint32_t index)
+static void resolve(struct resolving *r)
 {
-	struct resolving r = {.opening = g, .index = index};
+	const struct opening *g = r->opening;
 
-	resolve_process(g->process, &r);
-	proc_table_each(g->owner->options.processes, resolve_process, &r);
+	resolve_process(g->process, r);
+	proc_table_each(g->owner->options.processes, resolve_process, r);
 	publication_changed(g->owner->options.publication); /* samples of ended processes wait, too */
+}
+
+static uint32_t ticket_of(const struct opening *g)
+{
+	return g->ticket | PROC_FILE_OPENING | (g->stuck ? PROC_FILE_STUCK : 0);
 }
 
 static void opening_late(struct request *q)
 {
 	struct opening *g = container_of(q, struct opening, request);
 
-	resolve(g, settle(g));
+	resolve(&(struct resolving){.opening = g, .from = ticket_of(g), .to = settle(g)});
 }
 
-static void opening_give_up(struct request *q)
+/* The mapping gets another ticket, with which samples do not wait for the file. */
+static void opening_stuck(struct request *q)
 {
 	struct opening *g = container_of(q, struct opening, request);
+	struct resolving r = {.opening = g, .from = ticket_of(g)};
 
+	if (g->stuck)
+		return;
+	g->stuck = true;
 	g->owner->stats.stuck++;
-	resolve(g, PROC_FILE_NONE);
+	r.to = ticket_of(g);
+	if (g->ticket)
+		resolve(&r);
 }
 
 static void opening_free(struct request *q)
@@ -314,8 +344,9 @@ static const struct request_kind opening_kind = {
 	.what = "opening a file that it has mapped",
 	.run = opening_run,
 	.again = opening_again,
+	.refused = opening_refused,
 	.late = opening_late,
-	.give_up = opening_give_up,
+	.stuck = opening_stuck,
 	.free = opening_free,
 };
 
@@ -349,7 +380,7 @@ static struct opening *opening_new(struct openings *o, struct process *p,
 		opening_free(&g->request);
 		return NULL;
 	}
-	g->find.path = g->path;
+	g->find.path = g->request.path = g->path;
 	g->find.unread = true;
 	if (evidence)
 		g->evidence = *evidence;
@@ -362,8 +393,8 @@ static struct opening *opening_new(struct openings *o, struct process *p,
 
 static uint32_t ticket_new(struct openings *o)
 {
-	o->ticket = (o->ticket + 1) & ~PROC_FILE_OPENING;
-	return o->ticket | PROC_FILE_OPENING;
+	o->ticket = (o->ticket + 1) & ~(PROC_FILE_OPENING | PROC_FILE_STUCK);
+	return o->ticket ?: ticket_new(o);
 }
 
 static uint32_t open_file(struct openings *o, const struct proc_open_request *find,
@@ -380,7 +411,8 @@ static uint32_t open_file(struct openings *o, const struct proc_open_request *fi
 	}
 	switch (requests_make(o->options.requests, &g->request, &opening_kind, find->pid)) {
 	case REQUEST_LATER:
-		return g->ticket = ticket_new(o);
+		g->ticket = ticket_new(o);
+		return ticket_of(g);
 	case REQUEST_DONE:
 		break;
 	case REQUEST_REFUSED:

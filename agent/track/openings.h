@@ -2,8 +2,9 @@
 /*
  * Mapping → open file → binary. The file is opened as soon as the mapping is reported: a process that ends
  * takes its /proc entry with it, and a container its root file system. Where opening takes long, the mapping
- * gets a ticket in place of the binary; such mappings are not published, so samples there wait. Main loop
- * only.
+ * gets a ticket in place of the binary; such mappings are not published, so samples there wait. Where the
+ * file system does not answer, they do not: the mapping is published as memory without a file, and keeps a
+ * ticket, so that it gets its binary whenever that comes. Main loop only.
  */
 #ifndef PROFLET_TRACK_OPENINGS_H
 #define PROFLET_TRACK_OPENINGS_H
@@ -37,7 +38,7 @@ struct openings_stats {
 	uint64_t gone;	/* the process or the mapping was gone already */
 	uint64_t known; /* the same, but the binary was known by device, inode and generation */
 	uint64_t other; /* of those opened: found through an ancestor of the process */
-	uint64_t stuck; /* given up: their file systems do not answer */
+	uint64_t stuck; /* their file systems did not answer in time; they may have answered since */
 };
 
 /* Everything in `options` is borrowed. 0 or -errno. */

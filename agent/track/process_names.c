@@ -123,6 +123,8 @@ static void environ_read(struct process_names *n, struct process *p, struct proc
 		return;
 	if (result == REQUEST_DONE)
 		environ_take(&e->request);
+	else
+		i->program->environ_ns = 0; /* too many requests: the next sample may try again */
 	environ_free(&e->request);
 }
 

@@ -148,9 +148,15 @@ static int add_lines(struct process *p, const struct map_lines *l, void *data)
 	return 0;
 }
 
+/* The process's mappings stay unknown until a rescan. -ETIMEDOUT: there were too many requests. */
+static bool is_lost(int error)
+{
+	return error == -ENOMEM || error == -ETIMEDOUT;
+}
+
 static void read_lines(struct process_reader *r, struct process *p)
 {
-	if (map_lines_read(r->options.requests, p, false, add_lines, r) == -ENOMEM)
+	if (is_lost(map_lines_read(r->options.requests, p, false, add_lines, r)))
 		no_memory(r);
 }
 
@@ -199,7 +205,7 @@ struct map_lines_request *process_reader_begin(struct process_reader *r, struct 
 	if (!read_attributes(r, p))
 		return NULL;
 	lines = map_lines_begin(r->options.requests, p, add_lines, r, &e);
-	if (e == -ENOMEM)
+	if (is_lost(e))
 		no_memory(r);
 	return lines;
 }

@@ -12,6 +12,7 @@
 #include "agent/base/fs.h"
 #include "agent/base/page.h"
 #include "agent/binary/registry.h"
+#include "agent/proc/image.h"
 #include "agent/proc/table.h"
 #include "agent/track/map_lines.h"
 #include "agent/track/openings.h"
@@ -57,8 +58,13 @@ void remaps_free(struct remaps *r)
 
 struct compare_request {
 	struct request request;
+	struct remaps *owner;
+	struct process *process;  /* one reference */
+	struct proc_image *image; /* that ran when the request was made; one reference */
 	uint64_t start, len, offset;
-	int fd; /* owned, names the file; -1 */
+	int fd;			     /* owned, names the file; -1 */
+	struct proc_mapping mapping; /* to be entered if the memory is a copy; its file is held */
+	bool both;		     /* the file is mapped on both sides of it */
 	enum proc_text result;
 };
 
@@ -75,35 +81,86 @@ static void compare_free(struct request *q)
 {
 	struct compare_request *c = container_of(q, struct compare_request, request);
 
+	binary_registry_release(c->owner->options.binaries, c->mapping.file);
+	process_unref(c->process);
+	proc_image_unref(c->image);
 	if (c->fd >= 0)
 		close(c->fd);
 	free(c);
 }
 
+static bool is_binary(const struct remaps *r, uint32_t file)
+{
+	const struct binary *f = binary_registry_get(r->options.binaries, file);
+
+	return f && f->n_segments;
+}
+
+static bool is_copy(enum proc_text text, bool both)
+{
+	return text == PROC_TEXT_SAME || (text == PROC_TEXT_UNKNOWN && both);
+}
+
+static bool copy_enter(struct remaps *r, struct process *p, struct proc_mapping m)
+{
+	int e = proc_maps_own(p);
+
+	if (e == 0)
+		e = proc_maps_insert(p->maps, m);
+	if (e == -ENOMEM)
+		gap_note(r->options.gaps, GAP_NO_MEMORY);
+	return e == 0;
+}
+
+/* The memory may have been mapped anew since the request was made: then it has a file, or is not there. */
+static void compare_late(struct request *q)
+{
+	struct compare_request *c = container_of(q, struct compare_request, request);
+	struct remaps *r = c->owner;
+	struct process *p = c->process;
+	const struct proc_mapping *now;
+
+	if (p->end_ns || p->image->program != c->image->program || !is_copy(c->result, c->both))
+		return;
+	now = proc_maps_find(p->maps, c->mapping.start);
+	if (!now || now->end < c->mapping.end || is_binary(r, now->file) || !copy_enter(r, p, c->mapping))
+		return;
+	r->stats.found++;
+	publication_mark(r->options.publication, p->pid);
+}
+
 /* Reading the memory of a process may fault it in, from a file system that does not answer. */
 static const struct request_kind compare_kind = {
-	.what = "reading its memory", .run = compare_run, .free = compare_free};
+	.what = "reading its memory", .run = compare_run, .late = compare_late, .free = compare_free};
 
-static enum proc_text compare(struct remaps *r, uint32_t pid, uint64_t start, uint64_t len, int fd,
-			      uint64_t offset)
+/* Whether the code at `start` is that of the file, which would be mapped as `m`. */
+static bool compare(struct remaps *r, struct process *p, uint64_t start, uint64_t len,
+		    const struct proc_mapping *m, bool both)
 {
+	const struct binary *f = binary_registry_get(r->options.binaries, m->file);
 	struct compare_request *c = calloc(1, sizeof *c);
 	enum proc_text answer = PROC_TEXT_UNKNOWN;
 	enum request_result result;
 
 	if (!c)
-		return PROC_TEXT_UNKNOWN;
+		return is_copy(answer, both);
+	c->owner = r;
+	c->process = process_ref(p);
+	c->image = proc_image_ref(p->image);
 	c->start = start;
 	c->len = len;
-	c->offset = offset;
-	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	result = requests_make(r->options.requests, &c->request, &compare_kind, pid);
+	c->offset = m->offset + (start - m->start);
+	c->mapping = *m;
+	c->both = both;
+	c->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
+	(void)binary_registry_hold(r->options.binaries, m->file);
+	result = requests_make(r->options.requests, &c->request, &compare_kind, p->pid);
 	if (result == REQUEST_LATER)
-		return PROC_TEXT_UNKNOWN;
+		return is_copy(answer, both);
 	if (result == REQUEST_DONE)
 		answer = c->result;
 	compare_free(&c->request);
-	return answer;
+	return is_copy(answer, both);
 }
 
 /* --- the mappings of a process */
@@ -128,13 +185,6 @@ struct remap_scan {
 	bool found;
 };
 
-static bool is_binary(const struct remaps *r, uint32_t file)
-{
-	const struct binary *f = binary_registry_get(r->options.binaries, file);
-
-	return f && f->n_segments;
-}
-
 /* Maps the part of `range` that segment `s` would cover, with that bias, if it holds the segment's code. */
 static bool segment_restore(struct remap_scan *c, const struct binary *f, const struct elf_segment *s,
 			    uint64_t bias, const struct range *range, bool both)
@@ -145,20 +195,10 @@ static bool segment_restore(struct remap_scan *c, const struct binary *f, const 
 	uint64_t code = s->va + bias > from ? s->va + bias : from,
 		 code_end = s->va + s->file_bytes + bias < to ? s->va + s->file_bytes + bias : to;
 	uint64_t shift = s->offset - s->va - bias; /* address → file offset */
-	enum proc_text text;
-	int r;
+	struct proc_mapping m = {from, to, from + shift, f->index};
 
-	if (first >= last || code >= code_end)
-		return false;
-	text = compare(c->remaps, c->p->pid, code, code_end - code, f->fd, code + shift);
-	if (text == PROC_TEXT_OTHER || (text == PROC_TEXT_UNKNOWN && !both))
-		return false;
-	r = proc_maps_own(c->p);
-	if (r == 0)
-		r = proc_maps_insert(c->p->maps, (struct proc_mapping){from, to, from + shift, f->index});
-	if (r == -ENOMEM)
-		gap_note(c->remaps->options.gaps, GAP_NO_MEMORY);
-	return r == 0;
+	return first < last && code < code_end && compare(c->remaps, c->p, code, code_end - code, &m, both) &&
+	       copy_enter(c->remaps, c->p, m);
 }
 
 /* The binary that it is a mapping of; NULL for other files. */

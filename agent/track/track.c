@@ -24,7 +24,7 @@
 #define UNUSED_OPEN_NS (30 * NS_PER_SEC) /* descriptors of binaries that nothing refers to */
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
 #define SETTLE_STEP_NS (20 * NS_PER_MS)
-#define TABLE_TIMEOUT_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
+#define TABLE_BLOCKED_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
 
 struct track {
 	struct track_options options;
@@ -44,7 +44,7 @@ struct track {
 	struct rescans *rescans;
 	struct process_events *events;
 	uint64_t drained_ns;	   /* samples before this time have been seen */
-	uint64_t overdue_reported; /* tables that were given up, of which the log says */
+	uint64_t overdue_reported; /* builds that are stuck, of which the log says */
 };
 
 static void tables_changed(void *data)
@@ -215,6 +215,7 @@ void track_free(struct track *t)
 {
 	if (!t)
 		return;
+	requests_free(t->requests); /* those that are parked refer to what the others own */
 	process_events_free(t->events);
 	rescans_free(t->rescans);
 	process_reader_free(t->reader);
@@ -223,7 +224,6 @@ void track_free(struct track *t)
 	proc_table_free(t->processes);
 	publication_free(t->publication);
 	process_names_free(t->names);
-	requests_free(t->requests);
 	publisher_free(t->publisher);
 	unwind_tables_free(t->tables);
 	binary_registry_free(t->binaries);
@@ -271,14 +271,14 @@ void track_check(struct track *t)
 	const struct binary *b;
 
 	requests_check(t->requests);
-	workers->check(workers->data, TABLE_TIMEOUT_NS);
+	workers->check(workers->data, TABLE_BLOCKED_NS);
 	unwind_tables_stats(t->tables, &s);
 	if (s.overdue == t->overdue_reported)
 		return;
 	t->overdue_reported = s.overdue;
 	b = binary_registry_get(t->binaries, s.overdue_file);
-	log_warn("%s: reading it for its unwind table has taken longer than 10 s: its file system does not "
-		 "answer; given up",
+	log_warn("%s: reading it for its unwind table has been blocked for 10 s: its file system does not "
+		 "answer; its table is built when it does",
 		 b ? b->module.path : "a file");
 }
 

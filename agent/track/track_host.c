@@ -143,9 +143,14 @@ static void pool_drain(void *data, uint64_t timeout_ns)
 	worker_drain(data, timeout_ns);
 }
 
+static uint64_t pool_blocked_ns(void *data, const struct worker_job *job)
+{
+	return worker_blocked_ns(data, job);
+}
+
 static struct job_pool pool_of(struct worker *w)
 {
-	return (struct job_pool){pool_submit, pool_await, pool_check, pool_drain, w};
+	return (struct job_pool){pool_submit, pool_await, pool_check, pool_drain, pool_blocked_ns, w};
 }
 
 static void grace_wait(void)

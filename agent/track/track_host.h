@@ -72,6 +72,7 @@ struct job_pool {
 	bool (*await)(void *data, struct worker_job *job, uint64_t timeout_ns);
 	void (*check)(void *data, uint64_t bound_ns);
 	void (*drain)(void *data, uint64_t timeout_ns);
+	uint64_t (*blocked_ns)(void *data, const struct worker_job *job);
 	void *data;
 };
 

@@ -88,7 +88,8 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
 
 	if (f)
 		return add_file_mapping(l, m, f);
-	if (m->file & PROC_FILE_OPENING) /* no entry: a sample there waits, as for a mapping not yet known */
+	/* no entry: a sample there waits, as for a mapping not yet known */
+	if ((m->file & PROC_FILE_OPENING) && !(m->file & PROC_FILE_STUCK))
 		return 0;
 	return add(l,
 		   (struct mapping_entry){

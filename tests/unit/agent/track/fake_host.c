@@ -90,12 +90,27 @@ static bool pool_await(void *data, struct worker_job *job, uint64_t timeout_ns)
 	return true;
 }
 
+static bool has_begun(const struct worker_job *job)
+{
+	return container_of(job, const struct request, job)->began_ns;
+}
+
 static void pool_check(void *data, uint64_t bound_ns)
 {
 	struct fake_pool *p = data;
 
-	(void)bound_ns;
 	p->n_checks++;
+	if (p->stuck_since_ns && fake_now_ns - p->stuck_since_ns > bound_ns)
+		for (struct worker_job *job = p->first; job; job = job->next)
+			if (has_begun(job))
+				job->overdue(job);
+}
+
+static uint64_t pool_blocked_ns(void *data, const struct worker_job *job)
+{
+	const struct fake_pool *p = data;
+
+	return p->stuck_since_ns && (p->all_stuck || has_begun(job)) ? fake_now_ns - p->stuck_since_ns : 0;
 }
 
 unsigned fake_pool_work(struct fake_pool *p)
@@ -126,6 +141,7 @@ static void pool_drain(void *data, uint64_t timeout_ns)
 
 void fake_pool_stick(struct fake_pool *p)
 {
+	p->stuck_since_ns = fake_now_ns;
 	for (struct worker_job *job = p->first; job; job = job->next)
 		container_of(job, struct request, job)->began_ns = fake_now_ns;
 }
@@ -143,7 +159,7 @@ void fake_pool_cancel(struct fake_pool *p)
 static struct job_pool pool_of(struct fake_pool *p)
 {
 	p->tail = &p->first;
-	return (struct job_pool){pool_submit, pool_await, pool_check, pool_drain, p};
+	return (struct job_pool){pool_submit, pool_await, pool_check, pool_drain, pool_blocked_ns, p};
 }
 
 /* --- events */

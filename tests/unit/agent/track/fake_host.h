@@ -41,7 +41,9 @@ struct fake_pool {
 	enum fake_answer answer;
 	const char *late_kind; /* FAKE_LATE is for requests of that kind (request_kind.what); NULL: for all */
 	bool full;	       /* refuses jobs */
-	uint64_t answer_ns;    /* that the clock advances while a job is waited for */
+	uint64_t stuck_since_ns; /* threads that have begun have slept since then; 0: they run */
+	bool all_stuck;		 /* no thread is left for the jobs that wait */
+	uint64_t answer_ns;	 /* that the clock advances while a job is waited for */
 	struct worker_job *first, **tail;
 	struct worker *others; /* real ones, drained with it; NULL */
 	unsigned n_submitted, n_waits, n_checks;
@@ -129,7 +131,7 @@ void fake_lost(struct fake_host *h, enum sideband_loss reason, uint64_t n);
 
 /* Runs all jobs, and hands them back, whatever `answer` says. Returns how many. */
 unsigned fake_pool_work(struct fake_pool *p);
-/* A thread has begun with every job that waits, and does not come back. */
+/* A thread has begun with every job that waits, and sleeps from now on. */
 void fake_pool_stick(struct fake_pool *p);
 /* What worker_free does to the jobs that wait. */
 void fake_pool_cancel(struct fake_pool *p);

@@ -108,33 +108,103 @@ Test(openings, late_and_ended)
 	cr_expect_eq(flow_slot(f, SHELL), SLOT_ABSENT);
 }
 
-Test(openings, never)
+/* Whether the BPF program finds a mapping there. */
+static bool is_published(struct flow *f, uint32_t pid, uint64_t address)
+{
+	const struct mapping_list *list = flow_list(f, pid);
+	const struct mapping_entry *entries;
+
+	cr_assert_not_null(list);
+	entries = (const struct mapping_entry *)((const uint8_t *)list + list->entries);
+	for (uint32_t i = 0; i < list->n; i++)
+		if (entries[i].start <= address && address < entries[i].end)
+			return true;
+	return false;
+}
+
+static void stick(struct flow *f)
+{
+	fake_pool_stick(&f->host.readers);
+	flow_wait(f, REQUEST_BLOCKED_NS + 1);
+	track_check(f->track);
+}
+
+/* The thread that opens the file is stuck. The mapping waits for the file, however long that takes. */
+Test(openings, stuck)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
 
 	map_late(f);
-	fake_pool_stick(&f->host.readers);
-	flow_wait(f, REQUEST_TIMEOUT_NS + 1);
-	track_check(f->track);
-	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_not(is_published(f, SHELL, LIB));
+	stick(f);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "?");
+	track_progress(f->track);
+	cr_expect(is_published(f, SHELL, LIB), "as memory without a file: samples there do not wait");
 	cr_expect_eq(flow_stats(f).openings.stuck, 1);
 	cr_expect_eq(flow_stats(f).requests.given_up, 2, "and reading its environment, behind it");
+	flow_wait(f, 3600 * NS_PER_SEC);
 	(void)fake_pool_work(&f->host.readers);
-	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-", "too late");
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/lib/lib");
 }
 
-/* A request about the process is stuck: no other one is made. */
+/* The thread waits for a CPU: nothing is stuck. */
+Test(openings, late_by_minutes)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	map_late(f);
+	for (int i = 0; i < 60; i++) {
+		flow_wait(f, 10 * NS_PER_SEC);
+		track_check(f->track);
+	}
+	cr_expect_eq(flow_stats(f).openings.stuck, 0);
+	cr_expect_eq(flow_stats(f).requests.given_up, 0);
+	(void)fake_pool_work(&f->host.readers);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/lib/lib");
+}
+
+/* A request about the process is stuck: another one is made when it is back. */
+Test(openings, parked)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	unsigned n_submitted;
+
+	map_late(f);
+	stick(f);
+	n_submitted = f->host.readers.n_submitted;
+	fake_mmap(&f->host, SHELL, LIB + 16 * FAKE_PAGE, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB + 16 * FAKE_PAGE), "?");
+	cr_expect_eq(f->host.readers.n_submitted, n_submitted, "the process is not touched");
+	cr_expect_eq(flow_stats(f).requests.n_parked, 1);
+	(void)fake_pool_work(&f->host.readers);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB + 16 * FAKE_PAGE), "/bin/tool");
+	cr_expect_eq(flow_stats(f).openings.failed, 0);
+	cr_expect_eq(flow_stats(f).requests.n_parked, 0);
+}
+
+/* Parked for good: nothing is left of it at the end. */
+Test(openings, parked_at_the_end)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	map_late(f);
+	stick(f);
+	fake_mmap(&f->host, SHELL, LIB + 16 * FAKE_PAGE, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_eq(flow_stats(f).requests.n_parked, 1);
+}
+
+/* The pool's queue is full. */
 Test(openings, refused)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
 
-	map_late(f);
-	fake_pool_stick(&f->host.readers);
-	flow_wait(f, REQUEST_TIMEOUT_NS + 1);
-	track_check(f->track);
-	fake_mmap(&f->host, SHELL, LIB + 16 * FAKE_PAGE, 4, 0, "/bin/tool");
+	(void)flow_process(f, SHELL); /* reads its environment */
+	f->host.readers.full = true;
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
 	(void)track_drain(f->track);
-	cr_expect_str_eq(flow_path(f, SHELL, LIB + 16 * FAKE_PAGE), "-");
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
 	cr_expect_eq(flow_stats(f).openings.failed, 1);
 	cr_expect_eq(flow_stats(f).requests.refused, 1);
 }

@@ -125,6 +125,58 @@ Test(remaps, unreadable_behind_a_file)
 	flow_free(s.flow);
 }
 
+/* The answer about the memory comes late, when all else is known. */
+static struct stage with_late_answer(enum proc_text text)
+{
+	struct stage s = stage_new(text);
+
+	map_program(&s, true);
+	s.flow->host.processes[0].n_lines = 2;
+	s.flow->host.readers.answer = FAKE_LATE;
+	s.flow->host.readers.late_kind = "reading its memory";
+	flow_start(s.flow);
+	s.flow->host.readers.answer = FAKE_NOW;
+	expect_code(&s, "-");
+	return s;
+}
+
+Test(remaps, found_late)
+{
+	struct stage s = with_late_answer(PROC_TEXT_SAME);
+
+	(void)fake_pool_work(&s.flow->host.readers);
+	track_progress(s.flow->track);
+	expect_code(&s, "/bin/copier");
+	cr_expect_eq(flow_stats(s.flow).remaps.found, 1);
+	flow_settle(s.flow);
+	flow_free(s.flow);
+}
+
+Test(remaps, other_code_late)
+{
+	struct stage s = with_late_answer(PROC_TEXT_OTHER);
+
+	(void)fake_pool_work(&s.flow->host.readers);
+	expect_code(&s, "-");
+	flow_settle(s.flow);
+	flow_free(s.flow);
+}
+
+/* By then the process has another program. */
+Test(remaps, found_too_late)
+{
+	struct stage s = with_late_answer(PROC_TEXT_SAME);
+
+	fake_exec(&s.flow->host, PID, PID, "other");
+	fake_mmap(&s.flow->host, PID, s.parts.start[1], s.parts.pages[1], 0, NULL);
+	(void)track_drain(s.flow->track);
+	(void)fake_pool_work(&s.flow->host.readers);
+	expect_code(&s, "-");
+	cr_expect_eq(flow_stats(s.flow).remaps.found, 0);
+	flow_settle(s.flow);
+	flow_free(s.flow);
+}
+
 Test(remaps, apart_from_the_file)
 {
 	struct stage s = stage_new(PROC_TEXT_SAME);

@@ -268,6 +268,7 @@ static void pool_works(const struct job_pool *pool)
 	pool->drain(pool->data, 10 * NS_PER_SEC);
 	pool->check(pool->data, 10 * NS_PER_SEC);
 	cr_expect(collected.n_run == 1 && collected.n_done == 1);
+	cr_expect_eq(pool->blocked_ns(pool->data, &collected.job), 0);
 }
 
 Test(track_host, pools)
