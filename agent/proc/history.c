@@ -12,6 +12,7 @@
 struct version {
 	uint64_t until_ns;
 	uint32_t generation;
+	uint32_t mappings;	/* that it does not share with the version before it */
 	struct proc_maps *maps; /* one reference; NULL: the version was forgotten */
 };
 
@@ -35,7 +36,7 @@ static bool made_before(uint32_t generation, const struct version *v)
 
 static void drop_oldest(struct proc_history *h)
 {
-	h->mappings -= h->versions[0].maps->n;
+	h->mappings -= h->versions[0].mappings;
 	proc_maps_unref(h->versions[0].maps);
 	memmove(h->versions, h->versions + 1, --h->n * sizeof h->versions[0]);
 }
@@ -43,21 +44,23 @@ static void drop_oldest(struct proc_history *h)
 int proc_history_add(struct process *p, uint64_t until_ns, uint32_t generation)
 {
 	struct proc_history *h = p->history;
+	uint32_t mappings = proc_maps_private(p->maps);
 
 	if (!h)
 		h = p->history = calloc(1, sizeof *h);
 	if (!h)
 		return -ENOMEM;
-	while (h->n == PROC_HISTORY_MAX || (h->n && h->mappings + p->maps->n > PROC_HISTORY_MAPPINGS)) {
-		h->forgotten = (struct version){h->versions[0].until_ns, h->versions[0].generation, NULL};
+	while (h->n == PROC_HISTORY_MAX || (h->n && h->mappings + mappings > PROC_HISTORY_MAPPINGS)) {
+		h->forgotten = (struct version){.until_ns = h->versions[0].until_ns,
+						.generation = h->versions[0].generation};
 		drop_oldest(h);
 	}
 	if (array_reserve(&h->versions, &h->cap, h->n + 1, sizeof *h->versions) < 0) {
-		h->forgotten = (struct version){until_ns, generation, NULL};
+		h->forgotten = (struct version){.until_ns = until_ns, .generation = generation};
 		return -ENOMEM;
 	}
-	h->versions[h->n++] = (struct version){until_ns, generation, proc_maps_ref(p->maps)};
-	h->mappings += p->maps->n;
+	h->versions[h->n++] = (struct version){until_ns, generation, mappings, proc_maps_ref(p->maps)};
+	h->mappings += mappings;
 	return 0;
 }
 

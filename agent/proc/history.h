@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PROC_HISTORY_MAX 512u	    /* versions of the mappings of a process */
-#define PROC_HISTORY_MAPPINGS 8192u /* in all versions; the newest is never forgotten */
+#define PROC_HISTORY_MAPPINGS 8192u /* in all versions, shared ones once; the newest is never forgotten */
 
 struct proc_maps;
 struct process;

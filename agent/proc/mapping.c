@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The kernel reports new executable mappings, but no removals: a new mapping removes those that it overlaps.
+ *
+ * A process may have tens of thousands of mappings of which thousands change every second, and most changes
+ * begin with a copy of the list, for the history. So a list is an array of chunks, and a chunk is shared by
+ * reference count: a copy takes a reference to each chunk, and a change copies only the chunks that it
+ * touches.
  */
 #include "agent/proc/mapping.h"
 
@@ -9,6 +14,16 @@
 #include <string.h>
 
 #include "agent/base/array.h"
+
+#define CHUNK_MIN 8u /* entries that a chunk has room for */
+#define CHUNK_MAX 256u
+#define CHUNKS_NEW 3u /* that one change can make: the rest of two chunks, and up to three new entries */
+
+struct proc_maps_chunk {
+	unsigned refs;
+	uint32_t n, cap; /* n > 0 in every chunk of a list */
+	struct proc_mapping entries[];
+};
 
 static void hold(const struct proc_maps *m, const struct proc_mapping *e, uint32_t n)
 {
@@ -21,6 +36,53 @@ static void release(const struct proc_maps *m, const struct proc_mapping *e, uin
 	for (uint32_t i = 0; m->files && i < n; i++)
 		m->files->release(e[i].file, m->files->data);
 }
+
+/* --- chunks */
+
+/* An empty chunk with room for n entries or more. NULL: no memory. */
+static struct proc_maps_chunk *chunk_new(uint32_t n)
+{
+	struct proc_maps_chunk *k;
+	uint32_t cap = CHUNK_MIN;
+
+	while (cap < n)
+		cap *= 2;
+	k = malloc(sizeof *k + cap * sizeof k->entries[0]);
+	if (!k)
+		return NULL;
+	k->refs = 1;
+	k->n = 0;
+	k->cap = cap;
+	return k;
+}
+
+static void chunk_unref(const struct proc_maps *m, struct proc_maps_chunk *k)
+{
+	if (--k->refs)
+		return;
+	release(m, k->entries, k->n);
+	free(k);
+}
+
+/* Makes a chunk of the list private to it. 0; -ENOMEM: it may be shared. */
+static int chunk_own(struct proc_maps *m, uint32_t chunk)
+{
+	struct proc_maps_chunk *shared = m->chunks[chunk], *k;
+
+	if (shared->refs == 1)
+		return 0;
+	k = chunk_new(shared->n);
+	if (!k)
+		return -ENOMEM;
+	memcpy(k->entries, shared->entries, shared->n * sizeof k->entries[0]);
+	k->n = shared->n;
+	hold(m, k->entries, k->n);
+	chunk_unref(m, shared);
+	m->chunks[chunk] = k;
+	return 0;
+}
+
+/* --- lists */
 
 int proc_maps_new(struct proc_maps **ret, const struct proc_files *files)
 {
@@ -43,15 +105,17 @@ int proc_maps_copy(struct proc_maps **ret, const struct proc_maps *m)
 
 	if (r < 0)
 		return r;
-	r = array_reserve(&copy->entries, &copy->cap, m->n, sizeof *copy->entries);
+	r = array_reserve(&copy->chunks, &copy->cap, m->n_chunks, sizeof(struct proc_maps_chunk *));
 	if (r < 0) {
 		proc_maps_unref(copy);
 		return r;
 	}
-	if (m->n)
-		memcpy(copy->entries, m->entries, m->n * sizeof *copy->entries);
+	for (uint32_t i = 0; i < m->n_chunks; i++) {
+		copy->chunks[i] = m->chunks[i];
+		copy->chunks[i]->refs++;
+	}
+	copy->n_chunks = m->n_chunks;
 	copy->n = m->n;
-	hold(copy, copy->entries, copy->n);
 	*ret = copy;
 	return 0;
 }
@@ -66,53 +130,91 @@ void proc_maps_unref(struct proc_maps *m)
 {
 	if (!m || --m->refs)
 		return;
-	release(m, m->entries, m->n);
-	free(m->entries);
+	for (uint32_t i = 0; i < m->n_chunks; i++)
+		chunk_unref(m, m->chunks[i]);
+	free(m->chunks);
 	free(m);
 }
 
-/* Index of the first entry that ends after `address`. */
-static uint32_t first_ending_after(const struct proc_maps *m, uint64_t address)
+uint32_t proc_maps_private(const struct proc_maps *m)
 {
-	uint32_t lo = 0, hi = m->n;
+	uint32_t n = 0;
 
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (m->entries[mid].end > address)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
+	for (uint32_t i = 0; i < m->n_chunks; i++)
+		if (m->chunks[i]->refs == 1)
+			n += m->chunks[i]->n;
+	return n;
 }
 
-bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to)
-{
-	bool found = false;
+/* --- finding and reading entries */
 
-	for (uint32_t i = 0; i < m->n; i++) {
-		if (m->entries[i].file != from)
-			continue;
-		hold(m, &(struct proc_mapping){.file = to}, 1);
-		release(m, &m->entries[i], 1);
-		m->entries[i].file = to;
-		found = true;
+static const struct proc_mapping *chunk_last(const struct proc_maps_chunk *k)
+{
+	return &k->entries[k->n - 1];
+}
+
+struct proc_maps_cursor proc_maps_from(const struct proc_maps *m, uint64_t address)
+{
+	struct proc_maps_cursor c = {.maps = m};
+
+	c.chunk = (uint32_t)array_first(m->n_chunks, i, chunk_last(m->chunks[i])->end > address);
+	if (c.chunk < m->n_chunks) {
+		const struct proc_maps_chunk *k = m->chunks[c.chunk];
+
+		c.at = (uint32_t)array_first(k->n, i, k->entries[i].end > address);
 	}
-	m->version += found;
-	return found;
+	return c;
+}
+
+static const struct proc_mapping *entry_at(const struct proc_maps_cursor *c)
+{
+	return c->chunk < c->maps->n_chunks ? &c->maps->chunks[c->chunk]->entries[c->at] : NULL;
+}
+
+static const struct proc_mapping *entry_before(const struct proc_maps_cursor *c)
+{
+	if (c->at)
+		return &c->maps->chunks[c->chunk]->entries[c->at - 1];
+	return c->chunk ? chunk_last(c->maps->chunks[c->chunk - 1]) : NULL;
+}
+
+const struct proc_mapping *proc_maps_next(struct proc_maps_cursor *c)
+{
+	const struct proc_mapping *e = entry_at(c);
+
+	if (e && ++c->at == c->maps->chunks[c->chunk]->n) {
+		c->chunk++;
+		c->at = 0;
+	}
+	return e;
+}
+
+const struct proc_mapping *proc_maps_at(const struct proc_maps *m, uint32_t index)
+{
+	uint32_t chunk = 0;
+
+	while (index >= m->chunks[chunk]->n)
+		index -= m->chunks[chunk++]->n;
+	return &m->chunks[chunk]->entries[index];
+}
+
+const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address)
+{
+	struct proc_maps_cursor c = proc_maps_from(m, address);
+	const struct proc_mapping *e = entry_at(&c);
+
+	return e && e->start <= address ? e : NULL;
 }
 
 bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping)
 {
-	for (uint32_t i = first_ending_after(m, mapping->start);
-	     i < m->n && m->entries[i].start < mapping->end; i++) {
-		const struct proc_mapping *e = &m->entries[i];
+	struct proc_maps_cursor c = proc_maps_from(m, mapping->start);
+	const struct proc_mapping *e;
 
+	while ((e = proc_maps_next(&c)) && e->start < mapping->end)
 		if (e->file != mapping->file ||
 		    (e->file != PROC_FILE_NONE && e->start - e->offset != mapping->start - mapping->offset))
 			return true;
-	}
 	return false;
 }
 
@@ -124,18 +226,37 @@ bool proc_maps_has(const struct proc_maps *m, const struct proc_mapping *mapping
 	       (e->file == PROC_FILE_NONE || e->start - e->offset == mapping->start - mapping->offset);
 }
 
-const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address)
-{
-	uint32_t i = first_ending_after(m, address);
+/* --- changing a list */
 
-	return i < m->n && m->entries[i].start <= address ? &m->entries[i] : NULL;
+static bool chunk_replace_file(struct proc_maps *m, uint32_t chunk, uint32_t from, uint32_t to)
+{
+	struct proc_mapping *e = m->chunks[chunk]->entries;
+	uint32_t n = m->chunks[chunk]->n, i = 0;
+
+	while (i < n && e[i].file != from)
+		i++;
+	if (i == n)
+		return false;
+	(void)chunk_own(m, chunk); /* without memory, it changes in all lists that share it */
+	e = m->chunks[chunk]->entries;
+	for (; i < n; i++) {
+		if (e[i].file != from)
+			continue;
+		hold(m, &(struct proc_mapping){.file = to}, 1);
+		release(m, &e[i], 1);
+		e[i].file = to;
+	}
+	return true;
 }
 
-static int make_room(struct proc_maps *m, uint32_t extra)
+bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to)
 {
-	if (m->n + extra > PROC_MAPS_MAX)
-		return -ENOSPC;
-	return array_reserve(&m->entries, &m->cap, m->n + extra, sizeof *m->entries);
+	bool found = false;
+
+	for (uint32_t i = 0; i < m->n_chunks; i++)
+		found |= chunk_replace_file(m, i, from, to);
+	m->version += found;
+	return found;
 }
 
 /* The part of an entry above `from`. */
@@ -159,59 +280,175 @@ static bool is_file(const struct proc_mapping *e)
  */
 static void absorb_neighbours(const struct proc_maps *m, struct proc_mapping *mapping)
 {
-	uint32_t first = first_ending_after(m, mapping->start ? mapping->start - 1 : 0), last = first;
-	uint64_t before = UINT64_MAX, after = UINT64_MAX;
+	struct proc_maps_cursor c = proc_maps_from(m, mapping->start ? mapping->start - 1 : 0);
+	const struct proc_mapping *left = entry_before(&c), *right;
+	uint64_t end = mapping->end, before = UINT64_MAX, after = UINT64_MAX;
 
-	while (last < m->n && m->entries[last].start <= mapping->end)
-		last++;
-	for (uint32_t i = first; i < last; i++) {
-		const struct proc_mapping *e = &m->entries[i];
-
-		if (is_file(e))
-			continue;
-		mapping->start = e->start < mapping->start ? e->start : mapping->start;
-		mapping->end = e->end > mapping->end ? e->end : mapping->end;
+	while ((right = entry_at(&c)) && right->start <= end) {
+		if (!is_file(right)) {
+			mapping->start = right->start < mapping->start ? right->start : mapping->start;
+			mapping->end = right->end > mapping->end ? right->end : mapping->end;
+		}
+		(void)proc_maps_next(&c);
 	}
 	if (m->n < PROC_MAPS_APART)
 		return;
-	if (first && !is_file(&m->entries[first - 1]))
-		before = mapping->start - m->entries[first - 1].end;
-	if (last < m->n && !is_file(&m->entries[last]))
-		after = m->entries[last].start - mapping->end;
+	if (left && !is_file(left))
+		before = mapping->start - left->end;
+	if (right && !is_file(right))
+		after = right->start - mapping->end;
 	if (before <= after && before != UINT64_MAX)
-		mapping->start = m->entries[first - 1].start;
+		mapping->start = left->start;
 	else if (after != UINT64_MAX)
-		mapping->end = m->entries[last].end;
+		mapping->end = right->end;
+}
+
+/*
+ * A change of a list: of the chunks [first, last), the entries below `prefix` in the first one and those from
+ * `suffix` on in the last one stay; `with` comes between them.
+ */
+struct change {
+	uint32_t first, last, prefix, suffix;
+	uint32_t n_suffix; /* entries from `suffix` on */
+	uint32_t n_with;
+	struct proc_mapping with[3];
+};
+
+/* Sets which entries the change replaces: from `from` up to, and without, `to`. */
+static void change_set_range(struct change *c, struct proc_maps_cursor from, struct proc_maps_cursor to)
+{
+	const struct proc_maps *m = from.maps;
+
+	if (from.chunk == m->n_chunks && from.chunk && m->chunks[from.chunk - 1]->n < CHUNK_MAX) {
+		from.chunk--; /* append to the last chunk */
+		from.at = m->chunks[from.chunk]->n;
+		to = from;
+	}
+	c->first = from.chunk;
+	c->prefix = from.at;
+	c->last = to.chunk;
+	if (to.chunk < m->n_chunks && (to.at || to.chunk == from.chunk)) {
+		c->suffix = to.at;
+		c->n_suffix = m->chunks[to.chunk]->n - to.at;
+		c->last++;
+	} else if (to.chunk > from.chunk) {
+		c->suffix = m->chunks[to.chunk - 1]->n;
+	}
+}
+
+/* Applies a change within one chunk that has room and is not shared. */
+static void change_in_place(struct proc_maps *m, const struct change *c)
+{
+	struct proc_maps_chunk *k = m->chunks[c->first];
+	struct proc_mapping *at = &k->entries[c->prefix];
+
+	hold(m, c->with, c->n_with);
+	release(m, at, c->suffix - c->prefix);
+	memmove(at + c->n_with, &k->entries[c->suffix], c->n_suffix * sizeof *at);
+	memcpy(at, c->with, c->n_with * sizeof *at);
+	k->n = c->prefix + c->n_with + c->n_suffix;
+}
+
+/* New chunks that are filled one after the other, each with `each` entries. */
+struct filling {
+	struct proc_maps_chunk *chunks[CHUNKS_NEW];
+	uint32_t n, at, each;
+};
+
+static int filling_begin(struct filling *f, uint32_t n)
+{
+	f->n = (n + CHUNK_MAX - 1) / CHUNK_MAX;
+	f->each = (n + f->n - 1) / f->n;
+	for (uint32_t i = 0; i < f->n; i++) {
+		f->chunks[i] = chunk_new(f->each);
+		if (f->chunks[i])
+			continue;
+		while (i)
+			free(f->chunks[--i]);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void filling_add(struct filling *f, const struct proc_mapping *e, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct proc_maps_chunk *k = f->chunks[f->at];
+
+		k->entries[k->n++] = e[i];
+		f->at += k->n == f->each;
+	}
+}
+
+/* Puts new chunks in place of those that the change touches. -ENOMEM: nothing has changed. */
+static int change_by_new_chunks(struct proc_maps *m, const struct change *c, uint32_t n)
+{
+	uint32_t n_old = c->last - c->first;
+	struct filling f = {.n = 0};
+	int r = array_reserve(&m->chunks, &m->cap, m->n_chunks + CHUNKS_NEW,
+			      sizeof(struct proc_maps_chunk *));
+
+	if (r == 0)
+		r = filling_begin(&f, n);
+	if (r < 0)
+		return r;
+	if (c->prefix)
+		filling_add(&f, m->chunks[c->first]->entries, c->prefix);
+	filling_add(&f, c->with, c->n_with);
+	if (c->n_suffix)
+		filling_add(&f, &m->chunks[c->last - 1]->entries[c->suffix], c->n_suffix);
+	for (uint32_t i = 0; i < f.n; i++)
+		hold(m, f.chunks[i]->entries, f.chunks[i]->n);
+	for (uint32_t i = c->first; i < c->last; i++)
+		chunk_unref(m, m->chunks[i]);
+	memmove(&m->chunks[c->first + f.n], &m->chunks[c->last],
+		(m->n_chunks - c->last) * sizeof(struct proc_maps_chunk *));
+	memcpy(&m->chunks[c->first], f.chunks, f.n * sizeof(struct proc_maps_chunk *));
+	m->n_chunks += f.n - n_old;
+	return 0;
+}
+
+static int change_apply(struct proc_maps *m, const struct change *c)
+{
+	uint32_t n = c->prefix + c->n_with + c->n_suffix, n_old = 0;
+	int r = 0;
+
+	for (uint32_t i = c->first; i < c->last; i++)
+		n_old += m->chunks[i]->n;
+	if (c->last - c->first == 1 && m->chunks[c->first]->refs == 1 && n <= m->chunks[c->first]->cap)
+		change_in_place(m, c);
+	else
+		r = change_by_new_chunks(m, c, n);
+	if (r < 0)
+		return r;
+	m->n += n - n_old;
+	m->version++;
+	return 0;
 }
 
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping)
 {
-	uint32_t first, last, n_new = 0;
-	struct proc_mapping with[3];
-	int r;
+	struct change c = {.n_with = 0};
+	struct proc_maps_cursor first, last;
+	const struct proc_mapping *e, *end = NULL; /* the last entry that it overlaps */
 
 	if (mapping.end <= mapping.start)
 		return -EINVAL;
 	if (!is_file(&mapping))
 		absorb_neighbours(m, &mapping);
-	r = make_room(m, 2);
-	if (r < 0)
-		return r;
-	first = last = first_ending_after(m, mapping.start);
-	while (last < m->n && m->entries[last].start < mapping.end)
-		last++;
-	if (first < last && m->entries[first].start < mapping.start) {
-		with[n_new] = m->entries[first];
-		with[n_new++].end = mapping.start;
+	if (m->n + 2 > PROC_MAPS_MAX)
+		return -ENOSPC;
+	first = last = proc_maps_from(m, mapping.start);
+	e = entry_at(&first);
+	if (e && e->start < mapping.start) {
+		c.with[c.n_with] = *e;
+		c.with[c.n_with++].end = mapping.start;
 	}
-	with[n_new++] = mapping;
-	if (first < last && m->entries[last - 1].end > mapping.end)
-		with[n_new++] = tail_of(m->entries[last - 1], mapping.end);
-	hold(m, with, n_new);
-	release(m, &m->entries[first], last - first);
-	memmove(&m->entries[first + n_new], &m->entries[last], (m->n - last) * sizeof *m->entries);
-	memcpy(&m->entries[first], with, n_new * sizeof *with);
-	m->n = m->n - (last - first) + n_new;
-	m->version++;
-	return 0;
+	c.with[c.n_with++] = mapping;
+	while ((e = entry_at(&last)) && e->start < mapping.end)
+		end = proc_maps_next(&last);
+	if (end && end->end > mapping.end)
+		c.with[c.n_with++] = tail_of(*end, mapping.end);
+	change_set_range(&c, first, last);
+	return change_apply(m, &c);
 }

@@ -30,7 +30,7 @@ struct proc_mapping {
 
 /*
  * Assigns file indices and counts the mappings that use them: each entry of a list holds its file, also if
- * that is PROC_FILE_NONE or a number of PROC_FILE_OPENING.
+ * that is PROC_FILE_NONE or a number of PROC_FILE_OPENING. Entries that lists share hold it once.
  */
 struct proc_files {
 	void (*hold)(uint32_t file, void *data);
@@ -38,23 +38,35 @@ struct proc_files {
 	void *data;
 };
 
+struct proc_maps_chunk;
+
 /*
  * A list of mappings in ascending order, shared by reference count. `id` and `version` together identify
  * its content.
  */
 struct proc_maps {
 	unsigned refs;
-	uint32_t n;
+	uint32_t n; /* mappings */
+	uint32_t n_chunks;
 	size_t cap;
-	uint64_t id;	  /* of the list; never reused */
-	uint64_t version; /* incremented by every change of the entries */
-	struct proc_mapping *entries;
-	const struct proc_files *files; /* borrowed; NULL: files are not counted */
+	uint64_t id;			 /* of the list; never reused */
+	uint64_t version;		 /* incremented by every change of the entries */
+	struct proc_maps_chunk **chunks; /* in ascending order; several lists may share a chunk */
+	const struct proc_files *files;	 /* borrowed; NULL: files are not counted */
+};
+
+/*
+ * Goes through a list in ascending order; {.maps = m} begins at its first mapping. The list must not change
+ * meanwhile.
+ */
+struct proc_maps_cursor {
+	const struct proc_maps *maps;
+	uint32_t chunk, at;
 };
 
 /* Creates an empty list. `files` must outlive it. */
 int proc_maps_new(struct proc_maps **ret, const struct proc_files *files);
-/* Makes a private copy. 0 or -ENOMEM. */
+/* Makes a private copy, which takes time for each chunk, not for each mapping. 0 or -ENOMEM. */
 int proc_maps_copy(struct proc_maps **ret, const struct proc_maps *m);
 struct proc_maps *proc_maps_ref(struct proc_maps *m);
 void proc_maps_unref(struct proc_maps *m);
@@ -72,5 +84,16 @@ bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *ma
 bool proc_maps_has(const struct proc_maps *m, const struct proc_mapping *mapping);
 /* The mapping that covers `address`; NULL: none. Borrowed. */
 const struct proc_mapping *proc_maps_find(const struct proc_maps *m, uint64_t address);
+/* The next mapping, NULL: there is none. Borrowed until the list changes. */
+const struct proc_mapping *proc_maps_next(struct proc_maps_cursor *c);
+/* A cursor at the first mapping that ends after `address`. */
+struct proc_maps_cursor proc_maps_from(const struct proc_maps *m, uint64_t address);
+/*
+ * The mapping with that index, which is less than m->n. Slow in a long list: use a cursor to see all of them.
+ * Borrowed.
+ */
+const struct proc_mapping *proc_maps_at(const struct proc_maps *m, uint32_t index);
+/* Mappings in chunks that no other list shares. */
+uint32_t proc_maps_private(const struct proc_maps *m);
 
 #endif

@@ -73,8 +73,11 @@ bool jit_names_wants(struct jit_names *n, const struct stack_frame *f)
 /* The jitdump file of the process, which maps it so that profilers find it. Borrowed; -1: none. */
 static int dump_of(const struct jit_names *n, const struct process *p)
 {
-	for (uint32_t i = 0; i < p->maps->n; i++) {
-		const struct binary *f = binary_registry_get(n->binaries, p->maps->entries[i].file);
+	struct proc_maps_cursor c = {.maps = p->maps};
+	const struct proc_mapping *m;
+
+	while ((m = proc_maps_next(&c))) {
+		const struct binary *f = binary_registry_get(n->binaries, m->file);
 
 		if (f && f->fd >= 0 && jit_name_is_dump(f->module.name))
 			return f->fd;
@@ -101,10 +104,12 @@ struct worker_job *jit_names_note(struct jit_names *n, struct process *p, uint64
 
 static const char *runtime_of(const struct jit_names *n, const struct process *p)
 {
+	struct proc_maps_cursor c = {.maps = p->maps};
+	const struct proc_mapping *m;
 	const char *runtime = NULL;
 
-	for (uint32_t i = 0; i < p->maps->n && !runtime; i++) {
-		const struct binary *f = binary_registry_get(n->binaries, p->maps->entries[i].file);
+	while (!runtime && (m = proc_maps_next(&c))) {
+		const struct binary *f = binary_registry_get(n->binaries, m->file);
 
 		runtime = f ? jit_name_runtime(f->module.name) : NULL;
 	}
@@ -114,17 +119,16 @@ static const char *runtime_of(const struct jit_names *n, const struct process *p
 /* The process address of a frame; 0: the mapping of its file is unknown. */
 static uint64_t address_of(const struct process *p, const struct stack_frame *f)
 {
+	struct proc_maps_cursor c = {.maps = p->maps};
 	uint32_t file = frame_file(f->word);
 	uint64_t va = frame_va(f->word);
+	const struct proc_mapping *m;
 
 	if (f->kind == STACK_FRAME_ANONYMOUS)
 		return va;
-	for (uint32_t i = 0; i < p->maps->n; i++) {
-		const struct proc_mapping *m = &p->maps->entries[i];
-
+	while ((m = proc_maps_next(&c)))
 		if (m->file == file && va - m->offset < m->end - m->start)
 			return m->start + (va - m->offset);
-	}
 	return 0;
 }
 

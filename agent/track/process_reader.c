@@ -130,6 +130,8 @@ static int add_lines(struct process *p, const struct map_lines *l, void *data)
 {
 	struct process_reader *r = data;
 	struct proc_maps *before = p->maps;
+	struct proc_maps_cursor c = {.maps = before};
+	const struct proc_mapping *m;
 	bool maybe_copies = false;
 	int e = lines_to_maps(r, p, NULL, l, &maybe_copies);
 
@@ -137,8 +139,8 @@ static int add_lines(struct process *p, const struct map_lines *l, void *data)
 		no_memory(r);
 		return 0;
 	}
-	for (uint32_t i = 0; i < before->n && e == 0; i++)
-		e = proc_maps_insert(p->maps, before->entries[i]);
+	while (e == 0 && (m = proc_maps_next(&c)))
+		e = proc_maps_insert(p->maps, *m);
 	if (e == -ENOMEM)
 		no_memory(r);
 	proc_maps_unref(before);
@@ -291,7 +293,16 @@ void process_reader_read_image(struct process_reader *r, struct process *p)
 
 static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)
 {
-	return a->n == b->n && (!a->n || memcmp(a->entries, b->entries, a->n * sizeof *a->entries) == 0);
+	struct proc_maps_cursor in_a = {.maps = a}, in_b = {.maps = b};
+	const struct proc_mapping *m, *other;
+
+	if (a->n != b->n)
+		return false;
+	while ((m = proc_maps_next(&in_a)) && (other = proc_maps_next(&in_b)))
+		if (m->start != other->start || m->end != other->end || m->offset != other->offset ||
+		    m->file != other->file)
+			return false;
+	return true;
 }
 
 static int replace_lines(struct process *p, const struct map_lines *l, void *data)

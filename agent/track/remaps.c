@@ -322,10 +322,11 @@ bool remaps_possible(const struct remaps *r, uint32_t file, const char *path)
 /* Whether code of a file is known to be mapped within [start, end). */
 static bool replaces_code(const struct remaps *r, const struct process *p, uint64_t start, uint64_t end)
 {
-	const struct proc_maps *maps = p->maps;
+	struct proc_maps_cursor c = proc_maps_from(p->maps, start);
+	const struct proc_mapping *m;
 
-	for (uint32_t i = 0; i < maps->n && maps->entries[i].start < end; i++)
-		if (maps->entries[i].end > start && is_binary(r, maps->entries[i].file))
+	while ((m = proc_maps_next(&c)) && m->start < end)
+		if (is_binary(r, m->file))
 			return true;
 	return false;
 }

@@ -378,15 +378,18 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret)
 static int entries_make(struct list_entries *ret, const struct proc_maps *maps, const struct sample_view *v,
 			const struct unwind_tables *tables)
 {
-	static const uint32_t any[] = {0}; /* a list has at least one entry */
-	_cleanup_free_ uint32_t *indices = NULL;
+	_cleanup_free_ const struct proc_mapping **found = NULL;
+	const struct proc_mapping *any;
 	size_t n;
 	int r;
 
 	if (maps->n <= LIST_WHOLE_MAX || !v->saved)
 		return list_entries_make(ret, maps, tables);
-	r = stack_mappings_find(maps, v, &indices, &n);
-	return r < 0 ? r : list_entries_make_some(ret, maps, n ? indices : any, n ?: 1, tables);
+	r = stack_mappings_find(maps, v, &found, &n);
+	if (r < 0)
+		return r;
+	any = proc_maps_at(maps, 0); /* a list has at least one entry */
+	return list_entries_make_some(ret, n ? found : &any, n ?: 1, tables);
 }
 
 uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,

@@ -96,26 +96,38 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
 			   .start = m->start, .end = m->end, .file = FILE_ANONYMOUS, .table = TABLE_NEVER});
 }
 
-int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
-			   size_t n, const struct unwind_tables *tables)
+/* Moves what was made to *ret, unless making it has failed. */
+static int made(struct list_entries *ret, struct list_entries *l, int r)
+{
+	if (r < 0)
+		list_entries_fini(l);
+	else
+		*ret = *l;
+	return r;
+}
+
+int list_entries_make_some(struct list_entries *ret, const struct proc_mapping *const *mappings, size_t n,
+			   const struct unwind_tables *tables)
 {
 	struct list_entries l = {0};
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = add_mapping(&l, &maps->entries[indices ? indices[i] : i], tables);
-	if (r < 0) {
-		list_entries_fini(&l);
-		return r;
-	}
-	*ret = l;
-	return 0;
+		r = add_mapping(&l, mappings[i], tables);
+	return made(ret, &l, r);
 }
 
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		      const struct unwind_tables *tables)
 {
-	return list_entries_make_some(ret, maps, NULL, maps->n, tables);
+	struct proc_maps_cursor c = {.maps = maps};
+	struct list_entries l = {0};
+	const struct proc_mapping *m;
+	int r = 0;
+
+	while (r == 0 && (m = proc_maps_next(&c)))
+		r = add_mapping(&l, m, tables);
+	return made(ret, &l, r);
 }
 
 void list_entries_fini(struct list_entries *l)

@@ -12,6 +12,7 @@
 
 #include "bpf/abi.h"
 
+struct proc_mapping;
 struct proc_maps;
 struct unwind_tables;
 
@@ -23,9 +24,9 @@ struct list_entries {
 /* The entries of all mappings of `maps`, with the tables that are ready now. 0 or -ENOMEM. */
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		      const struct unwind_tables *tables);
-/* The same for n of the mappings only: those with these ascending indices; `indices` NULL: the first n. */
-int list_entries_make_some(struct list_entries *ret, const struct proc_maps *maps, const uint32_t *indices,
-			   size_t n, const struct unwind_tables *tables);
+/* The same for n mappings, which are in ascending order. */
+int list_entries_make_some(struct list_entries *ret, const struct proc_mapping *const *mappings, size_t n,
+			   const struct unwind_tables *tables);
 void list_entries_fini(struct list_entries *l);
 
 /* The size in bytes of a list block with n entries; and how many entries fit into `max` bytes. */

@@ -207,12 +207,14 @@ static int by_index(const void *a, const void *b)
 static int files_of(const struct proc_maps *m, uint32_t **ret, size_t *ret_n)
 {
 	uint32_t *files = malloc((m->n ?: 1) * sizeof *files);
+	struct proc_maps_cursor c = {.maps = m};
+	const struct proc_mapping *e;
 	size_t n = 0, k = 0;
 
 	if (!files)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < m->n; i++) {
-		uint32_t file = m->entries[i].file;
+	while ((e = proc_maps_next(&c))) {
+		uint32_t file = e->file;
 
 		if (file != PROC_FILE_NONE && !(file & PROC_FILE_OPENING) && (!n || files[n - 1] != file))
 			files[n++] = file;

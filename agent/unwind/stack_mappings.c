@@ -10,18 +10,17 @@
 
 struct finder {
 	const struct proc_maps *maps;
-	uint64_t first, last; /* address range of all mappings */
-	uint32_t *indices;    /* owned; room for two for each register and word */
+	uint64_t first, last;		   /* address range of all mappings */
+	const struct proc_mapping **found; /* owned; room for two for each register and word */
 	size_t n;
 };
 
 static void add_address(struct finder *f, uint64_t address)
 {
 	const struct proc_mapping *m = proc_maps_find(f->maps, address);
-	uint32_t index = m ? (uint32_t)(m - f->maps->entries) : 0;
 
-	if (m && !(f->n && f->indices[f->n - 1] == index))
-		f->indices[f->n++] = index;
+	if (m && !(f->n && f->found[f->n - 1] == m))
+		f->found[f->n++] = m;
 }
 
 /*
@@ -38,13 +37,13 @@ static void add_word(struct finder *f, uint64_t word)
 
 static int ascending(const void *a, const void *b)
 {
-	const uint32_t *x = a, *y = b;
+	const struct proc_mapping *const *x = a, *const *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ((*x)->start > (*y)->start) - ((*x)->start < (*y)->start);
 }
 
-int stack_mappings_find(const struct proc_maps *maps, const struct sample_view *v, uint32_t **ret,
-			size_t *ret_n)
+int stack_mappings_find(const struct proc_maps *maps, const struct sample_view *v,
+			const struct proc_mapping ***ret, size_t *ret_n)
 {
 	const struct saved_stack *saved = v->saved;
 	size_t words = saved->stack_bytes / 8, at = -saved->stack_address & 7, unique = 0;
@@ -54,10 +53,10 @@ int stack_mappings_find(const struct proc_maps *maps, const struct sample_view *
 	*ret_n = 0;
 	if (!maps->n)
 		return 0;
-	f.first = maps->entries[0].start;
-	f.last = maps->entries[maps->n - 1].end;
-	f.indices = malloc((words + SAVED_STACK_REGISTERS + 1) * 2 * sizeof *f.indices);
-	if (!f.indices)
+	f.first = proc_maps_at(maps, 0)->start;
+	f.last = proc_maps_at(maps, maps->n - 1)->end;
+	f.found = malloc((words + SAVED_STACK_REGISTERS + 1) * 2 * sizeof(const struct proc_mapping *));
+	if (!f.found)
 		return -ENOMEM;
 	add_word(&f, saved->ip);
 	for (size_t i = 0; i < SAVED_STACK_REGISTERS; i++)
@@ -68,11 +67,11 @@ int stack_mappings_find(const struct proc_maps *maps, const struct sample_view *
 		memcpy(&word, v->stack + at, sizeof word);
 		add_word(&f, word);
 	}
-	qsort(f.indices, f.n, sizeof *f.indices, ascending);
+	qsort(f.found, f.n, sizeof(const struct proc_mapping *), ascending);
 	for (size_t i = 0; i < f.n; i++)
-		if (!unique || f.indices[unique - 1] != f.indices[i])
-			f.indices[unique++] = f.indices[i];
-	*ret = f.indices;
+		if (!unique || f.found[unique - 1] != f.found[i])
+			f.found[unique++] = f.found[i];
+	*ret = f.found;
 	*ret_n = unique;
 	return 0;
 }

@@ -10,14 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct proc_mapping;
 struct proc_maps;
 struct sample_view;
 
 /*
- * *ret is an array of *ret_n indices into maps->entries, ascending, each once; the caller frees it. v->saved
- * must not be NULL. 0 or -ENOMEM.
+ * *ret is an array of *ret_n mappings of `maps`, ascending, each once; the caller frees it, before `maps`
+ * changes. v->saved must not be NULL. 0 or -ENOMEM.
  */
-int stack_mappings_find(const struct proc_maps *maps, const struct sample_view *v, uint32_t **ret,
-			size_t *ret_n);
+int stack_mappings_find(const struct proc_maps *maps, const struct sample_view *v,
+			const struct proc_mapping ***ret, size_t *ret_n);
 
 #endif

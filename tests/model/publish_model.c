@@ -164,9 +164,8 @@ static void snapshot_take(struct snapshot *s, const struct proc_maps *m)
 {
 	s->n = m->n;
 	for (uint32_t i = 0; i < m->n; i++) {
-		s->maps[i] = m->entries[i];
-		s->serials[i] =
-			m->entries[i].file <= FILES ? fake_registry.files[m->entries[i].file].serial : 0;
+		s->maps[i] = *proc_maps_at(m, i);
+		s->serials[i] = s->maps[i].file <= FILES ? fake_registry.files[s->maps[i].file].serial : 0;
 	}
 }
 
@@ -295,7 +294,7 @@ static void do_unmap(struct world *w, struct process *p)
 	proc_maps_ref(before);
 	maps_replace(w, p, chance(40));
 	for (uint32_t i = 0, n = any(before->n); i < n; i++)
-		if (proc_maps_insert(p->maps, before->entries[i]) < 0)
+		if (proc_maps_insert(p->maps, *proc_maps_at(before, i)) < 0)
 			abort();
 	proc_maps_unref(before);
 	process_changed(w, index_of(w, p));

@@ -233,12 +233,16 @@ static int build_missing(struct tables *t)
 
 int tables_refresh(struct tables *t)
 {
+	struct proc_maps *empty;
 	int r = t->process ? 0 : proc_table_add(t->processes, (uint32_t)t->tracee->pid, 0, &t->process);
 
 	if (r < 0)
 		return r;
-	t->process->maps->n = 0;
-	t->process->maps->version++;
+	r = proc_maps_new(&empty, t->process->maps->files);
+	if (r < 0)
+		return r;
+	proc_maps_unref(t->process->maps);
+	t->process->maps = empty;
 	t->process->image->selected = true;
 	r = proc_maps_read(t->proc_fd, (uint32_t)t->tracee->pid, add_mapping, t);
 	if (r < 0)
@@ -259,12 +263,10 @@ int tables_refresh(struct tables *t)
 
 bool tables_covers(const struct tables *t, uint64_t start, uint64_t len)
 {
-	const struct proc_maps *m = t->process->maps;
+	struct proc_maps_cursor c = proc_maps_from(t->process->maps, start);
+	const struct proc_mapping *m = proc_maps_next(&c);
 
-	for (uint32_t i = 0; i < m->n; i++)
-		if (m->entries[i].start < start + len && start < m->entries[i].end)
-			return true;
-	return false;
+	return m && m->start < start + len;
 }
 
 bool tables_is_file(const struct tables *t, uint64_t address)

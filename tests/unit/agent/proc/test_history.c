@@ -44,7 +44,7 @@ static uint32_t file_at(const struct process *p, uint64_t time_ns)
 {
 	const struct proc_maps *m = proc_history_at(p, time_ns);
 
-	return m && m->n ? m->entries[0].file : 0;
+	return m && m->n ? proc_maps_at(m, 0)->file : 0;
 }
 
 /* The file of the outdated list; 0: the right list was used, 99: unknown. */
@@ -54,7 +54,7 @@ static uint32_t outdated(const struct process *p, uint64_t time_ns, uint32_t gen
 
 	if (!proc_history_outdated(p, time_ns, generation, &m))
 		return 0;
-	return m ? m->entries[0].file : 99;
+	return m ? proc_maps_at(m, 0)->file : 99;
 }
 
 Test(history, none)

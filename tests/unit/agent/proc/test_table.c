@@ -302,10 +302,10 @@ Test(proc_maps, insert)
 		cr_expect_gt(m->version, version);
 		cr_assert_eq(m->n, c->n, "%s: %u entries", c->what, m->n);
 		for (unsigned k = 0; k < c->n; k++)
-			cr_expect(m->entries[k].start == c->want[k].start &&
-					  m->entries[k].end == c->want[k].end &&
-					  m->entries[k].offset == c->want[k].offset &&
-					  m->entries[k].file == c->want[k].file,
+			cr_expect(proc_maps_at(m, k)->start == c->want[k].start &&
+					  proc_maps_at(m, k)->end == c->want[k].end &&
+					  proc_maps_at(m, k)->offset == c->want[k].offset &&
+					  proc_maps_at(m, k)->file == c->want[k].file,
 				  "%s: entry %u", c->what, k);
 	}
 }
@@ -318,10 +318,10 @@ Test(proc_maps, insert_inside)
 	insert(m, 100, 200, 1000, 1);
 	insert(m, 150, 160, 0, 2);
 	cr_assert_eq(m->n, 3);
-	cr_expect_eq(m->entries[0].end, 150);
-	cr_expect_eq(m->entries[2].start, 160);
-	cr_expect_eq(m->entries[2].offset, 1060);
-	cr_expect_eq(m->entries[2].file, 1);
+	cr_expect_eq(proc_maps_at(m, 0)->end, 150);
+	cr_expect_eq(proc_maps_at(m, 2)->start, 160);
+	cr_expect_eq(proc_maps_at(m, 2)->offset, 1060);
+	cr_expect_eq(proc_maps_at(m, 2)->file, 1);
 }
 
 Test(proc_maps, refused)
@@ -362,11 +362,12 @@ Test(proc_maps, without_file)
 	cr_assert_eq(m->n, 3);
 	insert(m, 20, 25, 0, PROC_FILE_NONE);
 	cr_assert_eq(m->n, 3);
-	cr_expect_eq(m->entries[0].end, 25);
+	cr_expect_eq(proc_maps_at(m, 0)->end, 25);
 	insert(m, 25, 45, 0, PROC_FILE_NONE);
 	cr_assert_eq(m->n, 2);
-	cr_expect(m->entries[0].start == 10 && m->entries[0].end == 45);
-	cr_expect(m->entries[1].start == 45 && m->entries[1].offset == 12 && m->entries[1].file == 1);
+	cr_expect(proc_maps_at(m, 0)->start == 10 && proc_maps_at(m, 0)->end == 45);
+	cr_expect(proc_maps_at(m, 1)->start == 45 && proc_maps_at(m, 1)->offset == 12 &&
+		  proc_maps_at(m, 1)->file == 1);
 	insert(m, 15, 20, 3, 2);
 	cr_assert_eq(m->n, 4, "a file's mapping cuts it");
 }
@@ -420,8 +421,8 @@ struct cell {
 static void check_against(const struct proc_maps *m, const struct cell *cells)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
-		cr_assert_lt(m->entries[i].start, m->entries[i].end);
-		cr_assert(i == 0 || m->entries[i - 1].end <= m->entries[i].start,
+		cr_assert_lt(proc_maps_at(m, i)->start, proc_maps_at(m, i)->end);
+		cr_assert(i == 0 || proc_maps_at(m, i - 1)->end <= proc_maps_at(m, i)->start,
 			  "ascending, not overlapping");
 	}
 	for (uint64_t a = 0; a < SPACE; a++) {
@@ -457,6 +458,108 @@ Test(proc_maps, random)
 			check_against(m, cells);
 		}
 	}
+}
+
+/* ---- long lists */
+
+#define LONG 20000u
+#define STEP 0x4000ull
+
+static void count_held(uint32_t file, void *data)
+{
+	(void)file;
+	++*(size_t *)data;
+}
+
+static void ignore_file(uint32_t file, void *data)
+{
+	(void)file, (void)data;
+}
+
+/*
+ * Every change of a long list begins with a copy for the history. Each entry that is written anew holds its
+ * file, so the holds say what the changes cost: no change may cost as much as the list is long.
+ */
+Test(proc_maps, changes_of_a_long_list)
+{
+	const unsigned n_changes = 2000;
+	struct proc_table *t;
+	struct process *p;
+	size_t n_held = 0, before;
+
+	cr_assert_eq(proc_table_new(&t, 10, &(struct proc_files){count_held, ignore_file, &n_held}), 0);
+	p = add(t, 1, 1);
+	for (uint64_t i = 0; i < LONG; i++)
+		insert(p->maps, i * STEP, i * STEP + STEP / 2, i, 1);
+	before = n_held;
+	for (uint64_t i = 0; i < n_changes; i++) {
+		uint64_t at = (i * 7919 % LONG) * STEP;
+
+		cr_assert_eq(proc_history_add(p, i, 0), 0);
+		cr_assert_eq(proc_maps_own(p), 0);
+		insert(p->maps, at, at + STEP / 2, 0, 2 + (uint32_t)(i & 1));
+		cr_assert_eq(proc_maps_find(p->maps, at)->file, 2 + (i & 1));
+	}
+	cr_expect_eq(p->maps->n, LONG);
+	cr_expect_lt(n_held - before, n_changes * 600ul, "%zu entries written", n_held - before);
+	cr_expect_geq(proc_history_at(p, n_changes - 10)->n, LONG, "some former versions are known");
+	proc_table_free(t);
+}
+
+/* A long list against a plain array of what each place has, through copies that share parts of it. */
+Test(proc_maps, long_list_and_its_copies)
+{
+	static uint32_t want[LONG], want_copy[LONG];
+	_cleanup_maps_ struct proc_maps *m = maps_new(), *copy = NULL;
+	unsigned seed = 20261122;
+
+	for (uint32_t round = 1; round <= 20; round++) {
+		proc_maps_unref(copy);
+		cr_assert_eq(proc_maps_copy(&copy, m), 0);
+		memcpy(want_copy, want, sizeof want);
+		for (unsigned k = 0; k < 300; k++) {
+			uint64_t from = (uint64_t)rand_r(&seed) % LONG, n = 1 + (uint64_t)rand_r(&seed) % 900;
+			uint64_t end = from + n < LONG ? from + n : LONG;
+
+			if (k % 3) /* many short ones */
+				end = from + 1;
+			insert(m, from * STEP, (end - 1) * STEP + STEP / 2, 0, round);
+			for (uint64_t i = from; i < end; i++)
+				want[i] = round;
+		}
+		cr_expect(proc_maps_replace_file(m, round, round + 100));
+		for (uint32_t i = 0; i < LONG; i++) {
+			const struct proc_mapping *e = proc_maps_find(m, i * STEP),
+						  *old = proc_maps_find(copy, i * STEP);
+
+			want[i] += want[i] == round ? 100 : 0;
+			cr_assert_eq(e ? e->file : 0, want[i], "%u, round %u", i, round);
+			cr_assert_eq(old ? old->file : 0, want_copy[i], "copy: %u, round %u", i, round);
+		}
+	}
+}
+
+/* A cursor and indices give the same entries, in order. */
+Test(proc_maps, cursor)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new();
+	struct proc_maps_cursor c = {.maps = m};
+	const struct proc_mapping *e;
+	uint32_t n = 0;
+
+	cr_expect_null(proc_maps_next(&c));
+	for (uint64_t i = 0; i < 1000; i++) /* from both ends */
+		insert(m, (i % 2 ? 1000 - i : 1000 + i) * 16, (i % 2 ? 1000 - i : 1000 + i) * 16 + 8, 0, 1);
+	c = (struct proc_maps_cursor){.maps = m};
+	while ((e = proc_maps_next(&c)))
+		cr_assert_eq(e, proc_maps_at(m, n++));
+	cr_expect_eq(n, m->n);
+	c = proc_maps_from(m, proc_maps_at(m, 500)->end - 1);
+	cr_expect_eq(proc_maps_next(&c), proc_maps_at(m, 500));
+	c = proc_maps_from(m, proc_maps_at(m, 500)->end);
+	cr_expect_eq(proc_maps_next(&c), proc_maps_at(m, 501));
+	c = proc_maps_from(m, UINT64_MAX);
+	cr_expect_null(proc_maps_next(&c));
 }
 
 /* ---- sharing */
@@ -514,9 +617,9 @@ Test(proc_maps, replace_file)
 	cr_expect_eq(m->version, version, "nothing has changed");
 	cr_expect(proc_maps_replace_file(m, 7, 1));
 	cr_expect_gt(m->version, version);
-	cr_expect_eq(m->entries[0].file, 1);
-	cr_expect_eq(m->entries[1].file, 8);
-	cr_expect_eq(m->entries[2].file, 1);
+	cr_expect_eq(proc_maps_at(m, 0)->file, 1);
+	cr_expect_eq(proc_maps_at(m, 1)->file, 8);
+	cr_expect_eq(proc_maps_at(m, 2)->file, 1);
 }
 
 /* ---- lists count the files of their mappings */
@@ -559,12 +662,13 @@ Test(proc_maps, files_are_held)
 	child->maps = proc_maps_ref(parent->maps);
 	cr_expect_eq(c.refs[1], 2, "a shared list has its references once");
 	cr_assert_eq(proc_maps_own(child), 0);
-	cr_expect_eq(c.refs[1], 4);
+	cr_expect_eq(c.refs[1], 2, "so have entries that lists share");
 	cr_assert_eq(proc_history_add(child, 5, 0), 0);
 	cr_assert_eq(proc_maps_own(child), 0);
 	cr_assert_eq(proc_maps_insert(child->maps, (struct proc_mapping){0, 0x10000, 0, 3}), 0);
-	cr_expect_eq(c.refs[1], 4, "the history has what was");
+	cr_expect_eq(c.refs[1], 2, "the history has what was");
 	cr_expect(proc_maps_replace_file(parent->maps, 2, 4));
+	cr_expect_eq(c.refs[1], 4, "not shared any more");
 	cr_expect_eq(c.refs[2], 1, "the history's");
 	cr_expect_eq(c.refs[4], 1);
 	proc_history_forget(child, 6);

@@ -285,8 +285,8 @@ Test(openings, known_file)
 	fake_process_map(&f->host, 300, CODE, 4, 0, "/bin/sh");
 	cr_expect_str_eq(flow_path(f, 300, CODE), "/bin/sh");
 	cr_expect_eq(flow_stats(f).binaries.known, known);
-	cr_expect_eq(flow_process(f, 300)->maps->entries[0].file,
-		     flow_process(f, SHELL)->maps->entries[0].file);
+	cr_expect_eq(proc_maps_at(flow_process(f, 300)->maps, 0)->file,
+		     proc_maps_at(flow_process(f, SHELL)->maps, 0)->file);
 }
 
 Test(openings, full_registry)

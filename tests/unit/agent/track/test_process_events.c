@@ -399,7 +399,7 @@ Test(process_events, full_list_of_mappings)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
 	struct process *p = flow_process(f, SHELL);
-	struct proc_mapping m = {.offset = 0, .file = p->maps->entries[0].file};
+	struct proc_mapping m = {.offset = 0, .file = proc_maps_at(p->maps, 0)->file};
 
 	for (uint64_t i = 0; p->maps->n < PROC_MAPS_MAX - 1; i++) {
 		m.start = LIB + 2 * i * FAKE_PAGE;

@@ -34,13 +34,13 @@ static void scene_init(struct scene *s)
 
 static void expect(struct scene *s, const uint32_t *want, size_t n)
 {
-	_cleanup_free_ uint32_t *got = NULL;
+	_cleanup_free_ const struct proc_mapping **got = NULL;
 	size_t n_got;
 
 	cr_assert_eq(stack_mappings_find(s->maps, &s->view, &got, &n_got), 0);
 	cr_assert_eq(n_got, n, "%zu", n_got);
 	for (size_t i = 0; i < n; i++)
-		cr_expect_eq(got[i], want[i], "%zu: %u", i, got[i]);
+		cr_expect_eq(got[i]->start, AT(want[i]), "%zu: %lx", i, (unsigned long)got[i]->start);
 	proc_maps_unref(s->maps);
 }
 
