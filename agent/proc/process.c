@@ -19,6 +19,30 @@ void process_unref(struct process *p)
 		p->destroy(p);
 }
 
+void process_read_begin(struct process *p)
+{
+	p->n_reading++;
+}
+
+void process_read_end(struct process *p)
+{
+	if (--p->n_reading)
+		return;
+	proc_maps_unref(p->reported);
+	p->reported = NULL;
+}
+
+int process_reported(struct process *p, uint64_t start, uint64_t end)
+{
+	int r = 0;
+
+	if (!p->n_reading)
+		return 0;
+	if (!p->reported)
+		r = proc_maps_new(&p->reported, NULL);
+	return r < 0 ? r : proc_maps_insert(p->reported, (struct proc_mapping){.start = start, .end = end});
+}
+
 int proc_maps_own(struct process *p)
 {
 	struct proc_maps *copy;

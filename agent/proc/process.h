@@ -39,7 +39,9 @@ struct process {
 	uint64_t miss_after_ns, miss_wait_ns, reread_after_ns;
 	/* Published lists up to `born_generation` are not of its mappings, except the one it inherited. */
 	uint32_t born_generation, inherited_generation;
-	struct proc_maps *maps;	      /* one reference */
+	struct proc_maps *maps;	    /* one reference */
+	unsigned n_reading;	    /* requests for its lines of /proc/PID/maps that are not answered yet */
+	struct proc_maps *reported; /* ranges that events have mapped since the first of these. NULL: none */
 	struct proc_history *history; /* its former mappings; agent/proc/history.h. NULL: none */
 	/*
 	 * It recently forked, called execve twice, or replaced mappings, so its samples include their
@@ -53,5 +55,12 @@ struct process *process_ref(struct process *p);
 void process_unref(struct process *p);
 /* Makes p->maps private to p, so that it can be changed. 0 or -ENOMEM. */
 int proc_maps_own(struct process *p);
+/*
+ * A request for the lines of the process's maps begins or ends. An event has reported the range of a mapping,
+ * which is newer than lines that are being read: 0 or -ENOMEM.
+ */
+void process_read_begin(struct process *p);
+void process_read_end(struct process *p);
+int process_reported(struct process *p, uint64_t start, uint64_t end);
 
 #endif

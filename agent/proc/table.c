@@ -83,6 +83,7 @@ static void process_destroy(struct process *p)
 {
 	proc_images_fini(p);
 	proc_history_fini(p);
+	proc_maps_unref(p->reported);
 	proc_maps_unref(p->maps);
 	free(p);
 }

@@ -91,6 +91,7 @@ static void lines_free(struct request *q)
 		free((char *)l->chunks[i / MAP_LINES_CHUNK][i % MAP_LINES_CHUNK].path);
 	for (size_t i = 0; i < CHUNKS_MAX && l->chunks[i]; i++)
 		free(l->chunks[i]);
+	process_read_end(l->process);
 	process_unref(l->process);
 	proc_image_unref(l->image);
 	free(l);
@@ -128,6 +129,7 @@ static struct map_lines_request *lines_new(struct process *p, bool all, map_line
 	l->fn = fn;
 	l->data = data;
 	l->process = process_ref(p);
+	process_read_begin(p);
 	l->image = proc_image_ref(p->image);
 	return l;
 }

@@ -152,6 +152,8 @@ static void on_mmap(struct process_events *e, const struct sideband_event *v)
 		return;
 	}
 	m.file = openings_of_event(o->openings, v);
+	if (process_reported(p, m.start, m.end) == -ENOMEM)
+		no_memory(e);
 	pending = remaps_pending(o->remaps, p, &m);
 	if (proc_maps_has(p->maps, &m) && !pending) {
 		known_again(e, p, &m);

@@ -125,25 +125,79 @@ static int lines_to_maps(struct process_reader *r, struct process *p, const stru
 	return 0;
 }
 
-/* Takes the first lines of a process. Mappings that events have reported meanwhile are newer. */
+static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)
+{
+	struct proc_maps_cursor in_a = {.maps = a}, in_b = {.maps = b};
+	const struct proc_mapping *m, *other;
+
+	if (a->n != b->n)
+		return false;
+	while ((m = proc_maps_next(&in_a)) && (other = proc_maps_next(&in_b)))
+		if (m->start != other->start || m->end != other->end || m->offset != other->offset ||
+		    m->file != other->file)
+			return false;
+	return true;
+}
+
+/* False: the process is ending, or there was no memory. Mappings that are known stay. */
+static bool can_replace(struct process_reader *r, const struct map_lines *l)
+{
+	if (l->incomplete)
+		no_memory(r);
+	return l->n && !l->incomplete;
+}
+
+/* The part of a mapping that lies within `range`, which overlaps it. */
+static struct proc_mapping part_of(struct proc_mapping m, const struct proc_mapping *range)
+{
+	if (m.start < range->start) {
+		m.offset += range->start - m.start;
+		m.start = range->start;
+	}
+	if (m.end > range->end)
+		m.end = range->end;
+	return m;
+}
+
+/* Where events have reported mappings since the lines were requested, copies those from `before`. */
+static int insert_reported(struct process *p, const struct proc_maps *before)
+{
+	struct proc_maps_cursor ranges = {.maps = p->reported}, c;
+	const struct proc_mapping *range, *m;
+	int e = 0;
+
+	while (p->reported && e == 0 && (range = proc_maps_next(&ranges))) {
+		c = proc_maps_from(before, range->start);
+		while (e == 0 && (m = proc_maps_next(&c)) && m->start < range->end)
+			e = proc_maps_insert(p->maps, part_of(*m, range));
+	}
+	return e;
+}
+
+/*
+ * Takes the lines of a process in place of the mappings that were known. Those that events have reported
+ * meanwhile are newer.
+ */
 static int add_lines(struct process *p, const struct map_lines *l, void *data)
 {
 	struct process_reader *r = data;
 	struct proc_maps *before = p->maps;
-	struct proc_maps_cursor c = {.maps = before};
-	const struct proc_mapping *m;
 	bool maybe_copies = false;
-	int e = lines_to_maps(r, p, NULL, l, &maybe_copies);
 
-	if (e < 0) {
+	if (before->n && !can_replace(r, l))
+		return 0;
+	if (lines_to_maps(r, p, NULL, l, &maybe_copies) < 0) {
 		no_memory(r);
 		return 0;
 	}
-	while (e == 0 && (m = proc_maps_next(&c)))
-		e = proc_maps_insert(p->maps, *m);
-	if (e == -ENOMEM)
+	if (insert_reported(p, before) == -ENOMEM)
 		no_memory(r);
-	proc_maps_unref(before);
+	if (same_mappings(before, p->maps)) {
+		proc_maps_unref(p->maps);
+		p->maps = before;
+	} else {
+		proc_maps_unref(before);
+	}
 	if (maybe_copies)
 		(void)remaps_read(r->options.remaps, p);
 	publication_mark(r->options.publication, p->pid);
@@ -291,27 +345,13 @@ void process_reader_read_image(struct process_reader *r, struct process *p)
 	read_lines(r, p);
 }
 
-static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)
-{
-	struct proc_maps_cursor in_a = {.maps = a}, in_b = {.maps = b};
-	const struct proc_mapping *m, *other;
-
-	if (a->n != b->n)
-		return false;
-	while ((m = proc_maps_next(&in_a)) && (other = proc_maps_next(&in_b)))
-		if (m->start != other->start || m->end != other->end || m->offset != other->offset ||
-		    m->file != other->file)
-			return false;
-	return true;
-}
-
 static int replace_lines(struct process *p, const struct map_lines *l, void *data)
 {
 	struct process_reader *r = data;
 	struct proc_maps *before = p->maps, *read;
 	bool maybe_copies = false;
 
-	if (!l->n) /* it is gone */
+	if (!can_replace(r, l))
 		return 0;
 	if (lines_to_maps(r, p, before, l, &maybe_copies) < 0) {
 		no_memory(r);

@@ -114,14 +114,16 @@ int rescans_first(struct rescans *r)
 	return scan(r, scan_process);
 }
 
-/* Reads a process again of which events may have been lost: what it runs, and what it has mapped. */
+/*
+ * Reads a process again of which events may have been lost: what it runs, and what it has mapped. Until the
+ * answer comes, it has the mappings that were known.
+ */
 static int rescan_process(uint32_t pid, void *data)
 {
 	struct scan *s = data;
 	struct rescans *r = s->rescans;
 	struct process *p = proc_table_get(r->options.processes, pid);
 	struct proc_image *image;
-	struct proc_maps *empty;
 	struct proc_stat stat;
 
 	if (p && r->proc.ops->stat(r->proc.data, pid, &stat) == 0) {
@@ -137,17 +139,10 @@ static int rescan_process(uint32_t pid, void *data)
 	p->scan_serial = r->serial;
 	if (p->kernel_thread)
 		return 0;
-	if (proc_maps_new(&empty, p->maps->files) < 0) {
-		gap_note(r->options.gaps, GAP_NO_MEMORY);
-		return 0;
-	}
 	if (proc_image_exec(p, r->clock.mono_ns(), &image) < 0) {
-		proc_maps_unref(empty);
 		gap_note(r->options.gaps, GAP_NO_MEMORY);
 		return 0;
 	}
-	proc_maps_unref(p->maps);
-	p->maps = empty;
 	process_reader_read(r->options.reader, p);
 	return 0;
 }

@@ -241,6 +241,99 @@ Test(rescans, events_are_newer_than_late_lines)
 	cr_expect_eq(flow_slot(f, SHELL), SLOT_LIST);
 }
 
+static void lose_events(struct flow *f)
+{
+	flow_wait(f, 60 * NS_PER_SEC);
+	fake_lost(&f->host, SIDEBAND_LOSS_OVERFLOW, 1);
+	(void)track_drain(f->track);
+}
+
+/* A rescan whose answers come late: until then, samples find the mappings that were known. */
+Test(rescans, known_mappings_stay_until_the_answer)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	const struct mapping_list *list = flow_list(f, SHELL);
+
+	f->host.processes[0].n_lines = 0;
+	fake_process_map(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
+	f->host.readers.answer = FAKE_LATE;
+	lose_events(f);
+	cr_expect_eq(flow_stats(f).rescans, 1);
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "/bin/sh");
+	cr_expect_eq(flow_list(f, SHELL), list, "the list that was published");
+	f->host.readers.answer = FAKE_NOW;
+	(void)fake_pool_work(&f->host.readers);
+	track_progress(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "", "unmapped, says the answer");
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/bin/tool");
+	cr_expect_neq(flow_list(f, SHELL), list);
+}
+
+Test(rescans, known_mappings_stay_without_an_answer)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	f->host.readers.answer = FAKE_NEVER;
+	lose_events(f);
+	fake_pool_stick(&f->host.readers);
+	flow_wait(f, 60 * NS_PER_SEC);
+	track_check(f->track);
+	track_progress(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "/bin/sh");
+	cr_expect_eq(flow_slot(f, SHELL), SLOT_LIST);
+	lose_events(f);
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "/bin/sh", "a second rescan is refused, or unanswered");
+}
+
+/* What is mapped while a rescan waits for its answer is newer, also where the same was mapped before. */
+Test(rescans, events_are_newer_than_late_lines_of_a_rescan)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	f->host.processes[0].n_lines = 0;
+	fake_process_map(&f->host, SHELL, 2 * LIB, 4, 0, "/bin/sh");
+	f->host.readers.answer = FAKE_LATE;
+	lose_events(f);
+	f->host.readers.answer = FAKE_NOW;
+	fake_mmap(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
+	fake_mmap(&f->host, SHELL, 2 * LIB + 2 * FAKE_PAGE, 1, FAKE_PAGE, "/bin/tool");
+	(void)track_drain(f->track);
+	(void)fake_pool_work(&f->host.readers);
+	track_progress(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "/bin/sh", "known before, and mapped again");
+	cr_expect_str_eq(flow_path(f, SHELL, 2 * LIB), "/bin/sh");
+	cr_expect_str_eq(flow_path(f, SHELL, 2 * LIB + 2 * FAKE_PAGE), "/bin/tool");
+	cr_expect_str_eq(flow_path(f, SHELL, 2 * LIB + 3 * FAKE_PAGE), "/bin/sh");
+}
+
+/* The file of a mapping becomes known while a rescan waits for its answer. */
+Test(rescans, file_is_opened_during_a_rescan)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	f->host.readers.answer = FAKE_LATE;
+	lose_events(f);
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "?");
+	f->host.readers.answer = FAKE_NOW;
+	(void)fake_pool_work(&f->host.readers);
+	track_progress(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/bin/tool");
+	cr_expect_str_eq(flow_path(f, SHELL, CODE), "/bin/sh");
+}
+
+/* Nothing has changed: no list is written. */
+Test(rescans, unchanged_process_is_not_published_again)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	uint64_t lists = flow_stats(f).publish.lists;
+
+	lose_events(f);
+	cr_expect_eq(flow_stats(f).rescans, 1);
+	cr_expect_eq(flow_stats(f).publish.lists, lists);
+}
+
 /* A sample of a process that nothing is known of. */
 Test(rescans, sample_of_an_unknown_process)
 {
