@@ -35,6 +35,10 @@ struct process {
 	bool main_over;	      /* its main thread has ended, other threads may run */
 	uint32_t n_threads;   /* threads other than the main one, as far as events report them */
 	uint32_t scan_serial; /* the last scan that saw it */
+	/* How often events have reported mappings since then: see agent/track/floods.h. */
+	uint64_t mapped_since_ns;
+	uint32_t n_mapped;
+	bool flooded, flood_logged; /* events that are not applied wait for its mappings to be read */
 	/* Where events do not report mappings: when they are read again, see track_miss(). */
 	uint64_t miss_after_ns, miss_wait_ns, reread_after_ns;
 	/* Published lists up to `born_generation` are not of its mappings, except the one it inherited. */

@@ -9,6 +9,8 @@
 #include "agent/base/log.h"
 #include "agent/proc/image.h"
 #include "agent/proc/table.h"
+#include "agent/track/event_files.h"
+#include "agent/track/floods.h"
 #include "agent/track/openings.h"
 #include "agent/track/process_names.h"
 #include "agent/track/process_reader.h"
@@ -17,6 +19,8 @@
 
 struct process_events {
 	struct process_events_options options;
+	struct event_files files;
+	struct floods floods;
 	bool news; /* an event of this drain has changed something */
 	struct process_events_stats stats;
 };
@@ -28,12 +32,19 @@ int process_events_new(struct process_events **ret, const struct process_events_
 	if (!e)
 		return -ENOMEM;
 	e->options = *options;
+	e->floods = (struct floods){.clock = options->host->clock,
+				    .processes = options->processes,
+				    .reader = options->reader,
+				    .publication = options->publication};
 	*ret = e;
 	return 0;
 }
 
 void process_events_free(struct process_events *e)
 {
+	if (!e)
+		return;
+	event_files_fini(&e->files);
 	free(e);
 }
 
@@ -77,6 +88,8 @@ static void on_fork(struct process_events *e, const struct sideband_event *v)
 	p->scanned = true;
 	process_names_forked(o->names, p, parent, v);
 	publication_forked(o->publication, p, parent, v->time_ns);
+	if (parent->flooded)
+		floods_inherit(&e->floods, p);
 }
 
 /* The mappings of the new program follow, as events. */
@@ -86,6 +99,8 @@ static void on_exec(struct process_events *e, struct process *p, const struct si
 
 	e->stats.execs++;
 	process_names_exec(o->names, p, v);
+	p->flooded = false; /* that was the program before */
+	p->n_mapped = 0;
 	publication_exec(o->publication, p, v->time_ns);
 	process_names_read_workload(o->names, p);
 	publication_select(o->publication, p, p->image->selected);
@@ -151,7 +166,9 @@ static void on_mmap(struct process_events *e, const struct sideband_event *v)
 			process_reader_read(o->reader, p);
 		return;
 	}
-	m.file = openings_of_event(o->openings, v);
+	if (floods_take(&e->floods, p, v->time_ns))
+		return;
+	m.file = event_files_find(&e->files, o->openings, p, v);
 	if (process_reported(p, m.start, m.end) == -ENOMEM)
 		no_memory(e);
 	pending = remaps_pending(o->remaps, p, &m);
@@ -217,10 +234,12 @@ int process_events_drain(struct process_events *e)
 
 	e->news = false;
 	r = events->drain(events->data, on_event, e);
+	floods_read(&e->floods);
 	return r < 0 ? r : e->news;
 }
 
 void process_events_stats(const struct process_events *e, struct process_events_stats *ret)
 {
 	*ret = e->stats;
+	ret->mappings_left = e->floods.n_left;
 }

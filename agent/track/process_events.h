@@ -34,6 +34,7 @@ struct process_events_options {
 struct process_events_stats {
 	uint64_t events, execs, forks, exits;
 	uint64_t mappings_full; /* mappings left out: their process has PROC_MAPS_MAX */
+	uint64_t mappings_left; /* mappings not applied one by one: their process makes too many a second */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

@@ -335,6 +335,15 @@ struct process *process_reader_find(struct process_reader *r, uint32_t pid, uint
 	return proc_table_at(processes, pid, time_ns) ?: exited_process(r, pid, time_ns);
 }
 
+void process_reader_reread(struct process_reader *r, struct process *p, uint64_t *cost_ns)
+{
+	uint64_t *former = requests_charge(r->options.requests, cost_ns);
+
+	r->stats.rereads++;
+	read_lines(r, p);
+	(void)requests_charge(r->options.requests, former);
+}
+
 /* --- where no events report mappings */
 
 void process_reader_read_image(struct process_reader *r, struct process *p)

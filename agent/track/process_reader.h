@@ -35,7 +35,7 @@ struct process_reader_options {
 };
 
 struct process_reader_stats {
-	uint64_t rereads; /* of mappings, where no events report them */
+	uint64_t rereads; /* of mappings, where events do not report them, or too many do */
 	uint64_t cut;	  /* lists with more mappings than PROC_MAPS_MAX: the others are left out */
 };
 
@@ -51,6 +51,11 @@ void process_reader_read(struct process_reader *r, struct process *p);
  */
 struct map_lines_request *process_reader_begin(struct process_reader *r, struct process *p);
 void process_reader_end(struct process_reader *r, struct process *p, struct map_lines_request *lines);
+/*
+ * Reads its mappings again; until the answer comes, it has those that are known. *cost_ns is charged when the
+ * answer is late (requests_charge).
+ */
+void process_reader_reread(struct process_reader *r, struct process *p, uint64_t *cost_ns);
 /* Between these two, equal files of different processes are opened once: for a scan of all processes. */
 void process_reader_scan_begin(struct process_reader *r);
 void process_reader_scan_end(struct process_reader *r);

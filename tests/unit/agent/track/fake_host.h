@@ -19,10 +19,10 @@
 #include "bpf/abi.h"
 
 #define FAKE_START_NS (1000 * NS_PER_SEC) /* what the clock says at first */
-#define FAKE_PROCESSES_MAX 64
+#define FAKE_PROCESSES_MAX 256
 #define FAKE_LINES_MAX 64
 #define FAKE_FILES_MAX 32
-#define FAKE_EVENTS_MAX 256
+#define FAKE_EVENTS_MAX 4096
 #define FAKE_SEGMENTS_MAX 8
 #define FAKE_PAGE 4096ull
 
