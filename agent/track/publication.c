@@ -16,8 +16,9 @@
 #include "agent/unwind/tables.h"
 
 #define RETRY_NS (1 * NS_PER_SEC)
-#define COSTLY_NS NS_PER_MS		  /* to write one list */
-#define COST_SHARE 20u			  /* at most 1/20 of the time goes into such a list */
+#define COSTLY_NS NS_PER_MS		  /* of CPU time, to write one list */
+#define COST_SHARE 40u			  /* at most 1/40 of the time goes into such lists */
+#define LONG_LIST 4096u			  /* mappings that are expected to be costly */
 #define HISTORY_KEEP_NS (12 * NS_PER_SEC) /* longer than samples take to arrive here */
 #define HISTORY_WAITING_NS (COMPLETION_PENDING_NS + HISTORY_KEEP_NS) /* of a process whose samples wait */
 #define REPLACED_SAVE_STACK_NS (10 * NS_PER_SEC) /* a program that replaces code does so again */
@@ -44,12 +45,21 @@ struct delay {
 	uint64_t n_graces; /* as it was then: the next grace period may bring room */
 };
 
+/* A process that is to be published. */
+struct due {
+	struct process *process;
+	uint64_t until_ns; /* of its delay; 0: there is none */
+};
+
 struct publication {
 	struct publication_options options;
 	struct host_clock clock;
 	uint64_t epoch;
 	uint32_t *changed; /* pids */
 	size_t n_changed, cap_changed;
+	struct due *due; /* of one run */
+	size_t cap_due;
+	uint64_t long_lists_ns; /* no long list is written before then: the last one was costly */
 	bool all_changed;
 	struct map delays;
 	uint64_t n_graces; /* that have ended */
@@ -98,13 +108,36 @@ void publication_free(struct publication *p)
 		free(container_of(n, struct delay, node));
 	map_fini(&p->delays);
 	free(p->changed);
+	free(p->due);
 	free(p);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Leaves each pid once. */
+static void changed_unique(struct publication *p)
+{
+	size_t n = 0;
+
+	if (p->n_changed)
+		qsort(p->changed, p->n_changed, sizeof *p->changed, by_pid);
+	for (size_t i = 0; i < p->n_changed; i++)
+		if (!n || p->changed[n - 1] != p->changed[i])
+			p->changed[n++] = p->changed[i];
+	p->n_changed = n;
 }
 
 void publication_mark(struct publication *p, uint32_t pid)
 {
 	if (p->n_changed && p->changed[p->n_changed - 1] == pid)
 		return;
+	if (p->n_changed == p->cap_changed) /* two processes may be marked in turn, thousands of times */
+		changed_unique(p);
 	if (array_reserve(&p->changed, &p->cap_changed, p->n_changed + 1, sizeof *p->changed) < 0) {
 		p->all_changed = true;
 		return;
@@ -171,14 +204,21 @@ static void delay_set(struct publication *p, uint32_t pid, uint64_t until_ns, bo
 /* True when the process's slot says what it is now. */
 static bool publish(struct publication *p, struct process *process)
 {
-	uint64_t begin_ns = p->clock.mono_ns(), cost_ns;
+	uint64_t begin_ns = p->clock.mono_ns(), cpu_ns, cost_ns;
 	struct delay *d = delay_of(p, process->pid);
+	bool is_long = process->maps->n >= LONG_LIST &&
+		       publisher_outdated(p->options.publisher, process->maps); /* it will be written */
 	int r;
 
+	if (is_long && begin_ns < p->long_lists_ns)
+		return false;
 	if (d && begin_ns < d->until_ns && !(d->no_room && d->n_graces != p->n_graces))
 		return false;
+	cpu_ns = p->clock.thread_cpu_ns();
 	r = publisher_put(p->options.publisher, process); /* counts what it refuses */
-	cost_ns = p->clock.mono_ns() - begin_ns;
+	cost_ns = p->clock.thread_cpu_ns() - cpu_ns;
+	if (is_long && cost_ns > COSTLY_NS)
+		p->long_lists_ns = begin_ns + COST_SHARE * cost_ns;
 	if (r < 0)
 		delay_set(p, process->pid, begin_ns + RETRY_NS, true);
 	else if (cost_ns > COSTLY_NS)
@@ -188,42 +228,58 @@ static bool publish(struct publication *p, struct process *process)
 	return r == 0;
 }
 
-static void publish_or_mark(struct process *process, void *data)
+static void mark(struct process *process, void *data)
 {
-	struct publication *p = data;
-
-	if (!publish(p, process))
-		publication_mark(p, process->pid);
+	publication_mark(data, process->pid);
 }
 
-static int by_pid(const void *a, const void *b)
+/*
+ * Many short lists before a long one; and of those that had to wait, the one first that may be written first,
+ * so that each has its turn.
+ */
+static int by_turn(const void *a, const void *b)
 {
-	const uint32_t *x = a, *y = b;
+	const struct due *x = a, *y = b;
+	uint32_t n = x->process->maps->n, m = y->process->maps->n;
 
-	return *x < *y ? -1 : *x > *y;
+	if (x->until_ns != y->until_ns)
+		return x->until_ns < y->until_ns ? -1 : 1;
+	return n != m ? (n < m ? -1 : 1) : by_pid(&x->process->pid, &y->process->pid);
 }
 
-/* Those that are not published stay marked, once. True when anything was published. */
+/* The processes that are marked, in the order in which they are published. -ENOMEM. */
+static int due_set(struct publication *p, size_t *ret_n)
+{
+	size_t n = 0;
+
+	changed_unique(p);
+	if (array_reserve(&p->due, &p->cap_due, p->n_changed, sizeof *p->due) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n_changed; i++) {
+		struct process *process = proc_table_get(p->options.processes, p->changed[i]);
+		const struct delay *d = delay_of(p, p->changed[i]);
+
+		if (process)
+			p->due[n++] = (struct due){process, d ? d->until_ns : 0};
+	}
+	if (n)
+		qsort(p->due, n, sizeof *p->due, by_turn);
+	*ret_n = n;
+	return 0;
+}
+
+/* Those that are not published stay marked. True when anything was published. */
 static bool publish_changed(struct publication *p)
 {
-	uint32_t before = 0;
-	size_t left = 0, done = 0;
+	size_t n, left = 0;
 
-	qsort(p->changed, p->n_changed, sizeof *p->changed, by_pid);
-	for (size_t i = 0; i < p->n_changed; i++) {
-		uint32_t pid = p->changed[i];
-		struct process *process = pid != before ? proc_table_get(p->options.processes, pid) : NULL;
-
-		before = pid;
-		if (!process)
-			continue;
-		if (publish(p, process))
-			done++;
-		else
-			p->changed[left++] = pid;
-	}
+	if (due_set(p, &n) < 0) /* all stay marked */
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!publish(p, p->due[i].process))
+			p->changed[left++] = p->due[i].process->pid;
 	p->n_changed = left;
-	return done > 0;
+	return left < n;
 }
 
 void publication_run(struct publication *p)
@@ -231,7 +287,7 @@ void publication_run(struct publication *p)
 	if (p->all_changed) {
 		p->all_changed = false;
 		p->epoch++;
-		proc_table_each(p->options.processes, publish_or_mark, p);
+		proc_table_each(p->options.processes, mark, p);
 	}
 	if (p->n_changed)
 		p->epoch += publish_changed(p);

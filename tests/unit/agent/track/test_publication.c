@@ -16,12 +16,12 @@ struct filling {
 	size_t n;
 };
 
-/* A shell with one mapping. The arena has one segment. */
-static struct flow *with_shell(void)
+/* A shell with one mapping. */
+static struct flow *with_segments(size_t n)
 {
 	struct flow *f = flow_prepare();
 
-	f->options.table_bytes = SEGMENT_BYTES;
+	f->options.table_bytes = n * SEGMENT_BYTES;
 	fake_file_add(&f->host, "/bin/sh", false);
 	fake_file_add(&f->host, "/bin/tool", false);
 	fake_process_add(&f->host, SHELL, 1, "sh");
@@ -30,6 +30,11 @@ static struct flow *with_shell(void)
 	flow_start(f);
 	cr_assert_eq(flow_slot(f, SHELL), SLOT_LIST);
 	return f;
+}
+
+static struct flow *with_shell(void)
+{
+	return with_segments(1);
 }
 
 static struct filling fill(struct flow *f)
@@ -179,21 +184,178 @@ Test(publication, costly_list_is_written_less_often)
 	_cleanup_flow_ struct flow *f = with_shell();
 
 	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
-	fake_now_step_ns = 2 * NS_PER_MS; /* of which one passes while the list is written */
+	fake_cpu_step_ns = 2 * NS_PER_MS; /* of which one passes while the list is written */
 	(void)track_drain(f->track);
-	fake_now_step_ns = 0;
+	fake_cpu_step_ns = 0;
 	cr_expect_eq(flow_list(f, SHELL)->n, 2);
 	fake_mmap(&f->host, SHELL, LIB + 64 * FAKE_PAGE, 4, 0, "/bin/tool");
 	(void)track_drain(f->track);
-	flow_wait(f, 30 * NS_PER_MS);
+	flow_wait(f, 70 * NS_PER_MS);
 	track_progress(f->track);
-	cr_expect_eq(flow_list(f, SHELL)->n, 2, "1/20 of the time goes into such a list");
+	cr_expect_eq(flow_list(f, SHELL)->n, 2, "1/40 of the time goes into such a list");
 	flow_wait(f, 10 * NS_PER_MS);
 	track_progress(f->track);
 	cr_expect_eq(flow_list(f, SHELL)->n, 3);
 	fake_mmap(&f->host, SHELL, LIB + 128 * FAKE_PAGE, 4, 0, "/bin/tool");
 	(void)track_drain(f->track);
 	cr_expect_eq(flow_list(f, SHELL)->n, 4, "the last one was cheap");
+}
+
+/* Time that passes while the list is written is no cost of it: the agent may wait for a CPU. */
+Test(publication, waiting_for_a_cpu_is_no_cost)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/bin/tool");
+	fake_now_step_ns = 100 * NS_PER_MS;
+	(void)track_drain(f->track);
+	fake_now_step_ns = 0;
+	fake_mmap(&f->host, SHELL, LIB + 64 * FAKE_PAGE, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_eq(flow_list(f, SHELL)->n, 3);
+}
+
+/* --- one process with very many mappings beside small ones */
+
+#define HUGE 50u /* below the pids of the small ones */
+#define HUGE_2 51u
+#define SMALL(i) (1000u + (i))
+#define N_SMALL 200u
+#define N_MAPPINGS 30000u
+#define PIECE(i) (LIB + 4ull * (i) * FAKE_PAGE)
+
+/* It has pieces of a file, with gaps between them. */
+static void huge_add(struct flow *f, uint32_t pid)
+{
+	struct process *p;
+	uint32_t file;
+
+	fake_process_add(&f->host, pid, 1, "huge");
+	fake_fork(&f->host, SHELL, pid);
+	fake_exec(&f->host, pid, pid, "huge");
+	fake_mmap(&f->host, pid, CODE, 4, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	p = flow_process(f, pid);
+	file = proc_maps_find(p->maps, CODE)->file;
+	cr_assert_eq(proc_maps_own(p), 0);
+	for (uint64_t i = 0; i < N_MAPPINGS; i++)
+		cr_assert_eq(proc_maps_insert(p->maps, (struct proc_mapping){PIECE(i), PIECE(i) + FAKE_PAGE,
+									     i * FAKE_PAGE, file}),
+			     0);
+	fake_mmap(&f->host, pid, PIECE(N_MAPPINGS), 1, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	flow_wait(f, NS_PER_SEC);
+	track_progress(f->track);
+	(void)fake_pool_work(&f->host.workers);
+	cr_assert_geq(flow_list(f, pid)->n, N_MAPPINGS);
+}
+
+static void small_processes_run(struct flow *f)
+{
+	for (uint32_t i = 0; i < N_SMALL; i++) {
+		fake_process_add(&f->host, SMALL(i), SHELL, "sh");
+		fake_fork(&f->host, SHELL, SMALL(i));
+		fake_exec(&f->host, SMALL(i), SMALL(i), "tool");
+		fake_mmap(&f->host, SMALL(i), CODE, 4, 0, "/bin/tool");
+	}
+}
+
+/* Pieces are mapped again, at other places in the file. */
+static void huge_changes(struct flow *f, uint32_t pid, uint64_t n, uint64_t round)
+{
+	for (uint64_t i = 0; i < n; i++)
+		fake_mmap(&f->host, pid, PIECE(i * 13 % N_MAPPINGS), 1, (i + round) * FAKE_PAGE, "/bin/tool");
+}
+
+/* The file of all of these mappings is opened a few times, and all small processes are published first. */
+Test(publication, small_processes_beside_a_huge_one)
+{
+	_cleanup_flow_ struct flow *f = with_segments(FAKE_SEGMENTS_MAX);
+	uint64_t lists, next = 0;
+	unsigned opens;
+	uint32_t huge;
+
+	huge_add(f, HUGE);
+	opens = f->host.n_opens;
+	lists = published(f).lists;
+	for (uint64_t i = 0; i < 4; i++) { /* 2,000 changes, in a second */
+		huge_changes(f, HUGE, 500, 1 + i);
+		if (i == 3)
+			break;
+		flow_wait(f, NS_PER_SEC / 4);
+		(void)track_drain(f->track);
+		(void)fake_pool_work(&f->host.workers);
+	}
+	small_processes_run(f);
+	(void)track_drain(f->track);
+	cr_expect_leq(f->host.n_opens - opens, 20 + N_SMALL, "%u files opened", f->host.n_opens - opens);
+	cr_expect_leq(published(f).lists - lists, 4 + N_SMALL);
+	huge = flow_list(f, HUGE)->generation;
+	for (uint32_t i = 0; i < N_SMALL; i++) {
+		cr_assert_eq(flow_slot(f, SMALL(i)), SLOT_LIST, "in the same turn");
+		cr_expect_lt(flow_list(f, SMALL(i))->generation, huge, "before the huge one");
+		next += flow_list(f, SMALL(i))->n;
+	}
+	cr_expect_eq(next, N_SMALL);
+	cr_expect_eq(flow_stats(f).events.mappings_left, 0, "each change is applied");
+	cr_expect_eq(proc_maps_find(flow_process(f, HUGE)->maps, PIECE(13))->offset, 5 * FAKE_PAGE);
+}
+
+/* Long lists together take a bounded share of the time, and each has its turn. */
+Test(publication, long_lists_take_turns)
+{
+	_cleanup_flow_ struct flow *f = with_segments(FAKE_SEGMENTS_MAX);
+	uint32_t generation[2], turns[2] = {0, 0};
+
+	huge_add(f, HUGE);
+	huge_add(f, HUGE_2);
+	fake_cpu_step_ns = 5 * NS_PER_MS;
+	for (uint64_t i = 0; i < 100; i++) { /* each 20 ms */
+		for (uint32_t k = 0; k < 2; k++) {
+			generation[k] = flow_list(f, HUGE + k)->generation;
+			huge_changes(f, HUGE + k, 1, 1 + i);
+		}
+		flow_wait(f, 20 * NS_PER_MS);
+		(void)track_drain(f->track);
+		for (uint32_t k = 0; k < 2; k++)
+			turns[k] += flow_list(f, HUGE + k)->generation != generation[k];
+		(void)fake_pool_work(&f->host.workers);
+	}
+	fake_cpu_step_ns = 0;
+	cr_expect(turns[0] + turns[1] >= 8 && turns[0] + turns[1] <= 11, "%u and %u in two seconds", turns[0],
+		  turns[1]);
+	cr_expect(turns[0] >= 4 && turns[1] >= 4, "%u, %u", turns[0], turns[1]);
+}
+
+/* A fork of such a process has its list, and does not wait. */
+Test(publication, fork_of_a_huge_process)
+{
+	_cleanup_flow_ struct flow *f = with_segments(FAKE_SEGMENTS_MAX);
+
+	huge_add(f, HUGE);
+	fake_cpu_step_ns = 5 * NS_PER_MS;
+	huge_changes(f, HUGE, 1, 1);
+	(void)track_drain(f->track);
+	fake_process_add(&f->host, CHILD, HUGE, "huge");
+	fake_fork(&f->host, HUGE, CHILD);
+	(void)track_drain(f->track);
+	fake_cpu_step_ns = 0;
+	cr_expect_eq(flow_list(f, CHILD), flow_list(f, HUGE));
+}
+
+/* Two processes change in turn, thousands of times: each is published once. */
+Test(publication, two_processes_in_turn)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	uint64_t lists;
+
+	child_runs_tool(f);
+	lists = published(f).lists;
+	for (uint64_t i = 0; i < 200; i++)
+		fake_mmap(&f->host, i & 1 ? SHELL : CHILD, PIECE(i), 1, 0, "/bin/tool");
+	(void)track_drain(f->track);
+	cr_expect_eq(published(f).lists, lists + 2);
+	cr_expect_eq(flow_list(f, SHELL)->n, 101);
 }
 
 /* Many changes of one drain are one list. */
