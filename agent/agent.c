@@ -23,6 +23,7 @@
 #include "agent/load.h"
 #include "agent/metadata.h"
 #include "agent/base/priority.h"
+#include "agent/base/urgency.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
 #include "agent/base/resources.h"
@@ -38,6 +39,7 @@
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
 /* Names that are resolved later are missing from the first window. */
 #define FIRST_NAMES_NS (10 * NS_PER_MS)
+#define URGENT_START_NS (2 * NS_PER_SEC) /* tables for what runs are built meanwhile */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
@@ -348,6 +350,21 @@ static void find_cgroup_base(struct agent *a)
 			 strerror(-r));
 }
 
+/* After each wakeup of the main loop. */
+static void on_wakeup(void *data)
+{
+	(void)data;
+	urgency_check(URGENCY_EVENTS);
+}
+
+static int on_urgent_start_over(uint64_t expirations, void *data)
+{
+	(void)expirations;
+	(void)data;
+	urgency_started();
+	return 0;
+}
+
 static int open_threads(struct agent *a)
 {
 	int r = loop_new(&a->loop);
@@ -478,6 +495,18 @@ static int add_sources(struct agent *a)
 	return r;
 }
 
+/* Without the permission, the agent waits for the CPUs as the weight of its control group has it. */
+static void become_urgent(const struct agent *a)
+{
+	int r = urgency_allow(a->options.config->cpu.max);
+
+	if (r < 0)
+		log_info("without SYS_RESOURCE or SYS_NICE no thread is urgent (%s): where all CPUs are busy, "
+			 "samples may be late or lost",
+			 strerror(-r));
+	urgency_check(URGENCY_EVENTS);
+}
+
 int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why)
 {
 	struct agent *a = calloc(1, sizeof *a);
@@ -492,6 +521,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	resources_raise_files();
 	resources_bound_heap();
 	priority_raise();
+	become_urgent(a);
 	find_cgroup_base(a);
 	r = open_modules(a, ret_why);
 	if (r == 0)
@@ -547,6 +577,10 @@ int agent_start(struct agent *a, char **ret_why)
 	int r;
 
 	*ret_why = NULL;
+	loop_set_after(a->loop, on_wakeup, NULL);
+	r = loop_add_timer(a->loop, URGENT_START_NS, 0, on_urgent_start_over, NULL, NULL);
+	if (r < 0)
+		return r;
 	priority_short_slices(); /* after the workers were created, which must not inherit it */
 	if (a->options.settle_ns)
 		track_settle(a->track, a->options.settle_ns);

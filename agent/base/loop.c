@@ -36,6 +36,8 @@ struct loop {
 	int epoll_fd;
 	bool stopped, has_removed;
 	struct loop_source *sources;
+	void (*after)(void *data);
+	void *after_data;
 };
 
 int loop_new(struct loop **ret)
@@ -232,8 +234,16 @@ int loop_run(struct loop *l)
 				return r;
 		}
 		sweep(l);
+		if (l->after)
+			l->after(l->after_data);
 	}
 	return 0;
+}
+
+void loop_set_after(struct loop *l, void (*fn)(void *data), void *data)
+{
+	l->after = fn;
+	l->after_data = data;
 }
 
 void loop_stop(struct loop *l)

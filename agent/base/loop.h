@@ -29,6 +29,8 @@ int loop_set_timer(struct loop_source *s, uint64_t first_ns, uint64_t period_ns)
 int loop_add_signals(struct loop *l, const sigset_t *set, loop_signal_fn fn, void *data);
 /* Safe inside the source's own callback. NULL is fine. */
 void loop_remove(struct loop_source *s);
+/* Sets a function that is called after the sources of each wakeup. */
+void loop_set_after(struct loop *l, void (*fn)(void *data), void *data);
 /* Runs until loop_stop; returns 0 or the failing callback's value. */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/base/priority.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@ struct attributes {
 	uint32_t priority;
 	uint64_t runtime, deadline, period;
 };
+
+#define RESET_ON_FORK 1u /* SCHED_FLAG_RESET_ON_FORK */
 
 _Static_assert(sizeof(struct attributes) == 48, "version 0 of struct sched_attr");
 
@@ -62,12 +65,35 @@ void priority_session_restore(int nice)
 		session_set(nice);
 }
 
+static _Thread_local uint64_t slice_ns; /* 0: the default */
+
 void priority_short_slices(void)
 {
 	struct attributes a;
 
+	slice_ns = SLICE_NS;
 	if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) < 0 || a.policy != SCHED_OTHER)
 		return;
-	a.runtime = SLICE_NS;
+	a.runtime = slice_ns;
 	(void)syscall(SYS_sched_setattr, 0, &a, 0);
+}
+
+int priority_set_urgent(int level)
+{
+	struct sched_param p = {.sched_priority = level};
+
+	return sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p) < 0 ? -errno : 0;
+}
+
+void priority_set_ordinary(pid_t tid)
+{
+	struct attributes a = {
+		.size = sizeof a,
+		.policy = SCHED_OTHER,
+		.flags = RESET_ON_FORK, /* clearing it would need CAP_SYS_NICE */
+		.nice = getpriority(PRIO_PROCESS, (id_t)tid),
+		.runtime = tid ? 0 : slice_ns,
+	};
+
+	(void)syscall(SYS_sched_setattr, tid, &a, 0);
 }

@@ -6,13 +6,23 @@
 #ifndef PROFLET_PRIORITY_H
 #define PROFLET_PRIORITY_H
 
-/* Raises the priority of the calling thread and of threads it creates later (nice -5; needs CAP_SYS_NICE). */
+#include <sys/types.h>
+
+/* Raises the priority of the calling thread (nice -5; needs RLIMIT_NICE or CAP_SYS_NICE). */
 void priority_raise(void);
 /*
  * Requests short time slices for the calling thread, so that it runs sooner (Linux 6.12). Needs
  * no permission.
  */
 void priority_short_slices(void);
+/*
+ * Gives the calling thread the real-time policy SCHED_RR with this priority, from 1 on; threads that it
+ * creates do not inherit it. See urgency.h, which bounds the use. Needs RLIMIT_RTPRIO or CAP_SYS_NICE.
+ * 0 or -errno.
+ */
+int priority_set_urgent(int level);
+/* Takes that back; tid 0: from the calling thread. A signal handler may call it for other threads. */
+void priority_set_ordinary(pid_t tid);
 /*
  * Raises the priority of the process's session (nice -10; needs CAP_SYS_NICE), for kernels that weigh
  * sessions against each other whatever the priorities of their threads (sched_autogroup): without it, tables

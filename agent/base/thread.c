@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "agent/base/priority.h"
+
 static void (*on_begin)(enum thread_kind kind);
 
 void thread_set_begin(void (*begin)(enum thread_kind kind))
@@ -12,6 +14,7 @@ void thread_set_begin(void (*begin)(enum thread_kind kind))
 
 void thread_begin(enum thread_kind kind)
 {
+	priority_raise();
 	if (on_begin)
 		on_begin(kind);
 }

@@ -27,6 +27,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/thread.h"
+#include "agent/base/urgency.h"
 
 #define END_WAIT_NS (3 * NS_PER_SEC)   /* longer than any job runs on an idle CPU unless it is stuck */
 #define LOOK_AFTER_NS (20 * NS_PER_MS) /* worker_check does not look at jobs that began later than that */
@@ -155,6 +156,19 @@ static void worker_destroy(struct worker *w)
 	free(w);
 }
 
+static void run(struct worker_job *job)
+{
+	bool urgent = job->urgent; /* the job may free itself */
+
+	if (urgent)
+		urgency_check(URGENCY_READING);
+	else
+		urgency_end();
+	job->run(job);
+	if (urgent)
+		urgency_check(URGENCY_READING);
+}
+
 static void *thread_main(void *data)
 {
 	struct thread *t = data;
@@ -169,10 +183,11 @@ static void *thread_main(void *data)
 		t->cpu_clock = CLOCK_MONOTONIC; /* always moves: such a thread is never stuck */
 	while (stay && (job = job_take(w, t))) {
 		pthread_mutex_unlock(&w->lock);
-		job->run(job);
+		run(job);
 		pthread_mutex_lock(&w->lock);
 		stay = job_finish(w, t);
 	}
+	urgency_end();
 	t->exists = false;
 	w->n_alive--;
 	last = w->abandoned && !w->n_alive;

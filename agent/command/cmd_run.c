@@ -272,7 +272,6 @@ static int start(struct run *run)
 	r = selection_init(&run->selection, run->config);
 	if (r == 0 && selection_by_pod(&run->selection) && !run->config->kubernetes.metadata)
 		log_warn("select: selectors by pod match nothing, because kubernetes.metadata is off");
-	priority_raise(); /* before the exporter starts its thread, which inherits it */
 	if (r == 0)
 		r = deliver_new(&run->exporter, run->config, &why);
 	if (r == -EINVAL) {

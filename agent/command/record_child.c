@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/urgency.h"
 
 static void __attribute__((noreturn)) child_main(int fd, char **argv)
 {
@@ -22,6 +23,7 @@ static void __attribute__((noreturn)) child_main(int fd, char **argv)
 
 	if (read(fd, &word, 1) != 1)
 		_exit(0);
+	urgency_restore_limits();
 	setpriority(PRIO_PROCESS, 0, 0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

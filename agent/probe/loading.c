@@ -19,6 +19,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/urgency.h"
 #include "agent/probe/perf.h"
 #include "agent/probe/probe_private.h"
 #include "agent/probe/tick.h"
@@ -206,7 +207,10 @@ static void *fill(void *data)
 {
 	struct probe *p = data;
 
+	urgency_check(URGENCY_READING);
 	p->fill_result = fill_maps(p);
+	urgency_check(URGENCY_READING);
+	urgency_end();
 	return NULL;
 }
 
@@ -230,11 +234,13 @@ static void *load(void *data)
 	struct probe *p = data;
 
 	leave_cpu(p->begin_cpu);
-
+	urgency_check(URGENCY_READING);
 	libbpf_message[0] = '\0';
 	p->load_result = profiler_bpf__load(p->skel);
 	if (p->load_result < 0)
 		p->message = strdup(libbpf_message);
+	urgency_check(URGENCY_READING);
+	urgency_end();
 	return NULL;
 }
 

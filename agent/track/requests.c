@@ -461,7 +461,7 @@ static bool await(struct requests *r, struct request *q)
 
 static void prepare(struct requests *r, struct request *q, const struct request_kind *kind, uint32_t pid)
 {
-	q->job = (struct worker_job){.run = on_run, .done = on_done, .overdue = on_blocked};
+	q->job = (struct worker_job){.run = on_run, .done = on_done, .overdue = on_blocked, .urgent = true};
 	q->kind = kind;
 	q->owner = r;
 	q->account = r->account;

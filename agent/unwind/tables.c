@@ -493,6 +493,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 			c->stats.failed++;
 			continue;
 		}
+		j->job.urgent = f->urgent;
 		if (worker_submit(c->worker, &j->job, f->urgent ? WORKER_HIGH : WORKER_LOW) < 0) {
 			build_job_free(j);
 			c->n_waiting++;

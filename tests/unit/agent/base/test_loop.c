@@ -231,3 +231,32 @@ Test(loop, refuses_what_cannot_be_watched)
 	cr_assert_null(s);
 	loop_free(NULL);
 }
+
+static void count_wakeup(void *data)
+{
+	struct fixture *f = data;
+
+	f->n_calls++;
+}
+
+static int stop_first(uint64_t expirations, void *data)
+{
+	struct fixture *f = data;
+
+	(void)expirations;
+	cr_expect_eq(f->n_calls, 0, "the function comes after the sources");
+	loop_stop(f->loop);
+	return 0;
+}
+
+Test(loop, function_after_each_wakeup)
+{
+	struct fixture f = {0};
+
+	fixture_make(&f);
+	loop_set_after(f.loop, count_wakeup, &f);
+	cr_assert_eq(loop_add_timer(f.loop, NS_PER_MS, 0, stop_first, &f, NULL), 0);
+	cr_expect_eq(loop_run(f.loop), 0);
+	cr_expect_eq(f.n_calls, 1);
+	fixture_end(&f);
+}

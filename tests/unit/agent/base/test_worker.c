@@ -12,6 +12,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/urgency.h"
 #include "agent/base/worker.h"
 
 #define LONG_NS (20 * NS_PER_SEC)
@@ -25,6 +26,7 @@ struct job {
 	pthread_t ran_on, done_on;
 	bool ran, done, cancelled, signals_blocked;
 	unsigned n_overdue;
+	int policy; /* with which it ran */
 	char name[16];
 };
 
@@ -36,6 +38,7 @@ static void job_run(struct worker_job *base)
 	j->ran = true;
 	j->ran_on = pthread_self();
 	pthread_getname_np(j->ran_on, j->name, sizeof j->name);
+	j->policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 	pthread_sigmask(SIG_SETMASK, NULL, &set);
 	j->signals_blocked = sigismember(&set, SIGTERM) && sigismember(&set, SIGINT);
 	if (j->entered)
@@ -474,4 +477,23 @@ Test(worker, a_thread_that_is_blocked_is_stuck)
 	cr_assert_eq(worker_free(w), 0);
 	close(j.fds[0]);
 	close(j.fds[1]);
+}
+
+Test(worker, urgent_jobs_run_urgently)
+{
+	struct job ordinary = JOB(), urgent = JOB(), next = JOB();
+	struct worker *w;
+
+	if (urgency_allow(0.1) < 0)
+		cr_skip_test("no permission for real-time policies");
+	urgent.base.urgent = true;
+	cr_assert_eq(worker_new(&w, 1, 8, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &ordinary.base, WORKER_LOW), 0);
+	cr_assert_eq(worker_submit(w, &urgent.base, WORKER_LOW), 0);
+	cr_assert_eq(worker_submit(w, &next.base, WORKER_LOW), 0);
+	worker_drain(w, LONG_NS);
+	cr_expect_eq(ordinary.policy, SCHED_OTHER);
+	cr_expect_eq(urgent.policy, SCHED_RR);
+	cr_expect_eq(next.policy, SCHED_OTHER);
+	worker_free(w);
 }

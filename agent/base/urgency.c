@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The state is global, because limits and policies are those of the process and of its threads. A thread made
+ * urgent has SCHED_RESET_ON_FORK set, so its children begin as ordinary ones.
+ *
+ * SIGXCPU comes when an urgent thread has run for longer than RLIMIT_RTTIME without a wait. The kernel may
+ * deliver it to any thread, so the handler makes all urgent ones ordinary.
+ */
+#include "agent/base/urgency.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/base/clock.h"
+#include "agent/base/priority.h"
+
+#define PRIORITY_EVENTS 2
+#define PRIORITY_READING 1
+#define NICE_LIMIT 25 /* in the unit of RLIMIT_NICE: nice -5 */
+#define THREADS_MAX 16u
+/* Most that a budget holds: before urgency_started, and after. */
+#define START_NS (500 * NS_PER_MS)
+#define BURST_NS (20 * NS_PER_MS)
+#define EVENTS_PART 0.6 /* of the share */
+#define START_RUN_US 1000000u
+#define RUN_US 50000u /* without a wait */
+
+struct budget {
+	double share;
+	int64_t left_ns; /* may be negative: a thread checks after it has run */
+	int64_t max_ns;
+	uint64_t at_ns; /* when left_ns was brought up to date */
+	uint64_t used_ns;
+};
+
+static struct {
+	pthread_mutex_t lock; /* of the budgets */
+	bool allowed;
+	struct budget budgets[URGENCY_KINDS];
+	uint64_t ended;
+	rlim_t run_us;
+	pid_t urgent[THREADS_MAX]; /* 0: free; atomic, since the signal handler reads them */
+	struct rlimit rtprio, nice, rttime;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+	pid_t tid;
+	unsigned slot;
+	bool urgent;
+	uint64_t cpu_ns;
+} self;
+
+/* --- policies */
+
+static void set_run_limit(rlim_t us)
+{
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_RTTIME, &now) < 0)
+		return;
+	now.rlim_cur = us < now.rlim_max ? us : now.rlim_max;
+	(void)setrlimit(RLIMIT_RTTIME, &now);
+}
+
+/* Only calls of the kernel, which a handler may make. The kernel has raised the limit by a second. */
+static void on_run_limit(int signo)
+{
+	int e = errno;
+
+	(void)signo;
+	for (unsigned i = 0; i < THREADS_MAX; i++) {
+		pid_t tid = __atomic_load_n(&state.urgent[i], __ATOMIC_ACQUIRE);
+
+		if (tid)
+			priority_set_ordinary(tid);
+	}
+	set_run_limit(__atomic_load_n(&state.run_us, __ATOMIC_ACQUIRE));
+	errno = e;
+}
+
+/* Makes the calling thread urgent. -EAGAIN: there are too many; -EPERM. */
+static int become_urgent(int priority)
+{
+	int r;
+
+	if (!self.tid)
+		self.tid = (pid_t)syscall(SYS_gettid);
+	for (self.slot = 0; self.slot < THREADS_MAX; self.slot++) {
+		pid_t none = 0;
+
+		if (__atomic_compare_exchange_n(&state.urgent[self.slot], &none, self.tid, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			break;
+	}
+	if (self.slot == THREADS_MAX)
+		return -EAGAIN;
+	r = priority_set_urgent(priority);
+	if (r < 0)
+		__atomic_store_n(&state.urgent[self.slot], 0, __ATOMIC_RELEASE);
+	self.urgent = r == 0;
+	return r;
+}
+
+static void become_ordinary(void)
+{
+	priority_set_ordinary(0);
+	__atomic_store_n(&state.urgent[self.slot], 0, __ATOMIC_RELEASE);
+	self.urgent = false;
+}
+
+/* --- limits */
+
+/* Raises a limit to what is needed. */
+static bool raise_limit(__rlimit_resource_t which, rlim_t needed, struct rlimit *before)
+{
+	struct rlimit l;
+
+	if (getrlimit(which, before) < 0)
+		return false;
+	l = *before;
+	if (l.rlim_cur >= needed)
+		return true;
+	l.rlim_cur = needed;
+	if (l.rlim_max < needed)
+		l.rlim_max = needed;
+	return setrlimit(which, &l) == 0;
+}
+
+/* Whether this thread may become urgent, and ordinary again. */
+static int try(void)
+{
+	int r = become_urgent(PRIORITY_READING);
+
+	if (r == 0)
+		become_ordinary();
+	return r;
+}
+
+int urgency_allow(double share)
+{
+	struct sigaction action = {.sa_handler = on_run_limit, .sa_flags = SA_RESTART};
+	uint64_t now = clock_mono_ns();
+	int r;
+
+	if (getrlimit(RLIMIT_RTTIME, &state.rttime) < 0)
+		return -errno;
+	(void)raise_limit(RLIMIT_NICE, NICE_LIMIT, &state.nice);
+	(void)raise_limit(RLIMIT_RTPRIO, PRIORITY_EVENTS, &state.rtprio);
+	__atomic_store_n(&state.run_us, START_RUN_US, __ATOMIC_RELEASE);
+	if (sigaction(SIGXCPU, &action, NULL) < 0)
+		return -errno;
+	set_run_limit(START_RUN_US);
+	r = try();
+	if (r < 0)
+		return r;
+	for (int kind = 0; kind < URGENCY_KINDS; kind++)
+		state.budgets[kind] = (struct budget){
+			.share = share * (kind == URGENCY_EVENTS ? EVENTS_PART : 1 - EVENTS_PART),
+			.left_ns = START_NS,
+			.max_ns = START_NS,
+			.at_ns = now,
+		};
+	__atomic_store_n(&state.allowed, share > 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void urgency_started(void)
+{
+	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&state.lock);
+	for (int kind = 0; kind < URGENCY_KINDS; kind++)
+		state.budgets[kind].max_ns = BURST_NS;
+	pthread_mutex_unlock(&state.lock);
+	__atomic_store_n(&state.run_us, RUN_US, __ATOMIC_RELEASE);
+	set_run_limit(RUN_US);
+}
+
+void urgency_restore_limits(void)
+{
+	if (!__atomic_load_n(&state.run_us, __ATOMIC_ACQUIRE))
+		return;
+	(void)setrlimit(RLIMIT_RTTIME, &state.rttime);
+	(void)setrlimit(RLIMIT_RTPRIO, &state.rtprio);
+	(void)setrlimit(RLIMIT_NICE, &state.nice);
+}
+
+/* --- budgets */
+
+/* Takes what a thread has used, and adds what the time has brought. Returns what is left. */
+static int64_t budget_take(struct budget *b, uint64_t used_ns)
+{
+	uint64_t now = clock_mono_ns();
+	int64_t left;
+
+	pthread_mutex_lock(&state.lock);
+	b->left_ns += (int64_t)((double)(now - b->at_ns) * b->share) - (int64_t)used_ns;
+	if (b->left_ns > b->max_ns)
+		b->left_ns = b->max_ns;
+	b->at_ns = now;
+	b->used_ns += used_ns;
+	left = b->left_ns;
+	pthread_mutex_unlock(&state.lock);
+	return left;
+}
+
+void urgency_check(enum urgency_kind kind)
+{
+	uint64_t cpu, used;
+	int64_t left;
+
+	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
+		return;
+	cpu = clock_thread_cpu_ns();
+	used = self.urgent ? cpu - self.cpu_ns : 0;
+	self.cpu_ns = cpu;
+	left = budget_take(&state.budgets[kind], used);
+	if (self.urgent && left <= 0) {
+		become_ordinary();
+		__atomic_add_fetch(&state.ended, 1, __ATOMIC_RELAXED);
+	} else if (!self.urgent && left > (int64_t)(BURST_NS / 2)) {
+		(void)become_urgent(kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
+	}
+}
+
+void urgency_end(void)
+{
+	if (self.urgent)
+		become_ordinary();
+}
+
+void urgency_stats(struct urgency_stats *ret)
+{
+	pthread_mutex_lock(&state.lock);
+	*ret = (struct urgency_stats){.ended = __atomic_load_n(&state.ended, __ATOMIC_RELAXED)};
+	for (int kind = 0; kind < URGENCY_KINDS; kind++)
+		ret->cpu_ns[kind] = state.budgets[kind].used_ns;
+	pthread_mutex_unlock(&state.lock);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Urgent threads. On a busy node the control group of the agent may have so small a weight that its threads
+ * wait for a CPU for seconds, while process events and samples fill buffers of bounded size, and processes
+ * end before they are read. An urgent thread has a real-time policy (SCHED_RR), so it runs before all ordinary
+ * threads of the host, whatever the weights.
+ *
+ * Ordinary threads of others have to stand that, so the CPU time of urgent threads is bounded: there is a
+ * budget for each kind, which grows with time. A thread that has used it up is ordinary until there is some
+ * again. The kernel helps with RLIMIT_RTTIME, in case a thread does not come to check its budget.
+ */
+#ifndef PROFLET_BASE_URGENCY_H
+#define PROFLET_BASE_URGENCY_H
+
+#include <stdint.h>
+
+enum urgency_kind {
+	URGENCY_EVENTS,	 /* reading process events and samples: the main loop */
+	URGENCY_READING, /* loading the BPF program; reading processes and files that samples wait for */
+	URGENCY_KINDS,
+};
+
+struct urgency_stats {
+	uint64_t cpu_ns[URGENCY_KINDS]; /* used by urgent threads */
+	uint64_t ended;			/* times that a thread became ordinary because the budget was used up */
+};
+
+/*
+ * Allows urgent threads, which may use `share` (0.05 is 5 %) of the time of one CPU in all, and more until
+ * urgency_started. Raises RLIMIT_RTPRIO and RLIMIT_NICE so that no capability is needed later: call it while
+ * CAP_SYS_RESOURCE or CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
+ */
+int urgency_allow(double share);
+/* The start is over: from now on, no more than the share is used, and only for milliseconds at a time. */
+void urgency_started(void);
+/*
+ * Accounts for the CPU time that the calling thread has used since its last check, and makes it urgent or
+ * ordinary. Costs less than a microsecond: call it often.
+ */
+void urgency_check(enum urgency_kind kind);
+/* Makes the calling thread ordinary; before a thread ends, too. */
+void urgency_end(void);
+/* Gives a new child process, before execve, the limits that the agent had before urgency_allow. */
+void urgency_restore_limits(void);
+void urgency_stats(struct urgency_stats *ret);
+
+#endif

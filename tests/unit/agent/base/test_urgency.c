@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Criterion runs each test in a process of its own, so what one allows does not reach the others. */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/base/clock.h"
+#include "agent/base/priority.h"
+#include "agent/base/urgency.h"
+
+static int policy(void)
+{
+	return sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+}
+
+static void allow(double share)
+{
+	if (urgency_allow(share) < 0)
+		cr_skip_test("no permission for real-time policies");
+}
+
+static void use_cpu(uint64_t ns)
+{
+	uint64_t before = clock_thread_cpu_ns();
+
+	while (clock_thread_cpu_ns() - before < ns)
+		;
+}
+
+Test(urgency, not_unless_allowed)
+{
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_OTHER);
+}
+
+Test(urgency, no_share_is_off)
+{
+	allow(0);
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_OTHER);
+}
+
+Test(urgency, until_the_budget_is_used)
+{
+	struct urgency_stats s;
+
+	allow(0.1);
+	cr_expect_eq(policy(), SCHED_OTHER);
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_RR);
+	use_cpu(800 * NS_PER_MS); /* more than there is at the start */
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_OTHER);
+	urgency_stats(&s);
+	cr_expect_eq(s.ended, 1);
+	cr_expect_geq(s.cpu_ns[URGENCY_EVENTS], 800 * NS_PER_MS);
+	cr_expect_eq(s.cpu_ns[URGENCY_READING], 0);
+	use_cpu(100 * NS_PER_MS); /* of an ordinary thread: not counted */
+	urgency_check(URGENCY_EVENTS);
+	urgency_stats(&s);
+	cr_expect_lt(s.cpu_ns[URGENCY_EVENTS], 850 * NS_PER_MS);
+	urgency_check(URGENCY_READING); /* has a budget of its own */
+	cr_expect_eq(policy(), SCHED_RR);
+}
+
+Test(urgency, again_when_time_has_brought_some)
+{
+	allow(1);
+	urgency_started();
+	urgency_check(URGENCY_EVENTS);
+	use_cpu(40 * NS_PER_MS); /* of 20 ms, and 0.6 of the time */
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_OTHER);
+	usleep(100000);
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_RR);
+}
+
+Test(urgency, not_for_long_without_a_wait)
+{
+	uint64_t before;
+
+	allow(1);
+	urgency_started();
+	urgency_check(URGENCY_EVENTS);
+	cr_assert_eq(policy(), SCHED_RR);
+	before = clock_thread_cpu_ns();
+	while (policy() == SCHED_RR && clock_thread_cpu_ns() - before < 5 * NS_PER_SEC)
+		;
+	cr_expect_eq(policy(), SCHED_OTHER, "the kernel's limit ends it although it does not check");
+	urgency_check(URGENCY_EVENTS);
+	usleep(300000);
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_RR);
+	before = clock_thread_cpu_ns();
+	while (policy() == SCHED_RR && clock_thread_cpu_ns() - before < 5 * NS_PER_SEC)
+		;
+	cr_expect_eq(policy(), SCHED_OTHER, "and does so again");
+}
+
+/* The number of the first thing that is wrong; 0: none. */
+static int child_is_ordinary(const struct rlimit *rtprio, const struct rlimit *nice)
+{
+	struct rlimit now;
+
+	if (policy() != SCHED_OTHER)
+		return 1;
+	urgency_restore_limits();
+	if (getrlimit(RLIMIT_RTPRIO, &now) < 0 || now.rlim_cur != rtprio->rlim_cur || now.rlim_max != rtprio->rlim_max)
+		return 2;
+	if (getrlimit(RLIMIT_NICE, &now) < 0 || now.rlim_cur != nice->rlim_cur || now.rlim_max != nice->rlim_max)
+		return 3;
+	if (getrlimit(RLIMIT_RTTIME, &now) < 0 || now.rlim_cur != RLIM_INFINITY)
+		return 4;
+	return 0;
+}
+
+Test(urgency, children_are_ordinary)
+{
+	struct rlimit rtprio, nice;
+	int status;
+	pid_t pid;
+
+	cr_assert_eq(getrlimit(RLIMIT_RTPRIO, &rtprio), 0);
+	cr_assert_eq(getrlimit(RLIMIT_NICE, &nice), 0);
+	allow(0.1);
+	urgency_check(URGENCY_EVENTS);
+	cr_assert_eq(policy(), SCHED_RR);
+	pid = fork();
+	if (pid == 0)
+		_exit(child_is_ordinary(&rtprio, &nice));
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "step %d", WEXITSTATUS(status));
+}
+
+Test(urgency, ordinary_threads_have_their_priority_back)
+{
+	int nice;
+
+	if (setpriority(PRIO_PROCESS, 0, -3) < 0)
+		cr_skip_test("no permission to raise priorities");
+	allow(0.1);
+	urgency_check(URGENCY_EVENTS);
+	cr_assert_eq(policy(), SCHED_RR);
+	urgency_end();
+	cr_expect_eq(policy(), SCHED_OTHER);
+	nice = getpriority(PRIO_PROCESS, 0);
+	cr_expect_eq(nice, -3);
+}
