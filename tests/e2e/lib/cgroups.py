@@ -27,19 +27,28 @@ def remove(path, top):
         path = os.path.dirname(path)
 
 
-def cpu_hierarchy():
-    """Where groups have weights on the CPUs."""
+def hierarchy_of(controller):
+    """Where groups have this controller: its own hierarchy of version 1, or the unified one, where it is enabled."""
     with open("/proc/self/mounts") as f:
         mounts = [line.split() for line in f]
     for _, point, found, options, *_ in mounts:
-        if found == "cgroup" and "cpu" in options.split(",") and os.access(point, os.W_OK):
+        if found == "cgroup" and controller in options.split(",") and os.access(point, os.W_OK):
             return point
     for _, point, found, *_ in mounts:
-        if found == "cgroup2" and "cpu" in open(os.path.join(point, "cgroup.controllers")).read().split():
-            with open(os.path.join(point, "cgroup.subtree_control"), "w") as f:
-                f.write("+cpu")
+        if found == "cgroup2" and controller in open(os.path.join(point, "cgroup.controllers")).read().split():
+            enable(point, controller)
             return point
-    raise Skip("no hierarchy with the cpu controller can be written")
+    raise Skip(f"no hierarchy with the controller {controller} can be written")
+
+
+def enable(group, controller):
+    """Version 2: groups below this one have the controller."""
+    with open(os.path.join(group, "cgroup.subtree_control"), "w") as f:
+        f.write("+" + controller)
+
+
+def is_unified(group):
+    return os.path.exists(os.path.join(group, "cgroup.controllers"))
 
 
 def set_weight(group, shares):
@@ -47,6 +56,29 @@ def set_weight(group, shares):
     old = os.path.join(group, "cpu.shares")
     with open(old if os.path.exists(old) else os.path.join(group, "cpu.weight"), "w") as f:
         f.write(str(shares if os.path.exists(old) else max(1, round(shares * 100 / 1024))))
+
+
+def disk_of(path):
+    """MAJOR:MINOR of the whole disk that has the file; None where a file system has none, as tmpfs or overlay."""
+    device = os.stat(path).st_dev
+    folder = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    if os.path.exists(os.path.join(folder, "partition")):
+        folder = os.path.dirname(folder)
+    try:
+        with open(os.path.join(folder, "dev")) as f:
+            return f.read().strip()
+    except FileNotFoundError:
+        return None
+
+
+def limit_reads(group, disk, bytes_per_second):
+    """Limits what the group reads of the disk; Skip where the kernel cannot."""
+    name, key = ("io.max", "rbps=") if is_unified(group) else ("blkio.throttle.read_bps_device", "")
+    try:
+        with open(os.path.join(group, name), "r+") as f:
+            f.write(f"{disk} {key}{bytes_per_second}")
+    except OSError as e:
+        raise Skip(f"this kernel does not limit reads: {name}: {e.strerror}") from e
 
 
 def kill(group):
@@ -74,6 +106,7 @@ def make(s, name, top=None):
     return path
 
 
-def start(s, group, argv, name):
-    """A program that is in the group before it begins."""
-    return s.start(["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, *argv], name)
+def start(s, group, argv, name, also=()):
+    """A program that is in the group, and in those of other hierarchies, before it begins."""
+    enter = " && ".join(f"echo $$ > {g}/cgroup.procs" for g in (group, *also))
+    return s.start(["sh", "-c", enter + ' && exec "$@"', "sh", *argv], name)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of tests/support that scenarios profile, built into the scenario's folder."""
+"""The programs of tests/support that scenarios profile, built into the scenario's folder, and interpreters that compute."""
+import concurrent.futures
 import os
+import re
 import shutil
 
 from .scenario import ROOT, Skip
@@ -10,12 +12,38 @@ FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fomit-frame-pointer", "-fno-opt
 CHAIN = ["f8", "f7", "f6", "f5", "f4", "f3", "f2", "f1", "main"]  # leaf first
 
 
-def build_c(s, name):
+LARGE_PARTS = 8
+LARGE_CHAIN = re.compile(r"(c\d_\d{3}_)(\d)")  # a function of large.c: 0 is the leaf, main calls 7
+PYTHON = """
+import hashlib, json
+def fold(n):
+    return sorted(json.loads(json.dumps([fold(n - 1), n, str(n)])), key=str) if n else []
+while True:
+    fold(40)
+    hashlib.sha256(bytes(100000)).digest()
+"""
+PERL = "sub f { my $n = shift; $n < 2 ? $n : f($n - 1) + f($n - 2) } while (1) { f(18); join ',', sort map { $_ * 7 % 1000 } 1 .. 2000 }"
+NODE = "function f(n) { return n < 2 ? n : f(n - 1) + f(n - 2); } for (;;) { f(22); JSON.parse(JSON.stringify([...Array(2000).keys()])); }"
+
+
+def build_c(s, name, *flags, program=None):
     """Builds tests/support/NAME.c; returns the program's path."""
     s.need("gcc")
-    program = s.path(name)
-    s.run(["gcc", *FLAGS, "-o", program, os.path.join(SUPPORT, name + ".c")])
-    return program
+    path = s.path(program or name)
+    s.run(["gcc", *FLAGS, *flags, "-o", path, os.path.join(SUPPORT, name + ".c")])
+    return path
+
+
+def build_large(s):
+    """Builds tests/support/large.c, with a build id that no other build of it has."""
+    s.need("gcc")
+    source, folder, flags = os.path.join(SUPPORT, "large.c"), s.folder("large-parts"), [*FLAGS, "-O1", "-falign-functions=512"]
+    parts = {os.path.join(folder, "main.o"): []} | {os.path.join(folder, f"{i}.o"): [f"-DPART={i}"] for i in range(LARGE_PARTS)}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda x: s.run(["gcc", *flags, *x[1], "-c", "-o", x[0], source], seconds=600), parts.items()):
+            pass
+    s.run(["gcc", f"-Wl,--build-id=0x{os.urandom(20).hex()}", "-o", s.path("large"), *parts], seconds=600)
+    return s.path("large")
 
 
 def build_go(s):
@@ -41,3 +69,13 @@ def is_chain(sample):
 def interrupted(sample):
     """Kernel code on top of the program's own leaf."""
     return bool(sample.frames) and sample.frames[0].kind == "kernel"
+
+
+def is_large_chain(sample):
+    """A stack of large.c from where it is in one of its chains to main, with the right names; None where it is in no chain."""
+    names = user_names(sample)
+    first = LARGE_CHAIN.fullmatch(names[0]) if names else None
+    if not first:
+        return None
+    wanted = [first[1] + str(i) for i in range(int(first[2]), 8)] + ["main"]
+    return names[:len(wanted)] == wanted
