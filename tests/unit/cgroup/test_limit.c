@@ -83,6 +83,41 @@ Test(cgroup_limit, v1_and_hybrid, .init = make, .fini = clean)
 	cr_expect_eq(limit_with("4:cpu,cpuacct:/x\n5:memory:/other\n0::/y\n", V1("/")), UINT64_MAX);
 }
 
+static int weight_with(const char *groups, const char *mounts, struct cgroup_cpu *ret)
+{
+	put("/proc/self/cgroup", groups);
+	put("/proc/self/mountinfo", mounts);
+	return cgroup_cpu_weight(root, ret);
+}
+
+Test(cgroup_limit, cpu_weight, .init = make, .fini = clean)
+{
+	struct cgroup_cpu cpu = {0};
+
+	put("/sys/fs/cgroup/a/b/cpu.weight", "11\n");
+	cr_assert_eq(weight_with("0::/a/b\n", V2("/"), &cpu), 0);
+	cr_expect_eq(cpu.version, 2u);
+	cr_expect_eq(cpu.weight, 11u);
+	cr_expect_str_eq(cpu.folder, "/sys/fs/cgroup/a/b");
+	put("/sys/fs/cgroup/cpu,cpuacct/pod/cpu.shares", "51\n");
+	cr_assert_eq(weight_with("4:cpu,cpuacct:/pod\n5:memory:/m\n0::/a/b\n", V2("/") V1("/"), &cpu), 0);
+	cr_expect_eq(cpu.version, 1u, "the controller is in one hierarchy only");
+	cr_expect_eq(cpu.weight, 51u);
+	cr_expect_str_eq(cpu.folder, "/sys/fs/cgroup/cpu,cpuacct/pod");
+}
+
+Test(cgroup_limit, no_cpu_weight, .init = make, .fini = clean)
+{
+	struct cgroup_cpu cpu = {.weight = 7};
+
+	cr_expect_eq(cgroup_cpu_weight(root, &cpu), -ENOENT);
+	cr_expect_eq(weight_with("0::/\n", V2("/"), &cpu), -ENODATA, "the root has none");
+	put("/sys/fs/cgroup/cpu.weight", "odd\n");
+	cr_expect_eq(weight_with("0::/\n", V2("/"), &cpu), -ENODATA);
+	cr_expect_eq(weight_with("5:memory:/m\n", V1("/"), &cpu), -ENOENT);
+	cr_expect_eq(cpu.weight, 7u);
+}
+
 Test(cgroup_limit, nothing_to_be_seen, .init = make, .fini = clean)
 {
 	uint64_t limit = 1;
