@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/base/buf.h"
@@ -19,6 +20,7 @@
 #include "agent/load.h"
 #include "agent/memory.h"
 #include "agent/telemetry/cpu_limit.h"
+#include "agent/telemetry/cpu_wait.h"
 #include "agent/telemetry/status_pages.h"
 #include "agent/track/select.h"
 #include "version.h"
@@ -35,6 +37,7 @@ struct run {
 	struct selection selection;
 	struct privileges privileges;
 	struct cpu_limit limit;
+	struct cpu_wait cpu_wait;
 };
 
 static void emit(struct otlp_request *request, void *data)
@@ -98,6 +101,15 @@ static int on_summary(uint64_t expirations, void *data)
 	return 0;
 }
 
+static int on_cpu_wait(uint64_t expirations, void *data)
+{
+	struct run *run = data;
+
+	(void)expirations;
+	cpu_wait_update(&run->cpu_wait);
+	return 0;
+}
+
 static sigset_t stop_signals(void)
 {
 	sigset_t set;
@@ -119,13 +131,16 @@ static int add_sources(struct run *run)
 		r = deliver_watch(run->exporter, loop);
 	if (r == 0)
 		r = loop_add_timer(loop, SUMMARY_NS, SUMMARY_NS, on_summary, run, NULL);
+	if (r == 0)
+		r = loop_add_timer(loop, CPU_WAIT_READ_NS, CPU_WAIT_READ_NS, on_cpu_wait, run, NULL);
 	return r;
 }
 
 /* Without the server the agent runs on, unless its address was configured explicitly. */
 static int open_status(struct run *run, char **ret_why)
 {
-	int r = status_pages_new(&run->status_pages, run->agent, run->exporter, run->config, ret_why);
+	int r = status_pages_new(&run->status_pages, run->agent, run->exporter, &run->cpu_wait, run->config,
+				 ret_why);
 
 	if (r == 0 || r == -ENOMEM || config_origin(run->config, "listen")->source != CONFIG_FROM_DEFAULT)
 		return r;
@@ -294,9 +309,11 @@ int cmd_run(int argc, char **argv)
 		return code;
 	log_setup(run.config->log.level, run.config->log.format);
 	session_nice = priority_session_raise();
+	cpu_wait_init(&run.cpu_wait, getpid(), clock_mono_ns());
 	code = start(&run);
 	priority_session_restore(session_nice);
 	status_pages_free(run.status_pages);
+	cpu_wait_fini(&run.cpu_wait);
 	agent_free(run.agent);
 	otlp_exporter_free(run.exporter);
 	selection_fini(&run.selection);

@@ -283,6 +283,39 @@ static int gauge(const struct page *p, const char *name, const char *help, doubl
 	return r < 0 ? r : line(p, name, NULL, value);
 }
 
+static int by_thread(const struct page *p, const char *name, const char *help, uint64_t main_ns,
+		     uint64_t others_ns)
+{
+	int r = head(p, name, "counter", help);
+
+	if (r == 0)
+		r = line(p, name, "thread=\"main\"", (double)main_ns / NS_PER_SEC);
+	return r < 0 ? r : line(p, name, "thread=\"other\"", (double)others_ns / NS_PER_SEC);
+}
+
+/* Left out where the kernel does not count it: a zero would say that the agent never waits. */
+static int cpu_times(const struct metrics_view *v, const struct page *p)
+{
+	const struct cpu_wait_times *t = &v->cpu;
+	int r;
+
+	if (!t->known)
+		return 0;
+	r = by_thread(p, "proflet_cpu_run_seconds_total", "Time that threads of the agent ran on a CPU.",
+		      t->main.run_ns, t->others.run_ns);
+	if (r == 0)
+		r = by_thread(p, "proflet_cpu_wait_seconds_total",
+			      "Time that threads of the agent were ready to run, but had no CPU.",
+			      t->main.wait_ns, t->others.wait_ns);
+	if (r == 0)
+		r = gauge(
+			p, "proflet_cpu_starved",
+			"1 while the agent waits for a CPU most of the time that it has work to do: its CPU "
+			"request is too low.",
+			t->starved);
+	return r;
+}
+
 /* Metrics that are computed from several fields. */
 static int derived(const struct metrics_view *v, const struct page *p)
 {
@@ -348,6 +381,8 @@ int metrics_format(const struct metrics_view *v, enum metrics_form form, struct 
 		r = drops(v, &p);
 	if (r == 0)
 		r = endings(v, &p);
+	if (r == 0)
+		r = cpu_times(v, &p);
 	if (r == 0)
 		r = derived(v, &p);
 	if (r == 0 && form == METRICS_OPEN)

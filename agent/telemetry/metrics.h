@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "agent/agent.h"
+#include "agent/telemetry/cpu_wait.h"
 #include "agent/telemetry/selfstat.h"
 #include "otlp/exporter.h"
 
@@ -24,6 +25,7 @@ struct metrics_view {
 	struct agent_stats agent;
 	struct otlp_exporter_stats exporter;
 	struct selfstat self;
+	struct cpu_wait_times cpu;
 	uint32_t frequency_max_hz; /* as configured */
 	double cpu_max;		   /* as a ratio of one CPU */
 	uint64_t memory_max_bytes, queue_max_bytes, spool_max_bytes;

@@ -10,6 +10,7 @@
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
 #include "agent/config/config.h"
+#include "agent/telemetry/cpu_wait.h"
 #include "agent/telemetry/http_server.h"
 #include "agent/telemetry/metrics.h"
 #include "agent/telemetry/stall.h"
@@ -20,6 +21,7 @@ enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE =
 struct status_pages {
 	struct agent *agent;
 	struct otlp_exporter *exporter;
+	struct cpu_wait *cpu_wait;
 	const struct config *config;
 	struct http_server *server;
 	struct loop_source *timer;
@@ -38,6 +40,8 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 	agent_stats(s->agent, &ret->agent);
 	otlp_exporter_stats(s->exporter, &ret->exporter);
 	selfstat_read(&ret->self);
+	cpu_wait_refresh(s->cpu_wait);
+	ret->cpu = s->cpu_wait->times;
 	ret->ready = ret->agent.attached_ns != 0;
 }
 
@@ -80,6 +84,18 @@ static unsigned page_readyz(struct status_pages *s, const char *accept, struct b
 	return stats.attached_ns ? HTTP_OK : HTTP_UNAVAILABLE;
 }
 
+static void put_cpu_times(const struct cpu_wait_times *t, struct buf *body)
+{
+	if (t->known)
+		(void)buf_printf(body,
+				 "CPU: the agent's threads ran for %.1f s and waited %.1f s for a CPU%s\n",
+				 (double)(t->main.run_ns + t->others.run_ns) / NS_PER_SEC,
+				 (double)(t->main.wait_ns + t->others.wait_ns) / NS_PER_SEC,
+				 t->starved ? "; starved: raise the CPU request" : "");
+	else
+		(void)buf_puts(body, "CPU: unknown how long the agent waits for one\n");
+}
+
 /* A few lines in words, then the metrics that are not 0. */
 static unsigned page_state(struct status_pages *s, const char *accept, struct buf *body,
 			   const char **content_type)
@@ -101,6 +117,7 @@ static unsigned page_state(struct status_pages *s, const char *accept, struct bu
 			 v.stalled ? "stalled"
 			 : v.ready ? "goes on"
 				   : "has not begun");
+	put_cpu_times(&v.cpu, body);
 	(void)buf_printf(body, "collector: %s%s%s\n\n",
 			 v.exporter.away       ? "away"
 			 : v.exporter.attempts ? "there"
@@ -158,7 +175,7 @@ static int on_look(uint64_t expirations, void *data)
 }
 
 int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp_exporter *exporter,
-		     const struct config *config, char **ret_why)
+		     struct cpu_wait *cpu_wait, const struct config *config, char **ret_why)
 {
 	struct status_pages *s;
 	int r;
@@ -170,7 +187,8 @@ int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp
 	s = malloc(sizeof *s);
 	if (!s)
 		return -ENOMEM;
-	*s = (struct status_pages){.agent = agent, .exporter = exporter, .config = config};
+	*s = (struct status_pages){
+		.agent = agent, .exporter = exporter, .cpu_wait = cpu_wait, .config = config};
 	r = http_server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
 	if (r == 0)
 		r = loop_add_timer(agent_loop(agent), STALL_PERIOD_NS, STALL_PERIOD_NS, on_look, s,

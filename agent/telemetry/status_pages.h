@@ -14,15 +14,16 @@
 
 struct agent;
 struct config;
+struct cpu_wait;
 struct otlp_exporter;
 struct status_pages;
 
 /*
- * Listens at the configured address; *ret is NULL for `off`. Agent, exporter and configuration are borrowed
- * until status_pages_free. 0, or -errno with *ret_why = a line for the operator (owned).
+ * Listens at the configured address; *ret is NULL for `off`. Agent, exporter, cpu_wait and configuration are
+ * borrowed until status_pages_free. 0, or -errno with *ret_why = a line for the operator (owned).
  */
 int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp_exporter *exporter,
-		     const struct config *config, char **ret_why);
+		     struct cpu_wait *cpu_wait, const struct config *config, char **ret_why);
 /* NULL is fine. */
 void status_pages_free(struct status_pages *s);
 

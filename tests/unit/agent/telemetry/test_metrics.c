@@ -68,6 +68,28 @@ Test(metrics, lines)
 	cr_expect_null(strstr(buf_str(&b), "proflet_kubelet_age_seconds"), "no answer yet: no age");
 }
 
+Test(metrics, cpu_times_only_where_known)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct metrics_view v = filled();
+
+	v.cpu = (struct cpu_wait_times){.main = {1500 * NS_PER_MS, 250 * NS_PER_MS},
+					.others = {500 * NS_PER_MS, 9000 * NS_PER_MS},
+					.starved = true};
+	cr_assert_eq(metrics_format(&v, METRICS_TEXT, &b), 0);
+	cr_expect_null(strstr(buf_str(&b), "proflet_cpu_wait"), "unknown is not 0");
+	cr_expect_null(strstr(buf_str(&b), "proflet_cpu_starved"));
+	v.cpu.known = true;
+	b.len = 0;
+	cr_assert_eq(metrics_format(&v, METRICS_OPEN, &b), 0);
+	expect_line(&b, "# UNIT proflet_cpu_wait_seconds seconds");
+	expect_line(&b, "proflet_cpu_run_seconds_total{thread=\"main\"} 1.5");
+	expect_line(&b, "proflet_cpu_run_seconds_total{thread=\"other\"} 0.5");
+	expect_line(&b, "proflet_cpu_wait_seconds_total{thread=\"main\"} 0.25");
+	expect_line(&b, "proflet_cpu_wait_seconds_total{thread=\"other\"} 9");
+	expect_line(&b, "proflet_cpu_starved 1");
+}
+
 Test(metrics, openmetrics)
 {
 	static const char accept[] = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
