@@ -21,6 +21,7 @@
 #include "agent/deliver.h"
 #include "agent/metadata.h"
 #include "agent/telemetry/http_server.h"
+#include "cgroup/limit.h"
 
 #define CONNECT_TIMEOUT_NS (2 * NS_PER_SEC)
 
@@ -165,6 +166,12 @@ static int view_folder(void *ctx, const char *path, uint64_t *ret_free_bytes)
 	return 0;
 }
 
+static int view_cpu_group(void *ctx, struct cgroup_cpu *ret)
+{
+	(void)ctx;
+	return cgroup_cpu_weight("", ret);
+}
+
 static int view_perf_open(void *ctx, uint32_t type, uint64_t config)
 {
 	struct perf_event_attr attr = {.type = type, .size = sizeof attr, .config = config, .disabled = 1};
@@ -223,6 +230,7 @@ const struct check_view check_view_real = {
 	.memlock = view_memlock,
 	.open_files = view_open_files,
 	.folder = view_folder,
+	.cpu_group = view_cpu_group,
 	.perf_open = view_perf_open,
 	.bpf_map_create = view_bpf_map_create,
 	.getpid = view_getpid,

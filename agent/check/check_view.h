@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct cgroup_cpu;
 struct config;
 
 /* A function returns 0 or a length on success, else -errno. Each gets `ctx` as its first argument. */
@@ -30,6 +31,7 @@ struct check_view {
 	int (*open_files)(void *ctx, uint64_t *ret_max); /* hard RLIMIT_NOFILE */
 	/* Can files be created in this directory, and how much space is free? -ENOENT, -EROFS, -EACCES, … */
 	int (*folder)(void *ctx, const char *path, uint64_t *ret_free_bytes);
+	int (*cpu_group)(void *ctx, struct cgroup_cpu *ret); /* as cgroup_cpu_weight() */
 	/* Does the collector accept profiles? As deliver_probe(), within 2 s; the caller frees *ret_why. */
 	int (*collector)(void *ctx, const struct config *config, char **ret_why);
 	/* As http_server_probe(). */

@@ -39,6 +39,12 @@ void check_cgroup(const struct check_view *view, struct check_report *report);
 void check_pid_namespace(const struct check_view *view, struct check_report *report);
 void check_binaries(const struct check_view *view, struct check_report *report);
 
+/*
+ * check_cpu.c: how much CPU time the agent gets where the CPUs are busy. Called last, because it also looks
+ * at how long the checks before it waited.
+ */
+void check_cpu(const struct check_view *view, struct check_report *report);
+
 /* check_delivery.c: collector, spool, kubelet, and the address of the agent's own server */
 void check_spool(const struct check_view *view, const struct config *config, struct check_report *report);
 void check_listen(const struct check_view *view, const struct config *config, struct check_report *report);

@@ -15,6 +15,7 @@
 #include "agent/check/check_view.h"
 #include "agent/check/checks.h"
 #include "agent/config/config.h"
+#include "cgroup/limit.h"
 
 #define CAP(n) (1ull << (n))
 #define N_PERFMON 38
@@ -34,6 +35,8 @@ struct fake {
 	int folder, parent; /* -errno of the spool's folder, and of the one above */
 	uint64_t used_up;
 	pid_t pid;
+	const struct cgroup_cpu *cpu_group; /* NULL: of a request of 100m */
+	int cpu_error;
 	const char *path, *content; /* one file that differs; content NULL: cannot be opened, -error */
 	int error;
 	const char *mounts; /* what /proc/self/mounts says; NULL: as healthy */
@@ -48,6 +51,8 @@ static const struct {
 	{"/proc/self/status", "Name:\tproflet\nNSpid:\t77\nSeccomp:\t0\n"},
 	{"/proc/self/uid_map", "         0          0 4294967295\n"},
 	{"/proc/self/ns/pid", "pid:[4026531836]"},
+	{"/proc/self/schedstat", "40000000 1000000 3\n"},
+	{"/proc/pressure/cpu", "some avg10=1.00 avg60=2.00 avg300=3.00 total=9\n"},
 	{"/proc/sys/kernel/perf_event_paranoid", "2\n"},
 	{"/proc/sys/kernel/kptr_restrict", "1\n"},
 	{"/proc/kallsyms", "0000000000000000 A fixed_percpu_data\nffffffff81000000 T _text\n"},
@@ -143,6 +148,15 @@ static inline int fake_folder(void *ctx, const char *path, uint64_t *ret_free)
 	return strcmp(path, "/var/spool") == 0 ? f->parent : f->folder;
 }
 
+static inline int fake_cpu_group(void *ctx, struct cgroup_cpu *ret)
+{
+	static const struct cgroup_cpu usual = {.version = 1, .weight = 102};
+	const struct fake *f = ctx;
+
+	*ret = f->cpu_group ? *f->cpu_group : usual;
+	return f->cpu_error;
+}
+
 static inline int fake_perf(void *ctx, uint32_t type, uint64_t config)
 {
 	const struct fake *f = ctx;
@@ -207,6 +221,7 @@ static inline struct check_view view_of(struct fake *f)
 				   .memlock = fake_memlock,
 				   .open_files = fake_open_files,
 				   .folder = fake_folder,
+				   .cpu_group = fake_cpu_group,
 				   .perf_open = fake_perf,
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,

@@ -337,6 +337,12 @@ static const struct {
 	 "early and have no names → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, "
 	 "or the container runtime's",
 	 NULL},
+	{{0},
+	 0,
+	 "ok        cpu weight              cpu.shares is 102, a CPU request of 100m; programs of this "
+	 "machine "
+	 "waited for a CPU in 2 % of the last minute",
+	 NULL},
 	/* the collector */
 	{{0}, 0, "ok        collector               http://localhost:4317 takes profiles", NULL},
 	{{.collector = DELIVER_NOBODY},
