@@ -22,6 +22,7 @@ import time
 from lib import certificates, faults
 from lib.agent import Agent
 from lib.collector import Collector
+from lib.machine import hang_limit
 from lib.faulty_server import Server, Step
 from lib.scenario import PROFLET, Scenario, free_port
 
@@ -199,7 +200,7 @@ class Program:
         """The exit code, or STARTED as soon as it samples."""
         process = subprocess.Popen(self.command(prefix, [*options, "--listen", "off"], "run"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
-        timer = threading.Timer(20, os.killpg, (process.pid, signal.SIGKILL))
+        timer = threading.Timer(hang_limit(20), os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
         try:
             if any('msg="sampling"' in line for line in process.stderr):

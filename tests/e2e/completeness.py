@@ -45,26 +45,26 @@ def start_git(s):
 
 
 def start_programs(s):
-    """Starts everything; returns the executables' names that must be seen."""
+    """Starts everything; returns the executables' names that must be seen, and the processes that run all the time."""
     deep, gospin = programs.build_c(s, "deep"), programs.build_go(s)
-    wanted = []
+    wanted, lasting = [], []
 
     def start(name, argv):
-        s.start(argv, name)
+        lasting.append(s.start(argv, name).pid)
         wanted.append(os.path.basename(os.path.realpath(shutil.which(argv[0]))))
 
-    start("speed", ["openssl", "speed", "-seconds", "100", "sha512"])
+    start("speed", ["openssl", "speed", "-seconds", "1000", "sha512"])
     start("dgst", ["openssl", "dgst", "-sha512", "/dev/zero"])
     start("python", [shutil.which("python3"), "-c", PYTHON])
     start("perl", ["perl", "-e", PERL])
     start("sqlite", ["sqlite3", ":memory:", SQL])
-    start("gospin", [gospin, "300"])
+    start("gospin", [gospin, programs.LIFE])
     for depth in DEPTHS:
-        start(f"deep{depth}", [shutil.copy(deep, s.path(f"deep{depth}")), str(depth), "300"])
+        start(f"deep{depth}", [shutil.copy(deep, s.path(f"deep{depth}")), str(depth), programs.LIFE])
     if shutil.which("git"):
         start_git(s)
         wanted.append("git")
-    return sorted(set(wanted))
+    return sorted(set(wanted)), lasting
 
 
 def report(s, by_program):
@@ -91,9 +91,9 @@ def body(s):
     s.need_proflet()
     collector = Collector(s)
     recorder = Recorder(s, collector)
-    wanted = start_programs(s)
+    wanted, lasting = start_programs(s)
     agent = Agent(s, recorder.endpoint())
-    samples = agent.samples_of(collector, SECONDS)
+    samples = agent.samples_of(collector, SECONDS, lasting)
     by_program = collections.defaultdict(collections.Counter)
     for x in samples:
         by_program[x.attributes.get("process.executable.name", "?")][ending(x)] += x.count

@@ -4,28 +4,35 @@
 samples times the period of their profile are the program's CPU time; perf events and the timer's tick.
 """
 import collections
-import os
+import itertools
+import math
 import re
 import time
 
 from lib import assertions, profiles, programs
 from lib.agent import Agent
 from lib.collector import Collector
+from lib.machine import cpu_history, cpu_seconds
 from lib.scenario import Scenario, free_port, wait_for
 from status import Pages
 
 HZ = 499
 MAX, MAX_RATIO = "0.1%", 0.001
 LOWERED = re.compile(r"cpu\.max: sampling at (\d+) Hz, no longer (\d+): samples took ([\d.]+) % of a CPU, all else ([\d.]+) %, and 0\.1 % are allowed")
-TICK = os.sysconf("SC_CLK_TCK")
-LOW_SECONDS = 15  # at a lower rate
+DEPTH = "60"  # frames of the load: its samples cost more than is allowed, even if it gets a quarter of a CPU
+LOW_SAMPLES = 200  # at a lower rate
 WITHIN = 0.15
+SIGMAS = 4
 
 
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
+def spans(samples, wanted):
+    """[(lowered?, sample periods, time of the first sample, of the last)] of [(time, Hz)], while the rate was the configured one
+    or a lower one, in turn. Times are Unix seconds."""
+    result = []
+    for lowered, group in itertools.groupby(sorted(samples), key=lambda x: x[1] < wanted):
+        group = list(group)
+        result.append((lowered, sum(1 / hz for _, hz in group[1:]), group[0][0], group[-1][0]))
+    return result
 
 
 class Case:
@@ -37,14 +44,13 @@ class Case:
         self.pages = Pages(port)
         self.agent.wait_line("msg=\"sampling\" ", 30)
         self.wanted = int(re.search(r"\bhz=(\d+)", self.agent.lines("msg=\"sampling\" ")[0]).group(1))  # no more than there are ticks
-        self.load, self.began = load, cpu_seconds(load.pid)
+        self.load = load
 
     def gauge(self, name):
         return self.pages.metrics()[f"proflet_{name}"]
 
     def lowered(self):
         found = LOWERED.search("\n".join(self.agent.wait_line("no longer", 90)))
-        self.used_high = cpu_seconds(self.load.pid) - self.began
         self.s.check(f"{self.event}: the log says what samples cost, and the new rate", found and int(found.group(2)) == self.wanted,
                      self.agent.lines("no longer")[0].split("msg=")[1])
         metrics = self.pages.metrics()
@@ -57,45 +63,73 @@ class Case:
         text = self.pages.get("/debug/state")[2].splitlines()[0]
         self.s.check(f"{self.event}: so does /debug/state", "Hz (lowered, by cpu.max)" in text, text)
 
-    def load_ended(self, used):
-        self.used = used - self.began
+    def sampled_while_low(self):
+        """Until the load has got the CPU time of so many samples at the lower rate, which changes."""
+        expected, used = 0.0, cpu_seconds(self.load.pid)
+
+        def enough():
+            nonlocal expected, used
+            time.sleep(1)
+            now = cpu_seconds(self.load.pid)
+            expected, used = expected + (now - used) * self.gauge("sampling_frequency_hertz"), now
+            return expected >= LOW_SAMPLES
+
+        wait_for(enough, 300, f"{LOW_SAMPLES} samples at a lower rate")
+
+    def load_ended(self):
         low = self.gauge("sampling_frequency_hertz")
         wait_for(lambda: self.gauge("sampling_frequency_hertz") > low, 60, "a higher rate")
         self.s.check(f"{self.event}: the rate rises when the load is gone", self.agent.lines("Hz again"), self.agent.lines("Hz again")[0].split("msg=")[1])
         self.s.equal(f"{self.event}: exit code", self.agent.stop(), 0)
         self.collector.stop()
 
-    def weighed(self):
+    def weighed(self, history):
         """Every profile has the period that its samples were taken with."""
-        rates, seconds = collections.Counter(), collections.Counter()
+        rates, samples = collections.Counter(), []
         for p in profiles.every_profile(self.collector.file()):
-            n = sum(len(x.get("timestampsUnixNano", [])) for x in p.get("samples", []))
             hz = round(1e9 / int(p["period"]))
-            rates[hz] += n
-            seconds["lowered" if hz < self.wanted else "configured"] += n * int(p["period"]) / 1e9
+            times = [int(t) / 1e9 for x in p.get("samples", []) for t in x.get("timestampsUnixNano", [])]
+            rates[hz] += len(times)
+            samples += [(t, hz) for t in times]
         said = {self.wanted} | {int(n) for line in self.agent.lines(r"cpu\.max: sampling at") for n in re.findall(r"at (\d+) Hz", line)}
         self.s.check(f"{self.event}: the profiles' periods are those that the log tells of", len(rates) > 1 and set(rates) <= said,
                      ", ".join(f"{n} samples at {hz} Hz" for hz, n in sorted(rates.items())))
-        for rate, used in (("configured", self.used_high), ("lowered", self.used - self.used_high)):
-            self.s.check(f"{self.event}: samples times their period are the program's CPU time, {rate} rate", abs(seconds[rate] / used - 1) < WITHIN,
-                         f"{seconds[rate]:.2f} s of {used:.2f} s")
+        self.compared(history, spans(samples, self.wanted), rates)
+
+    def compared(self, history, found, rates):
+        """Samples times their period with the load's CPU time between the first of them and the last. Where others want the CPUs,
+        it is chance whether a sample meets the load: with probability p, which makes the deviation of n samples √(n(1-p))."""
+        for rate, lowered in (("configured", False), ("lowered", True)):
+            mine = [x for x in found if x[0] == lowered]
+            sampled = sum(seconds for _, seconds, _, _ in mine)
+            used = sum(history.between(begin, end) for _, _, begin, end in mine)
+            passed = sum(end - begin for _, _, begin, end in mine)
+            n = sum(k for hz, k in rates.items() if (hz < self.wanted) == lowered)
+            p = min(1.0, used / passed) if passed else 0
+            within = max(WITHIN, SIGMAS * math.sqrt((1 - p) / n)) if n else 0
+            self.s.check(f"{self.event}: samples times their period are the program's CPU time, {rate} rate",
+                         n >= LOW_SAMPLES / 2 and used > 0 and abs(sampled / used - 1) < within, f"{sampled:.2f} s of {used:.2f} s, in {passed:.1f} s; {n} samples")
+
+    def account(self):
         assertions.loss_identity(self.s, self.agent, profiles.total(self.collector.samples()), self.event)
 
 
 def body(s):
     s.need_root()
     s.need_proflet()
-    load = s.start([programs.build_c(s, "chain"), "300"], "chain")
+    load = s.start([programs.build_c(s, "deep"), DEPTH, programs.LIFE], "deep")
+    history = cpu_history(s, load.pid)
     cases = [Case(s, event, load) for event in ("auto", "tick")]
     for case in cases:
         case.lowered()
-    time.sleep(LOW_SECONDS)
-    used = cpu_seconds(load.pid)
+    for case in cases:
+        case.sampled_while_low()
     load.kill()
     load.wait()
     for case in cases:
-        case.load_ended(used)
-        case.weighed()
+        case.load_ended()
+        case.weighed(history)
+        case.account()
 
 
 if __name__ == "__main__":

@@ -19,12 +19,13 @@ import time
 from lib import assertions
 from lib.agent import Agent, parse_log
 from lib.collector import Collector
+from lib.machine import HANG_FACTOR, unhurried
 from lib.profiles import ending, names, total
-from lib.programs import FLAGS, SUPPORT
-from lib.scenario import Scenario, wait_for
+from lib.programs import FLAGS, LIFE, SUPPORT
+from lib.scenario import Scenario, stop, wait_for
 
 ATTRIBUTE = "proflet.stack.truncated"
-SECONDS = 40       # at most: it ends as soon as there are enough samples of every program
+SECONDS = 40       # of a quiet machine, at most: it ends as soon as there are enough samples of every program
 MIN_SAMPLES = 15
 MIN_EXITING = 5    # the rest of that program is in fork and wait
 EXITING_WANTED = 30
@@ -64,7 +65,7 @@ def build(s):
 
 
 def start(s, case):
-    return s.start([s.path(name_of(case)), case, "120"], name_of(case))
+    return s.start([s.path(name_of(case)), case, LIFE], name_of(case))
 
 
 def only(programs):
@@ -140,8 +141,8 @@ def check_exiting(s, samples, counted):
 
 def gather(agent, collector, wanted):
     """Until the Collector has so many samples of each program, or the time is over."""
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end and agent.process.poll() is None:
+    end = unhurried() + HANG_FACTOR * SECONDS
+    while unhurried() < end and agent.process.poll() is None:
         time.sleep(1)
         samples = collector.samples()
         if all(total(of_program(samples, case)) >= n for case, n in wanted.items()):
@@ -156,6 +157,8 @@ def one_agent(s):
     agent.wait_samples(collector, 120)
     gather(agent, collector, dict({case: 2 * MIN_SAMPLES for case in CASES}, exiting=EXITING_WANTED))
     s.equal("exit code at SIGTERM", agent.stop(), 0)
+    for program in programs:
+        stop(program)
     collector.stop()
     samples = collector.samples()
     for case in CASES:

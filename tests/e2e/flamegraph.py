@@ -18,6 +18,7 @@ import threading
 import time
 
 from lib import cgroups, programs
+from lib.machine import hang_limit
 from lib.scenario import PROFLET, ROOT, Scenario, Skip, stop
 
 SUPPORT = programs.SUPPORT
@@ -53,7 +54,7 @@ class Browser:
 
     def look(self, *pages):
         """Everything that is asked, one after the other; its end is the browser's."""
-        limit = threading.Timer(240, self.process.terminate)  # ends Chromium, too
+        limit = threading.Timer(hang_limit(240), self.process.terminate)  # ends Chromium, too
         limit.start()
         self.process.stdin.write("".join(json.dumps(p) + "\n" for p in pages))
         self.process.stdin.close()
@@ -76,13 +77,13 @@ def start_programs(s):
     """Something of every kind of code. Returns the kinds and the processes, the chain program's first."""
     kinds = ["NATIVE", "KERNEL", "JIT"]
     chain = shutil.move(programs.build_c(s, "chain"), s.path(PROCESS))
-    chain = cgroups.start(s, cgroups.make(s, GROUP + CONTAINERS["chain"]), [chain, "60"], "chain")
-    jit = s.start([programs.build_c(s, "jitdump"), "60"], "jitdump")
+    chain = cgroups.start(s, cgroups.make(s, GROUP + CONTAINERS["chain"]), [chain, programs.LIFE], "chain")
+    jit = s.start([programs.build_c(s, "jitdump"), programs.LIFE], "jitdump")
     s.defer(lambda: os.path.exists(f"/tmp/jit-{jit.pid}.dump") and os.unlink(f"/tmp/jit-{jit.pid}.dump"))
     running = [chain, jit, s.start(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"], "dd")]
     try:
         program = programs.build_go(s)
-        running.append(cgroups.start(s, cgroups.make(s, GROUP + CONTAINERS["gospin"]), [program, "60"], "gospin"))
+        running.append(cgroups.start(s, cgroups.make(s, GROUP + CONTAINERS["gospin"]), [program, programs.LIFE], "gospin"))
         kinds.append("GO")
     except Skip as e:
         s.skip("colours of Go code", e)

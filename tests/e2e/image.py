@@ -11,12 +11,12 @@ import json
 import os
 import signal
 import tarfile
-import time
 import urllib.request
 
 from lib import programs
 from lib.collector import Collector
 from lib.containers import Containerd, Docker, remove_cgroup
+from lib.machine import hang_limit
 from lib.scenario import PROFLET, ROOT, Scenario, free_port, tail, wait_for
 
 MAX_MIB = 60
@@ -136,7 +136,7 @@ def rights(s, pid):
 
 
 def agent_in_pod(s):
-    s.start([programs.build_c(s, "chain"), "300"], "chain")
+    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
     collector, port = Collector(s), free_port()
     pod = Pod(s, s.path("bundle"))
     for name, options in (("grpc", ["--endpoint", collector.endpoint()]),
@@ -147,7 +147,7 @@ def agent_in_pod(s):
         wait_for(lambda: process.poll() is not None or chains(), 60, f"samples by {name}")  # the first window is of some milliseconds
         if name == "grpc" and process.poll() is None:
             rights(s, pid)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=hang_limit(10)) as answer:
                 s.check("/metrics answers", b"proflet_" in answer.read())
         pod.end(name, process, pid)
         s.check(f"{name}: the log has no error", "level=error" not in read(process.log), tail(process.log, 20))
@@ -155,9 +155,10 @@ def agent_in_pod(s):
         s.check(f"{name}: samples with exact chains arrived", chains(), f"{len(chains())}")
     process, pid = pod.start("away", "run", "--endpoint", f"http://127.0.0.1:{free_port()}", "--window", "1s", "--listen", "off",
                              "--queue.spool", SPOOL)
-    time.sleep(4)
+    waiting = lambda: [name for name in os.listdir(s.path("spool")) if name.endswith(".otlp")]
+    wait_for(lambda: waiting() or process.poll() is not None, 60, "a request in the spool")
     pod.end("no Collector", process, pid)
-    s.check("what waits is in the spool", any(os.listdir(s.path("spool"))), read(process.log)[-300:])
+    s.check("what waits is in the spool", waiting(), read(process.log)[-300:])
     process, _ = pod.start("check", "check", "--endpoint", collector.endpoint())
     wait_for(lambda: process.poll() is not None, 60, "check ends")
     s.check("check says that run would work", process.returncode == 0, tail(process.log, 20))

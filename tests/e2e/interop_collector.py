@@ -11,6 +11,7 @@ import urllib.request
 from lib import assertions, certificates, programs, recorded
 from lib.agent import Agent
 from lib.collector import Collector
+from lib.machine import hang_limit
 from lib.profiles import total
 from lib.scenario import Scenario, free_port, wait_for
 
@@ -66,7 +67,7 @@ def check_way(s, way, code, samples):
 
 def counted(metrics_port):
     """What the receivers say of themselves: {(accepted or refused, receiver, transport): n}."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=hang_limit(10)) as answer:
         text = answer.read().decode()
     result = {}
     for word, labels, value in ACCEPTED.findall(text):
@@ -91,7 +92,7 @@ def check_account(s, account, samples):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), "300"], "chain")
+    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
     ca, ca_key = certificates.authority(s, "ca")
     cert, key = certificates.issue(s, "server", ca, ca_key)
     client, client_key = certificates.issue(s, "client", ca, ca_key, names="DNS:agent")

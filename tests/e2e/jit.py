@@ -39,15 +39,15 @@ def node_argv(s, node, kind, seconds):
 
 def start_targets(s, node, jitdump):
     """(what, where, pid, container id or None) of each."""
-    perf_map = node_argv(s, node, "--perf-basic-prof", 300)
+    perf_map = node_argv(s, node, "--perf-basic-prof", programs.LIFE)
     targets = [("node", "host", s.start(perf_map, "node", cwd=s.tmp).pid, None),
-               ("jitdump", "host", s.start([jitdump, "300"], "jitdump").pid, None)]
+               ("jitdump", "host", s.start([jitdump, programs.LIFE], "jitdump").pid, None)]
     for what, pid in ((t[0], t[2]) for t in targets[:]):
         left = f"/tmp/perf-{pid}.map" if what == "node" else f"/tmp/jit-{pid}.dump"
         s.defer(lambda path=left: os.path.exists(path) and os.unlink(path))
     containerd = Containerd(s)
     archive = oci_archive(s, tar_rootfs(s, rootfs(s, [node, jitdump])), "localhost/jit:1")
-    for what, argv in (("node", ["/bin/node", *perf_map[1:]]), ("jitdump", ["/bin/jitdump", "300"])):
+    for what, argv in (("node", ["/bin/node", *perf_map[1:]]), ("jitdump", ["/bin/jitdump", programs.LIFE])):
         ident, _, pid = containerd.run(archive, "localhost/jit:1", *argv)
         targets.append((what, "container", pid, ident))
     return targets
@@ -141,7 +141,7 @@ def body(s):
     recorder = Recorder(s, collector)
     targets = start_targets(s, node, jitdump)
     agent = Agent(s, recorder.endpoint())
-    samples = agent.samples_of(collector, SECONDS)
+    samples = agent.samples_of(collector, SECONDS, [pid for _, _, pid, _ in targets])
     for target in targets:
         check_target(s, samples, *target)
     assertions.loss_identity(s, agent, total(samples))

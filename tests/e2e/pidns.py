@@ -13,18 +13,19 @@ import time
 from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector
+from lib.machine import CpuTime
 from lib.profiles import share, total
 from lib.scenario import PROFLET, Scenario, wait_for
 
-SECONDS = 8
+SECONDS, CPU_SECONDS = 8, 1  # of the recording; of each program in it
 MARK = secrets.token_hex(3)  # other tests may run beside us
 OUTSIDE, INSIDE, DEEPER, NODE = (f"{name}-{MARK}" for name in ("outside", "inside", "deeper", "node"))
 AT_LEAST = 0.98  # of some hundred samples
 
 # PID 1 of the node: two programs, and short lives beside them.
 NODE_SCRIPT = """#!/bin/sh
-{inside} 300 &
-unshare --pid --fork --mount-proc --kill-child {deeper} 300 &
+{inside} 3600 &
+unshare --pid --fork --mount-proc --kill-child {deeper} 3600 &
 while :; do /bin/true; done
 """
 # nsenter forks, and does not hand signals on.
@@ -75,7 +76,7 @@ def start(s):
     """Starts all; returns each program's pids, and the host's pid of the node's PID 1."""
     chain = programs.build_c(s, "chain")
     paths = {name: shutil.copy(chain, s.path(name)) for name in (OUTSIDE, INSIDE, DEEPER)}
-    s.start([paths[OUTSIDE], "300"], OUTSIDE)
+    s.start([paths[OUTSIDE], programs.LIFE], OUTSIDE)
     s.start(["sh", "-c", "while :; do /bin/true; done"], "short lives outside")
     node = script(s, NODE, NODE_SCRIPT.format(inside=paths[INSIDE], deeper=paths[DEEPER]))
     s.start(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", node], "node")
@@ -86,16 +87,17 @@ def start(s):
     return pids, wait_for(lambda: pids_of(NODE), 10, "the node's PID 1")[0]
 
 
-def run(s, where, program, wanted):
-    """An agent there; `wanted`: program → pid that its samples must have, for those that it can see."""
+def run(s, where, program, wanted, on_host):
+    """An agent there; `wanted`: program → pid that its samples must have, for those that it can see. `on_host`: of all."""
     collector = Collector(s)
     agent = Agent(s, collector.endpoint(), program=program)
     if wanted:
         agent.wait_samples(collector)
     else:
         agent.wait_line('msg="sampling"', 30)  # there is little to be seen
-    end = time.monotonic() + SECONDS
+    end, got = time.monotonic() + SECONDS, CpuTime(on_host)
     wait_for(lambda: time.monotonic() > end, SECONDS + 5, "the recording's time")
+    got.wait(CPU_SECONDS)
     s.equal(f"{where}: exit code at SIGTERM", agent.stop(), 0)
     collector.settle()
     samples = collector.samples()
@@ -130,15 +132,16 @@ def body(s):
     enter = script(s, "enter", ENTER.format(pid=node, proflet=PROFLET))
     alone = script(s, "alone", ALONE.format(proflet=PROFLET))
 
-    final, _ = run(s, "host", PROFLET, {name: pids[name][0] for name in pids})
+    on_host = [pids[name][0] for name in pids]
+    final, _ = run(s, "host", PROFLET, {name: pids[name][0] for name in pids}, on_host)
     s.equal("host: samples of tasks that are not visible", final.get("dropped_no_pid", 0), 0)
 
-    final, samples = run(s, "nested", enter, {name: pids[name][1] for name in (INSIDE, DEEPER)})
+    final, samples = run(s, "nested", enter, {name: pids[name][1] for name in (INSIDE, DEEPER)}, on_host)
     s.check("nested: those of the host are counted", final.get("dropped_no_pid", 0) > 20, str(final.get("dropped_no_pid")))
     short = [x for x in samples if x.attributes.get("process.executable.name") == "true"]
     s.note(f"nested: {total(short)} samples of short lives, {len({x.attributes.get('process.pid') for x in short})} pids")
 
-    final, samples = run(s, "alone", alone, {})
+    final, samples = run(s, "alone", alone, {}, on_host)
     s.check("alone: all but its own are counted", final.get("dropped_no_pid", 0) >= 0.8 * final.get("taken", 1),
             f"{final.get('dropped_no_pid')} of {final.get('taken')}")
     s.equal("alone: whose samples", {x.attributes.get("process.pid") for x in samples} - {1}, set())

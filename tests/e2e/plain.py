@@ -11,6 +11,8 @@ import re
 import shutil
 import sys
 
+from lib.machine import wait_exit
+from lib.programs import LIFE
 from lib.scenario import PROFLET, ROOT, Scenario, wait_for
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "oracle"))
@@ -19,7 +21,6 @@ from live import judge as live_judge, recording  # noqa: E402
 FIXTURES = os.path.join(ROOT, "tests", "fixtures", "plain")
 SUPPORT = os.path.join(ROOT, "tests", "support")
 SECONDS = 7
-LIFE = "120"  # of a program that nobody stops
 MIN_SAMPLES = 20  # there is more on a machine that has nothing else to do
 WHOLE_AT_LEAST = 0.99
 EARLY_AT_MOST = 0.1  # taken before the tables were there, and not finished afterwards; more of them on a busy machine
@@ -179,7 +180,7 @@ def record(s, running):
     only = [word for pid in pids for word in ("-p", pid)]
     done = s.run([PROFLET, "record", "-d", f"{SECONDS}s", "-F", "999", "-o", base, "--format", "folded,otlp", *only], check=False)
     s.equal("record: exit code", done.returncode, 0)
-    s.equal("the frame-pointer unwinder: exit code", beside.wait(30), 0)
+    s.equal("the frame-pointer unwinder: exit code", wait_exit(beside, 30), 0)
     log.seek(0)
     depths = collections.defaultdict(lambda: (0, 0))
     for tid, n, deepest in map(str.split, log):

@@ -17,6 +17,7 @@ from lib.scenario import PROFLET, Scenario, wait_for
 
 SECONDS = 8
 AT_LEAST = 0.98
+LITTLE_CPU = "the agent gets too little CPU time"
 
 # PID 1 of the node. `wait` at the end: it lives as long as what it started.
 NODE = """#!/bin/sh
@@ -103,8 +104,8 @@ def body(s):
     chain = programs.build_c(s, "chain")
     for c in (own, beside, other):
         s.start(["nsenter", "-t", str(node), "-p", "-m", "-u", "--", "sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"',
-                 groups[c], chain, "300"], "chain")
-    s.start(["nsenter", "-t", str(node), "-p", "-m", "-u", "--", chain, "300"], "chain of the node")
+                 groups[c], chain, programs.LIFE], "chain")
+    s.start(["nsenter", "-t", str(node), "-p", "-m", "-u", "--", chain, programs.LIFE], "chain of the node")
     inmost = write(s, "inmost", INMOST.format(files=s.tmp, hierarchy=hierarchy, proflet=PROFLET), 0o755)
     inner = write(s, "inner", INNER.format(group=groups[own], inmost=inmost), 0o755)
     enter = write(s, "enter", ENTER.format(pid=node, inner=inner), 0o755)
@@ -123,7 +124,7 @@ def body(s):
     of_node = {x.attributes["process.pid"] for x in samples if programs.is_chain(x) and "container.id" not in x.resource}
     s.equal("one chain is of no container", len(of_node), 1)
     check_sample(s, "a process of the node", samples, of_node.pop() if of_node else None, host)
-    s.equal("warnings", agent.lines("level=warn"), [])
+    s.equal("warnings, but for one about a busy machine", [x for x in agent.lines("level=warn") if LITTLE_CPU not in x], [])
     assertions.loss_identity(s, agent, total(samples))
 
 

@@ -4,9 +4,10 @@
 import os
 import re
 import signal
-import time
 
 from lib import assertions, programs
+from lib.agent import wait_recording
+from lib.machine import PromiseClock, wait_exit, wait_for_cpu
 from lib.scenario import PROFLET, Scenario
 
 CHAIN = list(reversed(programs.CHAIN))  # root first
@@ -82,10 +83,10 @@ def check_one_process(s, pid):
 
 
 def check_command(s, program):
-    base = s.path("command")
-    start = time.monotonic()
+    base, clock = s.path("command"), PromiseClock(s)
+    start = clock.now()
     done = s.run([PROFLET, "record", "-d", "60s", "-F", "99", "-o", base, "--format", "folded", "--", program, "2"], check=False)
-    seconds = time.monotonic() - start
+    seconds = clock.now() - start
     s.check("command: record ends with it", done.returncode == 0 and seconds < 30, f"exit {done.returncode}, {seconds:.1f} s")
     n = check_folded(s, "command", base + ".folded")
     dropped = re.search(r", (\d+) dropped", done.stdout)
@@ -100,24 +101,26 @@ def check_exit_codes(s):
         s.check(f"a command that {name}: the recording is kept", os.path.exists(s.path("ended.folded")))
 
 
-def check_interrupt(s):
+def check_interrupt(s, pid):
     base = s.path("interrupted")
-    process = s.start([PROFLET, "record", "-d", "60s", "-F", "99", "-o", base], "interrupted")
-    time.sleep(2)
+    process = s.start([PROFLET, "record", "-d", "3600s", "-F", "99", "-o", base], "interrupted")
+    wait_recording(process, 3600)
+    wait_for_cpu([pid], 1)
     process.send_signal(signal.SIGINT)
-    s.equal("Ctrl-C after 2 s: exit code", process.wait(30), 0)
+    s.equal("Ctrl-C: exit code", wait_exit(process, 30), 0)
     for suffix in SUFFIXES:
-        s.check(f"Ctrl-C after 2 s: {suffix} is written", os.path.exists(f"{base}.{suffix}") and os.path.getsize(f"{base}.{suffix}") > 0)
-    check_folded(s, "Ctrl-C after 2 s", base + ".folded")
+        s.check(f"Ctrl-C: {suffix} is written", os.path.exists(f"{base}.{suffix}") and os.path.getsize(f"{base}.{suffix}") > 0)
+    check_folded(s, "Ctrl-C", base + ".folded")
 
 
 def check_overwrite(s):
     base = s.path("there")
     with open(base + ".pb.gz", "w") as f:
         f.write("mine")
-    start = time.monotonic()
+    clock = PromiseClock(s)
+    start = clock.now()
     done = s.run([PROFLET, "record", "-d", "10s", "-o", base], check=False)
-    s.check("a file that is there: refused, at once, with its name", done.returncode == 1 and time.monotonic() - start < 8 and
+    s.check("a file that is there: refused, at once, with its name", done.returncode == 1 and clock.now() - start < 8 and
             done.stderr == f"proflet: {base}.pb.gz is there already: -f overwrites it\n", done.stderr)
     s.equal("a file that is there: what is in it", read(base + ".pb.gz"), "mine")
     s.check("a file that is there: no other is written", not os.path.exists(base + ".html"))
@@ -161,12 +164,12 @@ def body(s):
     s.need_root()
     s.need_proflet()
     program = programs.build_c(s, "chain")
-    chain = s.start([program, "300"], "chain")
+    chain = s.start([program, programs.LIFE], "chain")
     check_host(s)
     check_one_process(s, chain.pid)
     check_command(s, program)
     check_exit_codes(s)
-    check_interrupt(s)
+    check_interrupt(s, chain.pid)
     check_overwrite(s)
     check_lines(s)
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 
-from lib.scenario import ROOT, Scenario
+from lib.scenario import ROOT, Scenario, stop, wait_for
 
 DEBUG = os.path.join(ROOT, "build", "debug", "proflet")
 SPEAKS = re.compile(r"Sanitizer|runtime error:")
@@ -15,11 +15,18 @@ ACCOUNT = re.compile(r"taken=(\d+) exported=(\d+) dropped=(\d+) in_flight=(\d+)"
 SECONDS = 4
 
 
-def churn(seconds):
-    """Short processes, one after the other."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def churn(over, seconds, what):
+    """Short processes, one after the other, until it is over."""
+    def another():
         subprocess.run(["ls", "-R", "/usr/share/doc"], stdout=subprocess.DEVNULL, check=True)
+        return over()
+
+    wait_for(another, seconds, what)
+
+
+def read(process):
+    with open(process.log, errors="replace") as f:
+        return f.read()
 
 
 def check(s, what, output):
@@ -31,28 +38,21 @@ def check(s, what, output):
             f"taken={taken} exported={exported} dropped={dropped} in_flight={flying}")
 
 
-def finish(process):
-    out, _ = process.communicate(timeout=60)
-    return out, process.returncode
-
-
 def body(s):
     s.need_root()
     if not os.path.exists(DEBUG):
         s.skip("the debug build as a whole agent", "build/debug/proflet is not there: tests/run build")
         return
-    start = lambda *a: subprocess.Popen([DEBUG, *a], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    recording = start("record", "-d", f"{SECONDS}s", "-F", "199", "-o", s.path("recording"))
-    churn(SECONDS)
-    output, code = finish(recording)
-    s.equal("record: exit code", code, 0)
-    check(s, "record", output)
-    agent = start("run", "--endpoint", "http://127.0.0.1:1", "--window", "1s", "--sampling.frequency", "199")
-    churn(SECONDS)
-    agent.terminate()
-    output, code = finish(agent)
-    s.equal("run: exit code", code, 0)
-    check(s, "run", output)
+    recording = s.start([DEBUG, "record", "-d", f"{SECONDS}s", "-F", "199", "-o", s.path("recording")], "recording")
+    churn(lambda: recording.poll() is not None, 60, "the recording's end")
+    s.equal("record: exit code", recording.returncode, 0)
+    check(s, "record", read(recording))
+    agent = s.start([DEBUG, "run", "--endpoint", "http://127.0.0.1:1", "--window", "1s", "--sampling.frequency", "199"], "run")
+    churn(lambda: 'msg="sampling"' in read(agent) or agent.poll() is not None, 60, "sampling")
+    end = time.monotonic() + SECONDS
+    churn(lambda: time.monotonic() > end, 2 * SECONDS, "the time of the run")
+    s.equal("run: exit code", stop(agent, 60), 0)
+    check(s, "run", read(agent))
 
 
 if __name__ == "__main__":

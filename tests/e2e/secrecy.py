@@ -18,6 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from lib.machine import hang_limit, wait_exit
 from lib.scenario import PROFLET, Scenario, free_port, stop, wait_for
 
 NAMES = ("yaml", "option", "environment", "file", "renewed", "proxy", "endpoint")
@@ -216,7 +217,7 @@ def refused_configurations(s, out, key):
 
 def page_of(port, page):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=hang_limit(10)) as answer:
             return answer.read().decode(errors="replace")
     except urllib.error.HTTPError as e:
         return e.read().decode(errors="replace")
@@ -291,7 +292,7 @@ def core_files(s):
             if "sampling" in line:
                 break
         process.send_signal(signal.SIGABRT)
-        code = process.wait(30)
+        code = wait_exit(process, 30)
         s.equal(f"{what}: ended by SIGABRT", code, -signal.SIGABRT)
         s.equal(f"{what}: a core file", bool(os.listdir(folder)), wanted)
 

@@ -12,12 +12,13 @@ import time
 from lib import programs
 from lib.agent import Agent
 from lib.collector import Collector
+from lib.machine import PromiseClock, wait_for_cpu
 from lib.profiles import total
 from lib.scenario import ROOT, Scenario, wait_for
 
 GROUP = "proflet-e2e-selection"
 POD, OTHER = "0a" * 32, "0b" * 32
-LATEST = 2.0  # seconds
+LATEST = 2.0  # seconds of a machine with a CPU to spare
 FREQUENCY = 197
 
 
@@ -64,7 +65,7 @@ class Groups:
 def start_in(s, groups, name, program):
     """As a container runtime does: a child joins the group, then becomes the program."""
     script = 'echo $$ > "$0" && exec nice -n 1 "$@"'
-    return s.start(["sh", "-c", script, groups.procs(name), program, "300"], f"in-{name[:4]}").pid
+    return s.start(["sh", "-c", script, groups.procs(name), program, programs.LIFE], f"in-{name[:4]}").pid
 
 
 def times(samples, pid):
@@ -72,28 +73,30 @@ def times(samples, pid):
 
 
 def moved(s, groups, chain, noise):
-    collector = Collector(s)
+    collector, clock = Collector(s), PromiseClock(s)
     before = start_in(s, groups, POD, chain)
-    loud = s.start([noise, "300"], "noise").pid
-    mover = s.start(["nice", "-n", "1", chain, "300"], "mover").pid
+    loud = s.start([noise, programs.LIFE], "noise").pid
+    mover = s.start(["nice", "-n", "1", chain, programs.LIFE], "mover").pid
     agent = Agent(s, collector.endpoint(), "--select.exclude", f"cgroup=/{GROUP}/{POD},container={OTHER[:12]},exe=noise",
                   window="500ms", frequency=FREQUENCY)
     seen = lambda pid, since: [t for t in times(collector.samples(), pid) if t > since]  # noqa: E731
     wait_for(lambda: seen(mover, 0), 60, "samples of the one that is included")
     after = start_in(s, groups, OTHER, chain)
     _, out = groups.move(mover, POD)
-    time.sleep(LATEST + 2)
+    wait_for(lambda: clock.between(out, time.time()) >= LATEST, 30, "the move is to be seen")
+    due = time.time()
+    wait_for_cpu([mover], 0.5)
     back, _ = groups.move(mover, None)
     wait_for(lambda: seen(mover, back), 60, "samples of the one that is included again")
     s.equal("the agent ends", agent.stop(), 0)
     collector.stop()
     mine = times(collector.samples(), mover)
-    late = [t for t in mine if out + LATEST < t < back]
+    late = [t for t in mine if due < t < back]
     last = max((t for t in mine if t < back), default=0)
     s.check(f"no sample {LATEST:.0f} s after it was moved into an excluded group", mine and not late,
             f"{len(late)} late of {len(mine)}; the last {last - out:+.2f} s")
     first = min(t for t in mine if t > back)
-    s.check("samples again after it left", first - back < 20, f"{first - back:.2f} s")
+    s.check("samples again after it left", clock.between(back, first) < 20, f"{first - back:.2f} s")
     program = os.path.basename(chain)
     for what, pid in (("excluded by its group, there before the agent", before), ("by its container's id, started later", after),
                       ("by its executable", loud)):

@@ -19,6 +19,7 @@ import urllib.request
 from lib import programs
 from lib.agent import Agent
 from lib.collector import Collector
+from lib.machine import PromiseClock, hang_limit
 from lib.scenario import PROFLET, ROOT, Scenario, free_port, wait_for
 
 SYS_PIDFD_OPEN, SYS_PIDFD_GETFD = 434, 438
@@ -40,7 +41,7 @@ class Pages:
         """→ (status, content type, text); status 0: no answer."""
         request = urllib.request.Request(self.base + path, data=body, method=method, headers={"Accept": accept})
         try:
-            with urllib.request.urlopen(request, timeout=seconds) as r:
+            with urllib.request.urlopen(request, timeout=hang_limit(seconds)) as r:
                 return r.status, r.headers["Content-Type"], r.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.headers["Content-Type"], e.read().decode()
@@ -112,10 +113,10 @@ def promtool(s, pages, opened):
         s.skip("promtool", "cannot be fetched: " + done.stderr.strip()[-200:])
         return
     tool, text = done.stdout.strip(), pages.get("/metrics")[2]
-    done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=hang_limit(30))
     said = (done.stdout + done.stderr).strip()
     s.check("promtool check metrics: nothing to say", done.returncode == 0 and not said, said[:400] or f"{len(text)} bytes")
-    done = subprocess.run([tool, "check", "metrics"], input=text.replace("_bytes", "_kilobytes"), capture_output=True, text=True, timeout=30)
+    done = subprocess.run([tool, "check", "metrics"], input=text.replace("_bytes", "_kilobytes"), capture_output=True, text=True, timeout=hang_limit(30))
     s.check("promtool check metrics: it would find a wrong unit", done.returncode and "kilobytes" in done.stderr, done.stderr.split("\n")[0])
     now = time.time()
     timed = "".join(line if line.startswith("#") else f"{line[:-1]} {now:.3f}\n" for line in opened.splitlines(True))
@@ -178,7 +179,8 @@ def identity(s, pages, collector):
     s.check("the identity of loss holds in every scrape, counters only grow", not bad and last["proflet_samples_taken_total"] > 0,
             f"{SCRAPES} scrapes, {last['proflet_samples_taken_total']:.0f} samples taken; {bad[:3]}")
     wait_for(lambda: pages.metrics()["proflet_samples_exported_total"] > 0, 20, "exported samples in the metrics")
-    s.check("what was exported is at the Collector", collector.size() > 0)
+    size = wait_for(collector.size, 20, "the Collector's file")
+    s.check("what was exported is at the Collector", size > 0, f"{size} bytes")
     s.check("stacks are counted by their endings", pages.metrics()['proflet_stacks_total{ending="complete"}'] > 0)
 
 
@@ -211,23 +213,23 @@ def perf_events(pid):
 
 
 def stall(s, pages, agent):
-    events = perf_events(agent.process.pid)
+    events, clock = perf_events(agent.process.pid), PromiseClock(s)
     s.check("the agent's events can be had", len(events) > 0, f"{len(events)}")
     try:
         s.equal("healthz", pages.get("/healthz")[::2], (200, "ok\n"))
         for fd in events:
             fcntl.ioctl(fd, PERF_EVENT_IOC_DISABLE)
-        begin = time.monotonic()
+        begin = clock.now()
         text = wait_for(lambda: pages.get("/healthz")[2] if pages.get("/healthz")[0] == 503 else None, 20, "healthz fails")
-        took = time.monotonic() - begin
+        took = clock.now() - begin
         s.check(f"healthz fails within {STALL_SECONDS} s when no samples come, and says why", "no sample for" in text and took <= STALL_SECONDS,
                 f"after {took:.1f} s: {text.strip()}")
         s.equal("the metrics say so", pages.metrics()["proflet_sampling_stalled"], 1)
         for fd in events:
             fcntl.ioctl(fd, PERF_EVENT_IOC_ENABLE)
-        begin = time.monotonic()
+        begin = clock.now()
         wait_for(lambda: pages.get("/healthz")[0] == 200, 20, "healthz recovers")
-        took = time.monotonic() - begin
+        took = clock.now() - begin
         s.check(f"healthz recovers within {STALL_SECONDS} s", took <= STALL_SECONDS, f"after {took:.1f} s")
     finally:
         for fd in events:
@@ -237,7 +239,7 @@ def stall(s, pages, agent):
 
 def addresses(s, endpoint, port):
     done = subprocess.run([PROFLET, "run", "--endpoint", endpoint, "--listen", f"127.0.0.1:{port}"], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=60)
+                          stdin=subprocess.DEVNULL, timeout=hang_limit(60))
     s.check("an address that was asked for and is taken ends the start", done.returncode == 1 and
             f"listen 127.0.0.1:{port}: Address already in use" in done.stderr, done.stderr.strip()[-200:])
     every = free_port()
@@ -249,7 +251,7 @@ def addresses(s, endpoint, port):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), "300"], "chain")
+    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
     s.start(["sh", "-c", "while :; do /bin/true; done"], "churn")
     collector, port = Collector(s), free_port()
     agent = Agent(s, collector.endpoint(), "--listen", f"127.0.0.1:{port}", window="1s")

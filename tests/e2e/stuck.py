@@ -12,16 +12,25 @@ import re
 import shutil
 import signal
 import struct
+import sys
 import threading
 import time
 
+from lib.agent import wait_recording
+from lib.machine import PromiseClock, cpu_seconds, wait_exit, wait_for_cpu
 from lib.scenario import PROFLET, ROOT, Scenario, Skip, tail, wait_for
 
+sys.path.append(os.path.join(ROOT, "tests"))
+from bench.lib import host  # noqa: E402
+
 SUPPORT = os.path.join(ROOT, "tests", "support")
-EXIT_WITHIN = 20  # after the time of the recording; the stop waits 3 s for each kind of worker, and CPUs may be busy
+EXIT_WITHIN = 20  # s of a quiet machine, after SIGINT; the stop waits 3 s for each kind of worker
+LONGEST = 3600  # s of a recording, which is ended before
+SHORT_CPU = 0.1  # s of CPU time that a short-lived program gets
 D_AT_MOST = 10  # times in a row that the main thread is seen in an uninterruptible wait, every 50 ms
 GIB = 1 << 30
 SHORT = 12
+PAGES_STUCK = re.compile(r"mount-pages/file: .* does not answer")
 
 
 def build(s):
@@ -78,26 +87,32 @@ def short_lived(s, what):
     for i in range(SHORT):
         program = shutil.copy(s.path("mapper"), s.path(f"{what}{i}"))
         process = s.start([program, "code", "/dev/null"], what)
-        time.sleep(0.15)
+        wait_for(lambda: cpu_seconds(process.pid) >= SHORT_CPU, 10, f"{what}{i} computes")
         process.kill()
         process.wait()
 
 
 def record(s, name, seconds, meanwhile, end):
-    """Records while it hangs; returns (folded stacks by process, log). `end` makes the server answer, or end."""
-    base = s.path(name)
-    process = s.start([PROFLET, "record", "-d", f"{seconds}s", "-F", "199", "-o", base, "--format", "folded,otlp"], name)
+    """Records while it hangs, for so long and until `meanwhile` is done; returns (folded stacks by process, log). `end` makes the
+    server answer, or end."""
+    base, clock = s.path(name), PromiseClock(s)
+    process = s.start([PROFLET, "record", "-d", f"{LONGEST}s", "-F", "199", "-o", base, "--format", "folded,otlp"], name)
     watch = Watch(process.pid)
+    wait_recording(process, LONGEST)
     started = time.monotonic()
-    time.sleep(3)
-    meanwhile()
+    time.sleep(3)  # it meets what hangs
+    meanwhile(process)
+    wait_for(lambda: time.monotonic() > started + seconds, seconds, "the recording's time")
+    process.send_signal(signal.SIGINT)
+    stopped = clock.now()
     wait_for(lambda: process.poll() is not None or os.path.exists(base + ".folded") and "in_flight" in tail(process.log, 50),
-             seconds + EXIT_WITHIN, f"{name}: the recording is written")
-    s.check(f"{name}: the recording ends in time, whatever still hangs", True, f"{time.monotonic() - started:.1f} s for {seconds} s")
+             EXIT_WITHIN, f"{name}: the recording is written")
+    took = clock.now() - stopped
+    s.check(f"{name}: the recording ends in time, whatever still hangs", took <= EXIT_WITHIN, f"{took:.1f} s after SIGINT")
     watch.ended = True
     s.check(f"{name}: the main thread is never held", watch.longest < D_AT_MOST, f"{watch.longest} times in a row")
     end(process)
-    s.equal(f"{name}: exit code", process.wait(30), 0)
+    s.equal(f"{name}: exit code", wait_exit(process, 30), 0)
     stacks = {}
     with open(base + ".folded", encoding="utf-8", errors="replace") as f:
         for line in f:
@@ -144,7 +159,7 @@ def hanging_server(s):
     for name in ("code", "lock"):
         running[name].send_signal(signal.SIGUSR1)
 
-    def meanwhile():
+    def meanwhile(_):
         short_lived(s, "brief")
 
     stacks, log = record(s, "silent", 7, meanwhile, lambda _: each(signal.SIGUSR2))
@@ -166,15 +181,15 @@ def stopped_server(s):
     beside = mapper(s, "beside2", "code", "/dev/null")
     running = mapper(s, "exec2", "code", "/dev/null", program=file)
     server.send_signal(signal.SIGSTOP)
-    started = time.monotonic()
 
     def end(process):
-        process.wait(EXIT_WITHIN)
-        s.check("stopped: the agent ends while it hangs", True, f"{time.monotonic() - started:.1f} s")
+        begin = time.monotonic()
+        wait_exit(process, EXIT_WITHIN)
+        s.check("stopped: the agent ends while it hangs", True, f"{time.monotonic() - begin:.1f} s after its files")
         server.send_signal(signal.SIGCONT)
 
     try:
-        stacks, log = record(s, "stopped", 4, lambda: None, end)
+        stacks, log = record(s, "stopped", 4, lambda _: wait_for_cpu([beside.pid], 0.5), end)
     finally:
         server.send_signal(signal.SIGCONT)
     check_whole(s, "stopped: a program that ran before", stacks, ["beside2"])
@@ -189,13 +204,13 @@ def hanging_pages(s):
     running = mapper(s, "mapspages", "code", file)
     server.send_signal(signal.SIGUSR1)
 
-    def meanwhile():
+    def meanwhile(process):
         running.send_signal(signal.SIGUSR1)
-        time.sleep(11)
+        wait_for(lambda: PAGES_STUCK.search(tail(process.log, 1000)) or process.poll() is not None, 60, "the file does not answer")
         short_lived(s, "after")
 
     stacks, log = record(s, "pages", 15, meanwhile, lambda _: server.send_signal(signal.SIGUSR2))
-    s.check("pages: it says that the file does not answer", re.search(r"mount-pages/file: .* does not answer", log) is not None)
+    s.check("pages: it says that the file does not answer", PAGES_STUCK.search(log) is not None)
     check_whole(s, "pages: programs that start after that", stacks, [f"after{i}" for i in range(SHORT)])
     check_identity(s, "pages", log)
     running.kill()
@@ -235,18 +250,18 @@ def odd_files(s):
         os.unlink(s.path(name))
         make(s.path(name))
     base = s.path("odd")
-    process = s.start([PROFLET, "record", "-d", "6s", "-F", "199", "-o", base, "--format", "folded"], "odd")
-    peak = 0
-    started = time.monotonic()
-    while process.poll() is None and time.monotonic() < started + 6 + EXIT_WITHIN:
-        try:
-            with open(f"/proc/{process.pid}/status", encoding="ascii", errors="replace") as f:
-                peak = int((re.search(r"VmHWM:\s+(\d+)", f.read()) or [0, peak])[1])
-        except OSError:
-            break
+    process = s.start([PROFLET, "record", "-d", f"{LONGEST}s", "-F", "199", "-o", base, "--format", "folded"], "odd")
+    wait_recording(process, LONGEST)
+    time.sleep(6)
+    wait_for_cpu([p.pid for p in names.values()], 0.2)
+    peak = host.resident([process.pid])[1]
+    process.send_signal(signal.SIGINT)
+    clock = PromiseClock(s)
+    while process.poll() is None and clock.now() < EXIT_WITHIN:
+        peak = max(peak, host.resident([process.pid])[1])
         time.sleep(0.1)
-    s.equal("odd files: exit code", process.wait(1), 0)
-    s.check("odd files: what they claim is not taken into memory", peak < 400 << 10, f"{peak >> 10} MiB at most")
+    s.equal("odd files: exit code", wait_exit(process, 1), 0)
+    s.check("odd files: what they claim is not taken into memory", 0 < peak < 400 << 20, f"{peak >> 20} MiB at most")
     stacks = {}
     with open(base + ".folded", encoding="utf-8", errors="replace") as f:
         for line in f:

@@ -10,17 +10,12 @@ import subprocess
 import time
 
 from lib import cgroups, programs
+from lib.machine import History, cpu_history, hang_limit, wait_exit
 from lib.scenario import PROFLET, Scenario, Skip
 from lib.terminal import Terminal
 
 ROWS = 4  # index of the first row on a screen: title, account, tabs, heads
 LEAVE = "\x1b[?1049l"
-
-
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_seconds():
@@ -39,8 +34,7 @@ def seconds_shown(lines):
     return int(m.group(1)) if m else 0
 
 
-def check_views(s, t, pid):
-    before, begin = cpu_seconds(pid), time.monotonic()
+def check_views(s, t, pid, history):
     lines = t.wait(has_row(r" +(9\d|100)\.\d +(9\d|100)\.\d  f8 +chain$"), "f8 on the first line")
     s.check("functions: the program's is first, with all of its samples", True, lines[ROWS].strip())
     s.check("header: samples, losses, incomplete stacks, processes",
@@ -48,7 +42,8 @@ def check_views(s, t, pid):
     t.wait(lambda lines: seconds_shown(lines) >= 2, "two seconds of samples")
     t.send("2")
     lines = t.wait(has_row(rf" *100\.0 +\d+\.\d +{pid}  chain .* 100% f8$| *100\.0 +\d+\.\d +{pid}  chain .* 9\d% f8$"), "the process")
-    share = 100 * (cpu_seconds(pid) - before) / (time.monotonic() - begin)
+    now, seconds = time.time(), max(1, seconds_shown(lines))
+    share = 100 * history.between(now - seconds, now) / seconds
     shown = float(lines[ROWS].split()[1])
     s.check("processes: CPU% is what the kernel counts, within 20", abs(shown - share) <= 20, f"{shown} %, {share:.1f} %")
     t.send("\t")
@@ -89,8 +84,9 @@ def check_sizes(s, t):
 
 
 def check_screen(s, pid):
+    history = cpu_history(s, pid)
     t = Terminal(s, [PROFLET, "top", "-p", str(pid)])
-    check_views(s, t, pid)
+    check_views(s, t, pid, history)
     s.check("the screen is the alternate one, and input raw", "\x1b[?1049h" in t.text and t.attributes() != t.before)
     s.check("colours", "\x1b[7m" in t.text)
     check_keys(s, t)
@@ -135,7 +131,7 @@ def check_stop_and_input(s, pid):
     gone.wait(has_row(r".*  f8 "), "the screen")
     os.close(gone.slave)
     os.close(gone.master)
-    s.equal("the terminal goes away: exit code", gone.process.wait(10), 0)
+    s.equal("the terminal goes away: exit code", wait_exit(gone.process, 10), 0)
 
 
 def start_contained(s, program):
@@ -146,16 +142,18 @@ def start_contained(s, program):
     except Skip as e:
         s.skip("a program in a container", e)
         return None
-    return cgroups.start(s, group, [program, "100"], "contained").pid, ident[:12]
+    return cgroups.start(s, group, [program, programs.LIFE], "contained").pid, ident[:12]
 
 
 def check_plain(s, program, pid):
     contained = start_contained(s, program)
     dumb = Terminal(s, [PROFLET, "top", "-d", "1s", "-p", str(pid)], env={"TERM": "dumb"})
-    cpu, busy = cpu_seconds(pid), busy_seconds()
+    cpu, busy = cpu_history(s, pid), History(busy_seconds)
+    s.defer(busy.end)
     done = subprocess.run([PROFLET, "top", "-d", "2s", "-n", "1000", "--by", "processes"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=30)
-    share = 100 * (cpu_seconds(pid) - cpu) / (busy_seconds() - busy)
+                          capture_output=True, text=True, timeout=hang_limit(30))
+    now = time.time()
+    share = 100 * cpu.between(now - 2, now) / busy.between(now - 2, now)
     tables = done.stdout.split("\n\n")[:-1]
     s.check("a pipe: a table for each second, exit code 0", done.returncode == 0 and len(tables) == 2, f"exit {done.returncode}, {len(tables)}")
     s.check("a pipe: no escape sequences", "\x1b" not in done.stdout + done.stderr)
@@ -183,7 +181,7 @@ def body(s):
     s.need_root()
     s.need_proflet()
     program = programs.build_c(s, "chain")
-    chain = s.start([program, "100"], "chain")
+    chain = s.start([program, programs.LIFE], "chain")
     check_refused(s)
     check_screen(s, chain.pid)
     check_ways_out(s, chain.pid)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`proflet run` under test: its start, its end, and its log lines (logfmt) as dictionaries."""
+import datetime
+import os
 import re
 import time
 
+from .machine import CpuTime
 from .scenario import PROFLET, stop, wait_for
 
 PAIR = re.compile(r'([A-Za-z_][\w.]*)=("(?:[^"\\]|\\.)*"|\S*)')
@@ -15,6 +18,29 @@ def parse_line(line):
             value = re.sub(r"\\(.)", r"\1", value[1:-1])
         result[key] = value
     return result
+
+
+def written_at(line):
+    """Unix time at which the line was logged."""
+    return datetime.datetime.fromisoformat(parse_line(line)["time"].replace("Z", "+00:00")).timestamp()
+
+
+def wait_recording(process, seconds):
+    """Until `proflet record -d SECONDS` samples. Its time counts from there: then it has a timer that ends it."""
+    pattern = re.compile(r"it_value: \((\d+), \d+\)\s+it_interval: \(0, 0\)")
+
+    def begun():
+        try:
+            for fd in os.listdir(f"/proc/{process.pid}/fdinfo"):
+                with open(f"/proc/{process.pid}/fdinfo/{fd}", encoding="ascii", errors="replace") as f:
+                    found = pattern.search(f.read())
+                    if found and int(found[1]) > seconds // 2:
+                        return True
+        except FileNotFoundError:
+            pass
+        return process.poll() is not None
+
+    wait_for(begun, 30, "the recording begins")
 
 
 def parse_log(text):
@@ -58,11 +84,13 @@ class Agent:
         """SIGTERM; returns the exit code."""
         return stop(self.process, seconds)
 
-    def samples_of(self, collector, seconds):
-        """Lets the agent run for so long, ends it and the Collector; returns the samples that arrived."""
+    def samples_of(self, collector, seconds, programs=(), cpu=2.0):
+        """Lets the agent run for so long, and until each of these processes has got `cpu` seconds of CPU time meanwhile; ends it
+        and the Collector; returns the samples that arrived."""
         self.wait_samples(collector)
-        end = time.monotonic() + seconds
+        end, got = time.monotonic() + seconds, CpuTime(programs)
         wait_for(lambda: time.monotonic() > end or self.process.poll() is not None, seconds + 5, "the recording's time")
+        got.wait(cpu)
         self.s.equal("exit code at SIGTERM", self.stop(), 0)
         collector.stop()
         return collector.samples()

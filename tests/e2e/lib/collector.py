@@ -6,9 +6,11 @@ import signal
 import subprocess
 
 from . import profiles, recorded
+from .machine import unhurried
 from .scenario import ROOT, Skip, accepts, free_port, stop, wait_for
 
 OTELCOL = os.path.join(ROOT, "tests", "support", "otelcol")
+PAUSE = 0.5  # s of a quiet machine without growth of the file
 REWRITTEN = ["reference-attribute", "zero-entry"]  # rules about what the Collector writes anew
 
 
@@ -48,12 +50,13 @@ class Collector:
 
     def settle(self):
         """Until what was acknowledged is in the file: it is flushed every 100 ms."""
-        last = [-1, 0]
+        size, since = -1, 0.0
 
         def quiet():
-            size = self.size()
-            last[:] = [size, last[1] + 1 if size == last[0] else 0]
-            return last[1] >= 8  # 8 looks, 50 ms apart, without growth
+            nonlocal size, since
+            if self.size() != size:
+                size, since = self.size(), unhurried()
+            return unhurried() - since >= PAUSE
 
         wait_for(quiet, 60, "a pause of the Collector")
 

@@ -155,14 +155,12 @@ def slowly(seconds, data):
     return act
 
 
-def late(seconds):
+def late(call):
     """An answer after the sender's deadline."""
-    def act(call):
-        call.read()
-        time.sleep(seconds)
-        call.answer()
-        call.closing = True
-    return act
+    call.read()
+    time.sleep(2.5 * call.server.timeout)
+    call.answer()
+    call.closing = True
 
 
 def whole_answer(call):
@@ -378,7 +376,7 @@ STALLS = [
     Step("stalled writes: half a frame", stall_in_data),
     Step("stalled writes: no trailers", stall_before_trailers),
     Step("trailers cut off", cut_before_trailers),
-    Step("slow: an answer after the deadline", late(4)),
+    Step("slow: an answer after the deadline", late),
     Step("connection closed at once", lambda call: call.cut(), "connection"),
 ]
 
@@ -431,7 +429,7 @@ HTTP_STALLS = [
     Step("HTTP stalled writes: no answer", silence),
     Step("HTTP stalled writes: half an answer", raw(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc")),
     Step("HTTP answer cut short", raw(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc", hold=False)),
-    Step("HTTP answer after the deadline", late(4)),
+    Step("HTTP answer after the deadline", late),
     Step("HTTP garbage", raw(NOISE, hold=False)),
     Step("HTTP/2 instead of HTTP/1.1", raw(http2.frame(http2.SETTINGS, 0, 0), hold=False)),
     Step("HTTP header without end", raw(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 400000)),

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 
-from . import http2
+from . import http2, machine
 from .http2 import Gone
 from .ledger import Ledger
 
@@ -40,15 +40,15 @@ class Call:
     def hold(self):
         """Says nothing more until the client gives up."""
         self.peer.drain()
-        self.attempt.gone_after = time.monotonic() - self.attempt.begin
+        self.attempt.gone()
         self.closing = True
 
     def hold_unread(self):
         """The same without reading."""
         poll = select.poll()
         poll.register(self.peer.sock, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
-        poll.poll(40000)
-        self.attempt.gone_after = time.monotonic() - self.attempt.begin
+        poll.poll(int(1000 * machine.hang_limit(40)))
+        self.attempt.gone()
         self.closing = True
 
     def cut(self):
@@ -81,6 +81,7 @@ class GrpcCall(Call):
                 return None
 
     def start(self, *more, status="200", content_type="application/grpc", end=False):
+        self.attempt.answers()
         self.peer.headers(self.stream, [(":status", status), ("content-type", content_type), *more], end)
 
     def trailers(self, code, *more):
@@ -126,6 +127,7 @@ class HttpCall(Call):
         self.take(gzip.decompress(body) if self.fields.get("content-encoding") == "gzip" else body)
 
     def answer(self, status="200 OK", *fields, body=b"", content_type="application/x-protobuf"):
+        self.attempt.answers()
         head = [f"HTTP/1.1 {status}", f"content-type: {content_type}", f"content-length: {len(body)}", *fields]
         self.peer.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
 
@@ -143,6 +145,7 @@ class Server:
         self.steps = collections.deque(steps)
         self.then = then or Step("ok", lambda call: call.ok())
         self.enough = enough  # of `then` once the script is done
+        self.timeout = 10.0  # of the sender, in seconds
         self.rest = False
         self.ledger = Ledger()
         self.done = threading.Event()

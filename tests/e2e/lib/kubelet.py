@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 
-HANG = 30  # seconds; longer than anybody waits
+HANG = 600  # seconds; longer than anybody waits
 HUGE = 17 << 20
 
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+from .machine import unhurried
 from .scenario import ROOT
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
@@ -75,17 +76,24 @@ def spooled(folder):
 class Attempt:
     def __init__(self, action):
         self.action = action
-        self.begin = time.monotonic()
+        self.begin, self.begin_unhurried = time.monotonic(), unhurried()
+        self.answered = None  # not later than this the sender was told
         self.end = None
         self.fate = None
         self.message = None  # the request's bytes, uncompressed, once it was read whole
         self._decoded = None
         self.partial = 0  # of a stored one: samples that the answer excludes
-        self.gone_after = None  # s until the sender gave up, where we waited for that
+        self.gone_after = None  # s, as a quiet machine counts them, until the sender gave up, where we waited for that
 
     def take(self, message):
         self.message = message
         self.fate = "unknown"
+
+    def answers(self):
+        self.answered = self.answered or time.monotonic()
+
+    def gone(self):
+        self.gone_after = unhurried() - self.begin_unhurried
 
     def decoded(self):
         """When somebody asks: an answer must not wait for it."""

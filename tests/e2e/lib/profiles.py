@@ -75,12 +75,11 @@ def read(path):
     result = []
     try:
         with open(path, encoding="utf-8") as f:
-            lines = f.readlines()
+            text = f.read()  # all at once: line by line, a line that is written meanwhile comes in two parts
     except FileNotFoundError:
         return result
-    for line in lines:
-        if line.endswith("\n"):
-            result += Request(json.loads(line)).samples()
+    for line in text.split("\n")[:-1]:
+        result += Request(json.loads(line)).samples()
     return result
 
 

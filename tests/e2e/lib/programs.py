@@ -9,6 +9,7 @@ from .scenario import ROOT, Skip
 
 SUPPORT = os.path.join(ROOT, "tests", "support")
 FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"]
+LIFE = "3600"  # s, longer than any scenario: they end with it
 CHAIN = ["f8", "f7", "f6", "f5", "f4", "f3", "f2", "f1", "main"]  # leaf first
 
 

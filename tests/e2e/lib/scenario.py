@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
+
+from .machine import communicate, unhurried, wait_exit, wait_for  # noqa: F401  scenarios take wait_for from here
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 PROFLET = os.environ.get("PROFLET", os.path.join(ROOT, "build", "release", "proflet"))
@@ -23,18 +24,6 @@ os.environ.setdefault("LSAN_OPTIONS", "print_suppressions=0:suppressions=" + os.
 
 class Skip(Exception):
     """The rest of the scenario cannot run here; the text says why."""
-
-
-def wait_for(condition, seconds, what):
-    """Returns the condition's first true value; TimeoutError naming `what` after `seconds`."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {seconds} s")
-        time.sleep(0.05)
 
 
 def free_port():
@@ -112,9 +101,12 @@ class Scenario:
         return process
 
     def run(self, argv, seconds=60, env=None, check=True, cwd=None):
-        """Runs a program to its end; with `check`, a failure raises RuntimeError with what it printed."""
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                              timeout=seconds, cwd=cwd, env=dict(os.environ, **(env or {})))
+        """Runs a program to its end, which `seconds` of a quiet machine are enough for; with `check`, a failure raises
+        RuntimeError with what it printed."""
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   errors="replace", cwd=cwd, env=dict(os.environ, **(env or {})))
+        out, errors = communicate(process, seconds, argv[0])
+        done = subprocess.CompletedProcess(argv, process.returncode, out, errors)
         if check and done.returncode:
             raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
         return done
@@ -135,6 +127,7 @@ class Scenario:
 
     def execute(self, body):
         """Runs body(self) and ends the program with 0 or 1."""
+        unhurried()  # the clock knows the whole of the scenario
         for signo in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signo, lambda *_: sys.exit(1))
         os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
@@ -172,7 +165,7 @@ def stop(process, seconds=20):
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
+            wait_exit(process, seconds)
+        except TimeoutError:
             process.kill()
     return process.wait()

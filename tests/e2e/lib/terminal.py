@@ -8,8 +8,8 @@ import select
 import struct
 import subprocess
 import termios
-import time
 
+from .machine import HANG_FACTOR, unhurried
 from .scenario import stop
 
 SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
@@ -58,19 +58,19 @@ class Terminal:
 
     def wait(self, wanted, what, seconds=20):
         """The first screen for which wanted(lines) holds."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        end = unhurried() + HANG_FACTOR * seconds
+        while unhurried() < end:
             lines = self.screen()
             if lines and wanted(lines):
                 return lines
             if self.process.poll() is not None and not self.read():
                 break
-        raise TimeoutError(f"{what}: not within {seconds} s; the screen is\n" + "\n".join(self.screen() or [self.text[-2000:]]))
+        raise TimeoutError(f"{what}: not in time; the screen is\n" + "\n".join(self.screen() or [self.text[-2000:]]))
 
     def end(self, seconds=20):
         """Waits for the program's end while its output is read; returns its exit code."""
-        deadline = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < deadline:
+        end = unhurried() + HANG_FACTOR * seconds
+        while self.process.poll() is None and unhurried() < end:
             self.read()
         while self.read(0.02):
             pass

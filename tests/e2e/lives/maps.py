@@ -5,6 +5,7 @@ import os
 import time
 
 from lib import assertions
+from lib.machine import CpuTime
 from lib.profiles import ending, names, total
 from lib.programs import FLAGS, SUPPORT
 from lib.scenario import stop, wait_for
@@ -46,8 +47,9 @@ def one(s, program, mappings, rate, seconds, before):
     watched.agent.wait_samples(watched.collector)
     p = p or load()
     time.sleep(2)
-    used, begin, cpu = work.host.cpu(p.pid), time.monotonic(), watched.cpu()
+    used, begin, cpu, got = work.host.cpu(p.pid), time.monotonic(), watched.cpu(), CpuTime([p.pid])
     time.sleep(seconds)
+    got.wait(0.2)
     share = (watched.cpu() - cpu) / (time.monotonic() - begin)
     used = work.host.cpu(p.pid) - used
     rss = watched.rss()[0]

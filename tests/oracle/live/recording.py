@@ -99,7 +99,7 @@ def record(proflet, base, program, hz, seconds):
             else:
                 argv += ["--", *program.argv]
             processes.append(start(argv, log, program))
-            code = processes[-1].wait(seconds + 120)
+            code = processes[-1].wait(seconds + 1200)  # ends what hangs
         finally:
             for process in processes:
                 end_group(process)

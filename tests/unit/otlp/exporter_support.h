@@ -11,7 +11,9 @@
 #include "agent/base/clock.h"
 #include "otlp/exporter.h"
 
-#define LONG (20 * NS_PER_SEC) /* longer than any test waits unless it fails */
+#define LONG (120 * NS_PER_SEC) /* longer than any test waits unless it fails */
+/* What a call may take: much longer than a server that is late, because it waits for a CPU. */
+#define CALL_TIMEOUT (5 * NS_PER_SEC)
 
 static inline struct otlp_request *a_request(char content, size_t len, uint64_t n_samples)
 {
@@ -51,7 +53,7 @@ static inline struct otlp_exporter *exporter_to(uint16_t port, struct otlp_expor
 	snprintf(url, sizeof url, "http://127.0.0.1:%u", port);
 	opt.client.endpoint = url;
 	opt.client.version = "test";
-	opt.client.timeout_ns = 2 * NS_PER_SEC;
+	opt.client.timeout_ns = CALL_TIMEOUT;
 	cr_assert_eq(otlp_exporter_new(&e, &opt, NULL), 0);
 	return e;
 }

@@ -18,8 +18,7 @@ static struct h2_reply accept_all(void *data, unsigned request)
 
 static struct otlp_outcome probe(const char *url, enum otlp_protocol protocol)
 {
-	struct otlp_client_options opt = {
-		.endpoint = url, .protocol = protocol, .timeout_ns = 2 * NS_PER_SEC};
+	struct otlp_client_options opt = {.endpoint = url, .protocol = protocol, .timeout_ns = CALL_TIMEOUT};
 	_cleanup_client_ struct otlp_client *c = NULL;
 	struct otlp_outcome o;
 
@@ -151,7 +150,7 @@ Test(client, headers_follow_their_file)
 	char url[64], path[] = "/tmp/test-headers-XXXXXX";
 	unsigned n = 0;
 	struct otlp_client_options opt = {.endpoint = url,
-					  .timeout_ns = 2 * NS_PER_SEC,
+					  .timeout_ns = CALL_TIMEOUT,
 					  .renew_file = path,
 					  .renew = numbered_headers,
 					  .renew_data = &n};
@@ -269,7 +268,7 @@ Test(client, what_a_server_repeats_is_masked)
 	static const struct otlp_header headers[] = {{"authorization", "Bearer abcdef123"},
 						     {"x-login", "joe:hunter2"}};
 	struct mock_collector m = {.decide = repeat_headers};
-	struct otlp_client_options opt = {.headers = headers, .n_headers = 2, .timeout_ns = 2 * NS_PER_SEC};
+	struct otlp_client_options opt = {.headers = headers, .n_headers = 2, .timeout_ns = CALL_TIMEOUT};
 	_cleanup_client_ struct otlp_client *c = NULL;
 	struct otlp_outcome o;
 	char url[64];

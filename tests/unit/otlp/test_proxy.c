@@ -194,7 +194,7 @@ static void probe_through(struct test_proxy *p, enum otlp_protocol protocol, str
 {
 	struct otlp_client_options opt = {.endpoint = "http://collector.invalid:4711",
 					  .protocol = protocol,
-					  .timeout_ns = 5 * NS_PER_SEC};
+					  .timeout_ns = 60 * NS_PER_SEC};
 	_cleanup_client_ struct otlp_client *c = NULL;
 	char proxy[100];
 

@@ -19,6 +19,8 @@
 #include "mock_collector.h"
 #include "otlp/client.h"
 
+#define CALL_TIMEOUT (30 * NS_PER_SEC) /* longer than any call takes unless it fails */
+
 struct identity {
 	EVP_PKEY *key;
 	X509 *cert;
@@ -125,7 +127,7 @@ static SSL_CTX *server_context(bool mtls, int max_version)
 
 static struct otlp_outcome probe(uint16_t port, const char *host, const struct otlp_tls_options *tls)
 {
-	struct otlp_client_options opt = {.tls = *tls, .timeout_ns = 3 * NS_PER_SEC};
+	struct otlp_client_options opt = {.tls = *tls, .timeout_ns = CALL_TIMEOUT};
 	_cleanup_client_ struct otlp_client *c = NULL;
 	struct otlp_outcome o;
 	char url[64];
@@ -178,7 +180,7 @@ Test(tls, mutual_and_rotated, .init = setup, .fini = teardown)
 	struct mock_collector m = {.decide = accept_all, .tls = server_context(true, 0)};
 	struct otlp_tls_options tls = {.ca = ca.cert_file, .cert = client.cert_file, .key = client.key_file};
 	struct otlp_tls_options none = {.ca = ca.cert_file};
-	struct otlp_client_options opt = {.timeout_ns = 3 * NS_PER_SEC};
+	struct otlp_client_options opt = {.timeout_ns = CALL_TIMEOUT};
 	char url[64], cert[64], key[64];
 	struct otlp_client *c;
 	struct otlp_outcome o;
@@ -243,7 +245,7 @@ Test(tls, http_with_a_name, .init = setup, .fini = teardown)
 						 "application/x-protobuf\r\nContent-Length: 0\r\n\r\n",
 				   .tls = server_context(true, 0)};
 	struct otlp_client_options opt = {.protocol = OTLP_HTTP,
-					  .timeout_ns = 3 * NS_PER_SEC,
+					  .timeout_ns = CALL_TIMEOUT,
 					  .tls = {.ca = ca.cert_file,
 						  .cert = client.cert_file,
 						  .key = client.key_file,
@@ -270,7 +272,7 @@ static struct otlp_client *client_to(const struct mock_collector *m, const char 
 				     const struct otlp_tls_options *tls)
 {
 	struct otlp_client_options opt = {
-		.tls = *tls, .timeout_ns = 3 * NS_PER_SEC, .protocol = http ? OTLP_HTTP : OTLP_GRPC};
+		.tls = *tls, .timeout_ns = CALL_TIMEOUT, .protocol = http ? OTLP_HTTP : OTLP_GRPC};
 	struct otlp_client *c;
 	char url[64];
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/base/clock.h"
 #include "agent/base/worker.h"
 #include "agent/check/privileges.h"
 #include "tests/unit/agent/check/fake_system.h"
@@ -135,7 +136,7 @@ static int give_up(void)
 		return 1;
 	if (worker_new(&w, 1, 1, "test") < 0 || worker_submit(w, &asking.job, WORKER_HIGH) < 0)
 		return 2;
-	worker_drain(w, 5000000000ul);
+	worker_drain(w, 120 * NS_PER_SEC);
 	(void)worker_free(w);
 	if (asking.set != p.of_thread[THREAD_READER])
 		return 3;

@@ -13,7 +13,7 @@ static void wait_for_end(const struct record_child *c)
 {
 	struct pollfd p = {.fd = c->pid_fd, .events = POLLIN};
 
-	cr_assert_eq(poll(&p, 1, 10000), 1);
+	cr_assert_eq(poll(&p, 1, 120000), 1);
 }
 
 Test(record_child, executes_when_told_to)

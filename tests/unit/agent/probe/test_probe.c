@@ -96,12 +96,15 @@ static void on_sample(const void *record, size_t len, void *data)
 	s->last = r;
 }
 
-#define BUSY_NS (500 * NS_PER_MS)
+/*
+ * Samples of this thread during a second of CPU time. Where others want its CPU, it is chance whether a
+ * sample meets this thread: of so many, three in ten are more than four times the standard deviation.
+ */
+#define RATE_SAMPLES 200
 
-/* Samples of this thread during a second of CPU time. */
-static double rate_of(struct probe *p, struct samples *s)
+static double rate_of(struct probe *p, struct samples *s, uint32_t frequency_hz)
 {
-	uint64_t begin = clock_thread_cpu_ns(), now;
+	uint64_t begin = clock_thread_cpu_ns(), end = begin + RATE_SAMPLES * NS_PER_SEC / frequency_hz, now;
 	unsigned before;
 
 	while (probe_ring_drain(p, on_sample, s) > 0)
@@ -110,7 +113,7 @@ static double rate_of(struct probe *p, struct samples *s)
 	do {
 		cr_assert_geq(probe_ring_drain(p, on_sample, s), 0);
 		now = clock_thread_cpu_ns();
-	} while (now < begin + BUSY_NS);
+	} while (now < end);
 	while (probe_ring_drain(p, on_sample, s) > 0)
 		;
 	return (s->of_pid - before) / ((double)(now - begin) / (double)NS_PER_SEC);
@@ -130,7 +133,7 @@ Test(probe, frequency)
 		double rate;
 
 		cr_assert_eq(probe_set_frequency(p, frequencies[i]), 0);
-		rate = rate_of(p, &s);
+		rate = rate_of(p, &s, frequencies[i]);
 		cr_expect(rate > 0.7 * frequencies[i] && rate < 1.4 * frequencies[i], "%u Hz: %.0f",
 			  frequencies[i], rate);
 	}
@@ -154,7 +157,7 @@ Test(probe, samples)
 	attach_or_skip(p);
 	cr_expect(strcmp(probe_event_name(p), "cycles") == 0 ||
 		  strcmp(probe_event_name(p), "cpu-clock") == 0);
-	while (s.of_pid < 5 && r >= 0 && clock_mono_ns() < begin + 20 * NS_PER_SEC)
+	while (s.of_pid < 5 && r >= 0 && clock_mono_ns() < begin + 120 * NS_PER_SEC)
 		r = probe_ring_drain(p, on_sample, &s);
 	cr_assert_geq(r, 0);
 	cr_assert_geq(s.of_pid, 5);
@@ -179,6 +182,8 @@ Test(probe, samples)
 		     "%llu taken, %u came", (unsigned long long)sums.counters[COUNTER_TAKEN], s.n);
 }
 
+#define WITHOUT_STACK 50
+
 /*
  * The ring is not read, so half of it is soon full of stacks: further samples come without them, and none
  * is lost.
@@ -196,13 +201,14 @@ Test(probe, ring_pressure)
 	p = load_with(&o);
 	cr_assert_eq(probe_segment_new(p, 0, &segment), 0);
 	attach_or_skip(p);
-	while (clock_thread_cpu_ns() < begin + NS_PER_SEC / 2)
-		;
+	do { /* no longer than it takes: other busy programs fill the ring, too */
+		cr_assert_eq(probe_sums(p, &sums), 0);
+	} while (sums.ring_pressure < WITHOUT_STACK && clock_thread_cpu_ns() < begin + 60 * NS_PER_SEC);
 	probe_detach(p);
 	while (probe_ring_drain(p, on_sample, &s) > 0)
 		;
 	cr_assert_eq(probe_sums(p, &sums), 0);
-	cr_expect_geq(s.n, 100);
+	cr_expect_geq(s.n, WITHOUT_STACK);
 	cr_expect_eq(s.bad, 0);
 	cr_expect_gt(s.with_stack, 0);
 	cr_expect_eq(sums.counters[COUNTER_RING_FULL], 0);

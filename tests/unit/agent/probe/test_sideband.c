@@ -115,7 +115,7 @@ Test(sideband, life_of_a_process)
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert_eq(status, 0);
-	cr_expect_eq(poll(&ready, 1, 10000), 1, "readable when records wait");
+	cr_expect_eq(poll(&ready, 1, 120000), 1, "readable when records wait");
 	cr_expect(sideband_pending(s));
 	seen = (struct seen){.pid = (uint32_t)child, .ascending = true};
 	cr_assert_gt(sideband_drain(s, on_event, &seen), 0);

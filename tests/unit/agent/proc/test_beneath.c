@@ -115,7 +115,7 @@ Test(beneath, only_regular_files_are_opened)
 	_cleanup_close_ int root = fixture_make(&t);
 	struct stat st;
 
-	alarm(20);
+	alarm(300);
 	cr_assert_eq(mkfifoat(t.fd, "root/fifo", 0755), 0);
 	tree_link(&t, "root/to_fifo", "/fifo");
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -172,7 +172,7 @@ Test(beneath, renames_do_not_lead_outside)
 
 	cr_assert_geq(pid, 0);
 	if (pid == 0) {
-		alarm(20);
+		alarm(300);
 		mkdirat(t.fd, "root/turn", 0755);
 		symlinkat("../..", t.fd, "root/out");
 		for (;;) {

@@ -54,7 +54,7 @@ Test(open_tree, only_regular_files)
 	struct tree t;
 	char path[64];
 
-	alarm(20);
+	alarm(300);
 	fixture_make(&t);
 	cr_assert_eq(mkfifoat(t.fd, "root/fifo", 0755), 0);
 	cr_assert_eq(mkdirat(t.fd, "root/dir", 0755), 0);

@@ -346,7 +346,7 @@ Test(names, a_job_that_hangs_is_given_up)
 	add(&s, &word, 1, 0);
 	request(&s);
 	cr_expect_not(names_complete(s.names));
-	for (int i = 0; i < 5000 && !names_complete(s.names); i++) {
+	for (int i = 0; i < 120000 && !names_complete(s.names); i++) {
 		worker_check(s.m.worker, 0);
 		usleep(1000);
 	}
@@ -357,7 +357,7 @@ Test(names, a_job_that_hangs_is_given_up)
 	cr_assert_eq(write(fd, line, sizeof line - 1), (ssize_t)sizeof line - 1);
 	usleep(10000); /* the reader has it open before the last writer goes */
 	close(fd);
-	for (int i = 0; i < 5000 && worker_pending(s.m.worker); i++) {
+	for (int i = 0; i < 120000 && worker_pending(s.m.worker); i++) {
 		worker_collect(s.m.worker);
 		usleep(1000);
 	}

@@ -172,7 +172,7 @@ Test(debugfile, hostile_trees)
 	struct tree t;
 	struct proc_root *root = root_make(&t);
 
-	alarm(60);
+	alarm(300);
 	put_debug(&debug, BYTES(ID), TEXT_VA, true);
 	put_debug(&empty, BYTES(ID), TEXT_VA, false);
 	tree_file(&t, "root/real.debug", debug.data, debug.len);

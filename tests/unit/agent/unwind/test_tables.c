@@ -147,7 +147,7 @@ static unsigned count_own(const char *folder)
 /* Threads are detached: one that has done its work takes a moment to end. */
 static bool threads_end(unsigned expected)
 {
-	for (int i = 0; i < 1000 && count_own("/proc/self/task") > expected; i++)
+	for (int i = 0; i < 24000 && count_own("/proc/self/task") > expected; i++)
 		usleep(5000);
 	return count_own("/proc/self/task") == expected;
 }
