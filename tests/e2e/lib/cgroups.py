@@ -58,6 +58,14 @@ def set_weight(group, shares):
         f.write(str(shares if os.path.exists(old) else max(1, round(shares * 100 / 1024))))
 
 
+def allow_realtime(group, microseconds):
+    """Lets real-time threads of the group run for so long in each second; version 1 with CONFIG_RT_GROUP_SCHED allows none at first."""
+    path = os.path.join(group, "cpu.rt_runtime_us")
+    if os.path.exists(path):
+        with open(path, "w") as f:
+            f.write(str(microseconds))
+
+
 def disk_of(path):
     """MAJOR:MINOR of the whole disk that has the file; None where a file system has none, as tmpfs or overlay."""
     device = os.stat(path).st_dev
