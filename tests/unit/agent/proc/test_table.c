@@ -486,8 +486,9 @@ Test(proc_maps, changes_of_a_long_list)
 	struct proc_table *t;
 	struct process *p;
 	size_t n_held = 0, before;
+	const struct proc_files files = {count_held, ignore_file, &n_held}; /* the table refers to it */
 
-	cr_assert_eq(proc_table_new(&t, 10, &(struct proc_files){count_held, ignore_file, &n_held}), 0);
+	cr_assert_eq(proc_table_new(&t, 10, &files), 0);
 	p = add(t, 1, 1);
 	for (uint64_t i = 0; i < LONG; i++)
 		insert(p->maps, i * STEP, i * STEP + STEP / 2, i, 1);
