@@ -372,6 +372,8 @@ static int open_threads(struct agent *a)
 	if (r == 0)
 		r = worker_new(&a->worker, WORKER_THREADS, JOBS_MAX, "table-worker");
 	if (r == 0)
+		worker_reserve(a->worker, 1);
+	if (r == 0)
 		r = worker_new(&a->opener, REQUEST_THREADS, REQUEST_QUEUE_MAX, "opener");
 	return r;
 }

@@ -45,6 +45,7 @@ struct thread {
 	pid_t tid; /* 0: the thread has not begun */
 	clockid_t cpu_clock;
 	struct worker_job *job; /* the running one, or NULL */
+	bool low;		/* the job has low priority */
 	uint64_t started_ns;
 	uint64_t cpu_ns;      /* its CPU clock, */
 	uint64_t cpu_seen_ns; /* and when worker_check first saw that value; 0: never */
@@ -58,6 +59,7 @@ struct worker {
 	struct queue waiting[2], finished; /* all under lock */
 	struct worker_job *awaited;
 	unsigned n_alive, n_stuck; /* threads; stuck ones among them */
+	unsigned n_low, max_low;   /* threads, not stuck, with jobs of low priority; how many may have these */
 	bool stopping, abandoned;  /* abandoned: the last thread frees it */
 	size_t pending, max_jobs;  /* pending: only the submitting thread counts */
 	int event_fd;
@@ -114,11 +116,14 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 {
 	struct worker_job *job;
 
-	while (!w->stopping && !w->waiting[WORKER_HIGH].head && !w->waiting[WORKER_LOW].head)
+	while (!w->stopping && !w->waiting[WORKER_HIGH].head &&
+	       (!w->waiting[WORKER_LOW].head || w->n_low >= w->max_low))
 		pthread_cond_wait(&w->wake, &w->lock);
 	if (w->stopping)
 		return NULL;
 	job = queue_pop(&w->waiting[WORKER_HIGH]);
+	t->low = !job;
+	w->n_low += t->low;
 	if (!job)
 		job = queue_pop(&w->waiting[WORKER_LOW]);
 	job->state = JOB_RUNNING;
@@ -138,6 +143,7 @@ static bool job_finish(struct worker *w, struct thread *t)
 	job->state = JOB_FINISHED;
 	queue_push(&w->finished, job);
 	w->n_stuck -= was_stuck;
+	w->n_low -= t->low && !was_stuck;
 	t->stuck = t->reported = false;
 	if (w->awaited == job)
 		pthread_cond_signal(&w->answer);
@@ -245,7 +251,7 @@ int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const c
 	queue_init(&w->waiting[WORKER_LOW]);
 	queue_init(&w->finished);
 	w->max_jobs = max_jobs;
-	w->n_threads = n_threads;
+	w->n_threads = w->max_low = n_threads;
 	w->n_slots = n_slots;
 	strncpy(w->name, thread_name, sizeof w->name - 1);
 	w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -260,6 +266,13 @@ int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const c
 	}
 	*ret = w;
 	return 0;
+}
+
+void worker_reserve(struct worker *w, unsigned n)
+{
+	pthread_mutex_lock(&w->lock);
+	w->max_low = n < w->n_threads ? w->n_threads - n : 1;
+	pthread_mutex_unlock(&w->lock);
 }
 
 /* Waits until another thread reports a change. False: the deadline has passed. Under lock. */
@@ -367,6 +380,7 @@ static void thread_replace(struct worker *w, struct thread *t)
 		return;
 	t->stuck = true;
 	w->n_stuck++;
+	w->n_low -= t->low;
 	if (at_work(w) < w->n_threads)
 		(void)thread_start(w); /* fails at the maximum: the pool shrinks */
 }

@@ -43,6 +43,11 @@ int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const c
  * keep their threads and memory, and their done is never called. Returns the number of stuck jobs.
  */
 unsigned worker_free(struct worker *w);
+/*
+ * Reserves n threads of the pool for jobs of high priority, so that these need not wait until one of low
+ * priority has ended. One thread at least takes both. Call it before the first job.
+ */
+void worker_reserve(struct worker *w, unsigned n);
 /* 0, or -ENOSPC when the queue is full: the job stays the caller's. */
 int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority priority);
 /*

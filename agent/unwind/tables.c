@@ -20,6 +20,11 @@
 #define EVICTED_WAIT_MAX_NS (320 * NS_PER_SEC)
 #define IDLE_NS (60 * NS_PER_SEC) /* a table that no sample has used for so long is idle */
 
+/* A queue of builds, linked by binary_table.earlier and .later; 0 ends it. */
+struct waiting_tables {
+	uint32_t first, last;
+};
+
 struct unwind_tables {
 	struct binary_registry *binaries;
 	struct arena *arena;
@@ -31,6 +36,7 @@ struct unwind_tables {
 	uint32_t max;
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
+	struct waiting_tables waiting[2]; /* that no sample has hit; that one has */
 	size_t n_waiting, n_building;
 	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
@@ -79,25 +85,61 @@ struct binary_table *unwind_tables_get(const struct unwind_tables *c, uint32_t i
 	return index && index <= c->top && c->tables[index].state != TABLE_ABSENT ? &c->tables[index] : NULL;
 }
 
+/* --- builds that wait */
+
+static void wait_add(struct unwind_tables *c, struct binary_table *f)
+{
+	struct waiting_tables *q = &c->waiting[f->urgent];
+	uint32_t index = f->binary->index;
+
+	f->state = TABLE_WAITING;
+	f->earlier = q->last;
+	f->later = 0;
+	*(q->last ? &c->tables[q->last].later : &q->first) = index;
+	q->last = index;
+	c->n_waiting++;
+}
+
+static void wait_remove(struct unwind_tables *c, struct binary_table *f)
+{
+	struct waiting_tables *q = &c->waiting[f->urgent];
+
+	*(f->earlier ? &c->tables[f->earlier].later : &q->first) = f->later;
+	*(f->later ? &c->tables[f->later].earlier : &q->last) = f->earlier;
+	c->n_waiting--;
+}
+
+/* Builds of tables that samples have hit go first. */
+static void wait_urgently(struct unwind_tables *c, struct binary_table *f)
+{
+	if (f->urgent)
+		return;
+	if (f->state == TABLE_WAITING)
+		wait_remove(c, f);
+	f->urgent = true;
+	if (f->state == TABLE_WAITING)
+		wait_add(c, f);
+}
+
+/* --- what is known of a table */
+
 void unwind_tables_add(struct unwind_tables *c, uint32_t index)
 {
 	const struct binary *b = binary_registry_get(c->binaries, index);
 
 	if (!b || c->tables[index].state != TABLE_ABSENT)
 		return;
-	c->tables[index] =
-		(struct binary_table){.binary = b, .state = TABLE_WAITING, .wait_ns = EVICTED_WAIT_NS};
+	c->tables[index] = (struct binary_table){.binary = b, .wait_ns = EVICTED_WAIT_NS};
 	if (index > c->top)
 		c->top = index;
-	c->n_waiting++;
+	wait_add(c, &c->tables[index]);
 }
 
 /* Queues the build of a table that was not built, or is no longer there. */
 static void wait_again(struct unwind_tables *c, struct binary_table *f)
 {
 	f->put_off = false;
-	f->state = TABLE_WAITING;
-	c->n_waiting++;
+	wait_add(c, f);
 }
 
 void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
@@ -115,7 +157,7 @@ void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_n
 	if (!f)
 		return;
 	f->last_used_ns = now_ns;
-	f->urgent = true;
+	wait_urgently(c, f);
 	if (f->put_off && stuck_devices_may_try(&c->stuck, f->binary->dev, now_ns)) {
 		stuck_devices_try_begin(&c->stuck, f->binary->dev);
 		f->tried = true;
@@ -458,22 +500,10 @@ void unwind_tables_free(struct unwind_tables *c)
 	free(c);
 }
 
-/* The table to build next: one that samples wait for, else the one with the lowest index. */
+/* The table to build next: one that samples wait for, if there is one. */
 static struct binary_table *next_waiting(const struct unwind_tables *c)
 {
-	struct binary_table *first = NULL;
-
-	for (uint32_t i = 1; i <= c->top; i++) {
-		struct binary_table *f = &c->tables[i];
-
-		if (f->state != TABLE_WAITING)
-			continue;
-		if (f->urgent)
-			return f;
-		if (!first)
-			first = f;
-	}
-	return first;
+	return &c->tables[c->waiting[true].first ?: c->waiting[false].first];
 }
 
 void unwind_tables_pump(struct unwind_tables *c)
@@ -482,7 +512,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 		struct binary_table *f = next_waiting(c);
 		struct build_job *j;
 
-		c->n_waiting--;
+		wait_remove(c, f);
 		f->put_off = !f->tried && stuck_devices_has(&c->stuck, f->binary->dev);
 		c->stats.put_off += f->put_off;
 		if (f->put_off || f->binary->fd < 0 ||
@@ -496,7 +526,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 		j->job.urgent = f->urgent;
 		if (worker_submit(c->worker, &j->job, f->urgent ? WORKER_HIGH : WORKER_LOW) < 0) {
 			build_job_free(j);
-			c->n_waiting++;
+			wait_add(c, f);
 			return;
 		}
 		f->state = TABLE_BUILDING;
@@ -516,7 +546,8 @@ void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
 
 	if (!f)
 		return;
-	c->n_waiting -= f->state == TABLE_WAITING;
+	if (f->state == TABLE_WAITING)
+		wait_remove(c, f);
 	try_end(c, f, true);
 	if (f->state == TABLE_READY)
 		table_drop(c, f);

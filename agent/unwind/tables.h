@@ -39,7 +39,8 @@ struct unwind_placed {
 struct binary_table {
 	const struct binary *binary; /* borrowed */
 	enum unwind_table_state state;
-	bool urgent;
+	bool urgent;		 /* a sample has hit the binary */
+	uint32_t earlier, later; /* builds that wait */
 	bool stuck;   /* its job is blocked, and has not returned yet */
 	bool put_off; /* not built, because a job is stuck on the same file system */
 	bool tried;   /* built in spite of that */

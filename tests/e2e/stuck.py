@@ -4,8 +4,8 @@
 code mapped later, memory that the environment lies in, mappings that are locked for as long as the server is silent, and the
 pages that the table is made from. And files that are no files any more, or pretend to be 100 GiB.
 
-The main loop goes on all the time (programs beside it, old and new, have whole stacks), what cannot be had is given up within
-its bound and said, and the end comes in time.
+The main loop goes on all the time (programs beside it, old and new, have whole stacks), what cannot be had is said, and read
+when it can be had again, and the end comes in time.
 """
 import os
 import re
@@ -37,7 +37,7 @@ def build(s):
     for name, options in (("hangfs", []), ("mapper", ["-pthread"])):
         s.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", *options, "-o", s.path(name), os.path.join(SUPPORT, name + ".c")])
     # other ids: what is known by its id is not read again
-    for name, ident in (("served", "1"), ("pages", "2")):
+    for name, ident in (("served", "1"), ("pages", "2"), ("again", "3")):
         s.run(["gcc", "-O2", "-pthread", f"-Wl,--build-id=0x{ident * 40}", "-o", s.path(name), os.path.join(SUPPORT, "mapper.c")])
 
 
@@ -198,6 +198,27 @@ def stopped_server(s):
     beside.kill()
 
 
+def answering_again(s):
+    """A server that is silent when the agent starts, and answers later: the files are read then."""
+    server, file = mount(s, "again", content="again")
+    running = mapper(s, "exec3", "code", "/dev/null", program=file)
+    server.send_signal(signal.SIGUSR1)
+
+    def meanwhile():
+        time.sleep(4)
+        server.send_signal(signal.SIGUSR2)
+
+    stacks, log = record(s, "again", 16, meanwhile, lambda _: None)
+    found = stacks.get(os.path.basename(file), {})
+    whole = sum(n for stack, n in found.items() if "spin" in stack and "[truncated" not in stack)
+    s.check("again: whole stacks with names once it answers", whole >= 5 and whole >= 0.2 * sum(found.values()),
+            f"{whole} of {sum(found.values())}")
+    s.equal("again: the log says that it does not answer", len(re.findall("does not answer", log)), 1)
+    s.equal("again: and that it does", len(re.findall("answers again", log)), 1)
+    check_identity(s, "again", log)
+    running.kill()
+
+
 def hanging_pages(s):
     """It opens, its headers can be read, what the table is made from cannot: the table workers' turn to give up."""
     server, file = mount(s, "pages", "reads", content="pages")
@@ -289,6 +310,7 @@ def body(s):
         raise Skip("the kernel has no FUSE")
     hanging_server(s)
     stopped_server(s)
+    answering_again(s)
     hanging_pages(s)
 
 

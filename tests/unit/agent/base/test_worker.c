@@ -497,3 +497,26 @@ Test(worker, urgent_jobs_run_urgently)
 	cr_expect_eq(next.policy, SCHED_OTHER);
 	worker_free(w);
 }
+
+Test(worker, a_thread_is_reserved_for_high_priority)
+{
+	sem_t entered, gate;
+	struct job low[] = {JOB(.entered = &entered, .gate = &gate), JOB()}, high = JOB();
+	struct worker *w;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	cr_assert_eq(worker_new(&w, 2, 8, "worker-test"), 0);
+	worker_reserve(w, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(low); i++)
+		cr_assert_eq(worker_submit(w, &low[i].base, WORKER_LOW), 0);
+	while (sem_wait(&entered) < 0)
+		;
+	cr_assert_eq(worker_submit(w, &high.base, WORKER_HIGH), 0);
+	cr_expect(worker_await(w, &high.base, LONG_NS), "it does not wait for the first of low priority");
+	cr_expect_not(low[1].ran, "the second of low priority does");
+	sem_post(&gate);
+	worker_drain(w, LONG_NS);
+	cr_expect(low[0].done && low[1].done);
+	worker_free(w);
+}
