@@ -492,7 +492,7 @@ static void init_sync(struct otlp_exporter *e)
 {
 	pthread_condattr_t attr;
 
-	pthread_mutex_init(&e->lock, NULL);
+	thread_mutex_init(&e->lock);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&e->changed, &attr);

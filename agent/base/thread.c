@@ -18,3 +18,13 @@ void thread_begin(enum thread_kind kind)
 	if (on_begin)
 		on_begin(kind);
 }
+
+void thread_mutex_init(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	(void)pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(m, &attr);
+	pthread_mutexattr_destroy(&attr);
+}

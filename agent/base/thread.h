@@ -6,6 +6,8 @@
 #ifndef PROFLET_BASE_THREAD_H
 #define PROFLET_BASE_THREAD_H
 
+#include <pthread.h>
+
 enum thread_kind {
 	THREAD_READER,	/* reads binaries and /proc of other processes */
 	THREAD_NETWORK, /* talks to a server and reads only files of the agent itself */
@@ -15,5 +17,10 @@ enum thread_kind {
 void thread_set_begin(void (*begin)(enum thread_kind kind));
 /* Call first on a new thread. */
 void thread_begin(enum thread_kind kind);
+/*
+ * A mutex whose holder has the priority of whoever waits for it: an urgent thread (urgency.h) would otherwise
+ * wait for as long as an ordinary one waits for a CPU.
+ */
+void thread_mutex_init(pthread_mutex_t *m);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/priority.h"
+#include "agent/base/thread.h"
 
 #define PRIORITY_EVENTS 2
 #define PRIORITY_READING 1
@@ -47,7 +48,7 @@ static struct {
 	rlim_t run_us;
 	pid_t urgent[THREADS_MAX]; /* 0: free; atomic, since the signal handler reads them */
 	struct rlimit rtprio, nice, rttime;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} state;
 
 static _Thread_local struct {
 	pid_t tid;
@@ -150,6 +151,7 @@ int urgency_allow(double share)
 
 	if (getrlimit(RLIMIT_RTTIME, &state.rttime) < 0)
 		return -errno;
+	thread_mutex_init(&state.lock);
 	(void)raise_limit(RLIMIT_NICE, NICE_LIMIT, &state.nice);
 	(void)raise_limit(RLIMIT_RTPRIO, PRIORITY_EVENTS, &state.rtprio);
 	__atomic_store_n(&state.run_us, START_RUN_US, __ATOMIC_RELEASE);
@@ -237,8 +239,10 @@ void urgency_end(void)
 
 void urgency_stats(struct urgency_stats *ret)
 {
-	pthread_mutex_lock(&state.lock);
 	*ret = (struct urgency_stats){.ended = __atomic_load_n(&state.ended, __ATOMIC_RELAXED)};
+	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&state.lock);
 	for (int kind = 0; kind < URGENCY_KINDS; kind++)
 		ret->cpu_ns[kind] = state.budgets[kind].used_ns;
 	pthread_mutex_unlock(&state.lock);

@@ -241,7 +241,7 @@ int worker_new(struct worker **ret, unsigned n_threads, size_t max_jobs, const c
 
 	if (!w)
 		return -ENOMEM;
-	pthread_mutex_init(&w->lock, NULL);
+	thread_mutex_init(&w->lock);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->wake, NULL);

@@ -32,8 +32,12 @@ static void use_cpu(uint64_t ns)
 
 Test(urgency, not_unless_allowed)
 {
+	struct urgency_stats s;
+
 	urgency_check(URGENCY_EVENTS);
 	cr_expect_eq(policy(), SCHED_OTHER);
+	urgency_stats(&s);
+	cr_expect_eq(s.cpu_ns[URGENCY_EVENTS], 0);
 }
 
 Test(urgency, no_share_is_off)
