@@ -76,7 +76,7 @@ static void on_run_limit(int signo)
 
 	(void)signo;
 	for (unsigned i = 0; i < THREADS_MAX; i++) {
-		pid_t tid = __atomic_load_n(&state.urgent[i], __ATOMIC_ACQUIRE);
+		pid_t tid = __atomic_exchange_n(&state.urgent[i], 0, __ATOMIC_ACQ_REL);
 
 		if (tid)
 			priority_set_ordinary(tid);
@@ -110,9 +110,18 @@ static int become_urgent(int priority)
 
 static void become_ordinary(void)
 {
-	priority_set_ordinary(0);
-	__atomic_store_n(&state.urgent[self.slot], 0, __ATOMIC_RELEASE);
+	pid_t tid = self.tid;
+
+	priority_set_ordinary(0); /* also after the handler, which does not know our time slice */
+	(void)__atomic_compare_exchange_n(&state.urgent[self.slot], &tid, 0, false, __ATOMIC_ACQ_REL,
+					  __ATOMIC_RELAXED);
 	self.urgent = false;
+}
+
+/* The handler has made the calling thread ordinary. */
+static bool was_interrupted(void)
+{
+	return self.urgent && __atomic_load_n(&state.urgent[self.slot], __ATOMIC_ACQUIRE) != self.tid;
 }
 
 /* --- limits */
@@ -223,7 +232,7 @@ void urgency_check(enum urgency_kind kind)
 	used = self.urgent ? cpu - self.cpu_ns : 0;
 	self.cpu_ns = cpu;
 	left = budget_take(&state.budgets[kind], used);
-	if (self.urgent && left <= 0) {
+	if (was_interrupted() || (self.urgent && left <= 0)) {
 		become_ordinary();
 		__atomic_add_fetch(&state.ended, 1, __ATOMIC_RELAXED);
 	} else if (!self.urgent && left > (int64_t)(BURST_NS / 2)) {

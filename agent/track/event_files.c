@@ -35,6 +35,18 @@ void event_files_fini(struct event_files *f)
 	*f = (struct event_files){.slots = {{.pid = 0}}};
 }
 
+void event_files_forget(struct event_files *f, uint64_t before_ns)
+{
+	for (unsigned i = 0; i < EVENT_FILES_SLOTS; i++) {
+		struct event_file *s = &f->slots[i];
+
+		if (!s->known || s->last_ns >= before_ns)
+			continue;
+		file_release(s);
+		*s = (struct event_file){.pid = 0};
+	}
+}
+
 static bool same_file(const struct event_file *a, const struct event_file *b)
 {
 	return a->pid == b->pid && a->start_ns == b->start_ns && a->exec_ns == b->exec_ns &&
@@ -76,6 +88,7 @@ uint32_t event_files_find(struct event_files *f, struct openings *o, const struc
 	if (v->name[0] != '/' || v->mmap.has_build_id || !v->mmap.inode)
 		return openings_of_event(o, v);
 	s = slot_of(f, p, v);
+	s->last_ns = v->time_ns;
 	if (v->time_ns - s->since_ns > SECOND_NS) {
 		s->since_ns = v->time_ns;
 		s->n = s->n > EVENT_FILES_OFTEN ? EVENT_FILES_OFTEN - 1 : 0;

@@ -25,6 +25,7 @@ struct event_file {
 	uint64_t start_ns, exec_ns; /* of the process, and of its program */
 	uint64_t inode, generation, path_hash;
 	uint64_t since_ns; /* mappings are counted from then on */
+	uint64_t last_ns;  /* when it was mapped last */
 	unsigned n;
 	bool known; /* `file` is what opening it has led to; it is held */
 	uint32_t file;
@@ -37,6 +38,8 @@ struct event_files {
 };
 
 void event_files_fini(struct event_files *f);
+/* Call now and then: drops the files that were not mapped any more after `before_ns`. */
+void event_files_forget(struct event_files *f, uint64_t before_ns);
 /* As openings_of_event. */
 uint32_t event_files_find(struct event_files *f, struct openings *o, const struct process *p,
 			  const struct sideband_event *v);

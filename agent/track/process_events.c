@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/log.h"
 #include "agent/proc/image.h"
 #include "agent/proc/table.h"
@@ -16,6 +17,8 @@
 #include "agent/track/process_reader.h"
 #include "agent/track/publication.h"
 #include "agent/track/remaps.h"
+
+#define EVENT_FILES_KEEP_NS (5 * NS_PER_SEC) /* a file that is mapped often is mapped again by then */
 
 struct process_events {
 	struct process_events_options options;
@@ -236,6 +239,12 @@ int process_events_drain(struct process_events *e)
 	r = events->drain(events->data, on_event, e);
 	floods_read(&e->floods);
 	return r < 0 ? r : e->news;
+}
+
+void process_events_sweep(struct process_events *e, uint64_t now_ns)
+{
+	if (now_ns > EVENT_FILES_KEEP_NS)
+		event_files_forget(&e->files, now_ns - EVENT_FILES_KEEP_NS);
 }
 
 void process_events_stats(const struct process_events *e, struct process_events_stats *ret)

@@ -45,6 +45,8 @@ void process_events_free(struct process_events *e); /* NULL is fine */
  * not be read: they wait for the next call.
  */
 int process_events_drain(struct process_events *e);
+/* Call now and then. */
+void process_events_sweep(struct process_events *e, uint64_t now_ns);
 void process_events_stats(const struct process_events *e, struct process_events_stats *ret);
 
 #endif

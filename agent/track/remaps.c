@@ -113,19 +113,29 @@ static bool copy_enter(struct remaps *r, struct process *p, struct proc_mapping 
 }
 
 /* The memory may have been mapped anew since the request was made: then it has a file, or is not there. */
+static bool is_still_memory(const struct compare_request *c)
+{
+	const struct proc_mapping *now = proc_maps_find(c->process->maps, c->mapping.start);
+
+	return now && now->end >= c->mapping.end && !is_binary(c->owner, now->file);
+}
+
+/* Enters the copy, or takes back that it was taken for one. */
 static void compare_late(struct request *q)
 {
 	struct compare_request *c = container_of(q, struct compare_request, request);
+	struct proc_mapping memory = {c->mapping.start, c->mapping.end, 0, PROC_FILE_NONE};
 	struct remaps *r = c->owner;
 	struct process *p = c->process;
-	const struct proc_mapping *now;
+	bool copy = is_copy(c->result, c->both);
 
-	if (p->end_ns || p->image->program != c->image->program || !is_copy(c->result, c->both))
+	if (p->end_ns || p->image->program != c->image->program)
 		return;
-	now = proc_maps_find(p->maps, c->mapping.start);
-	if (!now || now->end < c->mapping.end || is_binary(r, now->file) || !copy_enter(r, p, c->mapping))
+	if (!(copy ? is_still_memory(c) : proc_maps_has(p->maps, &c->mapping)))
 		return;
-	r->stats.found++;
+	if (!copy_enter(r, p, copy ? c->mapping : memory))
+		return;
+	r->stats.found += copy;
 	publication_mark(r->options.publication, p->pid);
 }
 

@@ -370,6 +370,7 @@ void track_sweep(struct track *t, uint64_t now_ns)
 
 	proc_table_each(t->processes, sweep_process, &sweep);
 	process_names_forget_threads(t->names);
+	process_events_sweep(t->events, now_ns);
 	if (now_ns > UNUSED_OPEN_NS)
 		binary_registry_close_unused(t->binaries, now_ns - UNUSED_OPEN_NS, has_final_table, t);
 	publication_forget(t->publication);

@@ -383,6 +383,7 @@ Test(openings, unused)
 	(void)track_drain(f->track);
 	flow_wait(f, 10 * NS_PER_SEC);
 	track_drained(f->track, fake_now_ns);
+	track_sweep(f->track, fake_now_ns);
 	cr_expect_not_null(binary_registry_get(binaries, index));
 	flow_wait(f, 60 * NS_PER_SEC);
 	track_sweep(f->track, fake_now_ns);
