@@ -114,10 +114,10 @@ void proc_history_each(const struct process *p, void (*fn)(const struct proc_map
 		fn(p->history->versions[i].maps, data);
 }
 
-void proc_history_replace_file(struct process *p, uint32_t from, uint32_t to)
+void proc_history_opened(struct process *p, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = 0; p->history && i < p->history->n; i++)
-		(void)proc_maps_replace_file(p->history->versions[i].maps, from, to);
+		(void)proc_maps_opened(p->history->versions[i].maps, from, to);
 }
 
 void proc_history_forget(struct process *p, uint64_t time_ns)

@@ -44,8 +44,8 @@ bool proc_history_outdated(const struct process *p, uint64_t time_ns, uint32_t g
 			   const struct proc_maps **ret);
 void proc_history_each(const struct process *p, void (*fn)(const struct proc_maps *m, void *data),
 		       void *data);
-/* Calls proc_maps_replace_file for each version. */
-void proc_history_replace_file(struct process *p, uint32_t from, uint32_t to);
+/* Calls proc_maps_opened for each version. */
+void proc_history_opened(struct process *p, uint32_t from, uint32_t to);
 /* Forgets versions that ended before `time_ns`, because no sample of that time can follow. */
 void proc_history_forget(struct process *p, uint64_t time_ns);
 void proc_history_fini(struct process *p);

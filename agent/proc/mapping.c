@@ -21,7 +21,9 @@
 
 struct proc_maps_chunk {
 	unsigned refs;
-	uint32_t n, cap; /* n > 0 in every chunk of a list */
+	uint32_t n, cap;    /* n > 0 in every chunk of a list */
+	uint32_t n_opening; /* entries whose file is being opened */
+	uint32_t replaced;  /* the number of PROC_FILE_OPENING that was replaced last; 0: none since a change */
 	struct proc_mapping entries[];
 };
 
@@ -51,7 +53,7 @@ static struct proc_maps_chunk *chunk_new(uint32_t n)
 	if (!k)
 		return NULL;
 	k->refs = 1;
-	k->n = 0;
+	k->n = k->n_opening = k->replaced = 0;
 	k->cap = cap;
 	return k;
 }
@@ -62,24 +64,6 @@ static void chunk_unref(const struct proc_maps *m, struct proc_maps_chunk *k)
 		return;
 	release(m, k->entries, k->n);
 	free(k);
-}
-
-/* Makes a chunk of the list private to it. 0; -ENOMEM: it may be shared. */
-static int chunk_own(struct proc_maps *m, uint32_t chunk)
-{
-	struct proc_maps_chunk *shared = m->chunks[chunk], *k;
-
-	if (shared->refs == 1)
-		return 0;
-	k = chunk_new(shared->n);
-	if (!k)
-		return -ENOMEM;
-	memcpy(k->entries, shared->entries, shared->n * sizeof k->entries[0]);
-	k->n = shared->n;
-	hold(m, k->entries, k->n);
-	chunk_unref(m, shared);
-	m->chunks[chunk] = k;
-	return 0;
 }
 
 /* --- lists */
@@ -228,33 +212,47 @@ bool proc_maps_has(const struct proc_maps *m, const struct proc_mapping *mapping
 
 /* --- changing a list */
 
-static bool chunk_replace_file(struct proc_maps *m, uint32_t chunk, uint32_t from, uint32_t to)
+static uint32_t count_opening(const struct proc_mapping *e, uint32_t n)
 {
-	struct proc_mapping *e = m->chunks[chunk]->entries;
-	uint32_t n = m->chunks[chunk]->n, i = 0;
+	uint32_t count = 0;
 
-	while (i < n && e[i].file != from)
-		i++;
-	if (i == n)
-		return false;
-	(void)chunk_own(m, chunk); /* without memory, it changes in all lists that share it */
-	e = m->chunks[chunk]->entries;
-	for (; i < n; i++) {
-		if (e[i].file != from)
-			continue;
-		hold(m, &(struct proc_mapping){.file = to}, 1);
-		release(m, &e[i], 1);
-		e[i].file = to;
-	}
-	return true;
+	for (uint32_t i = 0; i < n; i++)
+		count += e[i].file >> 31; /* PROC_FILE_OPENING */
+	return count;
 }
 
-bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to)
+/* Several lists may have the chunk: for each of them, its entries have changed. */
+static bool chunk_replace_file(const struct proc_maps *m, struct proc_maps_chunk *k, uint32_t from, uint32_t to)
 {
 	bool found = false;
 
+	if (k->replaced == from)
+		return true;
+	for (uint32_t i = 0; k->n_opening && i < k->n; i++) {
+		if (k->entries[i].file != from)
+			continue;
+		hold(m, &(struct proc_mapping){.file = to}, 1);
+		release(m, &k->entries[i], 1);
+		k->entries[i].file = to;
+		found = true;
+	}
+	if (!found)
+		return false;
+	k->replaced = from;
+	k->n_opening = count_opening(k->entries, k->n);
+	return true;
+}
+
+bool proc_maps_opened(struct proc_maps *m, uint32_t from, uint32_t to)
+{
+	bool found = false;
+
+	if (m->replaced == from)
+		return true;
 	for (uint32_t i = 0; i < m->n_chunks; i++)
-		found |= chunk_replace_file(m, i, from, to);
+		found |= chunk_replace_file(m, m->chunks[i], from, to);
+	if (found)
+		m->replaced = from;
 	m->version += found;
 	return found;
 }
@@ -344,6 +342,8 @@ static void change_in_place(struct proc_maps *m, const struct change *c)
 
 	hold(m, c->with, c->n_with);
 	release(m, at, c->suffix - c->prefix);
+	k->n_opening += count_opening(c->with, c->n_with) - count_opening(at, c->suffix - c->prefix);
+	k->replaced = 0;
 	memmove(at + c->n_with, &k->entries[c->suffix], c->n_suffix * sizeof *at);
 	memcpy(at, c->with, c->n_with * sizeof *at);
 	k->n = c->prefix + c->n_with + c->n_suffix;
@@ -376,6 +376,7 @@ static void filling_add(struct filling *f, const struct proc_mapping *e, uint32_
 		struct proc_maps_chunk *k = f->chunks[f->at];
 
 		k->entries[k->n++] = e[i];
+		k->n_opening += count_opening(&e[i], 1);
 		f->at += k->n == f->each;
 	}
 }
@@ -422,6 +423,7 @@ static int change_apply(struct proc_maps *m, const struct change *c)
 	if (r < 0)
 		return r;
 	m->n += n - n_old;
+	m->replaced = 0;
 	m->version++;
 	return 0;
 }

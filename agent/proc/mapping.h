@@ -49,6 +49,7 @@ struct proc_maps {
 	uint32_t n; /* mappings */
 	uint32_t n_chunks;
 	size_t cap;
+	uint32_t replaced;		 /* mapping.c's own */
 	uint64_t id;			 /* of the list; never reused */
 	uint64_t version;		 /* incremented by every change of the entries */
 	struct proc_maps_chunk **chunks; /* in ascending order; several lists may share a chunk */
@@ -76,8 +77,11 @@ void proc_maps_unref(struct proc_maps *m);
  * -ENOSPC at PROC_MAPS_MAX.
  */
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
-/* Replaces the file `from` by `to` in every mapping, also in a shared list. False: no mapping has `from`. */
-bool proc_maps_replace_file(struct proc_maps *m, uint32_t from, uint32_t to);
+/*
+ * A file has been opened: replaces `from`, a number of PROC_FILE_OPENING, by `to` in every mapping. Lists that
+ * share entries with this one have the new file, too; call it for each of them. False: no mapping had `from`.
+ */
+bool proc_maps_opened(struct proc_maps *m, uint32_t from, uint32_t to);
 /* Whether another mapping is in the range of `mapping`. */
 bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping);
 /* Whether the list already covers all of `mapping`. */

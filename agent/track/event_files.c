@@ -95,8 +95,19 @@ uint32_t event_files_find(struct event_files *f, struct openings *o, const struc
 	}
 	if (++s->n > EVENT_FILES_OFTEN && s->known)
 		return s->file;
+	if (s->n > EVENT_FILES_OFTEN && s->ticket)
+		return s->ticket;
 	file = openings_of_event(o, v);
-	if (!(file & PROC_FILE_OPENING))
+	if (file & PROC_FILE_OPENING)
+		s->ticket = file;
+	else
 		file_set(s, file, p->maps->files);
 	return file;
+}
+
+void event_files_resolved(struct event_files *f, uint32_t ticket, uint32_t to)
+{
+	for (unsigned i = 0; i < EVENT_FILES_SLOTS; i++)
+		if (f->slots[i].ticket == ticket)
+			f->slots[i].ticket = to & PROC_FILE_OPENING ? to : 0;
 }

@@ -2,7 +2,7 @@
 /*
  * The binaries of mapping events. A program may map pieces of one file thousands of times a second, and
  * opening the file each time costs a request to another thread. So the file that a process has mapped often
- * within a second is not opened again in that second, and later once a second. Main loop only.
+ * within a second is not opened again in that second, nor while it is being opened, and later once a second. Main loop only.
  */
 #ifndef PROFLET_TRACK_EVENT_FILES_H
 #define PROFLET_TRACK_EVENT_FILES_H
@@ -30,6 +30,7 @@ struct event_file {
 	bool known; /* `file` is what opening it has led to; it is held */
 	uint32_t file;
 	const struct proc_files *holder;
+	uint32_t ticket; /* of the opening that is on its way; 0: none */
 };
 
 /* Embedded; zeroed, it is empty. */
@@ -40,6 +41,8 @@ struct event_files {
 void event_files_fini(struct event_files *f);
 /* Call now and then: drops the files that were not mapped any more after `before_ns`. */
 void event_files_forget(struct event_files *f, uint64_t before_ns);
+/* A ticket was replaced by what it stands for, or by another ticket. */
+void event_files_resolved(struct event_files *f, uint32_t ticket, uint32_t to);
 /* As openings_of_event. */
 uint32_t event_files_find(struct event_files *f, struct openings *o, const struct process *p,
 			  const struct sideband_event *v);

@@ -46,6 +46,8 @@ struct openings {
 	struct openings_options options;
 	uint32_t vdso;
 	uint32_t ticket; /* number of the last one given */
+	void (*resolved)(uint32_t ticket, uint32_t to, void *data);
+	void *resolved_data;
 	struct openings_stats stats;
 };
 
@@ -115,6 +117,12 @@ int openings_new(struct openings **ret, const struct openings_options *options)
 	}
 	*ret = o;
 	return 0;
+}
+
+void openings_on_resolved(struct openings *o, void (*fn)(uint32_t ticket, uint32_t to, void *data), void *data)
+{
+	o->resolved = fn;
+	o->resolved_data = data;
 }
 
 void openings_free(struct openings *o)
@@ -277,7 +285,6 @@ struct resolving {
 	uint32_t from, to; /* ticket; binary, or another ticket */
 };
 
-/* Lists may be shared: the first process that has one resolves it, and all of them are published again. */
 static void resolve_process(struct process *p, void *data)
 {
 	struct resolving *r = data;
@@ -285,9 +292,9 @@ static void resolve_process(struct process *p, void *data)
 
 	if (p != g->process && p->start_ns + EVENT_LAG_NS < g->request.made_ns)
 		return; /* too old to be forked since */
-	proc_history_replace_file(p, r->from, r->to);
-	(void)proc_maps_replace_file(p->maps, r->from, r->to);
-	publication_resolved(g->owner->options.publication, p);
+	proc_history_opened(p, r->from, r->to);
+	if (proc_maps_opened(p->maps, r->from, r->to))
+		publication_resolved(g->owner->options.publication, p);
 }
 
 /* Puts the binary in place of the ticket: for the process, and for those that it has forked since. */
@@ -297,6 +304,8 @@ static void resolve(struct resolving *r)
 
 	resolve_process(g->process, r);
 	proc_table_each(g->owner->options.processes, resolve_process, r);
+	if (g->owner->resolved)
+		g->owner->resolved(r->from, r->to, g->owner->resolved_data);
 	publication_changed(g->owner->options.publication); /* samples of ended processes wait, too */
 }
 

@@ -28,6 +28,13 @@ struct process_events {
 	struct process_events_stats stats;
 };
 
+static void on_resolved(uint32_t ticket, uint32_t to, void *data)
+{
+	struct process_events *e = data;
+
+	event_files_resolved(&e->files, ticket, to);
+}
+
 int process_events_new(struct process_events **ret, const struct process_events_options *options)
 {
 	struct process_events *e = calloc(1, sizeof *e);
@@ -39,6 +46,7 @@ int process_events_new(struct process_events **ret, const struct process_events_
 				    .processes = options->processes,
 				    .reader = options->reader,
 				    .publication = options->publication};
+	openings_on_resolved(options->openings, on_resolved, e);
 	*ret = e;
 	return 0;
 }
@@ -47,6 +55,7 @@ void process_events_free(struct process_events *e)
 {
 	if (!e)
 		return;
+	openings_on_resolved(e->options.openings, NULL, NULL);
 	event_files_fini(&e->files);
 	free(e);
 }

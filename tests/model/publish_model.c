@@ -313,9 +313,17 @@ static void do_resolve(struct world *w, struct process *p)
 			return;
 		versions[i] = w->processes[i].process ? w->processes[i].process->maps->version : 0;
 	}
-	proc_history_replace_file(p, ticket, file);
-	(void)proc_maps_replace_file(p->maps, ticket, file);
-	for (unsigned i = 0; i < PIDS; i++) /* others may share what it has, or had */
+	proc_history_opened(p, ticket, file);
+	(void)proc_maps_opened(p->maps, ticket, file);
+	for (unsigned i = 0; i < PIDS; i++) { /* others may share what it has, or had */
+		struct process *other = w->processes[i].process;
+
+		if (!other || other == p)
+			continue;
+		proc_history_opened(other, ticket, file);
+		(void)proc_maps_opened(other->maps, ticket, file);
+	}
+	for (unsigned i = 0; i < PIDS; i++)
 		if (w->processes[i].process && w->processes[i].process->maps->version != versions[i])
 			process_changed(w, i);
 }

@@ -528,12 +528,13 @@ Test(proc_maps, long_list_and_its_copies)
 			for (uint64_t i = from; i < end; i++)
 				want[i] = round;
 		}
-		cr_expect(proc_maps_replace_file(m, round, round + 100));
+		insert(m, 0, STEP / 2, 0, PROC_FILE_OPENING | round);
+		want[0] = round + 100;
+		cr_expect(proc_maps_opened(m, PROC_FILE_OPENING | round, round + 100));
 		for (uint32_t i = 0; i < LONG; i++) {
 			const struct proc_mapping *e = proc_maps_find(m, i * STEP),
 						  *old = proc_maps_find(copy, i * STEP);
 
-			want[i] += want[i] == round ? 100 : 0;
 			cr_assert_eq(e ? e->file : 0, want[i], "%u, round %u", i, round);
 			cr_assert_eq(old ? old->file : 0, want_copy[i], "copy: %u, round %u", i, round);
 		}
@@ -604,23 +605,35 @@ Test(proc_maps, an_empty_list_of_its_own)
 	cr_expect_eq(child->maps->n, 1);
 }
 
-/* The file of a mapping becomes known after the mapping, when the list may be shared. */
-Test(proc_maps, replace_file)
-{
-	_cleanup_maps_ struct proc_maps *m = maps_new();
-	uint64_t version;
+#define OPENING(n) (PROC_FILE_OPENING | (n))
 
-	insert(m, 10, 20, 0, 7);
-	insert(m, 20, 30, 0, 8);
-	insert(m, 40, 50, 0, 7);
+/* The file of a mapping becomes known after the mapping, when lists may share it. */
+Test(proc_maps, opened)
+{
+	_cleanup_maps_ struct proc_maps *m = maps_new(), *copy = NULL, *other = maps_new();
+	uint64_t version, version_of_copy;
+
+	insert(m, 10, 20, 0, OPENING(7));
+	insert(m, 20, 30, 0, OPENING(8));
+	insert(m, 40, 50, 0, OPENING(7));
+	cr_assert_eq(proc_maps_copy(&copy, m), 0);
+	insert(other, 10, 20, 0, 2);
 	version = m->version;
-	cr_expect_not(proc_maps_replace_file(m, 9, 1));
+	version_of_copy = copy->version;
+	cr_expect_not(proc_maps_opened(m, OPENING(9), 1));
 	cr_expect_eq(m->version, version, "nothing has changed");
-	cr_expect(proc_maps_replace_file(m, 7, 1));
+	cr_expect(proc_maps_opened(m, OPENING(7), 1));
 	cr_expect_gt(m->version, version);
-	cr_expect_eq(proc_maps_at(m, 0)->file, 1);
-	cr_expect_eq(proc_maps_at(m, 1)->file, 8);
-	cr_expect_eq(proc_maps_at(m, 2)->file, 1);
+	cr_expect(proc_maps_opened(copy, OPENING(7), 1));
+	cr_expect_gt(copy->version, version_of_copy);
+	cr_expect_not(proc_maps_opened(other, OPENING(7), 1));
+	for (uint32_t i = 0; i < 3; i++) {
+		cr_expect_eq(proc_maps_at(m, i)->file, i == 1 ? OPENING(8) : 1);
+		cr_expect_eq(proc_maps_at(copy, i)->file, i == 1 ? OPENING(8) : 1);
+	}
+	insert(m, 60, 70, 0, OPENING(7)); /* numbers come again after a long time */
+	cr_expect(proc_maps_opened(m, OPENING(7), 3));
+	cr_expect_eq(proc_maps_find(m, 60)->file, 3);
 }
 
 /* ---- lists count the files of their mappings */
@@ -655,7 +668,7 @@ Test(proc_maps, files_are_held)
 	parent = add(t, 1, 1);
 	cr_assert_eq(proc_maps_insert(parent->maps, (struct proc_mapping){0x1000, 0x9000, 0, 1}), 0);
 	cr_expect_eq(c.refs[1], 1);
-	cr_assert_eq(proc_maps_insert(parent->maps, (struct proc_mapping){0x3000, 0x4000, 0, 2}), 0);
+	cr_assert_eq(proc_maps_insert(parent->maps, (struct proc_mapping){0x3000, 0x4000, 0, OPENING(2)}), 0);
 	cr_expect_eq(c.refs[1], 2, "cut in two");
 	cr_expect_eq(c.refs[2], 1);
 	child = add(t, 2, 2);
@@ -668,13 +681,13 @@ Test(proc_maps, files_are_held)
 	cr_assert_eq(proc_maps_own(child), 0);
 	cr_assert_eq(proc_maps_insert(child->maps, (struct proc_mapping){0, 0x10000, 0, 3}), 0);
 	cr_expect_eq(c.refs[1], 2, "the history has what was");
-	cr_expect(proc_maps_replace_file(parent->maps, 2, 4));
-	cr_expect_eq(c.refs[1], 4, "not shared any more");
-	cr_expect_eq(c.refs[2], 1, "the history's");
+	cr_expect(proc_maps_opened(parent->maps, OPENING(2), 4));
+	cr_expect_eq(c.refs[1], 2, "still shared");
+	cr_expect_eq(c.refs[2], 0, "the history has the new one, too");
 	cr_expect_eq(c.refs[4], 1);
 	proc_history_forget(child, 6);
 	cr_expect_eq(c.refs[1], 2);
-	cr_expect_eq(c.refs[2], 0);
+	cr_expect_eq(c.refs[4], 1);
 	proc_table_free(t);
 	for (unsigned i = 0; i < ARRAY_SIZE(c.refs); i++)
 		cr_expect_eq(c.refs[i], 0, "file %u", i);

@@ -518,7 +518,7 @@ Test(completion, the_deadline_is_put_off_while_the_file_is_opened)
 	s.epoch++;
 	retry(&s);
 	cr_expect_eq(s.n, 0);
-	cr_assert(proc_maps_replace_file(s.process->maps, ticket, PROC_FILE_NONE));
+	cr_assert(proc_maps_opened(s.process->maps, ticket, PROC_FILE_NONE));
 	s.epoch++;
 	retry(&s);
 	cr_assert_eq(s.n, 1);
