@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
 /* Names that are resolved later are missing from the first window. */
 #define FIRST_NAMES_NS (10 * NS_PER_MS)
-#define URGENT_START_NS (2 * NS_PER_SEC) /* tables for what runs are built meanwhile */
+#define URGENT_START_NS (3 * NS_PER_SEC) /* tables for what runs are built meanwhile */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
@@ -107,6 +108,7 @@ static void on_record(const void *record, size_t len, void *data)
 	struct sample_view view;
 
 	a->received++;
+	urgency_check(URGENCY_EVENTS);
 	if (sample_decode(record, len, &view) < 0) {
 		a->refused[SAMPLE_DROP_BAD_RECORD]++;
 		return;
@@ -497,18 +499,6 @@ static int add_sources(struct agent *a)
 	return r;
 }
 
-/* Without the permission, the agent waits for the CPUs as the weight of its control group has it. */
-static void become_urgent(const struct agent *a)
-{
-	int r = urgency_allow(a->options.config->cpu.max);
-
-	if (r < 0)
-		log_info("without SYS_RESOURCE or SYS_NICE no thread is urgent (%s): where all CPUs are busy, "
-			 "samples may be late or lost",
-			 strerror(-r));
-	urgency_check(URGENCY_EVENTS);
-}
-
 int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why)
 {
 	struct agent *a = calloc(1, sizeof *a);
@@ -523,7 +513,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	resources_raise_files();
 	resources_bound_heap();
 	priority_raise();
-	become_urgent(a);
+	urgency_check(URGENCY_EVENTS);
 	find_cgroup_base(a);
 	r = open_modules(a, ret_why);
 	if (r == 0)
@@ -621,11 +611,26 @@ static void finish_window(struct agent *a, uint64_t deadline_ns)
 	report_send(a->report);
 }
 
+/* Waits for what the last samples lack, then takes them as they are. */
+static void finish_samples(struct agent *a, uint64_t deadline_ns)
+{
+	while (completion_expects(a->completion) && clock_mono_ns() < deadline_ns) {
+		worker_drain(a->opener, FLUSH_STEP_NS);
+		worker_drain(a->worker, FLUSH_STEP_NS);
+		track_check(a->track);
+		track_progress(a->track);
+		completion_retry(a->completion, track_epoch(a->track));
+		(void)poll(NULL, 0, 1); /* it may be something that no thread is at work on */
+	}
+	completion_finish(a->completion);
+}
+
 static void flush(struct agent *a, uint64_t timeout_ns)
 {
-	uint64_t deadline_ns = clock_mono_ns() + timeout_ns;
+	uint64_t now = clock_mono_ns(), deadline_ns = now + timeout_ns;
 
-	completion_finish(a->completion);
+	urgency_ending();
+	finish_samples(a, now + timeout_ns / 2);
 	finish_window(a, deadline_ns);
 	report_close_window(a->report);
 	send_window(a);

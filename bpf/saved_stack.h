@@ -13,10 +13,10 @@
 
 #define SAVED_STACK_HOLE_MAX 16384u /* bytes in a row that cannot be read: the stack ends below them */
 
-/* Whether user space can go on with the unwind: not behind a step that led nowhere. */
+/* Whether user space can go on with the unwind: not behind a frame-pointer step that led nowhere. */
 static __always_inline int can_finish(const struct unwind_area *a, int ending)
 {
-	if (ending == ENDING_UNSUPPORTED_RULE)
+	if (ending == ENDING_UNSUPPORTED_RULE || (ending == ENDING_NO_TABLE && a->state.pending))
 		return 1;
 	return (ending == ENDING_NO_PROCESS || ending == ENDING_NO_MAPPING || ending == ENDING_NO_TABLE) &&
 	       !a->state.fallback;

@@ -25,6 +25,9 @@ struct attributes {
 	uint64_t runtime, deadline, period;
 };
 
+#ifndef SCHED_DEADLINE /* sched.h of glibc before 2.41 */
+#define SCHED_DEADLINE 6
+#endif
 #define RESET_ON_FORK 1u /* SCHED_FLAG_RESET_ON_FORK */
 
 _Static_assert(sizeof(struct attributes) == 48, "version 0 of struct sched_attr");
@@ -83,6 +86,20 @@ int priority_set_urgent(int level)
 	struct sched_param p = {.sched_priority = level};
 
 	return sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p) < 0 ? -errno : 0;
+}
+
+int priority_set_deadline(uint64_t runtime_ns, uint64_t period_ns)
+{
+	struct attributes a = {
+		.size = sizeof a,
+		.policy = SCHED_DEADLINE,
+		.flags = RESET_ON_FORK, /* without it, the thread could not create others */
+		.runtime = runtime_ns,
+		.deadline = period_ns,
+		.period = period_ns,
+	};
+
+	return syscall(SYS_sched_setattr, 0, &a, 0) < 0 ? -errno : 0;
 }
 
 void priority_set_ordinary(pid_t tid)

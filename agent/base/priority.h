@@ -6,6 +6,7 @@
 #ifndef PROFLET_PRIORITY_H
 #define PROFLET_PRIORITY_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Raises the priority of the calling thread (nice -5; needs RLIMIT_NICE or CAP_SYS_NICE). */
@@ -21,7 +22,13 @@ void priority_short_slices(void);
  * 0 or -errno.
  */
 int priority_set_urgent(int level);
-/* Takes that back; tid 0: from the calling thread. A signal handler may call it for other threads. */
+/*
+ * The same with SCHED_DEADLINE: it runs before all others for runtime_ns of each period, and not at all for the
+ * remainder. Needs CAP_SYS_NICE, and that the thread may run on all CPUs. 0 or -errno; -EBUSY: other threads
+ * have such rights to most of the CPU time.
+ */
+int priority_set_deadline(uint64_t runtime_ns, uint64_t period_ns);
+/* Takes either back; tid 0: from the calling thread. A signal handler may call it for other threads. */
 void priority_set_ordinary(pid_t tid);
 /*
  * Raises the priority of the process's session (nice -10; needs CAP_SYS_NICE), for kernels that weigh

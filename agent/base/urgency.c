@@ -25,12 +25,16 @@
 #define PRIORITY_READING 1
 #define NICE_LIMIT 25 /* in the unit of RLIMIT_NICE: nice -5 */
 #define THREADS_MAX 16u
-/* Most that a budget holds: before urgency_started, and after. */
-#define START_NS (500 * NS_PER_MS)
-#define BURST_NS (20 * NS_PER_MS)
-#define EVENTS_PART 0.6 /* of the share */
+#define CHECK_NS NS_PER_MS /* checks that follow sooner do nothing */
+#define BURST_NS (20 * NS_PER_MS) /* most that a budget holds after urgency_started */
+/* Before that; and the part of the share. */
+static const uint64_t start_ns[URGENCY_KINDS] = {500 * NS_PER_MS, 1000 * NS_PER_MS};
+static const double share_part[URGENCY_KINDS] = {0.7, 0.3};
 #define START_RUN_US 1000000u
 #define RUN_US 50000u /* without a wait */
+/* Where the policy is SCHED_DEADLINE: parts of each PERIOD_NS, in percent. */
+#define PERIOD_NS (100 * NS_PER_MS)
+static const unsigned start_percent[URGENCY_KINDS] = {50, 20}, percent[URGENCY_KINDS] = {20, 10};
 
 struct budget {
 	double share;
@@ -42,7 +46,8 @@ struct budget {
 
 static struct {
 	pthread_mutex_t lock; /* of the budgets */
-	bool allowed;
+	bool allowed, started;
+	bool deadline; /* the policy is SCHED_DEADLINE */
 	struct budget budgets[URGENCY_KINDS];
 	uint64_t ended;
 	rlim_t run_us;
@@ -54,7 +59,8 @@ static _Thread_local struct {
 	pid_t tid;
 	unsigned slot;
 	bool urgent;
-	uint64_t cpu_ns;
+	uint64_t cpu_ns, checked_ns; /* at the last check */
+	const bool *job;	     /* whether its job is urgent; NULL: it has none */
 } self;
 
 /* --- policies */
@@ -85,8 +91,17 @@ static void on_run_limit(int signo)
 	errno = e;
 }
 
-/* Makes the calling thread urgent. -EAGAIN: there are too many; -EPERM. */
-static int become_urgent(int priority)
+static int set_policy(enum urgency_kind kind)
+{
+	unsigned part = (__atomic_load_n(&state.started, __ATOMIC_ACQUIRE) ? percent : start_percent)[kind];
+
+	if (state.deadline)
+		return priority_set_deadline(PERIOD_NS / 100 * part, PERIOD_NS);
+	return priority_set_urgent(kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
+}
+
+/* Makes the calling thread urgent. -EAGAIN, -EBUSY: there are too many; -EPERM. */
+static int become_urgent(enum urgency_kind kind)
 {
 	int r;
 
@@ -101,7 +116,7 @@ static int become_urgent(int priority)
 	}
 	if (self.slot == THREADS_MAX)
 		return -EAGAIN;
-	r = priority_set_urgent(priority);
+	r = set_policy(kind);
 	if (r < 0)
 		__atomic_store_n(&state.urgent[self.slot], 0, __ATOMIC_RELEASE);
 	self.urgent = r == 0;
@@ -145,8 +160,12 @@ static bool raise_limit(__rlimit_resource_t which, rlim_t needed, struct rlimit 
 /* Whether this thread may become urgent, and ordinary again. */
 static int try(void)
 {
-	int r = become_urgent(PRIORITY_READING);
+	int r = become_urgent(URGENCY_READING);
 
+	if (r == -EPERM) {
+		state.deadline = true;
+		r = become_urgent(URGENCY_READING);
+	}
 	if (r == 0)
 		become_ordinary();
 	return r;
@@ -172,9 +191,9 @@ int urgency_allow(double share)
 		return r;
 	for (int kind = 0; kind < URGENCY_KINDS; kind++)
 		state.budgets[kind] = (struct budget){
-			.share = share * (kind == URGENCY_EVENTS ? EVENTS_PART : 1 - EVENTS_PART),
-			.left_ns = START_NS,
-			.max_ns = START_NS,
+			.share = share * share_part[kind],
+			.left_ns = (int64_t)start_ns[kind],
+			.max_ns = (int64_t)start_ns[kind],
 			.at_ns = now,
 		};
 	__atomic_store_n(&state.allowed, share > 0, __ATOMIC_RELEASE);
@@ -189,8 +208,30 @@ void urgency_started(void)
 	for (int kind = 0; kind < URGENCY_KINDS; kind++)
 		state.budgets[kind].max_ns = BURST_NS;
 	pthread_mutex_unlock(&state.lock);
+	__atomic_store_n(&state.started, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&state.run_us, RUN_US, __ATOMIC_RELEASE);
 	set_run_limit(RUN_US);
+}
+
+bool urgency_needs_nice(void)
+{
+	return __atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE) && state.deadline;
+}
+
+bool urgency_is_on(void)
+{
+	return self.urgent;
+}
+
+void urgency_ending(void)
+{
+	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&state.lock);
+	for (int kind = 0; kind < URGENCY_KINDS; kind++)
+		state.budgets[kind].left_ns = state.budgets[kind].max_ns = (int64_t)start_ns[kind];
+	pthread_mutex_unlock(&state.lock);
+	__atomic_store_n(&state.started, false, __ATOMIC_RELEASE);
 }
 
 void urgency_restore_limits(void)
@@ -205,16 +246,18 @@ void urgency_restore_limits(void)
 /* --- budgets */
 
 /* Takes what a thread has used, and adds what the time has brought. Returns what is left. */
-static int64_t budget_take(struct budget *b, uint64_t used_ns)
+static int64_t budget_take(struct budget *b, uint64_t used_ns, uint64_t now)
 {
-	uint64_t now = clock_mono_ns();
 	int64_t left;
 
 	pthread_mutex_lock(&state.lock);
-	b->left_ns += (int64_t)((double)(now - b->at_ns) * b->share) - (int64_t)used_ns;
+	if (now > b->at_ns) { /* else another thread was here before, with a later time */
+		b->left_ns += (int64_t)((double)(now - b->at_ns) * b->share);
+		b->at_ns = now;
+	}
+	b->left_ns -= (int64_t)used_ns;
 	if (b->left_ns > b->max_ns)
 		b->left_ns = b->max_ns;
-	b->at_ns = now;
 	b->used_ns += used_ns;
 	left = b->left_ns;
 	pthread_mutex_unlock(&state.lock);
@@ -223,21 +266,40 @@ static int64_t budget_take(struct budget *b, uint64_t used_ns)
 
 void urgency_check(enum urgency_kind kind)
 {
-	uint64_t cpu, used;
+	uint64_t now, cpu, used;
 	int64_t left;
 
 	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
 		return;
+	now = clock_mono_ns();
+	if (now - self.checked_ns < CHECK_NS)
+		return;
+	self.checked_ns = now;
 	cpu = clock_thread_cpu_ns();
 	used = self.urgent ? cpu - self.cpu_ns : 0;
 	self.cpu_ns = cpu;
-	left = budget_take(&state.budgets[kind], used);
+	left = budget_take(&state.budgets[kind], used, now);
 	if (was_interrupted() || (self.urgent && left <= 0)) {
 		become_ordinary();
 		__atomic_add_fetch(&state.ended, 1, __ATOMIC_RELAXED);
 	} else if (!self.urgent && left > (int64_t)(BURST_NS / 2)) {
-		(void)become_urgent(kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
+		(void)become_urgent(kind);
 	}
+}
+
+void urgency_job(const bool *urgent)
+{
+	self.job = urgent;
+	if (urgent && !__atomic_load_n(urgent, __ATOMIC_RELAXED))
+		urgency_end();
+	else if (urgent || self.urgent)
+		urgency_check(URGENCY_READING);
+}
+
+void urgency_point(void)
+{
+	if (self.job && __atomic_load_n(self.job, __ATOMIC_RELAXED))
+		urgency_check(URGENCY_READING);
 }
 
 void urgency_end(void)

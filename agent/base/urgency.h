@@ -3,7 +3,8 @@
  * Urgent threads. On a busy node the control group of the agent may have so small a weight that its threads
  * wait for a CPU for seconds, while process events and samples fill buffers of bounded size, and processes
  * end before they are read. An urgent thread has a real-time policy (SCHED_RR), so it runs before all ordinary
- * threads of the host, whatever the weights.
+ * threads of the host, whatever the weights. Kernels with CONFIG_RT_GROUP_SCHED refuse that policy in control
+ * groups; there it is SCHED_DEADLINE, which needs CAP_SYS_NICE all the time.
  *
  * Ordinary threads of others have to stand that, so the CPU time of urgent threads is bounded: there is a
  * budget for each kind, which grows with time. A thread that has used it up is ordinary until there is some
@@ -12,6 +13,7 @@
 #ifndef PROFLET_BASE_URGENCY_H
 #define PROFLET_BASE_URGENCY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum urgency_kind {
@@ -27,17 +29,31 @@ struct urgency_stats {
 
 /*
  * Allows urgent threads, which may use `share` (0.05 is 5 %) of the time of one CPU in all, and more until
- * urgency_started. Raises RLIMIT_RTPRIO and RLIMIT_NICE so that no capability is needed later: call it while
- * CAP_SYS_RESOURCE or CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
+ * urgency_started. Raises RLIMIT_RTPRIO and RLIMIT_NICE, so that most kernels need no capability later: call it
+ * while CAP_SYS_RESOURCE or CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
  */
 int urgency_allow(double share);
+/* Whether threads keep needing CAP_SYS_NICE to become urgent. */
+bool urgency_needs_nice(void);
+/* Whether the calling thread is urgent. */
+bool urgency_is_on(void);
 /* The start is over: from now on, no more than the share is used, and only for milliseconds at a time. */
 void urgency_started(void);
 /*
  * Accounts for the CPU time that the calling thread has used since its last check, and makes it urgent or
- * ordinary. Costs less than a microsecond: call it often.
+ * ordinary. Costs a look at a clock, and more once a millisecond: call it often, since a thread that is late
+ * becomes urgent only here.
  */
 void urgency_check(enum urgency_kind kind);
+/*
+ * The calling thread does a job: urgently whenever *urgent says so, which another thread may set (atomically)
+ * while it runs. NULL: it does no job.
+ */
+void urgency_job(const bool *urgent);
+/* For the long loops of jobs: checks whether the job has become urgent. */
+void urgency_point(void);
+/* The process is about to end: there is as much as at the start once more. */
+void urgency_ending(void);
 /* Makes the calling thread ordinary; before a thread ends, too. */
 void urgency_end(void);
 /* Gives a new child process, before execve, the limits that the agent had before urgency_allow. */

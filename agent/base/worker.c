@@ -162,19 +162,6 @@ static void worker_destroy(struct worker *w)
 	free(w);
 }
 
-static void run(struct worker_job *job)
-{
-	bool urgent = job->urgent; /* the job may free itself */
-
-	if (urgent)
-		urgency_check(URGENCY_READING);
-	else
-		urgency_end();
-	job->run(job);
-	if (urgent)
-		urgency_check(URGENCY_READING);
-}
-
 static void *thread_main(void *data)
 {
 	struct thread *t = data;
@@ -189,7 +176,9 @@ static void *thread_main(void *data)
 		t->cpu_clock = CLOCK_MONOTONIC; /* always moves: such a thread is never stuck */
 	while (stay && (job = job_take(w, t))) {
 		pthread_mutex_unlock(&w->lock);
-		run(job);
+		urgency_job(&job->urgent);
+		job->run(job);
+		urgency_job(NULL);
 		pthread_mutex_lock(&w->lock);
 		stay = job_finish(w, t);
 	}

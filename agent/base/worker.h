@@ -29,7 +29,7 @@ struct worker_job {
 	/* Called by worker_check, at most once, for a job that is stuck; `done` follows if it ever returns.
 	 * May be NULL. */
 	void (*overdue)(struct worker_job *job);
-	bool urgent; /* runs urgently (urgency.h), because samples wait for it */
+	bool urgent; /* runs urgently (urgency_job), because samples wait for it */
 	int state;   /* worker.c's own */
 };
 

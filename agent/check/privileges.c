@@ -38,6 +38,7 @@ static const struct {
 	{CAP_SYSLOG, "SYSLOG"},
 	{CAP_CHECKPOINT_RESTORE, "CHECKPOINT_RESTORE"},
 	{CAP_IPC_LOCK, "IPC_LOCK"},
+	{CAP_SYS_NICE, "SYS_NICE"},
 	{CAP_SYS_ADMIN, "SYS_ADMIN"},
 	{CAP_DAC_OVERRIDE, "DAC_OVERRIDE"},
 };
@@ -84,6 +85,12 @@ void privileges_of(const struct check_view *view, const struct config *config, s
 	p.of_thread[THREAD_READER] = with_admin(READ, p.held) & p.kept;
 	p.of_thread[THREAD_NETWORK] = (BIT(CAP_DAC_READ_SEARCH) | foreign) & p.kept;
 	*ret = p;
+}
+
+void privileges_keep_nice(struct privileges *p)
+{
+	p->kept |= BIT(CAP_SYS_NICE) & p->held;
+	p->of_thread[THREAD_READER] |= BIT(CAP_SYS_NICE) & p->held;
 }
 
 int privileges_format(uint64_t set, struct buf *b)

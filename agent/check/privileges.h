@@ -24,6 +24,8 @@ struct privileges {
 
 /* Determines which of the capabilities that the view shows are needed. Pure. */
 void privileges_of(const struct check_view *view, const struct config *config, struct privileges *ret);
+/* Adds what urgent threads need all the time on some kernels (urgency_needs_nice). */
+void privileges_keep_nice(struct privileges *p);
 /*
  * Appends "BPF, PERFMON" or "none". Those without a known name are counted: "BPF and 3 others". 0 or -ENOMEM.
  */

@@ -11,6 +11,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
 #include "agent/base/priority.h"
+#include "agent/base/urgency.h"
 #include "agent/check/check.h"
 #include "agent/check/check_view.h"
 #include "agent/check/privileges.h"
@@ -274,7 +275,10 @@ static int start(struct run *run)
 	if (r < 0)
 		return command_failed(r, why);
 	(void)check_lost(warn_lost, NULL);
+	command_allow_urgency(run->config);
 	privileges_of(&check_view_real, run->config, &run->privileges);
+	if (urgency_needs_nice())
+		privileges_keep_nice(&run->privileges);
 	r = privileges_limit(&run->privileges);
 	if (r < 0)
 		log_warn("capabilities could not be given up: %s", strerror(-r));

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "agent/base/exit_code.h"
+#include "agent/base/log.h"
+#include "agent/base/urgency.h"
 #include "agent/check/check.h"
 #include "agent/config/secrets.h"
 
@@ -36,6 +38,16 @@ int command_check_system(char **ret_why)
 	int r = check_kernel_supported(ret_why);
 
 	return r < 0 ? r : check_permissions(ret_why);
+}
+
+void command_allow_urgency(const struct config *c)
+{
+	int r = urgency_allow(c->cpu.max);
+
+	if (r < 0)
+		log_info("no thread is urgent (%s): where all CPUs are busy, samples may be late or lost; needs "
+			 "SYS_RESOURCE, on kernels with CONFIG_RT_GROUP_SCHED SYS_NICE",
+			 strerror(-r));
 }
 
 int command_failed(int r, const char *why)

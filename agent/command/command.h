@@ -24,6 +24,8 @@ int command_load(struct config **ret, const struct command_line *line, int *ret_
 /* Whether this kernel is supported and the required capabilities are there. 0, or -errno with *ret_why = a
  * line for the operator (owned); -EPERM: capabilities are missing. */
 int command_check_system(char **ret_why);
+/* Allows urgent threads within cpu.max (agent/base/urgency.h); logs if the kernel refuses. */
+void command_allow_urgency(const struct config *c);
 /* Prints the reason, or the errno text where `why` is NULL. Returns the exit code for it: EXIT_NOT_PERMITTED
  * for -EPERM and -EACCES, else EXIT_FAILED. */
 int command_failed(int r, const char *why);

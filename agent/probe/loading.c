@@ -233,8 +233,9 @@ static void *load(void *data)
 {
 	struct probe *p = data;
 
-	leave_cpu(p->begin_cpu);
 	urgency_check(URGENCY_READING);
+	if (!urgency_is_on())
+		leave_cpu(p->begin_cpu);
 	libbpf_message[0] = '\0';
 	p->load_result = profiler_bpf__load(p->skel);
 	if (p->load_result < 0)

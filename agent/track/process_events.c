@@ -8,6 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
+#include "agent/base/urgency.h"
 #include "agent/proc/image.h"
 #include "agent/proc/table.h"
 #include "agent/track/event_files.h"
@@ -215,6 +216,7 @@ static void on_event(const struct sideband_event *v, void *data)
 	struct process_events *e = data;
 
 	e->stats.events++;
+	urgency_check(URGENCY_EVENTS);
 	e->news |= v->kind != SIDEBAND_MMAP;
 	switch (v->kind) {
 	case SIDEBAND_FORK:

@@ -8,6 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
+#include "agent/base/urgency.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
@@ -210,6 +211,7 @@ static bool publish(struct publication *p, struct process *process)
 		       publisher_outdated(p->options.publisher, process->maps); /* it will be written */
 	int r;
 
+	urgency_check(URGENCY_EVENTS);
 	if (is_long && begin_ns < p->long_lists_ns)
 		return false;
 	if (d && begin_ns < d->until_ns && !(d->no_room && d->n_graces != p->n_graces))

@@ -22,6 +22,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
+#include "agent/base/urgency.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/outdated_frames.h"
@@ -525,6 +526,7 @@ static bool settle(struct completion *c, struct waiting *w, uint64_t now, uint64
 	struct sample_view v, done;
 	bool final;
 
+	urgency_check(URGENCY_EVENTS);
 	view_of(c, w, &v);
 	final = complete(c, w->task.process, &v, &done, &w->missing);
 	c->stats.tried++;
@@ -661,6 +663,14 @@ void completion_retry(struct completion *c, uint64_t epoch)
 	c->pause_until_ns =
 		now + took +
 		(took < RETRY_PAUSE_MAX_NS / RETRY_PAUSE ? RETRY_PAUSE * took : RETRY_PAUSE_MAX_NS);
+}
+
+bool completion_expects(const struct completion *c)
+{
+	for (const struct link *l = c->waiting.next; l != &c->waiting; l = l->next)
+		if (is_pending(c, container_of(l, struct waiting, link)))
+			return true;
+	return false;
 }
 
 void completion_finish(struct completion *c)

@@ -73,6 +73,8 @@ void completion_take(struct completion *c, const struct sampled_task *task, cons
  * same, only deadlines are checked.
  */
 void completion_retry(struct completion *c, uint64_t epoch);
+/* Whether something that samples wait for is on its way. */
+bool completion_expects(const struct completion *c);
 /* Tries to complete all samples once more, and sends them, complete or not. */
 void completion_finish(struct completion *c);
 /* Drops what is known of the file, because its index is about to be given to another. */

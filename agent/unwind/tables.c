@@ -38,6 +38,7 @@ struct unwind_tables {
 	uint32_t change;
 	struct waiting_tables waiting[2]; /* that no sample has hit; that one has */
 	size_t n_waiting, n_building;
+	size_t n_ordinary; /* builds with the workers that no sample waited for when they were submitted */
 	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
@@ -119,6 +120,8 @@ static void wait_urgently(struct unwind_tables *c, struct binary_table *f)
 	f->urgent = true;
 	if (f->state == TABLE_WAITING)
 		wait_add(c, f);
+	if (f->job)
+		__atomic_store_n(&f->job->job.urgent, true, __ATOMIC_RELAXED);
 }
 
 /* --- what is known of a table */
@@ -357,6 +360,15 @@ static void job_end(struct unwind_tables *c, struct build_job *j)
 	build_job_free(j);
 }
 
+/* The job is no longer with the workers, or is stuck there. */
+static void job_leave(struct unwind_tables *c, struct binary_table *f)
+{
+	if (!f->job)
+		return;
+	f->job = NULL;
+	c->n_ordinary -= f->ordinary;
+}
+
 /* Ends a build: r is 0 if the table is in the arena, or the reason why it is not. Takes the job. */
 static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
@@ -427,6 +439,7 @@ static void build_overdue(struct worker_job *job)
 	struct unwind_tables *c = j->owner;
 	struct binary_table *f = &c->tables[j->file];
 
+	job_leave(c, f);
 	f->state = TABLE_FAILED;
 	f->stuck = true;
 	try_end(c, f, true);
@@ -462,6 +475,7 @@ static void build_done(struct worker_job *job, bool cancelled)
 		job_end(c, j);
 		return;
 	}
+	job_leave(c, &c->tables[j->file]);
 	try_end(c, &c->tables[j->file], false);
 	if (c->tables[j->file].stuck)
 		unstick(c, &c->tables[j->file]);
@@ -500,16 +514,24 @@ void unwind_tables_free(struct unwind_tables *c)
 	free(c);
 }
 
-/* The table to build next: one that samples wait for, if there is one. */
+/*
+ * The table to build next: one that samples wait for, if there is one. Of the others only one is with the
+ * workers at a time. NULL: none.
+ */
 static struct binary_table *next_waiting(const struct unwind_tables *c)
 {
-	return &c->tables[c->waiting[true].first ?: c->waiting[false].first];
+	if (c->n_building == UNWIND_JOBS_MAX)
+		return NULL;
+	if (c->waiting[true].first)
+		return &c->tables[c->waiting[true].first];
+	return c->waiting[false].first && !c->n_ordinary ? &c->tables[c->waiting[false].first] : NULL;
 }
 
 void unwind_tables_pump(struct unwind_tables *c)
 {
-	while (c->n_waiting && c->n_building < UNWIND_JOBS_MAX) {
-		struct binary_table *f = next_waiting(c);
+	struct binary_table *f;
+
+	while ((f = next_waiting(c))) {
 		struct build_job *j;
 
 		wait_remove(c, f);
@@ -530,6 +552,9 @@ void unwind_tables_pump(struct unwind_tables *c)
 			return;
 		}
 		f->state = TABLE_BUILDING;
+		f->job = j;
+		f->ordinary = !f->urgent;
+		c->n_ordinary += f->ordinary;
 		c->n_building++;
 		(void)binary_registry_hold(c->binaries, j->file);
 	}

@@ -40,6 +40,8 @@ struct binary_table {
 	const struct binary *binary; /* borrowed */
 	enum unwind_table_state state;
 	bool urgent;		 /* a sample has hit the binary */
+	bool ordinary;		 /* none had when the build was submitted */
+	struct build_job *job;	 /* with the workers, not stuck there; NULL: none */
 	uint32_t earlier, later; /* builds that wait */
 	bool stuck;   /* its job is blocked, and has not returned yet */
 	bool put_off; /* not built, because a job is stuck on the same file system */

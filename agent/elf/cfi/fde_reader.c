@@ -10,8 +10,11 @@
 #include "agent/elf/cfi/fde_reader.h"
 
 #include "agent/base/cleanup.h"
+#include "agent/base/urgency.h"
 #include "agent/elf/cfi/cie_cache.h"
 #include "agent/elf/cfi/ehindex.h"
+
+#define URGENCY_FDES 512u /* after so many, another thread may have made the job urgent */
 
 #define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
 #define ENTRY_ALIGN 4		 /* bytes */
@@ -231,7 +234,8 @@ int fdes_read(struct row_spans *spans, const struct cfi_section *s)
 	while (next_entry(spans, s, &offset, &entry)) {
 		if (entry.is_cie)
 			continue;
-		spans->n_fdes++;
+		if (++spans->n_fdes % URGENCY_FDES == 0)
+			urgency_point();
 		if (entry.body.bad) {
 			row_spans_skip(spans, source_of(s), entry.offset, "FDE is truncated");
 			continue;
