@@ -31,6 +31,7 @@
 
 #define END_WAIT_NS (3 * NS_PER_SEC)   /* longer than any job runs on an idle CPU unless it is stuck */
 #define LOOK_AFTER_NS (20 * NS_PER_MS) /* worker_check does not look at jobs that began later than that */
+#define COLLECT_MAX 64u		       /* jobs in one call of worker_collect: the caller has other work, too */
 #define DRAIN_STUCK_NS (5 * NS_PER_MS) /* worker_drain waits for so long if all jobs are stuck */
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED };
@@ -289,6 +290,21 @@ static unsigned threads_end(struct worker *w)
 	return n_left;
 }
 
+/* False: no job is left. */
+static bool collect_one(struct worker *w)
+{
+	struct worker_job *job;
+
+	pthread_mutex_lock(&w->lock);
+	job = queue_pop(&w->finished);
+	pthread_mutex_unlock(&w->lock);
+	if (!job)
+		return false;
+	w->pending--;
+	job->done(job, false);
+	return true;
+}
+
 unsigned worker_free(struct worker *w)
 {
 	struct worker_job *job;
@@ -298,7 +314,8 @@ unsigned worker_free(struct worker *w)
 	if (!w)
 		return 0;
 	n_left = threads_end(w);
-	worker_collect(w);
+	while (collect_one(w))
+		;
 	for (int p = 0; p < 2; p++)
 		while ((job = queue_pop(&w->waiting[p])))
 			job->done(job, true);
@@ -462,20 +479,15 @@ int worker_fd(struct worker *w)
 
 void worker_collect(struct worker *w)
 {
-	struct worker_job *job, *next;
-	uint64_t n;
+	uint64_t n, one = 1;
+	unsigned i = 0;
 
 	if (read(w->event_fd, &n, sizeof n) < 0 && errno != EAGAIN)
 		return;
-	pthread_mutex_lock(&w->lock);
-	job = w->finished.head;
-	queue_init(&w->finished);
-	pthread_mutex_unlock(&w->lock);
-	for (; job; job = next) {
-		next = job->next;
-		w->pending--;
-		job->done(job, false);
-	}
+	while (i < COLLECT_MAX && collect_one(w))
+		i++;
+	if (i == COLLECT_MAX && write(w->event_fd, &one, sizeof one) < 0)
+		errno = 0; /* it is readable already */
 }
 
 size_t worker_pending(const struct worker *w)

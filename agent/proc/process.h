@@ -33,6 +33,7 @@ struct process {
 	bool scanned;	      /* its attributes were read from /proc */
 	bool kernel_thread;
 	bool main_over;	      /* its main thread has ended, other threads may run */
+	uint32_t n_forks;     /* processes that events have reported it to create */
 	uint32_t n_threads;   /* threads other than the main one, as far as events report them */
 	uint32_t scan_serial; /* the last scan that saw it */
 	/* How often events have reported mappings since then: see agent/track/floods.h. */

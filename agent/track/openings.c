@@ -57,6 +57,7 @@ struct opening {
 	struct openings *owner;
 	struct process *process; /* one reference */
 	uint32_t ticket;	 /* its number; 0: none */
+	uint32_t n_forks;	 /* of the process when this was made */
 	struct proc_open_request find;
 	char *path;			 /* owned */
 	struct binary_evidence evidence; /* inode 0: there is none */
@@ -303,7 +304,8 @@ static void resolve(struct resolving *r)
 	const struct opening *g = r->opening;
 
 	resolve_process(g->process, r);
-	proc_table_each(g->owner->options.processes, resolve_process, r);
+	if (g->process->n_forks != g->n_forks) /* they have its lists */
+		proc_table_each(g->owner->options.processes, resolve_process, r);
 	if (g->owner->resolved)
 		g->owner->resolved(r->from, r->to, g->owner->resolved_data);
 	publication_changed(g->owner->options.publication); /* samples of ended processes wait, too */
@@ -381,6 +383,7 @@ static struct opening *opening_new(struct openings *o, struct process *p,
 		return NULL;
 	g->owner = o;
 	g->process = process_ref(p);
+	g->n_forks = p->n_forks;
 	g->find = *find;
 	g->opened.fd = -1;
 	g->with_root = o->options.debug_files;

@@ -97,6 +97,7 @@ static void on_fork(struct process_events *e, const struct sideband_event *v)
 		process_reader_read(o->reader, p);
 		return;
 	}
+	parent->n_forks++;
 	p->parent_pid = parent->pid;
 	p->scanned = true;
 	process_names_forked(o->names, p, parent, v);

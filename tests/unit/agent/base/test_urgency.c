@@ -108,6 +108,7 @@ Test(urgency, not_for_long_without_a_wait)
 		cr_expect_eq(policy(), SCHED_OTHER, "the kernel's limit ends it, %u", i);
 		usleep(10000);
 		urgency_check(URGENCY_EVENTS); /* finds out, and may begin again with the next one */
+		usleep(10000);
 		urgency_stats(&s);
 		cr_expect_eq(s.ended, i);
 	}

@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "agent/elf/unwind_table.h"
+#include "agent/unwind/build.h"
 #include "agent/unwind/pack.h"
 #include "bpf/unwind.h"
 #include "tests/unit/agent/unwind/world.h"
@@ -50,13 +51,21 @@ Test(tables, not_elf)
 	cr_expect_eq(world_stats(&w).failed, 0);
 }
 
+static unsigned n_waiting(const struct world *w, const uint32_t *files, unsigned n)
+{
+	unsigned waiting = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		waiting += world_table(w, files[i])->state == TABLE_WAITING;
+	return waiting;
+}
+
 /* A frame in a file without a table puts it before all that merely wait. */
 Test(tables, samples_first)
 {
 	enum { N = UNWIND_JOBS_MAX + 6 };
 	_cleanup_world_ struct world w;
 	uint32_t files[N];
-	unsigned waiting = 0;
 
 	world_init(&w, 2, N);
 	for (uint8_t i = 0; i < N; i++) {
@@ -68,10 +77,13 @@ Test(tables, samples_first)
 	unwind_tables_touch(w.tables, files[N - 1], 1000);
 	unwind_tables_pump(w.tables);
 	cr_expect_eq(world_table(&w, files[N - 1])->state, TABLE_BUILDING);
+	cr_expect_eq(n_waiting(&w, files, N), N - 2, "one of those that no sample has hit is at a worker");
+	cr_expect_not(world_table(&w, files[0])->job->job.urgent);
 	for (int i = 0; i < N; i++)
-		waiting += world_table(&w, files[i])->state == TABLE_WAITING;
-	cr_expect_eq(waiting, N - UNWIND_JOBS_MAX, "%u wait: what is not at a worker can still change places",
-		     waiting);
+		unwind_tables_touch(w.tables, files[i], 1000);
+	cr_expect(world_table(&w, files[0])->job->job.urgent, "it becomes urgent there");
+	unwind_tables_pump(w.tables);
+	cr_expect_eq(n_waiting(&w, files, N), N - UNWIND_JOBS_MAX);
 	cr_expect_eq(unwind_tables_pending(w.tables), N);
 	world_settle(&w);
 	for (int i = 0; i < N; i++)

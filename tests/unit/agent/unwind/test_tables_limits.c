@@ -264,6 +264,7 @@ Test(tables_limits, held_while_building)
 		char name[] = {(char)('a' + i), '\0'};
 
 		files[i] = world_add_libc(&w, name, i + 1);
+		unwind_tables_touch(w.tables, files[i], 1000);
 	}
 	unwind_tables_pump(w.tables);
 	for (unsigned i = 0; i < N; i++)
