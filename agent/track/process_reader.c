@@ -54,12 +54,10 @@ static void no_memory(struct process_reader *r)
 
 /* --- lines of maps → mappings */
 
-/* There may be thousands of lines of one file in a row. */
-static bool same_file(const struct proc_maps_line *line, const struct proc_maps_line *before)
+static bool same_file(const struct proc_maps_line *a, const struct proc_maps_line *b)
 {
-	return before && line->inode && line->inode == before->inode &&
-	       line->dev_major == before->dev_major && line->dev_minor == before->dev_minor &&
-	       line->deleted == before->deleted;
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       a->deleted == b->deleted;
 }
 
 /* A mapping of the same place, length and offset is known: its file is not opened again. */
@@ -73,30 +71,59 @@ static bool known_line(const struct proc_maps *maps, const struct proc_mapping *
 	return true;
 }
 
+#define RECENT_FILES 8u
+
+/* A file of earlier lines, or its ticket. There may be thousands of lines of a file, with others between. */
+struct recent_file {
+	const struct proc_maps_line *line; /* NULL: none */
+	uint32_t file;
+};
+
 struct adding {
 	struct process_reader *reader;
 	struct process *process;
 	const struct proc_maps *known; /* NULL: none */
 	const struct map_lines *lines;
-	uint32_t file;	   /* of the previous line */
+	struct recent_file recent[RECENT_FILES];
+	unsigned n_recent; /* in all; the newest is in the slot before n_recent % RECENT_FILES */
 	bool maybe_copies; /* some code without a table may be a copy of a file's */
 };
 
+static bool recent_find(const struct adding *a, const struct proc_maps_line *line, uint32_t *ret_file)
+{
+	for (unsigned i = 0; line->inode && i < RECENT_FILES && a->recent[i].line; i++)
+		if (same_file(line, a->recent[i].line)) {
+			*ret_file = a->recent[i].file;
+			return true;
+		}
+	return false;
+}
+
+/* The file of a line: one that is known, or is opened now. */
+static uint32_t file_of(struct adding *a, const struct proc_maps_line *line, const struct proc_mapping *m)
+{
+	struct process_reader *r = a->reader;
+	uint32_t file, pid = a->process->pid;
+
+	if (known_line(a->known, m, &file) || recent_find(a, line, &file))
+		return file;
+	if (!line->path)
+		return PROC_FILE_NONE;
+	if (!seen_files_find(&r->seen, pid, line, &file)) {
+		file = openings_of_line(r->options.openings, pid, line, line->path);
+		seen_files_add(&r->seen, pid, line, file, a->process->maps->files);
+	}
+	a->recent[a->n_recent++ % RECENT_FILES] = (struct recent_file){line, file};
+	return file;
+}
+
 static int add_line(struct adding *a, size_t i)
 {
-	const struct proc_maps_line *line = map_line(a->lines, i),
-				    *before = i ? map_line(a->lines, i - 1) : NULL;
+	const struct proc_maps_line *line = map_line(a->lines, i);
 	struct proc_mapping m = {.start = line->start, .end = line->end, .offset = line->offset};
 	struct process_reader *r = a->reader;
-	uint32_t pid = a->process->pid;
 
-	if (!known_line(a->known, &m, &a->file) && !same_file(line, before) &&
-	    !seen_files_find(&r->seen, pid, line, &a->file)) {
-		a->file = line->path ? openings_of_line(r->options.openings, pid, line, line->path)
-				     : PROC_FILE_NONE;
-		seen_files_add(&r->seen, pid, line, a->file, a->process->maps->files);
-	}
-	m.file = a->file;
+	m.file = file_of(a, line, &m);
 	a->maybe_copies |= (line->inode || a->lines->beside_file) &&
 			   remaps_possible(r->options.remaps, m.file, line->path);
 	return proc_maps_insert(a->process->maps, m);
@@ -109,7 +136,7 @@ static int add_line(struct adding *a, size_t i)
 static int lines_to_maps(struct process_reader *r, struct process *p, const struct proc_maps *known,
 			 const struct map_lines *l, bool *ret_maybe_copies)
 {
-	struct adding a = {r, p, known, l, PROC_FILE_NONE, false};
+	struct adding a = {.reader = r, .process = p, .known = known, .lines = l};
 	struct proc_maps *read;
 	int e = proc_maps_new(&read, p->maps->files);
 
