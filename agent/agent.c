@@ -40,7 +40,7 @@
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
 /* Names that are resolved later are missing from the first window. */
 #define FIRST_NAMES_NS (10 * NS_PER_MS)
-#define URGENT_START_NS (3 * NS_PER_SEC) /* tables for what runs are built meanwhile */
+#define URGENT_START_NS (5 * NS_PER_SEC) /* tables for what runs are built meanwhile */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every thread of ours first raises its priority and gives up the capabilities that its work does not need. Capabilities belong to
- * threads, and a new thread inherits those of its creator.
+ * Every thread of ours first raises its priority and gives up the capabilities that its work does not need.
+ * Capabilities belong to threads, and a new thread inherits those of its creator.
  */
 #ifndef PROFLET_BASE_THREAD_H
 #define PROFLET_BASE_THREAD_H

@@ -25,10 +25,10 @@
 #define PRIORITY_READING 1
 #define NICE_LIMIT 25 /* in the unit of RLIMIT_NICE: nice -5 */
 #define THREADS_MAX 16u
-#define CHECK_NS NS_PER_MS /* checks that follow sooner do nothing */
+#define CHECK_NS NS_PER_MS	  /* checks that follow sooner do nothing */
 #define BURST_NS (20 * NS_PER_MS) /* most that a budget holds after urgency_started */
 /* Before that; and the part of the share. */
-static const uint64_t start_ns[URGENCY_KINDS] = {500 * NS_PER_MS, 1000 * NS_PER_MS};
+static const uint64_t start_ns[URGENCY_KINDS] = {1000 * NS_PER_MS, 1500 * NS_PER_MS};
 static const double share_part[URGENCY_KINDS] = {0.7, 0.3};
 #define START_RUN_US 1000000u
 #define RUN_US 50000u /* without a wait */
@@ -198,6 +198,16 @@ int urgency_allow(double share)
 		};
 	__atomic_store_n(&state.allowed, share > 0, __ATOMIC_RELEASE);
 	return 0;
+}
+
+void urgency_set_share(double share)
+{
+	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&state.lock);
+	for (int kind = 0; kind < URGENCY_KINDS; kind++)
+		state.budgets[kind].share = share * share_part[kind];
+	pthread_mutex_unlock(&state.lock);
 }
 
 void urgency_started(void)

@@ -2,13 +2,14 @@
 /*
  * Urgent threads. On a busy node the control group of the agent may have so small a weight that its threads
  * wait for a CPU for seconds, while process events and samples fill buffers of bounded size, and processes
- * end before they are read. An urgent thread has a real-time policy (SCHED_RR), so it runs before all ordinary
- * threads of the host, whatever the weights. Kernels with CONFIG_RT_GROUP_SCHED refuse that policy in control
- * groups; there it is SCHED_DEADLINE, which needs CAP_SYS_NICE all the time.
+ * end before they are read. An urgent thread has a real-time policy (SCHED_RR), so it runs before all
+ * ordinary threads of the host, whatever the weights. Kernels with CONFIG_RT_GROUP_SCHED refuse that policy
+ * in control groups; there it is SCHED_DEADLINE, which needs CAP_SYS_NICE all the time.
  *
  * Ordinary threads of others have to stand that, so the CPU time of urgent threads is bounded: there is a
  * budget for each kind, which grows with time. A thread that has used it up is ordinary until there is some
- * again. The kernel helps with RLIMIT_RTTIME, in case a thread does not come to check its budget.
+ * again. The kernel helps, by RLIMIT_RTTIME or the parameters of SCHED_DEADLINE, in case a thread does not
+ * come to check its budget.
  */
 #ifndef PROFLET_BASE_URGENCY_H
 #define PROFLET_BASE_URGENCY_H
@@ -24,15 +25,17 @@ enum urgency_kind {
 
 struct urgency_stats {
 	uint64_t cpu_ns[URGENCY_KINDS]; /* used by urgent threads */
-	uint64_t ended;			/* times that a thread became ordinary because the budget was used up */
+	uint64_t ended; /* times that a thread became ordinary because the budget was used up */
 };
 
 /*
  * Allows urgent threads, which may use `share` (0.05 is 5 %) of the time of one CPU in all, and more until
- * urgency_started. Raises RLIMIT_RTPRIO and RLIMIT_NICE, so that most kernels need no capability later: call it
- * while CAP_SYS_RESOURCE or CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
+ * urgency_started. Raises RLIMIT_RTPRIO and RLIMIT_NICE, so that most kernels need no capability later: call
+ * it while CAP_SYS_RESOURCE or CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
  */
 int urgency_allow(double share);
+/* Changes the share. */
+void urgency_set_share(double share);
 /* Whether threads keep needing CAP_SYS_NICE to become urgent. */
 bool urgency_needs_nice(void);
 /* Whether the calling thread is urgent. */

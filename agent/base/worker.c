@@ -31,7 +31,7 @@
 
 #define END_WAIT_NS (3 * NS_PER_SEC)   /* longer than any job runs on an idle CPU unless it is stuck */
 #define LOOK_AFTER_NS (20 * NS_PER_MS) /* worker_check does not look at jobs that began later than that */
-#define COLLECT_MAX 64u		       /* jobs in one call of worker_collect: the caller has other work, too */
+#define COLLECT_MAX 64u /* jobs in one call of worker_collect: the caller has other work, too */
 #define DRAIN_STUCK_NS (5 * NS_PER_MS) /* worker_drain waits for so long if all jobs are stuck */
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED };
@@ -60,9 +60,9 @@ struct worker {
 	struct queue waiting[2], finished; /* all under lock */
 	struct worker_job *awaited;
 	unsigned n_alive, n_stuck; /* threads; stuck ones among them */
-	unsigned n_low, max_low;   /* threads, not stuck, with jobs of low priority; how many may have these */
-	bool stopping, abandoned;  /* abandoned: the last thread frees it */
-	size_t pending, max_jobs;  /* pending: only the submitting thread counts */
+	unsigned n_low, max_low;  /* threads, not stuck, with jobs of low priority; how many may have these */
+	bool stopping, abandoned; /* abandoned: the last thread frees it */
+	size_t pending, max_jobs; /* pending: only the submitting thread counts */
 	int event_fd;
 	unsigned n_threads, n_slots;
 	char name[16];

@@ -56,7 +56,10 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
  */
 bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns);
 int worker_fd(struct worker *w); /* readable while finished jobs wait; borrowed */
-/* Calls `done` of finished jobs, of a bounded number in one call: the descriptor stays readable if there are more. */
+/*
+ * Calls `done` of finished jobs, of a bounded number in one call: the descriptor stays readable if there are
+ * more.
+ */
 void worker_collect(struct worker *w);
 /*
  * Looks at the threads. Replaces those that have been blocked for more than `bound_ns`, and calls `overdue`

@@ -299,7 +299,7 @@ static int start(struct record *rec)
 		code = command_failed(r, why);
 		return r == -EACCES ? EXIT_FAILED : code; /* a file, not a capability */
 	}
-	command_allow_urgency(rec->session.config);
+	command_urgent_within(rec->session.config, command_urgent());
 	if (rec->command) /* it runs in our session, and must not be favoured */
 		return record_run(rec);
 	nice = priority_session_raise();

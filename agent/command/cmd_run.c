@@ -39,6 +39,7 @@ struct run {
 	struct privileges privileges;
 	struct cpu_limit limit;
 	struct cpu_wait cpu_wait;
+	int urgent; /* what command_urgent has returned */
 };
 
 static void emit(struct otlp_request *request, void *data)
@@ -171,35 +172,36 @@ static void log_stopped(struct run *run)
 
 	agent_stats(run->agent, &s);
 	(void)agent_format_endings(&s, &endings);
-	log_fields(LOG_INFO, "stopped",
-		   "windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
-		   "open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu "
-		   "process_requests=%lu process_requests_late=%lu process_requests_unanswered=%lu "
-		   "process_request_wait_max_us=%lu tables_overdue=%lu tables_built=%lu tables_evicted=%lu "
-		   "table_bytes=%lu arena_bytes=%lu maps_reread=%lu completed=%lu completed_late=%lu "
-		   "completion_full=%lu rules_followed=%lu rules_not_followed=%lu rules_disagreed=%lu "
-		   "rules_failed=%lu rules_refused=%lu%s",
-		   (unsigned long)s.report.windows,
-		   (unsigned long)(s.report.first_sample_ns
-					   ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
-					   : 0),
-		   (unsigned long)s.track.events.execs, (unsigned long)s.track.events.forks,
-		   (unsigned long)track_events_lost(&s.track), (unsigned long)s.track.openings.opened,
-		   (unsigned long)s.track.openings.failed, (unsigned long)s.track.openings.gone,
-		   (unsigned long)s.track.openings.known, (unsigned long)s.track.openings.other,
-		   (unsigned long)s.track.openings.stuck, (unsigned long)s.track.requests.made,
-		   (unsigned long)s.track.requests.late,
-		   (unsigned long)(s.track.requests.given_up + s.track.requests.refused),
-		   (unsigned long)(s.track.requests.waited_max_ns / 1000),
-		   (unsigned long)s.track.tables.overdue, (unsigned long)s.track.tables.built,
-		   (unsigned long)s.track.tables.evicted, (unsigned long)s.track.tables.table_bytes,
-		   (unsigned long)s.track.arena.segment_bytes, (unsigned long)s.track.reader.rereads,
-		   (unsigned long)s.completion.completed, (unsigned long)s.completion.late,
-		   (unsigned long)s.completion.no_room, (unsigned long)s.completion.finisher.followed,
-		   (unsigned long)s.completion.finisher.not_followed,
-		   (unsigned long)s.completion.finisher.disagreed,
-		   (unsigned long)s.completion.finisher.rules_failed,
-		   (unsigned long)s.completion.finisher.rules_refused, buf_str(&endings));
+	log_fields(
+		LOG_INFO, "stopped",
+		"windows=%lu first_sample_ms=%lu execs=%lu forks=%lu events_lost=%lu opened=%lu "
+		"open_failed=%lu open_gone=%lu open_known=%lu open_other=%lu open_stuck=%lu "
+		"process_requests=%lu process_requests_late=%lu process_requests_unanswered=%lu "
+		"process_request_wait_max_us=%lu tables_overdue=%lu tables_built=%lu tables_evicted=%lu "
+		"table_bytes=%lu arena_bytes=%lu maps_reread=%lu completed=%lu completed_late=%lu "
+		"completion_full=%lu ring_pressure=%lu rules_followed=%lu rules_not_followed=%lu "
+		"rules_disagreed=%lu "
+		"rules_failed=%lu rules_refused=%lu%s",
+		(unsigned long)s.report.windows,
+		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
+							 : 0),
+		(unsigned long)s.track.events.execs, (unsigned long)s.track.events.forks,
+		(unsigned long)track_events_lost(&s.track), (unsigned long)s.track.openings.opened,
+		(unsigned long)s.track.openings.failed, (unsigned long)s.track.openings.gone,
+		(unsigned long)s.track.openings.known, (unsigned long)s.track.openings.other,
+		(unsigned long)s.track.openings.stuck, (unsigned long)s.track.requests.made,
+		(unsigned long)s.track.requests.late,
+		(unsigned long)(s.track.requests.given_up + s.track.requests.refused),
+		(unsigned long)(s.track.requests.waited_max_ns / 1000), (unsigned long)s.track.tables.overdue,
+		(unsigned long)s.track.tables.built, (unsigned long)s.track.tables.evicted,
+		(unsigned long)s.track.tables.table_bytes, (unsigned long)s.track.arena.segment_bytes,
+		(unsigned long)s.track.reader.rereads, (unsigned long)s.completion.completed,
+		(unsigned long)s.completion.late, (unsigned long)s.completion.no_room,
+		(unsigned long)s.probe.ring_pressure, (unsigned long)s.completion.finisher.followed,
+		(unsigned long)s.completion.finisher.not_followed,
+		(unsigned long)s.completion.finisher.disagreed,
+		(unsigned long)s.completion.finisher.rules_failed,
+		(unsigned long)s.completion.finisher.rules_refused, buf_str(&endings));
 }
 
 /* Gives up the capabilities that only the start needed. */
@@ -275,7 +277,7 @@ static int start(struct run *run)
 	if (r < 0)
 		return command_failed(r, why);
 	(void)check_lost(warn_lost, NULL);
-	command_allow_urgency(run->config);
+	command_urgent_within(run->config, run->urgent);
 	privileges_of(&check_view_real, run->config, &run->privileges);
 	if (urgency_needs_nice())
 		privileges_keep_nice(&run->privileges);
@@ -306,7 +308,7 @@ static const char usage[] = "Usage: proflet run [OPTION]...\n\n"
 int cmd_run(int argc, char **argv)
 {
 	const struct command_line line = {.argc = argc, .argv = argv, .usage = usage};
-	struct run run = {0};
+	struct run run = {.urgent = command_urgent()};
 	int session_nice, code = command_load(&run.config, &line, NULL);
 
 	if (code != COMMAND_GOES_ON)

@@ -249,7 +249,7 @@ static int start(struct top *top)
 	top->screen.view = (enum output_live_view)top->by;
 	top->full_screen = terminal_usable();
 	top->colour = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
-	command_allow_urgency(top->session.config);
+	command_urgent_within(top->session.config, command_urgent());
 	nice = priority_session_raise();
 	r = top_run(top);
 	priority_session_restore(nice);

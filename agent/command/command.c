@@ -11,6 +11,8 @@
 #include "agent/check/check.h"
 #include "agent/config/secrets.h"
 
+#define URGENT_SHARE 0.05 /* of a CPU, until the configuration is known */
+
 int command_load(struct config **ret, const struct command_line *line, int *ret_first)
 {
 	_cleanup_free_ char *error = NULL;
@@ -40,13 +42,21 @@ int command_check_system(char **ret_why)
 	return r < 0 ? r : check_permissions(ret_why);
 }
 
-void command_allow_urgency(const struct config *c)
+int command_urgent(void)
 {
-	int r = urgency_allow(c->cpu.max);
+	int r = urgency_allow(URGENT_SHARE);
 
+	urgency_check(URGENCY_EVENTS);
+	return r;
+}
+
+void command_urgent_within(const struct config *c, int r)
+{
+	urgency_set_share(c->cpu.max);
 	if (r < 0)
-		log_info("no thread is urgent (%s): where all CPUs are busy, samples may be late or lost; needs "
-			 "SYS_RESOURCE, on kernels with CONFIG_RT_GROUP_SCHED SYS_NICE",
+		log_info("no thread is urgent (%s): where all CPUs are busy, samples may be late or lost; "
+			 "needs "
+			 "SYS_RESOURCE, and on kernels with CONFIG_RT_GROUP_SCHED SYS_NICE",
 			 strerror(-r));
 }
 

@@ -24,8 +24,12 @@ int command_load(struct config **ret, const struct command_line *line, int *ret_
 /* Whether this kernel is supported and the required capabilities are there. 0, or -errno with *ret_why = a
  * line for the operator (owned); -EPERM: capabilities are missing. */
 int command_check_system(char **ret_why);
-/* Allows urgent threads within cpu.max (agent/base/urgency.h); logs if the kernel refuses. */
-void command_allow_urgency(const struct config *c);
+/*
+ * Makes the main thread urgent (agent/base/urgency.h), first of all: on a busy node, reading the configuration
+ * may take seconds. 0 or -errno, for command_urgent_within, which sets the bound to cpu.max and logs a failure.
+ */
+int command_urgent(void);
+void command_urgent_within(const struct config *c, int r);
 /* Prints the reason, or the errno text where `why` is NULL. Returns the exit code for it: EXIT_NOT_PERMITTED
  * for -EPERM and -EACCES, else EXIT_FAILED. */
 int command_failed(int r, const char *why);

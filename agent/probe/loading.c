@@ -29,7 +29,7 @@
 #define PROC_PID_INIT_INO 0xeffffffcu /* the initial namespace, include/linux/proc_ns.h */
 #define RING_BYTES_A_SAMPLE 4096u     /* a deep stack; most need 200 bytes */
 #define RING_SECONDS 1u		      /* of samples at the full frequency that fit into the ring */
-#define RING_MIN (1u << 20)	      /* before there are tables, a sample carries 16 KiB of stack or more */
+#define RING_MIN (2u << 20)	      /* before there are tables, a sample carries 16 KiB of stack or more */
 #define RING_MAX (32u << 20)
 
 static _Thread_local char libbpf_message[4096];
@@ -113,7 +113,7 @@ static int configure(struct probe *p)
 	skel->rodata->config_pid_inum = pidns;
 	skel->rodata->config_frames = p->options.user_frames;
 	skel->rodata->config_wake_bytes = (uint32_t)(p->ring_bytes / 4 / p->n_cpus);
-	skel->rodata->config_ring_pressure_bytes = (uint32_t)(p->ring_bytes / 2);
+	skel->rodata->config_ring_pressure_bytes = (uint32_t)(p->ring_bytes / 4 * 3);
 	r = configure_tick(p);
 	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.deep_areas, p->n_cpus);

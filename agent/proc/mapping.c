@@ -23,7 +23,8 @@ struct proc_maps_chunk {
 	unsigned refs;
 	uint32_t n, cap;    /* n > 0 in every chunk of a list */
 	uint32_t n_opening; /* entries whose file is being opened */
-	uint32_t replaced;  /* the number of PROC_FILE_OPENING that was replaced last; 0: none since a change */
+	uint32_t
+		replaced; /* the number of PROC_FILE_OPENING that was replaced last; 0: none since a change */
 	struct proc_mapping entries[];
 };
 
@@ -222,7 +223,8 @@ static uint32_t count_opening(const struct proc_mapping *e, uint32_t n)
 }
 
 /* Several lists may have the chunk: for each of them, its entries have changed. */
-static bool chunk_replace_file(const struct proc_maps *m, struct proc_maps_chunk *k, uint32_t from, uint32_t to)
+static bool chunk_replace_file(const struct proc_maps *m, struct proc_maps_chunk *k, uint32_t from,
+			       uint32_t to)
 {
 	bool found = false;
 

@@ -78,8 +78,9 @@ void proc_maps_unref(struct proc_maps *m);
  */
 int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
 /*
- * A file has been opened: replaces `from`, a number of PROC_FILE_OPENING, by `to` in every mapping. Lists that
- * share entries with this one have the new file, too; call it for each of them. False: no mapping had `from`.
+ * A file has been opened: replaces `from`, a number of PROC_FILE_OPENING, by `to` in every mapping. Lists
+ * that share entries with this one have the new file, too; call it for each of them. False: no mapping had
+ * `from`.
  */
 bool proc_maps_opened(struct proc_maps *m, uint32_t from, uint32_t to);
 /* Whether another mapping is in the range of `mapping`. */

@@ -2,7 +2,8 @@
 /*
  * The binaries of mapping events. A program may map pieces of one file thousands of times a second, and
  * opening the file each time costs a request to another thread. So the file that a process has mapped often
- * within a second is not opened again in that second, nor while it is being opened, and later once a second. Main loop only.
+ * within a second is not opened again in that second, nor while it is being opened, and later once a second.
+ * Main loop only.
  */
 #ifndef PROFLET_TRACK_EVENT_FILES_H
 #define PROFLET_TRACK_EVENT_FILES_H

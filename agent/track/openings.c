@@ -120,7 +120,8 @@ int openings_new(struct openings **ret, const struct openings_options *options)
 	return 0;
 }
 
-void openings_on_resolved(struct openings *o, void (*fn)(uint32_t ticket, uint32_t to, void *data), void *data)
+void openings_on_resolved(struct openings *o, void (*fn)(uint32_t ticket, uint32_t to, void *data),
+			  void *data)
 {
 	o->resolved = fn;
 	o->resolved_data = data;

@@ -44,7 +44,8 @@ struct openings_stats {
 /* Everything in `options` is borrowed. 0 or -errno. */
 int openings_new(struct openings **ret, const struct openings_options *options);
 /* Sets a function that is called when a ticket is replaced by what it stands for, or by another ticket. */
-void openings_on_resolved(struct openings *o, void (*fn)(uint32_t ticket, uint32_t to, void *data), void *data);
+void openings_on_resolved(struct openings *o, void (*fn)(uint32_t ticket, uint32_t to, void *data),
+			  void *data);
 /* After the threads that answer requests have ended. NULL is fine. */
 void openings_free(struct openings *o);
 

@@ -551,8 +551,6 @@ static void give_up(struct requests *r, struct request *q, uint64_t blocked_ns)
 		b->since_ns = now - blocked_ns;
 		b->retry_ns = REQUEST_RETRY_NS;
 		b->retry_at_ns = now + b->retry_ns;
-		if (now >= b->quiet_until_ns)
-			report(q, b, blocked_ns);
 	}
 	if (q->kind->stuck)
 		q->kind->stuck(q);
@@ -582,6 +580,20 @@ static void check_threads(struct requests *r)
 		log_info("threads that read processes and their files are free again");
 }
 
+/* Says so when something has blocked requests for long. */
+static void report_long(const struct requests *r, struct blocker *b, uint64_t now)
+{
+	uint64_t after_ns = b->is_device ? REQUEST_REPORT_FILES_NS : REQUEST_REPORT_PROCESS_NS;
+	const struct request *q = r->stuck.first;
+
+	if (b->reported || now - b->since_ns < after_ns || now < b->quiet_until_ns)
+		return;
+	while (q && q->blocker != b)
+		q = q->next;
+	if (q)
+		report(q, b, now - b->since_ns);
+}
+
 /* Tries one of the parked requests. If it is answered, the others follow. */
 static void try_parked(struct requests *r, struct blocker *b, uint64_t now)
 {
@@ -597,10 +609,12 @@ static void check_blockers(struct requests *r, uint64_t now)
 	struct blocker **at = &r->blockers, *b;
 
 	while ((b = *at)) {
-		if (b->blocks)
+		if (b->blocks) {
+			report_long(r, b, now);
 			try_parked(r, b, now);
-		else
+		} else {
 			unpark_some(r, b);
+		}
 		if (b->blocks || b->n_tried || b->n_stuck || b->parked.n || now < b->quiet_until_ns) {
 			at = &b->next;
 			continue;

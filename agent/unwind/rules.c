@@ -388,7 +388,8 @@ static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 	j = malloc(sizeof *j);
 	if (!j)
 		return -ENOMEM;
-	j->job = (struct worker_job){.run = job_run, .done = job_done, .overdue = job_overdue, .urgent = true};
+	j->job =
+		(struct worker_job){.run = job_run, .done = job_done, .overdue = job_overdue, .urgent = true};
 	j->rules = r;
 	j->file = file;
 	j->dev = b->dev;

@@ -43,9 +43,9 @@ struct binary_table {
 	bool ordinary;		 /* none had when the build was submitted */
 	struct build_job *job;	 /* with the workers, not stuck there; NULL: none */
 	uint32_t earlier, later; /* builds that wait */
-	bool stuck;   /* its job is blocked, and has not returned yet */
-	bool put_off; /* not built, because a job is stuck on the same file system */
-	bool tried;   /* built in spite of that */
+	bool stuck;		 /* its job is blocked, and has not returned yet */
+	bool put_off;		 /* not built, because a job is stuck on the same file system */
+	bool tried;		 /* built in spite of that */
 	struct unwind_placed *placed;
 	size_t n_placed;
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */

@@ -162,7 +162,7 @@ def hanging_server(s):
     def meanwhile(_):
         short_lived(s, "brief")
 
-    stacks, log = record(s, "silent", 7, meanwhile, lambda _: each(signal.SIGUSR2))
+    stacks, log = record(s, "silent", 10, meanwhile, lambda _: each(signal.SIGUSR2))
     check_whole(s, "silent: a program that ran before", stacks, ["beside"])
     check_whole(s, "silent: short-lived programs that start meanwhile", stacks, [f"brief{i}" for i in range(SHORT)])
     check_whole(s, "silent: a program that has mapped code of it, and its own", stacks, ["mapscode"])

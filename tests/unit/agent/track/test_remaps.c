@@ -193,8 +193,8 @@ Test(remaps, apart_from_the_file)
 }
 
 /*
- * Comparing takes longer than the main loop waits, so until the answer comes, the memory counts as memory that
- * cannot be read.
+ * Comparing takes longer than the main loop waits, so until the answer comes, the memory counts as memory
+ * that cannot be read.
  */
 static void compare_late(struct stage *s, const char *path, const char *path_later)
 {

@@ -460,11 +460,29 @@ Test(requests, the_log_names_each_file_system_once)
 	}
 	stick(b);
 	cr_assert_eq(stats(b).given_up, 3);
+	cr_expect_eq(count_lines(log, "does not answer"), 0, "not yet: it may be slow");
+	wait(b, REQUEST_REPORT_FILES_NS);
 	(void)fake_pool_work(&b->host.readers);
 	(void)make_stuck(b, PID, makedev(0, 45)); /* again, within a minute */
+	wait(b, REQUEST_REPORT_FILES_NS);
 	(void)fake_pool_work(&b->host.readers);
 	cr_expect_eq(count_lines(log, "file system 0:45 (/mnt/file) does not answer"), 1);
 	cr_expect_eq(count_lines(log, "does not answer"), 1);
+}
+
+/* Its memory may be locked by one of its threads that waits for a busy CPU. */
+Test(requests, the_log_is_patient_with_processes)
+{
+	_cleanup_bench_ struct bench *b = bench_new();
+	FILE *log = log_capture();
+
+	(void)make_stuck(b, PID, 0);
+	wait(b, REQUEST_REPORT_PROCESS_NS - 5 * NS_PER_SEC);
+	cr_expect_eq(count_lines(log, "has been blocked"), 0);
+	wait(b, 10 * NS_PER_SEC);
+	cr_expect_eq(count_lines(log, "has been blocked"), 1);
+	(void)fake_pool_work(&b->host.readers);
+	cr_expect_eq(count_lines(log, "answers again"), 1);
 }
 
 Test(requests, the_log_says_when_it_answers)
