@@ -24,8 +24,8 @@ void priority_short_slices(void);
 int priority_set_urgent(int level);
 /*
  * The same with SCHED_DEADLINE: it runs before all others for runtime_ns of each period, and not at all for
- * the remainder. Needs CAP_SYS_NICE, and that the thread may run on all CPUs. 0 or -errno; -EBUSY: other threads
- * have such rights to most of the CPU time.
+ * the remainder. Needs CAP_SYS_NICE, and that the thread may run on all CPUs. 0 or -errno; -EBUSY: other
+ * threads have such rights to most of the CPU time.
  */
 int priority_set_deadline(uint64_t runtime_ns, uint64_t period_ns);
 /* Takes either back; tid 0: from the calling thread. A signal handler may call it for other threads. */

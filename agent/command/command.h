@@ -25,8 +25,9 @@ int command_load(struct config **ret, const struct command_line *line, int *ret_
  * line for the operator (owned); -EPERM: capabilities are missing. */
 int command_check_system(char **ret_why);
 /*
- * Makes the main thread urgent (agent/base/urgency.h), first of all: on a busy node, reading the configuration
- * may take seconds. 0 or -errno, for command_urgent_within, which sets the bound to cpu.max and logs a failure.
+ * Makes the main thread urgent (agent/base/urgency.h), first of all: on a busy node, reading the
+ * configuration may take seconds. 0 or -errno, for command_urgent_within, which sets the bound to cpu.max and
+ * logs a failure.
  */
 int command_urgent(void);
 void command_urgent_within(const struct config *c, int r);

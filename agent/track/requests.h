@@ -27,7 +27,9 @@
 #define REQUEST_WAIT_SAVED_NS (50 * NS_PER_MS) /* and up to this much of it is saved up */
 #define REQUEST_WAIT_START_NS (1 * NS_PER_SEC) /* saved at the start, when everything is read at once */
 #define REQUEST_BLOCKED_NS (2 * NS_PER_SEC)
-/* After this, the log says so. The memory of a process may be locked by a thread that waits for a busy CPU. */
+/*
+ * After this, the log says so. The memory of a process may be locked by a thread that waits for a busy CPU.
+ */
 #define REQUEST_REPORT_FILES_NS (5 * NS_PER_SEC)
 #define REQUEST_REPORT_PROCESS_NS (30 * NS_PER_SEC)
 #define REQUEST_RETRY_NS (1 * NS_PER_SEC) /* before one of the parked requests is tried; doubles */

@@ -471,7 +471,7 @@ Test(requests, the_log_names_each_file_system_once)
 }
 
 /* Its memory may be locked by one of its threads that waits for a busy CPU. */
-Test(requests, the_log_is_patient_with_processes)
+Test(requests, the_log_waits_longer_for_processes)
 {
 	_cleanup_bench_ struct bench *b = bench_new();
 	FILE *log = log_capture();
