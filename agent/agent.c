@@ -40,7 +40,8 @@
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
 /* Names that are resolved later are missing from the first window. */
 #define FIRST_NAMES_NS (10 * NS_PER_MS)
-#define URGENT_START_NS (5 * NS_PER_SEC) /* tables for what runs are built meanwhile */
+#define URGENT_START_NS (5 * NS_PER_SEC)  /* tables for what runs are built meanwhile */
+#define FLUSH_SAMPLES_NS (5 * NS_PER_SEC) /* for what the last samples lack */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
 #define RESELECT_NS (1 * NS_PER_SEC)
 #define SWEEP_NS (15 * NS_PER_SEC)
@@ -630,7 +631,7 @@ static void flush(struct agent *a, uint64_t timeout_ns)
 	uint64_t now = clock_mono_ns(), deadline_ns = now + timeout_ns;
 
 	urgency_ending();
-	finish_samples(a, now + timeout_ns / 2);
+	finish_samples(a, now + (timeout_ns / 2 < FLUSH_SAMPLES_NS ? timeout_ns / 2 : FLUSH_SAMPLES_NS));
 	finish_window(a, deadline_ns);
 	report_close_window(a->report);
 	send_window(a);

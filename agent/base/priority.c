@@ -81,14 +81,15 @@ void priority_short_slices(void)
 	(void)syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
-int priority_set_urgent(int level)
+int priority_set_urgent(pid_t tid, int level)
 {
-	struct sched_param p = {.sched_priority = level};
+	struct attributes a = {
+		.size = sizeof a, .policy = SCHED_RR, .flags = RESET_ON_FORK, .priority = (uint32_t)level};
 
-	return sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p) < 0 ? -errno : 0;
+	return syscall(SYS_sched_setattr, tid, &a, 0) < 0 ? -errno : 0;
 }
 
-int priority_set_deadline(uint64_t runtime_ns, uint64_t period_ns)
+int priority_set_deadline(pid_t tid, uint64_t runtime_ns, uint64_t period_ns)
 {
 	struct attributes a = {
 		.size = sizeof a,
@@ -99,7 +100,7 @@ int priority_set_deadline(uint64_t runtime_ns, uint64_t period_ns)
 		.period = period_ns,
 	};
 
-	return syscall(SYS_sched_setattr, 0, &a, 0) < 0 ? -errno : 0;
+	return syscall(SYS_sched_setattr, tid, &a, 0) < 0 ? -errno : 0;
 }
 
 void priority_set_ordinary(pid_t tid)

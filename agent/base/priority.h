@@ -17,17 +17,17 @@ void priority_raise(void);
  */
 void priority_short_slices(void);
 /*
- * Gives the calling thread the real-time policy SCHED_RR with this priority, from 1 on; threads that it
- * creates do not inherit it. See urgency.h, which bounds the use. Needs RLIMIT_RTPRIO or CAP_SYS_NICE.
+ * Gives a thread (0: the calling one) the real-time policy SCHED_RR with this priority, from 1 on; threads
+ * that it creates do not inherit it. See urgency.h, which bounds the use. Needs RLIMIT_RTPRIO or CAP_SYS_NICE.
  * 0 or -errno.
  */
-int priority_set_urgent(int level);
+int priority_set_urgent(pid_t tid, int level);
 /*
  * The same with SCHED_DEADLINE: it runs before all others for runtime_ns of each period, and not at all for
  * the remainder. Needs CAP_SYS_NICE, and that the thread may run on all CPUs. 0 or -errno; -EBUSY: other
  * threads have such rights to most of the CPU time.
  */
-int priority_set_deadline(uint64_t runtime_ns, uint64_t period_ns);
+int priority_set_deadline(pid_t tid, uint64_t runtime_ns, uint64_t period_ns);
 /* Takes either back; tid 0: from the calling thread. A signal handler may call it for other threads. */
 void priority_set_ordinary(pid_t tid);
 /*

@@ -91,13 +91,13 @@ static void on_run_limit(int signo)
 	errno = e;
 }
 
-static int set_policy(enum urgency_kind kind)
+static int set_policy(pid_t tid, enum urgency_kind kind)
 {
 	unsigned part = (__atomic_load_n(&state.started, __ATOMIC_ACQUIRE) ? percent : start_percent)[kind];
 
 	if (state.deadline)
-		return priority_set_deadline(PERIOD_NS / 100 * part, PERIOD_NS);
-	return priority_set_urgent(kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
+		return priority_set_deadline(tid, PERIOD_NS / 100 * part, PERIOD_NS);
+	return priority_set_urgent(tid, kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
 }
 
 /* Makes the calling thread urgent. -EAGAIN, -EBUSY: there are too many; -EPERM. */
@@ -116,7 +116,7 @@ static int become_urgent(enum urgency_kind kind)
 	}
 	if (self.slot == THREADS_MAX)
 		return -EAGAIN;
-	r = set_policy(kind);
+	r = set_policy(0, kind);
 	if (r < 0)
 		__atomic_store_n(&state.urgent[self.slot], 0, __ATOMIC_RELEASE);
 	self.urgent = r == 0;
@@ -295,6 +295,24 @@ void urgency_check(enum urgency_kind kind)
 	} else if (!self.urgent && left > (int64_t)(BURST_NS / 2)) {
 		(void)become_urgent(kind);
 	}
+}
+
+void urgency_give(pthread_t thread)
+{
+	clockid_t clock;
+
+	if (self.urgent && pthread_getcpuclockid(thread, &clock) == 0)
+		(void)set_policy(~(pid_t)(clock >> 3),
+				 URGENCY_READING); /* the clock's number has the thread's */
+}
+
+void urgency_begin(void)
+{
+	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
+		return;
+	urgency_check(URGENCY_READING);
+	if (!self.urgent)
+		priority_set_ordinary(0);
 }
 
 void urgency_job(const bool *urgent)

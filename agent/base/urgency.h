@@ -14,6 +14,7 @@
 #ifndef PROFLET_BASE_URGENCY_H
 #define PROFLET_BASE_URGENCY_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,6 +49,12 @@ void urgency_started(void);
  * becomes urgent only here.
  */
 void urgency_check(enum urgency_kind kind);
+/*
+ * Makes a thread that an urgent one has just created urgent, or it would begin late. It must live, and its
+ * first call is urgency_begin.
+ */
+void urgency_give(pthread_t thread);
+void urgency_begin(void);
 /*
  * The calling thread does a job: urgently whenever *urgent says so, which another thread may set (atomically)
  * while it runs. NULL: it does no job.

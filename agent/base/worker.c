@@ -170,6 +170,7 @@ static void *thread_main(void *data)
 	struct worker_job *job;
 	bool stay = true, last;
 
+	urgency_begin();
 	thread_begin(THREAD_READER);
 	pthread_mutex_lock(&w->lock);
 	t->tid = (pid_t)syscall(SYS_gettid);
@@ -213,6 +214,8 @@ static int thread_start(struct worker *w)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = -pthread_create(&id, &attr, thread_main, t);
+	if (r == 0)
+		urgency_give(id);
 	if (r == 0)
 		pthread_setname_np(id, w->name); /* the thread waits for the lock, so the id is still valid */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

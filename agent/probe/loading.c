@@ -207,7 +207,7 @@ static void *fill(void *data)
 {
 	struct probe *p = data;
 
-	urgency_check(URGENCY_READING);
+	urgency_begin();
 	p->fill_result = fill_maps(p);
 	urgency_check(URGENCY_READING);
 	urgency_end();
@@ -233,7 +233,7 @@ static void *load(void *data)
 {
 	struct probe *p = data;
 
-	urgency_check(URGENCY_READING);
+	urgency_begin();
 	if (!urgency_is_on())
 		leave_cpu(p->begin_cpu);
 	libbpf_message[0] = '\0';
@@ -256,8 +256,10 @@ static bool start(pthread_t *ret, void *(*fn)(void *data), struct probe *p, cons
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	*r = -pthread_create(ret, NULL, fn, p);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (*r == 0)
+	if (*r == 0) {
+		urgency_give(*ret);
 		pthread_setname_np(*ret, name);
+	}
 	return *r == 0;
 }
 

@@ -7,7 +7,7 @@ import subprocess
 
 from . import profiles, recorded
 from .machine import unhurried
-from .scenario import ROOT, Skip, accepts, free_port, stop, wait_for
+from .scenario import ROOT, Skip, accepts, free_port, stop, tail, wait_for
 
 OTELCOL = os.path.join(ROOT, "tests", "support", "otelcol")
 PAUSE = 0.5  # s of a quiet machine without growth of the file
@@ -28,12 +28,23 @@ class Collector:
     def __init__(self, s, config="config.yaml", env=None, gate=True):
         self.s, self.config, self.env = s, config, env or {}
         self.gate = ["--feature-gates=+service.profilesSupport"] if gate else []
-        self.port, self.http_port = free_port(), free_port()
         self.lives = []
         self.process = None
         self.program = os.path.join(binaries(), "otelcol")
         s.at_end(self.conforms)
-        self.start()
+        self.start_somewhere()
+
+    def start_somewhere(self):
+        """The first life, on ports that were free a moment ago: other scenarios take ports, too."""
+        for last in (False, False, False, True):
+            self.port, self.http_port = free_port(), free_port()
+            try:
+                self.start()
+                return
+            except RuntimeError:
+                if last or "address already in use" not in tail(self.process.log, 50):
+                    raise
+                self.lives.pop()
 
     def start(self):
         self.lives.append(self.s.folder(f"collector-{self.port}-{len(self.lives) + 1}"))

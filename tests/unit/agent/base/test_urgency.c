@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Criterion runs each test in a process of its own, so what one allows does not reach the others. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -166,4 +168,41 @@ Test(urgency, ordinary_threads_have_their_priority_back)
 	cr_expect_eq(policy(), SCHED_OTHER);
 	nice = getpriority(PRIO_PROCESS, 0);
 	cr_expect_eq(nice, -3);
+}
+
+struct new_thread {
+	sem_t gate;
+	int first, begun, ended; /* its policies */
+};
+
+static void *new_thread_main(void *data)
+{
+	struct new_thread *t = data;
+
+	while (sem_wait(&t->gate) < 0)
+		;
+	t->first = policy();
+	urgency_begin();
+	t->begun = policy();
+	urgency_end();
+	t->ended = policy();
+	return NULL;
+}
+
+Test(urgency, given_to_a_new_thread)
+{
+	struct new_thread t = {.first = -1};
+	pthread_t id;
+
+	sem_init(&t.gate, 0, 0);
+	allow(0.1);
+	urgency_check(URGENCY_EVENTS);
+	cr_assert_eq(pthread_create(&id, NULL, new_thread_main, &t), 0);
+	urgency_give(id);
+	sem_post(&t.gate);
+	cr_assert_eq(pthread_join(id, NULL), 0);
+	cr_expect_eq(t.first, SCHED_RR);
+	cr_expect_eq(t.begun, SCHED_RR);
+	cr_expect_eq(t.ended, SCHED_OTHER);
+	cr_expect_eq(policy(), SCHED_RR);
 }
