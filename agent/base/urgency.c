@@ -332,6 +332,7 @@ void urgency_point(void)
 
 void urgency_end(void)
 {
+	self.checked_ns = 0; /* the next check counts, however soon */
 	if (self.urgent)
 		become_ordinary();
 }

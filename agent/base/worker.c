@@ -48,9 +48,10 @@ struct thread {
 	struct worker_job *job; /* the running one, or NULL */
 	bool low;		/* the job has low priority */
 	uint64_t started_ns;
-	uint64_t cpu_ns;      /* its CPU clock, */
-	uint64_t cpu_seen_ns; /* and when worker_check first saw that value; 0: never */
-	uint64_t blocked_ns;  /* for how long it had slept without a break when worker_check last looked */
+	uint64_t cpu_began_ns; /* its CPU clock when the job began */
+	uint64_t cpu_ns;       /* its CPU clock, */
+	uint64_t cpu_seen_ns;  /* and when worker_check first saw that value; 0: never */
+	uint64_t blocked_ns;   /* for how long it had slept without a break when worker_check last looked */
 	bool stuck, reported;
 };
 
@@ -131,6 +132,7 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 	t->job = job;
 	t->started_ns = clock_mono_ns();
 	t->cpu_seen_ns = t->blocked_ns = 0;
+	t->cpu_began_ns = clock_thread_cpu_ns();
 	return job;
 }
 
@@ -383,6 +385,11 @@ static void thread_look(struct thread *t, uint64_t now_ns)
 	t->blocked_ns = now_ns - t->cpu_seen_ns;
 }
 
+static bool is_costly(const struct thread *t)
+{
+	return t->cpu_seen_ns && t->cpu_ns - t->cpu_began_ns > WORKER_CPU_MAX_NS;
+}
+
 static void thread_replace(struct worker *w, struct thread *t)
 {
 	if (t->stuck)
@@ -424,10 +431,11 @@ void worker_check(struct worker *w, uint64_t bound_ns)
 		pthread_mutex_lock(&w->lock);
 		if (t->job && now > t->started_ns + LOOK_AFTER_NS) {
 			thread_look(t, now);
-			if (!t->reported && t->blocked_ns > bound_ns)
+			if (!t->reported && (t->blocked_ns > bound_ns || is_costly(t)))
 				job = t->job;
 		}
 		if (job) {
+			job->costly = is_costly(t);
 			t->reported = true;
 			thread_replace(w, t);
 		}

@@ -26,12 +26,17 @@ struct worker_job {
 	struct worker_job *next;
 	void (*run)(struct worker_job *job);
 	void (*done)(struct worker_job *job, bool cancelled);
-	/* Called by worker_check, at most once, for a job that is stuck; `done` follows if it ever returns.
-	 * May be NULL. */
+	/*
+	 * Called by worker_check, at most once, for a job that is stuck, or has used WORKER_CPU_MAX_NS: then
+	 * `costly` is true. `done` follows if it ever returns. May be NULL.
+	 */
 	void (*overdue)(struct worker_job *job);
+	bool costly;
 	bool urgent; /* runs urgently (urgency_job), because samples wait for it */
 	int state;   /* worker.c's own */
 };
+
+#define WORKER_CPU_MAX_NS 10000000000ull /* of CPU time: files may claim to hold many gigabytes */
 
 enum worker_priority { WORKER_HIGH, WORKER_LOW };
 

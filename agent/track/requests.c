@@ -419,6 +419,8 @@ static void on_blocked(struct worker_job *job)
 	struct request *q = container_of(job, struct request, job);
 	struct requests *r = q->owner;
 
+	if (job->costly)
+		return;
 	q->blocked = true;
 	if (q->list != &r->late)
 		return;

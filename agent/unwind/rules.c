@@ -348,7 +348,7 @@ static void job_done(struct worker_job *job, bool cancelled)
 
 	if (!cancelled) {
 		try_end(r, j, false);
-		if (j->stuck)
+		if (j->stuck && !job->costly)
 			stuck_devices_remove(&r->stuck, j->dev);
 		answers_enter(r, j, j->error);
 		r->n_jobs -= !j->stuck;
@@ -366,7 +366,8 @@ static void job_overdue(struct worker_job *job)
 
 	j->stuck = true;
 	try_end(r, j, true);
-	stuck_devices_add(&r->stuck, j->dev, r->now_ns);
+	if (!job->costly)
+		stuck_devices_add(&r->stuck, j->dev, r->now_ns);
 	answers_enter(r, j, -ETIMEDOUT);
 	r->n_jobs--;
 	dispatch(r);

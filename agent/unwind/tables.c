@@ -443,7 +443,8 @@ static void build_overdue(struct worker_job *job)
 	f->state = TABLE_FAILED;
 	f->stuck = true;
 	try_end(c, f, true);
-	stuck_devices_add(&c->stuck, f->binary->dev, c->now());
+	if (!job->costly)
+		stuck_devices_add(&c->stuck, f->binary->dev, c->now());
 	c->n_building--;
 	c->stats.overdue++;
 	c->stats.overdue_file = j->file;
@@ -451,12 +452,14 @@ static void build_overdue(struct worker_job *job)
 	c->ready(c->data);
 }
 
-/* The file system of a stuck job has answered: queue the builds that were put off for it. */
-static void unstick(struct unwind_tables *c, struct binary_table *f)
+/* A stuck job is back. If its file system has answered, queue the builds that were put off for it. */
+static void unstick(struct unwind_tables *c, struct binary_table *f, bool costly)
 {
 	f->stuck = false;
 	f->state = TABLE_BUILDING;
 	c->n_building++;
+	if (costly)
+		return;
 	stuck_devices_remove(&c->stuck, f->binary->dev);
 	for (uint32_t i = 1; i <= c->top; i++) {
 		struct binary_table *other = &c->tables[i];
@@ -478,7 +481,7 @@ static void build_done(struct worker_job *job, bool cancelled)
 	job_leave(c, &c->tables[j->file]);
 	try_end(c, &c->tables[j->file], false);
 	if (c->tables[j->file].stuck)
-		unstick(c, &c->tables[j->file]);
+		unstick(c, &c->tables[j->file], job->costly);
 	table_built(c, j);
 }
 

@@ -204,7 +204,7 @@ def answering_again(s):
     running = mapper(s, "exec3", "code", "/dev/null", program=file)
     server.send_signal(signal.SIGUSR1)
 
-    def meanwhile():
+    def meanwhile(_):
         time.sleep(4)
         server.send_signal(signal.SIGUSR2)
 

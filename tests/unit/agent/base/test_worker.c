@@ -520,3 +520,40 @@ Test(worker, a_thread_is_reserved_for_high_priority)
 	cr_expect(low[0].done && low[1].done);
 	worker_free(w);
 }
+
+static void job_compute(struct worker_job *base)
+{
+	struct job *j = container_of(base, struct job, base);
+	uint64_t begin = clock_thread_cpu_ns();
+
+	while (clock_thread_cpu_ns() - begin < WORKER_CPU_MAX_NS + NS_PER_SEC)
+		;
+	j->ran = true;
+}
+
+/* A job that computes is not stuck, but its time is bounded, too: another thread takes its place. */
+Test(worker, a_job_that_computes_for_too_long)
+{
+	struct job costly = JOB(), next = JOB();
+	struct worker *w;
+
+	costly.base.run = job_compute;
+	cr_assert_eq(worker_new(&w, 1, 8, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &costly.base, WORKER_HIGH), 0);
+	cr_assert_eq(worker_submit(w, &next.base, WORKER_HIGH), 0);
+	for (unsigned i = 0; i < 6000 && !costly.n_overdue; i++) {
+		usleep(10000);
+		worker_check(w, LONG_NS);
+	}
+	cr_expect_eq(costly.n_overdue, 1);
+	cr_expect(costly.base.costly);
+	worker_drain(w, LONG_NS);
+	cr_expect(next.done);
+	cr_expect_not(next.base.costly);
+	for (unsigned i = 0; i < 6000 && !costly.done; i++) {
+		usleep(10000);
+		worker_collect(w);
+	}
+	cr_expect(costly.done);
+	worker_free(w);
+}
