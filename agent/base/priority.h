@@ -18,8 +18,8 @@ void priority_raise(void);
 void priority_short_slices(void);
 /*
  * Gives a thread (0: the calling one) the real-time policy SCHED_RR with this priority, from 1 on; threads
- * that it creates do not inherit it. See urgency.h, which bounds the use. Needs RLIMIT_RTPRIO or CAP_SYS_NICE.
- * 0 or -errno.
+ * that it creates do not inherit it. See urgency.h, which bounds the use. Needs RLIMIT_RTPRIO or
+ * CAP_SYS_NICE. 0 or -errno.
  */
 int priority_set_urgent(pid_t tid, int level);
 /*

@@ -36,7 +36,7 @@ struct worker_job {
 	int state;   /* worker.c's own */
 };
 
-#define WORKER_CPU_MAX_NS 10000000000ull /* of CPU time: files may claim to hold many gigabytes */
+#define WORKER_CPU_MAX_NS 4000000000ull /* of CPU time: files may claim to hold many gigabytes */
 
 enum worker_priority { WORKER_HIGH, WORKER_LOW };
 
