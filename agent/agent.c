@@ -631,6 +631,8 @@ static void flush(struct agent *a, uint64_t timeout_ns)
 	uint64_t now = clock_mono_ns(), deadline_ns = now + timeout_ns;
 
 	urgency_ending();
+	worker_hurry(a->opener);
+	worker_hurry(a->worker);
 	finish_samples(a, now + (timeout_ns / 2 < FLUSH_SAMPLES_NS ? timeout_ns / 2 : FLUSH_SAMPLES_NS));
 	finish_window(a, deadline_ns);
 	report_close_window(a->report);

@@ -26,6 +26,7 @@
 
 #include "agent/base/clock.h"
 #include "agent/base/thread.h"
+#include "agent/base/urgency.h"
 #include "otlp/compress.h"
 #include "otlp/halve.h"
 
@@ -453,6 +454,8 @@ static void *run(void *data)
 	do {
 		pthread_mutex_lock(&e->lock);
 		e->cpu_ns = clock_thread_cpu_ns();
+		if (e->stopping)
+			urgency_check(URGENCY_READING);
 		step = next_step(e, &r, &until);
 		if (step == STEP_END) {
 			e->ended = true;
@@ -470,6 +473,7 @@ static void *run(void *data)
 		else if (step == STEP_WAIT)
 			wait_for_work(e, until);
 	} while (step != STEP_END);
+	urgency_leave();
 	return NULL;
 }
 
@@ -606,6 +610,7 @@ int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	e->stopping = true;
 	e->stop_deadline_ns = deadline_mono_ns;
 	hurry(e);
+	urgency_give(e->thread);
 	while (!e->ended && !r)
 		r = pthread_cond_timedwait(&e->changed, &e->lock, &deadline);
 	pthread_mutex_unlock(&e->lock);

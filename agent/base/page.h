@@ -8,7 +8,14 @@
 
 static inline uint64_t page_bytes(void)
 {
-	return (uint64_t)sysconf(_SC_PAGESIZE);
+	static uint64_t bytes; /* every thread would write the same */
+	uint64_t n = __atomic_load_n(&bytes, __ATOMIC_RELAXED);
+
+	if (!n) {
+		n = (uint64_t)sysconf(_SC_PAGESIZE);
+		__atomic_store_n(&bytes, n, __ATOMIC_RELAXED);
+	}
+	return n;
 }
 
 /* The start of the page that `at` lies in: an address, or an offset in a file. */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@
 
 #define PRIORITY_EVENTS 2
 #define PRIORITY_READING 1
-#define NICE_LIMIT 25 /* in the unit of RLIMIT_NICE: nice -5 */
-#define THREADS_MAX 16u
+#define NICE_LIMIT 25		  /* in the unit of RLIMIT_NICE: nice -5 */
+#define THREADS_MAX 64u		  /* that are urgent at a time; the first place is kept for URGENCY_EVENTS */
 #define CHECK_NS NS_PER_MS	  /* checks that follow sooner do nothing */
 #define BURST_NS (20 * NS_PER_MS) /* most that a budget holds after urgency_started */
 /* Before that; and the part of the share. */
@@ -35,6 +36,7 @@ static const double share_part[URGENCY_KINDS] = {0.7, 0.3};
 /* Where the policy is SCHED_DEADLINE: parts of each PERIOD_NS, in percent. */
 #define PERIOD_NS (100 * NS_PER_MS)
 static const unsigned start_percent[URGENCY_KINDS] = {50, 20}, percent[URGENCY_KINDS] = {20, 10};
+#define PERCENT_MIN 5u
 
 struct budget {
 	double share;
@@ -46,7 +48,7 @@ struct budget {
 
 static struct {
 	pthread_mutex_t lock; /* of the budgets */
-	bool allowed, started;
+	bool allowed, started, ending;
 	bool deadline; /* the policy is SCHED_DEADLINE */
 	struct budget budgets[URGENCY_KINDS];
 	uint64_t ended;
@@ -94,10 +96,29 @@ static void on_run_limit(int signo)
 static int set_policy(pid_t tid, enum urgency_kind kind)
 {
 	unsigned part = (__atomic_load_n(&state.started, __ATOMIC_ACQUIRE) ? percent : start_percent)[kind];
+	int r;
 
-	if (state.deadline)
-		return priority_set_deadline(tid, PERIOD_NS / 100 * part, PERIOD_NS);
-	return priority_set_urgent(tid, kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
+	if (!state.deadline)
+		return priority_set_urgent(tid, kind == URGENCY_EVENTS ? PRIORITY_EVENTS : PRIORITY_READING);
+	do
+		r = priority_set_deadline(tid, PERIOD_NS / 100 * part, PERIOD_NS);
+	while (r == -EBUSY && (part /= 2) >= PERCENT_MIN); /* other threads have what the CPUs can give */
+	return r;
+}
+
+/* False: there are too many urgent threads. */
+static bool take_slot(enum urgency_kind kind)
+{
+	if (!self.tid)
+		self.tid = (pid_t)syscall(SYS_gettid);
+	for (self.slot = kind == URGENCY_EVENTS ? 0 : 1; self.slot < THREADS_MAX; self.slot++) {
+		pid_t none = 0;
+
+		if (__atomic_compare_exchange_n(&state.urgent[self.slot], &none, self.tid, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
 }
 
 /* Makes the calling thread urgent. -EAGAIN, -EBUSY: there are too many; -EPERM. */
@@ -105,22 +126,19 @@ static int become_urgent(enum urgency_kind kind)
 {
 	int r;
 
-	if (!self.tid)
-		self.tid = (pid_t)syscall(SYS_gettid);
-	for (self.slot = 0; self.slot < THREADS_MAX; self.slot++) {
-		pid_t none = 0;
-
-		if (__atomic_compare_exchange_n(&state.urgent[self.slot], &none, self.tid, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			break;
-	}
-	if (self.slot == THREADS_MAX)
+	if (!take_slot(kind))
 		return -EAGAIN;
 	r = set_policy(0, kind);
 	if (r < 0)
 		__atomic_store_n(&state.urgent[self.slot], 0, __ATOMIC_RELEASE);
 	self.urgent = r == 0;
 	return r;
+}
+
+/* Whether the calling thread has an urgent policy, which another one may have given it. */
+static bool has_policy(void)
+{
+	return (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER;
 }
 
 static void become_ordinary(void)
@@ -133,7 +151,7 @@ static void become_ordinary(void)
 	self.urgent = false;
 }
 
-/* The handler has made the calling thread ordinary. */
+/* The handler, or urgency_take_back, has made the calling thread ordinary. */
 static bool was_interrupted(void)
 {
 	return self.urgent && __atomic_load_n(&state.urgent[self.slot], __ATOMIC_ACQUIRE) != self.tid;
@@ -157,17 +175,22 @@ static bool raise_limit(__rlimit_resource_t which, rlim_t needed, struct rlimit 
 	return setrlimit(which, &l) == 0;
 }
 
-/* Whether this thread may become urgent, and ordinary again. */
-static int try(void)
+/*
+ * Makes the calling thread urgent for the first time. proflet-start may have done that: then all of its CPU
+ * time counts.
+ */
+static int begin(void)
 {
-	int r = become_urgent(URGENCY_READING);
+	bool was_urgent = has_policy();
+	int r = become_urgent(URGENCY_EVENTS);
 
 	if (r == -EPERM) {
 		state.deadline = true;
-		r = become_urgent(URGENCY_READING);
+		r = become_urgent(URGENCY_EVENTS);
 	}
-	if (r == 0)
-		become_ordinary();
+	self.cpu_ns = was_urgent ? 0 : clock_thread_cpu_ns();
+	if (r < 0 && was_urgent)
+		priority_set_ordinary(0);
 	return r;
 }
 
@@ -186,7 +209,7 @@ int urgency_allow(double share)
 	if (sigaction(SIGXCPU, &action, NULL) < 0)
 		return -errno;
 	set_run_limit(START_RUN_US);
-	r = try();
+	r = begin();
 	if (r < 0)
 		return r;
 	for (int kind = 0; kind < URGENCY_KINDS; kind++)
@@ -196,7 +219,10 @@ int urgency_allow(double share)
 			.max_ns = (int64_t)start_ns[kind],
 			.at_ns = now,
 		};
-	__atomic_store_n(&state.allowed, share > 0, __ATOMIC_RELEASE);
+	if (share > 0)
+		__atomic_store_n(&state.allowed, true, __ATOMIC_RELEASE);
+	else
+		become_ordinary();
 	return 0;
 }
 
@@ -242,6 +268,9 @@ void urgency_ending(void)
 		state.budgets[kind].left_ns = state.budgets[kind].max_ns = (int64_t)start_ns[kind];
 	pthread_mutex_unlock(&state.lock);
 	__atomic_store_n(&state.started, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&state.run_us, START_RUN_US, __ATOMIC_RELEASE);
+	set_run_limit(START_RUN_US);
+	__atomic_store_n(&state.ending, true, __ATOMIC_RELEASE);
 }
 
 void urgency_restore_limits(void)
@@ -308,17 +337,36 @@ void urgency_give(pthread_t thread)
 
 void urgency_begin(void)
 {
+	bool given;
+
 	if (!__atomic_load_n(&state.allowed, __ATOMIC_ACQUIRE))
 		return;
-	urgency_check(URGENCY_READING);
-	if (!self.urgent)
+	given = !self.urgent && has_policy();
+	if (given && !take_slot(URGENCY_READING)) {
 		priority_set_ordinary(0);
+		return;
+	}
+	if (given) {
+		self.urgent = true;
+		self.cpu_ns = clock_thread_cpu_ns();
+	}
+	urgency_check(URGENCY_READING);
+}
+
+static bool job_is_urgent(const bool *urgent)
+{
+	return __atomic_load_n(urgent, __ATOMIC_RELAXED) || __atomic_load_n(&state.ending, __ATOMIC_RELAXED);
+}
+
+bool urgency_of_job(const bool *urgent)
+{
+	return self.urgent && job_is_urgent(urgent);
 }
 
 void urgency_job(const bool *urgent)
 {
 	self.job = urgent;
-	if (urgent && !__atomic_load_n(urgent, __ATOMIC_RELAXED))
+	if (urgent && !job_is_urgent(urgent))
 		urgency_end();
 	else if (urgent || self.urgent)
 		urgency_check(URGENCY_READING);
@@ -326,8 +374,29 @@ void urgency_job(const bool *urgent)
 
 void urgency_point(void)
 {
-	if (self.job && __atomic_load_n(self.job, __ATOMIC_RELAXED))
+	if (self.job && job_is_urgent(self.job))
 		urgency_check(URGENCY_READING);
+}
+
+void urgency_take_back(pid_t tid)
+{
+	for (unsigned i = 0; i < THREADS_MAX; i++) {
+		pid_t expected = tid;
+
+		if (__atomic_compare_exchange_n(&state.urgent[i], &expected, 0, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			priority_set_ordinary(tid);
+	}
+}
+
+void urgency_leave(void)
+{
+	pid_t tid = self.tid;
+
+	if (self.urgent)
+		(void)__atomic_compare_exchange_n(&state.urgent[self.slot], &tid, 0, false, __ATOMIC_ACQ_REL,
+						  __ATOMIC_RELAXED);
+	self.urgent = false;
 }
 
 void urgency_end(void)

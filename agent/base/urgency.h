@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum urgency_kind {
 	URGENCY_EVENTS,	 /* reading process events and samples: the main loop */
@@ -31,8 +32,9 @@ struct urgency_stats {
 
 /*
  * Allows urgent threads, which may use `share` (0.05 is 5 %) of the time of one CPU in all, and more until
- * urgency_started. Raises RLIMIT_RTPRIO and RLIMIT_NICE, so that most kernels need no capability later: call
- * it while CAP_SYS_RESOURCE or CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
+ * urgency_started; 0: none. The calling thread, the main one, is urgent from then on. Raises RLIMIT_RTPRIO
+ * and RLIMIT_NICE, so that most kernels need no capability later: call it while CAP_SYS_RESOURCE or
+ * CAP_SYS_NICE is there. 0; -EPERM: no thread will be urgent.
  */
 int urgency_allow(double share);
 /* Changes the share. */
@@ -50,22 +52,32 @@ void urgency_started(void);
  */
 void urgency_check(enum urgency_kind kind);
 /*
- * Makes a thread that an urgent one has just created urgent, or it would begin late. It must live, and its
- * first call is urgency_begin.
+ * Makes another thread urgent if the calling one is, which waits for it: one that it has just created, whose
+ * first call is urgency_begin, or one that must end. It must exist.
  */
 void urgency_give(pthread_t thread);
+/* The calling thread may have been made urgent. */
 void urgency_begin(void);
 /*
  * The calling thread does a job: urgently whenever *urgent says so, which another thread may set (atomically)
  * while it runs. NULL: it does no job.
  */
 void urgency_job(const bool *urgent);
+/* Whether the calling thread is urgent, and so is a job that it has for another. */
+bool urgency_of_job(const bool *urgent);
 /* For the long loops of jobs: checks whether the job has become urgent. */
 void urgency_point(void);
-/* The process is about to end: there is as much as at the start once more. */
+/* The process is about to end: all jobs are urgent, and there is as much as at the start once more. */
 void urgency_ending(void);
-/* Makes the calling thread ordinary; before a thread ends, too. */
+/* Makes the calling thread ordinary. */
 void urgency_end(void);
+/* The calling thread is about to end: an urgent one remains so, because who joins it would have to wait. */
+void urgency_leave(void);
+/*
+ * Makes another thread ordinary, which has been blocked for long: it needs no CPU, and what the kernel sets
+ * aside for urgent threads is bounded. It becomes urgent again at a later check.
+ */
+void urgency_take_back(pid_t tid);
 /* Gives a new child process, before execve, the limits that the agent had before urgency_allow. */
 void urgency_restore_limits(void);
 void urgency_stats(struct urgency_stats *ret);

@@ -7,7 +7,7 @@
  * Whether a thread is stuck does not depend on how long its job takes, because a thread that waits for a busy
  * CPU may take minutes. worker_check looks at the CPU clock of the thread. A thread that has not used any CPU
  * time since the last look, and sleeps, has slept all the time in between: it would have needed a CPU to wake
- * up and fall asleep again.
+ * up and fall asleep again. A job that uses more CPU time than WORKER_CPU_MAX_NS is not waited for either.
  */
 #include "agent/base/worker.h"
 
@@ -31,7 +31,8 @@
 
 #define END_WAIT_NS (3 * NS_PER_SEC)   /* longer than any job runs on an idle CPU unless it is stuck */
 #define LOOK_AFTER_NS (20 * NS_PER_MS) /* worker_check does not look at jobs that began later than that */
-#define COLLECT_MAX 64u /* jobs in one call of worker_collect: the caller has other work, too */
+#define COLLECT_MAX 64u		     /* jobs in one call of worker_collect: the caller has other work, too */
+#define URGENT_BLOCKED_NS NS_PER_SEC /* a thread that has been blocked for longer is not urgent */
 #define DRAIN_STUCK_NS (5 * NS_PER_MS) /* worker_drain waits for so long if all jobs are stuck */
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED };
@@ -43,7 +44,8 @@ struct queue {
 struct thread {
 	struct worker *worker;
 	bool exists;
-	pid_t tid; /* 0: the thread has not begun */
+	pthread_t id; /* as long as it exists */
+	pid_t tid;    /* 0: the thread has not begun */
 	clockid_t cpu_clock;
 	struct worker_job *job; /* the running one, or NULL */
 	bool low;		/* the job has low priority */
@@ -53,6 +55,8 @@ struct thread {
 	uint64_t cpu_seen_ns;  /* and when worker_check first saw that value; 0: never */
 	uint64_t blocked_ns;   /* for how long it had slept without a break when worker_check last looked */
 	bool stuck, reported;
+	bool taken_back; /* blocked, and not urgent any more */
+	bool given;	 /* it was made urgent, and has not noticed yet */
 };
 
 struct worker {
@@ -108,6 +112,15 @@ static void queue_remove(struct queue *q, struct worker_job *job)
 		q->tail = at;
 }
 
+/* Or it would wait for a CPU before it becomes urgent by itself. Under lock. */
+static void thread_give(struct thread *t)
+{
+	if (!t->exists || t->stuck || t->given)
+		return;
+	urgency_give(t->id);
+	t->given = true;
+}
+
 static unsigned at_work(const struct worker *w)
 {
 	return w->n_alive - w->n_stuck;
@@ -121,6 +134,9 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 	while (!w->stopping && !w->waiting[WORKER_HIGH].head &&
 	       (!w->waiting[WORKER_LOW].head || w->n_low >= w->max_low))
 		pthread_cond_wait(&w->wake, &w->lock);
+	if (t->given)
+		urgency_begin();
+	t->given = false;
 	if (w->stopping)
 		return NULL;
 	job = queue_pop(&w->waiting[WORKER_HIGH]);
@@ -132,6 +148,7 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 	t->job = job;
 	t->started_ns = clock_mono_ns();
 	t->cpu_seen_ns = t->blocked_ns = 0;
+	t->taken_back = false;
 	t->cpu_began_ns = clock_thread_cpu_ns();
 	return job;
 }
@@ -172,7 +189,6 @@ static void *thread_main(void *data)
 	struct worker_job *job;
 	bool stay = true, last;
 
-	urgency_begin();
 	thread_begin(THREAD_READER);
 	pthread_mutex_lock(&w->lock);
 	t->tid = (pid_t)syscall(SYS_gettid);
@@ -186,7 +202,7 @@ static void *thread_main(void *data)
 		pthread_mutex_lock(&w->lock);
 		stay = job_finish(w, t);
 	}
-	urgency_end();
+	urgency_leave();
 	t->exists = false;
 	w->n_alive--;
 	last = w->abandoned && !w->n_alive;
@@ -203,7 +219,6 @@ static int thread_start(struct worker *w)
 	struct thread *t = w->threads;
 	pthread_attr_t attr;
 	sigset_t all, old;
-	pthread_t id;
 	int r;
 
 	while (t < w->threads + w->n_slots && t->exists)
@@ -215,11 +230,9 @@ static int thread_start(struct worker *w)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = -pthread_create(&id, &attr, thread_main, t);
+	r = -pthread_create(&t->id, &attr, thread_main, t);
 	if (r == 0)
-		urgency_give(id);
-	if (r == 0)
-		pthread_setname_np(id, w->name); /* the thread waits for the lock, so the id is still valid */
+		pthread_setname_np(t->id, w->name); /* it waits for the lock, so it exists */
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	t->exists = r == 0;
@@ -287,6 +300,8 @@ static unsigned threads_end(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
+	for (struct thread *t = w->threads; t < w->threads + w->n_slots; t++)
+		thread_give(t);
 	pthread_cond_broadcast(&w->wake);
 	while (at_work(w) && wait_until(w, deadline)) /* does not wait for threads that are stuck already */
 		;
@@ -340,9 +355,20 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 	pthread_mutex_lock(&w->lock);
 	job->state = JOB_QUEUED;
 	queue_push(&w->waiting[priority], job);
+	for (struct thread *t = w->threads; urgency_of_job(&job->urgent) && t < w->threads + w->n_slots; t++)
+		if (!t->job)
+			thread_give(t);
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	return 0;
+}
+
+void worker_hurry(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	for (struct thread *t = w->threads; urgency_is_on() && t < w->threads + w->n_slots; t++)
+		thread_give(t);
+	pthread_mutex_unlock(&w->lock);
 }
 
 /* Sleeps, rather than runs or waits for a CPU. Where /proc cannot be read, we assume so. */
@@ -373,7 +399,7 @@ static uint64_t cpu_ns(const struct thread *t)
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Brings blocked_ns up to date. The thread has a job, so it cannot end. Under lock. */
+/* Brings blocked_ns up to date; takes urgency back. The thread has a job, so it cannot end. Under lock. */
 static void thread_look(struct thread *t, uint64_t now_ns)
 {
 	uint64_t cpu = cpu_ns(t);
@@ -383,6 +409,10 @@ static void thread_look(struct thread *t, uint64_t now_ns)
 		t->cpu_seen_ns = now_ns;
 	}
 	t->blocked_ns = now_ns - t->cpu_seen_ns;
+	if (t->blocked_ns > URGENT_BLOCKED_NS && !t->taken_back) {
+		urgency_take_back(t->tid);
+		t->taken_back = true;
+	}
 }
 
 static bool is_costly(const struct thread *t)

@@ -60,6 +60,8 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
  * False: it has not finished in time and will be collected as usual; its thread is replaced if it sleeps.
  */
 bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns);
+/* Makes all threads urgent if the calling one is, which is about to wait for them until the process ends. */
+void worker_hurry(struct worker *w);
 int worker_fd(struct worker *w); /* readable while finished jobs wait; borrowed */
 /*
  * Calls `done` of finished jobs, of a bounded number in one call: the descriptor stays readable if there are

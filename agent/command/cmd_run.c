@@ -240,9 +240,9 @@ static int run_agent(struct run *run)
 	if (r == 0)
 		r = add_sources(run);
 	if (r == 0)
-		r = open_status(run, &why);
-	if (r == 0)
 		r = agent_start(run->agent, &why);
+	if (r == 0) /* loads its library: samples do not wait for it */
+		r = open_status(run, &why);
 	if (r < 0) {
 		log_error("%s", why ? why : strerror(-r));
 		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;

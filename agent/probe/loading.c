@@ -210,7 +210,7 @@ static void *fill(void *data)
 	urgency_begin();
 	p->fill_result = fill_maps(p);
 	urgency_check(URGENCY_READING);
-	urgency_end();
+	urgency_leave();
 	return NULL;
 }
 
@@ -241,7 +241,7 @@ static void *load(void *data)
 	if (p->load_result < 0)
 		p->message = strdup(libbpf_message);
 	urgency_check(URGENCY_READING);
-	urgency_end();
+	urgency_leave();
 	return NULL;
 }
 

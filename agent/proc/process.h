@@ -39,7 +39,8 @@ struct process {
 	/* How often events have reported mappings since then: see agent/track/floods.h. */
 	uint64_t mapped_since_ns;
 	uint32_t n_mapped;
-	bool flooded, flood_logged; /* events that are not applied wait for its mappings to be read */
+	bool flooded;	      /* events that are not applied wait for its mappings to be read */
+	bool mappings_logged; /* the log says that there are too many, or too many new ones */
 	/* Where events do not report mappings: when they are read again, see track_miss(). */
 	uint64_t miss_after_ns, miss_wait_ns, reread_after_ns;
 	/* Published lists up to `born_generation` are not of its mappings, except the one it inherited. */

@@ -152,15 +152,20 @@ static int on_timer(uint64_t expirations, void *data)
 static int start(struct http_server *s, const char *listen)
 {
 	_cleanup_close_ int fd = listen_at(listen);
+	struct MHD_OptionItem options[] = {
+		{MHD_OPTION_LISTEN_SOCKET, fd, NULL},
+		{MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, NULL},
+		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
+		{MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, NULL},
+		{MHD_OPTION_END, 0, NULL},
+	};
 	const union MHD_DaemonInfo *info;
 	int r;
 
 	if (fd < 0)
 		return fd;
-	s->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
-				     fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-				     MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, MHD_OPTION_END);
+	s->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_ARRAY, options,
+				     MHD_OPTION_END);
 	if (!s->daemon)
 		return -ENOMEM;
 	(void)TAKE_FD(fd); /* the daemon closes it */

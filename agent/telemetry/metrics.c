@@ -92,6 +92,9 @@ static const struct metric metrics[] = {
 	COUNTER("proflet_tables_overdue_total", agent.track.tables.overdue,
 		"Builds of unwind tables that were blocked for more than 10 s: a file system did not "
 		"answer."),
+	COUNTER("proflet_tables_costly_total", agent.track.tables.costly,
+		"Builds of unwind tables that took more than 4 s of CPU time: samples did not wait for "
+		"them."),
 	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
 	COUNTER("proflet_binaries_refused_total", agent.track.binaries.full,
 		"Binaries that were refused because the agent already tracks its maximum."),

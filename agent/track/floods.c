@@ -43,11 +43,11 @@ static struct flood *slot_take(struct floods *f, const struct process *p)
 
 static void warn_once(struct process *p)
 {
-	if (!p->flood_logged)
+	if (!p->mappings_logged)
 		log_warn("process %u maps memory thousands of times a second: from now on its mappings are "
 			 "read from /proc now and then, and its own stacks may be incomplete",
 			 p->pid);
-	p->flood_logged = true;
+	p->mappings_logged = true;
 }
 
 bool floods_take(struct floods *f, struct process *p, uint64_t time_ns)

@@ -160,7 +160,10 @@ static void mapping_insert(struct process_events *e, struct process *p, const st
 
 	if (r == -ENOMEM)
 		no_memory(e);
-	e->stats.mappings_full += r == -ENOSPC; /* samples there end "no mapping" */
+	if (r == -ENOSPC) { /* samples there end "no mapping" */
+		e->stats.mappings_full++;
+		process_reader_full(p);
+	}
 	publication_mark(e->options.publication, p->pid);
 }
 

@@ -7,6 +7,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/log.h"
 #include "agent/proc/image.h"
 #include "agent/proc/table.h"
 #include "agent/track/map_lines.h"
@@ -147,9 +148,21 @@ static int lines_to_maps(struct process_reader *r, struct process *p, const stru
 		e = add_line(&a, i);
 	if (e == -ENOMEM || l->incomplete)
 		no_memory(r);
-	r->stats.cut += e == -ENOSPC;
+	if (e == -ENOSPC) {
+		r->stats.cut++;
+		process_reader_full(p);
+	}
 	*ret_maybe_copies = a.maybe_copies;
 	return 0;
+}
+
+void process_reader_full(struct process *p)
+{
+	if (!p->mappings_logged)
+		log_warn("process %u has more than %u mappings of code: the others are left out, and its own "
+			 "stacks may be incomplete",
+			 p->pid, PROC_MAPS_MAX);
+	p->mappings_logged = true;
 }
 
 static bool same_mappings(const struct proc_maps *a, const struct proc_maps *b)

@@ -71,6 +71,8 @@ uint64_t process_reader_start_ns(const struct process_reader *r, const struct pr
 
 /* --- where no events report mappings */
 
+/* The process has PROC_MAPS_MAX mappings, and more are left out: the log says so, once. */
+void process_reader_full(struct process *p);
 /* The executable and the mappings after an execve. */
 void process_reader_read_image(struct process_reader *r, struct process *p);
 /*

@@ -18,7 +18,7 @@
 
 #define RETRY_NS (1 * NS_PER_SEC)
 #define COSTLY_NS NS_PER_MS		  /* of CPU time, to write one list */
-#define COST_SHARE 40u			  /* at most 1/40 of the time goes into such lists */
+#define COST_SHARE 50u			  /* at most 1/50 of the time goes into such lists */
 #define LONG_LIST 4096u			  /* mappings that are expected to be costly */
 #define HISTORY_KEEP_NS (12 * NS_PER_SEC) /* longer than samples take to arrive here */
 #define HISTORY_WAITING_NS (COMPLETION_PENDING_NS + HISTORY_KEEP_NS) /* of a process whose samples wait */
@@ -60,7 +60,7 @@ struct publication {
 	size_t n_changed, cap_changed;
 	struct due *due; /* of one run */
 	size_t cap_due;
-	uint64_t long_lists_ns; /* no long list is written before then: the last one was costly */
+	uint64_t long_lists_ns; /* no long list is written before then, because of what the last one cost */
 	bool all_changed;
 	struct map delays;
 	uint64_t n_graces; /* that have ended */
@@ -219,7 +219,7 @@ static bool publish(struct publication *p, struct process *process)
 	cpu_ns = p->clock.thread_cpu_ns();
 	r = publisher_put(p->options.publisher, process); /* counts what it refuses */
 	cost_ns = p->clock.thread_cpu_ns() - cpu_ns;
-	if (is_long && cost_ns > COSTLY_NS)
+	if (is_long)
 		p->long_lists_ns = begin_ns + COST_SHARE * cost_ns;
 	if (r < 0)
 		delay_set(p, process->pid, begin_ns + RETRY_NS, true);

@@ -19,6 +19,8 @@
 #include "agent/track/publication.h"
 
 #define PENDING_MAX 16u /* pieces of code without a file between two mappings of files */
+#define PLACES_MAX 64u	/* of a process, where such pieces are; the others are left out */
+#define READ_SHARE 50u	/* 1/50 of the time may go into checking one process again */
 
 /* When a process is checked again: each time after the previous check. */
 static const uint64_t retry_after_ns[] = {NS_PER_SEC / 20, NS_PER_SEC / 2, 5 * NS_PER_SEC};
@@ -28,6 +30,8 @@ struct remap_retry {
 	uint32_t pid; /* 0: the slot is free */
 	unsigned n_tried;
 	uint64_t due_ns;
+	bool ended;		   /* it is not checked again; the slot says what that would cost */
+	uint64_t read_ns, cost_ns; /* when its mappings were read last; the CPU time that this took */
 };
 
 struct remaps {
@@ -192,6 +196,7 @@ struct remap_scan {
 	struct range pending[PENDING_MAX]; /* adjacent, directly after `before` */
 	unsigned n_pending;
 	uint64_t end; /* of the mapping seen last */
+	unsigned n_places;
 	bool found;
 };
 
@@ -252,6 +257,11 @@ static void pending_resolve(struct remap_scan *c, const struct neighbour *after)
 
 	if (!c->n_pending)
 		return;
+	if (c->n_places == PLACES_MAX) {
+		c->n_pending = 0;
+		return;
+	}
+	c->n_places++;
 	b = neighbour_file(c, &c->before);
 	held = b ? b->index : PROC_FILE_NONE;
 	(void)binary_registry_hold(binaries, held); /* opening the other one must not evict it */
@@ -304,6 +314,7 @@ static int scan_lines(struct process *p, const struct map_lines *l, void *data)
 	before_set(&c, none);
 	if (l->incomplete)
 		gap_note(r->options.gaps, GAP_NO_MEMORY);
+	r->stats.cut += c.n_places == PLACES_MAX;
 	if (c.found) {
 		r->stats.found++;
 		publication_mark(r->options.publication, p->pid);
@@ -351,7 +362,9 @@ static const struct remap_retry *slot_of(const struct remaps *r, uint32_t pid)
 
 bool remaps_pending(const struct remaps *r, const struct process *p, const struct proc_mapping *m)
 {
-	return !is_binary(r, m->file) && slot_of(r, p->pid);
+	const struct remap_retry *slot = slot_of(r, p->pid);
+
+	return slot && !slot->ended && !is_binary(r, m->file);
 }
 
 void remaps_note(struct remaps *r, const struct process *p, const struct proc_mapping *m)
@@ -366,28 +379,49 @@ void remaps_note(struct remaps *r, const struct process *p, const struct proc_ma
 			r->stats.full++;
 			return;
 		}
-		slot->pid = p->pid;
-		slot->n_tried = 0;
+		*slot = (struct remap_retry){.pid = p->pid};
 	}
+	if (slot->ended)
+		slot->n_tried = 0;
+	slot->ended = false;
 	slot->due_ns = r->clock.mono_ns(); /* its protection changes: the bytes may be there now */
+}
+
+/* Threads may add to the cost later. */
+static bool read_again(struct remaps *r, struct remap_retry *slot, struct process *p)
+{
+	uint64_t before = r->clock.thread_cpu_ns();
+	uint64_t *former = requests_charge(r->options.requests, &slot->cost_ns);
+	bool found;
+
+	slot->cost_ns = 0;
+	slot->read_ns = r->clock.mono_ns();
+	found = remaps_read(r, p);
+	(void)requests_charge(r->options.requests, former);
+	slot->cost_ns += r->clock.thread_cpu_ns() - before;
+	return found;
+}
+
+static void retry(struct remaps *r, struct remap_retry *slot)
+{
+	struct process *p = proc_table_get(r->options.processes, slot->pid);
+	uint64_t now = r->clock.mono_ns();
+
+	if (p && (p->n_reading || now < slot->due_ns || now < slot->read_ns + slot->cost_ns * READ_SHARE))
+		return;
+	if (!p || slot->ended)
+		slot->pid = 0;
+	else if (read_again(r, slot, p) || slot->n_tried == ARRAY_SIZE(retry_after_ns))
+		slot->ended = true;
+	else
+		slot->due_ns = now + retry_after_ns[slot->n_tried++];
 }
 
 void remaps_retry(struct remaps *r)
 {
-	uint64_t now = r->clock.mono_ns();
-
-	for (size_t i = 0; i < ARRAY_SIZE(r->retries); i++) {
-		struct remap_retry *slot = &r->retries[i];
-		struct process *p;
-
-		if (!slot->pid || now < slot->due_ns)
-			continue;
-		p = proc_table_get(r->options.processes, slot->pid);
-		if (!p || remaps_read(r, p) || slot->n_tried == ARRAY_SIZE(retry_after_ns))
-			slot->pid = 0;
-		else
-			slot->due_ns = now + retry_after_ns[slot->n_tried++];
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(r->retries); i++)
+		if (r->retries[i].pid)
+			retry(r, &r->retries[i]);
 }
 
 void remaps_stats(const struct remaps *r, struct remaps_stats *ret)

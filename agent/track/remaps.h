@@ -41,6 +41,7 @@ struct remaps_options {
 struct remaps_stats {
 	uint64_t found; /* processes with copies of code */
 	uint64_t full;	/* processes not checked again: there were REMAPS_MAX already */
+	uint64_t cut; /* readings that left out some of the places where copies may be: there are too many */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

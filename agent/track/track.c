@@ -43,8 +43,8 @@ struct track {
 	struct process_reader *reader;
 	struct rescans *rescans;
 	struct process_events *events;
-	uint64_t drained_ns;	   /* samples before this time have been seen */
-	uint64_t overdue_reported; /* builds that are stuck, of which the log says */
+	uint64_t drained_ns;			    /* samples before this time have been seen */
+	uint64_t overdue_reported, costly_reported; /* builds of which the log says that they take too long */
 };
 
 static void tables_changed(void *data)
@@ -264,22 +264,39 @@ void track_events_missed(struct track *t)
 	gap_note(&t->gaps, GAP_CPU_CAME);
 }
 
+static const char *path_of(const struct track *t, uint32_t index)
+{
+	const struct binary *b = binary_registry_get(t->binaries, index);
+
+	return b ? b->module.path : "a file";
+}
+
+/* Builds that samples do not wait for any longer. */
+static void warn_of_builds(struct track *t, const struct unwind_tables_stats *s)
+{
+	if (s->overdue != t->overdue_reported)
+		log_warn(
+			"%s: reading it for its unwind table has been blocked for 10 s: its file system does "
+			"not answer; its table is built when it does",
+			path_of(t, s->overdue_file));
+	if (s->costly != t->costly_reported)
+		log_warn(
+			"%s: its unwind table has taken %u s of CPU time and is not finished; samples do not "
+			"wait for it any longer",
+			path_of(t, s->costly_file), (unsigned)(WORKER_CPU_MAX_NS / NS_PER_SEC));
+	t->overdue_reported = s->overdue;
+	t->costly_reported = s->costly;
+}
+
 void track_check(struct track *t)
 {
 	const struct job_pool *workers = &t->options.host.workers;
 	struct unwind_tables_stats s;
-	const struct binary *b;
 
 	requests_check(t->requests);
 	workers->check(workers->data, TABLE_BLOCKED_NS);
 	unwind_tables_stats(t->tables, &s);
-	if (s.overdue == t->overdue_reported)
-		return;
-	t->overdue_reported = s.overdue;
-	b = binary_registry_get(t->binaries, s.overdue_file);
-	log_warn("%s: reading it for its unwind table has been blocked for 10 s: its file system does not "
-		 "answer; its table is built when it does",
-		 b ? b->module.path : "a file");
+	warn_of_builds(t, &s);
 }
 
 void track_settle(struct track *t, uint64_t timeout_ns)

@@ -203,6 +203,9 @@ static void note_missing(const struct completion *c, const struct proc_maps *map
 		    : ending == ENDING_UNSUPPORTED_RULE ? MISSING_RULES
 							: MISSING_MAPPING;
 	ret->file = m ? m->file : PROC_FILE_NONE;
+	if (ret->what == MISSING_TABLE &&
+	    ret->file & PROC_FILE_OPENING) /* which table, the mapping will say */
+		ret->what = MISSING_MAPPING;
 	ret->maps = maps->id;
 	ret->version = maps->version;
 	if (ret->what == MISSING_TABLE)

@@ -85,15 +85,16 @@ static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
 		       const struct unwind_tables *tables)
 {
 	const struct binary_table *f = unwind_tables_get(tables, m->file);
+	bool opening;
 
 	if (f)
 		return add_file_mapping(l, m, f);
-	/* no entry: a sample there waits, as for a mapping not yet known */
-	if ((m->file & PROC_FILE_OPENING) && !(m->file & PROC_FILE_STUCK))
-		return 0;
-	return add(l,
-		   (struct mapping_entry){
-			   .start = m->start, .end = m->end, .file = FILE_ANONYMOUS, .table = TABLE_NEVER});
+	/* the file may have a table: a sample there waits until it is open */
+	opening = (m->file & PROC_FILE_OPENING) && !(m->file & PROC_FILE_STUCK);
+	return add(l, (struct mapping_entry){.start = m->start,
+					     .end = m->end,
+					     .file = FILE_ANONYMOUS,
+					     .table = opening ? TABLE_PENDING : TABLE_NEVER});
 }
 
 /* Moves what was made to *ret, unless making it has failed. */
@@ -123,7 +124,7 @@ int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 	struct proc_maps_cursor c = {.maps = maps};
 	struct list_entries l = {0};
 	const struct proc_mapping *m;
-	int r = 0;
+	int r = array_reserve(&l.entries, &l.cap, maps->n, sizeof *l.entries); /* mostly one for each */
 
 	while (r == 0 && (m = proc_maps_next(&c)))
 		r = add_mapping(&l, m, tables);

@@ -432,7 +432,7 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 	}
 }
 
-/* The job is stuck. Samples do not wait any longer for its table, which may still come. */
+/* The job is stuck, or takes too long. Samples do not wait any longer for its table, which may still come. */
 static void build_overdue(struct worker_job *job)
 {
 	struct build_job *j = container_of(job, struct build_job, job);
@@ -443,11 +443,15 @@ static void build_overdue(struct worker_job *job)
 	f->state = TABLE_FAILED;
 	f->stuck = true;
 	try_end(c, f, true);
-	if (!job->costly)
-		stuck_devices_add(&c->stuck, f->binary->dev, c->now());
 	c->n_building--;
-	c->stats.overdue++;
-	c->stats.overdue_file = j->file;
+	if (job->costly) {
+		c->stats.costly++;
+		c->stats.costly_file = j->file;
+	} else {
+		stuck_devices_add(&c->stuck, f->binary->dev, c->now());
+		c->stats.overdue++;
+		c->stats.overdue_file = j->file;
+	}
 	changed(c, f);
 	c->ready(c->data);
 }

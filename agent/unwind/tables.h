@@ -67,6 +67,8 @@ struct unwind_tables_stats {
 	uint64_t rows, table_bytes, build_ns;
 	uint64_t overdue;      /* builds that no sample waits for any longer: reading the file is blocked */
 	uint32_t overdue_file; /* the last of these */
+	uint64_t costly;       /* the same: the build takes too much CPU time */
+	uint32_t costly_file;
 	uint64_t put_off;      /* builds not tried, because one is stuck on the same file system */
 	uint64_t no_room;      /* finished tables for which eviction could make no room */
 	uint32_t no_room_file; /* the last of these */

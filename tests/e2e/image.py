@@ -43,7 +43,7 @@ def contents(s, archive):
     config = json.loads(files[legacy["Config"]])
     s.check("both tables of contents name the same image", legacy["Config"].endswith(manifest["config"]["digest"].split(":")[1]) and
             legacy["RepoTags"] == [NAME])
-    s.equal("entry point", (config["config"]["Entrypoint"], config["config"]["Cmd"]), (["/usr/bin/proflet"], ["run"]))
+    s.equal("entry point", (config["config"]["Entrypoint"], config["config"]["Cmd"]), (["/usr/bin/proflet-start"], ["run"]))
     labels = config["config"]["Labels"]
     s.check("labels name title, version, licence and revision", all(labels.get("org.opencontainers.image." + n) for n in
             ("title", "version", "licenses", "revision", "created")), str(labels))
@@ -56,7 +56,7 @@ def contents(s, archive):
     writable = [m.name for m in members if not m.issym() and m.mode & 0o222]
     s.check("no file is writable, none belongs to an id that runs", not writable and {m.uid for m in members} == {65532}, str(writable))
     run = {m.name for m in members if m.isfile() and m.mode & 0o111 and ".so" not in m.name}
-    s.equal("the only program", run, {"usr/bin/proflet"})
+    s.equal("the only programs", run, {"usr/bin/proflet", "usr/bin/proflet-start"})
     records = [n for n in names if n.startswith("var/lib/dpkg/status.d/")]
     s.check("scanners find the packages and their licences", "etc/os-release" in names and len(records) > 20 and
             all(f"usr/share/doc/{os.path.basename(n)}/copyright" in names for n in records), f"{len(records)} packages")
@@ -106,7 +106,7 @@ class Pod:
     def start(self, name, *arguments):
         """Returns runc's process, which ends as the agent does, and the agent's id."""
         with open(os.path.join(self.bundle, "config.json"), "w") as f:
-            json.dump(pod_spec(["/usr/bin/proflet", *arguments], self.given, self.s.folder("spool")), f)
+            json.dump(pod_spec(["/usr/bin/proflet-start", *arguments], self.given, self.s.folder("spool")), f)
         ident, pid = f"proflet-{name}", self.s.path(name + ".pid")
         self.s.defer(lambda: self.s.run([*self.runc, "delete", "--force", ident], check=False))
         process = self.s.start([*self.runc, "run", "--bundle", self.bundle, "--pid-file", pid, ident], ident)
@@ -188,7 +188,7 @@ def body(s):
     contents(s, archive)
     root = s.path("bundle", "rootfs")
     s.run([os.path.join(ROOT, "deploy", "image"), "--rootfs", root, PROFLET], seconds=180)
-    done = s.run(["chroot", root, "/usr/bin/proflet", "version"], check=False)
+    done = s.run(["chroot", root, "/usr/bin/proflet-start", "version"], check=False)
     s.check("the program runs with nothing but the image's files", done.returncode == 0 and "proflet" in done.stdout, done.stderr)
     agent_in_pod(s)
     engines(s, archive)

@@ -54,7 +54,7 @@ Test(urgency, until_the_budget_is_used)
 	struct urgency_stats s;
 
 	allow(0.1);
-	cr_expect_eq(policy(), SCHED_OTHER);
+	cr_expect_eq(policy(), SCHED_RR);
 	urgency_check(URGENCY_EVENTS);
 	cr_expect_eq(policy(), SCHED_RR);
 	use_cpu(700 * NS_PER_MS);
@@ -205,4 +205,89 @@ Test(urgency, given_to_a_new_thread)
 	cr_expect_eq(t.begun, SCHED_RR);
 	cr_expect_eq(t.ended, SCHED_OTHER);
 	cr_expect_eq(policy(), SCHED_RR);
+}
+
+Test(urgency, a_thread_that_ends_keeps_it)
+{
+	allow(0.1);
+	urgency_leave();
+	cr_expect_eq(policy(), SCHED_RR);
+	cr_expect_not(urgency_is_on());
+}
+
+/* As after proflet-start. */
+Test(urgency, had_from_the_beginning)
+{
+	struct urgency_stats s;
+
+	if (priority_set_urgent(0, 1) < 0)
+		cr_skip_test("no permission for real-time policies");
+	use_cpu(30 * NS_PER_MS);
+	allow(0.1);
+	cr_expect_eq(policy(), SCHED_RR);
+	usleep(2000);
+	urgency_check(URGENCY_EVENTS);
+	urgency_stats(&s);
+	cr_expect_geq(s.cpu_ns[URGENCY_EVENTS], 30 * NS_PER_MS, "the time before is counted");
+	urgency_end();
+	cr_expect_eq(policy(), SCHED_OTHER);
+}
+
+Test(urgency, had_from_the_beginning_and_not_allowed)
+{
+	if (priority_set_urgent(0, 1) < 0)
+		cr_skip_test("no permission for real-time policies");
+	allow(0);
+	cr_expect_eq(policy(), SCHED_OTHER);
+}
+
+#define MANY 70 /* threads, more than may be urgent */
+
+struct crowd {
+	sem_t begun, gate;
+	pid_t first;
+	unsigned n_urgent;
+};
+
+static void *crowd_main(void *data)
+{
+	struct crowd *c = data;
+
+	urgency_begin();
+	if (urgency_is_on()) {
+		__atomic_store_n(&c->first, gettid(), __ATOMIC_RELAXED);
+		__atomic_add_fetch(&c->n_urgent, 1, __ATOMIC_RELAXED);
+	}
+	sem_post(&c->begun);
+	while (sem_wait(&c->gate) < 0)
+		;
+	urgency_leave();
+	return NULL;
+}
+
+/* Requests that are blocked must not keep the main loop from being urgent. */
+Test(urgency, many_blocked_threads)
+{
+	struct crowd c = {0};
+	pthread_t threads[MANY];
+
+	sem_init(&c.begun, 0, 0);
+	sem_init(&c.gate, 0, 0);
+	allow(0.1);
+	urgency_end();
+	for (int i = 0; i < MANY; i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, crowd_main, &c), 0);
+	for (int i = 0; i < MANY; i++)
+		while (sem_wait(&c.begun) < 0)
+			;
+	cr_expect_gt(c.n_urgent, 30);
+	cr_expect_lt(c.n_urgent, MANY);
+	urgency_check(URGENCY_EVENTS);
+	cr_expect_eq(policy(), SCHED_RR);
+	urgency_take_back(c.first);
+	cr_expect_eq(sched_getscheduler(c.first) & ~SCHED_RESET_ON_FORK, SCHED_OTHER);
+	for (int i = 0; i < MANY; i++)
+		sem_post(&c.gate);
+	for (int i = 0; i < MANY; i++)
+		cr_expect_eq(pthread_join(threads[i], NULL), 0);
 }

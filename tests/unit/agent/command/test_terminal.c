@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pty.h>
 #include <string.h>
 #include <termios.h>
@@ -67,15 +68,23 @@ static void take_over(struct fixture *f)
 	cr_assert_eq(terminal_open(&f->terminal, &o), 0);
 }
 
-/* What the terminal has got. */
-static const char *shown(struct fixture *f)
+/* What the terminal has got, once it has got `expected` (NULL: by now). The kernel hands it on later. */
+static const char *shown(struct fixture *f, const char *expected)
 {
 	static char text[65536];
-	ssize_t n;
+	struct pollfd p = {.fd = f->master, .events = POLLIN};
+	size_t len = 0;
 
+	text[0] = '\0';
 	fcntl(f->master, F_SETFL, O_NONBLOCK);
-	n = read(f->master, text, sizeof text - 1);
-	text[n > 0 ? n : 0] = '\0';
+	while (poll(&p, 1, expected && !strstr(text, expected) ? 10000 : 0) > 0) {
+		ssize_t n = read(f->master, text + len, sizeof text - 1 - len);
+
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+		text[len] = '\0';
+	}
 	return text;
 }
 
@@ -104,9 +113,9 @@ Test(terminal, is_given_back_as_it_was)
 	cr_expect_not(now.c_lflag & (ICANON | ECHO));
 	cr_expect(now.c_lflag & ISIG);
 	terminal_show(f.terminal, "one\ntwo");
-	cr_expect_not_null(strstr(shown(&f), "\033[?1049h"));
+	cr_expect_not_null(strstr(shown(&f, "\033[?1049h"), "\033[?1049h"));
 	terminal_close(f.terminal);
-	cr_expect_not_null(strstr(shown(&f), "\033[?25h\033[?1049l"));
+	cr_expect_not_null(strstr(shown(&f, "\033[?1049l"), "\033[?25h\033[?1049l"));
 	cr_assert_eq(tcgetattr(0, &now), 0);
 	cr_expect(now.c_iflag == before.c_iflag && now.c_oflag == before.c_oflag &&
 		  now.c_cflag == before.c_cflag && now.c_lflag == before.c_lflag &&
@@ -149,9 +158,9 @@ Test(terminal, stderr_is_kept_beside_the_screen)
 	go_on(&f, 20);
 	cr_expect_str_eq(terminal_message(f.terminal), "second");
 	cr_assert_eq(write(2, "rd\n", 3), 3);
-	cr_expect_null(strstr(shown(&f), "first"));
+	cr_expect_null(strstr(shown(&f, NULL), "first"));
 	terminal_close(f.terminal);
-	text = strstr(shown(&f), "\033[?1049l");
+	text = strstr(shown(&f, "third\r\n"), "\033[?1049l");
 	cr_assert_not_null(text);
 	cr_expect_not_null(strstr(text, "first\r\nsecond\r\nthird\r\n"));
 	loop_free(f.loop);
@@ -174,11 +183,11 @@ Test(terminal, a_slow_terminal_holds_nobody_up)
 	cr_expect_lt(clock_mono_ns() - begin, 100 * NS_PER_SEC,
 		     "no frame waits, not even for a tenth of a second");
 	for (int i = 0; i < 20; i++) {
-		(void)shown(&f);
+		(void)shown(&f, NULL);
 		go_on(&f, 5);
 	}
 	terminal_show(f.terminal, "whole");
-	text = shown(&f);
+	text = shown(&f, "whole");
 	for (const char *p = text; (p = strstr(p, "\033[H")); p++)
 		last = p;
 	cr_assert_not_null(last);

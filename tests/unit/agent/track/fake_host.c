@@ -583,7 +583,9 @@ static int segment_new(void *data, uint32_t index, void **ret)
 
 void fake_host_init(struct fake_host *h)
 {
-	*h = (struct fake_host){.mappings = true, .n_segments_max = FAKE_SEGMENTS_MAX};
+	memset(h, 0, sizeof *h); /* it is larger than the stack */
+	h->mappings = true;
+	h->n_segments_max = FAKE_SEGMENTS_MAX;
 	fake_now_ns = FAKE_START_NS;
 	fake_cpu_ns = fake_cpu_step_ns = fake_now_step_ns = 0;
 	fake_real_offset_ns = (int64_t)(clock_real_ns() + NS_PER_SEC - FAKE_START_NS);
@@ -662,6 +664,15 @@ void flow_free(struct flow *f)
 	track_free(f->track);
 	fake_host_fini(&f->host);
 	free(f);
+}
+
+void flow_add_shell(struct flow *f)
+{
+	fake_file_add(&f->host, "/bin/sh", false);
+	fake_file_add(&f->host, "/bin/tool", false);
+	fake_process_add(&f->host, FLOW_SHELL, 1, "sh");
+	fake_process_map(&f->host, FLOW_SHELL, FLOW_SHELL_CODE, 4, 0, "/bin/sh");
+	flow_wait(f, NS_PER_SEC);
 }
 
 void flow_wait(struct flow *f, uint64_t ns)

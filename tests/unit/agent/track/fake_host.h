@@ -20,7 +20,7 @@
 
 #define FAKE_START_NS (1000 * NS_PER_SEC) /* what the clock says at first */
 #define FAKE_PROCESSES_MAX 256
-#define FAKE_LINES_MAX 64
+#define FAKE_LINES_MAX 256
 #define FAKE_FILES_MAX 32
 #define FAKE_EVENTS_MAX 4096
 #define FAKE_SEGMENTS_MAX 8
@@ -153,6 +153,10 @@ void flow_free(struct flow *f);
 DEFINE_CLEANUP(struct flow *, flow_free)
 #define _cleanup_flow_ _cleanup_(flow_free_p)
 
+#define FLOW_SHELL 100u		    /* pid of flow_add_shell */
+#define FLOW_SHELL_CODE 0x400000ull /* where it has mapped its code */
+/* Before flow_start: a shell with one mapping, there for a second; the files /bin/sh and /bin/tool. */
+void flow_add_shell(struct flow *f);
 /* Advances the clock. */
 void flow_wait(struct flow *f, uint64_t ns);
 /* A sample of the thread, now or at a time. */

@@ -6,9 +6,9 @@
 #include "agent/track/floods.h"
 #include "tests/unit/agent/track/fake_host.h"
 
-#define SHELL 100u
+#define SHELL FLOW_SHELL
 #define CHILD 200u
-#define CODE 0x400000ull
+#define CODE FLOW_SHELL_CODE
 #define LIB 0x7f0000000000ull
 #define PIECE(i) (LIB + 4ull * (i) * FAKE_PAGE)
 
@@ -16,11 +16,7 @@ static struct flow *with_shell(void)
 {
 	struct flow *f = flow_prepare();
 
-	fake_file_add(&f->host, "/bin/sh", false);
-	fake_file_add(&f->host, "/bin/tool", false);
-	fake_process_add(&f->host, SHELL, 1, "sh");
-	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
-	flow_wait(f, NS_PER_SEC);
+	flow_add_shell(f);
 	flow_start(f);
 	return f;
 }

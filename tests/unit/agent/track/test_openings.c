@@ -8,21 +8,17 @@
 #include "agent/proc/table.h"
 #include "tests/unit/agent/track/fake_host.h"
 
-#define SHELL 100u
+#define SHELL FLOW_SHELL
 #define CHILD 200u
-#define CODE 0x400000ull
+#define CODE FLOW_SHELL_CODE
 #define LIB 0x7f0000000000ull
 
 static struct flow *with_shell(void)
 {
 	struct flow *f = flow_prepare();
 
-	fake_file_add(&f->host, "/bin/sh", false);
-	fake_file_add(&f->host, "/bin/tool", false);
+	flow_add_shell(f);
 	fake_file_add(&f->host, "/lib/lib", true);
-	fake_process_add(&f->host, SHELL, 1, "sh");
-	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
-	flow_wait(f, NS_PER_SEC);
 	flow_start(f);
 	return f;
 }
@@ -108,18 +104,19 @@ Test(openings, late_and_ended)
 	cr_expect_eq(flow_slot(f, SHELL), SLOT_ABSENT);
 }
 
-/* Whether the BPF program finds a mapping there. */
-static bool is_published(struct flow *f, uint32_t pid, uint64_t address)
+/* Whether samples there wait for a table. */
+static bool is_waited_for(struct flow *f, uint32_t pid, uint64_t address)
 {
 	const struct mapping_list *list = flow_list(f, pid);
 	const struct mapping_entry *entries;
+	uint32_t i = 0;
 
 	cr_assert_not_null(list);
 	entries = (const struct mapping_entry *)((const uint8_t *)list + list->entries);
-	for (uint32_t i = 0; i < list->n; i++)
-		if (entries[i].start <= address && address < entries[i].end)
-			return true;
-	return false;
+	while (i < list->n && !(entries[i].start <= address && address < entries[i].end))
+		i++;
+	cr_assert_lt(i, list->n);
+	return entries[i].table == TABLE_PENDING;
 }
 
 static void stick(struct flow *f)
@@ -135,11 +132,11 @@ Test(openings, stuck)
 	_cleanup_flow_ struct flow *f = with_shell();
 
 	map_late(f);
-	cr_expect_not(is_published(f, SHELL, LIB));
+	cr_expect(is_waited_for(f, SHELL, LIB));
 	stick(f);
 	cr_expect_str_eq(flow_path(f, SHELL, LIB), "?");
 	track_progress(f->track);
-	cr_expect(is_published(f, SHELL, LIB), "as memory without a file: samples there do not wait");
+	cr_expect_not(is_waited_for(f, SHELL, LIB), "as memory without a file: samples there do not wait");
 	cr_expect_eq(flow_stats(f).openings.stuck, 1);
 	cr_expect_eq(flow_stats(f).requests.given_up, 2, "and reading its environment, behind it");
 	flow_wait(f, 3600 * NS_PER_SEC);

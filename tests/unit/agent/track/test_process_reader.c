@@ -6,20 +6,16 @@
 #include "agent/proc/table.h"
 #include "tests/unit/agent/track/fake_host.h"
 
-#define SHELL 100u
+#define SHELL FLOW_SHELL
 #define CHILD 200u
-#define CODE 0x400000ull
+#define CODE FLOW_SHELL_CODE
 #define LIB 0x7f0000000000ull
 
 static struct flow *prepare(void)
 {
 	struct flow *f = flow_prepare();
 
-	fake_file_add(&f->host, "/bin/sh", false);
-	fake_file_add(&f->host, "/bin/tool", false);
-	fake_process_add(&f->host, SHELL, 1, "sh");
-	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
-	flow_wait(f, NS_PER_SEC);
+	flow_add_shell(f);
 	return f;
 }
 

@@ -3,9 +3,9 @@
 #include "agent/proc/table.h"
 #include "tests/unit/agent/track/fake_host.h"
 
-#define SHELL 100u
+#define SHELL FLOW_SHELL
 #define CHILD 200u
-#define CODE 0x400000ull
+#define CODE FLOW_SHELL_CODE
 #define LIB 0x7f0000000000ull
 
 #define BLOCKS_MAX 64
@@ -22,11 +22,7 @@ static struct flow *with_segments(size_t n)
 	struct flow *f = flow_prepare();
 
 	f->options.table_bytes = n * SEGMENT_BYTES;
-	fake_file_add(&f->host, "/bin/sh", false);
-	fake_file_add(&f->host, "/bin/tool", false);
-	fake_process_add(&f->host, SHELL, 1, "sh");
-	fake_process_map(&f->host, SHELL, CODE, 4, 0, "/bin/sh");
-	flow_wait(f, NS_PER_SEC);
+	flow_add_shell(f);
 	flow_start(f);
 	cr_assert_eq(flow_slot(f, SHELL), SLOT_LIST);
 	return f;
@@ -190,9 +186,9 @@ Test(publication, costly_list_is_written_less_often)
 	cr_expect_eq(flow_list(f, SHELL)->n, 2);
 	fake_mmap(&f->host, SHELL, LIB + 64 * FAKE_PAGE, 4, 0, "/bin/tool");
 	(void)track_drain(f->track);
-	flow_wait(f, 70 * NS_PER_MS);
+	flow_wait(f, 90 * NS_PER_MS);
 	track_progress(f->track);
-	cr_expect_eq(flow_list(f, SHELL)->n, 2, "1/40 of the time goes into such a list");
+	cr_expect_eq(flow_list(f, SHELL)->n, 2, "1/50 of the time goes into such a list");
 	flow_wait(f, 10 * NS_PER_MS);
 	track_progress(f->track);
 	cr_expect_eq(flow_list(f, SHELL)->n, 3);

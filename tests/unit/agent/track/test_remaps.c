@@ -346,3 +346,50 @@ Test(remaps, too_many)
 	flow_settle(f);
 	flow_free(f);
 }
+
+/* A process that maps memory over its code all the time, and has many mappings, is not read all the time. */
+Test(remaps, no_more_often_than_it_costs)
+{
+	struct stage s = stage_new(PROC_TEXT_OTHER);
+	struct flow *f = s.flow;
+	unsigned n;
+
+	map_program(&s, false);
+	flow_start(f);
+	fake_cpu_step_ns = 10 * NS_PER_MS;
+	replace_code(&s);
+	(void)track_drain(f->track);
+	n = f->host.n_maps;
+	for (int i = 0; i < 10; i++) {
+		replace_code(&s);
+		flow_wait(f, 10 * NS_PER_MS);
+		(void)track_drain(f->track);
+	}
+	cr_expect_eq(f->host.n_maps, n);
+	flow_wait(f, 10 * NS_PER_SEC);
+	(void)track_drain(f->track);
+	cr_expect_eq(f->host.n_maps, n + 1, "but it is when its share of the time allows");
+	fake_cpu_step_ns = 0;
+	flow_settle(f);
+	flow_free(f);
+}
+
+/* No program has its code in so many pieces. */
+Test(remaps, too_many_places)
+{
+	struct stage s = stage_new(PROC_TEXT_OTHER);
+	struct flow *f = s.flow;
+	uint64_t at = BASE + (1ull << 32);
+
+	for (int i = 0; i < 100; i++) {
+		fake_process_map(&f->host, PID, at, 1, s.parts.offset[1], "/bin/copier");
+		fake_process_map(&f->host, PID, at + FAKE_PAGE, 1, 0, NULL);
+		at += 2 * FAKE_PAGE;
+	}
+	flow_start(f);
+	cr_expect_eq(flow_stats(f).remaps.cut, 1);
+	cr_expect_geq(f->host.n_compares, 64);
+	cr_expect_leq(f->host.n_compares, 128, "%u", f->host.n_compares);
+	flow_settle(f);
+	flow_free(f);
+}

@@ -66,6 +66,29 @@ Test(list, anonymous)
 }
 
 /* The addresses of a file that is not ELF are its offsets. */
+/* A file that is being opened may have a table; one that is stuck is not waited for. */
+Test(list, being_opened)
+{
+	static const struct {
+		uint32_t file, table;
+	} cases[] = {
+		{PROC_FILE_OPENING | 7, TABLE_PENDING},
+		{PROC_FILE_OPENING | PROC_FILE_STUCK | 7, TABLE_NEVER},
+	};
+	_cleanup_world_ struct world w;
+
+	world_init(&w, 1, 16);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_maps_ struct proc_maps *m =
+			maps_of((struct proc_mapping){BASE, BASE + PAGE, 0, cases[i].file});
+		_cleanup_entries_ struct list_entries l = make(&w, m);
+
+		cr_assert_eq(l.n, 1);
+		cr_expect_eq(l.entries[0].file, FILE_ANONYMOUS);
+		cr_expect_eq(l.entries[0].table, cases[i].table, "case %zu", i);
+	}
+}
+
 Test(list, not_elf)
 {
 	_cleanup_world_ struct world w;

@@ -2,6 +2,7 @@
 /* Tables under their byte budget, and those of binaries that leave. */
 #include <errno.h>
 
+#include "agent/unwind/build.h"
 #include "tests/unit/agent/unwind/world.h"
 
 #define FIRST_FREE (SEGMENT_BYTES - PROCESS_TABLE_BYTES)
@@ -300,4 +301,38 @@ Test(tables_limits, tried_again_when_reopened)
 	unwind_tables_reopened(w.tables, index); /* once is enough */
 	world_settle(&w);
 	cr_expect_eq(world_table(&w, index)->state, TABLE_READY);
+}
+
+/* What worker_check does with a job that has used too much CPU time. */
+static void report_costly(struct world *w, uint32_t index)
+{
+	struct worker_job *job = &world_table(w, index)->job->job;
+
+	job->costly = true;
+	job->overdue(job);
+}
+
+/* Samples do not wait for it, its file system is not taken for dead, and it is used when it is there. */
+Test(tables_limits, a_build_that_costs_too_much)
+{
+	_cleanup_world_ struct world w;
+	uint32_t costly, other;
+
+	world_init(&w, 1, 2);
+	costly = world_add_libc(&w, "a", 1);
+	unwind_tables_pump(w.tables);
+	report_costly(&w, costly);
+	cr_expect_eq(world_table(&w, costly)->state, TABLE_FAILED);
+	cr_expect_eq(world_stats(&w).costly, 1);
+	cr_expect_eq(world_stats(&w).costly_file, costly);
+	cr_expect_eq(world_stats(&w).overdue, 0);
+	other = world_add_libc(&w, "b", 2);
+	world_settle(&w);
+	cr_expect_eq(world_stats(&w).put_off, 0);
+	cr_expect_eq(world_table(&w, other)->state, TABLE_READY);
+	for (int i = 0; i < 1000 && world_table(&w, costly)->state != TABLE_READY; i++) {
+		worker_drain(w.worker, 10 * NS_PER_MS);
+		usleep(1000);
+	}
+	cr_expect_eq(world_table(&w, costly)->state, TABLE_READY);
 }
