@@ -363,6 +363,16 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 	return 0;
 }
 
+void worker_urge(struct worker *w, struct worker_job *job)
+{
+	pthread_mutex_lock(&w->lock);
+	__atomic_store_n(&job->urgent, true, __ATOMIC_RELAXED);
+	for (struct thread *t = w->threads; urgency_is_on() && t < w->threads + w->n_slots; t++)
+		if (t->job == job || (job->state == JOB_QUEUED && !t->job))
+			thread_give(t);
+	pthread_mutex_unlock(&w->lock);
+}
+
 void worker_hurry(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);

@@ -60,6 +60,8 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
  * False: it has not finished in time and will be collected as usual; its thread is replaced if it sleeps.
  */
 bool worker_await(struct worker *w, struct worker_job *job, uint64_t timeout_ns);
+/* Makes a submitted job urgent, and its thread if the calling one is. Not for a job that was handed back. */
+void worker_urge(struct worker *w, struct worker_job *job);
 /* Makes all threads urgent if the calling one is, which is about to wait for them until the process ends. */
 void worker_hurry(struct worker *w);
 int worker_fd(struct worker *w); /* readable while finished jobs wait; borrowed */

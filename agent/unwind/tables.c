@@ -121,7 +121,7 @@ static void wait_urgently(struct unwind_tables *c, struct binary_table *f)
 	if (f->state == TABLE_WAITING)
 		wait_add(c, f);
 	if (f->job)
-		__atomic_store_n(&f->job->job.urgent, true, __ATOMIC_RELAXED);
+		worker_urge(c->worker, &f->job->job);
 }
 
 /* --- what is known of a table */

@@ -74,6 +74,12 @@ const struct proc_files fake_files = {file_hold, file_release, &fake_registry};
 
 /* --- agent/base/worker.h, agent/unwind/build.h */
 
+void worker_urge(struct worker *w, struct worker_job *job)
+{
+	(void)w;
+	job->urgent = true;
+}
+
 int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority priority)
 {
 	struct build_job *j = container_of(job, struct build_job, job);

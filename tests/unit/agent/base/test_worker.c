@@ -26,7 +26,8 @@ struct job {
 	pthread_t ran_on, done_on;
 	bool ran, done, cancelled, signals_blocked;
 	unsigned n_overdue;
-	int policy; /* with which it ran */
+	int policy;	  /* with which it ran */
+	int policy_after; /* behind the gate */
 	char name[16];
 };
 
@@ -46,6 +47,7 @@ static void job_run(struct worker_job *base)
 	if (j->gate)
 		while (sem_wait(j->gate) < 0)
 			;
+	j->policy_after = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 	if (j->order)
 		j->place = ++*j->order;
 }
@@ -495,6 +497,67 @@ Test(worker, urgent_jobs_run_urgently)
 	cr_expect_eq(ordinary.policy, SCHED_OTHER);
 	cr_expect_eq(urgent.policy, SCHED_RR);
 	cr_expect_eq(next.policy, SCHED_OTHER);
+	worker_free(w);
+}
+
+/* A job that has begun becomes urgent, without a CPU for it to find out; the next one is not. */
+Test(worker, a_running_job_is_urged)
+{
+	sem_t entered, gate;
+	struct job urged = JOB(.entered = &entered, .gate = &gate), next = JOB();
+	struct worker *w;
+
+	sem_init(&entered, 0, 0);
+	sem_init(&gate, 0, 0);
+	if (urgency_allow(0.1) < 0)
+		cr_skip_test("no permission for real-time policies");
+	cr_assert_eq(worker_new(&w, 1, 8, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &urged.base, WORKER_LOW), 0);
+	cr_assert_eq(worker_submit(w, &next.base, WORKER_LOW), 0);
+	while (sem_wait(&entered) < 0)
+		;
+	worker_urge(w, &urged.base);
+	sem_post(&gate);
+	worker_drain(w, LONG_NS);
+	cr_expect_eq(urged.policy, SCHED_OTHER);
+	cr_expect_eq(urged.policy_after, SCHED_RR);
+	cr_expect_eq(next.policy, SCHED_OTHER);
+	worker_free(w);
+}
+
+/* An idle thread does not wait for a CPU before it takes an urgent job. */
+Test(worker, an_idle_thread_is_made_urgent)
+{
+	struct job first = JOB(), urgent = JOB();
+	struct worker *w;
+
+	if (urgency_allow(0.1) < 0)
+		cr_skip_test("no permission for real-time policies");
+	urgent.base.urgent = true;
+	cr_assert_eq(worker_new(&w, 1, 8, "worker-test"), 0);
+	cr_assert_eq(worker_submit(w, &first.base, WORKER_LOW), 0);
+	worker_drain(w, LONG_NS);
+	cr_assert_eq(worker_submit(w, &urgent.base, WORKER_LOW), 0);
+	worker_drain(w, LONG_NS);
+	cr_expect_eq(first.policy, SCHED_OTHER);
+	cr_expect_eq(urgent.policy, SCHED_RR);
+	worker_free(w);
+}
+
+/* Before the end of the process, all are. */
+Test(worker, threads_are_hurried)
+{
+	struct job last = JOB();
+	struct worker *w;
+
+	if (urgency_allow(0.1) < 0)
+		cr_skip_test("no permission for real-time policies");
+	cr_assert_eq(worker_new(&w, 1, 8, "worker-test"), 0);
+	urgency_ending();
+	worker_hurry(w);
+	cr_assert_eq(worker_submit(w, &last.base, WORKER_LOW), 0);
+	worker_drain(w, LONG_NS);
+	cr_expect_eq(last.policy, SCHED_RR);
 	worker_free(w);
 }
 
