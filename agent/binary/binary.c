@@ -55,6 +55,7 @@ static int read_elf(struct binary *b)
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	const struct elf_segment *segments;
 	uint8_t id[BUILD_ID_MAX];
+	char hash[33];
 	const char *go;
 	size_t n;
 	int r = elf_image_open(&img, b->fd);
@@ -76,6 +77,8 @@ static int read_elf(struct binary *b)
 		return -ENOMEM;
 	go = elf_image_go_build_id(img);
 	if (go && !(b->module.build_id_go = strdup(go)))
+		return -ENOMEM;
+	if (!n && !go && elf_image_htlhash(img, hash) == 0 && !(b->module.htlhash = strdup(hash)))
 		return -ENOMEM;
 	b->module.go = go || elf_image_has(img, ".gopclntab") || elf_image_has(img, ".data.rel.ro.gopclntab");
 	return 0;

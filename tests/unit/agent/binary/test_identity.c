@@ -217,3 +217,26 @@ Test(identity, gone_after_a_change)
 	e = evidence_of(&f, "a");
 	cr_expect_eq(binary_registry_find_gone(f.registry, &e), second);
 }
+
+/* A file without a build id has one in OTLP from the beginning: its table may come late. */
+Test(identity, without_a_build_id)
+{
+	static const uint8_t header[64] = {
+		ELFMAG0,     ELFMAG1,	 ELFMAG2,	ELFMAG3,	   ELFCLASS64,
+		ELFDATA2LSB, EV_CURRENT, [16] = ET_DYN, [20] = EV_CURRENT, [52] = 64};
+	_cleanup_files_ struct files f;
+	uint32_t bare, libc;
+	int fd;
+
+	files_init(&f, 16);
+	fd = open(files_path(&f, "bare"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_eq(write(fd, header, sizeof header), (ssize_t)sizeof header);
+	close(fd);
+	bare = files_add(&f, "bare");
+	cr_expect_null(files_get(&f, bare)->module.build_id_gnu);
+	cr_assert_not_null(files_get(&f, bare)->module.htlhash);
+	cr_expect_str_eq(files_get(&f, bare)->module.htlhash, "15c40682cb6cd7373032c55df34528f3");
+	files_write_libc(&f, "libc", false);
+	libc = files_add(&f, "libc");
+	cr_expect_null(files_get(&f, libc)->module.htlhash, "which costs more, and it has another");
+}
