@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -64,16 +65,24 @@ static void read_program_ahead(const char *program)
 	}
 }
 
-/* The path of the program. 0; -ENAMETOOLONG; errors of readlink. */
+/* The path of the program. 0; -ENAMETOOLONG; -ENOENT. */
 static int find_program(char path[static PATH_MAX])
 {
+	const char *started = (const char *)getauxval(AT_EXECFN);
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 	char *name;
 
+	if (n < 0 && started) /* there is no /proc */
+		n = snprintf(path, PATH_MAX, "%s", started);
 	if (n < 0)
-		return -errno;
+		return -ENOENT;
+	if (n >= PATH_MAX)
+		return -ENAMETOOLONG;
 	path[n] = '\0';
-	name = strrchr(path, '/') + 1;
+	name = strrchr(path, '/');
+	if (!name)
+		return -ENOENT;
+	name++;
 	if (name + sizeof "proflet" > path + PATH_MAX)
 		return -ENAMETOOLONG;
 	strcpy(name, "proflet");

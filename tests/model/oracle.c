@@ -305,9 +305,10 @@ static uint32_t match_mapping(const struct mapping_entry *e, uint32_t n, const s
 	uint64_t at = m->start;
 	uint32_t i = 0;
 
-	if (m->file == PROC_FILE_NONE)
+	if (m->file == PROC_FILE_NONE || m->file & PROC_FILE_OPENING)
 		return n && e->start == m->start && e->end == m->end && !e->bias &&
-		       e->file == FILE_ANONYMOUS && e->table == TABLE_NEVER;
+		       e->file == FILE_ANONYMOUS &&
+		       e->table == (m->file & PROC_FILE_OPENING ? TABLE_PENDING : TABLE_NEVER);
 	if (fake_registry.files[m->file].serial != serial)
 		return 0;
 	for (; i < n && at < m->end; i++) {
@@ -324,11 +325,8 @@ static bool match_list(const struct mapping_entry *e, uint32_t n, const struct s
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < s->n; i++) {
-		uint32_t used;
+		uint32_t used = match_mapping(e + at, n - at, &s->maps[i], s->serials[i]);
 
-		if (s->maps[i].file & PROC_FILE_OPENING)
-			continue;
-		used = match_mapping(e + at, n - at, &s->maps[i], s->serials[i]);
 		if (!used)
 			return false;
 		at += used;
