@@ -66,7 +66,7 @@ struct agent {
 	uint64_t pause_ns;
 	uint64_t heard_ns;     /* all process events before this time have been handled */
 	uint64_t drain_cpu_ns; /* CPU time of the main loop for samples that were drained */
-	uint64_t received, refused[SAMPLE_DROPS_N];
+	uint64_t received, not_selected, taken_ever, refused[SAMPLE_DROPS_N];
 	uint32_t frequency_hz;
 	struct follow *follow;
 	char *cgroup_base; /* path of our cgroup namespace, see cgroup/namespace.h */
@@ -119,7 +119,7 @@ static void on_record(const void *record, size_t len, void *data)
 	if (!track_attribute(a->track, &view, &task))
 		a->refused[SAMPLE_DROP_NO_PROCESS_SLOT]++;
 	else if (!task.image->selected)
-		a->refused[SAMPLE_DROP_NOT_SELECTED]++;
+		a->not_selected++;
 	else
 		completion_take(a->completion, &task, &view, record, len);
 }
@@ -661,12 +661,16 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	report_stats(a->report, &ret->report);
 	track_stats(a->track, &ret->track);
 	metadata_stats(a->metadata, &ret->metadata);
-	ret->taken = ret->probe.counters[COUNTER_TAKEN];
-	for (int i = 0; i < PROBE_COUNTERS_N; i++)
-		ret->dropped += i == COUNTER_TAKEN ? 0 : ret->probe.counters[i];
 	ret->received = a->received;
-	ret->in_flight =
-		ret->taken - ret->dropped - ret->received + ret->completion.waiting + ret->report.waiting;
+	ret->received_not_selected = a->not_selected;
+	ret->not_selected = ret->probe.counters[COUNTER_NOT_SELECTED] + ret->received_not_selected;
+	ret->taken = ret->probe.counters[COUNTER_TAKEN] - ret->not_selected;
+	a->taken_ever = ret->taken > a->taken_ever ? ret->taken : a->taken_ever;
+	ret->taken_ever = a->taken_ever;
+	for (int i = 0; i < PROBE_COUNTERS_N; i++)
+		ret->dropped += i == COUNTER_TAKEN || i == COUNTER_NOT_SELECTED ? 0 : ret->probe.counters[i];
+	ret->in_flight = ret->taken - ret->dropped - (ret->received - ret->received_not_selected) +
+			 ret->completion.waiting + ret->report.waiting;
 	for (int i = 0; i < SAMPLE_DROPS_N; i++) {
 		ret->refused[i] = a->refused[i];
 		ret->dropped += a->refused[i];

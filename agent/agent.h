@@ -62,8 +62,7 @@ struct agent_options {
 /* Why a record from the ring did not become a sample: X(name, text). The text is the metric's label. */
 #define SAMPLE_DROPS(X)                                                 \
 	X(BAD_RECORD, "bad_record")	  /* its bytes are no sample */ \
-	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */ \
-	X(NOT_SELECTED, "not_selected")	  /* the process is not to be sampled */
+	X(NO_PROCESS_SLOT, "process_max") /* no room for its process */
 
 enum sample_drop {
 #define X(name, text) SAMPLE_DROP_##name,
@@ -72,15 +71,21 @@ enum sample_drop {
 		SAMPLE_DROPS_N
 };
 
-/* Every sample is counted: at any time, taken = emitted + dropped + in_flight. */
+/*
+ * Every sample is counted: at any time, taken = emitted + dropped + in_flight. Samples of processes that are
+ * not to be sampled are none of these.
+ */
 struct agent_stats {
 	struct probe_sums probe;
 	uint64_t received;		  /* records read from the ring */
 	uint64_t refused[SAMPLE_DROPS_N]; /* of `received`, by reason */
+	uint64_t received_not_selected;	  /* of `received` */
 	struct completion_stats completion;
 	struct report_stats report;
 	struct track_stats track;
 	struct metadata_stats metadata;
+	uint64_t taken_ever; /* as `taken`, which may fall when samples on their way are found not selected */
+	uint64_t not_selected;		    /* samples of processes that are not to be sampled */
 	uint64_t taken, dropped, in_flight; /* in_flight: in the ring, in completion and in windows */
 	size_t map_bytes;
 	uint64_t bpf_run_ns, bpf_runs;	/* of the sampling program, see probe_run_time */

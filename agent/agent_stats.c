@@ -6,9 +6,8 @@
 
 size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX])
 {
-	static const char *const names[PROBE_COUNTERS_N] = {[COUNTER_NOT_SELECTED] = "not_selected",
-							    [COUNTER_RING_FULL] = "ring_full",
-							    [COUNTER_NO_PID] = "no_pid"};
+	static const char *const names[PROBE_COUNTERS_N] = {
+		[COUNTER_RING_FULL] = "ring_full", [COUNTER_NO_PID] = "no_pid"};
 	static const char *const refusals[SAMPLE_DROPS_N] = {
 #define X(name, text) [SAMPLE_DROP_##name] = text,
 		SAMPLE_DROPS(X)
@@ -19,14 +18,10 @@ size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGE
 	for (int i = 0; i < PROBE_COUNTERS_N; i++) {
 		if (!names[i])
 			continue;
-		ret[n] = (struct agent_drop){names[i], s->probe.counters[i]};
-		if (i == COUNTER_NOT_SELECTED)
-			ret[n].n += s->refused[SAMPLE_DROP_NOT_SELECTED];
-		n++;
+		ret[n++] = (struct agent_drop){names[i], s->probe.counters[i]};
 	}
 	for (int i = 0; i < SAMPLE_DROPS_N; i++)
-		if (i != SAMPLE_DROP_NOT_SELECTED)
-			ret[n++] = (struct agent_drop){refusals[i], s->refused[i]};
+		ret[n++] = (struct agent_drop){refusals[i], s->refused[i]};
 	for (int i = 0; i < REPORT_DROPS_N; i++)
 		ret[n++] = (struct agent_drop){report_drop_text((enum report_drop)i), s->report.dropped[i]};
 	return n;
@@ -36,7 +31,7 @@ int agent_format_drops(const struct agent_stats *s, struct buf *b)
 {
 	struct agent_drop drops[AGENT_DROPS_MAX];
 	size_t n = agent_drops(s, drops);
-	int r = 0;
+	int r = s->not_selected ? buf_printf(b, " not_selected=%lu", (unsigned long)s->not_selected) : 0;
 
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (drops[i].n)

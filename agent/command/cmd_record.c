@@ -127,8 +127,6 @@ static int add_sources(struct record *rec)
 
 static int profile_info(struct record *rec, const struct agent_stats *s)
 {
-	/* samples of processes that were not selected are not a loss */
-	uint64_t others = s->probe.counters[COUNTER_NOT_SELECTED] + s->refused[SAMPLE_DROP_NOT_SELECTED];
 	_cleanup_buf_ struct buf command = {0};
 	struct utsname name;
 	struct output_info info = {
@@ -137,8 +135,8 @@ static int profile_info(struct record *rec, const struct agent_stats *s)
 		.frequency_hz = rec->session.config->sampling.frequency,
 		.hostname = uname(&name) == 0 ? name.nodename : NULL,
 		.version = PROFLET_VERSION,
-		.n_taken = s->taken - others,
-		.n_dropped = s->dropped - others,
+		.n_taken = s->taken,
+		.n_dropped = s->dropped,
 	};
 
 	for (char **a = rec->command; a && *a; a++)

@@ -10,7 +10,7 @@
 #include "agent/base/clock.h"
 #include "agent/config/config.h"
 
-/* Appends the losses by reason and returns their sum. Samples of unselected processes are not losses. */
+/* Appends the losses by reason and returns their sum. */
 static uint64_t losses(const struct agent_stats *s, struct buf *b)
 {
 	struct agent_drop drops[AGENT_DROPS_MAX];
@@ -18,7 +18,7 @@ static uint64_t losses(const struct agent_stats *s, struct buf *b)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!drops[i].n || strcmp(drops[i].reason, "not_selected") == 0)
+		if (!drops[i].n)
 			continue;
 		(void)buf_printf(b, "%s%s %lu", sum ? ", " : "", drops[i].reason, (unsigned long)drops[i].n);
 		sum += drops[i].n;
@@ -29,7 +29,7 @@ static uint64_t losses(const struct agent_stats *s, struct buf *b)
 /* Samples that are or will be shown. */
 static uint64_t arrived(const struct agent_stats *s)
 {
-	uint64_t n = s->received;
+	uint64_t n = s->received - s->received_not_selected;
 
 	for (int i = 0; i < SAMPLE_DROPS_N; i++)
 		n -= s->refused[i];
@@ -60,7 +60,7 @@ void top_account_begin(struct top_account *a, struct agent *agent, const struct 
 
 	agent_stats(agent, &s);
 	a->begin_ns = a->last_ns = clock_mono_ns();
-	a->taken = s.taken;
+	a->taken = s.taken + s.not_selected;
 	a->arrived = arrived(&s);
 	set_time(a);
 	a->head = (struct output_screen_head){
@@ -86,7 +86,7 @@ uint64_t top_account_update(struct top_account *a, struct agent *agent, uint64_t
 	dropped = losses(&s, &a->drops);
 	h->n_cpus = online_cpus();
 	h->running_ns = now - a->begin_ns;
-	h->busy = (double)(s.taken - a->taken) / (h->frequency_hz * seconds * h->n_cpus);
+	h->busy = (double)(s.taken + s.not_selected - a->taken) / (h->frequency_hz * seconds * h->n_cpus);
 	h->busy = h->busy > 1 ? 1 : h->busy; /* intervals and sampling periods are not aligned */
 	*ret_arrived =
 		arrived(&s) > a->arrived ? arrived(&s) - a->arrived : 0; /* some may have been dropped late */
@@ -95,7 +95,7 @@ uint64_t top_account_update(struct top_account *a, struct agent *agent, uint64_t
 	h->dropped_ever = dropped;
 	h->drops = buf_str(&a->drops);
 	h->n_processes = s.track.processes;
-	a->taken = s.taken;
+	a->taken = s.taken + s.not_selected;
 	a->arrived = arrived(&s);
 	a->dropped = dropped;
 	a->last_ns = now;

@@ -30,7 +30,10 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "every field in the table has
 #define SECONDS_OF(name, field, help) {name, "counter", help, NULL, AT(field), SECONDS}
 
 static const struct metric metrics[] = {
-	COUNTER("proflet_samples_taken_total", agent.taken, "Samples that the BPF program took."),
+	COUNTER("proflet_samples_taken_total", agent.taken_ever,
+		"Samples that the BPF program took, of processes that are to be sampled."),
+	COUNTER("proflet_samples_not_selected_total", agent.not_selected,
+		"Samples of processes that are not to be sampled (select.include, select.exclude)."),
 	COUNTER("proflet_samples_recovered_total", exporter.samples.recovered,
 		"Samples of an earlier run that were found in the spool."),
 	COUNTER("proflet_samples_exported_total", exporter.samples.exported,

@@ -166,7 +166,7 @@ static int on_look(uint64_t expirations, void *data)
 	agent_stats(s->agent, &stats);
 	if (!stats.attached_ns || stall_read_busy(&busy_ns) < 0)
 		return 0;
-	stall_look(&s->stall, stats.taken, busy_ns, stats.frequency_hz);
+	stall_look(&s->stall, stats.taken + stats.not_selected, busy_ns, stats.frequency_hz);
 	if (s->stall.stalled && !was)
 		log_error("sampling stalled: no samples arrive although the CPUs are busy; /healthz says so");
 	else if (was && !s->stall.stalled)

@@ -33,7 +33,7 @@ FLUSH = 15.0  # that an agent takes at most to give its account: names, then del
 END = 60.0  # more to be gone: a table worker may be in the middle of a large file, on a busy disk
 SECONDS = 240  # at most, for a row of faults
 # Not delivery's: the selection, and the kernel's buffer when an agent does not get the processor.
-NO_FAULT = ("dropped_rejected", "dropped_partial_success", "dropped_not_selected", "dropped_ring_full")
+NO_FAULT = ("dropped_rejected", "dropped_partial_success", "dropped_ring_full")
 
 
 class Run:

@@ -155,7 +155,7 @@ def selected(s, b):
     s.note(f"selected {time.monotonic() - begin:.1f} s after the label changed")
     b.end(agent, "selection")
     final = agent.final()
-    s.check("selection: what was left out is counted", final and final["dropped_not_selected"] > 0 and
+    s.check("selection: what was left out is counted", final and final["not_selected"] > 0 and
             final["taken"] == final["exported"] + final["dropped"] + final["in_flight"], str(final))
 
 

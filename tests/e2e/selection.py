@@ -104,7 +104,7 @@ def moved(s, groups, chain, noise):
         outside = total([x for x in mine if x.attributes.get("process.executable.name") not in (program, "nice", "noise")])
         s.equal(f"samples of one that is {what}", total(mine) - outside, 0)  # outside: the shell, on its way into the group
     final = agent.final()
-    s.check("what was left out is counted", final and final["dropped_not_selected"] > 0 and
+    s.check("what was left out is counted", final and final["not_selected"] > 0 and
             final["taken"] == final["exported"] + final["dropped"] + final["in_flight"], str(final))
 
 
@@ -127,7 +127,7 @@ def cost(s, groups, chain):
         s.equal(f"{what}: the agent ends", agent.stop(), 0)
         final = agent.final()
         figures[what] = (end[0] - begin[0]) / max(end[1] - begin[1], 1)
-        s.note(f"{what}: {figures[what]:.0f} ns a sample in the kernel; {final['taken']} samples, {final.get('dropped_not_selected', 0)} not selected")
+        s.note(f"{what}: {figures[what]:.0f} ns a sample in the kernel; {final['taken']} samples, {final.get('not_selected', 0)} not selected")
         collector.stop()
     s.check("an excluded sample costs less than one that is taken", figures["excluded"] < min(figures["taken"], figures["taken again"]))
 

@@ -15,11 +15,10 @@ static struct metrics_view filled(void)
 
 	v.agent.frequency_hz = 7;
 	v.agent.probe.cpu_ns = 2500 * NS_PER_MS;
-	v.agent.taken = 1000;
+	v.agent.taken_ever = 1000;
 	v.agent.probe.counters[COUNTER_TAKEN] = 1000;
 	v.agent.probe.counters[COUNTER_RING_FULL] = 3;
-	v.agent.probe.counters[COUNTER_NOT_SELECTED] = 4;
-	v.agent.refused[SAMPLE_DROP_NOT_SELECTED] = 5;
+	v.agent.not_selected = 9;
 	v.agent.report.dropped[REPORT_DROP_WINDOW_FULL] = 6;
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
 	v.agent.bpf_run_ns = 250 * NS_PER_MS;
@@ -55,7 +54,7 @@ Test(metrics, lines)
 	expect_line(&b, "proflet_sampling_frequency_max_hertz 19");
 	expect_line(&b, "proflet_cpu_max_ratio 0.05");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"ring_full\"} 3");
-	expect_line(&b, "proflet_samples_dropped_total{reason=\"not_selected\"} 9");
+	expect_line(&b, "proflet_samples_not_selected_total 9");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"window_full\"} 6");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"queue_full\"} 30");
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"rejected\"} 0");
