@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * proflet-start: runs the program proflet of the same folder, with the same arguments. On a busy node, the
- * dynamic loader needs seconds to load the 40 libraries of proflet if the control group of the agent has a
+ * dynamic loader needs seconds to load the libraries of proflet if the control group of the agent has a
  * small weight. This program is static, so it begins at once, and `proflet-start run` begins urgently
  * (base/urgency.h). `proflet run` alone works as well, but takes longer to start there.
  */
@@ -18,8 +18,8 @@
 #include "agent/base/priority.h"
 
 #define LEVEL 1
-#define RUN_US \
-	1000000u /* without a wait; then the kernel ends it with SIGXCPU, which proflet handles later */
+/* Without a wait; then the kernel sends SIGXCPU, which ends this program and which proflet handles. */
+#define RUN_US 1000000u
 /* Where the policy is SCHED_DEADLINE. */
 #define RUNTIME_NS 50000000u
 #define PERIOD_NS 100000000u

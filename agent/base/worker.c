@@ -56,7 +56,7 @@ struct thread {
 	uint64_t blocked_ns;   /* for how long it had slept without a break when worker_check last looked */
 	bool stuck, reported;
 	bool taken_back; /* blocked, and not urgent any more */
-	bool given;	 /* it was made urgent, and has not noticed yet */
+	bool given;	 /* it was made urgent and has not noticed yet, or waits as an urgent one */
 };
 
 struct worker {
@@ -126,17 +126,24 @@ static unsigned at_work(const struct worker *w)
 	return w->n_alive - w->n_stuck;
 }
 
+static void thread_notice(struct thread *t)
+{
+	if (t->given)
+		urgency_begin();
+	t->given = false;
+}
+
 /* Takes the next job; NULL: the thread must end. Under lock. */
 static struct worker_job *job_take(struct worker *w, struct thread *t)
 {
 	struct worker_job *job;
 
+	thread_notice(t); /* it may have been made urgent while it ran a job */
+	t->given = urgency_is_on();
 	while (!w->stopping && !w->waiting[WORKER_HIGH].head &&
 	       (!w->waiting[WORKER_LOW].head || w->n_low >= w->max_low))
 		pthread_cond_wait(&w->wake, &w->lock);
-	if (t->given)
-		urgency_begin();
-	t->given = false;
+	thread_notice(t);
 	if (w->stopping)
 		return NULL;
 	job = queue_pop(&w->waiting[WORKER_HIGH]);
@@ -355,9 +362,10 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 	pthread_mutex_lock(&w->lock);
 	job->state = JOB_QUEUED;
 	queue_push(&w->waiting[priority], job);
-	for (struct thread *t = w->threads; urgency_of_job(&job->urgent) && t < w->threads + w->n_slots; t++)
-		if (!t->job)
-			thread_give(t);
+	if (urgency_of_job(&job->urgent))
+		for (struct thread *t = w->threads; t < w->threads + w->n_slots; t++)
+			if (!t->job)
+				thread_give(t);
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	return 0;

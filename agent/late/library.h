@@ -3,25 +3,24 @@
 #ifndef PROFLET_LATE_LIBRARY_H
 #define PROFLET_LATE_LIBRARY_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct late_library {
 	const char *name; /* its soname; static */
-	pthread_mutex_t lock;
-	void *handle; /* never closed */
-	bool failed;  /* the log says why; it is tried again at every use */
+	void *handle;	  /* never closed */
+	bool failed;	  /* the log says why; it is tried again at every use */
 };
 
-#define LATE_LIBRARY(soname) {.name = (soname), .lock = PTHREAD_MUTEX_INITIALIZER}
+#define LATE_LIBRARY(soname) {.name = (soname)}
 
 /* The function of that name; loads the library if need be. NULL: it cannot be loaded or has none. */
 void *late_function(struct late_library *l, const char *name);
 
+/* Whether a function of the library was used. */
 bool late_is_loaded(struct late_library *l);
 
-/* The same as late_function, which is looked for once only. */
+/* late_function, but a function that was found is kept in *found and not looked for again. */
 static inline void *late_found(struct late_library *l, void **found, const char *name)
 {
 	void *f = __atomic_load_n(found, __ATOMIC_ACQUIRE);
