@@ -26,7 +26,7 @@
 #define PRIORITY_READING 1
 #define NICE_LIMIT 25		  /* in the unit of RLIMIT_NICE: nice -5 */
 #define THREADS_MAX 64u		  /* that are urgent at a time; the first place is kept for URGENCY_EVENTS */
-#define CHECK_NS NS_PER_MS	  /* checks that follow sooner do nothing */
+#define CHECK_NS (4 * NS_PER_MS)  /* checks that follow sooner do nothing */
 #define BURST_NS (20 * NS_PER_MS) /* most that a budget holds after urgency_started */
 /* Before that; and the part of the share. */
 static const uint64_t start_ns[URGENCY_KINDS] = {1000 * NS_PER_MS, 1500 * NS_PER_MS};
@@ -330,7 +330,9 @@ void urgency_give(pthread_t thread)
 {
 	clockid_t clock;
 
-	if (self.urgent && pthread_getcpuclockid(thread, &clock) == 0)
+	/* without a budget, the thread would give the policy back at once */
+	if (self.urgent && budget_take(&state.budgets[URGENCY_READING], 0, clock_mono_ns()) > 0 &&
+	    pthread_getcpuclockid(thread, &clock) == 0)
 		(void)set_policy(~(pid_t)(clock >> 3),
 				 URGENCY_READING); /* the clock's number has the thread's */
 }

@@ -47,7 +47,7 @@ bool urgency_is_on(void);
 void urgency_started(void);
 /*
  * Accounts for the CPU time that the calling thread has used since its last check, and makes it urgent or
- * ordinary. Costs a look at a clock, and more once a millisecond: call it often, since a thread that is late
+ * ordinary. Costs a look at a clock, and more every 4 ms: call it often, since a thread that is late
  * becomes urgent only here.
  */
 void urgency_check(enum urgency_kind kind);

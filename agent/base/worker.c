@@ -160,12 +160,22 @@ static struct worker_job *job_take(struct worker *w, struct thread *t)
 	return job;
 }
 
+/* Without the lock: who reads the event takes it at once. */
+static void event_write(struct worker *w)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_unlock(&w->lock);
+	if (write(w->event_fd, &one, sizeof one) < 0)
+		errno = 0; /* the counter is full, so the fd is readable already */
+	pthread_mutex_lock(&w->lock);
+}
+
 /* Ends a job. False: another thread has taken this one's place meanwhile. Under lock. */
 static bool job_finish(struct worker *w, struct thread *t)
 {
 	struct worker_job *job = TAKE_PTR(t->job);
 	bool was_stuck = t->stuck;
-	uint64_t one = 1;
 
 	job->state = JOB_FINISHED;
 	queue_push(&w->finished, job);
@@ -174,8 +184,8 @@ static bool job_finish(struct worker *w, struct thread *t)
 	t->stuck = t->reported = false;
 	if (w->awaited == job)
 		pthread_cond_signal(&w->answer);
-	else if (write(w->event_fd, &one, sizeof one) < 0)
-		errno = 0; /* the counter is full, so the fd is readable already */
+	else
+		event_write(w);
 	return !was_stuck || at_work(w) <= w->n_threads;
 }
 
@@ -366,8 +376,8 @@ int worker_submit(struct worker *w, struct worker_job *job, enum worker_priority
 		for (struct thread *t = w->threads; t < w->threads + w->n_slots; t++)
 			if (!t->job)
 				thread_give(t);
-	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
+	pthread_cond_signal(&w->wake); /* without the lock, which the thread takes at once */
 	return 0;
 }
 
