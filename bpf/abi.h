@@ -248,22 +248,23 @@ static inline __u32 frame_following(__u64 word)
  * How an unwind ended: X(name, text, complete). The text is the reason in metrics and in the root frame
  * "[truncated: text]".
  */
-#define UNWIND_ENDINGS(X)                                                                                   \
-	X(ROOT, "complete", 1)		     /* outermost frame reached */                                  \
-	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */    \
-	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                    \
-	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                         \
-	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */      \
-	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                  \
-	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                          \
-	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                                 \
-	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                      \
-	X(DEPTH_LIMIT, "depth limit", 0)                                                                    \
-	X(COMPAT_TASK, "32-bit task", 0)                                                                    \
-	X(NO_REGISTERS, "no registers", 0)  /* user registers of a task in the kernel could not be read */  \
-	X(EXITING, "task exiting", 1)	    /* its memory is gone; see below */                             \
-	X(OUTDATED, "outdated mappings", 0) /* by the agent: some mappings had been replaced when it ran */ \
-	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */
+#define UNWIND_ENDINGS(X)                                                                                    \
+	X(ROOT, "complete", 1)		     /* outermost frame reached */                                   \
+	X(KERNEL_THREAD, "kernel thread", 1) /* or a worker of the kernel in a process: no user stack */     \
+	X(NO_PROCESS, "no process", 0)	     /* pid not published yet */                                     \
+	X(NO_MAPPING, "no mapping", 0)	     /* address in no executable mapping */                          \
+	X(NO_TABLE, "no table", 0)	     /* mapping without unwind table, frame pointer no help */       \
+	X(NO_ROW, "no row", 0)		     /* table has no row, frame pointer no help */                   \
+	X(UNSUPPORTED_RULE, "unsupported rule", 0)                                                           \
+	X(BAD_CFA, "bad CFA", 0)       /* not aligned, or left the stack */                                  \
+	X(READ_FAULT, "read fault", 0) /* stack memory not readable */                                       \
+	X(DEPTH_LIMIT, "depth limit", 0)                                                                     \
+	X(COMPAT_TASK, "32-bit task", 0)                                                                     \
+	X(NO_REGISTERS, "no registers", 0)  /* user registers of a task in the kernel could not be read */   \
+	X(EXITING, "task exiting", 1)	    /* its memory is gone; see below */                              \
+	X(OUTDATED, "outdated mappings", 0) /* by the agent: some mappings had been replaced when it ran */  \
+	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */ \
+	X(NO_ROOT, "no root", 0) /* return address or frame pointer 0, in code not known as outermost */
 
 /*
  * EXITING counts as complete: the memory of the process is freed, at its end or by execve, so that it has no

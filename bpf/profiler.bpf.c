@@ -267,8 +267,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 		}
 		ending = slot & ~PROCESS_STACK ? user_part(ctx, tick) : ENDING_NO_PROCESS;
 	}
-	if (a->record.flags & SAMPLE_KERNEL_MODE && ending >= ENDING_NO_PROCESS &&
-	    ending < ENDING_COMPAT_TASK)
+	if (a->record.flags & SAMPLE_KERNEL_MODE &&
+	    ((ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK) || ending == ENDING_NO_ROOT))
 		ending = ending_of_task(ending);
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
 		int begun = saved_stack_begin();

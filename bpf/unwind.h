@@ -160,8 +160,8 @@ UNWIND_FN int unwind_mapping(void)
 		return ENDING_NO_PROCESS;
 	list = ref_offset(t->list);
 	ip = t->ip;
-	if (ip == ~0ull) /* return address 0: outermost where nothing says so better */
-		return t->fallback ?: ENDING_ROOT;
+	if (ip == ~0ull) /* return address 0: only a row proves that a frame is the outermost */
+		return t->fallback ?: ENDING_NO_ROOT;
 	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
 	ROLLED
 	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1;
@@ -215,8 +215,8 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 	struct unwind_state *t = &a->state;
 	__u64 fp = t->fp, caller, ip;
 
-	if (!fp)
-		return ENDING_ROOT; /* the ABI's mark of the outermost frame */
+	if (!fp) /* the ABI's mark of the outermost frame, but compilers use the register as they like */
+		return ENDING_NO_ROOT;
 	if (fp & 7)
 		return reason;
 	if (fp < t->sp && t->switches++)
@@ -225,7 +225,7 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 		return reason;
 	ip = arch_strip_ip(ip, a->ip_signature);
 	if (!ip)
-		return ENDING_ROOT;
+		return ENDING_NO_ROOT;
 	t->ip = ip - 1;
 	t->sp = fp + bytes;
 	t->fp = caller;

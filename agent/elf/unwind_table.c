@@ -9,6 +9,7 @@
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/bolt.h"
 #include "agent/elf/code/known_code.h"
+#include "agent/elf/code/roots.h"
 #include "agent/elf/cfi/ehindex.h"
 #include "agent/elf/cfi/fde_reader.h"
 #include "agent/elf/cfi/row_spans.h"
@@ -116,6 +117,8 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 		r = bolt_repair(&spans, img);
 	if (r == 0)
 		r = known_code_read(&spans, img);
+	if (r == 0)
+		r = roots_read(&spans, img);
 	if (r == 0)
 		r = asmrows_read(&spans, img);
 	if (r < 0)

@@ -225,8 +225,10 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 		return ENDING_UNSUPPORTED_RULE;
 	at->n = ++t->n;
 	ip = arch_strip_ip(at->regs.value[rule->ra_reg], f->area.ip_signature);
-	if (r > 0 || !ip)
+	if (r > 0)
 		return ENDING_ROOT;
+	if (!ip)
+		return ENDING_NO_ROOT;
 	at->ip = ip - !rule->signal;
 	t->ip = at->ip;
 	t->sp = at->regs.value[rule->sp_reg];
@@ -267,7 +269,8 @@ static int follow_frame(struct finisher *f, struct anchor *at)
 
 /*
  * Steps from the anchor to the caller of the record's last frame, whose rule is unsupported. NEXT_MAPPING:
- * continue with that caller; ENDING_ROOT: the frame is the outermost; another ending: it stays the last.
+ * continue with that caller; ENDING_ROOT, ENDING_NO_ROOT: the frame has none; another ending: it stays the
+ * last.
  */
 static int follow(struct finisher *f)
 {
@@ -292,7 +295,7 @@ static int follow(struct finisher *f)
 	t->fallback = 0;
 	while (t->n < end && next == NEXT_FRAMES)
 		next = follow_frame(f, &at);
-	if (t->n != end || (next < ENDINGS && next != ENDING_ROOT)) {
+	if (t->n != end || (next < ENDINGS && next != ENDING_ROOT && next != ENDING_NO_ROOT)) {
 		t->n = end;
 		return ENDING_UNSUPPORTED_RULE;
 	}

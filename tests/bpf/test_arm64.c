@@ -68,7 +68,7 @@ static const struct step_case cases[] = {
 	{"signed", SP_RULE(16, .fp = AT_CFA_MINUS(16), .ra = AT_CFA_MINUS(8)),
 	 .words = {{SP, 0x77}, {SP + 8, SIGNED(RETURN)}}, STEPPED(SP + 16, 0x77), .signature = PAC},
 	{"return address 0, signed", SP_RULE(16, .ra = AT_CFA_MINUS(16)), .words = {{SP, SIGNED(0)}},
-	 .ending = ENDING_ROOT, .signature = PAC},
+	 .ending = ENDING_NO_ROOT, .signature = PAC},
 	{"not signed where others are", SP_RULE(16, .ra = AT_CFA_MINUS(16)), .words = {{SP, RETURN}},
 	 STEPPED(SP + 16, 0), .signature = PAC},
 	{"a rule of x86-64's PLT", CFA_RULE(.cfa_kind = CFA_PLT, .cfa_off = 11),

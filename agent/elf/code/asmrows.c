@@ -23,6 +23,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/code/flow.h"
+#include "agent/elf/code/gaps.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/elf_image.h"
 
@@ -412,27 +413,22 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 	return r < 0 ? r : row_spans_add(spans, va, va + end, first, ELF_CODE);
 }
 
-/*
- * Analyses [start, end), which is inside the section and outside of all spans; `before` is the span that ends
- * at start, or NULL.
- */
-static int read_gap(struct row_spans *spans, const struct elf_image *img, const struct elf_section *section,
-		    const struct row_span *before, uint64_t start, uint64_t end)
+static int read_gap(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap)
 {
-	const struct row_span span = before ? *before : (struct row_span){0};
+	uint64_t start = gap->start;
 	int r = 0;
 
-	for (bool first = true; start < end && r == 0; first = false) {
-		const bool last = end - start <= ASM_CHUNK_BYTES;
-		uint32_t n = last ? (uint32_t)(end - start) : ASM_CHUNK_BYTES, done = n;
+	while (start < gap->end && r == 0) {
+		const bool last = gap->end - start <= ASM_CHUNK_BYTES;
+		uint32_t n = last ? (uint32_t)(gap->end - start) : ASM_CHUNK_BYTES, done = n;
 		_cleanup_free_ uint8_t *code = malloc(n);
 
 		if (!code)
 			return -ENOMEM;
-		if (elf_image_pread(img, section->offset + (start - section->va), code, n) < 0)
+		if (elf_image_pread(img, gap->offset + (start - gap->start), code, n) < 0)
 			return 0;
-		if (first && span.n && span.end == start)
-			r = read_padding(spans, &span, start, code, n);
+		if (start == gap->start && gap->before.n)
+			r = read_padding(spans, &gap->before, start, code, n);
 		if (r == 0)
 			r = asmrows_read_code(spans, start, code, n, last, &done);
 		start += done;
@@ -440,54 +436,9 @@ static int read_gap(struct row_spans *spans, const struct elf_image *img, const 
 	return r;
 }
 
-static int read_section(struct row_spans *spans, const struct elf_image *img,
-			const struct elf_section *section, size_t n_spans, uint64_t *budget)
-{
-	uint64_t at = section->va, end = section->va + section->bytes;
-	const struct row_span *before = NULL;
-
-	for (size_t i = 0; i <= n_spans && at < end; i++) {
-		const struct row_span *next = i < n_spans ? &spans->v[i] : NULL;
-		uint64_t stop = next && next->start < end ? next->start : end;
-
-		if (next && next->end <= at)
-			continue;
-		if (stop > at && stop - at >= ELF_GAP_MIN && stop - at <= *budget) {
-			int r = read_gap(spans, img, section, before, at, stop);
-			if (r < 0)
-				return r;
-			*budget -= stop - at;
-		}
-		if (!next)
-			break;
-		before = &spans->v[i]; /* the array may have moved */
-		at = before->end > at ? before->end : at;
-	}
-	return 0;
-}
-
 int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 {
-	uint64_t budget = ASM_BYTES_MAX;
-	size_t n_spans, n_sections = elf_image_n_sections(img);
-	int r;
-
 	if (elf_image_machine(img) != EM_X86_64 || spans->n == 0 || spans->n_functions > 0)
 		return 0;
-	r = row_spans_sort(spans);
-	n_spans = spans->n;
-	for (size_t i = 1; i < n_sections && r == 0; i++) {
-		struct elf_section section;
-		uint64_t end;
-
-		if (!elf_image_section_header(img, i, &section) || section.type != SHT_PROGBITS ||
-		    !(section.flags & SHF_EXECINSTR) || section.va + section.bytes < section.va)
-			continue;
-		end = section.va + section.bytes;
-		if (!row_spans_clip(spans, section.va, &end))
-			continue;
-		section.bytes = end - section.va;
-		r = read_section(spans, img, &section, n_spans, &budget);
-	}
-	return r;
+	return code_gaps_visit(spans, img, ASM_BYTES_MAX, read_gap);
 }

@@ -14,10 +14,6 @@
  *
  *	.init   sub $8,%rsp; [call of __gmon_start__, if it is there; calls;] add $8,%rsp; ret
  *	.fini   sub $8,%rsp; add $8,%rsp; ret            both perhaps with endbr64 in front
- *
- * A coroutine of makecontext returns to the first byte of glibc's __start_context, which then switches to
- * another stack. An unwinder looks up the byte before, which is padding: that byte gets the row of an
- * outermost frame.
  */
 #include "agent/elf/code/known_code.h"
 
@@ -158,37 +154,6 @@ static int read_crt(struct row_spans *spans, const struct elf_image *img, const 
 	return r < 0 ? r : row_spans_add(spans, start, end, first, ELF_CODE);
 }
 
-/* mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi: the whole function has this length */
-#define START_CONTEXT_BYTES 26
-static const uint8_t start_context[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff};
-
-static bool is_start_context(const struct elf_image *img, const struct row_span *span)
-{
-	uint8_t code[START_CONTEXT_BYTES];
-
-	return span->end - span->start == START_CONTEXT_BYTES && span->n == 1 &&
-	       elf_image_read_code(img, span->start, code, sizeof(code)) == 0 &&
-	       memcmp(code, start_context, sizeof(start_context)) == 0;
-}
-
-static int read_context_root(struct row_spans *spans, const struct elf_image *img)
-{
-	const struct elf_rule root = {
-		.cfa_kind = CFA_UNDEFINED, .cfa_reg = RULE_NO_REG, .ra = {.kind = REG_UNDEFINED}};
-
-	for (size_t i = 0; i < spans->n; i++) {
-		uint64_t start = spans->v[i].start;
-		size_t first = spans->out.n_rows;
-		int r;
-
-		if (!is_start_context(img, &spans->v[i]))
-			continue;
-		r = cfi_output_add(&spans->out, 0, &root);
-		return r < 0 ? r : row_spans_add(spans, start - 1, start, first, ELF_CODE);
-	}
-	return 0;
-}
-
 static int read_sections(struct row_spans *spans, const struct elf_image *img)
 {
 	static const struct {
@@ -212,10 +177,5 @@ static int read_sections(struct row_spans *spans, const struct elf_image *img)
 
 int known_code_read(struct row_spans *spans, const struct elf_image *img)
 {
-	int r;
-
-	if (elf_image_machine(img) != EM_X86_64 || spans->n == 0)
-		return 0; /* code alone does not make a table */
-	r = read_context_root(spans, img);
-	return r < 0 ? r : read_sections(spans, img);
+	return elf_image_machine(img) == EM_X86_64 ? read_sections(spans, img) : 0;
 }

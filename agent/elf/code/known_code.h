@@ -9,8 +9,8 @@
 #include "agent/elf/cfi/row_spans.h"
 
 /*
- * Adds spans of ELF_CODE, x86-64 only, for .plt, .plt.sec, .plt.got, .init and .fini, and for the first frame
- * of coroutines made by makecontext(3). To be called when the FDEs have been read. 0, -ENOMEM.
+ * Adds spans of ELF_CODE, x86-64 only, for .plt, .plt.sec, .plt.got, .init and .fini. To be called when the
+ * FDEs have been read. 0, -ENOMEM.
  */
 int known_code_read(struct row_spans *spans, const struct elf_image *img);
 

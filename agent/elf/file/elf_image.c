@@ -49,6 +49,8 @@ static int check_header(struct elf_image *img)
 	    header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_ident[EI_VERSION] != EV_CURRENT)
 		return -ENOEXEC;
 	img->machine = header.e_machine;
+	img->type = header.e_type;
+	img->entry = header.e_entry;
 	return 0;
 }
 
@@ -133,6 +135,16 @@ void elf_image_free(struct elf_image *img)
 uint16_t elf_image_machine(const struct elf_image *img)
 {
 	return img->machine;
+}
+
+uint16_t elf_image_type(const struct elf_image *img)
+{
+	return img->type;
+}
+
+uint64_t elf_image_entry(const struct elf_image *img)
+{
+	return img->entry;
 }
 
 const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *n)

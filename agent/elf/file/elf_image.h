@@ -56,6 +56,8 @@ int elf_image_open(struct elf_image **ret, int fd);
 void elf_image_free(struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_X86_64, EM_AARCH64, ... */
 uint64_t elf_image_file_bytes(const struct elf_image *img);
+uint16_t elf_image_type(const struct elf_image *img);  /* ET_EXEC, ET_DYN, ... */
+uint64_t elf_image_entry(const struct elf_image *img); /* address of the entry point; 0: none */
 
 /* --- segments */
 

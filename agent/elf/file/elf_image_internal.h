@@ -20,7 +20,8 @@ struct elf_image {
 	int fd;
 	uint64_t file_bytes;
 	uint64_t disk_bytes; /* bytes that the file occupies on its disk; 0: unknown */
-	uint16_t machine;
+	uint16_t machine, type;
+	uint64_t entry;
 	Elf *elf; /* for headers only; all contents are read by elf_image_pread */
 	GElf_Phdr *phdrs;
 	size_t n_phdrs;

@@ -145,6 +145,15 @@ static inline int file_fd(const void *data, size_t len)
 	return fd;
 }
 
+/* The same file with an entry point; type: ET_*. */
+static inline void file_set_entry(struct buf *b, uint16_t type, uint64_t entry)
+{
+	Elf64_Ehdr *eh = (Elf64_Ehdr *)b->data;
+
+	eh->e_type = type;
+	eh->e_entry = entry;
+}
+
 static inline struct elf_image *file_open(const struct buf *b)
 {
 	_cleanup_close_ int fd = file_fd(b->data, b->len);

@@ -10,8 +10,12 @@
 #include "agent/proc/table.h"
 #include "agent/unwind/completion.h"
 
+#include "tests/unit/agent/elf/elf_file.h"
+
 #define CODE 0x10000ull /* anonymous memory: walked by frame pointers, needs no table */
 #define STACK 0x7ffe0000ull
+#define PROGRAM 0x8000ull  /* where a program is mapped whose entry point all stacks begin in */
+#define ENTRY 0x80	   /* offset of its code in the file */
 #define BASE 0x20000000ull /* where the C library is mapped */
 #define START_NS (1000 * NS_PER_SEC)
 #define OUTCOMES_MAX 1024
@@ -40,7 +44,7 @@ struct scene {
 	struct outcome outcomes[OUTCOMES_MAX];
 	size_t n;
 	uint64_t epoch;
-	uint32_t next_tid;
+	uint32_t program, next_tid;
 	bool reading; /* the mappings of every process are being read */
 };
 
@@ -65,6 +69,38 @@ static bool is_reading(const struct process *p, void *data)
 	return p == s->process && s->reading;
 }
 
+static void insert(struct proc_maps *maps, uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
+{
+	cr_assert_eq(proc_maps_insert(maps, (struct proc_mapping){start, end, offset, file}), 0);
+}
+
+/* Every process with mappings has the program. */
+static void map(struct scene *s, uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
+{
+	cr_assert_eq(proc_maps_own(s->process), 0);
+	insert(s->process->maps, PROGRAM, PROGRAM + 0x1000, 0, s->program);
+	insert(s->process->maps, start, end, offset, file);
+	s->epoch++;
+}
+
+static uint32_t add_program(struct world *w)
+{
+	static const char code[] =
+		"\x48\x31\xed\x48\x89\xe7\xe8\x00\x10\x00\x00\xf4"; /* xor rbp; mov; call; hlt */
+	const struct file_section text = {
+		".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0x1000 + ENTRY, code, sizeof code - 1, 0,
+		0};
+	_cleanup_buf_ struct buf b = {0};
+	uint32_t index;
+
+	file_write(&b, EM_X86_64, &text, 1, 0);
+	file_set_entry(&b, ET_EXEC, text.va);
+	world_write(w, "program", b.data, b.len);
+	cr_assert_eq(world_add(w, "program", &index), 0);
+	world_settle(w);
+	return index;
+}
+
 static void scene_init(struct scene *s, size_t max_bytes)
 {
 	struct completion_options o = {.user_frames = 512,
@@ -83,6 +119,7 @@ static void scene_init(struct scene *s, size_t max_bytes)
 	cr_assert_eq(completion_new(&s->completion, &o), 0);
 	cr_assert_eq(proc_table_new(&s->processes, 64, NULL), 0);
 	cr_assert_eq(proc_table_add(s->processes, 42, 0, &s->process), 0);
+	s->program = add_program(&s->w);
 	s->next_tid = 1;
 }
 
@@ -103,14 +140,7 @@ static struct completion_stats stats(const struct scene *s)
 	return c;
 }
 
-static void map(struct scene *s, uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
-{
-	cr_assert_eq(proc_maps_own(s->process), 0);
-	cr_assert_eq(proc_maps_insert(s->process->maps, (struct proc_mapping){start, end, offset, file}), 0);
-	s->epoch++;
-}
-
-/* A record of one frame pointer chain: `ip`, called from CODE + 0x200, called from nothing. */
+/* A record of one frame pointer chain: `ip`, called from CODE + 0x200, called from the entry point. */
 struct record {
 	struct sample_record head;
 	uint64_t frames[2];
@@ -134,10 +164,11 @@ static size_t record_of(struct scene *s, struct record *r, uint64_t ip, enum unw
 			  .innermost = 1,
 			  .stack_bytes = sizeof r->stack},
 	};
-	/* frame pointer → the caller's frame pointer (0: there is none), return address */
+	/* frame pointer → the caller's frame pointer, return address */
 	r->stack[2] = STACK + 32;
 	r->stack[3] = CODE + 0x201;
-	r->stack[4] = r->stack[5] = 0;
+	r->stack[4] = 0;
+	r->stack[5] = PROGRAM + ENTRY + 11;
 	return sizeof *r;
 }
 
@@ -183,7 +214,7 @@ static void retry(struct scene *s)
 static void expect_whole(const struct outcome *o)
 {
 	cr_expect_eq(o->ending, ENDING_ROOT, "%s", unwind_ending_text(o->ending));
-	cr_assert_eq(o->n_user, 2);
+	cr_assert_eq(o->n_user, 3);
 	cr_expect_eq(o->frames[0], frame_anonymous(CODE + 0x100));
 	cr_expect_eq(o->frames[1], frame_anonymous(CODE + 0x200));
 	cr_expect_not(o->saved);
@@ -584,7 +615,7 @@ static void take_in_libc(struct scene *s, uint64_t offset)
 	struct record r;
 
 	record_of(s, &r, BASE + offset, ENDING_NO_PROCESS);
-	r.stack[0] = 0;
+	r.stack[0] = PROGRAM + ENTRY + 11;
 	take_record(s, &r);
 }
 
@@ -609,7 +640,7 @@ Test(completion, a_table_is_waited_for_longer_than_a_mapping)
 	retry(&s);
 	cr_assert_eq(s.n, 1);
 	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT, "%s", unwind_ending_text(s.outcomes[0].ending));
-	cr_assert_eq(s.outcomes[0].n_user, 1);
+	cr_assert_eq(s.outcomes[0].n_user, 2);
 	cr_expect_eq(frame_file(s.outcomes[0].frames[0]), libc);
 	cr_expect_gt(world_table(&s.w, libc)->last_used_ns, 0, "it is in use");
 	cr_expect_eq(stats(&s).completed, 1);
@@ -723,12 +754,10 @@ static void outdate(struct scene *s, struct record *r, uint64_t unmapped)
 		map(s, starts[i], starts[i] + 0x1000, 0, PROC_FILE_NONE);
 	cr_assert_eq(proc_history_add(s->process, now_ns, 5), 0);
 	cr_assert_eq(proc_maps_new(&right, NULL), 0);
+	insert(right, PROGRAM, PROGRAM + 0x1000, 0, s->program);
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
 		if (starts[i] != unmapped)
-			cr_assert_eq(
-				proc_maps_insert(right, (struct proc_mapping){starts[i], starts[i] + 0x1000,
-									      0, PROC_FILE_NONE}),
-				0);
+			insert(right, starts[i], starts[i] + 0x1000, 0, PROC_FILE_NONE);
 	proc_maps_unref(s->process->maps);
 	s->process->maps = right;
 	now_ns += NS_PER_SEC;

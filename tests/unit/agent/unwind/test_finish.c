@@ -180,7 +180,7 @@ Test(finish, what_may_still_come_is_waited_for)
 	m = s.mapping;
 	m.table = TABLE_NEVER;
 	cr_expect(finisher_walk(s.finisher, &s.view, list_of(&s, m), &done), "there is nothing to wait for");
-	cr_expect_eq(done.ending, ENDING_ROOT, "frame pointer 0");
+	cr_expect_eq(done.ending, ENDING_NO_ROOT, "frame pointer 0");
 }
 
 Test(finish, memory_is_what_the_record_brought_and_no_more)
@@ -258,7 +258,7 @@ static struct sample_view walked(struct scene *s, const struct proc_maps *maps)
 
 static void expect_anonymous_leaf(const struct sample_view *v)
 {
-	cr_expect_eq(v->ending, ENDING_ROOT, "frame pointer 0: %s", unwind_ending_text(v->ending));
+	cr_expect_eq(v->ending, ENDING_NO_ROOT, "frame pointer 0: %s", unwind_ending_text(v->ending));
 	cr_expect_eq(v->n_user, 1);
 	cr_expect_eq(v->frames[1], frame_anonymous(BIAS + LEAF));
 }
