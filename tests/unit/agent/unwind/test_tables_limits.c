@@ -224,6 +224,24 @@ Test(tables_limits, in_use)
 	cr_expect_eq(world_table(&w, used)->state, TABLE_EVICTED);
 }
 
+/* Lists have a share of their own: a table that made room for one does not wait. */
+Test(tables_limits, evicted_for_a_list)
+{
+	_cleanup_world_ struct world w;
+	struct arena_hold hold;
+	uint32_t used;
+
+	world_init_small(&w, 1);
+	used = world_add_libc(&w, "a", 1);
+	world_settle(&w);
+	cr_assert_eq(unwind_tables_make_room(w.tables, libc_table_bytes(), &hold), 0);
+	arena_unhold(w.arena, &hold);
+	cr_assert_eq(world_table(&w, used)->state, TABLE_EVICTED);
+	unwind_tables_touch(w.tables, used, clock_mono_ns() + 1);
+	world_settle(&w);
+	cr_expect_eq(world_table(&w, used)->state, TABLE_READY);
+}
+
 /* ---- binaries that leave */
 
 /* The table of a binary that gives its place in the registry goes with it. */
