@@ -27,6 +27,7 @@
 
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
 #define LISTS_SHARE 2u /* lists evict tables until they take 1/2 of the arena */
+#define ROOM_LEFT 4u   /* more lists leave 1/4 of the arena free */
 #define PROBES (PROCESS_PROBES * PROCESS_BUCKET_SLOTS)
 
 /* Which list: of this version of these mappings, sampled or not. */
@@ -265,6 +266,23 @@ static bool tables_changed(const struct publisher *p, const struct list *l)
 }
 
 /*
+ * Whether a list of `len` bytes, beyond the share of lists, leaves room for tables: without them no process's
+ * stacks are whole, while a process without a list has its stacks walked by the agent.
+ */
+static bool leaves_room(const struct publisher *p, size_t len)
+{
+	struct arena_stats stats;
+	size_t all, left;
+
+	arena_stats(p->arena, &stats);
+	left = stats.max_bytes > stats.segment_bytes ? stats.max_bytes - stats.segment_bytes : 0;
+	left = left / SEGMENT_VALUE * SEGMENT_BYTES; /* the arena grows by whole segments */
+	all = stats.total_bytes + left;
+	return p->stats.list_bytes + len <= all / LISTS_SHARE ||
+	       stats.free_bytes - stats.held_bytes + left >= len + all / ROOM_LEFT;
+}
+
+/*
  * Makes a block for a list. When the arena is full, it evicts tables and reserves their room for this
  * slot: it returns -ENOSPC now, and succeeds after the next grace period. Lists evict tables until they
  * take half of the arena.
@@ -281,7 +299,7 @@ static int block_alloc(struct publisher *p, struct slot *s, size_t len, struct a
 		return 0;
 	if (r != -EAGAIN)
 		arena_unhold(p->arena, &s->hold); /* it was for a shorter list */
-	r = arena_alloc(p->arena, len, owner, ret);
+	r = leaves_room(p, len) ? arena_alloc(p->arena, len, owner, ret) : -ENOSPC;
 	if (r == 0) {
 		arena_unhold(p->arena, &s->hold);
 		return 0;
@@ -289,8 +307,8 @@ static int block_alloc(struct publisher *p, struct slot *s, size_t len, struct a
 	p->stats.no_memory++;
 	if (s->hold.id)
 		return -ENOSPC;
-	arena_stats(p->arena, &stats);
-	if (p->stats.list_bytes + len > stats.max_bytes / LISTS_SHARE ||
+	arena_stats(p->arena, &stats); /* it is full: there will be no more segments */
+	if (p->stats.list_bytes + len > stats.total_bytes / LISTS_SHARE ||
 	    unwind_tables_make_room(p->tables, len, &s->hold) < 0)
 		p->stats.no_room++;
 	return -ENOSPC;
