@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first byte says whether the gap ends with the code; the others are code without call-frame information.
- * The rows must be inside the code, in order, and make a table.
+ * The first bytes say which functions are known; the others are code without call-frame information. The rows
+ * must be inside the code, in order, and make a table.
  */
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "agent/elf/code/asmrows.h"
+#include "agent/elf/code/starts.h"
 
 #define VA 0x1000u
 #define CODE_BYTES_MAX 4096u
@@ -37,18 +38,24 @@ static void check_spans(const struct row_spans *spans, uint64_t end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	struct code_start known[8];
+	struct code_starts starts = {.v = known};
+	struct code_piece piece = {.va = VA};
 	struct elf_rows *rows = NULL;
 	struct row_spans spans = {0};
-	uint32_t n, done = 0;
+	uint64_t at = VA;
 	int r;
 
-	if (size < 2)
+	if (size < 10)
 		return 0;
-	n = size - 1 < CODE_BYTES_MAX ? (uint32_t)(size - 1) : CODE_BYTES_MAX;
+	for (; starts.n < (data[0] & 7u); at += 8 * (data[starts.n] + 1ull))
+		known[starts.n++] = (struct code_start){at, data[starts.n] & 1};
+	piece.starts = data[0] & 8 ? &starts : NULL;
+	piece.code = data + 8;
+	piece.n = size - 8 < CODE_BYTES_MAX ? (uint32_t)(size - 8) : CODE_BYTES_MAX;
 	require(row_spans_init(&spans, NULL, 0) == 0);
-	require(asmrows_read_code(&spans, VA, data + 1, n, data[0] & 1, &done) == 0);
-	require(data[0] & 1 ? done == n : done > n / 4 && done <= n);
-	check_spans(&spans, VA + done);
+	require(asmrows_read_piece(&spans, &piece) == 0);
+	check_spans(&spans, VA + piece.n);
 	r = row_spans_lay_out(&spans, &rows);
 	require(r == 0 || r == -ENODATA);
 	elf_rows_free(rows);

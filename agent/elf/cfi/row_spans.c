@@ -234,8 +234,18 @@ static size_t row_after(const struct cfi_row *rows, size_t n, uint64_t off)
 	return array_first(n, i, rows[i].off > off);
 }
 
-static void count_covered(struct elf_rows *to, const struct row_span *span, uint64_t bytes)
+/* A span without a rule says that nothing is known of this code. */
+static bool says_nothing(const struct row_spans *from, const struct row_span *span)
 {
+	return span->source == ELF_CODE && span->n == 1 && from->out.rows[span->first].rule == 0;
+}
+
+static void count_covered(struct sweep *s, const struct row_span *span, uint64_t bytes)
+{
+	struct elf_rows *to = s->to;
+
+	if (says_nothing(s->from, span))
+		return;
 	to->covered_bytes += bytes;
 	if (span->source != ELF_CODE)
 		to->described_bytes += bytes;
@@ -251,8 +261,8 @@ static void copy_part(struct sweep *s, const struct row_span *span, uint64_t fro
 	if (s->to->n_rows && from - s->covered_to >= ELF_GAP_MIN)
 		put_row(s->to, s->covered_to, 0);
 	else if (s->to->n_rows)
-		count_covered(s->to, span, from - s->covered_to);
-	count_covered(s->to, span, to - from);
+		count_covered(s, span, from - s->covered_to);
+	count_covered(s, span, to - from);
 	put_row(s->to, from, rows[i - 1].rule);
 	struct elf_row *out = s->to->rows + s->to->n_rows;
 	uint32_t last = rows[i - 1].rule;

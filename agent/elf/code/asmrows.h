@@ -6,22 +6,21 @@
 #define PROFLET_ELF_ASMROWS_H
 
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/piece.h"
 
-#define ASM_CHUNK_BYTES (128u << 10) /* bytes of code that are analysed together */
-#define ASM_BYTES_MAX \
-	(32u << 20) /* bytes of code without call-frame information that are analysed in one file */
+#define ASM_PIECE_BYTES (4u << 20) /* bytes of code that are analysed together */
+#define ASM_BYTES_MAX (64u << 20)  /* bytes of code without call-frame information, of one file */
 
 /*
  * Adds spans of ELF_CODE for code in executable sections that no span covers yet, x86-64 only. To be called
  * after all other sources were read. 0, -ENOMEM.
  */
 int asmrows_read(struct row_spans *spans, const struct elf_image *img);
-/*
- * Does the same for `n` bytes at `va` inside one gap between spans; `last`: the gap ends with them. *ret_done
- * receives how many of them are finished, at least a quarter; the remaining ones must be passed again,
- * followed by more. 0, -ENOMEM.
- */
-int asmrows_read_code(struct row_spans *spans, uint64_t va, const uint8_t *code, uint32_t n, bool last,
-		      uint32_t *ret_done);
+
+/* For tests: analyses the code as if nothing described it. 0, -ENOMEM. */
+int asmrows_observe(const struct elf_image *img, const struct code_observer *observer);
+
+/* Adds the spans of one piece. 0, -ENOMEM. */
+int asmrows_read_piece(struct row_spans *spans, const struct code_piece *piece);
 
 #endif

@@ -208,6 +208,16 @@ static void meet_slot(struct flow_slot *a, const struct flow_slot *b)
 		*a = (struct flow_slot){0};
 }
 
+/* Whether another register than rsp has the same known distance from the CFA in both. */
+static bool shares_base(const struct flow_state *s, const struct flow_state *other)
+{
+	for (unsigned r = 0; r < X86_REGS; r++)
+		if (r != X86_SP && is_known(s, (uint8_t)r) && is_known(other, (uint8_t)r) &&
+		    s->reg[r] == other->reg[r])
+			return true;
+	return false;
+}
+
 bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_changed)
 {
 	const struct flow_state before = *s;
@@ -218,7 +228,9 @@ bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_c
 		else
 			return false;
 	}
-	if (is_known(s, X86_SP) && is_known(other, X86_SP) && s->reg[X86_SP] != other->reg[X86_SP])
+	/* with a frame pointer, or a copy of the stack pointer, its distance may vary */
+	if (is_known(s, X86_SP) && is_known(other, X86_SP) && s->reg[X86_SP] != other->reg[X86_SP] &&
+	    !shares_base(s, other))
 		return false;
 	for (unsigned r = 0; r < X86_REGS; r++) {
 		if (is_known(s, r) && (!is_known(other, r) || s->reg[r] != other->reg[r])) {

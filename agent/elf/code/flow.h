@@ -44,6 +44,10 @@ static inline bool flow_ignores(const struct flow_state *s, const struct x86_ins
 	case X86_OTHER:
 	case X86_NOP:
 	case X86_BRANCH:
+	case X86_ADDRESS:
+	case X86_CONSTANT:
+	case X86_COMPARE:
+	case X86_TABLE_ENTRY:
 		return true;
 	case X86_MOVE:
 	case X86_LEA:

@@ -8,9 +8,11 @@
 struct visit {
 	struct row_spans *spans;
 	const struct elf_image *img;
-	size_t n_spans; /* that there were at first */
+	size_t n_spans; /* that there were at first; 0: gaps are of no interest */
 	uint64_t budget;
-	int (*fn)(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap);
+	int (*fn)(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
+		  void *data);
+	void *data;
 };
 
 /* Code at [start, end), whose first byte is at `offset` in the file. */
@@ -28,7 +30,7 @@ static int visit_gap(struct visit *v, const struct range *range, uint64_t start,
 	v->budget -= end - start;
 	if (before && before->end == start)
 		gap.before = *before;
-	return v->fn(v->spans, v->img, &gap);
+	return v->fn(v->spans, v->img, &gap, v->data);
 }
 
 static int visit_range(struct visit *v, struct range range)
@@ -80,16 +82,33 @@ static int visit_segments(struct visit *v)
 	return r;
 }
 
+static int visit_all(struct visit *v)
+{
+	const size_t n_sections = elf_image_n_sections(v->img);
+
+	return n_sections ? visit_sections(v, n_sections) : visit_segments(v);
+}
+
 int code_gaps_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
 		    int (*visit)(struct row_spans *spans, const struct elf_image *img,
-				 const struct code_gap *gap))
+				 const struct code_gap *gap, void *data),
+		    void *data)
 {
-	struct visit v = {.spans = spans, .img = img, .budget = budget, .fn = visit};
-	size_t n_sections = elf_image_n_sections(img);
+	struct visit v = {.spans = spans, .img = img, .budget = budget, .fn = visit, .data = data};
 	int r = row_spans_sort(spans);
 
 	v.n_spans = spans->n;
 	if (r < 0)
 		return r;
-	return n_sections ? visit_sections(&v, n_sections) : visit_segments(&v);
+	return visit_all(&v);
+}
+
+int code_ranges_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
+		      int (*visit)(struct row_spans *spans, const struct elf_image *img,
+				   const struct code_gap *gap, void *data),
+		      void *data)
+{
+	struct visit v = {.spans = spans, .img = img, .budget = budget, .fn = visit, .data = data};
+
+	return visit_all(&v);
 }

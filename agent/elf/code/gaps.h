@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Visits the executable code of a file that no span of rows covers. Rank 1, private to elf/. */
+/* Visits the executable code of a file, or the part that no span of rows covers. Rank 1, private to elf/. */
 #ifndef PROFLET_ELF_GAPS_H
 #define PROFLET_ELF_GAPS_H
 
@@ -19,6 +19,13 @@ struct code_gap {
  */
 int code_gaps_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
 		    int (*visit)(struct row_spans *spans, const struct elf_image *img,
-				 const struct code_gap *gap));
+				 const struct code_gap *gap, void *data),
+		    void *data);
+
+/* The same for all code, covered or not, one section or segment at a time. */
+int code_ranges_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
+		      int (*visit)(struct row_spans *spans, const struct elf_image *img,
+				   const struct code_gap *gap, void *data),
+		      void *data);
 
 #endif

@@ -369,12 +369,14 @@ static int find_fibers(struct row_spans *spans, uint64_t va, const uint8_t *code
 	return r;
 }
 
-static int search_gap(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap)
+static int search_gap(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
+		      void *data)
 {
 	const size_t most = gap->end - gap->start < CHUNK_BYTES ? gap->end - gap->start : CHUNK_BYTES;
 	_cleanup_free_ uint8_t *code = malloc(most);
 	int r = 0;
 
+	(void)data;
 	if (!code)
 		return -ENOMEM;
 	/* chunks overlap, so that nothing is cut */
@@ -399,5 +401,5 @@ int roots_read(struct row_spans *spans, const struct elf_image *img)
 	if (r < 0 || elf_image_machine(img) != EM_X86_64)
 		return r;
 	r = read_context_root(spans, img);
-	return r < 0 ? r : code_gaps_visit(spans, img, GAPS_BYTES_MAX, search_gap);
+	return r < 0 ? r : code_gaps_visit(spans, img, GAPS_BYTES_MAX, search_gap, NULL);
 }

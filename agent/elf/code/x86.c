@@ -30,7 +30,7 @@ struct x86_decoder {
 	uint8_t vvvv;
 	/* from ModRM */
 	bool has_modrm, rip, index;
-	uint8_t mod, reg, rm, base;
+	uint8_t mod, reg, rm, base, index_reg, scale;
 	int32_t disp;
 	uint64_t imm;
 	bool bad;
@@ -193,7 +193,9 @@ static void modrm(struct x86_decoder *d)
 	if ((m & 7) == 4) {
 		uint8_t sib = byte(d);
 
-		d->index = ((sib >> 3 & 7) | (d->rex & 2) << 2) != 4;
+		d->index_reg = (uint8_t)((sib >> 3 & 7) | (d->rex & 2) << 2);
+		d->index = d->index_reg != 4;
+		d->scale = (uint8_t)(1u << (sib >> 6));
 		d->base = (uint8_t)((sib & 7) | (d->rex & 1) << 3);
 		if (d->mod == 0 && (sib & 7) == 5) {
 			d->base = X86_NO_REG;
@@ -276,22 +278,29 @@ static void body(struct x86_decoder *d)
 
 #define BIT(n) ((uint16_t)(1u << (n)))
 
+/* Of the first map. */
+static bool has_byte_operands(uint8_t c)
+{
+	if (c < 0x40)
+		return !(c & 1) && (c & 7) < 4;
+	return c == 0x80 || c == 0x86 || c == 0x88 || c == 0x8a || c == 0xc0 || c == 0xc6 || c == 0xd0 ||
+	       c == 0xd2 || c == 0xf6 || c == 0xfe;
+}
+
+/* Without a REX prefix, byte registers 4 to 7 are ah to bh. */
+static uint16_t register_of(const struct x86_decoder *d, uint8_t number, bool byte)
+{
+	return BIT(byte && number >= 4 && number < 8 && !d->rex ? number - 4 : number);
+}
+
 static uint16_t rm_register(const struct x86_decoder *d)
 {
-	/* without REX, byte registers 4 to 7 are ah to bh: both readings are assumed */
-	return d->mod == 3 ? (uint16_t)(BIT(d->rm) | (d->rm >= 4 && d->rm < 8 && !d->rex &&
-								      d->map == MAP_ONE && !(d->opcode & 1)
-							      ? BIT(d->rm - 4)
-							      : 0))
-			   : 0;
+	return d->mod == 3 ? register_of(d, d->rm, has_byte_operands(d->opcode)) : 0;
 }
 
 static uint16_t reg_register(const struct x86_decoder *d)
 {
-	return (uint16_t)(BIT(d->reg) |
-			  (d->reg >= 4 && d->reg < 8 && !d->rex && d->map == MAP_ONE && !(d->opcode & 1)
-				   ? BIT(d->reg - 4)
-				   : 0));
+	return register_of(d, d->reg, has_byte_operands(d->opcode));
 }
 
 static uint16_t one_writes(const struct x86_decoder *d)
@@ -320,7 +329,7 @@ static uint16_t one_writes(const struct x86_decoder *d)
 	if ((c >= 0xa4 && c <= 0xa7) || (c >= 0xaa && c <= 0xaf))
 		return BIT(X86_AX) | BIT(X86_CX) | BIT(X86_SI) | BIT(X86_DI);
 	if (c >= 0xb0 && c <= 0xbf)
-		return (uint16_t)(BIT((c & 7) | (d->rex & 1) << 3) | (c < 0xb8 && !d->rex ? BIT(c & 3) : 0));
+		return register_of(d, (uint8_t)((c & 7) | (d->rex & 1) << 3), c < 0xb8);
 	if (c == 0xf6 || c == 0xf7)
 		return (d->reg & 7) < 2 ? 0 : (d->reg & 7) < 4 ? rm : BIT(X86_AX) | BIT(X86_DX);
 	if (c == 0xfe || c == 0xff)
@@ -345,15 +354,16 @@ static uint16_t two_writes(const struct x86_decoder *d)
 	if ((c & 0xf0) == 0x40 || c == 0xaf || c == 0xb6 || c == 0xb7 || c == 0xbe || c == 0xbf ||
 	    c == 0xbc || c == 0xbd || c == 0xb8 || c == 0x02 || c == 0x03)
 		return reg;
-	if ((c & 0xf0) == 0x90 || c == 0xa4 || c == 0xa5 || c == 0xac || c == 0xad || c == 0xab ||
-	    c == 0xb3 || c == 0xbb)
+	if ((c & 0xf0) == 0x90)
+		return rm ? register_of(d, d->rm, true) : 0;
+	if (c == 0xa4 || c == 0xa5 || c == 0xac || c == 0xad || c == 0xab || c == 0xb3 || c == 0xbb)
 		return rm;
 	if (c == 0xba)
 		return (d->reg & 7) == 4 ? 0 : rm;
 	if (c == 0xb0 || c == 0xb1)
-		return rm | BIT(X86_AX);
+		return (rm ? register_of(d, d->rm, c == 0xb0) : 0) | BIT(X86_AX);
 	if (c == 0xc0 || c == 0xc1)
-		return rm | reg;
+		return (rm ? register_of(d, d->rm, c == 0xc0) : 0) | register_of(d, d->reg, c == 0xc0);
 	if (c == 0xc7) /* cmpxchg16b, rdrand */
 		return rm | BIT(X86_AX) | BIT(X86_DX);
 	if ((c & 0xf8) == 0xc8)
@@ -390,14 +400,30 @@ static uint16_t writes(const struct x86_decoder *d)
 	}
 }
 
+/* The target of an indirect call or jump. */
+static void meaning_target(const struct x86_decoder *d, struct x86_insn *i)
+{
+	i->disp = d->disp;
+	if (d->mod == 3)
+		return;
+	if (d->rip)
+		i->base = X86_IP;
+	else if (d->index && d->base == X86_NO_REG && d->scale == 8)
+		i->reg = d->index_reg;
+	else if (!d->index)
+		i->base = d->base;
+}
+
 static void meaning_group5(const struct x86_decoder *d, struct x86_insn *i)
 {
 	switch (d->reg & 7) {
 	case 2:
 		i->op = X86_CALL_FAR_AWAY;
+		meaning_target(d, i);
 		break;
 	case 4:
 		i->op = X86_JUMP_FAR_AWAY;
+		meaning_target(d, i);
 		break;
 	case 6:
 		i->op = X86_PUSH;
@@ -420,9 +446,21 @@ static void meaning_data(const struct x86_decoder *d, struct x86_insn *i)
 		   simple = d->mod != 3 && !d->index && !d->rip && d->base != X86_NO_REG && !d->address32;
 	uint8_t c = d->opcode;
 
+	if (((c == 0x81 || c == 0x83 || c == 0x80) && (d->reg & 7) == 7) || c == 0x3d || c == 0x3c) {
+		i->op = X86_COMPARE;
+		i->disp = c == 0x81 || c == 0x3d ? (int32_t)d->imm : (int8_t)d->imm;
+	} else if ((c & 0xf8) == 0xb8 || (c == 0xc7 && d->mod == 3)) {
+		i->op = d->imm <= INT32_MAX ? X86_CONSTANT : X86_OTHER;
+		i->reg = c == 0xc7 ? d->rm : (uint8_t)((c & 7) | (d->rex & 1) << 3);
+		i->disp = (int32_t)d->imm;
+	}
 	if (!wide)
 		return;
-	if ((c == 0x81 || c == 0x83) && d->mod == 3) {
+	if (c == 0x63 && d->index && d->scale == 4 && d->base != X86_NO_REG && !d->disp) {
+		i->op = X86_TABLE_ENTRY;
+		i->reg = d->reg;
+		i->base = d->base;
+	} else if ((c == 0x81 || c == 0x83) && d->mod == 3) {
 		int64_t value = c == 0x83 ? (int8_t)d->imm : (int32_t)d->imm;
 		uint8_t which = d->reg & 7;
 
@@ -443,6 +481,11 @@ static void meaning_data(const struct x86_decoder *d, struct x86_insn *i)
 		i->op = X86_LEA;
 		i->reg = d->reg;
 		i->base = d->base;
+		i->disp = d->disp;
+	} else if (c == 0x8d && d->rip && !d->address32) {
+		i->op = X86_ADDRESS;
+		i->reg = d->reg;
+		i->base = X86_IP;
 		i->disp = d->disp;
 	}
 }

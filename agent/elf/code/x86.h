@@ -12,7 +12,19 @@
 #include <stdint.h>
 
 /* Registers by their number in the encoding. DWARF numbers differ. */
-enum { X86_AX, X86_CX, X86_DX, X86_BX, X86_SP, X86_BP, X86_SI, X86_DI, X86_REGS = 16, X86_NO_REG = 0xff };
+enum {
+	X86_AX,
+	X86_CX,
+	X86_DX,
+	X86_BX,
+	X86_SP,
+	X86_BP,
+	X86_SI,
+	X86_DI,
+	X86_REGS = 16,
+	X86_IP = 0xfe, /* as a base: the end of the instruction */
+	X86_NO_REG = 0xff
+};
 
 #define X86_MAX_BYTES 15 /* of an instruction */
 
@@ -32,9 +44,17 @@ enum x86_op {
 	X86_BRANCH,	   /* conditional, the same */
 	X86_CALL,	   /* the same */
 	X86_CALL_FAR_AWAY, /* call through a register or memory, system call */
-	X86_JUMP_FAR_AWAY, /* jump through a register or memory */
-	X86_TRAP,	   /* execution does not continue: ud2, hlt, int3 */
+	/*
+	 * Jump through a register or memory. To *(base + disp), or to *(reg * 8 + disp) if there is no base
+	 * but `reg`. These two are set for calls, too.
+	 */
+	X86_JUMP_FAR_AWAY,
+	X86_TRAP, /* execution does not continue: ud2, hlt, int3 */
 	X86_NOP,
+	X86_ADDRESS,	 /* reg = end of the instruction + disp */
+	X86_CONSTANT,	 /* reg = disp, a number that may be an address below 2 GiB */
+	X86_COMPARE,	 /* flags of something - disp */
+	X86_TABLE_ENTRY, /* reg = 32 bits of *(base + index * 4), sign-extended */
 };
 
 struct x86_insn {

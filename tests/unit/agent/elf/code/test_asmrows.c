@@ -11,13 +11,11 @@ static const char *rows_of(const struct bytes *code, struct buf *out)
 {
 	struct elf_rows *t = NULL;
 	struct row_spans spans = {0};
-	uint32_t done = 0;
+	const struct code_piece piece = {
+		.va = 0x1000, .code = (const uint8_t *)code->data, .n = (uint32_t)code->len};
 
 	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
-	cr_assert_eq(asmrows_read_code(&spans, 0x1000, (const uint8_t *)code->data, (uint32_t)code->len, true,
-				       &done),
-		     0);
-	cr_assert_eq(done, code->len);
+	cr_assert_eq(asmrows_read_piece(&spans, &piece), 0);
 	int r = row_spans_lay_out(&spans, &t);
 	for (size_t i = 0; r == 0 && i < t->n_rows; i++) {
 		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
@@ -97,6 +95,8 @@ Test(asmrows, functions)
 		 BYTES("\xc3\xcc\xcc\xb8\x0f\x00\x00\x00\x0f\x05"),
 		 "0 rsp+8 same; 2 signal *(rsp+120); a none"},
 		{"no way out is seen: jmp rax", BYTES("\xff\xe0"), "nothing"},
+		{"a jump through the GOT is one to another function", BYTES("\xff\x25\x00\x00\x00\x00"),
+		 "0 rsp+8 same; 6 none"},
 		{"no way out is seen: ud2", BYTES("\x0f\x0b"), "nothing"},
 		{"a jump away with a frame", BYTES("\x53\xe9\x00\x10\x00\x00"), "nothing"},
 		{"runs out of the gap", BYTES("\x53\x5b"), "nothing"},
@@ -105,7 +105,7 @@ Test(asmrows, functions)
 		{"the stack pointer from nowhere", BYTES("\x48\x89\xfc\xc3"), "nothing"},
 		{"the table of a switch inside: push rbx; jmp rax, and its cases, aligned",
 		 BYTES("\x53\xff\xe0\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x5b\xc3"),
-		 "nothing"},
+		 "0 rsp+8 same; 1 rsp+16 same; 11 rsp+8 same; 12 none"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -114,22 +114,6 @@ Test(asmrows, functions)
 		cr_expect_str_eq(rows_of(&cases[i].code, &out), cases[i].expected, "%s: %s", cases[i].name,
 				 buf_str(&out));
 	}
-}
-
-Test(asmrows, an_incomplete_function_is_analysed_with_the_next_bytes)
-{
-	uint8_t code[256];
-	struct row_spans spans = {0};
-	uint32_t done = 0;
-
-	memset(code, 0x90, sizeof(code));
-	code[0] = 0xc3;
-	code[192] = 0x53; /* push rbx, then nops to the end */
-	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
-	cr_assert_eq(asmrows_read_code(&spans, 0x1000, code, sizeof(code), false, &done), 0);
-	cr_expect_eq(done, 192);
-	cr_expect_eq(spans.n, 1);
-	row_spans_fini(&spans);
 }
 
 /* For any bytes, the analysis ends, and its rows are inside the code. */

@@ -63,8 +63,8 @@ static void check_roots(const struct root_case *c, uint16_t machine)
 	"\xcc\x48\x31\xff\xe8\x00\x00\x00\x00\xf4"
 
 static const struct root_case x86_cases[] = {
-	{"the entry point of a program", BYTES(MUSL_START), ET_EXEC, 0x40, 0, 0, "40-4f"},
-	{"of a loader, recognised by its code", BYTES(MUSL_START), ET_DYN, 0x40, 0, 0, "40-4f"},
+	{"the entry point of a program", BYTES(MUSL_START), ET_EXEC, 0x40, 0, 0, "40-50"},
+	{"of a loader, recognised by its code", BYTES(MUSL_START), ET_DYN, 0x40, 0, 0, "40-50"},
 	{"a library's is none", BYTES("\x53\x48\x89\xfb\x5b\xc3"), ET_DYN, 0x40, 0, 0, ""},
 	{"an entry point whose FDE says that it was called", BYTES(MUSL_START), ET_EXEC, 0x40, 0x40, 0x80,
 	 "40-80"},

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Symbols of the parts that GCC moves away from a function, "name.cold", are no functions: they are entered
+ * by jumps, with the frame that the function has made.
+ *
+ * Pointers to functions lie in data: as addends of relocations, as words to be relocated (SHT_RELR), or, in
+ * programs with fixed addresses, as words. Labels of computed jumps and of tables for switches are there,
+ * too, so such an address may be inside a function.
+ */
+#include "agent/elf/code/starts.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/x86.h"
+#include "agent/elf/file/arch.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/file/strtab.h"
+
+#ifndef SHT_RELR
+#define SHT_RELR 19
+#endif
+#define STARTS_MAX (1u << 20)
+#define ENTRIES_PER_READ 2048
+#define DATA_CHUNK (64u << 10)
+#define DATA_MAX (64u << 20) /* bytes of data in which pointers are searched */
+#define CODE_MAX (64u << 20) /* bytes of code with rows */
+#define SYMBOLS_MAX (8u << 20)
+
+/* Imported functions that do not return. */
+static const char *const no_return_names[] = {
+	"_Exit",
+	"_Unwind_Resume",
+	"_ZSt10unexpectedv",
+	"_ZSt16__throw_bad_castv",
+	"_ZSt17__throw_bad_allocv",
+	"_ZSt19__throw_logic_errorPKc",
+	"_ZSt20__throw_length_errorPKc",
+	"_ZSt20__throw_out_of_rangePKc",
+	"_ZSt20__throw_system_errori",
+	"_ZSt24__throw_invalid_argumentPKc",
+	"_ZSt24__throw_out_of_range_fmtPKcz",
+	"_ZSt25__throw_bad_function_callv",
+	"_ZSt28__throw_bad_array_new_lengthv",
+	"_ZSt9terminatev",
+	"__assert",
+	"__assert_fail",
+	"__assert_perror_fail",
+	"__chk_fail",
+	"__cxa_bad_cast",
+	"__cxa_bad_typeid",
+	"__cxa_call_unexpected",
+	"__cxa_pure_virtual",
+	"__cxa_rethrow",
+	"__cxa_throw",
+	"__cxa_throw_bad_array_new_length",
+	"__fortify_fail",
+	"__libc_start_main",
+	"__longjmp_chk",
+	"__stack_chk_fail",
+	"_exit",
+	"_longjmp",
+	"abort",
+	"err",
+	"errx",
+	"exit",
+	"longjmp",
+	"pthread_exit",
+	"quick_exit",
+	"siglongjmp",
+	"thrd_exit",
+	"verr",
+	"verrx",
+};
+
+struct reader {
+	struct code_starts *s;
+	const struct elf_image *img;
+	const struct elf_segment *segments;
+	size_t n_segments;
+	int fatal;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool does_not_return(const char *name)
+{
+	return bsearch(&name, no_return_names, ARRAY_SIZE(no_return_names), sizeof *no_return_names,
+		       compare_names);
+}
+
+static bool is_code(const struct reader *r, uint64_t va)
+{
+	for (size_t i = 0; i < r->n_segments; i++)
+		if (r->segments[i].executable && va - r->segments[i].va < r->segments[i].file_bytes)
+			return true;
+	return false;
+}
+
+static void add(struct reader *r, uint64_t va, bool certain)
+{
+	struct code_starts *s = r->s;
+
+	if (r->fatal || s->n >= STARTS_MAX || !is_code(r, va))
+		return;
+	r->fatal = array_reserve(&s->v, &s->cap, s->n + 1, sizeof *s->v);
+	if (r->fatal == 0)
+		s->v[s->n++] = (struct code_start){va, certain};
+}
+
+/* --- symbols */
+
+static void add_symbol(struct reader *r, struct elf_strtab *names, const Elf64_Sym *sym)
+{
+	const unsigned type = ELF64_ST_TYPE(sym->st_info);
+	const char *name, *cold;
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
+	    !is_code(r, sym->st_value))
+		return;
+	name = elf_strtab_get(names, sym->st_name);
+	cold = strstr(name, ".cold");
+	if (!cold || (cold[5] && cold[5] != '.'))
+		add(r, sym->st_value, true);
+}
+
+static void read_symbols(struct reader *r, uint32_t type)
+{
+	_cleanup_free_ Elf64_Sym *v = NULL;
+	struct elf_section section;
+	struct elf_strtab names;
+	uint64_t n;
+
+	if (elf_image_find_section_type(r->img, type, &section) < 0 || section.entry_bytes != sizeof *v ||
+	    !elf_strtab_open(&names, r->img, &section))
+		return;
+	v = malloc(ENTRIES_PER_READ * sizeof *v);
+	if (!v) {
+		r->fatal = -ENOMEM;
+		return;
+	}
+	n = section.bytes / sizeof *v < SYMBOLS_MAX ? section.bytes / sizeof *v : SYMBOLS_MAX;
+	for (uint64_t at = 0; at < n; at += ENTRIES_PER_READ) {
+		const uint64_t some = n - at < ENTRIES_PER_READ ? n - at : ENTRIES_PER_READ;
+
+		if (elf_image_pread(r->img, section.offset + at * sizeof *v, v, some * sizeof *v) < 0)
+			return;
+		for (uint64_t i = 0; i < some; i++)
+			add_symbol(r, &names, &v[i]);
+	}
+}
+
+/* --- relocations */
+
+static void note_no_return(struct reader *r, uint64_t got)
+{
+	struct code_starts *s = r->s;
+
+	if (s->n_no_return >= STARTS_MAX || r->fatal)
+		return;
+	r->fatal = array_reserve(&s->no_return, &s->cap_no_return, s->n_no_return + 1, sizeof *s->no_return);
+	if (r->fatal == 0)
+		s->no_return[s->n_no_return++] = got;
+}
+
+static void add_relocation(struct reader *r, const struct elf_section *symbols, struct elf_strtab *names,
+			   const Elf64_Rela *rela)
+{
+	const uint32_t type = ELF64_R_TYPE(rela->r_info);
+	Elf64_Sym sym;
+
+	if (type == elf_arch_x86_64.relative || type == elf_arch_x86_64.irelative)
+		add(r, (uint64_t)rela->r_addend, type == elf_arch_x86_64.irelative);
+	else if ((type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) && names &&
+		 elf_image_pread(r->img, symbols->offset + ELF64_R_SYM(rela->r_info) * sizeof sym, &sym,
+				 sizeof sym) == 0 &&
+		 sym.st_shndx == SHN_UNDEF && does_not_return(elf_strtab_get(names, sym.st_name)))
+		note_no_return(r, rela->r_offset);
+}
+
+static void read_relocations(struct reader *r, const struct elf_section *section)
+{
+	_cleanup_free_ Elf64_Rela *v = malloc(ENTRIES_PER_READ * sizeof *v);
+	struct elf_section symbols;
+	struct elf_strtab names;
+	const bool named = elf_image_find_section_type(r->img, SHT_DYNSYM, &symbols) == 0 &&
+			   elf_strtab_open(&names, r->img, &symbols);
+	const uint64_t n = section->bytes / sizeof *v;
+
+	if (!v) {
+		r->fatal = -ENOMEM;
+		return;
+	}
+	for (uint64_t at = 0; at < n && at < SYMBOLS_MAX; at += ENTRIES_PER_READ) {
+		const uint64_t some = n - at < ENTRIES_PER_READ ? n - at : ENTRIES_PER_READ;
+
+		if (elf_image_pread(r->img, section->offset + at * sizeof *v, v, some * sizeof *v) < 0)
+			return;
+		for (uint64_t i = 0; i < some; i++)
+			add_relocation(r, &symbols, named ? &names : NULL, &v[i]);
+	}
+}
+
+static void read_all_relocations(struct reader *r)
+{
+	const size_t n = elf_image_n_sections(r->img);
+
+	for (size_t i = 1; i < n && r->fatal == 0; i++) {
+		struct elf_section section;
+
+		if (elf_image_section_header(r->img, i, &section) && section.type == SHT_RELA &&
+		    section.flags & SHF_ALLOC)
+			read_relocations(r, &section);
+	}
+}
+
+/* --- words in data */
+
+#define RELR_MAX (1u << 20)
+
+static void read_word(struct reader *r, uint64_t va)
+{
+	const struct elf_segment *s = elf_image_segment_at(r->img, va);
+	uint64_t word;
+
+	if (s && s->file_bytes - (va - s->va) >= sizeof word &&
+	    elf_image_pread(r->img, s->offset + (va - s->va), &word, sizeof word) == 0)
+		add(r, word, false);
+}
+
+/* An even entry is the address of a word; an odd one has a bit for each of the next 63 words. */
+static void read_relr(struct reader *r)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct elf_section section;
+	uint64_t at = 0, n;
+
+	if (elf_image_find_section_type(r->img, SHT_RELR, &section) < 0)
+		return;
+	n = section.bytes / sizeof at < RELR_MAX ? section.bytes / sizeof at : RELR_MAX;
+	if (elf_image_pread_new(r->img, section.offset, n * sizeof at, &bytes) < 0)
+		return;
+	for (uint64_t i = 0; i < n && r->fatal == 0; i++) {
+		uint64_t entry;
+
+		memcpy(&entry, bytes + i * sizeof entry, sizeof entry);
+		if (!(entry & 1)) {
+			read_word(r, entry);
+			at = entry + 8;
+			continue;
+		}
+		for (unsigned bit = 1; bit < 64; bit++)
+			if (entry >> bit & 1)
+				read_word(r, at + (bit - 1) * 8);
+		at += 63 * 8;
+	}
+}
+
+static void read_words(struct reader *r, const struct elf_segment *segment)
+{
+	_cleanup_free_ uint64_t *v = malloc(DATA_CHUNK);
+	const uint64_t skip = -segment->va & 7,
+		       bytes = segment->file_bytes > skip ? segment->file_bytes - skip : 0;
+
+	if (!v) {
+		r->fatal = -ENOMEM;
+		return;
+	}
+	for (uint64_t at = 0; at < bytes && at < DATA_MAX; at += DATA_CHUNK) {
+		const uint64_t some = bytes - at < DATA_CHUNK ? bytes - at : DATA_CHUNK;
+
+		if (elf_image_pread(r->img, segment->offset + skip + at, v, some) < 0)
+			return;
+		for (uint64_t i = 0; i < some / sizeof *v; i++)
+			add(r, v[i], false);
+	}
+}
+
+/* --- code that has rows already */
+
+/* Functions that it calls, and addresses that it loads. `code` has the bytes of the span. */
+static void read_span(struct reader *r, const struct row_span *span, const uint8_t *code)
+{
+	const size_t n = span->end - span->start;
+	struct x86_insn insn;
+
+	for (size_t at = 0; at < n && r->fatal == 0; at += insn.len) {
+		uint64_t target;
+
+		insn = x86_decode(code + at, n - at);
+		if (!insn.len)
+			return;
+		target = span->start + at + insn.len + (uint64_t)(int64_t)insn.disp;
+		if (insn.op == X86_CALL || (insn.op == X86_JUMP && target - span->start >= n))
+			add(r, target, insn.op == X86_CALL);
+		else if (insn.op == X86_ADDRESS)
+			add(r, target, false);
+		else if (insn.op == X86_CONSTANT && elf_image_type(r->img) == ET_EXEC)
+			add(r, (uint64_t)insn.disp, false);
+	}
+}
+
+static void read_spans(struct reader *r, const struct row_spans *spans)
+{
+	uint64_t budget = CODE_MAX;
+
+	for (size_t i = 0; i < spans->n && r->fatal == 0; i++) {
+		const struct row_span *span = &spans->v[i];
+		_cleanup_free_ uint8_t *code = NULL;
+
+		if (span->end - span->start > budget)
+			return;
+		budget -= span->end - span->start;
+		code = malloc(span->end - span->start + 1);
+		if (!code)
+			r->fatal = -ENOMEM;
+		else if (elf_image_read_code(r->img, span->start, code, span->end - span->start) == 0)
+			read_span(r, span, code);
+	}
+}
+
+/* --- all together */
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct code_start *x = a, *y = b;
+
+	return x->va != y->va ? (x->va > y->va) - (x->va < y->va) : y->certain - x->certain;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void sort(struct code_starts *s)
+{
+	size_t n = 0;
+
+	if (s->n)
+		qsort(s->v, s->n, sizeof *s->v, compare_starts);
+	for (size_t i = 0; i < s->n; i++)
+		if (!n || s->v[i].va != s->v[n - 1].va)
+			s->v[n++] = s->v[i];
+	s->n = n;
+	if (s->n_no_return)
+		qsort(s->no_return, s->n_no_return, sizeof *s->no_return, compare_addresses);
+}
+
+int code_starts_read(struct code_starts *s, const struct elf_image *img, const struct row_spans *spans)
+{
+	struct reader r = {.s = s, .img = img};
+
+	r.segments = elf_image_segments(img, &r.n_segments);
+	read_spans(&r, spans);
+	read_symbols(&r, SHT_SYMTAB);
+	read_symbols(&r, SHT_DYNSYM);
+	read_all_relocations(&r);
+	read_relr(&r);
+	for (size_t i = 0; i < r.n_segments && r.fatal == 0 && elf_image_type(img) == ET_EXEC; i++)
+		if (!r.segments[i].executable)
+			read_words(&r, &r.segments[i]);
+	sort(s);
+	return r.fatal;
+}
+
+void code_starts_fini(struct code_starts *s)
+{
+	free(s->v);
+	free(s->no_return);
+	*s = (struct code_starts){0};
+}
+
+size_t code_starts_from(const struct code_starts *s, uint64_t va)
+{
+	return array_first(s->n, i, s->v[i].va >= va);
+}
+
+bool code_starts_certain(const struct code_starts *s, uint64_t va)
+{
+	const size_t i = code_starts_from(s, va);
+
+	return i < s->n && s->v[i].va == va && s->v[i].certain;
+}
+
+bool code_starts_no_return(const struct code_starts *s, uint64_t got)
+{
+	const size_t i = array_first(s->n_no_return, k, s->no_return[k] >= got);
+
+	return i < s->n_no_return && s->no_return[i] == got;
+}
