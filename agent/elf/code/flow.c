@@ -14,7 +14,6 @@
 #define BIT(n) ((uint16_t)(1u << (n)))
 #define SP_ENTRY 8	      /* CFA - rsp at entry */
 #define FRAME_MAX (1 << 24)   /* bytes; no function has a larger frame, and sums stay within 32 bits */
-#define FP_LOST 1	      /* value of fp_at */
 #define CALL_CLOBBERS 0x0fc7u /* rax rcx rdx rsi rdi r8-r11: registers that a called function may change */
 
 struct flow_state flow_entry(void)
@@ -29,7 +28,8 @@ struct flow_state flow_entry(void)
 
 bool flow_at_entry(const struct flow_state *s)
 {
-	return s->known & BIT(X86_SP) && s->reg[X86_SP] == SP_ENTRY && (!s->fp_at || s->fp_at == FP_LOST);
+	return s->known & BIT(X86_SP) && s->reg[X86_SP] == SP_ENTRY &&
+	       (!s->fp_at || s->fp_at == FLOW_FP_LOST);
 }
 
 static struct flow_slot *slot_of(struct flow_state *s, uint8_t reg)
@@ -48,8 +48,12 @@ static void forget(struct flow_state *s, uint8_t reg)
 
 	s->known &= (uint16_t)~BIT(reg);
 	s->reg[reg] = 0;
-	if (slot)
-		*slot = (struct flow_slot){0};
+	if (!slot)
+		return;
+	*slot = (struct flow_slot){0};
+	*(reg == X86_SP ? &s->fp_sp : &s->fp_bp) = (struct flow_saved){0};
+	s->linked = 0;
+	s->apart = 0;
 }
 
 static void learn(struct flow_state *s, uint8_t reg, int32_t below)
@@ -58,45 +62,86 @@ static void learn(struct flow_state *s, uint8_t reg, int32_t below)
 	s->reg[reg] = below;
 }
 
+/* Keeps the distance between rsp and rbp, one of which has become `from` + disp. */
+static void link_pair(struct flow_state *s, const struct flow_state *before, uint8_t to, uint8_t from,
+		      int32_t disp)
+{
+	if (to == from && !before->linked)
+		return;
+	s->linked = 1;
+	if (to == from)
+		s->apart = before->apart + (to == X86_SP ? disp : -disp);
+	else
+		s->apart = to == X86_SP ? disp : -disp;
+}
+
 /* to = from + disp; both may be the same register. */
 static void copy(struct flow_state *s, uint8_t to, uint8_t from, int32_t disp)
 {
 	const struct flow_state before = *s;
 	const struct flow_slot *source = from == X86_SP ? &before.sp : from == X86_BP ? &before.bp : NULL;
+	const struct flow_saved *saved = from == X86_SP ? &before.fp_sp : &before.fp_bp;
 	struct flow_slot *target = slot_of(s, to);
 
 	forget(s, to);
 	if (is_known(&before, from))
 		learn(s, to, before.reg[from] - disp);
-	if (target && source && source->valid)
+	if (!target || !source)
+		return;
+	if (source->valid)
 		*target = (struct flow_slot){.valid = 1, .at = source->at - disp, .add = source->add};
+	if (saved->valid)
+		*(to == X86_SP ? &s->fp_sp : &s->fp_bp) = (struct flow_saved){1, saved->at - disp};
+	link_pair(s, &before, to, from, disp);
 }
 
 /* rbp changes before it was saved, as in functions that are called by their neighbours only. */
 static void lose_fp(struct flow_state *s)
 {
 	if (!s->fp_at)
-		s->fp_at = FP_LOST;
+		s->fp_at = FLOW_FP_LOST;
+}
+
+/* The word at base + at has become the CFA - add. */
+static void hold_cfa(struct flow_state *s, uint8_t base, int32_t at, int32_t add)
+{
+	*slot_of(s, base) = (struct flow_slot){.valid = 1, .at = at, .add = add};
+	if (s->linked)
+		*slot_of(s, base == X86_SP ? X86_BP : X86_SP) = (struct flow_slot){
+			.valid = 1, .at = base == X86_SP ? at + s->apart : at - s->apart, .add = add};
 }
 
 static void push(struct flow_state *s, uint8_t reg)
 {
 	copy(s, X86_SP, X86_SP, -8);
 	if (is_known(s, reg) && reg != X86_SP && !is_known(s, X86_SP))
-		s->sp = (struct flow_slot){.valid = 1, .add = s->reg[reg]};
+		hold_cfa(s, X86_SP, 0, s->reg[reg]);
 	else if (s->sp.valid && s->sp.at < 8)
 		s->sp = (struct flow_slot){0}; /* the push overwrites it */
-	if (reg == X86_BP && !s->fp_at && is_known(s, X86_SP))
+	if (reg != X86_BP || s->fp_at)
+		return;
+	if (is_known(s, X86_SP)) {
 		s->fp_at = -s->reg[X86_SP];
+	} else {
+		s->fp_at = FLOW_FP_SAVED;
+		s->fp_sp = (struct flow_saved){1, 0};
+	}
+}
+
+static void restore_fp(struct flow_state *s)
+{
+	s->fp_at = 0;
+	s->fp_sp = s->fp_bp = (struct flow_saved){0};
 }
 
 static bool pop(struct flow_state *s, uint8_t reg)
 {
-	const bool holds_fp = is_known(s, X86_SP) && s->fp_at && s->fp_at == -s->reg[X86_SP];
+	const bool holds_fp = (is_known(s, X86_SP) && s->fp_at && s->fp_at == -s->reg[X86_SP]) ||
+			      (s->fp_at == FLOW_FP_SAVED && s->fp_sp.valid && !s->fp_sp.at);
+
+	const struct flow_slot slot = s->sp;
 
 	if (reg == X86_SP) {
-		const struct flow_slot slot = s->sp;
-
 		forget(s, X86_SP);
 		if (!slot.valid || slot.at != 0)
 			return false;
@@ -107,9 +152,11 @@ static bool pop(struct flow_state *s, uint8_t reg)
 	if (reg == X86_NO_REG)
 		return true;
 	forget(s, reg);
+	if (slot.valid && slot.at == 0)
+		learn(s, reg, slot.add);
 	if (reg == X86_BP) {
 		if (holds_fp)
-			s->fp_at = 0;
+			restore_fp(s);
 		else
 			lose_fp(s);
 	}
@@ -122,13 +169,17 @@ static void load(struct flow_state *s, const struct x86_insn *i)
 	const bool cfa = slot && slot->valid && slot->at == i->disp;
 	const int32_t add = cfa ? slot->add : 0;
 
+	const struct flow_saved *saved = i->base == X86_BP ? &s->fp_bp : &s->fp_sp;
+	const bool holds_fp = (is_known(s, i->base) && s->fp_at && s->fp_at == i->disp - s->reg[i->base]) ||
+			      (slot && s->fp_at == FLOW_FP_SAVED && saved->valid && saved->at == i->disp);
+
+	forget(s, i->reg);
 	if (i->reg == X86_BP) {
-		if (is_known(s, i->base) && s->fp_at && s->fp_at == i->disp - s->reg[i->base])
-			s->fp_at = 0;
+		if (holds_fp)
+			restore_fp(s);
 		else
 			lose_fp(s);
 	}
-	forget(s, i->reg);
 	if (cfa)
 		learn(s, i->reg, add);
 }
@@ -139,7 +190,7 @@ static void store(struct flow_state *s, const struct x86_insn *i)
 	int64_t apart = slot ? (int64_t)i->disp - slot->at : 0;
 
 	if (slot && is_known(s, i->reg) && !is_known(s, i->base))
-		*slot = (struct flow_slot){.valid = 1, .at = i->disp, .add = s->reg[i->reg]};
+		hold_cfa(s, i->base, i->disp, s->reg[i->reg]);
 	else if (slot && slot->valid && apart > -8 && apart < 8)
 		*slot = (struct flow_slot){0};
 	if (i->reg == X86_BP && !s->fp_at && is_known(s, i->base) && !is_known(s, X86_BP))
@@ -202,6 +253,12 @@ bool flow_step(struct flow_state *s, const struct x86_insn *insn)
 	return (s->known || s->sp.valid || s->bp.valid) && (!is_known(s, X86_SP) || s->reg[X86_SP] >= 0);
 }
 
+static void meet_saved(struct flow_saved *a, const struct flow_saved *b)
+{
+	if (memcmp(a, b, sizeof *a) != 0)
+		*a = (struct flow_saved){0};
+}
+
 static void meet_slot(struct flow_slot *a, const struct flow_slot *b)
 {
 	if (memcmp(a, b, sizeof *a) != 0)
@@ -224,7 +281,7 @@ bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_c
 
 	if (s->fp_at != other->fp_at) {
 		if (s->fp_at > 0 || other->fp_at > 0)
-			s->fp_at = FP_LOST;
+			s->fp_at = FLOW_FP_LOST;
 		else
 			return false;
 	}
@@ -240,6 +297,14 @@ bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_c
 	}
 	meet_slot(&s->sp, &other->sp);
 	meet_slot(&s->bp, &other->bp);
+	meet_saved(&s->fp_sp, &other->fp_sp);
+	meet_saved(&s->fp_bp, &other->fp_bp);
+	if (s->linked != other->linked || s->apart != other->apart)
+		s->linked = 0, s->apart = 0;
+	if (s->fp_at == FLOW_FP_SAVED && !s->fp_sp.valid && !s->fp_bp.valid)
+		s->fp_at = FLOW_FP_LOST;
+	if (s->fp_at != FLOW_FP_SAVED)
+		s->fp_sp = s->fp_bp = (struct flow_saved){0};
 	*ret_changed = memcmp(s, &before, sizeof before) != 0;
 	return s->known || s->sp.valid || s->bp.valid;
 }
@@ -269,7 +334,10 @@ struct elf_rule flow_rule(const struct flow_state *s)
 		r.cfa_reg = dwarf_of(base);
 		r.cfa_off = s->reg[base];
 	}
-	if (s->fp_at == FP_LOST)
+	if (s->fp_at == FLOW_FP_SAVED && s->fp_bp.valid)
+		r.fp = (struct elf_reg_rule){
+			.kind = REG_DEREF_REG, .reg = dwarf_of(X86_BP), .off = s->fp_bp.at};
+	else if (s->fp_at > 0)
 		r.fp.kind = REG_UNDEFINED;
 	else if (s->fp_at)
 		r.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = s->fp_at};

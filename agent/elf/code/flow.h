@@ -18,12 +18,23 @@ struct flow_slot {
 	int32_t valid, at, add;
 };
 
+/* The word at register + at is the caller's rbp. */
+struct flow_saved {
+	int32_t valid, at;
+};
+
+#define FLOW_FP_LOST 1	/* values of fp_at that are no offsets */
+#define FLOW_FP_SAVED 2 /* fp_sp or fp_bp says where */
+
 /* States are compared as bytes, so fields that are not valid are zero. */
 struct flow_state {
 	int32_t reg[X86_REGS];	 /* CFA - register, if its bit in `known` is set */
 	struct flow_slot sp, bp; /* relative to rsp, to rbp */
-	int32_t fp_at; /* the caller's rbp is saved at CFA + fp_at; 0: it is in rbp; 1: it is lost */
-	uint16_t known, zero;
+	/* the caller's rbp is saved at CFA + fp_at; 0: it is in rbp; or FLOW_FP_* */
+	int32_t fp_at;
+	struct flow_saved fp_sp, fp_bp; /* relative to rsp, to rbp; for FLOW_FP_SAVED */
+	int32_t apart;			/* rsp - rbp, if `linked` */
+	uint16_t known, linked;
 };
 
 /*

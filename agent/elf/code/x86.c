@@ -159,7 +159,7 @@ static bool one_is_bad(uint8_t c)
 		[0xd5] = true, [0xd6] = true, [0xea] = true, [0x6c] = true, [0x6d] = true, [0x6e] = true,
 		[0x6f] = true, [0xe4] = true, [0xe5] = true, [0xe6] = true, [0xe7] = true, [0xec] = true,
 		[0xed] = true, [0xee] = true, [0xef] = true, [0xf1] = true, [0xfa] = true, [0xfb] = true,
-		[0xcd] = true, [0xa0] = true, [0xa1] = true, [0xa2] = true, [0xa3] = true,
+		[0xcd] = true,
 	};
 
 	return bad[c];
@@ -221,6 +221,8 @@ static unsigned one_immediate(const struct x86_decoder *d)
 		return (c & 7) == 4 ? 1 : (c & 7) == 5 ? z : 0;
 	if (c >= 0xb8 && c <= 0xbf)
 		return d->rex & 8 ? 8 : z;
+	if (c >= 0xa0 && c <= 0xa3) /* an address, of a global variable of Free Pascal for example */
+		return d->address32 ? 4 : 8;
 	if (c == 0x68 || c == 0x69 || c == 0x81 || c == 0xa9 || c == 0xc7)
 		return z;
 	if (c == 0xe8 || c == 0xe9)
@@ -326,6 +328,8 @@ static uint16_t one_writes(const struct x86_decoder *d)
 		return (uint16_t)(BIT((c & 7) | (d->rex & 1) << 3) | BIT(X86_AX));
 	if (c == 0x98 || c == 0x99)
 		return BIT(X86_AX) | BIT(X86_DX);
+	if (c == 0xa0 || c == 0xa1)
+		return BIT(X86_AX);
 	if ((c >= 0xa4 && c <= 0xa7) || (c >= 0xaa && c <= 0xaf))
 		return BIT(X86_AX) | BIT(X86_CX) | BIT(X86_SI) | BIT(X86_DI);
 	if (c >= 0xb0 && c <= 0xbf)

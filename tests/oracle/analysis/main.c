@@ -68,7 +68,7 @@ static enum outcome compare(const struct elf_rule *rule, const struct flow_state
 		return NOT_COMPARED;
 	if (!cfa || rule->ra.kind != REG_CFA_OFF || rule->ra.off != -8)
 		return CFA_DIFFERS;
-	if (s->fp_at == 1)
+	if (s->fp_at == FLOW_FP_LOST)
 		return FP_UNKNOWN;
 	if (rule->fp.kind == REG_SAME)
 		return s->fp_at ? FP_DIFFERS : EQUAL;
