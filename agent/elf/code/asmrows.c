@@ -54,7 +54,7 @@ struct place {
 	uint8_t len;	     /* length of the instruction */
 	/*
 	 * COVERED: another source describes the byte; FAILED: as the entry of a function; TRIED: in a
-	 * function that was guessed wrongly
+	 * function that has no rows
 	 */
 	uint8_t flags;
 };
@@ -242,18 +242,21 @@ static void leave(struct sweep *s, uint16_t assumption)
 	s->left |= !is_weak(s, assumption);
 }
 
-/* A path comes to `off` with the state of this index. */
-static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assumption)
+/*
+ * A path comes to `off` with the state of this index. `jumps`: it jumps there. That code runs into other code
+ * proves nothing: so does a guess in the middle of an instruction, with the padding behind it.
+ */
+static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assumption, bool jumps)
 {
 	struct place *p = &s->places[off];
 	struct flow_state both;
 	bool changed;
 
 	if (p->flags & ACCEPTED) { /* by another function, which has this part, too */
-		if (same_rule(s, p->state, state))
-			leave(s, assumption);
-		else
+		if (!same_rule(s, p->state, state))
 			contradict(s, assumption);
+		else if (jumps)
+			leave(s, assumption);
 		return;
 	}
 	if (p->state == NO_STATE) {
@@ -276,19 +279,22 @@ static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assum
 	}
 }
 
-/* Follows a jump to `target`. Outside of the piece, and at the start of a function, it is a tail call. */
-static void go(struct sweep *s, uint32_t off, int64_t target, uint32_t state)
+/*
+ * Goes on at `target`, by a jump or behind the instruction. Outside of the piece, and at the start of a
+ * function, a jump is a tail call.
+ */
+static void go(struct sweep *s, uint32_t off, int64_t target, uint32_t state, bool jumps)
 {
 	const uint16_t assumption = s->places[off].assumption;
 	const bool inside = target >= 0 && target < s->piece.n;
 
 	if (inside && !is_covered(s, (uint32_t)target) &&
 	    (target == s->entry || !is_start(s, (uint32_t)target)))
-		arrive(s, (uint32_t)target, state, assumption);
-	else if (flow_at_entry(&s->states[state]))
-		leave(s, assumption);
-	else
+		arrive(s, (uint32_t)target, state, assumption, jumps);
+	else if (!flow_at_entry(&s->states[state]))
 		contradict(s, assumption);
+	else if (jumps)
+		leave(s, assumption);
 }
 
 /* Behind a loop that touches each page of a large frame: cmp reg, rsp; jne. */
@@ -336,7 +342,21 @@ static void go_on(struct sweep *s, uint32_t off, const struct x86_insn *insn)
 	if (state == NO_STATE || next >= s->piece.n)
 		contradict(s, s->places[off].assumption);
 	else
-		go(s, off, next, state);
+		go(s, off, next, state, false);
+}
+
+static bool begins_like_a_function(const struct sweep *s, uint32_t off)
+{
+	return x86_begins_function(s->piece.code + off, s->piece.n - off);
+}
+
+/* Whether a function seems to begin at this offset behind padding: a pointer leads there, or by its code. */
+static bool seems_to_begin(const struct sweep *s, uint32_t off)
+{
+	const uint64_t va = s->piece.va + off;
+
+	return va % ENTRY_ALIGN == 0 &&
+	       ((s->piece.starts && code_starts_at(s->piece.starts, va)) || begins_like_a_function(s, off));
 }
 
 /* Whether the code behind a call is that of another function. */
@@ -347,7 +367,8 @@ static bool ends_behind(const struct sweep *s, uint32_t next)
 	if (next >= s->piece.n || is_start(s, next) || is_covered(s, next))
 		return true;
 	padded = x86_padding(s->piece.code, s->piece.n, next);
-	return padded == s->piece.n || (padded > next && (is_start(s, padded) || is_covered(s, padded)));
+	return padded == s->piece.n ||
+	       (padded > next && (is_start(s, padded) || is_covered(s, padded) || seems_to_begin(s, padded)));
 }
 
 /* Whether there is padding up to where a function may begin. */
@@ -476,7 +497,7 @@ static void follow(struct sweep *s, uint32_t off)
 			contradict(s, p->assumption);
 		return;
 	case X86_JUMP:
-		go(s, off, target, p->state);
+		go(s, off, target, p->state, true);
 		return;
 	case X86_TRAP:
 		return;
@@ -494,7 +515,7 @@ static void follow(struct sweep *s, uint32_t off)
 			go_on_perhaps(s, off, &insn);
 		return;
 	case X86_BRANCH:
-		go(s, off, target, p->state);
+		go(s, off, target, p->state, true);
 		break;
 	case X86_ADDRESS:
 	case X86_CONSTANT:
@@ -524,7 +545,7 @@ static void try_assumption(struct sweep *s)
 					: !flow_meet(&both, &s->states[a.state], &changed))
 			return;
 	}
-	arrive(s, a.to, a.state, (uint16_t)(i + 1));
+	arrive(s, a.to, a.state, (uint16_t)(i + 1), false);
 }
 
 static void run(struct sweep *s)
@@ -597,7 +618,7 @@ static bool follow_function(struct sweep *s, uint32_t entry, bool known)
 	for (int tries = known ? TRIES_KNOWN : TRIES_GUESS; tries > 0 && !s->no_memory; tries--) {
 		forget(s);
 		s->entry = s->end = entry;
-		arrive(s, entry, index, 0);
+		arrive(s, entry, index, 0, false);
 		run(s);
 		follow_leftovers(s);
 		if (!s->conflict)
@@ -650,7 +671,7 @@ static void explore(struct sweep *s, uint32_t entry, enum kind kind)
 		accept(s);
 	else {
 		p->flags |= kind == KNOWN ? FAILED : 0;
-		for (size_t i = 0; i < s->trail.n && kind == GUESS; i++)
+		for (size_t i = 0; i < s->trail.n && (s->conflict || kind == GUESS); i++)
 			s->places[s->trail.v[i]].flags |= TRIED;
 		forget(s);
 	}
@@ -693,16 +714,6 @@ static uint32_t next_place(const struct sweep *s, uint32_t off)
 	while (off < s->piece.n && s->places[off].state == NO_STATE && !is_covered(s, off) &&
 	       (s->piece.va + off) % ENTRY_ALIGN != 0);
 	return off;
-}
-
-/* push, sub rsp, or endbr64 */
-static bool begins_like_a_function(const struct sweep *s, uint32_t off)
-{
-	const uint8_t *code = s->piece.code + off;
-	const struct x86_insn insn = x86_decode(code, s->piece.n - off);
-
-	return insn.op == X86_PUSH || (insn.op == X86_ADD && insn.reg == X86_SP && insn.disp < 0) ||
-	       (insn.len == 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0);
 }
 
 static void explore_guesses(struct sweep *s)

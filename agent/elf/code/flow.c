@@ -242,10 +242,20 @@ static bool apply(struct flow_state *s, const struct x86_insn *i)
 	}
 }
 
+/* Words below rsp belong to nobody: a signal handler may overwrite them. */
+static void forget_below(struct flow_state *s)
+{
+	if (s->sp.valid && s->sp.at < 0)
+		s->sp = (struct flow_slot){0};
+	if (s->linked && s->bp.valid && s->bp.at - s->apart < 0)
+		s->bp = (struct flow_slot){0};
+}
+
 bool flow_step(struct flow_state *s, const struct x86_insn *insn)
 {
 	if (!apply(s, insn))
 		return false;
+	forget_below(s);
 	for (unsigned r = 0; r < X86_REGS; r++)
 		if (s->reg[r] > FRAME_MAX || s->reg[r] < -FRAME_MAX)
 			return false;

@@ -18,6 +18,7 @@
 #define DEPTH_MAX 100u	  /* functions that are searched one for the other */
 #define BUDGET_PER_BYTE 8 /* instructions */
 #define SLOT_BYTES 16
+#define ENTRY_ALIGN 16
 #define SEARCHED (RETURNS_SURELY + 2) /* an answer: it is being searched */
 
 int code_returns_init(struct code_returns *r, const struct code_piece *piece)
@@ -34,6 +35,7 @@ void code_returns_fini(struct code_returns *r)
 	free(r->answers);
 	free(r->marks);
 	free(r->work);
+	*r = (struct code_returns){0};
 }
 
 /* --- outside of the piece */
@@ -91,10 +93,24 @@ static void work_add(struct code_returns *r, uint32_t off)
 		r->budget = 0;
 }
 
+static const struct code_start *start_at(const struct code_returns *r, int64_t off)
+{
+	return r->piece.starts ? code_starts_at(r->piece.starts, r->piece.va + (uint64_t)off) : NULL;
+}
+
 static bool is_start(const struct code_returns *r, int64_t off)
 {
-	return r->answers[off] ||
-	       (r->piece.starts && code_starts_certain(r->piece.starts, r->piece.va + (uint64_t)off));
+	const struct code_start *start = start_at(r, off);
+
+	return r->answers[off] || (start && start->certain);
+}
+
+/* Behind the padding at `off`, if a function may begin there; else 0. */
+static uint32_t behind_padding(const struct code_returns *r, uint32_t off)
+{
+	const uint32_t padded = x86_padding(r->piece.code, r->piece.n, off);
+
+	return padded > off && (r->piece.va + padded) % ENTRY_ALIGN == 0 ? padded : 0;
 }
 
 /* Whether the instruction takes another stack: longjmp does, and switches between coroutines. */
@@ -111,7 +127,7 @@ static bool switches_stack(const struct x86_insn *insn)
  */
 static enum returns path(struct code_returns *r, uint32_t entry, int64_t at, uint32_t generation)
 {
-	bool switched = false;
+	bool doubtful = false; /* it is on another stack, or behind a call and padding */
 
 	while (at >= 0 && at < r->piece.n && r->budget) {
 		const struct x86_insn insn = x86_decode(r->piece.code + at, r->piece.n - (size_t)at);
@@ -123,16 +139,16 @@ static enum returns path(struct code_returns *r, uint32_t entry, int64_t at, uin
 		r->marks[at] = generation;
 		r->budget--;
 		if (!insn.len || insn.op == X86_RETURN)
-			return RETURNS_SURELY;
+			return doubtful ? RETURNS_PERHAPS : RETURNS_SURELY;
 		if (insn.op == X86_TRAP)
 			return RETURNS_NEVER;
-		switched |= switches_stack(&insn);
+		doubtful |= switches_stack(&insn);
 		if (insn.op == X86_JUMP_FAR_AWAY || insn.op == X86_CALL_FAR_AWAY) {
 			answer = code_returns_slot(r, (uint32_t)at, &insn);
 			if (answer == RETURNS_NEVER)
 				return RETURNS_NEVER;
 			if (insn.op == X86_JUMP_FAR_AWAY)
-				return switched ? RETURNS_PERHAPS : RETURNS_SURELY;
+				return doubtful ? RETURNS_PERHAPS : RETURNS_SURELY;
 		}
 		if (insn.op == X86_CALL && insn.disp) {
 			answer = code_returns(r, target);
@@ -140,6 +156,15 @@ static enum returns path(struct code_returns *r, uint32_t entry, int64_t at, uin
 				return answer;
 			if (answer == RETURNS_NEVER)
 				return RETURNS_NEVER;
+		}
+		if (insn.op == X86_CALL || (insn.op == X86_CALL_FAR_AWAY && insn.len > 2)) {
+			const uint32_t padded = next < r->piece.n ? behind_padding(r, (uint32_t)next) : 0;
+
+			if (padded && padded < r->piece.n &&
+			    (is_start(r, padded) || start_at(r, padded) ||
+			     x86_begins_function(r->piece.code + padded, r->piece.n - padded)))
+				return RETURNS_NEVER;
+			doubtful |= padded != 0;
 		}
 		if (insn.op == X86_BRANCH && target >= 0 && target < r->piece.n)
 			work_add(r, (uint32_t)target);
@@ -149,7 +174,7 @@ static enum returns path(struct code_returns *r, uint32_t entry, int64_t at, uin
 		if (target < 0 || target >= r->piece.n)
 			return outside(r, target) == RETURNS_NEVER ? RETURNS_NEVER : RETURNS_SURELY;
 		if (target != entry && is_start(r, target))
-			return code_returns(r, target);
+			return doubtful ? RETURNS_PERHAPS : code_returns(r, target);
 		at = target;
 	}
 	return RETURNS_SURELY;

@@ -386,11 +386,11 @@ size_t code_starts_from(const struct code_starts *s, uint64_t va)
 	return array_first(s->n, i, s->v[i].va >= va);
 }
 
-bool code_starts_certain(const struct code_starts *s, uint64_t va)
+const struct code_start *code_starts_at(const struct code_starts *s, uint64_t va)
 {
 	const size_t i = code_starts_from(s, va);
 
-	return i < s->n && s->v[i].va == va && s->v[i].certain;
+	return i < s->n && s->v[i].va == va ? &s->v[i] : NULL;
 }
 
 bool code_starts_no_return(const struct code_starts *s, uint64_t got)

@@ -33,8 +33,8 @@ int code_starts_read(struct code_starts *s, const struct elf_image *img, const s
 void code_starts_fini(struct code_starts *s);
 /* The index of the first start at or behind `va`; s->n: there is none. */
 size_t code_starts_from(const struct code_starts *s, uint64_t va);
-/* Whether a function certainly begins at `va`. */
-bool code_starts_certain(const struct code_starts *s, uint64_t va);
+/* The start at `va`; NULL: there is none. Borrowed. */
+const struct code_start *code_starts_at(const struct code_starts *s, uint64_t va);
 /* Whether the GOT entry at this address is that of a function that does not return. */
 bool code_starts_no_return(const struct code_starts *s, uint64_t got);
 

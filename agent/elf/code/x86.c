@@ -606,6 +606,15 @@ uint32_t x86_nops(const uint8_t *code, uint32_t n)
 	return at;
 }
 
+bool x86_begins_function(const uint8_t *code, size_t n)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	const struct x86_insn insn = x86_decode(code, n);
+
+	return insn.op == X86_PUSH || (insn.op == X86_ADD && insn.reg == X86_SP && insn.disp < 0) ||
+	       (insn.len == sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0);
+}
+
 unsigned x86_sigreturn(const uint8_t *code, size_t n)
 {
 	static const uint8_t eax[] = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};		  /* mov $15, %eax; syscall */

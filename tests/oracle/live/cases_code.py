@@ -54,25 +54,6 @@ def musl(work, *flags, strip=False):
     return with_copy(program, lambda path: work.run(["strip", "-s", path])) if strip else program
 
 
-def tcc(work):
-    """tcc has no attributes, statements or alignment of the generator: a chain of small functions."""
-    work.need("tcc")
-    text = ["#include <stdlib.h>", "#include <unistd.h>", "volatile int always = 1;",
-            "unsigned long leaf(unsigned long x) { for (int i = 0; i < 40; i++) x = x * 6364136223846793005ul + 1; return x; }"]
-    names = [f"f{i}" for i in range(12)]
-    for i, name in reversed(list(enumerate(names))):
-        callee = names[i + 1] if i + 1 < len(names) else "leaf"
-        text.append(f"unsigned long {name}(unsigned long x) {{ char frame[{16 + 24 * i}]; frame[x % sizeof frame] = 1;"
-                    f" x = {callee}(x + 1) + frame[0]; return x + frame[x % sizeof frame]; }}")
-    text.append("int main(void) { alarm(300); while (always) f0(1); return 0; }")
-    source = work.write("small.c", "\n".join(text))
-    program = work.path("small")
-    work.run(["tcc", "-o", program, source])
-    frames = [*names, "leaf"]
-    lists = [frames[:n] for n in range(1, len(frames) + 1)]
-    return Program([program], [stacks(r"[^;]*;(?:[^;]+;){1,3}main", lists)], set(frames), [program], names=False)
-
-
 CASES = {f"code {v}": lambda w, v=v: no_tables(w, v) for v in VARIANTS}
 CASES["code stripped"] = lambda w: stripped(w, "gcc-O2")
 CASES["code stripped -O0"] = lambda w: stripped(w, "gcc-O0-protector")
@@ -84,5 +65,4 @@ CASES["code musl"] = lambda w: musl(w)
 CASES["code musl static"] = lambda w: musl(w, "-static")
 CASES["code musl static, no tables"] = lambda w: musl(w, "-static", *NO_TABLES)
 CASES["code musl stripped, no tables"] = lambda w: musl(w, "-static", *NO_TABLES, strip=True)
-CASES["code tcc"] = tcc
 QUICK = ("code gcc-O2-protector", "code clang-Os", "code stripped", "code removed static", "code musl stripped, no tables")
