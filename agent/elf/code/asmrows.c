@@ -643,17 +643,21 @@ static void accept(struct sweep *s)
 	s->trail.n = 0;
 }
 
-/* Whether a function may begin at `off`: it is aligned, or what is before it seems to end there. */
-static bool may_begin(const struct sweep *s, uint32_t off)
+/* Whether what is before `off` seems to end there: padding, ret, hlt, ud2, a jump, a call. */
+static bool is_behind_end(const struct sweep *s, uint32_t off)
 {
 	const uint8_t *code = s->piece.code + off;
 
-	if ((s->piece.va + off) % ENTRY_ALIGN == 0 || off == 0 || is_covered(s, off - 1) ||
-	    x86_padding(s->piece.code, off, off - 1) == off)
+	if (off == 0 || is_covered(s, off - 1) || x86_padding(s->piece.code, off, off - 1) == off)
 		return true;
-	/* ret, hlt, ud2, jmp; a jump or a call (of a function that does not return) */
 	return code[-1] == 0xc3 || code[-1] == 0xf4 || (off >= 2 && code[-2] == 0x0f && code[-1] == 0x0b) ||
-	       (off >= 2 && code[-2] == 0xeb) || (off >= 5 && (code[-5] & 0xfe) == 0xe8);
+	       (off >= 2 && code[-2] == 0xeb) || (off >= 5 && (code[-5] & 0xfe) == 0xe8) ||
+	       x86_ends_with_nop(s->piece.code, off);
+}
+
+static bool may_begin(const struct sweep *s, uint32_t off)
+{
+	return (s->piece.va + off) % ENTRY_ALIGN == 0 || is_behind_end(s, off);
 }
 
 enum kind { KNOWN, POINTER, GUESS };
@@ -736,7 +740,8 @@ static void explore_guesses(struct sweep *s)
 			at += p->len ?: 1;
 			continue;
 		}
-		if ((s->piece.va + at) % ENTRY_ALIGN == 0 || (s->piece.starts && at == behind)) {
+		if (((s->piece.va + at) % ENTRY_ALIGN == 0 && (!s->piece.starts || is_behind_end(s, at))) ||
+		    (s->piece.starts && at == behind)) {
 			explore(s, at, GUESS);
 			explore_known(s);
 			explore_pointers(s);

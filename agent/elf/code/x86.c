@@ -606,6 +606,17 @@ uint32_t x86_nops(const uint8_t *code, uint32_t n)
 	return at;
 }
 
+bool x86_ends_with_nop(const uint8_t *code, size_t end)
+{
+	for (size_t len = 2; len <= X86_MAX_BYTES && len <= end; len++) {
+		const struct x86_insn insn = x86_decode(code + end - len, len);
+
+		if (insn.op == X86_NOP && insn.len == len)
+			return true;
+	}
+	return false;
+}
+
 bool x86_begins_function(const uint8_t *code, size_t n)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};

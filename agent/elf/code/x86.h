@@ -72,6 +72,8 @@ struct x86_insn x86_decode(const uint8_t *code, size_t n);
 uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at);
 /* The length of the nops at `code`. Nops, unlike other padding, may be executed. */
 uint32_t x86_nops(const uint8_t *code, uint32_t n);
+/* Whether one of the usual nops of several bytes ends at `end`. */
+bool x86_ends_with_nop(const uint8_t *code, size_t end);
 /* Whether the instruction is one with which functions often begin: push, sub rsp, endbr64. */
 bool x86_begins_function(const uint8_t *code, size_t n);
 /*

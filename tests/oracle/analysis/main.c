@@ -25,14 +25,16 @@ enum outcome {
 	EQUAL,
 	CFA_DIFFERS,
 	FP_DIFFERS,
-	FP_UNKNOWN,	/* to the analysis: the caller's rbp is lost */
+	FP_BOTH,    /* the row says that rbp is unchanged, the analysis that it is saved: both may be right */
+	FP_UNKNOWN, /* to the analysis: the caller's rbp is lost */
 	NOT_COMPARED,	/* the row's rule has a base of which the analysis knows nothing */
 	ROOT_OR_SIGNAL, /* the row is of an outermost frame or a signal frame */
 	OUTCOMES,
 };
 
-static const char *const names[OUTCOMES] = {"equal",	   "CFA differs",  "rbp differs",
-					    "rbp unknown", "not compared", "outermost or signal"};
+static const char *const names[OUTCOMES] = {
+	"equal",       "CFA differs",  "rbp differs",	     "rbp saved or unchanged",
+	"rbp unknown", "not compared", "outermost or signal"};
 
 struct comparison {
 	const struct elf_rows *rows;
@@ -71,7 +73,7 @@ static enum outcome compare(const struct elf_rule *rule, const struct flow_state
 	if (s->fp_at == FLOW_FP_LOST)
 		return FP_UNKNOWN;
 	if (rule->fp.kind == REG_SAME)
-		return s->fp_at ? FP_DIFFERS : EQUAL;
+		return s->fp_at < 0 && !(s->known >> X86_BP & 1) ? FP_BOTH : s->fp_at ? FP_DIFFERS : EQUAL;
 	/* behind `pop rbp`, GCC's rows refer to the word below rsp, which still has the value */
 	if (rule->fp.kind == REG_CFA_OFF)
 		return s->fp_at == rule->fp.off || (!s->fp_at && -s->reg[X86_SP] > rule->fp.off) ? EQUAL
