@@ -44,6 +44,8 @@
 #define ASSUMPTIONS_MAX 0xfffeu /* of one function */
 #define BEHIND_BYTES 256	/* behind the last known instruction, in which more of the function may be */
 #define ROUNDS_MAX 4
+/* Instructions that are followed: a file can be made so that each function leads through all others. */
+#define BUDGET_PER_BYTE 16
 
 enum { QUEUED = 1, ACCEPTED = 2, DENIED = 4, START = 8, COVERED = 16, FAILED = 32, TRIED = 64 };
 
@@ -83,7 +85,8 @@ struct sweep {
 	size_t n_table;
 	struct offsets known, pointers; /* to be followed */
 	bool no_memory;
-	bool again; /* a function begins in what was taken for the middle of another */
+	uint64_t budget; /* instructions that may still be followed */
+	bool again;	 /* a function begins in what was taken for the middle of another */
 	/* the function that is followed */
 	uint32_t entry, end;	     /* `end`: behind its last instruction so far */
 	bool known_entry;	     /* it certainly begins there */
@@ -186,13 +189,6 @@ static bool same_rule(const struct sweep *s, uint32_t a, uint32_t b)
 }
 
 /* --- one function */
-
-static bool is_entry_state(const struct sweep *s, uint32_t state)
-{
-	const struct flow_state entry = flow_entry();
-
-	return same_state(&s->states[state], &entry);
-}
 
 static bool is_start(const struct sweep *s, uint32_t off)
 {
@@ -555,6 +551,11 @@ static void run(struct sweep *s)
 			const uint32_t off = s->queue.v[--s->queue.n];
 
 			s->places[off].flags &= (uint8_t)~QUEUED;
+			if (s->budget-- == 0) {
+				s->budget = 0;
+				contradict(s, 0);
+				return;
+			}
 			follow(s, off);
 		} else if (s->next_assumption < s->n_assumptions) {
 			try_assumption(s);
@@ -666,7 +667,7 @@ static void explore(struct sweep *s, uint32_t entry, enum kind kind)
 {
 	struct place *p = &s->places[entry];
 
-	if (p->flags & ACCEPTED && kind == KNOWN && !is_entry_state(s, p->state))
+	if (p->flags & ACCEPTED && kind == KNOWN && !flow_at_entry(&s->states[p->state]))
 		s->again = true;
 	if (p->flags & (ACCEPTED | COVERED | (kind == KNOWN ? FAILED : 0)))
 		return;
@@ -681,16 +682,21 @@ static void explore(struct sweep *s, uint32_t entry, enum kind kind)
 	}
 }
 
+static bool is_over(const struct sweep *s)
+{
+	return s->no_memory || !s->budget;
+}
+
 /* Follows what the accepted functions call, and those that these call. */
 static void explore_known(struct sweep *s)
 {
-	while (s->known.n && !s->no_memory)
+	while (s->known.n && !is_over(s))
 		explore(s, s->known.v[--s->known.n], KNOWN);
 }
 
 static void explore_pointers(struct sweep *s)
 {
-	while (s->pointers.n && !s->no_memory) {
+	while (s->pointers.n && !is_over(s)) {
 		explore(s, s->pointers.v[--s->pointers.n], POINTER);
 		explore_known(s);
 	}
@@ -724,7 +730,7 @@ static void explore_guesses(struct sweep *s)
 {
 	uint32_t at = 0, behind = 0; /* the end of the last known instruction */
 
-	while (at < s->piece.n && !s->no_memory) {
+	while (at < s->piece.n && !is_over(s)) {
 		const struct place *p = &s->places[at];
 
 		if (p->state != NO_STATE || p->flags & COVERED) {
@@ -804,7 +810,8 @@ static int emit_unknown(struct row_spans *spans, const struct sweep *s, uint32_t
 	const size_t first = spans->out.n_rows;
 	int r;
 
-	while (*off < s->piece.n && !is_known(s, *off) && !is_covered(s, *off))
+	while (*off < s->piece.n && !is_known(s, *off) && !is_covered(s, *off) &&
+	       !x86_sigreturn(s->piece.code + *off, s->piece.n - *off))
 		++*off;
 	if (*off - start >= ELF_GAP_MIN)
 		return 0;
@@ -906,11 +913,13 @@ int asmrows_read_piece(struct row_spans *spans, const struct code_piece *piece)
 	if (x86_padding(piece->code, piece->n, 0) == piece->n)
 		return 0;
 	s.places = calloc(piece->n, sizeof *s.places);
+	s.budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
 	if (!s.places || array_reserve(&s.states, &s.cap_states, 1, sizeof *s.states) < 0 ||
 	    code_returns_init(&s.returns, piece) < 0)
 		return -ENOMEM;
 	s.states[0] = none;
-	read_covered(&s, spans);
+	if (piece->starts) /* else it is a gap */
+		read_covered(&s, spans);
 	explore_all(&s);
 	if (s.no_memory)
 		return -ENOMEM;

@@ -94,6 +94,10 @@ Test(asmrows, functions)
 		{"a trampoline behind a function and padding",
 		 BYTES("\xc3\xcc\xcc\xb8\x0f\x00\x00\x00\x0f\x05"),
 		 "0 rsp+8 same; 2 signal *(rsp+120); a none"},
+		{"a trampoline behind code that is not known",
+		 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x48\xc7\xc0\x0f"
+		       "\x00\x00\x00\x0f\x05"),
+		 "11 signal *(rsp+120); 1a none"},
 		{"no way out is seen: jmp rax", BYTES("\xff\xe0"), "nothing"},
 		{"a jump through the GOT is one to another function", BYTES("\xff\x25\x00\x00\x00\x00"),
 		 "0 rsp+8 same; 6 none"},
