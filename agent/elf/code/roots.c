@@ -16,8 +16,8 @@
  * - A fiber of Boost.Context, whose code others use, too (PHP), returns to a label inside make_fcontext:
  *   xor edi, edi; call _exit; hlt. make_fcontext loads that address with `lea`.
  *
- * The last three are searched in code without call-frame information; where there is some, it says what is
- * outermost.
+ * Threads and fibers are searched in code without call-frame information; where there is some, it says what
+ * is outermost.
  */
 #include "agent/elf/code/roots.h"
 

@@ -32,86 +32,85 @@ static const char *rows_of(const struct bytes *code, struct buf *out)
 	return r == -ENODATA ? "nothing" : buf_str(out);
 }
 
+static const struct {
+	const char *name;
+	struct bytes code;
+	const char *expected;
+} cases[] = {
+	{"leaf", BYTES("\x0f\x58\xc1\xc3"), "0 rsp+8 same; 4 none"},
+	{"pushes, sum, rbp reused: push rbx, rbp; sub 16; xor ebp; add 16; pop rbp, rbx; ret",
+	 BYTES("\x53\x55\x48\x83\xec\x10\x31\xed\x48\x83\xc4\x10\x5d\x5b\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 same; 2 rsp+24 cfa-24; 6 rsp+40 cfa-24; c rsp+24 cfa-24; d rsp+16 "
+	 "same; "
+	 "e rsp+8 same; f none"},
+	{"libjpeg-turbo: push rbp; mov rax, rsp; sub 4; and; mov [rsp], rax; mov rbp, rsp; lea rsp, "
+	 "[rbp - 64]; "
+	 "mov rsp, rbp; pop rsp; pop rbp; ret",
+	 BYTES("\x55\x48\x89\xe0\x48\x83\xec\x04\x48\x83\xe4\xe0\x48\x89\x04\x24\x48\x89\xe5\x48\x8d"
+	       "\x65"
+	       "\xc0"
+	       "\x48\x89\xec\x5c\x5d\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 8 rsp+20 cfa-16; c rax+16 cfa-16; 10 *(rsp+0)+16 cfa-16; "
+	 "13 *(rbp+0)+16 cfa-16; 1b rsp+16 cfa-16; 1c rsp+8 same; 1d none"},
+	{"x86inc, in memory: push rbx; mov rbx, rsp; and; sub 256; mov [rsp + 128], rbx; xor ebx; "
+	 "mov rsp, [rsp + "
+	 "128]; pop rbx; ret",
+	 BYTES("\x53\x48\x89\xe3\x48\x83\xe4\xc0\x48\x81\xec\x00\x01\x00\x00\x48\x89\x9c\x24\x80\x00"
+	       "\x00"
+	       "\x00\x31\xdb"
+	       "\x48\x8b\xa4\x24\x80\x00\x00\x00\x5b\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 same; 8 rbx+16 same; 17 *(rsp+128)+16 same; 21 rsp+16 same; 22 "
+	 "rsp+8 same; 23 none"},
+	{"x86inc, in a register: mov r11, rsp; and; sub 64; xor eax; mov rsp, r11; ret",
+	 BYTES("\x49\x89\xe3\x48\x83\xe4\xe0\x48\x83\xec\x40\x31\xc0\x4c\x89\xdc\xc3"),
+	 "0 rsp+8 same; 7 r11+8 same; 10 rsp+8 same; 11 none"},
+	{"a frame pointer: push rbp; mov rbp, rsp; call away; and rsp; leave; ret",
+	 BYTES("\x55\x48\x89\xe5\xe8\x00\x10\x00\x00\x48\x83\xe4\xf0\xc9\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; d rbp+16 cfa-16; e rsp+8 same; f none"},
+	{"rbp saved by a store, then a jump away",
+	 BYTES("\x48\x83\xec\x18\x48\x89\x6c\x24\x08\x31\xed\x48\x8b\x6c\x24\x08\x48\x83\xc4\x18\xe9"
+	       "\xe7"
+	       "\xef\xff\xff"),
+	 "0 rsp+8 same; 4 rsp+32 same; 9 rsp+32 cfa-24; 10 rsp+32 same; 14 rsp+8 same; 19 none"},
+	{"rbp lost: xor ebp; ret", BYTES("\x31\xed\xc3"), "0 rsp+8 same; 2 rsp+8 undef; 3 none"},
+	{"a loop, a function behind padding",
+	 BYTES("\x53\xff\xc9\x75\xfc\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x50\x58\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 same; 6 rsp+8 same; 11 rsp+16 same; 12 rsp+8 same; 13 none"},
+	{"endbr64 begins a function",
+	 BYTES("\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\xf3\x0f\x1e\xfa"
+	       "\xc3"),
+	 "10 rsp+8 same; 15 none"},
+	{"the return does not fit: push rbx; ret", BYTES("\x53\xc3"), "nothing"},
+	{"ways disagree: test; je over; push rbx; over: pop rbx; ret", BYTES("\x85\xff\x74\x01\x53\x5b\xc3"),
+	 "nothing"},
+	{"a trampoline out of a signal handler: mov eax, 15; syscall, then no function",
+	 BYTES("\xb8\x0f\x00\x00\x00\x0f\x05\xc3"), "0 signal *(rsp+120); 7 none"},
+	{"mov rax, 15; syscall, in padding", BYTES("\xcc\xcc\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05\xcc"),
+	 "1 signal *(rsp+120); b none"},
+	{"a trampoline right behind a function: ret; mov eax, 15; syscall",
+	 BYTES("\xc3\xb8\x0f\x00\x00\x00\x0f\x05"), "0 rsp+8 same; 1 signal *(rsp+120); 8 none"},
+	{"a trampoline behind a function and padding", BYTES("\xc3\xcc\xcc\xb8\x0f\x00\x00\x00\x0f\x05"),
+	 "0 rsp+8 same; 2 signal *(rsp+120); a none"},
+	{"a trampoline behind code that is not known",
+	 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x48\xc7\xc0\x0f"
+	       "\x00\x00\x00\x0f\x05"),
+	 "11 signal *(rsp+120); 1a none"},
+	{"no way out is seen: jmp rax", BYTES("\xff\xe0"), "nothing"},
+	{"a jump through the GOT is one to another function", BYTES("\xff\x25\x00\x00\x00\x00"),
+	 "0 rsp+8 same; 6 none"},
+	{"no way out is seen: ud2", BYTES("\x0f\x0b"), "nothing"},
+	{"a jump away with a frame", BYTES("\x53\xe9\x00\x10\x00\x00"), "nothing"},
+	{"runs out of the gap", BYTES("\x53\x5b"), "nothing"},
+	{"not an instruction", BYTES("\x53\x06\x5b\xc3"), "nothing"},
+	{"cut instruction", BYTES("\xc5\xf8"), "nothing"},
+	{"the stack pointer from nowhere", BYTES("\x48\x89\xfc\xc3"), "nothing"},
+	{"the table of a switch inside: push rbx; jmp rax, and its cases, aligned",
+	 BYTES("\x53\xff\xe0\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x5b\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 same; 11 rsp+8 same; 12 none"},
+};
+
 Test(asmrows, functions)
 {
-	static const struct {
-		const char *name;
-		struct bytes code;
-		const char *expected;
-	} cases[] = {
-		{"leaf", BYTES("\x0f\x58\xc1\xc3"), "0 rsp+8 same; 4 none"},
-		{"pushes, sum, rbp reused: push rbx, rbp; sub 16; xor ebp; add 16; pop rbp, rbx; ret",
-		 BYTES("\x53\x55\x48\x83\xec\x10\x31\xed\x48\x83\xc4\x10\x5d\x5b\xc3"),
-		 "0 rsp+8 same; 1 rsp+16 same; 2 rsp+24 cfa-24; 6 rsp+40 cfa-24; c rsp+24 cfa-24; d rsp+16 "
-		 "same; "
-		 "e rsp+8 same; f none"},
-		{"libjpeg-turbo: push rbp; mov rax, rsp; sub 4; and; mov [rsp], rax; mov rbp, rsp; lea rsp, "
-		 "[rbp - 64]; "
-		 "mov rsp, rbp; pop rsp; pop rbp; ret",
-		 BYTES("\x55\x48\x89\xe0\x48\x83\xec\x04\x48\x83\xe4\xe0\x48\x89\x04\x24\x48\x89\xe5\x48\x8d"
-		       "\x65"
-		       "\xc0"
-		       "\x48\x89\xec\x5c\x5d\xc3"),
-		 "0 rsp+8 same; 1 rsp+16 cfa-16; 8 rsp+20 cfa-16; c rax+16 cfa-16; 10 *(rsp+0)+16 cfa-16; "
-		 "13 *(rbp+0)+16 cfa-16; 1b rsp+16 cfa-16; 1c rsp+8 same; 1d none"},
-		{"x86inc, in memory: push rbx; mov rbx, rsp; and; sub 256; mov [rsp + 128], rbx; xor ebx; "
-		 "mov rsp, [rsp + "
-		 "128]; pop rbx; ret",
-		 BYTES("\x53\x48\x89\xe3\x48\x83\xe4\xc0\x48\x81\xec\x00\x01\x00\x00\x48\x89\x9c\x24\x80\x00"
-		       "\x00"
-		       "\x00\x31\xdb"
-		       "\x48\x8b\xa4\x24\x80\x00\x00\x00\x5b\xc3"),
-		 "0 rsp+8 same; 1 rsp+16 same; 8 rbx+16 same; 17 *(rsp+128)+16 same; 21 rsp+16 same; 22 "
-		 "rsp+8 same; 23 none"},
-		{"x86inc, in a register: mov r11, rsp; and; sub 64; xor eax; mov rsp, r11; ret",
-		 BYTES("\x49\x89\xe3\x48\x83\xe4\xe0\x48\x83\xec\x40\x31\xc0\x4c\x89\xdc\xc3"),
-		 "0 rsp+8 same; 7 r11+8 same; 10 rsp+8 same; 11 none"},
-		{"a frame pointer: push rbp; mov rbp, rsp; call away; and rsp; leave; ret",
-		 BYTES("\x55\x48\x89\xe5\xe8\x00\x10\x00\x00\x48\x83\xe4\xf0\xc9\xc3"),
-		 "0 rsp+8 same; 1 rsp+16 cfa-16; d rbp+16 cfa-16; e rsp+8 same; f none"},
-		{"rbp saved by a store, then a jump away",
-		 BYTES("\x48\x83\xec\x18\x48\x89\x6c\x24\x08\x31\xed\x48\x8b\x6c\x24\x08\x48\x83\xc4\x18\xe9"
-		       "\xe7"
-		       "\xef\xff\xff"),
-		 "0 rsp+8 same; 4 rsp+32 same; 9 rsp+32 cfa-24; 10 rsp+32 same; 14 rsp+8 same; 19 none"},
-		{"rbp lost: xor ebp; ret", BYTES("\x31\xed\xc3"), "0 rsp+8 same; 2 rsp+8 undef; 3 none"},
-		{"a loop, a function behind padding",
-		 BYTES("\x53\xff\xc9\x75\xfc\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x50\x58\xc3"),
-		 "0 rsp+8 same; 1 rsp+16 same; 6 rsp+8 same; 11 rsp+16 same; 12 rsp+8 same; 13 none"},
-		{"endbr64 begins a function",
-		 BYTES("\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\xf3\x0f\x1e\xfa"
-		       "\xc3"),
-		 "10 rsp+8 same; 15 none"},
-		{"the return does not fit: push rbx; ret", BYTES("\x53\xc3"), "nothing"},
-		{"ways disagree: test; je over; push rbx; over: pop rbx; ret",
-		 BYTES("\x85\xff\x74\x01\x53\x5b\xc3"), "nothing"},
-		{"a trampoline out of a signal handler: mov eax, 15; syscall, then no function",
-		 BYTES("\xb8\x0f\x00\x00\x00\x0f\x05\xc3"), "0 signal *(rsp+120); 7 none"},
-		{"mov rax, 15; syscall, in padding",
-		 BYTES("\xcc\xcc\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05\xcc"), "1 signal *(rsp+120); b none"},
-		{"a trampoline right behind a function: ret; mov eax, 15; syscall",
-		 BYTES("\xc3\xb8\x0f\x00\x00\x00\x0f\x05"), "0 rsp+8 same; 1 signal *(rsp+120); 8 none"},
-		{"a trampoline behind a function and padding",
-		 BYTES("\xc3\xcc\xcc\xb8\x0f\x00\x00\x00\x0f\x05"),
-		 "0 rsp+8 same; 2 signal *(rsp+120); a none"},
-		{"a trampoline behind code that is not known",
-		 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x48\xc7\xc0\x0f"
-		       "\x00\x00\x00\x0f\x05"),
-		 "11 signal *(rsp+120); 1a none"},
-		{"no way out is seen: jmp rax", BYTES("\xff\xe0"), "nothing"},
-		{"a jump through the GOT is one to another function", BYTES("\xff\x25\x00\x00\x00\x00"),
-		 "0 rsp+8 same; 6 none"},
-		{"no way out is seen: ud2", BYTES("\x0f\x0b"), "nothing"},
-		{"a jump away with a frame", BYTES("\x53\xe9\x00\x10\x00\x00"), "nothing"},
-		{"runs out of the gap", BYTES("\x53\x5b"), "nothing"},
-		{"not an instruction", BYTES("\x53\x06\x5b\xc3"), "nothing"},
-		{"cut instruction", BYTES("\xc5\xf8"), "nothing"},
-		{"the stack pointer from nowhere", BYTES("\x48\x89\xfc\xc3"), "nothing"},
-		{"the table of a switch inside: push rbx; jmp rax, and its cases, aligned",
-		 BYTES("\x53\xff\xe0\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x5b\xc3"),
-		 "0 rsp+8 same; 1 rsp+16 same; 11 rsp+8 same; 12 none"},
-	};
-
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_buf_ struct buf out = {0};
 
