@@ -29,6 +29,7 @@
 #include "agent/probe/sideband.h"
 #include "agent/base/resources.h"
 #include "agent/sample/decode.h"
+#include "agent/symbol/jit.h"
 #include "agent/unwind/completion.h"
 #include "cgroup/meta.h"
 #include "cgroup/namespace.h"
@@ -130,6 +131,28 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 	struct agent *a = data;
 
 	report_add(a->report, task, view);
+}
+
+static void on_generated(struct process *p, uint64_t address, void *data)
+{
+	struct agent *a = data;
+
+	track_generated(a->track, p, address);
+}
+
+/* Looks a function up that a process has generated. */
+static int on_function(struct process *p, uint64_t since_ns, struct generated_request *request, void *data)
+{
+	struct agent *a = data;
+	struct symbol_jit_code code;
+	int r = report_code_at(a->report, p, request->address, since_ns, &code);
+
+	if (r < 0)
+		return r;
+	request->start = code.start;
+	request->end = code.end;
+	request->frame_pointer = code.frame_pointer;
+	return 0;
 }
 
 static bool is_reading(const struct process *p, void *data)
@@ -410,6 +433,8 @@ static int open_processes(struct agent *a)
 		.max_files = resources_files_max(),
 		.cgroup_base = a->cgroup_base,
 		.debug_files = c->symbols.debug_files,
+		.function = on_function,
+		.function_data = a,
 		.workload = a->metadata ? on_workload : NULL,
 		.workload_data = a,
 		.select = a->options.select ? select_process : NULL,
@@ -434,6 +459,7 @@ static int open_samples(struct agent *a)
 		.worker = a->worker,
 		.user_frames = c->stack.depth,
 		.max_bytes = c->memory.total_bytes / 8,
+		.generated = on_generated,
 		.reading = is_reading,
 		.final = on_final,
 		.data = a,

@@ -69,13 +69,14 @@ struct mapping_list {
 /* No block can have these refs, since the process table lies there. */
 #define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
 #define TABLE_PENDING 1u /* being built: the unwind ends, and is finished in user space */
+#define TABLE_REFUSED 2u /* there will be none, and the frame pointer cannot be trusted: the unwind ends */
 
 struct mapping_entry {
 	__u64 start, end; /* process addresses, [start, end) */
 	__u64 bias;	  /* process address - bias = ELF virtual address (mod 2^64) */
 	__u16 file;	  /* index in frames, 1 to FRAME_FILE_MAX; FILE_ANONYMOUS: memory without a file */
 	__u16 generation; /* low bits of the table's */
-	__u32 table;	  /* ref, TABLE_NEVER or TABLE_PENDING. Written alone, with one store */
+	__u32 table;	  /* ref, or one of the above. Written alone, with one store */
 };
 
 /* --- unwind table of one text range: header, rules[n_rules], index[n_pages + 1], rows */
@@ -101,12 +102,25 @@ enum unwind_cfa {
 	UNWIND_CFA_PLT,	     /* in a PLT slot: arch_plt_cfa(ip, sp, cfa) */
 	UNWIND_CFA_SIGNAL,   /* the kernel's signal frame at sp */
 	UNWIND_CFA_ROOT,     /* return address undefined: outermost frame */
-	UNWIND_CFA_NONE,     /* no call-frame information here */
+	UNWIND_CFA_NONE,     /* no call-frame information here; `cfa` is one of enum unwind_none */
 	UNWIND_CFA_REG,	     /* register `reg` + cfa, innermost frame only */
 	/* *(sp + REGISTER_INDEX * 8 + low16(cfa)) + high16(cfa), innermost frame only */
 	UNWIND_CFA_DEREF_INDEX,
 	UNWIND_CFA_UNSUPPORTED,
 	UNWIND_CFA_SWITCH, /* fp + cfa, on any stack; the frame record at fp has the caller's fp and ip */
+	/*
+	 * The same as _SP and _FP, by rules that may be wrong, as the code may have changed since, or was
+	 * not found by certain means: the return address must follow a call.
+	 */
+	UNWIND_CFA_SP_CHECKED,
+	UNWIND_CFA_FP_CHECKED,
+};
+
+/* What a walk does where there is no rule. */
+enum unwind_none {
+	UNWIND_NONE_FRAME_POINTER, /* steps by frame pointer */
+	UNWIND_NONE_PENDING,	   /* ends: user space is about to look at this code */
+	UNWIND_NONE_REFUSED,	   /* ends: the code has been looked at */
 };
 
 /* Where the caller's frame pointer is. */
@@ -264,7 +278,8 @@ static inline __u32 frame_following(__u64 word)
 	X(EXITING, "task exiting", 1)	    /* its memory is gone; see below */                              \
 	X(OUTDATED, "outdated mappings", 0) /* by the agent: some mappings had been replaced when it ran */  \
 	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */ \
-	X(NO_ROOT, "no root", 0) /* return address or frame pointer 0, in code not known as outermost */
+	X(NO_ROOT, "no root", 0) /* return address or frame pointer 0, in code not known as outermost */     \
+	X(NO_CALL, "no call", 0) /* a rule by code analysis led to a return address behind no call */
 
 /*
  * EXITING counts as complete: the memory of the process is freed, at its end or by execve, so that it has no

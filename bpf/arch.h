@@ -32,6 +32,8 @@
  *	arch_has_rule(cfa)         whether the architecture has this enum unwind_cfa
  *	arch_plt_cfa(ip, sp, n)    CFA in a PLT slot whose push ends `n` bytes from the slot's start
  *
+ *	arch_follows_call(code)    whether the eight bytes before a return address end with a call
+ *
  * The kernel's signal frame, at sp in the trampoline that a handler returns to:
  *
  *	SIGNAL_FLAGS, SIGNAL_LINK  offsets of uc_flags and uc_link

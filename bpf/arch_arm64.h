@@ -82,6 +82,14 @@ static inline int arch_is_sigreturn(__u64 code)
 	return code == 0xd4000001d2801168ull; /* mov x8, #139; svc #0 */
 }
 
+/* bl, or blr and its forms with pointer authentication: the instruction before the return address. */
+static inline int arch_follows_call(__u64 code)
+{
+	__u32 insn = code >> 32;
+
+	return (insn & 0xfc000000) == 0x94000000 || (insn & 0xfefff000) == 0xd63f0000;
+}
+
 #define PAGE_BYTES_MIN 4096
 #define RED_ZONE_BYTES 0
 

@@ -58,6 +58,32 @@ static inline int arch_is_sigreturn(__u64 code)
 	       code == 0x0f0000000fc0c748ull;		/* mov $15, %rax; and the first byte of syscall */
 }
 
+/*
+ * The byte at a distance before the return address. A call is e8 with 32 bits, or ff, a ModRM byte whose
+ * middle field is 2, perhaps a SIB byte, and 0, 8 or 32 bits of displacement.
+ */
+#define CALL_BYTE(code, distance) ((code) >> (64 - 8 * (distance)) & 255)
+
+static inline int arch_follows_call(__u64 code)
+{
+	__u64 b1 = CALL_BYTE(code, 1), b2 = CALL_BYTE(code, 2), b3 = CALL_BYTE(code, 3);
+	__u64 b6 = CALL_BYTE(code, 6), b7 = CALL_BYTE(code, 7);
+
+	if (CALL_BYTE(code, 5) == 0xe8)
+		return 1;
+	if (b2 == 0xff && ((b1 & 0xf8) == 0xd0 || ((b1 & 0xf8) == 0x10 && b1 != 0x14 && b1 != 0x15)))
+		return 1; /* a register, [register] */
+	if (b3 == 0xff && (b2 == 0x14 || ((b2 & 0xf8) == 0x50 && b2 != 0x54)))
+		return 1; /* [base + index], [register + 8 bits] */
+	if (CALL_BYTE(code, 4) == 0xff && b3 == 0x54)
+		return 1; /* [base + index + 8 bits] */
+	if (b6 == 0xff && (CALL_BYTE(code, 5) == 0x15 ||
+			   ((CALL_BYTE(code, 5) & 0xf8) == 0x90 && CALL_BYTE(code, 5) != 0x94)))
+		return 1; /* [rip + 32 bits], [register + 32 bits] */
+	return b7 == 0xff &&
+	       (b6 == 0x94 || (b6 == 0x14 && (CALL_BYTE(code, 5) & 7) == 5)); /* with SIB byte */
+}
+
 #define PAGE_BYTES_MIN 4096
 #define RED_ZONE_BYTES 128
 

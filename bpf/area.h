@@ -44,7 +44,7 @@ struct unwind_state {
 	__u32 innermost;   /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
 	__u32 have_regs;   /* regs[] is filled; 0: the sample's own have to be fetched first */
 	__u32 fallback;	   /* ending to report if the last frame-pointer step led nowhere; 0: none */
-	__u32 pending;	   /* the mapping's table is being built */
+	__u32 pending;	   /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */
 	__u32 switches;	   /* steps to another stack (FRAME_BYTES_MAX), allowed once */
 	__u32 n_before;	   /* words in the record before the frame that regs belong to */
 	__u32 saved_bytes; /* behind the words: 0, or a struct saved_stack and its stack */

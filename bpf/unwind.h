@@ -186,14 +186,14 @@ UNWIND_FN int unwind_mapping(void)
 	t->n_pages = 0;
 	t->segment = 0;
 	ref = *(volatile __u32 *)&m->table;
-	t->pending = ref == TABLE_PENDING;
-	if (ref > TABLE_PENDING) {
+	t->pending = ref == TABLE_PENDING || ref == TABLE_REFUSED ? ref : 0;
+	if (ref > TABLE_REFUSED) {
 		s = env_segment(ref_segment(ref));
 		if (!s)
 			return ENDING_NO_TABLE;
 		at = ref_offset(ref);
 		if ((__u16)segment_u32(s, at + BLOCK_GENERATION) != generation) {
-			t->pending = 1; /* another block by now; user space knows where the table is */
+			t->pending = TABLE_PENDING; /* another block by now; user space knows where it is */
 			return NEXT_FRAMES;
 		}
 		t->segment = ref_segment(ref);
@@ -276,11 +276,34 @@ static __always_inline int is_trampoline(struct unwind_area *a)
 	return arch_is_sigreturn(code);
 }
 
+/*
+ * Whether the return address that the rule leads to follows a call. Code that cannot be read does not speak
+ * against it, and an address in no mapping ends the walk anyway.
+ */
+static __always_inline int follows_call(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 ra, code;
+
+	if (stack_word(a, t->cfa + arch_ra_offset(t->rule_bits), &ra))
+		return 1; /* has an ending of its own, as has 0 */
+	ra = arch_strip_ip(ra, a->ip_signature);
+	if (!ra)
+		return 1;
+	return env_read_user(&code, sizeof code, ra - sizeof code) || arch_follows_call(code);
+}
+
 /* Code without a row, or without a table. */
 static __always_inline int step_without_row(struct unwind_area *a)
 {
-	if (a->state.pending) /* the frame pointer would be a guess, and the table is on its way */
+	struct unwind_state *t = &a->state;
+
+	if (t->pending == TABLE_REFUSED || t->rule.cfa == UNWIND_NONE_REFUSED)
+		return ENDING_NO_ROW;
+	if (t->pending || t->rule.cfa == UNWIND_NONE_PENDING) { /* the frame pointer would be a guess */
+		t->pending = TABLE_PENDING;
 		return ENDING_NO_TABLE;
+	}
 	if (is_trampoline(a))
 		return step_signal(a);
 	return step_frame_pointer(a, a->state.n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, FRAME_RECORD_BYTES);
@@ -320,6 +343,10 @@ UNWIND_FN int unwind_rare(void)
 		return low;
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
+	case UNWIND_CFA_SP_CHECKED:
+	case UNWIND_CFA_FP_CHECKED:
+		t->cfa = (cfa == UNWIND_CFA_FP_CHECKED ? t->fp : t->sp) + t->rule.cfa;
+		return t->cfa & 7 || follows_call(a) ? -1 : ENDING_NO_CALL;
 	case UNWIND_CFA_PLT:
 		t->cfa = arch_plt_cfa(t->ip, t->sp, t->rule.cfa);
 		return -1;

@@ -33,6 +33,7 @@ struct binary {
 	uint64_t names_delta; /* add it to an address of that file to get the binary's */
 	struct proc_root *root; /* where to look for the debug file; a reference until that is done; NULL */
 	bool searched;		/* we have looked for a debug file */
+	bool generated;		/* no file: it stands for the code that a process has generated */
 	struct elf_segment *segments;
 	size_t n_segments;
 	struct frame_module module; /* strings owned */
@@ -49,6 +50,11 @@ struct binary {
  * Takes the fd (it may have O_PATH) on success. 0 or -ENOMEM; a file that is not ELF has no segments.
  */
 int binary_new(struct binary **ret, int fd, const struct stat *st, const char *path);
+/*
+ * One that stands for the code that a process has generated: no file, and its addresses are the process's.
+ * 0 or -ENOMEM.
+ */
+int binary_new_generated(struct binary **ret, uint32_t pid);
 void binary_free(struct binary *b);
 
 #endif

@@ -374,6 +374,10 @@ void binary_registry_close_unused(struct binary_registry *r, uint64_t before_ns,
 
 	for (struct binary *b = r->oldest; b && b->unused_ns < before_ns; b = newer) {
 		newer = b->newer;
+		if (b->generated) { /* its process is gone */
+			drop(r, b);
+			continue;
+		}
 		if (b->fd < 0)
 			continue;
 		r->stats.closed++;

@@ -114,7 +114,8 @@ void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, cons
 /*
  * Closes the descriptors of binaries that have been unreferenced since before `before_ns`. A binary that
  * is of no use without them is removed: `complete` returns false for it (its table is not built), it has a
- * separate debug file, or its identity could not be proven any more.
+ * separate debug file, or its identity could not be proven any more. So is one that stands for generated
+ * code.
  */
 void binary_registry_close_unused(struct binary_registry *r, uint64_t before_ns,
 				  bool (*complete)(uint32_t index, void *data), void *data);

@@ -120,6 +120,12 @@ void proc_history_opened(struct process *p, uint32_t from, uint32_t to)
 		(void)proc_maps_opened(p->history->versions[i].maps, from, to);
 }
 
+void proc_history_set_code(struct process *p, uint32_t code)
+{
+	for (uint32_t i = 0; p->history && i < p->history->n; i++)
+		proc_maps_set_code(p->history->versions[i].maps, code);
+}
+
 void proc_history_forget(struct process *p, uint64_t time_ns)
 {
 	struct proc_history *h = p->history;

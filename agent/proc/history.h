@@ -46,6 +46,8 @@ void proc_history_each(const struct process *p, void (*fn)(const struct proc_map
 		       void *data);
 /* Calls proc_maps_opened for each version. */
 void proc_history_opened(struct process *p, uint32_t from, uint32_t to);
+/* Calls proc_maps_set_code for each version. */
+void proc_history_set_code(struct process *p, uint32_t code);
 /* Forgets versions that ended before `time_ns`, because no sample of that time can follow. */
 void proc_history_forget(struct process *p, uint64_t time_ns);
 void proc_history_fini(struct process *p);

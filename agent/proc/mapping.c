@@ -101,6 +101,8 @@ int proc_maps_copy(struct proc_maps **ret, const struct proc_maps *m)
 	}
 	copy->n_chunks = m->n_chunks;
 	copy->n = m->n;
+	if (m->code)
+		proc_maps_set_code(copy, m->code);
 	*ret = copy;
 	return 0;
 }
@@ -117,8 +119,19 @@ void proc_maps_unref(struct proc_maps *m)
 		return;
 	for (uint32_t i = 0; i < m->n_chunks; i++)
 		chunk_unref(m, m->chunks[i]);
+	proc_maps_set_code(m, 0);
 	free(m->chunks);
 	free(m);
+}
+
+void proc_maps_set_code(struct proc_maps *m, uint32_t code)
+{
+	if (m->files && code)
+		m->files->hold(code, m->files->data);
+	if (m->files && m->code)
+		m->files->release(m->code, m->files->data);
+	m->code = code;
+	m->version++;
 }
 
 uint32_t proc_maps_private(const struct proc_maps *m)

@@ -54,6 +54,7 @@ struct proc_maps {
 	uint64_t version;		 /* incremented by every change of the entries */
 	struct proc_maps_chunk **chunks; /* in ascending order; several lists may share a chunk */
 	const struct proc_files *files;	 /* borrowed; NULL: files are not counted */
+	uint32_t code; /* file index that stands for code which the process has generated; 0: none yet */
 };
 
 /*
@@ -83,6 +84,8 @@ int proc_maps_insert(struct proc_maps *m, struct proc_mapping mapping);
  * `from`.
  */
 bool proc_maps_opened(struct proc_maps *m, uint32_t from, uint32_t to);
+/* Sets `code` of the list, and counts its use. Counts as a change of the entries. */
+void proc_maps_set_code(struct proc_maps *m, uint32_t code);
 /* Whether another mapping is in the range of `mapping`. */
 bool proc_maps_replaces(const struct proc_maps *m, const struct proc_mapping *mapping);
 /* Whether the list already covers all of `mapping`. */

@@ -116,15 +116,24 @@ static const char *runtime_of(const struct jit_names *n, const struct process *p
 	return runtime;
 }
 
+/* Whether the frame's index stands for the generated code of its process. */
+static bool is_generated(const struct jit_names *n, const struct stack_frame *f)
+{
+	const struct binary *b =
+		f->kind == STACK_FRAME_NATIVE ? binary_registry_get(n->binaries, frame_file(f->word)) : NULL;
+
+	return b && b->generated;
+}
+
 /* The process address of a frame; 0: the mapping of its file is unknown. */
-static uint64_t address_of(const struct process *p, const struct stack_frame *f)
+static uint64_t address_of(const struct jit_names *n, const struct process *p, const struct stack_frame *f)
 {
 	struct proc_maps_cursor c = {.maps = p->maps};
 	uint32_t file = frame_file(f->word);
 	uint64_t va = frame_va(f->word);
 	const struct proc_mapping *m;
 
-	if (f->kind == STACK_FRAME_ANONYMOUS)
+	if (f->kind == STACK_FRAME_ANONYMOUS || is_generated(n, f))
 		return va;
 	while ((m = proc_maps_next(&c)))
 		if (m->file == file && va - m->offset < m->end - m->start)
@@ -141,9 +150,9 @@ uint64_t jit_names_id(struct jit_names *n, const struct process *p, const struct
 	if (!jit_names_wants(n, f))
 		return f->word;
 	slot = symbol_jit_slot(n->jit, p);
-	address = slot < 0 ? 0 : address_of(p, f);
-	if (!address || !symbol_jit_find(n->jit, (unsigned)slot, address, &s))
-		return f->word;
+	address = address_of(n, p, f);
+	if (slot < 0 || !address || !symbol_jit_find(n->jit, (unsigned)slot, address, &s))
+		return is_generated(n, f) ? frame_anonymous(frame_va(f->word)) : f->word;
 	return frame_native(FRAME_TAG_PROCESS + (unsigned)slot, address);
 }
 
@@ -154,6 +163,31 @@ static const char *runtime(struct jit_names *n, const struct process *p)
 		n->last_runtime = runtime_of(n, p);
 	}
 	return n->last_runtime;
+}
+
+/* HotSpot's interpreter is one piece of generated code, whose frames all have rbp. */
+static bool keeps_frame_pointer(struct jit_names *n, const struct process *p, const char *name)
+{
+	const char *of = strcmp(name, "Interpreter") == 0 ? runtime(n, p) : NULL;
+
+	return of && strcmp(of, "jvm") == 0;
+}
+
+int jit_names_code(struct jit_names *n, const struct process *p, uint64_t address, uint64_t since_ns,
+		   struct symbol_jit_code *ret)
+{
+	int slot = symbol_jit_slot(n->jit, p);
+	struct jit_symbol s;
+
+	if (slot < 0)
+		return -ENOENT;
+	if (!symbol_jit_idle(n->jit, p))
+		return -EAGAIN;
+	if (symbol_jit_find(n->jit, (unsigned)slot, address, &s)) {
+		*ret = (struct symbol_jit_code){s.start, s.end, keeps_frame_pointer(n, p, s.name)};
+		return 0;
+	}
+	return symbol_jit_read_ns(n->jit, p) < since_ns ? -ESTALE : -ENOENT;
 }
 
 bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret)

@@ -23,6 +23,7 @@ struct binary_registry;
 struct frame;
 struct jit_names;
 struct process;
+struct symbol_jit_code;
 struct stack_frame;
 struct worker_job;
 
@@ -42,6 +43,12 @@ struct worker_job *jit_names_note(struct jit_names *n, struct process *p, uint64
  * not known, when a job of it is running, or without memory.
  */
 struct worker_job *jit_names_job(struct jit_names *n, struct process *p);
+/*
+ * The function at a process address, as the process's runtime lists it. 0; -EAGAIN: a job is running;
+ * -ESTALE: the list was last read before `since_ns`, and a job must be started; -ENOENT: it is not listed.
+ */
+int jit_names_code(struct jit_names *n, const struct process *p, uint64_t address, uint64_t since_ns,
+		   struct symbol_jit_code *ret);
 /*
  * The number of a user frame of p's: frame->word, or, if its code may have a name here, a number that is p's
  * alone. Valid until the next jit_names_note or jit_names_sweep.

@@ -228,10 +228,25 @@ void names_note(struct names *n, struct process *p, const struct sample_view *v)
 	struct stack_frame f;
 
 	while (n->options.native && stack_frames_next(&frames, &f))
-		if (f.kind == STACK_FRAME_ANONYMOUS) {
+		if (jit_names_wants(n->jit, &f)) {
 			submit_jit(n, jit_names_note(n->jit, p, v->time_ns));
 			return;
 		}
+}
+
+int names_code(struct names *n, struct process *p, uint64_t address, uint64_t since_ns,
+	       struct symbol_jit_code *ret)
+{
+	struct worker_job *job = jit_names_note(n->jit, p, clock_mono_ns());
+	int r = job ? -EAGAIN : jit_names_code(n->jit, p, address, since_ns, ret);
+
+	if (r == -ESTALE) {
+		job = jit_names_job(n->jit, p);
+		r = job ? -EAGAIN : -ENOENT;
+	}
+	if (job && !submit(n, job, WORKER_HIGH))
+		r = -ENOENT;
+	return r;
 }
 
 static void request_stack(struct names *n, struct process *p, const struct sample_stack *s)

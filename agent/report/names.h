@@ -20,6 +20,7 @@ struct binary_registry;
 struct frame;
 struct names;
 struct process;
+struct symbol_jit_code;
 struct unwind_tables;
 struct worker;
 
@@ -46,6 +47,9 @@ void names_prepare(struct names *n);
  * their sources may be gone when the window closes.
  */
 void names_note(struct names *n, struct process *p, const struct sample_view *v);
+/* As report_code_at. */
+int names_code(struct names *n, struct process *p, uint64_t address, uint64_t since_ns,
+	       struct symbol_jit_code *ret);
 /*
  * Requests the names that the stacks of a closed window need and the caches do not have. The window began at
  * `since_ns`. The entries' owners are images (struct proc_image).

@@ -237,6 +237,12 @@ void report_finish(struct report *r)
 	sender_finish(r->sender);
 }
 
+int report_code_at(struct report *r, struct process *p, uint64_t address, uint64_t since_ns,
+		   struct symbol_jit_code *ret)
+{
+	return names_code(r->names, p, address, since_ns, ret);
+}
+
 void report_forget_file(struct report *r, uint32_t index)
 {
 	names_forget(r->names, index);

@@ -19,7 +19,9 @@ struct config;
 struct otlp_request;
 struct output_stack;
 struct pod_table;
+struct process;
 struct report;
+struct symbol_jit_code;
 struct sample_view;
 struct sampled_task;
 struct unwind_tables;
@@ -124,6 +126,12 @@ void report_set_frequency(struct report *r, uint32_t frequency_hz);
  * taken. Returns by how many nanoseconds it was set, 0: not at all.
  */
 int64_t report_clock_set(struct report *r);
+/*
+ * The function at a process address, by a list that was read after `since_ns` if it is not in an older one.
+ * 0; -EAGAIN: the list is being read, call again after worker_collect; -ENOENT: it is not listed.
+ */
+int report_code_at(struct report *r, struct process *p, uint64_t address, uint64_t since_ns,
+		   struct symbol_jit_code *ret);
 /* Drops the names of a binary, before its index is given to another one. */
 void report_forget_file(struct report *r, uint32_t index);
 void report_stats(const struct report *r, struct report_stats *ret);

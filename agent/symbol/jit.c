@@ -68,6 +68,7 @@ struct symbol_jit_record {
 	struct jit_source sources[SOURCES]; /* the job owns them while it runs */
 	struct jit_table *tables[SOURCES];  /* owned; a running job reads them; NULL: none */
 	bool busy;			    /* a job is running */
+	uint64_t read_ns;		    /* when the last job was made */
 	unsigned slot;
 };
 
@@ -557,6 +558,13 @@ bool symbol_jit_idle(const struct symbol_jit *j, const struct process *p)
 	return x && !x->busy;
 }
 
+uint64_t symbol_jit_read_ns(const struct symbol_jit *j, const struct process *p)
+{
+	const struct symbol_jit_record *x = record_find(j, p);
+
+	return x ? x->read_ns : 0;
+}
+
 int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const struct process *p,
 		       int dump_fd)
 {
@@ -575,6 +583,7 @@ int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const 
 	if (dump_fd >= 0)
 		job->dump_fd = fcntl(dump_fd, F_DUPFD_CLOEXEC, 0); /* on failure only the perf map is read */
 	x->busy = true;
+	x->read_ns = clock_mono_ns();
 	*ret = job;
 	return 0;
 }

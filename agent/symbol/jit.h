@@ -45,6 +45,12 @@ struct symbol_jit_stats {
 
 struct symbol_jit_job;
 
+/* A function that a process has generated, as its runtime lists it. */
+struct symbol_jit_code {
+	uint64_t start, end; /* process addresses */
+	bool frame_pointer;  /* the frame pointer is that of its frame in all of it */
+};
+
 /* The worker job to submit. Its `done` calls symbol_jit_complete. */
 struct worker_job *symbol_jit_job_work(struct symbol_jit_job *job);
 
@@ -60,6 +66,8 @@ void symbol_jit_free(struct symbol_jit *j);
 int symbol_jit_note(struct symbol_jit *j, struct process *p, uint64_t now_ns);
 /* True when the process has a record and no job is running for it. */
 bool symbol_jit_idle(const struct symbol_jit *j, const struct process *p);
+/* When the last job of the process was made, CLOCK_MONOTONIC; 0: none yet, or there is no record. */
+uint64_t symbol_jit_read_ns(const struct symbol_jit *j, const struct process *p);
 /*
  * Makes a job that reads the new part of the process's files. dump_fd (borrowed) is its jitdump file, or -1.
  * 0; -ENOENT: the process has no record; -EBUSY: a job is running; -ENOMEM.

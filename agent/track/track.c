@@ -16,6 +16,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
+#include "agent/elf/code/memory_rows.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/track/publication.h"
@@ -38,6 +39,7 @@ struct track {
 	struct requests *requests;
 	struct process_names *names;
 	struct publication *publication;
+	struct generated_code *generated;
 	struct openings *openings;
 	struct remaps *remaps;
 	struct process_reader *reader;
@@ -114,6 +116,23 @@ static int names_new(struct track *t)
 	return process_names_new(&t->names, &names);
 }
 
+/* Where code can be analysed, that of no file is. */
+static int generated_new_of(struct track *t)
+{
+	const struct generated_code_options o = {
+		.binaries = t->binaries,
+		.tables = t->tables,
+		.publication = t->publication,
+		.mono_ns = t->options.host.clock.mono_ns,
+		.function = t->options.function,
+		.data = t->options.function_data,
+	};
+
+	if (memory_rows_machine())
+		unwind_tables_follow_generated(t->tables);
+	return generated_code_new(&t->generated, &o);
+}
+
 /* From a mapping to what the BPF program reads. */
 static int mappings_new(struct track *t)
 {
@@ -148,6 +167,8 @@ static int mappings_new(struct track *t)
 	if (r == 0)
 		r = openings_new(&t->openings, &openings);
 	remaps.openings = t->openings;
+	if (r == 0)
+		r = generated_new_of(t);
 	return r < 0 ? r : remaps_new(&t->remaps, &remaps);
 }
 
@@ -221,6 +242,7 @@ void track_free(struct track *t)
 	process_reader_free(t->reader);
 	remaps_free(t->remaps);
 	openings_free(t->openings);
+	generated_code_free(t->generated);
 	proc_table_free(t->processes);
 	publication_free(t->publication);
 	process_names_free(t->names);
@@ -235,6 +257,7 @@ void track_free(struct track *t)
 
 void track_progress(struct track *t)
 {
+	generated_code_run(t->generated);
 	publication_run(t->publication);
 	unwind_tables_pump(t->tables);
 }
@@ -387,6 +410,7 @@ void track_sweep(struct track *t, uint64_t now_ns)
 
 	proc_table_each(t->processes, sweep_process, &sweep);
 	process_names_forget_threads(t->names);
+	generated_code_sweep(t->generated);
 	process_events_sweep(t->events, now_ns);
 	if (now_ns > UNUSED_OPEN_NS)
 		binary_registry_close_unused(t->binaries, now_ns - UNUSED_OPEN_NS, has_final_table, t);
@@ -396,9 +420,14 @@ void track_sweep(struct track *t, uint64_t now_ns)
 
 /* --- for the samples */
 
+void track_generated(struct track *t, struct process *p, uint64_t address)
+{
+	generated_code_hit(t->generated, p, address);
+}
+
 bool track_reading(const struct track *t, const struct process *p)
 {
-	return requests_about(t->requests, p->pid);
+	return requests_about(t->requests, p->pid) || generated_code_waits(t->generated, p);
 }
 
 uint64_t track_epoch(const struct track *t)
@@ -441,6 +470,7 @@ void track_stats(const struct track *t, struct track_stats *ret)
 	openings_stats(t->openings, &ret->openings);
 	remaps_stats(t->remaps, &ret->remaps);
 	requests_stats(t->requests, &ret->requests);
+	generated_code_stats(t->generated, &ret->generated);
 	events->lost(events->data, ret->events_lost);
 }
 

@@ -15,6 +15,7 @@
 #include "agent/proc/image.h"
 #include "agent/sample/decode.h"
 #include "agent/track/gaps.h"
+#include "agent/track/generated_code.h"
 #include "agent/track/openings.h"
 #include "agent/track/process_events.h"
 #include "agent/track/process_names.h"
@@ -36,6 +37,12 @@ struct track_options {
 	size_t max_processes;
 	uint32_t max_files;
 	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
+	/*
+	 * Functions that a process has generated, as generated_code_options.function. NULL: none are
+	 * listed.
+	 */
+	int (*function)(struct process *p, uint64_t since_ns, struct generated_request *request, void *data);
+	void *function_data;
 	bool debug_files; /* look for separate debug files of binaries with incomplete unwind information */
 	/* Called whenever the workload of a process was read. NULL */
 	void (*workload)(const struct cgroup_meta *m, void *data);
@@ -60,6 +67,7 @@ struct track_stats {
 	struct openings_stats openings;
 	struct remaps_stats remaps;
 	struct requests_stats requests;
+	struct generated_code_stats generated;
 	uint64_t processes, processes_full;	 /* known now; refused at the maximum */
 	uint64_t events_lost[SIDEBAND_LOSSES_N]; /* by reason */
 	uint64_t gaps[GAPS_N]; /* by reason: the process table may have differed from the host */
@@ -101,6 +109,8 @@ void track_reselect(struct track *t);
 struct unwind_tables *track_tables(const struct track *t);
 const struct publisher *track_publisher(const struct track *t);
 struct arena *track_arena(const struct track *t);
+/* A sample could not be walked past code of the process at this address, which is in no ELF file. */
+void track_generated(struct track *t, struct process *p, uint64_t address);
 /* Whether the process is being read, its mappings or a file of them: samples without these should wait. */
 bool track_reading(const struct track *t, const struct process *p);
 /* Changes whenever something was published: stacks that wait should be tried again. */

@@ -45,6 +45,12 @@ struct span {
 	uint64_t va, limit;
 };
 
+/* Nothing is known: what lies between blocks need not be in one. */
+static bool is_gap(const struct unwind_rule *r)
+{
+	return r->kind == UNWIND_CFA_NONE && r->cfa != UNWIND_NONE_REFUSED;
+}
+
 /* Gives a file rule an id in this block. -1: the dictionary is full. */
 static int dictionary_add(struct dictionary *d, uint32_t rule)
 {
@@ -94,8 +100,7 @@ static struct span span_find(struct dictionary *d, const struct elf_rows *r, siz
 		int id;
 
 		/* a long gap ends the block: it would cost index entries for nothing */
-		if (rows[i + 1].va - rows[i].va > LONG_GAP && i > first &&
-		    packed[rows[i].rule].kind == UNWIND_CFA_NONE)
+		if (rows[i + 1].va - rows[i].va > LONG_GAP && i > first && is_gap(&packed[rows[i].rule]))
 			break;
 		if (block_bytes(pages, TABLE_RULES_MAX, i - first + 2) > BLOCK_BYTES_MAX)
 			break;
@@ -212,7 +217,7 @@ static int encode(struct unwind_blocks *b, struct dictionary *d, const struct el
 		struct span s;
 		int e;
 
-		if (d->packed[r->rows[i].rule].kind == UNWIND_CFA_NONE) {
+		if (is_gap(&d->packed[r->rows[i].rule])) {
 			i++;
 			continue;
 		}

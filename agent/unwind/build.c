@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/binary/binary.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
+#include "agent/unwind/generated.h"
 #include "agent/unwind/row_repair.h"
 
 #define NAMES ".symtab"
@@ -102,6 +104,35 @@ int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 	if (!j->path)
 		return -ENOMEM;
 	*ret = TAKE_PTR(j);
+	return 0;
+}
+
+static void run_generated(struct worker_job *job)
+{
+	struct build_job *j = container_of(job, struct build_job, job);
+	uint64_t begin_ns = clock_thread_cpu_ns();
+
+	j->error = generated_build(j->generated, &j->blocks, &j->n_rows);
+	j->build_ns = clock_thread_cpu_ns() - begin_ns;
+}
+
+int build_job_generated(struct build_job **ret, uint32_t file, struct generated *generated, void *owner,
+			void (*done)(struct worker_job *job, bool cancelled),
+			void (*overdue)(struct worker_job *job))
+{
+	struct build_job *j = calloc(1, sizeof *j);
+
+	if (!j)
+		return -ENOMEM;
+	*j = (struct build_job){.job = {.run = run_generated, .done = done, .overdue = overdue},
+				.owner = owner,
+				.file = file,
+				.fd = -1,
+				.debug_fd = -1,
+				.generated = generated,
+				.debug = DEBUG_FILE_NONE,
+				.names = DEBUG_FILE_NONE};
+	*ret = j;
 	return 0;
 }
 

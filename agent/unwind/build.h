@@ -13,11 +13,12 @@
 struct build_job {
 	struct worker_job job; /* `done` and `overdue` are the owner's */
 	void *owner;
-	uint32_t file;		/* index */
-	int fd;			/* owned */
-	int debug_fd;		/* the debug file that an earlier build of this table used; owned; -1 */
-	char *path;		/* of the binary; owned */
-	struct proc_root *root; /* where to look for its debug file; a reference; NULL: do not look */
+	uint32_t file;		     /* index */
+	int fd;			     /* owned */
+	int debug_fd;		     /* the debug file that an earlier build of this table used; owned; -1 */
+	char *path;		     /* of the binary; owned */
+	struct generated *generated; /* code without a file: what is known of it; borrowed; NULL */
+	struct proc_root *root;	     /* where to look for its debug file; a reference; NULL: do not look */
 	/* results */
 	struct debug_file debug; /* the debug file, when rows come from it */
 	struct debug_file names; /* the debug file, when it has names that the binary lacks; not read here */
@@ -28,11 +29,16 @@ struct build_job {
 };
 
 struct binary;
+struct generated;
 
 /* Duplicates the binary's descriptors. The job is to be submitted to a worker. 0, -ENOMEM, -errno. */
 int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 		  void (*done)(struct worker_job *job, bool cancelled),
 		  void (*overdue)(struct worker_job *job));
+/* The same for code that a process has generated, whose requests were moved to the job. 0 or -ENOMEM. */
+int build_job_generated(struct build_job **ret, uint32_t file, struct generated *generated, void *owner,
+			void (*done)(struct worker_job *job, bool cancelled),
+			void (*overdue)(struct worker_job *job));
 void build_job_free(struct build_job *j);
 
 #endif

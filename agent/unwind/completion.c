@@ -61,6 +61,8 @@ struct missing {
 	uint32_t file;		/* of the mapping where the walk ended: PROC_FILE_NONE without one */
 	uint64_t maps, version; /* the mappings that were used */
 	uint32_t table_change;	/* binary_table.change of the file */
+	bool generated;		/* the file stands for generated code; 0: for none yet */
+	uint64_t address;	/* where the walk ended */
 	uint64_t rules_answers; /* completion.rules_answers */
 };
 
@@ -192,17 +194,34 @@ static bool cut(struct completion *c, const struct sample_view *v, const struct 
 	return true;
 }
 
+/*
+ * The binary whose table has the code of the mapping: where that is in no ELF file, *ret_generated is true.
+ */
+static uint32_t file_of(const struct completion *c, const struct proc_maps *maps,
+			const struct proc_mapping *m, bool *ret_generated)
+{
+	const struct binary_table *t = m ? unwind_tables_get(c->options.tables, m->file) : NULL;
+
+	*ret_generated = m && (t ? !t->binary->n_segments : m->file == PROC_FILE_NONE);
+	if (*ret_generated)
+		return maps->code;
+	return m ? m->file : PROC_FILE_NONE;
+}
+
 /* What a walk lacks that ended at `address`. */
 static void note_missing(const struct completion *c, const struct proc_maps *maps, uint64_t address,
 			 enum unwind_ending ending, struct missing *ret)
 {
 	const struct proc_mapping *m = proc_maps_find(maps, address);
 	const struct binary_table *table = NULL;
+	bool generated;
 
 	ret->what = ending == ENDING_NO_TABLE		? MISSING_TABLE
 		    : ending == ENDING_UNSUPPORTED_RULE ? MISSING_RULES
 							: MISSING_MAPPING;
-	ret->file = m ? m->file : PROC_FILE_NONE;
+	ret->file = file_of(c, maps, m, &generated);
+	ret->generated = generated && ret->what == MISSING_TABLE;
+	ret->address = address;
 	if (ret->what == MISSING_TABLE &&
 	    ret->file & PROC_FILE_OPENING) /* which table, the mapping will say */
 		ret->what = MISSING_MAPPING;
@@ -257,7 +276,7 @@ static bool is_final(const struct process *p, const struct sample_view *v)
  * Continues the walk as far as that is possible now; *ret is borrowed until the next call. True when the
  * result is final; false when a table, mapping or rule may still come that takes it further: *missing.
  */
-static bool complete(struct completion *c, const struct process *p, const struct sample_view *v,
+static bool complete(struct completion *c, struct process *p, const struct sample_view *v,
 		     struct sample_view *ret, struct missing *missing)
 {
 	const struct proc_maps *right = proc_history_at(p, v->time_ns), *used = NULL;
@@ -271,6 +290,8 @@ static bool complete(struct completion *c, const struct process *p, const struct
 	if (!right || !v->saved) /* the mappings of that time are forgotten */
 		return true;
 	final = walk(c, p, v, right, ret, missing);
+	if (!final && missing->generated && c->options.generated)
+		c->options.generated(p, missing->address, c->options.data);
 	if (v->from_start) {
 		/* the stack that came along may be shorter than the one that the program walked */
 		if (!outdated && ret->n_user <= v->n_user && !unwind_ending_complete(ret->ending))
@@ -482,6 +503,8 @@ static bool has_changed(const struct completion *c, const struct waiting *w)
 	if (m->what == MISSING_MAPPING)
 		return false;
 	table = unwind_tables_get(c->options.tables, m->file);
+	if (m->generated)
+		return table && (table->change != m->table_change || !binary_table_may_grow(table));
 	return !table || !binary_table_pending(table) || table->change != m->table_change;
 }
 
@@ -497,6 +520,9 @@ static bool is_pending(const struct completion *c, const struct waiting *w)
 		return m->file & PROC_FILE_OPENING ||
 		       (c->options.reading && c->options.reading(w->task.process, c->options.data));
 	table = unwind_tables_get(c->options.tables, m->file);
+	if (m->generated && (unwind_tables_requested(c->options.tables, m->file) ||
+			     (c->options.reading && c->options.reading(w->task.process, c->options.data))))
+		return true;
 	return table && (table->state == TABLE_WAITING || table->state == TABLE_BUILDING);
 }
 

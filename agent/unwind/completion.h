@@ -38,7 +38,12 @@ struct completion_options {
 	uint32_t user_frames;		   /* the most a stack may have */
 	size_t max_bytes;		   /* of records that wait */
 	uint64_t (*now)(void);		   /* CLOCK_MONOTONIC; NULL: clock_mono_ns */
-	/* Whether the mappings of the process are being read: its samples wait. NULL: never */
+	/*
+	 * A walk has ended at code in no ELF file which is not known yet: it may become known. NULL: it
+	 * does not.
+	 */
+	void (*generated)(struct process *p, uint64_t address, void *data);
+	/* Whether something of the process is being read: its samples wait. NULL: never */
 	bool (*reading)(const struct process *p, void *data);
 	/* Takes each sample once, with its final stack; both are borrowed for the call. */
 	void (*final)(const struct sampled_task *task, const struct sample_view *v, void *data);

@@ -392,7 +392,7 @@ static int entries_make(struct list_entries *ret, const struct proc_maps *maps, 
 	if (r < 0)
 		return r;
 	any = proc_maps_at(maps, 0); /* a list has at least one entry */
-	return list_entries_make_some(ret, n ? found : &any, n ?: 1, tables);
+	return list_entries_make_some(ret, n ? found : &any, n ?: 1, maps->code, tables);
 }
 
 uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,

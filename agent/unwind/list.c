@@ -37,8 +37,13 @@ static int add_stretch(struct list_entries *l, const struct binary_table *f, uin
 static int add_blocks(struct list_entries *l, const struct binary_table *f, uint64_t bias, uint64_t va,
 		      uint64_t end)
 {
-	/* a table that is ready has no call-frame information in its gaps; one that is not may still come */
-	const struct arena_block none = {.ref = binary_table_pending(f) ? TABLE_PENDING : TABLE_NEVER};
+	/*
+	 * A table that is ready has no call-frame information in its gaps; one that is not may still come,
+	 * and so may more of generated code.
+	 */
+	const struct arena_block none = {.ref = binary_table_may_grow(f) ? TABLE_PENDING
+						: f->generated		 ? TABLE_REFUSED
+									 : TABLE_NEVER};
 	int r = 0;
 
 	for (size_t i = 0; i < f->n_placed && r == 0; i++) {
@@ -65,9 +70,6 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	uint64_t offset_end = m->offset + (m->end - m->start);
 	int r = 0;
 
-	if (!f->binary->n_segments) /* no ELF file: its offsets are the addresses */
-		return add_stretch(l, f, m->start - m->offset, m->offset, offset_end,
-				   (struct arena_block){.ref = TABLE_NEVER});
 	for (size_t i = 0; i < f->binary->n_segments && r == 0; i++) {
 		const struct elf_segment *s = &f->binary->segments[i];
 		uint64_t first = page_start(s->offset), last = page_end(s->offset + s->file_bytes);
@@ -81,16 +83,36 @@ static int add_file_mapping(struct list_entries *l, const struct proc_mapping *m
 	return r;
 }
 
-static int add_mapping(struct list_entries *l, const struct proc_mapping *m,
+/*
+ * Code in no ELF file: entries with the table of the process's generated code, once there is one. A file
+ * that is not ELF has its offsets as addresses until then.
+ */
+static int add_generated(struct list_entries *l, const struct proc_mapping *m,
+			 const struct binary_table *file, uint32_t code, const struct unwind_tables *tables)
+{
+	const struct binary_table *f = unwind_tables_get(tables, code);
+	uint32_t table = unwind_tables_follows_generated(tables) ? TABLE_PENDING : TABLE_NEVER;
+
+	if (f)
+		return add_blocks(l, f, 0, m->start, m->end);
+	if (file)
+		return add_stretch(l, file, m->start - m->offset, m->offset, m->offset + (m->end - m->start),
+				   (struct arena_block){.ref = table});
+	return add(l, (struct mapping_entry){
+			      .start = m->start, .end = m->end, .file = FILE_ANONYMOUS, .table = table});
+}
+
+static int add_mapping(struct list_entries *l, const struct proc_mapping *m, uint32_t code,
 		       const struct unwind_tables *tables)
 {
 	const struct binary_table *f = unwind_tables_get(tables, m->file);
-	bool opening;
+	bool opening = (m->file & PROC_FILE_OPENING) && !(m->file & PROC_FILE_STUCK);
 
-	if (f)
+	if (f && f->binary->n_segments)
 		return add_file_mapping(l, m, f);
+	if (f || m->file == PROC_FILE_NONE)
+		return add_generated(l, m, f, code, tables);
 	/* the file may have a table: a sample there waits until it is open */
-	opening = (m->file & PROC_FILE_OPENING) && !(m->file & PROC_FILE_STUCK);
 	return add(l, (struct mapping_entry){.start = m->start,
 					     .end = m->end,
 					     .file = FILE_ANONYMOUS,
@@ -108,13 +130,13 @@ static int made(struct list_entries *ret, struct list_entries *l, int r)
 }
 
 int list_entries_make_some(struct list_entries *ret, const struct proc_mapping *const *mappings, size_t n,
-			   const struct unwind_tables *tables)
+			   uint32_t code, const struct unwind_tables *tables)
 {
 	struct list_entries l = {0};
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = add_mapping(&l, mappings[i], tables);
+		r = add_mapping(&l, mappings[i], code, tables);
 	return made(ret, &l, r);
 }
 
@@ -127,7 +149,7 @@ int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 	int r = array_reserve(&l.entries, &l.cap, maps->n, sizeof *l.entries); /* mostly one for each */
 
 	while (r == 0 && (m = proc_maps_next(&c)))
-		r = add_mapping(&l, m, tables);
+		r = add_mapping(&l, m, maps->code, tables);
 	return made(ret, &l, r);
 }
 

@@ -24,9 +24,9 @@ struct list_entries {
 /* The entries of all mappings of `maps`, with the tables that are ready now. 0 or -ENOMEM. */
 int list_entries_make(struct list_entries *ret, const struct proc_maps *maps,
 		      const struct unwind_tables *tables);
-/* The same for n mappings, which are in ascending order. */
+/* The same for n mappings, which are in ascending order; `code` is their list's. */
 int list_entries_make_some(struct list_entries *ret, const struct proc_mapping *const *mappings, size_t n,
-			   const struct unwind_tables *tables);
+			   uint32_t code, const struct unwind_tables *tables);
 void list_entries_fini(struct list_entries *l);
 
 /* The size in bytes of a list block with n entries; and how many entries fit into `max` bytes. */

@@ -19,7 +19,10 @@ static const struct mapping_entry *entry_of(const struct list_entries *l, uint64
 		/* a frame has the low bits of an address only; addresses of user space have no others */
 		uint64_t address = (va + e->bias) & FRAME_VA_MASK;
 
-		if (e->file == file && address >= e->start && address < e->end) {
+		/* a frame of generated code may be older than the index that stands for it */
+		bool same = e->file == file || (file == FILE_ANONYMOUS && !e->bias);
+
+		if (same && address >= e->start && address < e->end) {
 			*ret_address = address;
 			return e;
 		}

@@ -50,6 +50,7 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 		return true;
 	case CFA_NONE:
 		ret->kind = UNWIND_CFA_NONE;
+		ret->cfa = r->cfa_off; /* the same numbers */
 		return true;
 	case CFA_SWITCH:
 		ret->kind = UNWIND_CFA_SWITCH;
@@ -128,6 +129,23 @@ static bool pack_ra(const struct elf_rule *r, const struct elf_arch *arch, struc
 	return true;
 }
 
+_Static_assert((int)NO_RULE_PENDING == (int)UNWIND_NONE_PENDING &&
+		       (int)NO_RULE_REFUSED == (int)UNWIND_NONE_REFUSED,
+	       "what is not known");
+
+/* The checked form of a rule, where there is one. */
+static uint8_t checked(uint8_t kind)
+{
+	switch (kind & UNWIND_CFA_MASK) {
+	case UNWIND_CFA_SP:
+		return (uint8_t)((kind & ~UNWIND_CFA_MASK) | UNWIND_CFA_SP_CHECKED);
+	case UNWIND_CFA_FP:
+		return (uint8_t)((kind & ~UNWIND_CFA_MASK) | UNWIND_CFA_FP_CHECKED);
+	default:
+		return kind;
+	}
+}
+
 struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machine)
 {
 	const struct elf_arch *arch = elf_arch(machine);
@@ -139,6 +157,8 @@ struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machin
 		ok = pack_fp(rule, arch, &ret) && pack_ra(rule, arch, &ret);
 	if (ok && rule->flags & RULE_INTERRUPTS)
 		ret.kind |= UNWIND_RA_EXACT;
+	if (ok && rule->flags & RULE_CHECKED)
+		ret.kind = checked(ret.kind);
 	if (!ok)
 		return (struct unwind_rule){.kind = UNWIND_CFA_UNSUPPORTED};
 	return ret;

@@ -207,7 +207,7 @@ static int by_index(const void *a, const void *b)
 /* The files of all mappings, also of those that have no entry in the list yet. *ret is the caller's. */
 static int files_of(const struct proc_maps *m, uint32_t **ret, size_t *ret_n)
 {
-	uint32_t *files = malloc((m->n ?: 1) * sizeof *files);
+	uint32_t *files = malloc((m->n + 1ul) * sizeof *files);
 	struct proc_maps_cursor c = {.maps = m};
 	const struct proc_mapping *e;
 	size_t n = 0, k = 0;
@@ -220,6 +220,8 @@ static int files_of(const struct proc_maps *m, uint32_t **ret, size_t *ret_n)
 		if (file != PROC_FILE_NONE && !(file & PROC_FILE_OPENING) && (!n || files[n - 1] != file))
 			files[n++] = file;
 	}
+	if (m->code)
+		files[n++] = m->code;
 	qsort(files, n, sizeof *files, by_index);
 	for (size_t i = 0; i < n; i++)
 		if (!k || files[k - 1] != files[i])

@@ -9,16 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
 #include "agent/unwind/build.h"
+#include "agent/unwind/generated.h"
 #include "agent/unwind/stuck_devices.h"
 #include "bpf/abi.h"
 
 #define EVICTED_WAIT_NS (5 * NS_PER_SEC) /* before an evicted table is built again; doubles */
 #define EVICTED_WAIT_MAX_NS (320 * NS_PER_SEC)
-#define IDLE_NS (60 * NS_PER_SEC) /* a table that no sample has used for so long is idle */
+#define GENERATED_COST 20u /* generated code is analysed in 1/20 of the time at most */
+#define GENERATED_MAX_NS (2 * NS_PER_SEC)
+#define GENERATED_CHECK_NS (1 * NS_PER_SEC) /* between comparisons of used code with the memory */
+#define IDLE_NS (60 * NS_PER_SEC)	    /* a table that no sample has used for so long is idle */
 
 /* A queue of builds, linked by binary_table.earlier and .later; 0 ends it. */
 struct waiting_tables {
@@ -42,6 +47,9 @@ struct unwind_tables {
 	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
+	bool follow_generated;
+	uint32_t *generated; /* binaries that stand for generated code; owned */
+	size_t n_generated, cap_generated;
 	struct placing *placing; /* finished tables that wait for the room made by eviction */
 	struct unwind_tables_stats stats;
 };
@@ -153,6 +161,82 @@ void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
 		wait_again(c, f);
 }
 
+/* --- generated code */
+
+void unwind_tables_follow_generated(struct unwind_tables *c)
+{
+	c->follow_generated = true;
+}
+
+bool unwind_tables_follows_generated(const struct unwind_tables *c)
+{
+	return c && c->follow_generated;
+}
+
+int unwind_tables_add_generated(struct unwind_tables *c, uint32_t index, uint32_t pid)
+{
+	const struct binary *b = binary_registry_get(c->binaries, index);
+	struct generated *g;
+
+	if (array_reserve(&c->generated, &c->cap_generated, c->n_generated + 1, sizeof *c->generated) < 0 ||
+	    generated_new(&g, pid) < 0)
+		return -ENOMEM;
+	c->tables[index] = (struct binary_table){.binary = b,
+						 .state = TABLE_READY,
+						 .urgent = true,
+						 .wait_ns = EVICTED_WAIT_NS,
+						 .generated = g};
+	if (index > c->top)
+		c->top = index;
+	c->generated[c->n_generated++] = index;
+	return 0;
+}
+
+/* Whether a build of generated code is due: it was requested, or it is to be compared with the memory. */
+static bool generated_due(const struct binary_table *f, uint64_t now_ns)
+{
+	if (f->refused || f->job || f->state == TABLE_WAITING || f->state == TABLE_BUILDING || f->stuck ||
+	    now_ns < f->not_before_ns)
+		return false;
+	return generated_requested(f->generated) || (f->n_placed && f->last_used_ns > f->checked_ns &&
+						     now_ns > f->checked_ns + GENERATED_CHECK_NS);
+}
+
+static void generated_wait(struct unwind_tables *c)
+{
+	for (size_t i = 0; i < c->n_generated; i++) {
+		struct binary_table *f = &c->tables[c->generated[i]];
+
+		if (generated_due(f, c->now()))
+			wait_add(c, f);
+	}
+}
+
+void unwind_tables_request(struct unwind_tables *c, uint32_t index, const struct generated_request *request)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (f && f->generated && !f->refused)
+		(void)generated_request(f->generated, request);
+}
+
+bool unwind_tables_requested(const struct unwind_tables *c, uint32_t index)
+{
+	const struct binary_table *f = unwind_tables_get(c, index);
+
+	return f && f->generated && (f->job || generated_requested(f->generated));
+}
+
+static void generated_forget(struct unwind_tables *c, struct binary_table *f)
+{
+	for (size_t i = 0; i < c->n_generated; i++)
+		if (c->generated[i] == f->binary->index) {
+			c->generated[i] = c->generated[--c->n_generated];
+			break;
+		}
+	generated_free(TAKE_PTR(f->generated));
+}
+
 void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_ns)
 {
 	struct binary_table *f = unwind_tables_get(c, index);
@@ -178,6 +262,17 @@ uint32_t unwind_tables_change(const struct unwind_tables *c)
 static void changed(struct unwind_tables *c, struct binary_table *f)
 {
 	f->change = ++c->change;
+}
+
+void unwind_tables_refuse(struct unwind_tables *c, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (!f || !f->generated || f->refused)
+		return;
+	f->refused = true;
+	changed(c, f);
+	c->ready(c->data);
 }
 
 /* Takes the table out of its entry and out of every published list, and gives its blocks back. */
@@ -377,6 +472,8 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
 	struct binary_table *f = &c->tables[j->file];
 
+	if (f->generated && (r == -ENODATA || f->n_placed)) /* more code may come; or the old table stays */
+		r = 0;
 	f->state = r == 0	   ? TABLE_READY
 		   : r == -ENODATA ? TABLE_NONE
 		   : r == -ENOSPC  ? TABLE_EVICTED
@@ -412,14 +509,38 @@ static bool table_place(struct unwind_tables *c, struct placing *p)
 	return true;
 }
 
+/*
+ * A build of generated code has ended. The table that the code had gives way to the new one, if there is
+ * one.
+ */
+static void generated_built(struct unwind_tables *c, struct binary_table *f, const struct build_job *j)
+{
+	const uint64_t wait_ns = j->build_ns * GENERATED_COST;
+	struct generated_stats s;
+
+	f->not_before_ns = c->now() + (wait_ns < GENERATED_MAX_NS ? wait_ns : GENERATED_MAX_NS);
+	generated_stats(f->generated, &s);
+	c->stats.generated += s.analysed - f->counted.analysed;
+	c->stats.generated_replaced += s.replaced - f->counted.replaced;
+	c->stats.generated_refused += s.refused - f->counted.refused;
+	f->counted = s;
+	f->refused |= j->error == -ESRCH;
+	if (f->n_placed && (j->error == 0 || j->error == -ENODATA))
+		table_drop(c, f);
+}
+
 static void table_built(struct unwind_tables *c, struct build_job *j)
 {
 	struct binary_table *f = &c->tables[j->file];
 	struct placing *p = NULL;
 	int r = j->error;
 
-	debug_finish(c, j);
-	f->n_rows = j->n_rows;
+	if (f->generated)
+		generated_built(c, f, j);
+	else
+		debug_finish(c, j);
+	if (!f->n_placed)
+		f->n_rows = j->n_rows;
 	f->build_ns = j->build_ns;
 	if (j->htlhash[0])
 		binary_registry_set_htlhash(c->binaries, j->file, j->htlhash);
@@ -510,8 +631,11 @@ void unwind_tables_free(struct unwind_tables *c)
 {
 	if (!c)
 		return;
-	for (uint32_t i = 1; i <= c->top; i++)
+	for (uint32_t i = 1; i <= c->top; i++) {
 		free(c->tables[i].placed);
+		generated_free(c->tables[i].generated);
+	}
+	free(c->generated);
 	while (c->placing) {
 		struct placing *p = c->placing;
 
@@ -537,18 +661,35 @@ static struct binary_table *next_waiting(const struct unwind_tables *c)
 	return c->waiting[false].first && !c->n_ordinary ? &c->tables[c->waiting[false].first] : NULL;
 }
 
+/* The job that builds the table. 0 or -errno. */
+static int new_job(struct unwind_tables *c, struct binary_table *f, struct build_job **ret)
+{
+	uint64_t now_ns = c->now();
+	bool check = now_ns > f->checked_ns + GENERATED_CHECK_NS;
+
+	if (!f->generated)
+		return f->binary->fd < 0 ? -EBADF
+					 : build_job_new(ret, f->binary, c, build_done, build_overdue);
+	if (build_job_generated(ret, f->binary->index, f->generated, c, build_done, build_overdue) < 0)
+		return -ENOMEM;
+	if (check)
+		f->checked_ns = now_ns;
+	(void)generated_begin(f->generated, check);
+	return 0;
+}
+
 void unwind_tables_pump(struct unwind_tables *c)
 {
 	struct binary_table *f;
 
+	generated_wait(c);
 	while ((f = next_waiting(c))) {
 		struct build_job *j;
 
 		wait_remove(c, f);
 		f->put_off = !f->tried && stuck_devices_has(&c->stuck, f->binary->dev);
 		c->stats.put_off += f->put_off;
-		if (f->put_off || f->binary->fd < 0 ||
-		    build_job_new(&j, f->binary, c, build_done, build_overdue) < 0) {
+		if (f->put_off || new_job(c, f, &j) < 0) {
 			f->state = TABLE_FAILED;
 			try_end(c, f, true);
 			changed(c, f);
@@ -584,9 +725,11 @@ void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
 	if (f->state == TABLE_WAITING)
 		wait_remove(c, f);
 	try_end(c, f, true);
-	if (f->state == TABLE_READY)
+	if (f->n_placed || (f->state == TABLE_READY && !f->generated))
 		table_drop(c, f);
 	free(f->placed);
+	if (f->generated)
+		generated_forget(c, f);
 	*f = (struct binary_table){.state = TABLE_ABSENT};
 }
 

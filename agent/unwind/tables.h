@@ -13,6 +13,7 @@
 
 #include "agent/binary/registry.h"
 #include "agent/unwind/arena.h"
+#include "agent/unwind/generated.h"
 
 struct unwind_tables;
 struct worker;
@@ -53,13 +54,26 @@ struct binary_table {
 	uint64_t wait_ns;      /* it is not built again before that much time has passed since */
 	uint64_t build_ns;
 	uint64_t n_rows;
-	uint32_t change; /* unwind_tables_change() when its last build ended */
+	struct generated *generated;	/* code without a file: what is known of it; owned; NULL: a file */
+	struct generated_stats counted; /* what `generated` said of itself at the last build */
+	bool refused;			/* nothing more will be known of that code */
+	uint64_t not_before_ns, checked_ns; /* its next build; the last that compared it with the memory */
+	uint32_t change;		    /* unwind_tables_change() when its last build ended */
 };
 
 /* True when the table is not ready but may become so: a sample that needs it can wait. */
 static inline bool binary_table_pending(const struct binary_table *f)
 {
 	return f->state == TABLE_WAITING || f->state == TABLE_BUILDING || f->state == TABLE_EVICTED;
+}
+
+/*
+ * True when more may become known of the code at hand: of a binary whose table is pending, and of generated
+ * code, of which new functions appear all the time.
+ */
+static inline bool binary_table_may_grow(const struct binary_table *f)
+{
+	return f->generated ? !f->refused && f->state != TABLE_FAILED : binary_table_pending(f);
 }
 
 struct unwind_tables_stats {
@@ -72,6 +86,8 @@ struct unwind_tables_stats {
 	uint64_t put_off;      /* builds not tried, because one is stuck on the same file system */
 	uint64_t no_room;      /* finished tables for which eviction could make no room */
 	uint32_t no_room_file; /* the last of these */
+	/* parts of generated code that were analysed; that had changed since; that could not be understood */
+	uint64_t generated, generated_replaced, generated_refused;
 };
 
 /*
@@ -92,6 +108,20 @@ void unwind_tables_set_withdraw(struct unwind_tables *t, void (*withdraw)(uint32
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
 /* Queues the build of the binary's table. Does nothing for a binary that was added before. */
 void unwind_tables_add(struct unwind_tables *t, uint32_t index);
+/*
+ * Generated code is followed: code that is in no ELF file is TABLE_PENDING until it was analysed, instead of
+ * TABLE_NEVER. Call it before anything is published.
+ */
+void unwind_tables_follow_generated(struct unwind_tables *t);
+bool unwind_tables_follows_generated(const struct unwind_tables *t); /* false for NULL */
+/* Like unwind_tables_add, for a binary that stands for the generated code of a process. 0 or -ENOMEM. */
+int unwind_tables_add_generated(struct unwind_tables *t, uint32_t index, uint32_t pid);
+/* Code of such a binary has run that is not known: it is analysed soon. */
+void unwind_tables_request(struct unwind_tables *t, uint32_t index, const struct generated_request *request);
+/* Nothing more will be known of such a binary: samples no longer wait for it. */
+void unwind_tables_refuse(struct unwind_tables *t, uint32_t index);
+/* True while a build of such a binary runs or waits, for requests that a sample has made. */
+bool unwind_tables_requested(const struct unwind_tables *t, uint32_t index);
 /* The binary has a descriptor again: a build that failed without one is queued again. */
 void unwind_tables_reopened(struct unwind_tables *t, uint32_t index);
 /* The state of the binary's table, NULL if it was not added. Borrowed until the binary is forgotten. */

@@ -40,6 +40,20 @@ struct machine_code {
 };
 
 static const struct machine_code sigreturns[] = {{"mov x8, #139; svc #0", {0xd4000001d2801168ull, 0}}};
+/* The eight bytes before a return address, the lowest first. */
+static const struct machine_code calls[] = {
+	{"bl", {0x94001234d503201full, 0}},	   {"bl back", {0x97ffff00d503201full, 0}},
+	{"blr x8", {0xd63f0100d503201full, 0}},	   {"blraa x8, x9", {0xd73f0909d503201full, 0}},
+	{"blraaz x8", {0xd63f091fd503201full, 0}},
+};
+static const struct machine_code not_calls[] = {
+	{"nops", {0xd503201fd503201full, 0}},
+	{"b", {0x14001234d503201full, 0}},
+	{"br x8", {0xd61f0100d503201full, 0}},
+	{"ret", {0xd65f03c0d503201full, 0}},
+	{"bl one instruction earlier", {0xd503201f94001234ull, 0}},
+	{"zeros", {0, 0}},
+};
 static const struct machine_code not_sigreturn = {"mov x8, #140; svc #0", {0xd4000001d2801188ull, 0}};
 
 #endif

@@ -35,6 +35,29 @@ static const struct machine_code sigreturns[] = {
 	{"mov $15, %eax; syscall", {0x00050f0000000fb8ull, 0}},
 	{"mov $15, %rax; syscall", {0x0f0000000fc0c748ull, 0x05}},
 };
+/* The eight bytes before a return address, the lowest first. */
+static const struct machine_code calls[] = {
+	{"call rel32", {0x12345678e8000000ull, 0}},
+	{"call rax", {0xd0ff000000000000ull, 0}},
+	{"call r15", {0xd7ff410000000000ull, 0}},
+	{"call [rbx]", {0x13ff000000000000ull, 0}},
+	{"call [rsp]", {0x2414ff0000000000ull, 0}},
+	{"call [rax + 8]", {0x0850ff0000000000ull, 0}},
+	{"call [rsp + 8]", {0x082454ff00000000ull, 0}},
+	{"call [rip + 32 bits]", {0x1234567815ff0000ull, 0}},
+	{"call [r13 + 32 bits]", {0x1234567895ff4100ull, 0}},
+	{"call [rsp + 32 bits]", {0x123456782494ff00ull, 0}},
+	{"call [32 bits]", {0x123456782514ff00ull, 0}},
+	{"call [rax * 8 + 32 bits]", {0x12345678c514ff00ull, 0}},
+};
+static const struct machine_code not_calls[] = {
+	{"nops", {0x9090909090909090ull, 0}},
+	{"jmp rel32", {0x12345678e9000000ull, 0}},
+	{"jmp rax", {0xe0ff000000000000ull, 0}},
+	{"push [rax]", {0x30ff000000000000ull, 0}},
+	{"jmp [rip + 32 bits]", {0x1234567825ff0000ull, 0}},
+	{"zeros", {0, 0}},
+};
 static const struct machine_code not_sigreturn = {"mov $16, %eax; syscall", {0x00050f00000010b8ull, 0}};
 
 #endif

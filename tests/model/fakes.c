@@ -10,6 +10,7 @@
 #include "agent/base/worker.h"
 #include "agent/binary/registry.h"
 #include "agent/unwind/build.h"
+#include "agent/unwind/generated.h"
 #include "bpf/abi.h"
 
 uint64_t fake_now_ns;
@@ -139,4 +140,50 @@ void fake_job_fill(struct build_job *j)
 		j->blocks.bytes += b->len;
 	}
 	j->n_rows = 1;
+}
+
+/* --- agent/unwind/generated.h: the model's processes generate no code */
+
+int generated_new(struct generated **ret, uint32_t pid)
+{
+	(void)ret, (void)pid;
+	return -ENOMEM;
+}
+
+void generated_free(struct generated *g)
+{
+	if (g)
+		abort();
+}
+
+bool generated_request(struct generated *g, const struct generated_request *request)
+{
+	(void)g, (void)request;
+	abort();
+}
+
+bool generated_requested(const struct generated *g)
+{
+	(void)g;
+	abort();
+}
+
+size_t generated_begin(struct generated *g, bool check)
+{
+	(void)g, (void)check;
+	abort();
+}
+
+void generated_stats(const struct generated *g, struct generated_stats *ret)
+{
+	(void)g, (void)ret;
+	abort();
+}
+
+int build_job_generated(struct build_job **ret, uint32_t file, struct generated *generated, void *owner,
+			void (*done)(struct worker_job *job, bool cancelled),
+			void (*overdue)(struct worker_job *job))
+{
+	(void)ret, (void)file, (void)generated, (void)owner, (void)done, (void)overdue;
+	abort();
 }

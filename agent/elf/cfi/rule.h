@@ -23,10 +23,17 @@ enum cfa_kind {
 	CFA_DEREF_SP_R9, /* *(sp + r9 * 8 + off) + add */
 	CFA_SIGNAL,	 /* signal frame that the kernel made at sp (rt_sigframe): it holds all registers */
 	CFA_UNDEFINED,	 /* RA undefined: this is the outermost frame */
-	CFA_NONE,	 /* no call-frame information covers this range */
+	CFA_NONE,	 /* no call-frame information covers this range; off: enum no_rule */
 	CFA_UNSUPPORTED, /* an expression that has none of the forms above */
 	CFA_SWITCH,	 /* reg + off, where reg is the frame pointer: as CFA_REG_OFF, but the CFA may be on
 			    another stack, even at a lower address */
+};
+
+/* What an unwinder does at a CFA_NONE. */
+enum no_rule {
+	NO_RULE_FRAME_POINTER, /* it may step by the frame pointer */
+	NO_RULE_PENDING,       /* the code was not looked at */
+	NO_RULE_REFUSED,       /* the code was looked at, and how its frames look is not known */
 };
 
 enum reg_rule_kind {
@@ -40,6 +47,8 @@ enum reg_rule_kind {
 
 /* The caller was interrupted, it did not call: the return address is the next instruction itself. */
 #define RULE_INTERRUPTS 1u
+/* The rule may be wrong: a return address that it leads to must be checked. */
+#define RULE_CHECKED 2u
 #define RULE_NO_REG 0xff /* cfa_reg of a CFA_UNDEFINED whose CFA is an expression */
 
 struct elf_reg_rule {

@@ -333,7 +333,7 @@ static void go_on(struct sweep *s, uint32_t off, const struct x86_insn *insn)
 {
 	const uint32_t next = off + insn->len, state = state_behind(s, off, insn);
 
-	if (state == NO_STATE && s->known_entry)
+	if (state == NO_STATE && (s->known_entry || s->piece.generated))
 		return; /* on another stack, say: what comes before has its rows */
 	if (state == NO_STATE || next >= s->piece.n)
 		contradict(s, s->places[off].assumption);
@@ -747,7 +747,7 @@ static void explore_guesses(struct sweep *s)
 			continue;
 		}
 		if (((s->piece.va + at) % ENTRY_ALIGN == 0 && (!s->piece.starts || is_behind_end(s, at))) ||
-		    (s->piece.starts && at == behind)) {
+		    ((s->piece.starts || s->piece.generated) && at == behind)) {
 			explore(s, at, GUESS);
 			explore_known(s);
 			explore_pointers(s);

@@ -3,6 +3,7 @@
 #ifndef PROFLET_ELF_PIECE_H
 #define PROFLET_ELF_PIECE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct code_starts;
@@ -23,6 +24,11 @@ struct code_piece {
 	const struct elf_image *img;	  /* for what lies elsewhere in the file; NULL: that is not known */
 	const struct code_starts *starts; /* what is known of functions; NULL: nothing */
 	const struct code_observer *observer; /* or NULL */
+	/*
+	 * Compilers at run time move the stack pointer by numbers that only they know, to drop arguments:
+	 * where the CFA is lost, a path ends without contradiction.
+	 */
+	bool generated;
 };
 
 #endif

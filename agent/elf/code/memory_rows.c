@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The analysis finds what it can prove (asmrows.h). The rest of a function that begins by making a frame
+ * record is stepped by that record: its bytes say that rbp is its own. The same holds behind the last such
+ * beginning before an instruction of which nothing else is known, if nothing between them ends a function.
+ */
+#include "agent/elf/code/memory_rows.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/asmrows.h"
+#include "agent/elf/code/starts.h"
+#include "agent/elf/code/x86.h"
+
+#define DWARF_FP 6
+#define DWARF_SP 7
+#define ENTRY_ALIGN 16u
+#define RECORD_BYTES 4u /* push rbp; mov rbp, rsp */
+/* A runtime may check something before it makes the frame: the arguments, whether the code is still valid. */
+#define RECORD_WITHIN 64u
+
+#ifdef __x86_64__
+#define MACHINE EM_X86_64
+#else
+#define MACHINE EM_NONE
+#endif
+
+DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
+
+uint16_t memory_rows_machine(void)
+{
+	return MACHINE;
+}
+
+void memory_rows_fini(struct memory_rows *r)
+{
+	free(r->v);
+	*r = (struct memory_rows){0};
+}
+
+static int add(struct memory_rows *r, uint32_t off, const struct elf_rule *rule)
+{
+	struct memory_row *last = r->n ? &r->v[r->n - 1] : NULL;
+
+	if (last && memcmp(&last->rule, rule, sizeof *rule) == 0)
+		return 0;
+	if (last && last->off == off) {
+		last->rule = *rule;
+		return 0;
+	}
+	if (array_reserve(&r->v, &r->cap, r->n + 1, sizeof *r->v) < 0)
+		return -ENOMEM;
+	r->v[r->n++] = (struct memory_row){off, *rule};
+	return 0;
+}
+
+static struct elf_rule none(enum no_rule why)
+{
+	return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = (int32_t)why};
+}
+
+/* reg + off, with the return address below it; the caller's rbp in rbp, or `saved` bytes from the CFA. */
+static struct elf_rule frame(const struct memory_code *c, uint8_t reg, int32_t off, int32_t saved)
+{
+	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = reg, .cfa_off = off};
+
+	rule.flags = c->function ? 0 : RULE_CHECKED;
+	rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -8};
+	if (saved)
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = saved};
+	return rule;
+}
+
+/* push rbp; mov rbp, rsp. */
+static bool makes_record(const uint8_t *code, uint32_t n)
+{
+	return n >= RECORD_BYTES && code[0] == 0x55 && code[1] == 0x48 &&
+	       ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec));
+}
+
+/* Whether the instruction changes the stack or rbp, or what follows it does not run after it. */
+static bool touches_frame(const struct x86_insn *insn)
+{
+	switch (insn->op) {
+	case X86_OTHER:
+	case X86_NOP:
+	case X86_BRANCH:
+	case X86_ADDRESS:
+	case X86_CONSTANT:
+	case X86_COMPARE:
+	case X86_TABLE_ENTRY:
+	case X86_STORE:
+		return insn->writes & (1u << X86_SP | 1u << X86_BP);
+	case X86_MOVE:
+	case X86_LEA:
+	case X86_LOAD:
+	case X86_ADD:
+	case X86_AND:
+		return insn->reg == X86_SP || insn->reg == X86_BP ||
+		       insn->writes & (1u << X86_SP | 1u << X86_BP);
+	default:
+		return true;
+	}
+}
+
+/* Whether the instructions from `from` up to `to` run one after the other, so that one frame has them. */
+static bool runs_on(const struct memory_code *c, uint32_t from, uint32_t to)
+{
+	bool ended = false;
+
+	while (from < to) {
+		const struct x86_insn insn = x86_decode(c->code + from, c->n - from);
+		const uint32_t padded = x86_padding(c->code, c->n, from);
+
+		if (ended && padded > from) /* a function has ended, and padding follows */
+			return false;
+		if (!insn.len)
+			return false;
+		ended = insn.op == X86_RETURN || insn.op == X86_TRAP || insn.op == X86_JUMP;
+		from += insn.len;
+	}
+	return from == to;
+}
+
+/*
+ * Whether a function begins at most RECORD_WITHIN bytes before the offset, at an aligned address, and has
+ * not touched its frame up to there. Else the record may be one of a stack that was aligned before.
+ */
+static bool is_near_entry(const struct memory_code *c, uint32_t to)
+{
+	for (uint32_t from = to; to - from <= RECORD_WITHIN; from--) {
+		uint32_t at = from;
+
+		while ((c->va + from) % ENTRY_ALIGN == 0 && at < to) {
+			const struct x86_insn insn = x86_decode(c->code + at, c->n - at);
+
+			if (!insn.len || touches_frame(&insn))
+				break;
+			at += insn.len;
+		}
+		if ((c->va + from) % ENTRY_ALIGN == 0 && at == to)
+			return true;
+		if (from == 0)
+			break;
+	}
+	return false;
+}
+
+/* The frame record that is made in [from, to), nearest to its end. False: there is none. */
+static bool find_record(const struct memory_code *c, uint32_t from, uint32_t to, uint32_t *ret)
+{
+	for (uint32_t at = to; at-- > from;)
+		if (makes_record(c->code + at, c->n - at) && at + RECORD_BYTES <= to &&
+		    is_near_entry(c, at) && runs_on(c, at + RECORD_BYTES, to)) {
+			*ret = at;
+			return true;
+		}
+	return false;
+}
+
+/* Whether the function makes its frame record at its beginning. */
+static bool begins_with_record(const struct memory_code *c)
+{
+	uint32_t at = 0;
+
+	while (at < c->n && at < RECORD_WITHIN) {
+		const struct x86_insn insn = x86_decode(c->code + at, c->n - at);
+
+		if (makes_record(c->code + at, c->n - at))
+			return true;
+		if (!insn.len || touches_frame(&insn))
+			return false;
+		at += insn.len;
+	}
+	return false;
+}
+
+/* Rows of [from, to), which the analysis does not know. */
+static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to)
+{
+	const struct elf_rule by_record = frame(c, DWARF_FP, 16, -16), entry = frame(c, DWARF_SP, 8, 0),
+			      pushed = frame(c, DWARF_SP, 16, -16), refused = none(NO_RULE_REFUSED),
+			      pending = none(NO_RULE_PENDING);
+	uint32_t record;
+	int e;
+
+	if (c->frame_pointer || (c->function && begins_with_record(c)))
+		return add(r, from, &by_record);
+	if (c->function)
+		return add(r, from, &refused);
+	if (c->wanted < from || c->wanted >= to)
+		return add(r, from, &pending);
+	if (!find_record(c, from, c->wanted, &record))
+		return add(r, from, &refused);
+	e = record > from ? add(r, from, &pending) : 0;
+	if (e == 0)
+		e = add(r, record, &entry);
+	if (e == 0)
+		e = add(r, record + 1, &pushed);
+	return e < 0 ? e : add(r, record + RECORD_BYTES, &by_record);
+}
+
+/* Copies what the analysis has found, and fills its gaps. */
+static int copy_rows(struct memory_rows *r, const struct memory_code *c, const struct elf_rows *rows)
+{
+	uint32_t at = 0;
+	int e = 0;
+
+	for (size_t i = 0; i < rows->n_rows && e == 0; i++) {
+		const uint64_t to = i + 1 < rows->n_rows ? rows->rows[i + 1].va - c->va : c->n;
+		const uint32_t off = (uint32_t)(rows->rows[i].va - c->va);
+		struct elf_rule rule = rows->rules[rows->rows[i].rule];
+
+		if (rule.cfa_kind == CFA_NONE)
+			continue; /* the next row finds the gap */
+		if (off > at)
+			e = add_unknown(r, c, at, off);
+		rule.flags |= c->function ? 0 : RULE_CHECKED;
+		if (e == 0)
+			e = add(r, off, &rule);
+		at = (uint32_t)to;
+	}
+	return e == 0 && at < c->n ? add_unknown(r, c, at, c->n) : e;
+}
+
+static int analyse(struct elf_rows **ret, const struct memory_code *c)
+{
+	_cleanup_(row_spans_fini) struct row_spans spans = {0};
+	struct code_start start = {c->va, true};
+	const struct code_starts starts = {.v = &start, .n = 1};
+	const struct code_piece piece = {.va = c->va,
+					 .code = c->code,
+					 .n = c->n,
+					 .starts = c->function ? &starts : NULL,
+					 .generated = true};
+	int r = row_spans_init(&spans, NULL, 0);
+
+	if (r == 0)
+		r = asmrows_read_piece(&spans, &piece);
+	return r < 0 ? r : row_spans_lay_out(&spans, ret);
+}
+
+int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
+{
+	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
+	_cleanup_(memory_rows_fini) struct memory_rows made = {0};
+	int r;
+
+	if (!memory_rows_machine())
+		return -ENOTSUP;
+	if (!code->n || code->n > MEMORY_CODE_MAX)
+		return -EFBIG;
+	r = analyse(&rows, code);
+	if (r == 0)
+		r = copy_rows(&made, code, rows);
+	else if (r == -ENODATA)
+		r = add_unknown(&made, code, 0, code->n);
+	if (r < 0)
+		return r;
+	*ret = made;
+	made = (struct memory_rows){0};
+	return 0;
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/track/generated_code.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/map.h"
+#include "agent/binary/registry.h"
+#include "agent/proc/history.h"
+#include "agent/proc/image.h"
+#include "agent/proc/mapping.h"
+#include "agent/proc/process.h"
+#include "agent/track/publication.h"
+#include "agent/unwind/tables.h"
+
+/* The generated code of one program of a process: after an execve, another record takes its place. */
+struct record {
+	struct map_node node;
+	struct process *process; /* one reference */
+	const void *workload;	 /* its identity only, never followed */
+	uint64_t exec_ns;
+	uint32_t index; /* of the binary that stands for its code; held */
+	bool refused;
+	unsigned n;
+	struct {
+		uint64_t address, time_ns;
+	} addresses[GENERATED_ADDRESSES_MAX];
+};
+
+struct generated_code {
+	struct generated_code_options options;
+	struct map records;
+	uint64_t full;
+};
+
+int generated_code_new(struct generated_code **ret, const struct generated_code_options *options)
+{
+	struct generated_code *g = calloc(1, sizeof *g);
+
+	if (!g)
+		return -ENOMEM;
+	g->options = *options;
+	map_init(&g->records, GENERATED_PROCESSES_MAX);
+	*ret = g;
+	return 0;
+}
+
+static bool record_is(const struct map_node *node, const void *key)
+{
+	return container_of(node, struct record, node)->process == key;
+}
+
+static struct record *record_of(const struct generated_code *g, const struct process *p)
+{
+	struct map_node *n = map_find(&g->records, hash_u64((uintptr_t)p), record_is, p);
+
+	return n ? container_of(n, struct record, node) : NULL;
+}
+
+static void record_free(struct generated_code *g, struct record *x)
+{
+	binary_registry_release(g->options.binaries, x->index);
+	process_unref(x->process);
+	free(x);
+}
+
+static void record_remove(struct generated_code *g, struct record *x)
+{
+	map_remove(&g->records, &x->node);
+	record_free(g, x);
+}
+
+void generated_code_free(struct generated_code *g)
+{
+	struct map_node *n;
+
+	if (!g)
+		return;
+	map_for_each (&g->records, n, it)
+		record_free(g, container_of(n, struct record, node));
+	map_fini(&g->records);
+	free(g);
+}
+
+void generated_code_sweep(struct generated_code *g)
+{
+	struct map_node *n;
+
+	map_for_each (&g->records, n, it) {
+		struct record *x = container_of(n, struct record, node);
+
+		if (x->process->end_ns || x->process->exec_ns != x->exec_ns)
+			record_remove(g, x);
+	}
+}
+
+/* Whether there is room for one more process of the workload. */
+static bool has_room(const struct generated_code *g, const void *workload)
+{
+	unsigned same = 0;
+	struct map_node *n;
+
+	map_for_each (&g->records, n, it)
+		same += container_of(n, struct record, node)->workload == workload;
+	return g->records.len < GENERATED_PROCESSES_MAX && same < GENERATED_WORKLOAD_MAX;
+}
+
+/* Makes the binary that stands for the process's code. 0 or -errno. */
+static int binary_make(struct generated_code *g, struct process *p, uint32_t *ret)
+{
+	struct binary *b;
+	int r = binary_new_generated(&b, p->pid);
+
+	if (r == 0)
+		r = binary_registry_enter(g->options.binaries, b, ret);
+	if (r < 0)
+		return r;
+	(void)binary_registry_hold(g->options.binaries, *ret);
+	r = unwind_tables_add_generated(g->options.tables, *ret, p->pid);
+	if (r < 0)
+		binary_registry_release(g->options.binaries, *ret);
+	return r;
+}
+
+/* The process's mappings name the binary from now on. */
+static int mappings_set(struct generated_code *g, struct process *p, uint32_t index)
+{
+	int r = proc_maps_own(p);
+
+	if (r < 0)
+		return r;
+	proc_maps_set_code(p->maps, index);
+	proc_history_set_code(p, index);
+	if (!p->end_ns)
+		publication_mark(g->options.publication, p->pid);
+	publication_changed(g->options.publication);
+	return 0;
+}
+
+static int record_new(struct generated_code *g, struct process *p, struct record **ret)
+{
+	const void *workload = p->image ? p->image->context.data : NULL;
+	struct record *x = calloc(1, sizeof *x);
+	bool room = has_room(g, workload);
+	int r = x ? binary_make(g, p, &x->index) : -ENOMEM;
+
+	if (r == 0 && map_insert(&g->records, &x->node, hash_u64((uintptr_t)p)) < 0)
+		r = -ENOMEM;
+	if (r < 0) {
+		if (x && x->index)
+			binary_registry_release(g->options.binaries, x->index);
+		free(x);
+		return r;
+	}
+	x->process = process_ref(p);
+	x->workload = workload;
+	x->exec_ns = p->exec_ns;
+	x->refused = !room || p->end_ns; /* of a process that has ended, no byte can be read any more */
+	if (x->refused)
+		unwind_tables_refuse(g->options.tables, x->index);
+	g->full += !room;
+	r = mappings_set(g, p, x->index);
+	if (r < 0) {
+		record_remove(g, x);
+		return r;
+	}
+	*ret = x;
+	return 0;
+}
+
+/* The record of the process's present program, made when it has none. NULL: no memory. */
+static struct record *record_get(struct generated_code *g, struct process *p)
+{
+	struct record *x = record_of(g, p);
+
+	if (x && x->exec_ns != p->exec_ns) {
+		record_remove(g, x);
+		x = NULL;
+	}
+	if (!x && record_new(g, p, &x) < 0)
+		return NULL;
+	if (p->maps->code != x->index) /* a fork shares the mappings of another process */
+		(void)mappings_set(g, p, x->index);
+	return x;
+}
+
+void generated_code_hit(struct generated_code *g, struct process *p, uint64_t address)
+{
+	struct record *x = record_get(g, p);
+
+	if (!x || x->refused || x->n == GENERATED_ADDRESSES_MAX)
+		return;
+	for (unsigned i = 0; i < x->n; i++)
+		if (x->addresses[i].address == address)
+			return;
+	x->addresses[x->n].address = address;
+	x->addresses[x->n++].time_ns = g->options.mono_ns();
+}
+
+bool generated_code_waits(const struct generated_code *g, const struct process *p)
+{
+	const struct record *x = record_of(g, p);
+
+	return x && x->n > 0;
+}
+
+/* False: the runtime's list is being read. */
+static bool request(struct generated_code *g, struct record *x, uint64_t address, uint64_t time_ns)
+{
+	const struct generated_code_options *o = &g->options;
+	const struct proc_mapping *m = proc_maps_find(x->process->maps, address);
+	struct generated_request q = {.address = address};
+
+	if (!m)
+		return true;
+	q.low = m->start;
+	q.high = m->end;
+	if (o->function && o->function(x->process, time_ns, &q, o->data) == -EAGAIN)
+		return false;
+	unwind_tables_request(o->tables, x->index, &q);
+	return true;
+}
+
+void generated_code_run(struct generated_code *g)
+{
+	struct map_node *n;
+
+	map_for_each (&g->records, n, it) {
+		struct record *x = container_of(n, struct record, node);
+		unsigned left = 0;
+
+		for (unsigned i = 0; i < x->n; i++)
+			if (!request(g, x, x->addresses[i].address, x->addresses[i].time_ns))
+				x->addresses[left++] = x->addresses[i];
+		x->n = left;
+	}
+}
+
+void generated_code_stats(const struct generated_code *g, struct generated_code_stats *ret)
+{
+	*ret = (struct generated_code_stats){g->records.len, g->full};
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * parts[] is in ascending order and without overlaps. A new part replaces those that it overlaps: the memory
+ * was used again. Where no function is listed, a window around the address is analysed, and each run of code
+ * that was understood in it becomes a part, as does the gap with the address.
+ */
+#include "agent/unwind/generated.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/map.h"
+#include "agent/base/page.h"
+#include "agent/elf/cfi/rows.h"
+#include "agent/elf/cfi/ruleset.h"
+#include "agent/elf/code/memory_rows.h"
+#include "agent/unwind/block.h"
+
+#define WINDOW_BEFORE (32u << 10)
+#define WINDOW_BEHIND (16u << 10)
+#define READ_BYTES 4096u /* memory is read in such pieces, as some of it may be missing */
+
+struct part_row {
+	uint32_t off, rule; /* from the part's start; index in generated.rules */
+};
+
+struct part {
+	uint64_t start, end, hash; /* of its bytes */
+	uint32_t n;
+	struct part_row rows[];
+};
+
+struct generated {
+	uint32_t pid;
+	int mem; /* /proc/PID/mem: of this program of the process, even if its pid is used again; -1: not open yet */
+	struct generated_request requests[GENERATED_REQUESTS_MAX], taken[GENERATED_REQUESTS_MAX];
+	size_t n_requests, n_taken;
+	bool check;
+	struct part **parts; /* owned */
+	size_t n, cap, bytes, next_check;
+	struct ruleset rules;
+	struct generated_stats stats;
+};
+
+int generated_new(struct generated **ret, uint32_t pid)
+{
+	struct generated *g = calloc(1, sizeof *g);
+
+	if (!g)
+		return -ENOMEM;
+	g->pid = pid;
+	g->mem = -1;
+	if (ruleset_init(&g->rules) < 0) {
+		generated_free(g);
+		return -ENOMEM;
+	}
+	*ret = g;
+	return 0;
+}
+
+static void parts_clear(struct generated *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		free(g->parts[i]);
+	g->n = g->bytes = g->next_check = 0;
+}
+
+void generated_free(struct generated *g)
+{
+	if (!g)
+		return;
+	parts_clear(g);
+	free(g->parts);
+	ruleset_fini(&g->rules);
+	if (g->mem >= 0)
+		close(g->mem);
+	free(g);
+}
+
+bool generated_requested(const struct generated *g)
+{
+	return g->n_requests > 0;
+}
+
+bool generated_request(struct generated *g, const struct generated_request *request)
+{
+	for (size_t i = 0; i < g->n_requests; i++)
+		if (g->requests[i].address == request->address)
+			return true;
+	if (g->n_requests == GENERATED_REQUESTS_MAX)
+		return false;
+	g->requests[g->n_requests++] = *request;
+	return true;
+}
+
+size_t generated_begin(struct generated *g, bool check)
+{
+	memcpy(g->taken, g->requests, g->n_requests * sizeof g->requests[0]);
+	g->n_taken = g->n_requests;
+	g->n_requests = 0;
+	g->check = check;
+	return g->n_taken;
+}
+
+void generated_stats(const struct generated *g, struct generated_stats *ret)
+{
+	*ret = g->stats;
+}
+
+/* --- the memory */
+
+static int mem_open(struct generated *g)
+{
+	char path[32];
+
+	if (g->mem >= 0)
+		return 0;
+	snprintf(path, sizeof path, "/proc/%u/mem", g->pid);
+	g->mem = open(path, O_RDONLY | O_CLOEXEC);
+	return g->mem < 0 ? -ESRCH : 0;
+}
+
+/* 0; -EFAULT: not all of it is there; -ESRCH: the process has ended, or runs another program. */
+static int read_all(const struct generated *g, uint8_t *to, uint64_t start, uint64_t n)
+{
+	while (n) {
+		ssize_t got = pread(g->mem, to, n, (off_t)start);
+
+		if (got <= 0)
+			return got < 0 ? -EFAULT : -ESRCH;
+		to += got;
+		start += (uint64_t)got;
+		n -= (uint64_t)got;
+	}
+	return 0;
+}
+
+/*
+ * Reads what there is around `address` in [*start, *end), and narrows these. 0; -EFAULT: not even that;
+ * -ESRCH as above.
+ */
+static int read_around(const struct generated *g, uint8_t *to, uint64_t address, uint64_t *start,
+		       uint64_t *end)
+{
+	uint64_t low = address & ~(uint64_t)(READ_BYTES - 1), high = low;
+	const uint64_t first = *start, last = *end;
+	int r = 0;
+
+	if (low < first)
+		low = high = first;
+	while (high < last) {
+		uint64_t n = READ_BYTES - high % READ_BYTES;
+
+		n = n < last - high ? n : last - high;
+		r = read_all(g, to + (high - first), high, n);
+		if (r < 0)
+			break;
+		high += n;
+	}
+	if (high <= address)
+		return r == -ESRCH ? r : -EFAULT;
+	while (low > first) {
+		uint64_t n = low - first < READ_BYTES ? low - first : READ_BYTES;
+
+		if (read_all(g, to + (low - n - first), low - n, n) < 0)
+			break;
+		low -= n;
+	}
+	*start = low;
+	*end = high;
+	return 0;
+}
+
+/* --- parts */
+
+/* The index of the first part that ends behind `address`. */
+static size_t parts_from(const struct generated *g, uint64_t address)
+{
+	return array_first(g->n, i, g->parts[i]->end > address);
+}
+
+static size_t part_bytes(const struct part *p)
+{
+	return sizeof *p + p->n * sizeof p->rows[0];
+}
+
+static void part_drop(struct generated *g, size_t i)
+{
+	g->bytes -= part_bytes(g->parts[i]);
+	free(g->parts[i]);
+	memmove(&g->parts[i], &g->parts[i + 1], (--g->n - i) * sizeof(struct part *));
+}
+
+/*
+ * Adds a part of the rows [first, end) of `from`; `code` are its bytes, `from_va` the address of row offset
+ * 0.
+ */
+static int part_add(struct generated *g, const struct memory_code *code, const struct memory_rows *from,
+		    size_t first, size_t end)
+{
+	const uint32_t off = from->v[first].off, limit = end < from->n ? from->v[end].off : code->n;
+	const size_t n = end - first;
+	struct part *p;
+	size_t at;
+
+	if (g->n == GENERATED_PARTS_MAX || g->bytes + sizeof *p + n * sizeof p->rows[0] > GENERATED_BYTES_MAX)
+		parts_clear(g);
+	p = malloc(sizeof *p + n * sizeof p->rows[0]);
+	if (!p || array_reserve(&g->parts, &g->cap, g->n + 1, sizeof(struct part *)) < 0) {
+		free(p);
+		return -ENOMEM;
+	}
+	*p = (struct part){.start = code->va + off,
+			   .end = code->va + limit,
+			   .hash = hash_bytes(code->code + off, limit - off),
+			   .n = (uint32_t)n};
+	for (size_t i = 0; i < n; i++) {
+		const int64_t rule = ruleset_intern(&g->rules, &from->v[first + i].rule);
+
+		if (rule < 0) {
+			free(p);
+			return (int)rule;
+		}
+		p->rows[i] = (struct part_row){from->v[first + i].off - off, (uint32_t)rule};
+	}
+	at = parts_from(g, p->start);
+	while (at < g->n && g->parts[at]->start < p->end)
+		part_drop(g, at);
+	memmove(&g->parts[at + 1], &g->parts[at], (g->n++ - at) * sizeof(struct part *));
+	g->parts[at] = p;
+	g->bytes += part_bytes(p);
+	g->stats.analysed++;
+	return 0;
+}
+
+static bool is_pending(const struct memory_row *r)
+{
+	return r->rule.cfa_kind == CFA_NONE && r->rule.cfa_off == NO_RULE_PENDING;
+}
+
+static int parts_add(struct generated *g, const struct memory_code *code)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+	int r = memory_rows_make(&rows, code);
+
+	for (size_t i = 0; i < rows.n && r == 0;) {
+		size_t end = i + 1;
+
+		if (is_pending(&rows.v[i])) {
+			i++;
+			continue;
+		}
+		while (end < rows.n && !is_pending(&rows.v[end]))
+			end++;
+		r = part_add(g, code, &rows, i, end);
+		i = end;
+	}
+	return r;
+}
+
+/* Declares the instruction at an address unknown, and so ends what would be requested for ever. */
+static int refuse(struct generated *g, uint64_t address)
+{
+	struct memory_row row = {0, {.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED}};
+	const struct memory_rows rows = {&row, 1, 1};
+	const struct memory_code code = {.va = address, .code = (const uint8_t *)"", .n = 1};
+
+	g->stats.refused++;
+	return part_add(g, &code, &rows, 0, 1);
+}
+
+static bool is_known(const struct generated *g, uint64_t address)
+{
+	const size_t i = parts_from(g, address);
+
+	return i < g->n && g->parts[i]->start <= address;
+}
+
+/* --- the job */
+
+static int answer(struct generated *g, const struct generated_request *q)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	const bool listed = q->end > q->start && q->end - q->start <= MEMORY_CODE_MAX;
+	uint64_t start = q->start, end = q->end, first;
+	struct memory_code code;
+	int r = 0;
+
+	if (is_known(g, q->address))
+		return 0;
+	if (!listed) {
+		start = q->address - q->low > WINDOW_BEFORE ? q->address - WINDOW_BEFORE : q->low;
+		end = q->high - q->address > WINDOW_BEHIND ? q->address + WINDOW_BEHIND : q->high;
+	}
+	first = start;
+	bytes = malloc(end - start);
+	if (!bytes)
+		return -ENOMEM;
+	r = read_around(g, bytes, q->address, &start, &end);
+	if (r < 0)
+		return r == -ESRCH ? r : refuse(g, q->address);
+	code = (struct memory_code){.va = start,
+				    .code = bytes + (start - first),
+				    .n = (uint32_t)(end - start),
+				    .function = listed && start == q->start,
+				    .frame_pointer = q->frame_pointer,
+				    .wanted = (uint32_t)(q->address - start)};
+	r = parts_add(g, &code);
+	if (r == 0 && !is_known(g, q->address))
+		r = refuse(g, q->address);
+	return r;
+}
+
+/* Drops the parts whose bytes have changed, of those whose turn it is. */
+static int check_parts(struct generated *g)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	uint64_t left = GENERATED_CHECK_BYTES;
+
+	for (size_t n = g->n; n > 0 && g->n > 0; n--) {
+		const struct part *p;
+		uint64_t len;
+		int r;
+
+		g->next_check %= g->n;
+		p = g->parts[g->next_check];
+		len = p->end - p->start;
+		if (len > left)
+			return 0;
+		left -= len;
+		if (!bytes)
+			bytes = malloc(GENERATED_CHECK_BYTES);
+		if (!bytes)
+			return -ENOMEM;
+		r = read_all(g, bytes, p->start, len);
+		if (r == -ESRCH)
+			return r;
+		if (r == 0 && hash_bytes(bytes, len) == p->hash) {
+			g->next_check++;
+			continue;
+		}
+		part_drop(g, g->next_check);
+		g->stats.replaced++;
+	}
+	return 0;
+}
+
+/* All parts as one table, with what is between them as not known yet. Borrows the rules. 0 or -ENOMEM. */
+static int lay_out(const struct generated *g, uint32_t pending, struct elf_rows *ret)
+{
+	size_t n = 1;
+
+	for (size_t i = 0; i < g->n; i++)
+		n += g->parts[i]->n + 1u;
+	ret->rows = calloc(n, sizeof *ret->rows);
+	if (!ret->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct part *p = g->parts[i];
+
+		for (uint32_t k = 0; k < p->n; k++)
+			ret->rows[ret->n_rows++] =
+				(struct elf_row){p->start + p->rows[k].off, p->rows[k].rule};
+		if (i + 1 == g->n || g->parts[i + 1]->start > p->end)
+			ret->rows[ret->n_rows++] = (struct elf_row){p->end, pending};
+	}
+	ret->rules = g->rules.rules;
+	ret->n_rules = g->rules.n;
+	return 0;
+}
+
+static int encode(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_rows)
+{
+	const struct elf_rule rule = {.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_PENDING};
+	const int64_t pending = ruleset_intern(&g->rules, &rule);
+	struct elf_rows rows = {0};
+	int r;
+
+	if (!g->n)
+		return -ENODATA;
+	if (pending < 0)
+		return (int)pending;
+	r = lay_out(g, (uint32_t)pending, &rows);
+	if (r == 0)
+		r = unwind_blocks_encode(ret, &rows, memory_rows_machine());
+	*ret_rows = rows.n_rows;
+	free(rows.rows);
+	return r;
+}
+
+int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_rows)
+{
+	int r = mem_open(g);
+
+	if (r == 0 && g->check)
+		r = check_parts(g);
+	for (size_t i = 0; i < g->n_taken && r == 0; i++)
+		r = answer(g, &g->taken[i]);
+	g->n_taken = 0;
+	return r < 0 ? r : encode(g, ret, ret_rows);
+}

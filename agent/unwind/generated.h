@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The code that one process has generated, as far as samples have hit it: parts of its memory with the rows
+ * that the analysis of their bytes gave (agent/elf/code/memory_rows.h). A worker thread reads the memory
+ * and analyses; the table of all parts then goes the way of every table (tables.h). Code is replaced while
+ * the process runs, so parts that are used are compared with the memory now and then, and dropped if they
+ * differ.
+ *
+ * One thread at a time: a job has it while it runs, and the main loop adds requests between jobs. All sizes
+ * are bounded, because the process chooses every byte.
+ */
+#ifndef PROFLET_UNWIND_GENERATED_H
+#define PROFLET_UNWIND_GENERATED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct generated;
+struct unwind_blocks;
+
+#define GENERATED_REQUESTS_MAX 256u
+#define GENERATED_PARTS_MAX 65536u
+#define GENERATED_BYTES_MAX (4u << 20)	 /* of rows; beyond, the analysis begins anew */
+#define GENERATED_CHECK_BYTES (1u << 20) /* of code that a job compares with the memory; at least a part's */
+
+/* Code that ran and has no rows. */
+struct generated_request {
+	uint64_t address;    /* process address of an instruction */
+	uint64_t start, end; /* of its function, as the runtime lists it; both 0: not listed */
+	/* where the search for a function may look: the mapping */
+	uint64_t low, high;
+	bool frame_pointer; /* the runtime vouches for the frame pointer in all of the function */
+};
+
+struct generated_stats {
+	uint64_t analysed, replaced,
+		refused; /* parts; that had changed; addresses without rows after the analysis */
+};
+
+/* 0 or -ENOMEM. */
+int generated_new(struct generated **ret, uint32_t pid);
+void generated_free(struct generated *g); /* NULL is fine */
+/* Adds a request for the next job. False: there are too many, and a later sample will request it again. */
+bool generated_request(struct generated *g, const struct generated_request *request);
+/*
+ * Moves the requests to the job that is about to run. Returns their number; `check`: parts are compared with
+ * the memory, too.
+ */
+size_t generated_begin(struct generated *g, bool check);
+bool generated_requested(const struct generated *g); /* requests wait for the next job */
+/*
+ * On a worker thread: reads the process's memory, which may block for as long as the process likes, analyses,
+ * and encodes all parts. 0; -ENODATA: there is no part; -ESRCH: the process has no memory any more; -ENOMEM.
+ */
+int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_rows);
+void generated_stats(const struct generated *g, struct generated_stats *ret);
+
+#endif

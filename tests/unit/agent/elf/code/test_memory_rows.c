@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rows of code of which only the bytes are known. */
+#include "agent/elf/code/memory_rows.h"
+
+#include <criterion/criterion.h>
+#include <elf.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/elf/cfi/rule_format.h"
+#include "tests/unit/agent/elf/cfi_bytes.h"
+
+#define VA 0x7f0000001000ull
+
+struct memory_case {
+	const char *name;
+	struct bytes code;
+	bool function, frame_pointer;
+	uint32_t wanted;
+	const char *expected; /* "!": the return address is checked */
+};
+
+static const struct memory_case cases[] = {
+	{"sub rsp, 8; call rcx; add rsp, 8; ret", BYTES("\x48\x83\xec\x08\xff\xd1\x48\x83\xc4\x08\xc3"),
+	 .function = true, .expected = "0 rsp+8; 4 rsp+16; a rsp+8"},
+	{"push rbx; two cases of a jump by register; pop rbx; ret each",
+	 BYTES("\x53\xff\xe0\x5b\xc3\x90\x5b\xc3"), .function = true,
+	 .expected = "0 rsp+8; 1 rsp+16; 4 rsp+8; 6 rsp+16; 7 rsp+8"},
+	/* mov rbx, [rcx - 8]; push rbp; mov rbp, rsp; a jump that leaves the function with its frame */
+	{"a frame record, and what cannot be followed",
+	 BYTES("\x48\x8b\x59\xf8\x55\x48\x89\xe5\x53\xe9\x00\x10\x00\x00"), .function = true,
+	 .expected = "0 rbp+16"},
+	{"no frame record, and what cannot be followed", BYTES("\x48\x83\xec\x08\xe9\x00\x10\x00\x00"),
+	 .function = true, .expected = "0 refused"},
+	{"the runtime vouches for the frame pointer", BYTES("\x48\x83\xec\x08\xe9\x00\x10\x00\x00"),
+	 .function = true, .frame_pointer = true, .expected = "0 rbp+16"},
+	{"a function that returns, at an aligned address",
+	 BYTES("\x53\x90\x90\x90\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x55\x90\x5d\xc3"),
+	 .wanted = 2, .expected = "0 rsp+8!; 1 rsp+16!; 5 rsp+8!; 11 rsp+16!; 13 rsp+8!"},
+	{"a frame record at an aligned address, in code that does not return",
+	 BYTES("\x55\x48\x8b\xec\x48\x83\xec\x10\x90\xe9\xfb\xff\xff\xff"), .wanted = 9,
+	 .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
+	/* lea r10, [rsp + 8]; and rsp, -64; push [r10 - 8]; push rbp; mov rbp, rsp; jmp */
+	{"the frame record of an aligned stack is not the caller's",
+	 BYTES("\x4c\x8d\x54\x24\x08\x48\x83\xe4\xc0\x41\xff\x72\xf8\x55\x48\x89\xe5\x90\xe9\xfb\xff\xff"
+	       "\xff"),
+	 .wanted = 17, .expected = "0 refused"},
+	{"no instruction", BYTES("\x06\x06\x06\x06"), .wanted = 0, .expected = "0 refused"},
+	{"only what ran is refused",
+	 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x53\x90\x5b\xc3\xcc\xcc\xcc"
+	       "\xcc\xcc\xcc\xcc\xcc\xcc"
+	       "\xcc\xcc\xcc\x06\x06"),
+	 .wanted = 33, .expected = "0 pending; 10 rsp+8!; 11 rsp+16!; 13 rsp+8!; 20 refused"},
+};
+
+static void format(struct buf *out, const struct memory_rows *rows)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct elf_rule *r = &rows->v[i].rule;
+		char text[RULE_FORMAT_MAX];
+
+		rule_format_cfa(text, EM_X86_64, r);
+		buf_printf(out, "%s%x %s%s", i ? "; " : "", rows->v[i].off,
+			   r->cfa_kind != CFA_NONE	   ? text
+			   : r->cfa_off == NO_RULE_REFUSED ? "refused"
+							   : "pending",
+			   r->flags & RULE_CHECKED ? "!" : "");
+	}
+}
+
+Test(memory_rows, of_bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct memory_case *c = &cases[i];
+		const struct memory_code code = {.va = VA,
+						 .code = (const uint8_t *)c->code.data,
+						 .n = (uint32_t)c->code.len,
+						 .function = c->function,
+						 .frame_pointer = c->frame_pointer,
+						 .wanted = c->wanted};
+		_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+		_cleanup_buf_ struct buf out = {0};
+
+		cr_assert_eq(memory_rows_make(&rows, &code), 0, "%s", c->name);
+		format(&out, &rows);
+		cr_expect_str_eq(buf_str(&out), c->expected, "%s: %s", c->name, buf_str(&out));
+	}
+}
+
+Test(memory_rows, limits)
+{
+	static const uint8_t code[MEMORY_CODE_MAX + 1];
+	struct memory_rows rows = {0};
+
+	cr_expect_eq(memory_rows_make(&rows, &(struct memory_code){.va = VA, .code = code}), -EFBIG);
+	cr_expect_eq(memory_rows_make(&rows, &(struct memory_code){.va = VA, .code = code, .n = sizeof code}),
+		     -EFBIG);
+	cr_expect_eq(
+		memory_rows_make(&rows, &(struct memory_code){.va = VA, .code = code, .n = sizeof code - 1}),
+		0);
+	memory_rows_fini(&rows);
+	cr_expect_null(rows.v);
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Code that a process has generated, read from the memory of this one: its table, and how that follows the
+ * code.
+ */
+#include "world.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/proc/mapping.h"
+#include "agent/unwind/generated.h"
+#include "agent/unwind/list.h"
+#include "bpf/unwind.h"
+
+#define PAGE 4096u
+#define PAGES 64u
+#define AT 0x100u /* of the function */
+
+/* sub rsp, N; nop; add rsp, N; ret */
+static const uint8_t function[] = {0x48, 0x83, 0xec, 24, 0x90, 0x48, 0x83, 0xc4, 24, 0xc3};
+
+struct scene {
+	struct world w;
+	uint8_t *code;
+	uint32_t index;
+};
+
+static struct scene *scene_new(void)
+{
+	struct scene *s = calloc(1, sizeof *s);
+	struct binary *b;
+
+	world_init(&s->w, 2, 16);
+	unwind_tables_follow_generated(s->w.tables);
+	s->code = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(s->code, MAP_FAILED);
+	memcpy(s->code + AT, function, sizeof function);
+	cr_assert_eq(binary_new_generated(&b, (uint32_t)getpid()), 0);
+	cr_assert_eq(binary_registry_enter(s->w.binaries, b, &s->index), 0);
+	cr_assert(binary_registry_hold(s->w.binaries, s->index));
+	cr_assert_eq(unwind_tables_add_generated(s->w.tables, s->index, (uint32_t)getpid()), 0);
+	return s;
+}
+
+static void scene_free(struct scene **s)
+{
+	munmap((*s)->code, PAGES * PAGE);
+	world_fini(&(*s)->w);
+	free(*s);
+}
+
+#define _cleanup_scene_ _cleanup_(scene_free)
+
+static uint64_t address(const struct scene *s, size_t offset)
+{
+	return (uintptr_t)s->code + offset;
+}
+
+static void request(struct scene *s, size_t offset, size_t start, size_t end)
+{
+	const struct generated_request q = {.address = address(s, offset),
+					    .start = end ? address(s, start) : 0,
+					    .end = end ? address(s, end) : 0,
+					    .low = address(s, 0),
+					    .high = address(s, PAGES * PAGE)};
+
+	unwind_tables_request(s->w.tables, s->index, &q);
+}
+
+/* Time for the next build, which has its share of it. */
+static void build(struct scene *s)
+{
+	world_table(&s->w, s->index)->not_before_ns = 0;
+	unwind_tables_pump(s->w.tables);
+	world_settle(&s->w);
+}
+
+/* What the BPF program finds at an offset: the CFA's offset; or, < 0: -1 not known, -2 refused. */
+static int cfa_at(const struct scene *s, size_t offset)
+{
+	_cleanup_(list_entries_fini) struct list_entries l = {0};
+	struct proc_maps *maps;
+	int found = 0;
+
+	cr_assert_eq(proc_maps_new(&maps, NULL), 0);
+	cr_assert_eq(proc_maps_insert(maps, (struct proc_mapping){.start = address(s, 0),
+								  .end = address(s, PAGES * PAGE)}),
+		     0);
+	proc_maps_set_code(maps, s->index);
+	cr_assert_eq(list_entries_make(&l, maps, s->w.tables), 0);
+	proc_maps_unref(maps);
+	for (size_t i = 0; i < l.n; i++) {
+		const struct mapping_entry *e = &l.entries[i];
+		struct unwind_rule rule = {.kind = UNWIND_CFA_NONE};
+
+		if (address(s, offset) < e->start || address(s, offset) >= e->end)
+			continue;
+		cr_assert_eq(e->bias, 0);
+		cr_assert_eq(e->file, s->index);
+		if (e->table <= TABLE_REFUSED)
+			return e->table == TABLE_PENDING ? -1 : -2;
+		struct segment *segment = s->w.segments[ref_segment(e->table)];
+		const uint32_t at = ref_offset(e->table);
+		const struct unwind_table *t = (const struct unwind_table *)(segment->bytes + at);
+		const struct unwind_state state = {
+			.index = t->index, .rows = t->rows, .rules = at + (uint32_t)sizeof *t};
+		const uint64_t bits = table_rule(segment, &state, address(s, offset) - t->va);
+
+		memcpy(&rule, &bits, sizeof rule);
+		found = rule.kind != UNWIND_CFA_NONE ? rule.cfa : rule.cfa == UNWIND_NONE_REFUSED ? -2 : -1;
+	}
+	cr_assert_neq(found, 0);
+	return found;
+}
+
+Test(generated, listed_function)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+
+	cr_expect_eq(cfa_at(s, AT), -1, "nothing is known yet");
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT), 8);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+	cr_expect_eq(cfa_at(s, AT + 9), 8);
+	cr_expect_eq(cfa_at(s, AT + sizeof function), -1, "behind it, nothing is");
+	cr_expect_eq(cfa_at(s, AT - 1), -1);
+	cr_expect_eq(world_stats(&s->w).generated, 1);
+	cr_expect_eq(world_stats(&s->w).ready, 1);
+}
+
+Test(generated, unlisted_function)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+
+	request(s, AT + 4, 0, 0);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+	cr_expect_eq(cfa_at(s, AT - 1), -1);
+}
+
+/* A function is added to the table of those that are known. */
+Test(generated, more_functions)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+	const size_t other = 9 * PAGE;
+
+	memcpy(s->code + other, function, sizeof function);
+	s->code[other + 3] = s->code[other + 8] = 40;
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, other + 4), -1);
+	request(s, other + 4, other, other + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, other + 4), 48);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+	cr_expect_eq(world_stats(&s->w).ready, 1, "it is one table");
+	cr_expect_eq(world_stats(&s->w).table_bytes, world_used(&s->w), "the one before was given back");
+}
+
+/* Code that has changed is dropped when it is used again, and analysed anew when a sample needs it. */
+Test(generated, replaced_function)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	s->code[AT + 3] = s->code[AT + 8] = 56;
+	world_table(&s->w, s->index)->checked_ns = 0;
+	unwind_tables_touch(s->w.tables, s->index, clock_mono_ns());
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), -1);
+	cr_expect_eq(world_stats(&s->w).generated_replaced, 1);
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), 64);
+}
+
+/* What cannot be read, or has no instructions, is not requested for ever. */
+Test(generated, refused)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+
+	cr_assert_eq(munmap(s->code + 32 * PAGE, PAGE), 0);
+	request(s, 32 * PAGE + 8, 0, 0);
+	memset(s->code + 48 * PAGE, 6, PAGE);
+	request(s, 48 * PAGE + 8, 48 * PAGE, 48 * PAGE + 16);
+	build(s);
+	cr_expect_eq(cfa_at(s, 32 * PAGE + 8), -2);
+	cr_expect_eq(cfa_at(s, 48 * PAGE + 8), -2);
+	cr_expect_eq(cfa_at(s, 48 * PAGE + 16), -1);
+	unwind_tables_refuse(s->w.tables, s->index);
+	cr_expect_eq(cfa_at(s, 48 * PAGE + 16), -2, "nothing more is analysed");
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), -2);
+}
+
+/* The memory of a process that has ended is gone; what was known stays. */
+Test(generated, ended_process)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+	const uint64_t at = address(s, AT);
+	struct binary *b;
+	uint32_t index;
+	int pipes[2];
+	pid_t child;
+	char c;
+
+	cr_assert_eq(pipe(pipes), 0);
+	child = fork();
+	if (!child) {
+		close(pipes[1]);
+		_exit(read(pipes[0], &c, 1) != 0);
+	}
+	cr_assert_eq(binary_new_generated(&b, (uint32_t)child), 0);
+	cr_assert_eq(binary_registry_enter(s->w.binaries, b, &index), 0);
+	cr_assert(binary_registry_hold(s->w.binaries, index));
+	cr_assert_eq(unwind_tables_add_generated(s->w.tables, index, (uint32_t)child), 0);
+	s->index = index;
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+	close(pipes[0]);
+	close(pipes[1]);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	world_table(&s->w, s->index)->checked_ns = 0;
+	unwind_tables_touch(s->w.tables, s->index, clock_mono_ns());
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), 32, "%#lx", (unsigned long)at);
+	cr_expect_eq(cfa_at(s, 9 * PAGE), -2, "and nothing more will be");
+}
+
+Test(generated, many_requests)
+{
+	struct generated *g;
+
+	cr_assert_eq(generated_new(&g, (uint32_t)getpid()), 0);
+	for (uint64_t i = 0; i < GENERATED_REQUESTS_MAX; i++)
+		cr_expect(generated_request(g, &(struct generated_request){.address = i + 1}));
+	cr_expect(generated_request(g, &(struct generated_request){.address = 1}), "it has that one");
+	cr_expect_not(generated_request(g, &(struct generated_request){.address = 1000}));
+	cr_expect_eq(generated_begin(g, false), GENERATED_REQUESTS_MAX);
+	cr_expect_not(generated_requested(g));
+	cr_expect(generated_request(g, &(struct generated_request){.address = 1000}));
+	generated_free(g);
+	generated_free(NULL);
+}
