@@ -21,7 +21,6 @@ struct record {
 	const void *workload;	 /* its identity only, never followed */
 	uint64_t exec_ns;
 	uint32_t index; /* of the binary that stands for its code; held */
-	bool refused;
 	unsigned n;
 	struct {
 		uint64_t address, time_ns;
@@ -31,8 +30,26 @@ struct record {
 struct generated_code {
 	struct generated_code_options options;
 	struct map records;
+	uint32_t refused; /* the binary that stands for code which is not analysed; held; 0: none yet */
 	uint64_t full;
 };
+
+/* Makes the binary that stands for the code of a process, and holds it. 0 or -errno. */
+static int binary_make(struct generated_code *g, uint32_t pid, uint32_t *ret)
+{
+	struct binary *b;
+	int r = binary_new_generated(&b, pid);
+
+	if (r == 0)
+		r = binary_registry_enter(g->options.binaries, b, ret);
+	if (r < 0)
+		return r;
+	(void)binary_registry_hold(g->options.binaries, *ret);
+	r = unwind_tables_add_generated(g->options.tables, *ret, pid);
+	if (r < 0)
+		binary_registry_release(g->options.binaries, *ret);
+	return r;
+}
 
 int generated_code_new(struct generated_code **ret, const struct generated_code_options *options)
 {
@@ -80,6 +97,8 @@ void generated_code_free(struct generated_code *g)
 	map_for_each (&g->records, n, it)
 		record_free(g, container_of(n, struct record, node));
 	map_fini(&g->records);
+	if (g->refused)
+		binary_registry_release(g->options.binaries, g->refused);
 	free(g);
 }
 
@@ -106,23 +125,6 @@ static bool has_room(const struct generated_code *g, const void *workload)
 	return g->records.len < GENERATED_PROCESSES_MAX && same < GENERATED_WORKLOAD_MAX;
 }
 
-/* Makes the binary that stands for the process's code. 0 or -errno. */
-static int binary_make(struct generated_code *g, struct process *p, uint32_t *ret)
-{
-	struct binary *b;
-	int r = binary_new_generated(&b, p->pid);
-
-	if (r == 0)
-		r = binary_registry_enter(g->options.binaries, b, ret);
-	if (r < 0)
-		return r;
-	(void)binary_registry_hold(g->options.binaries, *ret);
-	r = unwind_tables_add_generated(g->options.tables, *ret, p->pid);
-	if (r < 0)
-		binary_registry_release(g->options.binaries, *ret);
-	return r;
-}
-
 /* The process's mappings name the binary from now on. */
 static int mappings_set(struct generated_code *g, struct process *p, uint32_t index)
 {
@@ -138,13 +140,31 @@ static int mappings_set(struct generated_code *g, struct process *p, uint32_t in
 	return 0;
 }
 
+/* The code of the process is not analysed, so that its stacks end there. */
+static void refuse(struct generated_code *g, struct process *p)
+{
+	if (!g->refused) {
+		if (binary_make(g, 0, &g->refused) < 0)
+			return; /* its samples wait in vain, and are sent as they are */
+		unwind_tables_refuse(g->options.tables, g->refused);
+	}
+	if (p->maps->code != g->refused)
+		(void)mappings_set(g, p, g->refused);
+}
+
+/* 0; -ENOSPC (counted): there are too many; -errno. */
 static int record_new(struct generated_code *g, struct process *p, struct record **ret)
 {
-	const void *workload = p->image ? p->image->context.data : NULL;
-	struct record *x = calloc(1, sizeof *x);
-	bool room = has_room(g, workload);
-	int r = x ? binary_make(g, p, &x->index) : -ENOMEM;
+	const void *workload = p->image->context.data;
+	struct record *x;
+	int r;
 
+	if (!has_room(g, workload)) {
+		g->full++;
+		return -ENOSPC;
+	}
+	x = calloc(1, sizeof *x);
+	r = x ? binary_make(g, p->pid, &x->index) : -ENOMEM;
 	if (r == 0 && map_insert(&g->records, &x->node, hash_u64((uintptr_t)p)) < 0)
 		r = -ENOMEM;
 	if (r < 0) {
@@ -156,20 +176,11 @@ static int record_new(struct generated_code *g, struct process *p, struct record
 	x->process = process_ref(p);
 	x->workload = workload;
 	x->exec_ns = p->exec_ns;
-	x->refused = !room || p->end_ns; /* of a process that has ended, no byte can be read any more */
-	if (x->refused)
-		unwind_tables_refuse(g->options.tables, x->index);
-	g->full += !room;
-	r = mappings_set(g, p, x->index);
-	if (r < 0) {
-		record_remove(g, x);
-		return r;
-	}
 	*ret = x;
 	return 0;
 }
 
-/* The record of the process's present program, made when it has none. NULL: no memory. */
+/* The record of the process's present program, made when it has none. NULL: its code is not analysed. */
 static struct record *record_get(struct generated_code *g, struct process *p)
 {
 	struct record *x = record_of(g, p);
@@ -178,9 +189,12 @@ static struct record *record_get(struct generated_code *g, struct process *p)
 		record_remove(g, x);
 		x = NULL;
 	}
-	if (!x && record_new(g, p, &x) < 0)
+	/* of a process that has ended, no byte can be read any more */
+	if (!x && (p->end_ns || record_new(g, p, &x) < 0)) {
+		refuse(g, p);
 		return NULL;
-	if (p->maps->code != x->index) /* a fork shares the mappings of another process */
+	}
+	if (p->maps->code != x->index) /* none yet; or a fork shares the mappings of another process */
 		(void)mappings_set(g, p, x->index);
 	return x;
 }
@@ -189,7 +203,7 @@ void generated_code_hit(struct generated_code *g, struct process *p, uint64_t ad
 {
 	struct record *x = record_get(g, p);
 
-	if (!x || x->refused || x->n == GENERATED_ADDRESSES_MAX)
+	if (!x || x->n == GENERATED_ADDRESSES_MAX)
 		return;
 	for (unsigned i = 0; i < x->n; i++)
 		if (x->addresses[i].address == address)
