@@ -145,7 +145,7 @@ static void refuse(struct generated_code *g, struct process *p)
 {
 	if (!g->refused) {
 		if (binary_make(g, 0, &g->refused) < 0)
-			return; /* its samples wait in vain, and are sent as they are */
+			return; /* its samples wait until their deadline */
 		unwind_tables_refuse(g->options.tables, g->refused);
 	}
 	if (p->maps->code != g->refused)
