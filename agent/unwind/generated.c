@@ -15,6 +15,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/base/page.h"
 #include "agent/elf/cfi/rows.h"
@@ -24,14 +25,22 @@
 
 #define WINDOW_BEFORE (32u << 10)
 #define WINDOW_BEHIND (16u << 10)
+#define WAIT_MIN_NS (1 * NS_PER_SEC)
+#define WAIT_MAX_NS (64 * NS_PER_SEC)
 #define READ_BYTES 4096u /* memory is read in such pieces, as some of it may be missing */
 
 struct part_row {
 	uint32_t off, rule; /* from the part's start; index in generated.rules */
 };
 
+/*
+ * A part whose code was not understood is analysed again after a while: the runtime may list it meanwhile, or
+ * more of it may be there.
+ */
 struct part {
-	uint64_t start, end, hash; /* of its bytes */
+	uint64_t start, end, hash;  /* of its bytes */
+	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
+	bool open;		    /* it has waited long enough */
 	uint32_t n;
 	struct part_row rows[];
 };
@@ -42,6 +51,8 @@ struct generated {
 	struct generated_request requests[GENERATED_REQUESTS_MAX], taken[GENERATED_REQUESTS_MAX];
 	size_t n_requests, n_taken;
 	bool check;
+	uint64_t now_ns;     /* of the job */
+	bool changed;	     /* the table is not that of the last job any more */
 	struct part **parts; /* owned */
 	size_t n, cap, bytes, next_check;
 	struct ruleset rules;
@@ -190,8 +201,14 @@ static size_t part_bytes(const struct part *p)
 	return sizeof *p + p->n * sizeof p->rows[0];
 }
 
+static bool is_refused(const struct memory_row *r)
+{
+	return r->rule.cfa_kind == CFA_NONE && r->rule.cfa_off == NO_RULE_REFUSED;
+}
+
 static void part_drop(struct generated *g, size_t i)
 {
+	g->changed = true;
 	g->bytes -= part_bytes(g->parts[i]);
 	free(g->parts[i]);
 	memmove(&g->parts[i], &g->parts[i + 1], (--g->n - i) * sizeof(struct part *));
@@ -206,6 +223,7 @@ static int part_add(struct generated *g, const struct memory_code *code, const s
 {
 	const uint32_t off = from->v[first].off, limit = end < from->n ? from->v[end].off : code->n;
 	const size_t n = end - first;
+	uint64_t wait_ns = 0;
 	struct part *p;
 	size_t at;
 
@@ -230,12 +248,20 @@ static int part_add(struct generated *g, const struct memory_code *code, const s
 		p->rows[i] = (struct part_row){from->v[first + i].off - off, (uint32_t)rule};
 	}
 	at = parts_from(g, p->start);
-	while (at < g->n && g->parts[at]->start < p->end)
+	while (at < g->n && g->parts[at]->start < p->end) {
+		wait_ns = g->parts[at]->wait_ns > wait_ns ? g->parts[at]->wait_ns : wait_ns;
 		part_drop(g, at);
+	}
+	if (n == 1 && is_refused(&from->v[first])) {
+		p->wait_ns = wait_ns ? wait_ns * 2 : WAIT_MIN_NS;
+		p->wait_ns = p->wait_ns < WAIT_MAX_NS ? p->wait_ns : WAIT_MAX_NS;
+		p->again_ns = g->now_ns + p->wait_ns;
+	}
 	memmove(&g->parts[at + 1], &g->parts[at], (g->n++ - at) * sizeof(struct part *));
 	g->parts[at] = p;
 	g->bytes += part_bytes(p);
 	g->stats.analysed++;
+	g->changed = true;
 	return 0;
 }
 
@@ -279,7 +305,7 @@ static bool is_known(const struct generated *g, uint64_t address)
 {
 	const size_t i = parts_from(g, address);
 
-	return i < g->n && g->parts[i]->start <= address;
+	return i < g->n && g->parts[i]->start <= address && !g->parts[i]->open;
 }
 
 /* --- the job */
@@ -365,8 +391,8 @@ static int lay_out(const struct generated *g, uint32_t pending, struct elf_rows 
 		const struct part *p = g->parts[i];
 
 		for (uint32_t k = 0; k < p->n; k++)
-			ret->rows[ret->n_rows++] =
-				(struct elf_row){p->start + p->rows[k].off, p->rows[k].rule};
+			ret->rows[ret->n_rows++] = (struct elf_row){p->start + p->rows[k].off,
+								    p->open ? pending : p->rows[k].rule};
 		if (i + 1 == g->n || g->parts[i + 1]->start > p->end)
 			ret->rows[ret->n_rows++] = (struct elf_row){p->end, pending};
 	}
@@ -394,14 +420,35 @@ static int encode(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_
 	return r;
 }
 
+/* Lets the parts be analysed again that have waited long enough. */
+static void open_parts(struct generated *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		struct part *p = g->parts[i];
+
+		if (!p->wait_ns || p->open || g->now_ns < p->again_ns)
+			continue;
+		p->open = true;
+		g->changed = true;
+	}
+}
+
 int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_rows)
 {
 	int r = mem_open(g);
 
+	g->now_ns = clock_mono_ns();
+	g->changed |= !g->check; /* the table that there was may have been evicted */
+	open_parts(g);
 	if (r == 0 && g->check)
 		r = check_parts(g);
 	for (size_t i = 0; i < g->n_taken && r == 0; i++)
 		r = answer(g, &g->taken[i]);
 	g->n_taken = 0;
-	return r < 0 ? r : encode(g, ret, ret_rows);
+	if (r < 0)
+		return r;
+	if (!g->changed)
+		return -EALREADY;
+	g->changed = false;
+	return encode(g, ret, ret_rows);
 }

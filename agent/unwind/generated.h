@@ -45,13 +45,14 @@ void generated_free(struct generated *g); /* NULL is fine */
 bool generated_request(struct generated *g, const struct generated_request *request);
 /*
  * Moves the requests to the job that is about to run. Returns their number; `check`: parts are compared with
- * the memory, too.
+ * the memory, too, and if nothing is new there is no new table.
  */
 size_t generated_begin(struct generated *g, bool check);
 bool generated_requested(const struct generated *g); /* requests wait for the next job */
 /*
- * On a worker thread: reads the process's memory, which may block for as long as the process likes, analyses,
- * and encodes all parts. 0; -ENODATA: there is no part; -ESRCH: the process has no memory any more; -ENOMEM.
+ * On a worker thread: reads the process's memory, which may block for as long as the process likes,
+ * analyses, and encodes all parts. 0; -EALREADY: the table is as it was; -ENODATA: there is no part;
+ * -ESRCH: the process has no memory any more; -ENOMEM.
  */
 int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_rows);
 void generated_stats(const struct generated *g, struct generated_stats *ret);

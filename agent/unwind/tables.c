@@ -537,7 +537,13 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 
 	if (f->generated)
 		generated_built(c, f, j);
-	else
+	if (r == -EALREADY) {
+		f->state = TABLE_READY;
+		c->n_building--;
+		job_end(c, j);
+		return;
+	}
+	if (!f->generated)
 		debug_finish(c, j);
 	if (!f->n_placed)
 		f->n_rows = j->n_rows;
@@ -665,7 +671,7 @@ static struct binary_table *next_waiting(const struct unwind_tables *c)
 static int new_job(struct unwind_tables *c, struct binary_table *f, struct build_job **ret)
 {
 	uint64_t now_ns = c->now();
-	bool check = now_ns > f->checked_ns + GENERATED_CHECK_NS;
+	bool check = f->n_placed && now_ns > f->checked_ns + GENERATED_CHECK_NS;
 
 	if (!f->generated)
 		return f->binary->fd < 0 ? -EBADF

@@ -86,7 +86,10 @@ struct unwind_tables_stats {
 	uint64_t put_off;      /* builds not tried, because one is stuck on the same file system */
 	uint64_t no_room;      /* finished tables for which eviction could make no room */
 	uint32_t no_room_file; /* the last of these */
-	/* parts of generated code that were analysed; that had changed since; that could not be understood */
+	/*
+	 * parts of generated code that were analysed; that had changed since; addresses that could not be
+	 * read
+	 */
 	uint64_t generated, generated_replaced, generated_refused;
 };
 

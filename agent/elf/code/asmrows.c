@@ -742,7 +742,8 @@ static void explore_guesses(struct sweep *s)
 		if (at >= s->piece.n || s->places[at].state != NO_STATE || is_covered(s, at))
 			continue;
 		p = &s->places[at];
-		if (p->flags & TRIED && !begins_like_a_function(s, at)) {
+		if (p->flags & TRIED && !begins_like_a_function(s, at) &&
+		    !(s->piece.generated && (s->piece.va + at) % ENTRY_ALIGN == 0)) {
 			at += p->len ?: 1;
 			continue;
 		}

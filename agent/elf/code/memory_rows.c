@@ -65,12 +65,14 @@ static struct elf_rule none(enum no_rule why)
 	return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = (int32_t)why};
 }
 
-/* reg + off, with the return address below it; the caller's rbp in rbp, or `saved` bytes from the CFA. */
-static struct elf_rule frame(const struct memory_code *c, uint8_t reg, int32_t off, int32_t saved)
+/*
+ * reg + off, with the return address below it; the caller's rbp in rbp, or `saved` bytes from the CFA.
+ * `flags`: RULE_*.
+ */
+static struct elf_rule frame(uint8_t reg, int32_t off, int32_t saved, uint8_t flags)
 {
-	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = reg, .cfa_off = off};
+	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = reg, .cfa_off = off, .flags = flags};
 
-	rule.flags = c->function ? 0 : RULE_CHECKED;
 	rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -8};
 	if (saved)
 		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = saved};
@@ -109,7 +111,10 @@ static bool touches_frame(const struct x86_insn *insn)
 	}
 }
 
-/* Whether the instructions from `from` up to `to` run one after the other, so that one frame has them. */
+/*
+ * Whether the instructions from `from` up to the one with the byte before `to` run one after the other, so
+ * that one frame has them. `to` may be inside of a call, as return addresses minus 1 are.
+ */
 static bool runs_on(const struct memory_code *c, uint32_t from, uint32_t to)
 {
 	bool ended = false;
@@ -125,7 +130,16 @@ static bool runs_on(const struct memory_code *c, uint32_t from, uint32_t to)
 		ended = insn.op == X86_RETURN || insn.op == X86_TRAP || insn.op == X86_JUMP;
 		from += insn.len;
 	}
-	return from == to;
+	return true;
+}
+
+/* Whether the instruction before the offset seems to be a return or a jump. */
+static bool is_behind_end(const struct memory_code *c, uint32_t off)
+{
+	const uint8_t *code = c->code + off;
+
+	return off == 0 || code[-1] == 0xc3 || (off >= 2 && code[-2] == 0xff && (code[-1] & 0xf8) == 0xe0) ||
+	       (off >= 2 && code[-2] == 0xeb) || (off >= 5 && code[-5] == 0xe9);
 }
 
 /*
@@ -134,6 +148,8 @@ static bool runs_on(const struct memory_code *c, uint32_t from, uint32_t to)
  */
 static bool is_near_entry(const struct memory_code *c, uint32_t to)
 {
+	if (is_behind_end(c, to))
+		return true;
 	for (uint32_t from = to; to - from <= RECORD_WITHIN; from--) {
 		uint32_t at = from;
 
@@ -181,29 +197,34 @@ static bool begins_with_record(const struct memory_code *c)
 	return false;
 }
 
-/* Rows of [from, to), which the analysis does not know. */
-static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to)
+/* Rows of [from, to), where the record that is made at `record` is the one of the frame. */
+static int add_record(struct memory_rows *r, uint32_t from, uint32_t record)
 {
-	const struct elf_rule by_record = frame(c, DWARF_FP, 16, -16), entry = frame(c, DWARF_SP, 8, 0),
-			      pushed = frame(c, DWARF_SP, 16, -16), refused = none(NO_RULE_REFUSED),
-			      pending = none(NO_RULE_PENDING);
-	uint32_t record;
-	int e;
+	const struct elf_rule entry = frame(DWARF_SP, 8, 0, RULE_CHECKED),
+			      pushed = frame(DWARF_SP, 16, -16, RULE_CHECKED),
+			      made = frame(DWARF_FP, 16, -16, RULE_CHECKED), pending = none(NO_RULE_PENDING);
+	int e = record > from ? add(r, from, &pending) : 0;
 
-	if (c->frame_pointer || (c->function && begins_with_record(c)))
-		return add(r, from, &by_record);
-	if (c->function)
-		return add(r, from, &refused);
-	if (c->wanted < from || c->wanted >= to)
-		return add(r, from, &pending);
-	if (!find_record(c, from, c->wanted, &record))
-		return add(r, from, &refused);
-	e = record > from ? add(r, from, &pending) : 0;
 	if (e == 0)
 		e = add(r, record, &entry);
 	if (e == 0)
 		e = add(r, record + 1, &pushed);
-	return e < 0 ? e : add(r, record + RECORD_BYTES, &by_record);
+	return e < 0 ? e : add(r, record + RECORD_BYTES, &made);
+}
+
+/* Rows of [from, to), which the analysis does not know. What is listed as one function may be several. */
+static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to)
+{
+	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, c->function ? 0 : RULE_CHECKED),
+			      refused = none(NO_RULE_REFUSED), pending = none(NO_RULE_PENDING);
+	uint32_t record;
+
+	if (c->frame_pointer || (c->function && begins_with_record(c)))
+		return add(r, from, &by_record);
+	if (c->wanted < from || c->wanted >= to)
+		return add(r, from, &pending);
+	return find_record(c, from, c->wanted, &record) ? add_record(r, from, record)
+							: add(r, from, &refused);
 }
 
 /* Copies what the analysis has found, and fills its gaps. */

@@ -199,6 +199,42 @@ Test(generated, refused)
 	cr_expect_eq(cfa_at(s, AT + 4), -2);
 }
 
+/* Code that was not understood is analysed again after a second: by then its runtime may list it. */
+Test(generated, refused_for_a_while)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+
+	memset(s->code + AT, 6, 16);
+	request(s, AT + 4, 0, 0);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), -2);
+	memcpy(s->code + AT, function, sizeof function);
+	usleep(1100 * 1000);
+	unwind_tables_touch(s->w.tables, s->index, clock_mono_ns());
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), -1);
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+}
+
+/* Nothing has changed: the table stays where it is. */
+Test(generated, unchanged)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+	uint32_t change;
+
+	request(s, AT + 4, AT, AT + sizeof function);
+	build(s);
+	change = unwind_tables_change(s->w.tables);
+	world_table(&s->w, s->index)->checked_ns = 0;
+	unwind_tables_touch(s->w.tables, s->index, clock_mono_ns());
+	build(s);
+	cr_expect_gt(world_table(&s->w, s->index)->checked_ns, 0, "it was compared");
+	cr_expect_eq(unwind_tables_change(s->w.tables), change);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+}
+
 /* The memory of a process that has ended is gone; what was known stays. */
 Test(generated, ended_process)
 {

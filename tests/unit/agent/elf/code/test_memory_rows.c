@@ -45,6 +45,10 @@ static const struct memory_case cases[] = {
 	 BYTES("\x4c\x8d\x54\x24\x08\x48\x83\xe4\xc0\x41\xff\x72\xf8\x55\x48\x89\xe5\x90\xe9\xfb\xff\xff"
 	       "\xff"),
 	 .wanted = 17, .expected = "0 refused"},
+	/* ud2; jmp rbx; push rbp; mov rbp, rsp; call rsi */
+	{"several functions are listed as one; a return address",
+	 BYTES("\x0f\x0b\xff\xe3\x55\x48\x8b\xec\xff\xd6\xe9\x00\x10\x00\x00"), .function = true, .wanted = 9,
+	 .expected = "0 rsp+8; 2 pending; 4 rsp+8!; 5 rsp+16!; 8 rbp+16!"},
 	{"no instruction", BYTES("\x06\x06\x06\x06"), .wanted = 0, .expected = "0 refused"},
 	{"only what ran is refused",
 	 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x53\x90\x5b\xc3\xcc\xcc\xcc"
