@@ -86,6 +86,7 @@ static enum go_kind kind_by_name(const char *name)
 		{"runtime.rt0_go", GO_ROOT},
 		{"runtime.sigreturn", GO_SIGNAL},
 		{"runtime.sigreturn__sigaction", GO_SIGNAL},
+		{"runtime.clone", GO_LEAVES}, /* the new thread begins on its own stack */
 		{"runtime.mcall", GO_LEAVES},
 		{"runtime.morestack", GO_LEAVES},
 		{"runtime.gogo", GO_LEAVES},

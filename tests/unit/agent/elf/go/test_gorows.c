@@ -244,8 +244,10 @@ static void check_variant(const struct variant *v, struct elf_image *img)
 	expect_kind(v->name, img, t, "runtime.mcall", CFA_UNDEFINED);
 	expect_kind(v->name, img, t, "runtime.systemstack", CFA_SWITCH);
 	expect_kind(v->name, img, t, "runtime.asmcgocall", CFA_SWITCH);
-	if (elf_image_machine(img) == EM_X86_64)
+	if (elf_image_machine(img) == EM_X86_64) {
 		expect_kind(v->name, img, t, "runtime.sigreturn__sigaction", CFA_SIGNAL);
+		expect_kind(v->name, img, t, "runtime.clone", CFA_UNDEFINED);
+	}
 }
 
 Test(go, binaries_of_the_installed_toolchain)
