@@ -702,10 +702,8 @@ static void explore_pointers(struct sweep *s)
 	}
 }
 
-static void read_starts(struct sweep *s)
+static void read_starts(struct sweep *s, const struct code_starts *starts)
 {
-	const struct code_starts *starts = s->piece.starts;
-
 	for (size_t i = code_starts_from(starts, s->piece.va);
 	     i < starts->n && starts->v[i].va - s->piece.va < s->piece.n; i++) {
 		const uint32_t off = (uint32_t)(starts->v[i].va - s->piece.va);
@@ -885,8 +883,8 @@ static void begin_again(struct sweep *s)
 static void explore_all(struct sweep *s)
 {
 	for (int round = 0; round < ROUNDS_MAX; round++) {
-		if (s->piece.starts)
-			read_starts(s);
+		if (s->piece.starts || s->piece.exports)
+			read_starts(s, s->piece.starts ?: s->piece.exports);
 		explore_known(s);
 		explore_pointers(s);
 		explore_guesses(s);
@@ -949,14 +947,25 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 struct range_options {
 	const struct code_starts *starts;
 	const struct code_observer *observer;
+	struct code_starts exports; /* owned; read when there is a gap */
+	bool have_exports;
 };
+
+static int read_exports(struct range_options *o, const struct elf_image *img)
+{
+	if (o->starts || o->have_exports)
+		return 0;
+	o->have_exports = true;
+	return code_starts_read_exports(&o->exports, img);
+}
 
 static int read_range(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
 		      void *data)
 {
-	const struct range_options *o = data;
-	struct code_piece piece = {.img = img, .starts = o->starts, .observer = o->observer};
-	int r = 0;
+	struct range_options *o = data;
+	struct code_piece piece = {
+		.img = img, .starts = o->starts, .exports = &o->exports, .observer = o->observer};
+	int r = read_exports(o, img);
 
 	for (uint64_t at = gap->start; at < gap->end && r == 0; at += piece.n) {
 		_cleanup_free_ uint8_t *code = NULL;
@@ -993,7 +1002,7 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 		    const struct code_observer *observer)
 {
 	_cleanup_(code_starts_fini) struct code_starts starts = {0};
-	struct range_options o = {&starts, observer};
+	struct range_options o = {.starts = &starts, .observer = observer};
 	int r = code_starts_read(&starts, img, spans);
 
 	return r < 0 ? r : code_ranges_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
@@ -1002,12 +1011,15 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 {
 	struct range_options o = {0};
+	int r;
 
 	if (elf_image_machine(img) != EM_X86_64 || spans->n_functions > 0)
 		return 0;
 	if (is_needed(spans))
 		return read_all(spans, img, NULL);
-	return code_gaps_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
+	r = code_gaps_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
+	code_starts_fini(&o.exports);
+	return r;
 }
 
 int asmrows_observe(const struct elf_image *img, const struct code_observer *observer)

@@ -7,8 +7,8 @@
  *	           others       jmp; push; jmp      or, with endbr64 in front: push; jmp
  *	.plt.sec .plt.got       jmp                 pushes nothing
  *
- * A slot has 16 bytes. The word is on the stack from the end of the slot's `push imm32` on. Other forms (a
- * retpoline calls) get no rows.
+ * A slot has 16 bytes, or eight where it is but a jump, as in a static program. The word is on the stack
+ * from the end of the slot's `push imm32` on. Other forms (a retpoline calls) get no rows.
  *
  * .init and .fini consist of parts from crti.o and crtn.o, without call-frame information:
  *
@@ -72,9 +72,9 @@ static int read_slots(struct row_spans *spans, uint64_t start, uint64_t end, con
 	size_t first = spans->out.n_rows;
 	int r;
 
-	if (!pushed || start >= end)
-		return 0;
 	/* the rule that other linkers write for the whole section depends on the address modulo 16 */
+	if (!pushed || start >= end || (pushed != NO_PUSH && start % SLOT_BYTES != 0))
+		return 0;
 	r = pushed == NO_PUSH ? put_row(spans, 0, CFA_REG_OFF, 8) : put_row(spans, 0, CFA_PLT, pushed);
 	return r < 0 ? r : row_spans_add(spans, start, end, first, ELF_CODE);
 }
@@ -97,10 +97,10 @@ static int read_plt(struct row_spans *spans, const struct elf_image *img, const 
 	const uint8_t *slot = code;
 	int r = 0;
 
-	if (start % SLOT_BYTES != 0 || section->bytes < 8 || section->bytes > UINT32_MAX || end < start ||
+	if (start % 8 != 0 || section->bytes < 8 || section->bytes > UINT32_MAX || end < start ||
 	    !row_spans_clip(spans, start, &end) || elf_image_pread(img, section->offset, code, len) < 0)
 		return 0;
-	if (is_first_slot(slot) && end - start >= SLOT_BYTES) {
+	if (is_first_slot(slot) && start % SLOT_BYTES == 0 && end - start >= SLOT_BYTES) {
 		r = read_first_slot(spans, start);
 		start += SLOT_BYTES;
 		slot += SLOT_BYTES;

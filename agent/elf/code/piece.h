@@ -21,8 +21,9 @@ struct code_piece {
 	uint64_t va;
 	const uint8_t *code;
 	uint32_t n;
-	const struct elf_image *img;	  /* for what lies elsewhere in the file; NULL: that is not known */
-	const struct code_starts *starts; /* what is known of functions; NULL: nothing */
+	const struct elf_image *img;	   /* for what lies elsewhere in the file; NULL: that is not known */
+	const struct code_starts *starts;  /* what is known of functions; NULL: nothing */
+	const struct code_starts *exports; /* of a gap: functions by their symbols; or NULL */
 	const struct code_observer *observer; /* or NULL */
 	/*
 	 * Compilers at run time move the stack pointer by numbers that only they know, to drop arguments:

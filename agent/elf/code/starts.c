@@ -374,6 +374,16 @@ int code_starts_read(struct code_starts *s, const struct elf_image *img, const s
 	return r.fatal;
 }
 
+int code_starts_read_exports(struct code_starts *s, const struct elf_image *img)
+{
+	struct reader r = {.s = s, .img = img};
+
+	r.segments = elf_image_segments(img, &r.n_segments);
+	read_symbols(&r, SHT_DYNSYM);
+	sort(s);
+	return r.fatal;
+}
+
 void code_starts_fini(struct code_starts *s)
 {
 	free(s->v);

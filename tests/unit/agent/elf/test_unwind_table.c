@@ -331,6 +331,81 @@ Test(rows, plt_without_call_frame_information)
 	}
 }
 
+/* In a static program the section begins behind .init, at a multiple of 8. */
+Test(rows, plt_of_slots_of_eight_bytes)
+{
+	_cleanup_buf_ struct buf eh = one_function();
+	static const struct plt_case plt = {
+		"static",
+		".plt",
+		BYTES(PLT_JUMP PLT_JUMP),
+		{{PLT_VA + 8, CFA_REG_OFF, 8}, {PLT_VA + 40, CFA_NONE, 0}},
+	};
+	const struct file_section s[] = {
+		text,
+		{plt.section, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, PLT_VA + 8, plt.bytes.data,
+		 plt.bytes.len, 0, 0},
+		{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0},
+	};
+	struct elf_image *img = file_image(EM_X86_64, s, ARRAY_SIZE(s), 0);
+	struct elf_rows *t = NULL;
+
+	cr_assert_eq(elf_rows_build(&t, img), 0);
+	check_plt(&plt, t);
+	elf_rows_free(t);
+	elf_image_free(img);
+}
+
+/* --- a little assembly in a file whose other code is described */
+
+#define ASM_VA 0x3000
+
+/* As in GMP: push rbx; mov r10, r8; jmp +4; second: push rbx; xor r10, r10; both: nops; pop rbx; ret */
+Test(rows, exported_function_that_shares_its_code)
+{
+	static const char big[0x1000];
+	static const struct bytes shared =
+		BYTES("\x53\x4d\x89\xc2\xeb\x04\x53\x4d\x31\xd2\x0f\x1f\x84\0\0\0\0\0\x5b\xc3");
+	static const char names[] = "\0first\0second";
+	const Elf64_Sym symbols[] = {
+		{0},
+		{1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 2, ASM_VA, 6},
+		{7, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 2, ASM_VA + 6, 14},
+	};
+	_cleanup_buf_ struct buf eh = {0};
+
+	put_fde(&eh, put_cie(&eh, EM_X86_64, "", X86_START), false, TEXT_VA, sizeof big,
+		BYTES("\x41\x0e\x10"));
+	const struct file_section s[] = {
+		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, big, sizeof big, 0, 0},
+		{".asm", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, ASM_VA, shared.data, shared.len, 0, 0},
+		{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0},
+		{".dynstr", SHT_STRTAB, SHF_ALLOC, 0x5000, names, sizeof names, 0, 0},
+		{".dynsym", SHT_DYNSYM, SHF_ALLOC, 0x6000, symbols, sizeof symbols, 4, sizeof symbols[0]},
+	};
+	static const struct plt_row expected[] = {
+		{ASM_VA, CFA_REG_OFF, 8},      {ASM_VA + 1, CFA_REG_OFF, 16}, {ASM_VA + 6, CFA_REG_OFF, 8},
+		{ASM_VA + 7, CFA_REG_OFF, 16}, {ASM_VA + 19, CFA_REG_OFF, 8}, {ASM_VA + 20, CFA_NONE, 0}};
+	struct elf_image *img = file_image(EM_X86_64, s, ARRAY_SIZE(s), 0);
+	struct elf_rows *t = NULL;
+	size_t first = 0;
+
+	cr_assert_eq(elf_rows_build(&t, img), 0);
+	while (first < t->n_rows && t->rows[first].va < ASM_VA)
+		first++;
+	cr_assert_eq(t->n_rows - first, ARRAY_SIZE(expected), "%zu rows", t->n_rows - first);
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+		const struct elf_rule *rule = &t->rules[t->rows[first + i].rule];
+
+		cr_expect_eq(t->rows[first + i].va, expected[i].va, "row %zu at %#lx", i,
+			     t->rows[first + i].va);
+		cr_expect_eq(rule->cfa_kind, expected[i].cfa_kind, "row %zu, kind %d", i, rule->cfa_kind);
+		cr_expect_eq(rule->cfa_off, expected[i].off, "row %zu, offset %d", i, rule->cfa_off);
+	}
+	elf_rows_free(t);
+	elf_image_free(img);
+}
+
 /* --- the root of a coroutine: the byte before glibc's __start_context */
 
 #define START_CONTEXT \
