@@ -678,6 +678,11 @@ void agent_stop(struct agent *a)
 	flush(a, a->options.flush_ns);
 }
 
+size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max)
+{
+	return report_cut_stacks(a->report, ret, max);
+}
+
 void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	*ret = (struct agent_stats){.start_ns = a->start_ns, .attached_ns = a->attached_ns};

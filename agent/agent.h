@@ -19,6 +19,7 @@
 
 struct agent;
 struct config;
+struct cut_stack;
 struct loop;
 struct otlp_request;
 struct output_stack;
@@ -110,6 +111,8 @@ int agent_run(struct agent *a);
 /* Stops sampling, drains the ring, closes the last window and emits it. */
 void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
+/* As report_cut_stacks. */
+size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max);
 /* The number of samples dropped for one reason, in whichever module; `reason` is the metric's label. */
 struct agent_drop {
 	const char *reason; /* static string */

@@ -14,7 +14,9 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/config/config.h"
+#include "agent/binary/registry.h"
 #include "agent/proc/image.h"
+#include "agent/report/cut_stacks.h"
 #include "agent/report/names.h"
 #include "agent/report/resource_attrs.h"
 #include "agent/report/sender.h"
@@ -31,6 +33,7 @@ struct report {
 	struct names *names;
 	struct resources *resources;
 	struct sender *sender;
+	struct cut_stacks cut;
 	struct report_stats stats; /* the members that sender and names do not count */
 };
 
@@ -166,12 +169,38 @@ static void close_early(struct report *r)
 	report_close_window(r);
 }
 
+/* Counts a stack that does not reach its root by the module of its last frame. */
+static void count_cut(struct report *r, const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame f = {.kind = STACK_FRAME_ANONYMOUS};
+	const struct binary *b = NULL;
+	bool any = false;
+
+	while (stack_frames_next(&frames, &f))
+		any = true;
+	if (f.kind == STACK_FRAME_NATIVE)
+		b = binary_registry_get(r->options.binaries, frame_file(f.word));
+	cut_stacks_add(&r->cut,
+		       !any		    ? "[no frame]"
+		       : b && !b->generated ? b->module.name
+					    : "[generated code]",
+		       v->ending);
+}
+
+size_t report_cut_stacks(const struct report *r, struct cut_stack *ret, size_t max)
+{
+	return cut_stacks_top(&r->cut, ret, max);
+}
+
 void report_add(struct report *r, const struct sampled_task *task, const struct sample_view *v)
 {
 	int e;
 
 	r->stats.added++;
 	r->stats.by_ending[v->ending]++;
+	if (!unwind_ending_complete(v->ending))
+		count_cut(r, v);
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
 	names_note(r->names, task->process, v);

@@ -16,6 +16,7 @@
 
 struct binary_registry;
 struct config;
+struct cut_stack;
 struct otlp_request;
 struct output_stack;
 struct pod_table;
@@ -134,6 +135,8 @@ int report_code_at(struct report *r, struct process *p, uint64_t address, uint64
 		   struct symbol_jit_code *ret);
 /* Drops the names of a binary, before its index is given to another one. */
 void report_forget_file(struct report *r, uint32_t index);
+/* Where the unwind of most incomplete stacks ended: up to `max`, most samples first. Returns how many. */
+size_t report_cut_stacks(const struct report *r, struct cut_stack *ret, size_t max);
 void report_stats(const struct report *r, struct report_stats *ret);
 
 #endif

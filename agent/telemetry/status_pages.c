@@ -10,11 +10,15 @@
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
 #include "agent/config/config.h"
+#include "agent/report/cut_stacks.h"
+#include "agent/sample/endings.h"
 #include "agent/telemetry/cpu_wait.h"
 #include "agent/telemetry/http_server.h"
 #include "agent/telemetry/metrics.h"
 #include "agent/telemetry/stall.h"
 #include "version.h"
+
+#define CUT_STACKS_SHOWN 20u
 
 enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
 
@@ -96,6 +100,18 @@ static void put_cpu_times(const struct cpu_wait_times *t, struct buf *body)
 		(void)buf_puts(body, "CPU: unknown how long the agent waits for one\n");
 }
 
+/* Where stacks are cut, so that one sees whose code is to blame. */
+static void put_cut_stacks(const struct status_pages *s, struct buf *body)
+{
+	struct cut_stack top[CUT_STACKS_SHOWN];
+	const size_t n = agent_cut_stacks(s->agent, top, CUT_STACKS_SHOWN);
+
+	for (size_t i = 0; i < n; i++)
+		(void)buf_printf(body, "stacks cut at %s: %s, %llu samples\n", top[i].module,
+				 unwind_ending_text(top[i].ending), (unsigned long long)top[i].samples);
+	(void)buf_puts(body, n ? "\n" : "");
+}
+
 /* A few lines in words, then the metrics that are not 0. */
 static unsigned page_state(struct status_pages *s, const char *accept, struct buf *body,
 			   const char **content_type)
@@ -123,6 +139,7 @@ static unsigned page_state(struct status_pages *s, const char *accept, struct bu
 			 : v.exporter.attempts ? "there"
 					       : "not tried yet",
 			 v.exporter.last.text[0] ? ", last answer: " : "", v.exporter.last.text);
+	put_cut_stacks(s, body);
 	at = (char *)all.data;
 	while ((line = strsep(&at, "\n"))) {
 		const char *value = strrchr(line, ' ');
