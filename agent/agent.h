@@ -124,7 +124,12 @@ size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGE
 /* Appends " dropped_REASON=N" for each reason for which samples were dropped. */
 struct buf;
 int agent_format_drops(const struct agent_stats *s, struct buf *b);
-/* Appends " ending_REASON=N" for each way in which unwinds ended, with underscores for spaces. */
+/* Appends how many stacks were sent without frames in the middle, and how many frames in all; if any. */
+int agent_format_omitted(const struct agent_stats *s, struct buf *b);
+/*
+ * Appends " ending_REASON=N" for each way in which unwinds ended, with underscores for spaces, and what
+ * agent_format_omitted appends.
+ */
 int agent_format_endings(const struct agent_stats *s, struct buf *b);
 
 #endif

@@ -39,6 +39,14 @@ int agent_format_drops(const struct agent_stats *s, struct buf *b)
 	return r;
 }
 
+int agent_format_omitted(const struct agent_stats *s, struct buf *b)
+{
+	if (!s->report.shortened)
+		return 0;
+	return buf_printf(b, " shortened=%lu frames_omitted=%lu", (unsigned long)s->report.shortened,
+			  (unsigned long)s->report.omitted);
+}
+
 int agent_format_endings(const struct agent_stats *s, struct buf *b)
 {
 	int r = 0;
@@ -57,5 +65,5 @@ int agent_format_endings(const struct agent_stats *s, struct buf *b)
 			if (b->data[at] == ' ' || b->data[at] == '-')
 				b->data[at] = '_';
 	}
-	return r;
+	return r < 0 ? r : agent_format_omitted(s, b);
 }

@@ -168,7 +168,9 @@ struct unwind_rule {
  *	0x0001-0xdfff native: file index; the low 48 bits are an ELF virtual address
  *	0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words that
  *	              follow belong to the same frame (2 bits)
- *	0xf000-0xfffe not in records; a reader skips the one word
+ *	0xf000-0xfffd not in records; a reader skips the one word
+ *	0xfffe        frames that were omitted here, in a stack deeper than the limit; the low 48 bits are how
+ *	              many
  *	0xffff        kernel: the address itself
  *
  * The low 48 bits of a head and the words that follow it are the runtime's own; by convention the code
@@ -181,6 +183,7 @@ struct unwind_rule {
 #define FILE_ANONYMOUS 0u /* in place of a file index */
 #define FRAME_TAG_RUNTIME 0xe000u
 #define FRAME_TAG_RUNTIME_LAST 0xefffu
+#define FRAME_TAG_OMITTED 0xfffeu
 #define FRAME_TAG_KERNEL 0xffffu
 #define FRAME_RUNTIME_WORDS_MAX 3u /* that follow a head */
 
@@ -231,6 +234,11 @@ static inline __u64 frame_anonymous(__u64 address)
 	return address & FRAME_VA_MASK;
 }
 
+static inline __u64 frame_omitted(__u64 frames)
+{
+	return (__u64)FRAME_TAG_OMITTED << FRAME_VA_BITS | (frames & FRAME_VA_MASK);
+}
+
 static inline int frame_is_runtime(__u64 word)
 {
 	return frame_tag(word) >= FRAME_TAG_RUNTIME && frame_tag(word) <= FRAME_TAG_RUNTIME_LAST;
@@ -257,6 +265,16 @@ static inline __u32 frame_following(__u64 word)
 /* --- records, agent byte order, in the ring buffer */
 #define KERNEL_FRAMES_MAX 127u
 #define USER_FRAMES_MAX 1024u /* words */
+
+/*
+ * The user's part of a stack deeper than the limit of user frames: the innermost half, one word with
+ * FRAME_TAG_OMITTED, the outermost half; together as many words as the limit. With ENDING_DEPTH_LIMIT the
+ * outermost frames were not reached: the innermost frames alone, as many as the limit, and none omitted.
+ */
+static inline __u32 user_frames_inner(__u32 limit)
+{
+	return limit / 2;
+}
 
 /*
  * How an unwind ended: X(name, text, complete). The text is the reason in metrics and in the root frame
@@ -323,6 +341,7 @@ enum sample_origin {
 #define SAMPLE_FROM_START 2u  /* the saved stack is that of the sample, not of where the unwind stopped */
 #define SAMPLE_CONTEXT 4u     /* a struct sample_context follows the frames */
 #define SAMPLE_SAVED_STACK 8u /* a struct saved_stack and its stack are the record's end */
+#define SAMPLE_OMITTED 16u    /* a word of the user's frames has FRAME_TAG_OMITTED */
 
 /*
  * A sample. It is followed by n_kernel + n_user frame words, each part leaf first, then by what the flags
@@ -370,8 +389,9 @@ struct saved_stack {
 	__u64 stack_address;
 	__u32 stack_bytes; /* that follow; those of holes are 0 */
 	__u32 innermost;   /* regs belong to the frame to step from */
-	__u32 n_before;	   /* user words in the record before the frame that regs belong to */
-	__u32 holes;	   /* bit n: chunk n of the stack could not be read; the first may be a part of one */
+	/* user words in the record before the frame that regs belong to; more than n_user: it was omitted */
+	__u32 n_before;
+	__u32 holes; /* bit n: chunk n of the stack could not be read; the first may be a part of one */
 	__u64 regs[SAVED_STACK_REGISTERS]; /* by DWARF number, and REGISTER_IP */
 };
 

@@ -15,7 +15,11 @@
 enum frame_kind {
 	FRAME_NATIVE, /* user-space machine code */
 	FRAME_KERNEL, /* kernel or module text */
-	FRAME_ENDING, /* no code: the reason why the unwind ended early, as the outermost frame */
+	/*
+	 * No code: frames are missing here. As the outermost frame it says why the unwind ended early,
+	 * between others it stands for the middle of a very deep stack.
+	 */
+	FRAME_ENDING,
 };
 
 /*

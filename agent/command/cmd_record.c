@@ -196,6 +196,7 @@ static int results(struct record *rec)
 
 	agent_stats(rec->session.agent, &s);
 	(void)agent_format_drops(&s, &drops);
+	(void)agent_format_omitted(&s, &drops);
 	r = profile_info(rec, &s);
 	if (r == 0)
 		r = output_top_write(rec->profile, &(struct output_top_options){0}, stdout);

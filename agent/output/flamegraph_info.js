@@ -5,7 +5,7 @@
 const $ = id => document.getElementById(id);
 
 // Explanations of frames for new users, by KIND.
-const KIND_WORDS = ['native code', 'kernel', 'not a function: the stack could not be followed further out, its callers are missing',
+const KIND_WORDS = ['native code', 'kernel', 'not a function: frames of the stack are missing here, as the name says',
 	'Go code', 'code generated at run time (JIT)'];
 const LEGEND = [
 	[KIND.NATIVE, 'native', 'compiled code of programs and libraries'], [KIND.GO, 'go', 'compiled by Go'],

@@ -383,6 +383,8 @@ size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *re
 	while (stack_frames_next(&frames, &f)) {
 		if (f.kind == STACK_FRAME_KERNEL) {
 			ret[k++] = frame_native(FRAME_TAG_KERNEL, f.word);
+		} else if (f.kind == STACK_FRAME_OMITTED) {
+			ret[k++] = frame_omitted(0);
 		} else if (f.kind != STACK_FRAME_RUNTIME) {
 			ret[k] = number_of(n, image->process, &f);
 			*ret_own |= ret[k++] != f.word;
@@ -399,6 +401,8 @@ void names_frame(void *names, uint64_t number, struct frame *ret)
 
 	if (ending)
 		*ret = (struct frame){.kind = FRAME_ENDING, .function = ending};
+	else if (frame_tag(number) == FRAME_TAG_OMITTED)
+		*ret = (struct frame){.kind = FRAME_ENDING, .function = "[frames omitted]"};
 	else if (frame_tag(number) == FRAME_TAG_KERNEL)
 		kernel_frame(names, number, ret);
 	else

@@ -201,6 +201,10 @@ void report_add(struct report *r, const struct sampled_task *task, const struct 
 	r->stats.by_ending[v->ending]++;
 	if (!unwind_ending_complete(v->ending))
 		count_cut(r, v);
+	if (v->omitted) {
+		r->stats.shortened++;
+		r->stats.omitted += frame_va(v->frames[v->omitted]);
+	}
 	if (!r->stats.first_sample_ns)
 		r->stats.first_sample_ns = v->time_ns;
 	names_note(r->names, task->process, v);

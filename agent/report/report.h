@@ -83,6 +83,7 @@ struct report_stats {
 	uint64_t waiting; /* samples in windows that were not sent yet, or in an unfinished request */
 	uint64_t emitted; /* samples in requests that were handed to emit */
 	uint64_t by_ending[ENDINGS]; /* samples added, by how their unwind ended */
+	uint64_t shortened, omitted; /* stacks without some frames in the middle; those frames */
 	uint64_t windows;	     /* windows that were closed */
 	uint64_t windows_early;	     /* of these, closed before their time because they were half full */
 	uint64_t windows_late;	     /* of these, sent before all names were found */

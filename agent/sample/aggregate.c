@@ -245,6 +245,19 @@ static int sample_append(struct sample_aggregate *a, struct sample_entry *e, uin
 	return 0;
 }
 
+/* Interns a stack with omitted frames: how many they are makes no other stack of it. */
+static int stack_intern_omitted(struct sample_aggregate *a, const struct sample_view *v,
+				const struct sample_stack **ret)
+{
+	uint64_t words[KERNEL_FRAMES_MAX + USER_FRAMES_MAX];
+	struct sample_view any = *v;
+
+	memcpy(words, v->frames, (size_t)(v->n_kernel + v->n_user) * sizeof *words);
+	words[v->omitted] = frame_omitted(0);
+	any.frames = words;
+	return stack_intern(a, &any, ret);
+}
+
 int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *thread,
 			 const struct sample_view *v)
 {
@@ -254,7 +267,7 @@ int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *th
 				.cpu = a->by_cpu ? v->cpu : 0,
 				.origin = v->origin};
 	struct sample_entry *e;
-	int r = stack_intern(a, v, &key.stack);
+	int r = v->omitted ? stack_intern_omitted(a, v, &key.stack) : stack_intern(a, v, &key.stack);
 
 	memcpy(key.thread.name, thread, strnlen(thread, sizeof key.thread.name - 1));
 	if (r == 0)

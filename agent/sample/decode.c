@@ -41,6 +41,17 @@ static bool take_parts(struct reader *r, uint8_t flags, struct sample_view *v)
 	return r->left == 0;
 }
 
+uint16_t sample_find_omitted(const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame f;
+
+	while (stack_frames_next(&frames, &f))
+		if (f.kind == STACK_FRAME_OMITTED)
+			return (uint16_t)f.index;
+	return 0;
+}
+
 int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 {
 	struct reader reader = {bytes, len};
@@ -68,6 +79,8 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 	v.frames = take(&reader, ((size_t)r->n_kernel + r->n_user) * sizeof *v.frames);
 	if (!v.frames || !take_parts(&reader, r->flags, &v))
 		return -EBADMSG;
+	if (r->flags & SAMPLE_OMITTED)
+		v.omitted = sample_find_omitted(&v);
 	*ret = v;
 	return 0;
 }

@@ -23,6 +23,7 @@ struct sample_view {
 	bool kernel_mode;
 	bool from_start; /* the saved stack begins at the sample's registers, not where the unwind stopped */
 	uint16_t n_kernel, n_user;	      /* words */
+	uint16_t omitted;		      /* index of the word with FRAME_TAG_OMITTED; 0: there is none */
 	const uint64_t *frames;		      /* n_kernel, then n_user; each part leaf first */
 	const struct sample_context *context; /* NULL: the sample has none */
 	/* The stack and registers from which the agent completes the unwind; NULL: the unwind is final. */
@@ -35,5 +36,7 @@ struct sample_view {
  * 8-byte aligned.
  */
 int sample_decode(const void *bytes, size_t len, struct sample_view *ret);
+/* The value of `omitted` for the view's frames. */
+uint16_t sample_find_omitted(const struct sample_view *v);
 
 #endif

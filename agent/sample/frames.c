@@ -21,6 +21,8 @@ static bool kind_of(uint64_t word, bool kernel_part, enum stack_frame_kind *ret)
 		*ret = STACK_FRAME_NATIVE;
 	else if (frame_is_runtime(word) && is_known_runtime(word))
 		*ret = STACK_FRAME_RUNTIME;
+	else if (frame_tag(word) == FRAME_TAG_OMITTED)
+		*ret = STACK_FRAME_OMITTED;
 	else
 		return false;
 	return true;

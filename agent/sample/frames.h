@@ -17,6 +17,7 @@ enum stack_frame_kind {
 	STACK_FRAME_NATIVE,    /* frame_file(frame.word), frame_va(frame.word) */
 	STACK_FRAME_ANONYMOUS, /* frame_va(frame.word) is a process address */
 	STACK_FRAME_RUNTIME,   /* frame_runtime_of(frame.word) is a known runtime */
+	STACK_FRAME_OMITTED,   /* frame_va(frame.word) frames were omitted here */
 };
 
 struct stack_frame {
@@ -70,7 +71,8 @@ static inline bool stack_frames_next(struct stack_frames *frames, struct stack_f
 
 /*
  * Numbers for frames; equal frames have equal numbers. The number of a native, anonymous or kernel frame is
- * its word. Numbers with the following tags belong to frames that no record contains.
+ * its word, and that of omitted frames frame_omitted(0), however many there are: stacks of one recursion
+ * differ in nothing else. Numbers with the following tags belong to frames that no record contains.
  */
 /* Plus the slot of a process; the low bits are an address that has a name in that process only. */
 #define FRAME_TAG_PROCESS 0xf000u

@@ -48,6 +48,11 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_stacks_outdated_total", "result=\"walked_again\"", agent.completion.walked_again,
 		 "Stacks that the kernel unwound with outdated mappings, by what was done about it."),
 	LABELLED("proflet_stacks_outdated_total", "result=\"cut\"", agent.completion.cut, ""),
+	COUNTER("proflet_stacks_shortened_total", agent.report.shortened,
+		"Stacks deeper than stack.depth that were walked to their end and sent without frames in the "
+		"middle."),
+	COUNTER("proflet_stack_frames_omitted_total", agent.report.omitted,
+		"Frames that these stacks were sent without."),
 	COUNTER("proflet_windows_total", agent.report.windows, "Windows that were closed."),
 	COUNTER("proflet_windows_late_total", agent.report.windows_late,
 		"Windows that were sent before all their names were found."),

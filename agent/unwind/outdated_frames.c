@@ -60,6 +60,8 @@ int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_ma
 		uint64_t address;
 		const struct mapping_entry *e, *now;
 
+		if (f.kind == STACK_FRAME_OMITTED) /* among these, one may be where a mapping has changed */
+			return (int)f.index;
 		if (f.kind != STACK_FRAME_NATIVE && f.kind != STACK_FRAME_ANONYMOUS)
 			continue; /* it does not depend on mappings */
 		e = entry_of(&was, f.word, &address);

@@ -16,7 +16,8 @@ struct unwind_tables;
  * process had the mappings `right`. Returns how many frames from the leaf on lie in a mapping that is the
  * same in both; the step from the first that does not was made with the wrong table, so the frames after it
  * mean nothing. The address of that first frame is right, because a valid step led to it: *ret_next is the
- * frame that `right` makes of it, 0 when all frames are valid or `right` has no mapping there. -ENOMEM.
+ * frame that `right` makes of it, 0 when all frames are valid or `right` has no mapping there. Of omitted
+ * frames it is not known where they were: they count as the first that is not valid. -ENOMEM.
  */
 int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_maps *used,
 			const struct proc_maps *right, const uint64_t *frames, uint16_t n,

@@ -33,6 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		if (n > words)
 			abort();
+		if (v.omitted && (v.omitted < v.n_kernel || v.omitted >= words ||
+				  frame_tag(v.frames[v.omitted]) != FRAME_TAG_OMITTED))
+			abort();
 		for (uint32_t i = 0; v.saved && i < v.saved->stack_bytes; i++)
 			sum += v.stack[i];
 		if (v.saved)

@@ -194,6 +194,29 @@ Test(names, a_cut_stack_ends_with_its_reason)
 	cr_expect_eq(frame_at(&s, 1).kind, FRAME_ENDING);
 }
 
+Test(names, omitted_frames_are_one_frame)
+{
+	_cleanup_scene_ struct scene s;
+	uint64_t numbers[NAMES_FRAMES_MAX];
+	bool own;
+
+	scene_init(&s, 1);
+	scene_open(&s);
+	const uint64_t words[] = {machine_beta_frame(&s.m), frame_omitted(12345), machine_alpha_frame(&s.m)};
+	struct sample_view v = machine_sample(s.process, words, 0, 3);
+
+	v.omitted = 1;
+	add_sample(&s, &v);
+	request(&s);
+	work(&s);
+	cr_expect_str_eq(functions(&s), "machine_beta;[frames omitted];machine_alpha");
+	cr_expect_eq(frame_at(&s, 1).kind, FRAME_ENDING);
+	cr_expect_null(frame_at(&s, 1).module);
+	cr_assert_eq(names_numbers(s.names, sample_aggregate_entries(s.window.samples), numbers, &own), 3);
+	cr_expect_eq(numbers[1], frame_omitted(0));
+	cr_expect_not(own);
+}
+
 Test(names, frames_of_runtimes_are_left_out)
 {
 	_cleanup_scene_ struct scene s;

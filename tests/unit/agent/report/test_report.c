@@ -111,10 +111,19 @@ Test(report, statistics_of_what_was_added)
 	v = machine_sample(p, &word, 0, 1);
 	v.ending = ENDING_NO_TABLE;
 	machine_add(&m, p, &v);
+	for (uint64_t n = 100; n <= 101; n++) {
+		const uint64_t deep[] = {word, frame_omitted(n), word};
+
+		v = machine_sample(p, deep, 0, 3);
+		v.omitted = 1;
+		machine_add(&m, p, &v);
+	}
 	machine_flush(&m);
 	s = expect_identity(&m);
 	cr_expect_eq(s.first_sample_ns, MACHINE_START_NS);
-	cr_expect_eq(s.by_ending[ENDING_ROOT], 1);
+	cr_expect_eq(s.by_ending[ENDING_ROOT], 3);
+	cr_expect_eq(s.shortened, 2);
+	cr_expect_eq(s.omitted, 201);
 	cr_expect_eq(s.by_ending[ENDING_NO_TABLE], 1);
 	cr_expect_eq(s.windows, 1);
 	cr_expect_eq(s.windows_early, 0);

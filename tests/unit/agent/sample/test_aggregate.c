@@ -231,3 +231,27 @@ Test(aggregate, full_refuses_and_keeps_what_it_has)
 	sample_aggregate_clear(a);
 	cr_expect_eq(add(a, &one, 1, 0, frames, 1), 0, "there is room again");
 }
+
+/* One recursion, of another depth in each sample: one stack. */
+Test(aggregate, the_number_of_omitted_frames_does_not_matter)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	struct owner one = {0};
+	const struct sample_stack *stack;
+
+	for (uint64_t n = 1; n < 1000; n++) {
+		const uint64_t frames[] = {1, 2, frame_omitted(n), 4};
+		const struct sample_view v = {
+			.tid = 1, .value = 1, .n_kernel = 1, .n_user = 3, .omitted = 2, .frames = frames};
+
+		cr_assert_eq(sample_aggregate_add(a, &one, "", &v), 0);
+		cr_expect_eq(frames[2], frame_omitted(n), "the sample stays as it is");
+	}
+	cr_expect_eq(sample_aggregate_stacks(a), 1);
+	cr_expect_eq(entries(a), 1);
+	cr_expect_eq(sample_aggregate_samples(a), 999);
+	stack = sample_aggregate_entries(a)->stack;
+	cr_expect_eq(stack->frames[1], 2);
+	cr_expect_eq(stack->frames[2], frame_omitted(0));
+	cr_expect_eq(stack->frames[3], 4);
+}

@@ -137,3 +137,40 @@ Test(sample_decode, lies_are_refused)
 		cr_expect_eq(sample_decode(&w, sizeof w, &v), -EBADMSG, "%s", lies[i].what);
 	}
 }
+
+/* Where frames were omitted is looked for if the record says so, among the user's frames only. */
+Test(sample_decode, omitted_frames)
+{
+	const uint64_t omitted = frame_omitted(1000);
+	const struct {
+		const char *name;
+		uint8_t flags;
+		uint64_t frames[5];
+		uint16_t omitted;
+	} cases[] = {
+		{"between others", SAMPLE_OMITTED, {1, 2, 3, omitted, 5}, 3},
+		{"at the end", SAMPLE_OMITTED, {1, 2, 3, 4, omitted}, 4},
+		{"not announced", 0, {1, 2, 3, omitted, 5}, 0},
+		{"announced only", SAMPLE_OMITTED, {1, 2, 3, 4, 5}, 0},
+		{"a kernel address", SAMPLE_OMITTED, {omitted, omitted, 3, 4, 5}, 0},
+		{"the first of two", SAMPLE_OMITTED, {1, 2, omitted, omitted, 5}, 2},
+		{"part of another frame",
+		 SAMPLE_OMITTED,
+		 {1, 2, frame_runtime_head(RUNTIME_RUBY, 1, 0), omitted, 5},
+		 0},
+		{"behind a frame that is cut",
+		 SAMPLE_OMITTED,
+		 {1, 2, frame_runtime_head(RUNTIME_RUBY, 3, 0), omitted, omitted},
+		 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct whole w = whole_make();
+		struct sample_view v;
+
+		w.record.flags |= cases[i].flags;
+		memcpy(w.frames, cases[i].frames, sizeof w.frames);
+		cr_assert_eq(sample_decode(&w, sizeof w, &v), 0, "%s", cases[i].name);
+		cr_expect_eq(v.omitted, cases[i].omitted, "%s: %u", cases[i].name, v.omitted);
+	}
+}

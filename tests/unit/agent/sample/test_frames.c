@@ -35,6 +35,9 @@ Test(frames, words_of_each_kind)
 	cr_expect_not(frame_is_runtime(frame_native(FRAME_FILE_MAX, 0)));
 	cr_expect_not(frame_is_runtime(UNKNOWN));
 	cr_expect_eq(frame_following(KERNEL), 0);
+	cr_expect_eq(frame_va(frame_omitted(99999)), 99999);
+	cr_expect_eq(frame_tag(frame_omitted(~0ull)), FRAME_TAG_OMITTED);
+	cr_expect_not(frame_is_runtime(frame_omitted(1)));
 }
 
 Test(frames, all_kinds_in_order)
@@ -49,13 +52,14 @@ Test(frames, all_kinds_in_order)
 				  RUNTIME(3),
 				  frame_native(4, 1),
 				  RUNTIME(0),
-				  KERNEL};
+				  KERNEL,
+				  frame_omitted(99999)};
 	const struct {
 		enum stack_frame_kind kind;
 		uint32_t index, following;
 	} want[] = {{STACK_FRAME_KERNEL, 0, 0},	   {STACK_FRAME_KERNEL, 1, 0},	{STACK_FRAME_NATIVE, 2, 0},
 		    {STACK_FRAME_ANONYMOUS, 3, 0}, {STACK_FRAME_RUNTIME, 4, 3}, {STACK_FRAME_NATIVE, 8, 0},
-		    {STACK_FRAME_RUNTIME, 9, 0},   {STACK_FRAME_KERNEL, 10, 0}};
+		    {STACK_FRAME_RUNTIME, 9, 0},   {STACK_FRAME_KERNEL, 10, 0}, {STACK_FRAME_OMITTED, 11, 0}};
 	const struct words stack = {words, 2, ARRAY_SIZE(words) - 2};
 	struct stack_frames frames = STACK_FRAMES(&stack), user = STACK_USER_FRAMES(&stack);
 	struct stack_frame f;

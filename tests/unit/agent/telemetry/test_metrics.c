@@ -21,6 +21,8 @@ static struct metrics_view filled(void)
 	v.agent.not_selected = 9;
 	v.agent.report.dropped[REPORT_DROP_WINDOW_FULL] = 6;
 	v.agent.report.by_ending[ENDING_NO_TABLE] = 7;
+	v.agent.report.shortened = 4;
+	v.agent.report.omitted = 4000;
 	v.agent.bpf_run_ns = 250 * NS_PER_MS;
 	v.memory_max_bytes = 256 << 20;
 	v.agent.track.tables.build_ns = 1500 * NS_PER_MS;
@@ -60,6 +62,8 @@ Test(metrics, lines)
 	expect_line(&b, "proflet_samples_dropped_total{reason=\"rejected\"} 0");
 	expect_line(&b, "proflet_samples_in_flight 30");
 	expect_line(&b, "proflet_stacks_total{ending=\"no_table\"} 7");
+	expect_line(&b, "proflet_stacks_shortened_total 4");
+	expect_line(&b, "proflet_stack_frames_omitted_total 4000");
 	expect_line(&b, "proflet_tables_build_seconds_total 1.5");
 	expect_line(&b, "proflet_sampling_stalled 0");
 	expect_line(&b, "proflet_kubelet_requests_total{result=\"failed\"} 40");

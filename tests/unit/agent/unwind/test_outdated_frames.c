@@ -36,3 +36,15 @@ Test(outdated_frames, up_to_the_first_change)
 	cr_expect_eq(unwind_frames_valid(NULL, right, used, frames, 4, &next), 2,
 		     "where the frame comes from is not known");
 }
+
+/* Frames that were omitted may have been where a mapping has changed. */
+Test(outdated_frames, up_to_omitted_ones)
+{
+	static const struct proc_mapping mapping = {0x1000, 0x2000, 0, 0};
+	_cleanup_(proc_maps_unref_p) struct proc_maps *maps = maps_of(&mapping, 1);
+	const uint64_t frames[] = {FRAME(0x1100), frame_omitted(9), FRAME(0x1300)};
+	uint64_t next = 1;
+
+	cr_expect_eq(unwind_frames_valid(NULL, maps, maps, frames, 3, &next), 1);
+	cr_expect_eq(next, 0u);
+}
