@@ -11,7 +11,8 @@
 #include "bpf/arch.h"
 
 #define WINDOW_BYTES 1024u
-#define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX */
+#define RECORD_FRAMES 2048u /* power of two above KERNEL_FRAMES_MAX + USER_FRAMES_MAX + RING_FRAMES */
+#define RING_FRAMES 512u    /* power of two, at least half of USER_FRAMES_MAX */
 #define RECORD_WORDS 3648u  /* SAVED_STACK_FRAMES_MAX frames, a struct saved_stack, SAVED_STACK_NEAR bytes */
 #define TIMED_EVERY 16u	    /* power of two: reading the clock takes a good part of a short stack's time */
 
@@ -21,6 +22,8 @@ enum unwind_next {
 	NEXT_MAPPING,	       /* ip left the mapping: unwind_mapping */
 	NEXT_REGISTERS,	       /* the rule needs the sample's registers: fill regs, unwind_frames again */
 };
+
+#define N_BEFORE_NONE 0xffffffffu /* the frame that regs belong to is not in the record */
 
 struct segment {
 	__u8 bytes[SEGMENT_VALUE];
@@ -38,15 +41,17 @@ struct unwind_state {
 	__u32 rules, index, rows; /* byte offsets in the segment */
 	__u32 list;		  /* ref of the process's mapping list */
 	/* the window */
-	__u64 window;	   /* process address of its first byte, 8-byte aligned */
-	__u32 window_len;  /* bytes, 0 or at least 8 */
-	__u32 n, limit;	   /* frames in the record; most it may have */
-	__u32 innermost;   /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
-	__u32 have_regs;   /* regs[] is filled; 0: the sample's own have to be fetched first */
-	__u32 fallback;	   /* ending to report if the last frame-pointer step led nowhere; 0: none */
-	__u32 pending;	   /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */
-	__u32 switches;	   /* steps to another stack (FRAME_BYTES_MAX), allowed once */
-	__u32 n_before;	   /* words in the record before the frame that regs belong to */
+	__u64 window;	  /* process address of its first byte, 8-byte aligned */
+	__u32 window_len; /* bytes, 0 or at least 8 */
+	__u32 n, limit;	  /* frames in the record; most it may have */
+	__u32 innermost;  /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
+	__u32 have_regs;  /* regs[] is filled; 0: the sample's own have to be fetched first */
+	__u32 fallback;	  /* ending to report if the last frame-pointer step led nowhere; 0: none */
+	__u32 pending;	  /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */
+	__u32 switches;	  /* steps to another stack (FRAME_BYTES_MAX), allowed once */
+	__u32 n_before;	  /* words in the record before the frame that regs belong to; or N_BEFORE_NONE */
+	__u32 ring;	  /* beyond the limit: index of the ring's first word (unwind_beyond_limit); else 0 */
+	__u32 laps;	  /* times that the ring was full */
 	__u32 saved_bytes; /* behind the words: 0, or a struct saved_stack and its stack */
 	union {		   /* the rule that the rare functions work on */
 		struct unwind_rule rule;
@@ -79,8 +84,10 @@ struct deep_area {
 };
 
 _Static_assert(sizeof(struct sample_record) % 8 == 0, "frames lie directly behind the record");
-_Static_assert(KERNEL_FRAMES_MAX + USER_FRAMES_MAX < RECORD_FRAMES && RECORD_FRAMES <= RECORD_WORDS,
+_Static_assert(KERNEL_FRAMES_MAX + USER_FRAMES_MAX + RING_FRAMES < RECORD_FRAMES &&
+		       RECORD_FRAMES <= RECORD_WORDS,
 	       "frames");
+_Static_assert(RING_FRAMES >= USER_FRAMES_MAX / 2, "the ring holds the outermost half");
 _Static_assert(PROBE_COUNTERS_N <= 7, "counters");
 _Static_assert(sizeof(struct unwind_area) <= 32000, "an area larger than 32 KiB comes from vmalloc");
 

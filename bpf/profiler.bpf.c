@@ -164,6 +164,50 @@ static __always_inline int user_part(struct bpf_perf_event_data *ctx, const int 
 	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
 }
 
+/* Walks as many frames beyond the limit as the ring holds. */
+UNWIND_FN int user_lap(struct bpf_perf_event_data *ctx)
+{
+	unwind_beyond_limit();
+	return user_part(ctx, 0);
+}
+
+UNWIND_FN int tick_lap(void)
+{
+	unwind_beyond_limit();
+	return user_part(0, 1);
+}
+
+/*
+ * Walks on beyond the limit, to the root of a deep recursion. The time is limited: from 1 ms on, the kernel
+ * complains about an interrupt handler.
+ */
+#define LAPS_MAX 256
+#define LAPS_NS 800000
+
+static __always_inline int laps(struct bpf_perf_event_data *ctx, const int tick)
+{
+	__u64 begun = bpf_ktime_get_ns();
+	int ending = ENDING_DEPTH_LIMIT;
+
+	ROLLED
+	for (int i = 0; i < LAPS_MAX && ending == ENDING_DEPTH_LIMIT; i++) {
+		ending = tick ? tick_lap() : user_lap(ctx);
+		if (bpf_ktime_get_ns() - begun > LAPS_NS)
+			break;
+	}
+	return unwind_omit(ending);
+}
+
+UNWIND_FN int user_laps(struct bpf_perf_event_data *ctx)
+{
+	return laps(ctx, 0);
+}
+
+UNWIND_FN int tick_laps(void)
+{
+	return laps(0, 1);
+}
+
 /*
  * The ending of a sample that was taken in the kernel, where the task explains it better than the walk: the
  * task has given its memory back (exit, or execve before the new image has its own), or it is a worker of the
@@ -266,6 +310,10 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 			a->state.first_fp = a->state.fp;
 		}
 		ending = slot & ~PROCESS_STACK ? user_part(ctx, tick) : ENDING_NO_PROCESS;
+		if (ending == ENDING_DEPTH_LIMIT) {
+			a->state.ring = 0;
+			ending = tick ? tick_laps() : user_laps(ctx);
+		}
 	}
 	if (a->record.flags & SAMPLE_KERNEL_MODE &&
 	    ((ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK) || ending == ENDING_NO_ROOT))

@@ -96,7 +96,8 @@ UNWIND_FN int saved_stack_attach(int ending)
 	saved->holes = 0;
 	/* user space finds saved registers by walking again from the frame whose registers are all known */
 	stack = a->state.regs[REGISTER_SP];
-	if (ending != ENDING_UNSUPPORTED_RULE || saved->sp - stack > SAVED_STACK_NEAR - SAVED_STACK_CHUNK)
+	if (ending != ENDING_UNSUPPORTED_RULE || a->state.n_before == N_BEFORE_NONE ||
+	    saved->sp - stack > SAVED_STACK_NEAR - SAVED_STACK_CHUNK)
 		stack = saved->sp;
 	saved->stack_address = stack - SAVED_STACK_BELOW;
 	if (env_read_user(saved + 1, 8, saved->stack_address))

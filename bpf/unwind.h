@@ -13,7 +13,8 @@
 
 #include "bpf/env.h"
 
-#define FRAMES_A_CALL 4 /* frames that one call of unwind_frames does */
+#define FRAMES_A_CALL 4	 /* frames that one call of unwind_frames does */
+#define FRAMES_A_COPY 32 /* of unwind_unroll */
 #define SEGMENT_MASK_2 0x1ffffe
 #define SEGMENT_MASK_4 0x1ffffc
 #define SEGMENT_MASK_8 0x1ffff8
@@ -496,6 +497,99 @@ UNWIND_FN int unwind_frames(void)
 		t->ip = ip - 1 + (kind >> 7);
 	}
 	return NEXT_FRAMES;
+}
+
+/*
+ * Walks on beyond the limit: makes room for RING_FRAMES more frames. They go into a ring behind the record's
+ * other words, so that the last ones are there when the walk ends. Call it at ENDING_DEPTH_LIMIT, and
+ * unwind_omit at the end.
+ */
+UNWIND_FN int unwind_beyond_limit(void)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+
+	if (!a)
+		return 0;
+	t = &a->state;
+	if (t->ring) {
+		t->laps++;
+		t->n = t->ring;
+	} else {
+		t->ring = t->n;
+		t->laps = 0;
+		t->limit = t->n + RING_FRAMES;
+	}
+	t->n_before = N_BEFORE_NONE;
+	return 0;
+}
+
+/* How many of the outermost frames the record has room for, beside the innermost ones and the mark. */
+static __always_inline __u32 frames_outer(const struct unwind_area *a)
+{
+	__u32 limit = a->state.ring - a->record.n_kernel;
+
+	return limit - user_frames_inner(limit) - 1;
+}
+
+/* Copies some of the outermost frames to their place in the record: from frame `i` of them on. */
+UNWIND_FN int unwind_unroll(__u32 i)
+{
+	struct unwind_area *a = env_area();
+	__u32 ring, outer, offset, mask;
+
+	if (!a)
+		return 0;
+	ring = a->state.ring;
+	outer = frames_outer(a);
+	offset = a->state.n - ring - outer;
+	/* in the first lap, the frames before the ring belong to the outermost ones, too */
+	mask = a->state.laps ? RING_FRAMES - 1 : ~0u;
+	ROLLED
+	for (int k = 0; k < FRAMES_A_COPY && i < outer; k++, i++) {
+		__u64 from = ring + ((offset + i) & mask), to = ring - outer + i;
+
+		BOUND(from, RECORD_FRAMES - 1);
+		BOUND(to, RECORD_FRAMES - 1);
+		a->frames[to] = a->frames[from];
+	}
+	return 0;
+}
+
+/*
+ * Ends a walk that went beyond the limit: keeps its innermost and its outermost frames (user_frames_inner);
+ * if it was given up, all of the innermost ones. Returns the ending. The number of omitted frames includes
+ * those that the record omitted before.
+ */
+UNWIND_FN int unwind_omit(int ending)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	__u64 omitted, mark;
+	__u32 beyond;
+
+	if (!a)
+		return ending;
+	t = &a->state;
+	beyond = t->n - t->ring;
+	if (ending == ENDING_DEPTH_LIMIT || !(beyond | t->laps)) {
+		t->n = t->ring;
+		return ending;
+	}
+	mark = t->ring - frames_outer(a) - 1;
+	BOUND(mark, RECORD_FRAMES - 1);
+	omitted = a->frames[mark];
+	omitted = frame_tag(omitted) == FRAME_TAG_OMITTED ? frame_va(omitted) : 1;
+	a->frames[mark] = frame_omitted(omitted + (__u64)t->laps * RING_FRAMES + beyond);
+	a->record.flags |= SAMPLE_OMITTED;
+	ROLLED
+	for (__u32 i = 0; i < USER_FRAMES_MAX / 2; i += FRAMES_A_COPY)
+		unwind_unroll(i);
+	t->n = t->ring;
+	/* of the frames beyond the limit, the record's last ones are left */
+	if (t->n_before != N_BEFORE_NONE)
+		t->n_before = t->n_before > mark + beyond ? t->n_before - beyond : N_BEFORE_NONE;
+	return ending;
 }
 
 #endif

@@ -75,7 +75,7 @@ const struct config_key config_keys[] = {
 	{KEY("select.exclude", select.exclude, CONFIG_LIST), TEXT(SELECTOR_FORM, config_check_selector),
 	 .value_name = "SELECTOR,...", .help = "never sample matching processes; overrides select.include"},
 	{KEY("stack.depth", stack.depth, CONFIG_U32), RANGE(16, 1024), .default_text = "512", .value_name = "FRAMES",
-	 .help = "maximum number of user-space frames per stack"},
+	 .help = "maximum number of user-space frames per stack; of a deeper one, frames in the middle are omitted"},
 
 	{KEY("memory.tables", memory.tables_bytes, CONFIG_SIZE), RANGE(4 * MIB, 64 * GIB), .default_text = "64MiB",
 	 .group = "Limits", .help = "maximum memory for unwind tables"},

@@ -25,7 +25,9 @@
 #include "agent/unwind/rules.h"
 #include "bpf/unwind.h"
 
-#define LIST_WHOLE_MAX 256u	 /* a process with more mappings gets a list of those that its stack needs */
+#define LIST_WHOLE_MAX 256u /* a process with more mappings gets a list of those that its stack needs */
+/* Most frames beyond the limit, in RING_FRAMES: a frame takes at least 8 bytes, if the stack is no circle. */
+#define LAPS_MAX (SAVED_STACK_MAX / 8 / RING_FRAMES)
 #define OWN_SEGMENT SEGMENTS_MAX /* index of our own segment, after those of the arena */
 
 /* A frame, and the registers that are known there. */
@@ -136,6 +138,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 	uint32_t n = (uint32_t)v->n_kernel + v->n_user;
 
 	memcpy(f->area.frames, v->frames, n * sizeof *v->frames);
+	f->area.record.n_kernel = v->n_kernel;
 	memset(t, 0, sizeof *t);
 	t->ip = saved->ip;
 	t->sp = saved->sp;
@@ -156,7 +159,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 }
 
 /* The loop of profiler.bpf.c without its bounds: each round adds a frame or ends. */
-static int walk(void)
+static int walk_to_limit(void)
 {
 	int next = NEXT_MAPPING;
 
@@ -167,6 +170,21 @@ static int walk(void)
 			next = unwind_frames();
 	}
 	return next;
+}
+
+/* Beyond the limit, each lap overwrites the frames of the one before: the anchor is the first of its own. */
+static int walk(struct finisher *f)
+{
+	struct unwind_state *t = &f->area.state;
+	int ending = walk_to_limit();
+
+	while (ending == ENDING_DEPTH_LIMIT && (!t->ring || t->laps < LAPS_MAX)) {
+		unwind_beyond_limit();
+		anchor_state(&f->anchor, t);
+		t->n_before = t->n;
+		ending = walk_to_limit();
+	}
+	return ending;
 }
 
 /* The complete rule of a native or anonymous frame. */
@@ -310,7 +328,7 @@ static int follow(struct finisher *f)
 static int walk_all(struct finisher *f)
 {
 	struct unwind_state *t = &f->area.state;
-	int ending = walk();
+	int ending = walk(f);
 
 	while (ending == ENDING_UNSUPPORTED_RULE) {
 		int next;
@@ -320,7 +338,7 @@ static int walk_all(struct finisher *f)
 		next = follow(f);
 		if (next < ENDINGS)
 			return next;
-		ending = walk();
+		ending = walk(f);
 	}
 	return ending;
 }
@@ -338,10 +356,13 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	env_current = &env;
 	*ret = *v;
 	ret->ending = (enum unwind_ending)walk_all(f);
+	if (f->area.state.ring)
+		unwind_omit(ret->ending);
 	env_current = NULL;
 	f->view = NULL;
 	ret->n_user = (uint16_t)(f->area.state.n - v->n_kernel);
 	ret->frames = (const uint64_t *)f->area.frames;
+	ret->omitted = f->area.state.ring ? sample_find_omitted(ret) : v->omitted;
 	ret->saved = NULL;
 	ret->stack = NULL;
 	f->pending = f->pending && !f->refused; /* without all rules there is no point in waiting for some */
@@ -421,6 +442,7 @@ void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, u
 		f->area.frames[have] = next;
 	*ret = *v;
 	ret->n_user = (uint16_t)(n + (next != 0));
+	ret->omitted = 0; /* a stack is cut before them, see unwind_frames_valid() */
 	ret->frames = (const uint64_t *)f->area.frames;
 	ret->ending = ENDING_OUTDATED;
 	ret->saved = NULL;

@@ -287,6 +287,23 @@ static inline int machine_walk(struct machine *m)
 	return next < ENDINGS ? next : ENDING_DEPTH_LIMIT;
 }
 
+#define MACHINE_LAPS 256
+
+/* As sample_end() of bpf/profiler.bpf.c, also beyond the limit. */
+static inline int machine_walk_deep(struct machine *m)
+{
+	int ending = machine_walk(m);
+
+	if (ending != ENDING_DEPTH_LIMIT)
+		return ending;
+	m->area.state.ring = 0;
+	for (int i = 0; i < MACHINE_LAPS && ending == ENDING_DEPTH_LIMIT; i++) {
+		unwind_beyond_limit();
+		ending = machine_walk(m);
+	}
+	return unwind_omit(ending);
+}
+
 /* List, start and walk in one. */
 static inline int machine_unwind(struct machine *m, uint64_t ip, uint64_t sp, uint64_t fp, uint32_t limit)
 {

@@ -30,6 +30,7 @@ MIN_SAMPLES = 15
 MIN_EXITING = 5    # the rest of that program is in fork and wait
 EXITING_WANTED = 30
 LIMIT = 64  # frames, of stack.depth
+OMITTED = "[frames omitted]"
 
 # case of endings.c: (ending, names of the stack from the leaf on, "..." for the rest)
 CASES = {
@@ -42,6 +43,7 @@ CASES = {
     "no-row": ("no row", ["no_row"]),
     "no-table": ("no table", ["..."]),
     "depth-limit": ("depth limit", ["..."]),
+    "recursion": ("complete", ["spin", *["recurse"] * (LIMIT // 2 - 1), OMITTED, "..."]),
     "no-row-in-file": ("complete", ["..."]),  # its code is all there is, and shows that the entry point is the outermost
     "32-bit": ("32-bit task", []),
 }

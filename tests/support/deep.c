@@ -27,8 +27,8 @@ int main(int argc, char **argv)
 {
 	unsigned long depth = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 
-	if (depth < 2 || depth > 10000) {
-		fprintf(stderr, "usage: deep DEPTH [SECONDS], depth from 2 to 10000\n");
+	if (depth < 2 || depth > 200000) {
+		fprintf(stderr, "usage: deep DEPTH [SECONDS], depth from 2 to 200000\n");
 		return 2;
 	}
 	stop_after(argc > 2 ? argv[2] : "0");

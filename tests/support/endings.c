@@ -85,7 +85,7 @@ static void no_table(void)
 	((void (*)(void))mem)();
 }
 
-__attribute__((noinline)) static int recurse(int n)
+__attribute__((noipa)) static int recurse(int n)
 {
 	if (n > 0)
 		return recurse(n - 1) + stays;
@@ -93,9 +93,16 @@ __attribute__((noinline)) static int recurse(int n)
 	return 0;
 }
 
-static void depth_limit(void)
+/* Complete without the frames in the middle. */
+static void recursion(void)
 {
 	recurse(2000);
+}
+
+/* More frames than are walked for a sample, on any machine. */
+static void depth_limit(void)
+{
+	recurse(200000);
 }
 
 /* Children that do nothing but exit, with much memory to give back. */
@@ -147,6 +154,7 @@ static const struct {
 	{"no-mapping", no_mapping},
 	{"no-row", no_row},
 	{"no-table", no_table},
+	{"recursion", recursion},
 	{"depth-limit", depth_limit},
 	{"exiting", exiting},
 	{"no-process", no_process},

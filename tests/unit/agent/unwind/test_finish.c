@@ -18,6 +18,7 @@
 #define LEAF 0x1010u /* ELF addresses inside the functions */
 #define MIDDLE 0x1150u
 #define START 0x1250u
+#define TRAMPOLINE 0x1290u
 #define SP 0x7ffe0000u
 
 #define NOBODY ((struct arena_owner){ARENA_LIST, 0})
@@ -59,9 +60,10 @@ static void place_table(struct scene *s)
 	struct elf_rule rules[] = {{.cfa_kind = CFA_NONE},
 				   rule_sp(16),
 				   rule_sp(32),
-				   {.cfa_kind = CFA_UNDEFINED, .ra = {.kind = REG_UNDEFINED}}};
-	struct elf_row rows[] = {{0x1000, 1}, {0x1100, 2}, {0x1200, 3}, {0x1300, 0}};
-	struct elf_rows table = {.rows = rows, .n_rows = 4, .rules = rules, .n_rules = 4};
+				   {.cfa_kind = CFA_UNDEFINED, .ra = {.kind = REG_UNDEFINED}},
+				   {.cfa_kind = CFA_SIGNAL}};
+	struct elf_row rows[] = {{0x1000, 1}, {0x1100, 2}, {0x1200, 3}, {0x1280, 4}, {0x1300, 0}};
+	struct elf_rows table = {.rows = rows, .n_rows = 5, .rules = rules, .n_rules = 5};
 	struct unwind_blocks blocks;
 	struct arena_block block;
 
@@ -330,4 +332,146 @@ Test(finish, cut)
 	finisher_cut(s.finisher, &s.view, 0, 0, &done);
 	cr_expect_eq(done.n_user, 0);
 	cr_expect_null(done.saved);
+}
+
+/* --- stacks deeper than the limit: leaf, any number of middle frames, start */
+
+#define DEEP_MAX 2000u
+#define LIMIT 512u
+#define INNER (LIMIT / 2)
+#define OUTER (LIMIT - INNER - 1)
+
+struct deep {
+	struct scene scene;
+	uint64_t stack[DEEP_MAX * 4];
+	uint64_t frames[LIMIT + 1];
+};
+
+/* A stack of n frames, the last one `outermost`; the record has none of them. */
+static struct deep *deep_new(unsigned n, uint64_t outermost)
+{
+	struct deep *d = calloc(1, sizeof *d);
+	struct scene *s;
+
+	cr_assert_not_null(d);
+	s = &d->scene;
+	scene_init(s);
+	d->stack[1] = BIAS + (n == 2 ? outermost : MIDDLE) + 1;
+	for (unsigned i = 1; i + 1 < n; i++)
+		d->stack[1 + 4 * i] = BIAS + (i + 2 == n ? outermost : MIDDLE) + 1;
+	s->saved.head.stack_bytes = sizeof d->stack;
+	s->view.stack = (const uint8_t *)d->stack;
+	s->view.frames = d->frames;
+	d->frames[0] = 0xffffffff81000000;
+	return d;
+}
+
+static void deep_free(struct deep *d)
+{
+	scene_fini(&d->scene);
+	free(d);
+}
+
+DEFINE_CLEANUP(struct deep *, deep_free)
+#define _cleanup_deep_ _cleanup_(deep_free_p)
+
+static uint64_t file_word(uint64_t va)
+{
+	return frame_native(FILE_INDEX, va);
+}
+
+static void expect_deep(const struct sample_view *v, unsigned n)
+{
+	unsigned wrong = 0;
+
+	cr_expect_eq(v->ending, ENDING_ROOT, "%u: %s", n, unwind_ending_text(v->ending));
+	cr_assert_eq(v->n_user, n > LIMIT ? LIMIT : n, "%u: %u", n, v->n_user);
+	cr_expect_eq(v->frames[0], 0xffffffff81000000);
+	cr_expect_eq(v->frames[1], file_word(LEAF));
+	for (unsigned i = 1; i + 1 < v->n_user; i++)
+		wrong += (i != INNER || n <= LIMIT) && v->frames[1 + i] != file_word(MIDDLE);
+	cr_expect_eq(wrong, 0, "%u: %u", n, wrong);
+	cr_expect_eq(v->frames[v->n_user], file_word(START));
+	cr_expect_eq(v->omitted, n > LIMIT ? 1 + INNER : 0, "%u: %u", n, v->omitted);
+	if (n > LIMIT)
+		cr_expect_eq(v->frames[1 + INNER], frame_omitted(n - INNER - OUTER), "%u: %llx", n,
+			     (unsigned long long)v->frames[1 + INNER]);
+}
+
+Test(finish, deeper_than_the_limit)
+{
+	static const unsigned depths[] = {511, 512, 513, 514, 800, 1023, 1024, 1025, 1300, 1999};
+
+	for (size_t i = 0; i < ARRAY_SIZE(depths); i++) {
+		_cleanup_deep_ struct deep *d = deep_new(depths[i], START);
+		struct scene *s = &d->scene;
+		struct sample_view done;
+
+		cr_expect(finisher_walk(s->finisher, &s->view, list_of(s, s->mapping), &done));
+		expect_deep(&done, depths[i]);
+	}
+}
+
+/* The program omitted frames, too, before it came to a binary without a table. */
+Test(finish, frames_that_the_program_omitted_count)
+{
+	for (unsigned seen = LIMIT - 1; seen < 900; seen += 97) {
+		for (unsigned n = seen + 1; n < DEEP_MAX; n += 211) {
+			_cleanup_deep_ struct deep *d = deep_new(n, START);
+			struct scene *s = &d->scene;
+			struct sample_view done;
+			const unsigned words = seen < LIMIT ? seen : LIMIT;
+
+			d->frames[1] = file_word(LEAF);
+			for (unsigned i = 1; i < words; i++)
+				d->frames[1 + i] = file_word(MIDDLE);
+			if (seen > LIMIT) {
+				d->frames[1 + INNER] = frame_omitted(seen - INNER - OUTER);
+				s->view.omitted = 1 + INNER;
+			}
+			s->view.n_user = (uint16_t)words;
+			s->view.ending = ENDING_NO_TABLE;
+			s->saved.head.n_before = ~0u;
+			s->saved.head.ip = BIAS + MIDDLE;
+			s->saved.head.sp = SP + 16 + 32 * (seen - 2);
+			s->saved.head.innermost = 0;
+			cr_expect(finisher_walk(s->finisher, &s->view, list_of(s, s->mapping), &done));
+			expect_deep(&done, n);
+		}
+	}
+}
+
+/* What is cut off before omitted frames has none. */
+Test(finish, cut_before_omitted_frames)
+{
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+
+	scene_init(&s);
+	s.frames[1] = 1;
+	s.frames[2] = frame_omitted(5);
+	s.frames[3] = 3;
+	s.view.n_user = 3;
+	s.view.omitted = 2;
+	finisher_cut(s.finisher, &s.view, 1, 0, &done);
+	cr_expect_eq(done.n_user, 1);
+	cr_expect_eq(done.omitted, 0);
+}
+
+/* A signal frame that leads to itself: the walk ends all the same. */
+Test(finish, a_circle)
+{
+	_cleanup_deep_ struct deep *d = deep_new(2, START);
+	struct scene *s = &d->scene;
+	struct sample_view done;
+
+	s->saved.head.ip = BIAS + TRAMPOLINE;
+	d->stack[5 + 15] = SP; /* of the struct ucontext at SP: its general registers begin at 40 */
+	d->stack[5 + 16] = BIAS + TRAMPOLINE;
+	cr_expect(finisher_walk(s->finisher, &s->view, list_of(s, s->mapping), &done));
+	cr_expect_eq(done.ending, ENDING_DEPTH_LIMIT, "%s", unwind_ending_text(done.ending));
+	cr_assert_eq(done.n_user, LIMIT);
+	for (unsigned i = 0; i < LIMIT; i++)
+		cr_assert_eq(done.frames[1 + i], file_word(TRAMPOLINE), "%u", i);
+	cr_expect_eq(done.omitted, 0);
 }

@@ -344,6 +344,50 @@ Test(follow, a_file_that_was_truncated)
 	cr_expect_eq(stats(&s).no_rules + stats(&s).rules_failed, 3);
 }
 
+/* Beyond the limit, where the last registers that were all known belong to a frame that is omitted. */
+Test(follow, beyond_the_limit)
+{
+	enum {
+		BETWEEN_N = 390,
+		LIMIT = 64,
+		FRAMES = BETWEEN_N + 4,
+		INNER = LIMIT / 2,
+		OUTER = LIMIT - INNER - 1
+	};
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+	bool final = false;
+
+	scene_init_deep(&s, BASE_REGISTER, BETWEEN_N);
+	finisher_free(s.finisher);
+	cr_assert_eq(finisher_new(&s.finisher, &(struct finisher_options){.arena = s.world.arena,
+									  .binaries = s.world.binaries,
+									  .worker = s.world.worker,
+									  .user_frames = LIMIT,
+									  .ready = on_ready,
+									  .data = &s}),
+		     0);
+	s.view.ending = ENDING_NO_PROCESS;
+	s.view.n_user = 0;
+	s.saved.head.ip = BIAS + LEAF;
+	s.saved.head.sp = SP;
+	s.saved.head.innermost = 1;
+	for (unsigned rounds = 0; rounds < 100 && !final; rounds++) {
+		final = finisher_walk(s.finisher, &s.view, s.list, &done);
+		worker_drain(s.world.worker, WORLD_WAIT_NS);
+	}
+	cr_expect_eq(done.ending, ENDING_ROOT, "%s", unwind_ending_text(done.ending));
+	cr_assert_eq(done.n_user, LIMIT);
+	cr_expect_eq(done.frames[1], frame(&s, LEAF));
+	cr_expect_eq(done.frames[1 + INNER - 1], frame(&s, BETWEEN + 16 * (INNER - 2)));
+	cr_expect_eq(done.frames[1 + INNER], frame_omitted(FRAMES - INNER - OUTER));
+	cr_expect_eq(done.omitted, 1 + INNER);
+	cr_expect_eq(done.frames[LIMIT - 3], frame(&s, BETWEEN + 16 * (BETWEEN_N - 1)));
+	cr_expect_eq(done.frames[LIMIT - 2], frame(&s, SAVER));
+	cr_expect_eq(done.frames[LIMIT - 1], frame(&s, BASE));
+	cr_expect_eq(done.frames[LIMIT], frame(&s, START));
+}
+
 /* Each frame of the stack needs a rule of its own. */
 Test(follow, a_stack_of_more_functions_than_a_small_cache_holds)
 {
