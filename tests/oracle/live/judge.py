@@ -18,6 +18,7 @@ from . import recording
 # replaced is learnt from the first time that it happens.
 CUT = re.compile(r"^\[truncated: ")
 EARLY = re.compile(r"^\[truncated: (no process|no mapping|no table|read fault|outdated mappings)\]")
+OMITTED = "[frames omitted]"
 CLONE = re.compile(r"\.(cold|part\.\d+|constprop\.\d+|isra\.\d+|lto_priv\.\d+|llvm\.\d+)")
 
 SECTION = re.compile(r"^ *\[ *\d+\] (\.plt\S*) +\w+ +([0-9a-f]+) +[0-9a-f]+ +([0-9a-f]+)")
@@ -115,13 +116,17 @@ class Verdict:
         self.problems = []
 
 
+def compiled(expression):
+    """Of a text; what has a method `match` itself stays as it is, and says itself what its upper parts are (`is_upper`)."""
+    return re.compile("^(?:" + expression + ")$") if isinstance(expression, str) else expression
+
+
 class Judge:
     """`program.elves`: paths, or (path of the file that is mapped, path of the same file with its symbols)."""
 
     def __init__(self, program):
         self.program = program
-        self.expect = [re.compile("^(?:" + e + ")$") for e in program.expect]
-        self.passing = [re.compile("^(?:" + e + ")$") for e in program.passing]
+        self.expect, self.passing = list(map(compiled, program.expect)), list(map(compiled, program.passing))
         self.phase = re.compile(program.phase) if program.phase else None
         self.symbols, self.fixup = {}, ReturnFixup()
         for elf in program.elves:
@@ -137,8 +142,8 @@ class Judge:
         return self.known[frame]
 
     def _token(self, frame):
-        if frame.name.startswith("[truncated: "):
-            return frame.name, True  # says how the unwind ended
+        if frame.name.startswith("[truncated: ") or frame.name == OMITTED:
+            return frame.name, True  # says what is missing
         module = os.path.basename(frame.module).replace(" (deleted)", "")
         names = self.symbols[module].find(frame.address) if module in self.symbols else ()
         if not names:
@@ -162,8 +167,8 @@ class Judge:
     def interesting(self, tokens, text):
         return bool(self.phase.search(text)) if self.phase else any(t in self.program.functions for t in tokens)
 
-    def judge(self, profile, folded):
-        """Adds a recording to the verdict; when all are in, finish()."""
+    def judge(self, profile, folded, omitted):
+        """Adds a recording to the verdict; when all are in, finish(). `omitted`: stacks with omitted frames, and these frames."""
         v = self.verdict
         begin = min((t for s in profile.samples for t in s.times), default=0)
         seen = collections.Counter()
@@ -173,6 +178,18 @@ class Judge:
         if seen != folded:
             lost = list((folded - seen).items()) + list((seen - folded).items())
             v.problems.append(f"the folded file is not the OTLP file, {len(lost)} lines, first: {lost[0]}")
+        self._judge_omitted(profile, *omitted)
+
+    def _judge_omitted(self, profile, stacks, frames):
+        """Frames that are shown and frames that are omitted must be as many as the stack has, and so in sum."""
+        shown = [(s, [f.name for f in s.frames if f.kind != "kernel"]) for s in profile.samples]
+        shown = [(s, names) for s, names in shown if OMITTED in names]
+        n, expected = sum(s.count for s, _ in shown), 0
+        for s, names in shown if self.program.chain else ():
+            starts = next((i for i, f in enumerate(reversed(names)) if f == self.program.chain[0]), 0)
+            expected += s.count * (starts + len(self.program.chain) - (len(names) - 1))
+        if n != stacks or self.program.chain and expected != frames:
+            self.verdict.problems.append(f"{n} stacks with omitted frames, {stacks} counted; {expected} frames, {frames} counted")
 
     def _judge_sample(self, s, begin):
         v = self.verdict
@@ -223,6 +240,9 @@ class Judge:
         while the program starts, one on its way there."""
         if not tokens:
             return True
+        own = [e for e in self.expect if hasattr(e, "is_upper")]
+        if own:
+            return any(e.is_upper(tokens) for e in own)
         for w in self.whole:
             lower = w.split(";")
             for k, name in enumerate(lower):

@@ -2,6 +2,7 @@
 """Records a program with proflet and reads the OTLP and folded files back, by the decoder of tests/support."""
 import collections
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import otlp_conformance  # noqa: E402
 
 # Frames are leaf first; `name` is proflet's, `inlined` has those of calls that were inlined there, innermost first.
 Frame = collections.namedtuple("Frame", "kind module address name inlined", defaults=[()])
+OMITTED = re.compile(r"^samples: .* shortened=(\d+) frames_omitted=(\d+)", re.M)
 Sample = collections.namedtuple("Sample", "process pid tid thread frames count times resource")
 
 
@@ -87,7 +89,7 @@ def start(argv, log, program):
 
 
 def record(proflet, base, program, hz, seconds):
-    """Records the program for `seconds`; returns (Profile, folded lines)."""
+    """Records the program for `seconds`; returns (Profile, folded lines, (stacks with omitted frames, omitted frames))."""
     argv = [proflet, "record", "-f", "-F", str(hz), "-d", f"{seconds * 1000:.0f}ms", "--format", "folded,otlp", "-o", base]
     processes = []
     with open(base + ".log", "w", encoding="utf-8") as log:
@@ -103,8 +105,10 @@ def record(proflet, base, program, hz, seconds):
         finally:
             for process in processes:
                 end_group(process)
+    with open(base + ".log", encoding="utf-8", errors="replace") as f:
+        text = f.read()
     if code:
-        with open(base + ".log", encoding="utf-8", errors="replace") as f:
-            raise RuntimeError(f"proflet record: exit {code}: {f.read()[-800:]}")
+        raise RuntimeError(f"proflet record: exit {code}: {text[-800:]}")
+    omitted = OMITTED.search(text)
     with open(base + ".otlp", "rb") as f:
-        return Profile(f.read()), read_folded(base + ".folded")
+        return Profile(f.read()), read_folded(base + ".folded"), tuple(map(int, omitted.groups())) if omitted else (0, 0)

@@ -40,6 +40,7 @@ class Program:
     incomplete: str = None   # why stacks of this case are cut, and say so; None: none may be
     cut_share: float = 1.0   # of its samples at most
     min_share: float = 0.5   # of the samples must be of interest
+    chain: list = None       # the functions of the one stack that all samples have: how many frames they omit in all is checked
 
 
 class Work:
