@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fields of struct elf_image, for elf_image.c and identity.c. */
+/* The fields of struct elf_image, for elf_image.c, identity.c and version.c. */
 #ifndef PROFLET_ELF_IMAGE_INTERNAL_H
 #define PROFLET_ELF_IMAGE_INTERNAL_H
 
 #include <gelf.h>
 #include <libelf.h>
+#include <sys/stat.h>
 
 #include "agent/elf/file/elf_image.h"
 
@@ -30,6 +31,8 @@ struct elf_image {
 	struct elf_chunk *chunks;
 	char *go_build_id;
 	bool go_build_id_read;
+	struct stat opened; /* by elf_version_open; and when, see elf_version_of_stat */
+	uint64_t opened_before_ns;
 };
 
 #endif
