@@ -34,7 +34,7 @@ static void module_range(struct binary *b)
 {
 	bool any = false;
 
-	b->module.limit = b->size;
+	b->module.limit = b->version.size;
 	for (size_t i = 0; i < b->n_segments; i++) {
 		const struct elf_segment *s = &b->segments[i];
 
@@ -58,12 +58,14 @@ static int read_elf(struct binary *b)
 	char hash[33];
 	const char *go;
 	size_t n;
-	int r = elf_image_open(&img, b->fd);
+	int r = elf_version_open(&img, b->fd, NULL);
 
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0) /* mapped executable, but no ELF file: its addresses are file offsets */
 		return 0;
+	if (elf_version_read(&b->version, img) < 0) /* which is newer than the stat(2) that we got */
+		return -ESTALE;
 	segments = elf_image_segments(img, &n);
 	if (n) {
 		b->segments = malloc(n * sizeof *segments);
@@ -81,7 +83,7 @@ static int read_elf(struct binary *b)
 	if (!n && !go && elf_image_htlhash(img, hash) == 0 && !(b->module.htlhash = strdup(hash)))
 		return -ENOMEM;
 	b->module.go = go || elf_image_has(img, ".gopclntab") || elf_image_has(img, ".data.rel.ro.gopclntab");
-	return 0;
+	return elf_version_still(&b->version, img) < 0 ? -ESTALE : 0;
 }
 
 /* Most file systems on disks have inode generations that can be read; overlayfs, tmpfs and others do not. */
@@ -109,11 +111,9 @@ int binary_new(struct binary **ret, int fd, const struct stat *st, const char *p
 	slash = strrchr(b->module.path, '/');
 	b->module.name = slash && slash[1] ? slash + 1 : b->module.path;
 	b->fd = fd;
-	b->size = (uint64_t)st->st_size;
+	elf_version_of_stat(&b->version, st, 0);
 	b->dev = st->st_dev;
 	b->inode = st->st_ino;
-	b->mtime = st->st_mtim;
-	b->ctime = st->st_ctim;
 	read_generation(b);
 	r = read_elf(b);
 	if (r < 0) {

@@ -15,6 +15,7 @@
 #include "agent/base/frame.h"
 #include "agent/base/map.h"
 #include "agent/elf/file/elf_image.h"
+#include "agent/elf/file/version.h"
 
 struct proc_root;
 
@@ -22,15 +23,19 @@ struct binary {
 	uint32_t index; /* in the registry, and in frames; 0: not registered */
 	dev_t dev;
 	uint64_t inode;
-	uint64_t size; /* bytes */
-	struct timespec mtime, ctime;
+	struct elf_version version; /* of its content */
+	bool changed;		    /* the file has other content by now */
+	uint64_t unchanged_ns;	    /* the last time it is known to have had its own; CLOCK_MONOTONIC */
+	/* After `doubt_from_ns` and until `doubt_to_ns` it may have had other content. */
+	uint64_t doubt_from_ns, doubt_to_ns;
 	bool has_generation;
-	uint32_t generation;  /* of the inode: distinguishes it from an earlier one with the same number */
-	int fd;		      /* -1: closed. May have O_PATH: worker threads open the file anew to read it */
-	uint64_t opened_ns;   /* since when fd keeps the inode from being reused; CLOCK_MONOTONIC */
-	int debug_fd;	      /* separate debug file that the table needs; -1: none */
-	int names_fd;	      /* separate debug file with names that the binary lacks; may have O_PATH; -1 */
-	uint64_t names_delta; /* add it to an address of that file to get the binary's */
+	uint32_t generation; /* of the inode: distinguishes it from an earlier one with the same number */
+	int fd;		     /* -1: closed. May have O_PATH: worker threads open the file anew to read it */
+	uint64_t opened_ns;  /* since when fd keeps the inode from being reused; CLOCK_MONOTONIC */
+	int debug_fd;	     /* separate debug file that the table needs; -1: none */
+	int names_fd;	     /* separate debug file with names that the binary lacks; may have O_PATH; -1 */
+	struct elf_version names_version;
+	uint64_t names_delta;	/* add it to an address of that file to get the binary's */
 	struct proc_root *root; /* where to look for the debug file; a reference until that is done; NULL */
 	bool searched;		/* we have looked for a debug file */
 	bool generated;		/* no file: it stands for the code that a process has generated */
@@ -39,7 +44,8 @@ struct binary {
 	struct frame_module module; /* strings owned */
 	/* used by the registry only */
 	struct map_node by_file, by_inode;
-	bool latest; /* it is in the map by_inode: no newer binary has the same inode number */
+	bool findable; /* it is in the map by_file */
+	bool latest;   /* it is in the map by_inode: no newer binary has the same inode number */
 	uint32_t refs;
 	uint64_t unused_ns;	      /* since when refs is 0 */
 	struct binary *newer, *older; /* neighbours in the list of unreferenced binaries */
@@ -47,7 +53,8 @@ struct binary {
 
 /*
  * Reads segments and ids of a file; blocks as long as its file system does, so call it on a worker thread.
- * Takes the fd (it may have O_PATH) on success. 0 or -ENOMEM; a file that is not ELF has no segments.
+ * Takes the fd (it may have O_PATH) on success. 0, -ENOMEM, or -ESTALE: the file changed while it was
+ * read. A file that is not ELF has no segments.
  */
 int binary_new(struct binary **ret, int fd, const struct stat *st, const char *path);
 /*
@@ -56,5 +63,10 @@ int binary_new(struct binary **ret, int fd, const struct stat *st, const char *p
  */
 int binary_new_generated(struct binary **ret, uint32_t pid);
 void binary_free(struct binary *b);
+/* The version to check when the binary's file is read again. NULL: it is not an ELF file. Borrowed. */
+static inline const struct elf_version *binary_version(const struct binary *b)
+{
+	return b->n_segments ? &b->version : NULL;
+}
 
 #endif

@@ -107,8 +107,8 @@ static bool file_is(const struct map_node *node, const void *key)
 	const struct binary *b = container_of(node, struct binary, by_file);
 	const struct stat *st = key;
 
-	return b->inode == st->st_ino && b->dev == st->st_dev && b->size == (uint64_t)st->st_size &&
-	       time_is(&b->mtime, &st->st_mtim) && time_is(&b->ctime, &st->st_ctim);
+	return b->inode == st->st_ino && b->dev == st->st_dev && b->version.size == (uint64_t)st->st_size &&
+	       time_is(&b->version.mtime, &st->st_mtim) && time_is(&b->version.ctime, &st->st_ctim);
 }
 
 static struct binary *find_file(const struct binary_registry *r, const struct stat *st)
@@ -119,15 +119,38 @@ static struct binary *find_file(const struct binary_registry *r, const struct st
 	return n ? container_of(n, struct binary, by_file) : NULL;
 }
 
+static int file_add(struct binary_registry *r, struct binary *b)
+{
+	uint64_t hash = file_hash(b->dev, b->inode, b->version.size, &b->version.ctime);
+	int e = map_insert(&r->by_file, &b->by_file, hash);
+
+	b->findable = e == 0;
+	return e;
+}
+
+static void file_remove(struct binary_registry *r, struct binary *b)
+{
+	if (b->findable)
+		map_remove(&r->by_file, &b->by_file);
+	b->findable = false;
+}
+
 /* Makes the binary known to look-ups. 0 or -ENOMEM. */
 static int keys_add(struct binary_registry *r, struct binary *b)
 {
 	const struct inode inode = {b->dev, b->inode};
-	struct binary *before = find_inode(r, &inode);
-	int e = map_insert(&r->by_file, &b->by_file, file_hash(b->dev, b->inode, b->size, &b->ctime));
+	const struct stat st = {.st_dev = b->dev,
+				.st_ino = b->inode,
+				.st_size = (off_t)b->version.size,
+				.st_mtim = b->version.mtime,
+				.st_ctim = b->version.ctime};
+	struct binary *before = find_inode(r, &inode), *same = find_file(r, &st);
+	int e = file_add(r, b);
 
 	if (e < 0)
 		return e;
+	if (same) /* its content was replaced within one tick of the clock of file times */
+		file_remove(r, same);
 	if (before) {
 		map_remove(&r->by_inode, &before->by_inode);
 		before->latest = false;
@@ -138,7 +161,7 @@ static int keys_add(struct binary_registry *r, struct binary *b)
 
 static void keys_remove(struct binary_registry *r, struct binary *b)
 {
-	map_remove(&r->by_file, &b->by_file);
+	file_remove(r, b);
 	if (b->latest)
 		map_remove(&r->by_inode, &b->by_inode);
 }
@@ -290,13 +313,58 @@ uint32_t binary_registry_find_gone(struct binary_registry *r, const struct binar
 	struct binary *b = find_inode(r, &(struct inode){e->dev, e->inode});
 	bool proven;
 
-	if (!b)
+	if (!b || b->fd < 0 || b->changed)
 		return 0;
 	if (b->has_generation && e->has_generation)
 		proven = b->generation == e->generation;
 	else
-		proven = b->fd >= 0 && e->time_ns >= b->opened_ns;
+		proven = e->time_ns >= b->opened_ns;
 	return proven ? looked_up(r, b) : 0;
+}
+
+bool binary_registry_unchanged(const struct binary_registry *r, uint32_t index)
+{
+	const struct binary *b = binary_registry_get(r, index);
+	struct stat now;
+
+	return b && !b->changed && b->fd >= 0 &&
+	       (!b->n_segments || elf_version_look(&b->version, b->fd, &now) == ELF_VERSION_SAME);
+}
+
+static void doubt(struct binary *b, uint64_t until_ns)
+{
+	b->doubt_from_ns = b->unchanged_ns;
+	b->doubt_to_ns = until_ns;
+}
+
+void binary_registry_confirmed(struct binary_registry *r, uint32_t index, const struct elf_version *now,
+			       bool written, uint64_t time_ns)
+{
+	struct binary *b = binary_registry_get(r, index);
+
+	if (!b || b->changed)
+		return;
+	if (written)
+		doubt(b, time_ns);
+	if (time_ns > b->unchanged_ns)
+		b->unchanged_ns = time_ns;
+	if (!now || !b->findable)
+		return;
+	file_remove(r, b);
+	b->version = *now;
+	(void)file_add(r, b); /* without memory it is not found again, and its file gets another index */
+}
+
+bool binary_registry_changed(struct binary_registry *r, uint32_t index)
+{
+	struct binary *b = binary_registry_get(r, index);
+
+	if (!b || b->changed)
+		return false;
+	b->changed = true;
+	doubt(b, UINT64_MAX);
+	r->stats.changed++;
+	return true;
 }
 
 bool binary_accept_evidence(struct binary *b, const struct binary_evidence *e)
@@ -343,6 +411,7 @@ void binary_registry_searched(struct binary_registry *r, uint32_t index, struct 
 	proc_root_unref(TAKE_PTR(b->root));
 	b->searched = true;
 	if (b->names_fd < 0 && found->names_fd >= 0) {
+		b->names_version = found->names_version;
 		b->names_fd = TAKE_FD(found->names_fd);
 		b->names_delta = found->names_delta;
 		r->stats.names_files++;

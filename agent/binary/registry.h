@@ -12,12 +12,15 @@
  *
  * Identity. A tenant of the machine chooses names, build ids, modification times and contents of its own
  * files, but it must not be able to have its file taken for another's. Two mappings are of the same binary
- * when their files have the same device, inode, size, mtime and ctime. A tenant cannot set a ctime, and an
- * inode number is not used again while we hold a descriptor of it. Without a descriptor, a reused inode
- * has a later ctime, but a device number may stand for another file system: numbers of file systems
- * without a device of their own (overlayfs, tmpfs, FUSE: major 0) are given out again after unmounting,
- * and a FUSE server may return any inode and time. When a descriptor is closed, such a file is not found
- * any more.
+ * when their files have the same device, inode, size, mtime and ctime, and, where times are too coarse or
+ * have changed, the same content (agent/elf/file/version.h). A tenant cannot set a ctime, and an inode number
+ * is not used again while we hold a descriptor of it. Without a descriptor, a reused inode has a later ctime,
+ * but a device number may stand for another file system: numbers of file systems without a device of their
+ * own (overlayfs, tmpfs, FUSE: major 0) are given out again after unmounting, and a FUSE server may return
+ * any inode and time. When a descriptor is closed, such a file is not found any more.
+ *
+ * Content. A file may be written anew while its binary is known. Whoever reads it compares its version before
+ * and after; once it has other content, the binary is `changed`, and nothing more is read for it.
  *
  * Build id and size say nothing about whose file it is: a copy under another inode is another binary.
  *
@@ -39,6 +42,7 @@ struct binary_registry;
 struct binary_debug {
 	int debug_fd, names_fd;
 	uint64_t names_delta;
+	struct elf_version names_version; /* of names_fd */
 };
 
 /* What the kernel says about the file of a mapping. */
@@ -58,6 +62,7 @@ struct binary_stats {
 	uint64_t evicted;     /* unreferenced binaries removed to make room for another */
 	uint64_t closed;      /* descriptors closed of unreferenced binaries */
 	uint64_t debug_files; /* binaries whose table needs a separate debug file, and has it */
+	uint64_t changed;     /* binaries whose files got other content while they were known */
 	uint64_t names_files; /* binaries whose separate debug file has names that they lack */
 };
 
@@ -84,9 +89,11 @@ int binary_registry_enter(struct binary_registry *r, struct binary *b, uint32_t 
  */
 bool binary_registry_adopt(struct binary_registry *r, uint32_t index, int *fd);
 /*
- * The index of the known binary that a process, gone by now, had mapped; 0 when that cannot be proven. The
- * proof: device and inode are equal, and either both generations are known and equal, or our descriptor
- * was open when the file was mapped and still is, so that the inode cannot have been reused.
+ * The index of the known binary whose file a process, gone by now, had mapped; 0 when that cannot be proven.
+ * The proof: device and inode are equal, and either both generations are known and equal, or our descriptor
+ * was open when the file was mapped, so that the inode cannot have been reused. It proves nothing about the
+ * content: the caller has to look whether the file still has its version, and had it then
+ * (elf_version_was_mapped).
  */
 uint32_t binary_registry_find_gone(struct binary_registry *r, const struct binary_evidence *e);
 /*
@@ -94,6 +101,21 @@ uint32_t binary_registry_find_gone(struct binary_registry *r, const struct binar
  * another with the same inode number. Stores the generation if the file system did not tell it.
  */
 bool binary_accept_evidence(struct binary *b, const struct binary_evidence *e);
+
+/*
+ * Whether the binary's file has its content still, as far as its times tell; does not block. False when that
+ * is not known, or there is no descriptor.
+ */
+bool binary_registry_unchanged(const struct binary_registry *r, uint32_t index);
+/*
+ * The file was found to have its content at `time_ns` (CLOCK_MONOTONIC). `now`: its version, if times have
+ * changed, with which it is found from now on; NULL: they have not. `written`: it may have had other content
+ * since it was confirmed last.
+ */
+void binary_registry_confirmed(struct binary_registry *r, uint32_t index, const struct elf_version *now,
+			       bool written, uint64_t time_ns);
+/* The file has other content by now. True when that was not known (counted). */
+bool binary_registry_changed(struct binary_registry *r, uint32_t index);
 
 /* The binary with this index, NULL when there is none. Borrowed until it is removed. */
 struct binary *binary_registry_get(const struct binary_registry *r, uint32_t index);

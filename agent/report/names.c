@@ -15,8 +15,10 @@
 #include "agent/binary/registry.h"
 #include "agent/proc/image.h"
 #include "agent/proc/process.h"
+#include "agent/report/file_check.h"
 #include "agent/report/jit_names.h"
 #include "agent/report/kernel_modules.h"
+#include "agent/sample/endings.h"
 #include "agent/sample/frames.h"
 #include "agent/symbol/kernel_names.h"
 #include "agent/symbol/symbol_cache.h"
@@ -33,7 +35,13 @@ struct names {
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
 	struct jit_names *jit;
-	struct memo requested;	   /* frames of the closed window that were looked at */
+	struct memo requested;	/* frames of the closed window that were looked at */
+	struct memo files_seen; /* binaries of these frames */
+	uint32_t *files;	/* the same; owned */
+	size_t n_files, cap_files;
+	struct memo unnamed_seen; /* frames of the closed window that get no name, with their numbers */
+	uint64_t *unnamed;	  /* the same, by number; owned */
+	size_t n_unnamed, cap_unnamed;
 	struct stack_frame *early; /* frames that wait for the search for a debug file; owned */
 	size_t n_early, cap_early;
 	size_t n_jobs; /* with the workers */
@@ -82,6 +90,10 @@ void names_free(struct names *n)
 	kernel_modules_free(n->modules);
 	jit_names_free(n->jit);
 	memo_fini(&n->requested);
+	memo_fini(&n->files_seen);
+	memo_fini(&n->unnamed_seen);
+	free(n->files);
+	free(n->unnamed);
 	free(n->early);
 	free(n);
 }
@@ -143,7 +155,12 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 			symbol_cache_give_up(cache, file);
 			continue;
 		}
-		const struct symbol_files files = {f->fd, f->names_fd, f->names_delta, lines};
+		const struct symbol_files files = {.fd = f->fd,
+						   .debug_fd = f->names_fd,
+						   .debug_delta = f->names_delta,
+						   .version = binary_version(f),
+						   .debug_version = &f->names_version,
+						   .source_lines = lines};
 
 		if (symbol_job_new(&job, cache, file, &files) < 0 ||
 		    !submit(n, &job->work, lines ? WORKER_LOW : WORKER_HIGH))
@@ -249,6 +266,29 @@ int names_code(struct names *n, struct process *p, uint64_t address, uint64_t si
 	return r;
 }
 
+/* Without memory the file is not checked. */
+static void note_file(struct names *n, uint32_t file)
+{
+	int32_t known;
+
+	if (memo_get(&n->files_seen, file, &known) ||
+	    array_reserve(&n->files, &n->cap_files, n->n_files + 1, sizeof *n->files) < 0)
+		return;
+	memo_put(&n->files_seen, file, 0);
+	n->files[n->n_files++] = file;
+}
+
+static void check_files(struct names *n)
+{
+	struct worker_job *job;
+
+	if (!n->n_files)
+		return;
+	job = file_check_new(n->options.binaries, n->options.tables, n->files, n->n_files);
+	if (job)
+		(void)submit(n, job, WORKER_HIGH);
+}
+
 static void request_stack(struct names *n, struct process *p, const struct sample_stack *s)
 {
 	struct stack_frames frames = STACK_FRAMES(s);
@@ -257,6 +297,8 @@ static void request_stack(struct names *n, struct process *p, const struct sampl
 	int32_t known;
 
 	while (stack_frames_next(&frames, &f)) {
+		if (f.kind == STACK_FRAME_NATIVE)
+			note_file(n, frame_file(f.word));
 		if (n->options.native && jit_names_wants(n->jit, &f)) {
 			jit = true;
 			continue;
@@ -283,11 +325,15 @@ static void submit_all(struct names *n)
 void names_request(struct names *n, const struct sample_aggregate *samples, uint64_t since_ns)
 {
 	memo_clear(&n->requested);
+	memo_clear(&n->files_seen);
+	memo_clear(&n->unnamed_seen);
+	n->n_files = n->n_unnamed = 0;
 	n->n_early = 0;
 	jit_names_sweep(n->jit, since_ns);
 	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
 		request_stack(n, ((const struct proc_image *)e->owner)->process, e->stack);
 	submit_all(n);
+	check_files(n);
 }
 
 void names_progress(struct names *n)
@@ -315,15 +361,17 @@ static bool find_name(struct names *n, uint32_t file, uint64_t va, struct symbol
 
 static void user_frame(struct names *n, uint64_t frame, struct frame *ret)
 {
-	uint32_t file = frame_file(frame);
+	bool unnamed = frame_tag(frame) == FRAME_TAG_UNNAMED;
+	uint64_t word = unnamed && frame_va(frame) < n->n_unnamed ? n->unnamed[frame_va(frame)] : frame;
+	uint32_t file = frame_file(word);
 	const struct binary *f = binary_registry_get(n->options.binaries, file);
 	struct symbol_name name;
 
 	if (jit_names_frame(n->jit, frame, ret))
 		return;
 	*ret = (struct frame){
-		.module = f ? &f->module : NULL, .address = frame_va(frame), .kind = FRAME_NATIVE};
-	if (f && n->options.native && find_name(n, file, ret->address, &name)) {
+		.module = f ? &f->module : NULL, .address = frame_va(word), .kind = FRAME_NATIVE};
+	if (f && !unnamed && n->options.native && find_name(n, file, ret->address, &name)) {
 		ret->function = name.function;
 		ret->system_name = name.system_name;
 		ret->lines = name.lines;
@@ -370,6 +418,41 @@ static uint64_t number_of(struct names *n, const struct process *p, const struct
 	return n->options.native ? jit_names_id(n->jit, p, f) : f->word;
 }
 
+/* The number of a frame that gets no name. Without memory, that of the stack's end alone is there. */
+static bool unnamed_number(struct names *n, uint64_t word, uint64_t *ret)
+{
+	int32_t number;
+
+	if (!memo_get(&n->unnamed_seen, word, &number)) {
+		if (array_reserve(&n->unnamed, &n->cap_unnamed, n->n_unnamed + 1, sizeof *n->unnamed) < 0)
+			return false;
+		number = (int32_t)n->n_unnamed;
+		memo_put(&n->unnamed_seen, word, number);
+		n->unnamed[n->n_unnamed++] = word;
+	}
+	*ret = frame_native(FRAME_TAG_UNNAMED, (uint64_t)number);
+	return true;
+}
+
+static bool is_doubtful(const struct names *n, const struct stack_frame *f, const struct sample_entry *e)
+{
+	return f->kind == STACK_FRAME_NATIVE &&
+	       file_check_doubts(n->options.binaries, frame_file(f->word), e);
+}
+
+enum unwind_ending names_ending(struct names *n, const struct sample_entry *e, uint32_t *ret_detail)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(e->stack);
+	struct stack_frame f;
+
+	*ret_detail = 0;
+	while (stack_frames_next(&frames, &f))
+		if (is_doubtful(n, &f, e))
+			return ENDING_OUTDATED;
+	*ret_detail = e->stack->ending_detail;
+	return e->stack->ending;
+}
+
 /* Frames of runtimes have no names yet and are left out. */
 size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *ret, bool *ret_own)
 {
@@ -381,6 +464,12 @@ size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *re
 
 	*ret_own = false;
 	while (stack_frames_next(&frames, &f)) {
+		if (is_doubtful(n, &f, e)) {
+			*ret_own = true;
+			k += unnamed_number(n, f.word, &ret[k]);
+			ret[k++] = ending_frame(ENDING_OUTDATED, 0);
+			return k;
+		}
 		if (f.kind == STACK_FRAME_KERNEL) {
 			ret[k++] = frame_native(FRAME_TAG_KERNEL, f.word);
 		} else if (f.kind == STACK_FRAME_OMITTED) {
@@ -467,6 +556,14 @@ size_t names_bytes(const struct names *n)
 	if (symbol_kernel_table(n->kernel))
 		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
 	return s.bytes + lines.bytes + k.bytes + jit_names_bytes(n->jit);
+}
+
+uint64_t names_changed(const struct names *n)
+{
+	struct symbol_cache_stats s;
+
+	symbol_cache_get_stats(n->cache, &s);
+	return s.n_changed;
 }
 
 uint64_t names_lines_left(const struct names *n)

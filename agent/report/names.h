@@ -26,7 +26,7 @@ struct worker;
 
 struct names_options {
 	struct binary_registry *binaries;
-	const struct unwind_tables *tables; /* NULL: no unwind tables are built */
+	struct unwind_tables *tables; /* NULL: no unwind tables are built */
 	struct worker *worker;
 	bool kernel, native;  /* whether kernel functions, and those of processes, get names */
 	bool source_lines;    /* also file, line and inlined calls; symbol_dwarf_load has been called */
@@ -57,6 +57,11 @@ int names_code(struct names *n, struct process *p, uint64_t address, uint64_t si
 void names_request(struct names *n, const struct sample_aggregate *samples, uint64_t since_ns);
 /* Requests names that had to wait for a binary's separate debug file. Call after worker_collect. */
 void names_progress(struct names *n);
+/*
+ * How the unwind of the entry's stack ended, with its detail. A stack is cut at the first frame of a file
+ * that may have had other content when it was walked.
+ */
+enum unwind_ending names_ending(struct names *n, const struct sample_entry *e, uint32_t *ret_detail);
 /* Whether all requests have been answered, or given up. */
 bool names_complete(const struct names *n);
 /*
@@ -78,6 +83,8 @@ size_t names_frames(struct names *n, const struct sample_entry *e, struct frame 
 /* Drops the names of a binary, before its index is given to another one. */
 void names_forget(struct names *n, uint32_t file);
 size_t names_bytes(const struct names *n);
+/* Number of addresses without a name because their file has got other content. */
+uint64_t names_changed(const struct names *n);
 /* Number of addresses whose source lines have not been read. */
 uint64_t names_lines_left(const struct names *n);
 

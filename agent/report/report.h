@@ -50,8 +50,8 @@ struct report_clock {
 
 struct report_options {
 	const struct config *config;
-	struct binary_registry *binaries;   /* by whose indices frames name their binaries */
-	const struct unwind_tables *tables; /* NULL: no unwind tables are built */
+	struct binary_registry *binaries; /* by whose indices frames name their binaries */
+	struct unwind_tables *tables;	  /* NULL: no unwind tables are built */
 	struct worker *worker;
 	const struct pod_table *pods; /* NULL: pods have no names */
 	size_t window_bytes;	      /* maximum of each of the two windows */
@@ -89,6 +89,8 @@ struct report_stats {
 	uint64_t windows_late;	     /* of these, sent before all names were found */
 	uint64_t windows_cpu_ns;     /* CPU time that sending them took */
 	uint64_t names_bytes;	     /* memory used by names */
+	uint64_t names_changed;	     /* addresses without a name because their file has got other content */
+	uint64_t file_changed;	     /* samples cut where a file may have had other content by then */
 	uint64_t lines_left;	     /* addresses whose source lines have not been read */
 	uint64_t first_sample_ns;    /* CLOCK_MONOTONIC; 0: none yet */
 };

@@ -138,16 +138,17 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 		{.key = "thread.id", .type = OTLP_INT, .integer = e->tid},
 		{.key = "cpu.logical_number", .type = OTLP_INT, .integer = e->cpu},
 	};
+	uint32_t detail;
+	enum unwind_ending ending = names_ending(s->options.names, e, &detail);
 	size_t n = 0;
 
 	for (size_t w = 0; w < wanted->n; w++)
 		for (size_t k = 0; k < ARRAY_SIZE(all) && n < SAMPLE_ATTRS_MAX - 1; k++)
 			if (strcmp(wanted->items[w], all[k].key) == 0)
 				ret[n++] = all[k];
-	if (!unwind_ending_complete(e->stack->ending))
-		ret[n++] = (struct otlp_attr){
-			.key = "proflet.stack.truncated",
-			.string = unwind_ending_reason(e->stack->ending, e->stack->ending_detail)};
+	if (!unwind_ending_complete(ending))
+		ret[n++] = (struct otlp_attr){.key = "proflet.stack.truncated",
+					      .string = unwind_ending_reason(ending, detail)};
 	return n;
 }
 
@@ -196,6 +197,7 @@ static void send_stack(struct sender *s, const struct sample_entry *e)
 {
 	const struct proc_image *i = e->owner;
 	const struct cgroup_meta *m = resource_workload(i);
+	uint32_t detail;
 	const struct output_stack stack = {
 		.process = i->comm,
 		.pid = i->pid,
@@ -205,7 +207,7 @@ static void send_stack(struct sender *s, const struct sample_entry *e)
 		.frames = s->frames,
 		.n_frames = names_frames(s->options.names, e, s->frames),
 		.count = e->n,
-		.complete = unwind_ending_complete(e->stack->ending),
+		.complete = unwind_ending_complete(names_ending(s->options.names, e, &detail)),
 	};
 
 	s->options.stack(&stack, s->options.stack_data);
@@ -228,7 +230,10 @@ static void send_entries(struct sender *s, const struct sample_entry **order, si
 
 	for (size_t i = 0; i < n; i++) {
 		const struct sample_entry *e = order[i];
+		uint32_t detail;
 
+		s->stats.file_changed +=
+			names_ending(s->options.names, e, &detail) != e->stack->ending ? e->n : 0;
 		if (to_batch && (i == 0 || !resource_same(s->options.resources, order[i - 1], e)))
 			resource = send_resource(s, e);
 		if (resource == 0)

@@ -35,9 +35,10 @@ struct sender_options {
 };
 
 struct sender_stats {
-	uint64_t emitted; /* samples in requests that were handed to emit */
-	uint64_t pending; /* samples in a request that is not finished */
-	uint64_t failed;  /* samples that no request can hold, or for which there was no memory */
+	uint64_t emitted;      /* samples in requests that were handed to emit */
+	uint64_t pending;      /* samples in a request that is not finished */
+	uint64_t file_changed; /* samples whose stack was cut at a file that may have had other content */
+	uint64_t failed;       /* samples that no request can hold, or for which there was no memory */
 };
 
 /* All pointers in `options` are borrowed until sender_free. 0 or -ENOMEM. */

@@ -77,6 +77,7 @@ static inline bool stack_frames_next(struct stack_frames *frames, struct stack_f
 /* Plus the slot of a process; the low bits are an address that has a name in that process only. */
 #define FRAME_TAG_PROCESS 0xf000u
 #define FRAME_PROCESS_SLOTS 0x800u
-#define FRAME_TAG_ENDING 0xf800u /* why the unwind ended early: struct stack_ending */
+#define FRAME_TAG_ENDING 0xf800u  /* why the unwind ended early: struct stack_ending */
+#define FRAME_TAG_UNNAMED 0xf801u /* the low bits number a frame of a window that gets no name */
 
 #endif

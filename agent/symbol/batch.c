@@ -186,11 +186,11 @@ static void answer(struct symbol_batch *b, struct elf_symbol *symbols, bool go)
  * Reads source lines from the debug information in the file, or in its debug file. Addresses without lines
  * are left to recordings that want names only.
  */
-static void add_source_lines(struct symbol_batch *b, struct elf_symbol *symbols)
+static void add_source_lines(struct symbol_batch *b, struct elf_symbol *symbols, bool debug)
 {
 	int left = symbol_dwarf_lines(b->fd, 0, b->addrs, b->n_addrs, symbols);
 
-	if (b->debug_fd >= 0 && left <= 0)
+	if (debug && left <= 0)
 		left = symbol_dwarf_lines(b->debug_fd, b->debug_delta, b->addrs, b->n_addrs, symbols);
 	b->n_lines_left = left > 0 ? (size_t)left : 0;
 	for (size_t i = 0; i < b->n_addrs; i++) {
@@ -204,21 +204,26 @@ static void add_source_lines(struct symbol_batch *b, struct elf_symbol *symbols)
 static int resolve(struct symbol_batch *b)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL, *debug = NULL;
+	const struct elf_version *version = b->any_version ? NULL : &b->version;
+	const struct elf_version *debug_version = b->any_debug_version ? NULL : &b->debug_version;
 	_cleanup_free_ struct elf_symbol *symbols = NULL;
-	int r = elf_image_open(&img, b->fd);
+	int r = elf_version_open(&img, b->fd, version);
 
 	if (r < 0)
 		return r;
-	if (b->debug_fd >= 0)
-		(void)elf_image_open(&debug,
-				     b->debug_fd); /* on failure only the names in the file itself are used */
+	if (b->debug_fd >= 0) /* on failure only the names in the file itself are used */
+		(void)elf_version_open(&debug, b->debug_fd, debug_version);
 	symbols = calloc(b->n_addrs, sizeof *symbols);
 	b->ranges.v = calloc(b->n_addrs, sizeof *b->ranges.v);
 	if (!symbols || !b->ranges.v)
 		return -ENOMEM;
 	r = elf_symtab_resolve_with(img, debug, b->debug_delta, b->addrs, b->n_addrs, symbols);
 	if (r >= 0 && b->source_lines)
-		add_source_lines(b, symbols);
+		add_source_lines(b, symbols, debug != NULL);
+	if (r >= 0)
+		r = elf_version_still(version, img);
+	if (r >= 0 && debug)
+		r = elf_version_still(debug_version, debug);
 	if (r >= 0)
 		answer(b, symbols, elf_image_go_build_id(img) != NULL);
 	for (size_t i = 0; i < b->n_addrs; i++) {

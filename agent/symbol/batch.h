@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/elf/file/version.h"
+
 struct symbol_range {
 	uint64_t start, end;
 	char *names;		 /* owned; "FUNCTION\0" or "FUNCTION\0LINKAGE NAME\0"; NULL: no name */
@@ -33,6 +35,8 @@ struct symbol_batch {
 	uint64_t serial; /* tells apart the jobs of two files that used the same index one after the other */
 	int fd;		 /* owned; -1: there is none */
 	int debug_fd;	 /* the separate debug file; owned; -1: there is none */
+	struct elf_version version, debug_version; /* of the contents whose names are wanted */
+	bool any_version, any_debug_version;	   /* the one, or the other, is not known */
 	uint64_t debug_delta;
 	/* Return only addresses with source lines, including those from debug information. */
 	bool source_lines;

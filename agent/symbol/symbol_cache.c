@@ -322,6 +322,12 @@ static int copy_files(struct symbol_batch *b, const struct symbol_files *files)
 	if (b->fd < 0)
 		return -errno;
 	b->source_lines = files->source_lines;
+	b->any_version = !files->version;
+	b->any_debug_version = !files->debug_version;
+	if (files->version)
+		b->version = *files->version;
+	if (files->debug_version)
+		b->debug_version = *files->debug_version;
 	if (files->debug_fd < 0)
 		return 0;
 	b->debug_delta = files->debug_delta;
@@ -397,6 +403,8 @@ void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job)
 		want_again(c, b);
 	else if (b->status < 0)
 		c->stats.n_unreadable += b->n_addrs;
+	if (b->status == -ESTALE)
+		c->stats.n_changed += b->n_addrs;
 	settle_wanted(c, f);
 	evict_to_budget(c);
 }

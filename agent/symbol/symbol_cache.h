@@ -27,6 +27,7 @@
 
 #include "agent/base/worker.h"
 
+struct elf_version;
 struct symbol_cache;
 struct symbol_batch;
 
@@ -48,6 +49,7 @@ struct symbol_cache_stats {
 	uint64_t n_evicted;    /* ranges freed to stay within the byte budget */
 	uint64_t n_dropped;    /* addresses not collected because of a maximum or a lack of memory */
 	uint64_t n_unreadable; /* addresses without a name because their file could not be read */
+	uint64_t n_changed;    /* of these, because it has got other content */
 	uint64_t n_lines_left; /* addresses whose debug information was not read because time ran out */
 	uint64_t n_stale;      /* jobs whose file was forgotten before they finished */
 };
@@ -90,7 +92,8 @@ struct symbol_files {
 	int fd;
 	int debug_fd;	      /* its separate debug file; -1: none */
 	uint64_t debug_delta; /* to be added to the addresses of the debug file */
-	bool source_lines;    /* only addresses with source lines, from debug information, too; needs
+	const struct elf_version *version, *debug_version; /* of their contents; borrowed; NULL: any */
+	bool source_lines; /* only addresses with source lines, from debug information, too; needs
 				 symbol_dwarf_load (dwarf.h) */
 };
 

@@ -93,7 +93,7 @@ uint32_t event_files_find(struct event_files *f, struct openings *o, const struc
 		s->since_ns = v->time_ns;
 		s->n = s->n > EVENT_FILES_OFTEN ? EVENT_FILES_OFTEN - 1 : 0;
 	}
-	if (++s->n > EVENT_FILES_OFTEN && s->known)
+	if (++s->n > EVENT_FILES_OFTEN && s->known && openings_current(o, s->file))
 		return s->file;
 	if (s->n > EVENT_FILES_OFTEN && s->ticket)
 		return s->ticket;

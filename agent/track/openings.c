@@ -13,9 +13,8 @@
  * thousands of short-lived processes a second, nearly all of known binaries: for these we do not try the
  * ancestors.
  *
- * A file that is found by a path, not by the mapping, may have taken the place of the mapped one since, under
- * the same inode number: where no generation tells them apart, a file that was made or changed after the
- * mapping is refused.
+ * A file may have been written anew, under the same inode number, after it was mapped. One that changed
+ * after the mapping is refused: its bytes are not those that ran (elf_version_was_mapped).
  */
 #include "agent/track/openings.h"
 
@@ -38,9 +37,12 @@
 #include "agent/unwind/tables.h"
 
 #define VDSO_NAME "[vdso]"
-#define VDSO_MAX_BYTES 16384u	       /* no kernel has a larger one; the part that is mapped is copied */
-#define ANCESTORS_MAX 4u	       /* whose root is tried when the process is gone */
+#define VDSO_MAX_BYTES 16384u /* no kernel has a larger one; the part that is mapped is copied */
+#define ANCESTORS_MAX 4u      /* whose root is tried when the process is gone */
+#define MEMFD "/memfd:"
 #define EVENT_LAG_NS (60 * NS_PER_SEC) /* events are never later than that */
+
+DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
 struct openings {
 	struct openings_options options;
@@ -61,12 +63,18 @@ struct opening {
 	struct proc_open_request find;
 	char *path;			 /* owned */
 	struct binary_evidence evidence; /* inode 0: there is none */
+	uint32_t candidate; /* the known binary that it may be if its process is gone, held; 0: none */
+	int candidate_fd;   /* borrowed from it */
+	struct elf_version candidate_version;
 	uint32_t ancestors[ANCESTORS_MAX];
 	bool read, with_root; /* what `run` has to do */
+	bool changed;	      /* what was found is refused: it was written after it was mapped */
 	bool stuck;	      /* its file system does not answer */
 	/* what it found */
 	bool tried;
 	int error;
+	bool candidate_is;	   /* it is the candidate's file */
+	uint64_t opened_real_ns;   /* CLOCK_REALTIME_COARSE, then */
 	struct proc_opened opened; /* fd: owned, O_PATH; -1 */
 	struct binary *binary;	   /* owned; NULL: not read */
 	struct proc_root *root;	   /* one reference; NULL */
@@ -144,10 +152,45 @@ static bool is_gone(int error)
 	return error == -ESRCH || error == -ENOENT;
 }
 
+/*
+ * When the file was mapped, CLOCK_REALTIME. A mapping that was read from /proc was there when we made the
+ * request.
+ */
+static uint64_t mapped_ns(const struct opening *g)
+{
+	uint64_t mono_ns = g->evidence.inode ? g->evidence.time_ns : g->request.made_ns;
+
+	return mono_ns + (uint64_t)g->request.clock.real_offset_ns();
+}
+
+/* Whether the candidate's file has its content still, and has not changed since it was mapped. */
+static bool is_candidate(const struct opening *g)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	enum elf_version_change change;
+	struct elf_version version;
+	struct stat now;
+
+	if (!g->candidate)
+		return false;
+	change = elf_version_look(&g->candidate_version, g->candidate_fd, &now);
+	if (change == ELF_VERSION_OTHER)
+		return false;
+	elf_version_of_stat(&version, &now, 0);
+	if (!elf_version_was_mapped(&version, mapped_ns(g), 0, false, false))
+		return false;
+	return change == ELF_VERSION_SAME ||
+	       elf_version_open(&img, g->candidate_fd, &g->candidate_version) == 0;
+}
+
 static void find(struct opening *g, const struct proc_view *proc)
 {
 	g->tried = true;
 	g->error = proc->ops->open_mapping(proc->data, &g->find, &g->opened);
+	g->opened_real_ns = elf_version_clock_ns();
+	g->candidate_is = is_gone(g->error) && is_candidate(g);
+	if (g->candidate_is)
+		return;
 	for (unsigned i = 0; i < ANCESTORS_MAX && is_gone(g->error) && g->ancestors[i]; i++) {
 		int r = proc->ops->open_other(proc->data, g->ancestors[i], &g->find, &g->opened);
 
@@ -174,6 +217,7 @@ static void opening_run(struct request *q)
 		return;
 	}
 	g->error = binary_new(&g->binary, g->opened.fd, &g->opened.st, g->path);
+	g->changed = g->error == -ESTALE;
 	if (g->error < 0)
 		return;
 	g->opened.fd = -1; /* the binary has taken it */
@@ -183,22 +227,31 @@ static void opening_run(struct request *q)
 
 /* --- on the main loop */
 
-static uint64_t time_ns(const struct timespec *t)
+/* A file in memory never had a name. */
+static bool is_deleted(const struct opening *g)
 {
-	return (uint64_t)t->tv_sec * NS_PER_SEC + (uint64_t)t->tv_nsec;
+	return g->opened.st.st_nlink == 0 && strncmp(g->path, MEMFD, sizeof MEMFD - 1) != 0;
 }
 
-/* Whether the file that was found is the one that was mapped. */
-static bool binary_is(const struct opening *g, struct binary *b)
+/*
+ * Whether the file that was found has the content that it had when it was mapped. Files that are not ELF grow
+ * while they are mapped: lists of generated code.
+ */
+static bool has_mapped_content(const struct opening *g, const struct binary *b)
 {
-	const struct binary_evidence *e = &g->evidence;
+	bool mapping = g->opened.way == PROC_OPEN_MAP_FILES;
 
-	if (!e->inode)
+	if (!b->n_segments && (mapping || !g->evidence.inode))
+		return true;
+	if (mapping && !g->evidence.inode)
 		return true; /* the mapping was read from /proc just now */
-	if (!binary_accept_evidence(b, e))
-		return false;
-	return g->opened.way == PROC_OPEN_MAP_FILES || (b->has_generation && e->has_generation) ||
-	       time_ns(&b->ctime) <= e->time_ns + (uint64_t)g->request.clock.real_offset_ns();
+	return elf_version_was_mapped(&b->version, mapped_ns(g), g->opened_real_ns, mapping, is_deleted(g));
+}
+
+/* Whether a known binary, found by the times of its file, has the content that was read. */
+static bool has_content_of(const struct binary *b, const struct binary *read)
+{
+	return b->version.kind != read->version.kind || b->version.mark == read->version.mark;
 }
 
 /* Whether the file has to be read. */
@@ -212,12 +265,20 @@ static bool opening_again(struct request *q)
 		return false;
 	g->index = binary_registry_known(binaries, &g->opened.st);
 	b = g->index ? binary_registry_get(binaries, g->index) : g->binary;
-	if (!b) {
+	if (!b || (!g->binary && b->n_segments && b->version.recent)) {
 		g->read = true;
 		return true;
 	}
-	if (!binary_is(g, b))
+	if (g->index && g->binary && !has_content_of(b, g->binary)) {
+		g->index = 0;
+		b = g->binary;
+	}
+	if (g->evidence.inode && !binary_accept_evidence(b, &g->evidence)) {
+		g->error = -ESTALE; /* another file has its inode number */
+	} else if (!has_mapped_content(g, b)) {
 		g->error = -ESTALE;
+		g->changed = true;
+	}
 	return false;
 }
 
@@ -236,6 +297,8 @@ static void count(struct openings_stats *s, const struct opening *g, uint32_t kn
 		s->known++;
 	} else if (is_gone(g->error)) {
 		s->gone++;
+	} else if (g->changed) {
+		s->changed++;
 	} else {
 		s->failed++;
 	}
@@ -247,6 +310,9 @@ static void adopt(struct opening *g)
 	const struct openings_options *o = &g->owner->options;
 	int *fd = g->binary ? &g->binary->fd : &g->opened.fd;
 
+	if (g->binary && g->binary->n_segments && !g->binary->version.recent)
+		binary_registry_confirmed(o->binaries, g->index, &g->binary->version, false,
+					  g->request.made_ns);
 	if (!binary_registry_adopt(o->binaries, g->index, fd))
 		return;
 	if (g->root)
@@ -264,7 +330,7 @@ static uint32_t settle(struct opening *g)
 	uint32_t index = g->index;
 
 	if (g->error < 0)
-		index = g->evidence.inode ? binary_registry_find_gone(o->options.binaries, &g->evidence) : 0;
+		index = g->candidate_is ? g->candidate : 0;
 	if (g->error == -ENOMEM)
 		gap_note(o->options.gaps, GAP_NO_MEMORY);
 	count(&o->stats, g, index);
@@ -276,6 +342,7 @@ static uint32_t settle(struct opening *g)
 	}
 	if (binary_registry_enter(o->options.binaries, TAKE_PTR(g->binary), &index) < 0)
 		return PROC_FILE_NONE; /* at the maximum of binaries: counted there */
+	binary_registry_confirmed(o->options.binaries, index, NULL, false, g->request.made_ns);
 	if (g->root)
 		binary_registry_set_root(o->options.binaries, index, g->root);
 	unwind_tables_add(o->options.tables, index);
@@ -346,6 +413,7 @@ static void opening_free(struct request *q)
 	if (g->opened.fd >= 0)
 		close(g->opened.fd);
 	binary_free(g->binary);
+	binary_registry_release(g->owner->options.binaries, g->candidate);
 	proc_root_unref(g->root);
 	process_unref(g->process);
 	free(g->path);
@@ -372,13 +440,26 @@ static void set_ancestors(struct opening *g, const struct proc_table *processes)
 	}
 }
 
+static void candidate_set(struct opening *g)
+{
+	struct binary_registry *binaries = g->owner->options.binaries;
+	const struct binary *b;
+
+	g->candidate = g->evidence.inode ? binary_registry_find_gone(binaries, &g->evidence) : 0;
+	b = binary_registry_get(binaries, g->candidate);
+	if (!b)
+		return;
+	(void)binary_registry_hold(binaries, g->candidate); /* it keeps its descriptor as long */
+	g->candidate_fd = b->fd;
+	g->candidate_version = b->version;
+}
+
 /* `evidence`: of the mapping's event; NULL: it was read from /proc. NULL: no memory. */
 static struct opening *opening_new(struct openings *o, struct process *p,
 				   const struct proc_open_request *find,
 				   const struct binary_evidence *evidence)
 {
 	struct opening *g = calloc(1, sizeof *g);
-	bool known;
 
 	if (!g)
 		return NULL;
@@ -397,10 +478,9 @@ static struct opening *opening_new(struct openings *o, struct process *p,
 	g->find.unread = true;
 	if (evidence)
 		g->evidence = *evidence;
-	known = evidence && binary_registry_find_gone(o->options.binaries, evidence);
-	g->read = evidence && !known;
-	if (!known)
-		set_ancestors(g, o->options.processes);
+	candidate_set(g);
+	g->read = evidence && !g->candidate;
+	set_ancestors(g, o->options.processes);
 	return g;
 }
 
@@ -442,6 +522,14 @@ static bool is_file_name(const char *name)
 {
 	return name[0] == '/' && strncmp(name, "//anon", 6) != 0 && strncmp(name, "/dev/zero", 9) != 0 &&
 	       strncmp(name, "/SYSV", 5) != 0 && strncmp(name, "/anon_hugepage", 14) != 0;
+}
+
+bool openings_current(const struct openings *o, uint32_t file)
+{
+	const struct binary *b = binary_registry_get(o->options.binaries, file);
+
+	return !b || !b->n_segments || file == o->vdso ||
+	       binary_registry_unchanged(o->options.binaries, file);
 }
 
 uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_maps_line *line,

@@ -35,10 +35,11 @@ struct openings_options {
 
 struct openings_stats {
 	uint64_t opened, failed;
-	uint64_t gone;	/* the process or the mapping was gone already */
-	uint64_t known; /* the same, but the binary was known by device, inode and generation */
-	uint64_t other; /* of those opened: found through an ancestor of the process */
-	uint64_t stuck; /* their file systems did not answer in time; they may have answered since */
+	uint64_t changed; /* refused: the file that was found has changed since it was mapped */
+	uint64_t gone;	  /* the process or the mapping was gone already */
+	uint64_t known;	  /* the same, but the binary was known by device, inode and generation */
+	uint64_t other;	  /* of those opened: found through an ancestor of the process */
+	uint64_t stuck;	  /* their file systems did not answer in time; they may have answered since */
 };
 
 /* Everything in `options` is borrowed. 0 or -errno. */
@@ -56,6 +57,11 @@ void openings_free(struct openings *o);
 uint32_t openings_of_line(struct openings *o, uint32_t pid, const struct proc_maps_line *line,
 			  const char *path);
 uint32_t openings_of_event(struct openings *o, const struct sideband_event *e);
+/*
+ * Whether the file that an earlier call has led to need not be opened again: its times say that it has not
+ * changed.
+ */
+bool openings_current(const struct openings *o, uint32_t file);
 /* The index of the kernel's vDSO; PROC_FILE_NONE where there is none. */
 uint32_t openings_vdso(const struct openings *o);
 void openings_stats(const struct openings *o, struct openings_stats *ret);

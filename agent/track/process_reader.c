@@ -106,7 +106,8 @@ static uint32_t file_of(struct adding *a, const struct proc_maps_line *line, con
 	struct process_reader *r = a->reader;
 	uint32_t file, pid = a->process->pid;
 
-	if (known_line(a->known, m, &file) || recent_find(a, line, &file))
+	if ((known_line(a->known, m, &file) && openings_current(r->options.openings, file)) ||
+	    recent_find(a, line, &file))
 		return file;
 	if (!line->path)
 		return PROC_FILE_NONE;

@@ -33,6 +33,7 @@ static void find_names(struct build_job *j, struct elf_image *img, const struct 
 	if (j->debug.img && elf_image_has(j->debug.img, NAMES)) {
 		j->names.fd = fcntl(j->debug.fd, F_DUPFD_CLOEXEC, 3);
 		j->names.delta = j->debug.delta;
+		j->names.version = j->debug.version;
 		return;
 	}
 	(void)debug_file_find(&j->names, img, place, NAMES); /* most have none */
@@ -63,13 +64,17 @@ static int build(struct build_job *j)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	const struct debug_place place = {j->root, j->path};
-	int r = elf_image_open(&img, j->fd);
+	const struct elf_version *version = j->any_version ? NULL : &j->version;
+	int r = elf_version_open(&img, j->fd, version), still;
 
 	if (r < 0)
 		return r == -ENOEXEC ? -ENODATA : r;
 	r = make_table(j, img, &place);
+	if (r == 0 && j->debug.img)
+		r = elf_version_still(&j->debug.version, j->debug.img);
 	find_names(j, img, &place);
-	return r;
+	still = elf_version_still(version, img);
+	return still < 0 ? still : r;
 }
 
 static void run(struct worker_job *job)
@@ -94,6 +99,8 @@ int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 		.job = {.run = run, .done = done, .overdue = overdue}, .owner = owner, .file = f->index};
 	j->debug = j->names = DEBUG_FILE_NONE;
 	j->debug_fd = -1;
+	j->version = f->version;
+	j->any_version = !binary_version(f);
 	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0)
 		return -errno;

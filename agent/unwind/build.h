@@ -7,6 +7,7 @@
 #define PROFLET_UNWIND_BUILD_H
 
 #include "agent/base/worker.h"
+#include "agent/elf/file/version.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/debugfile.h"
 
@@ -15,6 +16,8 @@ struct build_job {
 	void *owner;
 	uint32_t file;		     /* index */
 	int fd;			     /* owned */
+	struct elf_version version;  /* of the content whose table is wanted */
+	bool any_version;	     /* it is not an ELF file */
 	int debug_fd;		     /* the debug file that an earlier build of this table used; owned; -1 */
 	char *path;		     /* of the binary; owned */
 	struct generated *generated; /* code without a file: what is known of it; borrowed; NULL */
@@ -22,7 +25,7 @@ struct build_job {
 	/* results */
 	struct debug_file debug; /* the debug file, when rows come from it */
 	struct debug_file names; /* the debug file, when it has names that the binary lacks; not read here */
-	int error;		 /* 0; -ENODATA no call-frame information; -errno */
+	int error;		 /* 0; -ENODATA no call-frame information; -ESTALE other content; -errno */
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
 	char htlhash[33]; /* empty when it could not be made */

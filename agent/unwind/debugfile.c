@@ -28,6 +28,7 @@ static int try_path(struct debug_file *ret, struct elf_image *img, const struct 
 {
 	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
 	_cleanup_close_ int path_fd = proc_beneath_find(root->fd, path), fd = -1;
+	struct elf_version version;
 	uint64_t delta;
 	struct stat st;
 	int r;
@@ -37,15 +38,18 @@ static int try_path(struct debug_file *ret, struct elf_image *img, const struct 
 	fd = proc_beneath_reopen(path_fd, &st);
 	if (fd < 0)
 		return fd;
-	r = elf_image_open(&debug, fd);
+	r = elf_version_open(&debug, fd, NULL);
 	if (r < 0)
 		return r == -ENOEXEC ? -ESTALE : r;
 	if (!elf_image_has(debug, section))
 		return -ENOENT;
-	r = elf_debug_match(img, debug, fd, link, &delta);
+	r = elf_version_read(&version, debug);
+	if (r == 0)
+		r = elf_debug_match(img, debug, fd, link, &delta);
 	if (r < 0)
 		return r;
-	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(path_fd), .delta = delta};
+	*ret = (struct debug_file){
+		.img = TAKE_PTR(debug), .fd = TAKE_FD(path_fd), .delta = delta, .version = version};
 	return 0;
 }
 
@@ -91,6 +95,7 @@ int debug_file_reopen(struct debug_file *ret, struct elf_image *img, int fd)
 	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
 	_cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), bytes = -1;
 	struct elf_debuglink link = {0};
+	struct elf_version version;
 	uint64_t delta;
 	int r;
 
@@ -99,14 +104,17 @@ int debug_file_reopen(struct debug_file *ret, struct elf_image *img, int fd)
 	bytes = fs_reopen(fd);
 	if (bytes < 0)
 		return bytes;
-	r = elf_image_open(&debug, copy);
+	r = elf_version_open(&debug, copy, NULL);
+	if (r == 0)
+		r = elf_version_read(&version, debug);
 	if (r < 0)
 		return r;
 	(void)elf_debuglink_read(img, &link);
 	r = elf_debug_match(img, debug, bytes, &link, &delta);
 	if (r < 0)
 		return r;
-	*ret = (struct debug_file){.img = TAKE_PTR(debug), .fd = TAKE_FD(copy), .delta = delta};
+	*ret = (struct debug_file){
+		.img = TAKE_PTR(debug), .fd = TAKE_FD(copy), .delta = delta, .version = version};
 	return 0;
 }
 

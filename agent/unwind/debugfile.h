@@ -10,14 +10,17 @@
 
 #include <stdint.h>
 
+#include "agent/elf/file/version.h"
+
 struct elf_image;
 struct elf_rows;
 struct proc_root;
 
 struct debug_file {
-	struct elf_image *img; /* owned; NULL: there is none */
-	int fd;		       /* owned; it may have O_PATH; -1 */
-	uint64_t delta;	       /* add it to an address of the debug file to get the binary's */
+	struct elf_image *img;	    /* owned; NULL: there is none */
+	int fd;			    /* owned; it may have O_PATH; -1 */
+	uint64_t delta;		    /* add it to an address of the debug file to get the binary's */
+	struct elf_version version; /* of the content that was found to be the binary's */
 };
 
 /* Where to look for the debug file. */

@@ -78,6 +78,8 @@ struct rules_job {
 	struct rules *rules;
 	uint32_t file;
 	int fd;
+	struct elf_version version; /* of the content whose rules are wanted */
+	bool any_version;	    /* it is not an ELF file */
 	int error;
 	dev_t dev;
 	bool stuck;
@@ -277,9 +279,12 @@ enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const s
 static int find(struct rules_job *j)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
-	int e = elf_image_open(&img, j->fd);
+	const struct elf_version *version = j->any_version ? NULL : &j->version;
+	int e = elf_version_open(&img, j->fd, version);
 
-	return e < 0 ? e : frame_rules_find(img, j->query, j->n);
+	if (e == 0)
+		e = frame_rules_find(img, j->query, j->n);
+	return e < 0 ? e : elf_version_still(version, img);
 }
 
 static void job_run(struct worker_job *job)
@@ -350,6 +355,8 @@ static void job_done(struct worker_job *job, bool cancelled)
 		try_end(r, j, false);
 		if (j->stuck && !job->costly)
 			stuck_devices_remove(&r->stuck, j->dev);
+		if (j->error == -ESTALE)
+			(void)binary_registry_changed(r->options.binaries, j->file);
 		answers_enter(r, j, j->error);
 		r->n_jobs -= !j->stuck;
 		dispatch(r);
@@ -397,6 +404,8 @@ static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 	j->stuck = false;
 	j->tried = stuck;
 	j->n = 0;
+	j->version = b->version;
+	j->any_version = !binary_version(b);
 	j->fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0) {
 		free(j);

@@ -445,7 +445,7 @@ static int placing_end(struct unwind_tables *c, struct placing *p)
 
 static void debug_finish(struct unwind_tables *c, struct build_job *j)
 {
-	struct binary_debug found = {j->debug.fd, j->names.fd, j->names.delta};
+	struct binary_debug found = {j->debug.fd, j->names.fd, j->names.delta, j->names.version};
 
 	binary_registry_searched(c->binaries, j->file, &found);
 	j->debug.fd = found.debug_fd;
@@ -488,7 +488,11 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 	}
 	c->n_building--;
 	c->stats.built += r == 0;
-	c->stats.failed += f->state == TABLE_FAILED;
+	c->stats.failed += f->state == TABLE_FAILED && r != -ESTALE;
+	if (r == -ESTALE) {
+		c->stats.stale++;
+		(void)binary_registry_changed(c->binaries, j->file);
+	}
 	changed(c, f);
 	job_end(c, j);
 	c->ready(c->data); /* also without a table: lists then say so, and no sample waits for it */
@@ -715,6 +719,19 @@ void unwind_tables_pump(struct unwind_tables *c)
 		c->n_building++;
 		(void)binary_registry_hold(c->binaries, j->file);
 	}
+}
+
+void unwind_tables_stale(struct unwind_tables *c, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (!f || f->state != TABLE_READY)
+		return;
+	table_drop(c, f);
+	f->state = TABLE_FAILED;
+	c->stats.stale++;
+	changed(c, f);
+	c->ready(c->data);
 }
 
 size_t unwind_tables_pending(const struct unwind_tables *c)

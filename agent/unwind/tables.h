@@ -78,6 +78,7 @@ static inline bool binary_table_may_grow(const struct binary_table *f)
 
 struct unwind_tables_stats {
 	uint64_t ready, built, failed, evicted, skipped_fdes;
+	uint64_t stale; /* not built, or dropped, because the file has got other content */
 	uint64_t rows, table_bytes, build_ns;
 	uint64_t overdue;      /* builds that no sample waits for any longer: reading the file is blocked */
 	uint32_t overdue_file; /* the last of these */
@@ -145,6 +146,8 @@ uint32_t unwind_tables_change(const struct unwind_tables *t);
 int unwind_tables_make_room(struct unwind_tables *t, size_t len, struct arena_hold *ret);
 /* Stores the finished tables for which eviction has made room. Call it after a grace period. */
 void unwind_tables_retry(struct unwind_tables *t);
+/* The binary's file has got other content, though it may still be mapped: its table is dropped. */
+void unwind_tables_stale(struct unwind_tables *t, uint32_t index);
 /* Builds that are queued or with a worker. */
 size_t unwind_tables_pending(const struct unwind_tables *t);
 /*

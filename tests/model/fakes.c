@@ -42,6 +42,12 @@ void binary_registry_searched(struct binary_registry *r, uint32_t index, struct 
 	(void)r, (void)index, (void)found;
 }
 
+bool binary_registry_changed(struct binary_registry *r, uint32_t index)
+{
+	(void)r, (void)index;
+	return false;
+}
+
 void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, const char *htlhash)
 {
 	(void)r, (void)index, (void)htlhash;

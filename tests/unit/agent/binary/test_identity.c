@@ -84,7 +84,7 @@ Test(identity, same_build_id_and_size)
 	victims = files_add(&f, "victim");
 	cr_expect_str_eq(files_get(&f, tenants)->module.build_id_gnu,
 			 files_get(&f, victims)->module.build_id_gnu);
-	cr_expect_eq(files_get(&f, tenants)->size, files_get(&f, victims)->size);
+	cr_expect_eq(files_get(&f, tenants)->version.size, files_get(&f, victims)->version.size);
 	cr_expect_neq(tenants, victims, "the tenant's file stands for the victim's");
 }
 
@@ -239,4 +239,67 @@ Test(identity, without_a_build_id)
 	files_write_libc(&f, "libc", false);
 	libc = files_add(&f, "libc");
 	cr_expect_null(files_get(&f, libc)->module.htlhash, "which costs more, and it has another");
+}
+
+/* What is found out later: the content is still there, perhaps with other times, or it is not. */
+Test(identity, content_is_confirmed_or_changed)
+{
+	_cleanup_files_ struct files f;
+	struct elf_version version;
+	struct binary *b;
+	uint32_t index;
+
+	files_init(&f, 16);
+	files_write_libc(&f, "a", false);
+	index = files_add(&f, "a");
+	b = files_get(&f, index);
+	b->version.recent = false;
+	cr_expect(binary_registry_unchanged(f.registry, index));
+	cr_assert_eq(chmod(files_path(&f, "a"), 0700), 0);
+	cr_expect_not(binary_registry_unchanged(f.registry, index));
+	version = b->version;
+	{
+		struct stat st;
+		int fd = files_open(&f, "a", &st);
+
+		version.ctime = st.st_ctim;
+		close(fd);
+	}
+	binary_registry_confirmed(f.registry, index, &version, false, 100);
+	cr_expect(binary_registry_unchanged(f.registry, index));
+	cr_expect_eq(files_add(&f, "a"), index, "found by its new times");
+	cr_expect_eq(b->unchanged_ns, 100);
+	cr_expect_eq(b->doubt_to_ns, 0);
+	binary_registry_confirmed(f.registry, index, NULL, true, 200);
+	cr_expect_eq(b->doubt_from_ns, 100);
+	cr_expect_eq(b->doubt_to_ns, 200);
+	cr_expect(binary_registry_changed(f.registry, index));
+	cr_expect_not(binary_registry_changed(f.registry, index), "known");
+	cr_expect_eq(files_stats(&f).changed, 1);
+	cr_expect_eq(b->doubt_from_ns, 200);
+	cr_expect_eq(b->doubt_to_ns, UINT64_MAX);
+	binary_registry_confirmed(f.registry, index, NULL, false, 300);
+	cr_expect_eq(b->doubt_from_ns, 200, "it stays changed");
+	cr_expect_not(binary_registry_unchanged(f.registry, index));
+}
+
+/* Two contents with the same times, as within one tick of the clock: the later one is found. */
+Test(identity, equal_times)
+{
+	_cleanup_files_ struct files f;
+	uint32_t first, second = 0;
+	struct binary *b = NULL;
+	struct stat st;
+	int fd;
+
+	files_init(&f, 16);
+	first = files_add_text(&f, "a");
+	fd = files_open(&f, "a", &st);
+	cr_assert_eq(binary_new(&b, fd, &st, "a"), 0);
+	cr_assert_eq(binary_registry_enter(f.registry, b, &second), 0);
+	cr_expect_neq(second, first);
+	cr_expect_eq(binary_registry_known(f.registry, &st), second);
+	files_get(&f, first)->unused_ns = 0;
+	binary_registry_confirmed(f.registry, first, &files_get(&f, first)->version, false, 1);
+	cr_expect_eq(binary_registry_known(f.registry, &st), second);
 }

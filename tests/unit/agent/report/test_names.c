@@ -148,7 +148,9 @@ Test(names, kernel_module_and_program)
 	cr_expect_eq(f.n_lines, 0);
 	cr_expect_gt(names_bytes(s.names), 0);
 	request(&s);
-	cr_expect(names_complete(s.names), "nothing new: nothing is read");
+	cr_expect_eq(worker_pending(s.m.worker), 1, "nothing new: the file is only looked at");
+	work(&s);
+	cr_expect(names_complete(s.names));
 }
 
 Test(names, frames_without_a_name)
@@ -429,6 +431,7 @@ Test(names, without_descriptors_names_are_left_for_the_next_window)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	request(&s);
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	worker_drain(s.m.worker, MACHINE_WAIT_NS); /* looks whether the file has changed */
 	cr_expect(names_complete(s.names));
 	cr_expect_str_eq(functions(&s), "?");
 	request(&s);
@@ -521,7 +524,8 @@ Test(names, wait_for_the_search_for_a_debug_file)
 	cr_expect_not(names_complete(s.names));
 	names_progress(s.names);
 	cr_expect_not(names_complete(s.names), "the table is not there yet");
-	cr_expect_eq(worker_pending(s.m.worker), 0, "nothing is read before");
+	work(&s); /* looks whether the file has changed */
+	cr_expect_not(names_complete(s.names), "nothing is read before");
 	unwind_tables_pump(s.tables); /* builds the table, and looks for the file */
 	work(&s);
 	names_progress(s.names);
@@ -563,6 +567,7 @@ Test(names, the_next_window_forgets_what_the_one_before_waited_for)
 	cr_expect_not(names_complete(s.names));
 	window_clear(&s.window);
 	request(&s);
+	work(&s); /* looked whether the file has changed */
 	cr_expect(names_complete(s.names));
 }
 
@@ -659,4 +664,131 @@ Test(names, lines_that_there_was_no_time_for)
 	request(&s);
 	cr_expect_eq(names_lines_left(s.names), 1);
 	cr_expect_str_eq(functions(&s), "?");
+}
+
+/* --- files that are written anew */
+
+/* A copy of the test program, as a library that the process has mapped. */
+static uint32_t add_library(struct scene *s, char path[64])
+{
+	_cleanup_buf_ struct buf bytes = {.max = 1u << 30};
+	uint32_t index = 0;
+	struct stat st;
+	int fd;
+
+	snprintf(path, 64, "%s/library", s->m.dir);
+	cr_assert_eq(fs_read_file("/proc/self/exe", 1u << 30, &bytes), 0);
+	cr_assert_eq(fs_write_file(path, bytes.data, bytes.len), 0);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(fstat(fd, &st), 0);
+	cr_assert_eq(binary_registry_add(s->m.binaries, fd, &st, path, &index), 0);
+	return index;
+}
+
+/* Changes one byte, and restores size and mtime; `back`: the byte, too. */
+static void write_anew(const char *path, bool back)
+{
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
+	struct timespec times[2];
+	struct stat st;
+	char byte;
+
+	cr_assert_eq(fstat(fd, &st), 0);
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	for (int i = 0; i < 1 + back; i++) {
+		cr_assert_eq(pread(fd, &byte, 1, st.st_size - 1), 1);
+		byte ^= 1;
+		cr_assert_eq(pwrite(fd, &byte, 1, st.st_size - 1), 1);
+	}
+	cr_assert_eq(futimens(fd, times), 0);
+}
+
+/* One stack: alpha of the library, called by beta of the program. */
+static void add_library_sample(struct scene *s, uint32_t library)
+{
+	const uint64_t words[] = {frame_native(library, frame_va(machine_alpha_frame(&s->m))),
+				  machine_beta_frame(&s->m)};
+
+	window_clear(&s->window);
+	machine_now_ns = clock_mono_ns();
+	add(s, words, 0, 2);
+	request(s);
+	work(s);
+}
+
+#define CUT "?;[truncated: outdated mappings]"
+
+/* Neither names that were read before nor callers that the table found are those of the new content. */
+Test(names, of_a_library_that_is_written_anew)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t library, detail;
+	struct frame f;
+	char path[64];
+
+	scene_init(&s, 1);
+	s.options.kernel = false;
+	scene_open(&s);
+	library = add_library(&s, path);
+	add_library_sample(&s, library);
+	cr_expect_str_eq(functions(&s), "machine_alpha;machine_beta");
+	cr_expect_eq(names_ending(s.names, sample_aggregate_entries(s.window.samples), &detail), ENDING_ROOT);
+	write_anew(path, false);
+	add_library_sample(&s, library);
+	cr_expect_str_eq(functions(&s), CUT);
+	f = frame_at(&s, 0);
+	cr_expect_str_eq(f.module->path, path, "file and address stay");
+	cr_expect_eq(f.address, frame_va(machine_alpha_frame(&s.m)));
+	cr_expect_eq(names_ending(s.names, sample_aggregate_entries(s.window.samples), &detail),
+		     ENDING_OUTDATED);
+	cr_expect(binary_registry_get(s.m.binaries, library)->changed);
+	add_library_sample(&s, library);
+	cr_expect_str_eq(functions(&s), CUT, "it stays so");
+}
+
+/* It has its content again: what was sampled meanwhile is not known, what is sampled afterwards is. */
+Test(names, of_a_library_that_is_written_and_restored)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t library;
+	char path[64];
+
+	scene_init(&s, 1);
+	s.options.kernel = false;
+	scene_open(&s);
+	library = add_library(&s, path);
+	add_library_sample(&s, library);
+	write_anew(path, true);
+	add_library_sample(&s, library);
+	cr_expect_str_eq(functions(&s), CUT);
+	add_library_sample(&s, library);
+	cr_expect_str_eq(functions(&s), "machine_alpha;machine_beta");
+	cr_assert_eq(unlink(path), 0);
+	add_library_sample(&s, library);
+	cr_expect_str_eq(functions(&s), "machine_alpha;machine_beta", "as by a package's update");
+}
+
+/* A program cannot be written while it runs: names that were read before are those of its samples. */
+Test(names, of_a_program_that_is_written_anew)
+{
+	_cleanup_scene_ struct scene s;
+	uint32_t program;
+	char path[64];
+
+	scene_init(&s, 1);
+	s.options.kernel = false;
+	scene_open(&s);
+	program = add_library(&s, path);
+	free(s.process->image->program->exe);
+	s.process->image->program->exe = strdup(path);
+	add_library_sample(&s, program);
+	write_anew(path, false);
+	add_library_sample(&s, program);
+	cr_expect_str_eq(functions(&s), "machine_alpha;machine_beta");
+	names_forget(s.names, program);
+	add_library_sample(&s, program);
+	cr_expect_str_eq(functions(&s), "?;machine_beta", "no name is read from the new content");
+	cr_expect_eq(names_changed(s.names), 1);
 }

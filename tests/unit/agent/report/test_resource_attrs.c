@@ -24,7 +24,7 @@ struct scene {
 static void scene_init(struct scene *s)
 {
 	s->resources = NULL;
-	machine_init(&s->m, 0);
+	machine_init(&s->m, 1);
 	cr_assert_eq(pod_table_new(&s->pods, 16), 0);
 }
 

@@ -360,7 +360,35 @@ Test(openings, changed_since)
 	run_lib(f);
 	cr_expect_eq(f->host.n_opens_other, 1);
 	cr_expect_str_eq(flow_path(f, CHILD, LIB), "-");
-	cr_expect_eq(flow_stats(f).openings.failed, 1);
+	cr_expect_eq(flow_stats(f).openings.changed, 1);
+	cr_expect_eq(flow_stats(f).openings.failed, 0);
+}
+
+/* What is mapped has been changed since it was mapped: what ran before is not known. */
+Test(openings, changed_where_it_is_mapped)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	fake_real_offset_ns -= (int64_t)(3600 * NS_PER_SEC);
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.changed, 1);
+}
+
+/* A short-lived program of a known binary whose file has been changed since, or was just before it ran. */
+Test(openings, gone_and_changed)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	f->host.files[2].generation = 5;
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	fake_real_offset_ns -= (int64_t)(3600 * NS_PER_SEC);
+	run_lib(f);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "-");
+	cr_expect_eq(flow_stats(f).openings.known, 0);
+	cr_expect_eq(flow_stats(f).openings.changed, 1);
 }
 
 /* A binary that nothing refers to is forgotten after a while, and opened again when it is mapped. */

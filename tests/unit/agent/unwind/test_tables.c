@@ -185,3 +185,33 @@ Test(tables, stop_at_work)
 	cr_expect(threads_end(threads), "%u threads", count_own("/proc/self/task"));
 	cr_expect_lt(w.n_ready, n_ready + 6, "what no worker had begun was cancelled");
 }
+
+/* The file got other content before its table was built, or afterwards. */
+Test(tables, content_has_changed)
+{
+	_cleanup_world_ struct world w;
+	uint32_t before, after;
+	struct stat st;
+	int fd;
+
+	world_init(&w, 1, 16);
+	after = world_add_libc(&w, "after", 0);
+	world_settle(&w);
+	cr_assert_eq(world_table(&w, after)->state, TABLE_READY);
+	unwind_tables_stale(w.tables, after);
+	cr_expect_eq(world_table(&w, after)->state, TABLE_FAILED);
+	cr_expect_eq(world_stats(&w).rows, 0);
+	cr_expect_eq(world_stats(&w).stale, 1);
+	unwind_tables_stale(w.tables, after);
+	cr_expect_eq(world_stats(&w).stale, 1, "there is none any more");
+	before = world_add_libc(&w, "before", 0);
+	fd = fs_reopen(world_table(&w, before)->binary->fd);
+	cr_assert_eq(fstat(fd, &st), 0);
+	close(fd);
+	cr_assert_eq(truncate(world_table(&w, before)->binary->module.path, st.st_size - 1), 0);
+	world_settle(&w);
+	cr_expect_eq(world_table(&w, before)->state, TABLE_FAILED);
+	cr_expect(world_table(&w, before)->binary->changed);
+	cr_expect_eq(world_stats(&w).stale, 2);
+	cr_expect_eq(world_stats(&w).failed, 0);
+}
