@@ -120,8 +120,8 @@ static void print_summary(const struct tables_file *f)
 	printf("  functions   %zu of Go\n", t->n_functions);
 	printf("  skipped     %zu\n", t->n_skipped);
 	for (size_t i = 0; i < n_listed(t); i++)
-		printf("    %s+0x%" PRIx64 "  %s\n", section_name(&t->skipped[i]), t->skipped[i].offset,
-		       t->skipped[i].reason);
+		printf("    %s+0x%" PRIx64 "  %s%s\n", section_name(&t->skipped[i]), t->skipped[i].offset,
+		       t->skipped[i].in_part ? "in part: " : "", t->skipped[i].reason);
 	if (t->n_skipped > n_listed(t))
 		printf("    and %zu more\n", t->n_skipped - n_listed(t));
 	printf("  overridden  %zu\n", t->n_overridden);
@@ -159,8 +159,9 @@ static void print_json(const struct tables_file *f, bool first)
 	       t->n_fdes, t->n_functions, t->text_bytes, t->covered_bytes, f->debug_file ? "true" : "false",
 	       t->n_skipped);
 	for (size_t i = 0; i < n_listed(t); i++) {
-		printf("%s{\"section\": \"%s\", \"offset\": %" PRIu64 ", \"reason\": ", i ? ", " : "",
-		       section_name(&t->skipped[i]), t->skipped[i].offset);
+		printf("%s{\"section\": \"%s\", \"offset\": %" PRIu64 ", \"in_part\": %s, \"reason\": ",
+		       i ? ", " : "", section_name(&t->skipped[i]), t->skipped[i].offset,
+		       t->skipped[i].in_part ? "true" : "false");
 		print_json_string(t->skipped[i].reason);
 		putchar('}');
 	}

@@ -42,6 +42,7 @@ struct cfi_entry {
 
 struct cfi_cie {
 	const char *error; /* why the CIE is unusable, or NULL */
+	const char *fault; /* what its instructions give that no row can express, or NULL */
 	struct cursor program;
 	uint64_t code_align, ra_reg;
 	int64_t data_align;

@@ -20,6 +20,8 @@ struct cfi_state {
 	 * between.
 	 */
 	uint8_t cfa_reg;
+	bool cfa_reg_unknown, cfa_off_unknown; /* it was not given, or cannot be expressed */
+	bool cfa_is_expr;		       /* the CFA of `rule` is that of an expression */
 	int32_t cfa_off;
 	struct rule_family *family; /* the family of `rule`, or NULL if it was not looked up yet; borrowed */
 };

@@ -63,7 +63,7 @@ static void fill(struct cie_cache *cache, struct cie_slot *slot, struct cfi_outp
 		return;
 	}
 	cache->budget -= cost;
-	cie->error = cfi_run_cie(out, s, cie, &slot->initial, ret_fatal);
+	cfi_run_cie(out, s, cie, &slot->initial, ret_fatal);
 }
 
 const struct cie_slot *cie_cache_find(struct cie_cache *cache, struct cfi_output *out,

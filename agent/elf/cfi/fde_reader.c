@@ -188,13 +188,17 @@ static const char *check_range(const struct cfi_section *s, const struct cfi_ent
 	return NULL;
 }
 
-/* Adds the rows of an FDE. NULL, also for an FDE without addresses; else what is wrong with it. */
+/*
+ * Adds the rows of an FDE. NULL, also for an FDE without addresses; else what is wrong with it. *ret_part:
+ * some of its rows were added all the same.
+ */
 static const char *read_fde(struct row_spans *spans, const struct cfi_section *s, const struct cie_slot *cie,
-			    const struct cfi_entry *entry, int *ret_fatal)
+			    const struct cfi_entry *entry, bool *ret_part, int *ret_fatal)
 {
 	size_t first = spans->out.n_rows;
 	struct cfi_fde fde;
 
+	*ret_part = false;
 	if (cie->cie.error)
 		return cie->cie.error;
 	const char *error = entry_fde(s, &cie->cie, entry, &fde);
@@ -215,7 +219,8 @@ static const char *read_fde(struct row_spans *spans, const struct cfi_section *s
 	if (fde.end - fde.start > UINT32_MAX)
 		return "range of the FDE is larger than 4 GiB";
 	error = cfi_run_fde(&spans->out, s, &cie->cie, &cie->initial, &fde, ret_fatal);
-	if (!error && *ret_fatal == 0)
+	*ret_part = error && spans->out.n_rows > first;
+	if ((!error || *ret_part) && *ret_fatal == 0)
 		*ret_fatal = row_spans_add(spans, fde.start, fde.end, first, source_of(s));
 	return error;
 }
@@ -225,6 +230,7 @@ int fdes_read(struct row_spans *spans, const struct cfi_section *s)
 	_cleanup_cie_cache_ struct cie_cache cache = {0};
 	struct cfi_entry entry;
 	uint64_t offset = 0;
+	bool part;
 	int fatal;
 
 	cie_cache_init(&cache, s);
@@ -243,10 +249,12 @@ int fdes_read(struct row_spans *spans, const struct cfi_section *s)
 		const struct cie_slot *cie = cie_cache_get(&cache, &spans->out, s, entry.cie, &fatal);
 		if (!cie)
 			return fatal;
-		const char *error = read_fde(spans, s, cie, &entry, &fatal);
+		const char *error = read_fde(spans, s, cie, &entry, &part, &fatal);
 		if (fatal < 0)
 			return fatal;
-		if (error)
+		if (error && part)
+			row_spans_skip_part(spans, source_of(s), entry.offset, error);
+		else if (error)
 			row_spans_skip(spans, source_of(s), entry.offset, error);
 	}
 	return 0;

@@ -8,7 +8,8 @@
 
 /*
  * Interprets the FDEs of the section and adds a span for each. An FDE that cannot be read is skipped and
- * reported (row_spans_skip); only its own range has no rows. 0, -ENOMEM, -EFBIG (CFI_ROWS_MAX, RULES_MAX).
+ * reported (row_spans_skip); only its own range has no rows. Of one with instructions that no row can
+ * express, the good rows are kept (row_spans_skip_part). 0, -ENOMEM, -EFBIG (CFI_ROWS_MAX, RULES_MAX).
  */
 int fdes_read(struct row_spans *spans, const struct cfi_section *s);
 

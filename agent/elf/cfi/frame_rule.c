@@ -17,11 +17,21 @@
 #include "agent/elf/cfi/evaluate.h"
 
 #define STATES_MAX 64 /* depth of DW_CFA_remember_state */
+#define CFA_EXPRESSION UINT64_MAX
+#define OFFSET_UNKNOWN INT64_MAX /* stands for an offset that does not fit */
 
 #define _cleanup_cie_cache_ _cleanup_(cie_cache_fini)
 
+static const struct frame_location unsupported = {.kind = LOCATION_UNSUPPORTED};
+
 struct columns {
 	struct frame_location cfa;
+	/*
+	 * Of the last CFA that was register + offset (see cfi_output.h). A register that does not exist makes
+	 * the CFA unsupported; CFA_EXPRESSION: the CFA is an expression, or was not defined.
+	 */
+	uint64_t cfa_reg;
+	int64_t cfa_off;
 	struct frame_location regs[FRAME_REGISTERS];
 };
 
@@ -43,6 +53,13 @@ static void fail(struct interpreter *m)
 	m->c.pos = m->c.end;
 }
 
+/* The next instruction shows that the row before it is wrong, as def_cfa_offset of interpreter.c explains. */
+static bool offset_below_zero(struct cursor c)
+{
+	return cursor_left(&c) > 0 && cursor_u8(&c) == DW_CFA_def_cfa_offset && cursor_uleb(&c) > INT64_MAX &&
+	       !c.bad;
+}
+
 /* The current row ends at `loc`. Stops if the wanted address is in it. */
 static void advance_to(struct interpreter *m, uint64_t loc)
 {
@@ -51,6 +68,8 @@ static void advance_to(struct interpreter *m, uint64_t loc)
 		return;
 	}
 	if (m->target < loc || loc >= m->end) {
+		if (loc < m->end && offset_below_zero(m->c))
+			m->now.cfa = unsupported;
 		m->found = true;
 		m->end = loc < m->end ? loc : m->end;
 		m->c.pos = m->c.end;
@@ -93,19 +112,17 @@ static void set_offset(struct interpreter *m, uint64_t reg, enum frame_location_
 {
 	struct frame_location l = {.kind = (uint8_t)kind};
 
-	if (__builtin_mul_overflow(n, m->cie->data_align, &l.off))
-		fail(m);
-	else
-		set(m, reg, l);
+	if (__builtin_mul_overflow(n, m->cie->data_align, &l.off) || l.off == OFFSET_UNKNOWN)
+		l = unsupported;
+	set(m, reg, l);
 }
 
+/* OFFSET_UNKNOWN for a number that exceeds 63 bits (see interpreter.c). */
 static int64_t signed_uleb(struct interpreter *m)
 {
 	uint64_t n = cursor_uleb(&m->c);
 
-	if (n > INT64_MAX)
-		fail(m);
-	return (int64_t)n;
+	return n > INT64_MAX ? OFFSET_UNKNOWN : (int64_t)n;
 }
 
 /* An expression is not copied yet: `off` is its place in the section until the rule is complete. */
@@ -115,26 +132,24 @@ static struct frame_location expression(struct interpreter *m, enum frame_locati
 	const uint8_t *bytes = cursor_take(&m->c, len);
 
 	if (!bytes || len > UINT16_MAX)
-		return (struct frame_location){.kind = LOCATION_UNSUPPORTED};
+		return unsupported;
 	return (struct frame_location){
 		.kind = (uint8_t)kind, .len = (uint16_t)len, .off = bytes - m->section->bytes};
 }
 
 static struct frame_location register_plus(uint64_t reg, int64_t off)
 {
-	if (reg >= FRAME_REGISTERS)
-		return (struct frame_location){.kind = LOCATION_UNSUPPORTED};
+	if (reg >= FRAME_REGISTERS || off == OFFSET_UNKNOWN)
+		return unsupported;
 	return (struct frame_location){.kind = LOCATION_REGISTER, .reg = (uint8_t)reg, .off = off};
 }
 
 /* Factored offsets are multiples of the data alignment factor. */
-static int64_t factored(struct interpreter *m, int64_t n)
+static int64_t factored(const struct interpreter *m, int64_t n)
 {
-	int64_t off = 0;
+	int64_t off;
 
-	if (__builtin_mul_overflow(n, m->cie->data_align, &off))
-		fail(m);
-	return off;
+	return __builtin_mul_overflow(n, m->cie->data_align, &off) ? OFFSET_UNKNOWN : off;
 }
 
 static void restore(struct interpreter *m, uint64_t reg)
@@ -155,41 +170,53 @@ static void remember_state(struct interpreter *m)
 
 static void restore_state(struct interpreter *m)
 {
-	if (m->depth == 0)
-		fail(m);
-	else
+	if (m->depth > 0) {
 		m->now = m->states[--m->depth];
+		return;
+	}
+	/* nothing is known until an instruction gives the rule */
+	m->now = (struct columns){.cfa = unsupported, .cfa_reg = CFA_EXPRESSION, .cfa_off = OFFSET_UNKNOWN};
+	for (unsigned i = 0; i < FRAME_REGISTERS; i++)
+		m->now.regs[i] = unsupported;
 }
 
-/* While the CFA is an expression, a new offset or register alone has no effect. */
+static void cfa_register(struct interpreter *m, uint64_t reg)
+{
+	m->now.cfa = register_plus(reg, m->now.cfa_off);
+	m->now.cfa_reg = reg;
+}
+
+/* While the CFA is an expression, this changes only the offset for a later def_cfa_register. */
+static void cfa_offset(struct interpreter *m, int64_t off)
+{
+	m->now.cfa_off = off;
+	if (m->now.cfa_reg != CFA_EXPRESSION)
+		m->now.cfa = register_plus(m->now.cfa_reg, off);
+}
+
 static void step_cfa(struct interpreter *m, uint8_t op)
 {
-	struct frame_location *cfa = &m->now.cfa;
 	struct cursor *c = &m->c;
 	uint64_t reg;
 
 	switch (op) {
 	case DW_CFA_def_cfa:
 		reg = cursor_uleb(c);
-		*cfa = register_plus(reg, signed_uleb(m));
-		break;
+		m->now.cfa_off = signed_uleb(m);
+		return cfa_register(m, reg);
 	case DW_CFA_def_cfa_sf:
 		reg = cursor_uleb(c);
-		*cfa = register_plus(reg, factored(m, cursor_sleb(c)));
-		break;
+		m->now.cfa_off = factored(m, cursor_sleb(c));
+		return cfa_register(m, reg);
 	case DW_CFA_def_cfa_register:
-		reg = cursor_uleb(c);
-		*cfa = register_plus(reg, cfa->kind == LOCATION_REGISTER ? cfa->off : 0);
-		break;
+		return cfa_register(m, cursor_uleb(c));
 	case DW_CFA_def_cfa_offset:
-		cfa->off = cfa->kind == LOCATION_REGISTER ? signed_uleb(m) : (cursor_uleb(c), cfa->off);
-		break;
+		return cfa_offset(m, signed_uleb(m));
 	case DW_CFA_def_cfa_offset_sf:
-		cfa->off = cfa->kind == LOCATION_REGISTER ? factored(m, cursor_sleb(c))
-							  : (cursor_sleb(c), cfa->off);
-		break;
+		return cfa_offset(m, factored(m, cursor_sleb(c)));
 	default: /* DW_CFA_def_cfa_expression */
-		*cfa = expression(m, LOCATION_EXPR);
+		m->now.cfa = expression(m, LOCATION_EXPR);
+		m->now.cfa_reg = CFA_EXPRESSION;
 	}
 }
 
@@ -326,6 +353,7 @@ static void run(struct interpreter *m, const struct cfi_section *s, const struct
 		const struct cfi_fde *fde, struct frame_query *query)
 {
 	*m = (struct interpreter){.section = s, .cie = cie, .in_cie = true};
+	m->now.cfa_reg = CFA_EXPRESSION;
 	query->error = -EINVAL;
 	if (cie->ra_reg >= FRAME_REGISTERS)
 		return;

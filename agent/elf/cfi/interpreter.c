@@ -28,6 +28,7 @@ struct run {
 	struct cursor c;
 	struct cfi_state state;
 	size_t depth;	     /* of the stack out->states */
+	size_t first;	     /* row of the FDE */
 	uint64_t start, loc; /* addresses */
 	uint64_t end;
 	uint8_t fp, sp;
@@ -35,17 +36,28 @@ struct run {
 	uint64_t followed;
 	bool touched;	    /* the state has changed since the last row */
 	uint32_t last_rule; /* of the last row; CFI_NO_ROW before the first */
-	const char *error;
+	const char *error;  /* the first one */
+	bool failed;	    /* the rules at `loc` and behind it are not known */
 	int fatal;
 };
 
 #define CFI_NO_ROW UINT32_MAX
 
-/* Report an error of this program, or one that ends the whole section. Both move the cursor to the end. */
-static inline void fail(struct run *run, const char *error)
+/* Reports what no row can express. The instructions that follow are run: some rows may still be good. */
+static inline void report(struct run *run, const char *error)
 {
 	if (!run->error)
 		run->error = error;
+}
+
+/*
+ * Report an error after which nothing is known, or one that ends the section. Both move the cursor to the
+ * end.
+ */
+static inline void fail(struct run *run, const char *error)
+{
+	report(run, error);
+	run->failed = true;
 	run->c.pos = run->c.end;
 }
 
@@ -65,7 +77,10 @@ static inline void touch(struct run *run)
 /* The state is the rule of the row: row_rule_finish (row_rule.h) would not change it. */
 static inline bool is_usual(const struct run *run)
 {
-	return !run->cie->signal && run->state.rule.ra.kind == REG_CFA_OFF && run->state.sp.kind == REG_SAME;
+	const struct cfi_state *s = &run->state;
+
+	return !run->cie->signal && s->rule.ra.kind == REG_CFA_OFF && s->sp.kind == REG_SAME &&
+	       !s->cfa_is_expr;
 }
 
 static struct rule_family *family_of(const struct run *run)
@@ -184,25 +199,25 @@ static void set_rule(struct run *run, uint64_t reg, struct elf_reg_rule rule)
 	}
 }
 
-static inline int32_t to_offset(struct run *run, int64_t off)
+/* False for an offset that rules cannot have. */
+static inline bool check_offset(struct run *run, int64_t off)
 {
-	if (off < INT32_MIN || off > INT32_MAX) {
-		fail(run, "an offset does not fit 32 bits");
-		return 0;
-	}
-	return (int32_t)off;
+	bool fits = off >= INT32_MIN && off <= INT32_MAX;
+
+	if (!fits)
+		report(run, "an offset does not fit 32 bits");
+	return fits;
 }
 
-/* Offsets are multiples of the data alignment factor of the CIE. */
-static int32_t factored(struct run *run, int64_t n)
+/* Offsets are multiples of the data alignment factor of the CIE. INT64_MAX if the product overflows. */
+static int64_t factored(const struct run *run, int64_t n)
 {
 	int64_t off;
 
-	if (__builtin_mul_overflow(n, run->cie->data_align, &off))
-		off = INT64_MAX;
-	return to_offset(run, off);
+	return __builtin_mul_overflow(n, run->cie->data_align, &off) ? INT64_MAX : off;
 }
 
+/* INT64_MAX, which no rule can have either, for what exceeds 63 bits. */
 static inline int64_t signed_uleb(struct cursor *c)
 {
 	uint64_t n = cursor_uleb(c);
@@ -217,7 +232,10 @@ static inline void rule_offset(struct run *run, uint64_t reg, int64_t n)
 	if (!slot)
 		return;
 	struct rule_family *family = run->state.family;
-	*slot = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = factored(run, n)};
+	int64_t off = factored(run, n);
+	bool fits = check_offset(run, off);
+	*slot = (struct elf_reg_rule){.kind = fits ? REG_CFA_OFF : REG_UNSUPPORTED,
+				      .off = fits ? (int32_t)off : 0};
 	touch(run);
 	if (family && slot == &run->state.rule.fp)
 		run->state.family = ruleset_family_saved(&run->out->rules, family, &run->state.rule);
@@ -257,30 +275,89 @@ static void rule_restore(struct run *run, uint64_t reg)
 	}
 }
 
-static void cfa_is_reg_off(struct run *run, uint64_t reg, int32_t off)
+/* Makes the CFA the register + offset of the state, or unsupported if one of them is unknown. */
+static void cfa_is_reg_off(struct run *run)
 {
-	if (reg > UINT8_MAX) {
-		fail(run, "the CFA is relative to an unknown register");
-		return;
-	}
-	run->state.cfa_reg = run->state.rule.cfa_reg = (uint8_t)reg;
-	run->state.cfa_off = run->state.rule.cfa_off = off;
-	run->state.rule.cfa_kind = CFA_REG_OFF;
-	run->state.rule.cfa_add = 0;
+	struct cfi_state *state = &run->state;
+	bool known = !state->cfa_reg_unknown && !state->cfa_off_unknown;
+
+	state->cfa_is_expr = false;
+	state->rule.cfa_kind = known ? CFA_REG_OFF : CFA_UNSUPPORTED;
+	state->rule.cfa_reg = known ? state->cfa_reg : 0;
+	state->rule.cfa_off = known ? state->cfa_off : 0;
+	state->rule.cfa_add = 0;
 	touch(run);
+}
+
+static void set_cfa_reg(struct run *run, uint64_t reg)
+{
+	run->state.cfa_reg_unknown = reg > UINT8_MAX;
+	run->state.cfa_reg = (uint8_t)reg;
+	if (reg > UINT8_MAX)
+		report(run, "the CFA is relative to an unknown register");
+}
+
+static inline void set_cfa_off(struct run *run, int64_t off)
+{
+	run->state.cfa_off_unknown = !check_offset(run, off);
+	run->state.cfa_off = (int32_t)off;
 }
 
 /*
  * While the CFA is an expression, this changes only the offset for a later def_cfa_register, as in GCC's
  * unwinder.
  */
-static inline void cfa_offset(struct run *run, int32_t off)
+static inline void cfa_offset(struct run *run, int64_t off)
 {
-	run->state.cfa_off = off;
-	if (run->state.rule.cfa_kind == CFA_REG_OFF) {
-		run->state.rule.cfa_off = off;
-		run->touched = true;
+	struct cfi_state *state = &run->state;
+
+	set_cfa_off(run, off);
+	if (state->cfa_is_expr)
+		return;
+	if (state->rule.cfa_kind != CFA_REG_OFF || state->cfa_off_unknown) {
+		cfa_is_reg_off(run);
+		return;
 	}
+	state->rule.cfa_off = state->cfa_off;
+	run->touched = true;
+}
+
+/* The rule of the row that ends here becomes unsupported. */
+static void reject_row_before(struct run *run)
+{
+	struct cfi_output *out = run->out;
+
+	if (out->n_rows == run->first)
+		return;
+	struct elf_rule rule = out->rules.rules[out->rows[out->n_rows - 1].rule];
+	if (rule.cfa_kind != CFA_REG_OFF)
+		return;
+	rule.cfa_kind = CFA_UNSUPPORTED;
+	rule.cfa_reg = 0;
+	rule.cfa_off = 0;
+	int64_t index = ruleset_intern(&out->rules, &rule);
+	if (index < 0)
+		set_fatal(run, (int)index);
+	else
+		run->last_rule = out->rows[out->n_rows - 1].rule = (uint32_t)index;
+}
+
+/*
+ * Assemblers sum up the adjustments of the offset. If the sum falls below zero, they write it as an unsigned
+ * number of 64 bits, and an adjustment was missed before: the code behind a return, for example, has the
+ * frame that the code before the epilogue had, but the directive to restore it was forgotten. So the row
+ * before is wrong, too.
+ */
+static void def_cfa_offset(struct run *run)
+{
+	uint64_t off = cursor_uleb(&run->c);
+
+	if (off > INT64_MAX) {
+		reject_row_before(run);
+		off = INT64_MAX;
+	}
+	if (run->fatal == 0)
+		cfa_offset(run, (int64_t)off);
 }
 
 static struct cursor take_block(struct run *run)
@@ -307,10 +384,25 @@ static void remember_state(struct run *run)
 	out->states[run->depth++] = run->state;
 }
 
+/* Every register is unknown, until an instruction gives its rule. */
+static void forget_state(struct run *run)
+{
+	const struct elf_reg_rule unknown = {.kind = REG_UNSUPPORTED};
+
+	run->state = (struct cfi_state){
+		.rule = {.fp = unknown, .ra = unknown},
+		.sp = unknown,
+		.cfa_reg_unknown = true,
+		.cfa_off_unknown = true,
+	};
+	cfa_is_reg_off(run);
+}
+
 static void restore_state(struct run *run)
 {
 	if (run->depth == 0) {
-		fail(run, "restore_state without remember_state");
+		report(run, "restore_state without remember_state");
+		forget_state(run);
 		return;
 	}
 	run->state = run->out->states[--run->depth];
@@ -330,25 +422,28 @@ static void step_machine(struct run *run, uint8_t op)
 static void step_cfa(struct run *run, uint8_t op)
 {
 	struct cursor *c = &run->c;
-	uint64_t reg;
 
 	switch (op) {
 	case DW_CFA_def_cfa:
-		reg = cursor_uleb(c);
-		cfa_is_reg_off(run, reg, to_offset(run, signed_uleb(c)));
+		set_cfa_reg(run, cursor_uleb(c));
+		set_cfa_off(run, signed_uleb(c));
+		cfa_is_reg_off(run);
 		break;
 	case DW_CFA_def_cfa_sf:
-		reg = cursor_uleb(c);
-		cfa_is_reg_off(run, reg, factored(run, cursor_sleb(c)));
+		set_cfa_reg(run, cursor_uleb(c));
+		set_cfa_off(run, factored(run, cursor_sleb(c)));
+		cfa_is_reg_off(run);
 		break;
 	case DW_CFA_def_cfa_register:
-		cfa_is_reg_off(run, cursor_uleb(c), run->state.cfa_off);
+		set_cfa_reg(run, cursor_uleb(c));
+		cfa_is_reg_off(run);
 		break;
 	case DW_CFA_def_cfa_offset_sf:
 		cfa_offset(run, factored(run, cursor_sleb(c)));
 		break;
 	default: /* DW_CFA_def_cfa_expression */
 		expr_cfa(run->section->arch->machine, take_block(run), &run->state.rule);
+		run->state.cfa_is_expr = true;
 		touch(run);
 	}
 }
@@ -459,7 +554,7 @@ static __attribute__((noinline)) void step(struct run *run, uint8_t op)
 		break;
 	default:
 		if (op == DW_CFA_def_cfa_offset) /* every second instruction of real programs is this one */
-			cfa_offset(run, to_offset(run, signed_uleb(&run->c)));
+			def_cfa_offset(run);
 		else
 			step_low(run, op);
 	}
@@ -606,7 +701,6 @@ static const uint8_t *ignored_registers(const struct run *run)
 	return s->arch->machine == EM_X86_64 ? ignored_x86 : ignored_arm64;
 }
 
-/* Every error moves the cursor to the end. */
 static void interpret(struct run *run)
 {
 	const uint8_t *ignored = ignored_registers(run);
@@ -622,8 +716,10 @@ static void interpret(struct run *run)
 		if (run->c.pos < run->c.end)
 			step(run, *run->c.pos++);
 	}
-	if (run->c.bad) /* this is the cause of any other error */
+	if (run->c.bad) { /* this is the cause of any other error */
 		run->error = "call-frame instructions are truncated";
+		run->failed = true;
+	}
 }
 
 /* Sets all fields but `initial` and `state`, which differ between a CIE and an FDE. */
@@ -635,6 +731,7 @@ static inline void run_init(struct run *run, struct cfi_output *out, const struc
 	run->cie = cie;
 	run->c = program;
 	run->depth = 0;
+	run->first = out->n_rows;
 	run->start = run->loc = run->end = 0;
 	run->fp = s->arch->fp;
 	run->sp = s->arch->sp;
@@ -642,29 +739,55 @@ static inline void run_init(struct run *run, struct cfi_output *out, const struc
 	run->touched = true;
 	run->last_rule = CFI_NO_ROW;
 	run->error = NULL;
+	run->failed = false;
 	run->fatal = 0;
 }
 
-const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
-			struct cfi_state *ret, int *ret_fatal)
+void cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, struct cfi_cie *cie,
+		 struct cfi_state *ret, int *ret_fatal)
 {
 	struct run run;
 
 	run_init(&run, out, s, cie, cie->program);
 	run.initial = NULL;
 	run.state = (struct cfi_state){
-		.rule = {.cfa_kind = CFA_UNSUPPORTED}}; /* until an instruction defines the CFA */
+		.rule = {.cfa_kind = CFA_UNSUPPORTED}, /* until an instruction defines the CFA */
+		.cfa_reg_unknown = true,
+	};
 	interpret(&run);
 	run.state.family = family_of(&run);
 	*ret = run.state;
 	*ret_fatal = run.fatal;
-	return run.error;
+	if (run.failed)
+		cie->error = run.error;
+	else
+		cie->fault = run.error;
+}
+
+static bool is_good(const struct elf_rule *rule)
+{
+	return rule->cfa_kind != CFA_UNSUPPORTED && rule->ra.kind != REG_UNSUPPORTED;
+}
+
+/* Ends the rows of an FDE with an error: they are kept if one of them can be used. */
+static void keep_good_rows(struct run *run)
+{
+	struct cfi_output *out = run->out;
+
+	if (run->failed && run->loc < run->end) {
+		forget_state(run);
+		write_row(run);
+	}
+	for (size_t i = run->first; i < out->n_rows; i++) {
+		if (is_good(&out->rules.rules[out->rows[i].rule]))
+			return;
+	}
+	out->n_rows = run->first;
 }
 
 const char *cfi_run_fde(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
 			const struct cfi_state *initial, const struct cfi_fde *fde, int *ret_fatal)
 {
-	size_t n_rows = out->n_rows;
 	struct run run;
 
 	run_init(&run, out, s, cie, fde->program);
@@ -673,10 +796,11 @@ const char *cfi_run_fde(struct cfi_output *out, const struct cfi_section *s, con
 	run.start = run.loc = fde->start;
 	run.end = fde->end;
 	interpret(&run);
-	if (!run.error && run.fatal == 0 && run.touched && run.loc < run.end)
+	if (!run.failed && run.fatal == 0 && run.touched && run.loc < run.end)
 		write_row(&run);
-	if (run.error)
-		out->n_rows = n_rows;
+	report(&run, cie->fault);
+	if (run.error && run.fatal == 0)
+		keep_good_rows(&run);
 	*ret_fatal = run.fatal;
 	return run.error;
 }

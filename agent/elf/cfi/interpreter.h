@@ -12,12 +12,17 @@
 
 #define CFI_STATES_MAX 4096 /* depth of DW_CFA_remember_state; compilers nest two or three levels */
 
-/* Runs the CIE's instructions. NULL, or what is wrong with them. *ret_fatal: -ENOMEM, else 0. */
-const char *cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
-			struct cfi_state *ret, int *ret_fatal);
+/*
+ * Runs the CIE's instructions. Sets cie->error or cie->fault if something is wrong with them. *ret_fatal:
+ * -ENOMEM, else 0.
+ */
+void cfi_run_cie(struct cfi_output *out, const struct cfi_section *s, struct cfi_cie *cie,
+		 struct cfi_state *ret, int *ret_fatal);
 /*
  * Appends the rows of an FDE. The first has offset 0, and offsets increase. NULL, or what is wrong with the
- * FDE, which then adds no row. *ret_fatal: -ENOMEM, -EFBIG at CFI_ROWS_MAX or RULES_MAX, else 0.
+ * FDE: then it has added no row, or, if some rows are good, all rows, of which those that cannot be expressed
+ * are unsupported (CFA_UNSUPPORTED, or a return address that is REG_UNSUPPORTED). *ret_fatal: -ENOMEM, -EFBIG
+ * at CFI_ROWS_MAX or RULES_MAX, else 0.
  */
 const char *cfi_run_fde(struct cfi_output *out, const struct cfi_section *s, const struct cfi_cie *cie,
 			const struct cfi_state *initial, const struct cfi_fde *fde, int *ret_fatal);

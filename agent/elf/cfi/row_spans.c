@@ -39,12 +39,24 @@ void row_spans_fini(struct row_spans *spans)
 	*spans = (struct row_spans){0};
 }
 
-void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason)
+static void note_skipped(struct row_spans *spans, struct elf_skipped skipped)
 {
 	if (spans->n_skipped < ELF_SKIPPED_MAX)
-		spans->skipped[spans->n_skipped] =
-			(struct elf_skipped){.offset = offset, .reason = reason, .source = (uint8_t)source};
+		spans->skipped[spans->n_skipped] = skipped;
 	spans->n_skipped++;
+}
+
+void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason)
+{
+	note_skipped(spans,
+		     (struct elf_skipped){.offset = offset, .reason = reason, .source = (uint8_t)source});
+}
+
+void row_spans_skip_part(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason)
+{
+	note_skipped(spans,
+		     (struct elf_skipped){
+			     .offset = offset, .reason = reason, .source = (uint8_t)source, .in_part = true});
 }
 
 int row_spans_note_override(struct row_spans *spans, uint64_t start, uint64_t end, const char *name)

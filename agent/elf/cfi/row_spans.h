@@ -47,6 +47,9 @@ int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t 
 /* Sorts the spans by start; equal ones stay in the order in which they were added. 0 or -ENOMEM. */
 int row_spans_sort(struct row_spans *spans);
 void row_spans_skip(struct row_spans *spans, enum elf_source source, uint64_t offset, const char *reason);
+/* The same for an entry of which some rows were added. */
+void row_spans_skip_part(struct row_spans *spans, enum elf_source source, uint64_t offset,
+			 const char *reason);
 /* Records that the rows of [start, end) replace those of an FDE. `name` is a static string. 0 or -ENOMEM. */
 int row_spans_note_override(struct row_spans *spans, uint64_t start, uint64_t end, const char *name);
 /* Makes the table (all fields but build_ns). 0, -ENODATA when there is no row, -ENOMEM. */

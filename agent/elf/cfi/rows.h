@@ -24,13 +24,15 @@ struct elf_row {
 enum elf_source { ELF_EH_FRAME, ELF_GOPCLNTAB, ELF_DEBUG_FRAME, ELF_DEBUG_FILE, ELF_CODE };
 
 /*
- * An FDE or Go function that was skipped: only its own range has no rows. A faulty CIE is reported for each
- * of its FDEs.
+ * An FDE or Go function that was skipped: only its own range has no rows. If it was skipped in part, the
+ * others of its rows are good, and those that are not are unsupported. A faulty CIE is reported for each of
+ * its FDEs.
  */
 struct elf_skipped {
 	uint64_t offset;    /* in its section; for a Go function, its index in the table */
 	const char *reason; /* static string */
 	uint8_t source;	    /* enum elf_source */
+	bool in_part;
 };
 
 /* An FDE that contradicts its code. For these addresses, the rows describe the code instead (override.h). */

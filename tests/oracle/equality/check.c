@@ -128,7 +128,7 @@ static int read_frames(struct check *c)
 	return r < 0 ? r : read_expressions(c);
 }
 
-/* "    .eh_frame+0x1f8  the reason" */
+/* "    .eh_frame+0x1f8  the reason", "    .eh_frame+0x1f8  in part: the reason" */
 static int put_skip(struct check *c, const char *line)
 {
 	static const char *const names[] = {[EH_FRAME] = "    .eh_frame+0x",
@@ -143,7 +143,8 @@ static int put_skip(struct check *c, const char *line)
 		if (c->n_skips == c->skips_cap && texts_grow(&c->skips, &c->skips_cap, sizeof *c->skips) < 0)
 			return -ENOMEM;
 		c->skips[c->n_skips++] =
-			(struct layout_skip){(enum section_kind)i, strtoull(line + n, NULL, 16)};
+			(struct layout_skip){(enum section_kind)i, strtoull(line + n, NULL, 16),
+					     strstr(line, "  in part: ") != NULL};
 	}
 	return 0;
 }

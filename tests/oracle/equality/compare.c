@@ -69,6 +69,11 @@ static bool of_the_go_runtime(const struct rule_text *want, const struct rule_te
 	return !is(ours->ra, "x30") && strncmp(ours->ra, "cfa", 3) != 0;
 }
 
+static bool is_unsupported(const struct rule_text *ours)
+{
+	return ours && (is(ours->cfa, "unsupported") || is(ours->ra, "unsupported"));
+}
+
 /* Finds the first row of proflet in the range that differs. False: there is none. */
 static bool find_difference(struct walk *w, const struct layout_part *part, bool go, uint64_t *ret_va,
 			    const struct rule_text **ret_ours)
@@ -84,6 +89,8 @@ static bool find_difference(struct walk *w, const struct layout_part *part, bool
 			return true;
 		}
 		*ret_ours = &t->rules[t->rows[w->at].rule];
+		if (part->in_part && is_unsupported(*ret_ours))
+			continue;
 		if (!equal_but_fp(want, *ret_ours) || (!go && !equal_fp(w, want, *ret_ours)))
 			return true;
 	}

@@ -16,6 +16,8 @@ struct sweep {
 	const struct frames_entry **fdes; /* sorted by start */
 	const struct frames_entry **open; /* FDEs that contain the current address */
 	size_t n, n_open;
+	const struct layout_skip *skips;
+	size_t n_skips;
 	layout_fn fn;
 	void *data;
 };
@@ -25,14 +27,14 @@ static enum section_kind kind_of(const struct expected *e, const struct frames_e
 	return e->frames->sections[fde->section].kind;
 }
 
-static bool is_skipped(const struct expected *e, const struct frames_entry *fde,
-		       const struct layout_skip *skips, size_t n)
+static const struct layout_skip *find_skip(const struct expected *e, const struct frames_entry *fde,
+					   const struct layout_skip *skips, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (skips[i].kind == kind_of(e, fde) && skips[i].offset == fde->offset)
-			return true;
+			return &skips[i];
 	}
-	return false;
+	return NULL;
 }
 
 static int by_start(const void *a, const void *b)
@@ -73,7 +75,8 @@ static const struct frames_entry *holding(struct sweep *s, uint64_t at)
 static int walk_part(struct sweep *s, const struct frames_entry *fde, uint64_t from, uint64_t to)
 {
 	const struct frames_row *rows = s->e->frames->rows + fde->first;
-	struct layout_part part = {.kind = kind_of(s->e, fde)};
+	const struct layout_skip *skip = find_skip(s->e, fde, s->skips, s->n_skips);
+	struct layout_part part = {.kind = kind_of(s->e, fde), .in_part = skip && skip->in_part};
 	size_t n = fde->n;
 	int r = 0;
 
@@ -123,7 +126,13 @@ int layout_walk(struct expected *e, const struct layout_skip *skips, size_t n_sk
 	const struct frames *f = e->frames;
 	_cleanup_free_ const struct frames_entry **fdes = calloc(f->n_fdes + 1, sizeof *fdes);
 	_cleanup_free_ const struct frames_entry **open = calloc(f->n_fdes + 1, sizeof *open);
-	struct sweep s = {.e = e, .fdes = fdes, .open = open, .fn = fn, .data = data};
+	struct sweep s = {.e = e,
+			  .fdes = fdes,
+			  .open = open,
+			  .skips = skips,
+			  .n_skips = n_skips,
+			  .fn = fn,
+			  .data = data};
 
 	*ret_skipped = 0;
 	if (!fdes || !open)
@@ -133,9 +142,9 @@ int layout_walk(struct expected *e, const struct layout_skip *skips, size_t n_sk
 
 		if (fde->start >= fde->end || (kind_of(e, fde) == DEBUG_FRAME && fde->start == 0))
 			continue;
-		if (is_skipped(e, fde, skips, n_skips))
-			++*ret_skipped;
-		else
+		const struct layout_skip *skip = find_skip(e, fde, skips, n_skips);
+		*ret_skipped += skip != NULL;
+		if (!skip || skip->in_part)
 			fdes[s.n++] = fde;
 	}
 	qsort(fdes, s.n, sizeof *fdes, by_start);

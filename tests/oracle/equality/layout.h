@@ -9,12 +9,14 @@
 struct layout_skip {
 	enum section_kind kind;
 	uint64_t offset;
+	bool in_part; /* rows that proflet has for it are compared */
 };
 
 struct layout_part {
 	uint64_t start, end;
 	int64_t rule; /* index into expected.rules */
 	enum section_kind kind;
+	bool in_part; /* of an FDE that was skipped in part */
 };
 
 /* Called for each part of a row, in the order of addresses. A negative result ends the walk. */
@@ -22,8 +24,8 @@ typedef int (*layout_fn)(const struct layout_part *part, void *data);
 
 /*
  * Of FDEs that cover an address the one in .eh_frame holds, then the one that starts last, then the first in
- * the section. FDEs of no length and (in .debug_frame) at address 0 are left out, and those in `skips`,
- * counted in *ret_skipped. 0; -ENOMEM; what fn returned.
+ * the section. FDEs of no length and (in .debug_frame) at address 0 are left out, and those in `skips`
+ * that were not skipped in part, all counted in *ret_skipped. 0; -ENOMEM; what fn returned.
  */
 int layout_walk(struct expected *e, const struct layout_skip *skips, size_t n_skips, size_t *ret_skipped,
 		layout_fn fn, void *data);

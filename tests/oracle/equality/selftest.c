@@ -165,7 +165,7 @@ static int run(const char *table, const struct layout_skip *skip, const struct c
 
 static void check_right(void)
 {
-	const struct layout_skip inner = {EH_FRAME, 0xc0};
+	const struct layout_skip inner = {EH_FRAME, 0xc0, false};
 	struct compare_result result = {0};
 
 	expect(run(right, NULL, NULL, &result) == 0 && result.differing == 0, "the right table", "");
@@ -206,6 +206,28 @@ static void check_overridden(void)
 	expect(run(table, NULL, &short_range, &result) == 0 && result.differing == 1,
 	       "a row behind what is overridden", "");
 	expect(run(table, NULL, NULL, &result) == 0 && result.differing == 1, "a row overridden unsaid", "");
+}
+
+/* Of an FDE that was skipped in part, a row is as in the FDE or unsupported. */
+static void check_in_part(void)
+{
+	static const char line[] = ROW(1208, 1210, "unsupported\tsame\tcfa-8");
+	const struct layout_skip part = {EH_FRAME, 0xc0, true};
+	struct compare_result result = {0};
+	char table[TABLE_BYTES], own[sizeof line];
+
+	snprintf(own, sizeof own, "%.*s", (int)sizeof line - 2, line); /* without the last newline */
+	replace_line(13, own, table);
+	expect(run(table, &part, NULL, &result) == 0 && result.differing == 0 &&
+		       result.counts[COUNT_SKIPPED] == 1,
+	       "an unsupported row of an FDE skipped in part", "");
+	expect(run(right, &part, NULL, &result) == 0 && result.differing == 0,
+	       "a good row of an FDE skipped in part", "");
+	expect(run(table, NULL, NULL, &result) == 0 && result.differing == 1, "an unsupported row", "");
+	own[strlen("0000000000001208\t0000000000001210\t")] = 'U'; /* neither */
+	replace_line(13, own, table);
+	expect(run(table, &part, NULL, &result) == 0 && result.differing == 1,
+	       "a wrong row of an FDE skipped in part", "");
 }
 
 static void must_be_found(size_t n, const char *line, const char *what)
@@ -350,6 +372,7 @@ unsigned selftest_run(void)
 	check_texts();
 	check_right();
 	check_overridden();
+	check_in_part();
 	check_planted();
 	check_refused();
 	printf("%u checks, %u failures\n", checks, failures);

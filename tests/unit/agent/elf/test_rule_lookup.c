@@ -252,7 +252,7 @@ struct damage_case {
 static const struct damage_case damages[] = {
 	{"unknown instruction", BYTES("\x3f"), -EINVAL},
 	{"truncated expression", BYTES("\x0f\x7f\x73"), -EINVAL},
-	{"restore_state without remember_state", BYTES("\x0b"), -EINVAL},
+	{"restore_state without remember_state", BYTES("\x0b"), 0},
 	{"backwards", BYTES("\x44\x01\0\0\0\0\0\0\0\0"), -EINVAL},
 	{"the damage comes behind the address", BYTES("\x4f\x3f"), 0},
 };
@@ -264,6 +264,53 @@ Test(frame_rule, damaged)
 
 		cr_assert_eq(find(damages[i].program, "", &q, 1), 0);
 		cr_expect_eq(q.error, damages[i].error, "%s: %d", damages[i].name, q.error);
+	}
+}
+
+struct fault_case {
+	const char *name;
+	struct bytes program;
+	uint8_t cfa, rbp; /* enum frame_location_kind at TEXT_VA + 5 */
+	int64_t off;	  /* of the CFA */
+};
+
+#define BELOW_ZERO "\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+
+/* What cannot be expressed holds until an instruction replaces it, as in rows (test_interpreter.c). */
+static const struct fault_case faults[] = {
+	{"restore_state without remember_state", BYTES("\x0b"), LOCATION_UNSUPPORTED, LOCATION_UNSUPPORTED,
+	 0},
+	{"and everything defined again", BYTES("\x0b\x42\x0c\x07\x10\x08\x06"), LOCATION_REGISTER,
+	 LOCATION_SAME, 16},
+	{"offset below zero", BYTES("\x42\x0e" BELOW_ZERO), LOCATION_UNSUPPORTED, LOCATION_UNSAID, 0},
+	{"the row before it", BYTES("\x42\x0e\x10\x44\x0e" BELOW_ZERO), LOCATION_UNSUPPORTED, LOCATION_UNSAID,
+	 0},
+	{"a row before that", BYTES("\x42\x0e\x10\x44\x0e\x08\x41\x0e" BELOW_ZERO), LOCATION_REGISTER,
+	 LOCATION_UNSAID, 16},
+	{"and a good one behind it", BYTES("\x42\x0e" BELOW_ZERO "\x41\x0e\x10"), LOCATION_REGISTER,
+	 LOCATION_UNSAID, 16},
+	{"def_cfa_register alone keeps the offset", BYTES("\x0e" BELOW_ZERO "\x41\x0d\x06"),
+	 LOCATION_UNSUPPORTED, LOCATION_UNSAID, 0},
+	{"restore_state defines the CFA again", BYTES("\x0a\x0e" BELOW_ZERO "\x41\x0b"), LOCATION_REGISTER,
+	 LOCATION_UNSAID, 8},
+	{"register behind an expression keeps the older offset",
+	 BYTES("\x0e\x18\x0f\x03\x76\x78\x06\x41\x0d\x03"), LOCATION_REGISTER, LOCATION_UNSAID, 24},
+	{"factored offset overflows", BYTES("\x86\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), LOCATION_REGISTER,
+	 LOCATION_UNSUPPORTED, 8},
+};
+
+Test(frame_rule, faults)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		const struct fault_case *c = &faults[i];
+		struct frame_query q = {.va = TEXT_VA + 5};
+
+		cr_assert_eq(find(c->program, "", &q, 1), 0);
+		cr_expect_eq(q.error, 0, "%s: %d", c->name, q.error);
+		cr_expect_eq(q.rule.cfa.kind, c->cfa, "%s: %u", c->name, q.rule.cfa.kind);
+		cr_expect_eq(q.rule.regs[6].kind, c->rbp, "%s: %u", c->name, q.rule.regs[6].kind);
+		if (c->cfa == LOCATION_REGISTER)
+			cr_expect_eq(q.rule.cfa.off, c->off, "%s: %" PRId64, c->name, q.rule.cfa.off);
 	}
 }
 

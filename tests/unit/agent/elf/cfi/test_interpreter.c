@@ -146,24 +146,18 @@ Test(cfi, every_instruction)
 	run_cases(cases, ARRAY_SIZE(cases), EM_X86_64, "zR", X86_START);
 }
 
-Test(cfi, faulty_programs_skip_their_fde)
+Test(cfi, faulty_programs_without_a_good_row_skip_their_fde)
 {
 	static const struct program_case cases[] = {
 		{"unknown instruction", BYTES("\x17"), "no rows | 18 unknown call-frame instruction"},
 		{"window_save is no x86 instruction", BYTES("\x2d"),
 		 "no rows | 18 unknown call-frame instruction"},
-		{"rows before the fault go, too", BYTES("\x0e\x10\x41\x0e\x18\x41\x3f"),
-		 "no rows | 18 unknown call-frame instruction"},
 		{"restore_state first", BYTES("\x0b"), "no rows | 18 restore_state without remember_state"},
 		{"one restore_state too many", BYTES("\x0a\x0b\x0b"),
 		 "no rows | 18 restore_state without remember_state"},
-		{"set_loc backwards", BYTES("\x41\x01\x00\x10\x00\x00\x00\x00\x00\x00"),
-		 "no rows | 18 set_loc goes backwards"},
 		{"location wraps", BYTES("\x1d\xff\xff\xff\xff\xff\xff\xff\xff"),
 		 "no rows | 18 the location wraps around"},
 		{"offset too large", BYTES("\x0e\x80\x80\x80\x80\x10"),
-		 "no rows | 18 an offset does not fit 32 bits"},
-		{"factored offset overflows", BYTES("\x86\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
 		 "no rows | 18 an offset does not fit 32 bits"},
 		{"register number too large", BYTES("\x0c\x80\x02\x08"),
 		 "no rows | 18 the CFA is relative to an unknown register"},
@@ -178,6 +172,81 @@ Test(cfi, faulty_programs_skip_their_fde)
 	};
 
 	run_cases(cases, ARRAY_SIZE(cases), EM_X86_64, "", X86_START);
+}
+
+#define START_ROW "1000 rsp+8 same cfa-8; "
+#define LOST "unsupported unsupported unsupported"
+#define NO_FIT TAIL " | 18 an offset does not fit 32 bits"
+
+/* What cannot be expressed holds until an instruction replaces it. */
+Test(cfi, faulty_programs_keep_their_good_rows)
+{
+	static const struct program_case cases[] = {
+		{"CFA offset too large, then a good one",
+		 BYTES("\x41\x0e\x10\x41\x0e\x80\x80\x80\x80\x10\x41\x0e\x18"),
+		 START_ROW "1001 rsp+16 same cfa-8; 1002 unsupported same cfa-8; 1003 rsp+24 same "
+			   "cfa-8" NO_FIT},
+		{"CFA offset below zero: the sum was wrong before",
+		 BYTES("\x41\x0e\x10\x0a\x41\x0e\x08\x41\x0e\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x01\x41"
+		       "\x0b"),
+		 START_ROW "1001 rsp+16 same cfa-8; 1002 unsupported same cfa-8; 1004 rsp+16 same "
+			   "cfa-8" NO_FIT},
+		{"restore_state defines the CFA again", BYTES("\x0a\x41\x0e\x80\x80\x80\x80\x10\x41\x0b"),
+		 START_ROW "1001 unsupported same cfa-8; 1002 rsp+8 same cfa-8" NO_FIT},
+		{"def_cfa defines the CFA again", BYTES("\x41\x0e\x80\x80\x80\x80\x10\x41\x0c\x06\x10"),
+		 START_ROW "1001 unsupported same cfa-8; 1002 rbp+16 same cfa-8" NO_FIT},
+		{"def_cfa_register alone keeps the bad offset",
+		 BYTES("\x41\x0e\x80\x80\x80\x80\x10\x41\x0d\x06\x41\x0e\x10"),
+		 START_ROW "1001 unsupported same cfa-8; 1003 rbp+16 same cfa-8" NO_FIT},
+		{"a bad offset waits behind an expression",
+		 BYTES("\x41\x0f\x03\x76\x78\x06\x0e\x80\x80\x80\x80\x10\x41\x0d\x06\x41\x13\x7e"),
+		 START_ROW "1001 *(rbp-8) same cfa-8; 1002 unsupported same cfa-8; "
+			   "1003 rbp+16 same cfa-8" NO_FIT},
+		{"def_cfa_offset alone keeps the bad register",
+		 BYTES("\x41\x0d\x80\x02\x41\x0e\x10\x41\x0d\x07"),
+		 START_ROW "1001 unsupported same cfa-8; 1003 rsp+16 same cfa-8" TAIL
+			   " | 18 the CFA is relative to an unknown register"},
+		{"factored CFA offset overflows",
+		 BYTES("\x41\x13\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x41\x0e\x10"),
+		 START_ROW "1001 unsupported same cfa-8; 1002 rsp+16 same cfa-8" NO_FIT},
+		{"the frame pointer's offset", BYTES("\x41\x86\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x41\xc6"),
+		 START_ROW "1001 rsp+8 unsupported cfa-8; 1002 rsp+8 same cfa-8" NO_FIT},
+		{"the return address's offset", BYTES("\x41\x90\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x41\xd0"),
+		 START_ROW "1001 rsp+8 same unsupported; 1002 rsp+8 same cfa-8" NO_FIT},
+		{"offset of a register that is not followed",
+		 BYTES("\x83\x80\x80\x80\x80\x80\x10\x41\x0e\x10"), START_ROW "1001 rsp+16 same cfa-8" TAIL},
+		{"rows before an unknown instruction", BYTES("\x0e\x10\x41\x0e\x18\x41\x3f\x0e\x08"),
+		 "1000 rsp+16 same cfa-8; 1001 rsp+24 same cfa-8; 1002 " LOST TAIL
+		 " | 18 unknown call-frame instruction"},
+		{"the state at an unknown instruction was not final", BYTES("\x41\x0e\x10\x3f"),
+		 START_ROW "1001 " LOST TAIL " | 18 unknown call-frame instruction"},
+		{"rows before truncated instructions", BYTES("\x41\x0e\x10\x41\x0f\x7f\x76"),
+		 START_ROW "1001 rsp+16 same cfa-8; 1002 " LOST TAIL
+			   " | 18 call-frame instructions are truncated"},
+		{"set_loc backwards", BYTES("\x41\x01\x00\x10\x00\x00\x00\x00\x00\x00"),
+		 START_ROW "1001 " LOST TAIL " | 18 set_loc goes backwards"},
+		{"one restore_state too many; all is defined again",
+		 BYTES("\x0a\x41\x0b\x41\x0b\x41\x0c\x07\x08\x41\x90\x01\x08\x06\x08\x07"),
+		 START_ROW "1002 " LOST "; 1004 rsp+8 same cfa-8" TAIL
+			   " | 18 restore_state without remember_state"},
+		{"advance behind the end with a bad row", BYTES("\x41\x0e\x80\x80\x80\x80\x10\x02\x40"),
+		 START_ROW "1001 unsupported same cfa-8" NO_FIT},
+	};
+
+	run_cases(cases, ARRAY_SIZE(cases), EM_X86_64, "", X86_START);
+}
+
+/* The CFA of the CIE cannot be expressed: an FDE has rows where it defines another one. */
+Test(cfi, faulty_cie)
+{
+	static const struct program_case cases[] = {
+		{"def_cfa in the FDE", BYTES("\x42\x0c\x07\x10"),
+		 "1000 unsupported same cfa-8; 1002 rsp+16 same cfa-8" TAIL
+		 " | 18 an offset does not fit 32 bits"},
+		{"no CFA in the FDE", BYTES("\x42\x86\x02"), "no rows | 18 an offset does not fit 32 bits"},
+	};
+
+	run_cases(cases, ARRAY_SIZE(cases), EM_X86_64, "", BYTES("\x0c\x07\x80\x80\x80\x80\x10\x90\x01"));
 }
 
 Test(cfi, aarch64)
