@@ -298,12 +298,12 @@ struct elf_reg_rule expr_value(struct cursor expr)
 	struct value v;
 
 	/*
-	 * "saved at base + off" is the value *(base + off); the bare value of a register is a register rule
+	 * "saved at base + off" is the value *(base + off)
 	 */
-	if (!evaluate_reg(expr, &v) || (!v.deref && (v.base == BASE_CFA || v.off != 0)))
+	if (!evaluate_reg(expr, &v) || (!v.deref && v.base == BASE_CFA))
 		return (struct elf_reg_rule){.kind = REG_UNSUPPORTED};
 	if (!v.deref)
-		return (struct elf_reg_rule){.kind = REG_REGISTER, .reg = v.base};
+		return (struct elf_reg_rule){.kind = REG_REGISTER, .reg = v.base, .off = (int32_t)v.off};
 	if (v.base == BASE_CFA)
 		return (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = (int32_t)v.off};
 	return (struct elf_reg_rule){.kind = REG_DEREF_REG, .reg = v.base, .off = (int32_t)v.off};

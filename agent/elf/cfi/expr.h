@@ -14,7 +14,10 @@
 void expr_cfa(uint16_t machine, struct cursor expr, struct elf_rule *rule);
 /* DW_CFA_expression: the expression gives the address where the register is saved. */
 struct elf_reg_rule expr_saved_at(struct cursor expr);
-/* DW_CFA_val_expression: the expression gives the register's value. */
+/*
+ * DW_CFA_val_expression: the expression gives the register's value. REG_REGISTER may have an offset to be
+ * added, which only the stack pointer's rule can have (row_rule.h).
+ */
 struct elf_reg_rule expr_value(struct cursor expr);
 
 #endif

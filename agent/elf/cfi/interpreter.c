@@ -260,6 +260,13 @@ static void rule_register(struct run *run, uint64_t reg, uint64_t from)
 	set_rule(run, reg, rule);
 }
 
+static void rule_val_expression(struct run *run, uint64_t reg, struct elf_reg_rule rule)
+{
+	if (rule.kind == REG_REGISTER && rule.off != 0 && reg != run->sp)
+		rule = (struct elf_reg_rule){.kind = REG_UNSUPPORTED};
+	set_rule(run, reg, rule);
+}
+
 static void rule_restore(struct run *run, uint64_t reg)
 {
 	struct elf_reg_rule *slot = slot_of(run, &run->state, reg);
@@ -485,7 +492,7 @@ static void step_register(struct run *run, uint8_t op)
 		set_rule(run, reg, expr_saved_at(take_block(run)));
 		break;
 	default: /* DW_CFA_val_expression */
-		set_rule(run, reg, expr_value(take_block(run)));
+		rule_val_expression(run, reg, expr_value(take_block(run)));
 	}
 }
 

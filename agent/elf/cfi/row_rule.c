@@ -8,9 +8,9 @@
  * ucontext_t at the stack pointer. It begins one byte early, so that a lookup of pc - 1 finds it; its row
  * begins   there, too. On aarch64, the kernel's own trampoline has the frame record at x29 instead.
  *
- * - A rule for the stack pointer itself (longjmp, setcontext): the caller's stack pointer is not the CFA.
- * rule.h   cannot express that and need not: registers saved at CFA + n are saved at reg + (off + n). If they
- * are   rewritten in this way, the CFA of the row can be the caller's stack pointer.
+ * - A rule for the stack pointer itself (longjmp, setcontext, GHC's StgRun): the caller's stack pointer is
+ * not the CFA. rule.h cannot express that and need not: registers saved at CFA + n are saved at reg + (off +
+ * n). If they are rewritten in this way, the CFA of the row can be the caller's stack pointer.
  */
 #include "agent/elf/cfi/row_rule.h"
 
@@ -47,6 +47,16 @@ static bool detach(struct elf_reg_rule *rule, const struct elf_rule *cfa)
 	return true;
 }
 
+/* Rewrites "at reg + n" to "at CFA + n" where it can. */
+static void attach(struct elf_reg_rule *rule, const struct elf_rule *cfa)
+{
+	int32_t off;
+
+	if (rule->kind == REG_DEREF_REG && cfa->cfa_kind == CFA_REG_OFF && rule->reg == cfa->cfa_reg &&
+	    !__builtin_sub_overflow(rule->off, cfa->cfa_off, &off))
+		*rule = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = off};
+}
+
 static bool replace_cfa(struct elf_rule *r, struct elf_reg_rule sp)
 {
 	if (!detach(&sp, r) || !detach(&r->fp, r) || !detach(&r->ra, r))
@@ -55,8 +65,10 @@ static bool replace_cfa(struct elf_rule *r, struct elf_reg_rule sp)
 		return false;
 	r->cfa_kind = sp.kind == REG_REGISTER ? CFA_REG_OFF : CFA_DEREF_REG;
 	r->cfa_reg = sp.reg;
-	r->cfa_off = sp.kind == REG_REGISTER ? 0 : sp.off;
+	r->cfa_off = sp.off;
 	r->cfa_add = 0;
+	attach(&r->fp, r);
+	attach(&r->ra, r);
 	return true;
 }
 

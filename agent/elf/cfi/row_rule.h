@@ -9,7 +9,8 @@
 #include "agent/elf/file/arch.h"
 
 /*
- * `sp` is the rule of the stack pointer, REG_SAME if there is none. `signal`: the augmentation of the CIE
+ * `sp` is the rule of the stack pointer, REG_SAME if there is none; the offset of a REG_REGISTER is added to
+ * the register. `signal`: the augmentation of the CIE
  * contains 'S'.
  */
 void row_rule_finish(const struct elf_arch *arch, bool signal, const struct elf_rule *rule,

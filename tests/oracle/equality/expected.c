@@ -87,7 +87,7 @@ static const char *place(struct texts *texts, const struct values *v, enum colum
 		return texts_get(texts, "same");
 	if (s[0] == 'c')
 		return texts_printf(texts, "cfa%s", s + 1);
-	if (strcmp(s, "exp") == 0)
+	if (strcmp(s, "exp") == 0 || strcmp(s, "vexp") == 0)
 		return state->text[column] ? state->text[column] : texts_get(texts, "unsupported");
 	if (strcmp(s, "v+0") == 0 && column == COLUMN_SP)
 		return NULL; /* the value that the stack pointer has without a rule; Go writes it */
@@ -108,6 +108,17 @@ static const char *detach(struct texts *texts, const char *cfa, const char *text
 	return texts_printf(texts, "*(%.*s%+ld)", (int)n, cfa, off + strtol(text + 3, NULL, 10));
 }
 
+/* With a CFA of "rsp+16", turns "*(rsp+8)" into "cfa-8". Does not change other texts. */
+static const char *attach(struct texts *texts, const char *cfa, const char *text)
+{
+	size_t n = strcspn(cfa, "+-*(");
+
+	if (!text || strncmp(text, "*(", 2) != 0 || strncmp(text + 2, cfa, n) != 0 ||
+	    !strchr("+-", text[2 + n]))
+		return text;
+	return texts_printf(texts, "cfa%+ld", strtol(text + 2 + n, NULL, 10) - strtol(cfa + n, NULL, 10));
+}
+
 static struct rule_text finish(struct texts *texts, struct rule_text r, const char *sp, bool signal)
 {
 	const char *cfa = r.cfa;
@@ -120,9 +131,13 @@ static struct rule_text finish(struct texts *texts, struct rule_text r, const ch
 		r.ra = detach(texts, cfa, r.ra);
 	} else if (sp && strcmp(sp, "same") != 0) {
 		sp = detach(texts, cfa, sp);
-		r.cfa = sp[0] == '*' ? sp : texts_printf(texts, "%s+0", sp);
+		r.cfa = sp[strcspn(sp, "*+-")] ? sp : texts_printf(texts, "%s+0", sp);
 		r.fp = detach(texts, cfa, r.fp);
 		r.ra = detach(texts, cfa, r.ra);
+		if (sp[0] != '*') {
+			r.fp = attach(texts, r.cfa, r.fp);
+			r.ra = attach(texts, r.cfa, r.ra);
+		}
 	}
 	return r;
 }

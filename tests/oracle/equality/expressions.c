@@ -113,6 +113,17 @@ static int set_register(struct walk *w, char *rest)
 	return w->state.text[column] ? put_step(w) : -ENOMEM;
 }
 
+static int set_value(struct walk *w, char *rest)
+{
+	char *ops;
+	int column = register_of(rest, &ops);
+
+	if (column < 0 || !ops)
+		return 0;
+	w->state.text[column] = expressions_text(w->f->texts, ops);
+	return w->state.text[column] ? put_step(w) : -ENOMEM;
+}
+
 static int restore_register(struct walk *w, char *rest)
 {
 	char *ops;
@@ -148,17 +159,12 @@ static int instruction(struct walk *w, char *line)
 		const char *name;
 		int (*run)(struct walk *w, char *rest);
 	} known[] = {
-		{"DW_CFA_advance_loc", advance},
-		{"DW_CFA_advance_loc1", advance},
-		{"DW_CFA_advance_loc2", advance},
-		{"DW_CFA_advance_loc4", advance},
-		{"DW_CFA_set_loc", advance},
-		{"DW_CFA_def_cfa_expression", set_cfa},
-		{"DW_CFA_expression", set_register},
-		{"DW_CFA_restore", restore_register},
-		{"DW_CFA_restore_extended", restore_register},
-		{"DW_CFA_remember_state", remember},
-		{"DW_CFA_restore_state", restore},
+		{"DW_CFA_advance_loc", advance},      {"DW_CFA_advance_loc1", advance},
+		{"DW_CFA_advance_loc2", advance},     {"DW_CFA_advance_loc4", advance},
+		{"DW_CFA_set_loc", advance},	      {"DW_CFA_def_cfa_expression", set_cfa},
+		{"DW_CFA_expression", set_register},  {"DW_CFA_val_expression", set_value},
+		{"DW_CFA_restore", restore_register}, {"DW_CFA_restore_extended", restore_register},
+		{"DW_CFA_remember_state", remember},  {"DW_CFA_restore_state", restore},
 	};
 	char *name = line + strspn(line, " "), *rest = name + strcspn(name, ": ");
 	size_t n = (size_t)(rest - name);

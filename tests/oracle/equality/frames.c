@@ -174,7 +174,8 @@ static int64_t put_text(struct frames *f, const char *columns, const char *row, 
 		 * an "exp" of a register that is not compared does no harm: the raw dump is then read without
 		 * success
 		 */
-		.expression = strncmp(row, "exp ", 4) == 0 || strstr(key + len, " exp"),
+		.expression = strncmp(row, "exp ", 4) == 0 || strstr(key + len, " exp") ||
+			      strstr(key + len, " vexp"),
 		.rule = {-1, -1},
 	};
 	return index;

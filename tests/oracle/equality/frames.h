@@ -19,7 +19,7 @@ enum section_kind { EH_FRAME, DEBUG_FRAME, DEBUG_FILE };
 /* The head of the columns ("CFA rbx ra") and the text of a row ("rsp+8 u c-8"). Many rows share one. */
 struct frames_text {
 	const char *columns, *row; /* borrowed from the texts */
-	bool expression;	   /* a column is "exp": the expression is in the raw dump only */
+	bool expression;	   /* a column is "exp" or "vexp": the expression is in the raw dump only */
 	int64_t rule[2];	   /* index of the expected rule, without and with S; -1: not made yet */
 };
 

@@ -27,7 +27,7 @@ static const char usage[] =
 	"  u     readelf prints \"u\" for a register without a rule as for DW_CFA_undefined. For the\n"
 	"        frame pointer (and for x30 on aarch64) both readings are accepted; for rip it is the\n"
 	"        outermost frame.\n"
-	"  exp   the interpreted dump does not show expressions: they are taken from the raw dump\n"
+	"  exp   (and vexp) the interpreted dump does not show expressions: they are from the raw dump\n"
 	"        (--debug-dump=frames), followed through remember_state, restore_state and restore.\n"
 	"  rows  readelf prints rows behind the end of the FDE when the instructions go on: cut. An\n"
 	"        FDE whose instructions are all nops gets no row: the CIE's row holds.\n"

@@ -91,7 +91,9 @@ Test(expr, registers)
 		struct bytes expr;
 		struct elf_reg_rule saved_at, value;
 	} cases[] = {
-		{BYTES("\x76\x70"), {.kind = REG_DEREF_REG, .reg = 6, .off = -16}, {.kind = REG_UNSUPPORTED}},
+		{BYTES("\x76\x70"),
+		 {.kind = REG_DEREF_REG, .reg = 6, .off = -16},
+		 {.kind = REG_REGISTER, .reg = 6, .off = -16}},
 		{BYTES("\x7a\x00"), {.kind = REG_DEREF_REG, .reg = 10}, {.kind = REG_REGISTER, .reg = 10}},
 		{BYTES("\x76\x70\x06"),
 		 {.kind = REG_UNSUPPORTED},
