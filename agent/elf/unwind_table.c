@@ -8,6 +8,7 @@
 #include "agent/base/clock.h"
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/bolt.h"
+#include "agent/elf/code/haskell.h"
 #include "agent/elf/code/known_code.h"
 #include "agent/elf/code/roots.h"
 #include "agent/elf/cfi/ehindex.h"
@@ -119,6 +120,8 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 		r = known_code_read(&spans, img);
 	if (r == 0)
 		r = roots_read(&spans, img);
+	if (r == 0)
+		r = haskell_read(&spans, img);
 	if (r == 0)
 		r = asmrows_read(&spans, img);
 	if (r < 0)

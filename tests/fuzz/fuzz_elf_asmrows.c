@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first bytes say which functions are known; the others are code without call-frame information. The rows
+ * The first bytes say which functions are known, or that the code is searched for that of GHC; the others are
+ * code without call-frame information. The rows
  * must be inside the code, in order, and make a table.
  */
 #include <elf.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/elf/code/asmrows.h"
+#include "agent/elf/code/haskell.h"
 #include "agent/elf/code/starts.h"
 
 #define VA 0x1000u
@@ -54,7 +56,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	piece.code = data + 8;
 	piece.n = size - 8 < CODE_BYTES_MAX ? (uint32_t)(size - 8) : CODE_BYTES_MAX;
 	require(row_spans_init(&spans, NULL, 0) == 0);
-	require(asmrows_read_piece(&spans, &piece) == 0);
+	if (data[0] & 16) { /* with the rule of GHC's StgRun */
+		const struct elf_rule rule = {.cfa_kind = CFA_REG_OFF,
+					      .cfa_reg = 7,
+					      .cfa_off = 16440,
+					      .ra = {REG_CFA_OFF, 0, 0, -8}};
+		const int64_t index = ruleset_intern(&spans.out.rules, &rule);
+
+		require(index > 0);
+		spans.out.stg_run = (uint32_t)index;
+		require(haskell_read_piece(&spans, VA, piece.code, piece.n) == 0);
+	} else {
+		require(asmrows_read_piece(&spans, &piece) == 0);
+	}
 	check_spans(&spans, VA + piece.n);
 	r = row_spans_lay_out(&spans, &rows);
 	require(r == 0 || r == -ENODATA);

@@ -36,6 +36,11 @@ struct cfi_output {
 	struct ruleset rules;
 	struct cfi_row *rows; /* owned */
 	size_t n_rows, rows_cap;
+	/*
+	 * Rule of a row whose stack pointer has a rule of its own, rsp + n: that of GHC's StgRun
+	 * (code/haskell.h). 0: there is none.
+	 */
+	uint32_t stg_run;
 	struct cfi_state *states; /* owned: the stack of DW_CFA_remember_state, reused for each FDE */
 	size_t states_cap;
 };

@@ -98,7 +98,11 @@ static __attribute__((noinline)) int64_t look_up_rule(struct run *run)
 
 	if (!is_usual(run)) {
 		row_rule_finish(run->section->arch, run->cie->signal, &state->rule, state->sp, &rule);
-		return ruleset_intern(&run->out->rules, &rule);
+		int64_t index = ruleset_intern(&run->out->rules, &rule);
+		if (index > 0 && state->sp.kind == REG_REGISTER && state->sp.reg == run->sp &&
+		    state->sp.off > 0)
+			run->out->stg_run = (uint32_t)index;
+		return index;
 	}
 	if (!state->family)
 		state->family = family_of(run);
