@@ -4,7 +4,7 @@
  * address three results are stored: the best function with a size that covers it; the nearest label (a symbol
  * without a size) before it; and the nearest points before and behind it at which any function begins or
  * ends. Nothing changes between these two points, so they are the bounds of the result, and a label covers an
- * address if no other point lies between them.
+ * address if no other point lies between them, and if its function does not end before (label_end.h).
  *
  * A label or a point is stored with the nearest address only; a final pass over the addresses passes it on to
  * the next ones.
@@ -18,6 +18,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/elf/code/label_end.h"
 #include "agent/elf/file/debugdata.h"
 #include "agent/elf/names/extents.h"
 #include "agent/elf/names/go_names.h"
@@ -25,6 +26,7 @@
 #include "agent/elf/file/strtab.h"
 
 #define SYMBOLS_PER_READ 2048
+#define LABELS_BYTES_MAX (8u << 20)
 
 #define SYMSOURCES_MAX 3u
 
@@ -54,11 +56,23 @@ struct target {
 	uint64_t low, high; /* nearest points; low <= addr < high */
 };
 
+/* An address that lies behind the function of the label before it. */
+struct left_label {
+	size_t index; /* in the caller's arrays */
+	struct candidate label;
+	uint64_t end; /* of the function */
+};
+
 struct batch {
 	struct symsource sources[SYMSOURCES_MAX];
 	unsigned n_sources;
 	struct target *targets; /* owned; sorted by address */
 	size_t n;
+	uint64_t label; /* the last one whose end was looked for; UINT64_MAX: none */
+	uint64_t label_end;
+	uint64_t label_bytes;	 /* of code that may still be read to find the ends of labels */
+	struct left_label *left; /* owned */
+	size_t n_left, cap_left;
 	uint64_t budget; /* further visits of targets by symbols with a size, which may be nested */
 };
 
@@ -331,14 +345,40 @@ static char *copy_name(const char *s)
 	return strndup(s, bare_len(s));
 }
 
-static int write_answers(struct batch *b, struct elf_symbol *ret)
+/*
+ * Whether the label names the address. If its function ends before, it is remembered: an FDE may say that the
+ * function goes on.
+ */
+static int is_in_label(struct batch *b, struct target *t, const struct elf_image *img)
 {
+	if (!t->label.name || t->label.start != t->low)
+		return 0;
+	if (b->label != t->low) {
+		b->label = t->low;
+		b->label_end = label_end(img, t->low, t->high, &b->label_bytes);
+	}
+	if (t->addr < b->label_end) {
+		t->high = b->label_end;
+		return 1;
+	}
+	if (array_reserve(&b->left, &b->cap_left, b->n_left + 1, sizeof *b->left) < 0)
+		return -ENOMEM;
+	b->left[b->n_left++] = (struct left_label){t->index, t->label, b->label_end};
+	return 0;
+}
+
+static int write_answers(struct batch *b, const struct elf_image *img, struct elf_symbol *ret)
+{
+	b->label = UINT64_MAX;
+	b->label_bytes = LABELS_BYTES_MAX;
+	b->n_left = 0;
 	for (size_t i = 0; i < b->n; i++) {
 		struct target *t = &b->targets[i];
-		const struct candidate *c = t->sized.name ? &t->sized : NULL;
+		const int in_label = t->sized.name ? 0 : is_in_label(b, t, img);
+		const struct candidate *c = t->sized.name ? &t->sized : in_label ? &t->label : NULL;
 
-		if (!c && t->label.name && t->label.start == t->low)
-			c = &t->label;
+		if (in_label < 0)
+			return in_label;
 		ret[t->index].start = t->low;
 		ret[t->index].end = t->high;
 		if (!c)
@@ -346,6 +386,27 @@ static int write_answers(struct batch *b, struct elf_symbol *ret)
 		ret[t->index].name = copy_name(name_of(b, c));
 		if (!ret[t->index].name)
 			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Decides on the addresses behind the functions of labels, when the FDEs are known. */
+static int name_left(struct batch *b, struct elf_symbol *ret)
+{
+	for (size_t i = 0; i < b->n_left; i++) {
+		const struct left_label *l = &b->left[i];
+		struct elf_symbol *s = &ret[l->index];
+
+		if (s->name)
+			continue;
+		if (!s->unnamed) {
+			s->start = s->start > l->end ? s->start : l->end;
+		} else if (s->start == l->label.start) {
+			s->unnamed = false;
+			s->name = copy_name(name_of(b, &l->label));
+			if (!s->name)
+				return -ENOMEM;
+		}
 	}
 	return 0;
 }
@@ -368,7 +429,7 @@ static int find_functions(struct batch *b, const struct elf_image *img, const ui
 	if (r < 0)
 		return r;
 	carry_on(b);
-	return write_answers(b, ret);
+	return write_answers(b, img, ret);
 }
 
 /*
@@ -383,8 +444,15 @@ static int name_ifunc_slots(struct batch *b, const struct elf_image *img, const 
 
 	if (!resolvers)
 		return -ENOMEM;
+	/* the indices of b->left are those of the caller's addresses */
+	struct left_label *left = TAKE_PTR(b->left);
+	const size_t n_left = b->n_left;
+	b->cap_left = 0;
 	b->n = slots->n;
 	r = find_functions(b, img, slots->resolvers, resolvers);
+	free(b->left);
+	b->left = left;
+	b->n_left = b->cap_left = n_left;
 	for (size_t i = 0; i < slots->n && r == 0; i++)
 		r = plt_name_slot(&ret[slots->slots[i].index], &slots->slots[i], resolvers[i].name);
 	for (size_t i = 0; i < slots->n; i++)
@@ -406,7 +474,9 @@ static int resolve(struct batch *b, struct elf_image *img, const uint64_t *addrs
 		r = name_ifunc_slots(b, img, &slots, ret);
 	if (r == 0)
 		r = gonames_resolve(img, addrs, n, lines, ret);
-	return r == 0 ? extents_resolve(img, addrs, n, ret) : r;
+	if (r == 0)
+		r = extents_resolve(img, addrs, n, ret);
+	return r == 0 ? name_left(b, ret) : r;
 }
 
 static int resolve_all(struct elf_image *img, struct elf_image *debug, uint64_t delta, const uint64_t *addrs,
@@ -424,6 +494,7 @@ static int resolve_all(struct elf_image *img, struct elf_image *debug, uint64_t 
 	for (unsigned i = 0; i < SYMSOURCES_MAX; i++)
 		symsource_fini(&b->sources[i]);
 	free(b->targets);
+	free(b->left);
 	free(b);
 	for (size_t i = 0; r < 0 && i < n; i++) {
 		free(ret[i].name);

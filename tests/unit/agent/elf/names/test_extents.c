@@ -10,26 +10,33 @@
 #define TEXT_BYTES 0x1000u
 #define EXPORT 0x1400 /* "exported", 0x40 bytes, inside an FDE of 0x100 bytes from 0x13c0 on */
 
+#define LABEL 0x1500 /* "label", without size: a return, and more that its FDE covers */
+
 static const struct {
 	uint64_t start, len;
 } fdes[] = {
 	{0x1000, 0x40}, {0x1040, 0x10}, {0x1100, 0x100}, /* the FDE at 0x1150 lies inside the third */
-	{0x1150, 0x10}, {0x1300, 0x0},	{0x13c0, 0x100},
+	{0x1150, 0x10}, {0x1300, 0x0},	{0x13c0, 0x100}, {LABEL, 0x80},
 };
 
 static int stripped(bool with_frames)
 {
 	static char code[TEXT_BYTES];
-	static const char strings[] = "\0exported";
+	static const char strings[] = "\0exported\0label";
 	const Elf64_Sym symbols[] = {{0},
 				     {.st_name = 1,
 				      .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
 				      .st_shndx = 1,
 				      .st_value = EXPORT,
-				      .st_size = 0x40}};
+				      .st_size = 0x40},
+				     {.st_name = 10,
+				      .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE),
+				      .st_shndx = 1,
+				      .st_value = LABEL}};
 	_cleanup_buf_ struct buf frames = {0}, file = {0};
 	size_t cie = put_cie(&frames, EM_X86_64, "zR", X86_START);
 
+	code[LABEL - TEXT_VA] = '\xc3';
 	for (size_t i = 0; i < ARRAY_SIZE(fdes); i++)
 		put_fde(&frames, cie, true, fdes[i].start, fdes[i].len, BYTES(""));
 	put_u32(&frames, 0);
@@ -76,6 +83,9 @@ Test(extents, functions_without_symbols)
 	expect(img, 0x13d0, NULL, true, 0x13c0, EXPORT); /* up to the function that has a name */
 	expect(img, 0x1450, NULL, false, EXPORT + 0x40,
 	       0x14c0); /* behind it: unknown, since the FDE begins before the named function */
+	expect(img, LABEL, "label", false, LABEL, LABEL + 1);
+	expect(img, LABEL + 0x40, "label", false, LABEL, LABEL + 0x80); /* its FDE goes on */
+	expect(img, LABEL + 0x80, NULL, false, LABEL + 0x80, 0x2000);
 	elf_image_free(img);
 }
 

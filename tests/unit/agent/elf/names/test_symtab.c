@@ -165,6 +165,51 @@ Test(symtab, rules)
 	}
 }
 
+/* Symbols without size name the function that begins there, not what follows it. */
+static const struct {
+	const char *what;
+	struct bytes code; /* at 0x1100 */
+	uint64_t addr;
+	const char *expected;
+} end_cases[] = {
+	{"frame_dummy: endbr64; jmp back", BYTES("\xf3\x0f\x1e\xfa\xeb\xe0"), 0x1104, "f [1100, 1106)"},
+	{"behind it", BYTES("\xf3\x0f\x1e\xfa\xeb\xe0"), 0x1106, "- [1106, 1200)"},
+	{"a branch over a return: test; je; ret; nop; xor; ret",
+	 BYTES("\x85\xff\x74\x02\xc3\x90\x31\xc0\xc3"), 0x1107, "f [1100, 1109)"},
+	{"behind its second return", BYTES("\x85\xff\x74\x02\xc3\x90\x31\xc0\xc3"), 0x1109, "- [1109, 1200)"},
+	{"a loop and a return", BYTES("\x48\xff\xcf\x75\xfb\xc3"), 0x1180, "- [1106, 1200)"},
+	{"a loop that is entered at its end: jmp; dec; test; jne; ret",
+	 BYTES("\xeb\x03\x48\xff\xcf\x85\xff\x75\xf9\xc3"), 0x1109, "f [1100, 110a)"},
+	{"a jump to another function", BYTES("\xe9\x00\x02\x00\x00"), 0x1105, "- [1105, 1200)"},
+	{"a trap", BYTES("\x0f\x0b"), 0x1102, "- [1102, 1200)"},
+	{"a table of jumps: more of it may follow", BYTES("\xff\xe0"), 0x1180, "f [1100, 1200)"},
+	{"no instruction", BYTES("\x06"), 0x1180, "f [1100, 1200)"},
+	{"no end", BYTES("\x90"), 0x11ff, "f [1100, 1200)"},
+};
+
+Test(symtab, ends_of_labels)
+{
+	static const struct symbol symbols[] = {{"f", 0x1100, 0, LABEL(STB_LOCAL), CODE},
+						{"g", 0x1200, 16, FUNC(STB_GLOBAL), CODE}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(end_cases); i++) {
+		struct elf_symbol s;
+
+		memset(code, 0, sizeof code);
+		memcpy(code + 0x100, end_cases[i].code.data, end_cases[i].code.len);
+		struct elf_image *img = image_with(EM_X86_64, symbols, 2, SHT_SYMTAB);
+		cr_assert_eq(elf_symtab_resolve(img, &end_cases[i].addr, 1, &s), 0);
+		check_symbol(end_cases[i].what, &s, end_cases[i].expected);
+		free(s.name);
+		elf_image_free(img);
+		img = image_with(EM_AARCH64, symbols, 2, SHT_SYMTAB);
+		cr_assert_eq(elf_symtab_resolve(img, &end_cases[i].addr, 1, &s), 0);
+		check_symbol("aarch64: not known", &s, "f [1100, 1200)");
+		free(s.name);
+		elf_image_free(img);
+	}
+}
+
 Test(symtab, mapping_symbols_are_no_names)
 {
 	static const struct symbol symbols[] = {
