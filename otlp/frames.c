@@ -189,7 +189,9 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 	const char *text;
 	int r;
 
-	r = frame_type_attr(f, d, frame, &l.attr);
+	r = frame_type_attr(f, d, frame, &l.attrs[0]);
+	if (r == 0 && frame->tier)
+		r = intern_named_attr(d, "proflet.frame.tier", frame->tier, &l.attrs[1]);
 	if (r < 0)
 		return r;
 	if (frame->n_lines)
@@ -238,6 +240,8 @@ static size_t frame_bound(const struct otlp_frames *f, const struct frame *frame
 			 string_bound(frame->lines[i].file);
 	if (frame->runtime)
 		bound += ATTR_FIXED + string_bound(frame->runtime);
+	if (frame->tier)
+		bound += ATTR_FIXED + string_bound(frame->tier);
 	if (frame->function && *frame->function)
 		bound += string_bound(frame->function) + string_bound(frame->system_name);
 	else

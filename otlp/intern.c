@@ -285,7 +285,8 @@ static int intern_location(struct otlp_dict *d, const struct otlp_dict_location 
 {
 	otlp_line line[OTLP_LINES_MAX], *pointers[OTLP_LINES_MAX];
 	otlp_location m = OTLP_LOCATION_INIT;
-	int32_t attr = key->attr;
+	int32_t attrs[OTLP_LOCATION_ATTRS];
+	size_t n_attrs = 0;
 	uint64_t hash;
 
 	if (find(d, LOCATIONS, l, &hash, ret))
@@ -300,8 +301,11 @@ static int intern_location(struct otlp_dict *d, const struct otlp_dict_location 
 	m.address = key->address;
 	m.n_lines = n;
 	m.lines = pointers;
-	m.n_attribute_indices = attr ? 1 : 0;
-	m.attribute_indices = &attr;
+	for (size_t i = 0; i < OTLP_LOCATION_ATTRS; i++)
+		if (key->attrs[i])
+			attrs[n_attrs++] = key->attrs[i];
+	m.n_attribute_indices = n_attrs;
+	m.attribute_indices = attrs;
 	return intern_message(d, LOCATIONS, l, hash, &m.base, ret);
 }
 

@@ -31,11 +31,12 @@ struct otlp_dict_mapping {
 	uint32_t zero; /* keys are compared as bytes: no hidden padding */
 };
 
+#define OTLP_LOCATION_ATTRS 2
+
 struct otlp_dict_location {
 	uint64_t address;
-	int32_t mapping, function; /* function 0: the location has no line */
-	int32_t attr;
-	uint32_t zero;
+	int32_t mapping, function;	    /* function 0: the location has no line */
+	int32_t attrs[OTLP_LOCATION_ATTRS]; /* 0: none */
 };
 
 #define OTLP_LINES_MAX 64 /* per location */

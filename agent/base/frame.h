@@ -55,6 +55,7 @@ struct frame {
 	const struct frame_line *lines; /* inlined calls, innermost first, the last is `function`; NULL */
 	size_t n_lines;
 	uint64_t unnamed_start; /* start of a function without a symbol; 0: unknown, or it has a symbol */
+	const char *tier;	/* compiler of the runtime that made the code; static; NULL: unknown */
 };
 
 /* Identifies the function of a frame without a name: by its start, if that is known, else by the address. */

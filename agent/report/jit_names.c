@@ -201,7 +201,9 @@ bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret)
 	if (!symbol_jit_find(n->jit, slot, ret->address, &s))
 		return true;
 	ret->function = jit_name_readable(s.name);
-	ret->system_name = ret->function == s.name ? NULL : s.name;
+	ret->tier = jit_name_tier(s.name);
+	/* a function has one name in all tiers: the complete one differs between them */
+	ret->system_name = ret->function == s.name || ret->tier ? NULL : s.name;
 	ret->runtime = jit_name_language(s.name) ?: runtime(n, symbol_jit_process(n->jit, slot));
 	return true;
 }

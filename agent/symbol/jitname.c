@@ -10,11 +10,16 @@
 #define DUMP_END ".dump"
 
 /*
- * The kinds of code that V8 generates for JavaScript. A tier follows: ~ interpreted, ^ baseline, + and *
- * optimised.
+ * The kinds of code that V8 generates for JavaScript. A mark follows: the tier, before it "o" if the code is
+ * entered in a loop (on-stack replacement), behind it "'" if it is for one closure. No function has a name
+ * that begins so.
  */
 static const char *const v8_kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
-#define V8_TIERS "~^+*"
+
+static const struct {
+	char mark;
+	const char *name;
+} v8_tiers[] = {{'~', "interpreter"}, {'^', "sparkplug"}, {'+', "maglev"}, {'*', "turbofan"}};
 
 static const char *after(const char *s, const char *begin)
 {
@@ -63,6 +68,29 @@ static const char *after_v8_kind(const char *name)
 	return rest;
 }
 
+/* The name without the mark of its tier, whose name is *ret_tier; NULL: there is none. */
+static const char *after_v8_tier(const char *s, const char **ret_tier)
+{
+	const char *mark = s + (*s == 'o');
+
+	*ret_tier = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(v8_tiers); i++)
+		if (*mark == v8_tiers[i].mark)
+			*ret_tier = v8_tiers[i].name;
+	if (*ret_tier)
+		return mark + 1 + (mark[1] == '\'');
+	return s + (*s == '\''); /* a name cannot begin with it */
+}
+
+const char *jit_name_tier(const char *name)
+{
+	const char *rest = after_v8_kind(name), *tier = NULL;
+
+	if (rest)
+		(void)after_v8_tier(rest, &tier);
+	return tier;
+}
+
 const char *jit_name_language(const char *name)
 {
 	if (after_v8_kind(name))
@@ -72,12 +100,9 @@ const char *jit_name_language(const char *name)
 
 const char *jit_name_readable(const char *name)
 {
-	const char *rest = after_v8_kind(name);
+	const char *rest = after_v8_kind(name), *tier;
 
-	if (rest && *rest && strchr(V8_TIERS, *rest))
-		rest++;
-	else if (!rest)
-		rest = after(name, "py::");
+	rest = rest ? after_v8_tier(rest, &tier) : after(name, "py::");
 	if (!rest)
 		return name;
 	rest += strspn(rest, " ");

@@ -17,6 +17,11 @@ const char *jit_name_runtime(const char *file);
 /* The runtime that names code in this way. NULL: unknown, or several do. Static. */
 const char *jit_name_language(const char *name);
 /*
+ * The compiler of V8 that made the code, by the mark in its name: "interpreter", "sparkplug", "maglev",
+ * "turbofan". NULL: it has no mark. Static.
+ */
+const char *jit_name_tier(const char *name);
+/*
  * The part of a name that a developer recognises: without V8's kind and tier of the code ("JS:*work a.js:1:2"
  * → "work a.js:1:2", so that a function has one name in all its tiers) and without CPython's "py::". Points
  * into `name`.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/symbol/jitname.h"
 #include "agent/symbol/jittable.h"
 #include "agent/symbol/perfmap.h"
 
@@ -37,6 +38,15 @@ static struct jit_table *parse(const char *text, size_t len, size_t first)
 	return t;
 }
 
+/* What is shown of a name is its end, and is not empty; a name without mark stays as it is. */
+static void check_name(const char *name)
+{
+	const char *readable = jit_name_readable(name), *language = jit_name_language(name);
+
+	require(readable >= name && readable < name + strlen(name));
+	require(language || (readable == name && !jit_name_tier(name)));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
@@ -63,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(jit_table_find(pieces, addr, &b) && strcmp(a.name, b.name) == 0);
 		require(a.start <= addr && addr < a.end && a.end <= JIT_ADDRESS_MAX);
 		require(a.name[0] && strlen(a.name) <= JIT_NAME_MAX);
+		check_name(a.name);
 		require(!jit_table_find(whole, a.end, &b) || b.start == a.end);
 	}
 	jit_table_free(whole);

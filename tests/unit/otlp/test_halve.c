@@ -64,9 +64,10 @@ static struct otlp_request *a_whole(unsigned n, unsigned big, bool aggregate)
 		char name[32];
 
 		snprintf(name, sizeof name, "function_%u", i);
-		const struct frame f[] = {{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0},
-					  stack_a[i % 2],
-					  stack_a[1]};
+		const struct frame f[] = {
+			{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL},
+			stack_a[i % 2],
+			stack_a[1]};
 		for (size_t k = 0; k < n_ts; k++)
 			ts[k] = START + i * 1000 + k;
 		cr_assert_eq(otlp_batch_resource(b, &resource, 1), 0);
@@ -263,7 +264,8 @@ Test(halve, sums_of_nanoseconds)
 							  .values = values,
 							  .n = 2};
 
-		numbered[i] = (struct frame){&app, 0x1000 + i, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0};
+		numbered[i] =
+			(struct frame){&app, 0x1000 + i, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL};
 		cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
 	}
 	cr_assert_eq(otlp_batch_finish(b, &whole), 0);

@@ -15,7 +15,7 @@ Test(intern, equal_values_have_one_index)
 	_cleanup_dict_ struct otlp_dict *d = NULL;
 	_cleanup_buf_ struct buf b = {0};
 	struct otlp_dict_mapping mapping = {.start = 1, .limit = 2}, no_mapping = {0};
-	struct otlp_dict_location location = {.address = 5, .attr = 1};
+	struct otlp_dict_location location = {.address = 5, .attrs = {1}};
 	int32_t i, j, locations[] = {1, 2};
 
 	cr_assert_eq(otlp_dict_new(&d), 0);

@@ -123,6 +123,41 @@ Test(profile, bare_frames)
 	check_frames(true);
 }
 
+/* Code of one function that two compilers made: two locations, with the compiler's name, of one function. */
+Test(profile, tiers_of_one_function)
+{
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	_cleanup_request_ struct otlp_request *r = NULL;
+	const struct frame frames[] = {
+		{.address = 0x1100, .function = "work a.js:1:2", .runtime = "v8js", .tier = "turbofan"},
+		{.address = 0x2200, .function = "work a.js:1:2", .runtime = "v8js", .tier = "sparkplug"},
+		{.address = 0x3300, .function = "stub", .runtime = "v8js"},
+	};
+
+	cr_assert_eq(otlp_batch_resource(b, NULL, 0), 0);
+	add(b, frames, ARRAY_SIZE(frames), START);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	message *m = unpack(r);
+	const dictionary *d = m->dictionary;
+	const otlp_sample *s = m->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0];
+	int32_t function = location_of(d, s, 0)->lines[0]->function_index;
+
+	cr_expect_eq(location_of(d, s, 1)->lines[0]->function_index, function);
+	cr_expect_neq(location_of(d, s, 2)->lines[0]->function_index, function);
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		const otlp_location *l = location_of(d, s, i);
+
+		cr_assert_eq(l->n_attribute_indices, frames[i].tier ? 2 : 1);
+		cr_expect_str_eq(attr_key(d, l->attribute_indices[0]), "profile.frame.type");
+		if (!frames[i].tier)
+			continue;
+		cr_expect_str_eq(attr_key(d, l->attribute_indices[1]), "proflet.frame.tier");
+		cr_expect_str_eq(d->attribute_table[l->attribute_indices[1]]->value->string_value,
+				 frames[i].tier);
+	}
+	message_free(m);
+}
+
 /* Two addresses of one function: with an inlined call, and without. */
 Test(profile, inlined_calls_are_lines_of_one_location)
 {

@@ -155,11 +155,14 @@ Test(jit_names, a_name_may_tell_its_language)
 	look(&s, s.process);
 	f = named(&s, s.process, CODE);
 	cr_expect_str_eq(f.function, "work a.js:1:2");
-	cr_expect_str_eq(f.system_name, "JS:*work a.js:1:2");
+	cr_expect_null(f.system_name, "it would be another function in each tier");
+	cr_expect_str_eq(f.tier, "turbofan");
 	cr_expect_str_eq(f.runtime, "v8js");
 	f = named(&s, s.process, CODE + 0x1000);
 	cr_expect_str_eq(f.function, "main:app.py");
 	cr_expect_str_eq(f.runtime, "cpython");
+	cr_expect_str_eq(f.system_name, "py::main:app.py");
+	cr_expect_null(f.tier);
 	f = named(&s, s.process, CODE + 0x2000);
 	cr_expect_str_eq(f.function, "stub");
 	cr_expect_null(f.system_name);

@@ -7,27 +7,37 @@
 Test(jitname, readable)
 {
 	static const struct {
-		const char *name, *readable, *language; /* NULL: none */
+		const char *name, *readable, *language, *tier; /* NULL: none */
 	} rows[] = {
-		{"JS:*work /a.js:1:2", "work /a.js:1:2", "v8js"},
-		{"LazyCompile:~work /a.js:1:2", "work /a.js:1:2", "v8js"},
-		{"Function:^work file:///b.mjs:3:4", "work file:///b.mjs:3:4", "v8js"},
-		{"JS:+ /a.js:9:1", "/a.js:9:1", "v8js"},
-		{"JS:*", "JS:*", "v8js"},
-		{"Builtin:ArrayMap", "Builtin:ArrayMap", NULL},
-		{"py::outer:/srv/app.py", "outer:/srv/app.py", "cpython"},
-		{"py::", "py::", "cpython"},
-		{"int Hot.loop(int)", "int Hot.loop(int)", NULL},
-		{"JSON", "JSON", NULL},
-		{"", "", NULL},
+		{"JS:*work /a.js:1:2", "work /a.js:1:2", "v8js", "turbofan"},
+		{"JS:*'work /a.js:1:2", "work /a.js:1:2", "v8js", "turbofan"},
+		{"JS:o*work /a.js:1:2", "work /a.js:1:2", "v8js", "turbofan"},
+		{"JS:o+'work /a.js:1:2", "work /a.js:1:2", "v8js", "maglev"},
+		{"JS:+work /a.js:1:2", "work /a.js:1:2", "v8js", "maglev"},
+		{"JS:'work /a.js:1:2", "work /a.js:1:2", "v8js", NULL},
+		{"JS:o /a.js:1:2", "o /a.js:1:2", "v8js", NULL},
+		{"JS:on /a.js:1:2", "on /a.js:1:2", "v8js", NULL},
+		{"LazyCompile:~work /a.js:1:2", "work /a.js:1:2", "v8js", "interpreter"},
+		{"Function:^work file:///b.mjs:3:4", "work file:///b.mjs:3:4", "v8js", "sparkplug"},
+		{"JS:+ /a.js:9:1", "/a.js:9:1", "v8js", "maglev"},
+		{"JS:*", "JS:*", "v8js", "turbofan"},
+		{"JS:o+'", "JS:o+'", "v8js", "maglev"},
+		{"JS:", "JS:", "v8js", NULL},
+		{"Builtin:ArrayMap", "Builtin:ArrayMap", NULL, NULL},
+		{"py::outer:/srv/app.py", "outer:/srv/app.py", "cpython", NULL},
+		{"py::", "py::", "cpython", NULL},
+		{"int Hot.loop(int)", "int Hot.loop(int)", NULL, NULL},
+		{"JSON", "JSON", NULL, NULL},
+		{"", "", NULL, NULL},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		const char *language = jit_name_language(rows[i].name);
+		const char *language = jit_name_language(rows[i].name), *tier = jit_name_tier(rows[i].name);
 
 		cr_expect_str_eq(jit_name_readable(rows[i].name), rows[i].readable);
 		cr_expect(rows[i].language ? language && strcmp(language, rows[i].language) == 0 : !language,
 			  "%s", rows[i].name);
+		cr_expect(rows[i].tier ? tier && strcmp(tier, rows[i].tier) == 0 : !tier, "%s", rows[i].name);
 	}
 }
 
