@@ -281,3 +281,41 @@ const char *proc_image_executable(const struct proc_image *i)
 		return i->comm;
 	return slash && slash[1] ? slash + 1 : exe;
 }
+
+/*
+ * Whether s is a name that any program's main thread could have. Letter case, spaces and punctuation make no
+ * difference: "Main Thread", "main_thread".
+ */
+static bool is_general(const char *s)
+{
+	static const char *const names[] = {"main", "mainthread", "mainthrd", "mainloop"};
+	char letters[PROC_TASK_COMM_LEN];
+	size_t n = 0;
+
+	for (; *s && n + 1 < sizeof letters; s++) {
+		if (*s >= 'A' && *s <= 'Z')
+			letters[n++] = (char)(*s - 'A' + 'a');
+		else if (!strchr(" -_.:", *s))
+			letters[n++] = *s;
+	}
+	letters[n] = '\0';
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+		if (strcmp(letters, names[k]) == 0)
+			return true;
+	return false;
+}
+
+const char *proc_image_name(const struct proc_image *i)
+{
+	const char *exe = proc_image_executable(i);
+	size_t same = 0; /* bytes with which both names begin */
+
+	if (strcmp(i->comm, i->program->comm) == 0)
+		return i->comm;
+	while (exe[same] && exe[same] == i->comm[same])
+		same++;
+	/* "node-MainThread" of node */
+	if (!exe[same] && i->comm[same] && strchr("-_:", i->comm[same]))
+		return is_general(i->comm + same + 1) ? exe : i->comm;
+	return is_general(i->comm) ? exe : i->comm;
+}

@@ -24,7 +24,8 @@ struct process;
 /* What one execve set; shared by the images of the process and of its forks. */
 struct proc_program {
 	unsigned refs;
-	char *exe;	    /* path, owned; NULL while unknown */
+	char *exe;		       /* path, owned; NULL while unknown */
+	char comm[PROC_TASK_COMM_LEN]; /* that execve set: name of the file, or script; "": unknown */
 	char *service_name; /* value of OTEL_SERVICE_NAME, owned; NULL: it has none, or it was not read yet */
 	uint64_t environ_ns; /* CLOCK_MONOTONIC, after the environment was read; 0: it was not read */
 	uint32_t environ_pid;
@@ -89,6 +90,12 @@ void proc_program_leave(struct proc_program *g, uint32_t pid, uint64_t time_ns);
 
 /* The file name of the executable, or the comm if that is unknown. Borrowed from the image. */
 const char *proc_image_executable(const struct proc_image *i);
+/*
+ * What a person calls the process: its comm, which is that of its main thread, or the file name of the
+ * executable if the main thread was renamed to something that says only what it is ("MainThread",
+ * "node-MainThread"). A program or script that is called so keeps its name. Borrowed.
+ */
+const char *proc_image_name(const struct proc_image *i);
 
 /*
  * The task that ran when a sample was taken, with the names it had then. Borrowed until process events are

@@ -199,7 +199,7 @@ static void send_stack(struct sender *s, const struct sample_entry *e)
 	const struct cgroup_meta *m = resource_workload(i);
 	uint32_t detail;
 	const struct output_stack stack = {
-		.process = i->comm,
+		.process = proc_image_name(i),
 		.pid = i->pid,
 		.thread = e->thread,
 		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,

@@ -257,10 +257,12 @@ void process_names_exec(struct process_names *n, struct process *p, const struct
 	p->n_threads = 0;
 	p->main_over = false;
 	proc_images_forget(p, n->drained_ns);
-	if (proc_image_exec(p, exec->time_ns, &image) == 0)
+	if (proc_image_exec(p, exec->time_ns, &image) == 0) {
 		comm_set(image, exec->name);
-	else
+		memcpy(image->program->comm, image->comm, sizeof image->program->comm);
+	} else {
 		gap_note(n->options.gaps, GAP_NO_MEMORY);
+	}
 }
 
 void process_names_forked(struct process_names *n, struct process *child, struct process *parent,

@@ -92,6 +92,52 @@ Test(image, by_time)
 	}
 }
 
+/* What the process is called, of what its main thread is called. */
+Test(image, names)
+{
+	static const struct {
+		const char *exec, *comm, *exe, *name;
+	} cases[] = {
+		{"node", "node", "/usr/bin/node", "node"},
+		{"node", "MainThread", "/usr/bin/node", "node"},
+		{"node", "node-MainThread", "/usr/bin/node", "node"},
+		{"", "MainThread", "/usr/bin/node", "node"}, /* older than the agent */
+		{"app", "main", "/srv/app", "app"},
+		{"app", "Main Thread", "/srv/app", "app"},
+		{"app", "main_thread", "/srv/app", "app"},
+		{"app", "worker", "/srv/app", "worker"},
+		{"app", "MainThread", NULL, "MainThread"},
+		/* a program or script of that name */
+		{"main", "main", "/srv/main", "main"},
+		{"main", "main", "/usr/bin/python3.11", "main"},
+		{"", "main", "/srv/main", "main"},
+		/* more telling than the executable */
+		{"nginx", "nginx: worker", "/usr/sbin/nginx", "nginx: worker"},
+		{"postgres", "postgres: writer", "/usr/lib/postgresql/15/bin/postgres", "postgres: write"},
+		{"deploy.sh", "deploy.sh", "/usr/bin/bash", "deploy.sh"},
+		{"python3", "gunicorn", "/usr/bin/python3.11", "gunicorn"},
+		{"java", "worker-7", "/opt/jdk/bin/java", "worker-7"},
+		{"a-very-long-nam", "a-very-long-nam", "/srv/a-very-long-name", "a-very-long-nam"},
+		{"app", "app-reader", "/srv/app", "app-reader"},
+		{"app", "mainframe", "/srv/app", "mainframe"},
+		{"app", "", "/srv/app", ""},
+	};
+	_cleanup_table_ struct proc_table *t = table_new();
+	struct process *p = add(t, 10, 100, "shell");
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char exec[PROC_TASK_COMM_LEN], comm[PROC_TASK_COMM_LEN];
+
+		snprintf(exec, sizeof exec, "%.15s", cases[i].exec);
+		snprintf(comm, sizeof comm, "%.15s", cases[i].comm);
+		struct proc_image *image = exec_at(p, 200 + 10 * i, exec, cases[i].exe);
+		strcpy(image->program->comm, exec);
+		image = rename_at(p, 205 + 10 * i, comm);
+		cr_expect_str_eq(proc_image_name(image), cases[i].name, "%s: %s", cases[i].comm,
+				 proc_image_name(image));
+	}
+}
+
 /* Facts about a program that are found after it began apply to all of its samples, including earlier ones. */
 Test(image, the_executable_is_known_later)
 {
