@@ -65,9 +65,10 @@ def deep(work, depth, mode=SPIN, kinds=SMALL, functions=10, given_up=False, fres
 AGAIN = """i=0
 while :; do
 	i=$((i + 1))
-	mkdir "$1.$i" && cp "$1" "$1.$i/flow" && echo $i >> "$1.$i/flow" || exit 1
-	timeout 0.2 "$1.$i/flow" spin
-	rm -r "$1.$i"
+	folder=$1.$$.$i
+	mkdir "$folder" && cp "$1" "$folder/flow" && echo $i >> "$folder/flow" || exit 1
+	timeout 0.2 "$folder/flow" spin
+	rm -r "$folder"
 done
 """
 
