@@ -38,12 +38,15 @@
 
 #define ENTRY_ALIGN 16
 #define NO_STATE 0
+/* The CFA is lost, on another stack for example. Where such a path meets others there are no rows, either. */
+#define LOST_STATE 1
 /* Times that a function is followed: a wrong guess contradicts whatever is assumed. */
 #define TRIES_KNOWN 64
 #define TRIES_GUESS 2
 #define ASSUMPTIONS_MAX 0xfffeu /* of one function */
 #define BEHIND_BYTES 256	/* behind the last known instruction, in which more of the function may be */
 #define ROUNDS_MAX 4
+#define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
 
@@ -79,7 +82,7 @@ struct sweep {
 	struct code_piece piece;
 	struct code_returns returns;
 	struct place *places;
-	struct flow_state *states; /* [0] is unused */
+	struct flow_state *states; /* [NO_STATE] and [LOST_STATE] are zeros */
 	size_t n_states, cap_states;
 	uint32_t *table; /* of states by their hash; a power of two */
 	size_t n_table;
@@ -150,7 +153,7 @@ static bool table_grow(struct sweep *s)
 	free(s->table);
 	s->table = table;
 	s->n_table = n;
-	for (size_t i = 1; i < s->n_states; i++) {
+	for (size_t i = LOST_STATE + 1; i < s->n_states; i++) {
 		size_t at = state_hash(&s->states[i]) & (n - 1);
 
 		while (table[at])
@@ -249,6 +252,8 @@ static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assum
 	bool changed;
 
 	if (p->flags & ACCEPTED) { /* by another function, which has this part, too */
+		if (state == LOST_STATE || p->state == LOST_STATE)
+			return;
 		if (!same_rule(s, p->state, state))
 			contradict(s, assumption);
 		else if (jumps)
@@ -262,8 +267,13 @@ static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assum
 		enqueue(s, off);
 		return;
 	}
-	if (p->state == state)
+	if (p->state == state || p->state == LOST_STATE)
 		return;
+	if (state == LOST_STATE) {
+		p->state = LOST_STATE;
+		enqueue(s, off);
+		return;
+	}
 	both = s->states[p->state];
 	if (!flow_meet(&both, &s->states[state], &changed)) {
 		contradict(s, assumption ?: p->assumption);
@@ -287,9 +297,9 @@ static void go(struct sweep *s, uint32_t off, int64_t target, uint32_t state, bo
 	if (inside && !is_covered(s, (uint32_t)target) &&
 	    (target == s->entry || !is_start(s, (uint32_t)target)))
 		arrive(s, (uint32_t)target, state, assumption, jumps);
-	else if (!flow_at_entry(&s->states[state]))
+	else if (state != LOST_STATE && !flow_at_entry(&s->states[state]))
 		contradict(s, assumption);
-	else if (jumps)
+	else if (state != LOST_STATE && jumps)
 		leave(s, assumption);
 }
 
@@ -312,19 +322,21 @@ static void note_equal(const struct sweep *s, uint32_t off, struct flow_state *s
 	state->reg[X86_SP] = state->reg[other];
 }
 
-/* The index of the state behind the instruction; NO_STATE: the CFA is lost. */
+/* The index of the state behind the instruction. */
 static uint32_t state_behind(struct sweep *s, uint32_t off, const struct x86_insn *insn)
 {
 	uint32_t index = s->places[off].state;
 	struct flow_state state;
 
+	if (index == LOST_STATE)
+		return LOST_STATE;
 	if (insn->op != X86_BRANCH && flow_ignores(&s->states[index], insn))
 		return index;
 	state = s->states[index];
 	if (insn->op == X86_BRANCH)
 		note_equal(s, off, &state);
 	else if (!flow_step(&state, insn))
-		return NO_STATE;
+		return LOST_STATE;
 	return state_add(s, &state);
 }
 
@@ -333,11 +345,11 @@ static void go_on(struct sweep *s, uint32_t off, const struct x86_insn *insn)
 {
 	const uint32_t next = off + insn->len, state = state_behind(s, off, insn);
 
-	if (state == NO_STATE && (s->known_entry || s->piece.generated))
-		return; /* on another stack, say: what comes before has its rows */
-	if (state == NO_STATE || next >= s->piece.n)
+	if (state == LOST_STATE && s->piece.generated)
+		return;
+	if ((state == LOST_STATE && !s->known_entry) || (state != LOST_STATE && next >= s->piece.n))
 		contradict(s, s->places[off].assumption);
-	else
+	else if (next < s->piece.n)
 		go(s, off, next, state, false);
 }
 
@@ -384,10 +396,47 @@ static void go_on_perhaps(struct sweep *s, uint32_t off, const struct x86_insn *
 	if (ends_behind(s, next))
 		return;
 	state = state_behind(s, off, insn);
-	if (state == NO_STATE)
+	if (state == LOST_STATE && !s->known_entry)
 		contradict(s, s->places[off].assumption);
 	else
 		assume(s, off, next, state, is_before_padding(s, next));
+}
+
+/*
+ * Whether the function at this offset enlarges the frame of its caller, as alloca in assembly does: it pops
+ * its return address, and then subtracts from the stack pointer what it got as an argument.
+ */
+static bool enlarges_frame(const struct sweep *s, uint32_t off)
+{
+	struct flow_state state = flow_entry();
+
+	for (int i = 0; i < ENLARGING_INSNS && off < s->piece.n; i++) {
+		const struct x86_insn insn = x86_decode(s->piece.code + off, s->piece.n - off);
+		const bool popped = state.reg[X86_SP] == 0;
+
+		switch (insn.op) {
+		case X86_OTHER:
+		case X86_AND:
+			if (popped && (insn.writes & 1u << X86_SP || insn.reg == X86_SP))
+				return true;
+			break;
+		case X86_POP:
+		case X86_MOVE:
+		case X86_LEA:
+		case X86_LOAD:
+		case X86_ADD:
+		case X86_CONSTANT:
+		case X86_COMPARE:
+		case X86_BRANCH:
+			break;
+		default:
+			return false;
+		}
+		if (!insn.len || !flow_step(&state, &insn) || !(state.known & 1u << X86_SP))
+			return false;
+		off += insn.len;
+	}
+	return false;
 }
 
 static void call(struct sweep *s, uint32_t off, struct x86_insn insn)
@@ -404,6 +453,8 @@ static void call(struct sweep *s, uint32_t off, struct x86_insn insn)
 		offsets_add(s, &s->calls, (uint32_t)target);
 	else
 		insn.op = X86_CALL_FAR_AWAY;
+	if (insn.op == X86_CALL && enlarges_frame(s, (uint32_t)target))
+		insn = (struct x86_insn){.len = insn.len, .op = X86_OTHER, .writes = 1u << X86_SP};
 	switch (code_returns(&s->returns, target)) {
 	case RETURNS_NEVER:
 		break;
@@ -437,7 +488,7 @@ static void jump_away(struct sweep *s, uint32_t off, const struct x86_insn *insn
 			assume(s, off, (uint32_t)(targets[i] - s->piece.va), state, false);
 	if (insn->base == X86_IP && flow_at_entry(&s->states[state]))
 		leave(s, s->places[off].assumption);
-	else if (!n && !flow_at_entry(&s->states[state]))
+	else if (!n && state != LOST_STATE && !flow_at_entry(&s->states[state]))
 		s->unresolved = state;
 }
 
@@ -480,7 +531,8 @@ static void follow(struct sweep *s, uint32_t off)
 	p->len = insn.len;
 	/* a signal trampoline has the kernel's frame */
 	if (!insn.len || x86_sigreturn(s->piece.code + off, s->piece.n - off)) {
-		contradict(s, p->assumption);
+		if (p->state != LOST_STATE)
+			contradict(s, p->assumption);
 		return;
 	}
 	s->end = off + insn.len > s->end ? off + insn.len : s->end;
@@ -489,7 +541,7 @@ static void follow(struct sweep *s, uint32_t off)
 	case X86_RETURN:
 		if (flow_at_entry(&s->states[p->state]))
 			leave(s, p->assumption);
-		else
+		else if (p->state != LOST_STATE)
 			contradict(s, p->assumption);
 		return;
 	case X86_JUMP:
@@ -534,7 +586,7 @@ static void try_assumption(struct sweep *s)
 
 	if (s->places[a.from].flags & DENIED)
 		return;
-	if (p->state != NO_STATE) {
+	if (p->state != NO_STATE && p->state != LOST_STATE && a.state != LOST_STATE) {
 		struct flow_state both = s->states[p->state];
 
 		if (p->flags & ACCEPTED ? !same_rule(s, p->state, a.state)
@@ -761,8 +813,10 @@ static void explore_guesses(struct sweep *s)
 /* An instruction that extends beyond the piece is not known. */
 static bool is_known(const struct sweep *s, uint32_t off)
 {
-	return off < s->piece.n && s->places[off].flags & ACCEPTED && s->places[off].len &&
-	       s->places[off].len <= s->piece.n - off;
+	const struct place *p = &s->places[off];
+
+	return off < s->piece.n && p->flags & ACCEPTED && p->state != LOST_STATE && p->len &&
+	       p->len <= s->piece.n - off;
 }
 
 /* Writes consecutive known instructions from *off on as one span, and moves *off behind them. */
@@ -906,17 +960,16 @@ static void observe(const struct sweep *s)
 
 int asmrows_read_piece(struct row_spans *spans, const struct code_piece *piece)
 {
-	_cleanup_(sweep_fini) struct sweep s = {.piece = *piece, .n_states = 1};
-	const struct flow_state none = {0};
+	_cleanup_(sweep_fini) struct sweep s = {.piece = *piece, .n_states = LOST_STATE + 1};
 
 	if (x86_padding(piece->code, piece->n, 0) == piece->n)
 		return 0;
 	s.places = calloc(piece->n, sizeof *s.places);
 	s.budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
-	if (!s.places || array_reserve(&s.states, &s.cap_states, 1, sizeof *s.states) < 0 ||
+	if (!s.places || array_reserve(&s.states, &s.cap_states, s.n_states, sizeof *s.states) < 0 ||
 	    code_returns_init(&s.returns, piece) < 0)
 		return -ENOMEM;
-	s.states[0] = none;
+	s.states[NO_STATE] = s.states[LOST_STATE] = (struct flow_state){0};
 	if (piece->starts) /* else it is a gap */
 		read_covered(&s, spans);
 	explore_all(&s);

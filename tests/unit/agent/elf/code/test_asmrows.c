@@ -104,6 +104,23 @@ static const struct {
 	{"not an instruction", BYTES("\x53\x06\x5b\xc3"), "nothing"},
 	{"cut instruction", BYTES("\xc5\xf8"), "nothing"},
 	{"the stack pointer from nowhere", BYTES("\x48\x89\xfc\xc3"), "nothing"},
+	{"a call of a function that enlarges its caller's frame: push rbp; mov rbp, rsp; sub 16; call; "
+	 "leave; "
+	 "ret; alloca: pop rdx; sub rsp, rdi; push rdx; ret",
+	 BYTES("\x55\x48\x89\xe5\x48\x83\xec\x10\xe8\x03\x00\x00\x00\xc9\xc3\xcc\x5a\x48\x29\xfc\x52\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 8 rsp+32 cfa-16; d rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
+	 "14 none"},
+	{"the same with a branch over the change, behind which both ways meet",
+	 BYTES("\x55\x48\x89\xe5\x48\x83\xec\x10\xe8\x03\x00\x00\x00\xc9\xc3\xcc\x5a\x85\xff\x74\x03\x48\x29"
+	       "\xfc\x52"
+	       "\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 8 rsp+32 cfa-16; d rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
+	 "18 none"},
+	{"a function that pops its return address and pushes it again (vfork of musl): push rbx; call; pop "
+	 "rbx; "
+	 "ret; pop rdx; xor eax; push rdx; ret",
+	 BYTES("\x53\xe8\x0a\x00\x00\x00\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x5a\x31\xc0\x52\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 same; 7 rsp+8 same; 11 rsp+0 same; 14 rsp+8 same; 15 none"},
 	{"the table of a switch inside: push rbx; jmp rax, and its cases, aligned",
 	 BYTES("\x53\xff\xe0\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x5b\xc3"),
 	 "0 rsp+8 same; 1 rsp+16 same; 11 rsp+8 same; 12 none"},
