@@ -21,13 +21,19 @@ HEADER = """\
 #endif
 #if defined(__clang__)
 #define FN __attribute__((noinline, used))
+#elif defined(__TINYC__)  /* which inlines nothing */
+#define FN
 #else
 #define FN __attribute__((noinline, noclone, noipa, used))
 #endif
 #define HIDE(x) __asm__ volatile("" : "+r"(x))
 #define USE(p) __asm__ volatile("" : : "r"(p) : "memory")
 #define WORK(n) for (int i_ = 0; i_ < (n); i_++) { x = x * 6364136223846793005ul + 1442695040888963407ul; HIDE(x); }
+#ifdef __TINYC__
+#define UNLIKELY(c) (c)
+#else
 #define UNLIKELY(c) __builtin_expect_with_probability(!!(c), 0, 1.0)
+#endif
 typedef unsigned long (*link_fn)(const unsigned char *path, unsigned long x);
 C_BEGIN
 extern volatile int spinning;  /* the leaf never returns */

@@ -10,6 +10,7 @@ import bisect
 import collections
 import os
 import re
+import struct
 import subprocess
 
 from . import recording
@@ -30,22 +31,52 @@ def plt_sections(path):
         yield int(m.group(2), 16), int(m.group(2), 16) + int(m.group(3), 16)
 
 
+ENTRY_BYTES = 64  # of the code at the entry point, where no symbol says so
+HEADER = struct.Struct("<16sHHIQ")
+
+
+def entry_of(path):
+    with open(path, "rb") as f:
+        return HEADER.unpack(f.read(HEADER.size))[4]
+
+
 class Symbols:
-    """Functions of one ELF file by address."""
+    """Functions of one ELF file by address. Assemblers, tcc and Free Pascal give some or all of their symbols no size: such a
+    function ends where the next one begins. In a file without symbols, _start is the code at the entry point."""
 
     def __init__(self, path):
         text = subprocess.run(["nm", "--defined-only", "-S", path], capture_output=True, text=True, errors="replace").stdout
-        ranges = collections.defaultdict(set)
+        ranges, bare = collections.defaultdict(set), collections.defaultdict(set)
         for line in text.splitlines():
             parts = line.split()
             if len(parts) == 4 and parts[2] in "tTwWiV":
-                ranges[(int(parts[0], 16), int(parts[1], 16))].add(parts[3])
-            elif len(parts) == 3 and parts[2] == "_start":  # musl's has no size
-                ranges[(int(parts[0], 16), 64)].add(parts[2])
-        self.ranges = sorted((a, a + max(size, 1), names) for (a, size), names in ranges.items())
+                address = int(parts[0], 16)
+                ranges[(address, address + max(int(parts[1], 16), 1))].add(parts[3])
+            elif len(parts) == 3 and parts[1] in "tTW":
+                bare[int(parts[0], 16)].add(parts[2])
+        if not ranges and not bare:
+            bare[entry_of(path)].add("_start")
+        self.plt = list(plt_sections(path))
+        self._take(ranges)
+        for address, names in self._without_size(bare):
+            ranges[address].update(names)
+        self._take(ranges)
+
+    def _take(self, ranges):
+        self.ranges = sorted((start, end, names) for (start, end), names in ranges.items())
         self.starts = [r[0] for r in self.ranges]
         self.longest = max((r[1] - r[0] for r in self.ranges), default=0)
-        self.plt = list(plt_sections(path))
+
+    def _without_size(self, bare):
+        """→ ((start, end), names). One with the address of a function is another name of it, one inside is a label."""
+        starts = sorted({*bare, *self.starts})
+        for address, names in bare.items():
+            i = bisect.bisect_right(self.starts, address) - 1
+            if i >= 0 and self.starts[i] == address:
+                yield self.ranges[i][:2], names
+            elif not set(self.find(address)) - {"<plt>"}:
+                following = starts[bisect.bisect_right(starts, address)] if address < starts[-1] else address + ENTRY_BYTES
+                yield (address, min(following, address + ENTRY_BYTES) if names == {"_start"} else following), names
 
     def find(self, address):
         """All names of the function at the address, or ()."""
@@ -151,7 +182,7 @@ class Judge:
         if names == ("<plt>",):
             return names[0], True
         plain = {CLONE.sub("", n) for n in names}
-        best = sorted(plain & self.program.functions) or sorted(plain)
+        best = sorted(plain & self.program.functions) or sorted(plain & {"_start", "main"}) or sorted(plain)
         name = frame.name.partition(" [clone ")[0]
         return best[0], name in names or name in plain or name in self._demangled(plain)
 
