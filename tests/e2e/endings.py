@@ -41,7 +41,7 @@ CASES = {
     "read-fault": ("read fault", ["read_fault"]),
     "no-mapping": ("no mapping", ["no_mapping"]),
     "no-row": ("no row", ["no_row"]),
-    "no-table": ("no table", ["..."]),
+    "no-table": ("no row", ["..."]),  # code in memory without a file, which does not show its frame
     "depth-limit": ("depth limit", ["..."]),
     "recursion": ("complete", ["spin", *["recurse"] * (LIMIT // 2 - 1), OMITTED, "..."]),
     "no-row-in-file": ("complete", ["..."]),  # its code is all there is, and shows that the entry point is the outermost

@@ -103,9 +103,9 @@ static bool vector_prefix(struct x86_decoder *d, uint8_t first)
 
 static void opcode(struct x86_decoder *d)
 {
-	uint8_t c;
+	uint8_t c, rex = 0;
 
-	for (;;) {
+	for (;; rex = (c & 0xf0) == 0x40 ? c : 0) { /* before another prefix, REX has no effect */
 		c = byte(d);
 		if (c == 0x66)
 			d->operand16 = true;
@@ -116,13 +116,10 @@ static void opcode(struct x86_decoder *d)
 		else if (c == 0xf2)
 			d->repne = true;
 		else if (c != 0x2e && c != 0x36 && c != 0x3e && c != 0x26 && c != 0x64 && c != 0x65 &&
-			 c != 0xf0)
+			 c != 0xf0 && ((c & 0xf0) != 0x40 || d->bad))
 			break;
 	}
-	if ((c & 0xf0) == 0x40) {
-		d->rex = c;
-		c = byte(d);
-	}
+	d->rex = rex;
 	if (vector_prefix(d, c))
 		return;
 	d->map = MAP_ONE;
@@ -215,7 +212,7 @@ static void modrm(struct x86_decoder *d)
 static unsigned one_immediate(const struct x86_decoder *d)
 {
 	uint8_t c = d->opcode;
-	unsigned z = d->operand16 ? 2 : 4;
+	unsigned z = d->operand16 && !(d->rex & 8) ? 2 : 4;
 
 	if (c < 0x40)
 		return (c & 7) == 4 ? 1 : (c & 7) == 5 ? z : 0;
@@ -258,6 +255,16 @@ static unsigned immediate_bytes(const struct x86_decoder *d)
 	}
 }
 
+/* Whether the opcode of the first map has no such instruction, by the number in ModRM. */
+static bool one_lacks(const struct x86_decoder *d)
+{
+	const uint8_t which = d->reg & 7;
+
+	if (d->opcode == 0xc6 || d->opcode == 0xc7) /* the last is for transactions */
+		return which && !(which == 7 && d->mod == 3 && (d->rm & 7) == 0);
+	return (d->opcode == 0xfe && which > 1) || (d->opcode == 0x8f && which);
+}
+
 static void body(struct x86_decoder *d)
 {
 	bool has = true;
@@ -275,6 +282,7 @@ static void body(struct x86_decoder *d)
 		return;
 	if (has)
 		modrm(d);
+	d->bad |= d->map == MAP_ONE && one_lacks(d);
 	d->imm = number(d, immediate_bytes(d));
 }
 
@@ -321,13 +329,15 @@ static uint16_t one_writes(const struct x86_decoder *d)
 		return (d->reg & 7) == 7 ? 0 : rm;
 	if (c == 0x86 || c == 0x87)
 		return rm | reg;
+	if ((c == 0xc6 || c == 0xc7) && (d->reg & 7)) /* of a transaction */
+		return BIT(X86_AX);
 	if (c == 0x88 || c == 0x89 || c == 0x8c || c == 0x8f || c == 0xc0 || c == 0xc1 || c == 0xc6 ||
 	    c == 0xc7 || (c >= 0xd0 && c <= 0xd3))
 		return rm;
 	if (c >= 0x90 && c <= 0x97)
 		return (uint16_t)(BIT((c & 7) | (d->rex & 1) << 3) | BIT(X86_AX));
 	if (c == 0x98 || c == 0x99)
-		return BIT(X86_AX) | BIT(X86_DX);
+		return c == 0x98 ? BIT(X86_AX) : BIT(X86_DX);
 	if (c == 0xa0 || c == 0xa1)
 		return BIT(X86_AX);
 	if ((c >= 0xa4 && c <= 0xa7) || (c >= 0xaa && c <= 0xaf))
@@ -356,10 +366,13 @@ static uint16_t two_writes(const struct x86_decoder *d)
 	if (d->vector)
 		return 0;
 	if ((c & 0xf0) == 0x40 || c == 0xaf || c == 0xb6 || c == 0xb7 || c == 0xbe || c == 0xbf ||
-	    c == 0xbc || c == 0xbd || c == 0xb8 || c == 0x02 || c == 0x03)
+	    c == 0xbc || c == 0xbd || c == 0xb8 || c == 0x02 || c == 0x03 || c == 0xb2 || c == 0xb4 ||
+	    c == 0xb5)
 		return reg;
 	if ((c & 0xf0) == 0x90)
 		return rm ? register_of(d, d->rm, true) : 0;
+	if (d->rep && (c == 0x1e || c == 0xae)) /* rdssp, rdfsbase */
+		return rm && (c == 0xae || (d->reg & 7) == 1) ? rm : 0;
 	if (c == 0xa4 || c == 0xa5 || c == 0xac || c == 0xad || c == 0xab || c == 0xb3 || c == 0xbb)
 		return rm;
 	if (c == 0xba)
@@ -373,7 +386,7 @@ static uint16_t two_writes(const struct x86_decoder *d)
 	if ((c & 0xf8) == 0xc8)
 		return BIT((c & 7) | (d->rex & 1) << 3);
 	if (c == 0xa2 || c == 0x31 || c == 0x01 || c == 0x05)
-		return BIT(X86_AX) | BIT(X86_BX) | BIT(X86_CX) | BIT(X86_DX) | BIT(11);
+		return rm | BIT(X86_AX) | BIT(X86_BX) | BIT(X86_CX) | BIT(X86_DX) | BIT(11);
 	return 0;
 }
 
@@ -390,7 +403,7 @@ static uint16_t writes(const struct x86_decoder *d)
 	case MAP_0F38:
 		if (d->vector && c >= 0xf2 && c <= 0xf7) /* BMI: also writes the register of the prefix */
 			return reg | BIT(d->vvvv);
-		return c == 0xf0 || c == 0xf1 || c == 0xf6 ? reg : 0;
+		return c == 0xf0 || c == 0xf1 || c == 0xf6 || (c >= 0xfa && c <= 0xfb) ? reg : 0;
 	case MAP_0F3A:
 		return (c >= 0x14 && c <= 0x17) ? rm
 		       : c == 0xf0		? reg
@@ -398,7 +411,7 @@ static uint16_t writes(const struct x86_decoder *d)
 						: 0;
 	case MAP_XOP9:
 	case MAP_XOPA:
-		return reg | BIT(d->vvvv);
+		return reg | rm | BIT(d->vvvv);
 	default:
 		return 0;
 	}
@@ -408,7 +421,7 @@ static uint16_t writes(const struct x86_decoder *d)
 static void meaning_target(const struct x86_decoder *d, struct x86_insn *i)
 {
 	i->disp = d->disp;
-	if (d->mod == 3)
+	if (d->mod == 3 || d->address32)
 		return;
 	if (d->rip)
 		i->base = X86_IP;
@@ -431,7 +444,7 @@ static void meaning_group5(const struct x86_decoder *d, struct x86_insn *i)
 		break;
 	case 6:
 		i->op = X86_PUSH;
-		i->reg = X86_NO_REG;
+		i->reg = d->mod == 3 ? d->rm : X86_NO_REG;
 		break;
 	case 3:
 	case 5:
@@ -452,8 +465,11 @@ static void meaning_data(const struct x86_decoder *d, struct x86_insn *i)
 
 	if (((c == 0x81 || c == 0x83 || c == 0x80) && (d->reg & 7) == 7) || c == 0x3d || c == 0x3c) {
 		i->op = X86_COMPARE;
-		i->disp = c == 0x81 || c == 0x3d ? (int32_t)d->imm : (int8_t)d->imm;
-	} else if ((c & 0xf8) == 0xb8 || (c == 0xc7 && d->mod == 3)) {
+		i->disp = c != 0x81 && c != 0x3d	  ? (int8_t)d->imm
+			  : d->operand16 && !(d->rex & 8) ? (int16_t)d->imm
+							  : (int32_t)d->imm;
+	} else if (((c & 0xf8) == 0xb8 || (c == 0xc7 && d->mod == 3 && !(d->reg & 7))) &&
+		   (!d->operand16 || wide)) {
 		i->op = d->imm <= INT32_MAX ? X86_CONSTANT : X86_OTHER;
 		i->reg = c == 0xc7 ? d->rm : (uint8_t)((c & 7) | (d->rex & 1) << 3);
 		i->disp = (int32_t)d->imm;
@@ -502,8 +518,6 @@ static void meaning_one(const struct x86_decoder *d, struct x86_insn *i)
 		i->op = c < 0x58 ? X86_PUSH : X86_POP;
 		i->reg = low;
 		i->writes = c < 0x58 ? 0 : BIT(low);
-		if (d->operand16)
-			i->len = 0;
 	} else if (c == 0x68 || c == 0x6a || c == 0x9c) {
 		i->op = X86_PUSH;
 		i->reg = X86_NO_REG;
@@ -558,6 +572,8 @@ static void effect(const struct x86_decoder *d, struct x86_insn *i)
 {
 	i->writes = writes(d);
 	meaning(d, i);
+	if ((i->op == X86_PUSH || i->op == X86_POP) && d->operand16 && !(d->rex & 8))
+		i->len = 0; /* two bytes */
 }
 
 struct x86_insn x86_decode(const uint8_t *code, size_t n)

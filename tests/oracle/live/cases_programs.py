@@ -52,13 +52,15 @@ LIBC = r"(?:;[^;]+)*"  # functions of musl; its callers and what it calls back a
 SORT = r"do_sort(?:" + LIBC + r";do_compare|" + LIBC + ")"
 ON_SIGNAL = r"do_signal(?:" + LIBC + r";on_signal|" + LIBC + ")"
 THREAD = r"(?:[^;]+;){1,2}in_thread(?:;" + SORT + r"|;do_print" + LIBC + ")?"
+THREAD_END = r"__clone(?:;start(?:;__pthread_exit" + LIBC + ")?)?"
+OWN = r"<libc\.so>(?:;<libc\.so>)*"  # the dynamic one's loader, and the end of a thread
 
 
 def musl(work, *flags, strip=False):
     work.need("musl-gcc")
     work.run(["musl-gcc", "-O2", "-fomit-frame-pointer", *flags, "-o", work.path("code"), WORK_PROGRAM])
     inside = [SORT, ON_SIGNAL] + [f"do_{n}{LIBC}" for n in ("malloc", "copy", "print", "thread")]
-    expect = [MUSL_START + r";(?:do_all;(?:" + "|".join(inside) + r")|do_all)", THREAD]
+    expect = [MUSL_START + r";(?:do_all;(?:" + "|".join(inside) + r")|do_all)", THREAD, OWN if "-static" not in flags else THREAD_END]
     program = Program([work.path("code")], expect, {"main"}, [work.path("code")], names=False, phase=".", incomplete=NOT_ALL, cut_share=0.005)
     return with_copy(program, lambda path: work.run(["strip", "-s", path])) if strip else program
 
@@ -151,7 +153,7 @@ end
 def luajit(work):
     work.need("luajit")
     path = os.path.realpath(shutil.which("luajit"))
-    return Program([path, "-joff", work.write("loop.lua", LUA)], [r"_start(?:;<libc\.so\.6>){1,3}(?:;<(?:luajit|libluajit[^>]*|libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|plt)>)*"],
+    return Program([path, "-joff", work.write("loop.lua", LUA)], [r"_start(?:;<libc\.so\.6>){1,3}(?:;<(?:luajit|libluajit[^>]*|libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|ld-linux-x86-64\.so\.2|plt)>)*"],
                    set(), [path], names=False, phase="luajit", incomplete=NOT_ALL, cut_share=0.05)
 
 
