@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs the subcommand that argv[1] names. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/command/cmd.h"
+#include "agent/command/parsers.h"
 #include "agent/config/secrets.h"
 
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *summary;
+	bool profiles; /* reads the binaries of others */
 } commands[] = {
-	{"run", cmd_run, "profile this node and send OTLP profiles to a collector, until SIGTERM"},
-	{"record", cmd_record, "profile this host or one command for a while, write flamegraph and pprof"},
-	{"top", cmd_top, "show what runs now on the terminal: functions, processes, containers"},
-	{"check", cmd_check, "report whether run would work here, and if not, why and what to change"},
-	{"tables", cmd_tables, "print the unwind table of ELF files"},
-	{"version", cmd_version, "print version, commit and requirements"},
+	{"run", cmd_run, "profile this node and send OTLP profiles to a collector, until SIGTERM", true},
+	{"record", cmd_record, "profile this host or one command for a while, write flamegraph and pprof",
+	 true},
+	{"top", cmd_top, "show what runs now on the terminal: functions, processes, containers", true},
+	{"check", cmd_check, "report whether run would work here, and if not, why and what to change", false},
+	{"tables", cmd_tables, "print the unwind table of ELF files", false},
+	{"version", cmd_version, "print version, commit and requirements", false},
 };
 
 static void usage(FILE *out)
@@ -72,6 +76,16 @@ static int help(int argc, char **argv)
 	return command->run(2, (char *[]){argv[1], option, NULL});
 }
 
+static int profile(const struct command *command, int argc, char **argv)
+{
+	int code;
+
+	parsers_start();
+	code = command->run(argc, argv);
+	parsers_stop();
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
@@ -84,6 +98,8 @@ int main(int argc, char **argv)
 	if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
 		return help(argc - 1, argv + 1);
 	command = find(strcmp(name, "--version") == 0 ? "version" : name);
+	if (!command)
+		return unknown(name);
 	secrets_hide();
-	return command ? command->run(argc - 1, argv + 1) : unknown(name);
+	return command->profiles ? profile(command, argc - 1, argv + 1) : command->run(argc - 1, argv + 1);
 }

@@ -326,6 +326,26 @@ void urgency_check(enum urgency_kind kind)
 	}
 }
 
+uint32_t urgency_allowance_us(void)
+{
+	uint32_t most = __atomic_load_n(&state.started, __ATOMIC_ACQUIRE) ? RUN_US : START_RUN_US;
+	int64_t left;
+
+	if (!self.urgent)
+		return 0;
+	left = budget_take(&state.budgets[URGENCY_READING], 0, clock_mono_ns()) / 1000;
+	return left <= 0 ? 0 : left < most ? (uint32_t)left : most;
+}
+
+void urgency_charge(uint64_t cpu_ns)
+{
+	const uint64_t most = START_RUN_US * 1000ull;
+
+	if (self.urgent)
+		(void)budget_take(&state.budgets[URGENCY_READING], cpu_ns < most ? cpu_ns : most,
+				  clock_mono_ns());
+}
+
 void urgency_give(pthread_t thread)
 {
 	clockid_t clock;

@@ -78,6 +78,12 @@ void urgency_leave(void);
  * aside for urgent threads is bounded. It becomes urgent again at a later check.
  */
 void urgency_take_back(pid_t tid);
+/*
+ * How much CPU time, in µs, a process may use urgently that works for the calling thread; 0: the thread is
+ * not urgent. What it has used is charged later.
+ */
+uint32_t urgency_allowance_us(void);
+void urgency_charge(uint64_t cpu_ns);
 /* Gives a new child process, before execve, the limits that the agent had before urgency_allow. */
 void urgency_restore_limits(void);
 void urgency_stats(struct urgency_stats *ret);

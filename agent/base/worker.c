@@ -57,7 +57,11 @@ struct thread {
 	bool stuck, reported;
 	bool taken_back; /* blocked, and not urgent any more */
 	bool given;	 /* it was made urgent and has not noticed yet, or waits as an urgent one */
+	pid_t delegate;	 /* of the process that does its work; 0: it works itself */
 };
+
+static _Thread_local struct thread *self;
+static void (*on_urge)(pid_t pid);
 
 struct worker {
 	pthread_mutex_t lock;
@@ -118,6 +122,8 @@ static void thread_give(struct thread *t)
 	if (!t->exists || t->stuck || t->given)
 		return;
 	urgency_give(t->id);
+	if (t->delegate && on_urge && urgency_is_on())
+		on_urge(t->delegate);
 	t->given = true;
 }
 
@@ -206,6 +212,7 @@ static void *thread_main(void *data)
 	struct worker_job *job;
 	bool stay = true, last;
 
+	self = t;
 	thread_begin(THREAD_READER);
 	pthread_mutex_lock(&w->lock);
 	t->tid = (pid_t)syscall(SYS_gettid);
@@ -407,10 +414,13 @@ static bool is_asleep(const struct thread *t)
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)t->tid);
+	if (t->delegate)
+		snprintf(path, sizeof path, "/proc/%d/stat", (int)t->delegate);
+	else
+		snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)t->tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true;
+		return !t->delegate; /* which has ended: the thread is about to notice */
 	n = read(fd, stat, sizeof stat - 1);
 	close(fd);
 	stat[n > 0 ? n : 0] = '\0';
@@ -418,13 +428,22 @@ static bool is_asleep(const struct thread *t)
 	return !state || state[1] != ' ' || state[2] == 'S' || state[2] == 'D';
 }
 
-static uint64_t cpu_ns(const struct thread *t)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	if (clock_gettime(t->cpu_clock, &ts) < 0)
+	if (clock_gettime(clock, &ts) < 0)
 		return 0;
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t cpu_ns(const struct thread *t)
+{
+	clockid_t delegate;
+
+	if (!t->delegate || clock_getcpuclockid(t->delegate, &delegate) != 0)
+		return clock_ns(t->cpu_clock);
+	return clock_ns(t->cpu_clock) + clock_ns(delegate);
 }
 
 /* Brings blocked_ns up to date; takes urgency back. The thread has a job, so it cannot end. Under lock. */
@@ -501,6 +520,20 @@ void worker_check(struct worker *w, uint64_t bound_ns)
 		if (job && job->overdue)
 			job->overdue(job); /* it may have finished by now, but is not collected yet */
 	}
+}
+
+void worker_delegate(pid_t pid)
+{
+	if (!self)
+		return;
+	pthread_mutex_lock(&self->worker->lock);
+	self->delegate = pid;
+	pthread_mutex_unlock(&self->worker->lock);
+}
+
+void worker_on_urge(void (*urge)(pid_t pid))
+{
+	on_urge = urge;
 }
 
 /* How long all threads have been blocked. Under lock. */

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct worker;
 
@@ -81,6 +82,16 @@ void worker_check(struct worker *w, uint64_t bound_ns);
  * a job that is still queued: for how long all threads of the pool had been.
  */
 uint64_t worker_blocked_ns(struct worker *w, const struct worker_job *job);
+/*
+ * The calling thread waits for another process, which does its work: from now on, the CPU time and the state
+ * of that process count as the thread's. 0: the thread works itself again. Does nothing on other threads.
+ */
+void worker_delegate(pid_t pid);
+/*
+ * Sets the function that makes such a process urgent, when the job of its thread becomes so. Any thread calls
+ * it; it must not wait. Before the first pool.
+ */
+void worker_on_urge(void (*urge)(pid_t pid));
 /* Jobs queued, running or waiting to be collected. */
 size_t worker_pending(const struct worker *w);
 /* Number of threads that are stuck now: asleep when a wait for their job timed out, or for too long. */

@@ -17,6 +17,7 @@
 #include "agent/check/privileges.h"
 #include "agent/command/cmd.h"
 #include "agent/command/command.h"
+#include "agent/command/parsers.h"
 #include "agent/deliver.h"
 #include "agent/load.h"
 #include "agent/memory.h"
@@ -285,6 +286,7 @@ static int start(struct run *run)
 	if (r < 0)
 		log_warn("capabilities could not be given up: %s", strerror(-r));
 	memory_fit(run->config);
+	parsers_limit(run->config);
 	load_fit_frequency(run->config);
 	run->limit =
 		(struct cpu_limit){.max = run->config->cpu.max, .wanted_hz = run->config->sampling.frequency};

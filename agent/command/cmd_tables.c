@@ -20,6 +20,7 @@
 #include "agent/elf/cfi/rule_format.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/block.h"
+#include "agent/unwind/debug_search.h"
 #include "agent/unwind/debugfile.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
@@ -197,11 +198,16 @@ static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *
 	_cleanup_(proc_root_unref_p) struct proc_root *root = NULL;
 	_cleanup_close_ int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_free_ char *real = realpath(path, NULL);
+	struct debug_search search;
+	struct debug_place place;
+	int r;
 
 	if (fd >= 0 && real && proc_root_of_folder(&root, fd) == 0)
 		TAKE_FD(fd);
-	int r = debug_file_rows(ret, img, &(struct debug_place){root, real}, &debug);
-
+	debug_search_init(&search, root, real ? real : path);
+	place = (struct debug_place){.open = debug_search_open, .data = &search, .path = search.binary};
+	r = debug_file_rows(ret, img, &place, &debug);
+	debug_search_fini(&search);
 	*ret_debug_file = debug.img != NULL;
 	return r;
 }

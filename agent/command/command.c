@@ -10,6 +10,7 @@
 #include "agent/base/urgency.h"
 #include "agent/check/check.h"
 #include "agent/config/secrets.h"
+#include "agent/parser/parser.h"
 
 #define URGENT_SHARE 0.05 /* of a CPU, until the configuration is known */
 
@@ -47,6 +48,7 @@ int command_urgent(void)
 	int r = urgency_allow(URGENT_SHARE);
 
 	urgency_check(URGENCY_EVENTS);
+	parser_be_urgent();
 	return r;
 }
 

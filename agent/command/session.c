@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/base/parse.h"
+#include "agent/command/parsers.h"
 #include "agent/load.h"
 #include "agent/memory.h"
 
@@ -88,6 +89,7 @@ int session_prepare(struct session *s, char **ret_why)
 int session_open(struct session *s, struct agent_options *options, char **ret_why)
 {
 	memory_fit(s->config);
+	parsers_limit(s->config);
 	load_fit_frequency(s->config);
 	options->config = s->config;
 	options->select = selection_of_process;

@@ -7,12 +7,16 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/names/symtab.h"
+#include "agent/parser/flat.h"
+#include "agent/parser/parser.h"
 #include "agent/symbol/demangle.h"
 #include "agent/symbol/dwarf.h"
 
-#define MALLOC_OVERHEAD 16u /* bytes that the allocator adds to each block */
+#define SYMBOL_BATCH_MAX 65536u /* addresses */
+#define MALLOC_OVERHEAD 16u	/* bytes that the allocator adds to each block */
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
@@ -233,9 +237,175 @@ static int resolve(struct symbol_batch *b)
 	return r;
 }
 
+/* --- requests and answers */
+
+/* What the process needs to know beside the descriptors and the addresses. */
+struct wish {
+	struct elf_version version, debug_version;
+	uint64_t debug_delta, n_addrs;
+	bool any_version, any_debug_version, has_debug;
+};
+
+/* A range in an answer; its names follow. */
+struct range_head {
+	uint64_t start, end;
+	uint32_t system_name_at, names_bytes;
+	uint32_t unnamed, reserved;
+};
+
+static int write_answer(const struct symbol_batch *b, struct buf *answer)
+{
+	int r = flat_put_u64(answer, b->ranges.n);
+
+	for (size_t i = 0; i < b->ranges.n && r == 0; i++) {
+		const struct symbol_range *x = &b->ranges.v[i];
+		const struct range_head head = {.start = x->start,
+						.end = x->end,
+						.system_name_at = x->system_name_at,
+						.names_bytes = x->names ? x->names_bytes : 0,
+						.unnamed = x->unnamed};
+
+		r = buf_append(answer, &head, sizeof head);
+		if (r == 0)
+			r = buf_append(answer, x->names, head.names_bytes);
+	}
+	return r;
+}
+
+static int run_operation(struct parser_job *job)
+{
+	struct flat_reader request = flat_read(job->request, job->request_len);
+	struct symbol_batch b = {.fd = -1, .debug_fd = -1};
+	struct wish wish;
+	int r;
+
+	flat_get(&request, &wish, sizeof wish);
+	if (job->n_fds != 1u + wish.has_debug || wish.n_addrs > SYMBOL_BATCH_MAX)
+		return -EINVAL;
+	b = (struct symbol_batch){
+		.fd = job->fds[0],
+		.debug_fd = wish.has_debug ? job->fds[1] : -1,
+		.version = wish.version,
+		.debug_version = wish.debug_version,
+		.any_version = wish.any_version,
+		.any_debug_version = wish.any_debug_version,
+		.debug_delta = wish.debug_delta,
+		.addrs = (uint64_t *)(uintptr_t)flat_bytes(&request, wish.n_addrs * sizeof *b.addrs),
+		.n_addrs = wish.n_addrs};
+	r = flat_done(&request) ? resolve(&b) : -EINVAL;
+	if (r >= 0)
+		r = write_answer(&b, job->answer);
+	symbol_ranges_fini(&b.ranges);
+	return r;
+}
+
+/* A name can double, as it is kept mangled and readable. */
+#define NAMES_MAX (8u * SYMBOL_MANGLED_MAX)
+#define ANSWER_MAX (64u << 20)
+
+const struct parser_operation symbol_operation = {"names of functions", ANSWER_MAX, run_operation};
+
+/* Whether it can be appended: behind `from`, with strings that end. */
+static bool range_valid(const struct range_head *x, const char *names, uint64_t from)
+{
+	if (x->start < from || x->start >= x->end || x->names_bytes > NAMES_MAX)
+		return false;
+	if (!x->names_bytes)
+		return x->system_name_at == 0;
+	return names[x->names_bytes - 1] == '\0' && x->system_name_at < x->names_bytes &&
+	       (!x->system_name_at || names[x->system_name_at - 1] == '\0');
+}
+
+static int read_range(struct symbol_ranges *to, struct flat_reader *from)
+{
+	const uint64_t behind = to->n ? to->v[to->n - 1].end : 0;
+	struct symbol_range x = {.used = true};
+	struct range_head head;
+	const uint8_t *names;
+
+	flat_get(from, &head, sizeof head);
+	names = flat_bytes(from, head.names_bytes);
+	if (!names || !range_valid(&head, (const char *)names, behind))
+		return -EBADMSG;
+	x.start = head.start;
+	x.end = head.end;
+	x.unnamed = head.unnamed != 0;
+	x.system_name_at = head.system_name_at;
+	if (head.names_bytes) {
+		x.names_bytes = head.names_bytes & 0x3fffffffu;
+		x.names = malloc(head.names_bytes);
+		if (!x.names)
+			return -ENOMEM;
+		memcpy(x.names, names, head.names_bytes);
+	}
+	to->v[to->n++] = x;
+	return 0;
+}
+
+/* There is no range without an address. */
+int symbol_answer_read(struct symbol_batch *b, const void *bytes, size_t len)
+{
+	struct flat_reader r = flat_read(bytes, len);
+	const uint64_t n = flat_u64(&r);
+	int e = 0;
+
+	if (n > b->n_addrs)
+		return -EBADMSG;
+	b->ranges.v = calloc(n ? n : 1, sizeof *b->ranges.v);
+	if (!b->ranges.v)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < n && e == 0; i++)
+		e = read_range(&b->ranges, &r);
+	if (e < 0)
+		return e;
+	for (size_t i = 0; i < b->n_addrs; i++)
+		if (!symbol_ranges_find(&b->ranges, b->addrs[i]))
+			return -EBADMSG;
+	return flat_done(&r) ? 0 : -EBADMSG;
+}
+
+static int write_request(const struct symbol_batch *b, struct parser_call *call)
+{
+	struct wish wish;
+	int r;
+
+	memset(&wish, 0, sizeof wish); /* with its padding */
+	wish.version = b->version;
+	wish.debug_version = b->debug_version;
+	wish.debug_delta = b->debug_delta;
+	wish.n_addrs = b->n_addrs;
+	wish.any_version = b->any_version;
+	wish.any_debug_version = b->any_debug_version;
+	wish.has_debug = call->n_fds > 1;
+	r = buf_append(&call->request, &wish, sizeof wish);
+	return r < 0 ? r : buf_append(&call->request, b->addrs, b->n_addrs * sizeof *b->addrs);
+}
+
+/* Has the addresses resolved in a process of its own. */
+static int resolve_apart(struct symbol_batch *b)
+{
+	struct parser_call call = {.operation = &symbol_operation};
+	_cleanup_close_ int fd = fs_reopen(b->fd), debug_fd = b->debug_fd >= 0 ? fs_reopen(b->debug_fd) : -1;
+	_cleanup_buf_ struct buf answer = {0};
+	int r;
+
+	if (fd < 0)
+		return fd;
+	call.fds[call.n_fds++] = fd;
+	if (debug_fd >= 0) /* else only the names in the file itself are used */
+		call.fds[call.n_fds++] = debug_fd;
+	r = write_request(b, &call);
+	if (r == 0)
+		r = parser_call(&call, &answer);
+	buf_fini(&call.request);
+	if (r >= 0)
+		r = symbol_answer_read(b, answer.data, answer.len);
+	return r == -EAGAIN ? -ENOMEM : r; /* there was no process: later */
+}
+
 void symbol_batch_run(struct symbol_batch *b)
 {
-	b->status = resolve(b);
+	b->status = b->source_lines ? resolve(b) : resolve_apart(b);
 	if (b->status < 0 && b->status != -ENOMEM && symbol_batch_answer_none(b) < 0)
 		b->status = -ENOMEM;
 }

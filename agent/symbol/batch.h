@@ -12,6 +12,8 @@
 
 #include "agent/elf/file/version.h"
 
+struct parser_operation;
+
 struct symbol_range {
 	uint64_t start, end;
 	char *names;		 /* owned; "FUNCTION\0" or "FUNCTION\0LINKAGE NAME\0"; NULL: no name */
@@ -48,8 +50,18 @@ struct symbol_batch {
 	int status;	/* -ECANCELED: did not run; -ENOMEM; else 0, or why the file could not be read */
 };
 
-/* Opens the file and resolves all addresses. Uses no shared state, so any thread may call it. */
+extern const struct parser_operation symbol_operation;
+
+/*
+ * Opens the file and resolves all addresses, where the file can do no harm (agent/parser); source lines,
+ * which are for trusted files only, here. Uses no shared state, so any thread may call it.
+ */
 void symbol_batch_run(struct symbol_batch *b);
+/*
+ * Reads and checks what a parser process has answered: ranges that cover all addresses of the batch. 0;
+ * -EBADMSG: the bytes are no answer; -ENOMEM.
+ */
+int symbol_answer_read(struct symbol_batch *b, const void *bytes, size_t len);
 /* Sets the result of each address to "no name". 0 or -ENOMEM. */
 int symbol_batch_answer_none(struct symbol_batch *b);
 void symbol_batch_free(struct symbol_batch *b); /* NULL is fine */

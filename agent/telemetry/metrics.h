@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "agent/agent.h"
+#include "agent/parser/parser.h"
 #include "agent/telemetry/cpu_wait.h"
 #include "agent/telemetry/selfstat.h"
 #include "otlp/exporter.h"
@@ -25,6 +26,7 @@ struct metrics_view {
 	struct agent_stats agent;
 	struct otlp_exporter_stats exporter;
 	struct selfstat self;
+	struct parser_stats parser;
 	struct cpu_wait_times cpu;
 	uint32_t frequency_max_hz; /* as configured */
 	double cpu_max;		   /* as a ratio of one CPU */

@@ -12,6 +12,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
+#include "agent/parser/parser.h"
 
 static uint64_t timeval_ns(struct timeval t)
 {
@@ -40,10 +41,12 @@ static uint64_t open_files(void)
 
 void selfstat_read(struct selfstat *ret)
 {
+	struct parser_stats parser;
 	struct rusage u = {0};
 
 	(void)getrusage(RUSAGE_SELF, &u);
-	*ret = (struct selfstat){.cpu_ns = timeval_ns(u.ru_utime) + timeval_ns(u.ru_stime),
+	parser_stats(&parser);
+	*ret = (struct selfstat){.cpu_ns = timeval_ns(u.ru_utime) + timeval_ns(u.ru_stime) + parser.cpu_ns,
 				 .resident_bytes = resident_bytes(),
 				 .open_files = open_files()};
 }

@@ -10,6 +10,7 @@
 #include "agent/base/log.h"
 #include "agent/base/loop.h"
 #include "agent/config/config.h"
+#include "agent/parser/parser.h"
 #include "agent/report/cut_stacks.h"
 #include "agent/sample/endings.h"
 #include "agent/telemetry/cpu_wait.h"
@@ -44,6 +45,7 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 	agent_stats(s->agent, &ret->agent);
 	otlp_exporter_stats(s->exporter, &ret->exporter);
 	selfstat_read(&ret->self);
+	parser_stats(&ret->parser);
 	cpu_wait_refresh(s->cpu_wait);
 	ret->cpu = s->cpu_wait->times;
 	ret->ready = ret->agent.attached_ns != 0;

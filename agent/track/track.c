@@ -25,6 +25,7 @@
 #define UNUSED_OPEN_NS (30 * NS_PER_SEC) /* descriptors of binaries that nothing refers to */
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
 #define SETTLE_STEP_NS (20 * NS_PER_MS)
+#define HARMFUL_LOG_NS (60 * NS_PER_SEC)   /* between two lines about files that could not be read */
 #define TABLE_BLOCKED_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
 
 struct track {
@@ -47,6 +48,7 @@ struct track {
 	struct process_events *events;
 	uint64_t drained_ns;			    /* samples before this time have been seen */
 	uint64_t overdue_reported, costly_reported; /* builds of which the log says that they take too long */
+	uint64_t harmful_reported, harmful_ns;	    /* the same of files that no table can be made of; when */
 };
 
 static void tables_changed(void *data)
@@ -311,6 +313,20 @@ static void warn_of_builds(struct track *t, const struct unwind_tables_stats *s)
 	t->costly_reported = s->costly;
 }
 
+/* A tenant may have any number of them. */
+static void warn_of_harmful(struct track *t, const struct unwind_tables_stats *s)
+{
+	const uint64_t n = s->harmful - t->harmful_reported, now = t->options.host.clock.mono_ns();
+
+	if (!n || (t->harmful_ns && now - t->harmful_ns < HARMFUL_LOG_NS))
+		return;
+	log_warn("%s: the process that reads it for its unwind table crashed, or took too long: it gets none "
+		 "(%lu such files since the last such line)",
+		 path_of(t, s->harmful_file), (unsigned long)n);
+	t->harmful_reported = s->harmful;
+	t->harmful_ns = now;
+}
+
 void track_check(struct track *t)
 {
 	const struct job_pool *workers = &t->options.host.workers;
@@ -320,6 +336,7 @@ void track_check(struct track *t)
 	workers->check(workers->data, TABLE_BLOCKED_NS);
 	unwind_tables_stats(t->tables, &s);
 	warn_of_builds(t, &s);
+	warn_of_harmful(t, &s);
 }
 
 void track_settle(struct track *t, uint64_t timeout_ns)

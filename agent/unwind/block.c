@@ -286,6 +286,46 @@ int unwind_blocks_encode(struct unwind_blocks *ret, const struct elf_rows *rows,
 	return 0;
 }
 
+/* Header: sizes and places follow from one another. */
+static bool header_valid(const struct unwind_block *b, struct unwind_table *t)
+{
+	uint64_t page0 = b->va & ~(uint64_t)(ROW_PAGE - 1), bytes;
+
+	if (b->len < sizeof *t || b->len > BLOCK_BYTES_MAX || b->va >= b->end ||
+	    b->end > UINT64_MAX - ROW_PAGE)
+		return false;
+	memcpy(t, b->bytes, sizeof *t);
+	bytes = (uint64_t)t->rows + 2ull * t->n_rows;
+	return t->va == page0 && t->n_pages == (b->end - page0 + ROW_PAGE - 1) >> PAGE_SHIFT_ROWS &&
+	       t->n_rules >= 1 && t->n_rules <= TABLE_RULES_MAX && !t->generation &&
+	       t->index == sizeof *t + t->n_rules * sizeof(struct unwind_rule) &&
+	       t->rows == t->index + (t->n_pages + 1ull) * 4 + 2 && bytes == b->len;
+}
+
+bool unwind_block_valid(const struct unwind_block *b)
+{
+	const uint32_t *index;
+	const uint16_t *rows;
+	struct unwind_table t;
+
+	if (!header_valid(b, &t))
+		return false;
+	index = (const uint32_t *)(b->bytes + t.index);
+	rows = (const uint16_t *)(b->bytes + t.rows);
+	if (index[0] != 0 || index[t.n_pages] != t.n_rows || (rows[-1] & 0xff) >= t.n_rules)
+		return false;
+	for (uint32_t page = 0; page < t.n_pages; page++) {
+		if (index[page] > index[page + 1] || index[page + 1] > t.n_rows ||
+		    index[page + 1] - index[page] > ROW_PAGE)
+			return false;
+		for (uint32_t i = index[page]; i < index[page + 1]; i++)
+			if ((rows[i] & 0xff) >= t.n_rules || rows[i] >> 8 >= ROW_PAGE ||
+			    (i > index[page] && rows[i] >> 8 <= rows[i - 1] >> 8))
+				return false;
+	}
+	return true;
+}
+
 void unwind_blocks_fini(struct unwind_blocks *b)
 {
 	for (size_t i = 0; i < b->n; i++)

@@ -8,6 +8,7 @@
 #ifndef PROFLET_UNWIND_BLOCK_H
 #define PROFLET_UNWIND_BLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,11 @@ struct unwind_blocks {
  */
 int unwind_blocks_encode(struct unwind_blocks *ret, const struct elf_rows *rows, uint16_t machine);
 void unwind_blocks_fini(struct unwind_blocks *b);
+/*
+ * Whether a block, not placed yet, has the form that unwind_blocks_encode gives it, so that the BPF program
+ * stays inside of it. Its rules may be wrong. For bytes from elsewhere; linear in their number.
+ */
+bool unwind_block_valid(const struct unwind_block *b);
 /*
  * Makes the offsets of a block count from the start of the segment, where the block was copied to
  * `offset`, and writes its generation.

@@ -9,72 +9,84 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/fs.h"
 #include "agent/binary/binary.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
+#include "agent/unwind/debug_search.h"
+#include "agent/unwind/debugfile.h"
 #include "agent/unwind/generated.h"
-#include "agent/unwind/row_repair.h"
+#include "agent/unwind/table_job.h"
 
-#define NAMES ".symtab"
-
-DEFINE_CLEANUP(struct elf_image *, elf_image_free)
-DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 DEFINE_CLEANUP(struct build_job *, build_job_free)
 
-/*
- * Finds the debug file that has the names. Names are wanted later, but the search is made now: the binary's
- * reference to the root of the file system ends with this job.
- */
-static void find_names(struct build_job *j, struct elf_image *img, const struct debug_place *place)
+/* The file that was found, as a descriptor that only names it: closing that one does not block. */
+static int found_file(struct build_job *j, struct debug_search *search, const struct table_debug *found)
 {
-	if (!j->root || elf_image_has(img, NAMES))
-		return;
-	if (j->debug.img && elf_image_has(j->debug.img, NAMES)) {
-		j->names.fd = fcntl(j->debug.fd, F_DUPFD_CLOEXEC, 3);
-		j->names.delta = j->debug.delta;
-		j->names.version = j->debug.version;
-		return;
-	}
-	(void)debug_file_find(&j->names, img, place, NAMES); /* most have none */
+	if (!found->found)
+		return -1;
+	return found->number == DEBUG_FILE_GIVEN ? fcntl(j->debug_fd, F_DUPFD_CLOEXEC, 3)
+						 : debug_search_take(search, found->number);
 }
 
-static int make_table(struct build_job *j, struct elf_image *img, const struct debug_place *place)
+/*
+ * Names are wanted later, but their file is searched for now: the binary's reference to the root of the file
+ * system ends with this job. They may be in the file that the rows are from.
+ */
+static void take_debug_files(struct build_job *j, struct debug_search *search,
+			     const struct table_result *result)
 {
-	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
-	int r;
+	const struct table_debug *debug = &result->debug, *names = &result->names;
 
-	if (j->debug_fd >= 0)
-		(void)debug_file_reopen(&j->debug, img, j->debug_fd); /* on failure, search anew */
-	if (elf_image_htlhash(img, j->htlhash) < 0)
-		j->htlhash[0] = '\0';
-	r = debug_file_rows(&rows, img, place, &j->debug);
-	if (r < 0)
-		return r == -ENOTSUP ? -ENODATA : r;
-	r = unwind_rows_repair(rows, img);
-	if (r < 0)
-		return r;
-	j->n_rows = rows->n_rows;
-	j->n_skipped = rows->n_skipped;
-	j->build_ns = rows->build_ns;
-	return unwind_blocks_encode(&j->blocks, rows, elf_image_machine(img));
+	j->debug.fd = found_file(j, search, debug);
+	if (names->found && debug->found && names->number == debug->number)
+		j->names.fd = j->debug.fd >= 0 ? fcntl(j->debug.fd, F_DUPFD_CLOEXEC, 3) : -1;
+	else
+		j->names.fd = found_file(j, search, names);
+	j->names.delta = names->delta;
+	j->names.version = names->version;
+}
+
+/* A debug file may be gone, or not be readable any more: another one is searched for then. */
+static int open_files(const struct build_job *j, struct table_request *request)
+{
+	request->fd = fs_reopen(j->fd);
+	request->debug_fd = j->debug_fd >= 0 ? fs_reopen(j->debug_fd) : -1;
+	return request->fd < 0 ? request->fd : 0;
+}
+
+static void close_files(const struct table_request *request)
+{
+	if (request->fd >= 0)
+		close(request->fd);
+	if (request->debug_fd >= 0)
+		close(request->debug_fd);
 }
 
 static int build(struct build_job *j)
 {
-	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
-	const struct debug_place place = {j->root, j->path};
-	const struct elf_version *version = j->any_version ? NULL : &j->version;
-	int r = elf_version_open(&img, j->fd, version), still;
+	struct debug_search search;
+	struct table_request request = {.version = j->any_version ? NULL : &j->version, .search = &search};
+	struct table_result result = {0};
+	int r;
 
-	if (r < 0)
-		return r == -ENOEXEC ? -ENODATA : r;
-	r = make_table(j, img, &place);
-	if (r == 0 && j->debug.img)
-		r = elf_version_still(&j->debug.version, j->debug.img);
-	find_names(j, img, &place);
-	still = elf_version_still(version, img);
-	return still < 0 ? still : r;
+	debug_search_init(&search, j->root, j->path);
+	r = open_files(j, &request);
+	if (r == 0) {
+		if (elf_file_htlhash(request.fd, j->htlhash) < 0)
+			j->htlhash[0] = '\0';
+		r = table_job_run(&request, &result);
+		take_debug_files(j, &search, &result);
+	}
+	if (r == 0) {
+		j->blocks = result.blocks;
+		j->n_rows = result.n_rows;
+		j->n_skipped = result.n_skipped;
+		j->build_ns = result.build_ns;
+	}
+	close_files(&request); /* here, because it may block */
+	debug_search_fini(&search);
+	return r;
 }
 
 static void run(struct worker_job *job)
@@ -82,9 +94,6 @@ static void run(struct worker_job *job)
 	struct build_job *j = container_of(job, struct build_job, job);
 
 	j->error = build(j);
-	/* closed here because closing may block; the main loop gets descriptors that only name files */
-	elf_image_free(TAKE_PTR(j->debug.img));
-	elf_image_free(TAKE_PTR(j->names.img));
 }
 
 int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
@@ -97,7 +106,7 @@ int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 		return -ENOMEM;
 	*j = (struct build_job){
 		.job = {.run = run, .done = done, .overdue = overdue}, .owner = owner, .file = f->index};
-	j->debug = j->names = DEBUG_FILE_NONE;
+	j->debug.fd = j->names.fd = -1;
 	j->debug_fd = -1;
 	j->version = f->version;
 	j->any_version = !binary_version(f);
@@ -137,8 +146,8 @@ int build_job_generated(struct build_job **ret, uint32_t file, struct generated 
 				.fd = -1,
 				.debug_fd = -1,
 				.generated = generated,
-				.debug = DEBUG_FILE_NONE,
-				.names = DEBUG_FILE_NONE};
+				.debug = {.fd = -1},
+				.names = {.fd = -1}};
 	*ret = j;
 	return 0;
 }
@@ -151,8 +160,10 @@ void build_job_free(struct build_job *j)
 		close(j->fd);
 	if (j->debug_fd >= 0)
 		close(j->debug_fd);
-	debug_file_fini(&j->debug);
-	debug_file_fini(&j->names);
+	if (j->debug.fd >= 0)
+		close(j->debug.fd);
+	if (j->names.fd >= 0)
+		close(j->names.fd);
 	proc_root_unref(j->root);
 	unwind_blocks_fini(&j->blocks);
 	free(j->path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The job that builds the unwind table of a binary on a worker thread: ELF image → rows → blocks. Created and
- * taken back by tables.c.
+ * The job that builds the unwind table of a binary on a worker thread, by table_job.h. Created and taken back
+ * by tables.c.
  */
 #ifndef PROFLET_UNWIND_BUILD_H
 #define PROFLET_UNWIND_BUILD_H
@@ -9,7 +9,12 @@
 #include "agent/base/worker.h"
 #include "agent/elf/file/version.h"
 #include "agent/unwind/block.h"
-#include "agent/unwind/debugfile.h"
+
+struct build_debug {
+	int fd;		/* with O_PATH; owned; -1: there is none */
+	uint64_t delta; /* add it to an address of the debug file to get the binary's */
+	struct elf_version version;
+};
 
 struct build_job {
 	struct worker_job job; /* `done` and `overdue` are the owner's */
@@ -23,9 +28,9 @@ struct build_job {
 	struct generated *generated; /* code without a file: what is known of it; borrowed; NULL */
 	struct proc_root *root;	     /* where to look for its debug file; a reference; NULL: do not look */
 	/* results */
-	struct debug_file debug; /* the debug file, when rows come from it */
-	struct debug_file names; /* the debug file, when it has names that the binary lacks; not read here */
-	int error;		 /* 0; -ENODATA no call-frame information; -ESTALE other content; -errno */
+	struct build_debug debug; /* the debug file, when rows come from it */
+	struct build_debug names; /* the debug file, when it has names that the binary lacks; not read here */
+	int error;		  /* 0; -ENODATA no call-frame information; -ESTALE other content; -errno */
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
 	char htlhash[33]; /* empty when it could not be made */

@@ -2,17 +2,13 @@
 #include "agent/unwind/debugfile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
-#include "agent/base/fs.h"
 #include "agent/elf/file/debuglink.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/unwind_table.h"
-#include "agent/proc/beneath.h"
-#include "agent/proc/root.h"
 
 #define FRAMES ".debug_frame"
 #define DELETED " (deleted)"
@@ -22,57 +18,60 @@
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
-/* The file at one path. 0, -ENOENT when it lacks the section, -ESTALE when it is not the binary's. */
-static int try_path(struct debug_file *ret, struct elf_image *img, const struct proc_root *root,
-		    const struct elf_debuglink *link, const char *path, const char *section)
+/* What `fd` is. -ENOENT: it lacks the section (NULL: any will do); -ESTALE: it is not the binary's. */
+static int open_file(struct debug_file *ret, struct elf_image *img, const struct elf_debuglink *link, int fd,
+		     const char *section)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
-	_cleanup_close_ int path_fd = proc_beneath_find(root->fd, path), fd = -1;
 	struct elf_version version;
 	uint64_t delta;
-	struct stat st;
-	int r;
+	int r = elf_version_open(&debug, fd, NULL);
 
-	if (path_fd < 0)
-		return path_fd;
-	fd = proc_beneath_reopen(path_fd, &st);
-	if (fd < 0)
-		return fd;
-	r = elf_version_open(&debug, fd, NULL);
 	if (r < 0)
 		return r == -ENOEXEC ? -ESTALE : r;
-	if (!elf_image_has(debug, section))
+	if (section && !elf_image_has(debug, section))
 		return -ENOENT;
 	r = elf_version_read(&version, debug);
 	if (r == 0)
 		r = elf_debug_match(img, debug, fd, link, &delta);
 	if (r < 0)
 		return r;
-	*ret = (struct debug_file){
-		.img = TAKE_PTR(debug), .fd = TAKE_FD(path_fd), .delta = delta, .version = version};
+	*ret = (struct debug_file){.img = TAKE_PTR(debug), .delta = delta, .version = version};
 	return 0;
 }
 
-/* The path below the root, without what the kernel appends to the names of deleted files. */
-static int binary_path(const struct debug_place *place, struct buf *ret)
+/* The file at one path. */
+static int try_path(struct debug_file *ret, struct elf_image *img, struct debug_place *place,
+		    const struct elf_debuglink *link, const char *path, const char *section)
 {
-	const char *path = proc_root_strip(place->root, place->path);
-	const size_t deleted = sizeof DELETED - 1;
-	size_t len = strlen(path);
+	const unsigned number = place->n_opened++;
+	_cleanup_close_ int fd = place->open(path, place->data);
+	int r = fd < 0 ? fd : open_file(ret, img, link, fd, section);
 
-	if (len > deleted && strcmp(path + len - deleted, DELETED) == 0)
-		len -= deleted;
-	return buf_append(ret, path, len);
+	if (r == 0)
+		ret->number = number;
+	return r;
 }
 
-int debug_file_find(struct debug_file *ret, struct elf_image *img, const struct debug_place *place,
+/* The path without what the kernel appends to the names of deleted files. */
+static int binary_path(const struct debug_place *place, struct buf *ret)
+{
+	const size_t deleted = sizeof DELETED - 1;
+	size_t len = strlen(place->path);
+
+	if (len > deleted && strcmp(place->path + len - deleted, DELETED) == 0)
+		len -= deleted;
+	return buf_append(ret, place->path, len);
+}
+
+int debug_file_find(struct debug_file *ret, struct elf_image *img, struct debug_place *place,
 		    const char *section)
 {
 	_cleanup_buf_ struct buf binary = {0}, path = {0};
 	struct elf_debuglink link = {0};
 	int r, error = -ENOENT;
 
-	if (!place->root)
+	if (!place->open)
 		return -ENOENT;
 	r = elf_debuglink_read(img, &link); /* without one there is still the build id */
 	if (r == -ENOMEM)
@@ -81,7 +80,7 @@ int debug_file_find(struct debug_file *ret, struct elf_image *img, const struct 
 	for (unsigned i = 0; r != -ERANGE; i++) {
 		r = elf_debug_path(img, &link, buf_str(&binary), i, &path);
 		if (r == 0)
-			r = try_path(ret, img, place->root, &link, buf_str(&path), section);
+			r = try_path(ret, img, place, &link, buf_str(&path), section);
 		if (r == 0 || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 			return r;
 		if (r != -ENOENT && r != -ERANGE)
@@ -92,37 +91,19 @@ int debug_file_find(struct debug_file *ret, struct elf_image *img, const struct 
 
 int debug_file_reopen(struct debug_file *ret, struct elf_image *img, int fd)
 {
-	_cleanup_(elf_image_free_p) struct elf_image *debug = NULL;
-	_cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), bytes = -1;
 	struct elf_debuglink link = {0};
-	struct elf_version version;
-	uint64_t delta;
 	int r;
 
-	if (copy < 0)
-		return -errno;
-	bytes = fs_reopen(fd);
-	if (bytes < 0)
-		return bytes;
-	r = elf_version_open(&debug, copy, NULL);
-	if (r == 0)
-		r = elf_version_read(&version, debug);
-	if (r < 0)
-		return r;
 	(void)elf_debuglink_read(img, &link);
-	r = elf_debug_match(img, debug, bytes, &link, &delta);
-	if (r < 0)
-		return r;
-	*ret = (struct debug_file){
-		.img = TAKE_PTR(debug), .fd = TAKE_FD(copy), .delta = delta, .version = version};
-	return 0;
+	r = open_file(ret, img, &link, fd, NULL);
+	if (r == 0)
+		ret->number = DEBUG_FILE_GIVEN;
+	return r;
 }
 
 void debug_file_fini(struct debug_file *f)
 {
 	elf_image_free(f->img);
-	if (f->fd >= 0)
-		close(f->fd);
 	*f = DEBUG_FILE_NONE;
 }
 
@@ -132,7 +113,7 @@ static bool is_whole(const struct elf_rows *rows)
 }
 
 /* Replaces *rows (NULL: none) by rows of the binary and its debug file together. */
-static int complete(struct elf_rows **rows, struct elf_image *img, const struct debug_place *place,
+static int complete(struct elf_rows **rows, struct elf_image *img, struct debug_place *place,
 		    struct debug_file *debug)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *both = NULL;
@@ -151,7 +132,7 @@ static int complete(struct elf_rows **rows, struct elf_image *img, const struct 
 	return 0;
 }
 
-int debug_file_rows(struct elf_rows **ret, struct elf_image *img, const struct debug_place *place,
+int debug_file_rows(struct elf_rows **ret, struct elf_image *img, struct debug_place *place,
 		    struct debug_file *debug)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;

@@ -21,6 +21,8 @@
 #include "agent/elf/cfi/rows.h"
 #include "agent/elf/cfi/ruleset.h"
 #include "agent/elf/code/memory_rows.h"
+#include "agent/parser/parser.h"
+#include "agent/unwind/code_job.h"
 #include "agent/unwind/block.h"
 
 #define WINDOW_BEFORE (32u << 10)
@@ -46,6 +48,7 @@ struct part {
 };
 
 struct generated {
+	struct parser_session parser; /* while it is built */
 	uint32_t pid;
 	int mem; /* /proc/PID/mem: of this program of the process, even if its pid is used again; -1: not open yet */
 	struct generated_request requests[GENERATED_REQUESTS_MAX], taken[GENERATED_REQUESTS_MAX];
@@ -273,7 +276,7 @@ static bool is_pending(const struct memory_row *r)
 static int parts_add(struct generated *g, const struct memory_code *code)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
-	int r = memory_rows_make(&rows, code);
+	int r = code_job_run(&g->parser, &rows, code);
 
 	for (size_t i = 0; i < rows.n && r == 0;) {
 		size_t end = i + 1;
@@ -445,6 +448,7 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	for (size_t i = 0; i < g->n_taken && r == 0; i++)
 		r = answer(g, &g->taken[i]);
 	g->n_taken = 0;
+	parser_session_end(&g->parser);
 	if (r < 0)
 		return r;
 	if (!g->changed)

@@ -22,15 +22,15 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/worker.h"
 #include "agent/binary/registry.h"
-#include "agent/elf/file/elf_image.h"
-#include "agent/elf/rule_lookup.h"
+#include "agent/elf/file/version.h"
+#include "agent/unwind/rule_job.h"
 #include "agent/unwind/stuck_devices.h"
 #include "bpf/abi.h"
 
 #define REQUESTS_MAX 32u /* of one job */
 #define JOBS_MAX 4u
 
-DEFINE_CLEANUP(struct elf_image *, elf_image_free)
+_Static_assert(REQUESTS_MAX <= RULE_JOB_MAX, "a job of ours is one of theirs");
 
 enum entry_state {
 	WANTED,	   /* not yet with a worker */
@@ -276,22 +276,11 @@ enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const s
 	return e->state == FOUND ? RULES_FOUND : e->state == NONE ? RULES_NONE : RULES_PENDING;
 }
 
-static int find(struct rules_job *j)
-{
-	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
-	const struct elf_version *version = j->any_version ? NULL : &j->version;
-	int e = elf_version_open(&img, j->fd, version);
-
-	if (e == 0)
-		e = frame_rules_find(img, j->query, j->n);
-	return e < 0 ? e : elf_version_still(version, img);
-}
-
 static void job_run(struct worker_job *job)
 {
 	struct rules_job *j = container_of(job, struct rules_job, job);
 
-	j->error = find(j);
+	j->error = rule_job_run(j->fd, j->any_version ? NULL : &j->version, j->query, j->n);
 }
 
 static void entry_answer(struct rules *r, struct entry *e, int error, const struct frame_rule *rule)

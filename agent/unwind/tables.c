@@ -474,21 +474,25 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 
 	if (f->generated && (r == -ENODATA || f->n_placed)) /* more code may come; or the old table stays */
 		r = 0;
-	f->state = r == 0	   ? TABLE_READY
-		   : r == -ENODATA ? TABLE_NONE
-		   : r == -ENOSPC  ? TABLE_EVICTED
-				   : TABLE_FAILED;
+	f->state = r == 0			  ? TABLE_READY
+		   : r == -ENODATA		  ? TABLE_NONE
+		   : r == -ENOSPC || r == -EAGAIN ? TABLE_EVICTED
+						  : TABLE_FAILED;
 	if (f->state == TABLE_EVICTED) { /* one that does not fit is built again ever more rarely */
 		f->evicted_ns = c->now();
 		f->wait_ns = f->wait_ns < EVICTED_WAIT_MAX_NS ? f->wait_ns * 2 : f->wait_ns;
-		c->stats.no_room++;
-		c->stats.no_room_file = j->file;
+		c->stats.no_room += r == -ENOSPC;
+		c->stats.no_room_file = r == -ENOSPC ? j->file : c->stats.no_room_file;
 	} else {
 		f->wait_ns = EVICTED_WAIT_NS;
 	}
 	c->n_building--;
 	c->stats.built += r == 0;
 	c->stats.failed += f->state == TABLE_FAILED && r != -ESTALE;
+	if (r == -ENOTRECOVERABLE || r == -ETIME || r == -EBADMSG) {
+		c->stats.harmful++;
+		c->stats.harmful_file = j->file;
+	}
 	if (r == -ESTALE) {
 		c->stats.stale++;
 		(void)binary_registry_changed(c->binaries, j->file);

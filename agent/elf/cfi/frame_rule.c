@@ -525,6 +525,27 @@ static int find_cfa(struct frame_step *s)
 	return s->regs->known >> l->reg & 1 ? 0 : -ENODATA;
 }
 
+static bool location_valid(const struct frame_location *l)
+{
+	if (l->kind > LOCATION_UNSUPPORTED || l->reg >= FRAME_REGISTERS)
+		return false;
+	if (l->kind != LOCATION_AT_EXPR && l->kind != LOCATION_EXPR)
+		return true;
+	return l->off >= 0 && l->off <= (int64_t)FRAME_EXPRESSIONS_MAX &&
+	       l->len <= (int64_t)FRAME_EXPRESSIONS_MAX - l->off;
+}
+
+bool frame_rule_valid(const struct frame_rule *rule, uint64_t va)
+{
+	if (va < rule->start || va >= rule->end || rule->ra_reg >= FRAME_REGISTERS ||
+	    rule->sp_reg >= FRAME_REGISTERS || !location_valid(&rule->cfa))
+		return false;
+	for (unsigned i = 0; i < FRAME_REGISTERS; i++)
+		if (!location_valid(&rule->regs[i]))
+			return false;
+	return true;
+}
+
 int frame_rule_step(const struct frame_rule *rule, const struct frame_memory *memory,
 		    struct frame_registers *regs)
 {

@@ -57,6 +57,12 @@ struct frame_query {
 	struct frame_rule rule;
 };
 
+/*
+ * Whether the rule, which may be from elsewhere, has the form that frame_rules_in_section gives it, and
+ * applies to the address.
+ */
+bool frame_rule_valid(const struct frame_rule *rule, uint64_t va);
+
 struct cfi_section;
 
 /*

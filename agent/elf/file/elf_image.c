@@ -7,6 +7,7 @@
 #include "agent/elf/file/elf_image_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,44 @@ static void set_version(void)
 	elf_version(EV_CURRENT);
 }
 
+/* The section header `index`, by our own means. */
+static int pread_section(const struct elf_image *img, const Elf64_Ehdr *header, uint64_t index,
+			 Elf64_Shdr *ret)
+{
+	if (header->e_shoff > img->file_bytes)
+		return -EINVAL;
+	return elf_image_pread(img, header->e_shoff + index * sizeof *ret, ret, sizeof *ret);
+}
+
+/*
+ * libelf allocates memory for as many headers as the file claims to have, and reads the names of sections
+ * whole. The real numbers may be in the first section header (gABI, "ELF Header": extended numbering).
+ */
+static int check_sizes(const struct elf_image *img, const Elf64_Ehdr *header)
+{
+	Elf64_Shdr first = {0}, names = {0};
+	uint64_t n = header->e_shnum, names_index = header->e_shstrndx;
+	int r = 0;
+
+	if (header->e_phnum > ELF_SEGMENTS_MAX ||
+	    (header->e_phnum && header->e_phentsize != sizeof(Elf64_Phdr)))
+		return -ENOEXEC;
+	if (!header->e_shoff)
+		return 0;
+	if (header->e_shentsize != sizeof first)
+		return -ENOEXEC;
+	if (n == 0 || names_index == SHN_XINDEX)
+		r = pread_section(img, header, 0, &first);
+	n = n ? n : first.sh_size;
+	names_index = names_index == SHN_XINDEX ? first.sh_link : names_index;
+	if (r < 0 || n > ELF_SECTIONS_MAX)
+		return -ENOEXEC;
+	if (names_index != SHN_UNDEF && names_index < n &&
+	    pread_section(img, header, names_index, &names) == 0 && names.sh_size > ELF_SECTION_NAMES_MAX)
+		return -ENOEXEC;
+	return 0;
+}
+
 static int check_header(struct elf_image *img)
 {
 	Elf64_Ehdr header;
@@ -51,7 +90,7 @@ static int check_header(struct elf_image *img)
 	img->machine = header.e_machine;
 	img->type = header.e_type;
 	img->entry = header.e_entry;
-	return 0;
+	return check_sizes(img, &header);
 }
 
 static struct elf_segment segment_of(const GElf_Phdr *ph)
@@ -87,6 +126,19 @@ static int read_segments(struct elf_image *img)
 	return 0;
 }
 
+/* A descriptor for reading. Where no file can be opened (agent/parser), `fd` is one already. */
+static int readable(int fd)
+{
+	int flags = fcntl(fd, F_GETFL), copy;
+
+	if (flags < 0)
+		return -errno;
+	if (flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
+		return fs_reopen(fd);
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return copy < 0 ? -errno : copy;
+}
+
 int elf_image_open(struct elf_image **ret, int fd)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = calloc(1, sizeof(*img));
@@ -94,9 +146,9 @@ int elf_image_open(struct elf_image **ret, int fd)
 
 	if (!img)
 		return -ENOMEM;
-	img->fd = fs_reopen(fd);
+	img->fd = readable(fd);
 	if (img->fd < 0)
-		return img->fd == -ENOENT ? -EBADF : img->fd; /* the descriptor is not open */
+		return img->fd;
 	r = check_header(img);
 	if (r < 0)
 		return r == -EINVAL ? -ENOEXEC : r;

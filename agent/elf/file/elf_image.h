@@ -45,12 +45,16 @@ struct elf_data {
  */
 #define ELF_SECTION_SMALL (16ull << 20)
 #define ELF_DISK_RATIO 8
+/* Files with more, or with more bytes of section names, are refused: no real one has nearly as many. */
+#define ELF_SEGMENTS_MAX 1024u
+#define ELF_SECTIONS_MAX 65535u
+#define ELF_SECTION_NAMES_MAX (1u << 20)
 #define BUILD_ID_MAX 64 /* bytes; a longer GNU build id is ignored */
 
 /*
- * Opens the file that `fd` refers to, which may be opened with O_PATH. The image opens the file once more and
- * does not use `fd` afterwards. 0; -ENOEXEC: not a little-endian ELF64 file, or its headers are malformed;
- * -ENOMEM; -errno.
+ * Opens the file that `fd` refers to, which may be opened with O_PATH: the image then opens the file once
+ * more. It does not use `fd` afterwards, and never its file offset. 0; -ENOEXEC: not a little-endian ELF64
+ * file, or its headers are malformed; -ENOMEM; -errno.
  */
 int elf_image_open(struct elf_image **ret, int fd);
 void elf_image_free(struct elf_image *img);
@@ -122,5 +126,7 @@ const char *elf_image_go_build_id(struct elf_image *img);
  * SHA-256(first 4096 bytes, last 4096 bytes, length as big-endian u64). 0 or -errno.
  */
 int elf_image_htlhash(struct elf_image *img, char ret[33]);
+/* The same of any file, open for reading. */
+int elf_file_htlhash(int fd, char ret[33]);
 
 #endif

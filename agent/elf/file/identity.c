@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/cursor.h"
@@ -135,17 +137,33 @@ const char *elf_image_go_build_id(struct elf_image *img)
 	return img->go_build_id && img->go_build_id[0] ? img->go_build_id : NULL;
 }
 
-int elf_image_htlhash(struct elf_image *img, char ret[33])
+/* Exactly `len` bytes. 0; -EINVAL: the file ends before; -errno. */
+static int read_exactly(int fd, uint64_t offset, uint8_t *to, size_t len)
 {
-	size_t len = img->file_bytes < HASHED_BYTES ? img->file_bytes : HASHED_BYTES;
-	uint8_t first[HASHED_BYTES], last[HASHED_BYTES], digest[EVP_MAX_MD_SIZE];
-	uint64_t length = htobe64(img->file_bytes);
-	_cleanup_(EVP_MD_CTX_free_p) EVP_MD_CTX *ctx = NULL;
+	while (len) {
+		ssize_t n = pread(fd, to, len, (off_t)offset);
 
-	int r = elf_image_pread(img, 0, first, len);
-	if (r < 0)
-		return r;
-	r = elf_image_pread(img, img->file_bytes - len, last, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EINVAL;
+		to += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int htlhash(int fd, uint64_t bytes, char ret[33])
+{
+	uint8_t first[HASHED_BYTES], last[HASHED_BYTES], digest[EVP_MAX_MD_SIZE];
+	_cleanup_(EVP_MD_CTX_free_p) EVP_MD_CTX *ctx = NULL;
+	const size_t len = bytes < HASHED_BYTES ? bytes : HASHED_BYTES;
+	const uint64_t length = htobe64(bytes);
+	int r = read_exactly(fd, 0, first, len);
+
+	if (r == 0)
+		r = read_exactly(fd, bytes - len, last, len);
 	if (r < 0)
 		return r;
 	ctx = EVP_MD_CTX_new();
@@ -160,4 +178,16 @@ int elf_image_htlhash(struct elf_image *img, char ret[33])
 	for (size_t i = 0; i < 16; i++)
 		snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 	return 0;
+}
+
+int elf_image_htlhash(struct elf_image *img, char ret[33])
+{
+	return htlhash(img->fd, img->file_bytes, ret);
+}
+
+int elf_file_htlhash(int fd, char ret[33])
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 ? -errno : htlhash(fd, (uint64_t)st.st_size, ret);
 }

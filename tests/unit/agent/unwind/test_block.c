@@ -54,9 +54,11 @@ static struct unwind_blocks encode(const struct table *t)
 	cr_assert_eq(unwind_blocks_size(&t->rows, EM_X86_64, &bytes, &n), 0);
 	cr_expect_eq(bytes, b.bytes);
 	cr_expect_eq(n, b.n);
-	for (size_t i = 0; i < b.n; i++)
+	for (size_t i = 0; i < b.n; i++) {
 		cr_expect_leq(b.blocks[i].len, SEGMENT_BYTES - PROCESS_TABLE_BYTES,
 			      "block %zu fits every segment", i);
+		cr_expect(unwind_block_valid(&b.blocks[i]), "block %zu", i);
+	}
 	cr_expect_eq(lookup_check(&b, &t->rows, EM_X86_64), 0, "rows differ");
 	return b;
 }
@@ -262,4 +264,56 @@ Test(block, random_tables)
 		row(&t, va, 0);
 		b = encode(&t);
 	}
+}
+
+/* What a walk reads of a block: it must lie inside, and lead to a rule. */
+static bool is_inside(const struct unwind_block *b)
+{
+	struct unwind_table t;
+	const uint32_t *index;
+
+	memcpy(&t, b->bytes, sizeof t);
+	index = (const uint32_t *)(b->bytes + t.index);
+	if (t.index + (t.n_pages + 1ull) * 4 > b->len || t.rows + 2ull * t.n_rows > b->len ||
+	    sizeof t + 8ull * t.n_rules > b->len || t.index % 4 || t.rows % 2 || t.n_pages > b->len)
+		return false;
+	for (uint32_t page = 0; page <= t.n_pages; page++)
+		if (index[page] > t.n_rows)
+			return false;
+	for (int64_t i = -1; i < (int64_t)t.n_rows; i++)
+		if (b->bytes[t.rows + 2 * i] >= t.n_rules)
+			return false;
+	return true;
+}
+
+Test(block, a_damaged_block_is_refused_or_harmless)
+{
+	_cleanup_table_ struct table t;
+	unsigned refused = 0, harmless = 0;
+
+	table_init(&t, 400);
+	for (unsigned i = 0; i < 300; i++)
+		row(&t, TEXT + i * 24, 1 + i % 37);
+	row(&t, TEXT + 300 * 24, 0);
+	_cleanup_blocks_ struct unwind_blocks b = encode(&t);
+	cr_assert_eq(b.n, 1);
+	for (uint32_t at = 0; at < b.blocks[0].len; at++) {
+		for (unsigned bit = 0; bit < 8; bit++) {
+			b.blocks[0].bytes[at] ^= (uint8_t)(1u << bit);
+			if (!unwind_block_valid(&b.blocks[0])) {
+				refused++;
+			} else {
+				harmless++;
+				cr_expect(is_inside(&b.blocks[0]), "byte %u, bit %u", at, bit);
+			}
+			b.blocks[0].bytes[at] ^= (uint8_t)(1u << bit);
+		}
+	}
+	cr_expect_gt(refused, 1000);
+	cr_expect_gt(harmless, 1000); /* rules, and rows that are only wrong */
+	b.blocks[0].len--;
+	cr_expect(!unwind_block_valid(&b.blocks[0]));
+	b.blocks[0].len++;
+	b.blocks[0].end = b.blocks[0].va;
+	cr_expect(!unwind_block_valid(&b.blocks[0]));
 }

@@ -10,6 +10,8 @@
 #include "agent/elf/cfi/rows.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/debugfile.h"
+
+#include "agent/unwind/debug_search.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
 #include "tests/unit/agent/elf/elf_file.h"
 #include "tests/unit/agent/unwind/world.h"
@@ -91,14 +93,30 @@ static struct proc_root *root_make(struct tree *t)
 	return root;
 }
 
+/* Where the agent looks for the debug file of a binary with that path. */
+static struct debug_place place_in(struct debug_search *search, const struct proc_root *root,
+				   const char *path)
+{
+	debug_search_init(search, root, path);
+	return (struct debug_place){
+		.open = root ? debug_search_open : NULL, .data = search, .path = search->binary};
+}
+
 static int find(const struct made_binary *b, const struct proc_root *root, const char *path)
 {
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
 	struct elf_image *img = binary_image(b);
-	int r = debug_file_find(&debug, img, &(struct debug_place){root, path}, ".debug_frame");
+	struct debug_search search;
+	struct debug_place place = place_in(&search, root, path);
+	int r = debug_file_find(&debug, img, &place, ".debug_frame");
 
 	cr_expect_eq(debug.img != NULL, r == 0);
-	cr_expect_eq(debug.fd >= 0, r == 0);
+	if (r == 0) {
+		_cleanup_close_ int fd = debug_search_take(&search, debug.number);
+
+		cr_expect_geq(fd, 0);
+	}
+	debug_search_fini(&search);
 	elf_image_free(img);
 	return r;
 }
@@ -230,9 +248,11 @@ static struct outcome rows_of(const struct made_binary *b, const struct proc_roo
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
 	struct elf_image *img = binary_image(b);
 	struct elf_rows *rows = NULL;
-	struct outcome o = {
-		.r = debug_file_rows(&rows, img, &(struct debug_place){root, "/usr/bin/app"}, &debug)};
+	struct debug_search search;
+	struct debug_place place = place_in(&search, root, "/usr/bin/app");
+	struct outcome o = {.r = debug_file_rows(&rows, img, &place, &debug)};
 
+	debug_search_fini(&search);
 	if (o.r == 0) {
 		o.n_rows = rows->n_rows;
 		o.covered = rows->covered_bytes;
@@ -321,17 +341,25 @@ Test(debugfile, found_again_by_its_descriptor)
 	struct elf_image *img = binary_image(&b), *stranger = binary_image(&other);
 	struct tree t;
 	struct proc_root *root = root_make(&t);
+	struct debug_search search;
+	struct debug_place place = place_in(&search, root, "/x");
+	int fd;
 
 	put_debug(&debug, BYTES(ID), 0x70000, true);
 	tree_file(&t, ID_FILE, debug.data, debug.len);
-	cr_assert_eq(debug_file_find(&first, img, &(struct debug_place){root, "/x"}, ".debug_frame"), 0);
-	cr_expect_eq(debug_file_find(&again, img, &(struct debug_place){root, "/x"}, ".symtab"), -ENOENT);
+	cr_assert_eq(debug_file_find(&first, img, &place, ".debug_frame"), 0);
+	cr_expect_eq(debug_file_find(&again, img, &place, ".symtab"), -ENOENT);
+	fd = debug_search_take(&search, first.number);
+	cr_assert_geq(fd, 0);
 	cr_assert_eq(unlinkat(t.fd, ID_FILE, 0), 0);
-	cr_assert_eq(debug_file_reopen(&again, img, first.fd), 0);
+	cr_assert_eq(debug_file_reopen(&again, img, fd), 0);
 	cr_expect_eq(again.delta, TEXT_VA - 0x70000);
+	cr_expect_eq(again.number, DEBUG_FILE_GIVEN);
 	debug_file_fini(&again);
-	cr_expect_eq(debug_file_reopen(&again, stranger, first.fd), -ESTALE);
+	cr_expect_eq(debug_file_reopen(&again, stranger, fd), -ESTALE);
 	cr_expect_eq(debug_file_reopen(&again, img, -1), -EBADF);
+	close(fd);
+	debug_search_fini(&search);
 	debug_file_fini(&again); /* twice is fine */
 	elf_image_free(img);
 	elf_image_free(stranger);
@@ -458,6 +486,58 @@ Test(debugfile, roots_of_files_that_are_never_built)
 	cr_expect_eq(root->refs, 2);
 	world_fini(&w);
 	cr_expect_eq(root->refs, 1);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+/*
+ * The process that reads a binary may be in the hands of the binary: it is not given any file that it
+ * names.
+ */
+Test(debugfile, only_places_of_debug_files_are_opened)
+{
+	static const struct {
+		const char *path;
+		int expected; /* 0: a descriptor */
+	} cases[] = {
+		{"/usr/bin/app.debug", 0},
+		{"/usr/bin/.debug/app.debug", 0},
+		{"/usr/lib/debug/any/where.debug", 0},
+		{"/usr/bin/other", 0}, /* .gnu_debuglink may have any name */
+		{"/etc/shadow", -EACCES},
+		{"/usr/lib/debug/../../../etc/shadow", -EACCES},
+		{"/usr/bin/.debug/../../../etc/shadow", -EACCES},
+		{"/usr/bin/sub/app.debug", -EACCES},
+		{"/usr/bin/", -EACCES},
+		{"usr/bin/app.debug", -EACCES},
+		{"", -EACCES},
+		{"/usr/bin/absent", -ENOENT},
+	};
+	struct debug_search search;
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+
+	for (size_t i = 0; i < 4; i++) {
+		char path[64];
+
+		snprintf(path, sizeof path, "root%s", cases[i].path);
+		tree_text(&t, path, "x");
+	}
+	tree_text(&t, "root/etc/shadow", "secret");
+	debug_search_init(&search, root, "/usr/bin/app");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_close_ int fd = debug_search_answer(cases[i].path, strlen(cases[i].path), &search);
+		_cleanup_close_ int named = debug_search_take(&search, (unsigned)i);
+
+		cr_expect(cases[i].expected ? fd == cases[i].expected : fd >= 0, "%s: %d", cases[i].path, fd);
+		cr_expect_eq(named >= 0, fd >= 0);
+	}
+	cr_expect_eq(debug_search_answer("/usr\0/bin", 9, &search), -EINVAL);
+	for (size_t i = ARRAY_SIZE(cases); i < PARSER_QUERIES_MAX; i++)
+		cr_expect_eq(debug_search_open("/usr/bin/absent", &search), -ENOENT);
+	cr_expect_eq(debug_search_open("/usr/bin/absent", &search), -E2BIG);
+	cr_expect_eq(debug_search_take(&search, PARSER_QUERIES_MAX), -1);
+	debug_search_fini(&search);
 	proc_root_unref(root);
 	tree_remove(&t);
 }

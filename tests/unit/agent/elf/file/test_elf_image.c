@@ -160,6 +160,49 @@ Test(image, sections_above_the_limit)
 	elf_image_free(img);
 }
 
+/* A header alone claims whatever it likes; the rest of the file is a hole. */
+static int open_with(uint16_t phnum, uint16_t shnum, uint64_t sections, uint64_t names_bytes)
+{
+	const Elf64_Ehdr header = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_phoff = 1 << 20,
+		.e_shoff = 64,
+		.e_ehsize = sizeof header,
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = phnum,
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = shnum,
+		.e_shstrndx = 1};
+	const Elf64_Shdr headers[] = {{.sh_size = sections, .sh_info = 1u << 20},
+				      {.sh_type = SHT_STRTAB, .sh_offset = 8 << 20, .sh_size = names_bytes}};
+	struct elf_image *img = NULL;
+	_cleanup_close_ int fd = file_fd((const uint8_t *)&header, sizeof header);
+	int r;
+
+	cr_assert_eq(pwrite(fd, headers, sizeof headers, 64), (ssize_t)sizeof headers);
+	cr_assert_eq(ftruncate(fd, 1ll << 40), 0);
+	r = elf_image_open(&img, fd);
+	elf_image_free(img);
+	return r;
+}
+
+Test(image, claims_are_bounded)
+{
+	cr_expect_eq(open_with(1, 2, 0, 100), 0);
+	cr_expect_eq(open_with(ELF_SEGMENTS_MAX, 2, 0, 100), 0);
+	cr_expect_eq(open_with(ELF_SEGMENTS_MAX + 1, 2, 0, 100), -ENOEXEC);
+	cr_expect_eq(open_with(PN_XNUM, 2, 0, 100), -ENOEXEC);
+	cr_expect_eq(open_with(1, 0, 1000, 100), 0, "extended numbering");
+	cr_expect_eq(open_with(1, 0, ELF_SECTIONS_MAX, ELF_SECTION_NAMES_MAX), 0);
+	cr_expect_eq(open_with(1, 0, ELF_SECTIONS_MAX + 1ull, 100), -ENOEXEC);
+	cr_expect_eq(open_with(1, 0, 1ull << 40, 100), -ENOEXEC);
+	cr_expect_eq(open_with(1, 2, 0, ELF_SECTION_NAMES_MAX + 1ull), -ENOEXEC);
+	cr_expect_eq(open_with(1, 2, 0, 1ull << 39), -ENOEXEC);
+}
+
 Test(image, a_file_that_shrinks_gives_an_error)
 {
 	_cleanup_buf_ struct buf b = {0};

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/parser/parser.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
+#include "agent/base/log.h"
+#include "agent/base/urgency.h"
+#include "agent/base/worker.h"
+#include "agent/parser/nursery.h"
+#include "agent/parser/sandbox.h"
+#include "agent/parser/wire.h"
+
+/* The process has one nursery. What is not atomic is set before there are threads. */
+static struct {
+	const struct parser_operation *const *operations;
+	size_t n_operations;
+	pid_t keeper; /* 0: there is none */
+	int control;  /* a socket: packets are whole, so threads need no lock */
+	struct nursery_counts *counts;
+	uint64_t memory_bytes;			/* atomic */
+	uint64_t jobs, failed[PARSER_FAILURES]; /* atomic */
+} state;
+
+/* A call on its way. */
+struct exchange {
+	struct parser_call *call;
+	struct buf *answer;
+	int socket, memfd;
+	uint8_t *packet;
+};
+
+#define PACKET_MAX (sizeof(struct wire_reply) + WIRE_INLINE_MAX)
+
+/* --- start and stop */
+
+/* A job that becomes urgent while it is being done. */
+static void on_urge(pid_t pid)
+{
+	const struct wire_command c = {.wish = WIRE_URGE, .pid = pid};
+	const struct wire_packet p = {.head = &c, .head_len = sizeof c};
+
+	if (pid != parser_pid())
+		(void)wire_send(state.control, &p);
+}
+
+/* Keeps `control` only. */
+static void close_others(int control)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	for (int fd = 0; fd < 3 && null >= 0; fd++)
+		if (fd != STDERR_FILENO || !SANDBOX_SANITIZED) /* what a sanitizer reports is to be seen */
+			(void)dup2(null, fd);
+	if (control != 3)
+		(void)dup2(control, 3);
+	(void)close_range(4, ~0u, 0);
+}
+
+/* For parser_be_urgent, while it is permitted. */
+static void allow_urgency(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_RTPRIO, &l) < 0 || l.rlim_cur >= NURSERY_URGENT_LEVEL)
+		return;
+	l.rlim_cur = NURSERY_URGENT_LEVEL;
+	l.rlim_max = l.rlim_max < NURSERY_URGENT_LEVEL ? NURSERY_URGENT_LEVEL : l.rlim_max;
+	(void)setrlimit(RLIMIT_RTPRIO, &l);
+}
+
+int parser_start(const struct parser_operation *const *operations, size_t n)
+{
+	struct nursery_counts *counts =
+		mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int sockets[2];
+	pid_t pid;
+
+	if (counts == MAP_FAILED)
+		return -errno;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		allow_urgency();
+		close_others(sockets[1]);
+		nursery_keep(3, operations, n, counts);
+	}
+	close(sockets[1]);
+	state.operations = operations;
+	state.n_operations = n;
+	state.control = sockets[0];
+	state.counts = counts;
+	state.keeper = pid;
+	worker_on_urge(on_urge);
+	return 0;
+}
+
+void parser_stop(void)
+{
+	if (!state.keeper)
+		return;
+	close(state.control);
+	(void)waitpid(state.keeper, NULL, 0);
+	munmap(state.counts, sizeof *state.counts);
+	state.keeper = 0;
+}
+
+void parser_be_urgent(void)
+{
+	const struct sched_param urgent = {.sched_priority = NURSERY_URGENT_LEVEL};
+
+	if (!state.keeper || !urgency_is_on())
+		return;
+	/* what they fork inherits it, until it knows better */
+	(void)sched_setscheduler(state.keeper, SCHED_RR, &urgent);
+	if (parser_pid())
+		(void)sched_setscheduler(parser_pid(), SCHED_RR, &urgent);
+}
+
+void parser_limit_memory(uint64_t bytes)
+{
+	__atomic_store_n(&state.memory_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+int parser_pid(void)
+{
+	return state.keeper ? __atomic_load_n(&state.counts->pid, __ATOMIC_RELAXED) : 0;
+}
+
+void parser_stats(struct parser_stats *ret)
+{
+	*ret = (struct parser_stats){.jobs = __atomic_load_n(&state.jobs, __ATOMIC_RELAXED)};
+	for (int i = 0; i < PARSER_FAILURES; i++)
+		ret->failed[i] = __atomic_load_n(&state.failed[i], __ATOMIC_RELAXED);
+	if (!state.keeper)
+		return;
+	ret->cpu_ns = __atomic_load_n(&state.counts->cpu_ns, __ATOMIC_RELAXED);
+	ret->replaced = __atomic_load_n(&state.counts->replaced, __ATOMIC_RELAXED);
+}
+
+/* --- a call without a nursery */
+
+static int query_caller(const struct parser_job *job, const void *query, size_t len)
+{
+	const struct parser_call *call = job->side;
+
+	return call->query ? call->query(query, len, call->data) : -EOPNOTSUPP;
+}
+
+static int run_here(struct parser_call *call, struct buf *answer)
+{
+	struct parser_job job = {
+		.request = call->request.data,
+		.request_len = call->request.len,
+		.fds = call->fds,
+		.n_fds = call->n_fds,
+		.answer = answer,
+		.query = query_caller,
+		.side = call,
+	};
+
+	return call->operation->run(&job);
+}
+
+/* --- a call */
+
+static int failed(enum parser_failure why)
+{
+	static const int errors[PARSER_FAILURES] = {-ENOTRECOVERABLE, -ETIME, -ENOTRECOVERABLE, -EAGAIN};
+
+	__atomic_add_fetch(&state.failed[why], 1, __ATOMIC_RELAXED);
+	return errors[why];
+}
+
+static int operation_number(const struct parser_operation *operation)
+{
+	for (size_t i = 0; i < state.n_operations; i++)
+		if (state.operations[i] == operation)
+			return (int)i;
+	return -ENOSYS;
+}
+
+/* Hands the nursery one end of a new socket. */
+static int request_process(struct exchange *x)
+{
+	const struct wire_command c = {
+		.wish = WIRE_SPAWN,
+		.memory_bytes = __atomic_load_n(&state.memory_bytes, __ATOMIC_RELAXED),
+		.urgent_us = urgency_allowance_us(),
+	};
+	struct wire_packet p = {.head = &c, .head_len = sizeof c, .n_fds = 1};
+	int sockets[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return -errno;
+	x->socket = sockets[0];
+	p.fds[0] = sockets[1];
+	r = wire_send(state.control, &p);
+	close(sockets[1]);
+	return r == -EPIPE ? failed(PARSER_NOT_STARTED) : r;
+}
+
+/* Receives a reply and what follows it. A process may send anything. */
+static int receive(struct exchange *x, struct wire_reply *ret, size_t *ret_len)
+{
+	struct wire_packet p = {.body = x->packet, .body_len = PACKET_MAX};
+	int r = wire_receive(x->socket, &p);
+
+	while (r == 0 && p.n_fds)
+		close(p.fds[--p.n_fds]);
+	if (r < 0 || p.body_len < sizeof *ret)
+		return r == -EPIPE ? failed(PARSER_CRASHED) : failed(PARSER_REFUSED);
+	memcpy(ret, x->packet, sizeof *ret);
+	*ret_len = p.body_len - sizeof *ret;
+	return 0;
+}
+
+/* The pid of the process, or -errno. */
+static int await_process(struct exchange *x)
+{
+	struct wire_reply reply;
+	size_t len;
+	int r = receive(x, &reply, &len);
+
+	if (r < 0)
+		return r;
+	if (reply.kind != WIRE_SPAWNED || reply.result <= 0)
+		return failed(PARSER_NOT_STARTED);
+	worker_delegate(reply.result);
+	return reply.result;
+}
+
+static int memfd_of(const struct buf *bytes)
+{
+	_cleanup_close_ int fd = memfd_create("parser request", MFD_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fs_write_fd(fd, bytes->data, bytes->len);
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int send_request(struct exchange *x, int operation)
+{
+	const struct buf *request = &x->call->request;
+	const bool in_memfd = request->len > WIRE_INLINE_MAX;
+	const struct wire_request head = {
+		.operation = (uint32_t)operation, .in_memfd = in_memfd, .len = request->len};
+	struct wire_packet p = {.head = &head, .head_len = sizeof head};
+	_cleanup_close_ int bytes = in_memfd ? memfd_of(request) : -1;
+
+	if (in_memfd && bytes < 0)
+		return bytes;
+	p.fds[p.n_fds++] = x->memfd;
+	if (in_memfd)
+		p.fds[p.n_fds++] = bytes;
+	for (unsigned i = 0; i < x->call->n_fds; i++)
+		p.fds[p.n_fds++] = x->call->fds[i];
+	if (!in_memfd) {
+		p.body = request->data;
+		p.body_len = request->len;
+	}
+	return wire_send(x->socket, &p);
+}
+
+static int answer_query(struct exchange *x, size_t len)
+{
+	struct parser_call *call = x->call;
+	_cleanup_close_ int fd = call->query && len <= PARSER_QUERY_BYTES_MAX
+					 ? call->query(x->packet + sizeof(struct wire_reply), len, call->data)
+					 : -EOPNOTSUPP;
+	const struct wire_answer head = {.result = fd < 0 ? fd : 0};
+	struct wire_packet p = {.head = &head, .head_len = sizeof head};
+
+	if (fd >= 0)
+		p.fds[p.n_fds++] = fd;
+	return wire_send(x->socket, &p);
+}
+
+static int take_answer(struct exchange *x, const struct wire_reply *reply, size_t len)
+{
+	struct buf *to = x->answer;
+	size_t done = 0;
+	int r;
+
+	if (reply->result > 0 || reply->len > x->call->operation->answer_max)
+		return failed(PARSER_REFUSED);
+	if (reply->len <= WIRE_INLINE_MAX) {
+		if (reply->len != len)
+			return failed(PARSER_REFUSED);
+		r = buf_append(to, x->packet + sizeof *reply, len);
+		return r < 0 ? r : reply->result;
+	}
+	r = buf_reserve(to, reply->len);
+	if (r < 0)
+		return r;
+	while (done < reply->len) { /* a copy, which the process can no longer change */
+		ssize_t n = pread(x->memfd, to->data + to->len + done, reply->len - done, (off_t)done);
+
+		if (n <= 0)
+			return n < 0 ? -errno : failed(PARSER_REFUSED);
+		done += (size_t)n;
+	}
+	to->len += done;
+	return reply->result;
+}
+
+/* Why a process has ended without an answer; `status` as of wait(2). */
+static int ended(const struct exchange *x, const struct wire_reply *reply)
+{
+	const int status = reply->result;
+	const char *name = x->call->operation->name;
+
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+	    reply->cpu_ns / 1000000000u + 1 >= PARSER_CPU_MAX_S)
+		return failed(PARSER_OUT_OF_TIME);
+	if (WIFSIGNALED(status))
+		log_debug("parser process, %s: ended by signal %d", name, WTERMSIG(status));
+	else
+		log_debug("parser process, %s: ended with %d", name, WEXITSTATUS(status));
+	return failed(PARSER_CRASHED);
+}
+
+static int converse(struct exchange *x)
+{
+	unsigned queries = 0;
+
+	for (;;) {
+		struct wire_reply reply;
+		size_t len;
+		int r = receive(x, &reply, &len);
+
+		if (r < 0)
+			return r;
+		urgency_charge(reply.cpu_ns);
+		switch (reply.kind) {
+		case WIRE_QUERY:
+			if (queries++ == PARSER_QUERIES_MAX)
+				return failed(PARSER_REFUSED);
+			r = answer_query(x, len);
+			if (r < 0 && r != -EPIPE)
+				return r;
+			break;
+		case WIRE_ANSWER:
+			return take_answer(x, &reply, len);
+		case WIRE_ENDED:
+			return ended(x, &reply);
+		default:
+			return failed(PARSER_REFUSED);
+		}
+	}
+}
+
+/* Whatever went wrong with the process, and not with its job. */
+static bool is_broken(int r)
+{
+	return r == -ENOTRECOVERABLE || r == -ETIME || r == -EAGAIN || r == -EPIPE;
+}
+
+static int exchange(struct exchange *x, struct parser_session *s, int operation)
+{
+	int r = 0;
+
+	if (s->socket) {
+		x->socket = s->socket - 1;
+		worker_delegate(s->pid);
+	} else {
+		worker_delegate(parser_pid());
+		r = request_process(x);
+		if (r == 0)
+			r = await_process(x);
+		s->pid = r < 0 ? 0 : r;
+	}
+	if (r >= 0)
+		r = send_request(x, operation);
+	if (r >= 0 || r == -EPIPE)
+		r = converse(x);
+	worker_delegate(0);
+	s->socket = x->socket + 1;
+	if (is_broken(r))
+		parser_session_end(s);
+	return r;
+}
+
+void parser_session_end(struct parser_session *s)
+{
+	if (s->socket)
+		close(s->socket - 1);
+	*s = (struct parser_session){0};
+}
+
+int parser_session_call(struct parser_session *s, struct parser_call *call, struct buf *answer)
+{
+	_cleanup_close_ int memfd = -1;
+	_cleanup_free_ uint8_t *packet = NULL;
+	struct exchange x = {.call = call, .answer = answer, .socket = -1};
+	int operation;
+
+	if (!state.keeper)
+		return run_here(call, answer);
+	operation = operation_number(call->operation);
+	if (operation < 0)
+		return operation;
+	if (call->request.len > PARSER_REQUEST_MAX || call->n_fds > PARSER_FDS_MAX)
+		return -E2BIG;
+	x.packet = packet = malloc(PACKET_MAX);
+	if (!packet)
+		return -ENOMEM;
+	x.memfd = memfd = memfd_create("parser answer", MFD_CLOEXEC);
+	if (memfd < 0)
+		return -errno;
+	__atomic_add_fetch(&state.jobs, 1, __ATOMIC_RELAXED);
+	return exchange(&x, s, operation);
+}
+
+int parser_call(struct parser_call *call, struct buf *answer)
+{
+	struct parser_session s = {0};
+	int r = parser_session_call(&s, call, answer);
+
+	parser_session_end(&s);
+	return r;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Parser processes. Whoever may run programs on the node chooses the bytes of binaries, debug files and
+ * symbol tables, and a mistake in what reads them must not be worth anything. So these bytes are
+ * interpreted in processes that may do nothing: they have no capabilities, another user id, no file system
+ * (Landlock) and a dozen system calls (seccomp). A process gets descriptors of regular files, does one job,
+ * and returns flat bytes, which the agent checks before it uses them. A bad file ends its own process only.
+ *
+ * One process, the nursery, is forked before there are threads, secrets or a BPF program; it forks one
+ * process for each job, so that no job can have prepared anything for the next one.
+ *
+ *	agent's thread → nursery: a socket         nursery → thread: pid of the new process; how it ended
+ *	thread → process: the job, descriptors     process → thread: queries, then the answer
+ *
+ * The nursery kills a process when the thread closes the socket.
+ *
+ * Where there is no nursery (unit tests, `proflet tables`), a job is run by its caller.
+ *
+ * Ways to forbid: seccomp(2), landlock(7), prctl(2) PR_SET_NO_NEW_PRIVS and PR_SET_DUMPABLE.
+ */
+#ifndef PROFLET_PARSER_H
+#define PROFLET_PARSER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/buf.h"
+#include "agent/parser/operation.h"
+
+struct parser_call {
+	const struct parser_operation *operation;
+	struct buf request;	 /* the caller's */
+	int fds[PARSER_FDS_MAX]; /* of regular files, open for reading; borrowed */
+	unsigned n_fds;
+	/*
+	 * Answers a query with a descriptor that is open for reading, owned by parser_call, or -errno. What
+	 * is queried comes from the parser process and may be anything. NULL: there is nothing to open.
+	 */
+	int (*query)(const void *query, size_t len, void *data);
+	void *data;
+};
+
+enum parser_failure {
+	PARSER_CRASHED,	    /* ended by a signal: a bad access, or a forbidden system call */
+	PARSER_OUT_OF_TIME, /* used more CPU time than PARSER_CPU_MAX_S */
+	PARSER_REFUSED,	    /* what it sent is no answer */
+	PARSER_NOT_STARTED, /* no process could be forked */
+	PARSER_FAILURES
+};
+
+struct parser_stats {
+	uint64_t jobs; /* handed to parser processes */
+	uint64_t failed[PARSER_FAILURES];
+	uint64_t cpu_ns;   /* of parser processes that have ended */
+	uint64_t replaced; /* times that the nursery was forked again */
+};
+
+/*
+ * Forks the nursery. Call it once, while there is one thread, before secrets are read. `operations` are those
+ * that parser_call may be called with; they stay as they are. 0 or -errno.
+ */
+int parser_start(const struct parser_operation *const *operations, size_t n);
+/* Ends the nursery and all parser processes. */
+void parser_stop(void);
+/*
+ * Makes the nursery urgent if the calling thread is (base/urgency.h), and then the processes that work for
+ * urgent threads: these would else wait for a CPU.
+ */
+void parser_be_urgent(void);
+/*
+ * The most memory that a parser process may take for its data, in bytes. Files that need more cannot be read:
+ * -ENOMEM.
+ */
+void parser_limit_memory(uint64_t bytes);
+/* The pid of the nursery; 0: there is none. */
+int parser_pid(void);
+
+/*
+ * Runs an operation in a parser process, and waits for it. Any thread. Appends to `answer`. 0; what the
+ * operation returned; -ENOTRECOVERABLE: the process has crashed or was refused; -ETIME: it took too much CPU
+ * time; -EAGAIN: no process could be forked; -ENOMEM; -EMFILE.
+ */
+int parser_call(struct parser_call *call, struct buf *answer);
+
+/*
+ * Several jobs for one process, about bytes of one origin: what one of them does to the process, it does to
+ * itself. They share its CPU time. Zeroed, it has no process yet. Used by one thread at a time.
+ */
+struct parser_session {
+	int socket; /* + 1; 0: there is none */
+	int pid;
+};
+
+/* As parser_call. After a failure of its process, the session gets another one. */
+int parser_session_call(struct parser_session *s, struct parser_call *call, struct buf *answer);
+void parser_session_end(struct parser_session *s);
+void parser_stats(struct parser_stats *ret);
+
+#endif

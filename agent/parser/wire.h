@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Messages between the agent, the nursery and parser processes, over SOCK_SEQPACKET sockets: one message is
+ * one packet. All are in the byte order and with the structures of the same program, since all of them are
+ * forks of it. Private to parser/.
+ */
+#ifndef PROFLET_PARSER_WIRE_H
+#define PROFLET_PARSER_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_FDS_MAX 4u
+#define WIRE_INLINE_MAX 65536u /* bytes of a request in its packet; a longer one is in a memfd */
+
+enum wire_wish { WIRE_SPAWN, WIRE_URGE };
+
+/* Agent → nursery. SPAWN: with one descriptor, the socket of the new process. */
+struct wire_command {
+	uint32_t wish;
+	int32_t pid;	       /* URGE: which process is to be urgent */
+	uint64_t memory_bytes; /* that the new process may take; 0: no limit */
+	uint32_t urgent_us;    /* of CPU time that it may use as an urgent process; 0: it is not urgent */
+	uint32_t reserved;
+};
+
+/*
+ * Agent → process, followed by the request if `in_memfd` is 0. The first descriptor is a memfd for an answer
+ * of more than WIRE_INLINE_MAX bytes. If in_memfd is 1, the second has the request.
+ */
+struct wire_request {
+	uint32_t operation;
+	uint32_t in_memfd;
+	uint64_t len;
+};
+
+enum wire_kind {
+	WIRE_SPAWNED, /* by the nursery, first; result: the pid or -errno */
+	WIRE_QUERY,   /* the bytes follow */
+	WIRE_ANSWER,  /* result: the operation's; `len` bytes follow, or are in the memfd */
+	WIRE_ENDED,   /* by the nursery; result: the status as of wait(2) */
+};
+
+/* Nursery or process → agent. */
+struct wire_reply {
+	uint32_t kind;
+	int32_t result;
+	uint64_t len;	 /* bytes */
+	uint64_t cpu_ns; /* used by the process */
+};
+
+/* Agent → process: what a query was answered with; with a descriptor if it is 0. */
+struct wire_answer {
+	int32_t result;
+};
+
+/* A packet to send, or one that was received. Its descriptors are borrowed, or owned by the receiver. */
+struct wire_packet {
+	const void *head;
+	size_t head_len;
+	void *body;
+	size_t body_len; /* when receiving: room for the whole packet, then its length */
+	int fds[WIRE_FDS_MAX];
+	unsigned n_fds;
+};
+
+/* 0 or -errno; -EPIPE: the other side has ended. */
+int wire_send(int fd, const struct wire_packet *p);
+/*
+ * Receives one packet into p->body. 0; -EPIPE: the other side has ended; -EMSGSIZE: it does not fit, or has
+ * too many descriptors; -errno. On failure no descriptor is left open.
+ */
+int wire_receive(int fd, struct wire_packet *p);
+
+#endif

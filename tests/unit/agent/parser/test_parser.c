@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/parser/parser.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/worker.h"
+#include "agent/parser/flat.h"
+
+#define BIG_BYTES (3u << 20)
+
+static int run_echo(struct parser_job *job)
+{
+	char byte = 0;
+
+	if (job->n_fds && pread(job->fds[0], &byte, 1, 0) == 1 && buf_putc(job->answer, byte) < 0)
+		return -ENOMEM;
+	return buf_append(job->answer, job->request, job->request_len);
+}
+
+static int run_refuse(struct parser_job *job)
+{
+	(void)job;
+	return -ESTALE;
+}
+
+static int run_query(struct parser_job *job)
+{
+	char text[16] = {0};
+	int fd = job->query(job, job->request, job->request_len);
+
+	if (fd < 0)
+		return fd;
+	if (pread(fd, text, sizeof text - 1, 0) < 0)
+		return -errno;
+	close(fd);
+	return buf_puts(job->answer, text);
+}
+
+static int run_query_for_ever(struct parser_job *job)
+{
+	int fd;
+
+	while ((fd = job->query(job, "x", 1)) >= 0)
+		close(fd);
+	return fd;
+}
+
+static int run_crash(struct parser_job *job)
+{
+	(void)job;
+	__builtin_trap();
+}
+
+static int run_silence(struct parser_job *job)
+{
+	(void)job;
+	_exit(0);
+}
+
+static int run_spin(struct parser_job *job)
+{
+	for (volatile unsigned i = 0; job; i++)
+		;
+	return 0;
+}
+
+/* Each way out of the sandbox; the request is its number. 0: it is open. */
+static int run_escape(struct parser_job *job)
+{
+	int r = -1;
+
+	errno = 0;
+	switch (job->request[0]) {
+	case 0:
+		r = open("/proc/self/status", O_RDONLY);
+		break;
+	case 1:
+		r = socket(AF_INET, SOCK_STREAM, 0);
+		break;
+	case 2:
+		r = execl("/bin/true", "true", NULL);
+		break;
+	case 3:
+		r = (int)ptrace(PTRACE_ATTACH, getppid(), NULL, NULL);
+		break;
+	case 4:
+		r = kill(getppid(), 0);
+		break;
+	case 5:
+		r = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED
+			    ? -1
+			    : 0;
+		break;
+	case 6:
+		r = (int)syscall(SYS_fork);
+		break;
+	case 7:
+		r = unlink("/tmp/proflet-no-such-file");
+		break;
+	case 8:
+		r = (int)syscall(SYS_bpf, 0, NULL, 0);
+		break;
+	case 9:
+		r = setuid(0);
+		break;
+	case 10:
+		r = memfd_create("x", 0);
+		break;
+	case 11:
+		r = (int)syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0);
+		break;
+	}
+	return r >= 0 ? 0 : -errno;
+}
+#define ESCAPES 12u
+
+/* Who it is, as /proc shows it to the test. */
+static int run_wait_for_query(struct parser_job *job)
+{
+	int fd = job->query(job, "now", 3);
+
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
+static int run_big(struct parser_job *job)
+{
+	for (unsigned i = 0; i < BIG_BYTES; i++)
+		if (buf_putc(job->answer, (char)(i * 31 >> 3)) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+static int run_too_big(struct parser_job *job)
+{
+	buf_init(job->answer, 1u << 30);
+	return run_big(job);
+}
+
+static const struct parser_operation echo = {"echo", BIG_BYTES, run_echo}, refuse = {"refuse", 0, run_refuse},
+				     queries_once = {"query", 4096, run_query},
+				     queries_for_ever = {"query for ever", 0, run_query_for_ever},
+				     crash = {"crash", 0, run_crash}, silence = {"silence", 0, run_silence},
+				     spin = {"spin", 0, run_spin}, escape = {"escape", 0, run_escape},
+				     waits = {"wait", 0, run_wait_for_query},
+				     big = {"big", BIG_BYTES, run_big},
+				     too_big = {"too big", 4096, run_too_big};
+static int run_count(struct parser_job *job);
+static const struct parser_operation counts = {"count", 8, run_count};
+static const struct parser_operation *const operations[] = {
+	&counts, &echo,	  &refuse, &queries_once, &queries_for_ever, &crash, &silence,
+	&spin,	 &escape, &waits,  &big,	  &too_big};
+
+static void start(void)
+{
+	cr_assert_eq(parser_start(operations, ARRAY_SIZE(operations)), 0);
+}
+
+static int call(const struct parser_operation *o, const void *request, size_t len, struct buf *answer)
+{
+	struct parser_call c = {.operation = o};
+	int r = buf_append(&c.request, request, len);
+
+	cr_assert_eq(r, 0);
+	r = parser_call(&c, answer);
+	buf_fini(&c.request);
+	return r;
+}
+
+static int file_with(const char *text)
+{
+	int fd = memfd_create("test", 0);
+
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	return fd;
+}
+
+static int answer_with_file(const void *query, size_t len, void *data)
+{
+	if (len == 2 && memcmp(query, "no", 2) == 0)
+		return -ENOENT;
+	++*(unsigned *)data;
+	return file_with("found");
+}
+
+Test(parser, works_without_a_nursery)
+{
+	_cleanup_buf_ struct buf answer = {0};
+
+	cr_assert_eq(call(&echo, "abc", 3, &answer), 0);
+	cr_assert_str_eq(buf_str(&answer), "abc");
+	cr_assert_eq(call(&refuse, "", 0, &answer), -ESTALE);
+}
+
+Test(parser, request_and_answer, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	_cleanup_close_ int fd = file_with("F");
+	struct parser_call c = {.operation = &echo, .fds = {fd}, .n_fds = 1};
+
+	for (unsigned i = 0; i < 20; i++) {
+		buf_clear(&answer);
+		cr_assert_eq(call(&echo, &i, sizeof i, &answer), 0);
+		cr_assert_arr_eq(answer.data, &i, sizeof i);
+	}
+	buf_clear(&answer);
+	cr_assert_eq(parser_call(&c, &answer), 0);
+	cr_assert_str_eq(buf_str(&answer), "F");
+	cr_assert_eq(call(&refuse, "", 0, &answer), -ESTALE);
+	parser_stop();
+	buf_clear(&answer);
+	cr_assert_eq(call(&echo, "abc", 3, &answer), 0, "the caller does it again");
+}
+
+Test(parser, long_ones_are_in_memory_files, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	_cleanup_free_ uint8_t *bytes = malloc(BIG_BYTES);
+
+	for (unsigned i = 0; i < BIG_BYTES; i++)
+		bytes[i] = (uint8_t)(i * 31 >> 3);
+	cr_assert_eq(call(&big, "", 0, &answer), 0);
+	cr_assert_eq(answer.len, BIG_BYTES);
+	cr_assert_eq(memcmp(answer.data, bytes, BIG_BYTES), 0);
+	buf_clear(&answer);
+	cr_assert_eq(call(&echo, bytes, BIG_BYTES, &answer), 0);
+	cr_assert_eq(answer.len, BIG_BYTES);
+	cr_assert_eq(memcmp(answer.data, bytes, BIG_BYTES), 0);
+}
+
+Test(parser, answers_over_the_maximum_are_refused, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_stats s;
+
+	cr_assert_lt(call(&too_big, "", 0, &answer), 0);
+	cr_assert_eq(answer.len, 0);
+	parser_stats(&s);
+	cr_assert_eq(s.jobs, 1);
+	cr_assert_eq(s.failed[PARSER_CRASHED] + s.failed[PARSER_REFUSED], 1);
+}
+
+Test(parser, queries, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	unsigned n = 0;
+	struct parser_call c = {.operation = &queries_once, .query = answer_with_file, .data = &n};
+
+	cr_assert_eq(parser_call(&c, &answer), 0);
+	cr_assert_str_eq(buf_str(&answer), "found");
+	cr_assert_eq(buf_puts(&c.request, "no"), 0);
+	cr_assert_eq(parser_call(&c, &answer), -ENOENT);
+	c.query = NULL;
+	cr_assert_eq(parser_call(&c, &answer), -EOPNOTSUPP);
+	buf_fini(&c.request);
+	c = (struct parser_call){.operation = &queries_for_ever, .query = answer_with_file, .data = &n};
+	n = 0;
+	cr_assert_eq(parser_call(&c, &answer), -E2BIG);
+	cr_assert_eq(n, PARSER_QUERIES_MAX);
+}
+
+static int run_count(struct parser_job *job)
+{
+	static uint64_t n; /* of this process */
+
+	return flat_put_u64(job->answer, ++n);
+}
+
+static uint64_t count(struct parser_session *session, const struct parser_operation *o)
+{
+	struct parser_call c = {.operation = o};
+	_cleanup_buf_ struct buf answer = {0};
+	struct flat_reader r;
+
+	cr_assert_eq(session ? parser_session_call(session, &c, &answer) : parser_call(&c, &answer), 0);
+	r = flat_read(answer.data, answer.len);
+	return flat_u64(&r);
+}
+
+Test(parser, one_job_a_process_but_in_a_session, .init = start)
+{
+	struct parser_session session = {0};
+	struct parser_call c = {.operation = &crash};
+	_cleanup_buf_ struct buf answer = {0};
+
+	cr_expect_eq(count(NULL, &counts), 1);
+	cr_expect_eq(count(NULL, &counts), 1);
+	for (uint64_t i = 1; i < 100; i++)
+		cr_expect_eq(count(&session, &counts), i);
+	cr_expect_eq(parser_session_call(&session, &c, &answer), -ENOTRECOVERABLE);
+	cr_expect_eq(count(&session, &counts), 1, "another process");
+	parser_session_end(&session);
+	cr_expect_eq(session.socket, 0);
+}
+
+Test(parser, a_crash_costs_its_own_job, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_stats s;
+
+	cr_assert_eq(call(&crash, "", 0, &answer), -ENOTRECOVERABLE);
+	cr_assert_eq(call(&silence, "", 0, &answer), -ENOTRECOVERABLE);
+	cr_assert_eq(call(&echo, "abc", 3, &answer), 0);
+	cr_assert_str_eq(buf_str(&answer), "abc");
+	parser_stats(&s);
+	cr_assert_eq(s.failed[PARSER_CRASHED], 2);
+	cr_assert_eq(s.jobs, 3);
+}
+
+Test(parser, time_is_bounded, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_stats s;
+
+	cr_assert_eq(call(&spin, "", 0, &answer), -ETIME);
+	parser_stats(&s);
+	cr_assert_eq(s.failed[PARSER_OUT_OF_TIME], 1);
+	cr_assert_geq(s.cpu_ns, (PARSER_CPU_MAX_S - 1) * NS_PER_SEC);
+}
+
+/* The sanitizers have the call fail instead. */
+Test(parser, nothing_leads_out, .init = start)
+{
+	for (uint8_t way = 0; way < ESCAPES; way++) {
+		_cleanup_buf_ struct buf answer = {0};
+		int r = call(&escape, &way, 1, &answer);
+
+		cr_assert(r == -ENOTRECOVERABLE || r == -EPERM || r == -EACCES, "%d: %d", way, r);
+	}
+}
+
+static void field(pid_t pid, const char *name, char *ret, size_t size)
+{
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	cr_assert_not_null(f);
+	*ret = '\0';
+	while (fgets(line, sizeof line, f))
+		if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':')
+			sscanf(line + strlen(name) + 1, " %63s", ret);
+	(void)size;
+	fclose(f);
+}
+
+/* The process waits for its answer, and the test looks at it: the youngest child of the nursery. */
+static int look(const void *query, size_t len, void *data)
+{
+	char path[64], value[64] = "";
+	pid_t pid = 0;
+	FILE *f;
+
+	(void)query;
+	(void)len;
+	++*(unsigned *)data;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", parser_pid(), parser_pid());
+	f = fopen(path, "re");
+	cr_assert_not_null(f);
+	cr_assert_eq(fscanf(f, "%d", &pid), 1);
+	fclose(f);
+	field(pid, "Seccomp", value, sizeof value);
+	cr_assert_str_eq(value, "2");
+	field(pid, "NoNewPrivs", value, sizeof value);
+	cr_assert_str_eq(value, "1");
+	field(pid, "CapPrm", value, sizeof value);
+	cr_assert_eq(strtoull(value, NULL, 16), 0);
+	field(pid, "CapEff", value, sizeof value);
+	cr_assert_eq(strtoull(value, NULL, 16), 0);
+	field(pid, "Uid", value, sizeof value);
+	if (geteuid() == 0)
+		cr_assert_neq(strtoul(value, NULL, 10), 0);
+	return -ENOENT;
+}
+
+Test(parser, rights_as_the_kernel_shows_them, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	unsigned n = 0;
+	struct parser_call c = {.operation = &waits, .query = look, .data = &n};
+
+	cr_assert_eq(parser_call(&c, &answer), 0);
+	cr_assert_eq(n, 1);
+}
+
+static int kill_nursery(const void *query, size_t len, void *data)
+{
+	(void)query;
+	(void)len;
+	(void)data;
+	cr_assert_eq(kill(parser_pid(), SIGKILL), 0);
+	return -ENOENT;
+}
+
+/* As the kernel does when memory is short. */
+Test(parser, a_nursery_that_was_killed_is_replaced, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_call c = {.operation = &queries_once, .query = kill_nursery};
+	struct parser_stats s;
+
+	for (unsigned i = 1; i <= 5; i++) {
+		cr_assert_lt(parser_call(&c, &answer), 0, "its child has ended, too");
+		buf_clear(&answer);
+		cr_assert_eq(call(&echo, "abc", 3, &answer), 0);
+		cr_assert_str_eq(buf_str(&answer), "abc");
+		parser_stats(&s);
+		cr_assert_eq(s.replaced, i);
+	}
+}
+
+struct spinning {
+	struct worker_job job;
+	struct buf answer;
+	int result;
+	bool overdue, done;
+};
+
+static void spin_run(struct worker_job *job)
+{
+	struct spinning *s = container_of(job, struct spinning, job);
+
+	s->result = call(&spin, "", 0, &s->answer);
+}
+
+static void spin_done(struct worker_job *job, bool cancelled)
+{
+	(void)cancelled;
+	container_of(job, struct spinning, job)->done = true;
+}
+
+static void spin_overdue(struct worker_job *job)
+{
+	container_of(job, struct spinning, job)->overdue = true;
+}
+
+/* A thread that waits for a process that computes sleeps, and is not stuck. */
+Test(parser, a_process_at_work_is_not_a_stuck_thread, .init = start)
+{
+	struct spinning s = {.job = {.run = spin_run, .done = spin_done, .overdue = spin_overdue}};
+	uint64_t end = clock_mono_ns() + 1500 * NS_PER_MS;
+	struct worker *w;
+
+	cr_assert_eq(worker_new(&w, 1, 4, "test"), 0);
+	cr_assert_eq(worker_submit(w, &s.job, WORKER_HIGH), 0);
+	while (clock_mono_ns() < end) {
+		usleep(20000);
+		worker_check(w, 200 * NS_PER_MS);
+		cr_assert(!s.overdue, "it was taken for stuck");
+	}
+	while (!s.done) {
+		usleep(20000);
+		worker_check(w, 60 * NS_PER_SEC);
+		worker_collect(w);
+	}
+	cr_assert(s.overdue && s.job.costly, "it has used more CPU time than a job may");
+	cr_assert_eq(s.result, -ETIME);
+	worker_free(w);
+	buf_fini(&s.answer);
+}
