@@ -393,6 +393,7 @@ static void compress_request(struct otlp_exporter *e, struct otlp_request *r)
 	int result;
 
 	result = otlp_compress(e->coding, r->data.data, r->data.len, &coded);
+	buf_trim(&coded); /* it may wait for long, and counts with what it holds */
 	pthread_mutex_lock(&e->lock);
 	if (result < 0)
 		r->uncodable = true;
