@@ -291,6 +291,18 @@ static int drops(const struct metrics_view *v, const struct page *p)
 	return r;
 }
 
+static int export_failures(const struct metrics_view *v, const struct page *p)
+{
+	static const char name[] = "proflet_export_failures_total";
+	int r = head(p, name, "counter",
+		     "Attempts to send an export request that have to be repeated, by reason.");
+
+	for (int i = 0; i < OTLP_N_FAILURES && r == 0; i++)
+		r = labelled(p, name, "reason", otlp_failure_name((enum otlp_failure)i),
+			     v->exporter.failures[i]);
+	return r;
+}
+
 static int endings(const struct metrics_view *v, const struct page *p)
 {
 	static const char name[] = "proflet_stacks_total";
@@ -406,6 +418,8 @@ int metrics_format(const struct metrics_view *v, enum metrics_form form, struct 
 
 	if (r == 0)
 		r = drops(v, &p);
+	if (r == 0)
+		r = export_failures(v, &p);
 	if (r == 0)
 		r = endings(v, &p);
 	if (r == 0)
