@@ -29,6 +29,7 @@
 #include "agent/base/urgency.h"
 #include "otlp/compress.h"
 #include "otlp/halve.h"
+#include "otlp/spool_folder.h"
 
 #define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is reported again after this time */
 #define HALVINGS_MAX 6 /* 3.5 MiB down to 56 KiB; a server with a lower limit accepts nothing */
@@ -218,9 +219,10 @@ static void take_counts(struct otlp_exporter *e)
 
 static void report_error(struct otlp_exporter *e, const char *what, int error)
 {
+	const char *why = spool_folder_error(error);
 	char text[256];
 
-	snprintf(text, sizeof text, "%s: %s", what, strerror(-error));
+	snprintf(text, sizeof text, "%s: %s", what, why ? why : strerror(-error));
 	put_event_once(e, OTLP_EVENT_SPOOL_FAILED, text);
 }
 
@@ -236,6 +238,9 @@ static int spool_start(struct otlp_exporter *e, const char *path, uint64_t max_b
 		return 0;
 	}
 	take_counts(e);
+	if (e->spooled.foreign)
+		put_event(e, OTLP_EVENT_SPOOL_DROPPED,
+			  "its folder has entries that are not the agent's; they are ignored");
 	if (e->spooled.requests.held)
 		put_event(e, OTLP_EVENT_SPOOL_RECOVERED, "");
 	return 0;
@@ -662,6 +667,7 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.queued_bytes = e->queue.bytes,
 		.spooled_bytes = e->spooled.bytes,
 		.spool_failures = e->spooled.failures,
+		.spool_foreign = e->spooled.foreign,
 		.exported_raw_bytes = e->raw_bytes,
 		.exported_wire_bytes = e->wire_bytes,
 		.attempts = e->n_attempts,

@@ -40,7 +40,8 @@ struct otlp_exporter_options {
 struct otlp_exporter_stats {
 	struct otlp_count samples, requests; /* `queued` includes the request that is being sent */
 	uint64_t queued_bytes, spooled_bytes;
-	uint64_t spool_failures;			  /* writes that the file system refused */
+	uint64_t spool_failures; /* writes that the file system refused */
+	uint64_t spool_foreign;	 /* entries of the spool's folder that are not the agent's */
 	uint64_t exported_raw_bytes, exported_wire_bytes; /* before and after compression */
 	uint64_t attempts, retries;
 	uint64_t failures[OTLP_N_FAILURES]; /* attempts that have to be repeated, by reason */

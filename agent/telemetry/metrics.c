@@ -181,6 +181,8 @@ static const struct metric metrics[] = {
 	      "Disk space used by export requests in the spool."),
 	GAUGE("proflet_spool_max_bytes", spool_max_bytes,
 	      "Maximum disk space for the spool (queue.spool_max); 0: no spool."),
+	GAUGE("proflet_spool_foreign_entries", exporter.spool_foreign,
+	      "Entries of the spool's folder at the start that are not the agent's and are ignored."),
 	COUNTER("proflet_spool_failures_total", exporter.spool_failures, "Failed writes to the spool."),
 	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"kernel\"", agent.probe.cpu_ns,
 			 "CPU time spent on samples, by where; the part in the kernel is measured on every "

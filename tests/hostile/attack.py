@@ -74,7 +74,7 @@ class Watch:
         s.defer(self.end)
 
     def _run(self):
-        while not self.ended.wait(0.2) and self.agent.process.poll() is None:
+        while self.agent.process.poll() is None:
             begin, slow = time.monotonic(), machine.slowness()
             status, _ = get(self.agent.port, "/healthz")
             self.asked += 1
@@ -83,6 +83,8 @@ class Watch:
             try:
                 self.resident = max(self.resident, resident_bytes(self.agent.process.pid))
             except OSError:
+                return
+            if self.ended.wait(0.2):
                 return
 
     def end(self):
