@@ -193,6 +193,12 @@ static const struct metric metrics[] = {
 		   "CPU time of the agent, without the BPF program."),
 	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
 	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "Maximum memory of the agent (memory.total)."),
+	COUNTER("proflet_listen_connections_total", http.accepted, "Connections to the address of listen."),
+	LABELLED("proflet_listen_closed_total", "reason=\"evicted\"", http.evicted,
+		 "Connections to the address of listen that were closed without a whole answer, by reason."),
+	LABELLED("proflet_listen_closed_total", "reason=\"late\"", http.late, ""),
+	COUNTER("proflet_listen_paused_total", http.paused,
+		"Times that connections to the address of listen had to wait: there were too many."),
 	GAUGE("process_open_fds", self.open_files, "Open files of the agent."),
 };
 

@@ -30,6 +30,7 @@ struct status_pages {
 	struct http_server *server;
 	struct loop_source *timer;
 	struct stall stall;
+	bool told_of_crowd; /* the log says that there are too many connections */
 };
 
 static void view_read(struct status_pages *s, struct metrics_view *ret)
@@ -46,6 +47,7 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 	selfstat_read(&ret->self);
 	cpu_wait_refresh(s->cpu_wait);
 	ret->cpu = s->cpu_wait->times;
+	http_server_stats(s->server, &ret->http);
 	ret->ready = ret->agent.attached_ns != 0;
 }
 
@@ -172,6 +174,22 @@ static unsigned page(const char *path, const char *accept, struct buf *body, con
 	return HTTP_OK;
 }
 
+/* Logs once that there are too many connections; /metrics has the numbers. */
+static void look_at_crowd(struct status_pages *s)
+{
+	struct http_server_stats stats;
+
+	http_server_stats(s->server, &stats);
+	if (s->told_of_crowd || !(stats.evicted || stats.paused))
+		return;
+	s->told_of_crowd = true;
+	log_warn("listen %s: too many connections; at most %u are open, %u of one address, and %u are "
+		 "accepted in a "
+		 "second",
+		 s->config->listen, HTTP_SERVER_CONNECTIONS_MAX, HTTP_SERVER_PER_ADDRESS_MAX,
+		 HTTP_SERVER_PER_SECOND_MAX);
+}
+
 static int on_look(uint64_t expirations, void *data)
 {
 	struct status_pages *s = data;
@@ -180,6 +198,7 @@ static int on_look(uint64_t expirations, void *data)
 	uint64_t busy_ns;
 
 	(void)expirations;
+	look_at_crowd(s);
 	agent_stats(s->agent, &stats);
 	if (!stats.attached_ns || stall_read_busy(&busy_ns) < 0)
 		return 0;

@@ -3,13 +3,12 @@
 
 Scenarios, agents, servers and clocks are those of tests/e2e/lib.
 """
+import http.client
 import os
 import re
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
@@ -26,15 +25,17 @@ def scenario(name):
     return Scenario(name, suite="hostile")
 
 
-def get(port, path, seconds=10.0):
-    """→ (status, text); status 0: no answer."""
+def get(port, path, seconds=10.0, source="127.0.0.1"):
+    """→ (status, text); status 0: no answer. `source` is the address of whoever asks."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds, source_address=(source, 0))
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=seconds) as r:
-            return r.status, r.read().decode()
-    except urllib.error.HTTPError as e:
-        return e.code, e.read().decode()
-    except OSError:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except (OSError, http.client.HTTPException):
         return 0, ""
+    finally:
+        connection.close()
 
 
 def resident_bytes(pid):
@@ -66,7 +67,8 @@ class Attacked(Agent):
 class Watch:
     """Asks an agent for /healthz five times a second and notes the longest wait, failures and the largest resident memory."""
 
-    def __init__(self, s, agent):
+    def __init__(self, s, agent, source="127.0.0.1"):
+        self.source = source
         self.agent, self.asked, self.failed, self.longest, self.resident = agent, 0, 0, 0.0, 0
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -76,7 +78,7 @@ class Watch:
     def _run(self):
         while self.agent.process.poll() is None:
             begin, slow = time.monotonic(), machine.slowness()
-            status, _ = get(self.agent.port, "/healthz")
+            status, _ = get(self.agent.port, "/healthz", source=self.source)
             self.asked += 1
             self.failed += status != 200
             self.longest = max(self.longest, (time.monotonic() - begin) / slow)
