@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/alive.h"
 #include "agent/base/cleanup.h"
 #include "agent/command/cmd.h"
 #include "agent/config/secrets.h"
@@ -84,6 +85,8 @@ int main(int argc, char **argv)
 	if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
 		return help(argc - 1, argv + 1);
 	command = find(strcmp(name, "--version") == 0 ? "version" : name);
+	if (alive_is_called(argc, argv))
+		return alive_check(argv[2]);
 	secrets_hide();
 	return command ? command->run(argc - 1, argv + 1) : unknown(name);
 }

@@ -11,7 +11,8 @@ import time
 
 import attack
 from attack import wait_for
-from lib import programs
+from lib import machine, programs
+from lib.scenario import PROFLET
 
 IDLE = 48
 FEW = 6  # fewer than one address may have: they are closed at the deadline
@@ -96,11 +97,32 @@ def attacks(port):
             "answers that are not taken": (untaken.refresh, 1.0, 4), "connecting all the time": (connect, 0.002, 4)}
 
 
+def in_own_mounts(s):
+    """A program that is the agent in a mount namespace of its own, as in a container: there it is the one that --alive calls."""
+    path = s.path("agent")
+    with open(path, "w") as f:
+        f.write(f"#!/bin/sh\nexec unshare --mount '{PROFLET}' \"$@\"\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def probes(s, what, agent):
+    """What the chart's probes execute in the container."""
+    for option in ("--alive", "--ready"):
+        begin = time.monotonic()
+        done = s.run(["nsenter", "--mount", "-t", str(agent.process.pid), PROFLET + "-start", "check", option], check=False)
+        took = (time.monotonic() - begin) / machine.slowness()
+        s.check(f"{what}: check {option}", done.returncode == 0 and done.stdout == "ok\n" and took <= attack.HEALTHY_WITHIN,
+                f"exit code {done.returncode}, {done.stdout.strip()}, {1000 * took:.0f} ms")
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
+    s.need("unshare", "nsenter", "setpriv")
     s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
-    agent = attack.Attacked(s, "http://127.0.0.1:9", "--select.include", "comm=chain", listen="0.0.0.0", window="300ms")
+    agent = attack.Attacked(s, "http://127.0.0.1:9", "--select.include", "comm=chain", listen="0.0.0.0", window="300ms",
+                            program=in_own_mounts(s))
     for what, (act, every, seconds) in attacks(agent.port).items():
         peer = Peer(s, act, every)
         watch = attack.Watch(s, agent, "127.0.0.9")
@@ -110,7 +132,11 @@ def body(s):
             time.sleep(0.1)
         watch.check(s, what, RESIDENT_MAX)
         s.check(f"{what}: the agent's sockets are bounded", 0 < most <= SOCKETS_MAX, f"{most} of at most {SOCKETS_MAX}")
+        probes(s, what, agent)
         peer.end()
+    done = s.run(["nsenter", "--mount", "-t", str(agent.process.pid), "setpriv", "--reuid", "65534", "--clear-groups", PROFLET + "-start",
+                  "check", "--alive"], check=False)
+    s.check("another user gets no answer of the Unix socket", done.returncode == 1 and "no agent answers" in done.stdout, done.stdout.strip())
     metrics = wait_for(agent.metrics, 20, "metrics")
     closed = {k: v for k, v in metrics.items() if k.startswith("proflet_listen_closed_total")}
     s.check("what was closed is counted by reason", len(closed) == 2 and min(closed.values()) > 0, f"{closed}")
