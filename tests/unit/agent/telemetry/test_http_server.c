@@ -170,7 +170,7 @@ Test(http_server, a_request_one_byte_at_a_time)
 	uint64_t took;
 
 	for (size_t i = 0; !is_readable(fd); i++) {
-		(void)!send(fd, REQUEST + i % (strlen(REQUEST) - 3), 1, MSG_NOSIGNAL);
+		(void)!send(fd, &REQUEST[i % (strlen(REQUEST) - 3)], 1, MSG_NOSIGNAL);
 		serve(300);
 		cr_assert_lt(i, 200);
 	}
