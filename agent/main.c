@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/alive.h"
 #include "agent/base/cleanup.h"
 #include "agent/command/cmd.h"
 #include "agent/command/parsers.h"
@@ -100,6 +101,8 @@ int main(int argc, char **argv)
 	command = find(strcmp(name, "--version") == 0 ? "version" : name);
 	if (!command)
 		return unknown(name);
+	if (alive_is_called(argc, argv))
+		return alive_check(argv[2]);
 	secrets_hide();
 	return command->profiles ? profile(command, argc - 1, argv + 1) : command->run(argc - 1, argv + 1);
 }

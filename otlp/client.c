@@ -9,6 +9,7 @@
 
 #include <openssl/evp.h>
 
+#include "agent/base/clock.h"
 #include "otlp/compress.h"
 #include "otlp/http.h"
 #include "otlp/mask.h"
@@ -32,6 +33,7 @@ struct otlp_client {
 	/* The coding to use instead of one that the server refuses; itself: not refused. */
 	enum otlp_coding coding_instead[OTLP_N_CODINGS];
 	char user_agent[64];
+	uint64_t timeout_ns;
 	struct otlp_transport *transport; /* one of the two, by protocol */
 	struct otlp_http *http;
 };
@@ -70,14 +72,12 @@ static int choose_proxy(struct otlp_client *c, const struct otlp_client_options 
 
 static int connect_layer(struct otlp_client *c, const struct otlp_client_options *opt)
 {
-	uint64_t timeout_ns = opt->timeout_ns ? opt->timeout_ns : OTLP_TIMEOUT_NS;
 	const struct otlp_transport_options grpc = {
 		.endpoint = &c->endpoint,
 		.tls = &c->tls,
 		.headers = &c->headers,
 		.proxy = c->proxied ? &c->proxy : NULL,
 		.user_agent = c->user_agent,
-		.timeout_ns = timeout_ns,
 	};
 	const struct otlp_http_options http = {
 		.endpoint = &c->endpoint,
@@ -86,9 +86,9 @@ static int connect_layer(struct otlp_client *c, const struct otlp_client_options
 		.headers = &c->headers,
 		.proxy = c->proxied ? &c->proxy : NULL,
 		.user_agent = c->user_agent,
-		.timeout_ns = timeout_ns,
 	};
 
+	c->timeout_ns = opt->timeout_ns ? opt->timeout_ns : OTLP_TIMEOUT_NS;
 	return opt->protocol == OTLP_GRPC ? otlp_transport_new(&c->transport, &grpc)
 					  : otlp_http_new(&c->http, &http);
 }
@@ -229,8 +229,19 @@ static void mask_secrets(const struct otlp_client *c, char *text)
 	explicit_bzero(coded, sizeof coded);
 }
 
+/* When an attempt ends, and what ends it before. */
+struct limits {
+	uint64_t deadline; /* monotonic */
+	int cancel_fd;
+};
+
+static struct limits limits_from_now(const struct otlp_client *c, int cancel_fd)
+{
+	return (struct limits){clock_mono_ns() + c->timeout_ns, cancel_fd};
+}
+
 static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum otlp_coding coding,
-		      int cancel_fd, struct otlp_outcome *ret)
+		      const struct limits *limits, struct otlp_outcome *ret)
 {
 	struct grpc_result grpc = {0};
 	struct http_result http = {0};
@@ -241,14 +252,15 @@ static int send_bytes(struct otlp_client *c, const void *data, size_t len, enum 
 	if (r < 0)
 		return r;
 	if (c->transport) {
-		r = otlp_transport_call(c->transport, data, len, coding, cancel_fd, &grpc);
+		r = otlp_transport_call(c->transport, data, len, coding, limits->deadline, limits->cancel_fd,
+					&grpc);
 		if (r >= 0)
 			otlp_outcome_of_grpc(&grpc, OTLP_ENDPOINT_NAME(&c->endpoint), ret);
 		else
 			*ret = (struct otlp_outcome){.unanswered = grpc.unanswered};
 		buf_fini(&grpc.response);
 	} else {
-		r = otlp_http_post(c->http, data, len, coding, cancel_fd, &http);
+		r = otlp_http_post(c->http, data, len, coding, limits->deadline, limits->cancel_fd, &http);
 		if (r >= 0)
 			otlp_outcome_of_http(&http, OTLP_ENDPOINT_NAME(&c->endpoint), ret);
 		else
@@ -301,29 +313,30 @@ static int recode(const struct otlp_request *request, enum otlp_coding coding, s
 }
 
 static int send_recoded(struct otlp_client *c, const struct otlp_request *request, enum otlp_coding coding,
-			int cancel_fd, struct otlp_outcome *ret)
+			const struct limits *limits, struct otlp_outcome *ret)
 {
 	_cleanup_buf_ struct buf data = {0};
 	int r = recode(request, coding, &data);
 
 	if (r < 0) /* the request is sent in its own coding, which the server refuses */
-		return send_bytes(c, request->data.data, request->data.len, request->coding, cancel_fd, ret);
-	return send_bytes(c, data.data, data.len, coding, cancel_fd, ret);
+		return send_bytes(c, request->data.data, request->data.len, request->coding, limits, ret);
+	return send_bytes(c, data.data, data.len, coding, limits, ret);
 }
 
 int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, int cancel_fd,
 		     struct otlp_outcome *ret)
 {
+	const struct limits limits = limits_from_now(c, cancel_fd);
 	enum otlp_coding coding = c->coding_instead[request->coding];
 	int r;
 
 	if (coding != request->coding)
-		return send_recoded(c, request, coding, cancel_fd, ret);
-	r = send_bytes(c, request->data.data, request->data.len, coding, cancel_fd, ret);
+		return send_recoded(c, request, coding, &limits, ret);
+	r = send_bytes(c, request->data.data, request->data.len, coding, &limits, ret);
 	if (r < 0 || !refuses(ret, coding))
 		return r;
 	coding = other_coding(ret, request->coding);
-	r = send_recoded(c, request, coding, cancel_fd, ret);
+	r = send_recoded(c, request, coding, &limits, ret);
 	if (r < 0 || ret->verdict != OTLP_ACCEPTED)
 		return r;
 	c->coding_instead[request->coding] = coding;
@@ -335,7 +348,9 @@ int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, 
 
 int otlp_client_probe(struct otlp_client *c, int cancel_fd, struct otlp_outcome *ret)
 {
-	return send_bytes(c, "", 0, OTLP_IDENTITY, cancel_fd, ret);
+	const struct limits limits = limits_from_now(c, cancel_fd);
+
+	return send_bytes(c, "", 0, OTLP_IDENTITY, &limits, ret);
 }
 
 int otlp_client_fd(const struct otlp_client *c, short *ret_events)

@@ -29,6 +29,7 @@
 #include "agent/base/urgency.h"
 #include "otlp/compress.h"
 #include "otlp/halve.h"
+#include "otlp/spool_folder.h"
 
 #define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is reported again after this time */
 #define HALVINGS_MAX 6 /* 3.5 MiB down to 56 KiB; a server with a lower limit accepts nothing */
@@ -49,9 +50,11 @@ struct otlp_exporter {
 	struct otlp_events events;
 	uint64_t not_before_ns; /* monotonic; no attempt before this time */
 	uint32_t n_failures;	/* consecutive failures */
+	uint64_t away_since_ns; /* monotonic */
 	bool away, stopping, ended;
 	uint64_t stop_deadline_ns;
 	uint64_t raw_bytes, wire_bytes, n_attempts, n_retries, n_splits, n_unanswered, cpu_ns;
+	uint64_t n_failed[OTLP_N_FAILURES];
 	struct otlp_outcome last;
 
 	/* The disk. Used by the export thread only, except `spooled`, which is under the lock. */
@@ -144,6 +147,7 @@ static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const 
 	(void)!getrandom(&random, sizeof random, GRND_NONBLOCK);
 	r->busy = false;
 	e->n_retries++;
+	e->n_failed[o->failure]++;
 	if (o->verdict == OTLP_RETRY_NOW && !r->resent) {
 		r->resent = true;
 		return;
@@ -157,6 +161,7 @@ static void settle_later(struct otlp_exporter *e, struct otlp_request *r, const 
 	if (e->away)
 		return;
 	e->away = true;
+	e->away_since_ns = clock_mono_ns();
 	put_event(e, OTLP_EVENT_AWAY, o->text);
 }
 
@@ -214,9 +219,10 @@ static void take_counts(struct otlp_exporter *e)
 
 static void report_error(struct otlp_exporter *e, const char *what, int error)
 {
+	const char *why = spool_folder_error(error);
 	char text[256];
 
-	snprintf(text, sizeof text, "%s: %s", what, strerror(-error));
+	snprintf(text, sizeof text, "%s: %s", what, why ? why : strerror(-error));
 	put_event_once(e, OTLP_EVENT_SPOOL_FAILED, text);
 }
 
@@ -232,6 +238,9 @@ static int spool_start(struct otlp_exporter *e, const char *path, uint64_t max_b
 		return 0;
 	}
 	take_counts(e);
+	if (e->spooled.foreign)
+		put_event(e, OTLP_EVENT_SPOOL_DROPPED,
+			  "its folder has entries that are not the agent's; they are ignored");
 	if (e->spooled.requests.held)
 		put_event(e, OTLP_EVENT_SPOOL_RECOVERED, "");
 	return 0;
@@ -393,6 +402,7 @@ static void compress_request(struct otlp_exporter *e, struct otlp_request *r)
 	int result;
 
 	result = otlp_compress(e->coding, r->data.data, r->data.len, &coded);
+	buf_trim(&coded); /* it may wait for long, and counts with what it holds */
 	pthread_mutex_lock(&e->lock);
 	if (result < 0)
 		r->uncodable = true;
@@ -411,7 +421,7 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 	r->attempts++;
 	result = otlp_client_send(e->client, r, e->cancel_fd, &o);
 	if (result < 0 && result != -ECANCELED) {
-		o = (struct otlp_outcome){.verdict = OTLP_RETRY};
+		o = (struct otlp_outcome){.verdict = OTLP_RETRY, .failure = OTLP_FAILURE_MEMORY};
 		memcpy(o.text, "out of memory", sizeof "out of memory");
 	}
 	divide(r, &o, halves);
@@ -599,10 +609,31 @@ int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	return empty ? 0 : -ETIMEDOUT;
 }
 
+/*
+ * With the lock held: waits until the thread has ended, the deadline has passed, or the Collector is away for
+ * too long. It may be away at first and back after the next attempt, or the other way round.
+ */
+static void wait_for_end(struct otlp_exporter *e, uint64_t deadline_mono_ns)
+{
+	const uint64_t begin = clock_mono_ns();
+
+	while (!e->ended) {
+		uint64_t since = e->away_since_ns > begin ? e->away_since_ns : begin,
+			 until = deadline_mono_ns;
+		struct timespec deadline;
+
+		if (e->away && since + OTLP_STOP_AWAY_NS < until)
+			until = since + OTLP_STOP_AWAY_NS;
+		deadline = timespec_of(until);
+		if (clock_mono_ns() >= until)
+			return;
+		(void)pthread_cond_timedwait(&e->changed, &e->lock, &deadline);
+	}
+}
+
 int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 {
-	const struct timespec deadline = timespec_of(deadline_mono_ns);
-	int r = 0;
+	int r;
 
 	if (e->joined)
 		return 0;
@@ -611,10 +642,11 @@ int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	e->stop_deadline_ns = deadline_mono_ns;
 	hurry(e);
 	urgency_give(e->thread);
-	while (!e->ended && !r)
-		r = pthread_cond_timedwait(&e->changed, &e->lock, &deadline);
+	wait_for_end(e, deadline_mono_ns);
+	e->stop_deadline_ns = 0;
 	pthread_mutex_unlock(&e->lock);
 	(void)eventfd_write(e->cancel_fd, 1);
+	(void)eventfd_write(e->wake_fd, 1);
 	pthread_join(e->thread, NULL);
 	e->joined = true;
 	spool_stop(e);
@@ -635,6 +667,7 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.queued_bytes = e->queue.bytes,
 		.spooled_bytes = e->spooled.bytes,
 		.spool_failures = e->spooled.failures,
+		.spool_foreign = e->spooled.foreign,
 		.exported_raw_bytes = e->raw_bytes,
 		.exported_wire_bytes = e->wire_bytes,
 		.attempts = e->n_attempts,
@@ -646,6 +679,7 @@ void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *re
 		.away = e->away,
 		.last = e->last,
 	};
+	memcpy(ret->failures, e->n_failed, sizeof ret->failures);
 	pthread_mutex_unlock(&e->lock);
 }
 

@@ -23,6 +23,9 @@
 #include "otlp/queue.h"
 #include "otlp/request.h"
 
+/* How long a stop waits for a Collector that does not take the oldest request. */
+#define OTLP_STOP_AWAY_NS 3000000000ull
+
 struct otlp_exporter;
 
 struct otlp_exporter_options {
@@ -37,9 +40,11 @@ struct otlp_exporter_options {
 struct otlp_exporter_stats {
 	struct otlp_count samples, requests; /* `queued` includes the request that is being sent */
 	uint64_t queued_bytes, spooled_bytes;
-	uint64_t spool_failures;			  /* writes that the file system refused */
+	uint64_t spool_failures; /* writes that the file system refused */
+	uint64_t spool_foreign;	 /* entries of the spool's folder that are not the agent's */
 	uint64_t exported_raw_bytes, exported_wire_bytes; /* before and after compression */
 	uint64_t attempts, retries;
+	uint64_t failures[OTLP_N_FAILURES]; /* attempts that have to be repeated, by reason */
 	/*
 	 * Samples of attempts that got no answer although the request was sent whole: some of these
 	 * arrive twice.
@@ -72,7 +77,8 @@ void otlp_exporter_submit(struct otlp_exporter *e, struct otlp_request *request)
  */
 int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns);
 /*
- * Flushes until the deadline, then ends the thread. Remaining requests go to the spool, or are counted as
+ * Flushes until the deadline, or until the Collector is away for OTLP_STOP_AWAY_NS meanwhile, then ends the
+ * thread and cancels what it does. Remaining requests go to the spool, or are counted as
  * dropped (shutdown). Results as above; may be called twice.
  */
 int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns);

@@ -29,6 +29,7 @@ struct grpc_result {
 	unsigned http_status; /* 0: no response headers arrived */
 	bool unprocessed;     /* the server says that it did nothing: repeat at once, on another connection */
 	bool unanswered;      /* the server may have the whole request, but did not answer */
+	enum otlp_failure failure; /* unless OK; set by whoever owns the connection */
 	bool has_delay;
 	uint64_t delay_ns; /* RetryInfo or grpc-retry-pushback-ms */
 	unsigned codings;  /* grpc-accept-encoding, see otlp_codings_parse; 0: the server sent none */

@@ -15,7 +15,11 @@
 #include "agent/base/clock.h"
 #include "otlp/compress.h"
 
-#define POLL_MS 1000 /* maximum wait between calls of curl_multi_perform */
+#define POLL_MS 1000		 /* maximum wait between calls of curl_multi_perform */
+#define HEADERS_MAX (256u << 10) /* bytes of the headers and trailers of an answer, with those of 1xx */
+
+static const char large_text[] = "response is larger than 4 MiB",
+		  endless_text[] = "response has headers without end";
 
 struct otlp_http {
 	struct otlp_http_options opt;
@@ -29,6 +33,7 @@ struct otlp_http {
 	 * How often curl has sent the request: a second time when the idle connection turned out to be dead.
 	 */
 	unsigned n_issued;
+	size_t header_bytes; /* of the running request's answer */
 };
 
 static void slist_append(struct curl_slist **list, const char *text, int *r)
@@ -128,9 +133,14 @@ static bool starts_with(const char *value, size_t len, const char *start)
 
 static size_t on_header(char *line, size_t size, size_t n, void *user)
 {
-	struct http_result *result = user;
+	struct otlp_http *h = user;
+	struct http_result *result = &h->result;
 	const char *value;
 	size_t len;
+
+	h->header_bytes += size * n;
+	if (h->header_bytes > HEADERS_MAX)
+		return 0;
 
 	if (header_value(line, size * n, "retry-after", &value, &len))
 		result->has_delay = otlp_retry_after_parse(value, len, time(NULL), &result->delay_ns);
@@ -199,7 +209,8 @@ static int set_options(struct otlp_http *h)
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(c, CURLOPT_POST, 1L);
-	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(h->opt.timeout_ns / NS_PER_MS));
+	/* Otherwise curl waits for its thread that resolves a name, even when the request has timed out. */
+	curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, h->opt.user_agent);
 	curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
 	curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -208,7 +219,7 @@ static int set_options(struct otlp_http *h)
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, &h->result);
 	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(c, CURLOPT_HEADERDATA, &h->result);
+	curl_easy_setopt(c, CURLOPT_HEADERDATA, h);
 	curl_easy_setopt(c, CURLOPT_PREREQFUNCTION, on_issue);
 	curl_easy_setopt(c, CURLOPT_PREREQDATA, h);
 	if (h->opt.endpoint->socket[0])
@@ -346,6 +357,26 @@ static bool is_unanswered(struct otlp_http *h, CURLcode code, int cancelled, siz
 	       (size_t)sent >= len;
 }
 
+static enum otlp_failure failure_of(CURLcode code)
+{
+	switch (code) {
+	case CURLE_OPERATION_TIMEDOUT:
+		return OTLP_FAILURE_TIMEOUT;
+	case CURLE_WRITE_ERROR:
+		return OTLP_FAILURE_FLOOD;
+	case CURLE_OUT_OF_MEMORY:
+		return OTLP_FAILURE_MEMORY;
+	case CURLE_COULDNT_RESOLVE_PROXY:
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return OTLP_FAILURE_CONNECT;
+	default:
+		return OTLP_FAILURE_LOST;
+	}
+}
+
 static void conclude(struct otlp_http *h, CURLcode code)
 {
 	struct http_result *result = &h->result;
@@ -355,17 +386,20 @@ static void conclude(struct otlp_http *h, CURLcode code)
 		result->status = (unsigned)status;
 		return;
 	}
+	result->failure = failure_of(code);
 	if (code == CURLE_WRITE_ERROR)
-		snprintf(result->message, sizeof result->message, "response is larger than 4 MiB");
+		snprintf(result->message, sizeof result->message, "%s",
+			 h->header_bytes > HEADERS_MAX ? endless_text : large_text);
 	else
 		otlp_text_copy(h->curl_error[0] ? h->curl_error : curl_easy_strerror(code),
 			       strlen(h->curl_error[0] ? h->curl_error : curl_easy_strerror(code)),
 			       result->message);
 }
 
-int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
-		   struct http_result *ret)
+int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding,
+		   uint64_t deadline_mono_ns, int cancel_fd, struct http_result *ret)
 {
+	const uint64_t now = clock_mono_ns(), left = deadline_mono_ns > now ? deadline_mono_ns - now : 0;
 	struct curl_slist *headers = NULL;
 	CURLcode code = CURLE_OK;
 	int r;
@@ -374,8 +408,10 @@ int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_
 	buf_init(&h->result.response, OTLP_HTTP_RESPONSE_MAX);
 	h->curl_error[0] = '\0';
 	h->n_issued = 0;
+	h->header_bytes = 0;
 	r = request_headers(h, coding, &headers);
 	if (r >= 0) {
+		curl_easy_setopt(h->easy, CURLOPT_TIMEOUT_MS, (long)(left / NS_PER_MS) + 1);
 		curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, headers);
 		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, len ? data : "");
 		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);

@@ -31,13 +31,13 @@ struct otlp_http_options {
 	const struct otlp_headers *headers;
 	const struct otlp_proxy *proxy; /* NULL: connect directly */
 	const char *user_agent;
-	uint64_t timeout_ns; /* timeout of a request, including the connection */
 };
 
 struct http_result {
 	unsigned status;	   /* 0: no answer, `message` says why */
 	bool is_protobuf, is_html; /* the type of the body, from its content-type */
 	bool unanswered;	   /* the server may have the whole request, but did not answer */
+	enum otlp_failure failure; /* without an answer */
 	bool has_delay;
 	uint64_t delay_ns; /* Retry-After */
 	unsigned codings;  /* Accept-Encoding, see otlp_codings_parse; 0: the server sent none */
@@ -49,11 +49,12 @@ int otlp_http_new(struct otlp_http **ret, const struct otlp_http_options *opt); 
 void otlp_http_free(struct otlp_http *h);
 
 /*
- * POSTs one body. 0 and *ret, whose `response` the caller frees with buf_fini; -ECANCELED: cancel_fd (-1:
- * none) became readable, and of *ret only `unanswered` is set; -ENOMEM.
+ * POSTs one body and waits for the answer until the deadline (monotonic), which includes the connection. 0
+ * and *ret, whose `response` the caller frees with buf_fini; -ECANCELED: cancel_fd (-1: none) became
+ * readable, and of *ret only `unanswered` is set; -ENOMEM.
  */
-int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding, int cancel_fd,
-		   struct http_result *ret);
+int otlp_http_post(struct otlp_http *h, const void *data, size_t len, enum otlp_coding coding,
+		   uint64_t deadline_mono_ns, int cancel_fd, struct http_result *ret);
 /* Call between requests: the next request makes a new connection. 0, -ENOMEM. */
 int otlp_http_disconnect(struct otlp_http *h);
 

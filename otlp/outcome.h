@@ -27,6 +27,7 @@ struct otlp_outcome {
 	enum otlp_verdict verdict;
 	bool reached;	 /* a server answered */
 	bool unanswered; /* the server may have taken the request; if it is sent again, it may arrive twice */
+	enum otlp_failure failure;    /* if it is to be sent again: why */
 	enum grpc_status grpc_status; /* with gRPC */
 	unsigned http_status;	      /* 0: none */
 	bool has_delay;

@@ -12,6 +12,15 @@
 #include "otlp/utf8.h"
 #include "otlp/wire.h"
 
+const char *otlp_failure_name(enum otlp_failure failure)
+{
+#define X(id, text) #text,
+	static const char *const names[] = {OTLP_FAILURES(X)};
+#undef X
+
+	return names[failure];
+}
+
 const char *grpc_status_name(enum grpc_status status)
 {
 #define X(name) #name,

@@ -34,6 +34,21 @@
 	X(DATA_LOSS)           \
 	X(UNAUTHENTICATED)
 
+/* Why an attempt has to be repeated. Append-only: the names are labels of a metric. */
+#define OTLP_FAILURES(X)                                                               \
+	X(ANSWER, answer)   /* the server says that it cannot take the request now */  \
+	X(CONNECT, connect) /* no connection could be made */                          \
+	X(TIMEOUT, timeout) /* no answer within the timeout of the attempt */          \
+	X(LOST, lost)	    /* the connection or the stream ended before the answer */ \
+	X(FLOOD, flood)	    /* the server sent more than an answer may have */         \
+	X(MEMORY, memory)   /* this process had no memory for the attempt */
+
+#define X(name, text) OTLP_FAILURE_##name,
+enum otlp_failure { OTLP_FAILURES(X) OTLP_N_FAILURES };
+#undef X
+
+const char *otlp_failure_name(enum otlp_failure failure);
+
 #define X(name) GRPC_##name,
 enum grpc_status { GRPC_STATUS_CODES(X) GRPC_N_STATUS_CODES };
 #undef X

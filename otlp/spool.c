@@ -12,9 +12,12 @@
 
 #include "agent/base/fs.h"
 #include "otlp/spool_file.h"
+#include "otlp/spool_folder.h"
 
 #define NAME_MAX_BYTES 64
-#define PART "new.part" /* the file that is being written */
+#define PART "new.part"		       /* the file that is being written */
+#define SCAN_MAX (1u << 20)	       /* entries of the folder that are looked at */
+#define ENTRY_SAMPLES_MAX (1ull << 32) /* no window has so many */
 /* No spool ever writes so many files, so the next number is always larger. */
 #define SEQUENCE_MAX (1ull << 62)
 
@@ -59,7 +62,7 @@ static bool name_parse(const char *name, struct entry *ret)
 		return false;
 	ret->n_samples = strtoull(end + 1, &end, 10);
 	name_of(ret, again);
-	return ret->sequence <= SEQUENCE_MAX && !strcmp(name, again);
+	return ret->sequence <= SEQUENCE_MAX && ret->n_samples <= ENTRY_SAMPLES_MAX && !strcmp(name, again);
 }
 
 static void count_in(struct otlp_spool *s, const struct entry *e)
@@ -129,6 +132,24 @@ static int by_sequence(const void *a, const void *b)
 	return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
+/* Whether an entry of the folder is a request that an agent has stored. */
+static bool is_request(const struct otlp_spool *s, const char *name, struct entry *ret)
+{
+	struct stat st;
+
+	if (!name_parse(name, ret) || fstatat(s->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !spool_file_is_own(&st) || (uint64_t)st.st_size > SPOOL_HEADER_BYTES + SPOOL_DATA_MAX)
+		return false;
+	ret->bytes = blocks((uint64_t)st.st_size);
+	return true;
+}
+
+/* The lock, which is open, and the folder itself and its parent are entries, too. */
+static bool is_expected(const char *name)
+{
+	return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock") || !strcmp(name, PART);
+}
+
 /* Lists the files that previous runs left, in order, and removes unfinished ones. */
 static int scan(struct otlp_spool *s)
 {
@@ -144,16 +165,14 @@ static int scan(struct otlp_spool *s)
 		return error;
 	}
 	(void)unlinkat(s->dir_fd, PART, 0);
-	while (s->n < OTLP_SPOOL_FILES_MAX && (d = readdir(dir))) {
+	for (size_t i = 0; i < SCAN_MAX && s->n < OTLP_SPOOL_FILES_MAX && (d = readdir(dir)); i++) {
 		struct entry e = {0};
-		struct stat st;
-		int r;
+		int r = 0;
 
-		if (!name_parse(d->d_name, &e) ||
-		    fstatat(s->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-			continue;
-		e.bytes = blocks((uint64_t)st.st_size);
-		r = push(s, &e);
+		if (is_request(s, d->d_name, &e))
+			r = push(s, &e);
+		else if (!is_expected(d->d_name))
+			s->stats.foreign++;
 		if (r < 0)
 			return r;
 	}
@@ -175,12 +194,10 @@ int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_byte
 		return -ENOMEM;
 	s->dir_fd = s->lock_fd = -1;
 	s->stats.max_bytes = max_bytes;
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->dir_fd < 0)
-		return -errno;
-	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	r = spool_folder_open(path, true, &s->dir_fd);
+	if (r < 0)
+		return r;
+	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (s->lock_fd < 0)
 		return -errno;
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
@@ -213,9 +230,9 @@ static int write_file(struct otlp_spool *s, const char *name, const struct otlp_
 
 	if (result < 0)
 		return result;
-	fd = openat(s->dir_fd, PART, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = spool_file_create(s->dir_fd, PART);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	result = fs_write_fd(fd, header, sizeof header);
 	if (result == 0)
 		result = fs_write_fd(fd, r->data.data, r->data.len);
@@ -244,6 +261,8 @@ int otlp_spool_put(struct otlp_spool *s, const struct otlp_request *r)
 	result = write_file(s, name, r);
 	if (result < 0) {
 		s->stats.failures++;
+		if (result == -EISDIR || result == -ENOTEMPTY || result == -EEXIST)
+			s->next_sequence++; /* a folder may have the name; the next request gets another one */
 		return result;
 	}
 	result = push(s, &e);
@@ -266,9 +285,9 @@ static int read_file(struct otlp_spool *s, const struct entry *e, struct otlp_re
 	int result;
 
 	name_of(e, name);
-	fd = openat(s->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	fd = spool_file_open(s->dir_fd, name, SPOOL_HEADER_BYTES + SPOOL_DATA_MAX);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	result = fs_read_fd(fd, SPOOL_HEADER_BYTES + SPOOL_DATA_MAX, &file);
 	if (result == 0)
 		result = spool_file_decode(file.data, file.len, &r);

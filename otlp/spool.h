@@ -36,11 +36,14 @@ struct otlp_spool_stats {
 	struct otlp_spool_count samples, requests;
 	uint64_t bytes, max_bytes; /* of the files, in blocks */
 	uint64_t failures;	   /* writes and removals that the file system refused */
+	/* Entries of the folder that are not the spool's; they are left alone and take no room in it. */
+	uint64_t foreign;
 };
 
 /*
  * Opens the folder, and creates it (mode 0700) if its parent exists. 0; -EBUSY: another process uses it;
- * -ENOMEM; -EROFS, -EACCES, -ENOENT, -ENOTDIR, -ENOSPC … of the file system.
+ * -ENOMEM; -EPERM, -ELOOP: see spool_folder_error; -EROFS, -EACCES, -ENOENT, -ENOTDIR, -ENOSPC … of the file
+ * system.
  */
 int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_bytes);
 void otlp_spool_close(struct otlp_spool *s); /* NULL is fine; the files remain on disk */

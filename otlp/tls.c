@@ -150,6 +150,8 @@ int otlp_tls_new(struct ssl_st **ret, int fd, const struct otlp_endpoint *endpoi
 	    SSL_CTX_set_alpn_protos(ctx, alpn, sizeof alpn))
 		return -ENOMEM;
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* Return after each record that carries no data, so that the caller sees its deadline. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	r = load_files(ctx, opt, why, why_size);
 	if (r < 0)
 		return r;

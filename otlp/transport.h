@@ -25,7 +25,6 @@ struct otlp_transport_options {
 	const struct otlp_headers *headers;
 	const struct otlp_proxy *proxy; /* NULL: connect directly */
 	const char *user_agent;
-	uint64_t timeout_ns; /* timeout of a call, including the connection */
 };
 
 int otlp_transport_new(struct otlp_transport **ret,
@@ -33,13 +32,13 @@ int otlp_transport_new(struct otlp_transport **ret,
 void otlp_transport_free(struct otlp_transport *t);
 
 /*
- * Sends one message in its coding and waits for the answer. 0 with *ret; a connection that cannot be made
- * gives GRPC_UNAVAILABLE; `unprocessed` is also set when the connection, opened for an earlier call, turned
- * out to be dead. -ECANCELED: cancel_fd became readable. -ENOMEM. The caller frees ret->response
- * with buf_fini.
+ * Sends one message in its coding and waits for the answer until the deadline (monotonic), which includes the
+ * connection. 0 with *ret; a connection that cannot be made, and a server that sends without end, give
+ * GRPC_UNAVAILABLE; `unprocessed` is also set when the connection, opened for an earlier call, turned out to
+ * be dead. -ECANCELED: cancel_fd became readable. -ENOMEM. The caller frees ret->response with buf_fini.
  */
 int otlp_transport_call(struct otlp_transport *t, const void *data, size_t len, enum otlp_coding coding,
-			int cancel_fd, struct grpc_result *ret);
+			uint64_t deadline_mono_ns, int cancel_fd, struct grpc_result *ret);
 
 /* Call between calls: the next one makes a new connection. */
 void otlp_transport_disconnect(struct otlp_transport *t);

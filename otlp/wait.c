@@ -19,9 +19,9 @@ int otlp_wait_fd(int fd, short events, uint64_t deadline_mono_ns, int cancel_fd)
 			return -errno;
 		if (n > 0 && fds[1].revents)
 			return -ECANCELED;
+		if (!left) /* even if the descriptor is ready: a peer that always sends has no more time */
+			return -ETIMEDOUT;
 		if (n > 0 && fds[0].revents)
 			return 0;
-		if (n == 0 && clock_mono_ns() >= deadline_mono_ns)
-			return -ETIMEDOUT;
 	}
 }

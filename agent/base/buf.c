@@ -42,6 +42,16 @@ int buf_reserve(struct buf *b, size_t extra_bytes)
 	return 0;
 }
 
+void buf_trim(struct buf *b)
+{
+	uint8_t *data = b->len ? realloc(b->data, b->len) : NULL;
+
+	if (!data)
+		return;
+	b->data = data;
+	b->cap = b->len;
+}
+
 int buf_append(struct buf *b, const void *data, size_t len)
 {
 	int r = buf_reserve(b, len);

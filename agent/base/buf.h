@@ -23,6 +23,8 @@ void buf_init(struct buf *b, size_t max_bytes);
 void buf_fini(struct buf *b); /* frees; a zeroed or finished buffer is fine */
 void buf_clear(struct buf *b);
 int buf_reserve(struct buf *b, size_t extra_bytes);
+/* Gives back the memory that the content does not need. */
+void buf_trim(struct buf *b);
 int buf_append(struct buf *b, const void *data, size_t len);
 int buf_puts(struct buf *b, const char *s);
 int buf_putc(struct buf *b, char c);

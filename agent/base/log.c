@@ -27,21 +27,67 @@ bool log_enabled(enum log_level level)
 	return level <= log_max;
 }
 
-/* The text of one line, in JSON string escapes (RFC 8259); logfmt quotes the same way. */
+#define RAW_MAX 1024u		   /* bytes of a text as it is given */
+#define TEXT_MAX 2048u		   /* the same, escaped */
+#define FIELDS_MAX 4096u	   /* bytes of the fields, as they are given and as members of the object */
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD in UTF-8 */
+#define ESCAPED_MAX 6		   /* bytes that one character may become */
+
+/*
+ * The length of the UTF-8 sequence at `s` (RFC 3629: neither overlong forms nor surrogates); 0: there is
+ * none. The NUL at the end is no continuation.
+ */
+static size_t sequence_len(const unsigned char *s)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	size_t len;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] < 0xc2 || s[0] > 0xf4)
+		return 0;
+	len = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	if (s[0] == 0xe0)
+		low = 0xa0;
+	else if (s[0] == 0xed)
+		high = 0x9f;
+	else if (s[0] == 0xf0)
+		low = 0x90;
+	else if (s[0] == 0xf4)
+		high = 0x8f;
+	if (s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < len; i++)
+		if (s[i] < 0x80 || s[i] > 0xbf)
+			return 0;
+	return len;
+}
+
+/*
+ * Makes a text the inside of a JSON string in UTF-8 (RFC 8259), whatever its bytes are: what is no UTF-8
+ * becomes U+FFFD, control characters become escapes. logfmt quotes the same way. Cuts between characters.
+ */
 static size_t escape(char *out, size_t size, const char *in)
 {
-	size_t n = 0;
+	const unsigned char *s = (const unsigned char *)in;
+	size_t n = 0, len;
 
-	for (; *in && n + 7 < size; in++) {
-		unsigned char c = (unsigned char)*in;
+	for (; *s && n + ESCAPED_MAX < size; s += len) {
+		bool control = *s < 0x20 || *s == 0x7f || (s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0);
 
-		if (c == '"' || c == '\\') {
+		len = sequence_len(s);
+		if (len == 0) {
+			memcpy(out + n, REPLACEMENT, sizeof REPLACEMENT - 1);
+			n += sizeof REPLACEMENT - 1;
+			len = 1;
+		} else if (*s == '"' || *s == '\\') {
 			out[n++] = '\\';
-			out[n++] = (char)c;
-		} else if (c < 0x20) {
-			n += (size_t)snprintf(out + n, size - n, "\\u%04x", c);
+			out[n++] = (char)*s;
+		} else if (control) {
+			n += (size_t)snprintf(out + n, size - n, "\\u%04x", s[len - 1]);
 		} else {
-			out[n++] = (char)c;
+			memcpy(out + n, s, len);
+			n += len;
 		}
 	}
 	out[n] = '\0';
@@ -85,31 +131,38 @@ static bool is_json_number(const char *s)
 	return fraction > 0 && s[1 + fraction] == '\0';
 }
 
-/* "a=1 b=x" as logfmt (itself) or as JSON members, each with its leading separator. */
+/* "a=1 b=x" as logfmt (itself) or as JSON members, each with its leading separator. Cuts between fields. */
 static void fields_format(char *out, size_t size, char *fields)
 {
+	char text[TEXT_MAX];
 	char *save = NULL;
 	size_t n = 0;
 
-	out[0] = '\0';
-	for (char *f = strtok_r(fields, " ", &save); f && n + 1 < size; f = strtok_r(NULL, " ", &save)) {
+	for (char *f = strtok_r(fields, " ", &save); f; f = strtok_r(NULL, " ", &save)) {
 		char *value = strchr(f, '=');
+		int added;
 
 		if (log_style == LOG_FORMAT_JSON && value) {
 			bool number = is_json_number(value + 1);
 
 			*value++ = '\0';
-			n += (size_t)snprintf(out + n, size - n, number ? ",\"%s\":%s" : ",\"%s\":\"%s\"", f,
-					      value);
+			escape(text, sizeof text, value);
+			added = snprintf(out + n, size - n, number ? ",\"%s\":%s" : ",\"%s\":\"%s\"", f,
+					 text);
 		} else {
-			n += (size_t)snprintf(out + n, size - n, " %s", f);
+			escape(text, sizeof text, f);
+			added = snprintf(out + n, size - n, " %s", text);
 		}
+		if (added < 0 || (size_t)added >= size - n)
+			break;
+		n += (size_t)added;
 	}
+	out[n] = '\0';
 }
 
 static void line_write(enum log_level level, const char *text, const char *fields, uint32_t suppressed)
 {
-	char line[4096], stamp[40], extra[40] = "";
+	char line[TEXT_MAX + FIELDS_MAX + 256], stamp[40], extra[40] = "";
 	bool json = log_style == LOG_FORMAT_JSON;
 	struct timespec ts;
 	struct tm tm;
@@ -125,17 +178,13 @@ static void line_write(enum log_level level, const char *text, const char *field
 		     json ? "{\"time\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"%s%s}\n"
 			  : "time=%s level=%s msg=\"%s\"%s%s\n",
 		     stamp, level_names[level], text, fields, extra);
-	if (n >= (int)sizeof line) {
-		n = sizeof line - 1;
-		line[n - 1] = '\n';
-	}
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return; /* stderr cannot be written, so this cannot be reported either */
 }
 
 static void emit(struct log_site *site, enum log_level level, const char *raw, const char *fields)
 {
-	char text[2048];
+	char text[TEXT_MAX];
 	uint32_t suppressed;
 
 	pthread_mutex_lock(&log_lock);
@@ -148,7 +197,7 @@ static void emit(struct log_site *site, enum log_level level, const char *raw, c
 
 void log_write(struct log_site *site, enum log_level level, const char *format, ...)
 {
-	char raw[1024];
+	char raw[RAW_MAX];
 	va_list ap;
 
 	va_start(ap, format);
@@ -159,7 +208,7 @@ void log_write(struct log_site *site, enum log_level level, const char *format, 
 
 void log_write_fields(struct log_site *site, enum log_level level, const char *text, const char *fields, ...)
 {
-	char raw[1024], formatted[1800];
+	char raw[FIELDS_MAX], formatted[FIELDS_MAX];
 	va_list ap;
 
 	va_start(ap, fields);

@@ -22,7 +22,10 @@ static const char usage[] =
 	"Usage: proflet check [OPTION]...\n\n"
 	"Reports for each thing that the agent needs whether it is there (ok), partly there (degraded: the\n"
 	"agent works with less) or missing (fails), why, and what to change. Exit code 0: run would work;\n"
-	"3: it lacks permissions; 1: something else is missing.\n\n";
+	"3: it lacks permissions; 1: something else is missing.\n\n"
+	"`proflet check --alive` and `proflet check --ready`, without other options, call the agent that "
+	"runs in\n"
+	"the same container, or on this host, instead. Exit code 0: samples arrive; sampling has begun.\n\n";
 
 int cmd_check(int argc, char **argv)
 {

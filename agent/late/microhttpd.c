@@ -22,6 +22,9 @@ MHD_FUNCTION(enum MHD_Result, MHD_queue_response,
 MHD_FUNCTION(const char *, MHD_lookup_connection_value,
 	     (struct MHD_Connection * connection, enum MHD_ValueKind kind, const char *key),
 	     (connection, kind, key), NULL)
+MHD_FUNCTION(enum MHD_Result, MHD_add_connection,
+	     (struct MHD_Daemon * daemon, int fd, const struct sockaddr *address, socklen_t len),
+	     (daemon, fd, address, len), MHD_NO)
 MHD_FUNCTION(enum MHD_Result, MHD_run, (struct MHD_Daemon * daemon), (daemon), MHD_NO)
 
 LATE_FREE(microhttpd, MHD_destroy_response, struct MHD_Response)
@@ -45,6 +48,15 @@ struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPol
 	return f && options ? f(flags, port, accept, accept_data, handler, handler_data, MHD_OPTION_ARRAY,
 				options, MHD_OPTION_END)
 			    : NULL;
+}
+
+const union MHD_ConnectionInfo *MHD_get_connection_info(struct MHD_Connection *connection,
+							enum MHD_ConnectionInfoType type, ...)
+{
+	const union MHD_ConnectionInfo *(*f)(struct MHD_Connection *, enum MHD_ConnectionInfoType, ...) =
+		late_function(&microhttpd, "MHD_get_connection_info");
+
+	return f ? f(connection, type) : NULL;
 }
 
 const union MHD_DaemonInfo *MHD_get_daemon_info(struct MHD_Daemon *daemon, enum MHD_DaemonInfoType type, ...)

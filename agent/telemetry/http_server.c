@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +19,12 @@
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
 
-#define CONNECTIONS_MAX 16u
+/* Closed connections count for the library until it has run. */
+#define LIBRARY_CONNECTIONS_MAX (2 * HTTP_SERVER_CONNECTIONS_MAX)
+#define BACKLOG 64
 #define CONNECTION_MEMORY (16u << 10)
-#define CONNECTION_TIMEOUT_S 10u
+#define TICK_NS (NS_PER_SEC / 4)
+#define PER_TICK_MAX (HTTP_SERVER_PER_SECOND_MAX * TICK_NS / NS_PER_SEC)
 #define BODY_MAX (4u << 20)
 #define HOST_MAX 256u
 #define PROBE_BYTES 4096u
@@ -28,10 +32,27 @@
 
 DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 
+/* Who is at the other end: the whole address, but of IPv6 only the network, which one host may have. */
+struct peer {
+	sa_family_t family;
+	uint8_t bytes[8];
+};
+
+struct connection {
+	int fd;		   /* of the library; -1: the slot is free */
+	uint64_t since_ns; /* when it was accepted, or its answer began */
+	bool closing;	   /* shut down, but not yet closed by the library */
+	struct peer peer;
+};
+
 struct http_server {
 	struct MHD_Daemon *daemon;
 	struct loop *loop;
-	struct loop_source *ready, *timer;
+	struct loop_source *ready, *timer, *listening;
+	int listen_fd;
+	struct connection connections[LIBRARY_CONNECTIONS_MAX];
+	unsigned accepted_now; /* in this tick */
+	struct http_server_stats stats;
 	http_server_fn fn;
 	void *data;
 };
@@ -64,7 +85,7 @@ static int open_socket(const struct addrinfo *a)
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (a->ai_family == AF_INET6) /* [::] is every address, of IPv4 too */
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-	if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, CONNECTIONS_MAX) < 0)
+	if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }
@@ -99,6 +120,7 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, struct b
 	if (!r)
 		return MHD_NO;
 	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		(void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	result = MHD_queue_response(c, status, r);
@@ -106,12 +128,160 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, struct b
 	return result;
 }
 
+/* --- connections */
+
+static struct peer peer_of(const struct sockaddr_storage *a)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* ::ffff:a.b.c.d */
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)a;
+	struct peer p = {.family = a->ss_family};
+
+	if (a->ss_family == AF_INET) {
+		memcpy(p.bytes, &((const struct sockaddr_in *)a)->sin_addr, 4);
+	} else if (a->ss_family == AF_INET6 && memcmp(&six->sin6_addr, mapped, sizeof mapped) == 0) {
+		p.family = AF_INET;
+		memcpy(p.bytes, six->sin6_addr.s6_addr + sizeof mapped, 4);
+	} else if (a->ss_family == AF_INET6) {
+		memcpy(p.bytes, &six->sin6_addr, sizeof p.bytes);
+	}
+	return p;
+}
+
+static bool is_same_peer(const struct peer *a, const struct peer *b)
+{
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+static unsigned count_of(const struct http_server *s, const struct peer *p)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
+		const struct connection *c = &s->connections[i];
+
+		n += c->fd >= 0 && !c->closing && (!p || is_same_peer(&c->peer, p));
+	}
+	return n;
+}
+
+/* The library sees the end of the connection when it runs next, and closes it. */
+static void shut(struct connection *c)
+{
+	c->closing = true;
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+/*
+ * Closes the connection that has waited longest, of this peer, or of the one with most connections if NULL:
+ * one peer cannot push out those of others.
+ */
+static void evict(struct http_server *s, const struct peer *p)
+{
+	struct connection *oldest = NULL;
+	unsigned most = 0;
+
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
+		struct connection *c = &s->connections[i];
+		unsigned n;
+
+		if (c->fd < 0 || c->closing || (p && !is_same_peer(&c->peer, p)))
+			continue;
+		n = count_of(s, &c->peer);
+		if (n < most || (n == most && oldest && oldest->since_ns <= c->since_ns))
+			continue;
+		most = n;
+		oldest = c;
+	}
+	if (!oldest)
+		return;
+	shut(oldest);
+	s->stats.evicted++;
+}
+
+static struct connection *slot_of(struct http_server *s, int fd)
+{
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
+		if (s->connections[i].fd == fd)
+			return &s->connections[i];
+	return NULL;
+}
+
+static struct connection *connection_of(struct http_server *s, struct MHD_Connection *c)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? slot_of(s, info->connect_fd) : NULL;
+}
+
+/* Called by the library before it closes the descriptor. */
+static void on_connection(void *data, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct connection *slot;
+
+	(void)context;
+	if (code != MHD_CONNECTION_NOTIFY_CLOSED)
+		return;
+	slot = connection_of(data, c);
+	if (slot)
+		slot->fd = -1;
+}
+
+/* Makes room, and hands the socket to the library, which owns it then, also when it fails. */
+static void take(struct http_server *s, int fd, const struct sockaddr_storage *address, socklen_t len)
+{
+	const struct peer peer = peer_of(address);
+	struct connection *slot;
+
+	if (count_of(s, &peer) >= HTTP_SERVER_PER_ADDRESS_MAX)
+		evict(s, &peer);
+	else if (count_of(s, NULL) >= HTTP_SERVER_CONNECTIONS_MAX)
+		evict(s, NULL);
+	slot = slot_of(s, -1);
+	if (!slot) { /* the library has not run for as many connections as there may be */
+		close(fd);
+		return;
+	}
+	*slot = (struct connection){.fd = fd, .since_ns = clock_mono_ns(), .peer = peer};
+	if (MHD_add_connection(s->daemon, fd, (const struct sockaddr *)address, len) != MHD_YES)
+		slot->fd = -1;
+	s->stats.accepted++;
+}
+
+static int on_connect(int listen_fd, uint32_t events, void *data)
+{
+	struct http_server *s = data;
+
+	(void)events;
+	for (unsigned i = 0; i < HTTP_SERVER_CONNECTIONS_MAX; i++) {
+		struct sockaddr_storage address = {0};
+		socklen_t len = sizeof address;
+		int fd;
+
+		if (s->accepted_now >= PER_TICK_MAX) { /* the others wait in the backlog */
+			(void)loop_set_events(s->listening, 0);
+			s->stats.paused++;
+			break;
+		}
+		fd = accept4(listen_fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		s->accepted_now++;
+		take(s, fd, &address, len);
+	}
+	(void)MHD_run(s->daemon);
+	return 0;
+}
+
+/* --- requests */
+
 static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const char *path, const char *method,
 				  const char *version, const char *upload, size_t *upload_bytes, void **seen)
 {
 	_cleanup_buf_ struct buf body = {.max = BODY_MAX};
 	const char *type = HTTP_SERVER_TEXT, *accept;
 	struct http_server *s = data;
+	struct connection *slot;
 	unsigned status;
 
 	(void)version;
@@ -121,6 +291,9 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		*upload_bytes = 0;
 		return MHD_YES;
 	}
+	slot = connection_of(s, c);
+	if (slot)
+		slot->since_ns = clock_mono_ns(); /* the answer has as much time as the request had */
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
 		(void)buf_puts(&body, "GET and HEAD only\n");
 		return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, &body, type);
@@ -142,39 +315,53 @@ static int on_ready(int fd, uint32_t events, void *data)
 	return 0;
 }
 
-/* Lets the daemon close idle connections. */
+/* Closes connections at their deadline, whatever arrives on them meanwhile. */
 static int on_timer(uint64_t expirations, void *data)
 {
+	const uint64_t now = clock_mono_ns();
+	struct http_server *s = data;
+
 	(void)expirations;
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
+		struct connection *c = &s->connections[i];
+
+		if (c->fd < 0 || c->closing || now - c->since_ns < HTTP_SERVER_DEADLINE_NS)
+			continue;
+		shut(c);
+		s->stats.late++;
+	}
+	if (s->accepted_now >= PER_TICK_MAX)
+		(void)loop_set_events(s->listening, EPOLLIN);
+	s->accepted_now = 0;
 	return on_ready(-1, 0, data);
 }
 
 static int start(struct http_server *s, const char *listen)
 {
-	_cleanup_close_ int fd = listen_at(listen);
 	struct MHD_OptionItem options[] = {
-		{MHD_OPTION_LISTEN_SOCKET, fd, NULL},
-		{MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, NULL},
+		{MHD_OPTION_CONNECTION_LIMIT, LIBRARY_CONNECTIONS_MAX, NULL},
 		{MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
-		{MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, NULL},
+		{MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, s},
 		{MHD_OPTION_END, 0, NULL},
 	};
 	const union MHD_DaemonInfo *info;
 	int r;
 
-	if (fd < 0)
-		return fd;
-	s->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_ARRAY, options,
-				     MHD_OPTION_END);
+	s->listen_fd = listen_at(listen);
+	if (s->listen_fd < 0)
+		return s->listen_fd;
+	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, s,
+				     MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 	if (!s->daemon)
 		return -ENOMEM;
-	(void)TAKE_FD(fd); /* the daemon closes it */
 	info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	if (!info)
 		return -ENOTSUP;
 	r = loop_add_fd(s->loop, info->epoll_fd, EPOLLIN, on_ready, s, &s->ready);
 	if (r == 0)
-		r = loop_add_timer(s->loop, NS_PER_SEC, NS_PER_SEC, on_timer, s, &s->timer);
+		r = loop_add_fd(s->loop, s->listen_fd, EPOLLIN, on_connect, s, &s->listening);
+	if (r == 0)
+		r = loop_add_timer(s->loop, TICK_NS, TICK_NS, on_timer, s, &s->timer);
 	return r;
 }
 
@@ -187,7 +374,9 @@ int http_server_new(struct http_server **ret, struct loop *loop, const char *lis
 	*ret_why = NULL;
 	if (!s)
 		return -ENOMEM;
-	*s = (struct http_server){.loop = loop, .fn = fn, .data = data};
+	*s = (struct http_server){.loop = loop, .listen_fd = -1, .fn = fn, .data = data};
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
+		s->connections[i].fd = -1;
 	r = start(s, listen);
 	if (r < 0) {
 		http_server_free(s);
@@ -197,6 +386,11 @@ int http_server_new(struct http_server **ret, struct loop *loop, const char *lis
 	}
 	*ret = s;
 	return 0;
+}
+
+void http_server_stats(const struct http_server *s, struct http_server_stats *ret)
+{
+	*ret = s->stats;
 }
 
 static size_t on_page(char *bytes, size_t size, size_t n, void *data)
@@ -242,6 +436,9 @@ void http_server_free(struct http_server *s)
 		return;
 	loop_remove(s->ready);
 	loop_remove(s->timer);
+	loop_remove(s->listening);
+	if (s->listen_fd >= 0)
+		close(s->listen_fd);
 	if (s->daemon)
 		MHD_stop_daemon(s->daemon);
 	free(s);

@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The HTTP server at the address of the setting `listen`: answers GET requests on the main loop, with a few
- * connections at a time (libmicrohttpd).
+ * The HTTP server at the address of the setting `listen`: answers GET requests on the main loop, one for each
+ * connection (libmicrohttpd). Anybody may be able to connect, so all is limited: connections in total, by
+ * address, and in a second; the time for a request to arrive, and for its answer to be taken. Above the
+ * limits, the connection that has waited longest is closed for a new one, so that every peer gets an answer.
  */
 #ifndef PROFLET_HTTP_SERVER_H
 #define PROFLET_HTTP_SERVER_H
+
+#include <stdint.h>
+
+#define HTTP_SERVER_CONNECTIONS_MAX 16u
+#define HTTP_SERVER_PER_ADDRESS_MAX 8u /* an IPv4 address, or a /64 of IPv6 */
+#define HTTP_SERVER_PER_SECOND_MAX 100u
+#define HTTP_SERVER_DEADLINE_NS 5000000000ull /* for the whole request, and again for its answer */
+
+struct http_server_stats {
+	uint64_t accepted;
+	uint64_t evicted; /* closed for a new connection */
+	uint64_t late;	  /* closed at the deadline */
+	uint64_t paused;  /* times that new connections had to wait */
+};
 
 struct buf;
 struct loop;
@@ -31,6 +47,7 @@ int http_server_new(struct http_server **ret, struct loop *loop, const char *lis
  * Takes up to a second if the address is in use.
  */
 int http_server_probe(const char *listen);
+void http_server_stats(const struct http_server *s, struct http_server_stats *ret);
 /* NULL is fine. */
 void http_server_free(struct http_server *s);
 

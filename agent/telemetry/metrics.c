@@ -192,6 +192,8 @@ static const struct metric metrics[] = {
 	      "Disk space used by export requests in the spool."),
 	GAUGE("proflet_spool_max_bytes", spool_max_bytes,
 	      "Maximum disk space for the spool (queue.spool_max); 0: no spool."),
+	GAUGE("proflet_spool_foreign_entries", exporter.spool_foreign,
+	      "Entries of the spool's folder at the start that are not the agent's and are ignored."),
 	COUNTER("proflet_spool_failures_total", exporter.spool_failures, "Failed writes to the spool."),
 	SECONDS_LABELLED("proflet_samples_cpu_seconds_total", "where=\"kernel\"", agent.probe.cpu_ns,
 			 "CPU time spent on samples, by where; the part in the kernel is measured on every "
@@ -202,6 +204,12 @@ static const struct metric metrics[] = {
 		   "CPU time of the agent, without the BPF program."),
 	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
 	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "Maximum memory of the agent (memory.total)."),
+	COUNTER("proflet_listen_connections_total", http.accepted, "Connections to the address of listen."),
+	LABELLED("proflet_listen_closed_total", "reason=\"evicted\"", http.evicted,
+		 "Connections to the address of listen that were closed without a whole answer, by reason."),
+	LABELLED("proflet_listen_closed_total", "reason=\"late\"", http.late, ""),
+	COUNTER("proflet_listen_paused_total", http.paused,
+		"Times that connections to the address of listen had to wait: there were too many."),
 	GAUGE("process_open_fds", self.open_files, "Open files of the agent."),
 };
 
@@ -299,6 +307,18 @@ static int drops(const struct metrics_view *v, const struct page *p)
 	for (int i = 0; i < OTLP_N_DROP_REASONS && r == 0; i++)
 		r = labelled(p, name, "reason", otlp_drop_name((enum otlp_drop)i),
 			     v->exporter.samples.dropped[i]);
+	return r;
+}
+
+static int export_failures(const struct metrics_view *v, const struct page *p)
+{
+	static const char name[] = "proflet_export_failures_total";
+	int r = head(p, name, "counter",
+		     "Attempts to send an export request that have to be repeated, by reason.");
+
+	for (int i = 0; i < OTLP_N_FAILURES && r == 0; i++)
+		r = labelled(p, name, "reason", otlp_failure_name((enum otlp_failure)i),
+			     v->exporter.failures[i]);
 	return r;
 }
 
@@ -417,6 +437,8 @@ int metrics_format(const struct metrics_view *v, enum metrics_form form, struct 
 
 	if (r == 0)
 		r = drops(v, &p);
+	if (r == 0)
+		r = export_failures(v, &p);
 	if (r == 0)
 		r = endings(v, &p);
 	if (r == 0)

@@ -16,6 +16,7 @@
 #include "agent/agent.h"
 #include "agent/parser/parser.h"
 #include "agent/telemetry/cpu_wait.h"
+#include "agent/telemetry/http_server.h"
 #include "agent/telemetry/selfstat.h"
 #include "otlp/exporter.h"
 
@@ -28,6 +29,7 @@ struct metrics_view {
 	struct selfstat self;
 	struct parser_stats parser;
 	struct cpu_wait_times cpu;
+	struct http_server_stats http;
 	uint32_t frequency_max_hz; /* as configured */
 	double cpu_max;		   /* as a ratio of one CPU */
 	uint64_t memory_max_bytes, queue_max_bytes, spool_max_bytes;

@@ -2,9 +2,13 @@
 #include "agent/telemetry/status_pages.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
+#include "agent/base/alive.h"
 #include "agent/base/buf.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
@@ -20,6 +24,7 @@
 #include "version.h"
 
 #define CUT_STACKS_SHOWN 20u
+#define CALLS_MAX 16
 
 enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
 
@@ -28,9 +33,11 @@ struct status_pages {
 	struct otlp_exporter *exporter;
 	struct cpu_wait *cpu_wait;
 	const struct config *config;
-	struct http_server *server;
-	struct loop_source *timer;
+	struct http_server *server; /* NULL: listen is off */
+	struct loop_source *timer, *calls;
+	int alive_fd; /* where `proflet check --alive` calls; -1: another agent has the address */
 	struct stall stall;
+	bool told_of_crowd; /* the log says that there are too many connections */
 };
 
 static void view_read(struct status_pages *s, struct metrics_view *ret)
@@ -48,6 +55,8 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 	parser_stats(&ret->parser);
 	cpu_wait_refresh(s->cpu_wait);
 	ret->cpu = s->cpu_wait->times;
+	if (s->server)
+		http_server_stats(s->server, &ret->http);
 	ret->ready = ret->agent.attached_ns != 0;
 }
 
@@ -174,6 +183,24 @@ static unsigned page(const char *path, const char *accept, struct buf *body, con
 	return HTTP_OK;
 }
 
+/* Logs once that there are too many connections; /metrics has the numbers. */
+static void look_at_crowd(struct status_pages *s)
+{
+	struct http_server_stats stats;
+
+	if (!s->server)
+		return;
+	http_server_stats(s->server, &stats);
+	if (s->told_of_crowd || !(stats.evicted || stats.paused))
+		return;
+	s->told_of_crowd = true;
+	log_warn("listen %s: too many connections; at most %u are open, %u of one address, and %u are "
+		 "accepted in a "
+		 "second",
+		 s->config->listen, HTTP_SERVER_CONNECTIONS_MAX, HTTP_SERVER_PER_ADDRESS_MAX,
+		 HTTP_SERVER_PER_SECOND_MAX);
+}
+
 static int on_look(uint64_t expirations, void *data)
 {
 	struct status_pages *s = data;
@@ -182,6 +209,7 @@ static int on_look(uint64_t expirations, void *data)
 	uint64_t busy_ns;
 
 	(void)expirations;
+	look_at_crowd(s);
 	agent_stats(s->agent, &stats);
 	if (!stats.attached_ns || stall_read_busy(&busy_ns) < 0)
 		return 0;
@@ -193,6 +221,48 @@ static int on_look(uint64_t expirations, void *data)
 	return 0;
 }
 
+/* Answers `proflet check --alive` at once: nothing is read, and no connection stays. */
+static int on_call(int listen_fd, uint32_t events, void *data)
+{
+	struct status_pages *s = data;
+	struct agent_stats stats;
+
+	(void)events;
+	agent_stats(s->agent, &stats);
+	for (int i = 0; i < CALLS_MAX; i++) {
+		_cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct alive_message m = {.alive = s->stall.stalled ? '0' : '1',
+					  .ready = stats.attached_ns ? '1' : '0'};
+
+		if (fd < 0)
+			break;
+		if (!alive_peer_is_trusted(fd))
+			continue;
+		snprintf(m.text, sizeof m.text, "%s",
+			 s->stall.stalled    ? "sampling stalled"
+			 : stats.attached_ns ? "ok"
+					     : "sampling has not begun");
+		(void)!send(fd, &m, sizeof m, MSG_NOSIGNAL);
+	}
+	return 0;
+}
+
+/* Without the address, the agent goes on: another one on this host has it, or the kubelet does not call. */
+static int await_calls(struct status_pages *s)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+	socklen_t len;
+
+	if (fd < 0 || alive_address(&address, &len) < 0 ||
+	    bind(fd, (const struct sockaddr *)&address, len) < 0 || listen(fd, CALLS_MAX) < 0) {
+		log_debug("check --alive gets no answer of this agent: %s", strerror(errno));
+		return 0;
+	}
+	s->alive_fd = TAKE_FD(fd);
+	return loop_add_fd(agent_loop(s->agent), s->alive_fd, EPOLLIN, on_call, s, &s->calls);
+}
+
 int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp_exporter *exporter,
 		     struct cpu_wait *cpu_wait, const struct config *config, char **ret_why)
 {
@@ -201,14 +271,14 @@ int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp
 
 	*ret = NULL;
 	*ret_why = NULL;
-	if (!config->listen)
-		return 0;
 	s = malloc(sizeof *s);
 	if (!s)
 		return -ENOMEM;
 	*s = (struct status_pages){
-		.agent = agent, .exporter = exporter, .cpu_wait = cpu_wait, .config = config};
-	r = http_server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
+		.agent = agent, .exporter = exporter, .cpu_wait = cpu_wait, .config = config, .alive_fd = -1};
+	r = await_calls(s);
+	if (r == 0 && config->listen)
+		r = http_server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
 	if (r == 0)
 		r = loop_add_timer(agent_loop(agent), STALL_PERIOD_NS, STALL_PERIOD_NS, on_look, s,
 				   &s->timer);
@@ -225,6 +295,9 @@ void status_pages_free(struct status_pages *s)
 	if (!s)
 		return;
 	loop_remove(s->timer);
+	loop_remove(s->calls);
+	if (s->alive_fd >= 0)
+		close(s->alive_fd);
 	http_server_free(s->server);
 	free(s);
 }

@@ -46,8 +46,8 @@ def tail(path, lines=20):
 
 
 class Scenario:
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, suite="e2e"):
+        self.name, self.suite = name, suite
         self.passed = self.failed = 0
         self.tmp = None
         self._ends, self._at_end = [], []
@@ -55,7 +55,7 @@ class Scenario:
 
     # --- results
     def _say(self, word, what, detail):
-        print(f"{word} e2e/{self.name}: {what}" + (f" ({detail})" if detail else ""), flush=True)
+        print(f"{word} {self.suite}/{self.name}: {what}" + (f" ({detail})" if detail else ""), flush=True)
 
     def check(self, what, ok, detail=""):
         self._say("PASS" if ok else "FAIL", what, detail)

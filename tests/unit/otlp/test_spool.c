@@ -6,6 +6,7 @@
 
 #include "exporter_support.h"
 #include "otlp/spool_file.h"
+#include "otlp/spool_folder.h"
 #include "spool_folder.h"
 
 #define MIB (1u << 20)
@@ -284,6 +285,126 @@ Test(spool, leaves_foreign_files_alone)
 		cr_expect_eq(access(path, F_OK), 0, "%s", names[i]);
 	}
 	otlp_spool_close(s);
+}
+
+static void in_folder(const char *name, char ret[512])
+{
+	snprintf(ret, 512, "%s/%s", folder.path, name);
+}
+
+/*
+ * Whoever can write to the folder puts there what looks like the oldest requests, but would block whoever
+ * opens it, or take all the room.
+ */
+Test(spool, hostile_entries_are_ignored_and_counted, .timeout = 60)
+{
+	struct otlp_spool *s = opened(MIB);
+	char path[512], other[512];
+	int fd;
+
+	cr_assert_eq(put(s, 'g', 1000, 7), 0);
+	otlp_spool_close(s);
+	in_folder("new.part", path);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	in_folder("0000000000000000-1.otlp", path);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(ftruncate(fd, 5ll << 30), 0);
+	close(fd);
+	in_folder("0000000000000000-2.otlp", path);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	in_folder("0000000000000000-3.otlp", path);
+	cr_assert_eq(symlink("/dev/zero", path), 0);
+	in_folder("0000000000000000-4.otlp", path);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	in_folder("0000000000000000-5.otlp", path);
+	in_folder("linked", other);
+	close(open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	cr_assert_eq(link(other, path), 0);
+	in_folder("0000000000000000-99999999999.otlp", path);
+	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+
+	s = opened(MIB);
+	cr_expect_eq(stats(s).foreign, 7);
+	cr_expect_eq(stats(s).requests.recovered, 1);
+	cr_expect_eq(stats(s).requests.full, 0, "nothing is evicted for them");
+	cr_expect_eq(stats(s).samples.held, 7);
+	in_folder("new.part", path);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_assert_eq(put(s, 'h', 2000, 8), 0);
+	expect_oldest(s, 'g', 1000, 7);
+	expect_oldest(s, 'h', 2000, 8);
+	expect_empty(s);
+	otlp_spool_close(s);
+}
+
+/* What was a request when the folder was listed may be something else when it is read. */
+Test(spool, an_entry_that_is_replaced_is_damaged, .timeout = 60)
+{
+	struct otlp_spool *s = opened(MIB);
+	char path[512];
+
+	cr_assert_eq(put(s, 'a', 100, 1), 0);
+	cr_assert_eq(put(s, 'b', 100, 2), 0);
+	cr_assert(spool_folder_name(&folder, 0, path));
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	expect_oldest(s, 'b', 100, 2);
+	cr_expect_eq(stats(s).requests.damaged, 1);
+	otlp_spool_close(s);
+}
+
+Test(spool, a_folder_under_the_next_name_is_passed)
+{
+	struct otlp_spool *s = opened(MIB);
+	char path[512];
+
+	in_folder("0000000000000001-1.otlp", path);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	cr_expect_lt(put(s, 'a', 100, 1), 0);
+	cr_expect_eq(put(s, 'a', 100, 1), 0);
+	expect_oldest(s, 'a', 100, 1);
+	otlp_spool_close(s);
+}
+
+Test(spool, a_linked_folder_is_refused)
+{
+	struct otlp_spool *s;
+	char real[512], below[512];
+
+	snprintf(real, sizeof real, "%s/real", folder.parent);
+	cr_assert_eq(mkdir(real, 0700), 0);
+	cr_assert_eq(symlink("real", folder.path), 0);
+	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB), -ELOOP);
+	cr_expect_eq(spool_folder_walk(folder.path), -ELOOP);
+	in_folder("below", below);
+	cr_expect_eq(otlp_spool_open(&s, below, MIB), -ELOOP);
+	cr_expect_eq(spool_folder_walk(below), -ELOOP);
+	cr_expect_eq(spool_folder_walk("/dev/null"), -ENOTDIR);
+	cr_expect_eq(spool_folder_walk("/nonexistent"), -ENOENT);
+	cr_expect(strstr(spool_folder_error(-ELOOP), "symbolic link"));
+}
+
+Test(spool, a_folder_is_ours_alone)
+{
+	struct otlp_spool *s;
+	struct stat st;
+	int fd;
+
+	cr_assert_eq(mkdir(folder.path, 0700), 0);
+	cr_assert_eq(chmod(folder.path, 0777), 0);
+	s = opened(MIB);
+	otlp_spool_close(s);
+	cr_assert_eq(stat(folder.path, &st), 0);
+	cr_expect_eq(st.st_mode & 07777, 0700);
+	fd = spool_folder_walk(folder.path);
+	cr_expect_geq(fd, 0);
+	close(fd);
+	if (geteuid() != 0)
+		cr_skip_test("only root gives folders away");
+	cr_assert_eq(chown(folder.path, 65534, 65534), 0);
+	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB), -EPERM);
+	cr_expect(strstr(spool_folder_error(-EPERM), "another user"));
 }
 
 /* Kills a writer many times: the files that exist are complete and in order. */

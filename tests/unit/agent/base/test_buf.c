@@ -6,6 +6,20 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 
+Test(buf, trim)
+{
+	_cleanup_buf_ struct buf b = {0};
+
+	buf_trim(&b);
+	cr_expect_null(b.data);
+	cr_assert_eq(buf_reserve(&b, 10000), 0);
+	cr_assert_eq(buf_puts(&b, "abc"), 0);
+	buf_trim(&b);
+	cr_expect_eq(b.cap, 3);
+	cr_assert_eq(buf_putc(&b, 'd'), 0);
+	cr_expect_str_eq(buf_str(&b), "abcd");
+}
+
 Test(buf, appends_and_stays_one_string)
 {
 	_cleanup_buf_ struct buf b = {0};

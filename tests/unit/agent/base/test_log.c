@@ -142,6 +142,68 @@ Test(log, a_place_that_floods_is_held_and_says_so)
 	cr_expect(strstr(buf_str(&after), "msg=\"at last\"\n"));
 }
 
+/* What processes, servers and files are called is their business. */
+Test(log, any_bytes_are_a_json_string_in_utf8)
+{
+	static const struct {
+		const char *text, *escaped;
+	} table[] = {
+		{"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5"},
+		{"a\xff"
+		 "b\xfe",
+		 "a\xef\xbf\xbd"
+		 "b\xef\xbf\xbd"},
+		{"\xc3", "\xef\xbf\xbd"},
+		{"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},
+		{"\xf0\x9f\x94"
+		 "x",
+		 "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"},
+		{"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},		  /* an overlong NUL */
+		{"\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* an overlong slash */
+		{"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* a lone surrogate */
+		{"\xf4\x90\x80\x80",
+		 "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* beyond U+10FFFF */
+		{"\x1b[31m\x7f\n\t", "\\u001b[31m\\u007f\\u000a\\u0009"},
+		{"\xc2\x9b"
+		 "31m",
+		 "\\u009b31m"}, /* CSI as one character of C1 */
+		{"a\"b\\c", "a\\\"b\\\\c"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		_cleanup_buf_ struct buf b = {0}, text = {0}, field = {0};
+		struct capture c;
+
+		log_setup(LOG_INFO, LOG_FORMAT_JSON);
+		capture_begin(&c);
+		log_write(&(struct log_site){0}, LOG_INFO, "%s", table[i].text);
+		log_write_fields(&(struct log_site){0}, LOG_INFO, "t", "name=%s n=7", table[i].text);
+		capture_end(&c, &b);
+		cr_assert_eq(buf_printf(&text, "\"msg\":\"%s\"}\n", table[i].escaped), 0);
+		cr_expect(strstr(buf_str(&b), buf_str(&text)), "row %zu: %s", i, buf_str(&b));
+		cr_assert_eq(buf_printf(&field, "\"name\":\"%s\"", table[i].escaped), 0);
+		if (!strchr(table[i].text, ' ')) /* which ends a field */
+			cr_expect(strstr(buf_str(&b), buf_str(&field)), "row %zu: %s", i, buf_str(&b));
+	}
+}
+
+/* Many long fields: each is whole or missing, and the line is an object. */
+Test(log, fields_are_cut_between_fields)
+{
+	_cleanup_buf_ struct buf b = {0}, fields = {0};
+	struct capture c;
+
+	for (int i = 0; i < 600; i++)
+		cr_assert_eq(buf_printf(&fields, "%sf%d=123456", i ? " " : "", i), 0);
+	log_setup(LOG_INFO, LOG_FORMAT_JSON);
+	capture_begin(&c);
+	log_fields(LOG_INFO, "t", "%s", buf_str(&fields));
+	capture_end(&c, &b);
+	cr_expect_eq(lines(&b), 1);
+	cr_expect_gt(b.len, 3000);
+	cr_expect_str_eq(buf_str(&b) + b.len - 9, ":123456}\n");
+}
+
 Test(log, long_texts_are_cut_and_stay_one_line)
 {
 	_cleanup_buf_ struct buf b = {0};

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the attacks share: an agent under attack, and a watcher that asks for its health and its memory all the time.
+
+Scenarios, agents, servers and clocks are those of tests/e2e/lib.
+"""
+import http.client
+import os
+import re
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+
+from lib import machine  # noqa: E402
+from lib.agent import Agent  # noqa: E402
+from lib.scenario import Scenario, free_port, wait_for  # noqa: E402
+
+QUICK = "--quick" in sys.argv[1:]
+HEALTHY_WITHIN = 1.0  # s, on a quiet machine
+STOP_WITHIN = 6.0  # the same: names may take a while, and a Collector that is away is given 3 s
+
+
+def scenario(name):
+    return Scenario(name, suite="hostile")
+
+
+def get(port, path, seconds=10.0, source="127.0.0.1"):
+    """→ (status, text); status 0: no answer. `source` is the address of whoever asks."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds, source_address=(source, 0))
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except (OSError, http.client.HTTPException):
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def resident_bytes(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+        found = re.search(r"^VmRSS:\s+(\d+) kB", f.read(), re.M)
+    return 1024 * int(found[1]) if found else 0
+
+
+class Attacked(Agent):
+    """An agent with a status address, which begins to sample before the constructor returns."""
+
+    def __init__(self, s, endpoint, *options, listen="127.0.0.1", **named):
+        self.port = free_port()
+        super().__init__(s, endpoint, *options, "--listen", f"{listen}:{self.port}", **named)
+        wait_for(lambda: self._alive() or get(self.port, "/readyz")[0] == 200, 60, "the agent samples")
+
+    def metrics(self):
+        """→ {name or name{labels}: value}"""
+        found = (line.rsplit(" ", 1) for line in get(self.port, "/metrics")[1].splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in found}
+
+    def timed_stop(self):
+        """→ (exit code, seconds of a quiet machine)"""
+        begin = time.monotonic()
+        code = self.stop(60)
+        return code, (time.monotonic() - begin) / machine.slowness()
+
+
+class Watch:
+    """Asks an agent for /healthz five times a second and notes the longest wait, failures and the largest resident memory."""
+
+    def __init__(self, s, agent, source="127.0.0.1"):
+        self.source = source
+        self.agent, self.asked, self.failed, self.longest, self.resident = agent, 0, 0, 0.0, 0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        s.defer(self.end)
+
+    def _run(self):
+        while self.agent.process.poll() is None:
+            begin, slow = time.monotonic(), machine.slowness()
+            status, _ = get(self.agent.port, "/healthz", source=self.source)
+            self.asked += 1
+            self.failed += status != 200
+            self.longest = max(self.longest, (time.monotonic() - begin) / slow)
+            try:
+                self.resident = max(self.resident, resident_bytes(self.agent.process.pid))
+            except OSError:
+                return
+            if self.ended.wait(0.2):
+                return
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+
+    def check(self, s, what, resident_max=None):
+        self.end()
+        s.check(f"{what}: healthy, within {HEALTHY_WITHIN:.0f} s each time",
+                self.asked > 0 and not self.failed and self.longest <= HEALTHY_WITHIN,
+                f"asked {self.asked} times, {self.failed} failures, longest {self.longest:.2f} s")
+        if resident_max:
+            s.check(f"{what}: memory is bounded", 0 < self.resident <= resident_max,
+                    f"{self.resident / 2**20:.1f} MiB of at most {resident_max / 2**20:.0f}")
+
+
+def check_stop(s, what, agent):
+    code, took = agent.timed_stop()
+    s.check(f"{what}: stops within {STOP_WITHIN:.0f} s", code == 0 and took <= STOP_WITHIN, f"exit code {code}, {took:.1f} s")

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests that the server answers every peer, whatever others do with their connections. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/loop.h"
+#include "agent/telemetry/http_server.h"
+
+#define REQUEST "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+#define ANSWER_MS 20000
+
+static struct loop *loop;
+static struct http_server *server;
+static uint16_t port;
+
+static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
+		     void *data)
+{
+	(void)accept;
+	(void)content_type;
+	(void)data;
+	cr_expect_str_eq(path, "/page");
+	return buf_puts(body, "hello") < 0 ? 500 : 200;
+}
+
+static int wake(uint64_t expirations, void *data)
+{
+	(void)expirations;
+	loop_stop(data);
+	return 0;
+}
+
+static void setup(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof a;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	char listen[32], *why = NULL;
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	close(fd);
+	port = ntohs(a.sin_port);
+	snprintf(listen, sizeof listen, "0.0.0.0:%u", port);
+	cr_assert_eq(loop_new(&loop), 0);
+	cr_assert_eq(http_server_new(&server, loop, listen, page, NULL, &why), 0, "%s", why);
+	cr_assert_eq(loop_add_timer(loop, NS_PER_MS, NS_PER_MS, wake, loop, NULL), 0);
+}
+
+static void teardown(void)
+{
+	http_server_free(server);
+	loop_free(loop);
+}
+
+TestSuite(http_server, .init = setup, .fini = teardown, .timeout = 120);
+
+/* A connection from 127.0.0.N. */
+static int connection(unsigned n)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = {htonl(0x7f000000 + n)}};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	return fd;
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Runs the server until there is something to read; false: there is nothing within the time. */
+static bool serve_until_readable(int fd, uint64_t ms)
+{
+	const uint64_t end = clock_mono_ns() + ms * NS_PER_MS;
+
+	while (!is_readable(fd) && clock_mono_ns() < end)
+		cr_assert_eq(loop_run(loop), 0);
+	return is_readable(fd);
+}
+
+static void serve(uint64_t ms)
+{
+	(void)serve_until_readable(-1, ms);
+}
+
+static void expect_answer(unsigned from)
+{
+	char answer[1024] = "";
+	size_t len = 0;
+	int fd = connection(from);
+	ssize_t n;
+
+	cr_assert_eq(send(fd, REQUEST, strlen(REQUEST), 0), (ssize_t)strlen(REQUEST));
+	while (serve_until_readable(fd, ANSWER_MS)) {
+		n = recv(fd, answer + len, sizeof answer - 1 - len, 0);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	close(fd);
+	cr_expect(strstr(answer, "200 OK") && strstr(answer, "\r\n\r\nhello"), "%s", answer);
+	cr_expect(strstr(answer, "Connection: close"), "%s", answer);
+}
+
+static struct http_server_stats stats(void)
+{
+	struct http_server_stats ret;
+
+	http_server_stats(server, &ret);
+	return ret;
+}
+
+Test(http_server, idle_connections_of_one_address)
+{
+	int fds[48];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = connection(1);
+	while (stats().accepted < ARRAY_SIZE(fds))
+		serve(1);
+	cr_expect_eq(stats().evicted, ARRAY_SIZE(fds) - HTTP_SERVER_PER_ADDRESS_MAX);
+	expect_answer(1);
+	expect_answer(2);
+	cr_expect(is_readable(fds[0]), "the oldest is closed");
+	cr_expect_not(is_readable(fds[47]), "the newest is open");
+	cr_expect_eq(stats().evicted, ARRAY_SIZE(fds) - HTTP_SERVER_PER_ADDRESS_MAX + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+}
+
+/* The one with most connections pays for a new one, not who has waited longest. */
+Test(http_server, idle_connections_of_many_addresses)
+{
+	int first = connection(9), fds[3 * HTTP_SERVER_PER_ADDRESS_MAX];
+
+	serve(20);
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = connection(1 + i % 3);
+		while (stats().accepted < i + 2)
+			serve(1);
+	}
+	cr_expect_eq(stats().evicted, 1 + ARRAY_SIZE(fds) - HTTP_SERVER_CONNECTIONS_MAX);
+	cr_expect_not(is_readable(first));
+	expect_answer(4);
+	cr_expect_not(is_readable(first));
+	close(first);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+}
+
+Test(http_server, a_request_one_byte_at_a_time)
+{
+	const uint64_t begin = clock_mono_ns();
+	int fd = connection(1);
+	uint64_t took;
+
+	for (size_t i = 0; !is_readable(fd); i++) {
+		(void)!send(fd, &REQUEST[i % (strlen(REQUEST) - 3)], 1, MSG_NOSIGNAL);
+		serve(300);
+		cr_assert_lt(i, 200);
+	}
+	took = clock_mono_ns() - begin;
+	cr_expect_geq(took, HTTP_SERVER_DEADLINE_NS - NS_PER_SEC / 2);
+	cr_expect_eq(stats().late, 1);
+	expect_answer(1);
+	close(fd);
+}
+
+Test(http_server, a_flood_of_connections_waits)
+{
+	for (unsigned i = 0; !stats().paused; i++) {
+		close(connection(1));
+		if (i % 8 == 0)
+			serve(1);
+		cr_assert_lt(i, 100 * HTTP_SERVER_PER_SECOND_MAX);
+	}
+	expect_answer(2);
+}
