@@ -23,6 +23,7 @@
 #include "agent/follow.h"
 #include "agent/load.h"
 #include "agent/metadata.h"
+#include "agent/parser/parser.h"
 #include "agent/base/priority.h"
 #include "agent/base/urgency.h"
 #include "agent/probe/probe.h"
@@ -568,6 +569,7 @@ void agent_free(struct agent *a)
 	follow_free(a->follow);
 	if (a->probe)
 		probe_detach(a->probe);
+	parser_cancel(); /* threads that wait for a parser process would be late */
 	/* Jobs of these threads point into track and report. */
 	n_stuck = worker_free(a->worker) + worker_free(a->opener);
 	if (n_stuck)

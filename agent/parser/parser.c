@@ -27,8 +27,9 @@
 static struct {
 	const struct parser_operation *const *operations;
 	size_t n_operations;
-	pid_t keeper; /* 0: there is none */
-	int control;  /* a socket: packets are whole, so threads need no lock */
+	pid_t keeper;	/* 0: there is none */
+	bool cancelled; /* atomic */
+	int control;	/* a socket: packets are whole, so threads need no lock */
 	struct nursery_counts *counts;
 	uint64_t memory_bytes;			/* atomic */
 	uint64_t jobs, failed[PARSER_FAILURES]; /* atomic */
@@ -110,6 +111,14 @@ int parser_start(const struct parser_operation *const *operations, size_t n)
 	return 0;
 }
 
+void parser_cancel(void)
+{
+	if (!state.keeper)
+		return;
+	__atomic_store_n(&state.cancelled, true, __ATOMIC_RELEASE);
+	(void)shutdown(state.control, SHUT_RDWR);
+}
+
 void parser_stop(void)
 {
 	if (!state.keeper)
@@ -118,6 +127,7 @@ void parser_stop(void)
 	(void)waitpid(state.keeper, NULL, 0);
 	munmap(state.counts, sizeof *state.counts);
 	state.keeper = 0;
+	state.cancelled = false;
 }
 
 void parser_be_urgent(void)
@@ -181,7 +191,11 @@ static int run_here(struct parser_call *call, struct buf *answer)
 
 static int failed(enum parser_failure why)
 {
-	static const int errors[PARSER_FAILURES] = {-ENOTRECOVERABLE, -ETIME, -ENOTRECOVERABLE, -EAGAIN};
+	static const int errors[PARSER_FAILURES] = {[PARSER_CRASHED] = -ENOTRECOVERABLE,
+						    [PARSER_OUT_OF_TIME] = -ETIME,
+						    [PARSER_KILLED] = -EAGAIN,
+						    [PARSER_REFUSED] = -ENOTRECOVERABLE,
+						    [PARSER_NOT_STARTED] = -EAGAIN};
 
 	__atomic_add_fetch(&state.failed[why], 1, __ATOMIC_RELAXED);
 	return errors[why];
@@ -330,6 +344,8 @@ static int ended(const struct exchange *x, const struct wire_reply *reply)
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
 	    reply->cpu_ns / 1000000000u + 1 >= PARSER_CPU_MAX_S)
 		return failed(PARSER_OUT_OF_TIME);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return failed(PARSER_KILLED);
 	if (WIFSIGNALED(status))
 		log_debug("parser process, %s: ended by signal %d", name, WTERMSIG(status));
 	else
@@ -414,6 +430,8 @@ int parser_session_call(struct parser_session *s, struct parser_call *call, stru
 
 	if (!state.keeper)
 		return run_here(call, answer);
+	if (__atomic_load_n(&state.cancelled, __ATOMIC_ACQUIRE))
+		return -EAGAIN;
 	operation = operation_number(call->operation);
 	if (operation < 0)
 		return operation;

@@ -44,6 +44,7 @@ struct parser_call {
 enum parser_failure {
 	PARSER_CRASHED,	    /* ended by a signal: a bad access, or a forbidden system call */
 	PARSER_OUT_OF_TIME, /* used more CPU time than PARSER_CPU_MAX_S */
+	PARSER_KILLED,	    /* by someone else: the kernel, because memory is short */
 	PARSER_REFUSED,	    /* what it sent is no answer */
 	PARSER_NOT_STARTED, /* no process could be forked */
 	PARSER_FAILURES
@@ -61,7 +62,12 @@ struct parser_stats {
  * that parser_call may be called with; they stay as they are. 0 or -errno.
  */
 int parser_start(const struct parser_operation *const *operations, size_t n);
-/* Ends the nursery and all parser processes. */
+/*
+ * Ends the nursery and all parser processes: calls on their way fail, and so do those that come (-EAGAIN). Any
+ * thread.
+ */
+void parser_cancel(void);
+/* The same, and from now on a job is run by its caller. Call it when no other thread calls anything here. */
 void parser_stop(void);
 /*
  * Makes the nursery urgent if the calling thread is (base/urgency.h), and then the processes that work for
@@ -79,7 +85,7 @@ int parser_pid(void);
 /*
  * Runs an operation in a parser process, and waits for it. Any thread. Appends to `answer`. 0; what the
  * operation returned; -ENOTRECOVERABLE: the process has crashed or was refused; -ETIME: it took too much CPU
- * time; -EAGAIN: no process could be forked; -ENOMEM; -EMFILE.
+ * time; -EAGAIN: no process could be forked, or it was killed: it may succeed later; -ENOMEM; -EMFILE.
  */
 int parser_call(struct parser_call *call, struct buf *answer);
 

@@ -115,6 +115,7 @@ static const struct metric metrics[] = {
 		 "Jobs of parser processes that failed, by reason."),
 	LABELLED("proflet_parser_failures_total", "reason=\"out_of_time\"", parser.failed[PARSER_OUT_OF_TIME],
 		 ""),
+	LABELLED("proflet_parser_failures_total", "reason=\"killed\"", parser.failed[PARSER_KILLED], ""),
 	LABELLED("proflet_parser_failures_total", "reason=\"refused\"", parser.failed[PARSER_REFUSED], ""),
 	LABELLED("proflet_parser_failures_total", "reason=\"not_started\"", parser.failed[PARSER_NOT_STARTED],
 		 ""),

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -423,6 +424,27 @@ Test(parser, a_nursery_that_was_killed_is_replaced, .init = start)
 		parser_stats(&s);
 		cr_assert_eq(s.replaced, i);
 	}
+}
+
+static void *cancel_soon(void *data)
+{
+	(void)data;
+	usleep(300000);
+	parser_cancel();
+	return NULL;
+}
+
+Test(parser, a_call_on_its_way_can_be_cancelled, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	uint64_t begin = clock_mono_ns();
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, cancel_soon, NULL), 0);
+	cr_expect_lt(call(&spin, "", 0, &answer), 0);
+	cr_expect_lt(clock_mono_ns() - begin, (PARSER_CPU_MAX_S - 1) * NS_PER_SEC);
+	pthread_join(thread, NULL);
+	cr_expect_eq(call(&echo, "abc", 3, &answer), -EAGAIN, "nothing is read in this process");
 }
 
 struct spinning {
