@@ -20,6 +20,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
+#include "agent/base/priority.h"
 #include "agent/parser/operation.h"
 #include "agent/parser/sandbox.h"
 #include "agent/parser/wire.h"
@@ -381,6 +382,7 @@ void nursery_keep(int control, const struct parser_operation *const *operations,
 	sigfillset(&all); /* signals to the process group are for the agent, which then closes `control` */
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	forget_environment();
+	priority_raise(); /* as the threads that wait for these processes */
 	for (uint64_t wait_us = 0;; wait_us = wait_us < WAIT_MAX_US ? 2 * wait_us + WAIT_US : WAIT_MAX_US) {
 		int status = 0;
 		pid_t pid = fork();

@@ -238,7 +238,8 @@ static int receive(struct exchange *x, struct wire_reply *ret, size_t *ret_len)
 	while (r == 0 && p.n_fds)
 		close(p.fds[--p.n_fds]);
 	if (r < 0 || p.body_len < sizeof *ret)
-		return r == -EPIPE ? failed(PARSER_CRASHED) : failed(PARSER_REFUSED);
+		return r == -EPIPE ? failed(PARSER_KILLED)
+				   : failed(PARSER_REFUSED); /* by the nursery's end */
 	memcpy(ret, x->packet, sizeof *ret);
 	*ret_len = p.body_len - sizeof *ret;
 	return 0;

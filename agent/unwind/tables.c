@@ -20,7 +20,8 @@
 
 #define EVICTED_WAIT_NS (5 * NS_PER_SEC) /* before an evicted table is built again; doubles */
 #define EVICTED_WAIT_MAX_NS (320 * NS_PER_SEC)
-#define GENERATED_COST 20u /* generated code is analysed in 1/20 of the time at most */
+#define AGAIN_NS (NS_PER_SEC / 10) /* before a build that could not be made is tried again; doubles */
+#define GENERATED_COST 20u	   /* generated code is analysed in 1/20 of the time at most */
 #define GENERATED_MAX_NS (2 * NS_PER_SEC)
 #define GENERATED_CHECK_NS (1 * NS_PER_SEC) /* between comparisons of used code with the memory */
 #define IDLE_NS (60 * NS_PER_SEC)	    /* a table that no sample has used for so long is idle */
@@ -478,13 +479,19 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 		   : r == -ENODATA		  ? TABLE_NONE
 		   : r == -ENOSPC || r == -EAGAIN ? TABLE_EVICTED
 						  : TABLE_FAILED;
-	if (f->state == TABLE_EVICTED) { /* one that does not fit is built again ever more rarely */
+	if (r == -ENOSPC) { /* one that does not fit is built again ever more rarely */
 		f->evicted_ns = c->now();
 		f->wait_ns = f->wait_ns < EVICTED_WAIT_MAX_NS ? f->wait_ns * 2 : f->wait_ns;
-		c->stats.no_room += r == -ENOSPC;
-		c->stats.no_room_file = r == -ENOSPC ? j->file : c->stats.no_room_file;
+		c->stats.no_room++;
+		c->stats.no_room_file = j->file;
+	} else if (r == -EAGAIN) { /* what it needs is scarce now */
+		f->again_ns = f->again_ns ? f->again_ns * 2 : AGAIN_NS;
+		f->again_ns = f->again_ns < EVICTED_WAIT_NS ? f->again_ns : EVICTED_WAIT_NS;
+		f->evicted_ns = c->now() - EVICTED_WAIT_NS + f->again_ns;
+		f->wait_ns = EVICTED_WAIT_NS;
 	} else {
 		f->wait_ns = EVICTED_WAIT_NS;
+		f->again_ns = 0;
 	}
 	c->n_building--;
 	c->stats.built += r == 0;

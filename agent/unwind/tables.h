@@ -52,6 +52,7 @@ struct binary_table {
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */
 	uint64_t evicted_ns;   /* when the state became TABLE_EVICTED */
 	uint64_t wait_ns;      /* it is not built again before that much time has passed since */
+	uint64_t again_ns;     /* the same after a build that could not be made; 0: the last one could */
 	uint64_t build_ns;
 	uint64_t n_rows;
 	struct generated *generated;	/* code without a file: what is known of it; owned; NULL: a file */

@@ -291,14 +291,18 @@ int elf_image_pread(const struct elf_image *img, uint64_t offset, void *ret, siz
 	return 0;
 }
 
+bool elf_image_is_hole(const struct elf_image *img, uint64_t len)
+{
+	return len > ELF_SECTION_SMALL && img->disk_bytes && len / ELF_DISK_RATIO > img->disk_bytes;
+}
+
 int elf_image_pread_new(const struct elf_image *img, uint64_t offset, uint64_t len, uint8_t **ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 
 	if (offset > img->file_bytes || len > img->file_bytes - offset)
 		return -EINVAL;
-	if (len > ELF_SECTION_MAX ||
-	    (len > ELF_SECTION_SMALL && img->disk_bytes && len > img->disk_bytes * ELF_DISK_RATIO))
+	if (len > ELF_SECTION_MAX || elf_image_is_hole(img, len))
 		return -EFBIG;
 	bytes = malloc(len + 1);
 	if (!bytes)

@@ -103,6 +103,8 @@ int elf_image_section(struct elf_image *img, const char *name, struct elf_data *
 int elf_image_pread(const struct elf_image *img, uint64_t offset, void *ret, size_t len);
 /* The same into new memory: free(). Also -EFBIG (see ELF_SECTION_MAX, ELF_SECTION_SMALL) and -ENOMEM. */
 int elf_image_pread_new(const struct elf_image *img, uint64_t offset, uint64_t len, uint8_t **ret);
+/* Whether so many bytes of the file must be a hole for the greater part (see ELF_DISK_RATIO). */
+bool elf_image_is_hole(const struct elf_image *img, uint64_t len);
 /* Reads code by its address. 0; -ENOENT: not in the file bytes of one executable segment; -EINVAL; -errno. */
 int elf_image_read_code(const struct elf_image *img, uint64_t va, void *ret, size_t len);
 

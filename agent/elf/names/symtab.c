@@ -30,6 +30,8 @@
 
 #define SYMSOURCES_MAX 3u
 
+#define SYMBOLS_BYTES_MAX (1ull << 30) /* of a symbol table; a larger one is ignored */
+
 /* One symbol table. */
 struct symsource {
 	const struct elf_image *img; /* borrowed */
@@ -102,7 +104,8 @@ static int open_table(struct symsource *ret, const struct elf_image *img, uint32
 	struct symsource s = {.img = img, .delta = delta};
 
 	if (elf_image_find_section_type(img, type, &s.table) < 0 ||
-	    s.table.bytes > elf_image_file_bytes(img) || !elf_strtab_open(&s.strings, img, &s.table))
+	    s.table.bytes > elf_image_file_bytes(img) || s.table.bytes > SYMBOLS_BYTES_MAX ||
+	    elf_image_is_hole(img, s.table.bytes) || !elf_strtab_open(&s.strings, img, &s.table))
 		return -ENOENT;
 	int r = read_sections(&s);
 	if (r == 0)
