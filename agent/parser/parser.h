@@ -63,8 +63,8 @@ struct parser_stats {
  */
 int parser_start(const struct parser_operation *const *operations, size_t n);
 /*
- * Ends the nursery and all parser processes: calls on their way fail, and so do those that come (-EAGAIN). Any
- * thread.
+ * Ends the nursery and all parser processes: calls on their way fail, and so do those that come (-EAGAIN).
+ * Any thread.
  */
 void parser_cancel(void);
 /* The same, and from now on a job is run by its caller. Call it when no other thread calls anything here. */

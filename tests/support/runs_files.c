@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Maps each of the given files executable and runs its code: the instruction at offset 0x1000 jumps to itself.
- * A process for each file, for so many milliseconds of CPU time: runs_files MILLISECONDS FILE...
+ * Maps each of the given files executable and runs its code: the instruction at offset 0x1000 jumps to
+ * itself. A process for each file, for so many milliseconds of CPU time: runs_files MILLISECONDS FILE...
  */
 #include <fcntl.h>
 #include <signal.h>
