@@ -337,6 +337,12 @@ uint32_t urgency_allowance_us(void)
 	return left <= 0 ? 0 : left < most ? (uint32_t)left : most;
 }
 
+void urgency_give_process(pid_t pid)
+{
+	if (urgency_allowance_us())
+		(void)set_policy(pid, URGENCY_READING);
+}
+
 void urgency_charge(uint64_t cpu_ns)
 {
 	const uint64_t most = START_RUN_US * 1000ull;

@@ -83,6 +83,8 @@ void urgency_take_back(pid_t tid);
  * not urgent. What it has used is charged later.
  */
 uint32_t urgency_allowance_us(void);
+/* Makes such a process urgent, for as long as it runs; needs CAP_SYS_NICE, since it is another user's. */
+void urgency_give_process(pid_t pid);
 void urgency_charge(uint64_t cpu_ns);
 /* Gives a new child process, before execve, the limits that the agent had before urgency_allow. */
 void urgency_restore_limits(void);

@@ -18,6 +18,9 @@ struct nursery_counts {
 /* Processes at a time: more than the agent has threads for. */
 #define NURSERY_CHILDREN_MAX 128u
 #define NURSERY_URGENT_LEVEL 1 /* of SCHED_RR */
+/* Where the policy is SCHED_DEADLINE. To fork takes a fraction of a millisecond. */
+#define NURSERY_RUNTIME_NS 5000000u
+#define NURSERY_PERIOD_NS 100000000u
 
 /*
  * What the keeper does, in its own process, until the other end of `control` is closed: forks a nursery, and

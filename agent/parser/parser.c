@@ -17,6 +17,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
 #include "agent/base/log.h"
+#include "agent/base/priority.h"
 #include "agent/base/urgency.h"
 #include "agent/base/worker.h"
 #include "agent/parser/nursery.h"
@@ -29,6 +30,7 @@ static struct {
 	size_t n_operations;
 	pid_t keeper;	/* 0: there is none */
 	bool cancelled; /* atomic */
+	pid_t urgent;	/* the nursery that has SCHED_DEADLINE; atomic */
 	int control;	/* a socket: packets are whole, so threads need no lock */
 	struct nursery_counts *counts;
 	uint64_t memory_bytes;			/* atomic */
@@ -47,14 +49,30 @@ struct exchange {
 
 /* --- start and stop */
 
-/* A job that becomes urgent while it is being done. */
+/*
+ * A job that becomes urgent while it is being done. What is a real-time policy, the nursery may give its
+ * children; SCHED_DEADLINE only the agent, which keeps CAP_SYS_NICE then.
+ */
 static void on_urge(pid_t pid)
 {
 	const struct wire_command c = {.wish = WIRE_URGE, .pid = pid};
 	const struct wire_packet p = {.head = &c, .head_len = sizeof c};
 
-	if (pid != parser_pid())
+	if (urgency_needs_nice())
+		urgency_give_process(pid);
+	else if (pid != parser_pid())
 		(void)wire_send(state.control, &p);
+}
+
+/* Under SCHED_DEADLINE, nobody inherits it. */
+static void urge_nursery(void)
+{
+	const pid_t pid = parser_pid();
+
+	if (!urgency_needs_nice() || !urgency_is_on() ||
+	    __atomic_exchange_n(&state.urgent, pid, __ATOMIC_RELAXED) == pid)
+		return;
+	(void)priority_set_deadline(pid, NURSERY_RUNTIME_NS, NURSERY_PERIOD_NS);
 }
 
 /* Keeps `control` only. */
@@ -136,6 +154,10 @@ void parser_be_urgent(void)
 
 	if (!state.keeper || !urgency_is_on())
 		return;
+	if (urgency_needs_nice()) {
+		(void)priority_set_deadline(state.keeper, NURSERY_RUNTIME_NS, NURSERY_PERIOD_NS);
+		return;
+	}
 	/* what they fork inherits it, until it knows better */
 	(void)sched_setscheduler(state.keeper, SCHED_RR, &urgent);
 	if (parser_pid())
@@ -220,6 +242,7 @@ static int request_process(struct exchange *x)
 	struct wire_packet p = {.head = &c, .head_len = sizeof c, .n_fds = 1};
 	int sockets[2], r;
 
+	urge_nursery();
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
 		return -errno;
 	x->socket = sockets[0];
@@ -257,6 +280,8 @@ static int await_process(struct exchange *x)
 	if (reply.kind != WIRE_SPAWNED || reply.result <= 0)
 		return failed(PARSER_NOT_STARTED);
 	worker_delegate(reply.result);
+	if (urgency_needs_nice())
+		urgency_give_process(reply.result);
 	return reply.result;
 }
 
