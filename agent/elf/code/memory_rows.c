@@ -24,6 +24,7 @@
 #define RECORD_BYTES 4u /* push rbp; mov rbp, rsp */
 /* A runtime may check something before it makes the frame: the arguments, whether the code is still valid. */
 #define RECORD_WITHIN 64u
+#define LOOP_JUMP_MAX 256 /* bytes that a jump to the condition of a loop skips, at most */
 
 #ifdef __x86_64__
 #define MACHINE EM_X86_64
@@ -112,22 +113,40 @@ static bool touches_frame(const struct x86_insn *insn)
 }
 
 /*
+ * The offset that a jump leads to, if it is one inside of a function: a conditional jump, or one over the padding
+ * that aligns the head of a loop. 0: it is none, or leads backwards.
+ */
+static uint32_t inner_target(const struct memory_code *c, uint32_t at, const struct x86_insn *insn)
+{
+	const int64_t target = (int64_t)at + insn->len + insn->disp;
+	const int64_t most = insn->op == X86_BRANCH ? c->n : (int64_t)at + insn->len + LOOP_JUMP_MAX;
+
+	if (insn->op != X86_BRANCH && insn->op != X86_JUMP)
+		return 0;
+	return target > (int64_t)at && target <= most && target <= c->n ? (uint32_t)target : 0;
+}
+
+/*
  * Whether the instructions from `from` up to the one with the byte before `to` run one after the other, so
  * that one frame has them. `to` may be inside of a call, as return addresses minus 1 are.
  */
 static bool runs_on(const struct memory_code *c, uint32_t from, uint32_t to)
 {
+	uint32_t reached = 0; /* the farthest that a jump inside of the function leads to */
 	bool ended = false;
 
 	while (from < to) {
 		const struct x86_insn insn = x86_decode(c->code + from, c->n - from);
 		const uint32_t padded = x86_padding(c->code, c->n, from);
+		const uint32_t target = inner_target(c, from, &insn);
 
-		if (ended && padded > from) /* a function has ended, and padding follows */
+		if (ended && padded > from &&
+		    reached < padded) /* a function has ended, and padding follows */
 			return false;
 		if (!insn.len)
 			return false;
 		ended = insn.op == X86_RETURN || insn.op == X86_TRAP || insn.op == X86_JUMP;
+		reached = target > reached ? target : reached;
 		from += insn.len;
 	}
 	return true;
@@ -168,10 +187,10 @@ static bool is_near_entry(const struct memory_code *c, uint32_t to)
 	return false;
 }
 
-/* The frame record that is made in [from, to), nearest to its end. False: there is none. */
-static bool find_record(const struct memory_code *c, uint32_t from, uint32_t to, uint32_t *ret)
+/* The frame record that is made before `to`, nearest to it. False: there is none. */
+static bool find_record(const struct memory_code *c, uint32_t to, uint32_t *ret)
 {
-	for (uint32_t at = to; at-- > from;)
+	for (uint32_t at = to; at-- > 0;)
 		if (makes_record(c->code + at, c->n - at) && at + RECORD_BYTES <= to &&
 		    is_near_entry(c, at) && runs_on(c, at + RECORD_BYTES, to)) {
 			*ret = at;
@@ -197,7 +216,11 @@ static bool begins_with_record(const struct memory_code *c)
 	return false;
 }
 
-/* Rows of [from, to), where the record that is made at `record` is the one of the frame. */
+/*
+ * Rows from `from` on, where the record that is made at `record` is the one of the frame. It may be made in a
+ * part of the function that the analysis knows: it does not go on where nothing shows how, as behind the trap
+ * at which code begins that V8 enters in the middle (on-stack replacement).
+ */
 static int add_record(struct memory_rows *r, uint32_t from, uint32_t record)
 {
 	const struct elf_rule entry = frame(DWARF_SP, 8, 0, RULE_CHECKED),
@@ -205,6 +228,8 @@ static int add_record(struct memory_rows *r, uint32_t from, uint32_t record)
 			      made = frame(DWARF_FP, 16, -16, RULE_CHECKED), pending = none(NO_RULE_PENDING);
 	int e = record > from ? add(r, from, &pending) : 0;
 
+	if (record + RECORD_BYTES <= from)
+		return add(r, from, &made);
 	if (e == 0)
 		e = add(r, record, &entry);
 	if (e == 0)
@@ -223,8 +248,9 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 		return add(r, from, &by_record);
 	if (c->wanted < from || c->wanted >= to)
 		return add(r, from, &pending);
-	return find_record(c, from, c->wanted, &record) ? add_record(r, from, record)
-							: add(r, from, &refused);
+	return find_record(c, c->wanted, &record) && (record >= from || record + RECORD_BYTES <= from)
+		       ? add_record(r, from, record)
+		       : add(r, from, &refused);
 }
 
 /* Copies what the analysis has found, and fills its gaps. */

@@ -49,6 +49,21 @@ static const struct memory_case cases[] = {
 	{"several functions are listed as one; a return address",
 	 BYTES("\x0f\x0b\xff\xe3\x55\x48\x8b\xec\xff\xd6\xe9\x00\x10\x00\x00"), .function = true, .wanted = 9,
 	 .expected = "0 rsp+8; 2 pending; 4 rsp+8!; 5 rsp+16!; 8 rbp+16!"},
+	/* push rbp; mov rbp, rsp; call *[r13 + 8]; int3; jmp; 7 bytes of padding; add; cmp; jb; jmp *rbx */
+	{"the head of a loop is aligned, behind a jump into the loop",
+	 BYTES("\x55\x48\x89\xe5\x41\xff\x55\x08\xcc\xe9\x07\x00\x00\x00\x0f\x1f\x80\x00\x00\x00\x00"
+	       "\x49\x83\xc7\x01\x49\x81\xff\xd0\x07\x00\x00\x72\xf3\xff\xe3"),
+	 .wanted = 32, .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
+	/* xor eax, eax; then the same, so that the analysis knows it up to the trap; jmp *rbx */
+	{"the middle of a function is entered, behind a trap",
+	 BYTES("\x55\x48\x89\xe5\x41\xff\x55\x08\xcc\x49\x83\xc7\x01\x48\x83\xec\x10\xff\xd1\x48\x01\xd8"
+	       "\xff\xe3"),
+	 .wanted = 19, .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
+	/* the same with a longer jump: the tail call of another function */
+	{"padding behind a tail call",
+	 BYTES("\x55\x48\x89\xe5\x41\xff\x55\x08\xcc\xe9\x07\x10\x00\x00\x0f\x1f\x80\x00\x00\x00\x00"
+	       "\x49\x83\xc7\x01\x49\x81\xff\xd0\x07\x00\x00\x72\xf3\xff\xe3"),
+	 .wanted = 32, .expected = "0 refused"},
 	{"no instruction", BYTES("\x06\x06\x06\x06"), .wanted = 0, .expected = "0 refused"},
 	{"only what ran is refused",
 	 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x53\x90\x5b\xc3\xcc\xcc\xcc"
