@@ -71,6 +71,8 @@ struct place {
 struct assumption {
 	uint32_t from, to, state;
 	bool weak;
+	bool proven;   /* what rests on it is kept */
+	uint16_t like; /* index + 1 of another one with which it shares its fate; 0: none */
 };
 
 struct offsets {
@@ -214,8 +216,45 @@ static bool is_weak(const struct sweep *s, uint16_t assumption)
 	return assumption && s->assumptions[assumption - 1].weak;
 }
 
-static void assume(struct sweep *s, uint32_t from, uint32_t to, uint32_t state, bool weak)
+/* The assumption by which this one is represented. */
+static uint16_t representative(const struct sweep *s, uint16_t assumption)
 {
+	while (assumption && s->assumptions[assumption - 1].like)
+		assumption = s->assumptions[assumption - 1].like;
+	return assumption;
+}
+
+static void prove(struct sweep *s, uint16_t assumption)
+{
+	const uint16_t a = representative(s, assumption);
+
+	if (a)
+		s->assumptions[a - 1].proven = true;
+}
+
+/* Paths that rest on these assumptions have met, and agree. One is as good as the other. */
+static void equate(struct sweep *s, uint16_t one, uint16_t other)
+{
+	const uint16_t a = representative(s, one), b = representative(s, other);
+
+	if (a == b)
+		return;
+	if (!a || !b) {
+		prove(s, a ?: b);
+		return;
+	}
+	s->assumptions[a - 1].like = b;
+	s->assumptions[b - 1].proven |= s->assumptions[a - 1].proven;
+}
+
+/*
+ * Assumes that execution comes from `from` to `to`. `likely`: there is no more doubt in `to` than in `from`,
+ * unless another path contradicts.
+ */
+static void assume(struct sweep *s, uint32_t from, uint32_t to, uint32_t state, bool weak, bool likely)
+{
+	const uint16_t before = s->places[from].assumption;
+
 	if (s->places[from].flags & DENIED || s->n_assumptions >= ASSUMPTIONS_MAX)
 		return;
 	if (array_reserve(&s->assumptions, &s->cap_assumptions, s->n_assumptions + 1,
@@ -223,8 +262,15 @@ static void assume(struct sweep *s, uint32_t from, uint32_t to, uint32_t state, 
 		s->no_memory = true;
 		return;
 	}
-	weak |= is_weak(s, s->places[from].assumption);
-	s->assumptions[s->n_assumptions++] = (struct assumption){from, to, state, weak};
+	weak |= is_weak(s, before);
+	s->assumptions[s->n_assumptions++] = (struct assumption){
+		.from = from,
+		.to = to,
+		.state = state,
+		.weak = weak,
+		.proven = likely && !before,
+		.like = likely ? representative(s, before) : 0,
+	};
 }
 
 static void enqueue(struct sweep *s, uint32_t off)
@@ -239,6 +285,7 @@ static void enqueue(struct sweep *s, uint32_t off)
 static void leave(struct sweep *s, uint16_t assumption)
 {
 	s->left |= !is_weak(s, assumption);
+	prove(s, assumption);
 }
 
 /*
@@ -267,6 +314,8 @@ static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assum
 		enqueue(s, off);
 		return;
 	}
+	if (p->state == state)
+		equate(s, assumption, p->assumption);
 	if (p->state == state || p->state == LOST_STATE)
 		return;
 	if (state == LOST_STATE) {
@@ -279,15 +328,34 @@ static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assum
 		contradict(s, assumption ?: p->assumption);
 		return;
 	}
+	equate(s, assumption, p->assumption);
 	if (changed) {
 		p->state = state_add(s, &both);
 		enqueue(s, off);
 	}
 }
 
+/* Whether the code at this offset belongs to another piece of the same code. */
+static bool is_elsewhere(const struct sweep *s, int64_t off)
+{
+	const struct code_piece *p = &s->piece;
+
+	return (off < 0 && (uint64_t)-off <= p->before) || (off >= p->n && (uint64_t)off - p->n < p->behind);
+}
+
+/* Whether a function begins at this offset, which may be outside of the piece. */
+static bool is_certain_start(const struct sweep *s, int64_t off)
+{
+	const struct code_start *start =
+		s->piece.starts ? code_starts_at(s->piece.starts, s->piece.va + (uint64_t)off) : NULL;
+
+	return start && start->certain;
+}
+
 /*
- * Goes on at `target`, by a jump or behind the instruction. Outside of the piece, and at the start of a
- * function, a jump is a tail call.
+ * Goes on at `target`, by a jump or behind the instruction. Outside of the code, and at the start of a
+ * function, a jump is a tail call. In another piece, it may as well lead to a part of this function that the
+ * compiler has moved away.
  */
 static void go(struct sweep *s, uint32_t off, int64_t target, uint32_t state, bool jumps)
 {
@@ -297,9 +365,11 @@ static void go(struct sweep *s, uint32_t off, int64_t target, uint32_t state, bo
 	if (inside && !is_covered(s, (uint32_t)target) &&
 	    (target == s->entry || !is_start(s, (uint32_t)target)))
 		arrive(s, (uint32_t)target, state, assumption, jumps);
-	else if (state != LOST_STATE && !flow_at_entry(&s->states[state]))
+	else if (state == LOST_STATE || (is_elsewhere(s, target) && !is_certain_start(s, target)))
+		return;
+	else if (!flow_at_entry(&s->states[state]))
 		contradict(s, assumption);
-	else if (state != LOST_STATE && jumps)
+	else if (jumps)
 		leave(s, assumption);
 }
 
@@ -387,8 +457,8 @@ static bool is_before_padding(const struct sweep *s, uint32_t off)
 	return padded > off && (s->piece.va + padded) % ENTRY_ALIGN == 0;
 }
 
-/* Behind a call of which it is not known whether it returns. */
-static void go_on_perhaps(struct sweep *s, uint32_t off, const struct x86_insn *insn)
+/* Behind a call of which it is not known whether it returns. `likely`: nearly all of its kind do. */
+static void go_on_perhaps(struct sweep *s, uint32_t off, const struct x86_insn *insn, bool likely)
 {
 	const uint32_t next = off + insn->len;
 	uint32_t state;
@@ -399,7 +469,7 @@ static void go_on_perhaps(struct sweep *s, uint32_t off, const struct x86_insn *
 	if (state == LOST_STATE && !s->known_entry)
 		contradict(s, s->places[off].assumption);
 	else
-		assume(s, off, next, state, is_before_padding(s, next));
+		assume(s, off, next, state, is_before_padding(s, next), likely && !seems_to_begin(s, next));
 }
 
 /*
@@ -442,6 +512,7 @@ static bool enlarges_frame(const struct sweep *s, uint32_t off)
 static void call(struct sweep *s, uint32_t off, struct x86_insn insn)
 {
 	const int64_t target = (int64_t)off + insn.len + insn.disp;
+	const bool inside = target >= 0 && target < s->piece.n;
 
 	s->n_calls++;
 	if (insn.disp == 0) { /* it only pushes its own address */
@@ -449,7 +520,7 @@ static void call(struct sweep *s, uint32_t off, struct x86_insn insn)
 		go_on(s, off, &insn);
 		return;
 	}
-	if (target >= 0 && target < s->piece.n)
+	if (inside)
 		offsets_add(s, &s->calls, (uint32_t)target);
 	else
 		insn.op = X86_CALL_FAR_AWAY;
@@ -464,10 +535,10 @@ static void call(struct sweep *s, uint32_t off, struct x86_insn insn)
 		if (s->known_entry || !is_before_padding(s, off + insn.len))
 			go_on(s, off, &insn);
 		else
-			go_on_perhaps(s, off, &insn);
+			go_on_perhaps(s, off, &insn, true);
 		break;
 	case RETURNS_PERHAPS:
-		go_on_perhaps(s, off, &insn);
+		go_on_perhaps(s, off, &insn, !inside && !is_elsewhere(s, target));
 	}
 }
 
@@ -476,16 +547,17 @@ static void jump_away(struct sweep *s, uint32_t off, const struct x86_insn *insn
 {
 	const uint32_t state = s->places[off].state;
 	uint64_t targets[JUMP_TABLE_MAX];
+	bool bounded = false;
 	uint32_t n = 0;
 
 	if (code_returns_slot(&s->returns, off, insn) == RETURNS_NEVER)
 		return;
 	if (s->piece.img)
-		n = jump_table_read(s->piece.img, &s->context, s->piece.va, s->piece.va + s->piece.n,
-				    targets);
+		n = jump_table_read(s->piece.img, &s->context, s->piece.va, s->piece.va + s->piece.n, targets,
+				    &bounded);
 	for (uint32_t i = 0; i < n; i++)
 		if (!is_covered(s, (uint32_t)(targets[i] - s->piece.va)))
-			assume(s, off, (uint32_t)(targets[i] - s->piece.va), state, false);
+			assume(s, off, (uint32_t)(targets[i] - s->piece.va), state, false, bounded);
 	if (insn->base == X86_IP && flow_at_entry(&s->states[state]))
 		leave(s, s->places[off].assumption);
 	else if (!n && state != LOST_STATE && !flow_at_entry(&s->states[state]))
@@ -506,6 +578,14 @@ static void note_address(struct sweep *s, uint32_t off, const struct x86_insn *i
 		offsets_add(s, &s->loads, (uint32_t)(va - s->piece.va));
 }
 
+/* The low four bits of the opcode of a conditional jump; X86_NO_REG: it has no condition, as loop. */
+static uint8_t condition(const uint8_t *code, uint8_t len)
+{
+	if (len >= 6 && code[len - 6] == 0x0f)
+		return code[len - 5] & 15;
+	return (code[len - 2] & 0xf0) == 0x70 ? code[len - 2] & 15 : X86_NO_REG;
+}
+
 static void context_add(struct sweep *s, uint32_t off, const struct x86_insn *insn)
 {
 	struct jump_context *c = &s->context;
@@ -519,6 +599,8 @@ static void context_add(struct sweep *s, uint32_t off, const struct x86_insn *in
 		c->n--;
 	}
 	c->insns[c->n] = *insn;
+	if (insn->op == X86_BRANCH)
+		c->insns[c->n].reg = condition(s->piece.code + off, insn->len);
 	c->va[c->n++] = va;
 }
 
@@ -560,7 +642,7 @@ static void follow(struct sweep *s, uint32_t off)
 			break;
 		s->n_calls++;
 		if (code_returns_slot(&s->returns, off, &insn) != RETURNS_NEVER)
-			go_on_perhaps(s, off, &insn);
+			go_on_perhaps(s, off, &insn, true);
 		return;
 	case X86_BRANCH:
 		go(s, off, target, p->state, true);
@@ -638,7 +720,7 @@ static void follow_leftovers(struct sweep *s)
 			off = padded;
 			continue;
 		}
-		assume(s, off, off, s->unresolved, false);
+		assume(s, off, off, s->unresolved, false, false);
 		run(s);
 		off += x86_decode(s->piece.code + off, s->piece.n - off).len ?: 1;
 	}
@@ -683,10 +765,44 @@ static bool follow_function(struct sweep *s, uint32_t entry, bool known)
 	return false;
 }
 
+/* Whether what rests on this assumption is kept. */
+static bool is_proven(const struct sweep *s, uint16_t assumption)
+{
+	return !assumption || s->assumptions[representative(s, assumption) - 1].proven;
+}
+
+/*
+ * An assumption is proven, too, if one is that was made on its path. The later ones were made on the paths of
+ * earlier ones, but for those that are alike.
+ */
+static void prove_earlier(struct sweep *s)
+{
+	bool changed = true;
+
+	while (changed) {
+		changed = false;
+		for (size_t i = s->n_assumptions; i-- > 0;) {
+			const uint16_t before = s->places[s->assumptions[i].from].assumption;
+
+			if (!is_proven(s, (uint16_t)(i + 1)) || is_proven(s, before))
+				continue;
+			prove(s, before);
+			changed = true;
+		}
+	}
+}
+
 static void accept(struct sweep *s)
 {
-	for (size_t i = 0; i < s->trail.n; i++)
-		s->places[s->trail.v[i]].flags |= ACCEPTED;
+	prove_earlier(s);
+	for (size_t i = 0; i < s->trail.n; i++) {
+		struct place *p = &s->places[s->trail.v[i]];
+
+		if (is_proven(s, p->assumption))
+			p->flags |= ACCEPTED;
+		else
+			*p = (struct place){.flags = (uint8_t)(p->flags & ~QUEUED)};
+	}
 	for (size_t i = 0; i < s->calls.n; i++) {
 		s->places[s->calls.v[i]].flags |= START;
 		offsets_add(s, &s->known, s->calls.v[i]);
@@ -694,6 +810,15 @@ static void accept(struct sweep *s)
 	for (size_t i = 0; i < s->loads.n; i++)
 		offsets_add(s, &s->pointers, s->loads.v[i]);
 	s->trail.n = 0;
+}
+
+static bool is_behind_call(const struct sweep *s, uint32_t off)
+{
+	const uint8_t *code = s->piece.code + off;
+
+	return (off >= 5 && code[-5] == 0xe8) ||
+	       (off >= 2 && code[-2] == 0xff && (code[-1] & 0xf8) == 0xd0) ||
+	       (off >= 3 && code[-3] == 0xff && (code[-2] & 0xf8) == 0x50);
 }
 
 /* Whether what is before `off` seems to end there: padding, ret, hlt, ud2, a jump, a call. */
@@ -715,6 +840,17 @@ static bool may_begin(const struct sweep *s, uint32_t off)
 
 enum kind { KNOWN, POINTER, GUESS };
 
+/* Whether the followed function is one, though no path through it ends as it must: it never returns. */
+static bool is_plausible(const struct sweep *s, uint32_t entry, enum kind kind)
+{
+	const struct code_start *start =
+		s->piece.starts ? code_starts_at(s->piece.starts, s->piece.va + entry) : NULL;
+
+	return kind == KNOWN ||
+	       (kind == POINTER && !(start && start->word) && s->n_calls && may_begin(s, entry) &&
+		(!is_behind_call(s, entry) || begins_like_a_function(s, entry)));
+}
+
 static void explore(struct sweep *s, uint32_t entry, enum kind kind)
 {
 	struct place *p = &s->places[entry];
@@ -723,8 +859,7 @@ static void explore(struct sweep *s, uint32_t entry, enum kind kind)
 		s->again = true;
 	if (p->flags & (ACCEPTED | COVERED | (kind == KNOWN ? FAILED : 0)))
 		return;
-	if (follow_function(s, entry, kind == KNOWN) &&
-	    (s->left || kind == KNOWN || (kind == POINTER && s->n_calls && may_begin(s, entry))))
+	if (follow_function(s, entry, kind == KNOWN) && (s->left || is_plausible(s, entry, kind)))
 		accept(s);
 	else {
 		p->flags |= kind == KNOWN ? FAILED : 0;
@@ -1024,7 +1159,9 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 		_cleanup_free_ uint8_t *code = NULL;
 
 		piece.va = at;
+		piece.before = at - gap->start;
 		piece.n = gap->end - at < ASM_PIECE_BYTES ? (uint32_t)(gap->end - at) : ASM_PIECE_BYTES;
+		piece.behind = gap->end - at - piece.n;
 		piece.code = code = malloc(piece.n);
 		if (!code)
 			return -ENOMEM;
