@@ -840,15 +840,18 @@ static bool may_begin(const struct sweep *s, uint32_t off)
 
 enum kind { KNOWN, POINTER, GUESS };
 
-/* Whether the followed function is one, though no path through it ends as it must: it never returns. */
+/*
+ * Whether the followed function is one, though no path through it ends as it must: it never returns. The
+ * labels of a switch, in data, and return addresses are pointers, too, but hardly begin like a function.
+ */
 static bool is_plausible(const struct sweep *s, uint32_t entry, enum kind kind)
 {
 	const struct code_start *start =
 		s->piece.starts ? code_starts_at(s->piece.starts, s->piece.va + entry) : NULL;
+	const bool doubtful = (start && start->word) || is_behind_call(s, entry);
 
-	return kind == KNOWN ||
-	       (kind == POINTER && !(start && start->word) && s->n_calls && may_begin(s, entry) &&
-		(!is_behind_call(s, entry) || begins_like_a_function(s, entry)));
+	return kind == KNOWN || (kind == POINTER && s->n_calls && may_begin(s, entry) &&
+				 (!doubtful || begins_like_a_function(s, entry)));
 }
 
 static void explore(struct sweep *s, uint32_t entry, enum kind kind)
