@@ -34,6 +34,10 @@
 #include "agent/elf/file/elf_image.h"
 
 #define ENTRY_ALIGN 16
+#define CALLEES 4096u
+/* Calls that must be proven to return before others of the function are thought to; per contradiction */
+#define RETURNED_MIN 3u
+#define CONTRADICTED_WEIGHT 16u
 /* Times that a function is followed: a wrong guess contradicts whatever is assumed. */
 #define TRIES_KNOWN 64
 #define TRIES_GUESS 2
@@ -57,6 +61,12 @@ struct place {
 	uint8_t flags;
 };
 
+/* A function in another piece: how many calls of it are proven to return, and how many contradicted that. */
+struct callee {
+	uint64_t va;
+	uint32_t returned, contradicted;
+};
+
 struct offsets {
 	uint32_t *v;
 	size_t n, cap;
@@ -69,8 +79,9 @@ struct code_sweep {
 	struct code_states states;
 	struct offsets known, pointers; /* to be followed */
 	bool no_memory;
-	uint64_t budget; /* instructions that may still be followed */
-	bool again;	 /* a function begins in what was taken for the middle of another */
+	uint64_t budget;		/* instructions that may still be followed */
+	struct callee callees[CALLEES]; /* in other pieces, by the hash of their addresses */
+	bool again;			/* a function begins in what was taken for the middle of another */
 	/* the function that is followed */
 	uint32_t entry, end;	     /* `end`: behind its last instruction so far */
 	bool known_entry;	     /* it certainly begins there */
@@ -384,6 +395,42 @@ static bool enlarges_frame(const struct code_sweep *s, uint32_t off)
 	return false;
 }
 
+static struct callee *callee_at(struct code_sweep *s, int64_t off)
+{
+	const uint64_t va = s->piece.va + (uint64_t)off;
+	struct callee *c = &s->callees[(va >> 4 ^ va >> 14) % CALLEES];
+
+	if (c->va != va)
+		*c = (struct callee){.va = va};
+	return c;
+}
+
+/* Whether a call of the function at this offset, which is not in the piece, is likely to return. */
+static bool returns_likely(struct code_sweep *s, int64_t off)
+{
+	const struct callee *c;
+
+	if (!is_elsewhere(s, off))
+		return true;
+	c = callee_at(s, off);
+	return c->returned >= RETURNED_MIN && c->contradicted <= c->returned / CONTRADICTED_WEIGHT;
+}
+
+/* Notes whether the call on which this assumption rests returns, if it leads to another piece. */
+static void note_callee(struct code_sweep *s, size_t assumption, bool returned)
+{
+	const uint32_t from = s->assumptions.v[assumption].from;
+	const struct x86_insn insn = x86_decode(s->piece.code + from, s->piece.n - from);
+	const int64_t target = (int64_t)from + insn.len + insn.disp;
+	struct callee *c;
+
+	if (insn.op != X86_CALL || !is_elsewhere(s, target))
+		return;
+	c = callee_at(s, target);
+	c->returned += returned;
+	c->contradicted += !returned;
+}
+
 static void call(struct code_sweep *s, uint32_t off, struct x86_insn insn)
 {
 	const int64_t target = (int64_t)off + insn.len + insn.disp;
@@ -413,7 +460,7 @@ static void call(struct code_sweep *s, uint32_t off, struct x86_insn insn)
 			go_on_perhaps(s, off, &insn, true);
 		break;
 	case RETURNS_PERHAPS:
-		go_on_perhaps(s, off, &insn, !inside && !is_elsewhere(s, target));
+		go_on_perhaps(s, off, &insn, !inside && returns_likely(s, target));
 	}
 }
 
@@ -635,6 +682,7 @@ static bool follow_function(struct code_sweep *s, uint32_t entry, bool known)
 			return true;
 		if (!s->blamed)
 			return false;
+		note_callee(s, s->blamed - 1u, false);
 		s->places[s->assumptions.v[s->blamed - 1].from].flags |= DENIED;
 	}
 	return false;
@@ -643,6 +691,9 @@ static bool follow_function(struct code_sweep *s, uint32_t entry, bool known)
 static void accept(struct code_sweep *s)
 {
 	code_assumptions_conclude(&s->assumptions);
+	for (size_t i = 0; i < s->assumptions.n && (s->piece.before || s->piece.behind); i++)
+		if (code_assumptions_is_proven(&s->assumptions, (uint16_t)(i + 1)))
+			note_callee(s, i, true);
 	for (size_t i = 0; i < s->trail.n; i++) {
 		struct place *p = &s->places[s->trail.v[i]];
 
@@ -689,8 +740,9 @@ static bool may_begin(const struct code_sweep *s, uint32_t off)
 enum kind { KNOWN, POINTER, GUESS };
 
 /*
- * Whether the followed function is one, though no path through it ends as it must: it never returns. The
- * labels of a switch, in data, and return addresses are pointers, too, but hardly begin like a function.
+ * Whether the followed function is one, though no path through it ends as it must: it never returns. Labels
+ * of a switch, in data, return addresses and handlers of exceptions are pointers, too, but hardly begin like
+ * a function.
  */
 static bool is_plausible(const struct code_sweep *s, uint32_t entry, enum kind kind)
 {
@@ -699,7 +751,8 @@ static bool is_plausible(const struct code_sweep *s, uint32_t entry, enum kind k
 	const bool doubtful = (start && start->word) || is_behind_call(s, entry);
 
 	return kind == KNOWN || (kind == POINTER && s->n_calls && may_begin(s, entry) &&
-				 (!doubtful || begins_like_a_function(s, entry)));
+				 (begins_like_a_function(s, entry) ||
+				  (!doubtful && (s->piece.va + entry) % ENTRY_ALIGN == 0)));
 }
 
 static void explore(struct code_sweep *s, uint32_t entry, enum kind kind)
