@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 10)
 		return 0;
 	for (; starts.n < (data[0] & 7u); at += 8 * (data[starts.n] + 1ull))
-		known[starts.n++] = (struct code_start){at, data[starts.n] & 1};
+		known[starts.n++] = (struct code_start){.va = at, .certain = data[starts.n] & 1};
 	piece.starts = data[0] & 8 ? &starts : NULL;
 	piece.code = data + 8;
 	piece.n = size - 8 < CODE_BYTES_MAX ? (uint32_t)(size - 8) : CODE_BYTES_MAX;

@@ -2,839 +2,50 @@
 /*
  * Some code has no call-frame information: assembly (codecs, the start-up code of the C compiler, embedded
  * interpreters), and whole programs that were compiled without (musl, busybox, Free Pascal). There, only the
- * instructions show the frames. From the entry of a function, where rsp is 8 below the CFA, every path
- * through it is followed (flow.h).
- *
- * Functions are known by symbols, by the entry point, and because functions that are known call them. Other
- * addresses are guesses: pointers in data and code, aligned addresses behind padding, and what follows an
- * instruction that does not continue. Rows for a guess are written only if it is proven: a path must end in a
- * `ret`, or in a jump to another function, with rsp and rbp as at entry. If the guess were wrong by any
- * number of bytes, the `ret` would not fit.
- *
- * In every function, paths that meet must agree, and all bytes on them must be instructions. Some steps from
- * one instruction to another are assumptions: that a call returns, that a table of jumps has this many
- * entries, that code to which no path leads belongs to the cases of a jump whose table is not found. They are
- * made when there is nothing else to do. When a path that rests on one contradicts another path, the
- * assumption is dropped, and the function is followed anew. A contradiction that rests on none discards the
- * function's rows.
+ * instructions show the frames. The code is analysed in pieces (sweep.h), whose states become rows here.
  */
 #include "agent/elf/code/asmrows.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/code/flow.h"
 #include "agent/elf/code/gaps.h"
-#include "agent/elf/code/jump_table.h"
-#include "agent/elf/code/returns.h"
 #include "agent/elf/code/starts.h"
+#include "agent/elf/code/sweep.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/elf_image.h"
 
-#define ENTRY_ALIGN 16
-#define NO_STATE 0
-/* The CFA is lost, on another stack for example. Where such a path meets others there are no rows, either. */
-#define LOST_STATE 1
-/* Times that a function is followed: a wrong guess contradicts whatever is assumed. */
-#define TRIES_KNOWN 64
-#define TRIES_GUESS 2
-#define ASSUMPTIONS_MAX 0xfffeu /* of one function */
-#define BEHIND_BYTES 256	/* behind the last known instruction, in which more of the function may be */
-#define ROUNDS_MAX 4
-#define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
-/* Instructions that are followed: a file can be made so that each function leads through all others. */
-#define BUDGET_PER_BYTE 16
-
-enum { QUEUED = 1, ACCEPTED = 2, DENIED = 4, START = 8, COVERED = 16, FAILED = 32, TRIED = 64 };
-
-/* State of an offset at which an instruction begins. */
-struct place {
-	uint32_t state;	     /* index in states[]; NO_STATE: no path has come here */
-	uint16_t assumption; /* on which the path rests: index in assumptions[] + 1; 0: none */
-	uint8_t len;	     /* length of the instruction */
-	/*
-	 * COVERED: another source describes the byte; FAILED: as the entry of a function; TRIED: in a
-	 * function that has no rows
-	 */
-	uint8_t flags;
+struct analysed {
+	const struct code_piece *piece;
+	struct code_sweep *sweep; /* owned */
 };
 
-/*
- * A step that is not certain. `from` is the call or jump; the same as `to` where no path leads to. Weak: it
- * proves nothing for the function, as behind a call and padding another one may begin.
- */
-struct assumption {
-	uint32_t from, to, state;
-	bool weak;
-};
-
-struct offsets {
-	uint32_t *v;
-	size_t n, cap;
-};
-
-struct sweep {
-	struct code_piece piece;
-	struct code_returns returns;
-	struct place *places;
-	struct flow_state *states; /* [NO_STATE] and [LOST_STATE] are zeros */
-	size_t n_states, cap_states;
-	uint32_t *table; /* of states by their hash; a power of two */
-	size_t n_table;
-	struct offsets known, pointers; /* to be followed */
-	bool no_memory;
-	uint64_t budget; /* instructions that may still be followed */
-	bool again;	 /* a function begins in what was taken for the middle of another */
-	/* the function that is followed */
-	uint32_t entry, end;	     /* `end`: behind its last instruction so far */
-	bool known_entry;	     /* it certainly begins there */
-	struct offsets queue, trail; /* offsets to follow; all that belong to it */
-	struct offsets calls, loads; /* functions that it calls, addresses that it loads */
-	struct assumption *assumptions;
-	size_t n_assumptions, cap_assumptions, next_assumption;
-	uint32_t unresolved; /* state of a jump whose targets are not known, or NO_STATE */
-	bool left;	     /* a path ends as it must */
-	size_t n_calls;	     /* of any function */
-	bool conflict;
-	uint16_t blamed;
-	struct jump_context context;
-};
-
-static void sweep_fini(struct sweep *s)
+static bool is_known(const struct analysed *c, uint32_t off)
 {
-	struct offsets *lists[] = {&s->known, &s->pointers, &s->queue, &s->trail, &s->calls, &s->loads};
-
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		free(lists[i]->v);
-	code_returns_fini(&s->returns);
-	free(s->places);
-	free(s->states);
-	free(s->table);
-	free(s->assumptions);
-}
-
-static void offsets_add(struct sweep *s, struct offsets *o, uint32_t off)
-{
-	if (array_reserve(&o->v, &o->cap, o->n + 1, sizeof *o->v) < 0)
-		s->no_memory = true;
-	else
-		o->v[o->n++] = off;
-}
-
-/* --- states */
-
-static uint32_t state_hash(const struct flow_state *state)
-{
-	const uint32_t *words = (const uint32_t *)state;
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; i < sizeof *state / sizeof *words; i++)
-		h = (h ^ words[i]) * 16777619u;
-	return h ^ h >> 15;
-}
-
-static bool same_state(const struct flow_state *a, const struct flow_state *b)
-{
-	return memcmp(a, b, sizeof *a) == 0;
-}
-
-static bool table_grow(struct sweep *s)
-{
-	const size_t n = s->n_table ? 2 * s->n_table : 256;
-	uint32_t *table = calloc(n, sizeof *table);
-
-	if (!table)
-		return false;
-	free(s->table);
-	s->table = table;
-	s->n_table = n;
-	for (size_t i = LOST_STATE + 1; i < s->n_states; i++) {
-		size_t at = state_hash(&s->states[i]) & (n - 1);
-
-		while (table[at])
-			at = (at + 1) & (n - 1);
-		table[at] = (uint32_t)i;
-	}
-	return true;
-}
-
-/* The index of the state; NO_STATE: no memory. */
-static uint32_t state_add(struct sweep *s, const struct flow_state *state)
-{
-	size_t at;
-
-	if (s->n_states * 2 >= s->n_table && !table_grow(s)) {
-		s->no_memory = true;
-		return NO_STATE;
-	}
-	at = state_hash(state) & (s->n_table - 1);
-	for (; s->table[at]; at = (at + 1) & (s->n_table - 1))
-		if (same_state(&s->states[s->table[at]], state))
-			return s->table[at];
-	if (array_reserve(&s->states, &s->cap_states, s->n_states + 1, sizeof *s->states) < 0) {
-		s->no_memory = true;
-		return NO_STATE;
-	}
-	s->states[s->n_states] = *state;
-	return s->table[at] = (uint32_t)s->n_states++;
-}
-
-static bool same_rule(const struct sweep *s, uint32_t a, uint32_t b)
-{
-	const struct elf_rule x = flow_rule(&s->states[a]), y = flow_rule(&s->states[b]);
-
-	return a == b || memcmp(&x, &y, sizeof x) == 0;
-}
-
-/* --- one function */
-
-static bool is_start(const struct sweep *s, uint32_t off)
-{
-	return s->places[off].flags & START;
-}
-
-static bool is_covered(const struct sweep *s, uint32_t off)
-{
-	return s->places[off].flags & COVERED;
-}
-
-static void contradict(struct sweep *s, uint16_t assumption)
-{
-	s->conflict = true;
-	s->blamed = assumption;
-}
-
-static bool is_weak(const struct sweep *s, uint16_t assumption)
-{
-	return assumption && s->assumptions[assumption - 1].weak;
-}
-
-static void assume(struct sweep *s, uint32_t from, uint32_t to, uint32_t state, bool weak)
-{
-	if (s->places[from].flags & DENIED || s->n_assumptions >= ASSUMPTIONS_MAX)
-		return;
-	if (array_reserve(&s->assumptions, &s->cap_assumptions, s->n_assumptions + 1,
-			  sizeof *s->assumptions) < 0) {
-		s->no_memory = true;
-		return;
-	}
-	weak |= is_weak(s, s->places[from].assumption);
-	s->assumptions[s->n_assumptions++] = (struct assumption){from, to, state, weak};
-}
-
-static void enqueue(struct sweep *s, uint32_t off)
-{
-	if (s->places[off].flags & QUEUED)
-		return;
-	s->places[off].flags |= QUEUED;
-	offsets_add(s, &s->queue, off);
-}
-
-/* A path ends as it must. */
-static void leave(struct sweep *s, uint16_t assumption)
-{
-	s->left |= !is_weak(s, assumption);
-}
-
-/*
- * A path comes to `off` with the state of this index. `jumps`: it jumps there. That code runs into other code
- * proves nothing: so does a guess in the middle of an instruction, with the padding behind it.
- */
-static void arrive(struct sweep *s, uint32_t off, uint32_t state, uint16_t assumption, bool jumps)
-{
-	struct place *p = &s->places[off];
-	struct flow_state both;
-	bool changed;
-
-	if (p->flags & ACCEPTED) { /* by another function, which has this part, too */
-		if (state == LOST_STATE || p->state == LOST_STATE)
-			return;
-		if (!same_rule(s, p->state, state))
-			contradict(s, assumption);
-		else if (jumps)
-			leave(s, assumption);
-		return;
-	}
-	if (p->state == NO_STATE) {
-		p->state = state;
-		p->assumption = assumption;
-		offsets_add(s, &s->trail, off);
-		enqueue(s, off);
-		return;
-	}
-	if (p->state == state || p->state == LOST_STATE)
-		return;
-	if (state == LOST_STATE) {
-		p->state = LOST_STATE;
-		enqueue(s, off);
-		return;
-	}
-	both = s->states[p->state];
-	if (!flow_meet(&both, &s->states[state], &changed)) {
-		contradict(s, assumption ?: p->assumption);
-		return;
-	}
-	if (changed) {
-		p->state = state_add(s, &both);
-		enqueue(s, off);
-	}
-}
-
-/*
- * Goes on at `target`, by a jump or behind the instruction. Outside of the piece, and at the start of a
- * function, a jump is a tail call.
- */
-static void go(struct sweep *s, uint32_t off, int64_t target, uint32_t state, bool jumps)
-{
-	const uint16_t assumption = s->places[off].assumption;
-	const bool inside = target >= 0 && target < s->piece.n;
-
-	if (inside && !is_covered(s, (uint32_t)target) &&
-	    (target == s->entry || !is_start(s, (uint32_t)target)))
-		arrive(s, (uint32_t)target, state, assumption, jumps);
-	else if (state != LOST_STATE && !flow_at_entry(&s->states[state]))
-		contradict(s, assumption);
-	else if (state != LOST_STATE && jumps)
-		leave(s, assumption);
-}
-
-/* Behind a loop that touches each page of a large frame: cmp reg, rsp; jne. */
-static void note_equal(const struct sweep *s, uint32_t off, struct flow_state *state)
-{
-	const uint8_t *code = s->piece.code + off;
-	uint8_t a, b, other;
-
-	if (s->context.n < 2 || s->context.insns[s->context.n - 2].len != 3 || off < 3 ||
-	    !(code[0] == 0x75 || (code[0] == 0x0f && code[1] == 0x85)) || (code[-3] & 0xf8) != 0x48 ||
-	    code[-2] != 0x39 || code[-1] >> 6 != 3)
-		return;
-	a = (uint8_t)((code[-1] >> 3 & 7) | (code[-3] & 4) << 1);
-	b = (uint8_t)((code[-1] & 7) | (code[-3] & 1) << 3);
-	other = a == X86_SP ? b : a;
-	if ((a != X86_SP && b != X86_SP) || !(state->known >> other & 1))
-		return;
-	state->known |= 1u << X86_SP;
-	state->reg[X86_SP] = state->reg[other];
-}
-
-/* The index of the state behind the instruction. */
-static uint32_t state_behind(struct sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	uint32_t index = s->places[off].state;
-	struct flow_state state;
-
-	if (index == LOST_STATE)
-		return LOST_STATE;
-	if (insn->op != X86_BRANCH && flow_ignores(&s->states[index], insn))
-		return index;
-	state = s->states[index];
-	if (insn->op == X86_BRANCH)
-		note_equal(s, off, &state);
-	else if (!flow_step(&state, insn))
-		return LOST_STATE;
-	return state_add(s, &state);
-}
-
-/* Continues behind the instruction. */
-static void go_on(struct sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	const uint32_t next = off + insn->len, state = state_behind(s, off, insn);
-
-	if (state == LOST_STATE && s->piece.generated)
-		return;
-	if ((state == LOST_STATE && !s->known_entry) || (state != LOST_STATE && next >= s->piece.n))
-		contradict(s, s->places[off].assumption);
-	else if (next < s->piece.n)
-		go(s, off, next, state, false);
-}
-
-static bool begins_like_a_function(const struct sweep *s, uint32_t off)
-{
-	return x86_begins_function(s->piece.code + off, s->piece.n - off);
-}
-
-/* Whether a function seems to begin at this offset behind padding: a pointer leads there, or by its code. */
-static bool seems_to_begin(const struct sweep *s, uint32_t off)
-{
-	const uint64_t va = s->piece.va + off;
-
-	return va % ENTRY_ALIGN == 0 &&
-	       ((s->piece.starts && code_starts_at(s->piece.starts, va)) || begins_like_a_function(s, off));
-}
-
-/* Whether the code behind a call is that of another function. */
-static bool ends_behind(const struct sweep *s, uint32_t next)
-{
-	uint32_t padded;
-
-	if (next >= s->piece.n || is_start(s, next) || is_covered(s, next))
-		return true;
-	padded = x86_padding(s->piece.code, s->piece.n, next);
-	return padded == s->piece.n ||
-	       (padded > next && (is_start(s, padded) || is_covered(s, padded) || seems_to_begin(s, padded)));
-}
-
-/* Whether there is padding up to where a function may begin. */
-static bool is_before_padding(const struct sweep *s, uint32_t off)
-{
-	const uint32_t padded = x86_padding(s->piece.code, s->piece.n, off);
-
-	return padded > off && (s->piece.va + padded) % ENTRY_ALIGN == 0;
-}
-
-/* Behind a call of which it is not known whether it returns. */
-static void go_on_perhaps(struct sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	const uint32_t next = off + insn->len;
-	uint32_t state;
-
-	if (ends_behind(s, next))
-		return;
-	state = state_behind(s, off, insn);
-	if (state == LOST_STATE && !s->known_entry)
-		contradict(s, s->places[off].assumption);
-	else
-		assume(s, off, next, state, is_before_padding(s, next));
-}
-
-/*
- * Whether the function at this offset enlarges the frame of its caller, as alloca in assembly does: it pops
- * its return address, and then subtracts from the stack pointer what it got as an argument.
- */
-static bool enlarges_frame(const struct sweep *s, uint32_t off)
-{
-	struct flow_state state = flow_entry();
-
-	for (int i = 0; i < ENLARGING_INSNS && off < s->piece.n; i++) {
-		const struct x86_insn insn = x86_decode(s->piece.code + off, s->piece.n - off);
-		const bool popped = state.reg[X86_SP] == 0;
-
-		switch (insn.op) {
-		case X86_OTHER:
-		case X86_AND:
-			if (popped && (insn.writes & 1u << X86_SP || insn.reg == X86_SP))
-				return true;
-			break;
-		case X86_POP:
-		case X86_MOVE:
-		case X86_LEA:
-		case X86_LOAD:
-		case X86_ADD:
-		case X86_CONSTANT:
-		case X86_COMPARE:
-		case X86_BRANCH:
-			break;
-		default:
-			return false;
-		}
-		if (!insn.len || !flow_step(&state, &insn) || !(state.known & 1u << X86_SP))
-			return false;
-		off += insn.len;
-	}
-	return false;
-}
-
-static void call(struct sweep *s, uint32_t off, struct x86_insn insn)
-{
-	const int64_t target = (int64_t)off + insn.len + insn.disp;
-
-	s->n_calls++;
-	if (insn.disp == 0) { /* it only pushes its own address */
-		insn = (struct x86_insn){.len = insn.len, .op = X86_PUSH, .reg = X86_NO_REG};
-		go_on(s, off, &insn);
-		return;
-	}
-	if (target >= 0 && target < s->piece.n)
-		offsets_add(s, &s->calls, (uint32_t)target);
-	else
-		insn.op = X86_CALL_FAR_AWAY;
-	if (insn.op == X86_CALL && enlarges_frame(s, (uint32_t)target))
-		insn = (struct x86_insn){.len = insn.len, .op = X86_OTHER, .writes = 1u << X86_SP};
-	switch (code_returns(&s->returns, target)) {
-	case RETURNS_NEVER:
-		break;
-	case RETURNS_SURELY:
-		if (ends_behind(s, off + insn.len))
-			break;
-		if (s->known_entry || !is_before_padding(s, off + insn.len))
-			go_on(s, off, &insn);
-		else
-			go_on_perhaps(s, off, &insn);
-		break;
-	case RETURNS_PERHAPS:
-		go_on_perhaps(s, off, &insn);
-	}
-}
-
-/* A jump through a register or memory: a table, a tail call, or something else. */
-static void jump_away(struct sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	const uint32_t state = s->places[off].state;
-	uint64_t targets[JUMP_TABLE_MAX];
-	uint32_t n = 0;
-
-	if (code_returns_slot(&s->returns, off, insn) == RETURNS_NEVER)
-		return;
-	if (s->piece.img)
-		n = jump_table_read(s->piece.img, &s->context, s->piece.va, s->piece.va + s->piece.n,
-				    targets);
-	for (uint32_t i = 0; i < n; i++)
-		if (!is_covered(s, (uint32_t)(targets[i] - s->piece.va)))
-			assume(s, off, (uint32_t)(targets[i] - s->piece.va), state, false);
-	if (insn->base == X86_IP && flow_at_entry(&s->states[state]))
-		leave(s, s->places[off].assumption);
-	else if (!n && state != LOST_STATE && !flow_at_entry(&s->states[state]))
-		s->unresolved = state;
-}
-
-static void note_address(struct sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	const uint64_t va = insn->op == X86_ADDRESS
-				    ? s->piece.va + off + insn->len + (uint64_t)(int64_t)insn->disp
-				    : (uint64_t)insn->disp;
-
-	if (insn->op == X86_ADDRESS && insn->reg < X86_REGS)
-		s->context.loaded[insn->reg] = va;
-	if (insn->op == X86_CONSTANT && (!s->piece.img || elf_image_type(s->piece.img) != ET_EXEC))
-		return; /* some number */
-	if (va - s->piece.va < s->piece.n)
-		offsets_add(s, &s->loads, (uint32_t)(va - s->piece.va));
-}
-
-static void context_add(struct sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	struct jump_context *c = &s->context;
-	const uint64_t va = s->piece.va + off;
-
-	if (c->n && c->va[c->n - 1] + c->insns[c->n - 1].len != va)
-		c->n = 0;
-	if (c->n == JUMP_TABLE_INSNS) {
-		memmove(c->insns, c->insns + 1, sizeof c->insns - sizeof *c->insns);
-		memmove(c->va, c->va + 1, sizeof c->va - sizeof *c->va);
-		c->n--;
-	}
-	c->insns[c->n] = *insn;
-	c->va[c->n++] = va;
-}
-
-static void follow(struct sweep *s, uint32_t off)
-{
-	struct place *p = &s->places[off];
-	const struct x86_insn insn = x86_decode(s->piece.code + off, s->piece.n - off);
-	const int64_t target = (int64_t)off + insn.len + insn.disp;
-
-	p->len = insn.len;
-	/* a signal trampoline has the kernel's frame */
-	if (!insn.len || x86_sigreturn(s->piece.code + off, s->piece.n - off)) {
-		if (p->state != LOST_STATE)
-			contradict(s, p->assumption);
-		return;
-	}
-	s->end = off + insn.len > s->end ? off + insn.len : s->end;
-	context_add(s, off, &insn);
-	switch (insn.op) {
-	case X86_RETURN:
-		if (flow_at_entry(&s->states[p->state]))
-			leave(s, p->assumption);
-		else if (p->state != LOST_STATE)
-			contradict(s, p->assumption);
-		return;
-	case X86_JUMP:
-		go(s, off, target, p->state, true);
-		return;
-	case X86_TRAP:
-		return;
-	case X86_JUMP_FAR_AWAY:
-		jump_away(s, off, &insn);
-		return;
-	case X86_CALL:
-		call(s, off, insn);
-		return;
-	case X86_CALL_FAR_AWAY:
-		if (insn.len == 2 && s->piece.code[off] == 0x0f) /* a system call */
-			break;
-		s->n_calls++;
-		if (code_returns_slot(&s->returns, off, &insn) != RETURNS_NEVER)
-			go_on_perhaps(s, off, &insn);
-		return;
-	case X86_BRANCH:
-		go(s, off, target, p->state, true);
-		break;
-	case X86_ADDRESS:
-	case X86_CONSTANT:
-		note_address(s, off, &insn);
-		break;
-	default:
-		break;
-	}
-	if (!s->conflict)
-		go_on(s, off, &insn);
-}
-
-/* Makes the next assumption. An assumption that contradicts what is known is left out. */
-static void try_assumption(struct sweep *s)
-{
-	const size_t i = s->next_assumption++;
-	const struct assumption a = s->assumptions[i];
-	const struct place *p = &s->places[a.to];
-	bool changed;
-
-	if (s->places[a.from].flags & DENIED)
-		return;
-	if (p->state != NO_STATE && p->state != LOST_STATE && a.state != LOST_STATE) {
-		struct flow_state both = s->states[p->state];
-
-		if (p->flags & ACCEPTED ? !same_rule(s, p->state, a.state)
-					: !flow_meet(&both, &s->states[a.state], &changed))
-			return;
-	}
-	arrive(s, a.to, a.state, (uint16_t)(i + 1), false);
-}
-
-static void run(struct sweep *s)
-{
-	while (!s->conflict && !s->no_memory) {
-		if (s->queue.n) {
-			const uint32_t off = s->queue.v[--s->queue.n];
-
-			s->places[off].flags &= (uint8_t)~QUEUED;
-			if (s->budget-- == 0) {
-				s->budget = 0;
-				contradict(s, 0);
-				return;
-			}
-			follow(s, off);
-		} else if (s->next_assumption < s->n_assumptions) {
-			try_assumption(s);
-		} else {
-			return;
-		}
-	}
-}
-
-/* Code between that of the function to which no path leads: cases of the jump whose targets are unknown. */
-static void follow_leftovers(struct sweep *s)
-{
-	uint32_t off = s->entry;
-
-	while (s->unresolved != NO_STATE && !s->conflict && !s->no_memory && off < s->piece.n &&
-	       off < s->end + BEHIND_BYTES) {
-		const struct place *p = &s->places[off];
-		uint32_t padded;
-
-		if ((off > s->entry && is_start(s, off)) || is_covered(s, off))
-			return;
-		if (p->state != NO_STATE) {
-			off += p->len ?: 1;
-			continue;
-		}
-		padded = x86_padding(s->piece.code, s->piece.n, off);
-		if (padded > off) {
-			off = padded;
-			continue;
-		}
-		assume(s, off, off, s->unresolved, false);
-		run(s);
-		off += x86_decode(s->piece.code + off, s->piece.n - off).len ?: 1;
-	}
-}
-
-static void forget(struct sweep *s)
-{
-	for (size_t i = 0; i < s->trail.n; i++) {
-		struct place *p = &s->places[s->trail.v[i]];
-
-		p->state = NO_STATE;
-		p->assumption = 0;
-		p->flags &= (uint8_t)~QUEUED;
-	}
-	s->trail.n = s->queue.n = s->calls.n = s->loads.n = 0;
-	s->n_assumptions = s->next_assumption = 0;
-	s->left = s->conflict = false;
-	s->n_calls = 0;
-	s->unresolved = NO_STATE;
-	s->context = (struct jump_context){0};
-}
-
-/* Follows the function until nothing contradicts. False: it always does. */
-static bool follow_function(struct sweep *s, uint32_t entry, bool known)
-{
-	const struct flow_state state = flow_entry();
-	const uint32_t index = state_add(s, &state);
-
-	s->known_entry = known;
-	for (int tries = known ? TRIES_KNOWN : TRIES_GUESS; tries > 0 && !s->no_memory; tries--) {
-		forget(s);
-		s->entry = s->end = entry;
-		arrive(s, entry, index, 0, false);
-		run(s);
-		follow_leftovers(s);
-		if (!s->conflict)
-			return true;
-		if (!s->blamed)
-			return false;
-		s->places[s->assumptions[s->blamed - 1].from].flags |= DENIED;
-	}
-	return false;
-}
-
-static void accept(struct sweep *s)
-{
-	for (size_t i = 0; i < s->trail.n; i++)
-		s->places[s->trail.v[i]].flags |= ACCEPTED;
-	for (size_t i = 0; i < s->calls.n; i++) {
-		s->places[s->calls.v[i]].flags |= START;
-		offsets_add(s, &s->known, s->calls.v[i]);
-	}
-	for (size_t i = 0; i < s->loads.n; i++)
-		offsets_add(s, &s->pointers, s->loads.v[i]);
-	s->trail.n = 0;
-}
-
-/* Whether what is before `off` seems to end there: padding, ret, hlt, ud2, a jump, a call. */
-static bool is_behind_end(const struct sweep *s, uint32_t off)
-{
-	const uint8_t *code = s->piece.code + off;
-
-	if (off == 0 || is_covered(s, off - 1) || x86_padding(s->piece.code, off, off - 1) == off)
-		return true;
-	return code[-1] == 0xc3 || code[-1] == 0xf4 || (off >= 2 && code[-2] == 0x0f && code[-1] == 0x0b) ||
-	       (off >= 2 && code[-2] == 0xeb) || (off >= 5 && (code[-5] & 0xfe) == 0xe8) ||
-	       x86_ends_with_nop(s->piece.code, off);
-}
-
-static bool may_begin(const struct sweep *s, uint32_t off)
-{
-	return (s->piece.va + off) % ENTRY_ALIGN == 0 || is_behind_end(s, off);
-}
-
-enum kind { KNOWN, POINTER, GUESS };
-
-static void explore(struct sweep *s, uint32_t entry, enum kind kind)
-{
-	struct place *p = &s->places[entry];
-
-	if (p->flags & ACCEPTED && kind == KNOWN && !flow_at_entry(&s->states[p->state]))
-		s->again = true;
-	if (p->flags & (ACCEPTED | COVERED | (kind == KNOWN ? FAILED : 0)))
-		return;
-	if (follow_function(s, entry, kind == KNOWN) &&
-	    (s->left || kind == KNOWN || (kind == POINTER && s->n_calls && may_begin(s, entry))))
-		accept(s);
-	else {
-		p->flags |= kind == KNOWN ? FAILED : 0;
-		for (size_t i = 0; i < s->trail.n && (s->conflict || kind == GUESS); i++)
-			s->places[s->trail.v[i]].flags |= TRIED;
-		forget(s);
-	}
-}
-
-static bool is_over(const struct sweep *s)
-{
-	return s->no_memory || !s->budget;
-}
-
-/* Follows what the accepted functions call, and those that these call. */
-static void explore_known(struct sweep *s)
-{
-	while (s->known.n && !is_over(s))
-		explore(s, s->known.v[--s->known.n], KNOWN);
-}
-
-static void explore_pointers(struct sweep *s)
-{
-	while (s->pointers.n && !is_over(s)) {
-		explore(s, s->pointers.v[--s->pointers.n], POINTER);
-		explore_known(s);
-	}
-}
-
-static void read_starts(struct sweep *s, const struct code_starts *starts)
-{
-	for (size_t i = code_starts_from(starts, s->piece.va);
-	     i < starts->n && starts->v[i].va - s->piece.va < s->piece.n; i++) {
-		const uint32_t off = (uint32_t)(starts->v[i].va - s->piece.va);
-
-		if (starts->v[i].certain)
-			s->places[off].flags |= START;
-		offsets_add(s, starts->v[i].certain ? &s->known : &s->pointers, off);
-	}
-}
-
-/* The next offset at which a function may begin, or at which an instruction is known. */
-static uint32_t next_place(const struct sweep *s, uint32_t off)
-{
-	do
-		off++;
-	while (off < s->piece.n && s->places[off].state == NO_STATE && !is_covered(s, off) &&
-	       (s->piece.va + off) % ENTRY_ALIGN != 0);
-	return off;
-}
-
-static void explore_guesses(struct sweep *s)
-{
-	uint32_t at = 0, behind = 0; /* the end of the last known instruction */
-
-	while (at < s->piece.n && !is_over(s)) {
-		const struct place *p = &s->places[at];
-
-		if (p->state != NO_STATE || p->flags & COVERED) {
-			at += p->len ?: 1;
-			behind = at;
-			continue;
-		}
-		at = x86_padding(s->piece.code, s->piece.n, at);
-		if (at >= s->piece.n || s->places[at].state != NO_STATE || is_covered(s, at))
-			continue;
-		p = &s->places[at];
-		if (p->flags & TRIED && !begins_like_a_function(s, at) &&
-		    !(s->piece.generated && (s->piece.va + at) % ENTRY_ALIGN == 0)) {
-			at += p->len ?: 1;
-			continue;
-		}
-		if (((s->piece.va + at) % ENTRY_ALIGN == 0 && (!s->piece.starts || is_behind_end(s, at))) ||
-		    ((s->piece.starts || s->piece.generated) && at == behind)) {
-			explore(s, at, GUESS);
-			explore_known(s);
-			explore_pointers(s);
-		}
-		if (s->places[at].state == NO_STATE)
-			at = next_place(s, at);
-	}
-}
-
-/* --- rows */
-
-/* An instruction that extends beyond the piece is not known. */
-static bool is_known(const struct sweep *s, uint32_t off)
-{
-	const struct place *p = &s->places[off];
-
-	return off < s->piece.n && p->flags & ACCEPTED && p->state != LOST_STATE && p->len &&
-	       p->len <= s->piece.n - off;
+	return code_sweep_insn(c->sweep, off, NULL);
 }
 
 /* Writes consecutive known instructions from *off on as one span, and moves *off behind them. */
-static int emit_known(struct row_spans *spans, const struct sweep *s, uint32_t *off)
+static int emit_known(struct row_spans *spans, const struct analysed *c, uint32_t *off)
 {
 	const uint32_t start = *off;
 	const size_t first = spans->out.n_rows;
-	uint32_t last = NO_STATE;
+	const struct flow_state *state, *last = NULL;
+	unsigned len;
 	int r = 0;
 
-	for (; is_known(s, *off) && r == 0; *off += s->places[*off].len) {
-		const struct elf_rule rule = flow_rule(&s->states[s->places[*off].state]);
+	for (; r == 0 && (len = code_sweep_insn(c->sweep, *off, &state)); *off += len) {
+		const struct elf_rule rule = flow_rule(state);
 
-		if (s->places[*off].state != last)
+		if (state != last)
 			r = cfi_output_add(&spans->out, *off - start, &rule);
-		last = s->places[*off].state;
+		last = state;
 	}
-	return r < 0 ? r : row_spans_add(spans, s->piece.va + start, s->piece.va + *off, first, ELF_CODE);
+	return r < 0 ? r : row_spans_add(spans, c->piece->va + start, c->piece->va + *off, first, ELF_CODE);
 }
 
 /*
@@ -842,7 +53,7 @@ static int emit_known(struct row_spans *spans, const struct sweep *s, uint32_t *
  * unwinder looks up the byte before. That is padding, and the span includes it unless it is covered (up to
  * the offset `covered`).
  */
-static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint32_t *off, uint32_t len,
+static int emit_trampoline(struct row_spans *spans, const struct analysed *c, uint32_t *off, uint32_t len,
 			   uint32_t covered)
 {
 	const uint32_t start = *off > covered ? *off - 1 : *off;
@@ -850,134 +61,90 @@ static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint3
 	int r = cfi_output_add(&spans->out, 0, &row_rule_x86_signal);
 
 	*off += len;
-	return r < 0 ? r : row_spans_add(spans, s->piece.va + start, s->piece.va + *off, first, ELF_CODE);
+	return r < 0 ? r : row_spans_add(spans, c->piece->va + start, c->piece->va + *off, first, ELF_CODE);
 }
 
 /*
  * Writes a span that says that the code from *off on is not known, and moves *off behind it. It is short:
  * else it would be taken for padding, and for a part of what is before it.
  */
-static int emit_unknown(struct row_spans *spans, const struct sweep *s, uint32_t *off)
+static int emit_unknown(struct row_spans *spans, const struct analysed *c, uint32_t *off)
 {
 	const uint32_t start = *off;
 	const size_t first = spans->out.n_rows;
 	int r;
 
-	while (*off < s->piece.n && !is_known(s, *off) && !is_covered(s, *off) &&
-	       !x86_sigreturn(s->piece.code + *off, s->piece.n - *off))
+	while (*off < c->piece->n && !is_known(c, *off) && !code_sweep_is_covered(c->sweep, *off) &&
+	       !x86_sigreturn(c->piece->code + *off, c->piece->n - *off))
 		++*off;
 	if (*off - start >= ELF_GAP_MIN)
 		return 0;
 	r = cfi_output_add_index(&spans->out, 0, 0);
-	return r < 0 ? r : row_spans_add(spans, s->piece.va + start, s->piece.va + *off, first, ELF_CODE);
+	return r < 0 ? r : row_spans_add(spans, c->piece->va + start, c->piece->va + *off, first, ELF_CODE);
 }
 
 /* Behind the padding at `off`, which ends where something is known. */
-static uint32_t behind_padding(const struct sweep *s, uint32_t off)
+static uint32_t behind_padding(const struct analysed *c, uint32_t off)
 {
-	const uint32_t end = x86_padding(s->piece.code, s->piece.n, off);
+	const uint32_t end = x86_padding(c->piece->code, c->piece->n, off);
 
-	while (off < end && !is_known(s, off) && !is_covered(s, off))
+	while (off < end && !is_known(c, off) && !code_sweep_is_covered(c->sweep, off))
 		off++;
 	return off;
 }
 
-static int emit(struct row_spans *spans, const struct sweep *s)
+static int emit(struct row_spans *spans, const struct analysed *c)
 {
 	uint32_t off = 0, written = 0, len;
 	int r = 0;
 
-	while (off < s->piece.n && r == 0) {
+	while (off < c->piece->n && r == 0) {
 		uint32_t padded;
 
-		if (is_covered(s, off)) {
+		if (code_sweep_is_covered(c->sweep, off)) {
 			written = ++off;
-		} else if (is_known(s, off)) {
-			r = emit_known(spans, s, &off);
+		} else if (is_known(c, off)) {
+			r = emit_known(spans, c, &off);
 			written = off;
-		} else if ((len = x86_sigreturn(s->piece.code + off, s->piece.n - off))) {
-			r = emit_trampoline(spans, s, &off, len, written);
+		} else if ((len = x86_sigreturn(c->piece->code + off, c->piece->n - off))) {
+			r = emit_trampoline(spans, c, &off, len, written);
 			written = off;
-		} else if ((padded = behind_padding(s, off)) > off) {
+		} else if ((padded = behind_padding(c, off)) > off) {
 			off = padded;
 		} else {
-			r = emit_unknown(spans, s, &off);
+			r = emit_unknown(spans, c, &off);
 			written = off;
 		}
 	}
 	return r;
 }
 
-/* Marks the bytes that other sources describe. */
-static void read_covered(struct sweep *s, const struct row_spans *spans)
+static void observe(const struct analysed *c)
 {
-	const uint64_t start = s->piece.va, end = start + s->piece.n;
+	const struct code_observer *o = c->piece->observer;
+	const struct flow_state *state;
+	unsigned len;
 
-	for (size_t i = 0; i < spans->n; i++) {
-		const struct row_span *span = &spans->v[i];
-		const uint64_t to = span->end < end ? span->end : end;
-
-		for (uint64_t va = span->start > start ? span->start : start; va < to; va++)
-			s->places[va - start].flags |= COVERED;
-	}
-}
-
-/* For a start that was found in the middle of an accepted function, all is followed anew. */
-static void begin_again(struct sweep *s)
-{
-	for (uint32_t i = 0; i < s->piece.n; i++) {
-		s->places[i].state = NO_STATE;
-		s->places[i].flags &= DENIED | START | COVERED;
-		s->places[i].len = 0;
-	}
-	s->known.n = s->pointers.n = 0;
-	s->again = false;
-}
-
-static void explore_all(struct sweep *s)
-{
-	for (int round = 0; round < ROUNDS_MAX; round++) {
-		if (s->piece.starts || s->piece.exports)
-			read_starts(s, s->piece.starts ?: s->piece.exports);
-		explore_known(s);
-		explore_pointers(s);
-		explore_guesses(s);
-		if (!s->again || round == ROUNDS_MAX - 1)
-			return;
-		begin_again(s);
-	}
-}
-
-static void observe(const struct sweep *s)
-{
-	const struct code_observer *o = s->piece.observer;
-
-	for (uint32_t off = 0; off < s->piece.n; off++)
-		if (is_known(s, off))
-			o->instruction(s->piece.va + off, s->places[off].len,
-				       &s->states[s->places[off].state], o->data);
+	for (uint32_t off = 0; off < c->piece->n; off++)
+		if ((len = code_sweep_insn(c->sweep, off, &state)))
+			o->instruction(c->piece->va + off, len, state, o->data);
 }
 
 int asmrows_read_piece(struct row_spans *spans, const struct code_piece *piece)
 {
-	_cleanup_(sweep_fini) struct sweep s = {.piece = *piece, .n_states = LOST_STATE + 1};
+	struct analysed c = {.piece = piece};
+	int r;
 
 	if (x86_padding(piece->code, piece->n, 0) == piece->n)
 		return 0;
-	s.places = calloc(piece->n, sizeof *s.places);
-	s.budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
-	if (!s.places || array_reserve(&s.states, &s.cap_states, s.n_states, sizeof *s.states) < 0 ||
-	    code_returns_init(&s.returns, piece) < 0)
-		return -ENOMEM;
-	s.states[NO_STATE] = s.states[LOST_STATE] = (struct flow_state){0};
-	if (piece->starts) /* else it is a gap */
-		read_covered(&s, spans);
-	explore_all(&s);
-	if (s.no_memory)
-		return -ENOMEM;
+	r = code_sweep_new(&c.sweep, piece, spans);
+	if (r < 0)
+		return r;
 	if (piece->observer)
-		observe(&s);
-	return emit(spans, &s);
+		observe(&c);
+	r = emit(spans, &c);
+	code_sweep_free(c.sweep);
+	return r;
 }
 
 /*
@@ -1024,7 +191,9 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 		_cleanup_free_ uint8_t *code = NULL;
 
 		piece.va = at;
+		piece.before = at - gap->start;
 		piece.n = gap->end - at < ASM_PIECE_BYTES ? (uint32_t)(gap->end - at) : ASM_PIECE_BYTES;
+		piece.behind = gap->end - at - piece.n;
 		piece.code = code = malloc(piece.n);
 		if (!code)
 			return -ENOMEM;

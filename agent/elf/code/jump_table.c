@@ -12,14 +12,28 @@
 
 #include "agent/elf/file/elf_image.h"
 
+#define BELOW 2 /* conditions of jumps behind the comparison, for numbers without sign */
+#define NOT_BELOW 3
+#define NOT_ABOVE 6
+#define ABOVE 7
+
 /* The number of entries that the code admits; JUMP_TABLE_MAX when it is not seen. */
 static uint32_t bound(const struct jump_context *c)
 {
-	for (unsigned i = c->n; i-- > 0;)
-		if (c->insns[i].op == X86_COMPARE)
-			return c->insns[i].disp >= 0 && c->insns[i].disp < (int32_t)JUMP_TABLE_MAX
-				       ? (uint32_t)c->insns[i].disp + 1
-				       : JUMP_TABLE_MAX;
+	for (unsigned i = c->n; i-- > 0;) {
+		const struct x86_insn *compare = &c->insns[i], *branch = &c->insns[i + 1];
+		uint32_t most;
+
+		if (compare->op != X86_COMPARE || i + 1 == c->n || branch->op != X86_BRANCH)
+			continue;
+		if (branch->reg != ABOVE && branch->reg != NOT_ABOVE && branch->reg != BELOW &&
+		    branch->reg != NOT_BELOW)
+			continue;
+		if (compare->disp < 0 || compare->disp >= (int32_t)JUMP_TABLE_MAX)
+			return JUMP_TABLE_MAX;
+		most = (uint32_t)compare->disp;
+		return branch->reg == ABOVE || branch->reg == NOT_ABOVE ? most + 1 : most;
+	}
 	return JUMP_TABLE_MAX;
 }
 
@@ -61,17 +75,18 @@ static uint32_t read_distances(const struct elf_image *img, uint64_t table, uint
 }
 
 uint32_t jump_table_read(const struct elf_image *img, const struct jump_context *c, uint64_t low,
-			 uint64_t high, uint64_t ret[JUMP_TABLE_MAX])
+			 uint64_t high, uint64_t ret[JUMP_TABLE_MAX], bool *ret_bounded)
 {
 	const struct x86_insn *jump = &c->insns[c->n - 1];
+	const uint32_t most = bound(c);
 	uint8_t base = X86_NO_REG;
 
+	*ret_bounded = most < JUMP_TABLE_MAX;
 	if (jump->reg != X86_NO_REG && jump->disp > 0)
-		return read_addresses(img, (uint64_t)jump->disp, bound(c), low, high, ret);
+		return read_addresses(img, (uint64_t)jump->disp, most, low, high, ret);
 	for (unsigned i = c->n; i-- > 0 && base == X86_NO_REG;)
 		if (c->insns[i].op == X86_TABLE_ENTRY)
 			base = c->insns[i].base;
-	return base < X86_REGS && c->loaded[base]
-		       ? read_distances(img, c->loaded[base], bound(c), low, high, ret)
-		       : 0;
+	return base < X86_REGS && c->loaded[base] ? read_distances(img, c->loaded[base], most, low, high, ret)
+						  : 0;
 }

@@ -5,6 +5,7 @@
 #ifndef PROFLET_ELF_JUMP_TABLE_H
 #define PROFLET_ELF_JUMP_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/elf/code/x86.h"
@@ -14,7 +15,10 @@ struct elf_image;
 #define JUMP_TABLE_MAX 1024u /* entries that are read */
 #define JUMP_TABLE_INSNS 16u /* instructions before the jump in which its table is looked for */
 
-/* Instructions one behind the other, with their addresses; the last is the jump. */
+/*
+ * Instructions one behind the other, with their addresses; the last is the jump. `reg` of a conditional jump
+ * is its condition, the low four bits of its opcode; X86_NO_REG: it has none.
+ */
 struct jump_context {
 	struct x86_insn insns[JUMP_TABLE_INSNS];
 	uint64_t va[JUMP_TABLE_INSNS];
@@ -25,10 +29,10 @@ struct jump_context {
 
 /*
  * Stores the targets of the jump that lie in [low, high), in the order of the table, up to the first that
- * does not, or up to the number with which the index is compared. Returns their number; 0: no table was
- * found.
+ * does not, or up to the number with which the index is compared. *ret_bounded: that number is known; else
+ * the last targets may be those of another table. Returns their number; 0: no table was found.
  */
 uint32_t jump_table_read(const struct elf_image *img, const struct jump_context *c, uint64_t low,
-			 uint64_t high, uint64_t ret[JUMP_TABLE_MAX]);
+			 uint64_t high, uint64_t ret[JUMP_TABLE_MAX], bool *ret_bounded);
 
 #endif

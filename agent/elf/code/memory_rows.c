@@ -279,7 +279,7 @@ static int copy_rows(struct memory_rows *r, const struct memory_code *c, const s
 static int analyse(struct elf_rows **ret, const struct memory_code *c)
 {
 	_cleanup_(row_spans_fini) struct row_spans spans = {0};
-	struct code_start start = {c->va, true};
+	struct code_start start = {.va = c->va, .certain = true};
 	const struct code_starts starts = {.v = &start, .n = 1};
 	const struct code_piece piece = {.va = c->va,
 					 .code = c->code,

@@ -21,6 +21,7 @@ struct code_piece {
 	uint64_t va;
 	const uint8_t *code;
 	uint32_t n;
+	uint64_t before, behind; /* bytes of code before and behind it that are analysed as other pieces */
 	const struct elf_image *img;	   /* for what lies elsewhere in the file; NULL: that is not known */
 	const struct code_starts *starts;  /* what is known of functions; NULL: nothing */
 	const struct code_starts *exports; /* of a gap: functions by their symbols; or NULL */

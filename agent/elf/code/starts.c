@@ -63,6 +63,16 @@ static const char *const no_return_names[] = {
 	"__libc_start_main",
 	"__longjmp_chk",
 	"__stack_chk_fail",
+	"_d_arraybounds",
+	"_d_arraybounds_index",
+	"_d_arraybounds_indexp",
+	"_d_arraybounds_slice",
+	"_d_arraybounds_slicep",
+	"_d_arrayboundsp",
+	"_d_assert",
+	"_d_assert_msg",
+	"_d_assertp",
+	"_d_throw",
 	"_exit",
 	"_longjmp",
 	"abort",
@@ -113,7 +123,16 @@ static void add(struct reader *r, uint64_t va, bool certain)
 		return;
 	r->fatal = array_reserve(&s->v, &s->cap, s->n + 1, sizeof *s->v);
 	if (r->fatal == 0)
-		s->v[s->n++] = (struct code_start){va, certain};
+		s->v[s->n++] = (struct code_start){.va = va, .certain = certain};
+}
+
+static void add_word(struct reader *r, uint64_t va)
+{
+	const size_t n = r->s->n;
+
+	add(r, va, false);
+	if (r->s->n > n)
+		r->s->v[n].word = true;
 }
 
 /* --- symbols */
@@ -280,7 +299,7 @@ static void read_words(struct reader *r, const struct elf_segment *segment)
 		if (elf_image_pread(r->img, segment->offset + skip + at, v, some) < 0)
 			return;
 		for (uint64_t i = 0; i < some / sizeof *v; i++)
-			add(r, v[i], false);
+			add_word(r, v[i]);
 	}
 }
 
@@ -333,7 +352,9 @@ static int compare_starts(const void *a, const void *b)
 {
 	const struct code_start *x = a, *y = b;
 
-	return x->va != y->va ? (x->va > y->va) - (x->va < y->va) : y->certain - x->certain;
+	if (x->va != y->va)
+		return (x->va > y->va) - (x->va < y->va);
+	return x->certain != y->certain ? y->certain - x->certain : x->word - y->word;
 }
 
 static int compare_addresses(const void *a, const void *b)

@@ -16,6 +16,7 @@ struct row_spans;
 struct code_start {
 	uint64_t va;
 	bool certain; /* a function begins here; else the address may also be a label inside one */
+	bool word;    /* only a word in data has this value: it may be the entry of a table of jumps, too */
 };
 
 /* Zero it, then call code_starts_read. */

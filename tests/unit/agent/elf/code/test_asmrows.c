@@ -6,13 +6,18 @@
 
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
-/* The table of `code` at 0x1000 as text, with offsets in `code`; or "nothing". */
-static const char *rows_of(const struct bytes *code, struct buf *out)
+/*
+ * The table of `code` at 0x1000 as text, with offsets in `code`; or "nothing". Behind it, so many bytes of
+ * code are analysed as another piece.
+ */
+static const char *rows_before(uint64_t behind, const struct bytes *code, struct buf *out)
 {
 	struct elf_rows *t = NULL;
 	struct row_spans spans = {0};
-	const struct code_piece piece = {
-		.va = 0x1000, .code = (const uint8_t *)code->data, .n = (uint32_t)code->len};
+	const struct code_piece piece = {.va = 0x1000,
+					 .code = (const uint8_t *)code->data,
+					 .n = (uint32_t)code->len,
+					 .behind = behind};
 
 	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
 	cr_assert_eq(asmrows_read_piece(&spans, &piece), 0);
@@ -30,6 +35,11 @@ static const char *rows_of(const struct bytes *code, struct buf *out)
 	elf_rows_free(t);
 	row_spans_fini(&spans);
 	return r == -ENODATA ? "nothing" : buf_str(out);
+}
+
+static const char *rows_of(const struct bytes *code, struct buf *out)
+{
+	return rows_before(0, code, out);
 }
 
 static const struct {
@@ -134,6 +144,22 @@ Test(asmrows, functions)
 		cr_expect_str_eq(rows_of(&cases[i].code, &out), cases[i].expected, "%s: %s", cases[i].name,
 				 buf_str(&out));
 	}
+}
+
+/* push rbx; test edi; jne away; pop rbx; ret. And one that only jumps away. */
+Test(asmrows, parts_in_another_piece)
+{
+	const struct bytes part = BYTES("\x53\x85\xff\x0f\x85\x00\x10\x00\x00\x5b\xc3"),
+			   jump = BYTES("\x31\xff\xe9\x00\x10\x00\x00");
+	_cleanup_buf_ struct buf out = {0}, no_part = {0}, tail = {0}, no_tail = {0};
+
+	cr_expect_str_eq(rows_before(0x10000, &part, &out),
+			 "0 rsp+8 same; 1 rsp+16 same; a rsp+8 same; b none",
+			 "the jump may lead to a part of the function");
+	cr_expect_str_eq(rows_before(0, &part, &no_part), "nothing");
+	cr_expect_str_eq(rows_before(0x10000, &jump, &tail), "nothing",
+			 "a jump that may lead to a part proves nothing");
+	cr_expect_str_eq(rows_before(0, &jump, &no_tail), "0 rsp+8 same; 7 none");
 }
 
 /* For any bytes, the analysis ends, and its rows are inside the code. */

@@ -50,6 +50,34 @@ static const struct program_case cases[] = {
 	 BYTES(ENTRY "\x53\xe8\x02\x00\x00\x00\x06\x06\x0f\x0b"),
 	 {0},
 	 "0 undef; d rsp+8; 11 rsp+16; 16 none; 18 rsp+8; 1a none"},
+	/* sub rsp, 24; cmp edi, 1; jae +7; jmp [0x9000 + rdi * 8]; add; ret; int3; jmp self */
+	{"the second word belongs to another table: the index is below 1",
+	 BYTES(ENTRY "\x48\x83\xec\x18\x83\xff\x01\x73\x07\xff\x24\xfd\x00\x90\x00\x00\x48\x83\xc4\x18\xc3"
+		     "\xcc\xeb\xfe"),
+	 {TEXT_VA + 0x20, TEXT_VA + 0x26, 77},
+	 "0 undef; d rsp+8; 14 rsp+32; 24 rsp+8; 26 none"},
+	/* sub rsp, 24; jmp [0x9000 + rdi * 8]; add; ret; int3; jmp self */
+	{"a table of unknown length: only what returns is certain",
+	 BYTES(ENTRY "\x48\x83\xec\x18\xff\x24\xfd\x00\x90\x00\x00\x48\x83\xc4\x18\xc3\xcc\xeb\xfe"),
+	 {TEXT_VA + 0x1b, TEXT_VA + 0x21, 77},
+	 "0 undef; d rsp+8; 14 rsp+32; 1f rsp+8; 21 none"},
+	/* ret; and at 0x20: call +2; jmp self; ret */
+	{"a word in data may be a label: what never returns is no function by that alone",
+	 BYTES(ENTRY
+	       "\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xe8\x02\x00\x00\x00\xeb\xfe"
+	       "\xc3"),
+	 {TEXT_VA + 0x20, 77},
+	 "0 undef; d rsp+8; 20 none"},
+	/* test edi, edi; je +8; push rbx; call f; jmp self; ret; f: mov rsp, rdi; ret */
+	{"it is not known whether the call returns, and nothing behind it shows the frame",
+	 BYTES(ENTRY "\x85\xff\x74\x08\x53\xe8\x06\x00\x00\x00\xeb\xfe\xc3\xcc\xcc\xcc\x48\x89\xfc\xc3"),
+	 {0},
+	 "0 undef; d rsp+8; 15 rsp+16; 1a none; 1c rsp+8; 23 none"},
+	/* the same with pop rbx; ret instead of the jump */
+	{"it is not known whether the call returns, but what is behind it does",
+	 BYTES(ENTRY "\x85\xff\x74\x08\x53\xe8\x06\x00\x00\x00\x5b\xc3\xc3\xcc\xcc\xcc\x48\x89\xfc\xc3"),
+	 {0},
+	 "0 undef; d rsp+8; 15 rsp+16; 1b rsp+8; 23 none"},
 };
 
 static void rows_of(const struct program_case *c, struct buf *out)
