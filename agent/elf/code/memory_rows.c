@@ -113,8 +113,8 @@ static bool touches_frame(const struct x86_insn *insn)
 }
 
 /*
- * The offset that a jump leads to, if it is one inside of a function: a conditional jump, or one over the padding
- * that aligns the head of a loop. 0: it is none, or leads backwards.
+ * The offset that a jump leads to, if it is one inside of a function: a conditional jump, or one over the
+ * padding that aligns the head of a loop. 0: it is none, or leads backwards.
  */
 static uint32_t inner_target(const struct memory_code *c, uint32_t at, const struct x86_insn *insn)
 {
