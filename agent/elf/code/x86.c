@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Decoding has two steps. The first splits an instruction into prefixes, map, opcode, ModRM, displacement and
- * immediate. The second derives the effect from them. Where the registers that an opcode writes are not
- * exactly known, too many are assumed: an extra one costs a row, a missing one makes a row wrong.
+ * immediate. The second derives the effect from them. Both are driven by the traits of the opcode: tables for
+ * the two maps that nearly all instructions are from, a function for the others.
+ *
+ * Where the registers that an opcode writes are not exactly known, too many are assumed: an extra one costs a
+ * row, a missing one makes a row wrong.
+ *
+ * This is the inner loop of the analysis of code. Bytes are read without a check, since there are always
+ * WINDOW_BYTES of them; at last the length is compared with what was really there.
  */
 #include "agent/elf/code/x86.h"
 
 #include <string.h>
+
+#define BIT(n) ((uint16_t)(1u << (n)))
+/* More than is read from: prefixes, opcode and operands of an instruction that may be too long. */
+#define WINDOW_BYTES 40u
 
 /* Opcode maps: the legacy ones, and those of VEX, EVEX and XOP, which have the same numbers. */
 enum x86_map {
@@ -21,44 +31,285 @@ enum x86_map {
 	MAP_XOPA
 };
 
+/* --- what there is to know of an opcode */
+
+enum {
+	MODRM = 1,
+	BAD = 2,       /* invalid in 64-bit mode, or does not occur in functions */
+	PREFIX = 4,    /* no opcode, but a prefix, or the first byte of a longer one */
+	BYTES = 8,     /* registers are byte registers */
+	SETS_RM = 16,  /* writes the operand of ModRM that may be memory */
+	SETS_REG = 32, /* the other one */
+	SETS_LOW = 64, /* the register in the opcode's low bits */
+};
+
+/*
+ * Immediates, and addresses and distances in their place. The lower four bits are the number of bytes, which
+ * may be another one where there are more bits.
+ */
+enum immediate {
+	NO_IMM = 0,
+	IMM_8 = 1,
+	IMM_16 = 2,
+	IMM_32 = 4,
+	IMM_Z = 0x10 | 4,	/* 2 with an operand-size prefix */
+	IMM_V = 0x20 | 4,	/* the same, 8 with REX.W */
+	IMM_ADDRESS = 0x40 | 8, /* an address, of a global variable of Free Pascal for example */
+	IMM_TEST_8 = 0x80 | 1,	/* only of `test` among the instructions of its group */
+	IMM_TEST_Z = 0x80 | 4,
+};
+
+#define IMM_BYTES 0x0f /* of enum immediate */
+
+/* How the effect is derived, if there is one that matters besides the registers written. */
+enum meaning {
+	M_NONE,
+	M_PUSH,	    /* of something that is no register */
+	M_PUSH_LOW, /* of the register in the opcode's low bits */
+	M_POP,
+	M_POP_LOW,
+	M_POP_RM,
+	M_JUMP,
+	M_BRANCH,
+	M_CALL,
+	M_SYSCALL,
+	M_RETURN,
+	M_LEAVE,
+	M_TRAP,
+	M_NOP,
+	M_NOP_OR_EXCHANGE,
+	M_COMPARE,
+	M_CONSTANT,
+	M_MOVE,
+	M_MOVE_IMMEDIATE,
+	M_EXTEND, /* movslq */
+	M_LEA,
+	M_GROUP1, /* add or adc sbb and sub xor cmp with an immediate */
+	M_GROUP3, /* test not neg mul div */
+	M_GROUP4, /* inc dec */
+	M_GROUP5, /* inc dec call jmp push */
+	M_BIT_TEST,
+	M_SHADOW_STACK,	   /* with a prefix; else nop */
+	M_SEGMENT_BASE,	   /* with a prefix */
+	M_MOVE_FROM_VECTOR /* not with a prefix */
+};
+
+struct traits {
+	uint8_t flags, immediate, meaning;
+	uint16_t writes; /* registers that it writes besides the operands */
+};
+
+#define AX BIT(X86_AX)
+#define CX BIT(X86_CX)
+#define DX BIT(X86_DX)
+#define BX BIT(X86_BX)
+#define STRING_REGS (AX | CX | BIT(X86_SI) | BIT(X86_DI))
+
+/* The six forms that each of add or adc sbb and sub xor has. */
+#define ARITHMETIC(c)                                                           \
+	[c] = {MODRM | BYTES | SETS_RM}, [(c) + 1] = {MODRM | SETS_RM},         \
+	[(c) + 2] = {MODRM | BYTES | SETS_REG}, [(c) + 3] = {MODRM | SETS_REG}, \
+	[(c) + 4] = {0, IMM_8, .writes = AX}, [(c) + 5] = {0, IMM_Z, .writes = AX}
+
+/* Opcodes that are not named write no general register. */
+static const struct traits common_traits[2][256] =
+	{[MAP_ONE] =
+		 {
+			 ARITHMETIC(0x00),
+			 ARITHMETIC(0x08),
+			 ARITHMETIC(0x10),
+			 ARITHMETIC(0x18),
+			 ARITHMETIC(0x20),
+			 ARITHMETIC(0x28),
+			 ARITHMETIC(0x30),
+			 [0x06 ... 0x07] = {BAD}, /* push es, ... */
+			 [0x0e] = {BAD},
+			 [0x0f] = {PREFIX},
+			 [0x16 ... 0x17] = {BAD},
+			 [0x1e ... 0x1f] = {BAD},
+			 [0x26] = {PREFIX},
+			 [0x27] = {BAD}, /* daa, ... */
+			 [0x2e] = {PREFIX},
+			 [0x2f] = {BAD},
+			 [0x36] = {PREFIX},
+			 [0x37] = {BAD},
+			 [0x38 ... 0x3b] = {MODRM}, /* cmp */
+			 [0x3c] = {0, IMM_8, M_COMPARE},
+			 [0x3d] = {0, IMM_Z, M_COMPARE},
+			 [0x3e] = {PREFIX},
+			 [0x3f] = {BAD},
+			 [0x40 ... 0x4f] = {PREFIX}, /* REX */
+			 [0x50 ... 0x57] = {0, 0, M_PUSH_LOW},
+			 [0x58 ... 0x5f] = {SETS_LOW, 0, M_POP_LOW},
+			 [0x60 ... 0x61] = {BAD}, /* pusha popa */
+			 [0x62] = {PREFIX},	  /* EVEX */
+			 [0x63] = {MODRM | SETS_REG, 0, M_EXTEND},
+			 [0x64 ... 0x67] = {PREFIX},
+			 [0x68] = {0, IMM_Z, M_PUSH},
+			 [0x69] = {MODRM | SETS_REG, IMM_Z}, /* imul */
+			 [0x6a] = {0, IMM_8, M_PUSH},
+			 [0x6b] = {MODRM | SETS_REG, IMM_8},
+			 [0x6c ... 0x6f] = {BAD}, /* ins outs */
+			 [0x70 ... 0x7f] = {0, IMM_8, M_BRANCH},
+			 [0x80] = {MODRM | BYTES, IMM_8, M_GROUP1},
+			 [0x81] = {MODRM, IMM_Z, M_GROUP1},
+			 [0x82] = {BAD},
+			 [0x83] = {MODRM, IMM_8, M_GROUP1},
+			 [0x84 ... 0x85] = {MODRM},			/* test */
+			 [0x86] = {MODRM | BYTES | SETS_RM | SETS_REG}, /* xchg */
+			 [0x87] = {MODRM | SETS_RM | SETS_REG},
+			 [0x88] = {MODRM | BYTES | SETS_RM}, /* mov */
+			 [0x89] = {MODRM | SETS_RM, 0, M_MOVE},
+			 [0x8a] = {MODRM | BYTES | SETS_REG},
+			 [0x8b] = {MODRM | SETS_REG, 0, M_MOVE},
+			 [0x8c] = {MODRM | SETS_RM}, /* of segment registers */
+			 [0x8d] = {MODRM | SETS_REG, 0, M_LEA},
+			 [0x8e] = {MODRM},
+			 [0x8f] = {PREFIX}, /* XOP, or pop */
+			 [0x90] = {SETS_LOW, 0, M_NOP_OR_EXCHANGE, AX},
+			 [0x91 ... 0x97] = {SETS_LOW, .writes = AX}, /* xchg */
+			 [0x98] = {.writes = AX},		     /* cltq */
+			 [0x99] = {.writes = DX},		     /* cqto */
+			 [0x9a] = {BAD},			     /* far call */
+			 [0x9c] = {0, 0, M_PUSH},
+			 [0x9d] = {0, 0, M_POP},
+			 [0x9f] = {.writes = AX | CX}, /* lahf */
+			 [0xa0 ... 0xa1] = {0, IMM_ADDRESS, .writes = AX},
+			 [0xa2 ... 0xa3] = {0, IMM_ADDRESS},
+			 [0xa4 ... 0xa7] = {.writes = STRING_REGS},
+			 [0xa8] = {0, IMM_8}, /* test */
+			 [0xa9] = {0, IMM_Z},
+			 [0xaa ... 0xaf] = {.writes = STRING_REGS},
+			 [0xb0 ... 0xb7] = {BYTES | SETS_LOW, IMM_8},
+			 [0xb8 ... 0xbf] = {SETS_LOW, IMM_V, M_CONSTANT},
+			 [0xc0] = {MODRM | BYTES | SETS_RM, IMM_8}, /* shifts */
+			 [0xc1] = {MODRM | SETS_RM, IMM_8},
+			 [0xc2] = {0, IMM_16, M_RETURN},
+			 [0xc3] = {0, 0, M_RETURN},
+			 [0xc4 ... 0xc5] = {PREFIX}, /* VEX */
+			 [0xc6] = {MODRM | BYTES | SETS_RM, IMM_8, M_MOVE_IMMEDIATE},
+			 [0xc7] = {MODRM | SETS_RM, IMM_Z, M_MOVE_IMMEDIATE},
+			 [0xc8] = {BAD}, /* enter */
+			 [0xc9] = {0, 0, M_LEAVE},
+			 [0xca ... 0xcb] = {BAD}, /* far return */
+			 [0xcc] = {0, 0, M_TRAP},
+			 [0xcd ... 0xcf] = {BAD},	     /* interrupts */
+			 [0xd0] = {MODRM | BYTES | SETS_RM}, /* shifts */
+			 [0xd1] = {MODRM | SETS_RM},
+			 [0xd2] = {MODRM | BYTES | SETS_RM},
+			 [0xd3] = {MODRM | SETS_RM},
+			 [0xd4 ... 0xd6] = {BAD},
+			 [0xd7] = {.writes = AX | CX}, /* xlat */
+			 [0xd8 ... 0xde] = {MODRM},    /* x87 */
+			 [0xdf] = {MODRM, .writes = AX | CX},
+			 [0xe0 ... 0xe3] = {0, IMM_8, M_BRANCH, AX | CX}, /* loop, jrcxz */
+			 [0xe4 ... 0xe7] = {BAD},			  /* in out */
+			 [0xe8] = {0, IMM_32, M_CALL},
+			 [0xe9] = {0, IMM_32, M_JUMP},
+			 [0xea] = {BAD}, /* far jump */
+			 [0xeb] = {0, IMM_8, M_JUMP},
+			 [0xec ... 0xef] = {BAD},
+			 [0xf0] = {PREFIX}, /* lock */
+			 [0xf1] = {BAD},
+			 [0xf2 ... 0xf3] = {PREFIX},
+			 [0xf4] = {0, 0, M_TRAP}, /* hlt */
+			 [0xf6] = {MODRM | BYTES, IMM_TEST_8, M_GROUP3},
+			 [0xf7] = {MODRM, IMM_TEST_Z, M_GROUP3},
+			 [0xfa ... 0xfb] = {BAD}, /* cli sti */
+			 [0xfe] = {MODRM | BYTES, 0, M_GROUP4},
+			 [0xff] = {MODRM, 0, M_GROUP5},
+		 },
+	 [MAP_0F] = {
+		 [0x00] = {BAD},
+		 [0x01] = {MODRM | SETS_RM, .writes = AX | BX | CX | DX | BIT(11)},
+		 [0x02 ... 0x04] = {BAD},
+		 [0x05] = {0, 0, M_SYSCALL, AX | BX | CX | DX | BIT(11)},
+		 [0x06 ... 0x0a] = {BAD},
+		 [0x0b] = {0, 0, M_TRAP}, /* ud2 */
+		 [0x0c] = {BAD},
+		 [0x0d] = {MODRM},
+		 [0x0e] = {0},
+		 [0x0f] = {MODRM, IMM_8},
+		 [0x10 ... 0x1d] = {MODRM},
+		 [0x1e] = {MODRM, 0, M_SHADOW_STACK},
+		 [0x1f] = {MODRM, 0, M_NOP},
+		 [0x20 ... 0x27] = {BAD}, /* control registers */
+		 [0x28 ... 0x2b] = {MODRM},
+		 [0x2c ... 0x2d] = {MODRM | SETS_REG}, /* cvtss2si */
+		 [0x2e ... 0x2f] = {MODRM},
+		 [0x30] = {BAD},
+		 [0x31] = {.writes = AX | BX | CX | DX | BIT(11)}, /* rdtsc */
+		 [0x32 ... 0x37] = {BAD},
+		 [0x38] = {PREFIX}, /* to other maps */
+		 [0x39] = {BAD},
+		 [0x3a] = {PREFIX},
+		 [0x3b ... 0x3f] = {BAD},
+		 [0x40 ... 0x4f] = {MODRM | SETS_REG}, /* cmov */
+		 [0x50] = {MODRM | SETS_REG},	       /* movmskps */
+		 [0x51 ... 0x6f] = {MODRM},
+		 [0x70 ... 0x73] = {MODRM, IMM_8},
+		 [0x74 ... 0x76] = {MODRM},
+		 [0x77] = {0},
+		 [0x78 ... 0x7b] = {BAD},
+		 [0x7c ... 0x7d] = {MODRM},
+		 [0x7e] = {MODRM, 0, M_MOVE_FROM_VECTOR},
+		 [0x7f] = {MODRM},
+		 [0x80 ... 0x8f] = {0, IMM_32, M_BRANCH},
+		 [0x90 ... 0x9f] = {MODRM | BYTES | SETS_RM}, /* setcc */
+		 [0xa0 ... 0xa1] = {BAD},
+		 [0xa2] = {.writes = AX | BX | CX | DX | BIT(11)}, /* cpuid */
+		 [0xa3] = {MODRM},
+		 [0xa4] = {MODRM | SETS_RM, IMM_8}, /* shld */
+		 [0xa5] = {MODRM | SETS_RM},
+		 [0xa6 ... 0xaa] = {BAD},
+		 [0xab] = {MODRM | SETS_RM}, /* bts */
+		 [0xac] = {MODRM | SETS_RM, IMM_8},
+		 [0xad] = {MODRM | SETS_RM},
+		 [0xae] = {MODRM, 0, M_SEGMENT_BASE},
+		 [0xaf] = {MODRM | SETS_REG},			   /* imul */
+		 [0xb0] = {MODRM | BYTES | SETS_RM, .writes = AX}, /* cmpxchg */
+		 [0xb1] = {MODRM | SETS_RM, .writes = AX},
+		 [0xb2] = {MODRM | SETS_REG},
+		 [0xb3] = {MODRM | SETS_RM},
+		 [0xb4 ... 0xb8] = {MODRM | SETS_REG}, /* movzx popcnt */
+		 [0xb9] = {MODRM, 0, M_TRAP},	       /* ud1 */
+		 [0xba] = {MODRM, IMM_8, M_BIT_TEST},
+		 [0xbb] = {MODRM | SETS_RM},
+		 [0xbc ... 0xbf] = {MODRM | SETS_REG},		/* bsf movsx */
+		 [0xc0] = {MODRM | BYTES | SETS_RM | SETS_REG}, /* xadd */
+		 [0xc1] = {MODRM | SETS_RM | SETS_REG},
+		 [0xc2] = {MODRM, IMM_8},
+		 [0xc3] = {MODRM},
+		 [0xc4] = {MODRM, IMM_8},
+		 [0xc5] = {MODRM | SETS_REG, IMM_8}, /* pextrw */
+		 [0xc6] = {MODRM, IMM_8},
+		 [0xc7] = {MODRM | SETS_RM, .writes = AX | DX}, /* cmpxchg16b, rdrand */
+		 [0xc8 ... 0xcf] = {SETS_LOW},			/* bswap */
+		 [0xd0 ... 0xd6] = {MODRM},
+		 [0xd7] = {MODRM | SETS_REG}, /* pmovmskb */
+		 [0xd8 ... 0xfe] = {MODRM},
+		 [0xff] = {BAD},
+	 }};
+
+static const struct traits pop_rm = {MODRM | SETS_RM, 0, M_POP_RM, 0};
+
+/* --- the parts of an instruction */
+
 struct x86_decoder {
-	const uint8_t *code;
-	size_t n, at;
+	const uint8_t *code;	  /* WINDOW_BYTES of them */
 	uint8_t map, opcode, rex; /* rex: bits W R X B as in the REX prefix, also from the longer prefixes */
 	bool vector;		  /* the prefix is VEX, EVEX or XOP */
-	bool operand16, address32, rep, repne;
+	bool operand16, address32, rep, repne, bad;
 	uint8_t vvvv;
-	/* from ModRM */
-	bool has_modrm, rip, index;
-	uint8_t mod, reg, rm, base, index_reg, scale;
-	int32_t disp;
-	uint64_t imm;
-	bool bad;
+	uint8_t modrm, sib; /* 0 if there is none */
+	uint8_t disp_bytes;
+	unsigned at; /* offset behind what was parsed */
+	unsigned disp_at, imm_at, imm_bytes;
 };
 
 static uint8_t byte(struct x86_decoder *d)
 {
-	if (d->at >= d->n) {
-		d->bad = true;
-		return 0;
-	}
 	return d->code[d->at++];
-}
-
-static uint64_t number(struct x86_decoder *d, unsigned bytes)
-{
-	uint64_t v = 0;
-
-	for (unsigned i = 0; i < bytes; i++)
-		v |= (uint64_t)byte(d) << 8 * i;
-	return v;
-}
-
-static int32_t signed_number(struct x86_decoder *d, unsigned bytes)
-{
-	uint64_t v = number(d, bytes);
-
-	return bytes == 1 ? (int8_t)v : bytes == 2 ? (int16_t)v : (int32_t)v;
 }
 
 /* Parses a VEX prefix of two or three bytes, XOP, or EVEX. False: it is none of them. */
@@ -66,7 +317,7 @@ static bool vector_prefix(struct x86_decoder *d, uint8_t first)
 {
 	uint8_t a, b = 0;
 
-	if (first == 0x8f && (d->at >= d->n || (d->code[d->at] & 0x1f) < MAP_XOP8))
+	if (first == 0x8f && (d->code[d->at] & 0x1f) < MAP_XOP8)
 		return false;
 	if (first != 0xc4 && first != 0xc5 && first != 0x62 && first != 0x8f)
 		return false;
@@ -101,10 +352,58 @@ static bool vector_prefix(struct x86_decoder *d, uint8_t first)
 	return true;
 }
 
-static void opcode(struct x86_decoder *d)
+/* Traits of the opcodes of all maps but the first two. Those of vectors rarely write general registers. */
+static struct traits rare_traits(const struct x86_decoder *d)
+{
+	struct traits t = {.flags = MODRM};
+	const uint8_t c = d->opcode;
+
+	switch (d->map) {
+	case MAP_0F:
+		if (c == 0x77)
+			t.flags = 0;
+		else if (c == 0x50 || c == 0xd7 || c == 0xc5 || c == 0x2c || c == 0x2d || c == 0x93 ||
+			 c == 0x78 || c == 0x79)
+			t.flags |= SETS_REG;
+		else if (c == 0x7e)
+			t.meaning = M_MOVE_FROM_VECTOR;
+		if ((c >= 0x70 && c <= 0x73) || c == 0xc2 || (c >= 0xc4 && c <= 0xc6))
+			t.immediate = IMM_8;
+		break;
+	case MAP_0F38:
+		if (c == 0xf0 || c == 0xf1 || c == 0xf6 || c == 0xfa || c == 0xfb)
+			t.flags |= SETS_REG;
+		if (d->vector && c >= 0xf2 && c <= 0xf7) { /* BMI: also writes the register of the prefix */
+			t.flags |= SETS_REG;
+			t.writes = BIT(d->vvvv);
+		}
+		break;
+	case MAP_0F3A:
+		t.immediate = IMM_8;
+		t.flags |= c >= 0x14 && c <= 0x17 ? SETS_RM : c == 0xf0 ? SETS_REG : 0;
+		t.writes = c >= 0x60 && c <= 0x63 ? CX : 0;
+		break;
+	case MAP_XOP8:
+		t.immediate = IMM_8;
+		break;
+	case MAP_XOP9:
+	case MAP_XOPA:
+		t.immediate = d->map == MAP_XOPA ? IMM_32 : NO_IMM;
+		t.flags |= SETS_RM | SETS_REG;
+		t.writes = BIT(d->vvvv);
+		break;
+	default:
+		break;
+	}
+	return t;
+}
+
+/* Parses what begins with another prefix than REX, or with the escape to a rare map. */
+static struct traits prefixes(struct x86_decoder *d)
 {
 	uint8_t c, rex = 0;
 
+	d->at = 0;
 	for (;; rex = (c & 0xf0) == 0x40 ? c : 0) { /* before another prefix, REX has no effect */
 		c = byte(d);
 		if (c == 0x66)
@@ -115,505 +414,491 @@ static void opcode(struct x86_decoder *d)
 			d->rep = true;
 		else if (c == 0xf2)
 			d->repne = true;
-		else if (c != 0x2e && c != 0x36 && c != 0x3e && c != 0x26 && c != 0x64 && c != 0x65 &&
-			 c != 0xf0 && ((c & 0xf0) != 0x40 || d->bad))
+		else if ((c != 0x2e && c != 0x36 && c != 0x3e && c != 0x26 && c != 0x64 && c != 0x65 &&
+			  c != 0xf0 && (c & 0xf0) != 0x40) ||
+			 d->at > X86_MAX_BYTES)
 			break;
 	}
 	d->rex = rex;
-	if (vector_prefix(d, c))
-		return;
 	d->map = MAP_ONE;
-	if (c == 0x0f) {
-		d->map = MAP_0F;
-		c = byte(d);
-		if (c == 0x38 || c == 0x3a) {
-			d->map = c == 0x38 ? MAP_0F38 : MAP_0F3A;
-			c = byte(d);
-		}
-	}
-	d->opcode = c;
+	if (vector_prefix(d, c))
+		return rare_traits(d);
+	if (c == 0x8f)
+		return pop_rm;
+	d->map = c == 0x0f ? MAP_0F : MAP_ONE;
+	d->opcode = d->map == MAP_0F ? byte(d) : c;
+	if (d->map == MAP_ONE || (d->opcode != 0x38 && d->opcode != 0x3a))
+		return common_traits[d->map][d->opcode];
+	d->map = d->opcode == 0x38 ? MAP_0F38 : MAP_0F3A;
+	d->opcode = byte(d);
+	return rare_traits(d);
 }
 
-static bool one_has_modrm(uint8_t c)
+static inline bool is_wide(const struct x86_decoder *d)
 {
-	if (c < 0x40)
-		return (c & 7) < 4;
-	return c == 0x63 || c == 0x69 || c == 0x6b || (c >= 0x80 && c <= 0x8f) || c == 0xc0 || c == 0xc1 ||
-	       c == 0xc6 || c == 0xc7 || (c >= 0xd0 && c <= 0xd3) || (c >= 0xd8 && c <= 0xdf) || c == 0xf6 ||
-	       c == 0xf7 || c >= 0xfe;
+	return d->rex & 8;
 }
 
-/*
- * Opcodes that are invalid in 64-bit mode, or that do not occur in functions: far calls, interrupts, ports.
- */
-static bool one_is_bad(uint8_t c)
+static inline uint8_t mod_of(const struct x86_decoder *d)
 {
-	static const bool bad[256] = {
-		[0x06] = true, [0x07] = true, [0x0e] = true, [0x16] = true, [0x17] = true, [0x1e] = true,
-		[0x1f] = true, [0x27] = true, [0x2f] = true, [0x37] = true, [0x3f] = true, [0x60] = true,
-		[0x61] = true, [0x62] = true, [0x82] = true, [0x9a] = true, [0xc4] = true, [0xc5] = true,
-		[0xc8] = true, [0xca] = true, [0xcb] = true, [0xce] = true, [0xcf] = true, [0xd4] = true,
-		[0xd5] = true, [0xd6] = true, [0xea] = true, [0x6c] = true, [0x6d] = true, [0x6e] = true,
-		[0x6f] = true, [0xe4] = true, [0xe5] = true, [0xe6] = true, [0xe7] = true, [0xec] = true,
-		[0xed] = true, [0xee] = true, [0xef] = true, [0xf1] = true, [0xfa] = true, [0xfb] = true,
-		[0xcd] = true,
-	};
-
-	return bad[c];
+	return d->modrm >> 6;
 }
 
-static bool two_has_modrm(uint8_t c)
+/* The number in ModRM that is a register, or selects an instruction of a group. */
+static inline uint8_t which_of(const struct x86_decoder *d)
 {
-	return !(c == 0x05 || c == 0x0b || c == 0x0e || c == 0x31 || c == 0x77 || (c & 0xf0) == 0x80 ||
-		 c == 0xa2 || (c >= 0xc8 && c <= 0xcf));
+	return d->modrm >> 3 & 7;
 }
 
-static bool two_is_bad(uint8_t c)
+static inline uint8_t reg_of(const struct x86_decoder *d)
 {
-	return c == 0x04 || (c >= 0x06 && c <= 0x0a) || c == 0x0c || (c >= 0x20 && c <= 0x27) ||
-	       (c >= 0x30 && c <= 0x3f && c != 0x31) || c == 0x00 || c == 0x02 || c == 0x03 || c == 0x78 ||
-	       c == 0x79 || c == 0x7a || c == 0x7b || (c >= 0xa0 && c <= 0xa1) || c == 0xa6 || c == 0xa7 ||
-	       (c >= 0xa8 && c <= 0xaa) || c == 0xff;
+	return (uint8_t)(which_of(d) | (d->rex & 4) << 1);
 }
 
-static void modrm(struct x86_decoder *d)
+static inline uint8_t rm_of(const struct x86_decoder *d)
 {
-	uint8_t m = byte(d);
-
-	d->has_modrm = true;
-	d->mod = m >> 6;
-	d->reg = (uint8_t)((m >> 3 & 7) | (d->rex & 4) << 1);
-	d->rm = (uint8_t)((m & 7) | (d->rex & 1) << 3);
-	d->base = d->rm;
-	if (d->mod == 3)
-		return;
-	if ((m & 7) == 4) {
-		uint8_t sib = byte(d);
-
-		d->index_reg = (uint8_t)((sib >> 3 & 7) | (d->rex & 2) << 2);
-		d->index = d->index_reg != 4;
-		d->scale = (uint8_t)(1u << (sib >> 6));
-		d->base = (uint8_t)((sib & 7) | (d->rex & 1) << 3);
-		if (d->mod == 0 && (sib & 7) == 5) {
-			d->base = X86_NO_REG;
-			d->disp = signed_number(d, 4);
-		}
-	} else if (d->mod == 0 && (m & 7) == 5) {
-		d->rip = true;
-		d->base = X86_NO_REG;
-		d->disp = signed_number(d, 4);
-	}
-	if (d->mod == 1)
-		d->disp = signed_number(d, 1);
-	else if (d->mod == 2)
-		d->disp = signed_number(d, 4);
+	return (uint8_t)((d->modrm & 7) | (d->rex & 1) << 3);
 }
 
-static unsigned one_immediate(const struct x86_decoder *d)
+static inline bool has_sib(const struct x86_decoder *d)
 {
-	uint8_t c = d->opcode;
-	unsigned z = d->operand16 && !(d->rex & 8) ? 2 : 4;
-
-	if (c < 0x40)
-		return (c & 7) == 4 ? 1 : (c & 7) == 5 ? z : 0;
-	if (c >= 0xb8 && c <= 0xbf)
-		return d->rex & 8 ? 8 : z;
-	if (c >= 0xa0 && c <= 0xa3) /* an address, of a global variable of Free Pascal for example */
-		return d->address32 ? 4 : 8;
-	if (c == 0x68 || c == 0x69 || c == 0x81 || c == 0xa9 || c == 0xc7)
-		return z;
-	if (c == 0xe8 || c == 0xe9)
-		return 4;
-	if (c == 0xc2)
-		return 2;
-	if (c == 0xf6 || c == 0xf7)
-		return (d->reg & 7) > 1 ? 0 : c == 0xf6 ? 1 : z;
-	return c == 0x6a || c == 0x6b || (c & 0xf0) == 0x70 || c == 0x80 || c == 0x83 || c == 0xa8 ||
-	       (c & 0xf8) == 0xb0 || c == 0xc0 || c == 0xc1 || c == 0xc6 || (c >= 0xe0 && c <= 0xe3) ||
-	       c == 0xeb;
+	return (d->modrm & 7) == 4 && mod_of(d) != 3;
 }
 
-static unsigned immediate_bytes(const struct x86_decoder *d)
+static inline bool has_index(const struct x86_decoder *d)
 {
-	uint8_t c = d->opcode;
-
-	switch (d->map) {
-	case MAP_ONE:
-		return one_immediate(d);
-	case MAP_0F:
-		if (!d->vector && (c & 0xf0) == 0x80)
-			return 4;
-		return (c >= 0x70 && c <= 0x73) || c == 0xc2 || (c >= 0xc4 && c <= 0xc6) ||
-		       (!d->vector && (c == 0xa4 || c == 0xac || c == 0xba || c == 0x0f));
-	case MAP_0F3A:
-	case MAP_XOP8:
-		return 1;
-	case MAP_XOPA:
-		return 4;
-	default:
-		return 0;
-	}
+	return has_sib(d) && ((d->sib & 0x38) != 0x20 || d->rex & 2);
 }
 
-/* Whether the opcode of the first map has no such instruction, by the number in ModRM. */
-static bool one_lacks(const struct x86_decoder *d)
+/* Whether the address has a distance of four bytes in place of a base. */
+static inline bool lacks_base(const struct x86_decoder *d)
 {
-	const uint8_t which = d->reg & 7;
-
-	if (d->opcode == 0xc6 || d->opcode == 0xc7) /* the last is for transactions */
-		return which && !(which == 7 && d->mod == 3 && (d->rm & 7) == 0);
-	return (d->opcode == 0xfe && which > 1) || (d->opcode == 0x8f && which);
+	return mod_of(d) == 0 && ((has_sib(d) ? d->sib : d->modrm) & 7) == 5;
 }
 
-static void body(struct x86_decoder *d)
+/* Whether the address is relative to the end of the instruction. */
+static inline bool is_rip_relative(const struct x86_decoder *d)
 {
-	bool has = true;
-
-	if (d->map == MAP_ONE) {
-		d->bad |= one_is_bad(d->opcode);
-		has = one_has_modrm(d->opcode);
-	} else if (d->map == MAP_0F && d->vector) {
-		has = d->opcode != 0x77;
-	} else if (d->map == MAP_0F) {
-		d->bad |= two_is_bad(d->opcode);
-		has = two_has_modrm(d->opcode);
-	}
-	if (d->bad)
-		return;
-	if (has)
-		modrm(d);
-	d->bad |= d->map == MAP_ONE && one_lacks(d);
-	d->imm = number(d, immediate_bytes(d));
+	return (d->modrm & 0xc7) == 5;
 }
 
-#define BIT(n) ((uint16_t)(1u << (n)))
-
-/* Of the first map. */
-static bool has_byte_operands(uint8_t c)
+static inline uint8_t base_of(const struct x86_decoder *d)
 {
-	if (c < 0x40)
-		return !(c & 1) && (c & 7) < 4;
-	return c == 0x80 || c == 0x86 || c == 0x88 || c == 0x8a || c == 0xc0 || c == 0xc6 || c == 0xd0 ||
-	       c == 0xd2 || c == 0xf6 || c == 0xfe;
+	const uint8_t low = (has_sib(d) ? d->sib : d->modrm) & 7;
+
+	return lacks_base(d) ? X86_NO_REG : (uint8_t)(low | (d->rex & 1) << 3);
 }
+
+static inline void parse_modrm(struct x86_decoder *d)
+{
+	d->modrm = byte(d);
+	d->sib = d->code[d->at];
+	d->at += has_sib(d);
+	d->disp_at = d->at;
+	d->disp_bytes = mod_of(d) == 1 ? 1 : mod_of(d) == 2 || lacks_base(d) ? 4 : 0;
+	d->at += d->disp_bytes;
+}
+
+static inline void parse_immediate(struct x86_decoder *d, uint8_t immediate)
+{
+	unsigned bytes = immediate & IMM_BYTES;
+
+	if (d->operand16 && !is_wide(d) && bytes == 4 && immediate != IMM_32)
+		bytes = 2;
+	if (immediate == IMM_V && is_wide(d))
+		bytes = 8;
+	if (immediate == IMM_ADDRESS && d->address32)
+		bytes = 4;
+	if (immediate >= IMM_TEST_8 && which_of(d) > 1)
+		bytes = 0;
+	d->imm_at = d->at;
+	d->imm_bytes = bytes;
+	d->at += bytes;
+}
+
+static inline int32_t disp_of(const struct x86_decoder *d)
+{
+	int32_t disp;
+
+	memcpy(&disp, d->code + d->disp_at, sizeof disp);
+	return d->disp_bytes == 4 ? disp : d->disp_bytes == 1 ? (int8_t)disp : 0;
+}
+
+/* The lower half of the immediate, with the sign of its bytes. */
+static inline int32_t imm_of(const struct x86_decoder *d)
+{
+	int32_t imm;
+
+	memcpy(&imm, d->code + d->imm_at, sizeof imm);
+	return d->imm_bytes == 1 ? (int8_t)imm : d->imm_bytes == 2 ? (int16_t)imm : imm;
+}
+
+/* --- the effect */
 
 /* Without a REX prefix, byte registers 4 to 7 are ah to bh. */
-static uint16_t register_of(const struct x86_decoder *d, uint8_t number, bool byte)
+static inline uint16_t register_of(const struct x86_decoder *d, uint8_t number, bool bytes)
 {
-	return BIT(byte && number >= 4 && number < 8 && !d->rex ? number - 4 : number);
+	return BIT(bytes && number >= 4 && number < 8 && !d->rex ? number - 4 : number);
 }
 
-static uint16_t rm_register(const struct x86_decoder *d)
+static inline uint16_t rm_register(const struct x86_decoder *d, const struct traits *t)
 {
-	return d->mod == 3 ? register_of(d, d->rm, has_byte_operands(d->opcode)) : 0;
+	return mod_of(d) == 3 ? register_of(d, rm_of(d), t->flags & BYTES) : 0;
 }
 
-static uint16_t reg_register(const struct x86_decoder *d)
+static inline uint8_t low_of(const struct x86_decoder *d)
 {
-	return register_of(d, d->reg, has_byte_operands(d->opcode));
+	return (uint8_t)((d->opcode & 7) | (d->rex & 1) << 3);
 }
 
-static uint16_t one_writes(const struct x86_decoder *d)
+/* The registers that the traits name. */
+static inline uint16_t writes(const struct x86_decoder *d, const struct traits *t)
 {
-	const uint16_t rm = d->has_modrm ? rm_register(d) : 0, reg = d->has_modrm ? reg_register(d) : 0;
-	uint8_t c = d->opcode;
+	const bool bytes = t->flags & BYTES;
+	uint16_t w = t->writes;
 
-	if (c < 0x40) {
-		if (c >= 0x38)
-			return 0; /* cmp */
-		return (c & 7) < 2 ? rm : (c & 7) < 4 ? reg : BIT(X86_AX);
-	}
-	if (c == 0x63 || c == 0x69 || c == 0x6b || c == 0x8a || c == 0x8b || c == 0x8d)
-		return reg;
-	if (c == 0x80 || c == 0x81 || c == 0x83)
-		return (d->reg & 7) == 7 ? 0 : rm;
-	if (c == 0x86 || c == 0x87)
-		return rm | reg;
-	if ((c == 0xc6 || c == 0xc7) && (d->reg & 7)) /* of a transaction */
-		return BIT(X86_AX);
-	if (c == 0x88 || c == 0x89 || c == 0x8c || c == 0x8f || c == 0xc0 || c == 0xc1 || c == 0xc6 ||
-	    c == 0xc7 || (c >= 0xd0 && c <= 0xd3))
-		return rm;
-	if (c >= 0x90 && c <= 0x97)
-		return (uint16_t)(BIT((c & 7) | (d->rex & 1) << 3) | BIT(X86_AX));
-	if (c == 0x98 || c == 0x99)
-		return c == 0x98 ? BIT(X86_AX) : BIT(X86_DX);
-	if (c == 0xa0 || c == 0xa1)
-		return BIT(X86_AX);
-	if ((c >= 0xa4 && c <= 0xa7) || (c >= 0xaa && c <= 0xaf))
-		return BIT(X86_AX) | BIT(X86_CX) | BIT(X86_SI) | BIT(X86_DI);
-	if (c >= 0xb0 && c <= 0xbf)
-		return register_of(d, (uint8_t)((c & 7) | (d->rex & 1) << 3), c < 0xb8);
-	if (c == 0xf6 || c == 0xf7)
-		return (d->reg & 7) < 2 ? 0 : (d->reg & 7) < 4 ? rm : BIT(X86_AX) | BIT(X86_DX);
-	if (c == 0xfe || c == 0xff)
-		return (d->reg & 7) < 2 ? rm : 0;
-	if (c == 0xdf || (c >= 0xe0 && c <= 0xe3) || c == 0x9f || c == 0xd7)
-		return BIT(X86_AX) | BIT(X86_CX);
-	return 0;
+	if (t->flags & SETS_RM)
+		w |= rm_register(d, t);
+	if (t->flags & SETS_REG)
+		w |= register_of(d, reg_of(d), bytes);
+	if (t->flags & SETS_LOW)
+		w |= register_of(d, low_of(d), bytes);
+	return w;
 }
 
-static uint16_t two_writes(const struct x86_decoder *d)
+/* Whether the operand is memory at a base register and a distance. */
+static inline bool is_simple(const struct x86_decoder *d)
 {
-	const uint16_t rm = d->has_modrm && d->mod == 3 ? BIT(d->rm) : 0, reg = BIT(d->reg);
-	uint8_t c = d->opcode;
-
-	if (c == 0x50 || c == 0xd7 || c == 0xc5 || c == 0x2c || c == 0x2d || (d->vector && c == 0x93) ||
-	    ((c == 0x78 || c == 0x79) && d->vector))
-		return reg;
-	if (c == 0x7e)
-		return d->rep ? 0 : rm;
-	if (d->vector)
-		return 0;
-	if ((c & 0xf0) == 0x40 || c == 0xaf || c == 0xb6 || c == 0xb7 || c == 0xbe || c == 0xbf ||
-	    c == 0xbc || c == 0xbd || c == 0xb8 || c == 0x02 || c == 0x03 || c == 0xb2 || c == 0xb4 ||
-	    c == 0xb5)
-		return reg;
-	if ((c & 0xf0) == 0x90)
-		return rm ? register_of(d, d->rm, true) : 0;
-	if (d->rep && (c == 0x1e || c == 0xae)) /* rdssp, rdfsbase */
-		return rm && (c == 0xae || (d->reg & 7) == 1) ? rm : 0;
-	if (c == 0xa4 || c == 0xa5 || c == 0xac || c == 0xad || c == 0xab || c == 0xb3 || c == 0xbb)
-		return rm;
-	if (c == 0xba)
-		return (d->reg & 7) == 4 ? 0 : rm;
-	if (c == 0xb0 || c == 0xb1)
-		return (rm ? register_of(d, d->rm, c == 0xb0) : 0) | BIT(X86_AX);
-	if (c == 0xc0 || c == 0xc1)
-		return (rm ? register_of(d, d->rm, c == 0xc0) : 0) | register_of(d, d->reg, c == 0xc0);
-	if (c == 0xc7) /* cmpxchg16b, rdrand */
-		return rm | BIT(X86_AX) | BIT(X86_DX);
-	if ((c & 0xf8) == 0xc8)
-		return BIT((c & 7) | (d->rex & 1) << 3);
-	if (c == 0xa2 || c == 0x31 || c == 0x01 || c == 0x05)
-		return rm | BIT(X86_AX) | BIT(X86_BX) | BIT(X86_CX) | BIT(X86_DX) | BIT(11);
-	return 0;
-}
-
-static uint16_t writes(const struct x86_decoder *d)
-{
-	const uint16_t rm = d->has_modrm && d->mod == 3 ? BIT(d->rm) : 0, reg = BIT(d->reg);
-	uint8_t c = d->opcode;
-
-	switch (d->map) {
-	case MAP_ONE:
-		return one_writes(d);
-	case MAP_0F:
-		return two_writes(d);
-	case MAP_0F38:
-		if (d->vector && c >= 0xf2 && c <= 0xf7) /* BMI: also writes the register of the prefix */
-			return reg | BIT(d->vvvv);
-		return c == 0xf0 || c == 0xf1 || c == 0xf6 || (c >= 0xfa && c <= 0xfb) ? reg : 0;
-	case MAP_0F3A:
-		return (c >= 0x14 && c <= 0x17) ? rm
-		       : c == 0xf0		? reg
-		       : c >= 0x60 && c <= 0x63 ? BIT(X86_CX)
-						: 0;
-	case MAP_XOP9:
-	case MAP_XOPA:
-		return reg | rm | BIT(d->vvvv);
-	default:
-		return 0;
-	}
+	return mod_of(d) != 3 && !has_index(d) && !lacks_base(d) && !d->address32;
 }
 
 /* The target of an indirect call or jump. */
-static void meaning_target(const struct x86_decoder *d, struct x86_insn *i)
+static void target(const struct x86_decoder *d, struct x86_insn *i)
 {
-	i->disp = d->disp;
-	if (d->mod == 3 || d->address32)
+	i->disp = disp_of(d);
+	if (mod_of(d) == 3 || d->address32)
 		return;
-	if (d->rip)
+	if (is_rip_relative(d))
 		i->base = X86_IP;
-	else if (d->index && d->base == X86_NO_REG && d->scale == 8)
-		i->reg = d->index_reg;
-	else if (!d->index)
-		i->base = d->base;
+	else if (!has_index(d))
+		i->base = base_of(d);
+	else if (lacks_base(d) && d->sib >> 6 == 3)
+		i->reg = (uint8_t)((d->sib >> 3 & 7) | (d->rex & 2) << 2);
 }
 
-static void meaning_group5(const struct x86_decoder *d, struct x86_insn *i)
+static void push_pop(const struct x86_decoder *d, enum x86_op op, uint8_t reg, struct x86_insn *i)
 {
-	switch (d->reg & 7) {
+	i->op = op;
+	i->reg = reg;
+	if (d->operand16 && !is_wide(d))
+		i->len = 0; /* two bytes */
+}
+
+static void group5(const struct x86_decoder *d, const struct traits *t, struct x86_insn *i)
+{
+	switch (which_of(d)) {
+	case 0:
+	case 1:
+		i->writes = rm_register(d, t);
+		break;
 	case 2:
 		i->op = X86_CALL_FAR_AWAY;
-		meaning_target(d, i);
+		target(d, i);
 		break;
 	case 4:
 		i->op = X86_JUMP_FAR_AWAY;
-		meaning_target(d, i);
+		target(d, i);
 		break;
 	case 6:
-		i->op = X86_PUSH;
-		i->reg = d->mod == 3 ? d->rm : X86_NO_REG;
+		push_pop(d, X86_PUSH, mod_of(d) == 3 ? rm_of(d) : X86_NO_REG, i);
 		break;
-	case 3:
-	case 5:
-	case 7:
+	default:
 		i->len = 0;
+	}
+}
+
+static void compare(const struct x86_decoder *d, struct x86_insn *i)
+{
+	i->op = X86_COMPARE;
+	i->disp = imm_of(d);
+}
+
+static void group1(const struct x86_decoder *d, const struct traits *t, struct x86_insn *i)
+{
+	const int32_t value = imm_of(d);
+	const uint8_t which = which_of(d);
+
+	if (which == 7) {
+		compare(d, i);
+		return;
+	}
+	i->writes = rm_register(d, t);
+	if (!is_wide(d) || d->opcode == 0x80 || mod_of(d) != 3 || value == INT32_MIN ||
+	    (which != 0 && which != 5 && which != 4))
+		return;
+	i->op = which == 4 ? X86_AND : X86_ADD;
+	i->reg = rm_of(d);
+	i->disp = which == 5 ? -value : value;
+}
+
+static void constant(const struct x86_decoder *d, uint8_t reg, struct x86_insn *i)
+{
+	uint32_t high;
+
+	if (d->operand16 && !is_wide(d))
+		return;
+	memcpy(&high, d->code + d->imm_at + sizeof high, sizeof high);
+	i->reg = reg;
+	i->disp = imm_of(d);
+	i->op = i->disp >= 0 && (d->imm_bytes < 8 || !high) ? X86_CONSTANT : X86_OTHER;
+}
+
+/* Of the group, there is only `mov`, and instructions of transactions. */
+static void move_immediate(const struct x86_decoder *d, struct x86_insn *i)
+{
+	if (which_of(d))
+		i->writes = AX;
+	else if (d->opcode == 0xc7 && mod_of(d) == 3)
+		constant(d, rm_of(d), i);
+}
+
+static void move(const struct x86_decoder *d, struct x86_insn *i)
+{
+	const bool loads = d->opcode == 0x8b;
+
+	if (!is_wide(d))
+		return;
+	i->reg = loads || mod_of(d) != 3 ? reg_of(d) : rm_of(d);
+	i->base = mod_of(d) != 3 ? base_of(d) : loads ? rm_of(d) : reg_of(d);
+	i->disp = disp_of(d);
+	if (mod_of(d) == 3)
+		i->op = X86_MOVE;
+	else if (is_simple(d))
+		i->op = loads ? X86_LOAD : X86_STORE;
+}
+
+static void lea(const struct x86_decoder *d, struct x86_insn *i)
+{
+	const bool simple = is_simple(d);
+
+	if (!is_wide(d) || !(simple || (is_rip_relative(d) && !d->address32)))
+		return;
+	i->op = simple ? X86_LEA : X86_ADDRESS;
+	i->reg = reg_of(d);
+	i->base = simple ? base_of(d) : X86_IP;
+	i->disp = disp_of(d);
+}
+
+static void extend(const struct x86_decoder *d, struct x86_insn *i)
+{
+	if (!is_wide(d) || !has_index(d) || d->sib >> 6 != 2 || lacks_base(d) || disp_of(d))
+		return;
+	i->op = X86_TABLE_ENTRY;
+	i->reg = reg_of(d);
+	i->base = base_of(d);
+}
+
+/* Of instructions whose effect depends on more than the opcode, besides moves. */
+static void effect_of_group(const struct x86_decoder *d, const struct traits *t, struct x86_insn *i)
+{
+	const uint8_t which = which_of(d);
+
+	switch (t->meaning) {
+	case M_POP_RM:
+		push_pop(d, X86_POP, mod_of(d) == 3 ? rm_of(d) : X86_NO_REG, i);
+		break;
+	case M_NOP:
+		i->op = d->rep ? X86_OTHER : X86_NOP;
+		break;
+	case M_NOP_OR_EXCHANGE:
+		if (!(d->rex & 1)) {
+			i->op = X86_NOP;
+			i->writes = 0;
+		}
+		break;
+	case M_GROUP1:
+		group1(d, t, i);
+		break;
+	case M_GROUP3:
+		i->writes = which < 2 ? 0 : which < 4 ? rm_register(d, t) : AX | DX;
+		break;
+	case M_GROUP4:
+		i->writes = rm_register(d, t);
+		break;
+	case M_GROUP5:
+		group5(d, t, i);
+		break;
+	case M_BIT_TEST:
+		i->writes = which == 4 ? 0 : rm_register(d, t);
+		break;
+	case M_SHADOW_STACK: /* also endbr64, which is not padding */
+		i->op = d->rep ? X86_OTHER : X86_NOP;
+		i->writes = d->rep && which == 1 ? rm_register(d, t) : 0;
+		break;
+	case M_SEGMENT_BASE:
+		i->writes = d->rep ? rm_register(d, t) : 0;
+		break;
+	case M_MOVE_FROM_VECTOR:
+		i->writes = d->rep ? 0 : rm_register(d, t);
 		break;
 	default:
 		break;
 	}
 }
 
-/* 64-bit moves and additions, where a memory operand has a base register and no index. */
-static void meaning_data(const struct x86_decoder *d, struct x86_insn *i)
+/* Sets what follows from the meaning of the opcode, besides the registers that its traits name. */
+static void effect(const struct x86_decoder *d, const struct traits *t, struct x86_insn *i)
 {
-	const bool wide = d->rex & 8,
-		   simple = d->mod != 3 && !d->index && !d->rip && d->base != X86_NO_REG && !d->address32;
-	uint8_t c = d->opcode;
+	static const uint8_t ops[] = {
+		[M_PUSH] = X86_PUSH,
+		[M_PUSH_LOW] = X86_PUSH,
+		[M_POP] = X86_POP,
+		[M_POP_LOW] = X86_POP,
+		[M_POP_RM] = X86_POP,
+		[M_JUMP] = X86_JUMP,
+		[M_BRANCH] = X86_BRANCH,
+		[M_CALL] = X86_CALL,
+		[M_SYSCALL] = X86_CALL_FAR_AWAY,
+		[M_RETURN] = X86_RETURN,
+		[M_LEAVE] = X86_LEAVE,
+		[M_TRAP] = X86_TRAP,
+		[M_MOVE_FROM_VECTOR] = X86_OTHER,
+	};
 
-	if (((c == 0x81 || c == 0x83 || c == 0x80) && (d->reg & 7) == 7) || c == 0x3d || c == 0x3c) {
-		i->op = X86_COMPARE;
-		i->disp = c != 0x81 && c != 0x3d	  ? (int8_t)d->imm
-			  : d->operand16 && !(d->rex & 8) ? (int16_t)d->imm
-							  : (int32_t)d->imm;
-	} else if (((c & 0xf8) == 0xb8 || (c == 0xc7 && d->mod == 3 && !(d->reg & 7))) &&
-		   (!d->operand16 || wide)) {
-		i->op = d->imm <= INT32_MAX ? X86_CONSTANT : X86_OTHER;
-		i->reg = c == 0xc7 ? d->rm : (uint8_t)((c & 7) | (d->rex & 1) << 3);
-		i->disp = (int32_t)d->imm;
+	i->op = ops[t->meaning];
+	switch ((enum meaning)t->meaning) {
+	case M_NONE:
+	case M_SYSCALL:
+	case M_RETURN:
+	case M_LEAVE:
+	case M_TRAP:
+		break;
+	case M_PUSH:
+	case M_POP:
+		push_pop(d, i->op, X86_NO_REG, i);
+		break;
+	case M_PUSH_LOW:
+	case M_POP_LOW:
+		push_pop(d, i->op, low_of(d), i);
+		break;
+	case M_JUMP:
+	case M_BRANCH:
+	case M_CALL:
+		i->disp = imm_of(d);
+		break;
+	case M_COMPARE:
+		compare(d, i);
+		break;
+	case M_CONSTANT:
+		constant(d, low_of(d), i);
+		break;
+	case M_MOVE:
+		move(d, i);
+		break;
+	case M_MOVE_IMMEDIATE:
+		move_immediate(d, i);
+		break;
+	case M_EXTEND:
+		extend(d, i);
+		break;
+	case M_LEA:
+		lea(d, i);
+		break;
+	default:
+		effect_of_group(d, t, i);
 	}
-	if (!wide)
+}
+
+/* Whether the opcode has no such instruction, by the number in ModRM. */
+static bool lacks(const struct x86_decoder *d, uint8_t meaning)
+{
+	const uint8_t which = which_of(d);
+
+	if (meaning == M_MOVE_IMMEDIATE) /* the last is for transactions */
+		return which && !(which == 7 && mod_of(d) == 3 && (rm_of(d) & 7) == 0);
+	return (meaning == M_GROUP4 && which > 1) || (meaning == M_POP_RM && which);
+}
+
+/* The rest of an instruction whose opcode has these traits. `n`: bytes that there are of it. */
+static inline void decode_rest(struct x86_insn *i, struct x86_decoder *d, const struct traits *t, size_t n)
+{
+	if (t->flags & MODRM)
+		parse_modrm(d);
+	parse_immediate(d, t->immediate);
+	if (d->bad || t->flags & BAD || d->at > n || lacks(d, t->meaning))
 		return;
-	if (c == 0x63 && d->index && d->scale == 4 && d->base != X86_NO_REG && !d->disp) {
-		i->op = X86_TABLE_ENTRY;
-		i->reg = d->reg;
-		i->base = d->base;
-	} else if ((c == 0x81 || c == 0x83) && d->mod == 3) {
-		int64_t value = c == 0x83 ? (int8_t)d->imm : (int32_t)d->imm;
-		uint8_t which = d->reg & 7;
-
-		if ((which != 0 && which != 5 && which != 4) || value == INT32_MIN)
-			return;
-		i->op = which == 4 ? X86_AND : X86_ADD;
-		i->reg = d->rm;
-		i->disp = (int32_t)(which == 5 ? -value : value);
-	} else if (c == 0x89 || c == 0x8b) {
-		i->reg = c == 0x8b || d->mod != 3 ? d->reg : d->rm;
-		i->base = d->mod != 3 ? d->base : c == 0x8b ? d->rm : d->reg;
-		i->disp = d->disp;
-		if (d->mod == 3)
-			i->op = X86_MOVE;
-		else if (simple)
-			i->op = c == 0x8b ? X86_LOAD : X86_STORE;
-	} else if (c == 0x8d && simple) {
-		i->op = X86_LEA;
-		i->reg = d->reg;
-		i->base = d->base;
-		i->disp = d->disp;
-	} else if (c == 0x8d && d->rip && !d->address32) {
-		i->op = X86_ADDRESS;
-		i->reg = d->reg;
-		i->base = X86_IP;
-		i->disp = d->disp;
-	}
+	i->len = (uint8_t)d->at;
+	i->writes = writes(d, t);
+	effect(d, t, i);
 }
 
-static void meaning_one(const struct x86_decoder *d, struct x86_insn *i)
+static __attribute__((noinline)) void decode_prefixed(struct x86_insn *i, const uint8_t *code, size_t n)
 {
-	uint8_t c = d->opcode, low = (uint8_t)((c & 7) | (d->rex & 1) << 3);
+	struct x86_decoder d = {.code = code};
+	const struct traits t = prefixes(&d);
 
-	if ((c & 0xf0) == 0x50) {
-		i->op = c < 0x58 ? X86_PUSH : X86_POP;
-		i->reg = low;
-		i->writes = c < 0x58 ? 0 : BIT(low);
-	} else if (c == 0x68 || c == 0x6a || c == 0x9c) {
-		i->op = X86_PUSH;
-		i->reg = X86_NO_REG;
-	} else if (c == 0x9d || c == 0x8f) {
-		i->op = X86_POP;
-		i->reg = c == 0x8f && d->mod == 3 ? d->rm : X86_NO_REG;
-	} else if ((c & 0xf0) == 0x70 || (c >= 0xe0 && c <= 0xe3)) {
-		i->op = X86_BRANCH;
-		i->disp = (int8_t)d->imm;
-	} else if (c == 0xeb || c == 0xe9 || c == 0xe8) {
-		i->op = c == 0xe8 ? X86_CALL : X86_JUMP;
-		i->disp = c == 0xeb ? (int8_t)d->imm : (int32_t)d->imm;
-	} else if (c == 0xc3 || c == 0xc2) {
-		i->op = X86_RETURN;
-	} else if (c == 0xc9) {
-		i->op = X86_LEAVE;
-	} else if (c == 0xcc || c == 0xf4) {
-		i->op = X86_TRAP;
-	} else if (c == 0x90 && !(d->rex & 1)) {
-		i->op = X86_NOP;
-		i->writes = 0;
-	} else if (c == 0xff) {
-		meaning_group5(d, i);
+	decode_rest(i, &d, &t, n);
+}
+
+/* `code` has WINDOW_BYTES, of which `n` count. Most instructions have no other prefix than REX. */
+static inline void decode(struct x86_insn *i, const uint8_t *code, size_t n)
+{
+	const bool has_rex = (code[0] & 0xf0) == 0x40, escaped = code[has_rex] == 0x0f;
+	const unsigned at = has_rex + escaped;
+	const struct traits *t = &common_traits[escaped][code[at]];
+
+	if (t->flags & PREFIX) {
+		decode_prefixed(i, code, n);
 	} else {
-		meaning_data(d, i);
+		struct x86_decoder d = {.code = code,
+					.map = escaped ? MAP_0F : MAP_ONE,
+					.opcode = code[at],
+					.rex = has_rex ? code[0] : 0,
+					.at = at + 1};
+
+		decode_rest(i, &d, t, n);
 	}
 }
 
-static void meaning(const struct x86_decoder *d, struct x86_insn *i)
+/* The same where less than WINDOW_BYTES are left. */
+static __attribute__((noinline)) void decode_last(struct x86_insn *i, const uint8_t *code, size_t n)
 {
-	uint8_t c = d->opcode;
+	uint8_t window[WINDOW_BYTES] = {0};
 
-	if (d->map == MAP_ONE) {
-		meaning_one(d, i);
-	} else if (d->map == MAP_0F && !d->vector) {
-		if ((c & 0xf0) == 0x80) {
-			i->op = X86_BRANCH;
-			i->disp = (int32_t)d->imm;
-		} else if (c == 0x0b || c == 0xb9) {
-			i->op = X86_TRAP;
-		} else if (c == 0x05) {
-			i->op = X86_CALL_FAR_AWAY;
-		} else if ((c == 0x1e || c == 0x1f) &&
-			   !d->rep) { /* with this prefix it is endbr64, which is not padding */
-			i->op = X86_NOP;
-		}
-	}
+	memcpy(window, code, n);
+	decode(i, window, n < X86_MAX_BYTES ? n : X86_MAX_BYTES);
 }
 
-/* Sets all fields but the length, which becomes 0 if the instruction is not supported. */
-static void effect(const struct x86_decoder *d, struct x86_insn *i)
+__attribute__((flatten)) void x86_read(struct x86_insn *ret, const uint8_t *code, size_t n)
 {
-	i->writes = writes(d);
-	meaning(d, i);
-	if ((i->op == X86_PUSH || i->op == X86_POP) && d->operand16 && !(d->rex & 8))
-		i->len = 0; /* two bytes */
+	*ret = (struct x86_insn){.reg = X86_NO_REG, .base = X86_NO_REG};
+	if (n < WINDOW_BYTES)
+		decode_last(ret, code, n);
+	else
+		decode(ret, code, X86_MAX_BYTES);
 }
 
-struct x86_insn x86_decode(const uint8_t *code, size_t n)
+static bool is_prefix(uint8_t c)
 {
-	struct x86_decoder d = {.code = code, .n = n < X86_MAX_BYTES ? n : X86_MAX_BYTES};
-	struct x86_insn i = {.reg = X86_NO_REG, .base = X86_NO_REG};
-
-	opcode(&d);
-	if (!d.bad)
-		body(&d);
-	if (d.bad)
-		return i;
-	i.len = (uint8_t)d.at;
-	effect(&d, &i);
-	return i;
+	return common_traits[MAP_ONE][c].flags & PREFIX;
 }
 
-uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at)
+/* False for nearly all instructions that are none. */
+static bool may_be_nop(const uint8_t *code, size_t n)
 {
-	while (at < n) {
-		struct x86_insn insn;
+	const uint8_t second = n > 1 ? code[1] : 0;
 
-		if (code[at] == 0 || code[at] == 0xcc) {
-			at++;
-			continue;
-		}
-		insn = x86_decode(code + at, n - at);
-		if (insn.op != X86_NOP)
-			break;
-		at += insn.len;
-	}
-	return at;
+	if (code[0] == 0x0f)
+		return (second & 0xfe) == 0x1e;
+	return code[0] == 0x90 || (is_prefix(code[0]) && (second == 0x90 || is_prefix(second)));
 }
 
 uint32_t x86_nops(const uint8_t *code, uint32_t n)
 {
 	uint32_t at = 0;
 
-	while (at < n) {
-		struct x86_insn insn = x86_decode(code + at, n - at);
+	while (at < n && may_be_nop(code + at, n - at)) {
+		const struct x86_insn insn = x86_decode(code + at, n - at);
 
 		if (insn.op != X86_NOP)
 			break;
@@ -622,9 +907,24 @@ uint32_t x86_nops(const uint8_t *code, uint32_t n)
 	return at;
 }
 
+uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at)
+{
+	uint32_t nops;
+
+	do {
+		while (at < n && (code[at] == 0 || code[at] == 0xcc))
+			at++;
+		nops = x86_nops(code + at, n - at);
+		at += nops;
+	} while (nops);
+	return at;
+}
+
 bool x86_ends_with_nop(const uint8_t *code, size_t end)
 {
 	for (size_t len = 2; len <= X86_MAX_BYTES && len <= end; len++) {
+		if (!may_be_nop(code + end - len, len))
+			continue;
 		const struct x86_insn insn = x86_decode(code + end - len, len);
 
 		if (insn.op == X86_NOP && insn.len == len)

@@ -67,7 +67,18 @@ struct x86_insn {
 };
 
 /* Decodes the instruction at `code`, where `n` bytes are available. */
-struct x86_insn x86_decode(const uint8_t *code, size_t n);
+void x86_read(struct x86_insn *ret, const uint8_t *code, size_t n);
+/*
+ * The same. A function that returned the structure in registers would put it together from its fields in
+ * memory, which takes the processor longer than the decoding.
+ */
+static inline struct x86_insn x86_decode(const uint8_t *code, size_t n)
+{
+	struct x86_insn insn;
+
+	x86_read(&insn, code, n);
+	return insn;
+}
 /* The first offset >= `at` that is not padding: nops of any length, int3, zeros. */
 uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at);
 /* The length of the nops at `code`. Nops, unlike other padding, may be executed. */
