@@ -58,6 +58,7 @@ def start_programs(s):
     start("python", [shutil.which("python3"), "-c", PYTHON])
     start("perl", ["perl", "-e", PERL])
     start("sqlite", ["sqlite3", ":memory:", SQL])
+    start("node", ["node", "-e", programs.NODE])  # its code is in no list; the script itself is compiled while it runs
     start("gospin", [gospin, programs.LIFE])
     for depth in DEPTHS:
         start(f"deep{depth}", [shutil.copy(deep, s.path(f"deep{depth}")), str(depth), programs.LIFE])
@@ -87,7 +88,7 @@ def check_recursion(s, samples, depth):
 
 def body(s):
     s.need_root()
-    s.need("openssl", "python3", "perl", "sqlite3")
+    s.need("openssl", "python3", "perl", "sqlite3", "node")
     s.need_proflet()
     collector = Collector(s)
     recorder = Recorder(s, collector)
