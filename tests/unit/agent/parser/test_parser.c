@@ -74,9 +74,9 @@ static int run_silence(struct parser_job *job)
 
 static int run_spin(struct parser_job *job)
 {
-	for (volatile unsigned i = 0; job; i++)
+	for (volatile unsigned i = 1; i; i |= 1)
 		;
-	return 0;
+	return job->n_fds ? 0 : -EIO;
 }
 
 /* Each way out of the sandbox; the request is its number. 0: it is open. */
