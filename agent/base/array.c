@@ -5,8 +5,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define FIRST_CAP 8u
+#define LARGE_BYTES (256u << 10) /* what malloc maps apart, and gives back when it is freed */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
+#endif
 
 int array_resize(void *items, size_t n, size_t size)
 {
@@ -34,6 +40,16 @@ int array_reserve(void *items, size_t *cap, size_t n, size_t size)
 		return -ENOMEM;
 	*cap = more_cap;
 	return 0;
+}
+
+void *array_zeroed(size_t n, size_t size)
+{
+	void *items = calloc(n, size);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), skip = -(uintptr_t)items & (page - 1);
+
+	if (items && n * size >= LARGE_BYTES) /* an error means page by page */
+		(void)madvise((char *)items + skip, (n * size - skip) & ~(page - 1), MADV_POPULATE_WRITE);
+	return items;
 }
 
 size_t array_first_from(const uint64_t *values, size_t n, uint64_t value)

@@ -21,6 +21,12 @@ int array_reserve(void *items, size_t *cap, size_t n, size_t size);
  * of items that will follow, or down to the number in use. 0, or -ENOMEM: items is unchanged.
  */
 int array_resize(void *items, size_t n, size_t size);
+/*
+ * Allocates `n` items (not 0) of zeros, for an array that is going to be written all over: all pages of a
+ * large one are taken at once, which costs less than a page fault or two for each. NULL: no memory. Release
+ * it with free().
+ */
+void *array_zeroed(size_t n, size_t size);
 
 /*
  * Index of the first of n items for which `condition`, an expression of the index `i`, is true; n: it is for

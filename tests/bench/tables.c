@@ -2,7 +2,7 @@
 /*
  * Compiles the unwind tables of ELF files again and again, in one thread, and times the parts. usage:
  *
- *	bench_tables REPEATS < PATHS
+ *	bench_tables REPEATS [analysis] < PATHS
  *
  * One line a file, TAB separated: path, 0 or the error, rows, rules, blocks, bytes, bytes as the arena places
  * them, then median, least and most nanoseconds of this thread's CPU for image → rows, for rows → blocks, and
@@ -16,6 +16,8 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/elf/code/asmrows.h"
+#include "agent/elf/code/flow.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/unwind_table.h"
 #include "agent/unwind/block.h"
@@ -106,16 +108,66 @@ static void measure(const char *path, struct pass *passes, uint64_t *sorted, siz
 	fflush(stdout);
 }
 
+/* --- analysis of code */
+
+struct analysed {
+	uint64_t end; /* of the last instruction */
+	struct elf_rule rule;
+	size_t rows, instructions;
+};
+
+static void count_instruction(uint64_t va, unsigned bytes, const struct flow_state *state, void *data)
+{
+	const struct elf_rule rule = flow_rule(state);
+	struct analysed *a = data;
+
+	a->rows += va != a->end || memcmp(&rule, &a->rule, sizeof(rule)) != 0;
+	a->instructions++;
+	a->rule = rule;
+	a->end = va + bytes;
+}
+
+static int analyse(int fd, const struct code_observer *observer, uint64_t *ns)
+{
+	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
+	int r = elf_image_open(&img, fd);
+	uint64_t begin = clock_thread_cpu_ns();
+
+	if (r == 0)
+		r = asmrows_observe(img, observer);
+	*ns = clock_thread_cpu_ns() - begin;
+	return r;
+}
+
+static void measure_analysis(const char *path, struct pass *passes, uint64_t *sorted, size_t n)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct analysed a = {0};
+	const struct code_observer observer = {count_instruction, &a};
+	int r = fd < 0 ? -errno : analyse(fd, &observer, &passes[0].ns[PART_ROWS]);
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = analyse(fd, NULL, &passes[i].ns[PART_ROWS]);
+	printf("%s\t%d", path, r);
+	if (r == 0) {
+		printf("\t%zu\t%zu", a.rows, a.instructions);
+		print_part(passes, sorted, n, PART_ROWS);
+	}
+	putchar('\n');
+	fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
-	size_t n = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
+	const bool analysis = argc == 3 && strcmp(argv[2], "analysis") == 0;
+	size_t n = argc == 2 || analysis ? strtoul(argv[1], NULL, 10) : 0;
 	_cleanup_free_ struct pass *passes = NULL;
 	_cleanup_free_ uint64_t *sorted = NULL;
 	_cleanup_free_ char *path = NULL;
 	size_t cap = 0;
 
 	if (n < 1 || n > 10000) {
-		fprintf(stderr, "usage: bench_tables REPEATS < PATHS, 1 to 10000\n");
+		fprintf(stderr, "usage: bench_tables REPEATS [analysis] < PATHS, 1 to 10000\n");
 		return 2;
 	}
 	passes = calloc(n, sizeof(*passes));
@@ -124,7 +176,7 @@ int main(int argc, char **argv)
 		return 1;
 	while (getline(&path, &cap, stdin) > 0) {
 		path[strcspn(path, "\n")] = '\0';
-		measure(path, passes, sorted, n);
+		(analysis ? measure_analysis : measure)(path, passes, sorted, n);
 	}
 	return ferror(stdin) ? 1 : 0;
 }

@@ -39,10 +39,11 @@ static int emit_known(struct row_spans *spans, const struct analysed *c, uint32_
 	int r = 0;
 
 	for (; r == 0 && (len = code_sweep_insn(c->sweep, *off, &state)); *off += len) {
-		const struct elf_rule rule = flow_rule(state);
+		if (state != last) {
+			const struct elf_rule rule = flow_rule(state);
 
-		if (state != last)
 			r = cfi_output_add(&spans->out, *off - start, &rule);
+		}
 		last = state;
 	}
 	return r < 0 ? r : row_spans_add(spans, c->piece->va + start, c->piece->va + *off, first, ELF_CODE);

@@ -17,6 +17,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/code/asmrows.h"
@@ -98,6 +99,9 @@ static bool are_enough(const struct marks *m)
 static bool find_marks(const uint8_t *code, uint32_t n, uint32_t from, struct marks *m)
 {
 	*m = (struct marks){0};
+	/* the only search in most code: there must be a return, and it is rare elsewhere */
+	if (from >= n || !memmem(code + from, n - from, "\xff\x65\x00", 3))
+		return false;
 	for (uint32_t i = from; i < n; i++) {
 		const enum mark mark = mark_at(code + i, n - i);
 

@@ -10,6 +10,7 @@
  */
 #include "agent/elf/code/jump_table.h"
 
+#include "agent/elf/code/piece.h"
 #include "agent/elf/file/elf_image.h"
 
 #define BELOW 2 /* conditions of jumps behind the comparison, for numbers without sign */
@@ -17,22 +18,55 @@
 #define NOT_ABOVE 6
 #define ABOVE 7
 
-/* The number of entries that the code admits; JUMP_TABLE_MAX when it is not seen. */
-static uint32_t bound(const struct jump_context *c)
+static uint32_t context_length(const struct jump_context *c)
 {
-	for (unsigned i = c->n; i-- > 0;) {
-		const struct x86_insn *compare = &c->insns[i], *branch = &c->insns[i + 1];
-		uint32_t most;
+	return c->n < JUMP_TABLE_INSNS ? c->n : JUMP_TABLE_INSNS;
+}
 
-		if (compare->op != X86_COMPARE || i + 1 == c->n || branch->op != X86_BRANCH)
+/* The offset of the instruction that is this many before the jump. */
+static uint32_t offset_before(const struct jump_context *c, uint32_t before)
+{
+	return c->off[(c->n - 1 - before) % JUMP_TABLE_INSNS];
+}
+
+/* The instruction there. It is decoded again: such jumps are few. */
+static struct x86_insn insn_before(const struct code_piece *piece, const struct jump_context *c,
+				   uint32_t before)
+{
+	const uint32_t off = offset_before(c, before);
+
+	return x86_decode(piece->code + off, piece->n - off);
+}
+
+/*
+ * The condition of a conditional jump of this length, the low four bits of its opcode; X86_NO_REG: it has
+ * none, as loop.
+ */
+static uint8_t condition(const uint8_t *code, uint8_t len)
+{
+	if (len >= 6 && code[len - 6] == 0x0f)
+		return code[len - 5] & 15;
+	return (code[len - 2] & 0xf0) == 0x70 ? code[len - 2] & 15 : X86_NO_REG;
+}
+
+/* The number of entries that the code admits; JUMP_TABLE_MAX when it is not seen. */
+static uint32_t bound(const struct code_piece *piece, const struct jump_context *c)
+{
+	struct x86_insn branch = insn_before(piece, c, 0);
+
+	for (uint32_t i = 1; i < context_length(c); i++) {
+		const struct x86_insn compare = insn_before(piece, c, i), next = branch;
+		uint8_t when;
+
+		branch = compare;
+		if (compare.op != X86_COMPARE || next.op != X86_BRANCH)
 			continue;
-		if (branch->reg != ABOVE && branch->reg != NOT_ABOVE && branch->reg != BELOW &&
-		    branch->reg != NOT_BELOW)
+		when = condition(piece->code + offset_before(c, i - 1), next.len);
+		if (when != ABOVE && when != NOT_ABOVE && when != BELOW && when != NOT_BELOW)
 			continue;
-		if (compare->disp < 0 || compare->disp >= (int32_t)JUMP_TABLE_MAX)
+		if (compare.disp < 0 || compare.disp >= (int32_t)JUMP_TABLE_MAX)
 			return JUMP_TABLE_MAX;
-		most = (uint32_t)compare->disp;
-		return branch->reg == ABOVE || branch->reg == NOT_ABOVE ? most + 1 : most;
+		return (uint32_t)compare.disp + (when == ABOVE || when == NOT_ABOVE);
 	}
 	return JUMP_TABLE_MAX;
 }
@@ -74,19 +108,23 @@ static uint32_t read_distances(const struct elf_image *img, uint64_t table, uint
 	return i;
 }
 
-uint32_t jump_table_read(const struct elf_image *img, const struct jump_context *c, uint64_t low,
-			 uint64_t high, uint64_t ret[JUMP_TABLE_MAX], bool *ret_bounded)
+uint32_t jump_table_read(const struct code_piece *piece, const struct jump_context *c,
+			 uint64_t ret[JUMP_TABLE_MAX], bool *ret_bounded)
 {
-	const struct x86_insn *jump = &c->insns[c->n - 1];
-	const uint32_t most = bound(c);
-	uint8_t base = X86_NO_REG;
+	const uint64_t low = piece->va, high = piece->va + piece->n;
+	const struct x86_insn jump = insn_before(piece, c, 0);
+	const uint32_t most = bound(piece, c);
 
 	*ret_bounded = most < JUMP_TABLE_MAX;
-	if (jump->reg != X86_NO_REG && jump->disp > 0)
-		return read_addresses(img, (uint64_t)jump->disp, most, low, high, ret);
-	for (unsigned i = c->n; i-- > 0 && base == X86_NO_REG;)
-		if (c->insns[i].op == X86_TABLE_ENTRY)
-			base = c->insns[i].base;
-	return base < X86_REGS && c->loaded[base] ? read_distances(img, c->loaded[base], most, low, high, ret)
-						  : 0;
+	if (jump.reg != X86_NO_REG && jump.disp > 0)
+		return read_addresses(piece->img, (uint64_t)jump.disp, most, low, high, ret);
+	for (uint32_t i = 0; i < context_length(c); i++) {
+		const struct x86_insn entry = insn_before(piece, c, i);
+
+		if (entry.op == X86_TABLE_ENTRY)
+			return c->loaded[entry.base] ? read_distances(piece->img, c->loaded[entry.base], most,
+								      low, high, ret)
+						     : 0;
+	}
+	return 0;
 }

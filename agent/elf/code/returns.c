@@ -25,7 +25,7 @@ int code_returns_init(struct code_returns *r, const struct code_piece *piece)
 {
 	r->piece = *piece;
 	r->answers = calloc(piece->n, sizeof *r->answers);
-	r->marks = calloc(piece->n, sizeof *r->marks);
+	r->marks = array_zeroed(piece->n, sizeof *r->marks);
 	r->budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
 	return r->answers && r->marks ? 0 : -ENOMEM;
 }
@@ -100,9 +100,12 @@ static const struct code_start *start_at(const struct code_returns *r, int64_t o
 
 static bool is_start(const struct code_returns *r, int64_t off)
 {
-	const struct code_start *start = start_at(r, off);
+	const struct code_start *start;
 
-	return r->answers[off] || (start && start->certain);
+	if (r->answers[off])
+		return true;
+	start = start_at(r, off);
+	return start && start->certain;
 }
 
 /* Behind the padding at `off`, if a function may begin there; else 0. */

@@ -25,14 +25,21 @@ void code_states_fini(struct code_states *s)
 	*s = (struct code_states){0};
 }
 
+/* Two independent chains of multiplications; the last bytes count twice. */
 static uint32_t state_hash(const struct flow_state *state)
 {
-	const uint32_t *words = (const uint32_t *)state;
-	uint32_t h = 2166136261u;
+	const char *bytes = (const char *)state;
+	uint64_t a = 0, b = 0, v[2];
 
-	for (size_t i = 0; i < sizeof *state / sizeof *words; i++)
-		h = (h ^ words[i]) * 16777619u;
-	return h ^ h >> 15;
+	for (size_t i = 0; i < sizeof *state; i += sizeof v) {
+		const size_t at = i + sizeof v <= sizeof *state ? i : sizeof *state - sizeof v;
+
+		memcpy(v, bytes + at, sizeof v);
+		a = (a ^ v[0]) * 0x9e3779b97f4a7c15u;
+		b = (b ^ v[1]) * 0xc2b2ae3d27d4eb4fu;
+	}
+	a ^= b ^ b >> 29;
+	return (uint32_t)(a ^ a >> 32);
 }
 
 static bool same_state(const struct flow_state *a, const struct flow_state *b)
@@ -78,7 +85,11 @@ uint32_t code_states_add(struct code_states *s, const struct flow_state *state)
 
 bool code_states_same_rule(const struct code_states *s, uint32_t a, uint32_t b)
 {
-	const struct elf_rule x = flow_rule(&s->v[a]), y = flow_rule(&s->v[b]);
+	struct elf_rule x, y;
 
-	return a == b || memcmp(&x, &y, sizeof x) == 0;
+	if (a == b)
+		return true;
+	x = flow_rule(&s->v[a]);
+	y = flow_rule(&s->v[b]);
+	return memcmp(&x, &y, sizeof x) == 0;
 }

@@ -43,6 +43,7 @@
 #define TRIES_GUESS 2
 #define BEHIND_BYTES 256 /* behind the last known instruction, in which more of the function may be */
 #define ROUNDS_MAX 4
+#define STEPS 512u	   /* that are remembered; a power of two */
 #define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
@@ -67,6 +68,13 @@ struct callee {
 	uint32_t returned, contradicted;
 };
 
+/* What an instruction does to a state. */
+struct known_step {
+	uint32_t state; /* before it; NO_STATE: the entry is empty */
+	uint32_t what, disp, writes;
+	uint32_t behind;
+};
+
 struct offsets {
 	uint32_t *v;
 	size_t n, cap;
@@ -77,6 +85,7 @@ struct code_sweep {
 	struct code_returns returns;
 	struct place *places;
 	struct code_states states;
+	struct known_step steps[STEPS]; /* found out before, by their hash */
 	struct offsets known, pointers; /* to be followed */
 	bool no_memory;
 	uint64_t budget;		/* instructions that may still be followed */
@@ -114,7 +123,7 @@ void code_sweep_free(struct code_sweep *s)
 
 static void offsets_add(struct code_sweep *s, struct offsets *o, uint32_t off)
 {
-	if (array_reserve(&o->v, &o->cap, o->n + 1, sizeof *o->v) < 0)
+	if (o->n == o->cap && array_reserve(&o->v, &o->cap, o->n + 1, sizeof *o->v) < 0)
 		s->no_memory = true;
 	else
 		o->v[o->n++] = off;
@@ -260,40 +269,61 @@ static void go(struct code_sweep *s, uint32_t off, int64_t target, uint32_t stat
 }
 
 /* Behind a loop that touches each page of a large frame: cmp reg, rsp; jne. */
-static void note_equal(const struct code_sweep *s, uint32_t off, struct flow_state *state)
+static bool note_equal(const struct code_sweep *s, uint32_t off, struct flow_state *state)
 {
 	const uint8_t *code = s->piece.code + off;
 	uint8_t a, b, other;
 
-	if (s->context.n < 2 || s->context.insns[s->context.n - 2].len != 3 || off < 3 ||
+	if (jump_context_before(&s->context) != 3 || off < 3 ||
 	    !(code[0] == 0x75 || (code[0] == 0x0f && code[1] == 0x85)) || (code[-3] & 0xf8) != 0x48 ||
 	    code[-2] != 0x39 || code[-1] >> 6 != 3)
-		return;
+		return false;
 	a = (uint8_t)((code[-1] >> 3 & 7) | (code[-3] & 4) << 1);
 	b = (uint8_t)((code[-1] & 7) | (code[-3] & 1) << 3);
 	other = a == X86_SP ? b : a;
 	if ((a != X86_SP && b != X86_SP) || !(state->known >> other & 1))
-		return;
+		return false;
 	state->known |= 1u << X86_SP;
 	state->reg[X86_SP] = state->reg[other];
+	return true;
+}
+
+/* The index of the state behind an instruction that has an effect on the one of this index. */
+static uint32_t step(struct code_sweep *s, uint32_t index, const struct x86_insn *insn)
+{
+	const bool calls = insn->op == X86_CALL || insn->op == X86_CALL_FAR_AWAY;
+	const uint32_t disp = calls ? 0 : (uint32_t)insn->disp;
+	const uint32_t what = insn->op | (uint32_t)insn->reg << 8 | (uint32_t)insn->base << 16;
+	const uint32_t h = (index * 0x9e3779b1u ^ what * 0x85ebca6bu ^ disp * 0xc2b2ae35u) + insn->writes;
+	struct known_step *known = &s->steps[(h ^ h >> 15) % STEPS];
+	struct flow_state state;
+
+	if (known->state == index && known->what == what && known->disp == disp &&
+	    known->writes == insn->writes)
+		return known->behind;
+	state = s->states.v[index];
+	*known = (struct known_step){index, what, disp, insn->writes, LOST_STATE};
+	if (flow_step(&state, insn))
+		known->behind = state_add(s, &state);
+	return known->behind;
 }
 
 /* The index of the state behind the instruction. */
 static uint32_t state_behind(struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
 {
-	uint32_t index = s->places[off].state;
-	struct flow_state state;
+	const uint32_t index = s->places[off].state;
 
 	if (index == LOST_STATE)
 		return LOST_STATE;
-	if (insn->op != X86_BRANCH && flow_ignores(&s->states.v[index], insn))
-		return index;
-	state = s->states.v[index];
-	if (insn->op == X86_BRANCH)
-		note_equal(s, off, &state);
-	else if (!flow_step(&state, insn))
-		return LOST_STATE;
-	return state_add(s, &state);
+	if (insn->op == X86_BRANCH) {
+		struct flow_state state;
+
+		if (off < 2 || s->piece.code[off - 2] != 0x39)
+			return index;
+		state = s->states.v[index];
+		return note_equal(s, off, &state) ? state_add(s, &state) : index;
+	}
+	return flow_ignores(&s->states.v[index], insn) ? index : step(s, index, insn);
 }
 
 /* Continues behind the instruction. */
@@ -388,7 +418,8 @@ static bool enlarges_frame(const struct code_sweep *s, uint32_t off)
 		default:
 			return false;
 		}
-		if (!insn.len || !flow_step(&state, &insn) || !(state.known & 1u << X86_SP))
+		if (!insn.len || (!flow_ignores(&state, &insn) && !flow_step(&state, &insn)) ||
+		    !(state.known & 1u << X86_SP))
 			return false;
 		off += insn.len;
 	}
@@ -475,8 +506,7 @@ static void jump_away(struct code_sweep *s, uint32_t off, const struct x86_insn 
 	if (code_returns_slot(&s->returns, off, insn) == RETURNS_NEVER)
 		return;
 	if (s->piece.img)
-		n = jump_table_read(s->piece.img, &s->context, s->piece.va, s->piece.va + s->piece.n, targets,
-				    &bounded);
+		n = jump_table_read(&s->piece, &s->context, targets, &bounded);
 	for (uint32_t i = 0; i < n; i++)
 		if (!is_covered(s, (uint32_t)(targets[i] - s->piece.va)))
 			assume(s, off, (uint32_t)(targets[i] - s->piece.va), state, false, bounded);
@@ -500,32 +530,6 @@ static void note_address(struct code_sweep *s, uint32_t off, const struct x86_in
 		offsets_add(s, &s->loads, (uint32_t)(va - s->piece.va));
 }
 
-/* The low four bits of the opcode of a conditional jump; X86_NO_REG: it has no condition, as loop. */
-static uint8_t condition(const uint8_t *code, uint8_t len)
-{
-	if (len >= 6 && code[len - 6] == 0x0f)
-		return code[len - 5] & 15;
-	return (code[len - 2] & 0xf0) == 0x70 ? code[len - 2] & 15 : X86_NO_REG;
-}
-
-static void context_add(struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	struct jump_context *c = &s->context;
-	const uint64_t va = s->piece.va + off;
-
-	if (c->n && c->va[c->n - 1] + c->insns[c->n - 1].len != va)
-		c->n = 0;
-	if (c->n == JUMP_TABLE_INSNS) {
-		memmove(c->insns, c->insns + 1, sizeof c->insns - sizeof *c->insns);
-		memmove(c->va, c->va + 1, sizeof c->va - sizeof *c->va);
-		c->n--;
-	}
-	c->insns[c->n] = *insn;
-	if (insn->op == X86_BRANCH)
-		c->insns[c->n].reg = condition(s->piece.code + off, insn->len);
-	c->va[c->n++] = va;
-}
-
 static void follow(struct code_sweep *s, uint32_t off)
 {
 	struct place *p = &s->places[off];
@@ -534,13 +538,13 @@ static void follow(struct code_sweep *s, uint32_t off)
 
 	p->len = insn.len;
 	/* a signal trampoline has the kernel's frame */
-	if (!insn.len || x86_sigreturn(s->piece.code + off, s->piece.n - off)) {
+	if (!insn.len || (insn.op == X86_CONSTANT && x86_sigreturn(s->piece.code + off, s->piece.n - off))) {
 		if (p->state != LOST_STATE)
 			contradict(s, p->assumption);
 		return;
 	}
 	s->end = off + insn.len > s->end ? off + insn.len : s->end;
-	context_add(s, off, &insn);
+	jump_context_add(&s->context, off, insn.len);
 	switch (insn.op) {
 	case X86_RETURN:
 		if (flow_at_entry(&s->states.v[p->state]))
@@ -914,7 +918,7 @@ int code_sweep_new(struct code_sweep **ret, const struct code_piece *piece, cons
 	if (!s)
 		return -ENOMEM;
 	s->piece = *piece;
-	s->places = calloc(piece->n, sizeof *s->places);
+	s->places = array_zeroed(piece->n, sizeof *s->places);
 	s->budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
 	if (s->places && code_states_init(&s->states) == 0 && code_returns_init(&s->returns, piece) == 0) {
 		if (piece->starts) /* else it is a gap */

@@ -109,202 +109,189 @@ struct traits {
 #define ARITHMETIC(c)                                                                             \
 	[c] = {.flags = MODRM | BYTES | SETS_RM}, [(c) + 1] = {.flags = MODRM | SETS_RM},         \
 	[(c) + 2] = {.flags = MODRM | BYTES | SETS_REG}, [(c) + 3] = {.flags = MODRM | SETS_REG}, \
-	[(c) + 4] = {.flags = 0, .immediate = IMM_8, .writes = AX},                               \
-	[(c) + 5] = {.flags = 0, .immediate = IMM_Z, .writes = AX}
+	[(c) + 4] = {.immediate = IMM_8, .writes = AX}, [(c) + 5] = {.immediate = IMM_Z, .writes = AX}
 
-/* Opcodes that are not named write no general register. */
-static const struct traits common_traits[2][256] =
-	{[MAP_ONE] =
-		 {
-			 ARITHMETIC(0x00),
-			 ARITHMETIC(0x08),
-			 ARITHMETIC(0x10),
-			 ARITHMETIC(0x18),
-			 ARITHMETIC(0x20),
-			 ARITHMETIC(0x28),
-			 ARITHMETIC(0x30),
-			 [0x06 ... 0x07] = {.flags = BAD}, /* push es, ... */
-			 [0x0e] = {.flags = BAD},
-			 [0x0f] = {.flags = PREFIX},
-			 [0x16 ... 0x17] = {.flags = BAD},
-			 [0x1e ... 0x1f] = {.flags = BAD},
-			 [0x26] = {.flags = PREFIX},
-			 [0x27] = {.flags = BAD}, /* daa, ... */
-			 [0x2e] = {.flags = PREFIX},
-			 [0x2f] = {.flags = BAD},
-			 [0x36] = {.flags = PREFIX},
-			 [0x37] = {.flags = BAD},
-			 [0x38 ... 0x3b] = {.flags = MODRM}, /* cmp */
-			 [0x3c] = {.flags = 0, .immediate = IMM_8, .meaning = M_COMPARE},
-			 [0x3d] = {.flags = 0, .immediate = IMM_Z, .meaning = M_COMPARE},
-			 [0x3e] = {.flags = PREFIX},
-			 [0x3f] = {.flags = BAD},
-			 [0x40 ... 0x4f] = {.flags = PREFIX}, /* REX */
-			 [0x50 ... 0x57] = {.flags = 0, .immediate = 0, .meaning = M_PUSH_LOW},
-			 [0x58 ... 0x5f] = {.flags = SETS_LOW, .immediate = 0, .meaning = M_POP_LOW},
-			 [0x60 ... 0x61] = {.flags = BAD}, /* pusha popa */
-			 [0x62] = {.flags = PREFIX},	   /* EVEX */
-			 [0x63] = {.flags = MODRM | SETS_REG, .immediate = 0, .meaning = M_EXTEND},
-			 [0x64 ... 0x67] = {.flags = PREFIX},
-			 [0x68] = {.flags = 0, .immediate = IMM_Z, .meaning = M_PUSH},
-			 [0x69] = {.flags = MODRM | SETS_REG, .immediate = IMM_Z}, /* imul */
-			 [0x6a] = {.flags = 0, .immediate = IMM_8, .meaning = M_PUSH},
-			 [0x6b] = {.flags = MODRM | SETS_REG, .immediate = IMM_8},
-			 [0x6c ... 0x6f] = {.flags = BAD}, /* ins outs */
-			 [0x70 ... 0x7f] = {.flags = 0, .immediate = IMM_8, .meaning = M_BRANCH},
-			 [0x80] = {.flags = MODRM | BYTES, .immediate = IMM_8, .meaning = M_GROUP1},
-			 [0x81] = {.flags = MODRM, .immediate = IMM_Z, .meaning = M_GROUP1},
-			 [0x82] = {.flags = BAD},
-			 [0x83] = {.flags = MODRM, .immediate = IMM_8, .meaning = M_GROUP1},
-			 [0x84 ... 0x85] = {.flags = MODRM},			 /* test */
-			 [0x86] = {.flags = MODRM | BYTES | SETS_RM | SETS_REG}, /* xchg */
-			 [0x87] = {.flags = MODRM | SETS_RM | SETS_REG},
-			 [0x88] = {.flags = MODRM | BYTES | SETS_RM}, /* mov */
-			 [0x89] = {.flags = MODRM | SETS_RM, .immediate = 0, .meaning = M_MOVE},
-			 [0x8a] = {.flags = MODRM | BYTES | SETS_REG},
-			 [0x8b] = {.flags = MODRM | SETS_REG, .immediate = 0, .meaning = M_MOVE},
-			 [0x8c] = {.flags = MODRM | SETS_RM}, /* of segment registers */
-			 [0x8d] = {.flags = MODRM | SETS_REG, .immediate = 0, .meaning = M_LEA},
-			 [0x8e] = {.flags = MODRM},
-			 [0x8f] = {.flags = PREFIX}, /* XOP, or pop */
-			 [0x90] = {.flags = SETS_LOW,
-				   .immediate = 0,
-				   .meaning = M_NOP_OR_EXCHANGE,
-				   .writes = AX},
-			 [0x91 ... 0x97] = {.flags = SETS_LOW, .writes = AX}, /* xchg */
-			 [0x98] = {.writes = AX},			      /* cltq */
-			 [0x99] = {.writes = DX},			      /* cqto */
-			 [0x9a] = {.flags = BAD},			      /* far call */
-			 [0x9c] = {.flags = 0, .immediate = 0, .meaning = M_PUSH},
-			 [0x9d] = {.flags = 0, .immediate = 0, .meaning = M_POP},
-			 [0x9f] = {.writes = AX | CX}, /* lahf */
-			 [0xa0 ... 0xa1] = {.flags = 0, .immediate = IMM_ADDRESS, .writes = AX},
-			 [0xa2 ... 0xa3] = {.flags = 0, .immediate = IMM_ADDRESS},
-			 [0xa4 ... 0xa7] = {.writes = STRING_REGS},
-			 [0xa8] = {.flags = 0, .immediate = IMM_8}, /* test */
-			 [0xa9] = {.flags = 0, .immediate = IMM_Z},
-			 [0xaa ... 0xaf] = {.writes = STRING_REGS},
-			 [0xb0 ... 0xb7] = {.flags = BYTES | SETS_LOW, .immediate = IMM_8},
-			 [0xb8 ... 0xbf] = {.flags = SETS_LOW, .immediate = IMM_V, .meaning = M_CONSTANT},
-			 [0xc0] = {.flags = MODRM | BYTES | SETS_RM, .immediate = IMM_8}, /* shifts */
-			 [0xc1] = {.flags = MODRM | SETS_RM, .immediate = IMM_8},
-			 [0xc2] = {.flags = 0, .immediate = IMM_16, .meaning = M_RETURN},
-			 [0xc3] = {.flags = 0, .immediate = 0, .meaning = M_RETURN},
-			 [0xc4 ... 0xc5] = {.flags = PREFIX}, /* VEX */
-			 [0xc6] = {.flags = MODRM | BYTES | SETS_RM,
-				   .immediate = IMM_8,
-				   .meaning = M_MOVE_IMMEDIATE},
-			 [0xc7] = {.flags = MODRM | SETS_RM, .immediate = IMM_Z, .meaning = M_MOVE_IMMEDIATE},
-			 [0xc8] = {.flags = BAD}, /* enter */
-			 [0xc9] = {.flags = 0, .immediate = 0, .meaning = M_LEAVE},
-			 [0xca ... 0xcb] = {.flags = BAD}, /* far return */
-			 [0xcc] = {.flags = 0, .immediate = 0, .meaning = M_TRAP},
-			 [0xcd ... 0xcf] = {.flags = BAD},	      /* interrupts */
-			 [0xd0] = {.flags = MODRM | BYTES | SETS_RM}, /* shifts */
-			 [0xd1] = {.flags = MODRM | SETS_RM},
-			 [0xd2] = {.flags = MODRM | BYTES | SETS_RM},
-			 [0xd3] = {.flags = MODRM | SETS_RM},
-			 [0xd4 ... 0xd6] = {.flags = BAD},
-			 [0xd7] = {.writes = AX | CX},	     /* xlat */
-			 [0xd8 ... 0xde] = {.flags = MODRM}, /* x87 */
-			 [0xdf] = {.flags = MODRM, .writes = AX | CX},
-			 [0xe0 ... 0xe3] =
-				 {.flags = 0,
-				  .immediate = IMM_8,
-				  .meaning = M_BRANCH,
-				  .writes = AX | CX},	   /* loop, jrcxz */
-			 [0xe4 ... 0xe7] = {.flags = BAD}, /* in out */
-			 [0xe8] = {.flags = 0, .immediate = IMM_32, .meaning = M_CALL},
-			 [0xe9] = {.flags = 0, .immediate = IMM_32, .meaning = M_JUMP},
-			 [0xea] = {.flags = BAD}, /* far jump */
-			 [0xeb] = {.flags = 0, .immediate = IMM_8, .meaning = M_JUMP},
-			 [0xec ... 0xef] = {.flags = BAD},
-			 [0xf0] = {.flags = PREFIX}, /* lock */
-			 [0xf1] = {.flags = BAD},
-			 [0xf2 ... 0xf3] = {.flags = PREFIX},
-			 [0xf4] = {.flags = 0, .immediate = 0, .meaning = M_TRAP}, /* hlt */
-			 [0xf6] = {.flags = MODRM | BYTES, .immediate = IMM_TEST_8, .meaning = M_GROUP3},
-			 [0xf7] = {.flags = MODRM, .immediate = IMM_TEST_Z, .meaning = M_GROUP3},
-			 [0xfa ... 0xfb] = {.flags = BAD}, /* cli sti */
-			 [0xfe] = {.flags = MODRM | BYTES, .immediate = 0, .meaning = M_GROUP4},
-			 [0xff] = {.flags = MODRM, .immediate = 0, .meaning = M_GROUP5},
-		 },
-	 [MAP_0F] = {
-		 [0x00] = {.flags = BAD},
-		 [0x01] = {.flags = MODRM | SETS_RM, .writes = AX | BX | CX | DX | BIT(11)},
-		 [0x02 ... 0x04] = {.flags = BAD},
-		 [0x05] = {.flags = 0,
-			   .immediate = 0,
-			   .meaning = M_SYSCALL,
-			   .writes = AX | BX | CX | DX | BIT(11)},
-		 [0x06 ... 0x0a] = {.flags = BAD},
-		 [0x0b] = {.flags = 0, .immediate = 0, .meaning = M_TRAP}, /* ud2 */
-		 [0x0c] = {.flags = BAD},
-		 [0x0d] = {.flags = MODRM},
-		 [0x0e] = {.flags = 0},
-		 [0x0f] = {.flags = MODRM, .immediate = IMM_8},
-		 [0x10 ... 0x1d] = {.flags = MODRM},
-		 [0x1e] = {.flags = MODRM, .immediate = 0, .meaning = M_SHADOW_STACK},
-		 [0x1f] = {.flags = MODRM, .immediate = 0, .meaning = M_NOP},
-		 [0x20 ... 0x27] = {.flags = BAD}, /* control registers */
-		 [0x28 ... 0x2b] = {.flags = MODRM},
-		 [0x2c ... 0x2d] = {.flags = MODRM | SETS_REG}, /* cvtss2si */
-		 [0x2e ... 0x2f] = {.flags = MODRM},
-		 [0x30] = {.flags = BAD},
-		 [0x31] = {.writes = AX | BX | CX | DX | BIT(11)}, /* rdtsc */
-		 [0x32 ... 0x37] = {.flags = BAD},
-		 [0x38] = {.flags = PREFIX}, /* to other maps */
-		 [0x39] = {.flags = BAD},
-		 [0x3a] = {.flags = PREFIX},
-		 [0x3b ... 0x3f] = {.flags = BAD},
-		 [0x40 ... 0x4f] = {.flags = MODRM | SETS_REG}, /* cmov */
-		 [0x50] = {.flags = MODRM | SETS_REG},		/* movmskps */
-		 [0x51 ... 0x6f] = {.flags = MODRM},
-		 [0x70 ... 0x73] = {.flags = MODRM, .immediate = IMM_8},
-		 [0x74 ... 0x76] = {.flags = MODRM},
-		 [0x77] = {.flags = 0},
-		 [0x78 ... 0x7b] = {.flags = BAD},
-		 [0x7c ... 0x7d] = {.flags = MODRM},
-		 [0x7e] = {.flags = MODRM, .immediate = 0, .meaning = M_MOVE_FROM_VECTOR},
-		 [0x7f] = {.flags = MODRM},
-		 [0x80 ... 0x8f] = {.flags = 0, .immediate = IMM_32, .meaning = M_BRANCH},
-		 [0x90 ... 0x9f] = {.flags = MODRM | BYTES | SETS_RM}, /* setcc */
-		 [0xa0 ... 0xa1] = {.flags = BAD},
-		 [0xa2] = {.writes = AX | BX | CX | DX | BIT(11)}, /* cpuid */
-		 [0xa3] = {.flags = MODRM},
-		 [0xa4] = {.flags = MODRM | SETS_RM, .immediate = IMM_8}, /* shld */
-		 [0xa5] = {.flags = MODRM | SETS_RM},
-		 [0xa6 ... 0xaa] = {.flags = BAD},
-		 [0xab] = {.flags = MODRM | SETS_RM}, /* bts */
-		 [0xac] = {.flags = MODRM | SETS_RM, .immediate = IMM_8},
-		 [0xad] = {.flags = MODRM | SETS_RM},
-		 [0xae] = {.flags = MODRM, .immediate = 0, .meaning = M_SEGMENT_BASE},
-		 [0xaf] = {.flags = MODRM | SETS_REG},			    /* imul */
-		 [0xb0] = {.flags = MODRM | BYTES | SETS_RM, .writes = AX}, /* cmpxchg */
-		 [0xb1] = {.flags = MODRM | SETS_RM, .writes = AX},
-		 [0xb2] = {.flags = MODRM | SETS_REG},
-		 [0xb3] = {.flags = MODRM | SETS_RM},
-		 [0xb4 ... 0xb8] = {.flags = MODRM | SETS_REG},		       /* movzx popcnt */
-		 [0xb9] = {.flags = MODRM, .immediate = 0, .meaning = M_TRAP}, /* ud1 */
-		 [0xba] = {.flags = MODRM, .immediate = IMM_8, .meaning = M_BIT_TEST},
-		 [0xbb] = {.flags = MODRM | SETS_RM},
-		 [0xbc ... 0xbf] = {.flags = MODRM | SETS_REG},		 /* bsf movsx */
-		 [0xc0] = {.flags = MODRM | BYTES | SETS_RM | SETS_REG}, /* xadd */
-		 [0xc1] = {.flags = MODRM | SETS_RM | SETS_REG},
-		 [0xc2] = {.flags = MODRM, .immediate = IMM_8},
-		 [0xc3] = {.flags = MODRM},
-		 [0xc4] = {.flags = MODRM, .immediate = IMM_8},
-		 [0xc5] = {.flags = MODRM | SETS_REG, .immediate = IMM_8}, /* pextrw */
-		 [0xc6] = {.flags = MODRM, .immediate = IMM_8},
-		 [0xc7] = {.flags = MODRM | SETS_RM, .writes = AX | DX}, /* cmpxchg16b, rdrand */
-		 [0xc8 ... 0xcf] = {.flags = SETS_LOW},			 /* bswap */
-		 [0xd0 ... 0xd6] = {.flags = MODRM},
-		 [0xd7] = {.flags = MODRM | SETS_REG}, /* pmovmskb */
-		 [0xd8 ... 0xfe] = {.flags = MODRM},
-		 [0xff] = {.flags = BAD},
-	 }};
+/* Opcodes that are not named in the tables write no general register. */
+static const struct traits one_byte[256] = {
+	ARITHMETIC(0x00),
+	ARITHMETIC(0x08),
+	ARITHMETIC(0x10),
+	ARITHMETIC(0x18),
+	ARITHMETIC(0x20),
+	ARITHMETIC(0x28),
+	ARITHMETIC(0x30),
+	[0x06 ... 0x07] = {.flags = BAD}, /* push es, ... */
+	[0x0e] = {.flags = BAD},
+	[0x0f] = {.flags = PREFIX},
+	[0x16 ... 0x17] = {.flags = BAD},
+	[0x1e ... 0x1f] = {.flags = BAD},
+	[0x26] = {.flags = PREFIX},
+	[0x27] = {.flags = BAD}, /* daa, ... */
+	[0x2e] = {.flags = PREFIX},
+	[0x2f] = {.flags = BAD},
+	[0x36] = {.flags = PREFIX},
+	[0x37] = {.flags = BAD},
+	[0x38 ... 0x3b] = {.flags = MODRM}, /* cmp */
+	[0x3c] = {.immediate = IMM_8, .meaning = M_COMPARE},
+	[0x3d] = {.immediate = IMM_Z, .meaning = M_COMPARE},
+	[0x3e] = {.flags = PREFIX},
+	[0x3f] = {.flags = BAD},
+	[0x40 ... 0x4f] = {.flags = PREFIX}, /* REX */
+	[0x50 ... 0x57] = {.meaning = M_PUSH_LOW},
+	[0x58 ... 0x5f] = {.flags = SETS_LOW, .meaning = M_POP_LOW},
+	[0x60 ... 0x61] = {.flags = BAD}, /* pusha popa */
+	[0x62] = {.flags = PREFIX},	  /* EVEX */
+	[0x63] = {.flags = MODRM | SETS_REG, .meaning = M_EXTEND},
+	[0x64 ... 0x67] = {.flags = PREFIX},
+	[0x68] = {.immediate = IMM_Z, .meaning = M_PUSH},
+	[0x69] = {.flags = MODRM | SETS_REG, .immediate = IMM_Z}, /* imul */
+	[0x6a] = {.immediate = IMM_8, .meaning = M_PUSH},
+	[0x6b] = {.flags = MODRM | SETS_REG, .immediate = IMM_8},
+	[0x6c ... 0x6f] = {.flags = BAD}, /* ins outs */
+	[0x70 ... 0x7f] = {.immediate = IMM_8, .meaning = M_BRANCH},
+	[0x80] = {.flags = MODRM | BYTES, .immediate = IMM_8, .meaning = M_GROUP1},
+	[0x81] = {.flags = MODRM, .immediate = IMM_Z, .meaning = M_GROUP1},
+	[0x82] = {.flags = BAD},
+	[0x83] = {.flags = MODRM, .immediate = IMM_8, .meaning = M_GROUP1},
+	[0x84 ... 0x85] = {.flags = MODRM},			/* test */
+	[0x86] = {.flags = MODRM | BYTES | SETS_RM | SETS_REG}, /* xchg */
+	[0x87] = {.flags = MODRM | SETS_RM | SETS_REG},
+	[0x88] = {.flags = MODRM | BYTES | SETS_RM}, /* mov */
+	[0x89] = {.flags = MODRM | SETS_RM, .meaning = M_MOVE},
+	[0x8a] = {.flags = MODRM | BYTES | SETS_REG},
+	[0x8b] = {.flags = MODRM | SETS_REG, .meaning = M_MOVE},
+	[0x8c] = {.flags = MODRM | SETS_RM}, /* of segment registers */
+	[0x8d] = {.flags = MODRM | SETS_REG, .meaning = M_LEA},
+	[0x8e] = {.flags = MODRM},
+	[0x8f] = {.flags = PREFIX}, /* XOP, or pop */
+	[0x90] = {.flags = SETS_LOW, .meaning = M_NOP_OR_EXCHANGE, .writes = AX},
+	[0x91 ... 0x97] = {.flags = SETS_LOW, .writes = AX}, /* xchg */
+	[0x98] = {.writes = AX},			     /* cltq */
+	[0x99] = {.writes = DX},			     /* cqto */
+	[0x9a] = {.flags = BAD},			     /* far call */
+	[0x9c] = {.meaning = M_PUSH},
+	[0x9d] = {.meaning = M_POP},
+	[0x9f] = {.writes = AX | CX}, /* lahf */
+	[0xa0 ... 0xa1] = {.immediate = IMM_ADDRESS, .writes = AX},
+	[0xa2 ... 0xa3] = {.immediate = IMM_ADDRESS},
+	[0xa4 ... 0xa7] = {.writes = STRING_REGS},
+	[0xa8] = {.immediate = IMM_8}, /* test */
+	[0xa9] = {.immediate = IMM_Z},
+	[0xaa ... 0xaf] = {.writes = STRING_REGS},
+	[0xb0 ... 0xb7] = {.flags = BYTES | SETS_LOW, .immediate = IMM_8},
+	[0xb8 ... 0xbf] = {.flags = SETS_LOW, .immediate = IMM_V, .meaning = M_CONSTANT},
+	[0xc0] = {.flags = MODRM | BYTES | SETS_RM, .immediate = IMM_8}, /* shifts */
+	[0xc1] = {.flags = MODRM | SETS_RM, .immediate = IMM_8},
+	[0xc2] = {.immediate = IMM_16, .meaning = M_RETURN},
+	[0xc3] = {.meaning = M_RETURN},
+	[0xc4 ... 0xc5] = {.flags = PREFIX}, /* VEX */
+	[0xc6] = {.flags = MODRM | BYTES | SETS_RM, .immediate = IMM_8, .meaning = M_MOVE_IMMEDIATE},
+	[0xc7] = {.flags = MODRM | SETS_RM, .immediate = IMM_Z, .meaning = M_MOVE_IMMEDIATE},
+	[0xc8] = {.flags = BAD}, /* enter */
+	[0xc9] = {.meaning = M_LEAVE},
+	[0xca ... 0xcb] = {.flags = BAD}, /* far return */
+	[0xcc] = {.meaning = M_TRAP},
+	[0xcd ... 0xcf] = {.flags = BAD},	     /* interrupts */
+	[0xd0] = {.flags = MODRM | BYTES | SETS_RM}, /* shifts */
+	[0xd1] = {.flags = MODRM | SETS_RM},
+	[0xd2] = {.flags = MODRM | BYTES | SETS_RM},
+	[0xd3] = {.flags = MODRM | SETS_RM},
+	[0xd4 ... 0xd6] = {.flags = BAD},
+	[0xd7] = {.writes = AX | CX},	    /* xlat */
+	[0xd8 ... 0xde] = {.flags = MODRM}, /* x87 */
+	[0xdf] = {.flags = MODRM, .writes = AX | CX},
+	[0xe0 ... 0xe3] = {.immediate = IMM_8, .meaning = M_BRANCH, .writes = AX | CX}, /* loop, jrcxz */
+	[0xe4 ... 0xe7] = {.flags = BAD},						/* in out */
+	[0xe8] = {.immediate = IMM_32, .meaning = M_CALL},
+	[0xe9] = {.immediate = IMM_32, .meaning = M_JUMP},
+	[0xea] = {.flags = BAD}, /* far jump */
+	[0xeb] = {.immediate = IMM_8, .meaning = M_JUMP},
+	[0xec ... 0xef] = {.flags = BAD},
+	[0xf0] = {.flags = PREFIX}, /* lock */
+	[0xf1] = {.flags = BAD},
+	[0xf2 ... 0xf3] = {.flags = PREFIX},
+	[0xf4] = {.meaning = M_TRAP}, /* hlt */
+	[0xf6] = {.flags = MODRM | BYTES, .immediate = IMM_TEST_8, .meaning = M_GROUP3},
+	[0xf7] = {.flags = MODRM, .immediate = IMM_TEST_Z, .meaning = M_GROUP3},
+	[0xfa ... 0xfb] = {.flags = BAD}, /* cli sti */
+	[0xfe] = {.flags = MODRM | BYTES, .meaning = M_GROUP4},
+	[0xff] = {.flags = MODRM, .meaning = M_GROUP5},
+};
 
-static const struct traits pop_rm = {MODRM | SETS_RM, 0, M_POP_RM, 0};
+/* Behind 0f. */
+static const struct traits two_bytes[256] = {
+	[0x00] = {.flags = BAD},
+	[0x01] = {.flags = MODRM | SETS_RM, .writes = AX | BX | CX | DX | BIT(11)},
+	[0x02 ... 0x04] = {.flags = BAD},
+	[0x05] = {.meaning = M_SYSCALL, .writes = AX | BX | CX | DX | BIT(11)},
+	[0x06 ... 0x0a] = {.flags = BAD},
+	[0x0b] = {.meaning = M_TRAP}, /* ud2 */
+	[0x0c] = {.flags = BAD},
+	[0x0d] = {.flags = MODRM},
+	[0x0e] = {0},
+	[0x0f] = {.flags = MODRM, .immediate = IMM_8},
+	[0x10 ... 0x1d] = {.flags = MODRM},
+	[0x1e] = {.flags = MODRM, .meaning = M_SHADOW_STACK},
+	[0x1f] = {.flags = MODRM, .meaning = M_NOP},
+	[0x20 ... 0x27] = {.flags = BAD}, /* control registers */
+	[0x28 ... 0x2b] = {.flags = MODRM},
+	[0x2c ... 0x2d] = {.flags = MODRM | SETS_REG}, /* cvtss2si */
+	[0x2e ... 0x2f] = {.flags = MODRM},
+	[0x30] = {.flags = BAD},
+	[0x31] = {.writes = AX | BX | CX | DX | BIT(11)}, /* rdtsc */
+	[0x32 ... 0x37] = {.flags = BAD},
+	[0x38] = {.flags = PREFIX}, /* to other maps */
+	[0x39] = {.flags = BAD},
+	[0x3a] = {.flags = PREFIX},
+	[0x3b ... 0x3f] = {.flags = BAD},
+	[0x40 ... 0x4f] = {.flags = MODRM | SETS_REG}, /* cmov */
+	[0x50] = {.flags = MODRM | SETS_REG},	       /* movmskps */
+	[0x51 ... 0x6f] = {.flags = MODRM},
+	[0x70 ... 0x73] = {.flags = MODRM, .immediate = IMM_8},
+	[0x74 ... 0x76] = {.flags = MODRM},
+	[0x77] = {0},
+	[0x78 ... 0x7b] = {.flags = BAD},
+	[0x7c ... 0x7d] = {.flags = MODRM},
+	[0x7e] = {.flags = MODRM, .meaning = M_MOVE_FROM_VECTOR},
+	[0x7f] = {.flags = MODRM},
+	[0x80 ... 0x8f] = {.immediate = IMM_32, .meaning = M_BRANCH},
+	[0x90 ... 0x9f] = {.flags = MODRM | BYTES | SETS_RM}, /* setcc */
+	[0xa0 ... 0xa1] = {.flags = BAD},
+	[0xa2] = {.writes = AX | BX | CX | DX | BIT(11)}, /* cpuid */
+	[0xa3] = {.flags = MODRM},
+	[0xa4] = {.flags = MODRM | SETS_RM, .immediate = IMM_8}, /* shld */
+	[0xa5] = {.flags = MODRM | SETS_RM},
+	[0xa6 ... 0xaa] = {.flags = BAD},
+	[0xab] = {.flags = MODRM | SETS_RM}, /* bts */
+	[0xac] = {.flags = MODRM | SETS_RM, .immediate = IMM_8},
+	[0xad] = {.flags = MODRM | SETS_RM},
+	[0xae] = {.flags = MODRM, .meaning = M_SEGMENT_BASE},
+	[0xaf] = {.flags = MODRM | SETS_REG},			   /* imul */
+	[0xb0] = {.flags = MODRM | BYTES | SETS_RM, .writes = AX}, /* cmpxchg */
+	[0xb1] = {.flags = MODRM | SETS_RM, .writes = AX},
+	[0xb2] = {.flags = MODRM | SETS_REG},
+	[0xb3] = {.flags = MODRM | SETS_RM},
+	[0xb4 ... 0xb8] = {.flags = MODRM | SETS_REG}, /* movzx popcnt */
+	[0xb9] = {.flags = MODRM, .meaning = M_TRAP},  /* ud1 */
+	[0xba] = {.flags = MODRM, .immediate = IMM_8, .meaning = M_BIT_TEST},
+	[0xbb] = {.flags = MODRM | SETS_RM},
+	[0xbc ... 0xbf] = {.flags = MODRM | SETS_REG},		/* bsf movsx */
+	[0xc0] = {.flags = MODRM | BYTES | SETS_RM | SETS_REG}, /* xadd */
+	[0xc1] = {.flags = MODRM | SETS_RM | SETS_REG},
+	[0xc2] = {.flags = MODRM, .immediate = IMM_8},
+	[0xc3] = {.flags = MODRM},
+	[0xc4] = {.flags = MODRM, .immediate = IMM_8},
+	[0xc5] = {.flags = MODRM | SETS_REG, .immediate = IMM_8}, /* pextrw */
+	[0xc6] = {.flags = MODRM, .immediate = IMM_8},
+	[0xc7] = {.flags = MODRM | SETS_RM, .writes = AX | DX}, /* cmpxchg16b, rdrand */
+	[0xc8 ... 0xcf] = {.flags = SETS_LOW},			/* bswap */
+	[0xd0 ... 0xd6] = {.flags = MODRM},
+	[0xd7] = {.flags = MODRM | SETS_REG}, /* pmovmskb */
+	[0xd8 ... 0xfe] = {.flags = MODRM},
+	[0xff] = {.flags = BAD},
+};
+
+static const struct traits pop_rm = {.flags = MODRM | SETS_RM, .meaning = M_POP_RM};
 
 /* --- the parts of an instruction */
 
@@ -441,7 +428,7 @@ static struct traits prefixes(struct x86_decoder *d)
 	d->map = c == 0x0f ? MAP_0F : MAP_ONE;
 	d->opcode = d->map == MAP_0F ? byte(d) : c;
 	if (d->map == MAP_ONE || (d->opcode != 0x38 && d->opcode != 0x3a))
-		return common_traits[d->map][d->opcode];
+		return d->map == MAP_0F ? two_bytes[d->opcode] : one_byte[d->opcode];
 	d->map = d->opcode == 0x38 ? MAP_0F38 : MAP_0F3A;
 	d->opcode = byte(d);
 	return rare_traits(d);
@@ -858,7 +845,7 @@ static inline void decode(struct x86_insn *i, const uint8_t *code, size_t n)
 {
 	const bool has_rex = (code[0] & 0xf0) == 0x40, escaped = code[has_rex] == 0x0f;
 	const unsigned at = has_rex + escaped;
-	const struct traits *t = &common_traits[escaped][code[at]];
+	const struct traits *t = &(escaped ? two_bytes : one_byte)[code[at]];
 
 	if (t->flags & PREFIX) {
 		decode_prefixed(i, code, n);
@@ -893,7 +880,7 @@ __attribute__((flatten)) void x86_read(struct x86_insn *ret, const uint8_t *code
 
 static bool is_prefix(uint8_t c)
 {
-	return common_traits[MAP_ONE][c].flags & PREFIX;
+	return one_byte[c].flags & PREFIX;
 }
 
 /* False for nearly all instructions that are none. */
