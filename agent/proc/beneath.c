@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -132,25 +133,66 @@ int proc_beneath_walk(int root_fd, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-int proc_beneath_find(int root_fd, const char *path)
+/* A descriptor with O_PATH; -ENOSYS: the lookup must be done without openat2; or another -errno. */
+static int find_in_kernel(int folder_fd, const char *path, uint64_t flags, uint64_t resolve)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC | flags, .resolve = resolve};
 
 	for (int i = 0; i < OPENAT2_TRIES; i++) {
-		int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+		int fd = (int)syscall(SYS_openat2, folder_fd, path, &how, sizeof how);
 
 		if (fd >= 0)
 			return fd;
-		if (errno == ENOSYS ||
-		    errno == EPERM) /* an old kernel, or a seccomp filter that does not know openat2 */
+		if (errno == EPERM) /* a seccomp filter that does not know openat2 */
 			break;
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;
 	}
-	return proc_beneath_walk(root_fd, path);
+	return -ENOSYS;
+}
+
+int proc_beneath_find(int root_fd, const char *path)
+{
+	int fd = find_in_kernel(root_fd, path, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+
+	return fd == -ENOSYS ? proc_beneath_walk(root_fd, path) : fd;
+}
+
+/* The mount of a descriptor. 0; -EXDEV: the kernel does not tell. */
+static int mount_of(int fd, uint64_t *ret)
+{
+	struct statx x;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &x) < 0 ||
+	    !(x.stx_mask & STATX_MNT_ID))
+		return -EXDEV;
+	*ret = x.stx_mnt_id;
+	return 0;
+}
+
+int proc_beneath_entry_by_mount(int folder_fd, const char *name)
+{
+	_cleanup_close_ int fd = openat(folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t folder, entry;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = mount_of(folder_fd, &folder);
+	if (r == 0)
+		r = mount_of(fd, &entry);
+	if (r == 0 && entry != folder)
+		r = -EXDEV;
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+int proc_beneath_entry(int folder_fd, const char *name)
+{
+	int fd = find_in_kernel(folder_fd, name, O_NOFOLLOW,
+				RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS |
+					RESOLVE_NO_SYMLINKS);
+
+	return fd == -ENOSYS ? proc_beneath_entry_by_mount(folder_fd, name) : fd;
 }
 
 int proc_beneath_reopen(int path_fd, struct stat *ret_st)

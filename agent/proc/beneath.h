@@ -21,6 +21,14 @@ int proc_beneath_find(int root_fd, const char *path);
 /* The same without openat2(2): for kernels or filters that refuse it, and while names change all the time. */
 int proc_beneath_walk(int root_fd, const char *path);
 /*
+ * Looks up an entry of a folder, without following a symbolic link (the descriptor is that of the link) and
+ * without crossing a mount. Returns a descriptor with O_PATH, owned by the caller. -EXDEV: something is
+ * mounted on it, or the kernel cannot tell; or another -errno.
+ */
+int proc_beneath_entry(int folder_fd, const char *name);
+/* The same without openat2(2). */
+int proc_beneath_entry_by_mount(int folder_fd, const char *name);
+/*
  * Opens the regular file of a descriptor with O_PATH (borrowed) for reading. Returns a descriptor owned by
  * the caller. With O_NONBLOCK, so it does not wait until a lease is released. -ENODEV: it is not a regular
  * file, and was not opened; or -errno.

@@ -25,7 +25,8 @@ struct jit_names {
 	/* the last answer of runtime, NULL: none */
 	const struct process *last;
 	const char *last_runtime;
-	uint64_t logged_full, logged_refused; /* numbers that the log has reported */
+	uint64_t logged_full;		     /* number that the log has reported */
+	bool logged_refused[JIT_REFUSALS_N]; /* the log has said so */
 };
 
 int jit_names_new(struct jit_names **ret, struct binary_registry *binaries)
@@ -218,13 +219,14 @@ static void log_news(struct jit_names *n)
 		log_warn("code made at run time has names in %u processes at a time: %lu times there was no "
 			 "room",
 			 SYMBOL_JIT_PROCESSES_MAX, (unsigned long)(s.n_full - n->logged_full));
-	if (s.n_refused > n->logged_refused)
-		log_warn("%lu perf maps in /tmp were not read: of another user, no regular file, or older "
-			 "than "
-			 "the process",
-			 (unsigned long)(s.n_refused - n->logged_refused));
+	for (int i = 0; i < JIT_REFUSALS_N; i++) {
+		if (s.n_refused[i] && !n->logged_refused[i])
+			log_warn("a list of generated code (perf map, jitdump) is not read: %s; counted from "
+				 "now on",
+				 jit_refusal_text((enum jit_refusal)i));
+		n->logged_refused[i] |= s.n_refused[i] != 0;
+	}
 	n->logged_full = s.n_full;
-	n->logged_refused = s.n_refused;
 }
 
 void jit_names_sweep(struct jit_names *n, uint64_t before_ns)
@@ -236,10 +238,7 @@ void jit_names_sweep(struct jit_names *n, uint64_t before_ns)
 	symbol_jit_sweep(n->jit, before_ns);
 }
 
-size_t jit_names_bytes(const struct jit_names *n)
+void jit_names_stats(const struct jit_names *n, struct symbol_jit_stats *ret)
 {
-	struct symbol_jit_stats s;
-
-	symbol_jit_get_stats(n->jit, &s);
-	return s.bytes;
+	symbol_jit_get_stats(n->jit, ret);
 }

@@ -61,6 +61,6 @@ uint64_t jit_names_id(struct jit_names *n, const struct process *p, const struct
 bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret);
 /* Forgets processes that ended and had no sample since `before_ns`. Call once for each window. */
 void jit_names_sweep(struct jit_names *n, uint64_t before_ns);
-size_t jit_names_bytes(const struct jit_names *n);
+void jit_names_stats(const struct jit_names *n, struct symbol_jit_stats *ret);
 
 #endif

@@ -549,13 +549,20 @@ size_t names_bytes(const struct names *n)
 {
 	struct symbol_cache_stats s, lines = {0};
 	struct kallsyms_stats k = {0};
+	struct symbol_jit_stats jit;
 
+	jit_names_stats(n->jit, &jit);
 	symbol_cache_get_stats(n->cache, &s);
 	if (n->lines)
 		symbol_cache_get_stats(n->lines, &lines);
 	if (symbol_kernel_table(n->kernel))
 		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
-	return s.bytes + lines.bytes + k.bytes + jit_names_bytes(n->jit);
+	return s.bytes + lines.bytes + k.bytes + jit.bytes;
+}
+
+void names_jit_stats(const struct names *n, struct symbol_jit_stats *ret)
+{
+	jit_names_stats(n->jit, ret);
 }
 
 uint64_t names_changed(const struct names *n)

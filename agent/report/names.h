@@ -21,6 +21,7 @@ struct frame;
 struct names;
 struct process;
 struct symbol_jit_code;
+struct symbol_jit_stats;
 struct unwind_tables;
 struct worker;
 
@@ -83,6 +84,8 @@ size_t names_frames(struct names *n, const struct sample_entry *e, struct frame 
 /* Drops the names of a binary, before its index is given to another one. */
 void names_forget(struct names *n, uint32_t file);
 size_t names_bytes(const struct names *n);
+/* Of code that processes generate. */
+void names_jit_stats(const struct names *n, struct symbol_jit_stats *ret);
 /* Number of addresses without a name because their file has got other content. */
 uint64_t names_changed(const struct names *n);
 /* Number of addresses whose source lines have not been read. */

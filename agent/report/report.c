@@ -291,6 +291,7 @@ void report_stats(const struct report *r, struct report_stats *ret)
 	ret->dropped[REPORT_DROP_ENCODE] = sent.failed;
 	ret->waiting = window_samples(&r->open) + window_samples(&r->closed) + sent.pending;
 	ret->names_bytes = names_bytes(r->names);
+	names_jit_stats(r->names, &ret->jit);
 	ret->names_changed = names_changed(r->names);
 	ret->file_changed = sent.file_changed;
 	ret->lines_left = names_lines_left(r->names);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/symbol/jit.h"
 #include "bpf/abi.h"
 
 struct binary_registry;
@@ -22,7 +23,6 @@ struct output_stack;
 struct pod_table;
 struct process;
 struct report;
-struct symbol_jit_code;
 struct sample_view;
 struct sampled_task;
 struct unwind_tables;
@@ -89,6 +89,7 @@ struct report_stats {
 	uint64_t windows_late;	     /* of these, sent before all names were found */
 	uint64_t windows_cpu_ns;     /* CPU time that sending them took */
 	uint64_t names_bytes;	     /* memory used by names */
+	struct symbol_jit_stats jit; /* of code that processes generate */
 	uint64_t names_changed;	     /* addresses without a name because their file has got other content */
 	uint64_t file_changed;	     /* samples cut where a file may have had other content by then */
 	uint64_t lines_left;	     /* addresses whose source lines have not been read */

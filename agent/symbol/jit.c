@@ -13,18 +13,15 @@
 #include "agent/base/fs.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
-#include "agent/proc/beneath.h"
 #include "agent/proc/root.h"
 #include "agent/proc/stat.h"
 #include "agent/proc/status.h"
 #include "agent/proc/table.h"
 #include "agent/symbol/jitdump.h"
+#include "agent/symbol/jitopen.h"
 #include "agent/symbol/perfmap.h"
 
 #define WINDOW_BYTES (64u << 10)
-#define STARTED_SLACK_NS \
-	(1 * NS_PER_SEC) /* tolerance: the kernel takes the times of files from the last tick */
-
 #define JIT_FILE_MAX (1ull << 30)  /* bytes of a file that are read at most */
 #define JIT_READ_MAX (64ull << 20) /* bytes that one job reads at most; the next job continues */
 #define JIT_TAIL_BYTES 64u
@@ -40,12 +37,6 @@ struct jit_source {
 	unsigned tail_bytes;
 	struct perfmap map;
 	struct jitdump jitdump;
-};
-
-/* The user that the file must belong to, and the start of the process. */
-struct jit_owner {
-	struct proc_status status;
-	uint64_t started_unix_ns; /* a perf map last written before this belongs to an earlier process */
 };
 
 struct jit_update {
@@ -87,7 +78,7 @@ struct symbol_jit_job {
 	struct symbol_jit_record *record;
 	int dump_fd; /* owned */
 	bool run;
-	uint64_t n_failed, n_refused;
+	uint64_t n_failed, n_refused[JIT_REFUSALS_N];
 	struct jit_update updates[SOURCES];
 };
 
@@ -111,40 +102,6 @@ static void source_rewind(struct jit_source *s)
 	s->offset = s->seen = s->tail_bytes = 0;
 	s->map = (struct perfmap){0};
 	s->jitdump = (struct jitdump){0};
-}
-
-static bool owned(const struct stat *st, const struct jit_owner *owner)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(owner->status.uids); i++)
-		if (st->st_uid == owner->status.uids[i])
-			return true;
-	return st->st_uid == 0;
-}
-
-/*
- * Opens the process's perf map below its root directory. Other users can create files in /tmp, so only a
- * regular file with one hard link that belongs to the process's user or to root is accepted, and symbolic
- * links are not followed. Returns a descriptor; -EACCES: the file belongs to another user; -ESTALE: it is
- * older than the process; or another -errno.
- */
-static int perfmap_open(int root_fd, const struct jit_owner *owner)
-{
-	_cleanup_close_ int folder = proc_beneath_find(root_fd, "/tmp"), path_fd = -1;
-	char name[32];
-	struct stat st;
-
-	if (folder < 0)
-		return folder;
-	snprintf(name, sizeof name, "perf-%u.map", owner->status.ns_pid);
-	path_fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (path_fd < 0 || fstat(path_fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_nlink > 1 || !owned(&st, owner))
-		return -EACCES;
-	if ((uint64_t)st.st_mtim.tv_sec * NS_PER_SEC + (uint64_t)st.st_mtim.tv_nsec + STARTED_SLACK_NS <
-	    owner->started_unix_ns)
-		return -ESTALE;
-	return proc_beneath_reopen(path_fd, &st);
 }
 
 /* Switches to the given file, unless it is the one already open. Takes ownership of the descriptor. */
@@ -522,25 +479,30 @@ void symbol_jit_get_stats(const struct symbol_jit *j, struct symbol_jit_stats *r
 
 /* --- jobs */
 
-static void update(struct symbol_jit_job *job, int source, int fd)
+/* Reads one list; `fd` as of jit_open_perfmap. */
+static void update(struct symbol_jit_job *job, int source, int fd, enum jit_refusal why)
 {
 	struct symbol_jit_record *x = job->record;
-	int r = source_read(&x->sources[source], fd, x->tables[source], &job->updates[source]);
+	int r;
 
+	if (fd == -EPERM)
+		job->n_refused[why]++;
+	job->n_failed += fd < 0 && fd != -ENOENT;
+	r = source_read(&x->sources[source], fd, x->tables[source], &job->updates[source]);
 	job->n_failed += r < 0 && r != -ENOENT;
 }
 
 static void job_run(struct worker_job *work)
 {
 	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
-	int fd = perfmap_open(job->record->root->fd, &job->record->owner);
+	const struct jit_owner *owner = &job->record->owner;
+	enum jit_refusal why = 0;
+	int fd = jit_open_perfmap(job->record->root->fd, owner, &why);
 
 	job->run = true;
-	job->n_refused = fd == -EACCES || fd == -ESTALE;
-	job->n_failed = fd < 0 && fd != -ENOENT;
-	update(job, SOURCE_MAP, fd);
-	update(job, SOURCE_DUMP,
-	       job->dump_fd < 0 ? -1 : fs_reopen(job->dump_fd)); /* dump_fd may have O_PATH */
+	update(job, SOURCE_MAP, fd, why);
+	fd = job->dump_fd < 0 ? -ENOENT : jit_open_dump(job->dump_fd, owner, &why);
+	update(job, SOURCE_DUMP, fd, why);
 }
 
 static void job_done(struct worker_job *work, bool cancelled)
@@ -617,7 +579,8 @@ void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job)
 	}
 	j->stats.n_reads += job->run;
 	j->stats.n_failed += job->n_failed;
-	j->stats.n_refused += job->n_refused;
+	for (int i = 0; i < JIT_REFUSALS_N; i++)
+		j->stats.n_refused[i] += job->n_refused[i];
 	if (job->dump_fd >= 0)
 		close(job->dump_fd);
 	free(job);

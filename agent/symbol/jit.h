@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "agent/base/worker.h"
+#include "agent/symbol/jitopen.h"
 #include "agent/symbol/jittable.h"
 
 struct process;
@@ -34,11 +35,11 @@ struct symbol_jit_record;
 #define SYMBOL_JIT_IDLE_NS 60000000000ull /* a record unused for this long may be replaced */
 
 struct symbol_jit_stats {
-	size_t n_processes, bytes;  /* records; bytes of their tables */
-	uint64_t n_full;	    /* processes for which there was no free record */
-	uint64_t n_reads, n_failed; /* reads of files; reads that failed */
-	uint64_t n_refused;	    /* of these, files of another user or older than the process */
-	uint64_t n_bad;		    /* malformed entries */
+	size_t n_processes, bytes;	    /* records; bytes of their tables */
+	uint64_t n_full;		    /* processes for which there was no free record */
+	uint64_t n_reads, n_failed;	    /* reads of files; reads that failed */
+	uint64_t n_refused[JIT_REFUSALS_N]; /* of these, files that may not be the process's own */
+	uint64_t n_bad;			    /* malformed entries */
 	uint64_t n_cut;	    /* entries discarded, or files not read completely, because of a maximum */
 	uint64_t n_evicted; /* tables freed to stay within the byte budget */
 };

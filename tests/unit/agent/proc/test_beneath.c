@@ -2,6 +2,8 @@
 /* Tests paths below another root: openat2(2) and our own walk must agree. */
 #include "tests/unit/agent/proc/tree.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/sysmacros.h>
 
 #include "agent/proc/beneath.h"
@@ -233,5 +235,52 @@ Test(root, in_a_chroot)
 	snprintf(path, sizeof path, "%ser/lib/x", folder);
 	cr_expect_str_eq(proc_root_strip(root, path), path);
 	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+static void expect_entries(int folder, int (*entry)(int folder_fd, const char *name))
+{
+	static const struct {
+		const char *name;
+		mode_t kind; /* 0: -EXDEV */
+	} rows[] = {{"file", S_IFREG}, {"link", S_IFLNK}, {"folder", S_IFDIR}, {"mounted", 0}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_close_ int fd = entry(folder, rows[i].name);
+		struct stat st = {0};
+
+		cr_expect_eq(fd < 0 ? fd : 0, rows[i].kind ? 0 : -EXDEV, "%s", rows[i].name);
+		if (fd >= 0 && rows[i].kind)
+			cr_expect(fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == rows[i].kind, "%s",
+				  rows[i].name);
+	}
+	cr_expect_eq(entry(folder, "nothing"), -ENOENT);
+}
+
+/* A file that is mounted on another one is found out, in the same file system, too. */
+Test(beneath, entries)
+{
+	_cleanup_close_ int folder = -1;
+	struct tree t;
+	char from[128], on[128];
+
+	tree_make(&t);
+	tree_text(&t, "folder/file", "x");
+	tree_text(&t, "folder/folder/x", "x");
+	tree_text(&t, "folder/mounted", "x");
+	tree_link(&t, "folder/link", "file");
+	snprintf(from, sizeof from, "%s/folder/file", t.path);
+	snprintf(on, sizeof on, "%s/folder/mounted", t.path);
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(from, on, NULL, MS_BIND, NULL) < 0) {
+		tree_remove(&t);
+		cr_skip_test("no mounts: %s", strerror(errno));
+	}
+	snprintf(from, sizeof from, "%s/folder", t.path); /* t.fd is in the former namespace */
+	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_geq(folder, 0);
+	expect_entries(folder, proc_beneath_entry);
+	expect_entries(folder, proc_beneath_entry_by_mount);
+	cr_expect_eq(umount2(on, MNT_DETACH), 0);
 	tree_remove(&t);
 }

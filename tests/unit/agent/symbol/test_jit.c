@@ -3,10 +3,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,6 +182,15 @@ Test(jit, a_file_that_is_no_jitdump)
 	cr_expect_eq(stats().n_failed, 1, "it is not tried again");
 }
 
+static void expect_refused(enum jit_refusal why, const char *what)
+{
+	uint64_t before = stats().n_refused[why];
+
+	look(-1);
+	cr_expect_eq(stats().n_refused[why], before + 1, "%s", what);
+	cr_expect_str_eq(name(0x1000), "", "%s", what);
+}
+
 /* Whatever another user put in the place of the map, the job neither blocks on it nor reads it. */
 Test(jit, files_of_others_are_refused)
 {
@@ -187,34 +199,95 @@ Test(jit, files_of_others_are_refused)
 
 	snprintf(other, sizeof other, "%s.other", map_path);
 	cr_assert_eq(mkfifo(map_path, 0600), 0);
-	look(-1);
+	expect_refused(JIT_NOT_REGULAR, "a FIFO");
 	cr_assert_eq(unlink(map_path), 0);
 	put(other, 0, "1000 100 elsewhere\n");
 	cr_assert_eq(symlink(other, map_path), 0);
-	look(-1);
+	expect_refused(JIT_NOT_REGULAR, "a link");
 	cr_assert_eq(unlink(map_path), 0);
 	cr_assert_eq(link(other, map_path), 0);
-	look(-1);
+	expect_refused(JIT_LINKED, "a hard link");
 	cr_assert_eq(unlink(map_path), 0);
 	cr_assert_eq(mkdir(map_path, 0700), 0);
-	look(-1);
+	expect_refused(JIT_NOT_REGULAR, "a folder");
 	cr_assert_eq(rmdir(map_path), 0);
 	cr_assert_eq(rename(other, map_path), 0);
 	cr_assert_eq(utimensat(AT_FDCWD, map_path, old, 0), 0);
-	look(-1); /* written by an earlier process with the same pid */
-	cr_expect_str_eq(name(0x1000), "");
-	cr_expect_eq(stats().n_refused, 5);
+	expect_refused(JIT_OLD, "written by an earlier process with the same pid");
+	cr_assert_eq(utimensat(AT_FDCWD, map_path, NULL, 0), 0);
 	if (getuid() == 0) {
-		cr_assert_eq(utimensat(AT_FDCWD, map_path, NULL, 0), 0);
 		cr_assert_eq(chown(map_path, 4321, 4321), 0);
-		look(-1);
-		cr_expect_eq(stats().n_refused, 6);
-		cr_expect_str_eq(name(0x1000), "");
+		expect_refused(JIT_FOREIGN, "another user's");
 		cr_assert_eq(chown(map_path, 0, 0), 0);
 	}
-	cr_assert_eq(utimensat(AT_FDCWD, map_path, NULL, 0), 0);
 	look(-1);
 	cr_expect_str_eq(name(0x1000), "elsewhere");
+}
+
+/* Our own processes' /tmp is not visible to others. */
+static void leave_mounts(void)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		cr_skip_test("no mount namespace can be made: %s", strerror(errno));
+}
+
+/* A file that is mounted on the map's name is refused, also one of the same file system and owner. */
+Test(jit, a_mounted_file_is_refused)
+{
+	char other[80];
+
+	leave_mounts();
+	snprintf(other, sizeof other, "%s.other", map_path);
+	put(other, 0, "1000 100 elsewhere\n");
+	put(map_path, 0, "");
+	cr_assert_eq(mount(other, map_path, NULL, MS_BIND, NULL), 0);
+	expect_refused(JIT_MOUNTED, "a bind mount");
+	cr_assert_eq(umount2(map_path, MNT_DETACH), 0);
+	cr_assert_eq(rename(other, map_path), 0);
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "elsewhere");
+}
+
+/* The folder may be a file system of its own, or a link to another folder. */
+Test(jit, tmp_may_be_a_mount)
+{
+	leave_mounts();
+	cr_assert_eq(mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m"), 0);
+	put(map_path, 0, "1000 100 one\n");
+	look(-1);
+	cr_expect_str_eq(name(0x1000), "one");
+}
+
+static void become(uid_t real, uid_t effective)
+{
+	cr_assert_eq(setresuid(real, effective, effective), 0);
+	cr_assert_eq(prctl(PR_SET_DUMPABLE, 1), 0);
+}
+
+/* A process gets the files of its own user, and not those of root, although root could read them for it. */
+Test(jit, files_of_root_are_for_processes_of_root)
+{
+	_cleanup_close_ int dump = memfd_create("jit-1.dump", MFD_CLOEXEC);
+	struct dump d = {0};
+
+	if (getuid() != 0)
+		cr_skip_test("needs root");
+	dump_header(&d, 0);
+	dump_load(&d, 0x1000, 0x10, "secret");
+	cr_assert_eq(write(dump, d.b.data, d.b.len), (ssize_t)d.b.len);
+	buf_fini(&d.b);
+	put(map_path, 0, "1000 100 secret\n");
+	cr_assert_eq(seteuid(4321), 0); /* a program that changes between users */
+	cr_assert_eq(prctl(PR_SET_DUMPABLE, 1), 0);
+	expect_refused(JIT_FOREIGN, "root's, and the process is root's in part");
+	symbol_jit_free(jit);
+	cr_assert_eq(symbol_jit_new(&jit, 1 << 20), 0);
+	cr_assert_eq(seteuid(0), 0);
+	become(4321, 4321);
+	expect_refused(JIT_FOREIGN, "root's");
+	look(dump);
+	cr_expect_str_eq(name(0x1000), "");
+	cr_expect_eq(stats().n_refused[JIT_FOREIGN], 3);
 }
 
 /* A sparse file of zeros contains no line; each job reads a bounded part of it. */
