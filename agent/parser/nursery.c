@@ -354,10 +354,10 @@ static int open_signals(void)
 }
 
 static void run(int control, const struct parser_operation *const *operations, size_t n_operations,
-		struct nursery_counts *counts) __attribute__((noreturn));
+		struct nursery_counts *counts, bool opens) __attribute__((noreturn));
 
 static void run(int control, const struct parser_operation *const *operations, size_t n_operations,
-		struct nursery_counts *counts)
+		struct nursery_counts *counts, bool opens)
 {
 	struct nursery n = {.control = control,
 			    .operations = operations,
@@ -366,18 +366,18 @@ static void run(int control, const struct parser_operation *const *operations, s
 			    .signals = open_signals()};
 
 	n.address_space = sandbox_address_space();
-	if (n.signals < 0 || sandbox_enter() < 0 || sandbox_filter(&n.filter) < 0)
+	if (n.signals < 0 || sandbox_enter(opens) < 0 || sandbox_filter(&n.filter, opens) < 0)
 		_exit(EXIT_FAILURE);
 	for (;;)
 		turn(&n);
 }
 
 void nursery_keep(int control, const struct parser_operation *const *operations, size_t n,
-		  struct nursery_counts *counts)
+		  struct nursery_counts *counts, bool opens)
 {
 	sigset_t all;
 
-	(void)prctl(PR_SET_NAME, "proflet-parser");
+	(void)prctl(PR_SET_NAME, opens ? "proflet-opener" : "proflet-parser");
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigfillset(&all); /* signals to the process group are for the agent, which then closes `control` */
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
@@ -388,7 +388,7 @@ void nursery_keep(int control, const struct parser_operation *const *operations,
 		pid_t pid = fork();
 
 		if (pid == 0)
-			run(control, operations, n, counts);
+			run(control, operations, n, counts, opens);
 		__atomic_store_n(&counts->pid, pid < 0 ? 0 : pid, __ATOMIC_RELAXED);
 		if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
 		    WEXITSTATUS(status) == EXIT_SUCCESS)

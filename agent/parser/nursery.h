@@ -3,6 +3,7 @@
 #ifndef PROFLET_PARSER_NURSERY_H
 #define PROFLET_PARSER_NURSERY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,9 +26,10 @@ struct nursery_counts {
 /*
  * What the keeper does, in its own process, until the other end of `control` is closed: forks a nursery, and
  * another one when that has ended, since the kernel may kill it when memory is short. `control` is the only
- * open descriptor but the standard ones. Does not return.
+ * open descriptor but the standard ones. `opens`: its processes may open files, and read none. Does not
+ * return.
  */
 void nursery_keep(int control, const struct parser_operation *const *operations, size_t n,
-		  struct nursery_counts *counts) __attribute__((noreturn));
+		  struct nursery_counts *counts, bool opens) __attribute__((noreturn));
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef PROFLET_PARSER_OPERATION_H
 #define PROFLET_PARSER_OPERATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,11 @@ struct parser_operation {
 	size_t answer_max; /* bytes */
 	/* Runs in the parser process. 0, or -errno, which is what parser_call returns. */
 	int (*run)(struct parser_job *job);
+	/*
+	 * It opens files, and reads none: its process may look up and open whatever exists below the
+	 * descriptors that it gets, by CAP_DAC_READ_SEARCH, and nothing else. Else it may open nothing.
+	 */
+	bool opens;
 };
 
 /* What `run` gets. */
@@ -37,5 +43,13 @@ struct parser_job {
 	int (*query)(const struct parser_job *job, const void *query, size_t len);
 	void *side; /* of `query` */
 };
+
+/*
+ * From one job to another, over a pair of sockets (SOCK_SEQPACKET) of which each has an end: so the agent
+ * never has the file, whose close may block. The descriptor stays the sender's; the received one is owned by
+ * the caller. Neither waits. 0 or a descriptor; -errno.
+ */
+int parser_fd_send(int socket, int fd);
+int parser_fd_receive(int socket);
 
 #endif

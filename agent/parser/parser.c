@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,9 +14,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/fs.h"
 #include "agent/base/log.h"
 #include "agent/base/priority.h"
@@ -24,15 +28,21 @@
 #include "agent/parser/sandbox.h"
 #include "agent/parser/wire.h"
 
-/* The process has one nursery. What is not atomic is set before there are threads. */
+enum nursery_kind { PARSES, OPENS, NURSERIES };
+
+struct kept_nursery {
+	pid_t keeper; /* 0: there is none */
+	int control;  /* a socket: packets are whole, so threads need no lock */
+	struct nursery_counts *counts;
+};
+
+/* What is not atomic is set before there are threads. */
 static struct {
 	const struct parser_operation *const *operations;
 	size_t n_operations;
-	pid_t keeper;	/* 0: there is none */
-	bool cancelled; /* atomic */
-	pid_t urgent;	/* the nursery that has SCHED_DEADLINE; atomic */
-	int control;	/* a socket: packets are whole, so threads need no lock */
-	struct nursery_counts *counts;
+	struct kept_nursery nurseries[NURSERIES];
+	bool cancelled;				/* atomic */
+	pid_t urgent;				/* the nursery that has SCHED_DEADLINE; atomic */
 	uint64_t memory_bytes;			/* atomic */
 	uint64_t jobs, failed[PARSER_FAILURES]; /* atomic */
 } state;
@@ -43,8 +53,10 @@ struct exchange {
 	struct buf *answer;
 	int socket, memfd;
 	uint8_t *packet;
+	pid_t pid; /* of the process; 0: not known yet */
 };
 
+#define LOOK_MS 100u /* between looks at a process that does not answer */
 #define PACKET_MAX (sizeof(struct wire_reply) + WIRE_INLINE_MAX)
 
 /* --- start and stop */
@@ -61,7 +73,7 @@ static void on_urge(pid_t pid)
 	if (urgency_needs_nice())
 		urgency_give_process(pid);
 	else if (pid != parser_pid())
-		(void)wire_send(state.control, &p);
+		(void)wire_send(state.nurseries[PARSES].control, &p);
 }
 
 /* Under SCHED_DEADLINE, nobody inherits it. */
@@ -100,7 +112,7 @@ static void allow_urgency(void)
 	(void)setrlimit(RLIMIT_RTPRIO, &l);
 }
 
-int parser_start(const struct parser_operation *const *operations, size_t n)
+static int nursery_start(enum nursery_kind kind, const struct parser_operation *const *operations, size_t n)
 {
 	struct nursery_counts *counts =
 		mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -117,49 +129,68 @@ int parser_start(const struct parser_operation *const *operations, size_t n)
 	if (pid == 0) {
 		allow_urgency();
 		close_others(sockets[1]);
-		nursery_keep(3, operations, n, counts);
+		nursery_keep(3, operations, n, counts, kind == OPENS);
 	}
 	close(sockets[1]);
+	state.nurseries[kind] = (struct kept_nursery){.keeper = pid, .control = sockets[0], .counts = counts};
+	return 0;
+}
+
+int parser_start(const struct parser_operation *const *operations, size_t n)
+{
+	int r = nursery_start(PARSES, operations, n);
+	bool opens = false;
+
+	for (size_t i = 0; i < n; i++)
+		opens |= operations[i]->opens;
+	if (r == 0 && opens)
+		r = nursery_start(OPENS, operations, n);
+	if (r < 0) {
+		parser_stop();
+		return r;
+	}
 	state.operations = operations;
 	state.n_operations = n;
-	state.control = sockets[0];
-	state.counts = counts;
-	state.keeper = pid;
 	worker_on_urge(on_urge);
 	return 0;
 }
 
 void parser_cancel(void)
 {
-	if (!state.keeper)
-		return;
 	__atomic_store_n(&state.cancelled, true, __ATOMIC_RELEASE);
-	(void)shutdown(state.control, SHUT_RDWR);
+	for (int i = 0; i < NURSERIES; i++)
+		if (state.nurseries[i].keeper)
+			(void)shutdown(state.nurseries[i].control, SHUT_RDWR);
 }
 
 void parser_stop(void)
 {
-	if (!state.keeper)
-		return;
-	close(state.control);
-	(void)waitpid(state.keeper, NULL, 0);
-	munmap(state.counts, sizeof *state.counts);
-	state.keeper = 0;
+	for (int i = 0; i < NURSERIES; i++) {
+		struct kept_nursery *k = &state.nurseries[i];
+
+		if (!k->keeper)
+			continue;
+		close(k->control);
+		(void)waitpid(k->keeper, NULL, 0);
+		munmap(k->counts, sizeof *k->counts);
+		k->keeper = 0;
+	}
 	state.cancelled = false;
 }
 
 void parser_be_urgent(void)
 {
 	const struct sched_param urgent = {.sched_priority = NURSERY_URGENT_LEVEL};
+	const struct kept_nursery *k = &state.nurseries[PARSES];
 
-	if (!state.keeper || !urgency_is_on())
+	if (!k->keeper || !urgency_is_on())
 		return;
 	if (urgency_needs_nice()) {
-		(void)priority_set_deadline(state.keeper, NURSERY_RUNTIME_NS, NURSERY_PERIOD_NS);
+		(void)priority_set_deadline(k->keeper, NURSERY_RUNTIME_NS, NURSERY_PERIOD_NS);
 		return;
 	}
 	/* what they fork inherits it, until it knows better */
-	(void)sched_setscheduler(state.keeper, SCHED_RR, &urgent);
+	(void)sched_setscheduler(k->keeper, SCHED_RR, &urgent);
 	if (parser_pid())
 		(void)sched_setscheduler(parser_pid(), SCHED_RR, &urgent);
 }
@@ -169,9 +200,21 @@ void parser_limit_memory(uint64_t bytes)
 	__atomic_store_n(&state.memory_bytes, bytes, __ATOMIC_RELAXED);
 }
 
+static int nursery_pid(enum nursery_kind kind)
+{
+	const struct kept_nursery *k = &state.nurseries[kind];
+
+	return k->keeper ? __atomic_load_n(&k->counts->pid, __ATOMIC_RELAXED) : 0;
+}
+
 int parser_pid(void)
 {
-	return state.keeper ? __atomic_load_n(&state.counts->pid, __ATOMIC_RELAXED) : 0;
+	return nursery_pid(PARSES);
+}
+
+int parser_opener_pid(void)
+{
+	return nursery_pid(OPENS);
 }
 
 void parser_stats(struct parser_stats *ret)
@@ -179,10 +222,14 @@ void parser_stats(struct parser_stats *ret)
 	*ret = (struct parser_stats){.jobs = __atomic_load_n(&state.jobs, __ATOMIC_RELAXED)};
 	for (int i = 0; i < PARSER_FAILURES; i++)
 		ret->failed[i] = __atomic_load_n(&state.failed[i], __ATOMIC_RELAXED);
-	if (!state.keeper)
-		return;
-	ret->cpu_ns = __atomic_load_n(&state.counts->cpu_ns, __ATOMIC_RELAXED);
-	ret->replaced = __atomic_load_n(&state.counts->replaced, __ATOMIC_RELAXED);
+	for (int i = 0; i < NURSERIES; i++) {
+		const struct kept_nursery *k = &state.nurseries[i];
+
+		if (!k->keeper)
+			continue;
+		ret->cpu_ns += __atomic_load_n(&k->counts->cpu_ns, __ATOMIC_RELAXED);
+		ret->replaced += __atomic_load_n(&k->counts->replaced, __ATOMIC_RELAXED);
+	}
 }
 
 /* --- a call without a nursery */
@@ -213,11 +260,10 @@ static int run_here(struct parser_call *call, struct buf *answer)
 
 static int failed(enum parser_failure why)
 {
-	static const int errors[PARSER_FAILURES] = {[PARSER_CRASHED] = -ENOTRECOVERABLE,
-						    [PARSER_OUT_OF_TIME] = -ETIME,
-						    [PARSER_KILLED] = -EAGAIN,
-						    [PARSER_REFUSED] = -ENOTRECOVERABLE,
-						    [PARSER_NOT_STARTED] = -EAGAIN};
+	static const int errors[PARSER_FAILURES] = {
+		[PARSER_CRASHED] = -ENOTRECOVERABLE, [PARSER_OUT_OF_TIME] = -ETIME,
+		[PARSER_KILLED] = -EAGAIN,	     [PARSER_REFUSED] = -ENOTRECOVERABLE,
+		[PARSER_NOT_STARTED] = -EAGAIN,	     [PARSER_NO_ANSWER] = -ETIMEDOUT};
 
 	__atomic_add_fetch(&state.failed[why], 1, __ATOMIC_RELAXED);
 	return errors[why];
@@ -234,6 +280,7 @@ static int operation_number(const struct parser_operation *operation)
 /* Hands the nursery one end of a new socket. */
 static int request_process(struct exchange *x)
 {
+	const struct kept_nursery *k = &state.nurseries[x->call->operation->opens ? OPENS : PARSES];
 	const struct wire_command c = {
 		.wish = WIRE_SPAWN,
 		.memory_bytes = __atomic_load_n(&state.memory_bytes, __ATOMIC_RELAXED),
@@ -247,17 +294,71 @@ static int request_process(struct exchange *x)
 		return -errno;
 	x->socket = sockets[0];
 	p.fds[0] = sockets[1];
-	r = wire_send(state.control, &p);
+	r = wire_send(k->control, &p);
 	close(sockets[1]);
 	return r == -EPIPE ? failed(PARSER_NOT_STARTED) : r;
+}
+
+/* Whether the process sleeps in the kernel. */
+static bool is_asleep(pid_t pid)
+{
+	char path[32], stat[512];
+	const char *letter;
+	int fd, n;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = (int)read(fd, stat, sizeof stat - 1);
+	close(fd);
+	stat[n > 0 ? n : 0] = '\0';
+	letter = strrchr(stat, ')');
+	return letter && letter[1] == ' ' && (letter[2] == 'S' || letter[2] == 'D');
+}
+
+static uint64_t cpu_ns_of(pid_t pid)
+{
+	struct timespec ts = {0};
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) == 0)
+		(void)clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * Waits for the next packet. A process that computes or waits for a CPU is waited for, however long that
+ * takes. 0, or -ETIMEDOUT: it has slept for too long, without using a CPU in between.
+ */
+static int await_packet(struct exchange *x)
+{
+	struct pollfd p = {.fd = x->socket, .events = POLLIN};
+	uint64_t cpu_ns = 0;
+	unsigned slept_ms = 0;
+
+	if (!x->call->patience_ms || !x->pid)
+		return 0;
+	while (poll(&p, 1, LOOK_MS) == 0) {
+		uint64_t now_ns = cpu_ns_of(x->pid);
+
+		slept_ms = now_ns == cpu_ns && is_asleep(x->pid) ? slept_ms + LOOK_MS : 0;
+		cpu_ns = now_ns;
+		if (slept_ms >= x->call->patience_ms)
+			return failed(PARSER_NO_ANSWER);
+	}
+	return 0;
 }
 
 /* Receives a reply and what follows it. A process may send anything. */
 static int receive(struct exchange *x, struct wire_reply *ret, size_t *ret_len)
 {
 	struct wire_packet p = {.body = x->packet, .body_len = PACKET_MAX};
-	int r = wire_receive(x->socket, &p);
+	int r = await_packet(x);
 
+	if (r < 0)
+		return r;
+	r = wire_receive(x->socket, &p);
 	while (r == 0 && p.n_fds)
 		close(p.fds[--p.n_fds]);
 	if (r < 0 || p.body_len < sizeof *ret)
@@ -412,7 +513,7 @@ static int converse(struct exchange *x)
 /* Whatever went wrong with the process, and not with its job. */
 static bool is_broken(int r)
 {
-	return r == -ENOTRECOVERABLE || r == -ETIME || r == -EAGAIN || r == -EPIPE;
+	return r == -ENOTRECOVERABLE || r == -ETIME || r == -ETIMEDOUT || r == -EAGAIN || r == -EPIPE;
 }
 
 static int exchange(struct exchange *x, struct parser_session *s, int operation)
@@ -423,12 +524,13 @@ static int exchange(struct exchange *x, struct parser_session *s, int operation)
 		x->socket = s->socket - 1;
 		worker_delegate(s->pid);
 	} else {
-		worker_delegate(parser_pid());
+		worker_delegate(nursery_pid(x->call->operation->opens ? OPENS : PARSES));
 		r = request_process(x);
 		if (r == 0)
 			r = await_process(x);
 		s->pid = r < 0 ? 0 : r;
 	}
+	x->pid = s->pid;
 	if (r >= 0)
 		r = send_request(x, operation);
 	if (r >= 0 || r == -EPIPE)
@@ -454,7 +556,7 @@ int parser_session_call(struct parser_session *s, struct parser_call *call, stru
 	struct exchange x = {.call = call, .answer = answer, .socket = -1};
 	int operation;
 
-	if (!state.keeper)
+	if (!state.nurseries[PARSES].keeper)
 		return run_here(call, answer);
 	if (__atomic_load_n(&state.cancelled, __ATOMIC_ACQUIRE))
 		return -EAGAIN;

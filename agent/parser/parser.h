@@ -12,7 +12,8 @@
  *	agent's thread → nursery: a socket         nursery → thread: pid of the new process; how it ended
  *	thread → process: the job, descriptors     process → thread: queries, then the answer
  *
- * The nursery kills a process when the thread closes the socket.
+ * The nursery kills a process when the thread closes the socket. Operations that open files have a nursery of
+ * their own, whose processes may do that and nothing else.
  *
  * Where there is no nursery (unit tests, `proflet tables`), a job is run by its caller.
  *
@@ -39,6 +40,11 @@ struct parser_call {
 	 */
 	int (*query)(const void *query, size_t len, void *data);
 	void *data;
+	/*
+	 * For how long its process may sleep while it is waited for, in milliseconds: a file system may not
+	 * answer, and then not even SIGKILL ends who reads from it. 0: for ever.
+	 */
+	unsigned patience_ms;
 };
 
 enum parser_failure {
@@ -47,6 +53,7 @@ enum parser_failure {
 	PARSER_KILLED,	    /* by someone else: the kernel, because memory is short */
 	PARSER_REFUSED,	    /* what it sent is no answer */
 	PARSER_NOT_STARTED, /* no process could be forked */
+	PARSER_NO_ANSWER,   /* its process slept for longer than it may, and was given up */
 	PARSER_FAILURES
 };
 
@@ -81,11 +88,14 @@ void parser_be_urgent(void);
 void parser_limit_memory(uint64_t bytes);
 /* The pid of the nursery; 0: there is none. */
 int parser_pid(void);
+/* The pid of the nursery whose processes open files (struct parser_operation); 0: there is none. */
+int parser_opener_pid(void);
 
 /*
  * Runs an operation in a parser process, and waits for it. Any thread. Appends to `answer`. 0; what the
  * operation returned; -ENOTRECOVERABLE: the process has crashed or was refused; -ETIME: it took too much CPU
- * time; -EAGAIN: no process could be forked, or it was killed: it may succeed later; -ENOMEM; -EMFILE.
+ * time; -ETIMEDOUT: it slept for too long; -EAGAIN: no process could be forked, or it was killed: it may
+ * succeed later; -ENOMEM; -EMFILE.
  */
 int parser_call(struct parser_call *call, struct buf *answer);
 

@@ -51,19 +51,31 @@ static void bound_capabilities(void)
 		(void)cap_drop_bound(i); /* fails without SETPCAP */
 }
 
-static int drop_capabilities(void)
+static int keep_one(cap_t caps)
 {
-	_cleanup_(cap_free_p) cap_t none = cap_init();
+	static const cap_value_t search = CAP_DAC_READ_SEARCH;
+
+	if (cap_set_flag(caps, CAP_PERMITTED, 1, &search, CAP_SET) < 0 ||
+	    cap_set_flag(caps, CAP_EFFECTIVE, 1, &search, CAP_SET) < 0)
+		return -errno;
+	return cap_set_proc(caps) == 0 ? 0 : -errno;
+}
+
+static int drop_capabilities(bool opens)
+{
+	_cleanup_(cap_free_p) cap_t none = cap_init(), one = cap_init();
 
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (opens && one && keep_one(one) == 0)
+		return 0;
 	return none && cap_set_proc(none) == 0 ? 0 : -errno;
 }
 
-/* Nothing of any file system can be opened, made or removed. */
-static void forbid_files(void)
+/* Nothing of any file system can be opened, made or removed; with `opens`, nothing made or removed. */
+static void forbid_files(bool opens)
 {
 	/* those of the first version; later ones restrict what also needs one of these, or a descriptor */
-	const struct landlock_ruleset_attr attr = {
+	struct landlock_ruleset_attr attr = {
 		.handled_access_fs = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
 				     LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR |
 				     LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -72,8 +84,12 @@ static void forbid_files(void)
 				     LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
 				     LANDLOCK_ACCESS_FS_MAKE_SYM,
 	};
-	_cleanup_close_ int rules = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+	_cleanup_close_ int rules = -1;
 
+	if (opens)
+		attr.handled_access_fs &=
+			~(__u64)(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
+	rules = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
 	if (rules >= 0)
 		(void)syscall(SYS_landlock_restrict_self, rules, 0);
 }
@@ -94,20 +110,22 @@ static void offer_memory(void)
 		(void)fs_write_fd(fd, "1000", 4);
 }
 
-int sandbox_enter(void)
+int sandbox_enter(bool opens)
 {
 	int r;
 
 	offer_memory();
 	bound_capabilities();
+	if (opens && prctl(PR_SET_KEEPCAPS, 1) < 0)
+		return -errno;
 	leave_user();
-	r = drop_capabilities();
+	r = drop_capabilities(opens);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) /* setresuid undoes the latter two */
 		return -errno;
-	forbid_files();
+	forbid_files(opens);
 	return set_limit(RLIMIT_CORE, 0);
 }
 
@@ -132,6 +150,9 @@ static const int nursery_only[] = {
 	SCMP_SYS(prlimit64),	   SCMP_SYS(setrlimit), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
 	SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
 };
+
+/* Of processes that open files, for reading. */
+static const int opener_only[] = {SCMP_SYS(openat2), SCMP_SYS(statx), SCMP_SYS(readlinkat)};
 
 static int add(scmp_filter_ctx filter, uint32_t action, const int *calls, size_t n)
 {
@@ -169,8 +190,10 @@ static int export_filter(scmp_filter_ctx filter, struct sock_fprog *prog)
 }
 
 /* What is not listed is refused. No page is made that can be executed. */
-static int load_filter(scmp_filter_ctx filter)
+static int load_filter(scmp_filter_ctx filter, bool opens)
 {
+	const struct scmp_arg_cmp for_reading = {
+		.arg = 2, .op = SCMP_CMP_MASKED_EQ, .datum_a = O_ACCMODE | O_CREAT | O_TRUNC, .datum_b = 0};
 	const struct scmp_arg_cmp no_exec = {
 		.arg = 2, .op = SCMP_CMP_MASKED_EQ, .datum_a = PROT_EXEC, .datum_b = 0};
 	int r = add(filter, SCMP_ACT_ALLOW, common, ARRAY_SIZE(common));
@@ -183,6 +206,10 @@ static int load_filter(scmp_filter_ctx filter)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, no_exec);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 0);
+	if (r == 0 && opens)
+		r = add(filter, SCMP_ACT_ALLOW, opener_only, ARRAY_SIZE(opener_only));
+	if (r == 0 && opens)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, for_reading);
 	if (r == 0 && SANDBOX_SANITIZED) /* after a fork */
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sigaltstack), 0);
 	if (r == 0)
@@ -201,13 +228,13 @@ static int make_rest(scmp_filter_ctx filter, struct sock_fprog *ret)
 	return r < 0 ? r : export_filter(filter, ret);
 }
 
-int sandbox_filter(struct sock_fprog *ret_rest)
+int sandbox_filter(struct sock_fprog *ret_rest, bool opens)
 {
 	scmp_filter_ctx all = seccomp_init(REFUSE), rest = seccomp_init(SCMP_ACT_ALLOW);
 	int r = all && rest ? make_rest(rest, ret_rest) : -ENOMEM;
 
 	if (r == 0)
-		r = load_filter(all);
+		r = load_filter(all, opens);
 	if (all)
 		seccomp_release(all);
 	if (rest)

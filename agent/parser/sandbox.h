@@ -32,16 +32,17 @@
 /*
  * For the nursery, and inherited by its children: user id, capabilities, files (Landlock), core files,
  * tracing; if memory is short, the kernel ends these processes first. What the kernel lacks or refuses is
- * left out, but not the capabilities. The process ends with the one that has forked it. 0 or -errno.
+ * left out, but not the capabilities. The process ends with the one that has forked it. `opens`: it keeps
+ * CAP_DAC_READ_SEARCH if it has it, and may open files for reading. 0 or -errno.
  */
-int sandbox_enter(void);
+int sandbox_enter(bool opens);
 /* Bytes of address space that the calling process has; 0: not known, or there must be no limit. */
 uint64_t sandbox_address_space(void);
 /*
  * Forbids all system calls but those of the nursery and of its children. *ret_rest is the filter that forbids
  * those of the nursery, for sandbox_close; `filter` in it is owned: free(). 0 or -errno.
  */
-int sandbox_filter(struct sock_fprog *ret_rest);
+int sandbox_filter(struct sock_fprog *ret_rest, bool opens);
 
 struct sandbox_limits {
 	uint64_t memory_bytes; /* of address space, in all; 0: no limit */

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/parser/operation.h"
+
 union control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
@@ -50,7 +52,7 @@ static void take_fds(struct wire_packet *p, struct msghdr *m)
 	}
 }
 
-int wire_receive(int fd, struct wire_packet *p)
+static int receive(int fd, struct wire_packet *p, int flags)
 {
 	struct iovec part = {p->body, p->body_len};
 	union control control;
@@ -61,7 +63,7 @@ int wire_receive(int fd, struct wire_packet *p)
 	ssize_t n;
 
 	do
-		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | flags);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
@@ -73,4 +75,30 @@ int wire_receive(int fd, struct wire_packet *p)
 	}
 	p->body_len = (size_t)n;
 	return 0;
+}
+
+int wire_receive(int fd, struct wire_packet *p)
+{
+	return receive(fd, p, 0);
+}
+
+int parser_fd_send(int socket, int fd)
+{
+	const char byte = 0;
+	const struct wire_packet p = {.head = &byte, .head_len = 1, .fds = {fd}, .n_fds = 1};
+
+	return wire_send(socket, &p);
+}
+
+int parser_fd_receive(int socket)
+{
+	char byte;
+	struct wire_packet p = {.body = &byte, .body_len = 1};
+	int r = receive(socket, &p, MSG_DONTWAIT);
+
+	if (r < 0)
+		return r;
+	while (p.n_fds > 1)
+		close(p.fds[--p.n_fds]);
+	return p.n_fds ? p.fds[0] : -EPROTO;
 }

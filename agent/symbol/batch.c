@@ -303,7 +303,8 @@ static int run_operation(struct parser_job *job)
 #define NAMES_MAX (8u * SYMBOL_MANGLED_MAX)
 #define ANSWER_MAX (64u << 20)
 
-const struct parser_operation symbol_operation = {"names of functions", ANSWER_MAX, run_operation};
+const struct parser_operation symbol_operation = {
+	.name = "names of functions", .answer_max = ANSWER_MAX, .run = run_operation};
 
 /* Whether it can be appended: behind `from`, with strings that end. */
 static bool range_valid(const struct range_head *x, const char *names, uint64_t from)

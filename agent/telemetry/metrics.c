@@ -132,6 +132,8 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_parser_failures_total", "reason=\"refused\"", parser.failed[PARSER_REFUSED], ""),
 	LABELLED("proflet_parser_failures_total", "reason=\"not_started\"", parser.failed[PARSER_NOT_STARTED],
 		 ""),
+	LABELLED("proflet_parser_failures_total", "reason=\"no_answer\"", parser.failed[PARSER_NO_ANSWER],
+		 ""),
 	SECONDS_OF("proflet_parser_cpu_seconds_total", parser.cpu_ns, "CPU time of parser processes."),
 	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
 	COUNTER("proflet_binaries_changed_total", agent.track.binaries.changed,

@@ -35,8 +35,8 @@ static int run(struct parser_job *job)
 	return r < 0 ? r : buf_append(job->answer, rows.v, rows.n * sizeof *rows.v);
 }
 
-const struct parser_operation code_operation = {"generated code", MEMORY_CODE_MAX * sizeof(struct memory_row),
-						run};
+const struct parser_operation code_operation = {
+	.name = "generated code", .answer_max = MEMORY_CODE_MAX * sizeof(struct memory_row), .run = run};
 
 static bool row_valid(const struct memory_row *row, const struct memory_row *before, uint32_t n)
 {

@@ -49,8 +49,9 @@ static int run(struct parser_job *job)
 	return r < 0 ? r : buf_append(job->answer, query, wish.n * sizeof *query);
 }
 
-const struct parser_operation rule_operation = {"rules of single addresses",
-						RULE_JOB_MAX * sizeof(struct frame_query), run};
+const struct parser_operation rule_operation = {.name = "rules of single addresses",
+						.answer_max = RULE_JOB_MAX * sizeof(struct frame_query),
+						.run = run};
 
 int rule_answer_read(struct frame_query *query, size_t n, const void *bytes, size_t len)
 {

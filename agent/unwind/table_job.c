@@ -138,7 +138,8 @@ static int run(struct parser_job *job)
 	return r;
 }
 
-const struct parser_operation table_operation = {"unwind table", ANSWER_MAX, run};
+const struct parser_operation table_operation = {
+	.name = "unwind table", .answer_max = ANSWER_MAX, .run = run};
 
 /* --- in the agent */
 

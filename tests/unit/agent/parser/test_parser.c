@@ -153,19 +153,94 @@ static int run_too_big(struct parser_job *job)
 	return run_big(job);
 }
 
-static const struct parser_operation echo = {"echo", BIG_BYTES, run_echo}, refuse = {"refuse", 0, run_refuse},
-				     queries_once = {"query", 4096, run_query},
-				     queries_for_ever = {"query for ever", 0, run_query_for_ever},
-				     crash = {"crash", 0, run_crash}, silence = {"silence", 0, run_silence},
-				     spin = {"spin", 0, run_spin}, escape = {"escape", 0, run_escape},
-				     waits = {"wait", 0, run_wait_for_query},
-				     big = {"big", BIG_BYTES, run_big},
-				     too_big = {"too big", 4096, run_too_big};
+static const struct parser_operation echo = {"echo", BIG_BYTES, run_echo, false},
+				     refuse = {"refuse", 0, run_refuse, false},
+				     queries_once = {"query", 4096, run_query, false},
+				     queries_for_ever = {"query for ever", 0, run_query_for_ever, false},
+				     crash = {"crash", 0, run_crash, false},
+				     silence = {"silence", 0, run_silence, false},
+				     spin = {"spin", 0, run_spin, false},
+				     escape = {"escape", 0, run_escape, false},
+				     waits = {"wait", 0, run_wait_for_query, false},
+				     big = {"big", BIG_BYTES, run_big, false},
+				     too_big = {"too big", 4096, run_too_big, false};
+/* Waits for bytes that never come. */
+static int run_sleep(struct parser_job *job)
+{
+	char byte;
+
+	return read(job->fds[0], &byte, 1) < 0 ? -errno : 0;
+}
+
+/* Opens what the request names, below a folder, and hands it to whoever has the other end of the socket. */
+static int run_open(struct parser_job *job)
+{
+	int fd = openat(job->fds[0], (const char *)job->request, O_RDONLY), r;
+
+	if (fd < 0)
+		return -errno;
+	r = parser_fd_send(job->fds[1], fd);
+	close(fd);
+	return r;
+}
+
+/* Its byte must be read by a process that cannot open it. */
+static int run_take(struct parser_job *job)
+{
+	int fd = parser_fd_receive(job->fds[0]);
+	char text[16] = {0};
+
+	if (fd < 0)
+		return fd;
+	if (pread(fd, text, sizeof text - 1, 0) < 0)
+		return -errno;
+	close(fd);
+	return buf_puts(job->answer, text);
+}
+
+/* What is not for reading. */
+static int run_open_more(struct parser_job *job)
+{
+	int r = -1;
+
+	errno = 0;
+	switch (job->request[0]) {
+	case 0:
+		r = openat(job->fds[0], "file", O_WRONLY);
+		break;
+	case 1:
+		r = openat(job->fds[0], "new", O_RDONLY | O_CREAT, 0600);
+		break;
+	case 2:
+		r = openat(job->fds[0], "file", O_RDONLY | O_TRUNC);
+		break;
+	case 3:
+		r = socket(AF_UNIX, SOCK_STREAM, 0);
+		break;
+	case 4:
+		r = execl("/bin/true", "true", NULL);
+		break;
+	case 5:
+		r = unlinkat(job->fds[0], "file", 0);
+		break;
+	case 6:
+		r = (int)ptrace(PTRACE_ATTACH, getppid(), NULL, NULL);
+		break;
+	default:
+		return -EINVAL;
+	}
+	return r < 0 ? -EPERM : 0;
+}
+
 static int run_count(struct parser_job *job);
-static const struct parser_operation counts = {"count", 8, run_count};
+static const struct parser_operation counts = {"count", 8, run_count, false};
+static const struct parser_operation sleeps = {"sleep", 0, run_sleep, false},
+				     opener = {"open", 0, run_open, true},
+				     opens_more = {"open more", 0, run_open_more, true},
+				     takes = {"take", 64, run_take, false};
 static const struct parser_operation *const operations[] = {
-	&counts, &echo,	  &refuse, &queries_once, &queries_for_ever, &crash, &silence,
-	&spin,	 &escape, &waits,  &big,	  &too_big};
+	&sleeps,	   &opener, &opens_more, &takes, &counts, &echo,  &refuse, &queries_once,
+	&queries_for_ever, &crash,  &silence,	 &spin,	 &escape, &waits, &big,	   &too_big};
 
 static void start(void)
 {
@@ -495,4 +570,83 @@ Test(parser, a_process_at_work_is_not_a_stuck_thread, .init = start)
 	cr_assert_eq(s.result, -ETIME);
 	worker_free(w);
 	buf_fini(&s.answer);
+}
+
+/* A process that sleeps is given up; one that computes is not. */
+Test(parser, who_sleeps_for_too_long_is_given_up, .init = start)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_call c = {.operation = &sleeps, .n_fds = 1, .patience_ms = 300}, count = {0};
+	struct parser_stats stats;
+	int sockets[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	c.fds[0] = sockets[0];
+	cr_expect_eq(parser_call(&c, &answer), -ETIMEDOUT);
+	parser_stats(&stats);
+	cr_expect_eq(stats.failed[PARSER_NO_ANSWER], 1);
+	count = (struct parser_call){.operation = &spin, .patience_ms = 300};
+	cr_expect_eq(parser_call(&count, &answer), -ETIME, "it computes");
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+static int call_opener(const struct parser_operation *o, const void *request, size_t len, int folder, int to)
+{
+	struct parser_call c = {.operation = o, .fds = {folder, to}, .n_fds = 2, .patience_ms = 1000};
+	_cleanup_buf_ struct buf answer = {0};
+	int r;
+
+	cr_assert_eq(buf_append(&c.request, request, len), 0);
+	r = parser_call(&c, &answer);
+	buf_fini(&c.request);
+	return r;
+}
+
+/* A file that only its owner may read goes from who may open it to who may not, and never through us. */
+Test(parser, files_are_opened_in_one_process_and_read_in_another, .init = start)
+{
+	char folder[] = "/tmp/proflet-test-XXXXXX", path[64];
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_call take = {.operation = &takes, .n_fds = 1};
+	int sockets[2], fd;
+
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/file", folder);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	cr_assert_eq(write(fd, "found", 5), 5);
+	close(fd);
+	fd = open(folder, O_PATH | O_DIRECTORY);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+	cr_expect_eq(call_opener(&opener, "no", 3, fd, sockets[0]), -ENOENT);
+	if (geteuid() == 0)
+		cr_expect_eq(chown(folder, 1234, 1234) + chown(path, 1234, 1234), 0);
+	cr_expect_eq(call_opener(&opener, "file", 5, fd, sockets[0]), 0);
+	take.fds[0] = sockets[1];
+	cr_expect_eq(parser_call(&take, &answer), 0);
+	cr_expect_str_eq(buf_str(&answer), "found");
+	cr_expect_eq(parser_call(&take, &answer), -EAGAIN, "there is no other");
+	for (uint8_t i = 0; i < 7; i++)
+		cr_expect_lt(call_opener(&opens_more, &i, 1, fd, sockets[0]), 0, "way %u", i);
+	cr_expect_eq(access(path, F_OK), 0);
+	close(fd);
+	unlink(path);
+	rmdir(folder);
+}
+
+/* Of the nursery whose processes open files. */
+Test(parser, rights_of_the_opener, .init = start)
+{
+	char value[64] = "";
+
+	for (int i = 0; i < 100 && strcmp(value, "2") != 0; i++, usleep(20000)) /* until it has entered */
+		if (parser_opener_pid())
+			field(parser_opener_pid(), "Seccomp", value, sizeof value);
+	cr_expect_str_eq(value, "2");
+	field(parser_opener_pid(), "CapEff", value, sizeof value);
+	cr_expect_eq(strtoull(value, NULL, 16) & ~(1ull << 2), 0, "CAP_DAC_READ_SEARCH at most");
+	field(parser_opener_pid(), "CapPrm", value, sizeof value);
+	cr_expect_eq(strtoull(value, NULL, 16) & ~(1ull << 2), 0);
+	field(parser_opener_pid(), "NoNewPrivs", value, sizeof value);
+	cr_expect_str_eq(value, "1");
 }
