@@ -50,6 +50,8 @@
 #define PROCESSES_MAX 65536u
 #define JOBS_MAX 4096u
 #define WORKER_THREADS 2u
+#define LIST_THREADS 2u
+#define LISTS_MAX 1024u
 
 _Static_assert(RESOURCES_FILES_MAX <= FRAME_FILE_MAX, "each binary has a tag");
 
@@ -57,6 +59,7 @@ struct agent {
 	struct agent_options options;
 	struct loop *loop;
 	struct worker *worker, *opener;
+	struct worker *lists; /* for files that tenants write at will: no table waits for them */
 	struct probe *probe;
 	struct sideband *sideband;
 	struct track_host host;
@@ -254,6 +257,7 @@ static int on_worker(int fd, uint32_t events, void *data)
 	(void)events;
 	worker_collect(a->worker);
 	worker_collect(a->opener);
+	worker_collect(a->lists);
 	track_progress(a->track);
 	completion_retry(a->completion, track_epoch(a->track));
 	report_progress(a->report);
@@ -402,6 +406,8 @@ static int open_threads(struct agent *a)
 		worker_reserve(a->worker, 1);
 	if (r == 0)
 		r = worker_new(&a->opener, REQUEST_THREADS, REQUEST_QUEUE_MAX, "opener");
+	if (r == 0)
+		r = worker_new(&a->lists, LIST_THREADS, LISTS_MAX, "list-reader");
 	return r;
 }
 
@@ -470,6 +476,7 @@ static int open_samples(struct agent *a)
 		.tables = track_tables(a->track),
 		.binaries = unwind_tables_binaries(track_tables(a->track)),
 		.worker = a->worker,
+		.lists = a->lists,
 		.pods = a->metadata ? metadata_pods(a->metadata) : NULL,
 		.window_bytes = c->memory.total_bytes / 8,
 		.max_request_bytes = a->options.recording ? c->memory.total_bytes / 8 : 0,
@@ -507,6 +514,8 @@ static int add_sources(struct agent *a)
 
 	if (r == 0)
 		r = loop_add_fd(a->loop, worker_fd(a->opener), EPOLLIN, on_worker, a, NULL);
+	if (r == 0)
+		r = loop_add_fd(a->loop, worker_fd(a->lists), EPOLLIN, on_worker, a, NULL);
 	if (r == 0)
 		r = loop_add_timer(a->loop, EVENTS_PAUSE_NS, 0, on_events_pause, a, &a->events_pause);
 	if (r == 0)
@@ -571,7 +580,7 @@ void agent_free(struct agent *a)
 		probe_detach(a->probe);
 	parser_cancel(); /* threads that wait for a parser process would be late */
 	/* Jobs of these threads point into track and report. */
-	n_stuck = worker_free(a->worker) + worker_free(a->opener);
+	n_stuck = worker_free(a->lists) + worker_free(a->worker) + worker_free(a->opener);
 	if (n_stuck)
 		log_warn("%u threads are left behind: they are late, or file systems that they read from do "
 			 "not answer",
@@ -631,6 +640,7 @@ static void finish_window(struct agent *a, uint64_t deadline_ns)
 	while (report_closing(a->report) && (now = clock_mono_ns()) < deadline_ns) {
 		worker_drain(a->worker,
 			     deadline_ns - now < FLUSH_STEP_NS ? deadline_ns - now : FLUSH_STEP_NS);
+		worker_drain(a->lists, deadline_ns - now < FLUSH_STEP_NS ? deadline_ns - now : FLUSH_STEP_NS);
 		track_check(a->track); /* binaries on a file system that does not answer get no names */
 		track_progress(a->track);
 		report_progress(a->report);

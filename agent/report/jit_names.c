@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/frame.h"
 #include "agent/base/log.h"
 #include "agent/binary/registry.h"
@@ -15,6 +16,7 @@
 #include "agent/proc/table.h"
 
 #define JIT_BYTES_MAX (32u << 20)
+#define JIT_REWRITTEN_OFTEN 8u /* before the log says so */
 
 struct jit_names {
 	struct binary_registry *binaries;
@@ -27,6 +29,7 @@ struct jit_names {
 	const char *last_runtime;
 	uint64_t logged_full;		     /* number that the log has reported */
 	bool logged_refused[JIT_REFUSALS_N]; /* the log has said so */
+	bool logged_no_answer, logged_harmful, logged_rewritten;
 };
 
 int jit_names_new(struct jit_names **ret, struct binary_registry *binaries)
@@ -93,8 +96,8 @@ struct worker_job *jit_names_job(struct jit_names *n, struct process *p)
 	n->last = NULL; /* its mappings may have changed */
 	if (!symbol_jit_idle(n->jit, p))
 		return NULL;
-	if (symbol_jit_job_new(&job, n->jit, p, dump_of(n, p)) < 0)
-		return NULL; /* no memory: its code stays without names */
+	if (symbol_jit_job_new(&job, n->jit, p, dump_of(n, p), clock_mono_ns()) < 0)
+		return NULL; /* no memory, or later: its new code stays without names */
 	return symbol_jit_job_work(job);
 }
 
@@ -209,6 +212,14 @@ bool jit_names_frame(struct jit_names *n, uint64_t id, struct frame *ret)
 	return true;
 }
 
+static void log_once(bool *logged, uint64_t n, const char *why)
+{
+	if (n && !*logged)
+		log_warn("a list of generated code (perf map, jitdump) is not read: %s; counted from now on",
+			 why);
+	*logged |= n != 0;
+}
+
 /* Logs what has happened since the last call. */
 static void log_news(struct jit_names *n)
 {
@@ -219,13 +230,12 @@ static void log_news(struct jit_names *n)
 		log_warn("code made at run time has names in %u processes at a time: %lu times there was no "
 			 "room",
 			 SYMBOL_JIT_PROCESSES_MAX, (unsigned long)(s.n_full - n->logged_full));
-	for (int i = 0; i < JIT_REFUSALS_N; i++) {
-		if (s.n_refused[i] && !n->logged_refused[i])
-			log_warn("a list of generated code (perf map, jitdump) is not read: %s; counted from "
-				 "now on",
-				 jit_refusal_text((enum jit_refusal)i));
-		n->logged_refused[i] |= s.n_refused[i] != 0;
-	}
+	for (int i = 0; i < JIT_REFUSALS_N; i++)
+		log_once(&n->logged_refused[i], s.n_refused[i], jit_refusal_text((enum jit_refusal)i));
+	log_once(&n->logged_no_answer, s.n_no_answer, "a file system does not answer");
+	log_once(&n->logged_harmful, s.n_harmful, "who read it crashed, or took too long");
+	log_once(&n->logged_rewritten, s.n_rewritten > JIT_REWRITTEN_OFTEN ? s.n_rewritten : 0,
+		 "it is written anew again and again, and waits for longer each time");
 	n->logged_full = s.n_full;
 }
 

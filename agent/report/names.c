@@ -124,7 +124,8 @@ static void job_overdue(struct worker_job *job)
 }
 
 /* Gives a job to the workers. False: it cannot run now, and its names are to be requested again. */
-static bool submit(struct names *n, struct worker_job *inner, enum worker_priority priority)
+static bool submit_to(struct names *n, struct worker *worker, struct worker_job *inner,
+		      enum worker_priority priority)
 {
 	struct names_job *j = calloc(1, sizeof *j);
 
@@ -132,7 +133,7 @@ static bool submit(struct names *n, struct worker_job *inner, enum worker_priori
 		*j = (struct names_job){.job = {.run = job_run, .done = job_done, .overdue = job_overdue},
 					.inner = inner,
 					.names = n};
-		if (worker_submit(n->options.worker, &j->job, priority) == 0) {
+		if (worker_submit(worker, &j->job, priority) == 0) {
 			n->n_jobs++;
 			return true;
 		}
@@ -140,6 +141,11 @@ static bool submit(struct names *n, struct worker_job *inner, enum worker_priori
 	}
 	inner->done(inner, true);
 	return false;
+}
+
+static bool submit(struct names *n, struct worker_job *inner, enum worker_priority priority)
+{
+	return submit_to(n, n->options.worker, inner, priority);
 }
 
 static void submit_files(struct names *n, struct symbol_cache *cache)
@@ -233,10 +239,9 @@ static bool wanted(const struct names *n, const struct stack_frame *f)
 	       (f->kind == STACK_FRAME_NATIVE && n->options.native);
 }
 
-static void submit_jit(struct names *n, struct worker_job *job)
+static bool submit_jit(struct names *n, struct worker_job *job)
 {
-	if (job)
-		(void)submit(n, job, WORKER_HIGH);
+	return job && submit_to(n, n->options.lists ?: n->options.worker, job, WORKER_HIGH);
 }
 
 void names_note(struct names *n, struct process *p, const struct sample_view *v)
@@ -246,7 +251,7 @@ void names_note(struct names *n, struct process *p, const struct sample_view *v)
 
 	while (n->options.native && stack_frames_next(&frames, &f))
 		if (jit_names_wants(n->jit, &f)) {
-			submit_jit(n, jit_names_note(n->jit, p, v->time_ns));
+			(void)submit_jit(n, jit_names_note(n->jit, p, v->time_ns));
 			return;
 		}
 }
@@ -261,7 +266,7 @@ int names_code(struct names *n, struct process *p, uint64_t address, uint64_t si
 		job = jit_names_job(n->jit, p);
 		r = job ? -EAGAIN : -ENOENT;
 	}
-	if (job && !submit(n, job, WORKER_HIGH))
+	if (job && !submit_jit(n, job))
 		r = -ENOENT;
 	return r;
 }
@@ -310,8 +315,8 @@ static void request_stack(struct names *n, struct process *p, const struct sampl
 	}
 	if (!jit)
 		return;
-	submit_jit(n, jit_names_note(n->jit, p, clock_mono_ns()));
-	submit_jit(n, jit_names_job(n->jit, p)); /* one at a time */
+	(void)submit_jit(n, jit_names_note(n->jit, p, clock_mono_ns()));
+	(void)submit_jit(n, jit_names_job(n->jit, p)); /* one at a time */
 }
 
 static void submit_all(struct names *n)

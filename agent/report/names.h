@@ -29,6 +29,7 @@ struct names_options {
 	struct binary_registry *binaries;
 	struct unwind_tables *tables; /* NULL: no unwind tables are built */
 	struct worker *worker;
+	struct worker *lists; /* for lists of generated code, which may take long; NULL: `worker` */
 	bool kernel, native;  /* whether kernel functions, and those of processes, get names */
 	bool source_lines;    /* also file, line and inlined calls; symbol_dwarf_load has been called */
 	const char *kallsyms; /* NULL: /proc/kallsyms */

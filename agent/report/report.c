@@ -102,6 +102,7 @@ static int open_parts(struct report *r)
 		.binaries = o->binaries,
 		.tables = o->tables,
 		.worker = o->worker,
+		.lists = o->lists,
 		.kernel = o->config->symbols.kernel,
 		.native = o->config->symbols.native,
 		.source_lines = o->source_lines,

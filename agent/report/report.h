@@ -53,6 +53,7 @@ struct report_options {
 	struct binary_registry *binaries; /* by whose indices frames name their binaries */
 	struct unwind_tables *tables;	  /* NULL: no unwind tables are built */
 	struct worker *worker;
+	struct worker *lists;	      /* as names_options; may be NULL */
 	const struct pod_table *pods; /* NULL: pods have no names */
 	size_t window_bytes;	      /* maximum of each of the two windows */
 	size_t max_request_bytes;     /* 0: OTLP_BATCH_MAX_BYTES, what receivers accept */

@@ -3,49 +3,59 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/base/fs.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
+#include "agent/parser/parser.h"
+#include "agent/proc/image.h"
 #include "agent/proc/root.h"
 #include "agent/proc/stat.h"
 #include "agent/proc/status.h"
 #include "agent/proc/table.h"
-#include "agent/symbol/jitdump.h"
+#include "agent/symbol/jitbudget.h"
 #include "agent/symbol/jitopen.h"
-#include "agent/symbol/perfmap.h"
+#include "agent/symbol/jitread.h"
 
-#define WINDOW_BYTES (64u << 10)
-#define JIT_FILE_MAX (1ull << 30)  /* bytes of a file that are read at most */
-#define JIT_READ_MAX (64ull << 20) /* bytes that one job reads at most; the next job continues */
-#define JIT_TAIL_BYTES 64u
+#define JOB_BYTES (64ull << 20)	    /* of files that one job reads at most; the next job continues */
+#define JOB_BYTES_MIN (64ull << 10) /* less is not worth a process */
+#define JOB_CALLS_MAX 16u	    /* of parser processes, in one job */
+#define OPENERS 4u
+#define OPENER_CALLS_MAX 4096u /* of one process: its CPU time is limited */
 
+/* A list, as the last job has left it. */
 struct jit_source {
-	bool dump; /* jitdump; else a perf map */
-	int fd;	   /* owned; -1: none yet */
-	dev_t dev;
-	ino_t ino;
-	uint64_t offset;	      /* where to continue; may be beyond `seen`, as code is written last */
-	uint64_t seen;		      /* length of the file at the last read */
-	uint8_t tail[JIT_TAIL_BYTES]; /* the bytes before `offset`: if they change, the file was rewritten */
-	unsigned tail_bytes;
-	struct perfmap map;
-	struct jitdump jitdump;
+	struct jit_file file; /* zeroed: none yet */
+	struct jit_position at;
+	bool more,
+		harmful; /* harmful: whoever read it crashed, or took too long: this file is not read again */
+};
+
+/* All processes of a workload. It lives for as long as one of them has a record, or it has used its budget. */
+struct jit_share {
+	struct map_node node;
+	struct proc_context workload; /* one reference */
+	unsigned refs;
+	struct jit_budget budget;
+	size_t bytes; /* of tables */
+};
+
+/* A process that opens lists; a job at a time has it. */
+struct opener {
+	atomic_flag taken;
+	struct parser_session session;
+	unsigned n_calls;
 };
 
 struct jit_update {
 	struct jit_table *table; /* owned; NULL: no change */
 	uint64_t n_bad, n_cut;	 /* malformed entries; entries for which there was no room */
-	bool over;		 /* the file is longer than JIT_FILE_MAX */
 };
-
-_Static_assert(WINDOW_BYTES >= PERFMAP_LINE_MAX && WINDOW_BYTES >= JITDUMP_BYTES_NEEDED, "window");
 
 enum { SOURCE_DUMP, SOURCE_MAP, SOURCES }; /* in the order of lookups */
 
@@ -56,6 +66,8 @@ struct symbol_jit_record {
 	uint64_t noted_ns;
 	struct proc_root *root; /* one reference */
 	struct jit_owner owner;
+	struct jit_share *share; /* one reference */
+	struct jit_budget budget;
 	struct jit_source sources[SOURCES]; /* the job owns them while it runs */
 	struct jit_table *tables[SOURCES];  /* owned; a running job reads them; NULL: none */
 	bool busy;			    /* a job is running */
@@ -64,7 +76,8 @@ struct symbol_jit_record {
 };
 
 struct symbol_jit {
-	struct map records;
+	struct map records, shares;
+	struct opener openers[OPENERS];
 	struct symbol_jit_record
 		*slots[SYMBOL_JIT_PROCESSES_MAX]; /* the same records, by number; NULL: free */
 	int proc_fd;
@@ -76,185 +89,199 @@ struct symbol_jit_job {
 	struct worker_job work;
 	struct symbol_jit *jit;
 	struct symbol_jit_record *record;
-	int dump_fd; /* owned */
-	bool run;
+	struct parser_session session; /* of the process that reads */
+	int dump_fd;		       /* owned */
+	bool run, rewritten, harmful, no_answer;
+	uint64_t allowed, used; /* bytes */
 	uint64_t n_failed, n_refused[JIT_REFUSALS_N];
 	struct jit_update updates[SOURCES];
 };
 
-/* --- the file in which a runtime lists its code */
+/* --- a job: the lists of one process */
 
-static void source_init(struct jit_source *s, bool dump)
+/* Each is used by one job at a time. NULL: all are taken. */
+static struct opener *opener_take(struct symbol_jit *j)
 {
-	*s = (struct jit_source){.dump = dump, .fd = -1};
+	for (unsigned i = 0; i < OPENERS; i++)
+		if (!atomic_flag_test_and_set(&j->openers[i].taken))
+			return &j->openers[i];
+	return NULL;
 }
 
-static void source_fini(struct jit_source *s)
+static void opener_give(struct opener *o)
 {
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
+	if (++o->n_calls % OPENER_CALLS_MAX == 0)
+		parser_session_end(&o->session);
+	atomic_flag_clear(&o->taken);
 }
 
-/* The next read starts at the beginning of the file. */
-static void source_rewind(struct jit_source *s)
+static int open_list(struct symbol_jit_job *job, bool dump, int to, struct jit_file *ret,
+		     enum jit_refusal *ret_why)
 {
-	s->offset = s->seen = s->tail_bytes = 0;
-	s->map = (struct perfmap){0};
-	s->jitdump = (struct jitdump){0};
-}
+	const struct symbol_jit_record *x = job->record;
+	struct opener *o = opener_take(job->jit);
+	struct parser_session own = {0}, *session = o ? &o->session : &own;
+	int r = dump ? jit_open_dump(session, job->dump_fd, &x->owner, to, ret, ret_why)
+		     : jit_open_perfmap(session, x->root->fd, &x->owner, to, ret, ret_why);
 
-/* Switches to the given file, unless it is the one already open. Takes ownership of the descriptor. */
-static int take_file(struct jit_source *s, int given)
-{
-	_cleanup_close_ int fd = given;
-	struct stat st;
-
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return -ENODEV;
-	if (s->fd >= 0 && st.st_dev == s->dev && st.st_ino == s->ino)
-		return 0;
-	source_fini(s);
-	source_rewind(s);
-	s->fd = TAKE_FD(fd);
-	s->dev = st.st_dev;
-	s->ino = st.st_ino;
-	return 0;
-}
-
-/* End of the bytes whose last part `tail` holds. */
-static uint64_t tail_end(const struct jit_source *s)
-{
-	return s->offset < s->seen ? s->offset : s->seen;
-}
-
-/* False when the file was rewritten since the last read. */
-static bool tail_same(const struct jit_source *s)
-{
-	uint8_t now[JIT_TAIL_BYTES];
-	size_t n = s->tail_bytes;
-
-	return pread(s->fd, now, n, (off_t)(tail_end(s) - n)) == (ssize_t)n && memcmp(now, s->tail, n) == 0;
-}
-
-static void tail_keep(struct jit_source *s)
-{
-	uint64_t end = tail_end(s);
-	size_t want = end < JIT_TAIL_BYTES ? end : JIT_TAIL_BYTES;
-	ssize_t n = pread(s->fd, s->tail, want, (off_t)(end - want));
-
-	s->tail_bytes = n == (ssize_t)want ? (unsigned)want : 0;
-}
-
-/* The state of one call of source_read. */
-struct reading {
-	struct jit_source *s;
-	struct jit_builder b;
-	const struct jit_table *old; /* borrowed; the table to start from; NULL: none */
-	struct jit_update *update;
-	uint8_t *window; /* owned */
-	bool started;	 /* read from the beginning: makes a table even if there are no entries */
-};
-
-static void reading_fini(struct reading *x)
-{
-	jit_builder_fini(&x->b);
-	free(x->window);
-}
-
-/* Makes a table of the entries parsed so far. */
-static int settle(struct reading *x)
-{
-	struct jit_table *table;
-	int r;
-
-	if (!x->b.n && !x->started)
-		return 0;
-	r = jit_table_new(&table, x->update->table ?: x->old, &x->b, &x->update->n_cut);
-	if (r < 0)
-		return r;
-	jit_table_free(x->update->table);
-	x->update->table = table;
-	x->started = false;
-	return 0;
-}
-
-static int parse(struct reading *x, size_t len, uint64_t *ret_used)
-{
-	size_t used;
-	int r;
-
-	if (x->s->dump)
-		return jitdump_parse(&x->s->jitdump, &x->b, x->window, len, ret_used);
-	r = perfmap_parse(&x->s->map, &x->b, (const char *)x->window, len, &used);
-	*ret_used = used;
+	parser_session_end(&own);
+	if (o)
+		opener_give(o);
 	return r;
 }
 
-static int read_on(struct reading *x)
+static bool same_file(const struct jit_file *a, const struct jit_file *b)
 {
-	uint64_t used, n_read = 0;
-	int r = 0;
+	return a->dev == b->dev && a->ino == b->ino;
+}
 
-	while (n_read < JIT_READ_MAX && x->s->offset < JIT_FILE_MAX && !x->s->jitdump.ended) {
-		ssize_t n = pread(x->s->fd, x->window, WINDOW_BYTES, (off_t)x->s->offset);
+static bool unchanged(const struct jit_source *s, const struct jit_file *now)
+{
+	return memcmp(&s->file, now, sizeof *now) == 0 && !s->more;
+}
 
-		if (n <= 0)
-			return n < 0 && errno != EINTR ? -errno : r;
-		r = parse(x, (size_t)n, &used);
-		x->s->offset += used;
-		n_read += (uint64_t)n;
-		if (r == -ENOSPC) {
-			r = settle(x);
-			if (r == 0)
-				continue;
+static void give_up(struct symbol_jit_job *job, struct jit_source *s, int error)
+{
+	job->n_failed++;
+	job->no_answer |= error == -ETIMEDOUT;
+	s->harmful |= error == -ENOTRECOVERABLE || error == -ETIME || error == -EBADMSG;
+	job->harmful |= s->harmful;
+	if (error == -ENOMEM)
+		s->at = (struct jit_position){0}; /* the entries that were read may be lost */
+}
+
+/* Reads on in the file that has come through the socket. True: there is more to read. */
+static bool read_list(struct symbol_jit_job *job, int source, int from, const struct jit_file *now)
+{
+	struct symbol_jit_record *x = job->record;
+	struct jit_source *s = &x->sources[source];
+	struct jit_update *u = &job->updates[source];
+	struct jit_progress progress;
+	struct jit_table *next;
+	int r;
+
+	if (!same_file(&s->file, now)) {
+		job->rewritten |= s->file.ino != 0;
+		*s = (struct jit_source){.more = true};
+	}
+	s->file = *now;
+	if (s->harmful)
+		return false;
+	r = jit_read(&job->session, from, source == SOURCE_DUMP, job->allowed - job->used, &s->at,
+		     u->table ?: x->tables[source], &next, &progress);
+	s->more = r == 0 && progress.more;
+	if (r < 0) {
+		give_up(job, s, r);
+		return false;
+	}
+	if (next) {
+		jit_table_free(u->table);
+		u->table = next;
+	}
+	job->used += progress.bytes < job->allowed - job->used ? progress.bytes : job->allowed - job->used;
+	job->rewritten |= progress.rewritten;
+	job->n_failed += progress.refused;
+	u->n_bad += progress.n_bad;
+	u->n_cut += progress.n_cut;
+	return progress.more && job->used < job->allowed;
+}
+
+/* Opens a list and reads a part of it. True: there is more to read. */
+static bool read_part(struct symbol_jit_job *job, int source)
+{
+	const struct jit_source *s = &job->record->sources[source];
+	_cleanup_close_ int from = -1, to = -1;
+	enum jit_refusal why = JIT_NOT_REGULAR;
+	struct jit_file now;
+	int sockets[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
+		job->n_failed++;
+		return false;
+	}
+	from = sockets[0];
+	to = sockets[1];
+	r = open_list(job, source == SOURCE_DUMP, to, &now, &why);
+	job->n_refused[why] += r == -EPERM;
+	job->no_answer |= r == -ETIMEDOUT;
+	job->n_failed += r < 0 && r != -ENOENT;
+	if (r < 0 || unchanged(s, &now))
+		return false;
+	return read_list(job, source, from, &now);
+}
+
+static void job_run(struct worker_job *work)
+{
+	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
+	unsigned n = 0;
+
+	job->run = true;
+	while (n++ < JOB_CALLS_MAX && read_part(job, SOURCE_MAP))
+		;
+	while (job->dump_fd >= 0 && !job->no_answer && n++ < JOB_CALLS_MAX && read_part(job, SOURCE_DUMP))
+		;
+	parser_session_end(&job->session);
+}
+
+static void job_done(struct worker_job *work, bool cancelled)
+{
+	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
+
+	(void)cancelled; /* job->run is false then */
+	symbol_jit_complete(job->jit, job);
+}
+
+/* --- shares */
+
+static bool share_is(const struct map_node *node, const void *key)
+{
+	return container_of(node, struct jit_share, node)->workload.data == key;
+}
+
+static void share_free(struct symbol_jit *j, struct jit_share *s)
+{
+	map_remove(&j->shares, &s->node);
+	if (s->workload.data && s->workload.unref)
+		s->workload.unref(s->workload.data);
+	free(s);
+}
+
+/* One reference. NULL: no memory, or too many workloads. */
+static struct jit_share *share_get(struct symbol_jit *j, const struct process *p, uint64_t now_ns)
+{
+	const struct proc_context none = {NULL, NULL, NULL}, *w = p->image ? &p->image->context : &none;
+	uint64_t hash = hash_u64((uintptr_t)w->data);
+	struct map_node *n = map_find(&j->shares, hash, share_is, w->data);
+	struct jit_share *s = n ? container_of(n, struct jit_share, node) : calloc(1, sizeof *s);
+
+	if (!s)
+		return NULL;
+	if (!n) {
+		if (map_insert(&j->shares, &s->node, hash) < 0) {
+			free(s);
+			return NULL;
 		}
-		if (r < 0 || !used)
-			return r;
+		s->workload = *w;
+		if (w->data && w->ref)
+			w->ref(w->data);
+		jit_budget_init(&s->budget, JIT_SHARE_BYTES, JIT_SHARE_MINUTE, now_ns);
 	}
-	x->update->over = x->s->offset >= JIT_FILE_MAX;
-	return r;
+	s->refs++;
+	return s;
 }
 
-/*
- * Reads the new part of the file. `fd` (owned by the call) is the file that the process uses now; -1:
- * continue with the one that is open. *ret receives the result, merged with `old` (borrowed; NULL: nothing is
- * known yet). 0 or -errno; *ret is valid in both cases.
- */
-static int source_read(struct jit_source *s, int fd, const struct jit_table *old, struct jit_update *ret)
+/* Those that nobody uses are forgotten when they would begin with the same budget. */
+static void shares_sweep(struct symbol_jit *j, uint64_t now_ns)
 {
-	_cleanup_(reading_fini) struct reading x = {.s = s, .old = old, .update = ret};
-	uint64_t n_bad;
-	struct stat st;
-	int r = fd >= 0 ? take_file(s, fd) : 0;
+	struct map_node *n;
 
-	*ret = (struct jit_update){0};
-	if (r < 0 || s->fd < 0)
-		return r < 0 ? r : -ENOENT;
-	if (fstat(s->fd, &st) < 0)
-		return -errno;
-	if ((uint64_t)st.st_size < s->seen || !tail_same(s))
-		source_rewind(s);
-	if (!s->offset) {
-		x.started = old != NULL;
-		x.old = NULL;
+	map_for_each (&j->shares, n, it) {
+		struct jit_share *s = container_of(n, struct jit_share, node);
+
+		(void)jit_budget_take(&s->budget, 0, now_ns);
+		if (!s->refs && s->budget.bytes == s->budget.max_bytes && now_ns >= s->budget.until_ns)
+			share_free(j, s);
 	}
-	s->seen = (uint64_t)st.st_size;
-	if (s->seen <= s->offset && !x.started)
-		return 0;
-	jit_builder_init(&x.b);
-	x.window = malloc(WINDOW_BYTES);
-	if (!x.window)
-		return -ENOMEM;
-	n_bad = s->map.n_bad + s->jitdump.n_bad;
-	r = read_on(&x);
-	if (r == 0 || r == -EBADMSG)
-		r = settle(&x) ?: r;
-	ret->n_bad = s->map.n_bad + s->jitdump.n_bad - n_bad;
-	tail_keep(s);
-	if (r == -ENOMEM)
-		source_rewind(s); /* the entries that were read may be lost */
-	return r;
 }
 
 /* --- the cache */
@@ -274,6 +301,7 @@ int symbol_jit_new(struct symbol_jit **ret, size_t max_bytes)
 	if (j->proc_fd < 0)
 		return -errno;
 	map_init(&j->records, SYMBOL_JIT_PROCESSES_MAX);
+	map_init(&j->shares, SYMBOL_JIT_PROCESSES_MAX);
 	j->max_bytes = max_bytes;
 	*ret = TAKE_PTR(j);
 	return 0;
@@ -297,6 +325,7 @@ static void tables_drop(struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	for (int i = 0; i < SOURCES; i++) {
 		j->stats.bytes -= jit_table_bytes(x->tables[i]);
+		x->share->bytes -= jit_table_bytes(x->tables[i]);
 		jit_table_free(TAKE_PTR(x->tables[i]));
 	}
 }
@@ -305,16 +334,14 @@ static void tables_drop(struct symbol_jit *j, struct symbol_jit_record *x)
 static void record_reset(struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	tables_drop(j, x);
-	for (int i = 0; i < SOURCES; i++) {
-		source_fini(&x->sources[i]);
-		source_init(&x->sources[i], i == SOURCE_DUMP);
-	}
+	memset(x->sources, 0, sizeof x->sources);
 	proc_root_unref(TAKE_PTR(x->root));
 }
 
 static void record_free(struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	record_reset(j, x);
+	x->share->refs--;
 	process_unref(x->process);
 	free(x);
 }
@@ -335,6 +362,11 @@ void symbol_jit_free(struct symbol_jit *j)
 	map_for_each (&j->records, n, it)
 		record_free(j, container_of(n, struct symbol_jit_record, node));
 	map_fini(&j->records);
+	map_for_each (&j->shares, n, it)
+		share_free(j, container_of(n, struct jit_share, node));
+	map_fini(&j->shares);
+	for (unsigned i = 0; i < OPENERS; i++)
+		parser_session_end(&j->openers[i].session);
 	close(j->proc_fd);
 	free(j);
 }
@@ -349,10 +381,11 @@ void symbol_jit_sweep(struct symbol_jit *j, uint64_t before_ns)
 		if (x->process->end_ns && x->noted_ns < before_ns && !x->busy)
 			record_remove(j, x);
 	}
+	shares_sweep(j, clock_mono_ns());
 }
 
-/* The record noted longest ago that no job is using, or NULL. */
-static struct symbol_jit_record *oldest(const struct symbol_jit *j, bool with_table)
+/* The record noted longest ago that no job is using, or NULL. `share`: of this one, and with a table. */
+static struct symbol_jit_record *oldest(const struct symbol_jit *j, const struct jit_share *share)
 {
 	struct symbol_jit_record *found = NULL;
 	struct map_node *n;
@@ -360,7 +393,8 @@ static struct symbol_jit_record *oldest(const struct symbol_jit *j, bool with_ta
 	map_for_each (&j->records, n, it) {
 		struct symbol_jit_record *x = container_of(n, struct symbol_jit_record, node);
 
-		if (x->busy || (with_table && !x->tables[SOURCE_DUMP] && !x->tables[SOURCE_MAP]))
+		if (x->busy ||
+		    (share && (x->share != share || (!x->tables[SOURCE_DUMP] && !x->tables[SOURCE_MAP]))))
 			continue;
 		if (!found || x->noted_ns < found->noted_ns)
 			found = x;
@@ -398,7 +432,7 @@ static int identify(const struct symbol_jit *j, struct symbol_jit_record *x)
 static int record_new(struct symbol_jit *j, struct process *p, struct symbol_jit_record **ret,
 		      uint64_t now_ns)
 {
-	struct symbol_jit_record *x = j->records.len < SYMBOL_JIT_PROCESSES_MAX ? NULL : oldest(j, false);
+	struct symbol_jit_record *x = j->records.len < SYMBOL_JIT_PROCESSES_MAX ? NULL : oldest(j, NULL);
 	int r;
 
 	if (x && now_ns > SYMBOL_JIT_IDLE_NS && x->noted_ns < now_ns - SYMBOL_JIT_IDLE_NS)
@@ -406,14 +440,19 @@ static int record_new(struct symbol_jit *j, struct process *p, struct symbol_jit
 	x = calloc(1, sizeof *x);
 	if (!x)
 		return -ENOMEM;
-	for (int i = 0; i < SOURCES; i++)
-		source_init(&x->sources[i], i == SOURCE_DUMP);
 	r = map_insert(&j->records, &x->node, hash_u64((uintptr_t)p));
 	if (r < 0) {
 		j->stats.n_full += r == -ENOSPC;
 		free(x);
 		return r;
 	}
+	x->share = share_get(j, p, now_ns);
+	if (!x->share) {
+		map_remove(&j->records, &x->node);
+		free(x);
+		return -ENOMEM;
+	}
+	jit_budget_init(&x->budget, JIT_PROCESS_BYTES, JIT_PROCESS_MINUTE, now_ns);
 	x->process = process_ref(p);
 	while (j->slots[x->slot]) /* terminates: there are as many slots as records */
 		x->slot++;
@@ -479,40 +518,6 @@ void symbol_jit_get_stats(const struct symbol_jit *j, struct symbol_jit_stats *r
 
 /* --- jobs */
 
-/* Reads one list; `fd` as of jit_open_perfmap. */
-static void update(struct symbol_jit_job *job, int source, int fd, enum jit_refusal why)
-{
-	struct symbol_jit_record *x = job->record;
-	int r;
-
-	if (fd == -EPERM)
-		job->n_refused[why]++;
-	job->n_failed += fd < 0 && fd != -ENOENT;
-	r = source_read(&x->sources[source], fd, x->tables[source], &job->updates[source]);
-	job->n_failed += r < 0 && r != -ENOENT;
-}
-
-static void job_run(struct worker_job *work)
-{
-	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
-	const struct jit_owner *owner = &job->record->owner;
-	enum jit_refusal why = 0;
-	int fd = jit_open_perfmap(job->record->root->fd, owner, &why);
-
-	job->run = true;
-	update(job, SOURCE_MAP, fd, why);
-	fd = job->dump_fd < 0 ? -ENOENT : jit_open_dump(job->dump_fd, owner, &why);
-	update(job, SOURCE_DUMP, fd, why);
-}
-
-static void job_done(struct worker_job *work, bool cancelled)
-{
-	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
-
-	(void)cancelled; /* job->run is false then */
-	symbol_jit_complete(job->jit, job);
-}
-
 bool symbol_jit_idle(const struct symbol_jit *j, const struct process *p)
 {
 	const struct symbol_jit_record *x = record_find(j, p);
@@ -527,8 +532,24 @@ uint64_t symbol_jit_read_ns(const struct symbol_jit *j, const struct process *p)
 	return x ? x->read_ns : 0;
 }
 
+/* Takes from both budgets, or from none of them. */
+static uint64_t allow(struct symbol_jit *j, struct symbol_jit_record *x, uint64_t now_ns)
+{
+	uint64_t own = jit_budget_take(&x->budget, JOB_BYTES, now_ns);
+	uint64_t all = jit_budget_take(&x->share->budget, own, now_ns);
+
+	jit_budget_return(&x->budget, own - all);
+	if (all < JOB_BYTES_MIN) {
+		jit_budget_return(&x->budget, all);
+		jit_budget_return(&x->share->budget, all);
+		j->stats.n_deferred++;
+		return 0;
+	}
+	return all;
+}
+
 int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const struct process *p,
-		       int dump_fd)
+		       int dump_fd, uint64_t now_ns)
 {
 	struct symbol_jit_record *x = record_find(j, p);
 	struct symbol_jit_job *job;
@@ -542,23 +563,62 @@ int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const 
 		return -ENOMEM;
 	*job = (struct symbol_jit_job){
 		.work = {.run = job_run, .done = job_done}, .jit = j, .record = x, .dump_fd = -1};
+	job->allowed = allow(j, x, now_ns);
+	if (!job->allowed) {
+		free(job);
+		return -EAGAIN;
+	}
 	if (dump_fd >= 0)
 		job->dump_fd = fcntl(dump_fd, F_DUPFD_CLOEXEC, 0); /* on failure only the perf map is read */
 	x->busy = true;
-	x->read_ns = clock_mono_ns();
+	x->read_ns = now_ns;
 	*ret = job;
 	return 0;
+}
+
+/* The workload with the most has to give. NULL: nothing can be freed. */
+static struct symbol_jit_record *to_evict(const struct symbol_jit *j)
+{
+	const struct jit_share *most = NULL;
+	struct map_node *n;
+
+	map_for_each (&j->shares, n, it) {
+		const struct jit_share *s = container_of(n, struct jit_share, node);
+
+		if (s->bytes && (!most || s->bytes > most->bytes) && oldest(j, s))
+			most = s;
+	}
+	return most ? oldest(j, most) : NULL;
 }
 
 static void keep_budget(struct symbol_jit *j)
 {
 	struct symbol_jit_record *x;
 
-	while (j->stats.bytes > j->max_bytes && (x = oldest(j, true))) {
+	while (j->stats.bytes > j->max_bytes && (x = to_evict(j))) {
 		tables_drop(j, x);
-		for (int i = 0; i < SOURCES; i++)
-			source_rewind(&x->sources[i]);
+		memset(x->sources, 0, sizeof x->sources);
 		j->stats.n_evicted++;
+	}
+}
+
+/* What a workload did to the agent decides for how long its lists are left alone. */
+static void settle(struct symbol_jit *j, const struct symbol_jit_job *job)
+{
+	struct symbol_jit_record *x = job->record;
+	uint64_t now = x->read_ns, left = job->allowed - job->used;
+
+	jit_budget_return(&x->budget, left);
+	jit_budget_return(&x->share->budget, left);
+	j->stats.bytes_read += job->used;
+	j->stats.n_rewritten += job->rewritten;
+	j->stats.n_harmful += job->harmful;
+	j->stats.n_no_answer += job->no_answer;
+	if (job->rewritten)
+		jit_budget_wait(&x->budget, JIT_REWRITTEN_WAIT_NS, JIT_REWRITTEN_WAIT_MAX_NS, now);
+	if (job->harmful || job->no_answer) {
+		jit_budget_wait(&x->budget, JIT_HARMFUL_WAIT_NS, JIT_HARMFUL_WAIT_MAX_NS, now);
+		jit_budget_wait(&x->share->budget, JIT_HARMFUL_WAIT_NS, JIT_HARMFUL_WAIT_MAX_NS, now);
 	}
 }
 
@@ -570,10 +630,11 @@ void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job)
 		const struct jit_update *l = &job->updates[i];
 
 		j->stats.n_bad += l->n_bad;
-		j->stats.n_cut += l->n_cut + l->over;
+		j->stats.n_cut += l->n_cut;
 		if (!l->table)
 			continue;
 		j->stats.bytes += jit_table_bytes(l->table) - jit_table_bytes(x->tables[i]);
+		x->share->bytes += jit_table_bytes(l->table) - jit_table_bytes(x->tables[i]);
 		jit_table_free(x->tables[i]);
 		x->tables[i] = l->table;
 	}
@@ -583,6 +644,7 @@ void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job)
 		j->stats.n_refused[i] += job->n_refused[i];
 	if (job->dump_fd >= 0)
 		close(job->dump_fd);
+	settle(j, job);
 	free(job);
 	x->busy = false;
 	keep_budget(j);

@@ -7,13 +7,14 @@
  *
  *	if (symbol_jit_note(j, process, time_ns) > 0)	// new record: start a job before the files are gone
  *		…
- *	if (symbol_jit_job_new(&job, j, process, dump_fd) == 0 && worker_submit(w, &job->work, …) < 0)
+ *	if (symbol_jit_job_new(&job, j, process, dump_fd, now_ns) == 0 && worker_submit(w, &job->work, …) < 0)
  *		symbol_jit_complete(j, job);		// did not run
  *	…
  *	if ((slot = symbol_jit_slot(j, process)) >= 0 && symbol_jit_find(j, slot, address, &symbol))
  *
- * The records belong to one thread. A running job owns the process's open files and may read, but not change,
- * the previous tables. Names are those of the last job: if code was replaced between a sample and that job,
+ * The records belong to one thread. The files are opened and read by processes without rights (jitopen.h,
+ * jitread.h); a job has these do so, and may read, but not change, the previous tables. It never waits for a
+ * file system for long. Names are those of the last job: if code was replaced between a sample and that job,
  * the sample gets the name of the new code. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_JIT_H
@@ -39,9 +40,14 @@ struct symbol_jit_stats {
 	uint64_t n_full;		    /* processes for which there was no free record */
 	uint64_t n_reads, n_failed;	    /* reads of files; reads that failed */
 	uint64_t n_refused[JIT_REFUSALS_N]; /* of these, files that may not be the process's own */
-	uint64_t n_bad;			    /* malformed entries */
-	uint64_t n_cut;	    /* entries discarded, or files not read completely, because of a maximum */
-	uint64_t n_evicted; /* tables freed to stay within the byte budget */
+	uint64_t bytes_read;		    /* of files */
+	uint64_t n_deferred;  /* reads put off: the process or its workload has used its budget, or waits */
+	uint64_t n_rewritten; /* reads that found the file written anew: they wait for longer each time */
+	uint64_t n_harmful;   /* reads whose process crashed, took too long or lied; the file is left alone */
+	uint64_t n_no_answer; /* reads that a file system did not answer */
+	uint64_t n_bad;	      /* malformed entries */
+	uint64_t n_cut;	      /* entries discarded, or files not read completely, because of a maximum */
+	uint64_t n_evicted;   /* tables freed to stay within the byte budget */
 };
 
 struct symbol_jit_job;
@@ -71,10 +77,11 @@ bool symbol_jit_idle(const struct symbol_jit *j, const struct process *p);
 uint64_t symbol_jit_read_ns(const struct symbol_jit *j, const struct process *p);
 /*
  * Makes a job that reads the new part of the process's files. dump_fd (borrowed) is its jitdump file, or -1.
- * 0; -ENOENT: the process has no record; -EBUSY: a job is running; -ENOMEM.
+ * 0; -ENOENT: the process has no record; -EBUSY: a job is running; -EAGAIN: it or its workload has used its
+ * budget (jitbudget.h), or must wait; -ENOMEM.
  */
 int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const struct process *p,
-		       int dump_fd);
+		       int dump_fd, uint64_t now_ns);
 /* Stores the results of a job and frees it. */
 void symbol_jit_complete(struct symbol_jit *j, struct symbol_jit_job *job);
 /*

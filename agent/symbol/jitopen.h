@@ -9,6 +9,7 @@
  *	  for processes of root alone, and a process that changes between users (setuid) has no such file.
  *	- It was written since the process started.
  *
+ * All of it is done in another process: a file system may not answer.
  * /tmp itself may be a mount or a link, anywhere below the process's root. Private to symbol/. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_JITOPEN_H
@@ -16,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "agent/parser/parser.h"
 #include "agent/proc/status.h"
 
 /* Why a file was not taken; the name is for metrics, the text for the log. */
@@ -38,13 +40,26 @@ struct jit_owner {
 	uint64_t started_unix_ns; /* a perf map last written before this belongs to an earlier process */
 };
 
+/* For how long a file system may not answer. */
+#define JIT_PATIENCE_MS 1000u
+
+/* What it was when it was opened. */
+struct jit_file {
+	uint64_t dev, ino, bytes, mtime_ns, ctime_ns;
+};
+
+extern const struct parser_operation jit_open_operation;
+
 /*
- * Opens the perf map of a process below its root. Returns a descriptor that is open for reading and owned by
- * the caller; -EPERM: it was refused, and *ret_why is written; or another -errno.
+ * Opens a list in another process (agent/parser) and has that send it to the other end of the socket `to`.
+ * `session` is for calls of this function only. jit_open_perfmap: the perf map below the root of a process;
+ * jit_open_dump: the jitdump file that the process has mapped, by a descriptor (borrowed). 0; -EPERM: it was
+ * refused, and *ret_why is written; -ETIMEDOUT: a file system does not answer; or another -errno.
  */
-int jit_open_perfmap(int root_fd, const struct jit_owner *owner, enum jit_refusal *ret_why);
-/* The same for a jitdump file, which the process has mapped: reopens its descriptor (borrowed). */
-int jit_open_dump(int mapped_fd, const struct jit_owner *owner, enum jit_refusal *ret_why);
+int jit_open_perfmap(struct parser_session *session, int root_fd, const struct jit_owner *owner, int to,
+		     struct jit_file *ret, enum jit_refusal *ret_why);
+int jit_open_dump(struct parser_session *session, int mapped_fd, const struct jit_owner *owner, int to,
+		  struct jit_file *ret, enum jit_refusal *ret_why);
 /* Static. */
 const char *jit_refusal_name(enum jit_refusal r);
 const char *jit_refusal_text(enum jit_refusal r);

@@ -7,6 +7,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/parser/flat.h"
 
 #define JIT_NAME_NONE UINT32_MAX
 
@@ -146,19 +147,19 @@ static const struct jit_entry *entry_before(const struct jit_builder *b, uint64_
 	return next && v[next - 1].start == start ? &v[next - 1] : NULL;
 }
 
-/* Gives moved code the name of the code at its previous address. Without room for it, the name is missing. */
-static void name_move(struct jit_builder *b, const struct jit_table *old, struct jit_entry *e)
+/*
+ * Gives moved code the name of the code at its previous address, if that is among the entries; else the table
+ * may have it.
+ */
+static void name_move(struct jit_builder *b, struct jit_entry *e)
 {
 	const struct jit_entry *was =
 		entry_before(b, e->from, e->order - 1); /* -1: not the entry that clears it */
-	const struct jit_range *x = was ? NULL : table_range(old, e->from);
-	size_t at = b->names.len;
 
-	if (was)
-		e->name = was->name;
-	else if (x && x->start == e->from &&
-		 buf_append(&b->names, old->names + x->name, strlen(old->names + x->name) + 1) == 0)
-		e->name = (uint32_t)at;
+	if (!was)
+		return;
+	e->name = was->name;
+	e->from = was->name == JIT_NAME_NONE ? was->from : 0;
 }
 
 /* The cells, while one table is made. */
@@ -230,10 +231,10 @@ static bool cover_take(struct cover *c, uint64_t start, uint64_t end)
 }
 
 /*
- * Removes the entries that have no name or that a later one overlaps, and sorts the others by start. *ret
+ * Removes the entries that can have no name or that a later one overlaps, and sorts the others by start. *ret
  * receives the ranges of all entries. 0 or -ENOMEM; in both cases the order of the list is lost.
  */
-static int builder_sort(struct jit_builder *b, const struct jit_table *old, struct jit_covered *ret)
+static int builder_sort(struct jit_builder *b, struct jit_covered *ret)
 {
 	_cleanup_(cover_fini) struct cover c = {0};
 	_cleanup_free_ struct jit_entry *covered = malloc((b->n + 1) * sizeof *covered);
@@ -249,11 +250,12 @@ static int builder_sort(struct jit_builder *b, const struct jit_table *old, stru
 		return r;
 	for (size_t i = 0; i < b->n; i++)
 		if (b->v[c.by_order[i]].from)
-			name_move(b, old, &b->v[c.by_order[i]]);
+			name_move(b, &b->v[c.by_order[i]]);
 	for (size_t i = b->n; i-- > 0;) {
 		const struct jit_entry *e = &b->v[c.by_order[i]];
 
-		c.out[c.by_order[i]] = !cover_take(&c, e->start, e->end) || e->name == JIT_NAME_NONE;
+		c.out[c.by_order[i]] =
+			!cover_take(&c, e->start, e->end) || (e->name == JIT_NAME_NONE && !e->from);
 	}
 	for (size_t i = 0; i < b->n; i++) {
 		const struct jit_entry e = b->v[i];
@@ -270,14 +272,212 @@ static int builder_sort(struct jit_builder *b, const struct jit_table *old, stru
 	return 0;
 }
 
-/* Appends an entry with its name. The caller has made room for both. */
-static void table_push(struct jit_table *t, uint64_t start, uint64_t end, const char *name)
+/* --- what a builder's entries change, as flat bytes: a head, changes, covered ranges, names */
+
+struct changes_head {
+	uint64_t n, n_covered, names_bytes;
+};
+
+/* A range and its name, with a NUL; or none of its own: that of the code that began at `from`. */
+struct change {
+	uint64_t start, from;
+	uint32_t bytes, name_bytes;
+};
+
+/* A range in which nothing of the old table remains. */
+struct covered {
+	uint64_t start, end;
+};
+
+_Static_assert(sizeof(struct change) + sizeof(struct covered) <= 40 && sizeof(struct changes_head) <= 32,
+	       "JIT_CHANGES_MAX");
+
+static void covered_fini(struct jit_covered *c)
+{
+	free(c->v);
+}
+
+static const char *name_of(const struct jit_builder *b, const struct jit_entry *e)
+{
+	return (const char *)b->names.data + e->name;
+}
+
+static uint32_t name_bytes_of(const struct jit_builder *b, const struct jit_entry *e)
+{
+	return e->name == JIT_NAME_NONE ? 0 : (uint32_t)strlen(name_of(b, e)) + 1;
+}
+
+/* Moved code has its name a second time. */
+static void cut_names(struct jit_builder *b, struct changes_head *head, uint64_t *n_cut)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		uint32_t bytes = name_bytes_of(b, &b->v[i]);
+
+		if (head->names_bytes + bytes > JIT_PENDING_NAMES_MAX) {
+			(*n_cut)++;
+			continue;
+		}
+		head->names_bytes += bytes;
+		b->v[n++] = b->v[i];
+	}
+	b->n = head->n = n;
+}
+
+static int write_changes(const struct jit_builder *b, const struct jit_covered *covered, struct buf *to)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < b->n && r == 0; i++) {
+		const struct jit_entry *e = &b->v[i];
+		const struct change c = {.start = e->start,
+					 .from = e->name == JIT_NAME_NONE ? e->from : 0,
+					 .bytes = (uint32_t)(e->end - e->start),
+					 .name_bytes = name_bytes_of(b, e)};
+
+		r = buf_append(to, &c, sizeof c);
+	}
+	for (size_t i = 0; i < covered->n && r == 0; i++) {
+		const struct covered c = {covered->v[i].start, covered->v[i].end};
+
+		r = buf_append(to, &c, sizeof c);
+	}
+	for (size_t i = 0; i < b->n && r == 0; i++)
+		if (b->v[i].name != JIT_NAME_NONE)
+			r = buf_append(to, name_of(b, &b->v[i]), name_bytes_of(b, &b->v[i]));
+	return r;
+}
+
+int jit_builder_write(struct jit_builder *b, struct buf *to, uint64_t *n_cut)
+{
+	_cleanup_(covered_fini) struct jit_covered covered = {0};
+	struct changes_head head = {0};
+	int r = builder_sort(b, &covered);
+
+	if (r < 0)
+		return r;
+	head.n_covered = covered.n;
+	cut_names(b, &head, n_cut);
+	r = buf_append(to, &head, sizeof head);
+	if (r == 0)
+		r = write_changes(b, &covered, to);
+	jit_builder_fini(b);
+	return r;
+}
+
+/* The bytes, while they are read: all of it borrowed but the names. */
+struct changes {
+	struct changes_head head;
+	struct change *v;	 /* owned */
+	struct covered *covered; /* owned */
+	const char *names;	 /* borrowed; one after the other */
+};
+
+static void changes_fini(struct changes *c)
+{
+	free(c->v);
+	free(c->covered);
+}
+
+static bool covered_valid(const struct changes *c)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < c->head.n_covered; i++) {
+		const struct covered *x = &c->covered[i];
+
+		if (x->start <= end || x->end <= x->start || x->end > JIT_ADDRESS_MAX)
+			return false;
+		end = x->end;
+	}
+	return true;
+}
+
+/* Its name, or where to find it. */
+static bool name_valid(const struct change *x, const char *name)
+{
+	if (!x->name_bytes)
+		return x->from && x->from < JIT_ADDRESS_MAX;
+	return !x->from && x->name_bytes > 1 && memchr(name, 0, x->name_bytes) == name + x->name_bytes - 1;
+}
+
+/* In ascending order, apart, within covered ranges, and with names that end. */
+static bool changes_valid(const struct changes *c)
+{
+	uint64_t end = 0, names = 0;
+	size_t at = 0;
+
+	if (!covered_valid(c))
+		return false;
+	for (size_t i = 0; i < c->head.n; i++) {
+		const struct change *x = &c->v[i];
+
+		if (!range_valid(x->start, x->bytes) || x->start < end || x->name_bytes > JIT_NAME_MAX + 1 ||
+		    x->name_bytes > c->head.names_bytes - names || !name_valid(x, c->names + names))
+			return false;
+		end = x->start + x->bytes;
+		names += x->name_bytes;
+		while (at < c->head.n_covered && c->covered[at].end <= x->start)
+			at++;
+		if (at == c->head.n_covered || x->start < c->covered[at].start || end > c->covered[at].end)
+			return false;
+	}
+	return names == c->head.names_bytes;
+}
+
+static int changes_read(struct changes *c, const void *bytes, size_t len)
+{
+	struct flat_reader r = flat_read(bytes, len);
+
+	flat_get(&r, &c->head, sizeof c->head);
+	if (c->head.n > JIT_PENDING_MAX || c->head.n_covered > JIT_PENDING_MAX ||
+	    c->head.names_bytes > JIT_PENDING_NAMES_MAX)
+		return -EBADMSG;
+	c->v = malloc((c->head.n + 1) * sizeof *c->v);
+	c->covered = malloc((c->head.n_covered + 1) * sizeof *c->covered);
+	if (!c->v || !c->covered)
+		return -ENOMEM;
+	flat_get(&r, c->v, c->head.n * sizeof *c->v);
+	flat_get(&r, c->covered, c->head.n_covered * sizeof *c->covered);
+	c->names = (const char *)flat_bytes(&r, c->head.names_bytes);
+	return flat_done(&r) && changes_valid(c) ? 0 : -EBADMSG;
+}
+
+/* --- a table */
+
+/* Appends an entry with its name; false: there is no room for it. The caller has made room for the entry. */
+static bool table_push(struct jit_table *t, uint64_t start, uint64_t end, const char *name, size_t room)
 {
 	size_t len = strlen(name) + 1;
 
+	if (len > room - t->names_bytes)
+		return false;
 	t->v[t->n++] = (struct jit_range){start, (uint32_t)(end - start), (uint32_t)t->names_bytes};
 	memcpy(t->names + t->names_bytes, name, len);
 	t->names_bytes += len;
+	return true;
+}
+
+/* The name in the old table of code that was moved, or NULL. */
+static const char *moved_name(const struct jit_table *old, const struct change *x)
+{
+	const struct jit_range *was = table_range(old, x->from);
+
+	return was && was->start == x->from ? old->names + was->name : NULL;
+}
+
+/* Bytes of all names, with those of moved code: these may have one name many times. */
+static size_t all_names_bytes(const struct changes *c, const struct jit_table *old)
+{
+	size_t bytes = c->head.names_bytes;
+
+	for (size_t i = 0; i < c->head.n; i++) {
+		const char *name = c->v[i].from ? moved_name(old, &c->v[i]) : NULL;
+
+		bytes += name ? strlen(name) + 1 : 0;
+	}
+	return bytes < JIT_NAMES_MAX ? bytes : JIT_NAMES_MAX;
 }
 
 /* The entries of the old table that the new one takes over. */
@@ -291,7 +491,7 @@ static void kept_fini(struct kept *k)
 	free(k->keep);
 }
 
-static int kept_find(struct kept *k, const struct jit_table *old, const struct jit_covered *covered)
+static int kept_find(struct kept *k, const struct jit_table *old, const struct changes *c)
 {
 	size_t at = 0;
 
@@ -301,9 +501,9 @@ static int kept_find(struct kept *k, const struct jit_table *old, const struct j
 	for (size_t i = 0; old && i < old->n; i++) {
 		const struct jit_range *x = &old->v[i];
 
-		while (at < covered->n && covered->v[at].end <= x->start)
+		while (at < c->head.n_covered && c->covered[at].end <= x->start)
 			at++;
-		if (at < covered->n && covered->v[at].start < x->start + x->bytes)
+		if (at < c->head.n_covered && c->covered[at].start < x->start + x->bytes)
 			continue;
 		k->keep[i] = true;
 		k->n++;
@@ -342,51 +542,49 @@ static int table_alloc(struct jit_table **ret, size_t n, size_t names_bytes)
 	return 0;
 }
 
-static void merge(struct jit_table *t, const struct jit_table *old, const bool *keep,
-		  const struct jit_builder *b)
+static void merge(struct jit_table *t, const struct jit_table *old, const struct kept *kept,
+		  const struct changes *c, size_t room, uint64_t *n_cut)
 {
+	const bool *keep = kept->keep;
 	size_t i = 0, j = 0, n_old = old ? old->n : 0;
+	const char *name = c->names;
 
-	while (i < n_old || j < b->n) {
+	while (i < n_old || j < c->head.n) {
 		if (i < n_old && !keep[i]) {
 			i++;
-		} else if (j == b->n || (i < n_old && old->v[i].start < b->v[j].start)) {
+		} else if (j == c->head.n || (i < n_old && old->v[i].start < c->v[j].start)) {
 			const struct jit_range *x = &old->v[i++];
 
-			table_push(t, x->start, x->start + x->bytes, old->names + x->name);
+			*n_cut += !table_push(t, x->start, x->start + x->bytes, old->names + x->name, room);
 		} else {
-			const struct jit_entry *e = &b->v[j++];
+			const struct change *x = &c->v[j++];
+			const char *its = x->from ? moved_name(old, x) : name;
 
-			table_push(t, e->start, e->end, (const char *)b->names.data + e->name);
+			if (its)
+				*n_cut += !table_push(t, x->start, x->start + x->bytes, its, room);
+			name += x->name_bytes;
 		}
 	}
 }
 
-static void covered_fini(struct jit_covered *c)
+int jit_table_read(struct jit_table **ret, const struct jit_table *old, const void *bytes, size_t len,
+		   uint64_t *n_cut)
 {
-	free(c->v);
-}
-
-int jit_table_new(struct jit_table **ret, const struct jit_table *old, struct jit_builder *b, uint64_t *n_cut)
-{
-	_cleanup_(covered_fini) struct jit_covered covered = {0};
+	_cleanup_(changes_fini) struct changes c = {0};
 	_cleanup_(kept_fini) struct kept kept = {0};
-	size_t names_bytes = 0;
-	int r = builder_sort(b, old, &covered);
+	size_t names_bytes;
+	int r = changes_read(&c, bytes, len);
 
-	for (size_t j = 0; j < b->n && r == 0; j++)
-		names_bytes += strlen((const char *)b->names.data + b->v[j].name) + 1;
 	if (r == 0)
-		r = kept_find(&kept, old, &covered);
+		r = kept_find(&kept, old, &c);
 	if (r < 0)
 		return r;
-	kept_cut(&kept, old, b->n, names_bytes, n_cut);
-	r = table_alloc(ret, kept.n + b->n, kept.names_bytes + names_bytes);
-	if (r < 0)
-		return r;
-	merge(*ret, old, kept.keep, b);
-	jit_builder_fini(b);
-	return 0;
+	names_bytes = all_names_bytes(&c, old);
+	kept_cut(&kept, old, c.head.n, names_bytes, n_cut);
+	r = table_alloc(ret, kept.n + c.head.n, kept.names_bytes + names_bytes);
+	if (r == 0)
+		merge(*ret, old, &kept, &c, kept.names_bytes + names_bytes, n_cut);
+	return r;
 }
 
 void jit_table_free(struct jit_table *t)

@@ -10,6 +10,7 @@
 
 #include "agent/symbol/jitdump.h"
 #include "agent/symbol/jittable.h"
+#include "tests/support/jit_table.h"
 
 static void require(int condition)
 {

@@ -8,6 +8,7 @@
 #include "agent/symbol/jitname.h"
 #include "agent/symbol/jittable.h"
 #include "agent/symbol/perfmap.h"
+#include "tests/support/jit_table.h"
 
 static void require(int condition)
 {

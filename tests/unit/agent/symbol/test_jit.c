@@ -23,10 +23,12 @@ static struct symbol_jit *jit;
 static struct proc_table *table;
 static struct process *self;
 static char map_path[64];
+static uint64_t now_ns;
 
 static void setup(void)
 {
 	snprintf(map_path, sizeof map_path, "/tmp/perf-%d.map", getpid());
+	now_ns = clock_mono_ns();
 	cr_assert_eq(symbol_jit_new(&jit, 1 << 20), 0);
 	cr_assert_eq(proc_table_new(&table, 10, NULL), 0);
 	cr_assert_eq(proc_table_add(table, (uint32_t)getpid(), 0, &self), 0);
@@ -63,10 +65,24 @@ static void look(int dump_fd)
 	struct worker_job *work;
 
 	cr_assert_geq(symbol_jit_note(jit, self, clock_mono_ns()), 0);
-	cr_assert_eq(symbol_jit_job_new(&job, jit, self, dump_fd), 0);
+	cr_assert_eq(symbol_jit_job_new(&job, jit, self, dump_fd, now_ns), 0);
 	work = symbol_jit_job_work(job);
 	work->run(work);
 	work->done(work, false);
+}
+
+static void look_after(unsigned seconds)
+{
+	now_ns += seconds * NS_PER_SEC;
+	look(-1);
+}
+
+static bool put_off(void)
+{
+	uint64_t before = stats().n_deferred;
+	struct symbol_jit_job *job;
+
+	return symbol_jit_job_new(&job, jit, self, -1, now_ns) == -EAGAIN && stats().n_deferred == before + 1;
 }
 
 static const char *name(uint64_t address)
@@ -111,21 +127,77 @@ Test(jit, map_that_is_rewritten)
 	put(map_path, 0, "1000 100 old\n2000 100 old as well\n");
 	look(-1);
 	put(map_path, O_TRUNC, "1000 100 new\n");
-	look(-1);
+	look_after(0);
 	cr_expect_str_eq(name(0x1000), "new");
 	cr_expect_str_eq(name(0x2000), "");
 	put(map_path, O_TRUNC, "5000 100 n\n6000 100 longer than what was there before\n");
-	look(-1);
+	look_after(6);
 	cr_expect_str_eq(name(0x1000), "");
 	cr_expect_str_eq(name(0x5000), "n");
 	cr_expect_str_eq(name(0x6000), "longer than what was there before");
 	cr_assert_eq(unlink(map_path), 0);
-	look(-1);
-	cr_expect_str_eq(name(0x5000), "n", "the file that is gone is still open");
+	look_after(11);
+	cr_expect_str_eq(name(0x5000), "n", "what was read of the file that is gone remains");
 	put(map_path, O_EXCL, "7000 100 another file\n8000 100 that is longer than that one was\n");
-	look(-1);
+	look_after(11);
 	cr_expect_str_eq(name(0x5000), "");
 	cr_expect_str_eq(name(0x8000), "that is longer than that one was");
+}
+
+/* The more often it is, the longer it waits; not when it is only once in a while. */
+Test(jit, who_rewrites_all_the_time_waits)
+{
+	static const unsigned waits[] = {5, 10, 20, 40, 80, 160, 320, 600, 600};
+
+	put(map_path, 0, "1000 100 first\n");
+	look(-1);
+	for (unsigned i = 0; i < ARRAY_SIZE(waits); i++) {
+		char text[64];
+
+		snprintf(text, sizeof text, "1000 100 %u\n2000 100 more %0*u\n", i, i + 1, 0);
+		put(map_path, O_TRUNC, text);
+		look(-1);
+		cr_expect_str_neq(name(0x2000), "");
+		cr_expect_eq(stats().n_rewritten, i + 1);
+		now_ns += (waits[i] - 1) * NS_PER_SEC;
+		cr_expect(put_off(), "%u", i);
+		now_ns += 2 * NS_PER_SEC;
+	}
+	now_ns += 1200 * NS_PER_SEC;
+	put(map_path, O_TRUNC, "1000 100 once in a while\n");
+	look(-1);
+	cr_expect(put_off());
+	look_after(6);
+	cr_expect_str_eq(name(0x1000), "once in a while");
+}
+
+/* A process reads 64 MiB at once, and then 16 MiB a minute. */
+Test(jit, bytes_are_a_budget)
+{
+	put(map_path, 0, "1000 100 one\n");
+	cr_assert_eq(truncate(map_path, 200 << 20), 0);
+	look(-1);
+	cr_expect_leq(stats().bytes_read, 64u << 20);
+	cr_expect_geq(stats().bytes_read, 60u << 20);
+	cr_expect(put_off());
+	look_after(60);
+	cr_expect_leq(stats().bytes_read, 80u << 20);
+	cr_expect_geq(stats().bytes_read, 76u << 20);
+	cr_expect(put_off());
+	cr_expect_str_eq(name(0x1000), "one");
+}
+
+/* An unchanged file is not read at all. */
+Test(jit, what_has_not_grown_is_not_read)
+{
+	put(map_path, 0, "1000 100 one\n");
+	look(-1);
+	cr_expect_eq(stats().bytes_read, 13);
+	look(-1);
+	cr_expect_eq(stats().bytes_read, 13);
+	put(map_path, O_APPEND, "2000 100 two\n");
+	look(-1);
+	cr_expect_eq(stats().bytes_read, 26);
 }
 
 /* The file has more entries than a builder holds. */
@@ -310,7 +382,7 @@ Test(jit, execve_discards_the_names)
 	self->exec_ns = clock_mono_ns();
 	cr_expect_str_eq(name(0x1000), "");
 	cr_expect_eq(symbol_jit_note(jit, self, clock_mono_ns()), 1);
-	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1), 0);
+	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1, now_ns), 0);
 	cr_expect_not(symbol_jit_idle(jit, self));
 	symbol_jit_complete(jit, job); /* the job did not run */
 	cr_expect(symbol_jit_idle(jit, self));
@@ -336,7 +408,7 @@ Test(jit, forgotten_and_evicted)
 	proc_table_end(table, self, clock_mono_ns());
 	symbol_jit_sweep(jit, UINT64_MAX);
 	cr_expect_eq(stats().n_processes, 0);
-	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1), -ENOENT);
+	cr_expect_eq(symbol_jit_job_new(&job, jit, self, -1, now_ns), -ENOENT);
 	cr_expect_eq(symbol_jit_note(jit, self, 1), -ESRCH);
 	process_unref(self);
 }

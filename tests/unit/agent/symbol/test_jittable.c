@@ -6,6 +6,7 @@
 
 #include "agent/base/cleanup.h"
 #include "tests/unit/agent/symbol/jit_support.h"
+#include "tests/support/jit_table.h"
 
 DEFINE_CLEANUP(struct jit_table *, jit_table_free)
 #define _cleanup_table_ _cleanup_(jit_table_free_p)

@@ -5,6 +5,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/symbol/perfmap.h"
 #include "tests/unit/agent/symbol/jit_support.h"
+#include "tests/support/jit_table.h"
 
 DEFINE_CLEANUP(struct jit_table *, jit_table_free)
 
