@@ -578,6 +578,7 @@ void agent_free(struct agent *a)
 	follow_free(a->follow);
 	if (a->probe)
 		probe_detach(a->probe);
+	report_stop_reading(a->report);
 	parser_cancel(); /* threads that wait for a parser process would be late */
 	/* Jobs of these threads point into track and report. */
 	n_stuck = worker_free(a->lists) + worker_free(a->worker) + worker_free(a->opener);

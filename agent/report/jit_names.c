@@ -47,6 +47,11 @@ int jit_names_new(struct jit_names **ret, struct binary_registry *binaries)
 	return 0;
 }
 
+void jit_names_stop(struct jit_names *n)
+{
+	symbol_jit_stop(n->jit);
+}
+
 void jit_names_free(struct jit_names *n)
 {
 	if (!n)

@@ -31,6 +31,8 @@ struct worker_job;
 int jit_names_new(struct jit_names **ret, struct binary_registry *binaries);
 /* All jobs must have been done before: free the workers first. NULL is fine. */
 void jit_names_free(struct jit_names *n);
+/* As symbol_jit_stop. */
+void jit_names_stop(struct jit_names *n);
 /* Whether a user frame may be in generated code: in no file, or in a file that is not ELF. */
 bool jit_names_wants(struct jit_names *n, const struct stack_frame *f);
 /*

@@ -98,6 +98,12 @@ void names_free(struct names *n)
 	free(n);
 }
 
+void names_stop(struct names *n)
+{
+	if (n)
+		jit_names_stop(n->jit);
+}
+
 static void job_run(struct worker_job *job)
 {
 	struct names_job *j = container_of(job, struct names_job, job);

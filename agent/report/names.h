@@ -42,6 +42,8 @@ struct names_options {
 int names_new(struct names **ret, const struct names_options *options);
 /* All jobs must have been done before: free the workers first. NULL is fine. */
 void names_free(struct names *n);
+/* Lists of generated code are no longer read: call it before the workers are freed. NULL is fine. */
+void names_stop(struct names *n);
 /* Call at the start: reads the kernel's symbols ahead, since every window needs them. */
 void names_prepare(struct names *n);
 /*

@@ -146,6 +146,12 @@ int report_new(struct report **ret, const struct report_options *options)
 	return 0;
 }
 
+void report_stop_reading(struct report *r)
+{
+	if (r)
+		names_stop(r->names);
+}
+
 void report_free(struct report *r)
 {
 	if (!r)

@@ -101,6 +101,8 @@ struct report_stats {
 int report_new(struct report **ret, const struct report_options *options);
 /* All jobs must have been done before: free the workers first. NULL is fine. */
 void report_free(struct report *r);
+/* Call it before the workers are freed, which then need not wait for long. NULL is fine. */
+void report_stop_reading(struct report *r);
 /*
  * Adds a sample with its final stack to the open window. Both arguments are borrowed for the call. If that
  * fills half of the window, the window is closed early, unless the closed one still waits for names; a window

@@ -22,7 +22,7 @@
 #include "agent/symbol/jitopen.h"
 #include "agent/symbol/jitread.h"
 
-#define JOB_BYTES (64ull << 20)	    /* of files that one job reads at most; the next job continues */
+#define JOB_BYTES (8ull << 20)	    /* of files that one job reads at most; the next job continues */
 #define JOB_BYTES_MIN (64ull << 10) /* less is not worth a process */
 #define JOB_CALLS_MAX 16u	    /* of parser processes, in one job */
 #define OPENERS 4u
@@ -36,7 +36,7 @@ struct jit_source {
 		harmful; /* harmful: whoever read it crashed, or took too long: this file is not read again */
 };
 
-/* All processes of a workload. It lives for as long as one of them has a record, or it has used its budget. */
+/* All processes of a workload: for as long as one of them has a record, or it has used its budget. */
 struct jit_share {
 	struct map_node node;
 	struct proc_context workload; /* one reference */
@@ -77,6 +77,7 @@ struct symbol_jit_record {
 
 struct symbol_jit {
 	struct map records, shares;
+	bool stopping; /* atomic: jobs end early */
 	struct opener openers[OPENERS];
 	struct symbol_jit_record
 		*slots[SYMBOL_JIT_PROCESSES_MAX]; /* the same records, by number; NULL: free */
@@ -210,15 +211,21 @@ static bool read_part(struct symbol_jit_job *job, int source)
 	return read_list(job, source, from, &now);
 }
 
+static bool stopping(const struct symbol_jit_job *job)
+{
+	return __atomic_load_n(&job->jit->stopping, __ATOMIC_RELAXED);
+}
+
 static void job_run(struct worker_job *work)
 {
 	struct symbol_jit_job *job = container_of(work, struct symbol_jit_job, work);
 	unsigned n = 0;
 
 	job->run = true;
-	while (n++ < JOB_CALLS_MAX && read_part(job, SOURCE_MAP))
+	while (n++ < JOB_CALLS_MAX && !stopping(job) && read_part(job, SOURCE_MAP))
 		;
-	while (job->dump_fd >= 0 && !job->no_answer && n++ < JOB_CALLS_MAX && read_part(job, SOURCE_DUMP))
+	while (job->dump_fd >= 0 && !job->no_answer && n++ < JOB_CALLS_MAX && !stopping(job) &&
+	       read_part(job, SOURCE_DUMP))
 		;
 	parser_session_end(&job->session);
 }
@@ -305,6 +312,11 @@ int symbol_jit_new(struct symbol_jit **ret, size_t max_bytes)
 	j->max_bytes = max_bytes;
 	*ret = TAKE_PTR(j);
 	return 0;
+}
+
+void symbol_jit_stop(struct symbol_jit *j)
+{
+	__atomic_store_n(&j->stopping, true, __ATOMIC_RELAXED);
 }
 
 /* --- records */

@@ -63,6 +63,8 @@ struct worker_job *symbol_jit_job_work(struct symbol_jit_job *job);
 
 /* Uses /proc of this mount namespace. 0, -ENOMEM, -errno. */
 int symbol_jit_new(struct symbol_jit **ret, size_t max_bytes);
+/* Jobs that have not begun do nothing from now on, others end soon. */
+void symbol_jit_stop(struct symbol_jit *j);
 /* All jobs must have been completed: free the worker pool first. NULL is fine. */
 void symbol_jit_free(struct symbol_jit *j);
 /*

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How much of the lists of generated code is read: bytes a minute, for each process and for each workload, and
- * not at all for a while if what was read is written anew, or does harm. Values only. Private to symbol/.
+ * How much of the lists of generated code is read: bytes a minute, for each process and for each workload,
+ * and not at all for a while if what was read is written anew, or does harm. Values only. Private to
+ * symbol/.
  */
 #ifndef PROFLET_SYMBOL_JITBUDGET_H
 #define PROFLET_SYMBOL_JITBUDGET_H
@@ -10,9 +11,9 @@
 
 #include "agent/base/clock.h"
 
-#define JIT_PROCESS_BYTES (64ull << 20)	 /* at once; */
+#define JIT_PROCESS_BYTES (32ull << 20)	 /* at once; */
 #define JIT_PROCESS_MINUTE (16ull << 20) /* from then on, in a minute */
-#define JIT_SHARE_BYTES (128ull << 20)
+#define JIT_SHARE_BYTES (64ull << 20)
 #define JIT_SHARE_MINUTE (32ull << 20)
 
 #define JIT_REWRITTEN_WAIT_NS (5 * NS_PER_SEC) /* doubles each time */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads what a list of generated code has grown by. That is done by a parser process (agent/parser), which gets
- * the file from the process that opened it (jitopen.h) and the position that an earlier one has answered; its
- * answer is what the new entries change in the table. Private to symbol/.
+ * Reads what a list of generated code has grown by. That is done by a parser process (agent/parser), which
+ * gets the file from the process that opened it (jitopen.h) and the position that an earlier one has
+ * answered; its answer is what the new entries change in the table. Private to symbol/.
  */
 #ifndef PROFLET_SYMBOL_JITREAD_H
 #define PROFLET_SYMBOL_JITREAD_H
@@ -38,9 +38,10 @@ struct jit_progress {
 extern const struct parser_operation jit_read_operation;
 
 /*
- * Reads at most `max_bytes` of the list that another process sends, or has sent, to the other end of the socket
- * `from`. `table`: NULL, or of the entries before the position (borrowed). *ret_table receives a new table, which
- * the caller owns, or NULL: nothing has changed. Nothing is written on failure: as parser_call, or -EBADMSG.
+ * Reads at most `max_bytes` of the list that another process sends, or has sent, to the other end of the
+ * socket `from`. `table`: NULL, or of the entries before the position (borrowed). *ret_table receives a new
+ * table, which the caller owns, or NULL: nothing has changed. Nothing is written on failure: as parser_call,
+ * or -EBADMSG.
  */
 int jit_read(struct parser_session *session, int from, bool dump, uint64_t max_bytes, struct jit_position *at,
 	     const struct jit_table *table, struct jit_table **ret_table, struct jit_progress *ret);

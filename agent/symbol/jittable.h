@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Named ranges of code that a process generated, as its runtime lists them. A builder collects entries in the
- * order of the list; what they change is written as flat bytes, of which a table is made that finds the entry of
- * an address. Runtimes reuse code memory, so an entry replaces
- * all earlier entries that it overlaps. Pure; all sizes are bounded, since the bytes are foreign. Private to
- * symbol/ and its tests. Rank 2.
+ * Named ranges of code that a process generated, as its runtime lists them. A builder collects entries in
+ * the order of the list; what they change is written as flat bytes, of which a table is made that finds the
+ * entry of an address. Runtimes reuse code memory, so an entry replaces all earlier entries that it
+ * overlaps. Pure; all sizes are bounded, since the bytes are foreign. Private to symbol/ and its tests. Rank
+ * 2.
  */
 #ifndef PROFLET_SYMBOL_JITTABLE_H
 #define PROFLET_SYMBOL_JITTABLE_H
@@ -51,14 +51,14 @@ struct jit_symbol {
 };
 
 /*
- * Writes what the builder's entries change in a table, and empties the builder. Appends to `to`; names for which
- * there is no room are counted in *n_cut. 0 or -ENOMEM.
+ * Writes what the builder's entries change in a table, and empties the builder. Appends to `to`; names for
+ * which there is no room are counted in *n_cut. 0 or -ENOMEM.
  */
 int jit_builder_write(struct jit_builder *b, struct buf *to, uint64_t *n_cut);
 /*
- * Makes a table of what jit_builder_write has written and the entries of `old` (borrowed; NULL: none) that this
- * does not replace. Takes nothing for granted about the bytes, since another process wrote them. Beyond the
- * maximum, entries of `old` are discarded and counted in *n_cut. 0, -EBADMSG or -ENOMEM.
+ * Makes a table of what jit_builder_write has written and the entries of `old` (borrowed; NULL: none) that
+ * this does not replace. Takes nothing for granted about the bytes, since another process wrote them. Beyond
+ * the maximum, entries of `old` are discarded and counted in *n_cut. 0, -EBADMSG or -ENOMEM.
  */
 int jit_table_read(struct jit_table **ret, const struct jit_table *old, const void *bytes, size_t len,
 		   uint64_t *n_cut);

@@ -1,22 +1,35 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant whose list of generated code (a perf map) is a file of somebody else.
+"""Tenants whose lists of generated code (perf maps) are files of somebody else, rewritten all the time, or never answer.
 
-A perf map that is a bind mount, a symbolic or hard link of a file that only root may read, or such a file itself, renamed: none
-of its lines comes out as a function's name. The map of the process's own is read.
+Files: a perf map that is a bind mount, a symbolic or hard link of a file that only root may read, or such a file itself, renamed:
+none of its lines comes out as a function's name. The map of the process's own is read.
+
+Rewriting: six perf maps of 60 MB, written anew all the time, cost little CPU time and no window.
+
+Silence: /tmp of six tenants is a file system that does not answer, in mount namespaces of their own: a program that starts then has
+whole stacks, and the agent stops in time, while it is still silent.
 """
 import os
 import re
+import signal
+import sys
+import time
 
 import attack
 from attack import wait_for
-from lib import programs
+from lib import machine, programs
 from lib.collector import Collector
+from lib.profiles import total
+from lib.scenario import ROOT, stop, tail
 
 TENANT = 65534
 CODE = 0x500000000000
 SECRET = "ROOT_ONLY_SECRET_password"
 MINE = "function_of_my_own"
+RESIDENT_MAX = 160 << 20
+CPU_MAX = 0.25 if attack.QUICK else 0.1  # of one CPU; at first, more may be read
+BYTES_MAX = 160 << 20  # 64 MiB at once, and 32 a minute
 
 
 def text(name):
@@ -65,10 +78,7 @@ def start(s, program, how, secret):
 REASONS = {"mounted": "mounted", "symlink": "not_regular", "fd_link": "not_regular", "hardlink": "foreign", "renamed": "foreign"}
 
 
-def body(s):
-    s.need_root()
-    s.need_proflet()
-    program = programs.build_c(s, "generated")
+def others_files(s, program):
     secret, plant.linked = root_only(s, "secret"), root_only(s, "linked")
     plant.fd = os.open(secret, os.O_RDONLY)
     running = {how: start(s, program, how, secret) for how in [*REASONS, "own"]}
@@ -99,8 +109,113 @@ def body(s):
     lines = [m for m in agent.lines("perf map, jitdump") if "is not read" in m]
     said = [re.sub(r".*is not read: ([^;\"]*).*", r"\1", m, flags=re.S).strip() for m in lines]
     s.check("the log says why, once for each reason", len(said) == len(set(said)) and len(said) >= 2, f"{said}")
-    watch.check(s, "code lists", 160 << 20)
-    attack.check_stop(s, "code lists", agent)
+    watch.check(s, "others' files", RESIDENT_MAX)
+    attack.check_stop(s, "others' files", agent)
+    for process in running.values():
+        if process:
+            stop(process)
+
+
+# Writes its perf map anew in place, at once and then twice a second.
+REWRITERS_PROGRAM = """
+import os, sys, time
+path, size, turn = sys.argv[1], int(sys.argv[2]), 0
+os.setgid(65534)
+os.setuid(65534)
+f = open(path, "wb", buffering=0)
+while True:
+    lines = b"".join(b"%x 20 function_%d_of_turn_%d\\n" % (0x500000000000 + 0x1000 * i, i, turn) for i in range(20000))
+    f.seek(0)
+    f.truncate(0)
+    for _ in range(size // len(lines) + 1):
+        f.write(lines)
+    turn += 1
+    time.sleep(0.5)
+"""
+
+
+def cpu_and_windows(agent):
+    m = agent.metrics()
+    return m["process_cpu_seconds_total"], m["proflet_windows_total"], m["proflet_windows_late_total"]
+
+
+def rewriting(s, program):
+    size = (20 if attack.QUICK else 60) << 20
+    tenants = [s.start([program, str(TENANT)], f"rewritten{i}") for i in range(6)]
+    for p in tenants:
+        path = f"/tmp/perf-{p.pid}.map"
+        s.defer(lambda path=path: os.path.exists(path) and os.unlink(path))
+        p.writer = s.start([sys.executable, "-c", REWRITERS_PROGRAM, path, str(size)], f"writer{p.pid}")
+    wait_for(lambda: all(os.path.exists(f"/tmp/perf-{p.pid}.map") for p in tenants), 20, "the maps")
+    collector = Collector(s)
+    agent = attack.Attacked(s, collector.endpoint(), "--select.include", "comm=generated", window="1s")
+    watch = attack.Watch(s, agent)
+    time.sleep(5 if attack.QUICK else 20)  # what may be read at once has been
+    before, begin = cpu_and_windows(agent), time.monotonic()
+    time.sleep(5 if attack.QUICK else 60)
+    after, took = cpu_and_windows(agent), time.monotonic() - begin
+    ratio = (after[0] - before[0]) / took
+    s.check("rewriting: CPU time of the agent and its parsers", ratio <= CPU_MAX, f"{100 * ratio:.1f} % of one")
+    windows, late = after[1] - before[1], after[2] - before[2]
+    s.check("rewriting: windows are on time", windows >= 0.8 * took - 1 and late <= 0.1 * windows, f"{windows:.0f} in {took:.1f} s, {late:.0f} late")
+    m = agent.metrics()
+    read = m["proflet_code_list_bytes_read_total"]
+    put_off = {r: m[f'proflet_code_lists_put_off_total{{reason="{r}"}}'] for r in ("budget", "rewritten")}
+    s.check("rewriting: bytes are bounded, and what was put off is counted",
+            0 < read <= BYTES_MAX and put_off["budget"] > 0 and put_off["rewritten"] > 0, f"{read / 2**20:.0f} MiB, {put_off}")
+    watch.check(s, "rewriting", RESIDENT_MAX)
+    attack.check_stop(s, "rewriting", agent)
+    for p in tenants:
+        stop(p.writer)
+        stop(p)
+
+
+def silence(s, program):
+    s.run(["gcc", "-O2", "-o", s.path("hangfs"), os.path.join(ROOT, "tests", "support", "hangfs.c")])
+    folder, content = s.folder("hanging"), s.path("content")
+    with open(content, "w", encoding="utf-8") as f:
+        f.write("x")
+    server = s.start([s.path("hangfs"), folder, content], "hangfs")
+    wait_for(lambda: server.poll() is not None or "ready" in tail(server.log), 10, "the file system")
+    if server.poll() is not None:
+        s.skip("silence", f"no FUSE mount: {tail(server.log).strip()}")
+        return
+    tenants = [s.start([program, str(TENANT), "tmp", folder], f"silent{i}") for i in range(6)]
+    wait_for(lambda: all("ready" in tail(p.log) for p in tenants), 10, "the tenants run")
+    server.send_signal(signal.SIGUSR1)
+    time.sleep(0.2)
+    collector = Collector(s)
+    agent = attack.Attacked(s, collector.endpoint(), window="1s")
+    watch = attack.Watch(s, agent)
+    wait_for(lambda: agent.metrics().get('proflet_code_lists_put_off_total{reason="no_answer"}', 0) > 0 or "held" in tail(server.log), 20,
+             "the agent meets it")
+    time.sleep(1)
+    chain = programs.build_c(s, "chain", "-Wl,--build-id=0x" + os.urandom(20).hex())
+    victim = s.start([chain, programs.LIFE], "victim")
+    seen = lambda: [x for x in collector.samples() if x.attributes.get("process.pid") == victim.pid]
+    wait_for(lambda: total(seen()) >= (100 if attack.QUICK else 1000), 60, "samples of the victim")
+    cut = total([x for x in seen() if any(f.name.startswith("[truncated") for f in x.frames)])
+    s.check("silence: a program that starts has whole stacks", cut <= 0.01 * total(seen()), f"{cut} of {total(seen())} cut")
+    m = agent.metrics()
+    s.check("silence: counted", m.get('proflet_code_lists_put_off_total{reason="no_answer"}', 0) > 0,
+            f"{m.get('proflet_parser_failures_total{reason=%sno_answer%s}' % (chr(34), chr(34)), 0):.0f} processes given up")
+    s.equal("silence: the log says so, once", len([m for m in agent.lines("does not answer") if "perf map" in m]), 1)
+    watch.check(s, "silence", RESIDENT_MAX)
+    begin = time.monotonic()
+    code = agent.stop(60)
+    took = (time.monotonic() - begin) / machine.slowness()
+    s.check("silence: stops within 5 s, while it is silent", code == 0 and took <= 5, f"exit code {code}, {took:.1f} s")
+    s.check("silence: it was, to the end", server.poll() is None)
+    server.send_signal(signal.SIGUSR2)
+
+
+def body(s):
+    s.need_root()
+    s.need_proflet()
+    program = programs.build_c(s, "generated")
+    others_files(s, program)
+    rewriting(s, program)
+    silence(s, program)
 
 
 if __name__ == "__main__":

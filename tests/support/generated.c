@@ -2,15 +2,17 @@
 /*
  * Runs generated code that is in no file, as a user of its own:
  *
- *	generated UID [bind SOURCE]
+ *	generated UID [bind SOURCE | tmp FOLDER]
  *
  * With `bind`, it has a user and a mount namespace of its own in which SOURCE is mounted on the name of its
- * perf map. The code is at CODE; "ready" is printed when it runs.
+ * perf map. With `tmp`, it has a mount namespace, made as root, in which FOLDER is mounted on /tmp. The code
+ * is at CODE; "ready" is printed when it runs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,17 +63,28 @@ static void mount_map(const char *source)
 		fail("mount");
 }
 
+static void mount_tmp(const char *folder)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(folder, "/tmp", NULL, MS_BIND, NULL) < 0)
+		fail("mount");
+}
+
 int main(int argc, char **argv)
 {
+	bool is_bind = argc == 4 && strcmp(argv[2], "bind") == 0;
+	bool is_tmp = argc == 4 && strcmp(argv[2], "tmp") == 0;
 	uid_t uid = argc > 1 ? (uid_t)atoi(argv[1]) : 0;
 	void (*run)(void);
 	void *p;
 
-	if (argc != 2 && (argc != 4 || strcmp(argv[2], "bind") != 0))
+	if (argc != 2 && !is_bind && !is_tmp)
 		return 2;
+	if (is_tmp)
+		mount_tmp(argv[3]);
 	if (uid && (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0))
 		fail("setresuid");
-	if (argc == 4)
+	if (is_bind)
 		mount_map(argv[3]);
 	p = mmap(CODE, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	if (p == MAP_FAILED)
