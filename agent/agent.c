@@ -536,6 +536,17 @@ static int add_sources(struct agent *a)
 	return r;
 }
 
+static int check_files(char **ret_why)
+{
+	if (resources_files_limit() >= resources_files_needed())
+		return 0;
+	*ret_why =
+		why("the limit of open files is %u, and at least %u are needed: raise the hard limit (ulimit "
+		    "-Hn, LimitNOFILE= of a systemd unit, or the container runtime's)",
+		    resources_files_limit(), resources_files_needed());
+	return -EMFILE;
+}
+
 int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why)
 {
 	struct agent *a = calloc(1, sizeof *a);
@@ -552,7 +563,9 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	priority_raise();
 	urgency_check(URGENCY_EVENTS);
 	find_cgroup_base(a);
-	r = open_modules(a, ret_why);
+	r = check_files(ret_why);
+	if (r == 0)
+		r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
 	if (r == 0 && !probe_is_tick(a->probe))

@@ -3,8 +3,12 @@
 
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-#define OTHER_FILES 192ul /* open files that are not binaries */
+#define OWN_FILES 96u /* measured: 64, some more while the BPF program is loaded */
+#define CPU_FILES 4u
+#define BINARIES_LEAST 64u /* with the root folders of their processes */
+#define BINARIES_MANY 512u
 #define HEAP_MMAP_BYTES (128 << 10)
 
 void resources_bound_heap(void)
@@ -24,13 +28,41 @@ void resources_raise_files(void)
 	}
 }
 
-uint32_t resources_files_max(void)
+static uint32_t own_files(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return OWN_FILES + CPU_FILES * (cpus > 0 ? (uint32_t)cpus : 1);
+}
+
+uint32_t resources_files_needed(void)
+{
+	return own_files() + BINARIES_LEAST;
+}
+
+uint32_t resources_files_limit(void)
 {
 	struct rlimit l;
-	rlim_t most;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= RESOURCES_FILES_MAX + OTHER_FILES)
+	return getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur > UINT32_MAX ? UINT32_MAX
+									   : (uint32_t)l.rlim_cur;
+}
+
+uint32_t resources_files_max(void)
+{
+	uint32_t limit = resources_files_limit(), own = own_files();
+
+	if (limit >= RESOURCES_FILES_MAX + 2 * own)
 		return RESOURCES_FILES_MAX;
-	most = l.rlim_cur > 2 * OTHER_FILES ? l.rlim_cur - OTHER_FILES : l.rlim_cur / 2;
-	return most < RESOURCES_FILES_MAX ? (uint32_t)most : RESOURCES_FILES_MAX;
+	if (limit <= own)
+		return 1;
+	return limit - own > 4 * BINARIES_MANY ? limit - own - BINARIES_MANY : (limit - own + 1) / 2;
+}
+
+/* The kernel gives out the lowest number that is free. */
+bool resources_file_spare(int fd)
+{
+	uint32_t limit = resources_files_limit(), own = own_files();
+
+	return limit <= own || (uint32_t)fd < limit - own;
 }

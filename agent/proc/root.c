@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/resources.h"
 #include "agent/proc/entry.h"
 
 DEFINE_CLEANUP(struct proc_root *, proc_root_unref)
@@ -58,6 +59,8 @@ int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid)
 
 	if (fd < 0)
 		return fd;
+	if (!resources_file_spare(fd))
+		return -EMFILE;
 	r = proc_root_of_folder(&root, fd);
 	if (r < 0)
 		return r;

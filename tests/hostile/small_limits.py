@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An agent with few open files, beside many processes: it works with less, or refuses to start and says how many it needs."""
+import os
+import re
+import subprocess
+
+import attack
+from attack import wait_for
+from lib import programs
+from lib.collector import Collector
+from lib.profiles import total
+from lib.scenario import PROFLET
+
+PROCESSES = 150  # each has a root folder that the agent would hold open
+
+
+def refused(s):
+    argv = ["prlimit", "--nofile=100:100", PROFLET, "run", "--endpoint", "http://127.0.0.1:9", "--listen", "off"]
+    done = s.run(argv, check=False)
+    found = re.search(r"the limit of open files is 100, and at least (\d+) are needed", done.stderr)
+    s.check("100 open files: refused, with the figure", done.returncode == 1 and found, f"exit code {done.returncode}, {done.stderr[-160:].strip()}")
+    return int(found[1]) if found else 0
+
+
+def limited(s, files):
+    path = s.path(f"proflet-{files}")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f'#!/bin/sh\nexec prlimit --nofile={files}:{files} {PROFLET} "$@"\n')
+    os.chmod(path, 0o755)
+    return path
+
+
+def works_with(s, files):
+    what = f"{files} open files"
+    collector = Collector(s)
+    agent = attack.Attacked(s, collector.endpoint(), "--select.include", "comm=chain", window="300ms",
+                            program=limited(s, files))
+    watch = attack.Watch(s, agent)
+    wait_for(lambda: total(collector.samples()) >= (60 if attack.QUICK else 600), 60, "samples")
+    open_files = len(os.listdir(f"/proc/{agent.process.pid}/fd"))
+    s.check(f"{what}: some are left", open_files < files, f"{open_files} open")
+    samples = collector.samples()
+    cut = total([x for x in samples if any(f.name.startswith("[truncated") for f in x.frames)])
+    refused_binaries = agent.metrics()["proflet_binaries_refused_total"]
+    s.check(f"{what}: whole stacks, or it is counted why not", not cut or refused_binaries > 0,
+            f"{cut} of {total(samples)} cut, {refused_binaries:.0f} binaries refused")
+    s.equal(f"{what}: no error is logged", agent.lines("level=error"), [])
+    watch.check(s, what, 160 << 20)
+    attack.check_stop(s, what, agent)
+
+
+def body(s):
+    s.need_root()
+    s.need_proflet()
+    s.need("prlimit")
+    needed = refused(s)
+    for _ in range(PROCESSES):
+        sleeper = subprocess.Popen(["sleep", "600"])
+        s.defer(lambda p=sleeper: (p.kill(), p.wait()))
+    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    for files in [256] if attack.QUICK else sorted({needed, 256} - {0}):
+        works_with(s, files)
+
+
+if __name__ == "__main__":
+    attack.scenario("small_limits").execute(body)
