@@ -60,8 +60,10 @@ def musl(work, *flags, strip=False):
     work.need("musl-gcc")
     work.run(["musl-gcc", "-O2", "-fomit-frame-pointer", *flags, "-o", work.path("code"), WORK_PROGRAM])
     inside = [SORT, ON_SIGNAL] + [f"do_{n}{LIBC}" for n in ("malloc", "copy", "print", "thread")]
-    expect = [MUSL_START + r";(?:do_all;(?:" + "|".join(inside) + r")|do_all)", THREAD, OWN if "-static" not in flags else THREAD_END]
-    program = Program([work.path("code")], expect, {"main"}, [work.path("code")], names=False, phase=".", incomplete=NOT_ALL, cut_share=0.005)
+    expect = [MUSL_START + r"(?:;do_all)?", MUSL_START + r";(?:do_start" + LIBC + "|do_all;(?:" + "|".join(inside) + "))", THREAD,
+              OWN if "-static" not in flags else THREAD_END]
+    program = Program([work.path("code")], expect, {"main"}, [work.path("code")], names=False, phase=".", incomplete=NOT_ALL, cut_share=0.005,
+                      passing=[r"_start(?:;(?!do_|main)[^;]+)*"])
     return with_copy(program, lambda path: work.run(["strip", "-s", path])) if strip else program
 
 
@@ -133,7 +135,10 @@ def busybox(work, loop, static=True):
     os.makedirs(folder, exist_ok=True)
     shutil.copy(path, os.path.join(folder, "busybox"))
     start = "_start" if static else r"_start(?:;<libc\.so\.6>){1,3}"
-    return Program(["env", "-C", folder, os.path.join(folder, "busybox"), *LOOPS[loop]], [start + r"(?:;<(?:busybox|libc\.so\.6|libresolv\.so\.2|plt)>)*"],
+    own = start + r"(?:;<(?:busybox|libc\.so\.6|libresolv\.so\.2|plt)>)*"
+    # exit calls the dynamic linker, and that the destructors
+    expect = ["_start", own] if static else ["_start", own, own + r"(?:;<libc\.so\.6>){2}(?:;<ld-linux-x86-64\.so\.2>)+(?:;<busybox>)*"]
+    return Program(["env", "-C", folder, os.path.join(folder, "busybox"), *LOOPS[loop]], expect,
                    set(), [os.path.join(folder, "busybox")], env={"PATH": folder + ":" + os.environ["PATH"]}, names=False, phase=r"busybox|_start|<\[vdso\]>",
                    incomplete=NOT_ALL, cut_share=0.05)
 

@@ -153,10 +153,10 @@ def compiled(expression):
 
 
 class Judge:
-    """`program.elves`: paths, or (path of the file that is mapped, path of the same file with its symbols)."""
+    """`recorder`: proflet. `program.elves`: paths, or (path of the file that is mapped, path of the same file with its symbols)."""
 
-    def __init__(self, program):
-        self.program = program
+    def __init__(self, program, recorder):
+        self.program, self.recorder = program, os.path.basename(recorder)
         self.expect, self.passing = list(map(compiled, program.expect)), list(map(compiled, program.passing))
         self.phase = re.compile(program.phase) if program.phase else None
         self.symbols, self.fixup = {}, ReturnFixup()
@@ -198,6 +198,11 @@ class Judge:
     def interesting(self, tokens, text):
         return bool(self.phase.search(text)) if self.phase else any(t in self.program.functions for t in tokens)
 
+    def launching(self, user):
+        """Whether it is a stack of the recorder's own child, which has not yet called execve: no frame is the program's."""
+        modules = {os.path.basename(f.module).replace(" (deleted)", "") for f in user if f.module}
+        return bool(user) and os.path.basename(user[-1].module) == self.recorder and not modules & set(self.symbols)
+
     def judge(self, profile, folded, omitted):
         """Adds a recording to the verdict; when all are in, finish(). `omitted`: stacks with omitted frames, and these frames."""
         v = self.verdict
@@ -235,7 +240,7 @@ class Judge:
             text += ";kernel below user"
         early = sum(1 for t in s.times if t - begin < self.program.early * 1e9)
         nothing = len(tokens) == 1 and CUT.match(text)  # cut above the first frame
-        if not nothing and not self.interesting(tokens, text) or \
+        if self.launching(user) or not nothing and not self.interesting(tokens, text) or \
                 early == s.count and not self.matches(text) and any(e.match(text) for e in self.passing):
             v.others += s.count
             v.others_cut += s.count if CUT.match(text) else 0

@@ -105,12 +105,17 @@ FN static int do_all(void)
 	return (int)sink;
 }
 
-int main(int argc, char **argv)
+FN static long do_start(int argc, char **argv)
 {
-	long rounds = argc > 1 ? atol(argv[1]) : -1;
-
 	alarm(300);
 	signal(SIGUSR1, on_signal);
+	return argc > 1 ? atol(argv[1]) : -1;
+}
+
+int main(int argc, char **argv)
+{
+	long rounds = do_start(argc, argv);
+
 	for (; rounds; rounds--)
 		do_all();
 	return 0;
