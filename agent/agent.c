@@ -33,7 +33,7 @@
 #include "agent/symbol/jit.h"
 #include "agent/unwind/completion.h"
 #include "cgroup/meta.h"
-#include "cgroup/namespace.h"
+#include "cgroup/observer.h"
 
 #define DRAIN_NS (100 * NS_PER_MS)
 /* The ring of process events must not overflow in the longest pause: it has room for five thousand events. */
@@ -74,7 +74,7 @@ struct agent {
 	uint64_t received, not_selected, taken_ever, refused[SAMPLE_DROPS_N];
 	uint32_t frequency_hz;
 	struct follow *follow;
-	char *cgroup_base; /* path of our cgroup namespace, see cgroup/namespace.h */
+	struct cgroup_place place; /* of our own control group */
 	uint64_t start_ns, attached_ns;
 	bool sampling;
 };
@@ -371,14 +371,19 @@ static void on_workload(const struct cgroup_meta *m, void *data)
  * Without this path, processes in our own pod have a container id but no pod, and the agent itself
  * has neither.
  */
-static void find_cgroup_base(struct agent *a)
+static void find_place(struct agent *a)
 {
-	int r = cgroup_namespace_find(&a->cgroup_base);
+	struct cgroup_place_errors errors;
 
-	if (r < 0)
+	cgroup_place_find(&a->place, &errors);
+	if (errors.base < 0)
 		log_warn("our cgroup namespace was not found in PID 1's: %s; containers beside us have no "
 			 "pod UID",
-			 strerror(-r));
+			 strerror(-errors.base));
+	if (errors.tree < 0)
+		log_warn("the control groups were not found from their root: %s; a group that is named like "
+			 "a container is taken for one, whoever made it",
+			 strerror(-errors.tree));
 }
 
 /* After each wakeup of the main loop. */
@@ -438,7 +443,7 @@ static int open_processes(struct agent *a)
 		.table_bytes = (size_t)load_segments(c) * SEGMENT_BYTES,
 		.max_processes = PROCESSES_MAX,
 		.max_files = resources_files_max(),
-		.cgroup_base = a->cgroup_base,
+		.cgroup_from = &a->place.from,
 		.debug_files = c->symbols.debug_files,
 		.function = on_function,
 		.function_data = a,
@@ -562,7 +567,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 	resources_bound_heap();
 	priority_raise();
 	urgency_check(URGENCY_EVENTS);
-	find_cgroup_base(a);
+	find_place(a);
 	r = check_files(ret_why);
 	if (r == 0)
 		r = open_modules(a, ret_why);
@@ -607,7 +612,7 @@ void agent_free(struct agent *a)
 	probe_free(a->probe);
 	metadata_free(a->metadata);
 	loop_free(a->loop);
-	free(a->cgroup_base);
+	cgroup_place_fini(&a->place);
 	free(a);
 }
 

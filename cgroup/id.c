@@ -20,7 +20,7 @@ static int map_error(int r)
 	return r == -ENOENT ? -ESRCH : r;
 }
 
-int cgroup_id_read(int proc_fd, pid_t pid, const char *base, struct cgroup_identity *ret)
+int cgroup_id_read(int proc_fd, pid_t pid, const struct cgroup_observer *from, struct cgroup_identity *ret)
 {
 	_cleanup_buf_ struct buf text = {0};
 	_cleanup_close_ int fd = -1;
@@ -35,6 +35,6 @@ int cgroup_id_read(int proc_fd, pid_t pid, const char *base, struct cgroup_ident
 	r = fs_read_fd(fd, CGROUP_FILE_MAX, &text);
 	if (r < 0)
 		return map_error(r);
-	cgroup_path_parse((const char *)text.data, text.len, base, ret);
+	cgroup_path_parse((const char *)text.data, text.len, from, ret);
 	return 0;
 }

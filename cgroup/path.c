@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A path is read component by component from the root to the leaf, and deeper components override what was
- * found before: in a pod of a kind node, the path goes through the node's own container first. No particular
+ * A path is read component by component from the root to the leaf. Where our own group is below the same
+ * components, these were made by who runs us, and deeper ones override what was found before: on a node that
+ * is itself a container (kind), the path goes through the node's container first. Below that, the first pod
+ * and the first container count: what follows is in groups that the container may have made. No particular
  * component is required around an id: drivers, QoS classes, nested nodes and private cgroup namespaces
  * ("/../..") all change those.
  *
@@ -14,6 +16,7 @@
 #include "cgroup/path.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -233,50 +236,122 @@ static void write_unit(const struct units *u, char ret[CGROUP_UNIT_MAX])
 /* What was found so far. */
 struct walk {
 	struct cgroup_identity *id;
+	struct cgroup_identity own; /* what the components that are also ours say */
 	struct span parent, grandparent;
 	struct units units;
+	size_t own_len;	       /* of the path: components that are also ours */
+	size_t folder;	       /* length of the path that the name was found in */
+	bool has_pod, is_done; /* found below our own components: a pod, a container */
 };
+
+static void take_pod(struct walk *w, struct span s, size_t at, bool is_own)
+{
+	if (w->has_pod || !find_pod_uid(s, w->id->pod_uid))
+		return;
+	w->id->container_id[0] = '\0';
+	w->id->runtime = CGROUP_RUNTIME_UNKNOWN;
+	w->folder = at;
+	w->has_pod = !is_own;
+}
+
+static void take_container(struct walk *w, struct span s, size_t at, bool is_own)
+{
+	struct span prefix;
+
+	if (!find_container_id(s, w->parent, &prefix, w->id->container_id))
+		return;
+	w->id->runtime = find_runtime(prefix, w->parent, w->grandparent);
+	w->folder = at;
+	w->is_done = !is_own;
+}
 
 static void walk(struct walk *w, struct span path)
 {
-	struct span s, prefix;
+	const char *begin = path.p;
+	struct span s;
 
 	while (span_next(&path, '/', &s)) {
+		size_t at = (size_t)(s.p - begin);
+		bool is_own = at + s.n <= w->own_len;
+
 		if (!s.n || span_is(s, ".."))
 			continue;
-		if (find_pod_uid(s, w->id->pod_uid)) {
-			w->id->container_id[0] = '\0';
-			w->id->runtime = CGROUP_RUNTIME_UNKNOWN;
+		if (!w->is_done) {
+			take_pod(w, s, at, is_own);
+			take_container(w, s, at, is_own);
 		}
-		if (find_container_id(s, w->parent, &prefix, w->id->container_id))
-			w->id->runtime = find_runtime(prefix, w->parent, w->grandparent);
+		if (is_own)
+			w->own = *w->id;
 		note_unit(&w->units, s, w->parent);
 		w->grandparent = w->parent;
 		w->parent = s;
 	}
 }
 
-/* The part of `base` that remains after the leading ".." components of `path`. */
-static struct span climb(struct span base, struct span path)
+/* --- paths in a namespace of ours */
+
+/* From the root of the hierarchy, as far as that is known. */
+struct full_path {
+	char text[2 * PATH_MAX];
+	size_t n;
+	bool is_part; /* it begins somewhere below the root */
+};
+
+/* Appends what remains of `base` after the leading ".." components of `path`, and the rest of the path. */
+static bool path_make(struct span base, struct span path, struct full_path *ret)
 {
+	ret->is_part = false;
 	while (span_starts(path, "/..") && (path.n == 3 || path.p[3] == '/')) {
+		ret->is_part |= !base.n;
 		while (base.n && base.p[--base.n] != '/')
 			;
 		path.p += 3;
 		path.n -= 3;
 	}
-	return base;
+	if (span_is(path, "/"))
+		path.n = 0;
+	ret->n = base.n + path.n;
+	if (ret->n > sizeof ret->text)
+		return false;
+	memcpy(ret->text, base.p, base.n);
+	memcpy(ret->text + base.n, path.p, path.n);
+	return true;
 }
 
-static void parse_path(struct span base, struct span path, struct cgroup_identity *ret)
+/* Bytes of whole components that both paths begin with. */
+static size_t common(const struct full_path *a, const struct full_path *b)
 {
-	struct walk w = {.id = ret, .parent = {"", 0}, .grandparent = {"", 0}};
+	size_t n = 0, whole = 0, least = a->n < b->n ? a->n : b->n;
 
-	*ret = (struct cgroup_identity){0};
-	walk(&w, climb(base, path));
-	walk(&w, path);
-	if (!ret->container_id[0])
-		write_unit(&w.units, ret->unit);
+	while (n < least && a->text[n] == b->text[n]) {
+		if (a->text[n] == '/')
+			whole = n;
+		n++;
+	}
+	return n == least && (n == a->n || a->text[n] == '/') && (n == b->n || b->text[n] == '/') ? n : whole;
+}
+
+/* --- lines */
+
+/* hierarchy-ID:controller-list:cgroup-path, and the path may have colons of its own. */
+struct line {
+	struct span number, controllers, path;
+};
+
+static bool line_next(struct span *text, struct line *ret)
+{
+	struct span line;
+
+	while (span_next(text, '\n', &line)) {
+		if (!span_next(&line, ':', &ret->number) || !span_next(&line, ':', &ret->controllers) ||
+		    !span_starts(line, "/"))
+			continue;
+		if (span_ends(line, " (deleted)"))
+			line.n -= strlen(" (deleted)");
+		ret->path = line;
+		return true;
+	}
+	return false;
 }
 
 static bool is_unified(struct span number, struct span controllers)
@@ -284,38 +359,90 @@ static bool is_unified(struct span number, struct span controllers)
 	return span_is(number, "0") && !controllers.n;
 }
 
-/* How specific a line is. For units, systemd's own hierarchy is preferred. */
-static int score(const struct cgroup_identity *id, struct span number, struct span controllers)
+static struct span base_of(const struct cgroup_observer *from, const struct line *l)
 {
-	bool systemd = span_is(controllers, "name=systemd") || is_unified(number, controllers);
+	return is_unified(l->number, l->controllers) && from->base
+		       ? (struct span){from->base, strlen(from->base)}
+		       : (struct span){"", 0};
+}
+
+/* How much of the path is also that of our own group in this hierarchy. */
+static size_t own_part(const struct cgroup_observer *from, const struct line *l, const struct full_path *path)
+{
+	struct span text = {from->own, from->own ? strlen(from->own) : 0};
+	struct full_path own;
+	struct line mine;
+
+	while (line_next(&text, &mine))
+		if (mine.controllers.n == l->controllers.n &&
+		    memcmp(mine.controllers.p, l->controllers.p, l->controllers.n) == 0)
+			return path_make(base_of(from, &mine), mine.path, &own) ? common(path, &own) : 0;
+	return 0;
+}
+
+/* Whoever may make folders in the one where the name was found could have chosen any name. */
+static bool believed(const struct cgroup_observer *from, const struct line *l, const struct full_path *path,
+		     const struct walk *w)
+{
+	const struct cgroup_folder folder = {.unified = is_unified(l->number, l->controllers),
+					     .controllers = l->controllers.p,
+					     .controllers_len = l->controllers.n,
+					     .path = path->text,
+					     .len = w->folder,
+					     .own_len = w->own_len};
+
+	return (!w->has_pod && !w->is_done) || path->is_part || !from->is_roots ||
+	       from->is_roots(from->data, &folder);
+}
+
+static void parse_line(const struct cgroup_observer *from, const struct line *l, struct cgroup_identity *ret)
+{
+	struct walk w = {.id = ret, .parent = {"", 0}, .grandparent = {"", 0}};
+	struct full_path path;
+
+	*ret = (struct cgroup_identity){0};
+	if (!path_make(base_of(from, l), l->path, &path))
+		return;
+	w.own_len = own_part(from, l, &path);
+	walk(&w, (struct span){path.text, path.n});
+	if (!believed(from, l, &path, &w)) {
+		*ret = w.own;
+		ret->suspicious = true;
+	}
+	if (!ret->container_id[0])
+		write_unit(&w.units, ret->unit);
+}
+
+/* How specific a line is. For units, systemd's own hierarchy is preferred. */
+static int score(const struct cgroup_identity *id, const struct line *l)
+{
+	bool systemd = span_is(l->controllers, "name=systemd") || is_unified(l->number, l->controllers);
 
 	return (id->container_id[0] ? 8 : 0) + (id->pod_uid[0] ? 4 : 0) + (id->unit[0] ? 2 + systemd : 0);
 }
 
-void cgroup_path_parse(const char *text, size_t len, const char *base, struct cgroup_identity *ret)
+void cgroup_path_parse(const char *text, size_t len, const struct cgroup_observer *from,
+		       struct cgroup_identity *ret)
 {
-	struct span rest = {text, len}, line, number, controllers;
-	const struct span unified = {base, strlen(base)}, none = {"", 0};
+	struct span rest = {text, len};
+	bool suspicious = false;
+	struct line line;
 	int best = 0;
 
 	*ret = (struct cgroup_identity){0};
-	while (span_next(&rest, '\n', &line)) {
+	while (line_next(&rest, &line)) {
 		struct cgroup_identity id;
 		int s;
 
-		/* hierarchy-ID:controller-list:cgroup-path, and the path may have colons of its own */
-		if (!span_next(&line, ':', &number) || !span_next(&line, ':', &controllers) ||
-		    !span_starts(line, "/"))
-			continue;
-		if (span_ends(line, " (deleted)"))
-			line.n -= strlen(" (deleted)");
-		parse_path(is_unified(number, controllers) ? unified : none, line, &id);
-		s = score(&id, number, controllers);
+		parse_line(from, &line, &id);
+		suspicious |= id.suspicious;
+		s = score(&id, &line);
 		if (s > best) {
 			best = s;
 			*ret = id;
 		}
 	}
+	ret->suspicious = suspicious;
 }
 
 bool cgroup_identity_empty(const struct cgroup_identity *id)

@@ -24,7 +24,7 @@ enum cgroup_runtime {
 
 /* Plain values; each string is NUL terminated, "" when unknown. */
 struct cgroup_identity {
-	char container_id[CGROUP_ID_LEN + 1]; /* of the innermost container, without prefix or suffix */
+	char container_id[CGROUP_ID_LEN + 1]; /* without prefix or suffix */
 	char pod_uid[37]; /* canonical with dashes; a static pod's 32 digits stay as they are */
 	/*
 	 * systemd unit of a process outside any container. Below another manager, that manager's unit comes
@@ -32,14 +32,39 @@ struct cgroup_identity {
 	 */
 	char unit[CGROUP_UNIT_MAX];
 	enum cgroup_runtime runtime;
+	/*
+	 * A folder is named like a container or a pod, but in a folder that is not root's: who owns that
+	 * could take any name. It was not believed.
+	 */
+	bool suspicious;
+};
+
+/* A folder of a hierarchy. Borrowed; not NUL terminated. */
+struct cgroup_folder {
+	bool unified;
+	const char *controllers; /* of a v1 hierarchy: "cpu,cpuacct", "name=systemd" */
+	size_t controllers_len;
+	const char *path; /* from the root of the hierarchy */
+	size_t len;
+	size_t own_len; /* of this much of it nothing need be known: our own group is there, too */
+};
+
+/* From where a path is read. Zeroed: from outside of all. */
+struct cgroup_observer {
+	const char *base; /* path of our cgroup namespace in the unified hierarchy (namespace.h); NULL: "" */
+	const char *own;  /* text of our own /proc/self/cgroup; NULL: not known */
+	/* Whether only root can have made what is in this folder. NULL: it is taken for granted. */
+	bool (*is_roots)(void *data, const struct cgroup_folder *folder);
+	void *data;
 };
 
 /*
- * Reads the lines of v1, v2 and hybrid hierarchies, and uses the most specific one. `base` is the path of
- * the reader's cgroup namespace in the unified hierarchy (namespace.h), "" for the host's. Always writes
- * *ret.
+ * Reads the lines of v1, v2 and hybrid hierarchies, and uses the most specific one. The innermost container
+ * that is also ours (we run inside of a node that is a container) is overridden by the outermost one below
+ * that: whatever is below a container's group may have been named by that container. Always writes *ret.
  */
-void cgroup_path_parse(const char *text, size_t len, const char *base, struct cgroup_identity *ret);
+void cgroup_path_parse(const char *text, size_t len, const struct cgroup_observer *from,
+		       struct cgroup_identity *ret);
 /* True when nothing was recognised: a host process outside any unit. */
 bool cgroup_identity_empty(const struct cgroup_identity *id);
 /* "docker", "containerd", "cri-o", "podman", "unknown". Static. */

@@ -91,6 +91,8 @@ static const struct metric metrics[] = {
 	GAUGE("proflet_threads", agent.track.names.threads, "Threads with a known name."),
 	GAUGE("proflet_workloads", agent.track.names.workloads.entries,
 	      "Known containers, pods and systemd units."),
+	COUNTER("proflet_workloads_suspicious_total", agent.track.names.suspicious,
+		"Times that a control group was named like a container or pod, but not made by root alone."),
 	COUNTER("proflet_workloads_evicted_total", agent.track.names.workloads.n_evicted,
 		"Containers, pods and systemd units that were forgotten to make room for others."),
 	LABELLED("proflet_process_events_total", "event=\"exec\"", agent.track.events.execs,

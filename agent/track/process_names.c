@@ -12,6 +12,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/log.h"
 #include "agent/probe/sideband.h"
 #include "agent/proc/image.h"
 #include "agent/proc/process.h"
@@ -26,6 +27,7 @@ struct process_names {
 	struct cgroup_meta_cache *workloads;
 	struct proc_threads *threads; /* names of all but main threads */
 	uint64_t drained_ns;
+	uint64_t n_suspicious;
 };
 
 int process_names_new(struct process_names **ret, const struct process_names_options *options)
@@ -153,11 +155,18 @@ static int workload_read(struct process_names *n, const struct process *p, struc
 {
 	const struct process_names_options *o = &n->options;
 	const struct proc_view *proc = &o->host->proc;
+	static const struct cgroup_observer outside = {.base = NULL};
 	struct cgroup_identity id;
-	int r = proc->ops->cgroup(proc->data, p->pid, o->cgroup_base ?: "", &id);
+	int r = proc->ops->cgroup(proc->data, p->pid, o->cgroup_from ?: &outside, &id);
 
-	if (r == 0)
-		r = cgroup_meta_get(n->workloads, &id, ret);
+	if (r < 0)
+		return r;
+	if (id.suspicious && n->n_suspicious++ == 0)
+		log_warn("the control group of process %u is named like a container or pod, but is in one "
+			 "that "
+			 "is not root's alone: it is not taken for one; counted from now on",
+			 p->pid);
+	r = cgroup_meta_get(n->workloads, &id, ret);
 	if (r == 0 && o->workload)
 		o->workload(*ret, o->workload_data);
 	return r;
@@ -335,6 +344,7 @@ void process_names_forget_threads(struct process_names *n)
 void process_names_stats(const struct process_names *n, struct process_names_stats *ret)
 {
 	cgroup_meta_cache_stats(n->workloads, &ret->workloads);
+	ret->suspicious = n->n_suspicious;
 	ret->threads = proc_threads_len(n->threads);
 	ret->threads_full = proc_threads_full(n->threads);
 }

@@ -25,7 +25,7 @@ struct process_names_options {
 	const struct track_host *host;
 	struct requests *requests;
 	struct gaps *gaps;
-	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
+	const struct cgroup_observer *cgroup_from; /* cgroup/path.h; borrowed; NULL: from outside of all */
 	/* Called whenever the workload of a process was read. May be NULL. */
 	void (*workload)(const struct cgroup_meta *m, void *data);
 	void *workload_data;
@@ -33,6 +33,7 @@ struct process_names_options {
 
 struct process_names_stats {
 	struct cgroup_meta_stats workloads;
+	uint64_t suspicious;		/* times that cgroup_identity.suspicious was read */
 	uint64_t threads, threads_full; /* threads whose names are held; refused at the maximum */
 };
 

@@ -110,7 +110,7 @@ static int names_new(struct track *t)
 		.host = &t->options.host,
 		.requests = t->requests,
 		.gaps = &t->gaps,
-		.cgroup_base = t->options.cgroup_base,
+		.cgroup_from = t->options.cgroup_from,
 		.workload = t->options.workload,
 		.workload_data = t->options.workload_data,
 	};

@@ -36,7 +36,7 @@ struct track_options {
 	size_t table_bytes; /* budget of the arena */
 	size_t max_processes;
 	uint32_t max_files;
-	const char *cgroup_base; /* of our cgroup namespace, cgroup/namespace.h; NULL: the host's */
+	const struct cgroup_observer *cgroup_from; /* cgroup/path.h; borrowed; NULL: from outside of all */
 	/*
 	 * Functions that a process has generated, as generated_code_options.function. NULL: none are
 	 * listed.

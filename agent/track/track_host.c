@@ -66,9 +66,10 @@ static int view_exe(void *data, uint32_t pid, char **ret)
 	return proc_exe_read(fd_of(data), pid, ret);
 }
 
-static int view_cgroup(void *data, uint32_t pid, const char *base, struct cgroup_identity *ret)
+static int view_cgroup(void *data, uint32_t pid, const struct cgroup_observer *from,
+		       struct cgroup_identity *ret)
 {
-	return cgroup_id_read(fd_of(data), (pid_t)pid, base, ret);
+	return cgroup_id_read(fd_of(data), (pid_t)pid, from, ret);
 }
 
 static int view_mount_namespace(void *data, uint32_t pid, uint64_t *ret)

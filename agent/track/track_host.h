@@ -40,7 +40,8 @@ struct proc_view_ops {
 	int (*stat)(void *data, uint32_t pid, struct proc_stat *ret);
 	int (*comm)(void *data, uint32_t pid, uint32_t tid, char ret[PROC_TASK_COMM_LEN]);
 	int (*exe)(void *data, uint32_t pid, char **ret);
-	int (*cgroup)(void *data, uint32_t pid, const char *base, struct cgroup_identity *ret);
+	int (*cgroup)(void *data, uint32_t pid, const struct cgroup_observer *from,
+		      struct cgroup_identity *ret);
 	int (*mount_namespace)(void *data, uint32_t pid, uint64_t *ret);
 	/* may block */
 	int (*maps)(void *data, uint32_t pid, proc_maps_fn fn, void *fn_data); /* every mapping */

@@ -34,15 +34,15 @@ def children(pid):
 
 
 class Killer(threading.Thread):
-    def __init__(self, keeper, wanted):
+    def __init__(self, keepers, wanted):
         super().__init__(daemon=True)
-        self.keeper, self.wanted, self.kills, self.nurseries, self.ended = keeper, wanted, 0, 0, threading.Event()
+        self.keepers, self.wanted, self.kills, self.nurseries, self.ended = keepers, wanted, 0, 0, threading.Event()
         self.random = random.Random(1)
         self.start()
 
     def run(self):
         while self.kills < self.wanted and not self.ended.is_set():
-            for nursery in children(self.keeper):
+            for nursery in [n for k in self.keepers for n in children(k)]:
                 for pid in children(nursery):
                     time.sleep(self.random.random() * 0.002)
                     self.kill(pid)
@@ -57,12 +57,6 @@ class Killer(threading.Thread):
             self.kills += 1
         except ProcessLookupError:
             pass
-
-
-def keeper_of(agent):
-    """The agent's only child."""
-    found = children(agent.process.pid)
-    return found[0] if len(found) == 1 else 0
 
 
 def descriptors(agent):
@@ -88,10 +82,10 @@ def body(s):
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint())
     watch = attack.Watch(s, agent)
-    keeper = keeper_of(agent)
-    s.check("the agent has one child", keeper > 0, f"{children(agent.process.pid)}")
+    keepers = children(agent.process.pid)
+    s.equal("the agent's children", sorted(open(f"/proc/{k}/comm").read().strip() for k in keepers), ["proflet-opener", "proflet-parser"])
     open_before, binaries_before = descriptors(agent), agent.metrics().get("proflet_binaries", 0)
-    killer = Killer(keeper, KILLS)
+    killer = Killer(keepers, KILLS)
     s.defer(killer.ended.set)
     started = storm(s, killer, time.monotonic() + (60 if attack.QUICK else 1200))
     killer.ended.set()

@@ -13,6 +13,8 @@
 #include "agent/base/fs.h"
 #include "cgroup/id.h"
 
+static const struct cgroup_observer outside = {.base = NULL};
+
 #define A "2227daf62df6694645fee5df53c1f91271546a9560e8600a525690ae252b7f63"
 
 struct tree {
@@ -55,9 +57,9 @@ Test(id, of_this_process_equals_its_file)
 	struct cgroup_identity read, parsed;
 
 	cr_assert_eq(fs_read_file("/proc/self/cgroup", 1 << 20, &text), 0);
-	cgroup_path_parse((const char *)text.data, text.len, "", &parsed);
+	cgroup_path_parse((const char *)text.data, text.len, &outside, &parsed);
 	memset(&read, 0xaa, sizeof read);
-	cr_assert_eq(cgroup_id_read(-1, getpid(), "", &read), 0);
+	cr_assert_eq(cgroup_id_read(-1, getpid(), &outside, &read), 0);
 	cr_expect_str_eq(read.container_id, parsed.container_id);
 	cr_expect_str_eq(read.pod_uid, parsed.pod_uid);
 	cr_expect_str_eq(read.unit, parsed.unit);
@@ -73,7 +75,7 @@ Test(id, of_a_process_that_has_ended)
 		_exit(0);
 	cr_assert_gt(child, 0);
 	cr_assert_eq(waitpid(child, NULL, 0), child);
-	cr_expect_eq(cgroup_id_read(-1, child, "", &id), -ESRCH);
+	cr_expect_eq(cgroup_id_read(-1, child, &outside, &id), -ESRCH);
 	cr_expect_str_eq(id.unit, "untouched");
 }
 
@@ -85,10 +87,10 @@ Test(id, under_another_procfs)
 
 	tree_make(&t);
 	tree_add(&t, "77", text, strlen(text));
-	cr_expect_eq(cgroup_id_read(t.fd, 77, "", &id), 0);
+	cr_expect_eq(cgroup_id_read(t.fd, 77, &outside, &id), 0);
 	cr_expect_str_eq(id.container_id, A);
 	cr_expect_eq(id.runtime, CGROUP_RUNTIME_DOCKER);
-	cr_expect_eq(cgroup_id_read(t.fd, 78, "", &id), -ESRCH);
+	cr_expect_eq(cgroup_id_read(t.fd, 78, &outside, &id), -ESRCH);
 	tree_remove(&t, "77");
 }
 
@@ -101,7 +103,7 @@ Test(id, file_without_end)
 	tree_make(&t);
 	memset(text, 'x', 1 << 20);
 	tree_add(&t, "5", text, 1 << 20);
-	cr_expect_eq(cgroup_id_read(t.fd, 5, "", &id), -EFBIG);
+	cr_expect_eq(cgroup_id_read(t.fd, 5, &outside, &id), -EFBIG);
 	cr_expect_str_eq(id.unit, "untouched");
 	tree_remove(&t, "5");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Paths as kernels, runtimes and service managers write them; each row is one file /proc/<pid>/cgroup. */
 #include <criterion/criterion.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +29,18 @@
 #define CRIO CGROUP_RUNTIME_CRIO
 #define PODMAN CGROUP_RUNTIME_PODMAN
 
+static const struct cgroup_observer outside = {.base = NULL};
+
 struct row {
 	const char *text, *container_id, *pod_uid, *unit;
 	enum cgroup_runtime runtime;
 };
 
-static void check_row(const struct row *row, const char *base)
+static void check_row(const struct row *row, const struct cgroup_observer *from)
 {
 	struct cgroup_identity id;
 
-	cgroup_path_parse(row->text, strlen(row->text), base, &id);
+	cgroup_path_parse(row->text, strlen(row->text), from, &id);
 	cr_expect_str_eq(id.container_id, row->container_id, "container of %s", row->text);
 	cr_expect_str_eq(id.pod_uid, row->pod_uid, "pod of %s: %s", row->text, id.pod_uid);
 	cr_expect_str_eq(id.unit, row->unit, "unit of %s: %s", row->text, id.unit);
@@ -48,7 +51,7 @@ static void check_row(const struct row *row, const char *base)
 static void check(const struct row *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		check_row(&rows[i], "");
+		check_row(&rows[i], &outside);
 }
 
 Test(path, containers_outside_kubernetes)
@@ -63,7 +66,7 @@ Test(path, containers_outside_kubernetes)
 		{"0::/my-parent/" A "\n", A, "", "", NONE},
 		{"0::/my.slice/docker-" A ".scope\n", A, "", "", DOCKER},
 		{"1:name=systemd:/actions_job/" A "\n", A, "", "", NONE},
-		{"0::/docker/" A "/docker/" B "\n", B, "", "", DOCKER},
+		{"0::/docker/" A "/docker/" B "\n", A, "", "", DOCKER}, /* B is what A says */
 		{"0::/docker/" A "/init\n", A, "", "", DOCKER},
 		{"0::/system.slice/docker-" A ".scope/init.scope\n", A, "", "", DOCKER},
 		{"0::/docker/" A "/system.slice/nginx.service\n", A, "", "", DOCKER},
@@ -85,8 +88,8 @@ Test(path, containers_outside_kubernetes)
 		{"0::/libpod_parent/" B "/libpod-" A "\n", A, "", "", PODMAN},
 		{"0::/system.slice/web.service/libpod-payload-" A "\n", A, "", "", PODMAN},
 		{"0::/system.slice/docker-" A ".scope (deleted)\n", A, "", "", DOCKER},
-		{"0::/docker/" A "/system.slice/podman.service/libpod_parent/libpod-" B "\n", B, "", "",
-		 PODMAN},
+		{"0::/docker/" A "/system.slice/podman.service/libpod_parent/libpod-" B "\n", A, "", "",
+		 DOCKER},
 	};
 
 	check(rows, ARRAY_SIZE(rows));
@@ -132,8 +135,10 @@ Test(path, pods)
 		{"0::/../../pod" UID "/" A "\n", A, UID, "", NONE},
 		{"0::/../../burstable/pod" UID "/" A "\n", A, UID, "", NONE},
 		{"0::/../cri-containerd-" A ".scope\n", A, "", "", CONTAINERD},
-		/* a pod whose own container runs docker */
-		{"0::/kubepods/burstable/pod" UID "/" A "/docker/" B "\n", B, UID, "", DOCKER},
+		/* a pod whose own container runs docker, or claims to run another pod */
+		{"0::/kubepods/burstable/pod" UID "/" A "/docker/" B "\n", A, UID, "", NONE},
+		{"0::/kubepods/burstable/pod" UID "/" A "/kubepods/pod" UID2 "/" B "\n", A, UID, "", NONE},
+		{"0::/kubepods/burstable/pod" UID "/pod" UID2 "/" B "\n", B, UID, "", NONE},
 		{"0::/kubepods/burstable/pod" UID "/kata_" A "\n", A, UID, "", NONE},
 		{"0::" GUARANTEED "/cri-containerd-" A ".scope (deleted)\n", A, UID, "", CONTAINERD},
 	};
@@ -141,34 +146,132 @@ Test(path, pods)
 	check(rows, ARRAY_SIZE(rows));
 }
 
-Test(path, nodes_that_are_containers)
+/* Seen from outside, everything on such a node belongs to the node's container. */
+Test(path, nodes_that_are_containers_from_outside)
 {
 	static const struct row rows[] = {
-		{"0::/docker/" A "/kubelet/kubepods/burstable/pod" UID "/" B "\n", B, UID, "", NONE},
-		{"0::/docker/" A "/kubepods/besteffort/pod" UID "/" B "\n", B, UID, "", NONE},
-		{"0::/system.slice/docker-" A ".scope/kubelet.slice/kubelet-kubepods.slice/"
-		 "kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" UID_
-		 ".slice/cri-containerd-" B ".scope\n",
-		 B, UID, "", CONTAINERD},
-		{"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" UID_
-		 ".slice/cri-containerd-" B ".scope\n",
-		 B, UID, "", CONTAINERD},
-		{"0::/docker/" A "/kubelet.slice/kubelet.service\n", A, "", "", DOCKER},
-		{"0::/docker/" A "/system.slice/containerd.service\n", A, "", "", DOCKER},
-		{"0::/docker/" A "/init.scope\n", A, "", "", DOCKER},
-		{"0::/machine.slice/libpod-" A ".scope/container/kubelet/kubepods/pod" UID "/" B "\n", B, UID,
+		{"0::/docker/" A "/kubelet/kubepods/burstable/pod" UID "/" B "\n", A, "", "", DOCKER},
+		{"0::/kubepods/pod" UID "/" A "/docker/" B "/kubelet/kubepods/pod" UID2 "/" C "\n", A, UID,
 		 "", NONE},
-		{"0::/docker/" A "/docker/" B "/kubepods/pod" UID "/" C "\n", C, UID, "", NONE},
-		/* kind inside a pod */
-		{"0::/kubepods/pod" UID "/" A "/docker/" B "/kubelet/kubepods/pod" UID2 "/" C "\n", C, UID2,
-		 "", NONE},
-		/* in the inner pod, in none of its containers: as on a plain node */
-		{"0::/docker/" A "/kubelet.slice/kubelet-kubepods-pod" UID2_ ".slice/crio-conmon-" B
-		 ".scope\n",
-		 "", UID2, "crio-conmon-" B ".scope", NONE},
+		{"4:cpu:/docker/" A "/kubepods/pod" UID "/" B "\n", A, "", "", DOCKER},
 	};
 
 	check(rows, ARRAY_SIZE(rows));
+}
+
+/* Seen from a pod of such a node; each row with our own group. */
+Test(path, nodes_that_are_containers)
+{
+	static const struct {
+		struct row row;
+		const char *own;
+	} rows[] = {
+		{{"0::/docker/" A "/kubelet/kubepods/burstable/pod" UID "/" B "\n", B, UID, "", NONE},
+		 "0::/docker/" A "/kubelet/kubepods/besteffort/pod" UID2 "/" C "\n"},
+		{{"0::/docker/" A "/kubelet/kubepods/burstable/pod" UID "/" B "/docker/" C "\n", B, UID, "",
+		  NONE},
+		 "0::/docker/" A "/kubelet/kubepods/besteffort/pod" UID2 "/" C "\n"},
+		{{"0::/system.slice/docker-" A ".scope/kubelet.slice/kubelet-kubepods.slice/"
+		  "kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" UID_
+		  ".slice/cri-containerd-" B ".scope\n",
+		  B, UID, "", CONTAINERD},
+		 "0::/system.slice/docker-" A ".scope/system.slice/proflet.service\n"},
+		{{"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" UID_
+		  ".slice/cri-containerd-" B ".scope\n",
+		  B, UID, "", CONTAINERD},
+		 "0::/\n"},
+		{{"0::/docker/" A "/kubelet.slice/kubelet.service\n", A, "", "", DOCKER},
+		 "0::/docker/" A "/kubelet/kubepods/pod" UID2 "/" C "\n"},
+		{{"0::/docker/" A "/init.scope\n", A, "", "", DOCKER},
+		 "0::/docker/" A "/kubelet/kubepods/pod" UID2 "/" C "\n"},
+		{{"0::/machine.slice/libpod-" A ".scope/container/kubelet/kubepods/pod" UID "/" B "\n", B,
+		  UID, "", NONE},
+		 "0::/machine.slice/libpod-" A ".scope/container/kubelet/kubepods/pod" UID "/" C "\n"},
+		{{"0::/docker/" A "/docker/" B "/kubepods/pod" UID "/" C "\n", C, UID, "", NONE},
+		 "0::/docker/" A "/docker/" B "/kubepods/pod" UID2 "/" C "\n"},
+		/* kind inside a pod */
+		{{"0::/kubepods/pod" UID "/" A "/docker/" B "/kubelet/kubepods/pod" UID2 "/" C "\n", C, UID2,
+		  "", NONE},
+		 "0::/kubepods/pod" UID "/" A "/docker/" B "/kubelet/kubepods/pod" UID "/" A "\n"},
+		/* in the inner pod, in none of its containers: as on a plain node */
+		{{"0::/docker/" A "/kubelet.slice/kubelet-kubepods-pod" UID2_ ".slice/crio-conmon-" B
+		  ".scope\n",
+		  "", UID2, "crio-conmon-" B ".scope", NONE},
+		 "0::/docker/" A "/kubelet.slice/kubelet-kubepods-pod" UID_ ".slice/crio-" C ".scope\n"},
+		/* beside us in our own pod, and in our own group */
+		{{"0::/docker/" A "/kubepods/pod" UID "/" B "\n", B, UID, "", NONE},
+		 "0::/docker/" A "/kubepods/pod" UID "/" C "\n"},
+		{{"0::/docker/" A "/kubepods/pod" UID "/" C "\n", C, UID, "", NONE},
+		 "0::/docker/" A "/kubepods/pod" UID "/" C "\n"},
+		{{"0::/docker/" A "/kubepods/pod" UID "/" C "/" B "\n", B, UID, "", NONE},
+		 "0::/docker/" A "/kubepods/pod" UID "/" C "\n"},
+		/* each hierarchy has its own */
+		{{"5:devices:/docker/" A "\n4:cpu:/docker/" A "/kubepods/pod" UID "/" B "\n", B, UID, "",
+		  NONE},
+		 "5:devices:/docker/" A "\n4:cpu:/docker/" A "/kubepods/pod" UID2 "/" C "\n0::/\n"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		check_row(&rows[i].row, &(struct cgroup_observer){.own = rows[i].own});
+}
+
+/* --- who made it */
+
+/* "data" is a folder; what is in it, or below it, may have been made by anyone. */
+static bool not_below(void *data, const struct cgroup_folder *f)
+{
+	const char *folder = data;
+	size_t n = strlen(folder);
+
+	cr_expect_eq(f->path[0], '/');
+	cr_expect_lt(f->own_len, f->len);
+	return f->len < n || memcmp(f->path, folder, n) != 0;
+}
+
+#define SCOPE_OF_USER "/user.slice/libpod-" A ".scope"
+
+Test(path, only_roots_names_are_believed)
+{
+	static const struct {
+		struct row row;
+		const char *theirs, *own;
+		bool suspicious;
+	} rows[] = {
+		{{"0::/service/" A "\n", "", "", "", NONE}, "/service/", "", true},
+		{{"0::/service/deep/docker-" A ".scope\n", "", "", "docker-" A ".scope", NONE},
+		 "/service/",
+		 "",
+		 true},
+		{{"0::/service/kubepods/pod" UID "/" A "\n", "", "", "", NONE}, "/service/", "", true},
+		{{"0::/service/kubepods/pod" UID "\n", "", "", "", NONE}, "/service/", "", true},
+		{{"0::" USER SCOPE_OF_USER "\n", "", "", "user@1000.service/libpod-" A ".scope", NONE},
+		 USER "/",
+		 "",
+		 true},
+		/* below a container: the container's name was root's choice */
+		{{"0::/docker/" A "/docker/" B "\n", A, "", "", DOCKER}, "/docker/" A "/", "", false},
+		{{"0::/docker/" A "\n", A, "", "", DOCKER}, "/docker/" A "/", "", false},
+		/* on a node that is a container, its name remains */
+		{{"0::/docker/" A "/service/" B "\n", A, "", "", DOCKER},
+		 "/docker/" A "/service/",
+		 "0::/docker/" A "/init.scope\n",
+		 true},
+		/* another hierarchy, in which all is root's, says more */
+		{{"4:cpu:/service/" A "\n0::/docker/" B "\n", B, "", "", DOCKER}, "/service/", "", true},
+		/* nothing is claimed */
+		{{"0::/service/x.service\n", "", "", "x.service", NONE}, "/service/", "", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct cgroup_observer from = {
+			.own = rows[i].own, .is_roots = not_below, .data = (void *)(uintptr_t)rows[i].theirs};
+		const struct row *row = &rows[i].row;
+		struct cgroup_identity id;
+
+		check_row(row, &from);
+		cgroup_path_parse(row->text, strlen(row->text), &from, &id);
+		cr_expect_eq(id.suspicious, rows[i].suspicious, "%s", row->text);
+	}
 }
 
 Test(path, host_processes)
@@ -219,9 +322,6 @@ Test(path, several_lines)
 		{"13:cpu,cpuacct:/\n0::" BURST "/cri-containerd-" A ".scope\n", A, UID, "", CONTAINERD},
 		{"5:devices:/system.slice/docker.service\n4:freezer:/\n1:name=systemd:/docker/" A "\n", A, "",
 		 "", DOCKER},
-		/* The line with the pod is more specific than the one with the node. */
-		{"5:devices:/docker/" A "\n4:cpu:/docker/" A "/kubepods/pod" UID "/" B "\n", B, UID, "",
-		 NONE},
 		/* Units: systemd's own hierarchy decides. */
 		{"8:cpu:/system.slice/old.service\n1:name=systemd:/system.slice/new.service\n", "", "",
 		 "new.service", NONE},
@@ -321,7 +421,7 @@ Test(path, in_a_cgroup_namespace)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		check_row(&rows[i].row, rows[i].base);
+		check_row(&rows[i].row, &(struct cgroup_observer){.base = rows[i].base});
 }
 
 Test(path, malformed)
@@ -366,7 +466,7 @@ Test(path, truncated_anywhere)
 		struct cgroup_identity id;
 
 		memcpy(copy, text, n);
-		cgroup_path_parse(copy, n, "", &id);
+		cgroup_path_parse(copy, n, &outside, &id);
 		cr_assert(!id.container_id[0] || strcmp(id.container_id, A) == 0);
 		cr_assert(!id.pod_uid[0] || strcmp(id.pod_uid, UID) == 0);
 	}
@@ -380,13 +480,13 @@ Test(path, unit_names_of_maximal_length)
 	memset(name, 'a', sizeof name);
 	strcpy(name + 247, ".service"); /* 255 bytes, the maximum of a file name */
 	snprintf(text, sizeof text, "0::/user@1.service/%s\n", name);
-	cgroup_path_parse(text, strlen(text), "", &id);
+	cgroup_path_parse(text, strlen(text), &outside, &id);
 	cr_expect_str_eq(id.unit, name, "no room for the manager: the unit stands whole");
 
 	memset(name, 'a', sizeof name);
 	strcpy(name + 248, ".service");
 	snprintf(text, sizeof text, "0::/%s\n", name);
-	cgroup_path_parse(text, strlen(text), "", &id);
+	cgroup_path_parse(text, strlen(text), &outside, &id);
 	cr_expect(cgroup_identity_empty(&id));
 }
 

@@ -23,6 +23,9 @@
 #include "cgroup/id.h"
 #include "cgroup/meta.h"
 #include "cgroup/namespace.h"
+#include "cgroup/tree.h"
+
+static const struct cgroup_observer outside = {.base = NULL};
 
 #define BATCHES 32u
 #define BATCH 32u
@@ -113,7 +116,7 @@ static void live_once(struct cgroup_meta_cache *c, unsigned n)
 		struct cgroup_identity read;
 		struct cgroup_meta *m;
 
-		cr_expect_eq(cgroup_id_read(-1, pid[i], "", &read), 0);
+		cr_expect_eq(cgroup_id_read(-1, pid[i], &outside, &read), 0);
 		cr_expect_str_eq(read.container_id, id[i], "container %u", n + i);
 		cr_assert_eq(cgroup_meta_get(c, &read, &m), 0);
 		cr_expect_str_eq(m->identity.container_id, id[i], "an entry of another container, %u", n + i);
@@ -168,7 +171,7 @@ Test(real, moves, .init = setup, .fini = teardown)
 		snprintf(procs, sizeof procs, "%s/cgroup.procs", path[i % 2]);
 		to = open(procs, O_WRONLY | O_CLOEXEC);
 		cr_assert(to >= 0 && write(to, text, strlen(text)) > 0);
-		cr_assert_eq(cgroup_id_read(-1, pid, "", &read), 0);
+		cr_assert_eq(cgroup_id_read(-1, pid, &outside, &read), 0);
 		cr_expect_str_eq(read.container_id, id[i % 2]);
 	}
 	if (pid > 0)
@@ -179,6 +182,45 @@ Test(real, moves, .init = setup, .fini = teardown)
 	}
 	if (pid < 0)
 		cr_skip_test("clone3 into a group: %s", strerror(-pid));
+}
+
+/* --- who owns a group */
+
+/* Whether root alone made what is in this folder. Any other hierarchy says yes. */
+static bool is_roots(struct cgroup_tree *t, const char *path, size_t own_len)
+{
+	const struct cgroup_folder f = {
+		.unified = true, .controllers = "", .path = path, .len = strlen(path), .own_len = own_len};
+
+	return cgroup_tree_is_roots(t, &f);
+}
+
+Test(real, owner_of_a_group, .init = setup, .fini = teardown)
+{
+	struct cgroup_tree *t = NULL;
+	char group[300], hierarchy[100], path[300];
+	size_t own;
+
+	cr_assert_eq(cgroup_tree_new(&t, true), 0);
+	cr_assert(find_hierarchy(hierarchy, sizeof hierarchy));
+	snprintf(group, sizeof group, "%s/theirs", top);
+	cr_assert_eq(mkdir(group, 0755), 0);
+	snprintf(path, sizeof path, "%s/theirs/", top + strlen(hierarchy));
+	own = strlen(path);
+	cr_expect(is_roots(t, path, 0));
+	cr_expect(is_roots(t, "/", 0));
+	cr_expect_eq(chown(group, 65534, 65534), 0);
+	cr_expect_not(is_roots(t, path, 0));
+	cr_expect(is_roots(t, path, own - 1), "it is also ours");
+	cr_expect_eq(chown(group, 0, 0), 0);
+	cr_expect_eq(chmod(group, 0777), 0);
+	cr_expect_not(is_roots(t, path, 0), "anyone may make groups there");
+	cr_expect_eq(chmod(group, 0755), 0);
+	cr_expect_eq(chown(top, 65534, 65534), 0);
+	cr_expect_not(is_roots(t, path, 0), "it is below one of theirs");
+	cr_expect_eq(rmdir(group), 0);
+	cr_expect_not(is_roots(t, path, 0), "it is gone");
+	cgroup_tree_free(t);
 }
 
 /* --- a cgroup namespace of our own */
@@ -195,6 +237,7 @@ struct found {
  */
 static int look_from_inside(pid_t sibling, int result)
 {
+	struct cgroup_observer from = {.base = NULL};
 	_cleanup_free_ char *base = NULL;
 	struct found f = {0};
 
@@ -202,8 +245,9 @@ static int look_from_inside(pid_t sibling, int result)
 		return 1;
 	f.find = cgroup_namespace_find(&base);
 	snprintf(f.base, sizeof f.base, "%s", base ?: "");
-	f.own = cgroup_id_read(-1, getpid(), f.base, &f.own_id);
-	f.sibling = cgroup_id_read(-1, sibling, f.base, &f.sibling_id);
+	from.base = f.base;
+	f.own = cgroup_id_read(-1, getpid(), &from, &f.own_id);
+	f.sibling = cgroup_id_read(-1, sibling, &from, &f.sibling_id);
 	return write(result, &f, sizeof f) == sizeof f ? 0 : 2;
 }
 

@@ -429,12 +429,13 @@ static int view_exe(void *data, uint32_t pid, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int view_cgroup(void *data, uint32_t pid, const char *base, struct cgroup_identity *ret)
+static int view_cgroup(void *data, uint32_t pid, const struct cgroup_observer *from,
+		       struct cgroup_identity *ret)
 {
 	struct fake_host *h = data;
 	const struct fake_process *p = process_of(h, pid);
 
-	(void)base;
+	(void)from;
 	h->n_cgroups++;
 	if (!p)
 		return -ESRCH;

@@ -96,7 +96,7 @@ Test(track_host, attributes_of_this_process)
 	cr_assert_eq(v->ops->exe(v->data, m.pid, &exe), 0);
 	cr_assert_gt(readlink("/proc/self/exe", self, sizeof self - 1), 0);
 	cr_expect_str_eq(exe, self);
-	cr_expect_eq(v->ops->cgroup(v->data, m.pid, "", &id), 0);
+	cr_expect_eq(v->ops->cgroup(v->data, m.pid, &(struct cgroup_observer){0}, &id), 0);
 	cr_assert_eq(v->ops->mount_namespace(v->data, m.pid, &namespace), 0);
 	cr_assert_eq(stat("/proc/self/ns/mnt", &ns), 0);
 	cr_expect_eq(namespace, ns.st_ino);
@@ -117,7 +117,7 @@ Test(track_host, process_that_does_not_exist)
 	cr_expect_lt(v->ops->stat(v->data, NO_PID, &stat), 0);
 	cr_expect_lt(v->ops->comm(v->data, NO_PID, NO_PID, comm), 0);
 	cr_expect_lt(v->ops->exe(v->data, NO_PID, &text), 0);
-	cr_expect_lt(v->ops->cgroup(v->data, NO_PID, "", &id), 0);
+	cr_expect_lt(v->ops->cgroup(v->data, NO_PID, &(struct cgroup_observer){0}, &id), 0);
 	cr_expect_lt(v->ops->mount_namespace(v->data, NO_PID, &namespace), 0);
 	cr_expect_lt(v->ops->environ(v->data, NO_PID, "PATH", &text), 0);
 	cr_expect_lt(v->ops->open_root(v->data, NO_PID, &root), 0);
