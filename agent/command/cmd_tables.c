@@ -192,7 +192,8 @@ static const char *error_text(int error)
 }
 
 /* Builds the rows as the agent does for a process with our root. */
-static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *path, bool *ret_debug_file)
+static int build_rows(struct elf_rows **ret, struct elf_image *img, int binary, const char *path,
+		      bool *ret_debug_file)
 {
 	_cleanup_(debug_file_fini) struct debug_file debug = DEBUG_FILE_NONE;
 	_cleanup_(proc_root_unref_p) struct proc_root *root = NULL;
@@ -202,9 +203,11 @@ static int build_rows(struct elf_rows **ret, struct elf_image *img, const char *
 	struct debug_place place;
 	int r;
 
-	if (fd >= 0 && real && proc_root_of_folder(&root, fd) == 0)
+	if (fd >= 0 && real && proc_root_of_folder(&root, fd) == 0) {
 		TAKE_FD(fd);
-	debug_search_init(&search, root, real ? real : path);
+		root->is_hosts = true;
+	}
+	debug_search_init(&search, root, binary, real ? real : path);
 	place = (struct debug_place){.open = debug_search_open, .data = &search, .path = search.binary};
 	r = debug_file_rows(ret, img, &place, &debug);
 	debug_search_fini(&search);
@@ -225,7 +228,7 @@ static int print_file(const char *path, enum output output, bool first, bool sev
 	if (r < 0)
 		return r;
 	bool debug_file;
-	r = build_rows(&rows, img, path, &debug_file);
+	r = build_rows(&rows, img, fd, path, &debug_file);
 	if (r < 0)
 		return r;
 	struct tables_file f = {.path = path,

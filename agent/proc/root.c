@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/resources.h"
 #include "agent/proc/entry.h"
+#include "agent/proc/open.h"
 
 DEFINE_CLEANUP(struct proc_root *, proc_root_unref)
 
@@ -51,6 +53,17 @@ static int read_prefix(struct proc_root *root, int proc_fd, uint32_t pid)
 	return root->prefix ? 0 : -ENOMEM;
 }
 
+static bool shares_mounts(int proc_fd, uint32_t pid)
+{
+	struct stat other;
+	uint64_t its;
+
+	if (proc_mount_namespace(proc_fd, pid, &its) < 0)
+		return false;
+	return (stat("/proc/self/ns/mnt", &other) == 0 && other.st_ino == its) ||
+	       (stat("/proc/1/ns/mnt", &other) == 0 && other.st_ino == its);
+}
+
 int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid)
 {
 	_cleanup_close_ int fd = proc_entry_open(proc_fd, pid, "root", O_PATH | O_DIRECTORY);
@@ -65,6 +78,7 @@ int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid)
 	if (r < 0)
 		return r;
 	TAKE_FD(fd);
+	root->is_hosts = shares_mounts(proc_fd, pid);
 	r = read_prefix(root, proc_fd, pid);
 	if (r < 0)
 		return r;

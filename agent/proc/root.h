@@ -7,11 +7,17 @@
 #ifndef PROFLET_PROC_ROOT_H
 #define PROFLET_PROC_ROOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct proc_root {
 	unsigned refs;
 	int fd; /* O_PATH | O_DIRECTORY */
+	/*
+	 * It is in the mount namespace of this process, or in PID 1's: its mounts are not the process's
+	 * own.
+	 */
+	bool is_hosts;
 	/*
 	 * The prefix of its paths in /proc/<pid>/maps, owned: for a process in a chroot, these paths begin at
 	 * the root that it left. "" for most processes.
@@ -24,7 +30,7 @@ struct proc_root {
  * another -errno.
  */
 int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid);
-/* Makes a root of a folder; takes over the descriptor on success. 0 or -ENOMEM. */
+/* Makes a root of a folder, not the host's; takes over the descriptor on success. 0 or -ENOMEM. */
 int proc_root_of_folder(struct proc_root **ret, int fd);
 struct proc_root *proc_root_ref(struct proc_root *root);
 void proc_root_unref(struct proc_root *root); /* NULL is fine */

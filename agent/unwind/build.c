@@ -70,8 +70,8 @@ static int build(struct build_job *j)
 	struct table_result result = {0};
 	int r;
 
-	debug_search_init(&search, j->root, j->path);
 	r = open_files(j, &request);
+	debug_search_init(&search, j->root, request.fd, j->path);
 	if (r == 0) {
 		if (elf_file_htlhash(request.fd, j->htlhash) < 0)
 			j->htlhash[0] = '\0';

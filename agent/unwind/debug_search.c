@@ -14,9 +14,16 @@
 #define DEBUG_FOLDER "/usr/lib/debug/"
 #define DEBUG_SUBFOLDER ".debug/"
 
-void debug_search_init(struct debug_search *s, const struct proc_root *root, const char *path)
+void debug_search_init(struct debug_search *s, const struct proc_root *root, int fd, const char *path)
 {
+	struct stat st;
+
 	*s = (struct debug_search){.root = root, .binary = root ? proc_root_strip(root, path) : path};
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	s->has_file = true;
+	s->dev = st.st_dev;
+	s->uid = st.st_uid;
 }
 
 void debug_search_fini(struct debug_search *s)
@@ -48,6 +55,17 @@ static bool is_place(const struct debug_search *s, const char *path)
 	return *name && !strchr(name, '/');
 }
 
+/* Only who could also have written the binary could have written this file, or chosen it. */
+static bool is_trusted(const struct debug_search *s, int path_fd)
+{
+	struct stat st;
+
+	if (!s->has_file || fstat(path_fd, &st) < 0)
+		return false;
+	return (st.st_uid == 0 || st.st_uid == s->uid) && !(st.st_mode & S_IWOTH) &&
+	       (st.st_dev == s->dev || s->root->is_hosts);
+}
+
 int debug_search_open(const char *path, void *data)
 {
 	struct debug_search *s = data;
@@ -65,6 +83,8 @@ int debug_search_open(const char *path, void *data)
 	path_fd = proc_beneath_find(s->root->fd, path);
 	if (path_fd < 0)
 		return path_fd;
+	if (!is_trusted(s, path_fd))
+		return -EPERM;
 	fd = proc_beneath_reopen(path_fd, &st);
 	if (fd >= 0)
 		s->fds[s->n - 1] = TAKE_FD(path_fd);

@@ -41,7 +41,7 @@ static struct outcome make_table(int fd, const char *path)
 	struct table_result result;
 	struct outcome o = {.ns = clock_mono_ns()};
 
-	debug_search_init(&search, NULL, path);
+	debug_search_init(&search, NULL, fd, path);
 	o.result = table_job_run(&request, &result);
 	o.ns = clock_mono_ns() - o.ns;
 	for (size_t i = 0; i < result.blocks.n; i++)

@@ -97,7 +97,8 @@ static struct proc_root *root_make(struct tree *t)
 static struct debug_place place_in(struct debug_search *search, const struct proc_root *root,
 				   const char *path)
 {
-	debug_search_init(search, root, path);
+	debug_search_init(search, root, root ? root->fd : -1,
+			  path); /* its owner and device are those of all */
 	return (struct debug_place){
 		.open = root ? debug_search_open : NULL, .data = search, .path = search->binary};
 }
@@ -524,7 +525,7 @@ Test(debugfile, only_places_of_debug_files_are_opened)
 		tree_text(&t, path, "x");
 	}
 	tree_text(&t, "root/etc/shadow", "secret");
-	debug_search_init(&search, root, "/usr/bin/app");
+	debug_search_init(&search, root, root->fd, "/usr/bin/app");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_close_ int fd = debug_search_answer(cases[i].path, strlen(cases[i].path), &search);
 		_cleanup_close_ int named = debug_search_take(&search, (unsigned)i);
@@ -538,6 +539,51 @@ Test(debugfile, only_places_of_debug_files_are_opened)
 	cr_expect_eq(debug_search_open("/usr/bin/absent", &search), -E2BIG);
 	cr_expect_eq(debug_search_take(&search, PARSER_QUERIES_MAX), -1);
 	debug_search_fini(&search);
+	proc_root_unref(root);
+	tree_remove(&t);
+}
+
+/* --- whose file it is */
+
+static int open_as(struct tree *t, struct proc_root *root, uint32_t uid, mode_t mode, uint32_t binary_uid,
+		   bool other_device)
+{
+	struct debug_search search;
+	int fd;
+
+	tree_text(t, "root/usr/lib/debug/it", "x");
+	cr_assert_eq(fchmodat(t->fd, "root/usr/lib/debug/it", mode, 0), 0);
+	cr_assert_eq(fchownat(t->fd, "root/usr/lib/debug/it", uid, uid, 0), 0);
+	debug_search_init(&search, root, root->fd, "/usr/bin/app");
+	search.uid = binary_uid;
+	search.dev += other_device;
+	fd = debug_search_open("/usr/lib/debug/it", &search);
+	debug_search_fini(&search);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 ? 0 : fd;
+}
+
+/* A tenant's process must not choose names and rows for all others that run the same binary. */
+Test(debugfile, only_of_who_could_have_written_the_binary)
+{
+	struct debug_search none;
+	struct tree t;
+	struct proc_root *root = root_make(&t);
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	cr_expect_eq(open_as(&t, root, 0, 0644, 0, false), 0);
+	cr_expect_eq(open_as(&t, root, 65534, 0644, 0, false), -EPERM, "of another user");
+	cr_expect_eq(open_as(&t, root, 65534, 0644, 65534, false), 0, "of the binary's owner");
+	cr_expect_eq(open_as(&t, root, 0, 0644, 65534, false), 0);
+	cr_expect_eq(open_as(&t, root, 0, 0646, 0, false), -EPERM, "all may write");
+	cr_expect_eq(open_as(&t, root, 0, 0644, 0, true), -EPERM, "mounted there by the process");
+	root->is_hosts = true;
+	cr_expect_eq(open_as(&t, root, 0, 0644, 0, true), 0, "mounted there by the host");
+	cr_expect_eq(open_as(&t, root, 65534, 0644, 0, true), -EPERM);
+	debug_search_init(&none, root, -1, "/usr/bin/app");
+	cr_expect_eq(debug_search_open("/usr/lib/debug/it", &none), -EPERM, "not known of which binary");
 	proc_root_unref(root);
 	tree_remove(&t);
 }
