@@ -27,7 +27,7 @@ static bool entry_is(const struct map_node *node, const void *key)
 	const struct cgroup_identity *a = &container_of(node, struct entry, node)->meta.identity, *b = key;
 
 	return strcmp(a->container_id, b->container_id) == 0 && strcmp(a->pod_uid, b->pod_uid) == 0 &&
-	       strcmp(a->unit, b->unit) == 0;
+	       strcmp(a->unit, b->unit) == 0 && a->tenant == b->tenant;
 }
 
 static uint64_t hash_identity(const struct cgroup_identity *id)
@@ -35,7 +35,7 @@ static uint64_t hash_identity(const struct cgroup_identity *id)
 	uint64_t h = hash_bytes(id->container_id, strlen(id->container_id));
 
 	h = hash_u64(h ^ hash_bytes(id->pod_uid, strlen(id->pod_uid)));
-	return hash_u64(h ^ hash_bytes(id->unit, strlen(id->unit)));
+	return hash_u64(h ^ hash_bytes(id->unit, strlen(id->unit)) ^ id->tenant);
 }
 
 static void unlink_entry(struct cgroup_meta_cache *c, struct entry *e)

@@ -31,8 +31,8 @@ int cgroup_meta_cache_new(struct cgroup_meta_cache **ret, size_t max_entries);
 void cgroup_meta_cache_free(struct cgroup_meta_cache *c);
 /*
  * The entry of `id`, created if there is none. *ret holds a reference, to be dropped with cgroup_meta_unref.
- * An empty identity has an entry, too. Two identities are the same workload when container id, pod uid and
- * unit are equal. 0 or -ENOMEM.
+ * An empty identity has an entry, too. Two identities are the same workload when container id, pod uid,
+ * unit and tenant are equal. 0 or -ENOMEM.
  */
 int cgroup_meta_get(struct cgroup_meta_cache *c, const struct cgroup_identity *id, struct cgroup_meta **ret);
 struct cgroup_meta *cgroup_meta_ref(struct cgroup_meta *m);

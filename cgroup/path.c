@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/map.h"
+
 struct span {
 	const char *p;
 	size_t n;
@@ -395,6 +397,24 @@ static bool believed(const struct cgroup_observer *from, const struct line *l, c
 	       from->is_roots(from->data, &folder);
 }
 
+#define TENANT_COMPONENTS 2 /* "/user.slice/user-1000.slice": the rest may be the user's */
+
+static uint64_t tenant_of(const struct cgroup_identity *id, const struct walk *w,
+			  const struct full_path *path)
+{
+	size_t n = 0, k = 0;
+
+	if (id->pod_uid[0])
+		return hash_bytes(id->pod_uid, strlen(id->pod_uid)) | 1;
+	if (id->container_id[0])
+		return hash_bytes(id->container_id, strlen(id->container_id)) | 1;
+	if (w->units.manager.n)
+		return hash_bytes(w->units.manager.p, w->units.manager.n) | 1;
+	while (n < path->n && (path->text[n] != '/' || k++ < TENANT_COMPONENTS))
+		n++;
+	return hash_bytes(path->text, n) | 1;
+}
+
 static void parse_line(const struct cgroup_observer *from, const struct line *l, struct cgroup_identity *ret)
 {
 	struct walk w = {.id = ret, .parent = {"", 0}, .grandparent = {"", 0}};
@@ -411,6 +431,7 @@ static void parse_line(const struct cgroup_observer *from, const struct line *l,
 	}
 	if (!ret->container_id[0])
 		write_unit(&w.units, ret->unit);
+	ret->tenant = tenant_of(ret, &w, &path);
 }
 
 /* How specific a line is. For units, systemd's own hierarchy is preferred. */
@@ -426,6 +447,7 @@ void cgroup_path_parse(const char *text, size_t len, const struct cgroup_observe
 {
 	struct span rest = {text, len};
 	bool suspicious = false;
+	uint64_t tenant = 0;
 	struct line line;
 	int best = 0;
 
@@ -440,8 +462,12 @@ void cgroup_path_parse(const char *text, size_t len, const struct cgroup_observe
 		if (s > best) {
 			best = s;
 			*ret = id;
+		} else if (!best) {
+			tenant ^= hash_u64(id.tenant); /* of several hierarchies, none of which says more */
 		}
 	}
+	if (!best)
+		ret->tenant = tenant | 1;
 	ret->suspicious = suspicious;
 }
 

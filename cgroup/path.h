@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The container's runtime, if the path names it; the bare `pod<uid>/<id>` of the cgroupfs driver does not. */
 enum cgroup_runtime {
@@ -37,6 +38,12 @@ struct cgroup_identity {
 	 * could take any name. It was not believed.
 	 */
 	bool suspicious;
+	/*
+	 * A number of whoever is responsible for the process, who cannot choose it: of the pod, else the
+	 * container, else the unit or that of its manager (a user), else the first two components of the
+	 * path. Never 0.
+	 */
+	uint64_t tenant;
 };
 
 /* A folder of a hierarchy. Borrowed; not NUL terminated. */

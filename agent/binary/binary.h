@@ -17,6 +17,7 @@
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/file/version.h"
 
+struct file_share;
 struct proc_root;
 
 struct binary {
@@ -47,6 +48,7 @@ struct binary {
 	bool findable; /* it is in the map by_file */
 	bool latest;   /* it is in the map by_inode: no newer binary has the same inode number */
 	uint32_t refs;
+	struct file_share *share;     /* of the tenant that brought it; NULL: nobody's */
 	uint64_t unused_ns;	      /* since when refs is 0 */
 	struct binary *newer, *older; /* neighbours in the list of unreferenced binaries */
 };

@@ -13,12 +13,18 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/proc/root.h"
+#include "agent/proc/tenant.h"
 #include "bpf/abi.h"
+
+struct file_share {
+	struct tenant_share share; /* its references are the binaries */
+	uint32_t n_used;	   /* of these, referenced */
+};
 
 struct binary_registry {
 	struct binary **binaries; /* [1 .. max] */
 	uint32_t max, n, n_unused, n_open, next_index;
-	struct map by_file, by_inode;
+	struct map by_file, by_inode, shares;
 	uint64_t (*now_ns)(void);
 	struct binary *oldest, *newest; /* of the unreferenced */
 	void (*forget)(uint32_t index, void *data);
@@ -41,8 +47,17 @@ int binary_registry_new(struct binary_registry **ret, uint32_t max_binaries, uin
 	}
 	map_init(&r->by_file, r->max);
 	map_init(&r->by_inode, r->max);
+	map_init(&r->shares, r->max);
 	*ret = r;
 	return 0;
+}
+
+static void share_put(struct binary_registry *r, struct file_share *s)
+{
+	if (!s || --s->share.refs)
+		return;
+	tenant_share_remove(&r->shares, &s->share);
+	free(s);
 }
 
 void binary_registry_free(struct binary_registry *r)
@@ -51,8 +66,12 @@ void binary_registry_free(struct binary_registry *r)
 		return;
 	map_fini(&r->by_file);
 	map_fini(&r->by_inode);
-	for (uint32_t i = 1; i <= r->max; i++)
+	for (uint32_t i = 1; i <= r->max; i++) {
+		if (r->binaries[i])
+			share_put(r, r->binaries[i]->share);
 		binary_free(r->binaries[i]);
+	}
+	map_fini(&r->shares);
 	free(r->binaries);
 	free(r);
 }
@@ -210,8 +229,11 @@ bool binary_registry_hold(struct binary_registry *r, uint32_t index)
 
 	if (!b)
 		return false;
-	if (!b->refs++)
+	if (!b->refs++) {
 		unused_remove(r, b);
+		if (b->share)
+			b->share->n_used++;
+	}
 	return true;
 }
 
@@ -219,8 +241,11 @@ void binary_registry_release(struct binary_registry *r, uint32_t index)
 {
 	struct binary *b = binary_registry_get(r, index);
 
-	if (b && b->refs && !--b->refs)
-		unused_append(r, b);
+	if (!b || !b->refs || --b->refs)
+		return;
+	unused_append(r, b);
+	if (b->share)
+		b->share->n_used--;
 }
 
 /* Removes an unreferenced binary. */
@@ -233,7 +258,32 @@ static void drop(struct binary_registry *r, struct binary *b)
 	r->binaries[b->index] = NULL;
 	r->n--;
 	r->n_open -= b->fd >= 0;
+	share_put(r, TAKE_PTR(b->share));
 	binary_free(b);
+}
+
+static bool share_is_full(const struct binary_registry *r, const struct file_share *s)
+{
+	return s->n_used >= BINARY_SHARE * (r->max - (r->n - r->n_unused));
+}
+
+/* One reference on *ret. 0; -EDQUOT: the tenant may have no more; -ENOMEM. */
+static int share_get(struct binary_registry *r, uint64_t tenant, struct file_share **ret)
+{
+	struct tenant_share *found = tenant_share_find(&r->shares, tenant);
+	struct file_share *s = found ? container_of(found, struct file_share, share) : calloc(1, sizeof *s);
+
+	if (!s)
+		return -ENOMEM;
+	if (found && share_is_full(r, s))
+		return -EDQUOT;
+	if (!found && tenant_share_add(&r->shares, &s->share, tenant) < 0) {
+		free(s);
+		return -ENOMEM;
+	}
+	s->share.refs++;
+	*ret = s;
+	return 0;
 }
 
 static uint32_t free_index(struct binary_registry *r)
@@ -255,14 +305,32 @@ uint32_t binary_registry_known(struct binary_registry *r, const struct stat *st)
 	return looked_up(r, find_file(r, st));
 }
 
-int binary_registry_enter(struct binary_registry *r, struct binary *b, uint32_t *ret)
+static int enter(struct binary_registry *r, struct binary *b, uint64_t tenant, uint32_t *ret)
 {
-	uint32_t index = free_index(r);
+	struct file_share *share = NULL;
+	int e = tenant ? share_get(r, tenant, &share) : 0;
 
-	if (!index || keys_add(r, b) < 0) {
-		r->stats.full += !index;
+	if (e < 0)
+		return e;
+	*ret = free_index(r);
+	e = *ret ? keys_add(r, b) : -ENFILE;
+	if (e < 0)
+		share_put(r, share);
+	else
+		b->share = share;
+	return e;
+}
+
+int binary_registry_enter(struct binary_registry *r, struct binary *b, uint64_t tenant, uint32_t *ret)
+{
+	uint32_t index;
+	int e = enter(r, b, tenant, &index);
+
+	if (e < 0) {
+		r->stats.full += e == -ENFILE;
+		r->stats.full_share += e == -EDQUOT;
 		binary_free(b);
-		return index ? -ENOMEM : -ENFILE;
+		return e;
 	}
 	b->index = b->module.id = index;
 	b->opened_ns = r->now_ns();
@@ -272,6 +340,15 @@ int binary_registry_enter(struct binary_registry *r, struct binary *b, uint32_t 
 	unused_append(r, b);
 	*ret = index;
 	return 0;
+}
+
+bool binary_registry_admits(struct binary_registry *r, uint32_t index)
+{
+	const struct binary *b = binary_registry_get(r, index);
+	bool refused = b && !b->refs && b->share && share_is_full(r, b->share);
+
+	r->stats.full_share += refused;
+	return !refused;
 }
 
 int binary_registry_add(struct binary_registry *r, int fd, const struct stat *st, const char *path,
@@ -293,7 +370,7 @@ int binary_registry_add(struct binary_registry *r, int fd, const struct stat *st
 		close(fd);
 		return e;
 	}
-	return binary_registry_enter(r, b, ret);
+	return binary_registry_enter(r, b, 0, ret);
 }
 
 bool binary_registry_adopt(struct binary_registry *r, uint32_t index, int *fd)

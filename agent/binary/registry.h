@@ -22,6 +22,11 @@
  * Content. A file may be written anew while its binary is known. Whoever reads it compares its version before
  * and after; once it has other content, the binary is `changed`, and nothing more is read for it.
  *
+ * Shares. A tenant can map as many files as it likes. Each binary is charged to the tenant whose process
+ * had it mapped first, for as long as it is referenced. A tenant gets another index while it has fewer than
+ * BINARY_SHARE times those that are not referenced at all: one tenant may have three quarters of all, two
+ * may have three sevenths each, and there is always room for one that has few.
+ *
  * Build id and size say nothing about whose file it is: a copy under another inode is another binary.
  *
  * The file of a process that is gone cannot be opened any more. We look for it among the known binaries by
@@ -37,6 +42,8 @@
 #include "agent/binary/binary.h"
 
 struct binary_registry;
+
+#define BINARY_SHARE 3u
 
 /* What a search for the separate debug file of a binary has found. Descriptors are -1 where there is none. */
 struct binary_debug {
@@ -59,6 +66,7 @@ struct binary_stats {
 	uint64_t unused;      /* of these, without references */
 	uint64_t open;	      /* of these, with an open descriptor */
 	uint64_t full;	      /* refused, because all indices were taken by referenced binaries */
+	uint64_t full_share;  /* refused, because the tenant had its share */
 	uint64_t evicted;     /* unreferenced binaries removed to make room for another */
 	uint64_t closed;      /* descriptors closed of unreferenced binaries */
 	uint64_t debug_files; /* binaries whose table needs a separate debug file, and has it */
@@ -81,8 +89,16 @@ int binary_registry_add(struct binary_registry *r, int fd, const struct stat *st
 			uint32_t *ret);
 /* The index of the binary whose file has this stat(2) result, 0 when it is not known. */
 uint32_t binary_registry_known(struct binary_registry *r, const struct stat *st);
-/* Registers a new binary, which must not be known yet. Takes it, also on failure. 0, -ENFILE, -ENOMEM. */
-int binary_registry_enter(struct binary_registry *r, struct binary *b, uint32_t *ret);
+/*
+ * Registers a new binary, which must not be known yet, for a tenant (0: nobody's). Takes it, also on
+ * failure. 0; -ENFILE at the maximum (counted); -EDQUOT: the tenant has its share (counted); -ENOMEM.
+ */
+int binary_registry_enter(struct binary_registry *r, struct binary *b, uint64_t tenant, uint32_t *ret);
+/*
+ * Whether a known binary may be mapped again: if it is not referenced, its tenant may have its share by now
+ * (counted).
+ */
+bool binary_registry_admits(struct binary_registry *r, uint32_t index);
 /*
  * The file of a known binary was opened again. If the binary's own descriptor was closed, takes this one,
  * sets *fd to -1 and returns true.

@@ -238,7 +238,7 @@ void proc_image_disown(struct proc_image *i, uint64_t time_ns)
 		return;
 	context_unref(&i->context);
 	i->context = i->guess;
-	i->guess = (struct proc_context){NULL, NULL, NULL};
+	i->guess = (struct proc_context){.data = NULL};
 }
 
 void proc_images_forget(struct process *p, uint64_t time_ns)

@@ -36,6 +36,8 @@ struct proc_context {
 	void *data; /* NULL: unknown */
 	void (*ref)(void *data);
 	void (*unref)(void *data);
+	uint64_t
+		tenant; /* a number of whoever is responsible for it, to count shares (tenant.h); 0: not known */
 };
 
 struct proc_image {

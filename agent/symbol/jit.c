@@ -18,6 +18,7 @@
 #include "agent/proc/stat.h"
 #include "agent/proc/status.h"
 #include "agent/proc/table.h"
+#include "agent/proc/tenant.h"
 #include "agent/symbol/jitbudget.h"
 #include "agent/symbol/jitopen.h"
 #include "agent/symbol/jitread.h"
@@ -36,11 +37,9 @@ struct jit_source {
 		harmful; /* harmful: whoever read it crashed, or took too long: this file is not read again */
 };
 
-/* All processes of a workload: for as long as one of them has a record, or it has used its budget. */
+/* All processes of a tenant: for as long as one of them has a record, or it has used its budget. */
 struct jit_share {
-	struct map_node node;
-	struct proc_context workload; /* one reference */
-	unsigned refs;
+	struct tenant_share share;
 	struct jit_budget budget;
 	size_t bytes; /* of tables */
 };
@@ -240,40 +239,34 @@ static void job_done(struct worker_job *work, bool cancelled)
 
 /* --- shares */
 
-static bool share_is(const struct map_node *node, const void *key)
+static struct jit_share *share_of(struct map_node *n)
 {
-	return container_of(node, struct jit_share, node)->workload.data == key;
+	return container_of(container_of(n, struct tenant_share, node), struct jit_share, share);
 }
 
 static void share_free(struct symbol_jit *j, struct jit_share *s)
 {
-	map_remove(&j->shares, &s->node);
-	if (s->workload.data && s->workload.unref)
-		s->workload.unref(s->workload.data);
+	tenant_share_remove(&j->shares, &s->share);
 	free(s);
 }
 
-/* One reference. NULL: no memory, or too many workloads. */
+/* One reference. NULL: no memory, or too many tenants. */
 static struct jit_share *share_get(struct symbol_jit *j, const struct process *p, uint64_t now_ns)
 {
-	const struct proc_context none = {NULL, NULL, NULL}, *w = p->image ? &p->image->context : &none;
-	uint64_t hash = hash_u64((uintptr_t)w->data);
-	struct map_node *n = map_find(&j->shares, hash, share_is, w->data);
-	struct jit_share *s = n ? container_of(n, struct jit_share, node) : calloc(1, sizeof *s);
+	uint64_t tenant = p->image ? p->image->context.tenant : 0;
+	struct tenant_share *found = tenant_share_find(&j->shares, tenant);
+	struct jit_share *s = found ? container_of(found, struct jit_share, share) : calloc(1, sizeof *s);
 
 	if (!s)
 		return NULL;
-	if (!n) {
-		if (map_insert(&j->shares, &s->node, hash) < 0) {
+	if (!found) {
+		if (tenant_share_add(&j->shares, &s->share, tenant) < 0) {
 			free(s);
 			return NULL;
 		}
-		s->workload = *w;
-		if (w->data && w->ref)
-			w->ref(w->data);
 		jit_budget_init(&s->budget, JIT_SHARE_BYTES, JIT_SHARE_MINUTE, now_ns);
 	}
-	s->refs++;
+	s->share.refs++;
 	return s;
 }
 
@@ -283,10 +276,10 @@ static void shares_sweep(struct symbol_jit *j, uint64_t now_ns)
 	struct map_node *n;
 
 	map_for_each (&j->shares, n, it) {
-		struct jit_share *s = container_of(n, struct jit_share, node);
+		struct jit_share *s = share_of(n);
 
 		(void)jit_budget_take(&s->budget, 0, now_ns);
-		if (!s->refs && s->budget.bytes == s->budget.max_bytes && now_ns >= s->budget.until_ns)
+		if (!s->share.refs && s->budget.bytes == s->budget.max_bytes && now_ns >= s->budget.until_ns)
 			share_free(j, s);
 	}
 }
@@ -353,7 +346,7 @@ static void record_reset(struct symbol_jit *j, struct symbol_jit_record *x)
 static void record_free(struct symbol_jit *j, struct symbol_jit_record *x)
 {
 	record_reset(j, x);
-	x->share->refs--;
+	x->share->share.refs--;
 	process_unref(x->process);
 	free(x);
 }
@@ -375,7 +368,7 @@ void symbol_jit_free(struct symbol_jit *j)
 		record_free(j, container_of(n, struct symbol_jit_record, node));
 	map_fini(&j->records);
 	map_for_each (&j->shares, n, it)
-		share_free(j, container_of(n, struct jit_share, node));
+		share_free(j, share_of(n));
 	map_fini(&j->shares);
 	for (unsigned i = 0; i < OPENERS; i++)
 		parser_session_end(&j->openers[i].session);
@@ -588,14 +581,14 @@ int symbol_jit_job_new(struct symbol_jit_job **ret, struct symbol_jit *j, const 
 	return 0;
 }
 
-/* The workload with the most has to give. NULL: nothing can be freed. */
+/* The tenant with the most has to give. NULL: nothing can be freed. */
 static struct symbol_jit_record *to_evict(const struct symbol_jit *j)
 {
 	const struct jit_share *most = NULL;
 	struct map_node *n;
 
 	map_for_each (&j->shares, n, it) {
-		const struct jit_share *s = container_of(n, struct jit_share, node);
+		const struct jit_share *s = share_of(n);
 
 		if (s->bytes && (!most || s->bytes > most->bytes) && oldest(j, s))
 			most = s;
@@ -614,7 +607,7 @@ static void keep_budget(struct symbol_jit *j)
 	}
 }
 
-/* What a workload did to the agent decides for how long its lists are left alone. */
+/* What a tenant did to the agent decides for how long its lists are left alone. */
 static void settle(struct symbol_jit *j, const struct symbol_jit_job *job)
 {
 	struct symbol_jit_record *x = job->record;

@@ -149,8 +149,10 @@ static const struct metric metrics[] = {
 	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
 	COUNTER("proflet_binaries_changed_total", agent.track.binaries.changed,
 		"Known binaries whose file was written anew: their code gets no more names and no table."),
-	COUNTER("proflet_binaries_refused_total", agent.track.binaries.full,
-		"Binaries that were refused because the agent already tracks its maximum."),
+	LABELLED("proflet_binaries_refused_total", "reason=\"maximum\"", agent.track.binaries.full,
+		 "Binaries that were refused because the agent already knows its maximum, or those of their "
+		 "workload have their share of it."),
+	LABELLED("proflet_binaries_refused_total", "reason=\"share\"", agent.track.binaries.full_share, ""),
 	GAUGE("proflet_tables", agent.track.tables.ready, "Unwind tables in use."),
 	GAUGE("proflet_table_rows", agent.track.tables.rows, "Rows of the unwind tables in use."),
 	GAUGE("proflet_table_bytes", agent.track.tables.table_bytes, "Memory used by unwind tables."),

@@ -18,7 +18,7 @@
 struct record {
 	struct map_node node;
 	struct process *process; /* one reference */
-	const void *workload;	 /* its identity only, never followed */
+	uint64_t tenant;
 	uint64_t exec_ns;
 	uint32_t index; /* of the binary that stands for its code; held */
 	unsigned n;
@@ -41,7 +41,7 @@ static int binary_make(struct generated_code *g, uint32_t pid, uint32_t *ret)
 	int r = binary_new_generated(&b, pid);
 
 	if (r == 0)
-		r = binary_registry_enter(g->options.binaries, b, ret);
+		r = binary_registry_enter(g->options.binaries, b, 0, ret);
 	if (r < 0)
 		return r;
 	(void)binary_registry_hold(g->options.binaries, *ret);
@@ -114,14 +114,14 @@ void generated_code_sweep(struct generated_code *g)
 	}
 }
 
-/* Whether there is room for one more process of the workload. */
-static bool has_room(const struct generated_code *g, const void *workload)
+/* Whether there is room for one more process of the tenant. */
+static bool has_room(const struct generated_code *g, uint64_t tenant)
 {
 	unsigned same = 0;
 	struct map_node *n;
 
 	map_for_each (&g->records, n, it)
-		same += container_of(n, struct record, node)->workload == workload;
+		same += container_of(n, struct record, node)->tenant == tenant;
 	return g->records.len < GENERATED_PROCESSES_MAX && same < GENERATED_WORKLOAD_MAX;
 }
 
@@ -155,11 +155,11 @@ static void refuse(struct generated_code *g, struct process *p)
 /* 0; -ENOSPC (counted): there are too many; -errno. */
 static int record_new(struct generated_code *g, struct process *p, struct record **ret)
 {
-	const void *workload = p->image->context.data;
+	const uint64_t tenant = p->image->context.tenant;
 	struct record *x;
 	int r;
 
-	if (!has_room(g, workload)) {
+	if (!has_room(g, tenant)) {
 		g->full++;
 		return -ENOSPC;
 	}
@@ -174,7 +174,7 @@ static int record_new(struct generated_code *g, struct process *p, struct record
 		return r;
 	}
 	x->process = process_ref(p);
-	x->workload = workload;
+	x->tenant = tenant;
 	x->exec_ns = p->exec_ns;
 	*ret = x;
 	return 0;

@@ -320,6 +320,13 @@ static void adopt(struct opening *g)
 	unwind_tables_reopened(o->tables, g->index);
 }
 
+/* At the maximum of binaries, or its tenant is: counted there. */
+static uint32_t refused(const struct opening *g)
+{
+	g->owner->stats.refused_pid = g->process->pid;
+	return PROC_FILE_NONE;
+}
+
 /*
  * The index of the binary that was found, to be held at once; PROC_FILE_NONE where there is none (counted).
  * Once.
@@ -336,12 +343,15 @@ static uint32_t settle(struct opening *g)
 	count(&o->stats, g, index);
 	if (g->error < 0)
 		return index ?: PROC_FILE_NONE;
+	if (index && !binary_registry_admits(o->options.binaries, index))
+		return refused(g);
 	if (index) {
 		adopt(g);
 		return index;
 	}
-	if (binary_registry_enter(o->options.binaries, TAKE_PTR(g->binary), &index) < 0)
-		return PROC_FILE_NONE; /* at the maximum of binaries: counted there */
+	if (binary_registry_enter(o->options.binaries, TAKE_PTR(g->binary), g->process->image->context.tenant,
+				  &index) < 0)
+		return refused(g);
 	binary_registry_confirmed(o->options.binaries, index, NULL, false, g->request.made_ns);
 	if (g->root)
 		binary_registry_set_root(o->options.binaries, index, g->root);

@@ -35,11 +35,12 @@ struct openings_options {
 
 struct openings_stats {
 	uint64_t opened, failed;
-	uint64_t changed; /* refused: the file that was found has changed since it was mapped */
-	uint64_t gone;	  /* the process or the mapping was gone already */
-	uint64_t known;	  /* the same, but the binary was known by device, inode and generation */
-	uint64_t other;	  /* of those opened: found through an ancestor of the process */
-	uint64_t stuck;	  /* their file systems did not answer in time; they may have answered since */
+	uint64_t changed;     /* refused: the file that was found has changed since it was mapped */
+	uint64_t gone;	      /* the process or the mapping was gone already */
+	uint64_t known;	      /* the same, but the binary was known by device, inode and generation */
+	uint64_t other;	      /* of those opened: found through an ancestor of the process */
+	uint32_t refused_pid; /* the last process with a binary that the registry did not take; 0: none */
+	uint64_t stuck;	      /* their file systems did not answer in time; they may have answered since */
 };
 
 /* Everything in `options` is borrowed. 0 or -errno. */

@@ -174,7 +174,8 @@ static int workload_read(struct process_names *n, const struct process *p, struc
 
 static void workload_set(struct process_names *n, struct proc_image *i, struct cgroup_meta *meta)
 {
-	proc_image_set_context(i, (struct proc_context){meta, meta_ref, meta_unref}, now_ns(n));
+	proc_image_set_context(i, (struct proc_context){meta, meta_ref, meta_unref, meta->identity.tenant},
+			       now_ns(n));
 }
 
 void process_names_read_workload(struct process_names *n, struct process *p)

@@ -48,6 +48,7 @@ struct track {
 	struct process_events *events;
 	uint64_t drained_ns;			    /* samples before this time have been seen */
 	uint64_t overdue_reported, costly_reported; /* builds of which the log says that they take too long */
+	bool files_reported;			    /* that binaries were refused */
 	uint64_t harmful_reported, harmful_ns;	    /* the same of files that no table can be made of; when */
 };
 
@@ -327,6 +328,24 @@ static void warn_of_harmful(struct track *t, const struct unwind_tables_stats *s
 	t->harmful_ns = now;
 }
 
+/* Once: it may go on for as long as the process lives. */
+static void warn_of_files(struct track *t)
+{
+	struct openings_stats openings;
+	struct binary_stats s;
+
+	binary_registry_stats(t->binaries, &s);
+	if (t->files_reported || (!s.full && !s.full_share))
+		return;
+	openings_stats(t->openings, &openings);
+	log_warn("process %u%s many binaries mapped: of %u that can be known at a time, %lu are; more of "
+		 "them are "
+		 "refused, and stacks in these are incomplete; counted from now on",
+		 openings.refused_pid, s.full_share ? " and its workload have too" : " and others have too",
+		 binary_registry_max(t->binaries), (unsigned long)(s.known - s.unused));
+	t->files_reported = true;
+}
+
 void track_check(struct track *t)
 {
 	const struct job_pool *workers = &t->options.host.workers;
@@ -337,6 +356,7 @@ void track_check(struct track *t)
 	unwind_tables_stats(t->tables, &s);
 	warn_of_builds(t, &s);
 	warn_of_harmful(t, &s);
+	warn_of_files(t);
 }
 
 void track_settle(struct track *t, uint64_t timeout_ns)

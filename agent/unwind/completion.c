@@ -4,7 +4,7 @@
  * If the sample brought its registers and stack from its start, it is walked again with the mappings of its
  * time. If not, it is cut at that frame, and says so.
  *
- * When the room for waiting samples is full, the workload (control group) that has the most of it gives way:
+ * When the room for waiting samples is full, the tenant (control group) that has the most of it gives way:
  * its oldest samples are sent as they are. So one that maps new code all the time leaves room for the others.
  *
  * Samples may wait for minutes. While much of the room is taken, the records that come are compressed: a
@@ -25,6 +25,7 @@
 #include "agent/base/urgency.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
+#include "agent/proc/tenant.h"
 #include "agent/unwind/outdated_frames.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
@@ -41,10 +42,9 @@ struct link {
 	struct link *prev, *next;
 };
 
-/* What the samples of a workload take of the room. */
+/* What the samples of a tenant take of the room. */
 struct share {
-	struct map_node node;
-	const void *workload; /* its identity only, never followed */
+	struct tenant_share share;
 	size_t bytes;
 	struct link samples; /* in the order of arrival */
 };
@@ -328,26 +328,19 @@ static void send(struct completion *c, const struct sampled_task *task, const st
 
 /* --- samples that wait */
 
-static bool share_is(const struct map_node *node, const void *key)
+/* The share of a tenant, made when it has none; NULL: no memory. */
+static struct share *share_of(struct completion *c, uint64_t tenant)
 {
-	return container_of(node, struct share, node)->workload == key;
-}
-
-/* The share of a workload, made when it has none; NULL: no memory. */
-static struct share *share_of(struct completion *c, const void *workload)
-{
-	uint64_t hash = hash_u64((uintptr_t)workload);
-	struct map_node *n = map_find(&c->shares, hash, share_is, workload);
+	struct tenant_share *found = tenant_share_find(&c->shares, tenant);
 	struct share *s;
 
-	if (n)
-		return container_of(n, struct share, node);
+	if (found)
+		return container_of(found, struct share, share);
 	s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
-	s->workload = workload;
 	link_init(&s->samples);
-	if (map_insert(&c->shares, &s->node, hash) == 0)
+	if (tenant_share_add(&c->shares, &s->share, tenant) == 0)
 		return s;
 	free(s);
 	return NULL;
@@ -360,7 +353,7 @@ static void charge(struct completion *c, struct share *s, size_t taken, size_t r
 	s->bytes += taken - returned;
 	if (s->bytes)
 		return;
-	map_remove(&c->shares, &s->node);
+	tenant_share_remove(&c->shares, &s->share);
 	free(s);
 }
 
@@ -370,7 +363,8 @@ static struct share *fullest_share(const struct completion *c)
 	struct map_node *n;
 
 	map_for_each (&c->shares, n, i) {
-		struct share *s = container_of(n, struct share, node);
+		struct share *s =
+			container_of(container_of(n, struct tenant_share, node), struct share, share);
 
 		if (!fullest || s->bytes > fullest->bytes)
 			fullest = s;
@@ -570,7 +564,7 @@ static bool settle(struct completion *c, struct waiting *w, uint64_t now, uint64
 }
 
 /*
- * Takes bytes for a sample of the workload, from the shares that have the most. False: the sample itself is
+ * Takes bytes for a sample of the tenant, from the shares that have the most. False: the sample itself is
  * the largest share, and the room is full.
  */
 static bool take_room(struct completion *c, struct share *share, size_t bytes)
@@ -593,7 +587,7 @@ static bool take_room(struct completion *c, struct share *share, size_t bytes)
 static bool keep(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		 const struct missing *missing, const void *record, size_t record_len)
 {
-	struct share *share = share_of(c, task->image->context.data);
+	struct share *share = share_of(c, task->image->context.tenant);
 	size_t len, bytes;
 	const void *kept = pack(c, record, record_len, &len);
 	struct waiting *w;

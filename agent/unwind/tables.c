@@ -699,6 +699,18 @@ static int new_job(struct unwind_tables *c, struct binary_table *f, struct build
 	return 0;
 }
 
+/* Nobody has it mapped any more, and no sample waits: its table is built when one needs it. */
+static bool is_unused(const struct binary_table *f)
+{
+	return !f->urgent && !f->generated && !f->binary->refs;
+}
+
+static void put_aside(struct unwind_tables *c, struct binary_table *f)
+{
+	f->state = TABLE_EVICTED;
+	f->evicted_ns = c->now() - f->wait_ns;
+}
+
 void unwind_tables_pump(struct unwind_tables *c)
 {
 	struct binary_table *f;
@@ -708,6 +720,10 @@ void unwind_tables_pump(struct unwind_tables *c)
 		struct build_job *j;
 
 		wait_remove(c, f);
+		if (is_unused(f)) {
+			put_aside(c, f);
+			continue;
+		}
 		f->put_off = !f->tried && stuck_devices_has(&c->stuck, f->binary->dev);
 		c->stats.put_off += f->put_off;
 		if (f->put_off || new_job(c, f, &j) < 0) {

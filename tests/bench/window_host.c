@@ -117,7 +117,7 @@ static int add_process(struct host *h, size_t i)
 	}
 	if (cgroup_meta_get(h->workloads, &id, &m) < 0)
 		return -ENOMEM;
-	proc_image_set_context(p->image, (struct proc_context){m, meta_ref, meta_unref}, 0);
+	proc_image_set_context(p->image, (struct proc_context){m, meta_ref, meta_unref, 0}, 0);
 	return 0;
 }
 

@@ -274,6 +274,31 @@ Test(path, only_roots_names_are_believed)
 	}
 }
 
+static uint64_t tenant(const char *text)
+{
+	struct cgroup_identity id;
+
+	cgroup_path_parse(text, strlen(text), &outside, &id);
+	return id.tenant;
+}
+
+/* Whoever can make groups, threads of control or containers of its own stays one tenant. */
+Test(path, tenants)
+{
+	cr_expect_neq(tenant(""), 0);
+	cr_expect_neq(tenant("0::/\n"), 0);
+	cr_expect_eq(tenant("0::/kubepods/pod" UID "/" A "\n"), tenant("0::/kubepods/pod" UID "/" B "\n"));
+	cr_expect_neq(tenant("0::/kubepods/pod" UID "/" A "\n"), tenant("0::/kubepods/pod" UID2 "/" A "\n"));
+	cr_expect_neq(tenant("0::/docker/" A "\n"), tenant("0::/docker/" B "\n"));
+	cr_expect_eq(tenant("0::/docker/" A "/x\n"), tenant("0::/docker/" A "/docker/" B "\n"));
+	cr_expect_eq(tenant("0::" USER "/app.slice/a.scope\n"), tenant("0::" USER "/app.slice/b.scope\n"));
+	cr_expect_neq(tenant("0::/system.slice/a.service\n"), tenant("0::/system.slice/b.service\n"));
+	cr_expect_eq(tenant("0::/some/where/a\n"), tenant("0::/some/where/b/c\n"));
+	cr_expect_neq(tenant("0::/some/where\n"), tenant("0::/some/where-else\n"));
+	cr_expect_eq(tenant("4:cpu:/a/b/c\n0::/\n"), tenant("4:cpu:/a/b/d\n0::/\n"));
+	cr_expect_neq(tenant("4:cpu:/a/b\n0::/\n"), tenant("4:cpu:/a/c\n0::/\n"));
+}
+
 Test(path, host_processes)
 {
 	static const struct row rows[] = {

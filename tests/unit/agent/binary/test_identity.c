@@ -296,7 +296,7 @@ Test(identity, equal_times)
 	first = files_add_text(&f, "a");
 	fd = files_open(&f, "a", &st);
 	cr_assert_eq(binary_new(&b, fd, &st, "a"), 0);
-	cr_assert_eq(binary_registry_enter(f.registry, b, &second), 0);
+	cr_assert_eq(binary_registry_enter(f.registry, b, 0, &second), 0);
 	cr_expect_neq(second, first);
 	cr_expect_eq(binary_registry_known(f.registry, &st), second);
 	files_get(&f, first)->unused_ns = 0;

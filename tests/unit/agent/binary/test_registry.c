@@ -216,3 +216,54 @@ Test(registry, forgotten_when_closed)
 	cr_expect_eq(files_stats(&f).open, 0);
 	cr_expect_eq(files_stats(&f).unused, 0);
 }
+
+/* --- shares */
+
+#define SHARE_MAX 40u
+
+/* A binary of a tenant, held. 0 or -errno. */
+static int bring(struct files *f, unsigned number, uint64_t tenant, uint32_t *ret)
+{
+	char name[16];
+	struct binary *b;
+	struct stat st;
+	int fd, r;
+
+	snprintf(name, sizeof name, "f%u", number);
+	cr_assert_eq(fs_write_file(files_path(f, name), name, strlen(name)), 0);
+	fd = files_open(f, name, &st);
+	cr_assert_eq(binary_new(&b, fd, &st, name), 0);
+	r = binary_registry_enter(f->registry, b, tenant, ret);
+	if (r == 0)
+		cr_expect(binary_registry_hold(f->registry, *ret));
+	return r;
+}
+
+Test(registry, a_tenant_leaves_room_for_others)
+{
+	_cleanup_files_ struct files f;
+	uint32_t index[SHARE_MAX], other;
+	unsigned n = 0, second = 0;
+
+	files_init(&f, SHARE_MAX);
+	while (bring(&f, n, 1, &index[n]) == 0)
+		n++;
+	cr_expect_eq(n, 30, "three quarters: %u", n);
+	cr_expect_eq(files_stats(&f).full_share, 1);
+	while (second < SHARE_MAX && bring(&f, 100 + second, 2, &other) == 0)
+		second++;
+	cr_expect_geq(second, 7);
+	cr_expect_leq(second, 8, "three quarters of what was left: %u", second);
+	cr_expect_eq(bring(&f, 200, 3, &other), 0, "there is always room for one that has none");
+	cr_expect_eq(bring(&f, 201, 0, &other), 0, "and for what is nobody's");
+	cr_expect_eq(files_stats(&f).full, 0);
+	for (unsigned i = 0; i < 10; i++) /* ten are unmapped: others may take their places */
+		binary_registry_release(f.registry, index[i]);
+	cr_expect_eq(bring(&f, 300, 2, &other), 0);
+	cr_expect_eq(files_stats(&f).evicted, 1, "the first of them");
+	for (unsigned i = 1; i < 10; i++)
+		if (binary_registry_admits(f.registry, index[i]))
+			n += binary_registry_hold(f.registry, index[i]);
+	cr_expect_leq(n, 30 + 8, "known, and mapped again, but not all: others have more now");
+	cr_expect_geq(files_stats(&f).full_share, 2);
+}

@@ -29,7 +29,7 @@ static void workload_unref(void *data)
 static struct proc_context context(struct workload *w)
 {
 	w->refs++;
-	return (struct proc_context){w, workload_ref, workload_unref};
+	return (struct proc_context){w, workload_ref, workload_unref, 0};
 }
 
 static struct proc_table *table_new(void)

@@ -333,7 +333,7 @@ void machine_workload(struct machine *m, struct process *p, const char *containe
 	snprintf(id.pod_uid, sizeof id.pod_uid, "%s", pod);
 	snprintf(id.unit, sizeof id.unit, "%s", unit);
 	cr_assert_eq(cgroup_meta_get(m->workloads, &id, &meta), 0);
-	proc_image_set_context(p->image, (struct proc_context){meta, meta_ref, meta_unref}, 0);
+	proc_image_set_context(p->image, (struct proc_context){meta, meta_ref, meta_unref, 0}, 0);
 }
 
 uint32_t machine_binary(struct machine *m, const char *path)

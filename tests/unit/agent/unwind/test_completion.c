@@ -350,7 +350,8 @@ static void nothing(void *data)
 
 static void set_workload(struct process *p, int *workload)
 {
-	proc_image_set_context(p->image, (struct proc_context){workload, nothing, nothing}, 1);
+	proc_image_set_context(p->image,
+			       (struct proc_context){workload, nothing, nothing, (uintptr_t)workload}, 1);
 }
 
 Test(completion, the_largest_workload_gives_way_with_its_oldest_sample)

@@ -39,7 +39,7 @@ static struct scene *scene_new(void)
 	cr_assert_neq(s->code, MAP_FAILED);
 	memcpy(s->code + AT, function, sizeof function);
 	cr_assert_eq(binary_new_generated(&b, (uint32_t)getpid()), 0);
-	cr_assert_eq(binary_registry_enter(s->w.binaries, b, &s->index), 0);
+	cr_assert_eq(binary_registry_enter(s->w.binaries, b, 0, &s->index), 0);
 	cr_assert(binary_registry_hold(s->w.binaries, s->index));
 	cr_assert_eq(unwind_tables_add_generated(s->w.tables, s->index, (uint32_t)getpid()), 0);
 	return s;
@@ -253,7 +253,7 @@ Test(generated, ended_process)
 		_exit(read(pipes[0], &c, 1) != 0);
 	}
 	cr_assert_eq(binary_new_generated(&b, (uint32_t)child), 0);
-	cr_assert_eq(binary_registry_enter(s->w.binaries, b, &index), 0);
+	cr_assert_eq(binary_registry_enter(s->w.binaries, b, 0, &index), 0);
 	cr_assert(binary_registry_hold(s->w.binaries, index));
 	cr_assert_eq(unwind_tables_add_generated(s->w.tables, index, (uint32_t)child), 0);
 	s->index = index;
