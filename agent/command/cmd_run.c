@@ -182,7 +182,7 @@ static void log_stopped(struct run *run)
 		"table_bytes=%lu arena_bytes=%lu maps_reread=%lu completed=%lu completed_late=%lu "
 		"completion_full=%lu ring_pressure=%lu rules_followed=%lu rules_not_followed=%lu "
 		"rules_disagreed=%lu "
-		"rules_failed=%lu rules_refused=%lu%s",
+		"rules_failed=%lu rules_refused=%lu rules_costly=%lu%s",
 		(unsigned long)s.report.windows,
 		(unsigned long)(s.report.first_sample_ns ? (s.report.first_sample_ns - s.start_ns) / NS_PER_MS
 							 : 0),
@@ -202,7 +202,8 @@ static void log_stopped(struct run *run)
 		(unsigned long)s.completion.finisher.not_followed,
 		(unsigned long)s.completion.finisher.disagreed,
 		(unsigned long)s.completion.finisher.rules_failed,
-		(unsigned long)s.completion.finisher.rules_refused, buf_str(&endings));
+		(unsigned long)s.completion.finisher.rules_refused,
+		(unsigned long)s.completion.finisher.rules_costly, buf_str(&endings));
 }
 
 /* Gives up the capabilities that only the start needed. */

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/log.h"
 #include "agent/elf/cfi/frame_rule.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
@@ -28,6 +30,11 @@
 #define LIST_WHOLE_MAX 256u /* a process with more mappings gets a list of those that its stack needs */
 /* Most frames beyond the limit, in RING_FRAMES: a frame takes at least 8 bytes, if the stack is no circle. */
 #define LAPS_MAX (SAVED_STACK_MAX / 8 / RING_FRAMES)
+/*
+ * About 0.1 ms. Whoever makes a binary chooses how long the expressions of its rules run; those of compilers
+ * and hand-written code run a dozen operations.
+ */
+#define WALK_OPERATIONS_MAX 32768u
 #define OWN_SEGMENT SEGMENTS_MAX /* index of our own segment, after those of the arena */
 
 /* A frame, and the registers that are known there. */
@@ -44,7 +51,9 @@ struct finisher {
 	const struct sample_view *view; /* during a walk */
 	bool pending;			/* a complete rule may come */
 	bool refused;			/* the cache has no room for a rule: the walk ends there */
+	uint32_t operations;		/* of expressions, that the walk may still run */
 	struct anchor anchor;
+	bool logged_costly;
 	struct finisher_stats stats;
 	struct unwind_area area;
 };
@@ -234,11 +243,12 @@ static int step_by_table(struct finisher *f, struct anchor *at)
 
 static int step_by_rule(struct finisher *f, struct anchor *at, const struct frame_rule *rule)
 {
-	const struct frame_memory memory = {read_stack, f};
+	const struct frame_memory memory = {read_stack, f, &f->operations};
 	struct unwind_state *t = &f->area.state;
 	int r = frame_rule_step(rule, &memory, &at->regs);
 	uint64_t ip;
 
+	f->stats.rules_costly += r == -ELOOP;
 	if (r < 0)
 		return ENDING_UNSUPPORTED_RULE;
 	at->n = ++t->n;
@@ -350,6 +360,7 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 
 	f->view = v;
 	f->pending = f->refused = false;
+	f->operations = WALK_OPERATIONS_MAX;
 	if (f->rules)
 		rules_walk_begin(f->rules, clock_mono_ns());
 	state_restore(f, v, list);
@@ -365,6 +376,12 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	ret->omitted = f->area.state.ring ? sample_find_omitted(ret) : v->omitted;
 	ret->saved = NULL;
 	ret->stack = NULL;
+	if (f->stats.rules_costly && !f->logged_costly)
+		log_warn("process %u: expressions of its call-frame information run too long: its stacks end "
+			 "there; "
+			 "counted from now on",
+			 v->pid);
+	f->logged_costly = f->stats.rules_costly != 0;
 	f->pending = f->pending && !f->refused; /* without all rules there is no point in waiting for some */
 	f->stats.not_followed += !f->pending && ret->ending == ENDING_UNSUPPORTED_RULE;
 	final = !f->pending && !(ret->ending == ENDING_NO_TABLE && f->area.state.pending) &&

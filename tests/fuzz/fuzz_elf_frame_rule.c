@@ -32,7 +32,7 @@ static int read_memory(void *data, void *to, uint32_t bytes, uint64_t address)
 
 static void step(const struct frame_query *q)
 {
-	const struct frame_memory memory = {read_memory, NULL};
+	const struct frame_memory memory = {read_memory, NULL, NULL};
 	struct frame_registers regs = {.known = 0x1ffff}, before;
 	int r;
 

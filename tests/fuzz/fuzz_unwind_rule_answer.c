@@ -27,7 +27,7 @@ static int read_memory(void *data, void *to, uint32_t bytes, uint64_t address)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct frame_memory memory = {read_memory, NULL};
+	const struct frame_memory memory = {read_memory, NULL, NULL};
 	struct frame_query query[2] = {{.va = 0x1000}, {.va = 0x2000}};
 	int r = rule_answer_read(query, 2, data, size);
 

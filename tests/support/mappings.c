@@ -7,14 +7,17 @@
  *		that the kernel does not merge them; prints "ready", replaces RATE of them a second, computes
  *	mappings loop
  *		prints "ready", maps a page of this program's file and unmaps it as fast as it can
+ *	mappings fork COUNT
+ *		has so many executable mappings, prints "ready", and forks children that end at once
  *
- * At SIGTERM it prints how many mappings it has made since "ready", and ends.
+ * At SIGTERM it prints how many mappings or children it has made since "ready", and ends.
  */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "spin.h"
@@ -66,16 +69,38 @@ LINK unsigned long work(unsigned long x)
 	return x;
 }
 
-LINK unsigned long hold(unsigned long count, unsigned long rate)
+static void make(unsigned long count)
 {
-	unsigned long done = 0, begin, x = 1;
-
 	area = mmap(NULL, count * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		fail("mmap");
 	for (unsigned long i = 0; i < count; i++)
 		place(i, 0);
 	ready();
+}
+
+LINK unsigned long fork_on(unsigned long count)
+{
+	unsigned long done = 0;
+
+	make(count);
+	for (; !stop; done++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			fail("fork");
+		if (pid == 0)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	return done;
+}
+
+LINK unsigned long hold(unsigned long count, unsigned long rate)
+{
+	unsigned long done = 0, begin, x = 1;
+
+	make(count);
 	begin = now_us();
 	while (!stop) {
 		for (unsigned long due = (now_us() - begin) * rate / 1000000; done < due; done++)
@@ -107,6 +132,8 @@ int main(int argc, char **argv)
 	stop_after(LIFE);
 	if (argc == 4 && strcmp(argv[1], "hold") == 0)
 		printf("%lu\n", hold(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)));
+	else if (argc == 3 && strcmp(argv[1], "fork") == 0)
+		printf("%lu\n", fork_on(strtoul(argv[2], NULL, 10)));
 	else if (argc == 2 && strcmp(argv[1], "loop") == 0)
 		printf("%lu\n", loop());
 	else

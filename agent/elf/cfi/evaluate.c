@@ -285,8 +285,10 @@ int evaluate(const struct frame_registers *regs, const struct frame_memory *memo
 	if (initial)
 		push(&e, *initial);
 	for (unsigned i = 0; cursor_left(&e.c) > 0; i++) {
-		if (i == EVALUATE_STEPS_MAX)
+		if (i == EVALUATE_STEPS_MAX || (memory->operations && !*memory->operations))
 			return -ELOOP;
+		if (memory->operations)
+			--*memory->operations;
 		step(&e);
 		if (e.error)
 			return e.error;

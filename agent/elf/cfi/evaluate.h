@@ -27,12 +27,13 @@ struct frame_memory {
 	int (*read)(void *data, void *to, uint32_t bytes,
 		    uint64_t address); /* Reads memory of the process. 0, or negative. */
 	void *data;
+	uint32_t *operations; /* that may be run, in all expressions; NULL: no such limit */
 };
 
 /*
  * `initial` is the value on the stack at the start; NULL: the stack is empty. 0: *ret is the value on top;
  * -EINVAL (malformed, or a division by 0), -ENOTSUP (operation), -ENODATA (register unknown), -EFAULT (memory
- * cannot be read), -ELOOP (too many operations).
+ * cannot be read), -ELOOP (too many operations in it, or in all).
  */
 int evaluate(const struct frame_registers *regs, const struct frame_memory *memory, struct cursor expr,
 	     const uint64_t *initial, uint64_t *ret);

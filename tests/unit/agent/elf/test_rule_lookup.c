@@ -206,7 +206,7 @@ Test(frame_rule, steps)
 		const struct step_case *c = &steps[i];
 		struct frame_query q = {.va = TEXT_VA};
 		struct scene s;
-		struct frame_memory memory = {read_words, &s};
+		struct frame_memory memory = {read_words, &s, NULL};
 		bool known;
 		int r;
 

@@ -31,7 +31,7 @@ static int run(const uint8_t *bytes, size_t len, const uint64_t *initial, uint64
 {
 	uint8_t content[64];
 	struct frame_registers regs = {.known = 0x1ffff};
-	struct frame_memory memory = {read_memory, content};
+	struct frame_memory memory = {read_memory, content, NULL};
 
 	for (unsigned i = 0; i < sizeof content; i++)
 		content[i] = (uint8_t)(0xf0 + i);
@@ -158,4 +158,22 @@ Test(evaluate, stack_limit)
 	memset(bytes, LIT(1), sizeof bytes);
 	cr_expect_eq(run(bytes, EVALUATE_STACK_MAX, NULL, &value), 0);
 	cr_expect_eq(run(bytes, sizeof bytes, NULL, &value), -EINVAL);
+}
+
+/* A walk evaluates the expressions of many frames: all of them have one limit. */
+Test(evaluate, operations_in_all)
+{
+	static const uint8_t three[] = {LIT(1), LIT(2), DW_OP_plus};
+	const struct frame_registers regs = {.known = 0};
+	uint32_t left = 7;
+	const struct frame_memory memory = {read_memory, NULL, &left};
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		cr_expect_eq(evaluate(&regs, &memory, cursor_of(three, sizeof three), NULL, &value), 0);
+	cr_expect_eq(value, 3);
+	cr_expect_eq(left, 1);
+	cr_expect_eq(evaluate(&regs, &memory, cursor_of(three, sizeof three), NULL, &value), -ELOOP);
+	cr_expect_eq(evaluate(&regs, &memory, cursor_of(three, sizeof three), NULL, &value), -ELOOP);
+	cr_expect_eq(left, 0);
 }

@@ -269,7 +269,7 @@ static void check_complete(const struct elf_rule *by, uint64_t rdx, uint64_t sp,
 	const struct file_section text = {
 		".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0};
 	uint64_t stack[32];
-	const struct frame_memory memory = {read_word, stack};
+	const struct frame_memory memory = {read_word, stack, NULL};
 	struct frame_registers regs = {.known = (1u << 17) - 1};
 	struct frame_query q = {.va = TEXT_VA + 2,
 				.fde_start = TEXT_VA,
