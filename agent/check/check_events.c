@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/resources.h"
 #include "agent/check/check_facts.h"
 #include "agent/check/checks.h"
 #include "agent/config/config.h"
@@ -151,7 +152,6 @@ void check_pmu(const struct check_view *view, const struct config *config, struc
 		check_add(report, CHECK_OK, "sampling event", detail, "");
 }
 
-#define FILES_LEAST 512u   /* program, maps, and files that are open while the agent starts */
 #define FILES_ENOUGH 4096u /* a large host: each binary stays open while it is mapped */
 
 void check_open_files(const struct check_view *view, struct check_report *report)
@@ -169,10 +169,11 @@ void check_open_files(const struct check_view *view, struct check_report *report
 		return;
 	}
 	snprintf(detail, sizeof detail, "at most %" PRIu64 ": %s", max,
-		 max < FILES_LEAST
-			 ? "the BPF program, its maps and the running processes may need more"
+		 max < resources_files_needed()
+			 ? "the BPF program, its maps and the events of each CPU need more"
 			 : "further binaries cannot be read: their stacks end early and have no names");
-	check_add(report, max < FILES_LEAST ? CHECK_FAILS : CHECK_DEGRADED, "open files", detail, fix);
+	check_add(report, max < resources_files_needed() ? CHECK_FAILS : CHECK_DEGRADED, "open files", detail,
+		  fix);
 }
 
 void check_memlock(const struct check_view *view, struct check_report *report)

@@ -19,7 +19,7 @@ struct check_result {
 	char fix[320]; /* "" when there is nothing to do */
 };
 
-#define CHECK_MAX_RESULTS 32
+#define CHECK_MAX_RESULTS 40
 
 struct check_report {
 	struct check_result results[CHECK_MAX_RESULTS];

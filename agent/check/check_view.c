@@ -20,6 +20,7 @@
 #include "agent/config/config.h"
 #include "agent/deliver.h"
 #include "agent/metadata.h"
+#include "agent/parser/parser.h"
 #include "agent/telemetry/http_server.h"
 #include "cgroup/limit.h"
 
@@ -196,6 +197,12 @@ static int view_bpf_map_create(void *ctx)
 	return fd < 0 ? -errno : 0;
 }
 
+static pid_t view_parsers(void *ctx, bool openers)
+{
+	(void)ctx;
+	return openers ? parser_opener_pid() : parser_pid();
+}
+
 static pid_t view_getpid(void *ctx)
 {
 	(void)ctx;
@@ -234,6 +241,7 @@ const struct check_view check_view_real = {
 	.perf_open = view_perf_open,
 	.bpf_map_create = view_bpf_map_create,
 	.getpid = view_getpid,
+	.parsers = view_parsers,
 	.collector = view_collector,
 	.kubelet = view_kubelet,
 	.listen = view_listen,

@@ -4,6 +4,7 @@
 #ifndef PROFLET_CHECK_VIEW_H
 #define PROFLET_CHECK_VIEW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,6 +29,8 @@ struct check_view {
 	int (*perf_open)(void *ctx, uint32_t type, uint64_t config);
 	int (*bpf_map_create)(void *ctx); /* a one-element array, created and closed */
 	pid_t (*getpid)(void *ctx);
+	/* As parser_pid(), or parser_opener_pid(). */
+	pid_t (*parsers)(void *ctx, bool openers);
 	int (*open_files)(void *ctx, uint64_t *ret_max); /* hard RLIMIT_NOFILE */
 	/* Can files be created in this directory, and how much space is free? -ENOENT, -EROFS, -EACCES, … */
 	int (*folder)(void *ctx, const char *path, uint64_t *ret_free_bytes);

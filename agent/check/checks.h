@@ -39,6 +39,9 @@ void check_cgroup(const struct check_view *view, struct check_report *report);
 void check_pid_namespace(const struct check_view *view, struct check_report *report);
 void check_binaries(const struct check_view *view, struct check_report *report);
 
+/* check_processes.c: what each process of the agent may do */
+void check_processes(const struct check_view *view, struct check_report *report);
+
 /*
  * check_cpu.c: how much CPU time the agent gets where the CPUs are busy. Called last, because it also looks
  * at how long the checks before it waited.

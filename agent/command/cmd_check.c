@@ -7,6 +7,7 @@
 #include "agent/check/check_view.h"
 #include "agent/command/cmd.h"
 #include "agent/command/command.h"
+#include "agent/command/parsers.h"
 
 static int print_report(const struct check_report *report, bool json)
 {
@@ -43,7 +44,9 @@ int cmd_check(int argc, char **argv)
 
 	if (code != COMMAND_GOES_ON)
 		return code;
+	parsers_start(); /* as `run` does: the report says what these processes may do */
 	check_run(&check_view_real, config, &report);
+	parsers_stop();
 	r = print_report(&report, json);
 	if (r < 0) {
 		fprintf(stderr, "proflet: the report cannot be printed: %s\n", strerror(-r));

@@ -240,6 +240,45 @@ def judge(s, row, usual, answer):
                                            f"{status} {line}: {found['detail']} → {found['fix']}"])[:500])
 
 
+NUMBERS = {"DAC_READ_SEARCH": 2}
+
+
+def status_of(pid):
+    """What the kernel says: (user, capabilities, no new privileges, seccomp filter)."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+        fields = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    return int(fields["Uid"].split()[0]), int(fields["CapEff"], 16), fields["NoNewPrivs"] == "1", fields["Seccomp"] == "2"
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(x) for x in f.read().split()]
+
+
+def processes(s, agent, lines):
+    """Each process of a running agent has the rights that `check` prints, and no others."""
+    said = {x["name"]: x["detail"] for x in lines if x["name"].startswith("process: ")}
+    s.equal("check prints each process", sorted(said), ["process: agent", "process: openers", "process: parsers"])
+    found = {}
+    for keeper in children(agent.process.pid):
+        with open(f"/proc/{keeper}/comm", encoding="ascii") as f:
+            found[f.read().strip().replace("proflet-", "process: ") + "s"] = keeper
+    s.equal("the agent's processes", sorted(found), ["process: openers", "process: parsers"])
+    for name, keeper in found.items():
+        m = re.match(r"user (\d+); capabilities ([\w, ]+); (no new privileges|may gain privileges); (no )?seccomp filter; namespaces of its own: (.*)", said[name])
+        wanted = (int(m[1]), sum(1 << NUMBERS[c] for c in m[2].split(", ") if c != "none"), m[3] == "no new privileges", not m[4])
+        for pid in children(keeper):
+            s.equal(f"{name}: rights", status_of(pid), wanted)
+            own = [n for n in os.listdir(f"/proc/{pid}/ns") if os.readlink(f"/proc/{pid}/ns/{n}") != os.readlink(f"/proc/{agent.process.pid}/ns/{n}")]
+            s.equal(f"{name}: namespaces of its own", ", ".join(sorted(own)) or "none", m[5])
+        allowed = 1 << NUMBERS["DAC_READ_SEARCH"] if name.endswith("openers") else 0
+        s.check(f"{name}: no rights but those that it needs", wanted[0] != 0 and not wanted[1] & ~allowed and wanted[2] and wanted[3], said[name])
+    line = next(m for m in agent.lines("capabilities kept"))
+    kept = re.search(r"capabilities kept: ([\w, ]+);", line)[1].split(", ")
+    numbers = {"BPF": 39, "PERFMON": 38, "SYS_PTRACE": 19, "DAC_READ_SEARCH": 2, "SYSLOG": 34, "CHECKPOINT_RESTORE": 40, "SYS_RESOURCE": 24, "SYS_NICE": 23}
+    s.equal("the agent's main thread has what it says", status_of(agent.process.pid)[1], sum(1 << numbers[k] for k in kept))
+
+
 def body(s):
     s.need_root()
     s.need("unshare", "setpriv", "prlimit", "openssl")
@@ -252,6 +291,8 @@ def body(s):
     healthy = parse(s.run(program.command([], [])).stdout)
     usual = {x["name"] for x in healthy if x["status"] != "ok"}
     s.check("nothing is broken: nothing fails", "fails" not in {x["status"] for x in healthy} and len(healthy) > 15, f"{len(healthy)} lines; not ok: {usual}")
+    beside.wait_line("capabilities kept", 30)
+    processes(s, beside, healthy)
     rows = [*peers(s, collector), *node(s), *taken(s)]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for row, answer in zip(rows, pool.map(program.ask, rows)):

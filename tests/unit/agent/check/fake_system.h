@@ -35,6 +35,7 @@ struct fake {
 	int folder, parent; /* -errno of the spool's folder, and of the one above */
 	uint64_t used_up;
 	pid_t pid;
+	bool no_parsers;
 	const struct cgroup_cpu *cpu_group; /* NULL: of a request of 100m */
 	int cpu_error;
 	const char *path, *content; /* one file that differs; content NULL: cannot be opened, -error */
@@ -48,7 +49,12 @@ static const struct {
 	{"/proc/1/status", "Name:\tinit\n"},
 	{"/proc/self/mountinfo", "29 23 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup2 ro\n"},
 	{"/proc/self/mounts", "proc /proc proc rw 0 0\n"},
-	{"/proc/self/status", "Name:\tproflet\nNSpid:\t77\nSeccomp:\t0\n"},
+	{"/proc/self/status",
+	 "Name:\tproflet\nUid:\t0\t0\t0\t0\nNSpid:\t77\nCapEff:\t0000000000000003\nSeccomp:\t0\n"},
+	{"/proc/78/status", "Name:\tproflet-parser\nUid:\t4294770000\t4294770000\t4294770000\t4294770000\n"
+			    "CapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"},
+	{"/proc/79/status", "Name:\tproflet-opener\nUid:\t4294770000\t4294770000\t4294770000\t4294770000\n"
+			    "CapEff:\t0000000000000004\nNoNewPrivs:\t1\nSeccomp:\t2\n"},
 	{"/proc/self/uid_map", "         0          0 4294967295\n"},
 	{"/proc/self/ns/pid", "pid:[4026531836]"},
 	{"/proc/self/schedstat", "40000000 1000000 3\n"},
@@ -181,6 +187,13 @@ static inline pid_t fake_getpid(void *ctx)
 	return f->pid ? f->pid : 77;
 }
 
+static inline pid_t fake_parsers(void *ctx, bool openers)
+{
+	const struct fake *f = ctx;
+
+	return f->no_parsers ? 0 : openers ? 79 : 78;
+}
+
 static inline int fake_collector(void *ctx, const struct config *config, char **ret_why)
 {
 	const struct fake *f = ctx;
@@ -225,6 +238,7 @@ static inline struct check_view view_of(struct fake *f)
 				   .perf_open = fake_perf,
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,
+				   .parsers = fake_parsers,
 				   .collector = fake_collector,
 				   .kubelet = fake_kubelet,
 				   .listen = fake_listen};

@@ -324,10 +324,11 @@ static const struct {
 	 "group's limit, and the kernel may kill the agent → mount it at /sys/fs/cgroup, read-only is "
 	 "enough, or set memory.total",
 	 NULL},
-	{{.open_files = 256},
+	{{.open_files = 100},
 	 1,
-	 "fails     open files              at most 256: the BPF program, its maps and the running processes "
-	 "may need more → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the "
+	 "fails     open files              at most 100: the BPF program, its maps and the events of each "
+	 "CPU "
+	 "need more → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, or the "
 	 "container "
 	 "runtime's",
 	 NULL},
@@ -336,6 +337,32 @@ static const struct {
 	 "degraded  open files              at most 1024: further binaries cannot be read: their stacks end "
 	 "early and have no names → raise the hard limit: ulimit -Hn 65536, LimitNOFILE= of a systemd unit, "
 	 "or the container runtime's",
+	 NULL},
+	{{0},
+	 0,
+	 "ok        process: parsers        user 4294770000; capabilities none; no new privileges; seccomp "
+	 "filter; "
+	 "namespaces of its own: not visible",
+	 NULL},
+	{{0},
+	 0,
+	 "ok        process: openers        user 4294770000; capabilities DAC_READ_SEARCH; no new "
+	 "privileges; "
+	 "seccomp filter; namespaces of its own: not visible",
+	 NULL},
+	{{.no_parsers = true},
+	 0,
+	 "degraded  process: parsers        there is none: threads of the agent read the binaries of all "
+	 "tenants → "
+	 "let the agent fork processes: a limit of processes or memory may forbid it",
+	 NULL},
+	{{.path = "/proc/78/status",
+	  .content = "Name:\tx\nUid:\t0\nCapEff:\t0000000000000004\nSeccomp:\t0\n"},
+	 0,
+	 "degraded  process: parsers        user 0; capabilities DAC_READ_SEARCH; may gain privileges; no "
+	 "seccomp "
+	 "filter; namespaces of its own: not visible → use a kernel with seccomp filters "
+	 "(CONFIG_SECCOMP_FILTER), and let the agent load them",
 	 NULL},
 	{{0},
 	 0,
