@@ -116,14 +116,22 @@ def make_files(folder):
 
 
 class Group:
-    """A control group with the memory of the chart."""
+    """A control group with a limit of memory: that of the chart."""
 
-    def __init__(self, s):
+    def __init__(self, s, limit=LIMIT):
         top = cgroups.hierarchy_of("memory")
-        self.path = cgroups.make(s, "proflet-hostile-binaries", top)
+        self.path = cgroups.make(s, f"proflet-hostile-{os.getpid()}", top)
         self.unified = cgroups.is_unified(self.path)
         with open(os.path.join(self.path, "memory.max" if self.unified else "memory.limit_in_bytes"), "w") as f:
-            f.write(str(LIMIT))
+            f.write(str(limit))
+
+    def program(self, s):
+        """proflet, started in the group."""
+        wrapper = s.path("in-group")
+        with open(wrapper, "w") as f:
+            f.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs || exit 1\nexec {PROFLET} "$@"\n')
+        os.chmod(wrapper, 0o755)
+        return wrapper
 
     def read(self, unified, old, key=None):
         try:
@@ -175,11 +183,7 @@ def body(s):
         os.chmod(path, 0o755)
     files = make_files(folder)
     before = s.start([chain(s, "victim-before"), "3600"], "victim-before")
-    wrapper = s.path("in-group")
-    with open(wrapper, "w") as f:
-        f.write(f'#!/bin/sh\necho $$ > {group.path}/cgroup.procs || exit 1\nexec {PROFLET} "$@"\n')
-    os.chmod(wrapper, 0o755)
-    agent = attack.Attacked(s, collector.endpoint(), "--memory.total", f"{TOTAL >> 20}MiB", program=wrapper)
+    agent = attack.Attacked(s, collector.endpoint(), "--memory.total", f"{TOTAL >> 20}MiB", program=group.program(s))
     watch = attack.Watch(s, agent)
     wait_for(lambda: machine.cpu_seconds(before.pid) > 1, 60, "the victim runs")
     attack_with(s, files)

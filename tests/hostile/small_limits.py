@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An agent with few open files, beside many processes: it works with less, or refuses to start and says how many it needs."""
+"""An agent with few open files, beside many processes, or little memory: it works with less, or refuses to start and says what it needs.
+
+With 64 MiB of memory, the files of large programs are read as far as there is room; the agent itself is not ended.
+"""
 import os
 import re
 import subprocess
+import sys
 
 import attack
 from attack import wait_for
-from lib import programs
+from binaries import Group, chain, check_victim
+from lib import machine, programs
 from lib.collector import Collector
 from lib.profiles import total
 from lib.scenario import PROFLET
 
+MEMORY = 64 << 20  # of the control group
 PROCESSES = 150  # each has a root folder that the agent would hold open
 
 
@@ -50,6 +56,22 @@ def works_with(s, files):
     attack.check_stop(s, what, agent)
 
 
+def with_memory(s):
+    group, collector = Group(s, MEMORY), Collector(s)
+    victim = s.start([chain(s, "victim"), programs.LIFE], "victim")
+    for i in range(3):  # and programs with large libraries
+        s.start([sys.executable, "-c", "import ssl, sqlite3, ctypes\nwhile True: pass"], f"python-{i}")
+    agent = attack.Attacked(s, collector.endpoint(), window="1s", program=group.program(s))
+    watch = attack.Watch(s, agent)
+    wait_for(lambda: machine.cpu_seconds(victim.pid) > (3 if attack.QUICK else 30), 300, "the victim runs")
+    s.check("64 MiB: the agent says what it makes of it", len(agent.lines("the control group's limit is 64 MiB")) == 1)
+    s.note(f"64 MiB: processes that the kernel ended: {group.kills()}")
+    watch.check(s, "64 MiB", MEMORY)
+    attack.check_stop(s, "64 MiB", agent)
+    collector.stop()
+    check_victim(s, collector.samples(), "victim")
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
@@ -61,6 +83,7 @@ def body(s):
     s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
     for files in [256] if attack.QUICK else sorted({needed, 256} - {0}):
         works_with(s, files)
+    with_memory(s)
 
 
 if __name__ == "__main__":
