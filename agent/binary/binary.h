@@ -48,6 +48,7 @@ struct binary {
 	bool findable; /* it is in the map by_file */
 	bool latest;   /* it is in the map by_inode: no newer binary has the same inode number */
 	uint32_t refs;
+	uint64_t tenant;	      /* struct proc_context; 0: nobody's */
 	struct file_share *share;     /* of the tenant that brought it; NULL: nobody's */
 	uint64_t unused_ns;	      /* since when refs is 0 */
 	struct binary *newer, *older; /* neighbours in the list of unreferenced binaries */

@@ -318,6 +318,7 @@ static int enter(struct binary_registry *r, struct binary *b, uint64_t tenant, u
 		share_put(r, share);
 	else
 		b->share = share;
+	b->tenant = tenant;
 	return e;
 }
 

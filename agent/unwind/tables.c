@@ -26,11 +26,6 @@
 #define GENERATED_CHECK_NS (1 * NS_PER_SEC) /* between comparisons of used code with the memory */
 #define IDLE_NS (60 * NS_PER_SEC)	    /* a table that no sample has used for so long is idle */
 
-/* A queue of builds, linked by binary_table.earlier and .later; 0 ends it. */
-struct waiting_tables {
-	uint32_t first, last;
-};
-
 struct unwind_tables {
 	struct binary_registry *binaries;
 	struct arena *arena;
@@ -42,9 +37,8 @@ struct unwind_tables {
 	uint32_t max;
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
-	struct waiting_tables waiting[2]; /* that no sample has hit; that one has */
-	size_t n_waiting, n_building;
-	size_t n_ordinary; /* builds with the workers that no sample waited for when they were submitted */
+	struct build_queue waiting;
+	size_t n_building;
 	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
@@ -68,6 +62,7 @@ int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binari
 				    .ready = ready,
 				    .data = data,
 				    .now = clock_mono_ns};
+	build_queue_init(&c->waiting);
 	c->max = binary_registry_max(binaries);
 	c->tables = calloc((size_t)c->max + 1, sizeof *c->tables);
 	if (!c->tables) {
@@ -99,24 +94,13 @@ struct binary_table *unwind_tables_get(const struct unwind_tables *c, uint32_t i
 
 static void wait_add(struct unwind_tables *c, struct binary_table *f)
 {
-	struct waiting_tables *q = &c->waiting[f->urgent];
-	uint32_t index = f->binary->index;
-
 	f->state = TABLE_WAITING;
-	f->earlier = q->last;
-	f->later = 0;
-	*(q->last ? &c->tables[q->last].later : &q->first) = index;
-	q->last = index;
-	c->n_waiting++;
+	build_queue_add(&c->waiting, &f->wait, f->binary->tenant, f->urgent);
 }
 
 static void wait_remove(struct unwind_tables *c, struct binary_table *f)
 {
-	struct waiting_tables *q = &c->waiting[f->urgent];
-
-	*(f->earlier ? &c->tables[f->earlier].later : &q->first) = f->later;
-	*(f->later ? &c->tables[f->later].earlier : &q->last) = f->earlier;
-	c->n_waiting--;
+	build_queue_remove(&c->waiting, &f->wait);
 }
 
 /* Builds of tables that samples have hit go first. */
@@ -465,7 +449,7 @@ static void job_leave(struct unwind_tables *c, struct binary_table *f)
 	if (!f->job)
 		return;
 	f->job = NULL;
-	c->n_ordinary -= f->ordinary;
+	build_queue_end(&c->waiting, &f->wait, c->now());
 }
 
 /* Ends a build: r is 0 if the table is in the arena, or the reason why it is not. Takes the job. */
@@ -665,21 +649,18 @@ void unwind_tables_free(struct unwind_tables *c)
 		placing_free(c, p);
 	}
 	stuck_devices_fini(&c->stuck);
+	build_queue_fini(&c->waiting);
 	free(c->tables);
 	free(c);
 }
 
-/*
- * The table to build next: one that samples wait for, if there is one. Of the others only one is with the
- * workers at a time. NULL: none.
- */
-static struct binary_table *next_waiting(const struct unwind_tables *c)
+/* The table to build next. NULL: none. */
+static struct binary_table *next_waiting(struct unwind_tables *c)
 {
-	if (c->n_building == UNWIND_JOBS_MAX)
-		return NULL;
-	if (c->waiting[true].first)
-		return &c->tables[c->waiting[true].first];
-	return c->waiting[false].first && !c->n_ordinary ? &c->tables[c->waiting[false].first] : NULL;
+	struct build_wait *w =
+		c->n_building < UNWIND_JOBS_MAX ? build_queue_next(&c->waiting, c->now()) : NULL;
+
+	return w ? container_of(w, struct binary_table, wait) : NULL;
 }
 
 /* The job that builds the table. 0 or -errno. */
@@ -741,8 +722,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 		}
 		f->state = TABLE_BUILDING;
 		f->job = j;
-		f->ordinary = !f->urgent;
-		c->n_ordinary += f->ordinary;
+		build_queue_begin(&c->waiting, &f->wait, c->now());
 		c->n_building++;
 		(void)binary_registry_hold(c->binaries, j->file);
 	}
@@ -763,7 +743,7 @@ void unwind_tables_stale(struct unwind_tables *c, uint32_t index)
 
 size_t unwind_tables_pending(const struct unwind_tables *c)
 {
-	return c->n_waiting + c->n_building;
+	return c->waiting.n_waiting + c->n_building;
 }
 
 void unwind_tables_forget(struct unwind_tables *c, uint32_t index)

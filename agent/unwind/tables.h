@@ -13,6 +13,7 @@
 
 #include "agent/binary/registry.h"
 #include "agent/unwind/arena.h"
+#include "agent/unwind/build_queue.h"
 #include "agent/unwind/generated.h"
 
 struct unwind_tables;
@@ -40,13 +41,12 @@ struct unwind_placed {
 struct binary_table {
 	const struct binary *binary; /* borrowed */
 	enum unwind_table_state state;
-	bool urgent;		 /* a sample has hit the binary */
-	bool ordinary;		 /* none had when the build was submitted */
-	struct build_job *job;	 /* with the workers, not stuck there; NULL: none */
-	uint32_t earlier, later; /* builds that wait */
-	bool stuck;		 /* its job is blocked, and has not returned yet */
-	bool put_off;		 /* not built, because a job is stuck on the same file system */
-	bool tried;		 /* built in spite of that */
+	bool urgent;	       /* a sample has hit the binary */
+	struct build_job *job; /* with the workers, not stuck there; NULL: none */
+	struct build_wait wait;
+	bool stuck;   /* its job is blocked, and has not returned yet */
+	bool put_off; /* not built, because a job is stuck on the same file system */
+	bool tried;   /* built in spite of that */
 	struct unwind_placed *placed;
 	size_t n_placed;
 	uint64_t last_used_ns; /* by a sample; CLOCK_MONOTONIC */

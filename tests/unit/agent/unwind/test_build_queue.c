@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+
+#include "agent/base/clock.h"
+#include "agent/unwind/build_queue.h"
+
+#define N 12u
+
+struct scene {
+	struct build_queue q;
+	struct build_wait waits[N];
+	uint64_t now_ns;
+};
+
+static void add(struct scene *s, unsigned i, uint64_t tenant, bool urgent)
+{
+	build_queue_add(&s->q, &s->waits[i], tenant, urgent);
+}
+
+/* Gives the next one to the workers. Its number, or -1. */
+static int take(struct scene *s)
+{
+	struct build_wait *w = build_queue_next(&s->q, s->now_ns);
+
+	if (!w)
+		return -1;
+	build_queue_remove(&s->q, w);
+	build_queue_begin(&s->q, w, s->now_ns);
+	return (int)(w - s->waits);
+}
+
+static void end(struct scene *s, int i)
+{
+	build_queue_end(&s->q, &s->waits[i], s->now_ns);
+}
+
+static struct scene scene_make(void)
+{
+	struct scene s = {.now_ns = 1000 * NS_PER_SEC};
+
+	build_queue_init(&s.q);
+	return s;
+}
+
+Test(build_queue, urgent_ones_first_and_one_of_the_others)
+{
+	struct scene s = scene_make();
+
+	add(&s, 0, 1, false);
+	add(&s, 1, 1, false);
+	add(&s, 2, 1, true);
+	cr_expect_eq(s.q.n_waiting, 3);
+	cr_expect_eq(take(&s), 2);
+	cr_expect_eq(take(&s), 0);
+	cr_expect_eq(take(&s), -1, "one at a time");
+	end(&s, 0);
+	cr_expect_eq(take(&s), 1);
+	end(&s, 1);
+	end(&s, 2);
+	cr_expect_eq(s.q.n_waiting, 0);
+	build_queue_fini(&s.q);
+}
+
+Test(build_queue, whose_builds_took_least_is_next)
+{
+	struct scene s = scene_make();
+
+	for (unsigned i = 0; i < 6; i++)
+		add(&s, i, 1, true);
+	for (int i = 0; i < (int)BUILDS_OF_A_TENANT; i++)
+		cr_expect_eq(take(&s), i);
+	cr_expect_eq(take(&s), -1, "it has its share of the workers");
+	add(&s, 6, 2, true);
+	add(&s, 7, 2, true);
+	cr_expect_eq(take(&s), 6);
+	s.now_ns += 5 * NS_PER_SEC;
+	end(&s, 0);
+	end(&s, 1);
+	s.now_ns += NS_PER_SEC / 1000;
+	end(&s, 6);
+	add(&s, 8, 3, true);
+	cr_expect_eq(take(&s), 8, "nothing was built for it yet");
+	cr_expect_geq(take(&s), 4);
+	build_queue_fini(&s.q);
+}
+
+Test(build_queue, what_was_long_ago_does_not_count)
+{
+	struct scene s = scene_make();
+
+	add(&s, 0, 1, true);
+	cr_expect_eq(take(&s), 0);
+	s.now_ns += 5 * NS_PER_SEC;
+	end(&s, 0);
+	add(&s, 1, 2, true);
+	cr_expect_eq(take(&s), 1);
+	s.now_ns += NS_PER_SEC;
+	end(&s, 1);
+	add(&s, 2, 1, true);
+	add(&s, 3, 2, true);
+	cr_expect_eq(take(&s), 3, "one second is less than five");
+	end(&s, 3);
+	s.now_ns += 1000 * NS_PER_SEC;
+	build_queue_remove(&s.q, &s.waits[2]);
+	cr_expect_null(build_queue_next(&s.q, s.now_ns));
+	cr_expect_eq(s.q.tenants.len, 0, "forgotten");
+	build_queue_fini(&s.q);
+}
