@@ -16,7 +16,7 @@ static void require(int condition)
 /* Reads all of it. */
 static bool is_roots(void *data, const struct cgroup_folder *f)
 {
-	require(!data && f->len > f->own_len);
+	require(!data && f->len >= f->own_len);
 	return !memchr(f->path, '!', f->len) && !memchr(f->controllers, '!', f->controllers_len);
 }
 

@@ -406,6 +406,8 @@ static struct traits prefixes(struct x86_decoder *d)
 	d->at = 0;
 	for (;; rex = (c & 0xf0) == 0x40 ? c : 0) { /* before another prefix, REX has no effect */
 		c = byte(d);
+		if (d->at > X86_MAX_BYTES) /* too long by now, and what follows may not be there */
+			break;
 		if (c == 0x66)
 			d->operand16 = true;
 		else if (c == 0x67)
@@ -414,9 +416,8 @@ static struct traits prefixes(struct x86_decoder *d)
 			d->rep = true;
 		else if (c == 0xf2)
 			d->repne = true;
-		else if ((c != 0x2e && c != 0x36 && c != 0x3e && c != 0x26 && c != 0x64 && c != 0x65 &&
-			  c != 0xf0 && (c & 0xf0) != 0x40) ||
-			 d->at > X86_MAX_BYTES)
+		else if (c != 0x2e && c != 0x36 && c != 0x3e && c != 0x26 && c != 0x64 && c != 0x65 &&
+			 c != 0xf0 && (c & 0xf0) != 0x40)
 			break;
 	}
 	d->rex = rex;

@@ -78,3 +78,18 @@ Test(x86, cut)
 			cr_expect_eq(x86_decode(code, n).len, 0, "%s, %zu bytes", cases[i].name, n);
 		}
 }
+
+/* An instruction with more prefixes than it may have bytes is none, however many follow. */
+Test(x86, prefixes_without_end)
+{
+	static const uint8_t prefixes[] = {0x66, 0x67, 0xf2, 0xf3, 0x2e, 0x64, 0xf0, 0x48};
+
+	for (size_t i = 0; i < sizeof prefixes; i++)
+		for (size_t n = X86_MAX_BYTES + 1; n < 100; n++) {
+			_cleanup_free_ uint8_t *code = malloc(n);
+
+			cr_assert(code);
+			memset(code, prefixes[i], n);
+			cr_expect_eq(x86_decode(code, n).len, 0, "%#x, %zu times", prefixes[i], n);
+		}
+}
