@@ -207,8 +207,21 @@ static void overwrite(struct flow_state *s, uint16_t writes)
 			forget(s, r);
 }
 
+/* Distances in a frame. Sums of two of them do not overflow. */
+static bool is_near(int32_t distance)
+{
+	return distance >= -FRAME_MAX && distance <= FRAME_MAX;
+}
+
 static bool apply(struct flow_state *s, const struct x86_insn *i)
 {
+	const bool is_operand =
+		i->op == X86_ADD || i->op == X86_LEA || i->op == X86_LOAD || i->op == X86_STORE;
+
+	if (is_operand && !is_near(i->disp)) { /* of no frame */
+		overwrite(s, i->writes);
+		return true;
+	}
 	switch (i->op) {
 	case X86_PUSH:
 		push(s, i->reg);
@@ -251,10 +264,25 @@ static void forget_below(struct flow_state *s)
 		s->bp = (struct flow_slot){0};
 }
 
+static void forget_far(struct flow_state *s)
+{
+	if (!is_near(s->sp.at))
+		s->sp = (struct flow_slot){0};
+	if (!is_near(s->bp.at))
+		s->bp = (struct flow_slot){0};
+	if (!is_near(s->fp_sp.at))
+		s->fp_sp = (struct flow_saved){0};
+	if (!is_near(s->fp_bp.at))
+		s->fp_bp = (struct flow_saved){0};
+	if (!is_near(s->apart))
+		s->linked = 0, s->apart = 0;
+}
+
 bool flow_step(struct flow_state *s, const struct x86_insn *insn)
 {
 	if (!apply(s, insn))
 		return false;
+	forget_far(s);
 	forget_below(s);
 	for (unsigned r = 0; r < X86_REGS; r++)
 		if (s->reg[r] > FRAME_MAX || s->reg[r] < -FRAME_MAX)
