@@ -69,7 +69,7 @@ class Symbols:
 
     def _without_size(self, bare):
         """→ ((start, end), names). One with the address of a function is another name of it, one inside is a label."""
-        starts = sorted({*bare, *self.starts})
+        starts = sorted({*bare, *self.starts, *(start for start, _ in self.plt)})  # _init is before the PLT
         for address, names in bare.items():
             i = bisect.bisect_right(self.starts, address) - 1
             if i >= 0 and self.starts[i] == address:
