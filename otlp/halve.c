@@ -480,6 +480,8 @@ static int make_halves(const struct buf *raw, const struct otlp_request *whole, 
 		return r;
 	if (sums) { /* the totals are exact, although the events of a sum may be in the other half */
 		first->n_samples = (uint64_t)((double)whole->n_samples * (double)middle / (double)total);
+		if (!first->n_samples) /* a third of two; neither half is empty */
+			first->n_samples = 1;
 		second->n_samples = whole->n_samples - first->n_samples;
 	}
 	ret[0] = TAKE_PTR(first);
