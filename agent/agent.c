@@ -504,8 +504,8 @@ static int open_modules(struct agent *a, char **ret_why)
 
 	if (r == 0)
 		r = open_events(a, ret_why);
-	if (r == 0 && a->options.config->kubernetes.metadata)
-		r = metadata_new(&a->metadata, a->loop, a->options.config);
+	if (r == 0 && a->options.config->kubernetes.metadata && a->options.delivery)
+		r = metadata_new(&a->metadata, a->loop, a->options.config, a->options.delivery);
 	if (r == 0)
 		r = open_processes(a);
 	return r < 0 ? r : open_samples(a);

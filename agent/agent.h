@@ -20,6 +20,7 @@
 struct agent;
 struct config;
 struct cut_stack;
+struct delivery;
 struct loop;
 struct otlp_request;
 struct output_stack;
@@ -55,7 +56,8 @@ struct agent_options {
 	 */
 	uint32_t (*frequency)(uint32_t hz, void *data);
 	void *frequency_data;
-	uint64_t flush_ns; /* maximum wait, at the stop, for the names of the last window */
+	struct delivery *delivery; /* which calls the kubelet for names of pods; NULL: there are none */
+	uint64_t flush_ns;	   /* maximum wait, at the stop, for the names of the last window */
 	/* Maximum wait, before sampling begins, for the tables of processes that already run. */
 	uint64_t settle_ns;
 };

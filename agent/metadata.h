@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names of pods: requests the list of pods from the kubelet on a thread of its own, and updates a table of
+ * Names of pods: has the delivery process request the list of pods from the kubelet, and updates a table of
  * pods with it. Without an answer there are no names; everything else works. Main loop only.
  */
 #ifndef PROFLET_METADATA_H
@@ -10,8 +10,8 @@
 
 #include "cgroup/podtable.h"
 
-struct buf;
 struct config;
+struct delivery;
 struct loop;
 struct metadata;
 
@@ -21,8 +21,12 @@ struct metadata_stats {
 	struct pod_table_stats table;
 };
 
-/* Sends the first request when the loop begins to run. Configuration and loop are borrowed. 0 or -errno. */
-int metadata_new(struct metadata **ret, struct loop *loop, const struct config *config);
+/*
+ * Sends the first request when the loop begins to run. Loop and delivery are borrowed, the configuration for
+ * the call. 0 or -errno.
+ */
+int metadata_new(struct metadata **ret, struct loop *loop, const struct config *config,
+		 struct delivery *delivery);
 /* Call before the loop is freed. NULL is fine. */
 void metadata_free(struct metadata *m);
 /* A process of this workload was seen. If the workload is unknown, a request to the kubelet follows soon. */
@@ -31,13 +35,5 @@ void metadata_seen(struct metadata *m, const struct cgroup_identity *id);
 const struct pod_table *metadata_pods(const struct metadata *m);
 /* NULL: all zero. */
 void metadata_stats(const struct metadata *m, struct metadata_stats *ret);
-
-/* Appends the kubelet's URL: the configured one, or this node's address with the usual port. 0 or -ENOMEM. */
-int metadata_url(const struct config *config, struct buf *b);
-/*
- * Requests the list from the kubelet once, now, for `check`. 0 with the number of pods; or -errno as
- * kubelet_fetch, with *ret_why = a line for the operator (owned).
- */
-int metadata_probe(const struct config *config, uint64_t timeout_ns, size_t *ret_pods, char **ret_why);
 
 #endif

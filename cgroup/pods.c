@@ -16,8 +16,6 @@
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 
-#define UID_MAX 64u
-
 DEFINE_CLEANUP(cJSON *, cJSON_Delete)
 DEFINE_CLEANUP(struct pod *, pod_unref)
 
@@ -268,7 +266,7 @@ static int pod_new(struct pod **ret, const cJSON *pod, size_t *left_out)
 		return -ENOMEM;
 	p->refs = 1;
 	p->uid = text_of(metadata, "uid");
-	if (!p->uid || strlen(p->uid) > UID_MAX) {
+	if (!p->uid || strlen(p->uid) > POD_UID_MAX) {
 		(*left_out)++;
 		return 0;
 	}

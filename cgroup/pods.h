@@ -14,6 +14,7 @@
 #define PODS_MAX 2048u		/* per list; a node has 110 to 500 */
 #define POD_CONTAINERS_MAX 128u /* per pod, including init, ephemeral and ended ones */
 #define POD_LABELS_MAX 128u
+#define POD_UID_MAX 64u		/* bytes */
 #define POD_TEXT_MAX 1024u	/* bytes of a name, image or label; longer ones are left out */
 #define POD_JSON_MAX (8u << 20) /* bytes of memory for the parsed JSON of one pod; more is an error */
 

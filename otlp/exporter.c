@@ -43,6 +43,8 @@ struct otlp_exporter {
 	int cancel_fd; /* readable, and remains so: cancel the current attempt */
 	pthread_t thread;
 	bool joined; /* used by the caller's thread only */
+	void (*publish)(const struct otlp_exporter_stats *now, void *data);
+	void *publish_data;
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a request left the queue, or the thread ended */
@@ -70,6 +72,44 @@ struct otlp_exporter {
 		char text[OTLP_OUTCOME_TEXT_MAX];
 	} last_texts[OTLP_N_EVENTS]; /* the last text of each kind of event that is not repeated */
 };
+
+/* --- numbers */
+
+/* With the lock held. */
+static void read_stats(const struct otlp_exporter *e, struct otlp_exporter_stats *ret)
+{
+	*ret = (struct otlp_exporter_stats){
+		.samples = e->queue.samples,
+		.requests = e->queue.requests,
+		.queued_bytes = e->queue.bytes,
+		.spooled_bytes = e->spooled.bytes,
+		.spool_failures = e->spooled.failures,
+		.spool_foreign = e->spooled.foreign,
+		.exported_raw_bytes = e->raw_bytes,
+		.exported_wire_bytes = e->wire_bytes,
+		.attempts = e->n_attempts,
+		.retries = e->n_retries,
+		.unanswered_samples = e->n_unanswered,
+		.splits = e->n_splits,
+		.events_lost = e->events.n_lost,
+		.cpu_ns = e->cpu_ns,
+		.away = e->away,
+		.last = e->last,
+	};
+	memcpy(ret->failures, e->n_failed, sizeof ret->failures);
+}
+
+/* Gives back the lock after the numbers may have changed. */
+static void release(struct otlp_exporter *e)
+{
+	struct otlp_exporter_stats now;
+
+	if (e->publish) {
+		read_stats(e, &now);
+		e->publish(&now, e->publish_data);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
 
 /* --- answers */
 
@@ -271,7 +311,7 @@ static void spool_store(struct otlp_exporter *e, struct otlp_request *r)
 		e->spool_not_before_ns = clock_mono_ns() + WRITE_AGAIN_NS;
 		report_error(e, "cannot write", result);
 	}
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 }
 
 static bool is_final(const struct otlp_outcome *o)
@@ -300,7 +340,7 @@ static void settle_replayed(struct otlp_exporter *e, const struct otlp_outcome *
 		report_error(e, "cannot remove what was delivered", removed);
 	settle(e, r, o, halves);
 	pthread_cond_broadcast(&e->changed);
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 }
 
 /* Without the lock: sends the oldest request on disk. */
@@ -322,7 +362,7 @@ static void spool_replay(struct otlp_exporter *e)
 	take_counts(e);
 	if (r == -ECANCELED) {
 		count_unanswered(e, e->replaying, &o);
-		pthread_mutex_unlock(&e->lock);
+		release(e);
 		return;
 	}
 	if (r != -ENOENT) { /* out of memory or descriptors */
@@ -330,7 +370,7 @@ static void spool_replay(struct otlp_exporter *e)
 		report_error(e, "cannot read", r);
 	}
 	pthread_cond_broadcast(&e->changed);
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 }
 
 /* After the thread has ended: moves requests from the queue to the disk, until the disk is full. */
@@ -409,7 +449,7 @@ static void compress_request(struct otlp_exporter *e, struct otlp_request *r)
 	else
 		otlp_queue_recode(&e->queue, r, &coded, e->coding);
 	r->busy = false;
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 }
 
 static void send_request(struct otlp_exporter *e, struct otlp_request *r)
@@ -433,7 +473,7 @@ static void send_request(struct otlp_exporter *e, struct otlp_request *r)
 		settle(e, r, &o, halves);
 	}
 	pthread_cond_broadcast(&e->changed);
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 }
 
 /* Waits until the thread is woken, the time has come, or the idle connection is readable. */
@@ -471,7 +511,7 @@ static void *run(void *data)
 			e->ended = true;
 			pthread_cond_broadcast(&e->changed);
 		}
-		pthread_mutex_unlock(&e->lock);
+		release(e);
 		if (step == STEP_CODE)
 			compress_request(e, r);
 		else if (step == STEP_SEND)
@@ -524,6 +564,8 @@ int otlp_exporter_new(struct otlp_exporter **ret, const struct otlp_exporter_opt
 	e->joined = true;
 	e->events.fd = -1;
 	e->coding = opt->coding;
+	e->publish = opt->publish;
+	e->publish_data = opt->publish_data;
 	init_sync(e);
 	otlp_queue_init(&e->queue, opt->queue_max_bytes);
 	e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -539,6 +581,8 @@ int otlp_exporter_new(struct otlp_exporter **ret, const struct otlp_exporter_opt
 	r = opt->spool_path ? spool_start(e, opt->spool_path, opt->spool_max_bytes) : 0;
 	if (r < 0)
 		return r;
+	pthread_mutex_lock(&e->lock);
+	release(e);
 	r = start_thread(e);
 	if (r < 0)
 		return r;
@@ -572,7 +616,7 @@ void otlp_exporter_submit(struct otlp_exporter *e, struct otlp_request *request)
 		otlp_queue_refuse(&e->queue, request, OTLP_DROP_SHUTDOWN);
 	else
 		otlp_queue_put(&e->queue, request);
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 	(void)eventfd_write(e->wake_fd, 1);
 }
 
@@ -644,7 +688,7 @@ int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	urgency_give(e->thread);
 	wait_for_end(e, deadline_mono_ns);
 	e->stop_deadline_ns = 0;
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 	(void)eventfd_write(e->cancel_fd, 1);
 	(void)eventfd_write(e->wake_fd, 1);
 	pthread_join(e->thread, NULL);
@@ -654,32 +698,14 @@ int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	r = any_left(e) ? -ETIMEDOUT : 0;
 	while (e->queue.first)
 		otlp_queue_drop(&e->queue, e->queue.first, OTLP_DROP_SHUTDOWN);
-	pthread_mutex_unlock(&e->lock);
+	release(e);
 	return r;
 }
 
 void otlp_exporter_stats(struct otlp_exporter *e, struct otlp_exporter_stats *ret)
 {
 	pthread_mutex_lock(&e->lock);
-	*ret = (struct otlp_exporter_stats){
-		.samples = e->queue.samples,
-		.requests = e->queue.requests,
-		.queued_bytes = e->queue.bytes,
-		.spooled_bytes = e->spooled.bytes,
-		.spool_failures = e->spooled.failures,
-		.spool_foreign = e->spooled.foreign,
-		.exported_raw_bytes = e->raw_bytes,
-		.exported_wire_bytes = e->wire_bytes,
-		.attempts = e->n_attempts,
-		.retries = e->n_retries,
-		.unanswered_samples = e->n_unanswered,
-		.splits = e->n_splits,
-		.events_lost = e->events.n_lost,
-		.cpu_ns = e->cpu_ns,
-		.away = e->away,
-		.last = e->last,
-	};
-	memcpy(ret->failures, e->n_failed, sizeof ret->failures);
+	read_stats(e, ret);
 	pthread_mutex_unlock(&e->lock);
 }
 

@@ -28,15 +28,6 @@
 
 struct otlp_exporter;
 
-struct otlp_exporter_options {
-	struct otlp_client_options client;
-	enum otlp_coding coding; /* how requests are compressed */
-	size_t queue_max_bytes;	 /* limit for the compressed requests in memory; 0: OTLP_QUEUE_MAX_BYTES */
-	/* A folder that belongs to the spool, see otlp/spool.h; NULL: none. Borrowed for the call. */
-	const char *spool_path;
-	uint64_t spool_max_bytes;
-};
-
 struct otlp_exporter_stats {
 	struct otlp_count samples, requests; /* `queued` includes the request that is being sent */
 	uint64_t queued_bytes, spooled_bytes;
@@ -55,6 +46,21 @@ struct otlp_exporter_stats {
 	uint64_t cpu_ns;      /* CPU time of the thread, until its last step */
 	bool away;
 	struct otlp_outcome last; /* the result of the last attempt; zeroed before the first */
+};
+
+struct otlp_exporter_options {
+	struct otlp_client_options client;
+	enum otlp_coding coding; /* how requests are compressed */
+	size_t queue_max_bytes;	 /* limit for the compressed requests in memory; 0: OTLP_QUEUE_MAX_BYTES */
+	/* A folder that belongs to the spool, see otlp/spool.h; NULL: none. Borrowed for the call. */
+	const char *spool_path;
+	uint64_t spool_max_bytes;
+	/*
+	 * Called with the numbers whenever they may have changed, on either thread and under the exporter's
+	 * lock: it must not wait. NULL: not called.
+	 */
+	void (*publish)(const struct otlp_exporter_stats *now, void *data);
+	void *publish_data;
 };
 
 /*

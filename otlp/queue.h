@@ -16,14 +16,15 @@
 #define OTLP_QUEUE_MAX_BYTES (32u << 20)
 
 /* Why samples were dropped. Append-only: the names are labels of a metric. */
-#define OTLP_DROP_REASONS(X)                                                             \
-	X(QUEUE_FULL, queue_full, "the queue was full and the oldest request went")      \
-	X(REJECTED, rejected, "the server refused the request for good")                 \
-	X(PARTIAL_SUCCESS, partial_success, "the server took the request without these") \
-	X(TOO_LARGE, too_large, "the server takes no request of this size")              \
-	X(SHUTDOWN, shutdown, "still queued when the agent had to stop")                 \
-	X(SPOOL_FULL, spool_full, "the spool was full and the oldest request went")      \
-	X(SPOOL_DAMAGED, spool_damaged, "the request could not be read back from the spool")
+#define OTLP_DROP_REASONS(X)                                                                 \
+	X(QUEUE_FULL, queue_full, "the queue was full and the oldest request went")          \
+	X(REJECTED, rejected, "the server refused the request for good")                     \
+	X(PARTIAL_SUCCESS, partial_success, "the server took the request without these")     \
+	X(TOO_LARGE, too_large, "the server takes no request of this size")                  \
+	X(SHUTDOWN, shutdown, "still queued when the agent had to stop")                     \
+	X(SPOOL_FULL, spool_full, "the spool was full and the oldest request went")          \
+	X(SPOOL_DAMAGED, spool_damaged, "the request could not be read back from the spool") \
+	X(NO_SENDER, no_sender, "the process that delivers had ended, or could not take it")
 
 #define X(name, text, help) OTLP_DROP_##name,
 enum otlp_drop { OTLP_DROP_REASONS(X) OTLP_N_DROP_REASONS };

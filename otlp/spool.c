@@ -9,12 +9,16 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include "agent/base/clock.h"
 #include "agent/base/fs.h"
 #include "otlp/spool_file.h"
 #include "otlp/spool_folder.h"
 
 #define NAME_MAX_BYTES 64
+#define LOCK_WAIT_NS NS_PER_SEC
+#define LOCK_STEP_US 10000u
 #define PART "new.part"		       /* the file that is being written */
 #define SCAN_MAX (1u << 20)	       /* entries of the folder that are looked at */
 #define ENTRY_SAMPLES_MAX (1ull << 32) /* no window has so many */
@@ -185,6 +189,21 @@ static int scan(struct otlp_spool *s)
 	return 0;
 }
 
+/* A process of an agent that was killed may still be about to end. -EBUSY: another agent has it. */
+static int lock(int fd)
+{
+	const uint64_t until = clock_mono_ns() + LOCK_WAIT_NS;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (clock_mono_ns() >= until)
+			return -EBUSY;
+		(void)usleep(LOCK_STEP_US);
+	}
+	return 0;
+}
+
 int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_bytes)
 {
 	_cleanup_spool_ struct otlp_spool *s = calloc(1, sizeof *s);
@@ -200,8 +219,9 @@ int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_byte
 	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (s->lock_fd < 0)
 		return -errno;
-	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	r = lock(s->lock_fd);
+	if (r < 0)
+		return r;
 	r = scan(s);
 	if (r < 0)
 		return r;

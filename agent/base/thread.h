@@ -10,7 +10,7 @@
 
 enum thread_kind {
 	THREAD_READER,	/* reads binaries and /proc of other processes */
-	THREAD_NETWORK, /* talks to a server and reads only files of the agent itself */
+	THREAD_NETWORK, /* of the delivery process: talks to a server, reads only files of the agent itself */
 };
 
 /* Sets the function that thread_begin calls; before the first thread is created. NULL: none. */

@@ -444,3 +444,11 @@ void urgency_stats(struct urgency_stats *ret)
 		ret->cpu_ns[kind] = state.budgets[kind].used_ns;
 	pthread_mutex_unlock(&state.lock);
 }
+
+void urgency_forked(void)
+{
+	self.tid = 0;
+	self.urgent = false;
+	for (unsigned i = 0; i < THREADS_MAX; i++)
+		__atomic_store_n(&state.urgent[i], 0, __ATOMIC_RELEASE);
+}

@@ -83,11 +83,19 @@ void urgency_take_back(pid_t tid);
  * not urgent. What it has used is charged later.
  */
 uint32_t urgency_allowance_us(void);
-/* Makes such a process urgent, for as long as it runs; needs CAP_SYS_NICE, since it is another user's. */
+/*
+ * Makes a process urgent that the calling thread waits for, if that thread is. One of another user needs
+ * CAP_SYS_NICE.
+ */
 void urgency_give_process(pid_t pid);
 void urgency_charge(uint64_t cpu_ns);
 /* Gives a new child process, before execve, the limits that the agent had before urgency_allow. */
 void urgency_restore_limits(void);
+/*
+ * Call first in a forked process that goes on to use this module: it is ordinary, and has a budget of its
+ * own, as large as that of its parent was.
+ */
+void urgency_forked(void);
 void urgency_stats(struct urgency_stats *ret);
 
 #endif

@@ -31,7 +31,7 @@ void check_run(const struct check_view *view, const struct config *config, struc
 	check_listen(view, config, ret);
 	check_kubelet(view, config, ret);
 	check_collector(view, config, ret);
-	check_processes(view, ret);
+	check_processes(view, config, ret);
 	check_cpu(view, ret);
 }
 

@@ -7,24 +7,25 @@
 #include "agent/base/cleanup.h"
 #include "agent/check/checks.h"
 #include "agent/config/config.h"
-#include "agent/deliver.h"
+#include "agent/delivery/collector.h"
 
 static const char *const fixes[] = {
-	[DELIVER_NOBODY] =
+	[COLLECTOR_NOBODY] =
 		"start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
-	[DELIVER_NAME] = "correct the name in endpoint, or /etc/resolv.conf (a pod with hostNetwork: "
-			 "dnsPolicy: ClusterFirstWithHostNet)",
-	[DELIVER_TLS] = "use https:// in endpoint only for a collector that speaks TLS; then correct tls.ca "
-			"(who signed its certificate), tls.server_name (its name), tls.cert and tls.key (if "
-			"it requires them)",
-	[DELIVER_NO_ANSWER] =
+	[COLLECTOR_NAME] = "correct the name in endpoint, or /etc/resolv.conf (a pod with hostNetwork: "
+			   "dnsPolicy: ClusterFirstWithHostNet)",
+	[COLLECTOR_TLS] =
+		"use https:// in endpoint only for a collector that speaks TLS; then correct tls.ca "
+		"(who signed its certificate), tls.server_name (its name), tls.cert and tls.key (if "
+		"it requires them)",
+	[COLLECTOR_NO_ANSWER] =
 		"a server that is no OTLP receiver listens there: correct the port and scheme of endpoint, "
 		"or protocol (usually grpc at 4317, http/protobuf at 4318; https:// if it speaks TLS)",
-	[DELIVER_CREDENTIALS] = "put the header that it requires into headers_file",
-	[DELIVER_NO_PROFILES] =
+	[COLLECTOR_CREDENTIALS] = "put the header that it requires into headers_file",
+	[COLLECTOR_NO_PROFILES] =
 		"start it with --feature-gates=+service.profilesSupport, version 0.148 or later, "
 		"and a profiles pipeline with the otlp receiver",
-	[DELIVER_NOT_NOW] = "see the collector's own log",
+	[COLLECTOR_NOT_NOW] = "see the collector's own log",
 };
 
 void check_collector(const struct check_view *view, const struct config *config, struct check_report *report)

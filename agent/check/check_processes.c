@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What each process of the agent may do, as the kernel says it: the agent itself, and the processes in which
- * the bytes that tenants chose are opened and read (agent/parser).
+ * What each process of the agent may do, as the kernel says it: the agent itself, the one that talks to
+ * servers (agent/delivery), and those in which the bytes that tenants chose are opened and read
+ * (agent/parser).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/thread.h"
 #include "agent/check/checks.h"
 #include "agent/check/privileges.h"
 
@@ -18,6 +20,8 @@
 #define ENTER_TRIES 50u /* a process that was just forked gives up its rights one after the other */
 #define ENTER_STEP_US 10000u
 #define SECCOMP_FILTER 2u
+/* The latter if the spool, or a socket that it connects to, may belong to another user. */
+#define DELIVERY_CAPABILITIES (1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_DAC_OVERRIDE)
 
 struct rights {
 	unsigned uid, seccomp, no_new_privileges;
@@ -96,19 +100,27 @@ static void check_agent(const struct check_view *view, struct check_report *repo
 		check_add(report, CHECK_OK, "process: agent", buf_str(&text), "");
 }
 
+/* A process that works for the agent. */
+struct helper {
+	const char *name;
+	pid_t (*pid)(const struct check_view *view, const struct config *config);
+	uint64_t allowed;    /* capabilities */
+	const char *missing; /* what it means if there is none */
+};
+
 static bool is_confined(const struct rights *x, uint64_t allowed)
 {
 	return !(x->capabilities & ~allowed) && x->seccomp == SECCOMP_FILTER && x->no_new_privileges;
 }
 
 /* Waits until it has given up what it does not need. False: there is none. */
-static bool helper_read(const struct check_view *view, bool openers, uint64_t allowed, char process[16],
-			struct rights *ret)
+static bool helper_read(const struct check_view *view, const struct config *config, const struct helper *h,
+			char process[16], struct rights *ret)
 {
 	bool found = false;
 
-	for (unsigned i = 0; i < ENTER_TRIES && !(found && is_confined(ret, allowed)); i++) {
-		pid_t pid = view->parsers(view->ctx, openers);
+	for (unsigned i = 0; i < ENTER_TRIES && !(found && is_confined(ret, h->allowed)); i++) {
+		pid_t pid = h->pid(view, config);
 
 		if (i)
 			usleep(ENTER_STEP_US);
@@ -118,32 +130,60 @@ static bool helper_read(const struct check_view *view, bool openers, uint64_t al
 	return found;
 }
 
-static void check_helper(const struct check_view *view, struct check_report *report, const char *name,
-			 bool openers, uint64_t allowed)
+static void check_helper(const struct check_view *view, const struct config *config,
+			 struct check_report *report, const struct helper *h)
 {
 	_cleanup_buf_ struct buf text = {0};
 	struct rights rights = {0};
 	char process[16];
 
-	if (!helper_read(view, openers, allowed, process, &rights)) {
-		check_add(report, CHECK_DEGRADED, name,
-			  "there is none: threads of the agent read the binaries of all tenants",
+	if (!helper_read(view, config, h, process, &rights)) {
+		check_add(report, CHECK_DEGRADED, h->name, h->missing,
 			  "let the agent fork processes: a limit of processes or memory may forbid it");
 		return;
 	}
 	if (rights_format(view, process, "self", &rights, &text) < 0)
 		return;
-	if (is_confined(&rights, allowed))
-		check_add(report, CHECK_OK, name, buf_str(&text), "");
+	if (is_confined(&rights, h->allowed))
+		check_add(report, CHECK_OK, h->name, buf_str(&text), "");
 	else
-		check_add(report, CHECK_DEGRADED, name, buf_str(&text),
+		check_add(report, CHECK_DEGRADED, h->name, buf_str(&text),
 			  "use a kernel with seccomp filters (CONFIG_SECCOMP_FILTER), and let the agent load "
 			  "them");
 }
 
-void check_processes(const struct check_view *view, struct check_report *report)
+static pid_t parsers(const struct check_view *view, const struct config *config)
 {
+	(void)config;
+	return view->parsers(view->ctx, false);
+}
+
+static pid_t openers(const struct check_view *view, const struct config *config)
+{
+	(void)config;
+	return view->parsers(view->ctx, true);
+}
+
+static pid_t delivery(const struct check_view *view, const struct config *config)
+{
+	struct privileges p;
+
+	privileges_of(view, config, &p);
+	return view->delivery(view->ctx, config, p.of_thread[THREAD_NETWORK]);
+}
+
+void check_processes(const struct check_view *view, const struct config *config, struct check_report *report)
+{
+	static const struct helper helpers[] = {
+		{"process: delivery", delivery, DELIVERY_CAPABILITIES,
+		 "there is none: the agent cannot run without it"},
+		{"process: parsers", parsers, 0,
+		 "there is none: threads of the agent read the binaries of all tenants"},
+		{"process: openers", openers, 1ull << CAP_DAC_READ_SEARCH,
+		 "there is none: threads of the agent open what tenants wrote"},
+	};
+
 	check_agent(view, report);
-	check_helper(view, report, "process: parsers", false, 0);
-	check_helper(view, report, "process: openers", true, 1ull << CAP_DAC_READ_SEARCH);
+	for (size_t i = 0; i < ARRAY_SIZE(helpers); i++)
+		check_helper(view, config, report, &helpers[i]);
 }

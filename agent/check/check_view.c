@@ -18,10 +18,10 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/config/config.h"
-#include "agent/deliver.h"
-#include "agent/metadata.h"
+#include "agent/delivery/collector.h"
+#include "agent/delivery/delivery.h"
+#include "agent/delivery/kubelet_query.h"
 #include "agent/parser/parser.h"
-#include "agent/telemetry/http_server.h"
 #include "cgroup/limit.h"
 
 #define CONNECT_TIMEOUT_NS (2 * NS_PER_SEC)
@@ -203,6 +203,17 @@ static pid_t view_parsers(void *ctx, bool openers)
 	return openers ? parser_opener_pid() : parser_pid();
 }
 
+static pid_t view_delivery(void *ctx, const struct config *config, uint64_t capabilities)
+{
+	static struct delivery *delivery; /* ends with this process */
+	const struct delivery_options o = {.config = config, .capabilities = capabilities};
+
+	(void)ctx;
+	if (!delivery && delivery_start(&delivery, &o) < 0)
+		return 0;
+	return delivery_pid(delivery);
+}
+
 static pid_t view_getpid(void *ctx)
 {
 	(void)ctx;
@@ -212,13 +223,13 @@ static pid_t view_getpid(void *ctx)
 static int view_collector(void *ctx, const struct config *config, char **ret_why)
 {
 	(void)ctx;
-	return deliver_probe(config, CONNECT_TIMEOUT_NS, ret_why);
+	return collector_probe(config, CONNECT_TIMEOUT_NS, ret_why);
 }
 
 static int view_kubelet(void *ctx, const struct config *config, size_t *ret_pods, char **ret_why)
 {
 	(void)ctx;
-	return metadata_probe(config, CONNECT_TIMEOUT_NS, ret_pods, ret_why);
+	return kubelet_query_probe(config, CONNECT_TIMEOUT_NS, ret_pods, ret_why);
 }
 
 static int view_listen(void *ctx, const char *address)
@@ -242,6 +253,7 @@ const struct check_view check_view_real = {
 	.bpf_map_create = view_bpf_map_create,
 	.getpid = view_getpid,
 	.parsers = view_parsers,
+	.delivery = view_delivery,
 	.collector = view_collector,
 	.kubelet = view_kubelet,
 	.listen = view_listen,

@@ -31,15 +31,17 @@ struct check_view {
 	pid_t (*getpid)(void *ctx);
 	/* As parser_pid(), or parser_opener_pid(). */
 	pid_t (*parsers)(void *ctx, bool openers);
+	/* A delivery process that keeps these, which is started for this; 0: there is none. */
+	pid_t (*delivery)(void *ctx, const struct config *config, uint64_t capabilities);
 	int (*open_files)(void *ctx, uint64_t *ret_max); /* hard RLIMIT_NOFILE */
 	/* Can files be created in this directory, and how much space is free? -ENOENT, -EROFS, -EACCES, … */
 	int (*folder)(void *ctx, const char *path, uint64_t *ret_free_bytes);
 	int (*cpu_group)(void *ctx, struct cgroup_cpu *ret); /* as cgroup_cpu_weight() */
-	/* Does the collector accept profiles? As deliver_probe(), within 2 s; the caller frees *ret_why. */
+	/* Does the collector accept profiles? As collector_probe(), within 2 s; the caller frees *ret_why. */
 	int (*collector)(void *ctx, const struct config *config, char **ret_why);
 	/* As http_server_probe(). */
 	int (*listen)(void *ctx, const char *address);
-	/* Does the kubelet list its pods? As metadata_probe(), within 2 s. */
+	/* Does the kubelet list its pods? As kubelet_query_probe(), within 2 s. */
 	int (*kubelet)(void *ctx, const struct config *config, size_t *ret_pods, char **ret_why);
 };
 

@@ -40,7 +40,7 @@ void check_pid_namespace(const struct check_view *view, struct check_report *rep
 void check_binaries(const struct check_view *view, struct check_report *report);
 
 /* check_processes.c: what each process of the agent may do */
-void check_processes(const struct check_view *view, struct check_report *report);
+void check_processes(const struct check_view *view, const struct config *config, struct check_report *report);
 
 /*
  * check_cpu.c: how much CPU time the agent gets where the CPUs are busy. Called last, because it also looks

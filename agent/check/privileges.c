@@ -80,10 +80,10 @@ void privileges_of(const struct check_view *view, const struct config *config, s
 		p.kept |= BIT(CAP_IPC_LOCK);
 	if (perf_takes_admin(view))
 		p.kept |= BIT(CAP_SYS_ADMIN);
-	p.kept = (with_admin(p.kept, p.held) | foreign) & p.held;
-	p.start = (p.kept | START) & p.held;
+	p.kept = with_admin(p.kept, p.held) & p.held;
+	p.start = (p.kept | START | foreign) & p.held;
 	p.of_thread[THREAD_READER] = with_admin(READ, p.held) & p.kept;
-	p.of_thread[THREAD_NETWORK] = (BIT(CAP_DAC_READ_SEARCH) | foreign) & p.kept;
+	p.of_thread[THREAD_NETWORK] = (BIT(CAP_DAC_READ_SEARCH) | foreign) & p.held;
 	*ret = p;
 }
 

@@ -19,7 +19,7 @@ struct privileges {
 	uint64_t held;	       /* by the process as it was started */
 	uint64_t start;	       /* of these, needed until it samples */
 	uint64_t kept;	       /* needed after that, by the main thread */
-	uint64_t of_thread[2]; /* needed by each enum thread_kind */
+	uint64_t of_thread[2]; /* needed by each enum thread_kind; THREAD_NETWORK: of the delivery process */
 };
 
 /* Determines which of the capabilities that the view shows are needed. Pure. */

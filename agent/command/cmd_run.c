@@ -11,6 +11,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
 #include "agent/base/priority.h"
+#include "agent/base/thread.h"
 #include "agent/base/urgency.h"
 #include "agent/check/check.h"
 #include "agent/check/check_view.h"
@@ -18,7 +19,8 @@
 #include "agent/command/cmd.h"
 #include "agent/command/command.h"
 #include "agent/command/parsers.h"
-#include "agent/deliver.h"
+#include "agent/config/secrets.h"
+#include "agent/delivery/delivery.h"
 #include "agent/load.h"
 #include "agent/memory.h"
 #include "agent/telemetry/cpu_limit.h"
@@ -28,33 +30,35 @@
 #include "version.h"
 
 #define NAMES_FLUSH_NS (5 * NS_PER_SEC)
+#define DELIVERY_WAIT_NS (100 * NS_PER_MS)
 #define FINAL_FLUSH_NS (10 * NS_PER_SEC)
 #define SUMMARY_NS (60 * NS_PER_SEC)
 
 struct run {
 	struct config *config;
 	struct agent *agent;
-	struct otlp_exporter *exporter;
+	struct delivery *delivery;
 	struct status_pages *status_pages;
 	struct selection selection;
 	struct privileges privileges;
 	struct cpu_limit limit;
 	struct cpu_wait cpu_wait;
 	int urgent; /* what command_urgent has returned */
+	int code;   /* exit code of a run that the delivery process has ended */
 };
 
 static void emit(struct otlp_request *request, void *data)
 {
 	struct run *run = data;
 
-	otlp_exporter_submit(run->exporter, request);
+	delivery_submit(run->delivery, request);
 }
 
 static uint32_t frequency(uint32_t hz, void *data)
 {
 	struct run *run = data;
 
-	return cpu_limit_update(&run->limit, hz, run->agent, run->exporter);
+	return cpu_limit_update(&run->limit, hz, run->agent, run->delivery);
 }
 
 static int on_signal(int signo, void *data)
@@ -67,7 +71,7 @@ static int on_signal(int signo, void *data)
 }
 
 /*
- * Logs where all samples are, in the agent and in the exporter:
+ * Logs where all samples are, in the agent and in the delivery process:
  * taken + recovered (from disk) = exported + dropped + in flight + spooled.
  */
 static void log_account(struct run *run, const char *text)
@@ -77,7 +81,7 @@ static void log_account(struct run *run, const char *text)
 	struct agent_stats s;
 	uint64_t dropped;
 
-	otlp_exporter_stats(run->exporter, &x);
+	delivery_stats(run->delivery, &x);
 	agent_stats(run->agent, &s);
 	dropped = s.dropped;
 	(void)agent_format_drops(&s, &drops);
@@ -123,34 +127,58 @@ static sigset_t stop_signals(void)
 	return set;
 }
 
+static int code_of(int error)
+{
+	return error == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static void on_delivery_failed(int error, const char *why, void *data)
+{
+	struct run *run = data;
+
+	log_error("%s", why);
+	run->code = code_of(error);
+	loop_stop(agent_loop(run->agent));
+}
+
+/* Without the server the agent runs on, unless its address was configured explicitly. */
+static void on_listens(int result, const char *why, void *data)
+{
+	struct run *run = data;
+
+	if (result == 0)
+		return;
+	if (result == -ENOMEM || config_origin(run->config, "listen")->source != CONFIG_FROM_DEFAULT) {
+		on_delivery_failed(-EIO, why, run);
+		return;
+	}
+	log_warn("%s: no metrics and no health; set listen to another address, or to off", why);
+}
+
+static unsigned on_page(const char *path, const char *accept, struct buf *body, const char **content_type,
+			void *data)
+{
+	struct run *run = data;
+
+	return status_pages_answer(path, accept, body, content_type, run->status_pages);
+}
+
 static int add_sources(struct run *run)
 {
+	const struct delivery_callbacks callbacks = {
+		.failed = on_delivery_failed, .listens = on_listens, .page = on_page, .data = run};
 	struct loop *loop = agent_loop(run->agent);
 	const sigset_t set = stop_signals();
 	int r;
 
 	r = loop_add_signals(loop, &set, on_signal, run);
 	if (r == 0)
-		r = deliver_watch(run->exporter, loop);
+		r = delivery_watch(run->delivery, loop, &callbacks);
 	if (r == 0)
 		r = loop_add_timer(loop, SUMMARY_NS, SUMMARY_NS, on_summary, run, NULL);
 	if (r == 0)
 		r = loop_add_timer(loop, CPU_WAIT_READ_NS, CPU_WAIT_READ_NS, on_cpu_wait, run, NULL);
 	return r;
-}
-
-/* Without the server the agent runs on, unless its address was configured explicitly. */
-static int open_status(struct run *run, char **ret_why)
-{
-	int r = status_pages_new(&run->status_pages, run->agent, run->exporter, &run->cpu_wait, run->config,
-				 ret_why);
-
-	if (r == 0 || r == -ENOMEM || config_origin(run->config, "listen")->source != CONFIG_FROM_DEFAULT)
-		return r;
-	log_warn("%s: no metrics and no health; set listen to another address, or to off",
-		 *ret_why ? *ret_why : strerror(-r));
-	free(TAKE_PTR(*ret_why));
-	return 0;
 }
 
 static void log_started(struct run *run)
@@ -235,16 +263,25 @@ static int run_agent(struct run *run)
 		.window_ns = run->config->window_ns,
 		.frequency = frequency,
 		.frequency_data = run,
+		.delivery = run->delivery,
 		.flush_ns = NAMES_FLUSH_NS,
 	};
 	int r = agent_new(&run->agent, &o, &why);
 
 	if (r == 0)
-		r = add_sources(run);
+		r = status_pages_new(&run->status_pages, run->agent, run->delivery, &run->cpu_wait,
+				     run->config);
 	if (r == 0)
+		r = add_sources(run);
+	if (r == 0) { /* usually known by now; else, sampling does not wait for it */
+		r = delivery_wait(run->delivery, DELIVERY_WAIT_NS, &why);
+		if (r < 0)
+			return run->code;
+	}
+	if (r >= 0)
 		r = agent_start(run->agent, &why);
-	if (r == 0) /* loads its library: samples do not wait for it */
-		r = open_status(run, &why);
+	if (r == 0 && run->config->listen)
+		r = delivery_listen(run->delivery);
 	if (r < 0) {
 		log_error("%s", why ? why : strerror(-r));
 		return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
@@ -254,13 +291,12 @@ static int run_agent(struct run *run)
 	r = agent_run(run->agent);
 	agent_stop(run->agent);
 	/* The final account reports what is left. */
-	(void)otlp_exporter_stop(run->exporter, clock_mono_ns() + FINAL_FLUSH_NS);
-	deliver_log_events(run->exporter);
+	(void)delivery_stop(run->delivery, clock_mono_ns() + FINAL_FLUSH_NS);
 	log_stopped(run);
 	log_account(run, "final");
 	if (r < 0)
 		log_error("the event loop failed: %s", strerror(-r));
-	return r < 0 ? EXIT_FAILED : EXIT_DONE;
+	return r < 0 ? EXIT_FAILED : run->code;
 }
 
 static int warn_lost(const char *name, const char *lost, void *data)
@@ -268,6 +304,18 @@ static int warn_lost(const char *name, const char *lost, void *data)
 	(void)data;
 	log_warn("%s is missing: %s", name, lost);
 	return 0;
+}
+
+/* The secrets are known to that process only, then. */
+static int start_delivery(struct run *run)
+{
+	const struct delivery_options o = {.config = run->config,
+					   .exports = true,
+					   .capabilities = run->privileges.of_thread[THREAD_NETWORK]};
+	int r = delivery_start(&run->delivery, &o);
+
+	secrets_forget(run->config);
+	return r;
 }
 
 static int start(struct run *run)
@@ -297,11 +345,7 @@ static int start(struct run *run)
 	if (r == 0 && selection_by_pod(&run->selection) && !run->config->kubernetes.metadata)
 		log_warn("select: selectors by pod match nothing, because kubernetes.metadata is off");
 	if (r == 0)
-		r = deliver_new(&run->exporter, run->config, &why);
-	if (r == -EINVAL) {
-		(void)command_failed(r, why);
-		return EXIT_USAGE;
-	}
+		r = start_delivery(run);
 	return r < 0 ? command_failed(r, why) : run_agent(run);
 }
 
@@ -311,7 +355,7 @@ static const char usage[] = "Usage: proflet run [OPTION]...\n\n"
 int cmd_run(int argc, char **argv)
 {
 	const struct command_line line = {.argc = argc, .argv = argv, .usage = usage};
-	struct run run = {.urgent = command_urgent()};
+	struct run run = {.urgent = command_urgent(), .code = EXIT_DONE};
 	int session_nice, code = command_load(&run.config, &line, NULL);
 
 	if (code != COMMAND_GOES_ON)
@@ -324,7 +368,7 @@ int cmd_run(int argc, char **argv)
 	status_pages_free(run.status_pages);
 	cpu_wait_fini(&run.cpu_wait);
 	agent_free(run.agent);
-	otlp_exporter_free(run.exporter);
+	delivery_free(run.delivery);
 	selection_fini(&run.selection);
 	config_free(run.config);
 	return code;

@@ -2,6 +2,7 @@
 #include "agent/command/session.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "agent/base/parse.h"
 #include "agent/command/parsers.h"
+#include "agent/delivery/delivery.h"
 #include "agent/load.h"
 #include "agent/memory.h"
 
@@ -86,21 +88,38 @@ int session_prepare(struct session *s, char **ret_why)
 	return r;
 }
 
+/* Names of pods come from the kubelet, with whom that process speaks. */
+static int start_delivery(struct session *s)
+{
+	const struct delivery_options o = {.config = s->config, .capabilities = 1ull << CAP_DAC_READ_SEARCH};
+
+	return s->config->kubernetes.metadata ? delivery_start(&s->delivery, &o) : 0;
+}
+
 int session_open(struct session *s, struct agent_options *options, char **ret_why)
 {
+	static const struct delivery_callbacks none;
+	int r;
+
 	memory_fit(s->config);
 	parsers_limit(s->config);
 	load_fit_frequency(s->config);
+	r = start_delivery(s);
+	if (r < 0)
+		return r;
 	options->config = s->config;
+	options->delivery = s->delivery;
 	options->select = selection_of_process;
 	options->select_data = &s->selection;
 	options->select_moves = selection_by_cgroup(&s->selection);
-	return agent_new(&s->agent, options, ret_why);
+	r = agent_new(&s->agent, options, ret_why);
+	return r < 0 || !s->delivery ? r : delivery_watch(s->delivery, agent_loop(s->agent), &none);
 }
 
 void session_fini(struct session *s)
 {
 	agent_free(s->agent);
+	delivery_free(s->delivery);
 	selection_fini(&s->selection);
 	config_list_free(&s->pids);
 	config_list_free(&s->containers);

@@ -17,6 +17,7 @@ struct session {
 	struct config *config;
 	struct selection selection;
 	struct agent *agent;
+	struct delivery *delivery; /* NULL: no names of pods are wanted */
 };
 
 /* command_load, then the sampling frequency (-F, else the configured one, else 99 Hz) and the log. */

@@ -39,3 +39,31 @@ bool secrets_settle(const struct config *config)
 		(void)prctl(PR_SET_DUMPABLE, 1);
 	return any;
 }
+
+static void overwrite(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+}
+
+void secrets_forget(struct config *config)
+{
+	static const char *const names[] = {
+		"PROFLET_HEADERS",
+		"PROFLET_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_HEADERS",
+		"OTEL_EXPORTER_OTLP_PROFILES_HEADERS",
+		"OTEL_EXPORTER_OTLP_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT",
+		"http_proxy",
+		"HTTP_PROXY",
+		"https_proxy",
+		"HTTPS_PROXY",
+	};
+
+	for (size_t i = 0; i < config->headers.n; i++)
+		overwrite(config->headers.items[i].value);
+	overwrite(config->endpoint);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		overwrite(getenv(names[i]));
+}

@@ -18,5 +18,11 @@ void secrets_hide(void);
  * Undoes secrets_hide if the configuration has no secrets. Call after it is read. Returns whether it has any.
  */
 bool secrets_settle(const struct config *config);
+/*
+ * Overwrites the secrets of the configuration and of the environment, in a process that does not use them:
+ * headers, and the addresses of Collector and proxy, which may have a password. What else has been copied
+ * remains.
+ */
+void secrets_forget(struct config *config);
 
 #endif

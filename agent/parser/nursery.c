@@ -20,6 +20,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
+#include "agent/base/packet.h"
 #include "agent/base/priority.h"
 #include "agent/parser/operation.h"
 #include "agent/parser/sandbox.h"
@@ -57,17 +58,16 @@ static int query(const struct parser_job *job, const void *query, size_t len)
 	struct side *side = job->side;
 	struct wire_reply head = {.kind = WIRE_QUERY, .len = len};
 	struct wire_answer answer = {0};
-	struct wire_packet p = {
-		.head = &head, .head_len = sizeof head, .body = (void *)query, .body_len = len};
+	struct packet p = {.head = &head, .head_len = sizeof head, .body = (void *)query, .body_len = len};
 	int r;
 
 	if (len > PARSER_QUERY_BYTES_MAX || side->queries++ == PARSER_QUERIES_MAX)
 		return -E2BIG;
-	r = wire_send(side->socket, &p);
+	r = packet_send(side->socket, &p);
 	if (r < 0)
 		return r;
-	p = (struct wire_packet){.body = &answer, .body_len = sizeof answer};
-	r = wire_receive(side->socket, &p);
+	p = (struct packet){.body = &answer, .body_len = sizeof answer};
+	r = packet_receive(side->socket, &p);
 	if (r < 0 || p.body_len != sizeof answer || answer.result < 0)
 		return r < 0 ? r : answer.result < 0 ? answer.result : -EPROTO;
 	return p.n_fds == 1 ? p.fds[0] : -EPROTO;
@@ -78,17 +78,17 @@ static int send_answer(const struct side *side, int result, const struct buf *an
 	const bool small = answer->len <= WIRE_INLINE_MAX;
 	const struct wire_reply head = {
 		.kind = WIRE_ANSWER, .result = result, .len = answer->len, .cpu_ns = clock_thread_cpu_ns()};
-	const struct wire_packet p = {.head = &head,
-				      .head_len = sizeof head,
-				      .body = answer->data,
-				      .body_len = small ? answer->len : 0};
+	const struct packet p = {.head = &head,
+				 .head_len = sizeof head,
+				 .body = answer->data,
+				 .body_len = small ? answer->len : 0};
 	int r = small ? 0 : fs_write_fd(side->answer, answer->data, answer->len);
 
-	return r < 0 ? r : wire_send(side->socket, &p);
+	return r < 0 ? r : packet_send(side->socket, &p);
 }
 
 /* The request from its packet, or from its memfd. `ret` is owned: free(). */
-static int take_request(struct wire_packet *p, const struct wire_request *head, uint8_t **ret)
+static int take_request(struct packet *p, const struct wire_request *head, uint8_t **ret)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	uint64_t done = 0;
@@ -111,18 +111,18 @@ static int take_request(struct wire_packet *p, const struct wire_request *head, 
 	return 0;
 }
 
-struct packet {
-	struct wire_packet packet;
+struct incoming {
+	struct packet packet;
 	uint8_t bytes[sizeof(struct wire_request) + WIRE_INLINE_MAX];
 	struct wire_request head;
 	const struct parser_operation *operation;
 };
 
 /* False: there is none, or it is none. */
-static bool receive_request(const struct nursery *n, int socket, struct packet *p)
+static bool receive_request(const struct nursery *n, int socket, struct incoming *p)
 {
-	p->packet = (struct wire_packet){.body = p->bytes, .body_len = sizeof p->bytes};
-	if (wire_receive(socket, &p->packet) < 0 || p->packet.body_len < sizeof p->head)
+	p->packet = (struct packet){.body = p->bytes, .body_len = sizeof p->bytes};
+	if (packet_receive(socket, &p->packet) < 0 || p->packet.body_len < sizeof p->head)
 		return false;
 	memcpy(&p->head, p->bytes, sizeof p->head);
 	if (p->head.operation >= n->n_operations || p->packet.n_fds < 1 + (p->head.in_memfd != 0))
@@ -132,7 +132,7 @@ static bool receive_request(const struct nursery *n, int socket, struct packet *
 }
 
 /* Does one job. 0; -errno: it has not been answered. */
-static int do_job(int socket, struct packet *p)
+static int do_job(int socket, struct incoming *p)
 {
 	const unsigned own = 1 + (p->head.in_memfd != 0);
 	_cleanup_free_ uint8_t *request = NULL;
@@ -156,7 +156,7 @@ static int do_job(int socket, struct packet *p)
 /* Does all jobs that come. Returns the exit code of the process. */
 static int serve(const struct nursery *n, int socket, struct sandbox_limits *limits)
 {
-	_cleanup_free_ struct packet *p = malloc(sizeof *p);
+	_cleanup_free_ struct incoming *p = malloc(sizeof *p);
 	int r = 0;
 
 	if (!p || !receive_request(n, socket, p))
@@ -222,9 +222,9 @@ static void child(struct nursery *n, int socket, const struct wire_command *c)
 static void tell(int socket, enum wire_kind kind, int result, uint64_t cpu_ns)
 {
 	const struct wire_reply reply = {.kind = kind, .result = result, .cpu_ns = cpu_ns};
-	const struct wire_packet p = {.head = &reply, .head_len = sizeof reply};
+	const struct packet p = {.head = &reply, .head_len = sizeof reply};
 
-	(void)wire_send(socket, &p); /* the agent may have closed it */
+	(void)packet_send(socket, &p); /* the agent may have closed it */
 }
 
 static uint64_t cpu_ns_of(const struct rusage *u)
@@ -290,8 +290,8 @@ static void urge(const struct nursery *n, const struct wire_command *c)
 static void command(struct nursery *n)
 {
 	struct wire_command c;
-	struct wire_packet p = {.body = &c, .body_len = sizeof c};
-	int r = wire_receive(n->control, &p);
+	struct packet p = {.body = &c, .body_len = sizeof c};
+	int r = packet_receive(n->control, &p);
 
 	if (r == -EPIPE) /* the agent has ended; the kernel kills our children */
 		_exit(EXIT_SUCCESS);

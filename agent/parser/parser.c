@@ -21,6 +21,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
 #include "agent/base/log.h"
+#include "agent/base/packet.h"
 #include "agent/base/priority.h"
 #include "agent/base/urgency.h"
 #include "agent/base/worker.h"
@@ -68,12 +69,12 @@ struct exchange {
 static void on_urge(pid_t pid)
 {
 	const struct wire_command c = {.wish = WIRE_URGE, .pid = pid};
-	const struct wire_packet p = {.head = &c, .head_len = sizeof c};
+	const struct packet p = {.head = &c, .head_len = sizeof c};
 
 	if (urgency_needs_nice())
 		urgency_give_process(pid);
 	else if (pid != parser_pid())
-		(void)wire_send(state.nurseries[PARSES].control, &p);
+		(void)packet_send(state.nurseries[PARSES].control, &p);
 }
 
 /* Under SCHED_DEADLINE, nobody inherits it. */
@@ -286,7 +287,7 @@ static int request_process(struct exchange *x)
 		.memory_bytes = __atomic_load_n(&state.memory_bytes, __ATOMIC_RELAXED),
 		.urgent_us = urgency_allowance_us(),
 	};
-	struct wire_packet p = {.head = &c, .head_len = sizeof c, .n_fds = 1};
+	struct packet p = {.head = &c, .head_len = sizeof c, .n_fds = 1};
 	int sockets[2], r;
 
 	urge_nursery();
@@ -294,7 +295,7 @@ static int request_process(struct exchange *x)
 		return -errno;
 	x->socket = sockets[0];
 	p.fds[0] = sockets[1];
-	r = wire_send(k->control, &p);
+	r = packet_send(k->control, &p);
 	close(sockets[1]);
 	return r == -EPIPE ? failed(PARSER_NOT_STARTED) : r;
 }
@@ -353,12 +354,12 @@ static int await_packet(struct exchange *x)
 /* Receives a reply and what follows it. A process may send anything. */
 static int receive(struct exchange *x, struct wire_reply *ret, size_t *ret_len)
 {
-	struct wire_packet p = {.body = x->packet, .body_len = PACKET_MAX};
+	struct packet p = {.body = x->packet, .body_len = PACKET_MAX};
 	int r = await_packet(x);
 
 	if (r < 0)
 		return r;
-	r = wire_receive(x->socket, &p);
+	r = packet_receive(x->socket, &p);
 	while (r == 0 && p.n_fds)
 		close(p.fds[--p.n_fds]);
 	if (r < 0 || p.body_len < sizeof *ret)
@@ -403,7 +404,7 @@ static int send_request(struct exchange *x, int operation)
 	const bool in_memfd = request->len > WIRE_INLINE_MAX;
 	const struct wire_request head = {
 		.operation = (uint32_t)operation, .in_memfd = in_memfd, .len = request->len};
-	struct wire_packet p = {.head = &head, .head_len = sizeof head};
+	struct packet p = {.head = &head, .head_len = sizeof head};
 	_cleanup_close_ int bytes = in_memfd ? memfd_of(request) : -1;
 
 	if (in_memfd && bytes < 0)
@@ -417,7 +418,7 @@ static int send_request(struct exchange *x, int operation)
 		p.body = request->data;
 		p.body_len = request->len;
 	}
-	return wire_send(x->socket, &p);
+	return packet_send(x->socket, &p);
 }
 
 static int answer_query(struct exchange *x, size_t len)
@@ -427,11 +428,11 @@ static int answer_query(struct exchange *x, size_t len)
 					 ? call->query(x->packet + sizeof(struct wire_reply), len, call->data)
 					 : -EOPNOTSUPP;
 	const struct wire_answer head = {.result = fd < 0 ? fd : 0};
-	struct wire_packet p = {.head = &head, .head_len = sizeof head};
+	struct packet p = {.head = &head, .head_len = sizeof head};
 
 	if (fd >= 0)
 		p.fds[p.n_fds++] = fd;
-	return wire_send(x->socket, &p);
+	return packet_send(x->socket, &p);
 }
 
 static int take_answer(struct exchange *x, const struct wire_reply *reply, size_t len)

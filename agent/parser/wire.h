@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Messages between the agent, the nursery and parser processes, over SOCK_SEQPACKET sockets: one message is
- * one packet. All are in the byte order and with the structures of the same program, since all of them are
- * forks of it. Private to parser/.
+ * Messages between the agent, the nursery and parser processes: one message is one packet (base/packet.h).
+ * Private to parser/.
  */
 #ifndef PROFLET_PARSER_WIRE_H
 #define PROFLET_PARSER_WIRE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_FDS_MAX 4u
 #define WIRE_INLINE_MAX 65536u /* bytes of a request in its packet; a longer one is in a memfd */
 
 enum wire_wish { WIRE_SPAWN, WIRE_URGE };
@@ -53,23 +50,5 @@ struct wire_reply {
 struct wire_answer {
 	int32_t result;
 };
-
-/* A packet to send, or one that was received. Its descriptors are borrowed, or owned by the receiver. */
-struct wire_packet {
-	const void *head;
-	size_t head_len;
-	void *body;
-	size_t body_len; /* when receiving: room for the whole packet, then its length */
-	int fds[WIRE_FDS_MAX];
-	unsigned n_fds;
-};
-
-/* 0 or -errno; -EPIPE: the other side has ended. */
-int wire_send(int fd, const struct wire_packet *p);
-/*
- * Receives one packet into p->body. 0; -EPIPE: the other side has ended; -EMSGSIZE: it does not fit, or has
- * too many descriptors; -errno. On failure no descriptor is left open.
- */
-int wire_receive(int fd, struct wire_packet *p);
 
 #endif

@@ -10,7 +10,7 @@
 #include "agent/base/fs.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/names/symtab.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 #include "agent/parser/parser.h"
 #include "agent/symbol/demangle.h"
 #include "agent/symbol/dwarf.h"

@@ -9,7 +9,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/fs.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 #include "agent/proc/beneath.h"
 
 /* The kernel takes the times of files from the last tick. */

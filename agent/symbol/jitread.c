@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 #include "agent/symbol/jitdump.h"
 #include "agent/symbol/jitopen.h"
 #include "agent/symbol/perfmap.h"

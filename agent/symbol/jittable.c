@@ -7,7 +7,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 
 #define JIT_NAME_NONE UINT32_MAX
 

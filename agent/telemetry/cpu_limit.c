@@ -4,8 +4,8 @@
 #include "agent/agent.h"
 #include "agent/base/clock.h"
 #include "agent/base/log.h"
+#include "agent/delivery/delivery.h"
 #include "agent/telemetry/selfstat.h"
-#include "otlp/exporter.h"
 
 #define SAMPLES_LEAST 0.5 /* part of max that samples may use in any case */
 /* Parts of the CPU time that is left for samples: the target of a new frequency; the frequency is raised
@@ -84,7 +84,7 @@ static void log_change(const struct cpu_limit *l, uint32_t from, uint32_t to)
 			 other, max);
 }
 
-uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, struct otlp_exporter *x)
+uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, struct delivery *x)
 {
 	struct otlp_exporter_stats exporter;
 	struct agent_stats s;
@@ -98,10 +98,10 @@ uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, str
 	agent_stats(a, &s);
 	if (now - s.attached_ns < CPU_LIMIT_SETTLE_NS)
 		return hz;
-	otlp_exporter_stats(x, &exporter);
+	delivery_stats(x, &exporter);
 	selfstat_read(&self);
 	used.samples_ns = s.probe.cpu_ns + s.samples_cpu_ns + exporter.cpu_ns;
-	used.all_ns = s.probe.cpu_ns + self.cpu_ns;
+	used.all_ns = s.probe.cpu_ns + self.cpu_ns + exporter.cpu_ns;
 	next = cpu_limit_look(l, now, used, hz);
 	log_change(l, hz, next);
 	return next;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct agent;
-struct otlp_exporter;
+struct delivery;
 
 #define CPU_LIMIT_LOOK_NS 10000000000ull /* minimum time between two looks */
 #define CPU_LIMIT_SETTLE_NS \
@@ -39,7 +39,7 @@ struct cpu_limit {
  * now on, from 1 to wanted_hz; else returns `hz`, which was in use since the previous look. Pure.
  */
 uint32_t cpu_limit_look(struct cpu_limit *l, uint64_t now_ns, struct cpu_use used, uint32_t hz);
-/* The same for this agent and its exporter, which sample at `hz` now. Logs changes. */
-uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, struct otlp_exporter *x);
+/* The same for this agent and its delivery process; `hz`: of its samples now. Logs changes. */
+uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, struct delivery *x);
 
 #endif

@@ -235,6 +235,8 @@ static const struct metric metrics[] = {
 		   "CPU time of the agent, without the BPF program."),
 	GAUGE("process_resident_memory_bytes", self.resident_bytes, "Resident memory of the agent."),
 	GAUGE("proflet_memory_max_bytes", memory_max_bytes, "Maximum memory of the agent (memory.total)."),
+	COUNTER("proflet_delivery_restarts_total", delivery_restarts,
+		"Times that the process that delivers had ended and was started again."),
 	COUNTER("proflet_listen_connections_total", http.accepted, "Connections to the address of listen."),
 	LABELLED("proflet_listen_closed_total", "reason=\"evicted\"", http.evicted,
 		 "Connections to the address of listen that were closed without a whole answer, by reason."),

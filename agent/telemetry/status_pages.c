@@ -18,7 +18,7 @@
 #include "agent/report/cut_stacks.h"
 #include "agent/sample/endings.h"
 #include "agent/telemetry/cpu_wait.h"
-#include "agent/telemetry/http_server.h"
+#include "agent/delivery/delivery.h"
 #include "agent/telemetry/metrics.h"
 #include "agent/telemetry/stall.h"
 #include "version.h"
@@ -30,10 +30,9 @@ enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE =
 
 struct status_pages {
 	struct agent *agent;
-	struct otlp_exporter *exporter;
+	struct delivery *delivery;
 	struct cpu_wait *cpu_wait;
 	const struct config *config;
-	struct http_server *server; /* NULL: listen is off */
 	struct loop_source *timer, *calls;
 	int alive_fd; /* where `proflet check --alive` calls; -1: another agent has the address */
 	struct stall stall;
@@ -50,13 +49,14 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 					     s->config->queue.spool ? s->config->queue.spool_max_bytes : 0,
 				     .stalled = s->stall.stalled};
 	agent_stats(s->agent, &ret->agent);
-	otlp_exporter_stats(s->exporter, &ret->exporter);
+	delivery_stats(s->delivery, &ret->exporter);
 	selfstat_read(&ret->self);
+	ret->self.cpu_ns += ret->exporter.cpu_ns;
 	parser_stats(&ret->parser);
 	cpu_wait_refresh(s->cpu_wait);
 	ret->cpu = s->cpu_wait->times;
-	if (s->server)
-		http_server_stats(s->server, &ret->http);
+	delivery_http_stats(s->delivery, &ret->http);
+	ret->delivery_restarts = delivery_restarts(s->delivery);
 	ret->ready = ret->agent.attached_ns != 0;
 }
 
@@ -161,8 +161,8 @@ static unsigned page_state(struct status_pages *s, const char *accept, struct bu
 	return HTTP_OK;
 }
 
-static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
-		     void *data)
+unsigned status_pages_answer(const char *path, const char *accept, struct buf *body,
+			     const char **content_type, void *data)
 {
 	static const struct {
 		const char *path;
@@ -188,9 +188,7 @@ static void look_at_crowd(struct status_pages *s)
 {
 	struct http_server_stats stats;
 
-	if (!s->server)
-		return;
-	http_server_stats(s->server, &stats);
+	delivery_http_stats(s->delivery, &stats);
 	if (s->told_of_crowd || !(stats.evicted || stats.paused))
 		return;
 	s->told_of_crowd = true;
@@ -263,22 +261,19 @@ static int await_calls(struct status_pages *s)
 	return loop_add_fd(agent_loop(s->agent), s->alive_fd, EPOLLIN, on_call, s, &s->calls);
 }
 
-int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp_exporter *exporter,
-		     struct cpu_wait *cpu_wait, const struct config *config, char **ret_why)
+int status_pages_new(struct status_pages **ret, struct agent *agent, struct delivery *delivery,
+		     struct cpu_wait *cpu_wait, const struct config *config)
 {
 	struct status_pages *s;
 	int r;
 
 	*ret = NULL;
-	*ret_why = NULL;
 	s = malloc(sizeof *s);
 	if (!s)
 		return -ENOMEM;
 	*s = (struct status_pages){
-		.agent = agent, .exporter = exporter, .cpu_wait = cpu_wait, .config = config, .alive_fd = -1};
+		.agent = agent, .delivery = delivery, .cpu_wait = cpu_wait, .config = config, .alive_fd = -1};
 	r = await_calls(s);
-	if (r == 0 && config->listen)
-		r = http_server_new(&s->server, agent_loop(agent), config->listen, page, s, ret_why);
 	if (r == 0)
 		r = loop_add_timer(agent_loop(agent), STALL_PERIOD_NS, STALL_PERIOD_NS, on_look, s,
 				   &s->timer);
@@ -298,6 +293,5 @@ void status_pages_free(struct status_pages *s)
 	loop_remove(s->calls);
 	if (s->alive_fd >= 0)
 		close(s->alive_fd);
-	http_server_free(s->server);
 	free(s);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The pages that a running agent serves at the address of the setting `listen`:
+ * The pages that a running agent serves, by its delivery process, at the address of the setting `listen`:
  *
  *	/metrics	counters and gauges, metrics.h
  *	/healthz	200 while samples arrive as expected; 503 and the reason when sampling has stalled
@@ -13,17 +13,21 @@
 #define PROFLET_STATUS_PAGES_H
 
 struct agent;
+struct buf;
 struct config;
 struct cpu_wait;
-struct otlp_exporter;
+struct delivery;
 struct status_pages;
 
 /*
- * Listens at the configured address; *ret is NULL for `off`. Agent, exporter, cpu_wait and configuration are
- * borrowed until status_pages_free. 0, or -errno with *ret_why = a line for the operator (owned).
+ * Agent, delivery, cpu_wait and configuration are borrowed until status_pages_free. Also answers
+ * `proflet check --alive`. 0 or -errno.
  */
-int status_pages_new(struct status_pages **ret, struct agent *agent, struct otlp_exporter *exporter,
-		     struct cpu_wait *cpu_wait, const struct config *config, char **ret_why);
+int status_pages_new(struct status_pages **ret, struct agent *agent, struct delivery *delivery,
+		     struct cpu_wait *cpu_wait, const struct config *config);
+/* Answers a request (http_server_fn); `data`: the struct status_pages. */
+unsigned status_pages_answer(const char *path, const char *accept, struct buf *body,
+			     const char **content_type, void *data);
 /* NULL is fine. */
 void status_pages_free(struct status_pages *s);
 

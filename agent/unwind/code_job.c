@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 #include "agent/parser/parser.h"
 
 /* The code follows. */

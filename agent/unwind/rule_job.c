@@ -9,7 +9,7 @@
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/file/version.h"
 #include "agent/elf/rule_lookup.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 #include "agent/parser/parser.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)

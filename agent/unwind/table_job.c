@@ -9,7 +9,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/debug_search.h"
 #include "agent/unwind/debugfile.h"

@@ -240,7 +240,9 @@ def judge(s, row, usual, answer):
                                            f"{status} {line}: {found['detail']} → {found['fix']}"])[:500])
 
 
-NUMBERS = {"DAC_READ_SEARCH": 2}
+NUMBERS = {"DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2}
+KEEPERS = {"proflet-parser": "process: parsers", "proflet-opener": "process: openers", "proflet-deliver": "process: delivery"}
+ALLOWED = {"process: parsers": set(), "process: openers": {"DAC_READ_SEARCH"}, "process: delivery": {"DAC_READ_SEARCH", "DAC_OVERRIDE"}}
 
 
 def status_of(pid):
@@ -258,12 +260,12 @@ def children(pid):
 def processes(s, agent, lines):
     """Each process of a running agent has the rights that `check` prints, and no others."""
     said = {x["name"]: x["detail"] for x in lines if x["name"].startswith("process: ")}
-    s.equal("check prints each process", sorted(said), ["process: agent", "process: openers", "process: parsers"])
+    s.equal("check prints each process", sorted(said), ["process: agent", "process: delivery", "process: openers", "process: parsers"])
     found = {}
     for keeper in children(agent.process.pid):
         with open(f"/proc/{keeper}/comm", encoding="ascii") as f:
-            found[f.read().strip().replace("proflet-", "process: ") + "s"] = keeper
-    s.equal("the agent's processes", sorted(found), ["process: openers", "process: parsers"])
+            found[KEEPERS.get(f.read().strip())] = keeper
+    s.equal("the agent's processes", sorted(found, key=str), sorted(KEEPERS.values()))
     for name, keeper in found.items():
         m = re.match(r"user (\d+); capabilities ([\w, ]+); (no new privileges|may gain privileges); (no )?seccomp filter; namespaces of its own: (.*)", said[name])
         wanted = (int(m[1]), sum(1 << NUMBERS[c] for c in m[2].split(", ") if c != "none"), m[3] == "no new privileges", not m[4])
@@ -271,8 +273,8 @@ def processes(s, agent, lines):
             s.equal(f"{name}: rights", status_of(pid), wanted)
             own = [n for n in os.listdir(f"/proc/{pid}/ns") if os.readlink(f"/proc/{pid}/ns/{n}") != os.readlink(f"/proc/{agent.process.pid}/ns/{n}")]
             s.equal(f"{name}: namespaces of its own", ", ".join(sorted(own)) or "none", m[5])
-        allowed = 1 << NUMBERS["DAC_READ_SEARCH"] if name.endswith("openers") else 0
-        s.check(f"{name}: no rights but those that it needs", wanted[0] != 0 and not wanted[1] & ~allowed and wanted[2] and wanted[3], said[name])
+        allowed = sum(1 << NUMBERS[c] for c in ALLOWED[name])
+        s.check(f"{name}: no rights but those that it needs", (wanted[0] != 0 or "delivery" in name) and not wanted[1] & ~allowed and wanted[2] and wanted[3], said[name])
     line = next(m for m in agent.lines("capabilities kept"))
     kept = re.search(r"capabilities kept: ([\w, ]+);", line)[1].split(", ")
     numbers = {"BPF": 39, "PERFMON": 38, "SYS_PTRACE": 19, "DAC_READ_SEARCH": 2, "SYSLOG": 34, "CHECKPOINT_RESTORE": 40, "SYS_RESOURCE": 24, "SYS_NICE": 23}

@@ -82,10 +82,11 @@ def body(s):
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint())
     watch = attack.Watch(s, agent)
-    keepers = children(agent.process.pid)
-    s.equal("the agent's children", sorted(open(f"/proc/{k}/comm").read().strip() for k in keepers), ["proflet-opener", "proflet-parser"])
+    keepers = {open(f"/proc/{k}/comm").read().strip(): k for k in children(agent.process.pid)}
+    s.equal("the agent's children", sorted(keepers), ["proflet-deliver", "proflet-opener", "proflet-parser"])
+    del keepers["proflet-deliver"]
     open_before, binaries_before = descriptors(agent), agent.metrics().get("proflet_binaries", 0)
-    killer = Killer(keepers, KILLS)
+    killer = Killer(list(keepers.values()), KILLS)
     s.defer(killer.ended.set)
     started = storm(s, killer, time.monotonic() + (60 if attack.QUICK else 1200))
     killer.ended.set()

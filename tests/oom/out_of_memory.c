@@ -20,7 +20,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
 #include "agent/config/config.h"
-#include "agent/deliver.h"
+#include "agent/delivery/collector.h"
 #include "agent/report/report.h"
 #include "tests/oom/failing_malloc.h"
 #include "tests/unit/otlp/mock_collector.h"
@@ -94,7 +94,7 @@ static int start(struct run *r)
 				   .window_bytes = 1u << 20,
 				   .emit = emit,
 				   .emit_data = r};
-	int result = deliver_new(&r->exporter, r->config, &why);
+	int result = collector_new(&r->exporter, r->config, NULL, NULL, &why);
 
 	if (result == 0)
 		result = report_new(&r->report, &o);

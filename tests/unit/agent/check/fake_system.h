@@ -194,6 +194,13 @@ static inline pid_t fake_parsers(void *ctx, bool openers)
 	return f->no_parsers ? 0 : openers ? 79 : 78;
 }
 
+static inline pid_t fake_delivery(void *ctx, const struct config *config, uint64_t capabilities)
+{
+	(void)capabilities;
+	(void)config;
+	return fake_parsers(ctx, false);
+}
+
 static inline int fake_collector(void *ctx, const struct config *config, char **ret_why)
 {
 	const struct fake *f = ctx;
@@ -239,6 +246,7 @@ static inline struct check_view view_of(struct fake *f)
 				   .bpf_map_create = fake_bpf,
 				   .getpid = fake_getpid,
 				   .parsers = fake_parsers,
+				   .delivery = fake_delivery,
 				   .collector = fake_collector,
 				   .kubelet = fake_kubelet,
 				   .listen = fake_listen};

@@ -9,7 +9,7 @@
 #include "agent/check/check.h"
 #include "agent/base/exit_code.h"
 #include "agent/config/config.h"
-#include "agent/deliver.h"
+#include "agent/delivery/collector.h"
 #include "tests/unit/agent/check/fake_system.h"
 
 static const struct {
@@ -372,12 +372,12 @@ static const struct {
 	 NULL},
 	/* the collector */
 	{{0}, 0, "ok        collector               http://localhost:4317 takes profiles", NULL},
-	{{.collector = DELIVER_NOBODY},
+	{{.collector = COLLECTOR_NOBODY},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "start a collector there, or correct endpoint (--endpoint, OTEL_EXPORTER_OTLP_ENDPOINT)",
 	 NULL},
-	{{.collector = DELIVER_CREDENTIALS},
+	{{.collector = COLLECTOR_CREDENTIALS},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "put the header that it requires into headers_file",
@@ -387,7 +387,7 @@ static const struct {
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "correct the setting that is named",
 	 NULL},
-	{{.collector = DELIVER_NO_PROFILES},
+	{{.collector = COLLECTOR_NO_PROFILES},
 	 1,
 	 "fails     collector               endpoint http://localhost:4317: nobody there → "
 	 "start it with --feature-gates=+service.profilesSupport, version 0.148 or later, and a profiles "

@@ -44,8 +44,9 @@ Test(privileges, root_keeps_no_more)
 	cr_expect_not(p.start & CAP(CAP_SYS_ADMIN));
 	config->queue.spool = strdup("/var/lib/proflet");
 	privileges_of(&view, config, &p);
-	cr_expect(p.kept & CAP(CAP_DAC_OVERRIDE), "the directory may be another user's");
-	cr_expect(p.of_thread[THREAD_NETWORK] & CAP(CAP_DAC_OVERRIDE));
+	cr_expect_not(p.kept & CAP(CAP_DAC_OVERRIDE));
+	cr_expect(p.start & CAP(CAP_DAC_OVERRIDE), "the delivery process is forked then");
+	cr_expect(p.of_thread[THREAD_NETWORK] & CAP(CAP_DAC_OVERRIDE), "the socket may be another user's");
 }
 
 Test(privileges, sys_admin_is_kept_where_it_stands_for_another)

@@ -19,7 +19,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
-#include "agent/parser/flat.h"
+#include "agent/base/flat.h"
 
 #define BIG_BYTES (3u << 20)
 

@@ -29,9 +29,9 @@ struct http_server;
 #define HTTP_SERVER_TEXT "text/plain; charset=utf-8"
 
 /*
- * Answers a request: appends to the empty `body`, and sets *content_type (static string) if it is not
- * HTTP_SERVER_TEXT. `accept` is the request's Accept header, "" if there is none. Returns the HTTP status;
- * 404: no such path. Must not block.
+ * Answers a request: appends to the empty `body`, and sets *content_type if it is not HTTP_SERVER_TEXT,
+ * which is read before the next request. `accept` is the request's Accept header, "" if there is none.
+ * Returns the HTTP status; 404: no such path. Must not block.
  */
 typedef unsigned (*http_server_fn)(const char *path, const char *accept, struct buf *body,
 				   const char **content_type, void *data);

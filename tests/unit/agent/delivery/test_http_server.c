@@ -12,7 +12,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
-#include "agent/telemetry/http_server.h"
+#include "agent/delivery/http_server.h"
 
 #define REQUEST "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
 #define ANSWER_MS 20000

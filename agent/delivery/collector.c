@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/deliver.h"
+#include "agent/delivery/collector.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/epoll.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/log.h"
-#include "agent/base/loop.h"
 #include "agent/config/config.h"
 #include "version.h"
 
@@ -110,7 +108,9 @@ static void endpoint_why(char **ret_why, const struct config *config, const char
 		*ret_why = NULL;
 }
 
-int deliver_new(struct otlp_exporter **ret, const struct config *config, char **ret_why)
+int collector_new(struct otlp_exporter **ret, const struct config *config,
+		  void (*publish)(const struct otlp_exporter_stats *now, void *data), void *data,
+		  char **ret_why)
 {
 	_cleanup_(client_setup_fini) struct client_setup setup = {0};
 	struct otlp_exporter_options o;
@@ -125,6 +125,8 @@ int deliver_new(struct otlp_exporter **ret, const struct config *config, char **
 		.queue_max_bytes = config->queue.memory_bytes,
 		.spool_path = config->queue.spool,
 		.spool_max_bytes = config->queue.spool_max_bytes,
+		.publish = publish,
+		.publish_data = data,
 	};
 	r = otlp_exporter_new(ret, &o, &why);
 	if (r < 0)
@@ -138,27 +140,27 @@ static bool starts_with(const char *text, const char *what)
 }
 
 /* Without a status code from a server, the text of otlp/tls.c, otlp/conn.c or libcurl tells the reason. */
-static enum deliver_trouble trouble_of(const struct otlp_outcome *o)
+static enum collector_trouble trouble_of(const struct otlp_outcome *o)
 {
 	if (o->reached &&
 	    (o->grpc_status == GRPC_UNAUTHENTICATED || o->grpc_status == GRPC_PERMISSION_DENIED ||
 	     o->http_status == 401 || o->http_status == 403))
-		return DELIVER_CREDENTIALS;
+		return COLLECTOR_CREDENTIALS;
 	if (o->reached && (o->grpc_status == GRPC_UNIMPLEMENTED || o->http_status == 404))
-		return DELIVER_NO_PROFILES;
+		return COLLECTOR_NO_PROFILES;
 	if (o->reached)
-		return DELIVER_NOT_NOW;
+		return COLLECTOR_NOT_NOW;
 	if (strstr(o->text, "TLS") || strstr(o->text, "SSL") || strstr(o->text, "certificate"))
-		return DELIVER_TLS;
+		return COLLECTOR_TLS;
 	if (starts_with(o->text, "UNAVAILABLE: resolve ") || starts_with(o->text, "could not resolve host"))
-		return DELIVER_NAME;
+		return COLLECTOR_NAME;
 	if (strcasestr(o->text, "connect to ") || strcasestr(o->text, "connection time") ||
 	    strcasestr(o->text, "proxy"))
-		return DELIVER_NOBODY;
-	return DELIVER_NO_ANSWER;
+		return COLLECTOR_NOBODY;
+	return COLLECTOR_NO_ANSWER;
 }
 
-int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_why)
+int collector_probe(const struct config *config, uint64_t timeout_ns, char **ret_why)
 {
 	_cleanup_(client_setup_fini) struct client_setup setup = {0};
 	_cleanup_client_ struct otlp_client *client = NULL;
@@ -182,7 +184,7 @@ int deliver_probe(const struct config *config, uint64_t timeout_ns, char **ret_w
 	return (int)trouble_of(&outcome);
 }
 
-void deliver_log_events(struct otlp_exporter *e)
+void collector_log_events(struct otlp_exporter *e)
 {
 	struct otlp_event event;
 
@@ -215,17 +217,4 @@ void deliver_log_events(struct otlp_exporter *e)
 			break;
 		}
 	}
-}
-
-static int on_event(int fd, uint32_t events, void *data)
-{
-	(void)fd;
-	(void)events;
-	deliver_log_events(data);
-	return 0;
-}
-
-int deliver_watch(struct otlp_exporter *e, struct loop *loop)
-{
-	return loop_add_fd(loop, otlp_exporter_event_fd(e), EPOLLIN, on_event, e, NULL);
 }

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/parser/wire.h"
+#include "agent/base/packet.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/parser/operation.h"
-
 union control {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+	char bytes[CMSG_SPACE(sizeof(int) * PACKET_FDS_MAX)];
 };
 
-int wire_send(int fd, const struct wire_packet *p)
+int packet_send(int fd, const struct packet *p)
 {
 	struct iovec parts[] = {{(void *)p->head, p->head_len}, {p->body, p->body_len}};
 	union control control = {.bytes = {0}};
@@ -39,7 +37,7 @@ int wire_send(int fd, const struct wire_packet *p)
 	return (size_t)n == p->head_len + p->body_len ? 0 : -EMSGSIZE;
 }
 
-static void take_fds(struct wire_packet *p, struct msghdr *m)
+static void take_fds(struct packet *p, struct msghdr *m)
 {
 	p->n_fds = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -47,12 +45,18 @@ static void take_fds(struct wire_packet *p, struct msghdr *m)
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
-		for (size_t i = 0; i < n && p->n_fds < WIRE_FDS_MAX; i++)
+		for (size_t i = 0; i < n && p->n_fds < PACKET_FDS_MAX; i++)
 			memcpy(&p->fds[p->n_fds++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
 	}
 }
 
-static int receive(int fd, struct wire_packet *p, int flags)
+void packet_close_fds(struct packet *p)
+{
+	while (p->n_fds)
+		close(p->fds[--p->n_fds]);
+}
+
+static int receive(int fd, struct packet *p, int flags)
 {
 	struct iovec part = {p->body, p->body_len};
 	union control control;
@@ -69,36 +73,19 @@ static int receive(int fd, struct wire_packet *p, int flags)
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	take_fds(p, &m);
 	if (n == 0 || m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-		while (p->n_fds)
-			close(p->fds[--p->n_fds]);
+		packet_close_fds(p);
 		return n == 0 ? -EPIPE : -EMSGSIZE;
 	}
 	p->body_len = (size_t)n;
 	return 0;
 }
 
-int wire_receive(int fd, struct wire_packet *p)
+int packet_receive(int fd, struct packet *p)
 {
 	return receive(fd, p, 0);
 }
 
-int parser_fd_send(int socket, int fd)
+int packet_poll(int fd, struct packet *p)
 {
-	const char byte = 0;
-	const struct wire_packet p = {.head = &byte, .head_len = 1, .fds = {fd}, .n_fds = 1};
-
-	return wire_send(socket, &p);
-}
-
-int parser_fd_receive(int socket)
-{
-	char byte;
-	struct wire_packet p = {.body = &byte, .body_len = 1};
-	int r = receive(socket, &p, MSG_DONTWAIT);
-
-	if (r < 0)
-		return r;
-	while (p.n_fds > 1)
-		close(p.fds[--p.n_fds]);
-	return p.n_fds ? p.fds[0] : -EPROTO;
+	return receive(fd, p, MSG_DONTWAIT);
 }

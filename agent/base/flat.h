@@ -4,8 +4,8 @@
  * since both sides are the same program; strings and arrays have their length before them. A reader takes
  * nothing that is not there: after the first mistake it is `bad`, and all that it returns is 0 or empty.
  */
-#ifndef PROFLET_PARSER_FLAT_H
-#define PROFLET_PARSER_FLAT_H
+#ifndef PROFLET_BASE_FLAT_H
+#define PROFLET_BASE_FLAT_H
 
 #include <stdbool.h>
 #include <stddef.h>

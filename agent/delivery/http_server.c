@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/telemetry/http_server.h"
+#include "agent/delivery/http_server.h"
 
 #include <curl/curl.h>
 #include <errno.h>

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One loop: messages of the agent, the HTTP server, answers of the kubelet, events of the exporter, which
+ * has a thread of its own. A page is requested from the agent and waited for; meanwhile messages that come
+ * before its answer are handled as they come.
+ */
+#include "agent/delivery/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/flat.h"
+#include "agent/base/fs.h"
+#include "agent/base/log.h"
+#include "agent/base/loop.h"
+#include "agent/base/packet.h"
+#include "agent/base/priority.h"
+#include "agent/base/urgency.h"
+#include "agent/base/worker.h"
+#include "agent/config/config.h"
+#include "agent/delivery/collector.h"
+#include "agent/delivery/confine.h"
+#include "agent/delivery/kubelet_query.h"
+#include "agent/delivery/messages.h"
+#include "agent/delivery/pods_answer.h"
+
+/* Before it is forked again, doubling. */
+#define WAIT_US 10000u
+#define WAIT_MAX_US 10000000u
+#define STEADY_NS (60 * NS_PER_SEC) /* one that has lived for so long is forked again soon */
+#define PAGE_WAIT_NS (800 * NS_PER_MS)
+#define SEND_WAIT_MS 1000
+#define KUBELET_TIMEOUT_NS (10 * NS_PER_SEC)
+#define TYPE_MAX 128u
+#define SOCKET_FD 3
+
+enum { HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
+
+struct process {
+	const struct delivery_options *options;
+	struct account_page *account;
+	struct otlp_exporter_stats before; /* of the processes before this one */
+	int socket;
+	struct loop *loop;
+	struct otlp_exporter *exporter;
+	struct http_server *http;
+	struct {
+		struct worker *worker; /* NULL: the kubelet was never called */
+		struct worker_job job;
+		struct kubelet_query *query;
+		struct pod_list list;
+		char why[KUBELET_WHY_MAX];
+		int result, memfd; /* memfd: where the answer goes; -1: it is not being called */
+	} kubelet;
+	struct {
+		uint64_t number; /* of the last one */
+		bool wanted;
+		unsigned status;
+		struct buf *body; /* while wanted */
+		char type[TYPE_MAX];
+	} page;
+	bool stop;
+	uint64_t stop_deadline_ns;
+	uint8_t packet[sizeof(struct delivery_head) + DELIVERY_PACKET_MAX];
+};
+
+/* --- messages to the agent */
+
+static int send_message(struct process *p, enum delivery_message message, int result, struct buf *bytes)
+{
+	const struct delivery_head head = {.message = message, .result = result, .number = p->page.number};
+	const struct packet packet = {
+		.head = &head, .head_len = sizeof head, .body = bytes->data, .body_len = bytes->len};
+	struct pollfd wait = {.fd = p->socket, .events = POLLOUT};
+	int r = packet_send(p->socket, &packet);
+
+	if (r == -EAGAIN && message != DELIVERY_PAGE && poll(&wait, 1, SEND_WAIT_MS) > 0)
+		r = packet_send(p->socket, &packet);
+	return r;
+}
+
+static void tell(struct process *p, enum delivery_message message, int result, const char *why)
+{
+	_cleanup_buf_ struct buf bytes = {0};
+
+	if (flat_put_string(&bytes, why ? why : "") == 0)
+		(void)send_message(p, message, result, &bytes);
+}
+
+/* --- numbers */
+
+static void publish(const struct otlp_exporter_stats *now, void *data)
+{
+	struct process *p = data;
+	struct otlp_exporter_stats all = *now;
+	struct timespec cpu;
+
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0)
+		all.cpu_ns = (uint64_t)cpu.tv_sec * NS_PER_SEC + (uint64_t)cpu.tv_nsec;
+	account_sum(&p->before, &all, &all);
+	account_put_exports(p->account, &all);
+}
+
+static void publish_http(const struct process *p)
+{
+	struct http_server_stats stats;
+
+	http_server_stats(p->http, &stats);
+	account_put_http(p->account, &stats);
+}
+
+/* After each wakeup of the loop. */
+static void on_wakeup(void *data)
+{
+	const struct process *p = data;
+
+	if (p->http)
+		publish_http(p);
+}
+
+/* --- the kubelet */
+
+static void kubelet_run(struct worker_job *job)
+{
+	struct process *p = container_of(job, struct process, kubelet.job);
+
+	p->kubelet.result = kubelet_query_run(p->kubelet.query, &p->kubelet.list, p->kubelet.why);
+}
+
+static void kubelet_done(struct worker_job *job, bool cancelled)
+{
+	struct process *p = container_of(job, struct process, kubelet.job);
+	_cleanup_buf_ struct buf list = {.max = DELIVERY_PODS_MAX}, bytes = {0};
+	int r = p->kubelet.result;
+
+	if (cancelled)
+		r = -ECANCELED;
+	else if (r == 0)
+		r = pods_answer_put(&p->kubelet.list, &list);
+	if (r == 0)
+		r = fs_write_fd(p->kubelet.memfd, list.data, list.len);
+	if (r < 0 && p->kubelet.result == 0)
+		snprintf(p->kubelet.why, sizeof p->kubelet.why, "its answer: %s", strerror(-r));
+	pod_list_fini(&p->kubelet.list);
+	close(TAKE_FD(p->kubelet.memfd));
+	if (flat_put_string(&bytes, r < 0 ? p->kubelet.why : "") == 0 && flat_put_u64(&bytes, list.len) == 0)
+		(void)send_message(p, DELIVERY_PODS, r, &bytes);
+}
+
+static int on_kubelet(int fd, uint32_t events, void *data)
+{
+	struct process *p = data;
+
+	(void)fd;
+	(void)events;
+	worker_collect(p->kubelet.worker);
+	return 0;
+}
+
+static int kubelet_open(struct process *p)
+{
+	int r = 0;
+
+	if (p->kubelet.worker)
+		return 0;
+	if (!p->kubelet.query)
+		r = kubelet_query_new(&p->kubelet.query, p->options->config, KUBELET_TIMEOUT_NS);
+	if (r == 0)
+		r = worker_new(&p->kubelet.worker, 1, 1, "kubelet");
+	if (r == 0)
+		r = loop_add_fd(p->loop, worker_fd(p->kubelet.worker), EPOLLIN, on_kubelet, p, NULL);
+	p->kubelet.job = (struct worker_job){.run = kubelet_run, .done = kubelet_done};
+	return r;
+}
+
+/* `memfd` is owned. */
+static void list_pods(struct process *p, int memfd)
+{
+	_cleanup_close_ int fd = memfd;
+	_cleanup_buf_ struct buf bytes = {0};
+	int r = p->kubelet.memfd >= 0 ? -EBUSY : kubelet_open(p);
+
+	if (r == 0)
+		r = worker_submit(p->kubelet.worker, &p->kubelet.job, WORKER_HIGH);
+	if (r == 0)
+		p->kubelet.memfd = TAKE_FD(fd);
+	else if (flat_put_string(&bytes, strerror(-r)) == 0 && flat_put_u64(&bytes, 0) == 0)
+		(void)send_message(p, DELIVERY_PODS, r, &bytes);
+}
+
+/* --- pages */
+
+static int take_message(struct process *p);
+
+static bool is_answered(const struct process *p)
+{
+	return !p->page.wanted || p->stop;
+}
+
+static int await_page(struct process *p)
+{
+	const uint64_t until = clock_mono_ns() + PAGE_WAIT_NS;
+	int r = 0;
+
+	while (r >= 0 && !is_answered(p)) {
+		const uint64_t now = clock_mono_ns();
+		struct pollfd wait = {.fd = p->socket, .events = POLLIN};
+
+		if (now >= until)
+			return -ETIMEDOUT;
+		if (poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1) > 0)
+			r = take_message(p);
+		if (r == -EAGAIN)
+			r = 0;
+	}
+	return r < 0 ? r : p->page.wanted ? -ECANCELED : 0;
+}
+
+/* Requests a page from the agent (http_server_fn). */
+static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
+		     void *data)
+{
+	_cleanup_buf_ struct buf bytes = {.max = DELIVERY_INLINE_MAX};
+	struct process *p = data;
+	int r = p->page.wanted || p->stop ? -EBUSY : flat_put_string(&bytes, path);
+
+	publish_http(p); /* one of the pages shows them */
+	if (r == 0)
+		r = flat_put_string(&bytes, accept);
+	p->page.number++;
+	if (r == 0)
+		r = send_message(p, DELIVERY_PAGE, 0, &bytes);
+	if (r == 0) {
+		p->page.wanted = true;
+		p->page.body = body;
+		r = await_page(p);
+		p->page.wanted = false;
+		p->page.body = NULL;
+	}
+	if (r < 0) {
+		buf_clear(body);
+		(void)buf_puts(body, "the agent does not answer\n");
+		return HTTP_UNAVAILABLE;
+	}
+	*content_type = p->page.type;
+	return p->page.status;
+}
+
+/* The bytes follow in the packet, or are in its memfd. */
+static void take_page(struct process *p, const struct delivery_head *head, struct flat_reader *bytes,
+		      const struct packet *packet)
+{
+	const char *type = flat_string(bytes);
+	int r = 0;
+
+	if (bytes->bad || !p->page.wanted || head->number != p->page.number)
+		return;
+	snprintf(p->page.type, sizeof p->page.type, "%s", type);
+	if (packet->n_fds)
+		r = fs_read_fd(packet->fds[0], DELIVERY_PAGE_MAX, p->page.body);
+	else
+		r = buf_append(p->page.body, bytes->at, (size_t)(bytes->end - bytes->at));
+	p->page.status = r < 0 ? HTTP_ERROR : (unsigned)head->result;
+	p->page.wanted = false;
+}
+
+static void listen_now(struct process *p)
+{
+	_cleanup_free_ char *why = NULL;
+	const char *address = p->options->config->listen;
+	int r = p->http || !address ? 0 : http_server_new(&p->http, p->loop, address, page, p, &why);
+
+	tell(p, DELIVERY_LISTENS, r, why);
+}
+
+/* --- messages of the agent */
+
+static void submit(struct process *p, struct flat_reader *bytes, const struct packet *packet)
+{
+	_cleanup_request_ struct otlp_request *request = calloc(1, sizeof *request);
+	int r = request && p->exporter && packet->n_fds ? 0 : -EPROTO;
+
+	if (r == 0) {
+		request->n_samples = flat_u64(bytes);
+		request->n_profiles = flat_u64(bytes);
+		request->start_unix_ns = flat_u64(bytes);
+		request->end_unix_ns = flat_u64(bytes);
+		buf_init(&request->data, DELIVERY_REQUEST_MAX);
+		r = fs_read_fd(packet->fds[0], DELIVERY_REQUEST_MAX, &request->data);
+		request->raw_bytes = request->data.len;
+	}
+	if (r == 0 && flat_done(bytes))
+		otlp_exporter_submit(p->exporter, TAKE_PTR(request));
+	else if (r < 0)
+		log_error("a request of %lu samples could not be taken: %s",
+			  (unsigned long)(request ? request->n_samples : 0), strerror(-r));
+}
+
+static void handle(struct process *p, const struct delivery_head *head, struct flat_reader *bytes,
+		   struct packet *packet)
+{
+	switch ((enum delivery_message)head->message) {
+	case DELIVERY_SUBMIT:
+		submit(p, bytes, packet);
+		break;
+	case DELIVERY_LISTEN:
+		listen_now(p);
+		break;
+	case DELIVERY_PAGE_ANSWER:
+		take_page(p, head, bytes, packet);
+		break;
+	case DELIVERY_LIST_PODS:
+		if (packet->n_fds)
+			list_pods(p, packet->fds[--packet->n_fds]);
+		break;
+	case DELIVERY_STOP:
+		p->stop = true;
+		p->stop_deadline_ns = flat_u64(bytes);
+		loop_stop(p->loop);
+		break;
+	case DELIVERY_READY:
+	case DELIVERY_LISTENS:
+	case DELIVERY_PAGE:
+	case DELIVERY_PODS:
+		break;
+	}
+}
+
+/* Takes one message. 0; -EAGAIN: there is none; -EPIPE: the agent has ended. */
+static int take_message(struct process *p)
+{
+	struct packet packet = {.body = p->packet, .body_len = sizeof p->packet};
+	struct delivery_head head;
+	struct flat_reader bytes;
+	int r = packet_poll(p->socket, &packet);
+
+	if (r < 0)
+		return r;
+	bytes = flat_read(p->packet, packet.body_len);
+	flat_get(&bytes, &head, sizeof head);
+	if (!bytes.bad)
+		handle(p, &head, &bytes, &packet);
+	packet_close_fds(&packet);
+	return 0;
+}
+
+static int on_message(int fd, uint32_t events, void *data)
+{
+	struct process *p = data;
+	int r = 0;
+
+	(void)fd;
+	(void)events;
+	while (r == 0 && !p->stop)
+		r = take_message(p);
+	return r == -EAGAIN || p->stop ? 0 : r;
+}
+
+static int on_event(int fd, uint32_t events, void *data)
+{
+	(void)fd;
+	(void)events;
+	collector_log_events(data);
+	return 0;
+}
+
+/* --- the process */
+
+static int open_all(struct process *p, char **ret_why)
+{
+	int r = loop_new(&p->loop);
+
+	if (r == 0)
+		r = loop_add_fd(p->loop, p->socket, EPOLLIN, on_message, p, NULL);
+	if (r < 0 || !p->options->exports)
+		return r;
+	loop_set_after(p->loop, on_wakeup, p);
+	r = collector_new(&p->exporter, p->options->config, publish, p, ret_why);
+	if (r == 0)
+		r = loop_add_fd(p->loop, otlp_exporter_event_fd(p->exporter), EPOLLIN, on_event, p->exporter,
+				NULL);
+	return r;
+}
+
+static void close_all(struct process *p)
+{
+	http_server_free(p->http);
+	if (p->kubelet.worker && worker_free(p->kubelet.worker) == 0)
+		kubelet_query_free(p->kubelet.query);
+	otlp_exporter_free(p->exporter);
+	loop_free(p->loop);
+}
+
+/* Returns the exit code: not 0 if it is to be forked again. */
+static int serve(struct process *p)
+{
+	_cleanup_free_ char *why = NULL;
+	int r = open_all(p, &why);
+
+	tell(p, DELIVERY_READY, r, why ? why : strerror(-r));
+	if (r < 0) {
+		close_all(p);
+		/* the agent is about to end; one that had begun needs another one */
+		return __atomic_load_n(&p->account->restarts, __ATOMIC_RELAXED) ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	r = loop_run(p->loop);
+	urgency_begin(); /* who waits for the end may have made this thread urgent */
+	if (p->exporter) {
+		(void)otlp_exporter_stop(p->exporter, p->stop ? p->stop_deadline_ns : 0);
+		collector_log_events(p->exporter);
+	}
+	close_all(p);
+	return r == 0 || r == -EPIPE ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void run(int socket, const struct delivery_options *options, struct account_page *page)
+	__attribute__((noreturn));
+
+static void run(int socket, const struct delivery_options *options, struct account_page *page)
+{
+	struct process *p = calloc(1, sizeof *p);
+
+	if (!p)
+		_exit(EXIT_FAILURE);
+	p->options = options;
+	p->account = page;
+	p->socket = socket;
+	p->kubelet.memfd = -1;
+	(void)account_get_exports(page, &p->before);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	_exit(serve(p)); /* what it still has, the kernel frees */
+}
+
+/* Logs how it has ended. */
+static void report_end(int status)
+{
+	if (WIFSIGNALED(status))
+		log_error("the process that delivers was ended by signal %d (%s); it is started again",
+			  WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		log_error("the process that delivers has failed; it is started again");
+}
+
+static void settle_account(struct account_page *page)
+{
+	struct otlp_exporter_stats last = {0};
+
+	if (account_get_exports(page, &last)) {
+		account_lose_queue(&last);
+		account_put_exports(page, &last);
+	}
+	__atomic_add_fetch(&page->restarts, 1, __ATOMIC_RELAXED);
+}
+
+/* Keeps the socket and standard error; whatever else is open is the agent's. Returns the socket. */
+static int keep_only(int socket)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO && null >= 0; fd++)
+		(void)dup2(null, fd);
+	if (socket != SOCKET_FD)
+		(void)dup2(socket, SOCKET_FD);
+	(void)close_range(SOCKET_FD + 1, ~0u, 0);
+	return SOCKET_FD;
+}
+
+void process_keep(int socket, const struct delivery_options *options, struct account_page *page)
+{
+	sigset_t all;
+	int r;
+
+	(void)prctl(PR_SET_NAME, "proflet-deliver");
+	socket = keep_only(socket);
+	urgency_forked();
+	sigfillset(&all);
+	sigdelset(&all, SIGXCPU); /* of urgent threads */
+	/* those to the process group are for the agent, which then says what to do */
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	r = delivery_confine(options->exports ? options->config->queue.spool : NULL, options->capabilities);
+	if (r < 0)
+		log_warn("the process that delivers is not confined: %s", strerror(-r));
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* giving up capabilities undoes it */
+	for (uint64_t wait_us = WAIT_US;; wait_us = 2 * wait_us < WAIT_MAX_US ? 2 * wait_us : WAIT_MAX_US) {
+		const uint64_t began_ns = clock_mono_ns();
+		int status = 0;
+		pid_t pid = fork();
+
+		if (pid == 0)
+			run(socket, options, page);
+		if (pid > 0 && waitpid(pid, &status, 0) == pid) {
+			if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
+				_exit(EXIT_SUCCESS);
+			report_end(status);
+		}
+		settle_account(page);
+		if (clock_mono_ns() - began_ns > STEADY_NS)
+			wait_us = WAIT_US;
+		(void)usleep((useconds_t)wait_us);
+	}
+}
