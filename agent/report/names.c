@@ -26,6 +26,7 @@
 
 #define NAMES_BYTES_MAX (16u << 20)
 #define LINES_BYTES_MAX (128u << 20) /* of a recording */
+#define READERS_MAX 8u /* jobs with the workers that read names of binaries; the others wait in fair order */
 
 struct names {
 	struct names_options options;
@@ -44,7 +45,8 @@ struct names {
 	size_t n_unnamed, cap_unnamed;
 	struct stack_frame *early; /* frames that wait for the search for a debug file; owned */
 	size_t n_early, cap_early;
-	size_t n_jobs; /* with the workers */
+	size_t n_jobs;	  /* with the workers */
+	size_t n_readers; /* of these, those that read names of binaries */
 };
 
 /* Wraps a job of agent/symbol, to count those that are not done. */
@@ -52,8 +54,16 @@ struct names_job {
 	struct worker_job job;
 	struct worker_job *inner;
 	struct names *names;
-	bool given_up; /* it is stuck, so the window no longer waits for it; what it finds is used */
+	struct symbol_cache *reads; /* `inner` reads names of a binary for it; NULL: another job */
+	bool left; /* it has ended, or is stuck: the window does not wait for it; what it finds is used */
 };
+
+static uint64_t tenant_of(uint32_t file, void *data)
+{
+	const struct binary *b = binary_registry_get(((struct names *)data)->options.binaries, file);
+
+	return b ? b->tenant : 0;
+}
 
 int names_new(struct names **ret, const struct names_options *options)
 {
@@ -76,6 +86,9 @@ int names_new(struct names **ret, const struct names_options *options)
 		names_free(n);
 		return r;
 	}
+	symbol_cache_on_tenant(n->cache, tenant_of, n);
+	if (n->lines)
+		symbol_cache_on_tenant(n->lines, tenant_of, n);
 	*ret = n;
 	return 0;
 }
@@ -104,11 +117,23 @@ void names_stop(struct names *n)
 		jit_names_stop(n->jit);
 }
 
+static void submit_readers(struct names *n);
+
 static void job_run(struct worker_job *job)
 {
 	struct names_job *j = container_of(job, struct names_job, job);
 
 	j->inner->run(j->inner);
+}
+
+/* The window does not wait for the job any longer. */
+static void job_leave(struct names_job *j)
+{
+	if (j->left)
+		return;
+	j->left = true;
+	j->names->n_jobs--;
+	j->names->n_readers -= j->reads != NULL;
 }
 
 static void job_done(struct worker_job *job, bool cancelled)
@@ -117,7 +142,9 @@ static void job_done(struct worker_job *job, bool cancelled)
 	struct names *n = j->names;
 
 	j->inner->done(j->inner, cancelled);
-	n->n_jobs -= !j->given_up;
+	job_leave(j);
+	if (j->reads && !cancelled)
+		submit_readers(n);
 	free(j);
 }
 
@@ -125,22 +152,28 @@ static void job_overdue(struct worker_job *job)
 {
 	struct names_job *j = container_of(job, struct names_job, job);
 
-	j->given_up = true;
-	j->names->n_jobs--;
+	job_leave(j);
+	if (!j->reads)
+		return;
+	symbol_cache_overdue(j->reads, container_of(j->inner, struct symbol_job, work));
+	submit_readers(j->names);
 }
 
 /* Gives a job to the workers. False: it cannot run now, and its names are to be requested again. */
 static bool submit_to(struct names *n, struct worker *worker, struct worker_job *inner,
-		      enum worker_priority priority)
+		      struct symbol_cache *reads)
 {
 	struct names_job *j = calloc(1, sizeof *j);
 
 	if (j) {
 		*j = (struct names_job){.job = {.run = job_run, .done = job_done, .overdue = job_overdue},
 					.inner = inner,
-					.names = n};
-		if (worker_submit(worker, &j->job, priority) == 0) {
+					.names = n,
+					.reads = reads};
+		if (worker_submit(worker, &j->job, reads && reads == n->lines ? WORKER_LOW : WORKER_HIGH) ==
+		    0) {
 			n->n_jobs++;
+			n->n_readers += reads != NULL;
 			return true;
 		}
 		free(j);
@@ -149,17 +182,18 @@ static bool submit_to(struct names *n, struct worker *worker, struct worker_job 
 	return false;
 }
 
-static bool submit(struct names *n, struct worker_job *inner, enum worker_priority priority)
+static bool submit(struct names *n, struct worker_job *inner)
 {
-	return submit_to(n, n->options.worker, inner, priority);
+	return submit_to(n, n->options.worker, inner, NULL);
 }
 
+/* As many as may be with the workers: each that ends makes room for the next. */
 static void submit_files(struct names *n, struct symbol_cache *cache)
 {
 	bool lines = cache == n->lines;
 	uint32_t file;
 
-	while (symbol_cache_next_wanted(cache, &file)) {
+	while (n->n_readers < READERS_MAX && symbol_cache_next_wanted(cache, &file)) {
 		const struct binary *f = binary_registry_get(n->options.binaries, file);
 		struct symbol_job *job;
 
@@ -175,9 +209,16 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 						   .source_lines = lines};
 
 		if (symbol_job_new(&job, cache, file, &files) < 0 ||
-		    !submit(n, &job->work, lines ? WORKER_LOW : WORKER_HIGH))
+		    !submit_to(n, n->options.worker, &job->work, cache))
 			return; /* the addresses stay wanted; this window is sent without their names */
 	}
+}
+
+static void submit_readers(struct names *n)
+{
+	submit_files(n, n->cache);
+	if (n->lines)
+		submit_files(n, n->lines);
 }
 
 static void submit_kernel(struct names *n)
@@ -185,7 +226,7 @@ static void submit_kernel(struct names *n)
 	struct symbol_kernel_job *job;
 
 	if (symbol_kernel_job_new(&job, n->kernel, clock_mono_ns()) == 0)
-		(void)submit(n, &job->work, WORKER_HIGH);
+		(void)submit(n, &job->work);
 }
 
 /* The kernel's names take long to read, and the first window needs them. */
@@ -247,7 +288,7 @@ static bool wanted(const struct names *n, const struct stack_frame *f)
 
 static bool submit_jit(struct names *n, struct worker_job *job)
 {
-	return job && submit_to(n, n->options.lists ?: n->options.worker, job, WORKER_HIGH);
+	return job && submit_to(n, n->options.lists ?: n->options.worker, job, NULL);
 }
 
 void names_note(struct names *n, struct process *p, const struct sample_view *v)
@@ -297,7 +338,7 @@ static void check_files(struct names *n)
 		return;
 	job = file_check_new(n->options.binaries, n->options.tables, n->files, n->n_files);
 	if (job)
-		(void)submit(n, job, WORKER_HIGH);
+		(void)submit(n, job);
 }
 
 static void request_stack(struct names *n, struct process *p, const struct sample_stack *s)
@@ -327,10 +368,8 @@ static void request_stack(struct names *n, struct process *p, const struct sampl
 
 static void submit_all(struct names *n)
 {
-	submit_files(n, n->cache);
+	submit_readers(n);
 	submit_kernel(n);
-	if (n->lines)
-		submit_files(n, n->lines);
 }
 
 void names_request(struct names *n, const struct sample_aggregate *samples, uint64_t since_ns)
@@ -341,6 +380,9 @@ void names_request(struct names *n, const struct sample_aggregate *samples, uint
 	n->n_files = n->n_unnamed = 0;
 	n->n_early = 0;
 	jit_names_sweep(n->jit, since_ns);
+	symbol_cache_retry(n->cache);
+	if (n->lines)
+		symbol_cache_retry(n->lines);
 	for (const struct sample_entry *e = sample_aggregate_entries(samples); e; e = e->next)
 		request_stack(n, ((const struct proc_image *)e->owner)->process, e->stack);
 	submit_all(n);

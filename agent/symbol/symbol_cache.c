@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Every file is in the list `by_use`, the most recently used at the end. A file with collected addresses and
- * no job is also in `queue`. When the cache exceeds its byte budget, sweeps free memory, beginning with the
- * least recently used file. A sweep frees the ranges that were not looked up since the previous sweep (second
- * chance), so that a large file keeps its frequently used functions.
+ * no job is also in `waiting`, unless its last job failed for lack of memory. When the cache exceeds its byte
+ * budget, sweeps free memory, beginning with the least recently used file. A sweep frees the ranges that were
+ * not looked up since the previous sweep (second chance), so that a large file keeps its frequently used
+ * functions.
  */
 #include "agent/symbol/symbol_cache.h"
 
@@ -14,7 +15,9 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/map.h"
+#include "agent/proc/fair_queue.h"
 #include "agent/symbol/batch.h"
 
 struct list_link {
@@ -24,7 +27,11 @@ struct list_link {
 /* A file's names, and its addresses that wait for a job. */
 struct cached_file {
 	struct map_node node;
-	struct list_link by_use, queue;
+	struct list_link by_use;
+	struct fair_wait wait;
+	bool queued;  /* in `waiting` */
+	bool working; /* its job counts as one of its tenant's */
+	bool put_off; /* until symbol_cache_retry */
 	uint32_t id;
 	uint64_t job_serial; /* of the running job; 0: none */
 	struct symbol_ranges ranges;
@@ -34,7 +41,10 @@ struct cached_file {
 
 struct symbol_cache {
 	struct map files;
-	struct list_link by_use, queue; /* heads */
+	struct list_link by_use; /* head */
+	struct fair_queue waiting;
+	uint64_t (*tenant)(uint32_t file_id, void *data);
+	void *tenant_data;
 	size_t max_bytes;
 	uint64_t last_serial;
 	struct symbol_cache_stats stats;
@@ -107,13 +117,36 @@ static void account(struct symbol_cache *c, const struct cached_file *f, bool ad
 	c->stats.n_ranges += add ? f->ranges.n : -f->ranges.n;
 }
 
+static void queue_add(struct symbol_cache *c, struct cached_file *f)
+{
+	if (f->queued || f->put_off || f->job_serial || !f->n_wanted)
+		return;
+	fair_queue_add(&c->waiting, &f->wait, c->tenant ? c->tenant(f->id, c->tenant_data) : 0, true);
+	f->queued = true;
+}
+
+static void queue_remove(struct symbol_cache *c, struct cached_file *f)
+{
+	if (f->queued)
+		fair_queue_remove(&c->waiting, &f->wait);
+	f->queued = false;
+}
+
+static void job_leave(struct symbol_cache *c, struct cached_file *f)
+{
+	if (f->working)
+		fair_queue_end(&c->waiting, &f->wait, clock_mono_ns());
+	f->working = false;
+}
+
 static void forget(struct symbol_cache *c, struct cached_file *f)
 {
 	account(c, f, false);
 	c->stats.n_wanted -= f->n_wanted;
 	map_remove(&c->files, &f->node);
 	list_remove(&f->by_use);
-	list_remove(&f->queue);
+	queue_remove(c, f);
+	job_leave(c, f);
 	symbol_ranges_fini(&f->ranges);
 	free(f->wanted);
 	free(f);
@@ -127,7 +160,7 @@ int symbol_cache_new(struct symbol_cache **ret, size_t max_bytes)
 		return -ENOMEM;
 	map_init(&c->files, SYMBOL_FILES_MAX);
 	list_init(&c->by_use);
-	list_init(&c->queue);
+	fair_queue_init(&c->waiting, SYMBOL_JOBS_OF_A_TENANT);
 	c->max_bytes = max_bytes;
 	*ret = c;
 	return 0;
@@ -140,7 +173,15 @@ void symbol_cache_free(struct symbol_cache *c)
 	while (c->by_use.next != &c->by_use)
 		forget(c, container_of(c->by_use.next, struct cached_file, by_use));
 	map_fini(&c->files);
+	fair_queue_fini(&c->waiting);
 	free(c);
+}
+
+void symbol_cache_on_tenant(struct symbol_cache *c, uint64_t (*tenant)(uint32_t file_id, void *data),
+			    void *data)
+{
+	c->tenant = tenant;
+	c->tenant_data = data;
 }
 
 /* Makes `f` the most recently used file. */
@@ -183,8 +224,7 @@ static int wanted_insert(struct symbol_cache *c, struct cached_file *f, uint64_t
 	f->wanted[at] = va;
 	f->n_wanted++;
 	c->stats.n_wanted++;
-	if (!f->queue.next && !f->job_serial)
-		list_append(&c->queue, &f->queue);
+	queue_add(c, f);
 	return 0;
 }
 
@@ -202,12 +242,24 @@ int symbol_cache_want(struct symbol_cache *c, uint32_t file_id, uint64_t va)
 	return r;
 }
 
-bool symbol_cache_next_wanted(const struct symbol_cache *c, uint32_t *ret_file_id)
+bool symbol_cache_next_wanted(struct symbol_cache *c, uint32_t *ret_file_id)
 {
-	if (c->queue.next == &c->queue)
+	struct fair_wait *next = fair_queue_next(&c->waiting, clock_mono_ns());
+
+	if (!next)
 		return false;
-	*ret_file_id = container_of(c->queue.next, struct cached_file, queue)->id;
+	*ret_file_id = container_of(next, struct cached_file, wait)->id;
 	return true;
+}
+
+void symbol_cache_retry(struct symbol_cache *c)
+{
+	for (struct list_link *l = c->by_use.next; l != &c->by_use; l = l->next) {
+		struct cached_file *f = container_of(l, struct cached_file, by_use);
+
+		f->put_off = false;
+		queue_add(c, f);
+	}
 }
 
 /* Frees the ranges of `f` that were not looked up since the last sweep, and `f` if it is empty then. */
@@ -264,7 +316,7 @@ static void take_wanted(struct symbol_cache *c, struct cached_file *f, struct sy
 	b->addrs = TAKE_PTR(f->wanted);
 	c->stats.n_wanted -= f->n_wanted;
 	f->n_wanted = f->cap_wanted = 0;
-	list_remove(&f->queue);
+	queue_remove(c, f);
 }
 
 static int batch_new(struct symbol_batch **ret, uint32_t file_id)
@@ -287,7 +339,7 @@ void symbol_cache_give_up(struct symbol_cache *c, uint32_t file_id)
 
 	if (!f || !f->n_wanted)
 		return;
-	list_remove(&f->queue);
+	queue_remove(c, f);
 	if (batch_new(&b, file_id) < 0) {
 		/* cannot be recorded without memory: the addresses will be collected and tried again */
 		c->stats.n_dropped += f->n_wanted;
@@ -358,6 +410,8 @@ int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
 		return r;
 	b->serial = f->job_serial = ++c->last_serial;
 	take_wanted(c, f, b);
+	fair_queue_begin(&c->waiting, &f->wait, clock_mono_ns());
+	f->working = true;
 	c->stats.n_in_jobs += b->n_addrs;
 	*job = (struct symbol_job){
 		.work = {.run = job_run, .done = job_done}, .cache = c, .batch = TAKE_PTR(b)};
@@ -375,8 +429,7 @@ static void settle_wanted(struct symbol_cache *c, struct cached_file *f)
 			f->wanted[n++] = f->wanted[i];
 	c->stats.n_wanted -= f->n_wanted - n;
 	f->n_wanted = n;
-	if (n && !f->queue.next)
-		list_append(&c->queue, &f->queue);
+	queue_add(c, f);
 }
 
 static void want_again(struct symbol_cache *c, const struct symbol_batch *b)
@@ -398,7 +451,9 @@ void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job)
 		c->stats.n_stale++;
 		return;
 	}
+	job_leave(c, f);
 	f->job_serial = 0;
+	f->put_off = b->status == -ENOMEM;
 	if (b->status == -ECANCELED || b->status == -ENOMEM || add_ranges(c, f, &b->ranges) < 0)
 		want_again(c, b);
 	else if (b->status < 0)
@@ -407,6 +462,14 @@ void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job)
 		c->stats.n_changed += b->n_addrs;
 	settle_wanted(c, f);
 	evict_to_budget(c);
+}
+
+void symbol_cache_overdue(struct symbol_cache *c, const struct symbol_job *job)
+{
+	struct cached_file *f = file_find(c, job->batch->file_id);
+
+	if (f && f->job_serial == job->batch->serial)
+		job_leave(c, f);
 }
 
 void symbol_cache_forget(struct symbol_cache *c, uint32_t file_id)

@@ -57,19 +57,26 @@ struct symbol_cache_stats {
 #define SYMBOL_FILES_MAX 65536u
 #define SYMBOL_WANTED_PER_FILE 4096u
 #define SYMBOL_WANTED_MAX (256u << 10) /* addresses collected over all files */
+#define SYMBOL_JOBS_OF_A_TENANT 2u     /* at a time */
 
 /* 0 or -ENOMEM. Beyond `max_bytes`, ranges that were not looked up recently are freed. */
 int symbol_cache_new(struct symbol_cache **ret, size_t max_bytes);
 /* All jobs must have been completed: free the worker pool first. NULL is fine. */
 void symbol_cache_free(struct symbol_cache *c);
+/* Registers the function that tells whose file it is (agent/proc/tenant.h). Else all are tenant 0's. */
+void symbol_cache_on_tenant(struct symbol_cache *c, uint64_t (*tenant)(uint32_t file_id, void *data),
+			    void *data);
 /* True when the address is in the cache. Otherwise *ret is not written. */
 bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, struct symbol_name *ret);
 /* Collects an address for the next job of its file. 0, -ENOSPC or -ENOMEM (both are counted). */
 int symbol_cache_want(struct symbol_cache *c, uint32_t file_id, uint64_t va);
 /*
- * Among the files with collected addresses and no running job, the one that has waited longest. False: none.
+ * The file to make a job of next: it has collected addresses and no running job. Tenants take turns as in
+ * agent/proc/fair_queue.h, with SYMBOL_JOBS_OF_A_TENANT at a time. False: none now.
  */
-bool symbol_cache_next_wanted(const struct symbol_cache *c, uint32_t *ret_file_id);
+bool symbol_cache_next_wanted(struct symbol_cache *c, uint32_t *ret_file_id);
+/* Files whose last job ran out of memory, or got no process, may have another one. Call it once a window. */
+void symbol_cache_retry(struct symbol_cache *c);
 /* The file cannot be opened: marks its collected addresses as having no name, and counts them. */
 void symbol_cache_give_up(struct symbol_cache *c, uint32_t file_id);
 /* Removes the file, whose index is about to be used for another one. */
@@ -106,8 +113,11 @@ int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
 		   const struct symbol_files *files);
 /*
  * Moves the results into the cache and frees the job. If the file could not be read, its addresses are marked
- * as having no name. If the job did not run, or ran out of memory, its addresses are collected again.
+ * as having no name. If the job did not run, its addresses are collected again; if it ran out of memory, they
+ * wait for symbol_cache_retry.
  */
 void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job);
+/* The job is stuck, and no longer counts as one of its tenant's. It may be completed later. */
+void symbol_cache_overdue(struct symbol_cache *c, const struct symbol_job *job);
 
 #endif

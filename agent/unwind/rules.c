@@ -9,6 +9,7 @@
  * first).
  *
  * A job takes requests for one file, because finding rules is one pass over the file's call-frame section.
+ * Files with requests wait in an order that is fair among tenants.
  */
 #include "agent/unwind/rules.h"
 
@@ -20,15 +21,20 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
+#include "agent/base/map.h"
 #include "agent/base/worker.h"
 #include "agent/binary/registry.h"
 #include "agent/elf/file/version.h"
+#include "agent/proc/fair_queue.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/stuck_devices.h"
 #include "bpf/abi.h"
 
 #define REQUESTS_MAX 32u /* of one job */
 #define JOBS_MAX 4u
+#define JOBS_OF_A_TENANT 2u
+#define FILES_MAX 8192u /* with requests; more than there can be entries */
 
 _Static_assert(REQUESTS_MAX <= RULE_JOB_MAX, "a job of ours is one of theirs");
 
@@ -59,6 +65,13 @@ struct entry {
 _Static_assert(RULES_BYTES / RULE_ENTRY_BYTES >= 2 * USER_FRAMES_MAX,
 	       "one stack takes half of the cache at most");
 
+/* A file with requests: it waits, until a job takes some of them. The job keeps it until it ends. */
+struct rules_file {
+	struct map_node node; /* while it waits */
+	struct fair_wait wait;
+	uint32_t file;
+};
+
 struct rules {
 	struct rules_options options;
 	struct entry **entries; /* owned; by file and address */
@@ -66,9 +79,10 @@ struct rules {
 	struct link walk, held, idle;
 	uint64_t now_ns;
 	uint64_t serial;
-	bool refused;	    /* the walk at hand found no room */
-	uint32_t last_file; /* of the newest job: the next one is about another file, if one is wanted */
-	unsigned n_jobs, n_wanted;
+	bool refused;	  /* the walk at hand found no room */
+	struct map files; /* those that wait, by index */
+	struct fair_queue waiting;
+	unsigned n_jobs;
 	struct stuck_devices stuck;
 	struct rules_stats stats;
 };
@@ -76,6 +90,7 @@ struct rules {
 struct rules_job {
 	struct worker_job job;
 	struct rules *rules;
+	struct rules_file *share; /* owned; NULL: it is stuck, and no longer counts as one of its tenant's */
 	uint32_t file;
 	int fd;
 	struct elf_version version; /* of the content whose rules are wanted */
@@ -128,14 +143,54 @@ int rules_new(struct rules **ret, const struct rules_options *options)
 	link_init(&r->walk);
 	link_init(&r->held);
 	link_init(&r->idle);
+	map_init(&r->files, FILES_MAX);
+	fair_queue_init(&r->waiting, JOBS_OF_A_TENANT);
 	*ret = r;
 	return 0;
+}
+
+static bool file_is(const struct map_node *node, const void *key)
+{
+	return container_of(node, struct rules_file, node)->file == *(const uint32_t *)key;
+}
+
+static struct rules_file *file_find(const struct rules *r, uint32_t file)
+{
+	struct map_node *node = map_find(&r->files, hash_u64(file), file_is, &file);
+
+	return node ? container_of(node, struct rules_file, node) : NULL;
+}
+
+/* The file has requests. False: no memory. */
+static bool file_wait(struct rules *r, uint32_t file)
+{
+	const struct binary *b = binary_registry_get(r->options.binaries, file);
+	_cleanup_free_ struct rules_file *f = NULL;
+
+	if (file_find(r, file))
+		return true;
+	f = calloc(1, sizeof *f);
+	if (!f)
+		return false;
+	f->file = file;
+	if (map_insert(&r->files, &f->node, hash_u64(file)) < 0)
+		return false;
+	fair_queue_add(&r->waiting, &f->wait, b ? b->tenant : 0, true);
+	TAKE_PTR(f);
+	return true;
+}
+
+/* It does not wait any longer, and is the caller's. */
+static struct rules_file *file_take(struct rules *r, struct rules_file *f)
+{
+	map_remove(&r->files, &f->node);
+	fair_queue_remove(&r->waiting, &f->wait);
+	return f;
 }
 
 /* Does not take it out of r->entries. */
 static void entry_free(struct rules *r, struct entry *e)
 {
-	r->n_wanted -= e->state == WANTED;
 	r->stats.bytes -= e->state == NONE ? sizeof *e : RULE_ENTRY_BYTES;
 	link_remove(&e->link);
 	free(e->rule);
@@ -144,10 +199,16 @@ static void entry_free(struct rules *r, struct entry *e)
 
 void rules_free(struct rules *r)
 {
+	struct map_node *n;
+
 	if (!r)
 		return;
 	for (size_t i = 0; i < r->n; i++)
 		entry_free(r, r->entries[i]);
+	map_for_each (&r->files, n, it)
+		free(file_take(r, container_of(n, struct rules_file, node)));
+	fair_queue_fini(&r->waiting);
+	map_fini(&r->files);
 	stuck_devices_fini(&r->stuck);
 	free(r->entries);
 	free(r);
@@ -212,6 +273,8 @@ static struct entry *entry_add(struct rules *r, uint32_t file, uint64_t va)
 
 	if (!make_room(r) || array_reserve(&r->entries, &r->cap, r->n + 1, sizeof *r->entries) < 0)
 		return NULL;
+	if (!file_wait(r, file))
+		return NULL;
 	e = malloc(sizeof *e);
 	if (!e)
 		return NULL;
@@ -220,7 +283,6 @@ static struct entry *entry_add(struct rules *r, uint32_t file, uint64_t va)
 	i = lower_bound(r, file, va);
 	memmove(&r->entries[i + 1], &r->entries[i], (r->n++ - i) * sizeof *r->entries);
 	r->entries[i] = e;
-	r->n_wanted++;
 	r->stats.bytes += RULE_ENTRY_BYTES;
 	return e;
 }
@@ -254,9 +316,10 @@ static void entry_take_back(struct rules *r, struct entry *e)
 
 static void entry_request_again(struct rules *r, struct entry *e)
 {
+	if (!file_wait(r, e->file))
+		return;
 	entry_take_back(r, e);
 	e->state = WANTED;
-	r->n_wanted++;
 }
 
 enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const struct frame_rule **ret)
@@ -267,6 +330,8 @@ enum rules_answer rules_get(struct rules *r, uint32_t file, uint64_t va, const s
 		e = entry_add(r, file, va);
 	else if (e->unanswered && may_read(r, file))
 		entry_request_again(r, e);
+	else if (e->state == WANTED) /* there was no memory for the file */
+		(void)file_wait(r, file);
 	if (!e) {
 		r->refused = true;
 		return RULES_FULL;
@@ -302,8 +367,20 @@ static void entry_answer(struct rules *r, struct entry *e, int error, const stru
 	e->unanswered = error == -ETIMEDOUT;
 }
 
+/* The job is no longer with the workers, or is stuck there. */
+static void job_leave(struct rules_job *j)
+{
+	struct rules_file *f = TAKE_PTR(j->share);
+
+	if (!f)
+		return;
+	fair_queue_end(&j->rules->waiting, &f->wait, clock_mono_ns());
+	free(f);
+}
+
 static void job_free(struct rules_job *j)
 {
+	free(j->share);
 	binary_registry_release(j->rules->options.binaries, j->file);
 	close(j->fd);
 	free(j);
@@ -341,6 +418,7 @@ static void job_done(struct worker_job *job, bool cancelled)
 	struct rules *r = j->rules;
 
 	if (!cancelled) {
+		job_leave(j);
 		try_end(r, j, false);
 		if (j->stuck && !job->costly)
 			stuck_devices_remove(&r->stuck, j->dev);
@@ -361,6 +439,7 @@ static void job_overdue(struct worker_job *job)
 	struct rules *r = j->rules;
 
 	j->stuck = true;
+	job_leave(j);
 	try_end(r, j, true);
 	if (!job->costly)
 		stuck_devices_add(&r->stuck, j->dev, r->now_ns);
@@ -388,6 +467,7 @@ static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 	j->job =
 		(struct worker_job){.run = job_run, .done = job_done, .overdue = job_overdue, .urgent = true};
 	j->rules = r;
+	j->share = NULL;
 	j->file = file;
 	j->dev = b->dev;
 	j->stuck = false;
@@ -405,8 +485,8 @@ static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 	return 0;
 }
 
-/* Puts requests for the file into the job. Without a job they are answered with the error. */
-static void requests_move(struct rules *r, uint32_t file, struct rules_job *j, int error)
+/* Puts requests of the file into the job; without one, answers them with the error. True: more are left. */
+static bool requests_move(struct rules *r, uint32_t file, struct rules_job *j, int error)
 {
 	for (size_t i = lower_bound(r, file, 0); i < r->n && r->entries[i]->file == file; i++) {
 		struct entry *e = r->entries[i];
@@ -414,8 +494,7 @@ static void requests_move(struct rules *r, uint32_t file, struct rules_job *j, i
 		if (e->state != WANTED)
 			continue;
 		if (j && j->n == REQUESTS_MAX)
-			return;
-		r->n_wanted--;
+			return true;
 		e->state = REQUESTED;
 		if (!j) {
 			entry_answer(r, e, error, NULL);
@@ -424,6 +503,7 @@ static void requests_move(struct rules *r, uint32_t file, struct rules_job *j, i
 		j->serials[j->n] = e->serial;
 		j->query[j->n++].va = e->va;
 	}
+	return false;
 }
 
 /* The workers' queue is full: the requests wait for the next dispatch. */
@@ -431,50 +511,57 @@ static void requests_return(struct rules *r, const struct rules_job *j)
 {
 	for (size_t i = 0; i < j->n; i++)
 		r->entries[lower_bound(r, j->file, j->query[i].va)]->state = WANTED;
-	r->n_wanted += (unsigned)j->n;
 }
 
-static int dispatch_file(struct rules *r, uint32_t file)
+static bool has_requests(const struct rules *r, uint32_t file)
+{
+	for (size_t i = lower_bound(r, file, 0); i < r->n && r->entries[i]->file == file; i++)
+		if (r->entries[i]->state == WANTED)
+			return true;
+	return false;
+}
+
+/* Makes a job of requests of the file, which does not wait any longer; takes it. 0; -ENOSPC: none for now. */
+static int dispatch_file(struct rules *r, struct rules_file *f)
 {
 	struct rules_job *j;
-	int error = job_new(&j, r, file);
+	int error = job_new(&j, r, f->file);
+	bool more = requests_move(r, f->file, j, error);
 
-	requests_move(r, file, j, error);
-	r->last_file = file;
 	if (!j) {
+		free(f);
 		r->options.ready(r->options.data);
 		return 0;
 	}
 	if (worker_submit(r->options.worker, &j->job, WORKER_HIGH) < 0) {
 		requests_return(r, j);
+		(void)file_wait(r, f->file);
+		free(f);
 		job_free(j);
 		return -ENOSPC;
 	}
+	fair_queue_begin(&r->waiting, &f->wait, clock_mono_ns());
+	j->share = f;
+	if (more)
+		(void)file_wait(r, f->file);
 	if (j->tried)
 		stuck_devices_try_begin(&r->stuck, j->dev);
 	r->n_jobs++;
 	return 0;
 }
 
-/* Files take turns. */
-static const struct entry *next_wanted(const struct rules *r)
-{
-	size_t start = lower_bound(r, r->last_file + 1, 0);
-
-	for (size_t i = 0; i < r->n; i++) {
-		const struct entry *e = r->entries[(start + i) % r->n];
-
-		if (e->state == WANTED)
-			return e;
-	}
-	return NULL;
-}
-
 static void dispatch(struct rules *r)
 {
-	while (r->n_wanted && r->n_jobs < JOBS_MAX)
-		if (dispatch_file(r, next_wanted(r)->file) < 0)
+	struct fair_wait *w;
+
+	while (r->n_jobs < JOBS_MAX && (w = fair_queue_next(&r->waiting, clock_mono_ns()))) {
+		struct rules_file *f = file_take(r, container_of(w, struct rules_file, wait));
+
+		if (!has_requests(r, f->file)) /* no walk needs them any longer */
+			free(f);
+		else if (dispatch_file(r, f) < 0)
 			return;
+	}
 }
 
 void rules_walk_end(struct rules *r, bool repeat)
@@ -501,6 +588,8 @@ void rules_forget(struct rules *r, uint32_t file)
 {
 	size_t first = lower_bound(r, file, 0), last = first;
 
+	if (file_find(r, file))
+		free(file_take(r, file_find(r, file)));
 	while (last < r->n && r->entries[last]->file == file)
 		entry_free(r, r->entries[last++]);
 	if (first < last)

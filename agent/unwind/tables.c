@@ -37,7 +37,7 @@ struct unwind_tables {
 	uint32_t max;
 	uint32_t top; /* no index above it was ever used */
 	uint32_t change;
-	struct build_queue waiting;
+	struct fair_queue waiting;
 	size_t n_building;
 	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
@@ -62,7 +62,7 @@ int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binari
 				    .ready = ready,
 				    .data = data,
 				    .now = clock_mono_ns};
-	build_queue_init(&c->waiting);
+	fair_queue_init(&c->waiting, UNWIND_JOBS_OF_A_TENANT);
 	c->max = binary_registry_max(binaries);
 	c->tables = calloc((size_t)c->max + 1, sizeof *c->tables);
 	if (!c->tables) {
@@ -95,12 +95,12 @@ struct binary_table *unwind_tables_get(const struct unwind_tables *c, uint32_t i
 static void wait_add(struct unwind_tables *c, struct binary_table *f)
 {
 	f->state = TABLE_WAITING;
-	build_queue_add(&c->waiting, &f->wait, f->binary->tenant, f->urgent);
+	fair_queue_add(&c->waiting, &f->wait, f->binary->tenant, f->urgent);
 }
 
 static void wait_remove(struct unwind_tables *c, struct binary_table *f)
 {
-	build_queue_remove(&c->waiting, &f->wait);
+	fair_queue_remove(&c->waiting, &f->wait);
 }
 
 /* Builds of tables that samples have hit go first. */
@@ -449,7 +449,7 @@ static void job_leave(struct unwind_tables *c, struct binary_table *f)
 	if (!f->job)
 		return;
 	f->job = NULL;
-	build_queue_end(&c->waiting, &f->wait, c->now());
+	fair_queue_end(&c->waiting, &f->wait, c->now());
 }
 
 /* Ends a build: r is 0 if the table is in the arena, or the reason why it is not. Takes the job. */
@@ -649,7 +649,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		placing_free(c, p);
 	}
 	stuck_devices_fini(&c->stuck);
-	build_queue_fini(&c->waiting);
+	fair_queue_fini(&c->waiting);
 	free(c->tables);
 	free(c);
 }
@@ -657,8 +657,7 @@ void unwind_tables_free(struct unwind_tables *c)
 /* The table to build next. NULL: none. */
 static struct binary_table *next_waiting(struct unwind_tables *c)
 {
-	struct build_wait *w =
-		c->n_building < UNWIND_JOBS_MAX ? build_queue_next(&c->waiting, c->now()) : NULL;
+	struct fair_wait *w = c->n_building < UNWIND_JOBS_MAX ? fair_queue_next(&c->waiting, c->now()) : NULL;
 
 	return w ? container_of(w, struct binary_table, wait) : NULL;
 }
@@ -722,7 +721,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 		}
 		f->state = TABLE_BUILDING;
 		f->job = j;
-		build_queue_begin(&c->waiting, &f->wait, c->now());
+		fair_queue_begin(&c->waiting, &f->wait, c->now());
 		c->n_building++;
 		(void)binary_registry_hold(c->binaries, j->file);
 	}

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "agent/binary/registry.h"
+#include "agent/proc/fair_queue.h"
 #include "agent/unwind/arena.h"
-#include "agent/unwind/build_queue.h"
 #include "agent/unwind/generated.h"
 
 struct unwind_tables;
@@ -21,6 +21,8 @@ struct worker;
 
 /* Builds submitted to the workers at a time. Few, because those not yet submitted can still be reordered. */
 #define UNWIND_JOBS_MAX 16u
+/* Of these, of one tenant. */
+#define UNWIND_JOBS_OF_A_TENANT 4u
 
 enum unwind_table_state {
 	TABLE_ABSENT,	/* there is no such binary */
@@ -43,7 +45,7 @@ struct binary_table {
 	enum unwind_table_state state;
 	bool urgent;	       /* a sample has hit the binary */
 	struct build_job *job; /* with the workers, not stuck there; NULL: none */
-	struct build_wait wait;
+	struct fair_wait wait;
 	bool stuck;   /* its job is blocked, and has not returned yet */
 	bool put_off; /* not built, because a job is stuck on the same file system */
 	bool tried;   /* built in spite of that */

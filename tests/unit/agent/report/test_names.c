@@ -15,6 +15,7 @@
 #include "agent/report/names.h"
 #include "agent/report/window.h"
 #include "agent/symbol/dwarf.h"
+#include "agent/symbol/symbol_cache.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/tables.h"
 #include "fake_machine.h"
@@ -413,6 +414,45 @@ Test(names, a_full_queue_leaves_names_for_the_next_window)
 	request(&s);
 	work(&s);
 	cr_expect_str_eq(functions(&s), "machine_alpha");
+}
+
+/* Copies of the test program, each another binary. */
+static uint64_t copy_of_program(struct scene *s, unsigned i, uint64_t tenant)
+{
+	_cleanup_buf_ struct buf self = {0};
+	char name[16];
+	uint32_t index;
+
+	cr_assert_eq(fs_read_file("/proc/self/exe", 1u << 30, &self), 0);
+	snprintf(name, sizeof name, "copy-%u", i);
+	index = machine_binary(&s->m, machine_write(&s->m, name, self.data, self.len));
+	binary_registry_get(s->m.binaries, index)->tenant = tenant;
+	return frame_native(index, frame_va(machine_alpha_frame(&s->m)));
+}
+
+Test(names, a_tenant_does_not_wait_for_all_binaries_of_another)
+{
+	enum { THEIRS = 12, AT_ONCE = SYMBOL_JOBS_OF_A_TENANT };
+	_cleanup_scene_ struct scene s;
+	uint64_t words[THEIRS + 1];
+
+	scene_init(&s, 1);
+	s.options.kernel = false;
+	scene_open(&s);
+	for (unsigned i = 0; i <= THEIRS; i++)
+		words[i] = copy_of_program(&s, i, i < THEIRS ? 1 : 2);
+	machine_block(&s.m);
+	add(&s, words, 0, THEIRS + 1);
+	request(&s);
+	cr_expect_eq(worker_pending(s.m.worker), 1 + AT_ONCE + 1 + 1,
+		     "the one that blocks, theirs, the neighbour's, and the look at the files: %zu",
+		     worker_pending(s.m.worker));
+	cr_expect_not(names_complete(s.names));
+	machine_unblock(&s.m);
+	work(&s);
+	cr_expect(names_complete(s.names));
+	for (unsigned i = 0; i <= THEIRS; i++)
+		cr_expect_str_eq(frame_at(&s, i).function, "machine_alpha");
 }
 
 Test(names, without_descriptors_names_are_left_for_the_next_window)

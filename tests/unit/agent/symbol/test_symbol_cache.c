@@ -219,6 +219,48 @@ Test(symbol_cache, one_job_per_file_and_no_address_is_lost)
 	symbol_cache_free(c);
 }
 
+static uint64_t tenant_of(uint32_t file_id, void *data)
+{
+	return file_id < *(const uint32_t *)data ? 1 : 2;
+}
+
+/* One worker, for which each job takes as long as any other: how many jobs of a busy tenant come first. */
+Test(symbol_cache, a_tenant_does_not_wait_for_all_files_of_another)
+{
+	struct symbol_cache *c = cache_new(1 << 20);
+	_cleanup_close_ int fd = open_self();
+	uint32_t theirs = 50, file_id, first = 0;
+	bool neighbour = false;
+	struct symbol_job *jobs[SYMBOL_JOBS_OF_A_TENANT + 1];
+	size_t n = 0;
+
+	symbol_cache_on_tenant(c, tenant_of, &theirs);
+	for (uint32_t i = 1; i < theirs; i++)
+		symbol_cache_want(c, i, va_of(plain_function));
+	symbol_cache_want(c, theirs, va_of(plain_function));
+	while (symbol_cache_next_wanted(c, &file_id)) {
+		cr_assert_lt(n, SYMBOL_JOBS_OF_A_TENANT + 1);
+		cr_assert_eq(job_new(&jobs[n], c, file_id, fd), 0);
+		neighbour |= file_id == theirs;
+		first = file_id == 1 ? (uint32_t)n : first;
+		n++;
+	}
+	cr_expect_eq(n, SYMBOL_JOBS_OF_A_TENANT + 1);
+	cr_expect(neighbour, "the neighbour's is with the workers, though it was wanted last");
+	symbol_cache_overdue(c, jobs[first]);
+	cr_assert(symbol_cache_next_wanted(c, &file_id), "one that is stuck makes room for the next");
+	cr_expect_eq(file_id, SYMBOL_JOBS_OF_A_TENANT + 1);
+	for (size_t i = 0; i < n; i++) {
+		jobs[i]->work.run(&jobs[i]->work);
+		symbol_cache_complete(c, jobs[i]);
+	}
+	for (n = 0; symbol_cache_next_wanted(c, &file_id); n++)
+		resolve_with(c, file_id, fd);
+	cr_expect_eq(n, theirs - 1 - SYMBOL_JOBS_OF_A_TENANT, "all have their turn");
+	cr_expect_eq(stats_of(c).n_wanted, 0);
+	symbol_cache_free(c);
+}
+
 Test(symbol_cache, a_forgotten_file_takes_no_late_results)
 {
 	struct symbol_cache *c = cache_new(1 << 20);

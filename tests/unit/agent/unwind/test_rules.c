@@ -4,6 +4,7 @@
 #include "tests/unit/agent/elf/elf_file.h"
 #include "tests/unit/agent/unwind/world.h"
 
+#include "agent/base/fs.h"
 #include "agent/elf/cfi/frame_rule.h"
 #include "agent/unwind/rules.h"
 
@@ -195,6 +196,34 @@ Test(rules, no_rule_and_no_file)
 	}
 	cr_expect_eq(stats(&s).none, 2);
 	cr_expect_eq(stats(&s).failed, 1, "the file that is not known");
+}
+
+/* Other jobs of a tenant wait while two are with the workers, so that a neighbour's goes at once. */
+Test(rules, a_tenant_does_not_wait_for_all_files_of_another)
+{
+	enum { THEIRS = 8, AT_ONCE = 2 };
+	_cleanup_scene_ struct scene s;
+	_cleanup_buf_ struct buf program = {0};
+	const struct frame_rule *rule;
+	uint32_t files[THEIRS + 1];
+	char name[16];
+
+	scene_init(&s, 0);
+	cr_assert_eq(fs_read_file(world_path(&s.world, "program"), 1u << 20, &program), 0);
+	for (unsigned i = 0; i <= THEIRS; i++) {
+		snprintf(name, sizeof name, "program-%u", i);
+		world_write(&s.world, name, program.data, program.len);
+		cr_assert_eq(world_add(&s.world, name, &files[i]), 0);
+		binary_registry_get(s.world.binaries, files[i])->tenant = i < THEIRS ? 1 : 2;
+	}
+	world_settle(&s.world);
+	rules_walk_begin(s.rules, s.now_ns);
+	for (unsigned i = 0; i <= THEIRS; i++)
+		cr_expect_eq(rules_get(s.rules, files[i], function(0), &rule), RULES_PENDING);
+	rules_walk_end(s.rules, true);
+	cr_expect_eq(worker_pending(s.world.worker), AT_ONCE + 1, "%zu", worker_pending(s.world.worker));
+	worker_drain(s.world.worker, WORLD_WAIT_NS);
+	cr_expect_eq(stats(&s).found, THEIRS + 1, "all have their turn: %lu", (unsigned long)stats(&s).found);
 }
 
 /* The answer to a request for a file whose index stands for another by then. */

@@ -83,7 +83,7 @@ Test(tables, samples_first)
 		unwind_tables_touch(w.tables, files[i], 1000);
 	cr_expect(world_table(&w, files[0])->job->job.urgent, "it becomes urgent there");
 	unwind_tables_pump(w.tables);
-	cr_expect_eq(n_waiting(&w, files, N), N - 1 - BUILDS_OF_A_TENANT);
+	cr_expect_eq(n_waiting(&w, files, N), N - 1 - UNWIND_JOBS_OF_A_TENANT);
 	cr_expect_eq(unwind_tables_pending(w.tables), N);
 	world_settle(&w);
 	for (int i = 0; i < N; i++)

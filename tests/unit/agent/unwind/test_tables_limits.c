@@ -283,7 +283,7 @@ Test(tables_limits, held_while_building)
 		char name[] = {(char)('a' + i), '\0'};
 
 		files[i] = world_add_libc(&w, name, i + 1);
-		binary_registry_get(w.binaries, files[i])->tenant = 1 + i / BUILDS_OF_A_TENANT;
+		binary_registry_get(w.binaries, files[i])->tenant = 1 + i / UNWIND_JOBS_OF_A_TENANT;
 		unwind_tables_touch(w.tables, files[i], 1000);
 	}
 	unwind_tables_pump(w.tables);

@@ -2,47 +2,48 @@
 #include <criterion/criterion.h>
 
 #include "agent/base/clock.h"
-#include "agent/unwind/build_queue.h"
+#include "agent/proc/fair_queue.h"
 
 #define N 12u
+#define OF_A_TENANT 4u
 
 struct scene {
-	struct build_queue q;
-	struct build_wait waits[N];
+	struct fair_queue q;
+	struct fair_wait waits[N];
 	uint64_t now_ns;
 };
 
 static void add(struct scene *s, unsigned i, uint64_t tenant, bool urgent)
 {
-	build_queue_add(&s->q, &s->waits[i], tenant, urgent);
+	fair_queue_add(&s->q, &s->waits[i], tenant, urgent);
 }
 
 /* Gives the next one to the workers. Its number, or -1. */
 static int take(struct scene *s)
 {
-	struct build_wait *w = build_queue_next(&s->q, s->now_ns);
+	struct fair_wait *w = fair_queue_next(&s->q, s->now_ns);
 
 	if (!w)
 		return -1;
-	build_queue_remove(&s->q, w);
-	build_queue_begin(&s->q, w, s->now_ns);
+	fair_queue_remove(&s->q, w);
+	fair_queue_begin(&s->q, w, s->now_ns);
 	return (int)(w - s->waits);
 }
 
 static void end(struct scene *s, int i)
 {
-	build_queue_end(&s->q, &s->waits[i], s->now_ns);
+	fair_queue_end(&s->q, &s->waits[i], s->now_ns);
 }
 
 static struct scene scene_make(void)
 {
 	struct scene s = {.now_ns = 1000 * NS_PER_SEC};
 
-	build_queue_init(&s.q);
+	fair_queue_init(&s.q, OF_A_TENANT);
 	return s;
 }
 
-Test(build_queue, urgent_ones_first_and_one_of_the_others)
+Test(fair_queue, urgent_ones_first_and_one_of_the_others)
 {
 	struct scene s = scene_make();
 
@@ -58,16 +59,16 @@ Test(build_queue, urgent_ones_first_and_one_of_the_others)
 	end(&s, 1);
 	end(&s, 2);
 	cr_expect_eq(s.q.n_waiting, 0);
-	build_queue_fini(&s.q);
+	fair_queue_fini(&s.q);
 }
 
-Test(build_queue, whose_builds_took_least_is_next)
+Test(fair_queue, whose_builds_took_least_is_next)
 {
 	struct scene s = scene_make();
 
 	for (unsigned i = 0; i < 6; i++)
 		add(&s, i, 1, true);
-	for (int i = 0; i < (int)BUILDS_OF_A_TENANT; i++)
+	for (int i = 0; i < (int)OF_A_TENANT; i++)
 		cr_expect_eq(take(&s), i);
 	cr_expect_eq(take(&s), -1, "it has its share of the workers");
 	add(&s, 6, 2, true);
@@ -81,10 +82,10 @@ Test(build_queue, whose_builds_took_least_is_next)
 	add(&s, 8, 3, true);
 	cr_expect_eq(take(&s), 8, "nothing was built for it yet");
 	cr_expect_geq(take(&s), 4);
-	build_queue_fini(&s.q);
+	fair_queue_fini(&s.q);
 }
 
-Test(build_queue, what_was_long_ago_does_not_count)
+Test(fair_queue, what_was_long_ago_does_not_count)
 {
 	struct scene s = scene_make();
 
@@ -101,8 +102,8 @@ Test(build_queue, what_was_long_ago_does_not_count)
 	cr_expect_eq(take(&s), 3, "one second is less than five");
 	end(&s, 3);
 	s.now_ns += 1000 * NS_PER_SEC;
-	build_queue_remove(&s.q, &s.waits[2]);
-	cr_expect_null(build_queue_next(&s.q, s.now_ns));
+	fair_queue_remove(&s.q, &s.waits[2]);
+	cr_expect_null(fair_queue_next(&s.q, s.now_ns));
 	cr_expect_eq(s.q.tenants.len, 0, "forgotten");
-	build_queue_fini(&s.q);
+	fair_queue_fini(&s.q);
 }

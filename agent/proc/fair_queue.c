@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/unwind/build_queue.h"
+#include "agent/proc/fair_queue.h"
 
 #include <stdlib.h>
 
@@ -8,16 +8,16 @@
 #include "agent/proc/tenant.h"
 
 #define TENANTS_MAX 4096u
-#define HALF_LIFE_NS (10 * NS_PER_SEC) /* of the time that builds have taken */
+#define HALF_LIFE_NS (10 * NS_PER_SEC) /* of the time that jobs have taken */
 
-struct build_tenant {
-	struct tenant_share share; /* its references are builds that wait, or are with the workers */
-	struct build_list waiting;
-	unsigned n_building;
-	uint64_t used_ns, at_ns; /* what its builds had taken then */
+struct fair_tenant {
+	struct tenant_share share; /* its references are jobs that wait, or are with the workers */
+	struct fair_list waiting;
+	unsigned n_working;
+	uint64_t used_ns, at_ns; /* what its jobs had taken then */
 };
 
-static void list_append(struct build_list *l, struct build_wait *w)
+static void list_append(struct fair_list *l, struct fair_wait *w)
 {
 	w->earlier = l->last;
 	w->later = NULL;
@@ -25,31 +25,31 @@ static void list_append(struct build_list *l, struct build_wait *w)
 	l->last = w;
 }
 
-static void list_remove(struct build_list *l, struct build_wait *w)
+static void list_remove(struct fair_list *l, struct fair_wait *w)
 {
 	*(w->earlier ? &w->earlier->later : &l->first) = w->later;
 	*(w->later ? &w->later->earlier : &l->last) = w->earlier;
 	w->earlier = w->later = NULL;
 }
 
-static struct build_tenant *tenant_of(struct map_node *n)
+static struct fair_tenant *tenant_of(struct map_node *n)
 {
-	return container_of(container_of(n, struct tenant_share, node), struct build_tenant, share);
+	return container_of(container_of(n, struct tenant_share, node), struct fair_tenant, share);
 }
 
-static void tenant_free(struct build_queue *q, struct build_tenant *t)
+static void tenant_free(struct fair_queue *q, struct fair_tenant *t)
 {
 	tenant_share_remove(&q->tenants, &t->share);
 	free(t);
 }
 
-void build_queue_init(struct build_queue *q)
+void fair_queue_init(struct fair_queue *q, unsigned max_of_a_tenant)
 {
-	*q = (struct build_queue){.n_waiting = 0};
+	*q = (struct fair_queue){.max_of_a_tenant = max_of_a_tenant};
 	map_init(&q->tenants, TENANTS_MAX);
 }
 
-void build_queue_fini(struct build_queue *q)
+void fair_queue_fini(struct fair_queue *q)
 {
 	struct map_node *n;
 
@@ -59,13 +59,13 @@ void build_queue_fini(struct build_queue *q)
 }
 
 /* NULL: no memory, or too many tenants. */
-static struct build_tenant *tenant_get(struct build_queue *q, uint64_t tenant)
+static struct fair_tenant *tenant_get(struct fair_queue *q, uint64_t tenant)
 {
 	struct tenant_share *found = tenant_share_find(&q->tenants, tenant);
-	struct build_tenant *t;
+	struct fair_tenant *t;
 
 	if (found)
-		return container_of(found, struct build_tenant, share);
+		return container_of(found, struct fair_tenant, share);
 	t = calloc(1, sizeof *t);
 	if (t && tenant_share_add(&q->tenants, &t->share, tenant) == 0)
 		return t;
@@ -73,7 +73,7 @@ static struct build_tenant *tenant_get(struct build_queue *q, uint64_t tenant)
 	return NULL;
 }
 
-void build_queue_add(struct build_queue *q, struct build_wait *w, uint64_t tenant, bool urgent)
+void fair_queue_add(struct fair_queue *q, struct fair_wait *w, uint64_t tenant, bool urgent)
 {
 	w->tenant = urgent ? tenant_get(q, tenant) : NULL;
 	list_append(w->tenant ? &w->tenant->waiting : &q->ordinary, w);
@@ -82,7 +82,7 @@ void build_queue_add(struct build_queue *q, struct build_wait *w, uint64_t tenan
 	q->n_waiting++;
 }
 
-void build_queue_remove(struct build_queue *q, struct build_wait *w)
+void fair_queue_remove(struct fair_queue *q, struct fair_wait *w)
 {
 	list_remove(w->tenant ? &w->tenant->waiting : &q->ordinary, w);
 	if (w->tenant)
@@ -90,7 +90,7 @@ void build_queue_remove(struct build_queue *q, struct build_wait *w)
 	q->n_waiting--;
 }
 
-static uint64_t used_ns(struct build_tenant *t, uint64_t now_ns)
+static uint64_t used_ns(struct fair_tenant *t, uint64_t now_ns)
 {
 	uint64_t halvings = now_ns > t->at_ns ? (now_ns - t->at_ns) / HALF_LIFE_NS : 0;
 
@@ -101,18 +101,18 @@ static uint64_t used_ns(struct build_tenant *t, uint64_t now_ns)
 	return t->used_ns;
 }
 
-struct build_wait *build_queue_next(struct build_queue *q, uint64_t now_ns)
+struct fair_wait *fair_queue_next(struct fair_queue *q, uint64_t now_ns)
 {
-	struct build_tenant *least = NULL;
+	struct fair_tenant *least = NULL;
 	struct map_node *n;
 
 	map_for_each (&q->tenants, n, it) {
-		struct build_tenant *t = tenant_of(n);
+		struct fair_tenant *t = tenant_of(n);
 		uint64_t used = used_ns(t, now_ns);
 
 		if (!t->share.refs && !used)
 			tenant_free(q, t);
-		else if (t->waiting.first && t->n_building < BUILDS_OF_A_TENANT &&
+		else if (t->waiting.first && t->n_working < q->max_of_a_tenant &&
 			 (!least || used < least->used_ns))
 			least = t;
 	}
@@ -121,19 +121,19 @@ struct build_wait *build_queue_next(struct build_queue *q, uint64_t now_ns)
 	return q->n_ordinary ? NULL : q->ordinary.first;
 }
 
-void build_queue_begin(struct build_queue *q, struct build_wait *w, uint64_t now_ns)
+void fair_queue_begin(struct fair_queue *q, struct fair_wait *w, uint64_t now_ns)
 {
 	w->begun_ns = now_ns;
 	q->n_ordinary += !w->tenant;
 	if (!w->tenant)
 		return;
 	w->tenant->share.refs++;
-	w->tenant->n_building++;
+	w->tenant->n_working++;
 }
 
-void build_queue_end(struct build_queue *q, struct build_wait *w, uint64_t now_ns)
+void fair_queue_end(struct fair_queue *q, struct fair_wait *w, uint64_t now_ns)
 {
-	struct build_tenant *t = TAKE_PTR(w->tenant);
+	struct fair_tenant *t = TAKE_PTR(w->tenant);
 
 	q->n_ordinary -= !t;
 	if (!t)
@@ -143,5 +143,5 @@ void build_queue_end(struct build_queue *q, struct build_wait *w, uint64_t now_n
 		t->at_ns = now_ns;
 	t->used_ns += now_ns > w->begun_ns ? now_ns - w->begun_ns : 0;
 	t->share.refs--;
-	t->n_building--;
+	t->n_working--;
 }
