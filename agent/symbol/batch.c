@@ -401,12 +401,12 @@ static int resolve_apart(struct symbol_batch *b)
 	buf_fini(&call.request);
 	if (r >= 0)
 		r = symbol_answer_read(b, answer.data, answer.len);
-	return r == -EAGAIN ? -ENOMEM : r; /* there was no process: later */
+	return r;
 }
 
 void symbol_batch_run(struct symbol_batch *b)
 {
 	b->status = b->source_lines ? resolve(b) : resolve_apart(b);
-	if (b->status < 0 && b->status != -ENOMEM && symbol_batch_answer_none(b) < 0)
+	if (b->status < 0 && b->status != -ENOMEM && b->status != -EAGAIN && symbol_batch_answer_none(b) < 0)
 		b->status = -ENOMEM;
 }

@@ -46,8 +46,9 @@ struct symbol_batch {
 	uint64_t *addrs;     /* owned; sorted, each once */
 	size_t n_addrs;
 	struct symbol_ranges
-		ranges; /* the result; covers all addresses unless `status` is one of the first two: */
-	int status;	/* -ECANCELED: did not run; -ENOMEM; else 0, or why the file could not be read */
+		ranges; /* the result; covers all addresses unless `status` is one of the first three: */
+	/* -ECANCELED: did not run; -ENOMEM; -EAGAIN: no process; else 0, or why the file could not be read */
+	int status;
 };
 
 extern const struct parser_operation symbol_operation;

@@ -20,6 +20,11 @@
 #include "agent/proc/fair_queue.h"
 #include "agent/symbol/batch.h"
 
+#define KILLED_WAIT_NS (NS_PER_SEC / 10) /* before a file is read again whose process was killed; doubles */
+#define KILLED_WAIT_MAX_NS (10 * NS_PER_SEC)
+#define MEMORY_WAIT_NS NS_PER_SEC /* the same, of one that needs more memory than there is */
+#define MEMORY_WAIT_MAX_NS (320 * NS_PER_SEC)
+
 struct list_link {
 	struct list_link *prev, *next; /* circular; NULL while in no list */
 };
@@ -31,7 +36,9 @@ struct cached_file {
 	struct fair_wait wait;
 	bool queued;  /* in `waiting` */
 	bool working; /* its job counts as one of its tenant's */
-	bool put_off; /* until symbol_cache_retry */
+	bool put_off; /* until symbol_cache_retry, not before: */
+	uint64_t not_before_ns, wait_ns;
+	bool harmful; /* to who reads it: it is not read again */
 	uint32_t id;
 	uint64_t job_serial; /* of the running job; 0: none */
 	struct symbol_ranges ranges;
@@ -235,6 +242,10 @@ int symbol_cache_want(struct symbol_cache *c, uint32_t file_id, uint64_t va)
 
 	if (r >= 0 && !f)
 		r = add_file(c, file_id, &f);
+	if (r >= 0 && f->harmful) {
+		c->stats.n_unreadable++;
+		return 0;
+	}
 	if (r >= 0)
 		r = wanted_insert(c, f, va);
 	if (r < 0)
@@ -254,9 +265,13 @@ bool symbol_cache_next_wanted(struct symbol_cache *c, uint32_t *ret_file_id)
 
 void symbol_cache_retry(struct symbol_cache *c)
 {
+	const uint64_t now_ns = clock_mono_ns();
+
 	for (struct list_link *l = c->by_use.next; l != &c->by_use; l = l->next) {
 		struct cached_file *f = container_of(l, struct cached_file, by_use);
 
+		if (f->not_before_ns > now_ns)
+			continue;
 		f->put_off = false;
 		queue_add(c, f);
 	}
@@ -281,7 +296,7 @@ static void sweep(struct symbol_cache *c, struct cached_file *f)
 	}
 	symbol_ranges_truncate(&f->ranges, n);
 	account(c, f, true);
-	if (!n && !f->n_wanted && !f->job_serial)
+	if (!n && !f->n_wanted && !f->job_serial && !f->harmful)
 		forget(c, f);
 }
 
@@ -432,6 +447,33 @@ static void settle_wanted(struct symbol_cache *c, struct cached_file *f)
 	queue_add(c, f);
 }
 
+/* Says when the file may be read again. */
+static void note_outcome(struct symbol_cache *c, struct cached_file *f, int status)
+{
+	const bool memory = status == -ENOMEM;
+	const uint64_t max_ns = memory ? MEMORY_WAIT_MAX_NS : KILLED_WAIT_MAX_NS;
+
+	f->put_off = memory || status == -EAGAIN;
+	if (f->put_off) {
+		f->wait_ns = f->wait_ns ? f->wait_ns * 2 : memory ? MEMORY_WAIT_NS : KILLED_WAIT_NS;
+		f->wait_ns = f->wait_ns < max_ns ? f->wait_ns : max_ns;
+		f->not_before_ns = clock_mono_ns() + f->wait_ns;
+	} else if (status != -ECANCELED) {
+		f->wait_ns = f->not_before_ns = 0;
+	}
+	f->harmful |= status == -ENOTRECOVERABLE || status == -ETIME || status == -EBADMSG;
+	if (!f->harmful)
+		return;
+	c->stats.n_unreadable += f->n_wanted;
+	c->stats.n_wanted -= f->n_wanted;
+	f->n_wanted = 0;
+}
+
+static bool did_not_run(int status)
+{
+	return status == -ECANCELED || status == -ENOMEM || status == -EAGAIN;
+}
+
 static void want_again(struct symbol_cache *c, const struct symbol_batch *b)
 {
 	for (size_t i = 0; i < b->n_addrs; i++)
@@ -453,8 +495,8 @@ void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job)
 	}
 	job_leave(c, f);
 	f->job_serial = 0;
-	f->put_off = b->status == -ENOMEM;
-	if (b->status == -ECANCELED || b->status == -ENOMEM || add_ranges(c, f, &b->ranges) < 0)
+	note_outcome(c, f, b->status);
+	if (did_not_run(b->status) || add_ranges(c, f, &b->ranges) < 0)
 		want_again(c, b);
 	else if (b->status < 0)
 		c->stats.n_unreadable += b->n_addrs;

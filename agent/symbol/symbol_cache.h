@@ -75,7 +75,10 @@ int symbol_cache_want(struct symbol_cache *c, uint32_t file_id, uint64_t va);
  * agent/proc/fair_queue.h, with SYMBOL_JOBS_OF_A_TENANT at a time. False: none now.
  */
 bool symbol_cache_next_wanted(struct symbol_cache *c, uint32_t *ret_file_id);
-/* Files whose last job ran out of memory, or got no process, may have another one. Call it once a window. */
+/*
+ * Files whose last job ran out of memory, or got no process, may have another one if enough time has passed,
+ * which doubles with each failure. Call it once a window.
+ */
 void symbol_cache_retry(struct symbol_cache *c);
 /* The file cannot be opened: marks its collected addresses as having no name, and counts them. */
 void symbol_cache_give_up(struct symbol_cache *c, uint32_t file_id);
@@ -113,8 +116,9 @@ int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
 		   const struct symbol_files *files);
 /*
  * Moves the results into the cache and frees the job. If the file could not be read, its addresses are marked
- * as having no name. If the job did not run, its addresses are collected again; if it ran out of memory, they
- * wait for symbol_cache_retry.
+ * as having no name. If the job did not run, its addresses are collected again; if it ran out of memory, or
+ * got no process, they wait for symbol_cache_retry. A file that made its process crash, or take too much CPU
+ * time, is not read again until it is forgotten: no address of it has a name that is not in the cache.
  */
 void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job);
 /* The job is stuck, and no longer counts as one of its tenant's. It may be completed later. */

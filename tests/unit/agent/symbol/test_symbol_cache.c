@@ -11,6 +11,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
+#include "agent/symbol/batch.h"
 #include "agent/symbol/symbol_cache.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
@@ -258,6 +259,66 @@ Test(symbol_cache, a_tenant_does_not_wait_for_all_files_of_another)
 		resolve_with(c, file_id, fd);
 	cr_expect_eq(n, theirs - 1 - SYMBOL_JOBS_OF_A_TENANT, "all have their turn");
 	cr_expect_eq(stats_of(c).n_wanted, 0);
+	symbol_cache_free(c);
+}
+
+/* A job whose process has ended with that error. */
+static void job_with(struct symbol_cache *c, int fd, int status)
+{
+	struct symbol_job *job;
+
+	cr_assert_eq(job_new(&job, c, FILE_ID, fd), 0);
+	job->batch->status = status;
+	if (status != -EAGAIN)
+		cr_assert_eq(symbol_batch_answer_none(job->batch), 0);
+	symbol_cache_complete(c, job);
+}
+
+Test(symbol_cache, a_file_that_crashes_its_reader_is_read_once)
+{
+	static const int errors[] = {-ENOTRECOVERABLE, -ETIME, -EBADMSG};
+
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+		struct symbol_cache *c = cache_new(1 << 20);
+		_cleanup_close_ int fd = open_self();
+		struct symbol_name name;
+		uint32_t file_id;
+
+		symbol_cache_want(c, FILE_ID, va_of(plain_function));
+		job_with(c, fd, errors[i]);
+		cr_expect_eq(stats_of(c).n_unreadable, 1);
+		cr_expect_eq(symbol_cache_want(c, FILE_ID, va_of(cxx_function)), 0);
+		symbol_cache_retry(c);
+		cr_expect_not(symbol_cache_next_wanted(c, &file_id), "another address of it");
+		cr_expect_eq(stats_of(c).n_unreadable, 2);
+		cr_expect_eq(stats_of(c).n_wanted, 0);
+		symbol_cache_forget(c, FILE_ID);
+		symbol_cache_want(c, FILE_ID, va_of(cxx_function));
+		resolve_with(c, FILE_ID, fd);
+		cr_expect(symbol_cache_find(c, FILE_ID, va_of(cxx_function), &name), "another file");
+		symbol_cache_free(c);
+	}
+}
+
+Test(symbol_cache, a_file_whose_reader_was_killed_is_read_later)
+{
+	struct symbol_cache *c = cache_new(1 << 20);
+	_cleanup_close_ int fd = open_self();
+	struct symbol_name name;
+	uint32_t file_id;
+
+	symbol_cache_want(c, FILE_ID, va_of(plain_function));
+	job_with(c, fd, -EAGAIN);
+	cr_expect_eq(stats_of(c).n_wanted, 1);
+	symbol_cache_retry(c);
+	cr_expect_not(symbol_cache_next_wanted(c, &file_id), "not at once");
+	for (int i = 0; i < 10000 && !symbol_cache_next_wanted(c, &file_id); i++) {
+		usleep(1000);
+		symbol_cache_retry(c);
+	}
+	resolve_with(c, FILE_ID, fd);
+	cr_assert(symbol_cache_find(c, FILE_ID, va_of(plain_function), &name));
+	cr_expect_str_eq(name.function, "plain_function");
 	symbol_cache_free(c);
 }
 
