@@ -57,7 +57,7 @@ struct symbol_cache_stats {
 #define SYMBOL_FILES_MAX 65536u
 #define SYMBOL_WANTED_PER_FILE 4096u
 #define SYMBOL_WANTED_MAX (256u << 10) /* addresses collected over all files */
-#define SYMBOL_JOBS_OF_A_TENANT 2u     /* at a time */
+#define SYMBOL_JOBS_OF_A_TENANT 4u     /* at a time */
 
 /* 0 or -ENOMEM. Beyond `max_bytes`, ranges that were not looked up recently are freed. */
 int symbol_cache_new(struct symbol_cache **ret, size_t max_bytes);
