@@ -26,6 +26,7 @@ struct binary {
 	uint64_t inode;
 	struct elf_version version; /* of its content */
 	bool changed;		    /* the file has other content by now */
+	unsigned quarantined;	    /* enum binary_use, or-ed: it must not be read for these */
 	uint64_t unchanged_ns;	    /* the last time it is known to have had its own; CLOCK_MONOTONIC */
 	/* After `doubt_from_ns` and until `doubt_to_ns` it may have had other content. */
 	uint64_t doubt_from_ns, doubt_to_ns;

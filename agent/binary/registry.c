@@ -16,6 +16,9 @@
 #include "agent/proc/tenant.h"
 #include "bpf/abi.h"
 
+/* By which the quarantine knows it. */
+#define QUARANTINE_FILE(b) ((struct quarantine_file){(b)->dev, (b)->inode, (b)->version.ctime})
+
 struct file_share {
 	struct tenant_share share; /* its references are the binaries */
 	uint32_t n_used;	   /* of these, referenced */
@@ -25,6 +28,7 @@ struct binary_registry {
 	struct binary **binaries; /* [1 .. max] */
 	uint32_t max, n, n_unused, n_open, next_index;
 	struct map by_file, by_inode, shares;
+	struct quarantine quarantine;
 	uint64_t (*now_ns)(void);
 	struct binary *oldest, *newest; /* of the unreferenced */
 	void (*forget)(uint32_t index, void *data);
@@ -48,6 +52,7 @@ int binary_registry_new(struct binary_registry **ret, uint32_t max_binaries, uin
 	map_init(&r->by_file, r->max);
 	map_init(&r->by_inode, r->max);
 	map_init(&r->shares, r->max);
+	quarantine_init(&r->quarantine);
 	*ret = r;
 	return 0;
 }
@@ -72,6 +77,7 @@ void binary_registry_free(struct binary_registry *r)
 		binary_free(r->binaries[i]);
 	}
 	map_fini(&r->shares);
+	quarantine_fini(&r->quarantine);
 	free(r->binaries);
 	free(r);
 }
@@ -335,6 +341,8 @@ int binary_registry_enter(struct binary_registry *r, struct binary *b, uint64_t 
 	}
 	b->index = b->module.id = index;
 	b->opened_ns = r->now_ns();
+	if (!b->generated)
+		b->quarantined = quarantine_find(&r->quarantine, &QUARANTINE_FILE(b));
 	r->binaries[index] = b;
 	r->n++;
 	r->n_open += b->fd >= 0;
@@ -445,6 +453,32 @@ bool binary_registry_changed(struct binary_registry *r, uint32_t index)
 	return true;
 }
 
+bool binary_registry_quarantine(struct binary_registry *r, uint32_t index, enum binary_use use, int error)
+{
+	struct binary *b = binary_registry_get(r, index);
+	enum quarantine_reason reason = error == -ETIME ? QUARANTINE_OUT_OF_TIME : QUARANTINE_CRASHED;
+
+	if (!b || (error != -ENOTRECOVERABLE && error != -ETIME && error != -EBADMSG))
+		return false;
+	if (b->quarantined & use)
+		return true;
+	b->quarantined |= use;
+	r->stats.quarantined[reason]++;
+	r->stats.quarantined_file = index;
+	r->stats.quarantined_use = use;
+	r->stats.quarantined_reason = reason;
+	if (!b->generated)
+		quarantine_add(&r->quarantine, &QUARANTINE_FILE(b), use, b->tenant, r->now_ns());
+	return true;
+}
+
+uint64_t binary_registry_held_until_ns(uint64_t tenant, const void *registry)
+{
+	const struct binary_registry *r = registry;
+
+	return quarantine_held_until_ns(&r->quarantine, tenant);
+}
+
 bool binary_accept_evidence(struct binary *b, const struct binary_evidence *e)
 {
 	if (!e->has_generation || b->dev != e->dev || b->inode != e->inode)
@@ -545,4 +579,5 @@ void binary_registry_stats(const struct binary_registry *r, struct binary_stats 
 	ret->known = r->n;
 	ret->unused = r->n_unused;
 	ret->open = r->n_open;
+	ret->in_quarantine = r->quarantine.files.len;
 }

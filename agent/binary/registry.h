@@ -40,6 +40,7 @@
 #include <sys/stat.h>
 
 #include "agent/binary/binary.h"
+#include "agent/binary/quarantine.h"
 
 struct binary_registry;
 
@@ -72,6 +73,12 @@ struct binary_stats {
 	uint64_t debug_files; /* binaries whose table needs a separate debug file, and has it */
 	uint64_t changed;     /* binaries whose files got other content while they were known */
 	uint64_t names_files; /* binaries whose separate debug file has names that they lack */
+	uint64_t quarantined[QUARANTINE_REASONS]; /* uses of files that were forbidden, by reason */
+	uint64_t in_quarantine;			  /* files, now */
+	/* the last use that was forbidden: of which binary, and why */
+	uint32_t quarantined_file;
+	enum binary_use quarantined_use;
+	enum quarantine_reason quarantined_reason;
 };
 
 /* `now_ns`: CLOCK_MONOTONIC, NULL: clock_mono_ns. 0 or -ENOMEM. */
@@ -139,6 +146,15 @@ uint32_t binary_registry_max(const struct binary_registry *r); /* the highest in
 /* Takes a reference. False for an index without a binary: then there is nothing to release. */
 bool binary_registry_hold(struct binary_registry *r, uint32_t index);
 void binary_registry_release(struct binary_registry *r, uint32_t index);
+
+/*
+ * Reading the binary's file for that use has failed with `error`. If the file is to blame (parser_call:
+ * -ENOTRECOVERABLE, -ETIME; -EBADMSG: the answer cannot be used), it is not to be read for it again, under
+ * whatever index: `quarantined` of the binary is set, and stays for its file (quarantine.h). True then.
+ */
+bool binary_registry_quarantine(struct binary_registry *r, uint32_t index, enum binary_use use, int error);
+/* When the next job for that tenant may begin: for fair_queue_on_held. `registry`: struct binary_registry. */
+uint64_t binary_registry_held_until_ns(uint64_t tenant, const void *registry);
 
 /* True when the binary's debug file was not searched for yet, and no root to search in is set. */
 bool binary_registry_wants_root(const struct binary_registry *r, uint32_t index);

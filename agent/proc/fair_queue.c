@@ -8,6 +8,7 @@
 #include "agent/proc/tenant.h"
 
 #define TENANTS_MAX 4096u
+#define PASSED_OVER_MAX 16u	       /* at a time */
 #define HALF_LIFE_NS (10 * NS_PER_SEC) /* of the time that jobs have taken */
 
 struct fair_tenant {
@@ -49,6 +50,13 @@ void fair_queue_init(struct fair_queue *q, unsigned max_of_a_tenant)
 	map_init(&q->tenants, TENANTS_MAX);
 }
 
+void fair_queue_on_held(struct fair_queue *q, uint64_t (*held_until_ns)(uint64_t tenant, const void *data),
+			const void *data)
+{
+	q->held_until_ns = held_until_ns;
+	q->held_data = data;
+}
+
 void fair_queue_fini(struct fair_queue *q)
 {
 	struct map_node *n;
@@ -75,6 +83,7 @@ static struct fair_tenant *tenant_get(struct fair_queue *q, uint64_t tenant)
 
 void fair_queue_add(struct fair_queue *q, struct fair_wait *w, uint64_t tenant, bool urgent)
 {
+	w->owner = tenant;
 	w->tenant = urgent ? tenant_get(q, tenant) : NULL;
 	list_append(w->tenant ? &w->tenant->waiting : &q->ordinary, w);
 	if (w->tenant)
@@ -101,6 +110,32 @@ static uint64_t used_ns(struct fair_tenant *t, uint64_t now_ns)
 	return t->used_ns;
 }
 
+static bool is_held(const struct fair_queue *q, uint64_t tenant, uint64_t now_ns)
+{
+	return q->held_until_ns && q->held_until_ns(tenant, q->held_data) > now_ns;
+}
+
+static bool may_begin(const struct fair_queue *q, const struct fair_tenant *t, uint64_t now_ns)
+{
+	return t->waiting.first && t->n_working < q->max_of_a_tenant && !is_held(q, t->share.tenant, now_ns);
+}
+
+/* A few whose tenants are held back go to the end, so that others come to the front, now or next time. */
+static struct fair_wait *next_ordinary(struct fair_queue *q, uint64_t now_ns)
+{
+	if (q->n_ordinary)
+		return NULL;
+	for (unsigned i = 0; i < PASSED_OVER_MAX; i++) {
+		struct fair_wait *w = q->ordinary.first;
+
+		if (!w || !is_held(q, w->owner, now_ns))
+			return w;
+		list_remove(&q->ordinary, w);
+		list_append(&q->ordinary, w);
+	}
+	return NULL;
+}
+
 struct fair_wait *fair_queue_next(struct fair_queue *q, uint64_t now_ns)
 {
 	struct fair_tenant *least = NULL;
@@ -112,13 +147,10 @@ struct fair_wait *fair_queue_next(struct fair_queue *q, uint64_t now_ns)
 
 		if (!t->share.refs && !used)
 			tenant_free(q, t);
-		else if (t->waiting.first && t->n_working < q->max_of_a_tenant &&
-			 (!least || used < least->used_ns))
+		else if ((!least || used < least->used_ns) && may_begin(q, t, now_ns))
 			least = t;
 	}
-	if (least)
-		return least->waiting.first;
-	return q->n_ordinary ? NULL : q->ordinary.first;
+	return least ? least->waiting.first : next_ordinary(q, now_ns);
 }
 
 void fair_queue_begin(struct fair_queue *q, struct fair_wait *w, uint64_t now_ns)

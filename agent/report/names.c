@@ -20,13 +20,14 @@
 #include "agent/report/kernel_modules.h"
 #include "agent/sample/endings.h"
 #include "agent/sample/frames.h"
+#include "agent/symbol/batch.h"
 #include "agent/symbol/kernel_names.h"
 #include "agent/symbol/symbol_cache.h"
 #include "agent/unwind/tables.h"
 
 #define NAMES_BYTES_MAX (16u << 20)
 #define LINES_BYTES_MAX (128u << 20) /* of a recording */
-#define READERS_MAX 8u /* jobs with the workers that read names of binaries; the others wait in fair order */
+#define READERS_MAX 16u /* jobs with the workers that read names of binaries; the others wait in fair order */
 
 struct names {
 	struct names_options options;
@@ -65,6 +66,12 @@ static uint64_t tenant_of(uint32_t file, void *data)
 	return b ? b->tenant : 0;
 }
 
+static void be_fair(struct names *n, struct symbol_cache *cache)
+{
+	symbol_cache_on_tenant(cache, tenant_of, n);
+	symbol_cache_on_held(cache, binary_registry_held_until_ns, n->options.binaries);
+}
+
 int names_new(struct names **ret, const struct names_options *options)
 {
 	struct names *n = calloc(1, sizeof *n);
@@ -86,9 +93,9 @@ int names_new(struct names **ret, const struct names_options *options)
 		names_free(n);
 		return r;
 	}
-	symbol_cache_on_tenant(n->cache, tenant_of, n);
+	be_fair(n, n->cache);
 	if (n->lines)
-		symbol_cache_on_tenant(n->lines, tenant_of, n);
+		be_fair(n, n->lines);
 	*ret = n;
 	return 0;
 }
@@ -136,11 +143,23 @@ static void job_leave(struct names_job *j)
 	j->names->n_readers -= j->reads != NULL;
 }
 
+/* It has read names of a binary. */
+static void look_at_outcome(const struct names_job *j)
+{
+	const struct symbol_job *job = container_of(j->inner, struct symbol_job, work);
+
+	if (symbol_cache_expects(j->reads, job))
+		(void)binary_registry_quarantine(j->names->options.binaries, job->batch->file_id,
+						 BINARY_FOR_NAMES, job->batch->status);
+}
+
 static void job_done(struct worker_job *job, bool cancelled)
 {
 	struct names_job *j = container_of(job, struct names_job, job);
 	struct names *n = j->names;
 
+	if (j->reads && !cancelled)
+		look_at_outcome(j);
 	j->inner->done(j->inner, cancelled);
 	job_leave(j);
 	if (j->reads && !cancelled)
@@ -197,7 +216,7 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 		const struct binary *f = binary_registry_get(n->options.binaries, file);
 		struct symbol_job *job;
 
-		if (!f || f->fd < 0) {
+		if (!f || f->fd < 0 || (f->quarantined & BINARY_FOR_NAMES)) {
 			symbol_cache_give_up(cache, file);
 			continue;
 		}

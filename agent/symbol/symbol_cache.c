@@ -191,6 +191,12 @@ void symbol_cache_on_tenant(struct symbol_cache *c, uint64_t (*tenant)(uint32_t 
 	c->tenant_data = data;
 }
 
+void symbol_cache_on_held(struct symbol_cache *c,
+			  uint64_t (*held_until_ns)(uint64_t tenant, const void *data), const void *data)
+{
+	fair_queue_on_held(&c->waiting, held_until_ns, data);
+}
+
 /* Makes `f` the most recently used file. */
 static void touch(struct symbol_cache *c, struct cached_file *f)
 {
@@ -481,6 +487,13 @@ static void want_again(struct symbol_cache *c, const struct symbol_batch *b)
 				  b->addrs[i]); /* counts the addresses for which there is no room */
 }
 
+bool symbol_cache_expects(const struct symbol_cache *c, const struct symbol_job *job)
+{
+	const struct cached_file *f = file_find(c, job->batch->file_id);
+
+	return f && f->job_serial == job->batch->serial;
+}
+
 void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job)
 {
 	_cleanup_(symbol_batch_free_p) struct symbol_batch *b = job->batch;
@@ -510,7 +523,7 @@ void symbol_cache_overdue(struct symbol_cache *c, const struct symbol_job *job)
 {
 	struct cached_file *f = file_find(c, job->batch->file_id);
 
-	if (f && f->job_serial == job->batch->serial)
+	if (symbol_cache_expects(c, job))
 		job_leave(c, f);
 }
 

@@ -57,7 +57,7 @@ struct symbol_cache_stats {
 #define SYMBOL_FILES_MAX 65536u
 #define SYMBOL_WANTED_PER_FILE 4096u
 #define SYMBOL_WANTED_MAX (256u << 10) /* addresses collected over all files */
-#define SYMBOL_JOBS_OF_A_TENANT 4u     /* at a time */
+#define SYMBOL_JOBS_OF_A_TENANT 8u     /* at a time */
 
 /* 0 or -ENOMEM. Beyond `max_bytes`, ranges that were not looked up recently are freed. */
 int symbol_cache_new(struct symbol_cache **ret, size_t max_bytes);
@@ -66,6 +66,9 @@ void symbol_cache_free(struct symbol_cache *c);
 /* Registers the function that tells whose file it is (agent/proc/tenant.h). Else all are tenant 0's. */
 void symbol_cache_on_tenant(struct symbol_cache *c, uint64_t (*tenant)(uint32_t file_id, void *data),
 			    void *data);
+/* Registers the function that holds tenants back (agent/proc/fair_queue.h). `data` is borrowed. */
+void symbol_cache_on_held(struct symbol_cache *c,
+			  uint64_t (*held_until_ns)(uint64_t tenant, const void *data), const void *data);
 /* True when the address is in the cache. Otherwise *ret is not written. */
 bool symbol_cache_find(struct symbol_cache *c, uint32_t file_id, uint64_t va, struct symbol_name *ret);
 /* Collects an address for the next job of its file. 0, -ENOSPC or -ENOMEM (both are counted). */
@@ -121,6 +124,8 @@ int symbol_job_new(struct symbol_job **ret, struct symbol_cache *c, uint32_t fil
  * time, is not read again until it is forgotten: no address of it has a name that is not in the cache.
  */
 void symbol_cache_complete(struct symbol_cache *c, struct symbol_job *job);
+/* Whether the job's file is known still by the number that it had when the job was made. */
+bool symbol_cache_expects(const struct symbol_cache *c, const struct symbol_job *job);
 /* The job is stuck, and no longer counts as one of its tenant's. It may be completed later. */
 void symbol_cache_overdue(struct symbol_cache *c, const struct symbol_job *job);
 

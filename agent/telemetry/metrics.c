@@ -134,8 +134,14 @@ static const struct metric metrics[] = {
 	COUNTER("proflet_tables_costly_total", agent.track.tables.costly,
 		"Builds of unwind tables that took more than 4 s of CPU time: samples did not wait for "
 		"them."),
-	COUNTER("proflet_tables_harmful_total", agent.track.tables.harmful,
-		"Binaries without unwind table because the process that read them crashed or took too long."),
+	LABELLED("proflet_files_quarantined_total", "reason=\"crashed\"",
+		 agent.track.binaries.quarantined[QUARANTINE_CRASHED],
+		 "Binaries that are not read again for their table, rules or names, by what happened to the "
+		 "process that read them."),
+	LABELLED("proflet_files_quarantined_total", "reason=\"out_of_time\"",
+		 agent.track.binaries.quarantined[QUARANTINE_OUT_OF_TIME], ""),
+	GAUGE("proflet_files_in_quarantine", agent.track.binaries.in_quarantine,
+	      "Files that are remembered as such now."),
 	COUNTER("proflet_parser_jobs_total", parser.jobs, "Jobs that were given to parser processes."),
 	LABELLED("proflet_parser_failures_total", "reason=\"crashed\"", parser.failed[PARSER_CRASHED],
 		 "Jobs of parser processes that failed, by reason."),

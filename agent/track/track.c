@@ -25,8 +25,8 @@
 #define UNUSED_OPEN_NS (30 * NS_PER_SEC) /* descriptors of binaries that nothing refers to */
 #define ENDED_KEEP_NS (2 * NS_PER_SEC)
 #define SETTLE_STEP_NS (20 * NS_PER_MS)
-#define HARMFUL_LOG_NS (60 * NS_PER_SEC)   /* between two lines about files that could not be read */
-#define TABLE_BLOCKED_NS (10 * NS_PER_SEC) /* as long as a sample waits for its table */
+#define QUARANTINE_LOG_NS (60 * NS_PER_SEC) /* between two lines about files that could not be read */
+#define TABLE_BLOCKED_NS (10 * NS_PER_SEC)  /* as long as a sample waits for its table */
 
 struct track {
 	struct track_options options;
@@ -49,7 +49,7 @@ struct track {
 	uint64_t drained_ns;			    /* samples before this time have been seen */
 	uint64_t overdue_reported, costly_reported; /* builds of which the log says that they take too long */
 	bool files_reported;			    /* that binaries were refused */
-	uint64_t harmful_reported, harmful_ns;	    /* the same of files that no table can be made of; when */
+	uint64_t quarantined_reported, quarantined_ns; /* the same of files that are not read again; when */
 };
 
 static void tables_changed(void *data)
@@ -315,17 +315,28 @@ static void warn_of_builds(struct track *t, const struct unwind_tables_stats *s)
 }
 
 /* A tenant may have any number of them. */
-static void warn_of_harmful(struct track *t, const struct unwind_tables_stats *s)
+static void warn_of_quarantine(struct track *t)
 {
-	const uint64_t n = s->harmful - t->harmful_reported, now = t->options.host.clock.mono_ns();
+	static const char *const reasons[QUARANTINE_REASONS] = {
+		[QUARANTINE_CRASHED] = "crashed, or its answer could not be used",
+		[QUARANTINE_OUT_OF_TIME] = "took too much CPU time",
+	};
+	const uint64_t now = t->options.host.clock.mono_ns();
+	struct binary_stats s;
+	uint64_t n = 0;
 
-	if (!n || (t->harmful_ns && now - t->harmful_ns < HARMFUL_LOG_NS))
+	binary_registry_stats(t->binaries, &s);
+	for (unsigned i = 0; i < QUARANTINE_REASONS; i++)
+		n += s.quarantined[i];
+	n -= t->quarantined_reported;
+	if (!n || (t->quarantined_ns && now - t->quarantined_ns < QUARANTINE_LOG_NS))
 		return;
-	log_warn("%s: the process that reads it for its unwind table crashed, or took too long: it gets none "
-		 "(%lu such files since the last such line)",
-		 path_of(t, s->harmful_file), (unsigned long)n);
-	t->harmful_reported = s->harmful;
-	t->harmful_ns = now;
+	log_warn("%s: the process that read it for %s %s: it is not read for that again (%lu such files "
+		 "since the last such line)",
+		 path_of(t, s.quarantined_file), binary_use_text(s.quarantined_use),
+		 reasons[s.quarantined_reason], (unsigned long)n);
+	t->quarantined_reported += n;
+	t->quarantined_ns = now;
 }
 
 /* Once: it may go on for as long as the process lives. */
@@ -355,7 +366,7 @@ void track_check(struct track *t)
 	workers->check(workers->data, TABLE_BLOCKED_NS);
 	unwind_tables_stats(t->tables, &s);
 	warn_of_builds(t, &s);
-	warn_of_harmful(t, &s);
+	warn_of_quarantine(t);
 	warn_of_files(t);
 }
 

@@ -79,9 +79,8 @@ struct rules {
 	struct link walk, held, idle;
 	uint64_t now_ns;
 	uint64_t serial;
-	bool refused;	    /* the walk at hand found no room */
-	struct map files;   /* those that wait, by index */
-	struct map harmful; /* those that made their process crash, or take too long: not read again */
+	bool refused;	  /* the walk at hand found no room */
+	struct map files; /* those that wait, by index */
 	struct fair_queue waiting;
 	unsigned n_jobs;
 	struct stuck_devices stuck;
@@ -145,8 +144,8 @@ int rules_new(struct rules **ret, const struct rules_options *options)
 	link_init(&r->held);
 	link_init(&r->idle);
 	map_init(&r->files, FILES_MAX);
-	map_init(&r->harmful, FILES_MAX);
 	fair_queue_init(&r->waiting, JOBS_OF_A_TENANT);
+	fair_queue_on_held(&r->waiting, binary_registry_held_until_ns, options->binaries);
 	*ret = r;
 	return 0;
 }
@@ -156,9 +155,9 @@ static bool file_is(const struct map_node *node, const void *key)
 	return container_of(node, struct rules_file, node)->file == *(const uint32_t *)key;
 }
 
-static struct rules_file *file_find(const struct map *files, uint32_t file)
+static struct rules_file *file_find(const struct rules *r, uint32_t file)
 {
-	struct map_node *node = map_find(files, hash_u64(file), file_is, &file);
+	struct map_node *node = map_find(&r->files, hash_u64(file), file_is, &file);
 
 	return node ? container_of(node, struct rules_file, node) : NULL;
 }
@@ -169,7 +168,7 @@ static bool file_wait(struct rules *r, uint32_t file)
 	const struct binary *b = binary_registry_get(r->options.binaries, file);
 	_cleanup_free_ struct rules_file *f = NULL;
 
-	if (file_find(&r->files, file))
+	if (file_find(r, file))
 		return true;
 	f = calloc(1, sizeof *f);
 	if (!f)
@@ -210,12 +209,7 @@ void rules_free(struct rules *r)
 	map_for_each (&r->files, n, it)
 		free(file_take(r, container_of(n, struct rules_file, node)));
 	fair_queue_fini(&r->waiting);
-	map_for_each (&r->harmful, n, it) {
-		map_remove(&r->harmful, n);
-		free(container_of(n, struct rules_file, node));
-	}
 	map_fini(&r->files);
-	map_fini(&r->harmful);
 	stuck_devices_fini(&r->stuck);
 	free(r->entries);
 	free(r);
@@ -385,26 +379,6 @@ static void job_leave(struct rules_job *j)
 	free(f);
 }
 
-/* Nobody is to read the file again, until its index stands for another one. */
-static void file_is_harmful(struct rules *r, uint32_t file)
-{
-	_cleanup_free_ struct rules_file *f = NULL;
-
-	if (file_find(&r->harmful, file))
-		return;
-	f = calloc(1, sizeof *f);
-	if (!f)
-		return;
-	f->file = file;
-	if (map_insert(&r->harmful, &f->node, hash_u64(file)) == 0)
-		TAKE_PTR(f);
-}
-
-static bool is_harmful(int error)
-{
-	return error == -ENOTRECOVERABLE || error == -ETIME || error == -EBADMSG;
-}
-
 static void job_free(struct rules_job *j)
 {
 	free(j->share);
@@ -451,8 +425,7 @@ static void job_done(struct worker_job *job, bool cancelled)
 			stuck_devices_remove(&r->stuck, j->dev);
 		if (j->error == -ESTALE)
 			(void)binary_registry_changed(r->options.binaries, j->file);
-		if (is_harmful(j->error))
-			file_is_harmful(r, j->file);
+		(void)binary_registry_quarantine(r->options.binaries, j->file, BINARY_FOR_RULES, j->error);
 		answers_enter(r, j, j->error);
 		r->n_jobs -= !j->stuck;
 		dispatch(r);
@@ -478,7 +451,10 @@ static void job_overdue(struct worker_job *job)
 	r->options.ready(r->options.data);
 }
 
-/* A job for requests of one file. 0, or why it cannot be read: -EBADF, -ENOMEM, -ETIMEDOUT (not now). */
+/*
+ * A job for requests of one file. 0, or why it cannot be read: -EBADF, -ENOMEM, -ENOTRECOVERABLE (in
+ * quarantine), -ETIMEDOUT (not now).
+ */
 static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 {
 	const struct binary *b = binary_registry_get(r->options.binaries, file);
@@ -488,7 +464,7 @@ static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 	*ret = NULL;
 	if (!b || b->fd < 0)
 		return -EBADF;
-	if (file_find(&r->harmful, file))
+	if (b->quarantined & BINARY_FOR_RULES)
 		return -ENOTRECOVERABLE;
 	if (stuck && !stuck_devices_may_try(&r->stuck, b->dev, r->now_ns))
 		return -ETIMEDOUT;
@@ -618,14 +594,10 @@ void rules_walk_end(struct rules *r, bool repeat)
 void rules_forget(struct rules *r, uint32_t file)
 {
 	size_t first = lower_bound(r, file, 0), last = first;
-	struct rules_file *f;
+	struct rules_file *f = file_find(r, file);
 
-	if ((f = file_find(&r->files, file)))
+	if (f)
 		free(file_take(r, f));
-	if ((f = file_find(&r->harmful, file))) {
-		map_remove(&r->harmful, &f->node);
-		free(f);
-	}
 	while (last < r->n && r->entries[last]->file == file)
 		entry_free(r, r->entries[last++]);
 	if (first < last)

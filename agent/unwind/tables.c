@@ -63,6 +63,7 @@ int unwind_tables_new(struct unwind_tables **ret, struct binary_registry *binari
 				    .data = data,
 				    .now = clock_mono_ns};
 	fair_queue_init(&c->waiting, UNWIND_JOBS_OF_A_TENANT);
+	fair_queue_on_held(&c->waiting, binary_registry_held_until_ns, binaries);
 	c->max = binary_registry_max(binaries);
 	c->tables = calloc((size_t)c->max + 1, sizeof *c->tables);
 	if (!c->tables) {
@@ -480,10 +481,7 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 	c->n_building--;
 	c->stats.built += r == 0;
 	c->stats.failed += f->state == TABLE_FAILED && r != -ESTALE;
-	if (r == -ENOTRECOVERABLE || r == -ETIME || r == -EBADMSG) {
-		c->stats.harmful++;
-		c->stats.harmful_file = j->file;
-	}
+	(void)binary_registry_quarantine(c->binaries, j->file, BINARY_FOR_TABLE, r);
 	if (r == -ESTALE) {
 		c->stats.stale++;
 		(void)binary_registry_changed(c->binaries, j->file);
@@ -668,6 +666,8 @@ static int new_job(struct unwind_tables *c, struct binary_table *f, struct build
 	uint64_t now_ns = c->now();
 	bool check = f->n_placed && now_ns > f->checked_ns + GENERATED_CHECK_NS;
 
+	if (f->binary->quarantined & BINARY_FOR_TABLE)
+		return -ENOTRECOVERABLE;
 	if (!f->generated)
 		return f->binary->fd < 0 ? -EBADF
 					 : build_job_new(ret, f->binary, c, build_done, build_overdue);

@@ -87,8 +87,6 @@ struct unwind_tables_stats {
 	uint32_t overdue_file; /* the last of these */
 	uint64_t costly;       /* the same: the build takes too much CPU time */
 	uint32_t costly_file;
-	uint64_t harmful;      /* failed: the process that read the file crashed, or its answer was none */
-	uint32_t harmful_file; /* the last of these */
 	uint64_t put_off;      /* builds not tried, because one is stuck on the same file system */
 	uint64_t no_room;      /* finished tables for which eviction could make no room */
 	uint32_t no_room_file; /* the last of these */

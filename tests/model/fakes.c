@@ -48,6 +48,18 @@ bool binary_registry_changed(struct binary_registry *r, uint32_t index)
 	return false;
 }
 
+bool binary_registry_quarantine(struct binary_registry *r, uint32_t index, enum binary_use use, int error)
+{
+	(void)r, (void)index, (void)use, (void)error;
+	return false;
+}
+
+uint64_t binary_registry_held_until_ns(uint64_t tenant, const void *registry)
+{
+	(void)tenant, (void)registry;
+	return 0;
+}
+
 void binary_registry_set_htlhash(struct binary_registry *r, uint32_t index, const char *htlhash)
 {
 	(void)r, (void)index, (void)htlhash;

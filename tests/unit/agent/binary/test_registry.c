@@ -267,3 +267,35 @@ Test(registry, a_tenant_leaves_room_for_others)
 	cr_expect_leq(n, 30 + 8, "known, and mapped again, but not all: others have more now");
 	cr_expect_geq(files_stats(&f).full_share, 2);
 }
+
+/* Its index goes to another file, it comes again under another index: it is still not to be read. */
+Test(registry, a_file_in_quarantine_stays_there)
+{
+	_cleanup_files_ struct files f;
+	uint32_t bad, good;
+
+	files_init(&f, 2);
+	bad = files_add_text(&f, "bad");
+	good = files_add_text(&f, "good");
+	cr_expect_not(binary_registry_quarantine(f.registry, bad, BINARY_FOR_TABLE, -ENOMEM),
+		      "not its fault");
+	cr_expect_not(binary_registry_quarantine(f.registry, bad, BINARY_FOR_TABLE, -EAGAIN));
+	cr_expect_not(binary_registry_quarantine(f.registry, 99, BINARY_FOR_TABLE, -ETIME), "no such binary");
+	cr_expect_eq(binary_registry_get(f.registry, bad)->quarantined, 0);
+	cr_expect(binary_registry_quarantine(f.registry, bad, BINARY_FOR_TABLE, -ENOTRECOVERABLE));
+	cr_expect(binary_registry_quarantine(f.registry, bad, BINARY_FOR_NAMES, -ETIME));
+	cr_expect(binary_registry_quarantine(f.registry, bad, BINARY_FOR_NAMES, -ETIME), "known");
+	cr_expect_eq(files_stats(&f).quarantined[QUARANTINE_CRASHED], 1);
+	cr_expect_eq(files_stats(&f).quarantined[QUARANTINE_OUT_OF_TIME], 1);
+	cr_expect_eq(files_stats(&f).in_quarantine, 1);
+	(void)files_add_text(&f, "third");
+	(void)files_add_text(&f, "fourth");
+	cr_expect_eq(f.n_forgotten, 2, "neither is known any more");
+	bad = files_add(&f, "bad");
+	good = files_add(&f, "good");
+	cr_expect_eq(binary_registry_get(f.registry, bad)->quarantined, BINARY_FOR_TABLE | BINARY_FOR_NAMES);
+	cr_expect_eq(binary_registry_get(f.registry, good)->quarantined, 0);
+	cr_assert_eq(fs_write_file(files_path(&f, "bad"), "better", 6), 0);
+	cr_expect_eq(binary_registry_get(f.registry, files_add(&f, "bad"))->quarantined, 0,
+		     "another content");
+}

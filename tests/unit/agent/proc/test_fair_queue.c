@@ -107,3 +107,30 @@ Test(fair_queue, what_was_long_ago_does_not_count)
 	cr_expect_eq(s.q.tenants.len, 0, "forgotten");
 	fair_queue_fini(&s.q);
 }
+
+static uint64_t held_until(uint64_t tenant, const void *data)
+{
+	return tenant == 1 ? *(const uint64_t *)data : 0;
+}
+
+Test(fair_queue, a_tenant_that_is_held_back_waits)
+{
+	struct scene s = scene_make();
+	const uint64_t until_ns = s.now_ns + NS_PER_SEC;
+
+	fair_queue_on_held(&s.q, held_until, &until_ns);
+	add(&s, 0, 1, true);
+	add(&s, 1, 2, true);
+	add(&s, 2, 1, false);
+	add(&s, 3, 2, false);
+	cr_expect_eq(take(&s), 1);
+	cr_expect_eq(take(&s), 3, "of the ordinary ones, too");
+	end(&s, 3);
+	cr_expect_eq(take(&s), -1);
+	s.now_ns = until_ns;
+	cr_expect_eq(take(&s), 0);
+	cr_expect_eq(take(&s), 2);
+	for (int i = 0; i < 3; i++)
+		end(&s, i);
+	fair_queue_fini(&s.q);
+}

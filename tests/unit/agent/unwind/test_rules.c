@@ -243,3 +243,17 @@ Test(rules, forgotten_while_a_worker_looks)
 	rules_forget(s.rules, s.file);
 	cr_expect_eq(stats(&s).bytes, 0);
 }
+
+/* Its last reader crashed: no walk that comes to another address of it has it read again. */
+Test(rules, a_file_in_quarantine_is_not_read)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 0);
+	cr_expect_eq(walk_finally(&s, 0, 1), RULES_FOUND);
+	cr_assert(binary_registry_quarantine(s.world.binaries, s.file, BINARY_FOR_RULES, -ENOTRECOVERABLE));
+	cr_expect_eq(walk_finally(&s, FUNCTIONS - 1, FUNCTIONS), RULES_NONE);
+	cr_expect_eq(stats(&s).failed, 1);
+	cr_expect_eq(worker_pending(s.world.worker), 0);
+	cr_expect_eq(walk_finally(&s, 0, 1), RULES_FOUND, "what is known of it stays");
+}
