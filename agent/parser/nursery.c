@@ -149,7 +149,7 @@ static int do_job(int socket, struct incoming *p)
 	buf_init(&answer, p->operation->answer_max);
 	job.request = request;
 	if (r == 0)
-		r = p->operation->run(&job);
+		r = parser_operation_run(p->operation, &job);
 	return send_answer(&side, r, &answer);
 }
 

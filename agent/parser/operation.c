@@ -5,6 +5,11 @@
 #include "agent/base/packet.h"
 #include "agent/parser/operation.h"
 
+int parser_operation_run(const struct parser_operation *operation, struct parser_job *job)
+{
+	return operation->run(job);
+}
+
 int parser_fd_send(int socket, int fd)
 {
 	const char byte = 0;

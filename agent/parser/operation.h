@@ -44,6 +44,9 @@ struct parser_job {
 	void *side; /* of `query` */
 };
 
+/* Runs it, in a parser process. 0 or -errno. */
+int parser_operation_run(const struct parser_operation *operation, struct parser_job *job);
+
 /*
  * From one job to another, over a pair of sockets (SOCK_SEQPACKET) of which each has an end: so the agent
  * never has the file, whose close may block. The descriptor stays the sender's; the received one is owned by
