@@ -21,9 +21,18 @@
 #include "agent/delivery/options.h"
 #include "otlp/exporter.h"
 
+struct buf;
 struct delivery;
 struct loop;
 struct pod_list;
+
+/*
+ * Makes a page: appends to the empty `body`, and sets *content_type, which is read at once, if it is not
+ * HTTP_SERVER_TEXT. `accept` is the request's Accept header, "" if there is none. Returns the HTTP status;
+ * 404: no such path.
+ */
+typedef unsigned (*delivery_page_fn)(const char *path, const char *accept, struct buf *body,
+				     const char **content_type, void *data);
 
 /* Called on the main loop. */
 struct delivery_callbacks {
@@ -34,7 +43,7 @@ struct delivery_callbacks {
 	void (*failed)(int error, const char *why, void *data);
 	/* Whether it listens: 0 or -errno with a line for the operator. */
 	void (*listens)(int result, const char *why, void *data);
-	http_server_fn page; /* answers requests at `listen` */
+	delivery_page_fn page; /* of requests at `listen` */
 	void *data;
 };
 

@@ -20,12 +20,11 @@
 #include "agent/base/loop.h"
 
 /* Closed connections count for the library until it has run. */
-#define LIBRARY_CONNECTIONS_MAX (2 * HTTP_SERVER_CONNECTIONS_MAX)
+#define LIBRARY_CONNECTIONS_MAX HTTP_SERVER_REQUESTS_MAX
 #define BACKLOG 64
 #define CONNECTION_MEMORY (16u << 10)
 #define TICK_NS (NS_PER_SEC / 4)
 #define PER_TICK_MAX (HTTP_SERVER_PER_SECOND_MAX * TICK_NS / NS_PER_SEC)
-#define BODY_MAX (4u << 20)
 #define HOST_MAX 256u
 #define PROBE_BYTES 4096u
 #define PROBE_MS 1000L
@@ -40,9 +39,13 @@ struct peer {
 
 struct connection {
 	int fd;		   /* of the library; -1: the slot is free */
-	uint64_t since_ns; /* when it was accepted, or its answer began */
+	uint64_t since_ns; /* when it was accepted, its request was complete, or its answer was made */
 	bool closing;	   /* shut down, but not yet closed by the library */
 	struct peer peer;
+	uint64_t id;		       /* of its request; 0: not complete */
+	struct MHD_Connection *waits;  /* suspended by us until the answer is made; else NULL */
+	struct MHD_Response *response; /* made, and not yet queued; owned */
+	unsigned status;
 };
 
 struct http_server {
@@ -52,6 +55,7 @@ struct http_server {
 	int listen_fd;
 	struct connection connections[LIBRARY_CONNECTIONS_MAX];
 	unsigned accepted_now; /* in this tick */
+	uint64_t n_requests;
 	struct http_server_stats stats;
 	http_server_fn fn;
 	void *data;
@@ -111,23 +115,6 @@ static int listen_at(const char *text)
 	return fd;
 }
 
-static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, struct buf *body, const char *type)
-{
-	struct MHD_Response *r =
-		MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_MUST_COPY);
-	enum MHD_Result result;
-
-	if (!r)
-		return MHD_NO;
-	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
-	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		(void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-	result = MHD_queue_response(c, status, r);
-	MHD_destroy_response(r);
-	return result;
-}
-
 /* --- connections */
 
 static struct peer peer_of(const struct sockaddr_storage *a)
@@ -164,11 +151,20 @@ static unsigned count_of(const struct http_server *s, const struct peer *p)
 	return n;
 }
 
+/* The library goes on with the connection when it runs next: it calls on_request again. */
+static void resume(struct connection *c)
+{
+	if (c->waits)
+		MHD_resume_connection(c->waits);
+	c->waits = NULL;
+}
+
 /* The library sees the end of the connection when it runs next, and closes it. */
 static void shut(struct connection *c)
 {
 	c->closing = true;
 	(void)shutdown(c->fd, SHUT_RDWR);
+	resume(c);
 }
 
 /*
@@ -223,8 +219,11 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context,
 	if (code != MHD_CONNECTION_NOTIFY_CLOSED)
 		return;
 	slot = connection_of(data, c);
-	if (slot)
-		slot->fd = -1;
+	if (!slot)
+		return;
+	if (slot->response)
+		MHD_destroy_response(slot->response);
+	*slot = (struct connection){.fd = -1};
 }
 
 /* Makes room, and hands the socket to the library, which owns it then, also when it fails. */
@@ -275,34 +274,103 @@ static int on_connect(int listen_fd, uint32_t events, void *data)
 
 /* --- requests */
 
+static struct MHD_Response *make_response(const struct buf *body, const char *type)
+{
+	struct MHD_Response *r =
+		MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_MUST_COPY);
+
+	if (!r)
+		return NULL;
+	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+	return r;
+}
+
+static enum MHD_Result refuse_method(struct MHD_Connection *c)
+{
+	_cleanup_buf_ struct buf body = {0};
+	struct MHD_Response *r = NULL;
+	enum MHD_Result result = MHD_NO;
+
+	if (buf_puts(&body, "GET and HEAD only\n") == 0)
+		r = make_response(&body, HTTP_SERVER_TEXT);
+	if (!r)
+		return MHD_NO;
+	(void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	result = MHD_queue_response(c, MHD_HTTP_METHOD_NOT_ALLOWED, r);
+	MHD_destroy_response(r);
+	return result;
+}
+
+static enum MHD_Result queue_answer(struct MHD_Connection *c, struct connection *slot)
+{
+	enum MHD_Result result = MHD_queue_response(c, slot->status, slot->response);
+
+	MHD_destroy_response(slot->response);
+	slot->response = NULL;
+	return result;
+}
+
+/* Hands the request over, and has the library leave the connection alone until it is answered. */
+static void hand_over(struct http_server *s, struct MHD_Connection *c, struct connection *slot,
+		      const char *path)
+{
+	const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+
+	slot->since_ns = clock_mono_ns();
+	slot->id = ++s->n_requests;
+	slot->waits = c;
+	MHD_suspend_connection(c);
+	s->fn(slot->id, path, accept ? accept : "", s->data);
+}
+
+/* Called for the headers, when the request is complete, and when a suspended connection is resumed. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const char *path, const char *method,
 				  const char *version, const char *upload, size_t *upload_bytes, void **seen)
 {
-	_cleanup_buf_ struct buf body = {.max = BODY_MAX};
-	const char *type = HTTP_SERVER_TEXT, *accept;
 	struct http_server *s = data;
-	struct connection *slot;
-	unsigned status;
+	struct connection *slot = connection_of(s, c);
 
 	(void)version;
 	(void)upload;
-	if (!*seen || *upload_bytes) { /* called again, with no upload, when the request is complete */
+	if (!slot || slot->closing)
+		return MHD_NO;
+	if (!*seen || *upload_bytes) {
 		*seen = s;
 		*upload_bytes = 0;
 		return MHD_YES;
 	}
-	slot = connection_of(s, c);
-	if (slot)
-		slot->since_ns = clock_mono_ns(); /* the answer has as much time as the request had */
-	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-		(void)buf_puts(&body, "GET and HEAD only\n");
-		return reply(c, MHD_HTTP_METHOD_NOT_ALLOWED, &body, type);
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return refuse_method(c);
+	if (slot->response)
+		return queue_answer(c, slot);
+	if (slot->id)
+		return MHD_NO; /* resumed without an answer: there was no memory for it */
+	hand_over(s, c, slot, path);
+	return MHD_YES;
+}
+
+static void answer(struct connection *slot, unsigned status, const struct buf *body, const char *type)
+{
+	slot->response = make_response(body, type);
+	slot->status = status;
+	slot->since_ns = clock_mono_ns();
+	resume(slot);
+}
+
+void http_server_answer(struct http_server *s, uint64_t id, unsigned status, const struct buf *body,
+			const char *content_type)
+{
+	_cleanup_buf_ struct buf not_found = {0};
+
+	if (status == MHD_HTTP_NOT_FOUND && !body->len && buf_puts(&not_found, "not found\n") == 0)
+		body = &not_found;
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
+		struct connection *slot = &s->connections[i];
+
+		if (slot->waits && slot->id == id)
+			answer(slot, status, body, content_type);
 	}
-	accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
-	status = s->fn(path, accept ? accept : "", &body, &type, s->data);
-	if (status == MHD_HTTP_NOT_FOUND && !body.len)
-		(void)buf_puts(&body, "not found\n");
-	return reply(c, status, &body, type);
 }
 
 static int on_ready(int fd, uint32_t events, void *data)
@@ -325,7 +393,8 @@ static int on_timer(uint64_t expirations, void *data)
 	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
 		struct connection *c = &s->connections[i];
 
-		if (c->fd < 0 || c->closing || now - c->since_ns < HTTP_SERVER_DEADLINE_NS)
+		if (c->fd < 0 || c->closing ||
+		    now - c->since_ns < (c->waits ? HTTP_SERVER_ANSWER_NS : HTTP_SERVER_DEADLINE_NS))
 			continue;
 		shut(c);
 		s->stats.late++;
@@ -350,8 +419,8 @@ static int start(struct http_server *s, const char *listen)
 	s->listen_fd = listen_at(listen);
 	if (s->listen_fd < 0)
 		return s->listen_fd;
-	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, s,
-				     MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
+				     NULL, NULL, on_request, s, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 	if (!s->daemon)
 		return -ENOMEM;
 	info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -439,7 +508,12 @@ void http_server_free(struct http_server *s)
 	loop_remove(s->listening);
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);
-	if (s->daemon)
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
+		if (s->connections[i].fd >= 0)
+			shut(&s->connections[i]); /* the library does not end with suspended connections */
+	if (s->daemon) {
+		(void)MHD_run(s->daemon);
 		MHD_stop_daemon(s->daemon);
+	}
 	free(s);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The HTTP server at the address of the setting `listen`: answers GET requests on the main loop, one for each
+ * The HTTP server at the address of the setting `listen`: takes GET requests on the main loop, one for each
  * connection (libmicrohttpd). Anybody may be able to connect, so all is limited: connections in total, by
- * address, and in a second; the time for a request to arrive, and for its answer to be taken. Above the
- * limits, the connection that has waited longest is closed for a new one, so that every peer gets an answer.
+ * address, and in a second; the time for a request to arrive, for its answer to be made, and to be taken.
+ * Above the limits, the connection that has waited longest is closed for a new one, so that every peer gets
+ * an answer.
  */
 #ifndef PROFLET_HTTP_SERVER_H
 #define PROFLET_HTTP_SERVER_H
@@ -13,7 +14,9 @@
 #define HTTP_SERVER_CONNECTIONS_MAX 16u
 #define HTTP_SERVER_PER_ADDRESS_MAX 8u /* an IPv4 address, or a /64 of IPv6 */
 #define HTTP_SERVER_PER_SECOND_MAX 100u
-#define HTTP_SERVER_DEADLINE_NS 5000000000ull /* for the whole request, and again for its answer */
+#define HTTP_SERVER_REQUESTS_MAX (2 * HTTP_SERVER_CONNECTIONS_MAX) /* that wait for their answer */
+#define HTTP_SERVER_DEADLINE_NS 5000000000ull /* for the whole request, and again to take its answer */
+#define HTTP_SERVER_ANSWER_NS 10000000000ull  /* for the answer to be made */
 
 struct http_server_stats {
 	uint64_t accepted;
@@ -29,12 +32,11 @@ struct http_server;
 #define HTTP_SERVER_TEXT "text/plain; charset=utf-8"
 
 /*
- * Answers a request: appends to the empty `body`, and sets *content_type if it is not HTTP_SERVER_TEXT,
- * which is read before the next request. `accept` is the request's Accept header, "" if there is none.
- * Returns the HTTP status; 404: no such path. Must not block.
+ * Takes a request, whose `id` is never 0. http_server_answer answers it, during this call or later; other
+ * requests are served meanwhile. `accept` is the request's Accept header, "" if there is none. Both strings
+ * are valid during the call. Must not block.
  */
-typedef unsigned (*http_server_fn)(const char *path, const char *accept, struct buf *body,
-				   const char **content_type, void *data);
+typedef void (*http_server_fn)(uint64_t id, const char *path, const char *accept, void *data);
 
 /*
  * Listens at HOST:PORT, [ADDRESS]:PORT or :PORT (every address). 0, or -errno with *ret_why = a line for the
@@ -42,6 +44,12 @@ typedef unsigned (*http_server_fn)(const char *path, const char *accept, struct 
  */
 int http_server_new(struct http_server **ret, struct loop *loop, const char *listen, http_server_fn fn,
 		    void *data, char **ret_why);
+/*
+ * Answers a request with an HTTP status and a copy of `body`; 404: no such path. Does nothing if the request
+ * no longer waits: it was closed for a new connection, or because HTTP_SERVER_ANSWER_NS had passed.
+ */
+void http_server_answer(struct http_server *s, uint64_t id, unsigned status, const struct buf *body,
+			const char *content_type);
 /*
  * Whether http_server_new could listen there now: 0; 1: no, an agent like this one does already; -errno.
  * Takes up to a second if the address is in use.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One loop: messages of the agent, the HTTP server, answers of the kubelet, events of the exporter, which
- * has a thread of its own. A page is requested from the agent and waited for; meanwhile messages that come
- * before its answer are handled as they come.
+ * has a thread of its own. Pages are requested from the agent. On a busy node it may answer late; meanwhile
+ * the loop goes on, and a page that the agent has not made in time is answered here, by status 503.
  */
 #include "agent/delivery/process.h"
 
@@ -40,10 +40,11 @@
 #define WAIT_US 10000u
 #define WAIT_MAX_US 10000000u
 #define STEADY_NS (60 * NS_PER_SEC) /* one that has lived for so long is forked again soon */
-#define PAGE_WAIT_NS (800 * NS_PER_MS)
+/* The agent has so long for a page. Whoever probes health waits for a second, scrapers for ten and more. */
+#define PROBE_WAIT_NS (800 * NS_PER_MS)
+#define PAGE_WAIT_NS (8 * NS_PER_SEC)
 #define SEND_WAIT_MS 1000
 #define KUBELET_TIMEOUT_NS (10 * NS_PER_SEC)
-#define TYPE_MAX 128u
 #define SOCKET_FD 3
 
 enum { HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
@@ -65,12 +66,11 @@ struct process {
 		int result, memfd; /* memfd: where the answer goes; -1: it is not being called */
 	} kubelet;
 	struct {
-		uint64_t number; /* of the last one */
-		bool wanted;
-		unsigned status;
-		struct buf *body; /* while wanted */
-		char type[TYPE_MAX];
-	} page;
+		struct awaited_page {
+			uint64_t id, until_ns; /* id: of the server's request; 0: the slot is free */
+		} awaited[HTTP_SERVER_REQUESTS_MAX];
+		struct loop_source *timer; /* expires at the earliest until_ns */
+	} pages;
 	bool stop;
 	uint64_t stop_deadline_ns;
 	uint8_t packet[sizeof(struct delivery_head) + DELIVERY_PACKET_MAX];
@@ -78,16 +78,22 @@ struct process {
 
 /* --- messages to the agent */
 
-static int send_message(struct process *p, enum delivery_message message, int result, struct buf *bytes)
+static int send_now(struct process *p, const struct delivery_head *head, const struct buf *bytes)
 {
-	const struct delivery_head head = {.message = message, .result = result, .number = p->page.number};
 	const struct packet packet = {
-		.head = &head, .head_len = sizeof head, .body = bytes->data, .body_len = bytes->len};
-	struct pollfd wait = {.fd = p->socket, .events = POLLOUT};
-	int r = packet_send(p->socket, &packet);
+		.head = head, .head_len = sizeof *head, .body = bytes->data, .body_len = bytes->len};
 
-	if (r == -EAGAIN && message != DELIVERY_PAGE && poll(&wait, 1, SEND_WAIT_MS) > 0)
-		r = packet_send(p->socket, &packet);
+	return packet_send(p->socket, &packet);
+}
+
+static int send_message(struct process *p, enum delivery_message message, int result, const struct buf *bytes)
+{
+	const struct delivery_head head = {.message = message, .result = result};
+	struct pollfd wait = {.fd = p->socket, .events = POLLOUT};
+	int r = send_now(p, &head, bytes);
+
+	if (r == -EAGAIN && poll(&wait, 1, SEND_WAIT_MS) > 0)
+		r = send_now(p, &head, bytes);
 	return r;
 }
 
@@ -202,86 +208,106 @@ static void list_pods(struct process *p, int memfd)
 
 /* --- pages */
 
-static int take_message(struct process *p);
-
-static bool is_answered(const struct process *p)
+static struct awaited_page *awaited_by(struct process *p, uint64_t id)
 {
-	return !p->page.wanted || p->stop;
+	for (size_t i = 0; i < ARRAY_SIZE(p->pages.awaited); i++)
+		if (p->pages.awaited[i].id == id)
+			return &p->pages.awaited[i];
+	return NULL;
 }
 
-static int await_page(struct process *p)
+static void refuse_page(struct process *p, uint64_t id)
 {
-	const uint64_t until = clock_mono_ns() + PAGE_WAIT_NS;
-	int r = 0;
+	_cleanup_buf_ struct buf body = {0};
 
-	while (r >= 0 && !is_answered(p)) {
-		const uint64_t now = clock_mono_ns();
-		struct pollfd wait = {.fd = p->socket, .events = POLLIN};
+	(void)buf_puts(&body, "the agent does not answer\n");
+	http_server_answer(p->http, id, HTTP_UNAVAILABLE, &body, HTTP_SERVER_TEXT);
+}
 
-		if (now >= until)
-			return -ETIMEDOUT;
-		if (poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1) > 0)
-			r = take_message(p);
-		if (r == -EAGAIN)
-			r = 0;
+static void set_pages_timer(struct process *p, uint64_t now_ns)
+{
+	uint64_t first_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->pages.awaited); i++)
+		if (p->pages.awaited[i].id && p->pages.awaited[i].until_ns < first_ns)
+			first_ns = p->pages.awaited[i].until_ns;
+	if (first_ns != UINT64_MAX)
+		(void)loop_set_timer(p->pages.timer, first_ns > now_ns ? first_ns - now_ns : 1, 0);
+}
+
+static int on_pages_timer(uint64_t expirations, void *data)
+{
+	const uint64_t now = clock_mono_ns();
+	struct process *p = data;
+
+	(void)expirations;
+	for (size_t i = 0; i < ARRAY_SIZE(p->pages.awaited); i++) {
+		struct awaited_page *a = &p->pages.awaited[i];
+
+		if (!a->id || now < a->until_ns)
+			continue;
+		refuse_page(p, a->id);
+		a->id = 0;
 	}
-	return r < 0 ? r : p->page.wanted ? -ECANCELED : 0;
+	set_pages_timer(p, now);
+	return 0;
+}
+
+static int request_page(struct process *p, uint64_t id, const char *path, const char *accept)
+{
+	const struct delivery_head head = {.message = DELIVERY_PAGE, .number = id};
+	_cleanup_buf_ struct buf bytes = {.max = DELIVERY_INLINE_MAX};
+	int r = flat_put_string(&bytes, path);
+
+	if (r == 0)
+		r = flat_put_string(&bytes, accept);
+	return r < 0 ? r : send_now(p, &head, &bytes);
 }
 
 /* Requests a page from the agent (http_server_fn). */
-static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
-		     void *data)
+static void on_page(uint64_t id, const char *path, const char *accept, void *data)
 {
-	_cleanup_buf_ struct buf bytes = {.max = DELIVERY_INLINE_MAX};
+	const bool is_probe = strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0;
+	const uint64_t now = clock_mono_ns();
 	struct process *p = data;
-	int r = p->page.wanted || p->stop ? -EBUSY : flat_put_string(&bytes, path);
+	struct awaited_page *a = awaited_by(p, 0);
 
 	publish_http(p); /* one of the pages shows them */
-	if (r == 0)
-		r = flat_put_string(&bytes, accept);
-	p->page.number++;
-	if (r == 0)
-		r = send_message(p, DELIVERY_PAGE, 0, &bytes);
-	if (r == 0) {
-		p->page.wanted = true;
-		p->page.body = body;
-		r = await_page(p);
-		p->page.wanted = false;
-		p->page.body = NULL;
+	if (!a || request_page(p, id, path, accept) < 0) {
+		refuse_page(p, id);
+		return;
 	}
-	if (r < 0) {
-		buf_clear(body);
-		(void)buf_puts(body, "the agent does not answer\n");
-		return HTTP_UNAVAILABLE;
-	}
-	*content_type = p->page.type;
-	return p->page.status;
+	*a = (struct awaited_page){.id = id, .until_ns = now + (is_probe ? PROBE_WAIT_NS : PAGE_WAIT_NS)};
+	set_pages_timer(p, now);
 }
 
 /* The bytes follow in the packet, or are in its memfd. */
 static void take_page(struct process *p, const struct delivery_head *head, struct flat_reader *bytes,
 		      const struct packet *packet)
 {
+	_cleanup_buf_ struct buf body = {.max = DELIVERY_PAGE_MAX};
 	const char *type = flat_string(bytes);
+	struct awaited_page *a = head->number ? awaited_by(p, head->number) : NULL;
 	int r = 0;
 
-	if (bytes->bad || !p->page.wanted || head->number != p->page.number)
+	if (bytes->bad || !a)
 		return;
-	snprintf(p->page.type, sizeof p->page.type, "%s", type);
+	a->id = 0;
 	if (packet->n_fds)
-		r = fs_read_fd(packet->fds[0], DELIVERY_PAGE_MAX, p->page.body);
+		r = fs_read_fd(packet->fds[0], DELIVERY_PAGE_MAX, &body);
 	else
-		r = buf_append(p->page.body, bytes->at, (size_t)(bytes->end - bytes->at));
-	p->page.status = r < 0 ? HTTP_ERROR : (unsigned)head->result;
-	p->page.wanted = false;
+		r = buf_append(&body, bytes->at, (size_t)(bytes->end - bytes->at));
+	http_server_answer(p->http, head->number, r < 0 ? HTTP_ERROR : (unsigned)head->result, &body, type);
 }
 
 static void listen_now(struct process *p)
 {
 	_cleanup_free_ char *why = NULL;
 	const char *address = p->options->config->listen;
-	int r = p->http || !address ? 0 : http_server_new(&p->http, p->loop, address, page, p, &why);
+	int r = 0;
 
+	if (!p->http && address)
+		r = http_server_new(&p->http, p->loop, address, on_page, p, &why);
 	tell(p, DELIVERY_LISTENS, r, why);
 }
 
@@ -387,6 +413,9 @@ static int open_all(struct process *p, char **ret_why)
 	if (r < 0 || !p->options->exports)
 		return r;
 	loop_set_after(p->loop, on_wakeup, p);
+	r = loop_add_timer(p->loop, 0, 0, on_pages_timer, p, &p->pages.timer);
+	if (r < 0)
+		return r;
 	r = collector_new(&p->exporter, p->options->config, publish, p, ret_why);
 	if (r == 0)
 		r = loop_add_fd(p->loop, otlp_exporter_event_fd(p->exporter), EPOLLIN, on_event, p->exporter,

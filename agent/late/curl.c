@@ -30,8 +30,8 @@ CURL_FUNCTION(CURLMcode, curl_multi_cleanup, (CURLM * m), (m), CURLM_INTERNAL_ER
 CURL_FUNCTION(struct curl_slist *, curl_slist_append, (struct curl_slist * list, const char *text),
 	      (list, text), NULL)
 
-LATE_FREE(curl, curl_easy_cleanup, CURL)
-LATE_FREE(curl, curl_slist_free_all, struct curl_slist)
+LATE_VOID(curl, curl_easy_cleanup, CURL)
+LATE_VOID(curl, curl_slist_free_all, struct curl_slist)
 
 /*
  * The last argument is a long, a pointer, a pointer to a function or a curl_off_t: calls pass all of these

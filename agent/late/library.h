@@ -53,8 +53,8 @@ static inline void *late_found(struct late_library *l, void **found, const char 
 			((void(*) parameters)f) arguments;       \
 	}
 
-/* The same for one that frees an object, which exists only if the library was loaded. */
-#define LATE_FREE(library, name, type)                                      \
+/* The same for one that takes an object only, which exists only if the library was loaded. */
+#define LATE_VOID(library, name, type)                                      \
 	void name(type *object)                                             \
 	{                                                                   \
 		void *f = object ? late_function(&(library), #name) : NULL; \

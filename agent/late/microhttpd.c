@@ -27,8 +27,10 @@ MHD_FUNCTION(enum MHD_Result, MHD_add_connection,
 	     (daemon, fd, address, len), MHD_NO)
 MHD_FUNCTION(enum MHD_Result, MHD_run, (struct MHD_Daemon * daemon), (daemon), MHD_NO)
 
-LATE_FREE(microhttpd, MHD_destroy_response, struct MHD_Response)
-LATE_FREE(microhttpd, MHD_stop_daemon, struct MHD_Daemon)
+LATE_VOID(microhttpd, MHD_suspend_connection, struct MHD_Connection)
+LATE_VOID(microhttpd, MHD_resume_connection, struct MHD_Connection)
+LATE_VOID(microhttpd, MHD_destroy_response, struct MHD_Response)
+LATE_VOID(microhttpd, MHD_stop_daemon, struct MHD_Daemon)
 
 /* The one form of the call that is used: the rest of the options in an array. */
 struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPolicyCallback accept,

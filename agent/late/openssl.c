@@ -22,7 +22,7 @@ static struct late_library ssl = LATE_LIBRARY("libssl.so.3");
 /* --- digests, base 64 */
 
 CRYPTO_FUNCTION(EVP_MD_CTX *, EVP_MD_CTX_new, (void), (), NULL)
-LATE_FREE(crypto, EVP_MD_CTX_free, EVP_MD_CTX)
+LATE_VOID(crypto, EVP_MD_CTX_free, EVP_MD_CTX)
 CRYPTO_FUNCTION(const EVP_MD *, EVP_sha256, (void), (), NULL)
 CRYPTO_FUNCTION(int, EVP_DigestInit_ex, (EVP_MD_CTX * c, const EVP_MD *type, ENGINE *engine),
 		(c, type, engine), 0)
@@ -73,7 +73,7 @@ CRYPTO_FUNCTION(const char *, X509_verify_cert_error_string, (long error), (erro
 
 SSL_FUNCTION(const SSL_METHOD *, TLS_client_method, (void), (), NULL)
 SSL_FUNCTION(SSL_CTX *, SSL_CTX_new, (const SSL_METHOD *m), (m), NULL)
-LATE_FREE(ssl, SSL_CTX_free, SSL_CTX)
+LATE_VOID(ssl, SSL_CTX_free, SSL_CTX)
 SSL_FUNCTION(long, SSL_CTX_ctrl, (SSL_CTX * c, int command, long number, void *data),
 	     (c, command, number, data), 0)
 SSL_FUNCTION(int, SSL_CTX_check_private_key, (const SSL_CTX *c), (c), 0)
@@ -87,7 +87,7 @@ SSL_PROCEDURE(SSL_CTX_set_verify, (SSL_CTX * c, int mode, SSL_verify_cb fn), (c,
 SSL_PROCEDURE(SSL_CTX_set_default_passwd_cb, (SSL_CTX * c, pem_password_cb *fn), (c, fn))
 SSL_PROCEDURE(SSL_CTX_set_client_cert_cb, (SSL_CTX * c, int (*fn)(SSL *, X509 **, EVP_PKEY **)), (c, fn))
 SSL_FUNCTION(SSL *, SSL_new, (SSL_CTX * c), (c), NULL)
-LATE_FREE(ssl, SSL_free, SSL)
+LATE_VOID(ssl, SSL_free, SSL)
 SSL_FUNCTION(long, SSL_ctrl, (SSL * s, int command, long number, void *data), (s, command, number, data), 0)
 SSL_FUNCTION(int, SSL_set1_host, (SSL * s, const char *name), (s, name), 0)
 SSL_FUNCTION(X509_VERIFY_PARAM *, SSL_get0_param, (SSL * s), (s), NULL)

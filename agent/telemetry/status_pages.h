@@ -25,7 +25,7 @@ struct status_pages;
  */
 int status_pages_new(struct status_pages **ret, struct agent *agent, struct delivery *delivery,
 		     struct cpu_wait *cpu_wait, const struct config *config);
-/* Answers a request (http_server_fn); `data`: the struct status_pages. */
+/* Answers a request (delivery_page_fn); `data`: the struct status_pages. */
 unsigned status_pages_answer(const char *path, const char *accept, struct buf *body,
 			     const char **content_type, void *data);
 /* NULL is fine. */

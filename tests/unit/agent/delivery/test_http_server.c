@@ -15,20 +15,33 @@
 #include "agent/delivery/http_server.h"
 
 #define REQUEST "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+#define SLOW_REQUEST "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 #define ANSWER_MS 20000
 
 static struct loop *loop;
 static struct http_server *server;
 static uint16_t port;
+static uint64_t slow; /* the last request for /slow, which waits for its answer */
 
-static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
-		     void *data)
+static void answer(uint64_t id, const char *text)
 {
-	(void)accept;
-	(void)content_type;
+	_cleanup_buf_ struct buf body = {0};
+
+	cr_assert_eq(buf_puts(&body, text), 0);
+	http_server_answer(server, id, 200, &body, HTTP_SERVER_TEXT);
+}
+
+static void on_request(uint64_t id, const char *path, const char *accept, void *data)
+{
 	(void)data;
+	cr_expect_neq(id, 0);
+	cr_expect_str_eq(accept, "");
+	if (strcmp(path, "/slow") == 0) {
+		slow = id;
+		return;
+	}
 	cr_expect_str_eq(path, "/page");
-	return buf_puts(body, "hello") < 0 ? 500 : 200;
+	answer(id, "hello");
 }
 
 static int wake(uint64_t expirations, void *data)
@@ -50,8 +63,9 @@ static void setup(void)
 	close(fd);
 	port = ntohs(a.sin_port);
 	snprintf(listen, sizeof listen, "0.0.0.0:%u", port);
+	slow = 0;
 	cr_assert_eq(loop_new(&loop), 0);
-	cr_assert_eq(http_server_new(&server, loop, listen, page, NULL, &why), 0, "%s", why);
+	cr_assert_eq(http_server_new(&server, loop, listen, on_request, NULL, &why), 0, "%s", why);
 	cr_assert_eq(loop_add_timer(loop, NS_PER_MS, NS_PER_MS, wake, loop, NULL), 0);
 }
 
@@ -98,14 +112,13 @@ static void serve(uint64_t ms)
 	(void)serve_until_readable(-1, ms);
 }
 
-static void expect_answer(unsigned from)
+/* Reads until the server closes the connection. */
+static void expect_answer_on(int fd, const char *text)
 {
 	char answer[1024] = "";
 	size_t len = 0;
-	int fd = connection(from);
 	ssize_t n;
 
-	cr_assert_eq(send(fd, REQUEST, strlen(REQUEST), 0), (ssize_t)strlen(REQUEST));
 	while (serve_until_readable(fd, ANSWER_MS)) {
 		n = recv(fd, answer + len, sizeof answer - 1 - len, 0);
 		if (n <= 0)
@@ -113,8 +126,36 @@ static void expect_answer(unsigned from)
 		len += (size_t)n;
 	}
 	close(fd);
-	cr_expect(strstr(answer, "200 OK") && strstr(answer, "\r\n\r\nhello"), "%s", answer);
+	cr_expect(strstr(answer, "200 OK") && strstr(answer, "\r\n\r\n") &&
+			  strcmp(strstr(answer, "\r\n\r\n") + 4, text) == 0,
+		  "%s", answer);
 	cr_expect(strstr(answer, "Connection: close"), "%s", answer);
+}
+
+static int request(unsigned from, const char *text)
+{
+	int fd = connection(from);
+
+	cr_assert_eq(send(fd, text, strlen(text), 0), (ssize_t)strlen(text));
+	return fd;
+}
+
+static void expect_answer(unsigned from)
+{
+	expect_answer_on(request(from, REQUEST), "hello");
+}
+
+/* Requests /slow and serves until the request has arrived. */
+static int request_slow(unsigned from)
+{
+	const uint64_t before = slow;
+	int fd = request(from, SLOW_REQUEST);
+
+	for (uint64_t end = clock_mono_ns() + ANSWER_MS * NS_PER_MS; slow == before;) {
+		cr_assert_lt(clock_mono_ns(), end);
+		serve(1);
+	}
+	return fd;
 }
 
 static struct http_server_stats stats(void)
@@ -190,4 +231,73 @@ Test(http_server, a_flood_of_connections_waits)
 		cr_assert_lt(i, 100 * HTTP_SERVER_PER_SECOND_MAX);
 	}
 	expect_answer(2);
+}
+
+Test(http_server, a_late_answer_delays_nobody_else)
+{
+	int first = request_slow(1), second;
+	const uint64_t first_id = slow;
+
+	expect_answer(1);
+	expect_answer(2);
+	second = request_slow(1);
+	answer(slow, "second");
+	expect_answer_on(second, "second");
+	cr_expect_not(is_readable(first));
+	answer(first_id, "first");
+	answer(first_id, "once more");
+	expect_answer_on(first, "first");
+	expect_answer(1);
+}
+
+Test(http_server, a_request_without_an_answer)
+{
+	int fd = request_slow(1);
+	const uint64_t begin = clock_mono_ns();
+	char byte;
+
+	cr_assert(serve_until_readable(fd, ANSWER_MS + HTTP_SERVER_ANSWER_NS / NS_PER_MS));
+	cr_expect_geq(clock_mono_ns() - begin, HTTP_SERVER_ANSWER_NS - NS_PER_SEC);
+	cr_expect_leq(recv(fd, &byte, 1, 0), 0);
+	cr_expect_eq(stats().late, 1);
+	answer(slow, "too late");
+	expect_answer(1);
+	close(fd);
+}
+
+/* One that waits for its answer is closed for a new connection like any other. */
+Test(http_server, a_request_that_is_evicted)
+{
+	int fd = request_slow(1), others[HTTP_SERVER_PER_ADDRESS_MAX];
+	const unsigned accepted = (unsigned)stats().accepted;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+		others[i] = connection(1);
+		while (stats().accepted < accepted + i + 1)
+			serve(1);
+	}
+	cr_expect_eq(stats().evicted, 1);
+	cr_expect(serve_until_readable(fd, ANSWER_MS));
+	answer(slow, "too late");
+	expect_answer(2);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		close(others[i]);
+}
+
+Test(http_server, a_peer_that_leaves_before_its_answer)
+{
+	for (int i = 0; i < 40; i++) {
+		close(request_slow(1));
+		answer(slow, "nobody reads this");
+	}
+	serve(20);
+	expect_answer(1);
+}
+
+/* teardown frees a server with requests that wait. */
+Test(http_server, ends_while_requests_wait)
+{
+	close(request_slow(1));
+	(void)request_slow(2);
 }
