@@ -163,6 +163,25 @@ bool proc_threads_at(const struct proc_threads *t, uint32_t pid, uint32_t tid, u
 	return true;
 }
 
+static void remove_thread(struct proc_threads *t, struct thread_name *e)
+{
+	drop_before(t, e);
+	map_remove(&t->tids, &e->node);
+	free(e);
+}
+
+void proc_threads_forget_running(struct proc_threads *t)
+{
+	struct map_node *n;
+
+	map_for_each (&t->tids, n, it) {
+		struct thread_name *e = container_of(n, struct thread_name, node);
+
+		if (!e->end_ns)
+			remove_thread(t, e);
+	}
+}
+
 void proc_threads_forget(struct proc_threads *t, uint64_t time_ns)
 {
 	struct map_node *n;
@@ -173,11 +192,8 @@ void proc_threads_forget(struct proc_threads *t, uint64_t time_ns)
 		while (at->before && at->since_ns > time_ns)
 			at = at->before;
 		drop_before(t, at);
-		if (!e->end_ns || e->end_ns >= time_ns)
-			continue;
-		drop_before(t, e);
-		map_remove(&t->tids, n);
-		free(e);
+		if (e->end_ns && e->end_ns < time_ns)
+			remove_thread(t, e);
 	}
 }
 

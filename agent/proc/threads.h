@@ -33,6 +33,8 @@ bool proc_threads_at(const struct proc_threads *t, uint32_t pid, uint32_t tid, u
 		     char ret[PROC_TASK_COMM_LEN]);
 /* Forgets threads that ended, and names that were replaced, before `time_ns`. */
 void proc_threads_forget(struct proc_threads *t, uint64_t time_ns);
+/* Forgets every thread that has not ended: events of it may have been lost. */
+void proc_threads_forget_running(struct proc_threads *t);
 size_t proc_threads_len(const struct proc_threads *t);
 uint64_t proc_threads_full(const struct proc_threads *t); /* tids refused because of the maximum */
 

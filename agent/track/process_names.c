@@ -342,6 +342,11 @@ void process_names_forget_threads(struct process_names *n)
 	proc_threads_forget(n->threads, n->drained_ns);
 }
 
+void process_names_rescan(struct process_names *n)
+{
+	proc_threads_forget_running(n->threads);
+}
+
 void process_names_stats(const struct process_names *n, struct process_names_stats *ret)
 {
 	cgroup_meta_cache_stats(n->workloads, &ret->workloads);

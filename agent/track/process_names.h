@@ -76,6 +76,8 @@ void process_names_drained(struct process_names *n, uint64_t time_ns);
 /* Call now and then. Drop names that samples no longer need: of a process; of threads that have ended. */
 void process_names_forget(struct process_names *n, struct process *p);
 void process_names_forget_threads(struct process_names *n);
+/* /proc is about to be read because events were lost: threads get the names that it shows. */
+void process_names_rescan(struct process_names *n);
 /*
  * Whether the process has ended although no event said so, because the exit of some thread was lost: the main
  * thread has ended, and /proc shows no other.

@@ -338,6 +338,7 @@ void process_reader_read(struct process_reader *r, struct process *p)
 void process_reader_scan_begin(struct process_reader *r)
 {
 	seen_files_begin(&r->seen, &r->proc);
+	process_names_rescan(r->options.names);
 }
 
 void process_reader_scan_end(struct process_reader *r)

@@ -101,6 +101,32 @@ Test(rescans, what_changed_unheard_of)
 	cr_expect_eq(flow_stats(f).processes, 3);
 }
 
+/* A thread that begins after its process's lost execve has the former program's name, until /proc is read. */
+Test(rescans, threads_have_the_names_that_proc_says)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	struct fake_process *p = &f->host.processes[0];
+
+	fake_thread(&f->host, SHELL, 101);
+	(void)track_drain(f->track);
+	strcpy(p->comm, "tool"); /* whose event is lost */
+	strcpy(p->thread_comm, "pool");
+	fake_thread(&f->host, SHELL, 102);
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_sample(f, SHELL, 102).thread, "sh");
+	flow_wait(f, NS_PER_SEC);
+	fake_lost(&f->host, SIDEBAND_LOSS_OVERFLOW, 1);
+	(void)track_drain(f->track);
+	flow_wait(f, NS_PER_SEC);
+	cr_expect_str_eq(flow_sample(f, SHELL, SHELL).thread, "tool");
+	cr_expect_str_eq(flow_sample(f, SHELL, 101).thread, "pool");
+	cr_expect_str_eq(flow_sample(f, SHELL, 102).thread, "pool");
+	fake_comm(&f->host, SHELL, 102, "worker");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_sample(f, SHELL, 101).thread, "pool");
+	cr_expect_str_eq(flow_sample(f, SHELL, 102).thread, "worker");
+}
+
 static unsigned rescans_within(struct flow *f, uint64_t ns, uint64_t step_ns)
 {
 	uint64_t before = flow_stats(f).rescans;
