@@ -275,17 +275,19 @@ static int on_hurry(uint64_t expirations, void *data)
 	return 0;
 }
 
-/* All samples of a window have the same frequency, so the window ends where the frequency changes. */
-static void set_frequency(struct agent *a)
+/* Returns whether it has changed. All samples of a window have the same one, so the window ends there. */
+static bool set_frequency(struct agent *a)
 {
 	uint32_t hz = a->options.frequency ? a->options.frequency(a->frequency_hz, a->options.frequency_data)
 					   : a->frequency_hz;
 	int r = hz == a->frequency_hz ? 0 : probe_set_frequency(a->probe, hz);
+	const bool changed = r == 0 && hz != a->frequency_hz;
 
 	if (r == 0)
 		a->frequency_hz = hz;
 	else
 		log_warn("sampling at %u Hz is refused, %u Hz go on: %s", hz, a->frequency_hz, strerror(-r));
+	return changed;
 }
 
 /*
@@ -302,8 +304,10 @@ static int on_window(uint64_t expirations, void *data)
 	report_stats(a->report, &s);
 	if (!s.first_sample_ns && a->options.window_ns > FIRST_WINDOW_NS)
 		return loop_set_timer(a->window, FIRST_WINDOW_NS, a->options.window_ns);
-	set_frequency(a);
-	report_close_window(a->report);
+	if (set_frequency(a))
+		report_close_window(a->report);
+	else if (!report_end_window(a->report))
+		return 0;
 	report_set_frequency(a->report, a->frequency_hz);
 	send_window(a);
 	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);

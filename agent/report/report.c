@@ -22,7 +22,8 @@
 #include "agent/report/sender.h"
 #include "agent/report/window.h"
 
-#define LATE_NS (15 * NS_PER_SEC) /* longer than a sample waits for its stack to be completed */
+#define NAMES_WAIT_NS (60 * NS_PER_SEC) /* for names that take long, as on a node whose CPUs are all taken */
+#define LATE_NS (15 * NS_PER_SEC)	/* longer than a sample waits for its stack to be completed */
 
 struct report {
 	struct report_options options;
@@ -240,6 +241,16 @@ void report_close_window(struct report *r)
 	r->stats.windows++;
 	names_request(r->names, r->closed.samples,
 		      r->closed.start_ns > LATE_NS ? r->closed.start_ns - LATE_NS : 0);
+}
+
+bool report_end_window(struct report *r)
+{
+	const bool waits = r->closing && !report_sendable(r) &&
+			   r->options.clock.mono_ns() - r->closed.end_ns < NAMES_WAIT_NS;
+
+	if (!waits)
+		report_close_window(r);
+	return !waits;
 }
 
 bool report_closing(const struct report *r)

@@ -111,6 +111,11 @@ void report_stop_reading(struct report *r);
 void report_add(struct report *r, const struct sampled_task *task, const struct sample_view *v);
 /* Closes the open window and requests its names. If there is a closed one, sends that before. */
 void report_close_window(struct report *r);
+/*
+ * The same where the time of the open window is over. If names of the closed one are still being read, the
+ * open one goes on, for up to a minute, as long as both have room. Returns whether it was closed.
+ */
+bool report_end_window(struct report *r);
 /* Whether there is a closed window that was not sent yet. */
 bool report_closing(const struct report *r);
 /* Whether it should be sent now: its names are there, or the open window is three quarters full. */

@@ -309,6 +309,51 @@ Test(report, names_survive_the_end_of_the_process)
 	cr_expect_eq(known.unused, known.known, "the window held it, and does no longer");
 }
 
+/* A window whose names take long is sent with them: the next one goes on meanwhile, but not for ever. */
+Test(report, a_window_waits_for_its_names)
+{
+	_cleanup_machine_ struct machine m;
+
+	machine_init(&m, 1);
+	m.config.symbols.kernel = false;
+	machine_report(&m);
+	struct process *p = machine_process(&m, 7);
+
+	machine_block(&m);
+	machine_add_alpha(&m, p, OTHER_CODE);
+	cr_expect(report_end_window(m.report));
+	machine_now_ns += 10 * NS_PER_SEC;
+	machine_add_alpha(&m, p, OTHER_CODE);
+	cr_expect_not(report_end_window(m.report));
+	machine_unblock(&m);
+	machine_work(&m);
+	cr_expect(report_sendable(m.report));
+	report_send(m.report);
+	cr_expect_eq(machine_sent(&m, ALPHA), 1);
+	cr_expect_eq(expect_identity(&m).windows_late, 0);
+	cr_expect(report_end_window(m.report));
+	cr_expect_eq(expect_identity(&m).waiting, 1);
+}
+
+Test(report, a_window_does_not_wait_for_names_for_ever)
+{
+	_cleanup_machine_ struct machine m;
+
+	machine_init(&m, 0);
+	machine_report(&m);
+	struct process *p = machine_process(&m, 7);
+
+	machine_add_alpha(&m, p, OTHER_CODE);
+	cr_expect(report_end_window(m.report));
+	machine_now_ns += 59 * NS_PER_SEC;
+	cr_expect_not(report_end_window(m.report));
+	machine_now_ns += NS_PER_SEC;
+	machine_add_alpha(&m, p, OTHER_CODE);
+	cr_expect(report_end_window(m.report));
+	cr_expect_eq(expect_identity(&m).windows_late, 1);
+	cr_expect_eq(expect_identity(&m).emitted, 1);
+}
+
 /* The answer of a slow file comes when its window has been sent: the next window has the names. */
 Test(report, names_that_come_late_are_there_for_the_next_window)
 {
