@@ -54,9 +54,8 @@ static int read_elf(struct binary *b)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
 	const struct elf_segment *segments;
-	uint8_t id[BUILD_ID_MAX];
+	struct elf_ids ids;
 	char hash[33];
-	const char *go;
 	size_t n;
 	int r = elf_version_open(&img, b->fd, NULL);
 
@@ -74,15 +73,17 @@ static int read_elf(struct binary *b)
 		memcpy(b->segments, segments, n * sizeof *segments);
 		b->n_segments = n;
 	}
-	n = elf_image_build_id(img, id);
-	if (n && !(b->module.build_id_gnu = hex(id, n)))
+	if (elf_image_ids(img, &ids) < 0)
+		return -ESTALE;
+	if (ids.n_gnu && !(b->module.build_id_gnu = hex(ids.gnu, ids.n_gnu)))
 		return -ENOMEM;
-	go = elf_image_go_build_id(img);
-	if (go && !(b->module.build_id_go = strdup(go)))
+	if (ids.go[0] && !(b->module.build_id_go = strdup(ids.go)))
 		return -ENOMEM;
-	if (!n && !go && elf_image_htlhash(img, hash) == 0 && !(b->module.htlhash = strdup(hash)))
+	if (!ids.n_gnu && !ids.go[0] && elf_image_htlhash(img, hash) == 0 &&
+	    !(b->module.htlhash = strdup(hash)))
 		return -ENOMEM;
-	b->module.go = go || elf_image_has(img, ".gopclntab") || elf_image_has(img, ".data.rel.ro.gopclntab");
+	b->module.go =
+		ids.go[0] || elf_image_has(img, ".gopclntab") || elf_image_has(img, ".data.rel.ro.gopclntab");
 	return elf_version_still(&b->version, img) < 0 ? -ESTALE : 0;
 }
 

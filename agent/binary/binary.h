@@ -56,6 +56,14 @@ struct binary {
 };
 
 /*
+ * Most bytes of a file that are read to identify it, and most reads: the headers and notes two or three
+ * times, and twice all of a file of at most ELF_VERSION_WHOLE_MAX bytes. This happens in the process that has
+ * capabilities, so nothing else of the file is interpreted, and no library does it.
+ */
+#define BINARY_READ_MAX (17u << 20)
+#define BINARY_READS_MAX 1000u
+
+/*
  * Reads segments and ids of a file; blocks as long as its file system does, so call it on a worker thread.
  * Takes the fd (it may have O_PATH) on success. 0, -ENOMEM, or -ESTALE: the file changed while it was
  * read. A file that is not ELF has no segments.

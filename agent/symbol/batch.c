@@ -211,6 +211,7 @@ static int resolve(struct symbol_batch *b)
 	const struct elf_version *version = b->any_version ? NULL : &b->version;
 	const struct elf_version *debug_version = b->any_debug_version ? NULL : &b->debug_version;
 	_cleanup_free_ struct elf_symbol *symbols = NULL;
+	struct elf_ids ids;
 	int r = elf_version_open(&img, b->fd, version);
 
 	if (r < 0)
@@ -225,11 +226,13 @@ static int resolve(struct symbol_batch *b)
 	if (r >= 0 && b->source_lines)
 		add_source_lines(b, symbols, debug != NULL);
 	if (r >= 0)
+		r = elf_image_ids(img, &ids);
+	if (r >= 0)
 		r = elf_version_still(version, img);
 	if (r >= 0 && debug)
 		r = elf_version_still(debug_version, debug);
 	if (r >= 0)
-		answer(b, symbols, elf_image_go_build_id(img) != NULL);
+		answer(b, symbols, ids.go[0]);
 	for (size_t i = 0; i < b->n_addrs; i++) {
 		free(symbols[i].name);
 		free(symbols[i].lines);

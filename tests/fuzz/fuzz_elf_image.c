@@ -22,12 +22,11 @@ static void require(int condition)
 
 static void read_ids(struct elf_image *img)
 {
-	uint8_t id[BUILD_ID_MAX];
+	struct elf_ids ids;
 	char hash[33];
 
-	require(elf_image_build_id(img, id) <= sizeof(id));
-	const char *go = elf_image_go_build_id(img);
-	require(!go || strlen(go) > 0);
+	require(elf_image_ids(img, &ids) == 0);
+	require(ids.n_gnu <= sizeof(ids.gnu) && strlen(ids.go) < sizeof(ids.go));
 	require(elf_image_htlhash(img, hash) == 0 && strlen(hash) == 32);
 }
 

@@ -69,15 +69,16 @@ int elf_debuglink_crc(int fd, uint32_t *ret)
 
 static int id_path(struct elf_image *img, struct buf *ret)
 {
-	uint8_t id[BUILD_ID_MAX];
-	size_t n = elf_image_build_id(img, id);
-	int r;
+	struct elf_ids ids;
+	int r = elf_image_ids(img, &ids);
 
-	if (n < 2)
+	if (r < 0)
+		return r;
+	if (ids.n_gnu < 2)
 		return -ENOENT;
-	r = buf_printf(ret, DEBUG_DIR "/.build-id/%02x/", id[0]);
-	for (size_t i = 1; i < n && r == 0; i++)
-		r = buf_printf(ret, "%02x", id[i]);
+	r = buf_printf(ret, DEBUG_DIR "/.build-id/%02x/", ids.gnu[0]);
+	for (size_t i = 1; i < ids.n_gnu && r == 0; i++)
+		r = buf_printf(ret, "%02x", ids.gnu[i]);
 	return r < 0 ? r : buf_puts(ret, ".debug");
 }
 
@@ -144,16 +145,20 @@ static bool same_code(const struct elf_image *img, const struct elf_image *debug
 int elf_debug_match(struct elf_image *img, struct elf_image *debug, int fd, const struct elf_debuglink *link,
 		    uint64_t *ret_delta)
 {
-	uint8_t id[BUILD_ID_MAX], other[BUILD_ID_MAX];
-	size_t n = elf_image_build_id(img, id), m = elf_image_build_id(debug, other);
+	struct elf_ids ids, others;
 	uint64_t delta;
 	uint32_t crc;
-	int r;
+	int r = elf_image_ids(img, &ids);
+
+	if (r == 0)
+		r = elf_image_ids(debug, &others);
+	if (r < 0)
+		return r;
 
 	if (elf_image_machine(img) != elf_image_machine(debug) || !same_code(img, debug, &delta))
 		return -ESTALE;
-	if (n && m) {
-		if (n != m || memcmp(id, other, n) != 0)
+	if (ids.n_gnu && others.n_gnu) {
+		if (ids.n_gnu != others.n_gnu || memcmp(ids.gnu, others.gnu, ids.n_gnu) != 0)
 			return -ESTALE;
 	} else {
 		if (!link->name[0])

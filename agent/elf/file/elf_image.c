@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libelf parses the headers. Content is read with pread, after its bounds were compared with the size that
- * the file had when it was opened. If the file shrinks meanwhile, the read comes back short and fails
- * (-EINVAL).
+ * Content is read with pread, after its bounds were compared with the size that the file had when it was
+ * opened. If the file shrinks meanwhile, the read comes back short and fails (-EINVAL).
  */
 #include "agent/elf/file/elf_image_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,75 +23,7 @@
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
-static pthread_once_t version_once = PTHREAD_ONCE_INIT;
-
-static void set_version(void)
-{
-	elf_version(EV_CURRENT);
-}
-
-/* The section header `index`, by our own means. */
-static int pread_section(const struct elf_image *img, const Elf64_Ehdr *header, uint64_t index,
-			 Elf64_Shdr *ret)
-{
-	if (header->e_shoff > img->file_bytes)
-		return -EINVAL;
-	return elf_image_pread(img, header->e_shoff + index * sizeof *ret, ret, sizeof *ret);
-}
-
-/*
- * libelf allocates memory for as many headers as the file claims to have, and reads the names of sections
- * whole. The real numbers may be in the first section header (gABI, "ELF Header": extended numbering).
- */
-static int check_sizes(const struct elf_image *img, const Elf64_Ehdr *header)
-{
-	Elf64_Shdr first = {0}, names = {0};
-	uint64_t n = header->e_shnum, names_index = header->e_shstrndx;
-	int r = 0;
-
-	if (header->e_phnum > ELF_SEGMENTS_MAX ||
-	    (header->e_phnum && header->e_phentsize != sizeof(Elf64_Phdr)))
-		return -ENOEXEC;
-	if (!header->e_shoff)
-		return 0;
-	if (header->e_shentsize != sizeof first)
-		return -ENOEXEC;
-	if (n == 0 || names_index == SHN_XINDEX)
-		r = pread_section(img, header, 0, &first);
-	n = n ? n : first.sh_size;
-	names_index = names_index == SHN_XINDEX ? first.sh_link : names_index;
-	if (r < 0 || n > ELF_SECTIONS_MAX)
-		return -ENOEXEC;
-	if (names_index != SHN_UNDEF && names_index < n &&
-	    pread_section(img, header, names_index, &names) == 0 && names.sh_size > ELF_SECTION_NAMES_MAX)
-		return -ENOEXEC;
-	return 0;
-}
-
-static int check_header(struct elf_image *img)
-{
-	Elf64_Ehdr header;
-	struct stat st;
-
-	if (fstat(img->fd, &st) < 0)
-		return -errno;
-	if (st.st_size < (off_t)sizeof(header))
-		return -ENOEXEC;
-	img->file_bytes = (uint64_t)st.st_size;
-	img->disk_bytes = (uint64_t)st.st_blocks * 512;
-	int r = elf_image_pread(img, 0, &header, sizeof(header));
-	if (r < 0)
-		return r;
-	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_ident[EI_VERSION] != EV_CURRENT)
-		return -ENOEXEC;
-	img->machine = header.e_machine;
-	img->type = header.e_type;
-	img->entry = header.e_entry;
-	return check_sizes(img, &header);
-}
-
-static struct elf_segment segment_of(const GElf_Phdr *ph)
+static struct elf_segment segment_of(const Elf64_Phdr *ph)
 {
 	return (struct elf_segment){
 		.va = ph->p_vaddr,
@@ -105,19 +35,14 @@ static struct elf_segment segment_of(const GElf_Phdr *ph)
 	};
 }
 
-static int read_segments(struct elf_image *img)
+static int list_segments(struct elf_image *img)
 {
-	if (elf_getphdrnum(img->elf, &img->n_phdrs) < 0)
-		return -ENOEXEC;
-	img->phdrs = calloc(img->n_phdrs + 1, sizeof(*img->phdrs));
 	img->segments = calloc(img->n_phdrs + 1, sizeof(*img->segments));
-	if (!img->phdrs || !img->segments)
+	if (!img->segments)
 		return -ENOMEM;
 	for (size_t i = 0; i < img->n_phdrs; i++) {
-		GElf_Phdr *ph = &img->phdrs[i];
+		const Elf64_Phdr *ph = &img->phdrs[i];
 
-		if (!gelf_getphdr(img->elf, (int)i, ph))
-			return -ENOEXEC;
 		if (ph->p_type != PT_LOAD || ph->p_vaddr + ph->p_memsz < ph->p_vaddr ||
 		    ph->p_offset + ph->p_filesz < ph->p_offset)
 			continue;
@@ -149,14 +74,13 @@ int elf_image_open(struct elf_image **ret, int fd)
 	img->fd = readable(fd);
 	if (img->fd < 0)
 		return img->fd;
-	r = check_header(img);
-	if (r < 0)
-		return r == -EINVAL ? -ENOEXEC : r;
-	pthread_once(&version_once, set_version);
-	img->elf = elf_begin(img->fd, ELF_C_READ, NULL);
-	if (!img->elf || elf_kind(img->elf) != ELF_K_ELF)
-		return -ENOEXEC;
-	r = read_segments(img);
+	if (fstat(img->fd, &img->opened) < 0)
+		return -errno;
+	img->file_bytes = img->opened.st_size > 0 ? (uint64_t)img->opened.st_size : 0;
+	img->disk_bytes = (uint64_t)img->opened.st_blocks * 512;
+	r = elf_headers_read(img);
+	if (r == 0)
+		r = list_segments(img);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(img);
@@ -174,13 +98,12 @@ void elf_image_free(struct elf_image *img)
 		free(img->chunks);
 		img->chunks = next;
 	}
-	if (img->elf)
-		elf_end(img->elf);
 	if (img->fd >= 0)
 		close(img->fd);
 	free(img->phdrs);
 	free(img->segments);
-	free(img->go_build_id);
+	free(img->sections);
+	free(img->names);
 	free(img);
 }
 
@@ -316,56 +239,40 @@ int elf_image_pread_new(const struct elf_image *img, uint64_t offset, uint64_t l
 
 size_t elf_image_n_sections(const struct elf_image *img)
 {
-	size_t n;
-
-	return elf_getshdrnum(img->elf, &n) < 0 ? 0 : n;
+	return img->n_sections;
 }
 
-static bool read_section_header(const struct elf_image *img, size_t index, GElf_Shdr *ret)
+static struct elf_section section_of(const struct elf_image *img, size_t index)
 {
-	Elf_Scn *scn = elf_getscn(img->elf, index);
+	const Elf64_Shdr *header = &img->sections[index];
 
-	return scn && gelf_getshdr(scn, ret);
-}
-
-static struct elf_section section_of(size_t index, const GElf_Shdr *shdr)
-{
 	return (struct elf_section){
 		.index = index,
-		.type = shdr->sh_type,
-		.link = shdr->sh_link,
-		.flags = shdr->sh_flags,
-		.va = shdr->sh_addr,
-		.offset = shdr->sh_offset,
-		.bytes = shdr->sh_size,
-		.entry_bytes = shdr->sh_entsize,
+		.type = header->sh_type,
+		.link = header->sh_link,
+		.flags = header->sh_flags,
+		.va = header->sh_addr,
+		.offset = header->sh_offset,
+		.bytes = header->sh_size,
+		.entry_bytes = header->sh_entsize,
 	};
 }
 
 bool elf_image_section_header(const struct elf_image *img, size_t index, struct elf_section *ret)
 {
-	GElf_Shdr shdr;
-
-	if (!read_section_header(img, index, &shdr))
+	if (index >= img->n_sections)
 		return false;
-	*ret = section_of(index, &shdr);
+	*ret = section_of(img, index);
 	return true;
 }
 
 int elf_image_find_section(const struct elf_image *img, const char *name, struct elf_section *ret)
 {
-	const size_t n = elf_image_n_sections(img);
-	GElf_Shdr shdr;
-	size_t names;
+	const size_t len = strlen(name);
 
-	if (elf_getshdrstrndx(img->elf, &names) < 0)
-		return -ENOENT;
-	for (size_t i = 1; i < n; i++) {
-		if (!read_section_header(img, i, &shdr))
-			continue;
-		const char *s = elf_strptr(img->elf, names, shdr.sh_name);
-		if (s && strcmp(s, name) == 0) {
-			*ret = section_of(i, &shdr);
+	for (size_t i = 1; i < img->n_sections; i++) {
+		if (elf_headers_is_named(img, &img->sections[i], name, len)) {
+			*ret = section_of(img, i);
 			return 0;
 		}
 	}
@@ -374,11 +281,11 @@ int elf_image_find_section(const struct elf_image *img, const char *name, struct
 
 int elf_image_find_section_type(const struct elf_image *img, uint32_t type, struct elf_section *ret)
 {
-	const size_t n = elf_image_n_sections(img);
-
-	for (size_t i = 1; i < n; i++) {
-		if (elf_image_section_header(img, i, ret) && ret->type == type)
+	for (size_t i = 1; i < img->n_sections; i++) {
+		if (img->sections[i].sh_type == type) {
+			*ret = section_of(img, i);
 			return 0;
+		}
 	}
 	return -ENOENT;
 }
@@ -429,8 +336,8 @@ static int inflate_zstd(const uint8_t *bytes, size_t len, uint8_t *to, size_t to
 }
 
 /*
- * Decompresses a section that is SHF_COMPRESSED (gABI "Section Compression"). libelf 0.188 supports zlib only
- * and trusts the size that the file claims. Here, the claim is checked against ELF_SECTION_MAX and against
+ * Decompresses a section that is SHF_COMPRESSED (gABI "Section Compression"). The size that the file
+ * claims is checked against ELF_SECTION_MAX and against
  * the number of bytes that the decoder writes. Errors as of elf_image_section. Free *ret with free().
  */
 static int decompress(const uint8_t *bytes, size_t len, uint8_t **ret, size_t *ret_len)

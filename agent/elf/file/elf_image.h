@@ -49,12 +49,19 @@ struct elf_data {
 #define ELF_SEGMENTS_MAX 1024u
 #define ELF_SECTIONS_MAX 65535u
 #define ELF_SECTION_NAMES_MAX (1u << 20)
-#define BUILD_ID_MAX 64 /* bytes; a longer GNU build id is ignored */
+/* The ELF header, 56 bytes for each segment, 64 for each section, names. */
+#define ELF_HEADERS_MAX (128 + 56 * ELF_SEGMENTS_MAX + 64 * ELF_SECTIONS_MAX + ELF_SECTION_NAMES_MAX)
+#define BUILD_ID_MAX 64	    /* bytes; a longer GNU build id is ignored */
+#define GO_BUILD_ID_MAX 255 /* the same for those of Go, which have 83 */
+/* Notes are read in at most so many places of a file, and so many bytes; what is beyond is ignored. */
+#define ELF_NOTES_MAX 64u
+#define ELF_NOTES_BYTES_MAX (1u << 20)
 
 /*
  * Opens the file that `fd` refers to, which may be opened with O_PATH: the image then opens the file once
- * more. It does not use `fd` afterwards, and never its file offset. 0; -ENOEXEC: not a little-endian ELF64
- * file, or its headers are malformed; -ENOMEM; -errno.
+ * more. It does not use `fd` afterwards, and never its file offset. Reads all headers, ELF_HEADERS_MAX bytes
+ * at most; later calls do not read them again. 0; -ENOEXEC: not a little-endian ELF64 file, or its headers
+ * are malformed or above a limit; -ENOMEM; -errno.
  */
 int elf_image_open(struct elf_image **ret, int fd);
 void elf_image_free(struct elf_image *img);
@@ -80,14 +87,14 @@ int elf_image_offset_to_va(const struct elf_image *img, uint64_t offset, uint64_
 
 /* --- sections */
 
-/* Number of section headers, with the empty one at index 0; 0 when the file has none. */
+/* Number of section headers, with the empty one at index 0; 0 when the file has none, or was cut off. */
 size_t elf_image_n_sections(const struct elf_image *img);
-/* The header of section `index`. False: it cannot be read. */
+/* The header of section `index`. False: there is none. */
 bool elf_image_section_header(const struct elf_image *img, size_t index, struct elf_section *ret);
 /* The first section of that name, of that type (SHT_*). 0 or -ENOENT. */
 int elf_image_find_section(const struct elf_image *img, const char *name, struct elf_section *ret);
 int elf_image_find_section_type(const struct elf_image *img, uint32_t type, struct elf_section *ret);
-/* Whether there is a section of that name with content in the file. Reads headers only. */
+/* Whether there is a section of that name with content in the file. Reads nothing. */
 bool elf_image_has(const struct elf_image *img, const char *name);
 /*
  * The bytes of the section of that name, decompressed where it is SHF_COMPRESSED. The image stores them, so
@@ -119,10 +126,14 @@ const struct elf_data *elf_image_kept(const struct elf_image *img, uint64_t key)
 
 /* --- identity */
 
-/* GNU build id: the number of bytes written to `id`, 0 when there is none. */
-size_t elf_image_build_id(struct elf_image *img, uint8_t id[BUILD_ID_MAX]);
-/* Go build id (.note.go.buildid) as a string, borrowed; NULL when there is none. */
-const char *elf_image_go_build_id(struct elf_image *img);
+struct elf_ids {
+	uint8_t gnu[BUILD_ID_MAX];    /* GNU build id */
+	size_t n_gnu;		      /* bytes; 0: there is none */
+	char go[GO_BUILD_ID_MAX + 1]; /* Go build id (.note.go.buildid); "": there is none */
+};
+
+/* The build ids that the file has now. 0; -ENOMEM; -errno. */
+int elf_image_ids(const struct elf_image *img, struct elf_ids *ret);
 /*
  * The hash that OpenTelemetry defines for files without a build id, in hex: the first 16 bytes of
  * SHA-256(first 4096 bytes, last 4096 bytes, length as big-endian u64). 0 or -errno.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What identifies an image: GNU and Go build ids, which are ELF notes, and the hash that OpenTelemetry
- * defines for files without them.
+ * defines for files without them. As for the headers, the agent itself reads the notes, so that their limits
+ * hold for all notes of a file together.
  */
 #include "agent/elf/file/elf_image_internal.h"
 
@@ -18,123 +19,134 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/cursor.h"
 
-#define NOTES_MAX (1u << 20) /* bytes; a larger note segment is ignored */
 #define NT_GO_BUILD_ID 4
 #define HASHED_BYTES 4096 /* at each end of the file */
 
 DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
-struct note {
-	const char *name; /* with its NUL */
-	size_t name_len;
-	uint32_t type;
+/* A place of the file with notes: a program header or a section. */
+struct place {
+	uint64_t offset, bytes, align;
 };
 
-static uint64_t align_up(uint64_t n, uint64_t align)
+struct search {
+	const struct elf_image *img;
+	struct elf_ids *ids;
+	bool has_gnu, has_go;		    /* even if it is too long */
+	struct place places[ELF_NOTES_MAX]; /* that were read */
+	size_t n_places;
+	uint64_t n_bytes; /* of them */
+};
+
+static bool has_all(const struct search *s)
 {
-	return (n + align - 1) & ~(align - 1);
+	return s->has_gnu && s->has_go;
 }
 
-/* Finds the note `want` in `bytes`. Its description (borrowed), or NULL. */
-static const uint8_t *find_note(const uint8_t *bytes, size_t len, uint64_t align, const struct note *want,
-				size_t *ret_len)
+static void take_gnu(struct search *s, const uint8_t *desc, size_t len)
+{
+	s->has_gnu = true;
+	if (len > BUILD_ID_MAX)
+		return;
+	memcpy(s->ids->gnu, desc, len);
+	s->ids->n_gnu = len;
+}
+
+static void take_go(struct search *s, const uint8_t *desc, size_t len)
+{
+	size_t n = strnlen((const char *)desc, len);
+
+	s->has_go = true;
+	if (n <= GO_BUILD_ID_MAX)
+		memcpy(s->ids->go, desc, n); /* the rest is zero */
+}
+
+/* Moves to the next multiple of `align`, counted from `start`. */
+static void skip_padding(struct cursor *c, const uint8_t *start, uint64_t align)
+{
+	const uint64_t at = (uint64_t)(c->pos - start);
+
+	cursor_take(c, ((at + align - 1) & ~(align - 1)) - at);
+}
+
+static bool is_note(const uint8_t *name, size_t name_len, const char wanted[static 4])
+{
+	return name_len == 4 && memcmp(name, wanted, 4) == 0;
+}
+
+/* The first note of each kind counts. Nothing is taken behind one that does not fit. */
+static void search_notes(struct search *s, const uint8_t *bytes, size_t len, uint64_t align)
 {
 	struct cursor c = cursor_of(bytes, len);
 
-	while (cursor_left(&c) >= 3 * sizeof(uint32_t)) {
+	while (cursor_left(&c) >= 3 * sizeof(uint32_t) && !has_all(s)) {
 		uint32_t name_len = cursor_u32(&c), desc_len = cursor_u32(&c), type = cursor_u32(&c);
-		const uint8_t *name = cursor_take(&c, name_len);
+		const uint8_t *name = cursor_take(&c, name_len), *desc;
 
-		cursor_take(&c, align_up((uint64_t)(c.pos - bytes), align) - (uint64_t)(c.pos - bytes));
-		const uint8_t *desc = cursor_take(&c, desc_len);
+		skip_padding(&c, bytes, align);
+		desc = cursor_take(&c, desc_len);
 		if (c.bad)
-			return NULL;
-		if (type == want->type && name_len == want->name_len &&
-		    memcmp(name, want->name, name_len) == 0) {
-			*ret_len = desc_len;
-			return desc;
-		}
-		cursor_take(&c, align_up((uint64_t)(c.pos - bytes), align) - (uint64_t)(c.pos - bytes));
-		if (c.bad)
-			return NULL; /* only the last note may lack its padding */
+			return;
+		if (!s->has_gnu && type == NT_GNU_BUILD_ID && is_note(name, name_len, "GNU"))
+			take_gnu(s, desc, desc_len);
+		if (!s->has_go && type == NT_GO_BUILD_ID && is_note(name, name_len, "Go\0"))
+			take_go(s, desc, desc_len);
+		skip_padding(&c, bytes, align);
 	}
-	return NULL;
 }
 
-/* Copies the description of a note that lies in [offset, offset + len) of the file. 0, -ENOENT, -errno. */
-static int note_in_part(const struct elf_image *img, uint64_t offset, uint64_t len, uint64_t align,
-			const struct note *want, uint8_t **ret, size_t *ret_len)
+static int search_place(struct search *s, struct place p)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
-	size_t desc_len;
+	int r;
 
-	if (len > NOTES_MAX)
-		return -ENOENT;
-	int r = elf_image_pread_new(img, offset, len, &bytes);
+	if (s->n_places == ELF_NOTES_MAX || p.bytes > ELF_NOTES_BYTES_MAX - s->n_bytes)
+		return 0;
+	s->places[s->n_places++] = p;
+	s->n_bytes += p.bytes;
+	r = elf_image_pread_new(s->img, p.offset, p.bytes, &bytes);
 	if (r < 0)
-		return r == -EINVAL ? -ENOENT : r;
-	const uint8_t *desc = find_note(bytes, len, align == 8 ? 8 : 4, want, &desc_len);
-	if (!desc)
-		return -ENOENT;
-	uint8_t *copy = calloc(1, desc_len + 1);
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, desc, desc_len);
-	*ret = copy;
-	*ret_len = desc_len;
+		return r == -EINVAL ? 0 : r; /* outside the file */
+	search_notes(s, bytes, p.bytes, p.align == 8 ? 8 : 4);
 	return 0;
 }
 
+/* Whether it was read already: the sections of a program header's notes lie in it. */
+static bool is_known(const struct search *s, const struct place *p)
+{
+	for (size_t i = 0; i < s->n_places; i++) {
+		const struct place *q = &s->places[i];
+
+		if (p->offset >= q->offset && p->bytes <= q->bytes &&
+		    p->offset - q->offset <= q->bytes - p->bytes && p->align == q->align)
+			return true;
+	}
+	return false;
+}
+
 /* Program headers first: they remain when the section headers are stripped. */
-static int note_in_image(const struct elf_image *img, const struct note *want, uint8_t **ret, size_t *ret_len)
+int elf_image_ids(const struct elf_image *img, struct elf_ids *ret)
 {
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
-	int r;
+	struct elf_ids ids = {.n_gnu = 0};
+	struct search s = {.img = img, .ids = &ids};
+	int r = 0;
 
-	for (size_t i = 0; i < img->n_phdrs; i++) {
-		const GElf_Phdr *ph = &img->phdrs[i];
+	for (size_t i = 0; i < img->n_phdrs && !has_all(&s) && r == 0; i++) {
+		const Elf64_Phdr *h = &img->phdrs[i];
 
-		if (ph->p_type != PT_NOTE)
-			continue;
-		r = note_in_part(img, ph->p_offset, ph->p_filesz, ph->p_align, want, ret, ret_len);
-		if (r != -ENOENT)
-			return r;
+		if (h->p_type == PT_NOTE)
+			r = search_place(&s, (struct place){h->p_offset, h->p_filesz, h->p_align});
 	}
-	while ((scn = elf_nextscn(img->elf, scn))) {
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_NOTE)
-			continue;
-		r = note_in_part(img, shdr.sh_offset, shdr.sh_size, shdr.sh_addralign, want, ret, ret_len);
-		if (r != -ENOENT)
-			return r;
+	for (size_t i = 1; i < img->n_sections && !has_all(&s) && r == 0; i++) {
+		const Elf64_Shdr *h = &img->sections[i];
+		const struct place p = {h->sh_offset, h->sh_size, h->sh_addralign};
+
+		if (h->sh_type == SHT_NOTE && !is_known(&s, &p))
+			r = search_place(&s, p);
 	}
-	return -ENOENT;
-}
-
-size_t elf_image_build_id(struct elf_image *img, uint8_t id[BUILD_ID_MAX])
-{
-	const struct note want = {.name = "GNU", .name_len = sizeof("GNU"), .type = NT_GNU_BUILD_ID};
-	_cleanup_free_ uint8_t *desc = NULL;
-	size_t len;
-
-	if (note_in_image(img, &want, &desc, &len) < 0 || len > BUILD_ID_MAX)
-		return 0;
-	memcpy(id, desc, len);
-	return len;
-}
-
-const char *elf_image_go_build_id(struct elf_image *img)
-{
-	const struct note want = {.name = "Go\0", .name_len = 4, .type = NT_GO_BUILD_ID};
-	uint8_t *desc;
-	size_t len;
-
-	if (!img->go_build_id_read) {
-		if (note_in_image(img, &want, &desc, &len) == 0)
-			img->go_build_id = (char *)desc;
-		img->go_build_id_read = true;
-	}
-	return img->go_build_id && img->go_build_id[0] ? img->go_build_id : NULL;
+	if (r == 0)
+		*ret = ids;
+	return r;
 }
 
 /* Exactly `len` bytes. 0; -EINVAL: the file ends before; -errno. */

@@ -130,67 +130,68 @@ static int hash_headers(const struct elf_image *img, uint64_t *hash)
 	return hash_range(img, e.e_shoff, len, hash);
 }
 
-/* 1: the image has a build id that its linker made of its content. */
-static int hash_build_id(struct elf_image *img, uint64_t *hash)
+/* Whether there is a build id that the linker made of the content. */
+static bool is_linkers(const struct elf_ids *ids)
 {
-	uint8_t id[BUILD_ID_MAX];
-	size_t n = elf_image_build_id(img, id);
-	const char *go = elf_image_go_build_id(img);
-
-	*hash = hash_u64(*hash ^ hash_bytes(id, n));
-	if (go)
-		*hash = hash_u64(*hash ^ hash_bytes(go, strlen(go)));
-	return n >= BUILD_ID_MIN || go;
+	return ids->n_gnu >= BUILD_ID_MIN || ids->go[0];
 }
 
-/* Reads the mark of that kind. 0 or -errno. */
-static int read_mark(struct elf_image *img, enum elf_version_mark kind, uint64_t *ret)
+/* Reads the mark of that kind; `ids` are those that the file has now. 0 or -errno. */
+static int read_mark(const struct elf_image *img, enum elf_version_mark kind, const struct elf_ids *ids,
+		     uint64_t *ret)
 {
 	uint64_t hash = 0;
-	int r = hash_headers(img, &hash);
+	int r;
 
-	if (r == 0 && kind == ELF_MARK_WHOLE)
+	if (kind == ELF_MARK_WHOLE) {
 		r = hash_range(img, 0, img->file_bytes, &hash);
-	else if (r == 0)
-		(void)hash_build_id(img, &hash);
+	} else {
+		r = hash_headers(img, &hash);
+		hash = hash_u64(hash ^ hash_bytes(ids->gnu, ids->n_gnu));
+		hash = hash_u64(hash ^ hash_bytes(ids->go, strlen(ids->go)));
+	}
 	*ret = hash;
 	return r;
 }
 
-static enum elf_version_mark mark_of(struct elf_image *img, bool is_new)
+static enum elf_version_mark mark_of(const struct elf_image *img, const struct elf_ids *ids, bool is_new)
 {
-	uint64_t hash = 0;
-	bool has_id = hash_build_id(img, &hash);
-
-	if (img->file_bytes <= ELF_VERSION_WHOLE_MAX && (is_new || !has_id))
+	if (img->file_bytes <= ELF_VERSION_WHOLE_MAX && (is_new || !is_linkers(ids)))
 		return ELF_MARK_WHOLE;
-	return has_id ? ELF_MARK_BUILD_ID : ELF_MARK_NONE;
+	return is_linkers(ids) ? ELF_MARK_BUILD_ID : ELF_MARK_NONE;
 }
 
 int elf_version_read(struct elf_version *ret, struct elf_image *img)
 {
 	uint64_t before_ns = elf_version_clock_ns();
 	struct elf_version v;
+	struct elf_ids ids;
 	struct stat st;
-	int r = 0;
+	int r;
 
 	if (fstat(img->fd, &st) < 0)
 		return -errno;
+	r = elf_image_ids(img, &ids);
+	if (r < 0)
+		return r;
 	elf_version_of_stat(&v, &st, before_ns);
-	v.kind = mark_of(img, ns_of(&v.ctime) + ELF_VERSION_NEW_NS > before_ns);
+	v.kind = mark_of(img, &ids, ns_of(&v.ctime) + ELF_VERSION_NEW_NS > before_ns);
 	if (v.kind != ELF_MARK_NONE)
-		r = read_mark(img, v.kind, &v.mark);
+		r = read_mark(img, v.kind, &ids, &v.mark);
 	if (r < 0)
 		return r;
 	*ret = v;
 	return 0;
 }
 
-static int mark_check(const struct elf_version *v, struct elf_image *img)
+static int mark_check(const struct elf_version *v, const struct elf_image *img)
 {
+	struct elf_ids ids;
 	uint64_t mark;
-	int r = read_mark(img, v->kind, &mark);
+	int r = v->kind == ELF_MARK_BUILD_ID ? elf_image_ids(img, &ids) : 0;
 
+	if (r == 0)
+		r = read_mark(img, v->kind, &ids, &mark);
 	if (r < 0)
 		return r == -EINVAL ? -ESTALE : r; /* it is shorter by now */
 	return mark == v->mark ? 0 : -ESTALE;
@@ -205,8 +206,6 @@ int elf_version_open(struct elf_image **ret, int fd, const struct elf_version *v
 	if (r < 0)
 		return r == -ENOEXEC && v ? -ESTALE : r;
 	img->opened_before_ns = before_ns;
-	if (fstat(img->fd, &img->opened) < 0)
-		return -errno;
 	switch (v ? elf_version_compare(v, &img->opened) : ELF_VERSION_SAME) {
 	case ELF_VERSION_SAME:
 		break;

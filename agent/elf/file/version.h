@@ -40,7 +40,10 @@ enum elf_version_change {
 	ELF_VERSION_OTHER,
 };
 
-/* The largest file of which all bytes are read for its mark, where it has no build id or is new. */
+/*
+ * The largest file of which all bytes are read for its mark, where it has no build id or is new.
+ * Of others, only headers and notes are.
+ */
 #define ELF_VERSION_WHOLE_MAX (4ull << 20)
 /* A file that was changed within that time is new. */
 #define ELF_VERSION_NEW_NS (60ull * 1000000000ull)

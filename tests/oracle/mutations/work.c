@@ -102,14 +102,16 @@ static void build(int fd, struct elf_rows **ret_rows)
 {
 	struct unwind_blocks blocks = {0};
 	struct elf_image *img = NULL;
-	uint8_t id[BUILD_ID_MAX];
+	struct elf_ids ids;
 	char hash[33];
 
 	if (elf_image_open(&img, fd) < 0)
 		return;
 	elf_image_htlhash(img, hash);
-	require(elf_image_build_id(img, id) <= sizeof(id), "length of the build id");
-	elf_image_go_build_id(img);
+	if (elf_image_ids(img, &ids) == 0) {
+		require(ids.n_gnu <= sizeof(ids.gnu), "length of the build id");
+		require(strlen(ids.go) < sizeof(ids.go), "length of the Go build id");
+	}
 	if (elf_rows_build(ret_rows, img) == 0) {
 		check_rows(*ret_rows);
 		require(unwind_blocks_encode(&blocks, *ret_rows, elf_image_machine(img)) == 0, "blocks");

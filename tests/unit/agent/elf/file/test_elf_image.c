@@ -70,16 +70,17 @@ Test(image, truncated_files_give_whole_sections_or_errors)
 	file_write(&b, EM_X86_64, s, ARRAY_SIZE(s), 0);
 	for (size_t len = 0; len <= b.len; len++) {
 		_cleanup_close_ int fd = file_fd(b.data, len);
-		uint8_t id[BUILD_ID_MAX];
 		struct elf_image *img = NULL;
 		struct elf_data data;
+		struct elf_ids ids;
 
 		if (elf_image_open(&img, fd) < 0) {
 			refused++;
 			continue;
 		}
 		cr_expect_eq(elf_image_file_bytes(img), len);
-		cr_expect_leq(elf_image_build_id(img, id), 0, "it has none");
+		cr_expect_eq(elf_image_ids(img, &ids), 0);
+		cr_expect_eq(ids.n_gnu, 0, "it has none");
 		if (elf_image_section(img, ".text", &data) == 0) {
 			whole++;
 			cr_assert_eq(data.len, s[0].len, "%zu bytes of the file", len);
@@ -160,47 +161,137 @@ Test(image, sections_above_the_limit)
 	elf_image_free(img);
 }
 
-/* A header alone claims whatever it likes; the rest of the file is a hole. */
-static int open_with(uint16_t phnum, uint16_t shnum, uint64_t sections, uint64_t names_bytes)
+/* Headers that claim whatever they like; the rest of the file is a hole. */
+struct claim {
+	const char *what;
+	uint64_t phoff;
+	uint16_t phnum, phentsize;
+	uint64_t shoff;
+	uint16_t shnum, shentsize, shstrndx;
+	uint64_t sections, names_bytes; /* sh_size of the first two section headers */
+	int expected;
+	size_t n_sections; /* that there are then */
+};
+
+#define CLAIM_END (1ull << 40) /* of the file */
+
+static int claim_fd(const struct claim *c)
 {
 	const Elf64_Ehdr header = {
 		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
 		.e_type = ET_DYN,
 		.e_machine = EM_X86_64,
 		.e_version = EV_CURRENT,
-		.e_phoff = 1 << 20,
-		.e_shoff = 64,
+		.e_phoff = c->phoff,
+		.e_shoff = c->shoff,
 		.e_ehsize = sizeof header,
-		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = phnum,
-		.e_shentsize = sizeof(Elf64_Shdr),
-		.e_shnum = shnum,
-		.e_shstrndx = 1};
-	const Elf64_Shdr headers[] = {{.sh_size = sections, .sh_info = 1u << 20},
-				      {.sh_type = SHT_STRTAB, .sh_offset = 8 << 20, .sh_size = names_bytes}};
-	struct elf_image *img = NULL;
-	_cleanup_close_ int fd = file_fd((const uint8_t *)&header, sizeof header);
-	int r;
+		.e_phentsize = c->phentsize,
+		.e_phnum = c->phnum,
+		.e_shentsize = c->shentsize,
+		.e_shnum = c->shnum,
+		.e_shstrndx = c->shstrndx};
+	const Elf64_Shdr headers[] = {
+		{.sh_size = c->sections, .sh_info = 1u << 20, .sh_link = 1},
+		{.sh_type = SHT_STRTAB, .sh_offset = 8 << 20, .sh_size = c->names_bytes, .sh_name = 1}};
+	int fd = file_fd((const uint8_t *)&header, sizeof header);
 
 	cr_assert_eq(pwrite(fd, headers, sizeof headers, 64), (ssize_t)sizeof headers);
-	cr_assert_eq(ftruncate(fd, 1ll << 40), 0);
-	r = elf_image_open(&img, fd);
-	elf_image_free(img);
-	return r;
+	cr_assert_eq(pwrite(fd, "\0.names", 8, 8 << 20), 8);
+	cr_assert_eq(ftruncate(fd, CLAIM_END), 0);
+	return fd;
 }
 
 Test(image, claims_are_bounded)
 {
-	cr_expect_eq(open_with(1, 2, 0, 100), 0);
-	cr_expect_eq(open_with(ELF_SEGMENTS_MAX, 2, 0, 100), 0);
-	cr_expect_eq(open_with(ELF_SEGMENTS_MAX + 1, 2, 0, 100), -ENOEXEC);
-	cr_expect_eq(open_with(PN_XNUM, 2, 0, 100), -ENOEXEC);
-	cr_expect_eq(open_with(1, 0, 1000, 100), 0, "extended numbering");
-	cr_expect_eq(open_with(1, 0, ELF_SECTIONS_MAX, ELF_SECTION_NAMES_MAX), 0);
-	cr_expect_eq(open_with(1, 0, ELF_SECTIONS_MAX + 1ull, 100), -ENOEXEC);
-	cr_expect_eq(open_with(1, 0, 1ull << 40, 100), -ENOEXEC);
-	cr_expect_eq(open_with(1, 2, 0, ELF_SECTION_NAMES_MAX + 1ull), -ENOEXEC);
-	cr_expect_eq(open_with(1, 2, 0, 1ull << 39), -ENOEXEC);
+	static const struct claim claims[] = {
+		{"small", 1 << 20, 1, 56, 64, 2, 64, 1, 0, 100, 0, 2},
+		{"most segments", 1 << 20, ELF_SEGMENTS_MAX, 56, 64, 2, 64, 1, 0, 100, 0, 2},
+		{"more segments", 1 << 20, ELF_SEGMENTS_MAX + 1, 56, 64, 2, 64, 1, 0, 100, -ENOEXEC, 0},
+		{"extended numbering of segments", 1 << 20, PN_XNUM, 56, 64, 2, 64, 1, 0, 100, -ENOEXEC, 0},
+		{"large segment headers", 1 << 20, 1, 57, 64, 2, 64, 1, 0, 100, -ENOEXEC, 0},
+		{"no segment headers", 0, 1, 56, 64, 2, 64, 1, 0, 100, 0, 2},
+		{"segments behind the end", CLAIM_END - 55, 1, 56, 64, 2, 64, 1, 0, 100, -ENOEXEC, 0},
+		{"segments wrap around", -8ull, 1, 56, 64, 2, 64, 1, 0, 100, -ENOEXEC, 0},
+		{"extended numbering of sections", 1 << 20, 1, 56, 64, 0, 64, 1, 1000, 100, 0, 1000},
+		{"extended numbering of names", 1 << 20, 1, 56, 64, 2, 64, SHN_XINDEX, 0, 100, 0, 2},
+		{"most sections", 1 << 20, 1, 56, 64, 0, 64, 1, ELF_SECTIONS_MAX, ELF_SECTION_NAMES_MAX, 0,
+		 ELF_SECTIONS_MAX},
+		{"more sections", 1 << 20, 1, 56, 64, 0, 64, 1, ELF_SECTIONS_MAX + 1ull, 100, -ENOEXEC, 0},
+		{"far more sections", 1 << 20, 1, 56, 64, 0, 64, 1, 1ull << 58, 100, -ENOEXEC, 0},
+		{"more names", 1 << 20, 1, 56, 64, 2, 64, 1, 0, ELF_SECTION_NAMES_MAX + 1ull, -ENOEXEC, 0},
+		{"far more names", 1 << 20, 1, 56, 64, 2, 64, 1, 0, 1ull << 39, -ENOEXEC, 0},
+		{"small section headers", 1 << 20, 1, 56, 64, 2, 63, 1, 0, 100, -ENOEXEC, 0},
+		{"no section headers", 1 << 20, 1, 56, 0, 2, 64, 1, 0, 100, 0, 0},
+		{"no sections", 1 << 20, 1, 56, 64, 0, 64, 1, 0, 100, 0, 0},
+		{"names in no section", 1 << 20, 1, 56, 64, 2, 64, 2, 0, 100, 0, 2},
+		{"sections behind the end", 1 << 20, 1, 56, CLAIM_END - 127, 2, 64, 1, 0, 100, 0, 0},
+		{"sections at the end", 1 << 20, 1, 56, CLAIM_END - 128, 2, 64, 1, 0, 100, 0, 2},
+		{"sections wrap around", 1 << 20, 1, 56, -64ull, 2, 64, 1, 0, 100, 0, 0},
+		{"their number behind the end", 1 << 20, 1, 56, -64ull, 0, 64, 1, 0, 100, 0, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(claims); i++) {
+		_cleanup_close_ int fd = claim_fd(&claims[i]);
+		struct elf_image *img = NULL;
+		struct elf_section section;
+		struct elf_ids ids;
+
+		cr_expect_eq(elf_image_open(&img, fd), claims[i].expected, "%s", claims[i].what);
+		if (!img)
+			continue;
+		cr_expect_eq(elf_image_n_sections(img), claims[i].n_sections, "%s", claims[i].what);
+		cr_expect_not(elf_image_section_header(img, claims[i].n_sections, &section));
+		cr_expect_eq(elf_image_ids(img, &ids), 0);
+		if (claims[i].shoff == 64 && claims[i].n_sections && claims[i].shstrndx != 2)
+			cr_expect_eq(elf_image_find_section(img, ".names", &section), 0, "%s",
+				     claims[i].what);
+		elf_image_free(img);
+	}
+}
+
+/* Names that begin outside of the table, or do not end in it, are no names. */
+Test(image, names_beyond_their_table)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct file_section s = text_section();
+	Elf64_Shdr *headers;
+	uint64_t bytes;
+
+	file_write(&b, EM_X86_64, &s, 1, 0);
+	headers = (Elf64_Shdr *)(b.data + ((Elf64_Ehdr *)b.data)->e_shoff);
+	bytes = headers[2].sh_size; /* "\0.text\0.shstrtab\0" */
+	const struct {
+		uint32_t name;
+		uint64_t table_bytes, table_offset;
+		uint32_t table_type;
+		bool found;
+	} cases[] = {
+		{1, bytes, headers[2].sh_offset, SHT_STRTAB, true},
+		{1, sizeof "\0.text", headers[2].sh_offset, SHT_STRTAB, true},
+		{1, sizeof "\0.text" - 1, headers[2].sh_offset, SHT_STRTAB, false},
+		{1, 1, headers[2].sh_offset, SHT_STRTAB, false},
+		{1, 0, headers[2].sh_offset, SHT_STRTAB, false},
+		{2, bytes, headers[2].sh_offset, SHT_STRTAB, false},
+		{(uint32_t)bytes, bytes, headers[2].sh_offset, SHT_STRTAB, false},
+		{UINT32_MAX, bytes, headers[2].sh_offset, SHT_STRTAB, false},
+		{1, bytes, b.len - bytes + 1, SHT_STRTAB, false},
+		{1, bytes, UINT64_MAX - 4, SHT_STRTAB, false},
+		{1, bytes, headers[2].sh_offset, SHT_PROGBITS, false},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct elf_section section;
+		struct elf_image *img;
+
+		headers[1].sh_name = cases[i].name;
+		headers[2].sh_size = cases[i].table_bytes;
+		headers[2].sh_offset = cases[i].table_offset;
+		headers[2].sh_type = cases[i].table_type;
+		img = file_open(&b);
+		cr_expect_eq(elf_image_find_section(img, ".text", &section), cases[i].found ? 0 : -ENOENT,
+			     "case %zu", i);
+		cr_expect_eq(elf_image_n_sections(img), 3, "case %zu", i);
+		elf_image_free(img);
+	}
 }
 
 Test(image, a_file_that_shrinks_gives_an_error)
@@ -209,17 +300,18 @@ Test(image, a_file_that_shrinks_gives_an_error)
 	struct file_section s = text_section();
 	struct elf_image *img = NULL;
 	struct elf_data data;
+	struct elf_ids ids;
 	char hash[33];
 
 	file_write(&b, EM_X86_64, &s, 1, 0);
 	_cleanup_close_ int fd = file_fd(b.data, b.len);
 	cr_assert_eq(elf_image_open(&img, fd), 0);
-	cr_assert_eq(elf_image_section(img, ".text", &data), 0); /* libelf has read the headers by now */
+	cr_assert_eq(elf_image_section(img, ".text", &data), 0);
 	elf_image_free(img);
 	cr_assert_eq(elf_image_open(&img, fd), 0);
 	cr_assert_eq(ftruncate(fd, 100), 0);
-	int r = elf_image_section(img, ".text", &data);
-	cr_expect(r == -EINVAL || r == -ENOENT, "%d", r);
+	cr_expect_eq(elf_image_section(img, ".text", &data), -EINVAL);
+	cr_expect_eq(elf_image_ids(img, &ids), 0);
 	cr_expect_eq(elf_image_htlhash(img, hash), -EINVAL);
 	elf_image_free(img);
 }
@@ -285,12 +377,12 @@ Test(image, build_ids)
 			 0},
 		};
 		struct elf_image *img = file_image(EM_X86_64, s, ARRAY_SIZE(s), flags);
-		uint8_t id[BUILD_ID_MAX];
+		struct elf_ids ids;
 
-		cr_assert_eq(elf_image_build_id(img, id), 5);
-		cr_expect_arr_eq(id, "\x01\x02\x03\x04\x05", 5);
-		cr_assert_not_null(elf_image_go_build_id(img));
-		cr_expect_str_eq(elf_image_go_build_id(img), "abc/def");
+		cr_assert_eq(elf_image_ids(img, &ids), 0);
+		cr_assert_eq(ids.n_gnu, 5);
+		cr_expect_arr_eq(ids.gnu, "\x01\x02\x03\x04\x05", 5);
+		cr_expect_str_eq(ids.go, "abc/def");
 		elf_image_free(img);
 	}
 }
@@ -312,10 +404,95 @@ Test(image, bad_notes_are_no_build_id)
 		const struct file_section s = {".note",	      SHT_NOTE,	    SHF_ALLOC, 0,
 					       notes[i].data, notes[i].len, 0,	       0};
 		struct elf_image *img = file_image(EM_X86_64, &s, 1, 0);
-		uint8_t id[BUILD_ID_MAX];
+		struct elf_ids ids;
 
-		cr_expect_eq(elf_image_build_id(img, id), 0, "case %zu", i);
-		cr_expect_null(elf_image_go_build_id(img));
+		cr_assert_eq(elf_image_ids(img, &ids), 0);
+		cr_expect_eq(ids.n_gnu, 0, "case %zu", i);
+		cr_expect_str_empty(ids.go);
+		elf_image_free(img);
+	}
+}
+
+/* A note of that type and name, with a description of `len` bytes. */
+static void put_note(struct buf *b, uint32_t type, const char name[static 4], size_t len)
+{
+	const uint32_t header[] = {4, (uint32_t)len, type};
+
+	cr_assert_eq(buf_append(b, header, sizeof header), 0);
+	cr_assert_eq(buf_append(b, name, 4), 0);
+	for (size_t i = 0; i < (len + 3) / 4 * 4; i++)
+		cr_assert_eq(buf_putc(b, i < len ? 'x' : 0), 0);
+}
+
+static struct elf_ids ids_of(const struct buf *file)
+{
+	struct elf_image *img = file_open(file);
+	struct elf_ids ids;
+
+	cr_assert_eq(elf_image_ids(img, &ids), 0);
+	elf_image_free(img);
+	return ids;
+}
+
+Test(image, build_ids_have_a_longest)
+{
+	for (size_t longer = 0; longer <= 1; longer++) {
+		_cleanup_buf_ struct buf notes = {0}, file = {0};
+		struct elf_ids ids;
+
+		put_note(&notes, NT_GNU_BUILD_ID, "GNU", BUILD_ID_MAX + longer);
+		put_note(&notes, 4, "Go\0", GO_BUILD_ID_MAX + longer);
+		put_note(&notes, NT_GNU_BUILD_ID, "GNU", 20);
+		const struct file_section s = {".note", SHT_NOTE, SHF_ALLOC, 0, notes.data, notes.len, 0, 0};
+		file_write(&file, EM_X86_64, &s, 1, 0);
+		ids = ids_of(&file);
+		cr_expect_eq(ids.n_gnu, longer ? 0 : BUILD_ID_MAX, "only the first counts");
+		cr_expect_eq(strlen(ids.go), longer ? 0 : GO_BUILD_ID_MAX);
+	}
+}
+
+/* One file's notes are read in few places, and few bytes of them, whatever its headers say. */
+Test(image, notes_are_bounded)
+{
+	static const struct {
+		size_t empty; /* places without a note, in front */
+		uint64_t bytes;
+		bool found;
+	} cases[] = {
+		{0, 16, true},
+		{ELF_NOTES_MAX - 1, 16, true},
+		{ELF_NOTES_MAX, 16, false},
+		{1, ELF_NOTES_BYTES_MAX - 36, true},
+		{1, ELF_NOTES_BYTES_MAX - 35, false},
+		{1, ELF_NOTES_BYTES_MAX + 1, true}, /* it is not read at all */
+		{ELF_NOTES_MAX - 1, UINT64_MAX, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_buf_ struct buf b = {0};
+		const size_t n = cases[i].empty + 1;
+		Elf64_Ehdr eh = {
+			.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			.e_phoff = sizeof eh,
+			.e_phentsize = sizeof(Elf64_Phdr),
+			.e_phnum = (Elf64_Half)n};
+		const uint64_t at = sizeof eh + n * sizeof(Elf64_Phdr);
+		Elf64_Phdr ph = {.p_type = PT_NOTE, .p_offset = 1 << 20, .p_filesz = cases[i].bytes};
+		struct elf_image *img = NULL;
+		struct elf_ids ids;
+
+		cr_assert_eq(buf_append(&b, &eh, sizeof eh), 0);
+		for (size_t k = 0; k < cases[i].empty; k++)
+			cr_assert_eq(buf_append(&b, &ph, sizeof ph), 0);
+		ph.p_offset = at;
+		ph.p_filesz = 36;
+		cr_assert_eq(buf_append(&b, &ph, sizeof ph), 0);
+		put_note(&b, NT_GNU_BUILD_ID, "GNU", 20);
+		_cleanup_close_ int fd = file_fd(b.data, b.len);
+		cr_assert_eq(ftruncate(fd, 4 << 20), 0);
+		cr_assert_eq(elf_image_open(&img, fd), 0);
+		cr_assert_eq(elf_image_ids(img, &ids), 0);
+		cr_expect_eq(ids.n_gnu, cases[i].found ? 20 : 0, "case %zu", i);
 		elf_image_free(img);
 	}
 }
