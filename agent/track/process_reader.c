@@ -111,7 +111,7 @@ static uint32_t file_of(struct adding *a, const struct proc_maps_line *line, con
 		return file;
 	if (!line->path)
 		return PROC_FILE_NONE;
-	if (!seen_files_find(&r->seen, pid, line, &file)) {
+	if (!seen_files_find(&r->seen, pid, line, &file) || !openings_current(r->options.openings, file)) {
 		file = openings_of_line(r->options.openings, pid, line, line->path);
 		seen_files_add(&r->seen, pid, line, file, a->process->maps->files);
 	}

@@ -95,6 +95,18 @@ bool seen_files_find(struct seen_files *s, uint32_t pid, const struct proc_maps_
 	return n;
 }
 
+static void forget(struct seen_files *s, const struct seen_key *key)
+{
+	struct map_node *n = map_find(&s->files, hash(key), is, key);
+
+	if (!n)
+		return;
+	map_remove(&s->files, n);
+	if (s->holder)
+		s->holder->release(container_of(n, struct seen_file, node)->file, s->holder->data);
+	seen_free(container_of(n, struct seen_file, node));
+}
+
 /* Without memory or room the file is opened again. */
 void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_line *line, uint32_t file,
 		    const struct proc_files *holder)
@@ -104,6 +116,7 @@ void seen_files_add(struct seen_files *s, uint32_t pid, const struct proc_maps_l
 
 	if (file == PROC_FILE_NONE || (file & PROC_FILE_OPENING) || !key_of(s, pid, line, &key))
 		return;
+	forget(s, &key); /* what it was before it was written anew */
 	f = calloc(1, sizeof *f);
 	if (!f)
 		return;

@@ -199,16 +199,18 @@ static bool find_record(const struct memory_code *c, uint32_t to, uint32_t *ret)
 	return false;
 }
 
-/* Whether the function makes its frame record at its beginning. */
-static bool begins_with_record(const struct memory_code *c)
+/* Whether the function makes its frame record at its beginning: at the offset *ret. */
+static bool begins_with_record(const struct memory_code *c, uint32_t *ret)
 {
 	uint32_t at = 0;
 
 	while (at < c->n && at < RECORD_WITHIN) {
 		const struct x86_insn insn = x86_decode(c->code + at, c->n - at);
 
-		if (makes_record(c->code + at, c->n - at))
+		if (makes_record(c->code + at, c->n - at)) {
+			*ret = at;
 			return true;
+		}
 		if (!insn.len || touches_frame(&insn))
 			return false;
 		at += insn.len;
@@ -216,40 +218,54 @@ static bool begins_with_record(const struct memory_code *c)
 	return false;
 }
 
+/* Rows of [from, to): up to the record that is made at `record`, and behind it. */
+static int add_made(struct memory_rows *r, uint32_t from, uint32_t to, uint32_t record, uint8_t flags)
+{
+	const struct {
+		uint32_t until;
+		struct elf_rule rule;
+	} rows[] = {{record + 1, frame(DWARF_SP, 8, 0, flags)},
+		    {record + RECORD_BYTES, frame(DWARF_SP, 16, -16, flags)},
+		    {UINT32_MAX, frame(DWARF_FP, 16, -16, flags)}};
+	int e = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows) && e == 0; i++) {
+		if (from < to && from < rows[i].until)
+			e = add(r, from, &rows[i].rule);
+		from = from > rows[i].until ? from : rows[i].until;
+	}
+	return e;
+}
+
 /*
- * Rows from `from` on, where the record that is made at `record` is the one of the frame. It may be made in a
+ * Rows of [from, to), where the record that is made at `record` is the one of the frame. It may be made in a
  * part of the function that the analysis knows: it does not go on where nothing shows how, as behind the trap
  * at which code begins that V8 enters in the middle (on-stack replacement).
  */
-static int add_record(struct memory_rows *r, uint32_t from, uint32_t record)
+static int add_record(struct memory_rows *r, uint32_t from, uint32_t to, uint32_t record)
 {
-	const struct elf_rule entry = frame(DWARF_SP, 8, 0, RULE_CHECKED),
-			      pushed = frame(DWARF_SP, 16, -16, RULE_CHECKED),
-			      made = frame(DWARF_FP, 16, -16, RULE_CHECKED), pending = none(NO_RULE_PENDING);
-	int e = record > from ? add(r, from, &pending) : 0;
+	const struct elf_rule pending = none(NO_RULE_PENDING);
+	const int e = record > from ? add(r, from, &pending) : 0;
 
-	if (record + RECORD_BYTES <= from)
-		return add(r, from, &made);
-	if (e == 0)
-		e = add(r, record, &entry);
-	if (e == 0)
-		e = add(r, record + 1, &pushed);
-	return e < 0 ? e : add(r, record + RECORD_BYTES, &made);
+	return e < 0 ? e : add_made(r, from > record ? from : record, to, record, RULE_CHECKED);
 }
 
 /* Rows of [from, to), which the analysis does not know. What is listed as one function may be several. */
 static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to)
 {
-	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, c->function ? 0 : RULE_CHECKED),
-			      refused = none(NO_RULE_REFUSED), pending = none(NO_RULE_PENDING);
+	const uint8_t flags = c->function ? 0 : RULE_CHECKED;
+	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, flags), refused = none(NO_RULE_REFUSED),
+			      pending = none(NO_RULE_PENDING);
 	uint32_t record;
 
-	if (c->frame_pointer || (c->function && begins_with_record(c)))
+	if (c->frame_pointer)
 		return add(r, from, &by_record);
+	if (c->function && begins_with_record(c, &record))
+		return add_made(r, from, to, record, flags);
 	if (c->wanted < from || c->wanted >= to)
 		return add(r, from, &pending);
 	return find_record(c, c->wanted, &record) && (record >= from || record + RECORD_BYTES <= from)
-		       ? add_record(r, from, record)
+		       ? add_record(r, from, to, record)
 		       : add(r, from, &refused);
 }
 

@@ -248,6 +248,16 @@ static bool is_certain_start(const struct code_sweep *s, int64_t off)
 }
 
 /*
+ * Whether the jump at this offset, which leaves the code, may lead to code that works for the frame of this
+ * function: runtimes share among all functions what is rarely needed, to yield or to raise an error (Erlang).
+ */
+static bool may_share_code(const struct code_sweep *s, uint32_t off)
+{
+	return s->piece.generated && s->known_entry &&
+	       x86_decode(s->piece.code + off, s->piece.n - off).op == X86_BRANCH;
+}
+
+/*
  * Goes on at `target`, by a jump or behind the instruction. Outside of the code, and at the start of a
  * function, a jump is a tail call. In another piece, it may as well lead to a part of this function that the
  * compiler has moved away.
@@ -262,10 +272,12 @@ static void go(struct code_sweep *s, uint32_t off, int64_t target, uint32_t stat
 		arrive(s, (uint32_t)target, state, assumption, jumps);
 	else if (state == LOST_STATE || (is_elsewhere(s, target) && !is_certain_start(s, target)))
 		return;
-	else if (!flow_at_entry(&s->states.v[state]))
+	else if (flow_at_entry(&s->states.v[state])) {
+		if (jumps)
+			leave(s, assumption);
+	} else if (inside || !jumps || !may_share_code(s, off)) {
 		contradict(s, assumption);
-	else if (jumps)
-		leave(s, assumption);
+	}
 }
 
 /* Behind a loop that touches each page of a large frame: cmp reg, rsp; jne. */

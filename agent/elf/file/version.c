@@ -242,7 +242,8 @@ bool elf_version_was_mapped(const struct elf_version *v, uint64_t mapped_ns, uin
 
 	if (!mapping)
 		return ctime_ns + tick_of(v) <= mapped_ns;
-	if (ctime_ns <= mapped_ns || ctime_ns > seen_ns) /* the latter: of another clock, a server's */
+	/* The latter: of another clock, a server's. A ctime may be finer than the clock, and ahead of it. */
+	if (ctime_ns <= mapped_ns || ctime_ns > seen_ns + tick_of(v))
 		return true;
 	return deleted && ns_of(&v->mtime) <= mapped_ns;
 }

@@ -17,7 +17,7 @@ VARIANTS = {
     "gcc-O2-nopie": ("gcc", ["-O2", "-no-pie", "-fno-pie"]),
     "gcc-O2-cet": ("gcc", ["-O2", "-fcf-protection=full"]),
     **{f"clang-{o}": ("clang-19", [f"-{o}"]) for o in ("O0", "O1", "O2", "O3", "Os")},
-    **{f"clang-{o}-protector": ("clang-19", [f"-{o}", PROTECTOR]) for o in ("O0", "O2", "Os")},
+    **{f"clang-{o}-protector": ("clang-19", [f"-{o}", PROTECTOR]) for o in ("O0", "O1", "O2", "O3", "Os")},
     "clang-O0-nofp": ("clang-19", ["-O0", NO_FP]),
 }
 # A static program of musl: _start calls its C part, that calls main.

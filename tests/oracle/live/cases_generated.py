@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same chains as code that a process makes at run time: in memory without a file, without call-frame information; listed in a
-perf map, in a jitdump file, or not at all."""
+perf map, in a jitdump file, with and without records of unwind data, or not at all."""
 from .chain import GLOBALS, HEADER
 from .work import START, Program, stacks
 
@@ -9,7 +9,8 @@ NO_FP = "-fomit-frame-pointer"
 FLAGS = ["-static", "-nostdlib", "-no-pie", "-fno-pie", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions",
          "-fcf-protection=none", "-Wl,--build-id=none", "-Wl,-z,norelro", "-Wl,-z,noseparate-code", "-mno-red-zone"]
 # usage: loader HOW BLOB: copies the blob, an ELF program that needs nothing, to its place in memory without a file, and calls its
-# entry. HOW: none; map and dump list its functions, of which BLOB.nm has the symbols.
+# entry. HOW: none; map, dump and unwind list its functions, of which BLOB.nm has the symbols; unwind has a record of unwind data
+# before that of each function, as CPython and V8 write them (tools/perf/Documentation/jitdump-specification.txt of Linux).
 LOADER = r"""
 #define _GNU_SOURCE
 #include <elf.h>
@@ -44,6 +45,14 @@ static void list_begin(const char *how)
 	fflush(list);
 	if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(list), 0) == MAP_FAILED) exit(3);
 }
+static void list_unwind_data(void)
+{
+	static const char data[48]; // an .eh_frame section and its header, of which nothing is said here
+	struct { uint32_t id, bytes; uint64_t time, data_bytes, header_bytes, mapped_bytes; }
+		unwinding = {4, sizeof unwinding + sizeof data, now_ns(), sizeof data, 20, sizeof data};
+	put(&unwinding, sizeof unwinding);
+	put(data, sizeof data);
+}
 static void list_blob(const char *blob, const char *how)
 {
 	char path[4096], name[256], type;
@@ -60,6 +69,7 @@ static void list_blob(const char *blob, const char *how)
 		if (*how == 'm') {
 			fprintf(list, "%lx %lx %s\n", at, size, name);
 		} else {
+			if (*how == 'u') list_unwind_data();
 			put(&load, sizeof load);
 			put(name, strlen(name) + 1);
 			put((void *)at, size);
@@ -127,5 +137,5 @@ def run(work, how, path, c):
 
 
 CASES = {f"generated {how} {build}": lambda w, how=how, build=build: generated(w, how, build)
-         for how in ("map", "dump", "none") for build in BUILDS}
+         for how in ("map", "dump", "unwind", "none") for build in BUILDS}
 QUICK = ("generated map gcc -O2", "generated dump clang -O2", "generated none gcc -Os")

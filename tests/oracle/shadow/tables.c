@@ -41,6 +41,7 @@ struct tables {
 	struct unwind_tables *tables;
 	struct publisher *publisher;
 	struct proc_table *processes;
+	struct proc_files files;
 	struct process *process; /* borrowed */
 	uint32_t vdso;
 	bool ready;
@@ -83,6 +84,20 @@ static void tables_ready(void *data)
 	t->ready = true;
 }
 
+static void file_hold(uint32_t file, void *data)
+{
+	const struct tables *t = data;
+
+	(void)binary_registry_hold(t->binaries, file);
+}
+
+static void file_release(uint32_t file, void *data)
+{
+	const struct tables *t = data;
+
+	binary_registry_release(t->binaries, file);
+}
+
 int tables_new(struct tables **ret, const struct tracee *tracee, const char *corrupt)
 {
 	struct tables *t = calloc(1, sizeof *t);
@@ -93,6 +108,7 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 	t->tracee = tracee;
 	t->corrupt = corrupt;
 	t->corrupted = calloc(N_FILES + 1, 1);
+	t->files = (struct proc_files){file_hold, file_release, t}; /* what nobody has mapped gets no table */
 	t->env = (struct env){&t->area, segment_at, read_user, t};
 	env_current = &t->env;
 	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +124,7 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
 	if (r == 0)
-		r = proc_table_new(&t->processes, 4, NULL);
+		r = proc_table_new(&t->processes, 4, &t->files);
 	if (r < 0) {
 		tables_free(t);
 		return r;

@@ -376,6 +376,40 @@ Test(openings, changed_where_it_is_mapped)
 	cr_expect_eq(flow_stats(f).openings.changed, 1);
 }
 
+static struct proc_view_ops ops_of_host;
+
+/* Another program is written over the library, while the scan is between two processes. */
+static int write_library(void *data, uint32_t pid, uint64_t *ret)
+{
+	struct fake_host *h = data;
+	struct stat st;
+
+	if (pid == CHILD) {
+		cr_assert_eq(fstat(h->files[2].fd, &st), 0);
+		cr_assert_eq(ftruncate(h->files[2].fd, st.st_size + 1), 0);
+	}
+	return ops_of_host.mount_namespace(data, pid, ret);
+}
+
+Test(openings, changed_between_two_processes_of_a_scan)
+{
+	_cleanup_flow_ struct flow *f = flow_prepare();
+	struct proc_view_ops ops;
+
+	flow_add_shell(f);
+	fake_file_add(&f->host, "/lib/lib", true);
+	fake_process_map(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	fake_process_add(&f->host, CHILD, 1, "child");
+	fake_process_map(&f->host, CHILD, LIB, 4, 0, "/lib/lib");
+	ops = ops_of_host = *f->host.host.proc.ops;
+	ops.mount_namespace = write_library;
+	f->host.host.proc.ops = &ops;
+	flow_start(f);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "/lib/lib");
+	cr_expect_neq(proc_maps_find(flow_process(f, CHILD)->maps, LIB)->file,
+		      proc_maps_find(flow_process(f, SHELL)->maps, LIB)->file);
+}
+
 /* A short-lived program of a known binary whose file has been changed since, or was just before it ran. */
 Test(openings, gone_and_changed)
 {

@@ -29,7 +29,14 @@ static const struct memory_case cases[] = {
 	/* mov rbx, [rcx - 8]; push rbp; mov rbp, rsp; a jump that leaves the function with its frame */
 	{"a frame record, and what cannot be followed",
 	 BYTES("\x48\x8b\x59\xf8\x55\x48\x89\xe5\x53\xe9\x00\x10\x00\x00"), .function = true,
-	 .expected = "0 rbp+16"},
+	 .expected = "0 rsp+8; 5 rsp+16; 8 rbp+16"},
+	/* push rbp; mov rbp, rsp; dec r14; jle, out of the function; leave; ret */
+	{"code that all functions share works for the frame of this one",
+	 BYTES("\x55\x48\x89\xe5\x49\xff\xce\x0f\x8e\x00\x10\x00\x00\xc9\xc3"), .function = true,
+	 .expected = "0 rsp+8; 1 rsp+16; e rsp+8"},
+	{"the same, where it is not known that a function begins",
+	 BYTES("\x55\x48\x89\xe5\x49\xff\xce\x0f\x8e\x00\x10\x00\x00\xc9\xc3"), .wanted = 7,
+	 .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
 	{"no frame record, and what cannot be followed", BYTES("\x48\x83\xec\x08\xe9\x00\x10\x00\x00"),
 	 .function = true, .expected = "0 refused"},
 	{"the runtime vouches for the frame pointer", BYTES("\x48\x83\xec\x08\xe9\x00\x10\x00\x00"),

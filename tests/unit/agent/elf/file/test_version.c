@@ -100,6 +100,7 @@ Test(version, was_mapped)
 		{"long before", 1, 1, 500, 501, true, false, true},
 		{"just before", 499, 499, 500, 501, true, false, true},
 		{"written after", 501, 501, 500, 502, true, false, false},
+		{"written after, by a finer clock", 505, 505, 500, 502, true, false, false},
 		{"written after, mtime set back", 1, 501, 500, 502, true, false, false},
 		{"deleted after", 1, 501, 500, 502, true, true, true},
 		{"written after, and deleted", 501, 502, 500, 503, true, true, false},
