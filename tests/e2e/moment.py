@@ -23,7 +23,7 @@ from live import recording  # noqa: E402
 
 FIXTURES = os.path.join(ROOT, "tests", "fixtures", "moment")
 NAMES = {"amber": 64, "birch": 320, "cedar": 1600}  # and the bytes of a frame
-EVENTS_LOST = re.compile(r"the kernel lost \d+ process events")
+EVENTS_LOST = re.compile(r"\d+ process events or more are missing")
 WORD = re.compile("|".join(NAMES))
 FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-I", FIXTURES]
 ATTRIBUTES = "process.pid,process.executable.name,thread.name,thread.id"
