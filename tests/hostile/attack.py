@@ -45,16 +45,16 @@ def resident_bytes(pid):
 
 
 class Attacked(Agent):
-    """An agent with a status address, which begins to sample before the constructor returns."""
+    """An agent with a status address, which begins to sample before the constructor returns. `source`: who asks it for metrics."""
 
-    def __init__(self, s, endpoint, *options, listen="127.0.0.1", **named):
-        self.port = free_port()
+    def __init__(self, s, endpoint, *options, listen="127.0.0.1", source="127.0.0.1", **named):
+        self.port, self.source = free_port(), source
         super().__init__(s, endpoint, *options, "--listen", f"{listen}:{self.port}", **named)
-        wait_for(lambda: self._alive() or get(self.port, "/readyz")[0] == 200, 60, "the agent samples")
+        wait_for(lambda: self._alive() or get(self.port, "/readyz", source=source)[0] == 200, 60, "the agent samples")
 
     def _page(self, path):
         """The page, or None while there is no answer."""
-        status, text = get(self.port, path)
+        status, text = get(self.port, path, source=self.source)
         return text if status == 200 else None
 
     def metrics(self):

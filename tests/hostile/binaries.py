@@ -18,7 +18,7 @@ from attack import wait_for
 from lib import cgroups, machine, programs
 from lib.collector import Collector
 from lib.profiles import ending, names
-from lib.scenario import PROFLET, ROOT
+from lib.scenario import PROFLET
 
 LIMIT, TOTAL = 160 << 20, 128 << 20  # of the group; memory.total: the chart's
 NOBODY = "65534"
@@ -125,11 +125,11 @@ class Group:
         with open(os.path.join(self.path, "memory.max" if self.unified else "memory.limit_in_bytes"), "w") as f:
             f.write(str(limit))
 
-    def program(self, s):
+    def program(self, s, proflet=PROFLET):
         """proflet, started in the group."""
         wrapper = s.path("in-group")
         with open(wrapper, "w") as f:
-            f.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs || exit 1\nexec {PROFLET} "$@"\n')
+            f.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs || exit 1\nexec {proflet} "$@"\n')
         os.chmod(wrapper, 0o755)
         return wrapper
 
@@ -140,6 +140,9 @@ class Group:
         except FileNotFoundError:  # memory.peak is of Linux 5.19
             return 0
         return int(text) if key is None else int(dict(line.split() for line in text.splitlines()).get(key, 0))
+
+    def peak(self):
+        return self.read("memory.peak", "memory.max_usage_in_bytes")
 
     def kills(self):
         return self.read("memory.events", "memory.oom_control", "oom_kill")
@@ -165,12 +168,15 @@ def check_victim(s, samples, name):
             f"{whole} whole, {named} with the whole chain, of {n}; cut: {', '.join(cut) or 'none'}")
 
 
+def run_files(tool, paths):
+    return subprocess.run(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs", tool, str(SPIN_MS), *paths],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 def attack_with(s, files):
-    tool = s.path("runs_files")
-    s.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", tool, os.path.join(ROOT, "tests", "support", "runs_files.c")])
+    tool = programs.build_c(s, "runs_files")
     for kind, paths in files.items():
-        run = subprocess.run(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs", tool, str(SPIN_MS),
-                              *paths], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = run_files(tool, paths)
         s.check(f"{kind}: {len(paths)} files are mapped and run", run.returncode == 0, run.stdout.strip()[-200:])
 
 
