@@ -83,17 +83,22 @@ class Watch:
 
     def _run(self):
         while self.agent.process.poll() is None:
-            begin, slow = time.monotonic(), machine.slowness()
-            status, _ = get(self.agent.port, "/healthz", source=self.source)
-            self.asked += 1
-            self.failed += status != 200
-            self.longest = max(self.longest, (time.monotonic() - begin) / slow)
+            self._ask()
             try:
                 self.resident = max(self.resident, resident_bytes(self.agent.process.pid))
             except OSError:
                 return
             if self.ended.wait(0.2):
                 return
+
+    def _ask(self):
+        """On a busy machine, once more: an answer that comes late in seconds is 503, whatever the agent got of the CPUs."""
+        begin, slow, status = time.monotonic(), machine.slowness(), 0
+        while status != 200 and time.monotonic() - begin < HEALTHY_WITHIN * slow:
+            status, _ = get(self.agent.port, "/healthz", source=self.source)
+        self.asked += 1
+        self.failed += status != 200
+        self.longest = max(self.longest, (time.monotonic() - begin) / slow)
 
     def end(self):
         self.ended.set()
