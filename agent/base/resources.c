@@ -59,10 +59,9 @@ uint32_t resources_files_max(void)
 	return limit - own > 4 * BINARIES_MANY ? limit - own - BINARIES_MANY : (limit - own + 1) / 2;
 }
 
-/* The kernel gives out the lowest number that is free. */
-bool resources_file_spare(int fd)
+uint32_t resources_roots_max(void)
 {
-	uint32_t limit = resources_files_limit(), own = own_files();
+	uint32_t limit = resources_files_limit(), taken = own_files() + resources_files_max();
 
-	return limit <= own || (uint32_t)fd < limit - own;
+	return limit > taken + 1 ? (limit - taken) / 2 : 1;
 }

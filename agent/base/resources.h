@@ -3,7 +3,6 @@
 #ifndef PROFLET_RESOURCES_H
 #define PROFLET_RESOURCES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define RESOURCES_FILES_MAX 16384u
@@ -28,9 +27,9 @@ uint32_t resources_files_limit(void);
  */
 uint32_t resources_files_max(void);
 /*
- * Whether the agent can do without this descriptor, which was opened last: those that are left are enough for
- * itself. For files of which there is one for each process.
+ * Maximum number of root folders of processes that may be open at a time: half of what is left of the
+ * descriptors when the agent has those for itself and for the binaries; jobs and debug files have the rest.
  */
-bool resources_file_spare(int fd);
+uint32_t resources_roots_max(void);
 
 #endif

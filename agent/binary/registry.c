@@ -22,6 +22,7 @@
 struct file_share {
 	struct tenant_share share; /* its references are the binaries */
 	uint32_t n_used;	   /* of these, referenced */
+	uint32_t rooted;	   /* the index of one that had a root folder; 0: none */
 };
 
 struct binary_registry {
@@ -507,10 +508,27 @@ bool binary_registry_wants_root(const struct binary_registry *r, uint32_t index)
 	return b && !b->searched && !b->root && b->n_segments;
 }
 
+/*
+ * The root folder that another binary of the tenant holds, if it is the same one: a process has one, and may
+ * map more binaries than there are descriptors for a root of each.
+ */
+static struct proc_root *shared_root(struct binary_registry *r, struct binary *b, struct proc_root *root)
+{
+	const struct binary *other = b->share ? binary_registry_get(r, b->share->rooted) : NULL;
+
+	if (other && other->root && proc_root_is_same(other->root, root))
+		return other->root;
+	if (b->share)
+		b->share->rooted = b->index;
+	return root;
+}
+
 void binary_registry_set_root(struct binary_registry *r, uint32_t index, struct proc_root *root)
 {
+	struct binary *b = binary_registry_get(r, index);
+
 	if (binary_registry_wants_root(r, index))
-		r->binaries[index]->root = proc_root_ref(root);
+		b->root = proc_root_ref(shared_root(r, b, root));
 }
 
 /* What is found first stays: the table may be evicted and built again from it. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include "agent/proc/open.h"
 
 DEFINE_CLEANUP(struct proc_root *, proc_root_unref)
+
+static atomic_uint n_open; /* by proc_root_open */
 
 int proc_root_of_folder(struct proc_root **ret, int fd)
 {
@@ -64,6 +67,27 @@ static bool shares_mounts(int proc_fd, uint32_t pid)
 	       (stat("/proc/1/ns/mnt", &other) == 0 && other.st_ino == its);
 }
 
+/* Which mount it is, while it is open; 0: the kernel does not say (before 5.8). */
+static void read_identity(struct proc_root *root)
+{
+	struct statx st;
+
+	if (statx(root->fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &st) < 0 ||
+	    !(st.stx_mask & STATX_MNT_ID))
+		return;
+	root->mount = st.stx_mnt_id;
+	root->inode = st.stx_ino;
+}
+
+/* Counts it. Beyond the maximum, binaries and the agent itself would have no descriptors. */
+static bool admit(void)
+{
+	if (atomic_fetch_add(&n_open, 1) < resources_roots_max())
+		return true;
+	atomic_fetch_sub(&n_open, 1);
+	return false;
+}
+
 int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid)
 {
 	_cleanup_close_ int fd = proc_entry_open(proc_fd, pid, "root", O_PATH | O_DIRECTORY);
@@ -72,12 +96,14 @@ int proc_root_open(struct proc_root **ret, int proc_fd, uint32_t pid)
 
 	if (fd < 0)
 		return fd;
-	if (!resources_file_spare(fd))
-		return -EMFILE;
 	r = proc_root_of_folder(&root, fd);
 	if (r < 0)
 		return r;
 	TAKE_FD(fd);
+	root->counted = admit();
+	if (!root->counted)
+		return -EMFILE;
+	read_identity(root);
 	root->is_hosts = shares_mounts(proc_fd, pid);
 	r = read_prefix(root, proc_fd, pid);
 	if (r < 0)
@@ -96,9 +122,17 @@ void proc_root_unref(struct proc_root *root)
 {
 	if (!root || --root->refs)
 		return;
+	if (root->counted)
+		atomic_fetch_sub(&n_open, 1);
 	close(root->fd);
 	free(root->prefix);
 	free(root);
+}
+
+bool proc_root_is_same(const struct proc_root *a, const struct proc_root *b)
+{
+	return a == b || (a->mount && a->mount == b->mount && a->inode == b->inode &&
+			  a->is_hosts == b->is_hosts && strcmp(a->prefix, b->prefix) == 0);
 }
 
 const char *proc_root_strip(const struct proc_root *root, const char *path)

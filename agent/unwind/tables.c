@@ -429,6 +429,12 @@ static int placing_end(struct unwind_tables *c, struct placing *p)
 
 /* --- jobs */
 
+/* What the build needs is scarce now, as descriptors: it is tried again. */
+static bool is_scarce(int r)
+{
+	return r == -EAGAIN || r == -EMFILE || r == -ENFILE;
+}
+
 static void debug_finish(struct unwind_tables *c, struct build_job *j)
 {
 	struct binary_debug found = {j->debug.fd, j->names.fd, j->names.delta, j->names.version};
@@ -453,6 +459,15 @@ static void job_leave(struct unwind_tables *c, struct binary_table *f)
 	fair_queue_end(&c->waiting, &f->wait, c->now());
 }
 
+/* Soon at first, then ever more rarely. */
+static void try_later(const struct unwind_tables *c, struct binary_table *f)
+{
+	f->again_ns = f->again_ns ? f->again_ns * 2 : AGAIN_NS;
+	f->again_ns = f->again_ns < EVICTED_WAIT_NS ? f->again_ns : EVICTED_WAIT_NS;
+	f->evicted_ns = c->now() - EVICTED_WAIT_NS + f->again_ns;
+	f->wait_ns = EVICTED_WAIT_NS;
+}
+
 /* Ends a build: r is 0 if the table is in the arena, or the reason why it is not. Takes the job. */
 static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
@@ -462,18 +477,15 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 		r = 0;
 	f->state = r == 0			  ? TABLE_READY
 		   : r == -ENODATA		  ? TABLE_NONE
-		   : r == -ENOSPC || r == -EAGAIN ? TABLE_EVICTED
+		   : r == -ENOSPC || is_scarce(r) ? TABLE_EVICTED
 						  : TABLE_FAILED;
 	if (r == -ENOSPC) { /* one that does not fit is built again ever more rarely */
 		f->evicted_ns = c->now();
 		f->wait_ns = f->wait_ns < EVICTED_WAIT_MAX_NS ? f->wait_ns * 2 : f->wait_ns;
 		c->stats.no_room++;
 		c->stats.no_room_file = j->file;
-	} else if (r == -EAGAIN) { /* what it needs is scarce now */
-		f->again_ns = f->again_ns ? f->again_ns * 2 : AGAIN_NS;
-		f->again_ns = f->again_ns < EVICTED_WAIT_NS ? f->again_ns : EVICTED_WAIT_NS;
-		f->evicted_ns = c->now() - EVICTED_WAIT_NS + f->again_ns;
-		f->wait_ns = EVICTED_WAIT_NS;
+	} else if (is_scarce(r)) {
+		try_later(c, f);
 	} else {
 		f->wait_ns = EVICTED_WAIT_NS;
 		f->again_ns = 0;
@@ -540,7 +552,7 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 		job_end(c, j);
 		return;
 	}
-	if (!f->generated)
+	if (!f->generated && !is_scarce(r))
 		debug_finish(c, j);
 	if (!f->n_placed)
 		f->n_rows = j->n_rows;
@@ -691,6 +703,20 @@ static void put_aside(struct unwind_tables *c, struct binary_table *f)
 	f->evicted_ns = c->now() - f->wait_ns;
 }
 
+/* There is no job: `r` says why, or its file system does not answer. */
+static void not_begun(struct unwind_tables *c, struct binary_table *f, int r)
+{
+	bool later = !f->put_off && is_scarce(r);
+
+	f->state = later ? TABLE_EVICTED : TABLE_FAILED;
+	if (later)
+		try_later(c, f);
+	else
+		c->stats.failed++;
+	try_end(c, f, true);
+	changed(c, f);
+}
+
 void unwind_tables_pump(struct unwind_tables *c)
 {
 	struct binary_table *f;
@@ -698,6 +724,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 	generated_wait(c);
 	while ((f = next_waiting(c))) {
 		struct build_job *j;
+		int r = 0;
 
 		wait_remove(c, f);
 		if (is_unused(f)) {
@@ -706,11 +733,10 @@ void unwind_tables_pump(struct unwind_tables *c)
 		}
 		f->put_off = !f->tried && stuck_devices_has(&c->stuck, f->binary->dev);
 		c->stats.put_off += f->put_off;
-		if (f->put_off || new_job(c, f, &j) < 0) {
-			f->state = TABLE_FAILED;
-			try_end(c, f, true);
-			changed(c, f);
-			c->stats.failed++;
+		if (!f->put_off)
+			r = new_job(c, f, &j);
+		if (f->put_off || r < 0) {
+			not_begun(c, f, r);
 			continue;
 		}
 		j->job.urgent = f->urgent;

@@ -45,16 +45,16 @@ def resident_bytes(pid):
 
 
 class Attacked(Agent):
-    """An agent with a status address, which begins to sample before the constructor returns."""
+    """An agent with a status address, which begins to sample before the constructor returns. `source`: who asks it for metrics."""
 
-    def __init__(self, s, endpoint, *options, listen="127.0.0.1", **named):
-        self.port = free_port()
+    def __init__(self, s, endpoint, *options, listen="127.0.0.1", source="127.0.0.1", **named):
+        self.port, self.source = free_port(), source
         super().__init__(s, endpoint, *options, "--listen", f"{listen}:{self.port}", **named)
-        wait_for(lambda: self._alive() or get(self.port, "/readyz")[0] == 200, 60, "the agent samples")
+        wait_for(lambda: self._alive() or get(self.port, "/readyz", source=source)[0] == 200, 60, "the agent samples")
 
     def _page(self, path):
         """The page, or None while there is no answer."""
-        status, text = get(self.port, path)
+        status, text = get(self.port, path, source=self.source)
         return text if status == 200 else None
 
     def metrics(self):
@@ -83,17 +83,22 @@ class Watch:
 
     def _run(self):
         while self.agent.process.poll() is None:
-            begin, slow = time.monotonic(), machine.slowness()
-            status, _ = get(self.agent.port, "/healthz", source=self.source)
-            self.asked += 1
-            self.failed += status != 200
-            self.longest = max(self.longest, (time.monotonic() - begin) / slow)
+            self._ask()
             try:
                 self.resident = max(self.resident, resident_bytes(self.agent.process.pid))
             except OSError:
                 return
             if self.ended.wait(0.2):
                 return
+
+    def _ask(self):
+        """On a busy machine, once more: an answer that comes late in seconds is 503, whatever the agent got of the CPUs."""
+        begin, slow, status = time.monotonic(), machine.slowness(), 0
+        while status != 200 and time.monotonic() - begin < HEALTHY_WITHIN * slow:
+            status, _ = get(self.agent.port, "/healthz", source=self.source)
+        self.asked += 1
+        self.failed += status != 200
+        self.longest = max(self.longest, (time.monotonic() - begin) / slow)
 
     def end(self):
         self.ended.set()

@@ -3,10 +3,13 @@
 """Binaries that claim more than they have, or hold more than they show, run by an unprivileged process.
 
 Sparse files with 500,000 sections, terabytes of section names or symbols, 60,000 segments; sections that are compressed 1000
-to 1; tables that take for ever. The agent, in a control group with the memory that the chart gives it, lives; programs beside,
+to 1, by each method, and one within the other; names of a megabyte; debug files that are FIFOs, huge or somewhere else; tables that
+take for ever. The agent, in a control group with the memory that the chart gives it, lives; programs beside,
 old and new, have whole stacks; what could not be read is counted; and when it is over, the agent is idle again.
 """
+import lzma
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -18,14 +21,17 @@ from attack import wait_for
 from lib import cgroups, machine, programs
 from lib.collector import Collector
 from lib.profiles import ending, names
-from lib.scenario import PROFLET, ROOT
+from lib.scenario import PROFLET
 
 LIMIT, TOTAL = 160 << 20, 128 << 20  # of the group; memory.total: the chart's
 NOBODY = "65534"
-EM_X86_64, ET_DYN, PT_LOAD, PT_NOTE, SHF_COMPRESSED = 62, 3, 1, 4, 0x800
+EM_X86_64, ET_DYN, PT_LOAD, PT_INTERP, PT_NOTE, SHF_COMPRESSED = 62, 3, 1, 3, 4, 0x800
 SPIN = b"\xeb\xfe"
 COPIES = 4 if attack.QUICK else 34
 SPIN_MS = 100
+MIB = 1 << 20
+ZLIB, ZSTD = 1, 2  # methods of SHF_COMPRESSED
+LONG_NAME = MIB
 IDLE_WITHIN = 10  # s of a quiet machine
 IDLE_SHARE = 0.05  # of a CPU, over 2 s
 
@@ -44,8 +50,9 @@ def section(name, kind, flags, offset, size, va=0, link=0, entry=0):
 
 
 TEXT = segment(PT_LOAD, 5, 0, 0x2000)
-NAMES = b"\0.shstrtab\0.eh_frame\0.symtab\0.strtab\0"
-AT_SHSTRTAB, AT_EH_FRAME, AT_SYMTAB, AT_STRTAB = 1, 11, 21, 29
+NAMES = b"\0.shstrtab\0.eh_frame\0.symtab\0.strtab\0.gnu_debugdata\0.gnu_debuglink\0"
+AT_SHSTRTAB, AT_EH_FRAME, AT_SYMTAB, AT_STRTAB, AT_DEBUGDATA, AT_DEBUGLINK = (NAMES.index(b"\0" + name + b"\0") + 1 for name in (
+    b".shstrtab", b".eh_frame", b".symtab", b".strtab", b".gnu_debugdata", b".gnu_debuglink"))
 
 
 def write(path, parts, size=0):
@@ -71,6 +78,61 @@ def compressed(content_bytes, unit=bytes(1 << 20)):
     return struct.pack("<IIQQ", 1, 0, content_bytes, 1) + b"".join(out) + z.flush()
 
 
+def compressed_zstd(content_bytes):
+    """The same by zstd, whose decoder is asked for a window as large as its program permits; None where that is not installed."""
+    if not shutil.which("zstd"):
+        return None
+    zeros = subprocess.run(["sh", "-c", f"head -c {content_bytes} /dev/zero | zstd -q -c --ultra -20 --long=31"], stdout=subprocess.PIPE, check=True)
+    return struct.pack("<IIQQ", ZSTD, 0, content_bytes, 1) + zeros.stdout
+
+
+def compressed_xz(content_bytes, unit=bytes(MIB)):
+    """A .gnu_debugdata of so many bytes, after a header as of an ELF file."""
+    z = lzma.LZMACompressor(preset=1)
+    return b"".join([z.compress(header() + TEXT), *(z.compress(unit) for _ in range(content_bytes // len(unit))), z.flush()])
+
+
+def nested(depth):
+    """Files in each other's .gnu_debugdata: the next one is always where a reader would look for names."""
+    inner = header() + TEXT
+    for _ in range(depth):
+        table = [section(0, 0, 0, 0, 0), section(AT_SHSTRTAB, 3, 0, 0x800, len(NAMES)), section(AT_DEBUGDATA, 1, 0, 0x1000, len(inner))]
+        head = header(shoff=0x400, shnum=len(table), shstrndx=1) + TEXT
+        whole = head.ljust(0x400, b"\0") + b"".join(table)
+        inner = lzma.compress(whole.ljust(0x800, b"\0") + NAMES.ljust(0x800, b"\0") + inner, preset=1)
+    return inner
+
+
+def twice_compressed(content_bytes):
+    """A compressed section in which there is a compressed section."""
+    inner = compressed(content_bytes)
+    return struct.pack("<IIQQ", ZLIB, 0, len(inner), 1) + zlib.compress(inner)
+
+
+def long_names(p, n=256):
+    """Symbols that cover the code, each with a name of a megabyte: all names are one, begun at different places."""
+    symbols = bytes(24) + b"".join(struct.pack("<IBBHQQ", 1 + i, 0x12, 0, 1, 0x1000 + i * 8, 8) for i in range(n))
+    strings = b"\0" + b"x" * LONG_NAME + b"\0"
+    with_sections(p, section(AT_SYMTAB, 2, 0, 0x2000, len(symbols), link=3, entry=24), section(AT_STRTAB, 3, 0, 0x10000, len(strings)),
+                  content=[(0x2000, symbols), (0x10000, strings)])
+
+
+def debug_link(p, name, make=None):
+    """A .gnu_debuglink to a file in .debug beside it, which `make` makes."""
+    os.makedirs(os.path.join(os.path.dirname(p), ".debug"), exist_ok=True)
+    if make:
+        make(os.path.join(os.path.dirname(p), ".debug", name))
+    link = name.encode() + b"\0"
+    link = link.ljust((len(link) + 3) & ~3, b"\0") + b"\xde\xad\xbe\xef"
+    with_sections(p, section(AT_DEBUGLINK, 1, 0, 0x2000, len(link)), content=[(0x2000, link)])
+
+
+def sparse(path, size=500 * MIB):
+    """As large as a file may be whose CRC is computed, with a header that is right."""
+    write(path, [(0, header() + TEXT)], size)
+    os.chmod(path, 0o644)
+
+
 def many_fdes(n):
     """A CIE and n FDEs of one byte each, which all describe the same."""
     cie = struct.pack("<II", 20, 0) + b"\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0"
@@ -84,7 +146,7 @@ def many_fdes(n):
 
 def make_files(folder):
     """→ {kind: [paths]}"""
-    bomb = compressed(250 << 20)
+    bomb, twice, xz, nest, zstd = compressed(250 * MIB), twice_compressed(250 * MIB), compressed_xz(128 * MIB), nested(64), compressed_zstd(250 * MIB)
     fdes = many_fdes(400000)
     makers = {
         "section names": lambda p: write(p, [(0, header(shoff=0x400, shnum=3, shstrndx=1) + TEXT),
@@ -99,9 +161,22 @@ def make_files(folder):
         "notes": lambda p: write(p, [(0, header(phnum=2) + TEXT + segment(PT_NOTE, 4, 0x2000, 1 << 36))], 1 << 37),
         "compressed": lambda p: with_sections(p, section(AT_EH_FRAME, 1, SHF_COMPRESSED | 2, 0x2000, len(bomb), va=0x10000),
                                               content=[(0x2000, bomb)]),
+        "compressed twice": lambda p: with_sections(p, section(AT_EH_FRAME, 1, SHF_COMPRESSED | 2, 0x2000, len(twice), va=0x10000),
+                                                    content=[(0x2000, twice)]),
+        "xz": lambda p: with_sections(p, section(AT_DEBUGDATA, 1, 0, 0x2000, len(xz)), content=[(0x2000, xz)]),
+        "nested": lambda p: with_sections(p, section(AT_DEBUGDATA, 1, 0, 0x2000, len(nest)), content=[(0x2000, nest)]),
+        "long names": long_names,
+        "interpreter": lambda p: write(p, [(0, header(phnum=2) + TEXT + segment(PT_INTERP, 4, 0x2000, 1 << 36))], 1 << 37),
+        "link to a FIFO": lambda p: debug_link(p, os.path.basename(p), os.mkfifo),
+        "link to a large file": lambda p: debug_link(p, os.path.basename(p), sparse),
+        "link elsewhere": lambda p: debug_link(p, "../../../../../../../etc/shadow"),
+        "link to a device": lambda p: debug_link(p, os.path.basename(p), lambda link: os.symlink("/dev/zero", link)),
         "descriptions": lambda p: with_sections(p, section(AT_EH_FRAME, 1, 2, 0x2000, len(fdes), va=0x10000),
                                                 content=[(0x2000, fdes)]),
     }
+    if zstd:
+        makers["zstd"] = lambda p: with_sections(p, section(AT_EH_FRAME, 1, SHF_COMPRESSED | 2, 0x2000, len(zstd), va=0x10000),
+                                                 content=[(0x2000, zstd)])
     files = {}
     for kind, make in makers.items():
         for i in range(COPIES):
@@ -125,11 +200,11 @@ class Group:
         with open(os.path.join(self.path, "memory.max" if self.unified else "memory.limit_in_bytes"), "w") as f:
             f.write(str(limit))
 
-    def program(self, s):
+    def program(self, s, proflet=PROFLET):
         """proflet, started in the group."""
         wrapper = s.path("in-group")
         with open(wrapper, "w") as f:
-            f.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs || exit 1\nexec {PROFLET} "$@"\n')
+            f.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs || exit 1\nexec {proflet} "$@"\n')
         os.chmod(wrapper, 0o755)
         return wrapper
 
@@ -140,6 +215,9 @@ class Group:
         except FileNotFoundError:  # memory.peak is of Linux 5.19
             return 0
         return int(text) if key is None else int(dict(line.split() for line in text.splitlines()).get(key, 0))
+
+    def peak(self):
+        return self.read("memory.peak", "memory.max_usage_in_bytes")
 
     def kills(self):
         return self.read("memory.events", "memory.oom_control", "oom_kill")
@@ -165,12 +243,15 @@ def check_victim(s, samples, name):
             f"{whole} whole, {named} with the whole chain, of {n}; cut: {', '.join(cut) or 'none'}")
 
 
+def run_files(tool, paths):
+    return subprocess.run(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs", tool, str(SPIN_MS), *paths],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 def attack_with(s, files):
-    tool = s.path("runs_files")
-    s.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", tool, os.path.join(ROOT, "tests", "support", "runs_files.c")])
+    tool = programs.build_c(s, "runs_files")
     for kind, paths in files.items():
-        run = subprocess.run(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs", tool, str(SPIN_MS),
-                              *paths], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = run_files(tool, paths)
         s.check(f"{kind}: {len(paths)} files are mapped and run", run.returncode == 0, run.stdout.strip()[-200:])
 
 

@@ -78,10 +78,15 @@ def start(s, program, how, secret):
 REASONS = {"mounted": "mounted", "symlink": "not_regular", "fd_link": "not_regular", "hardlink": "foreign", "renamed": "foreign"}
 
 
-def others_files(s, program):
+def start_with_others_files(s, program):
+    """→ {how: process, or None where the machine refuses it}"""
     secret, plant.linked = root_only(s, "secret"), root_only(s, "linked")
     plant.fd = os.open(secret, os.O_RDONLY)
-    running = {how: start(s, program, how, secret) for how in [*REASONS, "own"]}
+    return {how: start(s, program, how, secret) for how in [*REASONS, "own"]}
+
+
+def others_files(s, program):
+    running = start_with_others_files(s, program)
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint(), "--select.include", "comm=generated", window="300ms")
     watch = attack.Watch(s, agent)
@@ -139,7 +144,7 @@ def cpu_and_windows(agent):
     return m["process_cpu_seconds_total"], m["proflet_windows_total"], m["proflet_windows_late_total"]
 
 
-def rewriting(s, program):
+def start_rewriting(s, program):
     size = (20 if attack.QUICK else 60) << 20
     tenants = [s.start([program, str(TENANT)], f"rewritten{i}") for i in range(6)]
     for p in tenants:
@@ -147,6 +152,11 @@ def rewriting(s, program):
         s.defer(lambda path=path: os.path.exists(path) and os.unlink(path))
         p.writer = s.start([sys.executable, "-c", REWRITERS_PROGRAM, path, str(size)], f"writer{p.pid}")
     wait_for(lambda: all(os.path.exists(f"/tmp/perf-{p.pid}.map") for p in tenants), 20, "the maps")
+    return tenants
+
+
+def rewriting(s, program):
+    tenants = start_rewriting(s, program)
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint(), "--select.include", "comm=generated", window="1s")
     watch = attack.Watch(s, agent)
@@ -170,7 +180,8 @@ def rewriting(s, program):
         stop(p)
 
 
-def silence(s, program):
+def start_silence(s, program):
+    """Tenants whose /tmp does not answer → its server; None where the machine refuses it."""
     s.run(["gcc", "-O2", "-o", s.path("hangfs"), os.path.join(ROOT, "tests", "support", "hangfs.c")])
     folder, content = s.folder("hanging"), s.path("content")
     with open(content, "w", encoding="utf-8") as f:
@@ -179,11 +190,18 @@ def silence(s, program):
     wait_for(lambda: server.poll() is not None or "ready" in tail(server.log), 10, "the file system")
     if server.poll() is not None:
         s.skip("silence", f"no FUSE mount: {tail(server.log).strip()}")
-        return
+        return None
     tenants = [s.start([program, str(TENANT), "tmp", folder], f"silent{i}") for i in range(6)]
     wait_for(lambda: all("ready" in tail(p.log) for p in tenants), 10, "the tenants run")
     server.send_signal(signal.SIGUSR1)
     time.sleep(0.2)
+    return server
+
+
+def silence(s, program):
+    server = start_silence(s, program)
+    if not server:
+        return
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint(), window="1s")
     watch = attack.Watch(s, agent)

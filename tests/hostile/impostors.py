@@ -90,8 +90,10 @@ def check_neighbour(s, what, samples, named):
         s.check(f"{what}: the neighbour's functions have their names", right >= 0.99 * n, f"{right} of {n}")
 
 
-def scene(s, collector, name, build_id, folder, stripped):
-    """The tenant first, then the neighbour with the same binary."""
+def make_scene(s, name, folder, stripped):
+    """→ the public binary; what the tenant needs is in the folder."""
+    build_id = os.urandom(20).hex()
+    os.chmod(folder, 0o755)
     binary = public(build(s, f"public-{name}", build_id))
     fake = doctored(s, build_id, binary)
     if stripped:
@@ -99,6 +101,12 @@ def scene(s, collector, name, build_id, folder, stripped):
         s.run(["strip", binary])
     shutil.copy2(fake, os.path.join(folder, "copy"))
     os.chmod(os.path.join(folder, "copy"), 0o755)
+    return binary
+
+
+def scene(s, collector, name, folder, stripped):
+    """The tenant first, then the neighbour with the same binary."""
+    binary = make_scene(s, name, folder, stripped)
     first = tenant(s, name, binary, folder)
     await_samples(s, collector, [first])
     neighbour = s.start([binary, programs.LIFE], f"neighbour-{name}")
@@ -137,9 +145,7 @@ def body(s):
     watch = attack.Watch(s, agent)
     copies(s, collector)
     for name in SCENES:
-        folder = s.folder(name)
-        os.chmod(folder, 0o755)
-        scene(s, collector, name, os.urandom(20).hex(), folder, name == "debug-files")
+        scene(s, collector, name, s.folder(name), name == "debug-files")
     watch.check(s, "impostors", 160 << 20)
     attack.check_stop(s, "impostors", agent)
     s.equal("nothing is wrong in the log", [m for m in agent.lines("level=error") if not re.search("starved", m)], [])

@@ -59,6 +59,12 @@ class Killer(threading.Thread):
             pass
 
 
+def keepers_of(pid):
+    """→ {name: pid} of the agent's children that keep the processes that read binaries"""
+    found = {open(f"/proc/{k}/comm").read().strip(): k for k in children(pid)}
+    return {name: k for name, k in found.items() if name in ("proflet-opener", "proflet-parser")}
+
+
 def descriptors(agent):
     return len(os.listdir(f"/proc/{agent.process.pid}/fd"))
 
@@ -82,9 +88,8 @@ def body(s):
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint())
     watch = attack.Watch(s, agent)
-    keepers = {open(f"/proc/{k}/comm").read().strip(): k for k in children(agent.process.pid)}
-    s.equal("the agent's children", sorted(keepers), ["proflet-deliver", "proflet-opener", "proflet-parser"])
-    del keepers["proflet-deliver"]
+    keepers = keepers_of(agent.process.pid)
+    s.equal("the agent's keepers", sorted(keepers), ["proflet-opener", "proflet-parser"])
     open_before, binaries_before = descriptors(agent), agent.metrics().get("proflet_binaries", 0)
     killer = Killer(list(keepers.values()), KILLS)
     s.defer(killer.ended.set)

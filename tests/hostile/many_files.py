@@ -31,6 +31,13 @@ def make_files(s, n):
     return folder
 
 
+def start_tenant(s, group, maps_files, folder):
+    tenant = cgroups.start(s, group, ["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", maps_files, folder], "tenant")
+    wait_for(lambda: "ready" in tail(tenant.log) or tenant.poll() is not None, 120, "the tenant has mapped all")
+    s.check("the tenant runs", tenant.poll() is None, tail(tenant.log).strip())
+    return tenant
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
@@ -43,9 +50,7 @@ def body(s):
     before = s.start([chain(s, "victim-before"), programs.LIFE], "victim-before")
     agent = attack.Attacked(s, collector.endpoint(), window="1s")
     watch = attack.Watch(s, agent)
-    tenant = cgroups.start(s, group, ["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", maps_files, folder], "tenant")
-    wait_for(lambda: "ready" in tail(tenant.log) or tenant.poll() is not None, 120, "the tenant has mapped all")
-    s.check("the tenant runs", tenant.poll() is None, tail(tenant.log).strip())
+    tenant = start_tenant(s, group, maps_files, folder)
     refused = lambda: agent.metrics().get('proflet_binaries_refused_total{reason="share"}', 0)
     wait_for(lambda: refused() > 0, 120, "the agent refuses some")
     after = s.start([chain(s, "victim-after"), programs.LIFE], "victim-after")

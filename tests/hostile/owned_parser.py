@@ -34,13 +34,16 @@ STRIKES = 14  # harmful files of one tenant
 PAUSE = 8  # s that the last of them waits at least
 
 
+def build(s):
+    s.run(["cmake", "--build", os.path.join(ROOT, "build", "release"), "--target", "proflet_owned"], seconds=600)
+    return os.path.join(ROOT, "build", "release", "proflet_owned")
+
+
 class Owned:
     """The program, and the memory in which its processes leave their evidence."""
 
-    def __init__(self, s):
-        self.s = s
-        s.run(["cmake", "--build", os.path.join(ROOT, "build", "release"), "--target", "proflet_owned"], seconds=600)
-        self.program = os.path.join(ROOT, "build", "release", "proflet_owned")
+    def __init__(self, s, program=None):
+        self.s, self.program = s, program or build(s)
         symbols = s.run(["nm", self.program]).stdout.split("\n")
         self.at = {x.split()[2]: int(x.split()[0], 16) for x in symbols if len(x.split()) == 3 and "owned_" in x}
         self.path = s.path("evidence")

@@ -20,15 +20,20 @@ CPU_MAX = "5%"  # of one CPU
 SECONDS = 8 if attack.QUICK else 60
 
 
+def tenants(s, slow):
+    started = [s.start([slow, str(depth)], f"slow-{depth}") for depth in (40, 300)]
+    wait_for(lambda: all("ready" in tail(p.log) or p.poll() is not None for p in started), 20, "the tenant's programs")
+    s.check("the tenant's programs run", all(p.poll() is None for p in started))
+    return started
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
     s.need("gcc")
     slow = programs.build_c(s, "slow_rules")
     victim = s.start([chain(s, "victim-before"), programs.LIFE], "victim-before")
-    started = [s.start([slow, str(depth)], f"slow-{depth}") for depth in (40, 300)]
-    wait_for(lambda: all("ready" in tail(p.log) or p.poll() is not None for p in started), 20, "the tenant's programs")
-    s.check("the tenant's programs run", all(p.poll() is None for p in started))
+    started = tenants(s, slow)
     collector = Collector(s)
     agent = attack.Attacked(s, collector.endpoint(), "--cpu.max", CPU_MAX, window="1s", frequency=HZ)
     watch = attack.Watch(s, agent)

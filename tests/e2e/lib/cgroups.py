@@ -58,6 +58,14 @@ def set_weight(group, shares):
         f.write(str(shares if os.path.exists(old) else max(1, round(shares * 100 / 1024))))
 
 
+def limit_cpu(group, ratio, period_us=100000):
+    """What is in the group gets at most so much of one CPU."""
+    quota = int(ratio * period_us)
+    old = os.path.join(group, "cpu.cfs_quota_us")
+    with open(old if os.path.exists(old) else os.path.join(group, "cpu.max"), "w") as f:
+        f.write(str(quota) if os.path.exists(old) else f"{quota} {period_us}")
+
+
 def allow_realtime(group, microseconds):
     """Lets real-time threads of the group run for so long in each second; version 1 with CONFIG_RT_GROUP_SCHED allows none at first."""
     path = os.path.join(group, "cpu.rt_runtime_us")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* References decide how long a binary lives, budgets which unreferenced one goes. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "agent/proc/root.h"
 #include "tests/unit/agent/binary/binary_files.h"
@@ -237,6 +238,45 @@ static int bring(struct files *f, unsigned number, uint64_t tenant, uint32_t *re
 	if (r == 0)
 		cr_expect(binary_registry_hold(f->registry, *ret));
 	return r;
+}
+
+static struct proc_root *own_root(void)
+{
+	_cleanup_close_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct proc_root *root = NULL;
+
+	cr_assert_eq(proc_root_open(&root, proc_fd, (uint32_t)getpid()), 0);
+	return root;
+}
+
+/* A process that maps many binaries holds the descriptor of its root once, not for each of them. */
+Test(registry, binaries_of_a_tenant_share_a_root)
+{
+	static const uint64_t tenants[] = {1, 1, 2};
+	struct proc_root *roots[ARRAY_SIZE(tenants)];
+	struct binary *b[ARRAY_SIZE(tenants)];
+	struct binary_debug found = {-1, -1, 0, {0}};
+	_cleanup_files_ struct files f;
+	uint32_t index;
+
+	files_init(&f, 8);
+	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++) {
+		cr_assert_eq(bring(&f, i, tenants[i], &index), 0);
+		b[i] = binary_registry_get(f.registry, index);
+		b[i]->n_segments = 1;
+		roots[i] = own_root();
+		binary_registry_set_root(f.registry, index, roots[i]);
+	}
+	cr_expect_eq(b[0]->root, roots[0]);
+	cr_expect_eq(b[1]->root, roots[0], "it is the same folder");
+	cr_expect_eq(b[2]->root, roots[2], "of another tenant");
+	binary_registry_searched(f.registry, b[0]->index, &found);
+	cr_expect_null(b[0]->root);
+	cr_expect_eq(roots[0]->refs, 2);
+	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++)
+		proc_root_unref(roots[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++)
+		b[i]->n_segments = 0;
 }
 
 Test(registry, a_tenant_leaves_room_for_others)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Order of work, and the tables that come out. */
 #include <dirent.h>
+#include <sys/resource.h>
 
 #include "agent/elf/unwind_table.h"
 #include "agent/unwind/build.h"
@@ -49,6 +50,36 @@ Test(tables, not_elf)
 		cr_expect_eq(world_binary(&w, index)->module.limit, cases[i].len);
 	}
 	cr_expect_eq(world_stats(&w).failed, 0);
+}
+
+/* The lowest number that is free is beyond the limit: no file can be opened. */
+static void no_descriptor_is_free(struct rlimit *was)
+{
+	struct rlimit none;
+	int fd = dup(0);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, was), 0);
+	none = *was;
+	none.rlim_cur = (rlim_t)fd;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+Test(tables, a_build_without_descriptors_is_tried_again)
+{
+	_cleanup_world_ struct world w;
+	struct rlimit was;
+	uint32_t index;
+
+	world_init(&w, 1, 16);
+	index = world_add_libc(&w, "a", 1);
+	no_descriptor_is_free(&was);
+	world_settle(&w);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	cr_expect_eq(world_table(&w, index)->state, TABLE_EVICTED);
+	cr_expect_eq(world_stats(&w).failed, 0);
+	cr_expect_not(world_binary(&w, index)->searched, "its debug files are still to be searched for");
 }
 
 static unsigned n_waiting(const struct world *w, const uint32_t *files, unsigned n)

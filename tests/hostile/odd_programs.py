@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose stacks, threads and memory are odd: they are looked at, and nobody else notices.
+
+Chains of frames that lead back to themselves, signal frames that lie, signals on sixteen alternate stacks, thousands of threads with new
+ones all the time, a stack and a command line in memory that nobody provides (userfaultfd), code in a memfd that is cut, grows and is
+sealed while it is read. One after the other, against one agent with the memory that the chart gives it.
+"""
+import os
+import time
+
+import attack
+from attack import wait_for
+from binaries import AT_EH_FRAME, Group, LIMIT, TOTAL, chain, check_victim, cpu_share, many_fdes, section, with_sections
+from lib import cgroups, machine, programs
+from lib.collector import Collector
+from lib.profiles import ending, total
+from lib.scenario import tail
+
+TENANT = "65534"
+THREADS = 3000 if attack.QUICK else 50000
+CPU = 0.5 if attack.QUICK else 10  # s that each gets
+VICTIM_CPU = 2 if attack.QUICK else 20
+IDLE_WITHIN, IDLE_SHARE = 10, 0.05  # s of a quiet machine; of a CPU, over 2 s
+NEVER_WHOLE = ("cycle", "still", "pages")
+LIMITS = {"/proc/sys/kernel/pid_max": 4 * THREADS, "/proc/sys/kernel/threads-max": 4 * THREADS, "/proc/sys/vm/max_map_count": 4 * THREADS}
+
+
+def raise_limits(s):
+    for path, wanted in LIMITS.items():
+        with open(path, encoding="ascii") as f:
+            was = int(f.read())
+        if was < wanted:
+            s.defer(lambda path=path, was=was: write(path, was))
+            write(path, wanted)
+
+
+def write(path, number):
+    with open(path, "w", encoding="ascii") as f:
+        f.write(str(number))
+
+
+def build(s):
+    """→ the program, and a binary whose reading takes time."""
+    program, code = programs.build_c(s, "odd", "-pthread"), s.path("code")
+    fdes = many_fdes(400000)
+    with_sections(code, section(AT_EH_FRAME, 1, 2, 0x2000, len(fdes), va=0x10000), content=[(0x2000, fdes)])
+    for path in (os.path.dirname(program), program, code):
+        os.chmod(path, 0o755)
+    return program, code
+
+
+def start(s, program, mode, *arguments):
+    group = cgroups.make(s, f"odd-{mode}-{os.getpid()}")
+    process = cgroups.start(s, group, ["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", program, mode, *arguments], mode)
+    wait_for(lambda: "ready" in tail(process.log) or process.poll() is not None, 60, mode)
+    if process.poll() is not None:
+        s.skip(mode, tail(process.log).strip())
+        return None
+    return process
+
+
+def run_all(s, program, code):
+    """→ {mode: process id}"""
+    pids = {}
+    for mode, *arguments in (("cycle",), ("still",), ("signals",), ("stacks",), ("pages",), ("memfd", code), ("threads", str(THREADS))):
+        process = start(s, program, mode, *arguments)
+        if process:
+            pids[mode] = process.pid
+            wait_for(lambda p=process: p.poll() is not None or machine.cpu_seconds(p.pid) > CPU, 120, f"{mode} computes")
+            s.check(f"{mode}: the tenant ran to the end", process.poll() is None, tail(process.log).strip())
+            process.kill()
+            process.wait()
+    return pids
+
+
+def check_odd(s, samples, pids):
+    for mode, pid in pids.items():
+        mine = [x for x in samples if x.attributes.get("process.pid") == pid]
+        whole = total([x for x in mine if ending(x) == "complete" and any(f.kind != "kernel" for f in x.frames)])
+        text = f"{whole} of {total(mine)} whole; {', '.join(sorted({ending(x) for x in mine} - {'complete'}))}"
+        if mode in NEVER_WHOLE:
+            inside = total([x for x in mine if any("spin" in n for n in programs.user_names(x))])
+            claimed = total([x for x in mine if ending(x) == "complete" and any("spin" in n for n in programs.user_names(x))])
+            s.check(f"{mode}: its stacks end, and none is said to be whole", inside > 0 and not claimed, text)
+        else:
+            s.check(f"{mode}: it was sampled", total(mine) > 0, text)
+
+
+def body(s):
+    s.need_root()
+    s.need_proflet()
+    s.need("gcc", "setpriv")
+    raise_limits(s)
+    program, code = build(s)
+    group, collector = Group(s), Collector(s)
+    before = s.start([chain(s, "victim-before"), programs.LIFE], "victim-before")
+    agent = attack.Attacked(s, collector.endpoint(), "--memory.total", f"{TOTAL >> 20}MiB", window="1s", program=group.program(s))
+    watch = attack.Watch(s, agent)
+    after = s.start([chain(s, "victim-after"), programs.LIFE], "victim-after")
+    pids = run_all(s, program, code)
+    wait_for(lambda: all(machine.cpu_seconds(p.pid) > VICTIM_CPU for p in (before, after)), 240, "the victims run")
+    metrics = agent.metrics()
+    s.equal("the node is sampled as often as before", metrics["proflet_sampling_frequency_hertz"], metrics["proflet_sampling_frequency_max_hertz"])
+    for process in (before, after):
+        process.kill()
+    begin = time.monotonic()
+    wait_for(lambda: cpu_share(agent.process.pid, 2) < IDLE_SHARE, IDLE_WITHIN + 2, "the agent is idle again")
+    s.note(f"idle {time.monotonic() - begin - 2:.1f} s after the end; most memory of the group {group.peak() / 2**20:.1f} MiB, "
+           f"the kernel ended {group.kills()}")
+    watch.check(s, "odd programs", LIMIT)
+    attack.check_stop(s, "odd programs", agent)
+    collector.stop()
+    samples = collector.samples()
+    check_victim(s, samples, "victim-before")
+    check_victim(s, samples, "victim-after")
+    check_odd(s, samples, pids)
+
+
+if __name__ == "__main__":
+    attack.scenario("odd_programs").execute(body)
