@@ -5,9 +5,8 @@
 #include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 
 #define PIECE (256u << 10) /* bytes that are decompressed at once */
@@ -30,25 +29,9 @@ static int error_of(lzma_ret r)
 	}
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t len)
+/* Decodes all of the stream's input, piece by piece, into `out`. */
+static int decode(lzma_stream *s, uint8_t *piece, struct buf *out)
 {
-	while (len > 0) {
-		ssize_t n = write(fd, bytes, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == ENOSPC ? -ENOMEM : -errno;
-		bytes += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-/* Decodes all of the stream's input, piece by piece, into `fd`. */
-static int decode(lzma_stream *s, uint8_t *piece, int fd)
-{
-	uint64_t total = 0;
 	lzma_ret end;
 
 	do {
@@ -59,19 +42,16 @@ static int decode(lzma_stream *s, uint8_t *piece, int fd)
 		if (r < 0)
 			return r;
 		size_t n = PIECE - s->avail_out;
-		total += n;
-		if (total > DEBUGDATA_MAX)
-			return -EFBIG;
-		r = write_all(fd, piece, n);
+		r = buf_append(out, piece, n);
 		if (r < 0)
-			return r;
+			return r == -EOVERFLOW ? -EFBIG : r;
 		if (n == 0 && end != LZMA_STREAM_END)
 			return -EINVAL; /* the decoder waits for input that does not exist */
 	} while (end != LZMA_STREAM_END);
 	return 0;
 }
 
-static int decompress(const uint8_t *bytes, size_t len, int fd)
+static int decompress(const uint8_t *bytes, size_t len, struct buf *out)
 {
 	_cleanup_free_ uint8_t *piece = malloc(PIECE);
 	lzma_stream s = LZMA_STREAM_INIT;
@@ -84,7 +64,7 @@ static int decompress(const uint8_t *bytes, size_t len, int fd)
 		return r;
 	s.next_in = bytes;
 	s.avail_in = len;
-	r = decode(&s, piece, fd);
+	r = decode(&s, piece, out);
 	lzma_end(&s);
 	return r;
 }
@@ -92,7 +72,7 @@ static int decompress(const uint8_t *bytes, size_t len, int fd)
 int debugdata_open(struct elf_image **ret, struct elf_image *img)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
-	_cleanup_close_ int fd = -1;
+	_cleanup_buf_ struct buf out = {.max = DEBUGDATA_MAX};
 	struct elf_section section;
 	int r;
 
@@ -104,9 +84,11 @@ int debugdata_open(struct elf_image **ret, struct elf_image *img)
 	r = elf_image_pread_new(img, section.offset, section.bytes, &bytes);
 	if (r < 0)
 		return r;
-	fd = memfd_create("debugdata", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	r = decompress(bytes, section.bytes, fd);
-	return r < 0 ? r : elf_image_open(ret, fd);
+	r = decompress(bytes, section.bytes, &out);
+	if (r < 0)
+		return r;
+	r = elf_image_open_bytes(ret, out.data, out.len);
+	if (r == 0)
+		TAKE_PTR(out.data);
+	return r;
 }

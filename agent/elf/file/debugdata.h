@@ -14,8 +14,9 @@
 	(64ull << 20) /* bytes of memory for the decoder; files made with xz -9 need as much */
 
 /*
- * Opens the file inside, which lies in anonymous memory until the image is freed. 0; -ENOENT: there is none;
- * -EINVAL: damaged; -EFBIG: above a maximum; -ENOTSUP: not xz; -ENOMEM; -errno; errors of elf_image_open.
+ * Opens the file inside, which the image has in memory: parser processes can create no file. 0; -ENOENT:
+ * there is none; -EINVAL: damaged; -EFBIG: above a maximum; -ENOTSUP: not xz; -ENOMEM; -errno; errors of
+ * elf_image_open.
  */
 int debugdata_open(struct elf_image **ret, struct elf_image *img);
 

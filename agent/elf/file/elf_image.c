@@ -64,6 +64,33 @@ static int readable(int fd)
 	return copy < 0 ? -errno : copy;
 }
 
+static int read_headers(struct elf_image *img)
+{
+	int r = elf_headers_read(img);
+
+	return r < 0 ? r : list_segments(img);
+}
+
+int elf_image_open_bytes(struct elf_image **ret, uint8_t *bytes, size_t len)
+{
+	struct elf_image *img = calloc(1, sizeof(*img));
+	int r;
+
+	if (!img)
+		return -ENOMEM;
+	img->fd = -1;
+	img->bytes = bytes;
+	img->file_bytes = len;
+	r = read_headers(img);
+	if (r < 0) {
+		img->bytes = NULL; /* stay the caller's */
+		elf_image_free(img);
+		return r;
+	}
+	*ret = img;
+	return 0;
+}
+
 int elf_image_open(struct elf_image **ret, int fd)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = calloc(1, sizeof(*img));
@@ -78,9 +105,7 @@ int elf_image_open(struct elf_image **ret, int fd)
 		return -errno;
 	img->file_bytes = img->opened.st_size > 0 ? (uint64_t)img->opened.st_size : 0;
 	img->disk_bytes = (uint64_t)img->opened.st_blocks * 512;
-	r = elf_headers_read(img);
-	if (r == 0)
-		r = list_segments(img);
+	r = read_headers(img);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(img);
@@ -100,6 +125,7 @@ void elf_image_free(struct elf_image *img)
 	}
 	if (img->fd >= 0)
 		close(img->fd);
+	free(img->bytes);
 	free(img->phdrs);
 	free(img->segments);
 	free(img->sections);
@@ -198,6 +224,10 @@ int elf_image_pread(const struct elf_image *img, uint64_t offset, void *ret, siz
 
 	if (offset > img->file_bytes || len > img->file_bytes - offset)
 		return -EINVAL;
+	if (img->bytes) {
+		memcpy(ret, img->bytes + offset, len);
+		return 0;
+	}
 	while (len > 0) {
 		ssize_t n = pread(img->fd, to, len, (off_t)offset);
 

@@ -64,6 +64,8 @@ struct elf_data {
  * are malformed or above a limit; -ENOMEM; -errno.
  */
 int elf_image_open(struct elf_image **ret, int fd);
+/* The same for a file that is in memory. Takes `bytes`, which malloc has made, on success. */
+int elf_image_open_bytes(struct elf_image **ret, uint8_t *bytes, size_t len);
 void elf_image_free(struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_X86_64, EM_AARCH64, ... */
 uint64_t elf_image_file_bytes(const struct elf_image *img);

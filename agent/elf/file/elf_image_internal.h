@@ -17,7 +17,8 @@ struct elf_chunk {
 };
 
 struct elf_image {
-	int fd;
+	int fd;		/* -1: the file is in memory */
+	uint8_t *bytes; /* then; owned */
 	uint64_t file_bytes;
 	uint64_t disk_bytes; /* bytes that the file occupies on its disk; 0: unknown */
 	uint16_t machine, type;

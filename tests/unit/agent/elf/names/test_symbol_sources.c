@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "agent/elf/file/debugdata.h"
 #include "agent/elf/names/symtab.h"
@@ -104,6 +105,29 @@ Test(symbol_sources, debugdata_adds_to_dynsym)
 	expect_name(img, NULL, 0, TEXT + 0x104, "open_it");
 	expect_name(img, NULL, 0, TEXT + 0x204, "helper");
 	expect_name(img, NULL, 0, TEXT + 0x304, "-");
+	elf_image_free(img);
+}
+
+/* A parser process, where such files are read, can neither open nor create a file. */
+Test(symbol_sources, debugdata_needs_no_descriptor)
+{
+	_cleanup_buf_ struct buf mini = {0}, xz = {0}, b = {0};
+	struct elf_image *inside = NULL;
+	struct rlimit before;
+
+	put_file(&mini, SHT_SYMTAB, TEXT, inner, 1, NULL);
+	put_xz(&xz, mini.data, mini.len);
+	put_file(&b, SHT_DYNSYM, TEXT, exported, 1,
+		 &(struct file_section){".gnu_debugdata", SHT_PROGBITS, 0, 0, xz.data, xz.len, 0, 0});
+	struct elf_image *img = file_open(&b);
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
+	cr_expect_eq(debugdata_open(&inside, img), 0);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	cr_assert(inside);
+	cr_expect(elf_image_has(inside, ".symbols"));
+	elf_image_free(inside);
 	elf_image_free(img);
 }
 
