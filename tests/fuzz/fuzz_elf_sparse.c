@@ -49,9 +49,10 @@ static void read_all(struct elf_image *img)
 	struct elf_symbol symbols[N];
 	struct elf_rows *rows = NULL;
 	struct elf_data data;
-	uint8_t id[BUILD_ID_MAX];
+	struct elf_ids ids;
 
-	require(elf_image_build_id(img, id) <= sizeof(id));
+	require(elf_image_ids(img, &ids) == 0);
+	require(ids.n_gnu <= sizeof(ids.gnu));
 	(void)elf_image_section(img, ".eh_frame", &data);
 	(void)elf_image_section(img, ".gnu_debuglink", &data);
 	if (elf_symtab_resolve(img, addrs, N, symbols) == 0)
