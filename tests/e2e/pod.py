@@ -123,7 +123,8 @@ def body(s):
     samples = collector.samples()
     host = {"host.name": name, "host.id": ident, "k8s.node.name": "as-the-cluster-says"}
     for what, c in (("the agent's own container", own), ("the container beside the agent", beside), ("another pod", other)):
-        pid = next((x.attributes["process.pid"] for x in samples if x.resource.get("container.id") == c[1]), None)
+        chains = [x for x in samples if programs.is_chain(x) and x.resource.get("container.id") == c[1]]  # not the agent's processes
+        pid = chains[0].attributes["process.pid"] if chains else None
         check_sample(s, what, samples, pid, {"container.id": c[1], "k8s.pod.uid": c[0], **host})
     of_node = {x.attributes["process.pid"] for x in samples if programs.is_chain(x) and "container.id" not in x.resource}
     s.equal("one chain is of no container", len(of_node), 1)
