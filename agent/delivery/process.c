@@ -43,6 +43,7 @@
 /* The agent has so long for a page. Whoever probes health waits for a second, scrapers for ten and more. */
 #define PROBE_WAIT_NS (800 * NS_PER_MS)
 #define PAGE_WAIT_NS (8 * NS_PER_SEC)
+#define PAGES_AT_ONCE 2u /* that the agent is to make, beside probes: these wait for few others */
 #define SEND_WAIT_MS 1000
 #define KUBELET_TIMEOUT_NS (10 * NS_PER_SEC)
 #define SOCKET_FD 3
@@ -68,6 +69,8 @@ struct process {
 	struct {
 		struct awaited_page {
 			uint64_t id, until_ns; /* id: of the server's request; 0: the slot is free */
+			bool is_probe;
+			struct buf request; /* not sent to the agent yet; empty: sent */
 		} awaited[HTTP_SERVER_REQUESTS_MAX];
 		struct loop_source *timer; /* expires at the earliest until_ns */
 	} pages;
@@ -216,6 +219,13 @@ static struct awaited_page *awaited_by(struct process *p, uint64_t id)
 	return NULL;
 }
 
+/* Frees the slot. */
+static void page_forget(struct awaited_page *a)
+{
+	buf_fini(&a->request);
+	*a = (struct awaited_page){0};
+}
+
 static void refuse_page(struct process *p, uint64_t id)
 {
 	_cleanup_buf_ struct buf body = {0};
@@ -235,6 +245,68 @@ static void set_pages_timer(struct process *p, uint64_t now_ns)
 		(void)loop_set_timer(p->pages.timer, first_ns > now_ns ? first_ns - now_ns : 1, 0);
 }
 
+static int send_page(struct process *p, struct awaited_page *a)
+{
+	const struct delivery_head head = {.message = DELIVERY_PAGE, .number = a->id};
+	int r = send_now(p, &head, &a->request);
+
+	buf_fini(&a->request);
+	return r;
+}
+
+/* The page that has waited longest for its request to be sent, of probes only or of all. NULL: none waits. */
+static struct awaited_page *unsent_page(struct process *p, bool probes_only)
+{
+	struct awaited_page *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->pages.awaited); i++) {
+		struct awaited_page *a = &p->pages.awaited[i];
+
+		if (a->request.len && (a->is_probe || !probes_only) && (!found || a->id < found->id))
+			found = a;
+	}
+	return found;
+}
+
+/* How many pages the agent is making, beside probes. */
+static unsigned n_sent(const struct process *p)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->pages.awaited); i++) {
+		const struct awaited_page *a = &p->pages.awaited[i];
+
+		n += a->id && !a->is_probe && !a->request.len;
+	}
+	return n;
+}
+
+static void send_pages(struct process *p)
+{
+	struct awaited_page *a;
+
+	while ((a = unsent_page(p, n_sent(p) >= PAGES_AT_ONCE)))
+		if (send_page(p, a) < 0) {
+			refuse_page(p, a->id);
+			page_forget(a);
+		}
+}
+
+/* A probe gets the slot of another page if all are taken: peers that have gone by now may have them. */
+static struct awaited_page *free_page(struct process *p, bool is_probe)
+{
+	struct awaited_page *a = awaited_by(p, 0);
+
+	if (a || !is_probe)
+		return a;
+	a = unsent_page(p, false);
+	if (a) {
+		refuse_page(p, a->id);
+		page_forget(a);
+	}
+	return a;
+}
+
 static int on_pages_timer(uint64_t expirations, void *data)
 {
 	const uint64_t now = clock_mono_ns();
@@ -247,37 +319,36 @@ static int on_pages_timer(uint64_t expirations, void *data)
 		if (!a->id || now < a->until_ns)
 			continue;
 		refuse_page(p, a->id);
-		a->id = 0;
+		page_forget(a);
 	}
+	send_pages(p);
 	set_pages_timer(p, now);
 	return 0;
 }
 
-static int request_page(struct process *p, uint64_t id, const char *path, const char *accept)
-{
-	const struct delivery_head head = {.message = DELIVERY_PAGE, .number = id};
-	_cleanup_buf_ struct buf bytes = {.max = DELIVERY_INLINE_MAX};
-	int r = flat_put_string(&bytes, path);
-
-	if (r == 0)
-		r = flat_put_string(&bytes, accept);
-	return r < 0 ? r : send_now(p, &head, &bytes);
-}
-
-/* Requests a page from the agent (http_server_fn). */
+/* Takes a request for a page (http_server_fn). */
 static void on_page(uint64_t id, const char *path, const char *accept, void *data)
 {
 	const bool is_probe = strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0;
 	const uint64_t now = clock_mono_ns();
 	struct process *p = data;
-	struct awaited_page *a = awaited_by(p, 0);
+	struct awaited_page *a = free_page(p, is_probe);
 
 	publish_http(p); /* one of the pages shows them */
-	if (!a || request_page(p, id, path, accept) < 0) {
+	if (!a) {
 		refuse_page(p, id);
 		return;
 	}
-	*a = (struct awaited_page){.id = id, .until_ns = now + (is_probe ? PROBE_WAIT_NS : PAGE_WAIT_NS)};
+	*a = (struct awaited_page){.id = id,
+				   .until_ns = now + (is_probe ? PROBE_WAIT_NS : PAGE_WAIT_NS),
+				   .is_probe = is_probe,
+				   .request = {.max = DELIVERY_INLINE_MAX}};
+	if (flat_put_string(&a->request, path) < 0 || flat_put_string(&a->request, accept) < 0) {
+		refuse_page(p, id);
+		page_forget(a);
+		return;
+	}
+	send_pages(p);
 	set_pages_timer(p, now);
 }
 
@@ -292,7 +363,8 @@ static void take_page(struct process *p, const struct delivery_head *head, struc
 
 	if (bytes->bad || !a)
 		return;
-	a->id = 0;
+	page_forget(a);
+	send_pages(p);
 	if (packet->n_fds)
 		r = fs_read_fd(packet->fds[0], DELIVERY_PAGE_MAX, &body);
 	else
