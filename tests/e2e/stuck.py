@@ -189,7 +189,8 @@ def stopped_server(s):
         server.send_signal(signal.SIGCONT)
 
     try:
-        stacks, log = record(s, "stopped", 4, lambda _: wait_for_cpu([beside.pid], 0.5), end)
+        # sampling begins once it is known that the server does not answer
+        stacks, log = record(s, "stopped", 12, lambda _: wait_for_cpu([beside.pid], 0.5), end)
     finally:
         server.send_signal(signal.SIGCONT)
     check_whole(s, "stopped: a program that ran before", stacks, ["beside2"])
