@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
@@ -21,14 +20,11 @@ uint32_t load_segments(const struct config *c)
 	return n > SEGMENTS_MAX ? SEGMENTS_MAX : n ? (uint32_t)n : 1;
 }
 
-/* The resolution of a coarse clock is one tick. */
 static uint32_t ticks_per_second(void)
 {
-	struct timespec t;
+	uint64_t ns = clock_tick_ns();
 
-	if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) < 0 || t.tv_sec || !t.tv_nsec)
-		return UINT32_MAX;
-	return (uint32_t)((NS_PER_SEC + (uint64_t)t.tv_nsec / 2) / (uint64_t)t.tv_nsec);
+	return ns ? (uint32_t)((NS_PER_SEC + ns / 2) / ns) : UINT32_MAX;
 }
 
 void load_fit_frequency(struct config *c)

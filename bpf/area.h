@@ -67,7 +67,8 @@ struct unwind_area {
 	__u64 ip_signature;	 /* bits of a return address that arch_strip_ip() removes */
 	__u64 unannounced;	 /* bytes put in the ring since this CPU last woke the agent */
 	__u64 saved_stack_tried; /* bytes of stack that were requested for the record, read or not */
-	__u64 tick_due_ns;	 /* CLOCK_MONOTONIC: the first tick from then on is a sample */
+	__u64 tick_busy_ns;	 /* by the CPU's ticks, since the last sample */
+	__u64 tick_interval_ns;	 /* busy time at which the next tick is a sample; 0: none was drawn yet */
 	__u64 timed_ns;		 /* time spent on every TIMED_EVERYth sample, their sum */
 	__u64 begun_ns;		 /* CLOCK_MONOTONIC: start of the present sample; 0: it is not timed */
 	__u64 n_ring_pressure;	 /* samples sent without their saved stack because the ring was filling up */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Samples from the timer's tick, where perf_event_open is refused: a raw tracepoint in the tick, which the
- * kernel runs CONFIG_HZ times a second on a busy CPU. A tick is taken when the CPU's next sample is due. Each
- * interval is drawn at random, between half and one and a half of the mean: otherwise work that the tick
- * itself starts would appear in every sample, or in none.
+ * kernel runs CONFIG_HZ times a second on a busy CPU. A tick stands for one period of the CPU time of the task
+ * that it interrupts, and one of many ticks is a sample. The interval between two samples is a number of ticks
+ * of busy time, not of time that has passed: while the CPU idles there is no tick, and a sample that became due
+ * meanwhile would always be of the task that ends the idling. Each interval is drawn at random, between half and
+ * one and a half of the mean: otherwise work that the tick itself starts would appear in every sample, or in none.
  *
  * The context does not say what was interrupted. If it was the kernel, its frames follow those of the
  * interrupt. In both cases the user's registers are where the task saved them when it entered the kernel.
@@ -18,25 +20,27 @@
 #define TICK_FRAMES_ABOVE 48 /* most frames that the interrupt itself has */
 
 const volatile __u64 config_tick_function; /* the address of the tick's timer function */
+const volatile __u64 config_tick_period_ns;
 const volatile __u64 config_entry_text, config_entry_text_bytes; /* where interrupts enter the kernel */
 
-__u64 tick_ns; /* mean interval of samples on a CPU; the agent sets it */
+__u64 tick_ns; /* mean busy time between samples of a CPU; the agent sets it */
 
-/* Whether this CPU's next sample is due. If so, draws the time of the one after it. */
+/* Whether the tick is a sample. If so, draws the busy time until the one after it. */
 static __always_inline int tick_due(struct unwind_area *a)
 {
-	__u64 now = bpf_ktime_get_ns(), due = a->tick_due_ns, mean = *(volatile __u64 *)&tick_ns;
+	__u64 mean = *(volatile __u64 *)&tick_ns;
 	__u64 part = (mean >> 10) * (bpf_get_prandom_u32() >> 22); /* 0 to 1 intervals */
 
-	if (now < due)
-		return 0;
-	if (now - due < 2 * mean) {
-		a->tick_due_ns = due + mean / 2 + part;
+	if (mean <= config_tick_period_ns)
 		return 1;
-	}
-	/* the CPU was idle: the next sample may come at any time within an interval */
-	a->tick_due_ns = now + part;
-	return 0;
+	if (!a->tick_interval_ns) /* the first */
+		a->tick_interval_ns = part + 1;
+	a->tick_busy_ns += config_tick_period_ns;
+	if (a->tick_busy_ns < a->tick_interval_ns)
+		return 0;
+	a->tick_busy_ns -= a->tick_interval_ns;
+	a->tick_interval_ns = mean / 2 + part;
+	return 1;
 }
 
 /*

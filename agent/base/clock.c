@@ -32,6 +32,14 @@ uint64_t clock_thread_cpu_ns(void)
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* It is the resolution of a coarse clock. */
+uint64_t clock_tick_ns(void)
+{
+	struct timespec t;
+
+	return clock_getres(CLOCK_MONOTONIC_COARSE, &t) < 0 || t.tv_sec ? 0 : (uint64_t)t.tv_nsec;
+}
+
 /* The fastest of three readings. */
 int64_t clock_real_offset_ns(void)
 {

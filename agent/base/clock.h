@@ -15,6 +15,8 @@
 uint64_t clock_mono_ns(void);
 uint64_t clock_real_ns(void);
 uint64_t clock_thread_cpu_ns(void);
+/* The period of the kernel's timer tick, NS_PER_SEC / CONFIG_HZ; 0 where the kernel does not say. */
+uint64_t clock_tick_ns(void);
 /* CLOCK_REALTIME minus CLOCK_MONOTONIC, now. Accurate to a microsecond unless the thread is interrupted. */
 int64_t clock_real_offset_ns(void);
 

@@ -83,6 +83,7 @@ static int configure_tick(struct probe *p)
 	if (r < 0)
 		return r == -ENOENT ? -ENOTSUP : -EKEYREJECTED;
 	skel->rodata->config_tick_function = s.function;
+	skel->rodata->config_tick_period_ns = clock_tick_ns();
 	skel->rodata->config_entry_text = s.entry_text;
 	skel->rodata->config_entry_text_bytes = s.entry_end - s.entry_text;
 	skel->bss->tick_ns = NS_PER_SEC / p->options.frequency_hz;

@@ -22,6 +22,9 @@ LOWERED = re.compile(r"cpu\.max: sampling at (\d+) Hz, no longer (\d+): samples 
 DEPTH = "60"  # frames of the load: its samples cost more than is allowed, even if it gets a quarter of a CPU
 LOW_SAMPLES = 200  # at a lower rate
 WITHIN = 0.15
+# Work that a tick starts or that is shorter than a period hides from the tick, and the program that computes gets its time:
+# measured beside compilers and shells up to 0.17.
+TICK_BIAS = 0.2
 SIGMAS = 4
 
 
@@ -106,7 +109,8 @@ class Case:
             passed = sum(end - begin for _, _, begin, end in mine)
             n = sum(k for hz, k in rates.items() if (hz < self.wanted) == lowered)
             p = min(1.0, used / passed) if passed else 0
-            within = max(WITHIN, SIGMAS * math.sqrt((1 - p) / n)) if n else 0
+            chance = SIGMAS * math.sqrt((1 - p) / n) if n else 0
+            within = chance + TICK_BIAS if self.event == "tick" else max(WITHIN, chance)
             self.s.check(f"{self.event}: samples times their period are the program's CPU time, {rate} rate",
                          n >= LOW_SAMPLES / 2 and used > 0 and abs(sampled / used - 1) < within, f"{sampled:.2f} s of {used:.2f} s, in {passed:.1f} s; {n} samples")
 

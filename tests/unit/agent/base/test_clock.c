@@ -18,6 +18,14 @@ Test(clock, monotonic_does_not_go_back_and_is_the_kernels)
 	cr_assert(a <= b && b <= c);
 }
 
+Test(clock, tick_is_the_kernels)
+{
+	uint64_t ns = clock_tick_ns();
+
+	cr_assert_geq(ns, NS_PER_SEC / 1000);
+	cr_assert_leq(ns, NS_PER_SEC / 100);
+}
+
 Test(clock, offset_turns_monotonic_into_wall_time)
 {
 	int64_t offset = clock_real_offset_ns();
