@@ -26,9 +26,10 @@
 #include "agent/parser/sandbox.h"
 #include "agent/parser/wire.h"
 
-/* Before the nursery is replaced, doubling. */
+/* Before the nursery is replaced, doubling; from the beginning after one that lived for long. */
 #define WAIT_US 1000u
 #define WAIT_MAX_US 1000000u
+#define LONG_LIFE_NS (10 * NS_PER_SEC)
 
 struct child {
 	pid_t pid;
@@ -36,6 +37,7 @@ struct child {
 };
 
 struct nursery {
+	pid_t pid;
 	int control, signals;
 	const struct parser_operation *const *operations;
 	size_t n_operations;
@@ -204,6 +206,9 @@ static void child(struct nursery *n, int socket, const struct wire_command *c)
 	};
 	sigset_t none;
 
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != n->pid) /* it ended before, and the agent waits for its word */
+		_exit(EXIT_FAILURE);
 	limit_urgency(c->urgent_us);
 	for (unsigned i = 0; i < n->n; i++)
 		if (n->children[i].socket >= 0)
@@ -213,7 +218,6 @@ static void child(struct nursery *n, int socket, const struct wire_command *c)
 	munmap(n->counts, sizeof *n->counts);
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	_exit(serve(n, socket, &limits));
 }
 
@@ -359,7 +363,8 @@ static void run(int control, const struct parser_operation *const *operations, s
 static void run(int control, const struct parser_operation *const *operations, size_t n_operations,
 		struct nursery_counts *counts, bool opens)
 {
-	struct nursery n = {.control = control,
+	struct nursery n = {.pid = getpid(),
+			    .control = control,
 			    .operations = operations,
 			    .n_operations = n_operations,
 			    .counts = counts,
@@ -384,6 +389,7 @@ void nursery_keep(int control, const struct parser_operation *const *operations,
 	forget_environment();
 	priority_raise(); /* as the threads that wait for these processes */
 	for (uint64_t wait_us = 0;; wait_us = wait_us < WAIT_MAX_US ? 2 * wait_us + WAIT_US : WAIT_MAX_US) {
+		uint64_t begin_ns = clock_mono_ns();
 		int status = 0;
 		pid_t pid = fork();
 
@@ -394,6 +400,8 @@ void nursery_keep(int control, const struct parser_operation *const *operations,
 		    WEXITSTATUS(status) == EXIT_SUCCESS)
 			_exit(EXIT_SUCCESS);
 		__atomic_add_fetch(&counts->replaced, 1, __ATOMIC_RELAXED);
+		if (clock_mono_ns() - begin_ns > LONG_LIFE_NS)
+			wait_us = 0;
 		usleep((useconds_t)wait_us);
 	}
 }

@@ -148,7 +148,7 @@ static const int nursery_only[] = {
 	SCMP_SYS(clone),	   SCMP_SYS(clone3),	SCMP_SYS(wait4),	SCMP_SYS(poll),
 	SCMP_SYS(ppoll),	   SCMP_SYS(kill),	SCMP_SYS(prctl),	SCMP_SYS(seccomp),
 	SCMP_SYS(prlimit64),	   SCMP_SYS(setrlimit), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
-	SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
+	SCMP_SYS(set_robust_list), SCMP_SYS(rseq),	SCMP_SYS(getppid),
 };
 
 /* Of processes that open files, for reading. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -498,6 +499,71 @@ Test(parser, a_nursery_that_was_killed_is_replaced, .init = start)
 		cr_assert_str_eq(buf_str(&answer), "abc");
 		parser_stats(&s);
 		cr_assert_eq(s.replaced, i);
+	}
+}
+
+#define CALLERS 4
+#define ROUNDS 40
+#define KILLS 6 /* in a round: each makes the next nursery come later */
+
+struct caller {
+	pthread_t thread;
+	atomic_bool *over, ended;
+};
+
+static void *call_until_over(void *data)
+{
+	struct caller *c = data;
+
+	while (!atomic_load(c->over)) {
+		_cleanup_buf_ struct buf answer = {0};
+
+		(void)call(&echo, "abc", 3, &answer);
+	}
+	atomic_store(&c->ended, true);
+	return NULL;
+}
+
+static void kill_nurseries(unsigned seed)
+{
+	pid_t killed = 0;
+
+	for (int i = 0; i < KILLS;) {
+		pid_t pid = parser_pid();
+
+		usleep(rand_r(&seed) % 1500);
+		if (pid <= 0 || pid == killed)
+			continue;
+		(void)kill(pid, SIGKILL);
+		killed = pid;
+		i++;
+	}
+}
+
+/* A process that was just forked then has no parent that would say what became of it. */
+Test(parser, calls_end_though_the_nursery_is_killed_at_any_time, .timeout = 120)
+{
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		atomic_bool over = false;
+		struct caller callers[CALLERS];
+
+		start();
+		for (int i = 0; i < CALLERS; i++) {
+			callers[i].over = &over;
+			atomic_init(&callers[i].ended, false);
+			cr_assert_eq(pthread_create(&callers[i].thread, NULL, call_until_over, &callers[i]),
+				     0);
+		}
+		kill_nurseries(round + 1);
+		atomic_store(&over, true);
+		for (int i = 0; i < CALLERS; i++) {
+			for (int tries = 0; !atomic_load(&callers[i].ended) && tries < 2000; tries++)
+				usleep(10000);
+			cr_assert(atomic_load(&callers[i].ended), "round %u: caller %d waits for ever", round,
+				  i);
+			pthread_join(callers[i].thread, NULL);
+		}
+		parser_stop();
 	}
 }
 
