@@ -2,10 +2,11 @@
 /*
  * Samples from the timer's tick, where perf_event_open is refused: a raw tracepoint in the tick, which the
  * kernel runs CONFIG_HZ times a second on a busy CPU. A tick stands for one period of the CPU time of the
- * task that it interrupts, and one of many ticks is a sample. The interval between two samples is counted in
- * ticks, that is in busy time: while the CPU idles there are none, and a sample that became due meanwhile
- * would always be of the task that ends the idling. Each interval is drawn at random, between half and one and a
- * half of the mean: otherwise work that the tick itself starts would appear in every sample, or in none.
+ * task that it interrupts, and one of many ticks is a sample. The interval between two samples is counted
+ * in ticks, that is in busy time: while the CPU idles there are none, and a sample that became due
+ * meanwhile would always be of the task that ends the idling. Each interval is drawn at random, between
+ * half and one and a half of the mean: otherwise work that the tick itself starts would appear in every
+ * sample, or in none.
  *
  * The context does not say what was interrupted. If it was the kernel, its frames follow those of the
  * interrupt. In both cases the user's registers are where the task saved them when it entered the kernel.
