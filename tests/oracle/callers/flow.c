@@ -166,18 +166,23 @@ static size_t last_not_above(const uint64_t *sorted, size_t n, uint64_t address)
  * (address taken; the n starts are sorted), and writes at most `max` pairs of jumps out of a function into
  * another: the starts' indices. Without marks it writes, as pairs of 32-bit halves, the targets of calls and
  * the constants between `low` and `high` that are no starts. Returns the number of pairs.
+ *
+ * Data between functions makes instructions that are none; decoding begins anew where a function starts.
  */
 size_t flow_survey(const uint8_t *code, size_t length, uint64_t address, uint64_t low, uint64_t high,
 		   const uint64_t *starts, size_t n, uint8_t *marks, uint32_t *pairs, size_t max)
 {
 	ZydisDecodedInstruction in;
-	size_t n_pairs = 0;
+	size_t n_pairs = 0, next = 0; /* next: the first start behind `here` */
 
 	for (size_t at = 0; at < length;) {
 		uint64_t target, here = address + at;
 		uint32_t pair[2];
 		size_t to, from;
 		uint8_t kind;
+
+		while (next < n && starts[next] <= here)
+			next++;
 
 		if (!ZYAN_SUCCESS(
 			    ZydisDecoderDecodeInstruction(&decoder, NULL, code + at, length - at, &in))) {
@@ -186,6 +191,8 @@ size_t flow_survey(const uint8_t *code, size_t length, uint64_t address, uint64_
 		}
 		at += in.length;
 		kind = kind_of(&in, address + at, &target);
+		if (next < n && starts[next] - address < at)
+			at = (size_t)(starts[next] - address);
 		if (kind != FLOW_ADDRESS && kind != FLOW_JUMP && kind != FLOW_BRANCH && kind != FLOW_CALL)
 			continue;
 		to = last_not_above(starts, n, target);
