@@ -32,10 +32,22 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct mm_struct {
+	struct {
+		int counter;
+	} mm_users;
+};
+
+struct signal_struct {
+	int nr_threads;
+};
+
 struct task_struct {
 	void *stack;
 	unsigned int flags;
-	void *mm;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+	void *vfork_done;
 	unsigned in_execve : 1;
 	int pid, tgid;
 	struct task_struct *group_leader;

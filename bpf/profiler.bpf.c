@@ -209,6 +209,21 @@ UNWIND_FN int tick_laps(void)
 }
 
 /*
+ * Whether a task in execve has no stack any more: it is in the new memory, or in that of the parent that
+ * has started it by vfork. The latter goes on as soon as execve has let go of its memory, and writes over the
+ * stack that both had, before the task has its own memory.
+ */
+static __always_inline int stack_is_gone(const struct unwind_area *a, struct task_struct *task)
+{
+	__u64 word;
+
+	if (env_read_user(&word, sizeof word, a->state.sp))
+		return 1;
+	return !BPF_CORE_READ(task, vfork_done) &&
+	       BPF_CORE_READ(task, mm, mm_users.counter) > BPF_CORE_READ(task, signal, nr_threads);
+}
+
+/*
  * The ending of a sample that was taken in the kernel, where the task explains it better than the walk: the
  * task has given its memory back (exit, or execve before the new image has its own), or it is a worker of the
  * kernel in a user's process, whose user registers are zero.
@@ -218,14 +233,16 @@ UNWIND_FN int ending_of_task(int ending)
 	struct unwind_area *a = env_area();
 	struct task_struct *task = (void *)bpf_get_current_task();
 	int in_execve = 0;
-	__u64 word;
 
 	if (!a)
 		return ending;
 	if (bpf_core_field_exists(task->in_execve))
 		in_execve = BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
-	if (BPF_CORE_READ(task, mm) && !(in_execve && env_read_user(&word, sizeof word, a->state.sp)))
+	if (ending == ENDING_ROOT && !in_execve)
+		return ending;
+	if (BPF_CORE_READ(task, mm) && !(in_execve && stack_is_gone(a, task)))
 		return a->state.ip || a->state.sp ? ending : ENDING_KERNEL_THREAD;
+	a->record.flags &= ~SAMPLE_OMITTED;
 	a->state.n = a->record.n_kernel; /* a leaf without callers would pass for a root */
 	return ENDING_EXITING;
 }
@@ -316,7 +333,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 		}
 	}
 	if (a->record.flags & SAMPLE_KERNEL_MODE &&
-	    ((ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK) || ending == ENDING_NO_ROOT))
+	    (ending == ENDING_ROOT || ending == ENDING_NO_ROOT ||
+	     (ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK)))
 		ending = ending_of_task(ending);
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
 		int begun = saved_stack_begin();
