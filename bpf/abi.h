@@ -297,7 +297,8 @@ static inline __u32 user_frames_inner(__u32 limit)
 	X(OUTDATED, "outdated mappings", 0) /* by the agent: some mappings had been replaced when it ran */  \
 	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */ \
 	X(NO_ROOT, "no root", 0) /* return address or frame pointer 0, in code not known as outermost */     \
-	X(NO_CALL, "no call", 0) /* a rule by code analysis led to a return address behind no call */
+	X(NO_CALL, "no call", 0) /* a rule by code analysis led to a return address behind no call */        \
+	X(NOT_SAVED, "stack not saved", 0) /* by the agent: beyond the copy that came with the sample */
 
 /*
  * EXITING counts as complete: the memory of the process is freed, at its end or by execve, so that it has no

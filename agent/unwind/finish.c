@@ -51,6 +51,7 @@ struct finisher {
 	const struct sample_view *view; /* during a walk */
 	bool pending;			/* a complete rule may come */
 	bool refused;			/* the cache has no room for a rule: the walk ends there */
+	bool beyond;			/* its last read was of stack that the record has no copy of */
 	uint32_t operations;		/* of expressions, that the walk may still run */
 	struct anchor anchor;
 	bool logged_costly;
@@ -106,7 +107,9 @@ static int read_stack(void *data, void *to, uint32_t bytes, uint64_t address)
 	const struct saved_stack *saved = f->view->saved;
 	uint64_t offset = address - saved->stack_address;
 
-	if (offset > saved->stack_bytes || bytes > saved->stack_bytes - offset)
+	f->beyond = address >= saved->stack_address &&
+		    (offset > saved->stack_bytes || bytes > saved->stack_bytes - offset);
+	if (f->beyond || address < saved->stack_address)
 		return -EFAULT;
 	for (uint64_t chunk = address / SAVED_STACK_CHUNK; chunk <= (address + bytes - 1) / SAVED_STACK_CHUNK;
 	     chunk++)
@@ -359,7 +362,7 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	bool final;
 
 	f->view = v;
-	f->pending = f->refused = false;
+	f->pending = f->refused = f->beyond = false;
 	f->operations = WALK_OPERATIONS_MAX;
 	if (f->rules)
 		rules_walk_begin(f->rules, clock_mono_ns());
@@ -367,6 +370,8 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	env_current = &env;
 	*ret = *v;
 	ret->ending = (enum unwind_ending)walk_all(f);
+	if (ret->ending == ENDING_READ_FAULT && f->beyond)
+		ret->ending = ENDING_NOT_SAVED;
 	if (f->area.state.ring)
 		unwind_omit(ret->ending);
 	env_current = NULL;

@@ -18,7 +18,7 @@ from . import recording
 # While the tables of a new process are made, a stack is finished from the 64 KiB that came with the sample. That mappings are
 # replaced is learnt from the first time that it happens.
 CUT = re.compile(r"^\[truncated: ")
-EARLY = re.compile(r"^\[truncated: (no process|no mapping|no table|read fault|outdated mappings)\]")
+EARLY = re.compile(r"^\[truncated: (no process|no mapping|no table|read fault|stack not saved|outdated mappings)\]")
 OMITTED = "[frames omitted]"
 CLONE = re.compile(r"\.(cold|part\.\d+|constprop\.\d+|isra\.\d+|lto_priv\.\d+|llvm\.\d+)")
 

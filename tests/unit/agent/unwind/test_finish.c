@@ -200,7 +200,7 @@ Test(finish, memory_is_what_the_record_brought_and_no_more)
 		if (done.ending == ENDING_ROOT)
 			expect_whole(&done);
 		else
-			cr_expect_eq(done.ending, ENDING_READ_FAULT, "%u", bytes);
+			cr_expect_eq(done.ending, ENDING_NOT_SAVED, "%u", bytes);
 	}
 }
 
