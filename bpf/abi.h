@@ -107,7 +107,11 @@ enum unwind_cfa {
 	/* *(sp + REGISTER_INDEX * 8 + low16(cfa)) + high16(cfa), innermost frame only */
 	UNWIND_CFA_DEREF_INDEX,
 	UNWIND_CFA_UNSUPPORTED,
-	UNWIND_CFA_SWITCH, /* fp + cfa, on any stack; the frame record at fp has the caller's fp and ip */
+	/*
+	 * fp + cfa, on any stack; the frame record at fp has the caller's fp and ip. If `reg` is 1, the
+	 * record is the caller's own, which is omitted.
+	 */
+	UNWIND_CFA_SWITCH,
 	/*
 	 * The same as _SP and _FP, by rules that may be wrong, as the code may have changed since, or was
 	 * not found by certain means: the return address must follow a call.
@@ -298,7 +302,8 @@ static inline __u32 user_frames_inner(__u32 limit)
 	X(RUNTIME, "runtime not walked", 0) /* runtime and runtime_reason of the record say which and why */ \
 	X(NO_ROOT, "no root", 0) /* return address or frame pointer 0, in code not known as outermost */     \
 	X(NO_CALL, "no call", 0) /* a rule by code analysis led to a return address behind no call */        \
-	X(NOT_SAVED, "stack not saved", 0) /* by the agent: beyond the copy that came with the sample */
+	X(NOT_SAVED, "stack not saved", 0)     /* by the agent: beyond the copy that came with the sample */ \
+	X(CALLER_OMITTED, "caller omitted", 0) /* the root was reached, but SAMPLE_CALLER_OMITTED */
 
 /*
  * EXITING counts as complete: the memory of the process is freed, at its end or by execve, so that it has no
@@ -338,11 +343,12 @@ enum sample_origin {
 	ORIGIN_EVENT_FIRST = 16,
 };
 
-#define SAMPLE_KERNEL_MODE 1u /* taken in the kernel */
-#define SAMPLE_FROM_START 2u  /* the saved stack is that of the sample, not of where the unwind stopped */
-#define SAMPLE_CONTEXT 4u     /* a struct sample_context follows the frames */
-#define SAMPLE_SAVED_STACK 8u /* a struct saved_stack and its stack are the record's end */
-#define SAMPLE_OMITTED 16u    /* a word of the user's frames has FRAME_TAG_OMITTED */
+#define SAMPLE_KERNEL_MODE 1u	  /* taken in the kernel */
+#define SAMPLE_FROM_START 2u	  /* the saved stack is that of the sample, not of where the unwind stopped */
+#define SAMPLE_CONTEXT 4u	  /* a struct sample_context follows the frames */
+#define SAMPLE_SAVED_STACK 8u	  /* a struct saved_stack and its stack are the record's end */
+#define SAMPLE_OMITTED 16u	  /* a word of the user's frames has FRAME_TAG_OMITTED */
+#define SAMPLE_CALLER_OMITTED 32u /* by a rule that cannot find a frame's caller, but the callers of that */
 
 /*
  * A sample. It is followed by n_kernel + n_user frame words, each part leaf first, then by what the flags

@@ -310,6 +310,25 @@ static __always_inline int step_without_row(struct unwind_area *a)
 	return step_frame_pointer(a, a->state.n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, FRAME_RECORD_BYTES);
 }
 
+/* To the stack that the frame pointer is on. The row vouches for the step, down or up. */
+static __always_inline int step_switch(struct unwind_area *a)
+{
+	int next;
+
+	a->state.switches = 0;
+	if (a->state.rule.reg)
+		a->record.flags |= SAMPLE_CALLER_OMITTED;
+	next = step_frame_pointer(a, ENDING_READ_FAULT, a->state.rule.cfa);
+	a->state.fallback = 0;
+	return next;
+}
+
+/* The ending of a walk that has reached the outermost frame. */
+static __always_inline int unwind_root(const struct unwind_area *a)
+{
+	return a->record.flags & SAMPLE_CALLER_OMITTED ? ENDING_CALLER_OMITTED : ENDING_ROOT;
+}
+
 /*
  * The rare rules: computes state.cfa for state.rule, or steps itself. NEXT_REGISTERS, NEXT_FRAMES when the
  * whole step is done, an ending, or -1: cfa is set, go on with it.
@@ -334,14 +353,11 @@ UNWIND_FN int unwind_rare(void)
 		return ENDING_UNSUPPORTED_RULE;
 	switch (cfa) {
 	case UNWIND_CFA_ROOT:
-		return ENDING_ROOT;
+		return unwind_root(a);
 	case UNWIND_CFA_NONE:
 		return step_without_row(a);
-	case UNWIND_CFA_SWITCH: /* the row vouches for the step, down or up */
-		t->switches = 0;
-		low = step_frame_pointer(a, ENDING_READ_FAULT, t->rule.cfa);
-		t->fallback = 0;
-		return low;
+	case UNWIND_CFA_SWITCH:
+		return step_switch(a);
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
 	case UNWIND_CFA_SP_CHECKED:

@@ -71,6 +71,7 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 		.ending = (enum unwind_ending)r->ending,
 		.kernel_mode = r->flags & SAMPLE_KERNEL_MODE,
 		.from_start = r->flags & SAMPLE_FROM_START,
+		.caller_omitted = r->flags & SAMPLE_CALLER_OMITTED,
 		.n_kernel = r->n_kernel,
 		.n_user = r->n_user,
 	};

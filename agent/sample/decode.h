@@ -21,6 +21,7 @@ struct sample_view {
 	enum unwind_ending ending;
 	uint32_t ending_detail; /* agent/sample/endings.h */
 	bool kernel_mode;
+	bool caller_omitted; /* SAMPLE_CALLER_OMITTED */
 	bool from_start; /* the saved stack begins at the sample's registers, not where the unwind stopped */
 	uint16_t n_kernel, n_user;	      /* words */
 	uint16_t omitted;		      /* index of the word with FRAME_TAG_OMITTED; 0: there is none */

@@ -151,6 +151,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 
 	memcpy(f->area.frames, v->frames, n * sizeof *v->frames);
 	f->area.record.n_kernel = v->n_kernel;
+	f->area.record.flags = v->caller_omitted && v->n_user ? SAMPLE_CALLER_OMITTED : 0;
 	memset(t, 0, sizeof *t);
 	t->ip = saved->ip;
 	t->sp = saved->sp;
@@ -257,7 +258,7 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 	at->n = ++t->n;
 	ip = arch_strip_ip(at->regs.value[rule->ra_reg], f->area.ip_signature);
 	if (r > 0)
-		return ENDING_ROOT;
+		return unwind_root(&f->area);
 	if (!ip)
 		return ENDING_NO_ROOT;
 	at->ip = ip - !rule->signal;
@@ -300,8 +301,8 @@ static int follow_frame(struct finisher *f, struct anchor *at)
 
 /*
  * Steps from the anchor to the caller of the record's last frame, whose rule is unsupported. NEXT_MAPPING:
- * continue with that caller; ENDING_ROOT, ENDING_NO_ROOT: the frame has none; another ending: it stays the
- * last.
+ * continue with that caller; ENDING_ROOT, ENDING_CALLER_OMITTED, ENDING_NO_ROOT: the frame has none; another
+ * ending: it stays the last.
  */
 static int follow(struct finisher *f)
 {
@@ -326,7 +327,8 @@ static int follow(struct finisher *f)
 	t->fallback = 0;
 	while (t->n < end && next == NEXT_FRAMES)
 		next = follow_frame(f, &at);
-	if (t->n != end || (next < ENDINGS && next != ENDING_ROOT && next != ENDING_NO_ROOT)) {
+	if (t->n != end || (next < ENDINGS && next != ENDING_ROOT && next != ENDING_NO_ROOT &&
+			    next != ENDING_CALLER_OMITTED)) {
 		t->n = end;
 		return ENDING_UNSUPPORTED_RULE;
 	}

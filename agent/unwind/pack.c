@@ -55,6 +55,7 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 	case CFA_SWITCH:
 		ret->kind = UNWIND_CFA_SWITCH;
 		ret->cfa = r->cfa_off;
+		ret->reg = r->cfa_add != 0;
 		return r->cfa_reg == arch->fp;
 	case CFA_UNSUPPORTED:
 		break;

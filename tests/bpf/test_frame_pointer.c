@@ -11,8 +11,9 @@
 #define ROOT (BIAS + 0x1100)
 #define GAP (BIAS + 0x1200) /* between two rows */
 #define TRAMPOLINE (BIAS + 0x1300)
-#define SWITCH (BIAS + 0x1380) /* goes over to the stack that the frame pointer is on */
-#define BEYOND (BIAS + 0x1480) /* of the mapping, past the table's last page */
+#define SWITCH (BIAS + 0x1380)	    /* goes over to the stack that the frame pointer is on */
+#define SWITCH_BARE (BIAS + 0x13a0) /* the same, without a frame of its own */
+#define BEYOND (BIAS + 0x1480)	    /* of the mapping, past the table's last page */
 #define NOWHERE 0x123000ull
 
 struct fp_case {
@@ -75,6 +76,12 @@ static const struct fp_case cases[] = {
 	 .words = {RECORD(SP - 0x100, SP - 0x200, SWITCH + 5), RECORD(SP - 0x200, SP - 0x300, SWITCH + 9),
 		   RECORD(SP - 0x300, 0, ROOT + 1)},
 	 .ending = ENDING_ROOT, .n = 4},
+	{"a switch that omits the caller: the rest is there, and is not called whole", .ip = SWITCH_BARE,
+	 .fp = SP - 0x100,
+	 .words = {RECORD(SP - 0x100, SP - 0x200, SWITCH + 5), RECORD(SP - 0x200, SP - 0x300, ROOT + 9)},
+	 .ending = ENDING_CALLER_OMITTED, .n = 3},
+	{"a switch that omits the caller, to nowhere", .ip = SWITCH_BARE, .fp = SP - 0x100,
+	 .words = {RECORD(SP - 0x100, 0, NOWHERE)}, .ending = ENDING_NO_MAPPING, .n = 1},
 	{"a switch ends at fp 0", .ip = SWITCH, .fp = 0, .ending = ENDING_NO_ROOT, .n = 1},
 	{"a switch to nowhere", .ip = SWITCH, .fp = SP - 0x100, .words = {RECORD(SP - 0x100, 0, NOWHERE)},
 	 .ending = ENDING_NO_MAPPING, .n = 1},
@@ -100,6 +107,9 @@ static void map_all(struct machine *m)
 		{TRAMPOLINE - BIAS + 16, RULE_NONE},
 		{SWITCH - BIAS, {.cfa_kind = CFA_SWITCH, .cfa_reg = DWARF_FP, .cfa_off = 16}},
 		{SWITCH - BIAS + 16, RULE_NONE},
+		{SWITCH_BARE - BIAS,
+		 {.cfa_kind = CFA_SWITCH, .cfa_reg = DWARF_FP, .cfa_off = 16, .cfa_add = 1}},
+		{SWITCH_BARE - BIAS + 16, RULE_NONE},
 	};
 
 	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));

@@ -25,8 +25,11 @@ enum cfa_kind {
 	CFA_UNDEFINED,	 /* RA undefined: this is the outermost frame */
 	CFA_NONE,	 /* no call-frame information covers this range; off: enum no_rule */
 	CFA_UNSUPPORTED, /* an expression that has none of the forms above */
-	CFA_SWITCH,	 /* reg + off, where reg is the frame pointer: as CFA_REG_OFF, but the CFA may be on
-			    another stack, even at a lower address */
+	/*
+	 * reg + off, where reg is the frame pointer: as CFA_REG_OFF, but the CFA may be on another stack,
+	 * even at a lower address. With an `add` of 1 the frame record is the caller's, which is omitted.
+	 */
+	CFA_SWITCH,
 };
 
 /* What an unwinder does at a CFA_NONE. */

@@ -39,7 +39,7 @@ void rule_format_cfa(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct e
 		snprintf(ret, RULE_FORMAT_MAX, "none");
 		return;
 	case CFA_SWITCH:
-		snprintf(ret, RULE_FORMAT_MAX, "switch(%s%+d)", reg, rule->cfa_off);
+		snprintf(ret, RULE_FORMAT_MAX, "switch(%s%+d)%s", reg, rule->cfa_off, add);
 		return;
 	case CFA_UNSUPPORTED:
 		break;

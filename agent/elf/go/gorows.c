@@ -18,8 +18,9 @@
  * write the stack pointer. They have the usual prologue, so until their epilogue the frame pointer is that of
  * their frame, on the stack that they came from. The functions that they call preserve it. So these functions
  * are unwound by the frame pointer, to whichever stack it points (CFA_SWITCH); their first instructions,
- * before   there is a frame, and their last ones are unwound as usual. Up to Go 1.20 systemstack and
- * asmcgocall had no   frame of their own; then unwinding by the frame pointer omits their caller.
+ * before there is a frame, and their last ones are unwound as usual. Up to Go 1.20 systemstack and
+ * asmcgocall had no frame of their own; then unwinding by the frame pointer omits their caller, and the rule
+ * says so.
  *
  * - Functions that leave a stack for good: mcall and morestack let the goroutine continue elsewhere or move
  * its   stack, gogo has jumped to another one. Once they have loaded the other stack pointer, the stack to
@@ -161,7 +162,7 @@ static struct elf_rule arm64_rule(int32_t depth, bool saved)
 
 /*
  * Makes the rule that follows the frame record at the frame pointer. `depth` is that of the record's frame;
- * -1: unknown.
+ * -1: the function has no frame, so that the record is its caller's.
  */
 static int64_t switch_rule(struct gorows *g, int32_t depth)
 {
@@ -171,6 +172,7 @@ static int64_t switch_rule(struct gorows *g, int32_t depth)
 		.cfa_kind = CFA_SWITCH,
 		.cfa_reg = x86 ? X86_RBP : ARM64_X29,
 		.cfa_off = bytes,
+		.cfa_add = depth < 0,
 		.fp = {.kind = REG_CFA_OFF, .off = -bytes},
 		.ra = {.kind = REG_CFA_OFF, .off = -bytes + 8},
 	};

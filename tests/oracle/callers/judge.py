@@ -14,6 +14,7 @@ SIGRETURN = (b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", b"\xb8\x0f\x00\x00\x00\x0f
 # mov n(%rdx),%rsp; mov n(%rdi),%rsp, with the forms of n; mov %r8,%rsp; mov %rdx,%rsp
 LOADS_RSP = (b"\x48\x8b\xa2", b"\x48\x8b\xa7", b"\x48\x8b\x62", b"\x48\x8b\x67", b"\x4c\x89\xc4", b"\x48\x89\xd4")
 Verdict = collections.namedtuple("Verdict", "ok word")  # word: class, or the reason why it is not explained
+OMIT_CALLER = {"runtime.systemstack", "runtime.asmcgocall"}  # up to Go 1.20, on the stack of the thread: no frame leads to the caller
 KERNEL, TRUNCATED = "kernel", "[truncated: "
 SAVES = {"setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp", "swapcontext", "getcontext"}
 
@@ -201,6 +202,8 @@ class Judge:
         go = above.module.elf.go and above.module.names(above.address)
         if go and go & {"runtime.asyncPreempt", "runtime.sigpanic", "runtime.sigpanic0", "runtime.debugCallV2"}:
             return "Go: call put in by a signal" if here.module.is_boundary(here.address) else None  # exact
+        if go and go & OMIT_CALLER and sample.frames[-1].name == TRUNCATED + "caller omitted]":
+            return "Go: caller omitted, and the stack says so"
         word = roots.start_of(here)
         if word and not call:
             return word

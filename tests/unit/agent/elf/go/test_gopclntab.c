@@ -161,7 +161,7 @@ Test(gopclntab, functions_of_the_runtime)
 		  GO_FLAG_ASM | GO_FLAG_SPWRITE,
 		  BYTES("\x48\x8b\x58\x38\x48\x89\xdc\xff\x10\xc3"),
 		  {{10, 0}}},
-		 "1000 rsp+8 same cfa-8; 1007 switch(rbp+16) cfa-16 cfa-8; 100a none"},
+		 "1000 rsp+8 same cfa-8; 1007 switch(rbp+16)+1 cfa-16 cfa-8; 100a none"},
 		{{"runtime.mcall",
 		  GO_FLAG_ASM | GO_FLAG_SPWRITE,
 		  BYTES("\x55\x48\x89\xe5\x49\x8b\x66\x38\x50\xff\x10\x90"),
