@@ -2,7 +2,7 @@
 /*
  * Looks for the source lines of addresses in the debug information of any bytes. The input is a count below
  * eight, that many addresses of 32 bits, and the file. libdw itself is not instrumented: the edges are those
- * of symbol/dwarf.c, but what it does with memory is watched (malloc, access to freed bytes by libc).
+ * of symbol/dwarf.c. What ASan sees of libdw are its allocations, leaks, and what it has libc copy.
  */
 #include <errno.h>
 #include <stdlib.h>
