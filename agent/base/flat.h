@@ -19,9 +19,10 @@ struct flat_reader {
 	bool bad;
 };
 
+/* `bytes` may be NULL if there are none. */
 static inline struct flat_reader flat_read(const void *bytes, size_t len)
 {
-	return (struct flat_reader){.at = bytes, .end = (const uint8_t *)bytes + len};
+	return (struct flat_reader){.at = bytes, .end = len ? (const uint8_t *)bytes + len : bytes};
 }
 
 /* The next `len` bytes, borrowed; NULL: there are fewer. */
@@ -33,7 +34,8 @@ static inline const uint8_t *flat_bytes(struct flat_reader *r, size_t len)
 		r->bad = true;
 		return NULL;
 	}
-	r->at += len;
+	if (len)
+		r->at += len;
 	return bytes;
 }
 
@@ -54,6 +56,18 @@ static inline uint64_t flat_u64(struct flat_reader *r)
 
 	flat_get(r, &v, sizeof v);
 	return v;
+}
+
+/*
+ * Whether a bool that was copied from such bytes is one. If not, it must not be used: what the compiler makes
+ * of another value than 0 and 1 is undefined.
+ */
+static inline bool flat_is_bool(const bool *b)
+{
+	uint8_t byte;
+
+	memcpy(&byte, b, sizeof byte);
+	return byte <= 1;
 }
 
 /* A string that flat_put_string wrote, borrowed, with its NUL; "" where there is none, and then it is bad. */

@@ -70,9 +70,12 @@ static int query(const struct parser_job *job, const void *query, size_t len)
 		return r;
 	p = (struct packet){.body = &answer, .body_len = sizeof answer};
 	r = packet_receive(side->socket, &p);
-	if (r < 0 || p.body_len != sizeof answer || answer.result < 0)
-		return r < 0 ? r : answer.result < 0 ? answer.result : -EPROTO;
-	return p.n_fds == 1 ? p.fds[0] : -EPROTO;
+	if (r < 0)
+		return r;
+	if (p.body_len == sizeof answer && answer.result == 0 && p.n_fds == 1)
+		return p.fds[0];
+	packet_close_fds(&p);
+	return answer.result < 0 ? answer.result : -EPROTO;
 }
 
 static int send_answer(const struct side *side, int result, const struct buf *answer)
@@ -167,8 +170,7 @@ static int serve(const struct nursery *n, int socket, struct sandbox_limits *lim
 	r = sandbox_close(&n->filter, limits);
 	while (r == 0) {
 		r = do_job(socket, p);
-		while (p->packet.n_fds)
-			close(p->packet.fds[--p->packet.n_fds]);
+		packet_close_fds(&p->packet);
 		if (r == 0 && !receive_request(n, socket, p))
 			return EXIT_SUCCESS;
 	}

@@ -57,7 +57,8 @@ struct exchange {
 	pid_t pid; /* of the process; 0: not known yet */
 };
 
-#define LOOK_MS 100u /* between looks at a process that does not answer */
+#define LOOK_MS 100u   /* between looks at a process that does not answer */
+#define ERRNO_MAX 4095 /* callers take the result for an error number, and negate it */
 #define PACKET_MAX (sizeof(struct wire_reply) + WIRE_INLINE_MAX)
 
 /* --- start and stop */
@@ -441,7 +442,7 @@ static int take_answer(struct exchange *x, const struct wire_reply *reply, size_
 	size_t done = 0;
 	int r;
 
-	if (reply->result > 0 || reply->len > x->call->operation->answer_max)
+	if (reply->result > 0 || reply->result < -ERRNO_MAX || reply->len > x->call->operation->answer_max)
 		return failed(PARSER_REFUSED);
 	if (reply->len <= WIRE_INLINE_MAX) {
 		if (reply->len != len)

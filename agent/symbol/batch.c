@@ -275,6 +275,13 @@ static int write_answer(const struct symbol_batch *b, struct buf *answer)
 	return r;
 }
 
+static bool wish_valid(const struct wish *w)
+{
+	return elf_version_valid(&w->version) && elf_version_valid(&w->debug_version) &&
+	       flat_is_bool(&w->any_version) && flat_is_bool(&w->any_debug_version) &&
+	       flat_is_bool(&w->has_debug);
+}
+
 static int run_operation(struct parser_job *job)
 {
 	struct flat_reader request = flat_read(job->request, job->request_len);
@@ -283,7 +290,7 @@ static int run_operation(struct parser_job *job)
 	int r;
 
 	flat_get(&request, &wish, sizeof wish);
-	if (job->n_fds != 1u + wish.has_debug || wish.n_addrs > SYMBOL_BATCH_MAX)
+	if (!wish_valid(&wish) || job->n_fds != 1u + wish.has_debug || wish.n_addrs > SYMBOL_BATCH_MAX)
 		return -EINVAL;
 	b = (struct symbol_batch){
 		.fd = job->fds[0],

@@ -18,6 +18,7 @@
 
 #define LIBRARY "libdw.so.1"
 #define CPU_NS (4 * NS_PER_SEC) /* limit per file */
+#define STEPS 16u		/* between looks at the clock */
 #define DEPTH_MAX 32u		/* inlined calls at one address; beyond this the outermost are left out */
 #define LEVELS_MAX 256u		/* depth of nested scopes */
 
@@ -70,6 +71,26 @@ int symbol_dwarf_load(void)
 	return dw.library ? 0 : -ENOENT;
 }
 
+struct search {
+	uint64_t delta, until_ns; /* of the CPU time of this thread */
+	const uint64_t *addrs;
+	size_t n;
+	struct elf_symbol *symbols;
+	unsigned steps;
+	bool late; /* the time is over */
+};
+
+/*
+ * To be called before each step whose number depends on the file: many units and entries may share one long
+ * list of ranges.
+ */
+static bool is_late(struct search *s)
+{
+	if (!s->late && s->steps++ % STEPS == 0)
+		s->late = clock_thread_cpu_ns() > s->until_ns;
+	return s->late;
+}
+
 /* One call. Strings are borrowed from libdw, except `readable`. */
 struct call {
 	const char *function, *file;
@@ -93,7 +114,8 @@ static void calls_add(struct calls *c, const char *function, const char *file, u
 {
 	char *readable = function ? symbol_demangle(function) : NULL;
 
-	c->v[c->n++] = (struct call){function ?: "[inlined]", file ?: "", readable, line};
+	c->v[c->n++] =
+		(struct call){function && *function ? function : "[inlined]", file ?: "", readable, line};
 }
 
 static const char *text_of(const struct call *c)
@@ -197,6 +219,7 @@ static const char *call_file(const struct unit *u, Dwarf_Die *die)
 
 /* The inlined calls that contain an address, the outermost first. */
 struct path {
+	struct search *search;
 	Dwarf_Die v[DEPTH_MAX];
 	size_t n;
 };
@@ -242,6 +265,8 @@ static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path
 	if (level == LEVELS_MAX || dw.dwarf_child(die, &child))
 		return false;
 	do {
+		if (is_late(path->search))
+			return false;
 		if (path_through(&child, addr, level + 1, path))
 			return true;
 	} while (dw.dwarf_siblingof(&child, &child) == 0);
@@ -260,11 +285,11 @@ static void add_calls(const struct unit *u, struct path *path, const char *funct
 	calls_add(ret, function, at->file, at->line);
 }
 
-static int add_lines(const struct unit *u, uint64_t addr, struct elf_symbol *ret)
+static int add_lines(struct search *s, const struct unit *u, uint64_t addr, struct elf_symbol *ret)
 {
 	_cleanup_(calls_fini) struct calls calls = {.n = 0};
 	Dwarf_Line *line = dw.dwarf_getsrc_die(u->lines, addr);
-	struct path path = {.n = 0};
+	struct path path = {.search = s};
 	struct call at = {0};
 	int number = 0;
 
@@ -274,32 +299,22 @@ static int add_lines(const struct unit *u, uint64_t addr, struct elf_symbol *ret
 	at.line = number > 0 ? (uint32_t)number : 0;
 	calls.folder = text_attribute(u->lines, DW_AT_comp_dir);
 	(void)path_into(u->scopes, addr, 0, &path);
+	if (s->late) /* calls may be missing */
+		return 0;
 	add_calls(u, &path, ret->name, &at, &calls);
 	return calls_write(&calls, ret);
 }
 
-struct search {
-	uint64_t delta, until_ns; /* of the CPU time of this thread */
-	const uint64_t *addrs;
-	size_t n;
-	struct elf_symbol *symbols;
-	int left;
-};
-
 static int search_range(struct search *s, const struct unit *u, uint64_t start, uint64_t end)
 {
 	for (size_t i = array_first_from(s->addrs, s->n, start + s->delta);
-	     i < s->n && s->addrs[i] - s->delta < end; i++) {
+	     i < s->n && s->addrs[i] - s->delta < end && !is_late(s); i++) {
 		struct elf_symbol *symbol = &s->symbols[i];
 		int r;
 
 		if (!symbol->name || symbol->lines)
 			continue;
-		if (clock_thread_cpu_ns() > s->until_ns) {
-			s->left++;
-			continue;
-		}
-		r = add_lines(u, s->addrs[i] - s->delta, symbol);
+		r = add_lines(s, u, s->addrs[i] - s->delta, symbol);
 		if (r < 0)
 			return r;
 		if (!symbol->lines)
@@ -317,7 +332,7 @@ static int search_unit(struct search *s, Dwarf_Die *unit, Dwarf_Die *split)
 	ptrdiff_t at = 0;
 	int r = 0;
 
-	while (r == 0 && (at = dw.dwarf_ranges(unit, at, &base, &start, &end)) > 0)
+	while (r == 0 && !is_late(s) && (at = dw.dwarf_ranges(unit, at, &base, &start, &end)) > 0)
 		if (start < end)
 			r = search_range(s, &u, start, end);
 	return r;
@@ -335,13 +350,27 @@ static int search_all(struct search *s, Dwarf *dwarf)
 		more = dw.dwarf_get_units(dwarf, cu, &cu, NULL, &type, &unit, &split);
 		if (more == 0 && (type == DW_UT_compile || type == DW_UT_skeleton))
 			r = search_unit(s, &unit, type == DW_UT_skeleton && split.cu ? &split : NULL);
-	} while (r == 0 && more == 0);
+	} while (r == 0 && more == 0 && !is_late(s));
 	return r;
+}
+
+/* How many symbols have a name only because the time was over. */
+static int count_left(const struct search *s)
+{
+	int n = 0;
+
+	for (size_t i = 0; s->late && i < s->n; i++)
+		n += s->symbols[i].name && !s->symbols[i].lines;
+	return n;
 }
 
 int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, struct elf_symbol *symbols)
 {
-	struct search s = {delta, clock_thread_cpu_ns() + CPU_NS, addrs, n, symbols, 0};
+	struct search s = {.delta = delta,
+			   .until_ns = clock_thread_cpu_ns() + CPU_NS,
+			   .addrs = addrs,
+			   .n = n,
+			   .symbols = symbols};
 	int readable = fs_reopen(fd), r;
 	Dwarf *dwarf;
 
@@ -352,5 +381,5 @@ int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, 
 	if (dwarf)
 		dw.dwarf_end(dwarf);
 	close(readable);
-	return r < 0 ? r : s.left;
+	return r < 0 ? r : count_left(&s);
 }

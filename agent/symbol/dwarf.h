@@ -19,8 +19,9 @@ int symbol_dwarf_load(void);
  * Adds source lines to those of the n symbols that have a name and no lines; addrs[i], in ascending order, is
  * the address of symbols[i]. `fd` is the file with the debug information, may have O_PATH, and its addresses
  * are `delta` less. The range of a symbol with lines becomes its address alone. Stops after a few seconds of
- * CPU time; the remaining symbols have a name only. Returns their number, or -errno: -ENODATA when there is
- * no debug information. Only for files from a trusted source: libdw is not hardened against hostile files.
+ * CPU time; the remaining symbols have a name only. Returns how many have no lines then, or -errno: -ENODATA
+ * when there is no debug information. Only for files from a trusted source: libdw is not hardened against
+ * hostile files.
  */
 int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, struct elf_symbol *symbols);
 

@@ -25,6 +25,8 @@ static int run(struct parser_job *job)
 	int r;
 
 	flat_get(&request, &wish, sizeof wish);
+	if (!flat_is_bool(&wish.function) || !flat_is_bool(&wish.frame_pointer))
+		return -EINVAL;
 	code = (struct memory_code){.va = wish.va,
 				    .code = flat_bytes(&request, wish.n),
 				    .n = wish.n,

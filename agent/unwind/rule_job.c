@@ -41,7 +41,8 @@ static int run(struct parser_job *job)
 
 	memset(query, 0, sizeof query);
 	flat_get(&request, &wish, sizeof wish);
-	if (job->n_fds != 1 || wish.n > RULE_JOB_MAX)
+	if (job->n_fds != 1 || wish.n > RULE_JOB_MAX || !flat_is_bool(&wish.any_version) ||
+	    !elf_version_valid(&wish.version))
 		return -EINVAL;
 	for (size_t i = 0; i < wish.n; i++)
 		query[i] = (struct frame_query){.va = flat_u64(&request), .error = -ENOENT};

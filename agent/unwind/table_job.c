@@ -119,6 +119,12 @@ static int write_answer(struct making *m, struct buf *answer, int result)
 	return r < 0 ? r : result;
 }
 
+static bool wish_valid(const struct wish *w)
+{
+	return elf_version_valid(&w->version) && flat_is_bool(&w->any_version) &&
+	       flat_is_bool(&w->has_debug) && flat_is_bool(&w->may_search);
+}
+
 static int run(struct parser_job *job)
 {
 	struct flat_reader request = flat_read(job->request, job->request_len);
@@ -126,6 +132,8 @@ static int run(struct parser_job *job)
 	int r;
 
 	flat_get(&request, &m.wish, sizeof m.wish);
+	if (!wish_valid(&m.wish))
+		return -EINVAL;
 	m.place = (struct debug_place){
 		.open = m.wish.may_search ? query : NULL, .data = job, .path = flat_string(&request)};
 	if (!flat_done(&request) || job->n_fds != 1u + m.wish.has_debug)
@@ -174,6 +182,11 @@ static int read_blocks(struct unwind_blocks *ret, struct flat_reader *from, uint
 	return r == 0 && !flat_done(from) ? -EBADMSG : r;
 }
 
+static bool debug_valid(const struct table_debug *d)
+{
+	return flat_is_bool(&d->found) && elf_version_valid(&d->version);
+}
+
 int table_answer_read(struct table_result *ret, const void *bytes, size_t len, int result)
 {
 	struct flat_reader r = flat_read(bytes, len);
@@ -185,7 +198,8 @@ int table_answer_read(struct table_result *ret, const void *bytes, size_t len, i
 	if (!len)
 		return result < 0 ? result : -EBADMSG;
 	flat_get(&r, &head, sizeof head);
-	e = read_blocks(&blocks, &r, head.n_blocks);
+	e = debug_valid(&head.debug) && debug_valid(&head.names) ? read_blocks(&blocks, &r, head.n_blocks)
+								 : -EBADMSG;
 	if (e < 0 || result < 0)
 		unwind_blocks_fini(&blocks);
 	if (e < 0)

@@ -26,6 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r = table_answer_read(&result, data + 1, size - 1, wanted);
 	require(r == wanted || r == -EBADMSG);
 	require(r == 0 || result.blocks.n == 0);
+	require(result.debug.found + result.debug.version.recent <= 2); /* these are flags: UBSan looks */
+	require(result.names.found + result.names.version.recent <= 2);
 	for (size_t i = 0; i < result.blocks.n; i++) {
 		const struct unwind_block *b = &result.blocks.blocks[i];
 

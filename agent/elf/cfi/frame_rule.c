@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/flat.h"
 #include "agent/elf/cfi/cie_cache.h"
 #include "agent/elf/cfi/dwarf_numbers.h"
 #include "agent/elf/cfi/evaluate.h"
@@ -538,7 +539,7 @@ static bool location_valid(const struct frame_location *l)
 bool frame_rule_valid(const struct frame_rule *rule, uint64_t va)
 {
 	if (va < rule->start || va >= rule->end || rule->ra_reg >= FRAME_REGISTERS ||
-	    rule->sp_reg >= FRAME_REGISTERS || !location_valid(&rule->cfa))
+	    rule->sp_reg >= FRAME_REGISTERS || !location_valid(&rule->cfa) || !flat_is_bool(&rule->signal))
 		return false;
 	for (unsigned i = 0; i < FRAME_REGISTERS; i++)
 		if (!location_valid(&rule->regs[i]))

@@ -9,6 +9,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/flat.h"
 #include "agent/base/map.h"
 #include "agent/elf/file/elf_image_internal.h"
 
@@ -51,6 +52,11 @@ void elf_version_of_stat(struct elf_version *ret, const struct stat *st, uint64_
 		.gid = st->st_gid,
 	};
 	ret->recent = ns_of(&ret->ctime) + tick_of(ret) >= before_ns;
+}
+
+bool elf_version_valid(const struct elf_version *v)
+{
+	return flat_is_bool(&v->recent) && (unsigned)v->kind <= ELF_MARK_WHOLE;
 }
 
 static bool time_is(const struct timespec *a, const struct timespec *b)

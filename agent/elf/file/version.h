@@ -53,6 +53,8 @@ enum elf_version_change {
  * called.
  */
 void elf_version_of_stat(struct elf_version *ret, const struct stat *st, uint64_t before_ns);
+/* Whether bytes from another process can be used as a version. */
+bool elf_version_valid(const struct elf_version *v);
 /* What a later stat(2) of the same inode says, without reading the file. */
 enum elf_version_change elf_version_compare(const struct elf_version *v, const struct stat *now);
 /*

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -154,6 +155,16 @@ static int run_too_big(struct parser_job *job)
 	return run_big(job);
 }
 
+/* As a process may answer that was taken over. */
+static int run_result(struct parser_job *job)
+{
+	int result;
+
+	memcpy(&result, job->request, sizeof result);
+	return result;
+}
+
+static const struct parser_operation results = {"result", 0, run_result, false};
 static const struct parser_operation echo = {"echo", BIG_BYTES, run_echo, false},
 				     refuse = {"refuse", 0, run_refuse, false},
 				     queries_once = {"query", 4096, run_query, false},
@@ -240,8 +251,8 @@ static const struct parser_operation sleeps = {"sleep", 0, run_sleep, false},
 				     opens_more = {"open more", 0, run_open_more, true},
 				     takes = {"take", 64, run_take, false};
 static const struct parser_operation *const operations[] = {
-	&sleeps,	   &opener, &opens_more, &takes, &counts, &echo,  &refuse, &queries_once,
-	&queries_for_ever, &crash,  &silence,	 &spin,	 &escape, &waits, &big,	   &too_big};
+	&results,	   &sleeps, &opener,  &opens_more, &takes,  &counts, &echo, &refuse, &queries_once,
+	&queries_for_ever, &crash,  &silence, &spin,	   &escape, &waits,  &big,  &too_big};
 
 static void start(void)
 {
@@ -302,6 +313,23 @@ Test(parser, request_and_answer, .init = start)
 	parser_stop();
 	buf_clear(&answer);
 	cr_assert_eq(call(&echo, "abc", 3, &answer), 0, "the caller does it again");
+}
+
+Test(parser, a_result_is_an_error_number_or_0, .init = start)
+{
+	static const struct {
+		int sent, expected;
+	} rows[] = {{0, 0},
+		    {-1, -1},
+		    {-4095, -4095},
+		    {-4096, -ENOTRECOVERABLE},
+		    {INT_MIN, -ENOTRECOVERABLE},
+		    {1, -ENOTRECOVERABLE}};
+	_cleanup_buf_ struct buf answer = {0};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		cr_expect_eq(call(&results, &rows[i].sent, sizeof rows[i].sent, &answer), rows[i].expected,
+			     "row %zu", i);
 }
 
 Test(parser, long_ones_are_in_memory_files, .init = start)

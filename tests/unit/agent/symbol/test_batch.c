@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/parser/operation.h"
 #include "agent/symbol/batch.h"
 
 struct span {
@@ -83,4 +85,16 @@ Test(batch, ranges_are_found)
 	symbol_ranges_truncate(&r, 0);
 	cr_expect_null(symbol_ranges_find(&r, 10));
 	symbol_ranges_fini(&r);
+}
+
+/* UBSan looks at each flag that is used. */
+Test(batch, a_request_of_any_bytes_is_refused)
+{
+	const int fds[2] = {-1, -1};
+	uint8_t bytes[512];
+	struct parser_job job = {.request = bytes, .request_len = sizeof bytes, .fds = fds};
+
+	memset(bytes, 0xff, sizeof bytes);
+	for (job.n_fds = 0; job.n_fds <= 2; job.n_fds++)
+		cr_expect_eq(symbol_operation.run(&job), -EINVAL);
 }

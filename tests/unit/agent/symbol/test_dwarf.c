@@ -5,8 +5,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/fs.h"
 #include "agent/elf/names/symtab.h"
 #include "agent/symbol/dwarf.h"
 
@@ -47,6 +50,27 @@ static int own_file(void)
 	return fd;
 }
 
+/* A copy of this program's file in which the name does not appear: its first byte is 0. */
+static int file_without(const char *name)
+{
+	_cleanup_close_ int fd = own_file();
+	_cleanup_buf_ struct buf bytes = {0};
+	const size_t n = strlen(name) + 1;
+	unsigned found = 0;
+	int copy = memfd_create("copy", MFD_CLOEXEC);
+	uint8_t *at;
+
+	cr_assert(copy >= 0 && fs_read_fd(fd, BUF_DEFAULT_MAX, &bytes) == 0);
+	at = bytes.data;
+	while ((at = memmem(at, (size_t)(bytes.data + bytes.len - at), name, n))) {
+		*at = '\0';
+		found++;
+	}
+	cr_assert_gt(found, 0);
+	cr_assert_eq(fs_write_fd(copy, bytes.data, bytes.len), 0);
+	return copy;
+}
+
 static void expect_line(const struct frame_line *l, const char *function, uint32_t line)
 {
 	const char *file = strrchr(l->file, '/');
@@ -68,6 +92,19 @@ Test(dwarf, inlined_calls)
 	expect_line(&s.lines[1], "middle", middle_line);
 	expect_line(&s.lines[2], "outer", outer_line);
 	cr_expect(s.start == addr && s.end == addr + 1, "holds for the address");
+	free(s.lines);
+	free(s.name);
+}
+
+Test(dwarf, inlined_function_with_an_empty_name)
+{
+	_cleanup_close_ int fd = file_without("middle");
+	uint64_t addr = returns_to - 1;
+	struct elf_symbol s = {.name = strdup("outer")};
+
+	cr_assert_eq(symbol_dwarf_lines(fd, 0, &addr, 1, &s), 0);
+	cr_assert_eq(s.n_lines, 3);
+	expect_line(&s.lines[1], "[inlined]", middle_line);
 	free(s.lines);
 	free(s.name);
 }
