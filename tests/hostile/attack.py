@@ -154,6 +154,6 @@ class Watch:
                     f"the kernel ended {self.group.kills()} parsers")
 
 
-def check_stop(s, what, agent):
+def check_stop(s, what, agent, within=STOP_WITHIN):
     code, took = agent.timed_stop()
-    s.check(f"{what}: stops within {STOP_WITHIN:.0f} s", code == 0 and took <= STOP_WITHIN, f"exit code {code}, {took:.1f} s")
+    s.check(f"{what}: stops within {within:.0f} s", code == 0 and took <= within, f"exit code {code}, {took:.1f} s")

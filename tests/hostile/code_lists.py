@@ -201,7 +201,7 @@ def silence(s, program):
     s.check("silence: counted", m.get('proflet_code_lists_put_off_total{reason="no_answer"}', 0) > 0,
             f"{m.get('proflet_parser_failures_total{reason=%sno_answer%s}' % (chr(34), chr(34)), 0):.0f} processes given up")
     s.equal("silence: the log says so, once", len([m for m in agent.lines("does not answer") if "perf map" in m]), 1)
-    trial.judge()
+    trial.judge(stop_within=5)
     s.check("silence: it was, to the end", server.poll() is None)
     server.send_signal(signal.SIGUSR2)
 

@@ -146,6 +146,7 @@ def body(s):
     trial = Trial(s, "impostors", window="500ms")
     scenes = [Copies(s), *(Scene(s, name) for name in SCENES)]
     await_cpu([p for scene in scenes for p in scene.tenants])
+    trial.victims.another()
     for scene in scenes:
         scene.enter()
     everybody = [p for scene in scenes for p in (*scene.tenants, scene.neighbour)]

@@ -28,6 +28,7 @@ WRITES_MAX = 4
 LIES = {"owned_bits": 10, "owned_words": 10, "owned_random": 4, "owned_packets": 4, "owned_scribble": 2, "owned_spin": 1}
 TIMES = 1 if attack.QUICK else 20
 AT_ONCE = 8
+FILE_CPU = 0.6 if attack.QUICK else 1.0  # s of CPU time that each file's program gets
 EVIDENCE = struct.Struct("<IIq")
 STRIKES = 14  # harmful files of one tenant
 PAUSE = 8  # s that the last of them waits at least
@@ -103,7 +104,7 @@ def run_all(s, files, seconds, where=""):
 
 def attempts(s, owned, agent, names, model):
     files = [owned.file(f"attempt-{i}", model, "owned_attempt", agent.process.pid, attempt=i) for i in range(len(names))]
-    run_all(s, files, 1.0)
+    run_all(s, files, FILE_CPU)
     begun = lambda: [n for i, n in enumerate(names) if owned.evidence(i)[0]]
     wait_for(lambda: len(begun()) == len(names), 60, "all attempts are made")
     s.equal("each attempt is made in a parser process", begun(), names)
@@ -135,7 +136,7 @@ def total(agent, name):
 def again(s, agent, path):
     """A file that is known to be harmful is started anew: nobody reads it."""
     before = total(agent, "proflet_files_quarantined_total"), total(agent, 'proflet_parser_failures_total{reason="crashed"}')
-    run_all(s, [path], 1.0, where="-again")
+    run_all(s, [path], FILE_CPU, where="-again")
     time.sleep(1)
     after = total(agent, "proflet_files_quarantined_total"), total(agent, 'proflet_parser_failures_total{reason="crashed"}')
     s.equal("a file is not read again when it is run again", after, before)
@@ -153,7 +154,7 @@ def body(s):
     attempts(s, owned, agent, names, model)
     again(s, agent, s.path("attempt-0"))
     lies = [owned.file(f"{lie}-{n}", model, lie, agent.process.pid, seed=n + 1) for lie, count in LIES.items() for n in range(count * TIMES)]
-    run_all(s, lies, 1.0)
+    run_all(s, lies, FILE_CPU)
     strikes(s, owned, agent, model)
     trial.endure()
     metrics = agent.metrics()

@@ -108,16 +108,16 @@ class Trial:
         self.s.check(f"{self.what}: CPU is back within {IDLE_WITHIN} s", took <= IDLE_WITHIN, f"{took:.1f} s")
         self.watch.check(self.what)
 
-    def stop(self):
-        attack.check_stop(self.s, self.what, self.agent)
+    def stop(self, within=attack.STOP_WITHIN):
+        attack.check_stop(self.s, self.what, self.agent, within)
 
     def judge_victims(self, samples):
         self.victims.check(self.what, samples, self.victims.cpu_seconds() - self.victims_cpu)
 
-    def judge(self):
+    def judge(self, stop_within=attack.STOP_WITHIN):
         """The attack is over → the samples that arrived. All is judged that every attack must show."""
         self.settle()
-        self.stop()
+        self.stop(stop_within)
         self.collector.stop()
         samples = self.collector.samples()
         self.judge_victims(samples)

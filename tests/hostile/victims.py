@@ -24,6 +24,8 @@ def chain(s, name):
             _built[s.tmp] = f.read()
         assert _built[s.tmp].count(BUILD_ID) == 1
     path = s.path(name)
+    if os.path.exists(path):  # a program of this name ran before: it keeps its file
+        os.unlink(path)
     with open(path, "wb") as f:
         f.write(_built[s.tmp].replace(BUILD_ID, os.urandom(len(BUILD_ID))))
     shutil.copymode(s.path("chain-of-all"), path)
