@@ -139,14 +139,15 @@ class Watch:
         self.ended.set()
         self.thread.join()
 
-    def check(self, what):
+    def check(self, what, rates=None):
+        """`rates`: those that are judged; all that were seen if none are given."""
         self.end()
         s = self.s
         s.check(f"{what}: the agent lives", self.agent.process.poll() is None, f"exit code {self.agent.process.poll()}")
         s.check(f"{what}: healthy, within {HEALTHY_WITHIN:.0f} s each time",
                 self.asked > 0 and not self.failed and self.longest <= HEALTHY_WITHIN,
                 f"asked {self.asked} times, {self.failed} failures, longest {self.longest:.2f} s")
-        s.equal(f"{what}: the rate of the node is kept", min(self.rates, default=0), 1.0)
+        s.equal(f"{what}: the rate of the node is kept", min(self.rates if rates is None else rates, default=0), 1.0)
         if self.group:
             s.check(f"{what}: its memory stays under memory.total, its group's under the limit",
                     0 < self.resident <= self.group.total and 0 < self.used <= self.group.limit + COUNTED_LATE,
