@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The plain cases, each with a program of its own whose one stack is known: with and without frame pointers, at -O0 and -O2,
-deep, across a library, PIE or not, static or not, Rust, Go, from a file that is gone. `proflet record` takes them all; every
+deep, across a library, PIE or not, static or not, Rust, Go, from a file that is gone, with names in .gnu_debugdata alone. `proflet record` takes them all; every
 complete sample of the program's leaf must be that stack, in OTLP and folded. The kernel's frame-pointer unwinder, which samples
 beside it, must never see more frames. And a program that does not exist.
 """
@@ -70,6 +70,7 @@ CASES = [
     case("static-pie", "chain", ["-O2", NO_FP, "-static-pie"], "DYN no-interp", STATIC),
     case("rust", "rust", ["-C", "opt-level=3"], "interp", RUST, RUST_CHAIN),
     case("go", "go", [], "no-interp", GO, GO_CHAIN),
+    case("mini-debuginfo", "mini_debuginfo", ["-O2", NO_FP], "no-symtab debugdata"),
     case("deleted", "chain", ["-O2", NO_FP], "cfi", start="start_deleted"),
     case("memfd", "chain", ["-O2", NO_FP], "cfi", start="start_memfd"),
     case("namespace", "chain", ["-O2", NO_FP], "cfi", start="start_namespace"),
@@ -103,7 +104,22 @@ def build_go(s, c):
     return s.path(c.name)
 
 
+def build_mini_debuginfo(s, c):
+    """Stripped, with an ELF file in .gnu_debugdata that has the names of its functions: as Fedora's find-debuginfo makes it."""
+    program, mini, symbols = build_c(s, c, os.path.join(SUPPORT, "chain.c")), s.path("mini"), s.path("functions")
+    names = {line.split()[0] for line in s.run(["nm", "--defined-only", "--format=posix", program]).stdout.splitlines() if line.split()[1] in "tT"}
+    with open(symbols, "w", encoding="ascii") as f:
+        f.write("\n".join(sorted(names)) + "\n")
+    s.run(["objcopy", "--only-keep-debug", program, mini])
+    s.run(["objcopy", "-S", "--remove-section", ".comment", f"--keep-symbols={symbols}", mini])
+    s.run(["strip", "--strip-all", "-R", ".comment", program])
+    s.run(["xz", "--force", mini])
+    s.run(["objcopy", "--add-section", f".gnu_debugdata={mini}.xz", program])
+    return program
+
+
 BUILDERS = {
+    "mini_debuginfo": build_mini_debuginfo,
     "chain": lambda s, c: build_c(s, c, os.path.join(SUPPORT, "chain.c")),
     "deep": lambda s, c: build_c(s, c, os.path.join(SUPPORT, "deep.c")),
     "library": build_library,
@@ -116,6 +132,8 @@ def shape(s, c, program):
     """What binutils say about a program, in the words of the cases."""
     kind = re.search(r"Type:\s+(\w+)", s.run(["readelf", "-hW", program]).stdout).group(1)
     words = [kind, "interp" if "INTERP" in s.run(["readelf", "-lW", program]).stdout else "no-interp"]
+    sections = s.run(["readelf", "-SW", program]).stdout
+    words += ["symtab" if " .symtab " in sections else "no-symtab"] + ["debugdata"] * (" .gnu_debugdata " in sections)
     function = FUNCTION.get(c.build)
     if function:
         code = s.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", program]).stdout
@@ -255,7 +273,7 @@ def check_nothing_to_run(s):
 
 def body(s):
     s.need_root()
-    s.need("gcc", "rustc", "unshare", "readelf", "objdump")
+    s.need("gcc", "rustc", "unshare", "readelf", "objdump", "objcopy", "nm", "strip", "xz")
     s.need_proflet()
     check_nothing_to_run(s)
     running = start_all(s)

@@ -18,6 +18,8 @@ from lib.scenario import Scenario, free_port, wait_for  # noqa: E402
 
 QUICK = "--quick" in sys.argv[1:]
 HEALTHY_WITHIN = 1.0  # s, on a quiet machine
+COUNTED_LATE = 1 << 20  # bytes: each CPU adds its part to a group's figures once in a while
+RATE_EVERY = 5  # questions for health
 STOP_WITHIN = 6.0  # the same: names may take a while, and a Collector that is away is given 3 s
 
 
@@ -42,6 +44,29 @@ def resident_bytes(pid):
     with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
         found = re.search(r"^VmRSS:\s+(\d+) kB", f.read(), re.M)
     return 1024 * int(found[1]) if found else 0
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            return [int(x) for x in f.read().split()]
+    except OSError:
+        return []
+
+
+def tree(pid):
+    return [pid] + [p for child in children(pid) for p in tree(child)]
+
+
+def cpu_of(pid):
+    """CPU seconds of a process and of all below it."""
+    total = 0.0
+    for p in tree(pid):
+        try:
+            total += machine.cpu_seconds(p)
+        except OSError:
+            pass
+    return total
 
 
 class Attacked(Agent):
@@ -71,11 +96,11 @@ class Attacked(Agent):
 
 
 class Watch:
-    """Asks an agent for /healthz five times a second and notes the longest wait, failures and the largest resident memory."""
+    """Asks an agent for /healthz five times a second and for its rate once a second; notes the worst of each figure."""
 
-    def __init__(self, s, agent, source="127.0.0.1"):
-        self.source = source
-        self.agent, self.asked, self.failed, self.longest, self.resident = agent, 0, 0, 0.0, 0
+    def __init__(self, s, agent, source="127.0.0.1", group=None):
+        self.s, self.agent, self.source, self.group = s, agent, source, group
+        self.asked, self.failed, self.longest, self.resident, self.used, self.rates = 0, 0, 0.0, 0, 0, []
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -88,6 +113,10 @@ class Watch:
                 self.resident = max(self.resident, resident_bytes(self.agent.process.pid))
             except OSError:
                 return
+            if self.group:
+                self.used = max(self.used, self.group.used())
+            if self.asked % RATE_EVERY == 1:
+                self._ask_rate()
             if self.ended.wait(0.2):
                 return
 
@@ -100,20 +129,32 @@ class Watch:
         self.failed += status != 200
         self.longest = max(self.longest, (time.monotonic() - begin) / slow)
 
+    def _ask_rate(self):
+        status, text = get(self.agent.port, "/metrics", source=self.source)
+        found = dict(re.findall(r"^proflet_sampling_frequency(_max)?_hertz (\S+)$", text, re.M))
+        if status == 200:
+            self.rates.append(float(found[""]) / float(found["_max"]))
+
     def end(self):
         self.ended.set()
         self.thread.join()
 
-    def check(self, s, what, resident_max=None):
+    def check(self, what, rates=None):
+        """`rates`: those that are judged; all that were seen if none are given."""
         self.end()
+        s = self.s
+        s.check(f"{what}: the agent lives", self.agent.process.poll() is None, f"exit code {self.agent.process.poll()}")
         s.check(f"{what}: healthy, within {HEALTHY_WITHIN:.0f} s each time",
                 self.asked > 0 and not self.failed and self.longest <= HEALTHY_WITHIN,
                 f"asked {self.asked} times, {self.failed} failures, longest {self.longest:.2f} s")
-        if resident_max:
-            s.check(f"{what}: memory is bounded", 0 < self.resident <= resident_max,
-                    f"{self.resident / 2**20:.1f} MiB of at most {resident_max / 2**20:.0f}")
+        s.equal(f"{what}: the rate of the node is kept", min(self.rates if rates is None else rates, default=0), 1.0)
+        if self.group:
+            s.check(f"{what}: its memory stays under memory.total, its group's under the limit",
+                    0 < self.resident <= self.group.total and 0 < self.used <= self.group.limit + COUNTED_LATE,
+                    f"{self.used / 2**20:.1f} of {self.group.limit >> 20} MiB; the agent {self.resident / 2**20:.1f} of {self.group.total >> 20}; "
+                    f"the kernel ended {self.group.kills()} parsers")
 
 
-def check_stop(s, what, agent):
+def check_stop(s, what, agent, within=STOP_WITHIN):
     code, took = agent.timed_stop()
-    s.check(f"{what}: stops within {STOP_WITHIN:.0f} s", code == 0 and took <= STOP_WITHIN, f"exit code {code}, {took:.1f} s")
+    s.check(f"{what}: stops within {within:.0f} s", code == 0 and took <= within, f"exit code {code}, {took:.1f} s")

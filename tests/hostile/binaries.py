@@ -7,33 +7,28 @@ to 1, by each method, and one within the other; names of a megabyte; debug files
 take for ever. The agent, in a control group with the memory that the chart gives it, lives; programs beside,
 old and new, have whole stacks; what could not be read is counted; and when it is over, the agent is idle again.
 """
+import concurrent.futures
 import lzma
 import os
 import shutil
 import struct
 import subprocess
 import sys
-import time
 import zlib
 
 import attack
-from attack import wait_for
-from lib import cgroups, machine, programs
-from lib.collector import Collector
-from lib.profiles import ending, names
-from lib.scenario import PROFLET
+from lib import programs
+from trial import Trial
 
-LIMIT, TOTAL = 160 << 20, 128 << 20  # of the group; memory.total: the chart's
 NOBODY = "65534"
 EM_X86_64, ET_DYN, PT_LOAD, PT_INTERP, PT_NOTE, SHF_COMPRESSED = 62, 3, 1, 3, 4, 0x800
 SPIN = b"\xeb\xfe"
 COPIES = 4 if attack.QUICK else 34
 SPIN_MS = 100
+KINDS_AT_ONCE = 3
 MIB = 1 << 20
 ZLIB, ZSTD = 1, 2  # methods of SHF_COMPRESSED
 LONG_NAME = MIB
-IDLE_WITHIN = 10  # s of a quiet machine
-IDLE_SHARE = 0.05  # of a CPU, over 2 s
 
 
 def header(phnum=1, phoff=64, shoff=0, shnum=0, shstrndx=0):
@@ -190,104 +185,41 @@ def make_files(folder):
     return files
 
 
-class Group:
-    """A control group with a limit of memory: that of the chart."""
-
-    def __init__(self, s, limit=LIMIT):
-        top = cgroups.hierarchy_of("memory")
-        self.path = cgroups.make(s, f"proflet-hostile-{os.getpid()}", top)
-        self.unified = cgroups.is_unified(self.path)
-        with open(os.path.join(self.path, "memory.max" if self.unified else "memory.limit_in_bytes"), "w") as f:
-            f.write(str(limit))
-
-    def program(self, s, proflet=PROFLET):
-        """proflet, started in the group."""
-        wrapper = s.path("in-group")
-        with open(wrapper, "w") as f:
-            f.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs || exit 1\nexec {proflet} "$@"\n')
-        os.chmod(wrapper, 0o755)
-        return wrapper
-
-    def read(self, unified, old, key=None):
-        try:
-            with open(os.path.join(self.path, unified if self.unified else old)) as f:
-                text = f.read()
-        except FileNotFoundError:  # memory.peak is of Linux 5.19
-            return 0
-        return int(text) if key is None else int(dict(line.split() for line in text.splitlines()).get(key, 0))
-
-    def peak(self):
-        return self.read("memory.peak", "memory.max_usage_in_bytes")
-
-    def kills(self):
-        return self.read("memory.events", "memory.oom_control", "oom_kill")
-
-
-def chain(s, name):
-    return programs.build_c(s, "chain", f"-Wl,--build-id=0x{os.urandom(20).hex()}", program=name)
-
-
-def cpu_share(pid, seconds):
-    before, begin = machine.cpu_seconds(pid), time.monotonic()
-    time.sleep(seconds)
-    return (machine.cpu_seconds(pid) - before) / (time.monotonic() - begin)
-
-
-def check_victim(s, samples, name):
-    mine = [x for x in samples if x.attributes.get("process.executable.name") == name]
-    n = sum(x.count for x in mine)
-    whole = sum(x.count for x in mine if ending(x) == "complete")
-    named = sum(x.count for x in mine if ending(x) == "complete" and all(f in names(x) for f in programs.CHAIN[1:]))
-    cut = sorted({ending(x) for x in mine} - {"complete"})
-    s.check(f"{name}: stacks are whole and named", n >= 100 and whole >= 0.99 * n and named >= 0.98 * n,
-            f"{whole} whole, {named} with the whole chain, of {n}; cut: {', '.join(cut) or 'none'}")
-
-
 def run_files(tool, paths):
     return subprocess.run(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs", tool, str(SPIN_MS), *paths],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def attack_with(s, files):
+    """Some kinds beside each other, the files of each one after the other."""
     tool = programs.build_c(s, "runs_files")
-    for kind, paths in files.items():
-        run = run_files(tool, paths)
+    with concurrent.futures.ThreadPoolExecutor(KINDS_AT_ONCE) as pool:
+        runs = list(pool.map(lambda paths: run_files(tool, paths), files.values()))
+    for (kind, paths), run in zip(files.items(), runs):
         s.check(f"{kind}: {len(paths)} files are mapped and run", run.returncode == 0, run.stdout.strip()[-200:])
 
 
 def body(s):
     s.need_root()
     s.need("gcc", "setpriv")
-    group, collector = Group(s), Collector(s)
     folder = s.folder("files")
     for path in (os.path.dirname(folder), folder):
         os.chmod(path, 0o755)
     files = make_files(folder)
-    before = s.start([chain(s, "victim-before"), "3600"], "victim-before")
-    agent = attack.Attacked(s, collector.endpoint(), "--memory.total", f"{TOTAL >> 20}MiB", program=group.program(s))
-    watch = attack.Watch(s, agent)
-    wait_for(lambda: machine.cpu_seconds(before.pid) > 1, 60, "the victim runs")
+    trial = Trial(s, "binaries")
+    agent = trial.agent
+    trial.victims.another()
     attack_with(s, files)
-    after = s.start([chain(s, "victim-after"), "3600"], "victim-after")
     attack_with(s, {kind: paths[:2] for kind, paths in files.items()})
-    wait_for(lambda: machine.cpu_seconds(after.pid) > 3, 120, "the second victim runs")
+    trial.endure()
     metrics = agent.metrics()
-    for process in (before, after):
-        process.kill()
-    wait_for(lambda: cpu_share(agent.process.pid, 2) < IDLE_SHARE, IDLE_WITHIN, "the agent is idle again")
-    s.check("the agent is idle again", True)
-    watch.check(s, "the attack", resident_max=TOTAL)
-    s.note(f"parser processes that the kernel ended because the group's memory was short: {group.kills()}")
     failed = {k: v for k, v in metrics.items() if k.startswith("proflet_parser_failures_total") and v}
     s.note(f"parser jobs {metrics.get('proflet_parser_jobs_total', 0):.0f}, failures {failed or 'none'}")
+    s.equal("no process that reads binaries crashed", [k for k in failed if "crashed" in k], [])
     s.check("no file system is said not to answer", not agent.lines("does not answer"), "; ".join(agent.lines("does not answer"))[:200])
     lines = agent.lines("the process that reads it")
     s.check("what could not be read is logged in a bounded number of lines", len(lines) <= 5, f"{len(lines)} lines")
-    attack.check_stop(s, "the attack", agent)
-    collector.stop()
-    samples = collector.samples()
-    check_victim(s, samples, "victim-before")
-    check_victim(s, samples, "victim-after")
+    trial.judge()
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ import time
 
 import attack
 from attack import wait_for
-from lib import machine, programs
+from lib import machine
 from lib.scenario import PROFLET
+from trial import Trial
 
 IDLE = 48
 FEW = 6  # fewer than one address may have: they are closed at the deadline
 SOCKETS_MAX = 40
-RESIDENT_MAX = 160 << 20
+SOURCE = "127.0.0.9"  # not the address of the peers
 
 
 def sockets_of(pid):
@@ -93,8 +94,8 @@ def attacks(port):
     def connect():
         with socket.create_connection(("127.0.0.1", port), 1):
             pass
-    return {"idle connections": (idle.refresh, 1.0, 4), "a byte a second": (slow.drip, 1.0, 7),
-            "answers that are not taken": (untaken.refresh, 1.0, 4), "connecting all the time": (connect, 0.002, 4)}
+    return {"idle connections": (idle.refresh, 0.5, 2), "a byte a second": (slow.drip, 1.0, 7),
+            "answers that are not taken": (untaken.refresh, 0.5, 2), "connecting all the time": (connect, 0.002, 2)}
 
 
 def in_own_mounts(s):
@@ -120,17 +121,15 @@ def body(s):
     s.need_root()
     s.need_proflet()
     s.need("unshare", "nsenter", "setpriv")
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
-    agent = attack.Attacked(s, "http://127.0.0.1:9", "--select.include", "comm=chain", listen="0.0.0.0", window="300ms",
-                            program=in_own_mounts(s))
+    trial = Trial(s, "connections", listen="0.0.0.0", source=SOURCE, program=in_own_mounts(s))
+    agent = trial.agent
+    trial.victims.another()
     for what, (act, every, seconds) in attacks(agent.port).items():
         peer = Peer(s, act, every)
-        watch = attack.Watch(s, agent, "127.0.0.9")
         most, end = 0, time.monotonic() + (seconds if attack.QUICK else 10 * seconds)
         while time.monotonic() < end:
             most = max(most, sockets_of(agent.process.pid))
             time.sleep(0.1)
-        watch.check(s, what, RESIDENT_MAX)
         s.check(f"{what}: the agent's sockets are bounded", 0 < most <= SOCKETS_MAX, f"{most} of at most {SOCKETS_MAX}")
         probes(s, what, agent)
         peer.end()
@@ -141,7 +140,8 @@ def body(s):
     closed = {k: v for k, v in metrics.items() if k.startswith("proflet_listen_closed_total")}
     s.check("what was closed is counted by reason", len(closed) == 2 and min(closed.values()) > 0, f"{closed}")
     s.equal("the log says so, once", len(agent.lines("too many connections")), 1)
-    attack.check_stop(s, "the agent", agent)
+    trial.endure()
+    trial.judge()
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ import shutil
 
 import attack
 from attack import wait_for
-from lib import programs
-from lib.collector import Collector
+from lib import machine, programs
 from lib.profiles import ending, names, total
 from lib.scenario import tail
+from trial import Trial
 
 TENANT = 65534
+PROGRAM_CPU = 0.8 if attack.QUICK else 11  # s of each, twice for a tenant's
 FALSE = "false_"
 # In mount and user namespaces of its own, as the tenant; $1 is the public binary, $2 the tenant's folder, $3 the seconds.
 SCENES = {
@@ -68,12 +69,8 @@ def tenant(s, scene, binary, folder):
     return process
 
 
-def of(collector, process):
-    return [x for x in collector.samples() if x.attributes.get("process.pid") == process.pid]
-
-
-def await_samples(s, collector, processes):
-    wait_for(lambda: all(total(of(collector, p)) >= (50 if attack.QUICK else 1000) for p in processes if p), 120, "samples of each")
+def await_cpu(processes):
+    machine.wait_for_cpu([p.pid for p in processes], PROGRAM_CPU)
 
 
 def is_false(sample):
@@ -84,7 +81,7 @@ def check_neighbour(s, what, samples, named):
     n = total(samples)
     s.equal(f"{what}: the neighbour's samples with the tenant's names", total([x for x in samples if is_false(x)]), 0)
     whole = total([x for x in samples if ending(x) == "complete"])
-    s.check(f"{what}: the neighbour's stacks are whole", whole >= 0.99 * n, f"{whole} of {n}")
+    s.check(f"{what}: the neighbour's stacks are whole", n >= 50 and whole >= 0.99 * n, f"{whole} of {n}")
     if named:
         right = total([x for x in samples if programs.is_chain(x) or ending(x) == "complete" and "f8" not in names(x)])
         s.check(f"{what}: the neighbour's functions have their names", right >= 0.99 * n, f"{right} of {n}")
@@ -104,34 +101,40 @@ def make_scene(s, name, folder, stripped):
     return binary
 
 
-def scene(s, collector, name, folder, stripped):
+class Scene:
     """The tenant first, then the neighbour with the same binary."""
-    binary = make_scene(s, name, folder, stripped)
-    first = tenant(s, name, binary, folder)
-    await_samples(s, collector, [first])
-    neighbour = s.start([binary, programs.LIFE], f"neighbour-{name}")
-    await_samples(s, collector, [first, neighbour])
-    check_neighbour(s, name, of(collector, neighbour), not stripped)
-    if first and not stripped:
-        own = of(collector, first)
-        right = total([x for x in own if ending(x) != "complete" or "f8" not in names(x)])
-        s.equal(f"{name}: the tenant's copy does not have the neighbour's names", right, total(own))
+
+    def __init__(self, s, name):
+        self.s, self.name, self.stripped, folder = s, name, name == "debug-files", s.folder(name)
+        self.binary = make_scene(s, name, folder, self.stripped)
+        self.tenants = [p for p in [tenant(s, name, self.binary, folder)] if p]
+
+    def enter(self):
+        self.neighbour = self.s.start([self.binary, programs.LIFE], f"neighbour-{self.name}")
+
+    def judge(self, of):
+        check_neighbour(self.s, self.name, of(self.neighbour), not self.stripped)
+        for process in self.tenants if not self.stripped else ():
+            own = of(process)
+            right = total([x for x in own if ending(x) != "complete" or "f8" not in names(x)])
+            self.s.equal(f"{self.name}: the tenant's copy does not have the neighbour's names", right, total(own))
 
 
-def copies(s, collector):
+class Copies(Scene):
     """A copy under another name, and a hard link to the neighbour's binary."""
-    build_id = os.urandom(20).hex()
-    binary = public(build(s, "public-copy", build_id))
-    fake = public(doctored(s, build_id, binary))
-    os.link(binary, s.path("linked"))
-    first = [s.start(["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", path, programs.LIFE], os.path.basename(path))
-             for path in (fake, s.path("linked"))]
-    await_samples(s, collector, first)
-    neighbour = s.start([binary, programs.LIFE], "neighbour-copy")
-    await_samples(s, collector, [neighbour])
-    check_neighbour(s, "copy", of(collector, neighbour), True)
-    own = of(collector, first[0])
-    s.check("copy: the doctored one has names of its own", total([x for x in own if is_false(x)]) >= 0.9 * total(own), f"of {total(own)}")
+
+    def __init__(self, s):
+        self.s, self.name, build_id = s, "copy", os.urandom(20).hex()
+        self.binary = public(build(s, "public-copy", build_id))
+        fake = public(doctored(s, build_id, self.binary))
+        os.link(self.binary, s.path("linked"))
+        self.tenants = [s.start(["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", path, programs.LIFE], os.path.basename(path))
+                        for path in (fake, s.path("linked"))]
+
+    def judge(self, of):
+        check_neighbour(self.s, "copy", of(self.neighbour), True)
+        own = of(self.tenants[0])
+        self.s.check("copy: the doctored one has names of its own", total([x for x in own if is_false(x)]) >= 0.9 * total(own), f"of {total(own)}")
 
 
 def body(s):
@@ -140,15 +143,22 @@ def body(s):
     s.need("setpriv", "unshare", "objcopy", "strip")
     os.chmod(s.path(""), 0o755)
     os.makedirs("/usr/lib/debug", exist_ok=True)
-    collector = Collector(s)
-    agent = attack.Attacked(s, collector.endpoint(), window="500ms")
-    watch = attack.Watch(s, agent)
-    copies(s, collector)
-    for name in SCENES:
-        scene(s, collector, name, s.folder(name), name == "debug-files")
-    watch.check(s, "impostors", 160 << 20)
-    attack.check_stop(s, "impostors", agent)
-    s.equal("nothing is wrong in the log", [m for m in agent.lines("level=error") if not re.search("starved", m)], [])
+    trial = Trial(s, "impostors", window="500ms")
+    scenes = [Copies(s), *(Scene(s, name) for name in SCENES)]
+    await_cpu([p for scene in scenes for p in scene.tenants])
+    trial.victims.another()
+    for scene in scenes:
+        scene.enter()
+    everybody = [p for scene in scenes for p in (*scene.tenants, scene.neighbour)]
+    await_cpu(everybody)
+    for process in everybody:
+        process.kill()
+    trial.endure()
+    samples = trial.judge()
+    by_pid = lambda process: [x for x in samples if x.attributes.get("process.pid") == process.pid]
+    for scene in scenes:
+        scene.judge(by_pid)
+    s.equal("nothing is wrong in the log", [m for m in trial.agent.lines("level=error") if not re.search("starved", m)], [])
 
 
 if __name__ == "__main__":

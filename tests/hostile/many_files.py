@@ -6,19 +6,17 @@ Its neighbours, one that ran before and one that starts afterwards, have whole s
 tenant's files is counted and logged once, and when the tenant is gone, it takes files again.
 """
 import os
-import time
 
 import attack
 from attack import wait_for
-from binaries import TEXT, check_victim, chain, cpu_share, header, write
-from lib import cgroups, machine, programs
-from lib.collector import Collector
+from binaries import TEXT, header, write
+from lib import cgroups, programs
 from lib.scenario import tail
 from lives.maps import raise_limit
+from trial import Trial
 
 TENANT = "65534"
 FILES_MAX = 16384  # the agent's maximum
-IDLE_WITHIN, IDLE_SHARE = 10, 0.05  # s of a quiet machine; of a CPU, over 2 s
 
 
 def make_files(s, n):
@@ -46,29 +44,17 @@ def body(s):
     folder = make_files(s, FILES_MAX + 1000)
     maps_files = programs.build_c(s, "maps_files")
     group = cgroups.make(s, f"tenant-{os.getpid()}")
-    collector = Collector(s)
-    before = s.start([chain(s, "victim-before"), programs.LIFE], "victim-before")
-    agent = attack.Attacked(s, collector.endpoint(), window="1s")
-    watch = attack.Watch(s, agent)
+    trial = Trial(s, "many files")
+    agent = trial.agent
     tenant = start_tenant(s, group, maps_files, folder)
     refused = lambda: agent.metrics().get('proflet_binaries_refused_total{reason="share"}', 0)
     wait_for(lambda: refused() > 0, 120, "the agent refuses some")
-    after = s.start([chain(s, "victim-after"), programs.LIFE], "victim-after")
-    wait_for(lambda: all(machine.cpu_seconds(p.pid) > (4 if attack.QUICK else 20) for p in (before, after)), 240, "the victims run")
+    trial.endure()
     metrics = agent.metrics()
     s.check("the rest is for others", 0 < metrics["proflet_binaries"] <= 0.8 * FILES_MAX, f"{metrics['proflet_binaries']:.0f} known, {refused():.0f} refused")
     s.equal("the log says so, once", len(agent.lines("binaries mapped: of")), 1)
-    for process in (before, after, tenant):
-        process.kill()
-    begin = time.monotonic()
-    wait_for(lambda: cpu_share(agent.process.pid, 2) < IDLE_SHARE, IDLE_WITHIN + 2, "the agent is idle again")
-    s.note(f"idle {time.monotonic() - begin - 2:.1f} s after the tenant's end")
-    watch.check(s, "many files", 160 << 20)
-    attack.check_stop(s, "many files", agent)
-    collector.stop()
-    samples = collector.samples()
-    check_victim(s, samples, "victim-before")
-    check_victim(s, samples, "victim-after")
+    tenant.kill()
+    trial.judge()
 
 
 if __name__ == "__main__":

@@ -7,21 +7,18 @@ ones all the time, a stack and a command line in memory that nobody provides (us
 sealed while it is read. One after the other, against one agent with the memory that the chart gives it.
 """
 import os
-import time
 
 import attack
 from attack import wait_for
-from binaries import AT_EH_FRAME, Group, LIMIT, TOTAL, chain, check_victim, cpu_share, many_fdes, section, with_sections
+from binaries import AT_EH_FRAME, many_fdes, section, with_sections
 from lib import cgroups, machine, programs
-from lib.collector import Collector
 from lib.profiles import ending, total
 from lib.scenario import tail
+from trial import Trial
 
 TENANT = "65534"
 THREADS = 3000 if attack.QUICK else 50000
 CPU = 0.5 if attack.QUICK else 10  # s that each gets
-VICTIM_CPU = 2 if attack.QUICK else 20
-IDLE_WITHIN, IDLE_SHARE = 10, 0.05  # s of a quiet machine; of a CPU, over 2 s
 NEVER_WHOLE = ("cycle", "still", "pages")
 LIMITS = {"/proc/sys/kernel/pid_max": 4 * THREADS, "/proc/sys/kernel/threads-max": 4 * THREADS, "/proc/sys/vm/max_map_count": 4 * THREADS}
 
@@ -93,28 +90,11 @@ def body(s):
     s.need("gcc", "setpriv")
     raise_limits(s)
     program, code = build(s)
-    group, collector = Group(s), Collector(s)
-    before = s.start([chain(s, "victim-before"), programs.LIFE], "victim-before")
-    agent = attack.Attacked(s, collector.endpoint(), "--memory.total", f"{TOTAL >> 20}MiB", window="1s", program=group.program(s))
-    watch = attack.Watch(s, agent)
-    after = s.start([chain(s, "victim-after"), programs.LIFE], "victim-after")
+    trial = Trial(s, "odd programs")
+    trial.victims.another()
     pids = run_all(s, program, code)
-    wait_for(lambda: all(machine.cpu_seconds(p.pid) > VICTIM_CPU for p in (before, after)), 240, "the victims run")
-    metrics = agent.metrics()
-    s.equal("the node is sampled as often as before", metrics["proflet_sampling_frequency_hertz"], metrics["proflet_sampling_frequency_max_hertz"])
-    for process in (before, after):
-        process.kill()
-    begin = time.monotonic()
-    wait_for(lambda: cpu_share(agent.process.pid, 2) < IDLE_SHARE, IDLE_WITHIN + 2, "the agent is idle again")
-    s.note(f"idle {time.monotonic() - begin - 2:.1f} s after the end; most memory of the group {group.peak() / 2**20:.1f} MiB, "
-           f"the kernel ended {group.kills()}")
-    watch.check(s, "odd programs", LIMIT)
-    attack.check_stop(s, "odd programs", agent)
-    collector.stop()
-    samples = collector.samples()
-    check_victim(s, samples, "victim-before")
-    check_victim(s, samples, "victim-after")
-    check_odd(s, samples, pids)
+    trial.endure()
+    check_odd(s, trial.judge(), pids)
 
 
 if __name__ == "__main__":

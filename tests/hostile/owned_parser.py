@@ -17,18 +17,18 @@ import time
 
 import attack
 from attack import wait_for
-from binaries import chain, check_victim
 from lib import cgroups, machine, programs
 from lib.assertions import loss_identity
-from lib.collector import Collector
 from lib.profiles import ending
 from lib.scenario import ROOT
+from trial import Trial
 
 MAGIC = b"OWNED PARSER\1\2\3".ljust(16, b"\0")
 WRITES_MAX = 4
 LIES = {"owned_bits": 10, "owned_words": 10, "owned_random": 4, "owned_packets": 4, "owned_scribble": 2, "owned_spin": 1}
 TIMES = 1 if attack.QUICK else 20
 AT_ONCE = 8
+FILE_CPU = 0.6 if attack.QUICK else 1.0  # s of CPU time that each file's program gets
 EVIDENCE = struct.Struct("<IIq")
 STRIKES = 14  # harmful files of one tenant
 PAUSE = 8  # s that the last of them waits at least
@@ -104,7 +104,7 @@ def run_all(s, files, seconds, where=""):
 
 def attempts(s, owned, agent, names, model):
     files = [owned.file(f"attempt-{i}", model, "owned_attempt", agent.process.pid, attempt=i) for i in range(len(names))]
-    run_all(s, files, 1.0)
+    run_all(s, files, FILE_CPU)
     begun = lambda: [n for i, n in enumerate(names) if owned.evidence(i)[0]]
     wait_for(lambda: len(begun()) == len(names), 60, "all attempts are made")
     s.equal("each attempt is made in a parser process", begun(), names)
@@ -136,7 +136,7 @@ def total(agent, name):
 def again(s, agent, path):
     """A file that is known to be harmful is started anew: nobody reads it."""
     before = total(agent, "proflet_files_quarantined_total"), total(agent, 'proflet_parser_failures_total{reason="crashed"}')
-    run_all(s, [path], 1.0, where="-again")
+    run_all(s, [path], FILE_CPU, where="-again")
     time.sleep(1)
     after = total(agent, "proflet_files_quarantined_total"), total(agent, 'proflet_parser_failures_total{reason="crashed"}')
     s.equal("a file is not read again when it is run again", after, before)
@@ -147,30 +147,22 @@ def body(s):
     s.need("gcc", "nm", "cmake")
     owned = Owned(s)
     names = owned.control()
-    collector, model = Collector(s), programs.build_c(s, "chain", program="model")
-    before = s.start([chain(s, "victim-before"), programs.LIFE], "victim-before")
-    agent = attack.Attacked(s, collector.endpoint(), window="1s", program=owned.program, env=owned.env)
-    watch = attack.Watch(s, agent)
+    model = programs.build_c(s, "chain", program="model")
+    trial = Trial(s, "owned parser processes", program=owned.program, env=owned.env)
+    agent = trial.agent
+    trial.victims.another()
     attempts(s, owned, agent, names, model)
     again(s, agent, s.path("attempt-0"))
     lies = [owned.file(f"{lie}-{n}", model, lie, agent.process.pid, seed=n + 1) for lie, count in LIES.items() for n in range(count * TIMES)]
-    run_all(s, lies, 1.0)
+    run_all(s, lies, FILE_CPU)
     strikes(s, owned, agent, model)
-    after = s.start([chain(s, "victim-after"), programs.LIFE], "victim-after")
-    wait_for(lambda: machine.cpu_seconds(after.pid) > (4 if attack.QUICK else 20), 240, "the victim that starts afterwards runs")
-    for process in (before, after):
-        process.kill()
+    trial.endure()
     metrics = agent.metrics()
     s.check("harmful files are counted", metrics.get('proflet_files_quarantined_total{reason="crashed"}', 0) >= len(names) // 2,
             str({k: int(v) for k, v in metrics.items() if v and k.startswith(("proflet_files_", "proflet_parser_failures"))}))
     s.check("and logged, with path and reason, once a minute", 1 <= len(agent.lines("level=warn.*the process that read it for")) <= 10,
             (agent.lines("the process that read it for") or ["none"])[0])
-    watch.check(s, "owned parser processes", 160 << 20)
-    attack.check_stop(s, "owned parser processes", agent)
-    collector.stop()
-    samples = collector.samples()
-    check_victim(s, samples, "victim-before")
-    check_victim(s, samples, "victim-after")
+    samples = trial.judge()
     liars = [x for x in samples if (x.attributes.get("process.executable.name") or "").startswith("owned_")]
     s.check("the liars were sampled, and their stacks end", sum(x.count for x in liars) >= 20 * len(lies),
             f"{sum(x.count for x in liars)} samples, {sum(x.count for x in liars if ending(x) == 'complete')} of them to their end")

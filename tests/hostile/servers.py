@@ -10,13 +10,14 @@ import threading
 import time
 
 import attack
-from lib import machine, programs
+from lib import machine
 from lib.http2 import DATA, END_HEADERS, HEADERS, PING, SETTINGS, WINDOW_UPDATE, block, frame
+from trial import Trial, away
+from victims import Victims
 
 TIMEOUT = 1.0  # s of an attempt, on a quiet machine
 SLACK = 3.0
 AT_ONCE = 2  # agents: their servers share one Python process
-RESIDENT_MAX = 160 << 20
 PREFACE = frame(SETTINGS, 0, 0)
 INFORMATIONAL = frame(HEADERS, END_HEADERS, 1, block([(":status", "100")]))
 OK = frame(HEADERS, END_HEADERS, 1, block([(":status", "200"), ("content-type", "application/grpc")]))
@@ -44,14 +45,23 @@ QUICK = list(FLOODS)[:4]
 class Server:
     """Notes how long each connection lasted until the client closed it."""
 
-    def __init__(self, s, flood):
+    def __init__(self, s, flood, port=0):
         self.protocol, self.greeting, self.opening, self.repeated, self.gap = flood
         self.block = self.repeated * ((1 << 20) // max(1, len(self.repeated)))
         self.lasted = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.listener = socket.create_server(("127.0.0.1", port))
+        self.port = self.listener.getsockname()[1]
+        self.endpoint = f"http://127.0.0.1:{self.port}"
         threading.Thread(target=self._run, daemon=True).start()
-        s.defer(self.listener.close)
+        s.defer(self.end)
+
+    def end(self):
+        """Nobody is accepted any more; those who are served go on to their own end."""
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)  # ends accept
+        except OSError:
+            pass
+        self.listener.close()
 
     def _run(self):
         try:
@@ -96,30 +106,46 @@ class Server:
                 sock.sendall(self.block)
 
 
-def attack_all(s, names):
-    timeout = TIMEOUT * machine.slowness()
-    runs = []
-    for name in names:
-        server = Server(s, FLOODS[name])
-        agent = attack.Attacked(s, server.endpoint, "--protocol", server.protocol, "--timeout", f"{int(1000 * timeout)}ms",
-                                "--select.include", "comm=chain", window="300ms")
-        runs.append((name, server, agent, attack.Watch(s, agent)))
-    for name, server, agent, watch in runs:
-        attack.wait_for(lambda: len(server.lasted) >= 2, 30, f"{name}: two attempts")
-    for name, server, agent, watch in runs:
-        s.check(f"{name}: an attempt ends by its timeout", max(server.lasted) <= timeout + SLACK,
-                f"{len(server.lasted)} attempts, longest {max(server.lasted):.2f} s of {timeout:.1f}")
+class Attack:
+    """One agent and its server, in whose place there is a Collector afterwards: what waited meanwhile is judged."""
+
+    def __init__(self, s, name, victims):
+        self.s, self.name, self.timeout = s, name, TIMEOUT * machine.slowness()
+        collector, protocol = away(s), FLOODS[name][0]
+        self.server = Server(s, FLOODS[name], collector.port if protocol == "grpc" else collector.http_port)
+        self.trial = Trial(s, name, "--protocol", protocol, "--timeout", f"{int(1000 * self.timeout)}ms", collector=collector,
+                           endpoint=self.server.endpoint, victims=victims, window="300ms")
+
+    def check(self):
+        s, name, agent, lasted = self.s, self.name, self.trial.agent, self.server.lasted
+        attack.wait_for(lambda: len(lasted) >= 2, 30, f"{name}: two attempts")
+        s.check(f"{name}: an attempt ends by its timeout", max(lasted) <= self.timeout + SLACK,
+                f"{len(lasted)} attempts, longest {max(lasted):.2f} s of {self.timeout:.1f}")
         counts = {k: v for k, v in agent.metrics().items() if k.startswith("proflet_export_failures_total") and v}
         s.check(f"{name}: the reason is counted", sum(counts.values()) >= 2 and not any("answer" in k for k in counts), f"{counts}")
         s.equal(f"{name}: said once", len(agent.lines("collector is away")), 1)
-        watch.check(s, name, RESIDENT_MAX)
-        attack.check_stop(s, name, agent)
+
+    def end(self):
+        self.server.end()
+        self.trial.deliver()
+
+    def judge(self):
+        self.trial.judge()
+
+
+def attack_all(s, names):
+    victims = Victims(s)
+    attacks = [Attack(s, name, victims) for name in names]
+    for a in attacks:
+        a.trial.endure()
+    for step in (Attack.check, Attack.end, Attack.judge):
+        for a in attacks:
+            step(a)
 
 
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
     names = QUICK if attack.QUICK else list(FLOODS)
     for i in range(0, len(names), AT_ONCE):
         attack_all(s, names[i:i + AT_ONCE])

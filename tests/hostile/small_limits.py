@@ -10,12 +10,9 @@ import subprocess
 import sys
 
 import attack
-from attack import wait_for
-from binaries import Group, chain, check_victim
-from lib import machine, programs
-from lib.collector import Collector
-from lib.profiles import total
 from lib.scenario import PROFLET
+from trial import Trial
+from victims import Victims
 
 MEMORY = 64 << 20  # of the control group
 PROCESSES = 150  # each has a root folder that the agent would hold open
@@ -37,39 +34,34 @@ def limited(s, files):
     return path
 
 
-def works_with(s, files):
+def works_with(s, files, victims):
     what = f"{files} open files"
-    collector = Collector(s)
-    agent = attack.Attacked(s, collector.endpoint(), "--select.include", "comm=chain", window="300ms",
-                            program=limited(s, files))
-    watch = attack.Watch(s, agent)
-    wait_for(lambda: total(collector.samples()) >= (60 if attack.QUICK else 600), 60, "samples")
-    open_files = len(os.listdir(f"/proc/{agent.process.pid}/fd"))
+    trial = Trial(s, what, program=limited(s, files), victims=victims)
+    trial.endure()
+    open_files = len(os.listdir(f"/proc/{trial.agent.process.pid}/fd"))
     s.check(f"{what}: some are left", open_files < files, f"{open_files} open")
-    samples = collector.samples()
-    cut = total([x for x in samples if any(f.name.startswith("[truncated") for f in x.frames)])
-    refused_binaries = sum(v for k, v in agent.metrics().items() if k.startswith("proflet_binaries_refused_total"))
-    s.check(f"{what}: whole stacks, or it is counted why not", not cut or refused_binaries > 0,
-            f"{cut} of {total(samples)} cut, {refused_binaries:.0f} binaries refused")
-    s.equal(f"{what}: no error is logged", agent.lines("level=error"), [])
-    watch.check(s, what, 160 << 20)
-    attack.check_stop(s, what, agent)
+    s.equal(f"{what}: no error is logged", trial.agent.lines("level=error"), [])
+    return trial
 
 
-def with_memory(s):
-    group, collector = Group(s, MEMORY), Collector(s)
-    victim = s.start([chain(s, "victim"), programs.LIFE], "victim")
+def judge_few(s, trial):
+    """With as few as can be, binaries are refused, and it is counted."""
+    refused_binaries = sum(v for k, v in trial.agent.metrics().items() if k.startswith("proflet_binaries_refused_total"))
+    s.note(f"{trial.what}: {refused_binaries:.0f} binaries refused")
+    trial.settle()
+    trial.stop()
+    trial.collector.stop()
+    if not refused_binaries:
+        trial.judge_victims(trial.collector.samples())
+
+
+def with_memory(s, victims):
     for i in range(3):  # and programs with large libraries
-        s.start([sys.executable, "-c", "import ssl, sqlite3, ctypes\nwhile True: pass"], f"python-{i}")
-    agent = attack.Attacked(s, collector.endpoint(), window="1s", program=group.program(s))
-    watch = attack.Watch(s, agent)
-    wait_for(lambda: machine.cpu_seconds(victim.pid) > (3 if attack.QUICK else 30), 300, "the victim runs")
-    s.check("64 MiB: the agent says what it makes of it", len(agent.lines("the control group's limit is 64 MiB")) == 1)
-    s.note(f"64 MiB: processes that the kernel ended: {group.kills()}")
-    watch.check(s, "64 MiB", MEMORY)
-    attack.check_stop(s, "64 MiB", agent)
-    collector.stop()
-    check_victim(s, collector.samples(), "victim")
+        s.start(["nice", "-n", "5", sys.executable, "-c", "import ssl, sqlite3, ctypes\nwhile True: pass"], f"python-{i}")
+    trial = Trial(s, "64 MiB", limit=MEMORY, memory=(), victims=victims)
+    trial.endure()
+    s.check("64 MiB: the agent says what it makes of it", len(trial.agent.lines("the control group's limit is 64 MiB")) == 1)
+    return trial
 
 
 def body(s):
@@ -80,10 +72,11 @@ def body(s):
     for _ in range(PROCESSES):
         sleeper = subprocess.Popen(["sleep", "600"])
         s.defer(lambda p=sleeper: (p.kill(), p.wait()))
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
-    for files in [256] if attack.QUICK else sorted({needed, 256} - {0}):
-        works_with(s, files)
-    with_memory(s)
+    victims = Victims(s)
+    few = [works_with(s, files, victims) for files in ([256] if attack.QUICK else sorted({needed, 256} - {0}))]
+    with_memory(s, victims).judge()
+    for trial in few:
+        judge_few(s, trial)
 
 
 if __name__ == "__main__":

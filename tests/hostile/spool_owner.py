@@ -13,24 +13,27 @@ import sys
 
 import attack
 from attack import wait_for
-from lib import programs
-from lib.collector import Collector
 from lib.profiles import total
 from lib.scenario import stop
+from trial import Trial, away
+from victims import Victims
 
 TENANT = 65534
-RESIDENT_MAX = 160 << 20
 
 
-def refused(s, what, folder, pattern):
-    agent = attack.Attacked(s, "http://127.0.0.1:9", "--queue.spool", folder, "--select.include", "comm=chain", window="300ms")
-    watch = attack.Watch(s, agent)
+def refused(s, victims, what, folder, pattern):
+    trial = Trial(s, what, "--queue.spool", folder, collector=away(s), victims=victims, window="300ms")
+    agent = trial.agent
     s.check(f"{what}: the log says why, once", len(agent.wait_line(pattern, 20)) == 1, agent.lines(pattern)[0][-120:])
-    wait_for(lambda: agent.metrics()["proflet_samples_taken_total"] > 0, 20, "samples")
-    watch.check(s, what, RESIDENT_MAX)
-    attack.check_stop(s, what, agent)
-    final = agent.final() or {}
-    s.check(f"{what}: nothing was stored there", final.get("taken", 0) > 0 and final.get("spooled") == 0, f"{final}")
+    return trial
+
+
+def judge_refused(s, trial):
+    metrics = trial.agent.metrics()
+    s.check(f"{trial.what}: nothing is stored there", metrics["proflet_samples_taken_total"] > 0 and not metrics["proflet_samples_spooled"] and
+            not metrics["proflet_samples_exported_total"], f"{metrics['proflet_samples_taken_total']:.0f} taken")
+    trial.deliver()
+    trial.judge()
 
 
 # The tenant's program, in the folder and under its own user: entries under the name of the file being written, and under the
@@ -63,30 +66,27 @@ def planted_all_the_time(s, folder):
     return process
 
 
-def given_away(s, folder):
-    collector = Collector(s)
-    collector.stop()
-    agent = attack.Attacked(s, collector.endpoint(), "--queue.spool", folder, "--select.include", "comm=chain", window="300ms")
-    watch = attack.Watch(s, agent)
+def given_away(s, victims, folder):
+    trial = Trial(s, "a folder given away", "--queue.spool", folder, collector=away(s), victims=victims, window="300ms")
+    agent = trial.agent
     wait_for(lambda: agent.metrics()["proflet_samples_spooled"] > 0, 30, "samples in the spool")
     os.chown(folder, TENANT, TENANT)
     os.chmod(folder, 0o777)
     tenant = planted_all_the_time(s, folder)
-    before = agent.metrics()["proflet_samples_taken_total"]
-    wait_for(lambda: agent.metrics()["proflet_samples_taken_total"] > before + (100 if attack.QUICK else 1000), 60, "more samples")
+    trial.endure()
     metrics = agent.metrics()
     s.equal("a folder given away: nothing of the agent's was evicted",
             [metrics[f'proflet_samples_dropped_total{{reason="{r}"}}'] for r in ("spool_full", "spool_damaged")], [0, 0])
-    watch.check(s, "a folder given away", RESIDENT_MAX)
     s.check("a folder given away: the tenant was at work to the end", tenant.poll() is None)
     stop(tenant)
     os.chown(folder, 0, 0)
-    attack.check_stop(s, "a folder given away", agent)
-    final = agent.final()
-    return collector, final
+    trial.settle()
+    trial.stop()
+    return trial
 
 
-def next_life(s, folder, collector, final):
+def next_life(s, folder, trial):
+    collector, final = trial.collector, trial.agent.final()
     collector.start()
     agent = attack.Attacked(s, collector.endpoint(), "--queue.spool", folder, "--select.include", "comm=nobody", window="300ms")
     wait_for(lambda: agent.metrics()["proflet_samples_spooled"] == 0, 60, "the spool is delivered")
@@ -98,22 +98,26 @@ def next_life(s, folder, collector, final):
     s.equal("a folder that others could write to is the agent's alone", stat.S_IMODE(os.stat(folder).st_mode), 0o700)
     attack.check_stop(s, "the next start", agent)
     collector.stop()
-    s.equal("the next start: what was stored has arrived", total(collector.samples()), final["spooled"])
+    samples = collector.samples()
+    s.equal("the next start: what was stored has arrived", total(samples), final["spooled"])
+    trial.judge_victims(samples)
 
 
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    victims = Victims(s)
     foreign = s.folder("foreign")
     os.chown(foreign, TENANT, TENANT)
-    refused(s, "a folder of somebody else", foreign, "belongs to another user")
     link = s.path("link")
     os.symlink(s.folder("target"), link)
-    refused(s, "a folder that is a link", link, "symbolic link")
+    refusals = [refused(s, victims, "a folder of somebody else", foreign, "belongs to another user"),
+                refused(s, victims, "a folder that is a link", link, "symbolic link")]
     folder = s.folder("spool")
-    collector, final = given_away(s, folder)
-    next_life(s, folder, collector, final)
+    trial = given_away(s, victims, folder)
+    for refusal in refusals:
+        judge_refused(s, refusal)
+    next_life(s, folder, trial)
 
 
 if __name__ == "__main__":
