@@ -19,6 +19,12 @@
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/elf_image.h"
 
+/*
+ * Less than the alignment of Go's functions. What is not covered beside them is the C code of cgo, whose
+ * call-frame information Go's own linker leaves out.
+ */
+#define GO_PADDING_MAX 32u
+
 struct analysed {
 	const struct code_piece *piece;
 	struct code_sweep *sweep; /* owned */
@@ -170,6 +176,7 @@ struct range_options {
 	const struct code_observer *observer;
 	struct code_starts exports; /* owned; read when there is a gap */
 	bool have_exports;
+	uint64_t least; /* bytes of a gap; smaller ones are left out */
 };
 
 static int read_exports(struct range_options *o, const struct elf_image *img)
@@ -186,8 +193,11 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 	struct range_options *o = data;
 	struct code_piece piece = {
 		.img = img, .starts = o->starts, .exports = &o->exports, .observer = o->observer};
-	int r = read_exports(o, img);
+	int r;
 
+	if (gap->end - gap->start < o->least)
+		return 0;
+	r = read_exports(o, img);
 	for (uint64_t at = gap->start; at < gap->end && r == 0; at += piece.n) {
 		_cleanup_free_ uint8_t *code = NULL;
 
@@ -233,12 +243,12 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 
 int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 {
-	struct range_options o = {0};
+	struct range_options o = {.least = spans->n_functions ? GO_PADDING_MAX : 0};
 	int r;
 
-	if (elf_image_machine(img) != EM_X86_64 || spans->n_functions > 0)
+	if (elf_image_machine(img) != EM_X86_64)
 		return 0;
-	if (is_needed(spans))
+	if (is_needed(spans) && !spans->n_functions)
 		return read_all(spans, img, NULL);
 	r = code_gaps_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
 	code_starts_fini(&o.exports);

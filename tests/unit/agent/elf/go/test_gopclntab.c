@@ -73,6 +73,36 @@ Test(gopclntab, layouts)
 	}
 }
 
+/*
+ * Go's own linker leaves out what describes the C code of cgo. It is analysed, or a walk would step over the
+ * callers of what has no frame; the padding between functions is not, although nothing describes it either.
+ */
+Test(gopclntab, code_of_cgo_is_analysed)
+{
+	/* sub $8,%rsp; xor; test; je 1f; add $8,%rsp; ret; 1: xor; add $8,%rsp; ret */
+	static const struct go_fn fns[] = {
+		PUSH_FN("main.a"),
+		{"x_cgo_mmap",
+		 0,
+		 BYTES("\x48\x83\xec\x08\x31\xc0\x85\xc0\x74\x05\x48\x83\xc4\x08\xc3\x31\xd2\x48\x83\xc4"
+		       "\x08\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc"),
+		 {{0}}},
+		PUSH_FN("main.b"),
+		{"padding", 0, BYTES("\x48\x83\xec\x08\x48\x83\xc4\x08\xc3"), {{0}}},
+		PUSH_FN("main.c"),
+	};
+	const struct go_table t = {GOPCLNTAB_1_20, EM_X86_64, TEXT_VA, TEXT_VA, 0, fns, ARRAY_SIZE(fns)};
+
+	check_rows("cgo", go_image(&t, ".gopclntab", 0),
+		   "1000 rsp+8 same cfa-8; 1001 rsp+16 cfa-16 cfa-8; 1008 rsp+32 cfa-16 cfa-8; "
+		   "100d rsp+16 cfa-16 cfa-8; 100e rsp+8 same cfa-8; 1014 rsp+16 same cfa-8; "
+		   "101e rsp+8 same cfa-8; 101f rsp+16 same cfa-8; 1025 rsp+8 same cfa-8; 1026 none; "
+		   "1040 rsp+8 same cfa-8; 1041 rsp+16 cfa-16 cfa-8; 1048 rsp+32 cfa-16 cfa-8; "
+		   "104d rsp+16 cfa-16 cfa-8; 104e rsp+8 same cfa-8; 104f none; "
+		   "1060 rsp+8 same cfa-8; 1061 rsp+16 cfa-16 cfa-8; 1068 rsp+32 cfa-16 cfa-8; "
+		   "106d rsp+16 cfa-16 cfa-8; 106e rsp+8 same cfa-8; 106f none");
+}
+
 Test(gopclntab, aarch64)
 {
 	/* str x30,[sp,#-16]!; stur x29,[sp,#-8]; sub x29,sp,#8; nop; ldur; add sp,sp,#16; ret */
