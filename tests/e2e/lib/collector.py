@@ -3,6 +3,7 @@
 import glob
 import os
 import signal
+import socket
 import subprocess
 
 from . import profiles, recorded
@@ -22,13 +23,25 @@ def binaries():
     return done.stdout.strip()
 
 
+def hold(port):
+    """A socket that keeps the port from others while nobody listens there: connections are refused."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the Collector's: it can listen beside it
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:  # somebody was faster
+        holder.close()
+        return None
+    return holder
+
+
 class Collector:
     """A Collector on fixed ports that can be killed and started again; each life writes a file of its own."""
 
     def __init__(self, s, config="config.yaml", env=None, gate=True):
         self.s, self.config, self.env = s, config, env or {}
         self.gate = ["--feature-gates=+service.profilesSupport"] if gate else []
-        self.lives = []
+        self.lives, self.held = [], []
         self.process = None
         self.program = os.path.join(binaries(), "otelcol")
         s.at_end(self.conforms)
@@ -52,12 +65,24 @@ class Collector:
         self.process = self.s.start([self.program, "--config", os.path.join(OTELCOL, self.config), *self.gate],
                                     f"collector-{self.port}", env=env)
         wait_for(lambda: accepts(self.port) or self.process.poll() is not None, 30, "Collector's port")
+        self.release()
         if self.process.poll() is not None:
             raise RuntimeError("the Collector did not start")
+
+    def release(self):
+        for holder in filter(None, self.held):
+            holder.close()
+        self.held = []
+
+    def ended(self):
+        """It may come back, to the same ports."""
+        self.release()
+        self.held = [hold(self.port), hold(self.http_port)]
 
     def stop(self):
         """A clean end, everything written."""
         stop(self.process)
+        self.ended()
 
     def settle(self):
         """Until what was acknowledged is in the file: it is flushed every 100 ms."""
@@ -76,6 +101,7 @@ class Collector:
         self.settle()
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self.ended()
 
     def size(self):
         try:
