@@ -20,10 +20,10 @@
 #include "agent/elf/file/elf_image.h"
 
 /*
- * Less than the alignment of Go's functions. What is not covered beside them is the C code of cgo, whose
+ * Bytes. Shorter gaps in a Go binary are padding between functions; longer ones are the C code of cgo, whose
  * call-frame information Go's own linker leaves out.
  */
-#define GO_PADDING_MAX 32u
+#define GO_FUNCTION_ALIGNMENT 32u
 
 struct analysed {
 	const struct code_piece *piece;
@@ -243,7 +243,7 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 
 int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 {
-	struct range_options o = {.least = spans->n_functions ? GO_PADDING_MAX : 0};
+	struct range_options o = {.least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : 0};
 	int r;
 
 	if (elf_image_machine(img) != EM_X86_64)
