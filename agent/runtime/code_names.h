@@ -12,23 +12,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CODE_NAME_UNKNOWN "<unknown>" /* in the form of "<module>" and "<lambda>" */
+
 struct code_names;
 struct cpython_layout;
 struct runtime_code;
 
 /* A place in a function. The strings are owned by the names, valid until the next code_names_add. */
 struct code_place {
-	const void *function; /* equal for places in the same function, for as long as the strings are valid */
-	const char *name;     /* qualified, "Class.method" */
+	const void *function; /* equal for places in one function, while the strings are valid */
+	const char *name;     /* qualified, "Class.method"; CODE_NAME_UNKNOWN if it could not be read */
 	const char *file;     /* "" if unknown */
 	uint32_t first_line;  /* 0: unknown */
-	uint32_t line;	      /* 0: unknown */
+	uint32_t line;	      /* 0: unknown, or no line's: code that the compiler added */
 };
 
 struct code_names_stats {
-	uint64_t added, bad, evicted; /* reports taken, refused; functions dropped for lack of room */
+	uint64_t added, bad, evicted; /* reports taken, refused or without memory; functions dropped */
 	uint64_t missed;	      /* code_names_find without an answer */
-	size_t functions, bytes;
+	size_t functions, bytes;      /* bytes with what the allocator and the map need for them */
 };
 
 /* 0 or -ENOMEM. */
@@ -39,12 +41,15 @@ void code_names_free(struct code_names *n); /* NULL is fine */
  * `text_type` are the process addresses of PyCode_Type and PyUnicode_Type, 0: not known. 0; -EBADMSG: the
  * bytes are no report; -ENOTSUP: the object is no code object, so the layout is wrong, or its name is no
  * string; -ENOMEM.
+ * A name, file or line table that could not be read is unknown until a later report about the same number has
+ * it: of each, the names keep the more complete one.
  */
 int code_names_add(struct code_names *n, const struct runtime_code *report, size_t len,
 		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type);
 /*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
- * reported about this code object, or it is forgotten.
+ * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
+ * not entered yet), or one that no function has, gives the first line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);
