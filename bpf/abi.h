@@ -10,8 +10,6 @@
  *
  *	process table ──ref──► mapping list ──ref──► unwind table
  *	(pid → list)           (ip → file, table)    (va → rule)
- *	                                    ──ref──► runtime walk
- *	                                             (the list of a language runtime's frames)
  *
  * The agent publishes from right to left and frees a block only after an RCU grace period, so a running
  * program sees either the old state or the new one, never a mixture.
@@ -56,18 +54,22 @@ struct process_slot {
  */
 #define PROCESS_STACK (1u << 31)
 
-/* --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n] */
+/*
+ * --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n], and if the process has a
+ * language runtime, its struct runtime_walk
+ */
 #define LIST_SEARCH_STEPS 15u /* so up to 32768 entries, as many as fit a segment */
 struct mapping_list {
 	__u32 n;       /* entries, at least 1 */
 	__u32 top;     /* highest power of two <= n, the first step of the search */
 	__u32 entries; /* offset of entries[] from the list, bytes */
 	__u32 flags;   /* LIST_* */
-	__u32 runtime; /* ref of a struct runtime_walk; 0: the process has no language runtime that is walked */
+	__u32 runtime; /* offset of a struct runtime_walk from the list, bytes; 0: none */
 	__u32 reserved[2];
 	__u32 generation; /* also goes into the record: which list a stack was walked with */
 };
-#define LIST_SKIP 1u /* not selected: its samples are counted, not taken */
+#define LIST_RUNTIME 16u /* offset of `runtime` */
+#define LIST_SKIP 1u	 /* not selected: its samples are counted, not taken */
 
 /* No block can have these refs, since the process table lies there. */
 #define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
@@ -183,7 +185,7 @@ struct unwind_rule {
 
 /*
  * How the frames of a process's language runtime are found: a list in the process's memory, innermost frame
- * first. A block of the arena. Offsets are bytes; RUNTIME_NO_OFFSET: there is none.
+ * first. Part of the process's mapping list. Offsets are bytes; RUNTIME_NO_OFFSET: there is none.
  *
  *	thread pointer ─► thread state ─► frame ─► frame ─► … ─► 0
  *	                                    └─► code object ─► name, file, line table
@@ -192,14 +194,13 @@ struct unwind_rule {
  * for. Its marker is an address on the native stack that lies in the loop's frame.
  */
 struct runtime_walk {
-	__u64 salt;    /* secret, and another one for each image of a process: goes into numbers of code */
+	__u64 salt;    /* secret, and another one for each program: goes into numbers of code */
 	__u64 key;     /* process address of the u32 pthread key of the thread state; 0: there is none */
+	__u64 bias;    /* of the runtime's file: process address minus ELF virtual address */
 	__s32 slot;    /* thread-local variable with the thread state, from the thread pointer; 0: unknown */
 	__u16 flags;   /* RUNTIME_WALK_* */
-	__u16 epoch;   /* changed by the agent to have names sent again */
 	__u16 runtime; /* enum frame_runtime */
-	__u16 layout;  /* number by which the agent knows the layout of code objects */
-	__u32 generation; /* of the block */
+	__u16 layout;  /* file index of the runtime, by which the agent knows the layout of its objects */
 	/* thread pointer → value of the pthread key */
 	__u16 tsd;	   /* of key 0; that of key n is 16 * n bytes behind (glibc) */
 	__u16 tsd_pointer; /* or here lies a pointer to an array of values (musl) */
@@ -222,7 +223,6 @@ struct runtime_walk {
 	__u16 name, file, lines;      /* pointers to two string objects and one of bytes */
 	__u16 text_length;	      /* u64 characters, in a string object */
 	__u16 bytes_length, bytes;    /* u64 length, in a bytes object; where the bytes begin */
-	__u16 reserved;
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -452,7 +452,7 @@ struct runtime_part {
 	__u8 n_segments;
 	__u8 whole;  /* 1: the end of the list was reached */
 	__u8 reason; /* enum runtime_reason; why it was not */
-	__u8 reserved;
+	__u8 each;   /* 1: each frame is a segment (RUNTIME_WALK_EACH), also where several are in one here */
 };
 
 #define RUNTIME_NOT_TIED 0xffffffffu
@@ -499,14 +499,15 @@ enum runtime_report_kind {
 };
 
 /*
- * A code object that is in a sample and was not sent before: this, then name_bytes, file_bytes and lines_bytes
- * of the process's memory, each padded to a multiple of 8. The first two are the beginning of a string
- * object, header first; the last is the contents of the bytes object with the line table.
+ * A code object that is in a sample and was not sent before: this, then name_bytes, file_bytes and
+ * lines_bytes of the process's memory, each padded to a multiple of 8. The first two are the beginning of a
+ * string object, header first; the last is the contents of the bytes object with the line table.
  */
 struct runtime_code {
 	__u32 kind; /* RUNTIME_REPORT_CODE */
 	__u32 pid;
 	__u64 number; /* of which a frame has the low FRAME_VA_BITS */
+	__u64 bias;   /* of the runtime's file */
 	__u64 type;   /* of the code object */
 	__u64 name_type, file_type;
 	__u32 first_line;
@@ -567,11 +568,10 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(__builtin_offsetof(struct runtime_walk, generation) == BLOCK_GENERATION, "runtime_walk");
 _Static_assert(sizeof(struct runtime_walk) == 80, "runtime_walk");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
-_Static_assert(sizeof(struct runtime_code) == 64, "runtime_code");
+_Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");
 _Static_assert(sizeof(struct runtime_slot) == 16, "runtime_slot");
 _Static_assert(sizeof(struct saved_stack) == 312, "saved_stack");
 _Static_assert(RUNTIMES <= 1024, "a runtime is 10 bits of a tag");

@@ -13,6 +13,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
+#include "agent/elf/runtime/cpython.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/generated.h"
 #include "agent/unwind/stuck_devices.h"
@@ -248,6 +249,16 @@ uint32_t unwind_tables_change(const struct unwind_tables *c)
 static void changed(struct unwind_tables *c, struct binary_table *f)
 {
 	f->change = ++c->change;
+}
+
+void unwind_tables_refuse_runtime(struct unwind_tables *c, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (!f || f->runtime_refused)
+		return;
+	f->runtime_refused = true;
+	changed(c, f);
 }
 
 void unwind_tables_refuse(struct unwind_tables *c, uint32_t index)
