@@ -29,6 +29,7 @@
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
 #include "agent/base/resources.h"
+#include "agent/runtimes.h"
 #include "agent/sample/decode.h"
 #include "agent/symbol/jit.h"
 #include "agent/unwind/completion.h"
@@ -52,6 +53,7 @@
 #define WORKER_THREADS 2u
 #define LIST_THREADS 2u
 #define LISTS_MAX 1024u
+#define CODE_NAMES_SHARE 32u /* of memory.total, for names of functions of language runtimes */
 
 _Static_assert(RESOURCES_FILES_MAX <= FRAME_FILE_MAX, "each binary has a tag");
 
@@ -66,6 +68,7 @@ struct agent {
 	struct track *track;
 	struct completion *completion;
 	struct report *report;
+	struct runtimes *runtimes; /* NULL: no frames of language runtimes are wanted */
 	struct metadata *metadata; /* NULL: no pod names are wanted */
 	struct loop_source *events, *events_pause, *window;
 	uint64_t pause_ns;
@@ -133,8 +136,14 @@ static void on_record(const void *record, size_t len, void *data)
 static void on_final(const struct sampled_task *task, const struct sample_view *view, void *data)
 {
 	struct agent *a = data;
+	struct sample_view spliced;
 
-	report_add(a->report, task, view);
+	if (!a->runtimes) {
+		report_add(a->report, task, view);
+		return;
+	}
+	runtimes_splice(a->runtimes, view, &spliced);
+	report_add(a->report, task, &spliced);
 }
 
 static void on_generated(struct process *p, uint64_t address, void *data)
@@ -190,6 +199,8 @@ static void drain(struct agent *a)
 		log_warn("samples could not be read: %s", strerror(-r));
 	else
 		track_drained(a->track, before);
+	if (a->runtimes)
+		runtimes_drain(a->runtimes);
 	completion_retry(a->completion, track_epoch(a->track));
 	a->drain_cpu_ns += clock_thread_cpu_ns() - cpu;
 	send_window(a);
@@ -360,6 +371,8 @@ static int on_sweep(uint64_t expirations, void *data)
 
 	(void)expirations;
 	track_sweep(a->track, clock_mono_ns());
+	if (a->runtimes)
+		runtimes_check(a->runtimes);
 	(void)malloc_trim(0);
 	return 0;
 }
@@ -449,6 +462,7 @@ static int open_processes(struct agent *a)
 		.max_files = resources_files_max(),
 		.cgroup_from = &a->place.from,
 		.debug_files = c->symbols.debug_files,
+		.runtimes = c->runtimes.python,
 		.function = on_function,
 		.function_data = a,
 		.workload = a->metadata ? on_workload : NULL,
@@ -486,6 +500,7 @@ static int open_samples(struct agent *a)
 		.binaries = unwind_tables_binaries(track_tables(a->track)),
 		.worker = a->worker,
 		.lists = a->lists,
+		.code_names = a->runtimes ? runtimes_names(a->runtimes) : NULL,
 		.pods = a->metadata ? metadata_pods(a->metadata) : NULL,
 		.window_bytes = c->memory.total_bytes / 8,
 		.max_request_bytes = a->options.recording ? c->memory.total_bytes / 8 : 0,
@@ -502,6 +517,19 @@ static int open_samples(struct agent *a)
 	return r < 0 ? r : report_new(&a->report, &report);
 }
 
+static int open_runtimes(struct agent *a)
+{
+	const struct config *c = a->options.config;
+	const struct runtimes_options o = {
+		.probe = a->probe,
+		.track = a->track,
+		.loop_frames = c->runtimes.loop_frames,
+		.max_bytes = c->memory.total_bytes / CODE_NAMES_SHARE,
+	};
+
+	return c->runtimes.python ? runtimes_new(&a->runtimes, &o) : 0;
+}
+
 static int open_modules(struct agent *a, char **ret_why)
 {
 	int r = open_threads(a);
@@ -512,6 +540,8 @@ static int open_modules(struct agent *a, char **ret_why)
 		r = metadata_new(&a->metadata, a->loop, a->options.config, a->options.delivery);
 	if (r == 0)
 		r = open_processes(a);
+	if (r == 0)
+		r = open_runtimes(a);
 	return r < 0 ? r : open_samples(a);
 }
 
@@ -609,6 +639,7 @@ void agent_free(struct agent *a)
 			 "not answer",
 			 n_stuck);
 	report_free(a->report);
+	runtimes_free(a->runtimes);
 	completion_free(a->completion);
 	track_free(a->track);
 	track_host_close(&a->host);

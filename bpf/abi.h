@@ -54,17 +54,22 @@ struct process_slot {
  */
 #define PROCESS_STACK (1u << 31)
 
-/* --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n] */
+/*
+ * --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n], and if the process has a
+ * language runtime, its struct runtime_walk
+ */
 #define LIST_SEARCH_STEPS 15u /* so up to 32768 entries, as many as fit a segment */
 struct mapping_list {
 	__u32 n;       /* entries, at least 1 */
 	__u32 top;     /* highest power of two <= n, the first step of the search */
 	__u32 entries; /* offset of entries[] from the list, bytes */
 	__u32 flags;   /* LIST_* */
-	__u32 reserved[3];
+	__u32 runtime; /* offset of a struct runtime_walk from the list, bytes; 0: none */
+	__u32 reserved[2];
 	__u32 generation; /* also goes into the record: which list a stack was walked with */
 };
-#define LIST_SKIP 1u /* not selected: its samples are counted, not taken */
+#define LIST_RUNTIME 16u /* offset of `runtime` */
+#define LIST_SKIP 1u	 /* not selected: its samples are counted, not taken */
 
 /* No block can have these refs, since the process table lies there. */
 #define TABLE_NEVER 0u	 /* the file has none: step by frame pointer */
@@ -159,6 +164,65 @@ struct unwind_rule {
 		 */
 		__s8 ra;
 	};
+};
+
+/* --- language runtimes */
+
+#define RUNTIME_NO_OFFSET 0xffffu    /* in place of an offset of struct runtime_walk */
+#define RUNTIME_FRAME_BYTES_MAX 128u /* that are read of a frame at once */
+#define RUNTIME_CODE_BYTES_MAX 112u  /* of a code object that go into its number */
+#define RUNTIME_FRAMES_MAX 512u	     /* in a record */
+#define RUNTIME_SEGMENTS_MAX 64u     /* in a record; more are one with the last */
+#define RUNTIME_TEXT_MAX 512u	     /* bytes of a string object that are sent */
+#define RUNTIME_LINES_MAX 16384u     /* bytes of a line table that are sent */
+#define RUNTIME_NAMES_A_SAMPLE 64u   /* code objects that are sent with one sample */
+#define RUNTIME_SLOTS_BYTES 512u /* of thread-local variables that are searched, below the thread pointer */
+
+#define RUNTIME_WALK_ENTRY 1u  /* the kind of a frame is not 0: it is the last of its segment */
+#define RUNTIME_WALK_EACH 2u   /* each frame is a segment */
+#define RUNTIME_WALK_INDEX 4u  /* the instruction is a signed 32-bit index, not an address */
+#define RUNTIME_WALK_SEARCH 8u /* report which thread-local variable has the thread's state */
+
+/*
+ * How the frames of a process's language runtime are found: a list in the process's memory, innermost frame
+ * first. Part of the process's mapping list. Offsets are bytes; RUNTIME_NO_OFFSET: there is none.
+ *
+ *	thread pointer ─► thread state ─► frame ─► frame ─► … ─► 0
+ *	                                    └─► code object ─► name, file, line table
+ *
+ * A segment is a run of frames that one frame of the native stack, that of the interpreter's loop, stands
+ * for. Its marker is an address on the native stack that lies in the loop's frame.
+ */
+struct runtime_walk {
+	__u64 salt;    /* secret, and another one for each program: goes into numbers of code */
+	__u64 key;     /* process address of the u32 pthread key of the thread state; 0: there is none */
+	__u64 bias;    /* of the runtime's file: process address minus ELF virtual address */
+	__s32 slot;    /* thread-local variable with the thread state, from the thread pointer; 0: unknown */
+	__u16 flags;   /* RUNTIME_WALK_* */
+	__u16 runtime; /* enum frame_runtime */
+	__u16 layout;  /* file index of the runtime, by which the agent knows the layout of its objects */
+	/* thread pointer → value of the pthread key */
+	__u16 tsd;	   /* of key 0; that of key n is 16 * n bytes behind (glibc) */
+	__u16 tsd_pointer; /* or here lies a pointer to an array of values (musl) */
+	/* thread state */
+	__u16 thread;	       /* its thread pointer, by which it is recognised */
+	__u16 first, first_of; /* the first frame is *(first), or *(*(first) + first_of) */
+	__u16 marker_first;    /* markers are a list of their own; else a hidden frame is its marker */
+	__u16 marker_next;     /* marker → next marker */
+	/* frame */
+	__u16 frame_bytes; /* to read; a multiple of 8, at most RUNTIME_FRAME_BYTES_MAX */
+	__u16 next, code;  /* pointers */
+	__u16 instruction; /* u64, or the s32 index */
+	__u16 kind;	   /* u8 */
+	__u8 code_tag;	   /* bits of the code pointer that are not of the address */
+	__u8 hidden_kind;  /* frames of this kind and above have no function: the end of a segment; 0: none */
+	/* code object */
+	__u16 content, content_bytes; /* go into its number; multiples of 8, at most RUNTIME_CODE_BYTES_MAX */
+	__u16 type;		      /* pointer, in an object of any type */
+	__u16 first_line;	      /* u32 */
+	__u16 name, file, lines;      /* pointers to two string objects and one of bytes */
+	__u16 text_length;	      /* u64 characters, in a string object */
+	__u16 bytes_length, bytes;    /* u64 length, in a bytes object; where the bytes begin */
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -349,6 +413,7 @@ enum sample_origin {
 #define SAMPLE_SAVED_STACK 8u	  /* a struct saved_stack and its stack are the record's end */
 #define SAMPLE_OMITTED 16u	  /* a word of the user's frames has FRAME_TAG_OMITTED */
 #define SAMPLE_CALLER_OMITTED 32u /* by a rule that cannot find a frame's caller, but the callers of that */
+#define SAMPLE_RUNTIME 64u	  /* a struct runtime_part follows the frames and the context */
 
 /*
  * A sample. It is followed by n_kernel + n_user frame words, each part leaf first, then by what the flags
@@ -373,6 +438,30 @@ struct sample_record {
 struct sample_context {
 	__u8 trace_id[16];
 	__u8 span_id[8];
+};
+
+/*
+ * The frames of a language runtime: this, then n_segments of struct runtime_segment, then n_words of frame
+ * words, innermost first. Each frame is a head, whose payload is the number of its code object, and one word:
+ * where in the code it is. That is the address of the instruction minus that of the code object, or its index
+ * (RUNTIME_WALK_INDEX), as a signed number.
+ */
+struct runtime_part {
+	__u16 runtime; /* enum frame_runtime */
+	__u16 n_words;
+	__u8 n_segments;
+	__u8 whole;  /* 1: the end of the list was reached */
+	__u8 reason; /* enum runtime_reason; why it was not */
+	__u8 each;   /* 1: each frame is a segment (RUNTIME_WALK_EACH), also where several are in one here */
+};
+
+#define RUNTIME_NOT_TIED 0xffffffffu
+
+struct runtime_segment {
+	__u64 marker; /* process address; 0: not known */
+	__u32 native; /* user frames of the walk before the one that has the marker; or RUNTIME_NOT_TIED */
+	__u16 end;    /* words of frames before the end of the segment */
+	__u16 reserved;
 };
 
 #define SAVED_STACK_NEAR 16384u /* bytes of stack that any record may have */
@@ -400,6 +489,41 @@ struct saved_stack {
 	__u32 n_before;
 	__u32 holes; /* bit n: chunk n of the stack could not be read; the first may be a part of one */
 	__u64 regs[SAVED_STACK_REGISTERS]; /* by DWARF number, and REGISTER_IP */
+};
+
+/* --- code objects of language runtimes, in a ring of their own */
+
+enum runtime_report_kind {
+	RUNTIME_REPORT_CODE, /* struct runtime_code */
+	RUNTIME_REPORT_SLOT, /* struct runtime_slot */
+};
+
+/*
+ * A code object that is in a sample and was not sent before: this, then name_bytes, file_bytes and
+ * lines_bytes of the process's memory, each padded to a multiple of 8. The first two are the beginning of a
+ * string object, header first; the last is the contents of the bytes object with the line table.
+ */
+struct runtime_code {
+	__u32 kind; /* RUNTIME_REPORT_CODE */
+	__u32 pid;
+	__u64 number; /* of which a frame has the low FRAME_VA_BITS */
+	__u64 bias;   /* of the runtime's file */
+	__u64 type;   /* of the code object */
+	__u64 name_type, file_type;
+	__u32 first_line;
+	__u16 runtime, layout;
+	__u16 name_bytes, file_bytes; /* 0: could not be read */
+	__u32 lines_bytes;
+	__u32 lines_length; /* of the whole table; more than lines_bytes: the rest was too long, or unreadable */
+	__u32 reserved;
+};
+
+/* A thread-local variable that has a thread's state (RUNTIME_WALK_SEARCH). */
+struct runtime_slot {
+	__u32 kind; /* RUNTIME_REPORT_SLOT */
+	__u32 pid;
+	__u32 list; /* generation of the mapping list */
+	__s32 slot; /* from the thread pointer; 0: none was found */
 };
 
 /* --- counters, one set a CPU, only ever increased by the program: X(name, text) */
@@ -444,6 +568,11 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
+_Static_assert(sizeof(struct runtime_walk) == 80, "runtime_walk");
+_Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
+_Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
+_Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");
+_Static_assert(sizeof(struct runtime_slot) == 16, "runtime_slot");
 _Static_assert(sizeof(struct saved_stack) == 312, "saved_stack");
 _Static_assert(RUNTIMES <= 1024, "a runtime is 10 bits of a tag");
 

@@ -43,6 +43,11 @@
  *	                           REGISTER_IP
  *	arch_is_sigreturn(code)    whether a trampoline's first eight bytes make the system call
  *
+ * Values of pthread keys, bytes from the thread pointer:
+ *
+ *	TSD_GLIBC                  that of key 0, with glibc; that of key n is 16 * n bytes behind
+ *	TSD_MUSL                   a pointer to the array of values, with musl
+ *
  * Memory:
  *
  *	PAGE_BYTES_MIN             of any kernel: what lies in one such page can be read as one
@@ -55,6 +60,7 @@
  *	DWARF_REGISTERS(X)         X(index in regs[], field, byte offset)
  *	arch_is_user(mode)         whether the registers are of user mode
  *	arch_is_32_bit(mode)       whether they are of a 32-bit task
+ *	arch_thread_pointer(task)  of the current task
  *	arch_saved_registers(base) where they lie, from the base of the task's kernel stack: for kernels
  *	                           without bpf_task_pt_regs (before 5.15)
  */

@@ -90,6 +90,9 @@ static inline int arch_follows_call(__u64 code)
 	return (insn & 0xfc000000) == 0x94000000 || (insn & 0xfefff000) == 0xd63f0000;
 }
 
+#define TSD_GLIBC RUNTIME_NO_OFFSET /* before the thread pointer; not looked at yet */
+#define TSD_MUSL RUNTIME_NO_OFFSET
+
 #define PAGE_BYTES_MIN 4096
 #define RED_ZONE_BYTES 0
 

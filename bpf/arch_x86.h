@@ -84,6 +84,10 @@ static inline int arch_follows_call(__u64 code)
 	       (b6 == 0x94 || (b6 == 0x14 && (CALL_BYTE(code, 5) & 7) == 5)); /* with SIB byte */
 }
 
+/* glibc: struct pthread's specific_1stblock[0].data; musl: struct pthread's tsd. */
+#define TSD_GLIBC 792
+#define TSD_MUSL 128
+
 #define PAGE_BYTES_MIN 4096
 #define RED_ZONE_BYTES 128
 
@@ -98,7 +102,18 @@ struct pt_regs {
 	unsigned long flags, sp;
 };
 
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct task_struct___thread {
+	struct thread_struct thread;
+};
+
 #pragma clang attribute pop
+
+/* Up to date in a running task, too, where only the kernel sets it: glibc and musl have it set. */
+#define arch_thread_pointer(task) BPF_CORE_READ((struct task_struct___thread *)(task), thread.fsbase)
 
 #define REGS_FIELD_IP ip
 #define REGS_FIELD_SP sp

@@ -58,8 +58,30 @@ struct unwind_state {
 		__u64 rule_bits;
 	};
 	__u64 cfa;
+	__u64 next_marker;		    /* of the runtime's next segment; ~0: none */
+	__u64 tie_sp, tie_cfa;		    /* of the frame that reaches beyond it */
 	__u64 regs[REGISTER_SLOTS];	    /* by DWARF number, and REGISTER_IP */
 	__u64 first_ip, first_sp, first_fp; /* of the sample, with SAMPLE_FROM_START */
+};
+
+#define RUNTIME_MEMO 8u /* power of two */
+
+/* The frames of the process's language runtime. */
+struct runtime_state {
+	struct runtime_walk walk;
+	struct runtime_part part;
+	__u64 thread; /* the thread pointer */
+	__u64 cursor; /* the next frame; 0: there is none */
+	__u64 marker; /* of the present segment, where markers are a list of their own; 0: none */
+	__u32 at;     /* of the process's runtime walk in its list's segment, bytes; 0: none */
+	__u32 steps;
+	__u32 n_ended; /* words in segments */
+	__u32 n_sent;  /* code objects that were sent with this sample */
+	__u32 next;    /* segment that next_marker belongs to */
+	__u32 words;   /* of the part, behind the native frames */
+	struct {
+		__u64 code, number;
+	} memo[RUNTIME_MEMO];
 };
 
 struct unwind_area {
@@ -72,7 +94,9 @@ struct unwind_area {
 	__u64 timed_ns;		 /* time spent on every TIMED_EVERYth sample, their sum */
 	__u64 begun_ns;		 /* CLOCK_MONOTONIC: start of the present sample; 0: it is not timed */
 	__u64 n_ring_pressure;	 /* samples sent without their saved stack because the ring was filling up */
+	__u64 n_reports_lost;	 /* code objects that could not be sent, because their ring was full */
 	struct unwind_state state;
+	struct runtime_state runtime;
 	__u8 window[WINDOW_BYTES + 8];
 	struct sample_record record;
 	__u64 frames[RECORD_WORDS]; /* directly behind the record; then a struct saved_stack */

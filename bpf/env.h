@@ -26,9 +26,24 @@ static __always_inline int env_read_user(void *to, __u32 bytes, __u64 address)
 	return bpf_probe_read_user(to, bytes, (const void *)address);
 }
 
+static __always_inline int env_copy(void *to, __u32 bytes, const void *from)
+{
+	return bpf_probe_read_kernel(to, bytes, from);
+}
+
+static __always_inline __u64 env_thread_pointer(void)
+{
+	return arch_thread_pointer((void *)bpf_get_current_task());
+}
+
+/* In bpf/reports.h. */
+UNWIND_FN int env_report_code(__u64 number, __u64 code);
+UNWIND_FN int env_report_slot(__s32 slot);
+
 #else
 
 #include <stddef.h>
+#include <string.h>
 
 #include "bpf/abi.h"
 #include "bpf/area.h"
@@ -47,6 +62,7 @@ struct env {
 	struct segment *(*segment)(void *data, __u32 index);		    /* NULL: no such segment */
 	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
 	void *data;
+	__u64 thread; /* thread pointer, for runtime.h */
 };
 
 extern _Thread_local const struct env *env_current;
@@ -64,6 +80,29 @@ static inline struct segment *env_segment(__u32 index)
 static inline int env_read_user(void *to, __u32 bytes, __u64 address)
 {
 	return env_current->read_user(env_current->data, to, bytes, address);
+}
+
+static inline int env_copy(void *to, __u32 bytes, const void *from)
+{
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+static inline __u64 env_thread_pointer(void)
+{
+	return env_current->thread;
+}
+
+static inline int env_report_code(__u64 number, __u64 code)
+{
+	(void)number, (void)code;
+	return 0;
+}
+
+static inline int env_report_slot(__s32 slot)
+{
+	(void)slot;
+	return 0;
 }
 
 #endif

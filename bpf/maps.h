@@ -51,6 +51,21 @@ struct {
 	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
+/* Code objects of language runtimes, and where thread states are (enum runtime_report_kind). */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 19);
+} reports SEC(".maps");
+
+/* Code objects that were sent, by their number; an entry that another one replaces is sent again. */
+#define SENT_SLOTS 16384
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SENT_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} sent SEC(".maps");
+
 /* Events of tasks (struct task_event), where the perf side-band is refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -7,6 +7,7 @@
 #include "bpf/kernel.h"
 #include "bpf/maps.h"
 #include "bpf/regs.h"
+#include "bpf/runtime.h"
 #include "bpf/saved_stack.h"
 #include "bpf/unwind.h"
 
@@ -47,6 +48,8 @@ UNWIND_FN __u64 pids_translate(void)
 
 	return pid ? pid << 32 | pid_in_namespace(task) : 0;
 }
+
+#include "bpf/reports.h"
 
 /*
  * A sample taken in kernel mode: the kernel's stack goes first into the record, and the user's registers come
@@ -247,11 +250,34 @@ UNWIND_FN int ending_of_task(int ending)
 	return ENDING_EXITING;
 }
 
+/* Walks the frames of the process's language runtime. Two nested loops, for the verifier. */
+#define RUNTIME_ROUNDS 16
+
+UNWIND_FN int runtime_rounds(void)
+{
+	ROLLED
+	for (int i = 0; i < RUNTIME_ROUNDS; i++)
+		if (!runtime_steps())
+			return 0;
+	return 1;
+}
+
+UNWIND_FN int runtime_walk_all(void)
+{
+	if (!runtime_begin())
+		return 0;
+	ROLLED
+	for (__u32 i = 0; i < RUNTIME_STEPS_MAX / RUNTIME_STEPS_A_CALL / RUNTIME_ROUNDS + 1; i++)
+		if (!runtime_rounds())
+			break;
+	return runtime_walked();
+}
+
 /* Sends the area's record. Wakes the agent only when much waits: otherwise it drains the ring by timer. */
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP,
-	      bytes = sizeof a->record + (__u64)a->state.n * 8 + a->state.saved_bytes;
+	      bytes = sizeof a->record + ((__u64)a->state.n + a->runtime.words) * 8 + a->state.saved_bytes;
 
 	BOUND(bytes, 0x7fff);
 	if (bytes > sizeof a->record + sizeof a->frames)
@@ -287,6 +313,8 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	*ret_slot = process_list(pids >> 32);
 	list = *ret_slot & SLOT_LIST_MASK;
 	a->record.generation = 0;
+	a->runtime.at = 0;
+	a->runtime.words = 0;
 	s = slot_segment(*ret_slot);
 	if (s) {
 		a->record.generation = segment_u32(s, ref_offset(list) + BLOCK_GENERATION);
@@ -294,6 +322,9 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 			a->counters[COUNTER_NOT_SELECTED]++;
 			return 0;
 		}
+		a->runtime.at = segment_u32(s, ref_offset(list) + LIST_RUNTIME);
+		if (a->runtime.at)
+			a->runtime.at += ref_offset(list);
 	} else {
 		list = 0;
 		*ret_slot &= PROCESS_STACK;
@@ -307,6 +338,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	a->state.have_regs = 0;
 	a->state.fallback = 0;
 	a->state.switches = 0;
+	a->state.next_marker = NO_MARKER;
 	a->record.flags = 0;
 	a->state.saved_bytes = 0;
 	return pids;
@@ -326,6 +358,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 			a->state.first_sp = a->state.sp;
 			a->state.first_fp = a->state.fp;
 		}
+		if (a->runtime.at)
+			runtime_walk_all();
 		ending = slot & ~PROCESS_STACK ? user_part(ctx, tick) : ENDING_NO_PROCESS;
 		if (ending == ENDING_DEPTH_LIMIT) {
 			a->state.ring = 0;
@@ -336,6 +370,10 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 	    (ending == ENDING_ROOT || ending == ENDING_NO_ROOT ||
 	     (ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK)))
 		ending = ending_of_task(ending);
+	if (a->runtime.at && ending != ENDING_EXITING)
+		a->runtime.words = runtime_attach();
+	if (a->runtime.words)
+		a->record.flags |= SAMPLE_RUNTIME;
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
 		int begun = saved_stack_begin();
 

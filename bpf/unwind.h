@@ -11,107 +11,13 @@
 #ifndef PROFLET_BPF_UNWIND_H
 #define PROFLET_BPF_UNWIND_H
 
-#include "bpf/env.h"
+#include "bpf/memory.h"
+#include "bpf/runtime.h"
 
 #define FRAMES_A_CALL 4	 /* frames that one call of unwind_frames does */
 #define FRAMES_A_COPY 32 /* of unwind_unroll */
-#define SEGMENT_MASK_2 0x1ffffe
-#define SEGMENT_MASK_4 0x1ffffc
-#define SEGMENT_MASK_8 0x1ffff8
-#define SEGMENT_MASK_32 0x1fffe0
 #define LANES(x) ((x) * 0x0001000100010001ull)
 #define LANE_TOPS LANES(0x8000ull)
-
-static __always_inline __u32 segment_u32(struct segment *s, __u64 offset)
-{
-	BOUND(offset, SEGMENT_MASK_4);
-	return *(__u32 *)(s->bytes + offset);
-}
-
-static __always_inline __u64 segment_u64(struct segment *s, __u64 offset)
-{
-	BOUND(offset, SEGMENT_MASK_8);
-	return *(__u64 *)(s->bytes + offset);
-}
-
-/* Four rows from an even offset on. */
-static __always_inline __u64 segment_rows(struct segment *s, __u64 offset)
-{
-	BOUND(offset, SEGMENT_MASK_2);
-	return *(rows_word *)(s->bytes + offset);
-}
-
-static __always_inline __u32 ref_segment(__u32 ref)
-{
-	return ref >> REF_OFFSET_BITS;
-}
-
-static __always_inline __u32 ref_offset(__u32 ref)
-{
-	return (ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN;
-}
-
-/* The segment of the list that a process slot names; NULL: the slot names none, or not this block. */
-static __always_inline struct segment *slot_segment(__u32 slot)
-{
-	__u32 list = slot & SLOT_LIST_MASK;
-	struct segment *s = list ? env_segment(ref_segment(list)) : NULL;
-
-	if (!s || (segment_u32(s, ref_offset(list) + BLOCK_GENERATION) & SLOT_GENERATION_MASK) !=
-			  (slot >> SLOT_GENERATION_SHIFT & SLOT_GENERATION_MASK))
-		return NULL;
-	return s;
-}
-
-/* The word at a process address inside the window. */
-static __always_inline __u64 window_word(struct unwind_area *a, __u64 offset)
-{
-	BOUND(offset, (WINDOW_BYTES - 1) & ~7u);
-	return *(__u64 *)(a->window + offset);
-}
-
-/*
- * Fills the window so that it holds the word at `need` (8-byte aligned): from 56 bytes before it on, but from
- * the same page, up to the page's end where the next page is not there, or that word alone. 0, or < 0.
- */
-static __always_inline int window_fill(struct unwind_area *a, __u64 need)
-{
-	struct unwind_state *t = &a->state;
-	__u64 page = need & ~(PAGE_BYTES_MIN - 1ull);
-	__u64 address = need - page < 56 ? page : need - 56;
-	__u64 bytes = PAGE_BYTES_MIN - (address & (PAGE_BYTES_MIN - 1));
-
-	t->window = address;
-	t->window_len = WINDOW_BYTES;
-	if (!env_read_user(a->window, WINDOW_BYTES, address))
-		return 0;
-	t->window_len = 0;
-	if (bytes < WINDOW_BYTES) {
-		BOUND(bytes, WINDOW_BYTES - 1);
-		if (!env_read_user(a->window, bytes, address)) {
-			t->window_len = bytes;
-			return 0;
-		}
-	}
-	t->window = need;
-	if (env_read_user(a->window, 8, need))
-		return -1;
-	t->window_len = 8;
-	return 0;
-}
-
-/* Reads one word of the stack, from the window or alone. */
-static __always_inline int stack_word(struct unwind_area *a, __u64 address, __u64 *ret)
-{
-	struct unwind_state *t = &a->state;
-	__u64 offset = address - t->window;
-
-	if (!(address & 7) && offset + 7 < t->window_len) {
-		*ret = window_word(a, offset);
-		return 0;
-	}
-	return env_read_user(ret, 8, address);
-}
 
 /*
  * The rule of the row that covers page-relative offset `o`, as its eight bytes. Rows are u16 (offset << 8 |
@@ -430,6 +336,14 @@ UNWIND_FN int unwind_rare_registers(void)
 	return NEXT_FRAMES;
 }
 
+/* The frame [sp, cfa) reaches beyond the next marker. */
+static __always_inline void tie_frame(struct unwind_state *t, __u64 sp, __u64 cfa)
+{
+	t->tie_sp = sp;
+	t->tie_cfa = cfa;
+	runtime_tie();
+}
+
 /* Unwinds up to FRAMES_A_CALL frames into the record. Returns how to go on, or the ending. */
 UNWIND_FN int unwind_frames(void)
 {
@@ -461,11 +375,15 @@ UNWIND_FN int unwind_frames(void)
 		rule = o >> PAGE_SHIFT_ROWS < t->n_pages ? table_rule(s, t, o) : (__u64)UNWIND_CFA_NONE << 48;
 		kind = rule >> 48 & 255;
 		if ((kind & UNWIND_CFA_MASK) > UNWIND_CFA_FP) {
+			__u64 sp = t->sp;
+
 			t->rule_bits = rule;
 			next = unwind_rare();
 			if (next == NEXT_REGISTERS)
 				return next;
 			if (next >= 0) { /* stepped, or ended: the frame counts either way */
+				if (t->sp > t->next_marker)
+					tie_frame(t, sp, t->sp);
 				t->n++;
 				if (next != NEXT_FRAMES)
 					return next;
@@ -483,6 +401,8 @@ UNWIND_FN int unwind_frames(void)
 			}
 			fallback = ENDING_BAD_CFA;
 		}
+		if (cfa > t->next_marker)
+			tie_frame(t, t->sp, cfa);
 		ra = cfa + arch_ra_offset(rule);
 		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra)) {
 			t->n++;

@@ -9,7 +9,7 @@
 
 /* Encoded bytes of an entry without its strings, tags and lengths included, rounded up. */
 #define LOCATION_FIXED 48
-#define FUNCTION_FIXED 24
+#define FUNCTION_FIXED 32
 #define LINE_FIXED 16
 #define STACK_FIXED 16
 #define STACK_ENTRY 5
@@ -40,14 +40,21 @@ static int intern_named_attr(struct otlp_dict *d, const char *name, const char *
 	return r < 0 ? r : otlp_dict_attr_string(d, key, value, ret);
 }
 
+/* The value of profile.frame.type; NULL: it has no runtime's own. Receivers know no value for Lua. */
+static const char *runtime_type(const struct frame *frame)
+{
+	return frame->runtime && strcmp(frame->runtime, "lua") != 0 ? frame->runtime : NULL;
+}
+
 static int frame_type_attr(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame,
 			   int32_t *ret)
 {
 	int32_t *known = frame->kind == FRAME_KERNEL ? &f->kernel_attr : &f->native_attr;
+	const char *type = runtime_type(frame);
 	int r;
 
-	if (frame->runtime)
-		return intern_named_attr(d, "profile.frame.type", frame->runtime, ret);
+	if (type)
+		return intern_named_attr(d, "profile.frame.type", type, ret);
 	if (!*known) {
 		r = intern_named_attr(d, "profile.frame.type",
 				      frame->kind == FRAME_KERNEL ? "kernel" : "native", known);
@@ -166,17 +173,19 @@ static int intern_lines(struct otlp_frames *f, struct otlp_dict *d, const struct
 {
 	struct otlp_dict_line lines[OTLP_LINES_MAX] = {0};
 	size_t n = lines_of(frame);
-	int32_t name, system, file;
 	int r = intern_module(f, d, mapping_of(frame), &l->mapping);
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		r = otlp_dict_string(d, frame->lines[i].function, &name);
+		bool outermost = i + 1 == frame->n_lines; /* the others were inlined into it */
+		struct otlp_dict_function function = {.start_line = outermost ? frame->start_line : 0};
+
+		r = otlp_dict_string(d, frame->lines[i].function, &function.name);
 		if (r == 0)
-			r = otlp_dict_string(d, frame->lines[i].file, &file);
+			r = otlp_dict_string(d, frame->lines[i].file, &function.filename);
+		if (r == 0 && outermost)
+			r = otlp_dict_string(d, frame->system_name, &function.system_name);
 		if (r == 0)
-			r = otlp_dict_string(d, i + 1 == frame->n_lines ? frame->system_name : NULL, &system);
-		if (r == 0)
-			r = otlp_dict_function(d, name, system, file, &lines[i].function);
+			r = otlp_dict_function(d, &function, &lines[i].function);
 		lines[i].line = frame->lines[i].line;
 	}
 	return r < 0 ? r : otlp_dict_location_lines(d, l, lines, n, ret);
@@ -185,7 +194,7 @@ static int intern_lines(struct otlp_frames *f, struct otlp_dict *d, const struct
 static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame, int32_t *ret)
 {
 	struct otlp_dict_location l = {.address = frame->address};
-	int32_t name, system_name = 0;
+	struct otlp_dict_function function = {.start_line = frame->start_line};
 	const char *text;
 	int r;
 
@@ -200,14 +209,11 @@ static int intern_frame(struct otlp_frames *f, struct otlp_dict *d, const struct
 	if (r < 0)
 		return r;
 	if (text) {
-		r = otlp_dict_string(d, text, &name);
-		if (r < 0)
-			return r;
-		if (text == frame->function)
-			r = otlp_dict_string(d, frame->system_name, &system_name);
-		if (r < 0)
-			return r;
-		r = otlp_dict_function(d, name, system_name, 0, &l.function);
+		r = otlp_dict_string(d, text, &function.name);
+		if (r == 0 && text == frame->function)
+			r = otlp_dict_string(d, frame->system_name, &function.system_name);
+		if (r == 0)
+			r = otlp_dict_function(d, &function, &l.function);
 		if (r < 0)
 			return r;
 	}

@@ -7,6 +7,9 @@
  * frame without a name gets the line "module+0xADDRESS", because backends without symbols drop the frame, or
  * the whole sample, when a native frame has no line; `bare` omits that line for backends that have a
  * symbol store.
+ *
+ * Frames of a language runtime have no mapping and address 0: they are the same location if function and line
+ * are equal.
  */
 #ifndef PROFLET_OTLP_FRAMES_H
 #define PROFLET_OTLP_FRAMES_H

@@ -248,18 +248,18 @@ int otlp_dict_attr_int(struct otlp_dict *d, int32_t key, int64_t value, int32_t 
 	return intern_attr(d, key, &any, &value, sizeof value, ret);
 }
 
-int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, int32_t filename, int32_t *ret)
+int otlp_dict_function(struct otlp_dict *d, const struct otlp_dict_function *key, int32_t *ret)
 {
 	otlp_function m = OTLP_FUNCTION_INIT;
-	int32_t key[3] = {name, system_name, filename};
-	struct lookup l = {key, sizeof key};
+	struct lookup l = {key, sizeof *key};
 	uint64_t hash;
 
 	if (find(d, FUNCTIONS, &l, &hash, ret))
 		return 0;
-	m.name_strindex = name;
-	m.system_name_strindex = system_name;
-	m.filename_strindex = filename;
+	m.name_strindex = key->name;
+	m.system_name_strindex = key->system_name;
+	m.filename_strindex = key->filename;
+	m.start_line = key->start_line;
 	return intern_message(d, FUNCTIONS, &l, hash, &m.base, ret);
 }
 

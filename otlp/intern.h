@@ -31,6 +31,12 @@ struct otlp_dict_mapping {
 	uint32_t zero; /* keys are compared as bytes: no hidden padding */
 };
 
+/* The strings are entries of the dictionary. */
+struct otlp_dict_function {
+	int32_t name, system_name, filename;
+	uint32_t start_line; /* 0: unknown */
+};
+
 #define OTLP_LOCATION_ATTRS 2
 
 struct otlp_dict_location {
@@ -55,8 +61,7 @@ int otlp_dict_reset(struct otlp_dict *d);
 int otlp_dict_string(struct otlp_dict *d, const char *s, int32_t *ret);
 int otlp_dict_attr_string(struct otlp_dict *d, int32_t key, const char *value, int32_t *ret);
 int otlp_dict_attr_int(struct otlp_dict *d, int32_t key, int64_t value, int32_t *ret);
-int otlp_dict_function(struct otlp_dict *d, int32_t name, int32_t system_name, int32_t filename,
-		       int32_t *ret);
+int otlp_dict_function(struct otlp_dict *d, const struct otlp_dict_function *f, int32_t *ret);
 int otlp_dict_mapping(struct otlp_dict *d, const struct otlp_dict_mapping *m, int32_t *ret);
 int otlp_dict_location(struct otlp_dict *d, const struct otlp_dict_location *l, int32_t *ret);
 /*

@@ -51,11 +51,16 @@ struct frame {
 	const char *function;		   /* demangled name; NULL when unknown */
 	const char *system_name;	   /* linkage name where it differs from function, else NULL */
 	enum frame_kind kind;
-	const char *runtime;		/* that generated the code: "v8js", "jvm" …; static; NULL: none */
+	/*
+	 * "v8js", "jvm" …: the language runtime that generated the code; static; NULL: none. Frames that an
+	 * interpreter keeps itself, "cpython" …, have no module and address 0.
+	 */
+	const char *runtime;
 	const struct frame_line *lines; /* inlined calls, innermost first, the last is `function`; NULL */
 	size_t n_lines;
 	uint64_t unnamed_start; /* start of a function without a symbol; 0: unknown, or it has a symbol */
 	const char *tier;	/* compiler of the runtime that made the code; static; NULL: unknown */
+	uint32_t start_line;	/* of `function`, in the file of the last of `lines`; 0: unknown */
 };
 
 /* Identifies the function of a frame without a name: by its start, if that is known, else by the address. */

@@ -100,6 +100,11 @@ const struct config_key config_keys[] = {
 	{KEY("symbols.unresolved", symbols.unresolved, CONFIG_ENUM), NAMES("offset,bare"), .default_text = "offset",
 	 .help = "what a frame without a name shows: module+0xoffset, or nothing, for backends with their own symbols"},
 
+	{KEY("runtimes.python", runtimes.python, CONFIG_BOOL), .default_text = "on", .group = "Language runtimes",
+	 .help = "show the functions of Python programs (CPython) in their stacks"},
+	{KEY("runtimes.loop_frames", runtimes.loop_frames, CONFIG_BOOL), .default_text = "off",
+	 .help = "also show the native frames of an interpreter's own loop, which the language's functions stand for"},
+
 	{KEY("kubernetes.metadata", kubernetes.metadata, CONFIG_BOOL), .default_text = "off", .group = "Kubernetes",
 	 .help = "ask the kubelet for names of pods and containers"},
 	{KEY("kubernetes.kubelet", kubernetes.kubelet, CONFIG_STRING), TEXT(KUBELET_FORM, config_check_url),

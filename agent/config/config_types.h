@@ -95,6 +95,10 @@ struct config {
 		enum config_unresolved unresolved;
 	} symbols;
 	struct {
+		bool python;	  /* functions of CPython are found */
+		bool loop_frames; /* stacks keep the native frames of interpreters' loops */
+	} runtimes;
+	struct {
 		bool metadata;
 		char *kubelet;	  /* https://HOST:PORT, NULL: derived from the node's address */
 		char *node;	  /* default: $K8S_NODE_NAME; NULL: unknown */

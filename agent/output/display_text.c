@@ -175,3 +175,14 @@ size_t output_text_width(const char *s)
 	}
 	return width;
 }
+
+const char *output_text_file(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	if (!slash || slash == path || strncmp(name, "__", 2) != 0)
+		return name;
+	while (slash > path && slash[-1] != '/')
+		slash--;
+	return slash;
+}

@@ -19,6 +19,11 @@ struct buf;
 int output_text_clean(struct buf *out, const char *s, size_t max_bytes);
 /* Writes cleaned text as a JSON string that is safe inside an HTML script element. */
 void output_text_json(FILE *f, const char *s);
+/*
+ * The end of a source file's path that is enough to tell it: its last component, with the folder if every
+ * folder may have a file of that name ("__init__.py"). A part of `path`.
+ */
+const char *output_text_file(const char *path);
 /* Number of characters of cleaned text. */
 size_t output_text_columns(const char *s);
 /* Number of bytes of the first `columns` characters. */

@@ -2,13 +2,14 @@
 // The page: its state, the controls that change it, and the address (#search=...&zoom=...) that keeps it.
 'use strict';
 
-const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', sort: 'self', zoom: ''};
+const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', native: 'show', sort: 'self', zoom: ''};
 const ROWS = {container: 'c', process: 'p', pid: 'i', thread: 't'};
-const CHOICES = {layout: ['icicle', 'flame'], order: ['callees', 'callers'], colour: ['kind', 'module']};
+const CHOICES = {layout: ['icicle', 'flame'], order: ['callees', 'callers'], colour: ['kind', 'module'], native: ['show', 'hide']};
 
 class Page {
 	constructor(profile) {
 		this.profile = profile;
+		this.shown = profile; // the same, or without native frames
 		this.state = {...DEFAULTS};
 		this.painter = new Painter($('canvas'), profile);
 		this.chart = new Chart({scroller: $('scroller'), spacer: $('spacer'), canvas: $('canvas')}, this.painter, {
@@ -24,6 +25,7 @@ class Page {
 		});
 		this.info = new Info(profile);
 		this.fillSelect('container', 'All containers', profile.groups, g => [g.container, g.containerLabel]);
+		$('native').hidden = $('native-help').hidden = $('native-key').hidden = !hasLanguages(profile);
 		this.listen();
 		this.readAddress();
 		if (!profile.info.samples)
@@ -88,6 +90,7 @@ class Page {
 			t: () => this.set({tab: state.tab === 'top' ? 'flame' : 'top'}),
 			c: () => this.set({order: state.order === 'callers' ? 'callees' : 'callers'}),
 			i: () => this.set({layout: state.layout === 'flame' ? 'icicle' : 'flame'}),
+			n: () => this.set({native: state.native === 'hide' ? 'show' : 'hide'}),
 		};
 
 		if (typing || !keys[e.key])
@@ -151,22 +154,24 @@ class Page {
 	apply(changed) {
 		const is = (...keys) => keys.some(k => changed.includes(k)), {state} = this;
 
+		if (is('native'))
+			this.choose();
 		if (is('container'))
 			this.offerProcesses();
 		if (is('order') && !is('zoom')) // the stacks are inverted: only the rows above them remain
 			state.zoom = state.zoom.split('/').filter(key => !/^\d/.test(key)).join('/');
 		this.showControls();
-		if (is('rows', 'order', 'container', 'process')) {
+		if (is('rows', 'order', 'container', 'process', 'native')) {
 			const rows = Object.fromEntries(Object.entries(ROWS).map(([row, letter]) => [row, state.rows.includes(letter)]));
 
-			this.tree = new Tree(this.profile, {rows, callers: state.order === 'callers', container: state.container, process: state.process});
-			this.chart.search = this.search = new Search(this.profile, this.tree, state.search);
+			this.tree = new Tree(this.shown, {rows, callers: state.order === 'callers', container: state.container, process: state.process});
+			this.chart.search = this.search = new Search(this.shown, this.tree, state.search);
 			this.chart.flame = state.layout === 'flame';
 			this.chart.setTree(this.tree, this.tree.find(decodePath(state.zoom)));
 			state.zoom = encodePath(this.chart.zoomed);
-			this.info.showLegend(this.tree.groups);
+			this.info.showLegend(this.shown, this.tree.groups);
 		} else if (is('search')) {
-			this.chart.search = this.search = new Search(this.profile, this.tree, state.search);
+			this.chart.search = this.search = new Search(this.shown, this.tree, state.search);
 		}
 		if (is('colour')) {
 			this.painter.setByModule(state.colour === 'module');
@@ -180,7 +185,7 @@ class Page {
 			this.chart.selected = null;
 			this.chart.setZoom(this.tree.find(decodePath(state.zoom)), true, this.part);
 		}
-		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order')) {
+		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order', 'native')) {
 			this.table.column = state.sort;
 			this.table.show(this.tree.groups, this.search);
 		}
@@ -188,6 +193,15 @@ class Page {
 		this.showMatched();
 		this.showCrumbs();
 		this.showDetails(this.chart.selected || this.chart.zoomed);
+	}
+
+	// The trees without native frames are made when they are first wanted.
+	choose() {
+		if (this.state.native === 'hide' && hasLanguages(this.profile))
+			this.shown = this.brief = this.brief || hideNative(this.profile);
+		else
+			this.shown = this.profile;
+		this.table.profile = this.shown;
 	}
 
 	// `part`: see Chart.setZoom.

@@ -6,7 +6,7 @@ const $ = id => document.getElementById(id);
 
 // Explanations of frames for new users, by KIND.
 const KIND_WORDS = ['native code', 'kernel', 'not a function: frames of the stack are missing here, as the name says',
-	'Go code', 'code generated at run time (JIT)'];
+	'Go code', 'code generated at run time (JIT)', ''];
 const LEGEND = [
 	[KIND.NATIVE, 'native', 'compiled code of programs and libraries'], [KIND.GO, 'go', 'compiled by Go'],
 	[KIND.JIT, 'jit', 'generated at run time by a JIT compiler, not part of any file'], [KIND.KERNEL, 'kernel', 'the Linux kernel and its modules'],
@@ -52,18 +52,22 @@ class Info {
 		$('facts').append(pair);
 	}
 
-	showLegend(groups) {
-		const sums = sumKinds(this.profile, groups);
-		const item = (name, n, meaning) => {
-			const entry = element('li');
+	showLegend(profile, groups) {
+		const sums = sumKinds(profile, groups);
+		const item = (name, n, meaning, hue) => {
+			const entry = element('li'), colour = element('i', hue === undefined ? name : 'runtime');
 
+			if (hue !== undefined)
+				colour.style.setProperty('--hue', hue);
 			entry.title = `samples that ended in: ${meaning}`;
-			entry.append(element('i', name), element('span', '', `${LEGEND_NAMES[name] || name} ${formatPercent(n, sums.samples)}`));
+			entry.append(colour, element('span', '', `${LEGEND_NAMES[name] || name} ${formatPercent(n, sums.samples)}`));
 			return entry;
 		};
-		const kinds = LEGEND.filter(([kind]) => this.profile.kind.includes(kind, 1));
+		const runtimes = [...new Set(Object.values(profile.runtime))].map(name => ({...runtimeOf(name), n: sums.byRuntime[name] || 0}));
+		const kinds = LEGEND.filter(([kind]) => profile.kind.includes(kind, 1));
 
 		$('legend').replaceChildren(...kinds.map(([kind, name, meaning]) => item(name, sums.byKind[kind], meaning)),
+			...runtimes.map(r => item(r.language, r.n, `functions of ${r.language}`, r.hue)),
 			item('truncated', sums.incomplete, 'incomplete stacks; the row [truncated: …] says why'));
 	}
 
@@ -84,13 +88,14 @@ class Info {
 
 	// Kind and origin of a frame; for a row above the stacks, the number of its processes.
 	origin(node) {
-		const {modules, module, file} = this.profile;
+		const {modules, module, file, runtime} = this.profile;
 
 		if (!node.frame)
 			return node.pids ? `${node.pids.size} process${node.pids.size === 1 ? '' : 'es'}` : '';
 		const [path, buildId] = modules[module[node.frame]];
 		const unnamed = node.kind === KIND.NATIVE && isUnnamed(node.name) ? ' in a file without a symbol here' : '';
-		const parts = [KIND_WORDS[node.kind] + unnamed, file[node.frame], path, buildId && `build id ${buildId.slice(0, 16)}`];
+		const words = runtime[node.frame] ? runtimeOf(runtime[node.frame]).language : KIND_WORDS[node.kind] + unnamed;
+		const parts = [words, file[node.frame], path, buildId && `build id ${buildId.slice(0, 16)}`];
 
 		return parts.filter(part => part && part !== '[kernel]').join(' · ');
 	}

@@ -7,7 +7,18 @@
 'use strict';
 
 // Kinds of recorded frames as in the data (enum page_kind of html.c), then those of the rows above them.
-const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, ALL: 5, CONTAINER: 6, PROCESS: 7, THREAD: 8};
+const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, RUNTIME: 5, ALL: 6, CONTAINER: 7, PROCESS: 8, THREAD: 9};
+
+// Language runtimes, by their names in the data: what readers call the language, and the hue of its functions.
+const RUNTIMES = {
+	cpython: {language: 'Python', hue: 56}, v8js: {language: 'JavaScript', hue: 80}, beam: {language: 'Erlang', hue: 104},
+	lua: {language: 'Lua', hue: 126}, perl: {language: 'Perl', hue: 148}, php: {language: 'PHP', hue: 234},
+	dotnet: {language: '.NET', hue: 254}, jvm: {language: 'Java', hue: 314}, ruby: {language: 'Ruby', hue: 1},
+};
+
+function runtimeOf(name) {
+	return Object.hasOwn(RUNTIMES, name) ? RUNTIMES[name] : {language: name, hue: 340};
+}
 
 // Decodes the numbers in a text, in the encoding that html.c describes.
 function decodeNumbers(text) {
@@ -33,8 +44,8 @@ function decodeNumbers(text) {
 
 function decodeProfile(data) {
 	const numbers = decodeNumbers(data.nodes), n = numbers.length / 3;
-	const frame = new Int32Array(n), parent = new Int32Array(n), end = new Int32Array(n);
-	const self = new Float64Array(n), total = new Float64Array(n);
+	const frame = new Int32Array(n), parent = new Int32Array(n);
+	const self = new Float64Array(n);
 	const roots = [], path = [];
 	let below = 0; // the level of a child of the previous node
 
@@ -49,6 +60,19 @@ function decodeProfile(data) {
 		if (!level)
 			roots.push(i);
 	}
+	const {end, total} = sumTrees(parent, self);
+
+	return {
+		info: data.info, modules: data.modules, name: data.name, module: data.module, kind: data.kind, file: data.file,
+		runtime: data.runtime, frame, parent, end, self, total,
+		groups: data.groups.map((g, i) => decodeGroup(g, roots[i], total[roots[i]])),
+	};
+}
+
+// Of every node the samples at and below it, and the index behind its last descendant.
+function sumTrees(parent, self) {
+	const n = parent.length, end = new Int32Array(n), total = new Float64Array(n);
+
 	for (let i = n - 1; i >= 0; i--) { // in preorder children come after their parent
 		total[i] += self[i];
 		end[i] = Math.max(end[i], i + 1);
@@ -57,11 +81,103 @@ function decodeProfile(data) {
 			end[parent[i]] = Math.max(end[parent[i]], end[i]);
 		}
 	}
-	return {
-		info: data.info, modules: data.modules, name: data.name, module: data.module, kind: data.kind, file: data.file,
-		frame, parent, end, self, total,
-		groups: data.groups.map((g, i) => decodeGroup(g, roots[i], total[roots[i]])),
-	};
+	return {end, total};
+}
+
+// Whether any function belongs to a language runtime.
+function hasLanguages(profile) {
+	return profile.kind.includes(KIND.RUNTIME, 1);
+}
+
+// Builds the trees of hideNative: nodes are added in any order, and come out in preorder.
+class TreeBuilder {
+	constructor(nFunctions) {
+		this.nFunctions = nFunctions;
+		this.byKey = new Map();
+		this.frame = [];
+		this.self = [];
+		this.first = [];   // child, or -1
+		this.sibling = []; // the next one, or -1
+	}
+
+	add(parent, frame) {
+		const id = this.frame.length;
+
+		this.frame.push(frame);
+		this.self.push(0);
+		this.first.push(-1);
+		this.sibling.push(parent < 0 ? -1 : this.first[parent]);
+		if (parent >= 0)
+			this.first[parent] = id;
+		return id;
+	}
+
+	child(parent, frame) {
+		const key = parent * this.nFunctions + frame;
+		let id = this.byKey.get(key);
+
+		if (id === undefined)
+			this.byKey.set(key, id = this.add(parent, frame));
+		return id;
+	}
+
+	// `roots` in their order. Returns the arrays of decodeProfile.
+	preorder(roots) {
+		const n = this.frame.length, frame = new Int32Array(n), parent = new Int32Array(n), self = new Float64Array(n);
+		const pending = roots.map(id => [id, -1]).reverse();
+
+		for (let i = 0; pending.length; i++) {
+			const [id, up] = pending.pop();
+
+			frame[i] = this.frame[id];
+			self[i] = this.self[id];
+			parent[i] = up;
+			for (let c = this.first[id]; c >= 0; c = this.sibling[c])
+				pending.push([c, i]);
+		}
+		return {frame, parent, self, ...sumTrees(parent, self)};
+	}
+}
+
+// The same profile without the native frames of those stacks that have frames of a language runtime. Frames of the
+// kernel stay, and so do all other stacks. A node of the recording may be in stacks of both kinds: `whole` is where it
+// is in those that stay as they are, `brief` in the others.
+function hideNative(profile) {
+	const {frame, parent, self, kind} = profile, n = frame.length;
+	const language = new Uint8Array(n), inWhole = new Uint8Array(n), inBrief = new Uint8Array(n);
+	const whole = new Int32Array(n), brief = new Int32Array(n), builder = new TreeBuilder(profile.name.length);
+	const hidden = f => kind[f] === KIND.NATIVE || kind[f] === KIND.GO || kind[f] === KIND.JIT;
+
+	for (let i = 0; i < n; i++) {
+		language[i] = parent[i] >= 0 && (language[parent[i]] || kind[frame[i]] === KIND.RUNTIME) ? 1 : 0;
+		inWhole[i] = self[i] && !language[i] ? 1 : 0;
+		inBrief[i] = self[i] && language[i] ? 1 : 0;
+	}
+	for (let i = n - 1; i >= 0; i--)
+		if (parent[i] >= 0) {
+			inWhole[parent[i]] |= inWhole[i];
+			inBrief[parent[i]] |= inBrief[i];
+		}
+	for (let i = 0; i < n; i++) {
+		const up = parent[i];
+
+		if (up < 0) {
+			whole[i] = brief[i] = builder.add(-1, 0);
+			continue;
+		}
+		if (inWhole[i])
+			whole[i] = builder.child(whole[up], frame[i]);
+		if (inBrief[i])
+			brief[i] = hidden(frame[i]) ? brief[up] : builder.child(brief[up], frame[i]);
+		builder.self[language[i] ? brief[i] : whole[i]] += self[i];
+	}
+	const trees = builder.preorder(profile.groups.map(g => whole[g.root])), roots = [];
+
+	trees.parent.forEach((up, i) => {
+		if (up < 0)
+			roots.push(i);
+	});
+	return {...profile, ...trees, groups: profile.groups.map((g, i) => ({...g, root: roots[i]}))};
 }
 
 function decodeGroup([id, name, process, pid, thread, complete], root, samples) {
@@ -345,13 +461,19 @@ function sumFunctions(profile, groups) {
 	return sums;
 }
 
-// Samples by kind of the function they ended in (index: KIND), and how many stacks are not complete.
+// Samples by kind of the function they ended in (index: KIND), by language runtime, and how many stacks are not
+// complete.
 function sumKinds(profile, groups) {
-	const sums = {byKind: new Array(KIND.ALL).fill(0), incomplete: 0, samples: 0};
+	const sums = {byKind: new Array(KIND.ALL).fill(0), byRuntime: {}, incomplete: 0, samples: 0};
 
 	for (const g of groups) {
-		for (let i = g.root + 1; i < profile.end[g.root]; i++)
-			sums.byKind[profile.kind[profile.frame[i]]] += profile.self[i];
+		for (let i = g.root + 1; i < profile.end[g.root]; i++) {
+			const f = profile.frame[i], runtime = profile.runtime[f];
+
+			sums.byKind[profile.kind[f]] += profile.self[i];
+			if (runtime)
+				sums.byRuntime[runtime] = (sums.byRuntime[runtime] || 0) + profile.self[i];
+		}
 		sums.samples += g.samples;
 		sums.incomplete += g.samples - g.complete;
 	}

@@ -11,6 +11,7 @@ const THEMES = {
 		module: hue => `hsl(${hue} 62% 80%)`,
 		go: spread => `hsl(${168 + 14 * spread} ${52 + 14 * spread}% ${68 + 8 * spread}%)`,
 		jit: spread => `hsl(${340 + 12 * spread} ${78 + 10 * spread}% ${77 + 7 * spread}%)`,
+		runtime: (hue, spread) => `hsl(${hue + 8 * (spread - 0.5)} ${62 + 12 * spread}% ${74 + 6 * spread}%)`,
 		unnamed: 'hsl(36 26% 83%)', ending: 'hsl(220 9% 80%)', hatch: 'hsl(220 9% 66%)',
 		rows: {[KIND.ALL]: 'hsl(220 16% 88%)', [KIND.CONTAINER]: 'hsl(262 52% 82%)',
 			[KIND.PROCESS]: 'hsl(262 46% 89%)', [KIND.THREAD]: 'hsl(262 36% 94%)'},
@@ -22,6 +23,7 @@ const THEMES = {
 		module: hue => `hsl(${hue} 36% 31%)`,
 		go: spread => `hsl(${168 + 14 * spread} ${42 + 10 * spread}% ${24 + 4 * spread}%)`,
 		jit: spread => `hsl(${326 + 12 * spread} ${40 + 8 * spread}% ${37 + 5 * spread}%)`,
+		runtime: (hue, spread) => `hsl(${hue + 8 * (spread - 0.5)} ${42 + 10 * spread}% ${(hue > 220 ? 34 : 23) + 4 * spread}%)`,
 		unnamed: 'hsl(36 10% 30%)', ending: 'hsl(220 5% 30%)', hatch: 'hsl(220 6% 42%)',
 		rows: {[KIND.ALL]: 'hsl(220 10% 27%)', [KIND.CONTAINER]: 'hsl(262 26% 39%)',
 			[KIND.PROCESS]: 'hsl(262 20% 31%)', [KIND.THREAD]: 'hsl(262 14% 25%)'},
@@ -134,6 +136,8 @@ class Painter {
 			return this.hatched;
 		if (kind[f] === KIND.KERNEL)
 			return this.theme.frame(205 + 18 * spread, spread / 2);
+		if (kind[f] === KIND.RUNTIME)
+			return this.theme.runtime(runtimeOf(this.profile.runtime[f]).hue, spread);
 		if (this.byModule) // the golden angle keeps any number of neighbours apart
 			return module[f] ? this.theme.module((34 + 137.508 * (module[f] - 1)) % 360) : this.theme.unnamed;
 		if (kind[f] === KIND.GO)

@@ -37,6 +37,13 @@ function formatPercent(part, whole) {
 	return `${p >= 99.95 || p === 0 ? p.toFixed(0) : p < 0.1 ? p.toFixed(3) : p < 10 ? p.toFixed(2) : p.toFixed(1)}%`;
 }
 
+// The text for a function's module: of a file, its last component, for functions of a language runtime the source file.
+function moduleText(profile, f) {
+	const runtime = profile.runtime[f];
+
+	return runtime ? baseName(profile.file[f] || runtime) : baseName(profile.modules[profile.module[f]][0]);
+}
+
 function baseName(path) {
 	return path.slice(path.lastIndexOf('/') + 1) || path;
 }
@@ -60,7 +67,7 @@ class FunctionTable {
 			if (!sums.total[f] || search.active && !search.hit[f])
 				continue;
 			this.entries.push({f, self: sums.self[f], total: sums.total[f], name: this.profile.name[f],
-				module: baseName(this.profile.modules[this.profile.module[f]][0])});
+				module: moduleText(this.profile, f)});
 		}
 		this.longest = {self: 0, total: 0};
 		for (const e of this.entries)
@@ -134,14 +141,16 @@ class FunctionTable {
 
 	row(entry) {
 		const {profile} = this, row = element('tr'), name = element('td', 'name');
-		const button = element('button', ['native', 'kernel', 'ending', 'go', 'jit'][profile.kind[entry.f]], entry.name);
+		const button = element('button', ['native', 'kernel', 'ending', 'go', 'jit', 'runtime'][profile.kind[entry.f]], entry.name);
 		const module = element('td', 'module', entry.module);
 
 		button.type = 'button';
 		button.title = `${entry.name}\nClick: find it in the flame graph`;
 		button.addEventListener('click', () => this.on.pick(entry.f));
 		name.append(button);
-		module.title = profile.modules[profile.module[entry.f]][0];
+		if (profile.runtime[entry.f])
+			button.style.setProperty('--hue', runtimeOf(profile.runtime[entry.f]).hue);
+		module.title = profile.runtime[entry.f] ? profile.file[entry.f] || '' : profile.modules[profile.module[entry.f]][0];
 		row.append(this.percentCell(entry.self, this.longest.self), element('td', 'number wide', formatCount(entry.self)),
 			this.percentCell(entry.total, this.longest.total), element('td', 'number wide', formatCount(entry.total)), name, module);
 		return row;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/output/display_text.h"
 #include "agent/output/profile_private.h"
 #include "agent/output/walk.h"
 
@@ -46,13 +47,16 @@ static void folded_fini(struct folded *o)
 	buf_fini(&o->lines);
 }
 
-/* Appends `name` and a ';'. Names were cleaned before and contain no newline. */
-static int append_name(struct buf *b, const char *name, const char *suffix)
+/*
+ * Appends `name`, " (file)" if the file is not "", the suffix and a ';'. Names were cleaned before and
+ * contain no newline.
+ */
+static int append_name(struct buf *b, const char *name, const char *file, const char *suffix)
 {
 	size_t start = b->len;
 	int r;
 
-	r = buf_printf(b, "%s%s;", name, suffix);
+	r = buf_printf(b, *file ? "%s (%s)%s;" : "%s%s%s;", name, file, suffix);
 	for (size_t i = start; r == 0 && i + 1 < b->len; i++)
 		if (b->data[i] == ';')
 			b->data[i] = ':';
@@ -64,13 +68,14 @@ static int enter(void *data, uint32_t function, size_t depth, uint64_t self)
 	struct folded *o = data;
 	const struct output_function *f = output_function_of(o->p, function);
 	struct line line = {.offset = o->text.len, .count = self};
+	const char *file = f->runtime ? output_text_file(output_string_text(o->p, f->file)) : "";
 	size_t mark = o->stack.len;
 	int r;
 
 	(void)depth;
 	r = buf_append(&o->marks, &mark, sizeof mark);
 	if (r == 0)
-		r = append_name(&o->stack, output_string_text(o->p, f->name),
+		r = append_name(&o->stack, output_string_text(o->p, f->name), file,
 				f->kind == FRAME_KERNEL ? "_[k]" : "");
 	if (r < 0 || !self)
 		return r;
@@ -127,10 +132,10 @@ static int add_prefix(struct folded *o, const struct output_group *g, bool by_co
 	if (by_container && !*name && *id) {
 		r = buf_printf(&b, "%.12s;", id);
 	} else if (by_container) {
-		r = append_name(&b, *name ? name : "host", "");
+		r = append_name(&b, *name ? name : "host", "", "");
 	}
 	if (r == 0)
-		r = append_name(&b, output_string_text(o->p, g->process), "");
+		r = append_name(&b, output_string_text(o->p, g->process), "", "");
 	if (r < 0)
 		return r;
 	prefix = strdup(buf_str(&b));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Writes folded stacks, the text format of flame graph tools: `PROCESS;ROOT;...;LEAF COUNT`, one line per
- * distinct stack, sorted by the bytes of the stack. Kernel frames end in `_[k]`. A ";" in a name becomes ":".
+ * distinct stack, sorted by the bytes of the stack. Kernel frames end in `_[k]`, functions of a language
+ * runtime in their file: `Class.method (file.py)`. A ";" in a name becomes ":".
  */
 #ifndef PROFLET_OUTPUT_FOLDED_H
 #define PROFLET_OUTPUT_FOLDED_H

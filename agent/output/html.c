@@ -4,7 +4,8 @@
  *   info       what the recording was
  *   modules    [path, build id] by module id; [0] is none
  *   name, module, kind    of the functions, by function id; [0] is none; enum page_kind
- *   file       source files by function id, of those that are known
+ *   file       source files by function id, of those that are known; with ":LINE" if the first line is
+ *   runtime    language runtimes by function id, of those that belong to one
  *   groups     [container id, container name, process, pid, thread, complete samples], as their trees come
  *   nodes      of every tree in preorder, a text of three numbers each: up, function, self. `up` is how
  *              many levels it is above a child of the node before; a group's root has function 0
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/output/profile_private.h"
 #include "agent/output/display_text.h"
@@ -82,7 +84,8 @@ enum page_kind {
 	PAGE_KERNEL = FRAME_KERNEL,
 	PAGE_ENDING = FRAME_ENDING,
 	PAGE_GO,
-	PAGE_JIT, /* generated at run time: it is in no file */
+	PAGE_JIT,     /* generated at run time: it is in no file */
+	PAGE_RUNTIME, /* belongs to a language runtime, which `runtime` names */
 };
 
 /* C functions that cgo links in are in a Go module, but have no package in front of a dot in their names. */
@@ -92,6 +95,8 @@ static enum page_kind kind_of(const struct output_profile *p, const struct outpu
 
 	if (f->kind != FRAME_NATIVE)
 		return (enum page_kind)f->kind;
+	if (f->runtime)
+		return PAGE_RUNTIME;
 	if (!m)
 		return PAGE_JIT;
 	return m->go && (!f->named || strchr(output_string_text(p, f->name), '.')) ? PAGE_GO : PAGE_NATIVE;
@@ -134,24 +139,59 @@ static void put_modules(const struct html *h)
 	fputc(']', h->f);
 }
 
-static void put_files(const struct html *h)
+static int put_file(const struct html *h, const struct output_function *f)
+{
+	_cleanup_buf_ struct buf text = {0};
+	const char *file = output_string_text(h->p, f->file);
+	int r;
+
+	if (!f->start_line) {
+		output_text_json(h->f, file);
+		return 0;
+	}
+	r = buf_printf(&text, "%s:%" PRIu32, file, f->start_line);
+	if (r == 0)
+		output_text_json(h->f, buf_str(&text));
+	return r;
+}
+
+static int put_files(const struct html *h)
+{
+	const char *separator = "";
+	int r = 0;
+
+	fputs(",\"file\":{", h->f);
+	for (uint32_t id = 1; id <= output_table_len(&h->p->functions) && r == 0; id++) {
+		const struct output_function *f = output_function_of(h->p, id);
+
+		if (!f->file)
+			continue;
+		fprintf(h->f, "%s\"%" PRIu32 "\":", separator, id);
+		r = put_file(h, f);
+		separator = ",";
+	}
+	fputc('}', h->f);
+	return r;
+}
+
+static void put_runtimes(const struct html *h)
 {
 	const char *separator = "";
 
-	fputs(",\"file\":{", h->f);
+	fputs(",\"runtime\":{", h->f);
 	for (uint32_t id = 1; id <= output_table_len(&h->p->functions); id++) {
-		uint32_t file = output_function_of(h->p, id)->file;
+		uint32_t runtime = output_function_of(h->p, id)->runtime;
 
-		if (!file)
+		if (!runtime)
 			continue;
 		fprintf(h->f, "%s\"%" PRIu32 "\":", separator, id);
-		output_text_json(h->f, output_string_text(h->p, file));
+		output_text_json(h->f, output_string_text(h->p, runtime));
 		separator = ",";
 	}
 	fputc('}', h->f);
 }
 
-static void put_functions(const struct html *h)
+static int put_functions(const struct html *h)
 {
 	uint32_t n = output_table_len(&h->p->functions);
 
@@ -167,7 +207,8 @@ static void put_functions(const struct html *h)
 	for (uint32_t id = 1; id <= n; id++)
 		fprintf(h->f, ",%d", (int)kind_of(h->p, output_function_of(h->p, id)));
 	fputc(']', h->f);
-	put_files(h);
+	put_runtimes(h);
+	return put_files(h);
 }
 
 #define NUMBER_MAX 13 /* digits of a 64-bit number */
@@ -245,7 +286,8 @@ static int put_data(struct html *h)
 	fputc('{', h->f);
 	put_info(h);
 	put_modules(h);
-	put_functions(h);
+	if (put_functions(h) < 0)
+		return -ENOMEM;
 	put_groups(h);
 	if (put_nodes(h) < 0)
 		return ferror(h->f) ? -EIO : -ENOMEM;

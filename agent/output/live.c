@@ -124,10 +124,12 @@ static void describe(const struct frame *f, char ret[static OUTPUT_LIVE_MAX_NAME
 		snprintf(ret, OUTPUT_LIVE_MAX_NAME, "[code of no file]");
 }
 
-/* Code generated at run time belongs to no file. */
+/* Functions of a language runtime are in a source file; other code made at run time belongs to no file. */
 static const char *module_of(const struct frame *f)
 {
-	return f->module ? f->module->name : f->runtime;
+	if (f->module)
+		return f->module->name;
+	return f->runtime && f->n_lines && *f->lines->file ? output_text_file(f->lines->file) : f->runtime;
 }
 
 static int function_key(struct output_live *l, const char *name, const char *module)

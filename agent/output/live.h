@@ -72,7 +72,7 @@ struct output_live_query {
 /* Strings are never NULL; "" means none. Borrowed until the next add, tick or free. */
 struct output_live_row {
 	const char *name;	    /* function; process; "" for a container */
-	const char *module;	    /* functions: the binary they are in */
+	const char *module;	    /* functions: the binary they are in, or their source file or runtime */
 	const char *container;	    /* 64 hex digits, "": the host; functions: where it ran most */
 	const char *container_name; /* of that container */
 	bool elsewhere;		    /* functions: it ran in other containers, too */

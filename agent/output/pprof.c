@@ -156,7 +156,7 @@ enum {
 };
 enum { LOCATION_ID = 1, LOCATION_MAPPING_ID = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION_ID = 1, LINE_LINE = 2 };
-enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME, FUNCTION_START_LINE };
 
 enum fixed_string {
 	STRING_SAMPLES,
@@ -368,6 +368,7 @@ static void put_functions(struct pprof *o)
 		put(o, FUNCTION_NAME, f->name);
 		put(o, FUNCTION_SYSTEM_NAME, f->system_name ? f->system_name : f->name);
 		put(o, FUNCTION_FILENAME, f->file);
+		put(o, FUNCTION_START_LINE, f->start_line);
 		end_message(o, PROFILE_FUNCTION);
 	}
 }

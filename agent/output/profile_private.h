@@ -40,13 +40,18 @@ struct output_module {
 	bool go;
 };
 
-/* Frames are of the same function if a reader would call them equal. */
+/*
+ * Frames are of the same function if a reader would call them equal. Those of a language runtime are in no
+ * module: they are equal if they begin at one place in the source.
+ */
 struct output_function {
 	struct output_entry entry;
 	uint32_t name;	      /* string: the function, else module+0xOFFSET, else 0xADDRESS */
 	uint32_t system_name; /* string or 0 */
 	uint32_t module;      /* or 0 */
+	uint32_t runtime;     /* string: the language runtime that it belongs to; or 0 */
 	uint32_t file;	      /* string: the source file, of the location that was added first; or 0 */
+	uint32_t start_line;  /* in that file; 0: unknown */
 	enum frame_kind kind;
 	bool named; /* false: `name` is only the address */
 };
@@ -93,6 +98,8 @@ struct output_profile {
 const char *output_string_text(const struct output_profile *p, uint32_t id);
 const struct output_module *output_module_of(const struct output_profile *p, uint32_t id);
 const struct output_function *output_function_of(const struct output_profile *p, uint32_t id);
+/* Where a function belongs, in a word: its module, source file or language runtime; "" if none is known. */
+const char *output_function_origin(const struct output_profile *p, const struct output_function *f);
 const struct output_location *output_location_of(const struct output_profile *p, uint32_t id);
 const struct output_group *output_group_of(const struct output_profile *p, uint32_t id);
 /* Entries of a table: ids run from 1 to this. */

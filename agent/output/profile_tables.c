@@ -75,6 +75,17 @@ const struct output_function *output_function_of(const struct output_profile *p,
 	return (const struct output_function *)entry_of(&p->functions, id);
 }
 
+const char *output_function_origin(const struct output_profile *p, const struct output_function *f)
+{
+	const struct output_module *m = output_module_of(p, f->module);
+
+	if (m)
+		return output_string_text(p, m->name);
+	if (f->runtime && f->file)
+		return output_text_file(output_string_text(p, f->file));
+	return output_string_text(p, f->runtime);
+}
+
 const struct output_location *output_location_of(const struct output_profile *p, uint32_t id)
 {
 	return (const struct output_location *)entry_of(&p->locations, id);
@@ -175,7 +186,9 @@ static bool function_is(const struct map_node *node, const void *key)
 {
 	const struct output_function *a = container_of(node, struct output_function, entry.node), *b = key;
 
-	return a->name == b->name && a->module == b->module && a->kind == b->kind;
+	if (a->name != b->name || a->module != b->module || a->kind != b->kind || a->runtime != b->runtime)
+		return false;
+	return !a->runtime || (a->file == b->file && a->start_line == b->start_line);
 }
 
 static int name_frame(struct output_profile *p, const struct frame *frame, struct output_function *f)
@@ -201,7 +214,7 @@ static int name_frame(struct output_profile *p, const struct frame *frame, struc
 
 static int intern_function(struct output_profile *p, const struct frame *frame, uint32_t *ret_id)
 {
-	struct output_function key = {.kind = frame->kind};
+	struct output_function key = {.kind = frame->kind, .start_line = frame->start_line};
 	_cleanup_free_ struct output_function *new = NULL;
 	struct output_entry *e;
 	uint64_t hash;
@@ -215,9 +228,13 @@ static int intern_function(struct output_profile *p, const struct frame *frame, 
 		r = name_frame(p, frame, &key);
 	if (r == 0 && frame->n_lines)
 		r = output_intern_string(p, frame->lines->file, &key.file);
+	if (r == 0)
+		r = output_intern_string(p, frame->runtime, &key.runtime);
 	if (r < 0)
 		return r;
 	hash = hash_u64(((uint64_t)key.name << 32 | key.module) + key.kind);
+	if (key.runtime)
+		hash = hash_u64(hash ^ ((uint64_t)key.file << 32 | key.start_line));
 	e = output_table_find(&p->functions, hash, function_is, &key);
 	if (!e) {
 		new = malloc(sizeof *new);

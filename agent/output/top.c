@@ -130,14 +130,14 @@ static void put_functions(struct top *t)
 	for (size_t i = 0; i < t->n && i < t->options.n_functions && t->rows[i].self; i++) {
 		const struct row *row = &t->rows[i];
 		const struct output_function *f = output_function_of(t->p, row->id);
-		const struct output_module *m = output_module_of(t->p, f->module);
+		const char *origin = output_function_origin(t->p, f);
 
 		fprintf(t->f, "%6.2f  %6.2f  %8" PRIu64 "  ", percent(t, row->self), percent(t, row->total),
 			row->self);
-		put_cell(t, output_string_text(t->p, f->name), name_width, !m);
-		if (m) {
+		put_cell(t, output_string_text(t->p, f->name), name_width, !*origin);
+		if (*origin) {
 			fprintf(t->f, "  %s", style(t, DIM));
-			put_cell(t, output_string_text(t->p, m->name), module_width, true);
+			put_cell(t, origin, module_width, true);
 			fputs(style(t, PLAIN), t->f);
 		}
 		fputc('\n', t->f);

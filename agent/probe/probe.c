@@ -26,6 +26,14 @@ static int on_record(void *data, void *record, size_t len)
 	return 0;
 }
 
+static int on_report(void *data, void *report, size_t len)
+{
+	struct probe *p = data;
+
+	p->report_fn(report, len, p->report_data);
+	return 0;
+}
+
 /*
  * Whether the error means that perf events are refused: by Debian's and Ubuntu's perf_event_paranoid, by
  * seccomp, or by a security module.
@@ -72,7 +80,10 @@ int probe_loaded(struct probe *p, char **ret_log)
 	if (r < 0)
 		return r;
 	p->ring = ring_buffer__new(bpf_map__fd(p->skel->maps.ring), on_record, p, NULL);
-	return p->ring ? 0 : -errno;
+	if (!p->ring)
+		return -errno;
+	p->reports = ring_buffer__new(bpf_map__fd(p->skel->maps.reports), on_report, p, NULL);
+	return p->reports ? 0 : -errno;
 }
 
 void probe_free(struct probe *p)
@@ -84,6 +95,7 @@ void probe_free(struct probe *p)
 	for (int i = 0; i < TASK_PROGRAMS; i++)
 		bpf_link__destroy(p->task_links[i]);
 	ring_buffer__free(p->ring);
+	ring_buffer__free(p->reports);
 	for (uint32_t i = 0; p->segments && i < p->options.max_segments; i++)
 		if (p->segments[i])
 			munmap(p->segments[i], SEGMENT_VALUE);
@@ -314,6 +326,18 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data)
 	return ring_buffer__consume(p->ring);
 }
 
+int probe_reports_drain(struct probe *p, probe_sample_fn fn, void *data)
+{
+	p->report_fn = fn;
+	p->report_data = data;
+	return ring_buffer__consume(p->reports);
+}
+
+void probe_reports_again(struct probe *p)
+{
+	__atomic_add_fetch(&p->skel->bss->reports_epoch, 1, __ATOMIC_RELAXED);
+}
+
 int probe_sums(struct probe *p, struct probe_sums *ret)
 {
 	_cleanup_free_ struct unwind_area *area = malloc(sizeof *area);
@@ -330,6 +354,7 @@ int probe_sums(struct probe *p, struct probe_sums *ret)
 			sums.counters[i] += area->counters[i];
 		sums.cpu_ns += area->timed_ns * TIMED_EVERY;
 		sums.ring_pressure += area->n_ring_pressure;
+		sums.reports_lost += area->n_reports_lost;
 	}
 	*ret = sums;
 	return 0;

@@ -83,12 +83,18 @@ int probe_ring_fd(struct probe *p);
 typedef void (*probe_sample_fn)(const void *record, size_t len, void *data);
 int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
 
+/* The same for what the program reports of language runtimes (enum runtime_report_kind). */
+int probe_reports_drain(struct probe *p, probe_sample_fn fn, void *data);
+/* Has the program report all code objects again that it comes across. */
+void probe_reports_again(struct probe *p);
+
 /* Sums since the start, over all CPUs. */
 struct probe_sums {
 	uint64_t counters[PROBE_COUNTERS_N];
 	uint64_t cpu_ns; /* kernel CPU time of samples, measured on every TIMED_EVERYth (bpf/area.h) */
 	/* Samples sent without their saved stack because more than half of the ring was used. */
 	uint64_t ring_pressure;
+	uint64_t reports_lost; /* of code objects, because their ring was full; they are sent again */
 };
 /* 0 or -errno, with zeros. */
 int probe_sums(struct probe *p, struct probe_sums *ret);

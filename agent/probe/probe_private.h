@@ -18,7 +18,7 @@ struct ring_buffer;
 
 struct probe {
 	struct profiler_bpf *skel;
-	struct ring_buffer *ring;
+	struct ring_buffer *ring, *reports;
 	struct probe_options options;
 	size_t ring_bytes;
 	uint32_t n_cpus;      /* possible CPUs, each of which has an area */
@@ -33,6 +33,8 @@ struct probe {
 	uint32_t n_segments; /* created by the caller */
 	probe_sample_fn fn;
 	void *fn_data;
+	probe_sample_fn report_fn;
+	void *report_data;
 	/*
 	 * The maps of maps. We create them ourselves, so that they can be filled while the program
 	 * is verified.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/proc/process.h"
@@ -12,8 +13,10 @@ static struct proc_program *program_new(void)
 {
 	struct proc_program *g = calloc(1, sizeof *g);
 
-	if (g)
-		g->refs = 1;
+	if (!g)
+		return NULL;
+	(void)!getrandom(&g->secret, sizeof g->secret, GRND_NONBLOCK);
+	g->refs = 1;
 	return g;
 }
 

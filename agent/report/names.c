@@ -18,6 +18,7 @@
 #include "agent/report/file_check.h"
 #include "agent/report/jit_names.h"
 #include "agent/report/kernel_modules.h"
+#include "agent/report/language_names.h"
 #include "agent/sample/endings.h"
 #include "agent/sample/frames.h"
 #include "agent/symbol/batch.h"
@@ -37,6 +38,7 @@ struct names {
 	struct symbol_kernel *kernel;
 	struct kernel_modules *modules;
 	struct jit_names *jit;
+	struct language_names *languages;
 	struct memo requested;	/* frames of the closed window that were looked at */
 	struct memo files_seen; /* binaries of these frames */
 	uint32_t *files;	/* the same; owned */
@@ -89,6 +91,8 @@ int names_new(struct names **ret, const struct names_options *options)
 		r = kernel_modules_new(&n->modules, NULL);
 	if (r == 0)
 		r = jit_names_new(&n->jit, options->binaries);
+	if (r == 0)
+		r = language_names_new(&n->languages, options->code);
 	if (r < 0) {
 		names_free(n);
 		return r;
@@ -109,6 +113,7 @@ void names_free(struct names *n)
 	symbol_kernel_free(n->kernel);
 	kernel_modules_free(n->modules);
 	jit_names_free(n->jit);
+	language_names_free(n->languages);
 	memo_fini(&n->requested);
 	memo_fini(&n->files_seen);
 	memo_fini(&n->unnamed_seen);
@@ -396,6 +401,7 @@ void names_request(struct names *n, const struct sample_aggregate *samples, uint
 	memo_clear(&n->requested);
 	memo_clear(&n->files_seen);
 	memo_clear(&n->unnamed_seen);
+	language_names_clear(n->languages);
 	n->n_files = n->n_unnamed = 0;
 	n->n_early = 0;
 	jit_names_sweep(n->jit, since_ns);
@@ -525,7 +531,6 @@ enum unwind_ending names_ending(struct names *n, const struct sample_entry *e, u
 	return e->stack->ending;
 }
 
-/* Frames of runtimes have no names yet and are left out. */
 size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *ret, bool *ret_own)
 {
 	const struct sample_stack *stack = e->stack;
@@ -546,7 +551,9 @@ size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *re
 			ret[k++] = frame_native(FRAME_TAG_KERNEL, f.word);
 		} else if (f.kind == STACK_FRAME_OMITTED) {
 			ret[k++] = frame_omitted(0);
-		} else if (f.kind != STACK_FRAME_RUNTIME) {
+		} else if (f.kind == STACK_FRAME_RUNTIME) {
+			ret[k++] = language_names_number(n->languages, &f);
+		} else {
 			ret[k] = number_of(n, image->process, &f);
 			*ret_own |= ret[k++] != f.word;
 		}
@@ -558,6 +565,7 @@ size_t names_numbers(struct names *n, const struct sample_entry *e, uint64_t *re
 
 void names_frame(void *names, uint64_t number, struct frame *ret)
 {
+	struct names *n = names;
 	const char *ending = ending_frame_text(number);
 
 	if (ending)
@@ -565,9 +573,9 @@ void names_frame(void *names, uint64_t number, struct frame *ret)
 	else if (frame_tag(number) == FRAME_TAG_OMITTED)
 		*ret = (struct frame){.kind = FRAME_ENDING, .function = "[frames omitted]"};
 	else if (frame_tag(number) == FRAME_TAG_KERNEL)
-		kernel_frame(names, number, ret);
-	else
-		user_frame(names, number, ret);
+		kernel_frame(n, number, ret);
+	else if (!language_names_frame(n->languages, number, ret))
+		user_frame(n, number, ret);
 }
 
 /*
@@ -587,8 +595,10 @@ static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
 	for (size_t i = 0; i < frame->n_lines; i++) {
 		ret[i] = *frame;
 		ret[i].function = frame->lines[i].function;
-		if (i + 1 < frame->n_lines)
+		if (i + 1 < frame->n_lines) {
 			ret[i].system_name = NULL;
+			ret[i].start_line = 0;
+		}
 		ret[i].lines = &frame->lines[i];
 		ret[i].n_lines = 1;
 	}
@@ -629,7 +639,7 @@ size_t names_bytes(const struct names *n)
 		symbol_cache_get_stats(n->lines, &lines);
 	if (symbol_kernel_table(n->kernel))
 		kallsyms_table_stats(symbol_kernel_table(n->kernel), &k);
-	return s.bytes + lines.bytes + k.bytes + jit.bytes;
+	return s.bytes + lines.bytes + k.bytes + jit.bytes + language_names_bytes(n->languages);
 }
 
 void names_jit_stats(const struct names *n, struct symbol_jit_stats *ret)
@@ -643,6 +653,11 @@ uint64_t names_changed(const struct names *n)
 
 	symbol_cache_get_stats(n->cache, &s);
 	return s.n_changed;
+}
+
+uint64_t names_unknown_code(const struct names *n)
+{
+	return language_names_unknown(n->languages);
 }
 
 uint64_t names_lines_left(const struct names *n)

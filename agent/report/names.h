@@ -17,6 +17,7 @@
 #include "agent/sample/aggregate.h"
 
 struct binary_registry;
+struct code_names;
 struct frame;
 struct names;
 struct process;
@@ -29,14 +30,15 @@ struct names_options {
 	struct binary_registry *binaries;
 	struct unwind_tables *tables; /* NULL: no unwind tables are built */
 	struct worker *worker;
-	struct worker *lists; /* for lists of generated code, which may take long; NULL: `worker` */
-	bool kernel, native;  /* whether kernel functions, and those of processes, get names */
-	bool source_lines;    /* also file, line and inlined calls; symbol_dwarf_load has been called */
-	const char *kallsyms; /* NULL: /proc/kallsyms */
+	struct worker *lists;	 /* for lists of generated code, which may take long; NULL: `worker` */
+	bool kernel, native;	 /* whether kernel functions, and those of processes, get names */
+	bool source_lines;	 /* also file, line and inlined calls; symbol_dwarf_load has been called */
+	const char *kallsyms;	 /* NULL: /proc/kallsyms */
+	struct code_names *code; /* functions of language runtimes; NULL: none are known */
 };
 
-/* Maximum frames of one stack: kernel frames, user frames, and one for the reason of an early end. */
-#define NAMES_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 1u)
+/* Maximum frames of one stack: of the kernel, native, of a language runtime, and one for an early end. */
+#define NAMES_FRAMES_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + RUNTIME_FRAMES_MAX + 1u)
 
 /* Everything in `options` is borrowed. 0 or -errno. */
 int names_new(struct names **ret, const struct names_options *options);
@@ -91,6 +93,8 @@ size_t names_bytes(const struct names *n);
 void names_jit_stats(const struct names *n, struct symbol_jit_stats *ret);
 /* Number of addresses without a name because their file has got other content. */
 uint64_t names_changed(const struct names *n);
+/* Number of frames of language runtimes without a name, since nothing is known about their code object. */
+uint64_t names_unknown_code(const struct names *n);
 /* Number of addresses whose source lines have not been read. */
 uint64_t names_lines_left(const struct names *n);
 

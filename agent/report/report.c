@@ -108,6 +108,7 @@ static int open_parts(struct report *r)
 		.native = o->config->symbols.native,
 		.source_lines = o->source_lines,
 		.kallsyms = o->kallsyms,
+		.code = o->code_names,
 	};
 	bool by_cpu = wants_cpu(o->config);
 	int e = window_init(&r->open, o->binaries, o->window_bytes, by_cpu);
@@ -311,6 +312,9 @@ void report_stats(const struct report *r, struct report_stats *ret)
 	ret->names_bytes = names_bytes(r->names);
 	names_jit_stats(r->names, &ret->jit);
 	ret->names_changed = names_changed(r->names);
+	if (r->options.code_names)
+		code_names_stats(r->options.code_names, &ret->code);
+	ret->unknown_code = names_unknown_code(r->names);
 	ret->file_changed = sent.file_changed;
 	ret->lines_left = names_lines_left(r->names);
 }

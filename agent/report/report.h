@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/runtime/code_names.h"
 #include "agent/symbol/jit.h"
 #include "bpf/abi.h"
 
@@ -53,12 +54,13 @@ struct report_options {
 	struct binary_registry *binaries; /* by whose indices frames name their binaries */
 	struct unwind_tables *tables;	  /* NULL: no unwind tables are built */
 	struct worker *worker;
-	struct worker *lists;	      /* as names_options; may be NULL */
-	const struct pod_table *pods; /* NULL: pods have no names */
-	size_t window_bytes;	      /* maximum of each of the two windows */
-	size_t max_request_bytes;     /* 0: OTLP_BATCH_MAX_BYTES, what receivers accept */
-	bool source_lines;	      /* file, line and inlined calls; symbol_dwarf_load has been called */
-	const char *kallsyms;	      /* NULL: /proc/kallsyms */
+	struct worker *lists;	       /* as names_options; may be NULL */
+	const struct pod_table *pods;  /* NULL: pods have no names */
+	size_t window_bytes;	       /* maximum of each of the two windows */
+	size_t max_request_bytes;      /* 0: OTLP_BATCH_MAX_BYTES, what receivers accept */
+	bool source_lines;	       /* file, line and inlined calls; symbol_dwarf_load has been called */
+	const char *kallsyms;	       /* NULL: /proc/kallsyms */
+	struct code_names *code_names; /* functions of language runtimes; NULL: none are known */
 	struct report_clock clock;
 	/*
 	 * All windows become one request, which report_finish emits. It may be larger than memory: `spill`
@@ -83,18 +85,20 @@ struct report_stats {
 	uint64_t dropped[REPORT_DROPS_N];
 	uint64_t waiting; /* samples in windows that were not sent yet, or in an unfinished request */
 	uint64_t emitted; /* samples in requests that were handed to emit */
-	uint64_t by_ending[ENDINGS]; /* samples added, by how their unwind ended */
-	uint64_t shortened, omitted; /* stacks without some frames in the middle; those frames */
-	uint64_t windows;	     /* windows that were closed */
-	uint64_t windows_early;	     /* of these, closed before their time because they were half full */
-	uint64_t windows_late;	     /* of these, sent before all names were found */
-	uint64_t windows_cpu_ns;     /* CPU time that sending them took */
-	uint64_t names_bytes;	     /* memory used by names */
-	struct symbol_jit_stats jit; /* of code that processes generate */
-	uint64_t names_changed;	     /* addresses without a name because their file has got other content */
-	uint64_t file_changed;	     /* samples cut where a file may have had other content by then */
-	uint64_t lines_left;	     /* addresses whose source lines have not been read */
-	uint64_t first_sample_ns;    /* CLOCK_MONOTONIC; 0: none yet */
+	uint64_t by_ending[ENDINGS];  /* samples added, by how their unwind ended */
+	uint64_t shortened, omitted;  /* stacks without some frames in the middle; those frames */
+	uint64_t windows;	      /* windows that were closed */
+	uint64_t windows_early;	      /* of these, closed before their time because they were half full */
+	uint64_t windows_late;	      /* of these, sent before all names were found */
+	uint64_t windows_cpu_ns;      /* CPU time that sending them took */
+	uint64_t names_bytes;	      /* memory used by names */
+	struct symbol_jit_stats jit;  /* of code that processes generate */
+	uint64_t names_changed;	      /* addresses without a name because their file has got other content */
+	struct code_names_stats code; /* functions of language runtimes */
+	uint64_t unknown_code;	      /* frames of language runtimes without a name */
+	uint64_t file_changed;	      /* samples cut where a file may have had other content by then */
+	uint64_t lines_left;	      /* addresses whose source lines have not been read */
+	uint64_t first_sample_ns;     /* CLOCK_MONOTONIC; 0: none yet */
 };
 
 /* All pointers in `options` are borrowed until report_free. 0 or -errno. */

@@ -22,6 +22,37 @@ static const void *take(struct reader *r, size_t bytes)
 	return at;
 }
 
+/* Whether the segments divide the words in their order, and the words are frames of the runtime. */
+static bool runtime_valid(const struct runtime_part *p, const struct runtime_segment *segments,
+			  const uint64_t *words)
+{
+	uint32_t end = 0;
+
+	for (uint32_t i = 0; i < p->n_segments; i++) {
+		if (segments[i].end <= end || segments[i].end > p->n_words || segments[i].end % 2)
+			return false;
+		end = segments[i].end;
+	}
+	for (uint32_t i = 0; i < p->n_words; i += 2)
+		if (!frame_is_runtime(words[i]) || frame_runtime_of(words[i]) != p->runtime ||
+		    frame_following(words[i]) != 1)
+			return false;
+	return end == p->n_words;
+}
+
+static bool take_runtime(struct reader *r, struct sample_view *v)
+{
+	const struct runtime_part *p = take(r, sizeof *p);
+
+	if (!p || p->n_segments > RUNTIME_SEGMENTS_MAX || p->n_words > 2 * RUNTIME_FRAMES_MAX ||
+	    p->n_words % 2 || p->reason >= RUNTIME_REASONS_N || p->runtime >= RUNTIMES)
+		return false;
+	v->runtime = p;
+	v->segments = take(r, p->n_segments * sizeof *v->segments);
+	v->runtime_words = take(r, p->n_words * sizeof *v->runtime_words);
+	return v->segments && v->runtime_words && runtime_valid(p, v->segments, v->runtime_words);
+}
+
 /* Decodes the parts that follow the frames. */
 static bool take_parts(struct reader *r, uint8_t flags, struct sample_view *v)
 {
@@ -30,6 +61,8 @@ static bool take_parts(struct reader *r, uint8_t flags, struct sample_view *v)
 		if (!v->context)
 			return false;
 	}
+	if (flags & SAMPLE_RUNTIME && !take_runtime(r, v))
+		return false;
 	if (flags & SAMPLE_SAVED_STACK) {
 		v->saved = take(r, sizeof *v->saved);
 		if (!v->saved || v->saved->stack_bytes > SAVED_STACK_MAX)

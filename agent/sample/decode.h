@@ -27,6 +27,10 @@ struct sample_view {
 	uint16_t omitted;		      /* index of the word with FRAME_TAG_OMITTED; 0: there is none */
 	const uint64_t *frames;		      /* n_kernel, then n_user; each part leaf first */
 	const struct sample_context *context; /* NULL: the sample has none */
+	/* Frames of the process's language runtime, which are not in `frames` yet; NULL: there are none. */
+	const struct runtime_part *runtime;
+	const struct runtime_segment *segments; /* runtime->n_segments, innermost first */
+	const uint64_t *runtime_words;		/* runtime->n_words */
 	/* The stack and registers from which the agent completes the unwind; NULL: the unwind is final. */
 	const struct saved_stack *saved;
 	const uint8_t *stack; /* its bytes, saved->stack_bytes */

@@ -79,5 +79,7 @@ static inline bool stack_frames_next(struct stack_frames *frames, struct stack_f
 #define FRAME_PROCESS_SLOTS 0x800u
 #define FRAME_TAG_ENDING 0xf800u  /* why the unwind ended early: struct stack_ending */
 #define FRAME_TAG_UNNAMED 0xf801u /* the low bits number a frame of a window that gets no name */
+#define FRAME_TAG_LANGUAGE \
+	0xf802u /* the low bits number a function and line of a language runtime in a window */
 
 #endif

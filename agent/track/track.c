@@ -100,6 +100,8 @@ static int stores_new(struct track *t)
 		r = unwind_tables_new(&t->tables, t->binaries, t->arena, o->host.tables, tables_changed, t);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
+	if (r == 0 && o->runtimes)
+		publisher_want_runtimes(t->publisher);
 	if (r == 0)
 		r = requests_new(&t->requests, &o->host);
 	return r;
@@ -486,6 +488,11 @@ uint64_t track_epoch(const struct track *t)
 const struct publisher *track_publisher(const struct track *t)
 {
 	return t->publisher;
+}
+
+void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32_t thread_slot)
+{
+	publisher_set_thread_slot(t->publisher, pid, generation, thread_slot);
 }
 
 struct unwind_tables *track_tables(const struct track *t)

@@ -43,6 +43,7 @@ struct track_options {
 	 */
 	int (*function)(struct process *p, uint64_t since_ns, struct generated_request *request, void *data);
 	void *function_data;
+	bool runtimes;	  /* frames of language runtimes are wanted */
 	bool debug_files; /* look for separate debug files of binaries with incomplete unwind information */
 	/* Called whenever the workload of a process was read. NULL */
 	void (*workload)(const struct cgroup_meta *m, void *data);
@@ -108,6 +109,8 @@ void track_reselect(struct track *t);
 /* Owned by the track: tables with their binaries, the memory that they are in, what is published. */
 struct unwind_tables *track_tables(const struct track *t);
 const struct publisher *track_publisher(const struct track *t);
+/* As publisher_set_thread_slot. */
+void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32_t thread_slot);
 struct arena *track_arena(const struct track *t);
 /* A sample could not be walked past code of the process at this address, which is in no ELF file. */
 void track_generated(struct track *t, struct process *p, uint64_t address);

@@ -33,10 +33,12 @@ struct build_job {
 	int error;		  /* 0; -ENODATA no call-frame information; -ESTALE other content; -errno */
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
-	char htlhash[33]; /* empty when it could not be made */
+	char htlhash[33];	       /* empty when it could not be made */
+	struct cpython_facts *cpython; /* owned; NULL: none */
 };
 
 struct binary;
+struct cpython_facts;
 struct generated;
 
 /* Duplicates the binary's descriptors. The job is to be submitted to a worker. 0, -ENOMEM, -errno. */

@@ -56,6 +56,7 @@ struct finisher {
 	struct anchor anchor;
 	bool logged_costly;
 	struct finisher_stats stats;
+	struct runtime_part part; /* of the last walk */
 	struct unwind_area area;
 };
 
@@ -143,6 +144,39 @@ static void anchor_state(struct anchor *a, const struct unwind_state *t)
 	a->regs.value[REGISTER_RA] = t->ip + 1;
 }
 
+/* Restores the segments of the runtime's frames: those tied to frames that are walked again are not. */
+static void segments_restore(struct finisher *f, const struct sample_view *v)
+{
+	struct runtime_segment *segments = (struct runtime_segment *)(f->area.frames + RUNTIME_KEPT);
+	struct runtime_state *r = &f->area.runtime;
+	struct unwind_state *t = &f->area.state;
+
+	r->part.n_segments = 0;
+	r->next = 0;
+	t->next_marker = NO_MARKER;
+	if (!v->runtime)
+		return;
+	r->part = *v->runtime;
+	memcpy(segments, v->segments, r->part.n_segments * sizeof *segments);
+	for (uint32_t i = 0; i < r->part.n_segments; i++) {
+		if (segments[i].native >= t->n - v->n_kernel)
+			segments[i].native = RUNTIME_NOT_TIED;
+		else
+			r->next = i + 1;
+	}
+	if (r->next < r->part.n_segments && segments[r->next].marker)
+		t->next_marker = segments[r->next].marker;
+}
+
+static void segments_return(struct finisher *f, struct sample_view *ret)
+{
+	if (!ret->runtime)
+		return;
+	f->part = f->area.runtime.part;
+	ret->runtime = &f->part;
+	ret->segments = (const struct runtime_segment *)(f->area.frames + RUNTIME_KEPT);
+}
+
 static void state_restore(struct finisher *f, const struct sample_view *v, uint32_t list)
 {
 	const struct saved_stack *saved = v->saved;
@@ -169,6 +203,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 	else
 		anchor_state(&f->anchor, t);
 	t->n_before = f->anchor.n;
+	segments_restore(f, v);
 }
 
 /* The loop of profiler.bpf.c without its bounds: each round adds a frame or ends. */
@@ -255,6 +290,8 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 	f->stats.rules_costly += r == -ELOOP;
 	if (r < 0)
 		return ENDING_UNSUPPORTED_RULE;
+	if (r == 0 && at->regs.value[rule->sp_reg] > t->next_marker)
+		tie_frame(t, t->sp, at->regs.value[rule->sp_reg]);
 	at->n = ++t->n;
 	ip = arch_strip_ip(at->regs.value[rule->ra_reg], f->area.ip_signature);
 	if (r > 0)
@@ -360,7 +397,7 @@ static int walk_all(struct finisher *f)
 
 bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t list, struct sample_view *ret)
 {
-	const struct env env = {&f->area, segment, read_user, f};
+	const struct env env = {.area = &f->area, .segment = segment, .read_user = read_user, .data = f};
 	bool final;
 
 	f->view = v;
@@ -380,6 +417,7 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	f->view = NULL;
 	ret->n_user = (uint16_t)(f->area.state.n - v->n_kernel);
 	ret->frames = (const uint64_t *)f->area.frames;
+	segments_return(f, ret);
 	ret->omitted = f->area.state.ring ? sample_find_omitted(ret) : v->omitted;
 	ret->saved = NULL;
 	ret->stack = NULL;

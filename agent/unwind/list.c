@@ -208,3 +208,16 @@ void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32
 		starts[i] = i < n ? entries[i].start : ~0ull;
 	memcpy((uint8_t *)mem + list->entries, entries, n * sizeof *entries);
 }
+
+size_t list_bytes_with_walk(size_t n)
+{
+	return list_bytes(n) + sizeof(struct runtime_walk);
+}
+
+void list_write_walk(void *mem, const struct runtime_walk *walk)
+{
+	struct mapping_list *list = mem;
+
+	list->runtime = (uint32_t)list_bytes(list->n);
+	memcpy((uint8_t *)mem + list->runtime, walk, sizeof *walk);
+}

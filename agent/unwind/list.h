@@ -32,8 +32,12 @@ void list_entries_fini(struct list_entries *l);
 /* The size in bytes of a list block with n entries; and how many entries fit into `max` bytes. */
 size_t list_bytes(size_t n);
 size_t list_capacity(size_t max);
+/* The same with a struct runtime_walk behind the entries. */
+size_t list_bytes_with_walk(size_t n);
 /* Writes a struct mapping_list and, after it, the first n entries and their search index. */
 void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32_t generation,
 		uint32_t flags);
+/* Writes the walk behind the entries of a list that was written. `mem` has list_bytes_with_walk bytes. */
+void list_write_walk(void *mem, const struct runtime_walk *walk);
 
 #endif

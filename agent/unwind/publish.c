@@ -24,10 +24,12 @@
 #include "agent/unwind/arena.h"
 #include "agent/unwind/tables.h"
 #include "agent/unwind/list.h"
+#include "agent/unwind/runtime_walk.h"
 
 #define SLOTS (PROCESS_BUCKETS * PROCESS_BUCKET_SLOTS)
-#define LISTS_SHARE 2u /* lists evict tables until they take 1/2 of the arena */
-#define ROOM_LEFT 4u   /* more lists leave 1/4 of the arena free */
+#define LISTS_SHARE 2u	/* lists evict tables until they take 1/2 of the arena */
+#define ROOM_LEFT 4u	/* more lists leave 1/4 of the arena free */
+#define SEARCHES_MAX 8u /* samples of a process in which no thread's state was found */
 #define PROBES (PROCESS_PROBES * PROCESS_BUCKET_SLOTS)
 
 /* Which list: of this version of these mappings, sampled or not. */
@@ -45,6 +47,8 @@ struct list {
 	uint32_t change;	  /* unwind_tables_change() when it was written */
 	struct arena_block block; /* ref 0: there are no mappings */
 	struct slot *slots;	  /* that name it */
+	int32_t thread_slot;	  /* where a thread's state was found (struct runtime_slot); 0: not yet */
+	uint32_t n_searched;	  /* times that it was not found */
 	uint32_t *files;	  /* indices of all files in it, ascending, each held */
 	size_t n_files;
 };
@@ -63,6 +67,7 @@ struct publisher {
 	struct arena *arena;
 	struct unwind_tables *tables;
 	struct map slots, lists;
+	bool runtimes;	    /* frames of language runtimes are wanted */
 	uint64_t last_list; /* number given last, as the owner's id in the arena */
 	uint32_t generation;
 	struct publish_stats stats;
@@ -316,14 +321,29 @@ static int block_alloc(struct publisher *p, struct slot *s, size_t len, struct a
 	return -ENOSPC;
 }
 
-/* Writes the mappings to a new block. On failure nothing has changed. */
-static int block_write(struct publisher *p, struct slot *s, const struct proc_maps *m, uint32_t flags,
-		       struct arena_block *ret)
+/* How the frames of the process's language runtime are found. False: it has none, or they are not wanted. */
+static bool walk_of(const struct publisher *p, const struct list *l, const struct process *process,
+		    struct runtime_walk *ret)
+{
+	if (!p->runtimes ||
+	    !runtime_walk_find(ret, process->maps, p->tables, process->image->program->secret))
+		return false;
+	ret->slot = l->thread_slot;
+	if (l->thread_slot || l->n_searched >= SEARCHES_MAX)
+		ret->flags &= (uint16_t)~RUNTIME_WALK_SEARCH;
+	return true;
+}
+
+/* Writes the process's mappings to a new block. On failure nothing has changed. */
+static int block_write(struct publisher *p, struct slot *s, const struct process *process,
+		       const struct list *list, struct arena_block *ret)
 {
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
 	struct arena_block block = {0};
-	size_t n = list_capacity(SEGMENT_BYTES);
-	int r = list_entries_make(&l, m, p->tables);
+	struct runtime_walk walk;
+	size_t n = list_capacity(SEGMENT_BYTES - sizeof walk);
+	bool has_walk = walk_of(p, list, process, &walk);
+	int r = list_entries_make(&l, process->maps, p->tables);
 
 	if (r < 0)
 		return r;
@@ -332,10 +352,12 @@ static int block_write(struct publisher *p, struct slot *s, const struct proc_ma
 	else
 		n = l.n;
 	if (n) {
-		r = block_alloc(p, s, list_bytes(n), &block);
+		r = block_alloc(p, s, has_walk ? list_bytes_with_walk(n) : list_bytes(n), &block);
 		if (r < 0)
 			return r;
-		list_write(arena_at(p->arena, block.ref), l.entries, n, block.generation, flags);
+		list_write(arena_at(p->arena, block.ref), l.entries, n, block.generation, list->key.flags);
+		if (has_walk)
+			list_write_walk(arena_at(p->arena, block.ref), &walk);
 		p->generation = block.generation;
 	}
 	p->stats.lists++;
@@ -345,14 +367,14 @@ static int block_write(struct publisher *p, struct slot *s, const struct proc_ma
 }
 
 /* Writes the list (again): its slots name the new block, and the one before is retired. */
-static int list_update(struct publisher *p, struct slot *s, struct list *l, const struct proc_maps *m)
+static int list_update(struct publisher *p, struct slot *s, struct list *l, const struct process *process)
 {
 	struct arena_block before = l->block, block;
-	int r = block_write(p, s, m, l->key.flags, &block);
+	int r = block_write(p, s, process, l, &block);
 
 	if (r < 0)
 		return r;
-	r = files_set(p, l, m);
+	r = files_set(p, l, process->maps);
 	if (r < 0) {
 		block_retire(p, block);
 		return r;
@@ -367,17 +389,17 @@ static int list_update(struct publisher *p, struct slot *s, struct list *l, cons
 }
 
 /* The up-to-date list of the mappings, written for `s` if there is none. It may have no slot yet. */
-static int list_get(struct publisher *p, struct slot *s, const struct proc_maps *m, uint32_t flags,
-		    struct list **ret)
+static int list_get(struct publisher *p, struct slot *s, const struct process *process, struct list **ret)
 {
-	struct list_key key = {m->id, m->version, flags};
+	struct list_key key = {process->maps->id, process->maps->version,
+			       process->image->selected ? 0 : LIST_SKIP};
 	struct list *l = list_of(p, key);
 	int r = 0;
 
 	if (!l)
 		r = list_new(p, key, &l);
 	if (r == 0 && (!l->written || tables_changed(p, l)))
-		r = list_update(p, s, l, m);
+		r = list_update(p, s, l, process);
 	if (r < 0) {
 		if (l && !l->slots)
 			list_free(p, l);
@@ -451,7 +473,7 @@ static int slot_set(struct publisher *p, struct slot *s, const struct process *p
 		p->stats.table_full++;
 		return -ENOSPC;
 	}
-	r = list_get(p, s, process->maps, process->image->selected ? 0 : LIST_SKIP, &l);
+	r = list_get(p, s, process, &l);
 	if (r < 0 || (s->list == l && s->stack == process->save_stack))
 		return r;
 	s->stack = process->save_stack;
@@ -509,6 +531,33 @@ static void withdraw(uint32_t file, void *data)
 			p->stats.withdrawn++;
 		}
 	}
+}
+
+/* --- language runtimes */
+
+void publisher_want_runtimes(struct publisher *p)
+{
+	p->runtimes = true;
+}
+
+void publisher_set_thread_slot(struct publisher *p, uint32_t pid, uint32_t generation, int32_t thread_slot)
+{
+	const struct slot *s = slot_of(p, pid);
+	struct list *l = s ? s->list : NULL;
+	struct mapping_list *list;
+	struct runtime_walk *walk;
+
+	if (!l || !l->block.ref || l->block.generation != generation)
+		return;
+	list = arena_at(p->arena, l->block.ref);
+	if (!list->runtime)
+		return;
+	walk = (struct runtime_walk *)((uint8_t *)list + list->runtime);
+	if (!thread_slot && ++l->n_searched < SEARCHES_MAX)
+		return;
+	l->thread_slot = thread_slot;
+	__atomic_store_n(&walk->slot, thread_slot, __ATOMIC_RELAXED);
+	__atomic_store_n(&walk->flags, (uint16_t)(walk->flags & ~RUNTIME_WALK_SEARCH), __ATOMIC_RELAXED);
 }
 
 /* --- queries */

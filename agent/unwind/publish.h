@@ -49,6 +49,13 @@ void publisher_free(struct publisher *p);
 int publisher_put(struct publisher *p, const struct process *process);
 /* Empties the process's slot. */
 void publisher_remove(struct publisher *p, const struct process *process);
+/* Lists are to say how the frames of language runtimes are found. Call it before anything is published. */
+void publisher_want_runtimes(struct publisher *p);
+/*
+ * A thread's state was found in that thread-local variable, bytes from the thread pointer (struct
+ * runtime_slot); 0: in none. Does nothing if the process's list has another generation by now.
+ */
+void publisher_set_thread_slot(struct publisher *p, uint32_t pid, uint32_t generation, int32_t thread_slot);
 /* True when no published list has exactly these mappings with the tables that are ready. */
 bool publisher_outdated(const struct publisher *p, const struct proc_maps *m);
 /* The ref of the published list that has, 0 when there is none. Valid until the publisher is called again. */

@@ -13,6 +13,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
+#include "agent/elf/runtime/cpython.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/generated.h"
 #include "agent/unwind/stuck_devices.h"
@@ -248,6 +249,16 @@ uint32_t unwind_tables_change(const struct unwind_tables *c)
 static void changed(struct unwind_tables *c, struct binary_table *f)
 {
 	f->change = ++c->change;
+}
+
+void unwind_tables_refuse_runtime(struct unwind_tables *c, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (!f || f->runtime_refused)
+		return;
+	f->runtime_refused = true;
+	changed(c, f);
 }
 
 void unwind_tables_refuse(struct unwind_tables *c, uint32_t index)
@@ -538,6 +549,15 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 		table_drop(c, f);
 }
 
+/* A build that could not look at the file says nothing of it: what an earlier one has found stays. */
+static void take_cpython(struct binary_table *f, struct build_job *j)
+{
+	if (!j->cpython && j->error != 0 && j->error != -ENODATA && j->error != -ESTALE)
+		return;
+	free(f->cpython);
+	f->cpython = TAKE_PTR(j->cpython);
+}
+
 static void table_built(struct unwind_tables *c, struct build_job *j)
 {
 	struct binary_table *f = &c->tables[j->file];
@@ -554,6 +574,7 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 	}
 	if (!f->generated && !is_scarce(r))
 		debug_finish(c, j);
+	take_cpython(f, j);
 	if (!f->n_placed)
 		f->n_rows = j->n_rows;
 	f->build_ns = j->build_ns;
@@ -648,6 +669,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		return;
 	for (uint32_t i = 1; i <= c->top; i++) {
 		free(c->tables[i].placed);
+		free(c->tables[i].cpython);
 		generated_free(c->tables[i].generated);
 	}
 	free(c->generated);
@@ -757,7 +779,10 @@ void unwind_tables_stale(struct unwind_tables *c, uint32_t index)
 {
 	struct binary_table *f = unwind_tables_get(c, index);
 
-	if (!f || f->state != TABLE_READY)
+	if (!f)
+		return;
+	free(TAKE_PTR(f->cpython));
+	if (f->state != TABLE_READY)
 		return;
 	table_drop(c, f);
 	f->state = TABLE_FAILED;
@@ -783,6 +808,7 @@ void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
 	if (f->n_placed || (f->state == TABLE_READY && !f->generated))
 		table_drop(c, f);
 	free(f->placed);
+	free(f->cpython);
 	if (f->generated)
 		generated_forget(c, f);
 	*f = (struct binary_table){.state = TABLE_ABSENT};

@@ -16,6 +16,7 @@
 #include "agent/unwind/arena.h"
 #include "agent/unwind/generated.h"
 
+struct cpython_facts;
 struct unwind_tables;
 struct worker;
 
@@ -62,6 +63,9 @@ struct binary_table {
 	bool refused;			/* nothing more will be known of that code */
 	uint64_t not_before_ns, checked_ns; /* its next build; the last that compared it with the memory */
 	uint32_t change;		    /* unwind_tables_change() when its last build ended */
+	/* What a build has found, whatever became of the table; owned; NULL: no CPython, or not known yet. */
+	struct cpython_facts *cpython;
+	bool runtime_refused; /* a process has shown that the layout is not that of its objects */
 };
 
 /* True when the table is not ready but may become so: a sample that needs it can wait. */
@@ -129,6 +133,8 @@ void unwind_tables_request(struct unwind_tables *t, uint32_t index, const struct
 void unwind_tables_refuse(struct unwind_tables *t, uint32_t index);
 /* True while a build of such a binary runs or waits, for requests that a sample has made. */
 bool unwind_tables_requested(const struct unwind_tables *t, uint32_t index);
+/* The runtime in the binary is not what it was taken for: processes are published without it from now on. */
+void unwind_tables_refuse_runtime(struct unwind_tables *t, uint32_t index);
 /* The binary has a descriptor again: a build that failed without one is queued again. */
 void unwind_tables_reopened(struct unwind_tables *t, uint32_t index);
 /* The state of the binary's table, NULL if it was not added. Borrowed until the binary is forgotten. */

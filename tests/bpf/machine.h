@@ -120,7 +120,8 @@ static inline struct machine *machine_new(void)
 		cr_assert_not_null(m->segments[i]);
 	}
 	m->used[0] = PROCESS_TABLE_BYTES;
-	m->env = (struct env){&m->area, machine_segment, machine_read, m};
+	m->env = (struct env){
+		.area = &m->area, .segment = machine_segment, .read_user = machine_read, .data = m};
 	env_current = &m->env;
 	return m;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `proflet record` in a real browser: a recording of C, Go, run-time and kernel code in two containers and on the
 host, looked at in headless Chromium by clicks and keys, and held against the folded file of the same recording. A second page
-has what no short recording has: 2,000 frames beside each other and a stack 500 deep.
+has what no short recording has: 2,000 frames beside each other and a stack 500 deep; a third one has all language runtimes.
 
 --full: a page of 200,000 different stacks, too: at most 15 MB, drawn within 3 s (of a machine that does nothing else).
 KEEP=1 leaves the screenshots, light and dark, in the folder that it names.
@@ -99,9 +99,9 @@ def record(s):
 
 
 def samples_matching(stacks, query):
-    """Of stacks with a name that matches, containers and processes included, as the page's rows are."""
+    """Of stacks with a name that matches, containers and processes included, as the page's rows are: without marks and files."""
     pattern = re.compile(query, re.IGNORECASE if query == query.lower() else 0)
-    return sum(n for names, n in stacks if any(pattern.search(re.sub(r"_\[k\]$", "", name)) for name in names))
+    return sum(n for names, n in stacks if any(pattern.search(re.sub(r"_\[k\]$| \([^() ]+\.\w+\)$", "", name)) for name in names))
 
 
 def expected(page, stacks, kinds, pid):
@@ -136,9 +136,10 @@ def body(s, full):
     for process in running:
         stop(process)
     pages = build_pages(s)
-    shapes = s.path("shapes.html")
-    s.run([pages, "shapes", shapes])
-    wanted = [dict(expected(page, stacks, kinds, running[0].pid), shapes=shapes)]
+    made = {shape: s.path(f"{shape}.html") for shape in ("shapes", "languages")}
+    for shape, path in made.items():
+        s.run([pages, shape, path])
+    wanted = [dict(expected(page, stacks, kinds, running[0].pid), **made)]
     if full:
         many = s.path("many.html")
         check_size(s, many, s.run([pages, "many", str(STACKS), many], seconds=240).stdout)

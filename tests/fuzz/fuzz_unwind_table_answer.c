@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The first byte is the operation's result, the others are what a parser process answers when an unwind table
- * is wanted. Whatever it says, the blocks that are accepted have the form of blocks.
+ * is wanted. Whatever it says, the blocks that are accepted have the form of blocks, and what it says of a
+ * language runtime can be used.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/elf/runtime/cpython.h"
 #include "agent/unwind/table_job.h"
 
 static void require(int condition)
@@ -28,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(r == 0 || result.blocks.n == 0);
 	require(result.debug.found + result.debug.version.recent <= 2); /* these are flags: UBSan looks */
 	require(result.names.found + result.names.version.recent <= 2);
+	require(!result.cpython || (result.cpython->version && cpython_facts_valid(result.cpython)));
 	for (size_t i = 0; i < result.blocks.n; i++) {
 		const struct unwind_block *b = &result.blocks.blocks[i];
 

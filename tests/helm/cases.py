@@ -32,6 +32,8 @@ BAD_CONFIG = [
     ("queue.spool_max", "queue: {spool_max: 512KiB}"),
     ("symbols.kernel", "symbols: {kernel: maybe}"),
     ("symbols.unresolved", "symbols: {unresolved: hide}"),
+    ("runtimes.python", "runtimes: {python: 3.13}"),
+    ("runtimes.loop_frames", "runtimes: {loop_frames: hide}"),
     ("kubernetes.kubelet", "kubernetes: {kubelet: node:10250}"),
     ("kubernetes.metadata", "kubernetes: {metadata: please}"),
     ("listen", 'listen: "9464"'),

@@ -5,6 +5,8 @@
  *	pages many STACKS FILE    so many different stacks of a host: 40 processes with 4 threads, half in
  *				  containers
  *	pages shapes FILE         one process with 2,000 callees beside each other, one with a stack 500 deep
+ *	pages languages FILE      a process with functions of all language runtimes between native ones, and
+ *				  one with native ones alone
  *
  * Prints what is in the page: stacks=N frames=N (of the trees), merged=N (samples that there was no room
  * for). Everything follows from a fixed seed. It is linked with build/release/libproflet_{output,base}.a.
@@ -242,6 +244,47 @@ static int add_shapes(struct output_profile *p)
 	return r < 0 ? r : output_profile_add(p, &s);
 }
 
+/* main → loop → the function of the language → leaf, of equal width. */
+static int add_languages(struct output_profile *p)
+{
+	static const char *const runtimes[] = {"cpython", "v8js",   "beam", "lua", "perl",
+					       "php",	  "dotnet", "jvm",  "ruby"};
+	struct frame frames[] = {{.function = "leaf", .address = 3},
+				 {0},
+				 {.function = "loop", .address = 2},
+				 {.function = "main", .address = 1}};
+	struct output_stack s = {.process = "scripts",
+				 .pid = 1,
+				 .thread = "main",
+				 .frames = frames,
+				 .n_frames = 4,
+				 .count = 100,
+				 .complete = true};
+	int r = 0;
+
+	make_modules();
+	frames[0].module = frames[2].module = frames[3].module = &places[0].module;
+	for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes && r == 0; i++) {
+		struct frame_line line = {runtimes[i], "/srv/source", 7};
+
+		frames[1] = (struct frame){.runtime = runtimes[i],
+					   .function = line.function,
+					   .lines = &line,
+					   .n_lines = 1,
+					   .start_line = 5};
+		r = output_profile_add(p, &s);
+	}
+	s.process = "plain";
+	s.pid = 2;
+	frames[1] = (struct frame){.module = &places[0].module, .function = "step", .address = 4};
+	return r < 0 ? r : output_profile_add(p, &s);
+}
+
+static int add_shape(struct output_profile *p, const char *shape)
+{
+	return strcmp(shape, "languages") == 0 ? add_languages(p) : add_shapes(p);
+}
+
 int main(int argc, char **argv)
 {
 	const struct output_info info = {.start_unix_ns = 1700000000000000000,
@@ -255,12 +298,12 @@ int main(int argc, char **argv)
 	int r;
 
 	if (argc < 3 || (strcmp(argv[1], "many") == 0) != (argc == 4)) {
-		fprintf(stderr, "usage: pages many STACKS FILE | pages shapes FILE\n");
+		fprintf(stderr, "usage: pages many STACKS FILE | pages shapes|languages FILE\n");
 		return 2;
 	}
 	r = output_profile_new(&p, &info);
 	if (r == 0)
-		r = argc == 4 ? add_many(p, strtoull(argv[2], NULL, 10)) : add_shapes(p);
+		r = argc == 4 ? add_many(p, strtoull(argv[2], NULL, 10)) : add_shape(p, argv[1]);
 	f = fopen(argv[argc - 1], "we");
 	if (r == 0)
 		r = f ? output_html_write(p, f) : -errno;

@@ -58,7 +58,8 @@ class Agent:
 
     def memory(self):
         rss, peak = host.resident(self.pids())
-        return {"rss_mib": rss / 2**20, "rss_peak_mib": peak / 2**20,
+        return {"pss_mib": host.proportional(self.pids()) / 2**20,
+                "rss_mib": rss / 2**20, "rss_peak_mib": peak / 2**20,
                 "maps_mib": bpf.map_bytes(bpf.map_ids() - self.maps_before) / 2**20}
 
     def stop(self):

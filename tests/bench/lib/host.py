@@ -57,6 +57,15 @@ def resident(pids):
     return rss, peak
 
 
+def proportional(pids):
+    """Bytes of memory that the processes take together: a page that several have counts once."""
+    pss = 0
+    for pid in pids:
+        kib = re.search(r"^Pss:\s*(\d+)", read("/proc/%d/smaps_rollup" % pid), re.M)
+        pss += int(kib.group(1)) * 1024 if kib else 0
+    return pss
+
+
 def conditions():
     model = re.search(r"^model name\s*:\s*(.*)", read("/proc/cpuinfo"), re.M)
     memory = re.search(r"^MemTotal:\s*(\d+)", read("/proc/meminfo"), re.M)

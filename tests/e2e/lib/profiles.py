@@ -7,7 +7,8 @@ The exporter leaves zero fields out, prints 64-bit numbers as strings, and refer
 import collections
 import json
 
-Frame = collections.namedtuple("Frame", "name address file kind")
+# `file` is the mapping's; `source`, `first_line` and `line` are the function's and 0 or "" where nothing is known.
+Frame = collections.namedtuple("Frame", "name address file kind source first_line line", defaults=["", 0, 0])
 Sample = collections.namedtuple("Sample", "resource attributes frames count type times")  # frames: leaf first
 
 
@@ -33,7 +34,8 @@ class Request:
         self.strings = d.get("stringTable", [""])
         self.attributes = [(_key(a, self.strings), _value(a.get("value", {}), self.strings))
                            for a in d.get("attributeTable", [{}])]
-        functions = [self.strings[f.get("nameStrindex", 0)] for f in d.get("functionTable", [{}])]
+        functions = [(self.strings[f.get("nameStrindex", 0)], self.strings[f.get("filenameStrindex", 0)], int(f.get("startLine", 0)))
+                     for f in d.get("functionTable", [{}])]
         mappings = [self.strings[m.get("filenameStrindex", 0)] for m in d.get("mappingTable", [{}])]
         locations = [self._frame(l, functions, mappings) for l in d.get("locationTable", [{}])]
         self.stacks = [tuple(locations[i] for i in s.get("locationIndices", [])) for s in d.get("stackTable", [{}])]
@@ -43,9 +45,11 @@ class Request:
 
     def _frame(self, location, functions, mappings):
         lines = location.get("lines", [])
-        name = functions[lines[-1].get("functionIndex", 0)] if lines else ""  # the others are inlined there
+        outer = lines[-1] if lines else {}  # the others are inlined there
+        name, source, first = functions[outer.get("functionIndex", 0)] if lines else ("", "", 0)
         kind = self.attribute_set(location).get("profile.frame.type", "")
-        return Frame(name, int(location.get("address", 0)), mappings[location.get("mappingIndex", 0)], kind)
+        return Frame(name, int(location.get("address", 0)), mappings[location.get("mappingIndex", 0)], kind, source, first,
+                     int(outer.get("line", 0)))
 
     def samples(self):
         for rp in self.message.get("resourceProfiles", []):

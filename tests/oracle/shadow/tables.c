@@ -109,7 +109,7 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 	t->corrupt = corrupt;
 	t->corrupted = calloc(N_FILES + 1, 1);
 	t->files = (struct proc_files){file_hold, file_release, t}; /* what nobody has mapped gets no table */
-	t->env = (struct env){&t->area, segment_at, read_user, t};
+	t->env = (struct env){.area = &t->area, .segment = segment_at, .read_user = read_user, .data = t};
 	env_current = &t->env;
 	t->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r = t->proc_fd < 0 || !t->corrupted

@@ -7,7 +7,7 @@
 const readline = require('readline');
 const {Page} = require('./page.js');
 
-const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, CONTAINER: 6, PROCESS: 7, THREAD: 8}; // as flamegraph_model.js
+const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, RUNTIME: 5, CONTAINER: 7, PROCESS: 8, THREAD: 9}; // as flamegraph_model.js
 const HUES = {NATIVE: [10, 55], GO: [160, 190], JIT: [320, 356], KERNEL: [200, 228]};
 const AA = 4.5; // contrast of text, WCAG 2.2, 1.4.3
 
@@ -282,6 +282,56 @@ async function shapes(page, wanted) {
 	await deep(page);
 }
 
+const boxesNamed = (page, name, process) => page.evaluate(({n, p}) => {
+	const inProcess = node => node && (node.name === p || inProcess(node.parent));
+
+	return window.proflet.chart.rows.flat().filter(b => !b.rest && b.node.name === n && inProcess(b.node)).length;
+}, {n: name, p: process});
+
+async function languageColours(page, theme) {
+	const text = await page.evaluate(() => window.proflet.painter.theme.text.match(/\w\w/g).map(v => parseInt(v, 16)));
+	const runtimes = await page.evaluate(() => Object.entries(RUNTIMES).map(([name, {hue}]) => [name, hue]));
+	const wrong = [];
+
+	for (const [name, hue] of runtimes) {
+		const fill = await page.pixel(await page.box({name, under: 'scripts'})), found = hueOf(fill);
+
+		if (Math.abs((found - hue + 540) % 360 - 180) > 8 || contrast(fill, text) < AA)
+			wrong.push(`${name}: hue ${found.toFixed(0)}, contrast ${contrast(fill, text).toFixed(1)}`);
+	}
+	check(`${theme}: each of ${runtimes.length} language runtimes has its colour, and text on it can be read`, !wrong.length, wrong.join(', '));
+}
+
+async function languages(page, wanted) {
+	await page.prefer({scheme: 'dark'});
+	await page.open(wanted.languages);
+	await languageColours(page, 'dark');
+	await page.screenshot('languages-dark');
+	await page.prefer({scheme: 'light'});
+	await page.settle();
+	await languageColours(page, 'light');
+	await page.screenshot('languages');
+	check('the legend names the languages', (await page.text('#legend')).includes('Python'));
+	const total = await page.evaluate(() => window.proflet.tree.root.total);
+	const counts = async () => [await boxesNamed(page, 'main', 'scripts'), await boxesNamed(page, 'main', 'plain'),
+		await boxesNamed(page, 'cpython', 'scripts')];
+
+	equal('native frames are shown first', await counts(), [1, 1, 1]);
+	await page.press('n');
+	equal('n: they are gone where a stack has functions of a language', await counts(), [0, 1, 1]);
+	equal('and no sample is', await page.evaluate(() => window.proflet.tree.root.total), total);
+	await page.screenshot('languages-brief');
+	const hash = await page.evaluate(() => location.hash);
+
+	await page.open(wanted.languages, hash);
+	equal('the address brings that back', await counts(), [0, 1, 1]);
+	await page.evaluate(() => document.querySelector('#native input:checked').focus());
+	await page.press('ArrowLeft');
+	equal('the switch obeys the keyboard', await counts(), [1, 1, 1]);
+	await page.open(wanted.shapes);
+	check('a page without languages has no such switch', await page.evaluate(() => !document.getElementById('native').checkVisibility()));
+}
+
 async function many(page, wanted) {
 	const times = [];
 
@@ -313,6 +363,7 @@ async function main() {
 			else {
 				await recording(page, wanted);
 				await shapes(page, wanted);
+				await languages(page, wanted);
 			}
 			equal('the console said nothing, nothing was thrown, nothing asked for', page.complaints, []);
 		}

@@ -40,7 +40,7 @@ Test(intern, equal_values_have_one_index)
 	cr_assert_eq(otlp_dict_location(d, &location, &i), 0);
 	cr_assert_eq(otlp_dict_location(d, &location, &j), 0);
 	cr_expect_eq(i, j);
-	cr_assert_eq(otlp_dict_function(d, 0, 0, 0, &i), 0);
+	cr_assert_eq(otlp_dict_function(d, &(struct otlp_dict_function){0}, &i), 0);
 	cr_expect_eq(i, 0);
 	cr_assert_eq(otlp_dict_stack(d, locations, 2, &i), 0);
 	cr_assert_eq(otlp_dict_stack(d, locations, 1, &j), 0);

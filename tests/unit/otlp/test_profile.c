@@ -196,6 +196,57 @@ Test(profile, inlined_calls_are_lines_of_one_location)
 	message_free(m);
 }
 
+/* They have no address: a location is the function and the line. */
+Test(profile, functions_of_language_runtimes)
+{
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	_cleanup_request_ struct otlp_request *r = NULL;
+	static const struct frame_line run = {"A.run", "/srv/a.py", 12}, later = {"A.run", "/srv/a.py", 13},
+				       other = {"A.run", "/srv/b.py", 12}, lua = {"f", "a.lua", 2};
+	const struct frame frames[] = {
+		{.function = "A.run", .runtime = "cpython", .lines = &run, .n_lines = 1, .start_line = 10},
+		{.function = "A.run", .runtime = "cpython", .lines = &later, .n_lines = 1, .start_line = 10},
+		{.function = "A.run", .runtime = "cpython", .lines = &run, .n_lines = 1, .start_line = 11},
+		{.function = "A.run", .runtime = "cpython", .lines = &other, .n_lines = 1, .start_line = 10},
+		{.function = "A.run", .runtime = "cpython", .lines = &run, .n_lines = 1, .start_line = 10},
+		{.function = "f", .runtime = "lua", .lines = &lua, .n_lines = 1, .start_line = 1},
+		{.function = "[unknown function]", .runtime = "ruby"},
+	};
+	static const char *const types[] = {"cpython", "cpython", "cpython", "cpython",
+					    "cpython", "native",  "ruby"};
+
+	cr_assert_eq(otlp_batch_resource(b, NULL, 0), 0);
+	add(b, frames, ARRAY_SIZE(frames), START);
+	cr_expect_leq(otlp_batch_size(b), OTLP_BATCH_MAX_BYTES);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	message *m = unpack(r);
+	const dictionary *d = m->dictionary;
+	const otlp_sample *s = m->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0];
+	const int32_t *locations = d->stack_table[s->stack_index]->location_indices;
+
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		const otlp_location *l = location_of(d, s, i);
+		const otlp_function *f = d->function_table[l->lines[0]->function_index];
+		const struct frame_line *line = frames[i].lines;
+
+		cr_expect_str_eq(type_of(d, l), types[i]);
+		cr_expect_eq(l->mapping_index, 0);
+		cr_expect_eq(l->address, 0);
+		cr_expect_str_eq(line_of(d, l), frames[i].function);
+		cr_expect_eq(l->lines[0]->line, line ? line->line : 0);
+		cr_expect_str_eq(string_at(d, f->filename_strindex), line ? line->file : "");
+		cr_expect_str_eq(string_at(d, f->system_name_strindex), "");
+		cr_expect_eq(f->start_line, frames[i].start_line);
+	}
+	cr_expect_eq(locations[4], locations[0], "equal function and line");
+	cr_expect_neq(locations[1], locations[0], "another line");
+	cr_expect_eq(location_of(d, s, 1)->lines[0]->function_index,
+		     location_of(d, s, 0)->lines[0]->function_index);
+	cr_expect_neq(locations[2], locations[0], "another function of that name in the file");
+	cr_expect_neq(locations[3], locations[0], "another file");
+	message_free(m);
+}
+
 Test(profile, equal_samples_merge)
 {
 	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);

@@ -2,17 +2,9 @@
 // Runs the model and the text helpers of a page (argument 1, made of the recording in recording.h plus a hostile
 // stack and one of Go) without a browser and checks what they make of the data.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
-import vm from 'node:vm';
+import {load} from './page_model.mjs';
 
-const page = fs.readFileSync(process.argv[2], 'utf8');
-const data = JSON.parse(page.match(/id="profile">(.*?)<\/script>/s)[1]);
-const program = page.match(/<script nonce="\w+">\n(.*)<\/script>/s)[1];
-const names = ['decodeProfile', 'Tree', 'Search', 'sumFunctions', 'sumKinds', 'compactName', 'encodePath', 'decodePath', 'decodeNumbers', 'KIND'];
-// everything but the last statement, which starts the page
-const context = vm.createContext({});
-vm.runInContext(`${program.replace(/window\.proflet = .*$/m, '')}\nglobalThis.model = {${names}};`, context);
-const model = context.model;
+const {data, model} = load(process.argv[2]);
 const same = (a, b, text) => assert.deepEqual(JSON.parse(JSON.stringify(a)), b, text);
 
 const profile = model.decodeProfile(data);
@@ -55,11 +47,12 @@ assert.equal(new model.Search(profile, tree, '^app$').samplesIn(tree.root), 55, 
 const sums = model.sumFunctions(profile, profile.groups), id = profile.name.indexOf('work');
 assert.equal(sums.self[id], 12);
 assert.equal(sums.total[id], 52, 'recursion counts once');
-same(model.sumKinds(profile, profile.groups), {byKind: [18, 40, 0, 4, 60], incomplete: 3, samples: 122});
+same(model.sumKinds(profile, profile.groups), {byKind: [18, 40, 0, 4, 60, 0], byRuntime: {}, incomplete: 3, samples: 122});
 same([...model.decodeNumbers('AfgBgggggggggB')], [0, 31, 32, 32 ** 9]);
 const kindOf = name => profile.kind[profile.name.indexOf(name)];
 same(['main.work', 'helper_of_cgo', '0x7f0000001234', 'vfs_read', '[truncated: no table]'].map(kindOf),
 	['GO', 'NATIVE', 'JIT', 'KERNEL', 'ENDING'].map(name => model.KIND[name]));
+assert.ok(!model.hasLanguages(profile));
 assert.ok(profile.name.some(n => n.startsWith('</script><script>')), 'a hostile name arrives as it is');
 
 for (const [full, compact] of [

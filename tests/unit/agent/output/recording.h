@@ -44,6 +44,13 @@ static const struct frame_module kernel = {
 #define LIBC(function_, address_) {.module = &libc, .function = (function_), .address = (address_)}
 #define KERNEL(function_, address_) \
 	{.module = &kernel, .function = (function_), .address = (address_), .kind = FRAME_KERNEL}
+/* A function of a language runtime; `source` is its struct frame_line. */
+#define LANGUAGE(runtime_, source, start_line_) \
+	{.runtime = (runtime_),                 \
+	 .function = (source)->function,        \
+	 .lines = (source),                     \
+	 .n_lines = 1,                          \
+	 .start_line = (start_line_)}
 #define ENDING(function_) {.function = (function_), .kind = FRAME_ENDING}
 
 static inline struct output_profile *recording_new(size_t max_nodes)
@@ -102,6 +109,35 @@ static inline struct output_profile *recording_sample(void)
 	ADD(p, "cron", 12, NULL, 60, {.address = 0x7f0000001234}, LIBC("read", 0x26100));
 	ADD(p, "cron", 12, NULL, 2, APP("main", 0x1100));
 	return p;
+}
+
+/*
+ * Stacks of Python: functions at two lines, of one name in two files and at two places of a file, one about
+ * which nothing is known, and the interpreter's native frames; and one stack without Python.
+ */
+static inline void recording_add_python(struct output_profile *p)
+{
+	static const struct frame_line run = {"Shop.run", "/srv/shop/__init__.py", 12},
+				       run_later = {"Shop.run", "/srv/shop/__init__.py", 14},
+				       module = {"<module>", "/srv/main.py", 40},
+				       a = {"f.<lambda>", "/srv/main.py", 7},
+				       b = {"f.<lambda>", "/srv/main.py", 9},
+				       other = {"f.<lambda>", "/srv/other.py", 7};
+
+	ADD(p, "python3", 20, NULL, 1, LIBC("read", 0x26100), LANGUAGE("cpython", &run, 10),
+	    APP("eval", 0x1500), LANGUAGE("cpython", &module, 1), APP("eval", 0x1500), APP("main", 0x1100));
+	ADD(p, "python3", 20, NULL, 2, KERNEL("vfs_read", 0xffffffff81000100), LIBC("read", 0x26100),
+	    LANGUAGE("cpython", &run_later, 10), LANGUAGE("cpython", &module, 1), APP("eval", 0x1500),
+	    APP("main", 0x1100));
+	ADD(p, "python3", 20, NULL, 4, LANGUAGE("cpython", &a, 7), LANGUAGE("cpython", &module, 1),
+	    APP("main", 0x1100));
+	ADD(p, "python3", 20, NULL, 8, LANGUAGE("cpython", &b, 9), LANGUAGE("cpython", &module, 1),
+	    APP("main", 0x1100));
+	ADD(p, "python3", 20, NULL, 16, LANGUAGE("cpython", &other, 7), LANGUAGE("cpython", &module, 1),
+	    APP("main", 0x1100));
+	ADD(p, "python3", 20, NULL, 32, {.runtime = "cpython", .function = "[unknown function]"},
+	    APP("main", 0x1100));
+	ADD(p, "python3", 20, NULL, 64, APP("collect", 0x1600), APP("main", 0x1100));
 }
 
 /* Runs a writer into memory; the caller frees the text. */

@@ -81,3 +81,21 @@ Test(output_text, columns_count_characters)
 		     4);
 	cr_expect_eq(output_text_bytes("ab", 9), 2);
 }
+
+Test(output_text, the_end_of_a_source_path)
+{
+	static const char *const paths[][2] = {
+		{"", ""},
+		{"a.py", "a.py"},
+		{"/srv/a.py", "a.py"},
+		{"/srv/shop/__init__.py", "shop/__init__.py"},
+		{"/__main__.py", "__main__.py"},
+		{"__main__.py", "__main__.py"},
+		{"shop/__main__.py", "shop/__main__.py"},
+		{"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"},
+		{"/srv/", ""},
+	};
+
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		cr_expect_str_eq(output_text_file(paths[i][0]), paths[i][1], "%s", paths[i][0]);
+}

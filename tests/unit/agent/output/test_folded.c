@@ -59,6 +59,24 @@ Test(output_folded, separators_in_names_are_replaced)
 	expect_folded(p, false, "a:b?c;x;f:g?h 1\nd;same 3\n");
 }
 
+/* One frame for a function, whatever line ran; two of one name in one file are one text. */
+Test(output_folded, functions_of_a_language_runtime_have_their_file)
+{
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+	static const struct frame_line odd = {"a;b", "x;y.py", 1}, none = {"f", "", 1};
+
+	recording_add_python(p);
+	ADD(p, "odd", 1, NULL, 1, LANGUAGE("cpython", &odd, 1), LANGUAGE("cpython", &none, 1));
+	expect_folded(p, false,
+		      "odd;f;a:b (x:y.py) 1\n"
+		      "python3;main;<module> (main.py);f.<lambda> (main.py) 12\n"
+		      "python3;main;<module> (main.py);f.<lambda> (other.py) 16\n"
+		      "python3;main;[unknown function] 32\n"
+		      "python3;main;collect 64\n"
+		      "python3;main;eval;<module> (main.py);Shop.run (shop/__init__.py);read;vfs_read_[k] 2\n"
+		      "python3;main;eval;<module> (main.py);eval;Shop.run (shop/__init__.py);read 1\n");
+}
+
 Test(output_folded, empty_profile_is_an_empty_file)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);

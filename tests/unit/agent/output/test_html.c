@@ -77,10 +77,9 @@ Test(output_html, every_page_has_its_own_nonce)
 	cr_expect_eq(count(b, attribute), 0);
 }
 
-/* Runs the model of the page with node on the data of the page. */
-Test(output_html, the_program_reads_the_data)
+/* Runs a script with node on the page. */
+static void run_script(const struct output_profile *p, const char *script)
 {
-	_cleanup_output_profile_ struct output_profile *p = hostile_recording();
 	char path[] = "/tmp/proflet-test-XXXXXX.html", command[256];
 	int fd;
 	FILE *f;
@@ -93,9 +92,24 @@ Test(output_html, the_program_reads_the_data)
 	cr_assert_not_null(f);
 	cr_assert_eq(output_html_write(p, f), 0);
 	fclose(f);
-	snprintf(command, sizeof command, "node %s %s", TESTS_DIR "/unit/agent/output/page.mjs", path);
+	snprintf(command, sizeof command, "node %s/%s %s", TESTS_DIR "/unit/agent/output", script, path);
 	cr_expect_eq(system(command), 0);
 	remove(path);
+}
+
+Test(output_html, the_program_reads_the_data)
+{
+	_cleanup_output_profile_ struct output_profile *p = hostile_recording();
+
+	run_script(p, "page.mjs");
+}
+
+Test(output_html, languages)
+{
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+
+	recording_add_python(p);
+	run_script(p, "languages.mjs");
 }
 
 Test(output_html, a_full_disk_is_reported)

@@ -40,6 +40,20 @@ static char *rows_text(struct output_live *l, struct output_live_query q)
 		free(_text);                                                           \
 	} while (0)
 
+Test(output_live, functions_of_a_language_runtime_have_their_file)
+{
+	static const struct frame_line a = {"f", "/srv/shop/__init__.py", 3},
+				       b = {"f", "/srv/shop/__init__.py", 4};
+	struct output_live *l = live_new(NULL);
+
+	LIVE(l, "app", 10, NULL, 2, LANGUAGE("cpython", &a, 1), APP("main", 3));
+	LIVE(l, "app", 10, NULL, 3, LANGUAGE("cpython", &b, 1));
+	LIVE(l, "app", 10, NULL, 1, {.runtime = "cpython", .function = "[unknown function]"});
+	EXPECT_ROWS(l, "f@shop/__init__.py 5/5; [unknown function]@cpython 1/1; main@app 0/2; ",
+		    .view = OUTPUT_LIVE_FUNCTIONS);
+	output_live_free(l);
+}
+
 Test(output_live, functions_processes_containers)
 {
 	struct output_live *l = live_new(NULL);

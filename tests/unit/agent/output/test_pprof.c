@@ -273,6 +273,41 @@ Test(output_pprof, head_and_mappings)
 	cr_expect_eq(d.n_mappings, 4, "three modules and the empty first");
 }
 
+Test(output_pprof, functions_of_a_language_runtime)
+{
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+	static struct decoded d;
+	unsigned n_run = 0, n_lines = 0;
+	size_t len;
+
+	recording_add_python(p);
+	_cleanup_free_ char *file = WRITTEN(&len, output_pprof_write(p, f));
+
+	decode(unzip(file, len), &d);
+	for (size_t i = 0; i < d.n_functions; i++) {
+		if (strcmp(text_of(&d, number_in(&d.functions[i], 2)), "Shop.run"))
+			continue;
+		n_run++;
+		cr_expect_str_eq(text_of(&d, number_in(&d.functions[i], 3)), "Shop.run");
+		cr_expect_str_eq(text_of(&d, number_in(&d.functions[i], 4)), "/srv/shop/__init__.py");
+		cr_expect_eq(number_in(&d.functions[i], 5), 10, "the first line");
+		for (size_t j = 0; j < d.n_locations; j++) {
+			struct cursor c = inside(&d.locations[j]);
+			struct field line = {0};
+
+			while (read_field(&c, &line) && line.number != 4)
+				;
+			if (number_in(&line, 1) != number_in(&d.functions[i], 1))
+				continue;
+			cr_expect_eq(number_in(&d.locations[j], 2), 0, "no mapping");
+			cr_expect_eq(number_in(&d.locations[j], 3), 0, "no address");
+			n_lines += number_in(&line, 2) == 12 || number_in(&line, 2) == 14;
+		}
+	}
+	cr_expect_eq(n_run, 1);
+	cr_expect_eq(n_lines, 2, "each line is a location of its own");
+}
+
 Test(output_pprof, without_a_frequency_there_is_no_cpu_time)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_sample();

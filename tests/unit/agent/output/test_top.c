@@ -36,6 +36,22 @@ Test(output_top, exact_text)
 			 "got:\n%s", text);
 }
 
+Test(output_top, functions_of_a_language_runtime_have_their_file)
+{
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+	_cleanup_free_ char *text = NULL;
+
+	recording_add_python(p);
+	text = top(p, (struct output_top_options){.columns = 80, .n_functions = 5});
+	cr_expect_not_null(
+		strstr(text, " 50.39   50.39        64  collect                                  app\n"
+			     " 25.20   25.20        32  [unknown function]                       cpython\n"
+			     " 12.60   12.60        16  f.<lambda>                               other.py\n"
+			     "  6.30    6.30         8  f.<lambda>                               main.py\n"
+			     "  3.15    3.15         4  f.<lambda>                               main.py\n"),
+		"got:\n%s", text);
+}
+
 Test(output_top, lines_fit_the_width)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);

@@ -18,6 +18,7 @@
 #include "agent/symbol/symbol_cache.h"
 #include "agent/unwind/arena.h"
 #include "agent/unwind/tables.h"
+#include "fake_code_names.h"
 #include "fake_machine.h"
 
 #define ANONYMOUS frame_anonymous(0x7f0000001000ull)
@@ -220,19 +221,47 @@ Test(names, omitted_frames_are_one_frame)
 	cr_expect_not(own);
 }
 
-Test(names, frames_of_runtimes_are_left_out)
+Test(names, frames_of_language_runtimes)
 {
+	static const struct fake_code known = {0x1000, 0x20, {"", "A.run", "/srv/a.py", 3, 7}};
+	struct code_names code = {.codes = &known, .n = 1};
 	_cleanup_scene_ struct scene s;
+	uint64_t numbers[NAMES_FRAMES_MAX];
+	struct frame f;
+	uint32_t detail;
+	bool own;
 
 	scene_init(&s, 1);
+	s.options.code = &code;
 	scene_open(&s);
-	const uint64_t words[] = {machine_alpha_frame(&s.m), frame_runtime_head(RUNTIME_CPYTHON, 2, 0x1000),
-				  0x2000, 0x3000, machine_beta_frame(&s.m)};
+	const uint64_t words[] = {machine_alpha_frame(&s.m),
+				  frame_runtime_head(RUNTIME_CPYTHON, 1, 0x1000),
+				  0x20,
+				  frame_runtime_head(RUNTIME_CPYTHON, 1, 0x1001),
+				  0x20,
+				  frame_runtime_head(RUNTIMES, 1, 0x1000),
+				  0x20,
+				  machine_beta_frame(&s.m)};
 
-	add(&s, words, 0, 5);
+	add(&s, words, 0, ARRAY_SIZE(words));
 	request(&s);
 	work(&s);
-	cr_expect_str_eq(functions(&s), "machine_alpha;machine_beta");
+	const struct sample_entry *e = sample_aggregate_entries(s.window.samples);
+
+	cr_assert_eq(names_numbers(s.names, e, numbers, &own), 4, "a runtime that is not known is left out");
+	cr_expect_not(own);
+	cr_expect_str_eq(functions(&s), "machine_alpha;A.run;[unknown function];machine_beta");
+	f = frame_at(&s, 1);
+	cr_expect_str_eq(f.runtime, "cpython");
+	cr_expect_eq(f.start_line, 3);
+	cr_assert_eq(f.n_lines, 1);
+	cr_expect_eq(f.lines->line, 7);
+	cr_expect_eq(names_unknown_code(s.names), 1);
+	cr_expect_eq(names_ending(s.names, e, &detail), e->stack->ending);
+	request(&s);
+	work(&s);
+	cr_expect_str_eq(functions(&s), "machine_alpha;A.run;[unknown function];machine_beta");
+	cr_expect_eq(names_unknown_code(s.names), 2, "once in each window");
 }
 
 Test(names, numbers_of_frames)

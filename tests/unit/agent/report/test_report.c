@@ -8,6 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 #include "agent/base/worker.h"
+#include "fake_code_names.h"
 #include "fake_machine.h"
 
 #define OTHER_CODE frame_native(4711, 0x1000) /* of no binary that is known */
@@ -92,6 +93,39 @@ Test(report, a_window_is_sent_with_its_names)
 	cr_expect_str_eq(m.stacks[0].container, "");
 	cr_expect_eq(m.stacks[0].count, 2);
 	cr_expect(m.stacks[0].complete);
+}
+
+Test(report, functions_of_language_runtimes)
+{
+	static const struct fake_code known = {0x1000, 0x20, {"", "A.run", "/srv/a.py", 3, 7}};
+	struct code_names code = {
+		.codes = &known, .n = 1, .stats = {.added = 4, .bad = 3, .evicted = 2, .functions = 1}};
+	_cleanup_machine_ struct machine m;
+	struct report_stats s;
+
+	machine_init(&m, 1);
+	m.options.code_names = &code;
+	machine_report(&m);
+	struct process *p = machine_process(&m, 7);
+	const uint64_t words[] = {frame_runtime_head(RUNTIME_CPYTHON, 1, 0x1000), 0x20,
+				  frame_runtime_head(RUNTIME_CPYTHON, 1, 0x2000), 0x20,
+				  machine_alpha_frame(&m)};
+	struct sample_view v = machine_sample(p, words, 0, ARRAY_SIZE(words));
+
+	machine_add(&m, p, &v);
+	machine_flush(&m);
+	cr_assert_eq(m.n_sent, 1);
+	cr_expect_str_eq(m.sent[0].frames, "A.run;[unknown function];machine_alpha");
+	cr_expect_str_eq(m.sent[0].kinds, "cpython;cpython;native");
+	cr_expect_str_eq(m.sent[0].mappings, "/proc/self/exe");
+	cr_assert_eq(m.n_stacks, 1);
+	cr_expect_str_eq(m.stacks[0].frames, "A.run;[unknown function];machine_alpha");
+	s = expect_identity(&m);
+	cr_expect_eq(s.unknown_code, 1, "also if it is both exported and recorded");
+	cr_expect_eq(s.code.added, 4);
+	cr_expect_eq(s.code.bad, 3);
+	cr_expect_eq(s.code.evicted, 2);
+	cr_expect_eq(s.code.functions, 1);
 }
 
 Test(report, statistics_of_what_was_added)

@@ -174,3 +174,82 @@ Test(sample_decode, omitted_frames)
 		cr_expect_eq(v.omitted, cases[i].omitted, "%s: %u", cases[i].name, v.omitted);
 	}
 }
+
+/* ---- frames of a runtime */
+
+struct with_runtime {
+	struct sample_record record;
+	uint64_t frame;
+	struct runtime_part part;
+	struct runtime_segment segments[2];
+	uint64_t words[6];
+};
+
+static struct with_runtime with_runtime_make(void)
+{
+	const uint64_t head = frame_runtime_head(RUNTIME_CPYTHON, 1, 77);
+
+	return (struct with_runtime){
+		.record = {.flags = SAMPLE_RUNTIME, .n_user = 1},
+		.frame = frame_native(5, 0x1234),
+		.part = {.runtime = RUNTIME_CPYTHON, .n_words = 6, .n_segments = 2, .whole = 1},
+		.segments = {{0x7000, 0, 4, 0}, {0x7100, RUNTIME_NOT_TIED, 6, 0}},
+		.words = {head, 1, head, 2, head, 3},
+	};
+}
+
+Test(sample_decode, frames_of_a_runtime)
+{
+	struct with_runtime w = with_runtime_make();
+	struct sample_view v;
+
+	cr_assert_eq(sample_decode(&w, sizeof w, &v), 0);
+	cr_expect_eq(v.runtime, &w.part);
+	cr_expect_eq(v.segments, w.segments);
+	cr_expect_eq(v.runtime_words, w.words);
+	w.record.flags = 0;
+	cr_expect_eq(sample_decode(&w, sizeof w, &v), -EBADMSG, "nothing announces the part");
+}
+
+Test(sample_decode, frames_of_a_runtime_that_are_none)
+{
+	for (int i = 0; i < 10; i++) {
+		struct with_runtime w = with_runtime_make();
+		size_t len = sizeof w;
+		struct sample_view v;
+
+		switch (i) {
+		case 0:
+			w.part.n_words = 5;
+			break;
+		case 1:
+			w.part.n_words = 8;
+			break;
+		case 2:
+			w.part.n_segments = RUNTIME_SEGMENTS_MAX + 1;
+			break;
+		case 3:
+			w.segments[0].end = 6;
+			break;
+		case 4:
+			w.segments[0].end = 0;
+			break;
+		case 5:
+			w.segments[1].end = 5;
+			break;
+		case 6:
+			w.words[2] = frame_native(5, 77);
+			break;
+		case 7:
+			w.words[2] = frame_runtime_head(RUNTIME_RUBY, 1, 77);
+			break;
+		case 8:
+			w.part.runtime = RUNTIMES;
+			break;
+		case 9:
+			len -= 8;
+			break;
+		}
+		cr_expect_eq(sample_decode(&w, len, &v), -EBADMSG, "case %d", i);
+	}
+}

@@ -2,6 +2,7 @@
 /* What the publisher writes, read as the BPF program reads it. */
 #include <errno.h>
 
+#include "agent/elf/runtime/cpython.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/list.h"
@@ -654,4 +655,109 @@ Test(publish, random_processes)
 	cr_expect_eq(stats_of(s).processes, 0);
 	for (unsigned k = 0; k < N; k++)
 		cr_expect_eq(process_list(s, all[k]->pid), UNKNOWN);
+}
+
+/* ---- language runtimes */
+
+static const struct runtime_walk *walk_at(const struct stage *s, uint32_t pid)
+{
+	const struct mapping_list *list = list_at(s, process_list(s, pid));
+
+	return list->runtime ? (const void *)((const uint8_t *)list + list->runtime) : NULL;
+}
+
+/* The C library stands for a runtime. */
+static uint32_t runtime_add(struct stage *s)
+{
+	struct binary_table *t;
+	uint32_t file;
+
+	world_write_libc(&s->world, "runtime", 0);
+	cr_assert_eq(world_add(&s->world, "runtime", &file), 0);
+	world_settle(&s->world);
+	t = unwind_tables_get(s->world.tables, file);
+	free(t->cpython);
+	t->cpython = calloc(1, sizeof *t->cpython);
+	cr_assert_not_null(t->cpython);
+	t->cpython->version = CPYTHON_VERSION(11);
+	t->cpython->runtime = 0x5000;
+	t->cpython->known = 1;
+	cr_assert(cpython_layout_of_minor(&t->cpython->layout, 11));
+	return file;
+}
+
+static const struct elf_segment *text_of(const struct stage *s, uint32_t file)
+{
+	const struct binary *b = unwind_tables_get(s->world.tables, file)->binary;
+
+	for (size_t i = 0; i < b->n_segments; i++)
+		if (b->segments[i].executable)
+			return &b->segments[i];
+	cr_assert_fail("no text");
+	return NULL;
+}
+
+static struct process *runtime_process(struct stage *s, uint32_t pid, uint32_t file, uint64_t bias)
+{
+	const struct elf_segment *text = text_of(s, file);
+	struct process *p = process(s, pid);
+	uint64_t first = text->offset / 4096 * 4096;
+
+	map(p, bias + text->va - text->offset + first, 0x10000, first, file);
+	return p;
+}
+
+Test(publish, runtime)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	const uint32_t file = runtime_add(s);
+	struct process *p = runtime_process(s, 100, file, 0x10000000), *plain = process(s, 101);
+	const struct runtime_walk *walk;
+
+	map(plain, 0x10000, 0x4000, 0, PROC_FILE_NONE);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_null(walk_at(s, 100), "nobody wants it");
+
+	publisher_want_runtimes(s->publisher);
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_assert_eq(publisher_put(s->publisher, plain), 0);
+	cr_expect_null(walk_at(s, 101));
+	walk = walk_at(s, 100);
+	cr_assert_not_null(walk);
+	cr_expect_eq(walk->bias, 0x10000000);
+	cr_expect_eq(walk->key, 0x10000000 + 0x5000 + 596);
+	cr_expect_eq(walk->layout, file);
+	cr_expect_eq(walk->salt, p->image->program->secret);
+	cr_expect_neq(walk->salt, plain->image->program->secret);
+	cr_expect_eq(walk->flags & RUNTIME_WALK_SEARCH, 0);
+	cr_expect_eq(find(s, 100, 0x10000000 + text_of(s, file)->va), NEXT_FRAMES, "the entries are there");
+
+	unwind_tables_refuse_runtime(s->world.tables, file);
+	cr_expect(publisher_outdated(s->publisher, p->maps));
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_null(walk_at(s, 100), "its layout was refused");
+}
+
+/* Where there is no key, the program searches, and is given what it has found. */
+Test(publish, thread_slot)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	const uint32_t file = runtime_add(s);
+	struct process *p = runtime_process(s, 100, file, 0x10000000);
+	uint32_t generation;
+
+	unwind_tables_get(s->world.tables, file)->cpython->layout.key = CPYTHON_NO_OFFSET;
+	publisher_want_runtimes(s->publisher);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	generation = list_at(s, process_list(s, 100))->generation;
+	cr_expect_eq(walk_at(s, 100)->flags & RUNTIME_WALK_SEARCH, RUNTIME_WALK_SEARCH);
+	publisher_set_thread_slot(s->publisher, 100, generation + 1, -40);
+	publisher_set_thread_slot(s->publisher, 99, generation, -40);
+	cr_expect_eq(walk_at(s, 100)->slot, 0, "another list, another process");
+	publisher_set_thread_slot(s->publisher, 100, generation, 0);
+	cr_expect_eq(walk_at(s, 100)->flags & RUNTIME_WALK_SEARCH, RUNTIME_WALK_SEARCH, "tried again");
+	publisher_set_thread_slot(s->publisher, 100, generation, -40);
+	cr_expect_eq(walk_at(s, 100)->slot, -40);
+	cr_expect_eq(walk_at(s, 100)->flags & RUNTIME_WALK_SEARCH, 0);
 }

@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
+#include "agent/elf/runtime/cpython.h"
 #include "agent/elf/unwind_table.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/pack.h"
 #include "bpf/unwind.h"
+#include "tests/unit/agent/elf/runtime/runtime_file.h"
 #include "tests/unit/agent/unwind/world.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
@@ -245,4 +247,45 @@ Test(tables, content_has_changed)
 	cr_expect(world_table(&w, before)->binary->changed);
 	cr_expect_eq(world_stats(&w).stale, 2);
 	cr_expect_eq(world_stats(&w).failed, 0);
+}
+
+static const struct runtime_symbol of_python[] = {
+	{"_PyRuntime", RUNTIME_VA, 656, OBJECT},
+	{"PyCode_NewWithPosOnlyArgs", LOOP_VA + 200, 16, FUNCTION},
+};
+
+static uint32_t add_python(struct world *w, const char *name)
+{
+	_cleanup_buf_ struct buf b = {0};
+	uint32_t index;
+
+	runtime_file_write(&b, &(struct runtime_file){.symbols = of_python, .n_symbols = 2});
+	world_write(w, name, b.data, b.len);
+	cr_assert_eq(world_add(w, name, &index), 0);
+	return index;
+}
+
+/* What is known of a language runtime stays when the table goes, and goes with the content. */
+Test(tables, a_runtime_is_known_whatever_becomes_of_the_table)
+{
+	_cleanup_world_ struct world w;
+	const struct binary_table *python, *libc;
+	struct cpython_facts *known;
+	struct arena_hold hold;
+
+	world_init(&w, 1, 16);
+	python = world_table(&w, add_python(&w, "python"));
+	libc = world_table(&w, world_add_libc(&w, "libc", 0));
+	world_settle(&w);
+	cr_expect_eq(libc->state, TABLE_READY);
+	cr_expect_null(libc->cpython);
+	cr_assert_not_null(python->cpython);
+	cr_expect_eq(python->cpython->version, 0x03080000);
+	known = python->cpython;
+	cr_assert_eq(unwind_tables_make_room(w.tables, SEGMENT_BYTES - PROCESS_TABLE_BYTES - 4096, &hold), 0);
+	cr_expect_eq(libc->state, TABLE_EVICTED);
+	cr_expect_eq(python->cpython, known);
+	arena_unhold(w.arena, &hold);
+	unwind_tables_stale(w.tables, python->binary->index);
+	cr_expect_null(python->cpython);
 }

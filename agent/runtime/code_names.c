@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A function is one allocation: the struct, its line table, its name. File names are shared: a few functions
+ * of each file follow each other, so a small table of the file names seen last, by hash, finds nearly all; a
+ * file name that was displaced from it is held once more, which costs memory only, and no tenant can make a
+ * lookup slow by names whose hashes are equal. Numbers are secret to tenants (bpf/abi.h), so a map does for
+ * them. Every function is in the list `by_use`, the one used last at the end.
+ *
+ * A report about a function that is known is merged with it: of the name, the file name and the line table,
+ * the more complete one stays (a page may have been absent when the first report was made). When that changes
+ * anything, a new function replaces the old one.
+ */
+#include "agent/runtime/code_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/map.h"
+#include "agent/elf/runtime/cpython.h"
+#include "agent/runtime/cpython_lines.h"
+#include "agent/runtime/cpython_text.h"
+#include "bpf/abi.h"
+
+#define FILES_RECENT 1024u
+#define ALLOCATION_BYTES 16u	       /* the allocator's own, of each allocation */
+#define MAP_BYTES (2 * sizeof(void *)) /* buckets: between one and two for an entry */
+#define PADDED(n) (((size_t)(n) + 7) & ~(size_t)7)
+
+/* How complete a text is. */
+enum completeness { NOT_READ, CUT, WHOLE };
+
+struct list_link {
+	struct list_link *prev, *next; /* circular */
+};
+
+struct file_name {
+	size_t refs; /* functions */
+	uint64_t hash;
+	size_t len;
+	char text[]; /* NUL terminated */
+};
+
+struct function {
+	struct map_node node;
+	struct list_link by_use;
+	uint64_t number;	/* the low FRAME_VA_BITS */
+	struct file_name *file; /* one reference is owned; NULL: unknown */
+	enum completeness name_is, file_is;
+	struct cpython_lines_table lines; /* `bytes` points into this allocation */
+	uint16_t code_start, instruction_bytes;
+	bool index;	/* RUNTIME_WALK_INDEX */
+	size_t bytes;	/* of the allocation */
+	size_t name_at; /* in data */
+	char data[];	/* the line table, then the name, NUL terminated */
+};
+
+struct code_names {
+	struct map functions;
+	struct list_link by_use; /* head */
+	/* borrowed from the functions; at hash % FILES_RECENT */
+	struct file_name *recent_files[FILES_RECENT];
+	struct buf name, file; /* of the report that is being added */
+	size_t max_bytes;
+	struct code_names_stats stats;
+};
+
+/* The parts of a report, and what is going to be a function. All is borrowed. */
+struct content {
+	const char *name, *file; /* not NUL terminated */
+	size_t name_len, file_len;
+	enum completeness name_is, file_is;
+	struct cpython_lines_table lines;
+	const struct cpython_layout *layout; /* of `lines`; NULL: that of `known` */
+	const struct function *known;
+};
+
+static void list_init(struct list_link *head)
+{
+	head->prev = head->next = head;
+}
+
+static void list_remove(struct list_link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+}
+
+static void list_append(struct list_link *head, struct list_link *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+static size_t file_bytes(const struct file_name *f)
+{
+	return sizeof *f + f->len + 1 + ALLOCATION_BYTES;
+}
+
+static size_t function_bytes(const struct function *f)
+{
+	return f->bytes + ALLOCATION_BYTES + MAP_BYTES;
+}
+
+static void file_put(struct code_names *n, struct file_name *f)
+{
+	struct file_name **recent;
+
+	if (!f || --f->refs)
+		return;
+	recent = &n->recent_files[f->hash % FILES_RECENT];
+	if (*recent == f)
+		*recent = NULL;
+	n->stats.bytes -= file_bytes(f);
+	free(f);
+}
+
+/* A reference on the file name; NULL: no memory. */
+static struct file_name *file_get(struct code_names *n, const char *text, size_t len)
+{
+	uint64_t hash = hash_bytes(text, len);
+	struct file_name **recent = &n->recent_files[hash % FILES_RECENT], *f = *recent;
+
+	if (f && f->hash == hash && f->len == len && memcmp(f->text, text, len) == 0) {
+		f->refs++;
+		return f;
+	}
+	f = malloc(sizeof *f + len + 1);
+	if (!f)
+		return NULL;
+	*f = (struct file_name){.refs = 1, .hash = hash, .len = len};
+	memcpy(f->text, text, len);
+	f->text[len] = '\0';
+	n->stats.bytes += file_bytes(f);
+	*recent = f;
+	return f;
+}
+
+static bool function_is(const struct map_node *node, const void *key)
+{
+	return container_of(node, struct function, node)->number == *(const uint64_t *)key;
+}
+
+static struct function *function_find(const struct code_names *n, uint64_t number)
+{
+	struct map_node *node;
+
+	number &= FRAME_VA_MASK;
+	node = map_find(&n->functions, hash_u64(number), function_is, &number);
+	return node ? container_of(node, struct function, node) : NULL;
+}
+
+static void function_drop(struct code_names *n, struct function *f)
+{
+	map_remove(&n->functions, &f->node);
+	list_remove(&f->by_use);
+	n->stats.bytes -= function_bytes(f);
+	file_put(n, f->file);
+	free(f);
+}
+
+static void touch(struct code_names *n, struct function *f)
+{
+	list_remove(&f->by_use);
+	list_append(&n->by_use, &f->by_use);
+}
+
+int code_names_new(struct code_names **ret, size_t max_bytes)
+{
+	struct code_names *n = calloc(1, sizeof *n);
+
+	if (!n)
+		return -ENOMEM;
+	map_init(&n->functions, max_bytes / sizeof(struct function) + 1);
+	list_init(&n->by_use);
+	buf_init(&n->name, 0);
+	buf_init(&n->file, 0);
+	n->max_bytes = max_bytes;
+	*ret = n;
+	return 0;
+}
+
+void code_names_free(struct code_names *n)
+{
+	if (!n)
+		return;
+	while (n->by_use.next != &n->by_use)
+		function_drop(n, container_of(n->by_use.next, struct function, by_use));
+	map_fini(&n->functions);
+	buf_fini(&n->name);
+	buf_fini(&n->file);
+	free(n);
+}
+
+static int check_report(const struct runtime_code *r, size_t len)
+{
+	if (len < sizeof *r || r->kind != RUNTIME_REPORT_CODE || r->runtime != RUNTIME_CPYTHON)
+		return -EBADMSG;
+	if (r->name_bytes > RUNTIME_TEXT_MAX || r->file_bytes > RUNTIME_TEXT_MAX ||
+	    r->lines_bytes > RUNTIME_LINES_MAX || r->lines_bytes > r->lines_length)
+		return -EBADMSG;
+	if (len != sizeof *r + PADDED(r->name_bytes) + PADDED(r->file_bytes) + PADDED(r->lines_bytes))
+		return -EBADMSG;
+	return 0;
+}
+
+static bool type_is(uint64_t type, uint64_t expected)
+{
+	return !expected || type == expected;
+}
+
+/* Decodes a string object of a report into *text. 0, -ENOTSUP, -ENOMEM. */
+static int read_text(struct buf *text, enum completeness *ret, const struct cpython_layout *layout,
+		     const uint8_t *object, size_t len)
+{
+	int r;
+
+	buf_clear(text);
+	*ret = NOT_READ;
+	if (!len)
+		return 0;
+	r = cpython_text_append(text, layout, object, len);
+	if (r == -ENODATA)
+		return 0;
+	if (r >= 0)
+		*ret = r ? CUT : WHOLE;
+	return r < 0 ? r : 0;
+}
+
+/* 0, -ENOTSUP, -ENOMEM. */
+static int read_report(struct code_names *n, struct content *c, const struct runtime_code *report,
+		       const struct cpython_layout *layout, uint64_t text_type)
+{
+	const uint8_t *name = (const uint8_t *)(report + 1), *file = name + PADDED(report->name_bytes);
+	int r;
+
+	if ((report->name_bytes && !type_is(report->name_type, text_type)) ||
+	    (report->file_bytes && !type_is(report->file_type, text_type)))
+		return -ENOTSUP;
+	r = read_text(&n->name, &c->name_is, layout, name, report->name_bytes);
+	if (r == 0)
+		r = read_text(&n->file, &c->file_is, layout, file, report->file_bytes);
+	if (r < 0)
+		return r;
+	c->name = (const char *)n->name.data;
+	c->name_len = n->name.len;
+	c->file = (const char *)n->file.data;
+	c->file_len = n->file.len;
+	c->layout = layout;
+	c->lines = (struct cpython_lines_table){
+		.bytes = file + PADDED(report->file_bytes),
+		.len = report->lines_bytes,
+		.cut = report->lines_bytes < report->lines_length,
+		.format = layout->lines_format,
+		.first_line = report->first_line,
+	};
+	return 0;
+}
+
+static bool lines_better(const struct cpython_lines_table *a, const struct cpython_lines_table *b)
+{
+	return a->cut == b->cut ? a->len > b->len : !a->cut;
+}
+
+/* Takes from the function that is known what the report does not have. False: the report has nothing new. */
+static bool merge(struct content *c, const struct function *known)
+{
+	bool better = false;
+
+	c->known = known;
+	if (c->name_is > known->name_is) {
+		better = true;
+	} else {
+		c->name = known->data + known->name_at;
+		c->name_len = strlen(c->name);
+		c->name_is = known->name_is;
+	}
+	if (c->file_is > known->file_is) {
+		better = true;
+	} else {
+		c->file = known->file ? known->file->text : NULL;
+		c->file_len = known->file ? known->file->len : 0;
+		c->file_is = known->file_is;
+	}
+	if (lines_better(&c->lines, &known->lines)) {
+		better = true;
+	} else {
+		c->lines = known->lines;
+		c->layout = NULL;
+	}
+	return better;
+}
+
+/* Says where instructions are in the code. */
+static void set_place(struct function *f, const struct content *c)
+{
+	f->code_start = c->layout ? c->layout->code_start : c->known->code_start;
+	f->instruction_bytes = c->layout ? c->layout->instruction_bytes : c->known->instruction_bytes;
+	f->index = c->layout ? c->layout->flags & RUNTIME_WALK_INDEX : c->known->index;
+}
+
+/* Makes the function, with a reference on its file name, outside the map and the list. 0 or -ENOMEM. */
+static int function_new(struct function **ret, struct code_names *n, const struct content *c, uint64_t number)
+{
+	const size_t name_at = c->lines.len, bytes = sizeof **ret + name_at + c->name_len + 1;
+	_cleanup_free_ struct function *f = malloc(bytes);
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct function){.number = number, .bytes = bytes, .name_at = name_at};
+	f->name_is = c->name_is;
+	f->file_is = c->file_is;
+	f->lines = c->lines;
+	f->lines.bytes = (const uint8_t *)f->data;
+	set_place(f, c);
+	if (c->lines.len)
+		memcpy(f->data, c->lines.bytes, c->lines.len);
+	if (c->name_len)
+		memcpy(f->data + name_at, c->name, c->name_len);
+	f->data[name_at + c->name_len] = '\0';
+	if (c->file_len) {
+		f->file = file_get(n, c->file, c->file_len);
+		if (!f->file)
+			return -ENOMEM;
+	}
+	*ret = TAKE_PTR(f);
+	return 0;
+}
+
+static void evict_to_budget(struct code_names *n)
+{
+	while (n->stats.bytes > n->max_bytes && n->by_use.next != &n->by_use) {
+		function_drop(n, container_of(n->by_use.next, struct function, by_use));
+		n->stats.evicted++;
+	}
+}
+
+/* Puts the content in place of the function that is known, if any. 0 or -ENOMEM. */
+static int put(struct code_names *n, const struct content *c, uint64_t number, struct function *known)
+{
+	struct function *f = NULL;
+	int r = function_new(&f, n, c, number);
+
+	if (r < 0)
+		return r;
+	if (known)
+		function_drop(n, known);
+	r = map_insert(&n->functions, &f->node, hash_u64(number));
+	if (r < 0) {
+		file_put(n, f->file);
+		free(f);
+		return -ENOMEM;
+	}
+	list_append(&n->by_use, &f->by_use);
+	n->stats.bytes += function_bytes(f);
+	evict_to_budget(n);
+	return 0;
+}
+
+static int add(struct code_names *n, const struct runtime_code *report, size_t len,
+	       const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
+{
+	struct content c = {0};
+	struct function *known;
+	int r = check_report(report, len);
+
+	if (r < 0)
+		return r;
+	if (!type_is(report->type, code_type))
+		return -ENOTSUP;
+	r = read_report(n, &c, report, layout, text_type);
+	if (r < 0)
+		return r;
+	known = function_find(n, report->number);
+	if (known && !merge(&c, known)) {
+		touch(n, known);
+		return 0;
+	}
+	return put(n, &c, report->number & FRAME_VA_MASK, known);
+}
+
+int code_names_add(struct code_names *n, const struct runtime_code *report, size_t len,
+		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
+{
+	int r = add(n, report, len, layout, code_type, text_type);
+
+	if (r < 0)
+		n->stats.bad++;
+	else
+		n->stats.added++;
+	return r;
+}
+
+/* Bytes from the first instruction on; false: before it, or more than a function has. */
+static bool code_offset(const struct function *f, int64_t offset, uint32_t *ret)
+{
+	if (offset < 0 || offset > INT32_MAX)
+		return false;
+	offset = f->index ? offset * f->instruction_bytes : offset - f->code_start;
+	if (offset < 0 || offset > INT32_MAX)
+		return false;
+	*ret = (uint32_t)offset;
+	return true;
+}
+
+bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret)
+{
+	struct function *f = function_find(n, number);
+	uint32_t first_line, at;
+
+	if (!f) {
+		n->stats.missed++;
+		return false;
+	}
+	touch(n, f);
+	first_line = f->lines.first_line <= INT32_MAX ? f->lines.first_line : 0;
+	*ret = (struct code_place){
+		.function = f,
+		.name = f->name_is == NOT_READ ? CODE_NAME_UNKNOWN : f->data + f->name_at,
+		.file = f->file ? f->file->text : "",
+		.first_line = first_line,
+		.line = code_offset(f, offset, &at) ? cpython_line(&f->lines, at) : first_line,
+	};
+	return true;
+}
+
+void code_names_stats(const struct code_names *n, struct code_names_stats *ret)
+{
+	*ret = n->stats;
+	ret->functions = n->functions.len;
+}

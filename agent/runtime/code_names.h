@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Functions of language runtimes by the number of their code object (bpf/abi.h): name, file and lines, as the
+ * BPF program has read them in the process. Everything in a report was written by a tenant: it is bounded,
+ * text becomes valid UTF-8 without control characters, and a report that is not what it should be is counted
+ * and dropped. Bounded in bytes; the functions that were unused for longest go first. Main loop only.
+ */
+#ifndef PROFLET_RUNTIME_CODE_NAMES_H
+#define PROFLET_RUNTIME_CODE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CODE_NAME_UNKNOWN "<unknown>" /* in the form of "<module>" and "<lambda>" */
+
+struct code_names;
+struct cpython_layout;
+struct runtime_code;
+
+/* A place in a function. The strings are owned by the names, valid until the next code_names_add. */
+struct code_place {
+	const void *function; /* equal for places in one function, while the strings are valid */
+	const char *name;     /* qualified, "Class.method"; CODE_NAME_UNKNOWN if it could not be read */
+	const char *file;     /* "" if unknown */
+	uint32_t first_line;  /* 0: unknown */
+	uint32_t line;	      /* 0: unknown, or no line's: code that the compiler added */
+};
+
+struct code_names_stats {
+	uint64_t added, bad, evicted; /* reports taken, refused or without memory; functions dropped */
+	uint64_t missed;	      /* code_names_find without an answer */
+	size_t functions, bytes;      /* bytes with what the allocator and the map need for them */
+};
+
+/* 0 or -ENOMEM. */
+int code_names_new(struct code_names **ret, size_t max_bytes);
+void code_names_free(struct code_names *n); /* NULL is fine */
+/*
+ * Takes a report about a CPython code object, of `len` bytes, whose objects have that layout. `code_type` and
+ * `text_type` are the process addresses of PyCode_Type and PyUnicode_Type, 0: not known. 0; -EBADMSG: the
+ * bytes are no report; -ENOTSUP: the object is no code object, so the layout is wrong, or its name is no
+ * string; -ENOMEM.
+ * A name, file or line table that could not be read is unknown until a later report about the same number has
+ * it: of each, the names keep the more complete one.
+ */
+int code_names_add(struct code_names *n, const struct runtime_code *report, size_t len,
+		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type);
+/*
+ * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
+ * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
+ * not entered yet), or one that no function has, gives the first line.
+ */
+bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
+void code_names_stats(const struct code_names *n, struct code_names_stats *ret);
+
+#endif

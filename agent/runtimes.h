@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Language runtimes, for the agent: what the BPF program reports of them beside samples, and their frames in
+ * samples. Main loop only.
+ */
+#ifndef PROFLET_RUNTIMES_H
+#define PROFLET_RUNTIMES_H
+
+#include <stdbool.h>
+
+#include "agent/runtime/code_names.h"
+#include "agent/sample/splice.h"
+
+struct probe;
+struct runtimes;
+struct track;
+struct unwind_tables;
+
+struct runtimes_options {
+	struct probe *probe;
+	struct track *track;
+	bool loop_frames; /* show the native frames of interpreters' loops */
+	size_t max_bytes; /* of names */
+};
+
+struct runtimes_stats {
+	struct code_names_stats names;
+	struct splice_stats splice;
+	uint64_t bad_reports;
+	uint64_t unknown; /* reports of a file that is gone by now */
+};
+
+/* Everything in `options` is borrowed. 0 or -ENOMEM. */
+int runtimes_new(struct runtimes **ret, const struct runtimes_options *options);
+void runtimes_free(struct runtimes *r); /* NULL is fine */
+/* The names of functions, for report. Borrowed. */
+struct code_names *runtimes_names(struct runtimes *r);
+/* Takes what the program has reported. Call it after each drain of samples, whose code objects it names. */
+void runtimes_drain(struct runtimes *r);
+/* Has code objects reported again if some were missed. Call it now and then. */
+void runtimes_check(struct runtimes *r);
+/* As sample_splice. */
+void runtimes_splice(struct runtimes *r, const struct sample_view *v, struct sample_view *ret);
+void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret);
+
+#endif

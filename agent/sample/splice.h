@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Puts the frames of a language runtime among the native frames of a sample, each segment where the frame of
+ * the interpreter's loop is that runs it. Pure.
+ */
+#ifndef PROFLET_SAMPLE_SPLICE_H
+#define PROFLET_SAMPLE_SPLICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/sample/decode.h"
+
+#define SPLICE_WORDS_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 2 * RUNTIME_FRAMES_MAX)
+
+struct splice_options {
+	bool loop_frames; /* keep the native frames of the loop */
+	/* Whether a native frame may be the loop of the process's runtime; NULL: unknown. */
+	bool (*is_loop)(uint64_t word, void *data);
+	void *data;
+};
+
+struct splice_stats {
+	uint64_t samples;   /* with frames of a runtime */
+	uint64_t uncertain; /* of these, the place of some frames is not certain */
+	uint64_t cut;	    /* of these, the list of frames was not followed to its end */
+};
+
+struct splice {
+	struct splice_options options;
+	struct splice_stats stats;
+	struct runtime_segment segments[RUNTIME_FRAMES_MAX];
+	uint64_t words[SPLICE_WORDS_MAX];
+};
+
+/*
+ * *ret is `v` with all frames in one stack; borrowed from `s` until the next call. A sample without frames of
+ * a runtime is returned as it is. If the native stack is whole but the list of frames is not, the ending is
+ * ENDING_RUNTIME.
+ */
+void sample_splice(struct splice *s, const struct sample_view *v, struct sample_view *ret);
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/runtime_walk.h"
+
+#include "agent/elf/runtime/cpython.h"
+#include "agent/proc/mapping.h"
+#include "agent/proc/table.h"
+#include "agent/unwind/tables.h"
+#include "bpf/arch.h"
+
+_Static_assert(CPYTHON_NO_OFFSET == RUNTIME_NO_OFFSET, "offsets are copied");
+
+bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
+		       uint64_t bias, uint64_t secret)
+{
+	const struct cpython_layout *l = &facts->layout;
+	bool has_key = l->key != CPYTHON_NO_OFFSET;
+
+	if (!facts->known || !facts->runtime)
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.key = has_key ? facts->runtime + bias + l->key : 0,
+		.bias = bias,
+		.flags = (uint16_t)(l->flags | (has_key ? 0 : RUNTIME_WALK_SEARCH)),
+		.runtime = RUNTIME_CPYTHON,
+		.layout = (uint16_t)file,
+		.tsd = TSD_GLIBC,
+		.tsd_pointer = TSD_MUSL,
+		.thread = l->thread,
+		.first = l->first,
+		.first_of = l->first_of,
+		.marker_first = l->marker_first,
+		.marker_next = l->marker_next,
+		.frame_bytes = l->frame_bytes,
+		.next = l->next,
+		.code = l->code,
+		.instruction = l->instruction,
+		.kind = l->kind,
+		.code_tag = l->code_tag,
+		.hidden_kind = l->hidden_kind,
+		.content = l->content,
+		.content_bytes = l->content_bytes,
+		.type = l->type,
+		.first_line = l->first_line,
+		.name = l->name,
+		.file = l->file,
+		.lines = l->lines,
+		.text_length = l->text_length,
+		.bytes_length = l->bytes_length,
+		.bytes = l->bytes,
+	};
+	return true;
+}
+
+/* Process address minus ELF virtual address, from a mapping of code. False: it is none of the file's. */
+static bool bias_of(const struct proc_mapping *m, const struct binary *b, uint64_t *ret)
+{
+	for (size_t i = 0; i < b->n_segments; i++) {
+		const struct elf_segment *s = &b->segments[i];
+
+		if (s->executable && m->offset < s->offset + s->file_bytes &&
+		    m->offset + (m->end - m->start) > s->offset) {
+			*ret = m->start - m->offset - (s->va - s->offset);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
+		       const struct unwind_tables *tables, uint64_t secret)
+{
+	struct proc_maps_cursor c = {.maps = maps};
+	const struct proc_mapping *m;
+	uint64_t bias;
+
+	while ((m = proc_maps_next(&c))) {
+		const struct binary_table *t = unwind_tables_get(tables, m->file);
+
+		if (t && t->cpython && !t->runtime_refused && bias_of(m, t->binary, &bias) &&
+		    runtime_walk_make(ret, t->cpython, t->binary->index, bias, secret))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tells the BPF program how the frames of a process's language runtime are found: from what is known of the
+ * runtime's file (agent/elf/runtime) and from where the process has mapped it. Used within agent/unwind.
+ */
+#ifndef PROFLET_UNWIND_RUNTIME_WALK_H
+#define PROFLET_UNWIND_RUNTIME_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/abi.h"
+
+struct cpython_facts;
+struct proc_maps;
+struct unwind_tables;
+
+/*
+ * The walk for a process with these mappings. `secret` goes into the numbers of its code objects. False: it
+ * has no runtime that is known.
+ */
+bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
+		       const struct unwind_tables *tables, uint64_t secret);
+/* The walk for a runtime in the binary with that index, mapped at `bias`. False: its layout is not known. */
+bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
+		       uint64_t bias, uint64_t secret);
+
+#endif

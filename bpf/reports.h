@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What the agent gets about language runtimes beside samples: code objects, which are read here, while the
+ * thread that runs them is interrupted, and where a thread's state was found. A read never waits for a page,
+ * and what is read is the object that was running. A report is assembled in the CPU's deep area.
+ */
+#ifndef PROFLET_BPF_REPORTS_H
+#define PROFLET_BPF_REPORTS_H
+
+#include "bpf/env.h"
+#include "bpf/kernel.h"
+#include "bpf/maps.h"
+
+__u32 reports_epoch; /* the agent changes it to have all code objects sent again */
+
+#define REPORT_ATTEMPTS 3
+#define LINES_CHUNK 2048u
+
+/* In the deep area, while no record is in it. */
+struct report_area {
+	struct runtime_code head;
+	__u8 bytes[2 * RUNTIME_TEXT_MAX + RUNTIME_LINES_MAX + 4096];
+};
+
+_Static_assert(sizeof(struct report_area) <= sizeof(struct deep_area), "report_area");
+
+static __always_inline struct report_area *report_area(void)
+{
+	return (struct report_area *)env_deep_area();
+}
+
+/*
+ * Reads the beginning of the string object at `object` to bytes[at], and its type. Characters take up to four
+ * bytes each, but the memory behind the object may not be there. Returns the bytes, 0: unreadable.
+ */
+UNWIND_FN __u64 report_text(__u64 object, __u64 at)
+{
+	struct unwind_area *a = env_area();
+	struct report_area *d = report_area();
+	__u64 length, bytes, type;
+
+	if (!a || !d || !object || env_read_user(&type, sizeof type, object + a->runtime.walk.type) ||
+	    env_read_user(&length, sizeof length, object + a->runtime.walk.text_length))
+		return 0;
+	if (at)
+		d->head.file_type = type;
+	else
+		d->head.name_type = type;
+	if (length > RUNTIME_TEXT_MAX)
+		length = RUNTIME_TEXT_MAX;
+	BOUND(at, 1023);
+	ROLLED
+	for (int i = 0; i < REPORT_ATTEMPTS; i++) {
+		bytes = i == 0 ? 80 + 4 * length : i == 1 ? 56 + length : 40 + length;
+		if (bytes > RUNTIME_TEXT_MAX)
+			bytes = RUNTIME_TEXT_MAX;
+		BOUND(bytes, 1023);
+		if (!env_read_user(d->bytes + at, bytes, object))
+			return bytes;
+	}
+	return 0;
+}
+
+/* Reads the bytes object with the line table to bytes[at], as far as it can be read. Returns the bytes. */
+static __always_inline __u64 lines_read(const struct runtime_walk *walk, struct report_area *d, __u64 at,
+					__u64 object)
+{
+	__u64 length, got = 0;
+
+	d->head.lines_length = 1; /* more than nothing: unknown */
+	if (!object || env_read_user(&length, sizeof length, object + walk->bytes_length))
+		return 0;
+	d->head.lines_length = length < ~0u ? length : ~0u;
+	if (length > RUNTIME_LINES_MAX)
+		length = RUNTIME_LINES_MAX;
+	ROLLED
+	for (__u32 i = 0; i < RUNTIME_LINES_MAX / LINES_CHUNK && got < length; i++) {
+		__u64 bytes = length - got, to = at + got;
+
+		if (bytes > LINES_CHUNK)
+			bytes = LINES_CHUNK;
+		BOUND(bytes, 4095);
+		BOUND(to, 0x7fff);
+		if (to > sizeof d->bytes - 4096 ||
+		    env_read_user(d->bytes + to, bytes, object + walk->bytes + got))
+			break;
+		got += bytes;
+	}
+	return got;
+}
+
+static __always_inline __u64 pointer_at(__u64 address)
+{
+	__u64 pointer;
+
+	return env_read_user(&pointer, sizeof pointer, address) ? 0 : pointer;
+}
+
+/* Assembles the report of a code object. Returns its bytes; 0: its name or its file cannot be read now. */
+UNWIND_FN int report_assemble(__u64 number, __u64 code)
+{
+	struct unwind_area *a = env_area();
+	struct report_area *d = report_area();
+	const struct runtime_walk *walk;
+	__u64 at = 0, bytes;
+
+	if (!a || !d)
+		return 0;
+	walk = &a->runtime.walk;
+	d->head = (struct runtime_code){.kind = RUNTIME_REPORT_CODE,
+					.number = number,
+					.bias = walk->bias,
+					.runtime = walk->runtime,
+					.layout = walk->layout,
+					.type = pointer_at(code + walk->type)};
+	if (env_read_user(&d->head.first_line, sizeof d->head.first_line, code + walk->first_line))
+		return 0;
+	bytes = report_text(pointer_at(code + walk->name), 0);
+	if (!bytes)
+		return 0;
+	d->head.name_bytes = bytes;
+	at = (bytes + 7) & ~7ull;
+	bytes = report_text(pointer_at(code + walk->file), at);
+	if (!bytes)
+		return 0;
+	d->head.file_bytes = bytes;
+	at += (bytes + 7) & ~7ull;
+	bytes = lines_read(walk, d, at, pointer_at(code + walk->lines));
+	d->head.lines_bytes = bytes;
+	at += (bytes + 7) & ~7ull;
+	return sizeof d->head + at;
+}
+
+static __always_inline __u32 report_pid(void)
+{
+	__u64 pids = bpf_get_current_pid_tgid();
+
+	if (config_pid_inum)
+		pids = pids_translate();
+	return pids >> 32;
+}
+
+/* Reports a code object that was not sent before. */
+UNWIND_FN int env_report_code(__u64 number, __u64 code)
+{
+	struct unwind_area *a = env_area();
+	__u32 slot = number >> 8 & (SENT_SLOTS - 1);
+	__u64 *was_sent = bpf_map_lookup_elem(&sent, &slot), mark, bytes;
+	struct report_area *d;
+
+	if (!a || !was_sent)
+		return 0;
+	mark = number + reports_epoch * 0x9e3779b97f4a7c15ull;
+	if (*was_sent == mark || a->runtime.n_sent >= RUNTIME_NAMES_A_SAMPLE)
+		return 0;
+	a->runtime.n_sent++;
+	bytes = report_assemble(number, code);
+	d = report_area();
+	if (!bytes || !d)
+		return 0;
+	d->head.pid = report_pid();
+	BOUND(bytes, 0x7fff);
+	if (bytes > sizeof *d)
+		return 0;
+	if (bpf_ringbuf_output(&reports, d, bytes, BPF_RB_NO_WAKEUP))
+		a->n_reports_lost++;
+	else
+		*was_sent = mark;
+	return 0;
+}
+
+/* Reports which thread-local variable has the thread's state; 0: none. */
+UNWIND_FN int env_report_slot(__s32 slot)
+{
+	struct unwind_area *a = env_area();
+	struct runtime_slot report = {.kind = RUNTIME_REPORT_SLOT, .slot = slot};
+
+	if (!a)
+		return 0;
+	report.pid = report_pid();
+	report.list = a->record.generation;
+	return bpf_ringbuf_output(&reports, &report, sizeof report, BPF_RB_NO_WAKEUP);
+}
+
+#endif

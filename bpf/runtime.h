@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Walks the frames of a language runtime, which are a list in the process's memory (struct runtime_walk says
+ * where), and ties each segment of them to the native frame that holds its marker. Compiled for the kernel
+ * and for the host, as unwind.h is.
+ *
+ * The list is walked before the native stack. What it gives is kept behind the room for native frames
+ * (RUNTIME_KEPT) until these are known, and then moved behind them. A tenant can write anything into such a
+ * list: the number of steps is limited, and each read either stays within the process's memory or fails.
+ */
+#ifndef PROFLET_BPF_RUNTIME_H
+#define PROFLET_BPF_RUNTIME_H
+
+#include "bpf/memory.h"
+
+#define RUNTIME_STEPS_A_CALL 8
+#define RUNTIME_STEPS_MAX (2 * RUNTIME_FRAMES_MAX) /* with hidden frames */
+#define RUNTIME_TIES_A_CALL 4
+#define RUNTIME_KEYS_MAX 32u /* pthread keys whose values lie in the thread control block itself */
+/* Where the part is kept during the native walk, in frames[]: its segments, then its words. */
+#define RUNTIME_KEPT RECORD_FRAMES
+#define RUNTIME_KEPT_WORDS (RUNTIME_KEPT + RUNTIME_SEGMENTS_MAX * RUNTIME_SEGMENT_WORDS)
+#define RUNTIME_SEGMENT_WORDS (sizeof(struct runtime_segment) / 8)
+#define NO_MARKER (~0ull) /* larger than any CFA */
+
+static __always_inline int user_word(__u64 address, __u64 *ret)
+{
+	return env_read_user(ret, sizeof *ret, address);
+}
+
+static __always_inline struct runtime_segment *runtime_segment(struct unwind_area *a, __u64 i)
+{
+	BOUND(i, RUNTIME_SEGMENTS_MAX - 1);
+	return (struct runtime_segment *)(a->frames + RUNTIME_KEPT) + i;
+}
+
+/* Whether `state` is the state of the sampled thread. */
+static __always_inline int is_thread_state(const struct runtime_state *r, __u64 state)
+{
+	__u64 thread;
+
+	return state && !user_word(state + r->walk.thread, &thread) && thread == r->thread;
+}
+
+/* The value that the thread has for the pthread key, as glibc and as musl keep it. 0: none that fits. */
+static __always_inline __u64 state_by_key(const struct runtime_state *r)
+{
+	__u64 state, values;
+	__u32 key;
+
+	if (!r->walk.key || env_read_user(&key, sizeof key, r->walk.key))
+		return 0;
+	if (key < RUNTIME_KEYS_MAX && r->walk.tsd != RUNTIME_NO_OFFSET &&
+	    !user_word(r->thread + r->walk.tsd + key * 16ull, &state) && is_thread_state(r, state))
+		return state;
+	if (user_word(r->thread + r->walk.tsd_pointer, &values) || !values ||
+	    user_word(values + key * 8ull, &state) || !is_thread_state(r, state))
+		return 0;
+	return state;
+}
+
+/* The thread's state, if that is what word `i` of the window points to; else 0. */
+UNWIND_FN __u64 state_in_window(__u32 i)
+{
+	struct unwind_area *a = env_area();
+	__u64 state;
+
+	if (!a)
+		return 0;
+	state = window_word(a, i * 8);
+	return !(state & 7) && is_thread_state(&a->runtime, state) ? state : 0;
+}
+
+/*
+ * Looks for a thread-local variable that has the thread's state, by what it points to, and reports it.
+ * Returns the state, or 0.
+ */
+UNWIND_FN __u64 runtime_search(void)
+{
+	struct unwind_area *a = env_area();
+	struct runtime_state *r;
+
+	if (!a)
+		return 0;
+	r = &a->runtime;
+	a->state.window_len = 0;
+	if (env_read_user(a->window, RUNTIME_SLOTS_BYTES, r->thread - RUNTIME_SLOTS_BYTES))
+		return 0;
+	ROLLED
+	for (__u32 i = 0; i < RUNTIME_SLOTS_BYTES / 8; i++) {
+		__u64 state = state_in_window(i);
+
+		if (state) {
+			env_report_slot((__s32)(i * 8) - (__s32)RUNTIME_SLOTS_BYTES);
+			return state;
+		}
+	}
+	env_report_slot(0);
+	return 0;
+}
+
+/* The state of the sampled thread; 0: it has none, as a thread that the runtime does not know. */
+static __always_inline __u64 thread_state(struct runtime_state *r)
+{
+	__u64 state;
+
+	if (r->walk.slot && !user_word(r->thread + r->walk.slot, &state) && is_thread_state(r, state))
+		return state;
+	state = state_by_key(r);
+	if (r->walk.flags & RUNTIME_WALK_SEARCH)
+		return runtime_search() ?: state;
+	return state;
+}
+
+/*
+ * Begins with the frames of the process's runtime: reads how they are found, and where the first one is.
+ * 1: go on with runtime_steps; 0: the thread has none.
+ */
+UNWIND_FN int runtime_begin(void)
+{
+	struct unwind_area *a = env_area();
+	struct runtime_state *r;
+	struct segment *s;
+	__u64 state, at;
+
+	if (!a)
+		return 0;
+	r = &a->runtime;
+	s = env_segment(ref_segment(a->state.list));
+	if (!s)
+		return 0;
+	at = r->at;
+	ROLLED
+	for (__u32 i = 0; i < sizeof r->walk / 8; i++)
+		((__u64 *)&r->walk)[i] = segment_u64(s, at + i * 8);
+	r->part = (struct runtime_part){.runtime = r->walk.runtime,
+					.each = !!(r->walk.flags & RUNTIME_WALK_EACH)};
+	r->steps = r->n_sent = r->n_ended = r->next = 0;
+	r->marker = 0;
+	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
+		r->memo[i].code = 0;
+	r->thread = env_thread_pointer();
+	state = r->thread ? thread_state(r) : 0;
+	if (!state)
+		return 0;
+	if (user_word(state + r->walk.first, &r->cursor) ||
+	    (r->walk.first_of != RUNTIME_NO_OFFSET && r->cursor &&
+	     user_word(r->cursor + r->walk.first_of, &r->cursor)) ||
+	    (r->walk.marker_first != RUNTIME_NO_OFFSET &&
+	     user_word(state + r->walk.marker_first, &r->marker))) {
+		r->part.reason = RUNTIME_REASON_READ_FAULT;
+		return 0;
+	}
+	return r->cursor != 0;
+}
+
+/* Ends a segment with the frames so far. One without frames is none: its loop runs no function yet. */
+static __always_inline void segment_end(struct unwind_area *a, __u64 marker)
+{
+	struct runtime_state *r = &a->runtime;
+	__u32 n = r->part.n_segments;
+
+	if (r->part.n_words == r->n_ended)
+		return;
+	r->n_ended = r->part.n_words;
+	if (n >= RUNTIME_SEGMENTS_MAX) {
+		runtime_segment(a, RUNTIME_SEGMENTS_MAX - 1)->end = r->part.n_words;
+		return;
+	}
+	*runtime_segment(a, n) = (struct runtime_segment){
+		.marker = marker, .native = RUNTIME_NOT_TIED, .end = r->part.n_words};
+	r->part.n_segments = n + 1;
+}
+
+/*
+ * Fills the window so that it holds the frame at `frame` whole. Frames of a run lie behind each other with
+ * the callers below, so the window ends with this frame, as far as that is in one page.
+ */
+static __always_inline int frame_window(struct unwind_area *a, __u64 frame)
+{
+	struct unwind_state *t = &a->state;
+	__u64 bytes = a->runtime.walk.frame_bytes, end = frame + bytes;
+	__u64 from = end - (WINDOW_BYTES - 8), page = (end - 1) & ~(PAGE_BYTES_MIN - 1ull);
+
+	if (frame - t->window < t->window_len && frame - t->window + bytes <= t->window_len)
+		return 0;
+	if (from < page)
+		from = page;
+	if (from > frame)
+		from = frame;
+	end -= from;
+	BOUND(end, WINDOW_BYTES - 1);
+	t->window_len = 0;
+	if (env_read_user(a->window, end, from))
+		return -1;
+	t->window = from;
+	t->window_len = end;
+	return 0;
+}
+
+/*
+ * The number of a code object, of all that identifies it: an object that takes the memory of another one has
+ * another number. 0: it cannot be read.
+ */
+UNWIND_FN __u64 code_number(__u64 code)
+{
+	struct unwind_area *a = env_area();
+	__u64 content[RUNTIME_CODE_BYTES_MAX / 8 + 2] = {0}, bytes, h;
+
+	if (!a)
+		return 0;
+	bytes = a->runtime.walk.content_bytes;
+	BOUND(bytes, 127);
+	if (env_read_user(content, bytes, code + a->runtime.walk.content))
+		return 0;
+	h = a->runtime.walk.salt ^ code * 0x9e3779b97f4a7c15ull;
+	for (int i = 0; i < (int)(RUNTIME_CODE_BYTES_MAX / 8); i++) {
+		h = (h ^ content[i]) * 0xff51afd7ed558ccdull;
+		h ^= h >> 29;
+	}
+	h |= 1;
+	env_report_code(h, code);
+	return h;
+}
+
+/* The same for a code object of a frame; the last ones are remembered. */
+static __always_inline __u64 number_of(struct runtime_state *r, __u64 code)
+{
+	__u64 i = code >> 6 ^ code >> 9, number;
+
+	BOUND(i, RUNTIME_MEMO - 1);
+	if (r->memo[i].code == code)
+		return r->memo[i].number;
+	number = code_number(code);
+	r->memo[i].code = code;
+	r->memo[i].number = number;
+	return number;
+}
+
+/* Adds the frame in the window at `o`. 0; or -1: its code object cannot be read. */
+static __always_inline int frame_add(struct unwind_area *a, __u64 o)
+{
+	struct runtime_state *r = &a->runtime;
+	__u64 code = window_word(a, o + r->walk.code) & ~(__u64)r->walk.code_tag, number, at, instruction;
+
+	number = number_of(r, code);
+	if (!number)
+		return -1;
+	instruction = window_word(a, o + r->walk.instruction);
+	if (r->walk.flags & RUNTIME_WALK_INDEX)
+		instruction = (__u64)(__s64)(__s32)(instruction >> (r->walk.instruction & 4) * 8);
+	else
+		instruction -= code;
+	at = RUNTIME_KEPT_WORDS + r->part.n_words;
+	if (at > RECORD_WORDS - 2)
+		return -1;
+	a->frames[at] = frame_runtime_head(r->walk.runtime, 1, number);
+	a->frames[at + 1] = instruction;
+	r->part.n_words += 2;
+	return 0;
+}
+
+/* Whether the walk is at its end, or must end; with the reason. */
+static __always_inline int runtime_ends(struct runtime_state *r)
+{
+	if (!r->cursor) {
+		r->part.whole = 1;
+		return 1;
+	}
+	if (r->part.n_words >= 2 * RUNTIME_FRAMES_MAX || r->steps >= RUNTIME_STEPS_MAX) {
+		r->part.reason = RUNTIME_REASON_DEPTH_LIMIT;
+		return 1;
+	}
+	r->steps++;
+	return 0;
+}
+
+/* The frame that was added is the last one of its segment. */
+static __always_inline void segment_of_frame(struct unwind_area *a)
+{
+	struct runtime_state *r = &a->runtime;
+
+	segment_end(a, r->marker);
+	if (r->marker && user_word(r->marker + r->walk.marker_next, &r->marker))
+		r->marker = 0;
+}
+
+/* Walks up to RUNTIME_STEPS_A_CALL frames. 1: there may be more; 0: the walk has ended. */
+UNWIND_FN int runtime_steps(void)
+{
+	struct unwind_area *a = env_area();
+	struct runtime_state *r;
+
+	if (!a)
+		return 0;
+	r = &a->runtime;
+	ROLLED
+	for (int k = 0; k < RUNTIME_STEPS_A_CALL; k++) {
+		__u64 frame = r->cursor, o, at;
+		__u32 kind;
+
+		if (runtime_ends(r))
+			return 0;
+		if (frame_window(a, frame)) {
+			r->part.reason = RUNTIME_REASON_READ_FAULT;
+			return 0;
+		}
+		o = frame - a->state.window;
+		r->cursor = window_word(a, o + r->walk.next);
+		at = o + r->walk.kind;
+		BOUND(at, WINDOW_BYTES - 1);
+		kind = a->window[at];
+		if (r->walk.hidden_kind && kind >= r->walk.hidden_kind) {
+			segment_end(a, frame);
+			continue;
+		}
+		if (frame_add(a, o)) {
+			r->part.reason = RUNTIME_REASON_INCONSISTENT;
+			return 0;
+		}
+		if (r->walk.flags & RUNTIME_WALK_EACH || (r->walk.flags & RUNTIME_WALK_ENTRY && kind))
+			segment_of_frame(a);
+	}
+	return 1;
+}
+
+/* Ends the walk of the list: the native walk ties its segments from the first one on. */
+UNWIND_FN int runtime_walked(void)
+{
+	struct unwind_area *a = env_area();
+
+	if (!a)
+		return 0;
+	segment_end(a, 0);
+	if (a->runtime.part.n_segments)
+		a->state.next_marker = runtime_segment(a, 0)->marker ?: NO_MARKER;
+	return 0;
+}
+
+/*
+ * The native frame that the walk is at, [state.tie_sp, state.tie_cfa), reaches beyond the marker of the next
+ * segment: if the marker is in it, it is the frame of the segment's loop. Markers below it are on another
+ * stack, or no markers.
+ */
+UNWIND_FN int runtime_tie(void)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	struct runtime_state *r;
+	__u32 native;
+
+	if (!a)
+		return 0;
+	t = &a->state;
+	r = &a->runtime;
+	native = t->ring ? t->ring + t->laps * RING_FRAMES + (t->n - t->ring) : t->n;
+	native -= a->record.n_kernel;
+	ROLLED
+	for (int k = 0; k < RUNTIME_TIES_A_CALL; k++) {
+		struct runtime_segment *segment = runtime_segment(a, r->next);
+
+		if (r->next >= r->part.n_segments || !segment->marker) {
+			t->next_marker = NO_MARKER;
+			return 0;
+		}
+		t->next_marker = segment->marker;
+		if (t->next_marker >= t->tie_cfa)
+			return 0;
+		if (t->next_marker >= t->tie_sp)
+			segment->native = native;
+		r->next++;
+	}
+	return 0;
+}
+
+/* Moves the part behind the native frames. Returns its words, which are 0 if there are no frames. */
+UNWIND_FN int runtime_attach(void)
+{
+	struct unwind_area *a = env_area();
+	struct runtime_state *r;
+	__u64 n, bytes;
+
+	if (!a)
+		return 0;
+	r = &a->runtime;
+	if (!r->part.n_words)
+		return 0;
+	n = a->state.n;
+	BOUND(n, RECORD_FRAMES - 1);
+	*(struct runtime_part *)(a->frames + n) = r->part;
+	n++;
+	bytes = r->part.n_segments * sizeof(struct runtime_segment);
+	BOUND(bytes, 2047);
+	if (env_copy(a->frames + n, bytes, a->frames + RUNTIME_KEPT))
+		return 0;
+	n += r->part.n_segments * RUNTIME_SEGMENT_WORDS;
+	BOUND(n, RECORD_FRAMES - 1);
+	bytes = r->part.n_words * 8;
+	BOUND(bytes, 0x3fff);
+	if (bytes > RUNTIME_FRAMES_MAX * 16 || env_copy(a->frames + n, bytes, a->frames + RUNTIME_KEPT_WORDS))
+		return 0;
+	return 1 + r->part.n_segments * (int)RUNTIME_SEGMENT_WORDS + r->part.n_words;
+}
+
+#endif

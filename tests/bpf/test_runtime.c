@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Frames of a language runtime: lists of every shape in a process's memory, also such as a tenant makes. */
+#include "tests/bpf/machine.h"
+
+#define HEAP 0x50000000ull /* thread state, frames and code objects */
+#define HEAP_BYTES 0x40000ull
+#define STATE HEAP
+#define FRAMES (HEAP + 0x2000)
+#define CODES (HEAP + 0x20000)
+#define CODE_BYTES 0x100ull
+#define THREAD 0x60000800ull /* thread pointer */
+#define KEY (HEAP + 0x1000)
+#define STACK 0x70000000ull
+#define SECRET 0x1234567890abcdefull
+#define FRAME_BYTES 88ull
+#define HIDDEN 3u
+
+static const struct runtime_walk walk_by_key = {
+	.salt = SECRET,
+	.key = KEY,
+	.runtime = RUNTIME_CPYTHON,
+	.tsd = 792,
+	.tsd_pointer = 128,
+	.thread = 152,
+	.first = 72,
+	.first_of = RUNTIME_NO_OFFSET,
+	.marker_first = RUNTIME_NO_OFFSET,
+	.marker_next = RUNTIME_NO_OFFSET,
+	.frame_bytes = 80,
+	.next = 8,
+	.code = 0,
+	.instruction = 56,
+	.kind = 70,
+	.hidden_kind = HIDDEN,
+	.content = 48,
+	.content_bytes = 96,
+};
+
+static void walk_set(struct machine *m, const struct runtime_walk *walk)
+{
+	void *mem;
+	uint32_t ref = machine_block(m, 1, list_bytes_with_walk(1), &mem);
+	const struct mapping_entry none = {.start = 1, .end = 2};
+
+	list_write(mem, &none, 1, 1, 0);
+	list_write_walk(mem, walk);
+	m->area.state.list = ref;
+	m->area.runtime.at =
+		(ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN + ((struct mapping_list *)mem)->runtime;
+}
+
+/* A process with a thread whose state is at STATE, under key 2 as glibc keeps it; code objects all differ. */
+static struct machine *process_new(const struct runtime_walk *walk)
+{
+	struct machine *m = machine_new();
+
+	machine_memory(m, HEAP, HEAP_BYTES);
+	machine_memory(m, THREAD - 0x800, 0x1000);
+	machine_memory(m, STACK, 0x10000);
+	machine_poke(m, KEY, 2);
+	machine_poke(m, THREAD + 792 + 32, STATE);
+	machine_poke(m, STATE + walk->thread, THREAD);
+	for (uint64_t i = 0; i < 64; i++)
+		machine_poke(m, CODES + i * CODE_BYTES + 112, i);
+	m->env.thread = THREAD;
+	walk_set(m, walk);
+	return m;
+}
+
+/* Writes a frame of the 3.13 kind. */
+static void frame_put(struct machine *m, uint64_t at, uint64_t next, unsigned code, uint64_t instruction,
+		      unsigned kind)
+{
+	machine_poke(m, at, CODES + code * CODE_BYTES);
+	machine_poke(m, at + 8, next);
+	machine_poke(m, at + 56, CODES + code * CODE_BYTES + instruction);
+	machine_poke(m, at + 64, (uint64_t)kind << 48);
+}
+
+/* As runtime_walk_all() of bpf/profiler.bpf.c. */
+static struct runtime_part runtime_walk(struct machine *m)
+{
+	m->area.state.next_marker = NO_MARKER;
+	m->area.state.window_len = 0;
+	if (runtime_begin()) {
+		unsigned n = 0;
+
+		while (runtime_steps())
+			cr_assert_lt(++n, 2 * RUNTIME_STEPS_MAX);
+		runtime_walked();
+	}
+	return m->area.runtime.part;
+}
+
+static const uint64_t *words(const struct machine *m)
+{
+	return (const uint64_t *)m->area.frames + RUNTIME_KEPT_WORDS;
+}
+
+static const struct runtime_segment *segments(const struct machine *m)
+{
+	return (const struct runtime_segment *)(m->area.frames + RUNTIME_KEPT);
+}
+
+/* `n` frames from `at` upwards, the innermost the highest, as an interpreter's own stack has them. */
+static void run_put(struct machine *m, uint64_t at, unsigned n, uint64_t last_next)
+{
+	for (unsigned i = 0; i < n; i++)
+		frame_put(m, at + i * FRAME_BYTES, i ? at + (i - 1) * FRAME_BYTES : last_next, i % 64,
+			  200 + 2 * i, 0);
+	machine_poke(m, STATE + 72, at + (n - 1) * FRAME_BYTES);
+}
+
+/* Three frames of one loop, whose hidden frame is on the native stack, called by one of another loop. */
+Test(runtime, frames_and_segments)
+{
+	struct machine *m = process_new(&walk_by_key);
+	const uint64_t inner = STACK + 0x100, outer = STACK + 0x300;
+	struct runtime_part p;
+
+	frame_put(m, FRAMES, outer, 7, 210, 0);
+	frame_put(m, outer, 0, 0, 0, HIDDEN);
+	frame_put(m, inner, FRAMES, 0, 0, HIDDEN + 1);
+	run_put(m, FRAMES + 0x200, 3, inner);
+	p = runtime_walk(m);
+	cr_assert_eq(p.n_words, 8);
+	cr_assert_eq(p.n_segments, 2);
+	cr_expect_eq(p.whole, 1);
+	cr_expect_eq(p.runtime, RUNTIME_CPYTHON);
+	for (unsigned i = 0; i < 4; i++) {
+		cr_expect(frame_is_runtime(words(m)[i * 2]));
+		cr_expect_eq(frame_runtime_of(words(m)[i * 2]), RUNTIME_CPYTHON);
+		cr_expect_eq(frame_following(words(m)[i * 2]), 1);
+	}
+	cr_expect_eq(words(m)[1], 204);
+	cr_expect_eq(words(m)[3], 202);
+	cr_expect_eq(words(m)[5], 200);
+	cr_expect_eq(words(m)[7], 210);
+	cr_expect_eq(segments(m)[0].marker, inner);
+	cr_expect_eq(segments(m)[0].end, 6);
+	cr_expect_eq(segments(m)[1].marker, outer);
+	cr_expect_eq(segments(m)[1].end, 8);
+	cr_expect_eq(m->area.state.next_marker, inner);
+	machine_free(m);
+}
+
+/* Where a thread's state is: each way leads to the same frames, and none to those of another thread. */
+Test(runtime, thread_states)
+{
+	struct runtime_walk walk = walk_by_key;
+	struct machine *m = process_new(&walk);
+
+	run_put(m, FRAMES, 2, 0);
+	cr_expect_eq(runtime_walk(m).n_words, 4, "a pthread key, glibc");
+
+	machine_poke(m, THREAD + 792 + 32, 0);
+	cr_expect_eq(runtime_walk(m).n_words, 0, "a thread without a state");
+	machine_poke(m, THREAD + 128, HEAP + 0x1800);
+	machine_poke(m, HEAP + 0x1800 + 16, STATE);
+	cr_expect_eq(runtime_walk(m).n_words, 4, "a pthread key, musl");
+	machine_poke(m, STATE + walk.thread, THREAD + 8);
+	cr_expect_eq(runtime_walk(m).n_words, 0, "another thread's state");
+	machine_poke(m, STATE + walk.thread, THREAD);
+
+	walk.key = 0;
+	walk.slot = -40;
+	walk_set(m, &walk);
+	cr_expect_eq(runtime_walk(m).n_words, 0);
+	machine_poke(m, THREAD - 40, STATE);
+	cr_expect_eq(runtime_walk(m).n_words, 4, "a thread-local variable");
+
+	walk.slot = 0;
+	walk.flags = RUNTIME_WALK_SEARCH;
+	walk_set(m, &walk);
+	cr_expect_eq(runtime_walk(m).n_words, 4, "a thread-local variable that is searched");
+	machine_poke(m, THREAD - 40, STATE + 8);
+	cr_expect_eq(runtime_walk(m).n_words, 0);
+	m->env.thread = 0;
+	cr_expect_eq(runtime_walk(m).n_words, 0, "no thread pointer");
+	machine_free(m);
+}
+
+/* Runs that cross pages, of frames that the window has and has not. */
+Test(runtime, long_runs)
+{
+	for (unsigned n = 1; n <= 500; n += 83) {
+		struct machine *m = process_new(&walk_by_key);
+		struct runtime_part p;
+
+		run_put(m, FRAMES + 8 * (n % 7), n, 0);
+		p = runtime_walk(m);
+		cr_expect_eq(p.n_words, 2 * n);
+		cr_expect_eq(p.whole, 1);
+		for (unsigned i = 0; i < n && i * 2 < p.n_words; i++)
+			cr_expect_eq(words(m)[i * 2 + 1], 200 + 2 * (n - 1 - i), "frame %u of %u", i, n);
+		machine_free(m);
+	}
+}
+
+Test(runtime, numbers_of_code)
+{
+	struct machine *m = process_new(&walk_by_key);
+	struct runtime_walk other = walk_by_key;
+	uint64_t first, second;
+
+	run_put(m, FRAMES, 2, 0);
+	cr_assert_eq(runtime_walk(m).n_words, 4);
+	first = words(m)[0];
+	cr_expect_neq(first, words(m)[2]);
+	runtime_walk(m);
+	cr_expect_eq(words(m)[0], first, "the same object has the same number");
+	machine_poke(m, CODES + CODE_BYTES + 120, 99);
+	runtime_walk(m);
+	second = words(m)[0];
+	cr_expect_neq(second, first, "another object in the same memory");
+	machine_poke(m, CODES + CODE_BYTES + 144, 99);
+	runtime_walk(m);
+	cr_expect_eq(words(m)[0], second, "what does not identify it");
+	other.salt ^= 1ull << 40;
+	walk_set(m, &other);
+	runtime_walk(m);
+	cr_expect_neq(words(m)[0], second, "another program");
+	machine_free(m);
+}
+
+/* 3.11: the last frame of a run says so; markers are a list of their own. 3.10: each frame has a marker. */
+Test(runtime, markers_of_their_own)
+{
+	struct runtime_walk walk = walk_by_key;
+	const uint64_t marks[] = {STACK + 0x100, STACK + 0x300, STACK + 0x500};
+
+	walk.first = walk.marker_first = 56;
+	walk.first_of = 8;
+	walk.marker_next = 16;
+	walk.hidden_kind = 0;
+	for (int each = 0; each < 2; each++) {
+		struct machine *m;
+		struct runtime_part p;
+
+		walk.flags = each ? RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX : RUNTIME_WALK_ENTRY;
+		walk.instruction = each ? 60 : 56;
+		m = process_new(&walk);
+		for (unsigned i = 0; i < 3; i++)
+			machine_poke(m, marks[i] + 16, i < 2 ? marks[i + 1] : 0);
+		machine_poke(m, STATE + 56, marks[0]);
+		frame_put(m, FRAMES, 0, 1, 200, 1);
+		frame_put(m, FRAMES + FRAME_BYTES, FRAMES, 2, 200, 1);
+		frame_put(m, FRAMES + 2 * FRAME_BYTES, FRAMES + FRAME_BYTES, 3, 200, 0);
+		machine_poke(m, FRAMES + 56, each ? 0xfffffffeull << 32 : CODES + CODE_BYTES + 200);
+		machine_poke(m, marks[0] + 8, FRAMES + 2 * FRAME_BYTES);
+		p = runtime_walk(m);
+		cr_assert_eq(p.n_words, 6);
+		cr_assert_eq(p.n_segments, each ? 3 : 2);
+		cr_expect_eq(segments(m)[0].marker, marks[0]);
+		cr_expect_eq(segments(m)[0].end, each ? 2 : 4);
+		cr_expect_eq(segments(m)[1].marker, marks[1]);
+		cr_expect_eq((int64_t)words(m)[5], each ? -2 : 200);
+		machine_free(m);
+	}
+}
+
+/* ---- lists that a tenant has made */
+
+Test(runtime, circle)
+{
+	struct machine *m = process_new(&walk_by_key);
+	struct runtime_part p;
+
+	run_put(m, FRAMES, 3, FRAMES + 2 * FRAME_BYTES);
+	p = runtime_walk(m);
+	cr_expect_eq(p.n_words, 2 * RUNTIME_FRAMES_MAX);
+	cr_expect_eq(p.whole, 0);
+	cr_expect_eq(p.reason, RUNTIME_REASON_DEPTH_LIMIT);
+
+	frame_put(m, FRAMES, FRAMES, 0, 0, HIDDEN); /* of hidden frames, which give no words */
+	machine_poke(m, STATE + 72, FRAMES);
+	p = runtime_walk(m);
+	cr_expect_eq(p.n_words, 0);
+	cr_expect_eq(p.reason, RUNTIME_REASON_DEPTH_LIMIT);
+	machine_free(m);
+}
+
+struct broken_case {
+	const char *name;
+	uint64_t address, word; /* written over */
+	unsigned n_words;
+	int reason;
+};
+
+Test(runtime, broken_lists)
+{
+	static const struct broken_case cases[] = {
+		{"next frame in no memory", FRAMES + FRAME_BYTES + 8, 0x10000, 4, RUNTIME_REASON_READ_FAULT},
+		{"next frame at the end of memory", FRAMES + FRAME_BYTES + 8, HEAP + HEAP_BYTES - 8, 4,
+		 RUNTIME_REASON_READ_FAULT},
+		{"next frame in the kernel", FRAMES + FRAME_BYTES + 8, ~0xfffull, 4,
+		 RUNTIME_REASON_READ_FAULT},
+		{"code in no memory", FRAMES + FRAME_BYTES, 0x10000, 2, RUNTIME_REASON_INCONSISTENT},
+		{"no code", FRAMES + FRAME_BYTES, 0, 2, RUNTIME_REASON_INCONSISTENT},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct broken_case *c = &cases[i];
+		struct machine *m = process_new(&walk_by_key);
+		struct runtime_part p;
+
+		run_put(m, FRAMES, 3, 0);
+		machine_poke(m, c->address, c->word);
+		p = runtime_walk(m);
+		cr_expect_eq(p.n_words, c->n_words, "%s: %u words", c->name, p.n_words);
+		cr_expect_eq(p.reason, c->reason, "%s: %u", c->name, p.reason);
+		cr_expect_eq(p.whole, 0, "%s", c->name);
+		cr_expect_eq(p.n_segments, 1, "%s", c->name);
+		machine_free(m);
+	}
+}
+
+Test(runtime, more_segments_than_a_record_has)
+{
+	struct machine *m = process_new(&walk_by_key);
+	const unsigned n = RUNTIME_SEGMENTS_MAX + 10;
+	struct runtime_part p;
+
+	for (unsigned i = 0; i < n; i++) {
+		frame_put(m, FRAMES + i * 192, FRAMES + i * 192 + 96, i % 64, 200, 0);
+		frame_put(m, FRAMES + i * 192 + 96, i + 1 < n ? FRAMES + (i + 1) * 192 : 0, 0, 0, HIDDEN);
+	}
+	machine_poke(m, STATE + 72, FRAMES);
+	p = runtime_walk(m);
+	cr_expect_eq(p.n_words, 2 * n);
+	cr_expect_eq(p.n_segments, RUNTIME_SEGMENTS_MAX);
+	cr_expect_eq(segments(m)[RUNTIME_SEGMENTS_MAX - 1].end, 2 * n);
+	cr_expect_eq(p.whole, 1);
+	machine_free(m);
+}
+
+/* ---- native frames that hold markers */
+
+#define BIAS 0x400000ull
+#define CODE (BIAS + 0x1000)
+#define ROOT (BIAS + 0x2000)
+#define NATIVE_FRAME 64
+
+/* Native frames of 64 bytes from STACK on, the last one the root's. Ends the walk. */
+static int native_walk(struct machine *m, unsigned n)
+{
+	const struct machine_row rows[] = {{CODE - BIAS, RULE_SP(NATIVE_FRAME)},
+					   {ROOT - BIAS, RULE_ROOT},
+					   {ROOT - BIAS + 64, RULE_NONE}};
+	uint64_t next_marker = m->area.state.next_marker;
+
+	machine_map_table(m, BIAS, 9, rows, ARRAY_SIZE(rows));
+	for (unsigned i = 1; i < n; i++)
+		machine_poke(m, STACK + NATIVE_FRAME * i - 8, (i + 1 == n ? ROOT : CODE) + 1);
+	machine_start(m, machine_list(m, 0), CODE, STACK, 0, 512);
+	m->area.state.next_marker = next_marker;
+	return machine_walk(m);
+}
+
+Test(runtime, segments_are_tied_to_native_frames)
+{
+	struct machine *m = process_new(&walk_by_key);
+	const uint64_t markers[] = {STACK + NATIVE_FRAME * 2, STACK + NATIVE_FRAME * 3 - 8,
+				    STACK + NATIVE_FRAME * 7 + 24, STACK + NATIVE_FRAME * 40};
+	static const uint32_t native[] = {2, 2, 7, RUNTIME_NOT_TIED};
+
+	for (unsigned i = 0; i < 4; i++) {
+		frame_put(m, FRAMES + i * 192, FRAMES + i * 192 + 96, i, 200, 0);
+		frame_put(m, FRAMES + i * 192 + 96, i < 3 ? FRAMES + (i + 1) * 192 : 0, 0, 0, HIDDEN);
+	}
+	machine_poke(m, STATE + 72, FRAMES);
+	runtime_walk(m);
+	for (unsigned i = 0; i < 4; i++)
+		((struct runtime_segment *)(m->area.frames + RUNTIME_KEPT))[i].marker = markers[i];
+	m->area.state.next_marker = markers[0];
+	expect_ending(native_walk(m, 12), ENDING_ROOT);
+	for (unsigned i = 0; i < 4; i++)
+		cr_expect_eq(segments(m)[i].native, native[i], "segment %u at %u", i, segments(m)[i].native);
+
+	m->area.record.n_kernel = 0;
+	cr_expect_eq(runtime_attach(), 1 + 4 * 2 + 8);
+	cr_expect_eq(((struct runtime_part *)(m->area.frames + 12))->n_segments, 4);
+	cr_expect_eq(((struct runtime_segment *)(m->area.frames + 13))[2].native, 7);
+	cr_expect(frame_is_runtime(m->area.frames[12 + 1 + 8]));
+	machine_free(m);
+}
+
+/* A marker below the stack pointer is in no frame; those behind it still are. */
+Test(runtime, a_marker_below_the_stack)
+{
+	struct machine *m = process_new(&walk_by_key);
+	struct runtime_segment *s = (struct runtime_segment *)(m->area.frames + RUNTIME_KEPT);
+
+	m->area.runtime.part = (struct runtime_part){.n_segments = 2, .n_words = 4};
+	s[0] = (struct runtime_segment){STACK - 0x1000, RUNTIME_NOT_TIED, 2, 0};
+	s[1] = (struct runtime_segment){STACK + NATIVE_FRAME * 5, RUNTIME_NOT_TIED, 4, 0};
+	m->area.runtime.next = 0;
+	m->area.state.next_marker = s[0].marker;
+	expect_ending(native_walk(m, 12), ENDING_ROOT);
+	cr_expect_eq(segments(m)[0].native, RUNTIME_NOT_TIED);
+	cr_expect_eq(segments(m)[1].native, 5);
+	machine_free(m);
+}

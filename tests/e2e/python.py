@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of CPython among the native ones: a program whose chain of calls is known at all times (tests/oracle/python/chains.py), under
+the Python of this machine's distribution. tests/oracle/run_python does the same under every build that can be had.
+"""
+import os
+import re
+import subprocess
+
+from lib import assertions, programs, python_chains
+from lib.agent import Agent
+from lib.collector import Collector, Recorder
+from lib.profiles import total
+from lib.scenario import ROOT, Scenario, Skip, wait_for
+
+CHAINS = os.path.join(ROOT, "tests", "oracle", "python", "chains.py")
+SECONDS, SETTLED = 20, 2
+CPU = 8.0  # s that the program gets at least: it waits for the processes that it forks
+MIN_SAMPLES = 3000
+ATTRIBUTES = "process.pid,process.executable.name,thread.id"
+
+
+def python():
+    """The distribution's own, of a version that is known."""
+    path = os.path.realpath("/usr/bin/python3")
+    done = subprocess.run([path, "--version"], capture_output=True, text=True) if os.path.exists(path) else None
+    version = re.match(r"Python 3\.(\d+)", done.stdout) if done else None
+    if not version or not 8 <= int(version[1]) <= 15:
+        raise Skip("no /usr/bin/python3 of 3.8 to 3.15")
+    return path
+
+
+def start_chains(s):
+    """→ (process, its truth); the program is where its chains are known."""
+    path = s.path("chains-truth")
+    process = s.start([python(), CHAINS, path, "--seconds", programs.LIFE], "chains", env={"TMPDIR": s.folder("chains-tmp")})
+    wait_for(lambda: os.path.exists(path) or process.poll() is not None, 60, "the program of known chains")
+    if process.poll() is not None:
+        raise RuntimeError(f"chains.py ended with {process.returncode}")
+    return process, python_chains.Truth(path)
+
+
+def check(s, judge, least, seen=True):
+    """What every sample of the program must be."""
+    s.check("samples of known chains", judge.total() >= least, judge.summary())
+    s.check("their chains are exact", judge.exact_share() >= python_chains.EXACT, f"{100 * judge.exact_share():.3f} %")
+    for what in python_chains.WRONG:
+        if judge.counts[what]:
+            s.note(f"wrong: {what} {judge.counts[what]}")
+    faults = list(judge.faults(least, seen=seen))
+    s.check("each situation is there, and native frames are where they belong", not faults, "; ".join(faults))
+    if faults:
+        for line in judge.lines():
+            s.note(line[:300])
+
+
+def body(s):
+    s.need_root()
+    s.need_proflet()
+    process, truth = start_chains(s)
+    collector = Collector(s)
+    recorder = Recorder(s, collector)
+    agent = Agent(s, recorder.endpoint(), "--attributes.sample", ATTRIBUTES, "--stack.depth", "1024", frequency=997)
+    samples = agent.samples_of(collector, SECONDS, [process.pid], cpu=CPU)
+    judge = python_chains.Judge(truth)
+    for x in python_chains.settled(samples, truth.pids(), SETTLED):
+        judge.add(x)
+    check(s, judge, MIN_SAMPLES)
+    assertions.loss_identity(s, agent, total(samples))
+    assertions.conforms(s, recorder.requests())
+
+
+if __name__ == "__main__":
+    Scenario("python").execute(body)

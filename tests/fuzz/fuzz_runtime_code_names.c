@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reports about code objects with any bytes, and any layout: the input is a layout, the types that are
+ * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired in
+ * every second one so that its sizes add up; a few bytes of budget make functions go soon.
+ */
+#include <errno.h>
+#include <iconv.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/elf/runtime/cpython.h"
+#include "agent/runtime/code_names.h"
+#include "bpf/abi.h"
+
+#define BUDGET_BYTES 4096u
+#define REPORT_MAX (sizeof(struct runtime_code) + 2 * RUNTIME_TEXT_MAX + RUNTIME_LINES_MAX)
+
+struct input {
+	struct cpython_layout layout;
+	uint64_t code_type, text_type;
+	int64_t offset;
+};
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t padded(size_t n)
+{
+	return (n + 7) & ~(size_t)7;
+}
+
+/* Makes the sizes fit to the length of the report, which is returned. */
+static size_t repair(struct runtime_code *r, size_t len)
+{
+	size_t left = len - sizeof *r;
+
+	r->kind = RUNTIME_REPORT_CODE;
+	r->runtime = RUNTIME_CPYTHON;
+	r->name_bytes = (uint16_t)least(r->name_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
+	left -= padded(r->name_bytes);
+	r->file_bytes = (uint16_t)least(r->file_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
+	left -= padded(r->file_bytes);
+	r->lines_bytes = (uint32_t)least(RUNTIME_LINES_MAX, left & ~(size_t)7);
+	if (r->lines_length < r->lines_bytes)
+		r->lines_length = r->lines_bytes;
+	return sizeof *r + padded(r->name_bytes) + padded(r->file_bytes) + r->lines_bytes;
+}
+
+/* Valid for the C library's converter, which refuses surrogates and overlong forms. */
+static void check_utf8(const char *s)
+{
+	static iconv_t to_ucs4; /* keeps no state from one text to the next */
+	static char out[16 * RUNTIME_TEXT_MAX];
+	char *from = (char *)(uintptr_t)s, *to = out;
+	size_t from_left = strlen(s), to_left = sizeof out;
+
+	if (!to_ucs4)
+		to_ucs4 = iconv_open("UCS-4LE", "UTF-8");
+	require(iconv(to_ucs4, &from, &from_left, &to, &to_left) == 0 && from_left == 0);
+}
+
+static void check_text(const char *s)
+{
+	require(strlen(s) <= 4 * RUNTIME_TEXT_MAX);
+	check_utf8(s);
+	for (; *s; s++)
+		require((unsigned char)*s >= 0x20 && *s != 0x7f);
+}
+
+static void check_find(struct code_names *n, uint64_t number, int64_t offset)
+{
+	struct code_place p;
+
+	if (!code_names_find(n, number, offset, &p))
+		return;
+	require(p.function != NULL);
+	check_text(p.name);
+	check_text(p.file);
+	require(p.first_line <= INT32_MAX && p.line <= INT32_MAX);
+}
+
+static void add(struct code_names *n, const struct input *in, const uint8_t *data, size_t len, int fix)
+{
+	struct runtime_code *report = malloc(len ? len : 1); /* exactly, so that reads behind it are found */
+	struct code_names_stats s;
+	uint64_t number = 0;
+	int r;
+
+	require(report != NULL);
+	memcpy(report, data, len);
+	if (len >= sizeof *report) {
+		len = fix ? repair(report, len) : len;
+		report = realloc(report, len);
+		require(report != NULL);
+		if (fix && in->code_type & 1)
+			report->type = in->code_type;
+		if (fix && in->text_type & 1)
+			report->name_type = report->file_type = in->text_type;
+		number = report->number;
+	}
+	r = code_names_add(n, report, len, &in->layout, in->code_type, in->text_type);
+	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
+	require(!fix || len < sizeof *report || r != -EBADMSG);
+	free(report);
+	code_names_stats(n, &s);
+	require(s.bytes <= BUDGET_BYTES && (s.functions == 0) == (s.bytes == 0));
+	check_find(n, number, in->offset);
+	for (int64_t i = -4; i < 64; i++)
+		check_find(n, number, in->layout.code_start + i);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct code_names *n = NULL;
+	struct input in;
+
+	if (size < sizeof in)
+		return 0;
+	memcpy(&in, data, sizeof in);
+	data += sizeof in;
+	size -= sizeof in;
+	in.layout.lines_format %= CPYTHON_LINES_N;
+	require(code_names_new(&n, BUDGET_BYTES) == 0);
+	for (int i = 0; size >= 8; i++) {
+		uint64_t len;
+
+		memcpy(&len, data, sizeof len);
+		data += 8;
+		size -= 8;
+		len = least(least(len & 0xffff, REPORT_MAX), size);
+		add(n, &in, data, len, i % 2 == 0);
+		data += len;
+		size -= len;
+	}
+	code_names_free(n);
+	return 0;
+}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python program (CPython 3.9, 3.11 to 3.14) that changes what its interpreter keeps of its own frames, and then computes.
+
+    python3 python_liar.py MODE
+
+The function that computes is not disturbed: its callers' frames are only read when it returns, which it does not.
+"""
+import ctypes
+import mmap
+import os
+import random
+import sys
+import threading
+
+# offsets in bytes: thread state → frame (3.11: → cframe, → frame), frame → next, frame → code, code → (file, name, qualified name)
+OFFSETS = {(3, 9): ((24,), 24, 32, (104, 112)), (3, 11): ((56, 8), 48, 32, (112, 120, 128)), (3, 12): ((56, 0), 8, 0, (112, 120, 128)),
+           (3, 13): ((72,), 8, 0, (112, 120, 128)), (3, 14): ((72,), 8, 0, (112, 120, 128))}
+CODE_BYTES, TEXT_BYTES = 512, 48
+THREAD_SLOTS = range(784 + 8, 784 + 8 + 16 * 32, 16)  # of glibc's struct pthread on x86-64
+DEPTH = 100000
+word = ctypes.c_uint64.from_address  # C code: no frame of its own
+kept = []  # what must stay where it is
+
+
+def thread_state():
+    get = ctypes.pythonapi.PyThreadState_Get
+    get.restype = ctypes.c_void_p
+    return get()
+
+
+def current_frame(state, path):
+    """Of whoever called: this function's own is the first."""
+    for offset in path:
+        state = word(state + offset).value
+    return word(state + OFFSETS[sys.version_info[:2]][1]).value
+
+
+def forever():
+    x = 0
+    print("ready", flush=True)
+    while True:
+        x = (x * 31 + 7) % 1000003
+
+
+def unmapped():
+    """The address of a page that was there."""
+    area = mmap.mmap(-1, 1 << 20)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    kept.append(area)
+    libc = ctypes.CDLL(None)
+    libc.munmap(ctypes.c_void_p(address + 4096), ctypes.c_size_t(4096))
+    return address + 4096
+
+
+def lie(mode):
+    path, following, code, strings = OFFSETS[sys.version_info[:2]]
+    frame = current_frame(thread_state(), path)
+    if mode == "circle":
+        word(frame + following).value = frame
+    elif mode == "circle_of_two":
+        word(word(frame + following).value + following).value = frame
+    elif mode == "unmapped":
+        word(frame + following).value = unmapped()
+    elif mode == "kernel":
+        word(frame + following).value = 0xffff888000000000
+    elif mode == "odd_address":
+        word(frame + following).value = (1 << 60) + 3
+    elif mode == "end_of_page":
+        word(frame + following).value = unmapped() - 16
+    elif mode == "slot":
+        overwrite_slots(thread_state())
+    elif mode == "code":
+        word(frame + code).value = false_code(word(frame + code).value, strings)
+    elif mode == "flicker":
+        flicker(frame, following, code, strings)
+    forever()
+
+
+def overwrite_slots(state):
+    """The thread's state where a pthread key has it."""
+    libc = ctypes.CDLL(None)
+    libc.pthread_self.restype = ctypes.c_uint64
+    own = libc.pthread_self()
+    garbage = ctypes.create_string_buffer(os.urandom(4096), 4096)
+    kept.append(garbage)
+    found = [own + at for at in THREAD_SLOTS if word(own + at).value == state]
+    for at in found:
+        word(at).value = ctypes.addressof(garbage)
+    if not found and sys.version_info < (3, 15):
+        sys.exit("no slot has the thread state")
+
+
+def false_code(true_code, strings):
+    """The address of a copy whose names are not what they say: enormous, no text, beyond the end."""
+    copy = ctypes.create_string_buffer(ctypes.string_at(true_code, CODE_BYTES), CODE_BYTES)
+    kept.append(copy)
+    for i, offset in enumerate(strings):
+        text = bytearray(ctypes.string_at(word(true_code + offset).value, TEXT_BYTES))
+        text[16:24] = ((1 << 62) + i).to_bytes(8, "little")
+        text += bytes(range(256)) * 64
+        buffer = ctypes.create_string_buffer(bytes(text), len(text))
+        kept.append(buffer)
+        word(ctypes.addressof(copy) + offset).value = ctypes.addressof(buffer)
+    return ctypes.addressof(copy)
+
+
+def flicker(frame, following, code, strings):
+    """Other callers, all the time."""
+    true_next, true_code = word(frame + following).value, word(frame + code).value
+    callers = [true_next, frame, 0, unmapped(), (1 << 60) + 3, random.getrandbits(47)]
+    codes = [true_code, false_code(true_code, strings), 0, unmapped(), random.getrandbits(47)]
+    print("ready", flush=True)
+    i = 0
+    while True:
+        i += 1
+        word(frame + following).value = callers[i % len(callers)]
+        if i % 7 == 0:
+            word(true_next + code).value = codes[i % len(codes)]
+
+
+def deep(n):
+    if n:
+        deep(n - 1)
+    forever()
+
+
+def main():
+    mode = sys.argv[1]
+    if sys.version_info[:2] not in OFFSETS:
+        sys.exit("no offsets for this version")
+    sys.setrecursionlimit(DEPTH + 1000)
+    threading.stack_size(1 << 30)
+    target, argument = (deep, DEPTH) if mode == "deep" else (lie, mode)
+    thread = threading.Thread(target=target, args=(argument,))
+    thread.start()
+    thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/runtime/cpython.h"
+#include "agent/runtime/code_names.h"
+#include "bpf/abi.h"
+
+#define CODE_TYPE 0x1000u
+#define TEXT_TYPE 0x2000u
+#define TEXT_AT 40u /* in a string object */
+#define LENGTH_AT 16u
+#define STATE_AT 32u
+#define COMPACT_ASCII 0x64u
+#define CODE_START 208
+
+DEFINE_CLEANUP(struct code_names *, code_names_free)
+
+static const struct cpython_layout by_address = {.text_length = LENGTH_AT,
+						 .text_state = STATE_AT,
+						 .kind_shift = 2,
+						 .compact_bit = 5,
+						 .ascii_bit = 6,
+						 .ascii_text = TEXT_AT,
+						 .wide_text = 56,
+						 .lines_format = CPYTHON_LINES_LOCATIONS,
+						 .code_start = CODE_START,
+						 .instruction_bytes = 1};
+
+/* Four code units in line 10, then two in line 12. */
+static const uint8_t locations[] = {0xd3, 0x00, 0x00, 0xe1, 0x00, 0x00};
+
+struct report {
+	struct runtime_code head;
+	uint8_t bytes[2 * RUNTIME_TEXT_MAX + RUNTIME_LINES_MAX + 8];
+	size_t len; /* of `bytes` */
+};
+
+static uint16_t put_text(struct report *r, const char *text, size_t length)
+{
+	const size_t bytes = TEXT_AT + strlen(text);
+	uint8_t *to = r->bytes + r->len;
+
+	if (!*text)
+		return 0;
+	memset(to, 0, TEXT_AT);
+	memcpy(to + LENGTH_AT, &length, sizeof length);
+	to[STATE_AT] = COMPACT_ASCII;
+	memcpy(to + TEXT_AT, text, strlen(text));
+	r->len += (bytes + 7) & ~7ul;
+	return (uint16_t)bytes;
+}
+
+/* "": not read. A NULL table: not read. */
+static void make(struct report *r, uint64_t number, const char *name, const char *file, const uint8_t *lines,
+		 uint32_t n_lines)
+{
+	memset(r, 0, sizeof *r);
+	r->head = (struct runtime_code){
+		.kind = RUNTIME_REPORT_CODE,
+		.number = number,
+		.type = CODE_TYPE,
+		.name_type = TEXT_TYPE,
+		.file_type = TEXT_TYPE,
+		.first_line = 10,
+		.runtime = RUNTIME_CPYTHON,
+		.lines_bytes = lines ? n_lines : 0,
+		.lines_length = n_lines,
+	};
+	r->head.name_bytes = put_text(r, name, strlen(name));
+	r->head.file_bytes = put_text(r, file, strlen(file));
+	if (lines)
+		memcpy(r->bytes + r->len, lines, n_lines);
+	r->len += (r->head.lines_bytes + 7) & ~7ul;
+}
+
+static int add(struct code_names *n, const struct report *r)
+{
+	return code_names_add(n, &r->head, sizeof r->head + r->len, &by_address, CODE_TYPE, TEXT_TYPE);
+}
+
+static struct code_names *names_new(size_t max_bytes)
+{
+	struct code_names *n = NULL;
+
+	cr_assert_eq(code_names_new(&n, max_bytes), 0);
+	return n;
+}
+
+Test(code_names, places)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p, q;
+	struct report r;
+
+	make(&r, 0xabcd000000000001, "Klass.method", "/srv/app.py", locations, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START, &p), "only 48 bits of a number are in a frame");
+	cr_expect_str_eq(p.name, "Klass.method");
+	cr_expect_str_eq(p.file, "/srv/app.py");
+	cr_expect_eq(p.first_line, 10);
+	cr_expect_eq(p.line, 10);
+	cr_assert(code_names_find(n, 1, CODE_START + 8, &q));
+	cr_expect_eq(q.line, 12);
+	cr_expect_eq(p.function, q.function);
+	cr_expect_not(code_names_find(n, 2, CODE_START, &p));
+}
+
+Test(code_names, offsets)
+{
+	/* one code unit in each of the lines 10, 12, 14 */
+	static const uint8_t lines[] = {0xd0, 0, 0, 0xe0, 0, 0, 0xe0, 0, 0};
+	/* the same by bytes, for an index */
+	static const uint8_t pairs[] = {2, 0, 2, 2, 2, 2};
+	struct cpython_layout by_index = by_address;
+	static const struct {
+		int64_t offset;
+		uint32_t line;
+	} rows[] = {{0, 10},  {1, 12},	       {2, 14},		{3, 0},
+		    {-1, 10}, {1ll << 33, 10}, {INT64_MIN, 10}, {INT64_MAX, 10}};
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+
+	by_index.flags = RUNTIME_WALK_INDEX;
+	by_index.code_start = 0;
+	by_index.instruction_bytes = 2;
+	by_index.lines_format = CPYTHON_LINES_LINETABLE;
+	make(&r, 1, "f", "a.py", lines, sizeof lines);
+	cr_assert_eq(add(n, &r), 0);
+	make(&r, 2, "f", "a.py", pairs, sizeof pairs);
+	cr_assert_eq(code_names_add(n, &r.head, sizeof r.head + r.len, &by_index, 0, 0), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t offset = rows[i].offset;
+
+		cr_assert(code_names_find(n, 2, offset, &p));
+		cr_expect_eq(p.line, rows[i].line, "index %ld: %u", (long)offset, p.line);
+		if (offset > -100 && offset < 100)
+			offset = offset * 2 + CODE_START;
+		cr_assert(code_names_find(n, 1, offset, &p));
+		cr_expect_eq(p.line, rows[i].line, "offset %ld: %u", (long)offset, p.line);
+	}
+}
+
+Test(code_names, refused)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_names_stats s;
+	struct report good, r;
+	size_t len;
+
+	make(&good, 1, "f", "a.py", locations, sizeof locations);
+	len = sizeof good.head + good.len;
+	for (size_t i = 0; i < len; i++)
+		cr_expect_eq(code_names_add(n, &good.head, i, &by_address, CODE_TYPE, TEXT_TYPE), -EBADMSG);
+	cr_expect_eq(code_names_add(n, &good.head, len + 8, &by_address, CODE_TYPE, TEXT_TYPE), -EBADMSG);
+	r = good;
+	r.head.kind = RUNTIME_REPORT_SLOT;
+	cr_expect_eq(add(n, &r), -EBADMSG);
+	r = good;
+	r.head.runtime = RUNTIME_RUBY;
+	cr_expect_eq(add(n, &r), -EBADMSG);
+	r = good;
+	r.head.name_bytes = RUNTIME_TEXT_MAX + 8;
+	cr_expect_eq(add(n, &r), -EBADMSG);
+	r = good;
+	r.head.lines_bytes = UINT32_MAX;
+	cr_expect_eq(add(n, &r), -EBADMSG);
+	r = good;
+	r.head.lines_length = r.head.lines_bytes - 1;
+	cr_expect_eq(add(n, &r), -EBADMSG);
+	code_names_stats(n, &s);
+	cr_expect_eq(s.bad, len + 6);
+	cr_expect_eq(s.added + s.functions + s.bytes, 0);
+}
+
+Test(code_names, other_types)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct report good, r;
+
+	make(&good, 1, "f", "a.py", locations, sizeof locations);
+	r = good;
+	r.head.type++;
+	cr_expect_eq(add(n, &r), -ENOTSUP);
+	r = good;
+	r.head.name_type++;
+	cr_expect_eq(add(n, &r), -ENOTSUP);
+	r = good;
+	r.head.file_type++;
+	cr_expect_eq(add(n, &r), -ENOTSUP);
+	r = good;
+	r.bytes[STATE_AT] = 0;
+	cr_expect_eq(add(n, &r), -ENOTSUP, "no compact string");
+	r = good;
+	r.head.type = r.head.name_type = r.head.file_type = 99;
+	cr_expect_eq(code_names_add(n, &r.head, sizeof r.head + r.len, &by_address, 0, 0), 0);
+	/* what could not be read has no type */
+	make(&r, 2, "", "", NULL, 0);
+	r.head.name_type = r.head.file_type = 0;
+	cr_expect_eq(add(n, &r), 0);
+}
+
+Test(code_names, unreadable_parts_come_later)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_names_stats s, t;
+	struct code_place p;
+	struct report r;
+
+	make(&r, 1, "", "", NULL, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START, &p));
+	cr_expect_str_eq(p.name, CODE_NAME_UNKNOWN);
+	cr_expect_str_eq(p.file, "");
+	cr_expect_eq(p.first_line, 10);
+	cr_expect_eq(p.line, 0, "the table is not there");
+	make(&r, 1, "f", "", NULL, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	make(&r, 1, "", "a.py", NULL, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	make(&r, 1, "", "", locations, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	code_names_stats(n, &s);
+	make(&r, 1, "other", "other.py", locations, 3);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START, &p));
+	cr_expect_str_eq(p.name, "f");
+	cr_expect_str_eq(p.file, "a.py");
+	cr_expect_eq(p.line, 10);
+	code_names_stats(n, &t);
+	cr_expect_eq(s.bytes, t.bytes);
+	cr_expect_eq(t.functions, 1);
+	cr_expect_eq(t.added, 5);
+}
+
+Test(code_names, cut_text_is_completed)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+	size_t length = 1000;
+
+	make(&r, 1, "function", "a.py", locations, sizeof locations);
+	memcpy(r.bytes + LENGTH_AT, &length, sizeof length);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START, &p));
+	cr_expect_str_eq(p.name, "function…");
+	make(&r, 1, "function_whole", "", NULL, 0);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START, &p));
+	cr_expect_str_eq(p.name, "function_whole");
+	cr_expect_str_eq(p.file, "a.py");
+	cr_expect_eq(p.line, 10);
+}
+
+Test(code_names, cut_table_is_completed)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+
+	make(&r, 1, "f", "a.py", locations, 3);
+	r.head.lines_length = sizeof locations;
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START, &p));
+	cr_expect_eq(p.line, 10);
+	cr_assert(code_names_find(n, 1, CODE_START + 8, &p));
+	cr_expect_eq(p.line, 0);
+	make(&r, 1, "f", "a.py", locations, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert(code_names_find(n, 1, CODE_START + 8, &p));
+	cr_expect_eq(p.line, 12);
+}
+
+Test(code_names, least_recently_used_goes_first)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(4096);
+	struct code_names_stats s;
+	struct code_place p;
+	struct report r;
+	char name[32];
+
+	for (uint64_t i = 1; i <= 1000; i++) {
+		snprintf(name, sizeof name, "f%u", (unsigned)i);
+		make(&r, i, name, "a.py", locations, sizeof locations);
+		cr_assert_eq(add(n, &r), 0);
+		cr_expect(code_names_find(n, 1, CODE_START, &p), "it is in use");
+		cr_expect_str_eq(p.name, "f1");
+		code_names_stats(n, &s);
+		cr_expect_leq(s.bytes, 4096);
+	}
+	cr_expect_eq(s.functions + s.evicted, 1000);
+	cr_expect_gt(s.functions, 10);
+	cr_expect_not(code_names_find(n, 2, CODE_START, &p));
+	cr_expect(code_names_find(n, 1000, CODE_START, &p));
+	code_names_stats(n, &s);
+	cr_expect_eq(s.missed, 1);
+}
+
+Test(code_names, files_are_shared)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_names_stats s;
+	struct code_place p, q;
+	struct report r;
+	size_t one, two, three;
+
+	make(&r, 1, "f", "a.py", locations, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	code_names_stats(n, &s);
+	one = s.bytes;
+	r.head.number = 2;
+	cr_assert_eq(add(n, &r), 0);
+	code_names_stats(n, &s);
+	two = s.bytes;
+	make(&r, 3, "f", "b.py", locations, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	code_names_stats(n, &s);
+	three = s.bytes;
+	cr_expect_gt(one, two - one);
+	cr_expect_eq(three - two, one);
+	cr_assert(code_names_find(n, 1, CODE_START, &p));
+	cr_assert(code_names_find(n, 2, CODE_START, &q));
+	cr_expect_eq(p.file, q.file);
+	cr_expect_neq(p.function, q.function);
+}
+
+Test(code_names, no_room_at_all)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(0);
+	struct code_names_stats s;
+	struct code_place p;
+	struct report r;
+
+	make(&r, 1, "f", "a.py", locations, sizeof locations);
+	cr_assert_eq(add(n, &r), 0);
+	cr_assert_eq(add(n, &r), 0);
+	cr_expect_not(code_names_find(n, 1, CODE_START, &p));
+	code_names_stats(n, &s);
+	cr_expect_eq(s.bytes + s.functions, 0);
+	cr_expect_eq(s.evicted, 2);
+	code_names_free(NULL);
+}
