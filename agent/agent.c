@@ -756,6 +756,8 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	(void)probe_sums(a->probe, &ret->probe);
 	completion_stats(a->completion, &ret->completion);
 	report_stats(a->report, &ret->report);
+	if (a->runtimes)
+		runtimes_stats(a->runtimes, &ret->runtimes);
 	track_stats(a->track, &ret->track);
 	metadata_stats(a->metadata, &ret->metadata);
 	ret->received = a->received;

@@ -13,6 +13,7 @@
 #include "agent/metadata.h"
 #include "agent/probe/probe.h"
 #include "agent/report/report.h"
+#include "agent/runtimes.h"
 #include "agent/track/track.h"
 #include "agent/unwind/completion.h"
 #include "bpf/abi.h"
@@ -85,6 +86,7 @@ struct agent_stats {
 	uint64_t received_not_selected;	  /* of `received` */
 	struct completion_stats completion;
 	struct report_stats report;
+	struct runtimes_stats runtimes; /* zeros if no frames of language runtimes are wanted */
 	struct track_stats track;
 	struct metadata_stats metadata;
 	uint64_t taken_ever; /* as `taken`, which may fall when samples on their way are found not selected */

@@ -14,7 +14,7 @@ struct runtimes {
 	struct runtimes_options options;
 	struct code_names *names;
 	struct splice splice;
-	uint64_t bad_reports, unknown;
+	uint64_t bad_reports, unknown, refused;
 	uint64_t missed; /* names, at the last check */
 };
 
@@ -66,18 +66,24 @@ struct code_names *runtimes_names(struct runtimes *r)
 	return r->names;
 }
 
-/* The layout that was assumed is not that of the objects: the file's processes are no longer walked. */
-static void refuse(struct runtimes *r, struct binary_table *t)
+/*
+ * The layout that was assumed is not that of the objects: the process is no longer walked. Others may be, since
+ * the objects are what the process wrote.
+ */
+static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 {
 	const struct frame_module *m = &t->binary->module;
 	uint32_t version = t->cpython->version;
 
-	if (t->runtime_refused)
+	r->refused++;
+	track_refuse_runtime(r->options.track, pid);
+	if (t->runtime_logged)
 		return;
-	log_warn("%s (build id %s): Python %u.%u.%u has another layout than is known of this version: its "
-		 "functions are not shown",
-		 m->path, m->build_id_gnu ?: "none", version >> 24, version >> 16 & 255, version >> 8 & 255);
-	unwind_tables_refuse_runtime(track_tables(r->options.track), t->binary->index);
+	t->runtime_logged = true;
+	log_warn("process %u: the objects of Python %u.%u.%u (%s, build id %s) have another layout than is "
+		 "known of this version: its functions are not shown",
+		 pid, version >> 24, version >> 16 & 255, version >> 8 & 255, m->path,
+		 m->build_id_gnu ?: "none");
 }
 
 static void on_code(struct runtimes *r, const struct runtime_code *report, size_t len)
@@ -89,12 +95,13 @@ static void on_code(struct runtimes *r, const struct runtime_code *report, size_
 		r->unknown++;
 		return;
 	}
-	e = code_names_add(r->names, report, len, &t->cpython->layout,
+	e = code_names_add(r->names, track_tenant(r->options.track, report->pid), report, len,
+			   &t->cpython->layout,
 			   t->cpython->code_type ? t->cpython->code_type + report->bias : 0,
 			   t->cpython->text_type ? t->cpython->text_type + report->bias : 0);
 	r->bad_reports += e < 0;
 	if (e == -ENOTSUP)
-		refuse(r, t);
+		refuse(r, t, report->pid);
 }
 
 static void on_report(const void *bytes, size_t len, void *data)
@@ -133,7 +140,9 @@ void runtimes_splice(struct runtimes *r, const struct sample_view *v, struct sam
 
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 {
-	*ret = (struct runtimes_stats){
-		.splice = r->splice.stats, .bad_reports = r->bad_reports, .unknown = r->unknown};
+	*ret = (struct runtimes_stats){.splice = r->splice.stats,
+				       .bad_reports = r->bad_reports,
+				       .unknown = r->unknown,
+				       .refused = r->refused};
 	code_names_stats(r->names, &ret->names);
 }

@@ -28,6 +28,7 @@ struct runtimes_stats {
 	struct splice_stats splice;
 	uint64_t bad_reports;
 	uint64_t unknown; /* reports of a file that is gone by now */
+	uint64_t refused; /* processes whose objects have another layout than their file's version */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

@@ -176,6 +176,7 @@ struct unwind_rule {
 #define RUNTIME_TEXT_MAX 512u	     /* bytes of a string object that are sent */
 #define RUNTIME_LINES_MAX 16384u     /* bytes of a line table that are sent */
 #define RUNTIME_NAMES_A_SAMPLE 64u   /* code objects that are sent with one sample */
+#define RUNTIME_NAMES_BYTES 49152u   /* of them; so that no process takes all of their ring */
 #define RUNTIME_SLOTS_BYTES 512u /* of thread-local variables that are searched, below the thread pointer */
 
 #define RUNTIME_WALK_ENTRY 1u  /* the kind of a frame is not 0: it is the last of its segment */

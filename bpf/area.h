@@ -75,10 +75,10 @@ struct runtime_state {
 	__u64 marker; /* of the present segment, where markers are a list of their own; 0: none */
 	__u32 at;     /* of the process's runtime walk in its list's segment, bytes; 0: none */
 	__u32 steps;
-	__u32 n_ended; /* words in segments */
-	__u32 n_sent;  /* code objects that were sent with this sample */
-	__u32 next;    /* segment that next_marker belongs to */
-	__u32 words;   /* of the part, behind the native frames */
+	__u32 n_ended;		  /* words in segments */
+	__u32 n_sent, sent_bytes; /* code objects that were sent with this sample */
+	__u32 next;		  /* segment that next_marker belongs to */
+	__u32 words;		  /* of the part, behind the native frames */
 	struct {
 		__u64 code, number;
 	} memo[RUNTIME_MEMO];

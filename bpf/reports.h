@@ -151,7 +151,8 @@ UNWIND_FN int env_report_code(__u64 number, __u64 code)
 	if (!a || !was_sent)
 		return 0;
 	mark = number + reports_epoch * 0x9e3779b97f4a7c15ull;
-	if (*was_sent == mark || a->runtime.n_sent >= RUNTIME_NAMES_A_SAMPLE)
+	if (*was_sent == mark || a->runtime.n_sent >= RUNTIME_NAMES_A_SAMPLE ||
+	    a->runtime.sent_bytes >= RUNTIME_NAMES_BYTES)
 		return 0;
 	a->runtime.n_sent++;
 	bytes = report_assemble(number, code);
@@ -159,6 +160,7 @@ UNWIND_FN int env_report_code(__u64 number, __u64 code)
 	if (!bytes || !d)
 		return 0;
 	d->head.pid = report_pid();
+	a->runtime.sent_bytes += bytes;
 	BOUND(bytes, 0x7fff);
 	if (bytes > sizeof *d)
 		return 0;

@@ -135,7 +135,7 @@ UNWIND_FN int runtime_begin(void)
 		((__u64 *)&r->walk)[i] = segment_u64(s, at + i * 8);
 	r->part = (struct runtime_part){.runtime = r->walk.runtime,
 					.each = !!(r->walk.flags & RUNTIME_WALK_EACH)};
-	r->steps = r->n_sent = r->n_ended = r->next = 0;
+	r->steps = r->n_sent = r->sent_bytes = r->n_ended = r->next = 0;
 	r->marker = 0;
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;

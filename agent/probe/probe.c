@@ -374,7 +374,8 @@ int probe_run_time(const struct probe *p, uint64_t *ret_ns, uint64_t *ret_runs)
 
 size_t probe_map_bytes(const struct probe *p)
 {
-	return (size_t)p->n_segments * SEGMENT_VALUE +
+	return (size_t)p->n_segments * SEGMENT_VALUE + bpf_map__max_entries(p->skel->maps.reports) +
+	       bpf_map__max_entries(p->skel->maps.sent) * sizeof(uint64_t) +
 	       p->n_cpus * (sizeof(struct unwind_area) + sizeof(struct deep_area)) + p->ring_bytes +
 	       (size_t)p->options.max_segments * sizeof(void *);
 }

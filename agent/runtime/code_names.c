@@ -4,7 +4,7 @@
  * of each file follow each other, so a small table of the file names seen last, by hash, finds nearly all; a
  * file name that was displaced from it is held once more, which costs memory only, and no tenant can make a
  * lookup slow by names whose hashes are equal. Numbers are secret to tenants (bpf/abi.h), so a map does for
- * them. Every function is in the list `by_use`, the one used last at the end.
+ * them. Every function is in the list `by_use` of its tenant, the one used last at the end.
  *
  * A report about a function that is known is merged with it: of the name, the file name and the line table,
  * the more complete one stays (a page may have been absent when the first report was made). When that changes
@@ -20,6 +20,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 #include "agent/elf/runtime/cpython.h"
+#include "agent/proc/tenant.h"
 #include "agent/runtime/cpython_lines.h"
 #include "agent/runtime/cpython_text.h"
 #include "bpf/abi.h"
@@ -43,8 +44,15 @@ struct file_name {
 	char text[]; /* NUL terminated */
 };
 
+struct tenant {
+	struct tenant_share share; /* refs: its functions */
+	struct list_link by_use;   /* head */
+	size_t bytes;		   /* of its functions */
+};
+
 struct function {
 	struct map_node node;
+	struct tenant *tenant;
 	struct list_link by_use;
 	uint64_t number;	/* the low FRAME_VA_BITS */
 	struct file_name *file; /* one reference is owned; NULL: unknown */
@@ -58,8 +66,7 @@ struct function {
 };
 
 struct code_names {
-	struct map functions;
-	struct list_link by_use; /* head */
+	struct map functions, tenants;
 	/* borrowed from the functions; at hash % FILES_RECENT */
 	struct file_name *recent_files[FILES_RECENT];
 	struct buf name, file; /* of the report that is being added */
@@ -154,19 +161,64 @@ static struct function *function_find(const struct code_names *n, uint64_t numbe
 	return node ? container_of(node, struct function, node) : NULL;
 }
 
+/* A reference on the tenant's record; NULL: no memory. */
+static struct tenant *tenant_get(struct code_names *n, uint64_t number)
+{
+	struct tenant_share *share = tenant_share_find(&n->tenants, number);
+	struct tenant *t = share ? container_of(share, struct tenant, share) : calloc(1, sizeof *t);
+
+	if (!t)
+		return NULL;
+	if (!share) {
+		list_init(&t->by_use);
+		if (tenant_share_add(&n->tenants, &t->share, number) < 0) {
+			free(t);
+			return NULL;
+		}
+	}
+	t->share.refs++;
+	return t;
+}
+
+static void tenant_put(struct code_names *n, struct tenant *t)
+{
+	if (--t->share.refs)
+		return;
+	tenant_share_remove(&n->tenants, &t->share);
+	free(t);
+}
+
 static void function_drop(struct code_names *n, struct function *f)
 {
 	map_remove(&n->functions, &f->node);
 	list_remove(&f->by_use);
 	n->stats.bytes -= function_bytes(f);
+	f->tenant->bytes -= function_bytes(f);
+	tenant_put(n, f->tenant);
 	file_put(n, f->file);
 	free(f);
 }
 
-static void touch(struct code_names *n, struct function *f)
+static void touch(struct function *f)
 {
 	list_remove(&f->by_use);
-	list_append(&n->by_use, &f->by_use);
+	list_append(&f->tenant->by_use, &f->by_use);
+}
+
+/* Drops that function of the tenant with most bytes which was unused for longest. */
+static void drop_oldest(struct code_names *n)
+{
+	struct tenant *most = NULL;
+	struct map_node *node;
+
+	map_for_each (&n->tenants, node, it) {
+		struct tenant *t =
+			container_of(container_of(node, struct tenant_share, node), struct tenant, share);
+
+		if (!most || t->bytes > most->bytes)
+			most = t;
+	}
+	function_drop(n, container_of(most->by_use.next, struct function, by_use));
 }
 
 int code_names_new(struct code_names **ret, size_t max_bytes)
@@ -176,7 +228,7 @@ int code_names_new(struct code_names **ret, size_t max_bytes)
 	if (!n)
 		return -ENOMEM;
 	map_init(&n->functions, max_bytes / sizeof(struct function) + 1);
-	list_init(&n->by_use);
+	map_init(&n->tenants, SIZE_MAX); /* each has a function */
 	buf_init(&n->name, 0);
 	buf_init(&n->file, 0);
 	n->max_bytes = max_bytes;
@@ -188,9 +240,10 @@ void code_names_free(struct code_names *n)
 {
 	if (!n)
 		return;
-	while (n->by_use.next != &n->by_use)
-		function_drop(n, container_of(n->by_use.next, struct function, by_use));
+	while (n->functions.len)
+		drop_oldest(n);
 	map_fini(&n->functions);
+	map_fini(&n->tenants);
 	buf_fini(&n->name);
 	buf_fini(&n->file);
 	free(n);
@@ -333,14 +386,15 @@ static int function_new(struct function **ret, struct code_names *n, const struc
 
 static void evict_to_budget(struct code_names *n)
 {
-	while (n->stats.bytes > n->max_bytes && n->by_use.next != &n->by_use) {
-		function_drop(n, container_of(n->by_use.next, struct function, by_use));
+	while (n->stats.bytes > n->max_bytes && n->functions.len) {
+		drop_oldest(n);
 		n->stats.evicted++;
 	}
 }
 
 /* Puts the content in place of the function that is known, if any. 0 or -ENOMEM. */
-static int put(struct code_names *n, const struct content *c, uint64_t number, struct function *known)
+static int put(struct code_names *n, uint64_t tenant, const struct content *c, uint64_t number,
+	       struct function *known)
 {
 	struct function *f = NULL;
 	int r = function_new(&f, n, c, number);
@@ -349,19 +403,22 @@ static int put(struct code_names *n, const struct content *c, uint64_t number, s
 		return r;
 	if (known)
 		function_drop(n, known);
-	r = map_insert(&n->functions, &f->node, hash_u64(number));
-	if (r < 0) {
+	f->tenant = tenant_get(n, tenant);
+	if (!f->tenant || map_insert(&n->functions, &f->node, hash_u64(number)) < 0) {
+		if (f->tenant)
+			tenant_put(n, f->tenant);
 		file_put(n, f->file);
 		free(f);
 		return -ENOMEM;
 	}
-	list_append(&n->by_use, &f->by_use);
+	list_append(&f->tenant->by_use, &f->by_use);
 	n->stats.bytes += function_bytes(f);
+	f->tenant->bytes += function_bytes(f);
 	evict_to_budget(n);
 	return 0;
 }
 
-static int add(struct code_names *n, const struct runtime_code *report, size_t len,
+static int add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 	       const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
 {
 	struct content c = {0};
@@ -377,16 +434,16 @@ static int add(struct code_names *n, const struct runtime_code *report, size_t l
 		return r;
 	known = function_find(n, report->number);
 	if (known && !merge(&c, known)) {
-		touch(n, known);
+		touch(known);
 		return 0;
 	}
-	return put(n, &c, report->number & FRAME_VA_MASK, known);
+	return put(n, tenant, &c, report->number & FRAME_VA_MASK, known);
 }
 
-int code_names_add(struct code_names *n, const struct runtime_code *report, size_t len,
+int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
 {
-	int r = add(n, report, len, layout, code_type, text_type);
+	int r = add(n, tenant, report, len, layout, code_type, text_type);
 
 	if (r < 0)
 		n->stats.bad++;
@@ -416,7 +473,7 @@ bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, stru
 		n->stats.missed++;
 		return false;
 	}
-	touch(n, f);
+	touch(f);
 	first_line = f->lines.first_line <= INT32_MAX ? f->lines.first_line : 0;
 	*ret = (struct code_place){
 		.function = f,

@@ -3,7 +3,8 @@
  * Functions of language runtimes by the number of their code object (bpf/abi.h): name, file and lines, as the
  * BPF program has read them in the process. Everything in a report was written by a tenant: it is bounded,
  * text becomes valid UTF-8 without control characters, and a report that is not what it should be is counted
- * and dropped. Bounded in bytes; the functions that were unused for longest go first. Main loop only.
+ * and dropped. Bounded in bytes: the tenant that has most gives way, with the functions that were unused for
+ * longest. Main loop only.
  */
 #ifndef PROFLET_RUNTIME_CODE_NAMES_H
 #define PROFLET_RUNTIME_CODE_NAMES_H
@@ -37,14 +38,15 @@ struct code_names_stats {
 int code_names_new(struct code_names **ret, size_t max_bytes);
 void code_names_free(struct code_names *n); /* NULL is fine */
 /*
- * Takes a report about a CPython code object, of `len` bytes, whose objects have that layout. `code_type` and
+ * Takes a report about a CPython code object of a process of that tenant (struct proc_context), of `len`
+ * bytes, whose objects have that layout. `code_type` and
  * `text_type` are the process addresses of PyCode_Type and PyUnicode_Type, 0: not known. 0; -EBADMSG: the
  * bytes are no report; -ENOTSUP: the object is no code object, so the layout is wrong, or its name is no
  * string; -ENOMEM.
  * A name, file or line table that could not be read is unknown until a later report about the same number has
  * it: of each, the names keep the more complete one.
  */
-int code_names_add(struct code_names *n, const struct runtime_code *report, size_t len,
+int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type);
 /*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was

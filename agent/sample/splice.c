@@ -149,7 +149,7 @@ void sample_splice(struct splice *s, const struct sample_view *v, struct sample_
 	put_all(&p);
 	s->stats.samples++;
 	s->stats.uncertain += p.uncertain;
-	s->stats.cut += !v->runtime->whole;
+	s->stats.cut[v->runtime->reason] += !v->runtime->whole;
 	ret->frames = s->words;
 	ret->n_user = (uint16_t)(p.n - v->n_kernel);
 	if (v->omitted)

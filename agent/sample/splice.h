@@ -21,9 +21,9 @@ struct splice_options {
 };
 
 struct splice_stats {
-	uint64_t samples;   /* with frames of a runtime */
-	uint64_t uncertain; /* of these, the place of some frames is not certain */
-	uint64_t cut;	    /* of these, the list of frames was not followed to its end */
+	uint64_t samples;		 /* with frames of a runtime */
+	uint64_t uncertain;		 /* of these, the place of some frames is not certain */
+	uint64_t cut[RUNTIME_REASONS_N]; /* of these, the list was not followed to its end, by reason */
 };
 
 struct splice {

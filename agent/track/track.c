@@ -490,6 +490,22 @@ const struct publisher *track_publisher(const struct track *t)
 	return t->publisher;
 }
 
+uint64_t track_tenant(const struct track *t, uint32_t pid)
+{
+	const struct process *p = proc_table_get(t->processes, pid);
+
+	return p ? p->image->context.tenant : 0;
+}
+
+void track_refuse_runtime(struct track *t, uint32_t pid)
+{
+	struct process *p = proc_table_get(t->processes, pid);
+
+	if (p)
+		p->image->program->runtime_refused = true;
+	publisher_stop_walk(t->publisher, pid);
+}
+
 void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32_t thread_slot)
 {
 	publisher_set_thread_slot(t->publisher, pid, generation, thread_slot);

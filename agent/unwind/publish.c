@@ -325,7 +325,7 @@ static int block_alloc(struct publisher *p, struct slot *s, size_t len, struct a
 static bool walk_of(const struct publisher *p, const struct list *l, const struct process *process,
 		    struct runtime_walk *ret)
 {
-	if (!p->runtimes ||
+	if (!p->runtimes || process->image->program->runtime_refused ||
 	    !runtime_walk_find(ret, process->maps, p->tables, process->image->program->secret))
 		return false;
 	ret->slot = l->thread_slot;
@@ -540,17 +540,35 @@ void publisher_want_runtimes(struct publisher *p)
 	p->runtimes = true;
 }
 
-void publisher_set_thread_slot(struct publisher *p, uint32_t pid, uint32_t generation, int32_t thread_slot)
+/* The process's list, if it says how the frames of a runtime are found; else NULL. */
+static struct mapping_list *list_with_walk(const struct publisher *p, uint32_t pid, struct list **ret)
 {
 	const struct slot *s = slot_of(p, pid);
-	struct list *l = s ? s->list : NULL;
 	struct mapping_list *list;
+
+	if (!s || !s->list || !s->list->block.ref)
+		return NULL;
+	*ret = s->list;
+	list = arena_at(p->arena, s->list->block.ref);
+	return list->runtime ? list : NULL;
+}
+
+void publisher_stop_walk(struct publisher *p, uint32_t pid)
+{
+	struct list *l;
+	struct mapping_list *list = list_with_walk(p, pid, &l);
+
+	if (list)
+		__atomic_store_n(&list->runtime, 0, __ATOMIC_RELAXED);
+}
+
+void publisher_set_thread_slot(struct publisher *p, uint32_t pid, uint32_t generation, int32_t thread_slot)
+{
+	struct list *l;
+	struct mapping_list *list = list_with_walk(p, pid, &l);
 	struct runtime_walk *walk;
 
-	if (!l || !l->block.ref || l->block.generation != generation)
-		return;
-	list = arena_at(p->arena, l->block.ref);
-	if (!list->runtime)
+	if (!list || l->block.generation != generation)
 		return;
 	walk = (struct runtime_walk *)((uint8_t *)list + list->runtime);
 	if (!thread_slot && ++l->n_searched < SEARCHES_MAX)

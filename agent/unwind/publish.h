@@ -51,6 +51,8 @@ int publisher_put(struct publisher *p, const struct process *process);
 void publisher_remove(struct publisher *p, const struct process *process);
 /* Lists are to say how the frames of language runtimes are found. Call it before anything is published. */
 void publisher_want_runtimes(struct publisher *p);
+/* Takes that out of the list that the process has now. */
+void publisher_stop_walk(struct publisher *p, uint32_t pid);
 /*
  * A thread's state was found in that thread-local variable, bytes from the thread pointer (struct
  * runtime_slot); 0: in none. Does nothing if the process's list has another generation by now.

@@ -77,7 +77,7 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 	while ((m = proc_maps_next(&c))) {
 		const struct binary_table *t = unwind_tables_get(tables, m->file);
 
-		if (t && t->cpython && !t->runtime_refused && bias_of(m, t->binary, &bias) &&
+		if (t && t->cpython && bias_of(m, t->binary, &bias) &&
 		    runtime_walk_make(ret, t->cpython, t->binary->index, bias, secret))
 			return true;
 	}

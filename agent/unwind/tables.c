@@ -251,16 +251,6 @@ static void changed(struct unwind_tables *c, struct binary_table *f)
 	f->change = ++c->change;
 }
 
-void unwind_tables_refuse_runtime(struct unwind_tables *c, uint32_t index)
-{
-	struct binary_table *f = unwind_tables_get(c, index);
-
-	if (!f || f->runtime_refused)
-		return;
-	f->runtime_refused = true;
-	changed(c, f);
-}
-
 void unwind_tables_refuse(struct unwind_tables *c, uint32_t index)
 {
 	struct binary_table *f = unwind_tables_get(c, index);

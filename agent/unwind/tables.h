@@ -65,7 +65,7 @@ struct binary_table {
 	uint32_t change;		    /* unwind_tables_change() when its last build ended */
 	/* What a build has found, whatever became of the table; owned; NULL: no CPython, or not known yet. */
 	struct cpython_facts *cpython;
-	bool runtime_refused; /* a process has shown that the layout is not that of its objects */
+	bool runtime_logged; /* that some process's objects have another layout */
 };
 
 /* True when the table is not ready but may become so: a sample that needs it can wait. */
@@ -133,8 +133,6 @@ void unwind_tables_request(struct unwind_tables *t, uint32_t index, const struct
 void unwind_tables_refuse(struct unwind_tables *t, uint32_t index);
 /* True while a build of such a binary runs or waits, for requests that a sample has made. */
 bool unwind_tables_requested(const struct unwind_tables *t, uint32_t index);
-/* The runtime in the binary is not what it was taken for: processes are published without it from now on. */
-void unwind_tables_refuse_runtime(struct unwind_tables *t, uint32_t index);
 /* The binary has a descriptor again: a build that failed without one is queued again. */
 void unwind_tables_reopened(struct unwind_tables *t, uint32_t index);
 /* The state of the binary's table, NULL if it was not added. Borrowed until the binary is forgotten. */

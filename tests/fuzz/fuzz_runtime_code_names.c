@@ -107,7 +107,7 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 			report->name_type = report->file_type = in->text_type;
 		number = report->number;
 	}
-	r = code_names_add(n, report, len, &in->layout, in->code_type, in->text_type);
+	r = code_names_add(n, 1, report, len, &in->layout, in->code_type, in->text_type);
 	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
 	require(!fix || len < sizeof *report || r != -EBADMSG);
 	free(report);

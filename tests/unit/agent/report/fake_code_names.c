@@ -14,10 +14,10 @@ void code_names_free(struct code_names *n)
 	(void)n;
 }
 
-int code_names_add(struct code_names *n, const struct runtime_code *report, size_t len,
+int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
 {
-	(void)n, (void)report, (void)len, (void)layout, (void)code_type, (void)text_type;
+	(void)n, (void)tenant, (void)report, (void)len, (void)layout, (void)code_type, (void)text_type;
 	return -EBADMSG;
 }
 

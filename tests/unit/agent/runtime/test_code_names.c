@@ -78,7 +78,7 @@ static void make(struct report *r, uint64_t number, const char *name, const char
 
 static int add(struct code_names *n, const struct report *r)
 {
-	return code_names_add(n, &r->head, sizeof r->head + r->len, &by_address, CODE_TYPE, TEXT_TYPE);
+	return code_names_add(n, 1, &r->head, sizeof r->head + r->len, &by_address, CODE_TYPE, TEXT_TYPE);
 }
 
 static struct code_names *names_new(size_t max_bytes)
@@ -131,7 +131,7 @@ Test(code_names, offsets)
 	make(&r, 1, "f", "a.py", lines, sizeof lines);
 	cr_assert_eq(add(n, &r), 0);
 	make(&r, 2, "f", "a.py", pairs, sizeof pairs);
-	cr_assert_eq(code_names_add(n, &r.head, sizeof r.head + r.len, &by_index, 0, 0), 0);
+	cr_assert_eq(code_names_add(n, 1, &r.head, sizeof r.head + r.len, &by_index, 0, 0), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		int64_t offset = rows[i].offset;
 
@@ -154,8 +154,9 @@ Test(code_names, refused)
 	make(&good, 1, "f", "a.py", locations, sizeof locations);
 	len = sizeof good.head + good.len;
 	for (size_t i = 0; i < len; i++)
-		cr_expect_eq(code_names_add(n, &good.head, i, &by_address, CODE_TYPE, TEXT_TYPE), -EBADMSG);
-	cr_expect_eq(code_names_add(n, &good.head, len + 8, &by_address, CODE_TYPE, TEXT_TYPE), -EBADMSG);
+		cr_expect_eq(code_names_add(n, 1, &good.head, i, &by_address, CODE_TYPE, TEXT_TYPE),
+			     -EBADMSG);
+	cr_expect_eq(code_names_add(n, 1, &good.head, len + 8, &by_address, CODE_TYPE, TEXT_TYPE), -EBADMSG);
 	r = good;
 	r.head.kind = RUNTIME_REPORT_SLOT;
 	cr_expect_eq(add(n, &r), -EBADMSG);
@@ -196,7 +197,7 @@ Test(code_names, other_types)
 	cr_expect_eq(add(n, &r), -ENOTSUP, "no compact string");
 	r = good;
 	r.head.type = r.head.name_type = r.head.file_type = 99;
-	cr_expect_eq(code_names_add(n, &r.head, sizeof r.head + r.len, &by_address, 0, 0), 0);
+	cr_expect_eq(code_names_add(n, 1, &r.head, sizeof r.head + r.len, &by_address, 0, 0), 0);
 	/* what could not be read has no type */
 	make(&r, 2, "", "", NULL, 0);
 	r.head.name_type = r.head.file_type = 0;
@@ -343,4 +344,29 @@ Test(code_names, no_room_at_all)
 	cr_expect_eq(s.bytes + s.functions, 0);
 	cr_expect_eq(s.evicted, 2);
 	code_names_free(NULL);
+}
+
+/* A tenant that has ever more functions takes the room of its own, not that of others. */
+Test(code_names, shares)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 16);
+	struct code_names_stats s;
+	struct code_place p;
+	struct report r;
+
+	for (uint64_t i = 1; i <= 50; i++) {
+		make(&r, i, "f", "a.py", locations, sizeof locations);
+		cr_assert_eq(code_names_add(n, 7, &r.head, sizeof r.head + r.len, &by_address, 0, 0), 0);
+	}
+	for (uint64_t i = 1000; i < 5000; i++) {
+		make(&r, i, "g", "b.py", locations, sizeof locations);
+		cr_assert_eq(code_names_add(n, 8, &r.head, sizeof r.head + r.len, &by_address, 0, 0), 0);
+	}
+	code_names_stats(n, &s);
+	cr_expect_leq(s.bytes, 1u << 16);
+	cr_expect_gt(s.evicted, 1000);
+	for (uint64_t i = 1; i <= 50; i++)
+		cr_expect(code_names_find(n, i, CODE_START, &p), "function %lu", (unsigned long)i);
+	cr_expect(code_names_find(n, 4999, CODE_START, &p), "the last one");
+	cr_expect_not(code_names_find(n, 1000, CODE_START, &p));
 }
