@@ -67,8 +67,8 @@ struct code_names *runtimes_names(struct runtimes *r)
 }
 
 /*
- * The layout that was assumed is not that of the objects: the process is no longer walked. Others may be, since
- * the objects are what the process wrote.
+ * The layout that was assumed is not that of the objects: the process is no longer walked. Others may be,
+ * since the objects are what the process wrote.
  */
 static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 {

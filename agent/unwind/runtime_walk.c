@@ -14,6 +14,8 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *fac
 {
 	const struct cpython_layout *l = &facts->layout;
 	bool has_key = l->key != CPYTHON_NO_OFFSET;
+	/* A thread-local variable follows the thread into another interpreter; a key has its first state. */
+	bool search = !has_key || l->has_thread_local;
 
 	if (!facts->known || !facts->runtime)
 		return false;
@@ -21,7 +23,7 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *fac
 		.salt = secret,
 		.key = has_key ? facts->runtime + bias + l->key : 0,
 		.bias = bias,
-		.flags = (uint16_t)(l->flags | (has_key ? 0 : RUNTIME_WALK_SEARCH)),
+		.flags = (uint16_t)(l->flags | (search ? RUNTIME_WALK_SEARCH : 0)),
 		.runtime = RUNTIME_CPYTHON,
 		.layout = (uint16_t)file,
 		.tsd = TSD_GLIBC,
