@@ -744,6 +744,12 @@ void agent_stop(struct agent *a)
 	flush(a, a->options.flush_ns);
 }
 
+void agent_describe_runtimes(const struct agent *a, struct buf *ret)
+{
+	if (a->runtimes)
+		runtimes_describe(a->runtimes, ret);
+}
+
 size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max)
 {
 	return report_cut_stacks(a->report, ret, max);

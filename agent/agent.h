@@ -79,6 +79,8 @@ enum sample_drop {
  * Every sample is counted: at any time, taken = emitted + dropped + in_flight. Samples of processes that are
  * not to be sampled are none of these.
  */
+struct buf;
+
 struct agent_stats {
 	struct probe_sums probe;
 	uint64_t received;		  /* records read from the ring */
@@ -115,6 +117,8 @@ int agent_run(struct agent *a);
 /* Stops sampling, drains the ring, closes the last window and emits it. */
 void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
+/* As runtimes_describe; nothing if no frames of language runtimes are wanted. */
+void agent_describe_runtimes(const struct agent *a, struct buf *ret);
 /* As report_cut_stacks. */
 size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max);
 /* The number of samples dropped for one reason, in whichever module; `reason` is the metric's label. */
@@ -126,7 +130,6 @@ struct agent_drop {
 /* Lists every reason; the sum of the numbers is `dropped`. Returns how many reasons there are. */
 size_t agent_drops(const struct agent_stats *s, struct agent_drop ret[static AGENT_DROPS_MAX]);
 /* Appends " dropped_REASON=N" for each reason for which samples were dropped. */
-struct buf;
 int agent_format_drops(const struct agent_stats *s, struct buf *b);
 /* Appends how many stacks were sent without frames in the middle, and how many frames in all; if any. */
 int agent_format_omitted(const struct agent_stats *s, struct buf *b);

@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
 #include "agent/base/log.h"
 #include "agent/elf/runtime/cpython.h"
 #include "agent/probe/probe.h"
 #include "agent/track/track.h"
+#include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
 
 struct runtimes {
@@ -66,24 +69,33 @@ struct code_names *runtimes_names(struct runtimes *r)
 	return r->names;
 }
 
+/* "Python 3.11.2 (PATH, build id ID)" */
+static int put_runtime(struct buf *b, const struct binary_table *t)
+{
+	const struct frame_module *m = &t->binary->module;
+	uint32_t version = t->cpython->version;
+
+	return buf_printf(b, "Python %u.%u.%u%s (%s, build id %s)", version >> 24, version >> 16 & 255,
+			  version >> 8 & 255, t->cpython->free_threaded ? " free-threaded" : "", m->path,
+			  m->build_id_gnu ?: "none");
+}
+
 /*
  * The layout that was assumed is not that of the objects: the process is no longer walked. Others may be,
  * since the objects are what the process wrote.
  */
 static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 {
-	const struct frame_module *m = &t->binary->module;
-	uint32_t version = t->cpython->version;
+	_cleanup_buf_ struct buf text = {0};
 
 	r->refused++;
 	track_refuse_runtime(r->options.track, pid);
-	if (t->runtime_logged)
+	if (t->runtime_logged || put_runtime(&text, t) < 0 || buf_putc(&text, '\0') < 0)
 		return;
 	t->runtime_logged = true;
-	log_warn("process %u: the objects of Python %u.%u.%u (%s, build id %s) have another layout than is "
-		 "known of this version: its functions are not shown",
-		 pid, version >> 24, version >> 16 & 255, version >> 8 & 255, m->path,
-		 m->build_id_gnu ?: "none");
+	log_warn("process %u: the objects of %s have another layout than is known of this version: its "
+		 "functions are not shown",
+		 pid, (const char *)text.data);
 }
 
 static void on_code(struct runtimes *r, const struct runtime_code *report, size_t len)
@@ -123,10 +135,58 @@ void runtimes_drain(struct runtimes *r)
 	(void)probe_reports_drain(r->options.probe, on_report, r);
 }
 
+/* Files with a runtime, one after another: begin with 0. NULL: there are no more. */
+static struct binary_table *next_runtime(const struct runtimes *r, uint32_t *file)
+{
+	while (++*file <= FRAME_FILE_MAX) {
+		struct binary_table *t = table_of(r, *file);
+
+		if (t)
+			return t;
+	}
+	return NULL;
+}
+
+/* Logs once of each file that its version is not known. */
+static void log_unknown(struct runtimes *r)
+{
+	struct binary_table *t;
+
+	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
+		_cleanup_buf_ struct buf text = {0};
+
+		if (t->cpython->known || t->runtime_logged || put_runtime(&text, t) < 0 ||
+		    buf_putc(&text, '\0') < 0)
+			continue;
+		t->runtime_logged = true;
+		log_warn("%s: the layout of this version is not known: its functions are not shown",
+			 (const char *)text.data);
+	}
+}
+
+void runtimes_describe(const struct runtimes *r, struct buf *ret)
+{
+	const struct publisher *publisher = track_publisher(r->options.track);
+	const struct binary_table *t;
+
+	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
+		(void)put_runtime(ret, t);
+		if (t->cpython->known)
+			(void)buf_printf(ret, ": functions are shown, processes: %zu%s\n",
+					 publisher_count_walks(publisher, file),
+					 t->runtime_logged ? "; not those of processes whose objects have "
+							     "another layout"
+							   : "");
+		else
+			(void)buf_puts(ret, ": functions are not shown, the layout is not known\n");
+	}
+}
+
 void runtimes_check(struct runtimes *r)
 {
 	struct code_names_stats s;
 
+	log_unknown(r);
 	code_names_stats(r->names, &s);
 	if (s.missed != r->missed)
 		probe_reports_again(r->options.probe);

@@ -123,6 +123,15 @@ static void put_cut_stacks(const struct status_pages *s, struct buf *body)
 	(void)buf_puts(body, n ? "\n" : "");
 }
 
+/* Which language runtimes there are, and why functions of some are not shown. */
+static void put_runtimes(const struct status_pages *s, struct buf *body)
+{
+	const size_t before = body->len;
+
+	agent_describe_runtimes(s->agent, body);
+	(void)buf_puts(body, body->len > before ? "\n" : "");
+}
+
 /* A few lines in words, then the metrics that are not 0. */
 static unsigned page_state(struct status_pages *s, const char *accept, struct buf *body,
 			   const char **content_type)
@@ -151,6 +160,7 @@ static unsigned page_state(struct status_pages *s, const char *accept, struct bu
 					       : "not tried yet",
 			 v.exporter.last.text[0] ? ", last answer: " : "", v.exporter.last.text);
 	put_cut_stacks(s, body);
+	put_runtimes(s, body);
 	at = (char *)all.data;
 	while ((line = strsep(&at, "\n"))) {
 		const char *value = strrchr(line, ' ');

@@ -562,6 +562,23 @@ void publisher_stop_walk(struct publisher *p, uint32_t pid)
 		__atomic_store_n(&list->runtime, 0, __ATOMIC_RELAXED);
 }
 
+size_t publisher_count_walks(const struct publisher *p, uint32_t file)
+{
+	struct map_node *node;
+	size_t n = 0;
+
+	map_for_each (&p->slots, node, it) {
+		const struct slot *s = container_of(node, struct slot, node);
+		struct list *l;
+		const struct mapping_list *list = list_with_walk(p, s->pid, &l);
+
+		if (list &&
+		    ((const struct runtime_walk *)((const uint8_t *)list + list->runtime))->layout == file)
+			n++;
+	}
+	return n;
+}
+
 void publisher_set_thread_slot(struct publisher *p, uint32_t pid, uint32_t generation, int32_t thread_slot)
 {
 	struct list *l;

@@ -18,6 +18,7 @@
 #define PROFLET_UNWIND_PUBLISH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -53,6 +54,8 @@ void publisher_remove(struct publisher *p, const struct process *process);
 void publisher_want_runtimes(struct publisher *p);
 /* Takes that out of the list that the process has now. */
 void publisher_stop_walk(struct publisher *p, uint32_t pid);
+/* How many processes have a list that says how the frames of the runtime in this binary are found. */
+size_t publisher_count_walks(const struct publisher *p, uint32_t file);
 /*
  * A thread's state was found in that thread-local variable, bytes from the thread pointer (struct
  * runtime_slot); 0: in none. Does nothing if the process's list has another generation by now.

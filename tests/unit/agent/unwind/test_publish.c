@@ -733,8 +733,11 @@ Test(publish, runtime)
 	cr_expect_eq(walk->flags & RUNTIME_WALK_SEARCH, 0);
 	cr_expect_eq(find(s, 100, 0x10000000 + text_of(s, file)->va), NEXT_FRAMES, "the entries are there");
 
+	cr_expect_eq(publisher_count_walks(s->publisher, file), 1);
+	cr_expect_eq(publisher_count_walks(s->publisher, file + 1), 0);
 	publisher_stop_walk(s->publisher, 100);
 	publisher_stop_walk(s->publisher, 99);
+	cr_expect_eq(publisher_count_walks(s->publisher, file), 0);
 	cr_expect_null(walk_at(s, 100));
 	p->image->program->runtime_refused = true;
 	p->maps->version++;
