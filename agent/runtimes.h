@@ -39,9 +39,9 @@ void runtimes_free(struct runtimes *r); /* NULL is fine */
 struct code_names *runtimes_names(struct runtimes *r);
 /* Takes what the program has reported. Call it after each drain of samples, whose code objects it names. */
 void runtimes_drain(struct runtimes *r);
-/* Has code objects reported again if some were missed, and logs what is not shown. Call it now and then. */
+/* Has code objects reported again if some were missed; logs what is not shown. Call it now and then. */
 void runtimes_check(struct runtimes *r);
-/* Appends a line for each file with a runtime: whether its functions are shown, and for how many processes. */
+/* Appends a line for each file with a runtime: whether its functions are shown, of how many processes. */
 void runtimes_describe(const struct runtimes *r, struct buf *ret);
 /* As sample_splice. */
 void runtimes_splice(struct runtimes *r, const struct sample_view *v, struct sample_view *ret);
