@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The kernel's walk of a language runtime's frames, built for the host, over memory of any bytes, by any valid
- * description; then the same frames among native ones. The walk must end, with no more frames and segments
- * than a record has, and touch no byte outside of its area.
+ * The kernel's walk of a language runtime's frames, built for the host, over memory of any bytes, by any
+ * valid description; then the same frames among native ones. The walk must end, with no more frames and
+ * segments than a record has, and touch no byte outside of its area.
  */
 #include <stdlib.h>
 #include <string.h>
