@@ -285,7 +285,7 @@ int otlp_samples_encode(const struct otlp_samples *s, struct buf *b, bool aggreg
 
 		m.stack_index = e->stack;
 		m.n_attribute_indices = e->n_attrs;
-		m.attribute_indices = s->attrs + e->attrs;
+		m.attribute_indices = e->n_attrs ? s->attrs + e->attrs : NULL;
 		if (aggregate) {
 			m.n_values = 1;
 			m.values = &sum;
