@@ -5,6 +5,7 @@ on a FUSE server that was stopped, or of a userfaultfd that nobody serves. Whoev
 The agent stops in time while all of it is still so, and a Python program beside them, whose chains are known, stays exact.
 """
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -39,26 +40,30 @@ def serve(s):
 
 
 def start(s, mode, program, file):
-    """→ the program, before it computes"""
+    """→ the program, which begins"""
     log = s.path(mode + ".log")
     argv = ["nice", "-n", "9", *CHILDREN_OF[mode.partition("_")[2]], python(), program, mode, file]
     with open(log, "wb") as out:
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=out)
     process.log = log
     s.defer(lambda: stop(process))
-    wait_for(lambda: process.poll() is not None or "mapped" in tail(log) or "ready" in tail(log), 20, mode)
-    if process.poll() is not None:
-        s.skip(mode, tail(log).strip()[-200:])
-        return None
     return process
+
+
+def is_placed(s, mode, process):
+    """Waits until it has the memory; whether it has."""
+    wait_for(lambda: process.poll() is not None or re.search("mapped|ready", tail(process.log)), 60, mode)
+    if process.poll() is not None:
+        s.skip(mode, tail(process.log).strip()[-200:])
+    return process.poll() is None
 
 
 def start_all(s, program):
     """→ ({mode: process}, the server, stopped)"""
     served = serve(s)
     modes = [f"{place}_{whose}" for whose in CHILDREN_OF for place in PLACES if served or whose != "file"]
-    started = ((mode, start(s, mode, program, served[1] if served else "-")) for mode in modes)
-    running = {mode: process for mode, process in started if process}
+    started = {mode: start(s, mode, program, served[1] if served else "-") for mode in modes}
+    running = {mode: process for mode, process in started.items() if is_placed(s, mode, process)}
     if served:
         served[0].send_signal(signal.SIGSTOP)
     for process in running.values():
