@@ -183,6 +183,13 @@ struct unwind_rule {
 #define RUNTIME_WALK_EACH 2u   /* each frame is a segment */
 #define RUNTIME_WALK_INDEX 4u  /* the instruction is a signed 32-bit index, not an address */
 #define RUNTIME_WALK_SEARCH 8u /* report which thread-local variable has the thread's state */
+/*
+ * A code object has no number of its own, and one that takes the memory of another can have all its pointers:
+ * what its name and its file name are goes into the number, too. A string has its hash behind its length, and
+ * its text RUNTIME_TEXT_AT bytes behind it.
+ */
+#define RUNTIME_WALK_TEXTS 16u
+#define RUNTIME_TEXT_AT 32u
 
 /*
  * How the frames of a process's language runtime are found: a list in the process's memory, innermost frame

@@ -198,6 +198,29 @@ static __always_inline int frame_window(struct unwind_area *a, __u64 frame)
 	return 0;
 }
 
+static __always_inline __u64 number_mix(__u64 h, __u64 word)
+{
+	h = (h ^ word) * 0xff51afd7ed558ccdull;
+	return h ^ h >> 29;
+}
+
+/*
+ * Adds what a name and a file name are to a number: of the first its hash, which names have, of the other,
+ * which need not have one, its length and its last characters. What cannot be read is left out.
+ */
+static __always_inline __u64 texts_mix(__u64 h, const struct runtime_walk *walk, __u64 name, __u64 file)
+{
+	__u64 length = walk->text_length, word;
+
+	if (!user_word(name + length + 8, &word))
+		h = number_mix(h, word);
+	file += length;
+	if (user_word(file, &length))
+		return h;
+	h = number_mix(h, length);
+	return user_word(file + RUNTIME_TEXT_AT - 8 + length, &word) ? h : number_mix(h, word);
+}
+
 /*
  * The number of a code object, of all that identifies it: an object that takes the memory of another one has
  * another number. 0: it cannot be read.
@@ -205,7 +228,7 @@ static __always_inline int frame_window(struct unwind_area *a, __u64 frame)
 UNWIND_FN __u64 code_number(__u64 code)
 {
 	struct unwind_area *a = env_area();
-	__u64 content[RUNTIME_CODE_BYTES_MAX / 8 + 2] = {0}, bytes, h;
+	__u64 content[RUNTIME_CODE_BYTES_MAX / 8 + 2] = {0}, bytes, h, name = 0, file = 0;
 
 	if (!a)
 		return 0;
@@ -215,9 +238,12 @@ UNWIND_FN __u64 code_number(__u64 code)
 		return 0;
 	h = a->runtime.walk.salt ^ code * 0x9e3779b97f4a7c15ull;
 	for (int i = 0; i < (int)(RUNTIME_CODE_BYTES_MAX / 8); i++) {
-		h = (h ^ content[i]) * 0xff51afd7ed558ccdull;
-		h ^= h >> 29;
+		h = number_mix(h, content[i]);
+		name = a->runtime.walk.content + i * 8 == a->runtime.walk.name ? content[i] : name;
+		file = a->runtime.walk.content + i * 8 == a->runtime.walk.file ? content[i] : file;
 	}
+	if (a->runtime.walk.flags & RUNTIME_WALK_TEXTS)
+		h = texts_mix(h, &a->runtime.walk, name, file);
 	h |= 1;
 	env_report_code(h, code);
 	return h;

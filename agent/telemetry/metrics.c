@@ -86,6 +86,7 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_language_reports_total", "result=\"ok\"", agent.report.code.added,
 		 "Reports of the BPF program about code objects of language runtimes, by result."),
 	LABELLED("proflet_language_reports_total", "result=\"bad\"", agent.report.code.bad, ""),
+	LABELLED("proflet_language_reports_total", "result=\"lost\"", agent.probe.reports_lost, ""),
 	COUNTER("proflet_language_functions_evicted_total", agent.report.code.evicted,
 		"Functions of language runtimes that were forgotten to make room for others."),
 	COUNTER("proflet_language_frames_unnamed_total", agent.report.unknown_code,

@@ -223,6 +223,42 @@ Test(runtime, numbers_of_code)
 	machine_free(m);
 }
 
+/* Another object in the same memory, all of whose pointers are the same: its name or its file differs. */
+Test(runtime, numbers_of_texts)
+{
+	const uint64_t name = HEAP + 0x1100, file = HEAP + 0x1200, length = 21;
+	struct runtime_walk walk = walk_by_key;
+	struct machine *m;
+	uint64_t first, second;
+
+	walk.flags = RUNTIME_WALK_TEXTS;
+	walk.name = 128;
+	walk.file = 112;
+	walk.text_length = 16;
+	m = process_new(&walk);
+	run_put(m, FRAMES, 2, 0);
+	machine_poke(m, CODES + CODE_BYTES + walk.name, name);
+	machine_poke(m, CODES + CODE_BYTES + walk.file, file);
+	machine_poke(m, file + 16, length);
+	runtime_walk(m);
+	first = words(m)[0];
+	machine_poke(m, name + 24, 1234);
+	runtime_walk(m);
+	second = words(m)[0];
+	cr_expect_neq(second, first, "the name's hash");
+	machine_poke(m, name + 48, 1234);
+	machine_poke(m, file + 24, 1234);
+	runtime_walk(m);
+	cr_expect_eq(words(m)[0], second, "texts that are not looked at");
+	machine_poke(m, file + 16 + RUNTIME_TEXT_AT + length - 8, 1234);
+	runtime_walk(m);
+	cr_expect_neq(words(m)[0], second, "the file name's last characters");
+	machine_poke(m, CODES + CODE_BYTES + walk.name, 0x100);
+	machine_poke(m, file + 16, ~0ull);
+	cr_expect_eq(runtime_walk(m).n_words, 4, "texts that cannot be read");
+	machine_free(m);
+}
+
 /* 3.11: the last frame of a run says so; markers are a list of their own. 3.10: each frame has a marker. */
 Test(runtime, markers_of_their_own)
 {

@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python program (CPython 3.9, 3.11 to 3.14) that changes what its interpreter keeps of its own frames, and then computes.
 
-    python3 python_liar.py MODE
+    python3 python_liar.py MODE [FILE]
 
+MODE WHAT_file, WHAT_userfault: WHAT is a frame, a code object or what it points to, in memory whose pages nobody provides: of FILE, on
+a file system that has stopped (the program waits for a line on its standard input before it computes), or of a userfaultfd.
 The function that computes is not disturbed: its callers' frames are only read when it returns, which it does not.
 """
 import ctypes
+import fcntl
 import mmap
 import os
 import random
+import struct
 import sys
 import threading
 
-# offsets in bytes: thread state → frame (3.11: → cframe, → frame), frame → next, frame → code, code → (file, name, qualified name)
+# offsets in bytes: thread state → frame (3.11: → cframe, → frame), frame → next, frame → code, code → (file, name, qualified name);
+# the line table follows them
 OFFSETS = {(3, 9): ((24,), 24, 32, (104, 112)), (3, 11): ((56, 8), 48, 32, (112, 120, 128)), (3, 12): ((56, 0), 8, 0, (112, 120, 128)),
            (3, 13): ((72,), 8, 0, (112, 120, 128)), (3, 14): ((72,), 8, 0, (112, 120, 128))}
 CODE_BYTES, TEXT_BYTES = 512, 48
 THREAD_SLOTS = range(784 + 8, 784 + 8 + 16 * 32, 16)  # of glibc's struct pthread on x86-64
+USERFAULTFD, UFFDIO_API, UFFDIO_REGISTER = 323, 0xc018aa3f, 0xc020aa00  # of x86-64
+AREA = 1 << 16
 DEPTH = 100000
 word = ctypes.c_uint64.from_address  # C code: no frame of its own
 kept = []  # what must stay where it is
@@ -71,6 +78,9 @@ def lie(mode):
         overwrite_slots(thread_state())
     elif mode == "code":
         word(frame + code).value = false_code(word(frame + code).value, strings)
+    elif "_" in mode and mode.partition("_")[0] in PLACES:
+        what, _, whose = mode.partition("_")
+        hang(what, of_file() if whose == "file" else of_userfault(), frame)
     elif mode == "flicker":
         flicker(frame, following, code, strings)
     forever()
@@ -102,6 +112,51 @@ def false_code(true_code, strings):
         kept.append(buffer)
         word(ctypes.addressof(copy) + offset).value = ctypes.addressof(buffer)
     return ctypes.addressof(copy)
+
+
+PLACES = ("frame", "code", "name", "file", "lines")
+
+
+def of_file():
+    """Memory of the file, which nothing has touched, once its server has stopped."""
+    with open(sys.argv[2], "rb") as f:
+        area = mmap.mmap(f.fileno(), AREA, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    kept.append(area)
+    print("mapped", flush=True)
+    sys.stdin.readline()
+    return ctypes.addressof(ctypes.c_char.from_buffer(area))
+
+
+def of_userfault():
+    """Memory whose faults wait for an answer that never comes."""
+    area = mmap.mmap(-1, AREA, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    kept.append(area)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    fd = ctypes.CDLL(None, use_errno=True).syscall(USERFAULTFD, os.O_CLOEXEC)
+    if fd < 0:
+        print(f"no userfaultfd: {os.strerror(ctypes.get_errno())}", flush=True)
+        os._exit(1)
+    fcntl.ioctl(fd, UFFDIO_API, struct.pack("<QQQ", 0xaa, 0, 0))
+    fcntl.ioctl(fd, UFFDIO_REGISTER, struct.pack("<QQQQ", address, AREA, 1, 0))
+    return address
+
+
+def hang(what, address, own):
+    """`own` runs on, so its code stays."""
+    _, following, code, strings = OFFSETS[sys.version_info[:2]]
+    frame = word(own + following).value
+    true_code = word(frame + code).value
+    if what == "frame":
+        word(frame + following).value = address + 256
+    elif what == "code":
+        word(frame + code).value = address + 256
+    else:
+        copy = ctypes.create_string_buffer(ctypes.string_at(true_code, CODE_BYTES), CODE_BYTES)
+        kept.append(copy)
+        places = {"file": strings[:1], "name": strings[1:], "lines": (strings[-1] + 8,)}[what]
+        for offset in places:
+            word(ctypes.addressof(copy) + offset).value = address + 256
+        word(frame + code).value = ctypes.addressof(copy)
 
 
 def flicker(frame, following, code, strings):

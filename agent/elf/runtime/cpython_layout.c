@@ -27,7 +27,7 @@
 
 static const struct cpython_layout layout_8 = {
 	OBJECTS_OF_8_TO_10,
-	.flags = RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX,
+	.flags = RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX | RUNTIME_WALK_TEXTS,
 	.marker_first = NONE,
 	.marker_next = NONE,
 	.frame_bytes = 112,
@@ -38,7 +38,7 @@ static const struct cpython_layout layout_8 = {
 };
 static const struct cpython_layout layout_9 = {
 	OBJECTS_OF_8_TO_10,
-	.flags = RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX,
+	.flags = RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX | RUNTIME_WALK_TEXTS,
 	.marker_first = NONE,
 	.marker_next = NONE,
 	.frame_bytes = 112,
@@ -48,14 +48,14 @@ static const struct cpython_layout layout_9 = {
 	.key = 588,
 };
 static const struct cpython_layout layout_10 = {
-	OBJECTS_OF_8_TO_10,	.flags = RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX,
+	OBJECTS_OF_8_TO_10,	.flags = RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX | RUNTIME_WALK_TEXTS,
 	.marker_first = 48, /* cframe, on the native stack */
 	.marker_next = 8,	.frame_bytes = 104,
 	.instruction = 96,	.lines_format = CPYTHON_LINES_LINETABLE,
 	.instruction_bytes = 2, .key = 588,
 };
 static const struct cpython_layout layout_11 = {
-	.flags = RUNTIME_WALK_ENTRY,
+	.flags = RUNTIME_WALK_ENTRY | RUNTIME_WALK_TEXTS,
 	.thread = 152,
 	.first = 56, /* cframe */
 	.first_of = 8,
@@ -345,7 +345,7 @@ static bool frame_valid(const struct cpython_layout *l)
 {
 	const bool index = l->flags & RUNTIME_WALK_INDEX;
 
-	if (l->flags & ~(RUNTIME_WALK_ENTRY | RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX))
+	if (l->flags & ~(RUNTIME_WALK_ENTRY | RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX | RUNTIME_WALK_TEXTS))
 		return false;
 	if (l->frame_bytes % 8 || l->frame_bytes > RUNTIME_FRAME_BYTES_MAX || !in_frame(l, l->next, 8) ||
 	    !in_frame(l, l->code, 8) || !in_frame(l, l->instruction, index ? 4 : 8))

@@ -23,7 +23,7 @@ enum cpython_lines {
  * struct runtime_walk (bpf/abi.h).
  */
 struct cpython_layout {
-	uint16_t flags; /* RUNTIME_WALK_ENTRY, _EACH, _INDEX */
+	uint16_t flags; /* RUNTIME_WALK_ENTRY, _EACH, _INDEX, _TEXTS */
 	uint16_t thread, first, first_of, marker_first, marker_next;
 	uint16_t frame_bytes, next, code, instruction, kind;
 	uint8_t code_tag, hidden_kind;
