@@ -6,6 +6,7 @@ has this machine's Python and nothing else; a real Collector.
 The samples with the container's container.id have the exact chains, by names, files and lines; no other sample has such a function.
 """
 import os
+import secrets
 import shutil
 
 from lib import assertions, python_chains
@@ -17,6 +18,7 @@ from lib.scenario import Scenario, wait_for
 from python import ATTRIBUTES, CHAINS, CPU, MIN_SAMPLES, SECONDS, SETTLED, python
 
 IMAGE, LIFE = "localhost/python:1", "3600"
+PROGRAM = f"/opt/chains-{secrets.token_hex(4)}.py"  # of this run: no other container has one of that name
 AT_LEAST = 0.99  # of the samples that are in a chain: `python` judges them more strictly, and what lies between two chains
 LEFT_OUT = ("__pycache__", "test", "idlelib", "lib2to3", "ensurepip", "config-*", "dist-packages", "tkinter", "sitecustomize.py")
 
@@ -32,7 +34,7 @@ def image(s, interpreter):
     root, library = rootfs(s, []), "/usr/lib/" + os.path.basename(interpreter)
     shutil.copytree(library, root + library, ignore=shutil.ignore_patterns(*LEFT_OUT))
     add(root, interpreter)
-    add(root, CHAINS, "/opt/chains.py")
+    add(root, CHAINS, PROGRAM)
     modules = os.path.join(library, "lib-dynload")
     needed = {x for f in [interpreter, *(os.path.join(modules, m) for m in os.listdir(modules))] for x in libraries(s, f)}
     for x in needed:
@@ -43,7 +45,7 @@ def image(s, interpreter):
 def start_chains(s, interpreter):
     """→ (the container's id, the pod's UID, process id, truth)"""
     containerd = Containerd(s)
-    ident, pod, pid = containerd.run(image(s, interpreter), IMAGE, interpreter, "/opt/chains.py", "/tmp/truth", "--seconds", LIFE)
+    ident, pod, pid = containerd.run(image(s, interpreter), IMAGE, interpreter, PROGRAM, "/tmp/truth", "--seconds", LIFE)
     path = f"/proc/{pid}/root/tmp/truth"
     wait_for(lambda: os.path.exists(path) or not os.path.exists(f"/proc/{pid}"), 120, "the program of known chains")
     return ident, pod, pid, python_chains.Truth(path)
@@ -63,7 +65,7 @@ def body(s):
     s.check("samples of the container", pid in {x.attributes.get("process.pid") for x in mine}, f"{total(mine)} samples, pid {pid}")
     good = total([x for x in mine if x.resource.get("k8s.pod.uid") == pod])
     s.equal("k8s.pod.uid", share(good, total(mine)), share(total(mine), total(mine)))
-    named = [x for x in samples if any(f.kind == "cpython" and f.source == "/opt/chains.py" for f in x.frames)]
+    named = [x for x in samples if any(f.kind == "cpython" and f.source == PROGRAM for f in x.frames)]
     s.equal("nobody else has its functions", total([x for x in named if x.resource.get("container.id") != ident]), 0)
     judge = python_chains.Judge(truth)
     for x in python_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, SETTLED):
