@@ -53,7 +53,10 @@ struct unwind_state {
 	__u32 ring;	  /* beyond the limit: index of the ring's first word (unwind_beyond_limit); else 0 */
 	__u32 laps;	  /* times that the ring was full */
 	__u32 saved_bytes; /* behind the words: 0, or a struct saved_stack and its stack */
-	union {		   /* the rule that the rare functions work on */
+	/* Of the process's language runtime; here, in lines that each sample touches. */
+	__u32 runtime_at;    /* its walk in the list's segment, bytes; 0: there is none */
+	__u32 runtime_words; /* its part of the record, behind the native frames */
+	union {		     /* the rule that the rare functions work on */
 		struct unwind_rule rule;
 		__u64 rule_bits;
 	};
@@ -73,12 +76,10 @@ struct runtime_state {
 	__u64 thread; /* the thread pointer */
 	__u64 cursor; /* the next frame; 0: there is none */
 	__u64 marker; /* of the present segment, where markers are a list of their own; 0: none */
-	__u32 at;     /* of the process's runtime walk in its list's segment, bytes; 0: none */
 	__u32 steps;
 	__u32 n_ended;		  /* words in segments */
 	__u32 n_sent, sent_bytes; /* code objects that were sent with this sample */
 	__u32 next;		  /* segment that next_marker belongs to */
-	__u32 words;		  /* of the part, behind the native frames */
 	struct {
 		__u64 code, number;
 	} memo[RUNTIME_MEMO];

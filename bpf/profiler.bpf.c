@@ -276,8 +276,9 @@ UNWIND_FN int runtime_walk_all(void)
 /* Sends the area's record. Wakes the agent only when much waits: otherwise it drains the ring by timer. */
 static __always_inline void record_send(struct unwind_area *a)
 {
-	__u64 flags = BPF_RB_NO_WAKEUP,
-	      bytes = sizeof a->record + ((__u64)a->state.n + a->runtime.words) * 8 + a->state.saved_bytes;
+	__u64 flags = BPF_RB_NO_WAKEUP, bytes = sizeof a->record +
+						((__u64)a->state.n + a->state.runtime_words) * 8 +
+						a->state.saved_bytes;
 
 	BOUND(bytes, 0x7fff);
 	if (bytes > sizeof a->record + sizeof a->frames)
@@ -313,8 +314,8 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	*ret_slot = process_list(pids >> 32);
 	list = *ret_slot & SLOT_LIST_MASK;
 	a->record.generation = 0;
-	a->runtime.at = 0;
-	a->runtime.words = 0;
+	a->state.runtime_at = 0;
+	a->state.runtime_words = 0;
 	s = slot_segment(*ret_slot);
 	if (s) {
 		a->record.generation = segment_u32(s, ref_offset(list) + BLOCK_GENERATION);
@@ -322,9 +323,9 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 			a->counters[COUNTER_NOT_SELECTED]++;
 			return 0;
 		}
-		a->runtime.at = segment_u32(s, ref_offset(list) + LIST_RUNTIME);
-		if (a->runtime.at)
-			a->runtime.at += ref_offset(list);
+		a->state.runtime_at = segment_u32(s, ref_offset(list) + LIST_RUNTIME);
+		if (a->state.runtime_at)
+			a->state.runtime_at += ref_offset(list);
 	} else {
 		list = 0;
 		*ret_slot &= PROCESS_STACK;
@@ -358,7 +359,7 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 			a->state.first_sp = a->state.sp;
 			a->state.first_fp = a->state.fp;
 		}
-		if (a->runtime.at)
+		if (a->state.runtime_at)
 			runtime_walk_all();
 		ending = slot & ~PROCESS_STACK ? user_part(ctx, tick) : ENDING_NO_PROCESS;
 		if (ending == ENDING_DEPTH_LIMIT) {
@@ -370,9 +371,9 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 	    (ending == ENDING_ROOT || ending == ENDING_NO_ROOT ||
 	     (ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK)))
 		ending = ending_of_task(ending);
-	if (a->runtime.at && ending != ENDING_EXITING)
-		a->runtime.words = runtime_attach();
-	if (a->runtime.words)
+	if (a->state.runtime_at && ending != ENDING_EXITING)
+		a->state.runtime_words = runtime_attach();
+	if (a->state.runtime_words)
 		a->record.flags |= SAMPLE_RUNTIME;
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
 		int begun = saved_stack_begin();

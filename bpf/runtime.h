@@ -129,7 +129,7 @@ UNWIND_FN int runtime_begin(void)
 	s = env_segment(ref_segment(a->state.list));
 	if (!s)
 		return 0;
-	at = r->at;
+	at = a->state.runtime_at;
 	ROLLED
 	for (__u32 i = 0; i < sizeof r->walk / 8; i++)
 		((__u64 *)&r->walk)[i] = segment_u64(s, at + i * 8);

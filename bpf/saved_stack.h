@@ -32,7 +32,7 @@ UNWIND_FN int saved_stack_begin(void)
 {
 	struct unwind_area *a = env_area();
 
-	if (!a || a->state.n + a->runtime.words > SAVED_STACK_FRAMES_MAX)
+	if (!a || a->state.n + a->state.runtime_words > SAVED_STACK_FRAMES_MAX)
 		return 0;
 	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > config_ring_pressure_bytes) {
 		a->n_ring_pressure++;
@@ -85,7 +85,7 @@ UNWIND_FN int saved_stack_attach(int ending)
 
 	if (!a)
 		return 0;
-	n = a->state.n + a->runtime.words;
+	n = a->state.n + a->state.runtime_words;
 	BOUND(n, 1023);
 	saved = (struct saved_stack *)(a->frames + n);
 	saved->ip = a->state.ip;
@@ -132,7 +132,7 @@ UNWIND_FN int record_send_deep(__u32 flags)
 
 	if (!a || !d)
 		return -1;
-	n = a->record.n_kernel + a->record.n_user + a->runtime.words;
+	n = a->record.n_kernel + a->record.n_user + a->state.runtime_words;
 	BOUND(n, 1023);
 	saved = (struct saved_stack *)(a->frames + n);
 	tried = a->saved_stack_tried;

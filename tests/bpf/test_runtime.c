@@ -45,7 +45,7 @@ static void walk_set(struct machine *m, const struct runtime_walk *walk)
 	list_write(mem, &none, 1, 1, 0);
 	list_write_walk(mem, walk);
 	m->area.state.list = ref;
-	m->area.runtime.at =
+	m->area.state.runtime_at =
 		(ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN + ((struct mapping_list *)mem)->runtime;
 }
 

@@ -27,6 +27,8 @@ def arguments(doc, peer=False):
     p.add_argument("--window", type=int, default=2, help="seconds a batch (default %(default)s)")
     p.add_argument("--processes", type=int, default=50, help="short processes a run (default %(default)s)")
     p.add_argument("--burst-ms", type=int, default=30, help="CPU of each (default %(default)s)")
+    p.add_argument("--python", metavar="FILE", default="/usr/bin/python3", help="of the Python loads (default %(default)s)")
+    p.add_argument("--pythons", type=int, default=100, help="processes of the load of that name (default %(default)s)")
     p.add_argument("--only", action="append", metavar="NAME", help="scenarios whose name begins so; repeatable")
     p.add_argument("--file", action="append", metavar="ELF", help="files for tables; repeatable")
     if peer:
@@ -41,6 +43,9 @@ def prepare(options, work):
     if not os.access(options.program, os.X_OK):
         sys.exit("bench: no %s: cmake --preset release && cmake --build --preset release" % options.program)
     options.deep = measure.build(os.path.join(ROOT, "tests/support/deep.c"), work)
+    options.recurse = os.path.join(HERE, "workloads/recurse.py")
+    path = os.path.realpath(options.python)
+    options.python = [path, "-I", "-S"] if os.access(path, os.X_OK) else None
     options.burst = measure.build(os.path.join(HERE, "workloads/burst.c"), work)
 
 

@@ -11,6 +11,7 @@ from . import host
 from .agent import Agent
 
 DEPTHS = (6, 20, 100, 500)
+PYTHON_DEPTHS = (6, 24, 104) # frames of the language
 BUILD_ID_NOTE = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0" # name size, 20 bytes of id, NT_GNU_BUILD_ID
 
 
@@ -22,11 +23,11 @@ def build(source, out):
 
 
 class Deep:
-    """One `deep` pinned to each CPU."""
+    """One process of a command pinned to each CPU, and others that only wait."""
 
-    def __init__(self, program, depth):
-        self.all = [subprocess.Popen([program, str(depth)], preexec_fn=lambda c=c: os.sched_setaffinity(0, {c}))
-                    for c in host.CPUS]
+    def __init__(self, command, waiting=None, n_waiting=0):
+        self.all = [subprocess.Popen(command, preexec_fn=lambda c=c: os.sched_setaffinity(0, {c})) for c in host.CPUS]
+        self.all += [subprocess.Popen(waiting) for _ in range(n_waiting)]
 
     def cpu(self):
         return sum(host.cpu(p.pid) for p in self.all)
@@ -46,9 +47,23 @@ def foreign(a, b, workload_cpu):
     return max(0.0, 100 * (b.busy - a.busy - own) / (b.wall - a.wall))
 
 
-def steady(command, options, work, depth):
-    """The agent's cost while every CPU spins under a stack of the depth (0: while nothing runs)."""
-    load = Deep(options.deep, depth) if depth else None
+def deep(options, depth):
+    return Deep([options.deep, str(depth)])
+
+
+def python(options, depth):
+    return Deep([*options.python, options.recurse, str(depth)])
+
+
+def pythons(options):
+    """Many processes of Python, of which one on each CPU computes."""
+    wait = [*options.python, "-c", "import time; time.sleep(3600)"]
+    return Deep([*options.python, options.recurse, str(PYTHON_DEPTHS[1])], wait, options.pythons - len(host.CPUS))
+
+
+def steady(command, options, work, start=None):
+    """The agent's cost while the load that `start` begins takes every CPU (None: while nothing runs)."""
+    load = start() if start else None
     agent = Agent(command, options.hz, options.window, os.path.join(work, "agent.log"))
     try:
         agent.wait_attached()
@@ -69,7 +84,7 @@ def steady(command, options, work, depth):
     out["foreign_pct"] = foreign(a, b, load_b - load_a)
     out["cpu_pct"] = 100 * (b.cpu - a.cpu) / (b.wall - a.wall)
     out["stop_ms"] = 1e3 * stopped
-    if depth:
+    if load:
         out["bpf_ns_per_sample"] = (b.bpf_ns - a.bpf_ns) / runs
         out["bpf_runs"] = runs
         out["samples"] = taken

@@ -33,9 +33,13 @@ TABLE_FIGURES = (("rows", "%.0f"), ("rules", "%.0f"), ("bytes_per_row", "%.2f"),
 
 def scenarios(options):
     """(name, function of command and directory), in the order of a round."""
-    out = [("idle", lambda c, w: measure.steady(c, options, w, 0))]
+    out = [("idle", lambda c, w: measure.steady(c, options, w))]
     for depth in measure.DEPTHS:
-        out.append(("depth %d" % depth, lambda c, w, d=depth: measure.steady(c, options, w, d)))
+        out.append(("depth %d" % depth, lambda c, w, d=depth: measure.steady(c, options, w, lambda: measure.deep(options, d))))
+    for depth in measure.PYTHON_DEPTHS if options.python else ():
+        out.append(("python %d" % depth, lambda c, w, d=depth: measure.steady(c, options, w, lambda: measure.python(options, d))))
+    if options.python and options.pythons:
+        out.append(("pythons", lambda c, w: measure.steady(c, options, w, lambda: measure.pythons(options))))
     for cold in (False, True):
         out.append(("processes " + ("cold" if cold else "warm"),
                     lambda c, w, k=cold: measure.processes(c, options, w, k)))

@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import time
 
+import musl
+
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "proflet", "pythons")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # suite → packages; those that a suite does not have (any longer) are left out
@@ -21,6 +23,7 @@ SUITES = {
     "trixie": ["python3.13", "python3.13-nogil", "libpython3.13"],
     "sid": ["python3.13", "python3.14", "python3.15", "python3.14-nogil", "python3.15-nogil", "libpython3.14"],
 }
+MUSL_SUITE, MUSL_VERSION = "bookworm", musl.SOURCES[-1][len("python"):]
 JIT = ("3.14", "3.15")  # Debian builds them with it, switched off
 # Runs what is in libpython3.X.so: its first argument is the library's name.
 EMBEDDER = """
@@ -88,16 +91,17 @@ class Apt:
         if not os.path.exists(KEYRING):
             raise Unavailable(f"no {KEYRING}: install debian-archive-keyring")
         with open(os.path.join(self.folder, "sources.list"), "w", encoding="utf-8") as f:
-            f.write(f"deb [arch=amd64 signed-by={KEYRING} target=Packages pdiffs=no] {os.environ.get('MIRROR') or mirror()} {suite} main\n")
+            for kind in ("deb [arch=amd64 target=Packages pdiffs=no", "deb-src [pdiffs=no"):
+                f.write(f"{kind} signed-by={KEYRING}] {os.environ.get('MIRROR') or mirror()} {suite} main\n")
 
-    def run(self, tool, *arguments):
+    def run(self, tool, *arguments, folder=None):
         options = {"Dir::Etc::sourcelist": f"{self.folder}/sources.list", "Dir::Etc::sourceparts": "-",
                    "Dir::Etc::preferencesparts": f"{self.folder}/none", "Dir::State": self.folder, "Dir::State::status": f"{self.folder}/status",
                    "Dir::Cache": f"{self.folder}/cache", "APT::Architecture": "amd64", "APT::Architectures": "amd64", "APT::Sandbox::User": "root",
                    "Acquire::Languages": "none", "Acquire::Retries": "3", "APT::Update::Error-Mode": "any",
                    "Acquire::Check-Valid-Until": "false", "Debug::NoLocking": "1", "APT::Install-Recommends": "false"}
         flags = [x for k, v in options.items() for x in ("-o", f"{k}={v}")]
-        done = subprocess.run([tool, "-q", *flags, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run([tool, "-q", *flags, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder)
         if done.returncode:
             why = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith(("E:", "Err"))]
             raise Unavailable(f"{self.suite}: {tool} {arguments[-1]}: {'; '.join(why[:2]) or done.stderr.strip()[-200:] or 'failed'}")
@@ -110,6 +114,11 @@ class Apt:
         """→ the files of the packages and of all that they depend on"""
         self.run("apt-get", "-y", "--download-only", "install", *packages)
         return sorted(glob.glob(os.path.join(self.folder, "cache/archives/*.deb")))
+
+    def sources(self, packages, folder):
+        """Downloads the sources of packages into a folder."""
+        self.run("apt-get", "update")
+        self.run("apt-get", "--download-only", "source", *packages, folder=folder)
 
 
 def fetch(suite):
@@ -174,6 +183,15 @@ def embedder(root):
     return "/usr/bin/embedder"
 
 
+def of_musl():
+    folder = os.path.join(CACHE, "musl")
+    try:
+        python = musl.build(lambda *what: Apt(MUSL_SUITE).sources(*what), folder, say)
+    except RuntimeError as e:
+        raise Unavailable(str(e))
+    yield Build("musl-" + MUSL_VERSION, MUSL_VERSION, None, [python])
+
+
 def in_place():
     """Debian's own of this machine, and pyenv's."""
     paths = [p for p in glob.glob("/usr/bin/python3.*") if re.search(r"python3\.\d+t?$", p)]
@@ -196,6 +214,11 @@ def find(wanted=()):
             continue
         try:
             builds += of_suite(suite)
+        except (Unavailable, OSError) as e:
+            missing.append(str(e))
+    if chosen("musl-" + MUSL_VERSION, MUSL_VERSION):
+        try:
+            builds += of_musl()
         except (Unavailable, OSError) as e:
             missing.append(str(e))
     return [b for b in builds if chosen(b.name, b.version)], missing
