@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/base/log.h"
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/probe/probe.h"
 #include "agent/track/track.h"
 #include "agent/unwind/tables.h"
@@ -22,18 +22,14 @@ static struct binary_table *table_of(const struct runtimes *r, uint32_t file)
 {
 	struct binary_table *t = unwind_tables_get(track_tables(r->options.track), file);
 
-	return t && t->cpython ? t : NULL;
+	return t && t->runtime ? t : NULL;
 }
 
 static bool is_loop(uint64_t word, void *data)
 {
 	const struct binary_table *t = table_of(data, frame_file(word));
-	uint64_t va = frame_va(word);
 
-	for (uint32_t i = 0; t && i < t->cpython->n_loops; i++)
-		if (va >= t->cpython->loop_start[i] && va < t->cpython->loop_end[i])
-			return true;
-	return false;
+	return t && runtime_facts_is_loop(t->runtime, frame_va(word));
 }
 
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
@@ -70,14 +66,26 @@ struct code_names *runtimes_names(struct runtimes *r)
 static void refuse(struct runtimes *r, struct binary_table *t)
 {
 	const struct frame_module *m = &t->binary->module;
-	uint32_t version = t->cpython->version;
+	char version[RUNTIME_VERSION_TEXT];
 
 	if (t->runtime_refused)
 		return;
-	log_warn("%s (build id %s): Python %u.%u.%u has another layout than is known of this version: its "
-		 "functions are not shown",
-		 m->path, m->build_id_gnu ?: "none", version >> 24, version >> 16 & 255, version >> 8 & 255);
+	log_warn("%s (build id %s): %s has another layout than is known of this version: its functions are "
+		 "not shown",
+		 m->path, m->build_id_gnu ?: "none", runtime_facts_version(t->runtime, version));
 	unwind_tables_refuse_runtime(track_tables(r->options.track), t->binary->index);
+}
+
+static int add_code(struct runtimes *r, const struct runtime_code *report, size_t len,
+		    const struct runtime_facts *facts)
+{
+	const struct cpython_facts *f = &facts->cpython;
+
+	if (facts->kind == RUNTIME_FILE_PHP)
+		return code_names_add_php(r->names, report, len);
+	return code_names_add(r->names, report, len, &f->layout,
+			      f->code_type ? f->code_type + report->bias : 0,
+			      f->text_type ? f->text_type + report->bias : 0);
 }
 
 static void on_code(struct runtimes *r, const struct runtime_code *report, size_t len)
@@ -89,9 +97,7 @@ static void on_code(struct runtimes *r, const struct runtime_code *report, size_
 		r->unknown++;
 		return;
 	}
-	e = code_names_add(r->names, report, len, &t->cpython->layout,
-			   t->cpython->code_type ? t->cpython->code_type + report->bias : 0,
-			   t->cpython->text_type ? t->cpython->text_type + report->bias : 0);
+	e = add_code(r, report, len, t->runtime);
 	r->bad_reports += e < 0;
 	if (e == -ENOTSUP)
 		refuse(r, t);

@@ -49,8 +49,11 @@ void publisher_free(struct publisher *p);
 int publisher_put(struct publisher *p, const struct process *process);
 /* Empties the process's slot. */
 void publisher_remove(struct publisher *p, const struct process *process);
-/* Lists are to say how the frames of language runtimes are found. Call it before anything is published. */
-void publisher_want_runtimes(struct publisher *p);
+/*
+ * Lists are to say how the frames of language runtimes are found: bit n for those of kind n (enum
+ * runtime_kind of agent/elf/runtime). Call it before anything is published.
+ */
+void publisher_want_runtimes(struct publisher *p, unsigned kinds);
 /*
  * A thread's state was found in that thread-local variable, bytes from the thread pointer (struct
  * runtime_slot); 0: in none. Does nothing if the process's list has another generation by now.
