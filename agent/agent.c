@@ -29,6 +29,7 @@
 #include "agent/probe/probe.h"
 #include "agent/probe/sideband.h"
 #include "agent/base/resources.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/runtimes.h"
 #include "agent/sample/decode.h"
 #include "agent/symbol/jit.h"
@@ -452,6 +453,12 @@ static int open_events(struct agent *a, char **ret_why)
 	return r;
 }
 
+static unsigned wanted_runtimes(const struct config *c)
+{
+	return (c->runtimes.python ? 1u << RUNTIME_FILE_CPYTHON : 0) |
+	       (c->runtimes.php ? 1u << RUNTIME_FILE_PHP : 0);
+}
+
 /* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */
 static int open_processes(struct agent *a)
 {
@@ -462,7 +469,7 @@ static int open_processes(struct agent *a)
 		.max_files = resources_files_max(),
 		.cgroup_from = &a->place.from,
 		.debug_files = c->symbols.debug_files,
-		.runtimes = c->runtimes.python,
+		.runtimes = wanted_runtimes(c),
 		.function = on_function,
 		.function_data = a,
 		.workload = a->metadata ? on_workload : NULL,
@@ -527,7 +534,7 @@ static int open_runtimes(struct agent *a)
 		.max_bytes = c->memory.total_bytes / CODE_NAMES_SHARE,
 	};
 
-	return c->runtimes.python ? runtimes_new(&a->runtimes, &o) : 0;
+	return wanted_runtimes(c) ? runtimes_new(&a->runtimes, &o) : 0;
 }
 
 static int open_modules(struct agent *a, char **ret_why)

@@ -7,7 +7,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/log.h"
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/probe/probe.h"
 #include "agent/track/track.h"
 #include "agent/unwind/publish.h"
@@ -25,18 +25,14 @@ static struct binary_table *table_of(const struct runtimes *r, uint32_t file)
 {
 	struct binary_table *t = unwind_tables_get(track_tables(r->options.track), file);
 
-	return t && t->cpython ? t : NULL;
+	return t && t->runtime ? t : NULL;
 }
 
 static bool is_loop(uint64_t word, void *data)
 {
 	const struct binary_table *t = table_of(data, frame_file(word));
-	uint64_t va = frame_va(word);
 
-	for (uint32_t i = 0; t && i < t->cpython->n_loops; i++)
-		if (va >= t->cpython->loop_start[i] && va < t->cpython->loop_end[i])
-			return true;
-	return false;
+	return t && runtime_facts_is_loop(t->runtime, frame_va(word));
 }
 
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
@@ -73,10 +69,9 @@ struct code_names *runtimes_names(struct runtimes *r)
 static int put_runtime(struct buf *b, const struct binary_table *t)
 {
 	const struct frame_module *m = &t->binary->module;
-	uint32_t version = t->cpython->version;
+	char version[RUNTIME_VERSION_TEXT];
 
-	return buf_printf(b, "Python %u.%u.%u%s (%s, build id %s)", version >> 24, version >> 16 & 255,
-			  version >> 8 & 255, t->cpython->free_threaded ? " free-threaded" : "", m->path,
+	return buf_printf(b, "%s (%s, build id %s)", runtime_facts_version(t->runtime, version), m->path,
 			  m->build_id_gnu ?: "none");
 }
 
@@ -98,6 +93,19 @@ static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 		 pid, (const char *)text.data);
 }
 
+static int add_code(struct runtimes *r, const struct runtime_code *report, size_t len,
+		    const struct runtime_facts *facts)
+{
+	const struct cpython_facts *f = &facts->cpython;
+	const uint64_t tenant = track_tenant(r->options.track, report->pid);
+
+	if (facts->kind == RUNTIME_FILE_PHP)
+		return code_names_add_php(r->names, tenant, report, len);
+	return code_names_add(r->names, tenant, report, len, &f->layout,
+			      f->code_type ? f->code_type + report->bias : 0,
+			      f->text_type ? f->text_type + report->bias : 0);
+}
+
 static void on_code(struct runtimes *r, const struct runtime_code *report, size_t len)
 {
 	struct binary_table *t = len >= sizeof *report ? table_of(r, report->layout) : NULL;
@@ -107,10 +115,7 @@ static void on_code(struct runtimes *r, const struct runtime_code *report, size_
 		r->unknown++;
 		return;
 	}
-	e = code_names_add(r->names, track_tenant(r->options.track, report->pid), report, len,
-			   &t->cpython->layout,
-			   t->cpython->code_type ? t->cpython->code_type + report->bias : 0,
-			   t->cpython->text_type ? t->cpython->text_type + report->bias : 0);
+	e = add_code(r, report, len, t->runtime);
 	r->bad_reports += e < 0;
 	if (e == -ENOTSUP)
 		refuse(r, t, report->pid);
@@ -155,7 +160,7 @@ static void log_unknown(struct runtimes *r)
 	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
 		_cleanup_buf_ struct buf text = {0};
 
-		if (t->cpython->known || t->runtime_logged || put_runtime(&text, t) < 0 ||
+		if (runtime_facts_known(t->runtime) || t->runtime_logged || put_runtime(&text, t) < 0 ||
 		    buf_putc(&text, '\0') < 0)
 			continue;
 		t->runtime_logged = true;
@@ -171,7 +176,7 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret)
 
 	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
 		(void)put_runtime(ret, t);
-		if (t->cpython->known)
+		if (runtime_facts_known(t->runtime))
 			(void)buf_printf(ret, ": functions are shown, processes: %zu%s\n",
 					 publisher_count_walks(publisher, file),
 					 t->runtime_logged ? "; not those of processes whose objects have "

@@ -179,9 +179,9 @@ struct unwind_rule {
 #define RUNTIME_NAMES_BYTES 49152u   /* of them; so that no process takes all of their ring */
 #define RUNTIME_SLOTS_BYTES 512u /* of thread-local variables that are searched, below the thread pointer */
 
-#define RUNTIME_WALK_ENTRY 1u  /* the kind of a frame is not 0: it is the last of its segment */
-#define RUNTIME_WALK_EACH 2u   /* each frame is a segment */
-#define RUNTIME_WALK_INDEX 4u  /* the instruction is a signed 32-bit index, not an address */
+#define RUNTIME_WALK_ENTRY 1u /* the kind of a frame has a bit of entry_mask: it is the last of its segment */
+#define RUNTIME_WALK_EACH 2u  /* each frame is a segment */
+#define RUNTIME_WALK_INDEX 4u /* the instruction is a signed 32-bit index, not an address */
 #define RUNTIME_WALK_SEARCH 8u /* report which thread-local variable has the thread's state */
 /*
  * A code object has no number of its own, and one that takes the memory of another can have all its pointers:
@@ -190,6 +190,12 @@ struct unwind_rule {
  */
 #define RUNTIME_WALK_TEXTS 16u
 #define RUNTIME_TEXT_AT 32u
+#define RUNTIME_WALK_SKIP 32u /* a frame without code object is none */
+/*
+ * Code objects whose first byte is n are functions in the runtime's language if bit n of `kinds` is set, else
+ * functions of native code, which no loop runs and which have no file. The second word of a frame is a line.
+ */
+#define RUNTIME_WALK_LINES 64u
 
 /*
  * How the frames of a process's language runtime are found: a list in the process's memory, innermost frame
@@ -198,12 +204,15 @@ struct unwind_rule {
  *	thread pointer ─► thread state ─► frame ─► frame ─► … ─► 0
  *	                                    └─► code object ─► name, file, line table
  *
+ * A runtime without threads has the pointer to the first frame at a constant address, `start`.
+ *
  * A segment is a run of frames that one frame of the native stack, that of the interpreter's loop, stands
  * for. Its marker is an address on the native stack that lies in the loop's frame.
  */
 struct runtime_walk {
 	__u64 salt;    /* secret, and another one for each program: goes into numbers of code */
 	__u64 key;     /* process address of the u32 pthread key of the thread state; 0: there is none */
+	__u64 start;   /* process address of the pointer to the first frame; 0: the thread state has it */
 	__u64 bias;    /* of the runtime's file: process address minus ELF virtual address */
 	__s32 slot;    /* thread-local variable with the thread state, from the thread pointer; 0: unknown */
 	__u16 flags;   /* RUNTIME_WALK_* */
@@ -231,6 +240,15 @@ struct runtime_walk {
 	__u16 name, file, lines;      /* pointers to two string objects and one of bytes */
 	__u16 text_length;	      /* u64 characters, in a string object */
 	__u16 bytes_length, bytes;    /* u64 length, in a bytes object; where the bytes begin */
+	__u8 entry_mask;	      /* RUNTIME_WALK_ENTRY */
+	/* with RUNTIME_WALK_LINES */
+	__u8 kinds;
+	__u8 leaf_register; /* DWARF number: may have the innermost frame's instruction; 0: none */
+	__u8 reserved;
+	__u16 scope, scope_name;	    /* code object → class → string object */
+	__u16 instructions, n_instructions; /* in a code object: pointer, u32 */
+	__u16 instruction_bytes;	    /* of each */
+	__u16 line;			    /* in an instruction: u32 */
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -452,7 +470,7 @@ struct sample_context {
  * The frames of a language runtime: this, then n_segments of struct runtime_segment, then n_words of frame
  * words, innermost first. Each frame is a head, whose payload is the number of its code object, and one word:
  * where in the code it is. That is the address of the instruction minus that of the code object, or its index
- * (RUNTIME_WALK_INDEX), as a signed number.
+ * (RUNTIME_WALK_INDEX), as a signed number, or a line, 0: unknown (RUNTIME_WALK_LINES).
  */
 struct runtime_part {
 	__u16 runtime; /* enum frame_runtime */
@@ -507,9 +525,10 @@ enum runtime_report_kind {
 };
 
 /*
- * A code object that is in a sample and was not sent before: this, then name_bytes, file_bytes and
- * lines_bytes of the process's memory, each padded to a multiple of 8. The first two are the beginning of a
- * string object, header first; the last is the contents of the bytes object with the line table.
+ * A code object that is in a sample and was not sent before: this, then name_bytes, file_bytes, class_bytes
+ * and lines_bytes of the process's memory, each padded to a multiple of 8. The first three are the beginning
+ * of a string object, header first; the last is the contents of the bytes object with the line table. With
+ * RUNTIME_WALK_LINES, nothing is 0 bytes long because it could not be read: the code object has none.
  */
 struct runtime_code {
 	__u32 kind; /* RUNTIME_REPORT_CODE */
@@ -523,7 +542,8 @@ struct runtime_code {
 	__u16 name_bytes, file_bytes; /* 0: could not be read */
 	__u32 lines_bytes;
 	__u32 lines_length; /* of the whole table; more than lines_bytes: the rest was too long, or unreadable */
-	__u32 reserved;
+	__u16 class_bytes;
+	__u16 reserved;
 };
 
 /* A thread-local variable that has a thread's state (RUNTIME_WALK_SEARCH). */
@@ -576,7 +596,7 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct runtime_walk) == 80, "runtime_walk");
+_Static_assert(sizeof(struct runtime_walk) == 104, "runtime_walk");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");

@@ -79,9 +79,11 @@ struct runtime_state {
 	__u32 steps;
 	__u32 n_ended;		  /* words in segments */
 	__u32 n_sent, sent_bytes; /* code objects that were sent with this sample */
+	__u32 in_loop;		  /* the frame that was added is one of a loop */
 	__u32 next;		  /* segment that next_marker belongs to */
-	struct {
+	struct runtime_memo {
 		__u64 code, number;
+		__u64 instructions, instructions_bytes; /* RUNTIME_WALK_LINES; 0: it has none */
 	} memo[RUNTIME_MEMO];
 };
 

@@ -264,8 +264,6 @@ UNWIND_FN int runtime_rounds(void)
 
 UNWIND_FN int runtime_walk_all(void)
 {
-	if (!runtime_begin())
-		return 0;
 	ROLLED
 	for (__u32 i = 0; i < RUNTIME_STEPS_MAX / RUNTIME_STEPS_A_CALL / RUNTIME_ROUNDS + 1; i++)
 		if (!runtime_rounds())
@@ -359,8 +357,13 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 			a->state.first_sp = a->state.sp;
 			a->state.first_fp = a->state.fp;
 		}
-		if (a->state.runtime_at)
+		if (a->state.runtime_at && runtime_begin()) {
+			if (a->runtime.walk.leaf_register && tick)
+				registers_of_task();
+			else if (a->runtime.walk.leaf_register)
+				registers_fill(ctx);
 			runtime_walk_all();
+		}
 		ending = slot & ~PROCESS_STACK ? user_part(ctx, tick) : ENDING_NO_PROCESS;
 		if (ending == ENDING_DEPTH_LIMIT) {
 			a->state.ring = 0;

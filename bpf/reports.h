@@ -19,7 +19,7 @@ __u32 reports_epoch; /* the agent changes it to have all code objects sent again
 /* In the deep area, while no record is in it. */
 struct report_area {
 	struct runtime_code head;
-	__u8 bytes[2 * RUNTIME_TEXT_MAX + RUNTIME_LINES_MAX + 4096];
+	__u8 bytes[3 * RUNTIME_TEXT_MAX + RUNTIME_LINES_MAX + 4096];
 };
 
 _Static_assert(sizeof(struct report_area) <= sizeof(struct deep_area), "report_area");
@@ -48,7 +48,7 @@ UNWIND_FN __u64 report_text(__u64 object, __u64 at)
 		d->head.name_type = type;
 	if (length > RUNTIME_TEXT_MAX)
 		length = RUNTIME_TEXT_MAX;
-	BOUND(at, 1023);
+	BOUND(at, 2047);
 	ROLLED
 	for (int i = 0; i < REPORT_ATTEMPTS; i++) {
 		bytes = i == 0 ? 80 + 4 * length : i == 1 ? 56 + length : 40 + length;
@@ -96,6 +96,53 @@ static __always_inline __u64 pointer_at(__u64 address)
 	return env_read_user(&pointer, sizeof pointer, address) ? 0 : pointer;
 }
 
+/* Reads the string object at *(`place`) to bytes[at]. Returns the bytes, 0: there is none; -1: unreadable. */
+static __always_inline int text_of(__u64 place, __u64 at)
+{
+	__u64 object;
+
+	if (env_read_user(&object, sizeof object, place))
+		return -1;
+	return object ? (int)report_text(object, at) ?: -1 : 0;
+}
+
+/* The name of the class that a code object belongs to. As text_of. */
+static __always_inline int class_of(const struct runtime_walk *walk, __u64 code, __u64 at)
+{
+	__u64 scope;
+
+	if (env_read_user(&scope, sizeof scope, code + walk->scope))
+		return -1;
+	return scope ? text_of(scope + walk->scope_name, at) : 0;
+}
+
+/* The texts of a code object (RUNTIME_WALK_LINES). Returns their bytes; -1: one is unreadable. */
+static __always_inline int report_texts(struct unwind_area *a, struct report_area *d, __u64 code)
+{
+	__u64 at = 0;
+	int bytes;
+
+	bytes = text_of(code + a->runtime.walk.name, at);
+	if (bytes < 0)
+		return -1;
+	d->head.name_bytes = bytes;
+	at = (bytes + 7) & ~7u;
+	d->head.first_line = 0;
+	if (code_has_lines(&a->runtime.walk, code)) {
+		bytes = text_of(code + a->runtime.walk.file, at);
+		if (bytes <= 0 || env_read_user(&d->head.first_line, sizeof d->head.first_line,
+						code + a->runtime.walk.first_line))
+			return -1;
+		d->head.file_bytes = bytes;
+		at += (bytes + 7) & ~7u;
+	}
+	bytes = class_of(&a->runtime.walk, code, at);
+	if (bytes < 0)
+		return -1;
+	d->head.class_bytes = bytes;
+	return at + ((bytes + 7) & ~7u);
+}
+
 /* Assembles the report of a code object. Returns its bytes; 0: its name or its file cannot be read now. */
 UNWIND_FN int report_assemble(__u64 number, __u64 code)
 {
@@ -111,8 +158,13 @@ UNWIND_FN int report_assemble(__u64 number, __u64 code)
 					.number = number,
 					.bias = walk->bias,
 					.runtime = walk->runtime,
-					.layout = walk->layout,
-					.type = pointer_at(code + walk->type)};
+					.layout = walk->layout};
+	if (walk->flags & RUNTIME_WALK_LINES) {
+		int texts = report_texts(a, d, code);
+
+		return texts < 0 ? 0 : sizeof d->head + texts;
+	}
+	d->head.type = pointer_at(code + walk->type);
 	if (env_read_user(&d->head.first_line, sizeof d->head.first_line, code + walk->first_line))
 		return 0;
 	bytes = report_text(pointer_at(code + walk->name), 0);

@@ -22,6 +22,7 @@
 #define RUNTIME_KEPT_WORDS (RUNTIME_KEPT + RUNTIME_SEGMENTS_MAX * RUNTIME_SEGMENT_WORDS)
 #define RUNTIME_SEGMENT_WORDS (sizeof(struct runtime_segment) / 8)
 #define NO_MARKER (~0ull) /* larger than any CFA */
+#define NO_FUNCTION 2ull  /* in place of the number of a code object, which are odd */
 
 static __always_inline int user_word(__u64 address, __u64 *ret)
 {
@@ -112,6 +113,27 @@ static __always_inline __u64 thread_state(struct runtime_state *r)
 	return state;
 }
 
+/* Where the first frame of the sampled thread is. 0; or -1: it cannot be read. Without a state: nowhere. */
+static __always_inline int first_frame(struct runtime_state *r)
+{
+	__u64 state;
+
+	r->cursor = 0;
+	if (r->walk.start)
+		return user_word(r->walk.start, &r->cursor) ? -1 : 0;
+	r->thread = env_thread_pointer();
+	state = r->thread ? thread_state(r) : 0;
+	if (!state)
+		return 0;
+	if (user_word(state + r->walk.first, &r->cursor) ||
+	    (r->walk.first_of != RUNTIME_NO_OFFSET && r->cursor &&
+	     user_word(r->cursor + r->walk.first_of, &r->cursor)) ||
+	    (r->walk.marker_first != RUNTIME_NO_OFFSET &&
+	     user_word(state + r->walk.marker_first, &r->marker)))
+		return -1;
+	return 0;
+}
+
 /*
  * Begins with the frames of the process's runtime: reads how they are found, and where the first one is.
  * 1: go on with runtime_steps; 0: the thread has none.
@@ -121,7 +143,7 @@ UNWIND_FN int runtime_begin(void)
 	struct unwind_area *a = env_area();
 	struct runtime_state *r;
 	struct segment *s;
-	__u64 state, at;
+	__u64 at;
 
 	if (!a)
 		return 0;
@@ -139,15 +161,7 @@ UNWIND_FN int runtime_begin(void)
 	r->marker = 0;
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;
-	r->thread = env_thread_pointer();
-	state = r->thread ? thread_state(r) : 0;
-	if (!state)
-		return 0;
-	if (user_word(state + r->walk.first, &r->cursor) ||
-	    (r->walk.first_of != RUNTIME_NO_OFFSET && r->cursor &&
-	     user_word(r->cursor + r->walk.first_of, &r->cursor)) ||
-	    (r->walk.marker_first != RUNTIME_NO_OFFSET &&
-	     user_word(state + r->walk.marker_first, &r->marker))) {
+	if (first_frame(r)) {
 		r->part.reason = RUNTIME_REASON_READ_FAULT;
 		return 0;
 	}
@@ -223,15 +237,12 @@ static __always_inline __u64 texts_mix(__u64 h, const struct runtime_walk *walk,
 
 /*
  * The number of a code object, of all that identifies it: an object that takes the memory of another one has
- * another number. 0: it cannot be read.
+ * another number. 0: it cannot be read; NO_FUNCTION: native code without name, which the runtime uses itself.
  */
-UNWIND_FN __u64 code_number(__u64 code)
+static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 {
-	struct unwind_area *a = env_area();
 	__u64 content[RUNTIME_CODE_BYTES_MAX / 8 + 2] = {0}, bytes, h, name = 0, file = 0;
 
-	if (!a)
-		return 0;
 	bytes = a->runtime.walk.content_bytes;
 	BOUND(bytes, 127);
 	if (env_read_user(content, bytes, code + a->runtime.walk.content))
@@ -244,36 +255,106 @@ UNWIND_FN __u64 code_number(__u64 code)
 	}
 	if (a->runtime.walk.flags & RUNTIME_WALK_TEXTS)
 		h = texts_mix(h, &a->runtime.walk, name, file);
+	if (a->runtime.walk.flags & RUNTIME_WALK_LINES) {
+		__u64 place[2]; /* of a function in the language: its file, its lines */
+		int own = a->runtime.walk.kinds >> (content[0] & 7) & 1;
+
+		if (env_read_user(place, sizeof place,
+				  code + (own ? a->runtime.walk.file : a->runtime.walk.name)))
+			return 0;
+		if (!own && !place[0])
+			return NO_FUNCTION;
+		h = number_mix(number_mix(h, place[0]), own ? place[1] : 0);
+	}
 	h |= 1;
 	env_report_code(h, code);
 	return h;
 }
 
-/* The same for a code object of a frame; the last ones are remembered. */
-static __always_inline __u64 number_of(struct runtime_state *r, __u64 code)
+/* Whether a code object is a function in the runtime's language (RUNTIME_WALK_LINES). */
+static __always_inline int code_has_lines(const struct runtime_walk *walk, __u64 code)
 {
-	__u64 i = code >> 6 ^ code >> 9, number;
+	__u8 kind;
+
+	return walk->flags & RUNTIME_WALK_LINES && !env_read_user(&kind, sizeof kind, code) &&
+	       walk->kinds >> (kind & 7) & 1;
+}
+
+/* What is remembered of a code object, once its number is: where its instructions are. */
+static __always_inline void memo_instructions(struct runtime_memo *memo, const struct runtime_walk *walk)
+{
+	__u64 begin;
+	__u32 n;
+
+	memo->instructions_bytes = 0;
+	if (!code_has_lines(walk, memo->code) || user_word(memo->code + walk->instructions, &begin) ||
+	    env_read_user(&n, sizeof n, memo->code + walk->n_instructions))
+		return;
+	memo->instructions = begin;
+	memo->instructions_bytes = (__u64)n * walk->instruction_bytes;
+}
+
+/* The number of a frame's code object, and the rest that is known of it; the last ones are remembered. */
+static __always_inline struct runtime_memo *memo_of(struct unwind_area *a, __u64 code)
+{
+	__u64 i = code >> 6 ^ code >> 9;
+	struct runtime_memo *memo;
 
 	BOUND(i, RUNTIME_MEMO - 1);
-	if (r->memo[i].code == code)
-		return r->memo[i].number;
-	number = code_number(code);
-	r->memo[i].code = code;
-	r->memo[i].number = number;
-	return number;
+	memo = &a->runtime.memo[i];
+	if (memo->code == code)
+		return memo;
+	memo->number = code_number(a, code);
+	memo->code = code;
+	memo_instructions(memo, &a->runtime.walk);
+	return memo;
+}
+
+/*
+ * The line of an instruction; 0: it is none of the function's. The innermost frame's is in a register while
+ * the loop runs: the memory may have an earlier one.
+ */
+static __always_inline __u64 line_of(struct unwind_area *a, const struct runtime_memo *memo,
+				     __u64 instruction)
+{
+	const struct runtime_walk *walk = &a->runtime.walk;
+	__u32 line;
+
+	if (!a->runtime.part.n_words && walk->leaf_register) {
+		__u64 i = walk->leaf_register;
+
+		BOUND(i, RULE_REGISTERS - 1);
+		if (a->state.regs[i] - memo->instructions < memo->instructions_bytes)
+			instruction = a->state.regs[i];
+	}
+	if (instruction - memo->instructions >= memo->instructions_bytes ||
+	    env_read_user(&line, sizeof line, instruction + walk->line))
+		return 0;
+	return line;
 }
 
 /* Adds the frame in the window at `o`. 0; or -1: its code object cannot be read. */
-static __always_inline int frame_add(struct unwind_area *a, __u64 o)
+UNWIND_FN int frame_add(__u64 o)
 {
-	struct runtime_state *r = &a->runtime;
-	__u64 code = window_word(a, o + r->walk.code) & ~(__u64)r->walk.code_tag, number, at, instruction;
+	struct unwind_area *a = env_area();
+	__u64 code, number, at, instruction;
+	const struct runtime_memo *memo;
+	struct runtime_state *r;
 
-	number = number_of(r, code);
-	if (!number)
+	if (!a)
 		return -1;
+	r = &a->runtime;
+	code = window_word(a, o + r->walk.code) & ~(__u64)r->walk.code_tag;
+	memo = memo_of(a, code);
+	number = memo->number;
+	r->in_loop = 0;
+	if (!number || number == NO_FUNCTION)
+		return number ? 0 : -1;
+	r->in_loop = !(r->walk.flags & RUNTIME_WALK_LINES) || memo->instructions_bytes;
 	instruction = window_word(a, o + r->walk.instruction);
-	if (r->walk.flags & RUNTIME_WALK_INDEX)
+	if (r->walk.flags & RUNTIME_WALK_LINES)
+		instruction = line_of(a, memo, instruction);
+	else if (r->walk.flags & RUNTIME_WALK_INDEX)
 		instruction = (__u64)(__s64)(__s32)(instruction >> (r->walk.instruction & 4) * 8);
 	else
 		instruction -= code;
@@ -340,11 +421,14 @@ UNWIND_FN int runtime_steps(void)
 			segment_end(a, frame);
 			continue;
 		}
-		if (frame_add(a, o)) {
+		if (r->walk.flags & RUNTIME_WALK_SKIP && !window_word(a, o + r->walk.code))
+			continue;
+		if (frame_add(o)) {
 			r->part.reason = RUNTIME_REASON_INCONSISTENT;
 			return 0;
 		}
-		if (r->walk.flags & RUNTIME_WALK_EACH || (r->walk.flags & RUNTIME_WALK_ENTRY && kind))
+		if (r->walk.flags & RUNTIME_WALK_EACH ||
+		    (r->walk.flags & RUNTIME_WALK_ENTRY && kind & r->walk.entry_mask && r->in_loop))
 			segment_of_frame(a);
 	}
 	return 1;

@@ -96,6 +96,7 @@ struct config {
 	} symbols;
 	struct {
 		bool python;	  /* functions of CPython are found */
+		bool php;	  /* functions of PHP are found */
 		bool loop_frames; /* stacks keep the native frames of interpreters' loops */
 	} runtimes;
 	struct {

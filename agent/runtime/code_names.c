@@ -23,6 +23,7 @@
 #include "agent/proc/tenant.h"
 #include "agent/runtime/cpython_lines.h"
 #include "agent/runtime/cpython_text.h"
+#include "agent/runtime/php_text.h"
 #include "bpf/abi.h"
 
 #define FILES_RECENT 1024u
@@ -60,6 +61,7 @@ struct function {
 	struct cpython_lines_table lines; /* `bytes` points into this allocation */
 	uint16_t code_start, instruction_bytes;
 	bool index;	/* RUNTIME_WALK_INDEX */
+	bool has_lines; /* frames have lines themselves (RUNTIME_WALK_LINES) */
 	size_t bytes;	/* of the allocation */
 	size_t name_at; /* in data */
 	char data[];	/* the line table, then the name, NUL terminated */
@@ -80,7 +82,8 @@ struct content {
 	size_t name_len, file_len;
 	enum completeness name_is, file_is;
 	struct cpython_lines_table lines;
-	const struct cpython_layout *layout; /* of `lines`; NULL: that of `known` */
+	const struct cpython_layout *layout; /* of `lines`; NULL: that of `known`, or none is needed */
+	bool has_lines;
 	const struct function *known;
 };
 
@@ -249,14 +252,19 @@ void code_names_free(struct code_names *n)
 	free(n);
 }
 
-static int check_report(const struct runtime_code *r, size_t len)
+static int check_report(const struct runtime_code *r, size_t len, enum frame_runtime runtime)
 {
-	if (len < sizeof *r || r->kind != RUNTIME_REPORT_CODE || r->runtime != RUNTIME_CPYTHON)
+	if (len < sizeof *r || r->kind != RUNTIME_REPORT_CODE || r->runtime != runtime)
 		return -EBADMSG;
 	if (r->name_bytes > RUNTIME_TEXT_MAX || r->file_bytes > RUNTIME_TEXT_MAX ||
-	    r->lines_bytes > RUNTIME_LINES_MAX || r->lines_bytes > r->lines_length)
+	    r->class_bytes > RUNTIME_TEXT_MAX || r->lines_bytes > RUNTIME_LINES_MAX ||
+	    r->lines_bytes > r->lines_length)
 		return -EBADMSG;
-	if (len != sizeof *r + PADDED(r->name_bytes) + PADDED(r->file_bytes) + PADDED(r->lines_bytes))
+	if (len != sizeof *r + PADDED(r->name_bytes) + PADDED(r->file_bytes) + PADDED(r->class_bytes) +
+			   PADDED(r->lines_bytes))
+		return -EBADMSG;
+	/* each language has one of the two */
+	if (runtime == RUNTIME_CPYTHON ? r->class_bytes : r->lines_bytes)
 		return -EBADMSG;
 	return 0;
 }
@@ -314,6 +322,57 @@ static int read_report(struct code_names *n, struct content *c, const struct run
 	return 0;
 }
 
+static int read_php_text(struct buf *text, enum completeness *ret, const uint8_t *object, size_t len)
+{
+	int r = len ? php_text_append(text, object, len) : 0;
+
+	if (r < 0)
+		return r;
+	*ret = r ? CUT : WHOLE;
+	return 0;
+}
+
+/* "Class::method". What has no name is the code of a file outside of functions. 0, -EBADMSG, -ENOMEM. */
+static int read_php_name(struct code_names *n, struct content *c, const struct runtime_code *report)
+{
+	const uint8_t *name = (const uint8_t *)(report + 1),
+		      *class = name + PADDED(report->name_bytes) + PADDED(report->file_bytes);
+	enum completeness class_is = WHOLE;
+	int r = 0;
+
+	buf_clear(&n->name);
+	if (report->class_bytes)
+		r = read_php_text(&n->name, &class_is, class, report->class_bytes);
+	if (r == 0 && report->class_bytes)
+		r = buf_puts(&n->name, "::");
+	if (r == 0 && !report->name_bytes)
+		r = buf_puts(&n->name, CODE_NAME_MAIN);
+	if (r == 0)
+		r = read_php_text(&n->name, &c->name_is, name, report->name_bytes);
+	if (class_is < c->name_is)
+		c->name_is = class_is;
+	return r;
+}
+
+static int read_php_report(struct code_names *n, struct content *c, const struct runtime_code *report)
+{
+	const uint8_t *file = (const uint8_t *)(report + 1) + PADDED(report->name_bytes);
+	int r = read_php_name(n, c, report);
+
+	buf_clear(&n->file);
+	if (r == 0)
+		r = read_php_text(&n->file, &c->file_is, file, report->file_bytes);
+	if (r < 0)
+		return r;
+	c->name = (const char *)n->name.data;
+	c->name_len = n->name.len;
+	c->file = (const char *)n->file.data;
+	c->file_len = n->file.len;
+	c->has_lines = true;
+	c->lines.first_line = report->first_line;
+	return 0;
+}
+
 static bool lines_better(const struct cpython_lines_table *a, const struct cpython_lines_table *b)
 {
 	return a->cut == b->cut ? a->len > b->len : !a->cut;
@@ -325,6 +384,7 @@ static bool merge(struct content *c, const struct function *known)
 	bool better = false;
 
 	c->known = known;
+	c->has_lines = known->has_lines;
 	if (c->name_is > known->name_is) {
 		better = true;
 	} else {
@@ -351,6 +411,9 @@ static bool merge(struct content *c, const struct function *known)
 /* Says where instructions are in the code. */
 static void set_place(struct function *f, const struct content *c)
 {
+	f->has_lines = c->has_lines;
+	if (c->has_lines)
+		return;
 	f->code_start = c->layout ? c->layout->code_start : c->known->code_start;
 	f->instruction_bytes = c->layout ? c->layout->instruction_bytes : c->known->instruction_bytes;
 	f->index = c->layout ? c->layout->flags & RUNTIME_WALK_INDEX : c->known->index;
@@ -418,38 +481,48 @@ static int put(struct code_names *n, uint64_t tenant, const struct content *c, u
 	return 0;
 }
 
-static int add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
-	       const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
+/* Adds the content, or what is new of it. 0 or -ENOMEM. */
+static int add(struct code_names *n, uint64_t tenant, struct content *c, uint64_t number)
 {
-	struct content c = {0};
-	struct function *known;
-	int r = check_report(report, len);
+	struct function *known = function_find(n, number);
 
-	if (r < 0)
-		return r;
-	if (!type_is(report->type, code_type))
-		return -ENOTSUP;
-	r = read_report(n, &c, report, layout, text_type);
-	if (r < 0)
-		return r;
-	known = function_find(n, report->number);
-	if (known && !merge(&c, known)) {
+	if (known && !merge(c, known)) {
 		touch(known);
 		return 0;
 	}
-	return put(n, tenant, &c, report->number & FRAME_VA_MASK, known);
+	return put(n, tenant, c, number & FRAME_VA_MASK, known);
 }
 
-int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
-		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
+static int count(struct code_names *n, int r)
 {
-	int r = add(n, tenant, report, len, layout, code_type, text_type);
-
 	if (r < 0)
 		n->stats.bad++;
 	else
 		n->stats.added++;
 	return r;
+}
+
+int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
+		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type)
+{
+	struct content c = {0};
+	int r = check_report(report, len, RUNTIME_CPYTHON);
+
+	if (r == 0 && !type_is(report->type, code_type))
+		r = -ENOTSUP;
+	if (r == 0)
+		r = read_report(n, &c, report, layout, text_type);
+	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
+}
+
+int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len)
+{
+	struct content c = {0};
+	int r = check_report(report, len, RUNTIME_PHP);
+
+	if (r == 0)
+		r = read_php_report(n, &c, report);
+	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 
 /* Bytes from the first instruction on; false: before it, or more than a function has. */
@@ -464,10 +537,20 @@ static bool code_offset(const struct function *f, int64_t offset, uint32_t *ret)
 	return true;
 }
 
+/* The line of a frame, by its second word. */
+static uint32_t line_of(const struct function *f, int64_t word, uint32_t first_line)
+{
+	uint32_t at;
+
+	if (f->has_lines)
+		return word > 0 && word <= INT32_MAX ? (uint32_t)word : first_line;
+	return code_offset(f, word, &at) ? cpython_line(&f->lines, at) : first_line;
+}
+
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret)
 {
 	struct function *f = function_find(n, number);
-	uint32_t first_line, at;
+	uint32_t first_line;
 
 	if (!f) {
 		n->stats.missed++;
@@ -480,7 +563,7 @@ bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, stru
 		.name = f->name_is == NOT_READ ? CODE_NAME_UNKNOWN : f->data + f->name_at,
 		.file = f->file ? f->file->text : "",
 		.first_line = first_line,
-		.line = code_offset(f, offset, &at) ? cpython_line(&f->lines, at) : first_line,
+		.line = line_of(f, offset, first_line),
 	};
 	return true;
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define CODE_NAME_UNKNOWN "<unknown>" /* in the form of "<module>" and "<lambda>" */
+#define CODE_NAME_MAIN "<main>"	      /* PHP code outside of functions, as phpspy has it */
 
 struct code_names;
 struct cpython_layout;
@@ -49,9 +50,14 @@ void code_names_free(struct code_names *n); /* NULL is fine */
 int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 		   const struct cpython_layout *layout, uint64_t code_type, uint64_t text_type);
 /*
+ * Takes a report about a PHP function. Its name is "function" or "Class::method", as debug_backtrace() gives
+ * them. Functions of PHP itself have no file and no line. Errors as above but -ENOTSUP.
+ */
+int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
+/*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
- * not entered yet), or one that no function has, gives the first line.
+ * not entered yet), or one that no function has, gives the first line. With PHP, the second word is the line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);

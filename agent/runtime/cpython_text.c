@@ -7,9 +7,8 @@
 
 #include "agent/base/buf.h"
 #include "agent/elf/runtime/cpython.h"
+#include "agent/runtime/text_character.h"
 
-#define REPLACEMENT 0xfffdu
-#define UTF8_MAX 4u /* bytes of a character */
 #define KIND_BITS 7u
 
 /* The characters of a string object that are there. */
@@ -73,35 +72,6 @@ static uint32_t character(const struct characters *c, size_t i)
 	return four;
 }
 
-static uint32_t harmless(uint32_t c)
-{
-	if (c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
-	    (c >= 0x2066 && c <= 0x2069))
-		return '?';
-	return (c >= 0xd800 && c < 0xe000) || c > 0x10ffff ? REPLACEMENT : c;
-}
-
-/* Writes the character `c` as UTF-8; returns its end. */
-static uint8_t *encode(uint8_t *to, uint32_t c)
-{
-	if (c < 0x80) {
-		*to++ = (uint8_t)c;
-		return to;
-	}
-	if (c < 0x800) {
-		*to++ = (uint8_t)(0xc0 | c >> 6);
-	} else if (c < 0x10000) {
-		*to++ = (uint8_t)(0xe0 | c >> 12);
-		*to++ = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-	} else {
-		*to++ = (uint8_t)(0xf0 | c >> 18);
-		*to++ = (uint8_t)(0x80 | (c >> 12 & 0x3f));
-		*to++ = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-	}
-	*to++ = (uint8_t)(0x80 | (c & 0x3f));
-	return to;
-}
-
 int cpython_text_append(struct buf *out, const struct cpython_layout *layout, const uint8_t *object,
 			size_t len)
 {
@@ -111,12 +81,12 @@ int cpython_text_append(struct buf *out, const struct cpython_layout *layout, co
 
 	if (r < 0)
 		return r;
-	r = buf_reserve(out, c.n * UTF8_MAX + strlen(CPYTHON_TEXT_ELLIPSIS));
+	r = buf_reserve(out, c.n * TEXT_UTF8_MAX + strlen(CPYTHON_TEXT_ELLIPSIS));
 	if (r < 0)
 		return r;
 	to = out->data + out->len;
 	for (size_t i = 0; i < c.n; i++)
-		to = encode(to, harmless(character(&c, i)));
+		to = text_character_put(to, character(&c, i));
 	out->len = (size_t)(to - out->data);
 	if (c.cut)
 		r = buf_puts(out, CPYTHON_TEXT_ELLIPSIS); /* there is room */

@@ -3,6 +3,11 @@
  * Segments and native frames are both in order, leaf first, so both are gone through once. A segment that is
  * not tied to a native frame goes directly before the next one that is. Where no more are tied, native frames
  * that may be loops say where segments go; what is left goes to the end.
+ *
+ * A loop that has just returned from its last function, or has not called its first one yet, has no segment.
+ * Where the whole stack and the whole list are known, and no segment has a marker, a surplus of loops is thus
+ * at the leaf. (Not where each frame is a segment: a stack of greenlets has loops without a list at its
+ * root.)
  */
 #include "agent/sample/splice.h"
 
@@ -19,6 +24,7 @@ struct splicing {
 	uint32_t n_segments; /* in s->segments */
 	uint32_t segment;    /* the next one */
 	uint32_t tied;	     /* the next one that is tied to a native frame; n_segments: there is none */
+	uint32_t surplus;    /* loops at the leaf that have no segment */
 	bool uncertain;
 };
 
@@ -109,12 +115,35 @@ static void put_native(struct splicing *p, uint64_t word, uint64_t from, uint64_
 		for (uint32_t i = before; i < end; i++)
 			p->uncertain |= p->s->segments[i].native == RUNTIME_NOT_TIED;
 		put_segments(p, end - 1);
-	} else if (is_loop(p, word) && p->tied == p->n_segments && before < p->n_segments) {
-		found = put_by_loop(p);
+	} else if (p->tied == p->n_segments && before < p->n_segments && is_loop(p, word)) {
+		if (p->surplus)
+			p->surplus--;
+		else
+			found = put_by_loop(p);
 	}
 	if (found && to - from == 1 && !p->s->options.loop_frames)
 		return;
 	p->s->words[p->n++] = word;
+}
+
+static uint32_t find_surplus(const struct splicing *p)
+{
+	const struct sample_view *v = p->v;
+	uint32_t n = 0;
+
+	if (v->runtime->each || !v->runtime->whole || v->ending != ENDING_ROOT)
+		return 0;
+	for (uint32_t i = 0; i < p->n_segments; i++)
+		if (p->s->segments[i].marker)
+			return 0;
+	for (uint32_t i = 0; i < v->n_user; i++) {
+		uint64_t word = v->frames[v->n_kernel + i];
+
+		if (frame_tag(word) == FRAME_TAG_OMITTED)
+			return 0;
+		n += is_loop(p, word);
+	}
+	return n > p->n_segments ? n - p->n_segments : 0;
 }
 
 static void put_all(struct splicing *p)
@@ -125,6 +154,7 @@ static void put_all(struct splicing *p)
 	memcpy(p->s->words, v->frames, v->n_kernel * sizeof *v->frames);
 	p->n = v->n_kernel;
 	p->tied = next_tied(p, 0);
+	p->surplus = find_surplus(p);
 	for (uint32_t i = 0; i < v->n_user; i++) {
 		uint64_t word = v->frames[v->n_kernel + i],
 			 frames = frame_tag(word) == FRAME_TAG_OMITTED ? frame_va(word) : 1;

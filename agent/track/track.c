@@ -101,7 +101,7 @@ static int stores_new(struct track *t)
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
 	if (r == 0 && o->runtimes)
-		publisher_want_runtimes(t->publisher);
+		publisher_want_runtimes(t->publisher, o->runtimes);
 	if (r == 0)
 		r = requests_new(&t->requests, &o->host);
 	return r;

@@ -43,8 +43,8 @@ struct track_options {
 	 */
 	int (*function)(struct process *p, uint64_t since_ns, struct generated_request *request, void *data);
 	void *function_data;
-	bool runtimes;	  /* frames of language runtimes are wanted */
-	bool debug_files; /* look for separate debug files of binaries with incomplete unwind information */
+	unsigned runtimes; /* as publisher_want_runtimes */
+	bool debug_files;  /* look for separate debug files of binaries with incomplete unwind information */
 	/* Called whenever the workload of a process was read. NULL */
 	void (*workload)(const struct cgroup_meta *m, void *data);
 	void *workload_data;

@@ -77,7 +77,7 @@ static int build(struct build_job *j)
 			j->htlhash[0] = '\0';
 		r = table_job_run(&request, &result);
 		take_debug_files(j, &search, &result);
-		j->cpython = TAKE_PTR(result.cpython);
+		j->runtime = TAKE_PTR(result.runtime);
 	}
 	if (r == 0) {
 		j->blocks = result.blocks;
@@ -167,7 +167,7 @@ void build_job_free(struct build_job *j)
 		close(j->names.fd);
 	proc_root_unref(j->root);
 	unwind_blocks_fini(&j->blocks);
-	free(j->cpython);
+	free(j->runtime);
 	free(j->path);
 	free(j);
 }

@@ -34,11 +34,11 @@ struct build_job {
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
 	char htlhash[33];	       /* empty when it could not be made */
-	struct cpython_facts *cpython; /* owned; NULL: none */
+	struct runtime_facts *runtime; /* owned; NULL: none */
 };
 
 struct binary;
-struct cpython_facts;
+struct runtime_facts;
 struct generated;
 
 /* Duplicates the binary's descriptors. The job is to be submitted to a worker. 0, -ENOMEM, -errno. */

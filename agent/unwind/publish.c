@@ -67,7 +67,7 @@ struct publisher {
 	struct arena *arena;
 	struct unwind_tables *tables;
 	struct map slots, lists;
-	bool runtimes;	    /* frames of language runtimes are wanted */
+	unsigned runtimes;  /* bit n: frames of those of that kind are wanted (enum runtime_kind) */
 	uint64_t last_list; /* number given last, as the owner's id in the arena */
 	uint32_t generation;
 	struct publish_stats stats;
@@ -326,7 +326,7 @@ static bool walk_of(const struct publisher *p, const struct list *l, const struc
 		    struct runtime_walk *ret)
 {
 	if (!p->runtimes || process->image->program->runtime_refused ||
-	    !runtime_walk_find(ret, process->maps, p->tables, process->image->program->secret))
+	    !runtime_walk_find(ret, process->maps, p->tables, p->runtimes, process->image->program->secret))
 		return false;
 	ret->slot = l->thread_slot;
 	if (l->thread_slot || l->n_searched >= SEARCHES_MAX)
@@ -535,9 +535,9 @@ static void withdraw(uint32_t file, void *data)
 
 /* --- language runtimes */
 
-void publisher_want_runtimes(struct publisher *p)
+void publisher_want_runtimes(struct publisher *p, unsigned kinds)
 {
-	p->runtimes = true;
+	p->runtimes = kinds;
 }
 
 /* The process's list, if it says how the frames of a runtime are found; else NULL. */

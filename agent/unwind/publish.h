@@ -50,8 +50,11 @@ void publisher_free(struct publisher *p);
 int publisher_put(struct publisher *p, const struct process *process);
 /* Empties the process's slot. */
 void publisher_remove(struct publisher *p, const struct process *process);
-/* Lists are to say how the frames of language runtimes are found. Call it before anything is published. */
-void publisher_want_runtimes(struct publisher *p);
+/*
+ * Lists are to say how the frames of language runtimes are found: bit n for those of kind n (enum
+ * runtime_kind of agent/elf/runtime). Call it before anything is published.
+ */
+void publisher_want_runtimes(struct publisher *p, unsigned kinds);
 /* Takes that out of the list that the process has now. */
 void publisher_stop_walk(struct publisher *p, uint32_t pid);
 /* How many processes have a list that says how the frames of the runtime in this binary are found. */

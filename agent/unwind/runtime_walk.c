@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/unwind/runtime_walk.h"
 
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/proc/mapping.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/tables.h"
@@ -9,8 +9,8 @@
 
 _Static_assert(CPYTHON_NO_OFFSET == RUNTIME_NO_OFFSET, "offsets are copied");
 
-bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
-		       uint64_t bias, uint64_t secret)
+static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
+			 uint64_t bias, uint64_t secret)
 {
 	const struct cpython_layout *l = &facts->layout;
 	bool has_key = l->key != CPYTHON_NO_OFFSET;
@@ -38,6 +38,7 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *fac
 		.code = l->code,
 		.instruction = l->instruction,
 		.kind = l->kind,
+		.entry_mask = 0xff,
 		.code_tag = l->code_tag,
 		.hidden_kind = l->hidden_kind,
 		.content = l->content,
@@ -52,6 +53,56 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *fac
 		.bytes = l->bytes,
 	};
 	return true;
+}
+
+static bool php_walk(struct runtime_walk *ret, const struct php_facts *facts, uint32_t file, uint64_t bias,
+		     uint64_t secret)
+{
+	const struct php_layout *l = &facts->layout;
+
+	if (!facts->known)
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.start = facts->globals + bias + l->current_frame,
+		.bias = bias,
+		.flags = RUNTIME_WALK_ENTRY | RUNTIME_WALK_SKIP | RUNTIME_WALK_LINES,
+		.runtime = RUNTIME_PHP,
+		.layout = (uint16_t)file,
+		.frame_bytes = PHP_FRAME_BYTES,
+		.next = PHP_FRAME_NEXT,
+		.code = PHP_FRAME_CODE,
+		.instruction = PHP_FRAME_INSTRUCTION,
+		.kind = PHP_FRAME_CALL_INFO + 2, /* of the bits, little-endian, the byte with the one */
+		.entry_mask = PHP_CALL_TOP >> 16,
+		.kinds = 1u << PHP_FUNCTION_USER | 1u << PHP_FUNCTION_EVAL,
+		.leaf_register = REGISTER_PHP_INSTRUCTION,
+		.content_bytes = PHP_FUNCTION_SCOPE + 8,
+		.first_line = l->first_line,
+		.name = PHP_FUNCTION_NAME,
+		.scope = PHP_FUNCTION_SCOPE,
+		.scope_name = PHP_CLASS_NAME,
+		.file = l->file,
+		.text_length = PHP_TEXT_LENGTH,
+		.instructions = l->instructions,
+		.n_instructions = l->n_instructions,
+		.instruction_bytes = PHP_INSTRUCTION_BYTES,
+		.line = PHP_INSTRUCTION_LINE,
+	};
+	return true;
+}
+
+bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
+		       uint64_t bias, uint64_t secret)
+{
+	switch (facts->kind) {
+	case RUNTIME_FILE_CPYTHON:
+		return cpython_walk(ret, &facts->cpython, file, bias, secret);
+	case RUNTIME_FILE_PHP:
+		return php_walk(ret, &facts->php, file, bias, secret);
+	default:
+		return false;
+	}
 }
 
 /* Process address minus ELF virtual address, from a mapping of code. False: it is none of the file's. */
@@ -70,7 +121,7 @@ static bool bias_of(const struct proc_mapping *m, const struct binary *b, uint64
 }
 
 bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
-		       const struct unwind_tables *tables, uint64_t secret)
+		       const struct unwind_tables *tables, unsigned kinds, uint64_t secret)
 {
 	struct proc_maps_cursor c = {.maps = maps};
 	const struct proc_mapping *m;
@@ -79,8 +130,8 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 	while ((m = proc_maps_next(&c))) {
 		const struct binary_table *t = unwind_tables_get(tables, m->file);
 
-		if (t && t->cpython && bias_of(m, t->binary, &bias) &&
-		    runtime_walk_make(ret, t->cpython, t->binary->index, bias, secret))
+		if (t && t->runtime && kinds >> t->runtime->kind & 1 && bias_of(m, t->binary, &bias) &&
+		    runtime_walk_make(ret, t->runtime, t->binary->index, bias, secret))
 			return true;
 	}
 	return false;

@@ -11,18 +11,18 @@
 
 #include "bpf/abi.h"
 
-struct cpython_facts;
+struct runtime_facts;
 struct proc_maps;
 struct unwind_tables;
 
 /*
- * The walk for a process with these mappings. `secret` goes into the numbers of its code objects. False: it
- * has no runtime that is known.
+ * The walk for a process with these mappings. Bit n of `kinds`: runtimes of kind n (enum runtime_kind) are
+ * wanted. `secret` goes into the numbers of its code objects. False: it has no such runtime that is known.
  */
 bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
-		       const struct unwind_tables *tables, uint64_t secret);
+		       const struct unwind_tables *tables, unsigned kinds, uint64_t secret);
 /* The walk for a runtime in the binary with that index, mapped at `bias`. False: its layout is not known. */
-bool runtime_walk_make(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
+bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
 		       uint64_t bias, uint64_t secret);
 
 #endif

@@ -9,7 +9,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/base/flat.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/debug_search.h"
@@ -31,7 +31,7 @@ struct wish {
 struct answer_head {
 	uint64_t n_rows, n_skipped, build_ns, n_blocks;
 	struct table_debug debug, names;
-	struct cpython_facts cpython;
+	struct runtime_facts runtime;
 };
 
 struct block_head {
@@ -100,7 +100,7 @@ static int make(struct making *m)
 	if (r == 0 && m->debug.img)
 		r = elf_version_still(&m->debug.version, m->debug.img);
 	find_names(m);
-	(void)cpython_facts_read(&m->head.cpython, m->img); /* on failure, there are none */
+	(void)runtime_facts_read(&m->head.runtime, m->img); /* on failure, there are none */
 	still = elf_version_still(version, m->img);
 	return still < 0 ? still : r;
 }
@@ -192,17 +192,17 @@ static bool debug_valid(const struct table_debug *d)
 
 static bool head_valid(const struct answer_head *h)
 {
-	return debug_valid(&h->debug) && debug_valid(&h->names) && cpython_facts_valid(&h->cpython);
+	return debug_valid(&h->debug) && debug_valid(&h->names) && runtime_facts_valid(&h->runtime);
 }
 
-static int take_cpython(struct table_result *ret, const struct cpython_facts *f)
+static int take_runtime(struct table_result *ret, const struct runtime_facts *f)
 {
-	if (!f->version)
+	if (!f->kind)
 		return 0;
-	ret->cpython = malloc(sizeof *f);
-	if (!ret->cpython)
+	ret->runtime = malloc(sizeof *f);
+	if (!ret->runtime)
 		return -ENOMEM;
-	*ret->cpython = *f;
+	*ret->runtime = *f;
 	return 0;
 }
 
@@ -219,7 +219,7 @@ int table_answer_read(struct table_result *ret, const void *bytes, size_t len, i
 	flat_get(&r, &head, sizeof head);
 	e = head_valid(&head) ? read_blocks(&blocks, &r, head.n_blocks) : -EBADMSG;
 	if (e == 0 && result != -ESTALE)
-		e = take_cpython(ret, &head.cpython);
+		e = take_runtime(ret, &head.runtime);
 	if (e < 0 || result < 0)
 		unwind_blocks_fini(&blocks);
 	if (e < 0)
@@ -270,6 +270,6 @@ int table_job_run(const struct table_request *request, struct table_result *ret)
 void table_result_fini(struct table_result *r)
 {
 	unwind_blocks_fini(&r->blocks);
-	free(r->cpython);
-	r->cpython = NULL;
+	free(r->runtime);
+	r->runtime = NULL;
 }

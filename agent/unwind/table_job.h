@@ -14,7 +14,7 @@
 #include "agent/elf/file/version.h"
 #include "agent/unwind/block.h"
 
-struct cpython_facts;
+struct runtime_facts;
 struct debug_search;
 struct parser_operation;
 
@@ -38,14 +38,14 @@ struct table_result {
 	uint64_t n_rows, n_skipped, build_ns;
 	struct table_debug debug;      /* has rows of the table */
 	struct table_debug names;      /* has names that the binary lacks */
-	struct cpython_facts *cpython; /* owned; NULL: the binary has no CPython runtime */
+	struct runtime_facts *runtime; /* owned; NULL: the binary has no language runtime */
 };
 
 extern const struct parser_operation table_operation;
 
 /*
  * On a worker thread. 0; -ENODATA: the file has no call-frame information; -ESTALE: it has other content;
- * -errno, also of parser_call. `ret->debug`, `ret->names` and `ret->cpython` are filled in on failure, too
+ * -errno, also of parser_call. `ret->debug`, `ret->names` and `ret->runtime` are filled in on failure, too
  * (the last one not with -ESTALE): call table_result_fini then, too.
  */
 int table_job_run(const struct table_request *request, struct table_result *ret);

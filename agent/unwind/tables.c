@@ -13,7 +13,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/generated.h"
 #include "agent/unwind/stuck_devices.h"
@@ -540,12 +540,12 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 }
 
 /* A build that could not look at the file says nothing of it: what an earlier one has found stays. */
-static void take_cpython(struct binary_table *f, struct build_job *j)
+static void take_runtime(struct binary_table *f, struct build_job *j)
 {
-	if (!j->cpython && j->error != 0 && j->error != -ENODATA && j->error != -ESTALE)
+	if (!j->runtime && j->error != 0 && j->error != -ENODATA && j->error != -ESTALE)
 		return;
-	free(f->cpython);
-	f->cpython = TAKE_PTR(j->cpython);
+	free(f->runtime);
+	f->runtime = TAKE_PTR(j->runtime);
 }
 
 static void table_built(struct unwind_tables *c, struct build_job *j)
@@ -564,7 +564,7 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 	}
 	if (!f->generated && !is_scarce(r))
 		debug_finish(c, j);
-	take_cpython(f, j);
+	take_runtime(f, j);
 	if (!f->n_placed)
 		f->n_rows = j->n_rows;
 	f->build_ns = j->build_ns;
@@ -659,7 +659,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		return;
 	for (uint32_t i = 1; i <= c->top; i++) {
 		free(c->tables[i].placed);
-		free(c->tables[i].cpython);
+		free(c->tables[i].runtime);
 		generated_free(c->tables[i].generated);
 	}
 	free(c->generated);
@@ -771,7 +771,7 @@ void unwind_tables_stale(struct unwind_tables *c, uint32_t index)
 
 	if (!f)
 		return;
-	free(TAKE_PTR(f->cpython));
+	free(TAKE_PTR(f->runtime));
 	if (f->state != TABLE_READY)
 		return;
 	table_drop(c, f);
@@ -798,7 +798,7 @@ void unwind_tables_forget(struct unwind_tables *c, uint32_t index)
 	if (f->n_placed || (f->state == TABLE_READY && !f->generated))
 		table_drop(c, f);
 	free(f->placed);
-	free(f->cpython);
+	free(f->runtime);
 	if (f->generated)
 		generated_forget(c, f);
 	*f = (struct binary_table){.state = TABLE_ABSENT};

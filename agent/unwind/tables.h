@@ -16,7 +16,7 @@
 #include "agent/unwind/arena.h"
 #include "agent/unwind/generated.h"
 
-struct cpython_facts;
+struct runtime_facts;
 struct unwind_tables;
 struct worker;
 
@@ -63,9 +63,9 @@ struct binary_table {
 	bool refused;			/* nothing more will be known of that code */
 	uint64_t not_before_ns, checked_ns; /* its next build; the last that compared it with the memory */
 	uint32_t change;		    /* unwind_tables_change() when its last build ended */
-	/* What a build has found, whatever became of the table; owned; NULL: no CPython, or not known yet. */
-	struct cpython_facts *cpython;
-	bool runtime_logged; /* that some process's objects have another layout */
+	/* What a build has found, whatever became of the table; owned; NULL: no runtime, or not known yet. */
+	struct runtime_facts *runtime;
+	bool runtime_logged; /* that some process's objects have another layout, or that none is known */
 };
 
 /* True when the table is not ready but may become so: a sample that needs it can wait. */

@@ -31,6 +31,7 @@ static const struct runtime_walk walk_by_key = {
 	.code = 0,
 	.instruction = 56,
 	.kind = 70,
+	.entry_mask = 0xff,
 	.hidden_kind = HIDDEN,
 	.content = 48,
 	.content_bytes = 96,
@@ -435,5 +436,152 @@ Test(runtime, a_marker_below_the_stack)
 	expect_ending(native_walk(m, 12), ENDING_ROOT);
 	cr_expect_eq(segments(m)[0].native, RUNTIME_NOT_TIED);
 	cr_expect_eq(segments(m)[1].native, 5);
+	machine_free(m);
+}
+
+/* ---- a list at a constant address, of frames whose instructions have lines (PHP) */
+
+#define START (HEAP + 0x1800)
+#define INSTRUCTIONS (HEAP + 0x30000)
+#define N_INSTRUCTIONS 10u
+#define FUNCTION_NATIVE 1u
+#define FUNCTION_OWN 2u
+#define LAST (1ull << 17)
+#define LEAF_REGISTER 12u
+
+static const struct runtime_walk walk_of_lines = {
+	.salt = SECRET,
+	.start = START,
+	.flags = RUNTIME_WALK_ENTRY | RUNTIME_WALK_SKIP | RUNTIME_WALK_LINES,
+	.runtime = RUNTIME_PHP,
+	.frame_bytes = 56,
+	.next = 48,
+	.code = 24,
+	.kind = 42,
+	.entry_mask = 2,
+	.kinds = 1u << FUNCTION_OWN | 1u << 4,
+	.leaf_register = LEAF_REGISTER,
+	.content_bytes = 24,
+	.name = 8,
+	.file = 152,
+	.instructions = 88,
+	.n_instructions = 80,
+	.instruction_bytes = 32,
+	.line = 24,
+};
+
+static uint64_t instruction_of(unsigned code, unsigned i)
+{
+	return INSTRUCTIONS + (code * N_INSTRUCTIONS + i) * 32;
+}
+
+/* Functions 1 to 9 have the lines 100 to 109, 200 to 209 and so on; 10 and above are native. */
+static struct machine *lines_process(void)
+{
+	struct machine *m = process_new(&walk_of_lines);
+
+	for (unsigned code = 1; code < 20; code++) {
+		machine_poke(m, CODES + code * CODE_BYTES, code < 10 ? FUNCTION_OWN : FUNCTION_NATIVE);
+		machine_poke(m, CODES + code * CODE_BYTES + 8, HEAP + code * 64);
+		machine_poke(m, CODES + code * CODE_BYTES + 80, N_INSTRUCTIONS);
+		machine_poke(m, CODES + code * CODE_BYTES + 88, instruction_of(code, 0));
+		for (unsigned i = 0; i < N_INSTRUCTIONS; i++)
+			machine_poke(m, instruction_of(code, i) + 24, 7ull << 32 | (code * 100 + i));
+	}
+	return m;
+}
+
+/* Frame `i`, which was called by frame i + 1. Without a code: a frame that is none. */
+static void call_put(struct machine *m, unsigned i, unsigned code, uint64_t instruction, uint64_t info,
+		     bool has_next)
+{
+	uint64_t at = FRAMES + (20 - i) * 96;
+
+	machine_poke(m, at, instruction);
+	machine_poke(m, at + 24, code ? CODES + code * CODE_BYTES : 0);
+	machine_poke(m, at + 40, info | 0x0001000100000000ull);
+	machine_poke(m, at + 48, has_next ? at - 96 : 0);
+	if (!i)
+		machine_poke(m, START, at);
+}
+
+Test(runtime, lines_and_frames_that_are_none)
+{
+	struct machine *m = lines_process();
+	struct runtime_part p;
+
+	call_put(m, 0, 0, 0, 0, true); /* none */
+	call_put(m, 1, 1, instruction_of(1, 3), 0, true);
+	call_put(m, 2, 2, instruction_of(2, 9), LAST, true);
+	call_put(m, 3, 10, 0x123456, LAST, true); /* native code is run by no loop */
+	call_put(m, 4, 0, 0, LAST, true);
+	call_put(m, 5, 3, instruction_of(3, 0), LAST, false);
+	p = runtime_walk(m);
+	cr_assert_eq(p.n_words, 8);
+	cr_expect_eq(p.whole, 1);
+	cr_expect_eq(p.runtime, RUNTIME_PHP);
+	cr_assert_eq(p.n_segments, 2);
+	cr_expect_eq(segments(m)[0].end, 4);
+	cr_expect_eq(segments(m)[0].marker, 0);
+	cr_expect_eq(segments(m)[1].end, 8);
+	cr_expect_eq(words(m)[1], 103);
+	cr_expect_eq(words(m)[3], 209);
+	cr_expect_eq(words(m)[5], 0, "native code has no line");
+	cr_expect_eq(words(m)[7], 300);
+	machine_free(m);
+}
+
+/* Instructions that are none of the function's are not looked at. */
+Test(runtime, instructions_that_are_none)
+{
+	static const uint64_t bad[] = {0, 0x10000, ~0ull, INSTRUCTIONS - 32};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct machine *m = lines_process();
+
+		call_put(m, 0, 1, bad[i], 0, true);
+		call_put(m, 1, 2, instruction_of(3, 0), LAST, false);
+		cr_assert_eq(runtime_walk(m).n_words, 4);
+		cr_expect_eq(words(m)[1], 0);
+		cr_expect_eq(words(m)[3], 0, "another function's");
+		machine_free(m);
+	}
+}
+
+/* The innermost frame's instruction is in a register, if that has one of this function. */
+Test(runtime, the_leaf_s_register)
+{
+	struct machine *m = lines_process();
+
+	call_put(m, 0, 1, instruction_of(1, 3), 0, true);
+	call_put(m, 1, 1, instruction_of(1, 4), LAST, false);
+	m->area.state.regs[LEAF_REGISTER] = instruction_of(1, 7);
+	cr_assert_eq(runtime_walk(m).n_words, 4);
+	cr_expect_eq(words(m)[1], 107);
+	cr_expect_eq(words(m)[3], 104);
+	m->area.state.regs[LEAF_REGISTER] = instruction_of(2, 0);
+	runtime_walk(m);
+	cr_expect_eq(words(m)[1], 103);
+	machine_free(m);
+}
+
+Test(runtime, numbers_of_functions_with_lines)
+{
+	struct machine *m = lines_process();
+	uint64_t first;
+
+	call_put(m, 0, 1, 0, 0, true);
+	call_put(m, 1, 10, 0, 0, true);
+	call_put(m, 2, 11, 0, LAST, false);
+	machine_poke(m, CODES + 11 * CODE_BYTES + 8, 0);
+	cr_assert_eq(runtime_walk(m).n_words, 4, "native code without a name is no function");
+	first = words(m)[0];
+	machine_poke(m, CODES + CODE_BYTES + 152, 1);
+	runtime_walk(m);
+	cr_expect_neq(words(m)[0], first, "another file");
+	machine_poke(m, START, 0x10000);
+	cr_expect_eq(runtime_walk(m).reason, RUNTIME_REASON_READ_FAULT);
+	machine_poke(m, START, 0);
+	cr_expect_eq(runtime_walk(m).n_words, 0, "no function runs");
 	machine_free(m);
 }

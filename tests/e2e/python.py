@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 
-from lib import assertions, programs, python_chains
+from lib import assertions, programs, language_chains
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.profiles import total
@@ -37,14 +37,14 @@ def start_chains(s):
     wait_for(lambda: os.path.exists(path) or process.poll() is not None, 60, "the program of known chains")
     if process.poll() is not None:
         raise RuntimeError(f"chains.py ended with {process.returncode}")
-    return process, python_chains.Truth(path)
+    return process, language_chains.Truth(path)
 
 
 def check(s, judge, least, seen=True):
     """What every sample of the program must be."""
     s.check("samples of known chains", judge.total() >= least, judge.summary())
-    s.check("their chains are exact", judge.exact_share() >= python_chains.EXACT, f"{100 * judge.exact_share():.3f} %")
-    for what in python_chains.WRONG:
+    s.check("their chains are exact", judge.exact_share() >= language_chains.EXACT, f"{100 * judge.exact_share():.3f} %")
+    for what in language_chains.WRONG:
         if judge.counts[what]:
             s.note(f"wrong: {what} {judge.counts[what]}")
     faults = list(judge.faults(least, seen=seen))
@@ -62,8 +62,8 @@ def body(s):
     recorder = Recorder(s, collector)
     agent = Agent(s, recorder.endpoint(), "--attributes.sample", ATTRIBUTES, "--stack.depth", "1024", frequency=997)
     samples = agent.samples_of(collector, SECONDS, [process.pid], cpu=CPU)
-    judge = python_chains.Judge(truth)
-    for x in python_chains.settled(samples, truth.pids(), SETTLED):
+    judge = language_chains.Judge(truth)
+    for x in language_chains.settled(samples, truth.pids(), SETTLED):
         judge.add(x)
     check(s, judge, MIN_SAMPLES)
     assertions.loss_identity(s, agent, total(samples))

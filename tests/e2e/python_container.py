@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 
-from lib import assertions, python_chains
+from lib import assertions, language_chains
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.containers import Containerd, libraries, oci_archive, rootfs, tar_rootfs
@@ -48,7 +48,7 @@ def start_chains(s, interpreter):
     ident, pod, pid = containerd.run(image(s, interpreter), IMAGE, interpreter, PROGRAM, "/tmp/truth", "--seconds", LIFE)
     path = f"/proc/{pid}/root/tmp/truth"
     wait_for(lambda: os.path.exists(path) or not os.path.exists(f"/proc/{pid}"), 120, "the program of known chains")
-    return ident, pod, pid, python_chains.Truth(path)
+    return ident, pod, pid, language_chains.Truth(path)
 
 
 def body(s):
@@ -67,8 +67,8 @@ def body(s):
     s.equal("k8s.pod.uid", share(good, total(mine)), share(total(mine), total(mine)))
     named = [x for x in samples if any(f.kind == "cpython" and f.source == PROGRAM for f in x.frames)]
     s.equal("nobody else has its functions", total([x for x in named if x.resource.get("container.id") != ident]), 0)
-    judge = python_chains.Judge(truth)
-    for x in python_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, SETTLED):
+    judge = language_chains.Judge(truth)
+    for x in language_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, SETTLED):
         judge.add(x)
     s.check("samples of known chains", judge.total() >= MIN_SAMPLES, judge.summary())
     exact = s.check("their chains are exact", judge.exact_share() >= AT_LEAST, f"{100 * judge.exact_share():.3f} %")

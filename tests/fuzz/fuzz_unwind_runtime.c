@@ -78,7 +78,7 @@ static void list_make(struct scene *s, const struct runtime_walk *walk)
 	list_write_walk(list, walk);
 	memset(s->area, 0, sizeof *s->area);
 	s->area->state.list = LIST_AT / REF_ALIGN;
-	s->area->runtime.at = LIST_AT + list->runtime;
+	s->area->state.runtime_at = LIST_AT + list->runtime;
 }
 
 static void walk(void)

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/unwind/table_job.h"
 
 static void require(int condition)
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(r == 0 || result.blocks.n == 0);
 	require(result.debug.found + result.debug.version.recent <= 2); /* these are flags: UBSan looks */
 	require(result.names.found + result.names.version.recent <= 2);
-	require(!result.cpython || (result.cpython->version && cpython_facts_valid(result.cpython)));
+	require(!result.runtime || (result.runtime->kind && runtime_facts_valid(result.runtime)));
 	for (size_t i = 0; i < result.blocks.n; i++) {
 		const struct unwind_block *b = &result.blocks.blocks[i];
 

@@ -9,7 +9,7 @@ import sys
 
 import attack
 from attack import wait_for
-from lib import assertions, machine, python_chains
+from lib import assertions, machine, language_chains
 from lib.profiles import total
 from lib.scenario import ROOT, stop, tail
 from python import start_chains, check, python, ATTRIBUTES  # tests/e2e/python.py
@@ -80,8 +80,8 @@ def body(s):
     stop(innocent)
     samples = trial.judge()
     check_liars(s, samples, pids)
-    judge = python_chains.Judge(truth)
-    for x in python_chains.settled(samples, children, SETTLED):
+    judge = language_chains.Judge(truth)
+    for x in language_chains.settled(samples, children, SETTLED):
         judge.add(x)
     check(s, judge, least, seen=not attack.QUICK)
     assertions.loss_identity(s, trial.agent, total(samples))

@@ -12,7 +12,7 @@ import subprocess
 
 import attack
 from attack import wait_for
-from lib import assertions, machine, python_chains
+from lib import assertions, language_chains, machine
 from lib.profiles import total
 from lib.scenario import ROOT, stop, tail
 from python import start_chains, check, python, ATTRIBUTES  # tests/e2e/python.py
@@ -78,8 +78,8 @@ def is_stopped(process):
 
 
 def others_exact(s, truth, samples, least):
-    judge = python_chains.Judge(truth)
-    for x in python_chains.settled(samples, truth.pids(), SETTLED):
+    judge = language_chains.Judge(truth)
+    for x in language_chains.settled(samples, truth.pids(), SETTLED):
         judge.add(x)
     check(s, judge, least, seen=not attack.QUICK)
 

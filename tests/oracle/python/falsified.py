@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that are right, and each kind of wrong ones: does the judge (tests/e2e/lib/python_chains.py) find out which is which?"""
+"""Samples that are right, and each kind of wrong ones: does the judge (tests/e2e/lib/language_chains.py) find out which is which?"""
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-from lib import profiles, python_chains
+from lib import language_chains, profiles
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NATIVE = ["_start", "__libc_start_main", "main", "Py_RunMain"]  # below the first language frame
@@ -97,7 +97,7 @@ def cases(truth):
     yield "no native code where C calls Python", "place", sort.sample(between={})
     yield "all native code below", "place", sort.sample(between={1: ["list_sort_impl"]})
     yield "no native root", "place", sort.sample()._replace(frames=sort.sample().frames[:-len(NATIVE)])
-    yield "the loop is shown", "loop", sort.sample(between={len(sort.chain) - 2: ["list_sort_impl", python_chains.LOOP]})
+    yield "the loop is shown", "loop", sort.sample(between={len(sort.chain) - 2: ["list_sort_impl", "_PyEval_EvalFrameDefault"]})
     yield "on the way", "between", plain.sample([plain.chain[0], (*plain.chain[1][:3], plain.chain[1][3] - 1)])
     yield "an import", "foreign", plain.sample(plain.chain[:2] + [("load", "/usr/lib/python3/elsewhere.py", 1, 2)])
     cut = plain.sample(plain.chain[2:])
@@ -112,7 +112,7 @@ def cases(truth):
 def faults_found(truth):
     """Yields (what it is, whether `faults` found it out) for what only shows in numbers."""
     def judged(*samples):
-        judge = python_chains.Judge(truth)
+        judge = language_chains.Judge(truth)
         for x, n in samples:
             judge.add(x._replace(count=n))
         return " ".join(judge.faults(1000, seen=False))
@@ -129,7 +129,7 @@ def faults_found(truth):
     yield "leaves behind C code are missing", "s20_sorted" in judged((plain.sample(), 50000), (sort.sample(), 200), (no_leaf, 60))
     yield "a witness that is often elsewhere", "sort" in judged((sort.sample(), 1000), (sort.sample(between={key: ["PyObject_Vectorcall"]}), 50))
     yield "a witness that has no name in this build", not judged((sort.sample(between={key: ["0x123"]}), 1000))
-    yield "a situation never seen", any("never exact" in f for f in python_chains.Judge(truth).faults(0))
+    yield "a situation never seen", any("never exact" in f for f in language_chains.Judge(truth).faults(0))
 
 
 def run():
@@ -140,11 +140,11 @@ def run():
                        stderr=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as f:
             assert json.load(f)["situations"]
-        truth = python_chains.Truth(path)
+        truth = language_chains.Truth(path)
     wrong = []
     n = 0
     for what, wanted, x in cases(truth):
-        found, _, note = python_chains.Judge(truth).classify(x)
+        found, _, note = language_chains.Judge(truth).classify(x)
         n += 1
         if found != wanted:
             wrong.append(f"{what}: found {found} ({note}), wanted {wanted}")

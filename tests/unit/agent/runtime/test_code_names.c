@@ -370,3 +370,108 @@ Test(code_names, shares)
 	cr_expect(code_names_find(n, 4999, CODE_START, &p), "the last one");
 	cr_expect_not(code_names_find(n, 1000, CODE_START, &p));
 }
+
+/* ---- PHP */
+
+/* A zend_string; `length` may be more than is there. Returns its bytes. */
+static uint16_t put_php(struct report *r, const char *text, size_t bytes, size_t length)
+{
+	uint8_t *to = r->bytes + r->len;
+
+	memset(to, 0, 24);
+	memcpy(to + 16, &length, sizeof length);
+	memcpy(to + 24, text, bytes);
+	r->len += (24 + bytes + 7) & ~7ul;
+	return (uint16_t)(24 + bytes);
+}
+
+static void make_php(struct report *r, uint64_t number, const char *class, const char *name, const char *file)
+{
+	memset(r, 0, sizeof *r);
+	r->head = (struct runtime_code){
+		.kind = RUNTIME_REPORT_CODE, .number = number, .runtime = RUNTIME_PHP, .first_line = 3};
+	if (name)
+		r->head.name_bytes = put_php(r, name, strlen(name), strlen(name));
+	if (file)
+		r->head.file_bytes = put_php(r, file, strlen(file), strlen(file));
+	if (class)
+		r->head.class_bytes = put_php(r, class, strlen(class), strlen(class));
+}
+
+static int add_php(struct code_names *n, const struct report *r)
+{
+	return code_names_add_php(n, 1, &r->head, sizeof r->head + r->len);
+}
+
+Test(code_names, php)
+{
+	static const struct {
+		const char *class, *name, *file, *want;
+	} cases[] = {
+		{NULL, "f", "/srv/a.php", "f"},
+		{"App\\Kernel", "boot", "/srv/a.php", "App\\Kernel::boot"},
+		{NULL, NULL, "/srv/a.php", CODE_NAME_MAIN},
+		{NULL, "array_map", NULL, "array_map"},
+		{"K", "{closure}", "/srv/\xc3\xa4.php", "K::{closure}"},
+		{NULL, "a\x01\xffz\xe2\x80\xae", NULL, "a?\xef\xbf\xbdz?"},
+		{NULL, "\xed\xa0\x80", NULL, "\xef\xbf\xbd"},
+		{NULL, "\xc0\xaf", NULL, "\xef\xbf\xbd\xef\xbf\xbd"},
+	};
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		make_php(&r, i + 1, cases[i].class, cases[i].name, cases[i].file);
+		cr_assert_eq(add_php(n, &r), 0, "%zu", i);
+		cr_assert(code_names_find(n, i + 1, 17, &p));
+		cr_expect_str_eq(p.name, cases[i].want);
+		cr_expect_str_eq(p.file, cases[i].file ?: "");
+		cr_expect_eq(p.first_line, 3);
+		cr_expect_eq(p.line, 17);
+		cr_assert(code_names_find(n, i + 1, 0, &p));
+		cr_expect_eq(p.line, 3, "an unknown line");
+		cr_assert(code_names_find(n, i + 1, -1, &p));
+		cr_expect_eq(p.line, 3);
+	}
+}
+
+Test(code_names, php_texts_that_are_cut)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+
+	make_php(&r, 1, NULL, NULL, NULL);
+	r.head.name_bytes = put_php(&r, "abc\xc3", 4, 5);
+	cr_assert_eq(add_php(n, &r), 0);
+	cr_assert(code_names_find(n, 1, 1, &p));
+	cr_expect_str_eq(p.name, "abc\xe2\x80\xa6");
+
+	make_php(&r, 2, NULL, "m", NULL);
+	r.head.class_bytes = put_php(&r, "class@anonymous\0/srv/a.php:3$0", 20, 40);
+	cr_assert_eq(add_php(n, &r), 0);
+	cr_assert(code_names_find(n, 2, 1, &p));
+	cr_expect_str_eq(p.name, "class@anonymous::m");
+}
+
+Test(code_names, php_reports_that_are_none)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct report good, r;
+
+	make_php(&good, 1, "K", "m", "/a.php");
+	for (size_t i = 0; i < sizeof good.head + good.len; i++)
+		cr_expect_eq(code_names_add_php(n, 1, &good.head, i), -EBADMSG);
+	r = good;
+	r.head.runtime = RUNTIME_CPYTHON;
+	cr_expect_eq(add_php(n, &r), -EBADMSG);
+	cr_expect_eq(add(n, &r), -EBADMSG, "a class is PHP's");
+	r = good;
+	r.head.name_bytes = 20;
+	cr_expect_eq(add_php(n, &r), -EBADMSG, "less than the header of a string");
+	r = good;
+	r.head.class_bytes = RUNTIME_TEXT_MAX + 1;
+	cr_expect_eq(add_php(n, &r), -EBADMSG);
+	cr_expect_eq(add_php(n, &good), 0);
+}

@@ -95,6 +95,9 @@ Test(splice, order)
 		{"among omitted frames", "ab*Lz", {{4, "1", 9}, {7, "2", 9}}, "ab1*2z", 0, 0},
 		{"each frame, more than segments", "aLbLcLz", {{1, "1", 9}, {3, "23", 9}}, "a1b2c3z", 0, 1},
 		{"each frame, without markers", "aLbLcLz", {{NO, "123", 0}}, "a1b2c3z", 0, 1},
+		{"no markers, a loop that runs nothing", "aLbLz", {{NO, "1", 0}}, "aLb1z", 0, 0},
+		{"no markers, among omitted frames", "aL*Lz", {{NO, "1", 0}}, "a1*Lz", 0, 0},
+		{"each frame, a loop without one", "aLbLz", {{NO, "1", 0}}, "a1bLz", 0, 1},
 		{"no segments", "aLz", {{0, NULL, 0}}, "aLz", 0, 0},
 	};
 	static struct splice s;

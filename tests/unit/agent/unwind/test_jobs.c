@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/parser/operation.h"
 #include "agent/unwind/code_job.h"
 #include "agent/unwind/rule_job.h"
@@ -40,7 +40,7 @@ Test(jobs, a_table_tells_of_debug_files_by_flags_that_are_ones)
 {
 	uint64_t numbers[4] = {0}; /* rows, skipped, time, blocks */
 	struct table_debug files[2];
-	uint8_t bytes[sizeof numbers + sizeof files + sizeof(struct cpython_facts)] = {0};
+	uint8_t bytes[sizeof numbers + sizeof files + sizeof(struct runtime_facts)] = {0};
 	struct table_result result;
 	static const size_t flags[] = {
 		offsetof(struct table_debug, found),
@@ -59,31 +59,32 @@ Test(jobs, a_table_tells_of_debug_files_by_flags_that_are_ones)
 		}
 }
 
-Test(jobs, a_table_comes_with_what_was_found_of_cpython)
+Test(jobs, a_table_comes_with_what_was_found_of_a_runtime)
 {
 	const size_t at = 4 * sizeof(uint64_t) + 2 * sizeof(struct table_debug);
-	uint8_t bytes[4 * sizeof(uint64_t) + 2 * sizeof(struct table_debug) + sizeof(struct cpython_facts)] =
+	uint8_t bytes[4 * sizeof(uint64_t) + 2 * sizeof(struct table_debug) + sizeof(struct runtime_facts)] =
 		{0};
-	struct cpython_facts facts;
+	struct runtime_facts facts;
 	struct table_result result;
 
 	cr_assert_eq(table_answer_read(&result, bytes, sizeof bytes, 0), 0);
-	cr_expect_null(result.cpython);
+	cr_expect_null(result.runtime);
 	memset(&facts, 0, sizeof facts);
-	facts.version = 0x03090000;
-	facts.runtime = 0x1000;
-	facts.known = cpython_layout_of_minor(&facts.layout, 9);
+	facts.kind = RUNTIME_FILE_CPYTHON;
+	facts.cpython.version = 0x03090000;
+	facts.cpython.runtime = 0x1000;
+	facts.cpython.known = cpython_layout_of_minor(&facts.cpython.layout, 9);
 	memcpy(bytes + at, &facts, sizeof facts);
 	for (int wanted = 0; wanted >= -ENODATA; wanted -= ENODATA) {
 		cr_assert_eq(table_answer_read(&result, bytes, sizeof bytes, wanted), wanted);
-		cr_assert_not_null(result.cpython);
-		cr_expect_eq(memcmp(result.cpython, &facts, sizeof facts), 0);
+		cr_assert_not_null(result.runtime);
+		cr_expect_eq(memcmp(result.runtime, &facts, sizeof facts), 0);
 		table_result_fini(&result);
 	}
 	cr_expect_eq(table_answer_read(&result, bytes, sizeof bytes, -ESTALE), -ESTALE);
-	cr_expect_null(result.cpython);
-	facts.layout.next = 4;
+	cr_expect_null(result.runtime);
+	facts.cpython.layout.next = 4;
 	memcpy(bytes + at, &facts, sizeof facts);
 	cr_expect_eq(table_answer_read(&result, bytes, sizeof bytes, 0), -EBADMSG);
-	cr_expect_null(result.cpython);
+	cr_expect_null(result.runtime);
 }

@@ -2,7 +2,7 @@
 /* What the publisher writes, read as the BPF program reads it. */
 #include <errno.h>
 
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/list.h"
@@ -676,13 +676,14 @@ static uint32_t runtime_add(struct stage *s)
 	cr_assert_eq(world_add(&s->world, "runtime", &file), 0);
 	world_settle(&s->world);
 	t = unwind_tables_get(s->world.tables, file);
-	free(t->cpython);
-	t->cpython = calloc(1, sizeof *t->cpython);
-	cr_assert_not_null(t->cpython);
-	t->cpython->version = CPYTHON_VERSION(11);
-	t->cpython->runtime = 0x5000;
-	t->cpython->known = 1;
-	cr_assert(cpython_layout_of_minor(&t->cpython->layout, 11));
+	free(t->runtime);
+	t->runtime = calloc(1, sizeof *t->runtime);
+	cr_assert_not_null(t->runtime);
+	t->runtime->kind = RUNTIME_FILE_CPYTHON;
+	t->runtime->cpython.version = CPYTHON_VERSION(11);
+	t->runtime->cpython.runtime = 0x5000;
+	t->runtime->cpython.known = 1;
+	cr_assert(cpython_layout_of_minor(&t->runtime->cpython.layout, 11));
 	return file;
 }
 
@@ -718,7 +719,7 @@ Test(publish, runtime)
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	cr_expect_null(walk_at(s, 100), "nobody wants it");
 
-	publisher_want_runtimes(s->publisher);
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_CPYTHON);
 	p->maps->version++;
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	cr_assert_eq(publisher_put(s->publisher, plain), 0);
@@ -745,6 +746,36 @@ Test(publish, runtime)
 	cr_expect_null(walk_at(s, 100), "its layout was refused");
 }
 
+/* PHP: the list begins at a constant address. It is another kind of runtime. */
+Test(publish, runtime_php)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	const uint32_t file = runtime_add(s);
+	struct process *p = runtime_process(s, 100, file, 0x10000000);
+	struct runtime_facts *facts = unwind_tables_get(s->world.tables, file)->runtime;
+	const struct runtime_walk *walk;
+
+	*facts = (struct runtime_facts){.kind = RUNTIME_FILE_PHP,
+					.php = {.version = PHP_VERSION(8, 4), .known = 1, .globals = 0x6000}};
+	cr_assert(php_layout_of(&facts->php.layout, PHP_VERSION(8, 4)));
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_CPYTHON);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_null(walk_at(s, 100), "not wanted");
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_PHP);
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	walk = walk_at(s, 100);
+	cr_assert_not_null(walk);
+	cr_expect_eq(walk->start, 0x10000000 + 0x6000 + 488);
+	cr_expect_eq(walk->runtime, RUNTIME_PHP);
+	cr_expect_eq(walk->file, 168);
+
+	facts->php.known = 0;
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_null(walk_at(s, 100), "an unknown version");
+}
+
 /* Where there is no key, the program searches, and is given what it has found. */
 Test(publish, thread_slot)
 {
@@ -753,8 +784,8 @@ Test(publish, thread_slot)
 	struct process *p = runtime_process(s, 100, file, 0x10000000);
 	uint32_t generation;
 
-	unwind_tables_get(s->world.tables, file)->cpython->layout.key = CPYTHON_NO_OFFSET;
-	publisher_want_runtimes(s->publisher);
+	unwind_tables_get(s->world.tables, file)->runtime->cpython.layout.key = CPYTHON_NO_OFFSET;
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_CPYTHON);
 	cr_assert_eq(publisher_put(s->publisher, p), 0);
 	generation = list_at(s, process_list(s, 100))->generation;
 	cr_expect_eq(walk_at(s, 100)->flags & RUNTIME_WALK_SEARCH, RUNTIME_WALK_SEARCH);

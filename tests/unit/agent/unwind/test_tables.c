@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/elf/unwind_table.h"
 #include "agent/unwind/build.h"
 #include "agent/unwind/pack.h"
@@ -270,7 +270,7 @@ Test(tables, a_runtime_is_known_whatever_becomes_of_the_table)
 {
 	_cleanup_world_ struct world w;
 	const struct binary_table *python, *libc;
-	struct cpython_facts *known;
+	struct runtime_facts *known;
 	struct arena_hold hold;
 
 	world_init(&w, 1, 16);
@@ -278,14 +278,14 @@ Test(tables, a_runtime_is_known_whatever_becomes_of_the_table)
 	libc = world_table(&w, world_add_libc(&w, "libc", 0));
 	world_settle(&w);
 	cr_expect_eq(libc->state, TABLE_READY);
-	cr_expect_null(libc->cpython);
-	cr_assert_not_null(python->cpython);
-	cr_expect_eq(python->cpython->version, 0x03080000);
-	known = python->cpython;
+	cr_expect_null(libc->runtime);
+	cr_assert_not_null(python->runtime);
+	cr_expect_eq(python->runtime->cpython.version, 0x03080000);
+	known = python->runtime;
 	cr_assert_eq(unwind_tables_make_room(w.tables, SEGMENT_BYTES - PROCESS_TABLE_BYTES - 4096, &hold), 0);
 	cr_expect_eq(libc->state, TABLE_EVICTED);
-	cr_expect_eq(python->cpython, known);
+	cr_expect_eq(python->runtime, known);
 	arena_unhold(w.arena, &hold);
 	unwind_tables_stale(w.tables, python->binary->index);
-	cr_expect_null(python->cpython);
+	cr_expect_null(python->runtime);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges samples of tests/oracle/python/chains.py: are their frames of CPython the chain that the program was in?
+"""Judges samples of tests/oracle/python/chains.py and php/chains.php: are the language's frames the chain that the program was in?
 
 A sample is right if its language frames are, from the root to the leaf, the chain of one situation: each with its name, file, first
 line, and a line at which that function waits for the next one. Whatever else a sample is has a class of its own:
@@ -18,7 +18,6 @@ import re
 
 from . import profiles
 
-LOOP = "_PyEval_EvalFrameDefault"
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
 BETWEEN, FOREIGN, NAMED = 0.01, 0.02, 0.99
@@ -28,9 +27,9 @@ SITUATION = re.compile(r"[sS](\d\d)")
 Place = collections.namedtuple("Place", "name file first line at")  # a language frame; `at`: its index in the stack, leaf first
 
 
-def language_frames(sample):
+def language_frames(sample, language="cpython"):
     """Root first."""
-    return [Place(f.name, f.source, f.first_line, f.line, i) for i, f in reversed(list(enumerate(sample.frames))) if f.kind == "cpython"]
+    return [Place(f.name, f.source, f.first_line, f.line, i) for i, f in reversed(list(enumerate(sample.frames))) if f.kind == language]
 
 
 def settled(samples, pids, seconds):
@@ -101,6 +100,7 @@ class Truth:
         with open(path, encoding="utf-8") as f:
             self.content = json.load(f)
         self.path, self.pid = path, self.content["pid"]
+        self.language, self.loop = self.content.get("language", "cpython"), self.content.get("loop", "_PyEval_EvalFrameDefault")
         self.situations = {n: s["chain"] for n, s in self.content["situations"].items()}
         self.ids = {n: self._ids(n, chain) for n, chain in self.situations.items()}
         self.threads = {n for n, s in self.content["situations"].items() if s["thread"]}
@@ -151,9 +151,9 @@ class Judge:
 
     def classify(self, sample):
         """→ (class, situation, what is wrong)"""
-        if any(LOOP in f.name for f in sample.frames):
+        places = language_frames(sample, self.truth.language)
+        if any(self.truth.loop in f.name for f in self._without_loops(sample, places)):
             return "loop", "-", show(sample)
-        places = language_frames(sample)
         if not places:
             return ("between" if is_outside(sample) else "none"), "-", show(sample)
         truncated = profiles.ending(sample) != "complete"
@@ -166,6 +166,10 @@ class Judge:
             if fault:
                 return "place", situation, fault
         return verdict, situation, note
+
+    def _without_loops(self, sample, places):
+        """The frames that are not the loop's. Above the innermost function may be one that runs no function any more, or not yet."""
+        return sample.frames[places[-1].at:] if places and self.truth.content.get("idle_loops") else sample.frames
 
     def _chain(self, places, truncated):
         names = self.truth.candidates(places)
@@ -215,7 +219,7 @@ class Judge:
         """The chain's beginning, and its last function waits for one of Python's that it calls without any code between."""
         for k in range(2, len(chain)):
             following = chain[k]
-            if "files" in following or following["between"] or "files" in chain[k - 1] or chain[k - 1]["leaf"]:
+            if "files" in following or following["between"] or following.get("prepared") or "files" in chain[k - 1] or chain[k - 1]["leaf"]:
                 continue
             if following["name"] != chain[k - 1]["name"]:  # a recursion has begun, or returns
                 if match(chain[:k], places, LEVELS[0][1]) is not None:
@@ -249,7 +253,7 @@ class Judge:
                     return f"no native frame between {places[i - 1].name} and {places[i].name}"
                 self.named[n, number][any(re.search(step["between"], f.name) for f in between)] += sample.count
             before = i
-        if places[0].at == len(sample.frames) - 1:
+        if places[0].at == len(sample.frames) - 1 and not self.truth.content["situations"][n].get("own_stack"):
             return "no native frame is the root"
         return ""
 
@@ -300,7 +304,7 @@ class Judge:
 
 def native_between(sample, places, i):
     """Native frames between a place and its caller, which is nearer to the root."""
-    return [f for f in sample.frames[places[i].at + 1:places[i - 1].at] if f.kind not in ("cpython", "kernel")]
+    return [f for f in sample.frames[places[i].at + 1:places[i - 1].at] if f.kind != "kernel"]
 
 
 def is_outside(sample):

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/runtime/facts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
+{
+	int r;
+
+	memset(ret, 0, sizeof *ret);
+	r = cpython_facts_read(&ret->cpython, img);
+	if (r != -ENOENT) {
+		ret->kind = r == 0 ? RUNTIME_FILE_CPYTHON : RUNTIME_FILE_NONE;
+		return r;
+	}
+	r = php_facts_read(&ret->php, img);
+	ret->kind = r == 0 ? RUNTIME_FILE_PHP : RUNTIME_FILE_NONE;
+	return r;
+}
+
+bool runtime_facts_valid(const struct runtime_facts *f)
+{
+	static const struct runtime_facts none;
+
+	if (f->zero)
+		return false;
+	switch (f->kind) {
+	case RUNTIME_FILE_NONE:
+		return memcmp(f, &none, sizeof none) == 0;
+	case RUNTIME_FILE_CPYTHON:
+		return f->cpython.version && cpython_facts_valid(&f->cpython);
+	case RUNTIME_FILE_PHP:
+		return f->php.version && php_facts_valid(&f->php);
+	default:
+		return false;
+	}
+}
+
+static bool is_in(const uint64_t *starts, const uint64_t *ends, uint32_t n, uint64_t va)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (va >= starts[i] && va < ends[i])
+			return true;
+	return false;
+}
+
+bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va)
+{
+	if (f->kind == RUNTIME_FILE_CPYTHON)
+		return is_in(f->cpython.loop_start, f->cpython.loop_end, f->cpython.n_loops, va);
+	return f->kind == RUNTIME_FILE_PHP && is_in(f->php.loop_start, f->php.loop_end, f->php.n_loops, va);
+}
+
+bool runtime_facts_known(const struct runtime_facts *f)
+{
+	return f->kind == RUNTIME_FILE_PHP ? f->php.known : f->cpython.known;
+}
+
+const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
+{
+	bool php = f->kind == RUNTIME_FILE_PHP;
+	uint32_t v = php ? f->php.version : f->cpython.version;
+
+	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", php ? "PHP" : "Python", v >> 24,
+		       v >> 16 & 255, v >> 8 & 255);
+	return text;
+}

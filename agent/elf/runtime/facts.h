@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is known of the language runtime in an ELF file, of whichever language. Pure. */
+#ifndef PROFLET_ELF_RUNTIME_FACTS_H
+#define PROFLET_ELF_RUNTIME_FACTS_H
+
+#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/php.h"
+
+struct elf_image;
+
+enum runtime_kind { RUNTIME_FILE_NONE, RUNTIME_FILE_CPYTHON, RUNTIME_FILE_PHP, RUNTIME_FILE_KINDS };
+
+struct runtime_facts {
+	uint32_t kind; /* enum runtime_kind */
+	uint32_t zero;
+	union {
+		struct cpython_facts cpython;
+		struct php_facts php;
+	};
+};
+
+/* 0: *ret describes the runtime in the file; -ENOENT: there is none; -ENOMEM. On failure, *ret is zeroed. */
+int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img);
+/* Whether facts, which a parser process has sent, are such as runtime_facts_read gives, also on failure. */
+bool runtime_facts_valid(const struct runtime_facts *f);
+/* Whether the address, an ELF virtual one, is in the runtime's loop. */
+bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va);
+/* Whether the layout of the runtime's objects is known. */
+bool runtime_facts_known(const struct runtime_facts *f);
+/* "Python 3.11.2" */
+#define RUNTIME_VERSION_TEXT 32u
+const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT]);
+
+#endif
