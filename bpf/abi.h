@@ -210,9 +210,9 @@ struct unwind_rule {
  * for. Its marker is an address on the native stack that lies in the loop's frame.
  */
 struct runtime_walk {
-	__u64 salt;    /* secret, and another one for each program: goes into numbers of code */
-	__u64 key;     /* process address of the u32 pthread key of the thread state; 0: there is none */
-	__u64 start;   /* process address of the pointer to the first frame; 0: the thread state has it */
+	__u64 salt; /* secret, and another one for each program: goes into numbers of code */
+	__u64 key;  /* process address of the u32 pthread key of the thread state; 0: there is none */
+	__u64 start; /* process address of the pointer to the main thread's first frame; 0: threads have states */
 	__u64 bias;    /* of the runtime's file: process address minus ELF virtual address */
 	__s32 slot;    /* thread-local variable with the thread state, from the thread pointer; 0: unknown */
 	__u16 flags;   /* RUNTIME_WALK_* */

@@ -36,6 +36,13 @@ static __always_inline __u64 env_thread_pointer(void)
 	return arch_thread_pointer((void *)bpf_get_current_task());
 }
 
+static __always_inline int env_is_main_thread(void)
+{
+	__u64 pids = bpf_get_current_pid_tgid();
+
+	return pids >> 32 == (__u32)pids;
+}
+
 /* In bpf/reports.h. */
 UNWIND_FN int env_report_code(__u64 number, __u64 code);
 UNWIND_FN int env_report_slot(__s32 slot);
@@ -62,7 +69,9 @@ struct env {
 	struct segment *(*segment)(void *data, __u32 index);		    /* NULL: no such segment */
 	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
 	void *data;
-	__u64 thread; /* thread pointer, for runtime.h */
+	/* of the sampled thread, for runtime.h */
+	__u64 thread; /* thread pointer */
+	int is_other; /* it is not the process's main thread */
 };
 
 extern _Thread_local const struct env *env_current;
@@ -91,6 +100,11 @@ static inline int env_copy(void *to, __u32 bytes, const void *from)
 static inline __u64 env_thread_pointer(void)
 {
 	return env_current->thread;
+}
+
+static inline int env_is_main_thread(void)
+{
+	return !env_current->is_other;
 }
 
 static inline int env_report_code(__u64 number, __u64 code)

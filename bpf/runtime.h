@@ -119,8 +119,8 @@ static __always_inline int first_frame(struct runtime_state *r)
 	__u64 state;
 
 	r->cursor = 0;
-	if (r->walk.start)
-		return user_word(r->walk.start, &r->cursor) ? -1 : 0;
+	if (r->walk.start) /* one list for the process: that of its main thread; others run native code only */
+		return env_is_main_thread() && user_word(r->walk.start, &r->cursor) ? -1 : 0;
 	r->thread = env_thread_pointer();
 	state = r->thread ? thread_state(r) : 0;
 	if (!state)

@@ -531,6 +531,19 @@ Test(runtime, lines_and_frames_that_are_none)
 	machine_free(m);
 }
 
+/* The one list of a process is its main thread's: others run native code, beside whatever that is doing. */
+Test(runtime, a_list_of_the_main_thread)
+{
+	struct machine *m = lines_process();
+
+	call_put(m, 0, 1, instruction_of(1, 3), LAST, false);
+	m->env.is_other = 1;
+	cr_expect_eq(runtime_walk(m).n_words, 0);
+	m->env.is_other = 0;
+	cr_expect_eq(runtime_walk(m).n_words, 2);
+	machine_free(m);
+}
+
 /* Instructions that are none of the function's are not looked at. */
 Test(runtime, instructions_that_are_none)
 {
