@@ -45,6 +45,7 @@ static size_t repair(struct runtime_code *r, size_t len)
 
 	r->kind = RUNTIME_REPORT_CODE;
 	r->runtime = RUNTIME_CPYTHON;
+	r->class_bytes = 0; /* PHP's */
 	r->name_bytes = (uint16_t)least(r->name_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
 	left -= padded(r->name_bytes);
 	r->file_bytes = (uint16_t)least(r->file_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
