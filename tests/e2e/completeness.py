@@ -81,6 +81,8 @@ def check_recursion(s, samples, depth):
     known = ["bottom", *(f"level{i % 8 + 1}" for i in reversed(range(depth - 1))), "main"]
     n = total(mine)
     exact = total([x for x in mine if programs.user_names(x)[:depth + 1] == known and ending(x) == "complete"])
+    for x in [x for x in mine if programs.user_names(x)[:depth + 1] != known or ending(x) != "complete"][:3]:
+        s.note(f"recursion of {depth}: {x.count} samples: {ending(x)}, {len(x.frames)} frames, {' < '.join(programs.user_names(x)[:4])}")
     s.check(f"recursion of {depth}: complete, exactly {depth} frames", n > 0 and exact >= EXACT_AT_LEAST * n, share(exact, n))
     for x in [x for x in mine if programs.user_names(x)[:depth + 1] != known][:3]:
         s.note(f"another stack, {x.count} times: {len(names(x))} frames, {' < '.join(names(x)[:4])} … {names(x)[-1]}")
