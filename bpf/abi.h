@@ -197,6 +197,11 @@ struct unwind_rule {
  */
 #define RUNTIME_WALK_LINES 64u
 
+/* How the frames of a runtime are linked. */
+enum runtime_shape {
+	RUNTIME_SHAPE_LIST, /* each frame has a pointer to the next one: CPython, PHP */
+};
+
 /*
  * How the frames of a process's language runtime are found: a list in the process's memory, innermost frame
  * first. Part of the process's mapping list. Offsets are bytes; RUNTIME_NO_OFFSET: there is none.
@@ -243,9 +248,9 @@ struct runtime_walk {
 	__u8 entry_mask;	      /* RUNTIME_WALK_ENTRY */
 	/* with RUNTIME_WALK_LINES */
 	__u8 kinds;
-	__u8 leaf_register; /* DWARF number: may have the innermost frame's instruction; 0: none */
-	__u8 reserved;
-	__u16 scope, scope_name;	    /* code object → class → string object */
+	__u8 leaf_register;	 /* DWARF number: may have the innermost frame's instruction; 0: none */
+	__u8 shape;		 /* enum runtime_shape */
+	__u16 scope, scope_name; /* code object → class → string object */
 	__u16 instructions, n_instructions; /* in a code object: pointer, u32 */
 	__u16 instruction_bytes;	    /* of each */
 	__u16 line;			    /* in an instruction: u32 */

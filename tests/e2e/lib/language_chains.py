@@ -14,6 +14,7 @@ line, and a line at which that function waits for the next one. Whatever else a 
 """
 import collections
 import json
+import math
 import re
 
 from . import profiles
@@ -276,8 +277,8 @@ class Judge:
         if self.exact_share() < exact:
             yield f"{100 * self.exact_share():.3f} % exact, wanted {100 * exact:.1f} %"
         for what, limit in (("between", BETWEEN), ("foreign", FOREIGN), ("cut", 0.0)):
-            if self.counts[what] > limit * n:
-                yield f"{what}: {self.counts[what]} of {n}, at most {100 * limit:.0f} %"
+            if self.counts[what] > at_most(limit, n):
+                yield f"{what}: {self.counts[what]} of {n}, at most {100 * limit:.0f} % ({at_most(limit, n):.0f})"
         for (situation, number), found in self.named.items():
             if found[True] and found[True] < NAMED * found.total():
                 yield f"{situation}: {self.truth.situations[situation][number]['between']} stands in {found[True]} of {found.total()}"
@@ -300,6 +301,11 @@ class Judge:
         for kind, notes in self.examples.items():
             for note in notes:
                 yield f"{kind}: {note}"
+
+
+def at_most(share, n):
+    """How many of n samples may have what each has with this probability, by four standard deviations: few samples say little."""
+    return share * n + 4 * math.sqrt(share * n)
 
 
 def native_between(sample, places, i):
