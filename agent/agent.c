@@ -143,7 +143,7 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 		report_add(a->report, task, view);
 		return;
 	}
-	runtimes_splice(a->runtimes, view, &spliced);
+	runtimes_splice(a->runtimes, task, view, &spliced);
 	report_add(a->report, task, &spliced);
 }
 
@@ -531,6 +531,7 @@ static int open_runtimes(struct agent *a)
 		.probe = a->probe,
 		.track = a->track,
 		.loop_frames = c->runtimes.loop_frames,
+		.kinds = wanted_runtimes(c),
 		.max_bytes = c->memory.total_bytes / CODE_NAMES_SHARE,
 	};
 

@@ -9,6 +9,8 @@
 #include "agent/base/log.h"
 #include "agent/elf/runtime/facts.h"
 #include "agent/probe/probe.h"
+#include "agent/proc/image.h"
+#include "agent/proc/table.h"
 #include "agent/track/track.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
@@ -18,7 +20,8 @@ struct runtimes {
 	struct code_names *names;
 	struct splice splice;
 	uint64_t bad_reports, unknown, refused;
-	uint64_t missed; /* names, at the last check */
+	uint64_t missed;		 /* names, at the last check */
+	const struct sampled_task *task; /* whose sample is spliced */
 };
 
 static struct binary_table *table_of(const struct runtimes *r, uint32_t file)
@@ -35,6 +38,30 @@ static bool is_loop(uint64_t word, void *data)
 	return t && runtime_facts_is_loop(t->runtime, frame_va(word));
 }
 
+static uint32_t frames_of(const struct runtime_facts *f)
+{
+	return f->kind == RUNTIME_FILE_PHP ? RUNTIME_PHP : RUNTIME_CPYTHON;
+}
+
+/* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
+static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
+{
+	const struct runtimes *r = data;
+	const struct binary_table *t = table_of(r, frame_file(word));
+	const struct publisher *publisher = track_publisher(r->options.track);
+	uint32_t reason = RUNTIME_REASON_NO_THREAD;
+
+	if (!t || !(r->options.kinds >> t->runtime->kind & 1) ||
+	    !runtime_facts_is_loop(t->runtime, frame_va(word)))
+		return 0;
+	if (!runtime_facts_known(t->runtime) || r->task->image->program->runtime_refused)
+		reason = RUNTIME_REASON_LAYOUT;
+	else if (!v->generation ||
+		 publisher_list_generation(publisher, r->task->process->maps) != v->generation)
+		reason = RUNTIME_REASON_NOT_KNOWN;
+	return ending_detail(frames_of(t->runtime), reason);
+}
+
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 {
 	struct runtimes *r = calloc(1, sizeof *r);
@@ -42,8 +69,8 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 	if (!r)
 		return -ENOMEM;
 	r->options = *options;
-	r->splice.options =
-		(struct splice_options){.loop_frames = options->loop_frames, .is_loop = is_loop, .data = r};
+	r->splice.options = (struct splice_options){
+		.loop_frames = options->loop_frames, .is_loop = is_loop, .missing = missing, .data = r};
 	if (code_names_new(&r->names, options->max_bytes) < 0) {
 		free(r);
 		return -ENOMEM;
@@ -198,8 +225,10 @@ void runtimes_check(struct runtimes *r)
 	r->missed = s.missed;
 }
 
-void runtimes_splice(struct runtimes *r, const struct sample_view *v, struct sample_view *ret)
+void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
+		     struct sample_view *ret)
 {
+	r->task = task;
 	sample_splice(&r->splice, v, ret);
 }
 

@@ -14,6 +14,7 @@
 struct buf;
 struct probe;
 struct runtimes;
+struct sampled_task;
 struct track;
 struct unwind_tables;
 
@@ -21,6 +22,7 @@ struct runtimes_options {
 	struct probe *probe;
 	struct track *track;
 	bool loop_frames; /* show the native frames of interpreters' loops */
+	unsigned kinds;	  /* bit n: those of kind n (enum runtime_kind) are wanted */
 	size_t max_bytes; /* of names */
 };
 
@@ -43,8 +45,9 @@ void runtimes_drain(struct runtimes *r);
 void runtimes_check(struct runtimes *r);
 /* Appends a line for each file with a runtime: whether its functions are shown, of how many processes. */
 void runtimes_describe(const struct runtimes *r, struct buf *ret);
-/* As sample_splice. */
-void runtimes_splice(struct runtimes *r, const struct sample_view *v, struct sample_view *ret);
+/* As sample_splice, of a sample of that task. */
+void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
+		     struct sample_view *ret);
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret);
 
 #endif

@@ -422,7 +422,8 @@ enum unwind_ending {
 	X(of, NO_THREAD, "no thread state")    /* the thread's entry into the runtime was not found */ \
 	X(of, READ_FAULT, "read fault")                                                                \
 	X(of, INCONSISTENT, "inconsistent state") /* a check word did not match */                     \
-	X(of, DEPTH_LIMIT, "depth limit")
+	X(of, DEPTH_LIMIT, "depth limit")                                                              \
+	X(of, NOT_KNOWN, "not known yet") /* the sample was taken before the process's runtime was found */
 
 enum runtime_reason {
 #define X(of, name, text) RUNTIME_REASON_##name,

@@ -16,6 +16,12 @@ static inline uint32_t ending_detail(uint32_t runtime, uint32_t reason)
 	return runtime << 8 | reason;
 }
 
+/* enum runtime_reason */
+static inline uint32_t ending_detail_reason(uint32_t detail)
+{
+	return detail & 255;
+}
+
 const char *unwind_ending_text(enum unwind_ending ending); /* The text of an ending: "no table". */
 bool unwind_ending_complete(enum unwind_ending ending);
 /* The text of an ending with its detail: "no table", "cpython: layout not recognised". */

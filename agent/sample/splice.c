@@ -168,13 +168,35 @@ static void put_all(struct splicing *p)
 	}
 }
 
+/* A whole native stack with a loop in it is not the whole stack of the language. */
+static void find_missing(struct splice *s, const struct sample_view *v, struct sample_view *ret)
+{
+	uint32_t detail = 0;
+
+	if (!s->options.missing || !unwind_ending_complete(v->ending))
+		return;
+	for (uint32_t i = 0; i < v->n_user && !detail; i++) {
+		uint64_t word = v->frames[v->n_kernel + i];
+
+		if (frame_tag(word) - 1u < FRAME_FILE_MAX)
+			detail = s->options.missing(v, word, s->options.data);
+	}
+	if (!detail)
+		return;
+	s->stats.missing[ending_detail_reason(detail)]++;
+	ret->ending = ENDING_RUNTIME;
+	ret->ending_detail = detail;
+}
+
 void sample_splice(struct splice *s, const struct sample_view *v, struct sample_view *ret)
 {
 	struct splicing p = {.s = s, .v = v};
 
 	*ret = *v;
-	if (!v->runtime || !v->runtime->n_segments)
+	if (!v->runtime || !v->runtime->n_segments) {
+		find_missing(s, v, ret);
 		return;
+	}
 	take_segments(&p);
 	put_all(&p);
 	s->stats.samples++;

@@ -17,13 +17,19 @@ struct splice_options {
 	bool loop_frames; /* keep the native frames of the loop */
 	/* Whether a native frame may be the loop of the process's runtime; NULL: unknown. */
 	bool (*is_loop)(uint64_t word, void *data);
+	/*
+	 * A sample has no frames of a runtime: if this native frame is a loop whose functions should be there,
+	 * why they are not, as ending_detail(); else 0. NULL: unknown.
+	 */
+	uint32_t (*missing)(const struct sample_view *v, uint64_t word, void *data);
 	void *data;
 };
 
 struct splice_stats {
-	uint64_t samples;		 /* with frames of a runtime */
-	uint64_t uncertain;		 /* of these, the place of some frames is not certain */
-	uint64_t cut[RUNTIME_REASONS_N]; /* of these, the list was not followed to its end, by reason */
+	uint64_t samples;		     /* with frames of a runtime */
+	uint64_t uncertain;		     /* of these, the place of some frames is not certain */
+	uint64_t cut[RUNTIME_REASONS_N];     /* of these, the list was not followed to its end, by reason */
+	uint64_t missing[RUNTIME_REASONS_N]; /* without frames of a runtime, but with its loop, by reason */
 };
 
 struct splice {
@@ -35,8 +41,8 @@ struct splice {
 
 /*
  * *ret is `v` with all frames in one stack; borrowed from `s` until the next call. A sample without frames of
- * a runtime is returned as it is. If the native stack is whole but the list of frames is not, the ending is
- * ENDING_RUNTIME.
+ * a runtime has the frames that it had. If the native stack is whole but the list of frames is not, or is
+ * missing, the ending is ENDING_RUNTIME.
  */
 void sample_splice(struct splice *s, const struct sample_view *v, struct sample_view *ret);
 

@@ -153,6 +153,45 @@ Test(splice, ending)
 	cr_expect_eq(v.ending, ENDING_NO_ROW);
 }
 
+static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
+{
+	(void)data;
+	return frame_va(word) == 'L'
+		       ? ending_detail(RUNTIME_CPYTHON,
+				       v->generation ? RUNTIME_REASON_NO_THREAD : RUNTIME_REASON_NOT_KNOWN)
+		       : 0;
+}
+
+/* A loop of which no function is known is not a whole stack. */
+Test(splice, missing)
+{
+	static const struct splice_case loop = {"", "aLz", {{0, NULL, 0}}, "", 0, 0},
+					other = {"", "a*z", {{0, NULL, 0}}, "", 0, 0};
+	static struct splice s = {.options = {.is_loop = is_loop, .missing = missing}};
+	struct stack stack;
+	struct sample_view v;
+
+	stack_make(&stack, &loop);
+	stack.view.runtime = NULL;
+	sample_splice(&s, &stack.view, &v);
+	cr_expect_eq(v.ending, ENDING_RUNTIME);
+	cr_expect_eq(v.ending_detail, ending_detail(RUNTIME_CPYTHON, RUNTIME_REASON_NOT_KNOWN));
+	cr_expect_eq(v.n_user, stack.view.n_user);
+	stack.view.runtime = &stack.part; /* the program found none */
+	stack.view.generation = 1;
+	sample_splice(&s, &stack.view, &v);
+	cr_expect_eq(v.ending_detail, ending_detail(RUNTIME_CPYTHON, RUNTIME_REASON_NO_THREAD));
+	stack.view.ending = ENDING_NO_ROW;
+	sample_splice(&s, &stack.view, &v);
+	cr_expect_eq(v.ending, ENDING_NO_ROW);
+	stack_make(&stack, &other);
+	sample_splice(&s, &stack.view, &v);
+	cr_expect_eq(v.ending, ENDING_ROOT);
+	cr_expect_eq(s.stats.missing[RUNTIME_REASON_NOT_KNOWN], 1);
+	cr_expect_eq(s.stats.missing[RUNTIME_REASON_NO_THREAD], 1);
+	cr_expect_eq(s.stats.samples, 0);
+}
+
 Test(splice, longest)
 {
 	static uint64_t frames[KERNEL_FRAMES_MAX + USER_FRAMES_MAX], words[2 * RUNTIME_FRAMES_MAX];
