@@ -20,6 +20,7 @@
 #include "agent/base/loop.h"
 #include "agent/base/worker.h"
 #include "agent/config/config.h"
+#include "agent/describe.h"
 #include "agent/follow.h"
 #include "agent/load.h"
 #include "agent/metadata.h"
@@ -756,6 +757,15 @@ void agent_describe_runtimes(const struct agent *a, struct buf *ret)
 {
 	if (a->runtimes)
 		runtimes_describe(a->runtimes, ret);
+}
+
+bool agent_describe_process(const struct agent *a, uint32_t pid, struct buf *ret)
+{
+	const struct process *p = track_process(a->track, pid);
+
+	if (p)
+		process_describe(p, track_tables(a->track), a->runtimes, ret);
+	return p != NULL;
 }
 
 size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max)

@@ -119,6 +119,11 @@ void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
 /* As runtimes_describe; nothing if no frames of language runtimes are wanted. */
 void agent_describe_runtimes(const struct agent *a, struct buf *ret);
+/*
+ * Appends what is known of a process: its name, whether it is sampled, what its stacks can have. False: no
+ * process is known by this pid.
+ */
+bool agent_describe_process(const struct agent *a, uint32_t pid, struct buf *ret);
 /* As report_cut_stacks. */
 size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max);
 /* The number of samples dropped for one reason, in whichever module; `reason` is the metric's label. */

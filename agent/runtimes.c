@@ -214,6 +214,46 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret)
 	}
 }
 
+/* NULL: its functions are shown. */
+static const char *why_not_shown(const struct runtimes *r, const struct process *p,
+				 const struct binary_table *t)
+{
+	const uint32_t walk = publisher_walk(track_publisher(r->options.track), p->pid);
+
+	if (!(r->options.kinds >> t->runtime->kind & 1))
+		return "the configuration says off (runtimes)";
+	if (!runtime_facts_known(t->runtime))
+		return "the layout of this version is not known";
+	if (p->image->program->runtime_refused)
+		return "the process's objects have another layout than is known of this version";
+	if (walk == t->binary->index)
+		return NULL;
+	return walk ? "those of another runtime in the process are" : "its list of mappings is not published";
+}
+
+void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret)
+{
+	struct proc_maps_cursor c = {.maps = p->maps};
+	const struct proc_mapping *m;
+	const struct binary_table *last = NULL;
+	size_t n = 0;
+
+	while (p->maps && (m = proc_maps_next(&c))) {
+		const struct binary_table *t = table_of(r, m->file);
+		const char *why;
+
+		if (!t || t == last)
+			continue;
+		last = t;
+		n++;
+		why = why_not_shown(r, p, t);
+		(void)put_runtime(ret, t);
+		(void)buf_printf(ret, ": functions are %s%s\n", why ? "not shown: " : "shown", why ?: "");
+	}
+	if (!n)
+		(void)buf_puts(ret, "no language runtime was found in its files\n");
+}
+
 void runtimes_check(struct runtimes *r)
 {
 	struct code_names_stats s;

@@ -13,6 +13,7 @@
 
 struct buf;
 struct probe;
+struct process;
 struct runtimes;
 struct sampled_task;
 struct track;
@@ -45,6 +46,8 @@ void runtimes_drain(struct runtimes *r);
 void runtimes_check(struct runtimes *r);
 /* Appends a line for each file with a runtime: whether its functions are shown, of how many processes. */
 void runtimes_describe(const struct runtimes *r, struct buf *ret);
+/* The same for the runtimes in the process's files, and why functions of each are not shown. */
+void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret);
 /* As sample_splice, of a sample of that task. */
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret);

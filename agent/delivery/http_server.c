@@ -467,27 +467,39 @@ static size_t on_page(char *bytes, size_t size, size_t n, void *data)
 	return buf_append(data, bytes, size * n) < 0 ? 0 : size * n;
 }
 
-/* Whether an agent answers there: its root page lists the other pages. */
-static bool is_agent(const char *listen)
+int http_page_get(const char *listen, const char *path, struct buf *ret)
 {
-	_cleanup_buf_ struct buf page = {.max = PROBE_BYTES}, url = {0};
+	_cleanup_buf_ struct buf url = {0};
 	CURL *c = curl_easy_init();
-	bool got;
+	CURLcode r;
 
-	if (!c || buf_printf(&url, "http://%s%s/", *listen == ':' ? "localhost" : "", listen) < 0) {
+	if (!c || buf_printf(&url, "http://%s%s%s", *listen == ':' ? "localhost" : "", listen, path) < 0) {
 		curl_easy_cleanup(c);
-		return false;
+		return -ENOMEM;
 	}
+	curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
 	curl_easy_setopt(c, CURLOPT_URL, buf_str(&url));
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http");
 	curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, PROBE_MS);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_page);
-	curl_easy_setopt(c, CURLOPT_WRITEDATA, &page);
-	got = curl_easy_perform(c) == CURLE_OK && strstr(buf_str(&page), "/debug/state\n");
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, ret);
+	r = curl_easy_perform(c);
 	curl_easy_cleanup(c);
-	return got;
+	return r == CURLE_OK			? 0
+	       : r == CURLE_HTTP_RETURNED_ERROR ? -ENOENT
+	       : r == CURLE_COULDNT_CONNECT	? -ECONNREFUSED
+	       : r == CURLE_OPERATION_TIMEDOUT	? -ETIMEDOUT
+						: -EIO;
+}
+
+/* Whether an agent answers there: its root page lists the other pages. */
+static bool is_agent(const char *listen)
+{
+	_cleanup_buf_ struct buf page = {.max = PROBE_BYTES};
+
+	return http_page_get(listen, "/", &page) == 0 && strstr(buf_str(&page), "/debug/state\n");
 }
 
 int http_server_probe(const char *listen)

@@ -51,6 +51,11 @@ int http_server_new(struct http_server **ret, struct loop *loop, const char *lis
 void http_server_answer(struct http_server *s, uint64_t id, unsigned status, const struct buf *body,
 			const char *content_type);
 /*
+ * Appends the page of a server that listens there (`listen` as above), up to ret->max bytes. 0; -ENOENT: it
+ * has no such page; -ECONNREFUSED, -ETIMEDOUT, -EIO, -ENOMEM. Takes up to a second.
+ */
+int http_page_get(const char *listen, const char *path, struct buf *ret);
+/*
  * Whether http_server_new could listen there now: 0; 1: no, an agent like this one does already; -errno.
  * Takes up to a second if the address is in use.
  */

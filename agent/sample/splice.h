@@ -18,8 +18,8 @@ struct splice_options {
 	/* Whether a native frame may be the loop of the process's runtime; NULL: unknown. */
 	bool (*is_loop)(uint64_t word, void *data);
 	/*
-	 * A sample has no frames of a runtime: if this native frame is a loop whose functions should be there,
-	 * why they are not, as ending_detail(); else 0. NULL: unknown.
+	 * A sample has no frames of a runtime: if this native frame is a loop whose functions should be
+	 * there, why they are not, as ending_detail(); else 0. NULL: unknown.
 	 */
 	uint32_t (*missing)(const struct sample_view *v, uint64_t word, void *data);
 	void *data;

@@ -25,6 +25,7 @@
 
 #define CUT_STACKS_SHOWN 20u
 #define CALLS_MAX 16
+#define PROCESS_PAGES "/debug/state/"
 
 enum { HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
 
@@ -171,6 +172,23 @@ static unsigned page_state(struct status_pages *s, const char *accept, struct bu
 	return HTTP_OK;
 }
 
+/* The page of a process; `text`: its pid. */
+static unsigned page_process(struct status_pages *s, const char *text, struct buf *body)
+{
+	char *end;
+	unsigned long pid;
+
+	if (*text < '0' || *text > '9')
+		return HTTP_NOT_FOUND;
+	errno = 0;
+	pid = strtoul(text, &end, 10);
+	if (*end || errno || pid > UINT32_MAX)
+		return HTTP_NOT_FOUND;
+	if (agent_describe_process(s->agent, (uint32_t)pid, body))
+		return HTTP_OK;
+	return HTTP_NOT_FOUND;
+}
+
 unsigned status_pages_answer(const char *path, const char *accept, struct buf *body,
 			     const char **content_type, void *data)
 {
@@ -186,6 +204,8 @@ unsigned status_pages_answer(const char *path, const char *accept, struct buf *b
 	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
 		if (strcmp(path, pages[i].path) == 0)
 			return pages[i].fn(data, accept, body, content_type);
+	if (strncmp(path, PROCESS_PAGES, strlen(PROCESS_PAGES)) == 0)
+		return page_process(data, path + strlen(PROCESS_PAGES), body);
 	if (strcmp(path, "/") != 0)
 		return HTTP_NOT_FOUND;
 	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)

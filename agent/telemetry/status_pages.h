@@ -6,6 +6,7 @@
  *	/healthz	200 while samples arrive as expected; 503 and the reason when sampling has stalled
  *	/readyz		200 once sampling has begun
  *	/debug/state	the same information for people
+ *	/debug/state/PID	what is known of a process, and which functions of it are not shown, and why
  *
  * No page shows a header, a token or an environment.
  */

@@ -490,6 +490,11 @@ const struct publisher *track_publisher(const struct track *t)
 	return t->publisher;
 }
 
+const struct process *track_process(const struct track *t, uint32_t pid)
+{
+	return proc_table_get(t->processes, pid);
+}
+
 uint64_t track_tenant(const struct track *t, uint32_t pid)
 {
 	const struct process *p = proc_table_get(t->processes, pid);

@@ -109,6 +109,8 @@ void track_reselect(struct track *t);
 /* Owned by the track: tables with their binaries, the memory that they are in, what is published. */
 struct unwind_tables *track_tables(const struct track *t);
 const struct publisher *track_publisher(const struct track *t);
+/* The live process with that pid; NULL: unknown. Borrowed until events are drained. */
+const struct process *track_process(const struct track *t, uint32_t pid);
 /* The tenant that the process belongs to (struct proc_context); 0: not known. */
 uint64_t track_tenant(const struct track *t, uint32_t pid);
 /* The process's language runtime is not what its file was taken for: its frames are no longer walked. */

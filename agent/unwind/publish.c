@@ -562,6 +562,19 @@ void publisher_stop_walk(struct publisher *p, uint32_t pid)
 		__atomic_store_n(&list->runtime, 0, __ATOMIC_RELAXED);
 }
 
+static uint32_t walk_file(const struct mapping_list *list)
+{
+	return ((const struct runtime_walk *)((const uint8_t *)list + list->runtime))->layout;
+}
+
+uint32_t publisher_walk(const struct publisher *p, uint32_t pid)
+{
+	struct list *l;
+	const struct mapping_list *list = list_with_walk(p, pid, &l);
+
+	return list ? walk_file(list) : 0;
+}
+
 size_t publisher_count_walks(const struct publisher *p, uint32_t file)
 {
 	struct map_node *node;
@@ -572,9 +585,7 @@ size_t publisher_count_walks(const struct publisher *p, uint32_t file)
 		struct list *l;
 		const struct mapping_list *list = list_with_walk(p, s->pid, &l);
 
-		if (list &&
-		    ((const struct runtime_walk *)((const uint8_t *)list + list->runtime))->layout == file)
-			n++;
+		n += list && walk_file(list) == file;
 	}
 	return n;
 }

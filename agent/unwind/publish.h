@@ -57,6 +57,8 @@ void publisher_remove(struct publisher *p, const struct process *process);
 void publisher_want_runtimes(struct publisher *p, unsigned kinds);
 /* Takes that out of the list that the process has now. */
 void publisher_stop_walk(struct publisher *p, uint32_t pid);
+/* The binary of the runtime that the process's list says how to walk, by its index; 0: it says none. */
+uint32_t publisher_walk(const struct publisher *p, uint32_t pid);
 /* How many processes have a list that says how the frames of the runtime in this binary are found. */
 size_t publisher_count_walks(const struct publisher *p, uint32_t file);
 /*

@@ -34,6 +34,24 @@ DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "proflet.json")
 SYS_BPF, BPF_ENABLE_STATS = 321, 32
 
 
+def check_process_page(s, pages):
+    """What is said of a Python program, which this is, of a kernel thread, and of a pid that nobody has."""
+    listen = pages.base.rpartition("/")[2]
+    page = wait_for(lambda: (lambda p: p if "functions are shown" in p[2] else None)(pages.get(f"/debug/state/{os.getpid()}")), 60, "the page of a process")
+    version = ".".join(map(str, sys.version_info[:3]))
+    s.check("debug/state/PID: the language and its version", page[0] == 200 and f"Python {version} (" in page[2], page[2])
+    s.check("debug/state/PID: a kernel thread", "a kernel thread" in pages.get("/debug/state/2")[2], pages.get("/debug/state/2")[2])
+    for unknown in ("4194305", "0x1", "1x", "-1", "", "99999999999999999999"):
+        s.equal(f"debug/state/{unknown}", pages.get(f"/debug/state/{unknown}")[0], 404)
+    argv = [PROFLET, "check", "--listen", listen, "--process"]
+    done = subprocess.run([*argv, str(os.getpid())], capture_output=True, text=True)
+    s.check("check --process prints the page", done.returncode == 0 and done.stdout.splitlines()[-1:] == page[2].splitlines()[-1:], done.stdout + done.stderr)
+    done = subprocess.run([*argv, "4194305"], capture_output=True, text=True)
+    s.check("check --process of no process", done.returncode == 1 and "knows no process 4194305" in done.stderr, done.stderr)
+    done = subprocess.run([PROFLET, "check", "--listen", f"127.0.0.1:{free_port()}", "--process", "1"], capture_output=True, text=True)
+    s.check("check --process without an agent", done.returncode == 1 and "no agent answers" in done.stderr, done.stderr)
+
+
 class Pages:
     def __init__(self, port):
         self.base = f"http://127.0.0.1:{port}"
@@ -200,6 +218,7 @@ def other_pages(s, pages):
     status, _, text = pages.get("/debug/state")
     s.check("debug/state is for people", status == 200 and "sampling: goes on" in text and "collector: there" in text, text.splitlines()[0])
     s.equal("another path", pages.get("/nothing")[0], 404)
+    check_process_page(s, pages)
     s.equal("another method", [pages.get(p, "POST", b"x" * 5000)[0] for p in ("/metrics", "/healthz")], [405, 405])
     listing = pages.get("/")[2].split()
     s.equal("the root lists the pages, which are there", [pages.get(p)[0] for p in listing], [200] * 4)
