@@ -17,6 +17,7 @@
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/cold_names.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
@@ -137,22 +138,18 @@ static void add_word(struct reader *r, uint64_t va)
 
 /* --- symbols */
 
-static void add_symbol(struct reader *r, struct elf_strtab *names, const Elf64_Sym *sym)
+static void add_symbol(struct reader *r, const struct cold_names *cold, const Elf64_Sym *sym)
 {
 	const unsigned type = ELF64_ST_TYPE(sym->st_info);
-	const char *name, *cold;
 
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
-	    !is_code(r, sym->st_value))
-		return;
-	name = elf_strtab_get(names, sym->st_name);
-	cold = strstr(name, ".cold");
-	if (!cold || (cold[5] && cold[5] != '.'))
+	if ((type == STT_FUNC || type == STT_GNU_IFUNC) && sym->st_shndx != SHN_UNDEF &&
+	    is_code(r, sym->st_value) && !cold_names_has(cold, sym->st_name))
 		add(r, sym->st_value, true);
 }
 
 static void read_symbols(struct reader *r, uint32_t type)
 {
+	_cleanup_(cold_names_fini) struct cold_names cold = {0};
 	_cleanup_free_ Elf64_Sym *v = NULL;
 	struct elf_section section;
 	struct elf_strtab names;
@@ -162,7 +159,7 @@ static void read_symbols(struct reader *r, uint32_t type)
 	    !elf_strtab_open(&names, r->img, &section))
 		return;
 	v = malloc(ENTRIES_PER_READ * sizeof *v);
-	if (!v) {
+	if (!v || cold_names_read(&cold, &names) == -ENOMEM) {
 		r->fatal = -ENOMEM;
 		return;
 	}
@@ -173,7 +170,7 @@ static void read_symbols(struct reader *r, uint32_t type)
 		if (elf_image_pread(r->img, section.offset + at * sizeof *v, v, some * sizeof *v) < 0)
 			return;
 		for (uint64_t i = 0; i < some; i++)
-			add_symbol(r, &names, &v[i]);
+			add_symbol(r, &cold, &v[i]);
 	}
 }
 
