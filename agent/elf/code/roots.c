@@ -13,6 +13,10 @@
  * - A coroutine of makecontext returns to the first byte of glibc's __start_context, which then switches to
  *   another stack. An unwinder looks up the byte before, which is padding: that byte gets the row.
  *
+ * - The first function of a greenlet (Python's greenlet, gevent) runs on a stack of which only the part
+ *   below it is the greenlet's own: what lies above changes whenever another greenlet runs. Its FDE says that
+ *   it was called, which it was, by a greenlet that has gone on since.
+ *
  * - A fiber of Boost.Context, whose code others use, too (PHP), returns to a label inside make_fcontext:
  *   xor edi, edi; call _exit; hlt. make_fcontext loads that address with `lea`.
  *
@@ -31,6 +35,7 @@
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
+#include "agent/elf/file/definition.h"
 
 #define ROOT_BYTES_MAX 1024u /* of the code of one outermost frame */
 #define ENTRY_INSNS 4	     /* by which an entry point is recognised */
@@ -183,8 +188,9 @@ static uint64_t next_span(const struct row_spans *spans, uint64_t va)
 	return next;
 }
 
-/* The entry point is in [start, end) and has rows that say that it was called. */
-static int override_entry(struct row_spans *spans, size_t index, uint64_t entry, uint64_t end)
+/* Code of the span that says that it was called, from `entry` to `end`, was not: it is `what`. */
+static int override_span(struct row_spans *spans, size_t index, uint64_t entry, uint64_t end,
+			 const char *what)
 {
 	struct row_span *span = &spans->v[index];
 	const size_t first = spans->out.n_rows;
@@ -197,7 +203,7 @@ static int override_entry(struct row_spans *spans, size_t index, uint64_t entry,
 		span->n = 1;
 		end = span->end;
 	}
-	return r < 0 ? r : row_spans_note_override(spans, entry, end, "entry point");
+	return r < 0 ? r : row_spans_note_override(spans, entry, end, what);
 }
 
 static int read_entry(struct row_spans *spans, const struct elf_image *img)
@@ -221,7 +227,7 @@ static int read_entry(struct row_spans *spans, const struct elf_image *img)
 	end = entry +
 	      (elf_image_machine(img) == EM_X86_64 ? x86_code_end(code, n, 0) : arm64_code_end(code, n, 0));
 	if (span < spans->n)
-		return override_entry(spans, span, entry, end);
+		return override_span(spans, span, entry, end, "entry point");
 	next = next_span(spans, entry);
 	return add_root(spans, entry, end < next ? end : next, ELF_CODE);
 }
@@ -247,6 +253,32 @@ static int read_context_root(struct row_spans *spans, const struct elf_image *im
 		if (is_start_context(img, &spans->v[i]))
 			return add_root(spans, spans->v[i].start - 1, spans->v[i].start, ELF_CODE);
 	return 0;
+}
+
+/* --- greenlets */
+
+/* greenlet::UserGreenlet::inner_bootstrap, of greenlet 2, and from 3 on */
+static const char *const greenlet_names[] = {
+	"_ZN8greenlet12UserGreenlet15inner_bootstrapERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_"
+	"15GreenletCheckerEPvEEEERNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE",
+	"_ZN8greenlet12UserGreenlet15inner_bootstrapEP9_greenletP7_object",
+};
+
+static int read_greenlet_root(struct row_spans *spans, struct elf_image *img)
+{
+	struct elf_definition d[ARRAY_SIZE(greenlet_names)] = {0};
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(d); i++)
+		d[i].name = greenlet_names[i];
+	r = elf_definitions_find_dynamic(img, d, ARRAY_SIZE(d));
+	for (size_t i = 0; i < ARRAY_SIZE(d) && r == 0; i++) {
+		size_t span = d[i].found && d[i].bytes ? span_at(spans, d[i].va) : spans->n;
+
+		if (span < spans->n && spans->v[span].start == d[i].va)
+			r = override_span(spans, span, d[i].va, d[i].va + d[i].bytes, "greenlet");
+	}
+	return r;
 }
 
 /* --- threads and fibers, in code without call-frame information */
@@ -394,10 +426,12 @@ static int search_gap(struct row_spans *spans, const struct elf_image *img, cons
 	return r;
 }
 
-int roots_read(struct row_spans *spans, const struct elf_image *img)
+int roots_read(struct row_spans *spans, struct elf_image *img)
 {
 	int r = read_entry(spans, img);
 
+	if (r == 0)
+		r = read_greenlet_root(spans, img);
 	if (r < 0 || elf_image_machine(img) != EM_X86_64)
 		return r;
 	r = read_context_root(spans, img);

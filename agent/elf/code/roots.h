@@ -10,11 +10,11 @@
 #include "agent/elf/cfi/row_spans.h"
 
 /*
- * Adds spans for the program's entry point, also where an FDE says something else
- * (row_spans.overridden), and, on x86-64, for the first code of threads made by clone(2), of coroutines made
- * by makecontext(3), and of fibers in the manner of Boost.Context. To be called when all FDEs have been read.
- * 0, -ENOMEM, -EFBIG.
+ * Adds spans for the program's entry point and for the first code of greenlets, also where an FDE says
+ * something else (row_spans.overridden), and, on x86-64, for the first code of threads made by clone(2), of
+ * coroutines made by makecontext(3), and of fibers in the manner of Boost.Context. To be called when all FDEs
+ * have been read. 0, -ENOMEM, -EFBIG.
  */
-int roots_read(struct row_spans *spans, const struct elf_image *img);
+int roots_read(struct row_spans *spans, struct elf_image *img);
 
 #endif

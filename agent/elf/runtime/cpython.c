@@ -11,7 +11,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/names/definition.h"
+#include "agent/elf/file/definition.h"
 #include "agent/elf/runtime/cpython_layout.h"
 
 enum name {

@@ -6,7 +6,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/names/definition.h"
+#include "agent/elf/file/definition.h"
 
 #define VERSION_PREFIX "X-Powered-By: PHP/"
 #define CONSTANTS_MAX (64u << 20) /* bytes of .rodata in which the version is searched */

@@ -110,3 +110,49 @@ Test(roots, arm64)
 	for (size_t i = 0; i < ARRAY_SIZE(arm64_cases); i++)
 		check_roots(&arm64_cases[i], EM_AARCH64);
 }
+
+/* The FDE of a greenlet's first function says that it was called, and so it may have been, but long ago. */
+Test(roots, greenlet)
+{
+	static const char *const names[] = {
+		"_ZN8greenlet12UserGreenlet15inner_bootstrapEP9_greenletP7_object",
+		"_ZN8greenlet12UserGreenlet15inner_bootstrapERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_"
+		"15GreenletCheckerEPvEEEERNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE",
+		"_ZN8greenlet12UserGreenlet13g_initialstubEPv",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const Elf64_Sym symbols[] = {{0},
+					     {.st_name = 1,
+					      .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+					      .st_shndx = 1,
+					      .st_value = TEXT_VA + 0x40,
+					      .st_size = 0x30}};
+		_cleanup_buf_ struct buf file = {0}, eh = {0}, out = {0}, strings = {0};
+		size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
+		static const char code[TEXT_BYTES];
+		struct elf_rows *t = NULL;
+		struct elf_image *img;
+
+		put_fde(&eh, cie, false, TEXT_VA, 0x40, BYTES("\x41\x0e\x10"));
+		put_fde(&eh, cie, false, TEXT_VA + 0x40, 0x30, BYTES("\x41\x0e\x10"));
+		buf_putc(&strings, '\0');
+		buf_append(&strings, names[i], strlen(names[i]) + 1);
+		const struct file_section s[] = {
+			{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof code, 0, 0},
+			{".eh_frame", SHT_PROGBITS, SHF_ALLOC, 0x4000, eh.data, eh.len, 0, 0},
+			{".dynsym", SHT_DYNSYM, SHF_ALLOC, 0x5000, symbols, sizeof symbols, 4,
+			 sizeof *symbols},
+			{".dynstr", SHT_STRTAB, SHF_ALLOC, 0x6000, strings.data, strings.len, 0, 0},
+		};
+
+		file_write(&file, EM_X86_64, s, ARRAY_SIZE(s), 0);
+		img = file_open(&file);
+		cr_assert_eq(elf_rows_build(&t, img), 0);
+		roots_of(t, &out);
+		cr_expect_str_eq(buf_str(&out) ?: "", i < 2 ? "40-70" : "", "%s: %s", names[i],
+				 buf_str(&out));
+		elf_rows_free(t);
+		elf_image_free(img);
+	}
+}

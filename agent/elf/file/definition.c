@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/elf/names/definition.h"
+#include "agent/elf/file/definition.h"
 
 #include <elf.h>
 #include <errno.h>
