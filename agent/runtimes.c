@@ -111,7 +111,6 @@ static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 	_cleanup_buf_ struct buf text = {0};
 
 	r->refused++;
-	track_refuse_runtime(r->options.track, pid);
 	if (t->runtime_logged || put_runtime(&text, t) < 0 || buf_putc(&text, '\0') < 0)
 		return;
 	t->runtime_logged = true;
@@ -144,7 +143,7 @@ static void on_code(struct runtimes *r, const struct runtime_code *report, size_
 	}
 	e = add_code(r, report, len, t->runtime);
 	r->bad_reports += e < 0;
-	if (e == -ENOTSUP)
+	if ((e == 0 || e == -ENOTSUP) && !track_judge_runtime(r->options.track, report->pid, e == 0))
 		refuse(r, t, report->pid);
 }
 

@@ -218,7 +218,9 @@ struct runtime_walk {
 	__u64 salt; /* secret, and another one for each program: goes into numbers of code */
 	__u64 key;  /* process address of the u32 pthread key of the thread state; 0: there is none */
 	__u64 start; /* process address of the pointer to the main thread's first frame; 0: threads have states */
-	__u64 bias;    /* of the runtime's file: process address minus ELF virtual address */
+	__u64 bias; /* of the runtime's file: process address minus ELF virtual address */
+	/* What `type` of a code object points to, a process address; another object is none. 0: not known. */
+	__u64 code_type;
 	__s32 slot;    /* thread-local variable with the thread state, from the thread pointer; 0: unknown */
 	__u16 flags;   /* RUNTIME_WALK_* */
 	__u16 runtime; /* enum frame_runtime */
@@ -602,7 +604,7 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct runtime_walk) == 104, "runtime_walk");
+_Static_assert(sizeof(struct runtime_walk) == 112, "runtime_walk");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");

@@ -235,9 +235,22 @@ static __always_inline __u64 texts_mix(__u64 h, const struct runtime_walk *walk,
 	return user_word(file + RUNTIME_TEXT_AT - 8 + length, &word) ? h : number_mix(h, word);
 }
 
+/* Whether the object is a code object, as far as its type is known. */
+UNWIND_FN int is_code_object(__u64 code)
+{
+	struct unwind_area *a = env_area();
+	__u64 type;
+
+	if (!a)
+		return 0;
+	return !a->runtime.walk.code_type ||
+	       (!user_word(code + a->runtime.walk.type, &type) && type == a->runtime.walk.code_type);
+}
+
 /*
  * The number of a code object, of all that identifies it: an object that takes the memory of another one has
- * another number. 0: it cannot be read; NO_FUNCTION: native code without name, which the runtime uses itself.
+ * another number. 0: it cannot be read, or is none; NO_FUNCTION: native code without name, which the runtime
+ * uses itself.
  */
 static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 {
@@ -245,7 +258,7 @@ static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 
 	bytes = a->runtime.walk.content_bytes;
 	BOUND(bytes, 127);
-	if (env_read_user(content, bytes, code + a->runtime.walk.content))
+	if (env_read_user(content, bytes, code + a->runtime.walk.content) || !is_code_object(code))
 		return 0;
 	h = a->runtime.walk.salt ^ code * 0x9e3779b97f4a7c15ull;
 	for (int i = 0; i < (int)(RUNTIME_CODE_BYTES_MAX / 8); i++) {

@@ -24,7 +24,9 @@ struct process;
 /* What one execve set; shared by the images of the process and of its forks. */
 struct proc_program {
 	unsigned refs;
-	bool runtime_refused;	       /* its language runtime is not what its file was taken for */
+	bool runtime_refused; /* its language runtime is not what its file was taken for */
+	/* Reports about its code objects that are such objects, and that are none. */
+	uint32_t runtime_good, runtime_bad;
 	uint64_t secret;	       /* random: nobody outside knows the numbers that it goes into */
 	char *exe;		       /* path, owned; NULL while unknown */
 	char comm[PROC_TASK_COMM_LEN]; /* that execve set: name of the file, or script; "": unknown */

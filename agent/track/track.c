@@ -502,13 +502,26 @@ uint64_t track_tenant(const struct track *t, uint32_t pid)
 	return p ? p->image->context.tenant : 0;
 }
 
-void track_refuse_runtime(struct track *t, uint32_t pid)
+/*
+ * Of a layout that is not right, each object is another one than was thought. A single one can be read while
+ * the process changes it: greenlets, for instance, copy the stack on which such pointers lie.
+ */
+#define BAD_OBJECTS_MIN 4u
+
+bool track_judge_runtime(struct track *t, uint32_t pid, bool good)
 {
 	struct process *p = proc_table_get(t->processes, pid);
+	struct proc_program *program;
 
-	if (p)
-		p->image->program->runtime_refused = true;
+	if (!p)
+		return true;
+	program = p->image->program;
+	*(good ? &program->runtime_good : &program->runtime_bad) += 1;
+	if (program->runtime_bad < BAD_OBJECTS_MIN || program->runtime_bad < program->runtime_good)
+		return true;
+	program->runtime_refused = true;
 	publisher_stop_walk(t->publisher, pid);
+	return false;
 }
 
 void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32_t thread_slot)

@@ -113,8 +113,11 @@ const struct publisher *track_publisher(const struct track *t);
 const struct process *track_process(const struct track *t, uint32_t pid);
 /* The tenant that the process belongs to (struct proc_context); 0: not known. */
 uint64_t track_tenant(const struct track *t, uint32_t pid);
-/* The process's language runtime is not what its file was taken for: its frames are no longer walked. */
-void track_refuse_runtime(struct track *t, uint32_t pid);
+/*
+ * A report about a code object of the process was one, or was not. False: almost none is, so its language
+ * runtime is not what its file was taken for, and its frames are no longer walked.
+ */
+bool track_judge_runtime(struct track *t, uint32_t pid, bool good);
 /* As publisher_set_thread_slot. */
 void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32_t thread_slot);
 struct arena *track_arena(const struct track *t);

@@ -23,6 +23,7 @@ static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *f
 		.salt = secret,
 		.key = has_key ? facts->runtime + bias + l->key : 0,
 		.bias = bias,
+		.code_type = facts->code_type ? facts->code_type + bias : 0,
 		.flags = (uint16_t)(l->flags | (search ? RUNTIME_WALK_SEARCH : 0)),
 		.runtime = RUNTIME_CPYTHON,
 		.layout = (uint16_t)file,

@@ -224,6 +224,31 @@ Test(runtime, numbers_of_code)
 	machine_free(m);
 }
 
+/* Objects of another type are no code objects, where it is known what that is. */
+Test(runtime, types_of_code)
+{
+	const uint64_t type = HEAP + 0x1300;
+	struct runtime_walk walk = walk_by_key;
+	struct runtime_part p;
+	struct machine *m;
+
+	walk.type = 8;
+	walk.code_type = type;
+	m = process_new(&walk);
+	run_put(m, FRAMES, 3, 0);
+	for (unsigned i = 0; i < 3; i++)
+		machine_poke(m, CODES + i * CODE_BYTES + 8, type);
+	p = runtime_walk(m);
+	cr_expect_eq(p.n_words, 6);
+	cr_expect_eq(p.whole, 1);
+	machine_poke(m, CODES + CODE_BYTES + 8, type + 8);
+	p = runtime_walk(m);
+	cr_expect_eq(p.n_words, 2);
+	cr_expect_eq(p.reason, RUNTIME_REASON_INCONSISTENT);
+	cr_expect_eq(p.whole, 0);
+	machine_free(m);
+}
+
 /* Another object in the same memory, all of whose pointers are the same: its name or its file differs. */
 Test(runtime, numbers_of_texts)
 {

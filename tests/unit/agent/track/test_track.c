@@ -121,6 +121,21 @@ Test(track, sample_from_before_a_change_of_mappings)
 	cr_expect_str_eq(flow_path_at(f, maps, LIB), "/bin/tool");
 }
 
+/* A single object that is none may have changed while it was read; of a layout that is wrong, none is one. */
+Test(track, a_runtime_is_refused_when_most_of_its_objects_are_none)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+	const struct proc_program *program = flow_process(f, SHELL)->image->program;
+
+	for (int i = 0; i < 100; i++)
+		cr_expect(track_judge_runtime(f->track, SHELL, i % 3 != 0), "%d", i);
+	cr_expect(!program->runtime_refused);
+	for (int i = 0; i < 32; i++)
+		cr_expect(track_judge_runtime(f->track, SHELL, false) || i == 31, "%d", i);
+	cr_expect(program->runtime_refused);
+	cr_expect(track_judge_runtime(f->track, SHELL + 1, false), "no such process");
+}
+
 Test(track, losses_are_summed_over_their_reasons)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
