@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+require_relative "app"
+run Service
