@@ -18,7 +18,7 @@ PORTS = {"php_fpm": 18441, "php_apache": 18442, "puma": 18443, "spamd": 18444}
 MAILS = 40
 
 FPM = """[global]
-error_log = /work/error.log
+error_log = /application/error.log
 daemonize = no
 [www]
 user = root
@@ -29,14 +29,14 @@ pm.max_children = 3
 APACHE = """ServerRoot /usr/lib/apache2
 ServerName localhost
 Listen 127.0.0.1:{port}
-PidFile /work/apache.pid
-ErrorLog /work/error.log
+PidFile /application/apache.pid
+ErrorLog /application/error.log
 LoadModule mpm_prefork_module modules/mod_mpm_prefork.so
 LoadModule authz_core_module modules/mod_authz_core.so
 LoadModule php_module modules/libphp8.2.so
 StartServers 3
 MaxRequestWorkers 3
-DocumentRoot /work
+DocumentRoot /application
 <FilesMatch "\\.php$">
 SetHandler application/x-httpd-php
 </FilesMatch>
@@ -44,18 +44,19 @@ SetHandler application/x-httpd-php
 
 
 def prepare(folder):
-    """→ the root file system with the applications in its folder /work"""
+    """→ the root file system with the applications in its folder /application"""
     root = debian.fetch(SUITE, PACKAGES, CACHE)
-    work = os.path.join(root, "work")
+    work = os.path.join(root, "application")
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
+    os.chmod(os.path.join(root, "tmp"), 0o1777)
     for name in ("app.php", "app.rb", "config.ru"):
         shutil.copy(os.path.join(HERE, name), work)
     for name, text in (("fpm.conf", FPM.format(port=PORTS["php_fpm"])), ("apache.conf", APACHE.format(port=PORTS["php_apache"]))):
         with open(os.path.join(work, name), "w", encoding="ascii") as f:
             f.write(text)
-    for path, lines in (("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/work:/bin/false\n"),
-                        ("etc/group", "root:x:0:\nwww-data:x:33:\n"), ("etc/hosts", "127.0.0.1 localhost\n")):
+    for path, lines in (("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/application:/bin/false\nnobody:x:65534:65534::/application:/bin/false\n"),
+                        ("etc/group", "root:x:0:\nwww-data:x:33:\nnogroup:x:65534:\n"), ("etc/hosts", "127.0.0.1 localhost\n")):
         os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
         with open(os.path.join(root, path), "w", encoding="ascii") as f:
             f.write(lines)
@@ -114,13 +115,13 @@ def ask_spamd(port, i):
     return b"EX_OK" in got
 
 
-ASKS = {"php_fpm": lambda i: ask_fastcgi(PORTS["php_fpm"], "/work/app.php"), "php_apache": lambda i: ask_http(PORTS["php_apache"], "/app.php"),
+ASKS = {"php_fpm": lambda i: ask_fastcgi(PORTS["php_fpm"], "/application/app.php"), "php_apache": lambda i: ask_http(PORTS["php_apache"], "/app.php"),
         "puma": lambda i: ask_http(PORTS["puma"], "/60"), "spamd": lambda i: ask_spamd(PORTS["spamd"], i % MAILS)}
 COMMANDS = {
-    "php_fpm": ["/usr/sbin/php-fpm8.2", "-n", "-R", "-y", "/work/fpm.conf", "-d", "zend_extension=opcache.so", "-d", "opcache.file_update_protection=0"],
-    "php_apache": ["/usr/sbin/apache2", "-X", "-f", "/work/apache.conf"],
-    "puma": ["/usr/bin/puma", "-b", f"tcp://127.0.0.1:{PORTS['puma']}", "-w", "2", "-t", "2:4", "-e", "production", "/work/config.ru"],
-    "spamd": ["/usr/sbin/spamd", "-L", "-x", "-i", "127.0.0.1", "-p", str(PORTS["spamd"]), "-m", "3", "-u", "root", "--syslog=null"],
+    "php_fpm": ["/usr/sbin/php-fpm8.2", "-n", "-R", "-y", "/application/fpm.conf", "-d", "zend_extension=opcache.so", "-d", "opcache.file_update_protection=0"],
+    "php_apache": ["/usr/sbin/apache2", "-X", "-f", "/application/apache.conf"],
+    "puma": ["/usr/bin/puma", "-b", f"tcp://127.0.0.1:{PORTS['puma']}", "-w", "2", "-t", "2:4", "-e", "production", "/application/config.ru"],
+    "spamd": ["/usr/sbin/spamd", "-L", "-x", "-i", "127.0.0.1", "-p", str(PORTS["spamd"]), "-m", "3", "-u", "nobody", "--syslog=stderr"],
 }
 # language, the function that is the root of its stacks
 LANGUAGES = {"php_fpm": ("php", "execute_ex", r"^<main>$"), "php_apache": ("php", "execute_ex", r"^<main>$"),
