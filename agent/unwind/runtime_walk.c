@@ -61,7 +61,7 @@ static bool php_walk(struct runtime_walk *ret, const struct php_facts *facts, ui
 {
 	const struct php_layout *l = &facts->layout;
 
-	if (!facts->known)
+	if (!facts->known || facts->threads)
 		return false;
 	*ret = (struct runtime_walk){
 		.salt = secret,

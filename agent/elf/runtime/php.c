@@ -11,7 +11,7 @@
 #define VERSION_PREFIX "X-Powered-By: PHP/"
 #define CONSTANTS_MAX (64u << 20) /* bytes of .rodata in which the version is searched */
 
-enum name { NAME_GLOBALS, NAME_LOOP, N_NAMES };
+enum name { NAME_GLOBALS, NAME_OFFSET, NAME_LOOP, N_NAMES };
 
 struct version_layout {
 	uint32_t version;
@@ -102,24 +102,28 @@ static int find_loops(struct php_facts *f, struct elf_image *img, const struct e
 
 int php_facts_read(struct php_facts *ret, struct elf_image *img)
 {
-	struct elf_definition d[N_NAMES] = {
-		[NAME_GLOBALS] = {.name = "executor_globals"}, [NAME_LOOP] = {.name = "execute_ex"}};
+	struct elf_definition d[N_NAMES] = {[NAME_GLOBALS] = {.name = "executor_globals"},
+					    [NAME_OFFSET] = {.name = "executor_globals_offset"},
+					    [NAME_LOOP] = {.name = "execute_ex"}};
+	const struct elf_definition *globals;
 	struct php_facts f;
 	int r;
 
 	memset(&f, 0, sizeof f);
 	memset(ret, 0, sizeof *ret);
-	r = elf_definitions_find_dynamic(img, d, 1);
-	if (r == 0 && d[NAME_GLOBALS].found)
+	r = elf_definitions_find_dynamic(img, d, NAME_LOOP);
+	if (r == 0 && (d[NAME_GLOBALS].found || d[NAME_OFFSET].found))
 		r = elf_definitions_find_dynamic(img, d, N_NAMES);
 	if (r < 0)
 		return r;
-	f.globals = d[NAME_GLOBALS].va;
-	f.version = d[NAME_GLOBALS].found && f.globals ? find_version(img) : 0;
+	f.threads = !d[NAME_GLOBALS].found;
+	globals = &d[f.threads ? NAME_OFFSET : NAME_GLOBALS];
+	f.globals = globals->va;
+	f.version = globals->found && f.globals ? find_version(img) : 0;
 	if (!f.version)
 		return -ENOENT;
 	f.known = php_layout_of(&f.layout, f.version & 0xffff0000u) &&
-		  f.layout.current_frame + 8u <= d[NAME_GLOBALS].bytes;
+		  globals->bytes >= (f.threads ? 8u : f.layout.current_frame + 8u);
 	if (!f.known)
 		memset(&f.layout, 0, sizeof f.layout);
 	r = find_loops(&f, img, &d[NAME_LOOP]);
@@ -151,7 +155,7 @@ bool php_facts_valid(const struct php_facts *f)
 
 	if (!f->version)
 		return memcmp(f, &none, sizeof none) == 0;
-	if (!f->globals || f->known > 1 || f->zero || f->zero_end || !loops_valid(f))
+	if (!f->globals || f->known > 1 || f->threads > 1 || f->zero_end || !loops_valid(f))
 		return false;
 	return (!f->known || php_layout_of(&layout, f->version & 0xffff0000u)) &&
 	       memcmp(&layout, &f->layout, sizeof layout) == 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Recognises PHP 7.4 to 8.5 in an ELF file (php, php-fpm, libphp), and says where what a profiler needs lies
- * in it and in its objects, which do not describe themselves: the offsets are those of the version. Builds
- * for threads (ZTS) have no `executor_globals` and are not recognised. Pure. Runs where the file can do no
- * harm (agent/parser).
+ * in it and in its objects, which do not describe themselves: the offsets are those of the version. In builds
+ * for threads (ZTS), each thread has its own `executor_globals`, at an offset that the process chooses. Pure.
+ * Runs where the file can do no harm (agent/parser).
  */
 #ifndef PROFLET_ELF_RUNTIME_PHP_H
 #define PROFLET_ELF_RUNTIME_PHP_H
@@ -50,11 +50,11 @@ struct php_layout {
 struct php_facts {
 	uint32_t version; /* PHP_VERSION | release << 8; 0: no PHP in the file */
 	uint32_t known;	  /* 1: `layout` is filled in; 0: an unknown version */
-	uint64_t globals; /* executor_globals */
+	uint64_t globals; /* executor_globals, or, with `threads`, executor_globals_offset */
 	/* The interpreter's loop, [start, end): execute_ex, and what the compiler split off it. */
 	uint64_t loop_start[PHP_LOOPS_MAX], loop_end[PHP_LOOPS_MAX];
 	uint32_t n_loops;
-	uint32_t zero;
+	uint32_t threads; /* 1: built for threads (ZTS); else 0 */
 	struct php_layout layout;
 	uint32_t zero_end;
 };
