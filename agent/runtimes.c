@@ -38,10 +38,12 @@ static bool is_loop(uint64_t word, void *data)
 	return t && runtime_facts_is_loop(t->runtime, frame_va(word));
 }
 
-static uint32_t frames_of(const struct runtime_facts *f)
-{
-	return f->kind == RUNTIME_FILE_PHP ? RUNTIME_PHP : RUNTIME_CPYTHON;
-}
+/* enum runtime_kind → enum frame_runtime */
+static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
+	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON,
+	[RUNTIME_FILE_PHP] = RUNTIME_PHP,
+	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,
+};
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
 static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
@@ -59,7 +61,14 @@ static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
 	else if (!v->generation ||
 		 publisher_list_generation(publisher, r->task->process->maps) != v->generation)
 		reason = RUNTIME_REASON_NOT_KNOWN;
-	return ending_detail(frames_of(t->runtime), reason);
+	return ending_detail(frames_of[t->runtime->kind], reason);
+}
+
+static bool is_inner_loop(uint64_t word, void *data)
+{
+	const struct binary_table *t = table_of(data, frame_file(word));
+
+	return t && runtime_facts_is_inner_loop(t->runtime, frame_va(word));
 }
 
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
@@ -69,8 +78,11 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 	if (!r)
 		return -ENOMEM;
 	r->options = *options;
-	r->splice.options = (struct splice_options){
-		.loop_frames = options->loop_frames, .is_loop = is_loop, .missing = missing, .data = r};
+	r->splice.options = (struct splice_options){.loop_frames = options->loop_frames,
+						    .is_loop = is_loop,
+						    .is_inner_loop = is_inner_loop,
+						    .missing = missing,
+						    .data = r};
 	if (code_names_new(&r->names, options->max_bytes) < 0) {
 		free(r);
 		return -ENOMEM;
@@ -127,6 +139,8 @@ static int add_code(struct runtimes *r, const struct runtime_code *report, size_
 
 	if (facts->kind == RUNTIME_FILE_PHP)
 		return code_names_add_php(r->names, tenant, report, len);
+	if (facts->kind == RUNTIME_FILE_RUBY)
+		return code_names_add_ruby(r->names, tenant, report, len, facts->ruby.version);
 	return code_names_add(r->names, tenant, report, len, &f->layout,
 			      f->code_type ? f->code_type + report->bias : 0,
 			      f->text_type ? f->text_type + report->bias : 0);

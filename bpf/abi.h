@@ -196,10 +196,13 @@ struct unwind_rule {
  * functions of native code, which no loop runs and which have no file. The second word of a frame is a line.
  */
 #define RUNTIME_WALK_LINES 64u
+/* With RUNTIME_SHAPE_ARRAY: the code that handles an exception is one frame with what it belongs to. */
+#define RUNTIME_WALK_HANDLERS 128u
 
 /* How the frames of a runtime are linked. */
 enum runtime_shape {
 	RUNTIME_SHAPE_LIST, /* each frame has a pointer to the next one: CPython, PHP */
+	RUNTIME_SHAPE_ARRAY, /* they lie behind each other, the innermost first, up to the end of a stack: Ruby */
 };
 
 /*
@@ -256,6 +259,12 @@ struct runtime_walk {
 	__u16 instructions, n_instructions; /* in a code object: pointer, u32 */
 	__u16 instruction_bytes;	    /* of each */
 	__u16 line;			    /* in an instruction: u32 */
+	/* with RUNTIME_SHAPE_ARRAY; bpf/ruby.h says what the fields above are */
+	__u64 symbols; /* process address of the pointer to the names of IDs; 0: unknown */
+	__u16 back; /* in what the state's `thread` points to: the state, or with `start` its thread pointer */
+	__u16 local;	   /* in a code object: pointer to that of its method, behind that to what it is in */
+	__u16 attached;	   /* in a class that one object has: the object */
+	__u16 single_flag; /* number of the bit that such a class has in its flags */
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -536,7 +545,9 @@ enum runtime_report_kind {
  * A code object that is in a sample and was not sent before: this, then name_bytes, file_bytes, class_bytes
  * and lines_bytes of the process's memory, each padded to a multiple of 8. The first three are the beginning
  * of a string object, header first; the last is the contents of the bytes object with the line table. With
- * RUNTIME_WALK_LINES, nothing is 0 bytes long because it could not be read: the code object has none.
+ * RUNTIME_WALK_LINES, nothing is 0 bytes long because it could not be read: the code object has none. With
+ * RUNTIME_SHAPE_ARRAY, a text is the length of the string, u64, and its beginning; the types are the first
+ * words of the objects.
  */
 struct runtime_code {
 	__u32 kind; /* RUNTIME_REPORT_CODE */
@@ -551,8 +562,14 @@ struct runtime_code {
 	__u32 lines_bytes;
 	__u32 lines_length; /* of the whole table; more than lines_bytes: the rest was too long, or unreadable */
 	__u16 class_bytes;
-	__u16 reserved;
+	__u16 form; /* RUNTIME_FORM_*, RUNTIME_SHAPE_ARRAY only */
 };
+
+/* Of a code object with RUNTIME_SHAPE_ARRAY. */
+#define RUNTIME_FORM_TYPE 0xffu	   /* these bits: what kind of code it is, as the runtime numbers them */
+#define RUNTIME_FORM_NATIVE 0x100u /* it is a function of native code */
+#define RUNTIME_FORM_METHOD 0x200u /* it is a method, or a block or the like in one */
+#define RUNTIME_FORM_SINGLE 0x400u /* the class is of one object only, whose name is sent */
 
 /* A thread-local variable that has a thread's state (RUNTIME_WALK_SEARCH). */
 struct runtime_slot {
@@ -604,7 +621,7 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct runtime_walk) == 112, "runtime_walk");
+_Static_assert(sizeof(struct runtime_walk) == 128, "runtime_walk");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");

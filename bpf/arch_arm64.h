@@ -92,7 +92,8 @@ static inline int arch_follows_call(__u64 code)
 
 #define TSD_GLIBC RUNTIME_NO_OFFSET /* before the thread pointer; not looked at yet */
 #define TSD_MUSL RUNTIME_NO_OFFSET
-#define REGISTER_PHP_INSTRUCTION 28 /* in the loop, as Zend/zend_execute.c declares it for GCC */
+#define REGISTER_PHP_INSTRUCTION 28  /* in the loop, as Zend/zend_execute.c declares it for GCC */
+#define REGISTER_RUBY_INSTRUCTION 19 /* the next one has the control frame: vm_exec.c of Ruby declares them */
 
 #define PAGE_BYTES_MIN 4096
 #define RED_ZONE_BYTES 0

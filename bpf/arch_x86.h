@@ -87,7 +87,8 @@ static inline int arch_follows_call(__u64 code)
 /* glibc: struct pthread's specific_1stblock[0].data; musl: struct pthread's tsd. */
 #define TSD_GLIBC 792
 #define TSD_MUSL 128
-#define REGISTER_PHP_INSTRUCTION 15 /* in the loop, as Zend/zend_execute.c declares it for GCC */
+#define REGISTER_PHP_INSTRUCTION 15  /* in the loop, as Zend/zend_execute.c declares it for GCC */
+#define REGISTER_RUBY_INSTRUCTION 14 /* the next one has the control frame: vm_exec.c of Ruby declares them */
 
 #define PAGE_BYTES_MIN 4096
 #define RED_ZONE_BYTES 128

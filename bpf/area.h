@@ -81,6 +81,9 @@ struct runtime_state {
 	__u32 n_sent, sent_bytes; /* code objects that were sent with this sample */
 	__u32 in_loop;		  /* the frame that was added is one of a loop */
 	__u32 next;		  /* segment that next_marker belongs to */
+	__u64 end;		  /* RUNTIME_SHAPE_ARRAY: of the stack that the frames are on */
+	__u64 method;		  /* the frame's method entry; 0: none, or not known */
+	__u64 handler_line; /* of the code that handles an exception for the next frame; 0: there is none */
 	struct runtime_memo {
 		__u64 code, number;
 		__u64 instructions, instructions_bytes; /* RUNTIME_WALK_LINES; 0: it has none */

@@ -24,6 +24,10 @@
 #define NO_MARKER (~0ull) /* larger than any CFA */
 #define NO_FUNCTION 2ull  /* in place of the number of a code object, which are odd */
 
+/* With RUNTIME_SHAPE_ARRAY, in ruby.h. */
+UNWIND_FN int ruby_enter(__u64 context);
+UNWIND_FN int ruby_first(void);
+
 static __always_inline int user_word(__u64 address, __u64 *ret)
 {
 	return env_read_user(ret, sizeof *ret, address);
@@ -40,6 +44,8 @@ static __always_inline int is_thread_state(const struct runtime_state *r, __u64 
 {
 	__u64 thread;
 
+	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
+		return ruby_enter(state);
 	return state && !user_word(state + r->walk.thread, &thread) && thread == r->thread;
 }
 
@@ -118,6 +124,8 @@ static __always_inline int first_frame(struct runtime_state *r)
 {
 	__u64 state;
 
+	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
+		return ruby_first();
 	r->cursor = 0;
 	if (r->walk.start) /* one list for the process: that of its main thread; others run native code only */
 		return env_is_main_thread() && user_word(r->walk.start, &r->cursor) ? -1 : 0;
@@ -405,6 +413,8 @@ static __always_inline void segment_of_frame(struct unwind_area *a)
 		r->marker = 0;
 }
 
+#include "bpf/ruby.h"
+
 /* Walks up to RUNTIME_STEPS_A_CALL frames. 1: there may be more; 0: the walk has ended. */
 UNWIND_FN int runtime_steps(void)
 {
@@ -414,6 +424,8 @@ UNWIND_FN int runtime_steps(void)
 	if (!a)
 		return 0;
 	r = &a->runtime;
+	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
+		return ruby_steps(a);
 	ROLLED
 	for (int k = 0; k < RUNTIME_STEPS_A_CALL; k++) {
 		__u64 frame = r->cursor, o, at;

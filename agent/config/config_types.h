@@ -97,6 +97,7 @@ struct config {
 	struct {
 		bool python;	  /* functions of CPython are found */
 		bool php;	  /* functions of PHP are found */
+		bool ruby;	  /* functions of Ruby are found */
 		bool loop_frames; /* stacks keep the native frames of interpreters' loops */
 	} runtimes;
 	struct {

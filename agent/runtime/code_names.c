@@ -20,10 +20,12 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/ruby.h"
 #include "agent/proc/tenant.h"
 #include "agent/runtime/cpython_lines.h"
 #include "agent/runtime/cpython_text.h"
 #include "agent/runtime/php_text.h"
+#include "agent/runtime/ruby_text.h"
 #include "bpf/abi.h"
 
 #define FILES_RECENT 1024u
@@ -373,6 +375,44 @@ static int read_php_report(struct code_names *n, struct content *c, const struct
 	return 0;
 }
 
+/* The first line of an iseq; 0: unknown. A number as Ruby code has it is twice itself and 1. */
+static uint32_t ruby_first_line(const struct runtime_code *report, uint32_t version)
+{
+	struct ruby_layout layout;
+
+	if (report->form & RUNTIME_FORM_NATIVE || !ruby_layout_of(&layout, version & 0xffff0000u))
+		return 0;
+	return layout.number_of_line ? report->first_line >> 1 : report->first_line;
+}
+
+static int read_ruby_report(struct code_names *n, struct content *c, const struct runtime_code *report,
+			    uint32_t version)
+{
+	const uint8_t *name = (const uint8_t *)(report + 1), *file = name + PADDED(report->name_bytes),
+		      *class = file + PADDED(report->file_bytes);
+	int r;
+
+	buf_clear(&n->name);
+	buf_clear(&n->file);
+	r = ruby_name_append(&n->name, (struct ruby_string){name, report->name_bytes},
+			     (struct ruby_string){class, report->class_bytes}, report->form);
+	c->name_is = r > 0 ? CUT : WHOLE;
+	if (r >= 0 && report->file_bytes)
+		r = ruby_text_append(&n->file, (struct ruby_string){file, report->file_bytes});
+	else if (r > 0)
+		r = 0;
+	if (r < 0)
+		return r;
+	c->file_is = r ? CUT : WHOLE;
+	c->name = (const char *)n->name.data;
+	c->name_len = n->name.len;
+	c->file = (const char *)n->file.data;
+	c->file_len = n->file.len;
+	c->has_lines = true;
+	c->lines.first_line = ruby_first_line(report, version);
+	return 0;
+}
+
 static bool lines_better(const struct cpython_lines_table *a, const struct cpython_lines_table *b)
 {
 	return a->cut == b->cut ? a->len > b->len : !a->cut;
@@ -522,6 +562,17 @@ int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runti
 
 	if (r == 0)
 		r = read_php_report(n, &c, report);
+	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
+}
+
+int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
+			uint32_t version)
+{
+	struct content c = {0};
+	int r = check_report(report, len, RUNTIME_RUBY);
+
+	if (r == 0)
+		r = read_ruby_report(n, &c, report, version);
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 

@@ -55,9 +55,17 @@ int code_names_add(struct code_names *n, uint64_t tenant, const struct runtime_c
  */
 int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
 /*
+ * Takes a report about an iseq of Ruby, or a function of native code, which has no file and no line.
+ * `version`: of the runtime (RUBY_VERSION). Its name is as ruby_name_append gives it. Errors as above but
+ * -ENOTSUP.
+ */
+int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
+			uint32_t version);
+/*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
- * not entered yet), or one that no function has, gives the first line. With PHP, the second word is the line.
+ * not entered yet), or one that no function has, gives the first line. With PHP and Ruby, the second word is
+ * the line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);

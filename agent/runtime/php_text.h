@@ -8,8 +8,6 @@
 
 struct buf;
 
-#define PHP_TEXT_ELLIPSIS "\xe2\x80\xa6" /* the end of a text that was cut */
-
 /*
  * Appends the text of the string whose first `len` bytes are at `object`, up to its first NUL: behind that,
  * the name of an anonymous class has its file. Characters as text_character_put; bytes that are no UTF-8

@@ -6,8 +6,8 @@
  *
  * A loop that has just returned from its last function, or has not called its first one yet, has no segment.
  * Where the whole stack and the whole list are known, and no segment has a marker, a surplus of loops is thus
- * at the leaf. (Not where each frame is a segment: a stack of greenlets has loops without a list at its
- * root.)
+ * at the leaf; and so is a surplus of segments, as a function is prepared before its loop begins. (Not where
+ * each frame is a segment: a stack of greenlets has loops without a list at its root.)
  */
 #include "agent/sample/splice.h"
 
@@ -25,6 +25,7 @@ struct splicing {
 	uint32_t segment;    /* the next one */
 	uint32_t tied;	     /* the next one that is tied to a native frame; n_segments: there is none */
 	uint32_t surplus;    /* loops at the leaf that have no segment */
+	uint32_t lack;	     /* segments at the leaf that have no loop */
 	bool uncertain;
 };
 
@@ -92,6 +93,14 @@ static bool is_loop(const struct splicing *p, uint64_t word)
 	return o->is_loop && frame_tag(word) - 1u < FRAME_FILE_MAX && o->is_loop(word, o->data);
 }
 
+static bool is_hidden(const struct splicing *p, uint64_t word)
+{
+	const struct splice_options *o = &p->s->options;
+
+	return o->is_inner_loop && !o->loop_frames && frame_tag(word) - 1u < FRAME_FILE_MAX &&
+	       o->is_inner_loop(word, o->data);
+}
+
 /*
  * A native frame that may be a loop, and nothing is tied from here on. Without a marker, it runs the next
  * segment. With one, the marker was not found, and the loop may be any.
@@ -121,29 +130,30 @@ static void put_native(struct splicing *p, uint64_t word, uint64_t from, uint64_
 		else
 			found = put_by_loop(p);
 	}
-	if (found && to - from == 1 && !p->s->options.loop_frames)
+	if ((found && to - from == 1 && !p->s->options.loop_frames) || is_hidden(p, word))
 		return;
 	p->s->words[p->n++] = word;
 }
 
-static uint32_t find_surplus(const struct splicing *p)
+static void find_surplus(struct splicing *p)
 {
 	const struct sample_view *v = p->v;
 	uint32_t n = 0;
 
 	if (v->runtime->each || !v->runtime->whole || v->ending != ENDING_ROOT)
-		return 0;
+		return;
 	for (uint32_t i = 0; i < p->n_segments; i++)
 		if (p->s->segments[i].marker)
-			return 0;
+			return;
 	for (uint32_t i = 0; i < v->n_user; i++) {
 		uint64_t word = v->frames[v->n_kernel + i];
 
 		if (frame_tag(word) == FRAME_TAG_OMITTED)
-			return 0;
+			return;
 		n += is_loop(p, word);
 	}
-	return n > p->n_segments ? n - p->n_segments : 0;
+	p->surplus = n > p->n_segments ? n - p->n_segments : 0;
+	p->lack = n && n < p->n_segments ? p->n_segments - n : 0;
 }
 
 static void put_all(struct splicing *p)
@@ -154,7 +164,11 @@ static void put_all(struct splicing *p)
 	memcpy(p->s->words, v->frames, v->n_kernel * sizeof *v->frames);
 	p->n = v->n_kernel;
 	p->tied = next_tied(p, 0);
-	p->surplus = find_surplus(p);
+	find_surplus(p);
+	if (p->lack) {
+		p->uncertain = p->lack > 1;
+		put_segments(p, p->lack - 1);
+	}
 	for (uint32_t i = 0; i < v->n_user; i++) {
 		uint64_t word = v->frames[v->n_kernel + i],
 			 frames = frame_tag(word) == FRAME_TAG_OMITTED ? frame_va(word) : 1;

@@ -17,6 +17,8 @@ struct splice_options {
 	bool loop_frames; /* keep the native frames of the loop */
 	/* Whether a native frame may be the loop of the process's runtime; NULL: unknown. */
 	bool (*is_loop)(uint64_t word, void *data);
+	/* Whether it is a part of the loop that stands for no functions; NULL: there are none. */
+	bool (*is_inner_loop)(uint64_t word, void *data);
 	/*
 	 * A sample has no frames of a runtime: if this native frame is a loop whose functions should be
 	 * there, why they are not, as ending_detail(); else 0. NULL: unknown.

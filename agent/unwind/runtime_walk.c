@@ -7,7 +7,8 @@
 #include "agent/unwind/tables.h"
 #include "bpf/arch.h"
 
-_Static_assert(CPYTHON_NO_OFFSET == RUNTIME_NO_OFFSET, "offsets are copied");
+_Static_assert(CPYTHON_NO_OFFSET == RUNTIME_NO_OFFSET && RUBY_NO_OFFSET == RUNTIME_NO_OFFSET,
+	       "offsets are copied");
 
 static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
 			 uint64_t bias, uint64_t secret)
@@ -93,6 +94,46 @@ static bool php_walk(struct runtime_walk *ret, const struct php_facts *facts, ui
 	return true;
 }
 
+static bool ruby_walk(struct runtime_walk *ret, const struct ruby_facts *facts, uint32_t file, uint64_t bias,
+		      uint64_t secret)
+{
+	const struct ruby_layout *l = &facts->layout;
+
+	if (!facts->known)
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.start = facts->context ? facts->context + bias : 0,
+		.bias = bias,
+		.flags = (uint16_t)((facts->context ? 0 : RUNTIME_WALK_SEARCH) |
+				    (l->hides_handlers ? RUNTIME_WALK_HANDLERS : 0)),
+		.runtime = RUNTIME_RUBY,
+		.layout = (uint16_t)file,
+		.thread = l->context_thread,
+		.first = RUBY_CONTEXT_FRAME,
+		.frame_bytes = l->frame_bytes,
+		.code = RUBY_FRAME_ISEQ,
+		.instruction = RUBY_FRAME_PC,
+		.kind = RUBY_FRAME_EP,
+		.leaf_register = REGISTER_RUBY_INSTRUCTION,
+		.shape = RUNTIME_SHAPE_ARRAY,
+		.lines = l->lines_index,
+		.text_length = l->text_length,
+		.bytes = l->text,
+		.scope = RUBY_METHOD_OWNER,
+		.scope_name = l->class_path,
+		.instructions = l->lines,
+		.n_instructions = l->n_lines,
+		.instruction_bytes = l->line_bytes,
+		.symbols = facts->symbols ? facts->symbols + bias : 0,
+		.back = l->thread_back,
+		.local = l->local,
+		.attached = l->attached,
+		.single_flag = l->single_flag,
+	};
+	return true;
+}
+
 bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
 		       uint64_t bias, uint64_t secret)
 {
@@ -101,6 +142,8 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		return cpython_walk(ret, &facts->cpython, file, bias, secret);
 	case RUNTIME_FILE_PHP:
 		return php_walk(ret, &facts->php, file, bias, secret);
+	case RUNTIME_FILE_RUBY:
+		return ruby_walk(ret, &facts->ruby, file, bias, secret);
 	default:
 		return false;
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/ruby.h"
 #include "agent/runtime/code_names.h"
 #include "bpf/abi.h"
 
@@ -38,14 +39,32 @@ static size_t padded(size_t n)
 	return (n + 7) & ~(size_t)7;
 }
 
+/* Of a report about Ruby, which has no line table, and strings that are at least their length. */
+static size_t repair_ruby(struct runtime_code *r, size_t left)
+{
+	uint16_t *const bytes[] = {&r->name_bytes, &r->file_bytes, &r->class_bytes};
+	size_t len = sizeof *r;
+
+	r->runtime = RUNTIME_RUBY;
+	for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+		*bytes[i] = (uint16_t)least(*bytes[i] % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
+		left -= padded(*bytes[i]);
+		len += padded(*bytes[i]);
+	}
+	r->lines_bytes = 0;
+	return len;
+}
+
 /* Makes the sizes fit to the length of the report, which is returned. */
-static size_t repair(struct runtime_code *r, size_t len)
+static size_t repair(struct runtime_code *r, size_t len, int ruby)
 {
 	size_t left = len - sizeof *r;
 
 	r->kind = RUNTIME_REPORT_CODE;
+	if (ruby)
+		return repair_ruby(r, left);
 	r->runtime = RUNTIME_CPYTHON;
-	r->class_bytes = 0; /* PHP's */
+	r->class_bytes = 0; /* PHP's and Ruby's */
 	r->name_bytes = (uint16_t)least(r->name_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
 	left -= padded(r->name_bytes);
 	r->file_bytes = (uint16_t)least(r->file_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
@@ -89,7 +108,19 @@ static void check_find(struct code_names *n, uint64_t number, int64_t offset)
 	require(p.first_line <= INT32_MAX && p.line <= INT32_MAX);
 }
 
-static void add(struct code_names *n, const struct input *in, const uint8_t *data, size_t len, int fix)
+/* In every second report about Ruby, too: its form, and its version, are any. */
+static int add_report(struct code_names *n, const struct input *in, const struct runtime_code *report,
+		      size_t len, int ruby)
+{
+	static const uint32_t versions[] = {RUBY_VERSION(2, 7), RUBY_VERSION(3, 4), RUBY_VERSION(9, 9)};
+
+	if (ruby)
+		return code_names_add_ruby(n, 1, report, len, versions[in->code_type % 3]);
+	return code_names_add(n, 1, report, len, &in->layout, in->code_type, in->text_type);
+}
+
+static void add(struct code_names *n, const struct input *in, const uint8_t *data, size_t len, int fix,
+		int ruby)
 {
 	struct runtime_code *report = malloc(len ? len : 1); /* exactly, so that reads behind it are found */
 	struct code_names_stats s;
@@ -99,7 +130,7 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 	require(report != NULL);
 	memcpy(report, data, len);
 	if (len >= sizeof *report) {
-		len = fix ? repair(report, len) : len;
+		len = fix ? repair(report, len, ruby) : len;
 		report = realloc(report, len);
 		require(report != NULL);
 		if (fix && in->code_type & 1)
@@ -108,9 +139,9 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 			report->name_type = report->file_type = in->text_type;
 		number = report->number;
 	}
-	r = code_names_add(n, 1, report, len, &in->layout, in->code_type, in->text_type);
+	r = add_report(n, in, report, len, ruby);
 	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
-	require(!fix || len < sizeof *report || r != -EBADMSG);
+	require(!fix || ruby || len < sizeof *report || r != -EBADMSG);
 	free(report);
 	code_names_stats(n, &s);
 	require(s.bytes <= BUDGET_BYTES && (s.functions == 0) == (s.bytes == 0));
@@ -138,7 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += 8;
 		size -= 8;
 		len = least(least(len & 0xffff, REPORT_MAX), size);
-		add(n, &in, data, len, i % 2 == 0);
+		add(n, &in, data, len, i % 2 == 0, i % 4 >= 2);
 		data += len;
 		size -= len;
 	}

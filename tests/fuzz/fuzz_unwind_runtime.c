@@ -65,6 +65,11 @@ static struct runtime_walk walk_of(const struct head *h)
 	w.kind %= w.frame_bytes;
 	w.content_bytes = (uint16_t)(w.content_bytes % (RUNTIME_CODE_BYTES_MAX + 1) & ~7u);
 	w.runtime = RUNTIME_CPYTHON;
+	w.shape %= RUNTIME_SHAPE_ARRAY + 1;
+	if (w.shape == RUNTIME_SHAPE_ARRAY) {
+		w.kind = (uint16_t)(w.kind & ~7u);
+		w.start = w.start & 1 ? MEMORY + (w.start & 0xfff8) : 0;
+	}
 	w.key = w.key ? MEMORY + (w.key & 0xffff) : 0;
 	return w;
 }

@@ -16,7 +16,12 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		return r;
 	}
 	r = php_facts_read(&ret->php, img);
-	ret->kind = r == 0 ? RUNTIME_FILE_PHP : RUNTIME_FILE_NONE;
+	if (r != -ENOENT) {
+		ret->kind = r == 0 ? RUNTIME_FILE_PHP : RUNTIME_FILE_NONE;
+		return r;
+	}
+	r = ruby_facts_read(&ret->ruby, img);
+	ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
 	return r;
 }
 
@@ -33,6 +38,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->cpython.version && cpython_facts_valid(&f->cpython);
 	case RUNTIME_FILE_PHP:
 		return f->php.version && php_facts_valid(&f->php);
+	case RUNTIME_FILE_RUBY:
+		return f->ruby.version && ruby_facts_valid(&f->ruby);
 	default:
 		return false;
 	}
@@ -50,20 +57,31 @@ bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va)
 {
 	if (f->kind == RUNTIME_FILE_CPYTHON)
 		return is_in(f->cpython.loop_start, f->cpython.loop_end, f->cpython.n_loops, va);
+	if (f->kind == RUNTIME_FILE_RUBY)
+		return is_in(f->ruby.loop_start, f->ruby.loop_end, f->ruby.n_loops, va);
 	return f->kind == RUNTIME_FILE_PHP && is_in(f->php.loop_start, f->php.loop_end, f->php.n_loops, va);
+}
+
+bool runtime_facts_is_inner_loop(const struct runtime_facts *f, uint64_t va)
+{
+	return f->kind == RUNTIME_FILE_RUBY && va >= f->ruby.inner_start && va < f->ruby.inner_end;
 }
 
 bool runtime_facts_known(const struct runtime_facts *f)
 {
+	if (f->kind == RUNTIME_FILE_RUBY)
+		return f->ruby.known;
 	return f->kind == RUNTIME_FILE_PHP ? f->php.known : f->cpython.known;
 }
 
 const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
 {
-	bool php = f->kind == RUNTIME_FILE_PHP;
-	uint32_t v = php ? f->php.version : f->cpython.version;
+	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby"};
+	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
+		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
+						    : f->cpython.version;
 
-	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", php ? "PHP" : "Python", v >> 24,
-		       v >> 16 & 255, v >> 8 & 255);
+	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", names[f->kind], v >> 24, v >> 16 & 255,
+		       v >> 8 & 255);
 	return text;
 }

@@ -5,10 +5,17 @@
 
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/php.h"
+#include "agent/elf/runtime/ruby.h"
 
 struct elf_image;
 
-enum runtime_kind { RUNTIME_FILE_NONE, RUNTIME_FILE_CPYTHON, RUNTIME_FILE_PHP, RUNTIME_FILE_KINDS };
+enum runtime_kind {
+	RUNTIME_FILE_NONE,
+	RUNTIME_FILE_CPYTHON,
+	RUNTIME_FILE_PHP,
+	RUNTIME_FILE_RUBY,
+	RUNTIME_FILE_KINDS
+};
 
 struct runtime_facts {
 	uint32_t kind; /* enum runtime_kind */
@@ -16,6 +23,7 @@ struct runtime_facts {
 	union {
 		struct cpython_facts cpython;
 		struct php_facts php;
+		struct ruby_facts ruby;
 	};
 };
 
@@ -25,6 +33,8 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img);
 bool runtime_facts_valid(const struct runtime_facts *f);
 /* Whether the address, an ELF virtual one, is in the runtime's loop. */
 bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va);
+/* Whether it is in a function that the loop calls for each run, and which stands for nothing itself. */
+bool runtime_facts_is_inner_loop(const struct runtime_facts *f, uint64_t va);
 /* Whether the layout of the runtime's objects is known. */
 bool runtime_facts_known(const struct runtime_facts *f);
 /* "Python 3.11.2" */

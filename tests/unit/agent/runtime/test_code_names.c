@@ -5,6 +5,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/ruby.h"
 #include "agent/runtime/code_names.h"
 #include "bpf/abi.h"
 
@@ -474,4 +475,68 @@ Test(code_names, php_reports_that_are_none)
 	r.head.class_bytes = RUNTIME_TEXT_MAX + 1;
 	cr_expect_eq(add_php(n, &r), -EBADMSG);
 	cr_expect_eq(add_php(n, &good), 0);
+}
+
+/* ---- Ruby */
+
+/* A string: its length, and what there is of it. Returns its bytes. */
+static uint16_t put_ruby(struct report *r, const char *text)
+{
+	const uint64_t length = text ? strlen(text) : 0;
+
+	if (!text)
+		return 0;
+	memcpy(r->bytes + r->len, &length, sizeof length);
+	memcpy(r->bytes + r->len + sizeof length, text, length);
+	r->len += (sizeof length + length + 7) & ~7ul;
+	return (uint16_t)(sizeof length + length);
+}
+
+static void make_ruby(struct report *r, uint64_t number, const char *label, const char *file, uint16_t form)
+{
+	memset(r, 0, sizeof *r);
+	r->head = (struct runtime_code){.kind = RUNTIME_REPORT_CODE,
+					.number = number,
+					.runtime = RUNTIME_RUBY,
+					.first_line = 7,
+					.form = form};
+	r->head.name_bytes = put_ruby(r, label);
+	r->head.file_bytes = put_ruby(r, file);
+	r->head.class_bytes = put_ruby(r, "Foo");
+}
+
+static int add_ruby(struct code_names *n, const struct report *r, uint32_t version)
+{
+	return code_names_add_ruby(n, 1, &r->head, sizeof r->head + r->len, version);
+}
+
+Test(code_names, ruby)
+{
+	const uint16_t method = 1 | RUNTIME_FORM_METHOD;
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+
+	make_ruby(&r, 1, "bar", "/srv/a.rb", method);
+	cr_assert_eq(add_ruby(n, &r, RUBY_VERSION(3, 4) | 11 << 8), 0);
+	cr_assert(code_names_find(n, 1, 17, &p));
+	cr_expect_str_eq(p.name, "Foo#bar");
+	cr_expect_str_eq(p.file, "/srv/a.rb");
+	cr_expect_eq(p.first_line, 7);
+	cr_expect_eq(p.line, 17);
+	make_ruby(&r, 2, "bar", "/srv/a.rb", method);
+	cr_assert_eq(add_ruby(n, &r, RUBY_VERSION(3, 1)), 0);
+	cr_assert(code_names_find(n, 2, 0, &p));
+	cr_expect_eq(p.line, 3, "a number as Ruby code has it");
+	make_ruby(&r, 3, "each", NULL, RUNTIME_FORM_NATIVE | RUNTIME_FORM_METHOD);
+	cr_assert_eq(add_ruby(n, &r, RUBY_VERSION(3, 4)), 0);
+	cr_assert(code_names_find(n, 3, 0, &p));
+	cr_expect_str_eq(p.name, "Foo#each");
+	cr_expect_str_eq(p.file, "");
+	cr_expect_eq(p.line, 0);
+	make_ruby(&r, 4, NULL, "/srv/a.rb", method);
+	cr_expect_eq(add_ruby(n, &r, RUBY_VERSION(3, 4)), -EBADMSG, "no label");
+	make_ruby(&r, 4, "bar", "/srv/a.rb", method);
+	r.head.runtime = RUNTIME_PHP;
+	cr_expect_eq(add_ruby(n, &r, RUBY_VERSION(3, 4)), -EBADMSG);
 }

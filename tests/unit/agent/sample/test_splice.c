@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frames of a runtime among native ones: digits among letters, of which 'L' is the loop. */
+/* Frames of a runtime among native ones: digits among letters; 'L' is the loop, 'I' a part of it. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -33,6 +33,12 @@ static bool is_loop(uint64_t word, void *data)
 {
 	(void)data;
 	return frame_va(word) == 'L';
+}
+
+static bool is_inner_loop(uint64_t word, void *data)
+{
+	(void)data;
+	return frame_va(word) == 'I';
 }
 
 struct stack {
@@ -88,7 +94,14 @@ Test(splice, order)
 		{"the first is not tied", "aLbLz", {{NO, "1", 9}, {3, "2", 9}}, "aLb12z", 1, 0},
 		{"none is tied", "aLbLz", {{NO, "1", 9}, {NO, "2", 9}}, "a12LbLz", 1, 0},
 		{"no markers, by loops", "aLbLz", {{NO, "1", 0}, {NO, "2", 0}}, "a1b2z", 0, 0},
-		{"no markers, a loop too few", "aLbz", {{NO, "1", 0}, {NO, "2", 0}}, "a1bz2", 1, 0},
+		{"no markers, a loop too few", "aLbz", {{NO, "1", 0}, {NO, "2", 0}}, "1a2bz", 0, 0},
+		{"no markers, two loops too few",
+		 "aLbz",
+		 {{NO, "1", 0}, {NO, "2", 0}, {NO, "3", 0}},
+		 "12a3bz",
+		 1,
+		 0},
+		{"a part of the loop", "aILbILz", {{NO, "1", 0}, {NO, "2", 0}}, "a1b2z", 0, 0},
 		{"the last has no marker", "aLbLz", {{1, "1", 9}, {NO, "2", 0}}, "a1b2z", 0, 0},
 		{"no loop at all", "az", {{NO, "1", 9}}, "az1", 1, 0},
 		{"tied behind the end", "ab", {{7, "1", 9}}, "ab1", 1, 0},
@@ -102,7 +115,7 @@ Test(splice, order)
 	};
 	static struct splice s;
 
-	s.options = (struct splice_options){.is_loop = is_loop};
+	s.options = (struct splice_options){.is_loop = is_loop, .is_inner_loop = is_inner_loop};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct stack stack;
 		struct sample_view v;

@@ -776,6 +776,43 @@ Test(publish, runtime_php)
 	cr_expect_null(walk_at(s, 100), "an unknown version");
 }
 
+/* Ruby: before 3.0 the context is found by an address, then by a search. */
+Test(publish, runtime_ruby)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	const uint32_t file = runtime_add(s);
+	struct process *p = runtime_process(s, 100, file, 0x10000000);
+	struct runtime_facts *facts = unwind_tables_get(s->world.tables, file)->runtime;
+	const struct runtime_walk *walk;
+
+	*facts = (struct runtime_facts){
+		.kind = RUNTIME_FILE_RUBY,
+		.ruby = {.version = RUBY_VERSION(3, 4), .known = 1, .symbols = 0x6000}};
+	cr_assert(ruby_layout_of(&facts->ruby.layout, RUBY_VERSION(3, 4)));
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_RUBY);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	walk = walk_at(s, 100);
+	cr_assert_not_null(walk);
+	cr_expect_eq(walk->start, 0);
+	cr_expect_eq(walk->symbols, 0x10000000 + 0x6000);
+	cr_expect_eq(walk->flags, RUNTIME_WALK_SEARCH | RUNTIME_WALK_HANDLERS);
+	cr_expect_eq(walk->shape, RUNTIME_SHAPE_ARRAY);
+
+	facts->ruby.version = RUBY_VERSION(2, 7);
+	facts->ruby.context = 0x7000;
+	cr_assert(ruby_layout_of(&facts->ruby.layout, RUBY_VERSION(2, 7)));
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	walk = walk_at(s, 100);
+	cr_expect_eq(walk->start, 0x10000000 + 0x7000);
+	cr_expect_eq(walk->flags, 0);
+
+	facts->ruby.known = 0;
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_null(walk_at(s, 100), "an unknown version");
+}
+
 /* Where there is no key, the program searches, and is given what it has found. */
 Test(publish, thread_slot)
 {
