@@ -26,7 +26,9 @@ struct version_layout {
 #define NONE RUBY_NO_OFFSET
 static const struct version_layout layouts[] = {
 	{RUBY_VERSION(2, 7), {56, 56, 72, 120, 136, 144, 176, 8, 0, 16, NONE, NONE, 0, 1, 0}},
+	{RUBY_VERSION(3, 0), {56, 56, 40, 120, 136, 144, 176, 8, 0, 16, NONE, NONE, 0, 1, 0}},
 	{RUBY_VERSION(3, 1), {64, 48, 40, 120, 136, 144, 176, 12, 0, 16, NONE, NONE, 0, 1, 0}},
+	{RUBY_VERSION(3, 2), {64, 48, 48, 112, 128, 136, 168, 12, 16, 24, NONE, NONE, 0, 0, 0}},
 	{RUBY_VERSION(3, 3), {56, 48, 48, 112, 128, 136, 168, 12, 16, 24, 152, 128, 12, 0, 0}},
 	{RUBY_VERSION(3, 4), {56, 48, 48, 112, 128, 136, 168, 12, 16, 24, 152, 128, 13, 0, 1}},
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Recognises Ruby 2.7 to 3.4 in an ELF file (ruby, libruby), and says where what a profiler needs lies in it
- * and in its objects, which do not describe themselves: the offsets are those of the version. x86-64 only.
- * Pure. Runs where the file can do no harm (agent/parser).
+ * Recognises Ruby 2.7 and 3.0 to 3.4 in an ELF file (ruby, libruby), and says where what a profiler needs
+ * lies in it and in its objects, which do not describe themselves: the offsets are those of the version.
+ * x86-64 only. Pure. Runs where the file can do no harm (agent/parser).
  */
 #ifndef PROFLET_ELF_RUNTIME_RUBY_H
 #define PROFLET_ELF_RUNTIME_RUBY_H
