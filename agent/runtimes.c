@@ -43,6 +43,7 @@ static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON,
 	[RUNTIME_FILE_PHP] = RUNTIME_PHP,
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,
+	[RUNTIME_FILE_PERL] = RUNTIME_PERL,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
@@ -71,6 +72,21 @@ static bool is_inner_loop(uint64_t word, void *data)
 	return t && runtime_facts_is_inner_loop(t->runtime, frame_va(word));
 }
 
+static enum pairing_role role_of(uint64_t word, void *data)
+{
+	const struct binary_table *t = table_of(data, frame_file(word));
+	static const enum pairing_role roles[PERL_FUNCTIONS + 1] = {
+		[PERL_RUNOPS] = PAIRING_LOOP,	 [PERL_RUNOPS_DEBUG] = PAIRING_LOOP,
+		[PERL_CALL_SV] = PAIRING_CALL,	 [PERL_AMAGIC_CALL] = PAIRING_CALL,
+		[PERL_EVAL_SV] = PAIRING_STRING, [PERL_RUN] = PAIRING_RUN,
+		[PERL_PARSE] = PAIRING_PARSE,	 [PERL_FUNCTIONS] = PAIRING_OTHER,
+	};
+
+	if (!t || t->runtime->kind != RUNTIME_FILE_PERL)
+		return PAIRING_OTHER;
+	return roles[perl_function_at(&t->runtime->perl, frame_va(word))];
+}
+
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 {
 	struct runtimes *r = calloc(1, sizeof *r);
@@ -82,6 +98,7 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 						    .is_loop = is_loop,
 						    .is_inner_loop = is_inner_loop,
 						    .missing = missing,
+						    .role = role_of,
 						    .data = r};
 	if (code_names_new(&r->names, options->max_bytes) < 0) {
 		free(r);
@@ -141,6 +158,8 @@ static int add_code(struct runtimes *r, const struct runtime_code *report, size_
 		return code_names_add_php(r->names, tenant, report, len);
 	if (facts->kind == RUNTIME_FILE_RUBY)
 		return code_names_add_ruby(r->names, tenant, report, len, facts->ruby.version);
+	if (facts->kind == RUNTIME_FILE_PERL)
+		return code_names_add_perl(r->names, tenant, report, len);
 	return code_names_add(r->names, tenant, report, len, &f->layout,
 			      f->code_type ? f->code_type + report->bias : 0,
 			      f->text_type ? f->text_type + report->bias : 0);

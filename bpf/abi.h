@@ -198,11 +198,19 @@ struct unwind_rule {
 #define RUNTIME_WALK_LINES 64u
 /* With RUNTIME_SHAPE_ARRAY: the code that handles an exception is one frame with what it belongs to. */
 #define RUNTIME_WALK_HANDLERS 128u
+/* Perl without threads: a statement has the glob that is named after its file. */
+#define RUNTIME_WALK_GLOB_FILES 256u
+#define RUNTIME_WALK_BODY_NAMES 512u /* Perl 5.36 and later: the name of a package is in its hash's body */
 
 /* How the frames of a runtime are linked. */
 enum runtime_shape {
 	RUNTIME_SHAPE_LIST, /* each frame has a pointer to the next one: CPython, PHP */
 	RUNTIME_SHAPE_ARRAY, /* they lie behind each other, the innermost first, up to the end of a stack: Ruby */
+	/*
+	 * Arrays of contexts, the innermost context last, in a list of stacks: Perl. bpf/perl.h says which
+	 * fields of struct runtime_walk have another meaning.
+	 */
+	RUNTIME_SHAPE_PAIRED,
 };
 
 /*
@@ -265,6 +273,10 @@ struct runtime_walk {
 	__u16 local;	   /* in a code object: pointer to that of its method, behind that to what it is in */
 	__u16 attached;	   /* in a class that one object has: the object */
 	__u16 single_flag; /* number of the bit that such a class has in its flags */
+	/* RUNTIME_SHAPE_PAIRED, in the thread state: the current statement, the innermost place to jump to */
+	__u16 statement, environment;
+	__u16 stack_kind; /* in a stack: s32 */
+	__u16 reserved;
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -504,7 +516,25 @@ struct runtime_segment {
 	__u64 marker; /* process address; 0: not known */
 	__u32 native; /* user frames of the walk before the one that has the marker; or RUNTIME_NOT_TIED */
 	__u16 end;    /* words of frames before the end of the segment */
-	__u16 reserved;
+	__u16 kind;   /* enum runtime_segment_kind; with RUNTIME_SHAPE_LIST: 0 */
+};
+
+/*
+ * What began a segment of Perl's frames, and so which native function called the loop that runs it. Segments
+ * of the kind _JUMP come first: they have no frames, and the marker is a place to jump to (JMPENV) that the
+ * caller of a loop has on its stack.
+ */
+enum runtime_segment_kind {
+	RUNTIME_SEGMENT_OPEN, /* not known: the walk was cut here */
+	RUNTIME_SEGMENT_JUMP,
+	RUNTIME_SEGMENT_EVAL,  /* up to an eval: if the one that called the loop had to catch exceptions */
+	RUNTIME_SEGMENT_CALL,  /* a call by native code */
+	RUNTIME_SEGMENT_LAST,  /* a call by native code, or by the last operation of the segment behind it */
+	RUNTIME_SEGMENT_CATCH, /* a call by native code that catches exceptions; maybe of a native function */
+	RUNTIME_SEGMENT_MANY,  /* native code that calls the same function many times, maybe not just now */
+	RUNTIME_SEGMENT_STRING, /* a text that native code has evaluated */
+	RUNTIME_SEGMENT_MAIN,	/* the program; not a thread's */
+	RUNTIME_SEGMENT_KINDS,
 };
 
 #define SAVED_STACK_NEAR 16384u /* bytes of stack that any record may have */
@@ -554,7 +584,7 @@ struct runtime_code {
 	__u32 pid;
 	__u64 number; /* of which a frame has the low FRAME_VA_BITS */
 	__u64 bias;   /* of the runtime's file */
-	__u64 type;   /* of the code object */
+	__u64 type;   /* of the code object; of Perl: enum runtime_perl_code */
 	__u64 name_type, file_type;
 	__u32 first_line;
 	__u16 runtime, layout;
@@ -570,6 +600,17 @@ struct runtime_code {
 #define RUNTIME_FORM_NATIVE 0x100u /* it is a function of native code */
 #define RUNTIME_FORM_METHOD 0x200u /* it is a method, or a block or the like in one */
 #define RUNTIME_FORM_SINGLE 0x400u /* the class is of one object only, whose name is sent */
+/*
+ * What a frame of Perl runs. The texts of a report are those of HEKs (u32 hash, s32 length, bytes) for the
+ * names of the function and its package, and the file name, NUL terminated.
+ */
+enum runtime_perl_code {
+	RUNTIME_PERL_MAIN, /* the program's file */
+	RUNTIME_PERL_EVAL, /* an eval, a file that is required: what caller() calls "(eval)" */
+	RUNTIME_PERL_FUNCTION,
+	RUNTIME_PERL_LEXICAL, /* a function that belongs to no package */
+	RUNTIME_PERL_CODES,
+};
 
 /* A thread-local variable that has a thread's state (RUNTIME_WALK_SEARCH). */
 struct runtime_slot {
@@ -621,7 +662,7 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct runtime_walk) == 128, "runtime_walk");
+_Static_assert(sizeof(struct runtime_walk) == 136, "runtime_walk");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");

@@ -69,6 +69,22 @@ struct unwind_state {
 
 #define RUNTIME_MEMO 8u /* power of two */
 
+/* The walk of Perl's contexts (RUNTIME_SHAPE_PAIRED). */
+struct runtime_perl {
+	__u64 contexts, outer;	/* of the stack: its first context, the next stack */
+	__u64 statement;	/* that the next frame is at */
+	__u64 file, file_hash;	/* of a statement: the text's address, and its hash */
+	__u64 name, package;	/* of a function: two HEKs; 0: it has none */
+	__u64 report;		/* number of a frame's code that may be new; 0: none */
+	__u32 left, stack_kind; /* contexts that are left in the stack */
+	__u32 line;		/* of the statement; 0: unknown */
+	__u32 code;		/* enum runtime_perl_code */
+	__u32 runs;		/* it runs a program */
+	__u32 called_at;	/* the line of the statement that called the first function; 0: unknown */
+	__u32 called;		/* a function was called by native code */
+	__u32 eval, eval_end;	/* the segment has an eval, which ends behind so many words */
+};
+
 /* The frames of the process's language runtime. */
 struct runtime_state {
 	struct runtime_walk walk;
@@ -88,6 +104,7 @@ struct runtime_state {
 		__u64 code, number;
 		__u64 instructions, instructions_bytes; /* RUNTIME_WALK_LINES; 0: it has none */
 	} memo[RUNTIME_MEMO];
+	struct runtime_perl perl;
 };
 
 struct unwind_area {

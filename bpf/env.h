@@ -26,6 +26,15 @@ static __always_inline int env_read_user(void *to, __u32 bytes, __u64 address)
 	return bpf_probe_read_user(to, bytes, (const void *)address);
 }
 
+/*
+ * Reads a text up to its NUL, or the first bytes - 1 characters and a NUL. Returns the bytes; < 0:
+ * unreadable.
+ */
+static __always_inline int env_read_user_text(void *to, __u32 bytes, __u64 address)
+{
+	return bpf_probe_read_user_str(to, bytes, (const void *)address);
+}
+
 static __always_inline int env_copy(void *to, __u32 bytes, const void *from)
 {
 	return bpf_probe_read_kernel(to, bytes, from);
@@ -89,6 +98,20 @@ static inline struct segment *env_segment(__u32 index)
 static inline int env_read_user(void *to, __u32 bytes, __u64 address)
 {
 	return env_current->read_user(env_current->data, to, bytes, address);
+}
+
+static inline int env_read_user_text(void *to, __u32 bytes, __u64 address)
+{
+	char *text = to;
+
+	for (__u32 i = 0; i + 1 < bytes; i++) {
+		if (env_read_user(text + i, 1, address + i))
+			return -1;
+		if (!text[i])
+			return (int)i + 1;
+	}
+	text[bytes - 1] = 0;
+	return (int)bytes;
 }
 
 static inline int env_copy(void *to, __u32 bytes, const void *from)

@@ -143,6 +143,7 @@ static __always_inline int report_texts(struct unwind_area *a, struct report_are
 	return at + ((bytes + 7) & ~7u);
 }
 
+#include "bpf/perl_reports.h"
 #include "bpf/ruby_reports.h"
 
 /* Assembles the report of a code object. Returns its bytes; 0: its name or its file cannot be read now. */
@@ -163,6 +164,8 @@ UNWIND_FN int report_assemble(__u64 number, __u64 code)
 					.layout = walk->layout};
 	if (walk->shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_report(a, d, code);
+	if (walk->shape == RUNTIME_SHAPE_PAIRED)
+		return report_perl(a, d);
 	if (walk->flags & RUNTIME_WALK_LINES) {
 		int texts = report_texts(a, d, code);
 

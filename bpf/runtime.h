@@ -39,6 +39,11 @@ static __always_inline struct runtime_segment *runtime_segment(struct unwind_are
 	return (struct runtime_segment *)(a->frames + RUNTIME_KEPT) + i;
 }
 
+/* RUNTIME_SHAPE_PAIRED, in bpf/perl.h. */
+UNWIND_FN int perl_is_state(__u64 state);
+UNWIND_FN int perl_begin(__u64 state);
+UNWIND_FN int perl_steps(void);
+
 /* Whether `state` is the state of the sampled thread. */
 static __always_inline int is_thread_state(const struct runtime_state *r, __u64 state)
 {
@@ -46,6 +51,8 @@ static __always_inline int is_thread_state(const struct runtime_state *r, __u64 
 
 	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_enter(state);
+	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
+		return perl_is_state(state);
 	return state && !user_word(state + r->walk.thread, &thread) && thread == r->thread;
 }
 
@@ -127,12 +134,16 @@ static __always_inline int first_frame(struct runtime_state *r)
 	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_first();
 	r->cursor = 0;
+	if (r->walk.start && r->walk.shape == RUNTIME_SHAPE_PAIRED)
+		return env_is_main_thread() && perl_is_state(r->walk.start) ? perl_begin(r->walk.start) : 0;
 	if (r->walk.start) /* one list for the process: that of its main thread; others run native code only */
 		return env_is_main_thread() && user_word(r->walk.start, &r->cursor) ? -1 : 0;
 	r->thread = env_thread_pointer();
 	state = r->thread ? thread_state(r) : 0;
 	if (!state)
 		return 0;
+	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
+		return perl_begin(state);
 	if (user_word(state + r->walk.first, &r->cursor) ||
 	    (r->walk.first_of != RUNTIME_NO_OFFSET && r->cursor &&
 	     user_word(r->cursor + r->walk.first_of, &r->cursor)) ||
@@ -426,6 +437,8 @@ UNWIND_FN int runtime_steps(void)
 	r = &a->runtime;
 	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_steps(a);
+	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
+		return perl_steps();
 	ROLLED
 	for (int k = 0; k < RUNTIME_STEPS_A_CALL; k++) {
 		__u64 frame = r->cursor, o, at;

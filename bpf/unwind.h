@@ -12,6 +12,7 @@
 #define PROFLET_BPF_UNWIND_H
 
 #include "bpf/memory.h"
+#include "bpf/perl.h"
 #include "bpf/runtime.h"
 
 #define FRAMES_A_CALL 4	 /* frames that one call of unwind_frames does */

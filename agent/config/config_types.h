@@ -98,6 +98,7 @@ struct config {
 		bool python;	  /* functions of CPython are found */
 		bool php;	  /* functions of PHP are found */
 		bool ruby;	  /* functions of Ruby are found */
+		bool perl;	  /* functions of Perl are found */
 		bool loop_frames; /* stacks keep the native frames of interpreters' loops */
 	} runtimes;
 	struct {

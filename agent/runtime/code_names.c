@@ -24,8 +24,10 @@
 #include "agent/proc/tenant.h"
 #include "agent/runtime/cpython_lines.h"
 #include "agent/runtime/cpython_text.h"
+#include "agent/runtime/perl_text.h"
 #include "agent/runtime/php_text.h"
 #include "agent/runtime/ruby_text.h"
+#include "agent/runtime/utf8_text.h"
 #include "bpf/abi.h"
 
 #define FILES_RECENT 1024u
@@ -413,6 +415,66 @@ static int read_ruby_report(struct code_names *n, struct content *c, const struc
 	return 0;
 }
 
+/* Appends a name; `fallback` without one. The texts are whole unless one was cut. 0, -EBADMSG, -ENOMEM. */
+static int read_perl_text(struct buf *text, enum completeness *is, const uint8_t *hek, size_t len,
+			  const char *fallback)
+{
+	int r = len ? perl_text_append(text, hek, len) : buf_puts(text, fallback);
+
+	if (r > 0)
+		*is = CUT;
+	return r < 0 ? r : 0;
+}
+
+/* "Package::function". A function whose package is gone has the one that caller() says. */
+static int read_perl_name(struct code_names *n, struct content *c, const struct runtime_code *report)
+{
+	const uint8_t *name = (const uint8_t *)(report + 1),
+		      *package = name + PADDED(report->name_bytes) + PADDED(report->file_bytes);
+	int r;
+
+	buf_clear(&n->name);
+	c->name_is = WHOLE;
+	if (report->type == RUNTIME_PERL_MAIN)
+		return buf_puts(&n->name, CODE_NAME_PERL_MAIN);
+	if (report->type == RUNTIME_PERL_EVAL)
+		return buf_puts(&n->name, CODE_NAME_PERL_EVAL);
+	if (!report->name_bytes)
+		return buf_puts(&n->name, CODE_NAME_PERL_UNKNOWN);
+	if (report->type == RUNTIME_PERL_FUNCTION) {
+		r = read_perl_text(&n->name, &c->name_is, package, report->class_bytes, "__ANON__");
+		if (r == 0)
+			r = buf_puts(&n->name, "::");
+		if (r < 0)
+			return r;
+	}
+	return read_perl_text(&n->name, &c->name_is, name, report->name_bytes, "");
+}
+
+static int read_perl_report(struct code_names *n, struct content *c, const struct runtime_code *report)
+{
+	const uint8_t *file = (const uint8_t *)(report + 1) + PADDED(report->name_bytes);
+	size_t len = strnlen((const char *)file, report->file_bytes);
+	bool cut = report->file_bytes == RUNTIME_TEXT_MAX && len + 1 >= RUNTIME_TEXT_MAX;
+	int r;
+
+	if (report->type >= RUNTIME_PERL_CODES)
+		return -EBADMSG;
+	r = read_perl_name(n, c, report);
+	buf_clear(&n->file);
+	if (r == 0)
+		r = utf8_text_append(&n->file, file, len, cut);
+	if (r < 0)
+		return r;
+	c->name = (const char *)n->name.data;
+	c->name_len = n->name.len;
+	c->file = (const char *)n->file.data;
+	c->file_len = n->file.len;
+	c->file_is = cut ? CUT : WHOLE;
+	c->has_lines = true;
+	return 0;
+}
+
 static bool lines_better(const struct cpython_lines_table *a, const struct cpython_lines_table *b)
 {
 	return a->cut == b->cut ? a->len > b->len : !a->cut;
@@ -573,6 +635,16 @@ int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runt
 
 	if (r == 0)
 		r = read_ruby_report(n, &c, report, version);
+	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
+}
+
+int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len)
+{
+	struct content c = {0};
+	int r = check_report(report, len, RUNTIME_PERL);
+
+	if (r == 0)
+		r = read_perl_report(n, &c, report);
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 

@@ -15,6 +15,9 @@
 
 #define CODE_NAME_UNKNOWN "<unknown>" /* in the form of "<module>" and "<lambda>" */
 #define CODE_NAME_MAIN "<main>"	      /* PHP code outside of functions, as phpspy has it */
+#define CODE_NAME_PERL_MAIN "(main)"  /* Perl code outside of functions; the next ones as caller() has them */
+#define CODE_NAME_PERL_EVAL "(eval)"
+#define CODE_NAME_PERL_UNKNOWN "(unknown)"
 
 struct code_names;
 struct cpython_layout;
@@ -62,9 +65,14 @@ int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runti
 int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 			uint32_t version);
 /*
+ * Takes a report about a function of Perl in one of its files. Its name is "Package::function", and the other
+ * ones that caller() gives. The first line is not known. Errors as above but -ENOTSUP.
+ */
+int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
+/*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
- * not entered yet), or one that no function has, gives the first line. With PHP and Ruby, the second word is
+ * not entered yet), or one that no function has, gives the first line. With PHP, Ruby and Perl, the second word is
  * the line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);

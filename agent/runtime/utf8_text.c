@@ -39,6 +39,21 @@ static size_t read_character(const uint8_t *at, size_t len, uint32_t *ret)
 	return c >= least[n] ? n : 0;
 }
 
+bool utf8_text_is(const uint8_t *text, size_t len, bool cut)
+{
+	const uint8_t *at = text, *end = text + len;
+
+	while (at < end) {
+		uint32_t c;
+		size_t n = read_character(at, (size_t)(end - at), &c);
+
+		if (!n)
+			return cut && end - at < (ptrdiff_t)TEXT_UTF8_MAX && (*at & 0xc0) == 0xc0;
+		at += n;
+	}
+	return true;
+}
+
 int utf8_text_append(struct buf *out, const uint8_t *text, size_t len, bool cut)
 {
 	const uint8_t *at = text, *end = text + len;

@@ -17,5 +17,7 @@ struct buf;
  * -EOVERFLOW. On error, nothing is appended.
  */
 int utf8_text_append(struct buf *out, const uint8_t *text, size_t len, bool cut);
+/* Whether the text is UTF-8, but for a character that was cut. */
+bool utf8_text_is(const uint8_t *text, size_t len, bool cut);
 
 #endif

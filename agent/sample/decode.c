@@ -29,7 +29,10 @@ static bool runtime_valid(const struct runtime_part *p, const struct runtime_seg
 	uint32_t end = 0;
 
 	for (uint32_t i = 0; i < p->n_segments; i++) {
-		if (segments[i].end <= end || segments[i].end > p->n_words || segments[i].end % 2)
+		if (segments[i].end < end || segments[i].end > p->n_words || segments[i].end % 2 ||
+		    segments[i].kind >= RUNTIME_SEGMENT_KINDS)
+			return false;
+		if (segments[i].end == end && !segments[i].kind)
 			return false;
 		end = segments[i].end;
 	}

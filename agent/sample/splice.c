@@ -20,12 +20,14 @@
 struct splicing {
 	struct splice *s;
 	const struct sample_view *v;
-	uint32_t n;	     /* words written */
-	uint32_t n_segments; /* in s->segments */
-	uint32_t segment;    /* the next one */
-	uint32_t tied;	     /* the next one that is tied to a native frame; n_segments: there is none */
-	uint32_t surplus;    /* loops at the leaf that have no segment */
-	uint32_t lack;	     /* segments at the leaf that have no loop */
+	const uint64_t *words; /* of the runtime's frames */
+	uint32_t n;	       /* words written */
+	uint32_t n_segments;   /* in s->segments */
+	uint32_t segment;      /* the next one */
+	uint32_t tied;	       /* the next one that is tied to a native frame; n_segments: there is none */
+	uint32_t surplus;      /* loops at the leaf that have no segment */
+	uint32_t lack;	       /* segments at the leaf that have no loop */
+	bool paired;	       /* each loop has a segment, which may be empty */
 	bool uncertain;
 };
 
@@ -51,6 +53,19 @@ static void take_segments(struct splicing *p)
 	}
 }
 
+/* Segments that are paired with loops already. */
+static void take_pairs(struct splicing *p)
+{
+	const struct pairing *pairing = &p->s->pairing;
+
+	sample_pair(&p->s->pairing, p->v, p->s->options.role, p->s->options.data);
+	p->paired = true;
+	p->uncertain = pairing->uncertain;
+	p->words = pairing->words;
+	p->n_segments = pairing->n_segments;
+	memcpy(p->s->segments, pairing->segments, pairing->n_segments * sizeof *pairing->segments);
+}
+
 static uint32_t segment_begin(const struct splicing *p, uint32_t i)
 {
 	return i ? p->s->segments[i - 1].end : 0;
@@ -61,7 +76,7 @@ static void put_segments(struct splicing *p, uint32_t last)
 {
 	uint32_t from = segment_begin(p, p->segment), to = p->s->segments[last].end;
 
-	memcpy(p->s->words + p->n, p->v->runtime_words + from, (to - from) * sizeof *p->s->words);
+	memcpy(p->s->words + p->n, p->words + from, (to - from) * sizeof *p->s->words);
 	p->n += to - from;
 	p->segment = last + 1;
 }
@@ -124,13 +139,15 @@ static void put_native(struct splicing *p, uint64_t word, uint64_t from, uint64_
 		for (uint32_t i = before; i < end; i++)
 			p->uncertain |= p->s->segments[i].native == RUNTIME_NOT_TIED;
 		put_segments(p, end - 1);
-	} else if (p->tied == p->n_segments && before < p->n_segments && is_loop(p, word)) {
+	} else if (!p->paired && p->tied == p->n_segments && before < p->n_segments && is_loop(p, word)) {
 		if (p->surplus)
 			p->surplus--;
 		else
 			found = put_by_loop(p);
 	}
-	if ((found && to - from == 1 && !p->s->options.loop_frames) || is_hidden(p, word))
+	if ((found && to - from == 1 && !p->s->options.loop_frames &&
+	     !(p->paired && p->s->segments[end - 1].kind)) ||
+	    is_hidden(p, word))
 		return;
 	p->s->words[p->n++] = word;
 }
@@ -140,7 +157,7 @@ static void find_surplus(struct splicing *p)
 	const struct sample_view *v = p->v;
 	uint32_t n = 0;
 
-	if (v->runtime->each || !v->runtime->whole || v->ending != ENDING_ROOT)
+	if (p->paired || v->runtime->each || !v->runtime->whole || v->ending != ENDING_ROOT)
 		return;
 	for (uint32_t i = 0; i < p->n_segments; i++)
 		if (p->s->segments[i].marker)
@@ -204,14 +221,17 @@ static void find_missing(struct splice *s, const struct sample_view *v, struct s
 
 void sample_splice(struct splice *s, const struct sample_view *v, struct sample_view *ret)
 {
-	struct splicing p = {.s = s, .v = v};
+	struct splicing p = {.s = s, .v = v, .words = v->runtime_words};
 
 	*ret = *v;
 	if (!v->runtime || !v->runtime->n_segments) {
 		find_missing(s, v, ret);
 		return;
 	}
-	take_segments(&p);
+	if (v->runtime->runtime == RUNTIME_PERL && s->options.role)
+		take_pairs(&p);
+	else
+		take_segments(&p);
 	put_all(&p);
 	s->stats.samples++;
 	s->stats.uncertain += p.uncertain;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agent/sample/decode.h"
+#include "agent/sample/pairing.h"
 
 #define SPLICE_WORDS_MAX (KERNEL_FRAMES_MAX + USER_FRAMES_MAX + 2 * RUNTIME_FRAMES_MAX)
 
@@ -24,6 +25,7 @@ struct splice_options {
 	 * there, why they are not, as ending_detail(); else 0. NULL: unknown.
 	 */
 	uint32_t (*missing)(const struct sample_view *v, uint64_t word, void *data);
+	pairing_role_fn role; /* of a native frame, for Perl; NULL: unknown */
 	void *data;
 };
 
@@ -38,6 +40,7 @@ struct splice {
 	struct splice_options options;
 	struct splice_stats stats;
 	struct runtime_segment segments[RUNTIME_FRAMES_MAX];
+	struct pairing pairing;
 	uint64_t words[SPLICE_WORDS_MAX];
 };
 

@@ -134,6 +134,36 @@ static bool ruby_walk(struct runtime_walk *ret, const struct ruby_facts *facts, 
 	return true;
 }
 
+static bool perl_walk(struct runtime_walk *ret, const struct perl_facts *facts, uint32_t file, uint64_t bias,
+		      uint64_t secret)
+{
+	const struct perl_layout *l = &facts->layout;
+	const uint64_t start = perl_facts_start(facts);
+
+	if (!facts->known || (!facts->key && !start))
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.key = facts->key ? facts->key + bias : 0,
+		.start = start ? start + bias : 0,
+		.bias = bias,
+		.flags = (uint16_t)((l->body_names ? RUNTIME_WALK_BODY_NAMES : 0) |
+				    (start ? RUNTIME_WALK_GLOB_FILES : 0)),
+		.runtime = RUNTIME_PERL,
+		.layout = (uint16_t)file,
+		.tsd = TSD_GLIBC,
+		.tsd_pointer = TSD_MUSL,
+		.shape = RUNTIME_SHAPE_PAIRED,
+		.first = start ? (uint16_t)(facts->stack - start) : l->stack,
+		.statement = start ? (uint16_t)(facts->statement - start) : l->statement,
+		.environment = start ? (uint16_t)(facts->environment - start) : l->environment,
+		.stack_kind = l->stack_kind,
+		.frame_bytes = l->context_bytes,
+		.code = l->function,
+	};
+	return true;
+}
+
 bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
 		       uint64_t bias, uint64_t secret)
 {
@@ -144,6 +174,8 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		return php_walk(ret, &facts->php, file, bias, secret);
 	case RUNTIME_FILE_RUBY:
 		return ruby_walk(ret, &facts->ruby, file, bias, secret);
+	case RUNTIME_FILE_PERL:
+		return perl_walk(ret, &facts->perl, file, bias, secret);
 	default:
 		return false;
 	}

@@ -2,7 +2,8 @@
 /*
  * Reports about code objects with any bytes, and any layout: the input is a layout, the types that are
  * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired in
- * every second one so that its sizes add up; a few bytes of budget make functions go soon.
+ * every second one so that its sizes add up; a few bytes of budget make functions go soon. A bit of the input
+ * says whether the reports are about Python or Perl.
  */
 #include <errno.h>
 #include <iconv.h>
@@ -53,6 +54,23 @@ static size_t repair_ruby(struct runtime_code *r, size_t left)
 	}
 	r->lines_bytes = 0;
 	return len;
+}
+
+/* As repair, of a report about Perl. */
+static size_t repair_perl(struct runtime_code *r, size_t len)
+{
+	size_t left = len - sizeof *r;
+
+	r->kind = RUNTIME_REPORT_CODE;
+	r->runtime = RUNTIME_PERL;
+	r->type %= RUNTIME_PERL_CODES;
+	r->lines_bytes = 0;
+	r->name_bytes = (uint16_t)least(r->name_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
+	left -= padded(r->name_bytes);
+	r->file_bytes = (uint16_t)least(r->file_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
+	left -= padded(r->file_bytes);
+	r->class_bytes = (uint16_t)least(r->class_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
+	return sizeof *r + padded(r->name_bytes) + padded(r->file_bytes) + padded(r->class_bytes);
 }
 
 /* Makes the sizes fit to the length of the report, which is returned. */
@@ -125,23 +143,25 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 	struct runtime_code *report = malloc(len ? len : 1); /* exactly, so that reads behind it are found */
 	struct code_names_stats s;
 	uint64_t number = 0;
+	int perl = in->text_type >> 1 & 1;
 	int r;
 
 	require(report != NULL);
 	memcpy(report, data, len);
 	if (len >= sizeof *report) {
-		len = fix ? repair(report, len, ruby) : len;
+		if (fix)
+			len = perl ? repair_perl(report, len) : repair(report, len, ruby);
 		report = realloc(report, len);
 		require(report != NULL);
-		if (fix && in->code_type & 1)
+		if (fix && !perl && in->code_type & 1)
 			report->type = in->code_type;
 		if (fix && in->text_type & 1)
 			report->name_type = report->file_type = in->text_type;
 		number = report->number;
 	}
-	r = add_report(n, in, report, len, ruby);
+	r = perl ? code_names_add_perl(n, 1, report, len) : add_report(n, in, report, len, ruby);
 	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
-	require(!fix || ruby || len < sizeof *report || r != -EBADMSG);
+	require(!fix || ruby || perl || len < sizeof *report || r != -EBADMSG);
 	free(report);
 	code_names_stats(n, &s);
 	require(s.bytes <= BUDGET_BYTES && (s.functions == 0) == (s.bytes == 0));

@@ -64,8 +64,8 @@ static struct runtime_walk walk_of(const struct head *h)
 	w.instruction = (uint16_t)(w.instruction % w.frame_bytes & ~3u);
 	w.kind %= w.frame_bytes;
 	w.content_bytes = (uint16_t)(w.content_bytes % (RUNTIME_CODE_BYTES_MAX + 1) & ~7u);
-	w.runtime = RUNTIME_CPYTHON;
-	w.shape %= RUNTIME_SHAPE_ARRAY + 1;
+	w.shape %= RUNTIME_SHAPE_PAIRED + 1;
+	w.runtime = w.shape == RUNTIME_SHAPE_PAIRED ? RUNTIME_PERL : RUNTIME_CPYTHON;
 	if (w.shape == RUNTIME_SHAPE_ARRAY) {
 		w.kind = (uint16_t)(w.kind & ~7u);
 		w.start = w.start & 1 ? MEMORY + (w.start & 0xfff8) : 0;
@@ -97,6 +97,25 @@ static void walk(void)
 	runtime_walked();
 }
 
+/* The code of native frames: what the input says. */
+static enum pairing_role role_of(uint64_t word, void *data)
+{
+	(void)data;
+	return (enum pairing_role)((frame_file(word) - 1) % (PAIRING_PARSE + 1u));
+}
+
+static void check_segments(const struct runtime_part *part, const struct runtime_segment *segments)
+{
+	uint32_t end = 0;
+
+	for (unsigned i = 0; i < part->n_segments; i++) {
+		require(segments[i].end >= end + !segments[i].kind &&
+			segments[i].kind < RUNTIME_SEGMENT_KINDS);
+		end = segments[i].end;
+	}
+	require(end == part->n_words);
+}
+
 /* Ties the segments to native frames as the input says, and puts all frames into one stack. */
 static void splice(struct scene *s, const struct head *h)
 {
@@ -112,11 +131,14 @@ static void splice(struct scene *s, const struct head *h)
 			   ret;
 
 	for (unsigned i = 0; i < NATIVE_MAX; i++)
-		native[i] = frame_native(1, i);
-	for (unsigned i = 0; i < part->n_segments; i++)
+		native[i] = frame_native(1 + h->natives[NATIVE_MAX - 1 - i] % 8u, i);
+	splicer.options.role = role_of;
+	for (unsigned i = 0;
+	     i < part->n_segments && (!segments[i].kind || segments[i].kind == RUNTIME_SEGMENT_JUMP); i++)
 		segments[i].native = h->natives[i] < 200 ? h->natives[i] : RUNTIME_NOT_TIED;
 	sample_splice(&splicer, &v, &ret);
-	require(ret.n_user >= part->n_words && ret.n_user <= NATIVE_MAX + part->n_words);
+	require(ret.n_user <= NATIVE_MAX + part->n_words);
+	require(part->runtime == RUNTIME_PERL || ret.n_user >= part->n_words);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -147,6 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(s.area->runtime.part.n_segments <= RUNTIME_SEGMENTS_MAX);
 	s.area->state.n = NATIVE_MAX;
 	require(runtime_attach() <= (int)(RECORD_WORDS - NATIVE_MAX));
+	check_segments(&s.area->runtime.part,
+		       (const struct runtime_segment *)(s.area->frames + RUNTIME_KEPT));
 	splice(&s, &head);
 	env_current = NULL;
 	return 0;

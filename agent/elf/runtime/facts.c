@@ -11,17 +11,19 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 
 	memset(ret, 0, sizeof *ret);
 	r = cpython_facts_read(&ret->cpython, img);
-	if (r != -ENOENT) {
-		ret->kind = r == 0 ? RUNTIME_FILE_CPYTHON : RUNTIME_FILE_NONE;
-		return r;
-	}
-	r = php_facts_read(&ret->php, img);
-	if (r != -ENOENT) {
+	ret->kind = r == 0 ? RUNTIME_FILE_CPYTHON : RUNTIME_FILE_NONE;
+	if (r == -ENOENT) {
+		r = php_facts_read(&ret->php, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_PHP : RUNTIME_FILE_NONE;
-		return r;
 	}
-	r = ruby_facts_read(&ret->ruby, img);
-	ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
+	if (r == -ENOENT) {
+		r = perl_facts_read(&ret->perl, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_PERL : RUNTIME_FILE_NONE;
+	}
+	if (r == -ENOENT) {
+		r = ruby_facts_read(&ret->ruby, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
+	}
 	return r;
 }
 
@@ -40,6 +42,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->php.version && php_facts_valid(&f->php);
 	case RUNTIME_FILE_RUBY:
 		return f->ruby.version && ruby_facts_valid(&f->ruby);
+	case RUNTIME_FILE_PERL:
+		return f->perl.version && perl_facts_valid(&f->perl);
 	default:
 		return false;
 	}
@@ -55,11 +59,18 @@ static bool is_in(const uint64_t *starts, const uint64_t *ends, uint32_t n, uint
 
 bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va)
 {
-	if (f->kind == RUNTIME_FILE_CPYTHON)
+	switch (f->kind) {
+	case RUNTIME_FILE_CPYTHON:
 		return is_in(f->cpython.loop_start, f->cpython.loop_end, f->cpython.n_loops, va);
-	if (f->kind == RUNTIME_FILE_RUBY)
+	case RUNTIME_FILE_PHP:
+		return is_in(f->php.loop_start, f->php.loop_end, f->php.n_loops, va);
+	case RUNTIME_FILE_RUBY:
 		return is_in(f->ruby.loop_start, f->ruby.loop_end, f->ruby.n_loops, va);
-	return f->kind == RUNTIME_FILE_PHP && is_in(f->php.loop_start, f->php.loop_end, f->php.n_loops, va);
+	case RUNTIME_FILE_PERL:
+		return perl_function_at(&f->perl, va) <= PERL_RUNOPS_DEBUG;
+	default:
+		return false;
+	}
 }
 
 bool runtime_facts_is_inner_loop(const struct runtime_facts *f, uint64_t va)
@@ -69,16 +80,24 @@ bool runtime_facts_is_inner_loop(const struct runtime_facts *f, uint64_t va)
 
 bool runtime_facts_known(const struct runtime_facts *f)
 {
-	if (f->kind == RUNTIME_FILE_RUBY)
+	switch (f->kind) {
+	case RUNTIME_FILE_PHP:
+		return f->php.known;
+	case RUNTIME_FILE_RUBY:
 		return f->ruby.known;
-	return f->kind == RUNTIME_FILE_PHP ? f->php.known : f->cpython.known;
+	case RUNTIME_FILE_PERL:
+		return f->perl.known;
+	default:
+		return f->cpython.known;
+	}
 }
 
 const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
 {
-	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby"};
+	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby", "Perl"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
+		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
 						    : f->cpython.version;
 
 	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", names[f->kind], v >> 24, v >> 16 & 255,

@@ -4,6 +4,7 @@
 #define PROFLET_ELF_RUNTIME_FACTS_H
 
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/perl.h"
 #include "agent/elf/runtime/php.h"
 #include "agent/elf/runtime/ruby.h"
 
@@ -14,7 +15,8 @@ enum runtime_kind {
 	RUNTIME_FILE_CPYTHON,
 	RUNTIME_FILE_PHP,
 	RUNTIME_FILE_RUBY,
-	RUNTIME_FILE_KINDS
+	RUNTIME_FILE_PERL,
+	RUNTIME_FILE_KINDS,
 };
 
 struct runtime_facts {
@@ -24,6 +26,7 @@ struct runtime_facts {
 		struct cpython_facts cpython;
 		struct php_facts php;
 		struct ruby_facts ruby;
+		struct perl_facts perl;
 	};
 };
 

@@ -102,6 +102,7 @@ class Truth:
             self.content = json.load(f)
         self.path, self.pid = path, self.content["pid"]
         self.language, self.loop = self.content.get("language", "cpython"), self.content.get("loop", "_PyEval_EvalFrameDefault")
+        self.unknown_in = self.content.get("unknown_in")  # native functions in which no language frame can be found
         self.situations = {n: s["chain"] for n, s in self.content["situations"].items()}
         self.ids = {n: self._ids(n, chain) for n, chain in self.situations.items()}
         self.threads = {n for n, s in self.content["situations"].items() if s["thread"]}
@@ -152,6 +153,8 @@ class Judge:
 
     def classify(self, sample):
         """→ (class, situation, what is wrong)"""
+        if self.truth.unknown_in and any(re.search(self.truth.unknown_in, f.name) for f in sample.frames):
+            return "foreign", "-", show(sample)
         places = language_frames(sample, self.truth.language)
         if any(self.truth.loop in f.name for f in self._without_loops(sample, places)):
             return "loop", "-", show(sample)

@@ -540,3 +540,128 @@ Test(code_names, ruby)
 	r.head.runtime = RUNTIME_PHP;
 	cr_expect_eq(add_ruby(n, &r, RUBY_VERSION(3, 4)), -EBADMSG);
 }
+
+/* ---- Perl */
+
+/* A HEK; `length` may be more than is there. Returns its bytes. */
+static uint16_t put_perl(struct report *r, const char *text, size_t bytes, int32_t length)
+{
+	uint8_t *to = r->bytes + r->len;
+
+	memset(to, 0, 8);
+	memcpy(to + 4, &length, sizeof length);
+	memcpy(to + 8, text, bytes);
+	r->len += (8 + bytes + 7) & ~7ul;
+	return (uint16_t)(8 + bytes);
+}
+
+static void make_perl(struct report *r, uint64_t number, unsigned type, const char *package, const char *name,
+		      const char *file)
+{
+	memset(r, 0, sizeof *r);
+	r->head = (struct runtime_code){
+		.kind = RUNTIME_REPORT_CODE, .number = number, .runtime = RUNTIME_PERL, .type = type};
+	if (name)
+		r->head.name_bytes = put_perl(r, name, strlen(name), (int32_t)strlen(name));
+	if (file) {
+		r->head.file_bytes = (uint16_t)(strlen(file) + 1);
+		memcpy(r->bytes + r->len, file, r->head.file_bytes);
+		r->len += (r->head.file_bytes + 7u) & ~7ul;
+	}
+	if (package)
+		r->head.class_bytes = put_perl(r, package, strlen(package), (int32_t)strlen(package));
+}
+
+static int add_perl(struct code_names *n, const struct report *r)
+{
+	return code_names_add_perl(n, 1, &r->head, sizeof r->head + r->len);
+}
+
+Test(code_names, perl)
+{
+	static const struct {
+		unsigned type;
+		const char *package, *name, *file, *want;
+	} cases[] = {
+		{RUNTIME_PERL_FUNCTION, "main", "f", "/srv/a.pl", "main::f"},
+		{RUNTIME_PERL_FUNCTION, "My::Module", "__ANON__", "/srv/My/Module.pm",
+		 "My::Module::__ANON__"},
+		{RUNTIME_PERL_FUNCTION, NULL, "f", "/srv/a.pl", "__ANON__::f"},
+		{RUNTIME_PERL_FUNCTION, "main", NULL, "/srv/a.pl", CODE_NAME_PERL_UNKNOWN},
+		{RUNTIME_PERL_LEXICAL, NULL, "f", "/srv/a.pl", "f"},
+		{RUNTIME_PERL_MAIN, NULL, NULL, "/srv/a.pl", CODE_NAME_PERL_MAIN},
+		{RUNTIME_PERL_EVAL, NULL, NULL, "(eval 3)", CODE_NAME_PERL_EVAL},
+		{RUNTIME_PERL_EVAL, NULL, NULL, NULL, CODE_NAME_PERL_EVAL},
+		{RUNTIME_PERL_FUNCTION, "main",
+		 "gr\xc3\xb6\xc3\x9f"
+		 "e",
+		 "/srv/\xc3\xa4.pl",
+		 "main::gr\xc3\xb6\xc3\x9f"
+		 "e"},
+		{RUNTIME_PERL_FUNCTION, "main",
+		 "gr\xf6\xdf"
+		 "e",
+		 NULL,
+		 "main::gr\xc3\xb6\xc3\x9f"
+		 "e"},
+		{RUNTIME_PERL_FUNCTION, "main", "a\x01z\xe2\x80\xae", NULL, "main::a?z?"},
+	};
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		make_perl(&r, i + 1, cases[i].type, cases[i].package, cases[i].name, cases[i].file);
+		cr_assert_eq(add_perl(n, &r), 0, "%zu", i);
+		cr_assert(code_names_find(n, i + 1, 17, &p));
+		cr_expect_str_eq(p.name, cases[i].want);
+		cr_expect_str_eq(p.file, cases[i].file ?: "");
+		cr_expect_eq(p.first_line, 0);
+		cr_expect_eq(p.line, 17);
+		cr_assert(code_names_find(n, i + 1, 0, &p));
+		cr_expect_eq(p.line, 0, "an unknown line");
+	}
+}
+
+Test(code_names, perl_texts_that_are_cut)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct code_place p;
+	struct report r;
+	char file[RUNTIME_TEXT_MAX];
+
+	make_perl(&r, 1, RUNTIME_PERL_LEXICAL, NULL, NULL, NULL);
+	r.head.name_bytes = put_perl(&r, "abc\xc3", 4, 5);
+	cr_assert_eq(add_perl(n, &r), 0);
+	cr_assert(code_names_find(n, 1, 1, &p));
+	cr_expect_str_eq(p.name, "abc\xe2\x80\xa6");
+
+	memset(file, 'f', sizeof file);
+	file[sizeof file - 1] = '\0';
+	make_perl(&r, 2, RUNTIME_PERL_MAIN, NULL, NULL, file);
+	cr_assert_eq(add_perl(n, &r), 0);
+	cr_assert(code_names_find(n, 2, 1, &p));
+	cr_expect_eq(strlen(p.file), sizeof file - 1 + strlen("\xe2\x80\xa6"));
+}
+
+Test(code_names, perl_reports_that_are_none)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = names_new(1 << 20);
+	struct report r;
+
+	make_perl(&r, 1, RUNTIME_PERL_CODES, "main", "f", "a.pl");
+	cr_expect_eq(add_perl(n, &r), -EBADMSG, "what is that");
+	make_perl(&r, 1, RUNTIME_PERL_FUNCTION, "main", NULL, "a.pl");
+	r.head.name_bytes = 7;
+	r.len += 8;
+	cr_expect_eq(add_perl(n, &r), -EBADMSG, "too short");
+	make_perl(&r, 1, RUNTIME_PERL_LEXICAL, NULL, NULL, NULL);
+	r.head.name_bytes = put_perl(&r, "f", 1, -2);
+	cr_expect_eq(add_perl(n, &r), -EBADMSG, "a special key");
+	make_perl(&r, 1, RUNTIME_PERL_FUNCTION, "main", "f", "a.pl");
+	r.len += 8;
+	cr_expect_eq(add_perl(n, &r), -EBADMSG, "too long");
+	r.len -= 8;
+	r.head.runtime = RUNTIME_PHP;
+	cr_expect_eq(add_perl(n, &r), -EBADMSG, "another language's");
+}
