@@ -259,8 +259,8 @@ static int read_context_root(struct row_spans *spans, const struct elf_image *im
 
 /* greenlet::UserGreenlet::inner_bootstrap, of greenlet 2, and from 3 on */
 static const char *const greenlet_names[] = {
-	"_ZN8greenlet12UserGreenlet15inner_bootstrapERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_"
-	"15GreenletCheckerEPvEEEERNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE",
+	("_ZN8greenlet12UserGreenlet15inner_bootstrapERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_"
+	 "15GreenletCheckerEPvEEEERNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE"),
 	"_ZN8greenlet12UserGreenlet15inner_bootstrapEP9_greenletP7_object",
 };
 

@@ -116,8 +116,8 @@ Test(roots, greenlet)
 {
 	static const char *const names[] = {
 		"_ZN8greenlet12UserGreenlet15inner_bootstrapEP9_greenletP7_object",
-		"_ZN8greenlet12UserGreenlet15inner_bootstrapERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_"
-		"15GreenletCheckerEPvEEEERNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE",
+		("_ZN8greenlet12UserGreenlet15inner_bootstrapERNS_4refs14_OwnedGreenletI9_greenletXadL_ZNS1_"
+		 "15GreenletCheckerEPvEEEERNS1_14OwnedReferenceI7_objectXadL_ZNS1_11NoOpCheckerES4_EEEE"),
 		"_ZN8greenlet12UserGreenlet13g_initialstubEPv",
 	};
 
