@@ -6,8 +6,9 @@
  *
  * A loop that has just returned from its last function, or has not called its first one yet, has no segment.
  * Where the whole stack and the whole list are known, and no segment has a marker, a surplus of loops is thus
- * at the leaf; and so is a surplus of segments, as a function is prepared before its loop begins. (Not where
- * each frame is a segment: a stack of greenlets has loops without a list at its root.)
+ * at the leaf; and so is a surplus of Ruby's segments, as a function is prepared before its loop begins. (Not
+ * where each frame is a segment: a stack of greenlets has loops without a list at its root. Nor with PHP,
+ * where the list of a fiber goes on to whoever resumed it, whose loops are on another stack.)
  */
 #include "agent/sample/splice.h"
 
@@ -170,7 +171,8 @@ static void find_surplus(struct splicing *p)
 		n += is_loop(p, word);
 	}
 	p->surplus = n > p->n_segments ? n - p->n_segments : 0;
-	p->lack = n && n < p->n_segments ? p->n_segments - n : 0;
+	if (v->runtime->runtime == RUNTIME_RUBY && n && n < p->n_segments)
+		p->lack = p->n_segments - n;
 }
 
 static void put_all(struct splicing *p)

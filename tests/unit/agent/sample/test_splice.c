@@ -8,6 +8,8 @@
 
 #define NO RUNTIME_NOT_TIED
 
+#define OF_RUBY 2u /* its segments are not each a frame */
+
 struct splice_case {
 	const char *name, *native;
 	struct {
@@ -16,7 +18,7 @@ struct splice_case {
 		uint64_t marker;
 	} segments[4];
 	const char *want;
-	unsigned uncertain, each;
+	unsigned uncertain, each; /* each: 1, or OF_RUBY */
 };
 
 static uint64_t native_word(char c)
@@ -52,7 +54,8 @@ static void stack_make(struct stack *s, const struct splice_case *c)
 {
 	size_t n = strlen(c->native);
 
-	*s = (struct stack){.part = {.runtime = RUNTIME_CPYTHON, .whole = 1}};
+	*s = (struct stack){
+		.part = {.runtime = c->each == OF_RUBY ? RUNTIME_RUBY : RUNTIME_CPYTHON, .whole = 1}};
 	s->frames[0] = 0xffffffff81000000;
 	for (size_t i = 0; i < n; i++)
 		s->frames[1 + i] = native_word(c->native[i]);
@@ -94,14 +97,20 @@ Test(splice, order)
 		{"the first is not tied", "aLbLz", {{NO, "1", 9}, {3, "2", 9}}, "aLb12z", 1, 0},
 		{"none is tied", "aLbLz", {{NO, "1", 9}, {NO, "2", 9}}, "a12LbLz", 1, 0},
 		{"no markers, by loops", "aLbLz", {{NO, "1", 0}, {NO, "2", 0}}, "a1b2z", 0, 0},
-		{"no markers, a loop too few", "aLbz", {{NO, "1", 0}, {NO, "2", 0}}, "1a2bz", 0, 0},
+		{"no markers, the last loop on another stack",
+		 "aLbz",
+		 {{NO, "1", 0}, {NO, "2", 0}},
+		 "a1bz2",
+		 1,
+		 0},
+		{"no markers, a loop too few", "aLbz", {{NO, "1", 0}, {NO, "2", 0}}, "1a2bz", 0, OF_RUBY},
 		{"no markers, two loops too few",
 		 "aLbz",
 		 {{NO, "1", 0}, {NO, "2", 0}, {NO, "3", 0}},
 		 "12a3bz",
 		 1,
-		 0},
-		{"a part of the loop", "aILbILz", {{NO, "1", 0}, {NO, "2", 0}}, "a1b2z", 0, 0},
+		 OF_RUBY},
+		{"a part of the loop", "aILbILz", {{NO, "1", 0}, {NO, "2", 0}}, "a1b2z", 0, OF_RUBY},
 		{"the last has no marker", "aLbLz", {{1, "1", 9}, {NO, "2", 0}}, "a1b2z", 0, 0},
 		{"no loop at all", "az", {{NO, "1", 9}}, "az1", 1, 0},
 		{"tied behind the end", "ab", {{7, "1", 9}}, "ab1", 1, 0},
@@ -123,7 +132,7 @@ Test(splice, order)
 
 		s.stats = (struct splice_stats){0};
 		stack_make(&stack, &cases[i]);
-		stack.part.each = (uint8_t)cases[i].each;
+		stack.part.each = cases[i].each == 1;
 		sample_splice(&s, &stack.view, &v);
 		text_of(&v, text);
 		cr_expect_str_eq(text, cases[i].want, "%s: %s", cases[i].name, text);
