@@ -32,9 +32,8 @@
 #define PERL_STEPS_A_CALL 16
 #define PERL_STEPS_MAX (2 * RUNTIME_STEPS_MAX) /* most contexts are blocks */
 #define PERL_JUMPS_MAX 16
-#define PERL_CONTEXTS_MAX (1u << 24)			  /* more than fit into memory that a stack has */
-#define PERL_FILE_BYTES 256u				  /* of a file name that go into a number */
-#define PERL_SCRATCH (RECORD_WORDS - PERL_FILE_BYTES / 8) /* in frames[]: behind what is kept */
+#define PERL_CONTEXTS_MAX (1u << 24)	      /* more than fit into memory that a stack has */
+#define PERL_FILE_BYTES RUNTIME_SCRATCH_BYTES /* of a file name that go into a number */
 
 /* contexts; the type has further bits, of which one means something else for evals */
 #define PERL_TYPE 15u
@@ -166,15 +165,15 @@ UNWIND_FN __u64 perl_file_hash(void)
 	if (!a)
 		return 0;
 	h = a->runtime.walk.salt;
-	__builtin_memset(a->frames + PERL_SCRATCH, 0, PERL_FILE_BYTES);
-	n = env_read_user_text(a->frames + PERL_SCRATCH, PERL_FILE_BYTES, a->runtime.perl.file);
+	__builtin_memset(a->frames + RUNTIME_SCRATCH, 0, PERL_FILE_BYTES);
+	n = env_read_user_text(a->frames + RUNTIME_SCRATCH, PERL_FILE_BYTES, a->runtime.perl.file);
 	if (n <= 0)
 		return 0;
 	ROLLED
 	for (int i = 0; i < (int)PERL_FILE_BYTES / 8; i++) {
 		if (i * 8 >= n)
 			break;
-		h = number_mix(h, a->frames[PERL_SCRATCH + i]);
+		h = number_mix(h, a->frames[RUNTIME_SCRATCH + i]);
 	}
 	return h;
 }
@@ -329,7 +328,7 @@ static __always_inline int perl_frame_add(struct unwind_area *a, __u64 function)
 	perl_place(r, function);
 	number = perl_number(a, function);
 	at = RUNTIME_KEPT_WORDS + r->part.n_words;
-	if (!number || at > PERL_SCRATCH - 2)
+	if (!number || at > RUNTIME_SCRATCH - 2)
 		return -1;
 	a->frames[at] = frame_runtime_head(r->walk.runtime, 1, number);
 	a->frames[at + 1] = r->perl.line;

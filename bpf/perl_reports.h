@@ -21,13 +21,22 @@ static __always_inline int report_hek(struct report_area *d, __u64 at, __u64 hek
 	return env_read_user(d->bytes + at, bytes, hek) ? -1 : (int)bytes;
 }
 
-/* The report of a frame of Perl, as perl_number() found it. Returns its bytes; 0: a text is unreadable. */
-static __always_inline int report_perl(struct unwind_area *a, struct report_area *d)
+/*
+ * The report of a frame of Perl, as perl_number() found it. Returns its bytes; 0: a text is unreadable. A
+ * function of its own, for what it has on the stack: Linux 5.10 counts that of all callers together.
+ */
+UNWIND_FN int report_perl(void)
 {
-	const struct runtime_perl *p = &a->runtime.perl;
+	struct unwind_area *a = env_area();
+	struct report_area *d = report_area();
+	const struct runtime_perl *p;
 	__u64 at = 0;
-	int bytes = report_hek(d, at, p->name);
+	int bytes;
 
+	if (!a || !d)
+		return 0;
+	p = &a->runtime.perl;
+	bytes = report_hek(d, at, p->name);
 	if (bytes < 0)
 		return 0;
 	d->head.type = p->code;

@@ -165,7 +165,7 @@ UNWIND_FN int report_assemble(__u64 number, __u64 code)
 	if (walk->shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_report(a, d, code);
 	if (walk->shape == RUNTIME_SHAPE_PAIRED)
-		return report_perl(a, d);
+		return report_perl();
 	if (walk->flags & RUNTIME_WALK_LINES) {
 		int texts = report_texts(a, d, code);
 

@@ -21,12 +21,21 @@
 #define RUNTIME_KEPT RECORD_FRAMES
 #define RUNTIME_KEPT_WORDS (RUNTIME_KEPT + RUNTIME_SEGMENTS_MAX * RUNTIME_SEGMENT_WORDS)
 #define RUNTIME_SEGMENT_WORDS (sizeof(struct runtime_segment) / 8)
+/*
+ * Behind what is kept, in frames[]: what is read at once to make a number of. The stack has no room for it:
+ * Linux 5.10 adds up that of all callers.
+ */
+#define RUNTIME_SCRATCH_BYTES 256u
+#define RUNTIME_SCRATCH (RECORD_WORDS - RUNTIME_SCRATCH_BYTES / 8)
 #define NO_MARKER (~0ull) /* larger than any CFA */
 #define NO_FUNCTION 2ull  /* in place of the number of a code object, which are odd */
 
 /* With RUNTIME_SHAPE_ARRAY, in ruby.h. */
 UNWIND_FN int ruby_enter(__u64 context);
 UNWIND_FN int ruby_first(void);
+
+_Static_assert(RUNTIME_KEPT_WORDS + 2 * RUNTIME_FRAMES_MAX <= RUNTIME_SCRATCH, "RUNTIME_SCRATCH");
+_Static_assert(RUNTIME_CODE_BYTES_MAX < RUNTIME_SCRATCH_BYTES / 2, "RUNTIME_SCRATCH_BYTES");
 
 static __always_inline int user_word(__u64 address, __u64 *ret)
 {
@@ -273,8 +282,9 @@ UNWIND_FN int is_code_object(__u64 code)
  */
 static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 {
-	__u64 content[RUNTIME_CODE_BYTES_MAX / 8 + 2] = {0}, bytes, h, name = 0, file = 0;
+	__u64 *content = a->frames + RUNTIME_SCRATCH, bytes, h, name = 0, file = 0;
 
+	__builtin_memset(content, 0, RUNTIME_SCRATCH_BYTES / 2);
 	bytes = a->runtime.walk.content_bytes;
 	BOUND(bytes, 127);
 	if (env_read_user(content, bytes, code + a->runtime.walk.content) || !is_code_object(code))
