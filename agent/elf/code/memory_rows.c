@@ -3,6 +3,7 @@
  * The analysis finds what it can prove (asmrows.h). The rest of a function that begins by making a frame
  * record is stepped by that record: its bytes say that rbp is its own. The same holds behind the last such
  * beginning before an instruction of which nothing else is known, if nothing between them ends a function.
+ * Functions of V8 that cannot be followed are recognised (v8_code.h), and left out of all this.
  */
 #include "agent/elf/code/memory_rows.h"
 
@@ -16,6 +17,7 @@
 #include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/starts.h"
+#include "agent/elf/code/v8_code.h"
 #include "agent/elf/code/x86.h"
 
 #define DWARF_FP 6
@@ -309,21 +311,71 @@ static int analyse(struct elf_rows **ret, const struct memory_code *c)
 	return r < 0 ? r : row_spans_lay_out(&spans, ret);
 }
 
-int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
+/* Rows of code in which no function is recognised. */
+static int make_piece(struct memory_rows *ret, const struct memory_code *c)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
+	const int r = analyse(&rows, c);
+
+	if (r == 0)
+		return copy_rows(ret, c, rows);
+	return r == -ENODATA ? add_unknown(ret, c, 0, c->n) : r;
+}
+
+/* Adds the rows of [from, from + n), in which no function is recognised. */
+static int add_piece(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t n)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows part = {0};
+	const struct memory_code piece = {
+		.va = c->va + from,
+		.code = c->code + from,
+		.n = n,
+		.function = c->function && !from,
+		.frame_pointer = c->frame_pointer,
+		.wanted = c->wanted >= from && c->wanted - from < n ? c->wanted - from : n};
+	int e = n ? make_piece(&part, &piece) : 0;
+
+	for (size_t i = 0; i < part.n && e == 0; i++)
+		e = add(r, from + part.v[i].off, &part.v[i].rule);
+	return e;
+}
+
+struct recognised {
+	struct memory_rows *rows;
+	uint8_t flags; /* RULE_* */
+};
+
+static int add_recognised(uint32_t off, enum v8_frame is, void *data)
+{
+	const struct recognised *x = data;
+	const struct elf_rule rule = is == V8_FRAME_NONE     ? frame(DWARF_SP, 8, 0, x->flags)
+				     : is == V8_FRAME_PUSHED ? frame(DWARF_SP, 16, -16, x->flags)
+							     : frame(DWARF_FP, 16, -16, x->flags);
+
+	return add(x->rows, off, &rule);
+}
+
+int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
+{
 	_cleanup_(memory_rows_fini) struct memory_rows made = {0};
-	int r;
+	struct v8_code v8 = {code->va, code->code, code->n, (uint64_t)code->n * V8_CODE_BUDGET};
+	struct v8_function f;
+	uint32_t at = 0;
+	int r = 0;
 
 	if (!memory_rows_machine())
 		return -ENOTSUP;
 	if (!code->n || code->n > MEMORY_CODE_MAX)
 		return -EFBIG;
-	r = analyse(&rows, code);
+	while (r == 0 && v8_code_find(&v8, at, &f)) {
+		struct recognised x = {&made, code->function && !f.start ? 0 : RULE_CHECKED};
+
+		r = add_piece(&made, code, at, f.start - at);
+		if (r == 0)
+			r = v8_code_rows(&v8, &f, add_recognised, &x, &at);
+	}
 	if (r == 0)
-		r = copy_rows(&made, code, rows);
-	else if (r == -ENODATA)
-		r = add_unknown(&made, code, 0, code->n);
+		r = add_piece(&made, code, at, code->n - at);
 	if (r < 0)
 		return r;
 	*ret = made;
