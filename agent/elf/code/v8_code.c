@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "agent/elf/code/extent.h"
 #include "agent/elf/code/x86.h"
 
 #define MOV_EBX 0xbb
@@ -21,8 +22,6 @@
 #define JUMP_BYTES 5u	       /* jmp rel32 */
 #define SKIPPED_MAX (1u << 16) /* by the first jump of a regular expression */
 #define BACK_BYTES 4096u       /* behind the record, in which something jumps back */
-#define RECORD_BYTES 4u	       /* push rbp; mov rbp, rsp */
-#define TABLE_WORD 8u	       /* bytes of an entry in a table of jumps, which is in the code */
 
 /* The length of a baseline function's code up to the end of the call; 0: the bytes are no such beginning. */
 static uint32_t prologue_bytes(const uint8_t *code, uint32_t n)
@@ -38,12 +37,6 @@ static uint32_t prologue_bytes(const uint8_t *code, uint32_t n)
 	if (call[0] == 0x41 && call[1] == 0xff && call[2] == 0x95) /* call [r13 + disp32] */
 		return size + MOV_R12_BYTES + 7;
 	return 0;
-}
-
-static bool makes_record(const uint8_t *code, uint32_t n)
-{
-	return n >= RECORD_BYTES && code[0] == 0x55 && code[1] == 0x48 &&
-	       ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec));
 }
 
 static bool is_end(uint8_t op)
@@ -105,8 +98,8 @@ static uint32_t record_of(struct v8_code *c, uint32_t at)
 		return 0;
 	record = skipped + (uint32_t)disp;
 	end = c->n - record > BACK_BYTES ? record + BACK_BYTES : c->n;
-	return makes_record(c->code + record, c->n - record) && jumps_back(c, record, end, skipped, record) &&
-			       is_one(c, skipped, record)
+	return x86_makes_record(c->code + record, c->n - record) &&
+			       jumps_back(c, record, end, skipped, record) && is_one(c, skipped, record)
 		       ? record
 		       : 0;
 }
@@ -140,26 +133,6 @@ static bool is_behind(const struct v8_code *c, uint32_t at, bool ended)
 		return padded;
 	memcpy(&word, c->code + at, sizeof word);
 	return ended ? (c->va + at) % sizeof word == 0 && word & 1 && word >> 32 && word < 1ull << 47 : !word;
-}
-
-/*
- * Behind a jump through a register there may be the addresses that it chooses from, aligned. Returns the
- * offset behind them, and moves *reached to the farthest of them.
- */
-static uint32_t behind_table(const struct v8_code *c, uint32_t at, uint32_t *reached)
-{
-	uint32_t word = at + (uint32_t)(-(c->va + at) % TABLE_WORD);
-	uint64_t target;
-
-	for (; word < c->n && c->n - word >= TABLE_WORD; word += TABLE_WORD) {
-		memcpy(&target, c->code + word, sizeof target);
-		target -= c->va;
-		if (target >= c->n)
-			break;
-		*reached = (uint32_t)target > *reached ? (uint32_t)target : *reached;
-		at = word + TABLE_WORD;
-	}
-	return at;
 }
 
 /* Whether the instruction changes rbp. */
@@ -209,7 +182,7 @@ static int pass_record(struct follower *w)
 
 	if (r == 0)
 		r = w->row(w->at + 1, V8_FRAME_PUSHED, w->data);
-	w->at += RECORD_BYTES;
+	w->at += X86_RECORD_BYTES;
 	w->ended = false;
 	return r == 0 ? w->row(w->at, V8_FRAME_RECORD, w->data) : r;
 }
@@ -248,7 +221,7 @@ static int pass(struct follower *w, uint32_t record)
 	if ((insn.op == X86_JUMP || insn.op == X86_BRANCH) && target > w->reached && target < c->n)
 		w->reached = (uint32_t)target;
 	if (insn.op == X86_JUMP_FAR_AWAY)
-		w->at = behind_table(c, w->at, &w->reached);
+		w->at = code_behind_table(c->va, c->code, c->n, w->at, &w->reached);
 	return 0;
 }
 

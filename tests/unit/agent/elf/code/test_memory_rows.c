@@ -33,7 +33,7 @@ static const struct memory_case cases[] = {
 	/* push rbp; mov rbp, rsp; dec r14; jle, out of the function; leave; ret */
 	{"code that all functions share works for the frame of this one",
 	 BYTES("\x55\x48\x89\xe5\x49\xff\xce\x0f\x8e\x00\x10\x00\x00\xc9\xc3"), .function = true,
-	 .expected = "0 rsp+8; 1 rsp+16; e rsp+8"},
+	 .expected = "0 rsp+8; 1 rsp+16; 4 rbp+16; e rsp+8"},
 	{"the same, where it is not known that a function begins",
 	 BYTES("\x55\x48\x89\xe5\x49\xff\xce\x0f\x8e\x00\x10\x00\x00\xc9\xc3"), .wanted = 7,
 	 .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
@@ -125,6 +125,32 @@ static const struct memory_case cases[] = {
 	       "\x90"
 	       "\xff\xe3\xcc\xcc"),
 	 .wanted = 10, .expected = "0 refused"},
+	/*
+	 * Data, as instructions: push rcx; inc eax, seven times; add [rax - 117], cl; pop rcx; clc, in step
+	 * again. The function: mov rbx, [rcx - 8]; push rbp; mov rbp, rsp; nop; leave; ret
+	 */
+	{"data before a function seem to be its beginning",
+	 BYTES("\x51\xff\xc0\xff\xc0\xff\xc0\xff\xc0\xff\xc0\xff\xc0\xff\xc0\x00"
+	       "\x48\x8b\x59\xf8\x55\x48\x89\xe5\x90\xc9\xc3"),
+	 .wanted = 24, .expected = "0 pending; 10 rsp+8!; 15 rsp+16!; 18 rbp+16!; 1a rsp+8!"},
+	/* push rbp; mov rbp, rsp; push rax; jmp out, with the frame; inc eax, four times; jmp out */
+	{"nothing begins inside of a function that cannot be followed",
+	 BYTES("\x55\x48\x89\xe5\x50\xe9\x00\x10\x00\x00\xff\xc0\xff\xc0\xff\xc0\xff\xc0\xe9\x00\x10\x00"
+	       "\x00"),
+	 .wanted = 17, .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
+	/*
+	 * The same beginning; jmp *[rcx + rax * 8]; two addresses, of the pop and of the inc; pop rax, three
+	 * times; inc eax; jmp out; padding; another function, of which nothing is known
+	 */
+	{"up to its end, behind a table of jumps",
+	 BYTES("\x55\x48\x89\xe5\x50\xff\x24\xc1\x18\x10\x00\x00\x00\x7f\x00\x00\x1b\x10\x00\x00\x00\x7f\x00"
+	       "\x00"
+	       "\x58\x58\x58\xff\xc0\xe9\x00\x10\x00\x00\xcc\xcc\xff\xe3"),
+	 .wanted = 28, .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!; 22 pending"},
+	/* push rbp; mov rbp, rsp; push rax; inc eax; no instruction */
+	{"what ran belongs to the function, though it is unknown",
+	 BYTES("\x55\x48\x89\xe5\x50\xff\xc0\x06\x06"), .wanted = 7,
+	 .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!; 8 pending"},
 	{"no instruction", BYTES("\x06\x06\x06\x06"), .wanted = 0, .expected = "0 refused"},
 	{"only what ran is refused",
 	 BYTES("\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x53\x90\x5b\xc3\xcc\xcc\xcc"
