@@ -13,6 +13,7 @@
 
 #define BIT(n) ((uint16_t)(1u << (n)))
 #define SP_ENTRY 8	      /* CFA - rsp at entry */
+#define RECORD_BYTES 16	      /* the caller's rbp and the return address */
 #define FRAME_MAX (1 << 24)   /* bytes; no function has a larger frame, and sums stay within 32 bits */
 #define CALL_CLOBBERS 0x0fc7u /* rax rcx rdx rsi rdi r8-r11: registers that a called function may change */
 
@@ -111,6 +112,21 @@ static void hold_cfa(struct flow_state *s, uint8_t base, int32_t at, int32_t add
 			.valid = 1, .at = base == X86_SP ? at + s->apart : at - s->apart, .add = add};
 }
 
+/*
+ * Whether the return address is where it belongs behind a push: one that was popped has been put back there.
+ * Behind others, words may be between the CFA and it: a function that others call puts arguments of its own
+ * there, and jumps to one that has nothing else to do with its frame (V8).
+ */
+static bool put_back(struct flow_state *s, uint8_t reg)
+{
+	if (!s->taken)
+		return true;
+	if (reg >= X86_REGS || !(s->taken_to & BIT(reg)) || !is_known(s, X86_SP) || s->reg[X86_SP] != 0)
+		return false;
+	s->taken = s->taken_to = 0;
+	return true;
+}
+
 static void push(struct flow_state *s, uint8_t reg)
 {
 	copy(s, X86_SP, X86_SP, -8);
@@ -147,6 +163,10 @@ static bool pop(struct flow_state *s, uint8_t reg)
 			return false;
 		learn(s, X86_SP, slot.add);
 		return true;
+	}
+	if (is_known(s, X86_SP) && s->reg[X86_SP] == SP_ENTRY) {
+		s->taken = 1;
+		s->taken_to = reg == X86_NO_REG ? 0 : BIT(reg);
 	}
 	copy(s, X86_SP, X86_SP, 8);
 	if (reg == X86_NO_REG)
@@ -224,6 +244,8 @@ static bool apply(struct flow_state *s, const struct x86_insn *i)
 	}
 	switch (i->op) {
 	case X86_PUSH:
+		if (!put_back(s, i->reg))
+			return false;
 		push(s, i->reg);
 		return true;
 	case X86_POP:
@@ -238,7 +260,9 @@ static bool apply(struct flow_state *s, const struct x86_insn *i)
 	case X86_LOAD:
 		load(s, i);
 		return true;
-	case X86_STORE:
+	case X86_STORE: /* over the return address: it is elsewhere, or there is another */
+		if (is_known(s, i->base) && i->disp - s->reg[i->base] == FLOW_RETURN_AT)
+			return false;
 		store(s, i);
 		return true;
 	case X86_LEAVE:
@@ -280,6 +304,7 @@ static void forget_far(struct flow_state *s)
 
 bool flow_step(struct flow_state *s, const struct x86_insn *insn)
 {
+	s->taken_to &= (uint16_t)~insn->writes;
 	if (!apply(s, insn))
 		return false;
 	forget_far(s);
@@ -327,6 +352,9 @@ bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_c
 	if (is_known(s, X86_SP) && is_known(other, X86_SP) && s->reg[X86_SP] != other->reg[X86_SP] &&
 	    !shares_base(s, other))
 		return false;
+	if (s->taken != other->taken)
+		return false;
+	s->taken_to &= other->taken_to;
 	for (unsigned r = 0; r < X86_REGS; r++) {
 		if (is_known(s, r) && (!is_known(other, r) || s->reg[r] != other->reg[r])) {
 			s->known &= (uint16_t)~BIT(r);
@@ -354,11 +382,24 @@ static uint8_t dwarf_of(uint8_t reg)
 	return reg < 8 ? numbers[reg] : reg;
 }
 
+/* Whether rbp points to the frame record of the function: to the caller's rbp, below the return address. */
+static bool has_record(const struct flow_state *s)
+{
+	return is_known(s, X86_BP) && s->reg[X86_BP] == RECORD_BYTES && s->fp_at == -RECORD_BYTES;
+}
+
+/*
+ * By the frame record rather than by rsp, which is not what it seems where the called function has dropped
+ * its arguments (V8). A function that makes a record needs its rbp to return, so all that it calls preserve
+ * it.
+ */
 struct elf_rule flow_rule(const struct flow_state *s)
 {
 	struct elf_rule r = {.ra = {.kind = REG_CFA_OFF, .off = -8}};
 	const struct flow_slot *slot = s->bp.valid ? &s->bp : &s->sp;
-	uint8_t base = is_known(s, X86_SP) ? X86_SP : is_known(s, X86_BP) ? X86_BP : X86_NO_REG;
+	uint8_t base = is_known(s, X86_SP) && !has_record(s) ? X86_SP
+		       : is_known(s, X86_BP)		     ? X86_BP
+							     : X86_NO_REG;
 
 	if (base == X86_NO_REG && slot->valid) {
 		r.cfa_kind = CFA_DEREF_REG;

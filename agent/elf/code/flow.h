@@ -23,8 +23,9 @@ struct flow_saved {
 	int32_t valid, at;
 };
 
-#define FLOW_FP_LOST 1	/* values of fp_at that are no offsets */
-#define FLOW_FP_SAVED 2 /* fp_sp or fp_bp says where */
+#define FLOW_RETURN_AT (-8) /* the return address, from the CFA */
+#define FLOW_FP_LOST 1	    /* values of fp_at that are no offsets */
+#define FLOW_FP_SAVED 2	    /* fp_sp or fp_bp says where */
 
 /* States are compared as bytes, so fields that are not valid are zero. */
 struct flow_state {
@@ -35,6 +36,8 @@ struct flow_state {
 	struct flow_saved fp_sp, fp_bp; /* relative to rsp, to rbp; for FLOW_FP_SAVED */
 	int32_t apart;			/* rsp - rbp, if `linked` */
 	uint16_t known, linked;
+	/* the return address was popped; into this register, as in `known`; 0: it has another value */
+	uint16_t taken, taken_to;
 };
 
 /*
@@ -47,7 +50,7 @@ bool flow_step(struct flow_state *s, const struct x86_insn *insn);
 /* True when flow_step would not change the state, as for most instructions. */
 static inline bool flow_ignores(const struct flow_state *s, const struct x86_insn *insn)
 {
-	const uint32_t relevant = s->known | 1u << X86_SP | 1u << X86_BP;
+	const uint32_t relevant = s->known | s->taken_to | 1u << X86_SP | 1u << X86_BP;
 
 	if (insn->writes & relevant)
 		return false;
@@ -66,8 +69,9 @@ static inline bool flow_ignores(const struct flow_state *s, const struct x86_ins
 	case X86_LOAD:
 		return insn->base != X86_SP && insn->base != X86_BP;
 	case X86_STORE:
-		return (!s->sp.valid && !s->bp.valid && !(1u << insn->reg & relevant)) ||
-		       !(1u << insn->base & relevant);
+		return insn->base >= X86_REGS || !(1u << insn->base & relevant) ||
+		       (!s->sp.valid && !s->bp.valid && !(1u << insn->reg & relevant) &&
+			insn->disp - s->reg[insn->base] != FLOW_RETURN_AT);
 	default:
 		return false;
 	}

@@ -3,6 +3,7 @@
  * The analysis finds what it can prove (asmrows.h). The rest of a function that begins by making a frame
  * record is stepped by that record: its bytes say that rbp is its own. The same holds behind the last such
  * beginning before an instruction of which nothing else is known, if nothing between them ends a function.
+ * Functions of V8 that cannot be followed are recognised (v8_code.h), and left out of all this.
  */
 #include "agent/elf/code/memory_rows.h"
 
@@ -15,16 +16,16 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/code/asmrows.h"
+#include "agent/elf/code/extent.h"
 #include "agent/elf/code/starts.h"
+#include "agent/elf/code/v8_code.h"
 #include "agent/elf/code/x86.h"
 
 #define DWARF_FP 6
 #define DWARF_SP 7
 #define ENTRY_ALIGN 16u
-#define RECORD_BYTES 4u /* push rbp; mov rbp, rsp */
 /* A runtime may check something before it makes the frame: the arguments, whether the code is still valid. */
 #define RECORD_WITHIN 64u
-#define LOOP_JUMP_MAX 256 /* bytes that a jump to the condition of a loop skips, at most */
 
 #ifdef __x86_64__
 #define MACHINE EM_X86_64
@@ -80,13 +81,6 @@ static struct elf_rule frame(uint8_t reg, int32_t off, int32_t saved, uint8_t fl
 	return rule;
 }
 
-/* push rbp; mov rbp, rsp. */
-static bool makes_record(const uint8_t *code, uint32_t n)
-{
-	return n >= RECORD_BYTES && code[0] == 0x55 && code[1] == 0x48 &&
-	       ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec));
-}
-
 /* Whether the instruction changes the stack or rbp, or what follows it does not run after it. */
 static bool touches_frame(const struct x86_insn *insn)
 {
@@ -110,46 +104,6 @@ static bool touches_frame(const struct x86_insn *insn)
 	default:
 		return true;
 	}
-}
-
-/*
- * The offset that a jump leads to, if it is one inside of a function: a conditional jump, or one over the
- * padding that aligns the head of a loop. 0: it is none, or leads backwards.
- */
-static uint32_t inner_target(const struct memory_code *c, uint32_t at, const struct x86_insn *insn)
-{
-	const int64_t target = (int64_t)at + insn->len + insn->disp;
-	const int64_t most = insn->op == X86_BRANCH ? c->n : (int64_t)at + insn->len + LOOP_JUMP_MAX;
-
-	if (insn->op != X86_BRANCH && insn->op != X86_JUMP)
-		return 0;
-	return target > (int64_t)at && target <= most && target <= c->n ? (uint32_t)target : 0;
-}
-
-/*
- * Whether the instructions from `from` up to the one with the byte before `to` run one after the other, so
- * that one frame has them. `to` may be inside of a call, as return addresses minus 1 are.
- */
-static bool runs_on(const struct memory_code *c, uint32_t from, uint32_t to)
-{
-	uint32_t reached = 0; /* the farthest that a jump inside of the function leads to */
-	bool ended = false;
-
-	while (from < to) {
-		const struct x86_insn insn = x86_decode(c->code + from, c->n - from);
-		const uint32_t padded = x86_padding(c->code, c->n, from);
-		const uint32_t target = inner_target(c, from, &insn);
-
-		if (ended && padded > from &&
-		    reached < padded) /* a function has ended, and padding follows */
-			return false;
-		if (!insn.len)
-			return false;
-		ended = insn.op == X86_RETURN || insn.op == X86_TRAP || insn.op == X86_JUMP;
-		reached = target > reached ? target : reached;
-		from += insn.len;
-	}
-	return true;
 }
 
 /* Whether the instruction before the offset seems to be a return or a jump. */
@@ -187,12 +141,17 @@ static bool is_near_entry(const struct memory_code *c, uint32_t to)
 	return false;
 }
 
-/* The frame record that is made before `to`, nearest to it. False: there is none. */
+/*
+ * The frame record that is made before `to`, nearest to it, if the instructions from there on run up to
+ * the one with the byte before `to`, so that one frame has them. `to` may be inside of a call, as return
+ * addresses minus 1 are. False: there is none.
+ */
 static bool find_record(const struct memory_code *c, uint32_t to, uint32_t *ret)
 {
 	for (uint32_t at = to; at-- > 0;)
-		if (makes_record(c->code + at, c->n - at) && at + RECORD_BYTES <= to &&
-		    is_near_entry(c, at) && runs_on(c, at + RECORD_BYTES, to)) {
+		if (x86_makes_record(c->code + at, c->n - at) && at + X86_RECORD_BYTES <= to &&
+		    is_near_entry(c, at) &&
+		    code_extent(c->va, c->code, c->n, at + X86_RECORD_BYTES, to) >= to) {
 			*ret = at;
 			return true;
 		}
@@ -207,7 +166,7 @@ static bool begins_with_record(const struct memory_code *c, uint32_t *ret)
 	while (at < c->n && at < RECORD_WITHIN) {
 		const struct x86_insn insn = x86_decode(c->code + at, c->n - at);
 
-		if (makes_record(c->code + at, c->n - at)) {
+		if (x86_makes_record(c->code + at, c->n - at)) {
 			*ret = at;
 			return true;
 		}
@@ -225,7 +184,7 @@ static int add_made(struct memory_rows *r, uint32_t from, uint32_t to, uint32_t 
 		uint32_t until;
 		struct elf_rule rule;
 	} rows[] = {{record + 1, frame(DWARF_SP, 8, 0, flags)},
-		    {record + RECORD_BYTES, frame(DWARF_SP, 16, -16, flags)},
+		    {record + X86_RECORD_BYTES, frame(DWARF_SP, 16, -16, flags)},
 		    {UINT32_MAX, frame(DWARF_FP, 16, -16, flags)}};
 	int e = 0;
 
@@ -238,16 +197,23 @@ static int add_made(struct memory_rows *r, uint32_t from, uint32_t to, uint32_t 
 }
 
 /*
- * Rows of [from, to), where the record that is made at `record` is the one of the frame. It may be made in a
- * part of the function that the analysis knows: it does not go on where nothing shows how, as behind the trap
- * at which code begins that V8 enters in the middle (on-stack replacement).
+ * Rows of [from, to), where the record that is made at `record` is the one of the frame up to where its
+ * function seems to end. It may be made in a part of the function that the analysis knows: it does not go on
+ * where nothing shows how, as behind the trap at which code begins that V8 enters in the middle (on-stack
+ * replacement).
  */
-static int add_record(struct memory_rows *r, uint32_t from, uint32_t to, uint32_t record)
+static int add_record(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to,
+		      uint32_t record)
 {
 	const struct elf_rule pending = none(NO_RULE_PENDING);
-	const int e = record > from ? add(r, from, &pending) : 0;
+	const uint32_t extent = code_extent(c->va, c->code, c->n, record + X86_RECORD_BYTES, to);
+	/* what ran is an instruction, even if it looks like padding, or is unknown */
+	const uint32_t behind = extent > c->wanted ? extent : c->wanted + 1, end = behind < to ? behind : to;
+	int e = record > from ? add(r, from, &pending) : 0;
 
-	return e < 0 ? e : add_made(r, from > record ? from : record, to, record, RULE_CHECKED);
+	if (e == 0)
+		e = add_made(r, from > record ? from : record, end, record, RULE_CHECKED);
+	return e == 0 && end < to ? add(r, end, &pending) : e;
 }
 
 /* Rows of [from, to), which the analysis does not know. What is listed as one function may be several. */
@@ -264,8 +230,8 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 		return add_made(r, from, to, record, flags);
 	if (c->wanted < from || c->wanted >= to)
 		return add(r, from, &pending);
-	return find_record(c, c->wanted, &record) && (record >= from || record + RECORD_BYTES <= from)
-		       ? add_record(r, from, to, record)
+	return find_record(c, c->wanted, &record) && (record >= from || record + X86_RECORD_BYTES <= from)
+		       ? add_record(r, c, from, to, record)
 		       : add(r, from, &refused);
 }
 
@@ -309,21 +275,71 @@ static int analyse(struct elf_rows **ret, const struct memory_code *c)
 	return r < 0 ? r : row_spans_lay_out(&spans, ret);
 }
 
-int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
+/* Rows of code in which no function is recognised. */
+static int make_piece(struct memory_rows *ret, const struct memory_code *c)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
+	const int r = analyse(&rows, c);
+
+	if (r == 0)
+		return copy_rows(ret, c, rows);
+	return r == -ENODATA ? add_unknown(ret, c, 0, c->n) : r;
+}
+
+/* Adds the rows of [from, from + n), in which no function is recognised. */
+static int add_piece(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t n)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows part = {0};
+	const struct memory_code piece = {
+		.va = c->va + from,
+		.code = c->code + from,
+		.n = n,
+		.function = c->function && !from,
+		.frame_pointer = c->frame_pointer,
+		.wanted = c->wanted >= from && c->wanted - from < n ? c->wanted - from : n};
+	int e = n ? make_piece(&part, &piece) : 0;
+
+	for (size_t i = 0; i < part.n && e == 0; i++)
+		e = add(r, from + part.v[i].off, &part.v[i].rule);
+	return e;
+}
+
+struct recognised {
+	struct memory_rows *rows;
+	uint8_t flags; /* RULE_* */
+};
+
+static int add_recognised(uint32_t off, enum v8_frame is, void *data)
+{
+	const struct recognised *x = data;
+	const struct elf_rule rule = is == V8_FRAME_NONE     ? frame(DWARF_SP, 8, 0, x->flags)
+				     : is == V8_FRAME_PUSHED ? frame(DWARF_SP, 16, -16, x->flags)
+							     : frame(DWARF_FP, 16, -16, x->flags);
+
+	return add(x->rows, off, &rule);
+}
+
+int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
+{
 	_cleanup_(memory_rows_fini) struct memory_rows made = {0};
-	int r;
+	struct v8_code v8 = {code->va, code->code, code->n, (uint64_t)code->n * V8_CODE_BUDGET};
+	struct v8_function f;
+	uint32_t at = 0;
+	int r = 0;
 
 	if (!memory_rows_machine())
 		return -ENOTSUP;
 	if (!code->n || code->n > MEMORY_CODE_MAX)
 		return -EFBIG;
-	r = analyse(&rows, code);
+	while (r == 0 && v8_code_find(&v8, at, &f)) {
+		struct recognised x = {&made, code->function && !f.start ? 0 : RULE_CHECKED};
+
+		r = add_piece(&made, code, at, f.start - at);
+		if (r == 0)
+			r = v8_code_rows(&v8, &f, add_recognised, &x, &at);
+	}
 	if (r == 0)
-		r = copy_rows(&made, code, rows);
-	else if (r == -ENODATA)
-		r = add_unknown(&made, code, 0, code->n);
+		r = add_piece(&made, code, at, code->n - at);
 	if (r < 0)
 		return r;
 	*ret = made;

@@ -25,6 +25,7 @@
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/code/assumptions.h"
+#include "agent/elf/code/extent.h"
 #include "agent/elf/code/flow.h"
 #include "agent/elf/code/jump_table.h"
 #include "agent/elf/code/returns.h"
@@ -34,6 +35,7 @@
 #include "agent/elf/file/elf_image.h"
 
 #define ENTRY_ALIGN 16
+#define BEST_ALIGN 64 /* of functions that are compiled at run time */
 #define CALLEES 4096u
 /* Calls that must be proven to return before others of the function are thought to; per contradiction */
 #define RETURNED_MIN 3u
@@ -48,7 +50,16 @@
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
 
-enum { QUEUED = 1, ACCEPTED = 2, DENIED = 4, START = 8, COVERED = 16, FAILED = 32, TRIED = 64 };
+enum {
+	QUEUED = 1,
+	ACCEPTED = 2,
+	DENIED = 4,
+	START = 8,
+	COVERED = 16,
+	FAILED = 32,
+	TRIED = 64,
+	CLAIMED = 128
+};
 
 /* State of an offset at which an instruction begins. */
 struct place {
@@ -57,7 +68,7 @@ struct place {
 	uint8_t len;	     /* length of the instruction */
 	/*
 	 * COVERED: another source describes the byte; FAILED: as the entry of a function; TRIED: in a
-	 * function that has no rows
+	 * function that has no rows; CLAIMED: the same, and no other begins there
 	 */
 	uint8_t flags;
 };
@@ -831,6 +842,75 @@ static uint32_t next_place(const struct code_sweep *s, uint32_t off)
 	return off;
 }
 
+/* Whether the instructions from `from` on lead to the one at `to`, and none does anything to the frame. */
+static bool leads_to(const struct code_sweep *s, uint32_t from, uint32_t to)
+{
+	const struct flow_state state = flow_entry();
+
+	while (from < to) {
+		const struct x86_insn insn = x86_decode(s->piece.code + from, s->piece.n - from);
+
+		if (!insn.len || !flow_ignores(&state, &insn))
+			return false;
+		from += insn.len;
+	}
+	return from == to;
+}
+
+/*
+ * Guesses that a function begins at the best aligned address from which nothing is done to the frame until
+ * the record at this offset is made. False: there is no such address.
+ */
+static bool explore_record(struct code_sweep *s, uint32_t record)
+{
+	bool any = false;
+
+	for (uint32_t align = BEST_ALIGN; align >= ENTRY_ALIGN; align /= 2) {
+		const uint32_t before = (uint32_t)(s->piece.va + record) % align;
+
+		if (before > record || !leads_to(s, record - before, record))
+			continue;
+		any = true;
+		explore(s, record - before, GUESS);
+		explore_known(s);
+		explore_pointers(s);
+		if (s->places[record].state != NO_STATE)
+			return true;
+	}
+	return any;
+}
+
+/* The next offset from `at` on where a frame record is made. */
+static uint32_t next_record(const struct code_sweep *s, uint32_t at)
+{
+	while (at < s->piece.n && !x86_makes_record(s->piece.code + at, s->piece.n - at))
+		at++;
+	return at;
+}
+
+/*
+ * Guesses where functions of a compiler at run time begin, by the frame records that they make. Between
+ * functions there are data, and where these pass for instructions, a function seems to begin there, and to
+ * run into the true one, with another frame. If the true one is known before, that is a contradiction. What
+ * belongs to a function that cannot be followed is claimed: no other begins in it.
+ */
+static void explore_records(struct code_sweep *s)
+{
+	uint32_t record = s->piece.generated ? next_record(s, 0) : s->piece.n, next;
+
+	for (; record < s->piece.n && !is_over(s); record = next) {
+		uint32_t end;
+
+		next = next_record(s, record + 1);
+		if (s->places[record].state != NO_STATE || !explore_record(s, record) ||
+		    s->places[record].state != NO_STATE)
+			continue;
+		end = code_extent(s->piece.va, s->piece.code, s->piece.n, record, next);
+		for (uint32_t at = record; at < end && at < next; at++)
+			s->places[at].flags |= CLAIMED;
+	}
+}
+
 static void explore_guesses(struct code_sweep *s)
 {
 	uint32_t at = 0, behind = 0; /* the end of the last known instruction */
@@ -847,6 +927,10 @@ static void explore_guesses(struct code_sweep *s)
 		if (at >= s->piece.n || s->places[at].state != NO_STATE || is_covered(s, at))
 			continue;
 		p = &s->places[at];
+		if (p->flags & CLAIMED) {
+			at++;
+			continue;
+		}
 		if (p->flags & TRIED && !begins_like_a_function(s, at) &&
 		    !(s->piece.generated && (s->piece.va + at) % ENTRY_ALIGN == 0)) {
 			at += p->len ?: 1;
@@ -896,6 +980,7 @@ static void explore_all(struct code_sweep *s)
 			read_starts(s, s->piece.starts ?: s->piece.exports);
 		explore_known(s);
 		explore_pointers(s);
+		explore_records(s);
 		explore_guesses(s);
 		if (!s->again || round == ROUNDS_MAX - 1)
 			return;

@@ -934,6 +934,12 @@ bool x86_ends_with_nop(const uint8_t *code, size_t end)
 	return false;
 }
 
+bool x86_makes_record(const uint8_t *code, size_t n)
+{
+	return n >= X86_RECORD_BYTES && code[0] == 0x55 && code[1] == 0x48 &&
+	       ((code[2] == 0x89 && code[3] == 0xe5) || (code[2] == 0x8b && code[3] == 0xec));
+}
+
 bool x86_begins_function(const uint8_t *code, size_t n)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};

@@ -87,6 +87,9 @@ uint32_t x86_nops(const uint8_t *code, uint32_t n);
 bool x86_ends_with_nop(const uint8_t *code, size_t end);
 /* Whether the instruction is one with which functions often begin: push, sub rsp, endbr64. */
 bool x86_begins_function(const uint8_t *code, size_t n);
+/* Whether the code makes a frame record: push rbp; mov rbp, rsp. */
+bool x86_makes_record(const uint8_t *code, size_t n);
+#define X86_RECORD_BYTES 4u /* of these two instructions */
 /*
  * Length of the signal trampoline at `code` (a call of rt_sigreturn, which does not return); 0: there is
  * none.

@@ -76,7 +76,25 @@ static const struct {
 	 "0 rsp+8 same; 7 r11+8 same; 10 rsp+8 same; 11 none"},
 	{"a frame pointer: push rbp; mov rbp, rsp; call away; and rsp; leave; ret",
 	 BYTES("\x55\x48\x89\xe5\xe8\x00\x10\x00\x00\x48\x83\xe4\xf0\xc9\xc3"),
-	 "0 rsp+8 same; 1 rsp+16 cfa-16; d rbp+16 cfa-16; e rsp+8 same; f none"},
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; e rsp+8 same; f none"},
+	{"a function that is called drops its arguments: push rbp; mov rbp, rsp; push rsi; push rax; call "
+	 "away; mov rax, "
+	 "[rbp - 8]; mov rsp, rbp; pop rbp; ret",
+	 BYTES("\x55\x48\x89\xe5\x56\x50\xe8\x00\x10\x00\x00\x48\x8b\x45\xf8\x48\x8b\xe5\x5d\xc3"),
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; 13 rsp+8 same; 14 none"},
+	/*
+	 * The first function: pop rcx; push rax; push rcx; jmp to the second. The second: push rbx;
+	 * call away; pop rbx; ret
+	 */
+	{"arguments below a return address that is popped, and then a jump to another function",
+	 BYTES("\x59\x50\x51\xeb\x0b\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x53\xe8\x00\x10\x00\x00\x5b"
+	       "\xc3"),
+	 "10 rsp+8 same; 11 rsp+16 same; 17 rsp+8 same; 18 none"},
+	/* push rax; push [rsp + 8]; mov [rsp + 16], rdx; jmp to the second */
+	{"the same, where the return address is copied",
+	 BYTES("\x50\xff\x74\x24\x08\x48\x89\x54\x24\x10\xeb\x04\xcc\xcc\xcc\xcc\x53\xe8\x00\x10\x00\x00\x5b"
+	       "\xc3"),
+	 "10 rsp+8 same; 11 rsp+16 same; 17 rsp+8 same; 18 none"},
 	{"rbp saved by a store, then a jump away",
 	 BYTES("\x48\x83\xec\x18\x48\x89\x6c\x24\x08\x31\xed\x48\x8b\x6c\x24\x08\x48\x83\xc4\x18\xe9"
 	       "\xe7"
@@ -118,13 +136,13 @@ static const struct {
 	 "leave; "
 	 "ret; alloca: pop rdx; sub rsp, rdi; push rdx; ret",
 	 BYTES("\x55\x48\x89\xe5\x48\x83\xec\x10\xe8\x03\x00\x00\x00\xc9\xc3\xcc\x5a\x48\x29\xfc\x52\xc3"),
-	 "0 rsp+8 same; 1 rsp+16 cfa-16; 8 rsp+32 cfa-16; d rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
 	 "14 none"},
 	{"the same with a branch over the change, behind which both ways meet",
 	 BYTES("\x55\x48\x89\xe5\x48\x83\xec\x10\xe8\x03\x00\x00\x00\xc9\xc3\xcc\x5a\x85\xff\x74\x03\x48\x29"
 	       "\xfc\x52"
 	       "\xc3"),
-	 "0 rsp+8 same; 1 rsp+16 cfa-16; 8 rsp+32 cfa-16; d rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
+	 "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
 	 "18 none"},
 	{"a function that pops its return address and pushes it again (vfork of musl): push rbx; call; pop "
 	 "rbx; "

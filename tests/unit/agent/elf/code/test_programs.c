@@ -33,7 +33,7 @@ static const struct program_case cases[] = {
 	{"alloca",
 	 BYTES(ENTRY "\x55\x48\x89\xe5\x48\x29\xc4\x48\x8d\x65\x00\x5d\xc3"),
 	 {0},
-	 "0 undef; d rsp+8; 11 rsp+16; 17 rbp+16; 1b rsp+16; 1c rsp+8; 1d none"},
+	 "0 undef; d rsp+8; 11 rsp+16; 14 rbp+16; 1c rsp+8; 1d none"},
 	/*
 	 * lea r10, [rsp + 8]; and rsp, -64; push [r10 - 8]; push rbp; mov rbp, rsp; push r10; nop; pop r10;
 	 * pop rbp; lea rsp, [r10 - 8]; ret
