@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Frames of Perl: stacks of contexts in a process's memory, also such as a tenant makes. */
-#include "tests/bpf/machine.h"
+#include "tests/bpf/runtime_process.h"
 
 #define HEAP 0x50000000ull
 #define HEAP_BYTES 0x80000ull
@@ -45,19 +45,6 @@ static const struct runtime_walk walk_5_36 = {
 	.frame_bytes = CONTEXT_BYTES,
 	.code = 0x48,
 };
-
-static void walk_set(struct machine *m, const struct runtime_walk *walk)
-{
-	void *mem;
-	uint32_t ref = machine_block(m, 1, list_bytes_with_walk(1), &mem);
-	const struct mapping_entry none = {.start = 1, .end = 2};
-
-	list_write(mem, &none, 1, 1, 0);
-	list_write_walk(mem, walk);
-	m->area.state.list = ref;
-	m->area.state.runtime_at =
-		(ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN + ((struct mapping_list *)mem)->runtime;
-}
 
 static uint64_t statement(unsigned line)
 {
@@ -161,26 +148,6 @@ static struct machine *process_new(const struct runtime_walk *walk)
 	m->env.thread = THREAD;
 	walk_set(m, walk);
 	return m;
-}
-
-/* As runtime_walk_all() of bpf/profiler.bpf.c. */
-static struct runtime_part runtime_walk(struct machine *m)
-{
-	m->area.state.next_marker = NO_MARKER;
-	m->area.state.window_len = 0;
-	if (runtime_begin()) {
-		unsigned n = 0;
-
-		while (runtime_steps())
-			cr_assert_lt(++n, 2 * RUNTIME_STEPS_MAX);
-		runtime_walked();
-	}
-	return m->area.runtime.part;
-}
-
-static const uint64_t *words(const struct machine *m)
-{
-	return (const uint64_t *)m->area.frames + RUNTIME_KEPT_WORDS;
 }
 
 static const struct runtime_segment *segment(const struct machine *m, unsigned i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ruby's control frames: an array in a process's memory, also such as a tenant makes. */
-#include "tests/bpf/machine.h"
+#include "tests/bpf/runtime_process.h"
 
 #define HEAP 0x50000000ull
 #define HEAP_BYTES 0x80000ull
@@ -54,44 +54,6 @@ static const struct runtime_walk walk_3_4 = {
 	.attached = 128,
 	.single_flag = 13,
 };
-
-static void walk_set(struct machine *m, const struct runtime_walk *walk)
-{
-	const struct mapping_entry none = {.start = 1, .end = 2};
-	void *mem;
-	uint32_t ref = machine_block(m, 1, list_bytes_with_walk(1), &mem);
-
-	list_write(mem, &none, 1, 1, 0);
-	list_write_walk(mem, walk);
-	m->area.state.list = ref;
-	m->area.state.runtime_at =
-		(ref & ((1u << REF_OFFSET_BITS) - 1)) * REF_ALIGN + ((struct mapping_list *)mem)->runtime;
-}
-
-/* As runtime_walk_all() of bpf/profiler.bpf.c. */
-static struct runtime_part ruby_walk(struct machine *m)
-{
-	m->area.state.next_marker = NO_MARKER;
-	m->area.state.window_len = 0;
-	if (runtime_begin()) {
-		unsigned n = 0;
-
-		while (runtime_steps())
-			cr_assert_lt(++n, 2 * RUNTIME_STEPS_MAX);
-		runtime_walked();
-	}
-	return m->area.runtime.part;
-}
-
-static const uint64_t *words(const struct machine *m)
-{
-	return (const uint64_t *)m->area.frames + RUNTIME_KEPT_WORDS;
-}
-
-static const struct runtime_segment *segments(const struct machine *m)
-{
-	return (const struct runtime_segment *)(m->area.frames + RUNTIME_KEPT);
-}
 
 static uint64_t iseq_at(unsigned i)
 {
@@ -190,7 +152,7 @@ Test(ruby, frames_and_segments)
 	frame_put(m, 4, IFUNC, 3, 0, 0, 0);
 	frame_put(m, 5, BLOCK, 3, 0, FINISH, 0);
 	frame_put(m, 6, METHOD, 4, 64, LOCAL, 0);
-	p = ruby_walk(m);
+	p = runtime_walk(m);
 	cr_assert_eq(p.n_words, 10);
 	cr_expect_eq(p.whole, 1);
 	cr_expect_eq(p.runtime, RUNTIME_RUBY);
@@ -217,19 +179,19 @@ Test(ruby, lines)
 		if (position >= 54)
 			want = 500 + 13 + (position >= 56) + (position >= 60);
 		frame_put(m, 1, TOP, 5, pc, FINISH | LOCAL, 0);
-		cr_assert_eq(ruby_walk(m).n_words, 2);
+		cr_assert_eq(runtime_walk(m).n_words, 2);
 		cr_expect_eq(words(m)[1], pc > 64 ? 0 : want, "pc %u: %lu", pc, (unsigned long)words(m)[1]);
 	}
 	machine_poke(m, iseq_at(5) + 0x100 + 128, 1);
 	frame_put(m, 1, TOP, 5, 40, FINISH | LOCAL, 0);
-	ruby_walk(m);
+	runtime_walk(m);
 	cr_expect_eq(words(m)[1], 500, "one line, no index");
 	machine_poke(m, iseq_at(5) + 0x100 + 128, 3);
-	ruby_walk(m);
+	runtime_walk(m);
 	cr_expect_eq(words(m)[1], 0, "an entry that the table does not have");
 	machine_poke(m, iseq_at(5) + 0x100 + 128, 16);
 	machine_poke(m, iseq_at(5) + 0x100 + 136, 0x10000);
-	ruby_walk(m);
+	runtime_walk(m);
 	cr_expect_eq(words(m)[1], 0, "an index in no memory");
 	machine_free(m);
 }
@@ -248,7 +210,7 @@ Test(ruby, handlers)
 		frame_put(m, 2, RESCUE, 2, 1, 0, 0);
 		frame_put(m, 3, RESCUE, 3, 9, 0, 0);
 		frame_put(m, 4, METHOD, 4, 1, LOCAL, 0);
-		cr_assert_eq(ruby_walk(m).n_words, one ? 4 : 8);
+		cr_assert_eq(runtime_walk(m).n_words, one ? 4 : 8);
 		cr_expect_eq(words(m)[1], 400);
 		cr_expect_eq(words(m)[3], 302);
 		cr_expect_eq(segments(m)[0].end, one ? 4 : 8);
@@ -264,10 +226,10 @@ Test(ruby, the_leaf_s_registers)
 	frame_put(m, 1, METHOD, 1, 1, FINISH | LOCAL, 0);
 	frame_put(m, 2, METHOD, 2, 1, LOCAL, 0);
 	m->area.state.regs[LEAF] = code_of(2, 13);
-	ruby_walk(m);
+	runtime_walk(m);
 	cr_expect_eq(words(m)[1], 200);
 	m->area.state.regs[LEAF + 1] = VM_END - 3 * FRAME;
-	ruby_walk(m);
+	runtime_walk(m);
 	cr_expect_eq(words(m)[1], 203);
 	cr_expect_eq(words(m)[3], 100);
 	machine_free(m);
@@ -275,7 +237,7 @@ Test(ruby, the_leaf_s_registers)
 
 static uint64_t number_of(struct machine *m)
 {
-	cr_assert_eq(ruby_walk(m).n_words, 2);
+	cr_assert_eq(runtime_walk(m).n_words, 2);
 	return words(m)[0];
 }
 
@@ -356,13 +318,13 @@ Test(ruby, native_code)
 	frame_put(m, 1, NATIVE, 0, 0, FINISH | LOCAL, method_put(m, 2));
 	cr_expect_neq(number_of(m), first);
 	frame_put(m, 1, NATIVE, 0, 0, FINISH | LOCAL, iseq_at(1));
-	cr_expect_eq(ruby_walk(m).n_words, 0, "no method entry");
+	cr_expect_eq(runtime_walk(m).n_words, 0, "no method entry");
 	frame_put(m, 1, NATIVE, 0, 0, FINISH | LOCAL, method_put(m, 1));
 	machine_poke(m, METHODS + 256 + 16, 0x10000);
-	cr_expect_eq(ruby_walk(m).reason, RUNTIME_REASON_INCONSISTENT, "a definition in no memory");
+	cr_expect_eq(runtime_walk(m).reason, RUNTIME_REASON_INCONSISTENT, "a definition in no memory");
 	walk.symbols = 0;
 	walk_set(m, &walk);
-	cr_expect_eq(ruby_walk(m).n_words, 0, "their names are not known");
+	cr_expect_eq(runtime_walk(m).n_words, 0, "their names are not known");
 	machine_free(m);
 }
 
@@ -389,16 +351,16 @@ Test(ruby, contexts)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		m = process_new(&walk);
 		frame_put(m, 1, TOP, 1, 1, FINISH | LOCAL, 0);
-		cr_assert_eq(ruby_walk(m).n_words, 2);
+		cr_assert_eq(runtime_walk(m).n_words, 2);
 		machine_poke(m, bad[i].address, bad[i].word);
-		cr_expect_eq(ruby_walk(m).n_words, 0, "%s", bad[i].name);
+		cr_expect_eq(runtime_walk(m).n_words, 0, "%s", bad[i].name);
 		machine_free(m);
 	}
 	walk.slot = 0;
 	walk.flags |= RUNTIME_WALK_SEARCH;
 	m = process_new(&walk);
 	frame_put(m, 1, TOP, 1, 1, FINISH | LOCAL, 0);
-	cr_expect_eq(ruby_walk(m).n_words, 2, "a variable that is searched");
+	cr_expect_eq(runtime_walk(m).n_words, 2, "a variable that is searched");
 	machine_free(m);
 }
 
@@ -412,16 +374,16 @@ Test(ruby, one_context_for_all_threads)
 	walk.slot = 0;
 	m = process_new(&walk);
 	frame_put(m, 1, TOP, 1, 1, FINISH | LOCAL, 0);
-	cr_expect_eq(ruby_walk(m).n_words, 2);
+	cr_expect_eq(runtime_walk(m).n_words, 2);
 	m->env.thread = THREAD + 64;
-	cr_expect_eq(ruby_walk(m).n_words, 0, "another thread");
+	cr_expect_eq(runtime_walk(m).n_words, 0, "another thread");
 	m->env.thread = THREAD;
 	machine_poke(m, START, 0);
-	cr_expect_eq(ruby_walk(m).n_words, 0);
+	cr_expect_eq(runtime_walk(m).n_words, 0);
 	machine_free(m);
 	walk.start = 0x10000;
 	m = process_new(&walk);
-	cr_expect_eq(ruby_walk(m).reason, RUNTIME_REASON_READ_FAULT);
+	cr_expect_eq(runtime_walk(m).reason, RUNTIME_REASON_READ_FAULT);
 	machine_free(m);
 }
 
@@ -448,7 +410,7 @@ Test(ruby, broken_frames)
 		frame_put(m, 2, METHOD, 2, 1, LOCAL, 0);
 		frame_put(m, 3, METHOD, 3, 1, LOCAL, 0);
 		machine_poke(m, VM_END - 3 * FRAME + cases[i].offset, cases[i].word);
-		p = ruby_walk(m);
+		p = runtime_walk(m);
 		cr_expect_eq(p.n_words, cases[i].n_words, "%s: %u", cases[i].name, p.n_words);
 		cr_expect_eq(p.reason, cases[i].reason, "%s: %u", cases[i].name, p.reason);
 		cr_expect_eq(p.whole, !cases[i].reason, "%s", cases[i].name);
@@ -464,12 +426,12 @@ Test(ruby, deep)
 
 	for (unsigned i = 1; i <= 500; i++)
 		frame_put(m, i, METHOD, 1 + i % 7, i % 60, i == 1 ? FINISH | LOCAL : LOCAL, 0);
-	p = ruby_walk(m);
+	p = runtime_walk(m);
 	cr_expect_eq(p.n_words, 1000);
 	cr_expect_eq(p.whole, 1);
 	for (unsigned i = 501; i <= 600; i++)
 		frame_put(m, i, METHOD, 1, 1, LOCAL, 0);
-	p = ruby_walk(m);
+	p = runtime_walk(m);
 	cr_expect_eq(p.n_words, 2 * RUNTIME_FRAMES_MAX);
 	cr_expect_eq(p.reason, RUNTIME_REASON_DEPTH_LIMIT);
 	machine_free(m);

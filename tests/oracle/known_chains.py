@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records a program of known call chains (python/chains.py, php/chains.php) under one build of its language, and judges the samples."""
+"""Records a program of known call chains (python/chains.py, php/chains.php) under builds of its language, and judges the samples."""
+import argparse
+import collections
 import os
 import shutil
 import signal
@@ -11,6 +13,7 @@ from lib import language_chains, profiles
 from live import recording
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 SETTLED = 2  # s of the agent's life that are not judged: it reads the binaries
 
 
@@ -90,3 +93,58 @@ def record(args, build):
         for sample in language_chains.settled(profile.as_received(), truth.pids(), SETTLED):
             judge.add(sample)
     return judge, list(judge.faults(args.samples, language_chains.EXACT))
+
+
+def run(args, build):
+    """→ whether it passed"""
+    try:
+        judge, faults = record(args, build)
+    except (RuntimeError, OSError, ValueError) as e:
+        print(f"FAIL {build.name}: {e}", flush=True)
+        return False
+    print(f"{'FAIL' if faults else 'PASS'} {build.name}: {100 * judge.exact_share():.3f} % exact of {judge.total()}: {judge.summary()}"
+          + "".join(f"; {f}" for f in faults), flush=True)
+    if faults or args.table:
+        print("".join(f"     {line[:400]}\n" for line in judge.lines()), end="", flush=True)
+    return not faults
+
+
+def parse(document, versions):
+    p = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--version", metavar="WHICH,…", help=f"versions ({versions}) or names of builds (sid-*)")
+    p.add_argument("--list", action="store_true", help="print the builds' names")
+    p.add_argument("--seconds", type=int, default=20, help="that are judged of each (20)")
+    p.add_argument("-F", "--frequency", type=int, default=997, help="samples per second and CPU (997)")
+    p.add_argument("--samples", type=int, help="that each must have at least (half of what seconds and frequency make)")
+    p.add_argument("--table", action="store_true", help="print the samples of each situation")
+    p.add_argument("--keep", metavar="DIR", help="leave the recordings there")
+    p.add_argument("--proflet", default=os.environ.get("PROFLET", os.path.join(ROOT, "build", "release", "proflet")))
+    args = p.parse_args()
+    if not args.list and not os.access(args.proflet, os.X_OK):
+        p.error(f"{args.proflet} is not a program; build it or give --proflet")
+    args.proflet = os.path.abspath(args.proflet)
+    args.samples = args.seconds * args.frequency // 2 if args.samples is None else args.samples
+    return args
+
+
+def main(document, builds, versions):
+    """The program of an oracle that does nothing else. `builds`: its module; `versions`: an example for the help → exit code"""
+    args = parse(document, versions)
+    if os.geteuid() != 0:
+        print("SKIP all: needs root")
+        return 0
+    found, missing = builds.find(args.version.split(",") if args.version else [])
+    for why in missing:
+        print(f"SKIP {why}", flush=True)
+    if args.list:
+        print("\n".join(f"{b.name:<16} {' '.join(b.command())}" for b in found))
+        return 0
+    args.folder = args.keep or tempfile.mkdtemp(prefix="proflet-chains-")
+    os.makedirs(args.folder, exist_ok=True)
+    try:
+        counts = collections.Counter(run(args, b) for b in found)
+    finally:
+        if not args.keep:
+            shutil.rmtree(args.folder, ignore_errors=True)
+    print(f"{counts[True]} passed, {counts[False]} failed, {len(missing)} skipped")
+    return 0 if counts[True] and not counts[False] else 1

@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/elf_image.h"
 #include "agent/elf/file/definition.h"
+#include "agent/elf/file/elf_image.h"
 #include "agent/elf/runtime/cpython_layout.h"
+#include "agent/elf/runtime/loops.h"
 
 enum name {
 	NAME_RUNTIME,
@@ -100,18 +101,7 @@ static uint32_t version_of(const struct search *s)
 
 static bool loops_valid(const struct cpython_facts *f)
 {
-	uint64_t end = 0;
-
-	if (f->n_loops > CPYTHON_LOOPS_MAX)
-		return false;
-	for (uint32_t i = 0; i < CPYTHON_LOOPS_MAX; i++) {
-		if (i >= f->n_loops && (f->loop_start[i] || f->loop_end[i]))
-			return false;
-		if (i < f->n_loops && (f->loop_start[i] < end || f->loop_start[i] >= f->loop_end[i]))
-			return false;
-		end = f->loop_end[i];
-	}
-	return true;
+	return runtime_loops_valid(f->loop_start, f->loop_end, f->n_loops, CPYTHON_LOOPS_MAX);
 }
 
 /* In the order of their addresses. Symbols that overlap cannot be right: then there are none. */

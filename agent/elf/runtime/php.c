@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/elf_image.h"
 #include "agent/elf/file/definition.h"
+#include "agent/elf/file/elf_image.h"
+#include "agent/elf/runtime/loops.h"
 
 #define VERSION_PREFIX "X-Powered-By: PHP/"
 #define CONSTANTS_MAX (64u << 20) /* bytes of .rodata in which the version is searched */
@@ -134,18 +135,7 @@ int php_facts_read(struct php_facts *ret, struct elf_image *img)
 
 static bool loops_valid(const struct php_facts *f)
 {
-	uint64_t end = 0;
-
-	if (f->n_loops > PHP_LOOPS_MAX)
-		return false;
-	for (uint32_t i = 0; i < PHP_LOOPS_MAX; i++) {
-		if (i >= f->n_loops && (f->loop_start[i] || f->loop_end[i]))
-			return false;
-		if (i < f->n_loops && (f->loop_start[i] < end || f->loop_start[i] >= f->loop_end[i]))
-			return false;
-		end = f->loop_end[i];
-	}
-	return true;
+	return runtime_loops_valid(f->loop_start, f->loop_end, f->n_loops, PHP_LOOPS_MAX);
 }
 
 bool php_facts_valid(const struct php_facts *f)

@@ -125,4 +125,4 @@ COMMANDS = {
 }
 # language, the function that is the root of its stacks
 LANGUAGES = {"php_fpm": ("php", "execute_ex", r"^<main>$"), "php_apache": ("php", "execute_ex", r"^<main>$"),
-             "puma": ("ruby", r"vm_exec", r"^(<main>|block in .*|.*)$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$")}
+             "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$")}

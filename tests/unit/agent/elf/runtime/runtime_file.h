@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ELF files that look like a CPython runtime: names, and a runtime with the offsets that describe it. */
+/* ELF files that look like a language runtime, and those that are one. */
 #ifndef PROFLET_TESTS_RUNTIME_FILE_H
 #define PROFLET_TESTS_RUNTIME_FILE_H
+
+#include <glob.h>
+#include <stdlib.h>
 
 #include "tests/unit/agent/elf/elf_file.h"
 
@@ -71,6 +74,30 @@ static inline struct elf_image *runtime_file_image(const struct runtime_file *f)
 
 	runtime_file_write(&b, f);
 	return file_open(&b);
+}
+
+/*
+ * Calls `fn` for each file that a pattern fits. A pattern that does not begin with / is one below the folder
+ * that the oracles fetch runtimes into. The test is skipped if there is none.
+ */
+static inline void runtime_files_each(const char *const *patterns, size_t n, void (*fn)(const char *path))
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	glob_t g = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_buf_ struct buf b = {0};
+
+		if (*patterns[i] != '/')
+			buf_printf(&b, "%s%s/proflet/", cache ?: home ?: "", cache ? "" : "/.cache");
+		buf_printf(&b, "%s", patterns[i]);
+		(void)glob(buf_str(&b), i ? GLOB_APPEND : 0, NULL, &g);
+	}
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		fn(g.gl_pathv[i]);
+	if (!g.gl_pathc)
+		cr_skip_test("none is installed");
+	globfree(&g);
 }
 
 #endif

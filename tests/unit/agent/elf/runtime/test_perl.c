@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 
 #include "agent/elf/runtime/facts.h"
 
@@ -163,35 +162,32 @@ Test(perl, facts_that_are_not_valid)
 	cr_expect_not(perl_facts_valid(&f));
 }
 
+static void check_installed(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_image_ struct elf_image *img = NULL;
+	struct runtime_facts f;
+	char text[RUNTIME_VERSION_TEXT];
+
+	if (fd < 0 || elf_image_open(&img, fd) < 0)
+		return;
+	cr_assert_eq(runtime_facts_read(&f, img), 0, "%s", path);
+	cr_expect(runtime_facts_valid(&f));
+	cr_expect_eq(f.kind, RUNTIME_FILE_PERL);
+	cr_expect(runtime_facts_known(&f));
+	cr_expect_eq(strncmp(runtime_facts_version(&f, text), "Perl 5.", 7), 0, "%s: %s", path, text);
+	for (size_t k = 0; k < PERL_FUNCTIONS; k++)
+		cr_expect(f.perl.start[k] != 0, "%s: %zu", path, k);
+	cr_expect(runtime_facts_is_loop(&f, f.perl.start[PERL_RUNOPS]));
+	cr_expect(runtime_facts_is_loop(&f, f.perl.start[PERL_RUNOPS_DEBUG]));
+	cr_expect_not(runtime_facts_is_loop(&f, f.perl.start[PERL_CALL_SV]));
+	cr_log_info("%s: %s", path, text);
+}
+
 Test(perl, installed)
 {
 	static const char *const patterns[] = {"/usr/bin/perl", "/usr/lib/*/libperl.so.5.*",
-					       "/root/.cache/proflet/perls/*/usr/bin/perl",
-					       "/root/.cache/proflet/perls/*/usr/lib/*/libperl.so.5.*"};
-	glob_t g = {0};
+					       "perls/*/usr/bin/perl", "perls/*/usr/lib/*/libperl.so.5.*"};
 
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
-		(void)glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &g);
-	for (size_t i = 0; i < g.gl_pathc; i++) {
-		const char *path = g.gl_pathv[i];
-		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-		_cleanup_image_ struct elf_image *img = NULL;
-		struct runtime_facts f;
-		char text[RUNTIME_VERSION_TEXT];
-
-		if (fd < 0 || elf_image_open(&img, fd) < 0)
-			continue;
-		cr_assert_eq(runtime_facts_read(&f, img), 0, "%s", path);
-		cr_expect(runtime_facts_valid(&f));
-		cr_expect_eq(f.kind, RUNTIME_FILE_PERL);
-		cr_expect(runtime_facts_known(&f));
-		cr_expect_eq(strncmp(runtime_facts_version(&f, text), "Perl 5.", 7), 0, "%s: %s", path, text);
-		for (size_t k = 0; k < PERL_FUNCTIONS; k++)
-			cr_expect(f.perl.start[k] != 0, "%s: %zu", path, k);
-		cr_expect(runtime_facts_is_loop(&f, f.perl.start[PERL_RUNOPS]));
-		cr_expect(runtime_facts_is_loop(&f, f.perl.start[PERL_RUNOPS_DEBUG]));
-		cr_expect_not(runtime_facts_is_loop(&f, f.perl.start[PERL_CALL_SV]));
-		cr_log_info("%s: %s", path, text);
-	}
-	globfree(&g);
+	runtime_files_each(patterns, ARRAY_SIZE(patterns), check_installed);
 }

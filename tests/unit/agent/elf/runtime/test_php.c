@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 
 #include "agent/elf/runtime/facts.h"
 
@@ -75,6 +74,23 @@ Test(php, small_files)
 	cr_expect_eq(read_file(cases[0].text, 1, symbols + 1, &f), -ENOENT);
 }
 
+/* Built for threads, each has its own globals, at an offset that the process chooses. */
+Test(php, built_for_threads)
+{
+	const struct runtime_symbol threads[] = {
+		{"executor_globals_offset", GLOBALS, 8, OBJECT},
+		{"execute_ex", LOOP_VA + 64, 32, FUNCTION},
+	};
+	struct php_facts f;
+
+	cr_expect_eq(read_file("X-Powered-By: PHP/8.4.1", 2, threads, &f), 0);
+	cr_expect_eq(f.threads, 1);
+	cr_expect_eq(f.known, 1);
+	cr_expect_eq(f.globals, GLOBALS);
+	f.threads = 2;
+	cr_expect_not(php_facts_valid(&f));
+}
+
 /* Globals that are too small for what is read of them are those of another layout. */
 Test(php, globals_of_another_size)
 {
@@ -107,36 +123,34 @@ Test(php, facts_that_are_not_valid)
 	cr_expect_not(php_facts_valid(&f));
 }
 
+static void check_installed(const char *path)
+{
+	const char *version = strpbrk(strrchr(path, '/'), "789");
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_image_ struct elf_image *img = NULL;
+	struct runtime_facts f;
+	char text[RUNTIME_VERSION_TEXT];
+
+	if (fd < 0 || elf_image_open(&img, fd) < 0)
+		return;
+	cr_assert_eq(runtime_facts_read(&f, img), 0, "%s", path);
+	cr_expect(runtime_facts_valid(&f));
+	cr_expect_eq(f.kind, RUNTIME_FILE_PHP);
+	cr_expect_eq(strncmp(runtime_facts_version(&f, text) + 4, version, 3), 0, "%s: %s", path, text);
+	cr_expect_eq(f.php.known, 1, "%s", path);
+	cr_expect_eq(f.php.threads, 0, "%s", path);
+	cr_assert_geq(f.php.n_loops, 1, "%s", path);
+	cr_expect(runtime_facts_is_loop(&f, f.php.loop_start[0]));
+	cr_expect_not(runtime_facts_is_loop(&f, f.php.loop_start[0] - 1));
+	cr_log_info("%s: %s, %u loops, %lu and %lu bytes", path, text, f.php.n_loops,
+		    f.php.loop_end[0] - f.php.loop_start[0], f.php.loop_end[1] - f.php.loop_start[1]);
+}
+
 /* Debian's: all have a loop, and 8.5's has a part without a name. */
 Test(php, installed)
 {
 	static const char *const patterns[] = {"/usr/bin/php[78].*", "/usr/sbin/php-fpm*",
-					       "/root/.cache/proflet/phps/*/usr/bin/php[78].*",
-					       "/root/.cache/proflet/phps/*/usr/sbin/php-fpm*"};
-	glob_t g = {0};
+					       "phps/*/usr/bin/php[78].*", "phps/*/usr/sbin/php-fpm*"};
 
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
-		(void)glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &g);
-	for (size_t i = 0; i < g.gl_pathc; i++) {
-		const char *path = g.gl_pathv[i], *version = strpbrk(strrchr(path, '/'), "789");
-		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-		_cleanup_image_ struct elf_image *img = NULL;
-		struct runtime_facts f;
-		char text[RUNTIME_VERSION_TEXT];
-
-		if (fd < 0 || elf_image_open(&img, fd) < 0)
-			continue;
-		cr_assert_eq(runtime_facts_read(&f, img), 0, "%s", path);
-		cr_expect(runtime_facts_valid(&f));
-		cr_expect_eq(f.kind, RUNTIME_FILE_PHP);
-		cr_expect_eq(strncmp(runtime_facts_version(&f, text) + 4, version, 3), 0, "%s: %s", path,
-			     text);
-		cr_expect_eq(f.php.known, 1, "%s", path);
-		cr_assert_geq(f.php.n_loops, 1, "%s", path);
-		cr_expect(runtime_facts_is_loop(&f, f.php.loop_start[0]));
-		cr_expect_not(runtime_facts_is_loop(&f, f.php.loop_start[0] - 1));
-		cr_log_info("%s: %s, %u loops, %lu and %lu bytes", path, text, f.php.n_loops,
-			    f.php.loop_end[0] - f.php.loop_start[0], f.php.loop_end[1] - f.php.loop_start[1]);
-	}
-	globfree(&g);
+	runtime_files_each(patterns, ARRAY_SIZE(patterns), check_installed);
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 
 #include "agent/elf/runtime/facts.h"
 
@@ -157,13 +156,8 @@ Test(ruby, installed)
 {
 	static const char *const patterns[] = {
 		"/usr/lib/*/libruby-*.so.?.?",
-		"/root/.cache/proflet/rubies/*/usr/lib/*/libruby-*.so.?.?",
+		"rubies/*/usr/lib/*/libruby-*.so.?.?",
 	};
-	glob_t g = {0};
 
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
-		(void)glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &g);
-	for (size_t i = 0; i < g.gl_pathc; i++)
-		check_installed(g.gl_pathv[i]);
-	globfree(&g);
+	runtime_files_each(patterns, ARRAY_SIZE(patterns), check_installed);
 }

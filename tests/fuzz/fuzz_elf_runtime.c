@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads any bytes as an ELF file that may have Perl in it. Whatever is found is such that the agent
+ * Reads any bytes as an ELF file that may have a language runtime. Whatever is found is such that the agent
  * takes it.
  */
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/elf/file/elf_image.h"
-#include "agent/elf/runtime/perl.h"
+#include "agent/elf/runtime/facts.h"
 
 static void require(int condition)
 {
@@ -19,7 +19,8 @@ static void require(int condition)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct elf_image *img = NULL;
-	struct perl_facts f;
+	struct runtime_facts f;
+	char version[RUNTIME_VERSION_TEXT];
 	uint8_t *bytes = malloc(size + 1);
 	int r;
 
@@ -30,9 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(bytes);
 		return 0;
 	}
-	r = perl_facts_read(&f, img);
+	r = runtime_facts_read(&f, img);
 	require(r == 0 || r == -ENOENT);
-	require(perl_facts_valid(&f) && !f.version == (r < 0));
+	require(runtime_facts_valid(&f) && (f.kind == RUNTIME_FILE_NONE) == (r < 0));
+	if (r == 0)
+		require(strlen(runtime_facts_version(&f, version)) > strlen("PHP 1.1"));
 	elf_image_free(img);
 	return 0;
 }
