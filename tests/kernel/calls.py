@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Python program that is always in the same chain of calls, for `take`. usage: calls.py READY SECONDS
+"""A Python program that is always in the same chain of calls, for `languages`. usage: calls.py READY SECONDS
 
-`judge` reads from this text where each function waits for the next one: at its line with `# call`; the last one takes all of
-the time, in those with `# burn`. C code stands between some. No module is needed but built-in ones.
+The innermost function takes all of the time, in its lines with `# burn`; C code stands between some of the others.
+`judge_languages` knows the chain, and reads the lines from this text. No module is needed but built-in ones.
 """
 import sys
 import time
@@ -16,34 +16,34 @@ def burn():
 
 
 def by_key(n):
-    return burn() + n  # call
+    return burn() + n
 
 
 def ordered():
-    sorted([1, 2], key=by_key)  # call
+    sorted([1, 2], key=by_key)
 
 
 class Kept:
     def __getitem__(self, n):
-        ordered()  # call
+        ordered()
         return n
 
     def last(self):
-        return self[1]  # call
+        return self[1]
 
 
 def produced(kept):
     while True:
-        yield kept.last()  # call
+        yield kept.last()
 
 
 def main():
     end = time.monotonic() + float(sys.argv[2])
     with open(sys.argv[1], "w") as f:
         f.write("ready")
-    for _ in produced(Kept()):  # call
+    for _ in produced(Kept()):
         if time.monotonic() > end:
             return
 
 
-main()  # call
+main()
