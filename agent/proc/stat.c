@@ -127,6 +127,18 @@ char *proc_exe_path(const char *name, size_t len)
 	return strndup(name, len);
 }
 
+/*
+ * Until it executes the container's program, a container runtime runs from a copy of itself, in memory or on a
+ * file system that is mounted nowhere: runc from "/memfd:runc_cloned:/proc/self/exe", or from "/".
+ */
+bool proc_exe_names_program(const char *path)
+{
+	static const char self[] = "/proc/self/exe";
+	size_t len = strlen(path), n = sizeof self - 1;
+
+	return strcmp(path, "/") != 0 && (len < n || strcmp(path + len - n, self) != 0);
+}
+
 int proc_exe_read(int proc_fd, uint32_t pid, char **ret)
 {
 	char link[24], target[PATH_MAX + 1];
@@ -142,6 +154,10 @@ int proc_exe_read(int proc_fd, uint32_t pid, char **ret)
 	path = proc_exe_path(target, (size_t)n);
 	if (!path)
 		return -ENOMEM;
+	if (!proc_exe_names_program(path)) {
+		free(path);
+		return -ENOENT;
+	}
 	*ret = path;
 	return 0;
 }

@@ -37,9 +37,13 @@ int proc_comm_read(int proc_fd, uint32_t pid, uint32_t tid, char ret[PROC_TASK_C
 
 /*
  * Reads the path of the executable in the process's mount namespace, without " (deleted)". *ret is owned by
- * the caller. -ENOENT for kernel threads and zombies.
+ * the caller. -ENOENT for kernel threads and zombies, and where !proc_exe_names_program().
  */
 int proc_exe_read(int proc_fd, uint32_t pid, char **ret);
+
+/* Whether the path of an executable says which program it is. */
+bool proc_exe_names_program(const char *path);
+
 /*
  * The path of an open file as the kernel names it, without " (deleted)". Owned by the caller; NULL: out
  * of memory.

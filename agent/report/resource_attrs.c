@@ -11,6 +11,7 @@
 #include "agent/base/memo.h"
 #include "agent/config/config.h"
 #include "agent/proc/image.h"
+#include "agent/proc/process.h"
 #include "agent/report/host.h"
 #include "cgroup/meta.h"
 #include "cgroup/podtable.h"
@@ -45,19 +46,31 @@ const struct cgroup_meta *resource_workload(const struct proc_image *i)
 }
 
 /*
+ * The image that gives the image's resource its name. In a container, that is what the process runs now:
+ * until its exec, the first process of a container is the container runtime.
+ */
+static const struct proc_image *naming_image(const struct proc_image *i)
+{
+	const struct cgroup_meta *m = resource_workload(i);
+
+	return m && m->identity.container_id[0] ? i->process->image : i;
+}
+
+/*
  * The first that is known: OTEL_SERVICE_NAME of the process, the workload of its pod, its unit, its
  * executable. Never empty, since some backends select by it alone.
  */
 static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m,
 				const struct pod *pod)
 {
-	const char *own = i->program->service_name, *name;
+	const struct proc_image *naming = naming_image(i);
+	const char *own = naming->program->service_name, *name;
 
 	if (own && own[0])
 		return own;
 	name = pod ? pod_service_name(pod) : NULL;
 	if (!name)
-		name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(i);
+		name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(naming);
 	return name[0] ? name : "unknown_service"; /* the process ended before anything was known about it */
 }
 
@@ -153,7 +166,8 @@ static int compare(const struct resources *r, const struct proc_image *a, const 
 	if (d == 0)
 		d = strcmp(x ? x->identity.unit : "", y ? y->identity.unit : "");
 	if (d == 0)
-		d = compare_strings(a->program->service_name, b->program->service_name);
+		d = compare_strings(naming_image(a)->program->service_name,
+				    naming_image(b)->program->service_name);
 	if (d || (r->config->resource != CONFIG_RESOURCE_PROCESS && x &&
 		  (x->identity.container_id[0] || x->identity.unit[0])))
 		return d;

@@ -148,9 +148,13 @@ static void known_again(struct process_events *e, const struct process *p, const
  */
 static void note_executable(struct process_events *e, struct process *p, const char *name)
 {
+	_cleanup_free_ char *path = NULL;
+
 	if (p->maps->n || p->image->program->exe || name[0] != '/' || name[1] == '/')
 		return;
-	p->image->program->exe = proc_exe_path(name, strlen(name));
+	path = proc_exe_path(name, strlen(name));
+	if (path && proc_exe_names_program(path))
+		p->image->program->exe = TAKE_PTR(path);
 	publication_select(e->options.publication, p, p->image->selected);
 }
 

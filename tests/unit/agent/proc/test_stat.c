@@ -168,6 +168,9 @@ Test(stat, exe_is_a_path_without_deleted)
 		{" (deleted)", " (deleted)"},
 		{"/memfd:run (deleted)", "/memfd:run"},
 	};
+	/* container runtimes before they execute a container's program */
+	static const char *const nobody[] = {"/", "/memfd:runc_cloned:/proc/self/exe (deleted)",
+					     "/proc/self/exe"};
 	char *exe = NULL;
 	struct tree t;
 
@@ -179,6 +182,11 @@ Test(stat, exe_is_a_path_without_deleted)
 		tree_link(&t, "3/exe", cases[i].link);
 		cr_assert_eq(proc_exe_read(t.fd, 3, &got), 0);
 		cr_expect_str_eq(got, cases[i].want);
+		cr_assert_eq(unlinkat(t.fd, "3/exe", 0), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(nobody); i++) {
+		tree_link(&t, "3/exe", nobody[i]);
+		cr_expect_eq(proc_exe_read(t.fd, 3, &exe), -ENOENT, "%s", nobody[i]);
 		cr_assert_eq(unlinkat(t.fd, "3/exe", 0), 0);
 	}
 	cr_assert_eq(proc_exe_read(t.fd, 4, &exe), -ENOENT);

@@ -126,6 +126,31 @@ Test(resource_attrs, a_container_that_the_kubelet_did_not_list)
 	cr_expect_str_eq(value(&s, p, "service.name"), "app", "the executable");
 }
 
+Test(resource_attrs, a_container_is_named_by_its_program_not_by_the_container_runtime)
+{
+	_cleanup_scene_ struct scene s;
+	struct proc_image *before, *after;
+
+	scene_init(&s);
+	scene_open(&s, false);
+	struct process *p = machine_process(&s.m, 7);
+
+	machine_workload(&s.m, p, CONTAINER_A, "", "");
+	before = p->image;
+	cr_assert_eq(proc_image_exec(p, before->since_ns + 1, &after), 0);
+	set_executable(p, "/usr/bin/worker");
+	s.n = resource_attrs(s.resources, before, s.attrs);
+	for (size_t i = 0; i < s.n; i++)
+		if (strcmp(s.attrs[i].key, "service.name") == 0)
+			cr_expect_str_eq(s.attrs[i].string, "worker", "also of samples from before its exec");
+	cr_expect_str_eq(value(&s, p, "service.name"), "worker");
+	set_service(p, "orders");
+	s.n = resource_attrs(s.resources, before, s.attrs);
+	for (size_t i = 0; i < s.n; i++)
+		if (strcmp(s.attrs[i].key, "service.name") == 0)
+			cr_expect_str_eq(s.attrs[i].string, "orders");
+}
+
 Test(resource_attrs, without_kubernetes)
 {
 	_cleanup_scene_ struct scene s;
