@@ -128,8 +128,8 @@ char *proc_exe_path(const char *name, size_t len)
 }
 
 /*
- * Until it executes the container's program, a container runtime runs from a copy of itself, in memory or on a
- * file system that is mounted nowhere: runc from "/memfd:runc_cloned:/proc/self/exe", or from "/".
+ * Until it executes the container's program, a container runtime runs from a copy of itself, in memory or on
+ * a file system that is mounted nowhere: runc from "/memfd:runc_cloned:/proc/self/exe", or from "/".
  */
 bool proc_exe_names_program(const char *path)
 {
