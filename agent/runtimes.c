@@ -59,7 +59,8 @@ static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
 	if (!runtime_facts_known(t->runtime) || r->task->image->program->runtime_refused)
 		reason = RUNTIME_REASON_LAYOUT;
 	else if (!v->generation ||
-		 publisher_list_generation(publisher, r->task->process->maps) != v->generation)
+		 publisher_list_generation(publisher, r->task->process->maps) != v->generation ||
+		 !publisher_walk(publisher, r->task->process->pid))
 		reason = RUNTIME_REASON_NOT_KNOWN;
 	if (!runtime_facts_is_loop(t->runtime, frame_va(word)) &&
 	    (reason == RUNTIME_REASON_NO_THREAD || !runtime_facts_loop_is_elsewhere(t->runtime)))
