@@ -51,8 +51,8 @@ def start_chains(s, archive, interpreter):
     return ident, pod, pid, language_chains.Truth(path)
 
 
-def check(s, archive, interpreter):
-    """Runs the chains in a container with this image, where the interpreter is, and checks what the Collector gets."""
+def check(s, archive, interpreter, settled=SETTLED):
+    """Runs the chains in a container with this image, where the interpreter is, and checks what the Collector gets `settled` s later."""
     collector = Collector(s)
     recorder = Recorder(s, collector)
     ident, pod, pid, truth = start_chains(s, archive, interpreter)
@@ -65,7 +65,7 @@ def check(s, archive, interpreter):
     named = [x for x in samples if any(f.kind == "cpython" and f.source == PROGRAM for f in x.frames)]
     s.equal("nobody else has its functions", total([x for x in named if x.resource.get("container.id") != ident]), 0)
     judge = language_chains.Judge(truth)
-    for x in language_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, SETTLED):
+    for x in language_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, settled):
         judge.add(x)
     s.check("samples of known chains", judge.total() >= MIN_SAMPLES, judge.summary())
     exact = s.check("their chains are exact", judge.exact_share() >= AT_LEAST, f"{100 * judge.exact_share():.3f} %")
