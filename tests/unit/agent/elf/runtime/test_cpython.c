@@ -47,8 +47,9 @@ static const struct debug_value debug_14[] = {
 	{43, 136},   {44, 68}, {48, 208}, {51, 8}, {75, 16}, {76, 32}, {78, 32}, {79, 16},  {80, 40},
 };
 static const struct debug_value debug_14t[] = {
-	{3, 365624}, {26, 72}, {27, 152}, {32, 8},  {33, 0},  {34, 56}, {36, 78}, {40, 128}, {42, 144},
-	{43, 152},   {44, 84}, {48, 232}, {51, 24}, {75, 32}, {76, 48}, {78, 48}, {79, 32},  {80, 56},
+	{3, 365624}, {26, 72},	{27, 152}, {32, 8},  {33, 0},	{34, 56},  {36, 78},
+	{40, 128},   {42, 144}, {43, 152}, {44, 84}, {48, 232}, {51, 24},  {75, 32},
+	{76, 48},    {78, 48},	{79, 32},  {80, 56}, {38, 72},	{49, 216},
 };
 static const struct debug_value debug_15[] = {
 	{3, 346560}, {26, 72},	{30, 176}, {40, 8},  {41, 0},	{42, 56}, {44, 74},
@@ -214,6 +215,8 @@ Test(cpython, a_runtime_describes_itself)
 		cr_expect(l->code_start == cases[i].code_start && l->wide_text == cases[i].wide_text);
 		cr_expect(l->content + l->content_bytes == l->lines + 8 && l->hidden_kind == 3);
 		cr_expect(l->has_thread_local && l->code_tag == (i < 2 ? 0 : 3), "case %zu", i);
+		cr_expect_eq(l->flags, i == 3 ? RUNTIME_WALK_COPIES : 0, "case %zu", i);
+		cr_expect(l->copies == (i == 3 ? 216 : 0) && l->copy == (i == 3 ? 72 : 0), "case %zu", i);
 	}
 }
 
@@ -459,6 +462,8 @@ Test(cpython, layouts_that_are_not_taken)
 		FIELD(instruction_bytes, 2),
 		FIELD(key, 2),
 		FIELD(has_thread_local, 2),
+		FIELD(copies, 8),
+		FIELD(copy, 8),
 	};
 	static const size_t bytes[] = {
 		offsetof(struct cpython_layout, kind_shift), offsetof(struct cpython_layout, compact_bit),
@@ -492,6 +497,7 @@ Test(cpython, facts_that_are_not_taken)
 		{offsetof(struct cpython_facts, runtime), 0},
 		{offsetof(struct cpython_facts, known), 0},
 		{offsetof(struct cpython_facts, known), 2},
+		{offsetof(struct cpython_facts, has_instructions), 2},
 		{offsetof(struct cpython_facts, n_loops), 0},
 		{offsetof(struct cpython_facts, n_loops), 2},
 		{offsetof(struct cpython_facts, n_loops), CPYTHON_LOOPS_MAX + 1},
