@@ -54,14 +54,17 @@ static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
 	const struct publisher *publisher = track_publisher(r->options.track);
 	uint32_t reason = RUNTIME_REASON_NO_THREAD;
 
-	if (!t || !(r->options.kinds >> t->runtime->kind & 1) ||
-	    !runtime_facts_is_loop(t->runtime, frame_va(word)))
+	if (!t || !(r->options.kinds >> t->runtime->kind & 1))
 		return 0;
 	if (!runtime_facts_known(t->runtime) || r->task->image->program->runtime_refused)
 		reason = RUNTIME_REASON_LAYOUT;
 	else if (!v->generation ||
-		 publisher_list_generation(publisher, r->task->process->maps) != v->generation)
+		 publisher_list_generation(publisher, r->task->process->maps) != v->generation ||
+		 !publisher_walk(publisher, r->task->process->pid))
 		reason = RUNTIME_REASON_NOT_KNOWN;
+	if (!runtime_facts_is_loop(t->runtime, frame_va(word)) &&
+	    (reason == RUNTIME_REASON_NO_THREAD || !runtime_facts_loop_is_elsewhere(t->runtime)))
+		return 0;
 	return ending_detail(frames_of[t->runtime->kind], reason);
 }
 
@@ -70,6 +73,13 @@ static bool is_inner_loop(uint64_t word, void *data)
 	const struct binary_table *t = table_of(data, frame_file(word));
 
 	return t && runtime_facts_is_inner_loop(t->runtime, frame_va(word));
+}
+
+static bool calls_inner_loop(uint64_t word, void *data)
+{
+	const struct binary_table *t = table_of(data, frame_file(word));
+
+	return t && runtime_facts_calls_inner_loop(t->runtime);
 }
 
 static enum pairing_role role_of(uint64_t word, void *data)
@@ -97,6 +107,7 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 	r->splice.options = (struct splice_options){.loop_frames = options->loop_frames,
 						    .is_loop = is_loop,
 						    .is_inner_loop = is_inner_loop,
+						    .calls_inner_loop = calls_inner_loop,
 						    .missing = missing,
 						    .role = role_of,
 						    .data = r};

@@ -201,6 +201,12 @@ struct unwind_rule {
 /* Perl without threads: a statement has the glob that is named after its file. */
 #define RUNTIME_WALK_GLOB_FILES 256u
 #define RUNTIME_WALK_BODY_NAMES 512u /* Perl 5.36 and later: the name of a package is in its hash's body */
+/*
+ * Threads run copies of a function's instructions: `instructions` is where a code object has a pointer to the
+ * array of them, which begins with their number, u64; `n_instructions` is where a frame has the number of the
+ * thread's, s32. Copy 0 is in the code object itself: the second word of a frame is as if the thread ran that.
+ */
+#define RUNTIME_WALK_COPIES 1024u
 
 /* How the frames of a runtime are linked. */
 enum runtime_shape {

@@ -36,6 +36,7 @@ struct mm_struct {
 	struct {
 		int counter;
 	} mm_users;
+	unsigned long start_code, start_stack;
 };
 
 struct signal_struct {
@@ -50,7 +51,7 @@ struct task_struct {
 	void *vfork_done;
 	unsigned in_execve : 1;
 	int pid, tgid;
-	struct task_struct *group_leader;
+	struct task_struct *real_parent, *group_leader;
 	struct pid *thread_pid;
 };
 
@@ -60,6 +61,8 @@ struct hrtimer {
 
 #pragma clang attribute pop
 
-#define PF_KTHREAD 0x00200000 /* include/linux/sched.h, the same since 2.6 */
+/* include/linux/sched.h, the same since 2.6 */
+#define PF_FORKNOEXEC 0x00000040
+#define PF_KTHREAD 0x00200000
 
 #endif

@@ -122,6 +122,41 @@ static __always_inline __u32 process_list(__u32 pid)
 }
 
 /*
+ * Where the frames of a language runtime are found in a process that the agent does not know yet: as in its
+ * parent, which has the same memory until one of them calls execve. Sets state.list and state.runtime_at.
+ */
+UNWIND_FN int runtime_of_parent(void)
+{
+	struct unwind_area *a = env_area();
+	struct task_struct *task = (void *)bpf_get_current_task(), *leader, *parent;
+	struct segment *s;
+	__u32 pid, slot, list;
+
+	if (!a)
+		return 0;
+	leader = BPF_CORE_READ(task, group_leader);
+	parent = BPF_CORE_READ(leader, real_parent);
+	if (!(BPF_CORE_READ(leader, flags) & PF_FORKNOEXEC) ||
+	    BPF_CORE_READ(task, mm, start_stack) != BPF_CORE_READ(parent, mm, start_stack) ||
+	    BPF_CORE_READ(task, mm, start_code) != BPF_CORE_READ(parent, mm, start_code))
+		return 0;
+	pid = config_pid_inum ? pid_in_namespace(BPF_CORE_READ(parent, group_leader))
+			      : (__u32)BPF_CORE_READ(parent, tgid);
+	slot = pid ? process_list(pid) : 0;
+	s = slot_segment(slot);
+	if (!s)
+		return 0;
+	list = slot & SLOT_LIST_MASK;
+	if (segment_u32(s, ref_offset(list) + 12) & LIST_SKIP)
+		return 0;
+	a->state.runtime_at = segment_u32(s, ref_offset(list) + LIST_RUNTIME);
+	if (a->state.runtime_at)
+		a->state.runtime_at += ref_offset(list);
+	a->state.list = list;
+	return 0;
+}
+
+/*
  * Walks on for at most ROUNDS rounds; a round does up to FRAMES_A_CALL frames, or one where every frame is in
  * another mapping. Two nested loops of 33 instead of one of 1,089: the verifier follows each round of a loop.
  */
@@ -351,6 +386,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 	a->state.n_before = a->state.n;
 	a->state.limit = a->state.n + config_frames;
 	if (ending == NEXT_MAPPING) {
+		if (!slot)
+			runtime_of_parent();
 		if (slot & PROCESS_STACK) {
 			a->record.flags |= SAMPLE_FROM_START;
 			a->state.first_ip = a->state.ip;

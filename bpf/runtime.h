@@ -16,7 +16,8 @@
 #define RUNTIME_STEPS_A_CALL 8
 #define RUNTIME_STEPS_MAX (2 * RUNTIME_FRAMES_MAX) /* with hidden frames */
 #define RUNTIME_TIES_A_CALL 4
-#define RUNTIME_KEYS_MAX 32u /* pthread keys whose values lie in the thread control block itself */
+#define RUNTIME_COPIES_MAX (1u << 16) /* of a function's instructions */
+#define RUNTIME_KEYS_MAX 32u	      /* pthread keys whose values lie in the thread control block itself */
 /* Where the part is kept during the native walk, in frames[]: its segments, then its words. */
 #define RUNTIME_KEPT RECORD_FRAMES
 #define RUNTIME_KEPT_WORDS (RUNTIME_KEPT + RUNTIME_SEGMENTS_MAX * RUNTIME_SEGMENT_WORDS)
@@ -322,13 +323,37 @@ static __always_inline int code_has_lines(const struct runtime_walk *walk, __u64
 	       walk->kinds >> (kind & 7) & 1;
 }
 
+/*
+ * How far the copy of the code object's instructions that the frame in the window at `o` runs is from the one
+ * in the object itself (RUNTIME_WALK_COPIES).
+ */
+UNWIND_FN __u64 copy_distance(__u64 code, __u64 o)
+{
+	struct unwind_area *a = env_area();
+	__u64 copies, own, copy, index;
+
+	if (!a)
+		return 0;
+	index = o + a->runtime.walk.n_instructions;
+	index = window_word(a, index & ~7ull) >> (index & 4) * 8;
+	index &= RUNTIME_COPIES_MAX - 1;
+	if (!index || user_word(code + a->runtime.walk.instructions, &copies) ||
+	    user_word(copies + 8, &own) || user_word(copies + 8 + index * 8, &copy))
+		return 0;
+	return copy - own;
+}
+
 /* What is remembered of a code object, once its number is: where its instructions are. */
-static __always_inline void memo_instructions(struct runtime_memo *memo, const struct runtime_walk *walk)
+static __always_inline void memo_instructions(struct runtime_memo *memo, const struct runtime_walk *walk,
+					      __u64 o)
 {
 	__u64 begin;
 	__u32 n;
 
 	memo->instructions_bytes = 0;
+	memo->instructions = 0;
+	if (walk->flags & RUNTIME_WALK_COPIES)
+		memo->instructions = copy_distance(memo->code, o);
 	if (!code_has_lines(walk, memo->code) || user_word(memo->code + walk->instructions, &begin) ||
 	    env_read_user(&n, sizeof n, memo->code + walk->n_instructions))
 		return;
@@ -336,8 +361,11 @@ static __always_inline void memo_instructions(struct runtime_memo *memo, const s
 	memo->instructions_bytes = (__u64)n * walk->instruction_bytes;
 }
 
-/* The number of a frame's code object, and the rest that is known of it; the last ones are remembered. */
-static __always_inline struct runtime_memo *memo_of(struct unwind_area *a, __u64 code)
+/*
+ * The number of the code object of the frame in the window at `o`, and the rest that is known of it; the last
+ * ones are remembered.
+ */
+static __always_inline struct runtime_memo *memo_of(struct unwind_area *a, __u64 code, __u64 o)
 {
 	__u64 i = code >> 6 ^ code >> 9;
 	struct runtime_memo *memo;
@@ -348,7 +376,7 @@ static __always_inline struct runtime_memo *memo_of(struct unwind_area *a, __u64
 		return memo;
 	memo->number = code_number(a, code);
 	memo->code = code;
-	memo_instructions(memo, &a->runtime.walk);
+	memo_instructions(memo, &a->runtime.walk, o);
 	return memo;
 }
 
@@ -387,7 +415,7 @@ UNWIND_FN int frame_add(__u64 o)
 		return -1;
 	r = &a->runtime;
 	code = window_word(a, o + r->walk.code) & ~(__u64)r->walk.code_tag;
-	memo = memo_of(a, code);
+	memo = memo_of(a, code, o);
 	number = memo->number;
 	r->in_loop = 0;
 	if (!number || number == NO_FUNCTION)
@@ -399,7 +427,7 @@ UNWIND_FN int frame_add(__u64 o)
 	else if (r->walk.flags & RUNTIME_WALK_INDEX)
 		instruction = (__u64)(__s64)(__s32)(instruction >> (r->walk.instruction & 4) * 8);
 	else
-		instruction -= code;
+		instruction -= code + memo->instructions;
 	at = RUNTIME_KEPT_WORDS + r->part.n_words;
 	if (at > RECORD_WORDS - 2)
 		return -1;

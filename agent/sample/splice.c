@@ -28,6 +28,7 @@ struct splicing {
 	uint32_t tied;	       /* the next one that is tied to a native frame; n_segments: there is none */
 	uint32_t surplus;      /* loops at the leaf that have no segment */
 	uint32_t lack;	       /* segments at the leaf that have no loop */
+	uint64_t callee;       /* the native frame that was written last, if nothing is behind it; else 0 */
 	bool paired;	       /* each loop has a segment, which may be empty */
 	bool uncertain;
 };
@@ -80,6 +81,7 @@ static void put_segments(struct splicing *p, uint32_t last)
 	memcpy(p->s->words + p->n, p->words + from, (to - from) * sizeof *p->s->words);
 	p->n += to - from;
 	p->segment = last + 1;
+	p->callee = 0;
 }
 
 /* The first segment from number `i` on that is tied to a native frame; n_segments: there is none. */
@@ -117,6 +119,16 @@ static bool is_hidden(const struct splicing *p, uint64_t word)
 	       o->is_inner_loop(word, o->data);
 }
 
+/* Takes back the callee of a loop that is not shown, if it is a part of the loop. */
+static void hide_callee(struct splicing *p, uint64_t loop)
+{
+	const struct splice_options *o = &p->s->options;
+
+	if (!o->loop_frames && p->callee && frame_file(p->callee) == frame_file(loop) &&
+	    o->calls_inner_loop && o->calls_inner_loop(loop, o->data))
+		p->n--;
+}
+
 /*
  * A native frame that may be a loop, and nothing is tied from here on. Without a marker, it runs the next
  * segment. With one, the marker was not found, and the loop may be any.
@@ -139,6 +151,8 @@ static void put_native(struct splicing *p, uint64_t word, uint64_t from, uint64_
 	if (found) {
 		for (uint32_t i = before; i < end; i++)
 			p->uncertain |= p->s->segments[i].native == RUNTIME_NOT_TIED;
+		if (to - from == 1)
+			hide_callee(p, word);
 		put_segments(p, end - 1);
 	} else if (!p->paired && p->tied == p->n_segments && before < p->n_segments && is_loop(p, word)) {
 		if (p->surplus)
@@ -151,6 +165,7 @@ static void put_native(struct splicing *p, uint64_t word, uint64_t from, uint64_
 	    is_hidden(p, word))
 		return;
 	p->s->words[p->n++] = word;
+	p->callee = frame_tag(word) - 1u < FRAME_FILE_MAX ? word : 0;
 }
 
 static void find_surplus(struct splicing *p)

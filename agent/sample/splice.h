@@ -20,6 +20,8 @@ struct splice_options {
 	bool (*is_loop)(uint64_t word, void *data);
 	/* Whether it is a part of the loop that stands for no functions; NULL: there are none. */
 	bool (*is_inner_loop)(uint64_t word, void *data);
+	/* Whether the frame that this one, a loop with functions, has called is such a part; NULL: never. */
+	bool (*calls_inner_loop)(uint64_t word, void *data);
 	/*
 	 * A sample has no frames of a runtime: if this native frame is a loop whose functions should be
 	 * there, why they are not, as ending_detail(); else 0. NULL: unknown.

@@ -53,6 +53,8 @@ static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *f
 		.text_length = l->text_length,
 		.bytes_length = l->bytes_length,
 		.bytes = l->bytes,
+		.instructions = l->copies,
+		.n_instructions = l->copy,
 	};
 	return true;
 }

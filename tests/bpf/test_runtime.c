@@ -285,6 +285,39 @@ Test(runtime, markers_of_their_own)
 
 /* ---- lists that a tenant has made */
 
+/* Threads run copies of a function's instructions: places are those in the code object itself. */
+Test(runtime, copies_of_instructions)
+{
+	const uint64_t codes = CODES + CODE_BYTES, copies = HEAP + 0x1400, copy = HEAP + 0x1800;
+	struct runtime_walk walk = walk_by_key;
+	struct machine *m;
+
+	walk.flags = RUNTIME_WALK_COPIES;
+	walk.instructions = 216;
+	walk.n_instructions = 72;
+	m = process_new(&walk);
+	machine_poke(m, codes + 216, copies);
+	machine_poke(m, copies, 3);
+	machine_poke(m, copies + 8, codes + 232);
+	machine_poke(m, copies + 16, copy - 0x100);
+	machine_poke(m, copies + 24, copy);
+	frame_put(m, FRAMES, 0, 1, 242, 0);
+	machine_poke(m, STATE + 72, FRAMES);
+	cr_assert_eq(runtime_walk(m).n_words, 2);
+	cr_expect_eq(words(m)[1], 242, "in the code object itself");
+	machine_poke(m, FRAMES + 56, copy + 10);
+	machine_poke(m, FRAMES + 72, 2);
+	cr_assert_eq(runtime_walk(m).n_words, 2);
+	cr_expect_eq(words(m)[1], 242, "in a copy: %lu", words(m)[1]);
+	machine_poke(m, copies + 24, 0); /* what is no address in a copy is no place in the function */
+	cr_assert_eq(runtime_walk(m).n_words, 2);
+	cr_expect_gt(words(m)[1], 0xffffff);
+	machine_poke(m, codes + 216, 8); /* unreadable */
+	cr_assert_eq(runtime_walk(m).n_words, 2);
+	cr_expect_eq(words(m)[1], copy + 10 - codes);
+	machine_free(m);
+}
+
 Test(runtime, circle)
 {
 	struct machine *m = process_new(&walk_by_key);

@@ -42,23 +42,20 @@ def image(s, interpreter):
     return oci_archive(s, tar_rootfs(s, root), IMAGE)
 
 
-def start_chains(s, interpreter):
+def start_chains(s, archive, interpreter):
     """→ (the container's id, the pod's UID, process id, truth)"""
     containerd = Containerd(s)
-    ident, pod, pid = containerd.run(image(s, interpreter), IMAGE, interpreter, PROGRAM, "/tmp/truth", "--seconds", LIFE)
+    ident, pod, pid = containerd.run(archive, IMAGE, interpreter, PROGRAM, "/tmp/truth", "--seconds", LIFE)
     path = f"/proc/{pid}/root/tmp/truth"
     wait_for(lambda: os.path.exists(path) or not os.path.exists(f"/proc/{pid}"), 120, "the program of known chains")
     return ident, pod, pid, language_chains.Truth(path)
 
 
-def body(s):
-    s.need_root()
-    s.need("containerd", "ctr", "busybox", "ldd")
-    s.need_proflet()
-    interpreter = python()
+def check(s, archive, interpreter, settled=SETTLED):
+    """Runs the chains in a container with this image, where the interpreter is, and checks what the Collector gets `settled` s later."""
     collector = Collector(s)
     recorder = Recorder(s, collector)
-    ident, pod, pid, truth = start_chains(s, interpreter)
+    ident, pod, pid, truth = start_chains(s, archive, interpreter)
     agent = Agent(s, recorder.endpoint(), "--attributes.sample", ATTRIBUTES, "--stack.depth", "1024", frequency=997)
     samples = agent.samples_of(collector, SECONDS, [pid], cpu=CPU)
     mine = [x for x in samples if x.resource.get("container.id") == ident]
@@ -68,7 +65,7 @@ def body(s):
     named = [x for x in samples if any(f.kind == "cpython" and f.source == PROGRAM for f in x.frames)]
     s.equal("nobody else has its functions", total([x for x in named if x.resource.get("container.id") != ident]), 0)
     judge = language_chains.Judge(truth)
-    for x in language_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, SETTLED):
+    for x in language_chains.settled(samples, {x.attributes["process.pid"] for x in mine}, settled):
         judge.add(x)
     s.check("samples of known chains", judge.total() >= MIN_SAMPLES, judge.summary())
     exact = s.check("their chains are exact", judge.exact_share() >= AT_LEAST, f"{100 * judge.exact_share():.3f} %")
@@ -76,6 +73,14 @@ def body(s):
         s.note(line[:300])
     assertions.loss_identity(s, agent, total(samples))
     assertions.conforms(s, recorder.requests())
+
+
+def body(s):
+    s.need_root()
+    s.need("containerd", "ctr", "busybox", "ldd")
+    s.need_proflet()
+    interpreter = python()
+    check(s, image(s, interpreter), interpreter)
 
 
 if __name__ == "__main__":

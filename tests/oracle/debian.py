@@ -91,9 +91,18 @@ class Apt:
         return sorted(glob.glob(os.path.join(self.folder, "cache/archives/*.deb")))
 
     def sources(self, packages, folder):
-        """Downloads the sources of packages into a folder."""
+        """Downloads the sources of packages into a folder: the newest that the mirror has, which may be an older one than it lists."""
         self.run("apt-get", "update")
-        self.run("apt-get", "--download-only", "source", *packages, folder=folder)
+        for package in packages:
+            listed = [line.split("|")[1].strip() for line in self.run("apt-cache", "madison", package).splitlines() if line.endswith("Sources")]
+            for version in [None, *reversed(listed)]:
+                try:
+                    self.run("apt-get", "--download-only", "source", package + (f"={version}" if version else ""), folder=folder)
+                    break
+                except Unavailable as e:
+                    why = e
+            else:
+                raise why
 
 
 def fetch(suite, wanted, cache):

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/file/arch.h"
-#include "agent/elf/go/gocode.h"
+#include "agent/elf/file/relocations.h"
 #include "agent/elf/file/strtab.h"
+#include "agent/elf/go/gocode.h"
 
 /*
  * Offsets in struct moduledata; up to Go 1.18, and from 1.20 on, which has two more words before the trees.
@@ -27,8 +27,6 @@
 
 #define SCAN_MAX (64ull << 20) /* bytes of data in which it is searched */
 #define SCAN_STEP (64u << 10)
-#define RELOCATIONS_MAX (4u << 20)
-#define RELOCATIONS_PER_READ 2048
 
 #define VALUES_BYTES 2048u	/* bytes of a pc-value table that are read first */
 #define VALUES_MAX (512u << 10) /* bytes that are read if the first ones do not suffice */
@@ -88,38 +86,6 @@ static void scan_data(struct golines *g, uint64_t offset, uint64_t bytes, uint64
 	}
 }
 
-static bool is_relative(const struct elf_arch *arch, const Elf64_Rela *rela)
-{
-	return arch && ELF64_R_TYPE(rela->r_info) == arch->relative;
-}
-
-/* Calls `fn` for each relative relocation until it returns false. */
-static void each_relative(const struct elf_image *img, Elf64_Rela *relas,
-			  bool (*fn)(const Elf64_Rela *rela, void *data), void *data)
-{
-	static const char *const names[] = {".rela.dyn", ".rela"};
-	const struct elf_arch *arch = elf_arch(elf_image_machine(img));
-	struct elf_section section;
-
-	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
-		if (elf_image_find_section(img, names[k], &section) < 0)
-			continue;
-		uint64_t n = section.bytes / sizeof *relas;
-		n = n < RELOCATIONS_MAX ? n : RELOCATIONS_MAX;
-		for (uint64_t first = 0; first < n; first += RELOCATIONS_PER_READ) {
-			uint64_t left = n - first;
-			uint64_t here = left < RELOCATIONS_PER_READ ? left : RELOCATIONS_PER_READ;
-
-			if (elf_image_pread(img, section.offset + first * sizeof *relas, relas,
-					    here * sizeof *relas) < 0)
-				return;
-			for (uint64_t i = 0; i < here; i++)
-				if (is_relative(arch, &relas[i]) && !fn(&relas[i], data))
-					return;
-		}
-	}
-}
-
 #define PLACES_MAX 8u /* pointers to the function table that are examined */
 
 struct relocated {
@@ -151,15 +117,17 @@ static bool fill_modules(const Elf64_Rela *rela, void *data)
 
 static int search_relocations(struct golines *g, uint64_t va)
 {
-	_cleanup_free_ Elf64_Rela *relas = calloc(RELOCATIONS_PER_READ, sizeof *relas);
 	_cleanup_free_ struct relocated *x = calloc(1, sizeof *x);
+	int r;
 
-	if (!relas || !x)
+	if (!x)
 		return -ENOMEM;
 	x->va = va;
-	each_relative(g->table->img, relas, note_place, x);
-	if (x->n)
-		each_relative(g->table->img, relas, fill_modules, x);
+	r = elf_relocations_each(g->table->img, note_place, x);
+	if (r == 0 && x->n)
+		r = elf_relocations_each(g->table->img, fill_modules, x);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < x->n && !g->trees; i++)
 		(void)take_module(g, x->modules[i], va);
 	return 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/code/code_table.h"
 #include "agent/elf/file/definition.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/runtime/cpython_layout.h"
@@ -129,6 +130,24 @@ static void find_loops(struct cpython_facts *f, const struct search *s)
 	}
 }
 
+/*
+ * From 3.14 on, each instruction may be a function that ends with a jump to the next one. What is the loop
+ * elsewhere is then a small function that calls the first of them by its number, which is a byte; compilers
+ * inline it into others, too. (A loop of the other kind calls through tables that are shorter: what follows
+ * them is no code.) 0; -ENOMEM.
+ */
+static int find_instructions(struct cpython_facts *f, const struct search *s)
+{
+	const struct elf_definition *loop = &s->found[NAME_LOOP];
+	int r;
+
+	if (!f->n_loops || !loop->found || f->version < CPYTHON_VERSION(14))
+		return 0;
+	r = code_calls_table(s->img, loop->va, loop->va + loop->bytes);
+	f->has_instructions = r > 0;
+	return r < 0 ? r : 0;
+}
+
 static void find_layout(struct cpython_facts *f, const struct search *s)
 {
 	struct cpython_debug debug;
@@ -160,7 +179,10 @@ int cpython_facts_read(struct cpython_facts *ret, struct elf_image *img)
 	ret->version = version_of(&s);
 	find_loops(ret, &s);
 	find_layout(ret, &s);
-	return 0;
+	r = find_instructions(ret, &s);
+	if (r < 0)
+		memset(ret, 0, sizeof *ret);
+	return r;
 }
 
 bool cpython_facts_valid(const struct cpython_facts *f)
@@ -175,7 +197,7 @@ bool cpython_facts_valid(const struct cpython_facts *f)
 	}
 	if (!f->version)
 		return !f->free_threaded && !f->runtime && !f->code_type && !f->text_type && !f->n_loops &&
-		       loops_valid(f);
+		       loops_valid(f) && !f->has_instructions;
 	return f->version >> 24 == 3 && f->free_threaded <= 1 && f->known <= 1 && f->runtime &&
-	       loops_valid(f);
+	       f->has_instructions <= 1 && loops_valid(f);
 }

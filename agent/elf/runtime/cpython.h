@@ -26,6 +26,7 @@ struct cpython_facts {
 	/* The interpreter's loop, [start, end): _PyEval_EvalFrameDefault, and parts split off it. */
 	uint64_t loop_start[CPYTHON_LOOPS_MAX], loop_end[CPYTHON_LOOPS_MAX];
 	uint32_t n_loops;
+	uint32_t has_instructions; /* 1: each instruction is a function of its own, which the loop calls */
 	uint32_t known; /* 1: `layout` is filled in; 0: an unknown version, or offsets that cannot be */
 	struct cpython_layout layout;
 };

@@ -144,8 +144,8 @@ bool cpython_version_final(uint32_t version)
 struct debug_places {
 	uint16_t bytes, runtime_bytes, first, thread, next, code, instruction, kind, file, name, lines,
 		first_line, code_start, type, bytes_length, bytes_start, text_state, text_length, ascii_text,
-		wide_text; /* 0: it is not in it */
-	uint16_t key;	   /* the offset itself */
+		wide_text, copies, copy; /* 0: it is not in it */
+	uint16_t key;			 /* the offset itself */
 	uint8_t code_tag;
 };
 
@@ -191,6 +191,8 @@ static const struct debug_places places_14 = {
 	.text_state = 624,
 	.text_length = 632,
 	.ascii_text = 640,
+	.copies = 392,
+	.copy = 304,
 	.key = 2340,
 	.code_tag = 3,
 };
@@ -215,6 +217,8 @@ static const struct debug_places places_15 = {
 	.text_length = 728,
 	.ascii_text = 736,
 	.wide_text = 744,
+	.copies = 456,
+	.copy = 368,
 	.key = NONE,
 	.code_tag = 3,
 };
@@ -308,6 +312,11 @@ bool cpython_layout_of_debug(struct cpython_layout *ret, const struct cpython_de
 	l.frame_bytes = frame_bytes_of(&l);
 	l.wide_text = p->wide_text ? offset_at(d, p->wide_text) : (uint16_t)(l.ascii_text + 16);
 	set_text_bits(&l, free_threaded && p != &places_13);
+	if (free_threaded && p->copies) {
+		l.flags = RUNTIME_WALK_COPIES;
+		l.copies = offset_at(d, p->copies);
+		l.copy = offset_at(d, p->copy);
+	}
 	/* the content's place was not read but is known of the versions: something else must confirm it */
 	if (l.lines != l.content + l.content_bytes - 8 ||
 	    (p->key != NONE && p->key + 4u > d->words[p->runtime_bytes / 8]) || !cpython_layout_valid(&l))
@@ -345,7 +354,11 @@ static bool frame_valid(const struct cpython_layout *l)
 {
 	const bool index = l->flags & RUNTIME_WALK_INDEX;
 
-	if (l->flags & ~(RUNTIME_WALK_ENTRY | RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX | RUNTIME_WALK_TEXTS))
+	if (l->flags & ~(RUNTIME_WALK_ENTRY | RUNTIME_WALK_EACH | RUNTIME_WALK_INDEX | RUNTIME_WALK_TEXTS |
+			 RUNTIME_WALK_COPIES))
+		return false;
+	if (l->flags & RUNTIME_WALK_COPIES ? index || !is_offset(l->copies, 8) || !in_frame(l, l->copy, 4)
+					   : l->copies || l->copy)
 		return false;
 	if (l->frame_bytes % 8 || l->frame_bytes > RUNTIME_FRAME_BYTES_MAX || !in_frame(l, l->next, 8) ||
 	    !in_frame(l, l->code, 8) || !in_frame(l, l->instruction, index ? 4 : 8))

@@ -23,7 +23,7 @@ enum cpython_lines {
  * struct runtime_walk (bpf/abi.h).
  */
 struct cpython_layout {
-	uint16_t flags; /* RUNTIME_WALK_ENTRY, _EACH, _INDEX, _TEXTS */
+	uint16_t flags; /* RUNTIME_WALK_ENTRY, _EACH, _INDEX, _TEXTS, _COPIES */
 	uint16_t thread, first, first_of, marker_first, marker_next;
 	uint16_t frame_bytes, next, code, instruction, kind;
 	uint8_t code_tag, hidden_kind;
@@ -35,11 +35,8 @@ struct cpython_layout {
 	uint8_t kind_shift, compact_bit, ascii_bit; /* in that word; the kind has 3 bits */
 	uint8_t lines_format;			    /* enum cpython_lines */
 	uint16_t ascii_text, wide_text;		    /* in a compact string object: the characters */
-	/*
-	 * In a code object: the first instruction; with _INDEX: 0. Free-threaded builds from 3.14 on have
-	 * copies of the instructions for threads, elsewhere: no line is known of an address in these.
-	 */
-	uint16_t code_start;
+	uint16_t code_start;	    /* in a code object: the first instruction; with _INDEX: 0 */
+	uint16_t copies, copy;	    /* with _COPIES: pointer in a code object, s32 in a frame; else 0 */
 	uint16_t instruction_bytes; /* of one index (RUNTIME_WALK_INDEX), else 1 */
 	uint16_t key;		    /* in _PyRuntime: u32, the pthread key of thread states */
 	uint16_t has_thread_local; /* 1: a thread-local variable has the thread state, too (3.12 and later) */

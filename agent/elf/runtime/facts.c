@@ -73,9 +73,29 @@ bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va)
 	}
 }
 
+/*
+ * A loop of CPython has some 50 KiB. What has its name may be a small part that compilers have left, or a
+ * function that calls others.
+ */
+#define CPYTHON_LOOP_BYTES_MIN (16u << 10)
+
+bool runtime_facts_loop_is_elsewhere(const struct runtime_facts *f)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; f->kind == RUNTIME_FILE_CPYTHON && i < f->cpython.n_loops; i++)
+		bytes += f->cpython.loop_end[i] - f->cpython.loop_start[i];
+	return f->kind == RUNTIME_FILE_CPYTHON && bytes < CPYTHON_LOOP_BYTES_MIN;
+}
+
 bool runtime_facts_is_inner_loop(const struct runtime_facts *f, uint64_t va)
 {
 	return f->kind == RUNTIME_FILE_RUBY && va >= f->ruby.inner_start && va < f->ruby.inner_end;
+}
+
+bool runtime_facts_calls_inner_loop(const struct runtime_facts *f)
+{
+	return f->kind == RUNTIME_FILE_CPYTHON && f->cpython.has_instructions;
 }
 
 bool runtime_facts_known(const struct runtime_facts *f)

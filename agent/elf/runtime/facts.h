@@ -36,8 +36,12 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img);
 bool runtime_facts_valid(const struct runtime_facts *f);
 /* Whether the address, an ELF virtual one, is in the runtime's loop. */
 bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va);
+/* Whether most of the loop is in code without a name: a frame that is_loop does not know may be one. */
+bool runtime_facts_loop_is_elsewhere(const struct runtime_facts *f);
 /* Whether it is in a function that the loop calls for each run, and which stands for nothing itself. */
 bool runtime_facts_is_inner_loop(const struct runtime_facts *f, uint64_t va);
+/* Whether what a frame of the loop that runs functions has called is such a part, too. */
+bool runtime_facts_calls_inner_loop(const struct runtime_facts *f);
 /* Whether the layout of the runtime's objects is known. */
 bool runtime_facts_known(const struct runtime_facts *f);
 /* "Python 3.11.2" */

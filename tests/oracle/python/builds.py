@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPython builds to test with: Debian's of several suites (../debian.py), and those of pyenv, in place."""
+"""CPython builds to test with: Debian's of several suites (../debian.py), uv's (portable.py), some made from sources (sources.py), and those of pyenv, in place."""
 import fnmatch
 import glob
 import os
@@ -7,7 +7,8 @@ import re
 import subprocess
 
 import debian
-import musl
+import portable
+import sources
 from debian import Unavailable
 
 CACHE = os.path.join(debian.CACHE, "pythons")
@@ -18,7 +19,6 @@ SUITES = {
     "trixie": ["python3.13", "python3.13-nogil", "libpython3.13"],
     "sid": ["python3.13", "python3.14", "python3.15", "python3.14-nogil", "python3.15-nogil", "libpython3.14"],
 }
-MUSL_SUITE, MUSL_VERSION = "bookworm", musl.SOURCES[-1][len("python"):]
 JIT = ("3.14", "3.15")  # Debian builds them with it, switched off
 # Runs what is in libpython3.X.so: its first argument is the library's name.
 EMBEDDER = """
@@ -52,26 +52,40 @@ def of_suite(suite):
             yield Build(f"{suite}-{version}-jit", version, root, ["/usr/bin/python" + version], {"PYTHON_JIT": "1"})
     for path in sorted(glob.glob(f"{root}/usr/lib/x86_64-linux-gnu/libpython3.*.so.1.0")):
         version = re.search(r"libpython(3\.\d+t?)", path)[1]
-        yield Build(f"{suite}-{version}-shared", version, root, [embedder(root), os.path.basename(path)])
+        embedder(root, "usr/bin")
+        yield Build(f"{suite}-{version}-shared", version, root, ["/usr/bin/embedder", os.path.basename(path)])
 
 
-def embedder(root):
-    """Built here, so for a suite whose C library is not older than that of this machine."""
-    program = os.path.join(root, "usr/bin/embedder")
+def embedder(root, folder):
+    """→ the program in the folder of `root`. Built here, so for a suite whose C library is not older than that of this machine."""
+    program = os.path.join(root, folder, "embedder")
     if not os.path.exists(program):
         done = subprocess.run(["gcc", "-O2", "-x", "c", "-o", program, "-", "-ldl"], input=EMBEDDER, capture_output=True, text=True)
         if done.returncode:
             raise Unavailable(f"the embedder does not build: {done.stderr[-200:]}")
-    return "/usr/bin/embedder"
+    return program
 
 
-def of_musl():
-    folder = os.path.join(CACHE, "musl")
+def of_sources(name):
+    def of_suite(suite, packages, folder):
+        debian.Apt(suite, CACHE).sources(packages, folder)
+
     try:
-        python = musl.build(lambda *what: debian.Apt(MUSL_SUITE, CACHE).sources(*what), folder, debian.say)
+        root, python = sources.build(name, of_suite, os.path.join(CACHE, name), debian.say)
     except RuntimeError as e:
         raise Unavailable(str(e))
-    yield Build("musl-" + MUSL_VERSION, MUSL_VERSION, None, [python])
+    yield Build(name, sources.version(name), root, [python])
+
+
+def of_uv(version):
+    try:
+        folder = portable.build(version, os.path.join(CACHE, "portable", version), debian.say)
+    except RuntimeError as e:
+        raise Unavailable(str(e))
+    yield Build(f"portable-{version}", version, None, [f"{folder}/bin/python{version}"])
+    if os.path.getsize(f"{folder}/bin/python{version}") > 1 << 20:  # the runtime is in it, and not in the library
+        library = f"{folder}/lib/libpython{version}.so.1.0"
+        yield Build(f"portable-{version}-shared", version, None, [embedder(folder, "bin"), library], {"PYTHONHOME": folder})
 
 
 def in_place():
@@ -98,9 +112,12 @@ def find(wanted=()):
             builds += of_suite(suite)
         except (Unavailable, OSError) as e:
             missing.append(str(e))
-    if chosen("musl-" + MUSL_VERSION, MUSL_VERSION):
-        try:
-            builds += of_musl()
-        except (Unavailable, OSError) as e:
-            missing.append(str(e))
+    others = [([name], sources.version(name), lambda name=name: of_sources(name)) for name in sources.VARIANTS]
+    others += [([f"portable-{v}", f"portable-{v}-shared"], v, lambda v=v: of_uv(v)) for v in portable.VERSIONS]
+    for names, version, make in others:
+        if any(chosen(n, version) for n in names):
+            try:
+                builds += make()
+            except (Unavailable, OSError) as e:
+                missing.append(str(e))
     return [b for b in builds if chosen(b.name, b.version)], missing

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frames of a runtime among native ones: digits among letters; 'L' is the loop, 'I' a part of it. */
+/*
+ * Frames of a runtime among native ones: digits among letters; 'L' is the loop, 'I' a part of it; what 'D', a
+ * loop, calls is one, too.
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -41,6 +44,12 @@ static bool is_inner_loop(uint64_t word, void *data)
 {
 	(void)data;
 	return frame_va(word) == 'I';
+}
+
+static bool calls_inner_loop(uint64_t word, void *data)
+{
+	(void)data;
+	return frame_va(word) == 'D';
 }
 
 struct stack {
@@ -121,10 +130,17 @@ Test(splice, order)
 		{"no markers, among omitted frames", "aL*Lz", {{NO, "1", 0}}, "a1*Lz", 0, 0},
 		{"each frame, a loop without one", "aLbLz", {{NO, "1", 0}}, "a1bLz", 0, 1},
 		{"no segments", "aLz", {{0, NULL, 0}}, "aLz", 0, 0},
+		{"a callee that is a part of the loop", "abDcdDz", {{2, "1", 9}, {5, "2", 9}}, "a1c2z", 0, 0},
+		{"at the leaf", "bDz", {{1, "1", 9}}, "1z", 0, 0},
+		{"without a callee", "Dz", {{0, "1", 9}}, "1z", 0, 0},
+		{"the callee is a loop", "aLDz", {{1, "1", 9}, {2, "2", 9}}, "a12z", 0, 0},
+		{"the callee has been omitted", "a*Dz", {{6, "1", 9}}, "a*1z", 0, 0},
+		{"a loop that is not tied keeps it", "abDz", {{NO, "1", 9}}, "abDz1", 1, 0},
 	};
 	static struct splice s;
 
-	s.options = (struct splice_options){.is_loop = is_loop, .is_inner_loop = is_inner_loop};
+	s.options = (struct splice_options){
+		.is_loop = is_loop, .is_inner_loop = is_inner_loop, .calls_inner_loop = calls_inner_loop};
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct stack stack;
 		struct sample_view v;
@@ -144,8 +160,9 @@ Test(splice, order)
 
 Test(splice, loops_are_shown_on_request)
 {
-	static const struct splice_case c = {"", "aLbLz", {{1, "1", 9}, {3, "2", 9}}, "", 0, 0};
-	static struct splice s = {.options = {.loop_frames = true, .is_loop = is_loop}};
+	static const struct splice_case c = {"", "aLbDz", {{1, "1", 9}, {3, "2", 9}}, "", 0, 0};
+	static struct splice s = {
+		.options = {.loop_frames = true, .is_loop = is_loop, .calls_inner_loop = calls_inner_loop}};
 	struct stack stack;
 	struct sample_view v;
 	char text[64];
@@ -153,7 +170,7 @@ Test(splice, loops_are_shown_on_request)
 	stack_make(&stack, &c);
 	sample_splice(&s, &stack.view, &v);
 	text_of(&v, text);
-	cr_expect_str_eq(text, "a1Lb2Lz");
+	cr_expect_str_eq(text, "a1Lb2Dz");
 }
 
 /* A list that was not followed to its end is reported, but not instead of why the native stack ended. */

@@ -11,6 +11,7 @@
 #define RUNTIME_VA 0x3000
 #define VERSION_VA 0x2000
 #define LOOP_VA 0x1000
+#define RUNTIME_CODE_BYTES 256u
 
 struct runtime_symbol {
 	const char *name;
@@ -26,6 +27,7 @@ struct runtime_file {
 	size_t n_symbols;
 	uint32_t table;	      /* SHT_DYNSYM (the default), SHT_SYMTAB */
 	const char *section;  /* of the runtime; NULL: .data */
+	const uint8_t *code;  /* RUNTIME_CODE_BYTES at LOOP_VA; NULL: zeros */
 	uint64_t version;     /* at VERSION_VA */
 	const void *runtime;  /* at RUNTIME_VA */
 	size_t runtime_bytes; /* 0: 8 zeros */
@@ -53,12 +55,13 @@ static inline void runtime_file_symbols(const struct runtime_file *f, struct buf
 static inline void runtime_file_write(struct buf *b, const struct runtime_file *f)
 {
 	_cleanup_buf_ struct buf strings = {0}, symbols = {0};
-	static const uint8_t code[256];
+	static const uint8_t zeros[RUNTIME_CODE_BYTES];
 	static const uint64_t zero;
 
 	runtime_file_symbols(f, &strings, &symbols);
 	const struct file_section s[] = {
-		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, LOOP_VA, code, sizeof code, 0, 0},
+		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, LOOP_VA, f->code ?: zeros,
+		 RUNTIME_CODE_BYTES, 0, 0},
 		{".strings", SHT_STRTAB, 0, 0, strings.data, strings.len, 0, 0},
 		{".symbols", f->table ?: SHT_DYNSYM, 0, 0, symbols.data, symbols.len, 2, sizeof(Elf64_Sym)},
 		{".rodata", SHT_PROGBITS, SHF_ALLOC, VERSION_VA, &f->version, sizeof f->version, 0, 0},

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 
-#include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/facts.h"
 #include "bpf/abi.h"
 
 #define PYTHON_3_11 "/usr/bin/python3.11"
@@ -47,8 +47,9 @@ static const struct debug_value debug_14[] = {
 	{43, 136},   {44, 68}, {48, 208}, {51, 8}, {75, 16}, {76, 32}, {78, 32}, {79, 16},  {80, 40},
 };
 static const struct debug_value debug_14t[] = {
-	{3, 365624}, {26, 72}, {27, 152}, {32, 8},  {33, 0},  {34, 56}, {36, 78}, {40, 128}, {42, 144},
-	{43, 152},   {44, 84}, {48, 232}, {51, 24}, {75, 32}, {76, 48}, {78, 48}, {79, 32},  {80, 56},
+	{3, 365624}, {26, 72},	{27, 152}, {32, 8},  {33, 0},	{34, 56},  {36, 78},
+	{40, 128},   {42, 144}, {43, 152}, {44, 84}, {48, 232}, {51, 24},  {75, 32},
+	{76, 48},    {78, 48},	{79, 32},  {80, 56}, {38, 72},	{49, 216},
 };
 static const struct debug_value debug_15[] = {
 	{3, 346560}, {26, 72},	{30, 176}, {40, 8},  {41, 0},	{42, 56}, {44, 74},
@@ -214,6 +215,8 @@ Test(cpython, a_runtime_describes_itself)
 		cr_expect(l->code_start == cases[i].code_start && l->wide_text == cases[i].wide_text);
 		cr_expect(l->content + l->content_bytes == l->lines + 8 && l->hidden_kind == 3);
 		cr_expect(l->has_thread_local && l->code_tag == (i < 2 ? 0 : 3), "case %zu", i);
+		cr_expect_eq(l->flags, i == 3 ? RUNTIME_WALK_COPIES : 0, "case %zu", i);
+		cr_expect(l->copies == (i == 3 ? 216 : 0) && l->copy == (i == 3 ? 72 : 0), "case %zu", i);
 	}
 }
 
@@ -299,6 +302,107 @@ Test(cpython, symbols_that_are_of_no_use)
 	cr_expect_eq(f.n_loops, 0);
 }
 
+/* --- a loop that calls functions of instructions */
+
+#define TABLE_WORDS 256u
+#define TABLE_AT (DEBUG_WORDS + 1) /* words behind the runtime's description of itself */
+#define TABLE_VA (RUNTIME_VA + TABLE_AT * 8)
+
+/* What a file with that loop has: in words[], the description of itself and the table. */
+struct instructions {
+	uint64_t words[TABLE_AT + TABLE_WORDS];
+	uint8_t code[RUNTIME_CODE_BYTES];
+};
+
+static void instructions_make(struct instructions *i, const uint8_t *loop, size_t bytes)
+{
+	make_debug(i->words, 0x030e0af0, 0, debug_14, ARRAY_SIZE(debug_14));
+	for (size_t k = 0; k < TABLE_WORDS; k++)
+		i->words[TABLE_AT + k] = LOOP_VA + 128 + k % 64;
+	memset(i->code, 0xcc, sizeof i->code);
+	memcpy(i->code + 64, loop, bytes);
+}
+
+static struct cpython_facts instructions_read(const struct instructions *i, size_t loop_bytes)
+{
+	const struct runtime_symbol symbols[] = {
+		{"_PyRuntime", RUNTIME_VA, sizeof i->words, OBJECT},
+		{"Py_Version", VERSION_VA, 8, OBJECT},
+		{"_PyEval_EvalFrameDefault", LOOP_VA + 64, loop_bytes, FUNCTION},
+	};
+	struct cpython_facts f;
+
+	cr_assert_eq(read_file(&(struct runtime_file){.symbols = symbols,
+						      .n_symbols = ARRAY_SIZE(symbols),
+						      .version = 0x030e0af0,
+						      .section = ".PyRuntime",
+						      .code = i->code,
+						      .runtime = i->words,
+						      .runtime_bytes = sizeof i->words},
+			       &f),
+		     0);
+	return f;
+}
+
+static const uint8_t calls_through_table[] = {
+	0x55,				       /* push rbp */
+	0xff, 0x14, 0xc5, 0,	0,    0,    0, /* call [rax * 8 + table] */
+	0x5d, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
+};
+static const uint8_t calls_through_register[] = {
+	0x4c, 0x8d, 0x05, 0,	0,    0,    0, /* lea r8, [table] */
+	0x41, 0xff, 0x14, 0xc0,		       /* call [r8 + rax * 8] */
+	0xc3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
+};
+
+Test(cpython, instructions_that_are_functions)
+{
+	static struct instructions i;
+	const uint32_t table = TABLE_VA, distance = TABLE_VA - (LOOP_VA + 64 + 7);
+
+	instructions_make(&i, calls_through_table, sizeof calls_through_table);
+	memcpy(i.code + 64 + 4, &table, 4);
+	cr_expect_eq(instructions_read(&i, sizeof calls_through_table).has_instructions, 1);
+	i.words[TABLE_AT + 200] = RUNTIME_VA; /* another table, and what is behind it */
+	cr_expect_eq(instructions_read(&i, sizeof calls_through_table).has_instructions, 0);
+	i.words[TABLE_AT + 200] = LOOP_VA;
+	cr_expect_eq(instructions_read(&i, 2).has_instructions, 0);
+
+	instructions_make(&i, calls_through_register, sizeof calls_through_register);
+	memcpy(i.code + 64 + 3, &distance, 4);
+	cr_expect_eq(instructions_read(&i, sizeof calls_through_register).has_instructions, 1);
+	memset(i.code + 64, 0x90, 7); /* the table is not known */
+	cr_expect_eq(instructions_read(&i, sizeof calls_through_register).has_instructions, 0);
+}
+
+Test(cpython, a_loop_that_is_elsewhere)
+{
+	struct runtime_facts f;
+
+	memset(&f, 0, sizeof f);
+	f.kind = RUNTIME_FILE_CPYTHON;
+	f.cpython.n_loops = 1;
+	f.cpython.loop_start[0] = 0x1000;
+	f.cpython.loop_end[0] = 0x1200;
+	cr_expect(runtime_facts_loop_is_elsewhere(&f));
+	cr_expect_not(runtime_facts_calls_inner_loop(&f));
+	f.cpython.loop_end[0] = 0xa000;
+	cr_expect_not(runtime_facts_loop_is_elsewhere(&f));
+	f.cpython.has_instructions = 1;
+	cr_expect(runtime_facts_calls_inner_loop(&f));
+	f.kind = RUNTIME_FILE_PHP;
+	cr_expect_not(runtime_facts_loop_is_elsewhere(&f) || runtime_facts_calls_inner_loop(&f));
+}
+
+Test(cpython, instructions_of_no_runtime)
+{
+	struct cpython_facts f;
+
+	memset(&f, 0, sizeof f);
+	f.has_instructions = 1;
+	cr_expect_not(cpython_facts_valid(&f));
+}
+
 /* --- facts that a parser process has sent */
 
 static struct cpython_facts some_facts(unsigned minor)
@@ -358,6 +462,8 @@ Test(cpython, layouts_that_are_not_taken)
 		FIELD(instruction_bytes, 2),
 		FIELD(key, 2),
 		FIELD(has_thread_local, 2),
+		FIELD(copies, 8),
+		FIELD(copy, 8),
 	};
 	static const size_t bytes[] = {
 		offsetof(struct cpython_layout, kind_shift), offsetof(struct cpython_layout, compact_bit),
@@ -391,6 +497,7 @@ Test(cpython, facts_that_are_not_taken)
 		{offsetof(struct cpython_facts, runtime), 0},
 		{offsetof(struct cpython_facts, known), 0},
 		{offsetof(struct cpython_facts, known), 2},
+		{offsetof(struct cpython_facts, has_instructions), 2},
 		{offsetof(struct cpython_facts, n_loops), 0},
 		{offsetof(struct cpython_facts, n_loops), 2},
 		{offsetof(struct cpython_facts, n_loops), CPYTHON_LOOPS_MAX + 1},
