@@ -459,7 +459,8 @@ static unsigned wanted_runtimes(const struct config *c)
 	return (c->runtimes.python ? 1u << RUNTIME_FILE_CPYTHON : 0) |
 	       (c->runtimes.php ? 1u << RUNTIME_FILE_PHP : 0) |
 	       (c->runtimes.ruby ? 1u << RUNTIME_FILE_RUBY : 0) |
-	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0);
+	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0) |
+	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0);
 }
 
 /* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */

@@ -40,10 +40,9 @@ static bool is_loop(uint64_t word, void *data)
 
 /* enum runtime_kind → enum frame_runtime */
 static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
-	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON,
-	[RUNTIME_FILE_PHP] = RUNTIME_PHP,
-	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,
-	[RUNTIME_FILE_PERL] = RUNTIME_PERL,
+	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON, [RUNTIME_FILE_PHP] = RUNTIME_PHP,
+	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
+	[RUNTIME_FILE_LUA] = RUNTIME_LUA,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
@@ -171,6 +170,8 @@ static int add_code(struct runtimes *r, const struct runtime_code *report, size_
 		return code_names_add_ruby(r->names, tenant, report, len, facts->ruby.version);
 	if (facts->kind == RUNTIME_FILE_PERL)
 		return code_names_add_perl(r->names, tenant, report, len);
+	if (facts->kind == RUNTIME_FILE_LUA)
+		return code_names_add_lua(r->names, tenant, report, len);
 	return code_names_add(r->names, tenant, report, len, &f->layout,
 			      f->code_type ? f->code_type + report->bias : 0,
 			      f->text_type ? f->text_type + report->bias : 0);

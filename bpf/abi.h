@@ -217,6 +217,20 @@ enum runtime_shape {
 	 * fields of struct runtime_walk have another meaning.
 	 */
 	RUNTIME_SHAPE_PAIRED,
+	/*
+	 * Each coroutine has a list, and the frame of a loop says which one it runs: Lua. bpf/lua.h says
+	 * which fields have another meaning. Walked behind the native stack.
+	 */
+	RUNTIME_SHAPE_STATES,
+};
+
+#define RUNTIME_SITES_MAX 8u
+
+/* Where a loop's frame has the state of its coroutine, by the address that the loop returns to. */
+struct runtime_site {
+	__s32 distance; /* of that address from the loop's start; 0: there is none */
+	__s16 offset;	/* of the state from the frame's CFA */
+	__u16 resumes;	/* 1: the loop may run a coroutine that was suspended, with all that its list has */
 };
 
 /*
@@ -283,6 +297,16 @@ struct runtime_walk {
 	__u16 statement, environment;
 	__u16 stack_kind; /* in a stack: s32 */
 	__u16 reserved;
+	/* RUNTIME_SHAPE_STATES */
+	__u64 loop_start, loop_bytes; /* process address of the loop */
+	__u16 loop_body;	      /* bytes before the loop has saved the registers of its caller */
+	__u16 stack, stack_end;	      /* in a state: pointers */
+	__u16 base;  /* in a frame: pointer to its first register; 0: one behind its function */
+	__u16 steps; /* in a code object: u32 entries of the second table of lines; 0: lines are u32 each */
+	__u8 entry_value;	  /* of the bits of entry_mask, in the last frame of a segment */
+	__u8 call;		  /* opcode of a call */
+	__u8 call_shift, zero[3]; /* the bit of an instruction at which its first register begins */
+	struct runtime_site sites[RUNTIME_SITES_MAX];
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -540,6 +564,12 @@ enum runtime_segment_kind {
 	RUNTIME_SEGMENT_MANY,  /* native code that calls the same function many times, maybe not just now */
 	RUNTIME_SEGMENT_STRING, /* a text that native code has evaluated */
 	RUNTIME_SEGMENT_MAIN,	/* the program; not a thread's */
+	/*
+	 * Of Lua, whose marker is the coroutine's state. Loops of one coroutine and segments of its list are
+	 * in order; those that the other has no more of are there without frames, or not tied.
+	 */
+	RUNTIME_SEGMENT_CALLED,	 /* the loop runs a function that native code calls */
+	RUNTIME_SEGMENT_RESUMED, /* the loop may run the rest of the list */
 	RUNTIME_SEGMENT_KINDS,
 };
 
@@ -668,7 +698,8 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct runtime_walk) == 136, "runtime_walk");
+_Static_assert(sizeof(struct runtime_walk) == 232, "runtime_walk");
+_Static_assert(sizeof(struct runtime_site) == 8, "runtime_site");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");

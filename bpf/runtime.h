@@ -49,6 +49,10 @@ static __always_inline struct runtime_segment *runtime_segment(struct unwind_are
 	return (struct runtime_segment *)(a->frames + RUNTIME_KEPT) + i;
 }
 
+/* RUNTIME_SHAPE_STATES, in bpf/lua.h. */
+UNWIND_FN int lua_loop(__u32 native);
+UNWIND_FN int lua_walk(void);
+
 /* RUNTIME_SHAPE_PAIRED, in bpf/perl.h. */
 UNWIND_FN int perl_is_state(__u64 state);
 UNWIND_FN int perl_begin(__u64 state);
@@ -190,6 +194,12 @@ UNWIND_FN int runtime_begin(void)
 	r->marker = 0;
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;
+	if (r->walk.shape == RUNTIME_SHAPE_STATES) {
+		r->lua.n_loops = r->lua.lost = 0;
+		r->lua.instruction = 0;
+		a->state.next_marker = 0;
+		return 1;
+	}
 	if (first_frame(r)) {
 		r->part.reason = RUNTIME_REASON_READ_FAULT;
 		return 0;
@@ -245,6 +255,29 @@ static __always_inline __u64 number_mix(__u64 h, __u64 word)
 {
 	h = (h ^ word) * 0xff51afd7ed558ccdull;
 	return h ^ h >> 29;
+}
+
+/* The hash of the beginning of a NUL-terminated text; 0: it cannot be read. */
+UNWIND_FN __u64 text_hash(__u64 text)
+{
+	struct unwind_area *a = env_area();
+	__u64 h;
+	int n;
+
+	if (!a)
+		return 0;
+	h = a->runtime.walk.salt;
+	__builtin_memset(a->frames + RUNTIME_SCRATCH, 0, RUNTIME_SCRATCH_BYTES);
+	n = env_read_user_text(a->frames + RUNTIME_SCRATCH, RUNTIME_SCRATCH_BYTES, text);
+	if (n <= 0)
+		return 0;
+	ROLLED
+	for (int i = 0; i < (int)RUNTIME_SCRATCH_BYTES / 8; i++) {
+		if (i * 8 >= n)
+			break;
+		h = number_mix(h, a->frames[RUNTIME_SCRATCH + i]);
+	}
+	return h;
 }
 
 /*
@@ -475,6 +508,8 @@ UNWIND_FN int runtime_steps(void)
 	r = &a->runtime;
 	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_steps(a);
+	if (r->walk.shape == RUNTIME_SHAPE_STATES)
+		return 0; /* lua_walk, behind the native walk */
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_steps();
 	ROLLED
@@ -541,6 +576,8 @@ UNWIND_FN int runtime_tie(void)
 	r = &a->runtime;
 	native = t->ring ? t->ring + t->laps * RING_FRAMES + (t->n - t->ring) : t->n;
 	native -= a->record.n_kernel;
+	if (r->walk.shape == RUNTIME_SHAPE_STATES)
+		return lua_loop(native);
 	ROLLED
 	for (int k = 0; k < RUNTIME_TIES_A_CALL; k++) {
 		struct runtime_segment *segment = runtime_segment(a, r->next);
@@ -569,6 +606,8 @@ UNWIND_FN int runtime_attach(void)
 	if (!a)
 		return 0;
 	r = &a->runtime;
+	if (r->walk.shape == RUNTIME_SHAPE_STATES && !a->state.next_marker)
+		lua_walk();
 	if (!r->part.n_words)
 		return 0;
 	n = a->state.n;

@@ -99,6 +99,7 @@ struct config {
 		bool php;	  /* functions of PHP are found */
 		bool ruby;	  /* functions of Ruby are found */
 		bool perl;	  /* functions of Perl are found */
+		bool lua;	  /* functions of Lua are found */
 		bool loop_frames; /* stacks keep the native frames of interpreters' loops */
 	} runtimes;
 	struct {

@@ -4,6 +4,7 @@
 #define PROFLET_ELF_RUNTIME_FACTS_H
 
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/lua.h"
 #include "agent/elf/runtime/perl.h"
 #include "agent/elf/runtime/php.h"
 #include "agent/elf/runtime/ruby.h"
@@ -16,6 +17,7 @@ enum runtime_kind {
 	RUNTIME_FILE_PHP,
 	RUNTIME_FILE_RUBY,
 	RUNTIME_FILE_PERL,
+	RUNTIME_FILE_LUA,
 	RUNTIME_FILE_KINDS,
 };
 
@@ -27,6 +29,7 @@ struct runtime_facts {
 		struct php_facts php;
 		struct ruby_facts ruby;
 		struct perl_facts perl;
+		struct lua_facts lua;
 	};
 };
 
