@@ -457,6 +457,7 @@ static int open_events(struct agent *a, char **ret_why)
 static unsigned wanted_runtimes(const struct config *c)
 {
 	return (c->runtimes.python ? 1u << RUNTIME_FILE_CPYTHON : 0) |
+	       (c->runtimes.python && c->runtimes.python_tasks ? RUNTIME_WANT_TASKS : 0) |
 	       (c->runtimes.php ? 1u << RUNTIME_FILE_PHP : 0) |
 	       (c->runtimes.ruby ? 1u << RUNTIME_FILE_RUBY : 0) |
 	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0) |

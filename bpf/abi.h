@@ -204,9 +204,14 @@ struct unwind_rule {
 /*
  * Threads run copies of a function's instructions: `instructions` is where a code object has a pointer to the
  * array of them, which begins with their number, u64; `n_instructions` is where a frame has the number of the
- * thread's, s32. Copy 0 is in the code object itself: the second word of a frame is as if the thread ran that.
+ * thread's, s32. Copy 0 is in the code object: the second word of a frame is as if the thread ran that.
  */
 #define RUNTIME_WALK_COPIES 1024u
+/*
+ * The name of the task that an event loop runs is sent: `scope` is where a thread state has a pointer to the
+ * task, `scope_name` where that has one to an object with its name.
+ */
+#define RUNTIME_WALK_TASKS 2048u
 
 /* How the frames of a runtime are linked. */
 enum runtime_shape {
@@ -499,6 +504,7 @@ enum sample_origin {
 #define SAMPLE_OMITTED 16u	  /* a word of the user's frames has FRAME_TAG_OMITTED */
 #define SAMPLE_CALLER_OMITTED 32u /* by a rule that cannot find a frame's caller, but the callers of that */
 #define SAMPLE_RUNTIME 64u	  /* a struct runtime_part follows the frames and the context */
+#define SAMPLE_TASK 128u	  /* a struct sample_task follows that part */
 
 /*
  * A sample. It is followed by n_kernel + n_user frame words, each part leaf first, then by what the flags
@@ -538,6 +544,19 @@ struct runtime_part {
 	__u8 whole;  /* 1: the end of the list was reached */
 	__u8 reason; /* enum runtime_reason; why it was not */
 	__u8 each;   /* 1: each frame is a segment (RUNTIME_WALK_EACH), also where several are in one here */
+};
+
+#define SAMPLE_TASK_BYTES 96u
+#define SAMPLE_TASK_BYTES_MIN 40u /* are tried last: the memory behind the object may not be there */
+
+/* The task that the thread's event loop ran (RUNTIME_WALK_TASKS): the object with its name, as it begins. */
+struct sample_task {
+	__u64 type;   /* of the object: the process address of it */
+	__u64 bias;   /* of the runtime's file */
+	__u16 layout; /* its file index */
+	__u16 bytes;  /* of `object` that were read: SAMPLE_TASK_BYTES, or SAMPLE_TASK_BYTES_MIN */
+	__u32 reserved;
+	__u8 object[SAMPLE_TASK_BYTES];
 };
 
 #define RUNTIME_NOT_TIED 0xffffffffu
@@ -702,6 +721,7 @@ _Static_assert(sizeof(struct runtime_walk) == 232, "runtime_walk");
 _Static_assert(sizeof(struct runtime_site) == 8, "runtime_site");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
+_Static_assert(sizeof(struct sample_task) == 120, "sample_task");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");
 _Static_assert(sizeof(struct runtime_slot) == 16, "runtime_slot");
 _Static_assert(sizeof(struct saved_stack) == 312, "saved_stack");

@@ -102,6 +102,7 @@ struct runtime_state {
 	struct runtime_walk walk;
 	struct runtime_part part;
 	__u64 thread; /* the thread pointer */
+	__u64 task;   /* that the thread's event loop runs; 0: none, or not wanted */
 	__u64 cursor; /* the next frame; 0: there is none */
 	__u64 marker; /* of the present segment, where markers are a list of their own; 0: none */
 	__u32 steps;

@@ -158,6 +158,8 @@ static __always_inline int first_frame(struct runtime_state *r)
 		return 0;
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_begin(state);
+	if (r->walk.flags & RUNTIME_WALK_TASKS && user_word(state + r->walk.scope, &r->task))
+		r->task = 0;
 	if (user_word(state + r->walk.first, &r->cursor) ||
 	    (r->walk.first_of != RUNTIME_NO_OFFSET && r->cursor &&
 	     user_word(r->cursor + r->walk.first_of, &r->cursor)) ||
@@ -191,7 +193,7 @@ UNWIND_FN int runtime_begin(void)
 	r->part = (struct runtime_part){.runtime = r->walk.runtime,
 					.each = !!(r->walk.flags & RUNTIME_WALK_EACH)};
 	r->steps = r->n_sent = r->sent_bytes = r->n_ended = r->next = 0;
-	r->marker = 0;
+	r->marker = r->task = 0;
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;
 	if (r->walk.shape == RUNTIME_SHAPE_STATES) {
@@ -594,6 +596,36 @@ UNWIND_FN int runtime_tie(void)
 		r->next++;
 	}
 	return 0;
+}
+
+/*
+ * Adds the name of the task behind the part, which is behind the native frames. Returns its words; 0: there
+ * is none, or it cannot be read.
+ */
+UNWIND_FN int runtime_attach_task(void)
+{
+	struct unwind_area *a = env_area();
+	struct sample_task *task;
+	__u64 n, object;
+
+	if (!a || !a->runtime.task)
+		return 0;
+	n = a->state.n + a->state.runtime_words;
+	BOUND(n, RECORD_FRAMES - 1);
+	task = (struct sample_task *)(a->frames + n);
+	__builtin_memset(task, 0, sizeof *task);
+	if (user_word(a->runtime.task + a->runtime.walk.scope_name, &object) ||
+	    user_word(object + a->runtime.walk.type, &task->type))
+		return 0;
+	task->bytes = SAMPLE_TASK_BYTES;
+	if (env_read_user(task->object, SAMPLE_TASK_BYTES, object)) {
+		task->bytes = SAMPLE_TASK_BYTES_MIN;
+		if (env_read_user(task->object, SAMPLE_TASK_BYTES_MIN, object))
+			return 0;
+	}
+	task->bias = a->runtime.walk.bias;
+	task->layout = a->runtime.walk.layout;
+	return sizeof *task / 8;
 }
 
 /* Moves the part behind the native frames. Returns its words, which are 0 if there are no frames. */

@@ -55,7 +55,11 @@ static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *f
 		.bytes = l->bytes,
 		.instructions = l->copies,
 		.n_instructions = l->copy,
+		.scope = l->task,
+		.scope_name = l->task_name,
 	};
+	if (l->task)
+		ret->flags |= RUNTIME_WALK_TASKS;
 	return true;
 }
 
@@ -261,8 +265,11 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 		const struct binary_table *t = unwind_tables_get(tables, m->file);
 
 		if (t && t->runtime && kinds >> t->runtime->kind & 1 && bias_of(m, t->binary, &bias) &&
-		    runtime_walk_make(ret, t->runtime, t->binary->index, bias, secret))
+		    runtime_walk_make(ret, t->runtime, t->binary->index, bias, secret)) {
+			if (!(kinds & RUNTIME_WANT_TASKS))
+				ret->flags &= (uint16_t)~RUNTIME_WALK_TASKS;
 			return true;
+		}
 	}
 	return false;
 }

@@ -37,6 +37,7 @@ BAD_CONFIG = [
     ("runtimes.ruby", "runtimes: {ruby: 3.4}"),
     ("runtimes.perl", "runtimes: {perl: 5.36}"),
     ("runtimes.lua", "runtimes: {lua: 5.4}"),
+    ("runtimes.python_tasks", "runtimes: {python_tasks: asyncio}"),
     ("runtimes.loop_frames", "runtimes: {loop_frames: hide}"),
     ("kubernetes.kubelet", "kubernetes: {kubelet: node:10250}"),
     ("kubernetes.metadata", "kubernetes: {metadata: please}"),

@@ -20,6 +20,7 @@ enum runtime_kind {
 	RUNTIME_FILE_LUA,
 	RUNTIME_FILE_KINDS,
 };
+#define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
 
 struct runtime_facts {
 	uint32_t kind; /* enum runtime_kind */
