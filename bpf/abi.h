@@ -212,6 +212,12 @@ struct unwind_rule {
  * task, `scope_name` where that has one to an object with its name.
  */
 #define RUNTIME_WALK_TASKS 2048u
+/*
+ * Each thread has a block of memory with its own copies of the runtime's variables (PHP built for threads),
+ * and a thread-local variable has the block. `thread` is an offset in it, `start` the process address of the
+ * u64 offset at which its executor_globals begin, and `first` an offset in these.
+ */
+#define RUNTIME_WALK_BLOCK 4096u
 
 /* How the frames of a runtime are linked. */
 enum runtime_shape {
@@ -245,7 +251,8 @@ struct runtime_site {
  *	thread pointer ─► thread state ─► frame ─► frame ─► … ─► 0
  *	                                    └─► code object ─► name, file, line table
  *
- * A runtime without threads has the pointer to the first frame at a constant address, `start`.
+ * A runtime without threads has the pointer to the first frame at a constant address, `start`. With
+ * RUNTIME_WALK_BLOCK, `start` leads to an offset instead.
  *
  * A segment is a run of frames that one frame of the native stack, that of the interpreter's loop, stands
  * for. Its marker is an address on the native stack that lies in the loop's frame.

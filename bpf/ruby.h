@@ -49,6 +49,8 @@
 #define RUBY_LABEL 80u
 #define RUBY_FIRST_LINE 88u
 #define RUBY_LOCATION_WORDS 6
+#define RUBY_ISEQ_EVAL 6u
+#define RUBY_EVALS_MAX 4 /* in each other, that are followed */
 /* method entry, definition */
 #define RUBY_DEFINITION 16u
 #define RUBY_OWNER 32u
@@ -189,15 +191,79 @@ UNWIND_FN __u64 ruby_class_path(__u64 class)
 	return path | single;
 }
 
-/* Adds a string to a number: where it is, and what of it lies in its object. */
-static __always_inline __u64 ruby_text_mix(__u64 h, __u64 string)
+/* A string's text. 0; -1: it is unreadable, or no string. */
+static __always_inline int ruby_text_at(const struct runtime_walk *walk, __u64 string, __u64 *ret_flags,
+					__u64 *ret_at, __u64 *ret_length)
 {
-	__u64 words[3];
+	__u64 words[4]; /* flags, class, then length and address, or the string itself */
+
+	if (!string || env_read_user(words, sizeof words, string))
+		return -1;
+	*ret_flags = words[0];
+	if ((words[0] & RUBY_TYPE_MASK) != RUBY_TYPE_STRING)
+		return -1;
+	*ret_length = words[2];
+	*ret_at = string + walk->bytes;
+	if (words[0] & RUBY_ELSEWHERE)
+		*ret_at = words[3];
+	else if (!walk->text_length)
+		*ret_length = words[0] >> 14 & 31;
+	return 0;
+}
+
+/* Adds a string to a number: where it is, and its text, which another one may have had there before. */
+static __always_inline __u64 ruby_text_mix(struct unwind_area *a, __u64 h, __u64 string)
+{
+	__u64 flags, at, length;
 
 	h = number_mix(h, string);
-	if (env_read_user(words, sizeof words, (string & ~7ull) + 16))
-		return h;
-	return number_mix(number_mix(number_mix(h, words[0]), words[1]), words[2]);
+	return ruby_text_at(&a->runtime.walk, string & ~7ull, &flags, &at, &length) ? h
+										    : text_mix(h, at, length);
+}
+
+/* Where element `i` of an array is; 0: it is none, or it has none. */
+static __always_inline __u64 ruby_element(__u64 array, __u64 i)
+{
+	__u64 words[5], n; /* flags, class, then length and address, or the elements themselves */
+
+	if (!array || env_read_user(words, sizeof words, array) ||
+	    (words[0] & RUBY_TYPE_MASK) != RUBY_TYPE_ARRAY)
+		return 0;
+	n = words[0] & RUBY_ELSEWHERE ? words[0] >> 15 & 127 : words[2];
+	if (i >= n)
+		return 0;
+	return (words[0] & RUBY_ELSEWHERE ? array + 16 : words[4]) + i * 8;
+}
+
+/* The string with the file of a location: that, or the first one of an array. 0: unreadable. */
+UNWIND_FN __u64 ruby_file(__u64 object)
+{
+	__u64 first = ruby_element(object, 0);
+
+	if (!first)
+		return object;
+	return user_word(first, &object) ? 0 : object;
+}
+
+/* The body with the label: code that is evaluated has that of what it is evaluated in. */
+UNWIND_FN __u64 ruby_labelled(__u64 body)
+{
+	struct unwind_area *a = env_area();
+
+	if (!a)
+		return body;
+	ROLLED
+	for (int i = 0; i < RUBY_EVALS_MAX; i++) {
+		__u64 parent, of;
+		__u32 type;
+
+		if (env_read_user(&type, sizeof type, body) || type != RUBY_ISEQ_EVAL ||
+		    user_word(body + a->runtime.walk.local - 8, &parent) || !parent ||
+		    user_word(parent + RUBY_BODY, &of))
+			break;
+		body = of;
+	}
+	return body;
 }
 
 /* Adds the class of the frame's method to a number. */
@@ -209,14 +275,14 @@ UNWIND_FN __u64 ruby_class_mix(__u64 h)
 	if (!a || !a->runtime.method || user_word(a->runtime.method + a->runtime.walk.scope, &class))
 		return h;
 	path = ruby_class_path(class);
-	return path ? ruby_text_mix(h, path) : h;
+	return path ? ruby_text_mix(a, h, path) : h;
 }
 
 /* The number of an iseq, by its body, which stays where it is. 0: it cannot be read. */
 UNWIND_FN __u64 ruby_iseq_number(__u64 iseq)
 {
 	struct unwind_area *a = env_area();
-	__u64 body, content[RUBY_LOCATION_WORDS], head[2], h;
+	__u64 body, content[RUBY_LOCATION_WORDS], head[2], h, label;
 
 	if (!a || user_word(iseq + RUBY_BODY, &body) || env_read_user(head, sizeof head, body) ||
 	    env_read_user(content, sizeof content, body + RUBY_LOCATION))
@@ -225,7 +291,9 @@ UNWIND_FN __u64 ruby_iseq_number(__u64 iseq)
 	h = number_mix(number_mix(h, head[0]), head[1]);
 	for (int i = 0; i < RUBY_LOCATION_WORDS; i++)
 		h = number_mix(h, content[i]);
-	h = ruby_text_mix(h, content[(RUBY_LABEL - RUBY_LOCATION) / 8]);
+	h = ruby_text_mix(a, h, ruby_file(content[0]));
+	if (!user_word(ruby_labelled(body) + RUBY_LABEL, &label))
+		h = ruby_text_mix(a, h, label);
 	return ruby_class_mix(h) | 1;
 }
 

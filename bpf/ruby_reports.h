@@ -7,8 +7,6 @@
 #define RUBY_OPERATORS 256u    /* IDs below are those of operators, and their own numbers */
 #define RUBY_ID_SHIFT 4u
 #define RUBY_ISEQ_METHOD 1u
-#define RUBY_ISEQ_EVAL 6u
-#define RUBY_EVALS_MAX 4 /* in each other, that are followed */
 
 /*
  * Writes a string to bytes[at]: its length, u64, and as much of it as may be sent. Returns the bytes; 0: it
@@ -18,20 +16,16 @@ UNWIND_FN __u64 ruby_text(__u64 string, __u64 at, __u32 type)
 {
 	struct unwind_area *a = env_area();
 	struct report_area *d = report_area();
-	__u64 words[4], length, from, bytes; /* flags, class, then length and address, or the string itself */
+	__u64 flags = 0, length = 0, from = 0, bytes;
+	int r;
 
-	if (!a || !d || !string || env_read_user(words, sizeof words, string))
+	if (!a || !d)
 		return 0;
-	if (type)
-		d->head.name_type = words[0];
-	if ((words[0] & RUBY_TYPE_MASK) != RUBY_TYPE_STRING)
+	r = ruby_text_at(&a->runtime.walk, string, &flags, &from, &length);
+	if (type && flags)
+		d->head.name_type = flags;
+	if (r)
 		return 0;
-	length = words[2];
-	from = string + a->runtime.walk.bytes;
-	if (words[0] & RUBY_ELSEWHERE)
-		from = words[3];
-	else if (!a->runtime.walk.text_length)
-		length = words[0] >> 14 & 31;
 	BOUND(at, 2047);
 	*(__u64 *)(d->bytes + (at & ~7ull)) = length;
 	bytes = length > RUNTIME_TEXT_MAX - 8 ? RUNTIME_TEXT_MAX - 8 : length;
@@ -39,20 +33,6 @@ UNWIND_FN __u64 ruby_text(__u64 string, __u64 at, __u32 type)
 	if (bytes && env_read_user(d->bytes + at + 8, bytes, from))
 		return 0;
 	return 8 + bytes;
-}
-
-/* Where element `i` of an array is; 0: it is none, or it has none. */
-static __always_inline __u64 ruby_element(__u64 array, __u64 i)
-{
-	__u64 words[5], n; /* flags, class, then length and address, or the elements themselves */
-
-	if (!array || env_read_user(words, sizeof words, array) ||
-	    (words[0] & RUBY_TYPE_MASK) != RUBY_TYPE_ARRAY)
-		return 0;
-	n = words[0] & RUBY_ELSEWHERE ? words[0] >> 15 & 127 : words[2];
-	if (i >= n)
-		return 0;
-	return (words[0] & RUBY_ELSEWHERE ? array + 16 : words[4]) + i * 8;
 }
 
 /* The string with the name of an ID; 0: it cannot be read. */
@@ -68,14 +48,6 @@ UNWIND_FN __u64 ruby_symbol(__u64 id)
 		return 0;
 	name = ruby_element(names, number % RUBY_NAMES_A_PART * 2);
 	return name ? pointer_at(name) : 0;
-}
-
-/* The file of a location: a string, or the first one of an array. */
-static __always_inline __u64 ruby_file(__u64 object)
-{
-	__u64 first = ruby_element(object, 0);
-
-	return first ? pointer_at(first) : object;
 }
 
 /* The class of the frame's method to bytes[at]. Returns the bytes; 0: it has no name; -1: unreadable. */
@@ -101,21 +73,6 @@ static __always_inline int ruby_in_method(const struct runtime_walk *walk, __u64
 	return body && !env_read_user(&type, sizeof type, body) && type == RUBY_ISEQ_METHOD;
 }
 
-/* The body with the label: code that is evaluated has that of what it is evaluated in. */
-static __always_inline __u64 ruby_labelled(const struct runtime_walk *walk, __u64 body)
-{
-	ROLLED
-	for (int i = 0; i < RUBY_EVALS_MAX; i++) {
-		__u64 parent = pointer_at(body + walk->local - 8);
-		__u32 type;
-
-		if (!parent || env_read_user(&type, sizeof type, body) || type != RUBY_ISEQ_EVAL)
-			break;
-		body = pointer_at(parent + RUBY_BODY);
-	}
-	return body;
-}
-
 /* The texts of an iseq. Returns their bytes; -1: one is unreadable. */
 static __always_inline int ruby_iseq_texts(struct unwind_area *a, struct report_area *d, __u64 iseq)
 {
@@ -127,7 +84,7 @@ static __always_inline int ruby_iseq_texts(struct unwind_area *a, struct report_
 		return -1;
 	d->head.form = (type & RUNTIME_FORM_TYPE) |
 		       (ruby_in_method(&a->runtime.walk, body) ? RUNTIME_FORM_METHOD : 0);
-	bytes = ruby_text(pointer_at(ruby_labelled(&a->runtime.walk, body) + RUBY_LABEL), 0, 1);
+	bytes = ruby_text(pointer_at(ruby_labelled(body) + RUBY_LABEL), 0, 1);
 	d->head.name_bytes = bytes;
 	bytes = (bytes + 7) & ~7ull;
 	d->head.file_bytes = ruby_text(ruby_file(pointer_at(body + RUBY_LOCATION)), bytes, 0);

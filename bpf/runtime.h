@@ -28,8 +28,14 @@
  */
 #define RUNTIME_SCRATCH_BYTES 256u
 #define RUNTIME_SCRATCH (RECORD_WORDS - RUNTIME_SCRATCH_BYTES / 8)
-#define NO_MARKER (~0ull) /* larger than any CFA */
-#define NO_FUNCTION 2ull  /* in place of the number of a code object, which are odd */
+#define RUNTIME_SCRATCH_TEXT (RECORD_WORDS - RUNTIME_SCRATCH_BYTES / 16) /* the second half */
+#define RUNTIME_TEXT_MIXED (RUNTIME_SCRATCH_BYTES / 2 - 1) /* bytes of a text that go into a number */
+#define NO_MARKER (~0ull)				   /* larger than any CFA */
+/* With RUNTIME_WALK_BLOCK: how a thread's variables begin, by the types of PHP's null and error. */
+#define RUNTIME_BLOCK_WORDS 4
+#define RUNTIME_BLOCK_NULL 1u
+#define RUNTIME_BLOCK_ERROR 15u
+#define NO_FUNCTION 2ull /* in place of the number of a code object, which are odd */
 
 /* With RUNTIME_SHAPE_ARRAY, in ruby.h. */
 UNWIND_FN int ruby_enter(__u64 context);
@@ -58,6 +64,28 @@ UNWIND_FN int perl_is_state(__u64 state);
 UNWIND_FN int perl_begin(__u64 state);
 UNWIND_FN int perl_steps(void);
 
+/*
+ * Whether the block is the sampled thread's (RUNTIME_WALK_BLOCK); then its frames are those that are walked.
+ * What follows in it begins with two values, whose types are constant.
+ */
+UNWIND_FN int block_enter(__u64 block)
+{
+	struct unwind_area *a = env_area();
+	__u64 words[RUNTIME_BLOCK_WORDS], offset, thread, first;
+	struct runtime_state *r;
+
+	if (!a || !block)
+		return 0;
+	r = &a->runtime;
+	if (user_word(block + r->walk.thread, &thread) || thread != r->thread ||
+	    user_word(r->walk.start, &offset) || env_read_user(words, sizeof words, block + offset) ||
+	    (__u32)words[1] != RUNTIME_BLOCK_NULL || (__u32)words[3] != RUNTIME_BLOCK_ERROR ||
+	    user_word(block + offset + r->walk.first, &first))
+		return 0;
+	r->cursor = first;
+	return 1;
+}
+
 /* Whether `state` is the state of the sampled thread. */
 static __always_inline int is_thread_state(const struct runtime_state *r, __u64 state)
 {
@@ -67,6 +95,8 @@ static __always_inline int is_thread_state(const struct runtime_state *r, __u64 
 		return ruby_enter(state);
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_is_state(state);
+	if (r->walk.flags & RUNTIME_WALK_BLOCK)
+		return block_enter(state);
 	return state && !user_word(state + r->walk.thread, &thread) && thread == r->thread;
 }
 
@@ -150,11 +180,12 @@ static __always_inline int first_frame(struct runtime_state *r)
 	r->cursor = 0;
 	if (r->walk.start && r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return env_is_main_thread() && perl_is_state(r->walk.start) ? perl_begin(r->walk.start) : 0;
-	if (r->walk.start) /* one list for the process: that of its main thread; others run native code only */
+	/* one list for the process: that of its main thread; others run native code only */
+	if (r->walk.start && !(r->walk.flags & RUNTIME_WALK_BLOCK))
 		return env_is_main_thread() && user_word(r->walk.start, &r->cursor) ? -1 : 0;
 	r->thread = env_thread_pointer();
 	state = r->thread ? thread_state(r) : 0;
-	if (!state)
+	if (!state || r->walk.flags & RUNTIME_WALK_BLOCK)
 		return 0;
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_begin(state);
@@ -299,6 +330,69 @@ static __always_inline __u64 texts_mix(__u64 h, const struct runtime_walk *walk,
 	return user_word(file + RUNTIME_TEXT_AT - 8 + length, &word) ? h : number_mix(h, word);
 }
 
+/* Adds the end of a text, at `at`, to a number. */
+UNWIND_FN __u64 text_mix(__u64 h, __u64 at, __u64 length)
+{
+	struct unwind_area *a = env_area();
+	__u64 bytes = length < RUNTIME_TEXT_MIXED ? length : RUNTIME_TEXT_MIXED;
+
+	if (!a)
+		return h;
+	__builtin_memset(a->frames + RUNTIME_SCRATCH_TEXT, 0, RUNTIME_SCRATCH_BYTES / 2);
+	at += length - bytes;
+	BOUND(bytes, RUNTIME_TEXT_MIXED);
+	if (env_read_user(a->frames + RUNTIME_SCRATCH_TEXT, bytes, at))
+		return h;
+	ROLLED
+	for (__u32 i = 0; i < (RUNTIME_TEXT_MIXED + 1) / 8; i++) {
+		if (i * 8 >= bytes)
+			break;
+		h = number_mix(h, a->frames[RUNTIME_SCRATCH_TEXT + i]);
+	}
+	return number_mix(h, length);
+}
+
+/*
+ * Adds the string object at *(`place`) to a number (RUNTIME_WALK_LINES): its hash, before its length, or its
+ * text as long as nobody has needed the hash.
+ */
+static __always_inline __u64 string_mix(struct unwind_area *a, __u64 h, __u64 place)
+{
+	__u64 string, words[2], at;
+
+	if (user_word(place, &string) || !string)
+		return h;
+	at = string + a->runtime.walk.text_length;
+	if (env_read_user(words, sizeof words, at - 8))
+		return h;
+	return words[0] ? number_mix(h, words[0]) : text_mix(h, at + 8, words[1]);
+}
+
+/*
+ * Adds what identifies a function to a number (RUNTIME_WALK_LINES): its name and class, and if it is one of
+ * the language, its file and its lines. 0: it cannot be read; NO_FUNCTION.
+ */
+UNWIND_FN __u64 function_mix(__u64 h, __u64 code)
+{
+	struct unwind_area *a = env_area();
+	__u64 place[2], scope;
+	__u8 kind;
+	int own;
+
+	if (!a || env_read_user(&kind, sizeof kind, code))
+		return 0;
+	own = a->runtime.walk.kinds >> (kind & 7) & 1;
+	if (env_read_user(place, sizeof place, code + (own ? a->runtime.walk.file : a->runtime.walk.name)) ||
+	    user_word(code + a->runtime.walk.scope, &scope))
+		return 0;
+	if (!own && !place[0])
+		return NO_FUNCTION;
+	h = string_mix(a, number_mix(h, place[0]), code + a->runtime.walk.name);
+	if (scope)
+		h = string_mix(a, h, scope + a->runtime.walk.scope_name);
+	return own ? string_mix(a, number_mix(h, place[1]), code + a->runtime.walk.file) : h;
+}
+
 /* Whether the object is a code object, as far as its type is known. */
 UNWIND_FN int is_code_object(__u64 code)
 {
@@ -334,15 +428,9 @@ static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 	if (a->runtime.walk.flags & RUNTIME_WALK_TEXTS)
 		h = texts_mix(h, &a->runtime.walk, name, file);
 	if (a->runtime.walk.flags & RUNTIME_WALK_LINES) {
-		__u64 place[2]; /* of a function in the language: its file, its lines */
-		int own = a->runtime.walk.kinds >> (content[0] & 7) & 1;
-
-		if (env_read_user(place, sizeof place,
-				  code + (own ? a->runtime.walk.file : a->runtime.walk.name)))
-			return 0;
-		if (!own && !place[0])
-			return NO_FUNCTION;
-		h = number_mix(number_mix(h, place[0]), own ? place[1] : 0);
+		h = function_mix(h, code);
+		if (!h || h == NO_FUNCTION)
+			return h;
 	}
 	h |= 1;
 	env_report_code(h, code);

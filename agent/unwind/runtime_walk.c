@@ -67,16 +67,19 @@ static bool php_walk(struct runtime_walk *ret, const struct php_facts *facts, ui
 		     uint64_t secret)
 {
 	const struct php_layout *l = &facts->layout;
+	const uint16_t own = facts->threads ? RUNTIME_WALK_BLOCK | RUNTIME_WALK_SEARCH : 0;
 
-	if (!facts->known || facts->threads)
+	if (!facts->known)
 		return false;
 	*ret = (struct runtime_walk){
 		.salt = secret,
-		.start = facts->globals + bias + l->current_frame,
+		.start = facts->globals + bias + (facts->threads ? 0 : l->current_frame),
 		.bias = bias,
-		.flags = RUNTIME_WALK_ENTRY | RUNTIME_WALK_SKIP | RUNTIME_WALK_LINES,
+		.flags = (uint16_t)(RUNTIME_WALK_ENTRY | RUNTIME_WALK_SKIP | RUNTIME_WALK_LINES | own),
 		.runtime = RUNTIME_PHP,
 		.layout = (uint16_t)file,
+		.thread = PHP_BLOCK_THREAD,
+		.first = l->current_frame,
 		.frame_bytes = PHP_FRAME_BYTES,
 		.next = PHP_FRAME_NEXT,
 		.code = PHP_FRAME_CODE,

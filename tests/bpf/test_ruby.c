@@ -43,6 +43,8 @@ static const struct runtime_walk walk_3_4 = {
 	.leaf_register = LEAF,
 	.shape = RUNTIME_SHAPE_ARRAY,
 	.lines = 136,
+	.text_length = 16,
+	.bytes = 24,
 	.scope = 32,
 	.scope_name = 152,
 	.instructions = 112,
@@ -63,6 +65,13 @@ static uint64_t iseq_at(unsigned i)
 static uint64_t code_of(unsigned i, unsigned instruction)
 {
 	return iseq_at(i) + 0x800 + instruction * 8ull;
+}
+
+static void string_put(struct machine *m, uint64_t at, uint64_t length, uint64_t word)
+{
+	machine_poke(m, at, RUBY_TYPE_STRING);
+	machine_poke(m, at + 16, length);
+	machine_poke(m, at + 24, word);
 }
 
 /* An iseq of 64 instructions. Entry k of its table has line 100 * i + k, and begins at instruction 4k. */
@@ -258,6 +267,7 @@ Test(ruby, numbers)
 	const uint64_t method = method_put(m, 1), text = METHODS + 0x8000;
 	uint64_t first, second;
 
+	string_put(m, text, 8, 1);
 	frame_put(m, 1, METHOD, 1, 1, FINISH | LOCAL, 0);
 	first = number_of(m);
 	cr_expect_eq(number_of(m), first);
@@ -275,8 +285,70 @@ Test(ruby, numbers)
 	cr_expect_neq(number_of(m), first, "the class of one object has the object's name");
 	machine_poke(m, method + 32, class_put(m, 3, iseq_at(1), text));
 	cr_expect_eq(number_of(m), first, "what is no class has no name");
-	machine_poke(m, iseq_at(1) + 0x700 + 24, 5);
-	cr_expect_neq(number_of(m), first, "another label in the same memory");
+	machine_free(m);
+}
+
+/* Strings that take the memory of others, with all that is in an iseq the same. */
+Test(ruby, numbers_of_texts)
+{
+	struct machine *m = process_new(&walk_3_4);
+	const uint64_t label = iseq_at(1) + 0x700, file = iseq_at(1) + 0x740, body = iseq_at(1) + 0x100;
+	const uint64_t elsewhere = METHODS + 0x9000, array = METHODS + 0x9100;
+	uint64_t last, number;
+
+	string_put(m, label, 8, 5);
+	string_put(m, file, 8, 5);
+	machine_poke(m, body + RUBY_LOCATION, file);
+	frame_put(m, 1, METHOD, 1, 1, FINISH | LOCAL, 0);
+	last = number_of(m);
+	string_put(m, label, 8, 6);
+	number = number_of(m);
+	cr_expect_neq(number, last, "another label");
+	last = number;
+	string_put(m, label, 7, 6);
+	number = number_of(m);
+	cr_expect_neq(number, last, "a shorter label");
+	last = number;
+	machine_poke(m, label + 40, 7);
+	cr_expect_eq(number_of(m), last, "what is behind it");
+	string_put(m, file, 8, 6);
+	number = number_of(m);
+	cr_expect_neq(number, last, "another file");
+	machine_poke(m, file, RUBY_TYPE_STRING | RUBY_ELSEWHERE);
+	machine_poke(m, file + 16, 300);
+	machine_poke(m, file + 24, elsewhere);
+	last = number_of(m);
+	machine_poke(m, elsewhere + 288, 1);
+	number = number_of(m);
+	cr_expect_neq(number, last, "the end of a long name that is elsewhere");
+	machine_poke(m, array, RUBY_TYPE_ARRAY | RUBY_ELSEWHERE | 2ull << 15);
+	machine_poke(m, array + 16, file);
+	machine_poke(m, body + RUBY_LOCATION, array);
+	last = number_of(m);
+	machine_poke(m, elsewhere + 288, 2);
+	cr_expect_neq(number_of(m), last, "the first one of an array");
+	machine_free(m);
+}
+
+/* Code that is evaluated is labelled as what it is evaluated in. */
+Test(ruby, labels_of_code_that_is_evaluated)
+{
+	struct runtime_walk walk = walk_3_4;
+	struct machine *m = process_new(&walk);
+	const uint64_t body = iseq_at(1) + 0x100, label = iseq_at(2) + 0x700;
+	uint64_t last;
+
+	machine_poke(m, body, 64ull << 32 | RUBY_ISEQ_EVAL);
+	machine_poke(m, body + walk.local - 8, iseq_at(2));
+	string_put(m, label, 8, 5);
+	frame_put(m, 1, BLOCK, 1, 1, FINISH | LOCAL, 0);
+	last = number_of(m);
+	string_put(m, label, 8, 6);
+	cr_expect_neq(number_of(m), last);
+	machine_poke(m, body, 64ull << 32 | 1);
+	last = number_of(m);
+	string_put(m, label, 8, 5);
+	cr_expect_eq(number_of(m), last, "it is not evaluated");
 	machine_free(m);
 }
 

@@ -607,6 +607,83 @@ Test(runtime, a_list_of_the_main_thread)
 	machine_free(m);
 }
 
+#define BLOCK (HEAP + 0x1a00) /* a thread's */
+#define GLOBALS_AT 48u	      /* in it */
+#define OFFSET (HEAP + 0x1900)
+#define CURRENT 488u
+#define SLOT (-16)
+
+/* Built for threads: a list in each thread's block, which a thread-local variable has. */
+static struct machine *block_process(struct runtime_walk *walk)
+{
+	struct machine *m = lines_process();
+
+	*walk = walk_of_lines;
+	walk->start = OFFSET;
+	walk->flags |= RUNTIME_WALK_BLOCK | RUNTIME_WALK_SEARCH;
+	walk->thread = 16;
+	walk->first = CURRENT;
+	walk_set(m, walk);
+	call_put(m, 0, 1, instruction_of(1, 3), 0, true);
+	call_put(m, 1, 2, instruction_of(2, 4), LAST, false);
+	machine_poke(m, OFFSET, GLOBALS_AT);
+	machine_poke(m, THREAD + SLOT, BLOCK);
+	machine_poke(m, BLOCK + 16, THREAD);
+	machine_poke(m, BLOCK + GLOBALS_AT + 8, 0xabcd00000000ull | RUNTIME_BLOCK_NULL);
+	machine_poke(m, BLOCK + GLOBALS_AT + 24, RUNTIME_BLOCK_ERROR);
+	machine_poke(m, BLOCK + GLOBALS_AT + CURRENT, FRAMES + 20 * 96);
+	return m;
+}
+
+Test(runtime, a_list_of_each_thread)
+{
+	struct runtime_walk walk;
+	struct machine *m = block_process(&walk);
+
+	m->env.is_other = 1;
+	cr_assert_eq(runtime_walk(m).n_words, 4, "a search");
+	cr_expect_eq(words(m)[1], 103);
+	cr_expect_eq(words(m)[3], 204);
+	walk.flags &= (uint16_t)~RUNTIME_WALK_SEARCH;
+	walk_set(m, &walk);
+	cr_expect_eq(runtime_walk(m).n_words, 0);
+	walk.slot = SLOT;
+	walk_set(m, &walk);
+	cr_expect_eq(runtime_walk(m).n_words, 4, "where it was found");
+	machine_poke(m, BLOCK + GLOBALS_AT + CURRENT, 0);
+	cr_expect_eq(runtime_walk(m).n_words, 0, "the thread runs no function");
+	cr_expect_eq(m->area.runtime.part.reason, 0);
+	machine_free(m);
+}
+
+Test(runtime, blocks_that_are_none)
+{
+	static const struct {
+		const char *name;
+		uint64_t address, word;
+	} cases[] = {
+		{"another thread's", BLOCK + 16, THREAD + 8},
+		{"a pointer to nowhere", THREAD + SLOT, 0x10000},
+		{"no pointer", THREAD + SLOT, 0},
+		{"an offset that leads nowhere", OFFSET, 1ull << 40},
+		{"an offset of another place", OFFSET, GLOBALS_AT + 8},
+		{"no null", BLOCK + GLOBALS_AT + 8, 1ull << 32},
+		{"no error", BLOCK + GLOBALS_AT + 24, RUNTIME_BLOCK_ERROR + 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		for (int known = 0; known < 2; known++) {
+			struct runtime_walk walk;
+			struct machine *m = block_process(&walk);
+
+			walk.slot = known ? SLOT : 0;
+			walk_set(m, &walk);
+			machine_poke(m, cases[i].address, cases[i].word);
+			cr_expect_eq(runtime_walk(m).n_words, 0, "%s", cases[i].name);
+			machine_free(m);
+		}
+}
+
 /* Instructions that are none of the function's are not looked at. */
 Test(runtime, instructions_that_are_none)
 {
@@ -638,6 +715,51 @@ Test(runtime, the_leaf_s_register)
 	m->area.state.regs[LEAF_REGISTER] = instruction_of(2, 0);
 	runtime_walk(m);
 	cr_expect_eq(words(m)[1], 103);
+	machine_free(m);
+}
+
+/* Names that take the memory of others: their hashes differ, or as long as they have none, their texts. */
+Test(runtime, numbers_of_strings)
+{
+	const uint64_t name = HEAP + 64, file = HEAP + 0x1500, class = HEAP + 0x1600,
+		       class_name = HEAP + 0x1700;
+	static const struct {
+		const char *what;
+		uint64_t address;
+	} changes[] = {
+		{"the name's hash", HEAP + 64 + 8},	 {"the file's length", HEAP + 0x1500 + 16},
+		{"the file's text", HEAP + 0x1500 + 24}, {"its end", HEAP + 0x1500 + 24 + 40},
+		{"the class's name", HEAP + 0x1700 + 8},
+	};
+	struct runtime_walk walk = walk_of_lines;
+	struct machine *m = lines_process();
+	uint64_t last;
+
+	walk.text_length = 16;
+	walk.scope = 16;
+	walk.scope_name = 8;
+	walk_set(m, &walk);
+	machine_poke(m, name + 8, 77);
+	machine_poke(m, CODES + CODE_BYTES + walk.file, file);
+	machine_poke(m, file + 16, 50);
+	machine_poke(m, CODES + CODE_BYTES + walk.scope, class);
+	machine_poke(m, class + 8, class_name);
+	machine_poke(m, class_name + 8, 88);
+	call_put(m, 0, 1, 0, LAST, false);
+	cr_assert_eq(runtime_walk(m).n_words, 2);
+	last = words(m)[0];
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		machine_poke(m, changes[i].address, 49);
+		cr_assert_eq(runtime_walk(m).n_words, 2, "%s", changes[i].what);
+		cr_expect_neq(words(m)[0], last, "%s", changes[i].what);
+		last = words(m)[0];
+	}
+	machine_poke(m, file + 8, 99);
+	runtime_walk(m);
+	last = words(m)[0];
+	machine_poke(m, file + 24, 50);
+	runtime_walk(m);
+	cr_expect_eq(words(m)[0], last, "a hash stands for its text");
 	machine_free(m);
 }
 

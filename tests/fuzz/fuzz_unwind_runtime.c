@@ -72,6 +72,8 @@ static struct runtime_walk walk_of(const struct head *h)
 		w.kind = (uint16_t)(w.kind & ~7u);
 		w.start = w.start & 1 ? MEMORY + (w.start & 0xfff8) : 0;
 	}
+	if (w.flags & RUNTIME_WALK_BLOCK)
+		w.start = MEMORY + (w.start & 0xfff8);
 	w.key = w.key ? MEMORY + (w.key & 0xffff) : 0;
 	return w;
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that pretend to be an interpreter (tests/support/pretender.c), and keep lists of frames that are no such.
+"""Programs that pretend to be an interpreter of PHP, Ruby or Perl (tests/support/pretender*.c), and keep frames that are no such.
 
 Circles, lists of 100,000 frames, into unmapped memory, into the kernel, functions, instructions, names and classes that are nowhere, names
-of 2^62 bytes or of control characters, a list that changes all the time, and another function at each look. One after the other, against
-one agent with the memory that the chart gives it. An honest one beside them is shown as it says, and no list that is wrong is said to be whole.
+of 2^62 bytes or of control characters, stacks that do not fit their own sizes or the native stack, lists that change all the time, and
+another function at each look. One after the other, against one agent with the memory that the chart gives it. An honest one of each
+beside them is shown as it says, and no list that is wrong is said to be whole.
 """
+import collections
 import os
 
 import attack
@@ -17,27 +19,60 @@ from trial import Trial
 
 TENANT = "65534"
 CPU = 0.4 if attack.QUICK else 10  # s that each gets
-NEVER_WHOLE = ("circle", "circle_of_two", "unmapped", "kernel", "noncanonical", "end_of_page", "deep", "function_unmapped", "function_kernel")
-MODES = ("honest", *NEVER_WHOLE, "odd_address", "instructions", "name_huge", "name_odd", "class", "flicker", "many")
+# kind: type of its frames; loop: the native function; honest: what its frames are, leaf first; then the modes
+Liar = collections.namedtuple("Liar", "kind loop honest never_whole others")
+LIARS = {
+    "pretender": Liar(
+        "php", "execute_ex", (("lying::lying", "/lying.ph", 2),) * 2,
+        ("circle", "circle_of_two", "unmapped", "kernel", "noncanonical", "end_of_page", "deep", "function_unmapped", "function_kernel"),
+        ("odd_address", "instructions", "name_huge", "name_odd", "class", "flicker", "many")),
+    "pretender_ruby": Liar(
+        "ruby", "rb_vm_exec", (("lying", "/lying.rb", 7),) * 2,
+        ("deep", "stack_unmapped", "stack_kernel", "stack_ends", "stack_huge", "stack_uneven", "frame_outside", "context_unmapped",
+         "context_kernel", "thread_of_another", "iseq_unmapped", "iseq_kernel", "body_kernel", "ep_unmapped", "ep_kernel", "kind_other"),
+        ("scopes", "evals", "label_huge", "label_odd", "label_kernel", "file_circle", "lines_kernel", "flicker", "many")),
+    "pretender_perl": Liar(
+        "perl", "Perl_runops_standard", (("Liar::lying", "/lying.pl", 9), ("Liar::lying", "/lying.pl", 7), ("(main)", "/lying.pl", 7)),
+        ("circle", "circle_of_all", "no_main", "stack_unmapped", "stack_kernel", "stack_ends", "stacks_deep", "kind_other", "index_huge",
+         "interpreter_kernel", "interpreter_unmapped", "contexts_unmapped", "contexts_kernel", "deep", "blocks", "function_unmapped",
+         "function_kernel", "function_none", "body_kernel"),
+        ("calls", "evals", "jumps_circle", "jumps_kernel", "name_huge", "name_odd", "name_kernel", "package_kernel", "names_many",
+         "file_endless", "statement_kernel", "flicker", "many")),
+}
 AT_ONCE = 3
 NAME_MAX = 1024  # bytes, of what a tenant says
 
 
+def build(s):
+    """→ {liar: its program}"""
+    found = {}
+    for name in LIARS:
+        found[name] = programs.build_c(s, name, "-rdynamic", "-pthread")
+        for path in (os.path.dirname(found[name]), found[name]):
+            os.chmod(path, 0o755)
+    return found
+
+
+def modes():
+    """All, as (liar, mode)."""
+    return [(name, mode) for name, liar in LIARS.items() for mode in ("honest", *liar.never_whole, *liar.others)]
+
+
 def start(s, program, mode):
-    process = s.start(["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", program, mode], mode)
+    process = s.start(["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", program, mode], f"{os.path.basename(program)}-{mode}")
     wait_for(lambda: "ready" in tail(process.log) or process.poll() is not None, 60, mode)
     return process
 
 
-def run_all(s, program):
-    """→ {mode: process id}"""
+def run_all(s, made):
+    """→ {(liar, mode): process id}"""
     pids = {}
-    for i in range(0, len(MODES), AT_ONCE):
-        running = {mode: start(s, program, mode) for mode in MODES[i:i + AT_ONCE]}
-        for mode, process in running.items():
-            pids[mode] = process.pid
-            wait_for(lambda p=process: p.poll() is not None or machine.cpu_seconds(p.pid) > CPU, 120, f"{mode} computes")
-            s.check(f"{mode}: the tenant ran to the end", process.poll() is None, tail(process.log).strip()[-200:])
+    for i in range(0, len(modes()), AT_ONCE):
+        running = {(name, mode): start(s, made[name], mode) for name, mode in modes()[i:i + AT_ONCE]}
+        for which, process in running.items():
+            pids[which] = process.pid
+            wait_for(lambda p=process: p.poll() is not None or machine.cpu_seconds(p.pid) > CPU, 120, f"{which} computes")
+            s.check(f"{' '.join(which)}: the tenant ran to the end", process.poll() is None, tail(process.log).strip()[-200:])
         for process in running.values():
             process.kill()
             process.wait()
@@ -48,43 +83,47 @@ def is_text(name):
     return len(name.encode()) <= NAME_MAX and not any(ord(c) < 32 or ord(c) == 127 or 0x202a <= ord(c) <= 0x202e for c in name)
 
 
-def check_mode(s, mode, mine):
-    inside = [x for x in mine if any(f.kind == "php" or f.name == "execute_ex" for f in x.frames)]
+def inside_of(liar, mine):
+    return [x for x in mine if any(f.kind == liar.kind or f.name == liar.loop for f in x.frames)]
+
+
+def check_mode(s, name, mode, mine):
+    liar, what = LIARS[name], f"{name} {mode}"
+    inside = inside_of(liar, mine)
     whole = total([x for x in inside if ending(x) == "complete"])
-    frames = [f for x in mine for f in x.frames if f.kind == "php"]
+    frames = [f for x in mine for f in x.frames if f.kind == liar.kind]
     bad = sorted({f.name for f in frames if not is_text(f.name) or not is_text(f.source)})
     text = f"{total(mine)} samples, {whole} of {total(inside)} whole; {max((len(x.frames) for x in mine), default=0)} frames at most; " \
            f"{', '.join(sorted({ending(x) for x in inside} - {'complete'}))} {[b[:80] for b in bad[:2]]}"
-    s.check(f"{mode}: it was sampled, and what it says is bounded text", bool(inside) and not bad, text)
-    if mode in NEVER_WHOLE:
-        s.check(f"{mode}: its list ends, and none is said to be whole", not whole, text)
+    s.check(f"{what}: it was sampled, and what it says is bounded text", bool(inside) and not bad, text)
+    if mode in liar.never_whole:
+        s.check(f"{what}: its list ends, and none is said to be whole", not whole, text)
 
 
-def check_honest(s, mine):
+def check_honest(s, name, mine):
     """But for those that were taken before the agent knew it."""
-    mine = [x for x in mine if any(f.kind == "php" or f.name == "execute_ex" for f in x.frames)]
+    liar, mine = LIARS[name], inside_of(LIARS[name], mine)
     whole = [x for x in mine if ending(x) == "complete"]
-    stacks = {tuple((f.name, f.source, f.line) for f in x.frames if f.kind == "php") for x in whole}
-    s.equal("honest: both functions, as it says", stacks, {(("lying::lying", "/lying.ph", 2),) * 2})
-    s.check("honest: its stacks are whole", total(whole) >= 0.9 * total(mine), f"{total(whole)} of {total(mine)}")
+    stacks = {tuple((f.name, f.source, f.line) for f in x.frames if f.kind == liar.kind) for x in whole}
+    s.equal(f"{name} honest: all functions, as it says", stacks, {liar.honest})
+    s.check(f"{name} honest: its stacks are whole", total(whole) >= 0.9 * total(mine), f"{total(whole)} of {total(mine)}")
 
 
 def body(s):
     s.need_root()
     s.need_proflet()
     s.need("gcc", "setpriv")
-    program = programs.build_c(s, "pretender", "-rdynamic", "-pthread")
-    for path in (os.path.dirname(program), program):
-        os.chmod(path, 0o755)
+    made = build(s)
     trial = Trial(s, "pretenders")
     trial.victims.another()
-    pids = run_all(s, program)
+    pids = run_all(s, made)
     trial.endure()
     samples = trial.judge()
-    of = {mode: [x for x in samples if x.attributes.get("process.pid") == pid] for mode, pid in pids.items()}
-    for mode, mine in of.items():
-        check_mode(s, mode, mine)
-    check_honest(s, of["honest"])
+    of = {which: [x for x in samples if x.attributes.get("process.pid") == pid] for which, pid in pids.items()}
+    for (name, mode), mine in of.items():
+        check_mode(s, name, mode, mine)
+        if mode == "honest":
+            check_honest(s, name, mine)
 
 
 if __name__ == "__main__":

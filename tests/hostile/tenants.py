@@ -9,6 +9,8 @@ import json
 import os
 import random
 import secrets
+import shutil
+import signal
 import stat
 import sys
 import time
@@ -23,11 +25,15 @@ import killed_parsers
 import many_files
 import mappings
 import owned_parser
+import pretenders
+import python_lists
+import python_pages
 import servers
 import slow_rules
 import spool_owner
-from lib import cgroups, programs
-from lib.scenario import Scenario
+from attack import wait_for
+from lib import cgroups, machine, programs
+from lib.scenario import Scenario, stop
 
 PAUSE = 0.2  # s between two rounds
 BINARIES = 4  # of each kind
@@ -133,9 +139,40 @@ def parsers_taken_over(s, c):
     return lie
 
 
+def rounds(start_one):
+    """Again and again: a process that `start_one` gives (or None) computes for a while."""
+    def one():
+        process = start_one()
+        if process:
+            wait_for(lambda: process.poll() is not None or machine.cpu_seconds(process.pid) > LIAR_CPU, 120, "the tenant computes")
+            stop(process)
+    return one
+
+
+def false_interpreters(s, c):
+    made = pretenders.build(s)
+
+    def start():
+        name, mode = c.random.choice(pretenders.modes())
+        return pretenders.start(s, made[name], mode)
+    return rounds(start)
+
+
+def false_python_frames(s, c):
+    program = for_all(shutil.copy(python_lists.LIAR, s.path("python_liar.py")))
+    return rounds(lambda: python_lists.start(s, program, c.random.choice(python_lists.MODES)))
+
+
+def frames_that_never_arrive(s, _):
+    _, server = python_pages.start_all(s, for_all(shutil.copy(python_lists.LIAR, s.path("python_liar.py"))))
+    if server:
+        s.defer(lambda: server.send_signal(signal.SIGCONT))  # else the programs could not end
+
+
 ATTACKS = {f.__name__: f for f in (changed_mappings, costly_rules, too_many_files, looks_like_another, claims_a_container, others_lists,
                                    rewritten_lists, silent_lists, lying_binaries, peers, endless_answers, spool_given_away,
-                                   parsers_killed, parsers_taken_over)}
+                                   parsers_killed, parsers_taken_over, false_interpreters, false_python_frames,
+                                   frames_that_never_arrive)}
 
 
 class Setting:

@@ -135,6 +135,14 @@ def fetch(suite, wanted, cache):
     return root
 
 
+def unpack_source(folder, name, into=None):
+    """The upstream's part of a source that was downloaded into a folder, in a folder of that: Debian's changes are for Debian."""
+    archive = next(f for f in sorted(os.listdir(folder)) if f.startswith(name + "_") and ".orig.tar." in f and not f.endswith(".asc"))
+    target = os.path.join(folder, into or name)
+    os.makedirs(target, exist_ok=True)
+    subprocess.run(["tar", "-xf", os.path.join(folder, archive), "-C", target, "--strip-components=1"], check=True)
+
+
 def unpack(file, root):
     """As dpkg -x, but links of the root's own (usrmerge) stay."""
     tar = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", file], stdout=subprocess.PIPE)

@@ -2,6 +2,7 @@
 """Records a program of known call chains (python/chains.py, php/chains.php) under builds of its language, and judges the samples."""
 import argparse
 import collections
+import glob
 import os
 import shutil
 import signal
@@ -79,19 +80,53 @@ class Program:
                 raise RuntimeError(f"{e}: {f.read()[-500:]}")
         return language_chains.Truth(self.truth_path)
 
+    def threads(self):
+        """→ {thread: its truth}, of threads that have truths of their own (php/embed.c)"""
+        return {t.content["tid"]: t for t in map(language_chains.Truth, glob.glob(self.truth_path + ".[0-9]"))}
+
+
+class Judges:
+    """One for each thread that has a truth of its own, and one for all others; together they are as one."""
+
+    def __init__(self, truth, threads):
+        self.main, self.of = language_chains.Judge(truth), {tid: language_chains.Judge(t) for tid, t in threads.items()}
+        self.all = [self.main, *self.of.values()]
+
+    def add(self, sample):
+        self.of.get(sample.attributes.get("thread.id"), self.main).add(sample)
+
+    def total(self):
+        return sum(j.total() for j in self.all)
+
+    def exact_share(self):
+        return min(j.exact_share() for j in self.all)
+
+    def summary(self):
+        return "; ".join(j.summary() for j in self.all)
+
+    def faults(self, least, exact):
+        for j in self.all:
+            yield from j.faults(least // len(self.all), exact)
+
+    def lines(self):
+        for j in self.all:
+            yield from j.lines()
+
 
 def record(args, build):
     """→ the judge of what proflet says of the build"""
     with Program(build) as program:
         truth = program.truth()
+        threads = program.threads()
         base = os.path.join(args.folder, build.name)
+        more = ["--attributes.sample", "process.pid,thread.id"] if threads else []
         done = subprocess.run([args.proflet, "record", "-f", "-F", str(args.frequency), "-d", f"{args.seconds + SETTLED}s", "-p", str(truth.pid),
-                               "--format", "otlp", "--stack.depth", "1024", "-o", base], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+                               "--format", "otlp", "--stack.depth", "1024", "-o", base, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"proflet record: exit {done.returncode}: {done.stderr[-400:]}")
         with open(base + ".otlp", "rb") as f:
             profile = Profile(f.read())
-        judge = language_chains.Judge(truth)
+        judge = Judges(truth, threads) if threads else language_chains.Judge(truth)
         for sample in language_chains.settled(profile.as_received(), truth.pids(), SETTLED):
             judge.add(sample)
     return judge, list(judge.faults(args.samples, language_chains.EXACT))

@@ -2,7 +2,8 @@
 /*
  * Recognises PHP 7.4 to 8.5 in an ELF file (php, php-fpm, libphp), and says where what a profiler needs lies
  * in it and in its objects, which do not describe themselves: the offsets are those of the version. In builds
- * for threads (ZTS), each thread has its own `executor_globals`, at an offset that the process chooses. Pure.
+ * for threads (ZTS), each thread has its own `executor_globals` in a block of memory, at an offset that the
+ * process chooses; a thread-local variable has the block. Pure.
  * Runs where the file can do no harm (agent/parser).
  */
 #ifndef PROFLET_ELF_RUNTIME_PHP_H
@@ -23,6 +24,8 @@ struct elf_image;
 #define PHP_FRAME_CALL_INFO 40u
 #define PHP_FRAME_NEXT 48u
 #define PHP_CALL_TOP (1u << 17) /* call info: the last frame of one execution of the loop */
+/* In the block of memory of a thread (ZTS), in which its executor_globals are: the thread pointer. */
+#define PHP_BLOCK_THREAD 16u
 /* zend_function: its type is the first byte */
 #define PHP_FUNCTION_USER 2u
 #define PHP_FUNCTION_EVAL 4u

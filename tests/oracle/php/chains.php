@@ -4,7 +4,9 @@
  * Runs through situations, each of which is a chain of calls of a known shape, and spends its time in the innermost function. Writes
  * what a profiler must see of each (the truth, in the form that tests/oracle/python/chains.py has) before it begins.
  *
- *	php chains.php TRUTH
+ *	php chains.php TRUTH [THREAD]
+ *
+ * THREAD, its number in the kernel, stands in the truth.
  *
  * A situation is run once while its innermost function looks at debug_backtrace(): that is its chain. Functions s12_… and classes S12…
  * belong to situation 12.
@@ -487,14 +489,14 @@ function encode($value)
     return '{' . implode(',', $parts) . '}';
 }
 
-$included = dirname($argv[1]) . '/included_s11.php';
+$included = $argv[1] . '.included_s11.php';
 file_put_contents($included, "<?php\n// situation 11\nreturn leaf(11);\n");
 $large = str_repeat('0123456789', 300000);
 $sources = [__FILE__ => file(__FILE__)];
 $start = (new ReflectionFunction('leaf'))->getStartLine();
 $leaf_lines = array_diff(range($start, (new ReflectionFunction('leaf'))->getEndLine() - 1), [$start + 4, $start + 5]);
 $all = situations();
-$truth = ['pid' => getmypid(), 'language' => 'php', 'loop' => 'execute_ex', 'idle_loops' => true];
+$truth = ['pid' => getmypid(), 'tid' => (int)($argv[2] ?? 0), 'language' => 'php', 'loop' => 'execute_ex', 'idle_loops' => true];
 foreach ($all as $name) {
     $observed = [];
     run($name);

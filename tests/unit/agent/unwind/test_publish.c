@@ -769,6 +769,17 @@ Test(publish, runtime_php)
 	cr_expect_eq(walk->start, 0x10000000 + 0x6000 + 488);
 	cr_expect_eq(walk->runtime, RUNTIME_PHP);
 	cr_expect_eq(walk->file, 168);
+	cr_expect_eq(walk->flags & (RUNTIME_WALK_BLOCK | RUNTIME_WALK_SEARCH), 0);
+
+	facts->php.threads = 1;
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	walk = walk_at(s, 100);
+	cr_assert_not_null(walk, "built for threads");
+	cr_expect_eq(walk->start, 0x10000000 + 0x6000);
+	cr_expect_eq(walk->first, 488);
+	cr_expect_eq(walk->flags & (RUNTIME_WALK_BLOCK | RUNTIME_WALK_SEARCH),
+		     RUNTIME_WALK_BLOCK | RUNTIME_WALK_SEARCH);
 
 	facts->php.known = 0;
 	p->maps->version++;

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the functions of turn N of a program that churns (churn.py, churn.php, churn.rb, churn.pl) are called, and where they are."""
+import re
+
+
+class Language:
+    frames = program = None  # the type of its frames; the program, below this folder
+    kinds = ()
+
+    def kinds_of(self, _build):
+        return self.kinds
+
+    def command(self, build, script, truth, kind):
+        return build.command(script, truth, kind)
+
+    def is_of_turn(self, place, kind):
+        """Whether the frame is one of any turn's functions."""
+        raise NotImplementedError
+
+    def fits(self, place, n, kind):
+        """Whether it is one of turn N's."""
+        raise NotImplementedError
+
+
+class Python(Language):
+    frames, program = "cpython", "python/churn.py"
+    kinds = ("function", "lambda", "file", "replaced", "same")
+
+    def command(self, build, script, truth, kind):
+        return build.command(script, truth, "--kind", kind)
+
+    def is_of_turn(self, place, kind):
+        return place.source.startswith("<churn ")
+
+    def fits(self, place, n, kind):
+        if place.source != f"<churn {n}>":
+            return False
+        if place.name == "<module>":
+            return True
+        first = 1 if kind in ("file", "same") else n % 1000 + 1
+        if kind in ("lambda", "file"):
+            return bool(re.search(r"<(lambda|listcomp)>$", place.name)) and place.first_line in (first, first + 1)
+        return (place.name, place.first_line) in ((f"g_{n}", first), (f"f_{n}", first + (4 if kind == "function" else 0)))
+
+
+class Php(Language):
+    frames, program = "php", "php/churn.php"
+    kinds = ("closure", "place", "include")
+
+    def kinds_of(self, build):
+        return ("request",) if build.name.endswith("-several") else self.kinds
+
+    def command(self, build, script, truth, kind):
+        return [build.argv[0], "requests", script, truth, kind] if kind == "request" else build.command(script, truth, kind)
+
+    def is_of_turn(self, place, kind):
+        if place.name == "<main>":
+            return kind == "include" and place.source.endswith(".php") and not place.source.endswith("/churn.php")
+        return place.source.endswith((" : eval()'d code", ".php")) and not place.source.endswith("/churn.php")
+
+    def fits(self, place, n, kind):
+        first = n % 1000 + 1 if kind == "closure" else 1
+        files = {"closure": r"churn\.php\(\d+\) : eval\(\)'d code$", "request": r"churn\.php\(\d+\) : eval\(\)'d code$",
+                 "place": rf"\({n % 900 + 100}\) : eval\(\)'d code$", "include": rf"/{n}\.php$"}
+        if not re.search(files[kind], place.source) or place.first_line != first or (place.line not in (0, first)):
+            return False
+        if kind == "request":
+            return place.name in (f"f_{n}", f"k_{n}::g_{n}")
+        return place.name == "{closure}" or place.name.endswith(f":{first}}}") or (kind == "include" and place.name == "<main>")
+
+
+class Ruby(Language):
+    frames, program = "ruby", "ruby/churn.rb"
+    kinds = ("method", "class", "long", "lambda")
+
+    def kinds_of(self, build):
+        """Not with YJIT, whose code changes with each definition: hardly a stack is whole."""
+        return () if build.name.endswith("-yjit") else self.kinds
+
+    def is_of_turn(self, place, kind):
+        return place.source.startswith("<churn") and place.name not in ("methods_of", "lambdas")  # the text is in these
+
+    def fits(self, place, n, kind):
+        first = n % 1000 + 1 if kind == "method" else 1
+        more = "_of_a_name_that_is_long" if kind == "long" else ""
+        classes = ("", "Churned#" if kind == "method" else f"K_{n}{more}#")  # before 3.4 there is none
+        if place.source != ("<churn>" if kind in ("class", "long") else f"<churn {n}>") or place.first_line != first or place.line != first:
+            return False
+        if kind == "lambda":
+            return place.name == "<main>" or place.name.startswith("block ")
+        return place.name in {f"{of}{f}_{n}{more}" for of in classes for f in "fg"}
+
+
+class Perl(Language):
+    frames, program = "perl", "perl/churn.pl"
+    kinds = ("function", "same", "package", "anonymous")
+
+    def is_of_turn(self, place, kind):
+        """While Perl makes a glob for a function that has none yet, the current statement is that function's, whoever asks for it: undef."""
+        return place.source.startswith("<churn") and (place.name != "main::__ANON__" or kind == "anonymous")
+
+    def fits(self, place, n, kind):
+        """A function that has only just begun has no line; a text that is being read is at the line before or behind it for a moment."""
+        first = n % 1000 + 1 if kind == "function" else 1
+        if place.source != ("<churn>" if kind in ("same", "package") else f"<churn {n}>"):
+            return False
+        if place.line not in ((0, first - 1, first, first + 1) if place.name == "(eval)" else (0, first)):
+            return False
+        names = {"package": {f"K_{n}::f", f"K_{n}::g"}, "anonymous": {"main::__ANON__"}}
+        return place.name == "(eval)" or place.name in names.get(kind, {f"main::f_{n}", f"main::g_{n}"})
+
+
+LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl()}
