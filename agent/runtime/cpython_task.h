@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of asyncio's tasks, from what the BPF program has read of them. Pure. Rank 3; may include agent/elf. */
+/* Names of asyncio's tasks, from what the BPF program has read. Pure. Rank 3; may include agent/elf. */
 #ifndef PROFLET_RUNTIME_CPYTHON_TASK_H
 #define PROFLET_RUNTIME_CPYTHON_TASK_H
 

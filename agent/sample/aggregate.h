@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The samples of one window, merged: samples of one thread under one name, from one origin, in one context,
- * of one task and with one stack are an entry, however many frames the stack omits. An entry has the time and the value
- * of each of its samples. The aggregate owns copies of everything and is bounded in bytes. The owner of a
- * sample (the names that its process had then) is opaque here; the aggregate holds a reference on it.
+ * of one task and with one stack are an entry, however many frames the stack omits. An entry has the time and
+ * the value of each of its samples. The aggregate owns copies of everything and is bounded in bytes. The
+ * owner of a sample (the names that its process had then) is opaque here; the aggregate holds a reference on
+ * it.
  */
 #ifndef PROFLET_SAMPLE_AGGREGATE_H
 #define PROFLET_SAMPLE_AGGREGATE_H

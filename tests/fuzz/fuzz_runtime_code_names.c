@@ -3,16 +3,18 @@
  * Reports about code objects with any bytes, and any layout: the input is a layout, the types that are
  * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired in
  * every second one so that its sizes add up; a few bytes of budget make functions go soon. A bit of the input
- * says whether the reports are about Python, Perl or Lua.
+ * says whether the reports are about Python, Perl or Lua. Their first bytes are also taken for the name of a task.
  */
 #include <errno.h>
 #include <iconv.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/buf.h"
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/ruby.h"
 #include "agent/runtime/code_names.h"
+#include "agent/runtime/cpython_task.h"
 #include "bpf/abi.h"
 
 #define BUDGET_BYTES 4096u
@@ -189,6 +191,27 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 		check_find(n, number, in->layout.code_start + i);
 }
 
+/* The reports' bytes as the name of a task. */
+static void check_task(const struct input *in, const uint8_t *data, size_t size)
+{
+	struct cpython_facts facts = {
+		.text_type = in->text_type, .int_type = in->code_type, .layout = in->layout};
+	struct sample_task task = {0};
+	struct buf name = {0};
+
+	memcpy(&task, data, least(size, sizeof task));
+	if (task.reserved & 1)
+		task.type = task.bias + (task.reserved & 2 ? in->text_type : in->code_type);
+	if (cpython_task_name(&name, &facts, &task) == 0) {
+		require(name.len > 0 && name.data[name.len - 1] == '\0');
+		require(strlen((const char *)name.data) + 1 == name.len);
+		check_text((const char *)name.data);
+	} else {
+		require(name.len == 0);
+	}
+	buf_fini(&name);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct code_names *n = NULL;
@@ -200,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += sizeof in;
 	size -= sizeof in;
 	in.layout.lines_format %= CPYTHON_LINES_N;
+	check_task(&in, data, size);
 	require(code_names_new(&n, BUDGET_BYTES) == 0);
 	for (int i = 0; size >= 8; i++) {
 		uint64_t len;

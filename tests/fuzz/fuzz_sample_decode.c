@@ -42,6 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			sum += v.saved->regs[SAVED_STACK_REGISTERS - 1];
 		if (v.context)
 			sum += v.context->trace_id[15] + v.context->span_id[7];
+		for (uint32_t i = 0; v.task && i < v.task->bytes; i++)
+			sum += v.task->object[i];
 		sum += (uintptr_t)unwind_ending_reason(v.ending, v.ending_detail);
 		sum += (uintptr_t)ending_frame_text(ending_frame(v.ending, v.ending_detail));
 	}

@@ -15,7 +15,6 @@ from live import recording
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
-SETTLED = 2  # s of the agent's life that are not judged: it reads the binaries
 
 
 class Profile(recording.Profile):
@@ -120,14 +119,14 @@ def record(args, build):
         threads = program.threads()
         base = os.path.join(args.folder, build.name)
         more = ["--attributes.sample", "process.pid,thread.id"] if threads else []
-        done = subprocess.run([args.proflet, "record", "-f", "-F", str(args.frequency), "-d", f"{args.seconds + SETTLED}s", "-p", str(truth.pid),
+        done = subprocess.run([args.proflet, "record", "-f", "-F", str(args.frequency), "-d", f"{args.seconds + build.settled}s", "-p", str(truth.pid),
                                "--format", "otlp", "--stack.depth", "1024", "-o", base, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"proflet record: exit {done.returncode}: {done.stderr[-400:]}")
         with open(base + ".otlp", "rb") as f:
             profile = Profile(f.read())
         judge = Judges(truth, threads) if threads else language_chains.Judge(truth)
-        for sample in language_chains.settled(profile.as_received(), truth.pids(), SETTLED):
+        for sample in language_chains.settled(profile.as_received(), truth.pids(), build.settled):
             judge.add(sample)
     return judge, list(judge.faults(args.samples, language_chains.EXACT))
 

@@ -14,6 +14,8 @@ import os
 import shutil
 import subprocess
 
+import debian
+
 BUILT = "built"
 MUSL = "/usr/lib/x86_64-linux-musl/libc.so"
 LIBRARIES = ("zlib", "libffi")
@@ -69,23 +71,15 @@ def script(name):
             + after)
 
 
-def unpack(folder, name, target):
-    """The upstream's part of the source: Debian's changes are for Debian."""
-    archive = next(f for f in sorted(os.listdir(folder)) if f.startswith(name + "_") and ".orig.tar." in f and not f.endswith(".asc"))
-    target = os.path.join(folder, target)
-    os.makedirs(target, exist_ok=True)
-    subprocess.run(["tar", "-xf", os.path.join(folder, archive), "-C", target, "--strip-components=1"], check=True)
-
-
 def download(name, sources, folder):
     """`sources`: a function that puts the sources of a suite's packages into a folder."""
     suite, number, musl = VARIANTS[name][:3]
     sources(suite, ["python" + number], folder)
-    unpack(folder, "python" + number, "python")
+    debian.unpack_source(folder, "python" + number, "python")
     if musl:
         sources(LIBRARIES_SUITE, LIBRARIES, folder)
         for library in LIBRARIES:
-            unpack(folder, library, library)
+            debian.unpack_source(folder, library)
 
 
 def complete_root(root):

@@ -746,6 +746,31 @@ Test(publish, runtime)
 	cr_expect_null(walk_at(s, 100), "its layout was refused");
 }
 
+/* Names of tasks, where they are wanted and it is known where a thread state has the task. */
+Test(publish, runtime_tasks)
+{
+	_cleanup_stage_ struct stage *s = stage_new();
+	const uint32_t file = runtime_add(s);
+	struct process *p = runtime_process(s, 100, file, 0x10000000);
+	struct cpython_layout *layout = &unwind_tables_get(s->world.tables, file)->runtime->cpython.layout;
+	const struct runtime_walk *walk;
+
+	layout->task = 872;
+	layout->task_name = 136;
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_CPYTHON);
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(walk_at(s, 100)->flags & RUNTIME_WALK_TASKS, 0, "not wanted");
+	publisher_want_runtimes(s->publisher, 1u << RUNTIME_FILE_CPYTHON | RUNTIME_WANT_TASKS);
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	walk = walk_at(s, 100);
+	cr_expect(walk->flags & RUNTIME_WALK_TASKS && walk->scope == 872 && walk->scope_name == 136);
+	layout->task = 0;
+	p->maps->version++;
+	cr_assert_eq(publisher_put(s->publisher, p), 0);
+	cr_expect_eq(walk_at(s, 100)->flags & RUNTIME_WALK_TASKS, 0, "not known");
+}
+
 /* PHP: the list begins at a constant address. It is another kind of runtime. */
 Test(publish, runtime_php)
 {
