@@ -3,7 +3,7 @@
  * Reports about code objects with any bytes, and any layout: the input is a layout, the types that are
  * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired in
  * every second one so that its sizes add up; a few bytes of budget make functions go soon. A bit of the input
- * says whether the reports are about Python, Perl or Lua. Their first bytes are also taken for the name of a task.
+ * says whether the reports are about Python, Perl or Lua. Their first bytes are also taken for a task's name.
  */
 #include <errno.h>
 #include <iconv.h>
