@@ -25,6 +25,7 @@
 #define LUA_STEPS_A_CALL 16
 #define LUA_STATE_TYPE 8u /* u8 in any object; of a state it is LUA_STATE */
 #define LUA_STATE 8u
+#define LUA_STATE_TOP 16u /* pointer: the end of what is used of its stack */
 #define LUA_STACK_BYTES_MAX (1ull << 28)
 #define LUA_VALUE_BYTES 16u
 #define LUA_VALUE_KIND 0x3fu
@@ -139,19 +140,21 @@ UNWIND_FN int lua_segment(void)
 /* Makes the coroutine the present one. 0; -1: there is none. */
 static __always_inline int lua_enter(struct runtime_state *r, __u64 state)
 {
-	__u64 stack, end, call;
+	__u64 stack, end, call, top;
 	__u8 type;
 
 	r->lua.state = state;
 	if (!state || state & 7 || env_read_user(&type, sizeof type, state + LUA_STATE_TYPE) ||
 	    type != LUA_STATE || env_read_user(&stack, sizeof stack, state + r->walk.stack) ||
 	    env_read_user(&end, sizeof end, state + r->walk.stack_end) ||
-	    env_read_user(&call, sizeof call, state + r->walk.first))
+	    env_read_user(&call, sizeof call, state + r->walk.first) ||
+	    env_read_user(&top, sizeof top, state + LUA_STATE_TOP))
 		return -1;
 	if (!call || call & 7 || stack & 7 || end - stack - 1 >= LUA_STACK_BYTES_MAX)
 		return -1;
-	r->lua.stack = stack;
-	r->lua.stack_end = end;
+	/* while the stack gets another place, calls have the new one already */
+	r->lua.stack = top - stack <= end - stack ? stack : 0;
+	r->lua.stack_end = top - stack <= end - stack ? end : ~0ull;
 	r->cursor = call;
 	return 0;
 }

@@ -110,6 +110,7 @@ static void call_put(struct machine *m, unsigned s, unsigned i, unsigned functio
 static void state_put(struct machine *m, unsigned s, unsigned from, unsigned to)
 {
 	machine_poke(m, state(s) + 8, 8);
+	machine_poke(m, state(s) + 16, VALUES + s * 0x1000ull + 0x400);
 	machine_poke(m, state(s) + 32, call(from));
 	machine_poke(m, state(s) + 40, VALUES + (s + 1) * 0x1000ull);
 	machine_poke(m, state(s) + 48, VALUES + s * 0x1000ull);
@@ -322,6 +323,20 @@ Test(lua, coroutines)
 					      {0, 9, 6, CALLED}},
 			4);
 	expect_lines(m, (const unsigned[]){51, 41, 32}, 3);
+	machine_free(m);
+}
+
+/* The stack is being moved: calls have the new place, the state has the old one. */
+Test(lua, a_stack_that_moves)
+{
+	struct machine *m = process_with_calls();
+
+	machine_poke(m, STATES + 40, VALUES + 0x9000);
+	machine_poke(m, STATES + 48, VALUES + 0x8000);
+	loop_pass(m, 2, 0, 0);
+	loop_pass(m, 5, 1, 0);
+	lua_walk();
+	expect_lines(m, (const unsigned[]){36, 25, 1002}, 3);
 	machine_free(m);
 }
 
