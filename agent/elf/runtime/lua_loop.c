@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * luaV_execute is hidden, but it is by far the largest function of Lua, which linkers keep together: the
- * largest one between two functions that are not hidden, unless the file has symbols. It begins by saving the six registers that calls preserve. A function that calls it gets
- * the state as its first argument, needs it afterwards, and so keeps it in one of these registers, or on its
- * stack. That register is written once, from the argument: then its value at the call is the state, and the
- * loop's frame has it.
+ * largest one between two functions that are not hidden, unless the file has symbols. It begins by saving the
+ * six registers that calls preserve. A function that calls it gets the state as its first argument, needs it
+ * afterwards, and so keeps it in one of these registers, or on its stack. That register is written once, from
+ * the argument: then its value at the call is the state, and the loop's frame has it.
  *
  * The function that begins a coroutine jumps to the loop instead, so that the loop returns to
  * luaD_rawrunprotected, which calls functions through a pointer, and which makes the state's errorJmp point
