@@ -677,9 +677,13 @@ local SHORT = {
 
 local function add_short(situations, name, chain)
 	local last = chain[#chain]
-	last.lines = {last.lines[1] + 1} -- they are called behind where it was observed
+	local line = last.lines[1] + 1 -- they are called behind where it was observed
+	last.lines = {line - 1, line} -- the innermost function may have the line of an earlier instruction
 	for i, short in ipairs(SHORT[name] or {}) do
 		chain = copy_of(chain)
+		if i == 1 then
+			chain[#chain].lines = {line}
+		end
 		chain[#chain + 1] = {name = ("function <%s:%d>"):format(last.file, short.first), file = last.file, first = short.first,
 			lines = {short.first}, leaf = true, prepared = true, between = short.between, direct = short.between == ""}
 		situations[name .. "_" .. i] = {chain = chain, thread = false}
