@@ -98,6 +98,7 @@ struct runtime_lua {
 	__u32 first;		   /* the next frame is the innermost one of all */
 	__u32 innermost;	   /* the next frame is the innermost one of its coroutine */
 	__u32 lost;		   /* the coroutine of a loop is not known */
+	__u32 entered;		   /* the loop is about to be entered */
 };
 
 /* The frames of the process's language runtime. */

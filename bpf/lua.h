@@ -35,6 +35,7 @@
 #define LUA_FUNCTION 6u	      /* kind of a value: a function of Lua */
 #define LUA_LINES_A_STEP 128u /* instructions behind an entry of the second table of lines, at most */
 #define LUA_PLACES_TRIED 12
+#define LUA_CALL_INSTRUCTION_BYTES 5u
 #define BYTES(x) ((x) * 0x0101010101010101ull)
 
 /* What the native walk has noted of a loop, behind the frames that are kept. */
@@ -78,6 +79,32 @@ static __always_inline void lua_find_state(struct unwind_area *a, struct lua_loo
 }
 
 /*
+ * Whether the innermost native frame, so many bytes behind the loop's start, is about to enter the loop: at
+ * the call, or where the loop has not saved its caller's registers yet.
+ */
+UNWIND_FN int lua_is_entered(__u64 at)
+{
+	struct unwind_area *a = env_area();
+	const struct runtime_walk *walk;
+	int is;
+
+	if (!a)
+		return 0;
+	walk = &a->runtime.walk;
+	is = at < walk->loop_body;
+	ROLLED
+	for (int i = 0; i < (int)RUNTIME_SITES_MAX; i++) {
+		__u64 left = (__u64)(__s64)walk->sites[i].distance - at - 1;
+
+		/*
+		 * left < LUA_CALL_INSTRUCTION_BYTES, without a branch, which the verifier would follow twice
+		 */
+		is |= ((left - LUA_CALL_INSTRUCTION_BYTES) & ~left) >> 63;
+	}
+	return is;
+}
+
+/*
  * The native walk is at a frame [state.tie_sp, state.tie_cfa), its frame `native`, which is at state.tie_ip:
  * notes it if it is a loop that runs already. Loops beyond what a record has segments for are none.
  */
@@ -94,6 +121,8 @@ UNWIND_FN int lua_loop(__u32 native)
 	t = &a->state;
 	r = &a->runtime;
 	at = t->tie_ip - r->walk.loop_start;
+	if (t->innermost && !r->lua.n_loops)
+		r->lua.entered = lua_is_entered(at);
 	if (at >= r->walk.loop_bytes || (t->innermost && at < r->walk.loop_body))
 		return 0;
 	if (r->lua.n_loops >= RUNTIME_SEGMENTS_MAX) {
@@ -403,8 +432,9 @@ static __always_inline int lua_is_first(const struct runtime_state *r, __u64 cal
 	called = lua_calls(caller, function);
 	if (called > 0)
 		return 0;
-	if (first && next == memo->instructions && !r->walk.leaf_register)
-		return -1; /* its loop has not begun: that would have changed the memory */
+	/* its loop has not begun: that would have changed the memory, or is about to be entered */
+	if (first && (r->walk.leaf_register ? r->lua.entered : next == memo->instructions))
+		return -1;
 	return marked || !r->walk.entry_mask ? 1 : -1;
 }
 

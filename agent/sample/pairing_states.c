@@ -92,20 +92,9 @@ static void take(struct pairing_work *w, uint32_t segment)
 	w->p->n_words += end - begin;
 }
 
-/*
- * Whether the first segment is one function whose line is not known, as if it was about to begin: with the
- * rest of the list, of a coroutine that was suspended, nothing says whether it has a loop.
- */
-static bool may_not_have_begun(const struct pairing_work *w, const struct group *g)
-{
-	return g->begin == 0 && g->n_runs > g->n_loops && w->v->segments[0].end == 2 &&
-	       !w->v->runtime_words[1];
-}
-
 /* How many of the innermost segments have no loop, as none has begun to run them. */
 static uint32_t not_begun(struct pairing_work *w, const struct group *g, bool whole)
 {
-	w->p->uncertain |= g->resumed && may_not_have_begun(w, g);
 	if (g->n_runs <= g->n_loops || !g->is_last || g->resumed || !whole)
 		return 0;
 	if (g->begin == 0 && g->n_runs == g->n_loops + 1)

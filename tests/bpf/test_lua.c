@@ -523,3 +523,30 @@ Test(lua, calls_of_5_1)
 	cr_expect_eq(m->area.runtime.part.whole, 1);
 	machine_free(m);
 }
+
+/* The innermost function's loop is about to be entered: the function has not begun. */
+Test(lua, a_loop_that_is_entered)
+{
+	static const struct {
+		uint64_t ip;
+		unsigned n_lines;
+	} cases[] = {{LOOP + 0x1f, 2}, {LOOP - 0x1000 - 5, 2}, {LOOP - 0x1000, 3}, {LOOP - 0x1000 - 6, 3}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct machine *m = process_with_calls();
+		static const unsigned lines[] = {36, 25, 1002};
+
+		machine_poke(m, call(0) + 56, (uint64_t)FRESH << 48);
+		machine_poke(m, instruction(2, 4) & ~7ull, 0); /* an operator of its caller */
+		m->area.state.innermost = 1;
+		m->area.state.tie_ip = cases[i].ip;
+		m->area.state.tie_cfa = NATIVE_STACK + 0x200;
+		runtime_tie();
+		m->area.state.innermost = 0;
+		loop_pass(m, 2, 0, 0);
+		loop_pass(m, 5, 1, 0);
+		lua_walk();
+		expect_lines(m, lines + 3 - cases[i].n_lines, cases[i].n_lines);
+		machine_free(m);
+	}
+}
