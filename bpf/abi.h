@@ -313,7 +313,7 @@ struct runtime_walk {
 	__u64 loop_start, loop_bytes; /* process address of the loop */
 	__u16 loop_body;	      /* bytes before the loop has saved the registers of its caller */
 	__u16 stack, stack_end;	      /* in a state: pointers */
-	__u16 base;  /* in a frame: pointer to its first register; 0: one behind its function */
+	__u16 base;  /* in a frame: pointer to its first register; none: it is behind its function */
 	__u16 steps; /* in a code object: u32 entries of the second table of lines; 0: lines are u32 each */
 	__u8 entry_value;	  /* of the bits of entry_mask, in the last frame of a segment */
 	__u8 call;		  /* opcode of a call */

@@ -89,12 +89,16 @@ struct runtime_perl {
 struct runtime_lua {
 	__u64 state;		   /* of the coroutine; 0: there is none yet */
 	__u64 stack, stack_end;	   /* its stack of values */
+	__u64 outermost;	   /* call, where they are an array */
+	__u64 function;		   /* of a call */
 	__u64 instruction;	   /* from a register: that the innermost loop runs next; 0: unknown */
 	__u64 report, report_code; /* number of a code object that may be new, 0: none; its address */
 	__u32 n_loops;		   /* on the native stack, as far as they are known */
 	__u32 loop;		   /* the next one, which has no segment yet */
 	__u32 first;		   /* the next frame is the innermost one of all */
+	__u32 innermost;	   /* the next frame is the innermost one of its coroutine */
 	__u32 lost;		   /* the coroutine of a loop is not known */
+	__u32 entered;		   /* the loop is about to be entered */
 };
 
 /* The frames of the process's language runtime. */

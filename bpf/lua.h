@@ -15,7 +15,10 @@
  *
  * Of struct runtime_walk, `first` is an offset in a state, `next`, `code` (of the pointer to a function's
  * place on the coroutine's stack), `instruction` and `kind` in a call, `bytes` in a text; others are in a
- * code object: `instructions`, `n_instructions`, `first_line`, `file`, `lines`.
+ * code object: `instructions`, `n_instructions`, `first_line`, `file`, `lines`. In Lua 5.1, calls are an
+ * array (`next` is 0), whose first one is *(`thread`) of the state, and the innermost call's instruction is
+ * *(`line`) of it. `scope`, in a closure, is its code object, and `scope_name` whether it is C's. Without an
+ * `entry_mask`, a function that was not called by its caller's instruction is the first one of a loop.
  */
 #ifndef PROFLET_BPF_LUA_H
 #define PROFLET_BPF_LUA_H
@@ -25,13 +28,14 @@
 #define LUA_STEPS_A_CALL 16
 #define LUA_STATE_TYPE 8u /* u8 in any object; of a state it is LUA_STATE */
 #define LUA_STATE 8u
+#define LUA_STATE_TOP 16u /* pointer: the end of what is used of its stack */
 #define LUA_STACK_BYTES_MAX (1ull << 28)
 #define LUA_VALUE_BYTES 16u
 #define LUA_VALUE_KIND 0x3fu
 #define LUA_FUNCTION 6u	      /* kind of a value: a function of Lua */
-#define LUA_FUNCTION_CODE 24u /* in such a function: its code object */
 #define LUA_LINES_A_STEP 128u /* instructions behind an entry of the second table of lines, at most */
 #define LUA_PLACES_TRIED 12
+#define LUA_CALL_INSTRUCTION_BYTES 5u
 #define BYTES(x) ((x) * 0x0101010101010101ull)
 
 /* What the native walk has noted of a loop, behind the frames that are kept. */
@@ -75,6 +79,32 @@ static __always_inline void lua_find_state(struct unwind_area *a, struct lua_loo
 }
 
 /*
+ * Whether the innermost native frame, so many bytes behind the loop's start, is about to enter the loop: at
+ * the call, or where the loop has not saved its caller's registers yet.
+ */
+UNWIND_FN int lua_is_entered(__u64 at)
+{
+	struct unwind_area *a = env_area();
+	const struct runtime_walk *walk;
+	int is;
+
+	if (!a)
+		return 0;
+	walk = &a->runtime.walk;
+	is = at < walk->loop_body;
+	ROLLED
+	for (int i = 0; i < (int)RUNTIME_SITES_MAX; i++) {
+		__u64 left = (__u64)(__s64)walk->sites[i].distance - at - 1;
+
+		/*
+		 * left < LUA_CALL_INSTRUCTION_BYTES, without a branch, which the verifier would follow twice
+		 */
+		is |= ((left - LUA_CALL_INSTRUCTION_BYTES) & ~left) >> 63;
+	}
+	return is;
+}
+
+/*
  * The native walk is at a frame [state.tie_sp, state.tie_cfa), its frame `native`, which is at state.tie_ip:
  * notes it if it is a loop that runs already. Loops beyond what a record has segments for are none.
  */
@@ -91,6 +121,8 @@ UNWIND_FN int lua_loop(__u32 native)
 	t = &a->state;
 	r = &a->runtime;
 	at = t->tie_ip - r->walk.loop_start;
+	if (t->innermost && !r->lua.n_loops)
+		r->lua.entered = lua_is_entered(at);
 	if (at >= r->walk.loop_bytes || (t->innermost && at < r->walk.loop_body))
 		return 0;
 	if (r->lua.n_loops >= RUNTIME_SEGMENTS_MAX) {
@@ -139,21 +171,25 @@ UNWIND_FN int lua_segment(void)
 /* Makes the coroutine the present one. 0; -1: there is none. */
 static __always_inline int lua_enter(struct runtime_state *r, __u64 state)
 {
-	__u64 stack, end, call;
+	__u64 stack, end, call, top;
 	__u8 type;
 
 	r->lua.state = state;
 	if (!state || state & 7 || env_read_user(&type, sizeof type, state + LUA_STATE_TYPE) ||
 	    type != LUA_STATE || env_read_user(&stack, sizeof stack, state + r->walk.stack) ||
 	    env_read_user(&end, sizeof end, state + r->walk.stack_end) ||
-	    env_read_user(&call, sizeof call, state + r->walk.first))
+	    env_read_user(&call, sizeof call, state + r->walk.first) ||
+	    env_read_user(&top, sizeof top, state + LUA_STATE_TOP))
 		return -1;
 	if (!call || call & 7 || stack & 7 || end - stack - 1 >= LUA_STACK_BYTES_MAX)
 		return -1;
-	r->lua.stack = stack;
-	r->lua.stack_end = end;
+	/* while the stack gets another place, calls have the new one already */
+	r->lua.stack = top - stack <= end - stack ? stack : 0;
+	r->lua.stack_end = top - stack <= end - stack ? end : ~0ull;
 	r->cursor = call;
-	return 0;
+	r->lua.outermost = 0;
+	r->lua.innermost = 1;
+	return r->walk.next ? 0 : user_word(state + r->walk.thread, &r->lua.outermost);
 }
 
 /* The list is at its end: goes on with the next loop, which may be another coroutine's. 0; 1: no more. */
@@ -327,16 +363,29 @@ static __always_inline int lua_frame_add(struct unwind_area *a, const struct run
 	return 0;
 }
 
-/* The function of a call, if it is one of Lua's. 1: so; 0: it is not; -1: it cannot be read. */
-static __always_inline int lua_function(const struct runtime_state *r, __u64 place, __u64 *ret)
+/*
+ * Finds the function at that place of the coroutine's stack, if it is one of Lua's: lua.function. 1: so; 0:
+ * it is not; -1: it cannot be read.
+ */
+UNWIND_FN int lua_function(__u64 place)
 {
+	struct unwind_area *a = env_area();
+	struct runtime_state *r;
 	__u64 value[2];
+	__u8 native = 0;
 
+	if (!a)
+		return -1;
+	r = &a->runtime;
 	if (place & 7 || place < r->lua.stack || place >= r->lua.stack_end ||
 	    env_read_user(value, sizeof value, place))
 		return -1;
-	*ret = value[0];
-	return ((__u32)value[1] & LUA_VALUE_KIND) == LUA_FUNCTION;
+	r->lua.function = value[0];
+	if (((__u32)value[1] & LUA_VALUE_KIND) != LUA_FUNCTION)
+		return 0;
+	if (r->walk.scope_name && env_read_user(&native, sizeof native, value[0] + r->walk.scope_name))
+		return -1;
+	return !native;
 }
 
 /*
@@ -349,18 +398,16 @@ UNWIND_FN int lua_calls(__u64 caller, __u64 function)
 	__u64 place, base, next, called;
 	const struct runtime_state *r;
 	__u32 instruction, reg;
-	int is_lua;
 
 	if (!a)
 		return -1;
 	r = &a->runtime;
 	if (user_word(caller + r->walk.code, &place))
 		return -1;
-	is_lua = lua_function(r, place, &called);
-	if (is_lua <= 0)
+	if (lua_function(place) <= 0)
 		return -1;
 	base = place + LUA_VALUE_BYTES;
-	if ((r->walk.base && user_word(caller + r->walk.base, &base)) ||
+	if ((r->walk.base != RUNTIME_NO_OFFSET && user_word(caller + r->walk.base, &base)) ||
 	    user_word(caller + r->walk.instruction, &next) ||
 	    env_read_user(&instruction, sizeof instruction, next - sizeof instruction) ||
 	    (instruction & ((1u << (r->walk.call_shift & 15)) - 1)) != r->walk.call)
@@ -370,19 +417,25 @@ UNWIND_FN int lua_calls(__u64 caller, __u64 function)
 }
 
 /*
- * Whether the innermost call, of a function of Lua, is filled in: the list has a call before it is, with what
- * an earlier one has left there. *fresh is corrected.
+ * Whether the call is the first one of its loop: by its mark, which the innermost call of all may have from
+ * an earlier call in its place. -1: that is not filled in yet, or its result is where its function was.
  */
-static __always_inline int lua_is_begun(__u64 caller, __u64 function, const struct runtime_memo *memo,
-					__u64 next, int *fresh)
+static __always_inline int lua_is_first(const struct runtime_state *r, __u64 caller, __u64 function,
+					const struct runtime_memo *memo, __u64 next, int marked, int first)
 {
-	int called = lua_calls(caller, function);
+	int called;
 
-	if (next - memo->instructions > memo->instructions_bytes)
-		return 0; /* it has returned, and its result is where it was */
+	if (!first && r->walk.entry_mask)
+		return marked;
+	if (first && next - memo->instructions > memo->instructions_bytes)
+		return -1;
+	called = lua_calls(caller, function);
 	if (called > 0)
-		*fresh = 0;
-	return called > 0 || *fresh;
+		return 0;
+	/* its loop has not begun: that would have changed the memory, or is about to be entered */
+	if (first && (r->walk.leaf_register ? r->lua.entered : next == memo->instructions))
+		return -1;
+	return marked || !r->walk.entry_mask ? 1 : -1;
 }
 
 /* Goes on with the next call of the list. 0, or enum runtime_reason. */
@@ -396,8 +449,14 @@ static __always_inline int lua_call(struct unwind_area *a)
 	if (frame_window(a, r->cursor))
 		return RUNTIME_REASON_READ_FAULT;
 	o = r->cursor - a->state.window;
-	caller = r->cursor = window_word(a, o + r->walk.next);
+	caller = window_word(a, o + r->walk.next);
+	if (!r->walk.next)
+		caller = r->cursor == r->lua.outermost ? 0 : r->cursor - r->walk.frame_bytes;
+	r->cursor = caller;
 	next = window_word(a, o + r->walk.instruction);
+	if (r->lua.innermost && r->walk.line && user_word(r->lua.state + r->walk.line, &next))
+		next = 0;
+	r->lua.innermost = 0;
 	fresh = (window_word(a, (o + r->walk.kind) & ~7ull) >> (r->walk.kind & 7) * 8 & r->walk.entry_mask) ==
 		r->walk.entry_value;
 	first = r->lua.first;
@@ -407,15 +466,17 @@ static __always_inline int lua_call(struct unwind_area *a)
 			lua_segment();
 		return 0;
 	}
-	is_lua = lua_function(r, window_word(a, o + r->walk.code), &function);
+	is_lua = lua_function(window_word(a, o + r->walk.code));
 	if (is_lua < 0 && !first)
 		return RUNTIME_REASON_INCONSISTENT;
 	if (is_lua <= 0)
 		return 0;
-	if (user_word(function + LUA_FUNCTION_CODE, &code))
+	function = r->lua.function;
+	if (user_word(function + r->walk.scope, &code))
 		return first ? 0 : RUNTIME_REASON_READ_FAULT;
 	memo = lua_memo(a, code);
-	if (first && !lua_is_begun(caller, function, memo, next, &fresh))
+	fresh = lua_is_first(r, caller, function, memo, next, fresh, first);
+	if (fresh < 0)
 		return 0;
 	if (lua_frame_add(a, memo, next))
 		return RUNTIME_REASON_INCONSISTENT;

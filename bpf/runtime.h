@@ -228,7 +228,7 @@ UNWIND_FN int runtime_begin(void)
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;
 	if (r->walk.shape == RUNTIME_SHAPE_STATES) {
-		r->lua.n_loops = r->lua.lost = 0;
+		r->lua.n_loops = r->lua.lost = r->lua.entered = 0;
 		r->lua.instruction = 0;
 		a->state.next_marker = 0;
 		return 1;

@@ -7,7 +7,8 @@
 #include "agent/unwind/tables.h"
 #include "bpf/arch.h"
 
-_Static_assert(CPYTHON_NO_OFFSET == RUNTIME_NO_OFFSET && RUBY_NO_OFFSET == RUNTIME_NO_OFFSET,
+_Static_assert(CPYTHON_NO_OFFSET == RUNTIME_NO_OFFSET && RUBY_NO_OFFSET == RUNTIME_NO_OFFSET &&
+		       LUA_NO_OFFSET == RUNTIME_NO_OFFSET,
 	       "offsets are copied");
 
 static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *facts, uint32_t file,
@@ -187,12 +188,16 @@ static bool lua_walk(struct runtime_walk *ret, const struct lua_facts *facts, ui
 		.layout = (uint16_t)file,
 		.shape = RUNTIME_SHAPE_STATES,
 		.leaf_register = (uint8_t)facts->leaf_register,
-		.first = LUA_STATE_CALL,
+		.first = l->calls,
+		.thread = l->outermost,
+		.line = l->state_instruction,
 		.stack = l->stack,
 		.stack_end = l->stack_end,
-		.frame_bytes = LUA_CALL_BYTES,
-		.next = LUA_CALL_PREVIOUS,
-		.code = LUA_CALL_FUNCTION,
+		.frame_bytes = l->call_bytes,
+		.next = l->previous,
+		.code = l->function,
+		.scope = l->closure_code,
+		.scope_name = l->closure_native,
 		.instruction = l->instruction,
 		.kind = l->status,
 		.entry_mask = (uint8_t)l->fresh,

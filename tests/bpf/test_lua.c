@@ -29,6 +29,8 @@ static const struct runtime_walk walk_5_4 = {
 	.stack = 48,
 	.stack_end = 40,
 	.frame_bytes = 72,
+	.base = RUNTIME_NO_OFFSET,
+	.scope = 24,
 	.next = 16,
 	.instruction = 32,
 	.kind = 62,
@@ -110,6 +112,7 @@ static void call_put(struct machine *m, unsigned s, unsigned i, unsigned functio
 static void state_put(struct machine *m, unsigned s, unsigned from, unsigned to)
 {
 	machine_poke(m, state(s) + 8, 8);
+	machine_poke(m, state(s) + 16, VALUES + s * 0x1000ull + 0x400);
 	machine_poke(m, state(s) + 32, call(from));
 	machine_poke(m, state(s) + 40, VALUES + (s + 1) * 0x1000ull);
 	machine_poke(m, state(s) + 48, VALUES + s * 0x1000ull);
@@ -325,6 +328,20 @@ Test(lua, coroutines)
 	machine_free(m);
 }
 
+/* The stack is being moved: calls have the new place, the state has the old one. */
+Test(lua, a_stack_that_moves)
+{
+	struct machine *m = process_with_calls();
+
+	machine_poke(m, STATES + 40, VALUES + 0x9000);
+	machine_poke(m, STATES + 48, VALUES + 0x8000);
+	loop_pass(m, 2, 0, 0);
+	loop_pass(m, 5, 1, 0);
+	lua_walk();
+	expect_lines(m, (const unsigned[]){36, 25, 1002}, 3);
+	machine_free(m);
+}
+
 /* A loop that an unknown function has called, or whose state is none: the walk is not whole. */
 Test(lua, states_that_are_not_found)
 {
@@ -452,4 +469,84 @@ Test(lua, lines_of_5_3)
 	lua_walk();
 	expect_lines(m, (const unsigned[]){105, 104, 230}, 3);
 	machine_free(m);
+}
+
+/* In 5.1, calls are an array, and who has called a function says whether it is the first one of a loop. */
+Test(lua, calls_of_5_1)
+{
+	struct machine *m = process_with_calls();
+	struct runtime_walk old = walk_5_4;
+	static const unsigned functions[] = {3, 2, 0, 1};
+
+	old.steps = 0;
+	old.first = 0x50;
+	old.thread = 0x58; /* the outermost call */
+	old.line = 0x60;   /* the innermost call's instruction */
+	old.frame_bytes = 40;
+	old.next = 0;
+	old.code = 8;
+	old.base = 0;
+	old.instruction = 24;
+	old.entry_mask = 0;
+	old.scope_name = 10;
+	old.leaf_register = 13;
+	walk_set(m, &old);
+	for (unsigned i = 0; i < 4; i++) { /* the innermost one is the last one */
+		uint64_t at = CALLS + (4 - i) * 40ull, place = VALUES + 0x20 + i * 0x40ull;
+
+		machine_poke(m, at, place + 16);
+		machine_poke(m, at + 8, place);
+		machine_poke(m, at + 24, instruction(functions[i], 6));
+		machine_poke(m, place, FUNCTIONS + functions[i] * FUNCTION_BYTES);
+		machine_poke(m, place + 8, IDENT);
+		/* register 1, which instruction 5 of the function calls */
+		machine_poke(m, place + 32, i ? FUNCTIONS + functions[i - 1] * FUNCTION_BYTES : 0);
+		machine_poke(m, instruction(functions[i], 5) & ~7ull,
+			     (uint64_t)(OP_CALL | 1u << 7) << 32 | OP_CALL | 1u << 7);
+	}
+	machine_poke(m, FUNCTIONS + 8, 1ull << 16);				/* function 0 is one of C's */
+	machine_poke(m, VALUES + 0x20 + 0x40 + 32, FUNCTIONS + FUNCTION_BYTES); /* an operator, no call */
+	machine_poke(m, STATES + 0x50, CALLS + 160);
+	machine_poke(m, STATES + 0x58, CALLS);
+	machine_poke(m, STATES + 0x60, instruction(3, 11));
+	machine_poke(m, CALLS, 0);
+	for (unsigned function = 1; function < 4; function++)
+		for (unsigned k = 0; k < INSTRUCTIONS; k += 2)
+			machine_poke(m, FUNCTIONS + function * FUNCTION_BYTES + 0x1000 + k * 4,
+				     (uint64_t)(101 + k) << 32 | (100 + k));
+	begin(m);
+	loop_pass(m, 2, 0, 0);
+	loop_pass(m, 5, 1, 0);
+	loop_pass(m, 7, 1, 0);
+	expect_segments(m, (const struct want[]){{0, 2, 2, CALLED}, {0, 5, 4, CALLED}, {0, 7, 6, CALLED}}, 3);
+	expect_lines(m, (const unsigned[]){110, 105, 105}, 3);
+	cr_expect_eq(m->area.runtime.part.whole, 1);
+	machine_free(m);
+}
+
+/* The innermost function's loop is about to be entered: the function has not begun. */
+Test(lua, a_loop_that_is_entered)
+{
+	static const struct {
+		uint64_t ip;
+		unsigned n_lines;
+	} cases[] = {{LOOP + 0x1f, 2}, {LOOP - 0x1000 - 5, 2}, {LOOP - 0x1000, 3}, {LOOP - 0x1000 - 6, 3}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct machine *m = process_with_calls();
+		static const unsigned lines[] = {36, 25, 1002};
+
+		machine_poke(m, call(0) + 56, (uint64_t)FRESH << 48);
+		machine_poke(m, instruction(2, 4) & ~7ull, 0); /* an operator of its caller */
+		m->area.state.innermost = 1;
+		m->area.state.tie_ip = cases[i].ip;
+		m->area.state.tie_cfa = NATIVE_STACK + 0x200;
+		runtime_tie();
+		m->area.state.innermost = 0;
+		loop_pass(m, 2, 0, 0);
+		loop_pass(m, 5, 1, 0);
+		lua_walk();
+		expect_lines(m, lines + 3 - cases[i].n_lines, cases[i].n_lines);
+		machine_free(m);
+	}
 }

@@ -8,88 +8,49 @@
 #include "agent/elf/file/definition.h"
 #include "agent/elf/file/elf_image.h"
 
-/* "$LuaVersion: Lua 5.4.4  Copyright …" */
+/* "$LuaVersion: Lua 5.4.4  Copyright …", "$Lua: Lua 5.1.5 Copyright …" */
 #define IDENT "$LuaVersion: Lua "
+#define IDENT_5_1 "$Lua: Lua "
 
 struct version_layout {
 	uint32_t version; /* the first one with this layout */
 	struct lua_layout layout;
 };
 
+/* clang-format off */
 static const struct version_layout layouts[] = {
+	{LUA_VERSION(5, 1),
+	 {.calls = 40, .outermost = 80, .state_instruction = 48, .stack = 64, .stack_end = 56, .error_jump = 168,
+	  .call_bytes = 40, .function = 8, .instruction = 24, .base = 0,
+	  .closure_code = 32, .closure_native = 10,
+	  .content = 16, .content_bytes = 56, .first_line = 96, .source = 64, .code = 24, .n_code = 80, .lines = 40,
+	  .call = 28, .call_shift = 6}},
 	{LUA_VERSION(5, 2),
-	 {.stack = 56,
-	  .stack_end = 48,
-	  .error_jump = 112,
-	  .instruction = 56,
-	  .base = 48,
-	  .status = 34,
-	  .fresh = 4,
-	  .fresh_value = 0,
-	  .content = 72,
-	  .content_bytes = 40,
-	  .first_line = 104,
-	  .source = 72,
-	  .code = 24,
-	  .n_code = 88,
-	  .lines = 40,
-	  .call = 29,
-	  .call_shift = 6}},
+	 {.calls = 32, .stack = 56, .stack_end = 48, .error_jump = 112,
+	  .call_bytes = 64, .previous = 16, .instruction = 56, .base = 48, .status = 34, .fresh = 4, .fresh_value = 0,
+	  .closure_code = 24,
+	  .content = 72, .content_bytes = 40, .first_line = 104, .source = 72, .code = 24, .n_code = 88, .lines = 40,
+	  .call = 29, .call_shift = 6}},
 	{LUA_VERSION(5, 3),
-	 {.stack = 56,
-	  .stack_end = 48,
-	  .error_jump = 88,
-	  .instruction = 40,
-	  .base = 32,
-	  .status = 66,
-	  .fresh = 8,
-	  .fresh_value = 8,
-	  .content = 16,
-	  .content_bytes = 80,
-	  .first_line = 40,
-	  .source = 104,
-	  .code = 56,
-	  .n_code = 24,
-	  .lines = 72,
-	  .call = 36,
-	  .call_shift = 6}},
+	 {.calls = 32, .stack = 56, .stack_end = 48, .error_jump = 88,
+	  .call_bytes = 72, .previous = 16, .instruction = 40, .base = 32, .status = 66, .fresh = 8, .fresh_value = 8,
+	  .closure_code = 24,
+	  .content = 16, .content_bytes = 80, .first_line = 40, .source = 104, .code = 56, .n_code = 24, .lines = 72,
+	  .call = 36, .call_shift = 6}},
 	{LUA_VERSION(5, 4),
-	 {.stack = 48,
-	  .stack_end = 40,
-	  .error_jump = 80,
-	  .instruction = 32,
-	  .status = 62,
-	  .fresh = 4,
-	  .fresh_value = 4,
-	  .content = 16,
-	  .content_bytes = 104,
-	  .first_line = 44,
-	  .source = 112,
-	  .code = 64,
-	  .n_code = 24,
-	  .lines = 88,
-	  .n_steps = 40,
-	  .call = 68,
-	  .call_shift = 7}},
+	 {.calls = 32, .stack = 48, .stack_end = 40, .error_jump = 80,
+	  .call_bytes = 64, .previous = 16, .instruction = 32, .base = LUA_NO_OFFSET, .status = 62, .fresh = 4,
+	  .fresh_value = 4, .closure_code = 24,
+	  .content = 16, .content_bytes = 104, .first_line = 44, .source = 112, .code = 64, .n_code = 24, .lines = 88,
+	  .n_steps = 40, .call = 68, .call_shift = 7}},
 	{LUA_VERSION(5, 4) | 3 << 8,
-	 {.stack = 48,
-	  .stack_end = 40,
-	  .error_jump = 88,
-	  .instruction = 32,
-	  .status = 62,
-	  .fresh = 4,
-	  .fresh_value = 4,
-	  .content = 16,
-	  .content_bytes = 104,
-	  .first_line = 44,
-	  .source = 112,
-	  .code = 64,
-	  .n_code = 24,
-	  .lines = 88,
-	  .n_steps = 40,
-	  .call = 68,
-	  .call_shift = 7}},
+	 {.calls = 32, .stack = 48, .stack_end = 40, .error_jump = 88,
+	  .call_bytes = 64, .previous = 16, .instruction = 32, .base = LUA_NO_OFFSET, .status = 62, .fresh = 4,
+	  .fresh_value = 4, .closure_code = 24,
+	  .content = 16, .content_bytes = 104, .first_line = 44, .source = 112, .code = 64, .n_code = 24, .lines = 88,
+	  .n_steps = 40, .call = 68, .call_shift = 7}},
 };
+/* clang-format on */
 static const uint32_t first_unknown = LUA_VERSION(5, 5);
 
 bool lua_layout_of(struct lua_layout *ret, uint32_t version)
@@ -114,11 +75,14 @@ static uint32_t version_of(const struct elf_image *img, uint64_t va)
 {
 	const struct elf_segment *s = elf_image_segment_at(img, va);
 	char text[sizeof IDENT + 5];
-	const char *at = text + strlen(IDENT);
+	const char *at = text;
 
-	if (!s || elf_image_pread(img, s->offset + (va - s->va), text, sizeof text) < 0 ||
-	    memcmp(text, IDENT, strlen(IDENT)) != 0 || !is_digit(at[0]) || at[1] != '.' || !is_digit(at[2]) ||
-	    at[3] != '.' || !is_digit(at[4]) || at[0] == '0')
+	if (!s || elf_image_pread(img, s->offset + (va - s->va), text, sizeof text) < 0)
+		return 0;
+	at += memcmp(text, IDENT, strlen(IDENT)) == 0 ? strlen(IDENT) : 0;
+	at += memcmp(text, IDENT_5_1, strlen(IDENT_5_1)) == 0 ? strlen(IDENT_5_1) : 0;
+	if (at == text || !is_digit(at[0]) || at[1] != '.' || !is_digit(at[2]) || at[3] != '.' ||
+	    !is_digit(at[4]) || at[0] == '0')
 		return 0;
 	return LUA_VERSION(at[0] - '0', at[2] - '0') | (uint32_t)(at[4] - '0') << 8;
 }

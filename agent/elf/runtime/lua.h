@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Recognises Lua 5.2 to 5.4 in an ELF file (lua, liblua, programs that export its functions), and says where
+ * Recognises Lua 5.1 to 5.4 in an ELF file (lua, liblua, programs that export its functions), and says where
  * what a profiler needs lies in it and in its objects, which do not describe themselves: the offsets are
  * those of the version. No variable leads to the state of a coroutine (lua_State); the callers of the loop,
  * luaV_execute, have it as their first argument, and their code says where they keep it. Pure. Runs where the
@@ -20,22 +20,26 @@ struct elf_image;
 #define LUA_OFFSET_MAX 1024
 
 /* The same in all versions that are known, in bytes. */
-#define LUA_STATE_CALL 32u   /* lua_State.ci */
-#define LUA_CALL_FUNCTION 0u /* CallInfo: func, previous */
-#define LUA_CALL_PREVIOUS 16u
-#define LUA_CALL_BYTES 72u   /* that are read of it */
-#define LUA_CLOSURE_CODE 24u /* LClosure.p */
-#define LUA_TEXT 24u	     /* TString: the text, NUL terminated */
+#define LUA_TEXT 24u /* TString: the text, NUL terminated */
+#define LUA_NO_OFFSET 0xffffu
 #define LUA_INSTRUCTION_BYTES 4u
 
 /* Offsets that depend on the version. */
 struct lua_layout {
+	uint16_t calls;		     /* lua_State: ci, the innermost call */
+	uint16_t outermost;	     /* lua_State: base_ci, where calls are an array; 0: they are a list */
+	uint16_t state_instruction;  /* lua_State: savedpc, of the innermost call; 0: each call has its own */
 	uint16_t stack, stack_end;   /* lua_State: stack, stack_last */
 	uint16_t error_jump;	     /* lua_State: errorJmp */
+	uint16_t call_bytes;	     /* CallInfo: its size, or as much as is used of it */
+	uint16_t function, previous; /* CallInfo: func; previous, 0 where calls are an array */
 	uint16_t instruction;	     /* CallInfo: savedpc, a pointer */
-	uint16_t base;		     /* CallInfo: pointer to the first register; 0: behind `func` */
+	uint16_t base;		     /* CallInfo: base, of its registers; or LUA_NO_OFFSET: behind `func` */
 	uint16_t status;	     /* CallInfo: callstatus */
-	uint16_t fresh, fresh_value; /* its bits that say: first function of a loop; and their value then */
+	uint16_t fresh,
+		fresh_value;   /* its bits that say: first function of a loop, 0: none do; their value then */
+	uint16_t closure_code; /* LClosure: p */
+	uint16_t closure_native;	 /* Closure: isC, u8; 0: the value's type says it */
 	uint16_t content, content_bytes; /* Proto: what identifies it, with the next two */
 	uint16_t first_line, source;	 /* u32; pointer to a text */
 	uint16_t code, n_code;		 /* pointer to the instructions, u32 */
@@ -43,7 +47,6 @@ struct lua_layout {
 	uint16_t n_steps;   /* u32: 5.4's second table of lines, which is behind `lines`; 0: none */
 	uint8_t call;	    /* opcode of a call */
 	uint8_t call_shift; /* the bit of an instruction at which its first register begins */
-	uint8_t zero[2];
 };
 
 /* Where a loop's state is, by the address that the loop returns to. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * luaV_execute is hidden, but it is by far the largest function of Lua: the file's largest one, unless the
- * file has symbols. It begins by saving the six registers that calls preserve. A function that calls it gets
- * the state as its first argument, needs it afterwards, and so keeps it in one of these registers, or on its
- * stack. That register is written once, from the argument: then its value at the call is the state, and the
- * loop's frame has it.
+ * luaV_execute is hidden, but it is by far the largest function of Lua, which linkers keep together: the
+ * largest one between two functions that are not hidden, unless the file has symbols. It begins by saving the
+ * six registers that calls preserve. A function that calls it gets the state as its first argument, needs it
+ * afterwards, and so keeps it in one of these registers, or on its stack. That register is written once, from
+ * the argument: then its value at the call is the state, and the loop's frame has it.
  *
  * The function that begins a coroutine jumps to the loop instead, so that the loop returns to
  * luaD_rawrunprotected, which calls functions through a pointer, and which makes the state's errorJmp point
@@ -33,8 +33,8 @@
 #define PROLOGUE_BYTES_MAX 96u
 #define CALLS_MAX 16u /* of the loop that are looked at */
 #define SITES_MIN 2u
-#define STORES_MIN 1u /* of the next instruction by the loop; from 5.4 on, many instructions have one */
-#define STORES_MIN_5_4 8u
+#define STORES_MIN 1u	       /* of the next instruction by the loop */
+#define STORES_MIN_REGISTER 8u /* if it is in a register otherwise */
 #define CALL 0xe8
 
 #define BIT(n) (1u << (n))
@@ -276,28 +276,49 @@ static void visit_indirect(struct finding *w, struct range f, void *data)
 	find_indirect_calls(w, f);
 }
 
+/* The largest function that begins in `within`. */
+struct largest {
+	struct range within, found;
+};
+
 static void visit_largest(struct finding *w, struct range f, void *data)
 {
-	struct range *largest = data;
+	struct largest *l = data;
 
 	(void)w;
-	if (f.end - f.start > largest->end - largest->start)
-		*largest = f;
+	if (f.start >= l->within.start && f.start < l->within.end &&
+	    f.end - f.start > l->found.end - l->found.start)
+		l->found = f;
+}
+
+/* From a function of lapi.c to one of lauxlib.c, between which lvm.c is. 0, -ENOMEM. */
+static int find_within(struct elf_image *img, struct range *ret)
+{
+	struct elf_definition d[] = {{.name = "lua_gettop"}, {.name = "luaL_newstate"}};
+	int r = elf_definitions_find_dynamic(img, d, 2);
+
+	*ret = (struct range){0, UINT64_MAX};
+	if (r == 0 && d[0].found && d[1].found && d[0].va < d[1].va)
+		*ret = (struct range){d[0].va, d[1].va};
+	return r;
 }
 
 /* 0, -ENOENT, -ENOMEM. */
 static int find_loop(struct finding *w, struct elf_image *img, struct range *ret)
 {
 	struct elf_definition d = {.name = "luaV_execute"};
+	struct largest largest = {{0, 0}, {0, 0}};
 	int r = elf_definitions_find_static(img, &d, 1);
 
+	if (r == 0)
+		r = find_within(img, &largest.within);
 	if (r < 0)
 		return r;
-	*ret = (struct range){0, 0};
 	if (d.found && d.bytes)
-		*ret = (struct range){d.va, d.va + d.bytes};
+		largest.found = (struct range){d.va, d.va + d.bytes};
 	else
-		each_function(w, visit_largest, ret);
+		each_function(w, visit_largest, &largest);
+	*ret = largest.found;
 	return ret->end > ret->start && ret->end - ret->start >= LOOP_BYTES_MIN &&
 			       ret->end - ret->start <= LOOP_BYTES_MAX
 		       ? 0
@@ -326,13 +347,15 @@ static bool find_instruction(struct finding *w, struct range loop)
 {
 	static const uint8_t dwarf[X86_REGS] = {
 		[X86_BX] = 3, [X86_BP] = 6, [12] = 12, [13] = 13, [14] = 14, [15] = 15};
+	const struct lua_layout *l = &w->facts->layout;
+	bool in_register = l->n_steps || l->state_instruction; /* else the memory has it at any time */
 	unsigned counts[X86_REGS] = {0}, total = 0, best = 0;
 	uint64_t at = loop.start;
 	struct x86_insn i;
 
 	while (next_insn(w, loop, &at, &i)) {
 		if (i.op != X86_STORE || i.base == X86_SP || i.reg >= X86_REGS ||
-		    i.disp != w->facts->layout.instruction)
+		    i.disp != (l->state_instruction ?: l->instruction))
 			continue;
 		counts[i.reg]++;
 		total++;
@@ -340,9 +363,8 @@ static bool find_instruction(struct finding *w, struct range loop)
 	for (unsigned reg = 0; reg < X86_REGS; reg++)
 		if (counts[reg] > counts[best])
 			best = reg;
-	/* before 5.4 the memory has it at any time */
-	w->facts->leaf_register = w->facts->layout.base ? 0 : dwarf[best];
-	return total >= (w->facts->layout.base ? STORES_MIN : STORES_MIN_5_4);
+	w->facts->leaf_register = in_register ? dwarf[best] : 0;
+	return total >= (in_register ? STORES_MIN_REGISTER : STORES_MIN);
 }
 
 static int find_all(struct finding *w, struct elf_image *img)
@@ -362,9 +384,11 @@ static int find_all(struct finding *w, struct elf_image *img)
 		r = find_callers(w, loop);
 	if (r < 0)
 		return r;
-	if (w->facts->n_sites < SITES_MIN)
+	if (!w->facts->n_sites)
 		return -ENOENT;
 	each_function(w, visit_indirect, NULL);
+	if (w->facts->n_sites < SITES_MIN)
+		return -ENOENT;
 	w->facts->loop_start = loop.start;
 	w->facts->loop_end = loop.end;
 	return 0;

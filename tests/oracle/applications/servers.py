@@ -14,8 +14,8 @@ import debian  # noqa: E402
 
 CACHE = os.path.join(debian.CACHE, "applications")
 SUITE = "bookworm"
-PACKAGES = ["php8.2-fpm", "php8.2-opcache", "libapache2-mod-php8.2", "apache2", "puma", "ruby-sinatra", "spamassassin", "spamd", "libnet-dns-perl"]
-PORTS = {"php_fpm": 18441, "php_apache": 18442, "puma": 18443, "spamd": 18444}
+PACKAGES = ["php8.2-fpm", "php8.2-opcache", "libapache2-mod-php8.2", "apache2", "puma", "ruby-sinatra", "spamassassin", "spamd", "libnet-dns-perl", "redis-server"]
+PORTS = {"php_fpm": 18441, "php_apache": 18442, "puma": 18443, "spamd": 18444, "redis": 18445}
 MAILS = 40
 
 FPM = """[global]
@@ -116,15 +116,50 @@ def ask_spamd(port, i):
     return b"EX_OK" in got
 
 
+LUA = """local function words(text)
+	local n = 0
+	text:gsub("%w+", function(w) n = n + #w end)
+	return n
+end
+local rows = {}
+for i = 1, tonumber(ARGV[1]) do
+	rows[i] = {title = "post " .. i, text = ("some text & more of it "):rep(4 + i % 5), rank = (i * 7919) % 1009}
+end
+table.sort(rows, function(a, b) return a.rank < b.rank end)
+local sum = 0
+for i, row in ipairs(cjson.decode(cjson.encode(rows))) do
+	sum = sum + words(row.text)
+	redis.call("SET", "row:" .. i, row.title)
+end
+return {sum, ("-"):rep(40)}
+"""
+
+
+def ask_redis(port, n):
+    """A script in Redis's own protocol."""
+    arguments = [b"EVAL", LUA.encode(), b"0", str(n).encode()]
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
+        s.sendall(b"*%d\r\n" % len(arguments) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in arguments))
+        got = b""
+        while got[:1] in (b"", b"*") and not got.endswith(b"-" * 40 + b"\r\n"):
+            some = s.recv(65536)
+            if not some:
+                break
+            got += some
+    return got.startswith(b"*2\r\n")
+
+
 ASKS = {"php_fpm": lambda i: ask_fastcgi(PORTS["php_fpm"], "/application/app.php"), "php_apache": lambda i: ask_http(PORTS["php_apache"], "/app.php"),
-        "puma": lambda i: ask_http(PORTS["puma"], "/60"), "spamd": lambda i: ask_spamd(PORTS["spamd"], i % MAILS)}
+        "puma": lambda i: ask_http(PORTS["puma"], "/60"), "spamd": lambda i: ask_spamd(PORTS["spamd"], i % MAILS), "redis": lambda i: ask_redis(PORTS["redis"], 300 + i % 10)}
 COMMANDS = {
     "php_fpm": ["/usr/sbin/php-fpm8.2", "-n", "-R", "-y", "/application/fpm.conf", "-d", "zend_extension=opcache.so", "-d", "opcache.file_update_protection=0"],
     "php_apache": ["/usr/sbin/apache2", "-X", "-f", "/application/apache.conf"],
     "puma": ["/usr/bin/puma", "-b", f"tcp://127.0.0.1:{PORTS['puma']}", "-w", "2", "-t", "2:4", "-e", "production", "/application/config.ru"],
     "spamd": ["/usr/sbin/spamd", "-L", "-x", "-i", "127.0.0.1", "-p", str(PORTS["spamd"]), "-m", "3", "-u", "nobody", "--syslog=stderr"],
+    "redis": ["/usr/bin/redis-server", "--bind", "127.0.0.1", "--port", str(PORTS["redis"]), "--save", "", "--appendonly", "no", "--dir", "/application"],
 }
 # language, the function that is the root of its stacks
 LANGUAGES = {"php_fpm": ("php", "execute_ex", r"^<main>$"), "php_apache": ("php", "execute_ex", r"^<main>$"),
-             "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|start!|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$")}
+             "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|start!|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$"),
+             "redis": ("lua", r"^lua_p?call$", r"^main chunk$")}
 WAIT = re.compile(r"^(server|client|reactor|thread_pool|minissl|const)\.rb$")  # files of puma whose methods wait for clients

@@ -8,7 +8,7 @@ from debian import Unavailable
 
 CACHE = os.path.join(debian.CACHE, "luas")
 SUITES = ("bullseye", "bookworm", "trixie", "sid")
-VERSIONS = ("5.4", "5.3", "5.2")
+VERSIONS = ("5.4", "5.3", "5.2", "5.1")
 PACKAGES = [f"lua{v}" for v in VERSIONS]
 
 

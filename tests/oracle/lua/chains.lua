@@ -428,7 +428,7 @@ local function a(x) return x + 1 end
 local function b(x) local y = a(x) return y + a(y) end
 local function calls()
 	if observed then observe() return end
-	for i = 1, 8000 do local y = b(i) end
+	for i = 1, 50000 do local y = b(i) end
 end
 return function()
 	calls()
@@ -447,6 +447,36 @@ return function()
 		started40 = true
 		resume(co)
 	end
+	resume(co)
+end
+--- s41_short_metamethods
+local meta = {}
+meta.__add = function(a, b) return a end
+local object = setmetatable({}, meta)
+return function()
+	if observed then observe() return end
+	for i = 1, 50000 do local y = object + i end -- native
+end
+--- s42_short_comparisons
+local t = {}
+for i = 1, 1000 do t[i] = i * 7919 % 1009 end
+local function less(a, b) return a < b end
+return function()
+	if observed then observe() return end
+	for i = 1, 30 do local u = {} for i = 1, 1000 do u[i] = t[i] end table.sort(u, less) end -- native
+end
+--- s43_short_metamethods_resumed
+local meta = {}
+meta.__index = function(t, key) return key end
+local object = setmetatable({}, meta)
+local function body()
+	coroutine.yield()
+	if observed then observe() return end
+	for i = 1, 50000 do local y = object[i] end -- native
+end
+return function()
+	local co = create(body)
+	resume(co)
 	resume(co)
 end
 ]==]
@@ -637,14 +667,26 @@ local function copy_of(steps)
 	return copy
 end
 
--- The functions of which the innermost one is called too shortly to be observed: they are at one line.
-local function add_callees(situations, name, chain)
-	for _, first in ipairs({2, 1}) do
-		local file = chain[#chain].file
+-- Functions that run too shortly to be observed: a situation → what its innermost function calls, and so on, each at one line.
+local SHORT = {
+	s39_calls = {{first = 2, between = ""}, {first = 1, between = ""}},
+	s41_short_metamethods = {{first = 2, between = "."}},
+	s42_short_comparisons = {{first = 3, between = "."}},
+	s43_short_metamethods_resumed = {{first = 2, between = "."}},
+}
+
+local function add_short(situations, name, chain)
+	local last = chain[#chain]
+	local line = last.lines[1] + 1 -- they are called behind where it was observed
+	last.lines = {line - 1, line} -- the innermost function may have the line of an earlier instruction
+	for i, short in ipairs(SHORT[name] or {}) do
 		chain = copy_of(chain)
-		chain[#chain + 1] = {name = ("function <%s:%d>"):format(file, first), file = file, first = first, lines = {first}, leaf = true,
-			prepared = true, between = "", direct = true}
-		situations[name .. first] = {chain = chain, thread = false}
+		if i == 1 then
+			chain[#chain].lines = {line}
+		end
+		chain[#chain + 1] = {name = ("function <%s:%d>"):format(last.file, short.first), file = last.file, first = short.first,
+			lines = {short.first}, leaf = true, prepared = true, between = short.between, direct = short.between == ""}
+		situations[name .. "_" .. i] = {chain = chain, thread = false}
 	end
 end
 
@@ -667,12 +709,9 @@ local function observe_all()
 		run(name)
 		table.remove(observed, #observed - 1) -- this function
 		local steps = chain(observed)
-		if name == "s36_library" or name == "s39_calls" then
-			steps[#steps].lines = {steps[#steps].lines[1] + 1}
-		end
 		situations[name] = {chain = steps, thread = false}
-		if name == "s39_calls" then
-			add_callees(situations, name, steps)
+		if name == "s36_library" or SHORT[name] then
+			add_short(situations, name, steps)
 		end
 	end
 	observed = nil
