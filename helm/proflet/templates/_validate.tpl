@@ -152,7 +152,7 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 
 {{/* README.md, "Memory", has the measurement behind the minimum. */}}
 {{- define "proflet.validate.memory" -}}
-{{- $least := "32Mi" }}
+{{- $least := "64Mi" }}
 {{- $memory := default dict .config.memory }}
 {{- $limit := dig "limits" "memory" "" .at.Values.resources }}
 {{- $total := int64 268435456 }}
@@ -161,7 +161,7 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 {{- $bytes := include "proflet.bytes" $limit | int64 }}
 {{- if not (kindIs "string" $limit) }}{{ $limit = $bytes }}{{ end }}
 {{- if lt $bytes (include "proflet.bytes" $least | int64) }}
-{{- fail (printf "resources.limits.memory: %v is less than the agent needs to start: set at least %s, on nodes with work 128Mi" $limit $least) }}
+{{- fail (printf "resources.limits.memory: %v is less than the agent needs to start: set at least %s, and 128Mi on nodes with more than a few programs" $limit $least) }}
 {{- end }}
 {{- if and $memory.total (gt (include "proflet.bytes" $memory.total | int64) $bytes) }}
 {{- fail (printf "config.memory.total: %q is over resources.limits.memory (%v), so that the kernel would kill the agent: raise the limit, or leave memory.total out, which then follows the limit" $memory.total $limit) }}
