@@ -129,6 +129,8 @@ CONTRADICTIONS = [
     (["updateStrategy.rollingUpdate", "maxSurge", "maxUnavailable"], "updateStrategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}"),
     (["updateStrategy.rollingUpdate", "maxSurge", "maxUnavailable"], "updateStrategy: {rollingUpdate: {maxSurge: 1}}"),
     (["nodeSelector", "image.architectures", "arm64"], "nodeSelector: {kubernetes.io/arch: arm64}"),
+    (["dnsPolicy", "dnsConfig.nameservers"], "dnsPolicy: None\ndnsConfig: {searches: [a.example]}"),
+    (["dnsPolicy", "ClusterFirstWithHostNet"], "hostNetwork: true\ndnsPolicy: ClusterFirst"),
     (["config.listen", "prometheusRule", "podMonitor"], "prometheusRule: {enabled: true}"),
 ]
 
@@ -152,6 +154,7 @@ GOOD_VALUES = [
     "config: {memory: {tables: 4MiB, total: 1024GiB}}\nresources: {limits: {memory: null}}",
     "resources: {limits: {memory: 64Mi}}",
     "hostNetwork: true\nconfig: {listen: off}\nupdateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
+    "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.1]}",
     "spool: {type: hostPath}\nupdateStrategy: {rollingUpdate: {maxUnavailable: 1}}",
     "image: {architectures: [amd64, arm64]}\nnodeSelector: {kubernetes.io/arch: arm64}",
 ]

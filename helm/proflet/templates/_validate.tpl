@@ -25,6 +25,7 @@ values that contradict each other. Fails with the names of the keys, and with wh
 {{- include "proflet.validate.memory" $all }}
 {{- include "proflet.validate.spool" $all }}
 {{- include "proflet.validate.nodes" . }}
+{{- include "proflet.validate.names" . }}
 {{- include "proflet.validate.update" . }}
 {{- end }}
 
@@ -211,6 +212,14 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 {{- if and $arch (not (has $arch .)) }}
 {{- fail (printf "nodeSelector: kubernetes.io/arch: %s is none of image.architectures (%s), so that no node would get a pod: correct one of them" $arch (join ", " .)) }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "proflet.validate.names" -}}
+{{- if and (eq .Values.dnsPolicy "None") (not (.Values.dnsConfig).nameservers) }}
+{{- fail "dnsPolicy: None needs dnsConfig.nameservers" }}
+{{- else if and .Values.hostNetwork (eq .Values.dnsPolicy "ClusterFirst") }}
+{{- fail "dnsPolicy: with hostNetwork, ClusterFirst finds no Service of the cluster: leave it out, or write ClusterFirstWithHostNet" }}
 {{- end }}
 {{- end }}
 
