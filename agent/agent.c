@@ -457,9 +457,11 @@ static int open_events(struct agent *a, char **ret_why)
 static unsigned wanted_runtimes(const struct config *c)
 {
 	return (c->runtimes.python ? 1u << RUNTIME_FILE_CPYTHON : 0) |
+	       (c->runtimes.python && c->runtimes.python_tasks ? RUNTIME_WANT_TASKS : 0) |
 	       (c->runtimes.php ? 1u << RUNTIME_FILE_PHP : 0) |
 	       (c->runtimes.ruby ? 1u << RUNTIME_FILE_RUBY : 0) |
-	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0);
+	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0) |
+	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0);
 }
 
 /* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */

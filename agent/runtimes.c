@@ -11,6 +11,7 @@
 #include "agent/probe/probe.h"
 #include "agent/proc/image.h"
 #include "agent/proc/table.h"
+#include "agent/runtime/cpython_task.h"
 #include "agent/track/track.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
@@ -22,6 +23,8 @@ struct runtimes {
 	uint64_t bad_reports, unknown, refused;
 	uint64_t missed;		 /* names, at the last check */
 	const struct sampled_task *task; /* whose sample is spliced */
+	struct buf task_name;		 /* of asyncio's task in it */
+	uint64_t bad_tasks;
 };
 
 static struct binary_table *table_of(const struct runtimes *r, uint32_t file)
@@ -40,10 +43,9 @@ static bool is_loop(uint64_t word, void *data)
 
 /* enum runtime_kind → enum frame_runtime */
 static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
-	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON,
-	[RUNTIME_FILE_PHP] = RUNTIME_PHP,
-	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,
-	[RUNTIME_FILE_PERL] = RUNTIME_PERL,
+	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON, [RUNTIME_FILE_PHP] = RUNTIME_PHP,
+	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
+	[RUNTIME_FILE_LUA] = RUNTIME_LUA,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
@@ -124,6 +126,7 @@ void runtimes_free(struct runtimes *r)
 	if (!r)
 		return;
 	code_names_free(r->names);
+	buf_fini(&r->task_name);
 	free(r);
 }
 
@@ -171,6 +174,8 @@ static int add_code(struct runtimes *r, const struct runtime_code *report, size_
 		return code_names_add_ruby(r->names, tenant, report, len, facts->ruby.version);
 	if (facts->kind == RUNTIME_FILE_PERL)
 		return code_names_add_perl(r->names, tenant, report, len);
+	if (facts->kind == RUNTIME_FILE_LUA)
+		return code_names_add_lua(r->names, tenant, report, len);
 	return code_names_add(r->names, tenant, report, len, &f->layout,
 			      f->code_type ? f->code_type + report->bias : 0,
 			      f->text_type ? f->text_type + report->bias : 0);
@@ -308,11 +313,27 @@ void runtimes_check(struct runtimes *r)
 	r->missed = s.missed;
 }
 
+/* The name of the event loop's task; NULL: it has none. Valid until the next sample. */
+static const char *task_name(struct runtimes *r, const struct sample_task *task)
+{
+	const struct binary_table *t = table_of(r, task->layout);
+
+	r->task_name.len = 0;
+	if (!t || t->runtime->kind != RUNTIME_FILE_CPYTHON ||
+	    cpython_task_name(&r->task_name, &t->runtime->cpython, task) < 0) {
+		r->bad_tasks++;
+		return NULL;
+	}
+	return (const char *)r->task_name.data;
+}
+
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret)
 {
 	r->task = task;
 	sample_splice(&r->splice, v, ret);
+	if (v->task)
+		ret->task_name = task_name(r, v->task);
 }
 
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
@@ -320,6 +341,7 @@ void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 	*ret = (struct runtimes_stats){.splice = r->splice.stats,
 				       .bad_reports = r->bad_reports,
 				       .unknown = r->unknown,
+				       .bad_tasks = r->bad_tasks,
 				       .refused = r->refused};
 	code_names_stats(r->names, &ret->names);
 }

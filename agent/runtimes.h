@@ -23,7 +23,7 @@ struct runtimes_options {
 	struct probe *probe;
 	struct track *track;
 	bool loop_frames; /* show the native frames of interpreters' loops */
-	unsigned kinds;	  /* bit n: those of kind n (enum runtime_kind) are wanted */
+	unsigned kinds;	  /* bit n: those of kind n (enum runtime_kind) are wanted; RUNTIME_WANT_TASKS */
 	size_t max_bytes; /* of names */
 };
 
@@ -31,8 +31,9 @@ struct runtimes_stats {
 	struct code_names_stats names;
 	struct splice_stats splice;
 	uint64_t bad_reports;
-	uint64_t unknown; /* reports of a file that is gone by now */
-	uint64_t refused; /* processes whose objects have another layout than their file's version */
+	uint64_t unknown;   /* reports of a file that is gone by now */
+	uint64_t bad_tasks; /* tasks whose name was not all there, or is neither text nor number */
+	uint64_t refused;   /* processes whose objects have another layout than their file's version */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

@@ -204,9 +204,14 @@ struct unwind_rule {
 /*
  * Threads run copies of a function's instructions: `instructions` is where a code object has a pointer to the
  * array of them, which begins with their number, u64; `n_instructions` is where a frame has the number of the
- * thread's, s32. Copy 0 is in the code object itself: the second word of a frame is as if the thread ran that.
+ * thread's, s32. Copy 0 is in the code object: the second word of a frame is as if the thread ran that.
  */
 #define RUNTIME_WALK_COPIES 1024u
+/*
+ * The name of the task that an event loop runs is sent: `scope` is where a thread state has a pointer to the
+ * task, `scope_name` where that has one to an object with its name.
+ */
+#define RUNTIME_WALK_TASKS 2048u
 
 /* How the frames of a runtime are linked. */
 enum runtime_shape {
@@ -217,6 +222,20 @@ enum runtime_shape {
 	 * fields of struct runtime_walk have another meaning.
 	 */
 	RUNTIME_SHAPE_PAIRED,
+	/*
+	 * Each coroutine has a list, and the frame of a loop says which one it runs: Lua. bpf/lua.h says
+	 * which fields have another meaning. Walked behind the native stack.
+	 */
+	RUNTIME_SHAPE_STATES,
+};
+
+#define RUNTIME_SITES_MAX 8u
+
+/* Where a loop's frame has the state of its coroutine, by the address that the loop returns to. */
+struct runtime_site {
+	__s32 distance; /* of that address from the loop's start; 0: there is none */
+	__s16 offset;	/* of the state from the frame's CFA */
+	__u16 resumes;	/* 1: the loop may run a coroutine that was suspended, with all that its list has */
 };
 
 /*
@@ -283,6 +302,16 @@ struct runtime_walk {
 	__u16 statement, environment;
 	__u16 stack_kind; /* in a stack: s32 */
 	__u16 reserved;
+	/* RUNTIME_SHAPE_STATES */
+	__u64 loop_start, loop_bytes; /* process address of the loop */
+	__u16 loop_body;	      /* bytes before the loop has saved the registers of its caller */
+	__u16 stack, stack_end;	      /* in a state: pointers */
+	__u16 base;  /* in a frame: pointer to its first register; 0: one behind its function */
+	__u16 steps; /* in a code object: u32 entries of the second table of lines; 0: lines are u32 each */
+	__u8 entry_value;	  /* of the bits of entry_mask, in the last frame of a segment */
+	__u8 call;		  /* opcode of a call */
+	__u8 call_shift, zero[3]; /* the bit of an instruction at which its first register begins */
+	struct runtime_site sites[RUNTIME_SITES_MAX];
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -475,6 +504,7 @@ enum sample_origin {
 #define SAMPLE_OMITTED 16u	  /* a word of the user's frames has FRAME_TAG_OMITTED */
 #define SAMPLE_CALLER_OMITTED 32u /* by a rule that cannot find a frame's caller, but the callers of that */
 #define SAMPLE_RUNTIME 64u	  /* a struct runtime_part follows the frames and the context */
+#define SAMPLE_TASK 128u	  /* a struct sample_task follows that part */
 
 /*
  * A sample. It is followed by n_kernel + n_user frame words, each part leaf first, then by what the flags
@@ -516,6 +546,19 @@ struct runtime_part {
 	__u8 each;   /* 1: each frame is a segment (RUNTIME_WALK_EACH), also where several are in one here */
 };
 
+#define SAMPLE_TASK_BYTES 96u
+#define SAMPLE_TASK_BYTES_MIN 40u /* are tried last: the memory behind the object may not be there */
+
+/* The task that the thread's event loop ran (RUNTIME_WALK_TASKS): the object with its name, as it begins. */
+struct sample_task {
+	__u64 type;   /* of the object: the process address of it */
+	__u64 bias;   /* of the runtime's file */
+	__u16 layout; /* its file index */
+	__u16 bytes;  /* of `object` that were read: SAMPLE_TASK_BYTES, or SAMPLE_TASK_BYTES_MIN */
+	__u32 reserved;
+	__u8 object[SAMPLE_TASK_BYTES];
+};
+
 #define RUNTIME_NOT_TIED 0xffffffffu
 
 struct runtime_segment {
@@ -540,6 +583,12 @@ enum runtime_segment_kind {
 	RUNTIME_SEGMENT_MANY,  /* native code that calls the same function many times, maybe not just now */
 	RUNTIME_SEGMENT_STRING, /* a text that native code has evaluated */
 	RUNTIME_SEGMENT_MAIN,	/* the program; not a thread's */
+	/*
+	 * Of Lua, whose marker is the coroutine's state. Loops of one coroutine and segments of its list are
+	 * in order; those that the other has no more of are there without frames, or not tied.
+	 */
+	RUNTIME_SEGMENT_CALLED,	 /* the loop runs a function that native code calls */
+	RUNTIME_SEGMENT_RESUMED, /* the loop may run the rest of the list */
 	RUNTIME_SEGMENT_KINDS,
 };
 
@@ -668,9 +717,11 @@ _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
-_Static_assert(sizeof(struct runtime_walk) == 136, "runtime_walk");
+_Static_assert(sizeof(struct runtime_walk) == 232, "runtime_walk");
+_Static_assert(sizeof(struct runtime_site) == 8, "runtime_site");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
+_Static_assert(sizeof(struct sample_task) == 120, "sample_task");
 _Static_assert(sizeof(struct runtime_code) == 72, "runtime_code");
 _Static_assert(sizeof(struct runtime_slot) == 16, "runtime_slot");
 _Static_assert(sizeof(struct saved_stack) == 312, "saved_stack");

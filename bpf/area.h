@@ -62,7 +62,7 @@ struct unwind_state {
 	};
 	__u64 cfa;
 	__u64 next_marker;		    /* of the runtime's next segment; ~0: none */
-	__u64 tie_sp, tie_cfa;		    /* of the frame that reaches beyond it */
+	__u64 tie_ip, tie_sp, tie_cfa;	    /* of the frame that reaches beyond it */
 	__u64 regs[REGISTER_SLOTS];	    /* by DWARF number, and REGISTER_IP */
 	__u64 first_ip, first_sp, first_fp; /* of the sample, with SAMPLE_FROM_START */
 };
@@ -85,11 +85,24 @@ struct runtime_perl {
 	__u32 eval, eval_end;	/* the segment has an eval, which ends behind so many words */
 };
 
+/* The walk of Lua's coroutines (RUNTIME_SHAPE_STATES). */
+struct runtime_lua {
+	__u64 state;		   /* of the coroutine; 0: there is none yet */
+	__u64 stack, stack_end;	   /* its stack of values */
+	__u64 instruction;	   /* from a register: that the innermost loop runs next; 0: unknown */
+	__u64 report, report_code; /* number of a code object that may be new, 0: none; its address */
+	__u32 n_loops;		   /* on the native stack, as far as they are known */
+	__u32 loop;		   /* the next one, which has no segment yet */
+	__u32 first;		   /* the next frame is the innermost one of all */
+	__u32 lost;		   /* the coroutine of a loop is not known */
+};
+
 /* The frames of the process's language runtime. */
 struct runtime_state {
 	struct runtime_walk walk;
 	struct runtime_part part;
 	__u64 thread; /* the thread pointer */
+	__u64 task;   /* that the thread's event loop runs; 0: none, or not wanted */
 	__u64 cursor; /* the next frame; 0: there is none */
 	__u64 marker; /* of the present segment, where markers are a list of their own; 0: none */
 	__u32 steps;
@@ -105,6 +118,7 @@ struct runtime_state {
 		__u64 instructions, instructions_bytes; /* RUNTIME_WALK_LINES; 0: it has none */
 	} memo[RUNTIME_MEMO];
 	struct runtime_perl perl;
+	struct runtime_lua lua;
 };
 
 struct unwind_area {

@@ -32,8 +32,7 @@
 #define PERL_STEPS_A_CALL 16
 #define PERL_STEPS_MAX (2 * RUNTIME_STEPS_MAX) /* most contexts are blocks */
 #define PERL_JUMPS_MAX 16
-#define PERL_CONTEXTS_MAX (1u << 24)	      /* more than fit into memory that a stack has */
-#define PERL_FILE_BYTES RUNTIME_SCRATCH_BYTES /* of a file name that go into a number */
+#define PERL_CONTEXTS_MAX (1u << 24) /* more than fit into memory that a stack has */
 
 /* contexts; the type has further bits, of which one means something else for evals */
 #define PERL_TYPE 15u
@@ -155,29 +154,6 @@ UNWIND_FN int perl_begin(__u64 state)
 
 /* --- what identifies a frame */
 
-/* The hash of the file name at perl.file. */
-UNWIND_FN __u64 perl_file_hash(void)
-{
-	struct unwind_area *a = env_area();
-	__u64 h;
-	int n;
-
-	if (!a)
-		return 0;
-	h = a->runtime.walk.salt;
-	__builtin_memset(a->frames + RUNTIME_SCRATCH, 0, PERL_FILE_BYTES);
-	n = env_read_user_text(a->frames + RUNTIME_SCRATCH, PERL_FILE_BYTES, a->runtime.perl.file);
-	if (n <= 0)
-		return 0;
-	ROLLED
-	for (int i = 0; i < (int)PERL_FILE_BYTES / 8; i++) {
-		if (i * 8 >= n)
-			break;
-		h = number_mix(h, a->frames[RUNTIME_SCRATCH + i]);
-	}
-	return h;
-}
-
 /* The file name that a statement's glob has; 0: unreadable. */
 static __always_inline __u64 perl_glob_file(__u64 glob)
 {
@@ -205,7 +181,7 @@ static __always_inline void perl_place(struct runtime_state *r, __u64 function)
 	if (words[2] == r->perl.file)
 		return;
 	r->perl.file = words[2];
-	r->perl.file_hash = perl_file_hash();
+	r->perl.file_hash = text_hash(words[2]);
 }
 
 /* The HEK with the name of the package whose hash is at `hash`; 0: it has none. */

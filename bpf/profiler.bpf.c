@@ -413,8 +413,12 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 		ending = ending_of_task(ending);
 	if (a->state.runtime_at && ending != ENDING_EXITING)
 		a->state.runtime_words = runtime_attach();
-	if (a->state.runtime_words)
-		a->record.flags |= SAMPLE_RUNTIME;
+	if (a->state.runtime_words) {
+		__u32 words = a->runtime.task ? runtime_attach_task() : 0;
+
+		a->record.flags |= words ? SAMPLE_RUNTIME | SAMPLE_TASK : SAMPLE_RUNTIME;
+		a->state.runtime_words += words;
+	}
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
 		int begun = saved_stack_begin();
 

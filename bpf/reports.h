@@ -143,6 +143,7 @@ static __always_inline int report_texts(struct unwind_area *a, struct report_are
 	return at + ((bytes + 7) & ~7u);
 }
 
+#include "bpf/lua_reports.h"
 #include "bpf/perl_reports.h"
 #include "bpf/ruby_reports.h"
 
@@ -166,6 +167,8 @@ UNWIND_FN int report_assemble(__u64 number, __u64 code)
 		return ruby_report(a, d, code);
 	if (walk->shape == RUNTIME_SHAPE_PAIRED)
 		return report_perl();
+	if (walk->shape == RUNTIME_SHAPE_STATES)
+		return report_lua(code);
 	if (walk->flags & RUNTIME_WALK_LINES) {
 		int texts = report_texts(a, d, code);
 

@@ -49,6 +49,10 @@ static __always_inline struct runtime_segment *runtime_segment(struct unwind_are
 	return (struct runtime_segment *)(a->frames + RUNTIME_KEPT) + i;
 }
 
+/* RUNTIME_SHAPE_STATES, in bpf/lua.h. */
+UNWIND_FN int lua_loop(__u32 native);
+UNWIND_FN int lua_walk(void);
+
 /* RUNTIME_SHAPE_PAIRED, in bpf/perl.h. */
 UNWIND_FN int perl_is_state(__u64 state);
 UNWIND_FN int perl_begin(__u64 state);
@@ -154,6 +158,8 @@ static __always_inline int first_frame(struct runtime_state *r)
 		return 0;
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_begin(state);
+	if (r->walk.flags & RUNTIME_WALK_TASKS && user_word(state + r->walk.scope, &r->task))
+		r->task = 0;
 	if (user_word(state + r->walk.first, &r->cursor) ||
 	    (r->walk.first_of != RUNTIME_NO_OFFSET && r->cursor &&
 	     user_word(r->cursor + r->walk.first_of, &r->cursor)) ||
@@ -187,9 +193,15 @@ UNWIND_FN int runtime_begin(void)
 	r->part = (struct runtime_part){.runtime = r->walk.runtime,
 					.each = !!(r->walk.flags & RUNTIME_WALK_EACH)};
 	r->steps = r->n_sent = r->sent_bytes = r->n_ended = r->next = 0;
-	r->marker = 0;
+	r->marker = r->task = 0;
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;
+	if (r->walk.shape == RUNTIME_SHAPE_STATES) {
+		r->lua.n_loops = r->lua.lost = 0;
+		r->lua.instruction = 0;
+		a->state.next_marker = 0;
+		return 1;
+	}
 	if (first_frame(r)) {
 		r->part.reason = RUNTIME_REASON_READ_FAULT;
 		return 0;
@@ -245,6 +257,29 @@ static __always_inline __u64 number_mix(__u64 h, __u64 word)
 {
 	h = (h ^ word) * 0xff51afd7ed558ccdull;
 	return h ^ h >> 29;
+}
+
+/* The hash of the beginning of a NUL-terminated text; 0: it cannot be read. */
+UNWIND_FN __u64 text_hash(__u64 text)
+{
+	struct unwind_area *a = env_area();
+	__u64 h;
+	int n;
+
+	if (!a)
+		return 0;
+	h = a->runtime.walk.salt;
+	__builtin_memset(a->frames + RUNTIME_SCRATCH, 0, RUNTIME_SCRATCH_BYTES);
+	n = env_read_user_text(a->frames + RUNTIME_SCRATCH, RUNTIME_SCRATCH_BYTES, text);
+	if (n <= 0)
+		return 0;
+	ROLLED
+	for (int i = 0; i < (int)RUNTIME_SCRATCH_BYTES / 8; i++) {
+		if (i * 8 >= n)
+			break;
+		h = number_mix(h, a->frames[RUNTIME_SCRATCH + i]);
+	}
+	return h;
 }
 
 /*
@@ -475,6 +510,8 @@ UNWIND_FN int runtime_steps(void)
 	r = &a->runtime;
 	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_steps(a);
+	if (r->walk.shape == RUNTIME_SHAPE_STATES)
+		return 0; /* lua_walk, behind the native walk */
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_steps();
 	ROLLED
@@ -541,6 +578,8 @@ UNWIND_FN int runtime_tie(void)
 	r = &a->runtime;
 	native = t->ring ? t->ring + t->laps * RING_FRAMES + (t->n - t->ring) : t->n;
 	native -= a->record.n_kernel;
+	if (r->walk.shape == RUNTIME_SHAPE_STATES)
+		return lua_loop(native);
 	ROLLED
 	for (int k = 0; k < RUNTIME_TIES_A_CALL; k++) {
 		struct runtime_segment *segment = runtime_segment(a, r->next);
@@ -559,6 +598,36 @@ UNWIND_FN int runtime_tie(void)
 	return 0;
 }
 
+/*
+ * Adds the name of the task behind the part, which is behind the native frames. Returns its words; 0: there
+ * is none, or it cannot be read.
+ */
+UNWIND_FN int runtime_attach_task(void)
+{
+	struct unwind_area *a = env_area();
+	struct sample_task *task;
+	__u64 n, object;
+
+	if (!a || !a->runtime.task)
+		return 0;
+	n = a->state.n + a->state.runtime_words;
+	BOUND(n, RECORD_FRAMES - 1);
+	task = (struct sample_task *)(a->frames + n);
+	__builtin_memset(task, 0, sizeof *task);
+	if (user_word(a->runtime.task + a->runtime.walk.scope_name, &object) ||
+	    user_word(object + a->runtime.walk.type, &task->type))
+		return 0;
+	task->bytes = SAMPLE_TASK_BYTES;
+	if (env_read_user(task->object, SAMPLE_TASK_BYTES, object)) {
+		task->bytes = SAMPLE_TASK_BYTES_MIN;
+		if (env_read_user(task->object, SAMPLE_TASK_BYTES_MIN, object))
+			return 0;
+	}
+	task->bias = a->runtime.walk.bias;
+	task->layout = a->runtime.walk.layout;
+	return sizeof *task / 8;
+}
+
 /* Moves the part behind the native frames. Returns its words, which are 0 if there are no frames. */
 UNWIND_FN int runtime_attach(void)
 {
@@ -569,6 +638,8 @@ UNWIND_FN int runtime_attach(void)
 	if (!a)
 		return 0;
 	r = &a->runtime;
+	if (r->walk.shape == RUNTIME_SHAPE_STATES && !a->state.next_marker)
+		lua_walk();
 	if (!r->part.n_words)
 		return 0;
 	n = a->state.n;

@@ -95,11 +95,13 @@ struct config {
 		enum config_unresolved unresolved;
 	} symbols;
 	struct {
-		bool python;	  /* functions of CPython are found */
-		bool php;	  /* functions of PHP are found */
-		bool ruby;	  /* functions of Ruby are found */
-		bool perl;	  /* functions of Perl are found */
-		bool loop_frames; /* stacks keep the native frames of interpreters' loops */
+		bool python;	   /* functions of CPython are found */
+		bool php;	   /* functions of PHP are found */
+		bool ruby;	   /* functions of Ruby are found */
+		bool perl;	   /* functions of Perl are found */
+		bool lua;	   /* functions of Lua are found */
+		bool python_tasks; /* samples have the name of asyncio's task */
+		bool loop_frames;  /* stacks keep the native frames of interpreters' loops */
 	} runtimes;
 	struct {
 		bool metadata;

@@ -143,9 +143,11 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 	size_t n = 0;
 
 	for (size_t w = 0; w < wanted->n; w++)
-		for (size_t k = 0; k < ARRAY_SIZE(all) && n < SAMPLE_ATTRS_MAX - 1; k++)
+		for (size_t k = 0; k < ARRAY_SIZE(all) && n < SAMPLE_ATTRS_MAX - 2; k++)
 			if (strcmp(wanted->items[w], all[k].key) == 0)
 				ret[n++] = all[k];
+	if (e->task)
+		ret[n++] = (struct otlp_attr){.key = "asyncio.task.name", .string = e->task};
 	if (!unwind_ending_complete(ending))
 		ret[n++] = (struct otlp_attr){.key = "proflet.stack.truncated",
 					      .string = unwind_ending_reason(ending, detail)};

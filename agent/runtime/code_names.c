@@ -24,6 +24,7 @@
 #include "agent/proc/tenant.h"
 #include "agent/runtime/cpython_lines.h"
 #include "agent/runtime/cpython_text.h"
+#include "agent/runtime/lua_text.h"
 #include "agent/runtime/perl_text.h"
 #include "agent/runtime/php_text.h"
 #include "agent/runtime/ruby_text.h"
@@ -475,6 +476,32 @@ static int read_perl_report(struct code_names *n, struct content *c, const struc
 	return 0;
 }
 
+/* The name and the file are both made from the function's source. */
+static int read_lua_report(struct code_names *n, struct content *c, const struct runtime_code *report)
+{
+	const uint8_t *source = (const uint8_t *)(report + 1);
+	int r;
+
+	buf_clear(&n->name);
+	buf_clear(&n->file);
+	if (report->name_bytes || report->class_bytes)
+		return -EBADMSG;
+	r = lua_source_append(&n->file, source, report->file_bytes);
+	if (r < 0)
+		return r;
+	c->name_is = c->file_is = r ? CUT : WHOLE;
+	r = lua_name_append(&n->name, (const char *)n->file.data, n->file.len, report->first_line);
+	if (r < 0)
+		return r;
+	c->name = (const char *)n->name.data;
+	c->name_len = n->name.len;
+	c->file = (const char *)n->file.data;
+	c->file_len = n->file.len;
+	c->has_lines = true;
+	c->lines.first_line = report->first_line;
+	return 0;
+}
+
 static bool lines_better(const struct cpython_lines_table *a, const struct cpython_lines_table *b)
 {
 	return a->cut == b->cut ? a->len > b->len : !a->cut;
@@ -645,6 +672,16 @@ int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runt
 
 	if (r == 0)
 		r = read_perl_report(n, &c, report);
+	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
+}
+
+int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len)
+{
+	struct content c = {0};
+	int r = check_report(report, len, RUNTIME_LUA);
+
+	if (r == 0)
+		r = read_lua_report(n, &c, report);
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 

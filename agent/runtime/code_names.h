@@ -70,10 +70,15 @@ int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runt
  */
 int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
 /*
+ * Takes a report about a function of Lua, which has no name of its own: it gets the one that Lua's tracebacks
+ * have, "function <FILE:LINE>" or "main chunk". Errors as above but -ENOTSUP.
+ */
+int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
+/*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
- * not entered yet), or one that no function has, gives the first line. With PHP, Ruby and Perl, the second
- * word is the line.
+ * not entered yet), or one that no function has, gives the first line. With PHP, Ruby, Perl and Lua, the
+ * second word is the line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);

@@ -113,6 +113,7 @@ struct entry_key {
 	const void *owner;
 	const struct sample_stack *stack;
 	const struct sample_context *context; /* NULL: none */
+	const char *task;		      /* NULL: none */
 	uint32_t tid;
 	uint16_t cpu, origin;
 	union {
@@ -126,6 +127,11 @@ static bool same_context(const struct sample_context *a, const struct sample_con
 	return a == b || (a && b && memcmp(a, b, sizeof *a) == 0);
 }
 
+static bool same_task(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static bool entry_is(const struct map_node *node, const void *key)
 {
 	const struct sample_entry *e = container_of(node, struct sample_entry, node);
@@ -133,7 +139,7 @@ static bool entry_is(const struct map_node *node, const void *key)
 
 	return e->owner == k->owner && e->stack == k->stack && e->tid == k->tid && e->cpu == k->cpu &&
 	       e->origin == k->origin && memcmp(e->thread, k->thread.name, sizeof e->thread) == 0 &&
-	       same_context(e->context, k->context);
+	       same_context(e->context, k->context) && same_task(e->task, k->task);
 }
 
 static uint64_t entry_hash(const struct entry_key *k)
@@ -142,12 +148,15 @@ static uint64_t entry_hash(const struct entry_key *k)
 	uint64_t name = hash_u64(k->thread.words[0] ^ k->thread.words[1] << 1);
 	uint64_t context = k->context ? hash_bytes(k->context, sizeof *k->context) : 0;
 
+	if (k->task)
+		context ^= hash_bytes(k->task, strlen(k->task));
 	return hash_u64((uintptr_t)k->owner ^ context ^ hash_u64((uintptr_t)k->stack ^ number ^ name));
 }
 
 static int entry_find(struct sample_aggregate *a, const struct entry_key *k, struct sample_entry **ret)
 {
-	const size_t bytes = sizeof **ret + (k->context ? sizeof *k->context : 0);
+	const size_t context = k->context ? sizeof *k->context : 0, task = k->task ? strlen(k->task) + 1 : 0;
+	const size_t bytes = sizeof **ret + context + task;
 	uint64_t hash = entry_hash(k);
 	struct map_node *n = map_find(&a->entries, hash, entry_is, k);
 	struct sample_entry *e;
@@ -170,6 +179,8 @@ static int entry_find(struct sample_aggregate *a, const struct entry_key *k, str
 				   .origin = k->origin};
 	if (k->context)
 		e->context = memcpy(e + 1, k->context, sizeof *k->context);
+	if (k->task)
+		e->task = memcpy((char *)(e + 1) + context, k->task, task);
 	memcpy(e->thread, k->thread.name, sizeof e->thread);
 	r = map_insert(&a->entries, &e->node, hash);
 	if (r < 0)
@@ -263,6 +274,7 @@ int sample_aggregate_add(struct sample_aggregate *a, void *owner, const char *th
 {
 	struct entry_key key = {.owner = owner,
 				.context = v->context,
+				.task = v->task_name,
 				.tid = v->tid,
 				.cpu = a->by_cpu ? v->cpu : 0,
 				.origin = v->origin};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The samples of one window, merged: samples of one thread under one name, from one origin, in one context
- * and with one stack are an entry, however many frames the stack omits. An entry has the time and the value
+ * The samples of one window, merged: samples of one thread under one name, from one origin, in one context,
+ * of one task and with one stack are an entry, however many frames the stack omits. An entry has the time and the value
  * of each of its samples. The aggregate owns copies of everything and is bounded in bytes. The owner of a
  * sample (the names that its process had then) is opaque here; the aggregate holds a reference on it.
  */
@@ -35,6 +35,7 @@ struct sample_entry {
 	char thread[SAMPLE_THREAD_NAME_LEN]; /* padded with zeros */
 	const struct sample_stack *stack;
 	const struct sample_context *context; /* NULL: none */
+	const char *task;		      /* name of the event loop's task; NULL: none */
 	uint64_t value;			      /* sum, in the unit of the origin */
 	uint32_t n, cap;		      /* samples */
 	uint64_t *times_ns;		      /* n, CLOCK_MONOTONIC */

@@ -66,6 +66,11 @@ static bool take_parts(struct reader *r, uint8_t flags, struct sample_view *v)
 	}
 	if (flags & SAMPLE_RUNTIME && !take_runtime(r, v))
 		return false;
+	if (flags & SAMPLE_TASK) {
+		v->task = take(r, sizeof *v->task);
+		if (!v->task || !v->runtime || v->task->bytes > SAMPLE_TASK_BYTES)
+			return false;
+	}
 	if (flags & SAMPLE_SAVED_STACK) {
 		v->saved = take(r, sizeof *v->saved);
 		if (!v->saved || v->saved->stack_bytes > SAVED_STACK_MAX)

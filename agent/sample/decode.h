@@ -31,6 +31,8 @@ struct sample_view {
 	const struct runtime_part *runtime;
 	const struct runtime_segment *segments; /* runtime->n_segments, innermost first */
 	const uint64_t *runtime_words;		/* runtime->n_words */
+	const struct sample_task *task;		/* that its event loop ran; NULL: none */
+	const char *task_name;			/* set by the agent, of `task`: UTF-8; NULL: none */
 	/* The stack and registers from which the agent completes the unwind; NULL: the unwind is final. */
 	const struct saved_stack *saved;
 	const uint8_t *stack; /* its bytes, saved->stack_bytes */

@@ -45,5 +45,7 @@ struct pairing {
  * program in a thread that does not run it.
  */
 void sample_pair(struct pairing *ret, const struct sample_view *v, pairing_role_fn role, void *data);
+/* The same with the segments of Lua's coroutines. A function that no loop runs yet is left out. */
+void sample_pair_states(struct pairing *ret, const struct sample_view *v);
 
 #endif

@@ -60,7 +60,10 @@ static void take_pairs(struct splicing *p)
 {
 	const struct pairing *pairing = &p->s->pairing;
 
-	sample_pair(&p->s->pairing, p->v, p->s->options.role, p->s->options.data);
+	if (p->v->runtime->runtime == RUNTIME_LUA)
+		sample_pair_states(&p->s->pairing, p->v);
+	else
+		sample_pair(&p->s->pairing, p->v, p->s->options.role, p->s->options.data);
 	p->paired = true;
 	p->uncertain = pairing->uncertain;
 	p->words = pairing->words;
@@ -245,7 +248,7 @@ void sample_splice(struct splice *s, const struct sample_view *v, struct sample_
 		find_missing(s, v, ret);
 		return;
 	}
-	if (v->runtime->runtime == RUNTIME_PERL && s->options.role)
+	if (v->runtime->runtime == RUNTIME_LUA || (v->runtime->runtime == RUNTIME_PERL && s->options.role))
 		take_pairs(&p);
 	else
 		take_segments(&p);

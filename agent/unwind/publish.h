@@ -52,7 +52,7 @@ int publisher_put(struct publisher *p, const struct process *process);
 void publisher_remove(struct publisher *p, const struct process *process);
 /*
  * Lists are to say how the frames of language runtimes are found: bit n for those of kind n (enum
- * runtime_kind of agent/elf/runtime). Call it before anything is published.
+ * runtime_kind of agent/elf/runtime), and RUNTIME_WANT_TASKS. Call it before anything is published.
  */
 void publisher_want_runtimes(struct publisher *p, unsigned kinds);
 /* Takes that out of the list that the process has now. */

@@ -55,7 +55,11 @@ static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *f
 		.bytes = l->bytes,
 		.instructions = l->copies,
 		.n_instructions = l->copy,
+		.scope = l->task,
+		.scope_name = l->task_name,
 	};
+	if (l->task)
+		ret->flags |= RUNTIME_WALK_TASKS;
 	return true;
 }
 
@@ -166,6 +170,56 @@ static bool perl_walk(struct runtime_walk *ret, const struct perl_facts *facts, 
 	return true;
 }
 
+static bool lua_walk(struct runtime_walk *ret, const struct lua_facts *facts, uint32_t file, uint64_t bias,
+		     uint64_t secret)
+{
+	const struct lua_layout *l = &facts->layout;
+
+	if (!facts->known)
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.bias = bias,
+		.runtime = RUNTIME_LUA,
+		.layout = (uint16_t)file,
+		.shape = RUNTIME_SHAPE_STATES,
+		.leaf_register = (uint8_t)facts->leaf_register,
+		.first = LUA_STATE_CALL,
+		.stack = l->stack,
+		.stack_end = l->stack_end,
+		.frame_bytes = LUA_CALL_BYTES,
+		.next = LUA_CALL_PREVIOUS,
+		.code = LUA_CALL_FUNCTION,
+		.instruction = l->instruction,
+		.kind = l->status,
+		.entry_mask = (uint8_t)l->fresh,
+		.entry_value = (uint8_t)l->fresh_value,
+		.base = l->base,
+		.content = l->content,
+		.content_bytes = l->content_bytes,
+		.first_line = l->first_line,
+		.file = l->source,
+		.bytes = LUA_TEXT,
+		.lines = l->lines,
+		.steps = l->n_steps,
+		.instructions = l->code,
+		.n_instructions = l->n_code,
+		.instruction_bytes = LUA_INSTRUCTION_BYTES,
+		.call = l->call,
+		.call_shift = l->call_shift,
+		.loop_start = facts->loop_start + bias,
+		.loop_bytes = facts->loop_end - facts->loop_start,
+		.loop_body = (uint16_t)(facts->loop_body - facts->loop_start),
+	};
+	for (uint32_t i = 0; i < facts->n_sites && i < RUNTIME_SITES_MAX; i++)
+		ret->sites[i] = (struct runtime_site){
+			.distance = (int32_t)(facts->sites[i].va - facts->loop_start),
+			.offset = (int16_t)facts->sites[i].offset,
+			.resumes = (uint16_t)facts->sites[i].resumes,
+		};
+	return true;
+}
+
 bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
 		       uint64_t bias, uint64_t secret)
 {
@@ -178,6 +232,8 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		return ruby_walk(ret, &facts->ruby, file, bias, secret);
 	case RUNTIME_FILE_PERL:
 		return perl_walk(ret, &facts->perl, file, bias, secret);
+	case RUNTIME_FILE_LUA:
+		return lua_walk(ret, &facts->lua, file, bias, secret);
 	default:
 		return false;
 	}
@@ -209,8 +265,11 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 		const struct binary_table *t = unwind_tables_get(tables, m->file);
 
 		if (t && t->runtime && kinds >> t->runtime->kind & 1 && bias_of(m, t->binary, &bias) &&
-		    runtime_walk_make(ret, t->runtime, t->binary->index, bias, secret))
+		    runtime_walk_make(ret, t->runtime, t->binary->index, bias, secret)) {
+			if (!(kinds & RUNTIME_WANT_TASKS))
+				ret->flags &= (uint16_t)~RUNTIME_WALK_TASKS;
 			return true;
+		}
 	}
 	return false;
 }

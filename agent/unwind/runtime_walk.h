@@ -17,7 +17,8 @@ struct unwind_tables;
 
 /*
  * The walk for a process with these mappings. Bit n of `kinds`: runtimes of kind n (enum runtime_kind) are
- * wanted. `secret` goes into the numbers of its code objects. False: it has no such runtime that is known.
+ * wanted; RUNTIME_WANT_TASKS. `secret` goes into the numbers of its code objects. False: it has no such
+ * runtime that is known.
  */
 bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 		       const struct unwind_tables *tables, unsigned kinds, uint64_t secret);

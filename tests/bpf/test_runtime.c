@@ -285,6 +285,49 @@ Test(runtime, markers_of_their_own)
 
 /* ---- lists that a tenant has made */
 
+/* The name of the task behind the frames: as many bytes of its object as are there. */
+Test(runtime, names_of_tasks)
+{
+	const uint64_t task = HEAP + 0x1400, name = HEAP + 0x1800, last = HEAP + HEAP_BYTES - 64;
+	struct runtime_walk walk = walk_by_key;
+	const struct sample_task *t;
+	struct machine *m;
+
+	walk.flags = RUNTIME_WALK_TASKS;
+	walk.scope = 872;
+	walk.scope_name = 136;
+	walk.type = 8;
+	walk.bias = 0x1000;
+	walk.layout = 9;
+	m = process_new(&walk);
+	run_put(m, FRAMES, 2, 0);
+	cr_assert_eq(runtime_walk(m).n_words, 4);
+	cr_expect_eq(runtime_attach_task(), 0, "no task runs");
+	machine_poke(m, STATE + 872, task);
+	machine_poke(m, task + 136, name);
+	machine_poke(m, name + 8, 77);
+	machine_poke(m, name + 88, 88);
+	cr_assert_eq(runtime_walk(m).n_words, 4);
+	m->area.state.n = 5;
+	m->area.state.runtime_words = 6;
+	cr_expect_eq(runtime_attach_task(), (int)(sizeof *t / 8));
+	t = (const struct sample_task *)(m->area.frames + 11);
+	cr_expect(t->type == 77 && t->bias == 0x1000 && t->layout == 9);
+	cr_expect(t->bytes == SAMPLE_TASK_BYTES && t->object[88] == 88);
+	machine_poke(m, task + 136, last); /* at the end of the memory */
+	cr_expect_eq(runtime_attach_task(), (int)(sizeof *t / 8));
+	cr_expect_eq(t->bytes, SAMPLE_TASK_BYTES_MIN);
+	machine_poke(m, task + 136, last + 32);
+	cr_expect_eq(runtime_attach_task(), 0, "not even that is there");
+	machine_poke(m, task + 136, 8);
+	cr_expect_eq(runtime_attach_task(), 0);
+	walk.flags = 0;
+	walk_set(m, &walk);
+	cr_assert_eq(runtime_walk(m).n_words, 4);
+	cr_expect_eq(m->area.runtime.task, 0, "not wanted");
+	machine_free(m);
+}
+
 /* Threads run copies of a function's instructions: places are those in the code object itself. */
 Test(runtime, copies_of_instructions)
 {

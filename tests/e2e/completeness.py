@@ -26,6 +26,9 @@ while True:
     fold(60)
 """
 PERL = "sub f { my $n = shift; $n < 2 ? $n : f($n - 1) + f($n - 2) } while (1) { f(20); join ',', sort map { $_ * 7 % 1000 } 1 .. 2000 }"
+RUBY = "def f(n) n < 2 ? n : f(n - 1) + f(n - 2) end; loop { f(18); (1..2000).map { |x| x * 7919 % 10007 }.sort.join(',') }"
+PHP = """function f($n) { return $n < 2 ? $n : f($n - 1) + f($n - 2); }
+while (1) { f(18); $a = range(1, 2000); usort($a, fn($x, $y) => $x * 7 % 1000 <=> $y * 7 % 1000); }"""
 SQL = """WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 2000000000)
 SELECT max(hex(x * 7919 % 10007) || substr('abcdefgh', x % 8)) FROM c WHERE x % 3 <> 1;"""
 GIT = "while :; do git -C \"$1\" repack -q -a -d -f --window=200 --depth=200; done"
@@ -57,6 +60,8 @@ def start_programs(s):
     start("dgst", ["openssl", "dgst", "-sha512", "/dev/zero"])
     start("python", [shutil.which("python3"), "-c", PYTHON])
     start("perl", ["perl", "-e", PERL])
+    start("ruby", ["ruby", "--disable-gems", "-e", RUBY])
+    start("php", ["php", "-n", "-r", PHP])
     start("sqlite", ["sqlite3", ":memory:", SQL])
     start("node", ["node", "-e", programs.NODE])  # its code is in no list; the script itself is compiled while it runs
     start("gospin", [gospin, programs.LIFE])
@@ -90,7 +95,7 @@ def check_recursion(s, samples, depth):
 
 def body(s):
     s.need_root()
-    s.need("openssl", "python3", "perl", "sqlite3", "node")
+    s.need("openssl", "python3", "perl", "ruby", "php", "sqlite3", "node")
     s.need_proflet()
     collector = Collector(s)
     recorder = Recorder(s, collector)

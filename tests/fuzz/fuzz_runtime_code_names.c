@@ -3,7 +3,7 @@
  * Reports about code objects with any bytes, and any layout: the input is a layout, the types that are
  * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired in
  * every second one so that its sizes add up; a few bytes of budget make functions go soon. A bit of the input
- * says whether the reports are about Python or Perl.
+ * says whether the reports are about Python, Perl or Lua.
  */
 #include <errno.h>
 #include <iconv.h>
@@ -71,6 +71,21 @@ static size_t repair_perl(struct runtime_code *r, size_t len)
 	left -= padded(r->file_bytes);
 	r->class_bytes = (uint16_t)least(r->class_bytes % (RUNTIME_TEXT_MAX + 1), left & ~(size_t)7);
 	return sizeof *r + padded(r->name_bytes) + padded(r->file_bytes) + padded(r->class_bytes);
+}
+
+/* The same, of a report about Lua: only a source, which is terminated. */
+static size_t repair_lua(struct runtime_code *r, size_t len)
+{
+	size_t left = least(len - sizeof *r, RUNTIME_TEXT_MAX) & ~(size_t)7;
+
+	r->kind = RUNTIME_REPORT_CODE;
+	r->runtime = RUNTIME_LUA;
+	r->name_bytes = r->class_bytes = 0;
+	r->lines_bytes = 0;
+	r->file_bytes = (uint16_t)left;
+	if (left)
+		((uint8_t *)(r + 1))[left - 1] = 0;
+	return sizeof *r + left;
 }
 
 /* Makes the sizes fit to the length of the report, which is returned. */
@@ -143,23 +158,27 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 	struct runtime_code *report = malloc(len ? len : 1); /* exactly, so that reads behind it are found */
 	struct code_names_stats s;
 	uint64_t number = 0;
-	int perl = in->text_type >> 1 & 1;
+	int perl = in->text_type >> 1 & 1, lua = !perl && in->text_type >> 2 & 1;
 	int r;
 
 	require(report != NULL);
 	memcpy(report, data, len);
 	if (len >= sizeof *report) {
 		if (fix)
-			len = perl ? repair_perl(report, len) : repair(report, len, ruby);
+			len = perl  ? repair_perl(report, len)
+			      : lua ? repair_lua(report, len)
+				    : repair(report, len, ruby);
 		report = realloc(report, len);
 		require(report != NULL);
-		if (fix && !perl && in->code_type & 1)
+		if (fix && !perl && !lua && in->code_type & 1)
 			report->type = in->code_type;
 		if (fix && in->text_type & 1)
 			report->name_type = report->file_type = in->text_type;
 		number = report->number;
 	}
-	r = perl ? code_names_add_perl(n, 1, report, len) : add_report(n, in, report, len, ruby);
+	r = perl  ? code_names_add_perl(n, 1, report, len)
+	    : lua ? code_names_add_lua(n, 1, report, len)
+		  : add_report(n, in, report, len, ruby);
 	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
 	require(!fix || ruby || perl || len < sizeof *report || r != -EBADMSG);
 	free(report);

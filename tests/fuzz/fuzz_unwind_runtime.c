@@ -64,8 +64,10 @@ static struct runtime_walk walk_of(const struct head *h)
 	w.instruction = (uint16_t)(w.instruction % w.frame_bytes & ~3u);
 	w.kind %= w.frame_bytes;
 	w.content_bytes = (uint16_t)(w.content_bytes % (RUNTIME_CODE_BYTES_MAX + 1) & ~7u);
-	w.shape %= RUNTIME_SHAPE_PAIRED + 1;
-	w.runtime = w.shape == RUNTIME_SHAPE_PAIRED ? RUNTIME_PERL : RUNTIME_CPYTHON;
+	w.shape %= RUNTIME_SHAPE_STATES + 1;
+	w.runtime = w.shape == RUNTIME_SHAPE_PAIRED   ? RUNTIME_PERL
+		    : w.shape == RUNTIME_SHAPE_STATES ? RUNTIME_LUA
+						      : RUNTIME_CPYTHON;
 	if (w.shape == RUNTIME_SHAPE_ARRAY) {
 		w.kind = (uint16_t)(w.kind & ~7u);
 		w.start = w.start & 1 ? MEMORY + (w.start & 0xfff8) : 0;
@@ -86,12 +88,29 @@ static void list_make(struct scene *s, const struct runtime_walk *walk)
 	s->area->state.runtime_at = LIST_AT + list->runtime;
 }
 
-static void walk(void)
+/* The native walk passes loops that have any state. */
+static void pass_loops(struct scene *s, const struct head *h)
+{
+	struct unwind_state *t = &s->area->state;
+
+	for (unsigned i = 0; i < NATIVE_MAX; i++) {
+		t->n = i;
+		t->innermost = h->natives[i] & 1;
+		t->tie_ip = s->area->runtime.walk.loop_start + (h->natives[i] & 2);
+		t->tie_cfa = MEMORY + h->natives[i] * 8u;
+		t->tie_sp = t->tie_cfa - 64;
+		runtime_tie();
+	}
+}
+
+static void walk(struct scene *s, const struct head *h)
 {
 	unsigned rounds = 0;
 
 	if (!runtime_begin())
 		return;
+	if (s->area->runtime.walk.shape == RUNTIME_SHAPE_STATES)
+		pass_loops(s, h);
 	while (runtime_steps())
 		require(++rounds <= RUNTIME_STEPS_MAX);
 	runtime_walked();
@@ -138,7 +157,7 @@ static void splice(struct scene *s, const struct head *h)
 		segments[i].native = h->natives[i] < 200 ? h->natives[i] : RUNTIME_NOT_TIED;
 	sample_splice(&splicer, &v, &ret);
 	require(ret.n_user <= NATIVE_MAX + part->n_words);
-	require(part->runtime == RUNTIME_PERL || ret.n_user >= part->n_words);
+	require(part->runtime == RUNTIME_PERL || part->runtime == RUNTIME_LUA || ret.n_user >= part->n_words);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -164,11 +183,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	with_area.area = s.area;
 	with_area.thread = MEMORY + (head.thread & 0xffff);
 	env_current = &with_area;
-	walk();
-	require(s.area->runtime.part.n_words <= 2 * RUNTIME_FRAMES_MAX);
-	require(s.area->runtime.part.n_segments <= RUNTIME_SEGMENTS_MAX);
+	walk(&s, &head);
 	s.area->state.n = NATIVE_MAX;
 	require(runtime_attach() <= (int)(RECORD_WORDS - NATIVE_MAX));
+	require(s.area->runtime.part.n_words <= 2 * RUNTIME_FRAMES_MAX);
+	require(s.area->runtime.part.n_segments <= RUNTIME_SEGMENTS_MAX);
 	check_segments(&s.area->runtime.part,
 		       (const struct runtime_segment *)(s.area->frames + RUNTIME_KEPT));
 	splice(&s, &head);

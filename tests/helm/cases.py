@@ -36,6 +36,8 @@ BAD_CONFIG = [
     ("runtimes.php", "runtimes: {php: 8.4}"),
     ("runtimes.ruby", "runtimes: {ruby: 3.4}"),
     ("runtimes.perl", "runtimes: {perl: 5.36}"),
+    ("runtimes.lua", "runtimes: {lua: 5.4}"),
+    ("runtimes.python_tasks", "runtimes: {python_tasks: asyncio}"),
     ("runtimes.loop_frames", "runtimes: {loop_frames: hide}"),
     ("kubernetes.kubelet", "kubernetes: {kubelet: node:10250}"),
     ("kubernetes.metadata", "kubernetes: {metadata: please}"),

@@ -25,6 +25,8 @@ class Profile(recording.Profile):
         function = self.d["function_table"][line["function_index"]]
         mapping = self.d["mapping_table"][location["mapping_index"]]
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
+        if kind == "native" and not location["mapping_index"] and not location["address"] and self.strings[function["filename_strindex"]]:
+            kind = "lua"  # which is no frame type
         return profiles.Frame(self.strings[function["name_strindex"]], location["address"], self.strings[mapping["filename_strindex"]], kind,
                               self.strings[function["filename_strindex"]], function["start_line"], line["line"])
 

@@ -21,6 +21,7 @@ enum name {
 	NAME_VERSION,
 	NAME_CODE_TYPE,
 	NAME_TEXT_TYPE,
+	NAME_INT_TYPE,
 	NAME_SINCE_8,
 	NAME_SINCE_9,
 	NAME_LOOP, /* and what compilers and BOLT split off it */
@@ -34,6 +35,7 @@ static const char *const names[N_NAMES] = {
 	[NAME_VERSION] = "Py_Version",
 	[NAME_CODE_TYPE] = "PyCode_Type",
 	[NAME_TEXT_TYPE] = "PyUnicode_Type",
+	[NAME_INT_TYPE] = "PyLong_Type",
 	[NAME_SINCE_8] = "PyCode_NewWithPosOnlyArgs",
 	[NAME_SINCE_9] = "PyInterpreterState_Get",
 	[NAME_LOOP] = "_PyEval_EvalFrameDefault",
@@ -148,8 +150,19 @@ static int find_instructions(struct cpython_facts *f, const struct search *s)
 	return r < 0 ? r : 0;
 }
 
+/* What asyncio says of its tasks, where it is a part of the runtime's file. */
+static bool read_tasks(const struct search *s, struct cpython_tasks *ret)
+{
+	struct elf_section section;
+
+	return elf_image_find_section(s->img, ".AsyncioDebug", &section) == 0 &&
+	       section.bytes >= sizeof ret->words &&
+	       elf_image_pread(s->img, section.offset, ret->words, sizeof ret->words) == 0;
+}
+
 static void find_layout(struct cpython_facts *f, const struct search *s)
 {
+	struct cpython_tasks tasks;
 	struct cpython_debug debug;
 
 	if (read_debug(s, f->runtime, &debug)) {
@@ -158,6 +171,8 @@ static void find_layout(struct cpython_facts *f, const struct search *s)
 		f->free_threaded = cpython_debug_free_threaded(&debug);
 		f->known = f->version == cpython_debug_version(&debug) &&
 			   cpython_layout_of_debug(&f->layout, &debug);
+		if (f->known)
+			cpython_layout_set_tasks(&f->layout, &debug, read_tasks(s, &tasks) ? &tasks : NULL);
 	} else if (cpython_version_final(f->version)) {
 		f->known = cpython_layout_of_minor(&f->layout, f->version >> 16 & 0xff);
 	}
@@ -176,6 +191,7 @@ int cpython_facts_read(struct cpython_facts *ret, struct elf_image *img)
 		return -ENOENT;
 	ret->code_type = s.found[NAME_CODE_TYPE].va;
 	ret->text_type = s.found[NAME_TEXT_TYPE].va;
+	ret->int_type = s.found[NAME_INT_TYPE].va;
 	ret->version = version_of(&s);
 	find_loops(ret, &s);
 	find_layout(ret, &s);
@@ -196,8 +212,8 @@ bool cpython_facts_valid(const struct cpython_facts *f)
 		return false;
 	}
 	if (!f->version)
-		return !f->free_threaded && !f->runtime && !f->code_type && !f->text_type && !f->n_loops &&
-		       loops_valid(f) && !f->has_instructions;
+		return !f->free_threaded && !f->runtime && !f->code_type && !f->text_type && !f->int_type &&
+		       !f->n_loops && loops_valid(f) && !f->has_instructions;
 	return f->version >> 24 == 3 && f->free_threaded <= 1 && f->known <= 1 && f->runtime &&
 	       f->has_instructions <= 1 && loops_valid(f);
 }

@@ -20,9 +20,9 @@ struct elf_image;
 /* Addresses are ELF virtual addresses; 0: not in the file. */
 struct cpython_facts {
 	uint32_t version; /* PY_VERSION_HEX; zeros for what the file does not say; 0: no CPython in it */
-	uint32_t free_threaded;	       /* 0 or 1 */
-	uint64_t runtime;	       /* _PyRuntime */
-	uint64_t code_type, text_type; /* PyCode_Type, PyUnicode_Type */
+	uint32_t free_threaded;			 /* 0 or 1 */
+	uint64_t runtime;			 /* _PyRuntime */
+	uint64_t code_type, text_type, int_type; /* PyCode_Type, PyUnicode_Type, PyLong_Type */
 	/* The interpreter's loop, [start, end): _PyEval_EvalFrameDefault, and parts split off it. */
 	uint64_t loop_start[CPYTHON_LOOPS_MAX], loop_end[CPYTHON_LOOPS_MAX];
 	uint32_t n_loops;

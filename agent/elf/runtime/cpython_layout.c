@@ -325,6 +325,30 @@ bool cpython_layout_of_debug(struct cpython_layout *ret, const struct cpython_de
 	return true;
 }
 
+#define TASKS_NAME 1u /* words of struct cpython_tasks */
+#define TASKS_RUNNING 11u
+/* Where asyncio is in a file of its own: what those of all releases say. */
+#define TASK_NAME_14 136u
+#define RUNNING_TASK_14 872u
+
+void cpython_layout_set_tasks(struct cpython_layout *l, const struct cpython_debug *d,
+			      const struct cpython_tasks *tasks)
+{
+	uint64_t task = 0, name = 0;
+
+	if (tasks) {
+		task = tasks->words[TASKS_RUNNING];
+		name = tasks->words[TASKS_NAME];
+	} else if (places_of(d) == &places_14 && !cpython_debug_free_threaded(d)) {
+		task = RUNNING_TASK_14;
+		name = TASK_NAME_14;
+	}
+	if (task && task < OFFSET_MAX && task % 8 == 0 && name < OFFSET_MAX && name % 8 == 0) {
+		l->task = (uint16_t)task;
+		l->task_name = (uint16_t)name;
+	}
+}
+
 /* --- validity */
 
 static bool is_offset(uint16_t offset, uint16_t align)
@@ -342,7 +366,7 @@ static bool thread_valid(const struct cpython_layout *l)
 	return is_offset(l->thread, 8) && is_offset(l->first, 8) && is_offset_or_none(l->first_of, 8) &&
 	       is_offset_or_none(l->marker_first, 8) && is_offset_or_none(l->marker_next, 8) &&
 	       (l->marker_first == NONE) == (l->marker_next == NONE) && is_offset_or_none(l->key, 4) &&
-	       l->has_thread_local <= 1;
+	       l->has_thread_local <= 1 && is_offset(l->task, 8) && is_offset(l->task_name, 8);
 }
 
 static bool in_frame(const struct cpython_layout *l, uint16_t offset, uint16_t bytes)

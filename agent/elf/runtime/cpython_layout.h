@@ -38,6 +38,8 @@ struct cpython_layout {
 	uint16_t code_start;	    /* in a code object: the first instruction; with _INDEX: 0 */
 	uint16_t copies, copy;	    /* with _COPIES: pointer in a code object, s32 in a frame; else 0 */
 	uint16_t instruction_bytes; /* of one index (RUNTIME_WALK_INDEX), else 1 */
+	uint16_t task;		    /* in a thread state: pointer to asyncio's task that runs; 0: not known */
+	uint16_t task_name;	    /* in a task: pointer to an object */
 	uint16_t key;		    /* in _PyRuntime: u32, the pthread key of thread states */
 	uint16_t has_thread_local; /* 1: a thread-local variable has the thread state, too (3.12 and later) */
 };
@@ -66,6 +68,18 @@ uint32_t cpython_debug_version(const struct cpython_debug *d);
 uint32_t cpython_debug_free_threaded(const struct cpython_debug *d); /* 0 or 1 */
 /* False: the offsets cannot be those of that version. */
 bool cpython_layout_of_debug(struct cpython_layout *ret, const struct cpython_debug *d);
+/* Offsets in objects of asyncio, in groups without names, from 3.14 on. */
+#define CPYTHON_TASKS_WORDS 13u
+struct cpython_tasks {
+	uint64_t words[CPYTHON_TASKS_WORDS];
+};
+
+/*
+ * Sets where the task that runs has its name. `tasks` is what asyncio says of it, if it is in the runtime's
+ * file; NULL: it is in a file of its own.
+ */
+void cpython_layout_set_tasks(struct cpython_layout *l, const struct cpython_debug *d,
+			      const struct cpython_tasks *tasks);
 /* Layouts change up to the first release candidate. True, too, where only the minor version is known. */
 bool cpython_version_final(uint32_t version);
 

@@ -21,6 +21,10 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		ret->kind = r == 0 ? RUNTIME_FILE_PERL : RUNTIME_FILE_NONE;
 	}
 	if (r == -ENOENT) {
+		r = lua_facts_read(&ret->lua, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_LUA : RUNTIME_FILE_NONE;
+	}
+	if (r == -ENOENT) {
 		r = ruby_facts_read(&ret->ruby, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
 	}
@@ -44,6 +48,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->ruby.version && ruby_facts_valid(&f->ruby);
 	case RUNTIME_FILE_PERL:
 		return f->perl.version && perl_facts_valid(&f->perl);
+	case RUNTIME_FILE_LUA:
+		return f->lua.version && lua_facts_valid(&f->lua);
 	default:
 		return false;
 	}
@@ -68,6 +74,8 @@ bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va)
 		return is_in(f->ruby.loop_start, f->ruby.loop_end, f->ruby.n_loops, va);
 	case RUNTIME_FILE_PERL:
 		return perl_function_at(&f->perl, va) <= PERL_RUNOPS_DEBUG;
+	case RUNTIME_FILE_LUA:
+		return va >= f->lua.loop_start && va < f->lua.loop_end;
 	default:
 		return false;
 	}
@@ -107,6 +115,8 @@ bool runtime_facts_known(const struct runtime_facts *f)
 		return f->ruby.known;
 	case RUNTIME_FILE_PERL:
 		return f->perl.known;
+	case RUNTIME_FILE_LUA:
+		return f->lua.known;
 	default:
 		return f->cpython.known;
 	}
@@ -114,10 +124,11 @@ bool runtime_facts_known(const struct runtime_facts *f)
 
 const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
 {
-	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby", "Perl"};
+	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby", "Perl", "Lua"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
 		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
+		     : f->kind == RUNTIME_FILE_LUA  ? f->lua.version
 						    : f->cpython.version;
 
 	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", names[f->kind], v >> 24, v >> 16 & 255,

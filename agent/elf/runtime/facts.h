@@ -4,6 +4,7 @@
 #define PROFLET_ELF_RUNTIME_FACTS_H
 
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/lua.h"
 #include "agent/elf/runtime/perl.h"
 #include "agent/elf/runtime/php.h"
 #include "agent/elf/runtime/ruby.h"
@@ -16,8 +17,10 @@ enum runtime_kind {
 	RUNTIME_FILE_PHP,
 	RUNTIME_FILE_RUBY,
 	RUNTIME_FILE_PERL,
+	RUNTIME_FILE_LUA,
 	RUNTIME_FILE_KINDS,
 };
+#define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
 
 struct runtime_facts {
 	uint32_t kind; /* enum runtime_kind */
@@ -27,6 +30,7 @@ struct runtime_facts {
 		struct php_facts php;
 		struct ruby_facts ruby;
 		struct perl_facts perl;
+		struct lua_facts lua;
 	};
 };
 

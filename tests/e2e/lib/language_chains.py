@@ -24,6 +24,9 @@ EXACT = 0.999  # of those that are exact or wrong
 BETWEEN, FOREIGN, NAMED = 0.01, 0.02, 0.99
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
+ENDED = re.compile(r"^(PyThreadState_Clear|tstate_delete_common)$")  # a thread's functions have returned
+# Functions of CPython's loop that run for a moment at a call and a return, where the compiler has not inlined them
+AT_CALLS = re.compile(r"^(_PyEvalFramePushAndInit|_PyEval_FrameClearAndPop|_PyDict_LoadGlobal|do_super_lookup)\b")
 SITUATION = re.compile(r"[sS](\d\d)")
 Place = collections.namedtuple("Place", "name file first line at")  # a language frame; `at`: its index in the stack, leaf first
 
@@ -101,7 +104,7 @@ class Truth:
         with open(path, encoding="utf-8") as f:
             self.content = json.load(f)
         self.path, self.pid = path, self.content["pid"]
-        self.language, self.loop = self.content.get("language", "cpython"), self.content.get("loop", "_PyEval_EvalFrameDefault")
+        self.language, self.loop = self.content.get("language", "cpython"), self.content.get("loop")
         self.unknown_in = self.content.get("unknown_in")  # native functions in which no language frame can be found
         self.situations = {n: s["chain"] for n, s in self.content["situations"].items()}
         self.ids = {n: self._ids(n, chain) for n, chain in self.situations.items()}
@@ -117,6 +120,10 @@ class Truth:
     @staticmethod
     def _ids(name, chain):
         return set(SITUATION.findall(name)) | {m for s in chain if "name" in s for m in SITUATION.findall(s["name"] + s["file"].rpartition("/")[2])}
+
+    def is_loop(self, name):
+        """CPython's instructions may be functions of their own."""
+        return self.loop in name if self.loop else "_PyEval_EvalFrameDefault" in name or name.startswith("_TAIL_CALL_")
 
     def pids(self):
         """Of the program and of all that it has forked."""
@@ -156,7 +163,7 @@ class Judge:
         if self.truth.unknown_in and any(re.search(self.truth.unknown_in, f.name) for f in sample.frames):
             return "foreign", "-", show(sample)
         places = language_frames(sample, self.truth.language)
-        if any(self.truth.loop in f.name for f in self._without_loops(sample, places)):
+        if any(self.truth.is_loop(f.name) for f in self._without_loops(sample, places)):
             return "loop", "-", show(sample)
         if not places:
             return ("between" if is_outside(sample) else "none"), "-", show(sample)
@@ -165,6 +172,8 @@ class Judge:
         if key not in self.cache:
             self.cache[key] = self._chain(places, truncated)
         verdict, situation, note, found = self.cache[key]
+        if verdict == "missing" and any(AT_CALLS.match(f.name) for f in sample.frames[:places[-1].at]):
+            return "between", situation, ""
         if verdict == "exact" and self.native:
             fault = self._place(sample, places, situation, found)
             if fault:
@@ -319,6 +328,8 @@ def native_between(sample, places, i):
 def is_outside(sample):
     """The thread begins or ends, or its process does: it has no Python frame yet, or no memory any longer."""
     if any(f.kind == "kernel" and ENDS.search(f.name) for f in sample.frames):
+        return True
+    if any(ENDED.search(f.name) for f in sample.frames):
         return True
     return not of_main_thread(sample) and any(re.search("thread|clone", f.name) for f in sample.frames)
 

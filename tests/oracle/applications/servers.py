@@ -2,6 +2,7 @@
 """Servers of Debian in languages other than Python, each with an application and somebody who asks all the time."""
 import http.client
 import os
+import re
 import shutil
 import socket
 import struct
@@ -125,4 +126,5 @@ COMMANDS = {
 }
 # language, the function that is the root of its stacks
 LANGUAGES = {"php_fpm": ("php", "execute_ex", r"^<main>$"), "php_apache": ("php", "execute_ex", r"^<main>$"),
-             "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$")}
+             "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|start!|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$")}
+WAIT = re.compile(r"^(server|client|reactor|thread_pool|minissl|const)\.rb$")  # files of puma whose methods wait for clients

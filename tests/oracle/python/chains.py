@@ -1161,7 +1161,8 @@ def main():
     entries, end, part = prepare(args), clock() + args.seconds, args.slice / 1000
     while clock() < end:
         for entry in entries:
-            entry(clock() + part)  # call
+            until = clock() + part
+            entry(until)  # call
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 musl-3.11   against musl instead of glibc; the runtime is in the program
 musl-3.13   against musl as Alpine builds its python3 (library, link-time optimisation), stripped, in a root file system of its own. It is
             not Alpine's binary
-3.13t 3.14t without the lock that lets only one thread run at a time
-3.14-tail   each instruction is a function that calls the next one (clang)
+3.13t 3.15t without the lock that lets only one thread run at a time
+3.15-tail   each instruction is a function that calls the next one (clang)
 
 None is optimised by a profile, which would take half an hour. zlib and libffi, which two modules need, are built for musl from Debian's
 sources, too, and linked in.
@@ -53,8 +53,8 @@ VARIANTS = {
     "musl-3.11": ("bookworm", "3.11", True, "", "", ""),
     "musl-3.13": ("trixie", "3.13", True, AS_ALPINE, "--prefix=/usr --enable-shared --with-lto --with-computed-gotos --disable-rpath", INSTALL),
     "source-3.13t": ("trixie", "3.13", False, "", "--disable-gil", ""),
-    "source-3.14t": ("sid", "3.14", False, "", "--disable-gil", ""),
-    "source-3.14-tail": ("sid", "3.14", False, "export CC=clang-19\n", "--with-tail-call-interp", ""),
+    "source-3.15t": ("sid", "3.15", False, "", "--disable-gil", ""),
+    "source-3.15-tail": ("sid", "3.15", False, "export CC=clang-19\n", "--with-tail-call-interp", ""),
 }
 
 

@@ -665,3 +665,75 @@ Test(code_names, perl_reports_that_are_none)
 	r.head.runtime = RUNTIME_PHP;
 	cr_expect_eq(add_perl(n, &r), -EBADMSG, "another language's");
 }
+
+/* ---- Lua: a report has the source of a function, and its first line */
+
+static int add_lua(struct code_names *n, uint64_t number, const char *source, size_t bytes, uint32_t line)
+{
+	struct report r = {.head = {.kind = RUNTIME_REPORT_CODE,
+				    .number = number,
+				    .runtime = RUNTIME_LUA,
+				    .first_line = line,
+				    .file_bytes = (uint16_t)bytes}};
+
+	if (bytes)
+		memcpy(r.bytes, source, bytes);
+	r.len = (bytes + 7) & ~(size_t)7;
+	return code_names_add_lua(n, 1, &r.head, sizeof r.head + r.len);
+}
+
+Test(code_names, lua)
+{
+	static const struct {
+		const char *source, *file, *name;
+		uint32_t line;
+	} cases[] = {
+		{"@a/b.lua", "a/b.lua", "main chunk", 0},
+		{"@a/b.lua", "a/b.lua", "function <a/b.lua:12>", 12},
+		{"=stdin", "stdin", "function <stdin:1>", 1},
+		{"=?", "?", "function <?:3>", 3},
+		{"return 1", "[string \"return 1\"]", "main chunk", 0},
+		{"x = 1\ny = 2", "[string \"x = 1...\"]", "function <[string \"x = 1...\"]:2>", 2},
+		{"", "[string \"\"]", "main chunk", 0},
+		{"12345678901234567890123456789012345678901234",
+		 "[string \"12345678901234567890123456789012345678901234\"]", "main chunk", 0},
+		{"1234567890123456789012345678901234567890123456",
+		 "[string \"123456789012345678901234567890123456789012345...\"]", "main chunk", 0},
+		{"@\x01\xff.lua", "?\xef\xbf\xbd.lua", "main chunk", 0},
+	};
+	struct code_names *n;
+	struct code_place p;
+
+	cr_assert_eq(code_names_new(&n, 1 << 20), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const size_t bytes = strlen(cases[i].source) + 1;
+
+		cr_assert_eq(add_lua(n, i + 1, cases[i].source, bytes, cases[i].line), 0, "%zu", i);
+		cr_assert(code_names_find(n, i + 1, 20, &p));
+		cr_expect_str_eq(p.file, cases[i].file, "%zu: %s", i, p.file);
+		cr_expect_str_eq(p.name, cases[i].name, "%zu: %s", i, p.name);
+		cr_expect_eq(p.first_line, cases[i].line);
+		cr_expect_eq(p.line, 20);
+		cr_assert(code_names_find(n, i + 1, 0, &p));
+		cr_expect_eq(p.line, cases[i].line, "an unknown line");
+	}
+	cr_assert_eq(add_lua(n, 99, NULL, 0, 7), 0);
+	cr_assert(code_names_find(n, 99, 8, &p));
+	cr_expect_str_eq(p.name, "function <?:7>");
+	cr_expect_eq(add_lua(n, 100, "@a", 2, 0), -EBADMSG, "not terminated");
+	code_names_free(n);
+}
+
+Test(code_names, lua_names_that_are_cut)
+{
+	char source[RUNTIME_TEXT_MAX] = "@";
+	struct code_names *n;
+	struct code_place p;
+
+	cr_assert_eq(code_names_new(&n, 1 << 20), 0);
+	memset(source + 1, 'x', sizeof source - 2);
+	cr_assert_eq(add_lua(n, 1, source, sizeof source, 5), 0);
+	cr_assert(code_names_find(n, 1, 6, &p));
+	cr_expect_str_eq(p.file + RUNTIME_TEXT_MAX - 2, "\xe2\x80\xa6");
+	code_names_free(n);
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/sample/aggregate.h"
@@ -210,6 +211,35 @@ Test(aggregate, contexts_are_apart)
 		cr_expect_eq(e->context->span_id[0], span, "a copy");
 		cr_expect_eq(e->n, 5);
 	}
+}
+
+Test(aggregate, tasks_are_apart)
+{
+	_cleanup_aggregate_ struct sample_aggregate *a = aggregate_new(1 << 20, false);
+	static const char *const names[] = {NULL, "one", "two", "one", NULL};
+	struct sample_context context = {.trace_id = {1}, .span_id = {1}};
+	struct sample_view v = {.tid = 1, .value = 1, .n_kernel = 1, .n_user = 2, .frames = stack_a};
+	const struct sample_entry *e;
+	struct owner o = {0};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char name[8] = "";
+
+		v.task_name = names[i] ? strcpy(name, names[i]) : NULL;
+		cr_assert_eq(sample_aggregate_add(a, &o, "main", &v), 0);
+	}
+	cr_expect_eq(entries(a), 3);
+	e = sample_aggregate_entries(a);
+	cr_expect(!e->task && e->n == 2);
+	cr_expect_str_eq(e->next->task, "one", "a copy");
+	cr_expect_eq(e->next->n, 2);
+	v.context = &context;
+	v.task_name = "one";
+	cr_assert_eq(sample_aggregate_add(a, &o, "main", &v), 0);
+	e = e->next->next->next;
+	cr_assert_not_null(e);
+	cr_expect_str_eq(e->task, "one");
+	cr_expect_eq(e->context->span_id[0], 1);
 }
 
 Test(aggregate, full_refuses_and_keeps_what_it_has)

@@ -211,6 +211,34 @@ Test(sample_decode, frames_of_a_runtime)
 	cr_expect_eq(sample_decode(&w, sizeof w, &v), -EBADMSG, "nothing announces the part");
 }
 
+Test(sample_decode, tasks)
+{
+	struct {
+		struct with_runtime w;
+		struct sample_task task;
+	} record = {.w = with_runtime_make(), .task = {.bytes = SAMPLE_TASK_BYTES}};
+	struct sample_view v;
+
+	record.w.record.flags |= SAMPLE_TASK;
+	cr_assert_eq(sample_decode(&record, sizeof record, &v), 0);
+	cr_expect_eq(v.task, &record.task);
+	cr_expect_null(v.task_name);
+	cr_expect_eq(sample_decode(&record, sizeof record - 8, &v), -EBADMSG, "cut");
+	record.task.bytes++;
+	cr_expect_eq(sample_decode(&record, sizeof record, &v), -EBADMSG, "more bytes than there are");
+}
+
+Test(sample_decode, a_task_without_frames)
+{
+	struct {
+		struct sample_record record;
+		struct sample_task task;
+	} record = {.record = {.flags = SAMPLE_TASK}};
+	struct sample_view v;
+
+	cr_expect_eq(sample_decode(&record, sizeof record, &v), -EBADMSG);
+}
+
 Test(sample_decode, frames_of_a_runtime_that_are_none)
 {
 	for (int i = 0; i < 10; i++) {

@@ -394,6 +394,30 @@ Test(cpython, a_loop_that_is_elsewhere)
 	cr_expect_not(runtime_facts_loop_is_elsewhere(&f) || runtime_facts_calls_inner_loop(&f));
 }
 
+Test(cpython, the_task_that_runs)
+{
+	static const struct cpython_tasks tasks = {
+		{168, 136, 96, 108, 109, 128, 152, 225864, 10880, 1104, 1024, 1032, 1048}};
+	struct cpython_debug debug;
+	struct cpython_layout l;
+	struct cpython_tasks wrong = tasks;
+
+	make_debug(debug.words, 0x030e0af0, 0, debug_14, ARRAY_SIZE(debug_14));
+	cr_assert(cpython_layout_of_debug(&l, &debug));
+	cpython_layout_set_tasks(&l, &debug, &tasks);
+	cr_expect(l.task == 1032 && l.task_name == 136 && cpython_layout_valid(&l));
+	cpython_layout_set_tasks(&l, &debug, NULL);
+	cr_expect(l.task == 872 && l.task_name == 136);
+	l.task = l.task_name = 0;
+	wrong.words[11] = 4096;
+	cpython_layout_set_tasks(&l, &debug, &wrong);
+	wrong.words[11] = 0;
+	cpython_layout_set_tasks(&l, &debug, &wrong);
+	make_debug(debug.words, 0x030e0af0, 1, debug_14t, ARRAY_SIZE(debug_14t));
+	cpython_layout_set_tasks(&l, &debug, NULL);
+	cr_expect(!l.task && !l.task_name, "not known");
+}
+
 Test(cpython, instructions_of_no_runtime)
 {
 	struct cpython_facts f;
@@ -462,6 +486,8 @@ Test(cpython, layouts_that_are_not_taken)
 		FIELD(instruction_bytes, 2),
 		FIELD(key, 2),
 		FIELD(has_thread_local, 2),
+		FIELD(task, 4),
+		FIELD(task_name, 4096),
 		FIELD(copies, 8),
 		FIELD(copy, 8),
 	};
