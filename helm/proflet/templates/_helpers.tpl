@@ -67,7 +67,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "proflet.serviceAccountName" -}}
 {{- $otherwise := "default" }}
 {{- if .Values.serviceAccount.create }}{{ $otherwise = include "proflet.fullname" . }}{{ end }}
-{{- default $otherwise (tpl .Values.serviceAccount.name .) }}
+{{- default $otherwise (tpl (default "" .Values.serviceAccount.name) .) }}
 {{- end }}
 
 {{- define "proflet.configMapName" -}}
@@ -90,7 +90,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The parent chart's secrets and this chart's, each once, as YAML; empty: none. */}}
 {{- define "proflet.pullSecrets" -}}
 {{- $secrets := list }}
-{{- range concat (default list (.Values.global).imagePullSecrets) .Values.imagePullSecrets }}
+{{- range concat (default list (.Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) }}
 {{- $name := . }}
 {{- if kindIs "map" . }}{{ $name = .name }}{{ end }}
 {{- $secrets = append $secrets (dict "name" (tpl $name $)) }}
@@ -100,7 +100,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* .Values.affinity, and in each of its terms about nodes the architectures that the image has, as YAML; empty: none. */}}
 {{- define "proflet.affinity" -}}
-{{- $affinity := (include "proflet.expand" (dict "value" .Values.affinity "at" .) | fromJson).is }}
+{{- $affinity := (include "proflet.expand" (dict "value" (default dict .Values.affinity) "at" .) | fromJson).is }}
 {{- with .Values.image.architectures }}
 {{- $required := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" dict $affinity }}
 {{- $terms := list }}
@@ -123,13 +123,13 @@ Why a node cannot have two agents at once, which maxSurge needs; empty: it can. 
 system of its own otherwise. A spool is locked: a second agent goes on without one.
 */}}
 {{- define "proflet.onlyOne" -}}
-{{- if eq .Values.spool.type "hostPath" -}}
+{{- if eq (default "" .Values.spool.type) "hostPath" -}}
 spool.type: hostPath
 {{- else if and .Values.hostNetwork (include "proflet.port" .) -}}
 hostNetwork with config.listen
 {{- else if include "proflet.spoolIsShared" . -}}
 config.queue.spool on a volume that outlives the pod
-{{- else if contains "\"hostPort\"" (toJson (concat .Values.extraContainers .Values.initContainers)) -}}
+{{- else if contains "\"hostPort\"" (toJson (list .Values.extraContainers .Values.initContainers)) -}}
 a hostPort of extraContainers or initContainers
 {{- end }}
 {{- end }}
@@ -148,8 +148,8 @@ a hostPort of extraContainers or initContainers
 {{- end }}
 
 {{- define "proflet.updateStrategy" -}}
-{{- $strategy := deepCopy .Values.updateStrategy }}
-{{- if ne $strategy.type "RollingUpdate" }}
+{{- $strategy := deepCopy (default (dict "type" "RollingUpdate") .Values.updateStrategy) }}
+{{- if eq (default "" $strategy.type) "OnDelete" }}
 {{- $_ := unset $strategy "rollingUpdate" }}
 {{- else if not $strategy.rollingUpdate }}
 {{- $surge := dict "maxSurge" "10%" "maxUnavailable" 0 }}

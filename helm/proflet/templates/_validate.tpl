@@ -77,7 +77,7 @@ values that contradict each other. Fails with the names of the keys, and with wh
 {{- define "proflet.isMounted" -}}
 {{- $path := printf "%s/" (trimSuffix "/" .path) }}
 {{- $reading := .reading }}
-{{- $mounts := .at.Values.extraVolumeMounts }}
+{{- $mounts := default list .at.Values.extraVolumeMounts }}
 {{- if .at.Values.spool.type }}{{ $mounts = append $mounts (dict "mountPath" "/var/lib/proflet/spool") }}{{ end }}
 {{- range $mounts }}
 {{- if and (hasPrefix (printf "%s/" (trimSuffix "/" (toString .mountPath))) $path) (or $reading (not .readOnly)) }}true{{ end }}
@@ -155,7 +155,7 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 {{- define "proflet.validate.memory" -}}
 {{- $least := "64Mi" }}
 {{- $memory := default dict .config.memory }}
-{{- $limit := dig "limits" "memory" "" .at.Values.resources }}
+{{- $limit := dig "limits" "memory" "" (default dict .at.Values.resources) }}
 {{- $total := int64 268435456 }}
 {{- $called := "the default of config.memory.total, 256MiB" }}
 {{- if $limit }}
@@ -195,9 +195,9 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 {{- if and (ne $path "off") (not (include "proflet.isMounted" (dict "path" $path "at" .at))) }}
 {{- fail (printf "config.queue.spool: no volume is mounted at %q that the agent may write to: set spool.type: emptyDir or hostPath instead, or mount one by extraVolumes and extraVolumeMounts" $path) }}
 {{- end }}
-{{- if eq $spool.type "emptyDir" }}
+{{- if eq (default "" $spool.type) "emptyDir" }}
 {{- $max := default "1GiB" $queue.spool_max }}
-{{- $ephemeral := dig "limits" "ephemeral-storage" "" .at.Values.resources }}
+{{- $ephemeral := dig "limits" "ephemeral-storage" "" (default dict .at.Values.resources) }}
 {{- range $key, $size := dict "spool.sizeLimit" $spool.sizeLimit "resources.limits.ephemeral-storage" $ephemeral }}
 {{- if and $size (le (include "proflet.bytes" $size | int64) (include "proflet.bytes" $max | int64)) }}
 {{- fail (printf "%s: %v is not larger than config.queue.spool_max (%s), so that the kubelet would evict the pod before the spool is full: raise it, or lower spool_max" $key $size $max) }}
@@ -216,9 +216,9 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 {{- end }}
 
 {{- define "proflet.validate.names" -}}
-{{- if and (eq .Values.dnsPolicy "None") (not (.Values.dnsConfig).nameservers) }}
+{{- if and (eq (default "" .Values.dnsPolicy) "None") (not (.Values.dnsConfig).nameservers) }}
 {{- fail "dnsPolicy: None needs dnsConfig.nameservers" }}
-{{- else if and .Values.hostNetwork (eq .Values.dnsPolicy "ClusterFirst") }}
+{{- else if and .Values.hostNetwork (eq (default "" .Values.dnsPolicy) "ClusterFirst") }}
 {{- fail "dnsPolicy: with hostNetwork, ClusterFirst finds no Service of the cluster: leave it out, or write ClusterFirstWithHostNet" }}
 {{- end }}
 {{- end }}
