@@ -213,6 +213,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_PUT(self):
         self.change(200)
 
+    def do_PATCH(self):
+        """Server-side apply, as Helm 4 does it: the whole object, in JSON."""
+        if "apply-patch" in self.headers.get("Content-Type", ""):
+            return self.change(200)
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return self.answer(415, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "UnsupportedMediaType", "code": 415})
+
     def do_DELETE(self):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         at = PATH.fullmatch(urllib.parse.urlsplit(self.path).path)
