@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that the chart must refuse, with the key that its message must name, and such that it must admit."""
+"""Values that the chart must refuse, with what its message must say, and such that it must admit."""
 
 # Below `config`: the agent refuses each of them, too.
 BAD_CONFIG = [
@@ -70,10 +70,98 @@ BAD_VALUES = [
     ("networkPolicy", "networkPolicy: {enable: true}"),
     ("dnsPolicy", "dnsPolicy: Host"),
     ("resourceAttributes", "resourceAttributes: {a: [b]}"),
+    ("image.architectures", "image: {architectures: [riscv64]}"),
+    ("prometheusRule.disabled", "prometheusRule: {disabled: [ProfletAway]}"),
+    ("prometheusRule.dropped", "prometheusRule: {dropped: 5}"),
+    ("hostAliases", "hostAliases: [{ip: 192.0.2.1}]"),
+    ("dnsConfig", "dnsConfig: {servers: [192.0.2.1]}"),
+    ("lifecycle", "lifecycle: {preStart: {}}"),
+    ("extraObjects", "extraObjects: {kind: ConfigMap}"),
+    ("global.imagePullSecrets", "global: {imagePullSecrets: [{secret: a}]}"),
+]
+
+# Each value is right by itself; together, or in a pod, they cannot work. (all of what the message has, values)
+CONTRADICTIONS = [
+    (["config.endpoint", '"http://collector:4317"', '"https://collector:4317"'], "config: {endpoint: collector:4317}"),
+    (["config.endpoint", '"http://collector.observability"'], "config: {endpoint: collector.observability}"),
+    (["config.endpoint", "no scheme", '"http://collector:4317"'], "config: {endpoint: //collector:4317}"),
+    (["config.endpoint", '"grpc"', '"http://collector:4317"'], "config: {endpoint: grpc://collector:4317}"),
+    (["config.endpoint", "HOST"], "config: {endpoint: http://}"),
+    (["config.endpoint", "HOST"], "config: {endpoint: 'http://collector:otlp'}"),
+    (["config.endpoint", "65535"], "config: {endpoint: http://collector:65536}"),
+    (["config.endpoint", "65535"], "config: {endpoint: http://collector:0}"),
+    (["config.endpoint", "http://***@collector", "headersSecret"], "config: {endpoint: http://me:secret@collector:4317}"),
+    (["config.endpoint", "query"], "config: {endpoint: 'http://collector:4317?tenant=a'}"),
+    (["config.endpoint", "spaces"], "config: {endpoint: 'http://collector :4317'}"),
+    (["config.endpoint", "config.protocol: http/protobuf"], "config: {endpoint: http://collector:4318/v1development/profiles}"),
+    (["config.endpoint", "own pod", "PROFLET_ENDPOINT"], "config: {endpoint: http://localhost:4317}"),
+    (["config.endpoint", "own pod"], "config: {endpoint: http://127.0.0.1:4317}"),
+    (["config.endpoint", "own pod"], "config: {endpoint: 'http://[::1]'}"),
+    (["config.endpoint", "PROFLET_ENDPOINT", "own pod"], "config: {endpoint: null}"),
+    (["config.endpoint", "unix:"], "config: {endpoint: 'unix:run/collector.sock'}"),
+    (["config.endpoint", "extraVolumeMounts", "/run/otel"], "config: {endpoint: unix:/run/otel/collector.sock}"),
+    (["config.endpoint", "tlsSecret", '"https://collector:4317"'], "config: {endpoint: http://collector:4317}\ntlsSecret: {name: tls}"),
+    (["config.select.include", '"namespace=shop"', "config.kubernetes.metadata: true"], "config: {select: {include: [namespace=shop]}}"),
+    (["config.select.exclude", "config.kubernetes.metadata: true"], "config: {select: {exclude: [comm=java, label=app=web]}}"),
+    (["config.select.exclude", "config.kubernetes.metadata: true"],
+     "config: {select: {exclude: [container_name=proxy]}, kubernetes: {metadata: false}}"),
+    (["config.memory.total", "resources.limits.memory", "128Mi"], "config: {memory: {total: 129MiB}}\nresources: {limits: {memory: 128Mi}}"),
+    (["config.memory.total", "resources.limits.memory"], "config: {memory: {total: 256MiB}}\nresources: {limits: {memory: 256M}}"),
+    (["config.memory.total", "(134217728)"], "config: {memory: {total: 1GiB}}\nresources: {limits: {memory: 134217728}}"),
+    (["config.memory.tables", "config.memory.total"], "config: {memory: {total: 64MiB, tables: 65MiB}}"),
+    (["config.queue.memory", "resources.limits.memory"], "config: {queue: {memory: 120MiB}}\nresources: {limits: {memory: 128Mi}}"),
+    (["config.memory.tables", "config.memory.total"], "config: {memory: {tables: 1GiB}}\nresources: {limits: {memory: null}}"),
+    (["resources.limits.memory", "64Mi"], "resources: {limits: {memory: 63Mi}}"),
+    (["resources.limits.memory", "64Mi"], "resources: {limits: {memory: 256m}}"),
+    (["config.queue.spool", '"/spool"', "spool.type", "extraVolumeMounts"], "config: {queue: {spool: /spool}}"),
+    (["config.queue.spool", "extraVolumeMounts"],
+     "config: {queue: {spool: /spools}}\nextraVolumes: [{name: s, emptyDir: {}}]\nextraVolumeMounts: [{name: s, mountPath: /spool}]"),
+    (["config.queue.spool", "may write"], "config: {queue: {spool: /spool}}\nextraVolumes: [{name: s, emptyDir: {}}]\n"
+     "extraVolumeMounts: [{name: s, mountPath: /spool, readOnly: true}]"),
+    (["config.queue.spool", "spool.type: emptyDir"], "config: {queue: {spool: /spool}}\nspool: {type: emptyDir}"),
+    (["config.queue.spool", "spool.type: hostPath"], "config: {queue: {spool: off}}\nspool: {type: hostPath}"),
+    (["spool.sizeLimit", "1200Mi", "config.queue.spool_max", "2GiB"], "config: {queue: {spool_max: 2GiB}}\nspool: {type: emptyDir}"),
+    (["spool.sizeLimit", "1GiB"], "spool: {type: emptyDir, sizeLimit: 1Gi}"),
+    (["resources.limits.ephemeral-storage", "config.queue.spool_max"], "spool: {type: emptyDir}\nresources: {limits: {ephemeral-storage: 500M}}"),
+    (["updateStrategy.rollingUpdate.maxSurge", "spool.type: hostPath"],
+     "spool: {type: hostPath}\nupdateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}"),
+    (["updateStrategy.rollingUpdate.maxSurge", "hostNetwork"], "hostNetwork: true\nupdateStrategy: {rollingUpdate: {maxSurge: 5%, maxUnavailable: 0}}"),
+    (["updateStrategy.rollingUpdate.maxSurge", "hostPort"], "updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n"
+     "extraContainers: [{name: a, image: b, ports: [{containerPort: 80, hostPort: 80}]}]"),
+    (["updateStrategy.rollingUpdate", "maxSurge", "maxUnavailable"], "updateStrategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}"),
+    (["updateStrategy.rollingUpdate", "maxSurge", "maxUnavailable"], "updateStrategy: {rollingUpdate: {maxSurge: 1}}"),
+    (["nodeSelector", "image.architectures", "arm64"], "nodeSelector: {kubernetes.io/arch: arm64}"),
+    (["dnsPolicy", "dnsConfig.nameservers"], "dnsPolicy: None\ndnsConfig: {searches: [a.example]}"),
+    (["dnsPolicy", "ClusterFirstWithHostNet"], "hostNetwork: true\ndnsPolicy: ClusterFirst"),
+    (["config.listen", "prometheusRule", "podMonitor"], "prometheusRule: {enabled: true}"),
+]
+
+# Values beside `config` that make its values possible.
+GOOD_VALUES = [
+    "config: {endpoint: unix:/run/otel/collector.sock}\nextraVolumes: [{name: s, hostPath: {path: /run/otel}}]\n"
+    "extraVolumeMounts: [{name: s, mountPath: /run/otel, readOnly: true}]",
+    "config: {endpoint: http://localhost:4317}\nhostNetwork: true",
+    "config: {endpoint: http://localhost:4317}\nextraContainers: [{name: collector, image: collector}]",
+    "config: {endpoint: http://localhost:4317}\ninitContainers: [{name: collector, image: collector, restartPolicy: Always}]",
+    "config: {endpoint: 'http://{{ .Release.Name }}-collector.{{ .Release.Namespace }}:4317'}",
+    "config: {endpoint: null}\nextraEnvsFrom: [{secretRef: {name: endpoint}}]",
+    "config: {endpoint: null}\nextraArgs: [--endpoint, http://collector:4317]",
+    "config: {endpoint: https://collector:4317}\ntlsSecret: {name: tls}",
+    'config: {queue: {memory: "65536", spool: /spool/proflet, spool_max: 1MiB}}\nextraVolumes: [{name: s, emptyDir: {}}]\n'
+    "extraVolumeMounts: [{name: s, mountPath: /spool}]",
+    "config: {queue: {spool_max: 100MiB}}\nspool: {type: emptyDir, sizeLimit: 101Mi}",
+    "config: {select: {include: [exe=/usr/bin/*, 'namespace=shop-*'], exclude: [label=app=web, container_name=istio-proxy]},"
+    " kubernetes: {metadata: true}}",
+    "config: {memory: {total: 128MiB}}\nresources: {limits: {memory: 128Mi}}",
+    "config: {memory: {tables: 4MiB, total: 1024GiB}}\nresources: {limits: {memory: null}}",
+    "resources: {limits: {memory: 64Mi}}",
+    "hostNetwork: true\nconfig: {listen: off}\nupdateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
+    "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.1]}",
+    "spool: {type: hostPath}\nupdateStrategy: {rollingUpdate: {maxUnavailable: 1}}",
+    "image: {architectures: [amd64, arm64]}\nnodeSelector: {kubernetes.io/arch: arm64}",
 ]
 
 GOOD_CONFIG = [
-    "endpoint: unix:/run/collector.sock",
     'endpoint: "https://[2001:db8::1]:4317"',
     "endpoint: http://collector",
     "protocol: http/protobuf\nendpoint: http://collector:4318/otlp",
@@ -86,12 +174,11 @@ GOOD_CONFIG = [
     "sampling: {frequency: 10000}",
     "attributes: {sample: []}",
     "select: {include: [pid=1, comm=a b, cgroup=/], exclude: [container=0123456789ab]}",
-    "select: {include: [exe=/usr/bin/*, 'namespace=shop-*'], exclude: [label=app=web, container_name=istio-proxy]}",
     "stack: {depth: 1024}",
-    "memory: {tables: 4MiB, total: 1024GiB}",
+    "memory: {tables: 4MiB, total: 32MiB}",
     "cpu: {max: 0.1%}",
     "cpu: {max: 6400%}",
-    'queue: {memory: "65536", spool: /spool, spool_max: 1MiB}',
+    'queue: {memory: "65536", spool_max: 1MiB}',
     "queue: {spool: off}",
     'queue: {spool: ""}',
     "listen: off",

@@ -9,6 +9,7 @@ named KIND-GROUP-VERSION.json, kubeconform's own pattern being '{{.ResourceKind}
 """
 import json
 import os
+import re
 import sys
 
 DEFINITIONS = "_definitions.json"
@@ -18,6 +19,8 @@ SCALARS = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": ["string", "number"]},
 }
 SKIPPED = ("description", "default", "format")
+# OpenShift's document names a kind by its definition only.
+OPENSHIFT = re.compile(r"com\.github\.openshift\.api\.(\w+)\.(v\w+)\.(\w+)")
 
 
 def convert(node):
@@ -57,11 +60,17 @@ def write(path, content):
         json.dump(content, f)
 
 
+def kinds_of(name, node):
+    gvks = node.get("x-kubernetes-group-version-kind", [])
+    found = OPENSHIFT.fullmatch(name)
+    return [dict(zip(("group", "version", "kind"), (f"{found[1]}.openshift.io", found[2], found[3])))] if found and not gvks else gvks
+
+
 def from_kubernetes(definitions, folder):
     converted = {name: SCALARS.get(name) or convert(node) for name, node in definitions.items()}
     kinds = 0
     for name, node in definitions.items():
-        gvks = node.get("x-kubernetes-group-version-kind", [])
+        gvks = kinds_of(name, node)
         if len(gvks) == 1 and "apiVersion" in node.get("properties", {}):
             write(os.path.join(folder, file_name(gvks[0])), kind_schema(converted[name], gvks[0]))
             kinds += 1

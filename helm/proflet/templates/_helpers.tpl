@@ -20,6 +20,29 @@
 {{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}
 
+{{/* {"is": VALUE} as JSON, where VALUE is .value with each string in it rendered as a template of .at. */}}
+{{- define "proflet.expand" -}}
+{{- $at := .at }}
+{{- $out := .value }}
+{{- if kindIs "string" .value }}
+{{- if contains "{{" .value }}{{ $out = tpl .value $at }}{{ end }}
+{{- else if kindIs "map" .value }}
+{{- $out = dict }}
+{{- range $key, $item := .value }}
+{{- $_ := set $out (tpl $key $at) (include "proflet.expand" (dict "value" $item "at" $at) | fromJson).is }}
+{{- end }}
+{{- else if kindIs "slice" .value }}
+{{- $out = list }}
+{{- range .value }}{{ $out = append $out (include "proflet.expand" (dict "value" . "at" $at) | fromJson).is }}{{ end }}
+{{- end }}
+{{- dict "is" $out | toJson }}
+{{- end }}
+
+{{/* The same as YAML. */}}
+{{- define "proflet.yaml" -}}
+{{- (include "proflet.expand" . | fromJson).is | toYaml }}
+{{- end }}
+
 {{/* Cluster-wide objects of two releases in two namespaces must not meet. */}}
 {{- define "proflet.clusterName" -}}
 {{- printf "%s-%s" (include "proflet.namespace" .) (include "proflet.fullname" .) | trunc 63 | trimSuffix "-" }}
@@ -37,24 +60,103 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/component: profiler
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.additionalLabels }}
-{{ toYaml . }}
+{{ include "proflet.yaml" (dict "value" . "at" $) }}
 {{- end }}
 {{- end }}
 
 {{- define "proflet.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create }}
-{{- default (include "proflet.fullname" .) .Values.serviceAccount.name }}
+{{- $otherwise := "default" }}
+{{- if .Values.serviceAccount.create }}{{ $otherwise = include "proflet.fullname" . }}{{ end }}
+{{- default $otherwise (tpl (default "" .Values.serviceAccount.name) .) }}
+{{- end }}
+
+{{- define "proflet.configMapName" -}}
+{{- default (include "proflet.fullname" .) (tpl (default "" .Values.existingConfigMap) .) }}
+{{- end }}
+
+{{/* A parent chart's registry takes the place of the one in image.repository: a first part with a dot or port, or localhost. */}}
+{{- define "proflet.image" -}}
+{{- $global := (.Values.global).imageRegistry }}
+{{- $repository := .Values.image.repository }}
+{{- if $global }}{{ $repository = regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "" }}{{ end }}
+{{- with default .Values.image.registry $global }}{{ $repository = printf "%s/%s" . $repository }}{{ end }}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
 {{- else }}
-{{- default "default" .Values.serviceAccount.name }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- end }}
 {{- end }}
 
-{{- define "proflet.image" -}}
-{{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
-{{- else }}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{/* The parent chart's secrets and this chart's, each once, as YAML; empty: none. */}}
+{{- define "proflet.pullSecrets" -}}
+{{- $secrets := list }}
+{{- range concat (default list (.Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) }}
+{{- $name := . }}
+{{- if kindIs "map" . }}{{ $name = .name }}{{ end }}
+{{- $secrets = append $secrets (dict "name" (tpl $name $)) }}
 {{- end }}
+{{- with uniq $secrets }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/* .Values.affinity, and in each of its terms about nodes the architectures that the image has, as YAML; empty: none. */}}
+{{- define "proflet.affinity" -}}
+{{- $affinity := (include "proflet.expand" (dict "value" (default dict .Values.affinity) "at" .) | fromJson).is }}
+{{- with .Values.image.architectures }}
+{{- $required := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" dict $affinity }}
+{{- $terms := list }}
+{{- range default (list dict) $required.nodeSelectorTerms }}
+{{- $expressions := default list .matchExpressions }}
+{{- if not (contains "\"kubernetes.io/arch\"" (toJson $expressions)) }}
+{{- $expressions = append $expressions (dict "key" "kubernetes.io/arch" "operator" "In" "values" $.Values.image.architectures) }}
+{{- end }}
+{{- $terms = append $terms (set (deepCopy .) "matchExpressions" $expressions) }}
+{{- end }}
+{{- $node := default dict $affinity.nodeAffinity }}
+{{- $_ := set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) }}
+{{- $_ := set $affinity "nodeAffinity" $node }}
+{{- end }}
+{{- with $affinity }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/*
+Why a node cannot have two agents at once, which maxSurge needs; empty: it can. Each has a network, control group and file
+system of its own otherwise. A spool is locked: a second agent goes on without one.
+*/}}
+{{- define "proflet.onlyOne" -}}
+{{- if eq (default "" .Values.spool.type) "hostPath" -}}
+spool.type: hostPath
+{{- else if and .Values.hostNetwork (include "proflet.port" .) -}}
+hostNetwork with config.listen
+{{- else if include "proflet.spoolIsShared" . -}}
+config.queue.spool on a volume that outlives the pod
+{{- else if contains "\"hostPort\"" (toJson (list .Values.extraContainers .Values.initContainers)) -}}
+a hostPort of extraContainers or initContainers
+{{- end }}
+{{- end }}
+
+{{/* "true" where config.queue.spool is on one of extraVolumes that another pod of the node has, too. */}}
+{{- define "proflet.spoolIsShared" -}}
+{{- $path := dig "queue" "spool" "" .Values.config | toString }}
+{{- range .Values.extraVolumeMounts }}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" (toString .mountPath))) (printf "%s/" $path) }}
+{{- $name := .name }}
+{{- range $.Values.extraVolumes }}
+{{- if and (eq .name $name) (not (or (hasKey . "emptyDir") (hasKey . "ephemeral"))) }}true{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "proflet.updateStrategy" -}}
+{{- $strategy := deepCopy (default (dict "type" "RollingUpdate") .Values.updateStrategy) }}
+{{- if eq (default "" $strategy.type) "OnDelete" }}
+{{- $_ := unset $strategy "rollingUpdate" }}
+{{- else if not $strategy.rollingUpdate }}
+{{- $surge := dict "maxSurge" "10%" "maxUnavailable" 0 }}
+{{- if include "proflet.onlyOne" . }}{{ $surge = dict "maxUnavailable" "10%" }}{{ end }}
+{{- $_ := set $strategy "rollingUpdate" $surge }}
+{{- end }}
+{{- toYaml $strategy }}
 {{- end }}
 
 {{/* Takes the keys out of a map whose value is null: helm does so itself, but not of what an upgrade reuses. */}}
@@ -87,11 +189,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* config.endpoint, or empty: set elsewhere. */}}
+{{- define "proflet.endpoint" -}}
+{{- tpl (default "" .Values.config.endpoint) . }}
+{{- end }}
+
 {{/* The port of config.endpoint. */}}
 {{- define "proflet.collectorPort" -}}
 {{- include "proflet.withoutNulls" .Values.config }}
-{{- $endpoint := dig "endpoint" "http://localhost:4317" .Values.config }}
-{{- $host := regexReplaceAll "^[a-z]+://([^/]*).*$" $endpoint "${1}" }}
+{{- $host := regexReplaceAll "^[A-Za-z]+://([^/]*).*$" (include "proflet.endpoint" .) "${1}" }}
 {{- $port := regexFind ":[0-9]+$" $host | trimPrefix ":" }}
 {{- if $port }}{{ $port }}{{ else if eq (dig "protocol" "grpc" .Values.config) "grpc" }}4317{{ else }}4318{{ end }}
 {{- end }}
@@ -119,5 +225,5 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* a bare "off" is false in YAML 1.1 */}}
 {{- if and (hasKey $config "listen") (kindIs "bool" $config.listen) }}{{ $_ := set $config "listen" "off" }}{{ end }}
 {{- if kindIs "bool" (dig "queue" "spool" "" $config) }}{{ $_ := set $config.queue "spool" "off" }}{{ end }}
-{{- toYaml $config }}
+{{- include "proflet.yaml" (dict "value" $config "at" .) }}
 {{- end }}

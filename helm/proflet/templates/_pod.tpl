@@ -18,11 +18,11 @@ env:
     value: {{ include "proflet.resourceAttributes" . | quote }}
   {{- end }}
   {{- with .Values.extraEnvs }}
-  {{- toYaml . | nindent 2 }}
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
   {{- end }}
 {{- with .Values.extraEnvsFrom }}
 envFrom:
-  {{- toYaml . | nindent 2 }}
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
 {{- end }}
 volumeMounts:
   - name: config
@@ -43,7 +43,7 @@ volumeMounts:
     mountPath: /var/lib/proflet/spool
   {{- end }}
   {{- with .Values.extraVolumeMounts }}
-  {{- toYaml . | nindent 2 }}
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
   {{- end }}
 {{- end }}
 
@@ -51,7 +51,7 @@ volumeMounts:
 {{- define "proflet.resourceAttributes" -}}
 {{- $pairs := list }}
 {{- range $name, $value := .Values.resourceAttributes }}
-{{- $pairs = append $pairs (printf "%s=%s" $name ($value | toString | urlquery | replace "+" "%20")) }}
+{{- $pairs = append $pairs (printf "%s=%s" $name (tpl (toString $value) $ | urlquery | replace "+" "%20")) }}
 {{- end }}
 {{- join "," $pairs }}
 {{- end }}
@@ -65,28 +65,36 @@ hostPID: true
 hostNetwork: true
 {{- end }}
 dnsPolicy: {{ default (ternary "ClusterFirstWithHostNet" "ClusterFirst" .Values.hostNetwork) .Values.dnsPolicy }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
+{{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
+{{- end }}
 enableServiceLinks: false
-{{- with .Values.imagePullSecrets }}
+{{- with include "proflet.pullSecrets" . }}
 imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- with .Values.podSecurityContext }}
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ tpl . $ }}
 {{- end }}
 {{- with .Values.runtimeClassName }}
 runtimeClassName: {{ . }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
 {{- end }}
-{{- with .Values.affinity }}
+{{- with include "proflet.affinity" . }}
 affinity:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations:
@@ -95,12 +103,12 @@ tolerations:
 volumes:
   - name: config
     configMap:
-      name: {{ include "proflet.fullname" . }}
+      name: {{ include "proflet.configMapName" . }}
   {{- with .Values.headersSecret }}
   {{- if .name }}
   - name: headers
     secret:
-      secretName: {{ .name }}
+      secretName: {{ tpl .name $ }}
       defaultMode: 0400
       items:
         - key: {{ .key }}
@@ -111,7 +119,7 @@ volumes:
   {{- if .name }}
   - name: tls
     secret:
-      secretName: {{ .name }}
+      secretName: {{ tpl .name $ }}
       defaultMode: 0400
       items:
         {{- if .caKey }}
@@ -139,6 +147,6 @@ volumes:
       type: DirectoryOrCreate
   {{- end }}
   {{- with .Values.extraVolumes }}
-  {{- toYaml . | nindent 2 }}
+  {{- include "proflet.yaml" (dict "value" . "at" $) | nindent 2 }}
   {{- end }}
 {{- end }}
