@@ -4,7 +4,7 @@
 function burn()
 {
     $x = 0; // burn
-    for ($i = 0; $i < 200000; $i++) // burn
+    for ($i = 0; $i < 1000000; $i++) // burn
         $x = ($x * 31 + $i) % 1000003; // burn
     return $x; // burn
 }

@@ -2,7 +2,7 @@
 # What calls.py is, in Perl. usage: calls.pl READY SECONDS
 sub burn {
     my $x = 0; # burn
-    for (my $i = 0; $i < 100000; $i++) { # burn
+    for (my $i = 0; $i < 500000; $i++) { # burn
         $x = ($x * 31 + $i) % 1000003; # burn
     }
     return $x; # burn

@@ -10,7 +10,7 @@ import time
 
 def burn():
     x = 0  # burn
-    for i in range(200000):  # burn
+    for i in range(1000000):  # burn
         x = (x * 31 + i) % 1000003  # burn
     return x  # burn
 

@@ -4,7 +4,7 @@
 def burn
   x = 0 # burn
   i = 0 # burn
-  while i < 200_000 # burn
+  while i < 1_000_000 # burn
     x = (x * 31 + i) % 1_000_003 # burn
     i += 1 # burn
   end
