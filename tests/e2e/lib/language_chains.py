@@ -172,7 +172,7 @@ class Judge:
         if key not in self.cache:
             self.cache[key] = self._chain(places, truncated)
         verdict, situation, note, found = self.cache[key]
-        if verdict == "missing" and any(AT_CALLS.match(f.name) for f in sample.frames[:places[-1].at]):
+        if verdict == "missing" and self._is_beginning(situation, places) and any(AT_CALLS.match(f.name) for f in sample.frames[:places[-1].at]):
             return "between", situation, ""
         if verdict == "exact" and self.native:
             fault = self._place(sample, places, situation, found)
@@ -238,6 +238,12 @@ class Judge:
                 if match(chain[:k], places, LEVELS[0][1]) is not None:
                     return True
         return False
+
+    def _is_beginning(self, n, places):
+        """Its program's functions are the chain's first ones."""
+        steps = [s["name"] for s in self.truth.situations[n] if "name" in s]
+        own = [p.name for p in places if p.file in self.truth.own_files]
+        return own == steps[:len(own)]
 
     def _nearest(self, names, places):
         got = [p.name for p in places]
