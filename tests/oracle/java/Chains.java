@@ -16,7 +16,9 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.IntUnaryOperator;
 import java.util.function.Supplier;
@@ -334,7 +336,9 @@ public class Chains {
 }
 
 class Truth {
-    final StringBuilder situations = new StringBuilder(), own = new StringBuilder();
+    static final int LAST_LINE = 100000; // of every method, as the stack does not say where one ends
+    final StringBuilder situations = new StringBuilder();
+    final Set<String> own = new LinkedHashSet<>();
 
     static String quote(String s) {
         return '"' + s.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
@@ -365,10 +369,12 @@ class Truth {
         for (int i = stack.length - 1; i >= 0; i--) {
             StackTraceElement e = stack[i];
             String file = e.getFileName() == null ? "" : e.getFileName();
+            String method = quote(HIDDEN.matcher(e.getClassName()).replaceAll("") + "." + e.getMethodName());
+            own.add("[" + quote(file) + "," + method + ",0," + LAST_LINE + "]");
             chain.append(chain.length() == 0 ? "" : ",")
-                .append("{\"name\":").append(quote(HIDDEN.matcher(e.getClassName()).replaceAll("") + "." + e.getMethodName()))
+                .append("{\"name\":").append(method)
                 .append(",\"file\":").append(quote(file)).append(",\"first\":0,\"lines\":").append(lines(e, i == 0))
-                .append(",\"leaf\":").append(i == 0).append(",\"direct\":false,\"between\":null}");
+                .append(",\"leaf\":").append(i == 0).append(",\"direct\":false,\"between\":null,\"prepared\":true}");
         }
         situations.append(situations.length() == 0 ? "" : ",").append(quote(name)).append(":{\"thread\":null,\"chain\":[").append(chain).append("]}");
     }
@@ -379,7 +385,7 @@ class Truth {
             w.println();
         }
         try (PrintWriter w = new PrintWriter(new FileWriter(path + ".new"))) {
-            w.println("{\"pid\":" + pid + ",\"language\":\"jvm\",\"loop\":\"Interpreter$\",\"native_threads\":true,\"own\":[],\"library\":{},\"situations\":{" + situations + "}}");
+            w.println("{\"pid\":" + pid + ",\"language\":\"jvm\",\"loop\":\"Interpreter$\",\"native_threads\":true,\"own\":[" + String.join(",", own) + "],\"library\":{},\"situations\":{" + situations + "}}");
         }
         new File(path + ".new").renameTo(new File(path));
     }
