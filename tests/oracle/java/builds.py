@@ -20,6 +20,11 @@ class Build(debian.Build):
     cache = CACHE
     program = os.path.join(CACHE, "chains.jar")
 
+    def command(self, *arguments):
+        """With a /proc, by which java finds its libraries, for as long as it runs."""
+        command = super().command(*arguments)
+        return ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && exec "$@"', self.root, *command] if self.root else command
+
 
 def compile_program():
     classes = os.path.join(CACHE, "classes")
@@ -49,7 +54,8 @@ def in_place():
 
 
 def of_suite(version, suite):
-    root = debian.fetch(suite, [f"openjdk-{version}-jre-headless"], CACHE)
+    root = debian.fetch(suite, [f"openjdk-{version}-jre-headless"], os.path.join(CACHE, version))
+    os.makedirs(os.path.join(root, "proc"), exist_ok=True)
     java = glob.glob(os.path.join(root, f"usr/lib/jvm/java-{version}-openjdk-*/**/bin/java"), recursive=True)
     if not java:
         raise Unavailable(f"{suite}-{version}: no java in the package")
