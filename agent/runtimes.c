@@ -50,8 +50,7 @@ static bool is_loop(uint64_t word, void *data)
 static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON, [RUNTIME_FILE_PHP] = RUNTIME_PHP,
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
-	[RUNTIME_FILE_LUA] = RUNTIME_LUA,
-	[RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
+	[RUNTIME_FILE_LUA] = RUNTIME_LUA,	  [RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */

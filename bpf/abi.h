@@ -342,22 +342,19 @@ struct runtime_walk {
 /*
  * The top 16 bits of a word, its tag, say what it is:
  *
- *         0x0000        anonymous: process address of code in memory without a file
- *         0x0001-0xdfff native: file index; the low 48 bits are an ELF virtual address
- *         0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words
- * that
- *                       follow belong to the same frame (2 bits)
- *         0xf000-0xfffc not in records; a reader skips the one word
- *         0xfffd        belongs to the frame before, a head of RUNTIME_JVM: the address of its bytecode
- * instruction
- *         0xfffe        frames that were omitted here, in a stack deeper than the limit; the low 48 bits
- * are how
- *                       many
- *         0xffff        kernel: the address itself
+ *	0x0000        anonymous: process address of code in memory without a file
+ *	0x0001-0xdfff native: file index; the low 48 bits are an ELF virtual address
+ *	0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words that
+ *	              follow belong to the same frame (2 bits)
+ *	0xf000-0xfffc not in records; a reader skips the one word
+ *	0xfffd        of the frame before, a head of RUNTIME_JVM: the address of its bytecode
+ *	0xfffe        frames that were omitted here, in a stack deeper than the limit; the low 48 bits are how
+ *	              many
+ *	0xffff        kernel: the address itself
  *
  * The low 48 bits of a head and the words that follow it are the runtime's own; by convention the code
- * object, then the instruction, then a word to check the code object by. Readers skip a runtime that they
- * do not know: its head says how far. agent/sample/frames.h iterates over the frames of a stack.
+ * object, then the instruction, then a word to check the code object by. Readers skip a runtime that they do
+ * not know: its head says how far. agent/sample/frames.h iterates over the frames of a stack.
  *
  * A return address is stored minus 1, so that it lies in the instruction that called.
  */

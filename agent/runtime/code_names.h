@@ -84,8 +84,8 @@ bool code_names_has(const struct code_names *n, uint64_t number);
 /*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
- * not entered yet), or one that no function has, gives the first line. With PHP, Ruby, Perl, Lua and Java, the
- * second word is the line.
+ * not entered yet), or one that no function has, gives the first line. With PHP, Ruby, Perl, Lua and Java,
+ * the second word is the line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);

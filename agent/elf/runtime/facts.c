@@ -132,7 +132,11 @@ bool runtime_facts_known(const struct runtime_facts *f)
 
 const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
 {
-	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby", "Perl", "Lua", "HotSpot"};
+	static const char *const names[RUNTIME_FILE_KINDS] = {
+		[RUNTIME_FILE_NONE] = "",	   [RUNTIME_FILE_CPYTHON] = "Python",
+		[RUNTIME_FILE_PHP] = "PHP",	   [RUNTIME_FILE_RUBY] = "Ruby",
+		[RUNTIME_FILE_PERL] = "Perl",	   [RUNTIME_FILE_LUA] = "Lua",
+		[RUNTIME_FILE_HOTSPOT] = "HotSpot"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
 		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
