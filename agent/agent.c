@@ -160,7 +160,11 @@ static int on_function(struct process *p, uint64_t since_ns, struct generated_re
 {
 	struct agent *a = data;
 	struct symbol_jit_code code;
-	int r = report_code_at(a->report, p, request->address, since_ns, &code);
+	int r = a->runtimes ? runtimes_find_hotspot(a->runtimes, p, &request->vm) : -ENOENT;
+
+	if (r != -ENOENT)
+		return r;
+	r = report_code_at(a->report, p, request->address, since_ns, &code);
 
 	if (r < 0)
 		return r;
@@ -365,6 +369,8 @@ static void forget_file(uint32_t index, void *data)
 
 	completion_forget(a->completion, index);
 	report_forget_file(a->report, index);
+	if (a->runtimes)
+		runtimes_forget_file(a->runtimes, index);
 }
 
 static int on_sweep(uint64_t expirations, void *data)
@@ -461,7 +467,8 @@ static unsigned wanted_runtimes(const struct config *c)
 	       (c->runtimes.php ? 1u << RUNTIME_FILE_PHP : 0) |
 	       (c->runtimes.ruby ? 1u << RUNTIME_FILE_RUBY : 0) |
 	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0) |
-	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0);
+	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0) |
+	       (c->runtimes.java ? 1u << RUNTIME_FILE_HOTSPOT : 0);
 }
 
 /* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */
@@ -717,10 +724,15 @@ static void finish_window(struct agent *a, uint64_t deadline_ns)
 	report_send(a->report);
 }
 
+static bool expects_names(const struct agent *a)
+{
+	return a->runtimes && runtimes_expects(a->runtimes);
+}
+
 /* Waits for what the last samples lack, then takes them as they are. */
 static void finish_samples(struct agent *a, uint64_t deadline_ns)
 {
-	while (completion_expects(a->completion) && clock_mono_ns() < deadline_ns) {
+	while ((completion_expects(a->completion) || expects_names(a)) && clock_mono_ns() < deadline_ns) {
 		worker_drain(a->opener, FLUSH_STEP_NS);
 		worker_drain(a->worker, FLUSH_STEP_NS);
 		track_check(a->track);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
@@ -13,7 +14,9 @@
 #include "agent/proc/table.h"
 #include "agent/runtime/cpython_task.h"
 #include "agent/track/track.h"
+#include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/publish.h"
+#include "agent/unwind/runtime_walk.h"
 #include "agent/unwind/tables.h"
 
 struct runtimes {
@@ -25,6 +28,8 @@ struct runtimes {
 	const struct sampled_task *task; /* whose sample is spliced */
 	struct buf task_name;		 /* of asyncio's task in it */
 	uint64_t bad_tasks;
+	struct jvm_code *jvm;
+	uint64_t words[SPLICE_WORDS_MAX]; /* of a stack with frames of Java */
 };
 
 static struct binary_table *table_of(const struct runtimes *r, uint32_t file)
@@ -45,7 +50,7 @@ static bool is_loop(uint64_t word, void *data)
 static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON, [RUNTIME_FILE_PHP] = RUNTIME_PHP,
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
-	[RUNTIME_FILE_LUA] = RUNTIME_LUA,
+	[RUNTIME_FILE_LUA] = RUNTIME_LUA,	  [RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
@@ -99,6 +104,14 @@ static enum pairing_role role_of(uint64_t word, void *data)
 	return roles[perl_function_at(&t->runtime->perl, frame_va(word))];
 }
 
+/* A job has found something of a Java virtual machine. */
+static void on_found(uint32_t binary, uint32_t pid, const struct buf *records, void *data)
+{
+	struct runtimes *r = data;
+
+	(void)jvm_code_add(r->jvm, binary, track_tenant(r->options.track, pid), records->data, records->len);
+}
+
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 {
 	struct runtimes *r = calloc(1, sizeof *r);
@@ -113,10 +126,12 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 						    .missing = missing,
 						    .role = role_of,
 						    .data = r};
-	if (code_names_new(&r->names, options->max_bytes) < 0) {
-		free(r);
+	if (code_names_new(&r->names, options->max_bytes) < 0 ||
+	    jvm_code_new(&r->jvm, r->names, options->max_bytes) < 0) {
+		runtimes_free(r);
 		return -ENOMEM;
 	}
+	unwind_tables_set_found(track_tables(options->track), on_found, r);
 	*ret = r;
 	return 0;
 }
@@ -125,6 +140,7 @@ void runtimes_free(struct runtimes *r)
 {
 	if (!r)
 		return;
+	jvm_code_free(r->jvm);
 	code_names_free(r->names);
 	buf_fini(&r->task_name);
 	free(r);
@@ -251,7 +267,9 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret)
 
 	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
 		(void)put_runtime(ret, t);
-		if (runtime_facts_known(t->runtime))
+		if (t->runtime->kind == RUNTIME_FILE_HOTSPOT)
+			(void)buf_puts(ret, ": methods are shown\n");
+		else if (runtime_facts_known(t->runtime))
 			(void)buf_printf(ret, ": functions are shown, processes: %zu%s\n",
 					 publisher_count_walks(publisher, file),
 					 t->runtime_logged ? "; not those of processes whose objects have "
@@ -270,6 +288,8 @@ static const char *why_not_shown(const struct runtimes *r, const struct process 
 
 	if (!(r->options.kinds >> t->runtime->kind & 1))
 		return "the configuration says off (runtimes)";
+	if (t->runtime->kind == RUNTIME_FILE_HOTSPOT)
+		return NULL; /* needs no walk */
 	if (!runtime_facts_known(t->runtime))
 		return "the layout of this version is not known";
 	if (p->image->program->runtime_refused)
@@ -327,6 +347,117 @@ static const char *task_name(struct runtimes *r, const struct sample_task *task)
 	return (const char *)r->task_name.data;
 }
 
+/* --- Java */
+
+int runtimes_find_hotspot(const struct runtimes *r, const struct process *p, struct hotspot_vm *ret)
+{
+	if (!(r->options.kinds >> RUNTIME_FILE_HOTSPOT & 1) || !p->maps)
+		return -ENOENT;
+	return runtime_walk_find_hotspot(ret, p->maps, track_tables(r->options.track));
+}
+
+void runtimes_forget_file(struct runtimes *r, uint32_t index)
+{
+	jvm_code_forget(r->jvm, index);
+}
+
+static bool is_requested(uint32_t machine, void *data)
+{
+	const struct runtimes *r = data;
+
+	return unwind_tables_requested(track_tables(r->options.track), machine);
+}
+
+bool runtimes_expects(const struct runtimes *r)
+{
+	return jvm_code_expects(r->jvm, is_requested, (void *)r);
+}
+
+/* The name of an interpreted method is wanted, of the process whose sample is spliced. */
+static void request_method(struct runtimes *r, uint32_t machine, uint64_t method)
+{
+	struct generated_request q = {.address = method, .method = true};
+
+	if (runtimes_find_hotspot(r, r->task->process, &q.vm) == 0)
+		unwind_tables_request(track_tables(r->options.track), machine, &q);
+}
+
+/* The machine that a frame is of; 0: none. */
+static uint32_t machine_of(const struct runtimes *r, const struct stack_frame *f)
+{
+	const struct binary_table *t;
+
+	if (f->kind == STACK_FRAME_NATIVE) {
+		t = unwind_tables_get(track_tables(r->options.track), frame_file(f->word));
+		return t && t->generated ? frame_file(f->word) : 0;
+	}
+	if (f->kind == STACK_FRAME_ANONYMOUS ||
+	    (f->kind == STACK_FRAME_RUNTIME && frame_runtime_of(f->word) == RUNTIME_JVM && !f->n_following))
+		return r->task->process->maps ? r->task->process->maps->code : 0;
+	return 0;
+}
+
+/* Writes the words of a frame, `max` at most; `next` is the word behind it. Returns their number. */
+static size_t java_words(struct runtimes *r, const struct stack_frame *f, uint64_t next, uint32_t machine,
+			 uint64_t *words, size_t max)
+{
+	const uint64_t bytecode = frame_tag(next) == FRAME_TAG_BYTECODE ? frame_va(next) : 0;
+	const uint64_t tenant = r->task->image->context.tenant;
+
+	if (max < 2)
+		return 0;
+	if (f->kind != STACK_FRAME_RUNTIME)
+		return jvm_code_frames(r->jvm, machine, frame_va(f->word), words, max);
+	if (!jvm_code_interpreted(r->jvm, machine, tenant, frame_va(f->word), bytecode, words))
+		request_method(r, machine, frame_va(f->word));
+	return 2;
+}
+
+static bool has_java(const struct runtimes *r, const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct stack_frame f;
+
+	while (stack_frames_next(&frames, &f))
+		if (machine_of(r, &f))
+			return true;
+	return false;
+}
+
+/*
+ * Puts the methods in place of the code's addresses. Inlined ones are left out where there is no room for
+ * them.
+ */
+static void name_java(struct runtimes *r, struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	const uint32_t all = (uint32_t)v->n_kernel + v->n_user;
+	struct stack_frame f;
+	size_t n = v->n_kernel;
+
+	if (!has_java(r, v))
+		return;
+	memcpy(r->words, v->frames, n * sizeof r->words[0]);
+	while (stack_frames_next(&frames, &f)) {
+		const uint32_t machine = machine_of(r, &f);
+		/* each frame that follows may need two words */
+		const size_t left = SPLICE_WORDS_MAX - n, later = 2 * (all - f.index - 1 - f.n_following);
+		size_t put = 0;
+
+		if (machine && left > later)
+			put = java_words(r, &f, f.index + 1 < all ? v->frames[f.index + 1] : 0, machine,
+					 r->words + n, left - later);
+		if (!put) {
+			put = 1 + f.n_following;
+			memcpy(r->words + n, v->frames + f.index, put * sizeof r->words[0]);
+		}
+		n += put;
+	}
+	v->n_user = (uint16_t)(n - v->n_kernel);
+	v->frames = r->words;
+	v->omitted = v->omitted ? sample_find_omitted(v) : 0;
+}
+
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret)
 {
@@ -334,6 +465,7 @@ void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const 
 	sample_splice(&r->splice, v, ret);
 	if (v->task)
 		ret->task_name = task_name(r, v->task);
+	name_java(r, ret);
 }
 
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
@@ -344,4 +476,5 @@ void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 				       .bad_tasks = r->bad_tasks,
 				       .refused = r->refused};
 	code_names_stats(r->names, &ret->names);
+	jvm_code_stats(r->jvm, &ret->jvm);
 }

@@ -9,9 +9,11 @@
 #include <stdbool.h>
 
 #include "agent/runtime/code_names.h"
+#include "agent/runtime/jvm_code.h"
 #include "agent/sample/splice.h"
 
 struct buf;
+struct hotspot_vm;
 struct probe;
 struct process;
 struct runtimes;
@@ -24,12 +26,13 @@ struct runtimes_options {
 	struct track *track;
 	bool loop_frames; /* show the native frames of interpreters' loops */
 	unsigned kinds;	  /* bit n: those of kind n (enum runtime_kind) are wanted; RUNTIME_WANT_TASKS */
-	size_t max_bytes; /* of names */
+	size_t max_bytes; /* of names; the same again for code of Java virtual machines */
 };
 
 struct runtimes_stats {
 	struct code_names_stats names;
 	struct splice_stats splice;
+	struct jvm_code_stats jvm;
 	uint64_t bad_reports;
 	uint64_t unknown;   /* reports of a file that is gone by now */
 	uint64_t bad_tasks; /* tasks whose name was not all there, or is neither text nor number */
@@ -49,7 +52,17 @@ void runtimes_check(struct runtimes *r);
 void runtimes_describe(const struct runtimes *r, struct buf *ret);
 /* The same for the runtimes in the process's files, and why functions of each are not shown. */
 void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret);
-/* As sample_splice, of a sample of that task. */
+/*
+ * Where the tables of the process's Java virtual machine are. 0; -ENOENT: it has none, or its methods are
+ * not wanted;
+ * -EAGAIN: that is not known yet.
+ */
+int runtimes_find_hotspot(const struct runtimes *r, const struct process *p, struct hotspot_vm *ret);
+/* Whether names of methods, frames of which have occurred, are on their way. */
+bool runtimes_expects(const struct runtimes *r);
+/* The index of a file is about to be given to another one. */
+void runtimes_forget_file(struct runtimes *r, uint32_t index);
+/* As sample_splice, of a sample of that task. Frames of Java get the words of their methods, too. */
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret);
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret);

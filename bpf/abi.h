@@ -123,7 +123,21 @@ enum unwind_cfa {
 	 */
 	UNWIND_CFA_SP_CHECKED,
 	UNWIND_CFA_FP_CHECKED,
+	/*
+	 * A method that HotSpot interprets: stepped by the frame record, below which its other words lie
+	 * (JVM_FRAME_*), the address of its bytecode instruction `cfa` bytes from the record; while it
+	 * does not call, that is in a register. The frame has a head of RUNTIME_JVM with the address of
+	 * the method, and, if there is room, a word with FRAME_TAG_BYTECODE.
+	 */
+	UNWIND_CFA_INTERPRETED,
 };
+
+/* Where HotSpot's interpreter keeps what belongs to a frame, from the frame record; JDK 8 and later. */
+#define JVM_FRAME_SENDER_SP (-8) /* the caller's stack pointer */
+#define JVM_FRAME_LAST_SP (-16) /* this frame's, while it calls: an address, or words from the record; or 0 */
+#define JVM_FRAME_METHOD (-24)
+#define JVM_BYTECODE_REGISTER 13u      /* DWARF number, x86-64 */
+#define JVM_FRAME_BYTES_MAX (1u << 20) /* between any of these and the record */
 
 /* What a walk does where there is no rule. */
 enum unwind_none {
@@ -332,7 +346,8 @@ struct runtime_walk {
  *	0x0001-0xdfff native: file index; the low 48 bits are an ELF virtual address
  *	0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words that
  *	              follow belong to the same frame (2 bits)
- *	0xf000-0xfffd not in records; a reader skips the one word
+ *	0xf000-0xfffc not in records; a reader skips the one word
+ *	0xfffd        of the frame before, a head of RUNTIME_JVM: the address of its bytecode
  *	0xfffe        frames that were omitted here, in a stack deeper than the limit; the low 48 bits are how
  *	              many
  *	0xffff        kernel: the address itself
@@ -347,6 +362,7 @@ struct runtime_walk {
 #define FILE_ANONYMOUS 0u /* in place of a file index */
 #define FRAME_TAG_RUNTIME 0xe000u
 #define FRAME_TAG_RUNTIME_LAST 0xefffu
+#define FRAME_TAG_BYTECODE 0xfffdu
 #define FRAME_TAG_OMITTED 0xfffeu
 #define FRAME_TAG_KERNEL 0xffffu
 #define FRAME_RUNTIME_WORDS_MAX 3u /* that follow a head */

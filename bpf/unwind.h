@@ -231,6 +231,47 @@ static __always_inline int step_switch(struct unwind_area *a)
 	return next;
 }
 
+/*
+ * A method that HotSpot interprets. At the beginning of a method, and around a return, fp is still or
+ * again that of another frame: then what the interpreter keeps below a record is not there, or the frame
+ * is the caller's, which is stepped over in the right way.
+ */
+static __always_inline int step_interpreted(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 fp = t->fp, n = t->n, method, last, sender, bytecode = 0;
+	int next;
+
+	if (fp & 7 || fp < t->sp || stack_word(a, fp + JVM_FRAME_METHOD, &method) ||
+	    stack_word(a, fp + JVM_FRAME_LAST_SP, &last) || stack_word(a, fp + JVM_FRAME_SENDER_SP, &sender))
+		return ENDING_NO_ROW;
+	if (!method || method & 7 || method >> 47 || sender & 7 || sender - fp >= JVM_FRAME_BYTES_MAX)
+		return ENDING_NO_ROW;
+	if (last && fp - last >= JVM_FRAME_BYTES_MAX && 0 - last >= JVM_FRAME_BYTES_MAX)
+		return ENDING_NO_ROW;
+	if (t->innermost) {
+		if (!t->have_regs)
+			return NEXT_REGISTERS;
+		bytecode = t->regs[JVM_BYTECODE_REGISTER];
+	} else if (stack_word(a, fp + t->rule.cfa, &bytecode)) {
+		return ENDING_NO_ROW;
+	}
+	next = step_frame_pointer(a, ENDING_NO_ROW, FRAME_RECORD_BYTES);
+	if (next != NEXT_FRAMES)
+		return next;
+	if (sender > t->sp) /* a method handle's caller has pushed more than its callee gets */
+		t->sp = sender;
+	t->fallback = 0;
+	BOUND(n, RECORD_FRAMES - 1);
+	a->frames[n] = frame_runtime_head(RUNTIME_JVM, 0, method);
+	if (!t->ring && ++n < t->limit) {
+		BOUND(n, RECORD_FRAMES - 1);
+		a->frames[n] = frame_native(FRAME_TAG_BYTECODE, bytecode);
+		t->n = (__u32)n; /* the caller adds the frame itself */
+	}
+	return NEXT_FRAMES;
+}
+
 /* The ending of a walk that has reached the outermost frame. */
 static __always_inline int unwind_root(const struct unwind_area *a)
 {
@@ -268,6 +309,8 @@ UNWIND_FN int unwind_rare(void)
 		return step_switch(a);
 	case UNWIND_CFA_SIGNAL:
 		return step_signal(a);
+	case UNWIND_CFA_INTERPRETED:
+		return step_interpreted(a);
 	case UNWIND_CFA_SP_CHECKED:
 	case UNWIND_CFA_FP_CHECKED:
 		t->cfa = (cfa == UNWIND_CFA_FP_CHECKED ? t->fp : t->sp) + t->rule.cfa;

@@ -11,6 +11,7 @@
 #include "agent/symbol/jitopen.h"
 #include "agent/symbol/jitread.h"
 #include "agent/unwind/code_job.h"
+#include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/table_job.h"
 
@@ -21,9 +22,9 @@
  */
 #define MEMORY_SHARE 0.75
 
-static const struct parser_operation *const operations[] = {&table_operation,	 &symbol_operation,
-							    &rule_operation,	 &code_operation,
-							    &jit_open_operation, &jit_read_operation};
+static const struct parser_operation *const operations[] = {
+	&table_operation,    &symbol_operation,	  &rule_operation,   &code_operation,
+	&jit_open_operation, &jit_read_operation, &hotspot_operation};
 
 void parsers_start(void)
 {

@@ -100,6 +100,7 @@ struct config {
 		bool ruby;	   /* functions of Ruby are found */
 		bool perl;	   /* functions of Perl are found */
 		bool lua;	   /* functions of Lua are found */
+		bool java;	   /* methods of Java are found */
 		bool python_tasks; /* samples have the name of asyncio's task */
 		bool loop_frames;  /* stacks keep the native frames of interpreters' loops */
 	} runtimes;

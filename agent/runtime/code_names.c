@@ -654,6 +654,29 @@ int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runti
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 
+int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
+		       const char *file)
+{
+	struct content c = {.name_is = WHOLE, .file_is = WHOLE, .has_lines = true};
+	int r;
+
+	buf_clear(&n->name);
+	buf_clear(&n->file);
+	r = utf8_text_append(&n->name, (const uint8_t *)name, strlen(name), false);
+	if (r == 0)
+		r = utf8_text_append(&n->file, (const uint8_t *)file, strlen(file), false);
+	c.name = (const char *)n->name.data;
+	c.name_len = n->name.len;
+	c.file = (const char *)n->file.data;
+	c.file_len = n->file.len;
+	return count(n, r == 0 ? add(n, tenant, &c, number) : r);
+}
+
+bool code_names_has(const struct code_names *n, uint64_t number)
+{
+	return function_find(n, number) != NULL;
+}
+
 int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 			uint32_t version)
 {

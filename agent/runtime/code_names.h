@@ -75,10 +75,17 @@ int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runt
  */
 int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
 /*
+ * Takes the name and the file of a method of a Java virtual machine, "package.Class.method", both as
+ * agent/runtime/jvm_code.h has read them. Its lines are those of its frames. 0 or -ENOMEM.
+ */
+int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
+		       const char *file);
+bool code_names_has(const struct code_names *n, uint64_t number);
+/*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
- * not entered yet), or one that no function has, gives the first line. With PHP, Ruby, Perl and Lua, the
- * second word is the line.
+ * not entered yet), or one that no function has, gives the first line. With PHP, Ruby, Perl, Lua and Java,
+ * the second word is the line.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);

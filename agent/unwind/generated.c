@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/base/array.h"
+#include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/base/map.h"
@@ -43,6 +44,8 @@ struct part {
 	uint64_t start, end, hash;  /* of its bytes */
 	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
 	bool open;		    /* it has waited long enough */
+	bool hotspot;		    /* a piece of HotSpot's code, which knows when it has changed */
+	uint32_t compile_id;
 	uint32_t n;
 	struct part_row rows[];
 };
@@ -59,6 +62,9 @@ struct generated {
 	struct part **parts; /* owned */
 	size_t n, cap, bytes, next_check;
 	struct ruleset rules;
+	struct hotspot_process hotspot;
+	bool hotspot_refused; /* it is none that we know, or it cannot be read */
+	struct buf found;
 	struct generated_stats stats;
 };
 
@@ -92,6 +98,7 @@ void generated_free(struct generated *g)
 	parts_clear(g);
 	free(g->parts);
 	ruleset_fini(&g->rules);
+	buf_fini(&g->found);
 	if (g->mem >= 0)
 		close(g->mem);
 	free(g);
@@ -119,7 +126,18 @@ size_t generated_begin(struct generated *g, bool check)
 	g->n_taken = g->n_requests;
 	g->n_requests = 0;
 	g->check = check;
+	buf_clear(&g->found);
 	return g->n_taken;
+}
+
+uint32_t generated_pid(const struct generated *g)
+{
+	return g->pid;
+}
+
+const struct buf *generated_found(const struct generated *g)
+{
+	return g->found.len ? &g->found : NULL;
 }
 
 void generated_stats(const struct generated *g, struct generated_stats *ret)
@@ -218,8 +236,8 @@ static void part_drop(struct generated *g, size_t i)
 }
 
 /*
- * Adds a part of the rows [first, end) of `from`; `code` are its bytes, `from_va` the address of row offset
- * 0.
+ * Adds a part of the rows [first, end) of `from`; `code` are its bytes, which are not needed for a part
+ * that is not compared with the memory.
  */
 static int part_add(struct generated *g, const struct memory_code *code, const struct memory_rows *from,
 		    size_t first, size_t end)
@@ -239,7 +257,7 @@ static int part_add(struct generated *g, const struct memory_code *code, const s
 	}
 	*p = (struct part){.start = code->va + off,
 			   .end = code->va + limit,
-			   .hash = hash_bytes(code->code + off, limit - off),
+			   .hash = code->code ? hash_bytes(code->code + off, limit - off) : 0,
 			   .n = (uint32_t)n};
 	for (size_t i = 0; i < n; i++) {
 		const int64_t rule = ruleset_intern(&g->rules, &from->v[first + i].rule);
@@ -346,7 +364,10 @@ static int answer(struct generated *g, const struct generated_request *q)
 	return r;
 }
 
-/* Drops the parts whose bytes have changed, of those whose turn it is. */
+/*
+ * Drops the parts whose bytes have changed, of those whose turn it is. HotSpot patches its code all the
+ * time.
+ */
 static int check_parts(struct generated *g)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -359,6 +380,10 @@ static int check_parts(struct generated *g)
 
 		g->next_check %= g->n;
 		p = g->parts[g->next_check];
+		if (p->hotspot) {
+			g->next_check++;
+			continue;
+		}
 		len = p->end - p->start;
 		if (len > left)
 			return 0;
@@ -377,6 +402,118 @@ static int check_parts(struct generated *g)
 		part_drop(g, g->next_check);
 		g->stats.replaced++;
 	}
+	return 0;
+}
+
+/* --- HotSpot's code */
+
+static void checks_add(const struct generated *g, struct hotspot_wanted *wanted, size_t *n)
+{
+	for (size_t i = 0; i < g->n && *n < HOTSPOT_WANTED_MAX; i++) {
+		const struct part *p = g->parts[(g->next_check + i) % g->n];
+
+		if (p->hotspot)
+			wanted[(*n)++] = (struct hotspot_wanted){.address = p->start,
+								 .end = p->end,
+								 .wish = HOTSPOT_WANT_CHECK,
+								 .compile_id = p->compile_id};
+	}
+}
+
+/* The wishes of the requests that HotSpot may answer, then the checks. */
+static size_t wishes(struct generated *g, struct hotspot_wanted *wanted)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n_taken; i++) {
+		const struct generated_request *q = &g->taken[i];
+
+		if (!q->vm.structs || (!q->method && is_known(g, q->address)))
+			continue;
+		g->hotspot.vm = q->vm;
+		wanted[n++] = (struct hotspot_wanted){
+			.address = q->address, .wish = q->method ? HOTSPOT_WANT_METHOD : HOTSPOT_WANT_CODE};
+	}
+	if (g->check && g->hotspot.vm.structs)
+		checks_add(g, wanted, &n);
+	return n;
+}
+
+/* Takes a piece of code, or that one has changed. */
+static int take_record(struct generated *g, const struct hotspot_wanted *w, const struct hotspot_record *x)
+{
+	const struct hotspot_found *f = &x->found;
+	struct hotspot_found without_rows = *f;
+	struct memory_code code = {.va = f->start, .n = (uint32_t)(f->end - f->start)};
+	size_t i = parts_from(g, f->address);
+	int r = 0;
+
+	if (w->wish == HOTSPOT_WANT_CHECK && f->answer != HOTSPOT_SAME && i < g->n &&
+	    g->parts[i]->start == w->address) {
+		part_drop(g, i);
+		g->stats.replaced++;
+	}
+	if (f->answer == HOTSPOT_CODE && !is_known(g, f->address)) {
+		r = part_add(g, &code, &x->rows, 0, x->rows.n);
+		if (r < 0)
+			return r;
+		i = parts_from(g, f->address);
+		g->parts[i]->hotspot = true;
+		g->parts[i]->compile_id = f->compile_id;
+	}
+	if (f->answer != HOTSPOT_CODE && f->answer != HOTSPOT_METHOD)
+		return 0;
+	without_rows.n_rows = 0;
+	r = buf_append(&g->found, &without_rows, sizeof without_rows);
+	return r == 0 ? buf_append(&g->found, x->names, f->name_bytes) : r;
+}
+
+static int take_answer(struct generated *g, const struct hotspot_wanted *wanted, size_t n,
+		       const struct buf *answer)
+{
+	struct flat_reader from = flat_read(answer->data, answer->len);
+	int r = 1;
+
+	for (size_t i = 0; i < n && r > 0; i++) {
+		struct hotspot_record x = {0};
+
+		r = hotspot_record_next(&from, &x);
+		if (r > 0 && x.found.address != wanted[i].address)
+			r = -EBADMSG;
+		if (r > 0) {
+			const int e = take_record(g, &wanted[i], &x);
+
+			r = e < 0 ? e : r;
+		}
+		memory_rows_fini(&x.rows);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Has HotSpot's code looked at. What it does not know is analysed like other code. 0; -ENOMEM. */
+static int ask_hotspot(struct generated *g)
+{
+	_cleanup_free_ struct hotspot_wanted *wanted = NULL;
+	_cleanup_buf_ struct buf answer = {0};
+	size_t n;
+	int r;
+
+	if (g->hotspot_refused)
+		return 0;
+	wanted = calloc(HOTSPOT_WANTED_MAX, sizeof *wanted);
+	if (!wanted)
+		return -ENOMEM;
+	n = wishes(g, wanted);
+	if (!n)
+		return 0;
+	g->hotspot.mem = g->mem;
+	r = hotspot_job_run(&g->parser, &g->hotspot, wanted, n, &answer);
+	if (r == 0)
+		r = take_answer(g, wanted, n, &answer);
+	if (r == -ENOMEM)
+		return r;
+	g->hotspot_refused =
+		r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
 	return 0;
 }
 
@@ -445,8 +582,11 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	open_parts(g);
 	if (r == 0 && g->check)
 		r = check_parts(g);
+	if (r == 0)
+		r = ask_hotspot(g);
 	for (size_t i = 0; i < g->n_taken && r == 0; i++)
-		r = answer(g, &g->taken[i]);
+		if (!g->taken[i].method)
+			r = answer(g, &g->taken[i]);
 	g->n_taken = 0;
 	parser_session_end(&g->parser);
 	if (r < 0)

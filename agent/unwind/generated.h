@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/unwind/hotspot_job.h"
+
+struct buf;
 struct generated;
 struct unwind_blocks;
 
@@ -31,6 +34,9 @@ struct generated_request {
 	/* where the search for a function may look: the mapping */
 	uint64_t low, high;
 	bool frame_pointer; /* the runtime vouches for the frame pointer in all of the function */
+	/* the process's HotSpot, which knows the code at the address; `structs` 0: none */
+	struct hotspot_vm vm;
+	bool method; /* the address is that of a method object, whose name is wanted */
 };
 
 struct generated_stats {
@@ -49,6 +55,12 @@ bool generated_request(struct generated *g, const struct generated_request *requ
  */
 size_t generated_begin(struct generated *g, bool check);
 bool generated_requested(const struct generated *g); /* requests wait for the next job */
+/*
+ * What the last job has found of HotSpot's code: records for hotspot_record_next without rows. Between jobs;
+ * borrowed until the next one begins. NULL: nothing.
+ */
+const struct buf *generated_found(const struct generated *g);
+uint32_t generated_pid(const struct generated *g); /* of its process */
 /*
  * On a worker thread: reads the process's memory, which may block for as long as the process likes,
  * analyses, and encodes all parts. 0; -EALREADY: the table is as it was; -ENODATA: there is no part;

@@ -57,6 +57,10 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 		ret->cfa = r->cfa_off;
 		ret->reg = r->cfa_add != 0;
 		return r->cfa_reg == arch->fp;
+	case CFA_INTERPRETED:
+		ret->kind = UNWIND_CFA_INTERPRETED;
+		ret->cfa = r->cfa_off;
+		return true;
 	case CFA_UNSUPPORTED:
 		break;
 	}

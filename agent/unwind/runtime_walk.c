@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/unwind/runtime_walk.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "agent/elf/runtime/facts.h"
 #include "agent/proc/mapping.h"
 #include "agent/proc/table.h"
+#include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/tables.h"
 #include "bpf/arch.h"
 
@@ -280,4 +284,29 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 		}
 	}
 	return false;
+}
+
+int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *maps,
+			      const struct unwind_tables *tables)
+{
+	struct proc_maps_cursor c = {.maps = maps};
+	const struct proc_mapping *m;
+	uint64_t bias;
+	int r = -ENOENT;
+
+	while ((m = proc_maps_next(&c))) {
+		const struct binary_table *t = unwind_tables_get(tables, m->file);
+
+		if (!t || t->generated)
+			continue;
+		if (t->runtime && t->runtime->kind == RUNTIME_FILE_HOTSPOT && bias_of(m, t->binary, &bias)) {
+			*ret = (struct hotspot_vm){t->runtime->hotspot.structs + bias,
+						   t->runtime->hotspot.types + bias};
+			return 0;
+		}
+		if (binary_table_pending(t) && !t->runtime &&
+		    strcmp(t->binary->module.name, "libjvm.so") == 0)
+			r = -EAGAIN;
+	}
+	return r;
 }

@@ -11,6 +11,7 @@
 
 #include "bpf/abi.h"
 
+struct hotspot_vm;
 struct runtime_facts;
 struct proc_maps;
 struct unwind_tables;
@@ -25,5 +26,12 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 /* The walk for a runtime in the binary with that index, mapped at `bias`. False: its layout is not known. */
 bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
 		       uint64_t bias, uint64_t secret);
+
+/*
+ * Where the tables of the process's HotSpot are. 0; -ENOENT: it has none; -EAGAIN: what is in the file
+ * that is named like one is not known yet.
+ */
+int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *maps,
+			      const struct unwind_tables *tables);
 
 #endif

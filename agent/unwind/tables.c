@@ -43,6 +43,9 @@ struct unwind_tables {
 	struct stuck_devices stuck;
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
+	/* takes what jobs find beside rows */
+	void (*found)(uint32_t binary, uint32_t pid, const struct buf *records, void *data);
+	void *found_data;
 	bool follow_generated;
 	uint32_t *generated; /* binaries that stand for generated code; owned */
 	size_t n_generated, cap_generated;
@@ -149,6 +152,15 @@ void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
 }
 
 /* --- generated code */
+
+void unwind_tables_set_found(struct unwind_tables *c,
+			     void (*found)(uint32_t binary, uint32_t pid, const struct buf *records,
+					   void *data),
+			     void *data)
+{
+	c->found = found;
+	c->found_data = data;
+}
 
 void unwind_tables_follow_generated(struct unwind_tables *c)
 {
@@ -535,6 +547,9 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 	c->stats.generated_refused += s.refused - f->counted.refused;
 	f->counted = s;
 	f->refused |= j->error == -ESRCH;
+	if (c->found && generated_found(f->generated))
+		c->found(f->binary->index, generated_pid(f->generated), generated_found(f->generated),
+			 c->found_data);
 	if (f->n_placed && (j->error == 0 || j->error == -ENODATA))
 		table_drop(c, f);
 }

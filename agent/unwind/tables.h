@@ -16,6 +16,7 @@
 #include "agent/unwind/arena.h"
 #include "agent/unwind/generated.h"
 
+struct buf;
 struct runtime_facts;
 struct unwind_tables;
 struct worker;
@@ -116,6 +117,14 @@ void unwind_tables_free(struct unwind_tables *t);
  */
 void unwind_tables_set_withdraw(struct unwind_tables *t, void (*withdraw)(uint32_t binary, void *data),
 				void *data);
+/*
+ * Registers the function that gets what a job has found of HotSpot's code (generated_found) in the
+ * generated code of the binary; before `ready` is called.
+ */
+void unwind_tables_set_found(struct unwind_tables *t,
+			     void (*found)(uint32_t binary, uint32_t pid, const struct buf *records,
+					   void *data),
+			     void *data);
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
 /* Queues the build of the binary's table. Does nothing for a binary that was added before. */
 void unwind_tables_add(struct unwind_tables *t, uint32_t index);

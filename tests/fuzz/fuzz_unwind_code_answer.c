@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a parser process answers when rows of 4,096 bytes of generated code are wanted: those that are
- * accepted make a table.
+ * What a parser process answers when rows of 4,096 bytes of generated code are wanted, or HotSpot's code:
+ * those that are accepted make a table.
  */
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "agent/unwind/code_job.h"
+#include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/pack.h"
 
 #define CODE_BYTES 4096u
@@ -16,6 +17,22 @@ static void require(int condition)
 {
 	if (!condition)
 		abort();
+}
+
+static void read_records(const uint8_t *data, size_t size)
+{
+	struct flat_reader from = flat_read(data, size);
+	int r = 1;
+
+	while (r > 0) {
+		struct hotspot_record x = {0};
+
+		r = hotspot_record_next(&from, &x);
+		require(r == 0 || r == 1 || r == -EBADMSG || r == -ENOMEM);
+		if (r == 1 && x.found.answer == HOTSPOT_CODE)
+			require(x.rows.n && x.rows.v[x.rows.n - 1].off < x.found.end - x.found.start);
+		memory_rows_fini(&x.rows);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -30,5 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)unwind_rule_pack(&rows.v[i].rule, EM_AARCH64);
 	}
 	memory_rows_fini(&rows);
+	read_records(data, size);
 	return 0;
 }

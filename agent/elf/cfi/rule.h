@@ -30,6 +30,11 @@ enum cfa_kind {
 	 * even at a lower address. With an `add` of 1 the frame record is the caller's, which is omitted.
 	 */
 	CFA_SWITCH,
+	/*
+	 * the frame of a method that HotSpot interprets, by its frame record; off: to its bytecode
+	 * instruction
+	 */
+	CFA_INTERPRETED,
 };
 
 /* What an unwinder does at a CFA_NONE. */

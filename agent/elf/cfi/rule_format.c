@@ -41,6 +41,9 @@ void rule_format_cfa(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct e
 	case CFA_SWITCH:
 		snprintf(ret, RULE_FORMAT_MAX, "switch(%s%+d)%s", reg, rule->cfa_off, add);
 		return;
+	case CFA_INTERPRETED:
+		snprintf(ret, RULE_FORMAT_MAX, "interpreted");
+		return;
 	case CFA_UNSUPPORTED:
 		break;
 	}

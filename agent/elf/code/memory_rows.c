@@ -46,7 +46,7 @@ void memory_rows_fini(struct memory_rows *r)
 	*r = (struct memory_rows){0};
 }
 
-static int add(struct memory_rows *r, uint32_t off, const struct elf_rule *rule)
+int memory_rows_add(struct memory_rows *r, uint32_t off, const struct elf_rule *rule)
 {
 	struct memory_row *last = r->n ? &r->v[r->n - 1] : NULL;
 
@@ -190,7 +190,7 @@ static int add_made(struct memory_rows *r, uint32_t from, uint32_t to, uint32_t 
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows) && e == 0; i++) {
 		if (from < to && from < rows[i].until)
-			e = add(r, from, &rows[i].rule);
+			e = memory_rows_add(r, from, &rows[i].rule);
 		from = from > rows[i].until ? from : rows[i].until;
 	}
 	return e;
@@ -209,11 +209,11 @@ static int add_record(struct memory_rows *r, const struct memory_code *c, uint32
 	const uint32_t extent = code_extent(c->va, c->code, c->n, record + X86_RECORD_BYTES, to);
 	/* what ran is an instruction, even if it looks like padding, or is unknown */
 	const uint32_t behind = extent > c->wanted ? extent : c->wanted + 1, end = behind < to ? behind : to;
-	int e = record > from ? add(r, from, &pending) : 0;
+	int e = record > from ? memory_rows_add(r, from, &pending) : 0;
 
 	if (e == 0)
 		e = add_made(r, from > record ? from : record, end, record, RULE_CHECKED);
-	return e == 0 && end < to ? add(r, end, &pending) : e;
+	return e == 0 && end < to ? memory_rows_add(r, end, &pending) : e;
 }
 
 /* Rows of [from, to), which the analysis does not know. What is listed as one function may be several. */
@@ -225,14 +225,14 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 	uint32_t record;
 
 	if (c->frame_pointer)
-		return add(r, from, &by_record);
+		return memory_rows_add(r, from, &by_record);
 	if (c->function && begins_with_record(c, &record))
 		return add_made(r, from, to, record, flags);
 	if (c->wanted < from || c->wanted >= to)
-		return add(r, from, &pending);
+		return memory_rows_add(r, from, &pending);
 	return find_record(c, c->wanted, &record) && (record >= from || record + X86_RECORD_BYTES <= from)
 		       ? add_record(r, c, from, to, record)
-		       : add(r, from, &refused);
+		       : memory_rows_add(r, from, &refused);
 }
 
 /* Copies what the analysis has found, and fills its gaps. */
@@ -252,7 +252,7 @@ static int copy_rows(struct memory_rows *r, const struct memory_code *c, const s
 			e = add_unknown(r, c, at, off);
 		rule.flags |= c->function ? 0 : RULE_CHECKED;
 		if (e == 0)
-			e = add(r, off, &rule);
+			e = memory_rows_add(r, off, &rule);
 		at = (uint32_t)to;
 	}
 	return e == 0 && at < c->n ? add_unknown(r, c, at, c->n) : e;
@@ -300,7 +300,7 @@ static int add_piece(struct memory_rows *r, const struct memory_code *c, uint32_
 	int e = n ? make_piece(&part, &piece) : 0;
 
 	for (size_t i = 0; i < part.n && e == 0; i++)
-		e = add(r, from + part.v[i].off, &part.v[i].rule);
+		e = memory_rows_add(r, from + part.v[i].off, &part.v[i].rule);
 	return e;
 }
 
@@ -316,7 +316,7 @@ static int add_recognised(uint32_t off, enum v8_frame is, void *data)
 				     : is == V8_FRAME_PUSHED ? frame(DWARF_SP, 16, -16, x->flags)
 							     : frame(DWARF_FP, 16, -16, x->flags);
 
-	return add(x->rows, off, &rule);
+	return memory_rows_add(x->rows, off, &rule);
 }
 
 int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)

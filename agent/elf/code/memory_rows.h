@@ -47,6 +47,8 @@ uint16_t memory_rows_machine(void);
  * architecture; -EFBIG; -ENOMEM.
  */
 int memory_rows_make(struct memory_rows *ret, const struct memory_code *code);
+/* Adds a row at an offset that is not before the last one's. 0 or -ENOMEM. */
+int memory_rows_add(struct memory_rows *r, uint32_t off, const struct elf_rule *rule);
 void memory_rows_fini(struct memory_rows *r);
 
 #endif

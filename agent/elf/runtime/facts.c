@@ -28,6 +28,10 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		r = ruby_facts_read(&ret->ruby, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
 	}
+	if (r == -ENOENT) {
+		r = hotspot_facts_read(&ret->hotspot, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_HOTSPOT : RUNTIME_FILE_NONE;
+	}
 	return r;
 }
 
@@ -50,6 +54,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->perl.version && perl_facts_valid(&f->perl);
 	case RUNTIME_FILE_LUA:
 		return f->lua.version && lua_facts_valid(&f->lua);
+	case RUNTIME_FILE_HOTSPOT:
+		return hotspot_facts_valid(&f->hotspot);
 	default:
 		return false;
 	}
@@ -117,6 +123,8 @@ bool runtime_facts_known(const struct runtime_facts *f)
 		return f->perl.known;
 	case RUNTIME_FILE_LUA:
 		return f->lua.known;
+	case RUNTIME_FILE_HOTSPOT:
+		return true; /* its layout is read in each process */
 	default:
 		return f->cpython.known;
 	}
@@ -124,13 +132,21 @@ bool runtime_facts_known(const struct runtime_facts *f)
 
 const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
 {
-	static const char *const names[RUNTIME_FILE_KINDS] = {"", "Python", "PHP", "Ruby", "Perl", "Lua"};
+	static const char *const names[RUNTIME_FILE_KINDS] = {
+		[RUNTIME_FILE_NONE] = "",	   [RUNTIME_FILE_CPYTHON] = "Python",
+		[RUNTIME_FILE_PHP] = "PHP",	   [RUNTIME_FILE_RUBY] = "Ruby",
+		[RUNTIME_FILE_PERL] = "Perl",	   [RUNTIME_FILE_LUA] = "Lua",
+		[RUNTIME_FILE_HOTSPOT] = "HotSpot"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
 		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
 		     : f->kind == RUNTIME_FILE_LUA  ? f->lua.version
 						    : f->cpython.version;
 
+	if (f->kind == RUNTIME_FILE_HOTSPOT) { /* which version it is, a process says */
+		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s", names[f->kind]);
+		return text;
+	}
 	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", names[f->kind], v >> 24, v >> 16 & 255,
 		       v >> 8 & 255);
 	return text;

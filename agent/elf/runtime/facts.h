@@ -5,6 +5,7 @@
 
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/lua.h"
+#include "agent/elf/runtime/hotspot.h"
 #include "agent/elf/runtime/perl.h"
 #include "agent/elf/runtime/php.h"
 #include "agent/elf/runtime/ruby.h"
@@ -18,6 +19,7 @@ enum runtime_kind {
 	RUNTIME_FILE_RUBY,
 	RUNTIME_FILE_PERL,
 	RUNTIME_FILE_LUA,
+	RUNTIME_FILE_HOTSPOT,
 	RUNTIME_FILE_KINDS,
 };
 #define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
@@ -31,6 +33,7 @@ struct runtime_facts {
 		struct ruby_facts ruby;
 		struct perl_facts perl;
 		struct lua_facts lua;
+		struct hotspot_facts hotspot;
 	};
 };
 

@@ -10,6 +10,7 @@ line, and a line at which that function waits for the next one. Whatever else a 
     place      the chain is right, and the native frames do not stand where they belong
     loop       the interpreter's own loop is shown
     cut        the sample says that it is truncated, and what there is of the chain is right
+    elsewhere  a thread that never runs the language
     foreign    a function that is neither the program's nor of the modules that it uses: imports, the end; not judged
 """
 import collections
@@ -23,6 +24,7 @@ WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "non
 EXACT = 0.999  # of those that are exact or wrong
 BETWEEN, FOREIGN, NAMED = 0.01, 0.02, 0.99
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
+NATIVE_THREAD = re.compile(r"^thread_native_entry$")  # of a Java virtual machine, whose main thread is none
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
 ENDED = re.compile(r"^(PyThreadState_Clear|tstate_delete_common)$")  # a thread's functions have returned
 # Functions of CPython's loop that run for a moment at a call and a return, where the compiler has not inlined them
@@ -32,8 +34,9 @@ Place = collections.namedtuple("Place", "name file first line at")  # a language
 
 
 def language_frames(sample, language="cpython"):
-    """Root first."""
-    return [Place(f.name, f.source, f.first_line, f.line, i) for i, f in reversed(list(enumerate(sample.frames))) if f.kind == language]
+    """Root first. Those of a Java virtual machine's own stubs are none: their names have no dot."""
+    return [Place(f.name, f.source, f.first_line, f.line, i) for i, f in reversed(list(enumerate(sample.frames)))
+            if f.kind == language and ("." in f.name or language != "jvm")]
 
 
 def settled(samples, pids, seconds):
@@ -165,6 +168,8 @@ class Judge:
         places = language_frames(sample, self.truth.language)
         if any(self.truth.is_loop(f.name) for f in self._without_loops(sample, places)):
             return "loop", "-", show(sample)
+        if not places and self.truth.content.get("native_threads") and any(NATIVE_THREAD.search(f.name) for f in sample.frames):
+            return "elsewhere", "-", ""
         if not places:
             return ("between" if is_outside(sample) else "none"), "-", show(sample)
         truncated = profiles.ending(sample) != "complete"

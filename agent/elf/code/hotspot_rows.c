@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where the flow ends, at a return or a jump, what follows has the state that a jump has brought there, or
+ * else the kind's usual one: in a method, its frame; among stubs, another function begins. So the slow
+ * paths behind a method's last return, which most of its methods have, need no search for what leads to
+ * them.
+ */
+#include "agent/elf/code/hotspot_rows.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/code/x86.h"
+
+#define DWARF_FP 6
+#define DWARF_SP 7
+#define FRAME_MAX (1 << 20)
+#define TARGETS_MAX 256u /* of jumps that are ahead */
+#define STUB_ALIGN 16u
+#define UD0_BYTES 3u
+#define PATCH_BYTES 5u	   /* of a jump */
+#define STORE_BYTES 7u	   /* mov [rsp - N], eax; sub rsp, N */
+#define CONSTANT_BYTES 10u /* mov r10, N */
+
+/* How the caller's frame is found. */
+struct state {
+	int32_t depth; /* bytes from rsp to the CFA; 0: not known */
+	bool saved;    /* the caller's rbp is at CFA - 16 */
+	bool record;   /* rbp + 16 is the CFA */
+};
+
+struct target {
+	uint32_t off;
+	struct state state;
+};
+
+struct follower {
+	struct memory_rows *rows;
+	const struct memory_code *code;
+	enum hotspot_code_kind kind;
+	struct state usual; /* where nothing leads to */
+	struct state now;
+	bool guessed;  /* nothing has led to `now`: it is the usual one */
+	uint8_t flags; /* RULE_* */
+	size_t n_targets;
+	struct target targets[TARGETS_MAX];
+};
+
+static const struct state entry = {.depth = 8};
+
+/*
+ * Stubs push in loops, so that rbp says more there; what calls native methods may be entered with another
+ * rbp.
+ */
+static struct elf_rule rule_of(const struct follower *f)
+{
+	const struct state *s = &f->now;
+	const bool by_record = s->record && (f->kind != HOTSPOT_CODE_NATIVE || s->depth < 8);
+	struct elf_rule rule = {.flags = f->flags};
+
+	if (!by_record && s->depth < 8)
+		return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
+	rule.cfa_kind = CFA_REG_OFF;
+	rule.cfa_reg = by_record ? DWARF_FP : DWARF_SP;
+	rule.cfa_off = by_record ? 16 : s->depth;
+	rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -8};
+	if (s->record || s->saved)
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -16};
+	return rule;
+}
+
+static int put(struct follower *f, uint32_t off)
+{
+	const struct elf_rule rule = rule_of(f);
+
+	return memory_rows_add(f->rows, off, &rule);
+}
+
+static bool same(const struct state *a, const struct state *b)
+{
+	return a->depth == b->depth && a->saved == b->saved && a->record == b->record;
+}
+
+/* Notes the state at the target of a jump, if it is ahead and not the usual one. */
+static void note_target(struct follower *f, int64_t off, uint32_t at)
+{
+	if (off <= at || off >= f->code->n || same(&f->now, &f->usual) || f->n_targets == TARGETS_MAX)
+		return;
+	f->targets[f->n_targets++] = (struct target){(uint32_t)off, f->now};
+}
+
+/* Takes the state that a jump has brought to `off`. False: none did. Forgets targets that are passed. */
+static bool take_target(struct follower *f, uint32_t off, struct state *ret)
+{
+	bool found = false;
+	size_t left = 0;
+
+	for (size_t i = 0; i < f->n_targets; i++) {
+		if (f->targets[i].off == off && !found) {
+			*ret = f->targets[i].state;
+			found = true;
+		}
+		if (f->targets[i].off > off)
+			f->targets[left++] = f->targets[i];
+	}
+	f->n_targets = left;
+	return found;
+}
+
+static void set_depth(struct state *s, int64_t depth)
+{
+	s->depth = s->depth && depth >= 8 && depth <= FRAME_MAX ? (int32_t)depth : 0;
+}
+
+static void pop(struct follower *f, const struct x86_insn *insn)
+{
+	struct state *s = &f->now;
+
+	if (insn->reg == X86_BP && (s->depth == 16 || s->record)) {
+		*s = (struct state){.depth = s->record && s->depth != 16 ? 0 : 8};
+		return;
+	}
+	set_depth(s, (int64_t)s->depth - 8);
+}
+
+/* rsp = rbp + disp, or rsp + disp. */
+static void move_sp(struct follower *f, const struct x86_insn *insn, int32_t disp)
+{
+	struct state *s = &f->now;
+
+	if (insn->base == X86_SP)
+		set_depth(s, (int64_t)s->depth - disp);
+	else if (insn->base == X86_BP && s->record)
+		s->depth = 16 - disp;
+	else if (f->kind != HOTSPOT_CODE_METHOD ||
+		 insn->base != X86_BP) /* a method has kept its own rsp there */
+		s->depth = 0;
+}
+
+/* rbp gets another value. */
+static void set_fp(struct follower *f, const struct x86_insn *insn)
+{
+	struct state *s = &f->now;
+	const bool makes_record = insn->op == X86_MOVE && insn->base == X86_SP && s->saved &&
+				  (s->depth == 16 || !s->depth) && f->kind != HOTSPOT_CODE_METHOD;
+
+	s->record = makes_record;
+	if (!makes_record)
+		return;
+	s->depth =
+		16; /* where the stack was aligned before, the caller's stack pointer is not known, but not needed */
+	f->usual.record |= f->kind == HOTSPOT_CODE_NATIVE;
+}
+
+/* rsp gets another value, in a way that is not followed. A method does so only in order to keep it. */
+static void lose_sp(struct follower *f, bool moved)
+{
+	if (f->kind == HOTSPOT_CODE_METHOD)
+		return;
+	f->now.depth = 0;
+	f->now.record &= !moved;
+}
+
+static bool sets(const struct x86_insn *insn, uint8_t reg)
+{
+	const bool has_reg = insn->op == X86_ADD || insn->op == X86_AND || insn->op == X86_MOVE ||
+			     insn->op == X86_LEA || insn->op == X86_LOAD;
+
+	return (has_reg && insn->reg == reg) || insn->writes & 1u << reg;
+}
+
+/* What an instruction does to the stack pointer and to rbp. */
+static void apply(struct follower *f, const struct x86_insn *insn)
+{
+	struct state *s = &f->now;
+
+	switch (insn->op) {
+	case X86_PUSH:
+		s->saved |= insn->reg == X86_BP && (s->depth == 8 || !s->depth);
+		set_depth(s, (int64_t)s->depth + 8);
+		return;
+	case X86_POP:
+		pop(f, insn);
+		return;
+	case X86_LEAVE:
+		*s = (struct state){.depth = s->record || f->kind == HOTSPOT_CODE_NATIVE ? 8 : 0};
+		return;
+	case X86_STORE: /* mov [rsp + N], rbp in place of a push */
+		s->saved |= insn->reg == X86_BP && insn->base == X86_SP && s->depth &&
+			    s->depth - insn->disp == 16;
+		return;
+	case X86_CALL: /* of the next instruction: pushes an address */
+		if (insn->disp == 0)
+			set_depth(s, (int64_t)s->depth + 8);
+		return;
+	default:
+		break;
+	}
+	if (sets(insn, X86_BP))
+		set_fp(f, insn);
+	if (!sets(insn, X86_SP))
+		return;
+	if (insn->op == X86_ADD)
+		set_depth(s, (int64_t)s->depth - insn->disp);
+	else if (insn->op == X86_MOVE || insn->op == X86_LEA)
+		move_sp(f, insn, insn->op == X86_LEA ? insn->disp : 0);
+	else
+		lose_sp(f, insn->op == X86_LOAD);
+}
+
+/*
+ * A method that is not to be entered any more: a jump out of it has taken the place of the first five
+ * bytes behind its check of the receiver. What was there is either the store that touches the pages below
+ * the stack, or a constant that the next instructions compare, or the subtraction that makes the frame.
+ * Returns the offset of the next instruction; 0: it is no such jump.
+ */
+static uint32_t behind_patch(struct follower *f, const struct x86_insn *insn, uint32_t at)
+{
+	const uint8_t *left = f->code->code + at + PATCH_BYTES;
+	const int64_t target = (int64_t)at + insn->len + insn->disp;
+
+	if (f->kind > HOTSPOT_CODE_NATIVE || insn->op != X86_JUMP || insn->len != PATCH_BYTES ||
+	    !same(&f->now, &entry) || f->guessed || (target >= 0 && target < f->code->n) ||
+	    f->code->n - at < CONSTANT_BYTES)
+		return 0;
+	if (left[0] >= 0xfe && left[1] == 0xff)
+		return at + STORE_BYTES;
+	if (left[2] < 0x80 && !left[3] && !left[4])
+		return at + CONSTANT_BYTES;
+	if (left[0] || left[1])
+		return 0;
+	f->now = (struct state){.depth = f->usual.depth};
+	return at + STORE_BYTES;
+}
+
+static bool ends_flow(uint8_t op)
+{
+	return op == X86_RETURN || op == X86_JUMP || op == X86_JUMP_FAR_AWAY || op == X86_TRAP;
+}
+
+/*
+ * Where the bytes are no instruction, they are data, or one that we do not know. Among stubs, the next
+ * function begins at an aligned address. In a method, it is what a stub of the first compiler will put in
+ * place of other code; from there on, what is decoded is not certain.
+ */
+static uint32_t skip(struct follower *f, uint32_t at)
+{
+	if (f->kind != HOTSPOT_CODE_STUBS) {
+		f->flags |= RULE_CHECKED;
+		return at + 1;
+	}
+	at += STUB_ALIGN - (uint32_t)((f->code->va + at) % STUB_ALIGN);
+	return at < f->code->n ? at : f->code->n;
+}
+
+/* ud0 with its operand, which marks places that are never reached. */
+static struct x86_insn decode(const struct memory_code *c, uint32_t at)
+{
+	if (c->n - at >= UD0_BYTES && c->code[at] == 0x0f && c->code[at + 1] == 0xff)
+		return (struct x86_insn){.len = UD0_BYTES, .op = X86_TRAP};
+	return x86_decode(c->code + at, c->n - at);
+}
+
+static int follow(struct follower *f)
+{
+	const struct memory_code *c = f->code;
+	bool ended = false;
+	uint32_t at = 0;
+	int r = 0;
+
+	while (at < c->n && r == 0) {
+		const struct x86_insn insn = decode(c, at);
+		struct state brought;
+		uint32_t next;
+
+		if (take_target(f, at, &brought) && (ended || f->guessed)) {
+			f->now = brought;
+			f->guessed = false;
+		} else if (ended) {
+			f->now = f->usual;
+			f->guessed = true;
+		}
+		if (!insn.len) {
+			f->now = (struct state){0};
+			r = put(f, at);
+			at = skip(f, at);
+			ended = true;
+			continue;
+		}
+		r = put(f, at);
+		next = behind_patch(f, &insn, at);
+		if (next) {
+			ended = false;
+			at = next;
+			continue;
+		}
+		if (insn.op == X86_JUMP || insn.op == X86_BRANCH)
+			note_target(f, (int64_t)at + insn.len + insn.disp, at);
+		ended = ends_flow(insn.op);
+		apply(f, &insn);
+		at += insn.len;
+	}
+	return r;
+}
+
+/* Rows of calls through a register or memory alone, where the frame is as its size says. */
+static int follow_calls(struct follower *f)
+{
+	const struct memory_code *c = f->code;
+	struct x86_insn insn;
+	int r = 0;
+
+	for (uint32_t at = 0; at < c->n && r == 0; at += insn.len) {
+		insn = x86_decode(c->code + at, c->n - at);
+		f->now = insn.op == X86_CALL || insn.op == X86_CALL_FAR_AWAY ? f->usual : (struct state){0};
+		r = put(f, at);
+		if (!insn.len)
+			return r;
+	}
+	return r;
+}
+
+int hotspot_rows_make(struct memory_rows *ret, const struct memory_code *code, enum hotspot_code_kind kind,
+		      uint32_t frame_bytes)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows made = {0};
+	struct follower f = {.rows = &made, .code = code, .kind = kind, .now = entry, .usual = entry};
+	const struct elf_rule interpreted = {.cfa_kind = CFA_INTERPRETED, .cfa_off = -(int32_t)frame_bytes};
+	int r;
+
+	if (!memory_rows_machine())
+		return -ENOTSUP;
+	if (!code->n || code->n > MEMORY_CODE_MAX || frame_bytes > FRAME_MAX)
+		return -EFBIG;
+	if (frame_bytes >= 16)
+		f.usual = (struct state){.depth = (int32_t)frame_bytes, .saved = true};
+	f.flags = kind == HOTSPOT_CODE_STUBS ? RULE_CHECKED : 0;
+	switch (kind) {
+	case HOTSPOT_CODE_INTERPRETER:
+		r = memory_rows_add(&made, 0, &interpreted);
+		break;
+	case HOTSPOT_CODE_FRAMELESS:
+		r = put(&f, 0);
+		break;
+	case HOTSPOT_CODE_CALLS:
+		r = follow_calls(&f);
+		break;
+	default:
+		if (kind == HOTSPOT_CODE_STUBS)
+			f.usual = entry;
+		r = follow(&f);
+	}
+	if (r < 0)
+		return r;
+	*ret = made;
+	made = (struct memory_rows){0};
+	return 0;
+}

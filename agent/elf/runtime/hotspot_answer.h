@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a look at a HotSpot gives, as flat bytes: one struct hotspot_found for each wish, behind it its
+ * rows (struct memory_row), behind these its names: u64 numbers of methods, of scopes, of places, then for
+ * each method its address (u64), name and file (strings of flat.h), then the scopes and the places
+ * (hotspot_names.h). Rank 1.
+ */
+#ifndef PROFLET_ELF_HOTSPOT_ANSWER_H
+#define PROFLET_ELF_HOTSPOT_ANSWER_H
+
+#include <stdint.h>
+
+#include "agent/elf/runtime/hotspot_names.h"
+
+enum hotspot_answer {
+	HOTSPOT_NOTHING, /* there is none, or it has changed */
+	HOTSPOT_CODE,
+	HOTSPOT_METHOD,
+	HOTSPOT_SAME, /* it is still the code that was meant */
+	HOTSPOT_ANSWERS,
+};
+
+struct hotspot_found {
+	uint64_t address;    /* that was wanted */
+	uint64_t start, end; /* of the code, or of the method's bytecode; 0 without */
+	uint32_t answer;     /* enum hotspot_answer */
+	uint32_t kind;	     /* enum hotspot_code_kind */
+	uint32_t compile_id;
+	uint32_t n_rows;
+	uint64_t name_bytes;
+};
+
+#endif

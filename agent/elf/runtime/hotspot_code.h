@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Finds the piece of code (CodeBlob) at an address in the code heaps of a HotSpot: a compiled method, the
+ * interpreter, a stub. A heap is cut into segments of equal size, and its segment map has a byte for each:
+ * how many segments to go back towards the beginning of its block, 0 at the beginning, 0xff where nothing
+ * is. Pure but for the memory that it is given. Rank 1.
+ */
+#ifndef PROFLET_ELF_HOTSPOT_CODE_H
+#define PROFLET_ELF_HOTSPOT_CODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/elf/code/hotspot_rows.h"
+#include "agent/elf/runtime/hotspot_memory.h"
+
+struct hotspot_layout;
+
+struct hotspot_blob {
+	uint64_t address;    /* of the CodeBlob */
+	uint64_t start, end; /* of its code */
+	uint64_t method;     /* of a compiled method: the Method; else 0 */
+	enum hotspot_code_kind kind;
+	uint32_t frame_bytes; /* from the caller's stack pointer down; 0: it has no frame of a fixed size */
+	uint32_t compile_id;  /* of a compiled method: no other compilation has it */
+	char name[HOTSPOT_TEXT_MAX]; /* of a stub */
+};
+
+/*
+ * 0; -ENOENT: the address is in no code; -EAGAIN: there are no heaps yet; -ENOTSUP: the heaps are not as they
+ * should be; errors of hotspot_read.
+ */
+int hotspot_blob_find(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t address,
+		      struct hotspot_blob *ret);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/elf/runtime/hotspot_memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ADDRESS_MAX (1ull << 47)
+
+int hotspot_memory_pread(void *to, uint64_t address, void *data)
+{
+	const int *fd = data;
+
+	return pread(*fd, to, HOTSPOT_PIECE_BYTES, (off_t)address) == HOTSPOT_PIECE_BYTES ? 0 : -EFAULT;
+}
+
+/* The bytes of a page; NULL: *error. */
+static const uint8_t *page_of(struct hotspot_memory *m, uint64_t address, int *error)
+{
+	const size_t i = address / HOTSPOT_PIECE_BYTES % HOTSPOT_PIECES;
+
+	address -= address % HOTSPOT_PIECE_BYTES;
+	if (!m->pages[i].filled || m->pages[i].address != address) {
+		if (m->reads == HOTSPOT_READS_MAX) {
+			*error = -E2BIG;
+			return NULL;
+		}
+		m->reads++;
+		m->pages[i].address = address;
+		m->pages[i].filled = true;
+		m->pages[i].result = m->read(m->pages[i].bytes, address, m->data);
+	}
+	*error = m->pages[i].result;
+	return *error ? NULL : m->pages[i].bytes;
+}
+
+int hotspot_read(struct hotspot_memory *m, void *to, uint64_t address, size_t n)
+{
+	uint8_t *at = to;
+	int error;
+
+	if (address >= ADDRESS_MAX || n > ADDRESS_MAX - address)
+		return -EFAULT;
+	while (n) {
+		const size_t off = address % HOTSPOT_PIECE_BYTES;
+		const size_t part = n < HOTSPOT_PIECE_BYTES - off ? n : HOTSPOT_PIECE_BYTES - off;
+		const uint8_t *page = page_of(m, address, &error);
+
+		if (!page)
+			return error;
+		memcpy(at, page + off, part);
+		at += part;
+		address += part;
+		n -= part;
+	}
+	return 0;
+}
+
+int hotspot_read_number(struct hotspot_memory *m, uint64_t *ret, uint64_t address, unsigned bytes)
+{
+	uint64_t value = 0; /* little-endian, as all that runs this */
+	int r = hotspot_read(m, &value, address, bytes);
+
+	if (r == 0)
+		*ret = value;
+	return r;
+}
+
+int hotspot_read_string(struct hotspot_memory *m, char *to, size_t size, uint64_t address)
+{
+	for (size_t i = 0; i < size; i++) {
+		int r = hotspot_read(m, to + i, address + i, 1);
+
+		if (r < 0)
+			return r;
+		if (!to[i])
+			return 0;
+	}
+	to[size - 1] = '\0';
+	return 0;
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The pieces of a machine are in ascending order and do not overlap: a new one takes the place of those
+ * whose memory it uses. Methods are kept as long as the machine is, since their objects are as long as
+ * their class: one whose memory is used for another method afterwards is replaced when a record says so.
+ */
+#include "agent/runtime/jvm_code.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/flat.h"
+#include "agent/base/map.h"
+#include "agent/elf/runtime/hotspot_answer.h"
+#include "agent/runtime/code_names.h"
+#include "bpf/abi.h"
+
+#define MACHINES_MAX 1024u
+#define METHODS_MAX 262144u /* of a machine */
+#define PIECES_MAX 65536u   /* of a machine */
+
+struct method {
+	struct map_node node;
+	uint64_t address; /* 0: a stub, by its name */
+	uint64_t number;
+	size_t file_at; /* in data */
+	char data[];	/* name and file, each with its NUL */
+};
+
+/* A compiled method, or a stub. */
+struct piece {
+	uint64_t start, end;
+	size_t bytes; /* of the allocation */
+	uint32_t n_methods, n_scopes, n_places;
+	const struct method **methods; /* the following are parts of the allocation */
+	const struct hotspot_scope *scopes;
+	const struct hotspot_place *places;
+	uint64_t data[];
+};
+
+struct machine {
+	struct map_node node;
+	uint32_t index;
+	bool wants; /* frames of methods without a name have occurred since the last record */
+	uint64_t tenant, secret;
+	struct map methods;    /* owned */
+	struct piece **pieces; /* owned */
+	size_t n, cap;
+};
+
+struct jvm_code {
+	struct code_names *names;
+	struct map machines;
+	size_t max_bytes;
+	uint64_t next_secret;
+	struct jvm_code_stats stats;
+};
+
+int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes)
+{
+	struct jvm_code *j = calloc(1, sizeof *j);
+
+	if (!j)
+		return -ENOMEM;
+	j->names = names;
+	j->max_bytes = max_bytes;
+	if (getrandom(&j->next_secret, sizeof j->next_secret, GRND_NONBLOCK) < 0)
+		j->next_secret = (uintptr_t)j;
+	map_init(&j->machines, MACHINES_MAX);
+	*ret = j;
+	return 0;
+}
+
+static size_t method_bytes(const struct method *m)
+{
+	return sizeof *m + m->file_at + strlen(m->data + m->file_at) + 1;
+}
+
+static void machine_free(struct jvm_code *j, struct machine *x)
+{
+	struct map_node *node;
+
+	for (size_t i = 0; i < x->n; i++) {
+		j->stats.bytes -= x->pieces[i]->bytes;
+		j->stats.pieces--;
+		free(x->pieces[i]);
+	}
+	free(x->pieces);
+	map_for_each (&x->methods, node, it) {
+		struct method *m = container_of(node, struct method, node);
+
+		j->stats.bytes -= method_bytes(m);
+		j->stats.methods--;
+		free(m);
+	}
+	map_fini(&x->methods);
+	map_remove(&j->machines, &x->node);
+	free(x);
+}
+
+void jvm_code_free(struct jvm_code *j)
+{
+	struct map_node *node;
+
+	if (!j)
+		return;
+	map_for_each (&j->machines, node, it)
+		machine_free(j, container_of(node, struct machine, node));
+	map_fini(&j->machines);
+	free(j);
+}
+
+static bool machine_is(const struct map_node *node, const void *key)
+{
+	return container_of(node, struct machine, node)->index == *(const uint32_t *)key;
+}
+
+static struct machine *machine_find(const struct jvm_code *j, uint32_t index)
+{
+	struct map_node *node = map_find(&j->machines, hash_u64(index), machine_is, &index);
+
+	return node ? container_of(node, struct machine, node) : NULL;
+}
+
+/* NULL: no memory, or no room. */
+static struct machine *machine_get(struct jvm_code *j, uint32_t index, uint64_t tenant)
+{
+	struct machine *x = machine_find(j, index);
+
+	if (x)
+		return x;
+	x = calloc(1, sizeof *x);
+	if (!x)
+		return NULL;
+	x->index = index;
+	x->tenant = tenant;
+	x->secret = hash_u64(j->next_secret++);
+	map_init(&x->methods, METHODS_MAX);
+	if (map_insert(&j->machines, &x->node, hash_u64(index)) < 0) {
+		map_fini(&x->methods);
+		free(x);
+		return NULL;
+	}
+	return x;
+}
+
+void jvm_code_forget(struct jvm_code *j, uint32_t machine)
+{
+	struct machine *x = machine_find(j, machine);
+
+	if (x)
+		machine_free(j, x);
+}
+
+/* --- methods */
+
+/* The number of a method's code object. A machine's methods have others than those of another one. */
+static uint64_t number_of(const struct machine *x, uint64_t address)
+{
+	return hash_u64(x->secret ^ hash_u64(address)) & FRAME_VA_MASK;
+}
+
+struct method_key {
+	uint64_t address;
+	const char *name; /* of a stub; NULL: whatever the name is */
+};
+
+static bool method_is(const struct map_node *node, const void *key)
+{
+	const struct method *m = container_of(node, struct method, node);
+	const struct method_key *k = key;
+
+	return m->address == k->address && (!k->name || strcmp(m->data, k->name) == 0);
+}
+
+static uint64_t method_hash(const struct machine *x, const struct method_key *k)
+{
+	return hash_u64(x->secret ^ (k->address ?: hash_bytes(k->name, strlen(k->name))));
+}
+
+static struct method *method_find(const struct machine *x, const struct method_key *k)
+{
+	struct map_node *node = map_find(&x->methods, method_hash(x, k), method_is, k);
+
+	return node ? container_of(node, struct method, node) : NULL;
+}
+
+/* Finds or adds a method. NULL: no memory, or no room. */
+static const struct method *method_get(struct jvm_code *j, struct machine *x, uint64_t address,
+				       const char *name, const char *file)
+{
+	/* the object of a class that is gone may have been another method's */
+	const struct method_key key = {address, name};
+	const size_t name_len = strlen(name) + 1, file_len = strlen(file) + 1;
+	struct method *m = method_find(x, &key);
+
+	if (m)
+		return m;
+	if (j->stats.bytes + sizeof *m + name_len + file_len > j->max_bytes) {
+		j->stats.full++;
+		return NULL;
+	}
+	m = malloc(sizeof *m + name_len + file_len);
+	if (!m)
+		return NULL;
+	m->address = address;
+	m->number = number_of(x, address && !method_find(x, &(struct method_key){.address = address})
+					 ? address
+					 : address ^ hash_bytes(name, name_len));
+	m->file_at = name_len;
+	memcpy(m->data, name, name_len);
+	memcpy(m->data + name_len, file, file_len);
+	if (map_insert(&x->methods, &m->node, method_hash(x, &key)) < 0) {
+		free(m);
+		j->stats.full++;
+		return NULL;
+	}
+	j->stats.bytes += method_bytes(m);
+	j->stats.methods++;
+	return m;
+}
+
+/* --- pieces */
+
+static size_t pieces_from(const struct machine *x, uint64_t address)
+{
+	return array_first(x->n, i, x->pieces[i]->end > address);
+}
+
+static void piece_drop(struct jvm_code *j, struct machine *x, size_t i)
+{
+	j->stats.bytes -= x->pieces[i]->bytes;
+	j->stats.pieces--;
+	free(x->pieces[i]);
+	memmove(&x->pieces[i], &x->pieces[i + 1], (--x->n - i) * sizeof(struct piece *));
+}
+
+/* Puts the piece in place of those that it overlaps. Takes it if it succeeds. 0 or -ENOMEM. */
+static int piece_put(struct jvm_code *j, struct machine *x, struct piece *p)
+{
+	size_t at = pieces_from(x, p->start);
+
+	while (at < x->n && x->pieces[at]->start < p->end)
+		piece_drop(j, x, at);
+	if (x->n == PIECES_MAX || j->stats.bytes + p->bytes > j->max_bytes) {
+		j->stats.full++;
+		return -ENOMEM;
+	}
+	if (array_reserve(&x->pieces, &x->cap, x->n + 1, sizeof(struct piece *)) < 0)
+		return -ENOMEM;
+	memmove(&x->pieces[at + 1], &x->pieces[at], (x->n++ - at) * sizeof(struct piece *));
+	x->pieces[at] = p;
+	j->stats.bytes += p->bytes;
+	j->stats.pieces++;
+	return 0;
+}
+
+static bool scopes_valid(const struct piece *p)
+{
+	for (uint32_t i = 0; i < p->n_scopes; i++) {
+		const struct hotspot_scope *s = &p->scopes[i];
+
+		if (s->method >= p->n_methods || (s->outer != HOTSPOT_NO_SCOPE && s->outer >= i))
+			return false;
+	}
+	for (uint32_t i = 0; i < p->n_places; i++)
+		if (p->places[i].scope >= p->n_scopes || (i && p->places[i].end < p->places[i - 1].end))
+			return false;
+	return true;
+}
+
+/* The size of an array, padded. */
+static size_t padded(size_t n)
+{
+	return (n + 7) & ~(size_t)7;
+}
+
+/* An allocation with room for so many. NULL: no memory. */
+static struct piece *piece_new(uint64_t methods, uint64_t scopes, uint64_t places)
+{
+	const size_t bytes = sizeof(struct piece) + methods * sizeof(struct method *) +
+			     padded(scopes * sizeof(struct hotspot_scope)) +
+			     places * sizeof(struct hotspot_place);
+	struct piece *p = calloc(1, bytes);
+
+	if (!p)
+		return NULL;
+	p->bytes = bytes;
+	p->n_methods = (uint32_t)methods;
+	p->n_scopes = (uint32_t)scopes;
+	p->n_places = (uint32_t)places;
+	p->methods = (const struct method **)p->data;
+	p->scopes = (const struct hotspot_scope *)(p->data + methods);
+	p->places =
+		(const struct hotspot_place *)((const char *)p->scopes + padded(scopes * sizeof *p->scopes));
+	return p;
+}
+
+/* Reads the names of a piece of code, or of a method alone, of which nothing but the name is kept. */
+static int read_names(struct jvm_code *j, struct machine *x, struct flat_reader *from, struct piece **ret)
+{
+	const uint64_t methods = flat_u64(from), scopes = flat_u64(from), places = flat_u64(from);
+	_cleanup_free_ struct piece *p = NULL;
+
+	if (from->bad || !methods || methods > HOTSPOT_METHODS_MAX || scopes > HOTSPOT_SCOPES_MAX ||
+	    places > HOTSPOT_PLACES_MAX)
+		return -EBADMSG;
+	p = piece_new(methods, scopes, places);
+	if (!p)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < methods; i++) {
+		const uint64_t address = flat_u64(from);
+		const char *name = flat_string(from), *file = flat_string(from);
+
+		if (from->bad)
+			return -EBADMSG;
+		p->methods[i] = method_get(j, x, address, name, file);
+		if (!p->methods[i])
+			return -ENOMEM;
+	}
+	flat_get(from, (void *)p->scopes, scopes * sizeof *p->scopes);
+	flat_get(from, (void *)p->places, places * sizeof *p->places);
+	if (!flat_done(from) || !scopes_valid(p))
+		return -EBADMSG;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static int name_method(struct jvm_code *j, const struct machine *x, const struct method *m)
+{
+	if (code_names_has(j->names, m->number))
+		return 0;
+	return code_names_add_jvm(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
+}
+
+static int take_record(struct jvm_code *j, struct machine *x, const struct hotspot_found *f,
+		       struct flat_reader *names)
+{
+	_cleanup_free_ struct piece *p = NULL;
+	int r = read_names(j, x, names, &p);
+
+	if (r == 0 && f->answer == HOTSPOT_METHOD)
+		(void)name_method(j, x, p->methods[0]); /* frames of it may have occurred already */
+	if (r < 0 || (f->answer == HOTSPOT_METHOD && f->end == f->start)) /* without bytecode */
+		return r;
+	if (f->end <= f->start)
+		return -EBADMSG;
+	p->start = f->start;
+	p->end = f->end;
+	r = piece_put(j, x, p);
+	if (r == 0)
+		p = NULL;
+	return r;
+}
+
+int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, const void *records, size_t len)
+{
+	struct flat_reader from = flat_read(records, len);
+	struct machine *x = machine_get(j, machine, tenant);
+	int r = x ? 0 : -ENOMEM;
+
+	if (x)
+		x->wants = false;
+	while (r == 0 && from.at < from.end) {
+		struct flat_reader names;
+		struct hotspot_found f;
+
+		flat_get(&from, &f, sizeof f);
+		names.at = flat_bytes(&from, f.name_bytes);
+		if (from.bad || f.n_rows) {
+			r = -EBADMSG;
+			break;
+		}
+		names = flat_read(names.at, f.name_bytes);
+		r = take_record(j, x, &f, &names);
+	}
+	j->stats.bad += r == -EBADMSG;
+	return r;
+}
+
+/* --- frames */
+
+static void put_frame(struct jvm_code *j, const struct machine *x, const struct method *m, uint32_t line,
+		      uint64_t words[2])
+{
+	(void)name_method(j, x, m);
+	words[0] = frame_runtime_head(RUNTIME_JVM, 1, m->number);
+	words[1] = line;
+}
+
+size_t jvm_code_frames(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max)
+{
+	const struct machine *x = machine_find(j, machine);
+	size_t i = x ? pieces_from(x, address) : 0, n = 0, depth = 0;
+	const struct piece *p;
+	uint32_t scope;
+
+	if (!x || i == x->n || address < x->pieces[i]->start || max < 2)
+		return 0;
+	p = x->pieces[i];
+	i = array_first(p->n_places, k, p->places[k].end >= address - p->start);
+	if (i == p->n_places) {
+		put_frame(j, x, p->methods[0], 0, words);
+		return 2;
+	}
+	for (scope = p->places[i].scope; scope != HOTSPOT_NO_SCOPE; scope = p->scopes[scope].outer)
+		depth++;
+	for (scope = p->places[i].scope; scope != HOTSPOT_NO_SCOPE; scope = p->scopes[scope].outer) {
+		const struct hotspot_scope *s = &p->scopes[scope];
+
+		if (depth-- > max / 2)
+			continue;
+		put_frame(j, x, p->methods[s->method], s->line, words + n);
+		n += 2;
+	}
+	return n;
+}
+
+bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
+			  uint64_t bytecode, uint64_t words[2])
+{
+	struct machine *x = machine_get(j, machine, tenant);
+	const struct method *m = x ? method_find(x, &(struct method_key){.address = method}) : NULL;
+	bool known = m != NULL;
+	uint64_t at[2];
+
+	words[0] = frame_runtime_head(RUNTIME_JVM, 1, x ? number_of(x, method) : 0);
+	words[1] = 0;
+	if (m)
+		put_frame(j, x, m, 0, words);
+	if (m && bytecode) {
+		known = jvm_code_frames(j, machine, bytecode, at, 2) == 2;
+		if (known && at[0] == words[0])
+			words[1] = at[1];
+	}
+	if (!known && x)
+		x->wants = true;
+	return known;
+}
+
+bool jvm_code_expects(const struct jvm_code *j, bool (*requested)(uint32_t machine, void *data), void *data)
+{
+	struct map_node *node;
+
+	map_for_each (&j->machines, node, it) {
+		const struct machine *x = container_of(node, struct machine, node);
+
+		if (x->wants && requested(x->index, data))
+			return true;
+	}
+	return false;
+}
+
+void jvm_code_stats(const struct jvm_code *j, struct jvm_code_stats *ret)
+{
+	*ret = j->stats;
+	ret->machines = j->machines.len;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The code of Java virtual machines, as far as samples have hit it: which methods are at which address,
+ * inlined ones included, with their lines. What parser processes have found
+ * (agent/elf/runtime/hotspot_answer.h) comes from bytes that a tenant chose, so every size is checked. A
+ * machine is known by the index of the binary that stands for the generated code of its process. Bounded
+ * in bytes. Main loop only.
+ */
+#ifndef PROFLET_RUNTIME_JVM_CODE_H
+#define PROFLET_RUNTIME_JVM_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct code_names;
+struct jvm_code;
+
+struct jvm_code_stats {
+	size_t machines, pieces, methods, bytes;
+	uint64_t bad, full; /* records that are not valid; that were not taken because there was no room */
+};
+
+/* `names` is borrowed: it gets the names of methods when frames of them occur. 0 or -ENOMEM. */
+int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes);
+void jvm_code_free(struct jvm_code *j); /* NULL is fine */
+/* Takes records about the machine of a process of that tenant. 0; -EBADMSG; -ENOMEM. */
+int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, const void *records, size_t len);
+/* Forgets a machine, whose index is about to be given to another. */
+void jvm_code_forget(struct jvm_code *j, uint32_t machine);
+/*
+ * Writes the frames of code at an address, the innermost first, two words each (a head of RUNTIME_JVM,
+ * whose payload is the number of the method for code_names_find, and the line), `max` words at most: of
+ * more frames, the outermost. Returns the number of words; 0: nothing is known of the address.
+ */
+size_t jvm_code_frames(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max);
+/*
+ * The frame of an interpreted method, by the address of its object and that of its bytecode instruction
+ * (0: not known): two words. False: its name or its lines are not known yet; the frame has the name once a
+ * record has it.
+ */
+bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
+			  uint64_t bytecode, uint64_t words[2]);
+/* Whether there is a machine with methods whose names are not known yet, for which `requested` is true. */
+bool jvm_code_expects(const struct jvm_code *j, bool (*requested)(uint32_t machine, void *data), void *data);
+void jvm_code_stats(const struct jvm_code *j, struct jvm_code_stats *ret);
+
+#endif

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/hotspot_job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/elf/runtime/hotspot_code.h"
+#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/hotspot_names.h"
+#include "agent/parser/parser.h"
+#include "agent/unwind/code_job.h"
+
+#define ANSWER_MAX (64u << 20)
+#define PATIENCE_MS 1000u /* memory of a process may be such that a read of it is never answered */
+
+/* The wishes follow. */
+struct wish {
+	struct hotspot_vm vm;
+	struct hotspot_layout layout;
+	uint64_t n;
+};
+
+/* --- in a parser process */
+
+struct look {
+	struct hotspot_memory memory;
+	struct hotspot_layout layout;
+	struct hotspot_scopes scopes;
+	struct hotspot_blob blob;
+	struct hotspot_method method;
+	struct buf names;
+	struct buf *answer;
+};
+
+static int put_method(struct look *k, uint64_t address, const char *name, const char *file)
+{
+	int r = flat_put_u64(&k->names, address);
+
+	if (r == 0)
+		r = flat_put_string(&k->names, name);
+	return r == 0 ? flat_put_string(&k->names, file) : r;
+}
+
+static int put_counts(struct look *k, uint64_t methods, uint64_t scopes, uint64_t places)
+{
+	int r = flat_put_u64(&k->names, methods);
+
+	if (r == 0)
+		r = flat_put_u64(&k->names, scopes);
+	return r == 0 ? flat_put_u64(&k->names, places) : r;
+}
+
+/* One name for all of it. */
+static int put_one(struct look *k, uint64_t address, const char *name, const char *file)
+{
+	int r = put_counts(k, 1, 0, 0);
+
+	return r == 0 ? put_method(k, address, name, file) : r;
+}
+
+/* Methods, scopes and places. */
+static int put_scopes(struct look *k)
+{
+	struct hotspot_scopes *s = &k->scopes;
+	int r = put_counts(k, s->n_methods, s->n_scopes, s->n_places);
+
+	for (uint32_t i = 0; i < s->n_methods && r == 0; i++) {
+		if (hotspot_method_read(&k->memory, &k->layout, s->methods[i], &k->method) < 0)
+			k->method.name[0] = k->method.file[0] = '\0';
+		r = put_method(k, s->methods[i], k->method.name, k->method.file);
+	}
+	if (r == 0)
+		r = buf_append(&k->names, s->scopes, s->n_scopes * sizeof s->scopes[0]);
+	return r == 0 ? buf_append(&k->names, s->places, s->n_places * sizeof s->places[0]) : r;
+}
+
+static int put_compiled(struct look *k)
+{
+	int r = hotspot_scopes_read(&k->memory, &k->layout, &k->blob, &k->scopes);
+
+	if (r == 0)
+		return put_scopes(k);
+	return r == -ENOTSUP || r == -EFAULT ? put_one(k, 0, k->blob.name, "") : r;
+}
+
+static int put_found(struct look *k, struct hotspot_found *f, const struct memory_rows *rows)
+{
+	int r;
+
+	f->n_rows = (uint32_t)rows->n;
+	f->name_bytes = k->names.len;
+	r = buf_append(k->answer, f, sizeof *f);
+	if (r == 0)
+		r = buf_append(k->answer, rows->v, rows->n * sizeof rows->v[0]);
+	return r == 0 ? buf_append(k->answer, k->names.data, k->names.len) : r;
+}
+
+/* 0; -ENOTSUP: there are no rows for it. */
+static int make_rows(struct look *k, struct memory_rows *ret)
+{
+	const struct hotspot_blob *b = &k->blob;
+	struct memory_code code = {.va = b->start, .n = (uint32_t)(b->end - b->start), .function = true};
+	_cleanup_free_ uint8_t *bytes = NULL;
+	int r;
+
+	if (b->end - b->start > MEMORY_CODE_MAX)
+		return -ENOTSUP;
+	bytes = malloc(code.n);
+	if (!bytes)
+		return -ENOMEM;
+	r = hotspot_read(&k->memory, bytes, b->start, code.n);
+	code.code = bytes;
+	return r == 0 ? hotspot_rows_make(ret, &code, b->kind, b->frame_bytes) : r;
+}
+
+static int look_at_code(struct look *k, struct hotspot_found *f)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+	const struct hotspot_blob *b = &k->blob;
+	int r = make_rows(k, &rows);
+
+	if (r == 0)
+		r = b->method ? put_compiled(k) : put_one(k, 0, b->name, "");
+	if (r < 0)
+		return r;
+	f->answer = HOTSPOT_CODE;
+	f->start = b->start;
+	f->end = b->end;
+	f->kind = b->kind;
+	f->compile_id = b->compile_id;
+	return put_found(k, f, &rows);
+}
+
+static int look_at_method(struct look *k, struct hotspot_found *f)
+{
+	const struct memory_rows none = {0};
+	int r = hotspot_method_read(&k->memory, &k->layout, f->address, &k->method);
+
+	f->start = k->method.start;
+	f->end = k->method.end;
+	if (r == 0)
+		r = hotspot_lines_read(&k->memory, &k->layout, &k->method, f->address, &k->scopes);
+	if (r == 0)
+		r = put_scopes(k);
+	if (r < 0)
+		return r;
+	f->answer = HOTSPOT_METHOD;
+	return put_found(k, f, &none);
+}
+
+/* 0; -errno, where the job cannot go on. */
+static int look(struct look *k, const struct hotspot_wanted *w)
+{
+	const struct memory_rows none = {0};
+	struct hotspot_found f;
+	int r;
+
+	memset(&f, 0, sizeof f);
+	f.address = w->address;
+	buf_clear(&k->names);
+	if (w->wish == HOTSPOT_WANT_METHOD) {
+		r = look_at_method(k, &f);
+	} else {
+		r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
+		if (r == 0 && w->wish == HOTSPOT_WANT_CODE) {
+			r = look_at_code(k, &f);
+		} else if (r == 0) {
+			if (k->blob.start == w->address && k->blob.end == w->end &&
+			    k->blob.compile_id == w->compile_id)
+				f.answer = HOTSPOT_SAME;
+			r = put_found(k, &f, &none);
+		}
+	}
+	if (r == 0 || r == -ENOMEM || r == -E2BIG)
+		return r;
+	buf_clear(&k->names);
+	memset(&f, 0, sizeof f);
+	f.address = w->address;
+	return put_found(k, &f, &none);
+}
+
+static int run_wishes(struct look *k, struct flat_reader *request, const struct wish *wish)
+{
+	int r = 0;
+
+	if (k->layout.version ? !hotspot_layout_valid(&k->layout) : 0)
+		return -EINVAL;
+	if (!k->layout.version)
+		r = hotspot_layout_read(&k->layout, &k->memory, wish->vm.structs, wish->vm.types);
+	if (r == 0)
+		r = buf_append(k->answer, &k->layout, sizeof k->layout);
+	for (uint64_t i = 0; i < wish->n && r == 0; i++) {
+		struct hotspot_wanted w;
+
+		flat_get(request, &w, sizeof w);
+		r = request->bad ? -EINVAL : look(k, &w);
+	}
+	return r;
+}
+
+static int run(struct parser_job *job)
+{
+	struct flat_reader request = flat_read(job->request, job->request_len);
+	_cleanup_free_ struct look *k = calloc(1, sizeof *k);
+	int fd = job->n_fds ? job->fds[0] : -1, r;
+	struct wish wish;
+
+	if (!k)
+		return -ENOMEM;
+	flat_get(&request, &wish, sizeof wish);
+	if (request.bad || fd < 0)
+		return -EINVAL;
+	k->memory.read = hotspot_memory_pread;
+	k->memory.data = &fd;
+	k->layout = wish.layout;
+	k->answer = job->answer;
+	r = run_wishes(k, &request, &wish);
+	buf_fini(&k->names);
+	return r;
+}
+
+const struct parser_operation hotspot_operation = {
+	.name = "HotSpot's code", .answer_max = ANSWER_MAX, .run = run};
+
+/* --- in the agent */
+
+int hotspot_job_run(struct parser_session *session, struct hotspot_process *p,
+		    const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+{
+	struct parser_call call = {
+		.operation = &hotspot_operation, .fds = {p->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
+	_cleanup_buf_ struct buf got = {0};
+	struct flat_reader from;
+	struct hotspot_layout layout;
+	struct wish wish;
+	int r;
+
+	memset(&wish, 0, sizeof wish);
+	wish.vm = p->vm;
+	wish.layout = p->layout;
+	wish.n = n;
+	r = buf_append(&call.request, &wish, sizeof wish);
+	if (r == 0)
+		r = buf_append(&call.request, wanted, n * sizeof *wanted);
+	if (r == 0)
+		r = parser_session_call(session, &call, &got);
+	buf_fini(&call.request);
+	if (r < 0)
+		return r;
+	from = flat_read(got.data, got.len);
+	flat_get(&from, &layout, sizeof layout);
+	if (from.bad || !hotspot_layout_valid(&layout))
+		return -EBADMSG;
+	p->layout = layout;
+	return buf_append(answer, from.at, (size_t)(from.end - from.at));
+}
+
+int hotspot_record_next(struct flat_reader *from, struct hotspot_record *ret)
+{
+	struct hotspot_record x = {0};
+	const uint8_t *rows;
+	int r = 0;
+
+	if (from->at == from->end)
+		return 0;
+	flat_get(from, &x.found, sizeof x.found);
+	if (from->bad || x.found.answer >= HOTSPOT_ANSWERS || x.found.kind >= HOTSPOT_CODE_KINDS ||
+	    x.found.n_rows > MEMORY_CODE_MAX)
+		return -EBADMSG;
+	rows = flat_bytes(from, x.found.n_rows * sizeof(struct memory_row));
+	x.names = flat_bytes(from, x.found.name_bytes);
+	if (from->bad)
+		return -EBADMSG;
+	if (x.found.answer == HOTSPOT_CODE) {
+		if (x.found.end <= x.found.start || x.found.end - x.found.start > MEMORY_CODE_MAX ||
+		    x.found.address < x.found.start || x.found.address >= x.found.end)
+			return -EBADMSG;
+		r = code_answer_read(&x.rows, (uint32_t)(x.found.end - x.found.start), rows,
+				     x.found.n_rows * sizeof(struct memory_row));
+	}
+	if (r < 0)
+		return r;
+	*ret = x;
+	return 1;
+}

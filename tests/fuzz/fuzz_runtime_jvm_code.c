@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a parser process sends of a Java virtual machine's code: records without rows. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/runtime/code_names.h"
+#include "agent/runtime/jvm_code.h"
+#include "bpf/abi.h"
+
+#define MACHINE 3u
+#define MAX_BYTES (1u << 20)
+
+static void require(int condition)
+{
+	if (!condition)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct code_names *names = NULL;
+	struct jvm_code *j = NULL;
+	uint64_t words[64];
+	struct jvm_code_stats s;
+
+	if (code_names_new(&names, MAX_BYTES) == 0 && jvm_code_new(&j, names, MAX_BYTES) == 0) {
+		const int r = jvm_code_add(j, MACHINE, 1, data, size);
+
+		require(r == 0 || r == -EBADMSG || r == -ENOMEM);
+		for (size_t i = 8; i + 8 <= size && i < 64; i += 8) {
+			uint64_t address;
+			size_t n;
+
+			__builtin_memcpy(&address, data + i, sizeof address);
+			n = jvm_code_frames(j, MACHINE, address, words, 64);
+			require(n <= 64 && n % 2 == 0);
+			for (size_t k = 0; k < n; k += 2)
+				require(frame_runtime_of(words[k]) == RUNTIME_JVM);
+		}
+		jvm_code_stats(j, &s);
+		require(s.bytes <= MAX_BYTES);
+		jvm_code_forget(j, MACHINE);
+		jvm_code_stats(j, &s);
+		require(!s.bytes && !s.pieces && !s.methods);
+	}
+	jvm_code_free(j);
+	code_names_free(names);
+	return 0;
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs through situations, each of which is a chain of calls of a known shape, and spends its time in the innermost method. Writes what
+// a profiler must see of each (the truth, in the form that ../python/chains.py has) before it begins.
+//
+//	java -XX:+UnlockDiagnosticVMOptions -XX:+ShowHiddenFrames Chains TRUTH
+//
+// A situation is run once while its innermost method looks at the stack: that is its chain. Methods s12_… and classes S12… belong to
+// situation 12.
+import java.io.File;
+import java.io.FileWriter;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.IntUnaryOperator;
+import java.util.function.Supplier;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+
+public class Chains {
+    static final int ROUNDS = 20000;
+    static StackTraceElement[] observed;
+    static boolean observing;
+    static volatile int sink;
+
+    interface Situation {
+        int run();
+    }
+
+    static int leaf(int seed) {
+        if (observing) {
+            observed = new Throwable().getStackTrace();
+            return seed;
+        }
+        int n = seed;
+        for (int i = 0; i < ROUNDS; i++) {
+            n = (n * 31 + i) % 1000003;
+            if (n == 7)
+                n++;
+        }
+        return n;
+    }
+
+    static int s01_recursion(int depth) {
+        return depth == 0 ? leaf(1) : s01_recursion(depth - 1) + 1;
+    }
+
+    interface S02Shape {
+        int area(int x);
+    }
+
+    static class S02Square implements S02Shape {
+        public int area(int x) { return leaf(x) + 1; }
+    }
+
+    static class S02Circle implements S02Shape {
+        public int area(int x) { return leaf(x) + 2; }
+    }
+
+    static class S02Line implements S02Shape {
+        public int area(int x) { return leaf(x) + 3; }
+    }
+
+    static int s02_interfaces(S02Shape[] shapes) {
+        int sum = 0;
+        for (S02Shape shape : shapes)
+            sum += shape.area(sum & 7);
+        return sum;
+    }
+
+    static abstract class S03Base {
+        int method(int x) { return inner(x + 1); }
+        abstract int inner(int x);
+    }
+
+    static class S03Derived extends S03Base {
+        int method(int x) { return super.method(x) + 1; }
+        int inner(int x) { return leaf(x); }
+    }
+
+    static int s03_classes() {
+        return new S03Derived().method(3);
+    }
+
+    static int s04_lambda() {
+        int k = 4;
+        IntUnaryOperator f = x -> leaf(x + k);
+        return f.applyAsInt(1);
+    }
+
+    static int s05_method_reference() {
+        IntUnaryOperator f = Chains::leaf;
+        return f.applyAsInt(5);
+    }
+
+    static int s06_stream() {
+        return IntStream.range(0, 2).map(x -> leaf(x)).sum();
+    }
+
+    static int s07_list() {
+        int[] sum = new int[1];
+        Arrays.asList(1, 2, 3).forEach(x -> sum[0] += leaf(x));
+        return sum[0];
+    }
+
+    static int s08_sort() {
+        Integer[] numbers = {3, 1};
+        Arrays.sort(numbers, new Comparator<Integer>() {
+            public int compare(Integer a, Integer b) { return leaf(a) == 0 ? 0 : a - b; }
+        });
+        return numbers[0];
+    }
+
+    static int s09_catch(int x) {
+        try {
+            return s09_throw(x);
+        } catch (IllegalStateException e) {
+            return leaf(e.getMessage().length());
+        }
+    }
+
+    static int s09_throw(int x) {
+        throw new IllegalStateException("situation 9: " + x);
+    }
+
+    static int s10_finally() {
+        int n = 0;
+        try {
+            n = 10 / (n + 1);
+        } finally {
+            n += leaf(10);
+        }
+        return n;
+    }
+
+    static synchronized int s11_synchronized() {
+        return leaf(11);
+    }
+
+    static final Object lock = new Object();
+
+    static int s12_monitor() {
+        synchronized (lock) {
+            synchronized (observedLock) {
+                return leaf(12);
+            }
+        }
+    }
+
+    static final Object observedLock = new Object();
+
+    static class S13Outer {
+        int base = 13;
+
+        class Inner {
+            int run() { return leaf(base); }
+        }
+    }
+
+    static int s13_inner_class() {
+        return new S13Outer().new Inner().run();
+    }
+
+    static class S14Static {
+        static int value = leaf(14);
+        static int get() { return leaf(value); }
+    }
+
+    static int s14_static() {
+        return S14Static.get();
+    }
+
+    static class S15Constructor {
+        final int value;
+        S15Constructor(int x) { value = leaf(x); }
+    }
+
+    static int s15_constructor() {
+        return new S15Constructor(15).value;
+    }
+
+    static class S16Numbers implements Iterator<Integer>, Iterable<Integer> {
+        int n = 0;
+        public boolean hasNext() { return n < 2; }
+        public Integer next() { return leaf(n++); }
+        public Iterator<Integer> iterator() { return this; }
+    }
+
+    static int s16_iterator() {
+        int sum = 0;
+        for (int n : new S16Numbers())
+            sum += n;
+        return sum;
+    }
+
+    enum S17Kind {
+        ONE {
+            int run(int x) { return leaf(x); }
+        },
+        TWO {
+            int run(int x) { return leaf(x + 1); }
+        };
+        abstract int run(int x);
+    }
+
+    static int s17_enum() {
+        int sum = 0;
+        for (int i = 0; i < 2; i++)
+            sum += S17Kind.valueOf("TWO").run(i);
+        return sum;
+    }
+
+    static int s18_many_arguments(int a, long b, double c, float d, String e, int f, int g, int h, long i, double j) {
+        return leaf((int) (a + b + c + d + e.length() + f + g + h + i + j));
+    }
+
+    static <T extends Supplier<Integer>> int s19_generic(T t) {
+        return t.get() + 1;
+    }
+
+    static class S19Supplier implements Supplier<Integer> {
+        public Integer get() { return leaf(19); }
+    }
+
+    static int s20_long_loop() {
+        int sum = 0;
+        for (int i = 0; i < 3; i++)
+            sum += leaf(i) ^ sum;
+        return sum;
+    }
+
+    static int s21_map() {
+        Map<String, Integer> map = new TreeMap<>();
+        return map.computeIfAbsent("a", k -> leaf(k.length()));
+    }
+
+    static int s22_mutual_a(int n) {
+        return n == 0 ? leaf(22) : s22_mutual_b(n - 1);
+    }
+
+    static int s22_mutual_b(int n) {
+        return n == 0 ? leaf(23) : s22_mutual_a(n - 1);
+    }
+
+    static int s23_array(int[][] m) {
+        int sum = 0;
+        for (int[] row : m)
+            for (int x : row)
+                sum += leaf(x);
+        return sum;
+    }
+
+    static int s24_string(String s) {
+        return s.chars().map(c -> leaf(c)).limit(2).sum();
+    }
+
+    static int s25_switch(String s) {
+        switch (s) {
+        case "one":
+            return leaf(1);
+        case "two":
+            return leaf(2);
+        default:
+            return 0;
+        }
+    }
+
+    static int s26_deep(int depth, long a, double b) {
+        return depth == 0 ? leaf((int) (a + b)) : s26_deep(depth - 1, a + 1, b * 2) + 1;
+    }
+
+    static Map<String, Situation> situations() {
+        Map<String, Situation> s = new LinkedHashMap<>();
+        S02Shape[] shapes = {new S02Square(), new S02Circle(), new S02Line()};
+        int[][] matrix = {{1, 2}, {3}};
+        s.put("s01_recursion", () -> s01_recursion(30));
+        for (S02Shape shape : shapes)
+            s.put("s02_" + shape.getClass().getSimpleName(), () -> s02_interfaces(new S02Shape[] {shape}));
+        s.put("s03_classes", () -> s03_classes());
+        s.put("s04_lambda", () -> s04_lambda());
+        s.put("s05_method_reference", () -> s05_method_reference());
+        s.put("s06_stream", () -> s06_stream());
+        s.put("s07_list", () -> s07_list());
+        s.put("s08_sort", () -> s08_sort());
+        s.put("s09_catch", () -> s09_catch(9));
+        s.put("s10_finally", () -> s10_finally());
+        s.put("s11_synchronized", () -> s11_synchronized());
+        s.put("s12_monitor", () -> s12_monitor());
+        s.put("s13_inner_class", () -> s13_inner_class());
+        s.put("s14_static", () -> s14_static());
+        s.put("s15_constructor", () -> s15_constructor());
+        s.put("s16_iterator", () -> s16_iterator());
+        s.put("s17_enum", () -> s17_enum());
+        s.put("s18_many_arguments", () -> s18_many_arguments(1, 2, 3.0, 4.0f, "five", 6, 7, 8, 9, 10.0));
+        s.put("s19_generic", () -> s19_generic(new S19Supplier()));
+        s.put("s20_long_loop", () -> s20_long_loop());
+        s.put("s21_map", () -> s21_map());
+        s.put("s22_mutual", () -> s22_mutual_a(7));
+        s.put("s23_array", () -> s23_array(matrix));
+        s.put("s24_string", () -> s24_string("abc"));
+        s.put("s25_switch", () -> s25_switch("two"));
+        s.put("s26_deep", () -> s26_deep(200, 1, 2));
+        return s;
+    }
+
+    static int perform(Situation s) {
+        return s.run();
+    }
+
+    public static void main(String[] args) throws IOException {
+        observing = true;
+        Truth truth = new Truth();
+        Map<String, Situation> all = situations();
+        while (true) {
+            for (Map.Entry<String, Situation> e : all.entrySet()) {
+                long end = System.nanoTime() + 20000000;
+                do {
+                    sink += perform(e.getValue());
+                } while (!observing && System.nanoTime() - end < 0);
+                if (observing)
+                    truth.add(e.getKey(), observed);
+            }
+            if (observing)
+                truth.write(args[0]);
+            observing = false;
+        }
+    }
+}
+
+class Truth {
+    static final int LAST_LINE = 100000; // of every method, as the stack does not say where one ends
+    final StringBuilder situations = new StringBuilder();
+    final Set<String> own = new LinkedHashSet<>();
+
+    static String quote(String s) {
+        return '"' + s.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+    }
+
+    /* The lines at which a method may be: of the innermost one all that it has. */
+    String lines(StackTraceElement e, boolean leaf) {
+        StringBuilder s = new StringBuilder("[");
+        if (leaf)
+            for (int i = 0; i < 14; i++)
+                s.append(i == 0 ? "" : ",").append(LEAF_FIRST + i);
+        else
+            s.append(Math.max(0, e.getLineNumber())); // hidden classes have none
+        return s.append("]").toString();
+    }
+
+    /* What a hidden class has behind its name. */
+    static final Pattern HIDDEN = Pattern.compile("[/+](0x[0-9a-f]{16}|[0-9]+)$");
+    static final int LEAF_FIRST = leafFirst();
+
+    static int leafFirst() {
+        Chains.leaf(0);
+        return Chains.observed[0].getLineNumber() - 2;
+    }
+
+    void add(String name, StackTraceElement[] stack) {
+        StringBuilder chain = new StringBuilder();
+        for (int i = stack.length - 1; i >= 0; i--) {
+            StackTraceElement e = stack[i];
+            String file = e.getFileName() == null ? "" : e.getFileName();
+            String method = quote(HIDDEN.matcher(e.getClassName()).replaceAll("") + "." + e.getMethodName());
+            own.add("[" + quote(file) + "," + method + ",0," + LAST_LINE + "]");
+            chain.append(chain.length() == 0 ? "" : ",")
+                .append("{\"name\":").append(method)
+                .append(",\"file\":").append(quote(file)).append(",\"first\":0,\"lines\":").append(lines(e, i == 0))
+                .append(",\"leaf\":").append(i == 0).append(",\"direct\":false,\"between\":null,\"prepared\":true}");
+        }
+        situations.append(situations.length() == 0 ? "" : ",").append(quote(name)).append(":{\"thread\":null,\"chain\":[").append(chain).append("]}");
+    }
+
+    void write(String path) throws IOException {
+        String pid = ManagementFactory.getRuntimeMXBean().getName().split("@")[0];
+        try (PrintWriter w = new PrintWriter(new FileWriter(path + ".children"))) {
+            w.println();
+        }
+        try (PrintWriter w = new PrintWriter(new FileWriter(path + ".new"))) {
+            w.println("{\"pid\":" + pid + ",\"language\":\"jvm\",\"loop\":\"Interpreter$\",\"native_threads\":true,\"own\":[" + String.join(",", own) + "],\"library\":{},\"situations\":{" + situations + "}}");
+        }
+        new File(path + ".new").renameTo(new File(path));
+    }
+}

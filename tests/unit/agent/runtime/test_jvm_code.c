@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which methods are at an address of a Java virtual machine's code. */
+#include "agent/runtime/jvm_code.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "agent/base/buf.h"
+#include "agent/base/cleanup.h"
+#include "agent/base/flat.h"
+#include "agent/elf/runtime/hotspot_answer.h"
+#include "agent/runtime/code_names.h"
+#include "bpf/abi.h"
+
+#define MACHINE 5u
+#define START 0x7f0000001000ull
+#define OUTER 0x7e0000000100ull
+#define INNER 0x7e0000000200ull
+
+DEFINE_CLEANUP(struct code_names *, code_names_free)
+DEFINE_CLEANUP(struct jvm_code *, jvm_code_free)
+
+struct piece {
+	enum hotspot_answer answer;
+	uint64_t start, end;
+	uint64_t method, inlined; /* 0: none */
+	const char *name;
+	struct hotspot_scope scopes[3];
+	uint32_t n_scopes;
+	struct hotspot_place places[3];
+	uint32_t n_places;
+};
+
+static void put_record(struct buf *b, const struct piece *p)
+{
+	_cleanup_buf_ struct buf names = {0};
+	struct hotspot_found f;
+
+	memset(&f, 0, sizeof f);
+	flat_put_u64(&names, p->inlined ? 2 : 1);
+	flat_put_u64(&names, p->n_scopes);
+	flat_put_u64(&names, p->n_places);
+	flat_put_u64(&names, p->method);
+	flat_put_string(&names, p->name);
+	flat_put_string(&names, "Outer.java");
+	if (p->inlined) {
+		flat_put_u64(&names, p->inlined);
+		flat_put_string(&names, "a.Inner.add");
+		flat_put_string(&names, "Inner.java");
+	}
+	buf_append(&names, p->scopes, p->n_scopes * sizeof p->scopes[0]);
+	buf_append(&names, p->places, p->n_places * sizeof p->places[0]);
+	f.answer = p->answer;
+	f.start = p->start;
+	f.end = p->end;
+	f.name_bytes = names.len;
+	buf_append(b, &f, sizeof f);
+	buf_append(b, names.data, names.len);
+}
+
+static int add(struct jvm_code *j, const struct piece *p)
+{
+	_cleanup_buf_ struct buf b = {0};
+
+	put_record(&b, p);
+	return jvm_code_add(j, MACHINE, 1, b.data, b.len);
+}
+
+/* Up to byte 8 the inlined method is at line 7 of its own, in line 30; up to byte 16 line 31. */
+static const struct piece compiled = {
+	.answer = HOTSPOT_CODE,
+	.start = START,
+	.end = START + 0x40,
+	.method = OUTER,
+	.inlined = INNER,
+	.name = "a.Outer.run",
+	.scopes = {{HOTSPOT_NO_SCOPE, 0, 30}, {0, 1, 7}, {HOTSPOT_NO_SCOPE, 0, 31}},
+	.n_scopes = 3,
+	.places = {{8, 1}, {16, 2}},
+	.n_places = 2,
+};
+
+static void expect(struct code_names *n, const uint64_t *words, const char *name, const char *file,
+		   uint32_t line)
+{
+	struct code_place place;
+
+	cr_expect_eq(frame_runtime_of(words[0]), RUNTIME_JVM);
+	cr_expect_eq(frame_following(words[0]), 1);
+	cr_assert(code_names_find(n, frame_va(words[0]), (int64_t)words[1], &place), "%s", name);
+	cr_expect_str_eq(place.name, name);
+	cr_expect_str_eq(place.file, file);
+	cr_expect_eq(place.line, line);
+}
+
+static void make(struct code_names **n, struct jvm_code **j, size_t max_bytes)
+{
+	cr_assert_eq(code_names_new(n, 1 << 20), 0);
+	cr_assert_eq(jvm_code_new(j, *n, max_bytes), 0);
+}
+
+Test(jvm_code, compiled)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	uint64_t words[8];
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &compiled), 0);
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 7, words, 8), 4);
+	expect(n, words, "a.Inner.add", "Inner.java", 7);
+	expect(n, words + 2, "a.Outer.run", "Outer.java", 30);
+	cr_expect_eq(jvm_code_frames(j, MACHINE, START + 8, words, 8), 4);
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, words, 8), 2);
+	expect(n, words, "a.Outer.run", "Outer.java", 31);
+	/* behind the last place the line is not known */
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 17, words, 8), 2);
+	expect(n, words, "a.Outer.run", "Outer.java", 0);
+	/* no room for the inlined one */
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START, words, 3), 2);
+	expect(n, words, "a.Outer.run", "Outer.java", 30);
+	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 1), 0);
+	cr_expect_eq(jvm_code_frames(j, MACHINE, START - 1, words, 8), 0);
+	cr_expect_eq(jvm_code_frames(j, MACHINE, START + 0x40, words, 8), 0);
+	cr_expect_eq(jvm_code_frames(j, MACHINE + 1, START, words, 8), 0);
+}
+
+Test(jvm_code, memory_that_is_used_again)
+{
+	const struct piece stub = {.answer = HOTSPOT_CODE,
+				   .start = START + 0x20,
+				   .end = START + 0x80,
+				   .name = "StubRoutines (1)"};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	struct jvm_code_stats s;
+	uint64_t words[8];
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &compiled), 0);
+	cr_assert_eq(add(j, &stub), 0);
+	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 8), 0);
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 0x7f, words, 8), 2);
+	expect(n, words, "StubRoutines (1)", "Outer.java", 0);
+	jvm_code_stats(j, &s);
+	cr_expect_eq(s.pieces, 1);
+	cr_expect_eq(s.methods, 3);
+	jvm_code_forget(j, MACHINE);
+	jvm_code_stats(j, &s);
+	cr_expect_eq(s.bytes, 0);
+	cr_expect_eq(s.machines, 0);
+	cr_expect_eq(s.methods, 0);
+}
+
+Test(jvm_code, interpreted)
+{
+	const struct piece method = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "a.Outer.run"};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	uint64_t before[2], after[2], other[2];
+	struct code_place place;
+
+	make(&n, &j, 1 << 20);
+	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place));
+	cr_assert_eq(add(j, &method), 0);
+	/* the frame that came before the name has it now, too */
+	expect(n, before, "a.Outer.run", "Outer.java", 0);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
+	cr_expect_eq(after[0], before[0]);
+	cr_expect_not(jvm_code_interpreted(j, MACHINE + 1, 1, OUTER, 0, other));
+	cr_expect_neq(other[0], before[0], "another machine");
+	/* and compiled, it is the same function */
+	cr_assert_eq(add(j, &compiled), 0);
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, other, 2), 2);
+	cr_expect_eq(other[0], before[0]);
+}
+
+Test(jvm_code, lines_of_interpreted_methods)
+{
+	const uint64_t bytecode = 0x7d0000000000;
+	struct piece method = {.answer = HOTSPOT_METHOD,
+			       .start = bytecode,
+			       .end = bytecode + 20,
+			       .method = OUTER,
+			       .name = "a.Outer.run",
+			       .scopes = {{HOTSPOT_NO_SCOPE, 0, 30}, {HOTSPOT_NO_SCOPE, 0, 31}},
+			       .n_scopes = 2,
+			       .places = {{4, 0}, {20, 1}},
+			       .n_places = 2};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	uint64_t words[2];
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &compiled), 0);
+	/* its name is known, its bytecode is not */
+	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
+	expect(n, words, "a.Outer.run", "Outer.java", 0);
+	cr_assert_eq(add(j, &method), 0);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
+	expect(n, words, "a.Outer.run", "Outer.java", 30);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 5, words));
+	expect(n, words, "a.Outer.run", "Outer.java", 31);
+	/* what is not the method's own says nothing */
+	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 20, words));
+	expect(n, words, "a.Outer.run", "Outer.java", 0);
+	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, INNER, 0, words) && words[1]);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, INNER, bytecode + 4, words));
+	cr_expect_eq(words[1], 0);
+}
+
+static bool never(uint32_t machine, void *data)
+{
+	*(uint32_t *)data = machine;
+	return false;
+}
+
+static bool always(uint32_t machine, void *data)
+{
+	(void)never(machine, data);
+	return true;
+}
+
+Test(jvm_code, expects_names)
+{
+	const struct piece method = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "a.Outer.run"};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	uint32_t machine = 0;
+	uint64_t words[2];
+
+	make(&n, &j, 1 << 20);
+	cr_expect_not(jvm_code_expects(j, always, &machine));
+	(void)jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, words);
+	cr_expect_not(jvm_code_expects(j, never, &machine));
+	cr_expect_eq(machine, MACHINE);
+	cr_expect(jvm_code_expects(j, always, &machine));
+	cr_assert_eq(add(j, &method), 0);
+	cr_expect_not(jvm_code_expects(j, always, &machine));
+}
+
+Test(jvm_code, records_that_are_none)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	struct piece bad[] = {compiled, compiled, compiled, compiled, compiled};
+	_cleanup_buf_ struct buf b = {0};
+	struct jvm_code_stats s;
+	uint64_t words[8];
+
+	make(&n, &j, 1 << 20);
+	bad[0].scopes[1].outer = 1; /* into itself */
+	bad[1].scopes[1].method = 2;
+	bad[2].places[1].scope = 3;
+	bad[3].places[1].end = 7; /* not in order */
+	bad[4].end = bad[4].start;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_eq(add(j, &bad[i]), -EBADMSG, "%zu", i);
+	put_record(&b, &compiled);
+	for (size_t len = 1; len < b.len; len++)
+		cr_expect_eq(jvm_code_add(j, MACHINE, 1, b.data, len), -EBADMSG, "%zu", len);
+	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 8), 0);
+	jvm_code_stats(j, &s);
+	cr_expect_eq(s.bad, ARRAY_SIZE(bad) + b.len - 1);
+	cr_expect_eq(s.pieces, 0);
+}
+
+Test(jvm_code, is_bounded)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	struct jvm_code_stats s;
+	struct piece p = compiled;
+
+	make(&n, &j, 4096);
+	for (int i = 0; i < 100; i++) {
+		p.start += 0x100;
+		p.end += 0x100;
+		(void)add(j, &p);
+	}
+	jvm_code_stats(j, &s);
+	cr_expect_leq(s.bytes, 4096);
+	cr_expect_gt(s.pieces, 1);
+	cr_expect_gt(s.full, 0);
+}
