@@ -11,6 +11,8 @@
 int cmd_run(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_tables(int argc, char **argv);
 int cmd_version(int argc, char **argv);
