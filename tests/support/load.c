@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Three functions that take shares of the CPU which are known. usage: load CPU_SECONDS [HOW_MANY_TIMES_SLOWER_MEDIUM_IS] */
+/*
+ * Three functions that take shares of the CPU which are known. usage: load CPU_SECONDS [SLOWER], how many times
+ * slower `medium` is
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
