@@ -51,8 +51,8 @@ int reader_choose(struct reader *r, const struct value_type *types, size_t n);
 /* Copies a text into a string of the info. 0 or -ENOMEM. */
 int reader_note(char **to, const char *text);
 /*
- * Gives the first n frames their lines, which do not move any more: those of one frame after those of another,
- * as many as each has.
+ * Gives the first n frames their lines, which do not move any more: as many as each has, one after the
+ * other.
  */
 void reader_place_lines(struct reader *r, size_t n);
 /* Hands on a stack, if it counts. The sum is bounded: -EBADMSG. */

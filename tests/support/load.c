@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Three functions that take shares of the CPU which are known. usage: load CPU_SECONDS [SLOWER], how many times
- * slower `medium` is
+ * Three functions that take shares of the CPU which are known. usage: load CPU_SECONDS [SLOWER]; `medium` is
+ * so many times slower
  */
 #include <stdio.h>
 #include <stdlib.h>
