@@ -162,4 +162,4 @@ COMMANDS = {
 LANGUAGES = {"php_fpm": ("php", "execute_ex", r"^<main>$"), "php_apache": ("php", "execute_ex", r"^<main>$"),
              "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|start!|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$"),
              "redis": ("lua", r"^lua_p?call$", r"^main chunk$")}
-WAIT = re.compile(r"^(server|client|reactor|thread_pool|minissl|const)\.rb$")  # files of puma whose methods wait for clients
+WAIT = re.compile(r"^(server|client|reactor|thread_pool|minissl|const|socket)\.rb$")  # files of puma, and the one of sockets, whose methods wait for clients and for the lock
