@@ -31,6 +31,7 @@
 #include "agent/probe/sideband.h"
 #include "agent/base/resources.h"
 #include "agent/elf/runtime/facts.h"
+#include "agent/report/pulls.h"
 #include "agent/runtimes.h"
 #include "agent/sample/decode.h"
 #include "agent/symbol/jit.h"
@@ -55,7 +56,10 @@
 #define WORKER_THREADS 2u
 #define LIST_THREADS 2u
 #define LISTS_MAX 1024u
-#define CODE_NAMES_SHARE 32u /* of memory.total, for names of functions of language runtimes */
+#define CODE_NAMES_SHARE 32u	       /* of memory.total, for names of functions of language runtimes */
+#define PULL_SHARE 64u		       /* of memory.total, for a profile that is requested */
+#define PULL_STEP_NS (250 * NS_PER_MS) /* before a window is tried to be ended again */
+#define PULL_PAUSE_NS (1 * NS_PER_SEC) /* between windows that end for pulls */
 
 _Static_assert(RESOURCES_FILES_MAX <= FRAME_FILE_MAX, "each binary has a tag");
 
@@ -72,7 +76,8 @@ struct agent {
 	struct report *report;
 	struct runtimes *runtimes; /* NULL: no frames of language runtimes are wanted */
 	struct metadata *metadata; /* NULL: no pod names are wanted */
-	struct loop_source *events, *events_pause, *window;
+	struct loop_source *events, *events_pause, *window, *pulls;
+	uint64_t pulls_window_ns; /* when a window ended for pulls; 0: never */
 	uint64_t pause_ns;
 	uint64_t heard_ns;     /* all process events before this time have been handled */
 	uint64_t drain_cpu_ns; /* CPU time of the main loop for samples that were drained */
@@ -346,6 +351,35 @@ static int on_recording_window(uint64_t expirations, void *data)
 	return 0;
 }
 
+/* Sets the time at which the window has to end for a pull. */
+static int set_pulls_timer(struct agent *a, uint64_t now_ns)
+{
+	uint64_t at_ns = pulls_next_ns(report_pulls(a->report));
+
+	if (!at_ns)
+		return 0;
+	if (a->pulls_window_ns && at_ns < a->pulls_window_ns + PULL_PAUSE_NS)
+		at_ns = a->pulls_window_ns + PULL_PAUSE_NS;
+	return loop_set_timer(a->pulls, at_ns > now_ns ? at_ns - now_ns : PULL_STEP_NS, 0);
+}
+
+/* A pull is over: its last samples are in the open window, which ends now, unless another one still waits. */
+static int on_pulls(uint64_t expirations, void *data)
+{
+	struct agent *a = data;
+	const uint64_t now_ns = clock_mono_ns(), next_ns = pulls_next_ns(report_pulls(a->report));
+
+	(void)expirations;
+	if (next_ns && next_ns <= now_ns) {
+		drain(a);
+		if (report_end_window(a->report)) {
+			a->pulls_window_ns = now_ns;
+			send_window(a);
+		}
+	}
+	return set_pulls_timer(a, now_ns);
+}
+
 /* No event reports that a process moved to another control group, so we check. */
 static int on_reselect(uint64_t expirations, void *data)
 {
@@ -530,6 +564,7 @@ static int open_samples(struct agent *a)
 		.emit_data = a->options.emit_data,
 		.stack = a->options.stack,
 		.stack_data = a->options.stack_data,
+		.max_pulls = a->options.max_pulls,
 	};
 	int r = completion_new(&a->completion, &completion);
 
@@ -588,6 +623,8 @@ static int add_sources(struct agent *a)
 	if (r == 0 && window)
 		r = loop_add_timer(a->loop, window, window,
 				   a->options.recording ? on_recording_window : on_window, a, &a->window);
+	if (r == 0 && a->options.max_pulls)
+		r = loop_add_timer(a->loop, 0, 0, on_pulls, a, &a->pulls);
 	if (r == 0)
 		r = loop_add_timer(a->loop, SWEEP_NS, SWEEP_NS, on_sweep, a, NULL);
 	if (r == 0 && a->options.select_moves)
@@ -782,6 +819,25 @@ bool agent_describe_process(const struct agent *a, uint32_t pid, struct buf *ret
 	if (p)
 		process_describe(p, track_tables(a->track), a->runtimes, ret);
 	return p != NULL;
+}
+
+int agent_pull(struct agent *a, const struct pull_options *options, uint64_t duration_ns)
+{
+	struct pull_options o = *options;
+	int r;
+
+	if (!a->sampling)
+		return -EAGAIN;
+	o.from_ns = clock_mono_ns();
+	o.until_ns = o.from_ns + duration_ns;
+	o.max_bytes = a->options.config->memory.total_bytes / PULL_SHARE;
+	r = pulls_begin(report_pulls(a->report), &o);
+	return r < 0 ? r : set_pulls_timer(a, o.from_ns);
+}
+
+void agent_pull_cancel(struct agent *a, uint64_t number)
+{
+	pulls_cancel(report_pulls(a->report), number);
 }
 
 size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max)

@@ -26,6 +26,7 @@ struct loop;
 struct otlp_request;
 struct output_stack;
 struct pod_table;
+struct pull_options;
 
 struct agent_options {
 	const struct config *config;
@@ -51,6 +52,7 @@ struct agent_options {
 	/* Called with each stack of a window that is sent; borrowed for the call. NULL: not called. */
 	void (*stack)(const struct output_stack *stack, void *data);
 	void *stack_data;
+	unsigned max_pulls; /* of agent_pull, at once */
 	/*
 	 * Called when a window ends that was sampled at `hz`; returns the frequency of the next window. NULL:
 	 * the frequency does not change.
@@ -124,6 +126,14 @@ void agent_describe_runtimes(const struct agent *a, struct buf *ret);
  * process is known by this pid.
  */
 bool agent_describe_process(const struct agent *a, uint32_t pid, struct buf *ret);
+/*
+ * Requests a profile of what is sampled from now on for that time (agent/report/pulls.h; `from_ns`,
+ * `until_ns` and `max_bytes` are set here). 0; -EBUSY: there are options.max_pulls; -EAGAIN: sampling has not
+ * begun; -ENOMEM.
+ */
+int agent_pull(struct agent *a, const struct pull_options *options, uint64_t duration_ns);
+/* As pulls_cancel. */
+void agent_pull_cancel(struct agent *a, uint64_t number);
 /* As report_cut_stacks. */
 size_t agent_cut_stacks(const struct agent *a, struct cut_stack *ret, size_t max);
 /* The number of samples dropped for one reason, in whichever module; `reason` is the metric's label. */

@@ -25,6 +25,7 @@
 #include "agent/memory.h"
 #include "agent/telemetry/cpu_limit.h"
 #include "agent/telemetry/cpu_wait.h"
+#include "agent/telemetry/pull_pages.h"
 #include "agent/telemetry/status_pages.h"
 #include "agent/track/select.h"
 #include "version.h"
@@ -39,6 +40,7 @@ struct run {
 	struct agent *agent;
 	struct delivery *delivery;
 	struct status_pages *status_pages;
+	struct pull_pages *pull_pages;
 	struct selection selection;
 	struct privileges privileges;
 	struct cpu_limit limit;
@@ -163,10 +165,28 @@ static unsigned on_page(const char *path, const char *accept, struct buf *body, 
 	return status_pages_answer(path, accept, body, content_type, run->status_pages);
 }
 
+static void on_pull(uint64_t number, const struct pull_request *request, void *data)
+{
+	struct run *run = data;
+
+	pull_pages_begin(run->pull_pages, number, request);
+}
+
+static void on_pull_end(uint64_t number, void *data)
+{
+	struct run *run = data;
+
+	pull_pages_end(run->pull_pages, number);
+}
+
 static int add_sources(struct run *run)
 {
-	const struct delivery_callbacks callbacks = {
-		.failed = on_delivery_failed, .listens = on_listens, .page = on_page, .data = run};
+	const struct delivery_callbacks callbacks = {.failed = on_delivery_failed,
+						     .listens = on_listens,
+						     .page = on_page,
+						     .pull = on_pull,
+						     .pull_end = on_pull_end,
+						     .data = run};
 	struct loop *loop = agent_loop(run->agent);
 	const sigset_t set = stop_signals();
 	int r;
@@ -264,6 +284,7 @@ static int run_agent(struct run *run)
 		.frequency = frequency,
 		.frequency_data = run,
 		.delivery = run->delivery,
+		.max_pulls = DELIVERY_PULLS_MAX,
 		.flush_ns = NAMES_FLUSH_NS,
 	};
 	int r = agent_new(&run->agent, &o, &why);
@@ -271,6 +292,8 @@ static int run_agent(struct run *run)
 	if (r == 0)
 		r = status_pages_new(&run->status_pages, run->agent, run->delivery, &run->cpu_wait,
 				     run->config);
+	if (r == 0)
+		r = pull_pages_new(&run->pull_pages, run->agent, run->delivery);
 	if (r == 0)
 		r = add_sources(run);
 	if (r == 0) { /* usually known by now; else, sampling does not wait for it */
@@ -368,6 +391,7 @@ int cmd_run(int argc, char **argv)
 	status_pages_free(run.status_pages);
 	cpu_wait_fini(&run.cpu_wait);
 	agent_free(run.agent);
+	pull_pages_free(run.pull_pages);
 	delivery_free(run.delivery);
 	selection_fini(&run.selection);
 	config_free(run.config);

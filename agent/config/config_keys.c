@@ -135,7 +135,10 @@ const struct config_key config_keys[] = {
 
 	{KEY("listen", listen, CONFIG_STRING), TEXT("HOST:PORT, :PORT or off", config_check_listen),
 	 .spec.flags = CONFIG_OFF_IS_NULL, .default_text = "127.0.0.1:9464", .group = "The agent itself",
-	 .value_name = "HOST:PORT", .help = "address that serves /metrics and /healthz, or off"},
+	 .value_name = "HOST:PORT", .help = "address that serves /metrics, /healthz and profiles, or off"},
+	{KEY("listen_token_file", listen_token_file, CONFIG_STRING), TEXT("the name of a file", config_check_pem_file),
+	 .spec.flags = CONFIG_FILE, .value_name = "FILE",
+	 .help = "file with the token (16 bytes or more) that requests for profiles need; without it, only clients on this machine get one"},
 	{KEY("log.level", log.level, CONFIG_ENUM), NAMES("error,warn,info,debug"), .default_text = "info",
 	 .help = "lowest level of messages to log"},
 	{KEY("log.format", log.format, CONFIG_ENUM), NAMES("logfmt,json"), .default_text = "logfmt",

@@ -112,7 +112,8 @@ struct config {
 		char *ca; /* NULL: the service account's CA file if there is one, else the system's roots */
 		bool insecure; /* accept any certificate from the kubelet */
 	} kubernetes;
-	char *listen; /* HOST:PORT, NULL: off */
+	char *listen;		 /* HOST:PORT, NULL: off */
+	char *listen_token_file; /* whose token requests for profiles need; NULL: none */
 	struct {
 		enum log_level level;
 		enum log_format format;

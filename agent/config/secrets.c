@@ -33,7 +33,7 @@ static bool proxy_has_password(void)
 bool secrets_settle(const struct config *config)
 {
 	bool any = config->headers.n || config->headers_file || config->tls.key ||
-		   config->kubernetes.metadata || proxy_has_password();
+		   config->listen_token_file || config->kubernetes.metadata || proxy_has_password();
 
 	if (!any && dumpable_before == 1) /* 2 cannot be set, only inherited */
 		(void)prctl(PR_SET_DUMPABLE, 1);

@@ -57,6 +57,11 @@ void account_put_http(struct account_page *p, const struct http_server_stats *no
 	put(&p->n_http, p->http, now, sizeof *now);
 }
 
+void account_put_pulls(struct account_page *p, const struct pull_stats *now)
+{
+	put(&p->n_pulls, p->pulls, now, sizeof *now);
+}
+
 bool account_get_exports(const struct account_page *p, struct otlp_exporter_stats *ret)
 {
 	struct otlp_exporter_stats s;
@@ -78,6 +83,16 @@ bool account_get_http(const struct account_page *p, struct http_server_stats *re
 	struct http_server_stats s;
 
 	if (!get(&p->n_http, p->http, &s, sizeof s))
+		return false;
+	*ret = s;
+	return true;
+}
+
+bool account_get_pulls(const struct account_page *p, struct pull_stats *ret)
+{
+	struct pull_stats s;
+
+	if (!get(&p->n_pulls, p->pulls, &s, sizeof s))
 		return false;
 	*ret = s;
 	return true;

@@ -12,14 +12,17 @@
 #include <stdint.h>
 
 #include "agent/delivery/http_server.h"
+#include "agent/delivery/pull_stats.h"
 #include "otlp/exporter.h"
 
 struct account_page {
 	uint64_t n_exports; /* values written so far; atomic, as the next */
 	uint64_t n_http;
+	uint64_t n_pulls;
 	uint64_t restarts; /* of the delivery process; atomic */
 	struct otlp_exporter_stats exports[2];
 	struct http_server_stats http[2];
+	struct pull_stats pulls[2];
 };
 
 /* 0 or -errno. */
@@ -29,12 +32,14 @@ void account_page_free(struct account_page *p); /* NULL is fine */
 /* One writer at a time, of each kind. */
 void account_put_exports(struct account_page *p, const struct otlp_exporter_stats *now);
 void account_put_http(struct account_page *p, const struct http_server_stats *now);
+void account_put_pulls(struct account_page *p, const struct pull_stats *now);
 /*
  * False: none was written yet, or none could be read whole, and *ret stays as it was. `last` has the text
  * only.
  */
 bool account_get_exports(const struct account_page *p, struct otlp_exporter_stats *ret);
 bool account_get_http(const struct account_page *p, struct http_server_stats *ret);
+bool account_get_pulls(const struct account_page *p, struct pull_stats *ret);
 
 /*
  * The sum over a delivery process and those before it. What the ones before left in the spool, the next one

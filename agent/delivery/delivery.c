@@ -24,6 +24,7 @@
 #include "agent/delivery/messages.h"
 #include "agent/delivery/pods_answer.h"
 #include "agent/delivery/process.h"
+#include "agent/delivery/pull_request.h"
 #include "cgroup/pods.h"
 
 #define END_WAIT_NS (2 * NS_PER_SEC) /* beyond the deadline, for writing the spool */
@@ -112,24 +113,44 @@ static int bytes_fd(const char *name, const void *bytes, size_t len)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-static void answer_page(struct delivery *d, const struct delivery_head *wanted, const char *path,
-			const char *accept)
+void delivery_answer(struct delivery *d, uint64_t number, unsigned status, const struct buf *body,
+		     const char *content_type)
 {
-	_cleanup_buf_ struct buf body = {.max = DELIVERY_PAGE_MAX}, bytes = {.max = DELIVERY_PACKET_MAX};
+	_cleanup_buf_ struct buf bytes = {.max = DELIVERY_PACKET_MAX};
 	_cleanup_close_ int fd = -1;
-	const char *type = HTTP_SERVER_TEXT;
-	struct delivery_head head = {.number = wanted->number};
-	int r;
+	const struct delivery_head head = {.number = number, .result = (int32_t)status};
+	int r = flat_put_string(&bytes, content_type);
 
-	head.result = (int32_t)d->callbacks.page(path, accept, &body, &type, d->callbacks.data);
-	r = flat_put_string(&bytes, type);
-	if (r == 0 && body.len <= DELIVERY_INLINE_MAX)
-		r = buf_append(&bytes, body.data, body.len);
+	if (r == 0 && body->len <= DELIVERY_INLINE_MAX)
+		r = buf_append(&bytes, body->data, body->len);
 	else if (r == 0)
-		fd = r = bytes_fd("page", body.data, body.len);
+		fd = r = bytes_fd("page", body->data, body->len);
 	if (r >= 0)
 		(void)send_message(d, DELIVERY_PAGE_ANSWER, &head, &bytes,
 				   fd); /* else it is not waited for */
+}
+
+static void answer_page(struct delivery *d, uint64_t number, const char *path, const char *accept)
+{
+	_cleanup_buf_ struct buf body = {.max = DELIVERY_PAGE_MAX};
+	const char *type = HTTP_SERVER_TEXT;
+	unsigned status = d->callbacks.page(path, accept, &body, &type, d->callbacks.data);
+
+	delivery_answer(d, number, status, &body, type);
+}
+
+static void take_pull(struct delivery *d, uint64_t number, struct flat_reader *bytes)
+{
+	struct pull_request r;
+
+	if (number && d->callbacks.pull && pull_request_get(bytes, &r) == 0)
+		d->callbacks.pull(number, &r, d->callbacks.data);
+}
+
+static void end_pull(struct delivery *d, uint64_t number)
+{
+	if (d->callbacks.pull_end)
+		d->callbacks.pull_end(number, d->callbacks.data);
 }
 
 static void pods_done(struct delivery *d, int result, struct pod_list *pods, const char *why)
@@ -173,16 +194,24 @@ static void take_ready(struct delivery *d, int result, const char *why)
 	if (d->listens)
 		(void)delivery_listen(d);
 	pods_done(d, -ECONNREFUSED, NULL, GONE);
+	end_pull(d, 0);
 }
 
 /* Whatever it sends may be wrong: a server may have taken it over. */
 static void handle(struct delivery *d, const struct delivery_head *head, struct flat_reader *bytes)
 {
-	const char *text = flat_string(bytes);
 	const int result = head->result < 0 && head->result > -4096 ? head->result
 			   : head->result			    ? -EPROTO
 								    : 0;
+	const char *text;
 
+	if (head->message == DELIVERY_PULL)
+		take_pull(d, head->number, bytes);
+	else if (head->message == DELIVERY_PULL_END && head->number)
+		end_pull(d, head->number);
+	if (head->message == DELIVERY_PULL || head->message == DELIVERY_PULL_END)
+		return;
+	text = flat_string(bytes);
 	if (bytes->bad)
 		return;
 	if (head->message == DELIVERY_READY) {
@@ -193,7 +222,7 @@ static void handle(struct delivery *d, const struct delivery_head *head, struct 
 		const char *accept = flat_string(bytes);
 
 		if (flat_done(bytes))
-			answer_page(d, head, text, accept);
+			answer_page(d, head->number, text, accept);
 	} else if (head->message == DELIVERY_PODS) {
 		take_pods(d, result, text, flat_u64(bytes));
 	}
@@ -366,6 +395,12 @@ void delivery_http_stats(const struct delivery *d, struct http_server_stats *ret
 {
 	*ret = (struct http_server_stats){0};
 	(void)account_get_http(d->account, ret);
+}
+
+void delivery_pull_stats(const struct delivery *d, struct pull_stats *ret)
+{
+	*ret = (struct pull_stats){0};
+	(void)account_get_pulls(d->account, ret);
 }
 
 uint64_t delivery_restarts(const struct delivery *d)

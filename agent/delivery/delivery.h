@@ -8,7 +8,7 @@
  * forks it again; the requests in its memory are lost then, and counted. It ends with the agent.
  *
  *	agent → delivery: requests, in memfds; pages; to call the kubelet; to stop
- *	delivery → agent: which page is wanted; the list of pods          shared memory: its numbers
+ *	delivery → agent: which page or profile is wanted; the list of pods    shared memory: its numbers
  */
 #ifndef PROFLET_DELIVERY_H
 #define PROFLET_DELIVERY_H
@@ -19,12 +19,16 @@
 #include "agent/base/cleanup.h"
 #include "agent/delivery/http_server.h"
 #include "agent/delivery/options.h"
+#include "agent/delivery/pull_stats.h"
 #include "otlp/exporter.h"
 
 struct buf;
 struct delivery;
 struct loop;
 struct pod_list;
+struct pull_request;
+
+#define DELIVERY_PULLS_MAX HTTP_SERVER_HELD_MAX /* that run at once */
 
 /*
  * Makes a page: appends to the empty `body`, and sets *content_type, which is read at once, if it is not
@@ -44,6 +48,10 @@ struct delivery_callbacks {
 	/* Whether it listens: 0 or -errno with a line for the operator. */
 	void (*listens)(int result, const char *why, void *data);
 	delivery_page_fn page; /* of requests at `listen` */
+	/* A profile is requested; delivery_answer answers, at any time. */
+	void (*pull)(uint64_t number, const struct pull_request *request, void *data);
+	/* Nobody waits for the answer any more; 0: for any of them. */
+	void (*pull_end)(uint64_t number, void *data);
 	void *data;
 };
 
@@ -61,6 +69,12 @@ int delivery_wait(struct delivery *d, uint64_t timeout_ns, char **ret_why);
 int delivery_watch(struct delivery *d, struct loop *loop, const struct delivery_callbacks *callbacks);
 /* Hands over a request, and frees it; never blocks. If that fails, it counts as dropped (no_sender). */
 void delivery_submit(struct delivery *d, struct otlp_request *request);
+/*
+ * Answers a pull, with an HTTP status and copies of `body` and `content_type`. Does nothing if nobody waits
+ * for it.
+ */
+void delivery_answer(struct delivery *d, uint64_t number, unsigned status, const struct buf *body,
+		     const char *content_type);
 /* Has it listen at the configured address. 0 or -errno. */
 int delivery_listen(struct delivery *d);
 /*
@@ -78,6 +92,7 @@ void delivery_forget_pods(struct delivery *d);
  */
 void delivery_stats(struct delivery *d, struct otlp_exporter_stats *ret);
 void delivery_http_stats(const struct delivery *d, struct http_server_stats *ret);
+void delivery_pull_stats(const struct delivery *d, struct pull_stats *ret);
 /* The process itself; 0: there is none. */
 int delivery_pid(const struct delivery *d);
 uint64_t delivery_restarts(const struct delivery *d);

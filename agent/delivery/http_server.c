@@ -6,6 +6,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ struct connection {
 	bool closing;	   /* shut down, but not yet closed by the library */
 	struct peer peer;
 	uint64_t id;		       /* of its request; 0: not complete */
+	uint64_t answer_ns;	       /* that its answer may take */
+	bool held;		       /* is not closed for a new one */
 	struct MHD_Connection *waits;  /* suspended by us until the answer is made; else NULL */
 	struct MHD_Response *response; /* made, and not yet queued; owned */
 	unsigned status;
@@ -57,9 +60,10 @@ struct http_server {
 	unsigned accepted_now; /* in this tick */
 	uint64_t n_requests;
 	struct http_server_stats stats;
-	http_server_fn fn;
-	void *data;
+	struct http_server_callbacks callbacks;
 };
+
+_Static_assert(HTTP_SERVER_HELD_MAX < HTTP_SERVER_PER_ADDRESS_MAX, "one of an address can always be closed");
 
 /* "[::1]:80" → "::1", "80"; ":80" → "", "80" */
 static int split(const char *listen, char host[static HOST_MAX], const char **ret_port)
@@ -134,6 +138,16 @@ static struct peer peer_of(const struct sockaddr_storage *a)
 	return p;
 }
 
+static bool is_loopback(const struct peer *p)
+{
+	static const uint8_t none[sizeof p->bytes];
+
+	/* of IPv6, ::1 is the only address of its network that a peer can have */
+	return p->family == AF_INET    ? p->bytes[0] == 127
+	       : p->family == AF_INET6 ? memcmp(p->bytes, none, sizeof none) == 0
+				       : false;
+}
+
 static bool is_same_peer(const struct peer *a, const struct peer *b)
 {
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
@@ -180,7 +194,7 @@ static void evict(struct http_server *s, const struct peer *p)
 		struct connection *c = &s->connections[i];
 		unsigned n;
 
-		if (c->fd < 0 || c->closing || (p && !is_same_peer(&c->peer, p)))
+		if (c->fd < 0 || c->closing || c->held || (p && !is_same_peer(&c->peer, p)))
 			continue;
 		n = count_of(s, &c->peer);
 		if (n < most || (n == most && oldest && oldest->since_ns <= c->since_ns))
@@ -213,17 +227,22 @@ static struct connection *connection_of(struct http_server *s, struct MHD_Connec
 static void on_connection(void *data, struct MHD_Connection *c, void **context,
 			  enum MHD_ConnectionNotificationCode code)
 {
+	struct http_server *s = data;
 	struct connection *slot;
+	uint64_t id;
 
 	(void)context;
 	if (code != MHD_CONNECTION_NOTIFY_CLOSED)
 		return;
-	slot = connection_of(data, c);
+	slot = connection_of(s, c);
 	if (!slot)
 		return;
 	if (slot->response)
 		MHD_destroy_response(slot->response);
+	id = slot->id;
 	*slot = (struct connection){.fd = -1};
+	if (id && s->callbacks.closed)
+		s->callbacks.closed(id, s->callbacks.data);
 }
 
 /* Makes room, and hands the socket to the library, which owns it then, also when it fails. */
@@ -311,17 +330,43 @@ static enum MHD_Result queue_answer(struct MHD_Connection *c, struct connection 
 	return result;
 }
 
+static const char *header(struct MHD_Connection *c, const char *name)
+{
+	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result add_parameter(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct http_request *r = data;
+
+	(void)kind;
+	r->has_more = r->n_parameters == HTTP_SERVER_PARAMETERS_MAX;
+	if (r->has_more)
+		return MHD_NO;
+	r->parameters[r->n_parameters++] = (struct http_parameter){name, value ? value : ""};
+	return MHD_YES;
+}
+
 /* Hands the request over, and has the library leave the connection alone until it is answered. */
 static void hand_over(struct http_server *s, struct MHD_Connection *c, struct connection *slot,
 		      const char *path)
 {
-	const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+	struct http_request r = {
+		.id = ++s->n_requests,
+		.path = path,
+		.accept = header(c, MHD_HTTP_HEADER_ACCEPT) ?: "",
+		.host = header(c, MHD_HTTP_HEADER_HOST) ?: "",
+		.authorization = header(c, MHD_HTTP_HEADER_AUTHORIZATION),
+		.from_loopback = is_loopback(&slot->peer),
+	};
 
+	(void)MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, add_parameter, &r);
 	slot->since_ns = clock_mono_ns();
-	slot->id = ++s->n_requests;
+	slot->id = r.id;
+	slot->answer_ns = HTTP_SERVER_ANSWER_NS;
 	slot->waits = c;
 	MHD_suspend_connection(c);
-	s->fn(slot->id, path, accept ? accept : "", s->data);
+	s->callbacks.request(&r, s->callbacks.data);
 }
 
 /* Called for the headers, when the request is complete, and when a suspended connection is resumed. */
@@ -350,9 +395,33 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 	return MHD_YES;
 }
 
+static struct connection *waiting(struct http_server *s, uint64_t id)
+{
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
+		if (s->connections[i].waits && s->connections[i].id == id)
+			return &s->connections[i];
+	return NULL;
+}
+
+bool http_server_hold(struct http_server *s, uint64_t id, uint64_t wait_ns)
+{
+	struct connection *slot = waiting(s, id);
+	unsigned n = 0;
+
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
+		n += s->connections[i].held;
+	if (!slot || n >= HTTP_SERVER_HELD_MAX)
+		return false;
+	slot->held = true;
+	slot->answer_ns = wait_ns;
+	return true;
+}
+
 static void answer(struct connection *slot, unsigned status, const struct buf *body, const char *type)
 {
 	slot->response = make_response(body, type);
+	if (slot->response && status == MHD_HTTP_UNAUTHORIZED)
+		(void)MHD_add_response_header(slot->response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	slot->status = status;
 	slot->since_ns = clock_mono_ns();
 	resume(slot);
@@ -362,15 +431,13 @@ void http_server_answer(struct http_server *s, uint64_t id, unsigned status, con
 			const char *content_type)
 {
 	_cleanup_buf_ struct buf not_found = {0};
+	struct connection *slot;
 
 	if (status == MHD_HTTP_NOT_FOUND && !body->len && buf_puts(&not_found, "not found\n") == 0)
 		body = &not_found;
-	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
-		struct connection *slot = &s->connections[i];
-
-		if (slot->waits && slot->id == id)
-			answer(slot, status, body, content_type);
-	}
+	slot = waiting(s, id);
+	if (slot)
+		answer(slot, status, body, content_type);
 }
 
 static int on_ready(int fd, uint32_t events, void *data)
@@ -383,7 +450,22 @@ static int on_ready(int fd, uint32_t events, void *data)
 	return 0;
 }
 
-/* Closes connections at their deadline, whatever arrives on them meanwhile. */
+static bool is_late(const struct connection *c, uint64_t now_ns)
+{
+	const uint64_t taking_ns = c->held ? HTTP_SERVER_HELD_DEADLINE_NS : HTTP_SERVER_DEADLINE_NS;
+
+	return now_ns - c->since_ns >= (c->waits ? c->answer_ns : taking_ns);
+}
+
+/* The library does not look at a connection that is suspended. */
+static bool is_left(const struct connection *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+
+	return c->waits && poll(&p, 1, 0) > 0;
+}
+
+/* Closes connections at their deadline, whatever arrives on them, and those that the peer has left. */
 static int on_timer(uint64_t expirations, void *data)
 {
 	const uint64_t now = clock_mono_ns();
@@ -393,11 +475,13 @@ static int on_timer(uint64_t expirations, void *data)
 	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++) {
 		struct connection *c = &s->connections[i];
 
-		if (c->fd < 0 || c->closing ||
-		    now - c->since_ns < (c->waits ? HTTP_SERVER_ANSWER_NS : HTTP_SERVER_DEADLINE_NS))
+		if (c->fd < 0 || c->closing)
+			continue;
+		if (is_late(c, now))
+			s->stats.late++;
+		else if (!is_left(c))
 			continue;
 		shut(c);
-		s->stats.late++;
 	}
 	if (s->accepted_now >= PER_TICK_MAX)
 		(void)loop_set_events(s->listening, EPOLLIN);
@@ -434,8 +518,8 @@ static int start(struct http_server *s, const char *listen)
 	return r;
 }
 
-int http_server_new(struct http_server **ret, struct loop *loop, const char *listen, http_server_fn fn,
-		    void *data, char **ret_why)
+int http_server_new(struct http_server **ret, struct loop *loop, const char *listen,
+		    const struct http_server_callbacks *callbacks, char **ret_why)
 {
 	struct http_server *s = malloc(sizeof *s);
 	int r;
@@ -443,7 +527,7 @@ int http_server_new(struct http_server **ret, struct loop *loop, const char *lis
 	*ret_why = NULL;
 	if (!s)
 		return -ENOMEM;
-	*s = (struct http_server){.loop = loop, .listen_fd = -1, .fn = fn, .data = data};
+	*s = (struct http_server){.loop = loop, .listen_fd = -1, .callbacks = *callbacks};
 	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
 		s->connections[i].fd = -1;
 	r = start(s, listen);

@@ -9,14 +9,19 @@
 #ifndef PROFLET_HTTP_SERVER_H
 #define PROFLET_HTTP_SERVER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HTTP_SERVER_CONNECTIONS_MAX 16u
 #define HTTP_SERVER_PER_ADDRESS_MAX 8u /* an IPv4 address, or a /64 of IPv6 */
 #define HTTP_SERVER_PER_SECOND_MAX 100u
 #define HTTP_SERVER_REQUESTS_MAX (2 * HTTP_SERVER_CONNECTIONS_MAX) /* that wait for their answer */
-#define HTTP_SERVER_DEADLINE_NS 5000000000ull /* for the whole request, and again to take its answer */
-#define HTTP_SERVER_ANSWER_NS 10000000000ull  /* for the answer to be made */
+#define HTTP_SERVER_DEADLINE_NS 5000000000ull	    /* for the whole request, and again to take its answer */
+#define HTTP_SERVER_ANSWER_NS 10000000000ull	    /* for the answer to be made */
+#define HTTP_SERVER_HELD_MAX 4u			    /* of http_server_hold */
+#define HTTP_SERVER_HELD_DEADLINE_NS 20000000000ull /* to take the answer of such a request */
+#define HTTP_SERVER_PARAMETERS_MAX 16u
 
 struct http_server_stats {
 	uint64_t accepted;
@@ -31,22 +36,51 @@ struct http_server;
 
 #define HTTP_SERVER_TEXT "text/plain; charset=utf-8"
 
-/*
- * Takes a request, whose `id` is never 0. http_server_answer answers it, during this call or later; other
- * requests are served meanwhile. `accept` is the request's Accept header, "" if there is none. Both strings
- * are valid during the call. Must not block.
- */
-typedef void (*http_server_fn)(uint64_t id, const char *path, const char *accept, void *data);
+/* Of the query, decoded. Never NULL. */
+struct http_parameter {
+	const char *name, *value;
+};
+
+/* All strings are valid during the call that gets it. */
+struct http_request {
+	uint64_t id; /* never 0 */
+	const char *path;
+	const char *accept;	   /* the Accept header; "": there is none */
+	const char *host;	   /* the Host header; "": there is none */
+	const char *authorization; /* secret; NULL: there is none */
+	bool from_loopback;	   /* the peer's address is one of this machine alone */
+	struct http_parameter parameters[HTTP_SERVER_PARAMETERS_MAX];
+	size_t n_parameters;
+	bool has_more; /* parameters than there is room for */
+};
+
+struct http_server_callbacks {
+	/*
+	 * Takes a request. http_server_answer answers it, during this call or later; other requests are
+	 * served meanwhile. Must not block.
+	 */
+	void (*request)(const struct http_request *request, void *data);
+	/*
+	 * The connection of a request was closed: its answer was taken, or will never be. NULL: not called.
+	 */
+	void (*closed)(uint64_t id, void *data);
+	void *data;
+};
 
 /*
  * Listens at HOST:PORT, [ADDRESS]:PORT or :PORT (every address). 0, or -errno with *ret_why = a line for the
- * operator (owned). `loop` and `data` are borrowed and outlive the server.
+ * operator (owned). `loop` is borrowed and outlives the server; `callbacks` is copied.
  */
-int http_server_new(struct http_server **ret, struct loop *loop, const char *listen, http_server_fn fn,
-		    void *data, char **ret_why);
+int http_server_new(struct http_server **ret, struct loop *loop, const char *listen,
+		    const struct http_server_callbacks *callbacks, char **ret_why);
+/*
+ * The request's answer takes up to `wait_ns`. Its connection is not closed for a new one. At most
+ * HTTP_SERVER_HELD_MAX connections are held: false, there are as many, or the request no longer waits.
+ */
+bool http_server_hold(struct http_server *s, uint64_t id, uint64_t wait_ns);
 /*
  * Answers a request with an HTTP status and a copy of `body`; 404: no such path. Does nothing if the request
- * no longer waits: it was closed for a new connection, or because HTTP_SERVER_ANSWER_NS had passed.
+ * no longer waits: it was closed for a new connection, by its peer, or because the time had passed.
  */
 void http_server_answer(struct http_server *s, uint64_t id, unsigned status, const struct buf *body,
 			const char *content_type);

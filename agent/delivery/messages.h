@@ -27,18 +27,21 @@ enum delivery_message {
 	DELIVERY_STOP,
 	/*
 	 * Process → agent. READY: the settings are right, or what is wrong. LISTENS: whether it does. PAGE:
-	 * path and Accept header. PODS: the result, why, and how many bytes the memfd has.
+	 * path and Accept header. PODS: the result, why, and how many bytes the memfd has. PULL: a pull
+	 * request, whose answer is a PAGE_ANSWER. PULL_END: nobody waits for that answer.
 	 */
 	DELIVERY_READY,
 	DELIVERY_LISTENS,
 	DELIVERY_PAGE,
 	DELIVERY_PODS,
+	DELIVERY_PULL,
+	DELIVERY_PULL_END,
 };
 
 struct delivery_head {
 	uint32_t message;
 	int32_t result;	 /* 0 or -errno; of PAGE_ANSWER, the HTTP status */
-	uint64_t number; /* of a page: its answer has the same */
+	uint64_t number; /* of a page or a pull: its answer has the same */
 };
 
 #endif

@@ -35,6 +35,8 @@
 #include "agent/delivery/kubelet_query.h"
 #include "agent/delivery/messages.h"
 #include "agent/delivery/pods_answer.h"
+#include "agent/delivery/pull_access.h"
+#include "agent/delivery/pull_request.h"
 
 /* Before it is forked again, doubling. */
 #define WAIT_US 10000u
@@ -48,7 +50,17 @@
 #define KUBELET_TIMEOUT_NS (10 * NS_PER_SEC)
 #define SOCKET_FD 3
 
-enum { HTTP_ERROR = 500, HTTP_UNAVAILABLE = 503 };
+#define PULL_WAIT_NS (90 * NS_PER_SEC) /* beyond the seconds of a pull, for names */
+
+enum {
+	HTTP_OK = 200,
+	HTTP_BAD_REQUEST = 400,
+	HTTP_UNAUTHORIZED = 401,
+	HTTP_FORBIDDEN = 403,
+	HTTP_TOO_MANY = 429,
+	HTTP_ERROR = 500,
+	HTTP_UNAVAILABLE = 503
+};
 
 struct process {
 	const struct delivery_options *options;
@@ -74,6 +86,13 @@ struct process {
 		} awaited[HTTP_SERVER_REQUESTS_MAX];
 		struct loop_source *timer; /* expires at the earliest until_ns */
 	} pages;
+	struct {
+		struct running_pull {
+			uint64_t id;   /* of the server's request; 0: the slot is free */
+			bool answered; /* the client is taking the answer */
+		} running[HTTP_SERVER_HELD_MAX];
+		struct pull_stats stats;
+	} pulls;
 	bool stop;
 	uint64_t stop_deadline_ns;
 	uint8_t packet[sizeof(struct delivery_head) + DELIVERY_PACKET_MAX];
@@ -128,6 +147,7 @@ static void publish_http(const struct process *p)
 
 	http_server_stats(p->http, &stats);
 	account_put_http(p->account, &stats);
+	account_put_pulls(p->account, &p->pulls.stats);
 }
 
 /* After each wakeup of the loop. */
@@ -326,12 +346,11 @@ static int on_pages_timer(uint64_t expirations, void *data)
 	return 0;
 }
 
-/* Takes a request for a page (http_server_fn). */
-static void on_page(uint64_t id, const char *path, const char *accept, void *data)
+/* Takes a request for a page. */
+static void on_page(struct process *p, uint64_t id, const char *path, const char *accept)
 {
 	const bool is_probe = strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0;
 	const uint64_t now = clock_mono_ns();
-	struct process *p = data;
 	struct awaited_page *a = free_page(p, is_probe);
 
 	publish_http(p); /* one of the pages shows them */
@@ -352,6 +371,113 @@ static void on_page(uint64_t id, const char *path, const char *accept, void *dat
 	set_pages_timer(p, now);
 }
 
+/* --- pulls */
+
+static struct running_pull *pull_by(struct process *p, uint64_t id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(p->pulls.running); i++)
+		if (p->pulls.running[i].id == id)
+			return &p->pulls.running[i];
+	return NULL;
+}
+
+static void count_pull(struct process *p, unsigned status)
+{
+	p->pulls.stats.results[status == HTTP_OK	    ? PULL_RESULT_OK
+			       : status == HTTP_BAD_REQUEST ? PULL_RESULT_BAD_REQUEST
+			       : status == HTTP_UNAUTHORIZED || status == HTTP_FORBIDDEN ? PULL_RESULT_REFUSED
+			       : status == HTTP_TOO_MANY ? PULL_RESULT_TOO_MANY
+							 : PULL_RESULT_UNAVAILABLE]++;
+}
+
+/* Whether its parameters can be used here. 0, or an HTTP status. */
+static unsigned check_pull(const struct process *p, const struct http_request *r, struct pull_request *ret,
+			   struct buf *why)
+{
+	if (pull_request_parse(r, ret, why) < 0)
+		return HTTP_BAD_REQUEST;
+	if ((ret->pod[0] || ret->namespace[0]) && !p->options->config->kubernetes.metadata) {
+		(void)buf_puts(why,
+			       "pod= and namespace= need the names of pods: kubernetes.metadata is off\n");
+		return HTTP_BAD_REQUEST;
+	}
+	return 0;
+}
+
+/* Hands a pull to the agent. 0, or an HTTP status. */
+static unsigned begin_pull(struct process *p, uint64_t id, const struct pull_request *request,
+			   struct buf *why)
+{
+	const struct delivery_head head = {.message = DELIVERY_PULL, .number = id};
+	struct running_pull *slot = pull_by(p, 0);
+	_cleanup_buf_ struct buf bytes = {0};
+
+	if (!slot || !http_server_hold(p->http, id, request->seconds * NS_PER_SEC + PULL_WAIT_NS)) {
+		(void)buf_printf(why, "%u profiles are being made already; try again later\n",
+				 HTTP_SERVER_HELD_MAX);
+		return HTTP_TOO_MANY;
+	}
+	if (pull_request_put(request, &bytes) < 0 || send_now(p, &head, &bytes) < 0) {
+		(void)buf_puts(why, "the agent does not answer\n");
+		return HTTP_UNAVAILABLE;
+	}
+	*slot = (struct running_pull){.id = id};
+	p->pulls.stats.running++;
+	return 0;
+}
+
+static void on_pull(struct process *p, const struct http_request *r)
+{
+	_cleanup_buf_ struct buf why = {0};
+	struct pull_request request;
+	unsigned status = pull_access(r, p->options->config->listen_token_file, &why);
+
+	if (!status)
+		status = check_pull(p, r, &request, &why);
+	if (!status)
+		status = begin_pull(p, r->id, &request, &why);
+	if (!status)
+		return;
+	count_pull(p, status);
+	http_server_answer(p->http, r->id, status, &why, HTTP_SERVER_TEXT);
+}
+
+static void pull_answered(struct process *p, struct running_pull *pull, unsigned status)
+{
+	if (!pull->answered)
+		count_pull(p, status);
+	pull->answered = true;
+}
+
+/* The agent need not go on if the client has left. */
+static void on_closed(uint64_t id, void *data)
+{
+	const struct delivery_head head = {.message = DELIVERY_PULL_END, .number = id};
+	static const struct buf none;
+	struct process *p = data;
+	struct running_pull *pull = pull_by(p, id);
+
+	if (!pull)
+		return;
+	if (!pull->answered) {
+		p->pulls.stats.results[PULL_RESULT_CANCELLED]++;
+		(void)send_now(p, &head, &none);
+	}
+	*pull = (struct running_pull){0};
+	p->pulls.stats.running--;
+}
+
+static void on_request(const struct http_request *r, void *data)
+{
+	struct process *p = data;
+	enum pull_form form;
+
+	if (pull_path(r->path, &form))
+		on_pull(p, r);
+	else
+		on_page(p, r->id, r->path, r->accept);
+}
+
 /* The bytes follow in the packet, or are in its memfd. */
 static void take_page(struct process *p, const struct delivery_head *head, struct flat_reader *bytes,
 		      const struct packet *packet)
@@ -359,12 +485,17 @@ static void take_page(struct process *p, const struct delivery_head *head, struc
 	_cleanup_buf_ struct buf body = {.max = DELIVERY_PAGE_MAX};
 	const char *type = flat_string(bytes);
 	struct awaited_page *a = head->number ? awaited_by(p, head->number) : NULL;
+	struct running_pull *pull = head->number ? pull_by(p, head->number) : NULL;
 	int r = 0;
 
-	if (bytes->bad || !a)
+	if (bytes->bad || (!a && !pull))
 		return;
-	page_forget(a);
-	send_pages(p);
+	if (a) {
+		page_forget(a);
+		send_pages(p);
+	} else {
+		pull_answered(p, pull, (unsigned)head->result);
+	}
 	if (packet->n_fds)
 		r = fs_read_fd(packet->fds[0], DELIVERY_PAGE_MAX, &body);
 	else
@@ -374,12 +505,13 @@ static void take_page(struct process *p, const struct delivery_head *head, struc
 
 static void listen_now(struct process *p)
 {
+	const struct http_server_callbacks callbacks = {on_request, on_closed, p};
 	_cleanup_free_ char *why = NULL;
 	const char *address = p->options->config->listen;
 	int r = 0;
 
 	if (!p->http && address)
-		r = http_server_new(&p->http, p->loop, address, on_page, p, &why);
+		r = http_server_new(&p->http, p->loop, address, &callbacks, &why);
 	tell(p, DELIVERY_LISTENS, r, why);
 }
 
@@ -432,6 +564,8 @@ static void handle(struct process *p, const struct delivery_head *head, struct f
 	case DELIVERY_LISTENS:
 	case DELIVERY_PAGE:
 	case DELIVERY_PODS:
+	case DELIVERY_PULL:
+	case DELIVERY_PULL_END:
 		break;
 	}
 }

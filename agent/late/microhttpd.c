@@ -22,6 +22,10 @@ MHD_FUNCTION(enum MHD_Result, MHD_queue_response,
 MHD_FUNCTION(const char *, MHD_lookup_connection_value,
 	     (struct MHD_Connection * connection, enum MHD_ValueKind kind, const char *key),
 	     (connection, kind, key), NULL)
+MHD_FUNCTION(int, MHD_get_connection_values,
+	     (struct MHD_Connection * connection, enum MHD_ValueKind kind, MHD_KeyValueIterator fn,
+	      void *data),
+	     (connection, kind, fn, data), 0)
 MHD_FUNCTION(enum MHD_Result, MHD_add_connection,
 	     (struct MHD_Daemon * daemon, int fd, const struct sockaddr *address, socklen_t len),
 	     (daemon, fd, address, len), MHD_NO)

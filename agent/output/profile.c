@@ -50,6 +50,7 @@ int output_profile_set_info(struct output_profile *p, const struct output_info *
 
 	copy.hostname = copy.command = copy.version = NULL;
 	copy.max_nodes = p->info.max_nodes;
+	copy.max_string_bytes = p->info.max_string_bytes;
 	r = copy_text(info->hostname, &copy.hostname);
 	if (r == 0)
 		r = copy_text(info->command, &copy.command);
@@ -62,6 +63,16 @@ int output_profile_set_info(struct output_profile *p, const struct output_info *
 	p->info = copy;
 	copy = (struct output_info){0};
 	return 0;
+}
+
+void output_profile_set_frequency(struct output_profile *p, uint32_t frequency_hz)
+{
+	p->info.frequency_hz = frequency_hz;
+}
+
+uint32_t output_profile_frequency(const struct output_profile *p)
+{
+	return p->info.frequency_hz;
 }
 
 static bool group_is(const struct map_node *node, const void *key)
@@ -388,6 +399,7 @@ int output_profile_new(struct output_profile **ret, const struct output_info *in
 	if (!p)
 		return -ENOMEM;
 	p->info.max_nodes = max;
+	p->info.max_string_bytes = info->max_string_bytes ?: OUTPUT_MAX_STRING_BYTES;
 	p->fold_nodes = max / 2;
 	p->fold_groups = MAX_GROUPS / 2;
 	map_init(&p->nodes, max);

@@ -27,6 +27,7 @@ struct output_info {
 	const char *version;	     /* of proflet */
 	uint64_t n_taken, n_dropped; /* samples, as counted by the kernel side */
 	size_t max_nodes;	     /* tree nodes kept, 0 = OUTPUT_MAX_NODES */
+	size_t max_string_bytes;     /* of all names, 0 = OUTPUT_MAX_STRING_BYTES */
 };
 
 /* Borrowed for the call. */
@@ -43,16 +44,20 @@ struct output_stack {
 };
 
 #define OUTPUT_MAX_NODES (1u << 20)
+#define OUTPUT_MAX_STRING_BYTES (64u << 20)
 #define OUTPUT_MAX_DEPTH 2048 /* frames of one stack; a deeper one is counted as [other] */
 #define OUTPUT_MAX_NAME 4096  /* bytes of one name; longer ones are cut */
 
 int output_profile_new(struct output_profile **ret, const struct output_info *info);
 void output_profile_free(struct output_profile *p);
 /*
- * Replaces all fields but max_nodes, since counts and duration are known only at the end of the recording. 0
+ * Replaces all fields but the maxima, since counts and duration are known only at the end of the recording. 0
  * or -ENOMEM (unchanged).
  */
 int output_profile_set_info(struct output_profile *p, const struct output_info *info);
+/* The frequency alone, as of struct output_info. */
+void output_profile_set_frequency(struct output_profile *p, uint32_t frequency_hz);
+uint32_t output_profile_frequency(const struct output_profile *p);
 /*
  * Adds a stack. 0; -ENOSPC (a maximum) or -ENOMEM when it was counted as [other] instead. The samples are in
  * the profile in every case, so a caller that needs only the sum may ignore the error.

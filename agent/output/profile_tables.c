@@ -11,8 +11,6 @@
 #include "agent/base/cleanup.h"
 #include "agent/output/display_text.h"
 
-#define MAX_STRING_BYTES (64u << 20)
-
 void output_table_init(struct output_table *t, size_t max_entries)
 {
 	*t = (struct output_table){0};
@@ -123,7 +121,7 @@ int output_intern_string(struct output_profile *p, const char *s, uint32_t *ret_
 	hash = hash_bytes(text, len);
 	e = output_table_find(&p->strings, hash, string_is, text);
 	if (!e) {
-		if (p->string_bytes + len > MAX_STRING_BYTES)
+		if (p->string_bytes + len > p->info.max_string_bytes)
 			return -ENOSPC;
 		new = calloc(1, sizeof *new + len + 1);
 		if (!new)

@@ -18,6 +18,7 @@
 #include "agent/proc/image.h"
 #include "agent/report/cut_stacks.h"
 #include "agent/report/names.h"
+#include "agent/report/pulls.h"
 #include "agent/report/resource_attrs.h"
 #include "agent/report/sender.h"
 #include "agent/report/window.h"
@@ -33,6 +34,7 @@ struct report {
 	struct clock_steps clock; /* convert the times of samples to Unix time */
 	struct names *names;
 	struct resources *resources;
+	struct pulls *pulls; /* NULL: there are none */
 	struct sender *sender;
 	struct cut_stacks cut;
 	struct report_stats stats; /* the members that sender and names do not count */
@@ -91,6 +93,7 @@ static int open_sender(struct report *r)
 		.emit_data = o->emit_data,
 		.stack = o->stack,
 		.stack_data = o->stack_data,
+		.pulls = r->pulls,
 	};
 
 	return sender_new(&r->sender, &sender);
@@ -119,6 +122,8 @@ static int open_parts(struct report *r)
 		e = names_new(&r->names, &names);
 	if (e == 0)
 		e = resources_new(&r->resources, o->config, o->pods);
+	if (e == 0 && o->max_pulls)
+		e = pulls_new(&r->pulls, o->max_pulls);
 	if (e == 0)
 		e = open_sender(r);
 	return e;
@@ -159,6 +164,7 @@ void report_free(struct report *r)
 	if (!r)
 		return;
 	sender_free(r->sender);
+	pulls_free(r->pulls);
 	window_fini(&r->open);
 	window_fini(&r->closed);
 	names_free(r->names);
@@ -281,7 +287,14 @@ void report_send(struct report *r)
 	sender_send(r->sender, &r->closed);
 	window_clear(&r->closed);
 	r->closing = false;
+	if (r->pulls)
+		pulls_sent(r->pulls, r->closed.end_ns);
 	r->stats.windows_cpu_ns += clock_thread_cpu_ns() - before;
+}
+
+struct pulls *report_pulls(struct report *r)
+{
+	return r->pulls;
 }
 
 void report_finish(struct report *r)

@@ -23,6 +23,7 @@ struct otlp_request;
 struct output_stack;
 struct pod_table;
 struct process;
+struct pulls;
 struct report;
 struct sample_view;
 struct sampled_task;
@@ -78,6 +79,7 @@ struct report_options {
 	/* Called for each stack of a window that is sent; borrowed for the call. NULL: not called. */
 	void (*stack)(const struct output_stack *stack, void *data);
 	void *stack_data;
+	unsigned max_pulls; /* at once; 0: none is ever requested */
 };
 
 struct report_stats {
@@ -149,6 +151,8 @@ int64_t report_clock_set(struct report *r);
  */
 int report_code_at(struct report *r, struct process *p, uint64_t address, uint64_t since_ns,
 		   struct symbol_jit_code *ret);
+/* Where profiles are requested; NULL: options.max_pulls was 0. */
+struct pulls *report_pulls(struct report *r);
 /* Drops the names of a binary, before its index is given to another one. */
 void report_forget_file(struct report *r, uint32_t index);
 /* Where the unwind of most incomplete stacks ended: up to `max`, most samples first. Returns how many. */

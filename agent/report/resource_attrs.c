@@ -122,14 +122,23 @@ size_t resource_attrs(const struct resources *r, const struct proc_image *i, str
 	return n;
 }
 
-const char *resource_container_name(const struct resources *r, const struct proc_image *i)
+const struct pod *resource_pod(const struct resources *r, const struct proc_image *i,
+			       const char **ret_container)
 {
 	const struct cgroup_meta *m = resource_workload(i);
 	const struct pod_container *container = NULL;
+	const struct pod *pod = r->pods && m ? pod_table_find(r->pods, &m->identity, &container) : NULL;
 
-	if (r->pods && m)
-		(void)pod_table_find(r->pods, &m->identity, &container);
-	return container ? container->name : NULL;
+	*ret_container = pod && container ? container->name : NULL;
+	return pod;
+}
+
+const char *resource_container_name(const struct resources *r, const struct proc_image *i)
+{
+	const char *name;
+
+	(void)resource_pod(r, i, &name);
+	return name;
 }
 
 /* --- which entries belong to one resource */

@@ -16,6 +16,7 @@
 struct cgroup_meta;
 struct config;
 struct pod_table;
+struct pod;
 struct proc_image;
 struct resources;
 
@@ -32,6 +33,12 @@ const struct cgroup_meta *resource_workload(const struct proc_image *i);
  * RESOURCE_ATTRS_MAX. Their strings are borrowed until pod table or image change.
  */
 size_t resource_attrs(const struct resources *r, const struct proc_image *i, struct otlp_attr *ret);
+/*
+ * The pod of a process, as the kubelet has listed it, and the name of its container (*ret_container); NULL:
+ * unknown. Borrowed as above.
+ */
+const struct pod *resource_pod(const struct resources *r, const struct proc_image *i,
+			       const char **ret_container);
 /* The kubelet's name for the container of a process; NULL: unknown. Borrowed as above. */
 const char *resource_container_name(const struct resources *r, const struct proc_image *i);
 /*

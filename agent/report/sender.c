@@ -13,9 +13,11 @@
 #include "agent/output/profile.h"
 #include "agent/proc/image.h"
 #include "agent/report/names.h"
+#include "agent/report/pulls.h"
 #include "agent/report/resource_attrs.h"
 #include "agent/report/window.h"
 #include "cgroup/meta.h"
+#include "cgroup/pods.h"
 #include "version.h"
 
 #define SAMPLE_ATTRS_MAX 16
@@ -195,24 +197,57 @@ static void send_otlp(struct sender *s, const struct sample_entry *e, uint32_t f
 	s->stats.failed += e->n - added;
 }
 
-static void send_stack(struct sender *s, const struct sample_entry *e)
+static const char *container_id(const struct proc_image *i)
+{
+	const struct cgroup_meta *m = resource_workload(i);
+
+	return m && m->identity.container_id[0] ? m->identity.container_id : NULL;
+}
+
+static struct output_stack stack_of(struct sender *s, const struct sample_entry *e)
 {
 	const struct proc_image *i = e->owner;
-	const struct cgroup_meta *m = resource_workload(i);
 	uint32_t detail;
-	const struct output_stack stack = {
+
+	return (struct output_stack){
 		.process = proc_image_name(i),
 		.pid = i->pid,
 		.thread = e->thread,
-		.container = m && m->identity.container_id[0] ? m->identity.container_id : NULL,
+		.container = container_id(i),
 		.container_name = resource_container_name(s->options.resources, i),
 		.frames = s->frames,
 		.n_frames = names_frames(s->options.names, e, s->frames),
 		.count = e->n,
 		.complete = unwind_ending_complete(names_ending(s->options.names, e, &detail)),
 	};
+}
 
-	s->options.stack(&stack, s->options.stack_data);
+static bool is_pulled(struct sender *s, const struct sample_entry *e)
+{
+	const struct proc_image *i = e->owner;
+	struct pull_identity who = {.pid = i->pid, .container_id = container_id(i)};
+	const struct pod *pod = resource_pod(s->options.resources, i, &who.container_name);
+
+	if (pod) {
+		who.pod = pod->name;
+		who.namespace = pod->namespace;
+	}
+	return pulls_select(s->options.pulls, &who, e->times_ns, e->n);
+}
+
+/* To whoever wants stacks with names. */
+static void send_stack(struct sender *s, const struct sample_entry *e, uint32_t frequency_hz)
+{
+	const bool pulled = s->options.pulls && pulls_any(s->options.pulls) && is_pulled(s, e);
+	struct output_stack stack;
+
+	if (!pulled && !s->options.stack)
+		return;
+	stack = stack_of(s, e);
+	if (s->options.stack)
+		s->options.stack(&stack, s->options.stack_data);
+	if (pulled)
+		pulls_add(s->options.pulls, &stack, frequency_hz);
 }
 
 /* --- a window */
@@ -244,8 +279,8 @@ static void send_entries(struct sender *s, const struct sample_entry **order, si
 			s->stats.failed += e->n;
 		else
 			s->stats.emitted += e->n;
-		if (s->options.stack && e->origin == ORIGIN_CPU)
-			send_stack(s, e);
+		if (e->origin == ORIGIN_CPU)
+			send_stack(s, e, frequency_hz);
 	}
 }
 

@@ -15,6 +15,7 @@ struct config;
 struct names;
 struct otlp_request;
 struct output_stack;
+struct pulls;
 struct resources;
 struct sender;
 struct window;
@@ -32,6 +33,7 @@ struct sender_options {
 	void *emit_data;
 	void (*stack)(const struct output_stack *stack, void *data);
 	void *stack_data;
+	struct pulls *pulls; /* NULL: there are none */
 };
 
 struct sender_stats {

@@ -296,6 +296,8 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_listen_closed_total", "reason=\"late\"", http.late, ""),
 	COUNTER("proflet_listen_paused_total", http.paused,
 		"Times that connections to the address of listen had to wait: there were too many."),
+	GAUGE("proflet_pulls_running", pulls.running,
+	      "Requests for a profile whose profile is being made, or taken by the client."),
 	GAUGE("process_open_fds", self.open_files, "Open files of the agent."),
 };
 
@@ -405,6 +407,21 @@ static int export_failures(const struct metrics_view *v, const struct page *p)
 	for (int i = 0; i < OTLP_N_FAILURES && r == 0; i++)
 		r = labelled(p, name, "reason", otlp_failure_name((enum otlp_failure)i),
 			     v->exporter.failures[i]);
+	return r;
+}
+
+static int pulls(const struct metrics_view *v, const struct page *p)
+{
+	static const char name[] = "proflet_pulls_total";
+	static const char *const texts[PULL_RESULTS_N] = {
+#define X(result, text) [PULL_RESULT_##result] = text,
+		PULL_RESULTS(X)
+#undef X
+	};
+	int r = head(p, name, "counter", "Requests for a profile at the address of listen, by result.");
+
+	for (int i = 0; i < PULL_RESULTS_N && r == 0; i++)
+		r = labelled(p, name, "result", texts[i], v->pulls.results[i]);
 	return r;
 }
 
@@ -527,6 +544,8 @@ int metrics_format(const struct metrics_view *v, enum metrics_form form, struct 
 		r = export_failures(v, &p);
 	if (r == 0)
 		r = endings(v, &p);
+	if (r == 0)
+		r = pulls(v, &p);
 	if (r == 0)
 		r = cpu_times(v, &p);
 	if (r == 0)

@@ -17,6 +17,7 @@
 #include "agent/parser/parser.h"
 #include "agent/telemetry/cpu_wait.h"
 #include "agent/delivery/http_server.h"
+#include "agent/delivery/pull_stats.h"
 #include "agent/telemetry/selfstat.h"
 #include "otlp/exporter.h"
 
@@ -30,6 +31,7 @@ struct metrics_view {
 	struct parser_stats parser;
 	struct cpu_wait_times cpu;
 	struct http_server_stats http;
+	struct pull_stats pulls;
 	uint64_t delivery_restarts;
 	uint32_t frequency_max_hz; /* as configured */
 	double cpu_max;		   /* as a ratio of one CPU */

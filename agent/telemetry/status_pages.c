@@ -19,6 +19,7 @@
 #include "agent/sample/endings.h"
 #include "agent/telemetry/cpu_wait.h"
 #include "agent/delivery/delivery.h"
+#include "agent/delivery/pull_request.h"
 #include "agent/telemetry/metrics.h"
 #include "agent/telemetry/stall.h"
 #include "version.h"
@@ -57,6 +58,7 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 	cpu_wait_refresh(s->cpu_wait);
 	ret->cpu = s->cpu_wait->times;
 	delivery_http_stats(s->delivery, &ret->http);
+	delivery_pull_stats(s->delivery, &ret->pulls);
 	ret->delivery_restarts = delivery_restarts(s->delivery);
 	ret->ready = ret->agent.attached_ns != 0;
 }
@@ -210,6 +212,8 @@ unsigned status_pages_answer(const char *path, const char *accept, struct buf *b
 		return HTTP_NOT_FOUND;
 	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
 		(void)buf_printf(body, "%s\n", pages[i].path);
+	for (int i = 0; i < PULL_FORMS_N; i++)
+		(void)buf_printf(body, "%s\n", pull_form_path((enum pull_form)i));
 	return HTTP_OK;
 }
 

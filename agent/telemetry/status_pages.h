@@ -8,6 +8,8 @@
  *	/debug/state	the same information for people
  *	/debug/state/PID	what is known of a process, and which functions of it are not shown, and why
  *
+ * pull_pages.h has the profiles. / lists all of them.
+ *
  * No page shows a header, a token or an environment.
  */
 #ifndef PROFLET_STATUS_PAGES_H

@@ -2,11 +2,13 @@
 /*
  * What the agent sends to the delivery process, between requests of strangers for pages. The server, the
  * exporter and the kubelet's thread are doubles. The input is packets (packets.h). If the first byte of one
- * has 128, it is a stranger's request, path and Accept header; if it has 64, the kubelet answers before.
+ * has 128, it is a stranger's request: path, Accept header and a parameter; if it has 64, the kubelet answers
+ * before.
  */
 #define otlp_exporter_submit take_submitted
 #define http_server_answer take_answer
 #define http_server_stats no_stats
+#define http_server_hold hold
 #define worker_submit take_job
 
 #include "agent/delivery/process.c"
@@ -36,6 +38,12 @@ void no_stats(const struct http_server *s, struct http_server_stats *ret)
 	*ret = (struct http_server_stats){0};
 }
 
+bool hold(struct http_server *s, uint64_t id, uint64_t wait_ns)
+{
+	require(s != NULL && id != 0 && wait_ns > PULL_WAIT_NS);
+	return id % 8 != 7;
+}
+
 int take_job(struct worker *w, struct worker_job *job, enum worker_priority priority)
 {
 	require(w != NULL && job != NULL && !submitted_job && priority == WORKER_HIGH);
@@ -53,16 +61,28 @@ static void answer_of_kubelet(struct process *p, unsigned n)
 	require(p->kubelet.memfd < 0);
 }
 
-/* The bytes of the packet are two texts. */
+/* The bytes of the packet are texts. */
 static void ask(struct process *p, struct packets *packets, uint64_t id)
 {
-	char path[64], accept[16];
+	char path[64], accept[16], name[12], value[64];
+	struct http_request r = {.id = id,
+				 .path = path,
+				 .accept = accept,
+				 .host = "localhost",
+				 .from_loopback = true,
+				 .parameters = {{name, value}},
+				 .n_parameters = 1};
 
 	packets_take(packets, path, 3); /* the head of the packet */
 	packets_take(packets, path, sizeof path - 1);
 	packets_take(packets, accept, sizeof accept - 1);
+	packets_take(packets, name, sizeof name - 1);
+	packets_take(packets, value, sizeof value - 1);
 	path[sizeof path - 1] = accept[sizeof accept - 1] = '\0';
-	on_page(id, path, accept, p);
+	name[sizeof name - 1] = value[sizeof value - 1] = '\0';
+	on_request(&r, p);
+	if (id % 4 == 3)
+		on_closed(id - 2, p);
 }
 
 static void converse(struct process *p, struct packets *packets, int agent, int memfd)
@@ -108,6 +128,10 @@ static void end(struct process *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(p->pages.awaited); i++)
 		page_forget(&p->pages.awaited[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(p->pulls.running); i++)
+		if (p->pulls.running[i].id)
+			on_closed(p->pulls.running[i].id, p);
+	require(p->pulls.stats.running == 0);
 	answer_of_kubelet(p, 0);
 	p->stop = false;
 }

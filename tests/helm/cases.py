@@ -65,6 +65,8 @@ BAD_VALUES = [
     ("livenessProbe.periodSeconds", "livenessProbe: {periodSeconds: 0}"),
     ("extraEnvs", "extraEnvs: [{value: x}]"),
     ("podLabels", "podLabels: {a: 1}"),
+    ("listenTokenSecret.key", "config: {listen: ':9464'}\nlistenTokenSecret: {name: token, key: ''}"),
+    ("listenTokenSecret", "config: {listen: ':9464'}\nlistenTokenSecret: {name: token, file: a}"),
     ("tlsSecret.certKey", "tlsSecret: {name: tls, certKey: tls.crt}"),
     ("config.listen", "serviceMonitor: {enabled: true}\nconfig: {listen: 127.0.0.1:9464}"),
     ("networkPolicy", "networkPolicy: {enable: true}"),
@@ -134,6 +136,8 @@ CONTRADICTIONS = [
     (["dnsPolicy", "dnsConfig.nameservers"], "dnsPolicy: None\ndnsConfig: {searches: [a.example]}"),
     (["dnsPolicy", "ClusterFirstWithHostNet"], "hostNetwork: true\ndnsPolicy: ClusterFirst"),
     (["config.listen", "prometheusRule", "podMonitor"], "prometheusRule: {enabled: true}"),
+    (["listenTokenSecret", "config.listen", '":9464"'], "listenTokenSecret: {name: token}"),
+    (["listenTokenSecret", "config.listen"], "config: {listen: off}\nlistenTokenSecret: {name: token}"),
 ]
 
 # Values beside `config` that make its values possible.
@@ -147,6 +151,7 @@ GOOD_VALUES = [
     "config: {endpoint: null}\nextraEnvsFrom: [{secretRef: {name: endpoint}}]",
     "config: {endpoint: null}\nextraArgs: [--endpoint, http://collector:4317]",
     "config: {endpoint: https://collector:4317}\ntlsSecret: {name: tls}",
+    'config: {listen: ":9464"}\nlistenTokenSecret: {name: token, key: bearer}',
     'config: {queue: {memory: "65536", spool: /spool/proflet, spool_max: 1MiB}}\nextraVolumes: [{name: s, emptyDir: {}}]\n'
     "extraVolumeMounts: [{name: s, mountPath: /spool}]",
     "config: {queue: {spool_max: 100MiB}}\nspool: {type: emptyDir, sizeLimit: 101Mi}",

@@ -218,6 +218,9 @@ a hostPort of extraContainers or initContainers
 {{- $_ := set $added "tls" $tls }}
 {{- end }}
 {{- end }}
+{{- if .Values.listenTokenSecret.name }}
+{{- $_ := set $added "listen_token_file" "/etc/proflet/listen/token" }}
+{{- end }}
 {{- if .Values.spool.type }}
 {{- $_ := set $added "queue" (dict "spool" "/var/lib/proflet/spool") }}
 {{- end }}

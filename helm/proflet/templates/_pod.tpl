@@ -38,6 +38,11 @@ volumeMounts:
     mountPath: /etc/proflet/tls
     readOnly: true
   {{- end }}
+  {{- if .Values.listenTokenSecret.name }}
+  - name: listen
+    mountPath: /etc/proflet/listen
+    readOnly: true
+  {{- end }}
   {{- if .Values.spool.type }}
   - name: spool
     mountPath: /var/lib/proflet/spool
@@ -134,6 +139,17 @@ volumes:
         - key: {{ .keyKey }}
           path: tls.key
         {{- end }}
+  {{- end }}
+  {{- end }}
+  {{- with .Values.listenTokenSecret }}
+  {{- if .name }}
+  - name: listen
+    secret:
+      secretName: {{ tpl .name $ }}
+      defaultMode: 0400
+      items:
+        - key: {{ .key }}
+          path: token
   {{- end }}
   {{- end }}
   {{- if eq .Values.spool.type "emptyDir" }}

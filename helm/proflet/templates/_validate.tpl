@@ -12,6 +12,9 @@ values that contradict each other. Fails with the names of the keys, and with wh
 {{- if and (.Values.prometheusRule).enabled (not (include "proflet.reachablePort" .)) }}
 {{- fail "config.listen: prometheusRule needs metrics that Prometheus reaches; set it to \":9464\", with podMonitor.enabled or serviceMonitor.enabled" }}
 {{- end }}
+{{- if and .Values.listenTokenSecret.name (not (include "proflet.reachablePort" .)) }}
+{{- fail "listenTokenSecret: config.listen is an address that only this pod reaches, so that nobody could use the token: set it to \":9464\"" }}
+{{- end }}
 {{- with .Values.tlsSecret }}
 {{- if and .name (ne (empty .certKey) (empty .keyKey)) }}
 {{- fail "tlsSecret.certKey and tlsSecret.keyKey: a client certificate needs both" }}

@@ -38,7 +38,7 @@ static const struct {
 	 "headers_file, "
 	 "compression, timeout, tls, sampling, window, samples, resource, attributes, select, stack, memory, "
 	 "cpu, queue, "
-	 "symbols, runtimes, kubernetes, listen, log"},
+	 "symbols, runtimes, kubernetes, listen, listen_token_file, log"},
 	{NULL, NULL, "--sampling.freqency 9",
 	 "proflet: option --sampling.freqency: unknown option; did you mean --sampling.frequency?"},
 	{NULL, NULL, "--frobnicate",
@@ -153,7 +153,7 @@ static const struct {
 	 "headers, "
 	 "headers_file, compression, timeout, tls, sampling, window, samples, resource, attributes, select, "
 	 "stack, memory, "
-	 "cpu, queue, symbols, runtimes, kubernetes, listen, log"},
+	 "cpu, queue, symbols, runtimes, kubernetes, listen, listen_token_file, log"},
 	{"window: [1", NULL, NULL, "proflet: FILE:2:1: not valid YAML: did not find expected ',' or ']'"},
 	{"a: b: c", NULL, NULL,
 	 "proflet: FILE:1:5: not valid YAML: mapping values are not allowed in this context"},

@@ -19,6 +19,7 @@
 #include "agent/base/loop.h"
 #include "agent/base/parse.h"
 #include "agent/config/config.h"
+#include "agent/delivery/pull_request.h"
 #include "tests/unit/agent/check/fake_system.h"
 #include "tests/unit/otlp/exporter_support.h"
 
@@ -193,6 +194,8 @@ struct served {
 	struct loop *loop;
 	size_t bytes;
 	int listens;
+	uint64_t pull, pull_end;
+	struct pull_request request;
 };
 
 static unsigned page(const char *path, const char *accept, struct buf *body, const char **content_type,
@@ -322,6 +325,161 @@ Test(delivery, an_agent_that_does_not_answer)
 	cr_expect_eq(strncmp(text, "HTTP/1.1 503", 12), 0, "%s", text);
 	close(fd);
 	delivery_free(d);
+}
+
+/* --- pulls */
+
+static void on_pull(uint64_t number, const struct pull_request *request, void *data)
+{
+	struct served *s = data;
+
+	s->pull = number;
+	s->request = *request;
+	loop_stop(s->loop);
+}
+
+static void on_pull_end(uint64_t number, void *data)
+{
+	struct served *s = data;
+
+	s->pull_end = number;
+	loop_stop(s->loop);
+}
+
+static int request_pull(uint16_t port, const char *path)
+{
+	struct sockaddr_in a = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	cr_assert_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+	cr_assert_gt(dprintf(fd, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path), 0);
+	return fd;
+}
+
+static void expect_status(int fd, const char *status, const char *text)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	char bytes[4096];
+	ssize_t n;
+
+	while ((n = read(fd, bytes, sizeof bytes)) > 0)
+		cr_assert_eq(buf_append(&answer, bytes, (size_t)n), 0);
+	close(fd);
+	cr_expect_eq(strncmp(buf_str(&answer) + 9, status, 3), 0, "%.500s", buf_str(&answer));
+	cr_expect(strstr(buf_str(&answer), text), "%.500s", buf_str(&answer));
+}
+
+static struct pull_stats await_pulls(struct delivery *d, enum pull_result result, uint64_t n)
+{
+	const uint64_t until = clock_mono_ns() + LONG;
+	struct pull_stats stats;
+
+	do {
+		(void)poll(NULL, 0, STEP_MS);
+		delivery_pull_stats(d, &stats);
+	} while (stats.results[result] < n && clock_mono_ns() < until);
+	cr_assert_eq(stats.results[result], n);
+	return stats;
+}
+
+static struct delivery *listening(struct served *s, struct config *config, uint16_t port)
+{
+	const struct delivery_callbacks callbacks = {
+		.listens = on_listens, .page = page, .pull = on_pull, .pull_end = on_pull_end, .data = s};
+	struct delivery *d;
+	char listen[32];
+
+	snprintf(listen, sizeof listen, "127.0.0.1:%u", port);
+	free(config->listen);
+	config->listen = strdup(listen);
+	d = started(config);
+	cr_assert_eq(loop_new(&s->loop), 0);
+	cr_assert_eq(delivery_watch(d, s->loop, &callbacks), 0);
+	cr_assert_eq(delivery_listen(d), 0);
+	cr_assert_eq(loop_run(s->loop), 0);
+	cr_assert(s->listens);
+	return d;
+}
+
+static uint64_t next_pull(struct served *s)
+{
+	cr_assert_eq(loop_run(s->loop), 0);
+	return s->pull;
+}
+
+Test(delivery, a_pull_is_answered_later, .timeout = 60)
+{
+	_cleanup_config_ struct config *config = config_away();
+	_cleanup_buf_ struct buf body = {0};
+	const uint16_t port = free_port();
+	struct served s = {0};
+	struct delivery *d = listening(&s, config, port);
+	struct pull_stats stats;
+	int fd = request_pull(port, "/flamegraph?seconds=2&container=web");
+
+	cr_expect_neq(next_pull(&s), 0);
+	cr_expect_eq(s.request.form, PULL_FLAMEGRAPH);
+	cr_expect_eq(s.request.seconds, 2);
+	cr_expect_str_eq(s.request.container, "web");
+	stats = await_pulls(d, PULL_RESULT_OK, 0);
+	cr_assert_eq(buf_puts(&body, "the profile"), 0);
+	delivery_answer(d, s.pull, 200, &body, "text/html");
+	expect_status(fd, "200", "\r\n\r\nthe profile");
+	stats = await_pulls(d, PULL_RESULT_OK, 1);
+	delivery_answer(d, s.pull, 200, &body, "text/html"); /* nobody waits */
+	expect_status(request_pull(port, "/top?seconds=0"), "400", "1 to 300");
+	expect_status(request_pull(port, "/top?pod=a"), "400", "kubernetes.metadata");
+	stats = await_pulls(d, PULL_RESULT_BAD_REQUEST, 2);
+	cr_expect_eq(stats.results[PULL_RESULT_OK], 1);
+	delivery_free(d);
+	loop_free(s.loop);
+}
+
+Test(delivery, pulls_are_few, .timeout = 60)
+{
+	_cleanup_config_ struct config *config = config_away();
+	const uint16_t port = free_port();
+	struct served s = {0};
+	struct delivery *d = listening(&s, config, port);
+	int fds[DELIVERY_PULLS_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = request_pull(port, "/top");
+		(void)next_pull(&s);
+	}
+	expect_status(request_pull(port, "/top"), "429", "4 profiles are being made");
+	(void)await_pulls(d, PULL_RESULT_TOO_MANY, 1);
+	close(fds[0]); /* whose place is free then */
+	cr_assert_eq(loop_run(s.loop), 0);
+	cr_expect_neq(s.pull_end, 0);
+	cr_expect_eq(await_pulls(d, PULL_RESULT_CANCELLED, 1).running, DELIVERY_PULLS_MAX - 1);
+	fds[0] = request_pull(port, "/top");
+	cr_expect_gt(next_pull(&s), s.pull_end);
+	kill_it(d);
+	s.pull_end = s.listens = 0;
+	while (!s.listens)
+		cr_assert_eq(loop_run(s.loop), 0);
+	cr_expect_eq(s.pull_end, 0, "none of them is waited for");
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	delivery_free(d);
+	loop_free(s.loop);
+}
+
+Test(delivery, pulls_need_the_token, .timeout = 60)
+{
+	_cleanup_config_ struct config *config = config_away();
+	const uint16_t port = free_port();
+	struct served s = {0};
+	struct delivery *d;
+
+	config->listen_token_file = strdup("/dev/null");
+	d = listening(&s, config, port);
+	expect_status(request_pull(port, "/top"), "503", "listen_token_file");
+	(void)await_pulls(d, PULL_RESULT_UNAVAILABLE, 1);
+	delivery_free(d);
+	loop_free(s.loop);
 }
 
 /* --- what it may do */

@@ -21,7 +21,11 @@
 static struct loop *loop;
 static struct http_server *server;
 static uint16_t port;
-static uint64_t slow; /* the last request for /slow, which waits for its answer */
+static uint64_t slow;	/* the last request for /slow, which waits for its answer */
+static uint64_t closed; /* the last request whose connection was closed */
+static size_t n_parameters;
+static bool has_more;
+static char parameters[64], authorization[64];
 
 static void answer(uint64_t id, const char *text)
 {
@@ -31,17 +35,34 @@ static void answer(uint64_t id, const char *text)
 	http_server_answer(server, id, 200, &body, HTTP_SERVER_TEXT);
 }
 
-static void on_request(uint64_t id, const char *path, const char *accept, void *data)
+static void on_request(const struct http_request *r, void *data)
 {
 	(void)data;
-	cr_expect_neq(id, 0);
-	cr_expect_str_eq(accept, "");
-	if (strcmp(path, "/slow") == 0) {
-		slow = id;
+	cr_expect_neq(r->id, 0);
+	cr_expect_str_eq(r->accept, "");
+	cr_expect_str_eq(r->host, "x");
+	cr_expect(r->from_loopback);
+	if (strcmp(r->path, "/slow") == 0) {
+		slow = r->id;
 		return;
 	}
-	cr_expect_str_eq(path, "/page");
-	answer(id, "hello");
+	if (strcmp(r->path, "/parameters") == 0) {
+		n_parameters = r->n_parameters;
+		has_more = r->has_more;
+		if (n_parameters)
+			snprintf(parameters, sizeof parameters, "%s=%s %s=%s", r->parameters[0].name,
+				 r->parameters[0].value, r->parameters[1].name, r->parameters[1].value);
+		snprintf(authorization, sizeof authorization, "%s", r->authorization ? r->authorization : "");
+	} else {
+		cr_expect_str_eq(r->path, "/page");
+	}
+	answer(r->id, "hello");
+}
+
+static void on_closed(uint64_t id, void *data)
+{
+	(void)data;
+	closed = id;
 }
 
 static int wake(uint64_t expirations, void *data)
@@ -56,6 +77,7 @@ static void setup(void)
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t len = sizeof a;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	const struct http_server_callbacks callbacks = {.request = on_request, .closed = on_closed};
 	char listen[32], *why = NULL;
 
 	cr_assert_eq(bind(fd, (struct sockaddr *)&a, len), 0);
@@ -63,9 +85,9 @@ static void setup(void)
 	close(fd);
 	port = ntohs(a.sin_port);
 	snprintf(listen, sizeof listen, "0.0.0.0:%u", port);
-	slow = 0;
+	slow = closed = 0;
 	cr_assert_eq(loop_new(&loop), 0);
-	cr_assert_eq(http_server_new(&server, loop, listen, on_request, NULL, &why), 0, "%s", why);
+	cr_assert_eq(http_server_new(&server, loop, listen, &callbacks, &why), 0, "%s", why);
 	cr_assert_eq(loop_add_timer(loop, NS_PER_MS, NS_PER_MS, wake, loop, NULL), 0);
 }
 
@@ -293,6 +315,84 @@ Test(http_server, a_peer_that_leaves_before_its_answer)
 	}
 	serve(20);
 	expect_answer(1);
+}
+
+Test(http_server, parameters_and_the_authorization)
+{
+	expect_answer_on(request(1, "GET /parameters?a=1%2F2&b HTTP/1.1\r\nHost: x\r\n"
+				    "Authorization: Bearer t\r\n\r\n"),
+			 "hello");
+	cr_expect_eq(n_parameters, 2);
+	cr_expect_str_eq(parameters, "a=1/2 b=");
+	cr_expect_str_eq(authorization, "Bearer t");
+	cr_expect_not(has_more);
+	expect_answer_on(
+		request(1, "GET /parameters?a&a&a&a&a&a&a&a&a&a&a&a&a&a&a&a HTTP/1.1\r\nHost: x\r\n\r\n"),
+		"hello");
+	cr_expect_eq(n_parameters, HTTP_SERVER_PARAMETERS_MAX);
+	cr_expect_not(has_more);
+	expect_answer_on(
+		request(1, "GET /parameters?a&a&a&a&a&a&a&a&a&a&a&a&a&a&a&a&a HTTP/1.1\r\nHost: x\r\n\r\n"),
+		"hello");
+	cr_expect(has_more);
+}
+
+/* A held request is not closed for new connections, and has its own time. */
+Test(http_server, a_request_that_is_held)
+{
+	int fd = request_slow(1), others[3 * HTTP_SERVER_PER_ADDRESS_MAX];
+	const uint64_t id = slow, begin = clock_mono_ns();
+
+	cr_expect(http_server_hold(server, id, 2 * HTTP_SERVER_ANSWER_NS));
+	cr_expect_not(http_server_hold(server, id + 1, NS_PER_SEC), "there is no such request");
+	for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+		others[i] = connection(1);
+		while (stats().accepted < 2 + i)
+			serve(1);
+	}
+	while (clock_mono_ns() - begin < HTTP_SERVER_ANSWER_NS + NS_PER_SEC)
+		serve(100);
+	cr_expect_not(is_readable(fd));
+	answer(id, "at last");
+	expect_answer_on(fd, "at last");
+	expect_answer(1);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		close(others[i]);
+}
+
+Test(http_server, few_requests_are_held)
+{
+	int fds[HTTP_SERVER_HELD_MAX + 1];
+	uint64_t first = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = request_slow(1 + i);
+		first = first ? first : slow;
+		cr_expect_eq(http_server_hold(server, slow, NS_PER_SEC), i < HTTP_SERVER_HELD_MAX);
+	}
+	answer(first, "first");
+	expect_answer_on(fds[0], "first");
+	serve(20);
+	cr_expect(http_server_hold(server, slow, NS_PER_SEC), "its place is free");
+	for (unsigned i = 1; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+}
+
+/* Whoever has left is noticed although the library does not look at the connection. */
+Test(http_server, a_peer_that_leaves_is_reported)
+{
+	int fd = request_slow(1);
+	const uint64_t begin = clock_mono_ns();
+
+	cr_expect_eq(closed, 0);
+	close(fd);
+	while (!closed && clock_mono_ns() - begin < ANSWER_MS * NS_PER_MS)
+		serve(10);
+	cr_expect_eq(closed, slow);
+	cr_expect_eq(stats().late, 0);
+	expect_answer(1);
+	serve(20);
+	cr_expect_eq(closed, slow + 1, "after its answer, too");
 }
 
 /* teardown frees a server with requests that wait. */
