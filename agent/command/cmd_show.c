@@ -27,6 +27,7 @@ struct show {
 	uint32_t n_rows; /* 0: the default */
 	double min_percent;
 	const char *path; /* to write; NULL: standard output */
+	bool overwrite;
 	const char *file;
 	struct recording_options recording;
 	struct stack_selection_options wanted;
@@ -51,6 +52,7 @@ static const char usage[] =
 	"  -n, --rows N       so many functions of the table (default 20)\n"
 	"  -m, --min PERCENT  leave rows of a tree out that have less (default 0.5%)\n"
 	"  -o, --output FILE  write it: .html (flamegraph), .folded or .pb.gz (pprof), by its extension\n"
+	"  -f, --force        overwrite an existing file\n"
 	"  -h, --help         print this text\n";
 
 /* The first error of a row that had no room is not one of the recording: it counts as [other]. */
@@ -109,7 +111,7 @@ static int write_format(const struct show *w, FILE *f)
 
 static int write_file(const struct show *w)
 {
-	FILE *f = fopen(w->path, "wxe");
+	FILE *f = fopen(w->path, w->overwrite ? "we" : "wxe");
 	int r;
 
 	if (!f)
@@ -134,7 +136,7 @@ static int write_result(const struct show *w, const struct recording_info *info)
 	r = w->path ? write_file(w) : write_format(w, stdout);
 	if (r < 0) {
 		fprintf(stderr, "proflet: %s: %s\n", w->path ? w->path : "standard output",
-			r == -EEXIST ? "is there already" : strerror(-r));
+			r == -EEXIST ? "is there already: -f overwrites it" : strerror(-r));
 		return EXIT_FAILED;
 	}
 	if (w->path)
@@ -170,12 +172,19 @@ static int show_file(struct show *w)
 /* --- options */
 
 static const struct option options[] = {
-	{"tree", no_argument, NULL, 't'},	  {"callers", no_argument, NULL, 'c'},
-	{"by", required_argument, NULL, 'b'},	  {"focus", required_argument, NULL, 'F'},
-	{"ignore", required_argument, NULL, 'I'}, {"lines", no_argument, NULL, 'l'},
-	{"value", required_argument, NULL, 'v'},  {"rows", required_argument, NULL, 'n'},
-	{"min", required_argument, NULL, 'm'},	  {"output", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},	  {0},
+	{"tree", no_argument, NULL, 't'},
+	{"callers", no_argument, NULL, 'c'},
+	{"by", required_argument, NULL, 'b'},
+	{"focus", required_argument, NULL, 'F'},
+	{"ignore", required_argument, NULL, 'I'},
+	{"lines", no_argument, NULL, 'l'},
+	{"value", required_argument, NULL, 'v'},
+	{"rows", required_argument, NULL, 'n'},
+	{"min", required_argument, NULL, 'm'},
+	{"output", required_argument, NULL, 'o'},
+	{"force", no_argument, NULL, 'f'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
 };
 
 static bool set_by(struct show *w, const char *text)
@@ -251,6 +260,9 @@ static const char *take(struct show *w, int option, const char *value)
 			       : "--rows takes a number from 1 to 100000";
 	case 'm':
 		return set_percent(&w->min_percent, value) ? NULL : "--min takes a percentage, such as 0.5%";
+	case 'f':
+		w->overwrite = true;
+		return NULL;
 	case 'o':
 		return set_output(w, value) ? NULL
 					    : "--output takes a file that ends in .html, .folded or .pb.gz";
@@ -265,7 +277,7 @@ static int parse(struct show *w, int argc, char **argv)
 
 	optind = 0;
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":tcb:F:I:lv:n:m:o:h", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":tcb:F:I:lv:n:m:o:fh", options, NULL)) != -1) {
 		const char *wrong;
 
 		if (c == 'h') {

@@ -5,7 +5,7 @@ import os
 import re
 
 from lib import programs
-from lib.scenario import PROFLET, Scenario
+from lib.scenario import PROFLET, ROOT, Scenario
 
 SECONDS = 2  # of CPU time
 GO_PROGRAM = """package main
@@ -91,6 +91,7 @@ def check_files(s, base):
         s.check("folded stacks of the OTLP file are those that record wrote", again.read() == first.read())
     done = show(s, "-o", s.path("again.html"), base + ".otlp", check=False)
     s.check("a file that is there is kept", done.returncode == 1 and "is there already" in done.stderr, line(done.stderr))
+    s.equal("unless -f overwrites it", show(s, "-f", "-o", s.path("again.html"), base + ".otlp", check=False).returncode, 0)
 
 
 def check_mistakes(s, base):
@@ -147,6 +148,26 @@ def check_differences(s, program, base):
     s.note(s.run([PROFLET, "diff", base + ".otlp", other + ".otlp"]).stdout.strip().splitlines()[-1])
 
 
+def commands_of(page):
+    """The commands that a page shows, without their comments."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as f:
+        return [line.partition("#")[0].strip() for line in f if line.startswith("    ")]
+
+
+def check_page(s, program):
+    """The commands of deploy/ci.md, as they stand there."""
+    folder = s.folder("page")
+    os.symlink(os.path.abspath(PROFLET), os.path.join(folder, "proflet"))
+    with open(os.path.join(folder, "benchmark"), "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\nexec {program} 1\n")
+    os.chmod(f.name, 0o755)
+    commands = commands_of("deploy/ci.md")
+    s.check("deploy/ci.md has commands", len(commands) >= 3, commands)
+    for command in commands:
+        done = s.run(["sh", "-c", f"cd {folder} && PATH={folder}:$PATH && {command}"], check=False)
+        s.check(f"deploy/ci.md: {command}", done.returncode == 0, line(done.stderr))
+
+
 def body(s):
     program = programs.build_c(s, "load")
     base = record(s, "load", program, str(SECONDS))
@@ -155,6 +176,7 @@ def body(s):
     check_mistakes(s, base)
     check_go(s)
     check_differences(s, program, base)
+    check_page(s, program)
 
 
 if __name__ == "__main__":
