@@ -129,7 +129,7 @@ def check_go(s):
             f"{counted and counted.group(0)}, {rows[:1]}")
     shown = show(s, "-v", "inuse_space", heap).stdout
     rows = functions(shown)
-    s.check("Go's heap profile: who holds the memory", rows and rows[0][3] == "main.keep" and rows[0][2] >= 60 << 20, rows[:2])
+    s.check("Go's heap profile: who holds the memory", rows and rows[0][3] == "main.keep" and rows[0][2] >= 32 << 20, rows[:2])
     s.check("the unit of its values is said", "values: inuse_space, in bytes" in shown)
 
 
