@@ -13,6 +13,7 @@
 #include "agent/output/folded.h"
 #include "agent/output/html.h"
 #include "agent/output/pprof.h"
+#include "agent/output/top.h"
 #include "agent/output/tree.h"
 #include "agent/recording/recording.h"
 #include "agent/recording/selection.h"

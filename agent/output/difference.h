@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "agent/output/top.h"
+#include "agent/output/colour.h"
 
 /* A function. Shares are of 1; strings are borrowed. */
 struct difference_row {

@@ -5,19 +5,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/output/profile_private.h"
 #include "agent/output/display_text.h"
+#include "agent/output/sheet.h"
 #include "agent/output/walk.h"
 
-#define MIN_COLUMNS 80
-#define MAX_COLUMNS 120
 #define NUMBERS_WIDTH 26 /* three numbers and the gaps after them */
-#define BOLD "\033[1m"
-#define DIM "\033[2m"
-#define PLAIN "\033[0m"
+
+static const struct sheet_columns limits = {.min = 80, .max = 120, .otherwise = 100};
 
 /* One line of any of the tables. */
 struct row {
@@ -30,10 +27,9 @@ struct row {
 
 struct top {
 	const struct output_profile *p;
-	FILE *f;
+	struct sheet sheet;
 	struct output_top_options options; /* defaults filled in */
-	bool colour;
-	struct row *rows; /* owned */
+	struct row *rows;		   /* owned */
 	size_t n;
 };
 
@@ -73,11 +69,6 @@ static int by_self(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static const char *style(const struct top *t, const char *code)
-{
-	return t->colour ? code : "";
-}
-
 /* `s` in exactly `width` columns (a last column is not padded); what does not fit is cut from its middle. */
 static void put_cell(const struct top *t, const char *s, size_t width, bool last)
 {
@@ -86,14 +77,14 @@ static void put_cell(const struct top *t, const char *s, size_t width, bool last
 	if (n > width) {
 		size_t head = (width - 1) * 2 / 3, tail = width - 1 - head;
 
-		fwrite(s, 1, output_text_bytes(s, head), t->f);
-		fprintf(t->f, "\xe2\x80\xa6%s", s + output_text_bytes(s, n - tail));
+		fwrite(s, 1, output_text_bytes(s, head), t->sheet.f);
+		fprintf(t->sheet.f, "\xe2\x80\xa6%s", s + output_text_bytes(s, n - tail));
 		n = width;
 	} else {
-		fputs(s, t->f);
+		fputs(s, t->sheet.f);
 	}
 	if (!last)
-		fprintf(t->f, "%*s", (int)(width - n), "");
+		fprintf(t->sheet.f, "%*s", (int)(width - n), "");
 }
 
 static double percent(const struct top *t, uint64_t samples)
@@ -120,27 +111,27 @@ static int count_functions(struct top *t)
 
 static void put_functions(struct top *t)
 {
-	size_t room = t->options.columns - NUMBERS_WIDTH;
+	size_t room = t->sheet.columns - NUMBERS_WIDTH;
 	size_t module_width = room / 4, name_width = room - module_width - 2;
 
 	qsort(t->rows, t->n, sizeof *t->rows, by_self);
-	fprintf(t->f, "%s SELF%%  TOTAL%%   SAMPLES  ", style(t, BOLD));
+	fprintf(t->sheet.f, "%s SELF%%  TOTAL%%   SAMPLES  ", sheet_style(&t->sheet, SHEET_BOLD));
 	put_cell(t, "FUNCTION", name_width, false);
-	fprintf(t->f, "  MODULE%s\n", style(t, PLAIN));
+	fprintf(t->sheet.f, "  MODULE%s\n", sheet_style(&t->sheet, SHEET_PLAIN));
 	for (size_t i = 0; i < t->n && i < t->options.n_functions && t->rows[i].self; i++) {
 		const struct row *row = &t->rows[i];
 		const struct output_function *f = output_function_of(t->p, row->id);
 		const char *origin = output_function_origin(t->p, f);
 
-		fprintf(t->f, "%6.2f  %6.2f  %8" PRIu64 "  ", percent(t, row->self), percent(t, row->total),
-			row->self);
+		fprintf(t->sheet.f, "%6.2f  %6.2f  %8" PRIu64 "  ", percent(t, row->self),
+			percent(t, row->total), row->self);
 		put_cell(t, output_string_text(t->p, f->name), name_width, !*origin);
 		if (*origin) {
-			fprintf(t->f, "  %s", style(t, DIM));
+			fprintf(t->sheet.f, "  %s", sheet_style(&t->sheet, SHEET_DIM));
 			put_cell(t, origin, module_width, true);
-			fputs(style(t, PLAIN), t->f);
+			fputs(sheet_style(&t->sheet, SHEET_PLAIN), t->sheet.f);
 		}
-		fputc('\n', t->f);
+		fputc('\n', t->sheet.f);
 	}
 }
 
@@ -195,34 +186,34 @@ static int count_groups(struct top *t, bool containers)
 
 static int put_groups(struct top *t, bool containers)
 {
-	size_t width = t->options.columns - NUMBERS_WIDTH;
+	size_t width = t->sheet.columns - NUMBERS_WIDTH;
 	int r = count_groups(t, containers);
 
 	if (r < 0)
 		return r;
 	if (containers && t->n == 1 && !t->rows[0].id)
 		return 0; /* only the host: nothing to compare */
-	fprintf(t->f, "\n%sSHARE%%    PIDS   SAMPLES  %s%s\n", style(t, BOLD),
-		containers ? "CONTAINER" : "PROCESS", style(t, PLAIN));
+	fprintf(t->sheet.f, "\n%sSHARE%%    PIDS   SAMPLES  %s%s\n", sheet_style(&t->sheet, SHEET_BOLD),
+		containers ? "CONTAINER" : "PROCESS", sheet_style(&t->sheet, SHEET_PLAIN));
 	for (size_t i = 0; i < t->n && i < t->options.n_groups; i++) {
 		const struct row *row = &t->rows[i];
 		const char *id = output_string_text(t->p, row->id),
 			   *name = output_string_text(t->p, row->second);
 
-		fprintf(t->f, "%6.2f  %6" PRIu32 "  %8" PRIu64 "  ", percent(t, row->self), row->n_pids,
+		fprintf(t->sheet.f, "%6.2f  %6" PRIu32 "  %8" PRIu64 "  ", percent(t, row->self), row->n_pids,
 			row->self);
 		if (!containers) {
 			put_cell(t, id, width, true);
 		} else if (!*id) {
-			fputs("host", t->f);
+			fputs("host", t->sheet.f);
 		} else {
-			fprintf(t->f, "%.12s%s", id, *name ? "  " : "");
+			fprintf(t->sheet.f, "%.12s%s", id, *name ? "  " : "");
 			put_cell(t, name, width - 14, true);
 		}
-		fputc('\n', t->f);
+		fputc('\n', t->sheet.f);
 	}
 	if (t->n > t->options.n_groups)
-		fprintf(t->f, "%26sand %zu more\n", "", t->n - t->options.n_groups);
+		fprintf(t->sheet.f, "%26sand %zu more\n", "", t->n - t->options.n_groups);
 	return 0;
 }
 
@@ -230,40 +221,29 @@ static void put_summary(const struct top *t)
 {
 	const struct output_info *info = &t->p->info;
 
-	fprintf(t->f, "\n%s%" PRIu64 " samples", style(t, DIM), t->p->n_samples);
+	fprintf(t->sheet.f, "\n%s%" PRIu64 " samples", sheet_style(&t->sheet, SHEET_DIM), t->p->n_samples);
 	if (info->duration_ns)
-		fprintf(t->f, ", %.1f s", (double)info->duration_ns / 1e9);
+		fprintf(t->sheet.f, ", %.1f s", (double)info->duration_ns / 1e9);
 	if (info->frequency_hz)
-		fprintf(t->f, " at %" PRIu32 " Hz", info->frequency_hz);
-	fprintf(t->f, ", %.1f %% complete stacks, %" PRIu64 " dropped", percent(t, t->p->n_complete),
+		fprintf(t->sheet.f, " at %" PRIu32 " Hz", info->frequency_hz);
+	fprintf(t->sheet.f, ", %.1f %% complete stacks, %" PRIu64 " dropped", percent(t, t->p->n_complete),
 		info->n_dropped);
 	if (t->p->n_merged)
-		fprintf(t->f, ", %" PRIu64 " merged into [other]", t->p->n_merged);
-	fprintf(t->f, "%s\n", style(t, PLAIN));
+		fprintf(t->sheet.f, ", %" PRIu64 " merged into [other]", t->p->n_merged);
+	fprintf(t->sheet.f, "%s\n", sheet_style(&t->sheet, SHEET_PLAIN));
 }
 
 static void set_options(struct top *t, const struct output_top_options *options)
 {
-	int fd = fileno(t->f);
-	bool terminal = fd >= 0 && isatty(fd);
-	struct winsize size;
-	unsigned columns = options->columns;
-
-	if (!columns)
-		columns = terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 100;
 	t->options = *options;
 	t->options.n_functions = options->n_functions ? options->n_functions : 20;
 	t->options.n_groups = options->n_groups ? options->n_groups : 8;
-	t->options.columns = columns < MIN_COLUMNS   ? MIN_COLUMNS
-			     : columns > MAX_COLUMNS ? MAX_COLUMNS
-						     : columns;
-	t->colour = options->colour == OUTPUT_COLOUR_ALWAYS ||
-		    (options->colour == OUTPUT_COLOUR_AUTO && terminal && !getenv("NO_COLOR"));
 }
 
 int output_top_write(const struct output_profile *p, const struct output_top_options *options, FILE *f)
 {
-	_cleanup_(top_fini) struct top t = {.p = p, .f = f};
+	_cleanup_(top_fini) struct top t = {.p = p,
+					    .sheet = sheet_of(f, options->columns, &limits, options->colour)};
 	int r;
 
 	set_options(&t, options);

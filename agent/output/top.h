@@ -9,13 +9,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-struct output_profile;
+#include "agent/output/colour.h"
 
-enum output_colour {
-	OUTPUT_COLOUR_AUTO,
-	OUTPUT_COLOUR_NEVER,
-	OUTPUT_COLOUR_ALWAYS
-}; /* auto: terminal, NO_COLOR unset */
+struct output_profile;
 
 struct output_top_options {
 	size_t n_functions; /* 0: 20 */

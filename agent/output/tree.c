@@ -6,24 +6,21 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/pool.h"
 #include "agent/output/display_text.h"
 #include "agent/output/profile_private.h"
+#include "agent/output/sheet.h"
 #include "agent/output/walk.h"
 
 #define NODES_MAX (4u << 20)
 #define MIN_PERCENT 0.5
-#define MIN_COLUMNS 80
-#define MAX_COLUMNS 400
 #define NUMBERS_WIDTH 26
 #define INDENT_MAX 60u /* columns; what is deeper is not indented further */
-#define BOLD "\033[1m"
-#define DIM "\033[2m"
-#define PLAIN "\033[0m"
+
+static const struct sheet_columns limits = {.min = 80, .max = 400, .otherwise = 120};
 
 struct tree_node {
 	struct map_node node;
@@ -36,9 +33,7 @@ struct tree_node {
 struct tree {
 	const struct output_profile *p;
 	const struct output_tree_options *options;
-	FILE *f;
-	unsigned columns;
-	bool colour;
+	struct sheet sheet;
 	double min_percent;
 	struct pool pool;
 	struct map nodes;
@@ -164,27 +159,23 @@ static double percent(const struct tree *t, uint64_t samples)
 	return t->root.total ? 100.0 * (double)samples / (double)t->root.total : 0;
 }
 
-static const char *style(const struct tree *t, const char *code)
-{
-	return t->colour ? code : "";
-}
-
 /* The rest of a line: indentation, name, and where the function belongs, if there is room. */
 static void put_name(const struct tree *t, unsigned depth, const char *name, const char *origin)
 {
 	const unsigned indent = depth < INDENT_MAX ? depth : INDENT_MAX;
-	const size_t room = t->columns - NUMBERS_WIDTH - indent, n = output_text_columns(name);
+	const size_t room = t->sheet.columns - NUMBERS_WIDTH - indent, n = output_text_columns(name);
 
-	fprintf(t->f, "%*s", (int)indent, "");
+	fprintf(t->sheet.f, "%*s", (int)indent, "");
 	if (n > room) {
-		fwrite(name, 1, output_text_bytes(name, room - 1), t->f);
-		fputs("\xe2\x80\xa6", t->f);
+		fwrite(name, 1, output_text_bytes(name, room - 1), t->sheet.f);
+		fputs("\xe2\x80\xa6", t->sheet.f);
 	} else {
-		fputs(name, t->f);
+		fputs(name, t->sheet.f);
 	}
 	if (*origin && n + 2 + output_text_columns(origin) <= room)
-		fprintf(t->f, "  %s%s%s", style(t, DIM), origin, style(t, PLAIN));
-	fputc('\n', t->f);
+		fprintf(t->sheet.f, "  %s%s%s", sheet_style(&t->sheet, SHEET_DIM), origin,
+			sheet_style(&t->sheet, SHEET_PLAIN));
+	fputc('\n', t->sheet.f);
 }
 
 static void put_row(const struct tree *t, const struct tree_node *n, unsigned depth)
@@ -192,7 +183,8 @@ static void put_row(const struct tree *t, const struct tree_node *n, unsigned de
 	const struct output_function *f = n->is_group ? NULL : output_function_of(t->p, n->function);
 	const char *name = output_string_text(t->p, f ? f->name : n->function);
 
-	fprintf(t->f, "%6.2f  %6.2f  %8" PRIu64 "  ", percent(t, n->total), percent(t, n->self), n->total);
+	fprintf(t->sheet.f, "%6.2f  %6.2f  %8" PRIu64 "  ", percent(t, n->total), percent(t, n->self),
+		n->total);
 	if (!f && !*name)
 		name = t->options->by == OUTPUT_BY_CONTAINER ? "host" : "[unnamed]";
 	put_name(t, depth, name, f ? output_function_origin(t->p, f) : "");
@@ -235,8 +227,9 @@ static void put_rest(const struct tree *t, const struct tree_node *from, unsigne
 
 	for (; from; from = from->sibling, n++)
 		total += from->total;
-	fprintf(t->f, "%6.2f  %6s  %8" PRIu64 "  %*s%s(%zu more)%s\n", percent(t, total), "", total,
-		(int)(depth < INDENT_MAX ? depth : INDENT_MAX), "", style(t, DIM), n, style(t, PLAIN));
+	fprintf(t->sheet.f, "%6.2f  %6s  %8" PRIu64 "  %*s%s(%zu more)%s\n", percent(t, total), "", total,
+		(int)(depth < INDENT_MAX ? depth : INDENT_MAX), "", sheet_style(&t->sheet, SHEET_DIM), n,
+		sheet_style(&t->sheet, SHEET_PLAIN));
 }
 
 static int put_all(struct tree *t)
@@ -271,35 +264,24 @@ static int put_all(struct tree *t)
 	}
 }
 
-static void set_options(struct tree *t)
-{
-	const int fd = fileno(t->f);
-	const bool terminal = fd >= 0 && isatty(fd);
-	unsigned columns = t->options->columns;
-	struct winsize size;
-
-	if (!columns)
-		columns = terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 120;
-	t->columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
-	t->colour = t->options->colour == OUTPUT_COLOUR_ALWAYS ||
-		    (t->options->colour == OUTPUT_COLOUR_AUTO && terminal && !getenv("NO_COLOR"));
-	t->min_percent = t->options->min_percent > 0 ? t->options->min_percent : MIN_PERCENT;
-}
-
 int output_tree_write(const struct output_profile *p, const struct output_tree_options *options, FILE *f)
 {
-	_cleanup_(tree_fini) struct tree t = {.p = p, .options = options, .f = f};
+	_cleanup_(tree_fini) struct tree t = {
+		.p = p,
+		.options = options,
+		.sheet = sheet_of(f, options->columns, &limits, options->colour),
+		.min_percent = options->min_percent > 0 ? options->min_percent : MIN_PERCENT,
+	};
 	int r;
 
 	map_init(&t.nodes, NODES_MAX);
-	set_options(&t);
 	r = build(&t);
 	if (r < 0)
 		return r;
-	fprintf(f, "%s%s%s\n", style(&t, BOLD),
+	fprintf(f, "%s%s%s\n", sheet_style(&t.sheet, SHEET_BOLD),
 		options->callers ? "TOTAL%   SELF%   SAMPLES  FUNCTION, ITS CALLERS BELOW IT"
 				 : "TOTAL%   SELF%   SAMPLES  FUNCTION, WHAT IT CALLS BELOW IT",
-		style(&t, PLAIN));
+		sheet_style(&t.sheet, SHEET_PLAIN));
 	r = put_all(&t);
 	if (r < 0)
 		return r;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "agent/output/top.h"
+#include "agent/output/colour.h"
 
 struct output_profile;
 
