@@ -52,7 +52,7 @@ static bool is_clone_suffix(const char *dot)
 	return dot[1] >= '0' && dot[1] <= '9'; /* a static variable or function's copy */
 }
 
-/* Go's functions have their package before a dot; those of assembly and of C and C++, which cgo links, have none. */
+/* Functions of Go have their package before a dot; those of assembly, C and C++ have none. */
 static bool is_go(const struct frame *frame)
 {
 	const char *dot = frame->kind == FRAME_NATIVE && frame->module && frame->module->go && frame->function
