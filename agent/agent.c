@@ -113,6 +113,12 @@ static bool take_events(struct agent *a)
 	return news;
 }
 
+static bool is_wanted(const struct agent *a, const struct sampled_task *task, const struct sample_view *v)
+{
+	return task->image->selected &&
+	       (!a->options.wants || a->options.wants(task, v, a->options.wants_data));
+}
+
 /*
  * Decodes a record, finds the process it belongs to, and completes its stack, which then goes to on_final.
  * Every process event up to the sample's time must have been handled, because the process depends on them.
@@ -133,7 +139,7 @@ static void on_record(const void *record, size_t len, void *data)
 		(void)take_events(a);
 	if (!track_attribute(a->track, &view, &task))
 		a->refused[SAMPLE_DROP_NO_PROCESS_SLOT]++;
-	else if (!task.image->selected)
+	else if (!is_wanted(a, &task, &view))
 		a->not_selected++;
 	else
 		completion_take(a->completion, &task, &view, record, len);

@@ -27,6 +27,8 @@ struct otlp_request;
 struct output_stack;
 struct pod_table;
 struct pull_options;
+struct sample_view;
+struct sampled_task;
 
 struct agent_options {
 	const struct config *config;
@@ -36,6 +38,9 @@ struct agent_options {
 	 */
 	enum select_answer (*select)(const struct process *p, const struct pod_table *pods, void *data);
 	void *select_data;
+	/* Which samples of a selected process are taken; NULL: all. Borrowed for the call. */
+	bool (*wants)(const struct sampled_task *task, const struct sample_view *v, void *data);
+	void *wants_data;
 	/* The answer depends on control groups, so `select` is called again every second. */
 	bool select_moves;
 	/* Also resolve source lines and inlined calls, from debug information (agent/symbol/dwarf.h). */

@@ -348,9 +348,12 @@ int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, 
 
 int otlp_client_probe(struct otlp_client *c, int cancel_fd, struct otlp_outcome *ret)
 {
+	/* ExportProfilesServiceRequest.dictionary, whose seven tables have the zero value alone */
+	static const uint8_t none[] = {0x12, 14, 0x0a, 0, 0x12, 0, 0x1a, 0,
+				       0x22, 0,	 0x2a, 0, 0x32, 0, 0x3a, 0};
 	const struct limits limits = limits_from_now(c, cancel_fd);
 
-	return send_bytes(c, "", 0, OTLP_IDENTITY, &limits, ret);
+	return send_bytes(c, none, sizeof none, OTLP_IDENTITY, &limits, ret);
 }
 
 int otlp_client_fd(const struct otlp_client *c, short *ret_events)

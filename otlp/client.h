@@ -59,7 +59,10 @@ void otlp_client_free(struct otlp_client *c);
  */
 int otlp_client_send(struct otlp_client *c, const struct otlp_request *request, int cancel_fd,
 		     struct otlp_outcome *ret);
-/* Sends an empty request, to find out whether the Collector accepts profiles at all. Results as above. */
+/*
+ * Sends a request without profiles, to find out whether the Collector accepts profiles at all. Its dictionary
+ * is valid, since some backends refuse another one. Results as above.
+ */
 int otlp_client_probe(struct otlp_client *c, int cancel_fd, struct otlp_outcome *ret);
 
 /*

@@ -40,17 +40,44 @@ static int intern_named_attr(struct otlp_dict *d, const char *name, const char *
 	return r < 0 ? r : otlp_dict_attr_string(d, key, value, ret);
 }
 
-/* The value of profile.frame.type; NULL: it has no runtime's own. Receivers know no value for Lua. */
-static const char *runtime_type(const struct frame *frame)
+/* What compilers of C put behind the name of a function that they have split or cloned. */
+static bool is_clone_suffix(const char *dot)
 {
-	return frame->runtime && strcmp(frame->runtime, "lua") != 0 ? frame->runtime : NULL;
+	static const char *const suffixes[] = {".part.",     ".isra.", ".constprop.",
+					       ".lto_priv.", ".llvm.", ".cold"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+		if (strncmp(dot, suffixes[i], strlen(suffixes[i])) == 0)
+			return true;
+	return dot[1] >= '0' && dot[1] <= '9'; /* a static variable or function's copy */
+}
+
+/* Functions of Go have their package before a dot; those of assembly, C and C++ have none. */
+static bool is_go(const struct frame *frame)
+{
+	const char *dot = frame->kind == FRAME_NATIVE && frame->module && frame->module->go && frame->function
+				  ? strchr(frame->function, '.')
+				  : NULL;
+
+	return dot && dot > frame->function && !is_clone_suffix(dot) && !strstr(frame->function, "::");
+}
+
+/*
+ * The value of profile.frame.type; NULL: it is native or kernel. Not all receivers know a value for Lua and
+ * for Rust.
+ */
+static const char *special_type(const struct frame *frame)
+{
+	if (frame->runtime)
+		return strcmp(frame->runtime, "lua") != 0 ? frame->runtime : NULL;
+	return is_go(frame) ? "go" : NULL;
 }
 
 static int frame_type_attr(struct otlp_frames *f, struct otlp_dict *d, const struct frame *frame,
 			   int32_t *ret)
 {
 	int32_t *known = frame->kind == FRAME_KERNEL ? &f->kernel_attr : &f->native_attr;
-	const char *type = runtime_type(frame);
+	const char *type = special_type(frame);
 	int r;
 
 	if (type)
@@ -134,6 +161,9 @@ static const struct frame_module *mapping_of(const struct frame *frame)
 {
 	const struct frame_module *m = frame->kind == FRAME_ENDING ? NULL : frame->module;
 
+	/* of a kernel whose symbols are off or hidden, no address is known */
+	if (m && frame->kind == FRAME_KERNEL && m->start >= m->limit)
+		return NULL;
 	if (m && m->start < m->limit && (frame->address < m->start || frame->address > m->limit))
 		return NULL;
 	return m;

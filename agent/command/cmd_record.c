@@ -32,8 +32,8 @@
 struct record {
 	struct session session;
 	uint64_t duration_ns;
-	struct config_list formats;
-	char *path, *by;
+	struct config_list formats, by;
+	char *path;
 	bool overwrite, lines;
 	char **command; /* argv of the command, NULL: none */
 	struct output_profile *profile;
@@ -43,11 +43,6 @@ struct record {
 	uint64_t begin_ns, begin_unix_ns;
 	bool terminal;
 };
-
-static const char *check_by(const char *text)
-{
-	return strcmp(text, "container") == 0 ? NULL : "is not a way to group";
-}
 
 static void spill(const void *bytes, size_t len, void *data)
 {
@@ -101,11 +96,36 @@ static int on_progress(uint64_t expirations, void *data)
 
 	(void)expirations;
 	agent_stats(rec->session.agent, &s);
-	fprintf(stderr, "\rrecording %.1f s%s, %lu samples, %lu processes ",
+	fprintf(stderr, "\r\033[Krecording %.1f s%s, %lu samples, %lu processes ",
 		(double)(clock_mono_ns() - rec->begin_ns) / 1e9, rec->command ? "" : " (Ctrl-C ends it)",
 		(unsigned long)s.received, (unsigned long)s.track.processes);
 	fflush(stderr);
 	return 0;
+}
+
+static void stop_signals(sigset_t *ret)
+{
+	sigemptyset(ret);
+	sigaddset(ret, SIGTERM);
+	sigaddset(ret, SIGINT);
+}
+
+/* Whether the user has stopped it before there were samples. 0 or -EINTR. */
+static int check_stopped(char **ret_why)
+{
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0 || (!sigismember(&pending, SIGTERM) && !sigismember(&pending, SIGINT)))
+		return 0;
+	*ret_why = strdup("stopped before sampling began: nothing is written");
+	return -EINTR;
+}
+
+/* What takes until sampling begins; on a busy host, seconds. */
+static void show_start(const struct record *rec, const char *text)
+{
+	if (rec->terminal)
+		fprintf(stderr, "\r\033[K%s", text);
 }
 
 static int add_sources(struct record *rec)
@@ -114,9 +134,7 @@ static int add_sources(struct record *rec)
 	sigset_t set;
 	int r;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	stop_signals(&set);
 	r = loop_add_signals(loop, &set, on_stop, rec);
 	if (r == 0 && rec->child.pid)
 		r = loop_add_fd(loop, rec->child.pid_fd, EPOLLIN, on_child, rec, NULL);
@@ -145,10 +163,18 @@ static int profile_info(struct record *rec, const struct agent_stats *s)
 	return output_profile_set_info(rec->profile, &info);
 }
 
+static bool has_item(const struct config_list *list, const char *text)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->items[i], text) == 0)
+			return true;
+	return false;
+}
+
 static struct record_files files_of(const struct record *rec)
 {
 	return (struct record_files){rec->path ? rec->path : "proflet", &rec->formats,
-				     rec->by && strcmp(rec->by, "container") == 0};
+				     has_item(&rec->by, "container"), has_item(&rec->by, "thread")};
 }
 
 /* Whether the files can be written, before the recording starts. Opens the one that grows meanwhile. */
@@ -229,6 +255,8 @@ static int sample(struct record *rec, char **ret_why)
 
 	if (r == 0)
 		r = agent_start(rec->session.agent, ret_why);
+	if (r == 0)
+		r = check_stopped(ret_why);
 	if (r == 0) /* the time counts from here: starting may take long on a busy host */
 		r = loop_add_timer(agent_loop(rec->session.agent), rec->duration_ns, 0, on_time, rec, NULL);
 	if (r < 0)
@@ -236,6 +264,7 @@ static int sample(struct record *rec, char **ret_why)
 	rec->begin_ns = clock_mono_ns();
 	rec->begin_unix_ns = clock_real_ns();
 	if (rec->child.pid) {
+		rec->session.command_ns = rec->begin_ns;
 		r = record_child_go(&rec->child);
 		if (r < 0 && asprintf(ret_why, "%s: %s", rec->command[0], strerror(-r)) < 0)
 			*ret_why = NULL;
@@ -268,10 +297,15 @@ static int record_run(struct record *rec)
 	int r = output_profile_new(&rec->profile, &(struct output_info){0});
 
 	o.stack_data = rec->profile;
+	show_start(rec, "starting: reading the programs that run (Ctrl-C ends it)");
 	if (r == 0)
 		r = session_open(&rec->session, &o, &why);
 	if (r == 0)
+		r = check_stopped(&why);
+	if (r == 0)
 		r = sample(rec, &why);
+	if (r < 0)
+		show_start(rec, "");
 	return r < 0 ? command_failed(r, why) : results(rec);
 }
 
@@ -280,14 +314,22 @@ static int prepare_command(struct record *rec)
 {
 	int r = record_child_fork(&rec->child, rec->command);
 
-	return r < 0 ? r : selection_add_pid(&rec->session.selection, (uint32_t)rec->child.pid);
+	if (r < 0)
+		return r;
+	rec->session.command_pid = (uint32_t)rec->child.pid;
+	rec->session.command_ns = UINT64_MAX;
+	return selection_add_pid(&rec->session.selection, rec->session.command_pid);
 }
 
 static int start(struct record *rec)
 {
 	_cleanup_free_ char *why = NULL;
-	int r = session_prepare(&rec->session, &why), code, nice;
+	int r, code, nice;
+	sigset_t set;
 
+	stop_signals(&set); /* they wait until there is something to write, or not to write */
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	r = session_prepare(&rec->session, &why);
 	if (r == 0)
 		r = check_lines(rec, &why);
 	if (r == 0)
@@ -314,8 +356,8 @@ static void record_fini(struct record *rec)
 	output_profile_free(rec->profile);
 	record_otlp_free(rec->otlp);
 	config_list_free(&rec->formats);
+	config_list_free(&rec->by);
 	free(rec->path);
-	free(rec->by);
 }
 
 static const char usage[] =
@@ -361,12 +403,12 @@ int cmd_record(int argc, char **argv)
 		 .help = "also resolve source lines and inlined calls from debug information (DWARF); only "
 			 "for programs that you trust"},
 		{.name = "by",
-		 .type = CONFIG_STRING,
+		 .type = CONFIG_LIST,
 		 .target = &rec.by,
-		 .check = check_by,
-		 .form = "container",
-		 .value_name = "container",
-		 .help = "in the folded file, put the container before the process"},
+		 .accepted = "container,thread",
+		 .value_name = "LEVEL,...",
+		 .help = "levels to add to the folded file: container, before the process; thread, behind "
+			 "it"},
 	};
 	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, true};
 	int first, code = session_load(&rec.session, &line, &first);

@@ -35,7 +35,8 @@ static int write_html(const struct content *c, FILE *f)
 
 static int write_folded(const struct content *c, FILE *f)
 {
-	struct output_folded_options o = {.by_container = c->files->by_container};
+	struct output_folded_options o = {.by_container = c->files->by_container,
+					  .by_thread = c->files->by_thread};
 
 	return output_folded_write(c->profile, &o, f);
 }

@@ -16,7 +16,7 @@ struct record_otlp;
 struct record_files {
 	const char *path;		   /* without extension */
 	const struct config_list *formats; /* empty: all */
-	bool by_container;
+	bool by_container, by_thread;
 };
 
 /*

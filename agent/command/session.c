@@ -7,12 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent/base/buf.h"
+#include "agent/base/fs.h"
 #include "agent/base/parse.h"
 #include "agent/command/parsers.h"
 #include "agent/delivery/delivery.h"
 #include "agent/load.h"
 #include "agent/memory.h"
+#include "agent/proc/image.h"
+#include "agent/proc/process.h"
+#include "agent/sample/decode.h"
 
 #define DEFAULT_HZ 99u
 
@@ -28,6 +34,47 @@ const char *session_check_container(const char *text)
 	size_t n = strspn(text, "0123456789abcdef");
 
 	return text[n] || n < 12 || n > 64 ? "is not a container id" : NULL;
+}
+
+const char *session_check_cpu(const char *text)
+{
+	uint32_t cpu;
+
+	return parse_u32(text, &cpu) < 0 || cpu > UINT16_MAX ? "is not the number of a CPU" : NULL;
+}
+
+/* Whether the list is empty, or has the number. */
+static bool has_number(const struct config_list *list, uint32_t number)
+{
+	uint32_t n;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (parse_u32(list->items[i], &n) == 0 && n == number)
+			return true;
+	return list->n == 0;
+}
+
+/* A fork of ours that has not executed the command yet: the process runs this program. */
+static bool is_before_command(const struct session *s, const struct sampled_task *task)
+{
+	char own[4096];
+	ssize_t n;
+
+	if (task->process->pid != s->command_pid || task->image->since_ns >= s->command_ns)
+		return false;
+	if (!task->image->program->exe)
+		return true;
+	n = readlink("/proc/self/exe", own, sizeof own - 1);
+	own[n < 0 ? 0 : n] = '\0';
+	return strcmp(own, task->image->program->exe) == 0;
+}
+
+bool session_wants(const struct sampled_task *task, const struct sample_view *v, void *session)
+{
+	const struct session *s = session;
+
+	return has_number(&s->threads, v->tid) && has_number(&s->cpus, v->cpu) &&
+	       !(s->command_pid && is_before_command(s, task));
 }
 
 int session_load(struct session *s, const struct command_line *line, int *ret_first)
@@ -75,6 +122,44 @@ static int include_pid(struct session *s, const char *text, char **ret_why)
 	return selection_add_pid(&s->selection, pid);
 }
 
+/* The process that a thread belongs to. 0; -ESRCH: there is no such thread. */
+static int process_of(const char *tid, uint32_t *ret)
+{
+	_cleanup_buf_ struct buf status = {0};
+	char path[64];
+	const char *at;
+
+	snprintf(path, sizeof path, "/proc/%s/status", tid);
+	if (fs_read_file(path, 65536, &status) < 0)
+		return -ESRCH;
+	at = strstr(buf_str(&status), "\nTgid:");
+	*ret = at ? (uint32_t)strtoul(at + strlen("\nTgid:"), NULL, 10) : 0;
+	return *ret ? 0 : -ESRCH;
+}
+
+static int include_thread(struct session *s, const char *text, char **ret_why)
+{
+	uint32_t pid;
+
+	if (process_of(text, &pid) == 0)
+		return selection_add_pid(&s->selection, pid);
+	if (asprintf(ret_why, "there is no thread %s", text) < 0)
+		*ret_why = NULL;
+	return -ESRCH;
+}
+
+static int check_cpu_exists(const char *text, char **ret_why)
+{
+	const long n = sysconf(_SC_NPROCESSORS_CONF);
+	uint32_t cpu = 0;
+
+	if (parse_u32(text, &cpu) == 0 && (long)cpu < n)
+		return 0;
+	if (asprintf(ret_why, "there is no CPU %s: this machine has %ld, from 0", text, n) < 0)
+		*ret_why = NULL;
+	return -ESRCH;
+}
+
 int session_prepare(struct session *s, char **ret_why)
 {
 	int r = command_check_system(ret_why);
@@ -85,6 +170,10 @@ int session_prepare(struct session *s, char **ret_why)
 		r = selection_init(&s->selection, s->config);
 	for (size_t i = 0; i < s->pids.n && r == 0; i++)
 		r = include_pid(s, s->pids.items[i], ret_why);
+	for (size_t i = 0; i < s->threads.n && r == 0; i++)
+		r = include_thread(s, s->threads.items[i], ret_why);
+	for (size_t i = 0; i < s->cpus.n && r == 0; i++)
+		r = check_cpu_exists(s->cpus.items[i], ret_why);
 	return r;
 }
 
@@ -111,6 +200,10 @@ int session_open(struct session *s, struct agent_options *options, char **ret_wh
 	options->delivery = s->delivery;
 	options->select = selection_of_process;
 	options->select_data = &s->selection;
+	if (s->threads.n || s->cpus.n || s->command_pid) {
+		options->wants = session_wants;
+		options->wants_data = s;
+	}
 	options->select_moves = selection_by_cgroup(&s->selection);
 	r = agent_new(&s->agent, options, ret_why);
 	return r < 0 || !s->delivery ? r : delivery_watch(s->delivery, agent_loop(s->agent), &none);
@@ -123,5 +216,7 @@ void session_fini(struct session *s)
 	selection_fini(&s->selection);
 	config_list_free(&s->pids);
 	config_list_free(&s->containers);
+	config_list_free(&s->threads);
+	config_list_free(&s->cpus);
 	config_free(s->config);
 }

@@ -24,6 +24,8 @@
 #define LIBRARY_CONNECTIONS_MAX HTTP_SERVER_REQUESTS_MAX
 #define BACKLOG 64
 #define CONNECTION_MEMORY (16u << 10)
+/* What a peer does not take is ours, and ends at the deadline; the kernel would keep it for longer. */
+#define SEND_BUFFER (16 << 10)
 #define TICK_NS (NS_PER_SEC / 4)
 #define PER_TICK_MAX (HTTP_SERVER_PER_SECOND_MAX * TICK_NS / NS_PER_SEC)
 #define HOST_MAX 256u
@@ -249,6 +251,7 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context,
 static void take(struct http_server *s, int fd, const struct sockaddr_storage *address, socklen_t len)
 {
 	const struct peer peer = peer_of(address);
+	const int send_buffer = SEND_BUFFER;
 	struct connection *slot;
 
 	if (count_of(s, &peer) >= HTTP_SERVER_PER_ADDRESS_MAX)
@@ -260,6 +263,7 @@ static void take(struct http_server *s, int fd, const struct sockaddr_storage *a
 		close(fd);
 		return;
 	}
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
 	*slot = (struct connection){.fd = fd, .since_ns = clock_mono_ns(), .peer = peer};
 	if (MHD_add_connection(s->daemon, fd, (const struct sockaddr *)address, len) != MHD_YES)
 		slot->fd = -1;

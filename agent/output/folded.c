@@ -121,21 +121,25 @@ static void write_lines(const struct folded *o, const char *prefix, FILE *f)
 	}
 }
 
-static int add_prefix(struct folded *o, const struct output_group *g, bool by_container)
+static int add_prefix(struct folded *o, const struct output_group *g,
+		      const struct output_folded_options *options)
 {
 	_cleanup_buf_ struct buf b = {0};
 	const char *name = output_string_text(o->p, g->container_name);
 	const char *id = output_string_text(o->p, g->container);
+	const char *thread = output_string_text(o->p, g->thread);
 	char *prefix;
 	int r = 0;
 
-	if (by_container && !*name && *id) {
+	if (options->by_container && !*name && *id) {
 		r = buf_printf(&b, "%.12s;", id);
-	} else if (by_container) {
+	} else if (options->by_container) {
 		r = append_name(&b, *name ? name : "host", "", "");
 	}
 	if (r == 0)
 		r = append_name(&b, output_string_text(o->p, g->process), "", "");
+	if (r == 0 && options->by_thread)
+		r = append_name(&b, *thread ? thread : "[unknown]", "", "");
 	if (r < 0)
 		return r;
 	prefix = strdup(buf_str(&b));
@@ -182,7 +186,7 @@ int output_folded_write(const struct output_profile *p, const struct output_fold
 	if (!o.groups)
 		return -ENOMEM;
 	for (uint32_t id = 1; id <= n && r == 0; id++)
-		r = add_prefix(&o, output_group_of(p, id), options->by_container);
+		r = add_prefix(&o, output_group_of(p, id), options);
 	if (r < 0)
 		return r;
 	qsort(o.groups, o.n_groups, sizeof *o.groups, compare_prefixes);

@@ -13,6 +13,7 @@
 struct output_profile;
 
 struct output_folded_options {
+	bool by_thread;	   /* the thread's name comes behind the process */
 	bool by_container; /* begin each stack with the container: name, 12 digits of its id, or "host" */
 };
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`proflet record`: four outputs of one recording, each read back by a program that is not ours."""
+import glob
 import os
 import re
 import signal
+import time
 
 from lib import assertions, programs
 from lib.agent import wait_recording
 from lib.machine import PromiseClock, wait_exit, wait_for_cpu
-from lib.scenario import PROFLET, Scenario
+from lib.scenario import PROFLET, Scenario, wait_for
+from lib.terminal import Terminal
 
 CHAIN = list(reversed(programs.CHAIN))  # root first
 FOLDED = re.compile(r"^chain;(?:.*;)?" + ";".join(CHAIN) + r"(?:;[^;]*_\[k\])* (\d+)$")
@@ -113,6 +116,85 @@ def check_interrupt(s, pid):
     check_folded(s, "Ctrl-C", base + ".folded")
 
 
+def check_interrupt_at_start(s):
+    base = s.path("early")
+    process = s.start([PROFLET, "record", "-d", "3600s", "-o", base], "early")
+
+    def waits():
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as f:
+            return int(re.search(r"(?m)^SigBlk:\s+(\w+)", f.read())[1], 16) & 1 << signal.SIGINT - 1
+
+    end = time.monotonic() + 30
+    while not waits() and time.monotonic() < end:
+        pass
+    process.send_signal(signal.SIGINT)
+    s.equal("Ctrl-C during the start: exit code", wait_exit(process, 30), 1)
+    s.check("Ctrl-C during the start: it says that nothing is written", "nothing is written" in read(process.log), read(process.log)[-200:])
+    s.equal("Ctrl-C during the start: files", [x for x in glob.glob(base + ".*") if x != process.log], [])
+
+
+def check_progress(s):
+    screen = Terminal(s, [PROFLET, "record", "-d", "1s", "-F", "99", "--format", "folded", "-o", s.path("progress")])
+    wait_for(lambda: screen.read() is None or "progress.folded" in screen.text, 60, "the recording")
+    start, recording = screen.text.find("starting"), screen.text.find("recording ")
+    s.check("progress shows before sampling begins, and is wiped off", 0 <= start < recording and "\r\x1b[K" in screen.text[recording:],
+            repr(screen.text[:120]))
+
+
+THREADS = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *spin(void *name) { pthread_setname_np(pthread_self(), name); printf("%s %d\\n", (char *)name, gettid()); fflush(stdout); for (;;) ; }
+int main(void) { pthread_t t; pthread_create(&t, NULL, spin, "left"); spin("right"); }
+"""
+
+
+def check_threads(s):
+    with open(s.path("threads.c"), "w", encoding="ascii") as f:
+        f.write(THREADS)
+    program, base = s.path("threads"), s.path("thread")
+    s.run(["gcc", "-O1", "-pthread", "-o", program, s.path("threads.c")])
+    process = s.start([program], "threads")
+    wait_for(lambda: read(process.log).count("\n") == 2, 30, "its threads")
+    tids = dict(line.split() for line in read(process.log).splitlines())
+
+    def levels(*options):
+        s.run([PROFLET, "record", "-f", "-d", "2s", "-F", "99", "--format", "folded", "-o", base, "--by", "thread", *options])
+        return {tuple(line.split(";")[:2]) for line in read(base + ".folded").splitlines()}
+
+    s.equal("--by thread: the thread is behind the process", {x[1] for x in levels("-p", str(process.pid))}, {"left", "right"})
+    for name in ("left", "right"):
+        s.equal(f"-t: only the thread {name}", {x[1] for x in levels("-t", tids[name])}, {name})
+    s.equal("-t: both", {x[1] for x in levels("-t", tids["left"], "-t", tids["right"])}, {"left", "right"})
+    done = s.run([PROFLET, "record", "-o", base, "-t", "4194305"], check=False)
+    s.check("-t: no such thread", done.returncode == 1 and "there is no thread 4194305" in done.stderr, done.stderr)
+
+
+def check_cpu(s):
+    """A program on each of two CPUs, which is called as its CPU."""
+    base, cpus = s.path("cpu"), sorted(os.sched_getaffinity(0))[:2]
+    for cpu in cpus:
+        s.start(["taskset", "-c", str(cpu), programs.build_c(s, "chain", program=f"on{cpu}"), programs.LIFE], f"on{cpu}")
+    for cpu in cpus:
+        s.run([PROFLET, "record", "-f", "-d", "2s", "-F", "199", "--format", "folded", "-o", base, "-C", str(cpu)])
+        found = {line.split(";")[0] for line in read(base + ".folded").splitlines()} & {f"on{c}" for c in cpus}
+        s.equal(f"-C {cpu}: only what runs there", found, {f"on{cpu}"})
+    done = s.run([PROFLET, "record", "-o", base, "-C", "65535"], check=False)
+    s.check("-C: no such CPU", done.returncode == 1 and "there is no CPU 65535" in done.stderr, done.stderr)
+
+
+def check_fork(s, program):
+    """The command's process is a fork of proflet's until it executes; at 5,000 Hz that would have samples."""
+    base, lines, mine = s.path("fork"), [], os.path.basename(PROFLET)[:15] + ";"
+    for _ in range(5):
+        s.run([PROFLET, "record", "-f", "-F", "5000", "--cpu.max", "6400%", "-o", base, "--format", "folded", "--", program, "1"], check=False)
+        lines += read(base + ".folded").splitlines()
+    s.equal("command: stacks of proflet's fork", [x[:120] for x in lines if x.startswith(mine)], [])
+    s.check("command: its own are there", sum(x.startswith("chain;") for x in lines) >= 5)
+
+
 def check_overwrite(s):
     base = s.path("there")
     with open(base + ".pb.gz", "w") as f:
@@ -170,6 +252,11 @@ def body(s):
     check_command(s, program)
     check_exit_codes(s)
     check_interrupt(s, chain.pid)
+    check_interrupt_at_start(s)
+    check_progress(s)
+    check_threads(s)
+    check_cpu(s)
+    check_fork(s, program)
     check_overwrite(s)
     check_lines(s)
 

@@ -52,6 +52,19 @@ static unsigned make_page(const char *path, const char *accept, struct buf *body
 	return 200;
 }
 
+static void on_pull(uint64_t number, const struct pull_request *r, void *data)
+{
+	require(data == NULL && number && r->form < PULL_FORMS_N);
+	require(r->seconds && r->seconds <= PULL_SECONDS_MAX && strlen(r->container) < PULL_NAME_MAX);
+	require(strlen(r->pod) < PULL_NAME_MAX && strlen(r->namespace) < PULL_NAME_MAX);
+}
+
+static void on_pull_end(uint64_t number, void *data)
+{
+	(void)number;
+	require(data == NULL);
+}
+
 static void on_pods(int result, struct pod_list *pods, const char *why, void *data)
 {
 	require(data == NULL && (result == 0 ? pods != NULL : !pods || !pods->n));
@@ -64,7 +77,11 @@ static void init(struct delivery *d, int socket, struct account_page *account, c
 			       .account = account,
 			       .ready = input->flags & WAITS ? 1 : 0,
 			       .listens = input->flags & LISTENS,
-			       .callbacks = {on_failed, on_listens, make_page, NULL}};
+			       .callbacks = {.failed = on_failed,
+					     .listens = on_listens,
+					     .page = make_page,
+					     .pull = on_pull,
+					     .pull_end = on_pull_end}};
 	d->pods.memfd = -1;
 	memset(account, input->number, sizeof *account);
 }

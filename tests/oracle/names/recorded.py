@@ -21,6 +21,7 @@ class Names(recording.Profile):
         mapping = self.d["mapping_table"][location["mapping_index"]]
         module = self.strings[mapping["filename_strindex"]]
         kind = self._attributes(location["attribute_indices"]).get("profile.frame.type", "")
+        kind = NATIVE if kind == "go" else kind  # machine code, with symbols
         ids = tuple(sorted(self._attributes(mapping["attribute_indices"]).items()))
         if not location["lines"]:
             return Frame(kind, module, location["address"], None, None, ids, None, None)

@@ -8,6 +8,7 @@
 #include "exporter_support.h"
 #include "mock_collector.h"
 #include "otlp/compress.h"
+#include "otlp/messages.h"
 
 static struct h2_reply accept_all(void *data, unsigned request)
 {
@@ -25,6 +26,34 @@ static struct otlp_outcome probe(const char *url, enum otlp_protocol protocol)
 	cr_assert_eq(otlp_client_new(&c, &opt, NULL), 0);
 	cr_assert_eq(otlp_client_probe(c, -1, &o), 0);
 	return o;
+}
+
+/* Parca refuses a request whose dictionary lacks its tables. */
+Test(client, a_probe_has_a_valid_dictionary_and_no_profile)
+{
+	struct mock_collector m = {.decide = accept_all};
+	otlp_export_request *r;
+	char url[64];
+
+	mock_collector_start(&m);
+	snprintf(url, sizeof url, "http://localhost:%u", m.port);
+	cr_expect_eq(probe(url, OTLP_GRPC).verdict, OTLP_ACCEPTED);
+	r = opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__unpack(
+		NULL, m.bodies.len, m.bodies.data);
+	cr_assert_not_null(r);
+	cr_expect_eq(r->n_resource_profiles, 0);
+	cr_assert_not_null(r->dictionary);
+	cr_expect_eq(r->dictionary->n_mapping_table, 1);
+	cr_expect_eq(r->dictionary->n_location_table, 1);
+	cr_expect_eq(r->dictionary->n_function_table, 1);
+	cr_expect_eq(r->dictionary->n_link_table, 1);
+	cr_expect_eq(r->dictionary->n_string_table, 1);
+	cr_expect_eq(r->dictionary->n_attribute_table, 1);
+	cr_expect_eq(r->dictionary->n_stack_table, 1);
+	cr_expect_str_eq(r->dictionary->string_table[0], "");
+	opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__free_unpacked(
+		r, NULL);
+	mock_collector_stop(&m);
 }
 
 Test(client, probe)

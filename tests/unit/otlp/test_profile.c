@@ -64,7 +64,7 @@ static void check_frames(bool bare)
 	static const struct {
 		const char *type, *line, *system_name, *mapping;
 	} wanted[] = {
-		{"kernel", "do_syscall_64", "", "[kernel]"},
+		{"kernel", "do_syscall_64", "", ""},
 		{"native", "step(int)", "_Z4stepi", "/srv/app"},
 		{"native", "app+0x1fff", "", "/srv/app"},
 		{"native", "[anonymous]", "", NULL},
@@ -107,9 +107,7 @@ static void check_frames(bool bare)
 	cr_expect_str_eq(attr_key(d, app_mapping->attribute_indices[0]), "process.executable.build_id.gnu");
 	cr_expect_str_eq(attr_key(d, app_mapping->attribute_indices[1]),
 			 "process.executable.build_id.htlhash");
-	const otlp_mapping *kernel_mapping = d->mapping_table[location_of(d, s, 0)->mapping_index];
-	cr_expect_eq(kernel_mapping->memory_start, 0, "a range the wrong way round is left out");
-	cr_expect_eq(kernel_mapping->memory_limit, 0);
+	cr_expect_eq(location_of(d, s, 0)->mapping_index, 0, "whose address is not known has no mapping");
 	message_free(m);
 }
 
@@ -156,6 +154,64 @@ Test(profile, tiers_of_one_function)
 				 frames[i].tier);
 	}
 	message_free(m);
+}
+
+static void expect_type(const char *function, enum frame_kind kind, bool go, const char *type)
+{
+	const struct frame_module module = {
+		.id = 9, .path = "/srv/x", .name = "x", .start = 9, .limit = 8, .go = go};
+	const struct frame frame = {.module = &module, .address = 0x1100, .function = function, .kind = kind};
+	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
+	_cleanup_request_ struct otlp_request *r = NULL;
+
+	cr_assert_eq(otlp_batch_resource(b, NULL, 0), 0);
+	add(b, &frame, 1, START);
+	cr_assert_eq(otlp_batch_finish(b, &r), 0);
+	message *m = unpack(r);
+	const dictionary *d = m->dictionary;
+	const otlp_location *l =
+		location_of(d, m->resource_profiles[0]->scope_profiles[0]->profiles[0]->samples[0], 0);
+
+	cr_assert_eq(l->n_attribute_indices, 1);
+	cr_expect_str_eq(attr_key(d, l->attribute_indices[0]), "profile.frame.type");
+	cr_expect_str_eq(d->attribute_table[l->attribute_indices[0]]->value->string_value, type, "%s",
+			 function ? function : "no name");
+	if (kind == FRAME_NATIVE) {
+		const otlp_mapping *mapping = d->mapping_table[l->mapping_index];
+
+		cr_expect_str_eq(d->string_table[mapping->filename_strindex], "/srv/x");
+		cr_expect_eq(mapping->memory_start, 0, "a range the wrong way round is left out");
+		cr_expect_eq(mapping->memory_limit, 0);
+	} else {
+		cr_expect_eq(l->mapping_index, 0);
+		cr_expect_eq(d->n_mapping_table, 1, "nobody refers to a mapping without addresses");
+	}
+	message_free(m);
+}
+
+Test(profile, functions_of_go_have_its_type)
+{
+	static const char *const go[] = {"main.main",	      "runtime.mallocgc",
+					 "main.(*T).Method",  "main.F[go.shape.int]",
+					 "a.b/c/d.F.func1.2", "runtime.asmcgocall.abi0"};
+	static const char *const others[] = {"memeqbody",
+					     "crosscall2",
+					     "work.part.0",
+					     "work.constprop.0",
+					     "work.isra.0.cold",
+					     "counter.1234",
+					     "ns::f(float) [clone .cold]",
+					     ".hidden"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(go); i++) {
+		expect_type(go[i], FRAME_NATIVE, true, "go");
+		expect_type(go[i], FRAME_NATIVE, false, "native");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		expect_type(others[i], FRAME_NATIVE, true, "native");
+	expect_type(NULL, FRAME_NATIVE, true, "native");
+	expect_type("do_syscall.x", FRAME_KERNEL, true, "kernel");
+	expect_type(NULL, FRAME_KERNEL, false, "kernel");
 }
 
 /* Two addresses of one function: with an inlined call, and without. */

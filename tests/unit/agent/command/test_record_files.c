@@ -53,7 +53,7 @@ Test(record_files, writes_every_format, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false};
+	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(record_files_check(&files, false, &failed), 0);
 	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
 	cr_assert_eq(record_files_write(&files, f.profile, otlp, &failed), 0);
@@ -71,7 +71,7 @@ Test(record_files, existing_files_are_kept, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false};
+	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(config_list_append(&f.formats, "folded"), 0);
 	cr_assert_eq(record_files_write(&files, f.profile, NULL, &failed), 0);
 	cr_expect_eq(record_files_check(&files, false, &failed), -EEXIST);
@@ -86,7 +86,7 @@ Test(record_files, a_missing_directory_is_named)
 {
 	_cleanup_free_ char *failed = NULL;
 	const struct config_list all = {0};
-	const struct record_files files = {"/nonexistent/out", &all, false};
+	const struct record_files files = {"/nonexistent/out", &all, false, false};
 
 	cr_expect_eq(record_files_check(&files, false, &failed), -ENOENT);
 	cr_expect_str_eq(failed, "/nonexistent");
@@ -101,7 +101,7 @@ Test(record_files, one_failure_leaves_the_others, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false};
+	files = (struct record_files){f.path, &f.formats, false, false};
 	snprintf(blocked, sizeof blocked, "%s.folded.part", f.path);
 	cr_assert_eq(symlink("/nonexistent/target", blocked), 0);
 	cr_expect_eq(record_files_write(&files, f.profile, NULL, &failed), -ENOENT);
@@ -133,7 +133,7 @@ Test(record_files, the_otlp_file_grows_while_recording, .init = cr_redirect_stdo
 	char name[96];
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false};
+	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(config_list_append(&f.formats, "otlp"), 0);
 	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
 	record_otlp_append(otlp, "first ", 6);
@@ -160,7 +160,7 @@ Test(record_files, an_otlp_file_that_is_not_completed_is_removed)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false};
+	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
 	record_otlp_append(otlp, "first", 5);
 	record_otlp_free(otlp);
@@ -182,7 +182,7 @@ Test(record_files, an_otlp_file_that_cannot_be_written_is_named, .init = cr_redi
 
 	set_up(&f);
 	snprintf(path, sizeof path, "%s/missing/out", f.dir);
-	files = (struct record_files){path, &f.formats, false};
+	files = (struct record_files){path, &f.formats, false, false};
 	cr_expect_eq(record_otlp_new(&otlp, &files, &failed), -ENOENT);
 	cr_assert_not_null(failed);
 	cr_expect_not_null(strstr(failed, "missing/out.otlp"));

@@ -48,6 +48,31 @@ Test(output_folded, container_comes_first_on_request)
 		      "shop;app;main 1\n");
 }
 
+Test(output_folded, threads_on_request)
+{
+	const struct output_folded_options options = {.by_thread = true, .by_container = true};
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+	const struct frame main_frame = APP("main", 0x1100);
+	struct output_stack stack = {
+		.process = "app", .pid = 9, .frames = &main_frame, .n_frames = 1, .count = 1};
+	static const char *const threads[] = {"worker;1", "main", "worker;1", NULL};
+	size_t len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+		stack.thread = threads[i];
+		cr_assert_eq(output_profile_add(p, &stack), 0);
+	}
+	stack.pid = 10; /* another process of the same name */
+	cr_assert_eq(output_profile_add(p, &stack), 0);
+	_cleanup_free_ char *text = WRITTEN(&len, output_folded_write(p, &options, f));
+
+	cr_expect_str_eq(text,
+			 "host;app;[unknown];main 2\n"
+			 "host;app;main;main 1\n"
+			 "host;app;worker:1;main 2\n",
+			 "got:\n%s", text);
+}
+
 Test(output_folded, separators_in_names_are_replaced)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
