@@ -428,6 +428,7 @@ public class Chains {
 }
 
 class Truth {
+    static final int NO_LINE = 1000000; // JDK 8: beyond, it is no line
     static final int LAST_LINE = 100000; // of every method, as the stack does not say where one ends
     final StringBuilder situations = new StringBuilder();
     final Set<String> own = new LinkedHashSet<>();
@@ -443,7 +444,7 @@ class Truth {
             for (int i = 0; i < 14; i++)
                 s.append(i == 0 ? "" : ",").append(LEAF_FIRST + i);
         else
-            s.append(isWithoutFile(e) ? 0 : Math.max(0, e.getLineNumber())); // hidden classes have none
+            s.append(e.getLineNumber() >= NO_LINE ? 0 : Math.max(0, e.getLineNumber())); // hidden classes have none
         return s.append("]").toString();
     }
 
@@ -469,22 +470,33 @@ class Truth {
         own.add("[" + quote(file) + "," + quote(className + "." + method) + ",0," + LAST_LINE + "]");
     }
 
-    /* All methods of a class and of those that it extends: they may be on the way to what it is here for. */
-    void knownClass(StackTraceElement e) {
+    /* All methods of a file's classes: they may be on the way to those that it is here for. */
+    void knownFile(StackTraceElement e) {
         try {
-            Class<?> c = Class.forName(e.getClassName(), false, Truth.class.getClassLoader());
-            String file = file(e);
-            for (; c != null && !file.isEmpty(); c = c.getSuperclass()) {
-                for (Method m : c.getDeclaredMethods())
-                    known(file, c.getName(), m.getName());
-                known(file, c.getName(), "<init>");
-                known(file, c.getName(), "<clinit>");
-                Class<?> above = c.getSuperclass();
-                if (above == null || outermost(above) != outermost(c))
-                    break; // of another file
-            }
+            Class<?> c = outermost(Class.forName(e.getClassName(), false, Truth.class.getClassLoader()));
+            if (!isWithoutFile(e) && files.add(file(e)))
+                knownClass(file(e), c);
         } catch (ClassNotFoundException | LinkageError x) {
             return; // hidden
+        }
+    }
+
+    final Set<String> files = new LinkedHashSet<>();
+    static final int ANONYMOUS_MAX = 30;
+
+    void knownClass(String file, Class<?> c) throws ClassNotFoundException {
+        for (Method m : c.getDeclaredMethods())
+            known(file, c.getName(), m.getName());
+        known(file, c.getName(), "<init>");
+        known(file, c.getName(), "<clinit>");
+        for (Class<?> inner : c.getDeclaredClasses())
+            knownClass(file, inner);
+        for (int i = 1; i < ANONYMOUS_MAX; i++) {
+            try {
+                knownClass(file, Class.forName(c.getName() + "$" + i, false, c.getClassLoader()));
+            } catch (ClassNotFoundException x) {
+                continue; // there is none of this number
+            }
         }
     }
 
@@ -505,7 +517,7 @@ class Truth {
             String file = file(e), plain = HIDDEN.matcher(e.getClassName()).replaceAll("");
             String method = quote(plain + "." + e.getMethodName());
             known(file, plain, e.getMethodName());
-            knownClass(e);
+            knownFile(e);
             if (thread != null && BEGINS.contains(quote(file)))
                 continue;
             chain.append(chain.length() == 0 ? "" : ",")
