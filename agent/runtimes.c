@@ -7,6 +7,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/log.h"
 #include "agent/elf/runtime/facts.h"
 #include "agent/probe/probe.h"
@@ -127,7 +128,7 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 						    .role = role_of,
 						    .data = r};
 	if (code_names_new(&r->names, options->max_bytes) < 0 ||
-	    jvm_code_new(&r->jvm, r->names, options->max_bytes) < 0) {
+	    jvm_code_new(&r->jvm, r->names, options->max_bytes, clock_mono_ns) < 0) {
 		runtimes_free(r);
 		return -ENOMEM;
 	}

@@ -677,6 +677,14 @@ bool code_names_has(const struct code_names *n, uint64_t number)
 	return function_find(n, number) != NULL;
 }
 
+void code_names_forget(struct code_names *n, uint64_t number)
+{
+	struct function *f = function_find(n, number);
+
+	if (f)
+		function_drop(n, f);
+}
+
 int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
 			uint32_t version)
 {

@@ -81,6 +81,8 @@ int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runti
 int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
 		       const char *file);
 bool code_names_has(const struct code_names *n, uint64_t number);
+/* From now on, nothing is known of it. */
+void code_names_forget(struct code_names *n, uint64_t number);
 /*
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is

@@ -2,7 +2,9 @@
 /*
  * The pieces of a machine are in ascending order and do not overlap: a new one takes the place of those
  * whose memory it uses. Methods are kept as long as the machine is, since their objects are as long as
- * their class: one whose memory is used for another method afterwards is replaced when a record says so.
+ * their class: one whose memory is used for another method afterwards is replaced when a record says so,
+ * and loses its name, because frames since the last look at it may be those of either. So that a record
+ * says so, a method with frames is looked at again and again.
  */
 #include "agent/runtime/jvm_code.h"
 
@@ -13,6 +15,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/flat.h"
 #include "agent/base/map.h"
 #include "agent/elf/runtime/hotspot_answer.h"
@@ -20,15 +23,18 @@
 #include "bpf/abi.h"
 
 #define MACHINES_MAX 1024u
-#define METHODS_MAX 262144u /* of a machine */
-#define PIECES_MAX 65536u   /* of a machine */
+#define METHODS_MAX 262144u	 /* of a machine */
+#define PIECES_MAX 65536u	 /* of a machine */
+#define LOOK_NS (NS_PER_SEC / 4) /* between looks at a method */
 
 struct method {
 	struct map_node node;
 	uint64_t address; /* 0: a stub, by its name */
 	uint64_t number;
-	size_t file_at; /* in data */
-	char data[];	/* name and file, each with its NUL */
+	uint64_t looked_ns; /* when it was wanted to be looked at */
+	bool replaced;	    /* its object is another method's */
+	size_t file_at;	    /* in data */
+	char data[];	    /* name and file, each with its NUL */
 };
 
 /* A compiled method, or a stub. */
@@ -36,7 +42,7 @@ struct piece {
 	uint64_t start, end;
 	size_t bytes; /* of the allocation */
 	uint32_t n_methods, n_scopes, n_places;
-	const struct method **methods; /* the following are parts of the allocation */
+	struct method **methods; /* the following are parts of the allocation */
 	const struct hotspot_scope *scopes;
 	const struct hotspot_place *places;
 	uint64_t data[];
@@ -56,11 +62,12 @@ struct jvm_code {
 	struct code_names *names;
 	struct map machines;
 	size_t max_bytes;
+	uint64_t (*mono_ns)(void);
 	uint64_t next_secret;
 	struct jvm_code_stats stats;
 };
 
-int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes)
+int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes, uint64_t (*mono_ns)(void))
 {
 	struct jvm_code *j = calloc(1, sizeof *j);
 
@@ -68,6 +75,7 @@ int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_byt
 		return -ENOMEM;
 	j->names = names;
 	j->max_bytes = max_bytes;
+	j->mono_ns = mono_ns;
 	if (getrandom(&j->next_secret, sizeof j->next_secret, GRND_NONBLOCK) < 0)
 		j->next_secret = (uintptr_t)j;
 	map_init(&j->machines, MACHINES_MAX);
@@ -166,7 +174,7 @@ static uint64_t number_of(const struct machine *x, uint64_t address)
 
 struct method_key {
 	uint64_t address;
-	const char *name; /* of a stub; NULL: whatever the name is */
+	const char *name; /* NULL: whatever the name of the present method is */
 };
 
 static bool method_is(const struct map_node *node, const void *key)
@@ -174,7 +182,7 @@ static bool method_is(const struct map_node *node, const void *key)
 	const struct method *m = container_of(node, struct method, node);
 	const struct method_key *k = key;
 
-	return m->address == k->address && (!k->name || strcmp(m->data, k->name) == 0);
+	return m->address == k->address && (k->name ? strcmp(m->data, k->name) == 0 : !m->replaced);
 }
 
 static uint64_t method_hash(const struct machine *x, const struct method_key *k)
@@ -189,38 +197,53 @@ static struct method *method_find(const struct machine *x, const struct method_k
 	return node ? container_of(node, struct method, node) : NULL;
 }
 
-/* Finds or adds a method. NULL: no memory, or no room. */
-static const struct method *method_get(struct jvm_code *j, struct machine *x, uint64_t address,
-				       const char *name, const char *file)
+/* NULL: no memory, or no room. */
+static struct method *method_add(struct jvm_code *j, struct machine *x, const struct method_key *key,
+				 const char *file)
 {
-	/* the object of a class that is gone may have been another method's */
-	const struct method_key key = {address, name};
-	const size_t name_len = strlen(name) + 1, file_len = strlen(file) + 1;
-	struct method *m = method_find(x, &key);
+	const size_t name_len = strlen(key->name) + 1, file_len = strlen(file) + 1;
+	const bool first = key->address && !method_find(x, &(struct method_key){.address = key->address});
+	struct method *m;
 
-	if (m)
-		return m;
 	if (j->stats.bytes + sizeof *m + name_len + file_len > j->max_bytes) {
 		j->stats.full++;
 		return NULL;
 	}
-	m = malloc(sizeof *m + name_len + file_len);
+	m = calloc(1, sizeof *m + name_len + file_len);
 	if (!m)
 		return NULL;
-	m->address = address;
-	m->number = number_of(x, address && !method_find(x, &(struct method_key){.address = address})
-					 ? address
-					 : address ^ hash_bytes(name, name_len));
+	m->address = key->address;
+	m->number = number_of(x, first ? key->address : key->address ^ hash_bytes(key->name, name_len));
 	m->file_at = name_len;
-	memcpy(m->data, name, name_len);
+	memcpy(m->data, key->name, name_len);
 	memcpy(m->data + name_len, file, file_len);
-	if (map_insert(&x->methods, &m->node, method_hash(x, &key)) < 0) {
+	if (map_insert(&x->methods, &m->node, method_hash(x, key)) < 0) {
 		free(m);
 		j->stats.full++;
 		return NULL;
 	}
 	j->stats.bytes += method_bytes(m);
 	j->stats.methods++;
+	return m;
+}
+
+/* Finds or adds a method, in place of what its object was before. NULL: no memory, or no room. */
+static struct method *method_get(struct jvm_code *j, struct machine *x, uint64_t address, const char *name,
+				 const char *file)
+{
+	const struct method_key key = {address, name};
+	struct method *present = address ? method_find(x, &(struct method_key){.address = address}) : NULL;
+	struct method *m = method_find(x, &key);
+
+	if (!m)
+		m = method_add(j, x, &key, file);
+	if (m && present && present != m) {
+		present->replaced = true;
+		code_names_forget(j->names, present->number);
+		j->stats.replaced++;
+	}
+	if (m)
+		m->replaced = false;
 	return m;
 }
 
@@ -293,7 +316,7 @@ static struct piece *piece_new(uint64_t methods, uint64_t scopes, uint64_t place
 	p->n_methods = (uint32_t)methods;
 	p->n_scopes = (uint32_t)scopes;
 	p->n_places = (uint32_t)places;
-	p->methods = (const struct method **)p->data;
+	p->methods = (struct method **)p->data;
 	p->scopes = (const struct hotspot_scope *)(p->data + methods);
 	p->places =
 		(const struct hotspot_place *)((const char *)p->scopes + padded(scopes * sizeof *p->scopes));
@@ -332,7 +355,7 @@ static int read_names(struct jvm_code *j, struct machine *x, struct flat_reader 
 
 static int name_method(struct jvm_code *j, const struct machine *x, const struct method *m)
 {
-	if (code_names_has(j->names, m->number))
+	if (m->replaced || code_names_has(j->names, m->number))
 		return 0;
 	return code_names_add_jvm(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
 }
@@ -343,8 +366,10 @@ static int take_record(struct jvm_code *j, struct machine *x, const struct hotsp
 	_cleanup_free_ struct piece *p = NULL;
 	int r = read_names(j, x, names, &p);
 
-	if (r == 0 && f->answer == HOTSPOT_METHOD)
+	if (r == 0 && f->answer == HOTSPOT_METHOD) {
+		p->methods[0]->looked_ns = j->mono_ns();
 		(void)name_method(j, x, p->methods[0]); /* frames of it may have occurred already */
+	}
 	if (r < 0 || (f->answer == HOTSPOT_METHOD && f->end == f->start)) /* without bytecode */
 		return r;
 	if (f->end <= f->start)
@@ -424,7 +449,8 @@ bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant,
 			  uint64_t bytecode, uint64_t words[2])
 {
 	struct machine *x = machine_get(j, machine, tenant);
-	const struct method *m = x ? method_find(x, &(struct method_key){.address = method}) : NULL;
+	struct method *m = x ? method_find(x, &(struct method_key){.address = method}) : NULL;
+	const uint64_t now_ns = j->mono_ns();
 	bool known = m != NULL;
 	uint64_t at[2];
 
@@ -437,6 +463,10 @@ bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant,
 		if (known && at[0] == words[0])
 			words[1] = at[1];
 	}
+	if (known && now_ns - m->looked_ns >= LOOK_NS)
+		known = false;
+	if (m && !known)
+		m->looked_ns = now_ns;
 	if (!known && x)
 		x->wants = true;
 	return known;

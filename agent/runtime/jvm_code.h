@@ -18,11 +18,13 @@ struct jvm_code;
 
 struct jvm_code_stats {
 	size_t machines, pieces, methods, bytes;
+	uint64_t replaced;  /* methods whose memory another method has taken */
 	uint64_t bad, full; /* records that are not valid; that were not taken because there was no room */
 };
 
 /* `names` is borrowed: it gets the names of methods when frames of them occur. 0 or -ENOMEM. */
-int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes);
+int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes,
+		 uint64_t (*mono_ns)(void));
 void jvm_code_free(struct jvm_code *j); /* NULL is fine */
 /* Takes records about the machine of a process of that tenant. 0; -EBADMSG; -ENOMEM. */
 int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, const void *records, size_t len);
@@ -36,8 +38,8 @@ void jvm_code_forget(struct jvm_code *j, uint32_t machine);
 size_t jvm_code_frames(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max);
 /*
  * The frame of an interpreted method, by the address of its object and that of its bytecode instruction
- * (0: not known): two words. False: its name or its lines are not known yet; the frame has the name once a
- * record has it.
+ * (0: not known): two words. False: its name or its lines are not known yet, or it is time to look at it
+ * again; the frame has the name once a record has it, and none if it is found to be another method's by then.
  */
 bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
 			  uint64_t bytecode, uint64_t words[2]);

@@ -106,6 +106,8 @@ static const struct metric metrics[] = {
 	      "Compiled methods, stubs and bytecode of Java virtual machines that are known."),
 	GAUGE("proflet_java_code_bytes", agent.runtimes.jvm.bytes,
 	      "Memory used by them and by names of methods."),
+	COUNTER("proflet_java_methods_replaced_total", agent.runtimes.jvm.replaced,
+		"Methods of Java virtual machines whose memory another method has taken."),
 	COUNTER("proflet_java_records_bad_total", agent.runtimes.jvm.bad,
 		"Answers about code of Java virtual machines that were not valid."),
 	COUNTER("proflet_java_records_refused_total", agent.runtimes.jvm.full,

@@ -16,6 +16,13 @@ static void require(int condition)
 		abort();
 }
 
+static uint64_t mono_ns(void)
+{
+	static uint64_t now_ns;
+
+	return now_ns += 100000000;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct code_names *names = NULL;
@@ -23,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t words[64];
 	struct jvm_code_stats s;
 
-	if (code_names_new(&names, MAX_BYTES) == 0 && jvm_code_new(&j, names, MAX_BYTES) == 0) {
+	if (code_names_new(&names, MAX_BYTES) == 0 && jvm_code_new(&j, names, MAX_BYTES, mono_ns) == 0) {
 		const int r = jvm_code_add(j, MACHINE, 1, data, size);
 
 		require(r == 0 || r == -EBADMSG || r == -ENOMEM);

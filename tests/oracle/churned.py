@@ -6,9 +6,14 @@ import re
 class Language:
     frames = program = None  # the type of its frames; the program, below this folder
     kinds = ()
+    lasts = True  # its functions are named even if they are gone when the sample is looked at
 
     def kinds_of(self, _build):
         return self.kinds
+
+    def beside(self, _build):
+        """Files that the program needs in its folder."""
+        return ()
 
     def command(self, build, script, truth, kind):
         return build.command(script, truth, kind)
@@ -110,4 +115,24 @@ class Perl(Language):
         return place.name == "(eval)" or place.name in names.get(kind, {f"main::f_{n}", f"main::g_{n}"})
 
 
-LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl()}
+class Java(Language):
+    """Methods are read when they have occurred: of classes that are gone by then there are no names. None must be wrong."""
+    frames, program = "jvm", "java/Churn.java"
+    kinds = ("short", "long")
+    lasts = False
+    FLAGS = ["-XX:ReservedCodeCacheSize=3m", "-Xmx64m"]
+
+    def beside(self, build):
+        return (build.program,)
+
+    def command(self, build, script, truth, kind):
+        return build.command(*self.FLAGS, "-cp", script.rpartition("/")[0] + "/chains.jar", "Churn", truth, kind, without="-jar")
+
+    def is_of_turn(self, place, kind):
+        return place.name.startswith("Turn")
+
+    def fits(self, place, n, kind):
+        return place.source == "Churn.java" and place.name in {f"Turn{n}.{m}" for m in (f"f_{n}", f"g_{n}", "applyAsLong", "<init>")}
+
+
+LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl(), "java": Java()}

@@ -23,6 +23,7 @@ class Build:
 
     cache = os.path.join(CACHE, "builds")
     program = None  # that known_chains.py runs, below this folder
+    beside = ()  # files that it needs in its folder
     settled = 2  # s of the agent's life that are not judged: it reads the binaries
 
     def __init__(self, name, version, root, argv, env=None):

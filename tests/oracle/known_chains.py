@@ -52,7 +52,8 @@ class Program:
     def __init__(self, build, *options):
         self.folder = tempfile.mkdtemp(prefix="chains-", dir=build.folder())
         name = os.path.basename(build.program)
-        shutil.copy(os.path.join(HERE, build.program), self.folder)
+        for file in (build.program, *build.beside):
+            shutil.copy(os.path.join(HERE, file), self.folder)
         self.truth_path, self.log = os.path.join(self.folder, "truth"), os.path.join(self.folder, "log")
         inside = build.inside(self.folder)
         argv = build.command(f"{inside}/{name}", f"{inside}/truth", *(o.replace("FOLDER", inside) for o in options))

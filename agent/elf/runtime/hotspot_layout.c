@@ -242,9 +242,10 @@ bool hotspot_layout_valid(const struct hotspot_layout *l)
 		return false;
 	return l->heaps && l->single <= 1 && l->version >= 8 && l->version < 256 &&
 	       hotspot_has(l, HOTSPOT_HEAP_MEMORY) && hotspot_has(l, HOTSPOT_HEAP_SEGMAP) &&
-	       hotspot_has(l, HOTSPOT_SYMBOL_BODY) && l->block_bytes && l->block_bytes <= BYTES_MAX &&
-	       l->method_bytes && l->method_bytes <= BYTES_MAX && l->pool_bytes &&
-	       l->pool_bytes <= BYTES_MAX && l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && !l->zero;
+	       (hotspot_has(l, HOTSPOT_SYMBOL_BODY) || hotspot_has(l, HOTSPOT_SYMBOL_BODY_OLD)) &&
+	       l->block_bytes && l->block_bytes <= BYTES_MAX && l->method_bytes &&
+	       l->method_bytes <= BYTES_MAX && l->pool_bytes && l->pool_bytes <= BYTES_MAX &&
+	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && !l->zero;
 }
 
 int hotspot_get(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t object,

@@ -60,6 +60,7 @@ struct hotspot_memory;
 	X(SYMBOL_LENGTH, "Symbol", "_length")                      \
 	X(SYMBOL_LENGTH_NEW, "Symbol", "_length_and_refcount")     \
 	X(SYMBOL_BODY, "Symbol", "_body[0]")                       \
+	X(SYMBOL_BODY_OLD, "Symbol", "_body")                      \
 	X(VERSION_MAJOR, "JDK_Version", "_major")
 
 enum hotspot_field_name {

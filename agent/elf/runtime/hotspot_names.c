@@ -60,6 +60,8 @@ static int next_number(struct stream *s, uint32_t *ret)
 static int append_symbol(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t symbol, char *to,
 			 size_t size)
 {
+	const enum hotspot_field_name body =
+		hotspot_has(l, HOTSPOT_SYMBOL_BODY) ? HOTSPOT_SYMBOL_BODY : HOTSPOT_SYMBOL_BODY_OLD;
 	size_t at = strlen(to);
 	uint64_t len = 0;
 	int r;
@@ -75,7 +77,7 @@ static int append_symbol(struct hotspot_memory *m, const struct hotspot_layout *
 	if (!len)
 		return -ENOTSUP;
 	len = len < size - 1 - at ? len : size - 1 - at;
-	r = hotspot_read(m, to + at, symbol + l->fields[HOTSPOT_SYMBOL_BODY].off, len);
+	r = hotspot_read(m, to + at, symbol + l->fields[body].off, len);
 	if (r < 0)
 		return r;
 	to[at + len] = '\0';

@@ -24,7 +24,6 @@ WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "non
 EXACT = 0.999  # of those that are exact or wrong
 BETWEEN, FOREIGN, NAMED = 0.01, 0.02, 0.99
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
-NATIVE_THREAD = re.compile(r"^thread_native_entry$")  # of a Java virtual machine, whose main thread is none
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
 ENDED = re.compile(r"^(PyThreadState_Clear|tstate_delete_common)$")  # a thread's functions have returned
 # Functions of CPython's loop that run for a moment at a call and a return, where the compiler has not inlined them
@@ -168,8 +167,8 @@ class Judge:
         places = language_frames(sample, self.truth.language)
         if any(self.truth.is_loop(f.name) for f in self._without_loops(sample, places)):
             return "loop", "-", show(sample)
-        if not places and self.truth.content.get("native_threads") and any(NATIVE_THREAD.search(f.name) for f in sample.frames):
-            return "elsewhere", "-", ""
+        if not places and self.truth.content.get("native_threads") and profiles.ending(sample) == "complete":
+            return "elsewhere", "-", ""  # its frames are on the native stack, all of which was walked
         if not places:
             return ("between" if is_outside(sample) else "none"), "-", show(sample)
         truncated = profiles.ending(sample) != "complete"

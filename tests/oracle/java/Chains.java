@@ -11,7 +11,11 @@ import java.io.File;
 import java.io.FileWriter;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.lang.management.ManagementFactory;
+import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
@@ -26,7 +30,7 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
 public class Chains {
-    static final int ROUNDS = 20000;
+    static final int ROUNDS = 20000, IN_A_THREAD = 50; // what a thread's beginning and end take is little beside
     static StackTraceElement[] observed;
     static boolean observing;
     static volatile int sink;
@@ -277,7 +281,93 @@ public class Chains {
         return depth == 0 ? leaf((int) (a + b)) : s26_deep(depth - 1, a + 1, b * 2) + 1;
     }
 
-    static Map<String, Situation> situations() {
+    static int s27_reflection() throws ReflectiveOperationException {
+        return (Integer) reflected.invoke(null, 27);
+    }
+
+    static Method reflected;
+
+    static int s28_method_handle() throws Throwable {
+        return (int) handle.invokeExact(28);
+    }
+
+    static MethodHandle handle;
+
+    static int s29_native(int x) {
+        return s29_call(x) + 1;
+    }
+
+    static native int s29_call(int x); // chains.c: calls s29_back
+
+    static int s29_back(int x) {
+        return leaf(x);
+    }
+
+    static int s30_thread() throws InterruptedException {
+        Thread t = new Thread(() -> s30_inside());
+        t.start();
+        t.join();
+        return sink;
+    }
+
+    static void s30_inside() {
+        for (int i = 0; i < IN_A_THREAD; i++)
+            sink += leaf(30);
+    }
+
+    static int s31_virtual_thread() throws Exception {
+        ((Thread) startVirtualThread.invoke(null, (Runnable) () -> s31_inside())).join();
+        return sink;
+    }
+
+    static void s31_inside() {
+        for (int i = 0; i < IN_A_THREAD; i++)
+            sink += s31_recursion(5);
+    }
+
+    static int s31_recursion(int depth) {
+        return depth == 0 ? leaf(31) : s31_recursion(depth - 1) + 1;
+    }
+
+    static Method startVirtualThread; // JDK 21 and later
+
+    interface Throwing {
+        int run() throws Throwable;
+    }
+
+    /* A situation that is on the stack of a thread of its own has the name of its thread's kind. */
+    static final Map<String, String> threads = new LinkedHashMap<>();
+
+    static Situation throwing(Throwing t) {
+        return () -> {
+            try {
+                return t.run();
+            } catch (Throwable e) {
+                throw new IllegalStateException(e);
+            }
+        };
+    }
+
+    static void more(Map<String, Situation> s) throws ReflectiveOperationException {
+        reflected = Chains.class.getDeclaredMethod("leaf", int.class);
+        handle = MethodHandles.lookup().findStatic(Chains.class, "leaf", MethodType.methodType(int.class, int.class));
+        s.put("s27_reflection", throwing(() -> s27_reflection()));
+        s.put("s28_method_handle", throwing(() -> s28_method_handle()));
+        s.put("s29_native", () -> s29_native(29));
+        s.put("s30_thread", throwing(() -> s30_thread()));
+        threads.put("s30_thread", "platform");
+        try {
+            startVirtualThread = Thread.class.getMethod("startVirtualThread", Runnable.class);
+            s.put("s31_virtual_thread", throwing(() -> s31_virtual_thread()));
+            threads.put("s31_virtual_thread", "virtual");
+        } catch (NoSuchMethodException e) {
+            startVirtualThread = null;
+        }
+        for (int i = 0; i < 300; i++) // what they go through is replaced when they have been called several times
+            sink += s.get("s27_reflection").run() + s.get("s28_method_handle").run();
+    }
+
+    static Map<String, Situation> situations() throws ReflectiveOperationException {
         Map<String, Situation> s = new LinkedHashMap<>();
         S02Shape[] shapes = {new S02Square(), new S02Circle(), new S02Line()};
         int[][] matrix = {{1, 2}, {3}};
@@ -308,6 +398,7 @@ public class Chains {
         s.put("s24_string", () -> s24_string("abc"));
         s.put("s25_switch", () -> s25_switch("two"));
         s.put("s26_deep", () -> s26_deep(200, 1, 2));
+        more(s);
         return s;
     }
 
@@ -315,7 +406,8 @@ public class Chains {
         return s.run();
     }
 
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) throws IOException, ReflectiveOperationException {
+        System.load(new File(new File(args[0]).getAbsoluteFile().getParent(), "libchains.so").getPath());
         observing = true;
         Truth truth = new Truth();
         Map<String, Situation> all = situations();
@@ -326,7 +418,7 @@ public class Chains {
                     sink += perform(e.getValue());
                 } while (!observing && System.nanoTime() - end < 0);
                 if (observing)
-                    truth.add(e.getKey(), observed);
+                    truth.add(e.getKey(), observed, threads.get(e.getKey()));
             }
             if (observing)
                 truth.write(args[0]);
@@ -336,6 +428,7 @@ public class Chains {
 }
 
 class Truth {
+    static final int NO_LINE = 1000000; // JDK 8: beyond, it is no line
     static final int LAST_LINE = 100000; // of every method, as the stack does not say where one ends
     final StringBuilder situations = new StringBuilder();
     final Set<String> own = new LinkedHashSet<>();
@@ -351,7 +444,7 @@ class Truth {
             for (int i = 0; i < 14; i++)
                 s.append(i == 0 ? "" : ",").append(LEAF_FIRST + i);
         else
-            s.append(Math.max(0, e.getLineNumber())); // hidden classes have none
+            s.append(e.getLineNumber() >= NO_LINE ? 0 : Math.max(0, e.getLineNumber())); // hidden classes have none
         return s.append("]").toString();
     }
 
@@ -364,19 +457,75 @@ class Truth {
         return Chains.observed[0].getLineNumber() - 2;
     }
 
-    void add(String name, StackTraceElement[] stack) {
-        StringBuilder chain = new StringBuilder();
+    static String file(StackTraceElement e) {
+        return isWithoutFile(e) ? "" : e.getFileName();
+    }
+
+    /* JDK 8 says so of classes that it makes at run time. */
+    static boolean isWithoutFile(StackTraceElement e) {
+        return e.getFileName() == null || e.getFileName().equals("<Unknown>");
+    }
+
+    void known(String file, String className, String method) {
+        own.add("[" + quote(file) + "," + quote(className + "." + method) + ",0," + LAST_LINE + "]");
+    }
+
+    /* All methods of a file's classes: they may be on the way to those that it is here for. */
+    void knownFile(StackTraceElement e) {
+        try {
+            Class<?> c = outermost(Class.forName(e.getClassName(), false, Truth.class.getClassLoader()));
+            if (!isWithoutFile(e) && files.add(file(e)))
+                knownClass(file(e), c);
+        } catch (ClassNotFoundException | LinkageError x) {
+            return; // hidden
+        }
+    }
+
+    final Set<String> files = new LinkedHashSet<>();
+    static final int ANONYMOUS_MAX = 30;
+
+    void knownClass(String file, Class<?> c) throws ClassNotFoundException {
+        for (Method m : c.getDeclaredMethods())
+            known(file, c.getName(), m.getName());
+        known(file, c.getName(), "<init>");
+        known(file, c.getName(), "<clinit>");
+        for (Class<?> inner : c.getDeclaredClasses())
+            knownClass(file, inner);
+        for (int i = 1; i < ANONYMOUS_MAX; i++) {
+            try {
+                knownClass(file, Class.forName(c.getName() + "$" + i, false, c.getClassLoader()));
+            } catch (ClassNotFoundException x) {
+                continue; // there is none of this number
+            }
+        }
+    }
+
+    static Class<?> outermost(Class<?> c) {
+        while (c.getEnclosingClass() != null)
+            c = c.getEnclosingClass();
+        return c;
+    }
+
+    /* What a thread begins with, by files: the threads of a pool have their own. */
+    static final String BEGINS = "{\"files\":[\"ForkJoinWorkerThread.java\",\"ForkJoinPool.java\",\"ForkJoinTask.java\",\"Continuation.java\"," +
+        "\"VirtualThread.java\",\"Thread.java\"],\"optional\":false}";
+
+    void add(String name, StackTraceElement[] stack, String thread) {
+        StringBuilder chain = new StringBuilder(thread == null ? "" : BEGINS);
         for (int i = stack.length - 1; i >= 0; i--) {
             StackTraceElement e = stack[i];
-            String file = e.getFileName() == null ? "" : e.getFileName();
-            String method = quote(HIDDEN.matcher(e.getClassName()).replaceAll("") + "." + e.getMethodName());
-            own.add("[" + quote(file) + "," + method + ",0," + LAST_LINE + "]");
+            String file = file(e), plain = HIDDEN.matcher(e.getClassName()).replaceAll("");
+            String method = quote(plain + "." + e.getMethodName());
+            known(file, plain, e.getMethodName());
+            knownFile(e);
+            if (thread != null && BEGINS.contains(quote(file)))
+                continue;
             chain.append(chain.length() == 0 ? "" : ",")
                 .append("{\"name\":").append(method)
                 .append(",\"file\":").append(quote(file)).append(",\"first\":0,\"lines\":").append(lines(e, i == 0))
                 .append(",\"leaf\":").append(i == 0).append(",\"direct\":false,\"between\":null,\"prepared\":true}");
         }
-        situations.append(situations.length() == 0 ? "" : ",").append(quote(name)).append(":{\"thread\":null,\"chain\":[").append(chain).append("]}");
+        situations.append(situations.length() == 0 ? "" : ",").append(quote(name)).append(":{\"thread\":").append(thread == null ? "null" : quote(thread)).append(",\"chain\":[").append(chain).append("]}");
     }
 
     void write(String path) throws IOException {

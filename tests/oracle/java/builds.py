@@ -19,17 +19,24 @@ FLAGS = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+ShowHiddenFrames", "-Xshare:aut
 class Build(debian.Build):
     cache = CACHE
     program = os.path.join(CACHE, "chains.jar")
+    beside = [os.path.join(CACHE, "libchains.so")]
 
-    def command(self, *arguments):
-        """With a /proc, by which java finds its libraries, for as long as it runs."""
-        command = super().command(*arguments)
+    def command(self, *arguments, without=None):
+        """With a /proc, by which java finds its libraries, for as long as it runs. `without`: an argument that is left out."""
+        command = [x for x in super().command(*arguments) if x != without]
         return ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && exec "$@"', self.root, *command] if self.root else command
 
 
 def compile_program():
     classes = os.path.join(CACHE, "classes")
     os.makedirs(classes, exist_ok=True)
-    for command in (["javac", "--release", "8", "-Xlint:-options", "-g", "-d", classes, os.path.join(HERE, "Chains.java")],
+    headers = next(iter(glob.glob("/usr/lib/jvm/*/include/jni.h")), None)
+    if not headers:
+        raise Unavailable("all: no jni.h")
+    include = os.path.dirname(headers)
+    for command in (["gcc", "-O2", "-shared", "-fPIC", "-nostdlib", f"-I{include}", f"-I{include}/linux", "-o", Build.beside[0],
+                     os.path.join(HERE, "chains.c")],
+                    ["javac", "--release", "8", "-Xlint:-options", "-g", "-d", classes, *(os.path.join(HERE, f) for f in ("Chains.java", "Churn.java"))],
                     ["jar", "-c", "-f", Build.program, "-e", "Chains", "-C", classes, "."]):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:

@@ -20,6 +20,13 @@
 DEFINE_CLEANUP(struct code_names *, code_names_free)
 DEFINE_CLEANUP(struct jvm_code *, jvm_code_free)
 
+static uint64_t now_ns = 1000000000;
+
+static uint64_t mono_ns(void)
+{
+	return now_ns;
+}
+
 struct piece {
 	enum hotspot_answer answer;
 	uint64_t start, end;
@@ -96,7 +103,7 @@ static void expect(struct code_names *n, const uint64_t *words, const char *name
 static void make(struct code_names **n, struct jvm_code **j, size_t max_bytes)
 {
 	cr_assert_eq(code_names_new(n, 1 << 20), 0);
-	cr_assert_eq(jvm_code_new(j, *n, max_bytes), 0);
+	cr_assert_eq(jvm_code_new(j, *n, max_bytes, mono_ns), 0);
 }
 
 Test(jvm_code, compiled)
@@ -174,6 +181,43 @@ Test(jvm_code, interpreted)
 	cr_assert_eq(add(j, &compiled), 0);
 	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, other, 2), 2);
 	cr_expect_eq(other[0], before[0]);
+}
+
+Test(jvm_code, objects_that_become_other_methods)
+{
+	const struct piece method = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "a.Outer.run"};
+	const struct piece other = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "b.Other.go"};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	uint64_t before[2], after[2], again[2];
+	struct code_place place;
+	struct jvm_code_stats s;
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &method), 0);
+	cr_assert_eq(add(j, &compiled), 0);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	now_ns += 250000000;
+	/* named, and looked at again, once */
+	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	expect(n, before, "a.Outer.run", "Outer.java", 0);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	/* frames since then may be of either */
+	cr_assert_eq(add(j, &other), 0);
+	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place));
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
+	cr_expect_neq(after[0], before[0]);
+	expect(n, after, "b.Other.go", "Outer.java", 0);
+	/* code of the method that is gone does not name it */
+	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, again, 2), 2);
+	cr_expect_not(code_names_find(n, frame_va(again[0]), 0, &place));
+	jvm_code_stats(j, &s);
+	cr_expect_eq(s.replaced, 1);
+	/* and it may come back */
+	cr_assert_eq(add(j, &method), 0);
+	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, again));
+	cr_expect_eq(again[0], before[0]);
+	expect(n, again, "a.Outer.run", "Outer.java", 0);
 }
 
 Test(jvm_code, lines_of_interpreted_methods)
