@@ -242,7 +242,8 @@ static __always_inline int step_interpreted(struct unwind_area *a)
 	__u64 fp = t->fp, n = t->n, method, last, sender, bytecode = 0;
 	int next;
 
-	if (fp & 7 || fp < t->sp || stack_word(a, fp + JVM_FRAME_METHOD, &method) ||
+	/* below the stack pointer is what another frame has left there */
+	if (fp & 7 || fp + JVM_FRAME_METHOD < t->sp || stack_word(a, fp + JVM_FRAME_METHOD, &method) ||
 	    stack_word(a, fp + JVM_FRAME_LAST_SP, &last) || stack_word(a, fp + JVM_FRAME_SENDER_SP, &sender))
 		return ENDING_NO_ROW;
 	if (!method || method & 7 || method >> 47 || sender & 7 || sender - fp >= JVM_FRAME_BYTES_MAX)

@@ -78,6 +78,12 @@ static const struct interpreted_case cases[] = {
 	{"its own stack pointer is above the record", .fp = SP + 64,
 	 .words = {FRAME(SP + 64, METHOD, SP + 72, SP + 96, SP + 256, ROOT + 1)}, .ending = ENDING_NO_ROW,
 	 .n = 1},
+	/* at a method's beginning, what is below the record is of a frame that has gone */
+	{"the method is below the stack pointer", .fp = SP + 16,
+	 .words = {FRAME(SP + 16, METHOD, 0, SP + 96, SP + 256, ROOT + 1)}, .ending = ENDING_NO_ROW, .n = 1},
+	{"the method is at the stack pointer", .fp = SP + 24,
+	 .words = {FRAME(SP + 24, METHOD, 0, SP + 96, SP + 256, ROOT + 1)}, .ending = ENDING_ROOT, .n = 3,
+	 .methods = {METHOD}, .bytecode = {BYTECODE}},
 	{"the record is below the stack", .fp = SP - 64, .ending = ENDING_NO_ROW, .n = 1},
 	{"rbp is data", .fp = SP + 61, .ending = ENDING_NO_ROW, .n = 1},
 	{"rbp is 0", .fp = 0, .ending = ENDING_NO_ROW, .n = 1},

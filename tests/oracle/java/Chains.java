@@ -30,7 +30,9 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
 public class Chains {
-    static final int ROUNDS = 20000, IN_A_THREAD = 50; // what a thread's beginning and end take is little beside
+    static final int ROUNDS = Integer.getInteger("rounds", 20000);
+    static final int TIMES = Integer.getInteger("times", 1); // that a situation is performed at least
+    static final int IN_A_THREAD = 50; // what a thread's beginning and end take is little beside
     static StackTraceElement[] observed;
     static boolean observing;
     static volatile int sink;
@@ -414,9 +416,10 @@ public class Chains {
         while (true) {
             for (Map.Entry<String, Situation> e : all.entrySet()) {
                 long end = System.nanoTime() + 20000000;
+                int times = observing || threads.containsKey(e.getKey()) ? 1 : TIMES;
                 do {
                     sink += perform(e.getValue());
-                } while (!observing && System.nanoTime() - end < 0);
+                } while (--times > 0 || (!observing && System.nanoTime() - end < 0));
                 if (observing)
                     truth.add(e.getKey(), observed, threads.get(e.getKey()));
             }

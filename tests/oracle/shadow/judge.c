@@ -102,6 +102,8 @@ static enum verdict uncovered(const struct unwound *got, bool right)
 		return VERDICT_NO_MAPPING;
 	if (got->ending == ENDING_UNSUPPORTED_RULE)
 		return VERDICT_UNSUPPORTED;
+	if (got->ending == ENDING_NO_ROW && cfa_of(got) == UNWIND_CFA_INTERPRETED)
+		return VERDICT_NO_ROW; /* the frame pointer is not this frame's, and the rule has seen it */
 	if (cfa_of(got) != UNWIND_CFA_NONE)
 		return VERDICTS;
 	if (got->ending >= 0 && got->ending != ENDING_ROOT)

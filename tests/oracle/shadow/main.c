@@ -172,6 +172,8 @@ int main(int argc, char **argv)
 	       " processes or threads not followed, %.1f s, %.2f us/step\n",
 	       argv[optind], w.stopped, w.steps, w.not_followed, (double)(clock_mono_ns() - begin_ns) / 1e9,
 	       (double)(clock_mono_ns() - begin_ns) / 1e3 / (double)(w.steps ? w.steps : 1));
+	if (tables_in_code(w.tables))
+		printf("%" PRIu64 " frames read in code that is in no file\n", tables_in_code(w.tables));
 	report_print(stdout, &w.judge, &w.shadow, w.tables, o.places);
 	r = w.judge.n[VERDICT_WRONG] || w.judge.walk.wrong;
 	watch_fini(&w);

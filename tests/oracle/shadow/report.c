@@ -8,6 +8,9 @@
 #include "agent/base/cleanup.h"
 #include "bpf/abi.h"
 
+#define CODE_BEFORE 96u
+#define CODE_BEHIND 32u
+
 static const char *const ending_texts[] = {
 #define X(name, text, complete) text,
 	UNWIND_ENDINGS(X)
@@ -44,13 +47,27 @@ static void print_rule(FILE *out, uint64_t bits)
 		fprintf(out, " register %u", rule.reg);
 }
 
-static void print_difference(FILE *out, const struct spot *s)
+/* The code around an instruction in no file, which nobody can look up later. */
+static void print_code(FILE *out, const struct tables *t, uint64_t address)
+{
+	uint8_t code[CODE_BEFORE + CODE_BEHIND];
+
+	if (tables_is_file(t, address) || !tables_read(t, address - CODE_BEFORE, code, sizeof code))
+		return;
+	fprintf(out, "      code:");
+	for (size_t i = 0; i < sizeof code; i++)
+		fprintf(out, "%s%02x", i == CODE_BEFORE ? " > " : " ", code[i]);
+	fprintf(out, "\n");
+}
+
+static void print_difference(FILE *out, const struct tables *t, const struct spot *s)
 {
 	const struct unwound *g = &s->got;
 
 	fprintf(out, "      ");
 	print_rule(out, s->rule);
 	fprintf(out, "; rip %#llx rsp %#llx rbp %#llx\n", s->regs.rip, s->regs.rsp, s->regs.rbp);
+	print_code(out, t, s->regs.rip);
 	if (g->ending >= 0) {
 		fprintf(out,
 			"      got the ending \"%s\", expected the caller ra %#" PRIx64 " cfa %#" PRIx64 "\n",
@@ -190,7 +207,7 @@ static void print_places(FILE *out, const struct judge *j, const struct tables *
 			p.list[i].symbol = (struct elf_symbol){0};
 		print_place(out, t, &p.list[i]);
 		if (differences)
-			print_difference(out, p.list[i].first);
+			print_difference(out, t, p.list[i].first);
 	}
 	if (p.n > limit)
 		fprintf(out, "    and %zu more\n", p.n - limit);

@@ -17,7 +17,9 @@
 #include "agent/proc/open.h"
 #include "agent/proc/table.h"
 #include "agent/unwind/arena.h"
+#include "agent/unwind/generated.h"
 #include "agent/unwind/publish.h"
+#include "agent/unwind/runtime_walk.h"
 #include "agent/unwind/tables.h"
 #include "bpf/unwind.h"
 
@@ -44,6 +46,10 @@ struct tables {
 	struct proc_files files;
 	struct process *process; /* borrowed */
 	uint32_t vdso;
+	uint64_t analysed[64]; /* addresses that were tried last */
+	size_t n_analysed;
+	uint64_t n_in_code; /* frames that were unwound first, of code in no file */
+	uint32_t code;	    /* the binary that stands for code in memory without a file */
 	bool ready;
 	struct unwind_area area;
 	struct env env;
@@ -121,6 +127,8 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 		r = binary_registry_new(&t->binaries, N_FILES, NULL);
 	if (r == 0)
 		r = unwind_tables_new(&t->tables, t->binaries, t->arena, t->worker, tables_ready, t);
+	if (r == 0)
+		unwind_tables_follow_generated(t->tables);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
 	if (r == 0)
@@ -247,6 +255,62 @@ static int build_missing(struct tables *t)
 	return 0;
 }
 
+/* As agent/track/generated_code.c does. */
+static int add_code(struct tables *t)
+{
+	struct binary *b;
+	int r;
+
+	if (t->code)
+		return 0;
+	r = binary_new_generated(&b, (uint32_t)t->tracee->pid);
+	if (r == 0)
+		r = binary_registry_enter(t->binaries, b, 0, &t->code);
+	if (r < 0)
+		return r;
+	(void)binary_registry_hold(t->binaries, t->code);
+	return unwind_tables_add_generated(t->tables, t->code, (uint32_t)t->tracee->pid);
+}
+
+static int publish(struct tables *t)
+{
+	int r = publisher_put(t->publisher, t->process);
+
+	if (r < 0)
+		return r;
+	if (arena_grace_begin(t->arena))
+		arena_grace_end(t->arena);
+	t->area.state.list = publisher_list(t->publisher, t->process->maps);
+	t->area.state.length = 0;
+	return 0;
+}
+
+/* Has the code at an address analysed that is in no file. False: it is, or nothing came of it. */
+static bool analyse(struct tables *t, uint64_t address)
+{
+	const struct proc_mapping *m = proc_maps_find(t->process->maps, address);
+	struct generated_request q = {.address = address};
+	const uint64_t end = clock_mono_ns() + BUILD_WAIT_NS;
+	bool asked = false;
+
+	if (!t->code || !m || m->file != PROC_FILE_NONE)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(t->analysed); i++)
+		asked |= t->analysed[i] == address;
+	if (asked)
+		return false;
+	t->analysed[t->n_analysed++ % ARRAY_SIZE(t->analysed)] = address;
+	q.low = m->start;
+	q.high = m->end;
+	(void)runtime_walk_find_hotspot(&q.vm, t->process->maps, t->tables);
+	unwind_tables_request(t->tables, t->code, &q);
+	while (unwind_tables_requested(t->tables, t->code) && clock_mono_ns() < end) {
+		unwind_tables_pump(t->tables);
+		worker_drain(t->worker, NS_PER_MS);
+	}
+	return publish(t) == 0;
+}
+
 int tables_refresh(struct tables *t)
 {
 	struct proc_maps *empty;
@@ -264,17 +328,13 @@ int tables_refresh(struct tables *t)
 	if (r < 0)
 		return r;
 	r = build_missing(t);
+	if (r == 0)
+		r = add_code(t);
 	if (r < 0)
 		return r;
+	proc_maps_set_code(t->process->maps, t->code);
 	corrupt_tables(t);
-	r = publisher_put(t->publisher, t->process);
-	if (r < 0)
-		return r;
-	if (arena_grace_begin(t->arena))
-		arena_grace_end(t->arena);
-	t->area.state.list = publisher_list(t->publisher, t->process->maps);
-	t->area.state.length = 0;
-	return 0;
+	return publish(t);
 }
 
 bool tables_covers(const struct tables *t, uint64_t start, uint64_t len)
@@ -343,7 +403,7 @@ uint64_t tables_fp_slot(const struct unwound *u)
 }
 
 /* One frame by the loop of bpf/profiler.bpf.c. */
-static void unwind_one(struct tables *t, struct unwound *ret)
+static void unwind_once(struct tables *t, struct unwound *ret)
 {
 	struct unwind_state *s = &t->area.state;
 	uint64_t ip = s->ip;
@@ -371,6 +431,23 @@ static void unwind_one(struct tables *t, struct unwound *ret)
 	ret->ra = (ret->rule >> 48 & UNWIND_CFA_MASK) == UNWIND_CFA_SIGNAL ? s->ip : s->ip + 1;
 }
 
+/* The same. Code that is not known yet is analysed first, which the agent does while samples wait. */
+static void unwind_one(struct tables *t, struct unwound *ret)
+{
+	const struct unwind_state before = t->area.state;
+	struct unwind_state *s = &t->area.state;
+
+	unwind_once(t, ret);
+	if (ret->ending != ENDING_NO_TABLE && ret->reason != ENDING_NO_TABLE)
+		return;
+	if (!analyse(t, before.ip))
+		return;
+	*s = before;
+	s->list = publisher_list(t->publisher, t->process->maps);
+	s->length = 0;
+	unwind_once(t, ret);
+}
+
 void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct unwound *ret)
 {
 	struct unwind_state *s = &t->area.state;
@@ -382,6 +459,12 @@ void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct
 	s->n = s->have_regs = s->fallback = s->switches = s->window_len = 0;
 	s->innermost = 1;
 	unwind_one(t, ret);
+	t->n_in_code += frame_file(ret->frame) == t->code || frame_file(ret->frame) >= FRAME_TAG_RUNTIME;
+}
+
+uint64_t tables_in_code(const struct tables *t)
+{
+	return t->n_in_code;
 }
 
 void tables_unwind_on(struct tables *t, struct unwound *ret)

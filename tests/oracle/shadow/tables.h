@@ -48,6 +48,8 @@ uint64_t tables_fp_slot(const struct unwound *u);
 
 /* Unwinds the frame of the tracee's present registers. */
 void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct unwound *ret);
+/* How often tables_unwind was called in code that is in no file. */
+uint64_t tables_in_code(const struct tables *t);
 /* Unwinds the next frame, after one that was stepped. */
 void tables_unwind_on(struct tables *t, struct unwound *ret);
 

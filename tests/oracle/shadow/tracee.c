@@ -22,6 +22,8 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 
+#define RUN_SLICE_NS NS_PER_MS /* between looks at whether it has stopped at a signal */
+
 static volatile sig_atomic_t late;
 
 static void on_alarm(int signal)
@@ -166,15 +168,36 @@ static int resume(struct tracee *t)
 	return wait_stop(t);
 }
 
+/* Whether it has stopped, or ended, which wait_stop will take note of. */
+static bool has_stopped(const struct tracee *t)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PID, (id_t)t->pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+	       info.si_pid;
+}
+
 int tracee_run(struct tracee *t, uint64_t ns)
 {
-	struct timespec wait = {.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
-	int signal = t->signal, r;
+	const struct timespec wait = {.tv_nsec = (long)(ns < RUN_SLICE_NS ? ns : RUN_SLICE_NS)};
+	const uint64_t end_ns = clock_mono_ns() + ns;
+	int signal = t->signal, r = TRACEE_STEPPED;
 
 	t->signal = 0;
 	if (ptrace(PTRACE_CONT, t->pid, NULL, (void *)(long)signal) < 0)
 		return -errno;
-	nanosleep(&wait, NULL);
+	while (clock_mono_ns() < end_ns) {
+		nanosleep(&wait, NULL);
+		if (!has_stopped(t))
+			continue;
+		r = wait_stop(t);
+		if (r != TRACEE_STEPPED)
+			return r;
+		signal = t->signal;
+		t->signal = 0;
+		if (ptrace(PTRACE_CONT, t->pid, NULL, (void *)(long)signal) < 0)
+			return -errno;
+	}
 	kill(t->pid, SIGSTOP);
 	for (r = wait_stop(t); r == TRACEE_STEPPED && t->signal != SIGSTOP; r = resume(t))
 		;
