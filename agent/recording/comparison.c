@@ -20,7 +20,7 @@
 #define SAMPLES_A_BLOCK 20u   /* with fewer, blocks say nothing */
 #define BLOCKS_MIN 8u	      /* of them, the others are empty */
 #define LEAST_SHARE 0.0005    /* of a function that is looked at, in either recording */
-#define LEAST_DIFFERENCE 1e-3 /* that is more than noise */
+#define LEAST_DIFFERENCE 5e-3 /* that counts: what else runs on a machine differs from run to run */
 
 /* What was counted of a function, or of all. */
 struct counts {

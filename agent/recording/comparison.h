@@ -30,7 +30,8 @@ struct comparison_row {
 	double low, high;	   /* 95 % interval of b - a */
 	/*
 	 * The difference is beyond noise: it would be seen in one of 20 comparisons at most if no function of
-	 * the recordings had changed.
+	 * the recordings had changed. Differences below 0.5 % of all samples do not count: they may come from
+	 * what else the machine did.
 	 */
 	bool certain;
 };
