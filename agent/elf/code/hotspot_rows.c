@@ -121,6 +121,11 @@ static void pop(struct follower *f, const struct x86_insn *insn)
 		*s = (struct state){.depth = s->record && s->depth != 16 ? 0 : 8};
 		return;
 	}
+	/* a method takes nothing of its frame away: this is no instruction, but a part of one */
+	if (f->kind == HOTSPOT_CODE_METHOD && s->depth > 16 && s->depth <= f->usual.depth) {
+		f->flags |= RULE_CHECKED;
+		return;
+	}
 	set_depth(s, (int64_t)s->depth - 8);
 }
 
@@ -254,6 +259,20 @@ static uint32_t skip(struct follower *f, uint32_t at)
 	return at < f->code->n ? at : f->code->n;
 }
 
+/*
+ * The first compiler leaves places that are patched when they are reached: a jump has taken the place of the
+ * first bytes of an instruction, whose last ones are zeros, which no instruction of HotSpot begins with.
+ * Returns the offset of the next instruction.
+ */
+static uint32_t behind_rest(const struct follower *f, const struct x86_insn *insn, uint32_t at)
+{
+	if (f->kind != HOTSPOT_CODE_METHOD || insn->op != X86_JUMP || insn->len != PATCH_BYTES)
+		return at;
+	while (at < f->code->n && !f->code->code[at])
+		at++;
+	return at;
+}
+
 /* ud0 with its operand, which marks places that are never reached. */
 static struct x86_insn decode(const struct memory_code *c, uint32_t at)
 {
@@ -299,7 +318,7 @@ static int follow(struct follower *f)
 			note_target(f, (int64_t)at + insn.len + insn.disp, at);
 		ended = ends_flow(insn.op);
 		apply(f, &insn);
-		at += insn.len;
+		at = behind_rest(f, &insn, at + insn.len);
 	}
 	return r;
 }

@@ -66,6 +66,17 @@ static const struct rows_case cases[] = {
 	{"behind bytes that are no instruction, nothing is certain",
 	 BYTES("\x55\x48\x83\xec\x10\x06\x90\x90"), .kind = HOTSPOT_CODE_METHOD, .frame = 32,
 	 .expected = "0 rsp+8; 1 rsp+16'; 5 refused; 6 rsp+32'!"},
+	/* jmp out; what is left of another instruction; mov rbx, [rax + 16]; nop; add; pop; ret */
+	{"a place that is to be patched: the rest of its instruction is none",
+	 BYTES("\x55\x48\x83\xec\x10\xe9\x00\x10\x00\x00\x00\x00\x00\x00\x00\x48\x8b\x58\x10\x90\x48\x83\xc4"
+	       "\x10\x5d"
+	       "\xc3"),
+	 .kind = HOTSPOT_CODE_METHOD, .frame = 32,
+	 .expected = "0 rsp+8; 1 rsp+16'; 5 rsp+32'; 18 rsp+16'; 19 rsp+8"},
+	/* pop rax; nop; add; pop; ret */
+	{"a method pops nothing of its frame: what looks so is part of another instruction",
+	 BYTES("\x55\x48\x83\xec\x10\x58\x90\x48\x83\xc4\x10\x5d\xc3"), .kind = HOTSPOT_CODE_METHOD,
+	 .frame = 32, .expected = "0 rsp+8; 1 rsp+16'; 5 rsp+32'; 6 rsp+32'!; b rsp+16'!; c rsp+8!"},
 	/* ud0; nop */
 	{"a mark that is never reached", BYTES("\x55\x48\x83\xec\x10\x0f\xff\x00\x90"),
 	 .kind = HOTSPOT_CODE_METHOD, .frame = 32, .expected = "0 rsp+8; 1 rsp+16'; 5 rsp+32'"},
