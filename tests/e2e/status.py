@@ -29,6 +29,7 @@ SCRAPES = 40
 STALL_SECONDS = 10
 OPEN = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 LATE = (503, "the agent does not answer\n")  # its delivery process says so: it waits for a CPU, and answers later
+PULLS = ("/debug/pprof/profile", "/flamegraph", "/top")  # profiles on request: e2e/pull
 UNITS = ("bytes", "seconds", "hertz", "ratio")
 DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "proflet.json")
 SYS_BPF, BPF_ENABLE_STATS = 321, 32
@@ -68,7 +69,7 @@ class Pages:
         request = urllib.request.Request(self.base + path, data=body, method=method, headers={"Accept": accept})
         try:
             with urllib.request.urlopen(request, timeout=hang_limit(seconds)) as r:
-                return r.status, r.headers["Content-Type"], r.read().decode()
+                return r.status, r.headers["Content-Type"], r.read().decode(errors="replace")  # pprof is no text
         except urllib.error.HTTPError as e:
             return e.code, e.headers["Content-Type"], e.read().decode()
         except OSError:
@@ -221,7 +222,9 @@ def other_pages(s, pages):
     check_process_page(s, pages)
     s.equal("another method", [pages.get(p, "POST", b"x" * 5000)[0] for p in ("/metrics", "/healthz")], [405, 405])
     listing = pages.get("/")[2].split()
-    s.equal("the root lists the pages, which are there", [pages.get(p)[0] for p in listing], [200] * 4)
+    s.equal("the root lists the pages", listing, ["/metrics", "/healthz", "/readyz", "/debug/state", *PULLS])
+    answers = {p: pages.get(f"{p}?seconds=1" if p in PULLS else p, seconds=30)[0] for p in listing}
+    s.check("they are there", set(answers.values()) == {200}, answers)
 
 
 def link(path):

@@ -87,10 +87,17 @@ def inside_of(liar, mine):
     return [x for x in mine if any(f.kind == liar.kind or f.name == liar.loop for f in x.frames)]
 
 
+def whole_of(liar, inside):
+    """Samples of whole stacks, but for those that were taken before the agent knew what the program is: these are of native code."""
+    known = [t for x in inside if ending(x) != "complete" or any(f.kind == liar.kind for f in x.frames) for t in x.times]
+    whole = [x for x in inside if ending(x) == "complete"]
+    return sum(sum(t >= min(known, default=0) for t in x.times) if x.times else x.count for x in whole)
+
+
 def check_mode(s, name, mode, mine):
     liar, what = LIARS[name], f"{name} {mode}"
     inside = inside_of(liar, mine)
-    whole = total([x for x in inside if ending(x) == "complete"])
+    whole = whole_of(liar, inside)
     frames = [f for x in mine for f in x.frames if f.kind == liar.kind]
     bad = sorted({f.name for f in frames if not is_text(f.name) or not is_text(f.source)})
     text = f"{total(mine)} samples, {whole} of {total(inside)} whole; {max((len(x.frames) for x in mine), default=0)} frames at most; " \
