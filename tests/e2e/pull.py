@@ -27,14 +27,16 @@ RESULT = 'proflet_pulls_total{result="%s"}'
 
 
 def resident(pid):
-    """Bytes of the agent and of all processes that it has started."""
+    """Bytes of the agent and of its delivery process. What parser processes need follows from the programs that start meanwhile."""
     total, left = 0, [pid]
     while left:
         one = left.pop()
         try:
             with open(f"/proc/{one}/status", encoding="ascii") as f:
-                found = re.search(r"(?m)^RssAnon:\s+(\d+) kB", f.read())
-            total += int(found[1]) << 10 if found else 0
+                status = f.read()
+            found = re.search(r"(?m)^RssAnon:\s+(\d+) kB", status)
+            if one == pid or "Name:\tproflet-deliver" in status:
+                total += int(found[1]) << 10 if found else 0
             with open(f"/proc/{one}/task/{one}/children", encoding="ascii") as f:
                 left += map(int, f.read().split())
         except FileNotFoundError:
