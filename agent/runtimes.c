@@ -459,9 +459,39 @@ static void name_java(struct runtimes *r, struct sample_view *v)
 	v->omitted = v->omitted ? sample_find_omitted(v) : 0;
 }
 
+/*
+ * Whether a sample that brought nothing of a runtime may need its functions all the same. Every frame of every
+ * native program's stack passes here, and neighbours mostly are of one file: a file is looked up once in a row.
+ */
+static bool concerns_runtime(const struct runtimes *r, const struct sample_view *v)
+{
+	const uint64_t *words = v->frames + v->n_kernel;
+	const struct unwind_tables *tables = track_tables(r->options.track);
+	uint32_t last = FRAME_TAG_OMITTED;
+
+	for (uint32_t i = 0; i < v->n_user; i++) {
+		const uint32_t tag = frame_tag(words[i]);
+		const struct binary_table *t;
+
+		if (tag == last || tag == FRAME_TAG_OMITTED)
+			continue;
+		if (tag - 1u >= FRAME_FILE_MAX)
+			return true;
+		t = unwind_tables_get(tables, tag);
+		if (t && (t->runtime || t->generated))
+			return true;
+		last = tag;
+	}
+	return false;
+}
+
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret)
 {
+	if (!v->runtime && !v->task && !concerns_runtime(r, v)) {
+		*ret = *v;
+		return;
+	}
 	r->task = task;
 	sample_splice(&r->splice, v, ret);
 	if (v->task)

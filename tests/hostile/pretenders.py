@@ -83,37 +83,46 @@ def is_text(name):
     return len(name.encode()) <= NAME_MAX and not any(ord(c) < 32 or ord(c) == 127 or 0x202a <= ord(c) <= 0x202e for c in name)
 
 
-def inside_of(liar, mine):
-    return [x for x in mine if any(f.kind == liar.kind or f.name == liar.loop for f in x.frames)]
+def inside_of(liar, mode, mine):
+    """Samples of the language, but for those of the function that makes the lie, whose frames are honest until it is done."""
+    return [x for x in mine if any(f.kind == liar.kind or f.name == liar.loop for f in x.frames) and mode not in (f.name for f in x.frames)]
 
 
 def whole_of(liar, inside):
-    """Samples of whole stacks, but for those that were taken before the agent knew what the program is: these are of native code."""
+    """Whole stacks, as (how many, stack), but for those that were taken before the agent knew what the program is: these are of native code."""
     known = [t for x in inside if ending(x) != "complete" or any(f.kind == liar.kind for f in x.frames) for t in x.times]
-    whole = [x for x in inside if ending(x) == "complete"]
-    return sum(sum(t >= min(known, default=0) for t in x.times) if x.times else x.count for x in whole)
+    whole = [(sum(t >= min(known, default=0) for t in x.times) if x.times else x.count, x) for x in inside if ending(x) == "complete"]
+    return [(n, x) for n, x in whole if n]
+
+
+def described(stacks):
+    return "; ".join(f"{n} whole: {' < '.join(f'{f.kind}:{f.name[:40]}' for f in x.frames[:20])}" for n, x in stacks[:2])
 
 
 def check_mode(s, name, mode, mine):
     liar, what = LIARS[name], f"{name} {mode}"
-    inside = inside_of(liar, mine)
-    whole = whole_of(liar, inside)
+    inside = inside_of(liar, mode, mine)
+    stacks = whole_of(liar, inside)
+    whole = sum(n for n, _ in stacks)
     frames = [f for x in mine for f in x.frames if f.kind == liar.kind]
     bad = sorted({f.name for f in frames if not is_text(f.name) or not is_text(f.source)})
     text = f"{total(mine)} samples, {whole} of {total(inside)} whole; {max((len(x.frames) for x in mine), default=0)} frames at most; " \
            f"{', '.join(sorted({ending(x) for x in inside} - {'complete'}))} {[b[:80] for b in bad[:2]]}"
     s.check(f"{what}: it was sampled, and what it says is bounded text", bool(inside) and not bad, text)
     if mode in liar.never_whole:
-        s.check(f"{what}: its list ends, and none is said to be whole", not whole, text)
+        s.check(f"{what}: its list ends, and none is said to be whole", not whole, f"{text} {described(stacks)}")
 
 
 def check_honest(s, name, mine):
-    """But for those that were taken before the agent knew it."""
-    liar, mine = LIARS[name], inside_of(LIARS[name], mine)
-    whole = [x for x in mine if ending(x) == "complete"]
-    stacks = {tuple((f.name, f.source, f.line) for f in x.frames if f.kind == liar.kind) for x in whole}
+    """But for those that were taken before the agent knew it, which is up to the first sample with functions."""
+    liar, mine = LIARS[name], inside_of(LIARS[name], "honest", mine)
+    with_functions = [x for x in mine if any(f.kind == liar.kind for f in x.frames)]
+    begin = min((t for x in with_functions for t in x.times), default=0)
+    known = sum(sum(t >= begin for t in x.times) for x in mine)
+    stacks = {tuple((f.name, f.source, f.line) for f in x.frames if f.kind == liar.kind) for x in with_functions if ending(x) == "complete"}
+    whole = total([x for x in with_functions if ending(x) == "complete"])
     s.equal(f"{name} honest: all functions, as it says", stacks, {liar.honest})
-    s.check(f"{name} honest: its stacks are whole", total(whole) >= 0.9 * total(mine), f"{total(whole)} of {total(mine)}")
+    s.check(f"{name} honest: its stacks are whole", 0 < whole >= 0.9 * known, f"{whole} of {known}, {total(mine) - known} before")
 
 
 def body(s):
