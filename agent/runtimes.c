@@ -460,8 +460,8 @@ static void name_java(struct runtimes *r, struct sample_view *v)
 }
 
 /*
- * Whether a sample that brought nothing of a runtime may need its functions all the same. Every frame of every
- * native program's stack passes here, and neighbours mostly are of one file: a file is looked up once in a row.
+ * Whether a sample that brought nothing of a runtime may need its functions all the same. Every frame of
+ * every native stack passes here, and neighbours mostly are of one file: it is looked up once in a row.
  */
 static bool concerns_runtime(const struct runtimes *r, const struct sample_view *v)
 {
