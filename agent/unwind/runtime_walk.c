@@ -292,6 +292,7 @@ int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *ma
 	struct proc_maps_cursor c = {.maps = maps};
 	const struct proc_mapping *m;
 	uint64_t bias;
+	const struct binary_table *first = NULL; /* mostly the program, which may have the machine in it */
 	int r = -ENOENT;
 
 	while ((m = proc_maps_next(&c))) {
@@ -299,13 +300,14 @@ int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *ma
 
 		if (!t || t->generated)
 			continue;
+		first = first ?: t;
 		if (t->runtime && t->runtime->kind == RUNTIME_FILE_HOTSPOT && bias_of(m, t->binary, &bias)) {
 			*ret = (struct hotspot_vm){t->runtime->hotspot.structs + bias,
 						   t->runtime->hotspot.types + bias};
 			return 0;
 		}
 		if (binary_table_pending(t) && !t->runtime &&
-		    strcmp(t->binary->module.name, "libjvm.so") == 0)
+		    (t == first || strcmp(t->binary->module.name, "libjvm.so") == 0))
 			r = -EAGAIN;
 	}
 	return r;

@@ -42,12 +42,35 @@ public class Chains {
         int run();
     }
 
+    interface Observer {
+        int observe(int seed);
+    }
+
+    /* Several, so that no compiler inlines the call: HotSpot's tables say of the code before a call only what the call is inlined into. */
+    static class ObserverA implements Observer {
+        public int observe(int seed) { return see(new Throwable().getStackTrace(), seed); }
+    }
+
+    static class ObserverB implements Observer {
+        public int observe(int seed) { return see(new Throwable().getStackTrace(), seed); }
+    }
+
+    static class ObserverC implements Observer {
+        public int observe(int seed) { return see(new Throwable().getStackTrace(), seed); }
+    }
+
+    static final Observer[] observers = {new ObserverA(), new ObserverB(), new ObserverC()};
+    static int looks;
+
+    static int see(StackTraceElement[] stack, int seed) {
+        observed = Arrays.copyOfRange(stack, 1, stack.length);
+        waiting = first.getStackTrace();
+        return seed;
+    }
+
     static int leaf(int seed) {
-        if (observing) {
-            observed = new Throwable().getStackTrace();
-            waiting = first.getStackTrace();
-            return seed;
-        }
+        if (observing)
+            return observers[++looks % observers.length].observe(seed);
         int n = seed;
         for (int i = 0; i < ROUNDS; i++) {
             n = (n * 31 + i) % 1000003;
