@@ -43,6 +43,7 @@ struct frame_line {
 	const char *function; /* demangled */
 	const char *file;     /* as passed to the compiler; "" when unknown */
 	uint32_t line;	      /* 0: unknown */
+	uint32_t start_line;  /* where `function` begins in `file`; 0: unknown */
 };
 
 struct frame {
