@@ -598,6 +598,7 @@ static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
 		ret[i].function = frame->lines[i].function;
 		if (i + 1 < frame->n_lines) {
 			ret[i].system_name = NULL;
+			ret[i].inlined = true;
 			ret[i].start_line = frame->lines[i].start_line;
 		}
 		ret[i].lines = &frame->lines[i];

@@ -8,6 +8,7 @@ import re
 import shutil
 import statistics
 
+from lib import programs
 from lib.scenario import PROFLET, ROOT, Scenario
 from show import commands_of, line
 
@@ -45,7 +46,6 @@ def check_go(s):
     folder, bare = s.folder("go"), s.path("bare")
     for name in ("main.go", "go.mod"):
         shutil.copy(os.path.join(SUPPORT, "shapes", name), folder)
-    os.symlink(os.path.abspath(PROFLET), s.path("proflet"))
     env = {"GOFLAGS": "", "GOCACHE": s.path("go-cache"), "PATH": f"{s.tmp}:{os.path.dirname(go)}:{os.environ['PATH']}"}
     s.run([go, "build", "-o", bare, "."], cwd=folder, env=env, seconds=300)
     outputs = run_page(s, "Go", folder, env)
@@ -54,10 +54,22 @@ def check_go(s):
     compare(s, "Go: the build with the recording", bare, os.path.join(folder, "server"))
 
 
+def check_perf(s):
+    folder = s.folder("perf")
+    shutil.copy(programs.build_c(s, "load"), folder)
+    outputs = run_page(s, "perf, and what reads its files", folder, {"PATH": f"{s.tmp}:{os.environ['PATH']}", "HOME": s.tmp})
+    s.check("perf report has the functions", all(name in outputs[1] for name in ("slow", "medium", "fast")), line(outputs[1]))
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
+    os.symlink(os.path.abspath(PROFLET), s.path("proflet"))
     check_go(s)
+    if shutil.which("perf"):
+        check_perf(s)
+    else:
+        s.skip("perf", "not installed: tests/support/install test")
 
 
 if __name__ == "__main__":
