@@ -566,6 +566,7 @@ static int open_samples(struct agent *a)
 		.one_request = a->options.recording,
 		.spill = a->options.spill,
 		.source_lines = a->options.source_lines,
+		.by_cpu = a->options.by_cpu,
 		.emit = a->options.emit,
 		.emit_data = a->options.emit_data,
 		.stack = a->options.stack,

@@ -45,6 +45,7 @@ struct agent_options {
 	bool select_moves;
 	/* Also resolve source lines and inlined calls, from debug information (agent/symbol/dwarf.h). */
 	bool source_lines;
+	bool by_cpu;	    /* stacks of different CPUs are given apart */
 	uint64_t window_ns; /* 0: a window ends when it is half full, and at the stop */
 	/*
 	 * All windows go into one request, which is emitted at the stop; meanwhile `spill` takes the bytes

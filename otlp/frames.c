@@ -207,7 +207,8 @@ static int intern_lines(struct otlp_frames *f, struct otlp_dict *d, const struct
 
 	for (size_t i = 0; i < n && r == 0; i++) {
 		bool outermost = i + 1 == frame->n_lines; /* the others were inlined into it */
-		struct otlp_dict_function function = {.start_line = outermost ? frame->start_line : 0};
+		struct otlp_dict_function function = {.start_line = outermost ? frame->start_line
+									      : frame->lines[i].start_line};
 
 		r = otlp_dict_string(d, frame->lines[i].function, &function.name);
 		if (r == 0)

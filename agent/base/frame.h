@@ -36,6 +36,7 @@ struct frame_module {
 	uint64_t start, limit;	  /* executable range [start, limit), ELF virtual addresses */
 	uint64_t file_offset;	  /* of `start` in the file */
 	bool go;		  /* compiled by Go, possibly with C functions of cgo */
+	bool fixed;		  /* linked to fixed addresses: they are those in the process */
 };
 
 /* The source position of a frame, or of a call that was inlined there. */
@@ -43,6 +44,7 @@ struct frame_line {
 	const char *function; /* demangled */
 	const char *file;     /* as passed to the compiler; "" when unknown */
 	uint32_t line;	      /* 0: unknown */
+	uint32_t start_line;  /* where `function` begins in `file`; 0: unknown */
 };
 
 struct frame {
@@ -61,6 +63,7 @@ struct frame {
 	uint64_t unnamed_start; /* start of a function without a symbol; 0: unknown, or it has a symbol */
 	const char *tier;	/* compiler of the runtime that made the code; static; NULL: unknown */
 	uint32_t start_line;	/* of `function`, in the file of the last of `lines`; 0: unknown */
+	bool inlined; /* into the function of the next frame of the stack, which has the same address */
 };
 
 /* Identifies the function of a frame without a name: by its start, if that is known, else by the address. */

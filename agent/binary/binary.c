@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/binary/binary.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
@@ -82,6 +83,7 @@ static int read_elf(struct binary *b)
 	if (!ids.n_gnu && !ids.go[0] && elf_image_htlhash(img, hash) == 0 &&
 	    !(b->module.htlhash = strdup(hash)))
 		return -ENOMEM;
+	b->module.fixed = elf_image_type(img) == ET_EXEC;
 	b->module.go =
 		ids.go[0] || elf_image_has(img, ".gopclntab") || elf_image_has(img, ".data.rel.ro.gopclntab");
 	return elf_version_still(&b->version, img) < 0 ? -ESTALE : 0;

@@ -37,7 +37,7 @@ struct record {
 	bool overwrite, lines;
 	char **command; /* argv of the command, NULL: none */
 	struct output_profile *profile;
-	struct record_otlp *otlp; /* NULL: not wanted */
+	struct record_growing growing;
 	struct record_child child;
 	bool child_ended; /* by itself, before the recording was stopped */
 	uint64_t begin_ns, begin_unix_ns;
@@ -48,20 +48,23 @@ static void spill(const void *bytes, size_t len, void *data)
 {
 	const struct record *rec = data;
 
-	record_otlp_append(rec->otlp, bytes, len);
+	record_otlp_append(rec->growing.otlp, bytes, len);
 }
 
 static void emit(struct otlp_request *request, void *data)
 {
 	const struct record *rec = data;
 
-	record_otlp_finish(rec->otlp, request);
+	record_otlp_finish(rec->growing.otlp, request);
 }
 
 /* A profile that has reached its maximum counts the stack as [other]. */
 static void add_stack(const struct output_stack *stack, void *data)
 {
-	(void)output_profile_add(data, stack);
+	struct record *rec = data;
+
+	(void)output_profile_add(rec->profile, stack);
+	record_perf_add(rec->growing.perf, stack, rec->session.config->sampling.frequency);
 }
 
 static int on_stop(int signo, void *data)
@@ -185,7 +188,9 @@ static int prepare_files(struct record *rec, char **ret_why)
 	int r = record_files_check(&files, rec->overwrite, &failed);
 
 	if (r == 0)
-		r = record_otlp_new(&rec->otlp, &files, &failed);
+		r = record_otlp_new(&rec->growing.otlp, &files, &failed);
+	if (r == 0)
+		r = record_perf_new(&rec->growing.perf, &files, &failed);
 	if (r < 0 && failed &&
 	    asprintf(ret_why, r == -EEXIST ? "%s is there already: -f overwrites it" : "%s: %s", failed,
 		     strerror(-r)) < 0)
@@ -234,12 +239,16 @@ static int results(struct record *rec)
 			"proflet: %lu addresses have no source lines: reading their debug information would "
 			"have taken longer\n",
 			(unsigned long)s.report.lines_left);
-	if (record_otlp_left_out(rec->otlp))
+	if (record_otlp_left_out(rec->growing.otlp))
 		fprintf(stderr,
 			"proflet: %lu samples did not fit one OTLP request and are in the other files only\n",
-			(unsigned long)record_otlp_left_out(rec->otlp));
+			(unsigned long)record_otlp_left_out(rec->growing.otlp));
+	if (record_perf_unmapped(rec->growing.perf))
+		fprintf(stderr,
+			"proflet: %lu frames have no names in perf.data: too many processes and files\n",
+			(unsigned long)record_perf_unmapped(rec->growing.perf));
 	if (r == 0)
-		r = record_files_write(&files, rec->profile, rec->otlp, &failed);
+		r = record_files_write(&files, rec->profile, &rec->growing, &failed);
 	if (r < 0)
 		fprintf(stderr, "proflet: %s: %s\n", failed ? failed : "the results cannot be written",
 			strerror(-r));
@@ -286,17 +295,18 @@ static int record_run(struct record *rec)
 	struct agent_options o = {
 		.recording = true,
 		.window_ns = WINDOW_NS,
-		.emit = rec->otlp ? emit : NULL,
+		.emit = rec->growing.otlp ? emit : NULL,
 		.spill = spill,
 		.emit_data = rec,
 		.stack = add_stack,
 		.settle_ns = SETTLE_NS,
 		.flush_ns = NAMES_NS,
 		.source_lines = rec->lines,
+		.by_cpu = rec->growing.perf != NULL,
 	};
 	int r = output_profile_new(&rec->profile, &(struct output_info){0});
 
-	o.stack_data = rec->profile;
+	o.stack_data = rec;
 	show_start(rec, "starting: reading the programs that run (Ctrl-C ends it)");
 	if (r == 0)
 		r = session_open(&rec->session, &o, &why);
@@ -354,7 +364,8 @@ static void record_fini(struct record *rec)
 	record_child_end(&rec->child);
 	session_fini(&rec->session);
 	output_profile_free(rec->profile);
-	record_otlp_free(rec->otlp);
+	record_otlp_free(rec->growing.otlp);
+	record_perf_free(rec->growing.perf);
 	config_list_free(&rec->formats);
 	config_list_free(&rec->by);
 	free(rec->path);
@@ -394,9 +405,11 @@ int cmd_record(int argc, char **argv)
 		{.name = "format",
 		 .type = CONFIG_LIST,
 		 .target = &rec.formats,
-		 .accepted = "html,folded,pprof,otlp",
+		 .accepted = "html,folded,pprof,otlp,perf,perf-flat",
 		 .value_name = "FORMAT,...",
-		 .help = "files to write: html, folded, pprof, otlp (default all)"},
+		 .help = "files to write: html, folded, pprof, otlp (default these four), perf "
+			 "(PATH.perf.data), perf-flat (PATH.flat.perf.data: without callers, for "
+			 "perf2bolt -nl)"},
 		{.name = "lines",
 		 .type = CONFIG_FLAG,
 		 .target = &rec.lines,

@@ -11,13 +11,15 @@
 #include "agent/config/config.h"
 #include "agent/output/folded.h"
 #include "agent/output/html.h"
+#include "agent/output/perf.h"
 #include "agent/output/pprof.h"
+#include "agent/output/profile.h"
 #include "otlp/request.h"
 
 struct content {
 	const struct record_files *files;
 	const struct output_profile *profile;
-	struct record_otlp *otlp;
+	const struct record_growing *growing;
 };
 
 struct record_otlp {
@@ -27,6 +29,13 @@ struct record_otlp {
 	int error;	   /* the first */
 	uint64_t left_out; /* samples */
 };
+
+struct record_perf {
+	FILE *samples; /* owned, without a name */
+	struct output_perf *perf;
+};
+
+DEFINE_CLEANUP(struct record_perf *, record_perf_free)
 
 static int write_html(const struct content *c, FILE *f)
 {
@@ -46,22 +55,37 @@ static int write_pprof(const struct content *c, FILE *f)
 	return output_pprof_write(c->profile, f);
 }
 
+static int write_perf(const struct content *c, FILE *f)
+{
+	return output_perf_write(c->growing->perf->perf, output_profile_info(c->profile), true, f);
+}
+
+static int write_perf_flat(const struct content *c, FILE *f)
+{
+	return output_perf_write(c->growing->perf->perf, output_profile_info(c->profile), false, f);
+}
+
 static const struct format {
 	const char *name, *extension;
 	int (*write)(const struct content *c, FILE *f); /* NULL: that has been done */
+	bool by_name;					/* only where it is named */
 } formats[] = {
-	{"html", "html", write_html},
-	{"folded", "folded", write_folded},
-	{"pprof", "pb.gz", write_pprof},
-	{"otlp", "otlp", NULL},
+	{"html", "html", write_html, false},	 {"folded", "folded", write_folded, false},
+	{"pprof", "pb.gz", write_pprof, false},	 {"otlp", "otlp", NULL, false},
+	{"perf", "perf.data", write_perf, true}, {"perf-flat", "flat.perf.data", write_perf_flat, true},
 };
 
-static bool wanted(const struct config_list *list, const char *name)
+static bool is_named(const struct config_list *list, const char *name)
 {
 	for (size_t i = 0; i < list->n; i++)
 		if (strcmp(list->items[i], name) == 0)
 			return true;
-	return list->n == 0;
+	return false;
+}
+
+static bool wanted(const struct config_list *list, const struct format *format)
+{
+	return is_named(list, format->name) || (list->n == 0 && !format->by_name);
 }
 
 /* Closes PATH.part and renames it, so that readers never see an incomplete file. */
@@ -97,8 +121,10 @@ static int write_one(const struct format *format, const struct content *c, const
 	FILE *f;
 	int r;
 
-	if (!format->write && c->otlp)
-		return put_in_place(TAKE_PTR(c->otlp->file), c->otlp->error, c->otlp->part, path);
+	struct record_otlp *otlp = c->growing->otlp;
+
+	if (!format->write && otlp)
+		return put_in_place(TAKE_PTR(otlp->file), otlp->error, otlp->part, path);
 	r = open_part(path, &part, &f);
 	return r < 0 ? r : put_in_place(f, format->write ? format->write(c, f) : 0, part, path);
 }
@@ -113,7 +139,7 @@ int record_otlp_new(struct record_otlp **ret, const struct record_files *files, 
 
 	*ret = NULL;
 	*ret_failed = NULL;
-	if (!wanted(files->formats, "otlp"))
+	if (files->formats->n && !is_named(files->formats, "otlp"))
 		return 0;
 	o = calloc(1, sizeof *o);
 	if (!o || asprintf(&path, "%s.otlp", files->path) < 0) {
@@ -159,6 +185,59 @@ uint64_t record_otlp_left_out(const struct record_otlp *o)
 	return o ? o->left_out : 0;
 }
 
+/* --- the samples of perf.data */
+
+int record_perf_new(struct record_perf **ret, const struct record_files *files, char **ret_failed)
+{
+	_cleanup_(record_perf_free_p) struct record_perf *p = NULL;
+	_cleanup_free_ char *path = NULL;
+
+	*ret = NULL;
+	*ret_failed = NULL;
+	if (!record_perf_wanted(files))
+		return 0;
+	p = calloc(1, sizeof *p);
+	if (!p || asprintf(&path, "%s.perf.part", files->path) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	p->samples = fopen(path, "w+e");
+	if (!p->samples || remove(path) < 0) {
+		int r = -errno;
+
+		*ret_failed = TAKE_PTR(path);
+		return r;
+	}
+	*ret = TAKE_PTR(p);
+	return output_perf_new(&(*ret)->perf, (*ret)->samples);
+}
+
+bool record_perf_wanted(const struct record_files *files)
+{
+	return is_named(files->formats, "perf") || is_named(files->formats, "perf-flat");
+}
+
+void record_perf_free(struct record_perf *p)
+{
+	if (!p)
+		return;
+	output_perf_free(p->perf);
+	if (p->samples)
+		fclose(p->samples);
+	free(p);
+}
+
+void record_perf_add(struct record_perf *p, const struct output_stack *stack, uint32_t frequency_hz)
+{
+	if (p)
+		(void)output_perf_add(p->perf, stack, frequency_hz);
+}
+
+uint64_t record_perf_unmapped(const struct record_perf *p)
+{
+	return p ? output_perf_unmapped(p->perf) : 0;
+}
+
 /* The directory of a file; owned, NULL: out of memory. */
 static char *folder_of(const char *path)
 {
@@ -185,7 +264,7 @@ int record_files_check(const struct record_files *files, bool overwrite, char **
 	for (size_t i = 0; i < ARRAY_SIZE(formats) && !overwrite; i++) {
 		_cleanup_free_ char *path = NULL;
 
-		if (!wanted(files->formats, formats[i].name))
+		if (!wanted(files->formats, &formats[i]))
 			continue;
 		if (asprintf(&path, "%s.%s", files->path, formats[i].extension) < 0) {
 			path = NULL;
@@ -200,9 +279,9 @@ int record_files_check(const struct record_files *files, bool overwrite, char **
 }
 
 int record_files_write(const struct record_files *files, const struct output_profile *profile,
-		       struct record_otlp *otlp, char **ret_failed)
+		       const struct record_growing *growing, char **ret_failed)
 {
-	const struct content c = {files, profile, otlp};
+	const struct content c = {files, profile, growing};
 	int first = 0;
 
 	*ret_failed = NULL;
@@ -210,7 +289,7 @@ int record_files_write(const struct record_files *files, const struct output_pro
 		_cleanup_free_ char *path = NULL;
 		int r;
 
-		if (!wanted(files->formats, formats[i].name))
+		if (!wanted(files->formats, &formats[i]))
 			continue;
 		if (asprintf(&path, "%s.%s", files->path, formats[i].extension) < 0) {
 			path = NULL;

@@ -10,12 +10,14 @@
 struct config_list;
 struct otlp_request;
 struct output_profile;
+struct output_stack;
 struct record_otlp;
+struct record_perf;
 
-/* What to write; `formats` are some of html, folded, pprof, otlp. */
+/* What to write; `formats` are some of html, folded, pprof, otlp, perf, perf-flat. */
 struct record_files {
 	const char *path;		   /* without extension */
-	const struct config_list *formats; /* empty: all */
+	const struct config_list *formats; /* empty: all but the last two */
 	bool by_container, by_thread;
 };
 
@@ -39,11 +41,29 @@ void record_otlp_finish(struct record_otlp *o, struct otlp_request *request);
 /* Samples in requests after the first. */
 uint64_t record_otlp_left_out(const struct record_otlp *o);
 /*
- * Writes PATH.html, PATH.folded, PATH.pb.gz and PATH.otlp, each whole or not at all, and prints the name of
- * each. With `otlp` NULL, or without samples, the .otlp file is empty. 0, or the first error: -errno of the
- * file that *ret_failed (owned) names; the others are written all the same.
+ * The samples of perf.data, which are written to a file without a name beside it while the recording goes on.
+ * *ret is NULL when `files` want none. As record_otlp_new.
+ */
+int record_perf_new(struct record_perf **ret, const struct record_files *files, char **ret_failed);
+bool record_perf_wanted(const struct record_files *files);
+void record_perf_free(struct record_perf *p); /* NULL is fine */
+/* Adds the samples of a stack, which has their times. Errors show at the end. NULL is fine. */
+void record_perf_add(struct record_perf *p, const struct output_stack *stack, uint32_t frequency_hz);
+/* Frames of which perf will not find the file. */
+uint64_t record_perf_unmapped(const struct record_perf *p);
+
+/* What was written while the recording went on; either is NULL where `files` do not want it. */
+struct record_growing {
+	struct record_otlp *otlp;
+	struct record_perf *perf;
+};
+
+/*
+ * Writes the files, PATH.html and so on, each whole or not at all, and prints the name of each. With `otlp`
+ * NULL, or without samples, the .otlp file is empty. 0, or the first error: -errno of the file that
+ * *ret_failed (owned) names; the others are written all the same.
  */
 int record_files_write(const struct record_files *files, const struct output_profile *profile,
-		       struct record_otlp *otlp, char **ret_failed);
+		       const struct record_growing *growing, char **ret_failed);
 
 #endif

@@ -65,6 +65,11 @@ int output_profile_set_info(struct output_profile *p, const struct output_info *
 	return 0;
 }
 
+const struct output_info *output_profile_info(const struct output_profile *p)
+{
+	return &p->info;
+}
+
 void output_profile_set_frequency(struct output_profile *p, uint32_t frequency_hz)
 {
 	p->info.frequency_hz = frequency_hz;

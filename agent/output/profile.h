@@ -35,6 +35,10 @@ struct output_stack {
 	const char *process; /* comm or the executable's name */
 	uint32_t pid;
 	const char *thread;	    /* name, may be NULL */
+	uint32_t tid;		    /* 0: unknown */
+	uint16_t cpu;		    /* 0 unless the samples of each CPU are wanted apart */
+	const uint64_t *times_ns;   /* of each sample, CLOCK_MONOTONIC; NULL: unknown */
+	size_t n_times;		    /* as `count`, or 0 */
 	const char *container;	    /* 64 hex digits; NULL: a process of the host */
 	const char *container_name; /* or NULL */
 	const struct frame *frames; /* leaf first */
@@ -55,6 +59,8 @@ void output_profile_free(struct output_profile *p);
  * or -ENOMEM (unchanged).
  */
 int output_profile_set_info(struct output_profile *p, const struct output_info *info);
+/* Borrowed until the next output_profile_set_info. */
+const struct output_info *output_profile_info(const struct output_profile *p);
 /* The frequency alone, as of struct output_info. */
 void output_profile_set_frequency(struct output_profile *p, uint32_t frequency_hz);
 uint32_t output_profile_frequency(const struct output_profile *p);

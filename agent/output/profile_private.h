@@ -51,7 +51,7 @@ struct output_function {
 	uint32_t module;      /* or 0 */
 	uint32_t runtime;     /* string: the language runtime that it belongs to; or 0 */
 	uint32_t file;	      /* string: the source file, of the location that was added first; or 0 */
-	uint32_t start_line;  /* in that file; 0: unknown */
+	uint32_t start_line;  /* in that file; 0: unknown in all frames so far */
 	enum frame_kind kind;
 	bool named; /* false: `name` is only the address */
 };

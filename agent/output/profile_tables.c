@@ -210,6 +210,15 @@ static int name_frame(struct output_profile *p, const struct frame *frame, struc
 	return r < 0 ? r : output_intern_string(p, buf_str(&name), &f->name);
 }
 
+/* The source of a function may be known of later frames only. */
+static void complete_function(struct output_function *f, const struct output_function *later)
+{
+	if (f->start_line || !later->start_line)
+		return;
+	f->file = later->file;
+	f->start_line = later->start_line;
+}
+
 static int intern_function(struct output_profile *p, const struct frame *frame, uint32_t *ret_id)
 {
 	struct output_function key = {.kind = frame->kind, .start_line = frame->start_line};
@@ -244,6 +253,7 @@ static int intern_function(struct output_profile *p, const struct frame *frame, 
 			return r;
 		e = &TAKE_PTR(new)->entry;
 	}
+	complete_function((struct output_function *)e, &key);
 	*ret_id = e->id;
 	return 0;
 }

@@ -150,6 +150,12 @@ static const char *known_runtime(const char *type)
 	return NULL;
 }
 
+/* A line as other writers encode it; 0: unknown, or not a line. */
+static uint32_t line_number(int64_t value)
+{
+	return value > 0 && value < UINT32_MAX ? (uint32_t)value : 0;
+}
+
 static int add_lines(struct otlp *o, const location *l, const function **ret_outer)
 {
 	*ret_outer = NULL;
@@ -164,9 +170,8 @@ static int add_lines(struct otlp *o, const location *l, const function **ret_out
 		*ret_outer = o->d->function_table[at];
 		line = (struct frame_line){.function = text_at(o, (*ret_outer)->name_strindex),
 					   .file = text_at(o, (*ret_outer)->filename_strindex),
-					   .line = l->lines[i]->line > 0 && l->lines[i]->line < UINT32_MAX
-							   ? (uint32_t)l->lines[i]->line
-							   : 0};
+					   .line = line_number(l->lines[i]->line),
+					   .start_line = line_number((*ret_outer)->start_line)};
 		if (buf_append(&o->r->lines, &line, sizeof line) < 0)
 			return -ENOMEM;
 	}
@@ -186,9 +191,7 @@ static void set_frame(struct otlp *o, struct frame *f, const location *l, const 
 
 		f->function = text_at(o, outer->name_strindex);
 		f->system_name = *system && strcmp(system, f->function) != 0 ? system : NULL;
-		f->start_line = outer->start_line > 0 && outer->start_line < UINT32_MAX
-					? (uint32_t)outer->start_line
-					: 0;
+		f->start_line = line_number(outer->start_line);
 	}
 	if (f->function && !f->module && is_ending_name(f->function))
 		f->kind = FRAME_ENDING;

@@ -160,6 +160,12 @@ static int make_modules(struct pprof *o)
 
 /* --- stacks */
 
+/* A line as other writers encode it; 0: unknown, or not a line. */
+static uint32_t line_number(int64_t value)
+{
+	return value > 0 && value < UINT32_MAX ? (uint32_t)value : 0;
+}
+
 /* Adds the lines of a location, innermost first, to the reader's. */
 static int add_lines(struct pprof *o, const Pprof__Location *l, const Pprof__Function **ret_outer)
 {
@@ -176,9 +182,8 @@ static int add_lines(struct pprof *o, const Pprof__Location *l, const Pprof__Fun
 		f = o->functions.v[at];
 		line = (struct frame_line){.function = text(o, f->name),
 					   .file = text(o, f->filename),
-					   .line = l->line[i]->line > 0 && l->line[i]->line < UINT32_MAX
-							   ? (uint32_t)l->line[i]->line
-							   : 0};
+					   .line = line_number(l->line[i]->line),
+					   .start_line = line_number(f->start_line)};
 		*ret_outer = f;
 		if (buf_append(&o->r->lines, &line, sizeof line) < 0)
 			return -ENOMEM;
@@ -198,9 +203,7 @@ static void set_frame(struct pprof *o, struct frame *f, const Pprof__Location *l
 		f->module = &o->modules[at];
 	if (outer) {
 		f->function = text(o, outer->name);
-		f->start_line = outer->start_line > 0 && outer->start_line < UINT32_MAX
-					? (uint32_t)outer->start_line
-					: 0;
+		f->start_line = line_number(outer->start_line);
 		if (*text(o, outer->system_name) && strcmp(text(o, outer->system_name), f->function) != 0)
 			f->system_name = text(o, outer->system_name);
 	}

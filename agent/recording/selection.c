@@ -102,7 +102,8 @@ static int add_call(struct stack_selection *s, const struct frame *f, size_t i)
 	if (i + 1 < f->n_lines) {
 		to->function = source->function;
 		to->system_name = NULL;
-		to->start_line = 0;
+		to->inlined = true;
+		to->start_line = source->start_line;
 	}
 	if (s->lines && source->line && to->function) {
 		to->function = name_with_line(s, to->function, source);

@@ -157,8 +157,9 @@ static bool line_is(const struct map_node *node, const void *key)
 static const struct language_line *line_of(struct language_names *n, const struct language_function *f,
 					   uint32_t line)
 {
-	const struct language_line key = {
-		.function = f, .line = {f->name, f->file, line}, .index = (uint32_t)n->lines.len};
+	const struct language_line key = {.function = f,
+					  .line = {f->name, f->file, line, f->first_line},
+					  .index = (uint32_t)n->lines.len};
 	uint64_t hash = hash_u64((uintptr_t)f ^ (uint64_t)line << 32);
 	struct map_node *node = map_find(&n->lines, hash, line_is, &key);
 	struct language_line *l;

@@ -454,6 +454,7 @@ static void user_frame(struct names *n, uint64_t frame, struct frame *ret)
 		ret->system_name = name.system_name;
 		ret->lines = name.lines;
 		ret->n_lines = name.n_lines;
+		ret->start_line = name.n_lines ? name.lines[name.n_lines - 1].start_line : 0;
 		ret->unnamed_start = name.unnamed ? name.start : 0;
 	}
 }
@@ -597,7 +598,8 @@ static size_t expand(const struct frame *frame, size_t room, struct frame *ret)
 		ret[i].function = frame->lines[i].function;
 		if (i + 1 < frame->n_lines) {
 			ret[i].system_name = NULL;
-			ret[i].start_line = 0;
+			ret[i].inlined = true;
+			ret[i].start_line = frame->lines[i].start_line;
 		}
 		ret[i].lines = &frame->lines[i];
 		ret[i].n_lines = 1;

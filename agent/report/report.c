@@ -113,7 +113,7 @@ static int open_parts(struct report *r)
 		.kallsyms = o->kallsyms,
 		.code = o->code_names,
 	};
-	bool by_cpu = wants_cpu(o->config);
+	bool by_cpu = o->by_cpu || wants_cpu(o->config);
 	int e = window_init(&r->open, o->binaries, o->window_bytes, by_cpu);
 
 	if (e == 0)

@@ -60,6 +60,7 @@ struct report_options {
 	size_t window_bytes;	       /* maximum of each of the two windows */
 	size_t max_request_bytes;      /* 0: OTLP_BATCH_MAX_BYTES, what receivers accept */
 	bool source_lines;	       /* file, line and inlined calls; symbol_dwarf_load has been called */
+	bool by_cpu;		       /* stacks of different CPUs are given apart */
 	const char *kallsyms;	       /* NULL: /proc/kallsyms */
 	struct code_names *code_names; /* functions of language runtimes; NULL: none are known */
 	struct report_clock clock;

@@ -95,7 +95,7 @@ static bool is_late(struct search *s)
 struct call {
 	const char *function, *file;
 	char *readable; /* owned; `function` demangled; NULL: it was not mangled */
-	uint32_t line;
+	uint32_t line, start_line;
 };
 
 struct calls {
@@ -110,12 +110,16 @@ static void calls_fini(struct calls *c)
 		free(c->v[i].readable);
 }
 
-static void calls_add(struct calls *c, const char *function, const char *file, uint32_t line)
+/* Adds a call of `function`, which begins at `start_line`, at the position of `at`. */
+static void calls_add(struct calls *c, const char *function, uint32_t start_line, const struct call *at)
 {
 	char *readable = function ? symbol_demangle(function) : NULL;
 
-	c->v[c->n++] =
-		(struct call){function && *function ? function : "[inlined]", file ?: "", readable, line};
+	c->v[c->n++] = (struct call){.function = function && *function ? function : "[inlined]",
+				     .file = at->file ?: "",
+				     .readable = readable,
+				     .line = at->line,
+				     .start_line = start_line};
 }
 
 static const char *text_of(const struct call *c)
@@ -166,7 +170,8 @@ static int calls_write(const struct calls *c, struct elf_symbol *ret)
 		return -ENOMEM;
 	to = (char *)(block + c->n);
 	for (size_t i = 0; i < c->n; i++) {
-		block[i] = (struct frame_line){.function = to, .line = c->v[i].line};
+		block[i] = (struct frame_line){
+			.function = to, .line = c->v[i].line, .start_line = c->v[i].start_line};
 		to = stpcpy(to, text_of(&c->v[i])) + 1;
 		block[i].file = to;
 		to = put_file(to, c, &c->v[i]);
@@ -217,9 +222,11 @@ static const char *call_file(const struct unit *u, Dwarf_Die *die)
 	return dw.dwarf_filesrc(files, index, NULL, NULL);
 }
 
-/* The inlined calls that contain an address, the outermost first. */
+/* The function that contains an address, and its inlined calls that do, the outermost first. */
 struct path {
 	struct search *search;
+	Dwarf_Die function; /* the innermost, where functions are nested */
+	bool has_function;
 	Dwarf_Die v[DEPTH_MAX];
 	size_t n;
 };
@@ -247,6 +254,10 @@ static bool path_through(Dwarf_Die *die, uint64_t addr, unsigned level, struct p
 			return false;
 		if (tag == DW_TAG_inlined_subroutine && path->n < DEPTH_MAX - 1)
 			path->v[path->n++] = *die;
+		if (tag == DW_TAG_subprogram) {
+			path->function = *die;
+			path->has_function = true;
+		}
 		(void)path_into(die, addr, level, path);
 		return true;
 	default:
@@ -273,16 +284,22 @@ static bool path_into(Dwarf_Die *die, uint64_t addr, unsigned level, struct path
 	return false;
 }
 
+/* The line of its declaration in the source file; 0: unknown. */
+static uint32_t start_line_of(Dwarf_Die *die)
+{
+	return (uint32_t)number_of(die, DW_AT_decl_line);
+}
+
 /* Adds the calls from the innermost outwards: the position of each is that of the call inside it. */
 static void add_calls(const struct unit *u, struct path *path, const char *function, struct call *at,
 		      struct calls *ret)
 {
 	for (size_t i = path->n; i-- > 0;) {
-		calls_add(ret, name_of(&path->v[i]), at->file, at->line);
+		calls_add(ret, name_of(&path->v[i]), start_line_of(&path->v[i]), at);
 		at->file = call_file(u, &path->v[i]);
 		at->line = (uint32_t)number_of(&path->v[i], DW_AT_call_line);
 	}
-	calls_add(ret, function, at->file, at->line);
+	calls_add(ret, function, path->has_function ? start_line_of(&path->function) : 0, at);
 }
 
 static int add_lines(struct search *s, const struct unit *u, uint64_t addr, struct elf_symbol *ret)

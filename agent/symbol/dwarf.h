@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Source lines and inlined calls from the debug information of a file (DWARF 5, sections 3.3.8 and 6.2), for
- * recordings that want them. Uses libdw of elfutils, which is loaded at run time, since the agent on a node
- * does not need it. Rank 2.
+ * Source lines, inlined calls and first lines of functions from the debug information of a file (DWARF 5,
+ * sections 2.14, 3.3.8 and 6.2), for recordings that want them. Uses libdw of elfutils, which is loaded at
+ * run time, since the agent on a node does not need it. Rank 2.
  */
 #ifndef PROFLET_SYMBOL_DWARF_H
 #define PROFLET_SYMBOL_DWARF_H

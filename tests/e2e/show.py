@@ -148,10 +148,13 @@ def check_differences(s, program, base):
     s.note(s.run([PROFLET, "diff", base + ".otlp", other + ".otlp"]).stdout.strip().splitlines()[-1])
 
 
-def commands_of(page):
-    """The commands that a page shows, without their comments."""
+def commands_of(page, section=None):
+    """The commands that a page shows, or one section of it, without their comments."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as f:
-        return [line.partition("#")[0].strip() for line in f if line.startswith("    ")]
+        text = f.read()
+    if section:
+        text = text.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    return [line.partition(" #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
 
 
 def check_page(s, program):

@@ -265,7 +265,7 @@ static int add_languages(struct output_profile *p)
 	make_modules();
 	frames[0].module = frames[2].module = frames[3].module = &places[0].module;
 	for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes && r == 0; i++) {
-		struct frame_line line = {runtimes[i], "/srv/source", 7};
+		struct frame_line line = {runtimes[i], "/srv/source", 7, 5};
 
 		frames[1] = (struct frame){.runtime = runtimes[i],
 					   .function = line.function,

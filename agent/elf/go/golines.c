@@ -166,7 +166,7 @@ int golines_open(struct golines *ret, const struct gopclntab *table)
 struct line {
 	uint64_t name; /* offset in the names */
 	int32_t file;  /* number in the compilation unit */
-	int32_t line;
+	int32_t line, start_line;
 };
 
 /* The calls at one address, and the addresses to which they apply. */
@@ -220,7 +220,8 @@ static int32_t value_at(const struct golines *g, const struct gopclntab_function
 
 struct inlined {
 	uint32_t name;
-	int32_t parent; /* offset in the function of the instruction that replaces the call */
+	int32_t parent;	    /* offset in the function of the instruction that replaces the call */
+	int32_t start_line; /* from Go 1.20 on; else 0 */
 };
 
 static bool read_inlined(const struct golines *g, uint64_t tree, int32_t index, struct inlined *ret)
@@ -236,6 +237,9 @@ static bool read_inlined(const struct golines *g, uint64_t tree, int32_t index, 
 		return false;
 	memcpy(&ret->name, record + (old ? 12 : 4), 4);
 	memcpy(&ret->parent, record + (old ? 16 : 8), 4);
+	ret->start_line = 0;
+	if (!old)
+		memcpy(&ret->start_line, record + 12, 4);
 	return true;
 }
 
@@ -243,10 +247,13 @@ static void find_lines(const struct golines *g, const struct gopclntab_function 
 		       struct lines *ret)
 {
 	const struct gopclntab_lines *tables = &ret->tables;
+	const bool inlines = tables->tree != UINT32_MAX;
+	/* without the tree, the position may be in another function, whose call was inlined here */
+	const uint32_t start_line = g->trees || !inlines ? tables->start_line : 0;
 	uint64_t pc = addr, tree = 0;
 	struct inlined call;
 
-	if (g->trees && tables->tree != UINT32_MAX)
+	if (g->trees && inlines)
 		tree = g->trees + tables->tree;
 	while (ret->n < GOLINES_DEPTH_MAX) {
 		struct lines *first =
@@ -256,11 +263,13 @@ static void find_lines(const struct golines *g, const struct gopclntab_function 
 
 		*l = (struct line){.name = fn->name,
 				   .file = value_at(g, fn, tables->file, pc, first),
-				   .line = value_at(g, fn, tables->line, pc, first)};
+				   .line = value_at(g, fn, tables->line, pc, first),
+				   .start_line = (int32_t)start_line};
 		ret->n++;
 		if (index < 0 || !read_inlined(g, tree, index, &call))
 			return;
 		l->name = call.name;
+		l->start_line = call.start_line;
 		if (call.parent < 0 || (uint32_t)call.parent >= fn->end - fn->start)
 			return;
 		pc = fn->start + (uint32_t)call.parent;
@@ -315,6 +324,7 @@ static int write_lines(const struct golines *g, const struct lines *lines, struc
 		l->file = to;
 		to = put(to, texts->file);
 		l->line = lines->v[i].line > 0 ? (uint32_t)lines->v[i].line : 0;
+		l->start_line = lines->v[i].start_line > 0 ? (uint32_t)lines->v[i].start_line : 0;
 	}
 	*ret = TAKE_PTR(block);
 	return 0;

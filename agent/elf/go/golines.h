@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Finds the source position of an address in a Go program: file and line, and the calls that the compiler
- * inlined there. Reads the tables from which the runtime prints its own stacks: pcfile, pcln, cutab, filetab,
- * and the inlining trees (Go sources: runtime/symtab.go, symtabinl.go). Inlined calls are found from Go 1.18
- * on. Rank 1, private to elf/.
+ * Finds the source position of an address in a Go program: file and line, the calls that the compiler inlined
+ * there, and where each function begins. Reads the tables from which the runtime prints its own stacks:
+ * pcfile, pcln, cutab, filetab, and the inlining trees (Go sources: runtime/symtab.go, symtabinl.go). Inlined
+ * calls are found from Go 1.18 on, the first lines of functions from Go 1.20 on. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_GOLINES_H
 #define PROFLET_ELF_GOLINES_H

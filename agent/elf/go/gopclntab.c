@@ -27,11 +27,11 @@
 
 /* Offsets of the fields of a function record (_func). */
 static const struct record_layout {
-	uint8_t name, pcsp, flags, bytes;
+	uint8_t name, pcsp, start_line, flags, bytes; /* start_line 0: there is none */
 } records[] = {
 	[GOPCLNTAB_1_16] = {.name = 8, .pcsp = 20, .flags = 41, .bytes = 44},
 	[GOPCLNTAB_1_18] = {.name = 4, .pcsp = 16, .flags = 37, .bytes = 40},
-	[GOPCLNTAB_1_20] = {.name = 4, .pcsp = 16, .flags = 41, .bytes = 44},
+	[GOPCLNTAB_1_20] = {.name = 4, .pcsp = 16, .start_line = 36, .flags = 41, .bytes = 44},
 };
 
 static int read_part(const struct gopclntab *t, uint64_t at, void *ret, size_t len)
@@ -283,6 +283,8 @@ int gopclntab_lines(const struct gopclntab *t, uint64_t i, struct gopclntab_line
 					.line = (uint32_t)word(next + 4, 4),
 					.unit = (uint32_t)word(next + 12, 4),
 					.tree = UINT32_MAX};
+	if (layout->start_line)
+		ret->start_line = (uint32_t)word(record + layout->start_line, 4);
 	at += layout->bytes;
 	if (t->layout == GOPCLNTAB_1_16 || n_tables <= INLINE_TABLE || n_trees <= INLINE_TREE)
 		return 0;

@@ -47,6 +47,7 @@ struct gopclntab_function {
 struct gopclntab_lines {
 	uint32_t file, line, inlined; /* offsets in pctab of pc-value tables; 0: none */
 	uint32_t unit;		      /* start of the file list of its compilation unit */
+	uint32_t start_line;	      /* where the function begins in its file; 0: unknown, before Go 1.20 */
 	uint32_t tree; /* tree of inlined calls, relative to the start of the trees; UINT32_MAX: none */
 };
 

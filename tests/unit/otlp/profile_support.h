@@ -31,13 +31,13 @@ static const struct frame_module kernel = {
 	.id = 1, .path = "[kernel]", .name = "[kernel]", .start = 9, .limit = 8};
 
 static const struct frame stack_a[] = {
-	{&kernel, 0xffffffff81000010, "do_syscall_64", NULL, FRAME_KERNEL, NULL, NULL, 0, 0, NULL, 0},
-	{&app, 0x1234, "step(int)", "_Z4stepi", FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
-	{&app, 0x1fff, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
-	{NULL, 0x7f0000000010, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
+	{&kernel, 0xffffffff81000010, "do_syscall_64", NULL, FRAME_KERNEL, NULL, NULL, 0, 0, NULL, 0, false},
+	{&app, 0x1234, "step(int)", "_Z4stepi", FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false},
+	{&app, 0x1fff, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false},
+	{NULL, 0x7f0000000010, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false},
 	{NULL, 0x7f0000000020, "work a.js:1:2", "JS:*work a.js:1:2", FRAME_NATIVE, "v8js", NULL, 0, 0, NULL,
-	 0},
-	{NULL, 0x42, "[truncated: no table]", NULL, FRAME_ENDING, NULL, NULL, 0, 0, NULL, 0},
+	 0, false},
+	{NULL, 0x42, "[truncated: no table]", NULL, FRAME_ENDING, NULL, NULL, 0, 0, NULL, 0, false},
 };
 static const struct otlp_attr attrs_a[] = {
 	{"process.pid", OTLP_INT, NULL, 4711},

@@ -25,8 +25,8 @@ static const struct frame_module library = {
 static void add_samples(struct otlp_batch *b)
 {
 	static const struct frame second[] = {
-		{&library, 0x400123, "main.work", NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
-		{&app, 0x1fff, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
+		{&library, 0x400123, "main.work", NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false},
+		{&app, 0x1fff, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false},
 	};
 	const struct otlp_attr attrs[] = {
 		{"process.pid", OTLP_INT, NULL, 4711},

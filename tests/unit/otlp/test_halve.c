@@ -65,7 +65,7 @@ static struct otlp_request *a_whole(unsigned n, unsigned big, bool aggregate)
 
 		snprintf(name, sizeof name, "function_%u", i);
 		const struct frame f[] = {
-			{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
+			{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false},
 			stack_a[i % 2],
 			stack_a[1]};
 		for (size_t k = 0; k < n_ts; k++)
@@ -264,8 +264,8 @@ Test(halve, sums_of_nanoseconds)
 							  .values = values,
 							  .n = 2};
 
-		numbered[i] =
-			(struct frame){&app, 0x1000 + i, NULL, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0};
+		numbered[i] = (struct frame){&app, 0x1000 + i, NULL, NULL, FRAME_NATIVE, NULL, NULL,
+					     0,	   0,	       NULL, 0,	   false};
 		cr_assert_eq(otlp_batch_sample(b, &events, NULL), 0);
 	}
 	cr_assert_eq(otlp_batch_finish(b, &whole), 0);

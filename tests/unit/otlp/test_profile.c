@@ -219,11 +219,21 @@ Test(profile, inlined_calls_are_lines_of_one_location)
 {
 	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
 	_cleanup_request_ struct otlp_request *r = NULL;
-	static const struct frame_line inlined[] = {{"main.g", "b.go", 55}, {"main.f", "a.go", 10}},
-				       plain[] = {{"main.f", "a.go", 12}};
+	static const struct frame_line inlined[] = {{"main.g", "b.go", 55, 54}, {"main.f", "a.go", 10, 9}},
+				       plain[] = {{"main.f", "a.go", 12, 9}};
 	const struct frame frames[] = {
-		{.module = &app, .address = 0x1100, .function = "main.f", .lines = inlined, .n_lines = 2},
-		{.module = &app, .address = 0x1200, .function = "main.f", .lines = plain, .n_lines = 1},
+		{.module = &app,
+		 .address = 0x1100,
+		 .function = "main.f",
+		 .lines = inlined,
+		 .n_lines = 2,
+		 .start_line = 9},
+		{.module = &app,
+		 .address = 0x1200,
+		 .function = "main.f",
+		 .lines = plain,
+		 .n_lines = 1,
+		 .start_line = 9},
 	};
 
 	cr_assert_eq(otlp_batch_resource(b, NULL, 0), 0);
@@ -247,6 +257,7 @@ Test(profile, inlined_calls_are_lines_of_one_location)
 		cr_expect_eq(lines[i].line->line, lines[i].expected->line);
 		cr_expect_str_eq(d->string_table[f->name_strindex], lines[i].expected->function);
 		cr_expect_str_eq(d->string_table[f->filename_strindex], lines[i].expected->file);
+		cr_expect_eq(f->start_line, lines[i].expected->start_line);
 	}
 	cr_expect_eq(first->lines[1]->function_index, second->lines[0]->function_index);
 	message_free(m);
@@ -257,8 +268,9 @@ Test(profile, functions_of_language_runtimes)
 {
 	_cleanup_batch_ struct otlp_batch *b = a_batch(NULL);
 	_cleanup_request_ struct otlp_request *r = NULL;
-	static const struct frame_line run = {"A.run", "/srv/a.py", 12}, later = {"A.run", "/srv/a.py", 13},
-				       other = {"A.run", "/srv/b.py", 12}, lua = {"f", "a.lua", 2};
+	static const struct frame_line run = {"A.run", "/srv/a.py", 12, 10},
+				       later = {"A.run", "/srv/a.py", 13, 10},
+				       other = {"A.run", "/srv/b.py", 12, 10}, lua = {"f", "a.lua", 2, 1};
 	const struct frame frames[] = {
 		{.function = "A.run", .runtime = "cpython", .lines = &run, .n_lines = 1, .start_line = 10},
 		{.function = "A.run", .runtime = "cpython", .lines = &later, .n_lines = 1, .start_line = 10},

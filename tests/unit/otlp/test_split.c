@@ -60,9 +60,9 @@ Test(profile, split_below_the_limit)
 		cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
 		for (unsigned i = 0; i < 300; i++) {
 			char name[64];
-			struct frame f[] = {
-				{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0},
-				stack_a[1]};
+			struct frame f[] = {{&app, 0x1000 + i, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0,
+					     NULL, 0, false},
+					    stack_a[1]};
 			size_t n_ts = i % 40 + 1, before = otlp_batch_size(b);
 
 			snprintf(name, sizeof name, "a_function_of_its_own_%u", i);
@@ -185,7 +185,7 @@ Test(profile, a_stack_that_no_request_can_hold)
 
 	memset(name, 'n', 5000);
 	name[5000] = '\0';
-	struct frame f = {&app, 1, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0};
+	struct frame f = {&app, 1, name, NULL, FRAME_NATIVE, NULL, NULL, 0, 0, NULL, 0, false};
 	cr_assert_eq(otlp_batch_resource(b, resource_a, 1), 0);
 	cr_expect_eq(batch_sample(b, &f, 1, NULL, 0, &ts, 1, &added), -E2BIG);
 	cr_expect_eq(added, 0);

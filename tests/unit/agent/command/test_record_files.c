@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/buf.h"
@@ -14,6 +15,8 @@
 #include "agent/config/config_types.h"
 #include "agent/output/profile.h"
 #include "otlp/request.h"
+
+static const struct record_growing none;
 
 struct fixture {
 	char dir[32], path[64];
@@ -47,7 +50,7 @@ static void tear_down(struct fixture *f)
 Test(record_files, writes_every_format, .init = cr_redirect_stdout)
 {
 	static const char *const extensions[] = {"html", "folded", "pb.gz", "otlp"};
-	struct record_otlp *otlp;
+	struct record_growing growing = {0};
 	_cleanup_free_ char *failed = NULL;
 	struct record_files files;
 	struct fixture f;
@@ -55,9 +58,9 @@ Test(record_files, writes_every_format, .init = cr_redirect_stdout)
 	set_up(&f);
 	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(record_files_check(&files, false, &failed), 0);
-	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
-	cr_assert_eq(record_files_write(&files, f.profile, otlp, &failed), 0);
-	record_otlp_free(otlp);
+	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
+	cr_assert_eq(record_files_write(&files, f.profile, &growing, &failed), 0);
+	record_otlp_free(growing.otlp);
 	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
 		cr_expect(take_file(&f, extensions[i]), "%s", extensions[i]);
 	tear_down(&f);
@@ -73,7 +76,7 @@ Test(record_files, existing_files_are_kept, .init = cr_redirect_stdout)
 	set_up(&f);
 	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(config_list_append(&f.formats, "folded"), 0);
-	cr_assert_eq(record_files_write(&files, f.profile, NULL, &failed), 0);
+	cr_assert_eq(record_files_write(&files, f.profile, &none, &failed), 0);
 	cr_expect_eq(record_files_check(&files, false, &failed), -EEXIST);
 	snprintf(expected, sizeof expected, "%s.folded", f.path);
 	cr_expect_str_eq(failed, expected);
@@ -104,7 +107,7 @@ Test(record_files, one_failure_leaves_the_others, .init = cr_redirect_stdout)
 	files = (struct record_files){f.path, &f.formats, false, false};
 	snprintf(blocked, sizeof blocked, "%s.folded.part", f.path);
 	cr_assert_eq(symlink("/nonexistent/target", blocked), 0);
-	cr_expect_eq(record_files_write(&files, f.profile, NULL, &failed), -ENOENT);
+	cr_expect_eq(record_files_write(&files, f.profile, &none, &failed), -ENOENT);
 	snprintf(blocked, sizeof blocked, "%s.folded", f.path);
 	cr_expect_str_eq(failed, blocked);
 	cr_expect_not(take_file(&f, "folded"));
@@ -127,7 +130,7 @@ Test(record_files, the_otlp_file_grows_while_recording, .init = cr_redirect_stdo
 {
 	_cleanup_buf_ struct buf written = {0};
 	_cleanup_free_ char *failed = NULL;
-	struct record_otlp *otlp;
+	struct record_growing growing = {0};
 	struct record_files files;
 	struct fixture f;
 	char name[96];
@@ -135,17 +138,17 @@ Test(record_files, the_otlp_file_grows_while_recording, .init = cr_redirect_stdo
 	set_up(&f);
 	files = (struct record_files){f.path, &f.formats, false, false};
 	cr_assert_eq(config_list_append(&f.formats, "otlp"), 0);
-	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
-	record_otlp_append(otlp, "first ", 6);
-	record_otlp_append(otlp, "second ", 7);
-	record_otlp_finish(otlp, request_of("dictionary", 3));
-	record_otlp_append(otlp, "of another request", 18);
-	record_otlp_finish(otlp, request_of("another", 5));
-	cr_expect_eq(record_otlp_left_out(otlp), 5);
+	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
+	record_otlp_append(growing.otlp, "first ", 6);
+	record_otlp_append(growing.otlp, "second ", 7);
+	record_otlp_finish(growing.otlp, request_of("dictionary", 3));
+	record_otlp_append(growing.otlp, "of another request", 18);
+	record_otlp_finish(growing.otlp, request_of("another", 5));
+	cr_expect_eq(record_otlp_left_out(growing.otlp), 5);
 	snprintf(name, sizeof name, "%s.otlp", f.path);
 	cr_expect_neq(access(name, F_OK), 0, "it is not there before it is complete");
-	cr_assert_eq(record_files_write(&files, f.profile, otlp, &failed), 0);
-	record_otlp_free(otlp);
+	cr_assert_eq(record_files_write(&files, f.profile, &growing, &failed), 0);
+	record_otlp_free(growing.otlp);
 	cr_assert_eq(fs_read_file(name, 4096, &written), 0);
 	cr_expect_str_eq(buf_str(&written), "first second dictionary");
 	cr_expect(take_file(&f, "otlp"));
@@ -155,27 +158,27 @@ Test(record_files, the_otlp_file_grows_while_recording, .init = cr_redirect_stdo
 Test(record_files, an_otlp_file_that_is_not_completed_is_removed)
 {
 	_cleanup_free_ char *failed = NULL;
-	struct record_otlp *otlp;
+	struct record_growing growing = {0};
 	struct record_files files;
 	struct fixture f;
 
 	set_up(&f);
 	files = (struct record_files){f.path, &f.formats, false, false};
-	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
-	record_otlp_append(otlp, "first", 5);
-	record_otlp_free(otlp);
+	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
+	record_otlp_append(growing.otlp, "first", 5);
+	record_otlp_free(growing.otlp);
 	cr_assert_eq(config_list_append(&f.formats, "html"), 0);
-	cr_assert_eq(record_otlp_new(&otlp, &files, &failed), 0);
-	cr_expect_null(otlp, "no such file is wanted");
-	cr_expect_eq(record_otlp_left_out(otlp), 0);
-	record_otlp_free(otlp);
+	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
+	cr_expect_null(growing.otlp, "no such file is wanted");
+	cr_expect_eq(record_otlp_left_out(growing.otlp), 0);
+	record_otlp_free(growing.otlp);
 	tear_down(&f);
 }
 
 Test(record_files, an_otlp_file_that_cannot_be_written_is_named, .init = cr_redirect_stdout)
 {
 	_cleanup_free_ char *failed = NULL, *name = NULL;
-	struct record_otlp *otlp;
+	struct record_growing growing = {0};
 	struct record_files files;
 	struct fixture f;
 	char path[96];
@@ -183,17 +186,47 @@ Test(record_files, an_otlp_file_that_cannot_be_written_is_named, .init = cr_redi
 	set_up(&f);
 	snprintf(path, sizeof path, "%s/missing/out", f.dir);
 	files = (struct record_files){path, &f.formats, false, false};
-	cr_expect_eq(record_otlp_new(&otlp, &files, &failed), -ENOENT);
+	cr_expect_eq(record_otlp_new(&growing.otlp, &files, &failed), -ENOENT);
 	cr_assert_not_null(failed);
 	cr_expect_not_null(strstr(failed, "missing/out.otlp"));
-	cr_expect_null(otlp);
+	cr_expect_null(growing.otlp);
 	files.path = f.path;
 	cr_assert_eq(config_list_append(&f.formats, "otlp"), 0);
-	cr_assert_eq(record_otlp_new(&otlp, &files, &name), 0);
+	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &name), 0);
 	snprintf(path, sizeof path, "%s.otlp.part", f.path);
 	cr_assert_eq(unlink(path), 0);
-	cr_expect_eq(record_files_write(&files, f.profile, otlp, &name), -ENOENT, "it cannot be renamed");
+	cr_expect_eq(record_files_write(&files, f.profile, &growing, &name), -ENOENT, "it cannot be renamed");
 	cr_expect_not_null(name);
-	record_otlp_free(otlp);
+	record_otlp_free(growing.otlp);
+	tear_down(&f);
+}
+
+/* Only where it is named, and without a file of its own while the recording goes on. */
+Test(record_files, perf_data_is_written_on_request, .init = cr_redirect_stdout)
+{
+	static const uint64_t times[] = {1000, 2000};
+	const struct output_stack stack = {
+		.process = "app", .pid = 7, .count = 2, .times_ns = times, .n_times = 2};
+	struct record_growing growing = {0};
+	_cleanup_free_ char *failed = NULL;
+	struct record_files files;
+	struct fixture f;
+
+	set_up(&f);
+	files = (struct record_files){f.path, &f.formats, false, false};
+	cr_assert_eq(record_perf_new(&growing.perf, &files, &failed), 0);
+	cr_expect_null(growing.perf);
+	record_perf_add(growing.perf, &stack, 99);
+	cr_assert_eq(config_list_append(&f.formats, "perf"), 0);
+	cr_assert_eq(config_list_append(&f.formats, "perf-flat"), 0);
+	cr_assert_eq(record_perf_new(&growing.perf, &files, &failed), 0);
+	cr_assert_not_null(growing.perf);
+	record_perf_add(growing.perf, &stack, 99);
+	cr_expect_eq(rmdir(f.dir), 0, "the folder is empty meanwhile");
+	cr_assert_eq(mkdir(f.dir, 0700), 0);
+	cr_assert_eq(record_files_write(&files, f.profile, &growing, &failed), 0);
+	cr_expect_eq(record_perf_unmapped(growing.perf), 0);
+	record_perf_free(growing.perf);
+	cr_expect(take_file(&f, "perf.data") && take_file(&f, "flat.perf.data"));
 	tear_down(&f);
 }

@@ -117,12 +117,12 @@ static inline struct output_profile *recording_sample(void)
  */
 static inline void recording_add_python(struct output_profile *p)
 {
-	static const struct frame_line run = {"Shop.run", "/srv/shop/__init__.py", 12},
-				       run_later = {"Shop.run", "/srv/shop/__init__.py", 14},
-				       module = {"<module>", "/srv/main.py", 40},
-				       a = {"f.<lambda>", "/srv/main.py", 7},
-				       b = {"f.<lambda>", "/srv/main.py", 9},
-				       other = {"f.<lambda>", "/srv/other.py", 7};
+	static const struct frame_line run = {"Shop.run", "/srv/shop/__init__.py", 12, 10},
+				       run_later = {"Shop.run", "/srv/shop/__init__.py", 14, 10},
+				       module = {"<module>", "/srv/main.py", 40, 1},
+				       a = {"f.<lambda>", "/srv/main.py", 7, 7},
+				       b = {"f.<lambda>", "/srv/main.py", 9, 9},
+				       other = {"f.<lambda>", "/srv/other.py", 7, 7};
 
 	ADD(p, "python3", 20, NULL, 1, LIBC("read", 0x26100), LANGUAGE("cpython", &run, 10),
 	    APP("eval", 0x1500), LANGUAGE("cpython", &module, 1), APP("eval", 0x1500), APP("main", 0x1100));

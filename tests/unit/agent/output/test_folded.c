@@ -88,7 +88,7 @@ Test(output_folded, separators_in_names_are_replaced)
 Test(output_folded, functions_of_a_language_runtime_have_their_file)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
-	static const struct frame_line odd = {"a;b", "x;y.py", 1}, none = {"f", "", 1};
+	static const struct frame_line odd = {"a;b", "x;y.py", 1, 1}, none = {"f", "", 1, 1};
 
 	recording_add_python(p);
 	ADD(p, "odd", 1, NULL, 1, LANGUAGE("cpython", &odd, 1), LANGUAGE("cpython", &none, 1));

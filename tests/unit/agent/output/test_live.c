@@ -42,8 +42,8 @@ static char *rows_text(struct output_live *l, struct output_live_query q)
 
 Test(output_live, functions_of_a_language_runtime_have_their_file)
 {
-	static const struct frame_line a = {"f", "/srv/shop/__init__.py", 3},
-				       b = {"f", "/srv/shop/__init__.py", 4};
+	static const struct frame_line a = {"f", "/srv/shop/__init__.py", 3, 3},
+				       b = {"f", "/srv/shop/__init__.py", 4, 3};
 	struct output_live *l = live_new(NULL);
 
 	LIVE(l, "app", 10, NULL, 2, LANGUAGE("cpython", &a, 1), APP("main", 3));

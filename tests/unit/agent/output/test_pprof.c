@@ -308,6 +308,39 @@ Test(output_pprof, functions_of_a_language_runtime)
 	cr_expect_eq(n_lines, 2, "each line is a location of its own");
 }
 
+/* What compilers know about a function may come with a later frame. */
+Test(output_pprof, native_functions_have_a_first_line)
+{
+	static const struct frame_line none = {"handle", "/src/handle.c", 12, 0},
+				       line = {"handle", "/src/handle.c", 14, 10};
+	_cleanup_output_profile_ struct output_profile *p = recording_new(0);
+	static struct decoded d;
+	unsigned n_found = 0;
+	size_t len;
+
+	ADD(p, "app", 7, NULL, 1, APP("handle", 0x1100));
+	ADD(p, "app", 7, NULL, 1,
+	    {.module = &app, .function = "handle", .address = 0x1102, .lines = &none, .n_lines = 1});
+	ADD(p, "app", 7, NULL, 1,
+	    {.module = &app,
+	     .function = "handle",
+	     .address = 0x1104,
+	     .lines = &line,
+	     .n_lines = 1,
+	     .start_line = 10});
+	_cleanup_free_ char *file = WRITTEN(&len, output_pprof_write(p, f));
+
+	decode(unzip(file, len), &d);
+	for (size_t i = 0; i < d.n_functions; i++) {
+		if (strcmp(text_of(&d, number_in(&d.functions[i], 2)), "handle"))
+			continue;
+		n_found++;
+		cr_expect_str_eq(text_of(&d, number_in(&d.functions[i], 4)), "/src/handle.c");
+		cr_expect_eq(number_in(&d.functions[i], 5), 10);
+	}
+	cr_expect_eq(n_found, 1);
+}
+
 Test(output_pprof, without_a_frequency_there_is_no_cpu_time)
 {
 	_cleanup_output_profile_ struct output_profile *p = recording_sample();

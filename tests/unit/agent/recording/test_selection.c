@@ -6,7 +6,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/recording/selection.h"
 
-static const struct frame_line inlined[] = {{"tiny", "/src/a.h", 3}, {"work", "/src/a.c", 12}};
+static const struct frame_line inlined[] = {{"tiny", "/src/a.h", 3, 2}, {"work", "/src/a.c", 12, 9}};
 static const struct frame frames[] = {
 	{.function = "work", .lines = inlined, .n_lines = ARRAY_SIZE(inlined), .start_line = 9},
 	{.function = "main"},
@@ -55,7 +55,7 @@ Test(stack_selection, inlined_calls_are_frames)
 	cr_assert_eq(ret.n_frames, 4);
 	cr_expect_str_eq(ret.frames[0].function, "tiny");
 	cr_expect_str_eq(ret.frames[0].lines->file, "/src/a.h");
-	cr_expect_eq(ret.frames[0].start_line, 0);
+	cr_expect_eq(ret.frames[0].start_line, 2);
 	cr_expect_str_eq(ret.frames[1].function, "work");
 	cr_expect_eq(ret.frames[1].start_line, 9);
 	cr_expect_str_eq(ret.frames[2].function, "main");

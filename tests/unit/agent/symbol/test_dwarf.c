@@ -14,7 +14,7 @@
 #include "agent/symbol/dwarf.h"
 
 static uint64_t returns_to;
-static uint32_t inner_line, middle_line, outer_line;
+static uint32_t inner_line, middle_line, outer_line; /* the functions begin two lines before */
 
 __attribute__((noinline)) static void note(void)
 {
@@ -78,6 +78,7 @@ static void expect_line(const struct frame_line *l, const char *function, uint32
 	cr_expect_str_eq(l->function, function);
 	cr_expect_str_eq(file ? file + 1 : l->file, "test_dwarf.c");
 	cr_expect_eq(l->line, line, "%u rather than %u", l->line, line);
+	cr_expect_eq(l->start_line, line - 2, "%u rather than %u", l->start_line, line - 2);
 }
 
 Test(dwarf, inlined_calls)
@@ -134,7 +135,7 @@ Test(dwarf, symbols_without_name_or_with_lines_do_not_change)
 {
 	_cleanup_close_ int fd = own_file();
 	uint64_t addrs[] = {returns_to - 1, returns_to - 1};
-	struct frame_line lines = {"f", "f.go", 7};
+	struct frame_line lines = {"f", "f.go", 7, 1};
 	struct elf_symbol s[2] = {{.name = NULL}, {.name = (char *)"f", .lines = &lines, .n_lines = 1}};
 
 	cr_assert_eq(symbol_dwarf_lines(fd, 0, addrs, 2, s), 0);

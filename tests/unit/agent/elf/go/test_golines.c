@@ -82,7 +82,7 @@ static void put_pclntab(struct buf *b)
 		put_u32(b, tables[i]);
 	put_u32(b, 3); /* pc-value tables behind it */
 	put_u32(b, 0); /* unit */
-	put_u32(b, 1); /* startLine */
+	put_u32(b, 9); /* startLine */
 	put_u8(b, 0);
 	put_u8(b, 0);
 	put_u8(b, 0);
@@ -99,7 +99,7 @@ enum place { IN_DATA, IN_RELOCATIONS, NOWHERE };
 
 static struct elf_image *image(enum place place)
 {
-	const uint32_t tree[] = {~0u, ~0u, ~0u, ~0u, 0, 7, 4, 1}; /* at 16: main.g, called at 4 */
+	const uint32_t tree[] = {~0u, ~0u, ~0u, ~0u, 0, 7, 4, 54}; /* at 16: main.g, called at 4 */
 	uint64_t module[41] = {[0] = TABLE_VA, [22] = CODE_VA, [40] = TREES_VA};
 	Elf64_Rela relas[3];
 	_cleanup_buf_ struct buf table = {0};
@@ -134,8 +134,8 @@ static void check(enum place place, uint64_t addr, const char *expected)
 	n = snprintf(text, sizeof text, "%s [%" PRIx64 ", %" PRIx64 ")", s.name ? s.name : "-", s.start,
 		     s.end);
 	for (size_t i = 0; i < s.n_lines; i++)
-		n += snprintf(text + n, sizeof text - (size_t)n, " %s %s:%u", s.lines[i].function,
-			      s.lines[i].file, s.lines[i].line);
+		n += snprintf(text + n, sizeof text - (size_t)n, " %s %s:%u-%u", s.lines[i].function,
+			      s.lines[i].file, s.lines[i].start_line, s.lines[i].line);
 	cr_expect_str_eq(text, expected, "%d: %s", place, text);
 	free(s.name);
 	free(s.lines);
@@ -144,10 +144,11 @@ static void check(enum place place, uint64_t addr, const char *expected)
 
 Test(golines, places)
 {
-	check(IN_DATA, 0x1001, "main.f [1000, 1008) main.f a.go:10");
-	check(IN_DATA, 0x1009, "main.f [1008, 1010) main.g b.go:55 main.f a.go:10");
-	check(IN_DATA, 0x101f, "main.f [1010, 1020) main.f a.go:12");
-	check(IN_RELOCATIONS, 0x1009, "main.f [1008, 1010) main.g b.go:55 main.f a.go:10");
-	check(NOWHERE, 0x1009, "main.f [1008, 1010) main.f b.go:55"); /* without the tree of inlined calls */
+	check(IN_DATA, 0x1001, "main.f [1000, 1008) main.f a.go:9-10");
+	check(IN_DATA, 0x1009, "main.f [1008, 1010) main.g b.go:54-55 main.f a.go:9-10");
+	check(IN_DATA, 0x101f, "main.f [1010, 1020) main.f a.go:9-12");
+	check(IN_RELOCATIONS, 0x1009, "main.f [1008, 1010) main.g b.go:54-55 main.f a.go:9-10");
+	check(NOWHERE, 0x1009,
+	      "main.f [1008, 1010) main.f b.go:0-55"); /* without the tree of inlined calls */
 	check(IN_DATA, 0x1020, "- [1020, ffffffffffffffff)");
 }
