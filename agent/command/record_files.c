@@ -30,7 +30,7 @@ struct record_otlp {
 
 static int write_html(const struct content *c, FILE *f)
 {
-	return output_html_write(c->profile, f);
+	return output_html_write(c->profile, NULL, f);
 }
 
 static int write_folded(const struct content *c, FILE *f)

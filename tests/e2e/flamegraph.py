@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `proflet record` in a real browser: a recording of C, Go, run-time and kernel code in two containers and on the
 host, looked at in headless Chromium by clicks and keys, and held against the folded file of the same recording. A second page
-has what no short recording has: 2,000 frames beside each other and a stack 500 deep; a third one has all language runtimes.
+has what no short recording has: 2,000 frames beside each other and a stack 500 deep; a third one has all language runtimes; a
+fourth one compares two recordings and is held against what `proflet diff` prints of them.
 
 --full: a page of 200,000 different stacks, too: at most 15 MB, drawn within 3 s (of a machine that does nothing else).
 KEEP=1 leaves the screenshots, light and dark, in the folder that it names.
@@ -117,6 +118,26 @@ def expected(page, stacks, kinds, pid):
     }
 
 
+def percent(text):
+    return text.replace("-", "−").replace("+−", "−") + " %"
+
+
+def compare(s):
+    """A page of two recordings, of a program and the same program with one function that takes twice as long; and its numbers."""
+    program, files = programs.build_c(s, "load"), []
+    for name, arguments in (("before", ["2"]), ("after", ["2", "2"])):
+        s.run([PROFLET, "record", "-F", "499", "-o", s.path(name), "--format", "otlp", "--", program, *arguments])
+        files.append(s.path(name + ".otlp"))
+    page = s.path("difference.html")
+    printed = s.run([PROFLET, "diff", "--rows", "1000", *files, "-o", page]).stdout
+    rows = re.findall(r"(?m)^ *(\d+\.\d\d) +(\d+\.\d\d) +([+-]\d+\.\d\d) +([+-]\d+\.\d\d) … +([+-]\d+\.\d\d)  (\S+)", printed)
+    done = s.run([PROFLET, "diff", *files, "-o", page], check=False)
+    s.check("a page that is there is kept", done.returncode == 1 and "is there already" in done.stderr, done.stderr)
+    shapes = re.findall(r"(?m)^[AB] .*: (\d+) samples", printed)
+    return {"page": page, "samples": [int(n) for n in shapes], "more": "medium", "less": "slow",
+            "rows": [[percent(a), percent(b), percent(by), f"{percent(low)} … {percent(high)}", name] for a, b, by, low, high, name in rows]}
+
+
 def check_size(s, path, printed):
     counts = dict(re.findall(r"(\w+)=(\d+)", printed))
     size = os.path.getsize(path) / 1e6
@@ -135,11 +156,12 @@ def body(s, full):
     recorded = time.monotonic()
     for process in running:
         stop(process)
+    difference = compare(s)
     pages = build_pages(s)
     made = {shape: s.path(f"{shape}.html") for shape in ("shapes", "languages")}
     for shape, path in made.items():
         s.run([pages, shape, path])
-    wanted = [dict(expected(page, stacks, kinds, running[0].pid), **made)]
+    wanted = [dict(expected(page, stacks, kinds, running[0].pid), **made), {"difference": difference}]
     if full:
         many = s.path("many.html")
         check_size(s, many, s.run([pages, "many", str(STACKS), many], seconds=240).stdout)

@@ -306,7 +306,7 @@ int main(int argc, char **argv)
 		r = argc == 4 ? add_many(p, strtoull(argv[2], NULL, 10)) : add_shape(p, argv[1]);
 	f = fopen(argv[argc - 1], "we");
 	if (r == 0)
-		r = f ? output_html_write(p, f) : -errno;
+		r = f ? output_html_write(p, NULL, f) : -errno;
 	if (r < 0) {
 		fprintf(stderr, "pages: %s\n", strerror(-r));
 		return 1;

@@ -332,6 +332,60 @@ async function languages(page, wanted) {
 	check('a page without languages has no such switch', await page.evaluate(() => !document.getElementById('native').checkVisibility()));
 }
 
+async function differenceColours(page, theme, wanted) {
+	const text = await page.evaluate(() => window.proflet.painter.theme.text.match(/\w\w/g).map(v => parseInt(v, 16)));
+	const fills = [];
+
+	for (const name of [wanted.more, wanted.less, 'all'])
+		fills.push(await page.pixel(await page.box({name})));
+	const [more, less] = fills.map(hueOf), [r, g, b] = fills[2];
+
+	check(`${theme}: red takes more, blue less, grey is noise`, (more < 25 || more > 340) && less > 200 && less < 230 && Math.max(r, g, b) - Math.min(r, g, b) < 16,
+		`hues ${more.toFixed(0)}, ${less.toFixed(0)}; ${fills[2]}`);
+	check(`${theme}: text on them can be read`, fills.every(fill => contrast(fill, text) >= AA), fills.map(fill => contrast(fill, text).toFixed(1)));
+}
+
+async function differenceTable(page, wanted) {
+	await page.press('t');
+	const cells = await page.evaluate(() => [...document.querySelectorAll('#top tbody tr')].map(row => [...row.children].map(c => c.textContent)));
+	const shown = wanted.rows.map(row => cells.find(c => c[5] === row[4]) || []).map(c => [c[0], c[1], c[2], c[3], c[5]]);
+
+	check('the terminal names functions that changed', wanted.rows.length >= 2, wanted.rows.length);
+	equal('the table has the numbers that the terminal shows', shown, wanted.rows);
+	equal('what takes more comes first', cells[0][5], wanted.more);
+	await page.screenshot('difference-top');
+	await page.press('t');
+}
+
+async function difference(page, wanted) {
+	const width = () => page.evaluate(() => window.proflet.tree.root.total);
+
+	await page.size(1280, 800);
+	for (const scheme of ['dark', 'light']) {
+		await page.prefer({scheme});
+		await page.open(wanted.page);
+		await differenceColours(page, scheme, wanted);
+		await page.screenshot(`difference-${scheme}`);
+	}
+	equal('two recordings: widths of the second', await width(), wanted.samples[1]);
+	const after = await page.box({name: wanted.more});
+
+	await page.press('w');
+	equal('w: widths of the first', await width(), wanted.samples[0]);
+	check('what takes more was narrower', (await page.box({name: wanted.more})).w < after.w - 20);
+	await page.press('w');
+	await page.clickBox({name: wanted.more});
+	const text = await page.text('#detail-numbers');
+
+	check('a frame says its shares and the interval', /^A \d+\.\d\d % · B \d+\.\d\d % · \+\d+\.\d\d % of all · 95 % interval \+\d+\.\d\d % … \+\d+\.\d\d %/.test(text), text);
+	await page.press('Escape');
+	await differenceTable(page, wanted);
+	await page.size(400, 700);
+	await page.screenshot('difference-narrow');
+	check('400 pixels wide: nothing of two recordings sticks out', await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+	await page.size(1280, 800);
+}
+
 async function many(page, wanted) {
 	const times = [];
 
@@ -360,6 +414,8 @@ async function main() {
 
 			if (wanted.many)
 				await many(page, wanted);
+			else if (wanted.difference)
+				await difference(page, wanted.difference);
 			else {
 				await recording(page, wanted);
 				await shapes(page, wanted);
