@@ -2,7 +2,7 @@
 // The page: its state, the controls that change it, and the address (#search=...&zoom=...) that keeps it.
 'use strict';
 
-const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', width: 'b', native: 'show', sort: 'self', zoom: ''};
+const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', width: 'b', native: 'show', sort: 'self', span: '', zoom: ''};
 const DIFFERENCE_DEFAULTS = {...DEFAULTS, rows: 'p', colour: 'change', sort: 'change'}; // containers have other ids then
 const ROWS = {container: 'c', process: 'p', pid: 'i', thread: 't'};
 const CHOICES = {layout: ['icicle', 'flame'], order: ['callees', 'callers'], colour: ['kind', 'module', 'change'], width: ['b', 'a'], native: ['show', 'hide']};
@@ -26,6 +26,9 @@ class Page {
 			sort: column => this.set({sort: column}),
 		});
 		this.info = new Info(profile);
+		this.timeline = profile.times && !profile.difference ? new Timeline(profile, {select: span => this.set({span: encodeSpan(span)})}) : null;
+		for (const help of document.querySelectorAll('dialog .timeline'))
+			help.hidden = !this.timeline;
 		this.fillSelect('container', 'All containers', profile.groups, g => [g.container, g.containerLabel]);
 		$('native').hidden = $('native-help').hidden = $('native-key').hidden = !hasLanguages(profile);
 		for (const id of ['width', 'width-help', 'width-key', 'colour-change'])
@@ -118,6 +121,8 @@ class Page {
 			this.set({search: ''});
 		else if (this.chart.selected && this.chart.selected !== this.chart.zoomed)
 			this.chart.select(null);
+		else if (this.chart.zoomed === this.tree.root && !this.chart.part)
+			this.set({span: ''});
 		else
 			this.zoom(this.tree.root);
 		if (document.activeElement === $('search'))
@@ -137,6 +142,8 @@ class Page {
 				state[key] = this.defaults[key];
 		if (!columns.some(c => c.id === state.sort))
 			state.sort = this.defaults.sort;
+		if (!this.timeline || !decodeSpan(state.span, this.profile.times))
+			state.span = '';
 		if (!this.profile.difference && state.colour === 'change')
 			state.colour = this.defaults.colour;
 		this.state = state;
@@ -161,14 +168,14 @@ class Page {
 	apply(changed) {
 		const is = (...keys) => keys.some(k => changed.includes(k)), {state} = this;
 
-		if (is('native', 'width'))
+		if (is('native', 'width', 'span'))
 			this.choose();
 		if (is('container'))
 			this.offerProcesses();
 		if (is('order') && !is('zoom')) // the stacks are inverted: only the rows above them remain
 			state.zoom = state.zoom.split('/').filter(key => !/^\d/.test(key)).join('/');
 		this.showControls();
-		if (is('rows', 'order', 'container', 'process', 'native', 'width')) {
+		if (is('rows', 'order', 'container', 'process', 'native', 'width', 'span')) {
 			const rows = Object.fromEntries(Object.entries(ROWS).map(([row, letter]) => [row, state.rows.includes(letter)]));
 
 			this.tree = new Tree(this.shown, {rows, callers: state.order === 'callers', container: state.container, process: state.process});
@@ -193,10 +200,12 @@ class Page {
 			this.chart.selected = null;
 			this.chart.setZoom(this.tree.find(decodePath(state.zoom)), true, this.part);
 		}
-		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order', 'native', 'width')) {
+		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order', 'native', 'width', 'span')) {
 			this.table.column = state.sort;
 			this.table.show(this.tree.groups, this.search);
 		}
+		if (this.timeline)
+			this.followTime(changed);
 		this.chart.requestDraw();
 		this.showMatched();
 		this.showCrumbs();
@@ -205,10 +214,11 @@ class Page {
 
 	// The trees without native frames are made when they are first wanted.
 	choose() {
-		let shown = this.profile;
+		const span = decodeSpan(this.state.span, this.profile.times);
+		let shown = span ? withinSpan(this.profile, span) : this.profile;
 
 		if (this.state.native === 'hide' && hasLanguages(this.profile))
-			shown = this.brief = this.brief || hideNative(this.profile);
+			shown = span ? hideNative(shown) : this.brief = this.brief || hideNative(shown);
 		if (shown.difference)
 			this.compare(shown);
 		else
@@ -227,6 +237,16 @@ class Page {
 		}
 		this.table.profile = this.shown;
 		this.painter.comparison = this.info.comparison = this.table.comparison = comparison;
+	}
+
+	followTime(changed) {
+		const {timeline, state, search} = this;
+
+		if (changed.includes('container') || changed.includes('process'))
+			timeline.show(selectGroups(this.profile, state));
+		// nodes are those of the recording unless some are hidden
+		timeline.matched = search.active && state.native === 'show' ? matchedColumns(this.profile, search) : null;
+		timeline.setSpan(decodeSpan(state.span, this.profile.times));
 	}
 
 	showLegend() {
@@ -354,6 +374,17 @@ class Page {
 
 function escapeRegex(s) {
 	return s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
+
+function encodeSpan(span) {
+	return span ? `${span.from}-${span.to}` : '';
+}
+
+// {from, to} in columns; null: all of the time, or no such span.
+function decodeSpan(text, times) {
+	const [, from, to] = (/^(\d{1,5})-(\d{1,5})$/.exec(text) || []).map(Number);
+
+	return from < to && to <= times.columns ? {from, to} : null;
 }
 
 function encodePath(node) {

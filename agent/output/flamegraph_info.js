@@ -47,6 +47,8 @@ class Info {
 			this.addFact('In [other]', formatCount(info.merged), 'samples whose stacks did not fit into memory', true);
 		if (info.version)
 			this.addFact('proflet', info.version);
+		if (!this.profile.times && info.samples)
+			this.addFact('Timeline', 'none', 'the recording does not say when samples were taken');
 	}
 
 	showSides({sides}) {

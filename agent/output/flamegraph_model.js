@@ -289,7 +289,7 @@ class Tree {
 	addToRow(node, g) {
 		node.items.push(g.root);
 		node.total += g.samples;
-		if (!this.profile.difference) // a process has another PID in each of two recordings
+		if (!this.profile.difference && g.samples) // a process has another PID in each of two recordings
 			(node.pids = node.pids || new Set()).add(g.pid);
 	}
 

@@ -47,7 +47,7 @@
 	X(paint, "agent/output/flamegraph_paint.js")           \
 	X(table, "agent/output/flamegraph_table.js")           \
 	X(info, "agent/output/flamegraph_info.js")             \
-	X(app, "agent/output/flamegraph_app.js")
+	X(timeline, "agent/output/flamegraph_timeline.js") X(app, "agent/output/flamegraph_app.js")
 #define OUTPUT_ASSETS(X)                        \
 	X(page, "agent/output/flamegraph.html") \
 	X(style, "agent/output/flamegraph.css") \
