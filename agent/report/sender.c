@@ -207,6 +207,7 @@ static const char *container_id(const struct proc_image *i)
 static struct output_stack stack_of(struct sender *s, const struct sample_entry *e)
 {
 	const struct proc_image *i = e->owner;
+	const bool timed = s->options.stack && times_convert(s, e) == 0;
 	uint32_t detail;
 
 	return (struct output_stack){
@@ -222,6 +223,7 @@ static struct output_stack stack_of(struct sender *s, const struct sample_entry 
 		.frames = s->frames,
 		.n_frames = names_frames(s->options.names, e, s->frames),
 		.count = e->n,
+		.times = timed ? s->times : NULL,
 		.complete = unwind_ending_complete(names_ending(s->options.names, e, &detail)),
 	};
 }
