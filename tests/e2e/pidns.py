@@ -26,7 +26,8 @@ AT_LEAST = 0.98  # of some hundred samples
 NODE_SCRIPT = """#!/bin/sh
 {inside} 3600 &
 unshare --pid --fork --mount-proc --kill-child {deeper} 3600 &
-while :; do /bin/true; done
+nice -n 19 sh -c "while :; do /bin/true; done" &
+wait
 """
 # nsenter forks, and does not hand signals on.
 ENTER = """#!/bin/sh
@@ -77,7 +78,7 @@ def start(s):
     chain = programs.build_c(s, "chain")
     paths = {name: shutil.copy(chain, s.path(name)) for name in (OUTSIDE, INSIDE, DEEPER)}
     s.start([paths[OUTSIDE], programs.LIFE], OUTSIDE)
-    s.start(["sh", "-c", "while :; do /bin/true; done"], "short lives outside")
+    s.start(["nice", "-n", "19", "sh", "-c", "while :; do /bin/true; done"], "short lives outside")
     node = script(s, NODE, NODE_SCRIPT.format(inside=paths[INSIDE], deeper=paths[DEEPER]))
     s.start(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", node], "node")
     wait_for(lambda: all(map(pids_of, paths)), 20, "the programs run")
