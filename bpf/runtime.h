@@ -60,7 +60,7 @@ UNWIND_FN int lua_loop(__u32 native);
 UNWIND_FN int lua_walk(void);
 
 /* RUNTIME_SHAPE_NATIVE, in bpf/v8.h. */
-UNWIND_FN int v8_frame(void);
+UNWIND_FN int v8_frame(__u32 native);
 UNWIND_FN int v8_finish(void);
 
 /* RUNTIME_SHAPE_PAIRED, in bpf/perl.h. */
@@ -678,7 +678,7 @@ UNWIND_FN int runtime_tie(void)
 	if (r->walk.shape == RUNTIME_SHAPE_STATES)
 		return lua_loop(native);
 	if (r->walk.shape == RUNTIME_SHAPE_NATIVE)
-		return v8_frame();
+		return v8_frame(native);
 	ROLLED
 	for (int k = 0; k < RUNTIME_TIES_A_CALL; k++) {
 		struct runtime_segment *segment = runtime_segment(a, r->next);

@@ -188,9 +188,9 @@ static __always_inline int is_trampoline(struct unwind_area *a)
 
 /*
  * Whether the return address that the rule leads to follows a call. Code that cannot be read does not speak
- * against it, and an address in no mapping ends the walk anyway.
+ * against it, and an address in no mapping ends the walk anyway; `strict`: it does, as there is another rule.
  */
-static __always_inline int follows_call(struct unwind_area *a)
+static __always_inline int follows_call(struct unwind_area *a, int strict)
 {
 	struct unwind_state *t = &a->state;
 	__u64 ra, code;
@@ -198,9 +198,9 @@ static __always_inline int follows_call(struct unwind_area *a)
 	if (stack_word(a, t->cfa + arch_ra_offset(t->rule_bits), &ra))
 		return 1; /* has an ending of its own, as has 0 */
 	ra = arch_strip_ip(ra, a->ip_signature);
-	if (!ra)
-		return 1;
-	return env_read_user(&code, sizeof code, ra - sizeof code) || arch_follows_call(code);
+	if (!ra || env_read_user(&code, sizeof code, ra - sizeof code))
+		return !strict;
+	return arch_follows_call(code);
 }
 
 /*
@@ -233,8 +233,9 @@ static __always_inline int step_without_row(struct unwind_area *a)
 	struct unwind_state *t = &a->state;
 	int refused = t->pending == TABLE_REFUSED || t->rule.cfa == UNWIND_NONE_REFUSED, next;
 	int reason = t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE;
+	int is_none = (t->rule.kind & UNWIND_CFA_MASK) == UNWIND_CFA_NONE; /* else the row was not right */
 
-	if (v8_is_compiled(a) && (refused || !t->innermost)) {
+	if (v8_is_compiled(a) && (refused || !t->innermost || !is_none)) {
 		next = step_around_record(a);
 		if (next >= 0)
 			return next;
@@ -308,6 +309,16 @@ static __always_inline int step_interpreted(struct unwind_area *a)
 	return NEXT_FRAMES;
 }
 
+/* state.cfa by a rule that may be wrong. As unwind_rare(). */
+static __always_inline int step_checked(struct unwind_area *a)
+{
+	int v8 = v8_is_compiled(a);
+
+	if (a->state.cfa & 7 || follows_call(a, v8))
+		return -1;
+	return v8 ? step_without_row(a) : ENDING_NO_CALL;
+}
+
 /* The ending of a walk that has reached the outermost frame. */
 static __always_inline int unwind_root(const struct unwind_area *a)
 {
@@ -350,7 +361,7 @@ UNWIND_FN int unwind_rare(void)
 	case UNWIND_CFA_SP_CHECKED:
 	case UNWIND_CFA_FP_CHECKED:
 		t->cfa = (cfa == UNWIND_CFA_FP_CHECKED ? t->fp : t->sp) + t->rule.cfa;
-		return t->cfa & 7 || follows_call(a) ? -1 : ENDING_NO_CALL;
+		return step_checked(a);
 	case UNWIND_CFA_PLT:
 		t->cfa = arch_plt_cfa(t->ip, t->sp, t->rule.cfa);
 		return -1;

@@ -29,7 +29,9 @@
 #define V8_FOUND (RUNTIME_KEPT_WORDS + 2 * RUNTIME_FRAMES_MAX) /* where they are kept, in frames[] */
 #define V8_STEPS_A_CALL 8
 #define V8_BYTECODE_MAX (1u << 30)
-#define V8_ENTRY 2u /* frame types below: JavaScript that native code has called */
+#define V8_ENTRY 2u	    /* frame types below: JavaScript that native code has called */
+#define V8_ENTRY_EXIT (-64) /* from the frame record of an entry: what it has saved of the thread's state */
+#define V8_TYPES 256u	    /* a word with a frame's type is less */
 /* What is read of a frame at once: from V8_FRAME_OFFSET on. */
 #define V8_RECORD_WORDS 7
 
@@ -176,14 +178,37 @@ static __always_inline int v8_is_compiled(const struct unwind_area *a)
 }
 
 /*
+ * Adds a function to the part of the record behind the native frames, with its frame record, so that user
+ * space can tie it to the native frame that it finds there; `native` is the one that the walk is at, or
+ * RUNTIME_NOT_TIED. Returns 0: there is no room.
+ */
+static __always_inline int v8_add(struct unwind_area *a, __u64 fp, __u64 number, __u64 place, __u32 native)
+{
+	struct runtime_state *r = &a->runtime;
+	__u64 at = RUNTIME_KEPT_WORDS + r->part.n_words;
+
+	if (r->part.n_segments >= RUNTIME_SEGMENTS_MAX)
+		return 0;
+	if (at > V8_FOUND - 2)
+		return 0;
+	a->frames[at] = frame_runtime_head(RUNTIME_V8, 1, number);
+	a->frames[at + 1] = place;
+	r->part.n_words += 2;
+	*runtime_segment(a, r->part.n_segments) =
+		(struct runtime_segment){.marker = fp, .native = native, .end = r->part.n_words};
+	r->part.n_segments++;
+	return 1;
+}
+
+/*
  * The native frame that the walk is at, [state.tie_sp, state.tie_cfa): if it is one of a function of a
  * script, its words take the place of its address.
  */
-UNWIND_FN int v8_frame(void)
+UNWIND_FN int v8_frame(__u32 native)
 {
 	struct unwind_area *a = env_area();
 	struct unwind_state *t;
-	__u64 fp, context, function, number, n;
+	__u64 fp, context, function, number, place, n;
 	int is_own_file;
 
 	if (!a)
@@ -200,33 +225,36 @@ UNWIND_FN int v8_frame(void)
 	number = v8_number(function);
 	if (!number)
 		return 0;
+	place = v8_place(a, fp, is_own_file);
+	/* the native walk may be repeated in user space */
+	if (a->record.flags & SAMPLE_FROM_START && v8_add(a, fp, number, frame_va(place), native))
+		return 0;
 	n = t->n;
 	BOUND(n, RECORD_FRAMES - 1);
 	a->frames[n] = frame_runtime_head(RUNTIME_V8, 0, number);
 	if (!t->ring && ++n < t->limit) {
 		BOUND(n, RECORD_FRAMES - 1);
-		a->frames[n] = v8_place(a, fp, is_own_file);
+		a->frames[n] = place;
 		t->n = (__u32)n; /* the caller adds the frame itself */
 	}
 	return 0;
 }
 
-/* Adds a function that the native walk has not come to. */
-static __always_inline void v8_add(struct unwind_area *a, __u64 fp, __u64 number, __u64 place)
+/*
+ * The frame at `fp` is that of JavaScript's entry from native code: goes on where JavaScript called that
+ * native code, the record of whose frame the entry has saved. 1: so; 0: it is the outermost entry, or not
+ * known.
+ */
+static __always_inline int v8_leave(struct unwind_area *a, __u64 fp)
 {
 	struct runtime_state *r = &a->runtime;
-	__u64 at = RUNTIME_KEPT_WORDS + r->part.n_words;
+	__u64 exit, type;
 
-	if (r->part.n_segments >= RUNTIME_SEGMENTS_MAX)
-		return;
-	if (at > V8_FOUND - 2)
-		return;
-	a->frames[at] = frame_runtime_head(RUNTIME_V8, 1, number);
-	a->frames[at + 1] = place;
-	r->part.n_words += 2;
-	*runtime_segment(a, r->part.n_segments) =
-		(struct runtime_segment){.marker = fp, .native = RUNTIME_NOT_TIED, .end = r->part.n_words};
-	r->part.n_segments++;
+	if (user_word(fp + V8_ENTRY_EXIT, &exit) || exit & 7 || exit <= fp || exit - fp >= FRAME_BYTES_MAX ||
+	    user_word(exit + V8_FRAME_CONTEXT, &type) || type & 1 || type >= V8_TYPES)
+		return 0;
+	r->cursor = exit;
+	return 1;
 }
 
 /*
@@ -247,15 +275,13 @@ UNWIND_FN int v8_follow(void)
 	/*
 	 * words: offset, bytecodes, number of arguments, function, context, caller's record, return address
 	 */
-	if (!(words[4] & 1) && words[4] >> 1 <= V8_ENTRY) {
-		r->part.whole = 1;
-		return 0;
-	}
+	if (!(words[4] & 1) && words[4] >> 1 <= V8_ENTRY)
+		return v8_leave(a, fp);
 	if (v8_is_pointer(words[4]) && v8_is_pointer(words[3]) && fp + V8_FRAME_FUNCTION >= a->state.sp) {
 		number = v8_number(words[3]);
 		place = v8_bytecode(&r->walk.v8, words[0]);
 		if (number)
-			v8_add(a, fp, number, place ? place : frame_va(r->marker));
+			v8_add(a, fp, number, place ? place : frame_va(r->marker), RUNTIME_NOT_TIED);
 	}
 	r->marker = words[6] - 1;
 	r->cursor = words[5];
@@ -273,22 +299,24 @@ UNWIND_FN int v8_follow_some(void)
 }
 
 /*
- * The native walk has ended in code that is going to be looked at, and is finished without the process's
- * memory: adds the functions of the frames that the chain of frame records leads to, which that will tie to
- * them.
+ * The native walk has ended in code that is going to be looked at, or was mapped just now, and is finished
+ * without the process's memory: adds the functions of the frames that the chain of frame records leads to,
+ * which that will tie to them. What is at the chain's end need not be V8's, and has no names then.
  */
 static __always_inline void v8_add_remaining(struct unwind_area *a)
 {
-	if (a->state.pending != TABLE_PENDING || a->state.bias || a->state.ring)
+	struct runtime_state *r = &a->runtime;
+
+	if ((a->state.pending != TABLE_PENDING && a->state.length) || a->state.ring)
 		return;
-	a->runtime.cursor = a->state.fp;
-	a->runtime.marker = a->state.ip;
-	a->runtime.part.each = 1;
-	a->runtime.part.reason = RUNTIME_REASON_DEPTH_LIMIT;
+	r->cursor = a->state.fp;
+	r->marker = a->state.ip;
 	ROLLED
 	for (__u32 i = 0; i < RUNTIME_SEGMENTS_MAX / V8_STEPS_A_CALL; i++)
 		if (!v8_follow_some())
-			break;
+			return;
+	r->part.whole = 0;
+	r->part.reason = RUNTIME_REASON_DEPTH_LIMIT;
 }
 
 /* Reports functions from number `i` on, as far as they were not reported before. 1: there may be more. */
@@ -317,6 +345,7 @@ UNWIND_FN int v8_finish(void)
 
 	if (!a)
 		return 0;
+	a->runtime.part.whole = a->runtime.part.each = 1;
 	v8_add_remaining(a);
 	ROLLED
 	for (__u32 i = 0; i < V8_FOUND_MAX; i += V8_STEPS_A_CALL)

@@ -262,5 +262,48 @@ Test(v8, remaining_frames_that_are_damaged)
 	m->area.state.sp = FP - 0x40;
 	runtime_attach();
 	cr_expect_eq(m->area.runtime.part.n_segments, 1);
-	cr_expect_not(m->area.runtime.part.whole);
+}
+
+/* Native code that JavaScript has called has called JavaScript: the entry has saved where it was left. */
+Test(v8, remaining_frames_of_an_outer_call)
+{
+	_cleanup_machine_ struct machine *m = process_new();
+	const uint64_t entry = FP + 0x80, leave = FP + 0x200, outer = FP + 0x280, first = FP + 0x300;
+
+	machine_poke(m, FP, entry);
+	machine_poke(m, entry - 8, 1 << 1);
+	machine_poke(m, entry - 64, leave);
+	machine_poke(m, leave - 8, 3 << 1);
+	machine_poke(m, leave, outer);
+	record_put(m, outer, 0x1001, FUNCTION_OF(3));
+	machine_poke(m, outer, first);
+	machine_poke(m, first - 8, 2 << 1);
+	m->area.state.length = 0; /* the walk has ended outside of all mappings */
+	m->area.state.pending = 0;
+	m->area.state.fp = FP;
+	m->area.state.sp = FP - 0x40;
+	runtime_attach();
+	cr_assert_eq(m->area.runtime.part.n_segments, 2);
+	cr_expect_eq(segments(m)[1].marker, outer);
+	cr_expect(m->area.runtime.part.whole);
+	/* what is there is no frame of V8's */
+	runtime_walk(m);
+	machine_poke(m, leave - 8, 0x1001);
+	runtime_attach();
+	cr_expect_eq(m->area.runtime.part.n_segments, 1);
+}
+
+/* A sample whose walk may be repeated has its functions behind the native frames. */
+Test(v8, from_start)
+{
+	_cleanup_machine_ struct machine *m = process_new();
+
+	m->area.record.flags = SAMPLE_FROM_START;
+	frame_pass(m, FP, FP - 0x40, FILE_ANONYMOUS, 0);
+	cr_expect_not(is_function(m, 0));
+	cr_expect_eq(m->area.state.n, 1);
+	cr_assert_eq(m->area.runtime.part.n_segments, 1);
+	cr_expect_eq(segments(m)[0].marker, FP);
+	cr_expect_eq(segments(m)[0].native, 0);
+	cr_expect_eq(words(m)[1], CODE + 0x123);
 }

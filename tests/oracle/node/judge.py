@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges samples of chains.js: are the functions shown those of one of its chains, in their order?
+
+    exact       all of a chain
+    beginning   its first functions: the innermost one is called next, or has returned
+    inlined     a chain without some of its functions, which compilers have put into their callers
+    between     outside of all chains: the program's main functions, jobs of the queue, what comes before
+    wrong       a function that is not the program's, or a chain that it does not have
+    nameless    a frame of JavaScript without a name among them
+    cut         the stack is not whole
+"""
+import collections
+import json
+
+BUILTINS = {"sort", "forEach", "map", "reduce", "stringify", "parse", "replace", "next"}
+OUTER = ("main", "rounds", "observe", "perform")
+LOOP = "Builtins_InterpreterEntryTrampoline"
+
+
+def is_beginning(few, many):
+    return few == many[:len(few)]
+
+
+def is_subsequence(few, many):
+    it = iter(many)
+    return all(any(x == y for y in it) for x in few)
+
+
+class Truth:
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as f:
+            content = json.load(f)
+        self.pid, self.versions = content["pid"], content["versions"]
+        chains = [[name] for name in content["truth"]]  # before and behind a job of the queue
+        chains += [self.inner(chain) for situation in content["truth"].values() for chain in situation]
+        self.chains = {tuple(chain) for chain in chains}
+        self.chains.add(("s20_sloppy", "s20_variables", "(anonymous)"))  # the code that is evaluated there
+
+    @staticmethod
+    def inner(chain):
+        """
+        Without what observing differs in, and V8's own functions. Code that was evaluated has no name; a computed one is that of
+        an object, not of the function.
+        """
+        chain = [("(anonymous)" if x in ("", "eval") or x.startswith("[") else x) for x in chain if x not in BUILTINS]
+        if "perform" in chain:
+            chain = chain[chain.index("perform") + 1:]
+        return chain
+
+
+def short(name):
+    """Without the object that V8 has guessed."""
+    return name if name.startswith(("(", "[", "get ", "set ")) else name.rsplit(".", 1)[-1]
+
+
+class Judge:
+    def __init__(self, truth):
+        self.truth = truth
+        self.counts = collections.Counter()
+        self.examples = collections.defaultdict(list)
+
+    def add(self, sample):
+        verdict, note = self.classify(sample)
+        self.counts[verdict] += sample.count
+        if verdict in ("wrong", "nameless", "cut") and len(self.examples[verdict]) < 4:
+            self.examples[verdict].append(f"{note}")
+
+    def functions(self, sample):
+        """The program's, root first."""
+        return [short(f.name) for f in reversed(sample.frames)
+                if f.kind == "v8js" and not f.source.startswith("node:")]
+
+    def classify(self, sample):
+        names = self.functions(sample)
+        frames = [f.name for f in reversed(sample.frames)]
+        if any(f.name in (LOOP, "[anonymous]") for f in sample.frames[1:]):  # code of V8's own may be the innermost frame
+            return "nameless", frames[-14:]
+        if any(f.name.startswith("[truncated") for f in sample.frames):
+            return "cut", frames
+        outer = [x for x in names if x in OUTER]
+        if "perform" in names:
+            names = names[names.index("perform") + 1:]
+        if "observe" in outer:
+            return "between", ""
+        if "perform" not in outer and not any(x.startswith("s") and x[1:3].isdigit() for x in names):
+            return "between", ""
+        names = [x for x in names if x not in OUTER]
+        return self.chain(names, outer, frames)
+
+    def chain(self, names, outer, frames):
+        if tuple(names) in self.truth.chains:
+            return "exact", ""
+        if any(is_beginning(names, list(c)) for c in self.truth.chains):
+            return "beginning", ""
+        if any(is_subsequence(names, list(c)) for c in self.truth.chains):
+            return "inlined", ""
+        return "wrong", (outer, names, frames[-12:])
+
+    def total(self):
+        return sum(self.counts.values())
+
+    def summary(self):
+        n = self.total() or 1
+        return ", ".join(f"{c} {v} ({100 * v / n:.2f} %)" for c, v in self.counts.most_common())
