@@ -12,6 +12,8 @@
 #include "agent/base/clock.h"
 #include "agent/base/parse.h"
 #include "agent/command/cmd.h"
+#include "agent/command/command.h"
+#include "agent/command/diff_page.h"
 #include "agent/output/difference.h"
 #include "agent/recording/comparison.h"
 #include "agent/recording/recording.h"
@@ -19,6 +21,7 @@
 
 #define ROWS_MAX 100000u
 #define DEFAULT_ROWS 20u
+#define OPTION_FORCE 256 /* no letter: -f is --fail-over */
 
 /* Of the times of samples, ns since 1970. */
 struct span {
@@ -34,6 +37,9 @@ struct diff {
 	struct stack_selection_options wanted;
 	struct stack_selection *selection;
 	struct comparison *comparison;
+	const char *path; /* of the page to write; NULL: none */
+	bool overwrite;
+	struct diff_page *page;
 	struct recording_info info[COMPARISON_SIDES];
 	struct span times[COMPARISON_SIDES];
 	/* of the recording that is being read */
@@ -57,6 +63,8 @@ static const char usage[] =
 	"  -v, --value TYPE   which values of pprof and OTLP files: cpu, alloc_space (default samples,\n"
 	"                     else the last type)\n"
 	"  -n, --rows N       so many functions of each table (default 20)\n"
+	"  -o, --output FILE  also write a page, .html: the flamegraph, coloured by the differences\n"
+	"      --force        overwrite an existing file\n"
 	"  -h, --help         print this text\n";
 
 /* --- reading: once for the times, once for the stacks */
@@ -83,7 +91,9 @@ static int add_stack(const struct recording_stack *s, void *data)
 		return r;
 	d->n_wanted += s->stack.count;
 	r = comparison_add(d->comparison, d->side, &wanted, d->per_sample);
-	return r == -ENOSPC ? 0 : r;
+	if (r == -ENOSPC)
+		r = 0;
+	return r == 0 && d->page ? diff_page_add(d->page, d->side, &wanted) : r;
 }
 
 static int look_at(struct diff *d, enum comparison_side side, char **ret_why)
@@ -130,6 +140,8 @@ static int read_both(struct diff *d, char **ret_why)
 	}
 	if (r == 0)
 		r = comparison_new(&d->comparison, names_only);
+	if (r == 0 && d->path)
+		r = diff_page_new(&d->page, d->comparison, names_only);
 	for (int side = 0; side < COMPARISON_SIDES && r == 0; side++)
 		r = read_side(d, side, ret_why);
 	return r;
@@ -170,6 +182,18 @@ static int judge(const struct diff *d, const struct comparison_row *rows, size_t
 	return code;
 }
 
+static int write_page(const struct diff *d)
+{
+	int r = d->page ? diff_page_write(d->page, d->path, d->overwrite, d->files, d->info) : 0;
+
+	if (r < 0)
+		fprintf(stderr, "proflet: %s: %s\n", d->path,
+			r == -EEXIST ? "is there already: --force overwrites it" : strerror(-r));
+	else if (d->page)
+		printf("%s\n", d->path);
+	return r;
+}
+
 static int print(const struct diff *d)
 {
 	_cleanup_free_ struct comparison_row *rows = NULL;
@@ -196,7 +220,7 @@ static int print(const struct diff *d)
 		fprintf(stderr, "proflet: standard output: %s\n", strerror(-r));
 		return EXIT_FAILED;
 	}
-	return judge(d, rows, n);
+	return write_page(d) < 0 ? EXIT_FAILED : judge(d, rows, n);
 }
 
 static int compare(struct diff *d)
@@ -227,6 +251,8 @@ static const struct option options[] = {
 	{"lines", no_argument, NULL, 'l'},
 	{"value", required_argument, NULL, 'v'},
 	{"rows", required_argument, NULL, 'n'},
+	{"output", required_argument, NULL, 'o'},
+	{"force", no_argument, NULL, OPTION_FORCE},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -258,6 +284,12 @@ static const char *take(struct diff *d, int option, const char *value)
 		return parse_u32(value, &d->n_rows) == 0 && d->n_rows && d->n_rows <= ROWS_MAX
 			       ? NULL
 			       : "--rows takes a number from 1 to 100000";
+	case 'o':
+		d->path = value;
+		return command_file_is(value, ".html") ? NULL : "--output takes a file that ends in .html";
+	case OPTION_FORCE:
+		d->overwrite = true;
+		return NULL;
 	default:
 		return "it is not known, or its value is missing; proflet diff --help lists the options";
 	}
@@ -269,7 +301,7 @@ static int parse(struct diff *d, int argc, char **argv)
 
 	optind = 0;
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":Tf:F:I:lv:n:h", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":Tf:F:I:lv:n:o:h", options, NULL)) != -1) {
 		const char *wrong;
 
 		if (c == 'h') {
@@ -303,6 +335,7 @@ int cmd_diff(int argc, char **argv)
 		code = compare(&d);
 	for (int side = 0; side < COMPARISON_SIDES; side++)
 		recording_info_fini(&d.info[side]);
+	diff_page_free(d.page);
 	comparison_free(d.comparison);
 	stack_selection_free(d.selection);
 	return code;

@@ -39,8 +39,8 @@ struct record {
 	struct output_profile *profile;
 	struct record_growing growing;
 	struct record_child child;
-	bool child_ended; /* by itself, before the recording was stopped */
-	uint64_t begin_ns, begin_unix_ns;
+	bool child_ended;			  /* by itself, before the recording was stopped */
+	uint64_t begin_ns, begin_unix_ns, end_ns; /* of sampling */
 	bool terminal;
 };
 
@@ -152,7 +152,7 @@ static int profile_info(struct record *rec, const struct agent_stats *s)
 	struct utsname name;
 	struct output_info info = {
 		.start_unix_ns = rec->begin_unix_ns,
-		.duration_ns = clock_mono_ns() - rec->begin_ns,
+		.duration_ns = rec->end_ns - rec->begin_ns,
 		.frequency_hz = rec->session.config->sampling.frequency,
 		.hostname = uname(&name) == 0 ? name.nodename : NULL,
 		.version = PROFLET_VERSION,
@@ -281,6 +281,7 @@ static int sample(struct record *rec, char **ret_why)
 			return r;
 	}
 	r = agent_run(rec->session.agent);
+	rec->end_ns = clock_mono_ns();
 	if (rec->terminal && rec->lines)
 		fputs("\r\033[Kreading names and source lines", stderr);
 	agent_stop(rec->session.agent);

@@ -11,6 +11,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/parse.h"
 #include "agent/command/cmd.h"
+#include "agent/command/command.h"
 #include "agent/compiler/autofdo.h"
 #include "agent/compiler/bolt.h"
 #include "agent/compiler/samples.h"
@@ -83,12 +84,14 @@ static int add_stack(const struct recording_stack *s, void *data)
 
 	if (r < 0)
 		return r;
-	if (r == 0)
+	if (r == 0) {
 		w->n_left_out += s->stack.count;
-	else if (w->samples)
+		return 0;
+	}
+	if (w->samples)
 		return compiler_samples_add(w->samples, &stack);
-	else
-		(void)output_profile_add(w->profile, &stack);
+	stack.times = s->n_times == stack.count ? s->times : NULL;
+	(void)output_profile_add(w->profile, &stack);
 	return 0;
 }
 
@@ -135,7 +138,7 @@ static int write_format(const struct show *w, FILE *f)
 	case SHOW_CALLERS:
 		return output_tree_write(w->profile, &tree, f);
 	case SHOW_HTML:
-		return output_html_write(w->profile, f);
+		return output_html_write(w->profile, NULL, f);
 	case SHOW_FOLDED:
 		return output_folded_write(
 			w->profile,
@@ -267,25 +270,18 @@ static bool set_by(struct show *w, const char *text)
 	return w->by != OUTPUT_BY_NONE;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-	const size_t n = strlen(text), m = strlen(end);
-
-	return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static bool set_output(struct show *w, const char *path)
 {
 	w->path = path;
-	if (ends_in(path, ".html"))
+	if (command_file_is(path, ".html"))
 		w->format = SHOW_HTML;
-	else if (ends_in(path, ".folded"))
+	else if (command_file_is(path, ".folded"))
 		w->format = SHOW_FOLDED;
-	else if (ends_in(path, ".pb.gz"))
+	else if (command_file_is(path, ".pb.gz"))
 		w->format = SHOW_PPROF;
-	else if (ends_in(path, ".afdo"))
+	else if (command_file_is(path, ".afdo"))
 		w->format = SHOW_AUTOFDO;
-	else if (ends_in(path, ".fdata"))
+	else if (command_file_is(path, ".fdata"))
 		w->format = SHOW_BOLT;
 	else
 		return false;

@@ -67,3 +67,10 @@ int command_failed(int r, const char *why)
 	fprintf(stderr, "proflet: %s\n", why ? why : strerror(-r));
 	return r == -EPERM || r == -EACCES ? EXIT_NOT_PERMITTED : EXIT_FAILED;
 }
+
+bool command_file_is(const char *path, const char *extension)
+{
+	const size_t n = strlen(path), m = strlen(extension);
+
+	return n > m && strcmp(path + n - m, extension) == 0;
+}

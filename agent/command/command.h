@@ -34,5 +34,7 @@ void command_urgent_within(const struct config *c, int r);
 /* Prints the reason, or the errno text where `why` is NULL. Returns the exit code for it: EXIT_NOT_PERMITTED
  * for -EPERM and -EACCES, else EXIT_FAILED. */
 int command_failed(int r, const char *why);
+/* Whether the name of a file that is to be written has that extension, such as ".html". */
+bool command_file_is(const char *path, const char *extension);
 
 #endif

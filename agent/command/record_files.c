@@ -39,7 +39,7 @@ DEFINE_CLEANUP(struct record_perf *, record_perf_free)
 
 static int write_html(const struct content *c, FILE *f)
 {
-	return output_html_write(c->profile, f);
+	return output_html_write(c->profile, NULL, f);
 }
 
 static int write_folded(const struct content *c, FILE *f)

@@ -2,15 +2,17 @@
 // The page: its state, the controls that change it, and the address (#search=...&zoom=...) that keeps it.
 'use strict';
 
-const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', native: 'show', sort: 'self', zoom: ''};
+const DEFAULTS = {tab: 'flame', search: '', container: '', process: '', rows: 'cp', layout: 'icicle', order: 'callees', colour: 'kind', width: 'b', native: 'show', sort: 'self', span: '', zoom: ''};
+const DIFFERENCE_DEFAULTS = {...DEFAULTS, rows: 'p', colour: 'change', sort: 'change'}; // containers have other ids then
 const ROWS = {container: 'c', process: 'p', pid: 'i', thread: 't'};
-const CHOICES = {layout: ['icicle', 'flame'], order: ['callees', 'callers'], colour: ['kind', 'module'], native: ['show', 'hide']};
+const CHOICES = {layout: ['icicle', 'flame'], order: ['callees', 'callers'], colour: ['kind', 'module', 'change'], width: ['b', 'a'], native: ['show', 'hide']};
 
 class Page {
 	constructor(profile) {
 		this.profile = profile;
 		this.shown = profile; // the same, or without native frames
-		this.state = {...DEFAULTS};
+		this.defaults = profile.difference ? DIFFERENCE_DEFAULTS : DEFAULTS;
+		this.state = {...this.defaults};
 		this.painter = new Painter($('canvas'), profile);
 		this.chart = new Chart({scroller: $('scroller'), spacer: $('spacer'), canvas: $('canvas')}, this.painter, {
 			hover: (box, e) => this.info.showTip(box, e, this.tree, this.search),
@@ -24,8 +26,13 @@ class Page {
 			sort: column => this.set({sort: column}),
 		});
 		this.info = new Info(profile);
+		this.timeline = profile.times && !profile.difference ? new Timeline(profile, {select: span => this.set({span: encodeSpan(span)})}) : null;
+		for (const help of document.querySelectorAll('dialog .timeline'))
+			help.hidden = !this.timeline;
 		this.fillSelect('container', 'All containers', profile.groups, g => [g.container, g.containerLabel]);
 		$('native').hidden = $('native-help').hidden = $('native-key').hidden = !hasLanguages(profile);
+		for (const id of ['width', 'width-help', 'width-key', 'colour-change'])
+			$(id).hidden = !profile.difference;
 		this.listen();
 		this.readAddress();
 		if (!profile.info.samples)
@@ -90,6 +97,7 @@ class Page {
 			t: () => this.set({tab: state.tab === 'top' ? 'flame' : 'top'}),
 			c: () => this.set({order: state.order === 'callers' ? 'callees' : 'callers'}),
 			i: () => this.set({layout: state.layout === 'flame' ? 'icicle' : 'flame'}),
+			w: () => this.profile.difference && this.set({width: state.width === 'b' ? 'a' : 'b'}),
 			n: () => this.set({native: state.native === 'hide' ? 'show' : 'hide'}),
 		};
 
@@ -113,6 +121,8 @@ class Page {
 			this.set({search: ''});
 		else if (this.chart.selected && this.chart.selected !== this.chart.zoomed)
 			this.chart.select(null);
+		else if (this.chart.zoomed === this.tree.root && !this.chart.part)
+			this.set({span: ''});
 		else
 			this.zoom(this.tree.root);
 		if (document.activeElement === $('search'))
@@ -122,16 +132,20 @@ class Page {
 	// The address is untrusted text: unknown keys and values fall back to the defaults.
 	readAddress() {
 		const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-		const state = {...DEFAULTS};
+		const state = {...this.defaults}, columns = this.profile.difference ? CHANGE_COLUMNS : COLUMNS;
 
 		for (const key of Object.keys(DEFAULTS))
 			if (Object.hasOwn(given, key))
 				state[key] = given[key];
 		for (const [key, values] of Object.entries(CHOICES))
 			if (!values.includes(state[key]))
-				state[key] = DEFAULTS[key];
-		if (!COLUMNS.some(c => c.id === state.sort))
-			state.sort = DEFAULTS.sort;
+				state[key] = this.defaults[key];
+		if (!columns.some(c => c.id === state.sort))
+			state.sort = this.defaults.sort;
+		if (!this.timeline || !decodeSpan(state.span, this.profile.times))
+			state.span = '';
+		if (!this.profile.difference && state.colour === 'change')
+			state.colour = this.defaults.colour;
 		this.state = state;
 		this.apply(Object.keys(DEFAULTS));
 	}
@@ -146,7 +160,7 @@ class Page {
 	}
 
 	writeAddress() {
-		const kept = Object.entries(this.state).filter(([key, value]) => value !== DEFAULTS[key]);
+		const kept = Object.entries(this.state).filter(([key, value]) => value !== this.defaults[key]);
 
 		history.replaceState(null, '', `#${new URLSearchParams(kept)}`);
 	}
@@ -154,14 +168,14 @@ class Page {
 	apply(changed) {
 		const is = (...keys) => keys.some(k => changed.includes(k)), {state} = this;
 
-		if (is('native'))
+		if (is('native', 'width', 'span'))
 			this.choose();
 		if (is('container'))
 			this.offerProcesses();
 		if (is('order') && !is('zoom')) // the stacks are inverted: only the rows above them remain
 			state.zoom = state.zoom.split('/').filter(key => !/^\d/.test(key)).join('/');
 		this.showControls();
-		if (is('rows', 'order', 'container', 'process', 'native')) {
+		if (is('rows', 'order', 'container', 'process', 'native', 'width', 'span')) {
 			const rows = Object.fromEntries(Object.entries(ROWS).map(([row, letter]) => [row, state.rows.includes(letter)]));
 
 			this.tree = new Tree(this.shown, {rows, callers: state.order === 'callers', container: state.container, process: state.process});
@@ -169,12 +183,13 @@ class Page {
 			this.chart.flame = state.layout === 'flame';
 			this.chart.setTree(this.tree, this.tree.find(decodePath(state.zoom)));
 			state.zoom = encodePath(this.chart.zoomed);
-			this.info.showLegend(this.shown, this.tree.groups);
+			this.showLegend();
 		} else if (is('search')) {
 			this.chart.search = this.search = new Search(this.shown, this.tree, state.search);
 		}
 		if (is('colour')) {
-			this.painter.setByModule(state.colour === 'module');
+			this.painter.setColour(state.colour);
+			this.showLegend();
 			$('legend').classList.toggle('by-module', state.colour === 'module');
 		}
 		if (is('layout')) {
@@ -185,10 +200,12 @@ class Page {
 			this.chart.selected = null;
 			this.chart.setZoom(this.tree.find(decodePath(state.zoom)), true, this.part);
 		}
-		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order', 'native')) {
+		if (state.tab === 'top' && is('tab', 'search', 'container', 'process', 'sort', 'rows', 'order', 'native', 'width', 'span')) {
 			this.table.column = state.sort;
 			this.table.show(this.tree.groups, this.search);
 		}
+		if (this.timeline)
+			this.followTime(changed);
 		this.chart.requestDraw();
 		this.showMatched();
 		this.showCrumbs();
@@ -197,11 +214,46 @@ class Page {
 
 	// The trees without native frames are made when they are first wanted.
 	choose() {
+		const span = decodeSpan(this.state.span, this.profile.times);
+		let shown = span ? withinSpan(this.profile, span) : this.profile;
+
 		if (this.state.native === 'hide' && hasLanguages(this.profile))
-			this.shown = this.brief = this.brief || hideNative(this.profile);
+			shown = span ? hideNative(shown) : this.brief = this.brief || hideNative(shown);
+		if (shown.difference)
+			this.compare(shown);
 		else
-			this.shown = this.profile;
+			this.table.profile = this.shown = shown;
+	}
+
+	compare(profile) {
+		this.shown = weigh(profile, this.state.width);
+		const comparison = new Comparison(this.shown);
+
+		if (!this.info.comparison) {
+			const {self, total} = comparison.functions(profile.groups);
+
+			this.info.showChanges(self);
+			this.painter.most = Math.max(0.01, ...total.filter(change => change.certain).map(change => Math.abs(change.by)));
+		}
 		this.table.profile = this.shown;
+		this.painter.comparison = this.info.comparison = this.table.comparison = comparison;
+	}
+
+	followTime(changed) {
+		const {timeline, state, search} = this;
+
+		if (changed.includes('container') || changed.includes('process'))
+			timeline.show(selectGroups(this.profile, state));
+		// nodes are those of the recording unless some are hidden
+		timeline.matched = search.active && state.native === 'show' ? matchedColumns(this.profile, search) : null;
+		timeline.setSpan(decodeSpan(state.span, this.profile.times));
+	}
+
+	showLegend() {
+		if (this.state.colour === 'change')
+			this.info.showScale(this.painter.most);
+		else
+			this.info.showLegend(this.shown, this.tree.groups);
 	}
 
 	// `part`: see Chart.setZoom.
@@ -322,6 +374,17 @@ class Page {
 
 function escapeRegex(s) {
 	return s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
+
+function encodeSpan(span) {
+	return span ? `${span.from}-${span.to}` : '';
+}
+
+// {from, to} in columns; null: all of the time, or no such span.
+function decodeSpan(text, times) {
+	const [, from, to] = (/^(\d{1,5})-(\d{1,5})$/.exec(text) || []).map(Number);
+
+	return from < to && to <= times.columns ? {from, to} : null;
 }
 
 function encodePath(node) {

@@ -16,12 +16,17 @@ const LEGEND_NAMES = {go: 'Go', jit: 'JIT'};
 class Info {
 	constructor(profile) {
 		this.profile = profile;
+		this.comparison = null;
 		this.showFacts();
 	}
 
 	showFacts() {
-		const {info} = this.profile, seconds = info.duration_ns / 1e9;
+		const {info, difference} = this.profile, seconds = info.duration_ns / 1e9;
 
+		if (difference) {
+			this.showSides(difference);
+			return;
+		}
 		$('title').textContent = info.command || info.host || 'proflet';
 		document.title = `${info.command || info.host || 'profile'} – proflet flame graph`;
 		if (info.command && info.host)
@@ -42,6 +47,32 @@ class Info {
 			this.addFact('In [other]', formatCount(info.merged), 'samples whose stacks did not fit into memory', true);
 		if (info.version)
 			this.addFact('proflet', info.version);
+		if (!this.profile.times && info.samples)
+			this.addFact('Timeline', 'none', 'the recording does not say when samples were taken');
+	}
+
+	showSides({sides}) {
+		const names = sides.map(side => baseName(side.file));
+
+		$('title').textContent = `${names[0]} → ${names[1]}`;
+		document.title = `${names.join(' → ')} – proflet difference`;
+		sides.forEach((side, i) => {
+			const time = side.duration_ns ? `, ${(side.duration_ns / 1e9).toFixed(1)} s` : '';
+
+			this.addFact(i ? 'B, after' : 'A, before', formatSamples(Math.round(side.samples)) + time, side.file);
+		});
+		if (sides.some(side => !side.weights))
+			this.addFact('Noise', 'of independent samples', 'A recording has no times of samples, or too few of them, which ' +
+				'tell how much a load varies by itself. Loads that vary look different more often.', true);
+	}
+
+	// How many functions have changed beyond noise, by their own code.
+	showChanges(changes) {
+		const certain = changes.filter(change => change && change.certain), more = certain.filter(change => change.by > 0).length;
+		const parts = [[more, 'more'], [certain.length - more, 'less']].filter(([n]) => n).map(([n, word]) => `${formatCount(n)} take${n === 1 ? 's' : ''} ${word}`);
+
+		this.addFact('Functions', parts.join(', ') || 'no difference beyond noise', 'shares of all samples, of a function\u2019s own code');
+		$('facts').prepend($('facts').lastChild);
 	}
 
 	addFact(term, value, meaning = '', warn = false) {
@@ -50,6 +81,19 @@ class Info {
 		pair.title = meaning;
 		pair.append(element('dt', '', term), element('dd', '', value));
 		$('facts').append(pair);
+	}
+
+	// The scale of the colours of change.
+	showScale(most) {
+		const entry = (name, text) => {
+			const item = element('li');
+
+			item.append(element('i', name), element('span', '', text));
+			return item;
+		};
+
+		$('legend').title = 'change of the share of all samples';
+		$('legend').replaceChildren(entry('shrank', `less, to ${formatChange(-most)}`), entry('noise', 'noise'), entry('grew', `more, to ${formatChange(most)}`));
 	}
 
 	showLegend(profile, groups) {
@@ -71,9 +115,27 @@ class Info {
 			item('truncated', sums.incomplete, 'incomplete stacks; the row [truncated: …] says why'));
 	}
 
+	// Of a node that is compared; `of` is the text for what it is a share of.
+	changes({a, b, by, certain}, interval) {
+		const [low, high] = interval || [];
+		const verdict = certain ? [] : ['noise'];
+
+		if (by === 0)
+			return [`A ${(100 * a).toFixed(2)} %`, `B ${(100 * b).toFixed(2)} %`, 'no change'];
+		return [`A ${(100 * a).toFixed(2)} %`, `B ${(100 * b).toFixed(2)} %`, `${formatChange(by)} of all`, ...verdict,
+			...interval ? [`95 % interval ${formatChange(low)} … ${formatChange(high)}`] : []];
+	}
+
+	// What is said of a node: numbers of samples; where two recordings are compared, shares.
+	numbersOf(node, tree) {
+		if (this.comparison)
+			return this.changes(this.comparison.of(node), this.comparison.intervalOf(node));
+		return [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)];
+	}
+
 	numbers(samples, parent, tree) {
-		const {info} = this.profile;
-		const parts = [formatSamples(samples), `${formatPercent(samples, info.samples)} of all`];
+		const {info} = tree.profile;
+		const parts = [formatSamples(samples), `${formatPercent(samples, info.samples)} of ${tree.profile.span ? 'the span' : 'all'}`];
 
 		if (tree.root.total !== info.samples)
 			parts.push(`${formatPercent(samples, tree.root.total)} of selection`);
@@ -105,7 +167,7 @@ class Info {
 	}
 
 	showDetails(node, tree) {
-		const parts = [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)], origin = this.origin(node);
+		const parts = this.numbersOf(node, tree), origin = this.origin(node);
 
 		$('detail-name').textContent = node.label;
 		$('detail-numbers').textContent = [...parts, origin].filter(part => part).join(' · ');
@@ -131,8 +193,7 @@ class Info {
 
 	fillTip(tip, box, tree, search) {
 		const {node, rest} = box, numbers = element('p', 'numbers');
-		const parts = rest ? this.numbers(box.samples, node, tree)
-			: [...this.numbers(node.total, node.parent, tree), ...this.self(node, tree)];
+		const parts = rest ? this.numbers(box.samples, node, tree) : this.numbersOf(node, tree);
 		const origin = rest ? `called from ${node.name}; click to expand those around here` : this.origin(node);
 
 		numbers.append(...parts.map(part => element('span', '', part)));
@@ -147,6 +208,6 @@ class Info {
 	stackText(node, tree) {
 		const path = pathOf(node).filter(n => n.kind !== KIND.ALL).map(n => n.label);
 
-		return `${path.join('\n')}\n${this.numbers(node.total, null, tree).join(', ')}\n`;
+		return `${path.join('\n')}\n${(this.comparison ? this.numbersOf(node, tree) : this.numbers(node.total, null, tree)).join(', ')}\n`;
 	}
 }

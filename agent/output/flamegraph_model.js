@@ -64,7 +64,9 @@ function decodeProfile(data) {
 
 	return {
 		info: data.info, modules: data.modules, name: data.name, module: data.module, kind: data.kind, file: data.file,
-		runtime: data.runtime, frame, parent, end, self, total,
+		runtime: data.runtime, difference: data.difference, frame, parent, end, self, total,
+		counted: self, // `self` of both recordings, where there are two and `self` has one
+		times: data.time && decodeTimes(data.time, self),
 		groups: data.groups.map((g, i) => decodeGroup(g, roots[i], total[roots[i]])),
 	};
 }
@@ -98,6 +100,7 @@ class TreeBuilder {
 		this.self = [];
 		this.first = [];   // child, or -1
 		this.sibling = []; // the next one, or -1
+		this.sources = []; // the recorded nodes whose samples it has
 	}
 
 	add(parent, frame) {
@@ -105,6 +108,7 @@ class TreeBuilder {
 
 		this.frame.push(frame);
 		this.self.push(0);
+		this.sources.push([]);
 		this.first.push(-1);
 		this.sibling.push(parent < 0 ? -1 : this.first[parent]);
 		if (parent >= 0)
@@ -121,9 +125,15 @@ class TreeBuilder {
 		return id;
 	}
 
+	addSamples(id, samples, source) {
+		this.self[id] += samples;
+		this.sources[id].push(source);
+	}
+
 	// `roots` in their order. Returns the arrays of decodeProfile.
 	preorder(roots) {
 		const n = this.frame.length, frame = new Int32Array(n), parent = new Int32Array(n), self = new Float64Array(n);
+		const sources = [];
 		const pending = roots.map(id => [id, -1]).reverse();
 
 		for (let i = 0; pending.length; i++) {
@@ -131,11 +141,12 @@ class TreeBuilder {
 
 			frame[i] = this.frame[id];
 			self[i] = this.self[id];
+			sources[i] = this.sources[id];
 			parent[i] = up;
 			for (let c = this.first[id]; c >= 0; c = this.sibling[c])
 				pending.push([c, i]);
 		}
-		return {frame, parent, self, ...sumTrees(parent, self)};
+		return {frame, parent, self, counted: self, sources, ...sumTrees(parent, self)};
 	}
 }
 
@@ -169,22 +180,26 @@ function hideNative(profile) {
 			whole[i] = builder.child(whole[up], frame[i]);
 		if (inBrief[i])
 			brief[i] = hidden(frame[i]) ? brief[up] : builder.child(brief[up], frame[i]);
-		builder.self[language[i] ? brief[i] : whole[i]] += self[i];
+		if (self[i])
+			builder.addSamples(language[i] ? brief[i] : whole[i], self[i], i);
 	}
-	const trees = builder.preorder(profile.groups.map(g => whole[g.root])), roots = [];
+	const {sources, ...trees} = builder.preorder(profile.groups.map(g => whole[g.root])), roots = [];
 
 	trees.parent.forEach((up, i) => {
 		if (up < 0)
 			roots.push(i);
 	});
-	return {...profile, ...trees, groups: profile.groups.map((g, i) => ({...g, root: roots[i]}))};
+	const times = profile.times && regroupTimes(profile.times, sources);
+
+	return {...profile, ...trees, times, groups: profile.groups.map((g, i) => ({...g, root: roots[i]}))};
 }
 
-function decodeGroup([id, name, process, pid, thread, complete], root, samples) {
+function decodeGroup([id, name, process, pid, thread, complete, after], root, samples) {
 	const short = id.slice(0, 12);
 
 	return {
 		root, samples, complete, process, pid, thread,
+		after: Boolean(after), // of the second recording, where there are two
 		container: id || 'host',
 		containerLabel: name ? `${name} (${short})` : short || 'host',
 	};
@@ -217,7 +232,9 @@ class TreeNode {
 	}
 }
 
-function place(parent, kids) {
+// Those without samples are left out: they are of another span of time, or of the other recording.
+function place(parent, all) {
+	const kids = all.filter(k => k.total);
 	let start = parent.start;
 
 	kids.sort((a, b) => b.total - a.total || (a.name < b.name ? -1 : a.name > b.name ? 1 : a.frame - b.frame));
@@ -272,13 +289,14 @@ class Tree {
 	addToRow(node, g) {
 		node.items.push(g.root);
 		node.total += g.samples;
-		(node.pids = node.pids || new Set()).add(g.pid);
+		if (!this.profile.difference && g.samples) // a process has another PID in each of two recordings
+			(node.pids = node.pids || new Set()).add(g.pid);
 	}
 
 	placeRows(node) {
 		if (!node.kids)
 			return;
-		place(node, node.kids);
+		node.kids = place(node, node.kids);
 		node.kids.forEach(k => this.placeRows(k));
 	}
 
@@ -325,7 +343,7 @@ class Tree {
 	expandLeaves(node, byFrame) {
 		for (const root of node.items)
 			for (let i = root + 1; i < this.profile.end[root]; i++)
-				if (this.profile.self[i])
+				if (this.profile.counted[i])
 					this.addCaller(this.child(node, byFrame, this.profile.frame[i]), i, i, true);
 	}
 

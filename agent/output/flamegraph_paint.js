@@ -12,6 +12,7 @@ const THEMES = {
 		go: spread => `hsl(${168 + 14 * spread} ${52 + 14 * spread}% ${68 + 8 * spread}%)`,
 		jit: spread => `hsl(${340 + 12 * spread} ${78 + 10 * spread}% ${77 + 7 * spread}%)`,
 		runtime: (hue, spread) => `hsl(${hue + 8 * (spread - 0.5)} ${62 + 12 * spread}% ${74 + 6 * spread}%)`,
+		change: (by, t) => `hsl(${by > 0 ? 12 : 215} ${by > 0 ? 60 + 30 * t : 55 + 30 * t}% ${86 - 20 * t}%)`, noise: 'hsl(220 6% 89%)',
 		unnamed: 'hsl(36 26% 83%)', ending: 'hsl(220 9% 80%)', hatch: 'hsl(220 9% 66%)',
 		rows: {[KIND.ALL]: 'hsl(220 16% 88%)', [KIND.CONTAINER]: 'hsl(262 52% 82%)',
 			[KIND.PROCESS]: 'hsl(262 46% 89%)', [KIND.THREAD]: 'hsl(262 36% 94%)'},
@@ -24,6 +25,7 @@ const THEMES = {
 		go: spread => `hsl(${168 + 14 * spread} ${42 + 10 * spread}% ${24 + 4 * spread}%)`,
 		jit: spread => `hsl(${326 + 12 * spread} ${40 + 8 * spread}% ${37 + 5 * spread}%)`,
 		runtime: (hue, spread) => `hsl(${hue + 8 * (spread - 0.5)} ${42 + 10 * spread}% ${(hue > 220 ? 34 : 23) + 4 * spread}%)`,
+		change: (by, t) => `hsl(${by > 0 ? 8 : 215} ${36 + 34 * t}% ${30 + 11 * t}%)`, noise: 'hsl(220 4% 25%)',
 		unnamed: 'hsl(36 10% 30%)', ending: 'hsl(220 5% 30%)', hatch: 'hsl(220 6% 42%)',
 		rows: {[KIND.ALL]: 'hsl(220 10% 27%)', [KIND.CONTAINER]: 'hsl(262 26% 39%)',
 			[KIND.PROCESS]: 'hsl(262 20% 31%)', [KIND.THREAD]: 'hsl(262 14% 25%)'},
@@ -90,7 +92,9 @@ class Painter {
 		this.context = canvas.getContext('2d', {alpha: false});
 		this.canvas = canvas;
 		this.profile = profile;
-		this.byModule = false;
+		this.colour = 'kind';
+		this.comparison = null; // what change is by
+		this.most = 1;          // change of the strongest colours
 		this.widths = {normal: new Map(), bold: new Map()};
 		this.setTheme();
 	}
@@ -101,8 +105,9 @@ class Painter {
 		this.hatched = this.makeHatch();
 	}
 
-	setByModule(on) {
-		this.byModule = on;
+	// By kind, module or change.
+	setColour(colour) {
+		this.colour = colour;
 		this.fills.fill(undefined);
 	}
 
@@ -123,9 +128,15 @@ class Painter {
 	}
 
 	fillOf(node) {
+		if (this.colour === 'change')
+			return this.changeFill(this.comparison.of(node));
 		if (!node.frame)
 			return this.theme.rows[node.kind];
 		return this.fills[node.frame] || (this.fills[node.frame] = this.frameFill(node.frame));
+	}
+
+	changeFill(change) {
+		return change.certain ? this.theme.change(change.by, Math.sqrt(Math.min(1, Math.abs(change.by) / this.most))) : this.theme.noise;
 	}
 
 	frameFill(f) {
@@ -138,7 +149,7 @@ class Painter {
 			return this.theme.frame(205 + 18 * spread, spread / 2);
 		if (kind[f] === KIND.RUNTIME)
 			return this.theme.runtime(runtimeOf(this.profile.runtime[f]).hue, spread);
-		if (this.byModule) // the golden angle keeps any number of neighbours apart
+		if (this.colour === 'module') // the golden angle keeps any number of neighbours apart
 			return module[f] ? this.theme.module((34 + 137.508 * (module[f] - 1)) % 360) : this.theme.unnamed;
 		if (kind[f] === KIND.GO)
 			return this.theme.go(spread);
@@ -201,9 +212,13 @@ class Painter {
 		c.strokeRect(box.x + width / 2, y + width / 2, Math.max(box.w - 1 - width, 1), ROW - 1 - width);
 	}
 
+	// With its change, where there is room for both.
 	label(node, room, bold) {
-		const full = node.label;
+		const full = node.label, change = this.comparison && this.comparison.of(node);
+		const both = change && change.certain ? `${full}  ${formatChange(change.by)}` : full;
 
+		if (this.width(both, bold) <= room)
+			return both;
 		if (this.width(full, bold) <= room)
 			return full;
 		return this.fit(node.frame && node.kind !== KIND.KERNEL ? compactName(full) : full, room, bold);

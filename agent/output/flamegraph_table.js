@@ -13,6 +13,17 @@ const COLUMNS = [
 	{id: 'module', title: 'Module'},
 ];
 
+// Where two recordings are compared.
+const CHANGE_COLUMNS = [
+	{id: 'a', title: 'Self A', number: true, wide: true, by: 'b', hint: 'share of all samples before: of a function\u2019s own code'},
+	{id: 'b', title: 'Self B', number: true, wide: true, hint: 'share of all samples after: of a function\u2019s own code'},
+	{id: 'change', title: 'Change', number: true, hint: 'change of that share: those that certainly grew, those that certainly shrank, noise'},
+	{id: 'interval', title: '95 % interval', number: true, wide: true, by: 'change', hint: 'change: in which the difference lies'},
+	{id: 'totalChange', title: 'Total', number: true, hint: 'change with all that a function calls'},
+	{id: 'name', title: 'Function'},
+	{id: 'module', title: 'Module'},
+];
+
 function element(tag, className, text) {
 	const e = document.createElement(tag);
 
@@ -54,11 +65,32 @@ class FunctionTable {
 		this.section = section;
 		this.profile = profile;
 		this.on = on;
+		this.comparison = null; // of two recordings
 		this.column = 'self';
 		this.limit = TABLE_ROWS;
 	}
 
+	get columns() {
+		return this.comparison ? CHANGE_COLUMNS : COLUMNS;
+	}
+
+	// Of two recordings: what functions have changed.
+	showChanges(groups, search) {
+		const {self, total} = this.comparison.functions(groups);
+
+		this.entries = [];
+		for (let f = 1; f < this.profile.name.length; f++)
+			if ((total[f].a || total[f].b) && (!search.active || search.hit[f]))
+				this.entries.push({f, self: self[f], total: total[f], name: this.profile.name[f], module: moduleText(this.profile, f)});
+		this.longest = this.entries.reduce((most, e) => Math.max(most, Math.abs(e.self.by), Math.abs(e.total.by)), 0);
+		this.render();
+	}
+
 	show(groups, search) {
+		if (this.comparison) {
+			this.showChanges(groups, search);
+			return;
+		}
 		const sums = sumFunctions(this.profile, groups);
 
 		this.samples = groups.reduce((sum, g) => sum + g.samples, 0);
@@ -79,9 +111,23 @@ class FunctionTable {
 	compare(a, b) {
 		const byText = (x, y) => x < y ? -1 : x > y ? 1 : 0;
 
+		if (this.comparison)
+			return this.compareChanges(a, b) || byText(a.name, b.name);
 		if (this.column === 'name' || this.column === 'module')
 			return byText(a[this.column], b[this.column]) || b.self - a.self || a.f - b.f;
 		return b[this.column] - a[this.column] || b.self - a.self || b.total - a.total || byText(a.name, b.name);
+	}
+
+	// Those that certainly grew, those that certainly shrank, and the others; each by the size of the change.
+	compareChanges(a, b) {
+		const what = this.column === 'totalChange' ? 'total' : 'self';
+		const rank = e => e[what].certain ? Number(e[what].by < 0) : 2;
+
+		if (this.column === 'name' || this.column === 'module')
+			return a[this.column] < b[this.column] ? -1 : a[this.column] > b[this.column] ? 1 : 0;
+		if (this.column === 'b')
+			return b.self.b - a.self.b;
+		return rank(a) - rank(b) || Math.abs(b[what].by) - Math.abs(a[what].by);
 	}
 
 	render() {
@@ -112,8 +158,8 @@ class FunctionTable {
 	head() {
 		const head = element('thead'), row = element('tr');
 
-		for (const column of COLUMNS) {
-			const th = element('th', column.wide ? 'number wide' : column.number ? 'number' : column.id);
+		for (const column of this.columns) {
+			const th = element('th', `${column.id} ${column.wide ? 'number wide' : column.number ? 'number' : ''}`);
 			const button = element('button', '', column.title);
 			const by = column.by || column.id;
 
@@ -139,6 +185,30 @@ class FunctionTable {
 		return cell;
 	}
 
+	// A bar from the middle, to the right for what takes more.
+	changeCell(change) {
+		const kind = !change.certain ? 'noise' : change.by > 0 ? 'grew' : 'shrank';
+		const cell = element('td', `number share ${kind}`), bar = element('i');
+		const width = this.longest ? 17 * Math.abs(change.by) / this.longest : 0; // of the cell; the number has the rest
+
+		bar.style.width = `${width}%`;
+		bar.style.left = `${change.by > 0 ? 22 : 22 - width}%`;
+		cell.title = change.certain ? '' : 'noise';
+		cell.append(bar, element('span', '', formatChange(change.by)));
+		return cell;
+	}
+
+	numberCells({self, total}) {
+		if (!this.comparison)
+			return [this.percentCell(self, this.longest.self), element('td', 'number wide', formatCount(self)),
+				this.percentCell(total, this.longest.total), element('td', 'number wide', formatCount(total))];
+		const percent = share => element('td', 'number wide', `${(100 * share).toFixed(2)} %`);
+		const [low, high] = self.interval || [];
+		const interval = element('td', 'number wide interval', self.interval ? `${formatChange(low)} … ${formatChange(high)}` : '–');
+
+		return [percent(self.a), percent(self.b), this.changeCell(self), interval, this.changeCell(total)];
+	}
+
 	row(entry) {
 		const {profile} = this, row = element('tr'), name = element('td', 'name');
 		const button = element('button', ['native', 'kernel', 'ending', 'go', 'jit', 'runtime'][profile.kind[entry.f]], entry.name);
@@ -151,8 +221,7 @@ class FunctionTable {
 		if (profile.runtime[entry.f])
 			button.style.setProperty('--hue', runtimeOf(profile.runtime[entry.f]).hue);
 		module.title = profile.runtime[entry.f] ? profile.file[entry.f] || '' : profile.modules[profile.module[entry.f]][0];
-		row.append(this.percentCell(entry.self, this.longest.self), element('td', 'number wide', formatCount(entry.self)),
-			this.percentCell(entry.total, this.longest.total), element('td', 'number wide', formatCount(entry.total)), name, module);
+		row.append(...this.numberCells(entry), name, module);
 		return row;
 	}
 }

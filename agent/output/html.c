@@ -9,6 +9,13 @@
  *   groups     [container id, container name, process, pid, thread, complete samples], as their trees come
  *   nodes      of every tree in preorder, a text of three numbers each: up, function, self. `up` is how
  *              many levels it is above a child of the node before; a group's root has function 0
+ *   time       {from_ns, width_ns, columns, cells}, if times of samples are known: columns of that width, the
+ *              first of which begins so long behind the start of the recording. Of each node with self, cells
+ *              is a text of numbers: how many columns have samples of it, and for each of them twice the
+ *              number of columns since the one before, the first one counted from -1, less 1; plus 1 if it
+ *              has several samples. Then their number follows, less 2
+ *   difference if the page compares two recordings, what they are and what tells noise (struct
+ *              output_html_difference). Groups of the second recording end with a 1
  *
  * A number of that text is its groups of five bits, lowest first, each a base64 digit (RFC 4648), with 32
  * added to all but the last: half the bytes of decimal numbers, and read without a list of millions.
@@ -17,9 +24,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/output/profile_private.h"
@@ -29,14 +38,16 @@
 /* --- the files of the page, compiled in */
 
 /* All files of the page; the scripts in the order in which they run: name in C, file. */
-#define OUTPUT_SCRIPTS(X)                            \
-	X(model, "agent/output/flamegraph_model.js") \
-	X(chart, "agent/output/flamegraph_chart.js") \
-	X(input, "agent/output/flamegraph_input.js") \
-	X(paint, "agent/output/flamegraph_paint.js") \
-	X(table, "agent/output/flamegraph_table.js") \
-	X(info, "agent/output/flamegraph_info.js")   \
-	X(app, "agent/output/flamegraph_app.js")
+#define OUTPUT_SCRIPTS(X)                                      \
+	X(model, "agent/output/flamegraph_model.js")           \
+	X(times, "agent/output/flamegraph_times.js")           \
+	X(difference, "agent/output/flamegraph_difference.js") \
+	X(chart, "agent/output/flamegraph_chart.js")           \
+	X(input, "agent/output/flamegraph_input.js")           \
+	X(paint, "agent/output/flamegraph_paint.js")           \
+	X(table, "agent/output/flamegraph_table.js")           \
+	X(info, "agent/output/flamegraph_info.js")             \
+	X(timeline, "agent/output/flamegraph_timeline.js") X(app, "agent/output/flamegraph_app.js")
 #define OUTPUT_ASSETS(X)                        \
 	X(page, "agent/output/flamegraph.html") \
 	X(style, "agent/output/flamegraph.css") \
@@ -73,9 +84,14 @@ static const char *output_asset(enum output_asset asset, size_t *ret_len)
 
 struct html {
 	const struct output_profile *p;
+	const struct output_html_difference *difference; /* NULL: of one recording */
 	FILE *f;
 	char nonce[33];
 	size_t level; /* level of a child of the previous node */
+	/* of the node that is being written */
+	struct output_cell *cells; /* owned */
+	size_t n_cells, cells_cap;
+	bool out_of_memory;
 };
 
 /* The kinds of functions, which are drawn in different colours. flamegraph_model.js has the same numbers. */
@@ -237,48 +253,187 @@ static int enter(void *data, uint32_t function, size_t depth, uint64_t self)
 	return fwrite(text, 1, len, h->f) < len ? -EIO : 0;
 }
 
-static void put_groups(const struct html *h)
+/* Calls `put` for each group with samples. `n`: how many were before. */
+static int each_group(struct html *h, int (*put)(struct html *h, const struct output_group *g, size_t n))
 {
-	const struct output_profile *p = h->p;
-	const char *separator = "";
-
-	fputs(",\"groups\":[", h->f);
-	for (uint32_t id = 1; id <= output_table_len(&p->groups); id++) {
-		const struct output_group *g = output_group_of(p, id);
-		const uint32_t texts[] = {g->container, g->container_name, g->process};
-
-		if (!g->n_samples)
-			continue;
-		fprintf(h->f, "%s[", separator);
-		for (size_t i = 0; i < 3; i++) {
-			output_text_json(h->f, output_string_text(p, texts[i]));
-			fputc(',', h->f);
-		}
-		fprintf(h->f, "%" PRIu32 ",", g->pid);
-		output_text_json(h->f, output_string_text(p, g->thread));
-		fprintf(h->f, ",%" PRIu64 "]", g->n_complete);
-		separator = ",";
-	}
-	fputc(']', h->f);
-}
-
-static int put_nodes(struct html *h)
-{
-	static const struct output_walk_ops ops = {.enter = enter};
+	size_t n = 0;
 	int r = 0;
 
-	fputs(",\"nodes\":\"", h->f);
 	for (uint32_t id = 1; id <= output_table_len(&h->p->groups) && r == 0; id++) {
 		const struct output_group *g = output_group_of(h->p, id);
 
-		if (!g->n_samples)
-			continue;
-		r = enter(h, 0, 0, 0);
-		if (r == 0)
-			r = output_walk(h->p, &g, 1, &ops, h);
+		if (g->n_samples)
+			r = put(h, g, n++);
 	}
-	fputc('"', h->f);
 	return r;
+}
+
+static int put_group(struct html *h, const struct output_group *g, size_t n)
+{
+	const uint32_t texts[] = {g->container, g->container_name, g->process};
+
+	fputs(n ? ",[" : "[", h->f);
+	for (size_t i = 0; i < 3; i++) {
+		output_text_json(h->f, output_string_text(h->p, texts[i]));
+		fputc(',', h->f);
+	}
+	fprintf(h->f, "%" PRIu32 ",", g->pid);
+	output_text_json(h->f, output_string_text(h->p, g->thread));
+	fprintf(h->f, ",%" PRIu64, g->n_complete);
+	fputs(g->after ? ",1]" : "]", h->f);
+	return 0;
+}
+
+static int put_tree(struct html *h, const struct output_group *g, size_t n)
+{
+	static const struct output_walk_ops ops = {.enter = enter};
+	int r = enter(h, 0, 0, 0);
+
+	(void)n;
+	return r < 0 ? r : output_walk(h->p, &g, 1, &ops, h);
+}
+
+/* --- times */
+
+static void collect_cells(void *data, const struct output_node *node)
+{
+	const struct output_cell *cells;
+	struct html *h = data;
+
+	for (uint32_t at = node->cells; at; at = cells[at].next) {
+		cells = h->p->times.cells;
+		if (array_reserve(&h->cells, &h->cells_cap, h->n_cells + 1, sizeof *h->cells) < 0) {
+			h->out_of_memory = true;
+			return;
+		}
+		h->cells[h->n_cells++] = cells[at];
+	}
+}
+
+static int compare_cells(const void *a, const void *b)
+{
+	const struct output_cell *x = a, *y = b;
+
+	return (x->column > y->column) - (x->column < y->column);
+}
+
+/* Puts the cells in order, those of one column as one. */
+static void merge_cells(struct html *h)
+{
+	size_t n = 0;
+
+	if (h->n_cells > 1)
+		qsort(h->cells, h->n_cells, sizeof *h->cells, compare_cells);
+	for (size_t i = 0; i < h->n_cells; i++) {
+		if (n && h->cells[n - 1].column == h->cells[i].column)
+			h->cells[n - 1].count += h->cells[i].count;
+		else
+			h->cells[n++] = h->cells[i];
+	}
+	h->n_cells = n;
+}
+
+static int enter_times(void *data, uint32_t function, size_t depth, uint64_t self)
+{
+	struct html *h = data;
+	uint64_t next = h->p->times.first;
+	char text[NUMBER_MAX];
+
+	(void)function, (void)depth;
+	if (h->out_of_memory)
+		return -ENOMEM;
+	if (!self)
+		return 0;
+	merge_cells(h);
+	fwrite(text, 1, format_number(text, h->n_cells), h->f);
+	for (size_t i = 0; i < h->n_cells; i++) {
+		const struct output_cell *c = &h->cells[i];
+
+		fwrite(text, 1, format_number(text, 2 * (c->column - next) + (c->count > 1)), h->f);
+		if (c->count > 1)
+			fwrite(text, 1, format_number(text, c->count - 2), h->f);
+		next = c->column + 1;
+	}
+	h->n_cells = 0;
+	return ferror(h->f) ? -EIO : 0;
+}
+
+static int put_tree_times(struct html *h, const struct output_group *g, size_t n)
+{
+	static const struct output_walk_ops ops = {.node = collect_cells, .enter = enter_times};
+
+	(void)n;
+	return output_walk(h->p, &g, 1, &ops, h);
+}
+
+static int put_times(struct html *h)
+{
+	const struct output_times *t = &h->p->times;
+	const uint64_t start = h->p->info.start_unix_ns, from = t->first << t->shift;
+	int r;
+
+	if (!t->n_samples)
+		return 0;
+	fprintf(h->f, ",\"time\":{\"from_ns\":%" PRId64 ",\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu64,
+		start ? (int64_t)(from - start) : 0, (uint64_t)1 << t->shift, output_times_columns(t));
+	fputs(",\"cells\":\"", h->f);
+	r = each_group(h, put_tree_times);
+	fputs("\"}", h->f);
+	return r;
+}
+
+/* --- two recordings */
+
+static void put_weights(const struct html *h, const uint8_t *weights)
+{
+	const size_t n = (size_t)h->difference->n_draws * h->difference->n_blocks;
+	char text[NUMBER_MAX];
+
+	fputc('"', h->f);
+	for (size_t i = 0; weights && i < n; i++)
+		fwrite(text, 1, format_number(text, weights[i]), h->f);
+	fputc('"', h->f);
+}
+
+static void put_side(const struct html *h, int side)
+{
+	const struct output_html_side *s = &h->difference->sides[side];
+
+	fprintf(h->f, "{\"file\":");
+	output_text_json(h->f, s->file);
+	fprintf(h->f, ",\"start_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"samples\":%.17g,\"weights\":",
+		(uint64_t)(s->start_unix_ns / NS_PER_MS), s->duration_ns, s->samples);
+	put_weights(h, s->weights);
+	fputc('}', h->f);
+}
+
+static void put_difference(const struct html *h)
+{
+	const struct output_html_difference *d = h->difference;
+
+	if (!d)
+		return;
+	fprintf(h->f,
+		",\"difference\":{\"blocks\":%u,\"least\":%.17g,\"limit\":{\"self\":%.17g,\"total\":%.17g}",
+		d->n_blocks, d->least, d->limit_self, d->limit_total);
+	fputs(",\"sides\":[", h->f);
+	put_side(h, 0);
+	fputc(',', h->f);
+	put_side(h, 1);
+	fputs("]}", h->f);
+}
+
+static int put_trees(struct html *h)
+{
+	int r;
+
+	fputs(",\"groups\":[", h->f);
+	r = each_group(h, put_group);
+	fputs("],\"nodes\":\"", h->f);
+	if (r == 0)
+		r = each_group(h, put_tree);
+	fputc('"', h->f);
+	return r < 0 ? r : put_times(h);
 }
 
 static int put_data(struct html *h)
@@ -288,8 +443,8 @@ static int put_data(struct html *h)
 	put_modules(h);
 	if (put_functions(h) < 0)
 		return -ENOMEM;
-	put_groups(h);
-	if (put_nodes(h) < 0)
+	put_difference(h);
+	if (put_trees(h) < 0)
 		return ferror(h->f) ? -EIO : -ENOMEM;
 	fputc('}', h->f);
 	return 0;
@@ -357,9 +512,15 @@ static int make_nonce(struct html *h)
 	return 0;
 }
 
-int output_html_write(const struct output_profile *p, FILE *f)
+static void html_fini(struct html *h)
 {
-	struct html h = {.p = p, .f = f};
+	free(h->cells);
+}
+
+int output_html_write(const struct output_profile *p, const struct output_html_difference *difference,
+		      FILE *f)
+{
+	_cleanup_(html_fini) struct html h = {.p = p, .difference = difference, .f = f};
 	size_t len, n;
 	const char *page = output_asset(ASSET_page, &len);
 	int r;

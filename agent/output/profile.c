@@ -19,7 +19,7 @@
 #define FOLD_KEPT 1024u /* processes and threads with trees of their own: those with the most samples */
 
 struct group_key {
-	uint32_t process, thread, container, container_name, pid;
+	uint32_t process, thread, container, container_name, pid, after;
 };
 
 static void info_fini(struct output_info *info)
@@ -86,7 +86,7 @@ static bool group_is(const struct map_node *node, const void *key)
 	const struct group_key *k = key;
 
 	return g->process == k->process && g->thread == k->thread && g->container == k->container &&
-	       g->container_name == k->container_name && g->pid == k->pid;
+	       g->container_name == k->container_name && g->pid == k->pid && g->after == k->after;
 }
 
 /* Finds or makes the group with this key. */
@@ -106,6 +106,7 @@ static int find_group(struct output_profile *p, const struct group_key *key, str
 		new->container = key->container;
 		new->container_name = key->container_name;
 		new->pid = key->pid;
+		new->after = key->after;
 		new->other.location = p->other_location;
 		new->other.parent = &new->root;
 		new->root.child = &new->other;
@@ -120,7 +121,7 @@ static int find_group(struct output_profile *p, const struct group_key *key, str
 
 static int intern_group(struct output_profile *p, const struct output_stack *s, struct output_group **ret)
 {
-	struct group_key key = {.pid = s->pid};
+	struct group_key key = {.pid = s->pid, .after = s->after};
 	int r;
 
 	r = output_intern_string(p, s->process && *s->process ? s->process : "[unknown]", &key.process);
@@ -201,6 +202,13 @@ static int reach_leaf(struct output_profile *p, struct output_node *root, const 
 	return 0;
 }
 
+static void add_samples(struct output_profile *p, struct output_node *node, const struct output_stack *s)
+{
+	node->self += s->count;
+	if (s->times)
+		output_times_add(p, node, s->times, s->count);
+}
+
 static int add_stack(struct output_profile *p, struct output_group *g, const struct output_stack *s)
 {
 	struct output_node *leaf = NULL;
@@ -217,7 +225,7 @@ static int add_stack(struct output_profile *p, struct output_group *g, const str
 		r = reach_leaf(p, &g->root, p->locations_of_stack, n, &leaf);
 	if (r < 0)
 		return r;
-	leaf->self += s->count;
+	add_samples(p, leaf, s);
 	return 0;
 }
 
@@ -262,6 +270,7 @@ static void join_trees(struct output_profile *p, struct output_node *to, struct 
 			same = find_node(p, &(struct node_key){to, n->location});
 			if (same) {
 				same->self += n->self;
+				output_times_move(p, same, n);
 				at = n;
 				to = same;
 			} else {
@@ -281,7 +290,7 @@ static void join_trees(struct output_profile *p, struct output_node *to, struct 
 /* Adds the samples of a group to the group of several processes. False: there is no memory. */
 static bool fold_group(struct output_profile *p, struct output_group *g, struct memo *pids)
 {
-	const struct group_key key = {g->process, g->thread, g->container, g->container_name, 0};
+	const struct group_key key = {g->process, g->thread, g->container, g->container_name, 0, g->after};
 	struct output_group *to;
 	int32_t seen;
 
@@ -289,6 +298,7 @@ static bool fold_group(struct output_profile *p, struct output_group *g, struct 
 		return false;
 	unlink_node(&g->other);
 	to->other.self += g->other.self;
+	output_times_move(p, &to->other, &g->other);
 	join_trees(p, &to->root, &g->root);
 	to->n_samples += g->n_samples;
 	to->n_complete += g->n_complete;
@@ -368,7 +378,7 @@ int output_profile_add(struct output_profile *p, const struct output_stack *s)
 	else
 		g = p->other_group;
 	if (r < 0) {
-		g->other.self += s->count;
+		add_samples(p, &g->other, s);
 		p->n_merged += s->count;
 	}
 	g->n_samples += s->count;
@@ -408,6 +418,7 @@ int output_profile_new(struct output_profile **ret, const struct output_info *in
 	p->fold_nodes = max / 2;
 	p->fold_groups = MAX_GROUPS / 2;
 	map_init(&p->nodes, max);
+	output_times_init(&p->times, max + MAX_GROUPS);
 	output_table_init(&p->strings, max + MAX_GROUPS);
 	output_table_init(&p->modules, max);
 	/* refused stacks still add their functions; leave room for those of later stacks */
@@ -435,6 +446,7 @@ void output_profile_free(struct output_profile *p)
 	map_for_each (&p->nodes, n, i)
 		free(container_of(n, struct output_node, node));
 	map_fini(&p->nodes);
+	output_times_fini(&p->times);
 	output_table_fini(&p->groups);
 	output_table_fini(&p->locations);
 	output_table_fini(&p->functions);

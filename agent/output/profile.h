@@ -5,7 +5,9 @@
  *
  * Memory is bounded. When half of it is used, processes of the same name with few samples are folded into one
  * tree without pid, since a host may start hundreds of processes per second. Beyond the maximum, a stack is
- * counted as the frame "[other]" of its process, so that no sample is lost. Not thread safe.
+ * counted as the frame "[other]" of its process, so that no sample is lost. Times of samples are counted in
+ * at most OUTPUT_MAX_COLUMNS columns of equal width, which become wider as the recording becomes longer, or
+ * when more than about OUTPUT_MAX_NODES pairs of a stack and a column have samples. Not thread safe.
  */
 #ifndef PROFLET_OUTPUT_PROFILE_H
 #define PROFLET_OUTPUT_PROFILE_H
@@ -37,20 +39,22 @@ struct output_stack {
 	const char *thread;	    /* name, may be NULL */
 	uint32_t tid;		    /* 0: unknown */
 	uint16_t cpu;		    /* 0 unless the samples of each CPU are wanted apart */
-	const uint64_t *times_ns;   /* of each sample, CLOCK_MONOTONIC; NULL: unknown */
-	size_t n_times;		    /* as `count`, or 0 */
 	const char *container;	    /* 64 hex digits; NULL: a process of the host */
 	const char *container_name; /* or NULL */
 	const struct frame *frames; /* leaf first */
 	size_t n_frames;
 	uint64_t count;
-	bool complete; /* the unwind reached the root */
+	const uint64_t *times;	 /* of each sample, ns since 1970; NULL unless all of them are known */
+	const uint64_t *mono_ns; /* the same by CLOCK_MONOTONIC */
+	bool complete;		 /* the unwind reached the root */
+	bool after;		 /* of the second recording, where two are compared */
 };
 
 #define OUTPUT_MAX_NODES (1u << 20)
 #define OUTPUT_MAX_STRING_BYTES (64u << 20)
-#define OUTPUT_MAX_DEPTH 2048 /* frames of one stack; a deeper one is counted as [other] */
-#define OUTPUT_MAX_NAME 4096  /* bytes of one name; longer ones are cut */
+#define OUTPUT_MAX_DEPTH 2048	 /* frames of one stack; a deeper one is counted as [other] */
+#define OUTPUT_MAX_NAME 4096	 /* bytes of one name; longer ones are cut */
+#define OUTPUT_MAX_COLUMNS 1024u /* of time */
 
 int output_profile_new(struct output_profile **ret, const struct output_info *info);
 void output_profile_free(struct output_profile *p);

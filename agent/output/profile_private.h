@@ -67,7 +67,26 @@ struct output_node {
 	struct map_node node;
 	struct output_node *parent, *child, *sibling;
 	uint32_t location; /* 0 in the root of a group */
+	uint32_t cells;	   /* the first of those of `times`; 0: none */
 	uint64_t self;	   /* samples that ended here */
+};
+
+/* Samples of one node in one column of time. */
+struct output_cell {
+	uint64_t column; /* since 1970 */
+	uint32_t count;
+	uint32_t next; /* 0: none */
+};
+
+/* When samples were taken; see profile_times.c. A node may have several cells of one column. */
+struct output_times {
+	struct output_cell *cells; /* from [1] on; owned */
+	size_t n, cap;
+	size_t n_used, max_cells;
+	uint32_t free;	      /* the first cell that is not used; 0: none */
+	unsigned shift;	      /* a column is 1 << shift ns wide */
+	uint64_t first, last; /* column; without samples, first is the greater */
+	uint64_t n_samples;   /* that have a time */
 };
 
 /* The stacks of one process and thread name, or of several processes of the same name. */
@@ -76,6 +95,7 @@ struct output_group {
 	uint32_t process, thread, container, container_name; /* strings */
 	uint32_t pid;					     /* 0: of several processes */
 	uint32_t n_folded;				     /* number of these processes */
+	bool after;					     /* as struct output_stack */
 	uint64_t n_samples, n_complete;
 	struct output_node root;
 	struct output_node other; /* child of root: stacks for which there was no room */
@@ -85,6 +105,7 @@ struct output_profile {
 	struct output_info info; /* strings owned */
 	struct output_table strings, modules, functions, locations, groups;
 	struct map nodes;
+	struct output_times times;
 	size_t string_bytes;
 	uint32_t other_location, empty_location;
 	struct output_group *other_group; /* takes the stacks of processes for which no group can be made */
@@ -107,6 +128,18 @@ static inline uint32_t output_table_len(const struct output_table *t)
 {
 	return (uint32_t)t->map.len;
 }
+
+/* profile_times.c. `max_cells` must be at least the number of nodes that there can be. */
+void output_times_init(struct output_times *t, size_t max_cells);
+void output_times_fini(struct output_times *t);
+static inline uint64_t output_times_columns(const struct output_times *t)
+{
+	return t->first <= t->last ? t->last - t->first + 1 : 0;
+}
+/* Notes when samples of a node were taken, ns since 1970. Without memory, samples are without a time. */
+void output_times_add(struct output_profile *p, struct output_node *node, const uint64_t *times, size_t n);
+/* Adds the times of `from`, which has none then, to `to`. */
+void output_times_move(struct output_profile *p, struct output_node *to, struct output_node *from);
 
 /* profile_tables.c. All return 0, -ENOMEM, or -ENOSPC at the table's maximum; *ret_id on success only. */
 void output_table_init(struct output_table *t, size_t max_entries);

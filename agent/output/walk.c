@@ -63,8 +63,11 @@ static int visit(struct walk *w, size_t base, size_t depth, uint64_t *ret_total)
 		uint32_t function = w->pending[i].function;
 		uint64_t self = 0, below = 0;
 
-		for (next = i; next < end && w->pending[next].function == function; next++)
+		for (next = i; next < end && w->pending[next].function == function; next++) {
 			self += w->pending[next].node->self;
+			if (w->ops->node)
+				w->ops->node(w->data, w->pending[next].node);
+		}
 		if (w->ops->enter)
 			r = w->ops->enter(w->data, function, depth, self);
 		for (size_t j = i; j < next && r == 0; j++)

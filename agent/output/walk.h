@@ -11,9 +11,12 @@
 
 struct output_profile;
 struct output_group;
+struct output_node;
 
-/* Callbacks; either may be NULL. A negative result ends the walk and is returned. */
+/* Callbacks; each may be NULL. A negative result ends the walk and is returned. */
 struct output_walk_ops {
+	/* Called before `enter`, for each recorded node that it stands for. */
+	void (*node)(void *data, const struct output_node *node);
 	/*
 	 * Called before the children of a node. `depth` is 1 for the outermost frame; `self`: samples that
 	 * end here.

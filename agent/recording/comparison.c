@@ -14,13 +14,11 @@
 #include "agent/base/map.h"
 #include "agent/output/display_text.h"
 
-#define DRAWS 400
 #define SEED 0x9e3779b97f4a7c15ull
 #define CONFIDENCE 0.95
-#define SAMPLES_A_BLOCK 20u   /* with fewer, blocks say nothing */
-#define BLOCKS_MIN 8u	      /* of them, the others are empty */
-#define LEAST_SHARE 0.0005    /* of a function that is looked at, in either recording */
-#define LEAST_DIFFERENCE 5e-3 /* that counts: what else runs on a machine differs from run to run */
+#define SAMPLES_A_BLOCK 20u /* with fewer, blocks say nothing */
+#define BLOCKS_MIN 8u	    /* of them, the others are empty */
+#define LEAST_SHARE 0.0005  /* of a function that is looked at, in either recording */
 
 /* What was counted of a function, or of all. */
 struct counts {
@@ -159,6 +157,11 @@ static unsigned block_of(const struct side *s, uint64_t time)
 	return (unsigned)((double)(time - s->from) / (double)(s->to - s->from) * COMPARISON_BLOCKS);
 }
 
+unsigned comparison_block(const struct comparison *c, enum comparison_side side, uint64_t time)
+{
+	return block_of(&c->sides[side], time);
+}
+
 /* How many samples of the stack lie in each block. */
 static void spread(const struct side *side, const struct recording_stack *s, uint64_t per_sample,
 		   double ret[COMPARISON_BLOCKS])
@@ -287,7 +290,7 @@ static double weighted(const double *v, const double *weights)
 /* A function that is looked at, with its share in each draw. */
 struct candidate {
 	const struct compared_function *f;
-	double shares[COMPARISON_SIDES][DRAWS];
+	double shares[COMPARISON_SIDES][COMPARISON_DRAWS];
 };
 
 static const double *counted(const struct compared_function *f, enum comparison_side side, bool total)
@@ -304,7 +307,7 @@ static void draw_shares(const struct comparison *c, enum comparison_side side, b
 	uint64_t state = SEED + side;
 	double weights[COMPARISON_BLOCKS];
 
-	for (unsigned draw = 0; draw < DRAWS; draw++) {
+	for (unsigned draw = 0; draw < COMPARISON_DRAWS; draw++) {
 		double samples;
 
 		draw_blocks(&state, blocks ? draw : 0, weights);
@@ -356,18 +359,18 @@ static struct comparison_row row_of(const struct comparison *c, const struct can
 				     .a = v->shares[COMPARISON_A][0],
 				     .b = v->shares[COMPARISON_B][0]};
 	const double difference = row.b - row.a;
-	double drawn[DRAWS - 1], spread_of_draws, least;
+	double drawn[COMPARISON_DRAWS - 1], spread_of_draws, least;
 
-	for (unsigned i = 1; i < DRAWS; i++)
+	for (unsigned i = 1; i < COMPARISON_DRAWS; i++)
 		drawn[i - 1] = v->shares[COMPARISON_B][i] - v->shares[COMPARISON_A][i];
-	spread_of_draws = deviation(drawn, DRAWS - 1);
-	qsort(drawn, DRAWS - 1, sizeof *drawn, compare_doubles);
-	row.low = drawn[(size_t)((1 - CONFIDENCE) / 2 * (DRAWS - 2))];
-	row.high = drawn[(size_t)((1 + CONFIDENCE) / 2 * (DRAWS - 2))];
+	spread_of_draws = deviation(drawn, COMPARISON_DRAWS - 1);
+	qsort(drawn, COMPARISON_DRAWS - 1, sizeof *drawn, compare_doubles);
+	row.low = drawn[(size_t)((1 - CONFIDENCE) / 2 * (COMPARISON_DRAWS - 2))];
+	row.high = drawn[(size_t)((1 + CONFIDENCE) / 2 * (COMPARISON_DRAWS - 2))];
 	if (n <= 0) /* a recording without samples */
 		return row;
 	least = least_deviation(c, row.a, row.b);
-	row.certain = fabs(difference) >= LEAST_DIFFERENCE &&
+	row.certain = fabs(difference) >= COMPARISON_LEAST &&
 		      fabs(difference) > limit * (spread_of_draws > least ? spread_of_draws : least);
 	return row;
 }
@@ -413,14 +416,46 @@ static size_t find_candidates(const struct comparison *c, bool total, struct can
 	return n;
 }
 
+/* Each of n functions may be the one of 20 comparisons. */
+static double limit_of(size_t n)
+{
+	const double p = 1 - (1 - CONFIDENCE) / 2 / (double)(n ?: 1);
+
+	return student_quantile(p, COMPARISON_BLOCKS - 1);
+}
+
+double comparison_limit(const struct comparison *c, bool total)
+{
+	return limit_of(find_candidates(c, total, NULL));
+}
+
+double comparison_samples(const struct comparison *c, enum comparison_side side)
+{
+	return sum(c->sides[side].samples);
+}
+
+bool comparison_weights(const struct comparison *c, enum comparison_side side,
+			uint8_t ret[COMPARISON_DRAWS - 1][COMPARISON_BLOCKS])
+{
+	uint64_t state = SEED + side;
+	double weights[COMPARISON_BLOCKS];
+
+	if (!blocks_tell(c, side))
+		return false;
+	for (unsigned draw = 1; draw < COMPARISON_DRAWS; draw++) {
+		draw_blocks(&state, draw, weights);
+		for (unsigned k = 0; k < COMPARISON_BLOCKS; k++)
+			ret[draw - 1][k] = (uint8_t)weights[k];
+	}
+	return true;
+}
+
 int comparison_rows(const struct comparison *c, bool total, struct comparison_row **ret, size_t *ret_n)
 {
 	const size_t n = find_candidates(c, total, NULL);
 	_cleanup_free_ struct candidate *v = calloc(n + 1, sizeof *v);
 	struct comparison_row *rows = calloc(n + 1, sizeof *rows);
-	/* each of n functions may be the one of 20 comparisons */
-	const double p = 1 - (1 - CONFIDENCE) / 2 / (double)(n ?: 1);
-	const double limit = student_quantile(p, COMPARISON_BLOCKS - 1);
+	const double limit = limit_of(n);
 
 	if (!v || !rows) {
 		free(rows);

@@ -18,6 +18,8 @@
 
 #define COMPARISON_FUNCTIONS_MAX (1u << 18)
 #define COMPARISON_BLOCKS 32u
+#define COMPARISON_DRAWS 400u /* the first of them is the recording itself */
+#define COMPARISON_LEAST 5e-3 /* a smaller difference does not count: machines differ from run to run */
 
 enum comparison_side { COMPARISON_A, COMPARISON_B, COMPARISON_SIDES };
 
@@ -30,8 +32,7 @@ struct comparison_row {
 	double low, high;	   /* 95 % interval of b - a */
 	/*
 	 * The difference is beyond noise: it would be seen in one of 20 comparisons at most if no function of
-	 * the recordings had changed. Differences below 0.5 % of all samples do not count: they may come from
-	 * what else the machine did.
+	 * the recordings had changed, and it is not below COMPARISON_LEAST.
 	 */
 	bool certain;
 };
@@ -58,5 +59,20 @@ int comparison_add(struct comparison *c, enum comparison_side side, const struct
 int comparison_rows(const struct comparison *c, bool total, struct comparison_row **ret, size_t *ret_n);
 /* Whether a side has times. */
 bool comparison_has_times(const struct comparison *c, enum comparison_side side);
+/* All samples of a side that were added. */
+double comparison_samples(const struct comparison *c, enum comparison_side side);
+/* So many standard deviations of a difference are beyond noise; `total` as of comparison_rows. */
+double comparison_limit(const struct comparison *c, bool total);
+
+/* --- for those who compare something else than functions in the same way */
+
+/* The block of a side's time. */
+unsigned comparison_block(const struct comparison *c, enum comparison_side side, uint64_t time);
+/*
+ * How often each draw after the first has each block. False: blocks do not tell how much a share varies, each
+ * sample counts as independent.
+ */
+bool comparison_weights(const struct comparison *c, enum comparison_side side,
+			uint8_t ret[COMPARISON_DRAWS - 1][COMPARISON_BLOCKS]);
 
 #endif

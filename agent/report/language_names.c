@@ -195,7 +195,7 @@ static uint64_t find_number(struct language_names *n, const struct stack_frame *
 	const struct language_line *line = NULL;
 	struct code_place place;
 
-	if (n->code && code_names_find(n->code, frame_va(f->word), offset, &place))
+	if (n->code && code_names_find(n->code, frame_va(f->word), offset, &place) && place.name[0])
 		function = function_of(n, &(struct function_key){runtime, &place});
 	if (function)
 		line = line_of(n, function, place.line);

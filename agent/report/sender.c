@@ -207,6 +207,7 @@ static const char *container_id(const struct proc_image *i)
 static struct output_stack stack_of(struct sender *s, const struct sample_entry *e)
 {
 	const struct proc_image *i = e->owner;
+	const bool timed = s->options.stack && times_convert(s, e) == 0;
 	uint32_t detail;
 
 	return (struct output_stack){
@@ -215,13 +216,13 @@ static struct output_stack stack_of(struct sender *s, const struct sample_entry 
 		.thread = e->thread,
 		.tid = e->tid,
 		.cpu = e->cpu,
-		.times_ns = e->times_ns,
-		.n_times = e->n,
 		.container = container_id(i),
 		.container_name = resource_container_name(s->options.resources, i),
 		.frames = s->frames,
 		.n_frames = names_frames(s->options.names, e, s->frames),
 		.count = e->n,
+		.times = timed ? s->times : NULL,
+		.mono_ns = e->times_ns,
 		.complete = unwind_ending_complete(names_ending(s->options.names, e, &detail)),
 	};
 }

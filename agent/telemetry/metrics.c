@@ -204,6 +204,8 @@ static const struct metric metrics[] = {
 		 ""),
 	SECONDS_OF("proflet_parser_cpu_seconds_total", parser.cpu_ns, "CPU time of parser processes."),
 	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
+	GAUGE("proflet_binaries_unmapped", agent.track.binaries.unused,
+	      "Known binaries that no process maps: they make room where it is needed."),
 	COUNTER("proflet_binaries_changed_total", agent.track.binaries.changed,
 		"Known binaries whose file was written anew: their code gets no more names and no table."),
 	LABELLED("proflet_binaries_refused_total", "reason=\"maximum\"", agent.track.binaries.full,

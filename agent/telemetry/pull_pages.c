@@ -80,7 +80,7 @@ static int write_profile(const struct output_profile *profile, enum pull_form fo
 	if (form == PULL_PPROF)
 		return output_pprof_write(profile, f);
 	if (form == PULL_FLAMEGRAPH)
-		return output_html_write(profile, f);
+		return output_html_write(profile, NULL, f);
 	return output_top_write(profile, &top, f);
 }
 

@@ -29,7 +29,7 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 
 /*
  * Where the tables of the process's HotSpot are. 0; -ENOENT: it has none; -EAGAIN: what is in the file
- * that is named like one is not known yet.
+ * that is named like one, or in the first one, mostly the program, is not known yet.
  */
 int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *maps,
 			      const struct unwind_tables *tables);

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `proflet record` in a real browser: a recording of C, Go, run-time and kernel code in two containers and on the
 host, looked at in headless Chromium by clicks and keys, and held against the folded file of the same recording. A second page
-has what no short recording has: 2,000 frames beside each other and a stack 500 deep; a third one has all language runtimes.
+has what no short recording has: 2,000 frames beside each other and a stack 500 deep; a third one has all language runtimes; a
+fourth one compares two recordings and is held against what `proflet diff` prints of them.
 
---full: a page of 200,000 different stacks, too: at most 15 MB, drawn within 3 s (of a machine that does nothing else).
+--full: a page of 200,000 different stacks, too: at most 15 MB; how long it takes to draw it, and a span of its time, is printed.
 KEEP=1 leaves the screenshots, light and dark, in the folder that it names.
 """
 import argparse
@@ -14,6 +15,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
 
@@ -22,6 +24,8 @@ from lib.machine import hang_limit
 from lib.scenario import PROFLET, ROOT, Scenario, Skip, stop
 
 SUPPORT = programs.SUPPORT
+sys.path.insert(0, SUPPORT)
+import otlp_conformance as otlp  # noqa: E402  a decoder that shares nothing with the encoder
 RELEASE = os.path.join(ROOT, "build", "release")
 GROUP = "/proflet-e2e-flamegraph/"
 CONTAINERS = {"chain": "0c" * 32, "gospin": "0d" * 32}
@@ -92,10 +96,35 @@ def start_programs(s):
 
 def record(s):
     base = s.path("recording")
-    s.run([PROFLET, "record", "-d", "2s", "-F", "997", "-o", base, "--format", "html,folded", "--by", "container"])
+    s.run([PROFLET, "record", "-d", "2s", "-F", "997", "-o", base, "--format", "html,folded,otlp", "--by", "container"])
     with open(base + ".folded", encoding="utf-8") as f:
         stacks = [line.rstrip("\n").rpartition(" ") for line in f]
-    return base + ".html", [(stack.split(";"), int(count)) for stack, _, count in stacks]
+    return base, [(stack.split(";"), int(count)) for stack, _, count in stacks]
+
+
+def sample_times(path):
+    """[(ns since 1970, names of the functions on the stack)] of the samples of a recording."""
+    with open(path, "rb") as f:
+        request = otlp.Decoder(lambda *what: None).message("Request", f.read(), "request")
+    d, result = request["dictionary"], []
+    profiles = [p for rp in request["resource_profiles"] for sp in rp["scope_profiles"] for p in sp["profiles"]]
+
+    def names(location):
+        return {d["string_table"][d["function_table"][line["function_index"]]["name_strindex"]] for line in location["lines"]}
+
+    for sample in (x for p in profiles for x in p["samples"]):
+        stack = set().union(*(names(d["location_table"][i]) for i in d["stack_table"][sample["stack_index"]]["location_indices"]))
+        result += [(t, stack) for t in sample["timestamps_unix_nano"]]
+    return result
+
+
+def times_of_page(page, path, function):
+    """In which of the page's columns each sample of the OTLP file lies, and whether it has the function on its stack."""
+    with open(page, encoding="utf-8") as f:
+        data = json.loads(re.search(r'id="profile">(.*?)</script>', f.read()).group(1))
+    width, start = data["time"]["width_ns"], data["info"]["start_ms"] * 10**6 + data["time"]["from_ns"]
+    first = -(-start // width)  # a column begins at a multiple of its width; the page's start has lost what is below a millisecond
+    return [[t // width - first, function in stack] for t, stack in sample_times(path)]
 
 
 def samples_matching(stacks, query):
@@ -117,6 +146,26 @@ def expected(page, stacks, kinds, pid):
     }
 
 
+def percent(text):
+    return text.replace("-", "−").replace("+−", "−") + " %"
+
+
+def compare(s):
+    """A page of two recordings, of a program and the same program with one function that takes four times as long; and its numbers."""
+    program, files = programs.build_c(s, "load"), []
+    for name, arguments in (("before", ["2"]), ("after", ["2", "4"])):
+        s.run([PROFLET, "record", "-F", "997", "-o", s.path(name), "--format", "otlp", "--", program, *arguments])
+        files.append(s.path(name + ".otlp"))
+    page = s.path("difference.html")
+    printed = s.run([PROFLET, "diff", "--rows", "1000", *files, "-o", page]).stdout
+    rows = re.findall(r"(?m)^ *(\d+\.\d\d) +(\d+\.\d\d) +([+-]\d+\.\d\d) +([+-]\d+\.\d\d) … +([+-]\d+\.\d\d)  (\S+)", printed)
+    done = s.run([PROFLET, "diff", *files, "-o", page], check=False)
+    s.check("a page that is there is kept", done.returncode == 1 and "is there already" in done.stderr, done.stderr)
+    shapes = re.findall(r"(?m)^[AB] .*: (\d+) samples", printed)
+    return {"page": page, "samples": [int(n) for n in shapes], "more": "medium", "less": "slow",
+            "rows": [[percent(a), percent(b), percent(by), f"{percent(low)} … {percent(high)}", name] for a, b, by, low, high, name in rows]}
+
+
 def check_size(s, path, printed):
     counts = dict(re.findall(r"(\w+)=(\d+)", printed))
     size = os.path.getsize(path) / 1e6
@@ -131,18 +180,23 @@ def body(s, full):
     begin = time.monotonic()
     browser = Browser(s)
     kinds, running = start_programs(s)
-    page, stacks = record(s)
+    base, stacks = record(s)
+    page = base + ".html"
     recorded = time.monotonic()
     for process in running:
         stop(process)
+    difference = compare(s)
     pages = build_pages(s)
     made = {shape: s.path(f"{shape}.html") for shape in ("shapes", "languages")}
     for shape, path in made.items():
         s.run([pages, shape, path])
-    wanted = [dict(expected(page, stacks, kinds, running[0].pid), **made)]
+    recording = expected(page, stacks, kinds, running[0].pid)
+    wanted = [dict(recording, times=times_of_page(page, base + ".otlp", recording["inner"]), **made), {"difference": difference}]
     if full:
         many = s.path("many.html")
         check_size(s, many, s.run([pages, "many", str(STACKS), many], seconds=240).stdout)
+        s.run([pages, "untimed", str(STACKS), s.path("untimed.html")], seconds=240)
+        s.note(f"without times it has {os.path.getsize(s.path('untimed.html')) / 1e6:.1f} MB")
         wanted.append({"many": many, "stacks": STACKS})
     browser.look(*wanted)
     s.note(f"{recorded - begin:.1f} s to make the recording, {time.monotonic() - recorded:.1f} s to look at it")

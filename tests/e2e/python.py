@@ -43,7 +43,7 @@ def start_chains(s):
 def check(s, judge, least, seen=True):
     """What every sample of the program must be."""
     s.check("samples of known chains", judge.total() >= least, judge.summary())
-    s.check("their chains are exact", judge.exact_share() >= language_chains.EXACT, f"{100 * judge.exact_share():.3f} %")
+    s.check("their chains are exact", judge.is_exact(), f"{100 * judge.exact_share():.3f} %")
     for what in language_chains.WRONG:
         if judge.counts[what]:
             s.note(f"wrong: {what} {judge.counts[what]}")

@@ -3,7 +3,8 @@
  * Pages of recordings that nobody can make in two seconds, written by the writer of `proflet record`. usage:
  *
  *	pages many STACKS FILE    so many different stacks of a host: 40 processes with 4 threads, half in
- *				  containers
+ *				  containers; in a minute
+ *	pages untimed STACKS FILE the same without the times of samples
  *	pages shapes FILE         one process with 2,000 callees beside each other, one with a stack 500 deep
  *	pages languages FILE      a process with functions of all language runtimes between native ones, and
  *				  one with native ones alone
@@ -33,6 +34,9 @@
 #define STEP 4u /* frames that a stack leaves, and enters, on average, before the next one */
 #define WIDE 2000u
 #define DEEP 500u
+#define COUNT_MAX 9u /* samples of a stack at one time */
+#define BEGIN_NS 1700000000000000000u
+#define DURATION_NS 60000000000u
 
 struct place {
 	struct frame_module module;
@@ -131,10 +135,12 @@ static void make_functions(void)
 	}
 }
 
+/* `time`: of all of the samples, ns since 1970; 0: unknown. */
 static int add(struct output_profile *p, uint32_t process, uint32_t thread, const uint32_t *stack, size_t n,
-	       uint64_t count)
+	       uint64_t count, uint64_t time)
 {
 	struct frame frames[DEPTH_MAX];
+	uint64_t times[COUNT_MAX];
 	char name[16], thread_name[16], container[65];
 	const struct output_stack s = {.process = name,
 				       .pid = 1000 + process,
@@ -143,8 +149,11 @@ static int add(struct output_profile *p, uint32_t process, uint32_t thread, cons
 				       .frames = frames,
 				       .n_frames = n,
 				       .count = count,
+				       .times = time ? times : NULL,
 				       .complete = true};
 
+	for (size_t i = 0; i < count; i++)
+		times[i] = time;
 	for (size_t i = 0; i < n; i++)
 		frames[i] = functions[stack[n - 1 - i]].frame;
 	snprintf(name, sizeof name, "service%u", process);
@@ -181,7 +190,7 @@ static struct count count(const struct output_profile *p)
 }
 
 /* A thread goes some frames out and some in, as a program does between two samples. */
-static int add_many(struct output_profile *p, uint64_t n_stacks)
+static int add_many(struct output_profile *p, uint64_t n_stacks, bool timed)
 {
 	static struct {
 		uint32_t stack[DEPTH_MAX];
@@ -202,7 +211,8 @@ static int add_many(struct output_profile *p, uint64_t n_stacks)
 			threads[i].stack[(*depth)++] =
 				(uint32_t)(mix((uint64_t)caller << 8 | skewed(CALLEES)) % FUNCTIONS);
 		}
-		r = add(p, i / THREADS, i % THREADS, threads[i].stack, *depth, 1 + skewed(9));
+		r = add(p, i / THREADS, i % THREADS, threads[i].stack, *depth, 1 + skewed(COUNT_MAX),
+			timed ? BEGIN_NS + n * (DURATION_NS / 2 / n_stacks) % DURATION_NS : 0);
 		if (n >= at_least && count(p).stacks >= n_stacks)
 			break;
 		if (n >= at_least)
@@ -287,8 +297,8 @@ static int add_shape(struct output_profile *p, const char *shape)
 
 int main(int argc, char **argv)
 {
-	const struct output_info info = {.start_unix_ns = 1700000000000000000,
-					 .duration_ns = 60000000000,
+	const struct output_info info = {.start_unix_ns = BEGIN_NS,
+					 .duration_ns = DURATION_NS,
 					 .frequency_hz = 997,
 					 .hostname = "node-1",
 					 .version = "test"};
@@ -297,16 +307,17 @@ int main(int argc, char **argv)
 	struct count c;
 	int r;
 
-	if (argc < 3 || (strcmp(argv[1], "many") == 0) != (argc == 4)) {
-		fprintf(stderr, "usage: pages many STACKS FILE | pages shapes|languages FILE\n");
+	if (argc < 3 || (strcmp(argv[1], "many") == 0 || strcmp(argv[1], "untimed") == 0) != (argc == 4)) {
+		fprintf(stderr, "usage: pages many|untimed STACKS FILE | pages shapes|languages FILE\n");
 		return 2;
 	}
 	r = output_profile_new(&p, &info);
 	if (r == 0)
-		r = argc == 4 ? add_many(p, strtoull(argv[2], NULL, 10)) : add_shape(p, argv[1]);
+		r = argc == 4 ? add_many(p, strtoull(argv[2], NULL, 10), *argv[1] == 'm')
+			      : add_shape(p, argv[1]);
 	f = fopen(argv[argc - 1], "we");
 	if (r == 0)
-		r = f ? output_html_write(p, f) : -errno;
+		r = f ? output_html_write(p, NULL, f) : -errno;
 	if (r < 0) {
 		fprintf(stderr, "pages: %s\n", strerror(-r));
 		return 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs share that call themselves an interpreter (pretender_ruby.c, pretender_perl.c). */
+/* What programs share that call themselves an interpreter (pretender_ruby.c and others). */
 #ifndef PROFLET_TESTS_PRETENDER_H
 #define PROFLET_TESTS_PRETENDER_H
 

@@ -22,6 +22,7 @@ from . import profiles
 
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
+SHARE_IS_EXACT = 1000  # from so many samples on: of fewer, one that lacks its innermost function is more than 0.1 %
 BETWEEN, FOREIGN, NAMED = 0.01, 0.02, 0.99
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
@@ -291,12 +292,19 @@ class Judge:
         judged = self.counts["exact"] + self.wrong()
         return self.counts["exact"] / judged if judged else 0.0
 
+    def is_exact(self, exact=EXACT):
+        """Whether enough are exact. With few samples, as many may lack the innermost function as chance gives."""
+        judged, missing = self.counts["exact"] + self.wrong(), self.counts["missing"]
+        if not judged or judged >= SHARE_IS_EXACT:
+            return self.exact_share() >= exact
+        return missing <= at_most(1 - exact, judged) and self.wrong() - missing <= (1 - exact) * judged
+
     def faults(self, least, exact=EXACT, seen=True):
         """→ what must not be, as text. `least`: so many samples; `seen`: each situation must have some."""
         n = self.total()
         if n < least:
             yield f"{n} samples, wanted {least}"
-        if self.exact_share() < exact:
+        if not self.is_exact(exact):
             yield f"{100 * self.exact_share():.3f} % exact, wanted {100 * exact:.1f} %"
         for what, limit in (("between", BETWEEN), ("foreign", FOREIGN), ("cut", 0.0)):
             if self.counts[what] > at_most(limit, n):

@@ -33,7 +33,8 @@ public class Chains {
     static final int ROUNDS = Integer.getInteger("rounds", 20000);
     static final int TIMES = Integer.getInteger("times", 1); // that a situation is performed at least
     static final int IN_A_THREAD = 50; // what a thread's beginning and end take is little beside
-    static StackTraceElement[] observed;
+    static StackTraceElement[] observed, waiting; // of the thread that is in the leaf; of the first one meanwhile
+    static Thread first;
     static boolean observing;
     static volatile int sink;
 
@@ -41,11 +42,35 @@ public class Chains {
         int run();
     }
 
+    interface Observer {
+        int observe(int seed);
+    }
+
+    /* Several, so that no compiler inlines the call: HotSpot's tables say of the code before a call only what the call is inlined into. */
+    static class ObserverA implements Observer {
+        public int observe(int seed) { return see(new Throwable().getStackTrace(), seed); }
+    }
+
+    static class ObserverB implements Observer {
+        public int observe(int seed) { return see(new Throwable().getStackTrace(), seed); }
+    }
+
+    static class ObserverC implements Observer {
+        public int observe(int seed) { return see(new Throwable().getStackTrace(), seed); }
+    }
+
+    static final Observer[] observers = {new ObserverA(), new ObserverB(), new ObserverC()};
+    static int looks;
+
+    static int see(StackTraceElement[] stack, int seed) {
+        observed = Arrays.copyOfRange(stack, 1, stack.length);
+        waiting = first.getStackTrace();
+        return seed;
+    }
+
     static int leaf(int seed) {
-        if (observing) {
-            observed = new Throwable().getStackTrace();
-            return seed;
-        }
+        if (observing)
+            return observers[++looks % observers.length].observe(seed);
         int n = seed;
         for (int i = 0; i < ROUNDS; i++) {
             n = (n * 31 + i) % 1000003;
@@ -410,6 +435,7 @@ public class Chains {
 
     public static void main(String[] args) throws IOException, ReflectiveOperationException {
         System.load(new File(new File(args[0]).getAbsoluteFile().getParent(), "libchains.so").getPath());
+        first = Thread.currentThread();
         observing = true;
         Truth truth = new Truth();
         Map<String, Situation> all = situations();
@@ -421,7 +447,7 @@ public class Chains {
                     sink += perform(e.getValue());
                 } while (--times > 0 || (!observing && System.nanoTime() - end < 0));
                 if (observing)
-                    truth.add(e.getKey(), observed, threads.get(e.getKey()));
+                    truth.add(e.getKey(), observed, waiting, threads.get(e.getKey()));
             }
             if (observing)
                 truth.write(args[0]);
@@ -473,6 +499,15 @@ class Truth {
         own.add("[" + quote(file) + "," + quote(className + "." + method) + ",0," + LAST_LINE + "]");
     }
 
+    static String plain(StackTraceElement e) {
+        return HIDDEN.matcher(e.getClassName()).replaceAll("");
+    }
+
+    void knownOne(StackTraceElement e) {
+        known(file(e), plain(e), e.getMethodName());
+        knownFile(e);
+    }
+
     /* All methods of a file's classes: they may be on the way to those that it is here for. */
     void knownFile(StackTraceElement e) {
         try {
@@ -513,14 +548,14 @@ class Truth {
     static final String BEGINS = "{\"files\":[\"ForkJoinWorkerThread.java\",\"ForkJoinPool.java\",\"ForkJoinTask.java\",\"Continuation.java\"," +
         "\"VirtualThread.java\",\"Thread.java\"],\"optional\":false}";
 
-    void add(String name, StackTraceElement[] stack, String thread) {
+    void add(String name, StackTraceElement[] stack, StackTraceElement[] waiting, String thread) {
+        for (StackTraceElement e : waiting)
+            knownOne(e);
         StringBuilder chain = new StringBuilder(thread == null ? "" : BEGINS);
         for (int i = stack.length - 1; i >= 0; i--) {
             StackTraceElement e = stack[i];
-            String file = file(e), plain = HIDDEN.matcher(e.getClassName()).replaceAll("");
-            String method = quote(plain + "." + e.getMethodName());
-            known(file, plain, e.getMethodName());
-            knownFile(e);
+            String file = file(e), method = quote(plain(e) + "." + e.getMethodName());
+            knownOne(e);
             if (thread != null && BEGINS.contains(quote(file)))
                 continue;
             chain.append(chain.length() == 0 ? "" : ",")

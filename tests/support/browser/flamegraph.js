@@ -254,6 +254,118 @@ async function deep(page) {
 	check('Home shows the root', (await page.box({name: 'all'})).visible);
 }
 
+// Samples of all and of a function in the span that the page shows; then as they are in the OTLP file.
+async function spanOf(page, wanted) {
+	const {from, to} = await page.evaluate(() => decodeSpan(window.proflet.state.span, window.proflet.profile.times) || {from: 0, to: 1e9});
+	const inside = wanted.times.filter(([column]) => column >= from && column < to);
+	const found = await page.evaluate(name => {
+		const {shown, tree} = window.proflet;
+
+		return [tree.root.total, new Search(shown, tree, `^${name}$`).samplesIn(tree.root)];
+	}, wanted.inner);
+
+	return {from, to, found, counted: [inside.length, inside.filter(([, has]) => has).length], text: await page.text('#span-text')};
+}
+
+async function drag(page, from, to) {
+	const r = await page.evaluate(() => document.getElementById('all-canvas').getBoundingClientRect().toJSON()), y = r.y + 12;
+
+	await page.tab.mouse.move(r.x + from * r.width, y);
+	await page.tab.mouse.down();
+	await page.tab.mouse.move(r.x + (from + to) / 2 * r.width, y, {steps: 3});
+	await page.tab.mouse.move(r.x + to * r.width, y, {steps: 3});
+	await page.tab.mouse.up();
+	await page.settle();
+}
+
+async function timelineByMouse(page, wanted) {
+	const whole = await spanOf(page, wanted);
+
+	check('the timeline is there', await page.evaluate(() => document.getElementById('timeline').checkVisibility()), `${await page.evaluate(() => window.proflet.profile.times.columns)} columns`);
+	equal('without a span: samples of all and of a function as in the OTLP file', whole.found, whole.counted);
+	await drag(page, 0.3, 0.6);
+	const span = await spanOf(page, wanted), share = span.counted[0] / whole.counted[0];
+
+	equal('a span by the mouse: samples of all and of a function as in that time of the OTLP file', span.found, span.counted);
+	check('which are some of them, as the strip says', share > 0.02 && share < 0.98 && span.text.includes(` ${span.counted[0].toLocaleString('en')} sample`), span.text);
+	await page.screenshot('span');
+	await page.evaluate(name => window.proflet.set({tab: 'top', search: `^${name}$`}), wanted.inner);
+	const cells = await page.evaluate(name => [...document.querySelectorAll('#top tbody tr')].filter(row =>
+		row.querySelector('.name').textContent === name).map(row => Number(row.children[3].textContent.replace(/,/g, ''))), wanted.inner);
+
+	equal('the table has the same', cells.reduce((a, b) => a + b, 0), span.counted[1]);
+	await page.screenshot('span-top');
+	await page.evaluate(() => window.proflet.set({tab: 'flame', search: ''}));
+	const hash = await page.evaluate(() => location.hash);
+
+	await page.open(wanted.page, hash);
+	equal('the address brings the span back', (await spanOf(page, wanted)).found, span.counted);
+	await drag(page, 0.6, 0.8);
+	const wider = await spanOf(page, wanted);
+
+	check('its edge can be dragged', wider.from === span.from && wider.to > span.to, `${span.from} to ${span.to}, then to ${wider.to}`);
+	equal('and the totals follow', wider.found, wider.counted);
+	await page.press('Escape');
+	equal('Escape clears it', (await spanOf(page, wanted)).found, whole.counted);
+}
+
+async function timelineByKeys(page, wanted) {
+	const shift = async (...keys) => {
+		await page.tab.keyboard.down('Shift');
+		await page.press(...keys);
+		await page.tab.keyboard.up('Shift');
+	};
+
+	await page.evaluate(() => document.getElementById('search').focus());
+	for (let i = 0; i < 3 && await page.evaluate(() => document.activeElement.id !== 'timeline-keys'); i++)
+		await page.press('Tab');
+	check('the keyboard gets to the timeline', await page.evaluate(() => document.activeElement.id === 'timeline-keys'));
+	await page.press('ArrowRight');
+	const first = await spanOf(page, wanted);
+
+	await page.press('ArrowRight');
+	const moved = await spanOf(page, wanted);
+
+	await shift('ArrowRight', 'ArrowRight');
+	const longer = await spanOf(page, wanted);
+
+	check('an arrow chooses a span, moves it, with Shift makes it longer', first.from === 0 && moved.from > 0 && moved.to - moved.from === first.to - first.from &&
+		longer.from === moved.from && longer.to > moved.to, [first, moved, longer].map(s => `${s.from}–${s.to}`).join(', '));
+	for (const [key, s] of Object.entries({first, moved, longer}))
+		equal(`by keys, ${key}: samples of all and of a function as in that time of the OTLP file`, s.found, s.counted);
+	await page.press('End');
+	equal('End: the last part', (await spanOf(page, wanted)).to, await page.evaluate(() => window.proflet.profile.times.columns));
+	await page.press('Escape');
+	equal('Escape clears it, and nothing else', await page.evaluate(() => window.proflet.state.span), '');
+}
+
+async function timeline(page, wanted) {
+	await page.open(wanted.page);
+	await timelineByMouse(page, wanted);
+	await timelineByKeys(page, wanted);
+	const rows = () => page.evaluate(() => window.proflet.timeline.rows.map(({row, level}) => [level, row.name, row.samples]));
+	const before = await rows(), at = await page.evaluate(() => window.proflet.timeline.rows.findIndex(({row}) => window.proflet.timeline.kidsOf(row).length > 1));
+
+	check('each process has a row', before.some(([, name]) => name === wanted.process), before.map(([, name]) => name).join(' ').slice(0, 100));
+	equal('their samples are all that there are', before.reduce((sum, [, , n]) => sum + n, 0), wanted.times.length);
+	await page.evaluate(i => document.querySelectorAll('#track-names button')[i].focus(), at);
+	await page.press('Enter');
+	const opened = await rows(), parts = opened.filter(([level]) => level === 1);
+
+	check('Enter opens one: its PIDs or threads have its samples', parts.length > 1 && parts.reduce((sum, [, , n]) => sum + n, 0) === before[at][2],
+		`${before[at][1]}: ${parts.length}`);
+	await page.tab.select('#process', wanted.process);
+	await page.settle();
+	equal('one process: the strip follows', await page.evaluate(() => window.proflet.timeline.sums.reduce((a, b) => a + b, 0)), await page.evaluate(() => window.proflet.tree.root.total));
+	await page.tab.select('#process', '');
+	await page.settle();
+	await page.open(wanted.shapes);
+	check('a recording without times has no strip, and says why', await page.evaluate(() => !document.getElementById('timeline').checkVisibility() &&
+		document.getElementById('facts').textContent.includes('Timelinenone')));
+	await page.open(wanted.page, '#span=10-3');
+	equal('a span that cannot be is none', await page.evaluate(() => window.proflet.state.span), '');
+}
+
 async function recording(page, wanted) {
 	await page.size(1280, 800);
 	await page.prefer({});
@@ -271,6 +383,7 @@ async function recording(page, wanted) {
 	await page.screenshot('dark');
 	await page.prefer({scheme: 'light'});
 	await page.size(400, 700);
+	await drag(page, 0.2, 0.7);
 	await page.screenshot('narrow');
 	check('400 pixels wide: nothing sticks out', await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
 	await page.size(1280, 800);
@@ -332,6 +445,60 @@ async function languages(page, wanted) {
 	check('a page without languages has no such switch', await page.evaluate(() => !document.getElementById('native').checkVisibility()));
 }
 
+async function differenceColours(page, theme, wanted) {
+	const text = await page.evaluate(() => window.proflet.painter.theme.text.match(/\w\w/g).map(v => parseInt(v, 16)));
+	const fills = [];
+
+	for (const name of [wanted.more, wanted.less, 'all'])
+		fills.push(await page.pixel(await page.box({name})));
+	const [more, less] = fills.map(hueOf), [r, g, b] = fills[2];
+
+	check(`${theme}: red takes more, blue less, grey is noise`, (more < 25 || more > 340) && less > 200 && less < 230 && Math.max(r, g, b) - Math.min(r, g, b) < 16,
+		`hues ${more.toFixed(0)}, ${less.toFixed(0)}; ${fills[2]}`);
+	check(`${theme}: text on them can be read`, fills.every(fill => contrast(fill, text) >= AA), fills.map(fill => contrast(fill, text).toFixed(1)));
+}
+
+async function differenceTable(page, wanted) {
+	await page.press('t');
+	const cells = await page.evaluate(() => [...document.querySelectorAll('#top tbody tr')].map(row => [...row.children].map(c => c.textContent)));
+	const shown = wanted.rows.map(row => cells.find(c => c[5] === row[4]) || []).map(c => [c[0], c[1], c[2], c[3], c[5]]);
+
+	check('the terminal names functions that changed', wanted.rows.length >= 2, wanted.rows.length);
+	equal('the table has the numbers that the terminal shows', shown, wanted.rows);
+	equal('what takes more comes first', cells[0][5], wanted.more);
+	await page.screenshot('difference-top');
+	await page.press('t');
+}
+
+async function difference(page, wanted) {
+	const width = () => page.evaluate(() => window.proflet.tree.root.total);
+
+	await page.size(1280, 800);
+	for (const scheme of ['dark', 'light']) {
+		await page.prefer({scheme});
+		await page.open(wanted.page);
+		await differenceColours(page, scheme, wanted);
+		await page.screenshot(`difference-${scheme}`);
+	}
+	equal('two recordings: widths of the second', await width(), wanted.samples[1]);
+	const after = await page.box({name: wanted.more});
+
+	await page.press('w');
+	equal('w: widths of the first', await width(), wanted.samples[0]);
+	check('what takes more was narrower', (await page.box({name: wanted.more})).w < after.w - 20);
+	await page.press('w');
+	await page.clickBox({name: wanted.more});
+	const text = await page.text('#detail-numbers');
+
+	check('a frame says its shares and the interval', /^A \d+\.\d\d % · B \d+\.\d\d % · \+\d+\.\d\d % of all · 95 % interval \+\d+\.\d\d % … \+\d+\.\d\d %/.test(text), text);
+	await page.press('Escape');
+	await differenceTable(page, wanted);
+	await page.size(400, 700);
+	await page.screenshot('difference-narrow');
+	check('400 pixels wide: nothing of two recordings sticks out', await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+	await page.size(1280, 800);
+}
+
 async function many(page, wanted) {
 	const times = [];
 
@@ -346,8 +513,19 @@ async function many(page, wanted) {
 	await page.settle();
 	const searched = performance.now() - begin;
 
-	check(`${wanted.stacks} stacks: drawn within 3 s`, Math.min(...times) <= 3000,
-		`${times.map(t => (t / 1000).toFixed(2)).join(', ')} s; a search with its typing ${(searched / 1000).toFixed(2)} s`);
+	await page.press('Escape');
+	const spanned = await page.evaluate(() => {
+		const start = performance.now();
+
+		window.proflet.set({span: '100-500'});
+		return performance.now() - start;
+	});
+
+	check(`${wanted.stacks} stacks: a span of time has a part of them`, await page.evaluate(() =>
+		window.proflet.tree.root.total > 0 && window.proflet.tree.root.total < window.proflet.profile.info.samples));
+	check(`${wanted.stacks} stacks: drawn`, await page.evaluate(() => window.proflet.chart.rows.length > 20),
+		`in ${times.map(t => (t / 1000).toFixed(2)).join(', ')} s; a search with its typing ${(searched / 1000).toFixed(2)} s; a span ${(spanned / 1000).toFixed(2)} s`);
+	await page.screenshot('many-span');
 }
 
 async function main() {
@@ -360,8 +538,11 @@ async function main() {
 
 			if (wanted.many)
 				await many(page, wanted);
+			else if (wanted.difference)
+				await difference(page, wanted.difference);
 			else {
 				await recording(page, wanted);
+				await timeline(page, wanted);
 				await shapes(page, wanted);
 				await languages(page, wanted);
 			}

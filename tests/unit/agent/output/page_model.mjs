@@ -4,7 +4,8 @@ import fs from 'node:fs';
 import vm from 'node:vm';
 
 const NAMES = ['decodeProfile', 'Tree', 'Search', 'sumFunctions', 'sumKinds', 'compactName', 'encodePath', 'decodePath', 'decodeNumbers',
-	'KIND', 'RUNTIMES', 'THEMES', 'hasLanguages', 'hideNative', 'moduleText', 'runtimeOf'];
+	'KIND', 'RUNTIMES', 'THEMES', 'hasLanguages', 'hideNative', 'moduleText', 'runtimeOf', 'withinSpan', 'columnsOf',
+	'weigh', 'Comparison'];
 
 export function load(path) {
 	const page = fs.readFileSync(path, 'utf8');

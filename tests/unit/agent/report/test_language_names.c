@@ -91,6 +91,21 @@ Test(language_names, frames_without_a_name_share_one_for_each_runtime)
 	language_names_free(none);
 }
 
+/* A tenant may say that its function has no name. */
+Test(language_names, an_empty_name_is_none)
+{
+	static const struct fake_code one = {1, 0, {"", "", "", 0, 0}};
+	struct code_names code = {.codes = &one, .n = 1};
+	struct language_names *n = names_of(&code);
+	struct frame f;
+
+	cr_assert(language_names_frame(n, number_at(n, RUNTIME_JVM, 1, 0), &f));
+	cr_expect_str_eq(f.function, "[unknown function]");
+	cr_expect_eq(f.n_lines, 0);
+	cr_expect_eq(language_names_unknown(n), 1);
+	language_names_free(n);
+}
+
 /* The texts of code_names change with the next report; those of the window do not. */
 Test(language_names, texts_are_copied_and_end_with_the_window)
 {
