@@ -2,6 +2,7 @@
 /* `proflet show`: a recording that was made before, as text or as another file. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,9 @@
 #include "agent/base/parse.h"
 #include "agent/command/cmd.h"
 #include "agent/command/command.h"
+#include "agent/compiler/autofdo.h"
+#include "agent/compiler/bolt.h"
+#include "agent/compiler/samples.h"
 #include "agent/output/folded.h"
 #include "agent/output/html.h"
 #include "agent/output/pprof.h"
@@ -18,10 +22,20 @@
 #include "agent/output/tree.h"
 #include "agent/recording/recording.h"
 #include "agent/recording/selection.h"
+#include "agent/symbol/dwarf.h"
 
 #define ROWS_MAX 100000u
 
-enum show_format { SHOW_TOP, SHOW_TREE, SHOW_CALLERS, SHOW_HTML, SHOW_FOLDED, SHOW_PPROF };
+enum show_format {
+	SHOW_TOP,
+	SHOW_TREE,
+	SHOW_CALLERS,
+	SHOW_HTML,
+	SHOW_FOLDED,
+	SHOW_PPROF,
+	SHOW_AUTOFDO,
+	SHOW_BOLT
+};
 
 struct show {
 	enum show_format format;
@@ -30,12 +44,14 @@ struct show {
 	double min_percent;
 	const char *path; /* to write; NULL: standard output */
 	bool overwrite;
+	const char *program; /* of which compilers want to know; NULL: not given */
 	const char *file;
 	struct recording_options recording;
 	struct stack_selection_options wanted;
 	struct stack_selection *selection;
 	struct output_profile *profile;
-	uint64_t n_left_out; /* samples that were not wanted */
+	struct compiler_samples *samples; /* of the program, in place of the profile; or NULL */
+	uint64_t n_left_out;		  /* samples that were not wanted */
 };
 
 static const char usage[] =
@@ -53,7 +69,9 @@ static const char usage[] =
 	"                     else its last type)\n"
 	"  -n, --rows N       so many functions of the table (default 20)\n"
 	"  -m, --min PERCENT  leave rows of a tree out that have less (default 0.5%)\n"
-	"  -o, --output FILE  write it: .html (flamegraph), .folded or .pb.gz (pprof), by its extension\n"
+	"  -o, --output FILE  write it: .html (flamegraph), .folded or .pb.gz (pprof), by its extension;\n"
+	"                     what compilers want to know of a program: .afdo (clang), .fdata (llvm-bolt)\n"
+	"  -p, --program FILE the program for .afdo, with debug information, and .fdata, with symbols\n"
 	"  -f, --force        overwrite an existing file\n"
 	"  -h, --help         print this text\n";
 
@@ -70,6 +88,8 @@ static int add_stack(const struct recording_stack *s, void *data)
 		w->n_left_out += s->stack.count;
 		return 0;
 	}
+	if (w->samples)
+		return compiler_samples_add(w->samples, &stack);
 	stack.times = s->n_times == stack.count ? s->times : NULL;
 	(void)output_profile_add(w->profile, &stack);
 	return 0;
@@ -90,6 +110,24 @@ static int describe(struct show *w, const struct recording_info *info)
 	return output_profile_set_info(w->profile, &o);
 }
 
+/* The samples of the program. Says of how many the place is not known. */
+static int write_samples(const struct show *w, FILE *f)
+{
+	const bool autofdo = w->format == SHOW_AUTOFDO;
+	uint64_t left;
+	int r = autofdo ? compiler_autofdo_write(w->samples, &left, f)
+			: compiler_bolt_write(w->samples, &left, f);
+
+	if (r == -ENODATA)
+		fprintf(stderr, "proflet: %s has no %s\n", w->program,
+			autofdo ? "debug information: compile it with -g -fdebug-info-for-profiling"
+				: "symbols: do not strip it");
+	if (r == 0 && left)
+		fprintf(stderr, "proflet: %" PRIu64 " of %" PRIu64 " samples in %s are at no known %s\n",
+			left, compiler_samples_own(w->samples), w->program, autofdo ? "line" : "function");
+	return r;
+}
+
 static int write_format(const struct show *w, FILE *f)
 {
 	const struct output_tree_options tree = {
@@ -107,6 +145,9 @@ static int write_format(const struct show *w, FILE *f)
 			&(struct output_folded_options){.by_container = w->by == OUTPUT_BY_CONTAINER}, f);
 	case SHOW_PPROF:
 		return output_pprof_write(w->profile, f);
+	case SHOW_AUTOFDO:
+	case SHOW_BOLT:
+		return write_samples(w, f);
 	default:
 		return output_top_write(w->profile, &(struct output_top_options){.n_functions = w->n_rows},
 					f);
@@ -128,15 +169,28 @@ static int write_file(const struct show *w)
 	return r;
 }
 
+/* Whether there is anything to write; else says why not. */
+static bool has_samples(const struct show *w)
+{
+	if (!w->samples && output_profile_samples(w->profile))
+		return true;
+	if (!w->samples || !compiler_samples_all(w->samples))
+		fprintf(stderr, "proflet: %s: %s\n", w->file,
+			w->n_left_out ? "no stack is left by --focus and --ignore" : "it has no samples");
+	else if (!compiler_samples_own(w->samples))
+		fprintf(stderr, "proflet: %s: it has no samples in %s%s\n", w->file, w->program,
+			compiler_samples_other(w->samples) ? ", but in another build of it" : "");
+	else
+		return true;
+	return false;
+}
+
 static int write_result(const struct show *w, const struct recording_info *info)
 {
 	int r;
 
-	if (!output_profile_samples(w->profile)) {
-		fprintf(stderr, "proflet: %s: %s\n", w->file,
-			w->n_left_out ? "no stack is left by --focus and --ignore" : "it has no samples");
+	if (!has_samples(w))
 		return EXIT_FAILED;
-	}
 	r = w->path ? write_file(w) : write_format(w, stdout);
 	if (r < 0) {
 		fprintf(stderr, "proflet: %s: %s\n", w->path ? w->path : "standard output",
@@ -150,12 +204,31 @@ static int write_result(const struct show *w, const struct recording_info *info)
 	return EXIT_DONE;
 }
 
+static int open_program(struct show *w, char **ret_why)
+{
+	int r = compiler_samples_new(&w->samples, w->program);
+
+	if (r < 0) {
+		if (asprintf(ret_why, "%s: %s", w->program,
+			     r == -ENOEXEC ? "it is no program (ELF file)" : strerror(-r)) < 0)
+			*ret_why = NULL;
+		return r == -EINVAL ? -EIO : r; /* which stands for a pattern */
+	}
+	if (w->format == SHOW_AUTOFDO && symbol_dwarf_load() < 0) {
+		*ret_why = strdup(".afdo takes libdw.so.1, which is missing here: apt-get install libdw1");
+		return -ENOENT;
+	}
+	return 0;
+}
+
 static int show_file(struct show *w)
 {
 	_cleanup_(recording_info_fini) struct recording_info info = {0};
 	_cleanup_free_ char *why = NULL;
 	int r = output_profile_new(&w->profile, &(struct output_info){0});
 
+	if (r == 0 && w->program)
+		r = open_program(w, &why);
 	if (r == 0)
 		r = stack_selection_new(&w->selection, &w->wanted, &why);
 	if (r == -EINVAL) {
@@ -176,19 +249,13 @@ static int show_file(struct show *w)
 /* --- options */
 
 static const struct option options[] = {
-	{"tree", no_argument, NULL, 't'},
-	{"callers", no_argument, NULL, 'c'},
-	{"by", required_argument, NULL, 'b'},
-	{"focus", required_argument, NULL, 'F'},
-	{"ignore", required_argument, NULL, 'I'},
-	{"lines", no_argument, NULL, 'l'},
-	{"value", required_argument, NULL, 'v'},
-	{"rows", required_argument, NULL, 'n'},
-	{"min", required_argument, NULL, 'm'},
-	{"output", required_argument, NULL, 'o'},
-	{"force", no_argument, NULL, 'f'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
+	{"tree", no_argument, NULL, 't'},	   {"callers", no_argument, NULL, 'c'},
+	{"by", required_argument, NULL, 'b'},	   {"focus", required_argument, NULL, 'F'},
+	{"ignore", required_argument, NULL, 'I'},  {"lines", no_argument, NULL, 'l'},
+	{"value", required_argument, NULL, 'v'},   {"rows", required_argument, NULL, 'n'},
+	{"min", required_argument, NULL, 'm'},	   {"output", required_argument, NULL, 'o'},
+	{"program", required_argument, NULL, 'p'}, {"force", no_argument, NULL, 'f'},
+	{"help", no_argument, NULL, 'h'},	   {0},
 };
 
 static bool set_by(struct show *w, const char *text)
@@ -212,6 +279,10 @@ static bool set_output(struct show *w, const char *path)
 		w->format = SHOW_FOLDED;
 	else if (command_file_is(path, ".pb.gz"))
 		w->format = SHOW_PPROF;
+	else if (command_file_is(path, ".afdo"))
+		w->format = SHOW_AUTOFDO;
+	else if (command_file_is(path, ".fdata"))
+		w->format = SHOW_BOLT;
 	else
 		return false;
 	return true;
@@ -261,8 +332,13 @@ static const char *take(struct show *w, int option, const char *value)
 		w->overwrite = true;
 		return NULL;
 	case 'o':
-		return set_output(w, value) ? NULL
-					    : "--output takes a file that ends in .html, .folded or .pb.gz";
+		return set_output(w, value)
+			       ? NULL
+			       : "--output takes a file that ends in .html, .folded, .pb.gz, .afdo "
+				 "or .fdata";
+	case 'p':
+		w->program = value;
+		return NULL;
 	default:
 		return "it is not known, or its value is missing; proflet show --help lists the options";
 	}
@@ -274,7 +350,7 @@ static int parse(struct show *w, int argc, char **argv)
 
 	optind = 0;
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":tcb:F:I:lv:n:m:o:fh", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":tcb:F:I:lv:n:m:o:p:fh", options, NULL)) != -1) {
 		const char *wrong;
 
 		if (c == 'h') {
@@ -292,6 +368,10 @@ static int parse(struct show *w, int argc, char **argv)
 			optind == argc ? "no FILE given" : "more than one FILE given");
 		return EXIT_USAGE;
 	}
+	if ((w->format == SHOW_AUTOFDO || w->format == SHOW_BOLT) != (w->program != NULL)) {
+		fprintf(stderr, "proflet show: --output FILE.afdo or FILE.fdata and --program go together\n");
+		return EXIT_USAGE;
+	}
 	if (w->by != OUTPUT_BY_NONE && w->format == SHOW_TOP)
 		w->format = SHOW_TREE;
 	w->file = argv[optind];
@@ -306,6 +386,7 @@ int cmd_show(int argc, char **argv)
 	if (code < 0)
 		code = show_file(&w);
 	stack_selection_free(w.selection);
+	compiler_samples_free(w.samples);
 	output_profile_free(w.profile);
 	return code;
 }

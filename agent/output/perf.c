@@ -288,10 +288,10 @@ static size_t make_chain(struct output_perf *p, const struct output_stack *s, ui
 static int write_samples(struct output_perf *p, const struct output_stack *s,
 			 struct output_perf_sample *sample, size_t n_chain)
 {
-	for (size_t i = 0; i < s->n_times; i++) {
+	for (uint64_t i = 0; i < s->count; i++) {
 		int r;
 
-		sample->time_ns = s->times_ns[i];
+		sample->time_ns = s->mono_ns[i];
 		buf_clear(&p->record);
 		r = output_perf_put_sample(&p->record, sample, p->chain, n_chain);
 		if (r < 0)
@@ -317,8 +317,8 @@ int output_perf_add(struct output_perf *p, const struct output_stack *s, uint32_
 
 	if (p->error < 0)
 		return p->error;
-	for (size_t i = 0; i < s->n_times; i++)
-		first_ns = s->times_ns[i] < first_ns ? s->times_ns[i] : first_ns;
+	for (uint64_t i = 0; i < s->count; i++)
+		first_ns = s->mono_ns[i] < first_ns ? s->mono_ns[i] : first_ns;
 	note_name(p, s, sample.tid, first_ns);
 	n = make_chain(p, s, first_ns);
 	sample.ip = n ? p->chain[1] : 0;

@@ -28,7 +28,7 @@ struct output_stack;
 int output_perf_new(struct output_perf **ret, FILE *samples);
 void output_perf_free(struct output_perf *p); /* NULL is fine */
 /*
- * Adds each sample of a stack, of which there is one for each of its times. 0; -EIO or -errno of writing;
+ * Adds each sample of a stack, whose times by CLOCK_MONOTONIC must be known. 0; -EIO or -errno of writing;
  * -ENOMEM: they are not all there. All later calls then return the same.
  */
 int output_perf_add(struct output_perf *p, const struct output_stack *s, uint32_t frequency_hz);

@@ -39,16 +39,15 @@ struct output_stack {
 	const char *thread;	    /* name, may be NULL */
 	uint32_t tid;		    /* 0: unknown */
 	uint16_t cpu;		    /* 0 unless the samples of each CPU are wanted apart */
-	const uint64_t *times_ns;   /* of each sample, CLOCK_MONOTONIC; NULL: unknown */
-	size_t n_times;		    /* as `count`, or 0 */
 	const char *container;	    /* 64 hex digits; NULL: a process of the host */
 	const char *container_name; /* or NULL */
 	const struct frame *frames; /* leaf first */
 	size_t n_frames;
 	uint64_t count;
-	const uint64_t *times; /* of each sample, ns since 1970; NULL unless all of them are known */
-	bool complete;	       /* the unwind reached the root */
-	bool after;	       /* of the second recording, where two are compared */
+	const uint64_t *times;	 /* of each sample, ns since 1970; NULL unless all of them are known */
+	const uint64_t *mono_ns; /* the same by CLOCK_MONOTONIC */
+	bool complete;		 /* the unwind reached the root */
+	bool after;		 /* of the second recording, where two are compared */
 };
 
 #define OUTPUT_MAX_NODES (1u << 20)

@@ -172,7 +172,7 @@ void pulls_add(struct pulls *p, const struct output_stack *stack, uint32_t frequ
 		struct output_stack s = *stack;
 
 		s.count = pull->n_selected;
-		s.times = NULL; /* those of all samples: a page within max_bytes has none */
+		s.times = s.mono_ns = NULL; /* those of all samples: a page within max_bytes has none */
 		if (!s.count)
 			continue;
 		(void)output_profile_add(pull->profile, &s); /* beyond a maximum it is [other] */

@@ -216,14 +216,13 @@ static struct output_stack stack_of(struct sender *s, const struct sample_entry 
 		.thread = e->thread,
 		.tid = e->tid,
 		.cpu = e->cpu,
-		.times_ns = e->times_ns,
-		.n_times = e->n,
 		.container = container_id(i),
 		.container_name = resource_container_name(s->options.resources, i),
 		.frames = s->frames,
 		.n_frames = names_frames(s->options.names, e, s->frames),
 		.count = e->n,
 		.times = timed ? s->times : NULL,
+		.mono_ns = e->times_ns,
 		.complete = unwind_ending_complete(names_ending(s->options.names, e, &detail)),
 	};
 }

@@ -17,28 +17,31 @@
 #include "agent/symbol/demangle.h"
 
 #define LIBRARY "libdw.so.1"
-#define CPU_NS (4 * NS_PER_SEC) /* limit per file */
-#define STEPS 16u		/* between looks at the clock */
-#define DEPTH_MAX 32u		/* inlined calls at one address; beyond this the outermost are left out */
-#define LEVELS_MAX 256u		/* depth of nested scopes */
+#define DW_AT_GNU_discriminator 0x2136 /* of inlined calls; dwarf.h does not have it */
+#define CPU_NS (4 * NS_PER_SEC)	       /* limit per file */
+#define STEPS 16u		       /* between looks at the clock */
+#define DEPTH_MAX 32u	/* inlined calls at one address; beyond this the outermost are left out */
+#define LEVELS_MAX 256u /* depth of nested scopes */
 
-#define FUNCTIONS(X)            \
-	X(dwarf_attr_integrate) \
-	X(dwarf_begin)          \
-	X(dwarf_child)          \
-	X(dwarf_diename)        \
-	X(dwarf_end)            \
-	X(dwarf_filesrc)        \
-	X(dwarf_formstring)     \
-	X(dwarf_formudata)      \
-	X(dwarf_get_units)      \
-	X(dwarf_getsrc_die)     \
-	X(dwarf_getsrcfiles)    \
-	X(dwarf_haspc)          \
-	X(dwarf_lineno)         \
-	X(dwarf_linesrc)        \
-	X(dwarf_ranges)         \
-	X(dwarf_siblingof)      \
+#define FUNCTIONS(X)               \
+	X(dwarf_attr_integrate)    \
+	X(dwarf_begin)             \
+	X(dwarf_child)             \
+	X(dwarf_diename)           \
+	X(dwarf_entrypc)           \
+	X(dwarf_end)               \
+	X(dwarf_filesrc)           \
+	X(dwarf_formstring)        \
+	X(dwarf_formudata)         \
+	X(dwarf_get_units)         \
+	X(dwarf_getsrc_die)        \
+	X(dwarf_getsrcfiles)       \
+	X(dwarf_haspc)             \
+	X(dwarf_linediscriminator) \
+	X(dwarf_lineno)            \
+	X(dwarf_linesrc)           \
+	X(dwarf_ranges)            \
+	X(dwarf_siblingof)         \
 	X(dwarf_tag)
 
 static struct {
@@ -75,7 +78,10 @@ struct search {
 	uint64_t delta, until_ns; /* of the CPU time of this thread */
 	const uint64_t *addrs;
 	size_t n;
-	struct elf_symbol *symbols;
+	struct elf_symbol *symbols; /* to be completed; NULL: `visit` takes the calls */
+	symbol_dwarf_visit_fn visit;
+	void *data;
+	bool *visited; /* by index */
 	unsigned steps;
 	bool late; /* the time is over */
 };
@@ -95,12 +101,13 @@ static bool is_late(struct search *s)
 struct call {
 	const char *function, *file;
 	char *readable; /* owned; `function` demangled; NULL: it was not mangled */
-	uint32_t line, start_line;
+	uint32_t line, start_line, discriminator;
 };
 
 struct calls {
 	struct call v[DEPTH_MAX];
 	size_t n;
+	uint64_t entry;	    /* of the function */
 	const char *folder; /* directory of relative paths; NULL: unknown */
 };
 
@@ -119,6 +126,7 @@ static void calls_add(struct calls *c, const char *function, uint32_t start_line
 				     .file = at->file ?: "",
 				     .readable = readable,
 				     .line = at->line,
+				     .discriminator = at->discriminator,
 				     .start_line = start_line};
 }
 
@@ -298,46 +306,82 @@ static void add_calls(const struct unit *u, struct path *path, const char *funct
 		calls_add(ret, name_of(&path->v[i]), start_line_of(&path->v[i]), at);
 		at->file = call_file(u, &path->v[i]);
 		at->line = (uint32_t)number_of(&path->v[i], DW_AT_call_line);
+		at->discriminator = (uint32_t)number_of(&path->v[i], DW_AT_GNU_discriminator);
 	}
 	calls_add(ret, function, path->has_function ? start_line_of(&path->function) : 0, at);
 }
 
-static int add_lines(struct search *s, const struct unit *u, uint64_t addr, struct elf_symbol *ret)
+/* The calls at an address, whose function has that name; NULL: its own. None when they are not known. */
+static void find_calls(struct search *s, const struct unit *u, uint64_t addr, const char *function,
+		       struct calls *ret)
 {
-	_cleanup_(calls_fini) struct calls calls = {.n = 0};
 	Dwarf_Line *line = dw.dwarf_getsrc_die(u->lines, addr);
 	struct path path = {.search = s};
 	struct call at = {0};
 	int number = 0;
 
 	if (!line || dw.dwarf_lineno(line, &number) < 0)
-		return 0;
+		return;
+	(void)dw.dwarf_linediscriminator(line, &at.discriminator);
 	at.file = dw.dwarf_linesrc(line, NULL, NULL);
 	at.line = number > 0 ? (uint32_t)number : 0;
-	calls.folder = text_attribute(u->lines, DW_AT_comp_dir);
+	ret->folder = text_attribute(u->lines, DW_AT_comp_dir);
 	(void)path_into(u->scopes, addr, 0, &path);
 	if (s->late) /* calls may be missing */
+		return;
+	if (!function && path.has_function)
+		function = name_of(&path.function);
+	if (path.has_function && dw.dwarf_entrypc(&path.function, &ret->entry) < 0)
+		ret->entry = 0;
+	add_calls(u, &path, function, &at, ret);
+}
+
+/* Adds source lines to a symbol that has a name and no lines. */
+static int complete_symbol(struct search *s, const struct unit *u, size_t i)
+{
+	_cleanup_(calls_fini) struct calls calls = {.n = 0};
+	struct elf_symbol *symbol = &s->symbols[i];
+	int r;
+
+	if (!symbol->name || symbol->lines)
 		return 0;
-	add_calls(u, &path, ret->name, &at, &calls);
-	return calls_write(&calls, ret);
+	find_calls(s, u, s->addrs[i] - s->delta, symbol->name, &calls);
+	if (!calls.n)
+		return 0;
+	r = calls_write(&calls, symbol);
+	if (r < 0)
+		return r;
+	symbol->start = s->addrs[i];
+	symbol->end = s->addrs[i] + 1;
+	return 0;
+}
+
+static int visit_calls(struct search *s, const struct unit *u, size_t i)
+{
+	_cleanup_(calls_fini) struct calls calls = {.n = 0};
+	struct symbol_dwarf_call v[DEPTH_MAX];
+
+	if (s->visited[i])
+		return 0;
+	find_calls(s, u, s->addrs[i], NULL, &calls);
+	for (size_t k = 0; k < calls.n; k++)
+		v[k] = (struct symbol_dwarf_call){.function = calls.v[k].function,
+						  .line = calls.v[k].line,
+						  .start_line = calls.v[k].start_line,
+						  .discriminator = calls.v[k].discriminator,
+						  .entry = k + 1 == calls.n ? calls.entry : 0};
+	s->visited[i] = calls.n;
+	return calls.n ? s->visit(i, v, calls.n, s->data) : 0;
 }
 
 static int search_range(struct search *s, const struct unit *u, uint64_t start, uint64_t end)
 {
 	for (size_t i = array_first_from(s->addrs, s->n, start + s->delta);
 	     i < s->n && s->addrs[i] - s->delta < end && !is_late(s); i++) {
-		struct elf_symbol *symbol = &s->symbols[i];
-		int r;
+		int r = s->symbols ? complete_symbol(s, u, i) : visit_calls(s, u, i);
 
-		if (!symbol->name || symbol->lines)
-			continue;
-		r = add_lines(s, u, s->addrs[i] - s->delta, symbol);
 		if (r < 0)
 			return r;
-		if (!symbol->lines)
-			continue;
-		symbol->start = s->addrs[i];
-		symbol->end = s->addrs[i] + 1;
 	}
 	return 0;
 }
@@ -381,6 +425,21 @@ static int count_left(const struct search *s)
 	return n;
 }
 
+static int search_file(struct search *s, int fd)
+{
+	int readable = fs_reopen(fd), r;
+	Dwarf *dwarf;
+
+	if (readable < 0)
+		return readable;
+	dwarf = dw.library ? dw.dwarf_begin(readable, DWARF_C_READ) : NULL;
+	r = dwarf ? search_all(s, dwarf) : -ENODATA;
+	if (dwarf)
+		dw.dwarf_end(dwarf);
+	close(readable);
+	return r;
+}
+
 int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, struct elf_symbol *symbols)
 {
 	struct search s = {.delta = delta,
@@ -388,15 +447,20 @@ int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, 
 			   .addrs = addrs,
 			   .n = n,
 			   .symbols = symbols};
-	int readable = fs_reopen(fd), r;
-	Dwarf *dwarf;
+	int r = search_file(&s, fd);
 
-	if (readable < 0)
-		return readable;
-	dwarf = dw.library ? dw.dwarf_begin(readable, DWARF_C_READ) : NULL;
-	r = dwarf ? search_all(&s, dwarf) : -ENODATA;
-	if (dwarf)
-		dw.dwarf_end(dwarf);
-	close(readable);
 	return r < 0 ? r : count_left(&s);
+}
+
+int symbol_dwarf_calls(int fd, const uint64_t *addrs, size_t n, symbol_dwarf_visit_fn visit, void *data)
+{
+	_cleanup_free_ bool *visited = calloc(n + 1, sizeof *visited);
+	struct search s = {.until_ns = UINT64_MAX,
+			   .addrs = addrs,
+			   .n = n,
+			   .visit = visit,
+			   .data = data,
+			   .visited = visited};
+
+	return visited ? search_file(&s, fd) : -ENOMEM;
 }

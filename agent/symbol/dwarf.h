@@ -25,4 +25,25 @@ int symbol_dwarf_load(void);
  */
 int symbol_dwarf_lines(int fd, uint64_t delta, const uint64_t *addrs, size_t n, struct elf_symbol *symbols);
 
+/* A call as compilers name it. */
+struct symbol_dwarf_call {
+	const char *function;	/* linkage name */
+	uint32_t line;		/* of the position in it */
+	uint32_t start_line;	/* where it is declared; 0: unknown */
+	uint32_t discriminator; /* which of several blocks on the line; DWARF 4, section 6.2.2 */
+	uint64_t entry;		/* address at which it begins; 0: unknown, or inlined */
+};
+
+/*
+ * Calls of address `i`, innermost first, the last is the function that contains it; borrowed for the call. A
+ * negative result ends the search and is returned.
+ */
+typedef int (*symbol_dwarf_visit_fn)(size_t i, const struct symbol_dwarf_call *calls, size_t n, void *data);
+
+/*
+ * Visits those of the n addresses, in ascending order, of which the source is known, each once, in the order
+ * of the units that contain them. Takes as long as it takes. Errors as symbol_dwarf_lines; -ENOMEM.
+ */
+int symbol_dwarf_calls(int fd, const uint64_t *addrs, size_t n, symbol_dwarf_visit_fn visit, void *data);
+
 #endif

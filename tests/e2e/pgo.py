@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds from recordings: `go build` takes a recording of a Go program, and calls directly what the program calls most. The commands are
-those of deploy/pgo.md.
+"""Builds from recordings: `go build` takes a recording of a Go program, and calls directly what the program calls most; clang and
+llvm-bolt take what `show --program` writes, and perf2bolt finds the same in perf.data. The commands are those of deploy/pgo.md.
 """
 import os
 import re
@@ -14,6 +14,7 @@ from show import commands_of, line
 
 SUPPORT = os.path.join(ROOT, "tests", "support")
 PAGE = "deploy/pgo.md"
+LLVM = "/usr/lib/llvm-19/bin"
 RUNS, SECONDS = 5, "1"
 
 
@@ -61,6 +62,42 @@ def check_perf(s):
     s.check("perf report has the functions", all(name in outputs[1] for name in ("slow", "medium", "fast")), line(outputs[1]))
 
 
+def compile_folder(s, name):
+    """A folder with the program's source, and the environment in which the commands of the page run there."""
+    folder = s.folder(name)
+    shutil.copy(os.path.join(SUPPORT, "parse.c"), folder)
+    return folder, {"PATH": f"{s.tmp}:{LLVM}:{os.environ['PATH']}", "HOME": s.tmp}
+
+
+def quiet_page(s, title, folder, env):
+    """Runs a section of the page; → everything that its commands have said."""
+    said = ""
+    for command in commands_of(PAGE, title):
+        done = s.run(["sh", "-c", command], cwd=folder, env=env, check=False, seconds=300)
+        s.check(f"{PAGE}: {command}", done.returncode == 0 and not re.search("(?i)warning|error", done.stdout + done.stderr), line(done.stderr))
+        said += done.stdout + done.stderr
+    return said
+
+
+def check_clang(s):
+    folder, env = compile_folder(s, "clang")
+    said = quiet_page(s, "clang", folder, env)
+    s.check("llvm-profdata finds the functions, and those that were inlined", "Function: sum: " in said and "inlined callee: is_digit: " in said, line(said[-200:]))
+    compare(s, "clang: the build with the recording", os.path.join(folder, "parse"), os.path.join(folder, "parse-fast"))
+
+
+def check_bolt(s):
+    folder, env = compile_folder(s, "bolt")
+    said = quiet_page(s, "BOLT", folder, env)
+    s.check("llvm-bolt has used it", re.search(r"[1-9]\d* out of \d+ functions in the binary \([\d.]+%\) have non-empty execution profile", said), line(said[-200:]))
+    s.note(f"before, after: {rounds(s, os.path.join(folder, 'parse')):.0f}, {rounds(s, os.path.join(folder, 'parse-fast')):.0f} rounds per second")
+    for command in ("proflet record -f --format pprof,perf-flat -F 997 -o both -- ./parse 3", "proflet show --program parse -o ours.fdata both.pb.gz",
+                    "perf2bolt -nl -p both.flat.perf.data -o theirs.fdata parse"):
+        s.run(["sh", "-c", command], cwd=folder, env=env)
+    ours, theirs = ({*open(os.path.join(folder, name + ".fdata"), encoding="utf-8").read().splitlines()[1:]} for name in ("ours", "theirs"))
+    s.check("perf2bolt finds the same in perf.data of one recording", len(ours) > 5 and ours == theirs, f"{len(ours)} addresses, {sorted(ours ^ theirs)[:4]}")
+
+
 def body(s):
     s.need_root()
     s.need_proflet()
@@ -70,6 +107,12 @@ def body(s):
         check_perf(s)
     else:
         s.skip("perf", "not installed: tests/support/install test")
+    for check, needed in ((check_clang, ("clang", "llvm-profdata")), (check_bolt, ("clang", "llvm-bolt", "perf2bolt"))):
+        missing = [name for name in needed if not os.access(os.path.join(LLVM, name), os.X_OK)]
+        if missing:
+            s.skip(check.__name__[6:], f"not installed: {', '.join(missing)}: tests/support/install test")
+        else:
+            check(s)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,7 @@ def check_files(s, base):
 
 
 def check_mistakes(s, base):
+    s.run(["strip", "-o", s.path("stripped"), s.path("load")])
     cases = {
         "no file": ([], 2, "no FILE given"),
         "an option that is none": (["--what"], 2, "--what"),
@@ -102,6 +103,10 @@ def check_mistakes(s, base):
         "a file that is not there": (["/nonexistent"], 1, "/nonexistent: No such file"),
         "a program": (["/bin/true"], 1, "is no recording"),
         "a type of values that it does not have": (["-v", "goroutines", base + ".pb.gz"], 1, "samples, cpu"),
+        "a program that is none": (["-p", "/etc/passwd", "-o", s.path("x.fdata"), base + ".pb.gz"], 1, "it is no program"),
+        "a program that did not run": (["-p", "/bin/sh", "-o", s.path("x.fdata"), base + ".pb.gz"], 1, "it has no samples in /bin/sh"),
+        "a program without symbols": (["-p", s.path("stripped"), "-o", s.path("x.fdata"), base + ".pb.gz"], 1, "do not strip it"),
+        "no program": (["-o", s.path("x.afdo"), base + ".pb.gz"], 2, "--program"),
         "nothing left": (["--focus", "no such function", base + ".folded"], 1, "no stack is left"),
     }
     for name, (arguments, code, text) in cases.items():

@@ -205,8 +205,7 @@ Test(record_files, an_otlp_file_that_cannot_be_written_is_named, .init = cr_redi
 Test(record_files, perf_data_is_written_on_request, .init = cr_redirect_stdout)
 {
 	static const uint64_t times[] = {1000, 2000};
-	const struct output_stack stack = {
-		.process = "app", .pid = 7, .count = 2, .times_ns = times, .n_times = 2};
+	const struct output_stack stack = {.process = "app", .pid = 7, .count = 2, .mono_ns = times};
 	struct record_growing growing = {0};
 	_cleanup_free_ char *failed = NULL;
 	struct record_files files;

@@ -165,8 +165,7 @@ static void tear_down(struct fixture *x)
 				.thread = (thread_),                                     \
 				.frames = (struct frame[]){__VA_ARGS__},                 \
 				.n_frames = ARRAY_SIZE(((struct frame[]){__VA_ARGS__})), \
-				.times_ns = (times_),                                    \
-				.n_times = ARRAY_SIZE(times_),                           \
+				.mono_ns = (times_),                                     \
 				.count = ARRAY_SIZE(times_)})
 
 static const struct output_info info = {.frequency_hz = 100, .hostname = "node-1", .version = "1.2.3"};
