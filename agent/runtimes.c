@@ -30,7 +30,7 @@ struct runtimes {
 	struct buf task_name;		 /* of asyncio's task in it */
 	uint64_t bad_tasks;
 	struct jvm_code *jvm;
-	uint64_t words[SPLICE_WORDS_MAX]; /* of a stack with frames of Java */
+	uint64_t words[SPLICE_WORDS_MAX]; /* of a stack with frames of Java or V8 */
 };
 
 static struct binary_table *table_of(const struct runtimes *r, uint32_t file)
@@ -52,6 +52,7 @@ static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON, [RUNTIME_FILE_PHP] = RUNTIME_PHP,
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
 	[RUNTIME_FILE_LUA] = RUNTIME_LUA,	  [RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
+	[RUNTIME_FILE_V8] = RUNTIME_V8,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
@@ -193,6 +194,8 @@ static int add_code(struct runtimes *r, const struct runtime_code *report, size_
 		return code_names_add_perl(r->names, tenant, report, len);
 	if (facts->kind == RUNTIME_FILE_LUA)
 		return code_names_add_lua(r->names, tenant, report, len);
+	if (facts->kind == RUNTIME_FILE_V8)
+		return code_names_add_v8(r->names, tenant, report, len);
 	return code_names_add(r->names, tenant, report, len, &f->layout,
 			      f->code_type ? f->code_type + report->bias : 0,
 			      f->text_type ? f->text_type + report->bias : 0);
@@ -414,40 +417,58 @@ static size_t java_words(struct runtimes *r, const struct stack_frame *f, uint64
 	return 2;
 }
 
-static bool has_java(const struct runtimes *r, const struct sample_view *v)
+/* A function of V8, as the BPF program has found it on the native stack. */
+static bool is_v8(const struct stack_frame *f)
+{
+	return f->kind == STACK_FRAME_RUNTIME && frame_runtime_of(f->word) == RUNTIME_V8 && !f->n_following;
+}
+
+/* Writes the words of a frame; `next` is the word behind it. Returns their number. */
+static size_t v8_words(const struct stack_frame *f, uint64_t next, uint64_t *words, size_t max)
+{
+	if (max < 2)
+		return 0;
+	words[0] = frame_runtime_head(RUNTIME_V8, 1, frame_va(f->word));
+	words[1] = frame_tag(next) == FRAME_TAG_BYTECODE ? frame_va(next) : 0;
+	return 2;
+}
+
+static bool has_compiled(const struct runtimes *r, const struct sample_view *v)
 {
 	struct stack_frames frames = STACK_USER_FRAMES(v);
 	struct stack_frame f;
 
 	while (stack_frames_next(&frames, &f))
-		if (machine_of(r, &f))
+		if (machine_of(r, &f) || is_v8(&f))
 			return true;
 	return false;
 }
 
 /*
- * Puts the methods in place of the code's addresses. Inlined ones are left out where there is no room for
- * them.
+ * Puts the methods of Java in place of the code's addresses, and frames of V8 in the form that all others
+ * have. Inlined methods are left out where there is no room for them.
  */
-static void name_java(struct runtimes *r, struct sample_view *v)
+static void name_compiled(struct runtimes *r, struct sample_view *v)
 {
 	struct stack_frames frames = STACK_USER_FRAMES(v);
 	const uint32_t all = (uint32_t)v->n_kernel + v->n_user;
 	struct stack_frame f;
 	size_t n = v->n_kernel;
 
-	if (!has_java(r, v))
+	if (!has_compiled(r, v))
 		return;
 	memcpy(r->words, v->frames, n * sizeof r->words[0]);
 	while (stack_frames_next(&frames, &f)) {
 		const uint32_t machine = machine_of(r, &f);
 		/* each frame that follows may need two words */
 		const size_t left = SPLICE_WORDS_MAX - n, later = 2 * (all - f.index - 1 - f.n_following);
+		const uint64_t next = f.index + 1 < all ? v->frames[f.index + 1] : 0;
 		size_t put = 0;
 
-		if (machine && left > later)
-			put = java_words(r, &f, f.index + 1 < all ? v->frames[f.index + 1] : 0, machine,
-					 r->words + n, left - later);
+		if (is_v8(&f) && left > later)
+			put = v8_words(&f, next, r->words + n, left - later);
+		else if (machine && left > later)
+			put = java_words(r, &f, next, machine, r->words + n, left - later);
 		if (!put) {
 			put = 1 + f.n_following;
 			memcpy(r->words + n, v->frames + f.index, put * sizeof r->words[0]);
@@ -496,7 +517,7 @@ void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const 
 	sample_splice(&r->splice, v, ret);
 	if (v->task)
 		ret->task_name = task_name(r, v->task);
-	name_java(r, ret);
+	name_compiled(r, ret);
 }
 
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)

@@ -62,7 +62,7 @@ int runtimes_find_hotspot(const struct runtimes *r, const struct process *p, str
 bool runtimes_expects(const struct runtimes *r);
 /* The index of a file is about to be given to another one. */
 void runtimes_forget_file(struct runtimes *r, uint32_t index);
-/* As sample_splice, of a sample of that task. Frames of Java get the words of their methods, too. */
+/* As sample_splice, of a sample of that task. Frames of Java and V8 get the words of their functions, too. */
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret);
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret);

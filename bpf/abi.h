@@ -247,6 +247,11 @@ enum runtime_shape {
 	 * which fields have another meaning. Walked behind the native stack.
 	 */
 	RUNTIME_SHAPE_STATES,
+	/*
+	 * They are frames of the native stack, whose frame records lead to functions: V8. bpf/v8.h. The walk
+	 * puts words of the language in place of their addresses.
+	 */
+	RUNTIME_SHAPE_NATIVE,
 };
 
 #define RUNTIME_SITES_MAX 8u
@@ -256,6 +261,23 @@ struct runtime_site {
 	__s32 distance; /* of that address from the loop's start; 0: there is none */
 	__s16 offset;	/* of the state from the frame's CFA */
 	__u16 resumes;	/* 1: the loop may run a coroutine that was suspended, with all that its list has */
+};
+
+/* Where what is known of V8's functions lies in its objects: offsets in bytes from the start of each. */
+struct runtime_v8 {
+	__u16 function_shared; /* JSFunction: pointer to a SharedFunctionInfo */
+	__u16 shared_name;     /* SharedFunctionInfo: pointer to a String or a ScopeInfo */
+	__u16 shared_script;   /* pointer to a Script; a multiple of 8, below 64 */
+	__u16 shared_literal;  /* u32, the function's number in the script; below 64 */
+	__u16 script_source, script_name, script_id; /* Script: multiples of 8, below 72 */
+	__u16 script_line_ends;
+	__u16 map_type;						   /* Map: u16, type of its objects */
+	__u16 shared_type, script_type, scope_type, bytecode_type; /* types of objects */
+	__u16 scope_first;     /* ScopeInfo: words behind its map that come before names of variables */
+	__u16 scope_is_packed; /* its flags are an u32, and the place of the function comes early */
+	__u16 scope_function;  /* what its flags have of a function */
+	__u16 bytecode_data;   /* BytecodeArray: the bytecode */
+	__u16 reserved[15];
 };
 
 /*
@@ -332,7 +354,10 @@ struct runtime_walk {
 	__u8 entry_value;	  /* of the bits of entry_mask, in the last frame of a segment */
 	__u8 call;		  /* opcode of a call */
 	__u8 call_shift, zero[3]; /* the bit of an instruction at which its first register begins */
-	struct runtime_site sites[RUNTIME_SITES_MAX];
+	union {
+		struct runtime_site sites[RUNTIME_SITES_MAX];
+		struct runtime_v8 v8; /* RUNTIME_SHAPE_NATIVE */
+	};
 };
 
 /* --- frames of a stack, as 64-bit words */
@@ -347,7 +372,8 @@ struct runtime_walk {
  *	0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words that
  *	              follow belong to the same frame (2 bits)
  *	0xf000-0xfffc not in records; a reader skips the one word
- *	0xfffd        of the frame before, a head of RUNTIME_JVM: the address of its bytecode
+ *	0xfffd        of the frame before, a head of RUNTIME_JVM: the address of its bytecode; a head of
+ *	              RUNTIME_V8: its place (FRAME_V8_BYTECODE)
  *	0xfffe        frames that were omitted here, in a stack deeper than the limit; the low 48 bits are how
  *	              many
  *	0xffff        kernel: the address itself
@@ -363,6 +389,8 @@ struct runtime_walk {
 #define FRAME_TAG_RUNTIME 0xe000u
 #define FRAME_TAG_RUNTIME_LAST 0xefffu
 #define FRAME_TAG_BYTECODE 0xfffdu
+/* In a place of V8: the low bits are an offset in the bytecode; else they are an address of code. */
+#define FRAME_V8_BYTECODE (1ull << 47)
 #define FRAME_TAG_OMITTED 0xfffeu
 #define FRAME_TAG_KERNEL 0xffffu
 #define FRAME_RUNTIME_WORDS_MAX 3u /* that follow a head */
@@ -655,7 +683,8 @@ enum runtime_report_kind {
  * of a string object, header first; the last is the contents of the bytes object with the line table. With
  * RUNTIME_WALK_LINES, nothing is 0 bytes long because it could not be read: the code object has none. With
  * RUNTIME_SHAPE_ARRAY, a text is the length of the string, u64, and its beginning; the types are the first
- * words of the objects.
+ * words of the objects. With RUNTIME_SHAPE_NATIVE, a text is its number of characters, u32, how many bytes
+ * each has, u32, and its beginning; the class is the name that V8 has guessed, "object.method".
  */
 struct runtime_code {
 	__u32 kind; /* RUNTIME_REPORT_CODE */
@@ -742,6 +771,7 @@ _Static_assert(sizeof(struct sample_record) == 40, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
 _Static_assert(sizeof(struct runtime_walk) == 232, "runtime_walk");
 _Static_assert(sizeof(struct runtime_site) == 8, "runtime_site");
+_Static_assert(sizeof(struct runtime_v8) == sizeof(struct runtime_site) * RUNTIME_SITES_MAX, "runtime_v8");
 _Static_assert(sizeof(struct runtime_part) == 8, "runtime_part");
 _Static_assert(sizeof(struct runtime_segment) == 16, "runtime_segment");
 _Static_assert(sizeof(struct sample_task) == 120, "sample_task");

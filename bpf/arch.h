@@ -34,6 +34,10 @@
  *
  *	arch_follows_call(code)    whether the eight bytes before a return address end with a call
  *
+ *	arch_record_at(code)       by the eight bytes from the innermost instruction on, of code that keeps
+ *	                           frame records: how many bytes the return address is above sp, as the
+ *	                           record is not there yet or any more; -1: it is, at the frame pointer
+ *
  * The kernel's signal frame, at sp in the trampoline that a handler returns to:
  *
  *	SIGNAL_FLAGS, SIGNAL_LINK  offsets of uc_flags and uc_link

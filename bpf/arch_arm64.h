@@ -82,6 +82,12 @@ static inline int arch_is_sigreturn(__u64 code)
 	return code == 0xd4000001d2801168ull; /* mov x8, #139; svc #0 */
 }
 
+static inline int arch_record_at(__u64 code)
+{
+	(void)code;
+	return -1;
+}
+
 /* bl, or blr and its forms with pointer authentication: the instruction before the return address. */
 static inline int arch_follows_call(__u64 code)
 {

@@ -58,6 +58,14 @@ static inline int arch_is_sigreturn(__u64 code)
 	       code == 0x0f0000000fc0c748ull;		/* mov $15, %rax; and the first byte of syscall */
 }
 
+/* push rbp, ret or ret n; mov rbp, rsp in both of its forms. */
+static inline int arch_record_at(__u64 code)
+{
+	if ((code & 255) == 0x55 || (code & 0xfe) == 0xc2)
+		return 0;
+	return (code & 0xffffff) == 0xe58948 || (code & 0xffffff) == 0xec8b48 ? 8 : -1;
+}
+
 /*
  * The byte at a distance before the return address. A call is e8 with 32 bits, or ff, a ModRM byte whose
  * middle field is 2, perhaps a SIB byte, and 0, 8 or 32 bits of displacement.

@@ -61,10 +61,10 @@ struct unwind_state {
 		__u64 rule_bits;
 	};
 	__u64 cfa;
-	__u64 next_marker;		    /* of the runtime's next segment; ~0: none */
-	__u64 tie_ip, tie_sp, tie_cfa;	    /* of the frame that reaches beyond it */
-	__u64 regs[REGISTER_SLOTS];	    /* by DWARF number, and REGISTER_IP */
-	__u64 first_ip, first_sp, first_fp; /* of the sample, with SAMPLE_FROM_START */
+	__u64 next_marker;		       /* of the runtime's next segment; ~0: none */
+	__u64 tie_ip, tie_sp, tie_fp, tie_cfa; /* of the frame that reaches beyond it */
+	__u64 regs[REGISTER_SLOTS];	       /* by DWARF number, and REGISTER_IP */
+	__u64 first_ip, first_sp, first_fp;    /* of the sample, with SAMPLE_FROM_START */
 };
 
 #define RUNTIME_MEMO 8u /* power of two */
@@ -101,6 +101,12 @@ struct runtime_lua {
 	__u32 entered;		   /* the loop is about to be entered */
 };
 
+/* V8's frames (RUNTIME_SHAPE_NATIVE). */
+struct runtime_v8_state {
+	__u64 shared_map, script_map, bytecode_map; /* maps whose type was looked at in this sample */
+	__u32 n_found;				    /* functions that may be new */
+};
+
 /* The frames of the process's language runtime. */
 struct runtime_state {
 	struct runtime_walk walk;
@@ -123,6 +129,7 @@ struct runtime_state {
 	} memo[RUNTIME_MEMO];
 	struct runtime_perl perl;
 	struct runtime_lua lua;
+	struct runtime_v8_state v8;
 };
 
 struct unwind_area {

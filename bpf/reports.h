@@ -143,9 +143,19 @@ static __always_inline int report_texts(struct unwind_area *a, struct report_are
 	return at + ((bytes + 7) & ~7u);
 }
 
+static __always_inline void report_begin(struct report_area *d, const struct runtime_walk *walk, __u64 number)
+{
+	d->head = (struct runtime_code){.kind = RUNTIME_REPORT_CODE,
+					.number = number,
+					.bias = walk->bias,
+					.runtime = walk->runtime,
+					.layout = walk->layout};
+}
+
 #include "bpf/lua_reports.h"
 #include "bpf/perl_reports.h"
 #include "bpf/ruby_reports.h"
+#include "bpf/v8_reports.h"
 
 /* Assembles the report of a code object. Returns its bytes; 0: its name or its file cannot be read now. */
 UNWIND_FN int report_assemble(__u64 number, __u64 code)
@@ -158,11 +168,7 @@ UNWIND_FN int report_assemble(__u64 number, __u64 code)
 	if (!a || !d)
 		return 0;
 	walk = &a->runtime.walk;
-	d->head = (struct runtime_code){.kind = RUNTIME_REPORT_CODE,
-					.number = number,
-					.bias = walk->bias,
-					.runtime = walk->runtime,
-					.layout = walk->layout};
+	report_begin(d, walk, number);
 	if (walk->shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_report(a, d, code);
 	if (walk->shape == RUNTIME_SHAPE_PAIRED)
@@ -217,7 +223,9 @@ UNWIND_FN int env_report_code(__u64 number, __u64 code)
 	    a->runtime.sent_bytes >= RUNTIME_NAMES_BYTES)
 		return 0;
 	a->runtime.n_sent++;
-	bytes = report_assemble(number, code);
+	/* not in there: eight functions can call each other */
+	bytes = a->runtime.walk.shape == RUNTIME_SHAPE_NATIVE ? report_v8(number, code)
+							      : report_assemble(number, code);
 	d = report_area();
 	if (!bytes || !d)
 		return 0;

@@ -59,6 +59,10 @@ static __always_inline struct runtime_segment *runtime_segment(struct unwind_are
 UNWIND_FN int lua_loop(__u32 native);
 UNWIND_FN int lua_walk(void);
 
+/* RUNTIME_SHAPE_NATIVE, in bpf/v8.h. */
+UNWIND_FN int v8_frame(void);
+UNWIND_FN int v8_finish(void);
+
 /* RUNTIME_SHAPE_PAIRED, in bpf/perl.h. */
 UNWIND_FN int perl_is_state(__u64 state);
 UNWIND_FN int perl_begin(__u64 state);
@@ -232,6 +236,11 @@ UNWIND_FN int runtime_begin(void)
 		r->lua.instruction = 0;
 		a->state.next_marker = 0;
 		return 1;
+	}
+	if (r->walk.shape == RUNTIME_SHAPE_NATIVE) {
+		r->v8 = (struct runtime_v8_state){0};
+		a->state.next_marker = 0;
+		return 0;
 	}
 	if (first_frame(r)) {
 		r->part.reason = RUNTIME_REASON_READ_FAULT;
@@ -668,6 +677,8 @@ UNWIND_FN int runtime_tie(void)
 	native -= a->record.n_kernel;
 	if (r->walk.shape == RUNTIME_SHAPE_STATES)
 		return lua_loop(native);
+	if (r->walk.shape == RUNTIME_SHAPE_NATIVE)
+		return v8_frame();
 	ROLLED
 	for (int k = 0; k < RUNTIME_TIES_A_CALL; k++) {
 		struct runtime_segment *segment = runtime_segment(a, r->next);
@@ -728,6 +739,8 @@ UNWIND_FN int runtime_attach(void)
 	r = &a->runtime;
 	if (r->walk.shape == RUNTIME_SHAPE_STATES && !a->state.next_marker)
 		lua_walk();
+	if (r->walk.shape == RUNTIME_SHAPE_NATIVE)
+		v8_finish();
 	if (!r->part.n_words)
 		return 0;
 	n = a->state.n;

@@ -15,6 +15,7 @@
 #include "bpf/memory.h"
 #include "bpf/perl.h"
 #include "bpf/runtime.h"
+#include "bpf/v8.h"
 
 #define FRAMES_A_CALL 4	 /* frames that one call of unwind_frames does */
 #define FRAMES_A_COPY 32 /* of unwind_unroll */
@@ -202,20 +203,54 @@ static __always_inline int follows_call(struct unwind_area *a)
 	return env_read_user(&code, sizeof code, ra - sizeof code) || arch_follows_call(code);
 }
 
+/*
+ * Steps from the innermost frame where it has no frame record yet, or any more, of code that keeps them. -1:
+ * it has one, as far as the code says.
+ */
+static __always_inline int step_around_record(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 code, ip;
+	int at;
+
+	if (!t->innermost || env_read_user(&code, sizeof code, t->ip))
+		return -1;
+	at = arch_record_at(code);
+	if (at < 0)
+		return -1;
+	if (stack_word(a, t->sp + at, &ip) || (at && stack_word(a, t->sp, &t->fp)))
+		return ENDING_READ_FAULT;
+	t->ip = arch_strip_ip(ip, a->ip_signature) - 1;
+	t->sp += at + 8;
+	t->innermost = 0;
+	t->fallback = ENDING_NO_ROW;
+	return NEXT_FRAMES;
+}
+
 /* Code without a row, or without a table. */
 static __always_inline int step_without_row(struct unwind_area *a)
 {
 	struct unwind_state *t = &a->state;
+	int refused = t->pending == TABLE_REFUSED || t->rule.cfa == UNWIND_NONE_REFUSED, next;
+	int reason = t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE;
 
-	if (t->pending == TABLE_REFUSED || t->rule.cfa == UNWIND_NONE_REFUSED)
-		return ENDING_NO_ROW;
-	if (t->pending || t->rule.cfa == UNWIND_NONE_PENDING) { /* the frame pointer would be a guess */
-		t->pending = TABLE_PENDING;
-		return ENDING_NO_TABLE;
+	if (v8_is_compiled(a) && (refused || !t->innermost)) {
+		next = step_around_record(a);
+		if (next >= 0)
+			return next;
+		reason = ENDING_NO_ROW;
+	} else {
+		if (refused)
+			return ENDING_NO_ROW;
+		if (t->pending ||
+		    t->rule.cfa == UNWIND_NONE_PENDING) { /* the frame pointer would be a guess */
+			t->pending = TABLE_PENDING;
+			return ENDING_NO_TABLE;
+		}
+		if (is_trampoline(a))
+			return step_signal(a);
 	}
-	if (is_trampoline(a))
-		return step_signal(a);
-	return step_frame_pointer(a, a->state.n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE, FRAME_RECORD_BYTES);
+	return step_frame_pointer(a, reason, FRAME_RECORD_BYTES);
 }
 
 /* To the stack that the frame pointer is on. The row vouches for the step, down or up. */
@@ -382,11 +417,15 @@ UNWIND_FN int unwind_rare_registers(void)
 	return NEXT_FRAMES;
 }
 
-/* The frame [sp, cfa), at `ip`, reaches beyond the next marker. */
-static __always_inline void tie_frame(struct unwind_state *t, __u64 ip, __u64 sp, __u64 cfa)
+/*
+ * The frame [sp, cfa), at `ip`, reaches beyond the next marker. `fp`: where its frame record is, if it has
+ * one.
+ */
+static __always_inline void tie_frame(struct unwind_state *t, __u64 ip, __u64 sp, __u64 fp, __u64 cfa)
 {
 	t->tie_ip = ip;
 	t->tie_sp = sp;
+	t->tie_fp = fp;
 	t->tie_cfa = cfa;
 	runtime_tie();
 }
@@ -430,7 +469,7 @@ UNWIND_FN int unwind_frames(void)
 				return next;
 			if (next >= 0) { /* stepped, or ended: the frame counts either way */
 				if (t->sp > t->next_marker)
-					tie_frame(t, ip, sp, t->sp);
+					tie_frame(t, ip, sp, t->sp - FRAME_RECORD_BYTES, t->sp);
 				t->n++;
 				if (next != NEXT_FRAMES)
 					return next;
@@ -449,7 +488,7 @@ UNWIND_FN int unwind_frames(void)
 			fallback = ENDING_BAD_CFA;
 		}
 		if (cfa > t->next_marker)
-			tie_frame(t, ip, t->sp, cfa);
+			tie_frame(t, ip, t->sp, t->fp, cfa);
 		ra = cfa + arch_ra_offset(rule);
 		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra)) {
 			t->n++;

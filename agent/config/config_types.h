@@ -47,7 +47,7 @@ struct config_origin {
 	char name[64];	       /* environment variable or option that set it */
 };
 
-#define CONFIG_MAX_KEYS 48
+#define CONFIG_MAX_KEYS 64
 
 struct config {
 	char *endpoint; /* always http[s]://HOST[:PORT][/PATH] or unix:/PATH, checked */
@@ -101,6 +101,7 @@ struct config {
 		bool perl;	   /* functions of Perl are found */
 		bool lua;	   /* functions of Lua are found */
 		bool java;	   /* methods of Java are found */
+		bool node;	   /* functions of JavaScript are found */
 		bool python_tasks; /* samples have the name of asyncio's task */
 		bool loop_frames;  /* stacks keep the native frames of interpreters' loops */
 	} runtimes;

@@ -29,6 +29,7 @@
 #include "agent/runtime/php_text.h"
 #include "agent/runtime/ruby_text.h"
 #include "agent/runtime/utf8_text.h"
+#include "agent/runtime/v8_text.h"
 #include "bpf/abi.h"
 
 #define FILES_RECENT 1024u
@@ -502,6 +503,30 @@ static int read_lua_report(struct code_names *n, struct content *c, const struct
 	return 0;
 }
 
+static int read_v8_report(struct code_names *n, struct content *c, const struct runtime_code *report)
+{
+	const uint8_t *name = (const uint8_t *)(report + 1), *file = name + PADDED(report->name_bytes),
+		      *guessed = file + PADDED(report->file_bytes);
+	int r;
+
+	buf_clear(&n->name);
+	buf_clear(&n->file);
+	r = v8_name_append(&n->name, name, report->name_bytes, guessed, report->class_bytes);
+	c->name_is = r > 0 ? CUT : WHOLE;
+	if (r >= 0) {
+		r = report->file_bytes ? v8_text_append(&n->file, file, report->file_bytes) : 0;
+		c->file_is = r > 0 ? CUT : WHOLE;
+	}
+	if (r < 0)
+		return r;
+	c->name = (const char *)n->name.data;
+	c->name_len = n->name.len;
+	c->file = (const char *)n->file.data;
+	c->file_len = n->file.len;
+	c->has_lines = true;
+	return 0;
+}
+
 static bool lines_better(const struct cpython_lines_table *a, const struct cpython_lines_table *b)
 {
 	return a->cut == b->cut ? a->len > b->len : !a->cut;
@@ -713,6 +738,16 @@ int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runti
 
 	if (r == 0)
 		r = read_lua_report(n, &c, report);
+	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
+}
+
+int code_names_add_v8(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len)
+{
+	struct content c = {0};
+	int r = check_report(report, len, RUNTIME_V8);
+
+	if (r == 0)
+		r = read_v8_report(n, &c, report);
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 

@@ -75,6 +75,11 @@ int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runt
  */
 int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
 /*
+ * Takes a report about a function of V8. Its name is its own, or if V8 has guessed one that ends in it, or
+ * it has none, that: "object.method". Errors as above but -ENOTSUP.
+ */
+int code_names_add_v8(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
+/*
  * Takes the name and the file of a method of a Java virtual machine, "package.Class.method", both as
  * agent/runtime/jvm_code.h has read them. Its lines are those of its frames. 0 or -ENOMEM.
  */

@@ -232,6 +232,43 @@ static bool lua_walk(struct runtime_walk *ret, const struct lua_facts *facts, ui
 	return true;
 }
 
+static bool v8_walk(struct runtime_walk *ret, const struct v8_facts *facts, uint32_t file, uint64_t bias,
+		    uint64_t secret)
+{
+	const struct v8_layout *l = &facts->layout;
+
+	if (!facts->known)
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.bias = bias,
+		.runtime = RUNTIME_V8,
+		.layout = (uint16_t)file,
+		.shape = RUNTIME_SHAPE_NATIVE,
+		.v8 =
+			{
+				.function_shared = l->function_shared,
+				.shared_name = l->shared_name,
+				.shared_script = l->shared_script,
+				.shared_literal = (uint16_t)(l->shared_flags + sizeof(uint32_t)),
+				.script_source = l->script_source,
+				.script_name = l->script_name,
+				.script_id = l->script_id,
+				.script_line_ends = l->script_line_ends,
+				.map_type = l->map_type,
+				.shared_type = l->shared_type,
+				.script_type = l->script_type,
+				.scope_type = l->scope_type,
+				.bytecode_type = l->bytecode_type,
+				.scope_first = l->scope_first,
+				.scope_is_packed = l->scope_is_packed,
+				.scope_function = l->scope_function,
+				.bytecode_data = l->bytecode_data,
+			},
+	};
+	return true;
+}
+
 bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *facts, uint32_t file,
 		       uint64_t bias, uint64_t secret)
 {
@@ -246,6 +283,8 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		return perl_walk(ret, &facts->perl, file, bias, secret);
 	case RUNTIME_FILE_LUA:
 		return lua_walk(ret, &facts->lua, file, bias, secret);
+	case RUNTIME_FILE_V8:
+		return v8_walk(ret, &facts->v8, file, bias, secret);
 	default:
 		return false;
 	}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reports about code objects with any bytes, and any layout: the input is a layout, the types that are
- * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired in
- * every second one so that its sizes add up; a few bytes of budget make functions go soon. A bit of the input
- * says whether the reports are about Python, Perl or Lua. Their first bytes are also taken for a task's name.
+ * expected, an offset, then reports, each behind its length in 8 bytes. The header of a report is repaired
+ * in every second one so that its sizes add up; a few bytes of budget make functions go soon. A bit of the
+ * input says whether the reports are about Python, Perl, Lua or V8. Their first bytes are also taken for a
+ * task's name.
  */
 #include <errno.h>
 #include <iconv.h>
@@ -90,6 +91,14 @@ static size_t repair_lua(struct runtime_code *r, size_t len)
 	return sizeof *r + left;
 }
 
+/* The same, of a report about V8, which has any texts. */
+static size_t repair_v8(struct runtime_code *r, size_t len)
+{
+	len = repair_perl(r, len);
+	r->runtime = RUNTIME_V8;
+	return len;
+}
+
 /* Makes the sizes fit to the length of the report, which is returned. */
 static size_t repair(struct runtime_code *r, size_t len, int ruby)
 {
@@ -161,15 +170,17 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 	struct code_names_stats s;
 	uint64_t number = 0;
 	int perl = in->text_type >> 1 & 1, lua = !perl && in->text_type >> 2 & 1;
+	int v8 = perl && in->text_type >> 2 & 1;
 	int r;
 
 	require(report != NULL);
 	memcpy(report, data, len);
 	if (len >= sizeof *report) {
 		if (fix)
-			len = perl  ? repair_perl(report, len)
-			      : lua ? repair_lua(report, len)
-				    : repair(report, len, ruby);
+			len = v8     ? repair_v8(report, len)
+			      : perl ? repair_perl(report, len)
+			      : lua  ? repair_lua(report, len)
+				     : repair(report, len, ruby);
 		report = realloc(report, len);
 		require(report != NULL);
 		if (fix && !perl && !lua && in->code_type & 1)
@@ -178,9 +189,10 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 			report->name_type = report->file_type = in->text_type;
 		number = report->number;
 	}
-	r = perl  ? code_names_add_perl(n, 1, report, len)
-	    : lua ? code_names_add_lua(n, 1, report, len)
-		  : add_report(n, in, report, len, ruby);
+	r = v8	   ? code_names_add_v8(n, 1, report, len)
+	    : perl ? code_names_add_perl(n, 1, report, len)
+	    : lua  ? code_names_add_lua(n, 1, report, len)
+		   : add_report(n, in, report, len, ruby);
 	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
 	require(!fix || ruby || perl || len < sizeof *report || r != -EBADMSG);
 	free(report);

@@ -32,6 +32,10 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		r = hotspot_facts_read(&ret->hotspot, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_HOTSPOT : RUNTIME_FILE_NONE;
 	}
+	if (r == -ENOENT) {
+		r = v8_facts_read(&ret->v8, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_V8 : RUNTIME_FILE_NONE;
+	}
 	return r;
 }
 
@@ -56,6 +60,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->lua.version && lua_facts_valid(&f->lua);
 	case RUNTIME_FILE_HOTSPOT:
 		return hotspot_facts_valid(&f->hotspot);
+	case RUNTIME_FILE_V8:
+		return f->v8.version && v8_facts_valid(&f->v8);
 	default:
 		return false;
 	}
@@ -125,6 +131,8 @@ bool runtime_facts_known(const struct runtime_facts *f)
 		return f->lua.known;
 	case RUNTIME_FILE_HOTSPOT:
 		return true; /* its layout is read in each process */
+	case RUNTIME_FILE_V8:
+		return f->v8.known;
 	default:
 		return f->cpython.known;
 	}
@@ -133,10 +141,10 @@ bool runtime_facts_known(const struct runtime_facts *f)
 const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTIME_VERSION_TEXT])
 {
 	static const char *const names[RUNTIME_FILE_KINDS] = {
-		[RUNTIME_FILE_NONE] = "",	   [RUNTIME_FILE_CPYTHON] = "Python",
-		[RUNTIME_FILE_PHP] = "PHP",	   [RUNTIME_FILE_RUBY] = "Ruby",
-		[RUNTIME_FILE_PERL] = "Perl",	   [RUNTIME_FILE_LUA] = "Lua",
-		[RUNTIME_FILE_HOTSPOT] = "HotSpot"};
+		[RUNTIME_FILE_NONE] = "",	    [RUNTIME_FILE_CPYTHON] = "Python",
+		[RUNTIME_FILE_PHP] = "PHP",	    [RUNTIME_FILE_RUBY] = "Ruby",
+		[RUNTIME_FILE_PERL] = "Perl",	    [RUNTIME_FILE_LUA] = "Lua",
+		[RUNTIME_FILE_HOTSPOT] = "HotSpot", [RUNTIME_FILE_V8] = "V8"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
 		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
@@ -145,6 +153,12 @@ const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTI
 
 	if (f->kind == RUNTIME_FILE_HOTSPOT) { /* which version it is, a process says */
 		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s", names[f->kind]);
+		return text;
+	}
+	if (f->kind == RUNTIME_FILE_V8) {
+		v = f->v8.version;
+		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", names[f->kind], v >> 24,
+			       v >> 16 & 255, f->v8.build);
 		return text;
 	}
 	(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u.%u", names[f->kind], v >> 24, v >> 16 & 255,

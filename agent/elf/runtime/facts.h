@@ -9,6 +9,7 @@
 #include "agent/elf/runtime/perl.h"
 #include "agent/elf/runtime/php.h"
 #include "agent/elf/runtime/ruby.h"
+#include "agent/elf/runtime/v8.h"
 
 struct elf_image;
 
@@ -20,6 +21,7 @@ enum runtime_kind {
 	RUNTIME_FILE_PERL,
 	RUNTIME_FILE_LUA,
 	RUNTIME_FILE_HOTSPOT,
+	RUNTIME_FILE_V8,
 	RUNTIME_FILE_KINDS,
 };
 #define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
@@ -34,6 +36,7 @@ struct runtime_facts {
 		struct perl_facts perl;
 		struct lua_facts lua;
 		struct hotspot_facts hotspot;
+		struct v8_facts v8;
 	};
 };
 

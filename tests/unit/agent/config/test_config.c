@@ -42,7 +42,8 @@ Test(config, defaults_are_those_of_the_table_in_the_manual)
 	cr_assert(c->symbols.kernel && c->symbols.native && c->symbols.debug_files);
 	cr_assert_eq(c->symbols.unresolved, CONFIG_UNRESOLVED_OFFSET);
 	cr_assert(c->runtimes.python && c->runtimes.php && c->runtimes.ruby && c->runtimes.perl &&
-		  c->runtimes.lua && !c->runtimes.loop_frames && !c->runtimes.python_tasks);
+		  c->runtimes.lua && c->runtimes.node && !c->runtimes.loop_frames &&
+		  !c->runtimes.python_tasks);
 	cr_assert(!c->kubernetes.metadata && !c->kubernetes.kubelet && !c->kubernetes.node);
 	cr_assert_str_eq(c->listen, "127.0.0.1:9464");
 	cr_assert_eq(c->log.level, LOG_INFO);
