@@ -199,6 +199,10 @@ static int write_result(const struct show *w, const struct recording_info *info)
 	}
 	if (w->path)
 		printf("%s\n", w->path);
+	if (w->format == SHOW_HTML && !output_profile_timed(w->profile))
+		fprintf(stderr,
+			"proflet: %s does not say when samples were taken: the page has no timeline\n",
+			w->file);
 	else if (w->format == SHOW_TOP && strcmp(info->unit, "count") != 0)
 		printf("values: %s, in %s\n", info->type, info->unit);
 	return EXIT_DONE;

@@ -31,8 +31,8 @@ class Page {
 			help.hidden = !this.timeline;
 		this.fillSelect('container', 'All containers', profile.groups, g => [g.container, g.containerLabel]);
 		$('native').hidden = $('native-help').hidden = $('native-key').hidden = !hasLanguages(profile);
-		for (const id of ['width', 'width-help', 'width-key', 'colour-change'])
-			$(id).hidden = !profile.difference;
+		for (const id of profile.difference ? [] : ['width', 'width-help', 'width-key', 'colour-change'])
+			$(id).remove();
 		this.listen();
 		this.readAddress();
 		if (!profile.info.samples)

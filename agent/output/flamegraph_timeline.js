@@ -120,8 +120,14 @@ class Timeline {
 	setSpan(span) {
 		this.span = span;
 		$('span-clear').hidden = !span;
-		$('span-text').textContent = span ? this.describe(span) : this.sumOf({from: 0, to: this.times.columns}) ? 'drag to select a span of time' : 'no samples with times';
+		$('span-text').textContent = span ? this.describe(span) : this.hint();
 		this.requestDraw();
+	}
+
+	hint() {
+		const without = this.profile.info.samples - this.times.count.reduce((a, b) => a + b, 0);
+
+		return without ? `${formatSamples(without)} without a time, in no span · drag to select one` : 'drag to select a span of time';
 	}
 
 	sumOf({from, to}) {

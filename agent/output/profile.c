@@ -463,6 +463,11 @@ uint64_t output_profile_samples(const struct output_profile *p)
 	return p->n_samples;
 }
 
+uint64_t output_profile_timed(const struct output_profile *p)
+{
+	return p->times.n_samples;
+}
+
 uint64_t output_profile_merged(const struct output_profile *p)
 {
 	return p->n_merged;

@@ -74,7 +74,8 @@ uint32_t output_profile_frequency(const struct output_profile *p);
  */
 int output_profile_add(struct output_profile *p, const struct output_stack *s);
 uint64_t output_profile_samples(const struct output_profile *p); /* all that were added */
-uint64_t output_profile_merged(const struct output_profile *p);	 /* of these, the ones that became [other] */
+uint64_t output_profile_timed(const struct output_profile *p);	 /* of these, the ones whose time is known */
+uint64_t output_profile_merged(const struct output_profile *p);	 /* the ones that became [other] */
 
 static inline void output_profile_free_p(struct output_profile **p)
 {

@@ -89,6 +89,8 @@ def check_files(s, base):
         s.check(f"{suffix} is written", os.path.getsize(path) > 0)
     with open(s.path("again.folded"), encoding="utf-8") as again, open(base + ".folded", encoding="utf-8") as first:
         s.check("folded stacks of the OTLP file are those that record wrote", again.read() == first.read())
+    s.check("a page without a timeline says so", "no timeline" in show(s, "-f", "-o", s.path("again.html"), base + ".pb.gz").stderr)
+    s.check("one of the OTLP file has one", "no timeline" not in show(s, "-f", "-o", s.path("again.html"), base + ".otlp").stderr)
     done = show(s, "-o", s.path("again.html"), base + ".otlp", check=False)
     s.check("a file that is there is kept", done.returncode == 1 and "is there already" in done.stderr, line(done.stderr))
     s.equal("unless -f overwrites it", show(s, "-f", "-o", s.path("again.html"), base + ".otlp", check=False).returncode, 0)
