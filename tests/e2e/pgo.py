@@ -47,7 +47,7 @@ def check_go(s):
     folder, bare = s.folder("go"), s.path("bare")
     for name in ("main.go", "go.mod"):
         shutil.copy(os.path.join(SUPPORT, "shapes", name), folder)
-    env = {"GOFLAGS": "", "GOCACHE": s.path("go-cache"), "PATH": f"{s.tmp}:{os.path.dirname(go)}:{os.environ['PATH']}"}
+    env = {"GOFLAGS": "", "GOCACHE": s.path("go-cache"), "PATH": f"{s.path('bin')}:{os.path.dirname(go)}:{os.environ['PATH']}"}
     s.run([go, "build", "-o", bare, "."], cwd=folder, env=env, seconds=300)
     outputs = run_page(s, "Go", folder, env)
     s.check("the call through the interface is a direct one", outputs and re.search(r"PGO devirtualizing \w+ call s\.area to \(\*square\)\.area", outputs[-1]),
@@ -58,7 +58,7 @@ def check_go(s):
 def check_perf(s):
     folder = s.folder("perf")
     shutil.copy(programs.build_c(s, "load"), folder)
-    outputs = run_page(s, "perf, and what reads its files", folder, {"PATH": f"{s.tmp}:{os.environ['PATH']}", "HOME": s.tmp})
+    outputs = run_page(s, "perf, and what reads its files", folder, {"PATH": f"{s.path('bin')}:{os.environ['PATH']}", "HOME": s.tmp})
     s.check("perf report has the functions", all(name in outputs[1] for name in ("slow", "medium", "fast")), line(outputs[1]))
 
 
@@ -66,7 +66,7 @@ def compile_folder(s, name):
     """A folder with the program's source, and the environment in which the commands of the page run there."""
     folder = s.folder(name)
     shutil.copy(os.path.join(SUPPORT, "parse.c"), folder)
-    return folder, {"PATH": f"{s.tmp}:{LLVM}:{os.environ['PATH']}", "HOME": s.tmp}
+    return folder, {"PATH": f"{s.path('bin')}:{LLVM}:{os.environ['PATH']}", "HOME": s.tmp}
 
 
 def quiet_page(s, title, folder, env):
@@ -101,7 +101,7 @@ def check_bolt(s):
 def body(s):
     s.need_root()
     s.need_proflet()
-    os.symlink(os.path.abspath(PROFLET), s.path("proflet"))
+    os.symlink(os.path.abspath(PROFLET), os.path.join(s.folder("bin"), "proflet"))
     check_go(s)
     if shutil.which("perf"):
         check_perf(s)
