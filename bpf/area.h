@@ -61,10 +61,10 @@ struct unwind_state {
 		__u64 rule_bits;
 	};
 	__u64 cfa;
-	__u64 next_marker;		       /* of the runtime's next segment; ~0: none */
-	__u64 tie_ip, tie_sp, tie_fp, tie_cfa; /* of the frame that reaches beyond it */
-	__u64 regs[REGISTER_SLOTS];	       /* by DWARF number, and REGISTER_IP */
-	__u64 first_ip, first_sp, first_fp;    /* of the sample, with SAMPLE_FROM_START */
+	__u64 next_marker;		    /* of the runtime's next segment; ~0: none */
+	__u64 tie_ip, tie_sp, tie_cfa;	    /* of the frame that reaches beyond it */
+	__u64 regs[REGISTER_SLOTS];	    /* by DWARF number, and REGISTER_IP */
+	__u64 first_ip, first_sp, first_fp; /* of the sample, with SAMPLE_FROM_START */
 };
 
 #define RUNTIME_MEMO 8u /* power of two */

@@ -428,15 +428,11 @@ UNWIND_FN int unwind_rare_registers(void)
 	return NEXT_FRAMES;
 }
 
-/*
- * The frame [sp, cfa), at `ip`, reaches beyond the next marker. `fp`: where its frame record is, if it has
- * one.
- */
-static __always_inline void tie_frame(struct unwind_state *t, __u64 ip, __u64 sp, __u64 fp, __u64 cfa)
+/* The frame [sp, cfa), at `ip`, reaches beyond the next marker. */
+static __always_inline void tie_frame(struct unwind_state *t, __u64 ip, __u64 sp, __u64 cfa)
 {
 	t->tie_ip = ip;
 	t->tie_sp = sp;
-	t->tie_fp = fp;
 	t->tie_cfa = cfa;
 	runtime_tie();
 }
@@ -480,7 +476,7 @@ UNWIND_FN int unwind_frames(void)
 				return next;
 			if (next >= 0) { /* stepped, or ended: the frame counts either way */
 				if (t->sp > t->next_marker)
-					tie_frame(t, ip, sp, t->sp - FRAME_RECORD_BYTES, t->sp);
+					tie_frame(t, ip, sp, t->sp);
 				t->n++;
 				if (next != NEXT_FRAMES)
 					return next;
@@ -499,7 +495,7 @@ UNWIND_FN int unwind_frames(void)
 			fallback = ENDING_BAD_CFA;
 		}
 		if (cfa > t->next_marker)
-			tie_frame(t, ip, t->sp, t->fp, cfa);
+			tie_frame(t, ip, t->sp, cfa);
 		ra = cfa + arch_ra_offset(rule);
 		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra)) {
 			t->n++;

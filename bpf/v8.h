@@ -214,13 +214,12 @@ UNWIND_FN int v8_frame(__u32 native)
 	if (!a)
 		return 0;
 	t = &a->state;
-	fp = t->tie_fp;
+	fp = t->tie_cfa - FRAME_RECORD_BYTES; /* where it is, if there is one */
 	is_own_file = t->tag >> FRAME_VA_BITS == a->runtime.walk.layout;
 	/* below the stack pointer is what another frame has left there */
-	if (fp + FRAME_RECORD_BYTES != t->tie_cfa || fp & 7 || fp + V8_FRAME_FUNCTION < t->tie_sp ||
-	    stack_word(a, fp + V8_FRAME_CONTEXT, &context) || !v8_is_pointer(context) ||
-	    stack_word(a, fp + V8_FRAME_FUNCTION, &function) || !v8_is_pointer(function) ||
-	    !v8_may_run(a, fp, is_own_file))
+	if (fp & 7 || fp + V8_FRAME_FUNCTION < t->tie_sp || stack_word(a, fp + V8_FRAME_CONTEXT, &context) ||
+	    !v8_is_pointer(context) || stack_word(a, fp + V8_FRAME_FUNCTION, &function) ||
+	    !v8_is_pointer(function) || !v8_may_run(a, fp, is_own_file))
 		return 0;
 	number = v8_number(function);
 	if (!number)

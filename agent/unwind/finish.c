@@ -292,7 +292,7 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 	if (r < 0)
 		return ENDING_UNSUPPORTED_RULE;
 	if (r == 0 && at->regs.value[rule->sp_reg] > t->next_marker)
-		tie_frame(t, t->ip, t->sp, t->fp, at->regs.value[rule->sp_reg]);
+		tie_frame(t, t->ip, t->sp, at->regs.value[rule->sp_reg]);
 	at->n = ++t->n;
 	ip = arch_strip_ip(at->regs.value[rule->ra_reg], f->area.ip_signature);
 	if (r > 0)

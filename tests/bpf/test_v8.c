@@ -77,7 +77,6 @@ static void frame_pass(struct machine *m, uint64_t fp, uint64_t sp, uint32_t fil
 	t->tag = (uint64_t)file << FRAME_VA_BITS;
 	t->tie_ip = CODE + 0x123;
 	t->tie_sp = sp;
-	t->tie_fp = fp;
 	t->tie_cfa = fp + FRAME_RECORD_BYTES;
 	m->area.frames[t->n] = t->tag | t->tie_ip;
 	runtime_tie();
