@@ -414,6 +414,17 @@ UNWIND_FN int is_code_object(__u64 code)
 	       (!user_word(code + a->runtime.walk.type, &type) && type == a->runtime.walk.code_type);
 }
 
+/* The word of a code object at an offset, as far as it is one of those that go into its number; else 0. */
+static __always_inline __u64 content_word(const struct unwind_area *a, __u64 offset)
+{
+	offset -= a->runtime.walk.content;
+	if (offset & 7 || offset >= RUNTIME_CODE_BYTES_MAX)
+		return 0;
+	offset >>= 3;
+	BOUND(offset, 15);
+	return a->frames[RUNTIME_SCRATCH + offset];
+}
+
 /*
  * The number of a code object, of all that identifies it: an object that takes the memory of another one has
  * another number. 0: it cannot be read, or is none; NO_FUNCTION: native code without name, which the runtime
@@ -421,7 +432,7 @@ UNWIND_FN int is_code_object(__u64 code)
  */
 static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 {
-	__u64 *content = a->frames + RUNTIME_SCRATCH, bytes, h, name = 0, file = 0;
+	__u64 *content = a->frames + RUNTIME_SCRATCH, bytes, h;
 
 	__builtin_memset(content, 0, RUNTIME_SCRATCH_BYTES / 2);
 	bytes = a->runtime.walk.content_bytes;
@@ -429,13 +440,11 @@ static __always_inline __u64 code_number(struct unwind_area *a, __u64 code)
 	if (env_read_user(content, bytes, code + a->runtime.walk.content) || !is_code_object(code))
 		return 0;
 	h = a->runtime.walk.salt ^ code * 0x9e3779b97f4a7c15ull;
-	for (int i = 0; i < (int)(RUNTIME_CODE_BYTES_MAX / 8); i++) {
+	for (int i = 0; i < (int)(RUNTIME_CODE_BYTES_MAX / 8); i++)
 		h = number_mix(h, content[i]);
-		name = a->runtime.walk.content + i * 8 == a->runtime.walk.name ? content[i] : name;
-		file = a->runtime.walk.content + i * 8 == a->runtime.walk.file ? content[i] : file;
-	}
 	if (a->runtime.walk.flags & RUNTIME_WALK_TEXTS)
-		h = texts_mix(h, &a->runtime.walk, name, file);
+		h = texts_mix(h, &a->runtime.walk, content_word(a, a->runtime.walk.name),
+			      content_word(a, a->runtime.walk.file));
 	if (a->runtime.walk.flags & RUNTIME_WALK_LINES) {
 		h = function_mix(h, code);
 		if (!h || h == NO_FUNCTION)

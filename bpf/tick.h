@@ -48,14 +48,21 @@ static __always_inline int tick_due(struct unwind_area *a)
  * The kernel's frames without the interrupt's own: those after the first frame in the kernel's entry code.
  * None: the interrupt came in user mode.
  */
-static __always_inline void tick_kernel_frames(struct unwind_area *a, struct bpf_raw_tracepoint_args *ctx)
+UNWIND_FN int tick_kernel_frames(struct bpf_raw_tracepoint_args *ctx)
 {
-	long bytes = bpf_get_stack(ctx, a->frames, KERNEL_FRAMES_MAX * 8, 0);
-	__u32 n = bytes > 0 ? (__u32)bytes / 8 : 0, above = 0;
+	struct unwind_area *a = env_area();
+	__u32 n, above = 0;
+	long bytes;
 
+	if (!a)
+		return 0;
+	bytes = bpf_get_stack(ctx, a->frames, KERNEL_FRAMES_MAX * 8, 0);
+	n = bytes > 0 ? (__u32)bytes / 8 : 0;
 	ROLLED
 	for (__u32 i = 0; i < TICK_FRAMES_ABOVE; i++) {
-		if (i < n && a->frames[i] - config_entry_text < config_entry_text_bytes) {
+		if (i >= n)
+			break; /* so that the verifier does not go on with each smaller n */
+		if (a->frames[i] - config_entry_text < config_entry_text_bytes) {
 			above = i + 1;
 			break;
 		}
@@ -66,6 +73,7 @@ static __always_inline void tick_kernel_frames(struct unwind_area *a, struct bpf
 	} else if (!above) {
 		a->state.n = n; /* not an entry that we know: keep all frames */
 	}
+	return 0;
 }
 
 /* As user_registers_context and kernel_part. */
@@ -75,7 +83,7 @@ UNWIND_FN int tick_part(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!a)
 		return ENDING_NO_REGISTERS;
-	tick_kernel_frames(a, ctx);
+	tick_kernel_frames(ctx);
 	if (a->state.n)
 		a->record.flags = SAMPLE_KERNEL_MODE;
 	if (config_task_pt_regs)

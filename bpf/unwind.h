@@ -30,25 +30,43 @@
 static __always_inline __u64 table_rule(struct segment *s, const struct unwind_state *t, __u64 o)
 {
 	__u64 page = o >> PAGE_SHIFT_ROWS, first = segment_u32(s, t->index + page * 4), rule;
-	__u64 left = segment_u32(s, t->index + page * 4 + 4) - first, rows = 0, lane = 0;
+	__u64 left = segment_u32(s, t->index + page * 4 + 4) - first, rows = 0, below = 0, lane = 0;
 	__u64 key = LANES((o & 127) << 8 | 255) | LANE_TOPS;
 
 	ROLLED
 	for (int i = 0; i < (int)TABLE_ROW_STEPS; i++) {
-		__u64 below;
-
 		rows = segment_rows(s, t->rows + first * 2 - 2);
 		below = (key - rows) & (LANE_TOPS & ~0xffffull);
-		if (left < 3)
-			below = below << (48 - 16 * left) >> (48 - 16 * left);
 		lane = LANES(below >> 15) >> 48;
-		if (lane < 3 || left <= 3)
+		/* lane < 3 || left <= 3, as one branch: the verifier follows each of every round */
+		if ((__s64)((lane - 3) | (left - 4)) < 0)
 			break;
 		first += 3;
 		left -= 3;
 	}
+	if (left < 3) /* the rest are rows of the next page */
+		lane = LANES(below << (48 - 16 * left) >> (48 - 16 * left) >> 15) >> 48;
 	rule = rows >> (lane * 16) & 255;
 	return segment_u64(s, t->rules + rule * 8);
+}
+
+/*
+ * How many mappings of the list at `list` start at `ip` or below. starts[] is padded with ~0 to twice the
+ * first step. Without a branch, which the verifier would follow both ways in each round: the top bit of a
+ * difference says which is less, as the addresses of mappings have none.
+ */
+static __always_inline __u64 list_search(struct segment *s, __u64 list, __u64 ip)
+{
+	__u64 i = 0;
+
+	ROLLED
+	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1;
+	     step >>= 1, k++) {
+		__u64 start = segment_u64(s, list + sizeof(struct mapping_list) + (i + step) * 8 - 8);
+
+		i += step & ((((ip - start) | start) >> 63) - 1);
+	}
+	return i;
 }
 
 /* Makes the mapping of state.ip, with its table, the current one. NEXT_FRAMES, or the ending. */
@@ -58,7 +76,7 @@ UNWIND_FN int unwind_mapping(void)
 	struct unwind_state *t;
 	struct segment *s;
 	struct mapping_entry *m;
-	__u64 list, ip, at, i = 0;
+	__u64 list, ip, at, i;
 	__u32 ref;
 	__u16 generation;
 
@@ -72,14 +90,7 @@ UNWIND_FN int unwind_mapping(void)
 	ip = t->ip;
 	if (ip == ~0ull) /* return address 0: only a row proves that a frame is the outermost */
 		return t->fallback ?: ENDING_NO_ROOT;
-	/* branch-free binary search; starts[] is padded with ~0 to twice its first step */
-	ROLLED
-	for (__u32 step = segment_u32(s, list + 4), k = 0; step && k < LIST_SEARCH_STEPS + 1;
-	     step >>= 1, k++) {
-		__u64 start = segment_u64(s, list + sizeof(struct mapping_list) + (i + step) * 8 - 8);
-
-		i += start <= ip ? step : 0;
-	}
+	i = list_search(s, list, ip);
 	t->length = 0;
 	if (!i)
 		return t->fallback ?: ENDING_NO_MAPPING;
