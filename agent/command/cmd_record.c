@@ -177,7 +177,7 @@ static bool has_item(const struct config_list *list, const char *text)
 static struct record_files files_of(const struct record *rec)
 {
 	return (struct record_files){rec->path ? rec->path : "proflet", &rec->formats,
-				     has_item(&rec->by, "container"), has_item(&rec->by, "thread")};
+				     has_item(&rec->by, "container"), has_item(&rec->by, "thread"), NULL};
 }
 
 /* Whether the files can be written, before the recording starts. Opens the one that grows meanwhile. */

@@ -18,6 +18,7 @@
 #include "agent/command/session.h"
 #include "agent/command/terminal.h"
 #include "agent/command/top_account.h"
+#include "agent/command/top_recording.h"
 #include "agent/output/keyboard.h"
 #include "agent/output/live.h"
 #include "agent/output/screen.h"
@@ -42,6 +43,7 @@ struct top {
 	struct loop_source *draw;
 	bool in_step; /* drawing follows the agent's windows */
 	bool full_screen, colour;
+	struct buf written; /* names of files, for when the screen is gone */
 };
 
 static int stop(struct top *top)
@@ -112,6 +114,25 @@ static int on_draw(uint64_t expirations, void *data)
 	return draw(top);
 }
 
+/* Writes the recording, and says in the screen what became of it. */
+static void write_recording(struct top *top)
+{
+	struct output_live_scope scope;
+	const struct output_live_query query = output_screen_query(&top->screen, &scope);
+	const struct top_recording recording = {.live = top->live,
+						.query = &query,
+						.frequency_hz = top->session.config->sampling.frequency,
+						.hostname = top->account.head.host};
+	_cleanup_free_ char *names = NULL;
+	int r = top_recording_write(&recording, top->screen.path, top->screen.notice,
+				    sizeof top->screen.notice, &names);
+
+	if (r == 0 || r == -ENODATA)
+		top->screen.naming = false;
+	if (names)
+		(void)buf_puts(&top->written, names);
+}
+
 static int on_key(const struct output_key *key, void *data)
 {
 	struct top *top = data;
@@ -121,6 +142,12 @@ static int on_key(const struct output_key *key, void *data)
 		return stop(top);
 	case OUTPUT_SCREEN_CLEARED:
 		terminal_clear(top->terminal);
+		return draw(top);
+	case OUTPUT_SCREEN_NAME:
+		top_recording_propose(top->screen.path, sizeof top->screen.path);
+		return draw(top);
+	case OUTPUT_SCREEN_WRITE:
+		write_recording(top);
 		return draw(top);
 	case OUTPUT_SCREEN_CHANGED:
 		return draw(top);
@@ -192,6 +219,7 @@ static int open_terminal(struct top *top, char **ret_why)
 static int finish(struct top *top, int r)
 {
 	terminal_close(TAKE_PTR(top->terminal));
+	fputs(buf_str(&top->written), stdout);
 	agent_stop(top->session.agent);
 	if (r == 0 && !top->full_screen) {
 		tick(top);
@@ -228,6 +256,7 @@ static int top_run(struct top *top)
 		.stack = add_stack,
 		.stack_data = top,
 		.settle_ns = SETTLE_NS,
+		.by_cpu = top->full_screen,		       /* for a recording */
 		.flush_ns = top->full_screen ? 0 : NS_PER_SEC, /* q must quit at once */
 	};
 	int r = output_live_new(&top->live, &live);
@@ -262,12 +291,16 @@ static void top_fini(struct top *top)
 	session_fini(&top->session);
 	output_live_free(top->live);
 	top_account_fini(&top->account);
+	buf_fini(&top->written);
 }
 
 static const char usage[] =
 	"Usage: proflet top [OPTION]...\n\n"
 	"Shows which functions, processes and containers use the CPUs of this host now. Press h for help,\n"
-	"q to quit. If the output is not a terminal, it prints a table per interval.\n\n";
+	"Enter to see the callers and callees of a function or the functions of a process, w to write what "
+	"is\n"
+	"shown as a recording, q to quit. If the output is not a terminal, it prints a table per "
+	"interval.\n\n";
 
 int cmd_top(int argc, char **argv)
 {

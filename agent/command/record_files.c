@@ -89,6 +89,24 @@ static bool wanted(const struct config_list *list, const struct format *format)
 	return is_named(list, format->name) || (list->n == 0 && !format->by_name);
 }
 
+const char *record_files_format(const char *path, size_t *ret_len)
+{
+	size_t n = strlen(path), longest = 0;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		size_t len = strlen(formats[i].extension) + 1;
+
+		if (n <= len || len <= longest || path[n - len] != '.' ||
+		    strcmp(path + n - len + 1, formats[i].extension) != 0)
+			continue;
+		longest = len;
+		found = formats[i].name;
+	}
+	*ret_len = n - longest;
+	return found;
+}
+
 /* Closes PATH.part and renames it, so that readers never see an incomplete file. */
 static int put_in_place(FILE *f, int error, const char *part, const char *path)
 {
@@ -333,7 +351,8 @@ int record_files_write(const struct record_files *files, const struct output_pro
 		}
 		r = write_one(&formats[i], &c, path);
 		if (r == 0 && !to_stdout(files)) {
-			printf("%s\n", path);
+			fprintf(files->names ? files->names : stdout, "%s
+", path);
 		} else if (r < 0 && first == 0) {
 			first = r;
 			*ret_failed = TAKE_PTR(path);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct config_list;
 struct otlp_request;
@@ -21,6 +22,7 @@ struct record_files {
 	const char *path;		   /* without extension; RECORD_STDOUT: standard output */
 	const struct config_list *formats; /* empty: all but the last two */
 	bool by_container, by_thread;
+	FILE *names; /* takes the name of each file that was written; NULL: stdout */
 };
 
 /*
@@ -28,6 +30,12 @@ struct record_files {
  * the last, and no terminal. NULL, or why not (static).
  */
 const char *record_files_refusal(const struct record_files *files);
+/*
+ * The format of a path that ends in the extension of one, and the length of the path without it. NULL: it
+ * ends in none.
+ */
+const char *record_files_format(const char *path, size_t *ret_len);
+
 /*
  * Checks before a recording whether its files can be written. 0, or -errno of the file or directory that
  * *ret_failed (owned) names (-EEXIST: it exists and must not be overwritten); -ENOMEM leaves it NULL.

@@ -35,19 +35,19 @@ def seconds_shown(lines):
 
 
 def check_views(s, t, pid, history):
-    lines = t.wait(has_row(r" +(9\d|100)\.\d +(9\d|100)\.\d  f8 +chain$"), "f8 on the first line")
+    lines = t.wait(has_row(r"> *(9\d|100)\.\d +(9\d|100)\.\d  f8 +chain$"), "f8 on the first line")
     s.check("functions: the program's is first, with all of its samples", True, lines[ROWS].strip())
     s.check("header: samples, losses, incomplete stacks, processes",
             re.match(r"CPU \d+% of \d+  \d+ samples/s  lost \d+.*incomplete \d+\.\d%  1 of \d+ processes ran", lines[1]), lines[1])
     t.wait(lambda lines: seconds_shown(lines) >= 2, "two seconds of samples")
     t.send("2")
-    lines = t.wait(has_row(rf" *100\.0 +\d+\.\d +{pid}  chain .* 100% f8$| *100\.0 +\d+\.\d +{pid}  chain .* 9\d% f8$"), "the process")
+    lines = t.wait(has_row(rf"> *100\.0 +\d+\.\d +{pid}  chain .* (100|9\d)% f8$"), "the process")
     now, seconds = time.time(), max(1, seconds_shown(lines))
     share = 100 * history.between(now - seconds, now) / seconds
-    shown = float(lines[ROWS].split()[1])
+    shown = float(lines[ROWS][1:].split()[1])
     s.check("processes: CPU% is what the kernel counts, within 20", abs(shown - share) <= 20, f"{shown} %, {share:.1f} %")
     t.send("\t")
-    lines = t.wait(has_row(r" *100\.0 +\d+\.\d +1  host "), "the containers")
+    lines = t.wait(has_row(r"> *100\.0 +\d+\.\d +1  host "), "the containers")
     s.check("containers: the host, with its top function", lines[ROWS].endswith("f8"), lines[ROWS].strip())
 
 
@@ -56,7 +56,7 @@ def check_keys(s, t):
     time.sleep(0.05)
     t.send("Z\x1b[Zs")
     lines = t.wait(lambda lines: ">TOTAL%" in lines[3], "sorted by total")
-    rows = [[float(x) for x in line.split()[:2]] for line in lines[ROWS:-1] if line]
+    rows = [[float(x) for x in line[1:].split()[:2]] for line in lines[ROWS:-1] if line]
     totals = [total for _, total in rows]
     s.check("s: sorted by total, callers of the leaf above what is seldom", totals == sorted(totals, reverse=True) and
             sum(total >= 90 and own < 10 for own, total in rows) >= len(programs.CHAIN) - 1, f"{len(rows)} rows")
@@ -70,9 +70,9 @@ def check_keys(s, t):
     t.send("p")
     t.wait(lambda lines: " paused " in lines[2], "paused")
     t.send("p?")
-    lines = t.wait(lambda lines: any("Any key goes back" in line for line in lines), "help")
+    lines = t.wait(lambda lines: any("any other key goes back" in line for line in lines), "help")
     s.check("c, p, ?: since start, pause, help", True)
-    t.send(" ")
+    t.send("x")
 
 
 def check_sizes(s, t):
@@ -80,7 +80,65 @@ def check_sizes(s, t):
         t.resize(columns, n)
         lines = t.wait(lambda lines, n=n: len(lines) == n, f"{n} lines")
         s.check(f"{columns}x{n}: lines fit, and have a row of functions",
-                max(map(len, lines)) <= columns and any(re.match(r" +\d+\.\d +\d+\.\d  \S", line) for line in lines))
+                max(map(len, lines)) <= columns and any(re.match(r"[> ] *\d+\.\d +\d+\.\d  \S", line) for line in lines))
+
+
+def check_drill_down(s, t, pid):
+    """Down to the callers of the leaf, and back, in the order of a person who looks for what takes the time."""
+    t.send("2")
+    t.wait(has_row(rf".* {pid}  chain"), "the processes")
+    t.send("\r")
+    lines = t.wait(lambda lines: f"processes › chain {pid}" in lines[2] and has_row(r"> *(9\d|100)\.\d +(9\d|100)\.\d  f8 ")(lines), "its functions")
+    s.check("Enter on a process: its functions, and the path to them", True, lines[2])
+    t.send("\r")
+    lines = t.wait(lambda lines: "› f8" in lines[2] and has_row(r"> *(9\d|100)\.\d +(9\d|100)\.\d  called by  f7 ")(lines), "its callers")
+    s.check("Enter on a function: f7 calls f8, which runs itself", any(re.match(r" *(9\d|100)\.\d +\S+  itself     f8 ", line) for line in lines), lines[ROWS])
+    t.send("\r")
+    lines = t.wait(lambda lines: "› f8 › f7" in lines[2] and has_row(r".*called by  f6 ")(lines), "callers of the caller")
+    s.check("Enter on a caller: its callers and callees", any(re.search(r"  calls      f8 ", line) for line in lines), lines[2])
+    t.resize(40, 10)
+    lines = t.wait(lambda lines: len(lines) == 10 and len(lines) > ROWS and "f6" in lines[ROWS], "a small screen")
+    s.check("40x10: the path's end and the first caller are there", max(map(len, lines)) <= 40 and "f7" in lines[2], lines[2])
+    t.resize(100, 30)
+    t.send("\x7f\x1b")
+    time.sleep(0.5)
+    t.send("\x7f")
+    lines = t.wait(lambda lines: "[2 processes]" in lines[2], "back")
+    s.check("Backspace, Esc: back, step by step", has_row(rf">.* {pid}  chain")(lines))
+    t.send("1")
+
+
+def check_recording(s, pid):
+    """What is written is what was shown: the samples of the process, and nothing silently replaced."""
+    folder = s.path("written")
+    os.mkdir(folder)
+    t = Terminal(s, ["sh", "-c", f'cd "{folder}" && exec "{PROFLET}" top -p {pid}'], columns=160)
+    t.wait(lambda lines: seconds_shown(lines) >= 3, "three seconds")
+    t.send("pw")
+    t.wait(lambda lines: lines[-1].startswith("write to: proflet-top "), "the proposed name")
+    t.send("\r")
+    lines = t.wait(lambda lines: lines[-1].startswith("wrote "), "what was written")
+    names = [f"proflet-top.{e}" for e in ("html", "folded", "pb.gz", "otlp")]
+    s.check("w: says what it wrote, in all formats", all(n in lines[-1] for n in names) and sorted(os.listdir(folder)) == sorted(names), lines[-1])
+    shown = int(re.match(r"wrote (\d+) samples", lines[-1]).group(1))
+    for name in names[1:]:
+        s.run([PROFLET, "show", "-f", "-o", s.path("shown.folded"), os.path.join(folder, name)])
+        with open(s.path("shown.folded")) as f:
+            text = f.read()
+        stacks = [line.rpartition(" ") for line in text.splitlines()]
+        s.check(f"{name}: all {shown} samples, with the chain", sum(int(n) for _, _, n in stacks) == shown and
+                sum(int(n) for stack, _, n in stacks if stack.endswith("f7;f8")) >= 0.8 * shown, text[:300])
+    t.send("w\x15proflet-top\r")
+    lines = t.wait(lambda lines: "is there already" in lines[-1], "a refusal")
+    s.check("a name that exists: refused", True, lines[-1])
+    t.send("w")
+    lines = t.wait(lambda lines: lines[-1].startswith("write to: proflet-top"), "the question again")
+    t.send("\x15f8.folded\r")
+    lines = t.wait(lambda lines: lines[-1].startswith("wrote "), "one file")
+    s.check("a name with an extension: that file alone", lines[-1].endswith(": f8.folded") and os.listdir(folder).count("f8.folded") == 1, lines[-1])
+    t.send("q")
+    s.check("q: the names are behind the screen", t.end() == 0 and all(n in t.text.rpartition(LEAVE)[2] for n in names) and t.restored(),
+            t.text.rpartition(LEAVE)[2])
 
 
 def check_screen(s, pid):
@@ -90,6 +148,7 @@ def check_screen(s, pid):
     s.check("the screen is the alternate one, and input raw", "\x1b[?1049h" in t.text and t.attributes() != t.before)
     s.check("colours", "\x1b[7m" in t.text)
     check_keys(s, t)
+    check_drill_down(s, t, pid)
     check_sizes(s, t)
     t.send("q")
     s.equal("q: exit code", t.end(), 0)
@@ -184,6 +243,7 @@ def body(s):
     chain = s.start([program, programs.LIFE], "chain")
     check_refused(s)
     check_screen(s, chain.pid)
+    check_recording(s, chain.pid)
     check_ways_out(s, chain.pid)
     check_stop_and_input(s, chain.pid)
     check_plain(s, program, chain.pid)

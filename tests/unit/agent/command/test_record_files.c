@@ -56,7 +56,7 @@ Test(record_files, writes_every_format, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false, false};
+	files = (struct record_files){f.path, &f.formats, false, false, NULL};
 	cr_assert_eq(record_files_check(&files, false, &failed), 0);
 	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
 	cr_assert_eq(record_files_write(&files, f.profile, &growing, &failed), 0);
@@ -74,7 +74,7 @@ Test(record_files, existing_files_are_kept, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false, false};
+	files = (struct record_files){f.path, &f.formats, false, false, NULL};
 	cr_assert_eq(config_list_append(&f.formats, "folded"), 0);
 	cr_assert_eq(record_files_write(&files, f.profile, &none, &failed), 0);
 	cr_expect_eq(record_files_check(&files, false, &failed), -EEXIST);
@@ -89,7 +89,7 @@ Test(record_files, a_missing_directory_is_named)
 {
 	_cleanup_free_ char *failed = NULL;
 	const struct config_list all = {0};
-	const struct record_files files = {"/nonexistent/out", &all, false, false};
+	const struct record_files files = {"/nonexistent/out", &all, false, false, NULL};
 
 	cr_expect_eq(record_files_check(&files, false, &failed), -ENOENT);
 	cr_expect_str_eq(failed, "/nonexistent");
@@ -104,7 +104,7 @@ Test(record_files, one_failure_leaves_the_others, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false, false};
+	files = (struct record_files){f.path, &f.formats, false, false, NULL};
 	snprintf(blocked, sizeof blocked, "%s.folded.part", f.path);
 	cr_assert_eq(symlink("/nonexistent/target", blocked), 0);
 	cr_expect_eq(record_files_write(&files, f.profile, &none, &failed), -ENOENT);
@@ -136,7 +136,7 @@ Test(record_files, the_otlp_file_grows_while_recording, .init = cr_redirect_stdo
 	char name[96];
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false, false};
+	files = (struct record_files){f.path, &f.formats, false, false, NULL};
 	cr_assert_eq(config_list_append(&f.formats, "otlp"), 0);
 	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
 	record_otlp_append(growing.otlp, "first ", 6);
@@ -163,7 +163,7 @@ Test(record_files, an_otlp_file_that_is_not_completed_is_removed)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false, false};
+	files = (struct record_files){f.path, &f.formats, false, false, NULL};
 	cr_assert_eq(record_otlp_new(&growing.otlp, &files, &failed), 0);
 	record_otlp_append(growing.otlp, "first", 5);
 	record_otlp_free(growing.otlp);
@@ -185,7 +185,7 @@ Test(record_files, an_otlp_file_that_cannot_be_written_is_named, .init = cr_redi
 
 	set_up(&f);
 	snprintf(path, sizeof path, "%s/missing/out", f.dir);
-	files = (struct record_files){path, &f.formats, false, false};
+	files = (struct record_files){path, &f.formats, false, false, NULL};
 	cr_expect_eq(record_otlp_new(&growing.otlp, &files, &failed), -ENOENT);
 	cr_assert_not_null(failed);
 	cr_expect_not_null(strstr(failed, "missing/out.otlp"));
@@ -212,7 +212,7 @@ Test(record_files, perf_data_is_written_on_request, .init = cr_redirect_stdout)
 	struct fixture f;
 
 	set_up(&f);
-	files = (struct record_files){f.path, &f.formats, false, false};
+	files = (struct record_files){f.path, &f.formats, false, false, NULL};
 	cr_assert_eq(record_perf_new(&growing.perf, &files, &failed), 0);
 	cr_expect_null(growing.perf);
 	record_perf_add(growing.perf, &stack, 99);
@@ -228,4 +228,26 @@ Test(record_files, perf_data_is_written_on_request, .init = cr_redirect_stdout)
 	record_perf_free(growing.perf);
 	cr_expect(take_file(&f, "perf.data") && take_file(&f, "flat.perf.data"));
 	tear_down(&f);
+}
+
+Test(record_files, the_format_of_a_path)
+{
+	static const struct {
+		const char *path, *format;
+		size_t len;
+	} paths[] = {
+		{"a.html", "html", 1},	    {"/tmp/x.pb.gz", "pprof", 6},
+		{"a.perf.data", "perf", 1}, {"a.flat.perf.data", "perf-flat", 1},
+		{"html", NULL, 4},	    {".html", NULL, 5},
+		{"a.b", NULL, 3},	    {"", NULL, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		size_t len = 99;
+		const char *format = record_files_format(paths[i].path, &len);
+
+		cr_expect_eq(!format, !paths[i].format, "%s", paths[i].path);
+		cr_expect(!format || strcmp(format, paths[i].format) == 0, "%s", paths[i].path);
+		cr_expect_eq(len, paths[i].len, "%s", paths[i].path);
+	}
 }

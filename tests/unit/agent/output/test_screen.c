@@ -53,11 +53,10 @@ Test(output_screen, functions)
 		      "CPU 50% of 2  50 samples/s  lost 0  incomplete 5.0%  3 of 40 processes ran\n"
 		      "[1 functions] 2 processes  3 containers    last 2 s   1-3 of 6\n"
 		      ">SELF%  TOTAL%  FUNCTION                             MODULE        CONTAINER\n"
-		      "  80.0    80.0  f8                                   app           0123456789ab+\n"
+		      "> 80.0    80.0  f8                                   app           0123456789ab+\n"
 		      "  15.0    15.0  vfs_read                             [kernel]      host\n"
 		      "   5.0     5.0  [no name in libc.so.6]               libc.so.6     host\n"
-		      "q quit  h help  Tab view  s by total  c since start  / filter  p pause  "
-		      "\xe2\x86\x91\xe2\x86\x93 scrol",
+		      "q quit  h help  Enter open  Tab view  / filter  w write  p pause  s by total  c ",
 		      .columns = 80, .lines = 8);
 	output_live_free(l);
 }
@@ -268,11 +267,10 @@ Test(output_screen, a_filter_is_typed)
 	cr_expect(!s.editing && !s.filter[0]);
 }
 
-Test(output_screen, scrolling_stays_within_the_rows)
+Test(output_screen, the_cursor_stays_within_the_rows)
 {
 	struct output_live *l = live_new(NULL);
 	struct output_screen s = {0};
-	char *text;
 
 	for (int i = 0; i < 100; i++) {
 		char name[8];
@@ -281,32 +279,174 @@ Test(output_screen, scrolling_stays_within_the_rows)
 		LIVE(l, "p", 1, NULL, (uint64_t)(200 - i), APP(name, 1));
 	}
 	static const struct {
-		const char *keys, *first, *last;
+		const char *keys, *first, *last, *selected;
 	} steps[] = {
-		{"", "f00", "f09"},
-		{"\033[A", "f00", "f09"},
-		{"\033[B", "f01", "f10"},
-		{"\033[6~", "f10", "f19"},
-		{"\033[5~", "f01", "f10"},
-		{"\033[F", "f90", "f99"},
-		{"\033[B\033[B", "f90", "f99"},
-		{"\033[A", "f89", "f98"},
-		{"\033[H", "f00", "f09"},
-		{"jjk", "f01", "f10"},
-		{"/f99\r", "f99", "f99"},
+		{"", "f00", "f09", "f00"},
+		{"\033[A", "f00", "f09", "f00"},
+		{"\033[B", "f00", "f09", "f01"},
+		{"\033[6~", "f01", "f10", "f10"},
+		{"\033[5~", "f01", "f10", "f01"},
+		{"\033[F", "f90", "f99", "f99"},
+		{"\033[B\033[B", "f90", "f99", "f99"},
+		{"\033[A", "f90", "f99", "f98"},
+		{"\033[H", "f00", "f09", "f00"},
+		{"jjk", "f00", "f09", "f01"},
+		{"/f99\r", "f99", "f99", "f99"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		press(&s, steps[i].keys);
-		text = drawn(l, &s, &head, (struct output_screen_size){80, 15, false, false});
-		char first[8] = "", last[8] = "", *rows = strstr(text, "MODULE\n");
+		char first[8] = "", last[8] = "", selected[8] = "", *rows;
 
+		press(&s, steps[i].keys);
+		_cleanup_free_ char *text =
+			drawn(l, &s, &head, (struct output_screen_size){80, 15, false, false});
+
+		rows = strstr(text, "MODULE\n");
 		cr_assert_not_null(rows);
-		for (char *line = rows; (line = strchr(line, '\n')) && line[1] == ' '; line++)
-			sscanf(line, "%*f %*f %7s", *first ? last : first);
+		for (char *line = rows; (line = strchr(line, '\n')) && line[1] && line[1] != 'q'; line++) {
+			sscanf(line + 2, "%*f %*f %7s", *first ? last : first);
+			if (line[1] == '>')
+				sscanf(line + 2, "%*f %*f %7s", selected);
+		}
 		cr_expect_str_eq(first, steps[i].first, "step %zu:\n%s", i, text);
 		cr_expect_str_eq(*last ? last : first, steps[i].last, "step %zu:\n%s", i, text);
-		free(text);
+		cr_expect_str_eq(selected, steps[i].selected, "step %zu:\n%s", i, text);
+		cr_expect_str_eq(s.selected.name, steps[i].selected);
 	}
+	output_live_free(l);
+}
+
+/* Presses keys of one byte, each on a screen that is drawn: then the cursor has a row. */
+static void press_on(struct output_live *l, struct output_screen *s, const char *keys)
+{
+	for (; *keys; keys++) {
+		const char key[] = {*keys, '\0'};
+
+		free(drawn(l, s, &head, (struct output_screen_size){80, 24, false, false}));
+		press(s, key);
+	}
+}
+
+Test(output_screen, enter_opens_a_function)
+{
+	struct output_live *l = two_seconds();
+	struct output_screen s = {0};
+
+	press_on(l, &s, "\r");
+	EXPECT_SCREEN(l, &s,
+		      "proflet top   node-1   12:34:56   50 Hz (cpu-clock)   running 1:23\n"
+		      "CPU 50% of 2  50 samples/s  lost 0  incomplete 5.0%  3 of 40 processes ran\n"
+		      "functions \xe2\x80\xba f8  80.0%  last 2 s   1-3 of 3\n"
+		      "SHARE%  TOTAL%             FUNCTION                                MODULE\n"
+		      "> 75.0    60.0  called by  f7                                      app\n"
+		      "  25.0    20.0  called by  main                                    app\n"
+		      " 100.0    80.0  itself     f8                                      app\n"
+		      "q quit  h help  Enter open  Esc back  / filter  w write  p pause  ",
+		      .columns = 80, .lines = 8);
+	press_on(l, &s, "\r");
+	EXPECT_SCREEN(l, &s,
+		      "proflet top   node-1   12:34:56   50 Hz (\n"
+		      "CPU 50% of 2  50 samples/s  lost 0  incom\n"
+		      "functions \xe2\x80\xba f8 \xe2\x80\xba f7  60.0%  last 2 s   1-\n"
+		      "SHARE%  TOTAL%     FUNCTION\n"
+		      ">100.0    60.0  \xe2\x86\x91  main\n"
+		      " 100.0    60.0  \xe2\x86\x93  f8\n",
+		      .columns = 41, .lines = 6);
+	press_on(l, &s, "j\r");
+	cr_expect_eq(s.n_levels, 3);
+	cr_expect_str_eq(s.levels[2].place.name, "f8");
+	press_on(l, &s, "\033\033\177");
+	cr_expect_eq(s.n_levels, 0);
+	output_live_free(l);
+}
+
+Test(output_screen, enter_opens_processes_and_containers)
+{
+	struct output_live *l = two_seconds();
+	struct output_screen s = {.view = OUTPUT_LIVE_PROCESSES};
+
+	press_on(l, &s, "j\r");
+	EXPECT_SCREEN(l, &s,
+		      "proflet top   node-1   12:34:56   50 Hz (cpu-clock)   running 1:23\n"
+		      "CPU 50% of 2  50 samples/s  lost 0  incomplete 5.0%  3 of 40 processes ran\n"
+		      "processes \xe2\x80\xba app 11  20.0%  last 2 s   1-2 of 2\n"
+		      ">SELF%  TOTAL%  FUNCTION                                        MODULE\n"
+		      ">100.0   100.0  f8                                              app\n"
+		      "   0.0   100.0  main                                            app\n"
+		      "\n"
+		      "q quit  h help  Enter open  Esc back  / filter  w write  p pause  s by total  ",
+		      .columns = 80, .lines = 8);
+	press_on(l, &s, "\r");
+	cr_expect_str_eq(s.levels[1].place.name, "f8");
+	press_on(l, &s, "\033\033");
+	cr_expect(s.n_levels == 0 && s.cursor == 1 && s.view == OUTPUT_LIVE_PROCESSES);
+	press_on(l, &s, "3");
+	press_on(l, &s, "j\r");
+	_cleanup_free_ char *text = drawn(l, &s, &head, (struct output_screen_size){80, 24, false, false});
+
+	cr_expect_not_null(strstr(text, "containers \xe2\x80\xba host  40.0%"), "%s", text);
+	cr_expect_not_null(strstr(text, "\n> 50.0    50.0  f8 "), "%s", text);
+	output_live_free(l);
+}
+
+/* The deepest path fits, and its end is what is seen. */
+Test(output_screen, a_long_path_shows_its_end)
+{
+	struct output_live *l = live_new(NULL);
+	struct output_screen s = {0};
+	char name[] = "f_which_has_a_rather_long_name_indeed_0";
+
+	LIVE(l, "app", 1, NULL, 5, APP(name, 1), APP("main", 2));
+	output_live_tick(l, NS_PER_SEC, 0);
+	for (int i = 0; i < 2 * OUTPUT_SCREEN_LEVELS_MAX; i++)
+		press_on(l, &s, "\r"); /* f → main → f … */
+	cr_expect_eq(s.n_levels, OUTPUT_SCREEN_LEVELS_MAX);
+	for (unsigned columns = 20; columns < 120; columns += 7) {
+		_cleanup_free_ char *text =
+			drawn(l, &s, &head, (struct output_screen_size){columns, 24, false, false});
+		char *save = NULL;
+
+		for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			cr_assert_leq(output_text_width(line), columns);
+	}
+	output_live_free(l);
+}
+
+Test(output_screen, a_recording_gets_a_name)
+{
+	struct output_live *l = two_seconds();
+	struct output_screen s = {.path = "proflet-top"};
+	_cleanup_free_ char *text = NULL;
+
+	cr_expect_eq(press(&s, "w"), OUTPUT_SCREEN_NAME);
+	press(&s, "-1q");
+	text = drawn(l, &s, &head, (struct output_screen_size){80, 4, false, false});
+	cr_expect_not_null(strstr(text, "write to: proflet-top-1q_   (Enter writes"), "%s", text);
+	cr_expect_eq(press(&s, "\r"), OUTPUT_SCREEN_WRITE);
+	cr_expect(s.naming);
+	press(&s, "\033");
+	cr_expect_not(s.naming);
+	snprintf(s.notice, sizeof s.notice, "wrote it");
+	free(text);
+	text = drawn(l, &s, &head, (struct output_screen_size){80, 4, false, false});
+	cr_expect_not_null(strstr(text, "\nwrote it"), "%s", text);
+	cr_expect_eq(press(&s, "x"), OUTPUT_SCREEN_CHANGED);
+	cr_expect_str_eq(s.notice, "");
+	press(&s, "w\025");
+	cr_expect_eq(press(&s, "\r"), OUTPUT_SCREEN_NOTHING);
+	output_live_free(l);
+}
+
+Test(output_screen, help_scrolls_on_a_small_screen)
+{
+	struct output_live *l = two_seconds();
+	struct output_screen s = {0};
+	_cleanup_free_ char *text = NULL;
+
+	press(&s, "?\033[F");
+	text = drawn(l, &s, &head, (struct output_screen_size){40, 10, false, false});
+	cr_expect(s.help && strstr(text, "Arrows scroll, any other key goes back"), "%s", text);
+	press(&s, "x");
+	cr_expect_not(s.help);
 	output_live_free(l);
 }
