@@ -351,8 +351,7 @@ int record_files_write(const struct record_files *files, const struct output_pro
 		}
 		r = write_one(&formats[i], &c, path);
 		if (r == 0 && !to_stdout(files)) {
-			fprintf(files->names ? files->names : stdout, "%s
-", path);
+			fprintf(files->names ? files->names : stdout, "%s\n", path);
 		} else if (r < 0 && first == 0) {
 			first = r;
 			*ret_failed = TAKE_PTR(path);
