@@ -220,20 +220,26 @@ static int exit_code(int status)
 static int results(struct record *rec)
 {
 	const struct record_files files = files_of(rec);
+	FILE *text = strcmp(files.path, RECORD_STDOUT) == 0 ? stderr : stdout;
 	_cleanup_buf_ struct buf drops = {0};
 	_cleanup_free_ char *failed = NULL;
 	struct agent_stats s;
 	int r;
 
 	agent_stats(rec->session.agent, &s);
+	if (rec->session.pods.n && !s.taken)
+		fprintf(stderr,
+			"proflet: no pod of this node that --pod names has run, as far as the kubelet "
+			"has told\n");
 	(void)agent_format_drops(&s, &drops);
 	(void)agent_format_omitted(&s, &drops);
 	r = profile_info(rec, &s);
 	if (r == 0)
-		r = output_top_write(rec->profile, &(struct output_top_options){0}, stdout);
-	printf("\nsamples: taken=%lu exported=%lu dropped=%lu in_flight=%lu%s (%s, %u Hz)\n",
-	       (unsigned long)s.taken, (unsigned long)s.report.emitted, (unsigned long)s.dropped,
-	       (unsigned long)s.in_flight, buf_str(&drops), s.event, rec->session.config->sampling.frequency);
+		r = output_top_write(rec->profile, &(struct output_top_options){0}, text);
+	fprintf(text, "\nsamples: taken=%lu exported=%lu dropped=%lu in_flight=%lu%s (%s, %u Hz)\n",
+		(unsigned long)s.taken, (unsigned long)s.report.emitted, (unsigned long)s.dropped,
+		(unsigned long)s.in_flight, buf_str(&drops), s.event,
+		rec->session.config->sampling.frequency);
 	if (s.report.lines_left)
 		fprintf(stderr,
 			"proflet: %lu addresses have no source lines: reading their debug information would "
@@ -372,6 +378,22 @@ static void record_fini(struct record *rec)
 	free(rec->path);
 }
 
+/* What `-o -` needs. COMMAND_GOES_ON, or the exit code. */
+static int prepare_stdout(struct record *rec, bool has_command)
+{
+	const char *why = NULL;
+	struct record_files files;
+
+	if (!rec->formats.n && config_list_append(&rec->formats, "html") < 0)
+		return command_failed(-ENOMEM, NULL);
+	files = files_of(rec);
+	why = has_command ? "a command would write there, too" : record_files_refusal(&files);
+	if (!why)
+		return COMMAND_GOES_ON;
+	fprintf(stderr, "proflet: record: -o -: %s\n", why);
+	return EXIT_USAGE;
+}
+
 static const char usage[] =
 	"Usage: proflet record [OPTION]... [-- COMMAND [ARGUMENT]...]\n\n"
 	"Profiles this host, or the command and what it starts, prints the top functions and writes\n"
@@ -397,7 +419,8 @@ int cmd_record(int argc, char **argv)
 		 .type = CONFIG_STRING,
 		 .target = &rec.path,
 		 .value_name = "PATH",
-		 .help = "path of the files to write, without extension (default proflet)"},
+		 .help = "path of the files to write, without extension (default proflet); - writes the one "
+			 "--format (default html) to standard output"},
 		{.short_name = 'f',
 		 .name = "force",
 		 .type = CONFIG_FLAG,
@@ -427,6 +450,8 @@ int cmd_record(int argc, char **argv)
 	const struct command_line line = {argc, argv, options, ARRAY_SIZE(options), usage, true};
 	int first, code = session_load(&rec.session, &line, &first);
 
+	if (code == COMMAND_GOES_ON && rec.path && strcmp(rec.path, RECORD_STDOUT) == 0)
+		code = prepare_stdout(&rec, first < argc);
 	if (code == COMMAND_GOES_ON) {
 		if (first < argc)
 			rec.command = argv + first;

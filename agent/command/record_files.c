@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/config/config.h"
@@ -118,6 +119,32 @@ static int put_in_place(FILE *f, int error, const char *part, const char *path)
 	return error;
 }
 
+static bool to_stdout(const struct record_files *files)
+{
+	return strcmp(files->path, RECORD_STDOUT) == 0;
+}
+
+const char *record_files_refusal(const struct record_files *files)
+{
+	if (!to_stdout(files))
+		return NULL;
+	if (files->formats->n != 1)
+		return "it takes one --format";
+	if (record_perf_wanted(files))
+		return "perf.data has its sizes at the beginning, so it needs a file: -o PATH";
+	if (isatty(STDOUT_FILENO) && !is_named(files->formats, "folded"))
+		return "it would go to the terminal: redirect it to a file, or give -o PATH";
+	return NULL;
+}
+
+/* What is written to standard output is not renamed, and nothing removes a part of it. */
+static int finish_stdout(FILE *f, int error)
+{
+	if (fflush(f) != 0 && error == 0)
+		error = -errno;
+	return error;
+}
+
 static int open_part(const char *path, char **ret_part, FILE **ret)
 {
 	_cleanup_free_ char *part = NULL;
@@ -141,6 +168,8 @@ static int write_one(const struct format *format, const struct content *c, const
 
 	struct record_otlp *otlp = c->growing->otlp;
 
+	if (to_stdout(c->files))
+		return finish_stdout(stdout, format->write ? format->write(c, stdout) : otlp->error);
 	if (!format->write && otlp)
 		return put_in_place(TAKE_PTR(otlp->file), otlp->error, otlp->part, path);
 	r = open_part(path, &part, &f);
@@ -160,6 +189,11 @@ int record_otlp_new(struct record_otlp **ret, const struct record_files *files, 
 	if (files->formats->n && !is_named(files->formats, "otlp"))
 		return 0;
 	o = calloc(1, sizeof *o);
+	if (o && to_stdout(files)) {
+		o->file = stdout;
+		*ret = TAKE_PTR(o);
+		return 0;
+	}
 	if (!o || asprintf(&path, "%s.otlp", files->path) < 0) {
 		path = NULL;
 		return -ENOMEM;
@@ -176,7 +210,7 @@ void record_otlp_free(struct record_otlp *o)
 {
 	if (!o)
 		return;
-	if (o->file) {
+	if (o->file && o->part) {
 		fclose(o->file);
 		remove(o->part);
 	}
@@ -271,6 +305,8 @@ int record_files_check(const struct record_files *files, bool overwrite, char **
 	_cleanup_free_ char *folder = folder_of(files->path);
 
 	*ret_failed = NULL;
+	if (to_stdout(files))
+		return 0;
 	if (!folder)
 		return -ENOMEM;
 	if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) < 0) {
@@ -314,9 +350,9 @@ int record_files_write(const struct record_files *files, const struct output_pro
 			return -ENOMEM;
 		}
 		r = write_one(&formats[i], &c, path);
-		if (r == 0) {
+		if (r == 0 && !to_stdout(files)) {
 			fprintf(files->names ? files->names : stdout, "%s\n", path);
-		} else if (first == 0) {
+		} else if (r < 0 && first == 0) {
 			first = r;
 			*ret_failed = TAKE_PTR(path);
 		}

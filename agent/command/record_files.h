@@ -15,14 +15,21 @@ struct output_stack;
 struct record_otlp;
 struct record_perf;
 
+#define RECORD_STDOUT "-"
+
 /* What to write; `formats` are some of html, folded, pprof, otlp, perf, perf-flat. */
 struct record_files {
-	const char *path;		   /* without extension */
+	const char *path;		   /* without extension; RECORD_STDOUT: standard output */
 	const struct config_list *formats; /* empty: all but the last two */
 	bool by_container, by_thread;
 	FILE *names; /* takes the name of each file that was written; NULL: stdout */
 };
 
+/*
+ * Whether the format can go where the recording goes: standard output takes one, whose first byte needs not
+ * the last, and no terminal. NULL, or why not (static).
+ */
+const char *record_files_refusal(const struct record_files *files);
 /*
  * The format of a path that ends in the extension of one, and the length of the path without it. NULL: it
  * ends in none.
@@ -67,7 +74,8 @@ struct record_growing {
 };
 
 /*
- * Writes the files, PATH.html and so on, each whole or not at all, and prints the name of each. With `otlp`
+ * Writes the files, PATH.html and so on, each whole or not at all, and prints the name of each; or the one to
+ * standard output. With `otlp`
  * NULL, or without samples, the .otlp file is empty. 0, or the first error: -errno of the file that
  * *ret_failed (owned) names; the others are written all the same.
  */

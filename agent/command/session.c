@@ -36,6 +36,18 @@ const char *session_check_container(const char *text)
 	return text[n] || n < 12 || n > 64 ? "is not a container id" : NULL;
 }
 
+const char *session_check_pod(const char *text)
+{
+	_cleanup_free_ char *selector = NULL;
+	struct config_selector ignored;
+
+	if (asprintf(&selector, "pod=%s", text) < 0) {
+		selector = NULL;
+		return "needs more memory";
+	}
+	return config_selector_parse(selector, &ignored) < 0 ? "is not the name of a pod" : NULL;
+}
+
 const char *session_check_cpu(const char *text)
 {
 	uint32_t cpu;
@@ -91,14 +103,14 @@ int session_load(struct session *s, const struct command_line *line, int *ret_fi
 	return COMMAND_GOES_ON;
 }
 
-static int include_containers(struct session *s)
+static int include_each(struct session *s, const char *kind, const struct config_list *list)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < s->containers.n && r == 0; i++) {
+	for (size_t i = 0; i < list->n && r == 0; i++) {
 		_cleanup_free_ char *selector = NULL;
 
-		if (asprintf(&selector, "container=%s", s->containers.items[i]) < 0) {
+		if (asprintf(&selector, "%s=%s", kind, list->items[i]) < 0) {
 			selector = NULL;
 			return -ENOMEM;
 		}
@@ -165,7 +177,11 @@ int session_prepare(struct session *s, char **ret_why)
 	int r = command_check_system(ret_why);
 
 	if (r == 0)
-		r = include_containers(s);
+		r = include_each(s, "container", &s->containers);
+	if (r == 0)
+		r = include_each(s, "pod", &s->pods);
+	if (s->pods.n)
+		s->config->kubernetes.metadata = true;
 	if (r == 0)
 		r = selection_init(&s->selection, s->config);
 	for (size_t i = 0; i < s->pids.n && r == 0; i++)
@@ -216,6 +232,7 @@ void session_fini(struct session *s)
 	selection_fini(&s->selection);
 	config_list_free(&s->pids);
 	config_list_free(&s->containers);
+	config_list_free(&s->pods);
 	config_list_free(&s->threads);
 	config_list_free(&s->cpus);
 	config_free(s->config);

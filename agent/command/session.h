@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A profiling session without a collector, as `record` and `top` run it: the options -F, -p, -t, -C and
- * --container, the configuration, the selection of processes, and the agent.
+ * A profiling session without a collector, as `record` and `top` run it: the options -F, -p, -t, -C,
+ * --container and --pod, the configuration, the selection of processes, and the agent.
  */
 #ifndef PROFLET_SESSION_H
 #define PROFLET_SESSION_H
@@ -15,6 +15,7 @@ struct session {
 	uint32_t hz;			     /* -F; 0: not given */
 	struct config_list pids, containers; /* -p, --container */
 	struct config_list threads, cpus;    /* -t, -C */
+	struct config_list pods;	     /* --pod */
 	struct config *config;
 	struct selection selection;
 	struct agent *agent;
@@ -38,9 +39,10 @@ int session_prepare(struct session *s, char **ret_why);
 int session_open(struct session *s, struct agent_options *options, char **ret_why);
 void session_fini(struct session *s);
 
-/* config_check_fn for an item of -p and --container. */
+/* config_check_fn for an item of -p, --container, --pod and -C. */
 const char *session_check_pid(const char *text);
 const char *session_check_container(const char *text);
+const char *session_check_pod(const char *text);
 const char *session_check_cpu(const char *text);
 /* Whether -t, -C and the command want a sample (agent_options.wants); `session` is a struct session. */
 bool session_wants(const struct sampled_task *task, const struct sample_view *v, void *session);
@@ -85,6 +87,13 @@ bool session_wants(const struct sampled_task *task, const struct sample_view *v,
 		 .check = session_check_container,                             \
 		 .form = "12 to 64 hex digits",                                \
 		 .value_name = "ID",                                           \
-		 .help = "only this container; repeatable"}
+		 .help = "only this container; repeatable"},                   \
+		{.name = "pod",                                                \
+		 .type = CONFIG_LIST,                                          \
+		 .target = &(s).pods,                                          \
+		 .check = session_check_pod,                                   \
+		 .form = "POD or NAMESPACE/POD",                               \
+		 .value_name = "[NAMESPACE/]POD",                              \
+		 .help = "only this pod, one of this node; needs the kubelet; repeatable"}
 
 #endif

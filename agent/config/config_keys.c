@@ -22,9 +22,9 @@
 
 #define ENDPOINT_FORM "http://HOST[:PORT][/PATH], https://HOST[:PORT][/PATH] or unix:/PATH"
 #define KUBELET_FORM "https://HOST[:PORT] or http://HOST[:PORT]"
-#define SELECTOR_FORM                                                                                 \
-	"pid=N, comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or " \
-	"container_name=NAME"
+#define SELECTOR_FORM                                                                                    \
+	"pid=N, comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, pod=[NAMESPACE/]NAME, " \
+	"label=KEY=VALUE or container_name=NAME"
 
 /* clang-format off */
 const struct config_key config_keys[] = {
@@ -66,6 +66,8 @@ const struct config_key config_keys[] = {
 	 .help = "export a timestamp for each sample, or a count for each stack and window"},
 	{KEY("resource", resource, CONFIG_ENUM), NAMES("container,process"), .default_text = "container",
 	 .help = "group samples into one OTLP resource per container, or per process"},
+	{KEY("service_name", service_name, CONFIG_ENUM), NAMES("auto,off,always"), .default_text = "auto",
+	 .help = "give resources a service.name also where it can only be that of a unit or an executable; auto: not in pods, whose Collector knows better"},
 	{KEY("attributes.sample", attributes.sample, CONFIG_LIST),
 	 NAMES("process.pid,process.executable.name,thread.name,process.executable.path,thread.id,cpu.logical_number"),
 	 .default_text = "process.pid,process.executable.name,thread.name", .value_name = "NAME,...",

@@ -36,6 +36,7 @@ enum config_compression { CONFIG_COMPRESSION_GZIP, CONFIG_COMPRESSION_ZSTD, CONF
 enum config_event { CONFIG_EVENT_AUTO, CONFIG_EVENT_CYCLES, CONFIG_EVENT_CPU_CLOCK, CONFIG_EVENT_TICK };
 enum config_samples { CONFIG_SAMPLES_TIMESTAMPS, CONFIG_SAMPLES_AGGREGATE };
 enum config_resource { CONFIG_RESOURCE_CONTAINER, CONFIG_RESOURCE_PROCESS };
+enum config_service_name { CONFIG_SERVICE_NAME_AUTO, CONFIG_SERVICE_NAME_OFF, CONFIG_SERVICE_NAME_ALWAYS };
 enum config_unresolved { CONFIG_UNRESOLVED_OFFSET, CONFIG_UNRESOLVED_BARE };
 
 /* Where the value of a key came from, in order of precedence: a later source overrides an earlier one. */
@@ -70,6 +71,7 @@ struct config {
 	uint64_t window_ns;
 	enum config_samples samples;
 	enum config_resource resource;
+	enum config_service_name service_name; /* which resources have one */
 	struct {
 		struct config_list sample; /* attribute names, each one of those accepted; no duplicates */
 	} attributes;

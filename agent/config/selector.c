@@ -15,6 +15,7 @@ int config_selector_parse(const char *s, struct config_selector *ret)
 		[CONFIG_SELECT_CGROUP] = "cgroup=", [CONFIG_SELECT_CONTAINER] = "container=",
 		[CONFIG_SELECT_EXE] = "exe=",	    [CONFIG_SELECT_NAMESPACE] = "namespace=",
 		[CONFIG_SELECT_LABEL] = "label=",   [CONFIG_SELECT_CONTAINER_NAME] = "container_name=",
+		[CONFIG_SELECT_POD] = "pod=",
 	};
 	struct config_selector parsed = {0};
 	size_t i = 0, len;
@@ -45,6 +46,11 @@ int config_selector_parse(const char *s, struct config_selector *ret)
 		break;
 	case CONFIG_SELECT_LABEL:
 		if (parsed.value[0] == '=' || !strchr(parsed.value, '='))
+			return -EINVAL;
+		break;
+	case CONFIG_SELECT_POD:
+		if (len < 1 || parsed.value[0] == '/' || parsed.value[len - 1] == '/' ||
+		    strchr(parsed.value, '/') != strrchr(parsed.value, '/'))
 			return -EINVAL;
 		break;
 	case CONFIG_SELECT_EXE:

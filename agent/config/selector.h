@@ -14,6 +14,7 @@ enum config_selector_kind {
 	CONFIG_SELECT_NAMESPACE, /* this one and those below need the kubelet's metadata */
 	CONFIG_SELECT_LABEL,
 	CONFIG_SELECT_CONTAINER_NAME,
+	CONFIG_SELECT_POD,
 };
 
 struct config_selector {
@@ -24,8 +25,8 @@ struct config_selector {
 
 /*
  * "pid=1", "comm=nginx" (at most 15 bytes, as the kernel stores it), "cgroup=/path", "container=ID" (12 to 64
- * hex digits), "exe=PATH", "namespace=NAME", "label=KEY=VALUE", "container_name=NAME". The values of the last
- * four are shell patterns (fnmatch(3)). 0 or -EINVAL.
+ * hex digits), "exe=PATH", "namespace=NAME", "label=KEY=VALUE", "container_name=NAME", "pod=NAME" or
+ * "pod=NAMESPACE/NAME". The values of the last five are shell patterns (fnmatch(3)). 0 or -EINVAL.
  */
 int config_selector_parse(const char *s, struct config_selector *ret);
 

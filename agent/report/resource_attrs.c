@@ -57,11 +57,21 @@ static const struct proc_image *naming_image(const struct proc_image *i)
 }
 
 /*
- * The first that is known: OTEL_SERVICE_NAME of the process, the workload of its pod, its unit, its
- * executable. Never empty, since some backends select by it alone.
+ * Whether the name of a unit or an executable may stand for that of a service. Of a pod's processes, the
+ * Collector can know better (k8s_attributes), but it only adds what is absent.
  */
-static const char *service_name(const struct proc_image *i, const struct cgroup_meta *m,
-				const struct pod *pod)
+static bool may_derive(const struct config *c, const struct cgroup_meta *m)
+{
+	return c->service_name == CONFIG_SERVICE_NAME_ALWAYS ||
+	       (c->service_name == CONFIG_SERVICE_NAME_AUTO && !(m && m->identity.pod_uid[0]));
+}
+
+/*
+ * The first that is known: OTEL_SERVICE_NAME of the process, the workload of its pod, its unit, its
+ * executable. NULL: none may be exported.
+ */
+static const char *service_name(const struct config *c, const struct proc_image *i,
+				const struct cgroup_meta *m, const struct pod *pod)
 {
 	const struct proc_image *naming = naming_image(i);
 	const char *own = naming->program->service_name, *name;
@@ -69,8 +79,11 @@ static const char *service_name(const struct proc_image *i, const struct cgroup_
 	if (own && own[0])
 		return own;
 	name = pod ? pod_service_name(pod) : NULL;
-	if (!name)
-		name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(naming);
+	if (name)
+		return name;
+	if (!may_derive(c, m))
+		return NULL;
+	name = m && m->identity.unit[0] ? m->identity.unit : proc_image_executable(naming);
 	return name[0] ? name : "unknown_service"; /* the process ended before anything was known about it */
 }
 
@@ -96,6 +109,13 @@ static void add_pod(const struct pod *pod, const struct pod_container *container
 	add(attrs, n, "container.image.name", container->image);
 }
 
+static void add_process(const struct proc_image *i, struct otlp_attr *attrs, size_t *n)
+{
+	attrs[(*n)++] = (struct otlp_attr){.key = "process.pid", .type = OTLP_INT, .integer = i->pid};
+	add(attrs, n, "process.executable.name", proc_image_executable(i));
+	add(attrs, n, "process.executable.path", i->program->exe);
+}
+
 size_t resource_attrs(const struct resources *r, const struct proc_image *i, struct otlp_attr *ret)
 {
 	const struct cgroup_meta *m = resource_workload(i);
@@ -110,7 +130,9 @@ size_t resource_attrs(const struct resources *r, const struct proc_image *i, str
 	}
 	if (pod)
 		add_pod(pod, container, ret, &n);
-	add(ret, &n, "service.name", service_name(i, m, pod));
+	add(ret, &n, "service.name", service_name(c, i, m, pod));
+	if (c->resource == CONFIG_RESOURCE_PROCESS)
+		add_process(i, ret, &n);
 	add(ret, &n, "k8s.node.name", c->kubernetes.node);
 	add(ret, &n, "host.name", r->host.name);
 	add(ret, &n, "host.id", r->host.id);
@@ -133,12 +155,19 @@ const struct pod *resource_pod(const struct resources *r, const struct proc_imag
 	return pod;
 }
 
-const char *resource_container_name(const struct resources *r, const struct proc_image *i)
+const char *resource_container_label(const struct resources *r, const struct proc_image *i, char *buf,
+				     size_t size)
 {
 	const char *name;
+	const struct pod *pod = resource_pod(r, i, &name);
 
-	(void)resource_pod(r, i, &name);
-	return name;
+	if (!pod)
+		return NULL;
+	if (name)
+		snprintf(buf, size, "%s/%s", pod->name, name);
+	else
+		snprintf(buf, size, "%s", pod->name);
+	return buf;
 }
 
 /* --- which entries belong to one resource */
@@ -180,7 +209,10 @@ static int compare(const struct resources *r, const struct proc_image *a, const 
 	if (d || (r->config->resource != CONFIG_RESOURCE_PROCESS && x &&
 		  (x->identity.container_id[0] || x->identity.unit[0])))
 		return d;
-	return strcmp(proc_image_executable(a), proc_image_executable(b));
+	d = strcmp(proc_image_executable(a), proc_image_executable(b));
+	if (d || r->config->resource != CONFIG_RESOURCE_PROCESS)
+		return d;
+	return compare_strings(a->program->exe, b->program->exe);
 }
 
 /* One image of the window. */

@@ -21,6 +21,7 @@ struct proc_image;
 struct resources;
 
 #define RESOURCE_ATTRS_MAX 64
+#define RESOURCE_LABEL_MAX 320 /* names of pods have 253 bytes at most, those of containers 63 */
 
 /* `config` and `pods` (NULL: pods have no names) are borrowed. 0 or -ENOMEM. */
 int resources_new(struct resources **ret, const struct config *config, const struct pod_table *pods);
@@ -39,8 +40,12 @@ size_t resource_attrs(const struct resources *r, const struct proc_image *i, str
  */
 const struct pod *resource_pod(const struct resources *r, const struct proc_image *i,
 			       const char **ret_container);
-/* The kubelet's name for the container of a process; NULL: unknown. Borrowed as above. */
-const char *resource_container_name(const struct resources *r, const struct proc_image *i);
+/*
+ * What people call the container of a process, as POD/CONTAINER or POD, into `buf`, which is returned and
+ * should have RESOURCE_LABEL_MAX bytes; NULL: the kubelet has not listed it.
+ */
+const char *resource_container_label(const struct resources *r, const struct proc_image *i, char *buf,
+				     size_t size);
 /*
  * The entries of a window, whose owners are images, in an order in which those of one resource are adjacent.
  * The array of *ret_n is the caller's; the entries are borrowed. NULL: no memory.

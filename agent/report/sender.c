@@ -31,6 +31,7 @@ struct sender {
 	struct frame frames[NAMES_FRAMES_MAX]; /* its frames with names, for options.stack */
 	uint64_t *times;		       /* its times as Unix time; owned */
 	size_t cap_times;
+	char label[RESOURCE_LABEL_MAX]; /* of the container of the stack that is being sent */
 };
 
 int sender_new(struct sender **ret, const struct sender_options *options)
@@ -131,6 +132,7 @@ static void batch_end(struct sender *s)
 static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struct otlp_attr *ret)
 {
 	const struct config_list *wanted = &s->options.config->attributes.sample;
+	const bool by_process = s->options.config->resource == CONFIG_RESOURCE_PROCESS;
 	const struct proc_image *i = e->owner;
 	const struct otlp_attr all[] = {
 		{.key = "process.pid", .type = OTLP_INT, .integer = i->pid},
@@ -144,10 +146,13 @@ static size_t sample_attrs(struct sender *s, const struct sample_entry *e, struc
 	enum unwind_ending ending = names_ending(s->options.names, e, &detail);
 	size_t n = 0;
 
-	for (size_t w = 0; w < wanted->n; w++)
+	for (size_t w = 0; w < wanted->n; w++) {
+		if (by_process && strncmp(wanted->items[w], "process.", strlen("process.")) == 0)
+			continue; /* the resource has it */
 		for (size_t k = 0; k < ARRAY_SIZE(all) && n < SAMPLE_ATTRS_MAX - 2; k++)
 			if (strcmp(wanted->items[w], all[k].key) == 0)
 				ret[n++] = all[k];
+	}
 	if (e->task)
 		ret[n++] = (struct otlp_attr){.key = "asyncio.task.name", .string = e->task};
 	if (!unwind_ending_complete(ending))
@@ -217,7 +222,8 @@ static struct output_stack stack_of(struct sender *s, const struct sample_entry 
 		.tid = e->tid,
 		.cpu = e->cpu,
 		.container = container_id(i),
-		.container_name = resource_container_name(s->options.resources, i),
+		.container_name =
+			resource_container_label(s->options.resources, i, s->label, sizeof s->label),
 		.frames = s->frames,
 		.n_frames = names_frames(s->options.names, e, s->frames),
 		.count = e->n,

@@ -97,6 +97,17 @@ static bool has_label(const char *pair, const struct select_identity *id)
 	return id->label && like(pair + len + 1, id->label(id->pod, pair, len));
 }
 
+/* A pattern without a slash is for pods of every namespace. */
+static bool is_pod(const char *pattern, const struct select_identity *id)
+{
+	const char *slash = strchr(pattern, '/');
+	_cleanup_free_ char *namespace = slash ? strndup(pattern, (size_t)(slash - pattern)) : NULL;
+
+	if (slash && !like(namespace ?: "", id->namespace))
+		return false;
+	return like(slash ? slash + 1 : pattern, id->pod_name);
+}
+
 static bool matches(const struct config_selector *s, const struct select_identity *id)
 {
 	switch (s->kind) {
@@ -116,6 +127,8 @@ static bool matches(const struct config_selector *s, const struct select_identit
 		return has_label(s->value, id);
 	case CONFIG_SELECT_CONTAINER_NAME:
 		return like(s->value, id->container_name);
+	case CONFIG_SELECT_POD:
+		return is_pod(s->value, id);
 	}
 	return false;
 }
@@ -151,7 +164,7 @@ static unsigned kinds_of(const struct selection *s)
 bool selection_by_pod(const struct selection *s)
 {
 	return kinds_of(s) & (1u << CONFIG_SELECT_NAMESPACE | 1u << CONFIG_SELECT_LABEL |
-			      1u << CONFIG_SELECT_CONTAINER_NAME);
+			      1u << CONFIG_SELECT_CONTAINER_NAME | 1u << CONFIG_SELECT_POD);
 }
 
 bool selection_by_cgroup(const struct selection *s)
@@ -180,6 +193,7 @@ static void add_pod(struct select_identity *id, const struct pod_table *pods,
 	if (!pod)
 		return;
 	id->namespace = pod->namespace;
+	id->pod_name = pod->name;
 	id->container_name = container ? container->name : NULL;
 	id->label = label_of;
 	id->pod = pod;

@@ -29,7 +29,7 @@ struct select_identity {
 	const char *cgroups;	  /* text of /proc/PID/cgroup */
 	const char *container_id; /* 64 hex digits */
 	/* of its pod, where the kubelet has listed it */
-	const char *namespace, *container_name;
+	const char *namespace, *pod_name, *container_name;
 	/* The value of a label of the pod; NULL: it has none of that name. */
 	const char *(*label)(const void *pod, const char *key, size_t key_len);
 	const void *pod;

@@ -159,6 +159,21 @@ def selected(s, b):
             final["taken"] == final["exported"] + final["dropped"] + final["in_flight"], str(final))
 
 
+def recorded(s, b):
+    """`record --pod` takes that pod, and calls its container by pod and name; -o - is one file on standard output."""
+    kubelet = Kubelet(s, b.certificate, TOKENS[1:])
+    work = [Workload(s, b.program, name, namespace="shop-blue") for name in ("mine", "other")]
+    kubelet.pods = [w.pod for w in work]
+    done = s.run([PROFLET, "record", "-d", "5s", "--pod", "shop-blue/mine", "--format", "folded", "--by", "container", "-o", "-",
+                  *b.options(kubelet.url())], check=False, seconds=120)
+    b.outputs.append(("record --pod", done.stdout + done.stderr))
+    containers = {line.split(";")[0] for line in done.stdout.splitlines()}
+    s.check("record --pod: the one pod's stacks and nothing else, on standard output", done.returncode == 0 and
+            containers == {"mine/app-mine"} and "taken=" in done.stderr, f"{containers} {done.stderr[-300:]}")
+    done = s.run([PROFLET, "record", "-d", "1s", "--pod", "shop-blue/absent", "-o", s.path("absent"), *b.options(kubelet.url())], check=False, seconds=120)
+    s.check("record --pod: a pod that is not there is told", "no pod of this node" in done.stderr, done.stderr[-300:])
+
+
 def fault(s, b, kubelet, mode, says):
     """The kubelet fails from the start: one line, and the profile goes on."""
     kubelet.mode = mode
@@ -206,6 +221,7 @@ def body(s):
     b = Bench(s)
     names(s, b)
     selected(s, b)
+    recorded(s, b)
     certificates_and_plain_text(s, b)
     kubelet = Kubelet(s, b.certificate)
     for mode, says in FAULTS.items():

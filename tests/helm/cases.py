@@ -105,6 +105,7 @@ CONTRADICTIONS = [
     (["config.endpoint", "tlsSecret", '"https://collector:4317"'], "config: {endpoint: http://collector:4317}\ntlsSecret: {name: tls}"),
     (["config.select.include", '"namespace=shop"', "config.kubernetes.metadata: true"], "config: {select: {include: [namespace=shop]}}"),
     (["config.select.exclude", "config.kubernetes.metadata: true"], "config: {select: {exclude: [comm=java, label=app=web]}}"),
+    (["config.select.include", '"pod=shop/web-0"', "config.kubernetes.metadata: true"], "config: {select: {include: [pod=shop/web-0]}}"),
     (["config.select.exclude", "config.kubernetes.metadata: true"],
      "config: {select: {exclude: [container_name=proxy]}, kubernetes: {metadata: false}}"),
     (["config.memory.total", "resources.limits.memory", "128Mi"], "config: {memory: {total: 129MiB}}\nresources: {limits: {memory: 128Mi}}"),
@@ -155,7 +156,7 @@ GOOD_VALUES = [
     'config: {queue: {memory: "65536", spool: /spool/proflet, spool_max: 1MiB}}\nextraVolumes: [{name: s, emptyDir: {}}]\n'
     "extraVolumeMounts: [{name: s, mountPath: /spool}]",
     "config: {queue: {spool_max: 100MiB}}\nspool: {type: emptyDir, sizeLimit: 101Mi}",
-    "config: {select: {include: [exe=/usr/bin/*, 'namespace=shop-*'], exclude: [label=app=web, container_name=istio-proxy]},"
+    "config: {select: {include: [exe=/usr/bin/*, 'namespace=shop-*', pod=web-0, 'pod=shop/*'], exclude: [label=app=web, container_name=istio-proxy]},"
     " kubernetes: {metadata: true}}",
     "config: {memory: {total: 128MiB}}\nresources: {limits: {memory: 128Mi}}",
     "config: {memory: {tables: 4MiB, total: 1024GiB}}\nresources: {limits: {memory: null}}",

@@ -362,7 +362,8 @@ class Checker:
         if not self.need(rp["resource"] is not None, "empty", where, "no resource"):
             return
         attributes = self.plain_attributes(rp["resource"]["attributes"], where + ".resource")
-        self.need(attributes.get("service.name"), "service-name", where, "no service.name")
+        # of a pod, the Collector knows it, and adds it where it is absent
+        self.need(attributes.get("service.name") or attributes.get("k8s.pod.uid"), "service-name", where, "no service.name")
         container = attributes.get("container.id")
         if "container.id" in attributes:
             good = isinstance(container, str) and len(container) == 64 and not set(container) - set("0123456789abcdef")

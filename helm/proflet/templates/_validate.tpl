@@ -146,7 +146,7 @@ has a path, which gRPC does not take: take it out, or set config.protocol: http/
 {{- if not (include "proflet.metadata" $at) }}
 {{- range $key, $selectors := default dict .config.select }}
 {{- range $selectors }}
-{{- if regexMatch "^(namespace|label|container_name)=" . }}
+{{- if regexMatch "^(namespace|pod|label|container_name)=" . }}
 {{- fail (printf "config.select.%s: %q needs the names of pods: set config.kubernetes.metadata: true, or select by cgroup=, container=, exe= or comm=" $key .) }}
 {{- end }}
 {{- end }}

@@ -36,8 +36,8 @@ static const struct {
 	{"profiling_interval: 1", NULL, NULL,
 	 "proflet: FILE:1:1: profiling_interval: unknown key; accepted keys are endpoint, protocol, headers, "
 	 "headers_file, "
-	 "compression, timeout, tls, sampling, window, samples, resource, attributes, select, stack, memory, "
-	 "cpu, queue, "
+	 "compression, timeout, tls, sampling, window, samples, resource, service_name, attributes, select, "
+	 "stack, memory, cpu, queue, "
 	 "symbols, runtimes, kubernetes, listen, listen_token_file, log"},
 	{NULL, NULL, "--sampling.freqency 9",
 	 "proflet: option --sampling.freqency: unknown option; did you mean --sampling.frequency?"},
@@ -118,14 +118,17 @@ static const struct {
 	 "thread.name, process.executable.path, thread.id, cpu.logical_number"},
 	{"select: {include: [nginx]}", NULL, NULL,
 	 "proflet: FILE:1:20: select.include: \"nginx\" is no selector; accepted is pid=N, comm=NAME, "
-	 "exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or container_name=NAME"},
+	 "exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, pod=[NAMESPACE/]NAME, label=KEY=VALUE "
+	 "or container_name=NAME"},
 	{NULL, NULL, "--select.exclude label=app",
 	 "proflet: option --select.exclude: \"label=app\" is no selector; accepted is pid=N, comm=NAME, "
-	 "exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or container_name=NAME"},
+	 "exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, pod=[NAMESPACE/]NAME, label=KEY=VALUE "
+	 "or container_name=NAME"},
 	{NULL, NULL, "--select.include comm=sixteen-bytes-xx",
 	 "proflet: option --select.include: \"comm=sixteen-bytes-xx\" is no selector; accepted is pid=N, "
-	 "comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, label=KEY=VALUE or "
-	 "container_name=NAME"},
+	 "comm=NAME, exe=PATH, cgroup=/PATH, container=ID, namespace=NAME, pod=[NAMESPACE/]NAME, "
+	 "label=KEY=VALUE "
+	 "or container_name=NAME"},
 	{"queue: {spool: var}", NULL, NULL,
 	 "proflet: FILE:1:16: queue.spool: \"var\" is not an absolute path; accepted is an absolute path or "
 	 "off"},
@@ -151,7 +154,8 @@ static const struct {
 	{"[1, 2]", NULL, NULL,
 	 "proflet: FILE:1:1: document: found a list; accepted is a section with the keys endpoint, protocol, "
 	 "headers, "
-	 "headers_file, compression, timeout, tls, sampling, window, samples, resource, attributes, select, "
+	 "headers_file, compression, timeout, tls, sampling, window, samples, resource, service_name, "
+	 "attributes, select, "
 	 "stack, memory, "
 	 "cpu, queue, symbols, runtimes, kubernetes, listen, listen_token_file, log"},
 	{"window: [1", NULL, NULL, "proflet: FILE:2:1: not valid YAML: did not find expected ',' or ']'"},

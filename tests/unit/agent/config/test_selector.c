@@ -38,7 +38,13 @@ Test(selector, kinds_and_limits)
 		{"label==web", -EINVAL, 0, NULL},
 		{"container_name=web", 0, CONFIG_SELECT_CONTAINER_NAME, "web"},
 		{"container_name=", -EINVAL, 0, NULL},
-		{"pod=1", -EINVAL, 0, NULL},
+		{"pod=web-*", 0, CONFIG_SELECT_POD, "web-*"},
+		{"pod=shop/web-0", 0, CONFIG_SELECT_POD, "shop/web-0"},
+		{"pod=", -EINVAL, 0, NULL},
+		{"pod=shop/", -EINVAL, 0, NULL},
+		{"pod=/web-0", -EINVAL, 0, NULL},
+		{"pod=a/b/c", -EINVAL, 0, NULL},
+		{"image=1", -EINVAL, 0, NULL},
 		{"", -EINVAL, 0, NULL},
 	};
 

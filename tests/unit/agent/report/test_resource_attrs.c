@@ -69,6 +69,14 @@ static const char *value(struct scene *s, const struct process *p, const char *k
 	return "";
 }
 
+/* "": it has none. */
+static const char *label(struct scene *s, const struct process *p)
+{
+	static char buf[RESOURCE_LABEL_MAX];
+
+	return resource_container_label(s->resources, p->image, buf, sizeof buf) ?: "";
+}
+
 static void set_service(struct process *p, const char *name)
 {
 	free(p->image->program->service_name);
@@ -102,7 +110,7 @@ Test(resource_attrs, a_container_of_a_pod)
 	cr_expect_str_eq(value(&s, p, "service.name"), "shop", "the workload");
 	cr_expect_str_eq(value(&s, p, "os.type"), "linux");
 	cr_expect_str_neq(value(&s, p, "host.arch"), "");
-	cr_expect_str_eq(resource_container_name(s.resources, p->image), "web");
+	cr_expect_str_eq(label(&s, p), "shop-7d9/web");
 	for (size_t i = 0; i < s.n; i++)
 		for (size_t k = 0; k < i; k++)
 			cr_expect_str_neq(s.attrs[i].key, s.attrs[k].key, "each key once");
@@ -120,7 +128,7 @@ Test(resource_attrs, a_container_that_the_kubelet_did_not_list)
 	machine_workload(&s.m, p, CONTAINER_B, POD, "");
 	cr_expect_str_eq(value(&s, p, "k8s.pod.name"), "shop-7d9", "its pod is known");
 	cr_expect_str_eq(value(&s, p, "k8s.container.name"), "");
-	cr_expect_null(resource_container_name(s.resources, p->image));
+	cr_expect_str_eq(label(&s, p), "shop-7d9");
 	machine_workload(&s.m, p, CONTAINER_B, "", "");
 	cr_expect_str_eq(value(&s, p, "k8s.pod.name"), "");
 	cr_expect_str_eq(value(&s, p, "service.name"), "app", "the executable");
@@ -165,7 +173,7 @@ Test(resource_attrs, without_kubernetes)
 	cr_expect_str_eq(value(&s, p, "k8s.pod.uid"), POD, "the path of its control group has it");
 	cr_expect_str_eq(value(&s, p, "k8s.pod.name"), "");
 	cr_expect_str_eq(value(&s, p, "k8s.node.name"), "node-1");
-	cr_expect_null(resource_container_name(s.resources, p->image));
+	cr_expect_str_eq(label(&s, p), "");
 }
 
 /* What the process says, its workload, its unit, its executable, its name; never empty. */
@@ -191,6 +199,58 @@ Test(resource_attrs, service_name)
 	cr_expect_str_eq(value(&s, p, "service.name"), "shop", "an empty name is none");
 	set_service(p, "checkout");
 	cr_expect_str_eq(value(&s, p, "service.name"), "checkout");
+}
+
+/* Of a pod, the Collector knows better than the executable's name, and adds only what is absent. */
+Test(resource_attrs, service_name_of_a_pod)
+{
+	static const struct {
+		enum config_service_name setting;
+		const char *pod, *unit, *own, *want;
+	} rows[] = {
+		{CONFIG_SERVICE_NAME_AUTO, POD, "", "", ""},
+		{CONFIG_SERVICE_NAME_AUTO, POD, "", "orders", "orders"},
+		{CONFIG_SERVICE_NAME_AUTO, "", "", "", "app"},
+		{CONFIG_SERVICE_NAME_AUTO, "", "x.service", "", "x.service"},
+		{CONFIG_SERVICE_NAME_ALWAYS, POD, "", "", "app"},
+		{CONFIG_SERVICE_NAME_OFF, "", "", "", ""},
+		{CONFIG_SERVICE_NAME_OFF, "", "x.service", "", ""},
+		{CONFIG_SERVICE_NAME_OFF, POD, "", "orders", "orders"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_scene_ struct scene s;
+
+		scene_init(&s);
+		s.m.config.service_name = rows[i].setting;
+		scene_open(&s, false);
+		struct process *p = machine_process(&s.m, 7);
+
+		machine_workload(&s.m, p, rows[i].pod[0] ? CONTAINER_A : "", rows[i].pod, rows[i].unit);
+		if (rows[i].own[0])
+			set_service(p, rows[i].own);
+		cr_expect_str_eq(value(&s, p, "service.name"), rows[i].want, "row %zu", i);
+	}
+}
+
+/* With `resource: process`, what says which process it is belongs to the resource. */
+Test(resource_attrs, those_of_a_process)
+{
+	_cleanup_scene_ struct scene s;
+	bool pid = false;
+
+	scene_init(&s);
+	s.m.config.resource = CONFIG_RESOURCE_PROCESS;
+	scene_open(&s, false);
+	struct process *p = machine_process(&s.m, 7);
+
+	set_executable(p, "/usr/bin/worker");
+	cr_expect_str_eq(value(&s, p, "process.executable.name"), "worker");
+	cr_expect_str_eq(value(&s, p, "process.executable.path"), "/usr/bin/worker");
+	for (size_t i = 0; i < s.n; i++)
+		pid |= strcmp(s.attrs[i].key, "process.pid") == 0 && s.attrs[i].type == OTLP_INT &&
+		       s.attrs[i].integer == 7;
+	cr_expect(pid, "process.pid");
 }
 
 Test(resource_attrs, those_of_the_agent)
@@ -371,7 +431,7 @@ Test(resource_attrs, what_is_sent)
 		cr_expect_eq(strstr(x->resource, "k8s.pod.name=shop-7d9") != NULL, contained);
 		cr_expect_eq(strstr(x->resource, "service.name=x.service") != NULL, !contained);
 		cr_expect_str_eq(k->container, contained ? CONTAINER_A : "");
-		cr_expect_str_eq(k->container_name, contained ? "web" : "");
+		cr_expect_str_eq(k->container_name, contained ? "shop-7d9/web" : "");
 		cr_expect_eq(contained, k->pid != 8);
 	}
 }

@@ -25,6 +25,7 @@ static const struct select_identity shop = {
 	.cgroups = "5:memory:/kubepods/pod1/x\n0::/system.slice/a.service\n",
 	.container_id = ID,
 	.namespace = "shop-blue",
+	.pod_name = "web-0",
 	.container_name = "web",
 	.label = label_of,
 };
@@ -59,6 +60,11 @@ static const struct {
 	{"label=app=store", NULL, SELECT_NO, SELECT_NO},
 	{"label=tier=shop", NULL, SELECT_NO, SELECT_NO},
 	{"container_name=web", NULL, SELECT_YES, SELECT_NO},
+	{"pod=web-0", NULL, SELECT_YES, SELECT_NO},
+	{"pod=shop-blue/web-*", NULL, SELECT_YES, SELECT_NO},
+	{"pod=shop-green/web-0", NULL, SELECT_NO, SELECT_NO},
+	{"pod=web", NULL, SELECT_NO, SELECT_NO},
+	{NULL, "pod=shop-*/web-0", SELECT_NO, SELECT_YES},
 	{"namespace=shop-blue", "container_name=web", SELECT_NO, SELECT_NO},
 	{"comm=other,label=app=shop", NULL, SELECT_YES, SELECT_NO},
 };
@@ -178,6 +184,8 @@ Test(select, process_of_a_pod)
 		{"container_name=web", SELECT_YES, SELECT_NO},
 		{"label=app=shop", SELECT_YES, SELECT_NO},
 		{"label=tier=shop", SELECT_NO, SELECT_NO},
+		{"pod=blue/shop-1", SELECT_YES, SELECT_NO},
+		{"pod=blue/shop", SELECT_NO, SELECT_NO},
 	};
 	struct subject a = subject_new();
 
