@@ -44,7 +44,7 @@ struct unwind_tables {
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
 	/* takes what jobs find beside rows */
-	void (*found)(uint32_t binary, uint32_t pid, const struct buf *records, void *data);
+	void (*found)(uint32_t binary, const struct generated *g, void *data);
 	void *found_data;
 	bool follow_generated;
 	uint32_t *generated; /* binaries that stand for generated code; owned */
@@ -154,8 +154,7 @@ void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
 /* --- generated code */
 
 void unwind_tables_set_found(struct unwind_tables *c,
-			     void (*found)(uint32_t binary, uint32_t pid, const struct buf *records,
-					   void *data),
+			     void (*found)(uint32_t binary, const struct generated *g, void *data),
 			     void *data)
 {
 	c->found = found;
@@ -217,6 +216,15 @@ void unwind_tables_request(struct unwind_tables *c, uint32_t index, const struct
 
 	if (f && f->generated && !f->refused)
 		(void)generated_request(f->generated, request);
+}
+
+bool unwind_tables_request_line(struct unwind_tables *c, uint32_t index, uint32_t pid,
+				const struct v8_layout *layout, const struct v8_line_wish *wish)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	return f && f->generated && !f->refused && generated_pid(f->generated) == pid &&
+	       generated_request_line(f->generated, layout, wish);
 }
 
 bool unwind_tables_requested(const struct unwind_tables *c, uint32_t index)
@@ -547,9 +555,8 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 	c->stats.generated_refused += s.refused - f->counted.refused;
 	f->counted = s;
 	f->refused |= j->error == -ESRCH;
-	if (c->found && generated_found(f->generated))
-		c->found(f->binary->index, generated_pid(f->generated), generated_found(f->generated),
-			 c->found_data);
+	if (c->found)
+		c->found(f->binary->index, f->generated, c->found_data);
 	if (f->n_placed && (j->error == 0 || j->error == -ENODATA))
 		table_drop(c, f);
 }
