@@ -49,6 +49,7 @@ struct unwind_tables {
 	bool follow_generated;
 	uint32_t *generated; /* binaries that stand for generated code; owned */
 	size_t n_generated, cap_generated;
+	atomic_uint n_early;	 /* jobs that know of a runtime before their table is made */
 	struct placing *placing; /* finished tables that wait for the room made by eviction */
 	struct unwind_tables_stats stats;
 };
@@ -698,6 +699,28 @@ void unwind_tables_free(struct unwind_tables *c)
 	free(c);
 }
 
+/* Takes what jobs know of language runtimes before their tables are made. */
+static void early_take(struct unwind_tables *c)
+{
+	bool any = false;
+
+	if (!atomic_exchange(&c->n_early, 0))
+		return;
+	for (uint32_t i = 1; i <= c->top; i++) {
+		struct binary_table *f = &c->tables[i];
+		struct runtime_facts *early = f->job ? atomic_exchange(&f->job->early, NULL) : NULL;
+
+		if (early && !f->runtime) {
+			f->runtime = TAKE_PTR(early);
+			changed(c, f);
+			any = true;
+		}
+		free(early);
+	}
+	if (any)
+		c->ready(c->data);
+}
+
 /* The table to build next. NULL: none. */
 static struct binary_table *next_waiting(struct unwind_tables *c)
 {
@@ -755,6 +778,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 {
 	struct binary_table *f;
 
+	early_take(c);
 	generated_wait(c);
 	while ((f = next_waiting(c))) {
 		struct build_job *j;
@@ -774,6 +798,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 			continue;
 		}
 		j->job.urgent = f->urgent;
+		j->n_early = &c->n_early;
 		if (worker_submit(c->worker, &j->job, f->urgent ? WORKER_HIGH : WORKER_LOW) < 0) {
 			build_job_free(j);
 			wait_add(c, f);

@@ -41,6 +41,7 @@ class Truth:
         self.chains = {tuple(chain) for chain in chains}
         # calls without leaf: the code that is evaluated there, what makes a closure
         self.chains |= {("s20_sloppy", "s20_variables", "(anonymous)"), ("s06_closures", "s06_make")}
+        self.chains |= {("(anonymous)", "Dog", "Animal", "s03_made", "leaf")}  # before there is a situation
 
     @staticmethod
     def inner(chain):
@@ -70,8 +71,9 @@ class Lines:
         if name == "(anonymous)":
             is_one = re.compile(r"=>|\bfunction\b|\*\[Symbol|new Function")
         else:
-            name = "constructor" if name in ("Animal", "Dog") else re.escape(name.split(" ")[-1].lstrip("#"))
-            is_one = re.compile(rf"\bfunction\*? {name}\(|\b{name}\([^)]*\) {{|\b{name}(:| =) .*(=>|function)")
+            name = "constructor" if name == "Animal" else re.escape(name.split(" ")[-1].lstrip("#"))
+            is_one = re.compile(rf"\bfunction\*? {name}\(|\b{name}\([^)]*\) {{|\b{name}(:| =) .*(=>|function)|class {name} extends")
+        # a constructor that is not written begins where its class does
         return {i for i, line in enumerate(self.text, 1) if is_one.search(line)}
 
     def is_right(self, frame):
