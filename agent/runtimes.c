@@ -15,10 +15,22 @@
 #include "agent/proc/table.h"
 #include "agent/runtime/cpython_task.h"
 #include "agent/track/track.h"
+#include "agent/unwind/generated.h"
 #include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/runtime_walk.h"
 #include "agent/unwind/tables.h"
+
+#define LINES_PENDING_MAX 2048u
+#define LINES_WAIT_NS (20 * NS_PER_SEC) /* for the analysis of the process's code to begin */
+
+/* The line of a function of V8 is wanted; its process's memory cannot be looked at yet. */
+struct line_pending {
+	struct v8_line_wish wish;
+	uint64_t since_ns;
+	uint32_t pid;
+	uint16_t file; /* that has the V8 */
+};
 
 struct runtimes {
 	struct runtimes_options options;
@@ -30,6 +42,9 @@ struct runtimes {
 	struct buf task_name;		 /* of asyncio's task in it */
 	uint64_t bad_tasks;
 	struct jvm_code *jvm;
+	struct line_pending lines[LINES_PENDING_MAX];
+	size_t n_lines;
+	uint64_t lines_missed;
 	uint64_t words[SPLICE_WORDS_MAX]; /* of a stack with frames of Java or V8 */
 };
 
@@ -106,12 +121,21 @@ static enum pairing_role role_of(uint64_t word, void *data)
 	return roles[perl_function_at(&t->runtime->perl, frame_va(word))];
 }
 
-/* A job has found something of a Java virtual machine. */
-static void on_found(uint32_t binary, uint32_t pid, const struct buf *records, void *data)
+/* A job has found something of a Java virtual machine, or lines of V8. */
+static void on_found(uint32_t binary, const struct generated *g, void *data)
 {
 	struct runtimes *r = data;
+	const struct buf *records = generated_found(g);
+	const struct v8_line_wish *lines;
+	const size_t n = generated_lines(g, &lines);
 
-	(void)jvm_code_add(r->jvm, binary, track_tenant(r->options.track, pid), records->data, records->len);
+	if (records)
+		(void)jvm_code_add(r->jvm, binary, track_tenant(r->options.track, generated_pid(g)),
+				   records->data, records->len);
+	for (size_t i = 0; i < n; i++) {
+		code_names_set_line(r->names, lines[i].number, lines[i].line);
+		r->lines_missed += !lines[i].line;
+	}
 }
 
 int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
@@ -180,6 +204,58 @@ static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 		 pid, (const char *)text.data);
 }
 
+/* --- lines of V8 */
+
+/* 1: a job will find it; 0: it is too early; -ESRCH: it cannot be found. */
+static int line_request(const struct runtimes *r, const struct line_pending *x)
+{
+	const struct process *p = track_process(r->options.track, x->pid);
+	const struct binary_table *t = table_of(r, x->file);
+	uint32_t index;
+
+	if (!p || p->end_ns || !t || t->runtime->kind != RUNTIME_FILE_V8)
+		return -ESRCH;
+	index = track_generated_binary(r->options.track, x->pid);
+	return index && unwind_tables_request_line(track_tables(r->options.track), index, x->pid,
+						   &t->runtime->v8.layout, &x->wish);
+}
+
+/* Requests the lines that can be found by now. */
+static void lines_run(struct runtimes *r)
+{
+	const uint64_t now_ns = r->n_lines ? clock_mono_ns() : 0;
+	size_t left = 0;
+
+	for (size_t i = 0; i < r->n_lines; i++) {
+		const int e = line_request(r, &r->lines[i]);
+		const bool late = e == 0 && now_ns - r->lines[i].since_ns > LINES_WAIT_NS;
+
+		if (e == 0 && !late)
+			r->lines[left++] = r->lines[i];
+		r->lines_missed += e < 0 || late;
+	}
+	r->n_lines = left;
+}
+
+/* A function of V8 was reported. */
+static void line_want(struct runtimes *r, const struct runtime_code *report)
+{
+	if (!report->first_line || !code_names_lacks_line(r->names, report->number))
+		return;
+	if (r->n_lines == LINES_PENDING_MAX) {
+		r->lines_missed++;
+		return;
+	}
+	r->lines[r->n_lines++] = (struct line_pending){
+		.wish = {.number = report->number,
+			 .script = {.address = report->name_type, .id = report->type},
+			 .place = report->first_line - 1},
+		.since_ns = clock_mono_ns(),
+		.pid = report->pid,
+		.file = report->layout,
+	};
+}
+
 static int add_code(struct runtimes *r, const struct runtime_code *report, size_t len,
 		    const struct runtime_facts *facts)
 {
@@ -211,6 +287,8 @@ static void on_code(struct runtimes *r, const struct runtime_code *report, size_
 		return;
 	}
 	e = add_code(r, report, len, t->runtime);
+	if (e == 0 && t->runtime->kind == RUNTIME_FILE_V8)
+		line_want(r, report);
 	r->bad_reports += e < 0;
 	if ((e == 0 || e == -ENOTSUP) && !track_judge_runtime(r->options.track, report->pid, e == 0))
 		refuse(r, t, report->pid);
@@ -233,6 +311,7 @@ static void on_report(const void *bytes, size_t len, void *data)
 void runtimes_drain(struct runtimes *r)
 {
 	(void)probe_reports_drain(r->options.probe, on_report, r);
+	lines_run(r);
 }
 
 /* Files with a runtime, one after another: begin with 0. NULL: there are no more. */
@@ -526,6 +605,7 @@ void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 				       .bad_reports = r->bad_reports,
 				       .unknown = r->unknown,
 				       .bad_tasks = r->bad_tasks,
+				       .lines_missed = r->lines_missed,
 				       .refused = r->refused};
 	code_names_stats(r->names, &ret->names);
 	jvm_code_stats(r->jvm, &ret->jvm);

@@ -34,9 +34,10 @@ struct runtimes_stats {
 	struct splice_stats splice;
 	struct jvm_code_stats jvm;
 	uint64_t bad_reports;
-	uint64_t unknown;   /* reports of a file that is gone by now */
-	uint64_t bad_tasks; /* tasks whose name was not all there, or is neither text nor number */
-	uint64_t refused;   /* processes whose objects have another layout than their file's version */
+	uint64_t unknown;      /* reports of a file that is gone by now */
+	uint64_t bad_tasks;    /* tasks whose name was not all there, or is neither text nor number */
+	uint64_t lines_missed; /* of functions of V8: where they begin was not found, or not in time */
+	uint64_t refused;      /* processes whose objects have another layout than their file's version */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

@@ -684,7 +684,9 @@ enum runtime_report_kind {
  * RUNTIME_WALK_LINES, nothing is 0 bytes long because it could not be read: the code object has none. With
  * RUNTIME_SHAPE_ARRAY, a text is the length of the string, u64, and its beginning; the types are the first
  * words of the objects. With RUNTIME_SHAPE_NATIVE, a text is its number of characters, u32, how many bytes
- * each has, u32, and its beginning; the class is the name that V8 has guessed, "object.method".
+ * each has, u32, and its beginning; the class is the name that V8 has guessed, "object.method"; the type is
+ * the number of the script, a Smi, the name's type is the pointer to the Script, and the first line is the
+ * number, from 1 on, of the character at which the function begins; 0: not known.
  */
 struct runtime_code {
 	__u32 kind; /* RUNTIME_REPORT_CODE */

@@ -69,7 +69,11 @@ UNWIND_FN __u64 v8_text(__u64 string, __u64 at)
 	return 8 + bytes;
 }
 
-/* Of a function: its name, the name that V8 has guessed, where it begins in its script, a Smi. 0: none. */
+/*
+ * Of a function: its name, the name that V8 has guessed, 0: none; where it begins in its script, a Smi, or
+ * V8_NOWHERE.
+ */
+#define V8_NOWHERE 1ull
 struct v8_scope {
 	__u64 name, guessed, start;
 };
@@ -80,7 +84,7 @@ static __always_inline int v8_scope_read(struct unwind_area *a, __u64 scope, str
 	const struct runtime_v8 *v8 = &a->runtime.walk.v8;
 	__u64 head[4], flags, n, at = scope - 1 + 8 + 8ull * v8->scope_first, slot;
 
-	*ret = (struct v8_scope){0};
+	*ret = (struct v8_scope){.start = V8_NOWHERE};
 	if (env_read_user(head, sizeof head, scope - 1))
 		return -1;
 	flags = v8->scope_is_packed ? (__u32)head[1] : head[1] >> 32;
@@ -113,7 +117,7 @@ static __always_inline int v8_names(struct unwind_area *a, __u64 name, struct v8
 	__u64 map;
 	__u16 type;
 
-	*ret = (struct v8_scope){.name = name};
+	*ret = (struct v8_scope){.name = name, .start = V8_NOWHERE};
 	if (!v8_is_pointer(name) || user_word(name - 1, &map) ||
 	    env_read_user(&type, sizeof type, map - 1 + v8->map_type))
 		return -1;
@@ -131,15 +135,20 @@ UNWIND_FN int report_v8(__u64 number, __u64 shared)
 	struct unwind_area *a = env_area();
 	struct report_area *d = report_area();
 	struct v8_scope scope;
-	__u64 name, script, file, at;
+	__u64 name, script, file, id, at;
 
 	if (!a || !d)
 		return 0;
 	report_begin(d, &a->runtime.walk, number);
 	if (user_word(shared - 1 + a->runtime.walk.v8.shared_name, &name) ||
 	    user_word(shared - 1 + a->runtime.walk.v8.shared_script, &script) ||
-	    user_word(script - 1 + a->runtime.walk.v8.script_name, &file) || v8_names(a, name, &scope))
+	    user_word(script - 1 + a->runtime.walk.v8.script_name, &file) ||
+	    user_word(script - 1 + a->runtime.walk.v8.script_id, &id) || v8_names(a, name, &scope))
 		return 0;
+	d->head.type = id;
+	d->head.name_type = script;
+	if (scope.start != V8_NOWHERE)
+		d->head.first_line = (__u32)(scope.start >> 32) + 1;
 	if (v8_is_pointer(scope.name)) {
 		d->head.name_bytes = v8_text(scope.name, 0);
 		if (!d->head.name_bytes)

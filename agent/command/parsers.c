@@ -14,6 +14,7 @@
 #include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/table_job.h"
+#include "agent/unwind/v8_job.h"
 
 /*
  * Of memory.total, a quarter is for unwind tables. With the remainder the tables of the largest programs
@@ -23,8 +24,8 @@
 #define MEMORY_SHARE 0.75
 
 static const struct parser_operation *const operations[] = {
-	&table_operation,    &symbol_operation,	  &rule_operation,   &code_operation,
-	&jit_open_operation, &jit_read_operation, &hotspot_operation};
+	&table_operation,    &symbol_operation,	  &rule_operation,    &code_operation,
+	&jit_open_operation, &jit_read_operation, &hotspot_operation, &v8_operation};
 
 void parsers_start(void)
 {

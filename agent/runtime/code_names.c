@@ -68,6 +68,7 @@ struct function {
 	uint16_t code_start, instruction_bytes;
 	bool index;	/* RUNTIME_WALK_INDEX */
 	bool has_lines; /* frames have lines themselves (RUNTIME_WALK_LINES) */
+	bool no_lines;	/* nothing has lines but the function */
 	size_t bytes;	/* of the allocation */
 	size_t name_at; /* in data */
 	char data[];	/* the line table, then the name, NUL terminated */
@@ -89,7 +90,7 @@ struct content {
 	enum completeness name_is, file_is;
 	struct cpython_lines_table lines;
 	const struct cpython_layout *layout; /* of `lines`; NULL: that of `known`, or none is needed */
-	bool has_lines;
+	bool has_lines, no_lines;
 	const struct function *known;
 };
 
@@ -523,7 +524,7 @@ static int read_v8_report(struct code_names *n, struct content *c, const struct 
 	c->name_len = n->name.len;
 	c->file = (const char *)n->file.data;
 	c->file_len = n->file.len;
-	c->has_lines = true;
+	c->has_lines = c->no_lines = true;
 	return 0;
 }
 
@@ -539,6 +540,7 @@ static bool merge(struct content *c, const struct function *known)
 
 	c->known = known;
 	c->has_lines = known->has_lines;
+	c->no_lines = known->no_lines;
 	if (c->name_is > known->name_is) {
 		better = true;
 	} else {
@@ -566,6 +568,7 @@ static bool merge(struct content *c, const struct function *known)
 static void set_place(struct function *f, const struct content *c)
 {
 	f->has_lines = c->has_lines;
+	f->no_lines = c->no_lines;
 	if (c->has_lines)
 		return;
 	f->code_start = c->layout ? c->layout->code_start : c->known->code_start;
@@ -697,6 +700,21 @@ int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, c
 	return count(n, r == 0 ? add(n, tenant, &c, number) : r);
 }
 
+void code_names_set_line(struct code_names *n, uint64_t number, uint32_t line)
+{
+	struct function *f = function_find(n, number);
+
+	if (f && f->no_lines && !f->lines.first_line)
+		f->lines.first_line = line;
+}
+
+bool code_names_lacks_line(const struct code_names *n, uint64_t number)
+{
+	const struct function *f = function_find(n, number);
+
+	return f && f->no_lines && !f->lines.first_line;
+}
+
 bool code_names_has(const struct code_names *n, uint64_t number)
 {
 	return function_find(n, number) != NULL;
@@ -768,6 +786,8 @@ static uint32_t line_of(const struct function *f, int64_t word, uint32_t first_l
 {
 	uint32_t at;
 
+	if (f->no_lines)
+		return 0;
 	if (f->has_lines)
 		return word > 0 && word <= INT32_MAX ? (uint32_t)word : first_line;
 	return code_offset(f, word, &at) ? cpython_line(&f->lines, at) : first_line;

@@ -85,6 +85,13 @@ int code_names_add_v8(struct code_names *n, uint64_t tenant, const struct runtim
  */
 int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
 		       const char *file);
+/*
+ * Says at which line a function of V8 begins, which its report does not have. Nothing changes if it is known
+ * already, or nothing is known of the function.
+ */
+void code_names_set_line(struct code_names *n, uint64_t number, uint32_t line);
+/* Whether a function is known whose first line is not. */
+bool code_names_lacks_line(const struct code_names *n, uint64_t number);
 bool code_names_has(const struct code_names *n, uint64_t number);
 /* From now on, nothing is known of it. */
 void code_names_forget(struct code_names *n, uint64_t number);
@@ -92,7 +99,7 @@ void code_names_forget(struct code_names *n, uint64_t number);
  * The place of a frame: `number` is the payload of its head, `offset` its second word. False: nothing was
  * reported about this code object, or it is forgotten. An offset before the first instruction (the frame is
  * not entered yet), or one that no function has, gives the first line. With PHP, Ruby, Perl, Lua and Java,
- * the second word is the line.
+ * the second word is the line. Frames of V8 have none.
  */
 bool code_names_find(struct code_names *n, uint64_t number, int64_t offset, struct code_place *ret);
 void code_names_stats(const struct code_names *n, struct code_names_stats *ret);

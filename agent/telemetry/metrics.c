@@ -84,6 +84,8 @@ static const struct metric metrics[] = {
 		 agent.runtimes.splice.missing[RUNTIME_REASON_NOT_KNOWN], ""),
 	COUNTER("proflet_language_processes_refused_total", agent.runtimes.refused,
 		"Processes whose language runtime has another layout than is known of its version."),
+	COUNTER("proflet_language_lines_missed_total", agent.runtimes.lines_missed,
+		"Functions of V8 whose first line was not found."),
 	COUNTER("proflet_language_tasks_unnamed_total", agent.runtimes.bad_tasks,
 		"Samples of tasks whose name could not be read (runtimes.python_tasks)."),
 	COUNTER("proflet_language_reports_lost_total", agent.probe.reports_lost,

@@ -212,6 +212,11 @@ void generated_code_hit(struct generated_code *g, struct process *p, uint64_t ad
 	x->addresses[x->n++].time_ns = g->options.mono_ns();
 }
 
+void generated_code_begin(struct generated_code *g, struct process *p)
+{
+	(void)record_get(g, p);
+}
+
 bool generated_code_waits(const struct generated_code *g, const struct process *p)
 {
 	const struct record *x = record_of(g, p);

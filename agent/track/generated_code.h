@@ -48,6 +48,8 @@ int generated_code_new(struct generated_code **ret, const struct generated_code_
 void generated_code_free(struct generated_code *g); /* NULL is fine */
 /* A sample of the process could not be walked past code at this address, which is in no ELF file. */
 void generated_code_hit(struct generated_code *g, struct process *p, uint64_t address);
+/* The memory of the process is going to be looked at (unwind_tables_request_line): it gets its binary. */
+void generated_code_begin(struct generated_code *g, struct process *p);
 /* Whether an address of the process still waits for the runtime's list. */
 bool generated_code_waits(const struct generated_code *g, const struct process *p);
 /* Requests the analysis of what could be looked up meanwhile. Call after worker_collect. */

@@ -475,6 +475,17 @@ void track_generated(struct track *t, struct process *p, uint64_t address)
 	generated_code_hit(t->generated, p, address);
 }
 
+uint32_t track_generated_binary(struct track *t, uint32_t pid)
+{
+	struct process *p = proc_table_get(t->processes, pid);
+
+	if (!p || !p->maps || p->end_ns)
+		return 0;
+	if (!p->maps->code)
+		generated_code_begin(t->generated, p);
+	return p->maps->code;
+}
+
 bool track_reading(const struct track *t, const struct process *p)
 {
 	return requests_about(t->requests, p->pid) || generated_code_waits(t->generated, p);

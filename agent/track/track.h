@@ -123,6 +123,11 @@ void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32
 struct arena *track_arena(const struct track *t);
 /* A sample could not be walked past code of the process at this address, which is in no ELF file. */
 void track_generated(struct track *t, struct process *p, uint64_t address);
+/*
+ * The binary that stands for the generated code of a process, whose memory is going to be looked at; it is
+ * made where there is none. 0: there is no such process, its mappings are not known, or no memory.
+ */
+uint32_t track_generated_binary(struct track *t, uint32_t pid);
 /* Whether the process is being read, its mappings or a file of them: samples without these should wait. */
 bool track_reading(const struct track *t, const struct process *p);
 /* Changes whenever something was published: stacks that wait should be tried again. */

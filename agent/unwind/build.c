@@ -12,6 +12,7 @@
 #include "agent/base/fs.h"
 #include "agent/binary/binary.h"
 #include "agent/elf/file/elf_image.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/proc/root.h"
 #include "agent/unwind/debug_search.h"
 #include "agent/unwind/debugfile.h"
@@ -63,10 +64,28 @@ static void close_files(const struct table_request *request)
 		close(request->debug_fd);
 }
 
+/* Only the first one is kept: no process has a reason to say more. */
+static void on_early(const struct runtime_facts *facts, void *data)
+{
+	struct build_job *j = data;
+	struct runtime_facts *none = NULL, *copy = j->n_early ? malloc(sizeof *copy) : NULL;
+
+	if (!copy)
+		return;
+	*copy = *facts;
+	if (atomic_compare_exchange_strong(&j->early, &none, copy))
+		(void)atomic_fetch_add(j->n_early, 1);
+	else
+		free(copy);
+}
+
 static int build(struct build_job *j)
 {
 	struct debug_search search;
-	struct table_request request = {.version = j->any_version ? NULL : &j->version, .search = &search};
+	struct table_request request = {.version = j->any_version ? NULL : &j->version,
+					.search = &search,
+					.early = on_early,
+					.data = j};
 	struct table_result result = {0};
 	int r;
 
@@ -168,6 +187,7 @@ void build_job_free(struct build_job *j)
 	proc_root_unref(j->root);
 	unwind_blocks_fini(&j->blocks);
 	free(j->runtime);
+	free(atomic_load(&j->early));
 	free(j->path);
 	free(j);
 }

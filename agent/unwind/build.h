@@ -6,6 +6,8 @@
 #ifndef PROFLET_UNWIND_BUILD_H
 #define PROFLET_UNWIND_BUILD_H
 
+#include <stdatomic.h>
+
 #include "agent/base/worker.h"
 #include "agent/elf/file/version.h"
 #include "agent/unwind/block.h"
@@ -27,6 +29,12 @@ struct build_job {
 	char *path;		     /* of the binary; owned */
 	struct generated *generated; /* code without a file: what is known of it; borrowed; NULL */
 	struct proc_root *root;	     /* where to look for its debug file; a reference; NULL: do not look */
+	/*
+	 * What is known of the language runtime while the job runs: it is put there by the job, and taken by
+	 * the owner; owned. `n_early` counts what was put there.
+	 */
+	_Atomic(struct runtime_facts *) early;
+	atomic_uint *n_early; /* borrowed; NULL: nothing is taken */
 	/* results */
 	struct build_debug debug; /* the debug file, when rows come from it */
 	struct build_debug names; /* the debug file, when it has names that the binary lacks; not read here */

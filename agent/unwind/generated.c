@@ -56,6 +56,10 @@ struct generated {
 	int mem; /* /proc/PID/mem: of this program of the process, even if its pid is used again; -1: not open yet */
 	struct generated_request requests[GENERATED_REQUESTS_MAX], taken[GENERATED_REQUESTS_MAX];
 	size_t n_requests, n_taken;
+	struct v8_line_wish lines[GENERATED_LINES_MAX], lines_taken[GENERATED_LINES_MAX];
+	size_t n_lines, n_lines_taken;
+	struct v8_layout v8; /* of the objects that lines[] are about */
+	bool v8_refused;     /* its memory cannot be read in time */
 	bool check;
 	uint64_t now_ns;     /* of the job */
 	bool changed;	     /* the table is not that of the last job any more */
@@ -106,7 +110,7 @@ void generated_free(struct generated *g)
 
 bool generated_requested(const struct generated *g)
 {
-	return g->n_requests > 0;
+	return g->n_requests > 0 || g->n_lines > 0;
 }
 
 bool generated_request(struct generated *g, const struct generated_request *request)
@@ -120,11 +124,27 @@ bool generated_request(struct generated *g, const struct generated_request *requ
 	return true;
 }
 
+bool generated_request_line(struct generated *g, const struct v8_layout *layout,
+			    const struct v8_line_wish *wish)
+{
+	for (size_t i = 0; i < g->n_lines; i++)
+		if (g->lines[i].number == wish->number)
+			return true;
+	if (g->n_lines == GENERATED_LINES_MAX)
+		return false;
+	g->v8 = *layout;
+	g->lines[g->n_lines++] = *wish;
+	return true;
+}
+
 size_t generated_begin(struct generated *g, bool check)
 {
 	memcpy(g->taken, g->requests, g->n_requests * sizeof g->requests[0]);
 	g->n_taken = g->n_requests;
 	g->n_requests = 0;
+	memcpy(g->lines_taken, g->lines, g->n_lines * sizeof g->lines[0]);
+	g->n_lines_taken = g->n_lines;
+	g->n_lines = 0;
 	g->check = check;
 	buf_clear(&g->found);
 	return g->n_taken;
@@ -138,6 +158,12 @@ uint32_t generated_pid(const struct generated *g)
 const struct buf *generated_found(const struct generated *g)
 {
 	return g->found.len ? &g->found : NULL;
+}
+
+size_t generated_lines(const struct generated *g, const struct v8_line_wish **ret)
+{
+	*ret = g->lines_taken;
+	return g->n_lines_taken;
 }
 
 void generated_stats(const struct generated *g, struct generated_stats *ret)
@@ -517,6 +543,20 @@ static int ask_hotspot(struct generated *g)
 	return 0;
 }
 
+/* --- V8's functions */
+
+/* Has the lines found. Without an answer in time, no more of them are looked for. 0; -ENOMEM. */
+static int ask_v8(struct generated *g)
+{
+	int r;
+
+	if (!g->n_lines_taken || g->v8_refused)
+		return 0;
+	r = v8_job_run(&g->parser, g->mem, &g->v8, g->lines_taken, g->n_lines_taken);
+	g->v8_refused = r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
+	return r == -ENOMEM ? r : 0;
+}
+
 /* All parts as one table, with what is between them as not known yet. Borrows the rules. 0 or -ENOMEM. */
 static int lay_out(const struct generated *g, uint32_t pending, struct elf_rows *ret)
 {
@@ -584,6 +624,8 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 		r = check_parts(g);
 	if (r == 0)
 		r = ask_hotspot(g);
+	if (r == 0)
+		r = ask_v8(g);
 	for (size_t i = 0; i < g->n_taken && r == 0; i++)
 		if (!g->taken[i].method)
 			r = answer(g, &g->taken[i]);

@@ -16,13 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/elf/runtime/v8.h"
 #include "agent/unwind/hotspot_job.h"
+#include "agent/unwind/v8_job.h"
 
 struct buf;
 struct generated;
 struct unwind_blocks;
 
 #define GENERATED_REQUESTS_MAX 256u
+#define GENERATED_LINES_MAX 512u /* of functions of V8, for the next job */
 #define GENERATED_PARTS_MAX 65536u
 #define GENERATED_BYTES_MAX (4u << 20)	 /* of rows; beyond, the analysis begins anew */
 #define GENERATED_CHECK_BYTES (1u << 20) /* of code that a job compares with the memory; at least a part's */
@@ -50,6 +53,12 @@ void generated_free(struct generated *g); /* NULL is fine */
 /* Adds a request for the next job. False: there are too many, and a later sample will request it again. */
 bool generated_request(struct generated *g, const struct generated_request *request);
 /*
+ * The same of a line where a function of V8 begins, in objects of that layout. A line that was requested
+ * already is not requested again.
+ */
+bool generated_request_line(struct generated *g, const struct v8_layout *layout,
+			    const struct v8_line_wish *wish);
+/*
  * Moves the requests to the job that is about to run. Returns their number; `check`: parts are compared with
  * the memory, too, and if nothing is new there is no new table.
  */
@@ -60,6 +69,8 @@ bool generated_requested(const struct generated *g); /* requests wait for the ne
  * borrowed until the next one begins. NULL: nothing.
  */
 const struct buf *generated_found(const struct generated *g);
+/* The lines that the last job was to find; borrowed as above. 0 of them: nothing. */
+size_t generated_lines(const struct generated *g, const struct v8_line_wish **ret);
 uint32_t generated_pid(const struct generated *g); /* of its process */
 /*
  * On a worker thread: reads the process's memory, which may block for as long as the process likes,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
@@ -68,6 +69,23 @@ static void find_names(struct making *m)
 		m->head.names = (struct table_debug){true, m->names.number, m->names.delta, m->names.version};
 }
 
+/*
+ * The file of a V8 is large, and its functions are shown without its rows: says what is known of it before
+ * these are made. The query begins with NUL, as no path does, and gets no descriptor.
+ */
+static void tell_early(struct making *m)
+{
+	uint8_t text[1 + sizeof m->head.runtime] = {0};
+	int fd;
+
+	if (m->head.runtime.kind != RUNTIME_FILE_V8)
+		return;
+	memcpy(text + 1, &m->head.runtime, sizeof m->head.runtime);
+	fd = m->job->query(m->job, text, sizeof text);
+	if (fd >= 0)
+		close(fd);
+}
+
 static int make_rows(struct making *m)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
@@ -96,11 +114,12 @@ static int make(struct making *m)
 
 	if (r < 0)
 		return r == -ENOEXEC ? -ENODATA : r;
+	(void)runtime_facts_read(&m->head.runtime, m->img); /* on failure, there are none */
+	tell_early(m);
 	r = make_rows(m);
 	if (r == 0 && m->debug.img)
 		r = elf_version_still(&m->debug.version, m->debug.img);
 	find_names(m);
-	(void)runtime_facts_read(&m->head.runtime, m->img); /* on failure, there are none */
 	still = elf_version_still(version, m->img);
 	return still < 0 ? still : r;
 }
@@ -233,6 +252,25 @@ int table_answer_read(struct table_result *ret, const void *bytes, size_t len, i
 	return result;
 }
 
+/* A query of the process, which may say anything: for a debug file, or what is known early. */
+static int answer_query(const void *query, size_t len, void *data)
+{
+	const struct table_request *request = data;
+	const uint8_t *bytes = query;
+	struct runtime_facts facts;
+
+	if (!len || bytes[0])
+		return debug_search_answer(query, len, request->search);
+	if (len != 1 + sizeof facts)
+		return -EINVAL;
+	memcpy(&facts, bytes + 1, sizeof facts);
+	if (facts.kind != RUNTIME_FILE_V8 || !runtime_facts_valid(&facts))
+		return -EINVAL;
+	if (request->early)
+		request->early(&facts, request->data);
+	return -ENODATA;
+}
+
 static int write_request(const struct table_request *request, struct parser_call *call)
 {
 	struct wish wish;
@@ -254,7 +292,7 @@ static int write_request(const struct table_request *request, struct parser_call
 int table_job_run(const struct table_request *request, struct table_result *ret)
 {
 	struct parser_call call = {
-		.operation = &table_operation, .query = debug_search_answer, .data = request->search};
+		.operation = &table_operation, .query = answer_query, .data = (void *)request};
 	_cleanup_buf_ struct buf answer = {0};
 	int r;
 

@@ -44,11 +44,12 @@ struct unwind_tables {
 	void (*withdraw)(uint32_t binary, void *data); /* takes a table out of what is published */
 	void *withdraw_data;
 	/* takes what jobs find beside rows */
-	void (*found)(uint32_t binary, uint32_t pid, const struct buf *records, void *data);
+	void (*found)(uint32_t binary, const struct generated *g, void *data);
 	void *found_data;
 	bool follow_generated;
 	uint32_t *generated; /* binaries that stand for generated code; owned */
 	size_t n_generated, cap_generated;
+	atomic_uint n_early;	 /* jobs that know of a runtime before their table is made */
 	struct placing *placing; /* finished tables that wait for the room made by eviction */
 	struct unwind_tables_stats stats;
 };
@@ -154,8 +155,7 @@ void unwind_tables_reopened(struct unwind_tables *c, uint32_t index)
 /* --- generated code */
 
 void unwind_tables_set_found(struct unwind_tables *c,
-			     void (*found)(uint32_t binary, uint32_t pid, const struct buf *records,
-					   void *data),
+			     void (*found)(uint32_t binary, const struct generated *g, void *data),
 			     void *data)
 {
 	c->found = found;
@@ -217,6 +217,15 @@ void unwind_tables_request(struct unwind_tables *c, uint32_t index, const struct
 
 	if (f && f->generated && !f->refused)
 		(void)generated_request(f->generated, request);
+}
+
+bool unwind_tables_request_line(struct unwind_tables *c, uint32_t index, uint32_t pid,
+				const struct v8_layout *layout, const struct v8_line_wish *wish)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	return f && f->generated && !f->refused && generated_pid(f->generated) == pid &&
+	       generated_request_line(f->generated, layout, wish);
 }
 
 bool unwind_tables_requested(const struct unwind_tables *c, uint32_t index)
@@ -547,9 +556,8 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 	c->stats.generated_refused += s.refused - f->counted.refused;
 	f->counted = s;
 	f->refused |= j->error == -ESRCH;
-	if (c->found && generated_found(f->generated))
-		c->found(f->binary->index, generated_pid(f->generated), generated_found(f->generated),
-			 c->found_data);
+	if (c->found)
+		c->found(f->binary->index, f->generated, c->found_data);
 	if (f->n_placed && (j->error == 0 || j->error == -ENODATA))
 		table_drop(c, f);
 }
@@ -691,6 +699,28 @@ void unwind_tables_free(struct unwind_tables *c)
 	free(c);
 }
 
+/* Takes what jobs know of language runtimes before their tables are made. */
+static void early_take(struct unwind_tables *c)
+{
+	bool any = false;
+
+	if (!atomic_exchange(&c->n_early, 0))
+		return;
+	for (uint32_t i = 1; i <= c->top; i++) {
+		struct binary_table *f = &c->tables[i];
+		struct runtime_facts *early = f->job ? atomic_exchange(&f->job->early, NULL) : NULL;
+
+		if (early && !f->runtime) {
+			f->runtime = TAKE_PTR(early);
+			changed(c, f);
+			any = true;
+		}
+		free(early);
+	}
+	if (any)
+		c->ready(c->data);
+}
+
 /* The table to build next. NULL: none. */
 static struct binary_table *next_waiting(struct unwind_tables *c)
 {
@@ -748,6 +778,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 {
 	struct binary_table *f;
 
+	early_take(c);
 	generated_wait(c);
 	while ((f = next_waiting(c))) {
 		struct build_job *j;
@@ -767,6 +798,7 @@ void unwind_tables_pump(struct unwind_tables *c)
 			continue;
 		}
 		j->job.urgent = f->urgent;
+		j->n_early = &c->n_early;
 		if (worker_submit(c->worker, &j->job, f->urgent ? WORKER_HIGH : WORKER_LOW) < 0) {
 			build_job_free(j);
 			wait_add(c, f);

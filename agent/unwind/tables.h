@@ -118,12 +118,11 @@ void unwind_tables_free(struct unwind_tables *t);
 void unwind_tables_set_withdraw(struct unwind_tables *t, void (*withdraw)(uint32_t binary, void *data),
 				void *data);
 /*
- * Registers the function that gets what a job has found of HotSpot's code (generated_found) in the
- * generated code of the binary; before `ready` is called.
+ * Registers the function that gets what a job has found beside rows in the generated code of the binary
+ * (generated_found, generated_lines); before `ready` is called.
  */
 void unwind_tables_set_found(struct unwind_tables *t,
-			     void (*found)(uint32_t binary, uint32_t pid, const struct buf *records,
-					   void *data),
+			     void (*found)(uint32_t binary, const struct generated *g, void *data),
 			     void *data);
 struct binary_registry *unwind_tables_binaries(const struct unwind_tables *t);
 /* Queues the build of the binary's table. Does nothing for a binary that was added before. */
@@ -138,6 +137,12 @@ bool unwind_tables_follows_generated(const struct unwind_tables *t); /* false fo
 int unwind_tables_add_generated(struct unwind_tables *t, uint32_t index, uint32_t pid);
 /* Code of such a binary has run that is not known: it is analysed soon. */
 void unwind_tables_request(struct unwind_tables *t, uint32_t index, const struct generated_request *request);
+/*
+ * The line is wanted at which a function of V8 begins, of that process. False: it cannot be requested now, or
+ * the binary is that of another process.
+ */
+bool unwind_tables_request_line(struct unwind_tables *t, uint32_t index, uint32_t pid,
+				const struct v8_layout *layout, const struct v8_line_wish *wish);
 /* Nothing more will be known of such a binary: samples no longer wait for it. */
 void unwind_tables_refuse(struct unwind_tables *t, uint32_t index);
 /* True while a build of such a binary runs or waits, for requests that a sample has made. */

@@ -180,6 +180,13 @@ bool generated_request(struct generated *g, const struct generated_request *requ
 	abort();
 }
 
+bool generated_request_line(struct generated *g, const struct v8_layout *layout,
+			    const struct v8_line_wish *wish)
+{
+	(void)g, (void)layout, (void)wish;
+	abort();
+}
+
 bool generated_requested(const struct generated *g)
 {
 	(void)g;

@@ -75,7 +75,8 @@ async function s13_async(n) { const a = leaf(n); await null; return a + leaf(n +
 function s14_then(x) { return leaf(x); }
 const s15_object = { s15_method(n) { return leaf(n) + 1; }, s15_plain: function (n) { return leaf(n) + 2; }, s15_arrow: (n) => leaf(n) + 3 };
 const s16_evaluated = (0, eval)('(function s16_evaluated(leaf, n) { return leaf(n) + 1; })');
-const s16_script = vm.runInThisContext('(function s16_script(leaf, n) { return leaf(n) + 1; })', { filename: 's16.js' });
+const s16_script = vm.runInThisContext('// \u2603\r\n\r\u2028(function s16_script(leaf, n) { return leaf(n) + 1; })',
+	{ filename: 's16.js', lineOffset: 10 });
 const s16_function = new Function('leaf', 'n', 'return leaf(n) + 1');
 const s17_proxy = new Proxy({}, { get: function s17_trap(t, key) { return leaf(17); } });
 function s18_bound(a, b) { return leaf(a + b) + this.n; }

@@ -11,8 +11,13 @@
 """
 import collections
 import json
+import os
+import re
 
 BUILTINS = {"sort", "forEach", "map", "reduce", "stringify", "parse", "replace", "next"}
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chains.js")
+# Lines at which functions begin that are in no file: code that was evaluated, and a script that begins at line 11 and has three ends of lines.
+ELSEWHERE = {"": 1, "s16.js": 14}
 OUTER = ("main", "rounds", "observe", "perform")
 LOOP = "Builtins_InterpreterEntryTrampoline"
 
@@ -36,6 +41,7 @@ class Truth:
         self.chains = {tuple(chain) for chain in chains}
         # calls without leaf: the code that is evaluated there, what makes a closure
         self.chains |= {("s20_sloppy", "s20_variables", "(anonymous)"), ("s06_closures", "s06_make")}
+        self.chains |= {("(anonymous)", "Dog", "Animal", "s03_made", "leaf")}  # before there is a situation
 
     @staticmethod
     def inner(chain):
@@ -54,17 +60,55 @@ def short(name):
     return name if name.startswith(("(", "[", "get ", "set ")) else name.rsplit(".", 1)[-1]
 
 
+class Lines:
+    """Where functions begin, as the program's own text says."""
+
+    def __init__(self):
+        with open(PROGRAM, encoding="utf-8") as f:
+            self.text = f.read().split("\n")
+
+    def of(self, name):
+        if name == "(anonymous)":
+            is_one = re.compile(r"=>|\bfunction\b|\*\[Symbol|new Function")
+        else:
+            name = "constructor" if name == "Animal" else re.escape(name.split(" ")[-1].lstrip("#"))
+            is_one = re.compile(rf"\bfunction\*? {name}\(|\b{name}\([^)]*\) {{|\b{name}(:| =) .*(=>|function)|class {name} extends")
+        # a constructor that is not written begins where its class does
+        return {i for i, line in enumerate(self.text, 1) if is_one.search(line)}
+
+    def is_right(self, frame):
+        if frame.source == PROGRAM:
+            return frame.first_line in self.of(short(frame.name)) or (frame.name == "(anonymous)" and frame.first_line == 1)
+        return frame.first_line == ELSEWHERE.get(frame.source)
+
+
 class Judge:
     def __init__(self, truth):
         self.truth = truth
-        self.counts = collections.Counter()
+        self.counts, self.lines = collections.Counter(), collections.Counter()
+        self.known = Lines()
+        self.verdicts = {}
         self.examples = collections.defaultdict(list)
 
     def add(self, sample):
         verdict, note = self.classify(sample)
         self.counts[verdict] += sample.count
+        for f in sample.frames:
+            self.add_line(f, sample.count)
         if verdict in ("wrong", "nameless", "cut") and len(self.examples[verdict]) < 4:
             self.examples[verdict].append(f"{note}")
+
+    def add_line(self, f, count):
+        """Of a frame: does the function begin where the program has it? A line that is not known is counted, and is no mistake."""
+        if f.kind != "v8js" or f.source.startswith("node:"):
+            return
+        key = (f.name, f.source, f.first_line)
+        if key not in self.verdicts:
+            self.verdicts[key] = "unknown" if not f.first_line else "right" if self.known.is_right(f) else "wrong"
+            if self.verdicts[key] == "wrong":
+                self.examples["wrong line"].append(f"{key}, may be {sorted(self.known.of(short(f.name)))}")
+        self.lines[self.verdicts[key]] += count
+        self.lines["of frames"] += f.line != 0  # none are known
 
     def functions(self, sample):
         """The program's, root first."""

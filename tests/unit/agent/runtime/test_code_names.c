@@ -737,3 +737,37 @@ Test(code_names, lua_names_that_are_cut)
 	cr_expect_str_eq(p.file + RUNTIME_TEXT_MAX - 2, "\xe2\x80\xa6");
 	code_names_free(n);
 }
+
+/* A function of V8 gets its first line later than its name; its frames have none. */
+Test(code_names, first_line_of_v8)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	static const struct {
+		struct runtime_code head;
+		uint32_t length, width;
+		char name[8];
+	} report = {{.kind = RUNTIME_REPORT_CODE, .number = 5, .runtime = RUNTIME_V8, .name_bytes = 12},
+		    4,
+		    1,
+		    "leaf"};
+	struct code_place place;
+
+	cr_assert_eq(code_names_new(&n, 1 << 20), 0);
+	code_names_set_line(n, 5, 7);
+	cr_expect_not(code_names_lacks_line(n, 5), "no function");
+	cr_assert_eq(code_names_add_v8(n, 1, &report.head, sizeof report.head + 16), 0);
+	cr_expect(code_names_lacks_line(n, 5));
+	cr_assert(code_names_find(n, 5, 33, &place));
+	cr_expect_eq(place.first_line, 0);
+	cr_expect_eq(place.line, 0, "an address is no line");
+	code_names_set_line(n, 5, 0);
+	cr_expect(code_names_lacks_line(n, 5));
+	code_names_set_line(n, 5, 7);
+	cr_expect_not(code_names_lacks_line(n, 5));
+	code_names_set_line(n, 5, 8);
+	cr_assert_eq(code_names_add_v8(n, 1, &report.head, sizeof report.head + 16), 0);
+	cr_assert(code_names_find(n, 5, 33, &place));
+	cr_expect_str_eq(place.name, "leaf");
+	cr_expect_eq(place.first_line, 7);
+	cr_expect_eq(place.line, 0);
+}
