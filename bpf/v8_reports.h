@@ -135,7 +135,7 @@ UNWIND_FN int report_v8(__u64 number, __u64 shared)
 	struct unwind_area *a = env_area();
 	struct report_area *d = report_area();
 	struct v8_scope scope;
-	__u64 name, script, file, id, at;
+	__u64 name, script, file, at;
 
 	if (!a || !d)
 		return 0;
@@ -143,9 +143,8 @@ UNWIND_FN int report_v8(__u64 number, __u64 shared)
 	if (user_word(shared - 1 + a->runtime.walk.v8.shared_name, &name) ||
 	    user_word(shared - 1 + a->runtime.walk.v8.shared_script, &script) ||
 	    user_word(script - 1 + a->runtime.walk.v8.script_name, &file) ||
-	    user_word(script - 1 + a->runtime.walk.v8.script_id, &id) || v8_names(a, name, &scope))
+	    user_word(script - 1 + a->runtime.walk.v8.script_id, &d->head.type) || v8_names(a, name, &scope))
 		return 0;
-	d->head.type = id;
 	d->head.name_type = script;
 	if (scope.start != V8_NOWHERE)
 		d->head.first_line = (__u32)(scope.start >> 32) + 1;

@@ -37,7 +37,7 @@ def separate(s, otelcol):
         mount -t tmpfs tmpfs /var/lib
         mkdir -p -m 700 /var/lib/proflet {work}/build/release /etc/systemd/system
         ln -s {ROOT}/deploy {work}/deploy
-        ln -s {os.path.abspath(PROFLET)} {work}/build/release/proflet
+        cp {os.path.abspath(PROFLET)} {work}/build/release/proflet
         ln -s {otelcol}/otelcol /usr/local/bin/otelcol
         printf '#!/bin/sh\\nexec "$@"\\n' > /usr/local/bin/sudo
         chmod +x /usr/local/bin/sudo
