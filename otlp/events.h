@@ -20,16 +20,18 @@
  * again. REJECTED: a request was refused for good. PARTIAL: a request was accepted in part, or with a
  * warning. SPOOL_FAILED: the spool cannot be opened or written, the text says why. SPOOL_DROPPED: requests in
  * the spool were dropped, because it was full or they were damaged. These four are not repeated while the
- * text is the same. SPOOL_RECOVERED: a previous run of the agent left requests in the spool.
+ * text is the same. SPOOL_RECOVERED: the spool has requests of a previous run, or opens after all.
+ * SPOOL_BUSY: another agent has it.
  */
-#define OTLP_EVENTS(X)                  \
-	X(AWAY, away)                   \
-	X(BACK, back)                   \
-	X(REJECTED, rejected)           \
-	X(PARTIAL, partial)             \
-	X(SPOOL_FAILED, spool_failed)   \
-	X(SPOOL_DROPPED, spool_dropped) \
-	X(SPOOL_RECOVERED, spool_recovered)
+#define OTLP_EVENTS(X)                      \
+	X(AWAY, away)                       \
+	X(BACK, back)                       \
+	X(REJECTED, rejected)               \
+	X(PARTIAL, partial)                 \
+	X(SPOOL_FAILED, spool_failed)       \
+	X(SPOOL_DROPPED, spool_dropped)     \
+	X(SPOOL_RECOVERED, spool_recovered) \
+	X(SPOOL_BUSY, spool_busy)
 
 #define X(name, text) OTLP_EVENT_##name,
 enum otlp_event_kind { OTLP_EVENTS(X) OTLP_N_EVENTS };

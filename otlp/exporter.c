@@ -11,6 +11,9 @@
  *
  * On disk, a request is written before it leaves the queue and removed after it was delivered or refused. So
  * a kill at any time loses nothing that was stored, and sends at most one request twice.
+ *
+ * Two agents of one node have the same folder while the new one takes over: the new one keeps its requests in
+ * memory until the old one has ended, and then has its requests on disk, too.
  */
 #include "otlp/exporter.h"
 
@@ -34,7 +37,10 @@
 #define SAME_TEXT_NS (300 * NS_PER_SEC) /* a repeated refusal is reported again after this time */
 #define HALVINGS_MAX 6 /* 3.5 MiB down to 56 KiB; a server with a lower limit accepts nothing */
 #define WRITE_AGAIN_NS (10 * NS_PER_SEC) /* after a failed write; requests stay in the queue meanwhile */
-#define REPLAY_GAP_NS (50 * NS_PER_MS)	 /* 20 requests a second, many times what an agent produces */
+#define LOCK_WAIT_NS \
+	NS_PER_SEC /* at the start: the processes of an agent that was killed may be about to end */
+#define OPEN_AGAIN_NS (500 * NS_PER_MS) /* while another agent has the spool's folder */
+#define REPLAY_GAP_NS (50 * NS_PER_MS)	/* 20 requests a second, many times what an agent produces */
 
 struct otlp_exporter {
 	struct otlp_client *client; /* used by the export thread only, after otlp_exporter_new */
@@ -60,8 +66,11 @@ struct otlp_exporter {
 	struct otlp_outcome last;
 
 	/* The disk. Used by the export thread only, except `spooled`, which is under the lock. */
-	struct otlp_spool *spool;	 /* NULL: none */
-	struct otlp_request *replaying;	 /* the oldest request on disk, while it is being delivered */
+	struct otlp_spool *spool; /* NULL: none */
+	char *spool_path;
+	uint64_t spool_max_bytes;
+	uint64_t open_again_ns;		/* monotonic; when another agent may have left the folder; 0: never */
+	struct otlp_request *replaying; /* the oldest request on disk, while it is being delivered */
 	struct otlp_spool_stats spooled; /* as of the last step */
 	uint64_t spool_not_before_ns;	 /* no write before this time, because the last one failed */
 	/* Limits the rate at which the Collector gets requests from the disk when it is back. */
@@ -266,24 +275,46 @@ static void report_error(struct otlp_exporter *e, const char *what, int error)
 	put_event_once(e, OTLP_EVENT_SPOOL_FAILED, text);
 }
 
-/* Opens the spool, or puts an event that says why it cannot. Call before the thread starts. 0, -ENOMEM. */
-static int spool_start(struct otlp_exporter *e, const char *path, uint64_t max_bytes)
+/* With the lock held. */
+static void spool_opened(struct otlp_exporter *e, bool waited)
 {
-	int r = otlp_spool_open(&e->spool, path, max_bytes);
-
-	if (r == -ENOMEM)
-		return r;
-	if (r < 0) { /* profiling goes on when the disk is full or read-only */
-		report_error(e, r == -EBUSY ? "another agent uses the folder" : "cannot use the folder", r);
-		return 0;
-	}
 	take_counts(e);
 	if (e->spooled.foreign)
 		put_event(e, OTLP_EVENT_SPOOL_DROPPED,
 			  "its folder has entries that are not the agent's; they are ignored");
-	if (e->spooled.requests.held)
+	if (e->spooled.requests.held || waited)
 		put_event(e, OTLP_EVENT_SPOOL_RECOVERED, "");
-	return 0;
+}
+
+/*
+ * Opens the spool, or puts an event that says why it cannot: profiling goes on when the disk is full or
+ * read-only. -ENOMEM, or 0.
+ */
+static int spool_open(struct otlp_exporter *e, uint64_t wait_ns)
+{
+	struct otlp_spool *spool = NULL;
+	int r = otlp_spool_open(&spool, e->spool_path, e->spool_max_bytes, wait_ns);
+	bool waited;
+
+	pthread_mutex_lock(&e->lock);
+	waited = e->open_again_ns != 0;
+	e->spool = spool;
+	e->open_again_ns = r == -EBUSY || r == -ENOMEM ? clock_mono_ns() + OPEN_AGAIN_NS : 0;
+	if (r == 0)
+		spool_opened(e, waited);
+	else if (r == -EBUSY)
+		put_event_once(e, OTLP_EVENT_SPOOL_BUSY, "");
+	else
+		report_error(e, "cannot use the folder", r);
+	release(e);
+	return r == -ENOMEM ? r : 0;
+}
+
+static int spool_start(struct otlp_exporter *e, const char *path, uint64_t max_bytes)
+{
+	e->spool_path = strdup(path);
+	e->spool_max_bytes = max_bytes;
+	return e->spool_path ? spool_open(e, LOCK_WAIT_NS) : -ENOMEM;
 }
 
 /* With the lock held: whether requests in the queue must go to disk before they are sent. */
@@ -389,7 +420,7 @@ static void spool_stop(struct otlp_exporter *e)
 
 /* --- the thread */
 
-enum step { STEP_SEND, STEP_CODE, STEP_STORE, STEP_REPLAY, STEP_WAIT, STEP_END };
+enum step { STEP_SEND, STEP_CODE, STEP_OPEN, STEP_STORE, STEP_REPLAY, STEP_WAIT, STEP_END };
 
 static struct otlp_request *first_uncoded(const struct otlp_exporter *e)
 {
@@ -422,6 +453,8 @@ static enum step next_step(struct otlp_exporter *e, struct otlp_request **ret, u
 		due = e->not_before_ns;
 	if (e->stopping && ((!first && !on_disk) || now >= e->stop_deadline_ns))
 		return STEP_END;
+	if (e->open_again_ns && now >= e->open_again_ns)
+		return STEP_OPEN;
 	if (first && first != uncoded && spool_wanted(e, now))
 		return take(first, STEP_STORE, ret);
 	if (on_disk && now >= due)
@@ -431,6 +464,8 @@ static enum step next_step(struct otlp_exporter *e, struct otlp_request **ret, u
 	if (uncoded)
 		return take(uncoded, STEP_CODE, ret);
 	*ret_until = first || on_disk ? due : UINT64_MAX;
+	if (e->open_again_ns && e->open_again_ns < *ret_until)
+		*ret_until = e->open_again_ns;
 	if (e->stopping && e->stop_deadline_ns < *ret_until)
 		*ret_until = e->stop_deadline_ns;
 	return STEP_WAIT;
@@ -516,6 +551,8 @@ static void *run(void *data)
 			compress_request(e, r);
 		else if (step == STEP_SEND)
 			send_request(e, r);
+		else if (step == STEP_OPEN)
+			(void)spool_open(e, 0);
 		else if (step == STEP_STORE)
 			spool_store(e, r);
 		else if (step == STEP_REPLAY)
@@ -598,6 +635,7 @@ void otlp_exporter_free(struct otlp_exporter *e)
 	otlp_client_free(e->client);
 	otlp_request_free(e->replaying);
 	otlp_spool_close(e->spool);
+	free(e->spool_path);
 	otlp_queue_fini(&e->queue);
 	otlp_events_fini(&e->events);
 	if (e->wake_fd >= 0)
@@ -653,21 +691,29 @@ int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 	return empty ? 0 : -ETIMEDOUT;
 }
 
+/* With the lock held: whether requests that are not delivered can go to disk. */
+static bool spool_works(const struct otlp_exporter *e)
+{
+	return e->spool && clock_mono_ns() >= e->spool_not_before_ns;
+}
+
 /*
  * With the lock held: waits until the thread has ended, the deadline has passed, or the Collector is away for
- * too long. It may be away at first and back after the next attempt, or the other way round.
+ * too long: with a spool, once it has not answered an attempt. It may be away at first and back after the
+ * next attempt, or the other way round.
  */
 static void wait_for_end(struct otlp_exporter *e, uint64_t deadline_mono_ns)
 {
-	const uint64_t begin = clock_mono_ns();
+	const uint64_t begin = clock_mono_ns(), n_failed = e->n_retries;
 
-	while (!e->ended) {
+	while (!e->ended && !(e->away && spool_works(e) && e->n_retries > n_failed)) {
 		uint64_t since = e->away_since_ns > begin ? e->away_since_ns : begin,
+			 patience = spool_works(e) ? OTLP_STOP_SPOOL_NS : OTLP_STOP_AWAY_NS,
 			 until = deadline_mono_ns;
 		struct timespec deadline;
 
-		if (e->away && since + OTLP_STOP_AWAY_NS < until)
-			until = since + OTLP_STOP_AWAY_NS;
+		if (e->away && since + patience < until)
+			until = since + patience;
 		deadline = timespec_of(until);
 		if (clock_mono_ns() >= until)
 			return;

@@ -23,8 +23,9 @@
 #include "otlp/queue.h"
 #include "otlp/request.h"
 
-/* How long a stop waits for a Collector that does not take the oldest request. */
+/* How long a stop waits for a Collector that does not take the oldest request; if that can go to disk. */
 #define OTLP_STOP_AWAY_NS 3000000000ull
+#define OTLP_STOP_SPOOL_NS 500000000ull
 
 struct otlp_exporter;
 
@@ -83,9 +84,9 @@ void otlp_exporter_submit(struct otlp_exporter *e, struct otlp_request *request)
  */
 int otlp_exporter_flush(struct otlp_exporter *e, uint64_t deadline_mono_ns);
 /*
- * Flushes until the deadline, or until the Collector is away for OTLP_STOP_AWAY_NS meanwhile, then ends the
- * thread and cancels what it does. Remaining requests go to the spool, or are counted as
- * dropped (shutdown). Results as above; may be called twice.
+ * Flushes until the deadline, or until the Collector is away for OTLP_STOP_AWAY_NS meanwhile, or has not
+ * taken one request that can go to disk, then ends the thread and cancels what it does. Remaining requests
+ * go to the spool, or are counted as dropped (shutdown). Results as above; may be called twice.
  */
 int otlp_exporter_stop(struct otlp_exporter *e, uint64_t deadline_mono_ns);
 

@@ -17,7 +17,6 @@
 #include "otlp/spool_folder.h"
 
 #define NAME_MAX_BYTES 64
-#define LOCK_WAIT_NS NS_PER_SEC
 #define LOCK_STEP_US 10000u
 #define PART "new.part"		       /* the file that is being written */
 #define SCAN_MAX (1u << 20)	       /* entries of the folder that are looked at */
@@ -189,10 +188,10 @@ static int scan(struct otlp_spool *s)
 	return 0;
 }
 
-/* A process of an agent that was killed may still be about to end. -EBUSY: another agent has it. */
-static int lock(int fd)
+/* -EBUSY: another agent has it. */
+static int lock(int fd, uint64_t wait_ns)
 {
-	const uint64_t until = clock_mono_ns() + LOCK_WAIT_NS;
+	const uint64_t until = clock_mono_ns() + wait_ns;
 
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
@@ -204,7 +203,7 @@ static int lock(int fd)
 	return 0;
 }
 
-int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_bytes)
+int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_bytes, uint64_t wait_ns)
 {
 	_cleanup_spool_ struct otlp_spool *s = calloc(1, sizeof *s);
 	int r;
@@ -219,7 +218,7 @@ int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_byte
 	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (s->lock_fd < 0)
 		return -errno;
-	r = lock(s->lock_fd);
+	r = lock(s->lock_fd, wait_ns);
 	if (r < 0)
 		return r;
 	r = scan(s);

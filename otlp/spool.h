@@ -41,11 +41,11 @@ struct otlp_spool_stats {
 };
 
 /*
- * Opens the folder, and creates it (mode 0700) if its parent exists. 0; -EBUSY: another process uses it;
- * -ENOMEM; -EPERM, -ELOOP: see spool_folder_error; -EROFS, -EACCES, -ENOENT, -ENOTDIR, -ENOSPC … of the file
- * system.
+ * Opens the folder, and creates it (mode 0700) if its parent exists; waits up to `wait_ns` for another
+ * process that uses it. 0; -EBUSY: it still does; -ENOMEM; -EPERM, -ELOOP: see spool_folder_error; -EROFS,
+ * -EACCES, -ENOENT, -ENOTDIR, -ENOSPC … of the file system.
  */
-int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_bytes);
+int otlp_spool_open(struct otlp_spool **ret, const char *path, uint64_t max_bytes, uint64_t wait_ns);
 void otlp_spool_close(struct otlp_spool *s); /* NULL is fine; the files remain on disk */
 
 /*

@@ -213,6 +213,9 @@ void collector_log_events(struct otlp_exporter *e)
 			log_info("spool: %lu requests of an earlier run wait to be delivered",
 				 (unsigned long)event.n_queued_requests);
 			break;
+		case OTLP_EVENT_SPOOL_BUSY:
+			log_info("spool: another agent uses the folder; waiting for its end");
+			break;
 		case OTLP_N_EVENTS:
 			break;
 		}

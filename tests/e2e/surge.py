@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Two agents on one node for a time, as the chart's updates have it (maxSurge): the new one samples before the old one ends, and neither
-disturbs the other. What they cannot share, a spool and an address of `listen`, is refused by name: the chart's reason to update otherwise.
+disturbs the other. A spool goes from one to the other. What they cannot share, an address of `listen`, is refused by name: the chart's
+reason to update otherwise.
 """
 from lib import programs
 from lib.agent import Agent
@@ -47,11 +48,13 @@ def shared_spool(s):
     second.wait_line("spool: another agent uses the folder", 30)
     second.wait_line(SAMPLING, 30)
     s.equal("one spool: the first has it, exit code", first.stop(60), 0)
-    kept = spool.samples()
-    s.equal("one spool: the second goes on without, exit code", second.stop(60), 0)
+    left = first.final() or {}
+    second.wait_line("requests of an earlier run", 30)
+    s.equal("one spool: the second takes it over, exit code", second.stop(60), 0)
     final = second.final() or {}
-    s.check("one spool: what the second takes stays out of it, also when the first has ended", final.get("taken", 0) > 0 and
-            final.get("spooled") == 0 and spool.samples() == kept, f"{final}, {kept} on disk")
+    s.check("one spool: what both have taken is in it, while the Collector is away", left.get("taken", 0) > 0 and final.get("taken", 0) > 0 and
+            final.get("recovered") == left.get("spooled") == left["taken"] and final.get("spooled") == left["taken"] + final["taken"] == spool.samples(),
+            f"first: {left}; second: {final}; {spool.samples()} on disk")
 
 
 def shared_address(s):

@@ -126,8 +126,6 @@ CONTRADICTIONS = [
     (["spool.sizeLimit", "1200Mi", "config.queue.spool_max", "2GiB"], "config: {queue: {spool_max: 2GiB}}\nspool: {type: emptyDir}"),
     (["spool.sizeLimit", "1GiB"], "spool: {type: emptyDir, sizeLimit: 1Gi}"),
     (["resources.limits.ephemeral-storage", "config.queue.spool_max"], "spool: {type: emptyDir}\nresources: {limits: {ephemeral-storage: 500M}}"),
-    (["updateStrategy.rollingUpdate.maxSurge", "spool.type: hostPath"],
-     "spool: {type: hostPath}\nupdateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}"),
     (["updateStrategy.rollingUpdate.maxSurge", "hostNetwork"], "hostNetwork: true\nupdateStrategy: {rollingUpdate: {maxSurge: 5%, maxUnavailable: 0}}"),
     (["updateStrategy.rollingUpdate.maxSurge", "hostPort"], "updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n"
      "extraContainers: [{name: a, image: b, ports: [{containerPort: 80, hostPort: 80}]}]"),
@@ -164,6 +162,7 @@ GOOD_VALUES = [
     "hostNetwork: true\nconfig: {listen: off}\nupdateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
     "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.1]}",
     "spool: {type: hostPath}\nupdateStrategy: {rollingUpdate: {maxUnavailable: 1}}",
+    "spool: {type: hostPath}\nupdateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
     "image: {architectures: [amd64, arm64]}\nnodeSelector: {kubernetes.io/arch: arm64}",
 ]
 

@@ -120,30 +120,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/*
 Why a node cannot have two agents at once, which maxSurge needs; empty: it can. Each has a network, control group and file
-system of its own otherwise. A spool is locked: a second agent goes on without one.
+system of its own otherwise. A spool is locked: a second agent has it when the first has ended.
 */}}
 {{- define "proflet.onlyOne" -}}
-{{- if eq (default "" .Values.spool.type) "hostPath" -}}
-spool.type: hostPath
-{{- else if and .Values.hostNetwork (include "proflet.port" .) -}}
+{{- if and .Values.hostNetwork (include "proflet.port" .) -}}
 hostNetwork with config.listen
-{{- else if include "proflet.spoolIsShared" . -}}
-config.queue.spool on a volume that outlives the pod
 {{- else if contains "\"hostPort\"" (toJson (list .Values.extraContainers .Values.initContainers)) -}}
 a hostPort of extraContainers or initContainers
-{{- end }}
-{{- end }}
-
-{{/* "true" where config.queue.spool is on one of extraVolumes that another pod of the node has, too. */}}
-{{- define "proflet.spoolIsShared" -}}
-{{- $path := dig "queue" "spool" "" .Values.config | toString }}
-{{- range .Values.extraVolumeMounts }}
-{{- if hasPrefix (printf "%s/" (trimSuffix "/" (toString .mountPath))) (printf "%s/" $path) }}
-{{- $name := .name }}
-{{- range $.Values.extraVolumes }}
-{{- if and (eq .name $name) (not (or (hasKey . "emptyDir") (hasKey . "ephemeral"))) }}true{{ end }}
-{{- end }}
-{{- end }}
 {{- end }}
 {{- end }}
 

@@ -140,6 +140,49 @@ Test(exporter_spool, the_next_life_delivers)
 	mock_collector_stop(&m);
 }
 
+/* Nothing is gained by waiting for a Collector, when all that it should get is on disk. */
+Test(exporter_spool, a_stop_without_a_collector_is_quick)
+{
+	struct otlp_exporter *e = spooling(mock_free_port(), MIB);
+	uint64_t begin;
+
+	submit(e, 'a', 'e');
+	wait_spooled(e, 5);
+	submit(e, 'f', 'g');
+	begin = clock_mono_ns();
+	cr_expect_eq(otlp_exporter_stop(e, begin + LONG), -ETIMEDOUT);
+	cr_expect_lt(clock_mono_ns() - begin, OTLP_STOP_AWAY_NS);
+	cr_expect_eq(stats_of(e).requests.spooled, 7);
+	cr_expect_eq(stats_of(e).requests.dropped[OTLP_DROP_SHUTDOWN], 0);
+	otlp_exporter_free(e);
+}
+
+/* An update of the agent: the new one starts beside the old one, and has the folder when that has ended. */
+Test(exporter_spool, the_next_agent_waits_for_the_folder)
+{
+	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};
+	struct otlp_exporter *old = spooling(m.port, MIB), *e;
+	struct otlp_event event;
+
+	submit(old, 'a', 'c');
+	wait_spooled(old, 3);
+	e = spooling(m.port, MIB);
+	cr_assert(next_event_is(e, OTLP_EVENT_SPOOL_BUSY, &event));
+	submit(e, 'd', 'f');
+	cr_expect_eq(stats_of(e).requests.queued, 3);
+	(void)otlp_exporter_stop(old, 0);
+	otlp_exporter_free(old);
+	wait_spooled(e, 6);
+	cr_assert(next_event_is(e, OTLP_EVENT_SPOOL_RECOVERED, &event));
+	cr_expect_eq(stats_of(e).requests.recovered, 3);
+	mock_collector_start(&m);
+	cr_assert_eq(otlp_exporter_stop(e, clock_mono_ns() + LONG), 0);
+	expect_bodies(&m, 'a', 'f');
+	cr_expect_eq(spool_folder_count(&folder), 0);
+	otlp_exporter_free(e);
+	mock_collector_stop(&m);
+}
+
 Test(exporter_spool, a_small_spool_keeps_the_newest)
 {
 	struct mock_collector m = {.decide = accept_all, .port = mock_free_port()};

@@ -29,7 +29,7 @@ static struct otlp_spool *opened(uint64_t max_bytes)
 {
 	struct otlp_spool *s;
 
-	cr_assert_eq(otlp_spool_open(&s, folder.path, max_bytes), 0);
+	cr_assert_eq(otlp_spool_open(&s, folder.path, max_bytes, 0), 0);
 	return s;
 }
 
@@ -154,7 +154,7 @@ Test(spool, has_one_owner)
 {
 	struct otlp_spool *s = opened(MIB), *second = NULL;
 
-	cr_expect_eq(otlp_spool_open(&second, folder.path, MIB), -EBUSY);
+	cr_expect_eq(otlp_spool_open(&second, folder.path, MIB, 0), -EBUSY);
 	cr_expect_null(second);
 	otlp_spool_close(s);
 	s = opened(MIB);
@@ -375,10 +375,10 @@ Test(spool, a_linked_folder_is_refused)
 	snprintf(real, sizeof real, "%s/real", folder.parent);
 	cr_assert_eq(mkdir(real, 0700), 0);
 	cr_assert_eq(symlink("real", folder.path), 0);
-	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB), -ELOOP);
+	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB, 0), -ELOOP);
 	cr_expect_eq(spool_folder_walk(folder.path), -ELOOP);
 	in_folder("below", below);
-	cr_expect_eq(otlp_spool_open(&s, below, MIB), -ELOOP);
+	cr_expect_eq(otlp_spool_open(&s, below, MIB, 0), -ELOOP);
 	cr_expect_eq(spool_folder_walk(below), -ELOOP);
 	cr_expect_eq(spool_folder_walk("/dev/null"), -ENOTDIR);
 	cr_expect_eq(spool_folder_walk("/nonexistent"), -ENOENT);
@@ -403,7 +403,7 @@ Test(spool, a_folder_is_ours_alone)
 	if (geteuid() != 0)
 		cr_skip_test("only root gives folders away");
 	cr_assert_eq(chown(folder.path, 65534, 65534), 0);
-	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB), -EPERM);
+	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB, 0), -EPERM);
 	cr_expect(strstr(spool_folder_error(-EPERM), "another user"));
 }
 
@@ -419,7 +419,7 @@ Test(spool, outlives_kill_9)
 		if (!pid) {
 			struct otlp_spool *s;
 
-			if (otlp_spool_open(&s, folder.path, 100 * MIB))
+			if (otlp_spool_open(&s, folder.path, 100 * MIB, 0))
 				_exit(1);
 			for (uint64_t i = 1;; i++) {
 				struct otlp_request *r = a_request('a', 20000, last + i);
@@ -490,7 +490,7 @@ Test(spool, read_only_disk)
 	otlp_spool_close(s); /* an open lock file would prevent the remount as read-only */
 	cr_assert_eq(mount(NULL, folder.parent, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	s = NULL;
-	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB), -EROFS);
+	cr_expect_eq(otlp_spool_open(&s, folder.path, MIB, 0), -EROFS);
 	cr_expect_null(s);
 	umount(folder.parent);
 }
@@ -499,8 +499,8 @@ Test(spool, no_such_parent)
 {
 	struct otlp_spool *s = NULL;
 
-	cr_expect_eq(otlp_spool_open(&s, "/nonexistent/spool", MIB), -ENOENT);
-	cr_expect_eq(otlp_spool_open(&s, "/dev/null", MIB), -ENOTDIR);
+	cr_expect_eq(otlp_spool_open(&s, "/nonexistent/spool", MIB, 0), -ENOENT);
+	cr_expect_eq(otlp_spool_open(&s, "/dev/null", MIB, 0), -ENOTDIR);
 	cr_expect_null(s);
 }
 
