@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The pages for one machine, as they stand there: deploy/machine.md with its service, deploy/backends.md up to a Collector's file,
-`On this machine` of deploy/look.md, and `One machine` of README.md. In a network and folders of their own (/etc, /usr/local/bin, /var/lib),
+`On this machine` of deploy/look.md, `One machine` and `To a Collector` of README.md. In a network and folders of their own (/etc, /usr/local/bin, /var/lib),
 so that nothing of the machine is changed. The unit is verified, started by systemd where it runs, and its program with the unit's capabilities."""
 import ctypes
 import os
@@ -12,10 +12,11 @@ import signal
 import subprocess
 import time
 
-from lib import collector
+from lib import collector, programs
 from lib.machine import unhurried
+from lib.pages import commands_of
 from lib.scenario import PROFLET, ROOT, Scenario, stop, wait_for
-from show import commands_of, line
+from show import line
 
 NEW_NAMESPACES = 0x00020000 | 0x40000000  # CLONE_NEWNS, CLONE_NEWNET
 UNIT = os.path.join(ROOT, "deploy", "systemd", "proflet.service")
@@ -66,6 +67,23 @@ def check_file(s, work):
     os.unlink("/usr/local/bin/proflet")
 
 
+def check_to_collector(s, work):
+    """`To a Collector` of README.md: the second one goes on until it is stopped."""
+    check, run = commands_of("README.md", "To a Collector")
+    check_command(s, "README.md", check, work)
+    agent = s.start(["sh", "-c", "exec " + run], "to-collector", cwd=work)
+
+    def log():
+        with open(agent.log, encoding="utf-8") as f:
+            return f.read()
+
+    wait_for(lambda: 'msg="sampling"' in log(), 60, "the agent samples")
+    time.sleep(3)
+    stop(agent)
+    exported = re.search(r'msg="final" taken=(\d+) exported=(\d+) dropped=0', log())
+    s.check(f"README.md: {run}", exported and exported[1] == exported[2] != "0", line(log().splitlines()[-1]))
+
+
 def unit_values(name):
     with open(UNIT, encoding="utf-8") as f:
         return re.findall(rf"^{name}=(.*)$", f.read(), re.M)
@@ -110,6 +128,7 @@ def check_machine(s, work):
     page = "deploy/machine.md"
     receiver = s.start(["otelcol", "--config", "deploy/collector/file.yaml", "--feature-gates=+service.profilesSupport"], "collector", cwd=work)
     wait_for(lambda: s.run(["sh", "-c", "ss -ltn | grep -q :4317"], check=False).returncode == 0, 30, "the Collector")
+    check_to_collector(s, work)
     for command in commands_of(page, None):
         if "systemctl" in command or "proflet check --ready" in command:
             break
@@ -134,18 +153,20 @@ def check_look(s, work):
         if command.startswith("go ") and not go:
             s.skip(f"{page}: {command}", "no Go: tests/support/install test")
             continue
-        path = f"PATH={os.path.dirname(go)}:$PATH HOME={work} "
+        path = f"PATH={os.path.dirname(go)}:$PATH HOME={work} GOCACHE={programs.go_cache()} "
         check_command(s, page, (path if go and command.startswith("go ") else "") + command, work)
     s.check("the page of a container is there", os.path.getsize(os.path.join(work, "pod.html")) > 1000)
 
 
 def check_readme(s, work):
     """Its files go to /tmp, so the commands have one of their own."""
-    wanted = [c for c in commands_of("README.md", "One machine") if not re.search(r"cmake|make -j2|top$", c)]
+    wanted = [c for c in commands_of("README.md", "One machine") if not re.search(r"cmake|top$", c)]
+    with open(os.path.join(work, "Makefile"), "w", encoding="utf-8") as f:
+        f.write("all: a b\na b:\n\techo 'int main(void) { return 0; }' | gcc -O2 -g -x c -o $@ -\n")
     script = f"mount --bind {s.path('over')}/tmp /tmp && set -ex\n" + "\n".join(wanted)
     started = unhurried()
     done = s.run(["unshare", "-m", "sh", "-c", script], cwd=work, check=False, seconds=120)
-    s.check(f"README.md: {len(wanted)} commands of One machine", len(wanted) == 4 and done.returncode == 0,
+    s.check(f"README.md: {len(wanted)} commands of One machine", len(wanted) == 5 and done.returncode == 0,
             f"{unhurried() - started:.0f} s; {line(done.stderr)}")
 
 

@@ -9,8 +9,9 @@ import shutil
 import statistics
 
 from lib import programs
+from lib.pages import commands_of
 from lib.scenario import PROFLET, ROOT, Scenario
-from show import commands_of, line
+from show import line
 
 SUPPORT = os.path.join(ROOT, "tests", "support")
 PAGE = "deploy/pgo.md"

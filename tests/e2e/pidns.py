@@ -15,7 +15,7 @@ from lib.agent import Agent
 from lib.collector import Collector
 from lib.machine import CpuTime
 from lib.profiles import share, total
-from lib.scenario import PROFLET, Scenario, wait_for
+from lib.scenario import PROFLET, Scenario, kill, wait_for
 
 SECONDS, CPU_SECONDS = 8, 1  # of the recording; of each program in it
 MARK = secrets.token_hex(3)  # other tests may run beside us
@@ -80,7 +80,7 @@ def start(s):
     s.start([paths[OUTSIDE], programs.LIFE], OUTSIDE)
     s.start(["nice", "-n", "19", "sh", "-c", "while :; do /bin/true; done"], "short lives outside")
     node = script(s, NODE, NODE_SCRIPT.format(inside=paths[INSIDE], deeper=paths[DEEPER]))
-    s.start(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", node], "node")
+    s.start(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", node], "node", end=kill)
     wait_for(lambda: all(map(pids_of, paths)), 20, "the programs run")
     pids = {name: pids_of(name) for name in paths}
     if [len(pids[n]) for n in (OUTSIDE, INSIDE, DEEPER)] != [1, 2, 3]:

@@ -12,7 +12,7 @@ from lib import assertions, cgroups, machine, programs
 from lib.agent import Agent
 from lib.collector import Collector
 from lib.profiles import share, total
-from lib.scenario import PROFLET, Scenario, wait_for
+from lib.scenario import PROFLET, Scenario, kill, wait_for
 
 CPU_SECONDS = 1  # of each program
 AT_LEAST = 0.98
@@ -66,7 +66,7 @@ def start_node(s, name, ident):
         write(s, f"{who}-machine-id", machine + "\n")
         write(s, f"{who}-hostname", f"# {who}\n{host}\n")
     script = write(s, "be-" + name, NODE.format(node=name, files=s.tmp), 0o755)
-    process = s.start(["unshare", "--pid", "--fork", "--mount-proc", "--uts", "--kill-child", script], "node")
+    process = s.start(["unshare", "--pid", "--fork", "--mount-proc", "--uts", "--kill-child", script], "node", end=kill)
     s.defer(lambda: write(s, "over", ""))
     wait_for(lambda: os.path.exists(s.path("up")) or process.poll() is not None, 20, "the node is up")
     if process.poll() is not None:

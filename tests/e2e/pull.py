@@ -60,7 +60,7 @@ def go_tool_pprof(s, url):
         s.skip("go tool pprof", "no go")
         return None
     done = s.run([go, "tool", "pprof", "-top", "-sample_index=samples", "-nodecount=100000", "-nodefraction=0", url], seconds=120,
-                 env={"PPROF_TMPDIR": s.folder("pprof"), "HOME": s.tmp}, check=False)
+                 env={"PPROF_TMPDIR": s.folder("pprof"), "HOME": s.tmp, "GOCACHE": programs.go_cache()}, check=False)
     return done
 
 

@@ -5,6 +5,7 @@ import os
 import re
 
 from lib import programs
+from lib.pages import commands_of
 from lib.scenario import PROFLET, ROOT, Scenario
 
 SECONDS = 2  # of CPU time
@@ -153,15 +154,6 @@ def check_differences(s, program, base):
     done = s.run([PROFLET, "diff", base + ".otlp"], check=False)
     s.check("one file is not enough", done.returncode == 2 and "two files" in done.stderr, line(done.stderr))
     s.note(s.run([PROFLET, "diff", base + ".otlp", other + ".otlp"]).stdout.strip().splitlines()[-1])
-
-
-def commands_of(page, section=None):
-    """The commands that a page shows, or one section of it, without their comments."""
-    with open(os.path.join(ROOT, page), encoding="utf-8") as f:
-        text = f.read()
-    if section:
-        text = text.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
-    return [line.partition(" #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
 
 
 def check_page(s, program):

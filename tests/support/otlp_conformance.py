@@ -69,18 +69,29 @@ class Malformed(Exception):
 
 
 class Message(dict):
-    """Field name → value; absent scalars read as 0, "" or b"", absent repeated fields as [], absent messages as None."""
+    """Field name → value, of the fields that are there. Absent scalars read as 0, "" or b"", absent repeated fields as [], absent
+    messages as None."""
 
-    def __init__(self, type_name):
+    __slots__ = ("type_name", "n_bytes")
+
+    def __init__(self, type_name, n_bytes=0):
         super().__init__()
-        self.type_name = type_name
-        for name, kind in FIELDS[type_name].values():
-            if kind.startswith("*"):
-                self[name] = []
-            else:
-                self[name] = {"string": "", "bytes": b"", "int": 0, "fixed64": 0, "bool": 0, "double": 0.0}.get(kind)
-        self.present = set()
-        self.n_bytes = 0
+        self.type_name, self.n_bytes = type_name, n_bytes
+
+    def __missing__(self, name):
+        default = DEFAULTS[self.type_name][name]
+        return [] if default == [] else default
+
+    @property
+    def present(self):
+        return self.keys()
+
+
+DEFAULTS = {message: {name: [] if kind[0] == "*" else {"string": "", "bytes": b"", "int": 0, "fixed64": 0, "bool": 0, "double": 0.0}.get(kind)
+                      for name, kind in fields.values()} for message, fields in FIELDS.items()}
+# message → {number: (name, kind, repeated, wire type)}
+NUMBERS = {message: {number: (name, kind.lstrip("*"), kind[0] == "*", WIRE_TYPE.get(kind.lstrip("*"), 2)) for number, (name, kind) in fields.items()}
+           for message, fields in FIELDS.items()}
 
 
 def varint(data, at):
@@ -96,9 +107,20 @@ def varint(data, at):
     raise Malformed("a varint has more than 10 bytes")
 
 
+def place(where):
+    """The text of (message's place, field, index), which is made only for what is reported."""
+    if isinstance(where, str):
+        return where
+    parent, name, index = where
+    return "%s.%s" % (place(parent), name) + ("[%d]" % index if index is not None else "")
+
+
 class Decoder:
     def __init__(self, report):
-        self.report = report
+        self.say = report
+
+    def report(self, rule, where, what):
+        self.say(rule, place(where), what)
 
     def scalar(self, kind, name, data, at):
         if kind in ("fixed64", "double"):
@@ -110,8 +132,25 @@ class Decoder:
             value -= 1 << 64
         return value, at
 
+    def scalars(self, kind, name, data):
+        """Packed ones."""
+        if kind == "fixed64" and len(data) % 8 == 0:
+            return struct.unpack("<%dQ" % (len(data) // 8), data)
+        values, at = [], 0
+        while at < len(data):
+            if data[at] < 0x80 and kind == "int":
+                values.append(data[at])
+                at += 1
+            else:
+                value, at = self.scalar(kind, name, data, at)
+                values.append(value)
+        return values
+
     def body(self, data, at):
-        length, at = varint(data, at)
+        if at < len(data) and data[at] < 0x80:
+            length, at = data[at], at + 1
+        else:
+            length, at = varint(data, at)
         if at + length > len(data):
             raise Malformed("a field is longer than its message")
         return data[at:at + length], at + length
@@ -126,47 +165,44 @@ class Decoder:
         return bytes(body) if kind == "bytes" else self.message(kind, body, where)
 
     def message(self, type_name, data, where):
-        m = Message(type_name)
-        m.n_bytes = len(data)
-        at = 0
-        while at < len(data):
-            tag, at = varint(data, at)
-            number, wire = tag >> 3, tag & 7
-            if number not in FIELDS[type_name]:
-                self.report("unknown-field", where, "%s has no field %d (wire type %d)" % (type_name, number, wire))
-                at = self.skip(wire, data, at)
-                continue
-            name, kind = FIELDS[type_name][number]
-            at = self.field(m, name, kind, wire, data, at, where)
+        m, numbers = Message(type_name, len(data)), NUMBERS[type_name]
+        at, end = 0, len(data)
+        while at < end:
+            if data[at] < 0x80:
+                tag, at = data[at], at + 1
+            else:
+                tag, at = varint(data, at)
+            field = numbers.get(tag >> 3)
+            if field is None:
+                self.report("unknown-field", where, "%s has no field %d (wire type %d)" % (type_name, tag >> 3, tag & 7))
+                at = self.skip(tag & 7, data, at)
+            else:
+                at = self.field(m, field, tag & 7, data, at, where)
         return m
 
-    def field(self, m, name, kind, wire, data, at, where):
-        repeated, kind = kind.startswith("*"), kind.lstrip("*")
-        inner = "%s.%s" % (where, name) + ("[%d]" % len(m[name]) if repeated else "")
-        m.present.add(name)
-        if WIRE_TYPE.get(kind, 2) == 2:
+    def field(self, m, field, wire, data, at, where):
+        name, kind, repeated, wanted = field
+        inner = (where, name, len(m[name]) if repeated else None)
+        if wanted == 2:
             if wire != 2:
-                raise Malformed("%s has wire type %d" % (inner, wire))
+                raise Malformed("%s has wire type %d" % (place(inner), wire))
             body, at = self.body(data, at)
             value = self.length_delimited(kind, name, body, inner)
             if repeated:
-                m[name].append(value)
+                m.setdefault(name, []).append(value)
             else:
                 m[name] = value
             return at
         if repeated and wire == 2:
             body, at = self.body(data, at)
-            inside = 0
-            while inside < len(body):
-                value, inside = self.scalar(kind, name, body, inside)
-                m[name].append(value)
+            m.setdefault(name, []).extend(self.scalars(kind, name, body))
             return at
-        if wire != WIRE_TYPE[kind]:
-            raise Malformed("%s has wire type %d" % (inner, wire))
+        if wire != wanted:
+            raise Malformed("%s has wire type %d" % (place(inner), wire))
         value, at = self.scalar(kind, name, data, at)
         if repeated:
             self.report("packed", inner, "a repeated number is not packed")
-            m[name].append(value)
+            m.setdefault(name, []).append(value)
         else:
             m[name] = value
         return at
@@ -183,11 +219,11 @@ class Decoder:
 
 
 def freeze(value):
-    """A hashable copy, equal for equal messages."""
+    """A hashable copy, equal for messages that have the same fields with equal values."""
     if isinstance(value, dict):
-        return tuple(sorted((k, freeze(v)) for k, v in value.items())) + (frozenset(value.present),)
+        return tuple(sorted((k, freeze(v) if isinstance(v, (dict, list)) else v) for k, v in value.items()))
     if isinstance(value, list):
-        return tuple(freeze(v) for v in value)
+        return tuple(freeze(v) for v in value) if value and isinstance(value[0], (dict, list)) else tuple(value)
     return value
 
 
@@ -212,8 +248,8 @@ class Checker:
     def ref(self, table, index, where):
         """The entry, or None (and a report) when the index is outside. Marks it as used."""
         entries = self.dictionary[table]
-        if not self.need(0 <= index < len(entries), "index", where, "%s[%d] of %d" % (table, index, len(entries))):
-            return None
+        if not 0 <= index < len(entries):
+            return self.report("index", where, "%s[%d] of %d" % (table, index, len(entries)))
         self.used[table].add(index)
         return entries[index]
 
@@ -256,8 +292,8 @@ class Checker:
             seen = {}
             for i, entry in enumerate(table):
                 key = freeze(self.identity(entry))
-                self.need(key not in seen, "duplicate", "%s[%d]" % (name, i), "equals entry %s" % seen.get(key))
-                seen.setdefault(key, i)
+                if seen.setdefault(key, i) != i:
+                    self.report("duplicate", "%s[%d]" % (name, i), "equals entry %s" % seen[key])
 
     @staticmethod
     def identity(entry):
@@ -289,8 +325,11 @@ class Checker:
             if a["value"] is not None and "string_value_strindex" in a["value"].present:
                 self.string(a["value"]["string_value_strindex"], where)
         for i, stack in enumerate(d["stack_table"]):
-            where = "stack_table[%d]" % i
-            for location in stack["location_indices"]:
+            where, locations = "stack_table[%d]" % i, stack["location_indices"]
+            if locations and 0 < min(locations) and max(locations) < len(d["location_table"]):
+                self.used["location_table"].update(locations)
+                continue
+            for location in locations:
                 self.ref("location_table", location, where)
                 self.need(location != 0, "null-reference", where, "refers to location_table[0]")
 
@@ -333,8 +372,8 @@ class Checker:
 
     def check_orphans(self):
         for name in TABLES:
-            for i in range(1, len(self.dictionary[name])):
-                self.need(i in self.used[name], "orphan", "%s[%d]" % (name, i), "nothing refers to it")
+            for i in sorted(set(range(1, len(self.dictionary[name]))) - self.used[name]):
+                self.report("orphan", "%s[%d]" % (name, i), "nothing refers to it")
 
     # profiles ---------------------------------------------------------------------------------------------------
 
@@ -393,12 +432,11 @@ class Checker:
             self.ref("stack_table", s["stack_index"], inner)
             self.ref("link_table", s["link_index"], inner)
             self.attributes(s["attribute_indices"], inner)
-            for t in s["timestamps_unix_nano"]:
-                if not self.need(start <= t < end, "timestamp", inner, "%d is outside [%d, %d)" % (t, start, end)):
-                    break
+            outside = [t for t in s["timestamps_unix_nano"] if not start <= t < end]
+            self.need(not outside, "timestamp", inner, "%s is outside [%d, %d)" % (outside[:1], start, end))
             identity = (s["stack_index"], frozenset(s["attribute_indices"]), s["link_index"])
-            self.need(identity not in identities, "duplicate-sample", inner, "same as %s" % identities.get(identity))
-            identities[identity] = i
+            if identities.setdefault(identity, i) != i:
+                self.report("duplicate-sample", inner, "same as %s" % identities[identity])
 
     def type_of(self, value_type, where):
         if not self.need(value_type is not None, "type", where, "is not set"):
