@@ -171,7 +171,7 @@ static int on_function(struct process *p, uint64_t since_ns, struct generated_re
 {
 	struct agent *a = data;
 	struct symbol_jit_code code;
-	int r = a->runtimes ? runtimes_find_hotspot(a->runtimes, p, &request->vm) : -ENOENT;
+	int r = a->runtimes ? runtimes_find_vm(a->runtimes, p, request) : -ENOENT;
 
 	if (r != -ENOENT)
 		return r;
@@ -509,7 +509,8 @@ static unsigned wanted_runtimes(const struct config *c)
 	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0) |
 	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0) |
 	       (c->runtimes.java ? 1u << RUNTIME_FILE_HOTSPOT : 0) |
-	       (c->runtimes.node ? 1u << RUNTIME_FILE_V8 : 0);
+	       (c->runtimes.node ? 1u << RUNTIME_FILE_V8 : 0) |
+	       (c->runtimes.beam ? 1u << RUNTIME_FILE_BEAM : 0);
 }
 
 /* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */
@@ -818,6 +819,13 @@ void agent_describe_runtimes(const struct agent *a, struct buf *ret)
 {
 	if (a->runtimes)
 		runtimes_describe(a->runtimes, ret);
+}
+
+void agent_count_runtimes(const struct agent *a, struct runtimes_processes *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	if (a->runtimes)
+		runtimes_count(a->runtimes, ret);
 }
 
 bool agent_describe_process(const struct agent *a, uint32_t pid, struct buf *ret)

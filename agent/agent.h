@@ -127,6 +127,8 @@ void agent_stop(struct agent *a);
 void agent_stats(struct agent *a, struct agent_stats *ret);
 /* As runtimes_describe; nothing if no frames of language runtimes are wanted. */
 void agent_describe_runtimes(const struct agent *a, struct buf *ret);
+/* As runtimes_count; nothing as above. */
+void agent_count_runtimes(const struct agent *a, struct runtimes_processes *ret);
 /*
  * Appends what is known of a process: its name, whether it is sampled, what its stacks can have. False: no
  * process is known by this pid.

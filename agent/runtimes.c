@@ -2,6 +2,7 @@
 #include "agent/runtimes.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ struct runtimes {
 	struct line_pending lines[LINES_PENDING_MAX];
 	size_t n_lines;
 	uint64_t lines_missed;
+	struct runtimes_native_stats java, v8, beam;
 	uint64_t words[SPLICE_WORDS_MAX]; /* of a stack with frames of Java or V8 */
 };
 
@@ -67,7 +69,7 @@ static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_CPYTHON] = RUNTIME_CPYTHON, [RUNTIME_FILE_PHP] = RUNTIME_PHP,
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
 	[RUNTIME_FILE_LUA] = RUNTIME_LUA,	  [RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
-	[RUNTIME_FILE_V8] = RUNTIME_V8,
+	[RUNTIME_FILE_V8] = RUNTIME_V8,		  [RUNTIME_FILE_BEAM] = RUNTIME_BEAM,
 };
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
@@ -121,7 +123,7 @@ static enum pairing_role role_of(uint64_t word, void *data)
 	return roles[perl_function_at(&t->runtime->perl, frame_va(word))];
 }
 
-/* A job has found something of a Java virtual machine, or lines of V8. */
+/* A job has found something of a virtual machine for Java or Erlang, or lines of V8. */
 static void on_found(uint32_t binary, const struct generated *g, void *data)
 {
 	struct runtimes *r = data;
@@ -131,9 +133,12 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 
 	if (records)
 		(void)jvm_code_add(r->jvm, binary, track_tenant(r->options.track, generated_pid(g)),
-				   records->data, records->len);
+				   generated_is_beam(g) ? RUNTIME_BEAM : RUNTIME_JVM, records->data,
+				   records->len);
 	for (size_t i = 0; i < n; i++) {
 		code_names_set_line(r->names, lines[i].number, lines[i].line);
+		if (lines[i].member.class_name[0])
+			(void)code_names_set_class(r->names, lines[i].number, &lines[i].member);
 		r->lines_missed += !lines[i].line;
 	}
 }
@@ -177,14 +182,16 @@ struct code_names *runtimes_names(struct runtimes *r)
 	return r->names;
 }
 
-/* "Python 3.11.2 (PATH, build id ID)" */
-static int put_runtime(struct buf *b, const struct binary_table *t)
+/* "Python 3.11.2 (PATH, build id ID)". `java`: the version of the JDK; 0: not known. */
+static int put_runtime(struct buf *b, const struct binary_table *t, uint32_t java)
 {
 	const struct frame_module *m = &t->binary->module;
 	char version[RUNTIME_VERSION_TEXT];
+	int r = buf_puts(b, runtime_facts_version(t->runtime, version));
 
-	return buf_printf(b, "%s (%s, build id %s)", runtime_facts_version(t->runtime, version), m->path,
-			  m->build_id_gnu ?: "none");
+	if (r == 0 && java)
+		r = buf_printf(b, " of Java %u", java);
+	return r == 0 ? buf_printf(b, " (%s, build id %s)", m->path, m->build_id_gnu ?: "none") : r;
 }
 
 /*
@@ -196,7 +203,7 @@ static void refuse(struct runtimes *r, struct binary_table *t, uint32_t pid)
 	_cleanup_buf_ struct buf text = {0};
 
 	r->refused++;
-	if (t->runtime_logged || put_runtime(&text, t) < 0 || buf_putc(&text, '\0') < 0)
+	if (t->runtime_logged || put_runtime(&text, t, 0) < 0 || buf_putc(&text, '\0') < 0)
 		return;
 	t->runtime_logged = true;
 	log_warn("process %u: the objects of %s have another layout than is known of this version: its "
@@ -334,7 +341,7 @@ static void log_unknown(struct runtimes *r)
 	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
 		_cleanup_buf_ struct buf text = {0};
 
-		if (runtime_facts_known(t->runtime) || t->runtime_logged || put_runtime(&text, t) < 0 ||
+		if (runtime_facts_known(t->runtime) || t->runtime_logged || put_runtime(&text, t, 0) < 0 ||
 		    buf_putc(&text, '\0') < 0)
 			continue;
 		t->runtime_logged = true;
@@ -349,9 +356,11 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret)
 	const struct binary_table *t;
 
 	for (uint32_t file = 0; (t = next_runtime(r, &file));) {
-		(void)put_runtime(ret, t);
+		(void)put_runtime(ret, t, 0);
 		if (t->runtime->kind == RUNTIME_FILE_HOTSPOT)
 			(void)buf_puts(ret, ": methods are shown\n");
+		else if (t->runtime->kind == RUNTIME_FILE_BEAM && runtime_facts_known(t->runtime))
+			(void)buf_puts(ret, ": functions are shown\n");
 		else if (runtime_facts_known(t->runtime))
 			(void)buf_printf(ret, ": functions are shown, processes: %zu%s\n",
 					 publisher_count_walks(publisher, file),
@@ -363,18 +372,49 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret)
 	}
 }
 
+/* What is known of the code that the process has generated. */
+static struct generated_stats code_of(const struct runtimes *r, const struct process *p)
+{
+	const struct binary_table *t = unwind_tables_get(track_tables(r->options.track), p->maps->code);
+
+	return t ? t->counted : (struct generated_stats){0};
+}
+
+/* NULL: methods of the process's HotSpot are shown. */
+static const char *why_no_methods(const struct generated_stats *code)
+{
+	if (code->java_refused)
+		return "the virtual machine's own tables are not as expected, or cannot be read";
+	return code->java_version ? NULL : "no sample has hit its code yet";
+}
+
+/* The same of functions of its BEAM. */
+static const char *why_no_functions(const struct runtime_facts *f, const struct generated_stats *code)
+{
+	if (!runtime_facts_known(f))
+		return "this release is not known, only OTP 25, 26 and 27 with their exported variables";
+	if (code->beam_refused)
+		return "the virtual machine's own tables are not as expected, or cannot be read";
+	return code->beam_known ? NULL : "no sample has hit its code yet";
+}
+
 /* NULL: its functions are shown. */
 static const char *why_not_shown(const struct runtimes *r, const struct process *p,
-				 const struct binary_table *t)
+				 const struct binary_table *t, const struct generated_stats *code)
 {
 	const uint32_t walk = publisher_walk(track_publisher(r->options.track), p->pid);
 
 	if (!(r->options.kinds >> t->runtime->kind & 1))
 		return "the configuration says off (runtimes)";
 	if (t->runtime->kind == RUNTIME_FILE_HOTSPOT)
-		return NULL; /* needs no walk */
+		return why_no_methods(code);
+	if (t->runtime->kind == RUNTIME_FILE_BEAM)
+		return why_no_functions(t->runtime, code);
 	if (!runtime_facts_known(t->runtime))
-		return "the layout of this version is not known";
+		return t->runtime->kind == RUNTIME_FILE_V8 ? "the layout of this version is not known, only "
+							     "that of V8 in Node.js 18, 20, "
+							     "22, 24 and 26"
+							   : "the layout of this version is not known";
 	if (p->image->program->runtime_refused)
 		return "the process's objects have another layout than is known of this version";
 	if (walk == t->binary->index)
@@ -382,27 +422,99 @@ static const char *why_not_shown(const struct runtimes *r, const struct process 
 	return walk ? "those of another runtime in the process are" : "its list of mappings is not published";
 }
 
+/* Goes through the files of a process that have a runtime. */
+struct process_runtimes {
+	struct proc_maps_cursor cursor;
+	const struct binary_table *last;
+};
+
+static const struct binary_table *next_in_process(const struct runtimes *r, struct process_runtimes *i)
+{
+	const struct proc_mapping *m;
+
+	while (i->cursor.maps && (m = proc_maps_next(&i->cursor))) {
+		const struct binary_table *t = table_of(r, m->file);
+
+		if (t && t != i->last)
+			return i->last = t;
+	}
+	return NULL;
+}
+
 void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret)
 {
-	struct proc_maps_cursor c = {.maps = p->maps};
-	const struct proc_mapping *m;
-	const struct binary_table *last = NULL;
+	struct process_runtimes all = {.cursor = {.maps = p->maps}};
+	const struct binary_table *t;
 	size_t n = 0;
 
-	while (p->maps && (m = proc_maps_next(&c))) {
-		const struct binary_table *t = table_of(r, m->file);
-		const char *why;
+	for (; (t = next_in_process(r, &all)); n++) {
+		const bool java = t->runtime->kind == RUNTIME_FILE_HOTSPOT;
+		const struct generated_stats code = code_of(r, p);
+		const char *why = why_not_shown(r, p, t, &code);
 
-		if (!t || t == last)
-			continue;
-		last = t;
-		n++;
-		why = why_not_shown(r, p, t);
-		(void)put_runtime(ret, t);
+		(void)put_runtime(ret, t, java ? code.java_version : 0);
 		(void)buf_printf(ret, ": functions are %s%s\n", why ? "not shown: " : "shown", why ?: "");
 	}
 	if (!n)
 		(void)buf_puts(ret, "no language runtime was found in its files\n");
+}
+
+/* --- processes by version */
+
+static const char *const runtime_texts[RUNTIMES] = {
+#define X(name, text) [RUNTIME_##name] = (text),
+	FRAME_RUNTIMES(X)
+#undef X
+};
+
+static void count_version(struct runtimes_processes *c, const struct runtimes_version *v)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].runtime == v->runtime && c->v[i].shown == v->shown &&
+		    strcmp(c->v[i].version, v->version) == 0) {
+			c->v[i].processes++;
+			return;
+		}
+	if (c->n == RUNTIMES_VERSIONS_MAX) {
+		c->others++;
+		return;
+	}
+	c->v[c->n] = *v;
+	c->v[c->n++].processes = 1;
+}
+
+struct counting {
+	const struct runtimes *r;
+	struct runtimes_processes *ret;
+};
+
+static void count_process(struct process *p, void *data)
+{
+	struct process_runtimes all = {.cursor = {.maps = p->maps}};
+	const struct counting *c = data;
+	const struct binary_table *t;
+
+	while ((t = next_in_process(c->r, &all))) {
+		const struct generated_stats code = code_of(c->r, p);
+		struct runtimes_version v = {.runtime = runtime_texts[frames_of[t->runtime->kind]],
+					     .shown = !why_not_shown(c->r, p, t, &code)};
+		char text[RUNTIME_VERSION_TEXT];
+		const char *number = strchr(runtime_facts_version(t->runtime, text), ' ');
+
+		if (t->runtime->kind == RUNTIME_FILE_HOTSPOT && code.java_version)
+			(void)snprintf(v.version, sizeof v.version, "%u", code.java_version);
+		else if (number)
+			(void)snprintf(v.version, sizeof v.version, "%s", number + 1);
+		count_version(c->ret, &v);
+	}
+}
+
+void runtimes_count(const struct runtimes *r, struct runtimes_processes *ret)
+{
+	struct counting c = {r, ret};
+
+	memset(ret, 0, sizeof *ret);
+	track_each(r->options.track, count_process, &c);
 }
 
 void runtimes_check(struct runtimes *r)
@@ -430,13 +542,13 @@ static const char *task_name(struct runtimes *r, const struct sample_task *task)
 	return (const char *)r->task_name.data;
 }
 
-/* --- Java */
+/* --- Java and Erlang */
 
-int runtimes_find_hotspot(const struct runtimes *r, const struct process *p, struct hotspot_vm *ret)
+int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct generated_request *ret)
 {
-	if (!(r->options.kinds >> RUNTIME_FILE_HOTSPOT & 1) || !p->maps)
+	if (!p->maps)
 		return -ENOENT;
-	return runtime_walk_find_hotspot(ret, p->maps, track_tables(r->options.track));
+	return runtime_walk_find_vm(ret, p->maps, track_tables(r->options.track), r->options.kinds);
 }
 
 void runtimes_forget_file(struct runtimes *r, uint32_t index)
@@ -461,7 +573,7 @@ static void request_method(struct runtimes *r, uint32_t machine, uint64_t method
 {
 	struct generated_request q = {.address = method, .method = true};
 
-	if (runtimes_find_hotspot(r, r->task->process, &q.vm) == 0)
+	if (runtimes_find_vm(r, r->task->process, &q) == 0)
 		unwind_tables_request(track_tables(r->options.track), machine, &q);
 }
 
@@ -512,15 +624,52 @@ static size_t v8_words(const struct stack_frame *f, uint64_t next, uint64_t *wor
 	return 2;
 }
 
-static bool has_compiled(const struct runtimes *r, const struct sample_view *v)
+/* What a sample has of Java and V8. */
+struct compiled_frames {
+	bool any, java, v8;
+	bool anonymous; /* code without a file */
+};
+
+static struct compiled_frames look_for_compiled(const struct runtimes *r, const struct sample_view *v)
 {
 	struct stack_frames frames = STACK_USER_FRAMES(v);
+	struct compiled_frames ret = {0};
 	struct stack_frame f;
 
-	while (stack_frames_next(&frames, &f))
-		if (machine_of(r, &f) || is_v8(&f))
-			return true;
-	return false;
+	while (stack_frames_next(&frames, &f)) {
+		ret.v8 |= is_v8(&f);
+		ret.java |= f.kind == STACK_FRAME_RUNTIME && frame_runtime_of(f.word) == RUNTIME_JVM;
+		ret.anonymous |= f.kind == STACK_FRAME_ANONYMOUS;
+		ret.any |= is_v8(&f) || machine_of(r, &f);
+	}
+	return ret;
+}
+
+/* Counts a sample. `unnamed`: Java's code of which nothing is known is in it, if it is a Java program. */
+static void count_compiled(struct runtimes *r, const struct sample_view *v, struct compiled_frames seen,
+			   bool unnamed)
+{
+	const struct process *p = r->task->process;
+	const struct binary_table *walked;
+
+	if (seen.v8) {
+		r->v8.by_ending[v->ending]++;
+		return;
+	}
+	if (p->maps && code_of(r, p).beam_known) {
+		r->beam.by_ending[v->ending]++;
+		r->beam.unnamed += unnamed;
+		return;
+	}
+	if (seen.java || (p->maps && code_of(r, p).java_version)) {
+		r->java.by_ending[v->ending]++;
+		r->java.unnamed += unnamed;
+		return;
+	}
+	if (!seen.anonymous)
+		return;
+	walked = table_of(r, publisher_walk(track_publisher(r->options.track), p->pid));
+	r->v8.unnamed += walked && walked->runtime->kind == RUNTIME_FILE_V8;
 }
 
 /*
@@ -529,12 +678,14 @@ static bool has_compiled(const struct runtimes *r, const struct sample_view *v)
  */
 static void name_compiled(struct runtimes *r, struct sample_view *v)
 {
+	const struct compiled_frames seen = look_for_compiled(r, v);
 	struct stack_frames frames = STACK_USER_FRAMES(v);
 	const uint32_t all = (uint32_t)v->n_kernel + v->n_user;
 	struct stack_frame f;
 	size_t n = v->n_kernel;
+	bool unnamed = false;
 
-	if (!has_compiled(r, v))
+	if (!seen.any)
 		return;
 	memcpy(r->words, v->frames, n * sizeof r->words[0]);
 	while (stack_frames_next(&frames, &f)) {
@@ -548,12 +699,14 @@ static void name_compiled(struct runtimes *r, struct sample_view *v)
 			put = v8_words(&f, next, r->words + n, left - later);
 		else if (machine && left > later)
 			put = java_words(r, &f, next, machine, r->words + n, left - later);
+		unnamed |= machine && !put;
 		if (!put) {
 			put = 1 + f.n_following;
 			memcpy(r->words + n, v->frames + f.index, put * sizeof r->words[0]);
 		}
 		n += put;
 	}
+	count_compiled(r, v, seen, unnamed);
 	v->n_user = (uint16_t)(n - v->n_kernel);
 	v->frames = r->words;
 	v->omitted = v->omitted ? sample_find_omitted(v) : 0;
@@ -606,6 +759,8 @@ void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 				       .unknown = r->unknown,
 				       .bad_tasks = r->bad_tasks,
 				       .lines_missed = r->lines_missed,
+				       .java = r->java,
+				       .v8 = r->v8,
 				       .refused = r->refused};
 	code_names_stats(r->names, &ret->names);
 	jvm_code_stats(r->jvm, &ret->jvm);

@@ -8,12 +8,14 @@
 
 #include <stdbool.h>
 
+#include "agent/elf/runtime/facts.h"
 #include "agent/runtime/code_names.h"
 #include "agent/runtime/jvm_code.h"
 #include "agent/sample/splice.h"
+#include "bpf/abi.h"
 
 struct buf;
-struct hotspot_vm;
+struct generated_request;
 struct probe;
 struct process;
 struct runtimes;
@@ -29,15 +31,37 @@ struct runtimes_options {
 	size_t max_bytes; /* of names; the same again for code of Java virtual machines */
 };
 
+/* Samples with functions whose frames are on the native stack. */
+struct runtimes_native_stats {
+	uint64_t by_ending[ENDINGS];
+	uint64_t
+		unnamed; /* of V8: with code, but no function; of others: with code of which nothing was known */
+};
+
 struct runtimes_stats {
 	struct code_names_stats names;
 	struct splice_stats splice;
 	struct jvm_code_stats jvm;
+	struct runtimes_native_stats java, v8, beam;
 	uint64_t bad_reports;
 	uint64_t unknown;      /* reports of a file that is gone by now */
 	uint64_t bad_tasks;    /* tasks whose name was not all there, or is neither text nor number */
 	uint64_t lines_missed; /* of functions of V8: where they begin was not found, or not in time */
 	uint64_t refused;      /* processes whose objects have another layout than their file's version */
+};
+
+#define RUNTIMES_VERSIONS_MAX 64u
+
+/* Live processes by the runtimes in their files. */
+struct runtimes_processes {
+	struct runtimes_version {
+		const char *runtime;		    /* as frames have it: "cpython"; static */
+		char version[RUNTIME_VERSION_TEXT]; /* "3.11.2"; "" if it is not known yet */
+		bool shown;			    /* their functions are */
+		uint64_t processes;
+	} v[RUNTIMES_VERSIONS_MAX];
+	size_t n;
+	uint64_t others; /* processes for whose version there was no room */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */
@@ -54,11 +78,11 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret);
 /* The same for the runtimes in the process's files, and why functions of each are not shown. */
 void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret);
 /*
- * Where the tables of the process's Java virtual machine are. 0; -ENOENT: it has none, or its methods are
- * not wanted;
- * -EAGAIN: that is not known yet.
+ * What leads to the tables of the process's virtual machine for Java or Erlang, which knows the code that it
+ * has generated: `vm`, `beam` of *ret. 0; -ENOENT: it has none, or its functions are not wanted; -EAGAIN:
+ * that is not known yet.
  */
-int runtimes_find_hotspot(const struct runtimes *r, const struct process *p, struct hotspot_vm *ret);
+int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct generated_request *ret);
 /* Whether names of methods, frames of which have occurred, are on their way. */
 bool runtimes_expects(const struct runtimes *r);
 /* The index of a file is about to be given to another one. */
@@ -66,6 +90,8 @@ void runtimes_forget_file(struct runtimes *r, uint32_t index);
 /* As sample_splice, of a sample of that task. Frames of Java and V8 get the words of their functions, too. */
 void runtimes_splice(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret);
+/* Looks at every process and its mappings. */
+void runtimes_count(const struct runtimes *r, struct runtimes_processes *ret);
 void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret);
 
 #endif

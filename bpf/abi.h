@@ -130,7 +130,24 @@ enum unwind_cfa {
 	 * the method, and, if there is room, a word with FRAME_TAG_BYTECODE.
 	 */
 	UNWIND_CFA_INTERPRETED,
+	/*
+	 * BEAM: *(p + BEAM_PROCESS_STOP) + high16(cfa), on any stack, p being the address of an Erlang
+	 * process's structure: a register in the innermost frame, else what was saved at sp + low16(cfa). If
+	 * that is 0, it is searched for, and the return address must follow a call of this function; else, of
+	 * any. With high16(cfa) of 0 no process runs: sp + low16(cfa), of a stack that was aligned, and so
+	 * much more that the return address follows a call.
+	 */
+	UNWIND_CFA_KEPT,
 };
+
+/* Of BEAM on x86-64, OTP 25 to 27: erts/emulator/beam/erl_process.h, jit/x86. */
+#define BEAM_PROCESS_REGISTER 13u /* DWARF number; of the structure of the process that runs */
+#define BEAM_PROCESS_STOP 88	  /* its stack pointer */
+#define BEAM_PID_MASK 15u	  /* of the structure's first word, its number as a term */
+#define BEAM_PID_TAG 3u
+#define BEAM_SEARCH_WORDS 48u	   /* of the stack of C code */
+#define BEAM_ALIGNED 4		   /* CFAs that the alignment to 64 bytes may lead to */
+#define BEAM_FUNCTION_BYTES 65536u /* a call is not so far behind the function's beginning */
 
 /* Where HotSpot's interpreter keeps what belongs to a frame, from the frame record; JDK 8 and later. */
 #define JVM_FRAME_SENDER_SP (-8) /* the caller's stack pointer */

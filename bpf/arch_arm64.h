@@ -54,7 +54,8 @@ static inline __u64 arch_strip_ip(__u64 ip, __u64 mask)
 
 static inline int arch_has_rule(__u32 cfa)
 {
-	return cfa != UNWIND_CFA_PLT && cfa != UNWIND_CFA_DEREF_INDEX && cfa != UNWIND_CFA_INTERPRETED;
+	return cfa != UNWIND_CFA_PLT && cfa != UNWIND_CFA_DEREF_INDEX && cfa != UNWIND_CFA_INTERPRETED &&
+	       cfa != UNWIND_CFA_KEPT;
 }
 
 static inline __u64 arch_plt_cfa(__u64 ip, __u64 sp, __u64 n)

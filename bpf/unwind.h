@@ -330,6 +330,127 @@ static __always_inline int step_checked(struct unwind_area *a)
 	return v8 ? step_without_row(a) : ENDING_NO_CALL;
 }
 
+/* Whether there is the structure of an Erlang process: its stack pointer. */
+static __always_inline int beam_stack(__u64 process, __u64 *ret)
+{
+	__u64 id;
+
+	return !process || process & 7 || process >> 47 || env_read_user(&id, sizeof id, process) ||
+	       (id & BEAM_PID_MASK) != BEAM_PID_TAG ||
+	       env_read_user(ret, sizeof *ret, process + BEAM_PROCESS_STOP) || *ret & 7;
+}
+
+/*
+ * The stack pointer of the process that has called C code with the stack pointer `t->sp` of its thread.
+ * `saved`: below that, the callee saves the process's address; as long as it has not, the register has it.
+ */
+static __always_inline int beam_stack_kept(struct unwind_area *a, __s64 saved, __u64 *ret)
+{
+	struct unwind_state *t = &a->state;
+	__u64 at = t->sp + saved, process = t->regs[BEAM_PROCESS_REGISTER];
+
+	if (!t->innermost && at >= t->regs[REGISTER_SP] && stack_word(a, at, &process))
+		return -1;
+	return beam_stack(process, ret);
+}
+
+/*
+ * Whether the return address follows a call of what the frame is in, as far as that can be said without
+ * names.
+ */
+static __always_inline int beam_calls_here(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 ra, code, target;
+
+	if (stack_word(a, t->cfa - 8, &ra) || env_read_user(&code, sizeof code, ra - sizeof code))
+		return 0;
+	if ((code >> 24 & 255) != 0xe8)
+		return 0;
+	target = ra + (__u64)(__s64)(__s32)(code >> 32);
+	if (t->ip - target < BEAM_FUNCTION_BYTES)
+		return 1;
+	if (env_read_user(&code, sizeof code, target) || (code & 0xffff) != 0xe940)
+		return 0; /* not by way of a jump that is nearer */
+	target += 6 + (__u64)(__s64)(__s32)(code >> 16);
+	return t->ip - target < BEAM_FUNCTION_BYTES;
+}
+
+/*
+ * The same, if the callee does not save it, or is not known: what it calls may have saved it, or a copy, in
+ * word `i` below the stack pointer. Only that process is taken whose stack has a call of this function on
+ * top. 1: it is not there; 0: nor is it further below; -1: state.cfa is set.
+ */
+UNWIND_FN int unwind_beam_word(__u32 i)
+{
+	struct unwind_area *a = env_area();
+	struct unwind_state *t;
+	__u64 at, process, sp;
+
+	if (!a)
+		return 0;
+	t = &a->state;
+	at = t->sp - 8 - (__u64)i * 8;
+	if (at + 8 < t->regs[REGISTER_SP])
+		return 0;
+	if (at < t->regs[REGISTER_SP])
+		process = t->regs[BEAM_PROCESS_REGISTER];
+	else if (stack_word(a, at, &process))
+		return 0;
+	if (beam_stack(process, &sp))
+		return 1;
+	t->cfa = sp + (t->rule.cfa >> 16);
+	return beam_calls_here(a) ? -1 : 1;
+}
+
+static __always_inline int step_kept_somewhere(void)
+{
+	int found = 1;
+
+	ROLLED
+	for (__u32 i = 1; i < BEAM_SEARCH_WORDS && found > 0; i++) /* the first one is a return address */
+		found = unwind_beam_word(i);
+	return found < 0 ? -1 : ENDING_NO_ROW;
+}
+
+/*
+ * The function that schedules processes, on its thread's stack, which it has aligned: in the gap, there may
+ * be return addresses of earlier calls.
+ */
+static __always_inline int step_aligned(struct unwind_area *a, __s64 off)
+{
+	struct unwind_state *t = &a->state;
+
+	ROLLED
+	for (int i = BEAM_ALIGNED - 1; i >= 0; i--) {
+		t->cfa = t->sp + off + i * 16;
+		if (follows_call(a, 1))
+			return -1;
+	}
+	return ENDING_NO_ROW;
+}
+
+/*
+ * BEAM: the frame is on the stack of an Erlang process, which runs C code on its thread's. As unwind_rare().
+ */
+static __always_inline int step_kept(struct unwind_area *a, __s64 saved, __s64 depth)
+{
+	struct unwind_state *t = &a->state;
+	__u64 sp;
+
+	if (!t->have_regs)
+		return NEXT_REGISTERS;
+	t->switches = 0;
+	if (!depth)
+		return step_aligned(a, saved);
+	if (!saved && !t->innermost)
+		return step_kept_somewhere();
+	if (beam_stack_kept(a, saved, &sp))
+		return ENDING_NO_ROW;
+	t->cfa = sp + depth;
+	return follows_call(a, 1) ? -1 : ENDING_NO_CALL;
+}
+
 /* The ending of a walk that has reached the outermost frame. */
 static __always_inline int unwind_root(const struct unwind_area *a)
 {
@@ -345,7 +466,7 @@ UNWIND_FN int unwind_rare(void)
 	struct unwind_area *a = env_area();
 	struct unwind_state *t;
 	__u64 base, reg;
-	__s64 low, high;
+	__s64 low;
 	__u32 cfa;
 
 	if (!a)
@@ -353,7 +474,6 @@ UNWIND_FN int unwind_rare(void)
 	t = &a->state;
 	cfa = t->rule.kind & UNWIND_CFA_MASK;
 	low = (__s16)t->rule.cfa;
-	high = t->rule.cfa >> 16;
 	reg = t->rule.reg;
 	BOUND(reg, REGISTERS - 1);
 	if (!arch_has_rule(cfa))
@@ -369,6 +489,8 @@ UNWIND_FN int unwind_rare(void)
 		return step_signal(a);
 	case UNWIND_CFA_INTERPRETED:
 		return step_interpreted(a);
+	case UNWIND_CFA_KEPT:
+		return step_kept(a, low, t->rule.cfa >> 16);
 	case UNWIND_CFA_SP_CHECKED:
 	case UNWIND_CFA_FP_CHECKED:
 		t->cfa = (cfa == UNWIND_CFA_FP_CHECKED ? t->fp : t->sp) + t->rule.cfa;
@@ -399,7 +521,7 @@ UNWIND_FN int unwind_rare(void)
 	}
 	if (stack_word(a, base, &base))
 		return ENDING_READ_FAULT;
-	t->cfa = base + high;
+	t->cfa = base + (t->rule.cfa >> 16);
 	return -1;
 }
 

@@ -141,7 +141,7 @@ int check_lost_of(const struct check_view *view, int (*fn)(const char *name, con
 	return r;
 }
 
-/* Which capabilities `run` keeps once it samples, and which it gives up by then. */
+/* Which capabilities `run` keeps once it samples, and what it gives up by then. */
 void check_privileges(const struct check_view *view, const struct config *config, struct check_report *report)
 {
 	_cleanup_buf_ struct buf b = {0};
@@ -158,6 +158,8 @@ void check_privileges(const struct check_view *view, const struct config *config
 		r = buf_puts(&b, "; it gives up ");
 	if (r == 0)
 		r = privileges_format(p.held & ~p.kept, &b);
+	if (r == 0)
+		r = buf_puts(&b, ", and the system calls that write files, start programs or connect");
 	if (r == 0)
 		check_add(report, CHECK_OK, "privileges", buf_str(&b), "");
 }

@@ -18,6 +18,7 @@
 #include "agent/check/privileges.h"
 #include "agent/command/cmd.h"
 #include "agent/command/command.h"
+#include "agent/command/confine.h"
 #include "agent/command/parsers.h"
 #include "agent/config/secrets.h"
 #include "agent/delivery/delivery.h"
@@ -254,18 +255,21 @@ static void log_stopped(struct run *run)
 		(unsigned long)s.completion.finisher.rules_costly, buf_str(&endings));
 }
 
-/* Gives up the capabilities that only the start needed. */
+/* Gives up the capabilities and the system calls that only the start needed. */
 static void settle_privileges(struct run *run)
 {
 	_cleanup_buf_ struct buf kept = {0}, dropped = {0};
 	const struct privileges *p = &run->privileges;
-	int r = privileges_settle(p);
+	int held = privileges_settle(p), confined = confine_agent();
 
-	if (r < 0) {
-		log_warn("capabilities could not be given up: %s", strerror(-r));
-		return;
-	}
-	if (privileges_format(p->kept, &kept) == 0 && privileges_format(p->held & ~p->kept, &dropped) == 0)
+	if (confined < 0)
+		log_warn("the agent could still write files, start programs and connect: its system calls "
+			 "cannot be restricted: %s",
+			 strerror(-confined));
+	if (held < 0)
+		log_warn("capabilities could not be given up: %s", strerror(-held));
+	else if (privileges_format(p->kept, &kept) == 0 &&
+		 privileges_format(p->held & ~p->kept, &dropped) == 0)
 		log_info("capabilities kept: %s; given up: %s", buf_str(&kept), buf_str(&dropped));
 }
 

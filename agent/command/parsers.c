@@ -10,6 +10,7 @@
 #include "agent/symbol/batch.h"
 #include "agent/symbol/jitopen.h"
 #include "agent/symbol/jitread.h"
+#include "agent/unwind/beam_job.h"
 #include "agent/unwind/code_job.h"
 #include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/rule_job.h"
@@ -17,15 +18,15 @@
 #include "agent/unwind/v8_job.h"
 
 /*
- * Of memory.total, a quarter is for unwind tables. With the remainder the tables of the largest programs
- * can be built: a browser, compilers. Two such programs at a time, or hostile ones, may exceed the control
- * group's limit: then the kernel ends one of the processes that read them.
+ * Of memory.total, a quarter is for unwind tables. With the remainder the tables of the largest programs can
+ * be built: a browser, compilers; and of several programs at a time, where they fit into it together. Hostile
+ * ones may exceed the control group's limit: then the kernel ends one of the processes that read them.
  */
 #define MEMORY_SHARE 0.75
 
 static const struct parser_operation *const operations[] = {
-	&table_operation,    &symbol_operation,	  &rule_operation,    &code_operation,
-	&jit_open_operation, &jit_read_operation, &hotspot_operation, &v8_operation};
+	&table_operation,    &symbol_operation,	 &rule_operation, &code_operation, &jit_open_operation,
+	&jit_read_operation, &hotspot_operation, &v8_operation,	  &beam_operation};
 
 void parsers_start(void)
 {
@@ -44,5 +45,5 @@ void parsers_limit(const struct config *config)
 {
 	uint64_t bytes = (uint64_t)((double)config->memory.total_bytes * MEMORY_SHARE);
 
-	parser_limit_memory(bytes);
+	parser_limit_memory(bytes, bytes);
 }

@@ -115,6 +115,7 @@ int config_load(struct config **ret, int argc, char **argv, const struct config_
 {
 	_cleanup_config_ struct config *c = NULL;
 	struct config_options options;
+	const char *file;
 	int r = config_options_scan(argc, argv, extra, n_extra, ret_first_positional != NULL, &options,
 				    ret_error);
 
@@ -125,9 +126,10 @@ int config_load(struct config **ret, int argc, char **argv, const struct config_
 	c = calloc(1, sizeof *c);
 	if (!c)
 		return -ENOMEM;
+	file = options.file ? options.file : config_environment_file();
 	r = apply_defaults(c, false, ret_error);
-	if (r == 0 && options.file)
-		r = config_file_apply(c, options.file, ret_error);
+	if (r == 0 && file)
+		r = config_file_apply(c, file, ret_error);
 	if (r == 0)
 		r = config_environment_apply(c, ret_error);
 	if (r == 0)

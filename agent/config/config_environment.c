@@ -26,6 +26,11 @@ static const char *get(const char *name)
 	return value && *value ? value : NULL;
 }
 
+const char *config_environment_file(void)
+{
+	return get("PROFLET_CONFIG");
+}
+
 /* Looks up OTEL_EXPORTER_OTLP_PROFILES_<suffix>, then OTEL_EXPORTER_OTLP_<suffix>; returns in `name` the one
  * it found. */
 static const char *get_otel(const char *suffix, char name[64])

@@ -108,7 +108,7 @@ void config_help(FILE *out, const struct config_extra_option *extra, size_t n_ex
 	fputs("Options:\n", out);
 	for (size_t i = 0; i < n_extra; i++)
 		print_extra(out, &extra[i]);
-	print_line(out, "  --config FILE", "read a YAML file with the keys below", NULL, NULL);
+	print_line(out, "  --config FILE", "read a YAML file with the keys below", NULL, "$PROFLET_CONFIG");
 	print_line(out, "  -h, --help", "print this text", NULL, NULL);
 	for (size_t i = 0; i < config_n_keys; i++)
 		print_key(out, &config_keys[i]);

@@ -18,6 +18,8 @@ int config_yaml_apply(struct config *c, const char *file, const void *data, size
 int config_file_apply(struct config *c, const char *file, char **ret_error);
 
 int config_environment_apply(struct config *c, char **ret_error);
+/* The file that PROFLET_CONFIG names, for commands without --config; NULL: none. Borrowed. */
+const char *config_environment_file(void);
 
 /* What the command line contains besides the keys. */
 struct config_options {

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,38 @@ static int query(const struct parser_job *job, const void *query, size_t len)
 	return answer.result < 0 ? answer.result : -EPROTO;
 }
 
+/* Of the files that the job reads: folders, devices and memory of processes have no size. */
+static uint64_t size_of_files(const struct parser_job *job)
+{
+	uint64_t bytes = 0;
+	struct stat st;
+
+	for (unsigned i = 0; i < job->n_fds; i++)
+		if (fstat(job->fds[i], &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+			bytes += (uint64_t)st.st_size;
+	return bytes;
+}
+
+/* Waits until the job may take the memory that large files need. */
+static int await_room(const struct parser_job *job, uint64_t small)
+{
+	const struct side *side = job->side;
+	const struct wire_reply head = {.kind = WIRE_ROOM, .len = PARSER_ROOM_OF(size_of_files(job))};
+	struct wire_answer answer;
+	struct packet p = {.head = &head, .head_len = sizeof head};
+	int r;
+
+	if (head.len <= small)
+		return 0;
+	r = packet_send(side->socket, &p);
+	if (r < 0)
+		return r;
+	p = (struct packet){.body = &answer, .body_len = sizeof answer};
+	r = packet_receive(side->socket, &p);
+	packet_close_fds(&p);
+	return r;
+}
+
 static int send_answer(const struct side *side, int result, const struct buf *answer)
 {
 	const bool small = answer->len <= WIRE_INLINE_MAX;
@@ -137,7 +170,7 @@ static bool receive_request(const struct nursery *n, int socket, struct incoming
 }
 
 /* Does one job. 0; -errno: it has not been answered. */
-static int do_job(int socket, struct incoming *p)
+static int do_job(int socket, struct incoming *p, uint64_t small)
 {
 	const unsigned own = 1 + (p->head.in_memfd != 0);
 	_cleanup_free_ uint8_t *request = NULL;
@@ -154,12 +187,14 @@ static int do_job(int socket, struct incoming *p)
 	buf_init(&answer, p->operation->answer_max);
 	job.request = request;
 	if (r == 0)
+		r = await_room(&job, small);
+	if (r == 0)
 		r = parser_operation_run(p->operation, &job);
 	return send_answer(&side, r, &answer);
 }
 
 /* Does all jobs that come. Returns the exit code of the process. */
-static int serve(const struct nursery *n, int socket, struct sandbox_limits *limits)
+static int serve(const struct nursery *n, int socket, struct sandbox_limits *limits, uint64_t small)
 {
 	_cleanup_free_ struct incoming *p = malloc(sizeof *p);
 	int r = 0;
@@ -169,7 +204,7 @@ static int serve(const struct nursery *n, int socket, struct sandbox_limits *lim
 	limits->file_bytes = p->operation->answer_max;
 	r = sandbox_close(&n->filter, limits);
 	while (r == 0) {
-		r = do_job(socket, p);
+		r = do_job(socket, p, small);
 		packet_close_fds(&p->packet);
 		if (r == 0 && !receive_request(n, socket, p))
 			return EXIT_SUCCESS;
@@ -220,7 +255,7 @@ static void child(struct nursery *n, int socket, const struct wire_command *c)
 	munmap(n->counts, sizeof *n->counts);
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	_exit(serve(n, socket, &limits));
+	_exit(serve(n, socket, &limits, c->room_small));
 }
 
 /* --- the nursery */

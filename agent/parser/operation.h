@@ -29,6 +29,9 @@ struct parser_operation {
 	bool opens;
 };
 
+/* Tables and names of a file take up to so much memory, of its size. */
+#define PARSER_ROOM_OF(file_bytes) ((file_bytes) / 4 * 3)
+
 /* What `run` gets. */
 struct parser_job {
 	const uint8_t *request;

@@ -26,6 +26,8 @@
 #include "agent/base/urgency.h"
 #include "agent/base/worker.h"
 #include "agent/parser/nursery.h"
+#include "agent/parser/progress.h"
+#include "agent/parser/room.h"
 #include "agent/parser/sandbox.h"
 #include "agent/parser/wire.h"
 
@@ -55,6 +57,7 @@ struct exchange {
 	int socket, memfd;
 	uint8_t *packet;
 	pid_t pid; /* of the process; 0: not known yet */
+	struct room room;
 };
 
 #define LOOK_MS 100u   /* between looks at a process that does not answer */
@@ -160,6 +163,7 @@ int parser_start(const struct parser_operation *const *operations, size_t n)
 void parser_cancel(void)
 {
 	__atomic_store_n(&state.cancelled, true, __ATOMIC_RELEASE);
+	room_cancel();
 	for (int i = 0; i < NURSERIES; i++)
 		if (state.nurseries[i].keeper)
 			(void)shutdown(state.nurseries[i].control, SHUT_RDWR);
@@ -197,9 +201,10 @@ void parser_be_urgent(void)
 		(void)sched_setscheduler(parser_pid(), SCHED_RR, &urgent);
 }
 
-void parser_limit_memory(uint64_t bytes)
+void parser_limit_memory(uint64_t each, uint64_t together)
 {
-	__atomic_store_n(&state.memory_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&state.memory_bytes, each, __ATOMIC_RELAXED);
+	room_limit(together);
 }
 
 static int nursery_pid(enum nursery_kind kind)
@@ -286,6 +291,7 @@ static int request_process(struct exchange *x)
 	const struct wire_command c = {
 		.wish = WIRE_SPAWN,
 		.memory_bytes = __atomic_load_n(&state.memory_bytes, __ATOMIC_RELAXED),
+		.room_small = room_small(),
 		.urgent_us = urgency_allowance_us(),
 	};
 	struct packet p = {.head = &c, .head_len = sizeof c, .n_fds = 1};
@@ -301,34 +307,6 @@ static int request_process(struct exchange *x)
 	return r == -EPIPE ? failed(PARSER_NOT_STARTED) : r;
 }
 
-/* Whether the process sleeps in the kernel. */
-static bool is_asleep(pid_t pid)
-{
-	char path[32], stat[512];
-	const char *letter;
-	int fd, n;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = (int)read(fd, stat, sizeof stat - 1);
-	close(fd);
-	stat[n > 0 ? n : 0] = '\0';
-	letter = strrchr(stat, ')');
-	return letter && letter[1] == ' ' && (letter[2] == 'S' || letter[2] == 'D');
-}
-
-static uint64_t cpu_ns_of(pid_t pid)
-{
-	struct timespec ts = {0};
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) == 0)
-		(void)clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /*
  * Waits for the next packet. A process that computes or waits for a CPU is waited for, however long that
  * takes. 0, or -ETIMEDOUT: it has slept for too long, without using a CPU in between.
@@ -342,9 +320,9 @@ static int await_packet(struct exchange *x)
 	if (!x->call->patience_ms || !x->pid)
 		return 0;
 	while (poll(&p, 1, LOOK_MS) == 0) {
-		uint64_t now_ns = cpu_ns_of(x->pid);
+		uint64_t now_ns = progress_cpu_ns(x->pid);
 
-		slept_ms = now_ns == cpu_ns && is_asleep(x->pid) ? slept_ms + LOOK_MS : 0;
+		slept_ms = now_ns == cpu_ns && progress_is_asleep(x->pid) ? slept_ms + LOOK_MS : 0;
 		cpu_ns = now_ns;
 		if (slept_ms >= x->call->patience_ms)
 			return failed(PARSER_NO_ANSWER);
@@ -436,6 +414,27 @@ static int answer_query(struct exchange *x, size_t len)
 	return packet_send(x->socket, &p);
 }
 
+/* The thread's work is now what the other process does; what is urgent waits for it. */
+static void wait_for_room(pid_t holder)
+{
+	worker_delegate(holder);
+	if (urgency_allowance_us())
+		on_urge(holder);
+}
+
+static int give_room(struct exchange *x, uint64_t bytes)
+{
+	const uint64_t most = __atomic_load_n(&state.memory_bytes, __ATOMIC_RELAXED);
+	const struct wire_answer head = {0};
+	const struct packet p = {.head = &head, .head_len = sizeof head};
+
+	if (x->room.bytes || !bytes)
+		return failed(PARSER_REFUSED);
+	room_take(&x->room, x->pid, most && bytes > most ? most : bytes, wait_for_room);
+	worker_delegate(x->pid);
+	return packet_send(x->socket, &p);
+}
+
 static int take_answer(struct exchange *x, const struct wire_reply *reply, size_t len)
 {
 	struct buf *to = x->answer;
@@ -502,6 +501,11 @@ static int converse(struct exchange *x)
 			if (r < 0 && r != -EPIPE)
 				return r;
 			break;
+		case WIRE_ROOM:
+			r = give_room(x, reply.len);
+			if (r < 0 && r != -EPIPE)
+				return r;
+			break;
 		case WIRE_ANSWER:
 			return take_answer(x, &reply, len);
 		case WIRE_ENDED:
@@ -537,6 +541,7 @@ static int exchange(struct exchange *x, struct parser_session *s, int operation)
 		r = send_request(x, operation);
 	if (r >= 0 || r == -EPIPE)
 		r = converse(x);
+	room_give(&x->room);
 	worker_delegate(0);
 	s->socket = x->socket + 1;
 	if (is_broken(r))

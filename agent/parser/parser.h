@@ -82,10 +82,11 @@ void parser_stop(void);
  */
 void parser_be_urgent(void);
 /*
- * The most memory that a parser process may take for its data, in bytes. Files that need more cannot be read:
- * -ENOMEM.
+ * The most memory that a parser process may take for its data, in bytes: files that need more cannot be read,
+ * -ENOMEM. And what those that read large files may take together, judged by the sizes of the files: a call
+ * for which there is no room waits.
  */
-void parser_limit_memory(uint64_t bytes);
+void parser_limit_memory(uint64_t each, uint64_t together);
 /* The pid of the nursery; 0: there is none. */
 int parser_pid(void);
 /* The pid of the nursery whose processes open files (struct parser_operation); 0: there is none. */

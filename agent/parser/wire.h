@@ -17,6 +17,7 @@ struct wire_command {
 	uint32_t wish;
 	int32_t pid;	       /* URGE: which process is to be urgent */
 	uint64_t memory_bytes; /* that the new process may take; 0: no limit */
+	uint64_t room_small;   /* a process that takes more has to wait for room (WIRE_ROOM) */
 	uint32_t urgent_us;    /* of CPU time that it may use as an urgent process; 0: it is not urgent */
 	uint32_t reserved;
 };
@@ -36,6 +37,7 @@ enum wire_kind {
 	WIRE_QUERY,   /* the bytes follow */
 	WIRE_ANSWER,  /* result: the operation's; `len` bytes follow, or are in the memfd */
 	WIRE_ENDED,   /* by the nursery; result: the status as of wait(2) */
+	WIRE_ROOM,    /* `len` bytes of memory are wanted; answered when there is room for them */
 };
 
 /* Nursery or process → agent. */
@@ -46,7 +48,7 @@ struct wire_reply {
 	uint64_t cpu_ns; /* used by the process */
 };
 
-/* Agent → process: what a query was answered with; with a descriptor if it is 0. */
+/* Agent → process: what a query was answered with, with a descriptor if it is 0; or that there is room. */
 struct wire_answer {
 	int32_t result;
 };

@@ -21,6 +21,7 @@
 #include "agent/base/map.h"
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/ruby.h"
+#include "agent/elf/runtime/v8_classes.h"
 #include "agent/proc/tenant.h"
 #include "agent/runtime/cpython_lines.h"
 #include "agent/runtime/cpython_text.h"
@@ -706,6 +707,35 @@ void code_names_set_line(struct code_names *n, uint64_t number, uint32_t line)
 
 	if (f && f->no_lines && !f->lines.first_line)
 		f->lines.first_line = line;
+}
+
+int code_names_set_class(struct code_names *n, uint64_t number, const struct v8_member *member)
+{
+	struct function *f = function_find(n, number);
+	struct content c;
+	size_t len;
+	int r;
+
+	if (!f || !f->no_lines || f->name_is != WHOLE)
+		return 0;
+	len = strlen(f->data + f->name_at);
+	if (v8_member_hash(f->data + f->name_at, len) != member->hash)
+		return 0;
+	buf_clear(&n->name);
+	r = buf_printf(&n->name, "%s.%s", member->class_name, f->data + f->name_at);
+	if (r < 0)
+		return r;
+	c = (struct content){.name = (const char *)n->name.data,
+			     .name_len = n->name.len,
+			     .file = f->file ? f->file->text : NULL,
+			     .file_len = f->file ? f->file->len : 0,
+			     .name_is = WHOLE,
+			     .file_is = f->file_is,
+			     .lines = f->lines,
+			     .has_lines = f->has_lines,
+			     .no_lines = f->no_lines,
+			     .known = f};
+	return put(n, f->tenant->share.tenant, &c, number & FRAME_VA_MASK, f);
 }
 
 bool code_names_lacks_line(const struct code_names *n, uint64_t number)

@@ -22,6 +22,7 @@
 struct code_names;
 struct cpython_layout;
 struct runtime_code;
+struct v8_member;
 
 /* A place in a function. The strings are owned by the names, valid until the next code_names_add. */
 struct code_place {
@@ -90,6 +91,11 @@ int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, c
  * already, or nothing is known of the function.
  */
 void code_names_set_line(struct code_names *n, uint64_t number, uint32_t line);
+/*
+ * Says which class a function of V8 is a member of, as its script's text has it: its name becomes
+ * "Class.name". Nothing changes if the text names another function. 0 or -ENOMEM.
+ */
+int code_names_set_class(struct code_names *n, uint64_t number, const struct v8_member *member);
 /* Whether a function is known whose first line is not. */
 bool code_names_lacks_line(const struct code_names *n, uint64_t number);
 bool code_names_has(const struct code_names *n, uint64_t number);

@@ -51,6 +51,7 @@ struct piece {
 struct machine {
 	struct map_node node;
 	uint32_t index;
+	enum frame_runtime runtime;
 	bool wants; /* frames of methods without a name have occurred since the last record */
 	uint64_t tenant, secret;
 	struct map methods;    /* owned */
@@ -382,14 +383,17 @@ static int take_record(struct jvm_code *j, struct machine *x, const struct hotsp
 	return r;
 }
 
-int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, const void *records, size_t len)
+int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, enum frame_runtime runtime,
+		 const void *records, size_t len)
 {
 	struct flat_reader from = flat_read(records, len);
 	struct machine *x = machine_get(j, machine, tenant);
 	int r = x ? 0 : -ENOMEM;
 
-	if (x)
+	if (x) {
 		x->wants = false;
+		x->runtime = runtime;
+	}
 	while (r == 0 && from.at < from.end) {
 		struct flat_reader names;
 		struct hotspot_found f;
@@ -413,7 +417,7 @@ static void put_frame(struct jvm_code *j, const struct machine *x, const struct 
 		      uint64_t words[2])
 {
 	(void)name_method(j, x, m);
-	words[0] = frame_runtime_head(RUNTIME_JVM, 1, m->number);
+	words[0] = frame_runtime_head(x->runtime, 1, m->number);
 	words[1] = line;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The code of Java virtual machines, as far as samples have hit it: which methods are at which address,
- * inlined ones included, with their lines. What parser processes have found
+ * The code of Java's virtual machines and Erlang's, as far as samples have hit it: which methods are at which
+ * address, inlined ones included, with their lines. What parser processes have found
  * (agent/elf/runtime/hotspot_answer.h) comes from bytes that a tenant chose, so every size is checked. A
- * machine is known by the index of the binary that stands for the generated code of its process. Bounded
- * in bytes. Main loop only.
+ * machine is known by the index of the binary that stands for the generated code of its process. Bounded in
+ * bytes. Main loop only.
  */
 #ifndef PROFLET_RUNTIME_JVM_CODE_H
 #define PROFLET_RUNTIME_JVM_CODE_H
@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "bpf/abi.h"
 
 struct code_names;
 struct jvm_code;
@@ -26,12 +28,16 @@ struct jvm_code_stats {
 int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes,
 		 uint64_t (*mono_ns)(void));
 void jvm_code_free(struct jvm_code *j); /* NULL is fine */
-/* Takes records about the machine of a process of that tenant. 0; -EBADMSG; -ENOMEM. */
-int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, const void *records, size_t len);
+/*
+ * Takes records about the machine of a process of that tenant; its frames are of the runtime: RUNTIME_JVM,
+ * RUNTIME_BEAM. 0; -EBADMSG; -ENOMEM.
+ */
+int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, enum frame_runtime runtime,
+		 const void *records, size_t len);
 /* Forgets a machine, whose index is about to be given to another. */
 void jvm_code_forget(struct jvm_code *j, uint32_t machine);
 /*
- * Writes the frames of code at an address, the innermost first, two words each (a head of RUNTIME_JVM,
+ * Writes the frames of code at an address, the innermost first, two words each (a head of its runtime,
  * whose payload is the number of the method for code_names_find, and the line), `max` words at most: of
  * more frames, the outermost. Returns the number of words; 0: nothing is known of the address.
  */

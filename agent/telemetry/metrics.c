@@ -64,7 +64,7 @@ static const struct metric metrics[] = {
 		"Addresses that got no name, because their file had been written anew."),
 	GAUGE("proflet_symbol_bytes", agent.report.names_bytes, "Memory used by names of functions."),
 	COUNTER("proflet_language_samples_total", agent.runtimes.splice.samples,
-		"Samples with frames of a language runtime."),
+		"Samples with frames of a language runtime that are not on the native stack."),
 	COUNTER("proflet_language_samples_uncertain_total", agent.runtimes.splice.uncertain,
 		"Samples in which the place of such frames among native ones is not certain."),
 	LABELLED("proflet_language_samples_cut_total", "reason=\"read_fault\"",
@@ -443,6 +443,71 @@ static int endings(const struct metrics_view *v, const struct page *p)
 	return r;
 }
 
+/* Samples of one runtime by how the unwind ended: complete, and all that have occurred. */
+static int native_samples(const struct page *p, const char *name, const char *help,
+			  const struct runtimes_native_stats *stats)
+{
+	int r = head(p, name, "counter", help);
+
+	for (int i = 0; i < ENDINGS && r == 0; i++)
+		if (i == ENDING_ROOT || stats->by_ending[i])
+			r = labelled(p, name, "ending", unwind_ending_text((enum unwind_ending)i),
+				     stats->by_ending[i]);
+	return r;
+}
+
+static int counter(const struct page *p, const char *name, const char *help, uint64_t value)
+{
+	int r = head(p, name, "counter", help);
+
+	return r < 0 ? r : line(p, name, NULL, (double)value);
+}
+
+static int languages(const struct metrics_view *v, const struct page *p)
+{
+	static const char name[] = "proflet_language_processes";
+	int r = head(p, name, "gauge",
+		     "Processes by language runtime in their files, its version, and whether its functions "
+		     "are shown.");
+	char label[128];
+
+	for (size_t i = 0; i < v->languages.n && r == 0; i++) {
+		const struct runtimes_version *x = &v->languages.v[i];
+
+		(void)snprintf(label, sizeof label, "runtime=\"%s\",version=\"%s\",functions=\"%s\"",
+			       x->runtime, x->version, x->shown ? "shown" : "not_shown");
+		r = line(p, name, label, (double)x->processes);
+	}
+	if (r == 0 && v->languages.others)
+		r = line(p, name, "runtime=\"others\",version=\"\",functions=\"not_counted\"",
+			 (double)v->languages.others);
+	if (r == 0)
+		r = native_samples(p, "proflet_java_samples_total",
+				   "Samples with methods of Java, by how the unwind ended.",
+				   &v->agent.runtimes.java);
+	if (r == 0)
+		r = counter(p, "proflet_java_samples_unnamed_total",
+			    "Samples with compiled code of Java of which nothing was known yet.",
+			    v->agent.runtimes.java.unnamed);
+	if (r == 0)
+		r = native_samples(p, "proflet_node_samples_total",
+				   "Samples with functions of V8 (Node.js), by how the unwind ended.",
+				   &v->agent.runtimes.v8);
+	if (r == 0)
+		r = counter(p, "proflet_node_samples_unnamed_total",
+			    "Samples with code of V8 (Node.js) in which no function was found.",
+			    v->agent.runtimes.v8.unnamed);
+	if (r == 0)
+		r = native_samples(p, "proflet_erlang_samples_total",
+				   "Samples of Erlang programs (BEAM), by how the unwind ended.",
+				   &v->agent.runtimes.beam);
+	if (r == 0)
+		r = counter(p, "proflet_erlang_samples_unnamed_total",
+			    "Samples with compiled code of Erlang of which nothing was known yet.",
+			    v->agent.runtimes.beam.unnamed);
+	return r;
+}
+
 static int gauge(const struct page *p, const char *name, const char *help, double value)
 {
 	int r = head(p, name, "gauge", help);
@@ -550,6 +615,8 @@ int metrics_format(const struct metrics_view *v, enum metrics_form form, struct 
 		r = export_failures(v, &p);
 	if (r == 0)
 		r = endings(v, &p);
+	if (r == 0)
+		r = languages(v, &p);
 	if (r == 0)
 		r = pulls(v, &p);
 	if (r == 0)

@@ -26,6 +26,7 @@ enum metrics_form { METRICS_TEXT, METRICS_OPEN };
 /* All numbers at one point in time. */
 struct metrics_view {
 	struct agent_stats agent;
+	struct runtimes_processes languages;
 	struct otlp_exporter_stats exporter;
 	struct selfstat self;
 	struct parser_stats parser;

@@ -51,6 +51,7 @@ static void view_read(struct status_pages *s, struct metrics_view *ret)
 					     s->config->queue.spool ? s->config->queue.spool_max_bytes : 0,
 				     .stalled = s->stall.stalled};
 	agent_stats(s->agent, &ret->agent);
+	agent_count_runtimes(s->agent, &ret->languages);
 	delivery_stats(s->delivery, &ret->exporter);
 	selfstat_read(&ret->self);
 	ret->self.cpu_ns += ret->exporter.cpu_ns;

@@ -506,6 +506,11 @@ const struct process *track_process(const struct track *t, uint32_t pid)
 	return proc_table_get(t->processes, pid);
 }
 
+void track_each(const struct track *t, void (*fn)(struct process *p, void *data), void *data)
+{
+	proc_table_each(t->processes, fn, data);
+}
+
 uint64_t track_tenant(const struct track *t, uint32_t pid)
 {
 	const struct process *p = proc_table_get(t->processes, pid);

@@ -111,6 +111,8 @@ struct unwind_tables *track_tables(const struct track *t);
 const struct publisher *track_publisher(const struct track *t);
 /* The live process with that pid; NULL: unknown. Borrowed until events are drained. */
 const struct process *track_process(const struct track *t, uint32_t pid);
+/* Calls `fn` for every live process; it must not change them. */
+void track_each(const struct track *t, void (*fn)(struct process *p, void *data), void *data);
 /* The tenant that the process belongs to (struct proc_context); 0: not known. */
 uint64_t track_tenant(const struct track *t, uint32_t pid);
 /*

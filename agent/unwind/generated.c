@@ -44,7 +44,7 @@ struct part {
 	uint64_t start, end, hash;  /* of its bytes */
 	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
 	bool open;		    /* it has waited long enough */
-	bool hotspot;		    /* a piece of HotSpot's code, which knows when it has changed */
+	bool vm;		    /* a piece of HotSpot's or BEAM's code, which know when it has changed */
 	uint32_t compile_id;
 	uint32_t n;
 	struct part_row rows[];
@@ -68,6 +68,8 @@ struct generated {
 	struct ruleset rules;
 	struct hotspot_process hotspot;
 	bool hotspot_refused; /* it is none that we know, or it cannot be read */
+	struct beam_process beam;
+	bool beam_refused; /* the same */
 	struct buf found;
 	struct generated_stats stats;
 };
@@ -150,6 +152,11 @@ size_t generated_begin(struct generated *g, bool check)
 	return g->n_taken;
 }
 
+bool generated_is_beam(const struct generated *g)
+{
+	return g->beam.vm.code_index != 0;
+}
+
 uint32_t generated_pid(const struct generated *g)
 {
 	return g->pid;
@@ -169,6 +176,10 @@ size_t generated_lines(const struct generated *g, const struct v8_line_wish **re
 void generated_stats(const struct generated *g, struct generated_stats *ret)
 {
 	*ret = g->stats;
+	ret->java_version = g->hotspot.layout.version;
+	ret->java_refused = g->hotspot_refused;
+	ret->beam_known = g->beam.layout.ranges != 0;
+	ret->beam_refused = g->beam_refused;
 }
 
 /* --- the memory */
@@ -406,7 +417,7 @@ static int check_parts(struct generated *g)
 
 		g->next_check %= g->n;
 		p = g->parts[g->next_check];
-		if (p->hotspot) {
+		if (p->vm) {
 			g->next_check++;
 			continue;
 		}
@@ -431,14 +442,14 @@ static int check_parts(struct generated *g)
 	return 0;
 }
 
-/* --- HotSpot's code */
+/* --- HotSpot's and BEAM's code */
 
 static void checks_add(const struct generated *g, struct hotspot_wanted *wanted, size_t *n)
 {
 	for (size_t i = 0; i < g->n && *n < HOTSPOT_WANTED_MAX; i++) {
 		const struct part *p = g->parts[(g->next_check + i) % g->n];
 
-		if (p->hotspot)
+		if (p->vm)
 			wanted[(*n)++] = (struct hotspot_wanted){.address = p->start,
 								 .end = p->end,
 								 .wish = HOTSPOT_WANT_CHECK,
@@ -446,21 +457,24 @@ static void checks_add(const struct generated *g, struct hotspot_wanted *wanted,
 	}
 }
 
-/* The wishes of the requests that HotSpot may answer, then the checks. */
-static size_t wishes(struct generated *g, struct hotspot_wanted *wanted)
+/* The wishes of the requests that HotSpot, or BEAM, may answer, then the checks. */
+static size_t wishes(struct generated *g, bool beam, struct hotspot_wanted *wanted)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < g->n_taken; i++) {
 		const struct generated_request *q = &g->taken[i];
 
-		if (!q->vm.structs || (!q->method && is_known(g, q->address)))
+		if (!(beam ? q->beam.code_index : q->vm.structs) || (!q->method && is_known(g, q->address)))
 			continue;
-		g->hotspot.vm = q->vm;
+		if (beam)
+			g->beam.vm = q->beam;
+		else
+			g->hotspot.vm = q->vm;
 		wanted[n++] = (struct hotspot_wanted){
 			.address = q->address, .wish = q->method ? HOTSPOT_WANT_METHOD : HOTSPOT_WANT_CODE};
 	}
-	if (g->check && g->hotspot.vm.structs)
+	if (g->check && (beam ? g->beam.vm.code_index : g->hotspot.vm.structs))
 		checks_add(g, wanted, &n);
 	return n;
 }
@@ -484,7 +498,7 @@ static int take_record(struct generated *g, const struct hotspot_wanted *w, cons
 		if (r < 0)
 			return r;
 		i = parts_from(g, f->address);
-		g->parts[i]->hotspot = true;
+		g->parts[i]->vm = true;
 		g->parts[i]->compile_id = f->compile_id;
 	}
 	if (f->answer != HOTSPOT_CODE && f->answer != HOTSPOT_METHOD)
@@ -516,30 +530,36 @@ static int take_answer(struct generated *g, const struct hotspot_wanted *wanted,
 	return r < 0 ? r : 0;
 }
 
-/* Has HotSpot's code looked at. What it does not know is analysed like other code. 0; -ENOMEM. */
-static int ask_hotspot(struct generated *g)
+/* An error after which a virtual machine is not looked at again. */
+static bool is_refusal(int r)
+{
+	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
+}
+
+/* Has HotSpot's or BEAM's code looked at. What they do not know is analysed like other code. 0; -ENOMEM. */
+static int ask_vm(struct generated *g, bool beam, bool *refused)
 {
 	_cleanup_free_ struct hotspot_wanted *wanted = NULL;
 	_cleanup_buf_ struct buf answer = {0};
 	size_t n;
 	int r;
 
-	if (g->hotspot_refused)
+	if (*refused)
 		return 0;
 	wanted = calloc(HOTSPOT_WANTED_MAX, sizeof *wanted);
 	if (!wanted)
 		return -ENOMEM;
-	n = wishes(g, wanted);
+	n = wishes(g, beam, wanted);
 	if (!n)
 		return 0;
-	g->hotspot.mem = g->mem;
-	r = hotspot_job_run(&g->parser, &g->hotspot, wanted, n, &answer);
+	g->hotspot.mem = g->beam.mem = g->mem;
+	r = beam ? beam_job_run(&g->parser, &g->beam, wanted, n, &answer)
+		 : hotspot_job_run(&g->parser, &g->hotspot, wanted, n, &answer);
 	if (r == 0)
 		r = take_answer(g, wanted, n, &answer);
 	if (r == -ENOMEM)
 		return r;
-	g->hotspot_refused =
-		r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
+	*refused = is_refusal(r);
 	return 0;
 }
 
@@ -623,7 +643,9 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	if (r == 0 && g->check)
 		r = check_parts(g);
 	if (r == 0)
-		r = ask_hotspot(g);
+		r = ask_vm(g, false, &g->hotspot_refused);
+	if (r == 0)
+		r = ask_vm(g, true, &g->beam_refused);
 	if (r == 0)
 		r = ask_v8(g);
 	for (size_t i = 0; i < g->n_taken && r == 0; i++)

@@ -61,6 +61,12 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 		ret->kind = UNWIND_CFA_INTERPRETED;
 		ret->cfa = r->cfa_off;
 		return true;
+	case CFA_KEPT:
+		ret->kind = UNWIND_CFA_KEPT;
+		return r->cfa_reg == BEAM_PROCESS_REGISTER && pack_pair(r->cfa_off, r->cfa_add, &ret->cfa);
+	case CFA_ALIGNED:
+		ret->kind = UNWIND_CFA_KEPT;
+		return r->cfa_reg == arch->sp && pack_pair(r->cfa_off, 0, &ret->cfa);
 	case CFA_UNSUPPORTED:
 		break;
 	}

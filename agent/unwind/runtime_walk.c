@@ -7,7 +7,7 @@
 #include "agent/elf/runtime/facts.h"
 #include "agent/proc/mapping.h"
 #include "agent/proc/table.h"
-#include "agent/unwind/hotspot_job.h"
+#include "agent/unwind/generated.h"
 #include "agent/unwind/tables.h"
 #include "bpf/arch.h"
 
@@ -325,8 +325,30 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 	return false;
 }
 
-int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *maps,
-			      const struct unwind_tables *tables)
+/* What leads to the tables of a virtual machine in the file that is mapped at `bias`. False: it is none. */
+static bool vm_of(struct generated_request *ret, const struct runtime_facts *f, uint64_t bias, unsigned kinds)
+{
+	const struct beam_facts *b = &f->beam;
+
+	if (!(kinds >> f->kind & 1))
+		return false;
+	if (f->kind == RUNTIME_FILE_HOTSPOT) {
+		ret->vm = (struct hotspot_vm){f->hotspot.structs + bias, f->hotspot.types + bias};
+		return true;
+	}
+	if (f->kind != RUNTIME_FILE_BEAM || !b->known)
+		return false;
+	ret->beam = (struct beam_vm){.code_index = b->code_index + bias,
+				     .atom_table = b->atom_table + bias,
+				     .normal_exit = b->normal_exit + bias,
+				     .frame_layout = b->frame_layout + bias,
+				     .data_start = b->data_start + bias,
+				     .data_end = b->data_end + bias};
+	return true;
+}
+
+int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *maps,
+			 const struct unwind_tables *tables, unsigned kinds)
 {
 	struct proc_maps_cursor c = {.maps = maps};
 	const struct proc_mapping *m;
@@ -340,11 +362,8 @@ int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *ma
 		if (!t || t->generated)
 			continue;
 		first = first ?: t;
-		if (t->runtime && t->runtime->kind == RUNTIME_FILE_HOTSPOT && bias_of(m, t->binary, &bias)) {
-			*ret = (struct hotspot_vm){t->runtime->hotspot.structs + bias,
-						   t->runtime->hotspot.types + bias};
+		if (t->runtime && bias_of(m, t->binary, &bias) && vm_of(ret, t->runtime, bias, kinds))
 			return 0;
-		}
 		if (binary_table_pending(t) && !t->runtime &&
 		    (t == first || strcmp(t->binary->module.name, "libjvm.so") == 0))
 			r = -EAGAIN;

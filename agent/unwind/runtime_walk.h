@@ -11,7 +11,7 @@
 
 #include "bpf/abi.h"
 
-struct hotspot_vm;
+struct generated_request;
 struct runtime_facts;
 struct proc_maps;
 struct unwind_tables;
@@ -28,10 +28,11 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		       uint64_t bias, uint64_t secret);
 
 /*
- * Where the tables of the process's HotSpot are. 0; -ENOENT: it has none; -EAGAIN: what is in the file
- * that is named like one, or in the first one, mostly the program, is not known yet.
+ * What leads to the tables of the process's HotSpot or BEAM (`vm`, `beam` of *ret), if its kind is wanted.
+ * 0; -ENOENT: it has none; -EAGAIN: what is in the file that is named like one, or in the first one,
+ * mostly the program, is not known yet.
  */
-int runtime_walk_find_hotspot(struct hotspot_vm *ret, const struct proc_maps *maps,
-			      const struct unwind_tables *tables);
+int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *maps,
+			 const struct unwind_tables *tables, unsigned kinds);
 
 #endif

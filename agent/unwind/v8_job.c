@@ -23,6 +23,12 @@ struct head {
 	uint64_t n;
 };
 
+/* What is answered of a wish. */
+struct answer {
+	uint64_t line;
+	struct v8_member member;
+};
+
 /* --- in a parser process */
 
 static int memory_read(void *to, uint64_t address, size_t n, void *data)
@@ -54,6 +60,7 @@ struct look {
 	struct v8_line_wish wishes[V8_WISHES_MAX];
 	struct v8_line_wish *sorted[V8_WISHES_MAX];
 	uint32_t places[V8_WISHES_MAX], lines[V8_WISHES_MAX];
+	struct v8_member members[V8_WISHES_MAX];
 };
 
 /* The places of one script: from sorted[i] on. Returns where the next script's begin. */
@@ -67,9 +74,11 @@ static size_t look_at(struct look *k, size_t i)
 		n++;
 	}
 	/* what cannot be known has no line */
-	(void)v8_lines_read(&k->memory, &k->head.layout, script, k->places, k->lines, n);
-	for (size_t at = 0; at < n; at++)
+	(void)v8_lines_read(&k->memory, &k->head.layout, script, k->places, k->lines, k->members, n);
+	for (size_t at = 0; at < n; at++) {
 		k->sorted[i + at]->line = k->lines[at];
+		k->sorted[i + at]->member = k->members[at];
+	}
 	return i + n;
 }
 
@@ -93,13 +102,16 @@ static int run(struct parser_job *job)
 	qsort(k->sorted, k->head.n, sizeof k->sorted[0], compare);
 	for (size_t i = 0; i < k->head.n;)
 		i = look_at(k, i);
-	for (size_t i = 0; i < k->head.n && r == 0; i++)
-		r = buf_append(job->answer, &k->wishes[i].line, sizeof k->wishes[i].line);
+	for (size_t i = 0; i < k->head.n && r == 0; i++) {
+		const struct answer a = {k->wishes[i].line, k->wishes[i].member};
+
+		r = buf_append(job->answer, &a, sizeof a);
+	}
 	return r;
 }
 
 const struct parser_operation v8_operation = {
-	.name = "V8's lines", .answer_max = V8_WISHES_MAX * sizeof(uint32_t), .run = run};
+	.name = "V8's lines", .answer_max = V8_WISHES_MAX * sizeof(struct answer), .run = run};
 
 /* --- in the agent */
 
@@ -126,13 +138,16 @@ int v8_job_run(struct parser_session *session, int mem, const struct v8_layout *
 	buf_fini(&call.request);
 	if (r < 0)
 		return r;
-	if (answer.len != n * sizeof(uint32_t))
+	if (answer.len != n * sizeof(struct answer))
 		return -EBADMSG;
 	from = flat_read(answer.data, answer.len);
 	for (size_t i = 0; i < n; i++) {
-		flat_get(&from, &wishes[i].line, sizeof wishes[i].line);
-		if (wishes[i].line > INT32_MAX)
-			wishes[i].line = 0;
+		struct answer a;
+
+		flat_get(&from, &a, sizeof a);
+		wishes[i].line = a.line <= INT32_MAX ? (uint32_t)a.line : 0;
+		if (v8_member_valid(&a.member))
+			wishes[i].member = a.member;
 	}
 	return 0;
 }

@@ -23,8 +23,9 @@ extern const struct parser_operation v8_operation;
 struct v8_line_wish {
 	uint64_t number; /* of the function (struct runtime_code) */
 	struct v8_script script;
-	uint32_t place; /* in characters */
-	uint32_t line;	/* the result; 0: not known */
+	uint32_t place;		 /* in characters */
+	uint32_t line;		 /* the result; 0: not known */
+	struct v8_member member; /* another result: whose method it is */
 };
 
 /*

@@ -279,6 +279,8 @@ def processes(s, agent, lines):
     kept = re.search(r"capabilities kept: ([\w, ]+);", line)[1].split(", ")
     numbers = {"BPF": 39, "PERFMON": 38, "SYS_PTRACE": 19, "DAC_READ_SEARCH": 2, "SYSLOG": 34, "CHECKPOINT_RESTORE": 40, "SYS_RESOURCE": 24, "SYS_NICE": 23}
     s.equal("the agent's main thread has what it says", status_of(agent.process.pid)[1], sum(1 << numbers[k] for k in kept))
+    threads = [status_of(f"{agent.process.pid}/task/{t}")[2:] for t in os.listdir(f"/proc/{agent.process.pid}/task")]
+    s.check("each thread of the agent has a filter of system calls, and gains no privileges", len(threads) > 2 and set(threads) == {(True, True)}, str(threads))
 
 
 def body(s):

@@ -41,6 +41,8 @@ def check_process_page(s, pages):
     page = wait_for(lambda: (lambda p: p if "functions are shown" in p[2] else None)(pages.get(f"/debug/state/{os.getpid()}")), 60, "the page of a process")
     version = ".".join(map(str, sys.version_info[:3]))
     s.check("debug/state/PID: the language and its version", page[0] == 200 and f"Python {version} (" in page[2], page[2])
+    shown = f'proflet_language_processes{{runtime="cpython",version="{version}",functions="shown"}}'
+    s.check("metrics: processes by language and version", float(pages.metrics().get(shown, 0)) >= 1, shown)
     s.check("debug/state/PID: a kernel thread", "a kernel thread" in pages.get("/debug/state/2")[2], pages.get("/debug/state/2")[2])
     for unknown in ("4194305", "0x1", "1x", "-1", "", "99999999999999999999"):
         s.equal(f"debug/state/{unknown}", pages.get(f"/debug/state/{unknown}")[0], 404)

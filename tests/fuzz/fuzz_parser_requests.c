@@ -51,7 +51,7 @@ static void serve_all(const struct nursery *n, int socket)
 	int r = 0;
 
 	while (r == 0 && receive_request(n, socket, &p)) {
-		r = do_job(socket, &p);
+		r = do_job(socket, &p, 0);
 		packet_close_fds(&p.packet);
 	}
 	packet_close_fds(&p.packet); /* of no request: the process ends */

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct jvm_code_stats s;
 
 	if (code_names_new(&names, MAX_BYTES) == 0 && jvm_code_new(&j, names, MAX_BYTES, mono_ns) == 0) {
-		const int r = jvm_code_add(j, MACHINE, 1, data, size);
+		const int r = jvm_code_add(j, MACHINE, 1, RUNTIME_JVM, data, size);
 
 		require(r == 0 || r == -EBADMSG || r == -ENOMEM);
 		for (size_t i = 8; i + 8 <= size && i < 64; i += 8) {

@@ -119,11 +119,11 @@ def strikes(s, owned, agent, model):
     owned.memory[:] = bytes(len(owned.memory))
     group = cgroups.make(s, f"striker-{os.getpid()}")
     files = [owned.file(f"strike-{i}", model, "owned_attempt", agent.process.pid, attempt=i % 4) for i in range(STRIKES)]
-    before = settled(agent, "proflet_files_quarantined_total")
+    before = settled(agent, "proflet_files_in_quarantine")
     begin = time.monotonic()
     running = [cgroups.start(s, group, [path, programs.LIFE], os.path.basename(path)) for path in files]
     time.sleep(PAUSE)
-    soon = total(agent, "proflet_files_quarantined_total") - before
+    soon = total(agent, "proflet_files_in_quarantine") - before
     for p in running:
         p.kill()
     s.check("a tenant that brings one after the other waits", 3 <= soon < STRIKES, f"{soon:.0f} of {STRIKES} files read in {time.monotonic() - begin:.1f} s")

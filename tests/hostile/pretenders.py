@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that pretend to be an interpreter of PHP, Ruby or Perl, or HotSpot (tests/support/pretender*.c), and keep frames that are no such.
+"""Programs that pretend to be an interpreter of PHP, Ruby or Perl, HotSpot or BEAM (tests/support/pretender*.c), and keep frames that are no such.
 
 Circles, lists of 100,000 frames, into unmapped memory, into the kernel, functions, instructions, names and classes that are nowhere, names
 of 2^62 bytes or of control characters, stacks that do not fit their own sizes or the native stack, lists that change all the time, and
@@ -48,6 +48,13 @@ LIARS = {
          "symbol_long", "symbol_huge", "symbol_odd", "lines_endless", "scopes_circle", "scopes_unmapped", "scopes_deep",
          "places_many", "places_backward", "metadata_unmapped", "flicker", "many", "in_interpreter", "interpreted_kernel",
          "interpreted_unmapped", "interpreted_circle", "interpreted_many")),
+    "pretender_beam": Liar(
+        "beam", None, (("work:leaf/2", "", 0), ("normal_exit", "", 0)), (),
+        ("index_huge", "index_none", "tables_none", "tables_unmapped", "tables_kernel", "tables_huge", "tables_twice", "tables_end",
+         "module_unmapped", "module_kernel", "module_everything", "functions_huge", "functions_many", "functions_descend", "function_huge",
+         "function_elsewhere", "atoms_unmapped", "atoms_kernel", "atom_nowhere", "atom_none", "atom_unmapped", "atom_kernel", "text_huge",
+         "text_long", "text_unmapped", "text_kernel", "text_odd", "arity_huge", "layout_odd", "layout_records", "exit_kernel", "exit_none",
+         "exit_in_function", "on_thread_stack", "process_kernel", "stack_flickers", "flicker")),
 }
 HONEST = 4  # times that: its functions must have become known
 AT_ONCE = 3
@@ -69,8 +76,9 @@ def modes():
     return [(name, mode) for name, liar in LIARS.items() for mode in ("honest", *liar.never_whole, *liar.others)]
 
 
-def start(s, program, mode):
-    process = s.start(["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", program, mode], f"{os.path.basename(program)}-{mode}")
+def start(s, program, mode, name=""):
+    argv = ["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", program, mode]
+    process = s.start(argv, f"{os.path.basename(program)}-{mode}{name}")
     wait_for(lambda: "ready" in tail(process.log) or process.poll() is not None, 60, mode)
     return process
 

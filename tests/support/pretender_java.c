@@ -3,9 +3,9 @@
  * A program that calls itself HotSpot (the form of JDK 17 that hotspot_machine.h makes), with tables, code
  * heaps, methods and scopes that are wrong. It computes in what it calls a compiled method.
  *
- *	pretender_java MODE
+ *	pretender_java MODE [FILE]
  *
- * The modes are in `modes`. Prints "ready" when everything is as it is to be.
+ * The modes are in `modes`; with FILE, what hangs is in it. Prints "ready" when everything is as it is to be.
  */
 #define _GNU_SOURCE
 #include "tests/support/pretender.h"
@@ -397,6 +397,79 @@ static void interpreted_many(void)
 	method = 0;
 }
 
+/* --- what never arrives */
+
+static void fields_hang(void)
+{
+	gHotSpotVMStructs = (uintptr_t)hanging();
+}
+static void types_hang(void)
+{
+	gHotSpotVMTypes = (uintptr_t)hanging();
+}
+static void strings_hang(void)
+{
+	put(HM_FIELDS_AT + 48 * 3, (uintptr_t)hanging(), 8);
+}
+static void heaps_hang(void)
+{
+	put(HM_HEAPS, (uintptr_t)hanging(), 8);
+}
+static void heap_hangs(void)
+{
+	put(HM_DATA, (uintptr_t)hanging(), 8);
+}
+static void segments_hang(void)
+{
+	put(HM_HEAP + 120 + 16, (uintptr_t)hanging(), 8);
+}
+
+/* The code heap goes on in it. */
+static void code_hangs(void)
+{
+	const uint64_t at = HM_BASE + HM_BYTES;
+
+	(void)hanging_at((void *)at);
+	put(HM_HEAP + 8 + 24, at + HANGING_BYTES, 8);
+	put(HM_NMETHOD, HANGING_BYTES / 128, 8);
+	put(BLOB + 40, at + HANGING_BYTES, 8);
+}
+
+static void blob_name_hangs(void)
+{
+	put(BLOB + 96, (uintptr_t)hanging(), 8);
+}
+static void method_hangs(void)
+{
+	put(BLOB + 112, (uintptr_t)hanging(), 8);
+}
+static void constants_hang(void)
+{
+	put(HM_METHOD + 8, (uintptr_t)hanging(), 8);
+}
+static void pool_hangs(void)
+{
+	put(HM_CONST + 8, (uintptr_t)hanging(), 8);
+}
+static void class_hangs(void)
+{
+	put(HM_POOL + 24, (uintptr_t)hanging(), 8);
+}
+static void symbol_hangs(void)
+{
+	put(HM_POOL + 72 + 8, (uintptr_t)hanging(), 8);
+}
+static void scopes_hang(void)
+{
+	put(BLOB + 120, (uintptr_t)hanging(), 8);
+}
+
+static void interpreted_hangs(void)
+{
+	in_interpreter();
+	method = (uintptr_t)hanging();
+}
+
 static const struct pretender_mode modes[] = {
 	{"honest", NULL},
 	{"fields_endless", fields_endless},
@@ -450,6 +523,21 @@ static const struct pretender_mode modes[] = {
 	{"interpreted_unmapped", interpreted_unmapped},
 	{"interpreted_circle", interpreted_circle},
 	{"interpreted_many", interpreted_many},
+	{"fields_hang", fields_hang},
+	{"types_hang", types_hang},
+	{"strings_hang", strings_hang},
+	{"heaps_hang", heaps_hang},
+	{"heap_hangs", heap_hangs},
+	{"segments_hang", segments_hang},
+	{"code_hangs", code_hangs},
+	{"blob_name_hangs", blob_name_hangs},
+	{"method_hangs", method_hangs},
+	{"constants_hang", constants_hang},
+	{"pool_hangs", pool_hangs},
+	{"class_hangs", class_hangs},
+	{"symbol_hangs", symbol_hangs},
+	{"scopes_hang", scopes_hang},
+	{"interpreted_hangs", interpreted_hangs},
 };
 
 __attribute__((noinline)) static void call_java(void (*code)(uint64_t))

@@ -35,6 +35,13 @@ enum cfa_kind {
 	 * instruction
 	 */
 	CFA_INTERPRETED,
+	/*
+	 * *(p + 88) + add, p the address of an Erlang process's structure: in `reg` in the innermost frame;
+	 * in another, the C function that was called has saved it at sp + off (0: it must be searched for)
+	 */
+	CFA_KEPT,
+	/* reg + off + 0, 16, 32 or 48: the stack was aligned to 64; one of them has a return address */
+	CFA_ALIGNED,
 };
 
 /* What an unwinder does at a CFA_NONE. */

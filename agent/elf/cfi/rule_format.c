@@ -44,6 +44,12 @@ void rule_format_cfa(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct e
 	case CFA_INTERPRETED:
 		snprintf(ret, RULE_FORMAT_MAX, "interpreted");
 		return;
+	case CFA_KEPT:
+		snprintf(ret, RULE_FORMAT_MAX, "kept(%s,%d)%s", reg, rule->cfa_off, add);
+		return;
+	case CFA_ALIGNED:
+		snprintf(ret, RULE_FORMAT_MAX, "aligned(%s%+d)", reg, rule->cfa_off);
+		return;
 	case CFA_UNSUPPORTED:
 		break;
 	}

@@ -553,6 +553,15 @@ static void note_address(struct code_sweep *s, uint32_t off, const struct x86_in
 		offsets_add(s, &s->loads, (uint32_t)(va - s->piece.va));
 }
 
+/*
+ * Whether a `ret` drops a number of words: arguments. No function drops others, but in bytes that are none of
+ * an instruction's, any number is likely.
+ */
+static bool drops_words(const uint8_t *code, unsigned len)
+{
+	return len < 3 || code[len - 3] != 0xc2 || !(code[len - 2] & 7);
+}
+
 static void follow(struct code_sweep *s, uint32_t off)
 {
 	struct place *p = &s->places[off];
@@ -570,7 +579,9 @@ static void follow(struct code_sweep *s, uint32_t off)
 	jump_context_add(&s->context, off, insn.len);
 	switch (insn.op) {
 	case X86_RETURN:
-		if (flow_at_entry(&s->states.v[p->state]))
+		if (!drops_words(s->piece.code + off, insn.len))
+			contradict(s, p->assumption);
+		else if (flow_at_entry(&s->states.v[p->state]))
 			leave(s, p->assumption);
 		else if (p->state != LOST_STATE)
 			contradict(s, p->assumption);

@@ -36,6 +36,10 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		r = v8_facts_read(&ret->v8, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_V8 : RUNTIME_FILE_NONE;
 	}
+	if (r == -ENOENT) {
+		r = beam_facts_read(&ret->beam, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_BEAM : RUNTIME_FILE_NONE;
+	}
 	return r;
 }
 
@@ -62,6 +66,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return hotspot_facts_valid(&f->hotspot);
 	case RUNTIME_FILE_V8:
 		return f->v8.version && v8_facts_valid(&f->v8);
+	case RUNTIME_FILE_BEAM:
+		return beam_facts_valid(&f->beam);
 	default:
 		return false;
 	}
@@ -133,6 +139,8 @@ bool runtime_facts_known(const struct runtime_facts *f)
 		return true; /* its layout is read in each process */
 	case RUNTIME_FILE_V8:
 		return f->v8.known;
+	case RUNTIME_FILE_BEAM:
+		return f->beam.known;
 	default:
 		return f->cpython.known;
 	}
@@ -144,7 +152,8 @@ const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTI
 		[RUNTIME_FILE_NONE] = "",	    [RUNTIME_FILE_CPYTHON] = "Python",
 		[RUNTIME_FILE_PHP] = "PHP",	    [RUNTIME_FILE_RUBY] = "Ruby",
 		[RUNTIME_FILE_PERL] = "Perl",	    [RUNTIME_FILE_LUA] = "Lua",
-		[RUNTIME_FILE_HOTSPOT] = "HotSpot", [RUNTIME_FILE_V8] = "V8"};
+		[RUNTIME_FILE_HOTSPOT] = "HotSpot", [RUNTIME_FILE_V8] = "V8",
+		[RUNTIME_FILE_BEAM] = "Erlang/OTP"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
 		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
@@ -153,6 +162,10 @@ const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTI
 
 	if (f->kind == RUNTIME_FILE_HOTSPOT) { /* which version it is, a process says */
 		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s", names[f->kind]);
+		return text;
+	}
+	if (f->kind == RUNTIME_FILE_BEAM) {
+		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u", names[f->kind], f->beam.release);
 		return text;
 	}
 	if (f->kind == RUNTIME_FILE_V8) {

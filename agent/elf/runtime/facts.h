@@ -3,6 +3,7 @@
 #ifndef PROFLET_ELF_RUNTIME_FACTS_H
 #define PROFLET_ELF_RUNTIME_FACTS_H
 
+#include "agent/elf/runtime/beam.h"
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/lua.h"
 #include "agent/elf/runtime/hotspot.h"
@@ -22,6 +23,7 @@ enum runtime_kind {
 	RUNTIME_FILE_LUA,
 	RUNTIME_FILE_HOTSPOT,
 	RUNTIME_FILE_V8,
+	RUNTIME_FILE_BEAM,
 	RUNTIME_FILE_KINDS,
 };
 #define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
@@ -37,6 +39,7 @@ struct runtime_facts {
 		struct lua_facts lua;
 		struct hotspot_facts hotspot;
 		struct v8_facts v8;
+		struct beam_facts beam;
 	};
 };
 

@@ -155,22 +155,29 @@ static int read_source(struct v8_memory *m, const struct v8_layout *l, const str
 struct counter {
 	const uint32_t *places;
 	uint32_t *lines;
-	size_t n, next; /* places; the one that comes next */
-	int64_t line;	/* of the character at hand */
-	uint32_t at;	/* its number */
-	bool after_cr;	/* which ends a line, unless this is LF */
+	struct v8_member *members; /* NULL: not wanted */
+	size_t n, next;		   /* places; the one that comes next */
+	int64_t line;		   /* of the character at hand */
+	uint32_t at;		   /* its number */
+	bool after_cr;		   /* which ends a line, unless this is LF */
+	struct v8_classes classes;
 };
 
-static void note(struct counter *c)
+static void note(struct counter *c, uint32_t character)
 {
-	for (; c->next < c->n && c->places[c->next] == c->at; c->next++)
+	for (; c->next < c->n && c->places[c->next] == c->at; c->next++) {
 		c->lines[c->next] = c->line > 0 && c->line <= LINE_MAX ? (uint32_t)c->line : 0;
+		if (c->members)
+			v8_classes_member(&c->classes, character, &c->members[c->next]);
+	}
 }
 
 static void count(struct counter *c, uint32_t character)
 {
 	c->line += c->after_cr && character != '\n';
-	note(c);
+	note(c, character);
+	if (c->members)
+		v8_classes_put(&c->classes, character);
 	c->after_cr = character == '\r';
 	c->line += character == '\n' || character == 0x2028 || character == 0x2029;
 	c->at++;
@@ -192,21 +199,26 @@ static int count_all(struct v8_memory *m, const struct source *s, struct counter
 	}
 	if (c->at == s->length) { /* a place may be behind the last character */
 		c->line += c->after_cr;
-		note(c);
+		note(c, 0);
 	}
 	return 0;
 }
 
 int v8_lines_read(struct v8_memory *m, const struct v8_layout *l, const struct v8_script *script,
-		  const uint32_t *places, uint32_t *ret_lines, size_t n)
+		  const uint32_t *places, uint32_t *ret_lines, struct v8_member *ret_members, size_t n)
 {
 	struct source before, after;
 	int r = read_source(m, l, script, &before);
 
 	memset(ret_lines, 0, n * sizeof *ret_lines);
+	if (ret_members)
+		memset(ret_members, 0, n * sizeof *ret_members);
 	if (r == 0) {
-		struct counter c = {
-			.places = places, .lines = ret_lines, .n = n, .line = before.first_line + 1};
+		struct counter c = {.places = places,
+				    .lines = ret_lines,
+				    .members = ret_members,
+				    .n = n,
+				    .line = before.first_line + 1};
 
 		r = count_all(m, &before, &c);
 	}
@@ -216,5 +228,7 @@ int v8_lines_read(struct v8_memory *m, const struct v8_layout *l, const struct v
 		r = -ESTALE;
 	if (r < 0)
 		memset(ret_lines, 0, n * sizeof *ret_lines);
+	if (r < 0 && ret_members)
+		memset(ret_members, 0, n * sizeof *ret_members);
 	return r;
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/elf/runtime/v8_classes.h"
+
 struct v8_layout;
 
 #define V8_LINES_BYTES_MAX (128ull << 20) /* of source text that are read for one job */
@@ -33,9 +35,10 @@ struct v8_script {
  * order; 0: the text is shorter. Counts as V8 does: lines end where ECMA-262 has line terminators (LF, CR,
  * CR LF, U+2028, U+2029), and a script that begins within a file begins at that line. 0; -ESTALE: the script
  * is not there, or not any more; -ENOTSUP: its text is in no form that is known; -EFAULT; -E2BIG: too much
- * was read already.
+ * was read already. `ret_members` (NULL: not wanted) gets the classes of functions whose parameters begin at
+ * these places.
  */
 int v8_lines_read(struct v8_memory *m, const struct v8_layout *l, const struct v8_script *script,
-		  const uint32_t *places, uint32_t *ret_lines, size_t n);
+		  const uint32_t *places, uint32_t *ret_lines, struct v8_member *ret_members, size_t n);
 
 #endif

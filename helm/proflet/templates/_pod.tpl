@@ -5,6 +5,8 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 securityContext:
   {{- toYaml .Values.securityContext | nindent 2 }}
 env:
+  - name: PROFLET_CONFIG
+    value: /etc/proflet/config/config.yaml
   - name: K8S_NODE_NAME
     valueFrom:
       fieldRef:

@@ -5,11 +5,10 @@ import os
 import re
 import shutil
 
-from .scenario import ROOT, Skip
+from .scenario import LIFE, ROOT, Skip  # noqa: F401  scenarios take LIFE from here
 
 SUPPORT = os.path.join(ROOT, "tests", "support")
 FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"]
-LIFE = "3600"  # s, longer than any scenario: they end with it
 CHAIN = ["f8", "f7", "f6", "f5", "f4", "f3", "f2", "f1", "main"]  # leaf first
 
 
@@ -33,6 +32,11 @@ def build_c(s, name, *flags, program=None):
     path = s.path(program or name)
     s.run(["gcc", *FLAGS, *flags, "-o", path, os.path.join(SUPPORT, name + ".c")])
     return path
+
+
+def go_cache():
+    """Where Go keeps what it has compiled for tests: `go tool pprof` is built when it is first used, which takes minutes."""
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "proflet", "go-build")
 
 
 def build_large(s):

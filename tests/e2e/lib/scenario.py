@@ -17,6 +17,8 @@ from .machine import communicate, unhurried, wait_exit, wait_for  # noqa: F401  
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 PROFLET = os.environ.get("PROFLET", os.path.join(ROOT, "build", "release", "proflet"))
+LIFE = "3600"  # s, longer than any scenario: the last argument of programs that compute until it ends
+BUSY_NICE = 10  # such programs give way to the agent, servers and judges; among attackers all are equal
 
 
 os.environ.setdefault("LSAN_OPTIONS", "print_suppressions=0:suppressions=" + os.path.join(ROOT, "tests", "support", "lsan.supp"))
@@ -50,6 +52,7 @@ class Scenario:
         self.name, self.suite = name, suite
         self.passed = self.failed = 0
         self.tmp = None
+        self.busy_nice = BUSY_NICE if suite == "e2e" else 0
         self._ends, self._at_end = [], []
         self._logs = []
 
@@ -88,16 +91,17 @@ class Scenario:
         """Calls `end` when the scenario is over, last one first."""
         self._ends.append(end)
 
-    def start(self, argv, name, env=None, cwd=None, stdout=None, session=False):
-        """Starts a program with its output in NAME.log, on request in a session of its own; it is stopped with the scenario."""
+    def start(self, argv, name, env=None, cwd=None, stdout=None, session=False, end=None):
+        """Starts a program with its output in NAME.log, on request in a session of its own; it is stopped with the scenario, by `end`."""
         log = self.path(name + ".log")
         if log not in self._logs:
             self._logs.append(log)
+        gives_way = (lambda: os.nice(self.busy_nice)) if argv[-1] == LIFE and self.busy_nice else None
         with open(log, "ab") as out:
-            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout or out, stderr=out, cwd=cwd,
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout or out, stderr=out, cwd=cwd, preexec_fn=gives_way,
                                        env=dict(os.environ, **(env or {})), start_new_session=session)
         process.log = log
-        self.defer(lambda: stop(process))
+        self.defer(lambda: (end or stop)(process))
         return process
 
     def run(self, argv, seconds=60, env=None, check=True, cwd=None):
@@ -167,5 +171,12 @@ def stop(process, seconds=20):
         try:
             wait_exit(process, seconds)
         except TimeoutError:
+            print(f"     {process.args}: did not end in time, and is killed", flush=True)
             process.kill()
     return process.wait()
+
+
+def kill(process):
+    """For what does not heed SIGTERM, as unshare --fork."""
+    process.kill()
+    process.wait()

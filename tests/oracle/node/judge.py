@@ -82,11 +82,37 @@ class Lines:
         return frame.first_line == ELSEWHERE.get(frame.source)
 
 
+class Classes:
+    """Which class a method is of, by the program's layout: a class begins at the left margin, and ends there."""
+
+    METHOD = re.compile(r"^\t(?:static |get |set )*(#?\w+)\(")
+
+    def __init__(self):
+        self.by_line, self.names, current = {}, set(), None
+        with open(PROGRAM, encoding="utf-8") as f:
+            for i, line in enumerate(f, 1):
+                begins = re.match(r"class (\w+)", line)
+                current = begins[1] if begins else None if line.startswith("}") else current
+                method = self.METHOD.match(line)
+                if current and method and method[1] != "constructor":
+                    self.by_line[i] = (current, method[1])
+                self.names.add(current)
+
+    def verdict(self, f):
+        """Of a function with a line: right, bare, wrong; "" where there is no class."""
+        owner, method = self.by_line.get(f.first_line, (None, None))
+        qualifier, _, name = f.name.rpartition(".")
+        if owner is None or name.split(" ")[-1] != method:
+            return "wrong" if qualifier in self.names else ""
+        return "right" if qualifier == owner else "wrong" if qualifier else "bare"
+
+
 class Judge:
     def __init__(self, truth):
         self.truth = truth
         self.counts, self.lines = collections.Counter(), collections.Counter()
         self.known = Lines()
+        self.members, self.classes = Classes(), collections.Counter()
         self.verdicts = {}
         self.examples = collections.defaultdict(list)
 
@@ -109,6 +135,11 @@ class Judge:
                 self.examples["wrong line"].append(f"{key}, may be {sorted(self.known.of(short(f.name)))}")
         self.lines[self.verdicts[key]] += count
         self.lines["of frames"] += f.line != 0  # none are known
+        if f.source == PROGRAM and f.first_line:
+            verdict = self.members.verdict(f)
+            self.classes[verdict] += count
+            if verdict == "wrong" and len(self.examples["wrong class"]) < 4:
+                self.examples["wrong class"].append(key)
 
     def functions(self, sample):
         """The program's, root first."""
@@ -125,7 +156,7 @@ class Judge:
         outer = [x for x in names if x in OUTER]
         if "perform" in names:
             names = names[names.index("perform") + 1:]
-        if "observe" in outer:
+        if "observe" in outer or "chain" in names:  # chain: before the program has begun
             return "between", ""
         if "perform" not in outer and not any(x.startswith("s") and x[1:3].isdigit() for x in names):
             return "between", ""

@@ -13,6 +13,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
 #include "agent/elf/names/symtab.h"
+#include "agent/elf/runtime/facts.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/open.h"
 #include "agent/proc/table.h"
@@ -302,7 +303,8 @@ static bool analyse(struct tables *t, uint64_t address)
 	t->analysed[t->n_analysed++ % ARRAY_SIZE(t->analysed)] = address;
 	q.low = m->start;
 	q.high = m->end;
-	(void)runtime_walk_find_hotspot(&q.vm, t->process->maps, t->tables);
+	(void)runtime_walk_find_vm(&q, t->process->maps, t->tables,
+				   1u << RUNTIME_FILE_HOTSPOT | 1u << RUNTIME_FILE_BEAM);
 	unwind_tables_request(t->tables, t->code, &q);
 	while (unwind_tables_requested(t->tables, t->code) && clock_mono_ns() < end) {
 		unwind_tables_pump(t->tables);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/config/config.h"
 #include "tests/unit/agent/config/config_load.h"
@@ -195,6 +197,32 @@ Test(config, resource_attributes)
 	cr_assert_str_eq(l.config->otel.resource_attributes.items[0].value, "a b");
 	cr_assert_str_eq(l.config->otel.resource_attributes.items[2].key, "k,");
 	cr_assert_str_eq(l.config->otel.resource_attributes.items[2].value, "v=");
+	load_fini(&l);
+}
+
+/* As in the chart's container, for those who run another command in it. */
+Test(config, the_file_of_the_environment)
+{
+	char path[] = "/tmp/proflet-config-XXXXXX";
+	int fd = mkstemp(path);
+	struct load l;
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, "window: 7s\n", 11), 11);
+	close(fd);
+	setenv("PROFLET_CONFIG", path, 1);
+	load(&l, NULL, NULL, NULL, 0);
+	cr_assert_eq(l.r, 0, "%s", l.error);
+	cr_expect_eq(l.config->window_ns, 7000000000ull);
+	load_fini(&l);
+	load(&l, "window: 8s\n", NULL, NULL, 0);
+	cr_assert_eq(l.r, 0, "%s", l.error);
+	cr_expect_eq(l.config->window_ns, 8000000000ull, "--config comes first");
+	load_fini(&l);
+	cr_assert_eq(unlink(path), 0);
+	load(&l, NULL, NULL, NULL, 0);
+	cr_expect_lt(l.r, 0);
+	cr_expect(l.error && strstr(l.error, path), "%s", l.error);
 	load_fini(&l);
 }
 

@@ -24,6 +24,7 @@
 #include "agent/base/flat.h"
 
 #define BIG_BYTES (3u << 20)
+#define MIB ((uint64_t)1 << 20)
 
 static int run_echo(struct parser_job *job)
 {
@@ -244,15 +245,35 @@ static int run_open_more(struct parser_job *job)
 	return r < 0 ? -EPERM : 0;
 }
 
+/* When it begins and ends: computes for so many hundredths of a second, or sleeps until a file has a byte. */
+struct period {
+	uint64_t begin_ns, end_ns;
+};
+
+static int run_period(struct parser_job *job)
+{
+	struct period p = {.begin_ns = clock_mono_ns()};
+	const uint64_t end_ns = p.begin_ns + job->request[0] * 10 * NS_PER_MS;
+	char byte;
+
+	while (clock_mono_ns() < end_ns)
+		;
+	if (job->n_fds > 1 && read(job->fds[1], &byte, 1) < 0)
+		return -errno;
+	p.end_ns = clock_mono_ns();
+	return buf_append(job->answer, &p, sizeof p);
+}
+
 static int run_count(struct parser_job *job);
+static const struct parser_operation period = {"period", sizeof(struct period), run_period, false};
 static const struct parser_operation counts = {"count", 8, run_count, false};
 static const struct parser_operation sleeps = {"sleep", 0, run_sleep, false},
 				     opener = {"open", 0, run_open, true},
 				     opens_more = {"open more", 0, run_open_more, true},
 				     takes = {"take", 64, run_take, false};
 static const struct parser_operation *const operations[] = {
-	&results,	   &sleeps, &opener,  &opens_more, &takes,  &counts, &echo, &refuse, &queries_once,
-	&queries_for_ever, &crash,  &silence, &spin,	   &escape, &waits,  &big,  &too_big};
+	&period,       &results,	  &sleeps, &opener,  &opens_more, &takes,  &counts, &echo, &refuse,
+	&queries_once, &queries_for_ever, &crash,  &silence, &spin,	  &escape, &waits,  &big,  &too_big};
 
 static void start(void)
 {
@@ -743,4 +764,95 @@ Test(parser, rights_of_the_opener, .init = start)
 	cr_expect_eq(strtoull(value, NULL, 16) & ~(1ull << 2), 0);
 	field(parser_opener_pid(), "NoNewPrivs", value, sizeof value);
 	cr_expect_str_eq(value, "1");
+}
+
+/* --- room: files of so many MiB, of which 48 can be read together */
+
+struct reader {
+	pthread_t thread;
+	uint64_t file_bytes;
+	uint8_t hundredths;
+	int sleeps_for; /* a descriptor; 0: it computes */
+	struct period got;
+};
+
+static void *read_file(void *data)
+{
+	struct reader *r = data;
+	_cleanup_buf_ struct buf answer = {0};
+	_cleanup_close_ int fd = memfd_create("large", 0);
+	struct parser_call c = {
+		.operation = &period, .fds = {fd, r->sleeps_for}, .n_fds = r->sleeps_for ? 2 : 1};
+
+	cr_assert_eq(ftruncate(fd, (off_t)r->file_bytes), 0);
+	cr_assert_eq(buf_putc(&c.request, (char)r->hundredths), 0);
+	cr_assert_eq(parser_call(&c, &answer), 0);
+	cr_assert_eq(answer.len, sizeof r->got);
+	memcpy(&r->got, answer.data, sizeof r->got);
+	buf_fini(&c.request);
+	return NULL;
+}
+
+static void begin_reading(struct reader *r)
+{
+	cr_assert_eq(pthread_create(&r->thread, NULL, read_file, r), 0);
+	usleep(50000); /* so that they come in this order */
+}
+
+static void read_together(struct reader *readers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		begin_reading(&readers[i]);
+	for (size_t i = 0; i < n; i++)
+		cr_assert_eq(pthread_join(readers[i].thread, NULL), 0);
+}
+
+static bool overlap(const struct reader *a, const struct reader *b)
+{
+	return a->got.begin_ns < b->got.end_ns && b->got.begin_ns < a->got.end_ns;
+}
+
+Test(parser, large_files_take_turns, .init = start)
+{
+	struct reader r[] = {{.file_bytes = 40 * MIB, .hundredths = 30},
+			     {.file_bytes = 40 * MIB, .hundredths = 30},
+			     {.file_bytes = 1000 * MIB, .hundredths = 10},
+			     {.file_bytes = 20 * MIB, .hundredths = 10},
+			     {.file_bytes = 3 * MIB, .hundredths = 30}};
+
+	parser_limit_memory(48 * MIB, 48 * MIB);
+	read_together(r, ARRAY_SIZE(r));
+	for (size_t i = 0; i < 4; i++)
+		for (size_t k = i + 1; k < 4; k++)
+			cr_expect_not(overlap(&r[i], &r[k]), "%zu and %zu", i, k);
+	cr_expect_lt(r[2].got.begin_ns, r[3].got.begin_ns, "nobody is overtaken for ever");
+	cr_expect(overlap(&r[0], &r[4]) || overlap(&r[1], &r[4]), "a small one does not wait");
+}
+
+Test(parser, files_for_which_there_is_room_do_not_wait, .init = start)
+{
+	struct reader r[] = {{.file_bytes = 30 * MIB, .hundredths = 60},
+			     {.file_bytes = 30 * MIB, .hundredths = 60}};
+
+	parser_limit_memory(48 * MIB, 48 * MIB);
+	read_together(r, ARRAY_SIZE(r));
+	cr_expect(overlap(&r[0], &r[1]));
+}
+
+/* As one does whose file system does not answer. */
+Test(parser, who_sleeps_holds_nobody_up, .init = start)
+{
+	int ends[2];
+
+	cr_assert_eq(pipe(ends), 0);
+	struct reader sleeper = {.file_bytes = 60 * MIB, .sleeps_for = ends[0]},
+		      other = {.file_bytes = 60 * MIB, .hundredths = 10};
+
+	parser_limit_memory(48 * MIB, 48 * MIB);
+	begin_reading(&sleeper);
+	begin_reading(&other);
+	cr_assert_eq(pthread_join(other.thread, NULL), 0);
+	cr_assert_eq(write(ends[1], "x", 1), 1);
+	cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
+	cr_expect(overlap(&sleeper, &other));
 }

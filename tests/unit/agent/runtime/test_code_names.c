@@ -6,6 +6,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/ruby.h"
+#include "agent/elf/runtime/v8_classes.h"
 #include "agent/runtime/code_names.h"
 #include "bpf/abi.h"
 
@@ -770,4 +771,35 @@ Test(code_names, first_line_of_v8)
 	cr_expect_str_eq(place.name, "leaf");
 	cr_expect_eq(place.first_line, 7);
 	cr_expect_eq(place.line, 0);
+}
+
+/* The text of the script says whose method it is, if it is the same one. */
+Test(code_names, class_of_v8)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	static const struct {
+		struct runtime_code head;
+		uint32_t length, width;
+		char name[8];
+	} report = {{.kind = RUNTIME_REPORT_CODE, .number = 5, .runtime = RUNTIME_V8, .name_bytes = 12},
+		    4,
+		    1,
+		    "leaf"};
+	struct v8_member member = {.hash = v8_member_hash("other", 5), .class_name = "Tree"};
+	struct code_place place;
+
+	cr_assert_eq(code_names_new(&n, 1 << 20), 0);
+	cr_expect_eq(code_names_set_class(n, 5, &member), 0, "no function");
+	cr_assert_eq(code_names_add_v8(n, 1, &report.head, sizeof report.head + 16), 0);
+	code_names_set_line(n, 5, 7);
+	cr_expect_eq(code_names_set_class(n, 5, &member), 0);
+	cr_assert(code_names_find(n, 5, 0, &place));
+	cr_expect_str_eq(place.name, "leaf", "another function is there");
+	member.hash = v8_member_hash("leaf", 4);
+	cr_expect_eq(code_names_set_class(n, 5, &member), 0);
+	cr_expect_eq(code_names_set_class(n, 5, &member), 0);
+	cr_assert_eq(code_names_add_v8(n, 1, &report.head, sizeof report.head + 16), 0);
+	cr_assert(code_names_find(n, 5, 0, &place));
+	cr_expect_str_eq(place.name, "Tree.leaf");
+	cr_expect_eq(place.first_line, 7);
 }

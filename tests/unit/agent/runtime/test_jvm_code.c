@@ -70,7 +70,7 @@ static int add(struct jvm_code *j, const struct piece *p)
 	_cleanup_buf_ struct buf b = {0};
 
 	put_record(&b, p);
-	return jvm_code_add(j, MACHINE, 1, b.data, b.len);
+	return jvm_code_add(j, MACHINE, 1, RUNTIME_JVM, b.data, b.len);
 }
 
 /* Up to byte 8 the inlined method is at line 7 of its own, in line 30; up to byte 16 line 31. */
@@ -303,7 +303,7 @@ Test(jvm_code, records_that_are_none)
 		cr_expect_eq(add(j, &bad[i]), -EBADMSG, "%zu", i);
 	put_record(&b, &compiled);
 	for (size_t len = 1; len < b.len; len++)
-		cr_expect_eq(jvm_code_add(j, MACHINE, 1, b.data, len), -EBADMSG, "%zu", len);
+		cr_expect_eq(jvm_code_add(j, MACHINE, 1, RUNTIME_JVM, b.data, len), -EBADMSG, "%zu", len);
 	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 8), 0);
 	jvm_code_stats(j, &s);
 	cr_expect_eq(s.bad, ARRAY_SIZE(bad) + b.len - 1);

@@ -71,6 +71,29 @@ Test(metrics, lines)
 	cr_expect_null(strstr(buf_str(&b), "proflet_kubelet_age_seconds"), "no answer yet: no age");
 }
 
+Test(metrics, languages)
+{
+	_cleanup_buf_ struct buf b = {0};
+	struct metrics_view v = filled();
+
+	v.languages.v[0] = (struct runtimes_version){"v8js", "12.4.254", true, 3};
+	v.languages.v[1] = (struct runtimes_version){"jvm", "", false, 1};
+	v.languages.n = 2;
+	v.agent.runtimes.v8.by_ending[ENDING_ROOT] = 80;
+	v.agent.runtimes.v8.by_ending[ENDING_NO_MAPPING] = 2;
+	v.agent.runtimes.java.unnamed = 5;
+	cr_assert_eq(metrics_format(&v, METRICS_TEXT, &b), 0);
+	expect_line(
+		&b,
+		"proflet_language_processes{runtime=\"v8js\",version=\"12.4.254\",functions=\"shown\"} 3");
+	expect_line(&b, "proflet_language_processes{runtime=\"jvm\",version=\"\",functions=\"not_shown\"} 1");
+	expect_line(&b, "proflet_node_samples_total{ending=\"complete\"} 80");
+	expect_line(&b, "proflet_node_samples_total{ending=\"no_mapping\"} 2");
+	expect_line(&b, "proflet_java_samples_total{ending=\"complete\"} 0");
+	expect_line(&b, "proflet_java_samples_unnamed_total 5");
+	cr_expect_null(strstr(buf_str(&b), "runtime=\"others\""));
+}
+
 Test(metrics, cpu_times_only_where_known)
 {
 	_cleanup_buf_ struct buf b = {0};

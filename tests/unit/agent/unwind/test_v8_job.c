@@ -47,6 +47,28 @@ Test(v8_job, lines_in_any_order)
 	parser_session_end(&session);
 }
 
+Test(v8_job, members)
+{
+	struct v8_line_wish wishes[] = {
+		{.number = 1, .script = vm_script, .place = 27},
+		{.number = 2, .script = vm_script, .place = 14},
+		{.number = 3, .script = vm_script, .place = 15},
+	};
+	struct parser_session session = {0};
+	_cleanup_close_ int fd = -1;
+
+	vm_init(&machine, "class A {\n run() {}\n static to() {} }");
+	fd = memory_file();
+	cr_assert_eq(v8_job_run(&session, fd, &vm_layout, wishes, ARRAY_SIZE(wishes)), 0);
+	cr_expect_eq(wishes[0].line, 3);
+	cr_expect_eq(wishes[1].line, 2);
+	cr_expect_str_empty(wishes[0].member.class_name, "not where its parameters are");
+	cr_expect_str_eq(wishes[1].member.class_name, "A");
+	cr_expect_eq(wishes[1].member.hash, v8_member_hash("run", 3));
+	cr_expect_str_empty(wishes[2].member.class_name);
+	parser_session_end(&session);
+}
+
 Test(v8_job, refuses)
 {
 	static struct v8_line_wish many[V8_WISHES_MAX + 1];

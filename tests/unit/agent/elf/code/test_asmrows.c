@@ -100,6 +100,9 @@ static const struct {
 	       "\xe7"
 	       "\xef\xff\xff"),
 	 "0 rsp+8 same; 4 rsp+32 same; 9 rsp+32 cfa-24; 10 rsp+32 same; 14 rsp+8 same; 19 none"},
+	{"arguments are dropped: ret 24", BYTES("\xc2\x18\x00"), "0 rsp+8 same; 3 none"},
+	{"from the middle of an instruction on: rorb [rax - 117]; and dh, dh; ret 0xf01",
+	 BYTES("\xc0\x48\x8b\x55\x20\xf6\xc2\x01\x0f"), "nothing"},
 	{"rbp lost: xor ebp; ret", BYTES("\x31\xed\xc3"), "0 rsp+8 same; 2 rsp+8 undef; 3 none"},
 	{"a loop, a function behind padding",
 	 BYTES("\x53\xff\xc9\x75\xfc\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x50\x58\xc3"),

@@ -14,7 +14,7 @@ static int lines_of(const uint32_t *places, uint32_t *lines, size_t n)
 {
 	struct v8_memory memory = vm_memory(&machine);
 
-	return v8_lines_read(&memory, &vm_layout, &vm_script, places, lines, n);
+	return v8_lines_read(&memory, &vm_layout, &vm_script, places, lines, NULL, n);
 }
 
 static uint32_t line_of(uint32_t place)
@@ -147,6 +147,6 @@ Test(v8_lines, bounded)
 	vm_init(&machine, "");
 	vm_string(&machine, VM_STRING, VM_EXTERNAL | VM_ONE_BYTE, 50000, 1, VM_BASE + VM_TEXT);
 	memory.left = 30000;
-	cr_expect_eq(v8_lines_read(&memory, &vm_layout, &vm_script, &place, &line, 1), -E2BIG);
+	cr_expect_eq(v8_lines_read(&memory, &vm_layout, &vm_script, &place, &line, NULL, 1), -E2BIG);
 	cr_expect_eq(line, 0);
 }

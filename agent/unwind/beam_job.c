@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/beam_job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/map.h"
+#include "agent/elf/code/beam_rows.h"
+#include "agent/elf/code/prologue.h"
+#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/parser/parser.h"
+
+#define ANSWER_MAX (64u << 20)
+#define PATIENCE_MS 1000u   /* as of HotSpot's memory */
+#define EXIT_BYTES 2u	    /* the byte before, in which a return address minus 1 lies, and the first one */
+#define PROCESS_REGISTER 13 /* r13 */
+#define EXIT_NAME "normal_exit"
+#define SHARED_NAME "shared code"
+#define SHARED_PIECE (4u << 10) /* bytes of shared code that are looked at at once */
+
+/* The wishes follow. */
+struct wish {
+	struct beam_vm vm;
+	struct beam_layout layout;
+	uint64_t n;
+};
+
+/* --- in a parser process */
+
+struct look {
+	struct hotspot_memory memory;
+	struct beam_vm vm;
+	struct beam_layout layout;
+	struct beam_function function;
+	enum beam_code kind;
+	uint32_t before; /* of the bytes, those before the function's */
+	uint8_t bytes[MEMORY_CODE_MAX + SHARED_PIECE];
+	struct buf names;
+	struct buf *answer;
+};
+
+/* The outermost code, or what functions share, which is in no module: there all is known of it is where. */
+static void find_shared(struct look *k, uint64_t address)
+{
+	const uint64_t exit = k->layout.exit - 1;
+	struct beam_function *f = &k->function;
+
+	if (address - exit < EXIT_BYTES) {
+		k->kind = BEAM_EXIT;
+		f->start = exit;
+		f->end = exit + EXIT_BYTES;
+		memcpy(f->name, EXIT_NAME, sizeof EXIT_NAME);
+		return;
+	}
+	k->kind = BEAM_SHARED;
+	f->start = address & ~(uint64_t)(SHARED_PIECE - 1);
+	f->end = f->start + SHARED_PIECE;
+	if (exit >= f->start && exit < f->end && address < exit)
+		f->end = exit;
+	else if (exit + EXIT_BYTES > f->start && exit < f->end)
+		f->start = exit + EXIT_BYTES;
+	memcpy(f->name, SHARED_NAME, sizeof SHARED_NAME);
+}
+
+/* The code's bytes; of shared code, what comes before, too, as a piece of it may have begun there. */
+static int read_code(struct look *k)
+{
+	const struct beam_function *f = &k->function;
+
+	k->before = k->kind == BEAM_SHARED ? SHARED_PIECE : 0;
+	if (k->before && hotspot_read(&k->memory, k->bytes, f->start - k->before, k->before) < 0)
+		k->before = 0;
+	return hotspot_read(&k->memory, k->bytes + k->before, f->start, f->end - f->start);
+}
+
+/* Which code the address is in, and its bytes. 0; -errno. */
+static int find(struct look *k, uint64_t address)
+{
+	struct beam_function *f = &k->function;
+	int r = beam_function_find(f, &k->memory, &k->vm, &k->layout, address);
+
+	k->kind = BEAM_FUNCTION;
+	if (r == -ENOENT) {
+		find_shared(k, address);
+		r = 0;
+	}
+	if (r == 0 && f->end - f->start > MEMORY_CODE_MAX)
+		r = -ENOTSUP;
+	return r == 0 ? read_code(k) : r;
+}
+
+/* A number that is another one when the code is: of all that it is. */
+static uint32_t id_of(const struct look *k)
+{
+	const struct beam_function *f = &k->function;
+
+	return (uint32_t)(hash_bytes(k->bytes, k->before + f->end - f->start) ^
+			  hash_bytes(f->name, strlen(f->name)));
+}
+
+/* struct beam_callees */
+static int32_t saved_by(void *data, uint64_t address, bool pointer)
+{
+	struct look *k = data;
+	uint8_t code[PROLOGUE_BYTES];
+
+	if (pointer && hotspot_read(&k->memory, &address, address, sizeof address) < 0)
+		return 0;
+	return hotspot_read(&k->memory, code, address, sizeof code) < 0
+		       ? 0
+		       : prologue_saves(code, sizeof code, PROCESS_REGISTER);
+}
+
+static int make_rows(struct look *k, struct memory_rows *ret)
+{
+	const struct beam_function *f = &k->function;
+	const struct memory_code code = {.va = f->start - k->before,
+					 .code = k->bytes,
+					 .n = (uint32_t)(k->before + f->end - f->start),
+					 .frame_pointer = k->layout.records};
+
+	return beam_rows_make(ret, &code, k->kind, k->kind == BEAM_FUNCTION ? BEAM_INFO_BYTES : k->before,
+			      &(struct beam_callees){.saved = saved_by, .data = k});
+}
+
+static int put_name(struct look *k)
+{
+	int r = flat_put_u64(&k->names, 1);
+
+	for (unsigned i = 0; i < 3 && r == 0; i++) /* no scopes, no places; at no address */
+		r = flat_put_u64(&k->names, 0);
+	if (r == 0)
+		r = flat_put_string(&k->names, k->function.name);
+	return r == 0 ? flat_put_string(&k->names, "") : r;
+}
+
+static int put_found(struct look *k, struct hotspot_found *f, const struct memory_rows *rows)
+{
+	int r;
+
+	f->n_rows = (uint32_t)rows->n;
+	f->name_bytes = k->names.len;
+	r = buf_append(k->answer, f, sizeof *f);
+	if (r == 0)
+		r = buf_append(k->answer, rows->v, rows->n * sizeof rows->v[0]);
+	return r == 0 ? buf_append(k->answer, k->names.data, k->names.len) : r;
+}
+
+static int look_at_code(struct look *k, struct hotspot_found *f)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+	int r = make_rows(k, &rows);
+
+	if (r == 0)
+		r = put_name(k);
+	if (r < 0)
+		return r;
+	f->answer = HOTSPOT_CODE;
+	f->start = k->function.start;
+	f->end = k->function.end;
+	f->compile_id = id_of(k);
+	return put_found(k, f, &rows);
+}
+
+/* 0; -errno, where the job cannot go on. */
+static int look(struct look *k, const struct hotspot_wanted *w)
+{
+	const struct memory_rows none = {0};
+	struct hotspot_found f;
+	int r;
+
+	memset(&f, 0, sizeof f);
+	f.address = w->address;
+	buf_clear(&k->names);
+	r = find(k, w->address);
+	if (r == 0 && w->wish == HOTSPOT_WANT_CODE) {
+		r = look_at_code(k, &f);
+	} else if (r == 0) {
+		if (k->function.start == w->address && k->function.end == w->end && id_of(k) == w->compile_id)
+			f.answer = HOTSPOT_SAME;
+		r = put_found(k, &f, &none);
+	}
+	if (r == 0 || r == -ENOMEM || r == -E2BIG)
+		return r;
+	buf_clear(&k->names);
+	memset(&f, 0, sizeof f);
+	f.address = w->address;
+	return put_found(k, &f, &none);
+}
+
+static int run_wishes(struct look *k, struct flat_reader *request, uint64_t n)
+{
+	int r = 0;
+
+	if (k->layout.ranges ? !beam_layout_valid(&k->layout) : 0)
+		return -EINVAL;
+	if (!k->layout.ranges)
+		r = beam_layout_read(&k->layout, &k->memory, &k->vm);
+	if (r == 0)
+		r = buf_append(k->answer, &k->layout, sizeof k->layout);
+	for (uint64_t i = 0; i < n && r == 0; i++) {
+		struct hotspot_wanted w;
+
+		flat_get(request, &w, sizeof w);
+		r = request->bad ? -EINVAL : look(k, &w);
+	}
+	return r;
+}
+
+static int run(struct parser_job *job)
+{
+	struct flat_reader request = flat_read(job->request, job->request_len);
+	_cleanup_free_ struct look *k = calloc(1, sizeof *k);
+	int fd = job->n_fds ? job->fds[0] : -1, r;
+	struct wish wish;
+
+	if (!k)
+		return -ENOMEM;
+	flat_get(&request, &wish, sizeof wish);
+	if (request.bad || fd < 0)
+		return -EINVAL;
+	k->memory.read = hotspot_memory_pread;
+	k->memory.data = &fd;
+	k->vm = wish.vm;
+	k->layout = wish.layout;
+	k->answer = job->answer;
+	r = run_wishes(k, &request, wish.n);
+	buf_fini(&k->names);
+	return r;
+}
+
+const struct parser_operation beam_operation = {
+	.name = "Erlang's code", .answer_max = ANSWER_MAX, .run = run};
+
+/* --- in the agent */
+
+int beam_job_run(struct parser_session *session, struct beam_process *p, const struct hotspot_wanted *wanted,
+		 size_t n, struct buf *answer)
+{
+	struct parser_call call = {
+		.operation = &beam_operation, .fds = {p->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
+	_cleanup_buf_ struct buf got = {0};
+	struct beam_layout layout;
+	struct flat_reader from;
+	struct wish wish;
+	int r;
+
+	memset(&wish, 0, sizeof wish);
+	wish.vm = p->vm;
+	wish.layout = p->layout;
+	wish.n = n;
+	r = buf_append(&call.request, &wish, sizeof wish);
+	if (r == 0)
+		r = buf_append(&call.request, wanted, n * sizeof *wanted);
+	if (r == 0)
+		r = parser_session_call(session, &call, &got);
+	buf_fini(&call.request);
+	if (r < 0)
+		return r;
+	from = flat_read(got.data, got.len);
+	flat_get(&from, &layout, sizeof layout);
+	if (from.bad || !beam_layout_valid(&layout))
+		return -EBADMSG;
+	p->layout = layout;
+	return buf_append(answer, from.at, (size_t)(from.end - from.at));
+}
