@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A program that calls itself BEAM (the form of OTP 25 that beam_machine.h makes), with tables, modules, atoms,
- * code and processes that are wrong. It computes in what it calls a function of Erlang.
+ * A program that calls itself BEAM (the form of OTP 25 that beam_machine.h makes), with tables, modules,
+ * atoms, code and processes that are wrong. It computes in what it calls a function of Erlang.
  *
  *	pretender_beam MODE [FILE]
  *
