@@ -44,8 +44,6 @@
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
-/* Names that are resolved later are missing from the first window. */
-#define FIRST_NAMES_NS (10 * NS_PER_MS)
 #define URGENT_START_NS (5 * NS_PER_SEC)  /* tables for what runs are built meanwhile */
 #define FLUSH_SAMPLES_NS (5 * NS_PER_SEC) /* for what the last samples lack */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
@@ -293,16 +291,6 @@ static int on_worker(int fd, uint32_t events, void *data)
 	return 0;
 }
 
-static int on_hurry(uint64_t expirations, void *data)
-{
-	struct agent *a = data;
-
-	(void)expirations;
-	(void)take_events(a);
-	report_send(a->report);
-	return 0;
-}
-
 /* Returns whether it has changed. All samples of a window have the same one, so the window ends there. */
 static bool set_frequency(struct agent *a)
 {
@@ -320,7 +308,7 @@ static bool set_frequency(struct agent *a)
 
 /*
  * A window is over. The first window ends early, with the first samples, so that a user who starts an agent
- * soon sees that it works.
+ * soon sees that it works. Like all of them, it is sent when its names are there.
  */
 static int on_window(uint64_t expirations, void *data)
 {
@@ -338,7 +326,7 @@ static int on_window(uint64_t expirations, void *data)
 		return 0;
 	report_set_frequency(a->report, a->frequency_hz);
 	send_window(a);
-	return s.windows ? 0 : loop_add_timer(a->loop, FIRST_NAMES_NS, 0, on_hurry, a, NULL);
+	return 0;
 }
 
 /*

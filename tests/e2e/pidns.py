@@ -14,7 +14,7 @@ from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector
 from lib.machine import CpuTime
-from lib.profiles import share, total
+from lib.profiles import ending, share, total
 from lib.scenario import PROFLET, Scenario, kill, wait_for
 
 SECONDS, CPU_SECONDS = 8, 1  # of the recording; of each program in it
@@ -111,6 +111,9 @@ def run(s, where, program, wanted, on_host):
         s.check(f"{where}: samples of {name}", n >= 20, f"{n}")
         s.equal(f"{where}: pids of {name}", {x.attributes.get("process.pid") for x in mine}, {wanted[name]})
         s.check(f"{where}: chains of {name}", n and good >= AT_LEAST * n, share(good, n))
+        for x in [x for x in mine if not programs.is_chain(x)][:3]:
+            s.note(f"{where}: another stack of {name}, {x.count} times: {ending(x)}: " +
+                   " < ".join(f.name or hex(f.address) for f in x.frames[:14]))
     strangers = [x for x in samples if x.attributes.get("process.pid") in wanted.values() and
                  x.attributes.get("process.executable.name") not in wanted]
     s.equal(f"{where}: samples of others under these pids", total(strangers), 0)
