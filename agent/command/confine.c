@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
-#include <seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/parser/sandbox.h"
-
-#define REFUSE SCMP_ACT_ERRNO(EPERM)
+#include "agent/base/confinement.h"
+#include "agent/base/sanitized.h"
 
 static const int refused[] = {
 	/* files */
@@ -44,15 +42,8 @@ static const int refused[] = {
 	SCMP_SYS(removexattr),
 	SCMP_SYS(lremovexattr),
 	SCMP_SYS(fremovexattr),
-	SCMP_SYS(open_by_handle_at),
 	SCMP_SYS(
 		openat2), /* its flags are in memory; who wants it does the lookup without it (proc/beneath.c) */
-	/* other processes */
-	SCMP_SYS(process_vm_writev),
-	SCMP_SYS(process_madvise),
-	SCMP_SYS(pidfd_getfd),
-	SCMP_SYS(execve),
-	SCMP_SYS(execveat),
 	/* users and namespaces */
 	SCMP_SYS(setuid),
 	SCMP_SYS(setgid),
@@ -61,34 +52,6 @@ static const int refused[] = {
 	SCMP_SYS(setresuid),
 	SCMP_SYS(setresgid),
 	SCMP_SYS(setgroups),
-	SCMP_SYS(setns),
-	SCMP_SYS(unshare),
-	SCMP_SYS(chroot),
-	SCMP_SYS(pivot_root),
-	/* file systems */
-	SCMP_SYS(mount),
-	SCMP_SYS(umount2),
-	SCMP_SYS(move_mount),
-	SCMP_SYS(open_tree),
-	SCMP_SYS(fsopen),
-	SCMP_SYS(fspick),
-	SCMP_SYS(mount_setattr),
-	SCMP_SYS(swapon),
-	SCMP_SYS(swapoff),
-	/* the kernel */
-	SCMP_SYS(userfaultfd),
-	SCMP_SYS(io_uring_setup),
-	SCMP_SYS(io_uring_enter),
-	SCMP_SYS(io_uring_register),
-	SCMP_SYS(init_module),
-	SCMP_SYS(finit_module),
-	SCMP_SYS(delete_module),
-	SCMP_SYS(kexec_load),
-	SCMP_SYS(kexec_file_load),
-	SCMP_SYS(reboot),
-	SCMP_SYS(add_key),
-	SCMP_SYS(request_key),
-	SCMP_SYS(keyctl),
 	/* connections: those to its own processes are there */
 	SCMP_SYS(connect),
 	SCMP_SYS(bind),
@@ -105,7 +68,7 @@ static int refuse_bits(scmp_filter_ctx filter, int call, unsigned arg, uint64_t 
 		const struct scmp_arg_cmp has = {
 			.arg = arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = bit, .datum_b = bit};
 
-		r = seccomp_rule_add(filter, REFUSE, call, 1, has);
+		r = seccomp_rule_add(filter, CONFINEMENT_REFUSE, call, 1, has);
 	}
 	return r;
 }
@@ -116,7 +79,7 @@ static int refuse_int(scmp_filter_ctx filter, int call, unsigned value)
 	const struct scmp_arg_cmp is = {
 		.arg = 0, .op = SCMP_CMP_MASKED_EQ, .datum_a = UINT32_MAX, .datum_b = value};
 
-	return seccomp_rule_add(filter, REFUSE, call, 1, is);
+	return seccomp_rule_add(filter, CONFINEMENT_REFUSE, call, 1, is);
 }
 
 /* Calls that are refused for what they are to do. */
@@ -124,7 +87,6 @@ static int refuse_arguments(scmp_filter_ctx filter)
 {
 	/* the two bits of an access mode: write, read and write */
 	const uint64_t writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-	const struct scmp_arg_cmp another = {.arg = 0, .op = SCMP_CMP_NE, .datum_a = 0};
 	int r = refuse_bits(filter, SCMP_SYS(open), 1, writes);
 
 	if (r == 0)
@@ -133,27 +95,21 @@ static int refuse_arguments(scmp_filter_ctx filter)
 		r = refuse_int(filter, SCMP_SYS(bpf), BPF_PROG_LOAD);
 	if (r == 0)
 		r = refuse_int(filter, SCMP_SYS(bpf), BPF_OBJ_PIN);
-	if (r == 0) /* limits of others */
-		r = seccomp_rule_add(filter, REFUSE, SCMP_SYS(prlimit64), 1, another);
-	if (r == 0 && !SANDBOX_SANITIZED) /* LeakSanitizer stops the threads at the end */
-		r = seccomp_rule_add(filter, REFUSE, SCMP_SYS(ptrace), 0);
+	if (r == 0 && !SANITIZED) /* LeakSanitizer stops the threads at the end */
+		r = seccomp_rule_add(filter, CONFINEMENT_REFUSE, SCMP_SYS(ptrace), 0);
 	return r;
 }
 
 int confine_agent(void)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-	int r = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
+	scmp_filter_ctx filter = NULL;
+	int r = confinement_new(&filter);
 
-	for (size_t i = 0; i < ARRAY_SIZE(refused) && r == 0; i++)
-		r = seccomp_rule_add(filter, REFUSE, refused[i], 0);
+	if (r == 0)
+		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+	if (r == 0)
+		r = confinement_refuse(filter, refused, ARRAY_SIZE(refused));
 	if (r == 0)
 		r = refuse_arguments(filter);
-	if (r == 0)
-		(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
-	if (r == 0)
-		r = seccomp_load(filter);
-	if (filter)
-		seccomp_release(filter);
-	return r;
+	return confinement_load(filter, r);
 }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/confinement.h"
 #include "otlp/spool_folder.h"
 
 DEFINE_CLEANUP(cap_t, cap_free)
@@ -114,69 +114,28 @@ static const int refused[] = {
 	/* other processes */
 	SCMP_SYS(ptrace),
 	SCMP_SYS(process_vm_readv),
-	SCMP_SYS(process_vm_writev),
-	SCMP_SYS(process_madvise),
 	SCMP_SYS(kcmp),
 	SCMP_SYS(pidfd_open),
-	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(pidfd_send_signal),
 	SCMP_SYS(kill),
 	SCMP_SYS(rt_sigqueueinfo),
 	SCMP_SYS(rt_tgsigqueueinfo),
-	SCMP_SYS(execve),
-	SCMP_SYS(execveat),
 	/* the kernel */
 	SCMP_SYS(bpf),
 	SCMP_SYS(perf_event_open),
-	SCMP_SYS(userfaultfd),
-	SCMP_SYS(io_uring_setup),
-	SCMP_SYS(io_uring_enter),
-	SCMP_SYS(io_uring_register),
-	SCMP_SYS(init_module),
-	SCMP_SYS(finit_module),
-	SCMP_SYS(delete_module),
-	SCMP_SYS(kexec_load),
-	SCMP_SYS(kexec_file_load),
-	SCMP_SYS(reboot),
 	SCMP_SYS(syslog),
-	SCMP_SYS(add_key),
-	SCMP_SYS(request_key),
-	SCMP_SYS(keyctl),
 	/* namespaces and file systems */
-	SCMP_SYS(setns),
-	SCMP_SYS(unshare),
-	SCMP_SYS(chroot),
-	SCMP_SYS(pivot_root),
-	SCMP_SYS(mount),
-	SCMP_SYS(umount2),
-	SCMP_SYS(move_mount),
-	SCMP_SYS(open_tree),
-	SCMP_SYS(fsopen),
-	SCMP_SYS(fspick),
-	SCMP_SYS(mount_setattr),
-	SCMP_SYS(swapon),
-	SCMP_SYS(swapoff),
 	SCMP_SYS(name_to_handle_at),
-	SCMP_SYS(open_by_handle_at),
 };
 
 static int confine_calls(void)
 {
-	const struct scmp_arg_cmp another = {.arg = 0, .op = SCMP_CMP_NE, .datum_a = 0};
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-	int r = filter ? 0 : -ENOMEM;
+	scmp_filter_ctx filter = NULL;
+	int r = confinement_new(&filter);
 
-	for (size_t i = 0; i < ARRAY_SIZE(refused) && r == 0; i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
-	if (r == 0) /* limits of others */
-		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 1, another);
 	if (r == 0)
-		(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
-	if (r == 0)
-		r = seccomp_load(filter);
-	if (filter)
-		seccomp_release(filter);
-	return r;
+		r = confinement_refuse(filter, refused, ARRAY_SIZE(refused));
+	return confinement_load(filter, r);
 }
 
 int delivery_confine(const char *spool, uint64_t capabilities)

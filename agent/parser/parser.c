@@ -23,6 +23,7 @@
 #include "agent/base/log.h"
 #include "agent/base/packet.h"
 #include "agent/base/priority.h"
+#include "agent/base/sanitized.h"
 #include "agent/base/urgency.h"
 #include "agent/base/worker.h"
 #include "agent/parser/nursery.h"
@@ -98,7 +99,7 @@ static void close_others(int control)
 	int null = open("/dev/null", O_RDWR);
 
 	for (int fd = 0; fd < 3 && null >= 0; fd++)
-		if (fd != STDERR_FILENO || !SANDBOX_SANITIZED) /* what a sanitizer reports is to be seen */
+		if (fd != STDERR_FILENO || !SANITIZED) /* what a sanitizer reports is to be seen */
 			(void)dup2(null, fd);
 	if (control != 3)
 		(void)dup2(control, 3);

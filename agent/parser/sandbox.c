@@ -21,10 +21,11 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/fs.h"
+#include "agent/base/sanitized.h"
 
 #define DESCRIPTORS_MAX 96u /* queries bring some */
 
-#define REFUSE (SANDBOX_SANITIZED ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_KILL_PROCESS)
+#define REFUSE (SANITIZED ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_KILL_PROCESS)
 
 static void cap_free_p(cap_t *caps)
 {
@@ -210,7 +211,7 @@ static int load_filter(scmp_filter_ctx filter, bool opens)
 		r = add(filter, SCMP_ACT_ALLOW, opener_only, ARRAY_SIZE(opener_only));
 	if (r == 0 && opens)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, for_reading);
-	if (r == 0 && SANDBOX_SANITIZED) /* after a fork */
+	if (r == 0 && SANITIZED) /* after a fork */
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sigaltstack), 0);
 	if (r == 0)
 		(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree */
@@ -255,7 +256,7 @@ static uint64_t own_bytes(void)
 
 uint64_t sandbox_address_space(void)
 {
-	return SANDBOX_SANITIZED ? 0 : own_bytes();
+	return SANITIZED ? 0 : own_bytes();
 }
 
 int sandbox_close(const struct sock_fprog *rest, const struct sandbox_limits *limits)

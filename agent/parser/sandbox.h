@@ -15,21 +15,6 @@
 #define SANDBOX_NOBODY 65534u
 
 /*
- * The sanitizers reserve terabytes of address space, and make system calls of their own when they report:
- * they get an error then instead of being killed.
- */
-#if defined(__SANITIZE_ADDRESS__)
-#define SANDBOX_SANITIZED true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANDBOX_SANITIZED true
-#endif
-#endif
-#ifndef SANDBOX_SANITIZED
-#define SANDBOX_SANITIZED false
-#endif
-
-/*
  * For the nursery, and inherited by its children: user id, capabilities, files (Landlock), core files,
  * tracing; if memory is short, the kernel ends these processes first. What the kernel lacks or refuses is
  * left out, but not the capabilities. The process ends with the one that has forked it. `opens`: it keeps

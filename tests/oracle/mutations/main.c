@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/sanitized.h"
 #include "tests/oracle/mutations/damage.h"
 #include "tests/oracle/mutations/work.h"
 
@@ -22,11 +23,7 @@
 #define PEAK_BASE (64ull << 20) /* bytes; and PEAK_FACTOR for each byte of the file */
 #define PEAK_FACTOR 16
 
-#if defined(__SANITIZE_ADDRESS__)
-#define JUDGED 0
-#else
-#define JUDGED 1
-#endif
+#define JUDGED (!SANITIZED)
 
 struct run {
 	struct subject *subjects; /* owned */
