@@ -28,6 +28,7 @@ def separate(s, otelcol):
     if ctypes.CDLL(None, use_errno=True).unshare(NEW_NAMESPACES):
         raise OSError(ctypes.get_errno(), "unshare")
     over, work = s.folder("over"), s.folder("work")
+    s.defer(lambda: s.run(["umount", "-l", "/etc", over], check=False))
     s.run(["sh", "-ec", f"""
         mount --make-rprivate /
         ip link set lo up
