@@ -6,14 +6,15 @@ database, git, Go, and recursions of known depth. At least 97 % of each; the rep
 import collections
 import os
 import shutil
+import signal
 
 from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.profiles import ending, names, share, total
-from lib.scenario import ROOT, Scenario
+from lib.scenario import ROOT, Scenario, stop
 
-SECONDS = 25
+SECONDS, CPU = 25, 6  # of the recording; of each program in it: what comes before its language is known weighs little
 AT_LEAST = 0.97
 EXACT_AT_LEAST = 0.99
 MIN_SAMPLES = 50
@@ -34,6 +35,11 @@ SELECT max(hex(x * 7919 % 10007) || substr('abcdefgh', x % 8)) FROM c WHERE x % 
 GIT = "while :; do git -C \"$1\" repack -q -a -d -f --window=200 --depth=200; done"
 
 
+def gives_way(s, argv):
+    """As programs that run for programs.LIFE do: all get the same share of the CPUs."""
+    return ["nice", "-n", str(s.busy_nice), *argv]
+
+
 def start_git(s):
     """A repository of our own sources that is packed again and again; git runs as many short processes."""
     folder = s.folder("repository")
@@ -44,16 +50,25 @@ def start_git(s):
     git = ["git", "-C", folder, "-c", "user.name=test", "-c", "user.email=test@localhost"]
     for argv in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"]):
         s.run(git + argv, env=env)
-    s.start(["sh", "-c", GIT, "sh", folder], "git", env=env)
+    return s.start(gives_way(s, ["sh", "-c", GIT, "sh", folder]), "git", env=env, session=True, end=stop_group)
+
+
+def stop_group(process):
+    """The shell and the git that it runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+    process.wait()
 
 
 def start_programs(s):
-    """Starts everything; returns the executables' names that must be seen, and the processes that run all the time."""
+    """Starts everything; returns the executables' names that must be seen, the processes that run all the time, and what ends all."""
     deep, gospin = programs.build_c(s, "deep"), programs.build_go(s)
-    wanted, lasting = [], []
+    wanted, lasting, ends = [], [], []
 
     def start(name, argv):
-        lasting.append(s.start(argv, name).pid)
+        process = s.start(argv if argv[-1] == programs.LIFE else gives_way(s, argv), name)
+        lasting.append(process.pid)
+        ends.append(lambda: stop(process))
         wanted.append(os.path.basename(os.path.realpath(shutil.which(argv[0]))))
 
     start("speed", ["openssl", "speed", "-seconds", "1000", "sha512"])
@@ -68,9 +83,10 @@ def start_programs(s):
     for depth in DEPTHS:
         start(f"deep{depth}", [shutil.copy(deep, s.path(f"deep{depth}")), str(depth), programs.LIFE])
     if shutil.which("git"):
-        start_git(s)
+        git = start_git(s)
+        ends.append(lambda: stop_group(git))
         wanted.append("git")
-    return sorted(set(wanted)), lasting
+    return sorted(set(wanted)), lasting, ends
 
 
 def report(s, by_program):
@@ -99,9 +115,11 @@ def body(s):
     s.need_proflet()
     collector = Collector(s)
     recorder = Recorder(s, collector)
-    wanted, lasting = start_programs(s)
+    wanted, lasting, ends = start_programs(s)
     agent = Agent(s, recorder.endpoint())
-    samples = agent.samples_of(collector, SECONDS, lasting)
+    samples = agent.samples_of(collector, SECONDS, lasting, cpu=CPU)
+    for end in ends:  # the judges need the CPUs
+        end()
     by_program = collections.defaultdict(collections.Counter)
     for x in samples:
         by_program[x.attributes.get("process.executable.name", "?")][ending(x)] += x.count
