@@ -31,6 +31,8 @@
 #define WAIT_MIN_NS (1 * NS_PER_SEC)
 #define WAIT_MAX_NS (64 * NS_PER_SEC)
 #define READ_BYTES 4096u /* memory is read in such pieces, as some of it may be missing */
+#define NOT_READY_NS (100 * NS_PER_MS)
+#define NOT_READY_MAX 6u /* times in a row that a virtual machine is waited for, each twice as long */
 
 struct part_row {
 	uint32_t off, rule; /* from the part's start; index in generated.rules */
@@ -67,9 +69,10 @@ struct generated {
 	size_t n, cap, bytes, next_check;
 	struct ruleset rules;
 	struct hotspot_process hotspot;
-	bool hotspot_refused; /* it is none that we know, or it cannot be read */
 	struct beam_process beam;
-	bool beam_refused; /* the same */
+	bool hotspot_refused, beam_refused; /* it is none that we know, or it cannot be read */
+	unsigned n_not_ready;		    /* answers in a row that one of them is not ready */
+	uint64_t wait_until_ns;		    /* until it is queried again; 0: it is ready, or not waited for */
 	struct buf found;
 	struct generated_stats stats;
 };
@@ -180,6 +183,7 @@ void generated_stats(const struct generated *g, struct generated_stats *ret)
 	ret->java_refused = g->hotspot_refused;
 	ret->beam_known = g->beam.layout.ranges != 0;
 	ret->beam_refused = g->beam_refused;
+	ret->wait_until_ns = g->wait_until_ns;
 }
 
 /* --- the memory */
@@ -536,6 +540,20 @@ static bool is_refusal(int r)
 	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
 }
 
+/*
+ * A virtual machine that starts, or a parser process that the kernel has killed: what samples hit stays
+ * unknown, and is requested again.
+ */
+static void wait_for_vm(struct generated *g, int r)
+{
+	if (r != -EAGAIN) {
+		g->n_not_ready = 0;
+	} else if (g->n_not_ready < NOT_READY_MAX) {
+		g->wait_until_ns = g->now_ns + (NOT_READY_NS << g->n_not_ready);
+		g->n_not_ready++;
+	}
+}
+
 /* Has HotSpot's or BEAM's code looked at. What they do not know is analysed like other code. 0; -ENOMEM. */
 static int ask_vm(struct generated *g, bool beam, bool *refused)
 {
@@ -560,6 +578,7 @@ static int ask_vm(struct generated *g, bool beam, bool *refused)
 	if (r == -ENOMEM)
 		return r;
 	*refused = is_refusal(r);
+	wait_for_vm(g, r);
 	return 0;
 }
 
@@ -638,6 +657,7 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	int r = mem_open(g);
 
 	g->now_ns = clock_mono_ns();
+	g->wait_until_ns = 0;
 	g->changed |= !g->check; /* the table that there was may have been evicted */
 	open_parts(g);
 	if (r == 0 && g->check)
@@ -648,7 +668,7 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 		r = ask_vm(g, true, &g->beam_refused);
 	if (r == 0)
 		r = ask_v8(g);
-	for (size_t i = 0; i < g->n_taken && r == 0; i++)
+	for (size_t i = 0; i < g->n_taken && r == 0 && !g->wait_until_ns; i++)
 		if (!g->taken[i].method)
 			r = answer(g, &g->taken[i]);
 	g->n_taken = 0;

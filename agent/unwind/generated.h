@@ -50,6 +50,7 @@ struct generated_stats {
 	uint32_t java_version; /* of the JDK; 0: no HotSpot was looked at yet */
 	bool java_refused;     /* the process's HotSpot is none that we know, or it cannot be read */
 	bool beam_known, beam_refused; /* the same of its BEAM: it was looked at; it was refused */
+	uint64_t wait_until_ns; /* its virtual machine was not ready, and is not looked at before; or 0 */
 };
 
 /* 0 or -ENOMEM. */

@@ -549,8 +549,10 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 	const uint64_t wait_ns = j->build_ns * GENERATED_COST;
 	struct generated_stats s;
 
-	f->not_before_ns = c->now() + (wait_ns < GENERATED_MAX_NS ? wait_ns : GENERATED_MAX_NS);
 	generated_stats(f->generated, &s);
+	f->not_before_ns = c->now() + (wait_ns < GENERATED_MAX_NS ? wait_ns : GENERATED_MAX_NS);
+	if (s.wait_until_ns > f->not_before_ns)
+		f->not_before_ns = s.wait_until_ns;
 	c->stats.generated += s.analysed - f->counted.analysed;
 	c->stats.generated_replaced += s.replaced - f->counted.replaced;
 	c->stats.generated_refused += s.refused - f->counted.refused;

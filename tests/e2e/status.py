@@ -123,11 +123,13 @@ def form(s, pages):
 
 
 def open_form(s, pages):
-    """Each metric's unit stands in a line of its own there; the numbers' names are those of the other form."""
-    status, kind, text = pages.get("/metrics", accept=OPEN)
-    s.check("OpenMetrics: status and content type", status == 200 and kind.startswith("application/openmetrics-text; version=1.0.0"), f"{status} {kind}")
+    """Each metric's unit stands in a line of its own there; the numbers' names are those of the other form, asked before and after: programs come and go."""
     names = lambda x: {line.split(" ")[0] for line in x.splitlines() if not line.startswith("#")}
-    differ = names(text) ^ names(pages.get("/metrics")[2])
+    before = names(pages.get("/metrics")[2])
+    status, kind, text = pages.get("/metrics", accept=OPEN)
+    after = names(pages.get("/metrics")[2])
+    s.check("OpenMetrics: status and content type", status == 200 and kind.startswith("application/openmetrics-text; version=1.0.0"), f"{status} {kind}")
+    differ = (before & after) - names(text) | names(text) - (before | after)
     s.check("OpenMetrics: the same numbers, and an end", not differ and text.endswith("\n# EOF\n"), f"{sorted(differ)[:3]}")
     families = re.findall(r"(?m)^# TYPE (\S+)", text)
     without = set(families) - set(re.findall(r"(?m)^# HELP (\S+) \S", text))

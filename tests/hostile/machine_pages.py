@@ -12,7 +12,7 @@ from attack import wait_for
 from hanging import compute, is_stopped, start_all
 from lib import assertions, machine
 from lib.profiles import ending, total
-from pretenders import LIARS, build, check_mode, start
+from pretenders import LIARS, build, check_functions, check_mode, start
 from trial import Trial
 
 PLACES = {
@@ -39,8 +39,7 @@ def check_honest(s, which, mine):
     begin = min((t for x in with_functions for t in x.times), default=0)
     known = sum(sum(t >= begin for t in x.times) for x in mine)
     whole = [x for x in with_functions if ending(x) == "complete"]
-    stacks = {tuple((f.name, f.source, f.line) for f in x.frames if f.kind == liar.kind) for x in whole}
-    s.equal(f"{name}: all functions, as it says", stacks, {liar.honest})
+    check_functions(s, which[0], name, whole)
     s.check(f"{name}: its stacks are whole", 0 < total(whole) >= WHOLE_AT_LEAST * known >= WHOLE_AT_LEAST * total(mine) / 2,
             f"{total(whole)} of {known}, {total(mine) - known} before")
 

@@ -56,6 +56,10 @@ LIARS = {
          "text_long", "text_unmapped", "text_kernel", "text_odd", "arity_huge", "layout_odd", "layout_records", "exit_kernel", "exit_none",
          "exit_in_function", "on_thread_stack", "process_kernel", "stack_flickers", "flicker")),
 }
+# Also true of an honest one, at the few instructions around its loop. A sample has one chance in 100,000 to hit them, and a much better one
+# where a page of code has to be brought back just there.
+AROUND = {"pretender_java": {(("org.example.Work.run", "Work.java", 0),)}, "pretender_beam": {(("normal_exit", "", 0),)}}
+AROUND_AT_MOST = 0.01  # of its whole stacks
 HONEST = 4  # times that: its functions must have become known
 AT_ONCE = 3
 NAME_MAX = 1024  # bytes, of what a tenant says
@@ -134,16 +138,25 @@ def check_mode(s, name, mode, mine):
         s.check(f"{what}: its list ends, and none is said to be whole", not whole, f"{text} {described(stacks)}")
 
 
+def check_functions(s, name, what, whole):
+    """Whole stacks of an honest one have all functions, as it says."""
+    stacks = collections.Counter()
+    for x in whole:
+        stacks[tuple((f.name, f.source, f.line) for f in x.frames if f.kind == LIARS[name].kind)] += x.count
+    around = sum(stacks.pop(x, 0) for x in AROUND.get(name, ()))
+    s.equal(f"{what}: all functions, as it says", set(stacks), {LIARS[name].honest})
+    s.check(f"{what}: hardly ever around its loop", around <= max(1, AROUND_AT_MOST * total(whole)), f"{around} of {total(whole)}")
+
+
 def check_honest(s, name, mine):
     """But for those that were taken before the agent knew it, which is up to the first sample with functions."""
     liar, mine = LIARS[name], inside_of(LIARS[name], "honest", mine)
     with_functions = [x for x in mine if any(f.kind == liar.kind for f in x.frames)]
     begin = min((t for x in with_functions for t in x.times), default=0)
     known = sum(sum(t >= begin for t in x.times) for x in mine)
-    stacks = {tuple((f.name, f.source, f.line) for f in x.frames if f.kind == liar.kind) for x in with_functions if ending(x) == "complete"}
-    whole = total([x for x in with_functions if ending(x) == "complete"])
-    s.equal(f"{name} honest: all functions, as it says", stacks, {liar.honest})
-    s.check(f"{name} honest: its stacks are whole", 0 < whole >= 0.9 * known, f"{whole} of {known}, {total(mine) - known} before")
+    whole = [x for x in with_functions if ending(x) == "complete"]
+    check_functions(s, name, f"{name} honest", whole)
+    s.check(f"{name} honest: its stacks are whole", 0 < total(whole) >= 0.9 * known, f"{total(whole)} of {known}, {total(mine) - known} before")
 
 
 def body(s):

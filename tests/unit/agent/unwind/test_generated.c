@@ -14,6 +14,7 @@
 #include "agent/unwind/generated.h"
 #include "agent/unwind/list.h"
 #include "bpf/unwind.h"
+#include "tests/support/beam_machine.h"
 
 #define PAGE 4096u
 #define PAGES 64u
@@ -25,6 +26,7 @@ static const uint8_t function[] = {0x48, 0x83, 0xec, 24, 0x90, 0x48, 0x83, 0xc4,
 struct scene {
 	struct world w;
 	uint8_t *code;
+	uint64_t from; /* the address of offset 0: that of the code, unless a test has other code */
 	uint32_t index;
 };
 
@@ -37,6 +39,7 @@ static struct scene *scene_new(void)
 	unwind_tables_follow_generated(s->w.tables);
 	s->code = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq(s->code, MAP_FAILED);
+	s->from = (uintptr_t)s->code;
 	memcpy(s->code + AT, function, sizeof function);
 	cr_assert_eq(binary_new_generated(&b, (uint32_t)getpid()), 0);
 	cr_assert_eq(binary_registry_enter(s->w.binaries, b, 0, &s->index), 0);
@@ -56,7 +59,7 @@ static void scene_free(struct scene **s)
 
 static uint64_t address(const struct scene *s, size_t offset)
 {
-	return (uintptr_t)s->code + offset;
+	return s->from + offset;
 }
 
 static void request(struct scene *s, size_t offset, size_t start, size_t end)
@@ -268,6 +271,60 @@ Test(generated, ended_process)
 	build(s);
 	cr_expect_eq(cfa_at(s, AT + 4), 32, "%#lx", (unsigned long)at);
 	cr_expect_eq(cfa_at(s, 9 * PAGE), -2, "and nothing more will be");
+}
+
+/*
+ * While a virtual machine starts, nothing is said of its code: what it knows of it would never be
+ * requested then.
+ */
+Test(generated, virtual_machine_that_is_not_ready)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
+	_cleanup_scene_ struct scene *s = scene_new();
+	struct generated_request q = {.address = inside, .low = BM_BASE, .high = BM_BASE + BM_BYTES};
+	uint8_t *memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+	struct beam_machine m;
+
+	cr_assert_eq(memory, (uint8_t *)BM_BASE);
+	bm_init(&m);
+	q.beam = m.vm;
+	memcpy(memory, m.bytes, BM_BYTES);
+	memset(memory + BM_RANGES, 0, 96);
+	s->from = BM_BASE;
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_eq(cfa_at(s, inside - BM_BASE), -1, "it is not analysed by its bytes alone");
+	cr_expect_gt(world_table(&s->w, s->index)->not_before_ns, clock_mono_ns(), "not at once again");
+	memcpy(memory + BM_RANGES, m.bytes + BM_RANGES, 96);
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_eq(cfa_at(s, inside - BM_BASE), 24);
+	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "with its name");
+	bm_free(&m);
+	munmap(memory, BM_BYTES);
+}
+
+/* One that is never ready is waited for some seconds; then its code is analysed like any other. */
+Test(generated, virtual_machine_that_never_is_ready)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+	struct generated_request q = {
+		.address = address(s, AT + 4), .low = address(s, 0), .high = address(s, PAGES * PAGE)};
+	unsigned tries = 0;
+
+	q.beam = (struct beam_vm){.code_index = address(s, 9 * PAGE),
+				  .atom_table = address(s, 9 * PAGE),
+				  .normal_exit = address(s, 9 * PAGE),
+				  .frame_layout = address(s, 9 * PAGE),
+				  .data_start = address(s, 10 * PAGE),
+				  .data_end = address(s, 11 * PAGE)};
+	while (cfa_at(s, AT + 4) == -1 && tries++ < 20) {
+		unwind_tables_request(s->w.tables, s->index, &q);
+		build(s);
+	}
+	cr_expect_eq(tries, 7);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
 }
 
 Test(generated, many_requests)
