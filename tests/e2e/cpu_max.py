@@ -79,9 +79,11 @@ class Case:
 
         wait_for(enough, 300, f"{LOW_SAMPLES} samples at a lower rate")
 
+    def load_ends(self):
+        self.low = self.gauge("sampling_frequency_hertz")
+
     def load_ended(self):
-        low = self.gauge("sampling_frequency_hertz")
-        wait_for(lambda: self.gauge("sampling_frequency_hertz") > low, 60, "a higher rate")
+        wait_for(lambda: self.gauge("sampling_frequency_hertz") > self.low, 60, "a higher rate")
         self.s.check(f"{self.event}: the rate rises when the load is gone", self.agent.lines("Hz again"), self.agent.lines("Hz again")[0].split("msg=")[1])
         self.s.equal(f"{self.event}: exit code", self.agent.stop(), 0)
         self.collector.stop()
@@ -128,6 +130,8 @@ def body(s):
         case.lowered()
     for case in cases:
         case.sampled_while_low()
+    for case in cases:
+        case.load_ends()
     load.kill()
     load.wait()
     for case in cases:
