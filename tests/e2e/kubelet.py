@@ -77,6 +77,7 @@ class Bench:
     def end(self, agent, what):
         self.outputs.append((what, Pages(self.port).get("/metrics")[2] + Pages(self.port).get("/debug/state")[2]))
         self.s.equal(f"{what}: exit code at SIGTERM", agent.stop(), 0)
+        self.collector.settle()
         self.outputs.append((what, agent.text()))
 
     def check(self, what, url, *more):
