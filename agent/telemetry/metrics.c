@@ -463,6 +463,35 @@ static int counter(const struct page *p, const char *name, const char *help, uin
 	return r < 0 ? r : line(p, name, NULL, (double)value);
 }
 
+/* Languages whose frames are on the native stack. */
+static int native_languages(const struct runtimes_stats *s, const struct page *p)
+{
+	const struct {
+		const char *samples, *samples_help, *unnamed, *unnamed_help;
+		const struct runtimes_native_stats *stats;
+	} all[] = {
+		{"proflet_java_samples_total", "Samples with methods of Java, by how the unwind ended.",
+		 "proflet_java_samples_unnamed_total",
+		 "Samples with compiled code of Java of which nothing was known yet.", &s->java},
+		{"proflet_node_samples_total",
+		 "Samples with functions of V8 (Node.js), by how the unwind ended.",
+		 "proflet_node_samples_unnamed_total",
+		 "Samples with code of V8 (Node.js) in which no function was found.", &s->v8},
+		{"proflet_erlang_samples_total",
+		 "Samples of Erlang programs (BEAM), by how the unwind ended.",
+		 "proflet_erlang_samples_unnamed_total",
+		 "Samples with compiled code of Erlang of which nothing was known yet.", &s->beam},
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all) && r == 0; i++) {
+		r = native_samples(p, all[i].samples, all[i].samples_help, all[i].stats);
+		if (r == 0)
+			r = counter(p, all[i].unnamed, all[i].unnamed_help, all[i].stats->unnamed);
+	}
+	return r;
+}
+
 static int languages(const struct metrics_view *v, const struct page *p)
 {
 	static const char name[] = "proflet_language_processes";
@@ -481,31 +510,7 @@ static int languages(const struct metrics_view *v, const struct page *p)
 	if (r == 0 && v->languages.others)
 		r = line(p, name, "runtime=\"others\",version=\"\",functions=\"not_counted\"",
 			 (double)v->languages.others);
-	if (r == 0)
-		r = native_samples(p, "proflet_java_samples_total",
-				   "Samples with methods of Java, by how the unwind ended.",
-				   &v->agent.runtimes.java);
-	if (r == 0)
-		r = counter(p, "proflet_java_samples_unnamed_total",
-			    "Samples with compiled code of Java of which nothing was known yet.",
-			    v->agent.runtimes.java.unnamed);
-	if (r == 0)
-		r = native_samples(p, "proflet_node_samples_total",
-				   "Samples with functions of V8 (Node.js), by how the unwind ended.",
-				   &v->agent.runtimes.v8);
-	if (r == 0)
-		r = counter(p, "proflet_node_samples_unnamed_total",
-			    "Samples with code of V8 (Node.js) in which no function was found.",
-			    v->agent.runtimes.v8.unnamed);
-	if (r == 0)
-		r = native_samples(p, "proflet_erlang_samples_total",
-				   "Samples of Erlang programs (BEAM), by how the unwind ended.",
-				   &v->agent.runtimes.beam);
-	if (r == 0)
-		r = counter(p, "proflet_erlang_samples_unnamed_total",
-			    "Samples with compiled code of Erlang of which nothing was known yet.",
-			    v->agent.runtimes.beam.unnamed);
-	return r;
+	return r == 0 ? native_languages(&v->agent.runtimes, p) : r;
 }
 
 static int gauge(const struct page *p, const char *name, const char *help, double value)

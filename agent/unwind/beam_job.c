@@ -11,9 +11,9 @@
 #include "agent/elf/code/prologue.h"
 #include "agent/elf/runtime/hotspot_memory.h"
 #include "agent/parser/parser.h"
+#include "agent/unwind/vm_job.h"
 
 #define ANSWER_MAX (64u << 20)
-#define PATIENCE_MS 1000u   /* as of HotSpot's memory */
 #define EXIT_BYTES 2u	    /* the byte before, in which a return address minus 1 lies, and the first one */
 #define PROCESS_REGISTER 13 /* r13 */
 #define EXIT_NAME "normal_exit"
@@ -37,8 +37,7 @@ struct look {
 	enum beam_code kind;
 	uint32_t before; /* of the bytes, those before the function's */
 	uint8_t bytes[MEMORY_CODE_MAX + SHARED_PIECE];
-	struct buf names;
-	struct buf *answer;
+	struct vm_records records;
 };
 
 /* The outermost code, or what functions share, which is in no module: there all is known of it is where. */
@@ -127,25 +126,13 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 
 static int put_name(struct look *k)
 {
-	int r = flat_put_u64(&k->names, 1);
+	int r = flat_put_u64(&k->records.names, 1);
 
 	for (unsigned i = 0; i < 3 && r == 0; i++) /* no scopes, no places; at no address */
-		r = flat_put_u64(&k->names, 0);
+		r = flat_put_u64(&k->records.names, 0);
 	if (r == 0)
-		r = flat_put_string(&k->names, k->function.name);
-	return r == 0 ? flat_put_string(&k->names, "") : r;
-}
-
-static int put_found(struct look *k, struct hotspot_found *f, const struct memory_rows *rows)
-{
-	int r;
-
-	f->n_rows = (uint32_t)rows->n;
-	f->name_bytes = k->names.len;
-	r = buf_append(k->answer, f, sizeof *f);
-	if (r == 0)
-		r = buf_append(k->answer, rows->v, rows->n * sizeof rows->v[0]);
-	return r == 0 ? buf_append(k->answer, k->names.data, k->names.len) : r;
+		r = flat_put_string(&k->records.names, k->function.name);
+	return r == 0 ? flat_put_string(&k->records.names, "") : r;
 }
 
 static int look_at_code(struct look *k, struct hotspot_found *f)
@@ -161,33 +148,22 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 	f->start = k->function.start;
 	f->end = k->function.end;
 	f->compile_id = id_of(k);
-	return put_found(k, f, &rows);
+	return vm_records_put(&k->records, f, &rows);
 }
 
-/* 0; -errno, where the job cannot go on. */
-static int look(struct look *k, const struct hotspot_wanted *w)
+/* As vm_records_make wants it. */
+static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
 {
-	const struct memory_rows none = {0};
-	struct hotspot_found f;
-	int r;
+	struct look *k = data;
+	int r = find(k, w->address);
 
-	memset(&f, 0, sizeof f);
-	f.address = w->address;
-	buf_clear(&k->names);
-	r = find(k, w->address);
-	if (r == 0 && w->wish == HOTSPOT_WANT_CODE) {
-		r = look_at_code(k, &f);
-	} else if (r == 0) {
-		if (k->function.start == w->address && k->function.end == w->end && id_of(k) == w->compile_id)
-			f.answer = HOTSPOT_SAME;
-		r = put_found(k, &f, &none);
-	}
-	if (r == 0 || r == -ENOMEM || r == -E2BIG)
+	if (r < 0)
 		return r;
-	buf_clear(&k->names);
-	memset(&f, 0, sizeof f);
-	f.address = w->address;
-	return put_found(k, &f, &none);
+	if (w->wish == HOTSPOT_WANT_CODE)
+		return look_at_code(k, f);
+	if (k->function.start == w->address && k->function.end == w->end && id_of(k) == w->compile_id)
+		f->answer = HOTSPOT_SAME;
+	return vm_records_put(&k->records, f, NULL);
 }
 
 static int run_wishes(struct look *k, struct flat_reader *request, uint64_t n)
@@ -199,14 +175,8 @@ static int run_wishes(struct look *k, struct flat_reader *request, uint64_t n)
 	if (!k->layout.ranges)
 		r = beam_layout_read(&k->layout, &k->memory, &k->vm);
 	if (r == 0)
-		r = buf_append(k->answer, &k->layout, sizeof k->layout);
-	for (uint64_t i = 0; i < n && r == 0; i++) {
-		struct hotspot_wanted w;
-
-		flat_get(request, &w, sizeof w);
-		r = request->bad ? -EINVAL : look(k, &w);
-	}
-	return r;
+		r = buf_append(k->records.to, &k->layout, sizeof k->layout);
+	return r == 0 ? vm_records_make(&k->records, request, n, look, k) : r;
 }
 
 static int run(struct parser_job *job)
@@ -225,9 +195,9 @@ static int run(struct parser_job *job)
 	k->memory.data = &fd;
 	k->vm = wish.vm;
 	k->layout = wish.layout;
-	k->answer = job->answer;
+	k->records.to = job->answer;
 	r = run_wishes(k, &request, wish.n);
-	buf_fini(&k->names);
+	vm_records_fini(&k->records);
 	return r;
 }
 
@@ -239,8 +209,6 @@ const struct parser_operation beam_operation = {
 int beam_job_run(struct parser_session *session, struct beam_process *p, const struct hotspot_wanted *wanted,
 		 size_t n, struct buf *answer)
 {
-	struct parser_call call = {
-		.operation = &beam_operation, .fds = {p->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
 	_cleanup_buf_ struct buf got = {0};
 	struct beam_layout layout;
 	struct flat_reader from;
@@ -251,12 +219,14 @@ int beam_job_run(struct parser_session *session, struct beam_process *p, const s
 	wish.vm = p->vm;
 	wish.layout = p->layout;
 	wish.n = n;
-	r = buf_append(&call.request, &wish, sizeof wish);
-	if (r == 0)
-		r = buf_append(&call.request, wanted, n * sizeof *wanted);
-	if (r == 0)
-		r = parser_session_call(session, &call, &got);
-	buf_fini(&call.request);
+	r = vm_job_call(session,
+			&(struct vm_job){.operation = &beam_operation,
+					 .mem = p->mem,
+					 .head = &wish,
+					 .head_bytes = sizeof wish,
+					 .wanted = wanted,
+					 .n = n},
+			&got);
 	if (r < 0)
 		return r;
 	from = flat_read(got.data, got.len);

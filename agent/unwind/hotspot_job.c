@@ -11,9 +11,9 @@
 #include "agent/elf/runtime/hotspot_names.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/code_job.h"
+#include "agent/unwind/vm_job.h"
 
 #define ANSWER_MAX (64u << 20)
-#define PATIENCE_MS 1000u /* memory of a process may be such that a read of it is never answered */
 
 /* The wishes follow. */
 struct wish {
@@ -30,26 +30,25 @@ struct look {
 	struct hotspot_scopes scopes;
 	struct hotspot_blob blob;
 	struct hotspot_method method;
-	struct buf names;
-	struct buf *answer;
+	struct vm_records records;
 };
 
 static int put_method(struct look *k, uint64_t address, const char *name, const char *file)
 {
-	int r = flat_put_u64(&k->names, address);
+	int r = flat_put_u64(&k->records.names, address);
 
 	if (r == 0)
-		r = flat_put_string(&k->names, name);
-	return r == 0 ? flat_put_string(&k->names, file) : r;
+		r = flat_put_string(&k->records.names, name);
+	return r == 0 ? flat_put_string(&k->records.names, file) : r;
 }
 
 static int put_counts(struct look *k, uint64_t methods, uint64_t scopes, uint64_t places)
 {
-	int r = flat_put_u64(&k->names, methods);
+	int r = flat_put_u64(&k->records.names, methods);
 
 	if (r == 0)
-		r = flat_put_u64(&k->names, scopes);
-	return r == 0 ? flat_put_u64(&k->names, places) : r;
+		r = flat_put_u64(&k->records.names, scopes);
+	return r == 0 ? flat_put_u64(&k->records.names, places) : r;
 }
 
 /* One name for all of it. */
@@ -72,8 +71,8 @@ static int put_scopes(struct look *k)
 		r = put_method(k, s->methods[i], k->method.name, k->method.file);
 	}
 	if (r == 0)
-		r = buf_append(&k->names, s->scopes, s->n_scopes * sizeof s->scopes[0]);
-	return r == 0 ? buf_append(&k->names, s->places, s->n_places * sizeof s->places[0]) : r;
+		r = buf_append(&k->records.names, s->scopes, s->n_scopes * sizeof s->scopes[0]);
+	return r == 0 ? buf_append(&k->records.names, s->places, s->n_places * sizeof s->places[0]) : r;
 }
 
 static int put_compiled(struct look *k)
@@ -83,18 +82,6 @@ static int put_compiled(struct look *k)
 	if (r == 0)
 		return put_scopes(k);
 	return r == -ENOTSUP || r == -EFAULT ? put_one(k, 0, k->blob.name, "") : r;
-}
-
-static int put_found(struct look *k, struct hotspot_found *f, const struct memory_rows *rows)
-{
-	int r;
-
-	f->n_rows = (uint32_t)rows->n;
-	f->name_bytes = k->names.len;
-	r = buf_append(k->answer, f, sizeof *f);
-	if (r == 0)
-		r = buf_append(k->answer, rows->v, rows->n * sizeof rows->v[0]);
-	return r == 0 ? buf_append(k->answer, k->names.data, k->names.len) : r;
 }
 
 /* 0; -ENOTSUP: there are no rows for it. */
@@ -130,12 +117,11 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 	f->end = b->end;
 	f->kind = b->kind;
 	f->compile_id = b->compile_id;
-	return put_found(k, f, &rows);
+	return vm_records_put(&k->records, f, &rows);
 }
 
 static int look_at_method(struct look *k, struct hotspot_found *f)
 {
-	const struct memory_rows none = {0};
 	int r = hotspot_method_read(&k->memory, &k->layout, f->address, &k->method);
 
 	f->start = k->method.start;
@@ -147,38 +133,25 @@ static int look_at_method(struct look *k, struct hotspot_found *f)
 	if (r < 0)
 		return r;
 	f->answer = HOTSPOT_METHOD;
-	return put_found(k, f, &none);
+	return vm_records_put(&k->records, f, NULL);
 }
 
-/* 0; -errno, where the job cannot go on. */
-static int look(struct look *k, const struct hotspot_wanted *w)
+/* As vm_records_make wants it. */
+static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
 {
-	const struct memory_rows none = {0};
-	struct hotspot_found f;
+	struct look *k = data;
 	int r;
 
-	memset(&f, 0, sizeof f);
-	f.address = w->address;
-	buf_clear(&k->names);
-	if (w->wish == HOTSPOT_WANT_METHOD) {
-		r = look_at_method(k, &f);
-	} else {
-		r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
-		if (r == 0 && w->wish == HOTSPOT_WANT_CODE) {
-			r = look_at_code(k, &f);
-		} else if (r == 0) {
-			if (k->blob.start == w->address && k->blob.end == w->end &&
-			    k->blob.compile_id == w->compile_id)
-				f.answer = HOTSPOT_SAME;
-			r = put_found(k, &f, &none);
-		}
-	}
-	if (r == 0 || r == -ENOMEM || r == -E2BIG)
+	if (w->wish == HOTSPOT_WANT_METHOD)
+		return look_at_method(k, f);
+	r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
+	if (r < 0)
 		return r;
-	buf_clear(&k->names);
-	memset(&f, 0, sizeof f);
-	f.address = w->address;
-	return put_found(k, &f, &none);
+	if (w->wish == HOTSPOT_WANT_CODE)
+		return look_at_code(k, f);
+	if (k->blob.start == w->address && k->blob.end == w->end && k->blob.compile_id == w->compile_id)
+		f->answer = HOTSPOT_SAME;
+	return vm_records_put(&k->records, f, NULL);
 }
 
 static int run_wishes(struct look *k, struct flat_reader *request, const struct wish *wish)
@@ -190,14 +163,8 @@ static int run_wishes(struct look *k, struct flat_reader *request, const struct 
 	if (!k->layout.version)
 		r = hotspot_layout_read(&k->layout, &k->memory, wish->vm.structs, wish->vm.types);
 	if (r == 0)
-		r = buf_append(k->answer, &k->layout, sizeof k->layout);
-	for (uint64_t i = 0; i < wish->n && r == 0; i++) {
-		struct hotspot_wanted w;
-
-		flat_get(request, &w, sizeof w);
-		r = request->bad ? -EINVAL : look(k, &w);
-	}
-	return r;
+		r = buf_append(k->records.to, &k->layout, sizeof k->layout);
+	return r == 0 ? vm_records_make(&k->records, request, wish->n, look, k) : r;
 }
 
 static int run(struct parser_job *job)
@@ -215,9 +182,9 @@ static int run(struct parser_job *job)
 	k->memory.read = hotspot_memory_pread;
 	k->memory.data = &fd;
 	k->layout = wish.layout;
-	k->answer = job->answer;
+	k->records.to = job->answer;
 	r = run_wishes(k, &request, &wish);
-	buf_fini(&k->names);
+	vm_records_fini(&k->records);
 	return r;
 }
 
@@ -229,8 +196,6 @@ const struct parser_operation hotspot_operation = {
 int hotspot_job_run(struct parser_session *session, struct hotspot_process *p,
 		    const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
 {
-	struct parser_call call = {
-		.operation = &hotspot_operation, .fds = {p->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
 	_cleanup_buf_ struct buf got = {0};
 	struct flat_reader from;
 	struct hotspot_layout layout;
@@ -241,12 +206,14 @@ int hotspot_job_run(struct parser_session *session, struct hotspot_process *p,
 	wish.vm = p->vm;
 	wish.layout = p->layout;
 	wish.n = n;
-	r = buf_append(&call.request, &wish, sizeof wish);
-	if (r == 0)
-		r = buf_append(&call.request, wanted, n * sizeof *wanted);
-	if (r == 0)
-		r = parser_session_call(session, &call, &got);
-	buf_fini(&call.request);
+	r = vm_job_call(session,
+			&(struct vm_job){.operation = &hotspot_operation,
+					 .mem = p->mem,
+					 .head = &wish,
+					 .head_bytes = sizeof wish,
+					 .wanted = wanted,
+					 .n = n},
+			&got);
 	if (r < 0)
 		return r;
 	from = flat_read(got.data, got.len);

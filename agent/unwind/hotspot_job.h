@@ -30,18 +30,6 @@ struct hotspot_vm {
 	uint64_t structs, types;
 };
 
-enum hotspot_wish {
-	HOTSPOT_WANT_CODE,   /* the code at `address` */
-	HOTSPOT_WANT_METHOD, /* the name of the method whose object is there */
-	HOTSPOT_WANT_CHECK,  /* whether [address, end) is still the code of that compile_id */
-};
-
-struct hotspot_wanted {
-	uint64_t address, end;
-	uint32_t wish; /* enum hotspot_wish */
-	uint32_t compile_id;
-};
-
 /* The job's view of a process. */
 struct hotspot_process {
 	struct hotspot_vm vm;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a look at a HotSpot gives, as flat bytes: one struct hotspot_found for each wish, behind it its
- * rows (struct memory_row), behind these its names: u64 numbers of methods, of scopes, of places, then for
- * each method its address (u64), name and file (strings of flat.h), then the scopes and the places
- * (hotspot_names.h). Rank 1.
+ * What is wanted of a HotSpot or a BEAM, each a struct hotspot_wanted, and what a look at it gives, as flat
+ * bytes: one struct hotspot_found for each wish, behind it its rows (struct memory_row), behind these its
+ * names: u64 numbers of methods, of scopes, of places, then for each method its address (u64), name and file
+ * (strings of flat.h), then the scopes and the places (hotspot_names.h). Rank 1.
  */
 #ifndef PROFLET_ELF_HOTSPOT_ANSWER_H
 #define PROFLET_ELF_HOTSPOT_ANSWER_H
@@ -18,6 +18,18 @@ enum hotspot_answer {
 	HOTSPOT_METHOD,
 	HOTSPOT_SAME, /* it is still the code that was meant */
 	HOTSPOT_ANSWERS,
+};
+
+enum hotspot_wish {
+	HOTSPOT_WANT_CODE,   /* the code at `address` */
+	HOTSPOT_WANT_METHOD, /* the name of the method whose object is there */
+	HOTSPOT_WANT_CHECK,  /* whether [address, end) is still the code of that compile_id */
+};
+
+struct hotspot_wanted {
+	uint64_t address, end;
+	uint32_t wish; /* enum hotspot_wish */
+	uint32_t compile_id;
 };
 
 struct hotspot_found {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/vm_job.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/flat.h"
+#include "agent/elf/code/memory_rows.h"
+#include "agent/elf/runtime/hotspot_answer.h"
+#include "agent/parser/parser.h"
+
+#define PATIENCE_MS 1000u /* memory of a process may be such that a read of it is never answered */
+
+int vm_records_put(struct vm_records *v, struct hotspot_found *f, const struct memory_rows *rows)
+{
+	int r;
+
+	f->n_rows = rows ? (uint32_t)rows->n : 0;
+	f->name_bytes = v->names.len;
+	r = buf_append(v->to, f, sizeof *f);
+	if (r == 0 && rows)
+		r = buf_append(v->to, rows->v, rows->n * sizeof rows->v[0]);
+	return r == 0 ? buf_append(v->to, v->names.data, v->names.len) : r;
+}
+
+static void begin(struct vm_records *v, struct hotspot_found *f, uint64_t address)
+{
+	buf_clear(&v->names);
+	memset(f, 0, sizeof *f);
+	f->address = address;
+}
+
+int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n,
+		    int (*look)(const struct hotspot_wanted *w, struct hotspot_found *f, void *data),
+		    void *data)
+{
+	int r = 0;
+
+	for (uint64_t i = 0; i < n && r == 0; i++) {
+		struct hotspot_wanted w;
+		struct hotspot_found f;
+
+		flat_get(wishes, &w, sizeof w);
+		if (wishes->bad)
+			return -EINVAL;
+		begin(v, &f, w.address);
+		r = look(&w, &f, data);
+		if (r == 0 || r == -ENOMEM || r == -E2BIG)
+			continue;
+		begin(v, &f, w.address);
+		r = vm_records_put(v, &f, NULL);
+	}
+	return r;
+}
+
+void vm_records_fini(struct vm_records *v)
+{
+	buf_fini(&v->names);
+}
+
+int vm_job_call(struct parser_session *session, const struct vm_job *job, struct buf *answer)
+{
+	struct parser_call call = {
+		.operation = job->operation, .fds = {job->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
+	int r = buf_append(&call.request, job->head, job->head_bytes);
+
+	if (r == 0)
+		r = buf_append(&call.request, job->wanted, job->n * sizeof *job->wanted);
+	if (r == 0)
+		r = parser_session_call(session, &call, answer);
+	buf_fini(&call.request);
+	return r;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the jobs share that look at the code of a HotSpot or of a BEAM (hotspot_job.h, beam_job.h): the
+ * records of the answer, made in a parser process, and the call of such a process.
+ */
+#ifndef PROFLET_UNWIND_VM_JOB_H
+#define PROFLET_UNWIND_VM_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/buf.h"
+
+struct flat_reader;
+struct hotspot_found;
+struct hotspot_wanted;
+struct memory_rows;
+struct parser_operation;
+struct parser_session;
+
+/* --- in a parser process */
+
+struct vm_records {
+	struct buf names; /* of the record that is being made; owned */
+	struct buf *to;	  /* the answer; borrowed */
+};
+
+/* Appends a record: what was found, the rows (NULL: none), the names. 0; -ENOMEM; -E2BIG. */
+int vm_records_put(struct vm_records *v, struct hotspot_found *f, const struct memory_rows *rows);
+/*
+ * Reads `n` wishes, and has each looked at, by a function that gets a record with nothing but the address in
+ * it, and puts it. If it fails, that record is put. 0; -EINVAL: there are fewer wishes; -ENOMEM; -E2BIG.
+ */
+int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n,
+		    int (*look)(const struct hotspot_wanted *w, struct hotspot_found *f, void *data),
+		    void *data);
+void vm_records_fini(struct vm_records *v);
+
+/* --- in the agent */
+
+struct vm_job {
+	const struct parser_operation *operation;
+	int mem;	  /* /proc/PID/mem; borrowed */
+	const void *head; /* of the request; the wishes follow */
+	size_t head_bytes;
+	const struct hotspot_wanted *wanted;
+	size_t n;
+};
+
+/* Appends the operation's answer. 0, or -errno of parser_session_call. */
+int vm_job_call(struct parser_session *session, const struct vm_job *job, struct buf *answer);
+
+#endif
