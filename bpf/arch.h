@@ -21,6 +21,7 @@
  *	                           bytes from the CFA. With UNWIND_RA_REG: any word that can be read when the
  *	                           frame is sound; the unwinder reads it and ignores the value
  *	arch_strip_ip(ip, mask)    without its signature; the mask is unwind_area.ip_signature
+ *	arch_ip_signature()        that mask, as this CPU and kernel have it; for the agent alone
  *
  * Frame records, which code without a row is stepped by: the frame pointer points to the caller's one,
  *
@@ -65,7 +66,8 @@
  *	arch_is_user(mode)         whether the registers are of user mode
  *	arch_is_32_bit(mode)       whether they are of a 32-bit task
  *	arch_thread_pointer(task)  of the current task
- *	arch_saved_registers(base) where they lie, from the base of the task's kernel stack: for kernels
+ *	arch_saved_registers(base, page_bytes)
+ *	                           where they lie, from the base of the task's kernel stack: for kernels
  *	                           without bpf_task_pt_regs (before 5.15)
  */
 #ifndef PROFLET_BPF_ARCH_H

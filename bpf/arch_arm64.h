@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * arm64: see arch.h. Numbers of registers: "DWARF for the Arm 64-bit Architecture". Only the tests of the
- * unwinder use this file so far; what the BPF program needs is not written yet.
+ * arm64: see arch.h. Numbers of registers: "DWARF for the Arm 64-bit Architecture".
  *
  * A call leaves the return address in x30. A function that calls others saves it beside the frame pointer, as
  * a rule at the bottom of its frame ("stp x29, x30, [sp, #-N]!"), so that it may lie far from the CFA but not
@@ -21,21 +20,23 @@
 #define REGISTERS_ALL 0xffffffffu
 
 /*
- * unwind_rule.ra counts from the saved frame pointer where that is saved at the CFA (UNWIND_FP_CFA), else
- * from the CFA. A rule whose byte is a register for the CFA has the usual place: behind the frame pointer,
- * else the word below the CFA.
+ * The return address is unwind_rule.ra words from the saved frame pointer where that is saved at the CFA
+ * (UNWIND_FP_CFA). Where unwind_rule.fp is not needed for the frame pointer, it is added in the same way,
+ * but then counts from the CFA. A rule whose byte is a register for the CFA has the usual place: behind the
+ * frame pointer, else the word below the CFA.
  */
 static inline __s64 arch_ra_offset(__u64 rule)
 {
 	__u64 kind = rule >> 48;
 	int fp_saved = (kind & UNWIND_FP_MASK) == UNWIND_FP_CFA << UNWIND_FP_SHIFT;
+	int by_fp = (kind & UNWIND_FP_MASK) == UNWIND_FP_FP << UNWIND_FP_SHIFT;
 	__s64 ra = (__s64)rule >> 56;
 
 	if (kind & UNWIND_RA_REG)
 		return 0; /* the caller's frame: it saved its own return address there */
 	if ((kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG)
 		ra = fp_saved ? 1 : -1;
-	if (fp_saved)
+	if (!by_fp)
 		ra += (__s64)(rule << 16) >> 48;
 	return ra * 8;
 }
@@ -48,6 +49,21 @@ static inline __u64 arch_strip_ip(__u64 ip, __u64 mask)
 {
 	return ip & ~mask;
 }
+
+#ifdef __aarch64__
+/*
+ * By XPACLRI, which removes the code from the address in x30, and does nothing on a CPU without such codes.
+ * Bit 55 says whose half the address is in, and the top byte is never part of a code.
+ */
+static inline __u64 arch_ip_signature(void)
+{
+	const __u64 all = (1ull << 55) - 1;
+	register __u64 x30 __asm__("x30") = all;
+
+	__asm__ volatile("hint #7" : "+r"(x30));
+	return all & ~x30;
+}
+#endif
 
 #define FRAME_RECORD_RA 8
 #define FRAME_RECORD_BYTES 16
@@ -106,7 +122,76 @@ static inline int arch_follows_call(__u64 code)
 #define RED_ZONE_BYTES 0
 
 #ifdef __bpf__
-#error "the registers of a task on arm64 are not written yet"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long regs[31];
+	unsigned long sp, pc, pstate;
+};
+
+struct thread_struct {
+	struct {
+		unsigned long tp_value;
+	} uw;
+};
+
+struct task_struct___thread {
+	struct thread_struct thread;
+};
+
+#pragma clang attribute pop
+
+/*
+ * tpidr_el0, as it was saved when the task last left a CPU, or as clone or execve set it: the program sets
+ * the register without the kernel, but does so once, at its start.
+ */
+#define arch_thread_pointer(task) BPF_CORE_READ((struct task_struct___thread *)(task), thread.uw.tp_value)
+
+#define REGS_FIELD_IP pc
+#define REGS_FIELD_SP sp
+#define REGS_FIELD_FP regs[29]
+#define REGS_FIELD_MODE pstate
+
+/* struct user_pt_regs, with which the kernel's own struct begins. */
+#define REGS_FP 232
+#define REGS_SP 248
+#define REGS_IP 256
+#define REGS_MODE 264
+#define REGS_BYTES 272
+
+/* clang-format off */
+#define DWARF_REGISTERS(X) \
+	X(0, regs[0], 0) X(1, regs[1], 8) X(2, regs[2], 16) X(3, regs[3], 24) \
+	X(4, regs[4], 32) X(5, regs[5], 40) X(6, regs[6], 48) X(7, regs[7], 56) \
+	X(8, regs[8], 64) X(9, regs[9], 72) X(10, regs[10], 80) X(11, regs[11], 88) \
+	X(12, regs[12], 96) X(13, regs[13], 104) X(14, regs[14], 112) X(15, regs[15], 120) \
+	X(16, regs[16], 128) X(17, regs[17], 136) X(18, regs[18], 144) X(19, regs[19], 152) \
+	X(20, regs[20], 160) X(21, regs[21], 168) X(22, regs[22], 176) X(23, regs[23], 184) \
+	X(24, regs[24], 192) X(25, regs[25], 200) X(26, regs[26], 208) X(27, regs[27], 216) \
+	X(28, regs[28], 224) X(29, regs[29], 232) X(30, regs[30], 240) X(31, sp, 248) \
+	X(REGISTER_IP, pc, 256)
+/* clang-format on */
+
+/* `mode` is pstate: its low four bits are the exception level and stack pointer, the fifth is of AArch32. */
+static inline int arch_is_user(__u64 mode)
+{
+	return (mode & 15) == 0;
+}
+
+static inline int arch_is_32_bit(__u64 mode)
+{
+	return (mode & 16) != 0;
+}
+
+/* At the top of the stack: THREAD_SIZE bytes with pages of 4 or 16 KiB, one page with those of 64. */
+static inline __u64 arch_saved_registers(__u64 base, __u32 page_bytes)
+{
+	__u64 bytes = page_bytes > 16384 ? page_bytes : 16384;
+
+	return base + bytes - bpf_core_type_size(struct pt_regs);
+}
+
 #endif
 
 #endif

@@ -25,6 +25,13 @@ static inline __u64 arch_strip_ip(__u64 ip, __u64 mask)
 	return ip;
 }
 
+#ifndef __bpf__
+static inline __u64 arch_ip_signature(void)
+{
+	return 0;
+}
+#endif
+
 #define FRAME_RECORD_RA 8
 #define FRAME_RECORD_BYTES 16
 
@@ -157,8 +164,9 @@ static inline int arch_is_32_bit(__u64 mode)
 }
 
 /* At the top of THREAD_SIZE bytes. */
-static inline __u64 arch_saved_registers(__u64 base)
+static inline __u64 arch_saved_registers(__u64 base, __u32 page_bytes)
 {
+	(void)page_bytes;
 	return base + 16384 - REGS_BYTES;
 }
 

@@ -20,6 +20,7 @@ const volatile __u32 config_task_pt_regs; /* 1: bpf_task_pt_regs exists (5.15) *
 const volatile __u32 config_pid_inum;	  /* inode of the agent's PID namespace; 0: it is the initial one */
 const volatile __u32 config_frames = 512; /* most user frames */
 const volatile __u32 config_wake_bytes = 1 << 16; /* a CPU wakes the agent after so many bytes */
+const volatile __u64 config_ip_signature;	  /* arch_ip_signature() */
 
 /* The pid of `task` in the agent's PID namespace, 0 if it is not visible there. */
 static __always_inline __u32 pid_in_namespace(struct task_struct *task)
@@ -363,6 +364,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 		list = 0;
 		*ret_slot &= PROCESS_STACK;
 	}
+	a->ip_signature = config_ip_signature;
 	a->state.list = list;
 	a->state.n = 0;
 	a->state.length = 0;

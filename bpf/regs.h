@@ -26,6 +26,8 @@ static long (*const task_pt_regs)(struct task_struct *task) = (void *)175;    /*
 
 #define FROM_KERNEL (-1)
 
+const volatile __u32 config_page_bytes = 4096; /* of the running kernel */
+
 /* NEXT_MAPPING, FROM_KERNEL when the sample was taken in kernel mode, or ENDING_COMPAT_TASK. */
 static __always_inline int user_registers_context(struct unwind_area *a, struct bpf_perf_event_data *ctx)
 {
@@ -82,7 +84,7 @@ static __always_inline int registers_fill_btf(struct unwind_area *a)
 /* Before 5.15 they are read from the task's kernel stack. */
 static __always_inline __u64 saved_registers(struct task_struct *task)
 {
-	return arch_saved_registers((__u64)BPF_CORE_READ(task, stack));
+	return arch_saved_registers((__u64)BPF_CORE_READ(task, stack), config_page_bytes);
 }
 
 static __always_inline int user_registers_read(struct unwind_area *a)

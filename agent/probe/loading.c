@@ -112,6 +112,8 @@ static int configure(struct probe *p)
 	skel->rodata->config_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
 	skel->rodata->config_pid_inum = pidns;
+	skel->rodata->config_page_bytes = (uint32_t)perf_page_bytes();
+	skel->rodata->config_ip_signature = arch_ip_signature();
 	skel->rodata->config_frames = p->options.user_frames;
 	skel->rodata->config_wake_bytes = (uint32_t)(p->ring_bytes / 4 / p->n_cpus);
 	skel->rodata->config_ring_pressure_bytes = (uint32_t)(p->ring_bytes / 4 * 3);

@@ -92,18 +92,21 @@ static bool rust_takes_forever(const char *name)
 	return false;
 }
 
+static bool demangle_whole(struct sink *s, const char *base)
+{
+	if (s->rust)
+		return !(base[1] == 'R' && rust_takes_forever(base)) &&
+		       rust_demangle_callback(base, 0, sink_write, s) && s->len;
+	return !cxx_takes_forever(base) && cplus_demangle_v3_callback(base, 0, sink_write, s) && s->len;
+}
+
 /* False when `base` is not a name of that language. The caller owns the sink, so longjmp leaves it intact. */
 static bool demangle_into(struct sink *s, const char *base, bool rust)
 {
 	s->len = 0;
 	s->cut = false;
 	s->rust = rust;
-	if (setjmp(s->full))
-		return true;
-	if (rust)
-		return !(base[1] == 'R' && rust_takes_forever(base)) &&
-		       rust_demangle_callback(base, 0, sink_write, s) && s->len;
-	return !cxx_takes_forever(base) && cplus_demangle_v3_callback(base, 0, sink_write, s) && s->len;
+	return setjmp(s->full) || demangle_whole(s, base);
 }
 
 /* Appends the sink's text. Where it was cut inside a multi-byte character, that character is left out. */

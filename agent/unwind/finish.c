@@ -187,6 +187,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 	memcpy(f->area.frames, v->frames, n * sizeof *v->frames);
 	f->area.record.n_kernel = v->n_kernel;
 	f->area.record.flags = v->caller_omitted && v->n_user ? SAMPLE_CALLER_OMITTED : 0;
+	f->area.ip_signature = arch_ip_signature();
 	memset(t, 0, sizeof *t);
 	t->ip = saved->ip;
 	t->sp = saved->sp;

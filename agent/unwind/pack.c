@@ -111,6 +111,14 @@ static bool pack_fp(const struct elf_rule *r, const struct elf_arch *arch, struc
 	return r->fp.off % 8 == 0 && fits_s16(words);
 }
 
+/* Whether a rule does not need its offset of the frame pointer. */
+static bool is_fp_free(uint8_t kind)
+{
+	const uint8_t fp = (kind & UNWIND_FP_MASK) >> UNWIND_FP_SHIFT;
+
+	return fp != UNWIND_FP_CFA && fp != UNWIND_FP_FP;
+}
+
 /* Packs the place of a return address in memory, as arch_ra_offset() of bpf/arch_*.h decodes it. */
 static bool pack_ra_place(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
 {
@@ -119,6 +127,11 @@ static bool pack_ra_place(const struct elf_rule *r, const struct elf_arch *arch,
 
 	if (r->ra.off % 8)
 		return false;
+	if (!arch->ra_on_stack && (place < INT8_MIN || place > INT8_MAX) && is_fp_free(ret->kind) &&
+	    fits_s16(place)) {
+		ret->fp = (int16_t)place;
+		place = 0;
+	}
 	if ((ret->kind & UNWIND_CFA_MASK) == UNWIND_CFA_REG) /* the byte is that register */
 		return place == usual;
 	ret->ra = (int8_t)place;

@@ -12,6 +12,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_rule.h"
+#include "agent/elf/code/a64_rows.h"
 #include "agent/elf/code/flow.h"
 #include "agent/elf/code/gaps.h"
 #include "agent/elf/code/starts.h"
@@ -172,6 +173,7 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 }
 
 struct range_options {
+	int (*read_piece)(struct row_spans *spans, const struct code_piece *piece);
 	const struct code_starts *starts;
 	const struct code_observer *observer;
 	struct code_starts exports; /* owned; read when there is a gap */
@@ -210,10 +212,10 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 			return -ENOMEM;
 		if (elf_image_pread(img, gap->offset + (at - gap->start), code, piece.n) < 0)
 			return 0;
-		if (at == gap->start && gap->before.n)
+		if (at == gap->start && gap->before.n && o->read_piece == asmrows_read_piece)
 			r = read_padding(spans, &gap->before, at, code, piece.n);
 		if (r == 0)
-			r = asmrows_read_piece(spans, &piece);
+			r = o->read_piece(spans, &piece);
 	}
 	return r;
 }
@@ -230,12 +232,25 @@ static bool is_needed(const struct row_spans *spans)
 	return covered < text - text / 8;
 }
 
+/* What analyses the code of this machine; NULL: nothing does. */
+static int (*reader_of(const struct elf_image *img))(struct row_spans *spans, const struct code_piece *piece)
+{
+	switch (elf_image_machine(img)) {
+	case EM_X86_64:
+		return asmrows_read_piece;
+	case EM_AARCH64:
+		return a64_read_piece;
+	default:
+		return NULL;
+	}
+}
+
 /* All code, with what is known of functions. */
 static int read_all(struct row_spans *spans, const struct elf_image *img,
 		    const struct code_observer *observer)
 {
 	_cleanup_(code_starts_fini) struct code_starts starts = {0};
-	struct range_options o = {.starts = &starts, .observer = observer};
+	struct range_options o = {.read_piece = reader_of(img), .starts = &starts, .observer = observer};
 	int r = code_starts_read(&starts, img, spans);
 
 	return r < 0 ? r : code_ranges_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
@@ -243,10 +258,11 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 
 int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 {
-	struct range_options o = {.least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : 0};
+	struct range_options o = {.read_piece = reader_of(img),
+				  .least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : 0};
 	int r;
 
-	if (elf_image_machine(img) != EM_X86_64)
+	if (!o.read_piece)
 		return 0;
 	if (is_needed(spans) && !spans->n_functions)
 		return read_all(spans, img, NULL);

@@ -12,7 +12,7 @@
 #define ASM_BYTES_MAX (64u << 20)  /* bytes of code without call-frame information, of one file */
 
 /*
- * Adds spans of ELF_CODE for code in executable sections that no span covers yet, x86-64 only. To be called
+ * Adds spans of ELF_CODE for code in executable sections that no span covers yet. To be called
  * after all other sources were read. 0, -ENOMEM.
  */
 int asmrows_read(struct row_spans *spans, const struct elf_image *img);

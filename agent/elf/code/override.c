@@ -119,12 +119,79 @@ static int apply_list(struct row_spans *spans, const struct elf_image *img, stru
 	return 0;
 }
 
+/* --- arm64 */
+
+/*
+ * glibc's _dl_runtime_resolve says that the return address is above its CFA. It is: the PLT has pushed it,
+ * and the CFA that it means is below those words, while the caller's stack pointer is above them.
+ */
+static bool is_above(const struct elf_rule *rule)
+{
+	return rule->cfa_kind == CFA_REG_OFF && rule->ra.kind == REG_CFA_OFF && rule->ra.off >= 0;
+}
+
+static struct elf_rule lowered(const struct elf_rule *rule, const struct elf_arch *arch)
+{
+	const int32_t up = rule->ra.off + 8;
+	struct elf_rule ret = *rule;
+
+	if (__builtin_add_overflow(rule->cfa_off, up, &ret.cfa_off) ||
+	    (rule->fp.kind == REG_CFA_OFF && __builtin_sub_overflow(rule->fp.off, up, &ret.fp.off)))
+		return *rule;
+	ret.ra.off = -8;
+	if (ret.cfa_reg == arch->sp && ret.cfa_off == 0) /* popped again */
+		ret.ra = (struct elf_reg_rule){.kind = REG_SAME};
+	return ret;
+}
+
+static int lower_rows(struct row_spans *spans, struct row_span *span, const struct elf_arch *arch)
+{
+	const size_t first = spans->out.n_rows;
+	uint32_t from = UINT32_MAX;
+	int r = 0;
+
+	for (uint32_t i = 0; i < span->n && r == 0; i++) {
+		const struct cfi_row row = spans->out.rows[span->first + i];
+		const struct elf_rule rule = spans->out.rules.rules[row.rule], new = lowered(&rule, arch);
+
+		if (is_above(&rule) && row.off < from)
+			from = row.off;
+		r = is_above(&rule) ? cfi_output_add(&spans->out, row.off, &new)
+				    : cfi_output_add_index(&spans->out, row.off, row.rule);
+	}
+	if (r < 0)
+		return r;
+	span->first = (uint32_t)first;
+	return row_spans_note_override(spans, span->start + from, span->end, "_dl_runtime_resolve");
+}
+
+static int apply_arm64(struct row_spans *spans)
+{
+	bool any = false;
+	int r = 0;
+
+	for (size_t i = 0; i < spans->out.rules.n; i++)
+		any = any || is_above(&spans->out.rules.rules[i]);
+	for (size_t i = 0; i < spans->n && any && r == 0; i++) {
+		bool here = false;
+
+		for (uint32_t k = 0; k < spans->v[i].n; k++)
+			here = here ||
+			       is_above(&spans->out.rules.rules[spans->out.rows[spans->v[i].first + k].rule]);
+		if (here)
+			r = lower_rows(spans, &spans->v[i], &elf_arch_aarch64);
+	}
+	return r;
+}
+
 int override_apply(struct row_spans *spans, const struct elf_image *img, const struct override *list,
 		   size_t n)
 {
 	uint64_t lengths = 0; /* one bit for each length modulo 64 */
 	int r = 0;
 
+	if (elf_image_machine(img) == EM_AARCH64)
+		return apply_arm64(spans);
 	for (size_t i = 0; i < n; i++)
 		lengths |= 1ull << (list[i].fde_bytes % 64);
 	for (size_t i = 0; i < spans->n && r == 0 && elf_image_machine(img) == EM_X86_64; i++) {

@@ -17,6 +17,7 @@
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/a64.h"
 #include "agent/elf/code/cold_names.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/arch.h"
@@ -92,6 +93,7 @@ static const char *const no_return_names[] = {
 struct reader {
 	struct code_starts *s;
 	const struct elf_image *img;
+	const struct elf_arch *arch;
 	const struct elf_segment *segments;
 	size_t n_segments;
 	int fatal;
@@ -193,9 +195,9 @@ static void add_relocation(struct reader *r, const struct elf_section *symbols, 
 	const uint32_t type = ELF64_R_TYPE(rela->r_info);
 	Elf64_Sym sym;
 
-	if (type == elf_arch_x86_64.relative || type == elf_arch_x86_64.irelative)
-		add(r, (uint64_t)rela->r_addend, type == elf_arch_x86_64.irelative);
-	else if ((type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) && names &&
+	if (type == r->arch->relative || type == r->arch->irelative)
+		add(r, (uint64_t)rela->r_addend, type == r->arch->irelative);
+	else if ((type == r->arch->jump_slot || type == r->arch->glob_dat) && names &&
 		 elf_image_pread(r->img, symbols->offset + ELF64_R_SYM(rela->r_info) * sizeof sym, &sym,
 				 sizeof sym) == 0 &&
 		 sym.st_shndx == SHN_UNDEF && does_not_return(elf_strtab_get(names, sym.st_name)))
@@ -302,8 +304,26 @@ static void read_words(struct reader *r, const struct elf_segment *segment)
 
 /* --- code that has rows already */
 
-/* Functions that it calls, and addresses that it loads. `code` has the bytes of the span. */
-static void read_span(struct reader *r, const struct row_span *span, const uint8_t *code)
+static void read_a64_span(struct reader *r, const struct row_span *span, const uint8_t *code)
+{
+	struct a64_pages pages = {0};
+
+	for (uint64_t va = span->start; span->end - va >= A64_BYTES && r->fatal == 0; va += A64_BYTES) {
+		struct a64_insn insn;
+		uint64_t address;
+		uint32_t word;
+
+		memcpy(&word, code + (va - span->start), sizeof word);
+		insn = a64_decode(word);
+		address = a64_address(&pages, word, va, &insn);
+		if (insn.op == A64_CALL)
+			add(r, va + (uint64_t)(int64_t)insn.disp, true);
+		else if (insn.op == A64_ADD && address)
+			add(r, address, false);
+	}
+}
+
+static void read_x86_span(struct reader *r, const struct row_span *span, const uint8_t *code)
 {
 	const size_t n = span->end - span->start;
 	struct x86_insn insn;
@@ -322,6 +342,15 @@ static void read_span(struct reader *r, const struct row_span *span, const uint8
 		else if (insn.op == X86_CONSTANT && elf_image_type(r->img) == ET_EXEC)
 			add(r, (uint64_t)insn.disp, false);
 	}
+}
+
+/* Functions that it calls, and addresses that it loads. `code` has the bytes of the span. */
+static void read_span(struct reader *r, const struct row_span *span, const uint8_t *code)
+{
+	if (r->arch->machine == EM_X86_64)
+		read_x86_span(r, span, code);
+	else
+		read_a64_span(r, span, code);
 }
 
 static void read_spans(struct reader *r, const struct row_spans *spans)
@@ -377,8 +406,10 @@ static void sort(struct code_starts *s)
 
 int code_starts_read(struct code_starts *s, const struct elf_image *img, const struct row_spans *spans)
 {
-	struct reader r = {.s = s, .img = img};
+	struct reader r = {.s = s, .img = img, .arch = elf_arch(elf_image_machine(img))};
 
+	if (!r.arch)
+		return 0;
 	r.segments = elf_image_segments(img, &r.n_segments);
 	read_spans(&r, spans);
 	read_symbols(&r, SHT_SYMTAB);
@@ -394,8 +425,10 @@ int code_starts_read(struct code_starts *s, const struct elf_image *img, const s
 
 int code_starts_read_exports(struct code_starts *s, const struct elf_image *img)
 {
-	struct reader r = {.s = s, .img = img};
+	struct reader r = {.s = s, .img = img, .arch = elf_arch(elf_image_machine(img))};
 
+	if (!r.arch)
+		return 0;
 	r.segments = elf_image_segments(img, &r.n_segments);
 	read_symbols(&r, SHT_DYNSYM);
 	sort(s);

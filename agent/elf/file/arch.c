@@ -17,6 +17,8 @@ const struct elf_arch elf_arch_x86_64 = {
 	.preserved = 1u << X86_RBX | 1u << X86_RBP | 0xfu << X86_R12, /* r12 to r15 */
 	.relative = R_X86_64_RELATIVE,
 	.irelative = R_X86_64_IRELATIVE,
+	.jump_slot = R_X86_64_JUMP_SLOT,
+	.glob_dat = R_X86_64_GLOB_DAT,
 };
 
 const struct elf_arch elf_arch_aarch64 = {
@@ -31,6 +33,8 @@ const struct elf_arch elf_arch_aarch64 = {
 	.preserved = 0xfffu << ARM64_X19, /* x19 to x30 */
 	.relative = R_AARCH64_RELATIVE,
 	.irelative = R_AARCH64_IRELATIVE,
+	.jump_slot = R_AARCH64_JUMP_SLOT,
+	.glob_dat = R_AARCH64_GLOB_DAT,
 };
 
 void elf_register_name(char ret[ELF_REGISTER_NAME_MAX], uint16_t machine, uint8_t reg)

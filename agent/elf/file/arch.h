@@ -47,7 +47,7 @@ struct elf_arch {
 	uint8_t instruction_align; /* bytes */
 	uint32_t page_bytes_max;   /* of kernels of this architecture */
 	uint32_t preserved; /* registers that a call preserves, by bit; the stack pointer is not among them */
-	uint32_t relative, irelative; /* types of relocations: R_*_RELATIVE, R_*_IRELATIVE */
+	uint32_t relative, irelative, jump_slot, glob_dat; /* types of relocations: R_*_RELATIVE and so on */
 };
 
 extern const struct elf_arch elf_arch_x86_64, elf_arch_aarch64;

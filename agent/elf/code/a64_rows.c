@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Follows each function from its first instruction along all branches. Where two paths meet, what both agree
+ * on is kept. What is never reached so has another way in. Where it leads to code that was reached, without
+ * a change of the frame, it has the frame that is there. Else it is entered by a jump by a table, with the
+ * frame that the function has at the jump; or nothing here refers to the function, which is entered through
+ * a pointer. What follows from such guesses changes nothing of what was reached before.
+ *
+ * A call may not return, and what follows it is then another function. That shows where it makes a frame,
+ * or saves a return address, which the code before has done already.
+ */
+#include "agent/elf/code/a64_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/array.h"
+#include "agent/base/cleanup.h"
+#include "agent/elf/code/a64_flow.h"
+#include "agent/elf/code/starts.h"
+#include "agent/elf/file/elf_image.h"
+
+#define STATES_MAX 65536u /* different ones, of one piece; code of compilers has some hundred */
+#define NO_STATE 0u
+#define LEADS_WITHIN 64u   /* instructions */
+#define FIRST_PRESERVED 19 /* x19 to x28, and x29 and x30 */
+#define CLONE 220
+#define CLONE3 435
+#define EXIT 93
+#define NUMBER_WITHIN 8u /* instructions between the number of a system call and the call */
+#define CHILD_WITHIN 16u /* instructions of a thread's first code */
+
+struct flags {
+	uint8_t start : 1; /* a function begins here */
+	uint8_t queued : 1;
+	uint8_t settled : 1; /* its state does not change any more */
+};
+
+/* What is known of a function outside of the piece. */
+struct slot {
+	uint64_t va;
+	bool returns;
+};
+
+#define SLOTS 256u
+#define SLOT_BYTES 16u
+
+struct sweep {
+	const struct code_piece *piece;
+	const uint8_t *code;
+	uint32_t n; /* instructions */
+	/* all owned; by instruction, but for `states`, whose [NO_STATE] is no state */
+	uint32_t *state;
+	struct flags *flags;
+	uint32_t *queue;
+	uint32_t n_queue;
+	struct a64_state *states;
+	size_t n_states, cap_states;
+	uint32_t *table; /* owned; numbers of states by their hash */
+	struct slot slots[SLOTS];
+	bool is_full; /* too many states: nothing is said of the piece */
+};
+
+static uint32_t word_at(const struct sweep *s, uint32_t i)
+{
+	uint32_t word;
+
+	memcpy(&word, s->code + (size_t)i * A64_BYTES, sizeof word);
+	return word;
+}
+
+static bool is_padding(uint32_t word)
+{
+	return word == 0 || word == 0xd503201f; /* udf #0, nop */
+}
+
+/* The number of a state that is equal. */
+static uint32_t intern(struct sweep *s, const struct a64_state *state)
+{
+	uint32_t words[sizeof *state / sizeof(uint32_t)], hash = 0, at;
+
+	memcpy(words, state, sizeof words);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		hash = (hash ^ words[i]) * 2654435761u;
+	at = hash >> 15;
+	for (; s->table[at]; at = (at + 1) & (2 * STATES_MAX - 1))
+		if (memcmp(&s->states[s->table[at]], state, sizeof *state) == 0)
+			return s->table[at];
+	if (s->n_states >= STATES_MAX ||
+	    array_reserve(&s->states, &s->cap_states, s->n_states + 1, sizeof *state)) {
+		s->is_full = true;
+		return NO_STATE;
+	}
+	s->states[s->n_states] = *state;
+	s->table[at] = (uint32_t)s->n_states;
+	return (uint32_t)s->n_states++;
+}
+
+/* str or stp of registers that calls preserve, [sp, #-n]! */
+static bool makes_frame(const struct a64_insn *insn)
+{
+	return insn->op == A64_STORE && insn->reg >= FIRST_PRESERVED && insn->reg <= A64_LR &&
+	       insn->base == A64_SP && insn->pre && insn->writeback < 0;
+}
+
+static void enqueue(struct sweep *s, uint32_t i, uint32_t state)
+{
+	if (s->state[i] == state || state == NO_STATE)
+		return;
+	s->state[i] = state;
+	if (!s->flags[i].queued) {
+		s->flags[i].queued = 1;
+		s->queue[s->n_queue++] = i;
+	}
+}
+
+static void begin(struct sweep *s, uint32_t i)
+{
+	const struct a64_state entry = a64_entry();
+
+	s->flags[i].start = 1;
+	enqueue(s, i, intern(s, &entry));
+}
+
+/*
+ * Whether a call goes to a function of another file that does not return, by a slot of the PLT:
+ * adrp x16, page; ldr x17, [x16, #n], perhaps with bti c in front.
+ */
+static bool slot_returns(const struct sweep *s, uint64_t va)
+{
+	uint32_t words[3];
+	struct a64_pages pages = {0};
+
+	if (elf_image_read_code(s->piece->img, va, (uint8_t *)words, sizeof words) < 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		const struct a64_insn insn = a64_decode(words[i]);
+		const uint64_t got = a64_address(&pages, words[i], va + i * A64_BYTES, &insn);
+
+		if (insn.op == A64_LOAD && got)
+			return !code_starts_no_return(s->piece->starts, got);
+	}
+	return true;
+}
+
+static bool returns(struct sweep *s, uint32_t i, const struct a64_insn *insn)
+{
+	const uint64_t va = s->piece->va + (uint64_t)i * A64_BYTES + (uint64_t)(int64_t)insn->disp;
+	struct slot *slot = &s->slots[va / SLOT_BYTES % SLOTS];
+
+	if (!s->piece->img || !s->piece->starts || !s->piece->starts->n_no_return ||
+	    va - s->piece->va < (uint64_t)s->n * A64_BYTES)
+		return true;
+	if (slot->va != va)
+		*slot = (struct slot){va, slot_returns(s, va)};
+	return slot->returns;
+}
+
+/* The instruction is reached with this state. */
+static void reach(struct sweep *s, uint32_t i, const struct a64_state *state)
+{
+	const struct a64_insn insn = a64_decode(word_at(s, i));
+	struct a64_state met;
+
+	if (s->flags[i].start || s->flags[i].settled)
+		return;
+	if (state->ra_at != A64_IN_REGISTER && (insn.op == A64_ENTRY || makes_frame(&insn))) {
+		begin(s, i);
+		return;
+	}
+	met = s->state[i] ? s->states[s->state[i]] : *state;
+	a64_meet(&met, state);
+	enqueue(s, i, intern(s, &met));
+}
+
+static void reach_target(struct sweep *s, uint32_t i, int32_t disp, const struct a64_state *state)
+{
+	const int64_t target = (int64_t)i + disp / (int32_t)A64_BYTES;
+
+	if (target >= 0 && target < s->n)
+		reach(s, (uint32_t)target, state);
+}
+
+static void follow(struct sweep *s, uint32_t i)
+{
+	const struct a64_insn insn = a64_decode(word_at(s, i));
+	struct a64_state state = s->states[s->state[i]];
+
+	a64_step(&state, &insn);
+	switch (insn.op) {
+	case A64_JUMP:
+		reach_target(s, i, insn.disp, &state);
+		return;
+	case A64_BRANCH:
+		reach_target(s, i, insn.disp, &state);
+		break;
+	case A64_CALL:
+		if (!returns(s, i, &insn))
+			return;
+		break;
+	case A64_RETURN:
+	case A64_JUMP_REG:
+	case A64_TRAP:
+		return;
+	default:
+		break;
+	}
+	if (i + 1 < s->n)
+		reach(s, i + 1, &state);
+}
+
+static void drain(struct sweep *s)
+{
+	while (s->n_queue && !s->is_full) {
+		const uint32_t i = s->queue[--s->n_queue];
+
+		s->flags[i].queued = 0;
+		follow(s, i);
+	}
+}
+
+/* --- where functions begin */
+
+/* Behind a call, perhaps with padding between them: what a pointer leads to there, execution does not. */
+static bool is_behind_call(const struct sweep *s, uint32_t i)
+{
+	while (i > 0 && is_padding(word_at(s, i - 1)))
+		i--;
+	return i > 0 && a64_decode(word_at(s, i - 1)).op == A64_CALL;
+}
+
+/* `certain`, or else those that were not reached. */
+static void begin_known(struct sweep *s, const struct code_starts *starts, bool certain)
+{
+	const uint64_t va = s->piece->va, end = va + (uint64_t)s->n * A64_BYTES;
+
+	for (size_t k = starts ? code_starts_from(starts, va) : 0;
+	     starts && k < starts->n && starts->v[k].va < end; k++) {
+		const uint64_t at = starts->v[k].va - va;
+		const uint32_t i = (uint32_t)(at / A64_BYTES);
+
+		if (at % A64_BYTES == 0 &&
+		    (certain ? starts->v[k].certain || is_behind_call(s, i) : !s->state[i]))
+			begin(s, i);
+	}
+}
+
+/* What the piece's code calls, and addresses in it that the code makes: those of labels come from `adr`. */
+static void begin_called(struct sweep *s)
+{
+	struct a64_pages pages = {0};
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		const uint64_t va = s->piece->va + (uint64_t)i * A64_BYTES;
+		const uint32_t word = word_at(s, i);
+		const struct a64_insn insn = a64_decode(word);
+		const uint64_t address = a64_address(&pages, word, va, &insn);
+		uint64_t to = UINT64_MAX;
+
+		if (insn.op == A64_ENTRY)
+			to = va;
+		else if (insn.op == A64_CALL && insn.disp != (int32_t)A64_BYTES)
+			to = va + (uint64_t)(int64_t)insn.disp;
+		else if (insn.op == A64_ADD && address)
+			to = address;
+		to -= s->piece->va;
+		if (to % A64_BYTES == 0 && to / A64_BYTES < s->n)
+			begin(s, (uint32_t)(to / A64_BYTES));
+	}
+}
+
+/* --- threads */
+
+static bool loads_number(uint32_t word, unsigned number)
+{
+	return word == (0xd2800008 | number << 5); /* mov x8, #number */
+}
+
+static bool is_clone(const struct sweep *s, uint32_t at)
+{
+	for (uint32_t k = 1; k <= NUMBER_WITHIN && k <= at; k++)
+		if (loads_number(word_at(s, at - k), CLONE) || loads_number(word_at(s, at - k), CLONE3))
+			return true;
+	return false;
+}
+
+/* A thread's first code calls its function, and makes the system call exit afterwards. */
+static bool is_thread(const struct sweep *s, uint32_t at)
+{
+	bool called = false;
+
+	for (uint32_t k = at; k < s->n && k - at < CHILD_WITHIN; k++) {
+		const uint32_t word = word_at(s, k);
+
+		called |= a64_decode(word).op == A64_CALL_REG;
+		if (called && loads_number(word, EXIT))
+			return true;
+	}
+	return false;
+}
+
+/* Behind clone(2), the child branches, or the parent does: cbz x0, child; or cbnz x0, parent. */
+static void begin_threads(struct sweep *s)
+{
+	const struct a64_state root = {.sp_known = 1, .root = 1};
+
+	for (uint32_t i = 0; i + 2 < s->n; i++) {
+		uint32_t word = word_at(s, i), child;
+
+		if (word != 0xd4000001 || !is_clone(s, i)) /* svc #0 */
+			continue;
+		word = word_at(s, i + 1);
+		if (word >> 24 != 0xb4 && word >> 24 != 0xb5)
+			continue;
+		child = word >> 24 == 0xb5 ? i + 2
+					   : i + 1 + (uint32_t)(a64_decode(word).disp / (int32_t)A64_BYTES);
+		if (child < s->n && is_thread(s, child)) {
+			s->flags[child].start = 1;
+			enqueue(s, child, intern(s, &root));
+		}
+	}
+}
+
+/* --- what was not reached */
+
+/* By x16 or x17, a linker's code jumps to another function. */
+static bool is_table_jump(const struct a64_insn *insn)
+{
+	return insn->op == A64_JUMP_REG && insn->base != 16 && insn->base != 17;
+}
+
+/* What was reached so far keeps its state. */
+static void settle(struct sweep *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		s->flags[i].settled = s->state[i] != NO_STATE;
+}
+
+/*
+ * The state before an instruction that was not reached, by what it leads to: up to there, nothing changes the
+ * frame. NO_STATE: that says nothing.
+ */
+static uint32_t state_by_target(const struct sweep *s, uint32_t i)
+{
+	const uint32_t frame = 1u << A64_SP | 1u << A64_FP | 1u << A64_LR;
+	bool calls = false;
+
+	for (uint32_t k = i; k < s->n && k - i < LEADS_WITHIN; k++) {
+		const struct a64_insn insn = a64_decode(word_at(s, k));
+		const bool jumps = insn.op == A64_JUMP || insn.op == A64_BRANCH;
+		const int64_t target = jumps ? (int64_t)k + insn.disp / (int32_t)A64_BYTES : (int64_t)k;
+
+		if (target >= 0 && target < s->n && s->state[target] && !s->flags[target].start &&
+		    !(calls && s->states[s->state[target]].ra_at == A64_IN_REGISTER))
+			return s->state[target];
+		if (insn.op == A64_CALL || insn.op == A64_CALL_REG)
+			calls = true;
+		else if (insn.writes & frame || insn.op == A64_JUMP || insn.op == A64_JUMP_REG ||
+			 insn.op == A64_RETURN || insn.op == A64_TRAP)
+			return NO_STATE;
+	}
+	return NO_STATE;
+}
+
+static void reach_rest(struct sweep *s)
+{
+	uint32_t table = NO_STATE; /* state at the last jump by a register with a frame, of this function */
+
+	for (uint32_t i = 0; i < s->n && !s->is_full; i++) {
+		const struct a64_insn insn = a64_decode(word_at(s, i));
+		const struct a64_state *state = &s->states[s->state[i]];
+		uint32_t from;
+
+		if (s->flags[i].start)
+			table = NO_STATE;
+		if (s->state[i] && is_table_jump(&insn) && (state->sp || state->fp_known))
+			table = s->state[i];
+		if (s->state[i] || is_padding(word_at(s, i)))
+			continue;
+		from = insn.op == A64_ENTRY || makes_frame(&insn) ? NO_STATE : state_by_target(s, i);
+		if (!from && insn.op != A64_ENTRY && !makes_frame(&insn))
+			from = table;
+		if (from) {
+			const struct a64_state there = s->states[from];
+
+			reach(s, i, &there);
+		} else {
+			begin(s, i);
+			table = NO_STATE;
+		}
+		drain(s);
+		s->flags[i].settled = 1;
+	}
+}
+
+/* --- rows */
+
+static bool is_sigreturn(const struct sweep *s, uint32_t i)
+{
+	return i + 1 < s->n && a64_is_sigreturn(word_at(s, i), word_at(s, i + 1));
+}
+
+/*
+ * A signal handler returns to a trampoline's first byte, and an unwinder looks up the byte before, which the
+ * span includes.
+ */
+static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint32_t i)
+{
+	const struct elf_rule signal = {.cfa_kind = CFA_SIGNAL};
+	const uint64_t va = s->piece->va + (uint64_t)i * A64_BYTES;
+	const size_t first = spans->out.n_rows;
+	int r = cfi_output_add(&spans->out, 0, &signal);
+
+	return r < 0 ? r : row_spans_add(spans, va - 1, va + 2 * A64_BYTES, first, ELF_CODE);
+}
+
+static struct elf_rule rule_at(const struct sweep *s, uint32_t i)
+{
+	if (s->state[i])
+		return a64_rule(&s->states[s->state[i]]);
+	return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
+}
+
+/* One span from *i up to padding, or to a trampoline. */
+static int emit_span(struct row_spans *spans, const struct sweep *s, uint32_t *i)
+{
+	const uint32_t start = *i;
+	const size_t first = spans->out.n_rows;
+	int r = 0;
+
+	for (; *i < s->n && r == 0 && !is_sigreturn(s, *i); ++*i) {
+		const struct elf_rule rule = rule_at(s, *i);
+
+		if (!s->state[*i] && is_padding(word_at(s, *i)))
+			break;
+		if (*i == start || s->state[*i] != s->state[*i - 1])
+			r = cfi_output_add(&spans->out, (*i - start) * A64_BYTES, &rule);
+	}
+	return r < 0 ? r
+		     : row_spans_add(spans, s->piece->va + (uint64_t)start * A64_BYTES,
+				     s->piece->va + (uint64_t)*i * A64_BYTES, first, ELF_CODE);
+}
+
+static int emit(struct row_spans *spans, const struct sweep *s)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < s->n && r == 0;) {
+		if (is_sigreturn(s, i)) {
+			r = emit_trampoline(spans, s, i);
+			i += 2;
+		} else if (!s->state[i] && is_padding(word_at(s, i))) {
+			i++;
+		} else {
+			r = emit_span(spans, s, &i);
+		}
+	}
+	return r;
+}
+
+static void sweep_fini(struct sweep *s)
+{
+	free(s->state);
+	free(s->flags);
+	free(s->queue);
+	free(s->states);
+	free(s->table);
+}
+
+static int sweep_init(struct sweep *s, const struct code_piece *piece)
+{
+	s->piece = piece;
+	s->code = piece->code;
+	s->n = piece->n / A64_BYTES;
+	s->state = calloc(s->n + 1, sizeof *s->state);
+	s->flags = calloc(s->n + 1, sizeof *s->flags);
+	s->queue = calloc(s->n + 1, sizeof *s->queue);
+	s->table = calloc(2 * STATES_MAX, sizeof *s->table);
+	if (!s->state || !s->flags || !s->queue || !s->table ||
+	    array_reserve(&s->states, &s->cap_states, 1, sizeof *s->states) < 0)
+		return -ENOMEM;
+	s->states[NO_STATE] = (struct a64_state){0};
+	s->n_states = 1;
+	return 0;
+}
+
+int a64_read_piece(struct row_spans *spans, const struct code_piece *piece)
+{
+	_cleanup_(sweep_fini) struct sweep s = {0};
+	int r;
+
+	if (piece->va % A64_BYTES)
+		return 0;
+	r = sweep_init(&s, piece);
+	if (r < 0)
+		return r;
+	begin_threads(&s);
+	begin_known(&s, piece->starts, true);
+	begin_known(&s, piece->exports, true);
+	begin_called(&s);
+	if (piece->before == 0 && s.n && !s.state[0] && !is_padding(word_at(&s, 0)))
+		begin(&s, 0);
+	drain(&s);
+	settle(&s);
+	begin_known(&s, piece->starts, false);
+	drain(&s);
+	settle(&s);
+	reach_rest(&s);
+	return s.is_full ? 0 : emit(spans, &s);
+}
