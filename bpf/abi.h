@@ -208,7 +208,7 @@ struct unwind_rule {
 #define RUNTIME_LINES_MAX 16384u     /* bytes of a line table that are sent */
 #define RUNTIME_NAMES_A_SAMPLE 64u   /* code objects that are sent with one sample */
 #define RUNTIME_NAMES_BYTES 49152u   /* of them; so that no process takes all of their ring */
-#define RUNTIME_SLOTS_BYTES 512u /* of thread-local variables that are searched, below the thread pointer */
+#define RUNTIME_SLOTS_BYTES 512u     /* of thread-local variables that are searched at once */
 
 #define RUNTIME_WALK_ENTRY 1u /* the kind of a frame has a bit of entry_mask: it is the last of its segment */
 #define RUNTIME_WALK_EACH 2u  /* each frame is a segment */

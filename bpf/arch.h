@@ -48,10 +48,14 @@
  *	                           REGISTER_IP
  *	arch_is_sigreturn(code)    whether a trampoline's first eight bytes make the system call
  *
- * Values of pthread keys, bytes from the thread pointer:
+ * Threads; bytes from the thread pointer:
  *
- *	TSD_GLIBC                  that of key 0, with glibc; that of key n is 16 * n bytes behind
- *	TSD_MUSL                   a pointer to the array of values, with musl
+ *	arch_is_self(tp, self)     whether pthread_self() is `self` in the thread with that thread pointer
+ *	TSD_GLIBC                  value of pthread key 0, with glibc; that of key n is 16 * n bytes behind
+ *	TSD_MUSL                   a pointer to the array of values of keys, with musl
+ *	                           (RUNTIME_NO_OFFSET: they must be searched for)
+ *	SLOTS_FROM, SLOTS_TO       where thread-local variables lie, and such values: multiples of
+ *	                           RUNTIME_SLOTS_BYTES
  *
  * Memory:
  *

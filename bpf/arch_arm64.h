@@ -113,8 +113,20 @@ static inline int arch_follows_call(__u64 code)
 	return (insn & 0xfc000000) == 0x94000000 || (insn & 0xfefff000) == 0xd63f0000;
 }
 
-#define TSD_GLIBC RUNTIME_NO_OFFSET /* before the thread pointer; not looked at yet */
+/*
+ * What pthread_self() points to ends where the thread pointer points; its size depends on the C library. No
+ * two threads have theirs so near to each other.
+ */
+static inline int arch_is_self(__u64 tp, __u64 self)
+{
+	return tp - self - 1 < 4095;
+}
+
+/* Values of pthread keys lie in it, at places that depend on its size; thread-local variables are above. */
+#define TSD_GLIBC RUNTIME_NO_OFFSET
 #define TSD_MUSL RUNTIME_NO_OFFSET
+#define SLOTS_FROM (-(__s32)RUNTIME_SLOTS_BYTES * 4)
+#define SLOTS_TO (__s32) RUNTIME_SLOTS_BYTES
 #define REGISTER_PHP_INSTRUCTION 28  /* in the loop, as Zend/zend_execute.c declares it for GCC */
 #define REGISTER_RUBY_INSTRUCTION 19 /* the next one has the control frame: vm_exec.c of Ruby declares them */
 

@@ -99,6 +99,15 @@ static inline int arch_follows_call(__u64 code)
 	       (b6 == 0x94 || (b6 == 0x14 && (CALL_BYTE(code, 5) & 7) == 5)); /* with SIB byte */
 }
 
+static inline int arch_is_self(__u64 tp, __u64 self)
+{
+	return self == tp;
+}
+
+/* Thread-local variables lie below the thread control block. */
+#define SLOTS_FROM (-(__s32)RUNTIME_SLOTS_BYTES)
+#define SLOTS_TO 0
+
 /* glibc: struct pthread's specific_1stblock[0].data; musl: struct pthread's tsd. */
 #define TSD_GLIBC 792
 #define TSD_MUSL 128

@@ -81,7 +81,7 @@ UNWIND_FN int block_enter(__u64 block)
 	if (!a || !block)
 		return 0;
 	r = &a->runtime;
-	if (user_word(block + r->walk.thread, &thread) || thread != r->thread ||
+	if (user_word(block + r->walk.thread, &thread) || !arch_is_self(r->thread, thread) ||
 	    user_word(r->walk.start, &offset) || env_read_user(words, sizeof words, block + offset) ||
 	    (__u32)words[1] != RUNTIME_BLOCK_NULL || (__u32)words[3] != RUNTIME_BLOCK_ERROR ||
 	    user_word(block + offset + r->walk.first, &first))
@@ -101,7 +101,7 @@ static __always_inline int is_thread_state(const struct runtime_state *r, __u64 
 		return perl_is_state(state);
 	if (r->walk.flags & RUNTIME_WALK_BLOCK)
 		return block_enter(state);
-	return state && !user_word(state + r->walk.thread, &thread) && thread == r->thread;
+	return state && !user_word(state + r->walk.thread, &thread) && arch_is_self(r->thread, thread);
 }
 
 /* The value that the thread has for the pthread key, as glibc and as musl keep it. 0: none that fits. */
@@ -115,8 +115,8 @@ static __always_inline __u64 state_by_key(const struct runtime_state *r)
 	if (key < RUNTIME_KEYS_MAX && r->walk.tsd != RUNTIME_NO_OFFSET &&
 	    !user_word(r->thread + r->walk.tsd + key * 16ull, &state) && is_thread_state(r, state))
 		return state;
-	if (user_word(r->thread + r->walk.tsd_pointer, &values) || !values ||
-	    user_word(values + key * 8ull, &state) || !is_thread_state(r, state))
+	if (r->walk.tsd_pointer == RUNTIME_NO_OFFSET || user_word(r->thread + r->walk.tsd_pointer, &values) ||
+	    !values || user_word(values + key * 8ull, &state) || !is_thread_state(r, state))
 		return 0;
 	return state;
 }
@@ -134,28 +134,37 @@ UNWIND_FN __u64 state_in_window(__u32 i)
 }
 
 /*
- * Looks for a thread-local variable that has the thread's state, by what it points to, and reports it.
- * Returns the state, or 0.
+ * Looks for a variable that has the thread's state, by what it points to, from `from` bytes behind the thread
+ * pointer on, and reports it. Returns the state, or 0.
  */
-UNWIND_FN __u64 runtime_search(void)
+UNWIND_FN __u64 runtime_search_from(__s32 from)
 {
 	struct unwind_area *a = env_area();
-	struct runtime_state *r;
 
 	if (!a)
 		return 0;
-	r = &a->runtime;
 	a->state.window_len = 0;
-	if (env_read_user(a->window, RUNTIME_SLOTS_BYTES, r->thread - RUNTIME_SLOTS_BYTES))
+	if (env_read_user(a->window, RUNTIME_SLOTS_BYTES, a->runtime.thread + (__s64)from))
 		return 0;
 	ROLLED
 	for (__u32 i = 0; i < RUNTIME_SLOTS_BYTES / 8; i++) {
 		__u64 state = state_in_window(i);
 
 		if (state) {
-			env_report_slot((__s32)(i * 8) - (__s32)RUNTIME_SLOTS_BYTES);
+			env_report_slot((__s32)(i * 8) + from);
 			return state;
 		}
+	}
+	return 0;
+}
+
+static __always_inline __u64 runtime_search(void)
+{
+	for (__s32 from = SLOTS_FROM; from < SLOTS_TO; from += (__s32)RUNTIME_SLOTS_BYTES) {
+		__u64 state = runtime_search_from(from);
+
+		if (state)
+			return state;
 	}
 	env_report_slot(0);
 	return 0;

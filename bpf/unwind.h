@@ -204,9 +204,12 @@ static __always_inline int is_trampoline(struct unwind_area *a)
 static __always_inline int follows_call(struct unwind_area *a, int strict)
 {
 	struct unwind_state *t = &a->state;
-	__u64 ra, code;
+	__u64 ra, code, reg = t->rule.reg;
 
-	if (stack_word(a, t->cfa + arch_ra_offset(t->rule_bits), &ra))
+	BOUND(reg, REGISTERS - 1);
+	if (t->rule.kind & UNWIND_RA_REG)
+		ra = t->regs[reg];
+	else if (stack_word(a, t->cfa + arch_ra_offset(t->rule_bits), &ra))
 		return 1; /* has an ending of its own, as has 0 */
 	ra = arch_strip_ip(ra, a->ip_signature);
 	if (!ra || env_read_user(&code, sizeof code, ra - sizeof code))
@@ -325,6 +328,8 @@ static __always_inline int step_checked(struct unwind_area *a)
 {
 	int v8 = v8_is_compiled(a);
 
+	if (a->state.rule.kind & UNWIND_RA_REG && a->state.innermost && !a->state.have_regs)
+		return NEXT_REGISTERS;
 	if (a->state.cfa & 7 || follows_call(a, v8))
 		return -1;
 	return v8 ? step_without_row(a) : ENDING_NO_CALL;

@@ -21,7 +21,7 @@ static bool cpython_walk(struct runtime_walk *ret, const struct cpython_facts *f
 	const struct cpython_layout *l = &facts->layout;
 	bool has_key = l->key != CPYTHON_NO_OFFSET;
 	/* A thread-local variable follows the thread into another interpreter; a key has its first state. */
-	bool search = !has_key || l->has_thread_local;
+	bool search = !has_key || l->has_thread_local || TSD_GLIBC == RUNTIME_NO_OFFSET;
 
 	if (!facts->known || !facts->runtime)
 		return false;
@@ -162,6 +162,7 @@ static bool perl_walk(struct runtime_walk *ret, const struct perl_facts *facts, 
 		.start = start ? start + bias : 0,
 		.bias = bias,
 		.flags = (uint16_t)((l->body_names ? RUNTIME_WALK_BODY_NAMES : 0) |
+				    (TSD_GLIBC == RUNTIME_NO_OFFSET ? RUNTIME_WALK_SEARCH : 0) |
 				    (start ? RUNTIME_WALK_GLOB_FILES : 0)),
 		.runtime = RUNTIME_PERL,
 		.layout = (uint16_t)file,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first bytes say what is known of the code, the others are code that a process has generated. The rows
+ * The first bytes say what is known of the code, the others are code that a process has generated, of this
+ * machine or of arm64. The rows
  * must begin at 0 and go up inside of the code; at the instruction that ran there is a rule or a reason.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/elf/code/a64_memory.h"
 #include "agent/elf/code/memory_rows.h"
 
 #define VA 0x7f0000001000u
@@ -26,7 +28,7 @@ static void check_rule(const struct elf_rule *rule, const struct memory_code *co
 	}
 	if (rule->cfa_kind == CFA_SIGNAL) /* bytes of a trampoline */
 		return;
-	require(rule->ra.kind == REG_CFA_OFF);
+	require(rule->ra.kind == REG_CFA_OFF || rule->ra.kind == REG_SAME);
 	/* what is only a guess is checked where it is used */
 	require(code->function || rule->flags & RULE_CHECKED || rule->cfa_kind != CFA_REG_OFF);
 }
@@ -60,8 +62,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	code.code = data + HEAD_BYTES;
 	code.n = size - HEAD_BYTES < CODE_BYTES_MAX ? (uint32_t)(size - HEAD_BYTES) : CODE_BYTES_MAX;
 	code.wanted = (uint32_t)(data[1] | data[2] << 8) % code.n;
-	require(memory_rows_make(&rows, &code) == (memory_rows_machine() ? 0 : -ENOTSUP));
-	if (memory_rows_machine())
+	if (data[0] & 4)
+		require(a64_memory_rows(&rows, &code) == 0);
+	else
+		require(memory_rows_make(&rows, &code) == (memory_rows_machine() ? 0 : -ENOTSUP));
+	if (data[0] & 4 || memory_rows_machine())
 		check_rows(&rows, &code);
 	memory_rows_fini(&rows);
 	return 0;

@@ -47,8 +47,10 @@ static void store(struct a64_state *s, unsigned reg, int32_t at)
 		return;
 	if (reg == A64_FP && s->fp_at == A64_IN_REGISTER)
 		s->fp_at = at;
-	if (reg == A64_LR && s->ra_at == A64_IN_REGISTER)
+	if (reg == A64_LR && s->ra_at == A64_IN_REGISTER) {
 		s->ra_at = at;
+		s->guess = 0; /* it is a function that does so */
+	}
 }
 
 static void load(struct a64_state *s, unsigned reg, bool known, int32_t at)
@@ -160,7 +162,8 @@ void a64_meet(struct a64_state *s, const struct a64_state *other)
 		s->fp_at = A64_LOST;
 	if (s->ra_at != other->ra_at)
 		s->ra_at = A64_LOST;
-	s->root = s->root && other->root;
+	s->root &= other->root;
+	s->guess |= other->guess;
 	if (s->constant_reg != other->constant_reg || s->constant != other->constant)
 		s->constant = s->constant_reg = 0;
 }
@@ -180,7 +183,7 @@ struct elf_rule a64_rule(const struct a64_state *s)
 	if (s->root)
 		return (struct elf_rule){
 			.cfa_kind = CFA_UNDEFINED, .cfa_reg = RULE_NO_REG, .ra = {.kind = REG_UNDEFINED}};
-	if (s->ra_at == A64_LOST || (!s->sp_known && !s->fp_known) || s->sp < 0 || s->fp < 0)
+	if (s->guess || s->ra_at == A64_LOST || (!s->sp_known && !s->fp_known) || s->sp < 0 || s->fp < 0)
 		return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
 	return (struct elf_rule){.cfa_kind = CFA_REG_OFF,
 				 .cfa_reg = s->sp_known ? A64_SP : A64_FP,

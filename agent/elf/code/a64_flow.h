@@ -20,7 +20,8 @@ struct a64_state {
 	int32_t sp, fp;	      /* CFA - sp, CFA - x29, as far as they are known */
 	int32_t fp_at, ra_at; /* the caller's x29, the return address: bytes from the CFA, or A64_* */
 	uint8_t sp_known, fp_known;
-	uint8_t root;	      /* the code was not called: the first of a thread */
+	uint8_t root : 1;     /* the code was not called: the first of a thread */
+	uint8_t guess : 1;    /* nothing but that the code is there says that a function began */
 	uint8_t constant_reg; /* a register that has the value `constant`; 0: there is none */
 	int32_t constant;
 };

@@ -23,6 +23,7 @@
 
 #define STATES_MAX 65536u /* different ones, of one piece; code of compilers has some hundred */
 #define NO_STATE 0u
+#define FUNCTION_ALIGN 16u
 #define LEADS_WITHIN 64u   /* instructions */
 #define FIRST_PRESERVED 19 /* x19 to x28, and x29 and x30 */
 #define CLONE 220
@@ -45,6 +46,7 @@ struct slot {
 
 #define SLOTS 256u
 #define SLOT_BYTES 16u
+#define SLOT_INSNS 5u
 
 struct sweep {
 	const struct code_piece *piece;
@@ -115,10 +117,32 @@ static void enqueue(struct sweep *s, uint32_t i, uint32_t state)
 	}
 }
 
-static void begin(struct sweep *s, uint32_t i)
+/* By x16 or x17, a linker's code jumps to another function. */
+static bool is_linkers_jump(const struct a64_insn *insn)
 {
-	const struct a64_state entry = a64_entry();
+	return insn->op == A64_JUMP_REG && (insn->base == 16 || insn->base == 17);
+}
 
+/* adrp x16, …; … br x17: a slot of the PLT, or code that reaches farther than a call does. */
+static bool is_slot(const struct sweep *s, uint32_t i)
+{
+	for (uint32_t k = i + 1; (word_at(s, i) & 0x9f00001f) == 0x90000010 && k < s->n && k - i < SLOT_INSNS;
+	     k++) {
+		const struct a64_insn insn = a64_decode(word_at(s, k));
+
+		if (is_linkers_jump(&insn))
+			return true;
+	}
+	return false;
+}
+
+/* `guess`: it may be in the middle of one, unless its first instructions say that it is not. */
+static void begin(struct sweep *s, uint32_t i, bool guess)
+{
+	const struct a64_insn insn = a64_decode(word_at(s, i));
+	struct a64_state entry = a64_entry();
+
+	entry.guess = guess && insn.op != A64_ENTRY && !makes_frame(&insn) && !is_slot(s, i);
 	s->flags[i].start = 1;
 	enqueue(s, i, intern(s, &entry));
 }
@@ -166,7 +190,7 @@ static void reach(struct sweep *s, uint32_t i, const struct a64_state *state)
 	if (s->flags[i].start || s->flags[i].settled)
 		return;
 	if (state->ra_at != A64_IN_REGISTER && (insn.op == A64_ENTRY || makes_frame(&insn))) {
-		begin(s, i);
+		begin(s, i, false);
 		return;
 	}
 	met = s->state[i] ? s->states[s->state[i]] : *state;
@@ -230,8 +254,7 @@ static bool is_behind_call(const struct sweep *s, uint32_t i)
 	return i > 0 && a64_decode(word_at(s, i - 1)).op == A64_CALL;
 }
 
-/* `certain`, or else those that were not reached. */
-static void begin_known(struct sweep *s, const struct code_starts *starts, bool certain)
+static void begin_certain(struct sweep *s, const struct code_starts *starts)
 {
 	const uint64_t va = s->piece->va, end = va + (uint64_t)s->n * A64_BYTES;
 
@@ -240,9 +263,8 @@ static void begin_known(struct sweep *s, const struct code_starts *starts, bool 
 		const uint64_t at = starts->v[k].va - va;
 		const uint32_t i = (uint32_t)(at / A64_BYTES);
 
-		if (at % A64_BYTES == 0 &&
-		    (certain ? starts->v[k].certain || is_behind_call(s, i) : !s->state[i]))
-			begin(s, i);
+		if (at % A64_BYTES == 0 && (starts->v[k].certain || is_behind_call(s, i)))
+			begin(s, i, false);
 	}
 }
 
@@ -266,7 +288,7 @@ static void begin_called(struct sweep *s)
 			to = address;
 		to -= s->piece->va;
 		if (to % A64_BYTES == 0 && to / A64_BYTES < s->n)
-			begin(s, (uint32_t)(to / A64_BYTES));
+			begin(s, (uint32_t)(to / A64_BYTES), false);
 	}
 }
 
@@ -324,12 +346,6 @@ static void begin_threads(struct sweep *s)
 
 /* --- what was not reached */
 
-/* By x16 or x17, a linker's code jumps to another function. */
-static bool is_table_jump(const struct a64_insn *insn)
-{
-	return insn->op == A64_JUMP_REG && insn->base != 16 && insn->base != 17;
-}
-
 /* What was reached so far keeps its state. */
 static void settle(struct sweep *s)
 {
@@ -339,21 +355,25 @@ static void settle(struct sweep *s)
 
 /*
  * The state before an instruction that was not reached, by what it leads to: up to there, nothing changes the
- * frame. NO_STATE: that says nothing.
+ * frame. At a return, and at a jump to another function, it is as at entry. NO_STATE: that says nothing.
  */
-static uint32_t state_by_target(const struct sweep *s, uint32_t i)
+static uint32_t state_by_target(struct sweep *s, uint32_t i)
 {
 	const uint32_t frame = 1u << A64_SP | 1u << A64_FP | 1u << A64_LR;
-	bool calls = false;
+	const struct a64_state entry = a64_entry();
+	bool calls = false; /* then the return address is not in its register any more */
 
 	for (uint32_t k = i; k < s->n && k - i < LEADS_WITHIN; k++) {
 		const struct a64_insn insn = a64_decode(word_at(s, k));
 		const bool jumps = insn.op == A64_JUMP || insn.op == A64_BRANCH;
 		const int64_t target = jumps ? (int64_t)k + insn.disp / (int32_t)A64_BYTES : (int64_t)k;
+		const uint32_t there = target >= 0 && target < s->n ? s->state[target] : NO_STATE;
 
-		if (target >= 0 && target < s->n && s->state[target] && !s->flags[target].start &&
-		    !(calls && s->states[s->state[target]].ra_at == A64_IN_REGISTER))
-			return s->state[target];
+		if (there && !s->flags[target].start)
+			return calls && s->states[there].ra_at == A64_IN_REGISTER ? NO_STATE : there;
+		if (!calls &&
+		    (insn.op == A64_RETURN || (insn.op == A64_JUMP && there && !s->states[there].guess)))
+			return intern(s, &entry);
 		if (insn.op == A64_CALL || insn.op == A64_CALL_REG)
 			calls = true;
 		else if (insn.writes & frame || insn.op == A64_JUMP || insn.op == A64_JUMP_REG ||
@@ -361,6 +381,26 @@ static uint32_t state_by_target(const struct sweep *s, uint32_t i)
 			return NO_STATE;
 	}
 	return NO_STATE;
+}
+
+/*
+ * What pointers lead to, and nothing else: functions, or labels of computed jumps, which lead to the rest of
+ * their function, and which compilers do not align so much.
+ */
+static void begin_pointed(struct sweep *s, const struct code_starts *starts)
+{
+	const uint64_t va = s->piece->va, end = va + (uint64_t)s->n * A64_BYTES;
+
+	for (size_t k = starts ? code_starts_from(starts, va) : 0;
+	     starts && k < starts->n && starts->v[k].va < end; k++) {
+		const uint64_t at = starts->v[k].va - va;
+		const uint32_t i = (uint32_t)(at / A64_BYTES);
+
+		if (at % A64_BYTES != 0 || s->state[i])
+			continue;
+		if (!state_by_target(s, i))
+			begin(s, i, starts->v[k].va % FUNCTION_ALIGN != 0);
+	}
 }
 
 static void reach_rest(struct sweep *s)
@@ -374,7 +414,8 @@ static void reach_rest(struct sweep *s)
 
 		if (s->flags[i].start)
 			table = NO_STATE;
-		if (s->state[i] && is_table_jump(&insn) && (state->sp || state->fp_known))
+		if (s->state[i] && insn.op == A64_JUMP_REG && !is_linkers_jump(&insn) &&
+		    (state->sp || state->fp_known))
 			table = s->state[i];
 		if (s->state[i] || is_padding(word_at(s, i)))
 			continue;
@@ -386,7 +427,7 @@ static void reach_rest(struct sweep *s)
 
 			reach(s, i, &there);
 		} else {
-			begin(s, i);
+			begin(s, i, true);
 			table = NO_STATE;
 		}
 		drain(s);
@@ -495,15 +536,16 @@ int a64_read_piece(struct row_spans *spans, const struct code_piece *piece)
 	r = sweep_init(&s, piece);
 	if (r < 0)
 		return r;
-	begin_threads(&s);
-	begin_known(&s, piece->starts, true);
-	begin_known(&s, piece->exports, true);
+	if (!piece->generated)
+		begin_threads(&s);
+	begin_certain(&s, piece->starts);
+	begin_certain(&s, piece->exports);
 	begin_called(&s);
 	if (piece->before == 0 && s.n && !s.state[0] && !is_padding(word_at(&s, 0)))
-		begin(&s, 0);
+		begin(&s, 0, piece->generated);
 	drain(&s);
 	settle(&s);
-	begin_known(&s, piece->starts, false);
+	begin_pointed(&s, piece->starts);
 	drain(&s);
 	settle(&s);
 	reach_rest(&s);

@@ -7,6 +7,7 @@
  */
 #include "agent/elf/code/beam_rows.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
 
@@ -397,7 +398,7 @@ int beam_rows_make(struct memory_rows *ret, const struct memory_code *code, enum
 	struct follower f = {.code = code, .callees = callees, .kind = kind, .before = info};
 	int r;
 
-	if (!memory_rows_machine())
+	if (memory_rows_machine() != EM_X86_64)
 		return -ENOTSUP;
 	if (!code->n || info >= code->n || code->n - (kind == BEAM_SHARED ? info : 0) > MEMORY_CODE_MAX)
 		return -EFBIG;

@@ -7,6 +7,7 @@
  */
 #include "agent/elf/code/hotspot_rows.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
 
@@ -348,7 +349,7 @@ int hotspot_rows_make(struct memory_rows *ret, const struct memory_code *code, e
 	const struct elf_rule interpreted = {.cfa_kind = CFA_INTERPRETED, .cfa_off = -(int32_t)frame_bytes};
 	int r;
 
-	if (!memory_rows_machine())
+	if (memory_rows_machine() != EM_X86_64)
 		return -ENOTSUP;
 	if (!code->n || code->n > MEMORY_CODE_MAX || frame_bytes > FRAME_MAX)
 		return -EFBIG;

@@ -15,6 +15,7 @@
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/a64_memory.h"
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/extent.h"
 #include "agent/elf/code/starts.h"
@@ -27,8 +28,10 @@
 /* A runtime may check something before it makes the frame: the arguments, whether the code is still valid. */
 #define RECORD_WITHIN 64u
 
-#ifdef __x86_64__
+#if defined(__x86_64__)
 #define MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
 #else
 #define MACHINE EM_NONE
 #endif
@@ -38,28 +41,6 @@ DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 uint16_t memory_rows_machine(void)
 {
 	return MACHINE;
-}
-
-void memory_rows_fini(struct memory_rows *r)
-{
-	free(r->v);
-	*r = (struct memory_rows){0};
-}
-
-int memory_rows_add(struct memory_rows *r, uint32_t off, const struct elf_rule *rule)
-{
-	struct memory_row *last = r->n ? &r->v[r->n - 1] : NULL;
-
-	if (last && memcmp(&last->rule, rule, sizeof *rule) == 0)
-		return 0;
-	if (last && last->off == off) {
-		last->rule = *rule;
-		return 0;
-	}
-	if (array_reserve(&r->v, &r->cap, r->n + 1, sizeof *r->v) < 0)
-		return -ENOMEM;
-	r->v[r->n++] = (struct memory_row){off, *rule};
-	return 0;
 }
 
 static struct elf_rule none(enum no_rule why)
@@ -327,7 +308,9 @@ int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
 	uint32_t at = 0;
 	int r = 0;
 
-	if (!memory_rows_machine())
+	if (memory_rows_machine() == EM_AARCH64)
+		return a64_memory_rows(ret, code);
+	if (memory_rows_machine() != EM_X86_64)
 		return -ENOTSUP;
 	if (!code->n || code->n > MEMORY_CODE_MAX)
 		return -EFBIG;

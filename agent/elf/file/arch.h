@@ -44,7 +44,9 @@ struct elf_arch {
 	uint8_t sp, fp;		   /* stack pointer, frame pointer */
 	uint8_t ra;		   /* the usual column of the return address */
 	bool ra_on_stack;	   /* a call pushes the return address; else it is in register `ra` */
+	bool has_vm_code;	   /* how HotSpot, V8 and BEAM lay out the frames of its code is known */
 	uint8_t instruction_align; /* bytes */
+	uint8_t stat_bytes;	   /* sizeof(struct stat) in C programs */
 	uint32_t page_bytes_max;   /* of kernels of this architecture */
 	uint32_t preserved; /* registers that a call preserves, by bit; the stack pointer is not among them */
 	uint32_t relative, irelative, jump_slot, glob_dat; /* types of relocations: R_*_RELATIVE and so on */

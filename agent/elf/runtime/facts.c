@@ -5,6 +5,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/elf/file/arch.h"
+#include "agent/elf/file/elf_image.h"
+
+/* Virtual machines that compile, whose code's frames are known for some architectures only. */
+static int read_vm(struct runtime_facts *ret, struct elf_image *img)
+{
+	const struct elf_arch *arch = elf_arch(elf_image_machine(img));
+	int r;
+
+	if (!arch || !arch->has_vm_code)
+		return -ENOENT;
+	r = hotspot_facts_read(&ret->hotspot, img);
+	ret->kind = r == 0 ? RUNTIME_FILE_HOTSPOT : RUNTIME_FILE_NONE;
+	if (r == -ENOENT) {
+		r = v8_facts_read(&ret->v8, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_V8 : RUNTIME_FILE_NONE;
+	}
+	if (r == -ENOENT) {
+		r = beam_facts_read(&ret->beam, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_BEAM : RUNTIME_FILE_NONE;
+	}
+	return r;
+}
+
 int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 {
 	int r;
@@ -28,19 +52,7 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		r = ruby_facts_read(&ret->ruby, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
 	}
-	if (r == -ENOENT) {
-		r = hotspot_facts_read(&ret->hotspot, img);
-		ret->kind = r == 0 ? RUNTIME_FILE_HOTSPOT : RUNTIME_FILE_NONE;
-	}
-	if (r == -ENOENT) {
-		r = v8_facts_read(&ret->v8, img);
-		ret->kind = r == 0 ? RUNTIME_FILE_V8 : RUNTIME_FILE_NONE;
-	}
-	if (r == -ENOENT) {
-		r = beam_facts_read(&ret->beam, img);
-		ret->kind = r == 0 ? RUNTIME_FILE_BEAM : RUNTIME_FILE_NONE;
-	}
-	return r;
+	return r == -ENOENT ? read_vm(ret, img) : r;
 }
 
 bool runtime_facts_valid(const struct runtime_facts *f)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/definition.h"
 #include "agent/elf/file/elf_image.h"
 
@@ -51,13 +52,16 @@ static const struct version_layout layouts[] = {
 };
 static const uint32_t last_known = PERL_VERSION(5, 42);
 
-bool perl_layout_of(struct perl_layout *ret, uint32_t version)
+bool perl_layout_of(struct perl_layout *ret, uint32_t version, const struct elf_arch *arch)
 {
 	if (version > last_known || version >> 16 & 1) /* odd ones are of development */
 		return false;
 	for (size_t i = ARRAY_SIZE(layouts); i--;)
 		if (version >= layouts[i].version) {
 			*ret = layouts[i].layout;
+			/* a struct stat lies before it */
+			ret->environment =
+				(uint16_t)(ret->environment + arch->stat_bytes - elf_arch_x86_64.stat_bytes);
 			return true;
 		}
 	return false;
@@ -110,10 +114,10 @@ static bool find_interpreter(struct perl_facts *f, const struct elf_definition *
 	return f->statement && f->stack && f->environment;
 }
 
-static bool find_layout(struct perl_facts *f)
+static bool find_layout(struct perl_facts *f, const struct elf_arch *arch)
 {
-	return f->start[PERL_RUNOPS] && (f->key || perl_facts_start(f)) &&
-	       perl_layout_of(&f->layout, f->version & 0xffff0000u);
+	return arch && f->start[PERL_RUNOPS] && (f->key || perl_facts_start(f)) &&
+	       perl_layout_of(&f->layout, f->version & 0xffff0000u, arch);
 }
 
 int perl_facts_read(struct perl_facts *ret, struct elf_image *img)
@@ -135,7 +139,7 @@ int perl_facts_read(struct perl_facts *ret, struct elf_image *img)
 	if (f.version >> 24 == 0)
 		return -ENOENT;
 	find_functions(&f, d + NAME_FUNCTIONS);
-	f.known = find_layout(&f);
+	f.known = find_layout(&f, elf_arch(elf_image_machine(img)));
 	*ret = f;
 	return 0;
 }
@@ -148,10 +152,18 @@ static bool functions_valid(const struct perl_facts *f)
 	return true;
 }
 
+static bool layout_valid(const struct perl_facts *f, const struct elf_arch *arch)
+{
+	static const struct perl_layout none;
+	struct perl_facts g = *f;
+
+	g.layout = none;
+	return (!f->known || find_layout(&g, arch)) && memcmp(&g.layout, &f->layout, sizeof g.layout) == 0;
+}
+
 bool perl_facts_valid(const struct perl_facts *f)
 {
 	static const struct perl_facts none;
-	struct perl_facts g = *f;
 
 	if (!f->version)
 		return memcmp(f, &none, sizeof none) == 0;
@@ -160,8 +172,7 @@ bool perl_facts_valid(const struct perl_facts *f)
 		return false;
 	if (f->version >> 24 == 0 || f->known > 1 || !functions_valid(f))
 		return false;
-	g.layout = none.layout;
-	return (!f->known || find_layout(&g)) && memcmp(&g.layout, &f->layout, sizeof g.layout) == 0;
+	return layout_valid(f, &elf_arch_x86_64) || layout_valid(f, &elf_arch_aarch64);
 }
 
 enum perl_function perl_function_at(const struct perl_facts *f, uint64_t va)

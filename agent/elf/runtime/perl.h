@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct elf_arch;
 struct elf_image;
 
 #define PERL_VERSION(major, minor) ((uint32_t)(major) << 24 | (uint32_t)(minor) << 16)
@@ -77,7 +78,7 @@ int perl_facts_read(struct perl_facts *ret, struct elf_image *img);
 /* Whether facts, which a parser process has sent, are such as perl_facts_read gives, also on failure. */
 bool perl_facts_valid(const struct perl_facts *f);
 /* The layout of a version (PERL_VERSION, without release). False: not known. */
-bool perl_layout_of(struct perl_layout *ret, uint32_t version);
+bool perl_layout_of(struct perl_layout *ret, uint32_t version, const struct elf_arch *arch);
 /* The function that the address is in; PERL_FUNCTIONS: in none of these. */
 enum perl_function perl_function_at(const struct perl_facts *f, uint64_t va);
 

@@ -8,6 +8,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/rule_format.h"
+#include "agent/elf/code/a64_memory.h"
 
 #define VA 0x10000ull
 
@@ -126,7 +127,7 @@ static const struct a64_case cases[] = {
 	/* stp x29, x30, [sp, #-32]!; nop; ldp x29, x30, [sp], #32; ret; str x1, [sp, #-16]!; b .-16 */
 	{"a guess changes nothing",
 	 WORDS(0xa9be7bfd, 0xd503201f, 0xa8c27bfd, 0xd65f03c0, 0xf81f0fe1, 0x17fffffc),
-	 "0 sp+0 x30; 4 sp+32 cfa-32 cfa-24; c sp+0 x30; 14 sp+16 x30"},
+	 "0 sp+0 x30; 4 sp+32 cfa-32 cfa-24; c sp+0 x30; 10 refused"},
 	/*
 	 * mov x8, #220; svc #0; cbz x0, .+8; ret; mov x29, #0; ldp x1, x0, [sp], #16; blr x1; mov x8,
 	 * #93; svc #0
@@ -198,6 +199,65 @@ Test(a64_rows, functions)
 
 		print_rows(&out, &cases[i]);
 		cr_expect_str_eq(buf_str(&out) ?: "", cases[i].expected, "%s: %s", cases[i].name,
+				 buf_str(&out));
+	}
+}
+
+struct memory_case {
+	const char *name;
+	const uint32_t *words;
+	size_t n;
+	bool function, frame_pointer;
+	uint32_t wanted;
+	const char *expected; /* "!": the return address is checked */
+};
+
+static const struct memory_case memory_cases[] = {
+	/* add w0, w0, #1; ret */
+	{"a leaf", WORDS(0x11000400, 0xd65f03c0), .function = true, .expected = "0 sp+0 x30"},
+	{"perhaps the middle of a function, which returns from there", WORDS(0x11000400, 0xd65f03c0),
+	 .wanted = 4, .expected = "0 refused"},
+	/* stp x29, x30, [sp, #-32]!; mov x29, sp; blr x8; ldp x29, x30, [sp], #32; ret */
+	{"a frame record", WORDS(0xa9be7bfd, 0x910003fd, 0xd63f0100, 0xa8c27bfd, 0xd65f03c0),
+	 .expected = "0 sp+0 x30!; 4 sp+32 cfa-32 cfa-24!; 10 sp+0 x30!"},
+	/* the same behind mov sp, x1; blr x8 */
+	{"another stack",
+	 WORDS(0x9100003f, 0xd63f0100, 0xa9be7bfd, 0x910003fd, 0xd63f0100, 0xa8c27bfd, 0xd65f03c0),
+	 .function = true, .wanted = 4,
+	 .expected = "0 sp+0 x30; 4 refused; 8 sp+0 x30; c sp+32 cfa-32 cfa-24; 18 sp+0 x30"},
+	/* mov sp, x1; nop; ret */
+	{"the runtime vouches for the frame pointer", WORDS(0x9100003f, 0xd503201f, 0xd65f03c0),
+	 .function = true, .frame_pointer = true, .wanted = 4,
+	 .expected = "0 sp+0 x30; 4 x29+16 cfa-16 cfa-8"},
+	/* udf #0, udf #0 */
+	{"nothing", WORDS(0, 0), .expected = "0 refused"},
+};
+
+static void print_memory(struct buf *out, const struct memory_case *c)
+{
+	const struct memory_code code = {.va = VA,
+					 .code = (const uint8_t *)c->words,
+					 .n = (uint32_t)(c->n * sizeof *c->words),
+					 .function = c->function,
+					 .frame_pointer = c->frame_pointer,
+					 .wanted = c->wanted};
+	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+
+	cr_assert_eq(a64_memory_rows(&rows, &code), 0, "%s", c->name);
+	for (size_t i = 0; i < rows.n; i++) {
+		print_row(out, VA + rows.v[i].off, &rows.v[i].rule);
+		if (rows.v[i].rule.flags & RULE_CHECKED)
+			buf_puts(out, "!");
+	}
+}
+
+Test(a64_rows, generated_code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(memory_cases); i++) {
+		_cleanup_buf_ struct buf out = {0};
+
+		print_memory(&out, &memory_cases[i]);
+		cr_expect_str_eq(buf_str(&out), memory_cases[i].expected, "%s: %s", memory_cases[i].name,
 				 buf_str(&out));
 	}
 }

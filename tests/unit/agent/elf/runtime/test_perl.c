@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "agent/elf/file/arch.h"
 #include "agent/elf/runtime/facts.h"
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
@@ -119,17 +120,19 @@ Test(perl, layouts)
 {
 	struct perl_layout l;
 
-	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 30)));
+	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 30), &elf_arch_x86_64));
 	cr_expect_eq(l.context_bytes, 0x60);
-	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 34)));
+	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 34), &elf_arch_x86_64));
 	cr_expect_eq(l.body_names, 0);
 	cr_expect_eq(l.environment, 0x2f8);
-	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 40)));
+	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 40), &elf_arch_x86_64));
 	cr_expect_eq(l.body_names, 1);
 	cr_expect_eq(l.environment, 0x308);
-	cr_expect_not(perl_layout_of(&l, PERL_VERSION(5, 41)));
-	cr_expect_not(perl_layout_of(&l, PERL_VERSION(5, 44)));
-	cr_expect_not(perl_layout_of(&l, 0));
+	cr_assert(perl_layout_of(&l, PERL_VERSION(5, 36), &elf_arch_aarch64));
+	cr_expect_eq(l.environment, 0x2e8);
+	cr_expect_not(perl_layout_of(&l, PERL_VERSION(5, 41), &elf_arch_x86_64));
+	cr_expect_not(perl_layout_of(&l, PERL_VERSION(5, 44), &elf_arch_x86_64));
+	cr_expect_not(perl_layout_of(&l, 0, &elf_arch_x86_64));
 }
 
 Test(perl, facts_that_are_not_valid)
