@@ -8,6 +8,7 @@
 #include "agent/base/clock.h"
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/bolt.h"
+#include "agent/elf/code/gaps.h"
 #include "agent/elf/code/haskell.h"
 #include "agent/elf/code/known_code.h"
 #include "agent/elf/code/roots.h"
@@ -61,27 +62,6 @@ static int read_debug_file(struct row_spans *spans, struct elf_image *debug, uin
 	return fdes_read(spans, &s);
 }
 
-/* Bytes of the executable sections, or of the executable segments if the file has no section headers. */
-static uint64_t text_bytes(const struct elf_image *img)
-{
-	const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
-	size_t n = elf_image_n_sections(img);
-	struct elf_section section;
-	uint64_t sum = 0;
-
-	for (size_t i = 1; i < n; i++) {
-		if (elf_image_section_header(img, i, &section) && section.type != SHT_NOBITS &&
-		    (section.flags & code) == code)
-			sum += section.bytes;
-	}
-	if (n > 1)
-		return sum;
-	const struct elf_segment *s = elf_image_segments(img, &n);
-	for (size_t i = 0; i < n; i++)
-		sum += s[i].executable ? s[i].file_bytes : 0;
-	return sum;
-}
-
 int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 {
 	return elf_rows_build_with(ret, img, NULL, 0);
@@ -129,7 +109,7 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	r = row_spans_lay_out(&spans, ret);
 	if (r < 0)
 		return r;
-	(*ret)->text_bytes = text_bytes(img);
+	(*ret)->text_bytes = code_bytes(img);
 	(*ret)->build_ns = clock_mono_ns() - begin_ns;
 	return 0;
 }

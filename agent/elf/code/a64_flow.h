@@ -34,6 +34,16 @@ static inline struct a64_state a64_entry(void)
 
 /* Updates the state for the instruction that follows this one. */
 void a64_step(struct a64_state *s, const struct a64_insn *insn);
+/* False: a64_step would not change the state, as for most instructions. */
+static inline bool a64_changes(const struct a64_state *s, const struct a64_insn *insn)
+{
+	const uint32_t frame = 1u << A64_FP | 1u << A64_LR | 1u << A64_SP;
+
+	if (insn->writes & (frame | (s->constant_reg ? 1u << s->constant_reg : 0)))
+		return true;
+	return (insn->op == A64_STORE && (insn->base == A64_SP || insn->base == A64_FP)) ||
+	       insn->op == A64_CONSTANT;
+}
 /* Where two paths meet, reduces `s` to what is true on both. */
 void a64_meet(struct a64_state *s, const struct a64_state *other);
 /* The rule of a frame in this state; CFA_NONE with NO_RULE_REFUSED if it cannot be stepped. */

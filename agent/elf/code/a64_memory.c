@@ -35,6 +35,7 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 	const struct elf_rule by_record = {.cfa_kind = CFA_REG_OFF,
 					   .cfa_reg = A64_FP,
 					   .cfa_off = 16,
+					   .flags = c->function ? 0 : RULE_CHECKED,
 					   .fp = {.kind = REG_CFA_OFF, .off = -16},
 					   .ra = {.kind = REG_CFA_OFF, .off = -8}};
 	const bool ran = c->wanted >= from && c->wanted < to;

@@ -22,6 +22,7 @@
 #include "agent/elf/file/elf_image.h"
 
 #define STATES_MAX 65536u /* different ones, of one piece; code of compilers has some hundred */
+#define TABLE_MIN 512u
 #define NO_STATE 0u
 #define FUNCTION_ALIGN 16u
 #define LEADS_WITHIN 64u   /* instructions */
@@ -59,7 +60,8 @@ struct sweep {
 	uint32_t n_queue;
 	struct a64_state *states;
 	size_t n_states, cap_states;
-	uint32_t *table; /* owned; numbers of states by their hash */
+	uint32_t *table;  /* owned; numbers of states by their hash */
+	uint32_t n_table; /* a power of two */
 	struct slot slots[SLOTS];
 	bool is_full; /* too many states: nothing is said of the piece */
 };
@@ -85,11 +87,11 @@ static uint32_t intern(struct sweep *s, const struct a64_state *state)
 	memcpy(words, state, sizeof words);
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		hash = (hash ^ words[i]) * 2654435761u;
-	at = hash >> 15;
-	for (; s->table[at]; at = (at + 1) & (2 * STATES_MAX - 1))
+	at = (hash ^ hash >> 16) & (s->n_table - 1);
+	for (; s->table[at]; at = (at + 1) & (s->n_table - 1))
 		if (memcmp(&s->states[s->table[at]], state, sizeof *state) == 0)
 			return s->table[at];
-	if (s->n_states >= STATES_MAX ||
+	if (s->n_states >= s->n_table / 2 ||
 	    array_reserve(&s->states, &s->cap_states, s->n_states + 1, sizeof *state)) {
 		s->is_full = true;
 		return NO_STATE;
@@ -181,57 +183,91 @@ static bool returns(struct sweep *s, uint32_t i, const struct a64_insn *insn)
 	return slot->returns;
 }
 
-/* The instruction is reached with this state. */
-static void reach(struct sweep *s, uint32_t i, const struct a64_state *state)
+/* Whether it may be an instruction that only functions begin with; for most, it is not. */
+static bool may_begin(uint32_t word)
 {
-	const struct a64_insn insn = a64_decode(word_at(s, i));
-	struct a64_state met;
-
-	if (s->flags[i].start || s->flags[i].settled)
-		return;
-	if (state->ra_at != A64_IN_REGISTER && (insn.op == A64_ENTRY || makes_frame(&insn))) {
-		begin(s, i, false);
-		return;
-	}
-	met = s->state[i] ? s->states[s->state[i]] : *state;
-	a64_meet(&met, state);
-	enqueue(s, i, intern(s, &met));
+	return (word & 0xffc003e0) == 0xa98003e0 || (word & 0xffe00fe0) == 0xf8000fe0 ||
+	       (word & 0xfffff01f) == 0xd503201f;
 }
 
-static void reach_target(struct sweep *s, uint32_t i, int32_t disp, const struct a64_state *state)
+/* Whether a function begins where the code before has a frame, or has saved its return address. */
+static bool begins_anew(const struct sweep *s, uint32_t i, uint32_t state)
 {
-	const int64_t target = (int64_t)i + disp / (int32_t)A64_BYTES;
+	struct a64_insn insn;
 
-	if (target >= 0 && target < s->n)
-		reach(s, (uint32_t)target, state);
+	if (s->states[state].ra_at == A64_IN_REGISTER || !may_begin(word_at(s, i)))
+		return false;
+	insn = a64_decode(word_at(s, i));
+	return insn.op == A64_ENTRY || makes_frame(&insn);
+}
+
+/* The instruction is reached with this state. True: its own has changed, and it must be followed. */
+static bool arrive(struct sweep *s, uint32_t i, uint32_t state)
+{
+	struct a64_state met;
+	uint32_t old = s->state[i];
+
+	if (old == state || state == NO_STATE || s->flags[i].start || s->flags[i].settled)
+		return false;
+	if (begins_anew(s, i, state)) {
+		begin(s, i, false);
+		return false; /* it is in the queue */
+	}
+	if (!old) {
+		s->state[i] = state;
+		return true;
+	}
+	met = s->states[old];
+	a64_meet(&met, &s->states[state]);
+	s->state[i] = intern(s, &met);
+	return s->state[i] != old;
+}
+
+static void reach(struct sweep *s, int64_t i, uint32_t state)
+{
+	if (i >= 0 && i < s->n && arrive(s, (uint32_t)i, state) && !s->flags[i].queued) {
+		s->flags[i].queued = 1;
+		s->queue[s->n_queue++] = (uint32_t)i;
+	}
+}
+
+static uint32_t state_behind(struct sweep *s, uint32_t state, const struct a64_insn *insn)
+{
+	struct a64_state changed;
+
+	if (!a64_changes(&s->states[state], insn))
+		return state;
+	changed = s->states[state];
+	a64_step(&changed, insn);
+	return intern(s, &changed);
+}
+
+/* Whether the instruction at `i` may be followed by the one behind it. */
+static bool goes_on(struct sweep *s, uint32_t i, const struct a64_insn *insn)
+{
+	switch (insn->op) {
+	case A64_CALL:
+		return returns(s, i, insn);
+	case A64_JUMP:
+	case A64_RETURN:
+	case A64_JUMP_REG:
+	case A64_TRAP:
+		return false;
+	default:
+		return true;
+	}
 }
 
 static void follow(struct sweep *s, uint32_t i)
 {
-	const struct a64_insn insn = a64_decode(word_at(s, i));
-	struct a64_state state = s->states[s->state[i]];
+	for (bool on = true; on && !s->is_full; i++) {
+		const struct a64_insn insn = a64_decode(word_at(s, i));
+		const uint32_t state = state_behind(s, s->state[i], &insn);
 
-	a64_step(&state, &insn);
-	switch (insn.op) {
-	case A64_JUMP:
-		reach_target(s, i, insn.disp, &state);
-		return;
-	case A64_BRANCH:
-		reach_target(s, i, insn.disp, &state);
-		break;
-	case A64_CALL:
-		if (!returns(s, i, &insn))
-			return;
-		break;
-	case A64_RETURN:
-	case A64_JUMP_REG:
-	case A64_TRAP:
-		return;
-	default:
-		break;
+		if (insn.op == A64_JUMP || insn.op == A64_BRANCH)
+			reach(s, (int64_t)i + insn.disp / (int32_t)A64_BYTES, state);
+		on = goes_on(s, i, &insn) && i + 1 < s->n && arrive(s, i + 1, state);
 	}
-	if (i + 1 < s->n)
-		reach(s, i + 1, &state);
 }
 
 static void drain(struct sweep *s)
@@ -423,9 +459,7 @@ static void reach_rest(struct sweep *s)
 		if (!from && insn.op != A64_ENTRY && !makes_frame(&insn))
 			from = table;
 		if (from) {
-			const struct a64_state there = s->states[from];
-
-			reach(s, i, &there);
+			reach(s, i, from);
 		} else {
 			begin(s, i, true);
 			table = NO_STATE;
@@ -444,16 +478,18 @@ static bool is_sigreturn(const struct sweep *s, uint32_t i)
 
 /*
  * A signal handler returns to a trampoline's first byte, and an unwinder looks up the byte before, which the
- * span includes.
+ * span includes. In the system call, the next instruction is the one behind the trampoline, unless that is
+ * another function's.
  */
 static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint32_t i)
 {
 	const struct elf_rule signal = {.cfa_kind = CFA_SIGNAL};
+	const bool behind = i + 2 == s->n || is_padding(word_at(s, i + 2));
 	const uint64_t va = s->piece->va + (uint64_t)i * A64_BYTES;
 	const size_t first = spans->out.n_rows;
 	int r = cfi_output_add(&spans->out, 0, &signal);
 
-	return r < 0 ? r : row_spans_add(spans, va - 1, va + 2 * A64_BYTES, first, ELF_CODE);
+	return r < 0 ? r : row_spans_add(spans, va - 1, va + (behind ? 3 : 2) * A64_BYTES, first, ELF_CODE);
 }
 
 static struct elf_rule rule_at(const struct sweep *s, uint32_t i)
@@ -517,7 +553,10 @@ static int sweep_init(struct sweep *s, const struct code_piece *piece)
 	s->state = calloc(s->n + 1, sizeof *s->state);
 	s->flags = calloc(s->n + 1, sizeof *s->flags);
 	s->queue = calloc(s->n + 1, sizeof *s->queue);
-	s->table = calloc(2 * STATES_MAX, sizeof *s->table);
+	s->n_table = TABLE_MIN;
+	while (s->n_table < 2 * STATES_MAX && s->n_table < s->n)
+		s->n_table *= 2;
+	s->table = calloc(s->n_table, sizeof *s->table);
 	if (!s->state || !s->flags || !s->queue || !s->table ||
 	    array_reserve(&s->states, &s->cap_states, 1, sizeof *s->states) < 0)
 		return -ENOMEM;

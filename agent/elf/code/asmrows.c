@@ -221,14 +221,12 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 }
 
 /* Whether a substantial part of the code has no rows. */
-static bool is_needed(const struct row_spans *spans)
+static bool is_needed(const struct row_spans *spans, const struct elf_image *img)
 {
-	uint64_t covered = 0, text = 0;
+	uint64_t covered = 0, text = code_bytes(img);
 
 	for (size_t i = 0; i < spans->n; i++)
 		covered += spans->v[i].end - spans->v[i].start;
-	for (size_t i = 0; i < spans->n_segments; i++)
-		text += spans->segments[i].executable ? spans->segments[i].file_bytes : 0;
 	return covered < text - text / 8;
 }
 
@@ -264,7 +262,7 @@ int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 
 	if (!o.read_piece)
 		return 0;
-	if (is_needed(spans) && !spans->n_functions)
+	if (is_needed(spans, img) && !spans->n_functions)
 		return read_all(spans, img, NULL);
 	r = code_gaps_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
 	code_starts_fini(&o.exports);

@@ -89,6 +89,26 @@ static int visit_all(struct visit *v)
 	return n_sections ? visit_sections(v, n_sections) : visit_segments(v);
 }
 
+uint64_t code_bytes(const struct elf_image *img)
+{
+	const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
+	size_t n = elf_image_n_sections(img);
+	struct elf_section section;
+	uint64_t sum = 0;
+
+	for (size_t i = 1; i < n; i++) {
+		if (elf_image_section_header(img, i, &section) && section.type != SHT_NOBITS &&
+		    (section.flags & code) == code)
+			sum += section.bytes;
+	}
+	if (n > 1)
+		return sum;
+	const struct elf_segment *s = elf_image_segments(img, &n);
+	for (size_t i = 0; i < n; i++)
+		sum += s[i].executable ? s[i].file_bytes : 0;
+	return sum;
+}
+
 int code_gaps_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
 		    int (*visit)(struct row_spans *spans, const struct elf_image *img,
 				 const struct code_gap *gap, void *data),

@@ -5,6 +5,9 @@
 
 #include "agent/elf/cfi/row_spans.h"
 
+/* Bytes of the executable sections, or of the executable segments if the file has no section headers. */
+uint64_t code_bytes(const struct elf_image *img);
+
 struct code_gap {
 	uint64_t start, end; /* at least ELF_GAP_MIN bytes */
 	uint64_t offset;     /* of `start` in the file */

@@ -127,7 +127,8 @@ static int apply_list(struct row_spans *spans, const struct elf_image *img, stru
  */
 static bool is_above(const struct elf_rule *rule)
 {
-	return rule->cfa_kind == CFA_REG_OFF && rule->ra.kind == REG_CFA_OFF && rule->ra.off >= 0;
+	return rule->cfa_kind == CFA_REG_OFF && rule->cfa_reg == elf_arch_aarch64.sp &&
+	       rule->ra.kind == REG_CFA_OFF && rule->ra.off >= 0;
 }
 
 static struct elf_rule lowered(const struct elf_rule *rule, const struct elf_arch *arch)

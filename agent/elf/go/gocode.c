@@ -12,7 +12,8 @@
 #define ARM64_MOV_SP_X20 0x9100029fu
 #define ARM64_MOV_SP_MASK 0xfffffc1fu /* mov sp, xn */
 #define ARM64_MOV_SP 0x9100001fu
-#define ARM64_SUB_FP 0xd10023fdu /* sub x29, sp, #8 */
+#define ARM64_SUB_FP 0xd10023fdu  /* sub x29, sp, #8 */
+#define ARM64_STUR_FP 0xf81f83fdu /* stur x29, [sp, #-8] */
 
 const uint8_t *gocode_at(struct gocode *code, uint64_t va, size_t len)
 {
@@ -66,7 +67,8 @@ static enum go_prologue arm64_prologue(const uint8_t *bytes)
 	uint32_t code[3];
 
 	memcpy(code, bytes, sizeof(code));
-	if ((code[0] & ARM64_STR_LR_MASK) == ARM64_STR_LR)
+	if ((code[0] & ARM64_STR_LR_MASK) == ARM64_STR_LR ||
+	    (code[1] == ARM64_STUR_FP && code[2] == ARM64_SUB_FP)) /* asyncPreempt */
 		return GO_PROLOGUE_STR;
 	return code[0] == ARM64_MOV_SP_X20 && code[1] == ARM64_SUB_FP ? GO_PROLOGUE_STR : GO_PROLOGUE_NONE;
 }

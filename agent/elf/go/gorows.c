@@ -29,7 +29,9 @@
  * stack.
  *
  * - asyncPreempt and sigpanic: a signal handler makes it look as if the instruction that the signal
- * interrupted   had called them; the return address is that instruction itself (RULE_INTERRUPTS).
+ * interrupted had called them; the return address is that instruction itself (RULE_INTERRUPTS). On aarch64,
+ * the handler pushes x30 before it replaces it, so that the interrupted function's stack pointer is 16 bytes
+ * higher.
  */
 #include "agent/elf/go/gorows.h"
 
@@ -44,6 +46,7 @@
 
 #define NAME_MAX_BYTES 40 /* longer than all names below */
 #define SWITCH_BYTES 1024 /* bytes of such a function in which the switch is searched */
+#define ARM64_PUSHED_BYTES 16
 #define CACHED_DEPTHS 512 /* in units of 8 bytes; rules of these depths are looked up once */
 
 enum go_kind {
@@ -149,14 +152,15 @@ static struct elf_rule x86_rule(int32_t depth, bool saved)
 	return rule;
 }
 
-static struct elf_rule arm64_rule(int32_t depth, bool saved)
+static struct elf_rule arm64_rule(int32_t depth, bool saved, bool interrupts)
 {
-	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = ARM64_SP, .cfa_off = depth};
+	const int32_t up = depth + (interrupts ? ARM64_PUSHED_BYTES : 0);
+	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .cfa_reg = ARM64_SP, .cfa_off = up};
 
 	if (depth > 0)
-		rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -depth};
+		rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -up};
 	if (saved)
-		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -depth - 8};
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -up - 8};
 	return rule;
 }
 
@@ -190,7 +194,7 @@ static int64_t depth_rule(struct gorows *g, int32_t depth, bool saved, bool inte
 
 	if (slot && *slot)
 		return *slot - 1;
-	struct elf_rule rule = x86 ? x86_rule(depth, saved) : arm64_rule(depth, saved);
+	struct elf_rule rule = x86 ? x86_rule(depth, saved) : arm64_rule(depth, saved, interrupts);
 	rule.flags = interrupts ? RULE_INTERRUPTS : 0;
 	int64_t index = ruleset_intern(&g->spans->out.rules, &rule);
 	if (slot && index >= 0)
@@ -235,7 +239,7 @@ static int64_t rule_at(struct gorows *g, const struct go_function *f, uint64_t a
 		return switch_rule(g, depth);
 	if (depth == -8 && pops_return_address(g, at))
 		return g->popped;
-	if (depth < 0 || depth > INT32_MAX - 8)
+	if (depth < 0 || depth > INT32_MAX - 8 - ARM64_PUSHED_BYTES)
 		return g->none;
 	uint64_t next = at < f->frame.saved ? f->frame.saved : f->frame.set;
 	if (framed && at < next && next < *until)

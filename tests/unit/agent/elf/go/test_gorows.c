@@ -112,8 +112,11 @@ static struct elf_rows *debug_rows(struct elf_image *img)
 	return t;
 }
 
+/* .debug_frame does not know what a signal handler pushes. */
 static bool is_of_the_runtime(const struct elf_rule *r)
 {
+	if (r->cfa_reg == elf_arch_aarch64.sp && r->flags & RULE_INTERRUPTS)
+		return true;
 	return r->cfa_kind != CFA_REG_OFF || r->ra.kind == REG_REGISTER;
 }
 
@@ -227,6 +230,32 @@ static void expect_kind(const char *what, struct elf_image *img, const struct el
 	cr_expect(false, "%s: %s has no row of kind %d", what, name, kind);
 }
 
+/*
+ * On aarch64, whoever makes it look as if asyncPreempt was called has pushed 16 bytes; below those it saves
+ * x30, and x29 below that.
+ */
+static void expect_preempted(const char *what, struct elf_image *img, const struct elf_rows *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i + 1 < t->n_rows; i++) {
+		const struct elf_rule *r = &t->rules[t->rows[i].rule];
+		struct elf_symbol s = {.end = UINT64_MAX};
+
+		if (!(r->flags & RULE_INTERRUPTS) || r->cfa_off <= 16)
+			continue;
+		cr_assert_eq(gonames_resolve(img, &t->rows[i].va, 1, false, &s), 0);
+		if (s.name && strcmp(s.name, "runtime.asyncPreempt") == 0) {
+			n++;
+			cr_expect_eq(r->ra.off, -r->cfa_off, "%s: %d", what, r->ra.off);
+			cr_expect(r->fp.kind == REG_SAME || r->fp.off == -r->cfa_off - 8, "%s: %d", what,
+				  r->fp.off);
+		}
+		free(s.name);
+	}
+	cr_expect_geq(n, 2, "%s: %zu rows of asyncPreempt", what, n);
+}
+
 static void check_variant(const struct variant *v, struct elf_image *img)
 {
 	_cleanup_(elf_rows_free_p) struct elf_rows *t = NULL;
@@ -247,6 +276,8 @@ static void check_variant(const struct variant *v, struct elf_image *img)
 	if (elf_image_machine(img) == EM_X86_64) {
 		expect_kind(v->name, img, t, "runtime.sigreturn__sigaction", CFA_SIGNAL);
 		expect_kind(v->name, img, t, "runtime.clone", CFA_UNDEFINED);
+	} else {
+		expect_preempted(v->name, img, t);
 	}
 }
 
