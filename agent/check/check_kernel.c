@@ -5,6 +5,7 @@
 
 #include "agent/check/check_facts.h"
 #include "agent/check/checks.h"
+#include "version.h"
 
 #define FLOOR CHECK_VERSION(5, 10, 0)
 
@@ -29,7 +30,7 @@ void check_kernel(const struct check_view *view, struct check_report *report)
 		check_add(report, CHECK_FAILS, "kernel", detail, "boot Linux 5.10 or newer");
 		return;
 	}
-	snprintf(detail, sizeof detail, "Linux %s (5.10 or newer is needed)", text);
+	snprintf(detail, sizeof detail, "Linux %s, " PROFLET_MACHINE " (5.10 or newer is needed)", text);
 	check_add(report, CHECK_OK, "kernel", detail, "");
 }
 

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The container image: what is in it, that containerd and docker take it, and the agent in it with a pod's rights.
+"""The container image: what is in it, that containerd and docker take it, the one for both architectures, and the agent in it with a
+pod's rights.
 
 The container is run as the chart's pod is: host PID namespace, the eight capabilities (less what this machine itself lacks),
 read-only root, no new privileges, deploy/seccomp.json, here with death instead of an error for every other call: who lives
 was refused nothing. By gRPC with a spool and /metrics, by HTTP, without a Collector, and `proflet check`.
 """
 import hashlib
+import io
 import json
 import os
 import signal
+import struct
 import tarfile
 import urllib.request
 
@@ -23,6 +26,8 @@ MAX_MIB = 60
 CGROUP = "/proflet-e2e-image"
 SPOOL = "/var/lib/proflet/spool"
 NAME = "docker.io/library/proflet:e2e"
+BOTH = "docker.io/library/proflet:both"
+MACHINES = {"amd64": 62, "arm64": 183} # in ELF headers
 CAPABILITIES = {"SYS_PTRACE": 19, "SYS_RESOURCE": 24, "SYSLOG": 34, "IPC_LOCK": 14, "DAC_READ_SEARCH": 2, "PERFMON": 38, "BPF": 39,
                 "CHECKPOINT_RESTORE": 40}
 
@@ -164,8 +169,34 @@ def agent_in_pod(s):
     s.check("check says that run would work", process.returncode == 0, tail(process.log, 20))
 
 
+def both(s, containerd):
+    """One archive for two architectures: all of a layer's programs are of its own, and the engine takes the one of this machine."""
+    path = s.path("both.tar")
+    s.run([os.path.join(ROOT, "deploy", "image"), "--platforms", ",".join(MACHINES), "-o", path, "-n", BOTH], seconds=600)
+    with tarfile.open(path) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar.getmembers()}
+    blob = lambda descriptor: files["blobs/" + descriptor["digest"].replace(":", "/")]
+    top = json.loads(files["index.json"])["manifests"]
+    manifests = json.loads(blob(top[0]))["manifests"]
+    s.equal("one image, of two architectures", (len(top), [m["platform"]["architecture"] for m in manifests]), (1, list(MACHINES)))
+    for manifest in manifests:
+        name = manifest["platform"]["architecture"]
+        with tarfile.open(fileobj=io.BytesIO(blob(json.loads(blob(manifest))["layers"][0]))) as layer:
+            programs_of = {m.name: layer.extractfile(m).read(20) for m in layer.getmembers() if m.isfile()}
+        machines = {n: struct.unpack_from("<H", head, 18)[0] for n, head in programs_of.items() if head.startswith(b"\x7fELF")}
+        s.check(f"{name}: all programs and libraries are of it", set(machines.values()) == {MACHINES[name]} and len(machines) > 20 and
+                "usr/bin/proflet" in machines, str(machines)[:300])
+        s.check(f"{name}: scanners find the packages", sum(n.startswith("var/lib/dpkg/status.d/") for n in programs_of) > 20)
+    containerd.ctr("images", "import", "--all-platforms", path)
+    said = next((line for line in containerd.ctr("images", "ls").stdout.splitlines() if line.startswith(BOTH)), "")
+    s.check("containerd has it for both", all("linux/" + name in said for name in MACHINES), said)
+    done = containerd.ctr("run", "--rm", BOTH, "proflet-both", "/usr/bin/proflet", "version", check=False)
+    s.check("containerd runs the one of this machine", "proflet" in done.stdout, done.stdout + done.stderr)
+
+
 def engines(s, archive):
     containerd = Containerd(s)
+    both(s, containerd)
     containerd.ctr("images", "import", archive)
     done = containerd.ctr("run", "--rm", NAME, "proflet-version", "/usr/bin/proflet", "version", check=False)
     s.check("containerd takes it and runs it", "proflet" in done.stdout, done.stdout + done.stderr)

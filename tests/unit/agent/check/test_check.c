@@ -11,6 +11,7 @@
 #include "agent/config/config.h"
 #include "agent/delivery/collector.h"
 #include "tests/unit/agent/check/fake_system.h"
+#include "version.h"
 
 static const struct {
 	struct fake fake;
@@ -19,7 +20,10 @@ static const struct {
 	const char *event;
 } rows[] = {
 	/* the kernel */
-	{{0}, 0, "ok        kernel                  Linux 6.12.9 (5.10 or newer is needed)", NULL},
+	{{0},
+	 0,
+	 "ok        kernel                  Linux 6.12.9, " PROFLET_MACHINE " (5.10 or newer is needed)",
+	 NULL},
 	{{.release = "5.4.0-150-generic"},
 	 1,
 	 "fails     kernel                  Linux 5.4.0 is older than 5.10 → boot Linux 5.10 or newer",
@@ -30,7 +34,7 @@ static const struct {
 	 NULL},
 	{{.release = "5.10.0-33-amd64", .version = "#1 SMP Debian 5.10.226-1 (2024-10-03)"},
 	 0,
-	 "ok        kernel                  Linux 5.10.226 (5.10 or newer is needed)",
+	 "ok        kernel                  Linux 5.10.226, " PROFLET_MACHINE " (5.10 or newer is needed)",
 	 NULL},
 	{{.release = "6.1.0-18-amd64",
 	  .version = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)",
