@@ -90,19 +90,25 @@ static size_t x86_code_end(const uint8_t *code, size_t n, size_t at)
 	return at < stop ? at : stop;
 }
 
-/* Up to the first branch that always branches, `brk`, `udf` or `hlt`. */
+/*
+ * Up to the first branch that always branches, `brk`, `udf` or `hlt`; or to a call directly behind another
+ * one: of abort, should the first return.
+ */
 static size_t arm64_code_end(const uint8_t *code, size_t n, size_t at)
 {
 	const size_t limit = n - at < ROOT_BYTES_MAX ? n : at + ROOT_BYTES_MAX;
+	bool called = false;
 
 	while (limit - at >= ARM64_INSN) {
 		uint32_t insn;
 
 		memcpy(&insn, code + at, sizeof insn);
 		at += ARM64_INSN;
-		if (insn >> 26 == 0x05 || (insn & 0xff9ffc1f) == 0xd61f0000 || insn >> 21 == 0x6a1 ||
-		    insn >> 21 == 0x6a2 || insn >> 16 == 0)
+		if ((called && insn >> 26 == 0x25) || insn >> 26 == 0x05 ||
+		    (insn & 0xff9ffc1f) == 0xd61f0000 || insn >> 21 == 0x6a1 || insn >> 21 == 0x6a2 ||
+		    insn >> 16 == 0)
 			break;
+		called = insn >> 26 == 0x25;
 	}
 	return at;
 }

@@ -16,7 +16,6 @@ struct binary {
 	struct binary_section *sections; /* executable sections; owned */
 	size_t n;
 	bool go; /* made by Go's compiler: it has a function table, perhaps without a section of its own */
-	bool x86;
 };
 
 /* 0 or -errno (-ENOEXEC: not an ELF file). Call binary_fini() in both cases. */

@@ -101,6 +101,9 @@ static const struct root_case arm64_cases[] = {
 	 "40-50"},
 	{"mov x0, sp; bl; br x21", BYTES("\xe0\x03\x00\x91\x00\x10\x00\x94\xa0\x02\x1f\xd6"), ET_DYN, 0x40, 0,
 	 0, "40-4c"},
+	{"mov x0, sp; bl; bl; ret: what follows a second call is another function",
+	 BYTES("\xe0\x03\x00\x91\x00\x10\x00\x94\x00\x10\x00\x94\xc0\x03\x5f\xd6"), ET_DYN, 0x40, 0, 0,
+	 "40-4c"},
 	{"a library's is none", BYTES("\xfd\x7b\xbf\xa9\xfd\x03\x00\x91\xc0\x03\x5f\xd6"), ET_DYN, 0x40, 0, 0,
 	 ""},
 };
