@@ -21,7 +21,7 @@
 	X(PADDING, "padding", "gaps of less than 16 bytes behind an FDE, to which its last row holds")      \
 	X(PLT, "plt", "rows without FDE in a .plt section: from its code")                                  \
 	X(GO, "go", "rows without FDE in a program of Go: from its function table")                         \
-	X(CODE, "code", "rows without FDE: from the instructions, which other oracles judge")       \
+	X(CODE, "code", "rows without FDE: from the instructions, which other oracles judge")               \
 	X(ROOT, "root", "the byte before __start_context, without FDE: outermost")
 
 enum compare_count {
