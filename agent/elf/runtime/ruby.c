@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/code/a64.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/file/definition.h"
@@ -88,16 +89,27 @@ static bool is_symbols(const struct elf_image *img, uint64_t va)
 	       words[0] <= OPERATORS_MAX && !words[1] && !words[2] && !words[3];
 }
 
-/*
- * Where the pointer to the names of IDs is: in the table of symbols, whose second word the function
- * rb_sym_all_symbols loads. 0: not found.
- */
-static uint64_t find_symbols(const struct elf_image *img, const struct elf_definition *d)
+static uint64_t a64_symbols(const struct elf_image *img, const struct elf_definition *d, const uint8_t *code)
 {
-	_cleanup_free_ uint8_t *code = d->found && d->bytes <= SYMBOLS_CODE_MAX ? malloc(d->bytes + 1) : NULL;
+	struct a64_pages pages = {0};
 
-	if (!code || elf_image_read_code(img, d->va, code, d->bytes) < 0)
-		return 0;
+	for (size_t i = 0; i + A64_BYTES <= d->bytes; i += A64_BYTES) {
+		struct a64_insn insn;
+		uint64_t address;
+		uint32_t word;
+
+		memcpy(&word, code + i, sizeof word);
+		insn = a64_decode(word);
+		address = a64_address(&pages, word, d->va + i, &insn);
+		address -= address && insn.op == A64_LOAD ? 8 : 0; /* else the table's own */
+		if (address && is_symbols(img, address))
+			return address + 16;
+	}
+	return 0;
+}
+
+static uint64_t x86_symbols(const struct elf_image *img, const struct elf_definition *d, const uint8_t *code)
+{
 	for (size_t i = 0; i + 7 <= d->bytes; i++) {
 		int32_t distance;
 		uint64_t va;
@@ -111,6 +123,20 @@ static uint64_t find_symbols(const struct elf_image *img, const struct elf_defin
 			return va + 8;
 	}
 	return 0;
+}
+
+/*
+ * Where the pointer to the names of IDs is: in the table of symbols, whose second word the function
+ * rb_sym_all_symbols loads. 0: not found.
+ */
+static uint64_t find_symbols(const struct elf_image *img, const struct elf_definition *d)
+{
+	_cleanup_free_ uint8_t *code = d->found && d->bytes <= SYMBOLS_CODE_MAX ? malloc(d->bytes + 1) : NULL;
+
+	if (!code || elf_image_read_code(img, d->va, code, d->bytes) < 0)
+		return 0;
+	return elf_arch(elf_image_machine(img)) == &elf_arch_aarch64 ? a64_symbols(img, d, code)
+								     : x86_symbols(img, d, code);
 }
 
 /* What the compiler split off the loop. 0 or -ENOMEM. */
@@ -160,7 +186,7 @@ int ruby_facts_read(struct ruby_facts *ret, struct elf_image *img)
 
 	memset(&f, 0, sizeof f);
 	memset(ret, 0, sizeof *ret);
-	if (elf_arch(elf_image_machine(img)) != &elf_arch_x86_64)
+	if (!elf_arch(elf_image_machine(img)))
 		return -ENOENT;
 	r = elf_definitions_find_dynamic(img, d, 1);
 	if (r == 0 && d[NAME_VERSION].found)

@@ -12,6 +12,8 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/frame_rule.h"
 #include "agent/elf/cfi/frame_section.h"
+#include "agent/elf/code/a64.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/runtime/ruby.h"
 
@@ -56,22 +58,51 @@ static bool has_target(const struct frame_query *q, size_t n, uint64_t va)
 	return false;
 }
 
-/* Every byte may be the begin of a call or jump; only such count that lead to the begin of a function. */
+static bool is_arm64(const struct elf_image *img)
+{
+	return elf_arch(elf_image_machine(img)) == &elf_arch_aarch64;
+}
+
+static struct a64_insn a64_insn_at(const uint8_t *bytes)
+{
+	uint32_t word;
+
+	memcpy(&word, bytes, sizeof word);
+	return a64_decode(word);
+}
+
+/* Where the call or jump at `bytes`, which is at `va`, leads to; 0: it is none. */
+static uint64_t a64_target(const uint8_t *bytes, uint64_t va)
+{
+	const struct a64_insn insn = a64_insn_at(bytes);
+
+	return insn.op == A64_CALL || insn.op == A64_JUMP ? va + (uint64_t)(int64_t)insn.disp : 0;
+}
+
+static uint64_t x86_target(const uint8_t *bytes, uint64_t va)
+{
+	int32_t distance;
+
+	if (bytes[0] != CALL && bytes[0] != JUMP)
+		return 0;
+	memcpy(&distance, bytes + 1, sizeof distance);
+	return va + 5 + (uint64_t)(int64_t)distance;
+}
+
+/*
+ * On x86-64, every byte may be the begin of a call or jump; only such count that lead to the begin of a
+ * function.
+ */
 static size_t find_targets(const struct elf_image *img, struct frame_query *q, const uint8_t *bytes,
 			   struct range f)
 {
+	const bool arm64 = is_arm64(img);
 	size_t n = 0;
 
-	for (size_t i = 0; i + 5 <= f.end - f.start && n < TARGETS_MAX; i++) {
-		const struct elf_segment *s;
-		uint64_t target;
-		int32_t distance;
+	for (size_t i = 0; i + 5 <= f.end - f.start && n < TARGETS_MAX; i += arm64 ? A64_BYTES : 1) {
+		const uint64_t target = (arm64 ? a64_target : x86_target)(bytes + i, f.start + i);
+		const struct elf_segment *s = target ? elf_image_segment_at(img, target) : NULL;
 
-		if (bytes[i] != CALL && bytes[i] != JUMP)
-			continue;
-		memcpy(&distance, bytes + i + 1, sizeof distance);
-		target = f.start + i + 5 + (uint64_t)(int64_t)distance;
-		s = elf_image_segment_at(img, target);
 		if (!s || !s->executable || target - f.start < f.end - f.start || has_target(q, n, target))
 			continue;
 		q[n++] = (struct frame_query){.va = target, .error = -ENOENT};
@@ -121,8 +152,12 @@ static int is_core(const struct elf_image *img, struct range f)
 	r = read_code(img, f, FUNCTION_BYTES_MAX, &bytes);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	for (size_t i = 0; i + 2 <= f.end - f.start; i++)
-		jumps += is_jump_through_memory(bytes + i);
+	if (is_arm64(img))
+		for (size_t i = 0; i + A64_BYTES <= f.end - f.start; i += A64_BYTES)
+			jumps += a64_insn_at(bytes + i).op == A64_JUMP_REG; /* what it loads before */
+	else
+		for (size_t i = 0; i + 2 <= f.end - f.start; i++)
+			jumps += is_jump_through_memory(bytes + i);
 	return jumps >= CORE_JUMPS_MIN;
 }
 
