@@ -10,6 +10,7 @@
 #define DWARF_SP 7	  /* rsp */
 #define DWARF_FP 6	  /* rbp */
 #define DWARF_PRESERVED 3 /* rbx */
+#define SELF_BYTES 0	  /* from what pthread_self() returns to the thread pointer */
 
 /* The signal frame at sp in the trampoline: struct ucontext, with uc_mcontext.gregs at 40. */
 #define GREG(n) (40 + 8 * (n))

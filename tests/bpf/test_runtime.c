@@ -47,7 +47,7 @@ static struct machine *process_new(const struct runtime_walk *walk)
 	machine_memory(m, STACK, 0x10000);
 	machine_poke(m, KEY, 2);
 	machine_poke(m, THREAD + 792 + 32, STATE);
-	machine_poke(m, STATE + walk->thread, THREAD);
+	machine_poke(m, STATE + walk->thread, THREAD - SELF_BYTES);
 	for (uint64_t i = 0; i < 64; i++)
 		machine_poke(m, CODES + i * CODE_BYTES + 112, i);
 	m->env.thread = THREAD;
@@ -123,7 +123,7 @@ Test(runtime, thread_states)
 	cr_expect_eq(runtime_walk(m).n_words, 4, "a pthread key, musl");
 	machine_poke(m, STATE + walk.thread, THREAD + 8);
 	cr_expect_eq(runtime_walk(m).n_words, 0, "another thread's state");
-	machine_poke(m, STATE + walk.thread, THREAD);
+	machine_poke(m, STATE + walk.thread, THREAD - SELF_BYTES);
 
 	walk.key = 0;
 	walk.slot = -40;
@@ -628,7 +628,7 @@ static struct machine *block_process(struct runtime_walk *walk)
 	call_put(m, 1, 2, instruction_of(2, 4), LAST, false);
 	machine_poke(m, OFFSET, GLOBALS_AT);
 	machine_poke(m, THREAD + SLOT, BLOCK);
-	machine_poke(m, BLOCK + 16, THREAD);
+	machine_poke(m, BLOCK + 16, THREAD - SELF_BYTES);
 	machine_poke(m, BLOCK + GLOBALS_AT + 8, 0xabcd00000000ull | RUNTIME_BLOCK_NULL);
 	machine_poke(m, BLOCK + GLOBALS_AT + 24, RUNTIME_BLOCK_ERROR);
 	machine_poke(m, BLOCK + GLOBALS_AT + CURRENT, FRAMES + 20 * 96);

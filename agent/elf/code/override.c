@@ -166,21 +166,39 @@ static int lower_rows(struct row_spans *spans, struct row_span *span, const stru
 	return row_spans_note_override(spans, span->start + from, span->end, "_dl_runtime_resolve");
 }
 
+/* Whether a row of the span has a rule of which this is true. */
+static bool has_rule(const struct row_spans *spans, const struct row_span *span,
+		     bool (*is)(const struct elf_rule *rule))
+{
+	for (uint32_t i = 0; i < span->n; i++)
+		if (is(&spans->out.rules.rules[spans->out.rows[span->first + i].rule]))
+			return true;
+	return false;
+}
+
+static bool is_signal(const struct elf_rule *rule)
+{
+	return rule->cfa_kind == CFA_SIGNAL;
+}
+
+/*
+ * In the system call of a signal trampoline, the next instruction is the one behind it, where its FDE ends.
+ * What begins there, if anything does, comes first.
+ */
 static int apply_arm64(struct row_spans *spans)
 {
-	bool any = false;
+	bool above = false, signal = false;
 	int r = 0;
 
-	for (size_t i = 0; i < spans->out.rules.n; i++)
-		any = any || is_above(&spans->out.rules.rules[i]);
-	for (size_t i = 0; i < spans->n && any && r == 0; i++) {
-		bool here = false;
-
-		for (uint32_t k = 0; k < spans->v[i].n; k++)
-			here = here ||
-			       is_above(&spans->out.rules.rules[spans->out.rows[spans->v[i].first + k].rule]);
-		if (here)
+	for (size_t i = 0; i < spans->out.rules.n; i++) {
+		above = above || is_above(&spans->out.rules.rules[i]);
+		signal = signal || is_signal(&spans->out.rules.rules[i]);
+	}
+	for (size_t i = 0; i < spans->n && (above || signal) && r == 0; i++) {
+		if (above && has_rule(spans, &spans->v[i], is_above))
 			r = lower_rows(spans, &spans->v[i], &elf_arch_aarch64);
+		if (signal && has_rule(spans, &spans->v[i], is_signal))
+			spans->v[i].end += elf_arch_aarch64.instruction_align;
 	}
 	return r;
 }
