@@ -10,8 +10,7 @@
 #define DWARF_SP 31
 #define DWARF_FP 29
 #define DWARF_PRESERVED 19
-#define SELF_BYTES \
-	0x720 /* from what pthread_self() returns to the thread pointer: glibc 2.36's struct pthread */
+#define SELF_BYTES 0x740 /* glibc 2.36's struct pthread: pthread_self() to the thread pointer */
 
 /*
  * The signal frame at sp in the trampoline: siginfo (128 bytes), then struct ucontext with uc_flags, uc_link,
