@@ -45,6 +45,12 @@ static __always_inline __u64 env_thread_pointer(void)
 	return arch_thread_pointer((void *)bpf_get_current_task());
 }
 
+/* The stack pointer with which the process's program began. */
+static __always_inline __u64 env_start_stack(void)
+{
+	return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), mm, start_stack);
+}
+
 static __always_inline int env_is_main_thread(void)
 {
 	__u64 pids = bpf_get_current_pid_tgid();
@@ -79,8 +85,9 @@ struct env {
 	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
 	void *data;
 	/* of the sampled thread, for runtime.h */
-	__u64 thread; /* thread pointer */
-	int is_other; /* it is not the process's main thread */
+	__u64 thread;	   /* thread pointer */
+	int is_other;	   /* it is not the process's main thread */
+	__u64 start_stack; /* the stack pointer with which the program began; 0: not known */
 };
 
 extern _Thread_local const struct env *env_current;
@@ -123,6 +130,11 @@ static inline int env_copy(void *to, __u32 bytes, const void *from)
 static inline __u64 env_thread_pointer(void)
 {
 	return env_current->thread;
+}
+
+static inline __u64 env_start_stack(void)
+{
+	return env_current->start_stack;
 }
 
 static inline int env_is_main_thread(void)

@@ -69,6 +69,23 @@ static __always_inline __u64 list_search(struct segment *s, __u64 list, __u64 ip
 	return i;
 }
 
+/* The ending of a walk that has reached the outermost frame. */
+static __always_inline int unwind_root(const struct unwind_area *a)
+{
+	return a->record.flags & SAMPLE_CALLER_OMITTED ? ENDING_CALLER_OMITTED : ENDING_ROOT;
+}
+
+/*
+ * The ending at return address 0. Only a row proves that a frame is the outermost; or that it ends where the
+ * program's stack began: the entry point has jumped there, as musl's does on arm64.
+ */
+static __always_inline int ending_without_return(const struct unwind_area *a)
+{
+	if (a->state.fallback)
+		return a->state.fallback;
+	return a->state.sp == env_start_stack() ? unwind_root(a) : ENDING_NO_ROOT;
+}
+
 /* Makes the mapping of state.ip, with its table, the current one. NEXT_FRAMES, or the ending. */
 UNWIND_FN int unwind_mapping(void)
 {
@@ -88,8 +105,8 @@ UNWIND_FN int unwind_mapping(void)
 		return ENDING_NO_PROCESS;
 	list = ref_offset(t->list);
 	ip = t->ip;
-	if (ip == ~0ull) /* return address 0: only a row proves that a frame is the outermost */
-		return t->fallback ?: ENDING_NO_ROOT;
+	if (ip == ~0ull)
+		return ending_without_return(a);
 	i = list_search(s, list, ip);
 	t->length = 0;
 	if (!i)
@@ -454,12 +471,6 @@ static __always_inline int step_kept(struct unwind_area *a, __s64 saved, __s64 d
 		return ENDING_NO_ROW;
 	t->cfa = sp + depth;
 	return follows_call(a, 1) ? -1 : ENDING_NO_CALL;
-}
-
-/* The ending of a walk that has reached the outermost frame. */
-static __always_inline int unwind_root(const struct unwind_area *a)
-{
-	return a->record.flags & SAMPLE_CALLER_OMITTED ? ENDING_CALLER_OMITTED : ENDING_ROOT;
 }
 
 /*

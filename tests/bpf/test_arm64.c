@@ -126,6 +126,21 @@ Test(arm64, a_signed_stack)
 	expect_frame(m, 5, FILE_INDEX, ROOT + 0x4f);
 }
 
+/* A function that the entry point has jumped to, with x30 = 0. */
+Test(arm64, where_the_programs_stack_began)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+
+	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+	machine_memory(m, STACK, STACK_BYTES);
+	machine_poke(m, SP + 8, 0);
+	expect_ending(machine_unwind(m, BIAS + FRAMED, SP, 0, 64), ENDING_NO_ROOT);
+	m->env.start_stack = SP + 64;
+	expect_ending(machine_unwind(m, BIAS + FRAMED, SP, 0, 64), ENDING_ROOT);
+	m->env.start_stack = SP + 80;
+	expect_ending(machine_unwind(m, BIAS + FRAMED, SP, 0, 64), ENDING_NO_ROOT);
+}
+
 /* x30 is the innermost frame's: in a caller, a rule of a leaf says nothing. */
 Test(arm64, a_leaf_calls_nobody)
 {
