@@ -46,6 +46,7 @@ int binary_read(struct binary *b, const char *path)
 	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	if (!elf || elf_getshdrnum(elf, &n) < 0 || !gelf_getehdr(elf, &header))
 		return -ENOEXEC;
+	b->analysed = header.e_machine == EM_X86_64 || header.e_machine == EM_AARCH64;
 	if (n == 0)
 		return 0;
 	b->sections = calloc(n, sizeof *b->sections);

@@ -15,6 +15,7 @@ struct binary_section {
 struct binary {
 	struct binary_section *sections; /* executable sections; owned */
 	size_t n;
+	bool analysed; /* of a machine whose instructions proflet analyses where there is no FDE */
 	bool go; /* made by Go's compiler: it has a function table, perhaps without a section of its own */
 };
 

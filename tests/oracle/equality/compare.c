@@ -111,7 +111,7 @@ static void outside(struct walk *w, uint64_t start, uint64_t end, const struct t
 		counts[COUNT_GO]++;
 	else if (end - start == 1 && is(rule->cfa, "undef") && is(rule->ra, "undef"))
 		counts[COUNT_ROOT]++;
-	else if (binary_in_code(w->in->binary, start, end, PADDING_BYTES))
+	else if (w->in->binary->analysed && binary_in_code(w->in->binary, start, end, PADDING_BYTES))
 		counts[COUNT_CODE]++;
 	else
 		differs(w, start, NULL, rule);
