@@ -290,18 +290,31 @@ static bool is_behind_call(const struct sweep *s, uint32_t i)
 	return i > 0 && a64_decode(word_at(s, i - 1)).op == A64_CALL;
 }
 
+/* The first known start from index *k on that is in the piece, at instruction *ret. NULL: there is none. */
+static const struct code_start *next_start(const struct sweep *s, const struct code_starts *starts, size_t *k,
+					   uint32_t *ret)
+{
+	for (; starts && *k < starts->n; ++*k) {
+		const uint64_t at = starts->v[*k].va - s->piece->va;
+
+		if (at / A64_BYTES >= s->n)
+			return NULL;
+		*ret = (uint32_t)(at / A64_BYTES);
+		if (at % A64_BYTES == 0)
+			return &starts->v[(*k)++];
+	}
+	return NULL;
+}
+
 static void begin_certain(struct sweep *s, const struct code_starts *starts)
 {
-	const uint64_t va = s->piece->va, end = va + (uint64_t)s->n * A64_BYTES;
+	size_t k = starts ? code_starts_from(starts, s->piece->va) : 0;
+	const struct code_start *start;
+	uint32_t i;
 
-	for (size_t k = starts ? code_starts_from(starts, va) : 0;
-	     starts && k < starts->n && starts->v[k].va < end; k++) {
-		const uint64_t at = starts->v[k].va - va;
-		const uint32_t i = (uint32_t)(at / A64_BYTES);
-
-		if (at % A64_BYTES == 0 && (starts->v[k].certain || is_behind_call(s, i)))
+	while ((start = next_start(s, starts, &k, &i)))
+		if (start->certain || is_behind_call(s, i))
 			begin(s, i, false);
-	}
 }
 
 /* What the piece's code calls, and addresses in it that the code makes: those of labels come from `adr`. */
@@ -425,18 +438,13 @@ static uint32_t state_by_target(struct sweep *s, uint32_t i)
  */
 static void begin_pointed(struct sweep *s, const struct code_starts *starts)
 {
-	const uint64_t va = s->piece->va, end = va + (uint64_t)s->n * A64_BYTES;
+	size_t k = starts ? code_starts_from(starts, s->piece->va) : 0;
+	const struct code_start *start;
+	uint32_t i;
 
-	for (size_t k = starts ? code_starts_from(starts, va) : 0;
-	     starts && k < starts->n && starts->v[k].va < end; k++) {
-		const uint64_t at = starts->v[k].va - va;
-		const uint32_t i = (uint32_t)(at / A64_BYTES);
-
-		if (at % A64_BYTES != 0 || s->state[i])
-			continue;
-		if (!state_by_target(s, i))
-			begin(s, i, starts->v[k].va % FUNCTION_ALIGN != 0);
-	}
+	while ((start = next_start(s, starts, &k, &i)))
+		if (!s->state[i] && !state_by_target(s, i))
+			begin(s, i, start->va % FUNCTION_ALIGN != 0);
 }
 
 static void reach_rest(struct sweep *s)

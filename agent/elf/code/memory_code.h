@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "agent/elf/cfi/rule.h"
+#include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/piece.h"
 
 #define MEMORY_CODE_MAX (1u << 20) /* bytes that can be analysed at once */
 
@@ -37,5 +39,19 @@ struct memory_code {
 /* Adds a row at an offset that is not before the last one's. 0 or -ENOMEM. */
 int memory_rows_add(struct memory_rows *r, uint32_t off, const struct elf_rule *rule);
 void memory_rows_fini(struct memory_rows *r);
+
+/* How the code of a machine is analysed. */
+struct memory_analysis {
+	int (*read_piece)(struct row_spans *spans, const struct code_piece *piece);
+	/* Adds rows of [from, to), of which the analysis says nothing. 0 or -ENOMEM. */
+	int (*add_unknown)(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to);
+};
+
+/*
+ * Adds what the analysis finds in the code, with rows for what it leaves out. Rules are RULE_CHECKED unless it
+ * is known that a function begins with the code. 0 or -ENOMEM.
+ */
+int memory_rows_analyse(struct memory_rows *r, const struct memory_code *code,
+			const struct memory_analysis *analysis);
 
 #endif

@@ -9,16 +9,11 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
-#include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/code/a64_memory.h"
 #include "agent/elf/code/asmrows.h"
 #include "agent/elf/code/extent.h"
-#include "agent/elf/code/starts.h"
 #include "agent/elf/code/v8_code.h"
 #include "agent/elf/code/x86.h"
 
@@ -35,8 +30,6 @@
 #else
 #define MACHINE EM_NONE
 #endif
-
-DEFINE_CLEANUP(struct elf_rows *, elf_rows_free)
 
 uint16_t memory_rows_machine(void)
 {
@@ -216,56 +209,7 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 		       : memory_rows_add(r, from, &refused);
 }
 
-/* Copies what the analysis has found, and fills its gaps. */
-static int copy_rows(struct memory_rows *r, const struct memory_code *c, const struct elf_rows *rows)
-{
-	uint32_t at = 0;
-	int e = 0;
-
-	for (size_t i = 0; i < rows->n_rows && e == 0; i++) {
-		const uint64_t to = i + 1 < rows->n_rows ? rows->rows[i + 1].va - c->va : c->n;
-		const uint32_t off = (uint32_t)(rows->rows[i].va - c->va);
-		struct elf_rule rule = rows->rules[rows->rows[i].rule];
-
-		if (rule.cfa_kind == CFA_NONE)
-			continue; /* the next row finds the gap */
-		if (off > at)
-			e = add_unknown(r, c, at, off);
-		rule.flags |= c->function ? 0 : RULE_CHECKED;
-		if (e == 0)
-			e = memory_rows_add(r, off, &rule);
-		at = (uint32_t)to;
-	}
-	return e == 0 && at < c->n ? add_unknown(r, c, at, c->n) : e;
-}
-
-static int analyse(struct elf_rows **ret, const struct memory_code *c)
-{
-	_cleanup_(row_spans_fini) struct row_spans spans = {0};
-	struct code_start start = {.va = c->va, .certain = true};
-	const struct code_starts starts = {.v = &start, .n = 1};
-	const struct code_piece piece = {.va = c->va,
-					 .code = c->code,
-					 .n = c->n,
-					 .starts = c->function ? &starts : NULL,
-					 .generated = true};
-	int r = row_spans_init(&spans, NULL, 0);
-
-	if (r == 0)
-		r = asmrows_read_piece(&spans, &piece);
-	return r < 0 ? r : row_spans_lay_out(&spans, ret);
-}
-
-/* Rows of code in which no function is recognised. */
-static int make_piece(struct memory_rows *ret, const struct memory_code *c)
-{
-	_cleanup_(elf_rows_free_p) struct elf_rows *rows = NULL;
-	const int r = analyse(&rows, c);
-
-	if (r == 0)
-		return copy_rows(ret, c, rows);
-	return r == -ENODATA ? add_unknown(ret, c, 0, c->n) : r;
-}
+static const struct memory_analysis analysis = {asmrows_read_piece, add_unknown};
 
 /* Adds the rows of [from, from + n), in which no function is recognised. */
 static int add_piece(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t n)
@@ -278,7 +222,7 @@ static int add_piece(struct memory_rows *r, const struct memory_code *c, uint32_
 		.function = c->function && !from,
 		.frame_pointer = c->frame_pointer,
 		.wanted = c->wanted >= from && c->wanted - from < n ? c->wanted - from : n};
-	int e = n ? make_piece(&part, &piece) : 0;
+	int e = n ? memory_rows_analyse(&part, &piece, &analysis) : 0;
 
 	for (size_t i = 0; i < part.n && e == 0; i++)
 		e = memory_rows_add(r, from + part.v[i].off, &part.v[i].rule);
