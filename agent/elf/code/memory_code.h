@@ -48,8 +48,8 @@ struct memory_analysis {
 };
 
 /*
- * Adds what the analysis finds in the code, with rows for what it leaves out. Rules are RULE_CHECKED unless it
- * is known that a function begins with the code. 0 or -ENOMEM.
+ * Adds what the analysis finds in the code, with rows for what it leaves out. Rules are RULE_CHECKED unless
+ * it is known that a function begins with the code. 0 or -ENOMEM.
  */
 int memory_rows_analyse(struct memory_rows *r, const struct memory_code *code,
 			const struct memory_analysis *analysis);
