@@ -32,6 +32,7 @@
 #include "agent/base/resources.h"
 #include "agent/elf/runtime/facts.h"
 #include "agent/report/pulls.h"
+#include "agent/pace.h"
 #include "agent/runtimes.h"
 #include "agent/sample/decode.h"
 #include "agent/symbol/jit.h"
@@ -39,7 +40,6 @@
 #include "cgroup/meta.h"
 #include "cgroup/observer.h"
 
-#define DRAIN_NS (100 * NS_PER_MS)
 /* The ring of process events must not overflow in the longest pause: it has room for five thousand events. */
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
@@ -74,6 +74,7 @@ struct agent {
 	struct report *report;
 	struct runtimes *runtimes; /* NULL: no frames of language runtimes are wanted */
 	struct metadata *metadata; /* NULL: no pod names are wanted */
+	struct pace pace;
 	struct loop_source *events, *events_pause, *window, *pulls;
 	uint64_t pulls_window_ns; /* when a window ended for pulls; 0: never */
 	uint64_t pause_ns;
@@ -108,6 +109,8 @@ static bool take_events(struct agent *a)
 	bool news = track_drain(a->track);
 
 	a->heard_ns = before;
+	if (news)
+		pace_busy(&a->pace);
 	return news;
 }
 
@@ -135,6 +138,8 @@ static void on_record(const void *record, size_t len, void *data)
 	}
 	if (view.time_ns >= a->heard_ns)
 		(void)take_events(a);
+	if (view.saved || view.runtime)
+		pace_busy(&a->pace);
 	if (!track_attribute(a->track, &view, &task))
 		a->refused[SAMPLE_DROP_NO_PROCESS_SLOT]++;
 	else if (!is_wanted(a, &task, &view))
@@ -214,11 +219,25 @@ static void drain(struct agent *a)
 		log_warn("samples could not be read: %s", strerror(-r));
 	else
 		track_drained(a->track, before);
+	pace_drained(&a->pace);
 	if (a->runtimes)
 		runtimes_drain(a->runtimes);
 	completion_retry(a->completion, track_epoch(a->track));
 	a->drain_cpu_ns += clock_thread_cpu_ns() - cpu;
 	send_window(a);
+}
+
+/* Whether something is on its way whose progress is looked at by timer. */
+static bool is_working(const struct agent *a)
+{
+	return track_working(a->track) || completion_waiting(a->completion) || report_closing(a->report);
+}
+
+static void wake_early(void *data)
+{
+	const struct agent *a = data;
+
+	probe_ring_wake_early(a->probe);
 }
 
 static int on_drain(uint64_t expirations, void *data)
@@ -228,6 +247,10 @@ static int on_drain(uint64_t expirations, void *data)
 	(void)expirations;
 	drain(a);
 	track_check(a->track);
+	if (is_working(a))
+		pace_busy(&a->pace);
+	else
+		pace_calm(&a->pace);
 	return 0;
 }
 
@@ -614,7 +637,7 @@ static int add_sources(struct agent *a)
 	if (r == 0)
 		r = loop_add_fd(a->loop, probe_ring_fd(a->probe), EPOLLIN, on_ring, a, NULL);
 	if (r == 0)
-		r = loop_add_timer(a->loop, DRAIN_NS, DRAIN_NS, on_drain, a, NULL);
+		r = pace_start(&a->pace, a->loop, on_drain, wake_early, a);
 	if (r == 0)
 		r = follow_new(&a->follow, &follow);
 	if (r == 0 && window)

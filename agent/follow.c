@@ -28,12 +28,15 @@ struct follow {
 
 DEFINE_CLEANUP(struct follow *, follow_free)
 
-/* Side-band first, as at the start: processes on a new CPU are known before they are sampled. */
+/*
+ * Side-band first, as at the start: processes on a new CPU are known before they are sampled. It knew the CPUs
+ * before sampling began, so where it sees no change, sampling has none to follow.
+ */
 static int on_cpus(uint64_t expirations, void *data)
 {
 	struct follow *f = data;
 	int events = sideband_follow(f->options.sideband),
-	    samples = f->sampling ? probe_follow(f->options.probe) : 0;
+	    samples = f->sampling && (events != 0 || f->cpus_failed) ? probe_follow(f->options.probe) : 0;
 	int failed = events < 0 ? events : samples < 0 ? samples : 0;
 
 	(void)expirations;

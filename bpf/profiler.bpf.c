@@ -21,6 +21,7 @@ const volatile __u32 config_pid_inum;	  /* inode of the agent's PID namespace; 0
 const volatile __u32 config_frames = 512; /* most user frames */
 const volatile __u32 config_wake_bytes = 1 << 16; /* a CPU wakes the agent after so many bytes */
 const volatile __u64 config_ip_signature;	  /* arch_ip_signature() */
+__u32 wake_early; /* 1: the agent drains the ring seldom; a sample that gives it work wakes it. It sets it again */
 
 /* The pid of `task` in the agent's PID namespace, 0 if it is not visible there. */
 static __always_inline __u32 pid_in_namespace(struct task_struct *task)
@@ -307,7 +308,13 @@ UNWIND_FN int runtime_walk_all(void)
 	return runtime_walked();
 }
 
-/* Sends the area's record. Wakes the agent only when much waits: otherwise it drains the ring by timer. */
+/* Whether the agent has more to do with the area's record than to count it, and is not about to look. */
+static __always_inline int record_is_urgent(const struct unwind_area *a)
+{
+	return wake_early && (a->state.saved_bytes || a->state.runtime_words);
+}
+
+/* Sends the area's record. Wakes the agent when much waits or is urgent: otherwise it drains the ring by timer. */
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, bytes = sizeof a->record +
@@ -318,8 +325,9 @@ static __always_inline void record_send(struct unwind_area *a)
 	if (bytes > sizeof a->record + sizeof a->frames)
 		return;
 	a->unannounced += bytes;
-	if (a->unannounced >= config_wake_bytes) {
+	if (a->unannounced >= config_wake_bytes || record_is_urgent(a)) {
 		a->unannounced = 0;
+		wake_early = 0;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
 	if (a->state.saved_bytes > sizeof(struct saved_stack) && !record_send_deep(flags))

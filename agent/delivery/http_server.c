@@ -59,6 +59,7 @@ struct http_server {
 	struct loop_source *ready, *timer, *listening;
 	int listen_fd;
 	struct connection connections[LIBRARY_CONNECTIONS_MAX];
+	bool ticking;	       /* the timer runs: while there are connections */
 	unsigned accepted_now; /* in this tick */
 	uint64_t n_requests;
 	struct http_server_stats stats;
@@ -167,6 +168,14 @@ static unsigned count_of(const struct http_server *s, const struct peer *p)
 	return n;
 }
 
+static bool has_connections(const struct http_server *s)
+{
+	for (size_t i = 0; i < LIBRARY_CONNECTIONS_MAX; i++)
+		if (s->connections[i].fd >= 0)
+			return true;
+	return false;
+}
+
 /* The library goes on with the connection when it runs next: it calls on_request again. */
 static void resume(struct connection *c)
 {
@@ -270,11 +279,20 @@ static void take(struct http_server *s, int fd, const struct sockaddr_storage *a
 	s->stats.accepted++;
 }
 
+static void set_ticking(struct http_server *s, bool on)
+{
+	const uint64_t period_ns = on ? TICK_NS : 0;
+
+	if (s->ticking != on && loop_set_timer(s->timer, period_ns, period_ns) == 0)
+		s->ticking = on;
+}
+
 static int on_connect(int listen_fd, uint32_t events, void *data)
 {
 	struct http_server *s = data;
 
 	(void)events;
+	set_ticking(s, true);
 	for (unsigned i = 0; i < HTTP_SERVER_CONNECTIONS_MAX; i++) {
 		struct sockaddr_storage address = {0};
 		socklen_t len = sizeof address;
@@ -490,7 +508,9 @@ static int on_timer(uint64_t expirations, void *data)
 	if (s->accepted_now >= PER_TICK_MAX)
 		(void)loop_set_events(s->listening, EPOLLIN);
 	s->accepted_now = 0;
-	return on_ready(-1, 0, data);
+	(void)on_ready(-1, 0, data);
+	set_ticking(s, has_connections(s));
+	return 0;
 }
 
 static int start(struct http_server *s, const char *listen)
@@ -518,7 +538,7 @@ static int start(struct http_server *s, const char *listen)
 	if (r == 0)
 		r = loop_add_fd(s->loop, s->listen_fd, EPOLLIN, on_connect, s, &s->listening);
 	if (r == 0)
-		r = loop_add_timer(s->loop, TICK_NS, TICK_NS, on_timer, s, &s->timer);
+		r = loop_add_timer(s->loop, 0, 0, on_timer, s, &s->timer);
 	return r;
 }
 

@@ -326,6 +326,11 @@ int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data)
 	return ring_buffer__consume(p->ring);
 }
 
+void probe_ring_wake_early(struct probe *p)
+{
+	__atomic_store_n(&p->skel->bss->wake_early, 1, __ATOMIC_RELAXED);
+}
+
 int probe_reports_drain(struct probe *p, probe_sample_fn fn, void *data)
 {
 	p->report_fn = fn;

@@ -82,6 +82,11 @@ int probe_ring_fd(struct probe *p);
  * -errno. */
 typedef void (*probe_sample_fn)(const void *record, size_t len, void *data);
 int probe_ring_drain(struct probe *p, probe_sample_fn fn, void *data);
+/*
+ * From now on, the first sample whose stack is to be completed or has frames of a language runtime makes the
+ * descriptor readable at once. Once: call it again to have it again.
+ */
+void probe_ring_wake_early(struct probe *p);
 
 /* The same for what the program reports of language runtimes (enum runtime_report_kind). */
 int probe_reports_drain(struct probe *p, probe_sample_fn fn, void *data);

@@ -359,6 +359,11 @@ static void warn_of_files(struct track *t)
 	t->files_reported = true;
 }
 
+bool track_working(const struct track *t)
+{
+	return unwind_tables_pending(t->tables) || requests_pending(t->requests);
+}
+
 void track_check(struct track *t)
 {
 	const struct job_pool *workers = &t->options.host.workers;
@@ -378,8 +383,7 @@ void track_settle(struct track *t, uint64_t timeout_ns)
 	const struct job_pool *workers = &t->options.host.workers;
 	uint64_t deadline = clock->mono_ns() + timeout_ns, now;
 
-	while ((unwind_tables_pending(t->tables) || requests_pending(t->requests)) &&
-	       (now = clock->mono_ns()) < deadline) {
+	while (track_working(t) && (now = clock->mono_ns()) < deadline) {
 		uint64_t step = deadline - now < SETTLE_STEP_NS ? deadline - now : SETTLE_STEP_NS;
 
 		if (requests_pending(t->requests))

@@ -88,6 +88,8 @@ int track_scan(struct track *t);
 bool track_drain(struct track *t);
 /* A CPU came online and ran tasks before its events were read: /proc is read again at the next drain. */
 void track_events_missed(struct track *t);
+/* Whether tables are being built, or files and lists of mappings are being opened and read. */
+bool track_working(const struct track *t);
 /* Gives up what worker threads and file systems do not bring in time. Call every 100 ms or so. */
 void track_check(struct track *t);
 /* Publishes new tables and hands out more work. Call after worker_collect. */

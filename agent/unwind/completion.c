@@ -688,6 +688,11 @@ void completion_retry(struct completion *c, uint64_t epoch)
 		(took < RETRY_PAUSE_MAX_NS / RETRY_PAUSE ? RETRY_PAUSE * took : RETRY_PAUSE_MAX_NS);
 }
 
+bool completion_waiting(const struct completion *c)
+{
+	return c->waiting.next != &c->waiting;
+}
+
 bool completion_expects(const struct completion *c)
 {
 	for (const struct link *l = c->waiting.next; l != &c->waiting; l = l->next)

@@ -78,6 +78,7 @@ void completion_take(struct completion *c, const struct sampled_task *task, cons
  * same, only deadlines are checked.
  */
 void completion_retry(struct completion *c, uint64_t epoch);
+bool completion_waiting(const struct completion *c); /* whether samples wait */
 /* Whether something that samples wait for is on its way. */
 bool completion_expects(const struct completion *c);
 /* Tries to complete all samples once more, and sends them, complete or not. */
