@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/code/a64_rows.h"
@@ -19,12 +20,6 @@
 #include "agent/elf/code/sweep.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/elf_image.h"
-
-/*
- * Bytes. Shorter gaps in a Go binary are padding between functions; longer ones are the C code of cgo, whose
- * call-frame information Go's own linker leaves out.
- */
-#define GO_FUNCTION_ALIGNMENT 32u
 
 struct analysed {
 	const struct code_piece *piece;
@@ -174,32 +169,18 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 
 struct range_options {
 	int (*read_piece)(struct row_spans *spans, const struct code_piece *piece);
-	const struct code_starts *starts;
+	const struct code_starts *starts, *exports; /* NULL: none are known */
 	const struct code_observer *observer;
-	struct code_starts exports; /* owned; read when there is a gap */
-	bool have_exports;
-	uint64_t least; /* bytes of a gap; smaller ones are left out */
 };
-
-static int read_exports(struct range_options *o, const struct elf_image *img)
-{
-	if (o->starts || o->have_exports)
-		return 0;
-	o->have_exports = true;
-	return code_starts_read_exports(&o->exports, img);
-}
 
 static int read_range(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
 		      void *data)
 {
 	struct range_options *o = data;
 	struct code_piece piece = {
-		.img = img, .starts = o->starts, .exports = &o->exports, .observer = o->observer};
-	int r;
+		.img = img, .starts = o->starts, .exports = o->exports, .observer = o->observer};
+	int r = 0;
 
-	if (gap->end - gap->start < o->least)
-		return 0;
-	r = read_exports(o, img);
 	for (uint64_t at = gap->start; at < gap->end && r == 0; at += piece.n) {
 		_cleanup_free_ uint8_t *code = NULL;
 
@@ -254,19 +235,59 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 	return r < 0 ? r : code_ranges_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
 }
 
+/* The gaps of a file, in the order of their addresses. */
+struct gaps {
+	struct code_gap *v; /* owned */
+	size_t n, cap;
+};
+
+static int keep_gap(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
+		    void *data)
+{
+	struct gaps *g = data;
+	int r = array_reserve(&g->v, &g->cap, g->n + 1, sizeof *g->v);
+
+	(void)spans;
+	(void)img;
+	if (r == 0)
+		g->v[g->n++] = *gap;
+	return r;
+}
+
+static int compare_gaps(const void *a, const void *b)
+{
+	const struct code_gap *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Only the code that has no rows. */
+static int read_gaps(struct row_spans *spans, const struct elf_image *img, struct range_options *o)
+{
+	_cleanup_(code_starts_fini) struct code_starts exports = {0};
+	struct gaps gaps = {0};
+	int r = code_gaps_visit(spans, img, ASM_BYTES_MAX, keep_gap, &gaps);
+
+	if (gaps.n) /* sections may have another order */
+		qsort(gaps.v, gaps.n, sizeof *gaps.v, compare_gaps);
+	if (r == 0 && gaps.n)
+		r = code_starts_read_exports(&exports, img, gaps.v, gaps.n);
+	o->exports = &exports;
+	for (size_t i = 0; i < gaps.n && r == 0; i++)
+		r = read_range(spans, img, &gaps.v[i], o);
+	free(gaps.v);
+	return r;
+}
+
 int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 {
-	struct range_options o = {.read_piece = reader_of(img),
-				  .least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : 0};
-	int r;
+	struct range_options o = {.read_piece = reader_of(img)};
 
 	if (!o.read_piece)
 		return 0;
 	if (is_needed(spans, img) && !spans->n_functions)
 		return read_all(spans, img, NULL);
-	r = code_gaps_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
-	code_starts_fini(&o.exports);
-	return r;
+	return read_gaps(spans, img, &o);
 }
 
 int asmrows_observe(const struct elf_image *img, const struct code_observer *observer)

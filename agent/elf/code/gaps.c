@@ -5,11 +5,17 @@
 
 #include "agent/elf/file/elf_image.h"
 
+/*
+ * Bytes. Shorter gaps in a Go binary are padding between functions; longer ones are the C code of cgo, whose
+ * call-frame information Go's own linker leaves out.
+ */
+#define GO_FUNCTION_ALIGNMENT 32u
+
 struct visit {
 	struct row_spans *spans;
 	const struct elf_image *img;
-	size_t n_spans; /* that there were at first; 0: gaps are of no interest */
-	uint64_t budget;
+	size_t n_spans;		/* that there were at first; 0: gaps are of no interest */
+	uint64_t least, budget; /* bytes of a gap; of all */
 	int (*fn)(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
 		  void *data);
 	void *data;
@@ -25,7 +31,7 @@ static int visit_gap(struct visit *v, const struct range *range, uint64_t start,
 {
 	struct code_gap gap = {start, end, range->offset + (start - range->start), {0}};
 
-	if (end <= start || end - start < ELF_GAP_MIN || end - start > v->budget)
+	if (end <= start || end - start < v->least || end - start > v->budget)
 		return 0;
 	v->budget -= end - start;
 	if (before && before->end == start)
@@ -117,6 +123,7 @@ int code_gaps_visit(struct row_spans *spans, const struct elf_image *img, uint64
 	struct visit v = {.spans = spans, .img = img, .budget = budget, .fn = visit, .data = data};
 	int r = row_spans_sort(spans);
 
+	v.least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : ELF_GAP_MIN;
 	v.n_spans = spans->n;
 	if (r < 0)
 		return r;
@@ -128,7 +135,12 @@ int code_ranges_visit(struct row_spans *spans, const struct elf_image *img, uint
 				   const struct code_gap *gap, void *data),
 		      void *data)
 {
-	struct visit v = {.spans = spans, .img = img, .budget = budget, .fn = visit, .data = data};
+	struct visit v = {.spans = spans,
+			  .img = img,
+			  .least = ELF_GAP_MIN,
+			  .budget = budget,
+			  .fn = visit,
+			  .data = data};
 
 	return visit_all(&v);
 }

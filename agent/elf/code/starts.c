@@ -19,6 +19,7 @@
 #include "agent/elf/cfi/row_spans.h"
 #include "agent/elf/code/a64.h"
 #include "agent/elf/code/cold_names.h"
+#include "agent/elf/code/gaps.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
@@ -96,7 +97,16 @@ struct reader {
 	const struct elf_arch *arch;
 	const struct elf_segment *segments;
 	size_t n_segments;
+	const struct code_gap *gaps; /* only these are of interest; NULL: all code is */
+	size_t n_gaps;
 	int fatal;
+};
+
+/* The symbols of a table, and which of them are names of cold parts: read when that is asked first. */
+struct symbols {
+	struct elf_strtab names;
+	struct cold_names cold;
+	bool have_cold;
 };
 
 static int compare_names(const void *a, const void *b)
@@ -116,6 +126,13 @@ static bool is_code(const struct reader *r, uint64_t va)
 		if (r->segments[i].executable && va - r->segments[i].va < r->segments[i].file_bytes)
 			return true;
 	return false;
+}
+
+static bool is_of_interest(const struct reader *r, uint64_t va)
+{
+	const size_t behind = array_first(r->n_gaps, k, r->gaps[k].start > va);
+
+	return r->gaps ? behind && va < r->gaps[behind - 1].end : is_code(r, va);
 }
 
 static void add(struct reader *r, uint64_t va, bool certain)
@@ -140,40 +157,50 @@ static void add_word(struct reader *r, uint64_t va)
 
 /* --- symbols */
 
-static void add_symbol(struct reader *r, const struct cold_names *cold, const Elf64_Sym *sym)
+static bool is_cold(struct reader *r, struct symbols *s, uint64_t name)
+{
+	if (!s->have_cold && cold_names_read(&s->cold, &s->names) == -ENOMEM)
+		r->fatal = -ENOMEM;
+	s->have_cold = true;
+	return cold_names_has(&s->cold, name);
+}
+
+static void add_symbol(struct reader *r, struct symbols *s, const Elf64_Sym *sym)
 {
 	const unsigned type = ELF64_ST_TYPE(sym->st_info);
 
 	if ((type == STT_FUNC || type == STT_GNU_IFUNC) && sym->st_shndx != SHN_UNDEF &&
-	    is_code(r, sym->st_value) && !cold_names_has(cold, sym->st_name))
+	    is_of_interest(r, sym->st_value) && !is_cold(r, s, sym->st_name))
 		add(r, sym->st_value, true);
+}
+
+static void add_symbols(struct reader *r, struct symbols *s, const struct elf_section *section)
+{
+	_cleanup_free_ Elf64_Sym *v = malloc(ENTRIES_PER_READ * sizeof *v);
+	uint64_t n = section->bytes / sizeof *v < SYMBOLS_MAX ? section->bytes / sizeof *v : SYMBOLS_MAX;
+
+	if (!v)
+		r->fatal = -ENOMEM;
+	for (uint64_t at = 0; at < n && r->fatal == 0; at += ENTRIES_PER_READ) {
+		const uint64_t some = n - at < ENTRIES_PER_READ ? n - at : ENTRIES_PER_READ;
+
+		if (elf_image_pread(r->img, section->offset + at * sizeof *v, v, some * sizeof *v) < 0)
+			return;
+		for (uint64_t i = 0; i < some; i++)
+			add_symbol(r, s, &v[i]);
+	}
 }
 
 static void read_symbols(struct reader *r, uint32_t type)
 {
-	_cleanup_(cold_names_fini) struct cold_names cold = {0};
-	_cleanup_free_ Elf64_Sym *v = NULL;
+	struct symbols s = {0};
 	struct elf_section section;
-	struct elf_strtab names;
-	uint64_t n;
 
-	if (elf_image_find_section_type(r->img, type, &section) < 0 || section.entry_bytes != sizeof *v ||
-	    !elf_strtab_open(&names, r->img, &section))
+	if (elf_image_find_section_type(r->img, type, &section) < 0 ||
+	    section.entry_bytes != sizeof(Elf64_Sym) || !elf_strtab_open(&s.names, r->img, &section))
 		return;
-	v = malloc(ENTRIES_PER_READ * sizeof *v);
-	if (!v || cold_names_read(&cold, &names) == -ENOMEM) {
-		r->fatal = -ENOMEM;
-		return;
-	}
-	n = section.bytes / sizeof *v < SYMBOLS_MAX ? section.bytes / sizeof *v : SYMBOLS_MAX;
-	for (uint64_t at = 0; at < n; at += ENTRIES_PER_READ) {
-		const uint64_t some = n - at < ENTRIES_PER_READ ? n - at : ENTRIES_PER_READ;
-
-		if (elf_image_pread(r->img, section.offset + at * sizeof *v, v, some * sizeof *v) < 0)
-			return;
-		for (uint64_t i = 0; i < some; i++)
-			add_symbol(r, &cold, &v[i]);
-	}
+	add_symbols(r, &s, &section);
+	cold_names_fini(&s.cold);
 }
 
 /* --- relocations */
@@ -423,9 +450,11 @@ int code_starts_read(struct code_starts *s, const struct elf_image *img, const s
 	return r.fatal;
 }
 
-int code_starts_read_exports(struct code_starts *s, const struct elf_image *img)
+int code_starts_read_exports(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
+			     size_t n_gaps)
 {
-	struct reader r = {.s = s, .img = img, .arch = elf_arch(elf_image_machine(img))};
+	struct reader r = {
+		.s = s, .img = img, .arch = elf_arch(elf_image_machine(img)), .gaps = gaps, .n_gaps = n_gaps};
 
 	if (!r.arch)
 		return 0;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct code_gap;
 struct elf_image;
 struct row_spans;
 
@@ -31,8 +32,9 @@ struct code_starts {
  * Reads the file's tables, and what code with rows refers to. 0 or -ENOMEM. What cannot be read is left out.
  */
 int code_starts_read(struct code_starts *s, const struct elf_image *img, const struct row_spans *spans);
-/* Reads only the functions that the file exports. 0 or -ENOMEM. */
-int code_starts_read_exports(struct code_starts *s, const struct elf_image *img);
+/* Reads only the functions that the file exports and that begin in one of the gaps, which ascend. 0 or -ENOMEM. */
+int code_starts_read_exports(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
+			     size_t n_gaps);
 void code_starts_fini(struct code_starts *s);
 /* The index of the first start at or behind `va`; s->n: there is none. */
 size_t code_starts_from(const struct code_starts *s, uint64_t va);
