@@ -29,8 +29,8 @@ struct follow {
 DEFINE_CLEANUP(struct follow *, follow_free)
 
 /*
- * Side-band first, as at the start: processes on a new CPU are known before they are sampled. It knew the CPUs
- * before sampling began, so where it sees no change, sampling has none to follow.
+ * Side-band first, as at the start: processes on a new CPU are known before they are sampled. It knew the
+ * CPUs before sampling began, so where it sees no change, sampling has none to follow.
  */
 static int on_cpus(uint64_t expirations, void *data)
 {

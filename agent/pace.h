@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How often the main loop looks into the rings by timer: every 100 ms while there is something to do, and less
- * often after half a second in which all samples were whole and nothing else came. Then the first sample that is not
- * whole, or that has frames of a language runtime, wakes the loop at once. Main loop only.
+ * How often the main loop looks into the rings by timer: every 100 ms while there is something to do, and
+ * every 400 ms after a while in which all samples were whole and nothing else came. Then the first sample
+ * that is not whole, or that has frames of a language runtime, wakes the loop at once. Main loop only.
  */
 #ifndef PROFLET_PACE_H
 #define PROFLET_PACE_H
@@ -22,8 +22,8 @@ struct pace {
 };
 
 /*
- * Adds the timer to the loop. `turn` is called at each turn, `wake_early` to have the first sample wake the loop
- * that gives it work (probe_ring_wake_early). All are borrowed. 0 or -errno.
+ * Adds the timer to the loop. `turn` is called at each turn, `wake_early` to have the first sample wake the
+ * loop that gives it work (probe_ring_wake_early). All are borrowed. 0 or -errno.
  */
 int pace_start(struct pace *p, struct loop *loop, int (*turn)(uint64_t expirations, void *data),
 	       void (*wake_early)(void *data), void *data);

@@ -21,7 +21,7 @@ const volatile __u32 config_pid_inum;	  /* inode of the agent's PID namespace; 0
 const volatile __u32 config_frames = 512; /* most user frames */
 const volatile __u32 config_wake_bytes = 1 << 16; /* a CPU wakes the agent after so many bytes */
 const volatile __u64 config_ip_signature;	  /* arch_ip_signature() */
-__u32 wake_early; /* 1: the agent drains the ring seldom; a sample that gives it work wakes it. It sets it again */
+__u32 wake_early; /* 1: the agent drains the ring seldom: a sample that gives it work wakes it */
 
 /* The pid of `task` in the agent's PID namespace, 0 if it is not visible there. */
 static __always_inline __u32 pid_in_namespace(struct task_struct *task)
@@ -314,7 +314,7 @@ static __always_inline int record_is_urgent(const struct unwind_area *a)
 	return wake_early && (a->state.saved_bytes || a->state.runtime_words);
 }
 
-/* Sends the area's record. Wakes the agent when much waits or is urgent: otherwise it drains the ring by timer. */
+/* Sends the area's record. Wakes the agent when much waits, or this is urgent: else it drains by timer. */
 static __always_inline void record_send(struct unwind_area *a)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP, bytes = sizeof a->record +

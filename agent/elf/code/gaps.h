@@ -18,7 +18,8 @@ struct code_gap {
 /*
  * Calls visit() for each gap between the spans, in the order of their addresses, in executable sections; in
  * executable segments if the file has no section headers. Gaps that would exceed `budget` bytes altogether
- * are left out, and the padding between functions of Go. Sorts the spans; visit() may add some. 0, -ENOMEM, or what visit() returned < 0.
+ * are left out, and the padding between functions of Go. Sorts the spans; visit() may add some. 0,
+ * -ENOMEM, or what visit() returned < 0.
  */
 int code_gaps_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
 		    int (*visit)(struct row_spans *spans, const struct elf_image *img,

@@ -102,7 +102,7 @@ struct reader {
 	int fatal;
 };
 
-/* The symbols of a table, and which of them are names of cold parts: read when that is asked first. */
+/* The symbols of a table, and which of them are names of cold parts: read when that is needed first. */
 struct symbols {
 	struct elf_strtab names;
 	struct cold_names cold;

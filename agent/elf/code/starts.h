@@ -32,7 +32,7 @@ struct code_starts {
  * Reads the file's tables, and what code with rows refers to. 0 or -ENOMEM. What cannot be read is left out.
  */
 int code_starts_read(struct code_starts *s, const struct elf_image *img, const struct row_spans *spans);
-/* Reads only the functions that the file exports and that begin in one of the gaps, which ascend. 0 or -ENOMEM. */
+/* Reads only the exported functions that begin in one of the gaps, which ascend. 0 or -ENOMEM. */
 int code_starts_read_exports(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
 			     size_t n_gaps);
 void code_starts_fini(struct code_starts *s);

@@ -57,7 +57,7 @@ static void run(struct turns *t)
 	loop_free(t->loop);
 }
 
-Test(pace, is_slow_when_nothing_comes_and_asks_to_be_woken)
+Test(pace, is_slow_when_nothing_comes_and_wants_to_be_woken)
 {
 	struct turns t = {0};
 	uint64_t before = clock_mono_ns();
@@ -65,7 +65,7 @@ Test(pace, is_slow_when_nothing_comes_and_asks_to_be_woken)
 	run(&t);
 	cr_expect(t.pace.slow);
 	cr_expect_geq(t.at_ns[TURNS - 1] - before, 3000 * NS_PER_MS, "8 of 12 turns take 400 ms");
-	cr_expect_geq(t.woken, TURNS - 4, "asked for again after each turn: %u", t.woken);
+	cr_expect_geq(t.woken, TURNS - 4, "again after each turn: %u", t.woken);
 }
 
 Test(pace, is_quick_as_soon_as_something_comes)
