@@ -521,7 +521,8 @@ static unsigned wanted_runtimes(const struct config *c)
 	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0) |
 	       (c->runtimes.java ? 1u << RUNTIME_FILE_HOTSPOT : 0) |
 	       (c->runtimes.node ? 1u << RUNTIME_FILE_V8 : 0) |
-	       (c->runtimes.beam ? 1u << RUNTIME_FILE_BEAM : 0);
+	       (c->runtimes.beam ? 1u << RUNTIME_FILE_BEAM : 0) |
+	       (c->runtimes.dotnet ? 1u << RUNTIME_FILE_DOTNET : 0);
 }
 
 /* Creates the flow of processes: from events and /proc to the tables and lists that the BPF program reads. */

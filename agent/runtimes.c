@@ -46,7 +46,7 @@ struct runtimes {
 	struct line_pending lines[LINES_PENDING_MAX];
 	size_t n_lines;
 	uint64_t lines_missed;
-	struct runtimes_native_stats java, v8, beam;
+	struct runtimes_native_stats v8, vm[VM_KINDS];
 	uint64_t words[SPLICE_WORDS_MAX]; /* of a stack with frames of Java or V8 */
 };
 
@@ -70,7 +70,11 @@ static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
 	[RUNTIME_FILE_LUA] = RUNTIME_LUA,	  [RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
 	[RUNTIME_FILE_V8] = RUNTIME_V8,		  [RUNTIME_FILE_BEAM] = RUNTIME_BEAM,
+	[RUNTIME_FILE_DOTNET] = RUNTIME_DOTNET,
 };
+
+static const enum frame_runtime frames_of_vm[VM_KINDS] = {
+	[VM_HOTSPOT] = RUNTIME_JVM, [VM_BEAM] = RUNTIME_BEAM, [VM_DOTNET] = RUNTIME_DOTNET};
 
 /* Why a sample with a frame of a runtime's loop has none of the language's; see splice.h. */
 static uint32_t missing(const struct sample_view *v, uint64_t word, void *data)
@@ -123,7 +127,7 @@ static enum pairing_role role_of(uint64_t word, void *data)
 	return roles[perl_function_at(&t->runtime->perl, frame_va(word))];
 }
 
-/* A job has found something of a virtual machine for Java or Erlang, or lines of V8. */
+/* A job has found something of a virtual machine, or lines of V8. */
 static void on_found(uint32_t binary, const struct generated *g, void *data)
 {
 	struct runtimes *r = data;
@@ -133,8 +137,7 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 
 	if (records)
 		(void)jvm_code_add(r->jvm, binary, track_tenant(r->options.track, generated_pid(g)),
-				   generated_is_beam(g) ? RUNTIME_BEAM : RUNTIME_JVM, records->data,
-				   records->len);
+				   frames_of_vm[generated_vm(g)], records->data, records->len);
 	for (size_t i = 0; i < n; i++) {
 		code_names_set_line(r->names, lines[i].number, lines[i].line);
 		if (lines[i].member.class_name[0])
@@ -350,6 +353,13 @@ static void log_unknown(struct runtimes *r)
 	}
 }
 
+/* Whether functions are found by looking at the process's virtual machine: see agent/unwind/vm.h. */
+static bool is_vm(const struct runtime_facts *f)
+{
+	return f->kind == RUNTIME_FILE_HOTSPOT || f->kind == RUNTIME_FILE_BEAM ||
+	       f->kind == RUNTIME_FILE_DOTNET;
+}
+
 void runtimes_describe(const struct runtimes *r, struct buf *ret)
 {
 	const struct publisher *publisher = track_publisher(r->options.track);
@@ -359,7 +369,7 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret)
 		(void)put_runtime(ret, t, 0);
 		if (t->runtime->kind == RUNTIME_FILE_HOTSPOT)
 			(void)buf_puts(ret, ": methods are shown\n");
-		else if (t->runtime->kind == RUNTIME_FILE_BEAM && runtime_facts_known(t->runtime))
+		else if (is_vm(t->runtime) && runtime_facts_known(t->runtime))
 			(void)buf_puts(ret, ": functions are shown\n");
 		else if (runtime_facts_known(t->runtime))
 			(void)buf_printf(ret, ": functions are shown, processes: %zu%s\n",
@@ -380,22 +390,16 @@ static struct generated_stats code_of(const struct runtimes *r, const struct pro
 	return t ? t->counted : (struct generated_stats){0};
 }
 
-/* NULL: methods of the process's HotSpot are shown. */
-static const char *why_no_methods(const struct generated_stats *code)
-{
-	if (code->java_refused)
-		return "the virtual machine's own tables are not as expected, or cannot be read";
-	return code->java_version ? NULL : "no sample has hit its code yet";
-}
-
-/* The same of functions of its BEAM. */
+/* NULL: functions of the process's virtual machine are shown. */
 static const char *why_no_functions(const struct runtime_facts *f, const struct generated_stats *code)
 {
 	if (!runtime_facts_known(f))
-		return "this release is not known, only OTP 25, 26 and 27 with their exported variables";
-	if (code->beam_refused)
+		return f->kind == RUNTIME_FILE_BEAM ? "this release is not known, only OTP 25, 26 and 27 "
+						      "with their exported variables"
+						    : "this version is not known, only .NET 8, 9 and 10";
+	if (code->vm_refused)
 		return "the virtual machine's own tables are not as expected, or cannot be read";
-	return code->beam_known ? NULL : "no sample has hit its code yet";
+	return code->vm_known ? NULL : "no sample has hit its code yet";
 }
 
 /* NULL: its functions are shown. */
@@ -406,9 +410,7 @@ static const char *why_not_shown(const struct runtimes *r, const struct process 
 
 	if (!(r->options.kinds >> t->runtime->kind & 1))
 		return "the configuration says off (runtimes)";
-	if (t->runtime->kind == RUNTIME_FILE_HOTSPOT)
-		return why_no_methods(code);
-	if (t->runtime->kind == RUNTIME_FILE_BEAM)
+	if (is_vm(t->runtime))
 		return why_no_functions(t->runtime, code);
 	if (!runtime_facts_known(t->runtime))
 		return t->runtime->kind == RUNTIME_FILE_V8 ? "the layout of this version is not known, only "
@@ -542,7 +544,7 @@ static const char *task_name(struct runtimes *r, const struct sample_task *task)
 	return (const char *)r->task_name.data;
 }
 
-/* --- Java and Erlang */
+/* --- virtual machines */
 
 int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct generated_request *ret)
 {
@@ -645,25 +647,30 @@ static struct compiled_frames look_for_compiled(const struct runtimes *r, const 
 	return ret;
 }
 
-/* Counts a sample. `unnamed`: Java's code of which nothing is known is in it, if it is a Java program. */
+/* Of which virtual machine a sample is; VM_NONE: of none that is known. */
+static enum vm_kind vm_of_sample(const struct runtimes *r, struct compiled_frames seen)
+{
+	const struct process *p = r->task->process;
+	const struct generated_stats code = p->maps ? code_of(r, p) : (struct generated_stats){0};
+
+	return code.vm_known ? code.vm : seen.java ? VM_HOTSPOT : VM_NONE;
+}
+
+/* Counts a sample. `unnamed`: code of which nothing is known is in it, if it is a virtual machine's. */
 static void count_compiled(struct runtimes *r, const struct sample_view *v, struct compiled_frames seen,
 			   bool unnamed)
 {
 	const struct process *p = r->task->process;
+	const enum vm_kind vm = vm_of_sample(r, seen);
 	const struct binary_table *walked;
 
 	if (seen.v8) {
 		r->v8.by_ending[v->ending]++;
 		return;
 	}
-	if (p->maps && code_of(r, p).beam_known) {
-		r->beam.by_ending[v->ending]++;
-		r->beam.unnamed += unnamed;
-		return;
-	}
-	if (seen.java || (p->maps && code_of(r, p).java_version)) {
-		r->java.by_ending[v->ending]++;
-		r->java.unnamed += unnamed;
+	if (vm != VM_NONE) {
+		r->vm[vm].by_ending[v->ending]++;
+		r->vm[vm].unnamed += unnamed;
 		return;
 	}
 	if (!seen.anonymous)
@@ -759,9 +766,9 @@ void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 				       .unknown = r->unknown,
 				       .bad_tasks = r->bad_tasks,
 				       .lines_missed = r->lines_missed,
-				       .java = r->java,
 				       .v8 = r->v8,
 				       .refused = r->refused};
+	memcpy(ret->vm, r->vm, sizeof ret->vm);
 	code_names_stats(r->names, &ret->names);
 	jvm_code_stats(r->jvm, &ret->jvm);
 }

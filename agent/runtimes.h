@@ -12,6 +12,7 @@
 #include "agent/runtime/code_names.h"
 #include "agent/runtime/jvm_code.h"
 #include "agent/sample/splice.h"
+#include "agent/unwind/vm.h"
 #include "bpf/abi.h"
 
 struct buf;
@@ -42,7 +43,7 @@ struct runtimes_stats {
 	struct code_names_stats names;
 	struct splice_stats splice;
 	struct jvm_code_stats jvm;
-	struct runtimes_native_stats java, v8, beam;
+	struct runtimes_native_stats v8, vm[VM_KINDS];
 	uint64_t bad_reports;
 	uint64_t unknown;      /* reports of a file that is gone by now */
 	uint64_t bad_tasks;    /* tasks whose name was not all there, or is neither text nor number */
@@ -78,8 +79,8 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret);
 /* The same for the runtimes in the process's files, and why functions of each are not shown. */
 void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret);
 /*
- * What leads to the tables of the process's virtual machine for Java or Erlang, which knows the code that it
- * has generated: `vm`, `beam` of *ret. 0; -ENOENT: it has none, or its functions are not wanted; -EAGAIN:
+ * What leads to the tables of the process's virtual machine, which knows the code that it has compiled: `vm`
+ * of *ret. 0; -ENOENT: it has none, or its functions are not wanted; -EAGAIN:
  * that is not known yet.
  */
 int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct generated_request *ret);

@@ -12,6 +12,7 @@
 #include "agent/symbol/jitread.h"
 #include "agent/unwind/beam_job.h"
 #include "agent/unwind/code_job.h"
+#include "agent/unwind/dotnet_job.h"
 #include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/table_job.h"
@@ -26,7 +27,7 @@
 
 static const struct parser_operation *const operations[] = {
 	&table_operation,    &symbol_operation,	 &rule_operation, &code_operation, &jit_open_operation,
-	&jit_read_operation, &hotspot_operation, &v8_operation,	  &beam_operation};
+	&jit_read_operation, &hotspot_operation, &v8_operation,	  &beam_operation, &dotnet_operation};
 
 void parsers_start(void)
 {

@@ -120,6 +120,8 @@ const struct config_key config_keys[] = {
 	 .help = "show the functions of JavaScript programs (Node.js) in their stacks"},
 	{KEY("runtimes.beam", runtimes.beam, CONFIG_BOOL), .default_text = "on",
 	 .help = "show the functions of Erlang and Elixir programs (BEAM) in their stacks"},
+	{KEY("runtimes.dotnet", runtimes.dotnet, CONFIG_BOOL), .default_text = "on",
+	 .help = "show the methods of .NET programs in their stacks"},
 	{KEY("runtimes.loop_frames", runtimes.loop_frames, CONFIG_BOOL), .default_text = "off",
 	 .help = "also show the native frames of an interpreter's own loop, which the language's functions stand for"},
 

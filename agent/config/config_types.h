@@ -105,6 +105,7 @@ struct config {
 		bool java;	   /* methods of Java are found */
 		bool node;	   /* functions of JavaScript are found */
 		bool beam;	   /* functions of Erlang are found */
+		bool dotnet;	   /* methods of .NET are found */
 		bool python_tasks; /* samples have the name of asyncio's task */
 		bool loop_frames;  /* stacks keep the native frames of interpreters' loops */
 	} runtimes;

@@ -472,7 +472,7 @@ static int native_languages(const struct runtimes_stats *s, const struct page *p
 	} all[] = {
 		{"proflet_java_samples_total", "Samples with methods of Java, by how the unwind ended.",
 		 "proflet_java_samples_unnamed_total",
-		 "Samples with compiled code of Java of which nothing was known yet.", &s->java},
+		 "Samples with compiled code of Java of which nothing was known yet.", &s->vm[VM_HOTSPOT]},
 		{"proflet_node_samples_total",
 		 "Samples with functions of V8 (Node.js), by how the unwind ended.",
 		 "proflet_node_samples_unnamed_total",
@@ -480,7 +480,10 @@ static int native_languages(const struct runtimes_stats *s, const struct page *p
 		{"proflet_erlang_samples_total",
 		 "Samples of Erlang programs (BEAM), by how the unwind ended.",
 		 "proflet_erlang_samples_unnamed_total",
-		 "Samples with compiled code of Erlang of which nothing was known yet.", &s->beam},
+		 "Samples with compiled code of Erlang of which nothing was known yet.", &s->vm[VM_BEAM]},
+		{"proflet_dotnet_samples_total", "Samples of .NET programs, by how the unwind ended.",
+		 "proflet_dotnet_samples_unnamed_total",
+		 "Samples with compiled code of .NET of which nothing was known yet.", &s->vm[VM_DOTNET]},
 	};
 	int r = 0;
 

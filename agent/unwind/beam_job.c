@@ -124,24 +124,13 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 			      &(struct beam_callees){.saved = saved_by, .data = k});
 }
 
-static int put_name(struct look *k)
-{
-	int r = flat_put_u64(&k->records.names, 1);
-
-	for (unsigned i = 0; i < 3 && r == 0; i++) /* no scopes, no places; at no address */
-		r = flat_put_u64(&k->records.names, 0);
-	if (r == 0)
-		r = flat_put_string(&k->records.names, k->function.name);
-	return r == 0 ? flat_put_string(&k->records.names, "") : r;
-}
-
 static int look_at_code(struct look *k, struct hotspot_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
 	int r = make_rows(k, &rows);
 
 	if (r == 0)
-		r = put_name(k);
+		r = vm_records_name(&k->records, k->function.name);
 	if (r < 0)
 		return r;
 	f->answer = HOTSPOT_CODE;

@@ -46,7 +46,7 @@ struct part {
 	uint64_t start, end, hash;  /* of its bytes */
 	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
 	bool open;		    /* it has waited long enough */
-	bool vm;		    /* a piece of HotSpot's or BEAM's code, which know when it has changed */
+	bool vm;		    /* a piece of a virtual machine's code, which knows when it has changed */
 	uint32_t compile_id;
 	uint32_t n;
 	struct part_row rows[];
@@ -68,11 +68,9 @@ struct generated {
 	struct part **parts; /* owned */
 	size_t n, cap, bytes, next_check;
 	struct ruleset rules;
-	struct hotspot_process hotspot;
-	struct beam_process beam;
-	bool hotspot_refused, beam_refused; /* it is none that we know, or it cannot be read */
-	unsigned n_not_ready;		    /* answers in a row that one of them is not ready */
-	uint64_t wait_until_ns;		    /* until it is queried again; 0: it is ready, or not waited for */
+	struct vm_process vm;
+	unsigned n_not_ready;	/* answers in a row that it is not ready */
+	uint64_t wait_until_ns; /* until it is queried again; 0: it is ready, or not waited for */
 	struct buf found;
 	struct generated_stats stats;
 };
@@ -155,9 +153,9 @@ size_t generated_begin(struct generated *g, bool check)
 	return g->n_taken;
 }
 
-bool generated_is_beam(const struct generated *g)
+enum vm_kind generated_vm(const struct generated *g)
 {
-	return g->beam.vm.code_index != 0;
+	return g->vm.vm.kind;
 }
 
 uint32_t generated_pid(const struct generated *g)
@@ -179,10 +177,10 @@ size_t generated_lines(const struct generated *g, const struct v8_line_wish **re
 void generated_stats(const struct generated *g, struct generated_stats *ret)
 {
 	*ret = g->stats;
-	ret->java_version = g->hotspot.layout.version;
-	ret->java_refused = g->hotspot_refused;
-	ret->beam_known = g->beam.layout.ranges != 0;
-	ret->beam_refused = g->beam_refused;
+	ret->vm = g->vm.vm.kind;
+	ret->vm_known = g->vm.known;
+	ret->vm_refused = g->vm.refused;
+	ret->java_version = vm_process_java_version(&g->vm);
 	ret->wait_until_ns = g->wait_until_ns;
 }
 
@@ -446,7 +444,7 @@ static int check_parts(struct generated *g)
 	return 0;
 }
 
-/* --- HotSpot's and BEAM's code */
+/* --- virtual machines' code */
 
 static void checks_add(const struct generated *g, struct hotspot_wanted *wanted, size_t *n)
 {
@@ -461,24 +459,24 @@ static void checks_add(const struct generated *g, struct hotspot_wanted *wanted,
 	}
 }
 
-/* The wishes of the requests that HotSpot, or BEAM, may answer, then the checks. */
-static size_t wishes(struct generated *g, bool beam, struct hotspot_wanted *wanted)
+/* The wishes of the requests that the virtual machine may answer, then the checks. */
+static size_t wishes(struct generated *g, struct hotspot_wanted *wanted)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < g->n_taken; i++) {
 		const struct generated_request *q = &g->taken[i];
 
-		if (!(beam ? q->beam.code_index : q->vm.structs) || (!q->method && is_known(g, q->address)))
+		if (q->vm.kind == VM_NONE || (!q->method && is_known(g, q->address)))
 			continue;
-		if (beam)
-			g->beam.vm = q->beam;
-		else
-			g->hotspot.vm = q->vm;
+		if (g->vm.vm.kind == VM_NONE)
+			g->vm.vm = q->vm;
+		if (q->vm.kind != g->vm.vm.kind)
+			continue;
 		wanted[n++] = (struct hotspot_wanted){
 			.address = q->address, .wish = q->method ? HOTSPOT_WANT_METHOD : HOTSPOT_WANT_CODE};
 	}
-	if (g->check && (beam ? g->beam.vm.code_index : g->hotspot.vm.structs))
+	if (g->check && g->vm.vm.kind != VM_NONE)
 		checks_add(g, wanted, &n);
 	return n;
 }
@@ -534,12 +532,6 @@ static int take_answer(struct generated *g, const struct hotspot_wanted *wanted,
 	return r < 0 ? r : 0;
 }
 
-/* An error after which a virtual machine is not looked at again. */
-static bool is_refusal(int r)
-{
-	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
-}
-
 /*
  * A virtual machine that starts, or a parser process that the kernel has killed: what samples hit stays
  * unknown, and is requested again.
@@ -554,30 +546,28 @@ static void wait_for_vm(struct generated *g, int r)
 	}
 }
 
-/* Has HotSpot's or BEAM's code looked at. What they do not know is analysed like other code. 0; -ENOMEM. */
-static int ask_vm(struct generated *g, bool beam, bool *refused)
+/* Has the virtual machine's code looked at. What it does not know is analysed like other code. 0; -ENOMEM. */
+static int ask_vm(struct generated *g)
 {
 	_cleanup_free_ struct hotspot_wanted *wanted = NULL;
 	_cleanup_buf_ struct buf answer = {0};
 	size_t n;
 	int r;
 
-	if (*refused)
+	if (g->vm.refused)
 		return 0;
 	wanted = calloc(HOTSPOT_WANTED_MAX, sizeof *wanted);
 	if (!wanted)
 		return -ENOMEM;
-	n = wishes(g, beam, wanted);
+	n = wishes(g, wanted);
 	if (!n)
 		return 0;
-	g->hotspot.mem = g->beam.mem = g->mem;
-	r = beam ? beam_job_run(&g->parser, &g->beam, wanted, n, &answer)
-		 : hotspot_job_run(&g->parser, &g->hotspot, wanted, n, &answer);
+	r = vm_process_run(&g->vm, &g->parser, g->mem, wanted, n, &answer);
 	if (r == 0)
 		r = take_answer(g, wanted, n, &answer);
 	if (r == -ENOMEM)
 		return r;
-	*refused = is_refusal(r);
+	g->vm.refused |= r == -EBADMSG;
 	wait_for_vm(g, r);
 	return 0;
 }
@@ -663,9 +653,7 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	if (r == 0 && g->check)
 		r = check_parts(g);
 	if (r == 0)
-		r = ask_vm(g, false, &g->hotspot_refused);
-	if (r == 0)
-		r = ask_vm(g, true, &g->beam_refused);
+		r = ask_vm(g);
 	if (r == 0)
 		r = ask_v8(g);
 	for (size_t i = 0; i < g->n_taken && r == 0 && !g->wait_until_ns; i++)

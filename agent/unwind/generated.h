@@ -17,9 +17,8 @@
 #include <stdint.h>
 
 #include "agent/elf/runtime/v8.h"
-#include "agent/unwind/beam_job.h"
-#include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/v8_job.h"
+#include "agent/unwind/vm.h"
 
 struct buf;
 struct generated;
@@ -38,19 +37,17 @@ struct generated_request {
 	/* where the search for a function may look: the mapping */
 	uint64_t low, high;
 	bool frame_pointer; /* the runtime vouches for the frame pointer in all of the function */
-	/* the process's HotSpot, which knows the code at the address; `structs` 0: none */
-	struct hotspot_vm vm;
-	struct beam_vm beam; /* the same of its BEAM; `code_index` 0: none */
-	bool method;	     /* the address is that of a method object, whose name is wanted */
+	struct vm vm;	    /* the process's virtual machine, which knows the code at the address */
+	bool method;	    /* the address is that of a method object, whose name is wanted */
 };
 
 struct generated_stats {
 	uint64_t analysed, replaced,
-		refused;       /* parts; that had changed; addresses without rows after the analysis */
-	uint32_t java_version; /* of the JDK; 0: no HotSpot was looked at yet */
-	bool java_refused;     /* the process's HotSpot is none that we know, or it cannot be read */
-	bool beam_known, beam_refused; /* the same of its BEAM: it was looked at; it was refused */
-	uint64_t wait_until_ns; /* its virtual machine was not ready, and is not looked at before; or 0 */
+		refused;	   /* parts; that had changed; addresses without rows after the analysis */
+	enum vm_kind vm;	   /* the process's virtual machine; VM_NONE: none was looked at yet */
+	bool vm_known, vm_refused; /* its tables were found; it is none that we know, or it cannot be read */
+	uint32_t java_version;	   /* of the JDK, if it is a HotSpot whose tables were found */
+	uint64_t wait_until_ns;	   /* its virtual machine was not ready, and is not looked at before; or 0 */
 };
 
 /* 0 or -ENOMEM. */
@@ -71,14 +68,14 @@ bool generated_request_line(struct generated *g, const struct v8_layout *layout,
 size_t generated_begin(struct generated *g, bool check);
 bool generated_requested(const struct generated *g); /* requests wait for the next job */
 /*
- * What the last job has found of HotSpot's or BEAM's code: records for hotspot_record_next without rows.
+ * What the last job has found of a virtual machine's code: records for hotspot_record_next without rows.
  * Between jobs; borrowed until the next one begins. NULL: nothing.
  */
 const struct buf *generated_found(const struct generated *g);
 /* The lines that the last job was to find; borrowed as above. 0 of them: nothing. */
 size_t generated_lines(const struct generated *g, const struct v8_line_wish **ret);
-bool generated_is_beam(const struct generated *g); /* whether it is BEAM's */
-uint32_t generated_pid(const struct generated *g); /* of its process */
+enum vm_kind generated_vm(const struct generated *g); /* whose it is */
+uint32_t generated_pid(const struct generated *g);    /* of its process */
 /*
  * On a worker thread: reads the process's memory, which may block for as long as the process likes,
  * analyses, and encodes all parts. 0; -EALREADY: the table is as it was; -ENODATA: there is no part;

@@ -326,26 +326,35 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 	return false;
 }
 
-/* What leads to the tables of a virtual machine in the file that is mapped at `bias`. False: it is none. */
-static bool vm_of(struct generated_request *ret, const struct runtime_facts *f, uint64_t bias, unsigned kinds)
+static struct beam_vm beam_vm(const struct beam_facts *b, uint64_t bias)
 {
-	const struct beam_facts *b = &f->beam;
+	return (struct beam_vm){.code_index = b->code_index + bias,
+				.atom_table = b->atom_table + bias,
+				.normal_exit = b->normal_exit + bias,
+				.frame_layout = b->frame_layout + bias,
+				.data_start = b->data_start + bias,
+				.data_end = b->data_end + bias};
+}
 
+/* What leads to the tables of a virtual machine in the file that is mapped at `bias`. False: it is none. */
+static bool vm_of(struct vm *ret, const struct runtime_facts *f, uint64_t bias, unsigned kinds)
+{
 	if (!(kinds >> f->kind & 1))
 		return false;
-	if (f->kind == RUNTIME_FILE_HOTSPOT) {
-		ret->vm = (struct hotspot_vm){f->hotspot.structs + bias, f->hotspot.types + bias};
-		return true;
-	}
-	if (f->kind != RUNTIME_FILE_BEAM || !b->known)
-		return false;
-	ret->beam = (struct beam_vm){.code_index = b->code_index + bias,
-				     .atom_table = b->atom_table + bias,
-				     .normal_exit = b->normal_exit + bias,
-				     .frame_layout = b->frame_layout + bias,
-				     .data_start = b->data_start + bias,
-				     .data_end = b->data_end + bias};
-	return true;
+	if (f->kind == RUNTIME_FILE_HOTSPOT)
+		*ret = (struct vm){.kind = VM_HOTSPOT,
+				   .hotspot = {f->hotspot.structs + bias, f->hotspot.types + bias}};
+	else if (f->kind == RUNTIME_FILE_BEAM && f->beam.known)
+		*ret = (struct vm){.kind = VM_BEAM, .beam = beam_vm(&f->beam, bias)};
+	else if (f->kind == RUNTIME_FILE_DOTNET && f->dotnet.known)
+		*ret = (struct vm){.kind = VM_DOTNET, .dotnet = {f->dotnet.dac_table + bias}};
+	return ret->kind != VM_NONE;
+}
+
+/* Whether the file has a virtual machine by its name, before more is known of it. */
+static bool is_vm_name(const char *name)
+{
+	return strcmp(name, "libjvm.so") == 0 || strcmp(name, "libcoreclr.so") == 0;
 }
 
 int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *maps,
@@ -363,10 +372,10 @@ int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *
 		if (!t || t->generated)
 			continue;
 		first = first ?: t;
-		if (t->runtime && bias_of(m, t->binary, &bias) && vm_of(ret, t->runtime, bias, kinds))
+		if (t->runtime && bias_of(m, t->binary, &bias) && vm_of(&ret->vm, t->runtime, bias, kinds))
 			return 0;
 		if (binary_table_pending(t) && !t->runtime &&
-		    (t == first || strcmp(t->binary->module.name, "libjvm.so") == 0))
+		    (t == first || is_vm_name(t->binary->module.name)))
 			r = -EAGAIN;
 	}
 	return r;

@@ -28,7 +28,7 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		       uint64_t bias, uint64_t secret);
 
 /*
- * What leads to the tables of the process's HotSpot or BEAM (`vm`, `beam` of *ret), if its kind is wanted.
+ * What leads to the tables of the process's virtual machine (`vm` of *ret), if its kind is wanted.
  * 0; -ENOENT: it has none; -EAGAIN: what is in the file that is named like one, or in the first one,
  * mostly the program, is not known yet.
  */

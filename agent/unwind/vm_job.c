@@ -53,6 +53,17 @@ int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n
 	return r;
 }
 
+int vm_records_name(struct vm_records *v, const char *name)
+{
+	int r = flat_put_u64(&v->names, 1);
+
+	for (unsigned i = 0; i < 3 && r == 0; i++) /* no scopes, no places; at no address */
+		r = flat_put_u64(&v->names, 0);
+	if (r == 0)
+		r = flat_put_string(&v->names, name);
+	return r == 0 ? flat_put_string(&v->names, "") : r;
+}
+
 void vm_records_fini(struct vm_records *v)
 {
 	buf_fini(&v->names);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the jobs share that look at the code of a HotSpot or of a BEAM (hotspot_job.h, beam_job.h): the
- * records of the answer, made in a parser process, and the call of such a process.
+ * What the jobs share that look at the code of virtual machines (hotspot_job.h, beam_job.h, dotnet_job.h):
+ * the records of the answer, made in a parser process, and the call of such a process.
  */
 #ifndef PROFLET_UNWIND_VM_JOB_H
 #define PROFLET_UNWIND_VM_JOB_H
@@ -34,6 +34,8 @@ int vm_records_put(struct vm_records *v, struct hotspot_found *f, const struct m
 int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n,
 		    int (*look)(const struct hotspot_wanted *w, struct hotspot_found *f, void *data),
 		    void *data);
+/* Adds to the names of the record that is being made: all of its code is one method, at no address. */
+int vm_records_name(struct vm_records *v, const char *name);
 void vm_records_fini(struct vm_records *v);
 
 /* --- in the agent */

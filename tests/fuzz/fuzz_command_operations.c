@@ -24,6 +24,7 @@
 #include "agent/symbol/jitread.h"
 #include "agent/unwind/code_job.h"
 #include "agent/unwind/beam_job.h"
+#include "agent/unwind/dotnet_job.h"
 #include "agent/unwind/hotspot_job.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/table_job.h"
@@ -109,9 +110,9 @@ static void check_answer(const struct parser_operation *operation, const struct 
 static void run(const struct head *head, const uint8_t *request, struct files *f)
 {
 	static const struct parser_operation *const operations[] = {
-		&table_operation,   &symbol_operation,	 &rule_operation,
-		&code_operation,    &jit_open_operation, &jit_read_operation,
-		&hotspot_operation, &v8_operation,	 &beam_operation};
+		&table_operation,    &symbol_operation,	  &rule_operation,    &code_operation,
+		&jit_open_operation, &jit_read_operation, &hotspot_operation, &v8_operation,
+		&beam_operation,     &dotnet_operation};
 	const struct parser_operation *operation = operations[head->operation % ARRAY_SIZE(operations)];
 	_cleanup_free_ uint8_t *own = malloc(head->request + 1u); /* its end is watched */
 	_cleanup_buf_ struct buf answer = {0};

@@ -26,6 +26,10 @@ static int read_vm(struct runtime_facts *ret, struct elf_image *img)
 		r = beam_facts_read(&ret->beam, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_BEAM : RUNTIME_FILE_NONE;
 	}
+	if (r == -ENOENT) {
+		r = dotnet_facts_read(&ret->dotnet, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_DOTNET : RUNTIME_FILE_NONE;
+	}
 	return r;
 }
 
@@ -80,6 +84,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->v8.version && v8_facts_valid(&f->v8);
 	case RUNTIME_FILE_BEAM:
 		return beam_facts_valid(&f->beam);
+	case RUNTIME_FILE_DOTNET:
+		return dotnet_facts_valid(&f->dotnet);
 	default:
 		return false;
 	}
@@ -153,6 +159,8 @@ bool runtime_facts_known(const struct runtime_facts *f)
 		return f->v8.known;
 	case RUNTIME_FILE_BEAM:
 		return f->beam.known;
+	case RUNTIME_FILE_DOTNET:
+		return f->dotnet.known;
 	default:
 		return f->cpython.known;
 	}
@@ -165,12 +173,13 @@ const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTI
 		[RUNTIME_FILE_PHP] = "PHP",	    [RUNTIME_FILE_RUBY] = "Ruby",
 		[RUNTIME_FILE_PERL] = "Perl",	    [RUNTIME_FILE_LUA] = "Lua",
 		[RUNTIME_FILE_HOTSPOT] = "HotSpot", [RUNTIME_FILE_V8] = "V8",
-		[RUNTIME_FILE_BEAM] = "Erlang/OTP"};
-	uint32_t v = f->kind == RUNTIME_FILE_PHP    ? f->php.version
-		     : f->kind == RUNTIME_FILE_RUBY ? f->ruby.version
-		     : f->kind == RUNTIME_FILE_PERL ? f->perl.version
-		     : f->kind == RUNTIME_FILE_LUA  ? f->lua.version
-						    : f->cpython.version;
+		[RUNTIME_FILE_BEAM] = "Erlang/OTP", [RUNTIME_FILE_DOTNET] = ".NET"};
+	uint32_t v = f->kind == RUNTIME_FILE_PHP      ? f->php.version
+		     : f->kind == RUNTIME_FILE_RUBY   ? f->ruby.version
+		     : f->kind == RUNTIME_FILE_PERL   ? f->perl.version
+		     : f->kind == RUNTIME_FILE_LUA    ? f->lua.version
+		     : f->kind == RUNTIME_FILE_DOTNET ? f->dotnet.version
+						      : f->cpython.version;
 
 	if (f->kind == RUNTIME_FILE_HOTSPOT) { /* which version it is, a process says */
 		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s", names[f->kind]);

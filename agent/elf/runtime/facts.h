@@ -5,6 +5,7 @@
 
 #include "agent/elf/runtime/beam.h"
 #include "agent/elf/runtime/cpython.h"
+#include "agent/elf/runtime/dotnet.h"
 #include "agent/elf/runtime/lua.h"
 #include "agent/elf/runtime/hotspot.h"
 #include "agent/elf/runtime/perl.h"
@@ -24,6 +25,7 @@ enum runtime_kind {
 	RUNTIME_FILE_HOTSPOT,
 	RUNTIME_FILE_V8,
 	RUNTIME_FILE_BEAM,
+	RUNTIME_FILE_DOTNET,
 	RUNTIME_FILE_KINDS,
 };
 #define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
@@ -40,6 +42,7 @@ struct runtime_facts {
 		struct hotspot_facts hotspot;
 		struct v8_facts v8;
 		struct beam_facts beam;
+		struct dotnet_facts dotnet;
 	};
 };
 

@@ -304,7 +304,8 @@ static bool analyse(struct tables *t, uint64_t address)
 	q.low = m->start;
 	q.high = m->end;
 	(void)runtime_walk_find_vm(&q, t->process->maps, t->tables,
-				   1u << RUNTIME_FILE_HOTSPOT | 1u << RUNTIME_FILE_BEAM);
+				   1u << RUNTIME_FILE_HOTSPOT | 1u << RUNTIME_FILE_BEAM |
+					   1u << RUNTIME_FILE_DOTNET);
 	unwind_tables_request(t->tables, t->code, &q);
 	while (unwind_tables_requested(t->tables, t->code) && clock_mono_ns() < end) {
 		unwind_tables_pump(t->tables);

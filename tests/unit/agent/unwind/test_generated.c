@@ -288,7 +288,7 @@ Test(generated, virtual_machine_that_is_not_ready)
 
 	cr_assert_eq(memory, (uint8_t *)BM_BASE);
 	bm_init(&m);
-	q.beam = m.vm;
+	q.vm = (struct vm){.kind = VM_BEAM, .beam = m.vm};
 	memcpy(memory, m.bytes, BM_BYTES);
 	memset(memory + BM_RANGES, 0, 96);
 	s->from = BM_BASE;
@@ -313,12 +313,13 @@ Test(generated, virtual_machine_that_never_is_ready)
 		.address = address(s, AT + 4), .low = address(s, 0), .high = address(s, PAGES * PAGE)};
 	unsigned tries = 0;
 
-	q.beam = (struct beam_vm){.code_index = address(s, 9 * PAGE),
-				  .atom_table = address(s, 9 * PAGE),
-				  .normal_exit = address(s, 9 * PAGE),
-				  .frame_layout = address(s, 9 * PAGE),
-				  .data_start = address(s, 10 * PAGE),
-				  .data_end = address(s, 11 * PAGE)};
+	q.vm.kind = VM_BEAM;
+	q.vm.beam = (struct beam_vm){.code_index = address(s, 9 * PAGE),
+				     .atom_table = address(s, 9 * PAGE),
+				     .normal_exit = address(s, 9 * PAGE),
+				     .frame_layout = address(s, 9 * PAGE),
+				     .data_start = address(s, 10 * PAGE),
+				     .data_end = address(s, 11 * PAGE)};
 	while (cfa_at(s, AT + 4) == -1 && tries++ < 20) {
 		unwind_tables_request(s->w.tables, s->index, &q);
 		build(s);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Code of an assembly of .NET that was compiled ahead of time ("ready to run"): its functions, and which
+ * method of the assembly each is. The format is that of dotnet/runtime,
+ * docs/design/coreclr/botr/readytorun-format.md; of images with several assemblies in them (composite ones),
+ * functions are found, but not their methods. Every byte is foreign. Rank 1.
+ */
+#ifndef PROFLET_ELF_DOTNET_READY_H
+#define PROFLET_ELF_DOTNET_READY_H
+
+#include <stdint.h>
+
+#include "agent/elf/runtime/dotnet_image.h"
+
+struct dotnet_ready {
+	uint64_t functions; /* process address of the table of functions */
+	uint32_t n;	    /* of them */
+	uint32_t *methods;  /* of each, the method's row; 0: it belongs to the function before; owned */
+};
+
+/* struct RUNTIME_FUNCTION; addresses are relative to the image's base */
+struct dotnet_function {
+	uint32_t start, end, unwind;
+};
+
+/* 0; -ENOTSUP: there is no such code; -ENOMEM; errors of hotspot_read. */
+int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image, struct hotspot_memory *m);
+void dotnet_ready_fini(struct dotnet_ready *r);
+/* The function at a relative address, and its place in the table. 0; -ENOENT: there is none. */
+int dotnet_ready_find(const struct dotnet_ready *r, struct hotspot_memory *m, uint32_t rva,
+		      struct dotnet_function *ret, uint32_t *ret_index);
+/* The method that the function is, or is a part of; 0: not known. */
+uint32_t dotnet_ready_method(const struct dotnet_ready *r, uint32_t index);
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/dotnet_job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/base/map.h"
+#include "agent/elf/code/dotnet_rows.h"
+#include "agent/parser/parser.h"
+#include "agent/unwind/vm_job.h"
+
+#define ANSWER_MAX (64u << 20)
+#define STUB_NAME "stub"
+#define NO_NAME "[unnamed method]"
+
+/* The wishes follow. */
+struct wish {
+	struct dotnet_vm vm;
+	uint64_t n;
+};
+
+/* --- in a parser process */
+
+struct look {
+	struct dotnet_reader reader;
+	struct dotnet_place place;
+	struct vm_records records;
+	uint8_t bytes[MEMORY_CODE_MAX];
+};
+
+/* Which function the address is in, and its bytes. 0; -errno. */
+static int find(struct look *k, uint64_t address)
+{
+	const struct dotnet_place *p = &k->place;
+	int r = dotnet_place_find(&k->place, &k->reader, address);
+
+	if (r < 0)
+		return r;
+	if (p->end - p->start > MEMORY_CODE_MAX)
+		return -ENOTSUP;
+	return hotspot_read(&k->reader.memory, k->bytes, p->start, p->end - p->start);
+}
+
+/* A number that is another one when the code is, or the method. Of stubs, only that they are some matters. */
+static uint32_t id_of(const struct look *k)
+{
+	const struct dotnet_place *p = &k->place;
+
+	if (p->kind == DOTNET_STUB)
+		return 1;
+	return (uint32_t)(hash_bytes(k->bytes, p->end - p->start) ^ hash_u64(p->method) ^
+			  hash_u64(p->dynamic));
+}
+
+static int make_rows(struct look *k, struct memory_rows *ret)
+{
+	const struct dotnet_place *p = &k->place;
+	const struct memory_code code = {
+		.va = p->start, .code = k->bytes, .n = (uint32_t)(p->end - p->start), .function = true};
+	uint8_t unwind[DOTNET_UNWIND_MAX];
+	size_t n;
+	int r;
+
+	if (p->kind == DOTNET_STUB)
+		return dotnet_rows_make_stub(ret);
+	r = hotspot_read(&k->reader.memory, unwind, p->unwind, 4);
+	n = r == 0 ? 4 + 2u * unwind[2] : 0;
+	if (r == 0)
+		r = hotspot_read(&k->reader.memory, unwind, p->unwind, n);
+	return r == 0 ? dotnet_rows_make(ret, &code, unwind, n) : r;
+}
+
+static int put_name(struct look *k)
+{
+	char name[HOTSPOT_TEXT_MAX] = STUB_NAME;
+	int r = 0;
+
+	if (k->place.kind == DOTNET_METHOD)
+		r = dotnet_place_name(&k->place, &k->reader, name, sizeof name);
+	if (r == -ENOMEM || r == -E2BIG)
+		return r;
+	if (r < 0 || !name[0])
+		memcpy(name, NO_NAME, sizeof NO_NAME);
+	return vm_records_name(&k->records, name);
+}
+
+static int look_at_code(struct look *k, struct hotspot_found *f)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+	int r = make_rows(k, &rows);
+
+	if (r == 0)
+		r = put_name(k);
+	if (r < 0)
+		return r;
+	f->answer = HOTSPOT_CODE;
+	f->start = k->place.start;
+	f->end = k->place.end;
+	f->compile_id = id_of(k);
+	return vm_records_put(&k->records, f, &rows);
+}
+
+/* As vm_records_make wants it. */
+static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
+{
+	struct look *k = data;
+	int r = find(k, w->address);
+
+	if (r < 0)
+		return r;
+	if (w->wish == HOTSPOT_WANT_CODE)
+		return look_at_code(k, f);
+	if (k->place.start == w->address && k->place.end == w->end && id_of(k) == w->compile_id)
+		f->answer = HOTSPOT_SAME;
+	return vm_records_put(&k->records, f, NULL);
+}
+
+static int run(struct parser_job *job)
+{
+	struct flat_reader request = flat_read(job->request, job->request_len);
+	_cleanup_free_ struct look *k = calloc(1, sizeof *k);
+	int fd = job->n_fds ? job->fds[0] : -1, r;
+	struct wish wish;
+
+	if (!k)
+		return -ENOMEM;
+	flat_get(&request, &wish, sizeof wish);
+	if (request.bad || fd < 0)
+		return -EINVAL;
+	k->reader.memory.read = hotspot_memory_pread;
+	k->reader.memory.data = &fd;
+	k->reader.vm = wish.vm;
+	k->records.to = job->answer;
+	r = dotnet_reader_init(&k->reader);
+	if (r == 0)
+		r = vm_records_make(&k->records, &request, wish.n, look, k);
+	vm_records_fini(&k->records);
+	dotnet_reader_fini(&k->reader);
+	return r;
+}
+
+const struct parser_operation dotnet_operation = {
+	.name = ".NET's code", .answer_max = ANSWER_MAX, .run = run};
+
+/* --- in the agent */
+
+int dotnet_job_run(struct parser_session *session, struct dotnet_process *p,
+		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+{
+	struct wish wish;
+
+	memset(&wish, 0, sizeof wish);
+	wish.vm = p->vm;
+	wish.n = n;
+	return vm_job_call(session,
+			   &(struct vm_job){.operation = &dotnet_operation,
+					    .mem = p->mem,
+					    .head = &wish,
+					    .head_bytes = sizeof wish,
+					    .wanted = wanted,
+					    .n = n},
+			   answer);
+}

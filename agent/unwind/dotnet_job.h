@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Looks at functions that .NET's runtime has compiled, in a process's memory
+ * (agent/elf/runtime/dotnet_code.h), where the bytes can do no harm (agent/parser): which function an address
+ * is in, its rows, its name. The answer has the form of HotSpot's (hotspot_job.h): each function is one
+ * method at no address.
+ */
+#ifndef PROFLET_UNWIND_DOTNET_JOB_H
+#define PROFLET_UNWIND_DOTNET_JOB_H
+
+#include <stddef.h>
+
+#include "agent/elf/runtime/dotnet_code.h"
+#include "agent/unwind/hotspot_job.h"
+
+extern const struct parser_operation dotnet_operation;
+
+/* The job's view of a process. */
+struct dotnet_process {
+	struct dotnet_vm vm;
+	int mem; /* /proc/PID/mem, borrowed */
+};
+
+/*
+ * Runs the wishes, of HOTSPOT_WANT_CODE and HOTSPOT_WANT_CHECK. Appends records to `answer` as
+ * hotspot_job_run does, and has its errors.
+ */
+int dotnet_job_run(struct parser_session *session, struct dotnet_process *p,
+		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer);
+
+#endif

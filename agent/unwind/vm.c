@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/vm.h"
+
+#include <errno.h>
+
+static int run_hotspot(struct vm_process *p, struct parser_session *session, int mem,
+		       const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+{
+	struct hotspot_process x = {.vm = p->vm.hotspot, .layout = p->hotspot, .mem = mem};
+	int r = hotspot_job_run(session, &x, wanted, n, answer);
+
+	p->hotspot = x.layout;
+	return r;
+}
+
+static int run_beam(struct vm_process *p, struct parser_session *session, int mem,
+		    const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+{
+	struct beam_process x = {.vm = p->vm.beam, .layout = p->beam, .mem = mem};
+	int r = beam_job_run(session, &x, wanted, n, answer);
+
+	p->beam = x.layout;
+	return r;
+}
+
+static int run_dotnet(struct vm_process *p, struct parser_session *session, int mem,
+		      const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+{
+	struct dotnet_process x = {.vm = p->vm.dotnet, .mem = mem};
+
+	return dotnet_job_run(session, &x, wanted, n, answer);
+}
+
+/* An error after which a virtual machine is not looked at again. */
+static bool is_refusal(int r)
+{
+	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
+}
+
+int vm_process_run(struct vm_process *p, struct parser_session *session, int mem,
+		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+{
+	int r = -ENOTSUP;
+
+	if (p->vm.kind == VM_HOTSPOT)
+		r = run_hotspot(p, session, mem, wanted, n, answer);
+	else if (p->vm.kind == VM_BEAM)
+		r = run_beam(p, session, mem, wanted, n, answer);
+	else if (p->vm.kind == VM_DOTNET)
+		r = run_dotnet(p, session, mem, wanted, n, answer);
+	p->known |= r == 0;
+	p->refused = is_refusal(r);
+	return r;
+}
+
+uint32_t vm_process_java_version(const struct vm_process *p)
+{
+	return p->vm.kind == VM_HOTSPOT ? p->hotspot.version : 0;
+}

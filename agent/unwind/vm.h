@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The virtual machine of a process that compiles code and knows it: one of several kinds, each with a job
+ * that looks at it. One program has one at most that is looked at.
+ */
+#ifndef PROFLET_UNWIND_VM_H
+#define PROFLET_UNWIND_VM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/unwind/beam_job.h"
+#include "agent/unwind/dotnet_job.h"
+#include "agent/unwind/hotspot_job.h"
+
+enum vm_kind { VM_NONE, VM_HOTSPOT, VM_BEAM, VM_DOTNET, VM_KINDS };
+
+/* What leads to its tables: process addresses. */
+struct vm {
+	enum vm_kind kind;
+	union {
+		struct hotspot_vm hotspot;
+		struct beam_vm beam;
+		struct dotnet_vm dotnet;
+	};
+};
+
+/* What jobs have found out about it; with all zero but `vm`: nothing yet. */
+struct vm_process {
+	struct vm vm;
+	bool known;   /* a job has found its tables */
+	bool refused; /* it is none that we know, or it cannot be read */
+	union {
+		struct hotspot_layout hotspot;
+		struct beam_layout beam;
+	};
+};
+
+/*
+ * Runs wishes by the job of its kind, which gets `mem`, the descriptor of /proc/PID/mem; sets `known`,
+ * `refused`. Appends records for hotspot_record_next. 0; -EAGAIN: the machine is not ready; -ENOMEM; other
+ * errors of jobs.
+ */
+int vm_process_run(struct vm_process *p, struct parser_session *session, int mem,
+		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer);
+/* Of a HotSpot, the version of the JDK; 0: it is another machine, or not known yet. */
+uint32_t vm_process_java_version(const struct vm_process *p);
+
+#endif
