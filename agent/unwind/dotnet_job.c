@@ -12,6 +12,7 @@
 #include "agent/unwind/vm_job.h"
 
 #define ANSWER_MAX (64u << 20)
+#define THUNK_MAX 256u /* bytes */
 #define STUB_NAME "stub"
 #define NO_NAME "[unnamed method]"
 
@@ -30,12 +31,31 @@ struct look {
 	uint8_t bytes[MEMORY_CODE_MAX];
 };
 
+/*
+ * Code that the runtime does not describe may be a few instructions that jump on: to a delegate's function.
+ */
+static int find_thunk(struct look *k, uint64_t address)
+{
+	const uint64_t left = HOTSPOT_PIECE_BYTES - address % HOTSPOT_PIECE_BYTES;
+	const uint32_t n = left < THUNK_MAX ? (uint32_t)left : THUNK_MAX;
+	uint32_t bytes;
+	int r = hotspot_read(&k->reader.memory, k->bytes, address, n);
+
+	if (r < 0)
+		return r;
+	bytes = dotnet_rows_leaves(k->bytes, n);
+	k->place = (struct dotnet_place){.kind = DOTNET_STUB, .start = address, .end = address + bytes};
+	return bytes ? 0 : -ENOENT;
+}
+
 /* Which function the address is in, and its bytes. 0; -errno. */
 static int find(struct look *k, uint64_t address)
 {
 	const struct dotnet_place *p = &k->place;
 	int r = dotnet_place_find(&k->place, &k->reader, address);
 
+	if (r == -ENOENT)
+		r = find_thunk(k, address);
 	if (r < 0)
 		return r;
 	if (p->end - p->start > MEMORY_CODE_MAX)
@@ -43,13 +63,13 @@ static int find(struct look *k, uint64_t address)
 	return hotspot_read(&k->reader.memory, k->bytes, p->start, p->end - p->start);
 }
 
-/* A number that is another one when the code is, or the method. Of stubs, only that they are some matters. */
+/* A number that is another one when the code is, or the method. Of stubs, only how long they are matters. */
 static uint32_t id_of(const struct look *k)
 {
 	const struct dotnet_place *p = &k->place;
 
 	if (p->kind == DOTNET_STUB)
-		return 1;
+		return (uint32_t)hash_u64(p->end - p->start);
 	return (uint32_t)(hash_bytes(k->bytes, p->end - p->start) ^ hash_u64(p->method) ^
 			  hash_u64(p->dynamic));
 }

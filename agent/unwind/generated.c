@@ -370,6 +370,23 @@ static bool is_known(const struct generated *g, uint64_t address)
 
 /* --- the job */
 
+/* Narrows what is around an address to what no virtual machine knows: its own rows are better. */
+static void leave_vm_out(const struct generated *g, uint64_t address, uint64_t *start, uint64_t *end)
+{
+	const size_t at = parts_from(g, address);
+
+	for (size_t i = at; i > 0 && g->parts[i - 1]->end > *start; i--)
+		if (g->parts[i - 1]->vm) {
+			*start = g->parts[i - 1]->end;
+			break;
+		}
+	for (size_t i = at; i < g->n && g->parts[i]->start < *end; i++)
+		if (g->parts[i]->vm && g->parts[i]->start > address) {
+			*end = g->parts[i]->start;
+			break;
+		}
+}
+
 static int answer(struct generated *g, const struct generated_request *q)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -383,6 +400,7 @@ static int answer(struct generated *g, const struct generated_request *q)
 	if (!listed) {
 		start = q->address - q->low > WINDOW_BEFORE ? q->address - WINDOW_BEFORE : q->low;
 		end = q->high - q->address > WINDOW_BEHIND ? q->address + WINDOW_BEHIND : q->high;
+		leave_vm_out(g, q->address, &start, &end);
 	}
 	first = start;
 	bytes = malloc(end - start);

@@ -163,6 +163,14 @@ static int put(struct memory_rows *rows, uint32_t off, const struct state *s, ui
 	return memory_rows_add(rows, off, &rule);
 }
 
+static bool sets_sp(const struct x86_insn *insn)
+{
+	const bool has_reg = insn->op == X86_ADD || insn->op == X86_AND || insn->op == X86_MOVE ||
+			     insn->op == X86_LEA || insn->op == X86_LOAD;
+
+	return (has_reg && insn->reg == X86_SP) || insn->writes & 1u << X86_SP;
+}
+
 /* What an instruction of an epilogue leaves. */
 static void leave(struct state *s, const struct x86_insn *insn)
 {
@@ -244,4 +252,31 @@ int dotnet_rows_make_stub(struct memory_rows *ret)
 {
 	*ret = (struct memory_rows){0};
 	return put(ret, 0, &entry, 0);
+}
+
+uint32_t dotnet_rows_leaves(const uint8_t *code, uint32_t n)
+{
+	for (uint32_t at = 0; at < n;) {
+		const struct x86_insn insn = x86_decode(code + at, n - at);
+
+		at += insn.len;
+		switch (insn.op) {
+		case X86_RETURN:
+		case X86_JUMP_FAR_AWAY:
+			return at;
+		case X86_PUSH:
+		case X86_POP:
+		case X86_LEAVE:
+		case X86_CALL:
+		case X86_CALL_FAR_AWAY:
+		case X86_JUMP:
+		case X86_TRAP:
+			return 0;
+		default:
+			break;
+		}
+		if (!insn.len || sets_sp(&insn))
+			return 0;
+	}
+	return 0;
 }

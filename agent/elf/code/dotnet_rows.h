@@ -21,5 +21,11 @@ int dotnet_rows_make(struct memory_rows *ret, const struct memory_code *code, co
 		     size_t n);
 /* One row for code that has no frame. */
 int dotnet_rows_make_stub(struct memory_rows *ret);
+/*
+ * The bytes from the first instruction on to the next one that leaves the code, by a jump through a register
+ * or memory or by a return, if none of them moves rsp or calls: the return address is at rsp in all of them,
+ * because it is where the last one needs it. 0: it is not so, or more than n bytes are needed.
+ */
+uint32_t dotnet_rows_leaves(const uint8_t *code, uint32_t n);
 
 #endif

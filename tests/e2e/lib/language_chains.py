@@ -35,8 +35,33 @@ Place = collections.namedtuple("Place", "name file first line at")  # a language
 
 def language_frames(sample, language="cpython"):
     """Root first. Those of a Java virtual machine's own stubs are none: their names have no dot."""
-    return [Place(f.name, f.source, f.first_line, f.line, i) for i, f in reversed(list(enumerate(sample.frames)))
-            if f.kind == language and ("." in f.name or language != "jvm")]
+    places = [Place(f.name, f.source, f.first_line, f.line, i) for i, f in reversed(list(enumerate(sample.frames)))
+              if f.kind == language and ("." in f.name or language != "jvm")]
+    return without_handling(places) if language == "dotnet" else places
+
+
+DOTNET_STUB = re.compile(r"^IL_STUB|^stub$")
+DOTNET_HANDLING = re.compile(r"^System\.Runtime\.EH\.|^System\.Runtime\.ExceptionServices\.InternalCalls\.")
+
+
+def without_handling(places):
+    """Those of .NET as if the runtime did not handle exceptions by functions of the language: a handler, which is a function of its own
+    with the method's name, stands in the place of the method, and what has thrown is gone."""
+    shown, handled = [], False
+    for p in places:
+        if DOTNET_STUB.search(p.name):
+            continue
+        if DOTNET_HANDLING.search(p.name):
+            handled = True
+            continue
+        before = next((i for i in reversed(range(len(shown))) if shown[i].name == p.name), None) if handled else None
+        if before is not None:
+            del shown[before:]
+        elif shown and p.name == shown[-1].name and "Finally" in p.name:
+            shown.pop()
+        handled = False
+        shown.append(p)
+    return shown
 
 
 def settled(samples, pids, seconds):
