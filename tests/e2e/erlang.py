@@ -12,7 +12,8 @@ from lib import assertions, programs
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.profiles import share, total
-from lib.scenario import ROOT, Scenario, wait_for
+from lib.scenario import ROOT, Scenario, free_port, wait_for
+from status import Pages
 
 ORACLE = os.path.join(ROOT, "tests", "oracle", "erlang")
 sys.path.append(ORACLE)
@@ -67,6 +68,10 @@ def check_chains(s, found):
             s.note(f"{kind}: {k} {note[:300]}")
 
 
+def counted(pages):
+    return sum(v for k, v in pages.metrics().items() if k.startswith("proflet_erlang_samples_total"))
+
+
 def body(s):
     s.need_root()
     s.need("erl")
@@ -74,7 +79,10 @@ def body(s):
     process = start_chains(s)
     collector = Collector(s)
     recorder = Recorder(s, collector)
-    agent = Agent(s, recorder.endpoint(), frequency=97)
+    port = free_port()
+    agent = Agent(s, recorder.endpoint(), "--listen", f"127.0.0.1:{port}", frequency=97)
+    agent.wait_samples(collector)
+    wait_for(lambda: counted(Pages(port)) or None, 60, "samples of Erlang in the metrics")
     samples = agent.samples_of(collector, SECONDS, [process.pid], cpu=CPU)
     check_chains(s, judged(samples, process.pid))
     assertions.loss_identity(s, agent, total(samples))
