@@ -79,12 +79,16 @@ static uint32_t slots_of(uint8_t operation, uint8_t info)
 	}
 }
 
-/* Does what the operation at `code` says. False: it has no sense. */
+/* The 32 bits behind an operation's own two bytes. */
+static int64_t large_operand(const uint8_t *code)
+{
+	return (int64_t)(u16_at(code + 2) | (uint64_t)u16_at(code + 4) << 16);
+}
+
+/* Does what the operation at `code` says, all of whose slots are there. False: it has no sense. */
 static bool apply(struct state *s, const uint8_t *code, const uint8_t *unwind)
 {
 	const uint8_t operation = code[1] & 15, info = code[1] >> 4;
-	const int64_t large = info ? (int64_t)(u16_at(code + 2) | (uint64_t)u16_at(code + 4) << 16)
-				   : (int64_t)u16_at(code + 2) * 8;
 	int64_t depth = s->depth, frame;
 
 	switch (operation) {
@@ -97,13 +101,11 @@ static bool apply(struct state *s, const uint8_t *code, const uint8_t *unwind)
 		depth += info * 8 + 8;
 		break;
 	case ALLOCATE_LARGE:
-		depth += large;
+		depth += info ? large_operand(code) : (int64_t)u16_at(code + 2) * 8;
 		break;
 	case SET_FRAME:
 	case SET_FRAME_LARGE:
-		frame = operation == SET_FRAME
-				? (unwind[3] >> 4) * 16
-				: (int64_t)(u16_at(code + 2) | (uint64_t)u16_at(code + 4) << 16) * 16;
+		frame = 16 * (operation == SET_FRAME ? unwind[3] >> 4 : large_operand(code));
 		if ((unwind[3] & 15) != X86_BP || frame > depth - 8)
 			return false;
 		s->frame = (int32_t)(depth - frame);
@@ -111,8 +113,10 @@ static bool apply(struct state *s, const uint8_t *code, const uint8_t *unwind)
 	default:
 		break;
 	}
+	if (depth > FRAME_MAX)
+		return false;
 	s->depth = (int32_t)depth;
-	return depth <= FRAME_MAX;
+	return true;
 }
 
 /* The states of the prologue, whose operations are listed from the last one to the first. */

@@ -2,8 +2,9 @@
 /*
  * Which method of .NET is at an address of a process? usage: dotnet_find PID FILE BIAS < ADDRESSES
  *
- * FILE has the runtime, and is mapped at BIAS. For each address, in hexadecimal, prints it and "START END NAME" of
- * its function, or why there is none. Exit 0; 1: FILE has no runtime that is known, or the process cannot be read.
+ * FILE has the runtime, and is mapped at BIAS. For each address, in hexadecimal, prints it and "START END
+ * NAME" of its function, or why there is none. Exit 0; 1: FILE has no runtime that is known, or the process
+ * cannot be read.
  */
 #include <errno.h>
 #include <fcntl.h>

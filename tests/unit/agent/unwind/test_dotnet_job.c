@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A job that looks at the memory of a .NET (dotnet_machine.h), run by its caller, and what it may answer. */
+#include "agent/unwind/dotnet_job.h"
+
+#include <criterion/criterion.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/base/cleanup.h"
+#include "agent/parser/parser.h"
+#include "tests/support/dotnet_machine.h"
+
+/* Runs one wish on the memory as a file, in which an offset is an address, as in /proc/PID/mem. */
+static int run(const struct dotnet_machine *m, const struct hotspot_wanted *w, struct hotspot_record *ret)
+{
+	_cleanup_buf_ struct buf answer = {0};
+	struct parser_session session = {0};
+	struct dotnet_process p = {.vm = m->reader->vm, .mem = memfd_create("memory", MFD_CLOEXEC)};
+	struct flat_reader from;
+	int r;
+
+	cr_assert_eq(pwrite(p.mem, m->bytes, DM_BYTES, (off_t)DM_BASE), (ssize_t)DM_BYTES);
+	r = dotnet_job_run(&session, &p, w, 1, &answer);
+	parser_session_end(&session);
+	close(p.mem);
+	if (r < 0)
+		return r;
+	from = flat_read(answer.data, answer.len);
+	cr_assert_eq(hotspot_record_next(&from, ret), 1);
+	ret->names = NULL; /* of the answer, which is gone */
+	return 0;
+}
+
+Test(dotnet_job, code_of_methods_of_stubs_and_of_thunks)
+{
+	static const struct {
+		uint32_t at, start, end;
+		size_t rows;
+	} cases[] = {
+		{DM_FIRST + 8, DM_FIRST, DM_FIRST + 0x40, 4},
+		{DM_IMAGE + DM_READY_CODE, DM_IMAGE + DM_READY_CODE,
+		 DM_IMAGE + DM_READY_CODE + DM_FUNCTION_BYTES, 4},
+		{DM_STUBS + 8, DM_STUBS, DM_STUBS_END, 1},
+		{DM_THUNK + 3, DM_THUNK + 3, DM_THUNK + 6, 1}, /* from there on */
+	};
+	struct dotnet_machine m;
+
+	dm_init(&m);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct hotspot_wanted w = {.address = DM_BASE + cases[i].at, .wish = HOTSPOT_WANT_CODE};
+		struct hotspot_record x = {0};
+
+		cr_assert_eq(run(&m, &w, &x), 0, "%zu", i);
+		cr_expect_eq(x.found.answer, HOTSPOT_CODE, "%zu", i);
+		cr_expect_eq(x.found.start, DM_BASE + cases[i].start, "%zu", i);
+		cr_expect_eq(x.found.end, DM_BASE + cases[i].end, "%zu", i);
+		cr_expect_eq(x.rows.n, cases[i].rows, "%zu: %zu", i, x.rows.n);
+		memory_rows_fini(&x.rows);
+	}
+	dm_free(&m);
+}
+
+Test(dotnet_job, code_that_has_changed_is_found_out)
+{
+	struct hotspot_wanted w = {.address = DM_BASE + DM_FIRST, .wish = HOTSPOT_WANT_CODE};
+	struct dotnet_machine m;
+	struct hotspot_record x = {0};
+
+	dm_init(&m);
+	cr_assert_eq(run(&m, &w, &x), 0);
+	w = (struct hotspot_wanted){.address = x.found.start,
+				    .end = x.found.end,
+				    .wish = HOTSPOT_WANT_CHECK,
+				    .compile_id = x.found.compile_id};
+	memory_rows_fini(&x.rows);
+	for (int changed = 0; changed < 3; changed++) {
+		if (changed == 1)
+			m.bytes[DM_FIRST + 10] ^= 1; /* the code */
+		if (changed == 2) {
+			m.bytes[DM_FIRST + 10] ^= 1;
+			dm_put_address(&m, DM_HEADERS + 24, DM_METHODS + 24 + 64); /* of another method */
+		}
+		cr_assert_eq(run(&m, &w, &x), 0);
+		cr_expect_eq(x.found.answer, changed ? HOTSPOT_NOTHING : HOTSPOT_SAME, "%d", changed);
+	}
+	dm_free(&m);
+}
+
+Test(dotnet_job, what_is_not_there_is_nothing)
+{
+	const struct hotspot_wanted w = {.address = DM_BASE + DM_BYTES + 8, .wish = HOTSPOT_WANT_CODE};
+	struct dotnet_machine m;
+	struct hotspot_record x = {0};
+
+	dm_init(&m);
+	cr_assert_eq(run(&m, &w, &x), 0);
+	cr_expect_eq(x.found.answer, HOTSPOT_NOTHING);
+	dm_put(&m, DM_DAC, 0, 8);
+	cr_expect_eq(run(&m, &w, &x), -EAGAIN);
+	dm_free(&m);
+}
