@@ -81,7 +81,7 @@ Test(metrics, languages)
 	v.languages.n = 2;
 	v.agent.runtimes.v8.by_ending[ENDING_ROOT] = 80;
 	v.agent.runtimes.v8.by_ending[ENDING_NO_MAPPING] = 2;
-	v.agent.runtimes.java.unnamed = 5;
+	v.agent.runtimes.vm[VM_HOTSPOT].unnamed = 5;
 	cr_assert_eq(metrics_format(&v, METRICS_TEXT, &b), 0);
 	expect_line(
 		&b,
