@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SUPPORT = os.path.normpath(os.path.join(HERE, "..", "..", "support"))
 CACHE = os.path.join(debian.CACHE, "dotnets")
 PROGRAM = "azmcp"  # of the package: a program with the runtime's files beside it starts the assembly of its own name
-ENVIRONMENT = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1", "DOTNET_EnableDiagnostics": "0"}
+ENVIRONMENT = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
 TIERS = {"tiered": {}, "static": {"DOTNET_TieredPGO": "0"}, "optimized": {"DOTNET_TieredCompilation": "0"},
          "compiled": {"DOTNET_ReadyToRun": "0"}, "minimal": {"DOTNET_JITMinOpts": "1"}}
 
