@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that pretend to be HotSpot or BEAM (tests/support/pretender_java.c, pretender_beam.c) whose tables, code, methods or names lie in
+"""Programs that pretend to be HotSpot, BEAM or .NET (tests/support/pretender_java.c and others) whose tables, code, methods or names lie in
 memory that never arrives (hanging.py). Whoever touches it waits for ever, the agent's own reads too. The agent stops in time while all of
 it is still so, and honest ones beside them, one which runs before, and another, which starts then, are shown as they say.
 """
@@ -20,6 +20,8 @@ PLACES = {
                        "method_hangs", "constants_hang", "pool_hangs", "class_hangs", "symbol_hangs", "scopes_hang", "interpreted_hangs"),
     "pretender_beam": ("tables_hang", "module_hangs", "atoms_hang", "piece_hangs", "atom_hangs", "text_hangs", "code_hangs", "callee_hangs",
                        "process_hangs"),
+    "pretender_dotnet": ("levels_hang", "fragment_hangs", "section_hangs", "heap_hangs", "map_hangs", "header_hangs", "method_hangs", "dynamic_hangs",
+                         "table_hangs", "module_hangs", "image_hangs"),
 }
 CPU = 0.3 if attack.QUICK else 10  # s that each gets
 HONEST_CPU = 3

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that pretend to be an interpreter of PHP, Ruby or Perl, HotSpot or BEAM (tests/support/pretender*.c), and keep frames that are no such.
+"""Programs that pretend to be an interpreter of PHP, Ruby or Perl, HotSpot, BEAM or .NET (tests/support/pretender*.c), and keep frames that are no such.
 
 Circles, lists of 100,000 frames, into unmapped memory, into the kernel, functions, instructions, names and classes that are nowhere, names
 of 2^62 bytes or of control characters, stacks that do not fit their own sizes or the native stack, lists that change all the time, and
@@ -55,6 +55,17 @@ LIARS = {
          "function_elsewhere", "atoms_unmapped", "atoms_kernel", "atom_nowhere", "atom_none", "atom_unmapped", "atom_kernel", "text_huge",
          "text_long", "text_unmapped", "text_kernel", "text_odd", "arity_huge", "layout_odd", "layout_records", "exit_kernel", "exit_none",
          "exit_in_function", "on_thread_stack", "process_kernel", "stack_flickers", "flicker")),
+    "pretender_dotnet": Liar(
+        "dotnet", None, (("Demo.Outer.Run", "", 0),), (),
+        ("levels_none", "levels_unmapped", "levels_kernel", "levels_circle", "level_odd", "fragments_circle", "fragments_kernel",
+         "section_unmapped", "section_kernel", "section_elsewhere", "range_everything", "range_is_list", "list_kernel", "range_is_image",
+         "heap_unmapped", "heap_kernel", "map_unmapped", "map_kernel", "map_endless", "map_points_away", "map_points_back",
+         "header_kernel", "header_unmapped", "header_stub", "functions_none", "functions_huge", "functions_many", "function_huge",
+         "function_odd", "unwind_far", "unwind_other", "unwind_chained", "unwind_long", "frame_huge", "frame_wrong", "frame_none",
+         "method_unmapped", "method_kernel", "method_far", "dynamic_kernel", "dynamic_endless", "dynamic_odd", "table_kernel",
+         "module_unmapped", "image_none", "images_many", "token_far", "header_far", "sections_many", "sections_huge", "metadata_far",
+         "streams_many", "rows_huge", "tables_all", "types_circle", "text_far", "text_odd", "ready", "ready_sections", "ready_functions",
+         "ready_descends", "ready_methods", "ready_instances", "ready_types", "flicker", "unwind_flickers")),
 }
 # Also true of an honest one, at the few instructions around its loop. A sample has one chance in 100,000 to hit them, and a much better one
 # where a page of code has to be brought back just there.
