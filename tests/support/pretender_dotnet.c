@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A program that calls itself .NET (the form of .NET 8 to 10 that dotnet_machine.h makes), with ranges, methods,
- * unwind information and metadata that are wrong. It computes in what it calls a method.
+ * A program that calls itself .NET (the form of .NET 8 to 10 that dotnet_machine.h makes), with ranges,
+ * methods, unwind information and metadata that are wrong. It computes in what it calls a method.
  *
  *	pretender_dotnet MODE [FILE]
  *

@@ -365,7 +365,7 @@ int dotnet_place_find(struct dotnet_place *ret, struct dotnet_reader *r, uint64_
 
 int dotnet_place_name(const struct dotnet_place *p, struct dotnet_reader *r, char *to, size_t size)
 {
-	const struct dotnet_assembly *a;
+	struct dotnet_assembly *a;
 	uint32_t row = p->row;
 	int e = -ENOTSUP;
 
@@ -375,6 +375,6 @@ int dotnet_place_name(const struct dotnet_place *p, struct dotnet_reader *r, cha
 	if (!a)
 		return e;
 	if (!p->method)
-		row = dotnet_ready_method(&a->ready, p->function);
-	return dotnet_image_method(&a->image, &r->memory, row, to, size);
+		e = dotnet_ready_method(&a->ready, &a->image, &r->memory, p->function, &row);
+	return e < 0 ? e : dotnet_image_method(&a->image, &r->memory, row, to, size);
 }

@@ -333,17 +333,35 @@ int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image
 	x.functions = dotnet_image_address(image, s.rva[0], s.bytes[0]);
 	if (!x.n || x.n > FUNCTIONS_MAX || !x.functions)
 		return -ENOTSUP;
-	x.methods = calloc(x.n, sizeof *x.methods);
-	if (!x.methods)
-		return -ENOMEM;
-	r = read_section(image, m, s.rva[1], s.bytes[1], read_methods, &x);
-	if (r == 0)
-		r = read_section(image, m, s.rva[2], s.bytes[2], read_instances, &x);
-	if (r < 0) {
-		dotnet_ready_fini(&x);
-		return r;
+	for (unsigned i = 0; i < ARRAY_SIZE(x.rva); i++) {
+		x.rva[i] = s.rva[i + 1];
+		x.bytes[i] = s.bytes[i + 1];
 	}
 	*ret = x;
+	return 0;
+}
+
+static int read_lists(struct dotnet_ready *r, const struct dotnet_image *image, struct hotspot_memory *m)
+{
+	int e;
+
+	r->methods = calloc(r->n, sizeof *r->methods);
+	if (!r->methods)
+		return -ENOMEM;
+	e = read_section(image, m, r->rva[0], r->bytes[0], read_methods, r);
+	return e == 0 ? read_section(image, m, r->rva[1], r->bytes[1], read_instances, r) : e;
+}
+
+int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct hotspot_memory *m,
+			uint32_t index, uint32_t *ret)
+{
+	int e = r->methods ? 0 : read_lists(r, image, m);
+
+	if (e < 0)
+		return e;
+	while (index && !r->methods[index])
+		index--;
+	*ret = r->methods[index];
 	return 0;
 }
 
@@ -374,11 +392,4 @@ int dotnet_ready_find(const struct dotnet_ready *r, struct hotspot_memory *m, ui
 			low = i + 1;
 	}
 	return -ENOENT;
-}
-
-uint32_t dotnet_ready_method(const struct dotnet_ready *r, uint32_t index)
-{
-	while (index && !r->methods[index])
-		index--;
-	return r->methods[index];
 }

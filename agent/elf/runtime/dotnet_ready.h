@@ -13,9 +13,11 @@
 #include "agent/elf/runtime/dotnet_image.h"
 
 struct dotnet_ready {
-	uint64_t functions; /* process address of the table of functions */
-	uint32_t n;	    /* of them */
-	uint32_t *methods;  /* of each, the method's row; 0: it belongs to the function before; owned */
+	uint64_t functions;	   /* process address of the table of functions */
+	uint32_t n;		   /* of them */
+	uint32_t rva[2], bytes[2]; /* of the lists of methods and of instances; 0: there is none */
+	uint32_t *
+		methods; /* of each function, the method's row; 0: it belongs to the one before; owned; NULL: not read */
 };
 
 /* struct RUNTIME_FUNCTION; addresses are relative to the image's base */
@@ -29,7 +31,11 @@ void dotnet_ready_fini(struct dotnet_ready *r);
 /* The function at a relative address, and its place in the table. 0; -ENOENT: there is none. */
 int dotnet_ready_find(const struct dotnet_ready *r, struct hotspot_memory *m, uint32_t rva,
 		      struct dotnet_function *ret, uint32_t *ret_index);
-/* The method that the function is, or is a part of; 0: not known. */
-uint32_t dotnet_ready_method(const struct dotnet_ready *r, uint32_t index);
+/*
+ * The method that the function is, or is a part of; *ret 0: not known. The first call reads the lists of all
+ * methods. 0; -ENOMEM; errors of hotspot_read.
+ */
+int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct hotspot_memory *m,
+			uint32_t index, uint32_t *ret);
 
 #endif
