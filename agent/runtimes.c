@@ -136,8 +136,13 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 	const size_t n = generated_lines(g, &lines);
 
 	if (records)
-		(void)jvm_code_add(r->jvm, binary, track_tenant(r->options.track, generated_pid(g)),
-				   frames_of_vm[generated_vm(g)], records->data, records->len);
+		(void)jvm_code_add(r->jvm, &(struct jvm_code_records){
+						   .machine = binary,
+						   .runtime = frames_of_vm[generated_vm(g)],
+						   .tenant = track_tenant(r->options.track, generated_pid(g)),
+						   .began_ns = generated_began_ns(g),
+						   .bytes = records->data,
+						   .len = records->len});
 	for (size_t i = 0; i < n; i++) {
 		code_names_set_line(r->names, lines[i].number, lines[i].line);
 		if (lines[i].member.class_name[0])
@@ -579,6 +584,15 @@ static void request_method(struct runtimes *r, uint32_t machine, uint64_t method
 		unwind_tables_request(track_tables(r->options.track), machine, &q);
 }
 
+/* Code of the process whose sample is spliced is to be looked at again. */
+static void request_look(struct runtimes *r, uint32_t machine, uint64_t address)
+{
+	struct generated_request q = {.address = address, .look = true};
+
+	if (runtimes_find_vm(r, r->task->process, &q) == 0)
+		unwind_tables_request(track_tables(r->options.track), machine, &q);
+}
+
 /* The machine that a frame is of; 0: none. */
 static uint32_t machine_of(const struct runtimes *r, const struct stack_frame *f)
 {
@@ -594,9 +608,21 @@ static uint32_t machine_of(const struct runtimes *r, const struct stack_frame *f
 	return 0;
 }
 
+/* Writes the words of a frame of compiled code, `max` at most. Returns their number. */
+static size_t compiled_words(struct runtimes *r, uint64_t address, uint64_t time_ns, uint32_t machine,
+			     uint64_t *words, size_t max)
+{
+	struct jvm_code_frame f = {.machine = machine, .address = address, .time_ns = time_ns};
+	const size_t n = jvm_code_frames(r->jvm, &f, words, max);
+
+	if (f.look)
+		request_look(r, machine, f.look);
+	return n;
+}
+
 /* Writes the words of a frame, `max` at most; `next` is the word behind it. Returns their number. */
-static size_t java_words(struct runtimes *r, const struct stack_frame *f, uint64_t next, uint32_t machine,
-			 uint64_t *words, size_t max)
+static size_t java_words(struct runtimes *r, const struct sample_view *v, const struct stack_frame *f,
+			 uint64_t next, uint32_t machine, uint64_t *words, size_t max)
 {
 	const uint64_t bytecode = frame_tag(next) == FRAME_TAG_BYTECODE ? frame_va(next) : 0;
 	const uint64_t tenant = r->task->image->context.tenant;
@@ -604,7 +630,7 @@ static size_t java_words(struct runtimes *r, const struct stack_frame *f, uint64
 	if (max < 2)
 		return 0;
 	if (f->kind != STACK_FRAME_RUNTIME)
-		return jvm_code_frames(r->jvm, machine, frame_va(f->word), words, max);
+		return compiled_words(r, frame_va(f->word), v->time_ns, machine, words, max);
 	if (!jvm_code_interpreted(r->jvm, machine, tenant, frame_va(f->word), bytecode, words))
 		request_method(r, machine, frame_va(f->word));
 	return 2;
@@ -705,7 +731,7 @@ static void name_compiled(struct runtimes *r, struct sample_view *v)
 		if (is_v8(&f) && left > later)
 			put = v8_words(&f, next, r->words + n, left - later);
 		else if (machine && left > later)
-			put = java_words(r, &f, next, machine, r->words + n, left - later);
+			put = java_words(r, v, &f, next, machine, r->words + n, left - later);
 		unnamed |= machine && !put;
 		if (!put) {
 			put = 1 + f.n_following;

@@ -40,7 +40,11 @@ struct method {
 /* A compiled method, or a stub. */
 struct piece {
 	uint64_t start, end;
-	size_t bytes; /* of the allocation */
+	size_t bytes;	   /* of the allocation */
+	bool freed;	   /* it may be freed at any time, and another piece have its place */
+	uint64_t since_ns; /* of such a one: when it was found */
+	uint64_t pending;  /* number of its frames since the last look that has found it the same; 0: none */
+	uint64_t pending_ns; /* when the last of these frames was taken */
 	uint32_t n_methods, n_scopes, n_places;
 	struct method **methods; /* the following are parts of the allocation */
 	const struct hotspot_scope *scopes;
@@ -361,12 +365,40 @@ static int name_method(struct jvm_code *j, const struct machine *x, const struct
 	return code_names_add_jvm(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
 }
 
+/*
+ * A piece that may be freed was looked at again, by a job that began then. Frames that came before have its
+ * name if it is still the same, and never any if it is not.
+ */
+static int take_look(struct jvm_code *j, struct machine *x, const struct hotspot_found *f, uint64_t began_ns)
+{
+	const size_t i = pieces_from(x, f->address);
+	struct piece *p = i < x->n && x->pieces[i]->start == f->address ? x->pieces[i] : NULL;
+	int r = 0;
+
+	if (!p || !p->freed)
+		return 0;
+	if (f->answer != HOTSPOT_SAME) {
+		piece_drop(j, x, i);
+		return 0;
+	}
+	if (p->pending && p->pending_ns < began_ns) {
+		const struct method *m = p->methods[0];
+
+		r = code_names_add_jvm(j->names, x->tenant, p->pending, m->data, m->data + m->file_at);
+		p->pending = 0;
+	}
+	return r;
+}
+
 static int take_record(struct jvm_code *j, struct machine *x, const struct hotspot_found *f,
-		       struct flat_reader *names)
+		       struct flat_reader *names, uint64_t began_ns)
 {
 	_cleanup_free_ struct piece *p = NULL;
-	int r = read_names(j, x, names, &p);
+	int r;
 
+	if (f->answer == HOTSPOT_SAME || f->answer == HOTSPOT_NOTHING)
+		return take_look(j, x, f, began_ns);
+	r = read_names(j, x, names, &p);
 	if (r == 0 && f->answer == HOTSPOT_METHOD) {
 		p->methods[0]->looked_ns = j->mono_ns();
 		(void)name_method(j, x, p->methods[0]); /* frames of it may have occurred already */
@@ -377,22 +409,23 @@ static int take_record(struct jvm_code *j, struct machine *x, const struct hotsp
 		return -EBADMSG;
 	p->start = f->start;
 	p->end = f->end;
+	p->freed = f->freed;
+	p->since_ns = began_ns;
 	r = piece_put(j, x, p);
 	if (r == 0)
 		p = NULL;
 	return r;
 }
 
-int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, enum frame_runtime runtime,
-		 const void *records, size_t len)
+int jvm_code_add(struct jvm_code *j, const struct jvm_code_records *records)
 {
-	struct flat_reader from = flat_read(records, len);
-	struct machine *x = machine_get(j, machine, tenant);
+	struct flat_reader from = flat_read(records->bytes, records->len);
+	struct machine *x = machine_get(j, records->machine, records->tenant);
 	int r = x ? 0 : -ENOMEM;
 
 	if (x) {
 		x->wants = false;
-		x->runtime = runtime;
+		x->runtime = records->runtime;
 	}
 	while (r == 0 && from.at < from.end) {
 		struct flat_reader names;
@@ -405,7 +438,7 @@ int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, enum fra
 			break;
 		}
 		names = flat_read(names.at, f.name_bytes);
-		r = take_record(j, x, &f, &names);
+		r = take_record(j, x, &f, &names, records->began_ns);
 	}
 	j->stats.bad += r == -EBADMSG;
 	return r;
@@ -421,17 +454,42 @@ static void put_frame(struct jvm_code *j, const struct machine *x, const struct 
 	words[1] = line;
 }
 
-size_t jvm_code_frames(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max)
+/*
+ * The frame of a piece that may be freed: its number has no name yet. Where the sample is older than what is
+ * known of the piece, it never gets one.
+ */
+static void put_pending(struct jvm_code *j, struct machine *x, struct piece *p, struct jvm_code_frame *f,
+			uint64_t words[2])
 {
-	const struct machine *x = machine_find(j, machine);
-	size_t i = x ? pieces_from(x, address) : 0, n = 0, depth = 0;
-	const struct piece *p;
+	const bool known = f->time_ns > p->since_ns;
+
+	if (known && !p->pending)
+		p->pending = number_of(x, hash_u64(++j->next_secret));
+	words[0] = frame_runtime_head(x->runtime, 1, known ? p->pending : number_of(x, 0));
+	words[1] = 0;
+	if (!known)
+		return;
+	p->pending_ns = j->mono_ns();
+	f->look = p->start;
+	x->wants = true;
+}
+
+size_t jvm_code_frames(struct jvm_code *j, struct jvm_code_frame *f, uint64_t *words, size_t max)
+{
+	struct machine *x = machine_find(j, f->machine);
+	size_t i = x ? pieces_from(x, f->address) : 0, n = 0, depth = 0;
+	struct piece *p;
 	uint32_t scope;
 
-	if (!x || i == x->n || address < x->pieces[i]->start || max < 2)
+	f->look = 0;
+	if (!x || i == x->n || f->address < x->pieces[i]->start || max < 2)
 		return 0;
 	p = x->pieces[i];
-	i = array_first(p->n_places, k, p->places[k].end >= address - p->start);
+	if (p->freed) {
+		put_pending(j, x, p, f, words);
+		return 2;
+	}
+	i = array_first(p->n_places, k, p->places[k].end >= f->address - p->start);
 	if (i == p->n_places) {
 		put_frame(j, x, p->methods[0], 0, words);
 		return 2;
@@ -455,6 +513,7 @@ bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant,
 	struct machine *x = machine_get(j, machine, tenant);
 	struct method *m = x ? method_find(x, &(struct method_key){.address = method}) : NULL;
 	const uint64_t now_ns = j->mono_ns();
+	struct jvm_code_frame place = {.machine = machine, .address = bytecode};
 	bool known = m != NULL;
 	uint64_t at[2];
 
@@ -463,7 +522,7 @@ bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant,
 	if (m)
 		put_frame(j, x, m, 0, words);
 	if (m && bytecode) {
-		known = jvm_code_frames(j, machine, bytecode, at, 2) == 2;
+		known = jvm_code_frames(j, &place, at, 2) == 2;
 		if (known && at[0] == words[0])
 			words[1] = at[1];
 	}

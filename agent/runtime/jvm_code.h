@@ -28,20 +28,38 @@ struct jvm_code_stats {
 int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes,
 		 uint64_t (*mono_ns)(void));
 void jvm_code_free(struct jvm_code *j); /* NULL is fine */
-/*
- * Takes records about the machine of a process of that tenant; its frames are of the runtime: RUNTIME_JVM,
- * RUNTIME_BEAM. 0; -EBADMSG; -ENOMEM.
- */
-int jvm_code_add(struct jvm_code *j, uint32_t machine, uint64_t tenant, enum frame_runtime runtime,
-		 const void *records, size_t len);
+/* Records about the machine of a process. */
+struct jvm_code_records {
+	uint32_t machine;
+	enum frame_runtime runtime; /* of its frames: RUNTIME_JVM, RUNTIME_BEAM, RUNTIME_DOTNET */
+	uint64_t tenant;
+	uint64_t began_ns; /* CLOCK_MONOTONIC, before the memory was looked at */
+	const void *bytes;
+	size_t len;
+};
+
+/* Takes records. 0; -EBADMSG; -ENOMEM. */
+int jvm_code_add(struct jvm_code *j, const struct jvm_code_records *records);
 /* Forgets a machine, whose index is about to be given to another. */
 void jvm_code_forget(struct jvm_code *j, uint32_t machine);
+/* A frame of compiled code. */
+struct jvm_code_frame {
+	uint32_t machine;
+	uint64_t address;
+	uint64_t time_ns; /* of its sample: CLOCK_MONOTONIC */
+	/*
+	 * Set if the code may be freed at any time, and another have its place: the frame has a name only
+	 * once a later look at this address has found that it is still the same. 0: it is not so.
+	 */
+	uint64_t look;
+};
+
 /*
  * Writes the frames of code at an address, the innermost first, two words each (a head of its runtime,
  * whose payload is the number of the method for code_names_find, and the line), `max` words at most: of
  * more frames, the outermost. Returns the number of words; 0: nothing is known of the address.
  */
-size_t jvm_code_frames(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max);
+size_t jvm_code_frames(struct jvm_code *j, struct jvm_code_frame *f, uint64_t *words, size_t max);
 /*
  * The frame of an interpreted method, by the address of its object and that of its bytecode instruction
  * (0: not known): two words. False: its name or its lines are not known yet, or it is time to look at it

@@ -63,15 +63,25 @@ static int find(struct look *k, uint64_t address)
 	return hotspot_read(&k->reader.memory, k->bytes, p->start, p->end - p->start);
 }
 
-/* A number that is another one when the code is, or the method. Of stubs, only how long they are matters. */
-static uint32_t id_of(const struct look *k)
+/*
+ * A number that is another one when the code is, or the method. Of stubs, only how long they are matters. A
+ * method without metadata may have the memory of one before it, its object and its name included.
+ */
+static int id_of(struct look *k, uint32_t *ret)
 {
 	const struct dotnet_place *p = &k->place;
+	char name[HOTSPOT_TEXT_MAX] = "";
+	int r = 0;
 
-	if (p->kind == DOTNET_STUB)
-		return (uint32_t)hash_u64(p->end - p->start);
-	return (uint32_t)(hash_bytes(k->bytes, p->end - p->start) ^ hash_u64(p->method) ^
-			  hash_u64(p->dynamic));
+	if (p->kind == DOTNET_STUB) {
+		*ret = (uint32_t)hash_u64(p->end - p->start);
+		return 0;
+	}
+	if (p->dynamic)
+		r = hotspot_read_string(&k->reader.memory, name, sizeof name, p->dynamic);
+	*ret = (uint32_t)(hash_bytes(k->bytes, p->end - p->start) ^ hash_u64(p->method) ^
+			  hash_bytes(name, strlen(name)));
+	return r;
 }
 
 static int make_rows(struct look *k, struct memory_rows *ret)
@@ -89,7 +99,7 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 	n = r == 0 ? 4 + 2u * unwind[2] : 0;
 	if (r == 0)
 		r = hotspot_read(&k->reader.memory, unwind, p->unwind, n);
-	return r == 0 ? dotnet_rows_make(ret, &code, unwind, n) : r;
+	return r == 0 ? dotnet_rows_make(ret, &code, p->freed, unwind, n) : r;
 }
 
 static int put_name(struct look *k)
@@ -113,12 +123,14 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 
 	if (r == 0)
 		r = put_name(k);
+	if (r == 0)
+		r = id_of(k, &f->compile_id);
 	if (r < 0)
 		return r;
 	f->answer = HOTSPOT_CODE;
 	f->start = k->place.start;
 	f->end = k->place.end;
-	f->compile_id = id_of(k);
+	f->freed = k->place.freed;
 	return vm_records_put(&k->records, f, &rows);
 }
 
@@ -126,13 +138,15 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
 {
 	struct look *k = data;
+	uint32_t id;
 	int r = find(k, w->address);
 
 	if (r < 0)
 		return r;
 	if (w->wish == HOTSPOT_WANT_CODE)
 		return look_at_code(k, f);
-	if (k->place.start == w->address && k->place.end == w->end && id_of(k) == w->compile_id)
+	if (k->place.start == w->address && k->place.end == w->end && id_of(k, &id) == 0 &&
+	    id == w->compile_id)
 		f->answer = HOTSPOT_SAME;
 	return vm_records_put(&k->records, f, NULL);
 }

@@ -47,6 +47,7 @@ struct part {
 	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
 	bool open;		    /* it has waited long enough */
 	bool vm;		    /* a piece of a virtual machine's code, which knows when it has changed */
+	bool freed;		    /* of these, one that may be freed at any time */
 	uint32_t compile_id;
 	uint32_t n;
 	struct part_row rows[];
@@ -156,6 +157,11 @@ size_t generated_begin(struct generated *g, bool check)
 enum vm_kind generated_vm(const struct generated *g)
 {
 	return g->vm.vm.kind;
+}
+
+uint64_t generated_began_ns(const struct generated *g)
+{
+	return g->now_ns;
 }
 
 uint32_t generated_pid(const struct generated *g)
@@ -464,17 +470,36 @@ static int check_parts(struct generated *g)
 
 /* --- virtual machines' code */
 
+static struct hotspot_wanted check_of(const struct part *p)
+{
+	return (struct hotspot_wanted){
+		.address = p->start, .end = p->end, .wish = HOTSPOT_WANT_CHECK, .compile_id = p->compile_id};
+}
+
 static void checks_add(const struct generated *g, struct hotspot_wanted *wanted, size_t *n)
 {
 	for (size_t i = 0; i < g->n && *n < HOTSPOT_WANTED_MAX; i++) {
 		const struct part *p = g->parts[(g->next_check + i) % g->n];
 
 		if (p->vm)
-			wanted[(*n)++] = (struct hotspot_wanted){.address = p->start,
-								 .end = p->end,
-								 .wish = HOTSPOT_WANT_CHECK,
-								 .compile_id = p->compile_id};
+			wanted[(*n)++] = check_of(p);
 	}
+}
+
+/* The wish of a request. False: there is none. */
+static bool wish_of(const struct generated *g, const struct generated_request *q, struct hotspot_wanted *ret)
+{
+	const size_t i = q->look ? parts_from(g, q->address) : 0;
+
+	if (q->look) {
+		if (i == g->n || g->parts[i]->start > q->address || !g->parts[i]->vm)
+			return false;
+		*ret = check_of(g->parts[i]);
+		return true;
+	}
+	*ret = (struct hotspot_wanted){.address = q->address,
+				       .wish = q->method ? HOTSPOT_WANT_METHOD : HOTSPOT_WANT_CODE};
+	return q->method || !is_known(g, q->address);
 }
 
 /* The wishes of the requests that the virtual machine may answer, then the checks. */
@@ -485,47 +510,70 @@ static size_t wishes(struct generated *g, struct hotspot_wanted *wanted)
 	for (size_t i = 0; i < g->n_taken; i++) {
 		const struct generated_request *q = &g->taken[i];
 
-		if (q->vm.kind == VM_NONE || (!q->method && is_known(g, q->address)))
+		if (q->vm.kind == VM_NONE)
 			continue;
 		if (g->vm.vm.kind == VM_NONE)
 			g->vm.vm = q->vm;
-		if (q->vm.kind != g->vm.vm.kind)
-			continue;
-		wanted[n++] = (struct hotspot_wanted){
-			.address = q->address, .wish = q->method ? HOTSPOT_WANT_METHOD : HOTSPOT_WANT_CODE};
+		if (q->vm.kind == g->vm.vm.kind && wish_of(g, q, &wanted[n]))
+			n++;
 	}
 	if (g->check && g->vm.vm.kind != VM_NONE)
 		checks_add(g, wanted, &n);
 	return n;
 }
 
-/* Takes a piece of code, or that one has changed. */
-static int take_record(struct generated *g, const struct hotspot_wanted *w, const struct hotspot_record *x)
+/* Takes whether a piece is still the same. True: somebody waits for that. */
+static bool take_check(struct generated *g, const struct hotspot_wanted *w, const struct hotspot_found *f)
 {
-	const struct hotspot_found *f = &x->found;
-	struct hotspot_found without_rows = *f;
-	struct memory_code code = {.va = f->start, .n = (uint32_t)(f->end - f->start)};
-	size_t i = parts_from(g, f->address);
-	int r = 0;
+	const size_t i = parts_from(g, w->address);
+	bool freed;
 
-	if (w->wish == HOTSPOT_WANT_CHECK && f->answer != HOTSPOT_SAME && i < g->n &&
-	    g->parts[i]->start == w->address) {
+	if (i == g->n || g->parts[i]->start != w->address)
+		return false;
+	freed = g->parts[i]->freed;
+	if (f->answer != HOTSPOT_SAME) {
 		part_drop(g, i);
 		g->stats.replaced++;
 	}
-	if (f->answer == HOTSPOT_CODE && !is_known(g, f->address)) {
-		r = part_add(g, &code, &x->rows, 0, x->rows.n);
-		if (r < 0)
-			return r;
-		i = parts_from(g, f->address);
-		g->parts[i]->vm = true;
-		g->parts[i]->compile_id = f->compile_id;
-	}
-	if (f->answer != HOTSPOT_CODE && f->answer != HOTSPOT_METHOD)
+	return freed;
+}
+
+/* Takes a piece of code. */
+static int take_code(struct generated *g, const struct hotspot_record *x)
+{
+	const struct hotspot_found *f = &x->found;
+	const struct memory_code code = {.va = f->start, .n = (uint32_t)(f->end - f->start)};
+	struct part *p;
+	int r;
+
+	if (is_known(g, f->address))
 		return 0;
-	without_rows.n_rows = 0;
-	r = buf_append(&g->found, &without_rows, sizeof without_rows);
-	return r == 0 ? buf_append(&g->found, x->names, f->name_bytes) : r;
+	r = part_add(g, &code, &x->rows, 0, x->rows.n);
+	if (r < 0)
+		return r;
+	p = g->parts[parts_from(g, f->address)];
+	p->vm = true;
+	p->freed = f->freed;
+	p->compile_id = f->compile_id;
+	return 0;
+}
+
+/* Takes an answer. What others may want to know of it goes to `found`. */
+static int take_record(struct generated *g, const struct hotspot_wanted *w, const struct hotspot_record *x)
+{
+	struct hotspot_found f = x->found;
+	bool wanted = f.answer == HOTSPOT_CODE || f.answer == HOTSPOT_METHOD;
+	int r = 0;
+
+	if (w->wish == HOTSPOT_WANT_CHECK)
+		wanted |= take_check(g, w, &f);
+	if (f.answer == HOTSPOT_CODE)
+		r = take_code(g, x);
+	if (r < 0 || !wanted)
+		return r;
+	f.n_rows = 0;
+	r = buf_append(&g->found, &f, sizeof f);
+	return r == 0 ? buf_append(&g->found, x->names, f.name_bytes) : r;
 }
 
 static int take_answer(struct generated *g, const struct hotspot_wanted *wanted, size_t n,
@@ -675,7 +723,7 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	if (r == 0)
 		r = ask_v8(g);
 	for (size_t i = 0; i < g->n_taken && r == 0 && !g->wait_until_ns; i++)
-		if (!g->taken[i].method)
+		if (!g->taken[i].method && !g->taken[i].look)
 			r = answer(g, &g->taken[i]);
 	g->n_taken = 0;
 	parser_session_end(&g->parser);

@@ -39,6 +39,7 @@ struct generated_request {
 	bool frame_pointer; /* the runtime vouches for the frame pointer in all of the function */
 	struct vm vm;	    /* the process's virtual machine, which knows the code at the address */
 	bool method;	    /* the address is that of a method object, whose name is wanted */
+	bool look;	    /* the address is that of known code of the machine, to be looked at again */
 };
 
 struct generated_stats {
@@ -68,14 +69,17 @@ bool generated_request_line(struct generated *g, const struct v8_layout *layout,
 size_t generated_begin(struct generated *g, bool check);
 bool generated_requested(const struct generated *g); /* requests wait for the next job */
 /*
- * What the last job has found of a virtual machine's code: records for hotspot_record_next without rows.
- * Between jobs; borrowed until the next one begins. NULL: nothing.
+ * What the last job has found of a virtual machine's code: records for hotspot_record_next without rows; of
+ * code that may be freed at any time also whether it was still the same. Between jobs; borrowed until the
+ * next one begins. NULL: nothing.
  */
 const struct buf *generated_found(const struct generated *g);
 /* The lines that the last job was to find; borrowed as above. 0 of them: nothing. */
 size_t generated_lines(const struct generated *g, const struct v8_line_wish **ret);
 enum vm_kind generated_vm(const struct generated *g); /* whose it is */
-uint32_t generated_pid(const struct generated *g);    /* of its process */
+uint64_t
+generated_began_ns(const struct generated *g); /* CLOCK_MONOTONIC, before the last job looked at anything */
+uint32_t generated_pid(const struct generated *g); /* of its process */
 /*
  * On a worker thread: reads the process's memory, which may block for as long as the process likes,
  * analyses, and encodes all parts. 0; -EALREADY: the table is as it was; -ENODATA: there is no part;

@@ -234,7 +234,7 @@ int hotspot_record_next(struct flat_reader *from, struct hotspot_record *ret)
 		return 0;
 	flat_get(from, &x.found, sizeof x.found);
 	if (from->bad || x.found.answer >= HOTSPOT_ANSWERS || x.found.kind >= HOTSPOT_CODE_KINDS ||
-	    x.found.n_rows > MEMORY_CODE_MAX)
+	    x.found.n_rows > MEMORY_CODE_MAX || x.found.freed > 1 || x.found.zero)
 		return -EBADMSG;
 	rows = flat_bytes(from, x.found.n_rows * sizeof(struct memory_row));
 	x.names = flat_bytes(from, x.found.name_bytes);

@@ -31,7 +31,7 @@ static void make_rows(struct dotnet_machine *m, const struct dotnet_place *p)
 	bytes = malloc(code.n);
 	code.code = bytes;
 	if (bytes && hotspot_read(&m->reader->memory, bytes, p->start, code.n) == 0) {
-		if (dotnet_rows_make(&rows, &code, unwind, 4 + 2u * unwind[2]) == 0) {
+		if (dotnet_rows_make(&rows, &code, false, unwind, 4 + 2u * unwind[2]) == 0) {
 			require(rows.n && !rows.v[0].off);
 			for (size_t i = 1; i < rows.n; i++)
 				require(rows.v[i].off > rows.v[i - 1].off && rows.v[i].off < code.n);

@@ -31,15 +31,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct jvm_code_stats s;
 
 	if (code_names_new(&names, MAX_BYTES) == 0 && jvm_code_new(&j, names, MAX_BYTES, mono_ns) == 0) {
-		const int r = jvm_code_add(j, MACHINE, 1, RUNTIME_JVM, data, size);
+		const int r = jvm_code_add(j, &(struct jvm_code_records){.machine = MACHINE,
+									 .runtime = RUNTIME_JVM,
+									 .tenant = 1,
+									 .began_ns = mono_ns(),
+									 .bytes = data,
+									 .len = size});
 
 		require(r == 0 || r == -EBADMSG || r == -ENOMEM);
 		for (size_t i = 8; i + 8 <= size && i < 64; i += 8) {
-			uint64_t address;
+			struct jvm_code_frame f = {.machine = MACHINE, .time_ns = mono_ns()};
 			size_t n;
 
-			__builtin_memcpy(&address, data + i, sizeof address);
-			n = jvm_code_frames(j, MACHINE, address, words, 64);
+			__builtin_memcpy(&f.address, data + i, sizeof f.address);
+			n = jvm_code_frames(j, &f, words, 64);
 			require(n <= 64 && n % 2 == 0);
 			for (size_t k = 0; k < n; k += 2)
 				require(frame_runtime_of(words[k]) == RUNTIME_JVM);

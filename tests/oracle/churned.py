@@ -135,4 +135,20 @@ class Java(Language):
         return place.source == "Churn.java" and place.name in {f"Turn{n}.{m}" for m in (f"f_{n}", f"g_{n}", "applyAsLong", "<init>")}
 
 
-LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl(), "java": Java()}
+class Dotnet(Language):
+    """As of Java."""
+    frames, program = "dotnet", "dotnet/Churn.cs"
+    kinds = ("short", "long")
+    lasts = False
+
+    def kinds_of(self, build):
+        return self.kinds if build.name == "9-tiered" else ()
+
+    def is_of_turn(self, place, kind):
+        return place.name.startswith(("f_", "g_"))
+
+    def fits(self, place, n, kind):
+        return place.name in (f"f_{n}", f"g_{n}")
+
+
+LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl(), "java": Java(), "dotnet": Dotnet()}

@@ -200,10 +200,10 @@ static bool ends_flow(uint8_t op)
  * Rows from `at`, the end of the prologue, on. Code that cannot be decoded has none of which more is known.
  */
 static int follow(struct memory_rows *rows, const struct memory_code *c, uint32_t at,
-		  const struct state *body)
+		  const struct state *body, uint8_t flags)
 {
 	struct state now = *body;
-	int r = put(rows, at, &now, 0);
+	int r = put(rows, at, &now, flags);
 
 	while (at < c->n && r == 0) {
 		const struct x86_insn insn = x86_decode(c->code + at, c->n - at);
@@ -217,14 +217,16 @@ static int follow(struct memory_rows *rows, const struct memory_code *c, uint32_
 		else
 			leave(&now, &insn);
 		if (at < c->n && memcmp(&now, &before, sizeof now) != 0)
-			r = put(rows, at, &now, 0);
+			r = put(rows, at, &now, flags);
 	}
 	return r;
 }
 
-int dotnet_rows_make(struct memory_rows *ret, const struct memory_code *code, const uint8_t *unwind, size_t n)
+int dotnet_rows_make(struct memory_rows *ret, const struct memory_code *code, bool checked,
+		     const uint8_t *unwind, size_t n)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+	const uint8_t flags = checked ? RULE_CHECKED : 0;
 	struct prologue p;
 	struct state s = entry;
 	uint32_t at = 0;
@@ -239,12 +241,12 @@ int dotnet_rows_make(struct memory_rows *ret, const struct memory_code *code, co
 		if (p.steps[i].off >= code->n)
 			return -ENOTSUP;
 		if (p.steps[i].off > at)
-			r = put(&rows, at, &s, 0);
+			r = put(&rows, at, &s, flags);
 		at = p.steps[i].off;
 		s = p.steps[i].state;
 	}
 	if (r == 0)
-		r = follow(&rows, code, at, &s);
+		r = follow(&rows, code, at, &s, flags);
 	if (r < 0)
 		return r;
 	*ret = rows;

@@ -14,11 +14,12 @@
 #include "agent/elf/code/memory_code.h"
 
 /*
- * Rows of the code, which is one function; `unwind` are n bytes, of which the information has as many as it
- * says. 0; -ENOTSUP: the information is of another form, or this is another architecture; -EFBIG; -ENOMEM.
+ * Rows of the code, which is one function; RULE_CHECKED, where the code may be another one by the time that
+ * the rows are used (`checked`). `unwind` are n bytes, of which the information has as many as it says. 0;
+ * -ENOTSUP: the information is of another form, or this is another architecture; -EFBIG; -ENOMEM.
  */
-int dotnet_rows_make(struct memory_rows *ret, const struct memory_code *code, const uint8_t *unwind,
-		     size_t n);
+int dotnet_rows_make(struct memory_rows *ret, const struct memory_code *code, bool checked,
+		     const uint8_t *unwind, size_t n);
 /* One row for code that has no frame. */
 int dotnet_rows_make_stub(struct memory_rows *ret);
 /*

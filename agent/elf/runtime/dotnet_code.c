@@ -19,7 +19,7 @@
 #define FRAGMENTS_MAX 256u
 
 /* RangeSection::_flags */
-enum { RANGE_HEAP = 2, RANGE_LIST = 4 };
+enum { RANGE_COLLECTED = 1, RANGE_HEAP = 2, RANGE_LIST = 4 };
 
 #define RANGE_LIST_KIND 0x120u /* CodeRangeMapRangeList: which stubs are in it */
 #define STUB_PRECODE 4u
@@ -350,6 +350,7 @@ int dotnet_place_find(struct dotnet_place *ret, struct dotnet_reader *r, uint64_
 
 	if (e < 0)
 		return e;
+	p.freed = s.flags & RANGE_COLLECTED;
 	if (s.flags & RANGE_LIST)
 		e = find_stub(&p, r, &s, address);
 	else if (s.flags & RANGE_HEAP)

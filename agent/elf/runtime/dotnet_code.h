@@ -46,6 +46,7 @@ enum dotnet_place_kind {
 /* A function; addresses are the process's. */
 struct dotnet_place {
 	enum dotnet_place_kind kind;
+	bool freed; /* its code may be freed at any time: a method without metadata, or of an assembly that may go */
 	uint64_t start, end;
 	uint64_t unwind;   /* its unwind information; 0: a stub */
 	uint64_t method;   /* the object of the method (MethodDesc); 0: it was compiled ahead of time */

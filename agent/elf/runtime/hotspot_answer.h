@@ -39,6 +39,8 @@ struct hotspot_found {
 	uint32_t kind;	     /* enum hotspot_code_kind */
 	uint32_t compile_id;
 	uint32_t n_rows;
+	uint32_t freed; /* 1: the code may be freed at any time, and another have its place at once */
+	uint32_t zero;
 	uint64_t name_bytes;
 };
 

@@ -3,7 +3,9 @@
 // Runs through situations, each of which is a chain of calls of a known shape, and spends its time in the innermost method. Writes what
 // a profiler must see of each (the truth, in the form that ../python/chains.py has) once the runtime has compiled all of them as it will.
 //
-//	Chains TRUTH
+//	Chains TRUTH [KIND]
+//
+// With KIND, it is the program in Churn.cs.
 //
 // A situation's chain is what the runtime itself says of the stack (System.Diagnostics.StackTrace), asked by the innermost method. Methods
 // S12_… and classes S12… belong to situation 12.
@@ -373,6 +375,8 @@ public static class Chains {
     }
 
     public static void Main(string[] args) {
+        if (args.Length > 1)
+            Churn.Run(args[0], args[1]);
         var truth = new Truth();
         for (int round = 0; round < 3; round++) {
             foreach (var s in situations)

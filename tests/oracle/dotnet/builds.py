@@ -31,7 +31,8 @@ class Build(debian.Build):
 
 def compile_program():
     os.makedirs(CACHE, exist_ok=True)
-    done = subprocess.run(["mcs", "-sdk:4.5", "-unsafe", f"-out:{Build.program}", "-r:System.Core", os.path.join(HERE, "Chains.cs")],
+    done = subprocess.run(["mcs", "-sdk:4.5", "-unsafe", f"-out:{Build.program}", "-r:System.Core",
+                           os.path.join(HERE, "Chains.cs"), os.path.join(HERE, "Churn.cs")],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         raise Unavailable(f"all: mcs: {(done.stderr + done.stdout).strip()[-300:]}")

@@ -36,6 +36,7 @@ struct piece {
 	uint32_t n_scopes;
 	struct hotspot_place places[3];
 	uint32_t n_places;
+	bool freed;
 };
 
 static void put_record(struct buf *b, const struct piece *p)
@@ -60,9 +61,26 @@ static void put_record(struct buf *b, const struct piece *p)
 	f.answer = p->answer;
 	f.start = p->start;
 	f.end = p->end;
+	f.freed = p->freed;
 	f.name_bytes = names.len;
 	buf_append(b, &f, sizeof f);
 	buf_append(b, names.data, names.len);
+}
+
+static int add_bytes(struct jvm_code *j, const void *bytes, size_t len)
+{
+	return jvm_code_add(j, &(struct jvm_code_records){.machine = MACHINE,
+							  .runtime = RUNTIME_JVM,
+							  .tenant = 1,
+							  .began_ns = now_ns,
+							  .bytes = bytes,
+							  .len = len});
+}
+
+static size_t frames_of(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max)
+{
+	return jvm_code_frames(j, &(struct jvm_code_frame){.machine = machine, .address = address}, words,
+			       max);
 }
 
 static int add(struct jvm_code *j, const struct piece *p)
@@ -70,7 +88,7 @@ static int add(struct jvm_code *j, const struct piece *p)
 	_cleanup_buf_ struct buf b = {0};
 
 	put_record(&b, p);
-	return jvm_code_add(j, MACHINE, 1, RUNTIME_JVM, b.data, b.len);
+	return add_bytes(j, b.data, b.len);
 }
 
 /* Up to byte 8 the inlined method is at line 7 of its own, in line 30; up to byte 16 line 31. */
@@ -106,6 +124,57 @@ static void make(struct code_names **n, struct jvm_code **j, size_t max_bytes)
 	cr_assert_eq(jvm_code_new(j, *n, max_bytes, mono_ns), 0);
 }
 
+/* Whether the code at an address is the same, by a look that began then. */
+static int look(struct jvm_code *j, enum hotspot_answer answer, uint64_t began_ns)
+{
+	const struct hotspot_found f = {.address = START, .answer = answer};
+
+	return jvm_code_add(j, &(struct jvm_code_records){.machine = MACHINE,
+							  .runtime = RUNTIME_JVM,
+							  .tenant = 1,
+							  .began_ns = began_ns,
+							  .bytes = &f,
+							  .len = sizeof f});
+}
+
+/* The frame of a sample of that time in code that may be freed; whether it is to be looked at again. */
+static bool frame_at(struct jvm_code *j, uint64_t time_ns, uint64_t words[2])
+{
+	struct jvm_code_frame f = {.machine = MACHINE, .address = START + 7, .time_ns = time_ns};
+
+	cr_assert_eq(jvm_code_frames(j, &f, words, 2), 2);
+	cr_expect(f.look == 0 || f.look == START);
+	return f.look != 0;
+}
+
+Test(jvm_code, code_that_may_be_freed_has_names_between_two_looks_only)
+{
+	static const struct piece may_go = {.answer = HOTSPOT_CODE,
+					    .start = START,
+					    .end = START + 0x40,
+					    .name = "a.Outer.run",
+					    .freed = true};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	uint64_t before[2], words[2], later[2];
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &may_go), 0);
+	cr_expect_not(frame_at(j, now_ns - 1, before), "it may have been another one");
+	cr_expect(frame_at(j, now_ns + 1, words));
+	now_ns += 10;
+	cr_expect_eq(look(j, HOTSPOT_SAME, now_ns - 10), 0);
+	cr_expect_not(code_names_has(n, frame_va(words[0])), "the look may have been before the sample");
+	cr_expect_eq(look(j, HOTSPOT_SAME, now_ns), 0);
+	expect(n, words, "a.Outer.run", "Outer.java", 0);
+	cr_expect_not(code_names_has(n, frame_va(before[0])));
+	cr_expect(frame_at(j, now_ns + 1, later));
+	cr_expect_neq(later[0], words[0]);
+	cr_expect_eq(look(j, HOTSPOT_NOTHING, now_ns + 10), 0);
+	cr_expect_not(code_names_has(n, frame_va(later[0])), "it was another one by then");
+	cr_expect_eq(frames_of(j, MACHINE, START + 7, words, 2), 0);
+}
+
 Test(jvm_code, compiled)
 {
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
@@ -114,22 +183,22 @@ Test(jvm_code, compiled)
 
 	make(&n, &j, 1 << 20);
 	cr_assert_eq(add(j, &compiled), 0);
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 7, words, 8), 4);
+	cr_assert_eq(frames_of(j, MACHINE, START + 7, words, 8), 4);
 	expect(n, words, "a.Inner.add", "Inner.java", 7);
 	expect(n, words + 2, "a.Outer.run", "Outer.java", 30);
-	cr_expect_eq(jvm_code_frames(j, MACHINE, START + 8, words, 8), 4);
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, words, 8), 2);
+	cr_expect_eq(frames_of(j, MACHINE, START + 8, words, 8), 4);
+	cr_assert_eq(frames_of(j, MACHINE, START + 9, words, 8), 2);
 	expect(n, words, "a.Outer.run", "Outer.java", 31);
 	/* behind the last place the line is not known */
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 17, words, 8), 2);
+	cr_assert_eq(frames_of(j, MACHINE, START + 17, words, 8), 2);
 	expect(n, words, "a.Outer.run", "Outer.java", 0);
 	/* no room for the inlined one */
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START, words, 3), 2);
+	cr_assert_eq(frames_of(j, MACHINE, START, words, 3), 2);
 	expect(n, words, "a.Outer.run", "Outer.java", 30);
-	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 1), 0);
-	cr_expect_eq(jvm_code_frames(j, MACHINE, START - 1, words, 8), 0);
-	cr_expect_eq(jvm_code_frames(j, MACHINE, START + 0x40, words, 8), 0);
-	cr_expect_eq(jvm_code_frames(j, MACHINE + 1, START, words, 8), 0);
+	cr_expect_eq(frames_of(j, MACHINE, START, words, 1), 0);
+	cr_expect_eq(frames_of(j, MACHINE, START - 1, words, 8), 0);
+	cr_expect_eq(frames_of(j, MACHINE, START + 0x40, words, 8), 0);
+	cr_expect_eq(frames_of(j, MACHINE + 1, START, words, 8), 0);
 }
 
 Test(jvm_code, memory_that_is_used_again)
@@ -146,8 +215,8 @@ Test(jvm_code, memory_that_is_used_again)
 	make(&n, &j, 1 << 20);
 	cr_assert_eq(add(j, &compiled), 0);
 	cr_assert_eq(add(j, &stub), 0);
-	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 8), 0);
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 0x7f, words, 8), 2);
+	cr_expect_eq(frames_of(j, MACHINE, START, words, 8), 0);
+	cr_assert_eq(frames_of(j, MACHINE, START + 0x7f, words, 8), 2);
 	expect(n, words, "StubRoutines (1)", "Outer.java", 0);
 	jvm_code_stats(j, &s);
 	cr_expect_eq(s.pieces, 1);
@@ -179,7 +248,7 @@ Test(jvm_code, interpreted)
 	cr_expect_neq(other[0], before[0], "another machine");
 	/* and compiled, it is the same function */
 	cr_assert_eq(add(j, &compiled), 0);
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, other, 2), 2);
+	cr_assert_eq(frames_of(j, MACHINE, START + 9, other, 2), 2);
 	cr_expect_eq(other[0], before[0]);
 }
 
@@ -209,7 +278,7 @@ Test(jvm_code, objects_that_become_other_methods)
 	cr_expect_neq(after[0], before[0]);
 	expect(n, after, "b.Other.go", "Outer.java", 0);
 	/* code of the method that is gone does not name it */
-	cr_assert_eq(jvm_code_frames(j, MACHINE, START + 9, again, 2), 2);
+	cr_assert_eq(frames_of(j, MACHINE, START + 9, again, 2), 2);
 	cr_expect_not(code_names_find(n, frame_va(again[0]), 0, &place));
 	jvm_code_stats(j, &s);
 	cr_expect_eq(s.replaced, 1);
@@ -303,8 +372,8 @@ Test(jvm_code, records_that_are_none)
 		cr_expect_eq(add(j, &bad[i]), -EBADMSG, "%zu", i);
 	put_record(&b, &compiled);
 	for (size_t len = 1; len < b.len; len++)
-		cr_expect_eq(jvm_code_add(j, MACHINE, 1, RUNTIME_JVM, b.data, len), -EBADMSG, "%zu", len);
-	cr_expect_eq(jvm_code_frames(j, MACHINE, START, words, 8), 0);
+		cr_expect_eq(add_bytes(j, b.data, len), -EBADMSG, "%zu", len);
+	cr_expect_eq(frames_of(j, MACHINE, START, words, 8), 0);
 	jvm_code_stats(j, &s);
 	cr_expect_eq(s.bad, ARRAY_SIZE(bad) + b.len - 1);
 	cr_expect_eq(s.pieces, 0);

@@ -86,6 +86,30 @@ Test(dotnet_job, code_that_has_changed_is_found_out)
 	dm_free(&m);
 }
 
+/* A method without metadata whose object, code and name are where those of another one were. */
+Test(dotnet_job, another_method_in_the_same_place)
+{
+	struct hotspot_wanted w = {.address = DM_BASE + DM_DYNAMIC, .wish = HOTSPOT_WANT_CODE};
+	struct dotnet_machine m;
+	struct hotspot_record x = {0};
+
+	dm_init(&m);
+	dm_put(&m, DM_SECTIONS + 16, 3, 4);
+	cr_assert_eq(run(&m, &w, &x), 0);
+	cr_expect_eq(x.found.freed, 1);
+	w = (struct hotspot_wanted){.address = x.found.start,
+				    .end = x.found.end,
+				    .wish = HOTSPOT_WANT_CHECK,
+				    .compile_id = x.found.compile_id};
+	memory_rows_fini(&x.rows);
+	cr_assert_eq(run(&m, &w, &x), 0);
+	cr_expect_eq(x.found.answer, HOTSPOT_SAME);
+	m.bytes[DM_TEXT] ^= 1;
+	cr_assert_eq(run(&m, &w, &x), 0);
+	cr_expect_eq(x.found.answer, HOTSPOT_NOTHING);
+	dm_free(&m);
+}
+
 Test(dotnet_job, what_is_not_there_is_nothing)
 {
 	const struct hotspot_wanted w = {.address = DM_BASE + DM_BYTES + 8, .wish = HOTSPOT_WANT_CODE};

@@ -114,7 +114,7 @@ static void run_case(const struct rows_case *c)
 					 .function = true};
 	_cleanup_buf_ struct buf text = {0};
 	struct memory_rows rows = {0};
-	int r = dotnet_rows_make(&rows, &code, (const uint8_t *)c->unwind.data, c->unwind.len);
+	int r = dotnet_rows_make(&rows, &code, false, (const uint8_t *)c->unwind.data, c->unwind.len);
 
 	cr_assert_eq(r, c->result, "%s: %d", c->name, r);
 	for (size_t k = 0; k < rows.n; k++)
@@ -158,4 +158,18 @@ Test(dotnet_rows, code_that_leaves_as_it_was_entered)
 		cr_expect_eq(dotnet_rows_leaves((const uint8_t *)leaves[i].code.data,
 						(uint32_t)leaves[i].code.len),
 			     leaves[i].bytes, "case %zu", i);
+}
+
+Test(dotnet_rows, of_code_that_may_be_another_one_return_addresses_are_checked)
+{
+	static const uint8_t unwind[] = {0x01, 0x04, 0x02, 0x05, 0x04, 0x03, 0x01, 0x50},
+			     bytes[] = {0x55, 0x48, 0x8b, 0xec, 0x5d, 0xc3};
+	const struct memory_code code = {.va = VA, .code = bytes, .n = sizeof bytes, .function = true};
+	struct memory_rows rows = {0};
+
+	cr_assert_eq(dotnet_rows_make(&rows, &code, true, unwind, sizeof unwind), 0);
+	cr_assert_eq(rows.n, 4);
+	for (size_t i = 0; i < rows.n; i++)
+		cr_expect_eq(rows.v[i].rule.flags, RULE_CHECKED, "%zu", i);
+	memory_rows_fini(&rows);
 }

@@ -75,6 +75,22 @@ Test(dotnet_code, functions_and_their_names)
 	dm_free(&m);
 }
 
+Test(dotnet_code, code_that_may_be_freed)
+{
+	struct dotnet_machine m;
+	struct dotnet_place p;
+
+	dm_init(&m);
+	cr_assert_eq(dotnet_reader_init(m.reader), 0);
+	cr_assert_eq(dotnet_place_find(&p, m.reader, DM_BASE + DM_SECOND), 0);
+	cr_expect_not(p.freed);
+	dm_put(&m, DM_SECTIONS + 16, 3, 4);
+	memset(m.reader->memory.pages, 0, sizeof m.reader->memory.pages);
+	cr_assert_eq(dotnet_place_find(&p, m.reader, DM_BASE + DM_SECOND), 0);
+	cr_expect(p.freed);
+	dm_free(&m);
+}
+
 Test(dotnet_code, a_name_that_does_not_fit_is_cut)
 {
 	struct dotnet_machine m;
