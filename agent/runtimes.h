@@ -10,7 +10,7 @@
 
 #include "agent/elf/runtime/facts.h"
 #include "agent/runtime/code_names.h"
-#include "agent/runtime/jvm_code.h"
+#include "agent/runtime/vm_code.h"
 #include "agent/sample/splice.h"
 #include "agent/unwind/vm.h"
 #include "bpf/abi.h"
@@ -42,7 +42,7 @@ struct runtimes_native_stats {
 struct runtimes_stats {
 	struct code_names_stats names;
 	struct splice_stats splice;
-	struct jvm_code_stats jvm;
+	struct vm_code_stats jvm;
 	struct runtimes_native_stats v8, vm[VM_KINDS];
 	uint64_t bad_reports;
 	uint64_t unknown;      /* reports of a file that is gone by now */

@@ -683,8 +683,8 @@ int code_names_add_php(struct code_names *n, uint64_t tenant, const struct runti
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 
-int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
-		       const char *file)
+int code_names_add_method(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
+			  const char *file)
 {
 	struct content c = {.name_is = WHOLE, .file_is = WHOLE, .has_lines = true};
 	int r;

@@ -82,10 +82,10 @@ int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runti
 int code_names_add_v8(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
 /*
  * Takes the name and the file of a method of a Java virtual machine, "package.Class.method", both as
- * agent/runtime/jvm_code.h has read them. Its lines are those of its frames. 0 or -ENOMEM.
+ * agent/runtime/vm_code.h has read them. Its lines are those of its frames. 0 or -ENOMEM.
  */
-int code_names_add_jvm(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
-		       const char *file);
+int code_names_add_method(struct code_names *n, uint64_t tenant, uint64_t number, const char *name,
+			  const char *file);
 /*
  * Says at which line a function of V8 begins, which its report does not have. Nothing changes if it is known
  * already, or nothing is known of the function.

@@ -9,7 +9,7 @@
 #include "agent/base/map.h"
 #include "agent/elf/code/beam_rows.h"
 #include "agent/elf/code/prologue.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/vm_job.h"
 
@@ -30,7 +30,7 @@ struct wish {
 /* --- in a parser process */
 
 struct look {
-	struct hotspot_memory memory;
+	struct vm_memory memory;
 	struct beam_vm vm;
 	struct beam_layout layout;
 	struct beam_function function;
@@ -69,9 +69,9 @@ static int read_code(struct look *k)
 	const struct beam_function *f = &k->function;
 
 	k->before = k->kind == BEAM_SHARED ? SHARED_PIECE : 0;
-	if (k->before && hotspot_read(&k->memory, k->bytes, f->start - k->before, k->before) < 0)
+	if (k->before && vm_read(&k->memory, k->bytes, f->start - k->before, k->before) < 0)
 		k->before = 0;
-	return hotspot_read(&k->memory, k->bytes + k->before, f->start, f->end - f->start);
+	return vm_read(&k->memory, k->bytes + k->before, f->start, f->end - f->start);
 }
 
 /* Which code the address is in, and its bytes. 0; -errno. */
@@ -105,9 +105,9 @@ static int32_t saved_by(void *data, uint64_t address, bool pointer)
 	struct look *k = data;
 	uint8_t code[PROLOGUE_BYTES];
 
-	if (pointer && hotspot_read(&k->memory, &address, address, sizeof address) < 0)
+	if (pointer && vm_read(&k->memory, &address, address, sizeof address) < 0)
 		return 0;
-	return hotspot_read(&k->memory, code, address, sizeof code) < 0
+	return vm_read(&k->memory, code, address, sizeof code) < 0
 		       ? 0
 		       : prologue_saves(code, sizeof code, PROCESS_REGISTER);
 }
@@ -124,7 +124,7 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 			      &(struct beam_callees){.saved = saved_by, .data = k});
 }
 
-static int look_at_code(struct look *k, struct hotspot_found *f)
+static int look_at_code(struct look *k, struct vm_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
 	int r = make_rows(k, &rows);
@@ -133,7 +133,7 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 		r = vm_records_name(&k->records, k->function.name);
 	if (r < 0)
 		return r;
-	f->answer = HOTSPOT_CODE;
+	f->answer = VM_CODE;
 	f->start = k->function.start;
 	f->end = k->function.end;
 	f->compile_id = id_of(k);
@@ -141,17 +141,17 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 }
 
 /* As vm_records_make wants it. */
-static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
+static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 {
 	struct look *k = data;
 	int r = find(k, w->address);
 
 	if (r < 0)
 		return r;
-	if (w->wish == HOTSPOT_WANT_CODE)
+	if (w->wish == VM_WANT_CODE)
 		return look_at_code(k, f);
 	if (k->function.start == w->address && k->function.end == w->end && id_of(k) == w->compile_id)
-		f->answer = HOTSPOT_SAME;
+		f->answer = VM_SAME;
 	return vm_records_put(&k->records, f, NULL);
 }
 
@@ -180,7 +180,7 @@ static int run(struct parser_job *job)
 	flat_get(&request, &wish, sizeof wish);
 	if (request.bad || fd < 0)
 		return -EINVAL;
-	k->memory.read = hotspot_memory_pread;
+	k->memory.read = vm_memory_pread;
 	k->memory.data = &fd;
 	k->vm = wish.vm;
 	k->layout = wish.layout;
@@ -195,7 +195,7 @@ const struct parser_operation beam_operation = {
 
 /* --- in the agent */
 
-int beam_job_run(struct parser_session *session, struct beam_process *p, const struct hotspot_wanted *wanted,
+int beam_job_run(struct parser_session *session, struct beam_process *p, const struct vm_wanted *wanted,
 		 size_t n, struct buf *answer)
 {
 	_cleanup_buf_ struct buf got = {0};

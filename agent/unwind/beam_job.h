@@ -2,7 +2,7 @@
 /*
  * Looks at functions that BEAM's JIT has made, in a process's memory (agent/elf/runtime/beam_code.h), where
  * the bytes can do no harm (agent/parser): which function an address is in, its rows, its name. The answer
- * has the form of HotSpot's (hotspot_job.h): each function is one method at no address.
+ * has the form of all (vm_job.h): each function is one method at no address.
  */
 #ifndef PROFLET_UNWIND_BEAM_JOB_H
 #define PROFLET_UNWIND_BEAM_JOB_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "agent/elf/runtime/beam_code.h"
-#include "agent/unwind/hotspot_job.h"
+#include "agent/unwind/vm_job.h"
 
 extern const struct parser_operation beam_operation;
 
@@ -22,10 +22,10 @@ struct beam_process {
 };
 
 /*
- * Runs the wishes, of HOTSPOT_WANT_CODE and HOTSPOT_WANT_CHECK. Appends records to `answer` as
- * hotspot_job_run does, and has its errors.
+ * Runs the wishes, of VM_WANT_CODE and VM_WANT_CHECK. Appends records to `answer` as
+ * hotspot_job_run does (hotspot_job.h), and has its errors.
  */
-int beam_job_run(struct parser_session *session, struct beam_process *p, const struct hotspot_wanted *wanted,
+int beam_job_run(struct parser_session *session, struct beam_process *p, const struct vm_wanted *wanted,
 		 size_t n, struct buf *answer);
 
 #endif

@@ -36,10 +36,10 @@ struct look {
  */
 static int find_thunk(struct look *k, uint64_t address)
 {
-	const uint64_t left = HOTSPOT_PIECE_BYTES - address % HOTSPOT_PIECE_BYTES;
+	const uint64_t left = VM_PIECE_BYTES - address % VM_PIECE_BYTES;
 	const uint32_t n = left < THUNK_MAX ? (uint32_t)left : THUNK_MAX;
 	uint32_t bytes;
-	int r = hotspot_read(&k->reader.memory, k->bytes, address, n);
+	int r = vm_read(&k->reader.memory, k->bytes, address, n);
 
 	if (r < 0)
 		return r;
@@ -60,7 +60,7 @@ static int find(struct look *k, uint64_t address)
 		return r;
 	if (p->end - p->start > MEMORY_CODE_MAX)
 		return -ENOTSUP;
-	return hotspot_read(&k->reader.memory, k->bytes, p->start, p->end - p->start);
+	return vm_read(&k->reader.memory, k->bytes, p->start, p->end - p->start);
 }
 
 /*
@@ -70,7 +70,7 @@ static int find(struct look *k, uint64_t address)
 static int id_of(struct look *k, uint32_t *ret)
 {
 	const struct dotnet_place *p = &k->place;
-	char name[HOTSPOT_TEXT_MAX] = "";
+	char name[VM_TEXT_MAX] = "";
 	int r = 0;
 
 	if (p->kind == DOTNET_STUB) {
@@ -78,7 +78,7 @@ static int id_of(struct look *k, uint32_t *ret)
 		return 0;
 	}
 	if (p->dynamic)
-		r = hotspot_read_string(&k->reader.memory, name, sizeof name, p->dynamic);
+		r = vm_read_string(&k->reader.memory, name, sizeof name, p->dynamic);
 	*ret = (uint32_t)(hash_bytes(k->bytes, p->end - p->start) ^ hash_u64(p->method) ^
 			  hash_bytes(name, strlen(name)));
 	return r;
@@ -95,16 +95,16 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 
 	if (p->kind == DOTNET_STUB)
 		return dotnet_rows_make_stub(ret);
-	r = hotspot_read(&k->reader.memory, unwind, p->unwind, 4);
+	r = vm_read(&k->reader.memory, unwind, p->unwind, 4);
 	n = r == 0 ? 4 + 2u * unwind[2] : 0;
 	if (r == 0)
-		r = hotspot_read(&k->reader.memory, unwind, p->unwind, n);
+		r = vm_read(&k->reader.memory, unwind, p->unwind, n);
 	return r == 0 ? dotnet_rows_make(ret, &code, p->freed, unwind, n) : r;
 }
 
 static int put_name(struct look *k)
 {
-	char name[HOTSPOT_TEXT_MAX] = STUB_NAME;
+	char name[VM_TEXT_MAX] = STUB_NAME;
 	int r = 0;
 
 	if (k->place.kind == DOTNET_METHOD)
@@ -116,7 +116,7 @@ static int put_name(struct look *k)
 	return vm_records_name(&k->records, name);
 }
 
-static int look_at_code(struct look *k, struct hotspot_found *f)
+static int look_at_code(struct look *k, struct vm_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
 	int r = make_rows(k, &rows);
@@ -127,7 +127,7 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 		r = id_of(k, &f->compile_id);
 	if (r < 0)
 		return r;
-	f->answer = HOTSPOT_CODE;
+	f->answer = VM_CODE;
 	f->start = k->place.start;
 	f->end = k->place.end;
 	f->freed = k->place.freed;
@@ -135,7 +135,7 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 }
 
 /* As vm_records_make wants it. */
-static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
+static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 {
 	struct look *k = data;
 	uint32_t id;
@@ -143,11 +143,11 @@ static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *d
 
 	if (r < 0)
 		return r;
-	if (w->wish == HOTSPOT_WANT_CODE)
+	if (w->wish == VM_WANT_CODE)
 		return look_at_code(k, f);
 	if (k->place.start == w->address && k->place.end == w->end && id_of(k, &id) == 0 &&
 	    id == w->compile_id)
-		f->answer = HOTSPOT_SAME;
+		f->answer = VM_SAME;
 	return vm_records_put(&k->records, f, NULL);
 }
 
@@ -163,7 +163,7 @@ static int run(struct parser_job *job)
 	flat_get(&request, &wish, sizeof wish);
 	if (request.bad || fd < 0)
 		return -EINVAL;
-	k->reader.memory.read = hotspot_memory_pread;
+	k->reader.memory.read = vm_memory_pread;
 	k->reader.memory.data = &fd;
 	k->reader.vm = wish.vm;
 	k->records.to = job->answer;
@@ -180,8 +180,8 @@ const struct parser_operation dotnet_operation = {
 
 /* --- in the agent */
 
-int dotnet_job_run(struct parser_session *session, struct dotnet_process *p,
-		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+int dotnet_job_run(struct parser_session *session, struct dotnet_process *p, const struct vm_wanted *wanted,
+		   size_t n, struct buf *answer)
 {
 	struct wish wish;
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "agent/elf/runtime/dotnet_code.h"
-#include "agent/unwind/hotspot_job.h"
+#include "agent/unwind/vm_job.h"
 
 extern const struct parser_operation dotnet_operation;
 
@@ -22,10 +22,10 @@ struct dotnet_process {
 };
 
 /*
- * Runs the wishes, of HOTSPOT_WANT_CODE and HOTSPOT_WANT_CHECK. Appends records to `answer` as
- * hotspot_job_run does, and has its errors.
+ * Runs the wishes, of VM_WANT_CODE and VM_WANT_CHECK. Appends records to `answer` as
+ * hotspot_job_run does (hotspot_job.h), and has its errors.
  */
-int dotnet_job_run(struct parser_session *session, struct dotnet_process *p,
-		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer);
+int dotnet_job_run(struct parser_session *session, struct dotnet_process *p, const struct vm_wanted *wanted,
+		   size_t n, struct buf *answer);
 
 #endif

@@ -470,15 +470,15 @@ static int check_parts(struct generated *g)
 
 /* --- virtual machines' code */
 
-static struct hotspot_wanted check_of(const struct part *p)
+static struct vm_wanted check_of(const struct part *p)
 {
-	return (struct hotspot_wanted){
-		.address = p->start, .end = p->end, .wish = HOTSPOT_WANT_CHECK, .compile_id = p->compile_id};
+	return (struct vm_wanted){
+		.address = p->start, .end = p->end, .wish = VM_WANT_CHECK, .compile_id = p->compile_id};
 }
 
-static void checks_add(const struct generated *g, struct hotspot_wanted *wanted, size_t *n)
+static void checks_add(const struct generated *g, struct vm_wanted *wanted, size_t *n)
 {
-	for (size_t i = 0; i < g->n && *n < HOTSPOT_WANTED_MAX; i++) {
+	for (size_t i = 0; i < g->n && *n < VM_WANTED_MAX; i++) {
 		const struct part *p = g->parts[(g->next_check + i) % g->n];
 
 		if (p->vm)
@@ -487,7 +487,7 @@ static void checks_add(const struct generated *g, struct hotspot_wanted *wanted,
 }
 
 /* The wish of a request. False: there is none. */
-static bool wish_of(const struct generated *g, const struct generated_request *q, struct hotspot_wanted *ret)
+static bool wish_of(const struct generated *g, const struct generated_request *q, struct vm_wanted *ret)
 {
 	const size_t i = q->look ? parts_from(g, q->address) : 0;
 
@@ -497,13 +497,12 @@ static bool wish_of(const struct generated *g, const struct generated_request *q
 		*ret = check_of(g->parts[i]);
 		return true;
 	}
-	*ret = (struct hotspot_wanted){.address = q->address,
-				       .wish = q->method ? HOTSPOT_WANT_METHOD : HOTSPOT_WANT_CODE};
+	*ret = (struct vm_wanted){.address = q->address, .wish = q->method ? VM_WANT_METHOD : VM_WANT_CODE};
 	return q->method || !is_known(g, q->address);
 }
 
 /* The wishes of the requests that the virtual machine may answer, then the checks. */
-static size_t wishes(struct generated *g, struct hotspot_wanted *wanted)
+static size_t wishes(struct generated *g, struct vm_wanted *wanted)
 {
 	size_t n = 0;
 
@@ -523,7 +522,7 @@ static size_t wishes(struct generated *g, struct hotspot_wanted *wanted)
 }
 
 /* Takes whether a piece is still the same. True: somebody waits for that. */
-static bool take_check(struct generated *g, const struct hotspot_wanted *w, const struct hotspot_found *f)
+static bool take_check(struct generated *g, const struct vm_wanted *w, const struct vm_found *f)
 {
 	const size_t i = parts_from(g, w->address);
 	bool freed;
@@ -531,7 +530,7 @@ static bool take_check(struct generated *g, const struct hotspot_wanted *w, cons
 	if (i == g->n || g->parts[i]->start != w->address)
 		return false;
 	freed = g->parts[i]->freed;
-	if (f->answer != HOTSPOT_SAME) {
+	if (f->answer != VM_SAME) {
 		part_drop(g, i);
 		g->stats.replaced++;
 	}
@@ -539,9 +538,9 @@ static bool take_check(struct generated *g, const struct hotspot_wanted *w, cons
 }
 
 /* Takes a piece of code. */
-static int take_code(struct generated *g, const struct hotspot_record *x)
+static int take_code(struct generated *g, const struct vm_record *x)
 {
-	const struct hotspot_found *f = &x->found;
+	const struct vm_found *f = &x->found;
 	const struct memory_code code = {.va = f->start, .n = (uint32_t)(f->end - f->start)};
 	struct part *p;
 	int r;
@@ -559,15 +558,15 @@ static int take_code(struct generated *g, const struct hotspot_record *x)
 }
 
 /* Takes an answer. What others may want to know of it goes to `found`. */
-static int take_record(struct generated *g, const struct hotspot_wanted *w, const struct hotspot_record *x)
+static int take_record(struct generated *g, const struct vm_wanted *w, const struct vm_record *x)
 {
-	struct hotspot_found f = x->found;
-	bool wanted = f.answer == HOTSPOT_CODE || f.answer == HOTSPOT_METHOD;
+	struct vm_found f = x->found;
+	bool wanted = f.answer == VM_CODE || f.answer == VM_METHOD;
 	int r = 0;
 
-	if (w->wish == HOTSPOT_WANT_CHECK)
+	if (w->wish == VM_WANT_CHECK)
 		wanted |= take_check(g, w, &f);
-	if (f.answer == HOTSPOT_CODE)
+	if (f.answer == VM_CODE)
 		r = take_code(g, x);
 	if (r < 0 || !wanted)
 		return r;
@@ -576,16 +575,16 @@ static int take_record(struct generated *g, const struct hotspot_wanted *w, cons
 	return r == 0 ? buf_append(&g->found, x->names, f.name_bytes) : r;
 }
 
-static int take_answer(struct generated *g, const struct hotspot_wanted *wanted, size_t n,
+static int take_answer(struct generated *g, const struct vm_wanted *wanted, size_t n,
 		       const struct buf *answer)
 {
 	struct flat_reader from = flat_read(answer->data, answer->len);
 	int r = 1;
 
 	for (size_t i = 0; i < n && r > 0; i++) {
-		struct hotspot_record x = {0};
+		struct vm_record x = {0};
 
-		r = hotspot_record_next(&from, &x);
+		r = vm_record_next(&from, &x);
 		if (r > 0 && x.found.address != wanted[i].address)
 			r = -EBADMSG;
 		if (r > 0) {
@@ -615,14 +614,14 @@ static void wait_for_vm(struct generated *g, int r)
 /* Has the virtual machine's code looked at. What it does not know is analysed like other code. 0; -ENOMEM. */
 static int ask_vm(struct generated *g)
 {
-	_cleanup_free_ struct hotspot_wanted *wanted = NULL;
+	_cleanup_free_ struct vm_wanted *wanted = NULL;
 	_cleanup_buf_ struct buf answer = {0};
 	size_t n;
 	int r;
 
 	if (g->vm.refused)
 		return 0;
-	wanted = calloc(HOTSPOT_WANTED_MAX, sizeof *wanted);
+	wanted = calloc(VM_WANTED_MAX, sizeof *wanted);
 	if (!wanted)
 		return -ENOMEM;
 	n = wishes(g, wanted);

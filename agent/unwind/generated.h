@@ -69,7 +69,7 @@ bool generated_request_line(struct generated *g, const struct v8_layout *layout,
 size_t generated_begin(struct generated *g, bool check);
 bool generated_requested(const struct generated *g); /* requests wait for the next job */
 /*
- * What the last job has found of a virtual machine's code: records for hotspot_record_next without rows; of
+ * What the last job has found of a virtual machine's code: records for vm_record_next without rows; of
  * code that may be freed at any time also whether it was still the same. Between jobs; borrowed until the
  * next one begins. NULL: nothing.
  */

@@ -7,10 +7,9 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/runtime/hotspot_code.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 #include "agent/elf/runtime/hotspot_names.h"
 #include "agent/parser/parser.h"
-#include "agent/unwind/code_job.h"
 #include "agent/unwind/vm_job.h"
 
 #define ANSWER_MAX (64u << 20)
@@ -25,7 +24,7 @@ struct wish {
 /* --- in a parser process */
 
 struct look {
-	struct hotspot_memory memory;
+	struct vm_memory memory;
 	struct hotspot_layout layout;
 	struct hotspot_scopes scopes;
 	struct hotspot_blob blob;
@@ -97,12 +96,12 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 	bytes = malloc(code.n);
 	if (!bytes)
 		return -ENOMEM;
-	r = hotspot_read(&k->memory, bytes, b->start, code.n);
+	r = vm_read(&k->memory, bytes, b->start, code.n);
 	code.code = bytes;
 	return r == 0 ? hotspot_rows_make(ret, &code, b->kind, b->frame_bytes) : r;
 }
 
-static int look_at_code(struct look *k, struct hotspot_found *f)
+static int look_at_code(struct look *k, struct vm_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
 	const struct hotspot_blob *b = &k->blob;
@@ -112,7 +111,7 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 		r = b->method ? put_compiled(k) : put_one(k, 0, b->name, "");
 	if (r < 0)
 		return r;
-	f->answer = HOTSPOT_CODE;
+	f->answer = VM_CODE;
 	f->start = b->start;
 	f->end = b->end;
 	f->kind = b->kind;
@@ -120,7 +119,7 @@ static int look_at_code(struct look *k, struct hotspot_found *f)
 	return vm_records_put(&k->records, f, &rows);
 }
 
-static int look_at_method(struct look *k, struct hotspot_found *f)
+static int look_at_method(struct look *k, struct vm_found *f)
 {
 	int r = hotspot_method_read(&k->memory, &k->layout, f->address, &k->method);
 
@@ -132,25 +131,25 @@ static int look_at_method(struct look *k, struct hotspot_found *f)
 		r = put_scopes(k);
 	if (r < 0)
 		return r;
-	f->answer = HOTSPOT_METHOD;
+	f->answer = VM_METHOD;
 	return vm_records_put(&k->records, f, NULL);
 }
 
 /* As vm_records_make wants it. */
-static int look(const struct hotspot_wanted *w, struct hotspot_found *f, void *data)
+static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 {
 	struct look *k = data;
 	int r;
 
-	if (w->wish == HOTSPOT_WANT_METHOD)
+	if (w->wish == VM_WANT_METHOD)
 		return look_at_method(k, f);
 	r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
 	if (r < 0)
 		return r;
-	if (w->wish == HOTSPOT_WANT_CODE)
+	if (w->wish == VM_WANT_CODE)
 		return look_at_code(k, f);
 	if (k->blob.start == w->address && k->blob.end == w->end && k->blob.compile_id == w->compile_id)
-		f->answer = HOTSPOT_SAME;
+		f->answer = VM_SAME;
 	return vm_records_put(&k->records, f, NULL);
 }
 
@@ -179,7 +178,7 @@ static int run(struct parser_job *job)
 	flat_get(&request, &wish, sizeof wish);
 	if (request.bad || fd < 0)
 		return -EINVAL;
-	k->memory.read = hotspot_memory_pread;
+	k->memory.read = vm_memory_pread;
 	k->memory.data = &fd;
 	k->layout = wish.layout;
 	k->records.to = job->answer;
@@ -193,8 +192,8 @@ const struct parser_operation hotspot_operation = {
 
 /* --- in the agent */
 
-int hotspot_job_run(struct parser_session *session, struct hotspot_process *p,
-		    const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+int hotspot_job_run(struct parser_session *session, struct hotspot_process *p, const struct vm_wanted *wanted,
+		    size_t n, struct buf *answer)
 {
 	_cleanup_buf_ struct buf got = {0};
 	struct flat_reader from;
@@ -222,33 +221,4 @@ int hotspot_job_run(struct parser_session *session, struct hotspot_process *p,
 		return -EBADMSG;
 	p->layout = layout;
 	return buf_append(answer, from.at, (size_t)(from.end - from.at));
-}
-
-int hotspot_record_next(struct flat_reader *from, struct hotspot_record *ret)
-{
-	struct hotspot_record x = {0};
-	const uint8_t *rows;
-	int r = 0;
-
-	if (from->at == from->end)
-		return 0;
-	flat_get(from, &x.found, sizeof x.found);
-	if (from->bad || x.found.answer >= HOTSPOT_ANSWERS || x.found.kind >= HOTSPOT_CODE_KINDS ||
-	    x.found.n_rows > MEMORY_CODE_MAX || x.found.freed > 1 || x.found.zero)
-		return -EBADMSG;
-	rows = flat_bytes(from, x.found.n_rows * sizeof(struct memory_row));
-	x.names = flat_bytes(from, x.found.name_bytes);
-	if (from->bad)
-		return -EBADMSG;
-	if (x.found.answer == HOTSPOT_CODE) {
-		if (x.found.end <= x.found.start || x.found.end - x.found.start > MEMORY_CODE_MAX ||
-		    x.found.address < x.found.start || x.found.address >= x.found.end)
-			return -EBADMSG;
-		r = code_answer_read(&x.rows, (uint32_t)(x.found.end - x.found.start), rows,
-				     x.found.n_rows * sizeof(struct memory_row));
-	}
-	if (r < 0)
-		return r;
-	*ret = x;
-	return 1;
 }

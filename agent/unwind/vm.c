@@ -4,7 +4,7 @@
 #include <errno.h>
 
 static int run_hotspot(struct vm_process *p, struct parser_session *session, int mem,
-		       const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+		       const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
 	struct hotspot_process x = {.vm = p->vm.hotspot, .layout = p->hotspot, .mem = mem};
 	int r = hotspot_job_run(session, &x, wanted, n, answer);
@@ -14,7 +14,7 @@ static int run_hotspot(struct vm_process *p, struct parser_session *session, int
 }
 
 static int run_beam(struct vm_process *p, struct parser_session *session, int mem,
-		    const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+		    const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
 	struct beam_process x = {.vm = p->vm.beam, .layout = p->beam, .mem = mem};
 	int r = beam_job_run(session, &x, wanted, n, answer);
@@ -24,7 +24,7 @@ static int run_beam(struct vm_process *p, struct parser_session *session, int me
 }
 
 static int run_dotnet(struct vm_process *p, struct parser_session *session, int mem,
-		      const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+		      const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
 	struct dotnet_process x = {.vm = p->vm.dotnet, .mem = mem};
 
@@ -38,7 +38,7 @@ static bool is_refusal(int r)
 }
 
 int vm_process_run(struct vm_process *p, struct parser_session *session, int mem,
-		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer)
+		   const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
 	int r = -ENOTSUP;
 

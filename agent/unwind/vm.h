@@ -39,11 +39,11 @@ struct vm_process {
 
 /*
  * Runs wishes by the job of its kind, which gets `mem`, the descriptor of /proc/PID/mem; sets `known`,
- * `refused`. Appends records for hotspot_record_next. 0; -EAGAIN: the machine is not ready; -ENOMEM; other
+ * `refused`. Appends records for vm_record_next. 0; -EAGAIN: the machine is not ready; -ENOMEM; other
  * errors of jobs.
  */
 int vm_process_run(struct vm_process *p, struct parser_session *session, int mem,
-		   const struct hotspot_wanted *wanted, size_t n, struct buf *answer);
+		   const struct vm_wanted *wanted, size_t n, struct buf *answer);
 /* Of a HotSpot, the version of the JDK; 0: it is another machine, or not known yet. */
 uint32_t vm_process_java_version(const struct vm_process *p);
 

@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/base/flat.h"
-#include "agent/elf/code/memory_rows.h"
-#include "agent/elf/runtime/hotspot_answer.h"
+#include "agent/elf/code/hotspot_rows.h"
 #include "agent/parser/parser.h"
+#include "agent/unwind/code_job.h"
 
 #define PATIENCE_MS 1000u /* memory of a process may be such that a read of it is never answered */
 
-int vm_records_put(struct vm_records *v, struct hotspot_found *f, const struct memory_rows *rows)
+int vm_records_put(struct vm_records *v, struct vm_found *f, const struct memory_rows *rows)
 {
 	int r;
 
@@ -23,7 +22,7 @@ int vm_records_put(struct vm_records *v, struct hotspot_found *f, const struct m
 	return r == 0 ? buf_append(v->to, v->names.data, v->names.len) : r;
 }
 
-static void begin(struct vm_records *v, struct hotspot_found *f, uint64_t address)
+static void begin(struct vm_records *v, struct vm_found *f, uint64_t address)
 {
 	buf_clear(&v->names);
 	memset(f, 0, sizeof *f);
@@ -31,14 +30,13 @@ static void begin(struct vm_records *v, struct hotspot_found *f, uint64_t addres
 }
 
 int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n,
-		    int (*look)(const struct hotspot_wanted *w, struct hotspot_found *f, void *data),
-		    void *data)
+		    int (*look)(const struct vm_wanted *w, struct vm_found *f, void *data), void *data)
 {
 	int r = 0;
 
 	for (uint64_t i = 0; i < n && r == 0; i++) {
-		struct hotspot_wanted w;
-		struct hotspot_found f;
+		struct vm_wanted w;
+		struct vm_found f;
 
 		flat_get(wishes, &w, sizeof w);
 		if (wishes->bad)
@@ -81,4 +79,33 @@ int vm_job_call(struct parser_session *session, const struct vm_job *job, struct
 		r = parser_session_call(session, &call, answer);
 	buf_fini(&call.request);
 	return r;
+}
+
+int vm_record_next(struct flat_reader *from, struct vm_record *ret)
+{
+	struct vm_record x = {0};
+	const uint8_t *rows;
+	int r = 0;
+
+	if (from->at == from->end)
+		return 0;
+	flat_get(from, &x.found, sizeof x.found);
+	if (from->bad || x.found.answer >= VM_ANSWERS || x.found.kind >= HOTSPOT_CODE_KINDS ||
+	    x.found.n_rows > MEMORY_CODE_MAX || x.found.freed > 1 || x.found.zero)
+		return -EBADMSG;
+	rows = flat_bytes(from, x.found.n_rows * sizeof(struct memory_row));
+	x.names = flat_bytes(from, x.found.name_bytes);
+	if (from->bad)
+		return -EBADMSG;
+	if (x.found.answer == VM_CODE) {
+		if (x.found.end <= x.found.start || x.found.end - x.found.start > MEMORY_CODE_MAX ||
+		    x.found.address < x.found.start || x.found.address >= x.found.end)
+			return -EBADMSG;
+		r = code_answer_read(&x.rows, (uint32_t)(x.found.end - x.found.start), rows,
+				     x.found.n_rows * sizeof(struct memory_row));
+	}
+	if (r < 0)
+		return r;
+	*ret = x;
+	return 1;
 }

@@ -10,11 +10,10 @@
 #include <stdint.h>
 
 #include "agent/base/buf.h"
+#include "agent/base/flat.h"
+#include "agent/elf/code/memory_code.h"
+#include "agent/elf/runtime/vm_answer.h"
 
-struct flat_reader;
-struct hotspot_found;
-struct hotspot_wanted;
-struct memory_rows;
 struct parser_operation;
 struct parser_session;
 
@@ -26,30 +25,41 @@ struct vm_records {
 };
 
 /* Appends a record: what was found, the rows (NULL: none), the names. 0; -ENOMEM; -E2BIG. */
-int vm_records_put(struct vm_records *v, struct hotspot_found *f, const struct memory_rows *rows);
+int vm_records_put(struct vm_records *v, struct vm_found *f, const struct memory_rows *rows);
 /*
  * Reads `n` wishes, and has each looked at, by a function that gets a record with nothing but the address in
  * it, and puts it. If it fails, that record is put. 0; -EINVAL: there are fewer wishes; -ENOMEM; -E2BIG.
  */
 int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n,
-		    int (*look)(const struct hotspot_wanted *w, struct hotspot_found *f, void *data),
-		    void *data);
+		    int (*look)(const struct vm_wanted *w, struct vm_found *f, void *data), void *data);
 /* Adds to the names of the record that is being made: all of its code is one method, at no address. */
 int vm_records_name(struct vm_records *v, const char *name);
 void vm_records_fini(struct vm_records *v);
 
 /* --- in the agent */
 
+#define VM_WANTED_MAX 1024u /* in one job */
+
 struct vm_job {
 	const struct parser_operation *operation;
 	int mem;	  /* /proc/PID/mem; borrowed */
 	const void *head; /* of the request; the wishes follow */
 	size_t head_bytes;
-	const struct hotspot_wanted *wanted;
+	const struct vm_wanted *wanted;
 	size_t n;
 };
 
 /* Appends the operation's answer. 0, or -errno of parser_session_call. */
 int vm_job_call(struct parser_session *session, const struct vm_job *job, struct buf *answer);
+
+/* A record of an answer; pointers are borrowed from it. */
+struct vm_record {
+	struct vm_found found;
+	struct memory_rows rows; /* owned */
+	const uint8_t *names;	 /* found.name_bytes */
+};
+
+/* 1: *ret is the next record; 0: there are no more; -EBADMSG: it is not valid; -ENOMEM. */
+int vm_record_next(struct flat_reader *from, struct vm_record *ret);
 
 #endif

@@ -58,7 +58,7 @@ static void look_at(struct beam_machine *m, const struct beam_layout *l, uint64_
 	if (n > BM_BYTES)
 		return;
 	bytes = malloc(n);
-	if (bytes && hotspot_read(m->memory, bytes, f.start, n) == 0) {
+	if (bytes && vm_read(m->memory, bytes, f.start, n) == 0) {
 		follow(bytes, f.start, (uint32_t)n, BEAM_FUNCTION, BEAM_INFO_BYTES);
 		follow(bytes, f.start, (uint32_t)n, BEAM_SHARED, 0);
 		follow(bytes, f.start, (uint32_t)n, BEAM_SHARED, (uint32_t)n / 3);

@@ -25,12 +25,12 @@ static void make_rows(struct dotnet_machine *m, const struct dotnet_place *p)
 	struct memory_rows rows = {0};
 	uint8_t *bytes;
 
-	if (p->end - p->start > DM_BYTES || hotspot_read(&m->reader->memory, unwind, p->unwind, 4) < 0 ||
-	    hotspot_read(&m->reader->memory, unwind, p->unwind, 4 + 2u * unwind[2]) < 0)
+	if (p->end - p->start > DM_BYTES || vm_read(&m->reader->memory, unwind, p->unwind, 4) < 0 ||
+	    vm_read(&m->reader->memory, unwind, p->unwind, 4 + 2u * unwind[2]) < 0)
 		return;
 	bytes = malloc(code.n);
 	code.code = bytes;
-	if (bytes && hotspot_read(&m->reader->memory, bytes, p->start, code.n) == 0) {
+	if (bytes && vm_read(&m->reader->memory, bytes, p->start, code.n) == 0) {
 		if (dotnet_rows_make(&rows, &code, false, unwind, 4 + 2u * unwind[2]) == 0) {
 			require(rows.n && !rows.v[0].off);
 			for (size_t i = 1; i < rows.n; i++)
@@ -45,7 +45,7 @@ static void make_rows(struct dotnet_machine *m, const struct dotnet_place *p)
 static void look_at(struct dotnet_machine *m, uint64_t address)
 {
 	struct dotnet_place p;
-	char name[HOTSPOT_TEXT_MAX];
+	char name[VM_TEXT_MAX];
 
 	if (dotnet_place_find(&p, m->reader, address) < 0)
 		return;

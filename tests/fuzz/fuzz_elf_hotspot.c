@@ -31,7 +31,7 @@ static void look_at_code(struct hotspot_machine *m, const struct hotspot_layout 
 		return;
 	bytes = malloc(code.n);
 	code.code = bytes;
-	if (bytes && hotspot_read(m->memory, bytes, b->start, code.n) == 0 &&
+	if (bytes && vm_read(m->memory, bytes, b->start, code.n) == 0 &&
 	    hotspot_rows_make(&rows, &code, b->kind, b->frame_bytes) == 0)
 		for (size_t i = 0; i < rows.n; i++)
 			require(rows.v[i].off < code.n &&

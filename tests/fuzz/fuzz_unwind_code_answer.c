@@ -25,11 +25,11 @@ static void read_records(const uint8_t *data, size_t size)
 	int r = 1;
 
 	while (r > 0) {
-		struct hotspot_record x = {0};
+		struct vm_record x = {0};
 
-		r = hotspot_record_next(&from, &x);
+		r = vm_record_next(&from, &x);
 		require(r == 0 || r == 1 || r == -EBADMSG || r == -ENOMEM);
-		if (r == 1 && x.found.answer == HOTSPOT_CODE)
+		if (r == 1 && x.found.answer == VM_CODE)
 			require(x.rows.n && x.rows.v[x.rows.n - 1].off < x.found.end - x.found.start);
 		memory_rows_fini(&x.rows);
 	}

@@ -51,7 +51,7 @@ enum {
 
 struct beam_machine {
 	uint8_t *bytes;
-	struct hotspot_memory *memory;
+	struct vm_memory *memory;
 	struct beam_vm vm;
 };
 
@@ -61,7 +61,7 @@ static inline int bm_read(void *to, uint64_t address, void *data)
 
 	if (address < BM_BASE || address >= BM_BASE + BM_BYTES)
 		return -EFAULT;
-	memcpy(to, m->bytes + (address - BM_BASE), HOTSPOT_PIECE_BYTES);
+	memcpy(to, m->bytes + (address - BM_BASE), VM_PIECE_BYTES);
 	return 0;
 }
 

@@ -67,7 +67,7 @@ static inline int dm_read(void *to, uint64_t address, void *data)
 
 	if (address < DM_BASE || address >= DM_BASE + DM_BYTES)
 		return -EFAULT;
-	memcpy(to, m->bytes + (address - DM_BASE), HOTSPOT_PIECE_BYTES);
+	memcpy(to, m->bytes + (address - DM_BASE), VM_PIECE_BYTES);
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define HM_BASE 0x7f0000000000ull
 #define HM_BYTES 0x20000u
@@ -46,7 +46,7 @@
 struct hotspot_machine {
 	bool outside; /* as JDK 25 */
 	uint8_t *bytes;
-	struct hotspot_memory *memory;
+	struct vm_memory *memory;
 	uint32_t fields, types, strings; /* where the next one goes */
 	uint64_t faults;		 /* a page that is not there; 0: none */
 };
@@ -57,7 +57,7 @@ static inline int hm_read(void *to, uint64_t address, void *data)
 
 	if (address < HM_BASE || address >= HM_BASE + HM_BYTES || (m->faults && address == m->faults))
 		return -EFAULT;
-	memcpy(to, m->bytes + (address - HM_BASE), HOTSPOT_PIECE_BYTES);
+	memcpy(to, m->bytes + (address - HM_BASE), VM_PIECE_BYTES);
 	return 0;
 }
 

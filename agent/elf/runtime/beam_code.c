@@ -45,13 +45,13 @@ struct module {
 
 static bool is_address(uint64_t a)
 {
-	return a >= HOTSPOT_PIECE_BYTES && a < ADDRESS_MAX && !(a & 7);
+	return a >= VM_PIECE_BYTES && a < ADDRESS_MAX && !(a & 7);
 }
 
 /* --- atoms */
 
 /* 0; -ENOTSUP: it is none. */
-static int atom_read(struct hotspot_memory *m, uint64_t atoms, uint64_t term, char *to, size_t size)
+static int atom_read(struct vm_memory *m, uint64_t atoms, uint64_t term, char *to, size_t size)
 {
 	const uint64_t i = term >> ATOM_TAG_BITS;
 	uint64_t piece, atom, len, text;
@@ -59,23 +59,23 @@ static int atom_read(struct hotspot_memory *m, uint64_t atoms, uint64_t term, ch
 
 	if ((term & ATOM_TAG_MASK) != ATOM_TAG || i >= ATOMS_MAX)
 		return -ENOTSUP;
-	r = hotspot_read_number(m, &piece, atoms + i / ATOMS_A_PIECE * 8, 8);
+	r = vm_read_number(m, &piece, atoms + i / ATOMS_A_PIECE * 8, 8);
 	if (r == 0)
-		r = hotspot_read_number(m, &atom, piece + i % ATOMS_A_PIECE * 8, 8);
+		r = vm_read_number(m, &atom, piece + i % ATOMS_A_PIECE * 8, 8);
 	if (r == 0)
-		r = hotspot_read_number(m, &len, atom + ATOM_LENGTH, 2);
+		r = vm_read_number(m, &len, atom + ATOM_LENGTH, 2);
 	if (r == 0)
-		r = hotspot_read_number(m, &text, atom + ATOM_TEXT, 8);
+		r = vm_read_number(m, &text, atom + ATOM_TEXT, 8);
 	if (r < 0)
 		return r;
 	if (len > ATOM_BYTES_MAX)
 		return -ENOTSUP;
 	len = len < size ? len : size - 1;
 	to[len] = '\0';
-	return hotspot_read(m, to, text, len);
+	return vm_read(m, to, text, len);
 }
 
-static bool has_first_atoms(struct hotspot_memory *m, uint64_t atoms)
+static bool has_first_atoms(struct vm_memory *m, uint64_t atoms)
 {
 	static const char *const first[] = {"false", "true", "_"};
 	char text[8];
@@ -87,11 +87,11 @@ static bool has_first_atoms(struct hotspot_memory *m, uint64_t atoms)
 	return true;
 }
 
-static int find_atoms(struct hotspot_memory *m, uint64_t table, uint64_t *ret)
+static int find_atoms(struct vm_memory *m, uint64_t table, uint64_t *ret)
 {
 	for (uint64_t off = INDEX_TABLE_FROM; off < INDEX_TABLE_BYTES; off += 8) {
 		uint64_t atoms;
-		int r = hotspot_read_number(m, &atoms, table + off, 8);
+		int r = vm_read_number(m, &atoms, table + off, 8);
 
 		if (r < 0)
 			return r;
@@ -109,10 +109,10 @@ static int find_atoms(struct hotspot_memory *m, uint64_t table, uint64_t *ret)
  * Where the module has its table of functions: the first pointer behind the numbers and other pointers of the
  * header that begins an ascending list of so many, all behind the list. 0; -ENOTSUP: nowhere.
  */
-static int find_functions(struct hotspot_memory *m, const struct module *x, uint64_t *ret, uint64_t *ret_n)
+static int find_functions(struct vm_memory *m, const struct module *x, uint64_t *ret, uint64_t *ret_n)
 {
 	uint64_t n, first, second, last;
-	int r = hotspot_read_number(m, &n, x->start, 8);
+	int r = vm_read_number(m, &n, x->start, 8);
 
 	if (r == 0 && (!n || n > FUNCTIONS_MAX))
 		r = -ENOTSUP;
@@ -121,11 +121,11 @@ static int find_functions(struct hotspot_memory *m, const struct module *x, uint
 
 		if (behind >= x->end)
 			break;
-		r = hotspot_read_number(m, &first, table, 8);
+		r = vm_read_number(m, &first, table, 8);
 		if (r == 0)
-			r = hotspot_read_number(m, &second, table + 8, 8);
+			r = vm_read_number(m, &second, table + 8, 8);
 		if (r == 0)
-			r = hotspot_read_number(m, &last, table + n * 8, 8);
+			r = vm_read_number(m, &last, table + n * 8, 8);
 		if (r < 0 || first < behind || second <= first + BEAM_INFO_BYTES || last < second ||
 		    last > x->end)
 			continue;
@@ -136,9 +136,9 @@ static int find_functions(struct hotspot_memory *m, const struct module *x, uint
 	return r < 0 ? r : -ENOTSUP;
 }
 
-static int module_read(struct hotspot_memory *m, const struct modules *all, uint64_t i, struct module *ret)
+static int module_read(struct vm_memory *m, const struct modules *all, uint64_t i, struct module *ret)
 {
-	int r = hotspot_read(m, ret, all->at + i * sizeof *ret, sizeof *ret);
+	int r = vm_read(m, ret, all->at + i * sizeof *ret, sizeof *ret);
 
 	if (r == 0 &&
 	    (!is_address(ret->start) || ret->end <= ret->start || ret->end - ret->start > MODULE_BYTES_MAX))
@@ -153,7 +153,7 @@ static bool is_shaped(const struct modules *t)
 }
 
 /* Whether these are modules: in ascending order, with functions. */
-static bool has_modules(struct hotspot_memory *m, const struct modules *t)
+static bool has_modules(struct vm_memory *m, const struct modules *t)
 {
 	uint64_t before = 0, functions, n;
 
@@ -169,7 +169,7 @@ static bool has_modules(struct hotspot_memory *m, const struct modules *t)
 }
 
 /* Whether the three tables of modules are there. */
-static bool are_tables(struct hotspot_memory *m, const struct modules t[TABLES])
+static bool are_tables(struct vm_memory *m, const struct modules t[TABLES])
 {
 	for (unsigned i = 0; i < TABLES; i++)
 		if (!is_shaped(&t[i]))
@@ -180,13 +180,13 @@ static bool are_tables(struct hotspot_memory *m, const struct modules t[TABLES])
 	return true;
 }
 
-static int find_ranges(struct hotspot_memory *m, const struct beam_vm *vm, uint64_t *ret)
+static int find_ranges(struct vm_memory *m, const struct beam_vm *vm, uint64_t *ret)
 {
 	struct modules t[TABLES];
 	uint64_t found = 0;
 
 	for (uint64_t at = vm->data_start; at + sizeof t <= vm->data_end; at += 8) {
-		int r = hotspot_read(m, t, at, sizeof t);
+		int r = vm_read(m, t, at, sizeof t);
 
 		if (r < 0)
 			return r;
@@ -200,17 +200,17 @@ static int find_ranges(struct hotspot_memory *m, const struct beam_vm *vm, uint6
 	return found ? 0 : -EAGAIN;
 }
 
-int beam_layout_read(struct beam_layout *ret, struct hotspot_memory *m, const struct beam_vm *vm)
+int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct beam_vm *vm)
 {
 	struct beam_layout l = {0};
 	uint64_t records;
-	int r = hotspot_read_number(m, &l.exit, vm->normal_exit, 8);
+	int r = vm_read_number(m, &l.exit, vm->normal_exit, 8);
 
 	if (r == 0 && !l.exit)
 		return -EAGAIN;
 	if (r == 0)
-		r = hotspot_read_number(m, &records, vm->frame_layout, 4);
-	if (r == 0 && (records > 1 || l.exit < HOTSPOT_PIECE_BYTES || l.exit >= ADDRESS_MAX))
+		r = vm_read_number(m, &records, vm->frame_layout, 4);
+	if (r == 0 && (records > 1 || l.exit < VM_PIECE_BYTES || l.exit >= ADDRESS_MAX))
 		return -ENOTSUP;
 	if (r == 0)
 		r = find_atoms(m, vm->atom_table, &l.atoms);
@@ -225,14 +225,13 @@ int beam_layout_read(struct beam_layout *ret, struct hotspot_memory *m, const st
 
 bool beam_layout_valid(const struct beam_layout *l)
 {
-	return is_address(l->ranges) && is_address(l->atoms) && l->exit >= HOTSPOT_PIECE_BYTES &&
+	return is_address(l->ranges) && is_address(l->atoms) && l->exit >= VM_PIECE_BYTES &&
 	       l->exit < ADDRESS_MAX && l->records <= 1 && !l->zero;
 }
 
 /* --- functions */
 
-static int module_find(struct hotspot_memory *m, const struct modules *all, uint64_t address,
-		       struct module *ret)
+static int module_find(struct vm_memory *m, const struct modules *all, uint64_t address, struct module *ret)
 {
 	uint64_t low = 0, high = all->n;
 
@@ -253,7 +252,7 @@ static int module_find(struct hotspot_memory *m, const struct modules *all, uint
 }
 
 /* The last of the ascending addresses that is not above `address`. 0; -ENOENT: none, or the last of all. */
-static int function_find(struct hotspot_memory *m, uint64_t table, uint64_t n, uint64_t address,
+static int function_find(struct vm_memory *m, uint64_t table, uint64_t n, uint64_t address,
 			 struct beam_function *ret)
 {
 	uint64_t low = 0, high = n + 1;
@@ -263,7 +262,7 @@ static int function_find(struct hotspot_memory *m, uint64_t table, uint64_t n, u
 		const uint64_t i = low + (high - low) / 2;
 		uint64_t at;
 
-		r = hotspot_read_number(m, &at, table + i * 8, 8);
+		r = vm_read_number(m, &at, table + i * 8, 8);
 		if (r < 0)
 			return r;
 		if (at <= address)
@@ -273,20 +272,20 @@ static int function_find(struct hotspot_memory *m, uint64_t table, uint64_t n, u
 	}
 	if (!low || low > n)
 		return -ENOENT;
-	r = hotspot_read_number(m, &ret->start, table + (low - 1) * 8, 8);
+	r = vm_read_number(m, &ret->start, table + (low - 1) * 8, 8);
 	if (r == 0)
-		r = hotspot_read_number(m, &ret->end, table + low * 8, 8);
+		r = vm_read_number(m, &ret->end, table + low * 8, 8);
 	return r == 0 && ret->end <= ret->start + BEAM_INFO_BYTES ? -ENOTSUP : r;
 }
 
 /* "module:function/arity"; of Elixir: "Module.function/arity". What does not fit is cut. */
-static int name_read(struct hotspot_memory *m, const struct beam_layout *l, struct beam_function *f)
+static int name_read(struct vm_memory *m, const struct beam_layout *l, struct beam_function *f)
 {
 	static const char elixir[] = "Elixir.";
-	char module[HOTSPOT_TEXT_MAX], function[HOTSPOT_TEXT_MAX];
+	char module[VM_TEXT_MAX], function[VM_TEXT_MAX];
 	const char *shown = module;
 	uint64_t mfa[3];
-	int r = hotspot_read(m, mfa, f->start + INFO_MODULE, sizeof mfa);
+	int r = vm_read(m, mfa, f->start + INFO_MODULE, sizeof mfa);
 
 	if (r == 0 && mfa[2] > ARITY_MAX)
 		r = -ENOTSUP;
@@ -303,18 +302,18 @@ static int name_read(struct hotspot_memory *m, const struct beam_layout *l, stru
 	return 0;
 }
 
-int beam_function_find(struct beam_function *ret, struct hotspot_memory *m, const struct beam_vm *vm,
+int beam_function_find(struct beam_function *ret, struct vm_memory *m, const struct beam_vm *vm,
 		       const struct beam_layout *l, uint64_t address)
 {
 	uint64_t index, functions, n;
 	struct modules all;
 	struct module x;
-	int r = hotspot_read_number(m, &index, vm->code_index, 4);
+	int r = vm_read_number(m, &index, vm->code_index, 4);
 
 	if (r == 0 && index >= TABLES)
 		return -ENOTSUP;
 	if (r == 0)
-		r = hotspot_read(m, &all, l->ranges + index * sizeof all, sizeof all);
+		r = vm_read(m, &all, l->ranges + index * sizeof all, sizeof all);
 	if (r == 0 && !is_shaped(&all))
 		return -ENOTSUP;
 	if (r == 0)

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define BEAM_INFO_BYTES 40u /* of what is in front of a function's code */
 
@@ -31,19 +31,19 @@ struct beam_layout {
 };
 
 struct beam_function {
-	uint64_t start, end;	     /* with what is in front of its code */
-	char name[HOTSPOT_TEXT_MAX]; /* "module:function/arity" */
+	uint64_t start, end;	/* with what is in front of its code */
+	char name[VM_TEXT_MAX]; /* "module:function/arity" */
 };
 
 /*
  * Looks for the tables. 0; -EAGAIN: the virtual machine is not ready; -ENOTSUP: nothing has the shape of the
- * tables, or several things; errors of hotspot_read.
+ * tables, or several things; errors of vm_read.
  */
-int beam_layout_read(struct beam_layout *ret, struct hotspot_memory *m, const struct beam_vm *vm);
+int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct beam_vm *vm);
 /* Whether a layout, which a parser process has sent, is such as beam_layout_read gives. */
 bool beam_layout_valid(const struct beam_layout *l);
-/* 0; -ENOENT: no module has the address; -ENOTSUP: its header is not as expected; errors of hotspot_read. */
-int beam_function_find(struct beam_function *ret, struct hotspot_memory *m, const struct beam_vm *vm,
+/* 0; -ENOENT: no module has the address; -ENOTSUP: its header is not as expected; errors of vm_read. */
+int beam_function_find(struct beam_function *ret, struct vm_memory *m, const struct beam_vm *vm,
 		       const struct beam_layout *l, uint64_t address);
 
 #endif

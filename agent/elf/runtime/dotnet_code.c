@@ -25,7 +25,7 @@ enum { RANGE_COLLECTED = 1, RANGE_HEAP = 2, RANGE_LIST = 4 };
 #define STUB_PRECODE 4u
 #define STUB_FIXUP 5u
 #define STUB_KIND_MAX 15u /* in place of a pointer in front of code */
-#define STUB_PIECE HOTSPOT_PIECE_BYTES
+#define STUB_PIECE VM_PIECE_BYTES
 
 #define MAP_UNIT 256u  /* bytes of code that a word of the map is about */
 #define MAP_PIECE 32u  /* the same of 4 bits in it */
@@ -65,12 +65,12 @@ struct code_heap {
 
 static bool is_address(uint64_t a)
 {
-	return a >= HOTSPOT_PIECE_BYTES && a < ADDRESS_MAX && !(a & 7);
+	return a >= VM_PIECE_BYTES && a < ADDRESS_MAX && !(a & 7);
 }
 
 int dotnet_reader_init(struct dotnet_reader *r)
 {
-	int e = hotspot_read_number(&r->memory, &r->ranges, r->vm.dac_table, 8);
+	int e = vm_read_number(&r->memory, &r->ranges, r->vm.dac_table, 8);
 
 	if (e < 0)
 		return e;
@@ -163,7 +163,7 @@ static int method_start(struct dotnet_reader *r, const struct code_heap *h, uint
 	uint32_t least = (uint32_t)(off % MAP_PIECE / MAP_STEP) + 1;
 
 	for (unsigned n = 0; n < MAP_UNITS_MAX; n++) {
-		int e = hotspot_read_number(&r->memory, &word, h->map + unit * 4, 4);
+		int e = vm_read_number(&r->memory, &word, h->map + unit * 4, 4);
 
 		if (e < 0)
 			return e;
@@ -194,12 +194,12 @@ static int find_function(struct dotnet_place *ret, struct dotnet_reader *r, uint
 {
 	struct dotnet_function f;
 	uint64_t n, base = 0;
-	int e = hotspot_read_number(&r->memory, &n, header + HEADER_FUNCTIONS, 4);
+	int e = vm_read_number(&r->memory, &n, header + HEADER_FUNCTIONS, 4);
 
 	if (e == 0 && (!n || n > FUNCTIONS_MAX))
 		e = -ENOTSUP;
 	for (uint64_t i = 0; i < n && e == 0; i++) {
-		e = hotspot_read(&r->memory, &f, header + HEADER_FUNCTION + i * sizeof f, sizeof f);
+		e = vm_read(&r->memory, &f, header + HEADER_FUNCTION + i * sizeof f, sizeof f);
 		if (e < 0)
 			return e;
 		if (!i)
@@ -217,7 +217,7 @@ static int find_function(struct dotnet_place *ret, struct dotnet_reader *r, uint
 static int image_of_module(struct dotnet_reader *r, uint64_t module, uint64_t *ret)
 {
 	uint64_t words[MODULE_BYTES / 8];
-	int e = is_address(module) ? hotspot_read(&r->memory, words, module, sizeof words) : -ENOTSUP;
+	int e = is_address(module) ? vm_read(&r->memory, words, module, sizeof words) : -ENOTSUP;
 	unsigned found = 0;
 
 	*ret = 0;
@@ -225,7 +225,7 @@ static int image_of_module(struct dotnet_reader *r, uint64_t module, uint64_t *r
 		uint64_t magic;
 
 		if (!is_address(words[i]) || words[i] == *ret ||
-		    hotspot_read_number(&r->memory, &magic, words[i], 2) < 0 || magic != ('M' | 'Z' << 8))
+		    vm_read_number(&r->memory, &magic, words[i], 2) < 0 || magic != ('M' | 'Z' << 8))
 			continue;
 		*ret = words[i];
 		found++;
@@ -239,25 +239,25 @@ static int image_of_module(struct dotnet_reader *r, uint64_t module, uint64_t *r
 static int read_method(struct dotnet_place *ret, struct dotnet_reader *r, uint64_t method)
 {
 	uint64_t low, index, flags, chunk, high, table, module;
-	int e = is_address(method) ? hotspot_read_number(&r->memory, &low, method, 2) : -ENOTSUP;
+	int e = is_address(method) ? vm_read_number(&r->memory, &low, method, 2) : -ENOTSUP;
 
 	if (e == 0)
-		e = hotspot_read_number(&r->memory, &index, method + METHOD_INDEX, 1);
+		e = vm_read_number(&r->memory, &index, method + METHOD_INDEX, 1);
 	if (e == 0)
-		e = hotspot_read_number(&r->memory, &flags, method + METHOD_FLAGS, 2);
+		e = vm_read_number(&r->memory, &flags, method + METHOD_FLAGS, 2);
 	if (e < 0)
 		return e;
 	ret->method = method;
 	if ((flags & METHOD_KIND_MASK) == METHOD_DYNAMIC)
-		return hotspot_read_number(&r->memory, &ret->dynamic, method + METHOD_NAME, 8);
+		return vm_read_number(&r->memory, &ret->dynamic, method + METHOD_NAME, 8);
 	chunk = method - index * 8 - CHUNK_BYTES;
-	e = hotspot_read_number(&r->memory, &high, chunk + CHUNK_TOKEN, 2);
+	e = vm_read_number(&r->memory, &high, chunk + CHUNK_TOKEN, 2);
 	if (e == 0)
-		e = hotspot_read_number(&r->memory, &table, chunk, 8);
+		e = vm_read_number(&r->memory, &table, chunk, 8);
 	if (e == 0 && !is_address(table))
 		e = -ENOTSUP;
 	if (e == 0)
-		e = hotspot_read_number(&r->memory, &module, table + TABLE_MODULE, 8);
+		e = vm_read_number(&r->memory, &module, table + TABLE_MODULE, 8);
 	if (e < 0)
 		return e;
 	ret->row = (uint32_t)((high & ((1u << (24 - TOKEN_BITS)) - 1)) << TOKEN_BITS |
@@ -270,7 +270,7 @@ static int find_compiled(struct dotnet_place *ret, struct dotnet_reader *r, cons
 {
 	uint64_t start, header, method;
 	struct code_heap h;
-	int e = is_address(s->heap) ? hotspot_read(&r->memory, &h, s->heap, sizeof h) : -ENOTSUP;
+	int e = is_address(s->heap) ? vm_read(&r->memory, &h, s->heap, sizeof h) : -ENOTSUP;
 
 	if (e == 0 && (address < h.base || address >= h.end || !is_address(h.map)))
 		e = address >= h.base && address < s->end ? -ENOENT : -ENOTSUP;
@@ -279,13 +279,13 @@ static int find_compiled(struct dotnet_place *ret, struct dotnet_reader *r, cons
 	if (e == 0 && (start > address || start < h.base + 8 || start & 3))
 		e = -ENOTSUP;
 	if (e == 0)
-		e = hotspot_read_number(&r->memory, &header, start - 8, 8);
+		e = vm_read_number(&r->memory, &header, start - 8, 8);
 	if (e == 0 && !is_address(header))
 		e = header <= STUB_KIND_MAX ? -ENOENT : -ENOTSUP;
 	if (e == 0)
 		e = find_function(ret, r, header, start, address);
 	if (e == 0)
-		e = hotspot_read_number(&r->memory, &method, header + HEADER_METHOD, 8);
+		e = vm_read_number(&r->memory, &method, header + HEADER_METHOD, 8);
 	return e == 0 ? read_method(ret, r, method) : e;
 }
 
@@ -296,7 +296,7 @@ static int find_stub(struct dotnet_place *ret, struct dotnet_reader *r, const st
 		     uint64_t address)
 {
 	uint64_t kind;
-	int e = is_address(s->list) ? hotspot_read_number(&r->memory, &kind, s->list + RANGE_LIST_KIND, 4)
+	int e = is_address(s->list) ? vm_read_number(&r->memory, &kind, s->list + RANGE_LIST_KIND, 4)
 				    : -ENOTSUP;
 
 	if (e < 0)
@@ -321,7 +321,7 @@ static int find_range(struct dotnet_reader *r, uint64_t address, struct range_se
 	for (unsigned level = LEVELS; level-- && e == 0;) {
 		const uint64_t i = address >> (LEVEL_SHIFT + level * LEVEL_BITS) & ((1u << LEVEL_BITS) - 1);
 
-		e = hotspot_read_number(&r->memory, &at, at + i * 8, 8);
+		e = vm_read_number(&r->memory, &at, at + i * 8, 8);
 		at &= ~1ull;
 		if (e == 0 && !at)
 			return -ENOENT;
@@ -333,12 +333,12 @@ static int find_range(struct dotnet_reader *r, uint64_t address, struct range_se
 			return -ENOENT;
 		if (n == FRAGMENTS_MAX || !is_address(at))
 			return -ENOTSUP;
-		e = hotspot_read(&r->memory, &f, at, sizeof f);
+		e = vm_read(&r->memory, &f, at, sizeof f);
 		if (e == 0 && address >= f.start && address < f.end)
 			break;
 	}
 	if (e == 0)
-		e = hotspot_read(&r->memory, ret, f.section, sizeof *ret);
+		e = vm_read(&r->memory, ret, f.section, sizeof *ret);
 	return e == 0 && (address < ret->start || address >= ret->end) ? -ENOTSUP : e;
 }
 
@@ -371,7 +371,7 @@ int dotnet_place_name(const struct dotnet_place *p, struct dotnet_reader *r, cha
 	int e = -ENOTSUP;
 
 	if (p->dynamic)
-		return hotspot_read_string(&r->memory, to, size, p->dynamic);
+		return vm_read_string(&r->memory, to, size, p->dynamic);
 	a = !p->image ? NULL : p->method ? assembly_at(r, p->image, &e) : ready_at(r, p->image, &e);
 	if (!a)
 		return e;

@@ -13,7 +13,7 @@
 
 #include "agent/elf/runtime/dotnet_image.h"
 #include "agent/elf/runtime/dotnet_ready.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define DOTNET_IMAGES_MAX 32u  /* assemblies that are kept */
 #define DOTNET_UNWIND_MAX 516u /* bytes of unwind information */
@@ -31,7 +31,7 @@ struct dotnet_assembly {
 
 /* Reads one process; with all zero but memory, vm: nothing was read yet. */
 struct dotnet_reader {
-	struct hotspot_memory memory;
+	struct vm_memory memory;
 	struct dotnet_vm vm;
 	uint64_t ranges; /* the map of ranges with code; 0: not read yet */
 	size_t n;
@@ -58,13 +58,13 @@ struct dotnet_place {
 
 /*
  * Finds the tables. 0; -EAGAIN: the runtime is not ready; -ENOTSUP: the tables are not as expected; -ENOMEM;
- * errors of hotspot_read.
+ * errors of vm_read.
  */
 int dotnet_reader_init(struct dotnet_reader *r);
 void dotnet_reader_fini(struct dotnet_reader *r);
 /*
  * 0; -ENOENT: the runtime has no function there, or code that it does not describe; -ENOTSUP: what there is
- * is not as expected; -ENOMEM; errors of hotspot_read.
+ * is not as expected; -ENOMEM; errors of vm_read.
  */
 int dotnet_place_find(struct dotnet_place *ret, struct dotnet_reader *r, uint64_t address);
 /* The name of the place's method. 0; -ENOTSUP: it has none that can be found; otherwise as above. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define IMAGE_MAX (1u << 30) /* bytes; addresses in it are smaller */
 #define ROWS_MAX (1u << 24)  /* a token has 24 bits for the row */
@@ -190,11 +190,11 @@ static int read_sections(struct dotnet_image *x, const struct header *h, uint32_
 }
 
 /* The sections, and where the header of .NET is. */
-static int read_pe(struct dotnet_image *x, struct hotspot_memory *m, uint32_t *ret_cli)
+static int read_pe(struct dotnet_image *x, struct vm_memory *m, uint32_t *ret_cli)
 {
 	struct header h = {.n = PE_HEADER_MAX};
 	uint32_t at, optional, kind, directories;
-	int r = hotspot_read(m, h.bytes, x->base, h.n);
+	int r = vm_read(m, h.bytes, x->base, h.n);
 
 	if (r < 0)
 		return r;
@@ -257,18 +257,18 @@ static uint32_t column_offset(const struct dotnet_image *x, uint32_t table, unsi
 }
 
 /* The tables' rows, and where they are. `at` is the stream "#~" (II.24.2.6). */
-static int read_tables(struct dotnet_image *x, struct hotspot_memory *m, uint64_t at, uint32_t bytes)
+static int read_tables(struct dotnet_image *x, struct vm_memory *m, uint64_t at, uint32_t bytes)
 {
 	uint64_t heaps, valid, rows, end = at + bytes;
-	int r = hotspot_read_number(m, &heaps, at + 6, 1);
+	int r = vm_read_number(m, &heaps, at + 6, 1);
 
 	if (r == 0)
-		r = hotspot_read_number(m, &valid, at + 8, 8);
+		r = vm_read_number(m, &valid, at + 8, 8);
 	at += 24;
 	for (uint32_t i = 0; r == 0 && i < 64; i++) {
 		if (!(valid >> i & 1))
 			continue;
-		r = hotspot_read_number(m, &rows, at, 4);
+		r = vm_read_number(m, &rows, at, 4);
 		if (r == 0 && rows > ROWS_MAX)
 			r = -ENOTSUP;
 		if (r == 0 && i < DOTNET_TABLES)
@@ -294,10 +294,10 @@ struct streams {
 };
 
 /* The streams by the headers at `at` (II.24.2.2), in the metadata that begins at `root`. */
-static int read_streams(struct streams *ret, struct hotspot_memory *m, uint64_t root, uint64_t at)
+static int read_streams(struct streams *ret, struct vm_memory *m, uint64_t root, uint64_t at)
 {
 	uint64_t n;
-	int r = hotspot_read_number(m, &n, at + 2, 2);
+	int r = vm_read_number(m, &n, at + 2, 2);
 
 	if (r == 0 && n > STREAMS_MAX)
 		r = -ENOTSUP;
@@ -306,11 +306,11 @@ static int read_streams(struct streams *ret, struct hotspot_memory *m, uint64_t 
 		char name[32];
 		uint64_t off, bytes;
 
-		r = hotspot_read_number(m, &off, at, 4);
+		r = vm_read_number(m, &off, at, 4);
 		if (r == 0)
-			r = hotspot_read_number(m, &bytes, at + 4, 4);
+			r = vm_read_number(m, &bytes, at + 4, 4);
 		if (r == 0)
-			r = hotspot_read_string(m, name, sizeof name, at + 8);
+			r = vm_read_string(m, name, sizeof name, at + 8);
 		if (r < 0)
 			return r;
 		at += 8 + ((strlen(name) + 4) & ~(size_t)3);
@@ -328,14 +328,14 @@ static int read_streams(struct streams *ret, struct hotspot_memory *m, uint64_t 
 }
 
 /* The metadata that begins at `root` (II.24.2.1). */
-static int read_metadata(struct dotnet_image *x, struct hotspot_memory *m, uint64_t root)
+static int read_metadata(struct dotnet_image *x, struct vm_memory *m, uint64_t root)
 {
 	struct streams streams = {0};
 	uint64_t signature, length;
-	int r = hotspot_read_number(m, &signature, root, 4);
+	int r = vm_read_number(m, &signature, root, 4);
 
 	if (r == 0)
-		r = hotspot_read_number(m, &length, root + 12, 4);
+		r = vm_read_number(m, &length, root + 12, 4);
 	if (r == 0 && (signature != METADATA_SIGNATURE || length > VERSION_MAX))
 		r = -ENOTSUP;
 	if (r == 0)
@@ -348,20 +348,20 @@ static int read_metadata(struct dotnet_image *x, struct hotspot_memory *m, uint6
 }
 
 /* The header of .NET, and what it leads to, if the image is laid out as `as_file` says. */
-static int read_cli(struct dotnet_image *x, struct hotspot_memory *m, uint32_t rva)
+static int read_cli(struct dotnet_image *x, struct vm_memory *m, uint32_t rva)
 {
 	const uint64_t cli = dotnet_image_address(x, rva, CLI_BYTES);
 	uint64_t bytes, metadata, root, ready, ready_bytes;
-	int r = cli ? hotspot_read_number(m, &bytes, cli, 4) : -ENOTSUP;
+	int r = cli ? vm_read_number(m, &bytes, cli, 4) : -ENOTSUP;
 
 	if (r == 0 && bytes != CLI_BYTES)
 		r = -ENOTSUP;
 	if (r == 0)
-		r = hotspot_read_number(m, &metadata, cli + CLI_METADATA, 8);
+		r = vm_read_number(m, &metadata, cli + CLI_METADATA, 8);
 	if (r == 0)
-		r = hotspot_read_number(m, &ready, cli + CLI_READY, 4);
+		r = vm_read_number(m, &ready, cli + CLI_READY, 4);
 	if (r == 0)
-		r = hotspot_read_number(m, &ready_bytes, cli + CLI_READY + 4, 4);
+		r = vm_read_number(m, &ready_bytes, cli + CLI_READY + 4, 4);
 	if (r < 0)
 		return r;
 	x->ready = (uint32_t)ready;
@@ -370,7 +370,7 @@ static int read_cli(struct dotnet_image *x, struct hotspot_memory *m, uint32_t r
 	return root ? read_metadata(x, m, root) : -ENOTSUP;
 }
 
-int dotnet_image_read(struct dotnet_image *ret, struct hotspot_memory *m, uint64_t base)
+int dotnet_image_read(struct dotnet_image *ret, struct vm_memory *m, uint64_t base)
 {
 	struct dotnet_image x;
 	uint32_t cli;
@@ -397,7 +397,7 @@ int dotnet_image_read(struct dotnet_image *ret, struct hotspot_memory *m, uint64
 /* --- names */
 
 /* The value of a column in a row, which counts from 1. */
-static int read_column(const struct dotnet_image *x, struct hotspot_memory *m, uint32_t table, uint32_t row,
+static int read_column(const struct dotnet_image *x, struct vm_memory *m, uint32_t table, uint32_t row,
 		       unsigned column, uint32_t *ret)
 {
 	const struct dotnet_table *t = &x->tables[table];
@@ -406,29 +406,29 @@ static int read_column(const struct dotnet_image *x, struct hotspot_memory *m, u
 
 	if (!row || row > t->rows)
 		return -ENOTSUP;
-	r = hotspot_read_number(m, &value,
-				t->at + (uint64_t)(row - 1) * t->bytes + column_offset(x, table, column),
-				column_bytes(x, columns[table][column]));
+	r = vm_read_number(m, &value,
+			   t->at + (uint64_t)(row - 1) * t->bytes + column_offset(x, table, column),
+			   column_bytes(x, columns[table][column]));
 	if (r == 0)
 		*ret = (uint32_t)value;
 	return r;
 }
 
-static int read_text(const struct dotnet_image *x, struct hotspot_memory *m, uint32_t table, uint32_t row,
-		     unsigned column, char text[HOTSPOT_TEXT_MAX])
+static int read_text(const struct dotnet_image *x, struct vm_memory *m, uint32_t table, uint32_t row,
+		     unsigned column, char text[VM_TEXT_MAX])
 {
 	uint32_t at;
 	int r = read_column(x, m, table, row, column, &at);
 
 	if (r == 0 && at >= x->string_bytes)
 		r = -ENOTSUP;
-	return r == 0 ? hotspot_read_string(m, text, HOTSPOT_TEXT_MAX, x->strings + at) : r;
+	return r == 0 ? vm_read_string(m, text, VM_TEXT_MAX, x->strings + at) : r;
 }
 
 enum { TYPE_NAME = 1, TYPE_NAMESPACE = 2, TYPE_METHODS = 5, METHOD_NAME = 3 };
 
 /* The last row of a table that is in ascending order of a column whose value there is at most `value`. */
-static int last_row(const struct dotnet_image *x, struct hotspot_memory *m, uint32_t table, unsigned column,
+static int last_row(const struct dotnet_image *x, struct vm_memory *m, uint32_t table, unsigned column,
 		    uint32_t value, uint32_t *ret)
 {
 	uint32_t low = 0, high = x->tables[table].rows;
@@ -450,7 +450,7 @@ static int last_row(const struct dotnet_image *x, struct hotspot_memory *m, uint
 }
 
 /* The type that a type is in; 0: none. */
-static int outer_type(const struct dotnet_image *x, struct hotspot_memory *m, uint32_t type, uint32_t *ret)
+static int outer_type(const struct dotnet_image *x, struct vm_memory *m, uint32_t type, uint32_t *ret)
 {
 	uint32_t row, nested;
 	int r = last_row(x, m, NESTED_CLASS, 0, type, &row);
@@ -470,11 +470,11 @@ static void append(char *to, size_t size, const char *text)
 	(void)snprintf(to + n, size - n, "%s%s", n ? "." : "", text);
 }
 
-int dotnet_image_method(const struct dotnet_image *image, struct hotspot_memory *m, uint32_t row, char *to,
+int dotnet_image_method(const struct dotnet_image *image, struct vm_memory *m, uint32_t row, char *to,
 			size_t size)
 {
 	uint32_t types[NESTED_MAX], type = 0;
-	char text[HOTSPOT_TEXT_MAX];
+	char text[VM_TEXT_MAX];
 	unsigned n = 0;
 	int r = row && row <= image->tables[METHOD_DEF].rows
 			? last_row(image, m, TYPE_DEF, TYPE_METHODS, row, &type)

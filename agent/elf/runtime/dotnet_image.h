@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct hotspot_memory;
+struct vm_memory;
 
 #define DOTNET_SECTIONS_MAX 32u
 #define DOTNET_TABLES 0x2du
@@ -37,15 +37,15 @@ struct dotnet_image {
 	struct dotnet_table tables[DOTNET_TABLES];
 };
 
-/* 0; -ENOTSUP: it is no assembly, or none of the usual form; errors of hotspot_read. */
-int dotnet_image_read(struct dotnet_image *ret, struct hotspot_memory *m, uint64_t base);
+/* 0; -ENOTSUP: it is no assembly, or none of the usual form; errors of vm_read. */
+int dotnet_image_read(struct dotnet_image *ret, struct vm_memory *m, uint64_t base);
 /* The process address of a relative virtual address; 0: no section has all of these bytes. */
 uint64_t dotnet_image_address(const struct dotnet_image *image, uint32_t rva, uint32_t bytes);
 /*
  * "Namespace.Type.Method" of the method in that row (from 1) of the table of methods; nested types follow the
- * outer one. What does not fit is cut. 0; -ENOTSUP: there is no such method; errors of hotspot_read.
+ * outer one. What does not fit is cut. 0; -ENOTSUP: there is no such method; errors of vm_read.
  */
-int dotnet_image_method(const struct dotnet_image *image, struct hotspot_memory *m, uint32_t row, char *to,
+int dotnet_image_method(const struct dotnet_image *image, struct vm_memory *m, uint32_t row, char *to,
 			size_t size);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define READY_SIGNATURE 0x00525452u
 #define READY_SECTIONS_MAX 64u
@@ -272,7 +272,7 @@ static void read_instances(struct dotnet_ready *r, struct bytes *b)
 
 /* --- the image */
 
-static int read_section(const struct dotnet_image *x, struct hotspot_memory *m, uint32_t rva, uint32_t bytes,
+static int read_section(const struct dotnet_image *x, struct vm_memory *m, uint32_t rva, uint32_t bytes,
 			void (*read)(struct dotnet_ready *r, struct bytes *b), struct dotnet_ready *r)
 {
 	const uint64_t at = dotnet_image_address(x, rva, bytes);
@@ -285,7 +285,7 @@ static int read_section(const struct dotnet_image *x, struct hotspot_memory *m, 
 	copy = malloc(bytes);
 	if (!copy)
 		return -ENOMEM;
-	e = hotspot_read(m, copy, at, bytes);
+	e = vm_read(m, copy, at, bytes);
 	b.at = copy;
 	if (e == 0)
 		read(r, &b);
@@ -297,21 +297,21 @@ struct sections {
 	uint32_t rva[3], bytes[3];
 };
 
-static int read_sections(struct sections *ret, const struct dotnet_image *x, struct hotspot_memory *m)
+static int read_sections(struct sections *ret, const struct dotnet_image *x, struct vm_memory *m)
 {
 	static const uint32_t kinds[] = {FUNCTIONS, METHOD_ENTRIES, INSTANCE_ENTRIES};
 	const uint64_t at = x->ready ? dotnet_image_address(x, x->ready, 16) : 0;
 	uint64_t signature, n;
-	int r = at ? hotspot_read_number(m, &signature, at, 4) : -ENOTSUP;
+	int r = at ? vm_read_number(m, &signature, at, 4) : -ENOTSUP;
 
 	if (r == 0)
-		r = hotspot_read_number(m, &n, at + 12, 4);
+		r = vm_read_number(m, &n, at + 12, 4);
 	if (r == 0 && (signature != READY_SIGNATURE || n > READY_SECTIONS_MAX))
 		r = -ENOTSUP;
 	for (uint64_t i = 0; r == 0 && i < n; i++) {
 		uint32_t head[3];
 
-		r = hotspot_read(m, head, at + 16 + i * sizeof head, sizeof head);
+		r = vm_read(m, head, at + 16 + i * sizeof head, sizeof head);
 		for (unsigned k = 0; r == 0 && k < ARRAY_SIZE(kinds); k++)
 			if (head[0] == kinds[k]) {
 				ret->rva[k] = head[1];
@@ -321,7 +321,7 @@ static int read_sections(struct sections *ret, const struct dotnet_image *x, str
 	return r;
 }
 
-int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image, struct hotspot_memory *m)
+int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image, struct vm_memory *m)
 {
 	struct sections s = {0};
 	struct dotnet_ready x = {0};
@@ -341,7 +341,7 @@ int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image
 	return 0;
 }
 
-static int read_lists(struct dotnet_ready *r, const struct dotnet_image *image, struct hotspot_memory *m)
+static int read_lists(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m)
 {
 	int e;
 
@@ -352,7 +352,7 @@ static int read_lists(struct dotnet_ready *r, const struct dotnet_image *image, 
 	return e == 0 ? read_section(image, m, r->rva[1], r->bytes[1], read_instances, r) : e;
 }
 
-int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct hotspot_memory *m,
+int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m,
 			uint32_t index, uint32_t *ret)
 {
 	int e = r->methods ? 0 : read_lists(r, image, m);
@@ -371,14 +371,14 @@ void dotnet_ready_fini(struct dotnet_ready *r)
 	*r = (struct dotnet_ready){0};
 }
 
-int dotnet_ready_find(const struct dotnet_ready *r, struct hotspot_memory *m, uint32_t rva,
+int dotnet_ready_find(const struct dotnet_ready *r, struct vm_memory *m, uint32_t rva,
 		      struct dotnet_function *ret, uint32_t *ret_index)
 {
 	uint32_t low = 0, high = r->n;
 
 	while (low < high) {
 		const uint32_t i = low + (high - low) / 2;
-		int e = hotspot_read(m, ret, r->functions + i * sizeof *ret, sizeof *ret);
+		int e = vm_read(m, ret, r->functions + i * sizeof *ret, sizeof *ret);
 
 		if (e < 0)
 			return e;

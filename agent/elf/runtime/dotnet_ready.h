@@ -25,17 +25,17 @@ struct dotnet_function {
 	uint32_t start, end, unwind;
 };
 
-/* 0; -ENOTSUP: there is no such code; -ENOMEM; errors of hotspot_read. */
-int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image, struct hotspot_memory *m);
+/* 0; -ENOTSUP: there is no such code; -ENOMEM; errors of vm_read. */
+int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image, struct vm_memory *m);
 void dotnet_ready_fini(struct dotnet_ready *r);
 /* The function at a relative address, and its place in the table. 0; -ENOENT: there is none. */
-int dotnet_ready_find(const struct dotnet_ready *r, struct hotspot_memory *m, uint32_t rva,
+int dotnet_ready_find(const struct dotnet_ready *r, struct vm_memory *m, uint32_t rva,
 		      struct dotnet_function *ret, uint32_t *ret_index);
 /*
  * The method that the function is, or is a part of; *ret 0: not known. The first call reads the lists of all
- * methods. 0; -ENOMEM; errors of hotspot_read.
+ * methods. 0; -ENOMEM; errors of vm_read.
  */
-int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct hotspot_memory *m,
+int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m,
 			uint32_t index, uint32_t *ret);
 
 #endif

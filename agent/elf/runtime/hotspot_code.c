@@ -23,7 +23,7 @@ struct heap {
 	unsigned shift;
 };
 
-static int heap_read(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t at, struct heap *ret)
+static int heap_read(struct vm_memory *m, const struct hotspot_layout *l, uint64_t at, struct heap *ret)
 {
 	uint64_t shift = 0;
 	int r = hotspot_get(m, l, at + l->fields[HOTSPOT_HEAP_MEMORY].off, HOTSPOT_SPACE_LOW, &ret->low);
@@ -43,13 +43,12 @@ static int heap_read(struct hotspot_memory *m, const struct hotspot_layout *l, u
 }
 
 /* Finds the heap with the address. 0; -ENOENT. */
-static int heap_find(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t address,
-		     struct heap *ret)
+static int heap_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address, struct heap *ret)
 {
 	const enum hotspot_field_name length =
 		hotspot_has(l, HOTSPOT_ARRAY_LENGTH) ? HOTSPOT_ARRAY_LENGTH : HOTSPOT_ARRAY_LENGTH_OLD;
 	uint64_t array = 0, n = 1, data = 0, heap = 0;
-	int r = hotspot_read_number(m, &array, l->heaps, 8);
+	int r = vm_read_number(m, &array, l->heaps, 8);
 
 	if (r == 0 && !array)
 		return -EAGAIN;
@@ -62,7 +61,7 @@ static int heap_find(struct hotspot_memory *m, const struct hotspot_layout *l, u
 	for (uint64_t i = 0; i < n && r == 0; i++) {
 		heap = array;
 		if (!l->single)
-			r = hotspot_read_number(m, &heap, data + i * 8, 8);
+			r = vm_read_number(m, &heap, data + i * 8, 8);
 		if (r == 0)
 			r = heap_read(m, l, heap, ret);
 		if (r == 0 && address >= ret->low && address < ret->high)
@@ -72,14 +71,14 @@ static int heap_find(struct hotspot_memory *m, const struct hotspot_layout *l, u
 }
 
 /* The address of the block with the address, which is in the heap. 0; -ENOENT: it is free. */
-static int block_find(struct hotspot_memory *m, const struct hotspot_layout *l, const struct heap *heap,
+static int block_find(struct vm_memory *m, const struct hotspot_layout *l, const struct heap *heap,
 		      uint64_t address, uint64_t *ret)
 {
 	uint64_t segment = (address - heap->low) >> heap->shift, back = 0, used = 0;
 	int r = 0;
 
 	for (unsigned hops = 0; r == 0; hops++) {
-		r = hotspot_read_number(m, &back, heap->segmap + segment, 1);
+		r = vm_read_number(m, &back, heap->segmap + segment, 1);
 		if (r < 0 || !back)
 			break;
 		if (back == SEGMENT_FREE || back > segment || hops == HOPS_MAX)
@@ -112,7 +111,7 @@ static enum hotspot_code_kind kind_of(const char *name, uint32_t frame_bytes)
 	return frame_bytes ? HOTSPOT_CODE_STUB : HOTSPOT_CODE_STUBS;
 }
 
-static int read_range(struct hotspot_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
+static int read_range(struct vm_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
 {
 	int r;
 
@@ -132,7 +131,7 @@ static int read_range(struct hotspot_memory *m, const struct hotspot_layout *l, 
 }
 
 /* 0; -ENOTSUP: it is no blob, or one of another layout. */
-static int blob_read(struct hotspot_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
+static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
 {
 	const enum hotspot_field_name method =
 		hotspot_has(l, HOTSPOT_NMETHOD_METHOD) ? HOTSPOT_NMETHOD_METHOD : HOTSPOT_COMPILED_METHOD;
@@ -140,7 +139,7 @@ static int blob_read(struct hotspot_memory *m, const struct hotspot_layout *l, s
 	int r = hotspot_get(m, l, b->address, HOTSPOT_BLOB_NAME, &name);
 
 	if (r == 0)
-		r = hotspot_read_string(m, b->name, sizeof b->name, name);
+		r = vm_read_string(m, b->name, sizeof b->name, name);
 	if (r == 0)
 		r = read_range(m, l, b);
 	if (r == 0)
@@ -160,7 +159,7 @@ static int blob_read(struct hotspot_memory *m, const struct hotspot_layout *l, s
 	return r == 0 && !b->frame_bytes ? -ENOTSUP : r;
 }
 
-int hotspot_blob_find(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t address,
+int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address,
 		      struct hotspot_blob *ret)
 {
 	uint64_t block = 0, segments = 0, limit;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "agent/elf/code/hotspot_rows.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 struct hotspot_layout;
 
@@ -21,16 +21,16 @@ struct hotspot_blob {
 	uint64_t start, end; /* of its code */
 	uint64_t method;     /* of a compiled method: the Method; else 0 */
 	enum hotspot_code_kind kind;
-	uint32_t frame_bytes; /* from the caller's stack pointer down; 0: it has no frame of a fixed size */
-	uint32_t compile_id;  /* of a compiled method: no other compilation has it */
-	char name[HOTSPOT_TEXT_MAX]; /* of a stub */
+	uint32_t frame_bytes;	/* from the caller's stack pointer down; 0: it has no frame of a fixed size */
+	uint32_t compile_id;	/* of a compiled method: no other compilation has it */
+	char name[VM_TEXT_MAX]; /* of a stub */
 };
 
 /*
  * 0; -ENOENT: the address is in no code; -EAGAIN: there are no heaps yet; -ENOTSUP: the heaps are not as they
- * should be; errors of hotspot_read.
+ * should be; errors of vm_read.
  */
-int hotspot_blob_find(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t address,
+int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address,
 		      struct hotspot_blob *ret);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define ENTRIES_MAX 4096u
 #define OFFSET_MAX 4096u /* of a field */
@@ -81,8 +81,8 @@ static void note_static(struct statics *s, const char *type, const char *name, u
 			*wanted[i].to = address;
 }
 
-/* 0; errors of hotspot_read. */
-static int note_field(struct hotspot_layout *l, struct hotspot_memory *m, const struct field_entry *e,
+/* 0; errors of vm_read. */
+static int note_field(struct hotspot_layout *l, struct vm_memory *m, const struct field_entry *e,
 		      const char *type, const char *name)
 {
 	char is[NAME_MAX_BYTES] = "";
@@ -93,7 +93,7 @@ static int note_field(struct hotspot_layout *l, struct hotspot_memory *m, const 
 			continue;
 		if (e->off > OFFSET_MAX)
 			return -ENOTSUP;
-		r = e->is ? hotspot_read_string(m, is, sizeof is, e->is) : 0;
+		r = e->is ? vm_read_string(m, is, sizeof is, e->is) : 0;
 		if (r < 0)
 			return r;
 		l->fields[i] = (struct hotspot_field){(uint16_t)e->off, width_of(is), 1};
@@ -101,20 +101,20 @@ static int note_field(struct hotspot_layout *l, struct hotspot_memory *m, const 
 	return 0;
 }
 
-/* 0: the end is reached; -ENOTSUP: it is not; errors of hotspot_read. */
-static int read_fields(struct hotspot_layout *l, struct statics *s, struct hotspot_memory *m, uint64_t table)
+/* 0: the end is reached; -ENOTSUP: it is not; errors of vm_read. */
+static int read_fields(struct hotspot_layout *l, struct statics *s, struct vm_memory *m, uint64_t table)
 {
 	for (unsigned i = 0; i < ENTRIES_MAX; i++) {
 		char type[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
 		struct field_entry e;
-		int r = hotspot_read(m, &e, table + i * sizeof e, sizeof e);
+		int r = vm_read(m, &e, table + i * sizeof e, sizeof e);
 
 		if (r == 0 && !e.type)
 			return 0;
 		if (r == 0)
-			r = hotspot_read_string(m, type, sizeof type, e.type);
+			r = vm_read_string(m, type, sizeof type, e.type);
 		if (r == 0)
-			r = hotspot_read_string(m, name, sizeof name, e.name);
+			r = vm_read_string(m, name, sizeof name, e.name);
 		if (r < 0)
 			return r;
 		if (e.is_static)
@@ -127,7 +127,7 @@ static int read_fields(struct hotspot_layout *l, struct statics *s, struct hotsp
 	return -ENOTSUP;
 }
 
-static int read_types(struct hotspot_layout *l, struct hotspot_memory *m, uint64_t table)
+static int read_types(struct hotspot_layout *l, struct vm_memory *m, uint64_t table)
 {
 	const struct {
 		const char *name;
@@ -140,12 +140,12 @@ static int read_types(struct hotspot_layout *l, struct hotspot_memory *m, uint64
 	for (unsigned i = 0; i < ENTRIES_MAX; i++) {
 		char name[NAME_MAX_BYTES];
 		struct type_entry e;
-		int r = hotspot_read(m, &e, table + i * sizeof e, sizeof e);
+		int r = vm_read(m, &e, table + i * sizeof e, sizeof e);
 
 		if (r == 0 && !e.name)
 			return 0;
 		if (r == 0)
-			r = hotspot_read_string(m, name, sizeof name, e.name);
+			r = vm_read_string(m, name, sizeof name, e.name);
 		if (r < 0)
 			return r;
 		for (size_t k = 0; k < ARRAY_SIZE(wanted); k++)
@@ -159,7 +159,7 @@ static int read_types(struct hotspot_layout *l, struct hotspot_memory *m, uint64
  * HotSpot's own number is not the JDK's in old versions: that of JDK 8 is 25. These have a JDK_Version,
  * which is filled in when the machine starts.
  */
-static int read_version(struct hotspot_layout *l, struct hotspot_memory *m, const struct statics *s)
+static int read_version(struct hotspot_layout *l, struct vm_memory *m, const struct statics *s)
 {
 	uint64_t version = 0;
 	int r = -ENOTSUP;
@@ -167,24 +167,23 @@ static int read_version(struct hotspot_layout *l, struct hotspot_memory *m, cons
 	if (s->jdk)
 		r = hotspot_get(m, l, s->jdk, HOTSPOT_VERSION_MAJOR, &version);
 	else if (s->vm_major)
-		r = hotspot_read_number(m, &version, s->vm_major, 4);
+		r = vm_read_number(m, &version, s->vm_major, 4);
 	if (r == 0 && !version)
 		return -EAGAIN;
 	l->version = (uint32_t)version;
 	return r;
 }
 
-int hotspot_layout_read(struct hotspot_layout *ret, struct hotspot_memory *m, uint64_t structs,
-			uint64_t types)
+int hotspot_layout_read(struct hotspot_layout *ret, struct vm_memory *m, uint64_t structs, uint64_t types)
 {
 	struct hotspot_layout l;
 	struct statics s = {0};
 	uint64_t fields_at, types_at;
-	int r = hotspot_read_number(m, &fields_at, structs, 8);
+	int r = vm_read_number(m, &fields_at, structs, 8);
 
 	memset(&l, 0, sizeof l);
 	if (r == 0)
-		r = hotspot_read_number(m, &types_at, types, 8);
+		r = vm_read_number(m, &types_at, types, 8);
 	if (r == 0 && (!fields_at || !types_at))
 		r = -EAGAIN;
 	if (r == 0)
@@ -248,12 +247,12 @@ bool hotspot_layout_valid(const struct hotspot_layout *l)
 	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && !l->zero;
 }
 
-int hotspot_get(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t object,
+int hotspot_get(struct vm_memory *m, const struct hotspot_layout *l, uint64_t object,
 		enum hotspot_field_name field, uint64_t *ret)
 {
 	const struct hotspot_field *f = &l->fields[field];
 
 	if (!f->bytes)
 		return -ENOTSUP;
-	return object ? hotspot_read_number(m, ret, object + f->off, f->bytes) : -EFAULT;
+	return object ? vm_read_number(m, ret, object + f->off, f->bytes) : -EFAULT;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hotspot_memory;
+struct vm_memory;
 
 /*
  * X(name, type, field): several may have one name, since fields have moved from one class to another; the
@@ -86,14 +86,13 @@ struct hotspot_layout {
 
 /*
  * Reads the layout, where `structs` and `types` are the process addresses of the pointers to the tables. 0;
- * -ENOTSUP: something is missing; -EAGAIN: the virtual machine is not ready; errors of hotspot_read.
+ * -ENOTSUP: something is missing; -EAGAIN: the virtual machine is not ready; errors of vm_read.
  */
-int hotspot_layout_read(struct hotspot_layout *ret, struct hotspot_memory *m, uint64_t structs,
-			uint64_t types);
+int hotspot_layout_read(struct hotspot_layout *ret, struct vm_memory *m, uint64_t structs, uint64_t types);
 /* Whether a layout, which a parser process has sent, is such as hotspot_layout_read gives. */
 bool hotspot_layout_valid(const struct hotspot_layout *l);
-/* Reads a field of the object. 0; -ENOTSUP: there is none; errors of hotspot_read. */
-int hotspot_get(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t object,
+/* Reads a field of the object. 0; -ENOTSUP: there is none; errors of vm_read. */
+int hotspot_get(struct vm_memory *m, const struct hotspot_layout *l, uint64_t object,
 		enum hotspot_field_name field, uint64_t *ret);
 static inline bool hotspot_has(const struct hotspot_layout *l, enum hotspot_field_name field)
 {

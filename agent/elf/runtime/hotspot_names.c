@@ -17,14 +17,14 @@
 /* --- numbers of the encoding UNSIGNED5 */
 
 struct stream {
-	struct hotspot_memory *m;
+	struct vm_memory *m;
 	uint64_t at;
 	unsigned excluded; /* byte values that do not occur: 0, or 1 */
 };
 
 static int next_byte(struct stream *s, uint8_t *ret)
 {
-	int r = hotspot_read(s->m, ret, s->at, 1);
+	int r = vm_read(s->m, ret, s->at, 1);
 
 	s->at++;
 	return r;
@@ -57,7 +57,7 @@ static int next_number(struct stream *s, uint32_t *ret)
 /* --- names */
 
 /* Appends a symbol's text. 0; -ENOTSUP: it is none. */
-static int append_symbol(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t symbol, char *to,
+static int append_symbol(struct vm_memory *m, const struct hotspot_layout *l, uint64_t symbol, char *to,
 			 size_t size)
 {
 	const enum hotspot_field_name body =
@@ -77,7 +77,7 @@ static int append_symbol(struct hotspot_memory *m, const struct hotspot_layout *
 	if (!len)
 		return -ENOTSUP;
 	len = len < size - 1 - at ? len : size - 1 - at;
-	r = hotspot_read(m, to + at, symbol + l->fields[body].off, len);
+	r = vm_read(m, to + at, symbol + l->fields[body].off, len);
 	if (r < 0)
 		return r;
 	to[at + len] = '\0';
@@ -85,7 +85,7 @@ static int append_symbol(struct hotspot_memory *m, const struct hotspot_layout *
 }
 
 /* Appends the symbol of a slot of the constant pool. */
-static int append_slot(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t pool, uint64_t slot,
+static int append_slot(struct vm_memory *m, const struct hotspot_layout *l, uint64_t pool, uint64_t slot,
 		       char *to, size_t size)
 {
 	uint64_t length = UINT16_MAX + 1u, symbol = 0;
@@ -95,7 +95,7 @@ static int append_slot(struct hotspot_memory *m, const struct hotspot_layout *l,
 	if (r == 0 && (!slot || slot >= length))
 		r = -ENOTSUP;
 	if (r == 0)
-		r = hotspot_read_number(m, &symbol, pool + l->pool_bytes + slot * 8, 8);
+		r = vm_read_number(m, &symbol, pool + l->pool_bytes + slot * 8, 8);
 	return r < 0 ? r : append_symbol(m, l, symbol & ~1ull, to, size);
 }
 
@@ -119,7 +119,7 @@ static void make_readable(char *name)
 }
 
 /* The name of the file is in the pool, or, in old versions, in the class; without it, it is unknown. */
-static void read_file(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t pool, uint64_t class,
+static void read_file(struct vm_memory *m, const struct hotspot_layout *l, uint64_t pool, uint64_t class,
 		      struct hotspot_method *ret)
 {
 	uint64_t slot = 0;
@@ -132,7 +132,7 @@ static void read_file(struct hotspot_memory *m, const struct hotspot_layout *l, 
 		ret->file[0] = '\0';
 }
 
-int hotspot_method_read(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t method,
+int hotspot_method_read(struct vm_memory *m, const struct hotspot_layout *l, uint64_t method,
 			struct hotspot_method *ret)
 {
 	uint64_t pool = 0, class = 0, name = 0, slot = 0, bytes = 0;
@@ -155,11 +155,11 @@ int hotspot_method_read(struct hotspot_memory *m, const struct hotspot_layout *l
 	if (r == 0)
 		r = hotspot_get(m, l, class, HOTSPOT_CLASS_NAME, &name);
 	if (r == 0)
-		r = append_symbol(m, l, name, ret->name, sizeof ret->name - HOTSPOT_TEXT_MAX);
+		r = append_symbol(m, l, name, ret->name, sizeof ret->name - VM_TEXT_MAX);
 	if (r < 0)
 		return r;
 	make_readable(ret->name);
-	strcat(ret->name, "."); /* there is room for HOTSPOT_TEXT_MAX bytes */
+	strcat(ret->name, "."); /* there is room for VM_TEXT_MAX bytes */
 	r = append_slot(m, l, pool, slot, ret->name, sizeof ret->name);
 	if (r == 0)
 		read_file(m, l, pool, class, ret);
@@ -195,7 +195,7 @@ static int next_line(struct stream *s, uint32_t *bci, uint32_t *line)
 }
 
 /* The beginning of a method's line table. False: it has none. */
-static bool lines_of(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t constant,
+static bool lines_of(struct vm_memory *m, const struct hotspot_layout *l, uint64_t constant,
 		     struct stream *ret)
 {
 	const bool new_flags = hotspot_has(l, HOTSPOT_CONST_FLAGS_NEW);
@@ -210,8 +210,7 @@ static bool lines_of(struct hotspot_memory *m, const struct hotspot_layout *l, u
 	return r == 0 && flags & FLAG_LINES;
 }
 
-uint32_t hotspot_line(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t constant,
-		      uint32_t bci)
+uint32_t hotspot_line(struct vm_memory *m, const struct hotspot_layout *l, uint64_t constant, uint32_t bci)
 {
 	uint32_t at = 0, line = 0, found = 0, nearest = 0;
 	struct stream s;
@@ -226,7 +225,7 @@ uint32_t hotspot_line(struct hotspot_memory *m, const struct hotspot_layout *l, 
 	return found;
 }
 
-int hotspot_lines_read(struct hotspot_memory *m, const struct hotspot_layout *l,
+int hotspot_lines_read(struct vm_memory *m, const struct hotspot_layout *l,
 		       const struct hotspot_method *method, uint64_t address, struct hotspot_scopes *ret)
 {
 	const uint32_t bytes = (uint32_t)(method->end - method->start);
@@ -258,8 +257,8 @@ struct debug_data {
 	uint64_t places, places_end, scopes, methods; /* process addresses */
 };
 
-static int add_offset(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t base,
-		      uint64_t object, enum hotspot_field_name field, uint64_t *ret)
+static int add_offset(struct vm_memory *m, const struct hotspot_layout *l, uint64_t base, uint64_t object,
+		      enum hotspot_field_name field, uint64_t *ret)
 {
 	uint64_t off = 0;
 	int r = hotspot_get(m, l, object, field, &off);
@@ -269,8 +268,8 @@ static int add_offset(struct hotspot_memory *m, const struct hotspot_layout *l, 
 }
 
 /* From JDK 23 on, the tables are outside of the code heap, and what is patched is elsewhere again. */
-static int find_outside(struct hotspot_memory *m, const struct hotspot_layout *l,
-			const struct hotspot_blob *b, struct debug_data *ret)
+static int find_outside(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			struct debug_data *ret)
 {
 	uint64_t base = 0, data = 0;
 	int r = hotspot_get(m, l, b->address, HOTSPOT_NMETHOD_IMMUTABLE, &base);
@@ -285,8 +284,8 @@ static int find_outside(struct hotspot_memory *m, const struct hotspot_layout *l
 	return r < 0 ? r : add_offset(m, l, data, b->address, HOTSPOT_BLOB_RELOCATION_SIZE, &ret->methods);
 }
 
-static int find_debug_data(struct hotspot_memory *m, const struct hotspot_layout *l,
-			   const struct hotspot_blob *b, struct debug_data *ret)
+static int find_debug_data(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			   struct debug_data *ret)
 {
 	int r;
 
@@ -306,7 +305,7 @@ static int find_debug_data(struct hotspot_memory *m, const struct hotspot_layout
 
 /* What is decoded, and where to. */
 struct decoding {
-	struct hotspot_memory *m;
+	struct vm_memory *m;
 	const struct hotspot_layout *l;
 	struct debug_data data;
 	struct hotspot_scopes *to;
@@ -318,8 +317,7 @@ static int method_index(struct decoding *d, uint32_t number, uint16_t *ret)
 	struct hotspot_scopes *s = d->to;
 	struct hotspot_method read;
 	uint64_t method = 0;
-	int r = number ? hotspot_read_number(d->m, &method, d->data.methods + (number - 1) * 8ull, 8)
-		       : -ENOTSUP;
+	int r = number ? vm_read_number(d->m, &method, d->data.methods + (number - 1) * 8ull, 8) : -ENOTSUP;
 
 	for (uint32_t i = 0; i < s->n_methods && r == 0; i++)
 		if (s->methods[i] == method) {
@@ -436,8 +434,8 @@ static int read_places(struct decoding *d, uint64_t code_bytes)
 	return r;
 }
 
-int hotspot_scopes_read(struct hotspot_memory *m, const struct hotspot_layout *l,
-			const struct hotspot_blob *b, struct hotspot_scopes *ret)
+int hotspot_scopes_read(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			struct hotspot_scopes *ret)
 {
 	struct decoding d = {.m = m, .l = l, .to = ret};
 	int r;

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 struct hotspot_blob;
 struct hotspot_layout;
@@ -28,7 +28,7 @@ struct hotspot_method {
 	uint64_t constant;   /* address of its ConstMethod */
 	uint64_t start, end; /* of its bytecode; equal if it has none */
 	char name[HOTSPOT_NAME_MAX];
-	char file[HOTSPOT_TEXT_MAX]; /* without directories; "": unknown */
+	char file[VM_TEXT_MAX]; /* without directories; "": unknown */
 };
 
 struct hotspot_scope {
@@ -52,24 +52,23 @@ struct hotspot_scopes {
 	uint64_t constants[HOTSPOT_METHODS_MAX]; /* of their ConstMethod */
 };
 
-/* 0; -ENOTSUP: it is no method; errors of hotspot_read. */
-int hotspot_method_read(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t method,
+/* 0; -ENOTSUP: it is no method; errors of vm_read. */
+int hotspot_method_read(struct vm_memory *m, const struct hotspot_layout *l, uint64_t method,
 			struct hotspot_method *ret);
 /* The line of a bytecode in the method; 0: unknown. */
-uint32_t hotspot_line(struct hotspot_memory *m, const struct hotspot_layout *l, uint64_t constant,
-		      uint32_t bci);
+uint32_t hotspot_line(struct vm_memory *m, const struct hotspot_layout *l, uint64_t constant, uint32_t bci);
 /*
  * The places of a compiled method. Without any, or where they are not as they should be, there is one
- * method and no place. 0; errors of hotspot_read.
+ * method and no place. 0; errors of vm_read.
  */
-int hotspot_scopes_read(struct hotspot_memory *m, const struct hotspot_layout *l,
-			const struct hotspot_blob *b, struct hotspot_scopes *ret);
+int hotspot_scopes_read(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			struct hotspot_scopes *ret);
 
 /*
  * The lines of a method as places in its bytecode, each of one scope. Without any, there is one place. 0;
- * errors of hotspot_read.
+ * errors of vm_read.
  */
-int hotspot_lines_read(struct hotspot_memory *m, const struct hotspot_layout *l,
+int hotspot_lines_read(struct vm_memory *m, const struct hotspot_layout *l,
 		       const struct hotspot_method *method, uint64_t address, struct hotspot_scopes *ret);
 
 #endif

@@ -35,7 +35,7 @@ static int facts_of(struct dotnet_facts *ret, const char *path)
 static void print_place(struct dotnet_reader *reader, uint64_t address)
 {
 	struct dotnet_place place;
-	char name[HOTSPOT_TEXT_MAX] = "stub";
+	char name[VM_TEXT_MAX] = "stub";
 	int r;
 
 	reader->memory.reads = 0;
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	r = facts_of(&facts, argv[2]);
 	snprintf(path, sizeof path, "/proc/%s/mem", argv[1]);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	reader->memory.read = hotspot_memory_pread;
+	reader->memory.read = vm_memory_pread;
 	reader->memory.data = &fd;
 	reader->vm.dac_table = facts.dac_table + strtoull(argv[3], NULL, 16);
 	if (r == 0)

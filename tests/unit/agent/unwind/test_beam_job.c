@@ -20,7 +20,7 @@ static int memory_file(const struct beam_machine *m)
 }
 
 /* Runs wishes; *ret are the records, the first of which is in *first. Returns the job's result. */
-static int run(struct beam_machine *m, struct beam_process *p, const struct hotspot_wanted *w, size_t n,
+static int run(struct beam_machine *m, struct beam_process *p, const struct vm_wanted *w, size_t n,
 	       struct buf *ret)
 {
 	struct parser_session session = {0};
@@ -34,34 +34,34 @@ static int run(struct beam_machine *m, struct beam_process *p, const struct hots
 	return r;
 }
 
-static struct hotspot_record next(struct flat_reader *from)
+static struct vm_record next(struct flat_reader *from)
 {
-	struct hotspot_record x = {0};
+	struct vm_record x = {0};
 
-	cr_assert_eq(hotspot_record_next(from, &x), 1);
+	cr_assert_eq(vm_record_next(from, &x), 1);
 	return x;
 }
 
 Test(beam_job, code_of_functions_of_the_exit_and_of_shared_pieces)
 {
-	static const struct hotspot_wanted wanted[] = {
-		{.address = BM_BASE + BM_CODE + 60, .wish = HOTSPOT_WANT_CODE},
-		{.address = BM_BASE + BM_EXIT - 1, .wish = HOTSPOT_WANT_CODE},
-		{.address = BM_BASE + BM_SHARED + 2, .wish = HOTSPOT_WANT_CODE},
-		{.address = BM_BASE + BM_BYTES + 8, .wish = HOTSPOT_WANT_CODE},
+	static const struct vm_wanted wanted[] = {
+		{.address = BM_BASE + BM_CODE + 60, .wish = VM_WANT_CODE},
+		{.address = BM_BASE + BM_EXIT - 1, .wish = VM_WANT_CODE},
+		{.address = BM_BASE + BM_SHARED + 2, .wish = VM_WANT_CODE},
+		{.address = BM_BASE + BM_BYTES + 8, .wish = VM_WANT_CODE},
 	};
 	struct beam_process p = {0};
 	struct beam_machine m;
 	struct buf answer = {0};
 	struct flat_reader from;
-	struct hotspot_record x;
+	struct vm_record x;
 
 	bm_init(&m);
 	cr_assert_eq(run(&m, &p, wanted, 4, &answer), 0);
 	cr_expect_eq(p.layout.ranges, BM_BASE + BM_RANGES);
 	from = flat_read(answer.data, answer.len);
 	x = next(&from);
-	cr_expect_eq(x.found.answer, HOTSPOT_CODE);
+	cr_expect_eq(x.found.answer, VM_CODE);
 	cr_expect_eq(x.found.start, BM_BASE + BM_CODE);
 	cr_expect_eq(x.found.end, BM_BASE + BM_CODE + BM_FUNCTION_BYTES);
 	cr_expect_gt(x.rows.n, 3);
@@ -77,28 +77,28 @@ Test(beam_job, code_of_functions_of_the_exit_and_of_shared_pieces)
 		  "the exit is not a part of it");
 	memory_rows_fini(&x.rows);
 	x = next(&from);
-	cr_expect_eq(x.found.answer, HOTSPOT_NOTHING);
+	cr_expect_eq(x.found.answer, VM_NOTHING);
 	buf_fini(&answer);
 	bm_free(&m);
 }
 
 Test(beam_job, code_that_has_changed_is_found_out)
 {
-	struct hotspot_wanted w = {.address = BM_BASE + BM_CODE + 60, .wish = HOTSPOT_WANT_CODE};
+	struct vm_wanted w = {.address = BM_BASE + BM_CODE + 60, .wish = VM_WANT_CODE};
 	struct beam_process p = {0};
 	struct beam_machine m;
 	struct buf answer = {0};
 	struct flat_reader from;
-	struct hotspot_record x;
+	struct vm_record x;
 
 	bm_init(&m);
 	cr_assert_eq(run(&m, &p, &w, 1, &answer), 0);
 	from = flat_read(answer.data, answer.len);
 	x = next(&from);
-	w = (struct hotspot_wanted){.address = x.found.start,
-				    .end = x.found.end,
-				    .wish = HOTSPOT_WANT_CHECK,
-				    .compile_id = x.found.compile_id};
+	w = (struct vm_wanted){.address = x.found.start,
+			       .end = x.found.end,
+			       .wish = VM_WANT_CHECK,
+			       .compile_id = x.found.compile_id};
 	memory_rows_fini(&x.rows);
 	for (int changed = 0; changed < 3; changed++) {
 		if (changed == 1)
@@ -111,7 +111,7 @@ Test(beam_job, code_that_has_changed_is_found_out)
 		cr_assert_eq(run(&m, &p, &w, 1, &answer), 0);
 		from = flat_read(answer.data, answer.len);
 		x = next(&from);
-		cr_expect_eq(x.found.answer, changed ? HOTSPOT_NOTHING : HOTSPOT_SAME, "%d", changed);
+		cr_expect_eq(x.found.answer, changed ? VM_NOTHING : VM_SAME, "%d", changed);
 	}
 	buf_fini(&answer);
 	bm_free(&m);
@@ -122,12 +122,12 @@ Test(beam_job, frame_records_are_there_behind_calls)
 	/* what a debugger changes; push rbp; mov rbp, rsp; call; leave; ret */
 	static const uint8_t record[] = {0xeb, 0x06, 0x00, 0xe8, 1, 2, 3, 4,	0x55, 0x48,
 					 0x89, 0xe5, 0xe8, 0,	 0, 0, 0, 0xc9, 0xc3};
-	const struct hotspot_wanted w = {.address = BM_BASE + BM_CODE + 52, .wish = HOTSPOT_WANT_CODE};
+	const struct vm_wanted w = {.address = BM_BASE + BM_CODE + 52, .wish = VM_WANT_CODE};
 	struct beam_process p = {0};
 	struct beam_machine m;
 	struct buf answer = {0};
 	struct flat_reader from;
-	struct hotspot_record x;
+	struct vm_record x;
 	bool at_return = false;
 
 	bm_init(&m);

@@ -11,7 +11,7 @@
 #include "tests/support/dotnet_machine.h"
 
 /* Runs one wish on the memory as a file, in which an offset is an address, as in /proc/PID/mem. */
-static int run(const struct dotnet_machine *m, const struct hotspot_wanted *w, struct hotspot_record *ret)
+static int run(const struct dotnet_machine *m, const struct vm_wanted *w, struct vm_record *ret)
 {
 	_cleanup_buf_ struct buf answer = {0};
 	struct parser_session session = {0};
@@ -26,7 +26,7 @@ static int run(const struct dotnet_machine *m, const struct hotspot_wanted *w, s
 	if (r < 0)
 		return r;
 	from = flat_read(answer.data, answer.len);
-	cr_assert_eq(hotspot_record_next(&from, ret), 1);
+	cr_assert_eq(vm_record_next(&from, ret), 1);
 	ret->names = NULL; /* of the answer, which is gone */
 	return 0;
 }
@@ -47,11 +47,11 @@ Test(dotnet_job, code_of_methods_of_stubs_and_of_thunks)
 
 	dm_init(&m);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		const struct hotspot_wanted w = {.address = DM_BASE + cases[i].at, .wish = HOTSPOT_WANT_CODE};
-		struct hotspot_record x = {0};
+		const struct vm_wanted w = {.address = DM_BASE + cases[i].at, .wish = VM_WANT_CODE};
+		struct vm_record x = {0};
 
 		cr_assert_eq(run(&m, &w, &x), 0, "%zu", i);
-		cr_expect_eq(x.found.answer, HOTSPOT_CODE, "%zu", i);
+		cr_expect_eq(x.found.answer, VM_CODE, "%zu", i);
 		cr_expect_eq(x.found.start, DM_BASE + cases[i].start, "%zu", i);
 		cr_expect_eq(x.found.end, DM_BASE + cases[i].end, "%zu", i);
 		cr_expect_eq(x.rows.n, cases[i].rows, "%zu: %zu", i, x.rows.n);
@@ -62,16 +62,16 @@ Test(dotnet_job, code_of_methods_of_stubs_and_of_thunks)
 
 Test(dotnet_job, code_that_has_changed_is_found_out)
 {
-	struct hotspot_wanted w = {.address = DM_BASE + DM_FIRST, .wish = HOTSPOT_WANT_CODE};
+	struct vm_wanted w = {.address = DM_BASE + DM_FIRST, .wish = VM_WANT_CODE};
 	struct dotnet_machine m;
-	struct hotspot_record x = {0};
+	struct vm_record x = {0};
 
 	dm_init(&m);
 	cr_assert_eq(run(&m, &w, &x), 0);
-	w = (struct hotspot_wanted){.address = x.found.start,
-				    .end = x.found.end,
-				    .wish = HOTSPOT_WANT_CHECK,
-				    .compile_id = x.found.compile_id};
+	w = (struct vm_wanted){.address = x.found.start,
+			       .end = x.found.end,
+			       .wish = VM_WANT_CHECK,
+			       .compile_id = x.found.compile_id};
 	memory_rows_fini(&x.rows);
 	for (int changed = 0; changed < 3; changed++) {
 		if (changed == 1)
@@ -81,7 +81,7 @@ Test(dotnet_job, code_that_has_changed_is_found_out)
 			dm_put_address(&m, DM_HEADERS + 24, DM_METHODS + 24 + 64); /* of another method */
 		}
 		cr_assert_eq(run(&m, &w, &x), 0);
-		cr_expect_eq(x.found.answer, changed ? HOTSPOT_NOTHING : HOTSPOT_SAME, "%d", changed);
+		cr_expect_eq(x.found.answer, changed ? VM_NOTHING : VM_SAME, "%d", changed);
 	}
 	dm_free(&m);
 }
@@ -89,36 +89,36 @@ Test(dotnet_job, code_that_has_changed_is_found_out)
 /* A method without metadata whose object, code and name are where those of another one were. */
 Test(dotnet_job, another_method_in_the_same_place)
 {
-	struct hotspot_wanted w = {.address = DM_BASE + DM_DYNAMIC, .wish = HOTSPOT_WANT_CODE};
+	struct vm_wanted w = {.address = DM_BASE + DM_DYNAMIC, .wish = VM_WANT_CODE};
 	struct dotnet_machine m;
-	struct hotspot_record x = {0};
+	struct vm_record x = {0};
 
 	dm_init(&m);
 	dm_put(&m, DM_SECTIONS + 16, 3, 4);
 	cr_assert_eq(run(&m, &w, &x), 0);
 	cr_expect_eq(x.found.freed, 1);
-	w = (struct hotspot_wanted){.address = x.found.start,
-				    .end = x.found.end,
-				    .wish = HOTSPOT_WANT_CHECK,
-				    .compile_id = x.found.compile_id};
+	w = (struct vm_wanted){.address = x.found.start,
+			       .end = x.found.end,
+			       .wish = VM_WANT_CHECK,
+			       .compile_id = x.found.compile_id};
 	memory_rows_fini(&x.rows);
 	cr_assert_eq(run(&m, &w, &x), 0);
-	cr_expect_eq(x.found.answer, HOTSPOT_SAME);
+	cr_expect_eq(x.found.answer, VM_SAME);
 	m.bytes[DM_TEXT] ^= 1;
 	cr_assert_eq(run(&m, &w, &x), 0);
-	cr_expect_eq(x.found.answer, HOTSPOT_NOTHING);
+	cr_expect_eq(x.found.answer, VM_NOTHING);
 	dm_free(&m);
 }
 
 Test(dotnet_job, what_is_not_there_is_nothing)
 {
-	const struct hotspot_wanted w = {.address = DM_BASE + DM_BYTES + 8, .wish = HOTSPOT_WANT_CODE};
+	const struct vm_wanted w = {.address = DM_BASE + DM_BYTES + 8, .wish = VM_WANT_CODE};
 	struct dotnet_machine m;
-	struct hotspot_record x = {0};
+	struct vm_record x = {0};
 
 	dm_init(&m);
 	cr_assert_eq(run(&m, &w, &x), 0);
-	cr_expect_eq(x.found.answer, HOTSPOT_NOTHING);
+	cr_expect_eq(x.found.answer, VM_NOTHING);
 	dm_put(&m, DM_DAC, 0, 8);
 	cr_expect_eq(run(&m, &w, &x), -EAGAIN);
 	dm_free(&m);

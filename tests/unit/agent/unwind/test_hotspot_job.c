@@ -23,28 +23,28 @@ static int memory_file(const struct hotspot_machine *m)
 	return fd;
 }
 
-static const struct hotspot_wanted wanted[] = {
-	{.address = HM_BASE + HM_NMETHOD_CODE + 9, .wish = HOTSPOT_WANT_CODE},
-	{.address = HM_BASE + HM_INTERPRETER + 1, .wish = HOTSPOT_WANT_CODE},
-	{.address = HM_BASE + HM_CODE, .wish = HOTSPOT_WANT_CODE},
-	{.address = HM_BASE + HM_INLINED, .wish = HOTSPOT_WANT_METHOD},
-	{.address = HM_BASE + HM_STRINGS_AT, .wish = HOTSPOT_WANT_METHOD},
+static const struct vm_wanted wanted[] = {
+	{.address = HM_BASE + HM_NMETHOD_CODE + 9, .wish = VM_WANT_CODE},
+	{.address = HM_BASE + HM_INTERPRETER + 1, .wish = VM_WANT_CODE},
+	{.address = HM_BASE + HM_CODE, .wish = VM_WANT_CODE},
+	{.address = HM_BASE + HM_INLINED, .wish = VM_WANT_METHOD},
+	{.address = HM_BASE + HM_STRINGS_AT, .wish = VM_WANT_METHOD},
 	{.address = HM_BASE + HM_NMETHOD_CODE,
 	 .end = HM_BASE + HM_NMETHOD_CODE + 23,
-	 .wish = HOTSPOT_WANT_CHECK,
+	 .wish = VM_WANT_CHECK,
 	 .compile_id = 77},
 	{.address = HM_BASE + HM_NMETHOD_CODE,
 	 .end = HM_BASE + HM_NMETHOD_CODE + 23,
-	 .wish = HOTSPOT_WANT_CHECK,
+	 .wish = VM_WANT_CHECK,
 	 .compile_id = 76},
 	{.address = HM_BASE + HM_NMETHOD_CODE,
 	 .end = HM_BASE + HM_NMETHOD_CODE + 22,
-	 .wish = HOTSPOT_WANT_CHECK,
+	 .wish = VM_WANT_CHECK,
 	 .compile_id = 77},
-	{.address = HM_BASE + HM_CODE, .end = HM_BASE + HM_CODE + 9, .wish = HOTSPOT_WANT_CHECK},
+	{.address = HM_BASE + HM_CODE, .end = HM_BASE + HM_CODE + 9, .wish = VM_WANT_CHECK},
 };
 
-static void check_code(const struct hotspot_record *x)
+static void check_code(const struct vm_record *x)
 {
 	cr_expect_eq(x->found.start, HM_BASE + HM_NMETHOD_CODE);
 	cr_expect_eq(x->found.end, HM_BASE + HM_NMETHOD_CODE + 23);
@@ -57,9 +57,8 @@ static void check_code(const struct hotspot_record *x)
 
 Test(hotspot_job, answers)
 {
-	static const enum hotspot_answer answers[] = {HOTSPOT_CODE,    HOTSPOT_CODE,	HOTSPOT_NOTHING,
-						      HOTSPOT_METHOD,  HOTSPOT_NOTHING, HOTSPOT_SAME,
-						      HOTSPOT_NOTHING, HOTSPOT_NOTHING, HOTSPOT_NOTHING};
+	static const enum vm_answer answers[] = {VM_CODE, VM_CODE,    VM_NOTHING, VM_METHOD, VM_NOTHING,
+						 VM_SAME, VM_NOTHING, VM_NOTHING, VM_NOTHING};
 
 	for (int outside = 0; outside <= 1; outside++) {
 		_cleanup_hotspot_machine_ struct hotspot_machine m;
@@ -74,9 +73,9 @@ Test(hotspot_job, answers)
 		cr_expect_eq(p.layout.version, outside ? 25 : 17);
 		from = flat_read(answer.data, answer.len);
 		for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-			struct hotspot_record x = {0};
+			struct vm_record x = {0};
 
-			cr_assert_eq(hotspot_record_next(&from, &x), 1, "%zu", i);
+			cr_assert_eq(vm_record_next(&from, &x), 1, "%zu", i);
 			cr_expect_eq(x.found.address, wanted[i].address, "%zu", i);
 			cr_expect_eq(x.found.answer, answers[i], "%zu: %u", i, x.found.answer);
 			if (i == 0)
@@ -110,8 +109,8 @@ Test(hotspot_job, no_machine)
 static int next(struct buf *b)
 {
 	struct flat_reader from = flat_read(b->data, b->len);
-	struct hotspot_record x = {0};
-	int r = hotspot_record_next(&from, &x);
+	struct vm_record x = {0};
+	int r = vm_record_next(&from, &x);
 
 	memory_rows_fini(&x.rows);
 	return r;
@@ -120,11 +119,11 @@ static int next(struct buf *b)
 Test(hotspot_job, records_that_are_none)
 {
 	const struct memory_row row = {0, {.cfa_kind = CFA_REG_OFF, .cfa_reg = 7, .cfa_off = 8}};
-	const struct hotspot_found good = {
-		.address = 0x1008, .start = 0x1000, .end = 0x1010, .answer = HOTSPOT_CODE, .n_rows = 1};
-	struct hotspot_found bad[] = {good, good, good, good, good, good, good};
+	const struct vm_found good = {
+		.address = 0x1008, .start = 0x1000, .end = 0x1010, .answer = VM_CODE, .n_rows = 1};
+	struct vm_found bad[] = {good, good, good, good, good, good, good};
 
-	bad[0].answer = HOTSPOT_ANSWERS;
+	bad[0].answer = VM_ANSWERS;
 	bad[1].kind = HOTSPOT_CODE_KINDS;
 	bad[2].n_rows = 2;
 	bad[3].name_bytes = 1;

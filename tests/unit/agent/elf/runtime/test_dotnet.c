@@ -48,7 +48,7 @@ static const struct place_case places[] = {
 static void expect_place(struct dotnet_machine *m, const struct place_case *c)
 {
 	struct dotnet_place p;
-	char name[HOTSPOT_TEXT_MAX];
+	char name[VM_TEXT_MAX];
 	int r = dotnet_place_find(&p, m->reader, DM_BASE + c->at);
 
 	cr_expect_eq(r, c->result, "%#x: %d", c->at, r);
@@ -143,7 +143,7 @@ static void expect_damage(const struct damage *d, size_t i)
 {
 	struct dotnet_machine m;
 	struct dotnet_place p;
-	char name[HOTSPOT_TEXT_MAX];
+	char name[VM_TEXT_MAX];
 	int r;
 
 	dm_init(&m);

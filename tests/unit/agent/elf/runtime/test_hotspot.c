@@ -325,10 +325,10 @@ Test(hotspot, reads_are_limited)
 	uint64_t value;
 
 	hm_init(&m, false);
-	m.memory->reads = HOTSPOT_READS_MAX;
-	cr_expect_eq(hotspot_read_number(m.memory, &value, HM_BASE, 8), -E2BIG);
+	m.memory->reads = VM_READS_MAX;
+	cr_expect_eq(vm_read_number(m.memory, &value, HM_BASE, 8), -E2BIG);
 	m.memory->reads = 0;
-	cr_expect_eq(hotspot_read_number(m.memory, &value, 1ull << 47, 8), -EFAULT);
-	cr_expect_eq(hotspot_read_number(m.memory, &value, UINT64_MAX - 3, 8), -EFAULT);
-	cr_expect_eq(hotspot_read_number(m.memory, &value, HM_BASE + HM_BYTES - 4, 8), -EFAULT);
+	cr_expect_eq(vm_read_number(m.memory, &value, 1ull << 47, 8), -EFAULT);
+	cr_expect_eq(vm_read_number(m.memory, &value, UINT64_MAX - 3, 8), -EFAULT);
+	cr_expect_eq(vm_read_number(m.memory, &value, HM_BASE + HM_BYTES - 4, 8), -EFAULT);
 }

@@ -4,9 +4,10 @@
  * whose memory it uses. Methods are kept as long as the machine is, since their objects are as long as
  * their class: one whose memory is used for another method afterwards is replaced when a record says so,
  * and loses its name, because frames since the last look at it may be those of either. So that a record
- * says so, a method with frames is looked at again and again.
+ * says so, a method with frames is looked at again and again. Of code that may be freed at any time, frames
+ * have the name only between two looks that have found the same.
  */
-#include "agent/runtime/jvm_code.h"
+#include "agent/runtime/vm_code.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/flat.h"
 #include "agent/base/map.h"
-#include "agent/elf/runtime/hotspot_answer.h"
+#include "agent/elf/runtime/vm_answer.h"
 #include "agent/runtime/code_names.h"
 #include "bpf/abi.h"
 
@@ -63,18 +64,18 @@ struct machine {
 	size_t n, cap;
 };
 
-struct jvm_code {
+struct vm_code {
 	struct code_names *names;
 	struct map machines;
 	size_t max_bytes;
 	uint64_t (*mono_ns)(void);
 	uint64_t next_secret;
-	struct jvm_code_stats stats;
+	struct vm_code_stats stats;
 };
 
-int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes, uint64_t (*mono_ns)(void))
+int vm_code_new(struct vm_code **ret, struct code_names *names, size_t max_bytes, uint64_t (*mono_ns)(void))
 {
-	struct jvm_code *j = calloc(1, sizeof *j);
+	struct vm_code *j = calloc(1, sizeof *j);
 
 	if (!j)
 		return -ENOMEM;
@@ -93,7 +94,7 @@ static size_t method_bytes(const struct method *m)
 	return sizeof *m + m->file_at + strlen(m->data + m->file_at) + 1;
 }
 
-static void machine_free(struct jvm_code *j, struct machine *x)
+static void machine_free(struct vm_code *j, struct machine *x)
 {
 	struct map_node *node;
 
@@ -115,7 +116,7 @@ static void machine_free(struct jvm_code *j, struct machine *x)
 	free(x);
 }
 
-void jvm_code_free(struct jvm_code *j)
+void vm_code_free(struct vm_code *j)
 {
 	struct map_node *node;
 
@@ -132,7 +133,7 @@ static bool machine_is(const struct map_node *node, const void *key)
 	return container_of(node, struct machine, node)->index == *(const uint32_t *)key;
 }
 
-static struct machine *machine_find(const struct jvm_code *j, uint32_t index)
+static struct machine *machine_find(const struct vm_code *j, uint32_t index)
 {
 	struct map_node *node = map_find(&j->machines, hash_u64(index), machine_is, &index);
 
@@ -140,7 +141,7 @@ static struct machine *machine_find(const struct jvm_code *j, uint32_t index)
 }
 
 /* NULL: no memory, or no room. */
-static struct machine *machine_get(struct jvm_code *j, uint32_t index, uint64_t tenant)
+static struct machine *machine_get(struct vm_code *j, uint32_t index, uint64_t tenant)
 {
 	struct machine *x = machine_find(j, index);
 
@@ -161,7 +162,7 @@ static struct machine *machine_get(struct jvm_code *j, uint32_t index, uint64_t 
 	return x;
 }
 
-void jvm_code_forget(struct jvm_code *j, uint32_t machine)
+void vm_code_forget(struct vm_code *j, uint32_t machine)
 {
 	struct machine *x = machine_find(j, machine);
 
@@ -203,7 +204,7 @@ static struct method *method_find(const struct machine *x, const struct method_k
 }
 
 /* NULL: no memory, or no room. */
-static struct method *method_add(struct jvm_code *j, struct machine *x, const struct method_key *key,
+static struct method *method_add(struct vm_code *j, struct machine *x, const struct method_key *key,
 				 const char *file)
 {
 	const size_t name_len = strlen(key->name) + 1, file_len = strlen(file) + 1;
@@ -233,7 +234,7 @@ static struct method *method_add(struct jvm_code *j, struct machine *x, const st
 }
 
 /* Finds or adds a method, in place of what its object was before. NULL: no memory, or no room. */
-static struct method *method_get(struct jvm_code *j, struct machine *x, uint64_t address, const char *name,
+static struct method *method_get(struct vm_code *j, struct machine *x, uint64_t address, const char *name,
 				 const char *file)
 {
 	const struct method_key key = {address, name};
@@ -259,7 +260,7 @@ static size_t pieces_from(const struct machine *x, uint64_t address)
 	return array_first(x->n, i, x->pieces[i]->end > address);
 }
 
-static void piece_drop(struct jvm_code *j, struct machine *x, size_t i)
+static void piece_drop(struct vm_code *j, struct machine *x, size_t i)
 {
 	j->stats.bytes -= x->pieces[i]->bytes;
 	j->stats.pieces--;
@@ -268,7 +269,7 @@ static void piece_drop(struct jvm_code *j, struct machine *x, size_t i)
 }
 
 /* Puts the piece in place of those that it overlaps. Takes it if it succeeds. 0 or -ENOMEM. */
-static int piece_put(struct jvm_code *j, struct machine *x, struct piece *p)
+static int piece_put(struct vm_code *j, struct machine *x, struct piece *p)
 {
 	size_t at = pieces_from(x, p->start);
 
@@ -329,7 +330,7 @@ static struct piece *piece_new(uint64_t methods, uint64_t scopes, uint64_t place
 }
 
 /* Reads the names of a piece of code, or of a method alone, of which nothing but the name is kept. */
-static int read_names(struct jvm_code *j, struct machine *x, struct flat_reader *from, struct piece **ret)
+static int read_names(struct vm_code *j, struct machine *x, struct flat_reader *from, struct piece **ret)
 {
 	const uint64_t methods = flat_u64(from), scopes = flat_u64(from), places = flat_u64(from);
 	_cleanup_free_ struct piece *p = NULL;
@@ -358,18 +359,18 @@ static int read_names(struct jvm_code *j, struct machine *x, struct flat_reader 
 	return 0;
 }
 
-static int name_method(struct jvm_code *j, const struct machine *x, const struct method *m)
+static int name_method(struct vm_code *j, const struct machine *x, const struct method *m)
 {
 	if (m->replaced || code_names_has(j->names, m->number))
 		return 0;
-	return code_names_add_jvm(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
+	return code_names_add_method(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
 }
 
 /*
  * A piece that may be freed was looked at again, by a job that began then. Frames that came before have its
  * name if it is still the same, and never any if it is not.
  */
-static int take_look(struct jvm_code *j, struct machine *x, const struct hotspot_found *f, uint64_t began_ns)
+static int take_look(struct vm_code *j, struct machine *x, const struct vm_found *f, uint64_t began_ns)
 {
 	const size_t i = pieces_from(x, f->address);
 	struct piece *p = i < x->n && x->pieces[i]->start == f->address ? x->pieces[i] : NULL;
@@ -377,33 +378,33 @@ static int take_look(struct jvm_code *j, struct machine *x, const struct hotspot
 
 	if (!p || !p->freed)
 		return 0;
-	if (f->answer != HOTSPOT_SAME) {
+	if (f->answer != VM_SAME) {
 		piece_drop(j, x, i);
 		return 0;
 	}
 	if (p->pending && p->pending_ns < began_ns) {
 		const struct method *m = p->methods[0];
 
-		r = code_names_add_jvm(j->names, x->tenant, p->pending, m->data, m->data + m->file_at);
+		r = code_names_add_method(j->names, x->tenant, p->pending, m->data, m->data + m->file_at);
 		p->pending = 0;
 	}
 	return r;
 }
 
-static int take_record(struct jvm_code *j, struct machine *x, const struct hotspot_found *f,
+static int take_record(struct vm_code *j, struct machine *x, const struct vm_found *f,
 		       struct flat_reader *names, uint64_t began_ns)
 {
 	_cleanup_free_ struct piece *p = NULL;
 	int r;
 
-	if (f->answer == HOTSPOT_SAME || f->answer == HOTSPOT_NOTHING)
+	if (f->answer == VM_SAME || f->answer == VM_NOTHING)
 		return take_look(j, x, f, began_ns);
 	r = read_names(j, x, names, &p);
-	if (r == 0 && f->answer == HOTSPOT_METHOD) {
+	if (r == 0 && f->answer == VM_METHOD) {
 		p->methods[0]->looked_ns = j->mono_ns();
 		(void)name_method(j, x, p->methods[0]); /* frames of it may have occurred already */
 	}
-	if (r < 0 || (f->answer == HOTSPOT_METHOD && f->end == f->start)) /* without bytecode */
+	if (r < 0 || (f->answer == VM_METHOD && f->end == f->start)) /* without bytecode */
 		return r;
 	if (f->end <= f->start)
 		return -EBADMSG;
@@ -417,7 +418,7 @@ static int take_record(struct jvm_code *j, struct machine *x, const struct hotsp
 	return r;
 }
 
-int jvm_code_add(struct jvm_code *j, const struct jvm_code_records *records)
+int vm_code_add(struct vm_code *j, const struct vm_code_records *records)
 {
 	struct flat_reader from = flat_read(records->bytes, records->len);
 	struct machine *x = machine_get(j, records->machine, records->tenant);
@@ -429,7 +430,7 @@ int jvm_code_add(struct jvm_code *j, const struct jvm_code_records *records)
 	}
 	while (r == 0 && from.at < from.end) {
 		struct flat_reader names;
-		struct hotspot_found f;
+		struct vm_found f;
 
 		flat_get(&from, &f, sizeof f);
 		names.at = flat_bytes(&from, f.name_bytes);
@@ -446,7 +447,7 @@ int jvm_code_add(struct jvm_code *j, const struct jvm_code_records *records)
 
 /* --- frames */
 
-static void put_frame(struct jvm_code *j, const struct machine *x, const struct method *m, uint32_t line,
+static void put_frame(struct vm_code *j, const struct machine *x, const struct method *m, uint32_t line,
 		      uint64_t words[2])
 {
 	(void)name_method(j, x, m);
@@ -458,7 +459,7 @@ static void put_frame(struct jvm_code *j, const struct machine *x, const struct 
  * The frame of a piece that may be freed: its number has no name yet. Where the sample is older than what is
  * known of the piece, it never gets one.
  */
-static void put_pending(struct jvm_code *j, struct machine *x, struct piece *p, struct jvm_code_frame *f,
+static void put_pending(struct vm_code *j, struct machine *x, struct piece *p, struct vm_code_frame *f,
 			uint64_t words[2])
 {
 	const bool known = f->time_ns > p->since_ns;
@@ -474,7 +475,7 @@ static void put_pending(struct jvm_code *j, struct machine *x, struct piece *p, 
 	x->wants = true;
 }
 
-size_t jvm_code_frames(struct jvm_code *j, struct jvm_code_frame *f, uint64_t *words, size_t max)
+size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *words, size_t max)
 {
 	struct machine *x = machine_find(j, f->machine);
 	size_t i = x ? pieces_from(x, f->address) : 0, n = 0, depth = 0;
@@ -507,13 +508,13 @@ size_t jvm_code_frames(struct jvm_code *j, struct jvm_code_frame *f, uint64_t *w
 	return n;
 }
 
-bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
-			  uint64_t bytecode, uint64_t words[2])
+bool vm_code_interpreted(struct vm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
+			 uint64_t bytecode, uint64_t words[2])
 {
 	struct machine *x = machine_get(j, machine, tenant);
 	struct method *m = x ? method_find(x, &(struct method_key){.address = method}) : NULL;
 	const uint64_t now_ns = j->mono_ns();
-	struct jvm_code_frame place = {.machine = machine, .address = bytecode};
+	struct vm_code_frame place = {.machine = machine, .address = bytecode};
 	bool known = m != NULL;
 	uint64_t at[2];
 
@@ -522,7 +523,7 @@ bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant,
 	if (m)
 		put_frame(j, x, m, 0, words);
 	if (m && bytecode) {
-		known = jvm_code_frames(j, &place, at, 2) == 2;
+		known = vm_code_frames(j, &place, at, 2) == 2;
 		if (known && at[0] == words[0])
 			words[1] = at[1];
 	}
@@ -535,7 +536,7 @@ bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant,
 	return known;
 }
 
-bool jvm_code_expects(const struct jvm_code *j, bool (*requested)(uint32_t machine, void *data), void *data)
+bool vm_code_expects(const struct vm_code *j, bool (*requested)(uint32_t machine, void *data), void *data)
 {
 	struct map_node *node;
 
@@ -548,7 +549,7 @@ bool jvm_code_expects(const struct jvm_code *j, bool (*requested)(uint32_t machi
 	return false;
 }
 
-void jvm_code_stats(const struct jvm_code *j, struct jvm_code_stats *ret)
+void vm_code_stats(const struct vm_code *j, struct vm_code_stats *ret)
 {
 	*ret = j->stats;
 	ret->machines = j->machines.len;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The code of Java's virtual machines and Erlang's, as far as samples have hit it: which methods are at which
- * address, inlined ones included, with their lines. What parser processes have found
- * (agent/elf/runtime/hotspot_answer.h) comes from bytes that a tenant chose, so every size is checked. A
- * machine is known by the index of the binary that stands for the generated code of its process. Bounded in
- * bytes. Main loop only.
+ * The code of virtual machines (Java's, Erlang's, .NET's), as far as samples have hit it: which methods are
+ * at which address, inlined ones included, with their lines. What parser processes have found
+ * (agent/elf/runtime/vm_answer.h) comes from bytes that a tenant chose, so every size is checked. A machine
+ * is known by the index of the binary that stands for the generated code of its process. Bounded in bytes.
+ * Main loop only.
  */
-#ifndef PROFLET_RUNTIME_JVM_CODE_H
-#define PROFLET_RUNTIME_JVM_CODE_H
+#ifndef PROFLET_RUNTIME_VM_CODE_H
+#define PROFLET_RUNTIME_VM_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,20 +16,19 @@
 #include "bpf/abi.h"
 
 struct code_names;
-struct jvm_code;
+struct vm_code;
 
-struct jvm_code_stats {
+struct vm_code_stats {
 	size_t machines, pieces, methods, bytes;
 	uint64_t replaced;  /* methods whose memory another method has taken */
 	uint64_t bad, full; /* records that are not valid; that were not taken because there was no room */
 };
 
 /* `names` is borrowed: it gets the names of methods when frames of them occur. 0 or -ENOMEM. */
-int jvm_code_new(struct jvm_code **ret, struct code_names *names, size_t max_bytes,
-		 uint64_t (*mono_ns)(void));
-void jvm_code_free(struct jvm_code *j); /* NULL is fine */
+int vm_code_new(struct vm_code **ret, struct code_names *names, size_t max_bytes, uint64_t (*mono_ns)(void));
+void vm_code_free(struct vm_code *j); /* NULL is fine */
 /* Records about the machine of a process. */
-struct jvm_code_records {
+struct vm_code_records {
 	uint32_t machine;
 	enum frame_runtime runtime; /* of its frames: RUNTIME_JVM, RUNTIME_BEAM, RUNTIME_DOTNET */
 	uint64_t tenant;
@@ -39,11 +38,11 @@ struct jvm_code_records {
 };
 
 /* Takes records. 0; -EBADMSG; -ENOMEM. */
-int jvm_code_add(struct jvm_code *j, const struct jvm_code_records *records);
+int vm_code_add(struct vm_code *j, const struct vm_code_records *records);
 /* Forgets a machine, whose index is about to be given to another. */
-void jvm_code_forget(struct jvm_code *j, uint32_t machine);
+void vm_code_forget(struct vm_code *j, uint32_t machine);
 /* A frame of compiled code. */
-struct jvm_code_frame {
+struct vm_code_frame {
 	uint32_t machine;
 	uint64_t address;
 	uint64_t time_ns; /* of its sample: CLOCK_MONOTONIC */
@@ -59,16 +58,16 @@ struct jvm_code_frame {
  * whose payload is the number of the method for code_names_find, and the line), `max` words at most: of
  * more frames, the outermost. Returns the number of words; 0: nothing is known of the address.
  */
-size_t jvm_code_frames(struct jvm_code *j, struct jvm_code_frame *f, uint64_t *words, size_t max);
+size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *words, size_t max);
 /*
  * The frame of an interpreted method, by the address of its object and that of its bytecode instruction
  * (0: not known): two words. False: its name or its lines are not known yet, or it is time to look at it
  * again; the frame has the name once a record has it, and none if it is found to be another method's by then.
  */
-bool jvm_code_interpreted(struct jvm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
-			  uint64_t bytecode, uint64_t words[2]);
+bool vm_code_interpreted(struct vm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
+			 uint64_t bytecode, uint64_t words[2]);
 /* Whether there is a machine with methods whose names are not known yet, for which `requested` is true. */
-bool jvm_code_expects(const struct jvm_code *j, bool (*requested)(uint32_t machine, void *data), void *data);
-void jvm_code_stats(const struct jvm_code *j, struct jvm_code_stats *ret);
+bool vm_code_expects(const struct vm_code *j, bool (*requested)(uint32_t machine, void *data), void *data);
+void vm_code_stats(const struct vm_code *j, struct vm_code_stats *ret);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which methods are at an address of a Java virtual machine's code. */
-#include "agent/runtime/jvm_code.h"
+#include "agent/runtime/vm_code.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/flat.h"
-#include "agent/elf/runtime/hotspot_answer.h"
+#include "agent/elf/runtime/vm_answer.h"
 #include "agent/runtime/code_names.h"
 #include "bpf/abi.h"
 
@@ -18,7 +18,7 @@
 #define INNER 0x7e0000000200ull
 
 DEFINE_CLEANUP(struct code_names *, code_names_free)
-DEFINE_CLEANUP(struct jvm_code *, jvm_code_free)
+DEFINE_CLEANUP(struct vm_code *, vm_code_free)
 
 static uint64_t now_ns = 1000000000;
 
@@ -28,7 +28,7 @@ static uint64_t mono_ns(void)
 }
 
 struct piece {
-	enum hotspot_answer answer;
+	enum vm_answer answer;
 	uint64_t start, end;
 	uint64_t method, inlined; /* 0: none */
 	const char *name;
@@ -42,7 +42,7 @@ struct piece {
 static void put_record(struct buf *b, const struct piece *p)
 {
 	_cleanup_buf_ struct buf names = {0};
-	struct hotspot_found f;
+	struct vm_found f;
 
 	memset(&f, 0, sizeof f);
 	flat_put_u64(&names, p->inlined ? 2 : 1);
@@ -67,23 +67,22 @@ static void put_record(struct buf *b, const struct piece *p)
 	buf_append(b, names.data, names.len);
 }
 
-static int add_bytes(struct jvm_code *j, const void *bytes, size_t len)
+static int add_bytes(struct vm_code *j, const void *bytes, size_t len)
 {
-	return jvm_code_add(j, &(struct jvm_code_records){.machine = MACHINE,
-							  .runtime = RUNTIME_JVM,
-							  .tenant = 1,
-							  .began_ns = now_ns,
-							  .bytes = bytes,
-							  .len = len});
+	return vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+							.runtime = RUNTIME_JVM,
+							.tenant = 1,
+							.began_ns = now_ns,
+							.bytes = bytes,
+							.len = len});
 }
 
-static size_t frames_of(struct jvm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max)
+static size_t frames_of(struct vm_code *j, uint32_t machine, uint64_t address, uint64_t *words, size_t max)
 {
-	return jvm_code_frames(j, &(struct jvm_code_frame){.machine = machine, .address = address}, words,
-			       max);
+	return vm_code_frames(j, &(struct vm_code_frame){.machine = machine, .address = address}, words, max);
 }
 
-static int add(struct jvm_code *j, const struct piece *p)
+static int add(struct vm_code *j, const struct piece *p)
 {
 	_cleanup_buf_ struct buf b = {0};
 
@@ -93,7 +92,7 @@ static int add(struct jvm_code *j, const struct piece *p)
 
 /* Up to byte 8 the inlined method is at line 7 of its own, in line 30; up to byte 16 line 31. */
 static const struct piece compiled = {
-	.answer = HOTSPOT_CODE,
+	.answer = VM_CODE,
 	.start = START,
 	.end = START + 0x40,
 	.method = OUTER,
@@ -118,44 +117,41 @@ static void expect(struct code_names *n, const uint64_t *words, const char *name
 	cr_expect_eq(place.line, line);
 }
 
-static void make(struct code_names **n, struct jvm_code **j, size_t max_bytes)
+static void make(struct code_names **n, struct vm_code **j, size_t max_bytes)
 {
 	cr_assert_eq(code_names_new(n, 1 << 20), 0);
-	cr_assert_eq(jvm_code_new(j, *n, max_bytes, mono_ns), 0);
+	cr_assert_eq(vm_code_new(j, *n, max_bytes, mono_ns), 0);
 }
 
 /* Whether the code at an address is the same, by a look that began then. */
-static int look(struct jvm_code *j, enum hotspot_answer answer, uint64_t began_ns)
+static int look(struct vm_code *j, enum vm_answer answer, uint64_t began_ns)
 {
-	const struct hotspot_found f = {.address = START, .answer = answer};
+	const struct vm_found f = {.address = START, .answer = answer};
 
-	return jvm_code_add(j, &(struct jvm_code_records){.machine = MACHINE,
-							  .runtime = RUNTIME_JVM,
-							  .tenant = 1,
-							  .began_ns = began_ns,
-							  .bytes = &f,
-							  .len = sizeof f});
+	return vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+							.runtime = RUNTIME_JVM,
+							.tenant = 1,
+							.began_ns = began_ns,
+							.bytes = &f,
+							.len = sizeof f});
 }
 
 /* The frame of a sample of that time in code that may be freed; whether it is to be looked at again. */
-static bool frame_at(struct jvm_code *j, uint64_t time_ns, uint64_t words[2])
+static bool frame_at(struct vm_code *j, uint64_t time_ns, uint64_t words[2])
 {
-	struct jvm_code_frame f = {.machine = MACHINE, .address = START + 7, .time_ns = time_ns};
+	struct vm_code_frame f = {.machine = MACHINE, .address = START + 7, .time_ns = time_ns};
 
-	cr_assert_eq(jvm_code_frames(j, &f, words, 2), 2);
+	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2);
 	cr_expect(f.look == 0 || f.look == START);
 	return f.look != 0;
 }
 
-Test(jvm_code, code_that_may_be_freed_has_names_between_two_looks_only)
+Test(vm_code, code_that_may_be_freed_has_names_between_two_looks_only)
 {
-	static const struct piece may_go = {.answer = HOTSPOT_CODE,
-					    .start = START,
-					    .end = START + 0x40,
-					    .name = "a.Outer.run",
-					    .freed = true};
+	static const struct piece may_go = {
+		.answer = VM_CODE, .start = START, .end = START + 0x40, .name = "a.Outer.run", .freed = true};
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	uint64_t before[2], words[2], later[2];
 
 	make(&n, &j, 1 << 20);
@@ -163,22 +159,22 @@ Test(jvm_code, code_that_may_be_freed_has_names_between_two_looks_only)
 	cr_expect_not(frame_at(j, now_ns - 1, before), "it may have been another one");
 	cr_expect(frame_at(j, now_ns + 1, words));
 	now_ns += 10;
-	cr_expect_eq(look(j, HOTSPOT_SAME, now_ns - 10), 0);
+	cr_expect_eq(look(j, VM_SAME, now_ns - 10), 0);
 	cr_expect_not(code_names_has(n, frame_va(words[0])), "the look may have been before the sample");
-	cr_expect_eq(look(j, HOTSPOT_SAME, now_ns), 0);
+	cr_expect_eq(look(j, VM_SAME, now_ns), 0);
 	expect(n, words, "a.Outer.run", "Outer.java", 0);
 	cr_expect_not(code_names_has(n, frame_va(before[0])));
 	cr_expect(frame_at(j, now_ns + 1, later));
 	cr_expect_neq(later[0], words[0]);
-	cr_expect_eq(look(j, HOTSPOT_NOTHING, now_ns + 10), 0);
+	cr_expect_eq(look(j, VM_NOTHING, now_ns + 10), 0);
 	cr_expect_not(code_names_has(n, frame_va(later[0])), "it was another one by then");
 	cr_expect_eq(frames_of(j, MACHINE, START + 7, words, 2), 0);
 }
 
-Test(jvm_code, compiled)
+Test(vm_code, compiled)
 {
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	uint64_t words[8];
 
 	make(&n, &j, 1 << 20);
@@ -201,15 +197,13 @@ Test(jvm_code, compiled)
 	cr_expect_eq(frames_of(j, MACHINE + 1, START, words, 8), 0);
 }
 
-Test(jvm_code, memory_that_is_used_again)
+Test(vm_code, memory_that_is_used_again)
 {
-	const struct piece stub = {.answer = HOTSPOT_CODE,
-				   .start = START + 0x20,
-				   .end = START + 0x80,
-				   .name = "StubRoutines (1)"};
+	const struct piece stub = {
+		.answer = VM_CODE, .start = START + 0x20, .end = START + 0x80, .name = "StubRoutines (1)"};
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
-	struct jvm_code_stats s;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct vm_code_stats s;
 	uint64_t words[8];
 
 	make(&n, &j, 1 << 20);
@@ -218,33 +212,33 @@ Test(jvm_code, memory_that_is_used_again)
 	cr_expect_eq(frames_of(j, MACHINE, START, words, 8), 0);
 	cr_assert_eq(frames_of(j, MACHINE, START + 0x7f, words, 8), 2);
 	expect(n, words, "StubRoutines (1)", "Outer.java", 0);
-	jvm_code_stats(j, &s);
+	vm_code_stats(j, &s);
 	cr_expect_eq(s.pieces, 1);
 	cr_expect_eq(s.methods, 3);
-	jvm_code_forget(j, MACHINE);
-	jvm_code_stats(j, &s);
+	vm_code_forget(j, MACHINE);
+	vm_code_stats(j, &s);
 	cr_expect_eq(s.bytes, 0);
 	cr_expect_eq(s.machines, 0);
 	cr_expect_eq(s.methods, 0);
 }
 
-Test(jvm_code, interpreted)
+Test(vm_code, interpreted)
 {
-	const struct piece method = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "a.Outer.run"};
+	const struct piece method = {.answer = VM_METHOD, .method = OUTER, .name = "a.Outer.run"};
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	uint64_t before[2], after[2], other[2];
 	struct code_place place;
 
 	make(&n, &j, 1 << 20);
-	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
 	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place));
 	cr_assert_eq(add(j, &method), 0);
 	/* the frame that came before the name has it now, too */
 	expect(n, before, "a.Outer.run", "Outer.java", 0);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
 	cr_expect_eq(after[0], before[0]);
-	cr_expect_not(jvm_code_interpreted(j, MACHINE + 1, 1, OUTER, 0, other));
+	cr_expect_not(vm_code_interpreted(j, MACHINE + 1, 1, OUTER, 0, other));
 	cr_expect_neq(other[0], before[0], "another machine");
 	/* and compiled, it is the same function */
 	cr_assert_eq(add(j, &compiled), 0);
@@ -252,47 +246,47 @@ Test(jvm_code, interpreted)
 	cr_expect_eq(other[0], before[0]);
 }
 
-Test(jvm_code, objects_that_become_other_methods)
+Test(vm_code, objects_that_become_other_methods)
 {
-	const struct piece method = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "a.Outer.run"};
-	const struct piece other = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "b.Other.go"};
+	const struct piece method = {.answer = VM_METHOD, .method = OUTER, .name = "a.Outer.run"};
+	const struct piece other = {.answer = VM_METHOD, .method = OUTER, .name = "b.Other.go"};
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	uint64_t before[2], after[2], again[2];
 	struct code_place place;
-	struct jvm_code_stats s;
+	struct vm_code_stats s;
 
 	make(&n, &j, 1 << 20);
 	cr_assert_eq(add(j, &method), 0);
 	cr_assert_eq(add(j, &compiled), 0);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
 	now_ns += 250000000;
 	/* named, and looked at again, once */
-	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
 	expect(n, before, "a.Outer.run", "Outer.java", 0);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
 	/* frames since then may be of either */
 	cr_assert_eq(add(j, &other), 0);
 	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place));
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
 	cr_expect_neq(after[0], before[0]);
 	expect(n, after, "b.Other.go", "Outer.java", 0);
 	/* code of the method that is gone does not name it */
 	cr_assert_eq(frames_of(j, MACHINE, START + 9, again, 2), 2);
 	cr_expect_not(code_names_find(n, frame_va(again[0]), 0, &place));
-	jvm_code_stats(j, &s);
+	vm_code_stats(j, &s);
 	cr_expect_eq(s.replaced, 1);
 	/* and it may come back */
 	cr_assert_eq(add(j, &method), 0);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, again));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, again));
 	cr_expect_eq(again[0], before[0]);
 	expect(n, again, "a.Outer.run", "Outer.java", 0);
 }
 
-Test(jvm_code, lines_of_interpreted_methods)
+Test(vm_code, lines_of_interpreted_methods)
 {
 	const uint64_t bytecode = 0x7d0000000000;
-	struct piece method = {.answer = HOTSPOT_METHOD,
+	struct piece method = {.answer = VM_METHOD,
 			       .start = bytecode,
 			       .end = bytecode + 20,
 			       .method = OUTER,
@@ -302,24 +296,24 @@ Test(jvm_code, lines_of_interpreted_methods)
 			       .places = {{4, 0}, {20, 1}},
 			       .n_places = 2};
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	uint64_t words[2];
 
 	make(&n, &j, 1 << 20);
 	cr_assert_eq(add(j, &compiled), 0);
 	/* its name is known, its bytecode is not */
-	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
+	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 0);
 	cr_assert_eq(add(j, &method), 0);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 30);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 5, words));
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 5, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 31);
 	/* what is not the method's own says nothing */
-	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 20, words));
+	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 20, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 0);
-	cr_expect_not(jvm_code_interpreted(j, MACHINE, 1, INNER, 0, words) && words[1]);
-	cr_expect(jvm_code_interpreted(j, MACHINE, 1, INNER, bytecode + 4, words));
+	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, INNER, 0, words) && words[1]);
+	cr_expect(vm_code_interpreted(j, MACHINE, 1, INNER, bytecode + 4, words));
 	cr_expect_eq(words[1], 0);
 }
 
@@ -335,31 +329,31 @@ static bool always(uint32_t machine, void *data)
 	return true;
 }
 
-Test(jvm_code, expects_names)
+Test(vm_code, expects_names)
 {
-	const struct piece method = {.answer = HOTSPOT_METHOD, .method = OUTER, .name = "a.Outer.run"};
+	const struct piece method = {.answer = VM_METHOD, .method = OUTER, .name = "a.Outer.run"};
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	uint32_t machine = 0;
 	uint64_t words[2];
 
 	make(&n, &j, 1 << 20);
-	cr_expect_not(jvm_code_expects(j, always, &machine));
-	(void)jvm_code_interpreted(j, MACHINE, 1, OUTER, 0, words);
-	cr_expect_not(jvm_code_expects(j, never, &machine));
+	cr_expect_not(vm_code_expects(j, always, &machine));
+	(void)vm_code_interpreted(j, MACHINE, 1, OUTER, 0, words);
+	cr_expect_not(vm_code_expects(j, never, &machine));
 	cr_expect_eq(machine, MACHINE);
-	cr_expect(jvm_code_expects(j, always, &machine));
+	cr_expect(vm_code_expects(j, always, &machine));
 	cr_assert_eq(add(j, &method), 0);
-	cr_expect_not(jvm_code_expects(j, always, &machine));
+	cr_expect_not(vm_code_expects(j, always, &machine));
 }
 
-Test(jvm_code, records_that_are_none)
+Test(vm_code, records_that_are_none)
 {
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
 	struct piece bad[] = {compiled, compiled, compiled, compiled, compiled};
 	_cleanup_buf_ struct buf b = {0};
-	struct jvm_code_stats s;
+	struct vm_code_stats s;
 	uint64_t words[8];
 
 	make(&n, &j, 1 << 20);
@@ -374,16 +368,16 @@ Test(jvm_code, records_that_are_none)
 	for (size_t len = 1; len < b.len; len++)
 		cr_expect_eq(add_bytes(j, b.data, len), -EBADMSG, "%zu", len);
 	cr_expect_eq(frames_of(j, MACHINE, START, words, 8), 0);
-	jvm_code_stats(j, &s);
+	vm_code_stats(j, &s);
 	cr_expect_eq(s.bad, ARRAY_SIZE(bad) + b.len - 1);
 	cr_expect_eq(s.pieces, 0);
 }
 
-Test(jvm_code, is_bounded)
+Test(vm_code, is_bounded)
 {
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
-	_cleanup_(jvm_code_free_p) struct jvm_code *j = NULL;
-	struct jvm_code_stats s;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct vm_code_stats s;
 	struct piece p = compiled;
 
 	make(&n, &j, 4096);
@@ -392,7 +386,7 @@ Test(jvm_code, is_bounded)
 		p.end += 0x100;
 		(void)add(j, &p);
 	}
-	jvm_code_stats(j, &s);
+	vm_code_stats(j, &s);
 	cr_expect_leq(s.bytes, 4096);
 	cr_expect_gt(s.pieces, 1);
 	cr_expect_gt(s.full, 0);

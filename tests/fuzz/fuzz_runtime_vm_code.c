@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "agent/runtime/code_names.h"
-#include "agent/runtime/jvm_code.h"
+#include "agent/runtime/vm_code.h"
 #include "bpf/abi.h"
 
 #define MACHINE 3u
@@ -26,36 +26,36 @@ static uint64_t mono_ns(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct code_names *names = NULL;
-	struct jvm_code *j = NULL;
+	struct vm_code *j = NULL;
 	uint64_t words[64];
-	struct jvm_code_stats s;
+	struct vm_code_stats s;
 
-	if (code_names_new(&names, MAX_BYTES) == 0 && jvm_code_new(&j, names, MAX_BYTES, mono_ns) == 0) {
-		const int r = jvm_code_add(j, &(struct jvm_code_records){.machine = MACHINE,
-									 .runtime = RUNTIME_JVM,
-									 .tenant = 1,
-									 .began_ns = mono_ns(),
-									 .bytes = data,
-									 .len = size});
+	if (code_names_new(&names, MAX_BYTES) == 0 && vm_code_new(&j, names, MAX_BYTES, mono_ns) == 0) {
+		const int r = vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+								       .runtime = RUNTIME_JVM,
+								       .tenant = 1,
+								       .began_ns = mono_ns(),
+								       .bytes = data,
+								       .len = size});
 
 		require(r == 0 || r == -EBADMSG || r == -ENOMEM);
 		for (size_t i = 8; i + 8 <= size && i < 64; i += 8) {
-			struct jvm_code_frame f = {.machine = MACHINE, .time_ns = mono_ns()};
+			struct vm_code_frame f = {.machine = MACHINE, .time_ns = mono_ns()};
 			size_t n;
 
 			__builtin_memcpy(&f.address, data + i, sizeof f.address);
-			n = jvm_code_frames(j, &f, words, 64);
+			n = vm_code_frames(j, &f, words, 64);
 			require(n <= 64 && n % 2 == 0);
 			for (size_t k = 0; k < n; k += 2)
 				require(frame_runtime_of(words[k]) == RUNTIME_JVM);
 		}
-		jvm_code_stats(j, &s);
+		vm_code_stats(j, &s);
 		require(s.bytes <= MAX_BYTES);
-		jvm_code_forget(j, MACHINE);
-		jvm_code_stats(j, &s);
+		vm_code_forget(j, MACHINE);
+		vm_code_stats(j, &s);
 		require(!s.bytes && !s.pieces && !s.methods);
 	}
-	jvm_code_free(j);
+	vm_code_free(j);
 	code_names_free(names);
 	return 0;
 }

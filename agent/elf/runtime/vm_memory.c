@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/elf/runtime/hotspot_memory.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,21 +7,21 @@
 
 #define ADDRESS_MAX (1ull << 47)
 
-int hotspot_memory_pread(void *to, uint64_t address, void *data)
+int vm_memory_pread(void *to, uint64_t address, void *data)
 {
 	const int *fd = data;
 
-	return pread(*fd, to, HOTSPOT_PIECE_BYTES, (off_t)address) == HOTSPOT_PIECE_BYTES ? 0 : -EFAULT;
+	return pread(*fd, to, VM_PIECE_BYTES, (off_t)address) == VM_PIECE_BYTES ? 0 : -EFAULT;
 }
 
 /* The bytes of a page; NULL: *error. */
-static const uint8_t *page_of(struct hotspot_memory *m, uint64_t address, int *error)
+static const uint8_t *page_of(struct vm_memory *m, uint64_t address, int *error)
 {
-	const size_t i = address / HOTSPOT_PIECE_BYTES % HOTSPOT_PIECES;
+	const size_t i = address / VM_PIECE_BYTES % VM_PIECES;
 
-	address -= address % HOTSPOT_PIECE_BYTES;
+	address -= address % VM_PIECE_BYTES;
 	if (!m->pages[i].filled || m->pages[i].address != address) {
-		if (m->reads == HOTSPOT_READS_MAX) {
+		if (m->reads == VM_READS_MAX) {
 			*error = -E2BIG;
 			return NULL;
 		}
@@ -34,7 +34,7 @@ static const uint8_t *page_of(struct hotspot_memory *m, uint64_t address, int *e
 	return *error ? NULL : m->pages[i].bytes;
 }
 
-int hotspot_read(struct hotspot_memory *m, void *to, uint64_t address, size_t n)
+int vm_read(struct vm_memory *m, void *to, uint64_t address, size_t n)
 {
 	uint8_t *at = to;
 	int error;
@@ -42,8 +42,8 @@ int hotspot_read(struct hotspot_memory *m, void *to, uint64_t address, size_t n)
 	if (address >= ADDRESS_MAX || n > ADDRESS_MAX - address)
 		return -EFAULT;
 	while (n) {
-		const size_t off = address % HOTSPOT_PIECE_BYTES;
-		const size_t part = n < HOTSPOT_PIECE_BYTES - off ? n : HOTSPOT_PIECE_BYTES - off;
+		const size_t off = address % VM_PIECE_BYTES;
+		const size_t part = n < VM_PIECE_BYTES - off ? n : VM_PIECE_BYTES - off;
 		const uint8_t *page = page_of(m, address, &error);
 
 		if (!page)
@@ -56,20 +56,20 @@ int hotspot_read(struct hotspot_memory *m, void *to, uint64_t address, size_t n)
 	return 0;
 }
 
-int hotspot_read_number(struct hotspot_memory *m, uint64_t *ret, uint64_t address, unsigned bytes)
+int vm_read_number(struct vm_memory *m, uint64_t *ret, uint64_t address, unsigned bytes)
 {
 	uint64_t value = 0; /* little-endian, as all that runs this */
-	int r = hotspot_read(m, &value, address, bytes);
+	int r = vm_read(m, &value, address, bytes);
 
 	if (r == 0)
 		*ret = value;
 	return r;
 }
 
-int hotspot_read_string(struct hotspot_memory *m, char *to, size_t size, uint64_t address)
+int vm_read_string(struct vm_memory *m, char *to, size_t size, uint64_t address)
 {
 	for (size_t i = 0; i < size; i++) {
-		int r = hotspot_read(m, to + i, address + i, 1);
+		int r = vm_read(m, to + i, address + i, 1);
 
 		if (r < 0)
 			return r;
