@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of .NET: a program whose chain of calls is known at all times (tests/oracle/dotnet/Chains.cs), under .NET 9.
-tests/oracle/run_dotnet does the same in all ways in which the runtime compiles.
+"""Methods of .NET: a program whose chain of calls is known at all times (tests/oracle/dotnet/Chains.cs), under .NET 9, which compiles
+each method once: what it inlines does not change while the machine is busy. tests/oracle/run_dotnet does the same in the other ways.
 """
 import os
 import sys
@@ -24,7 +24,7 @@ MIN_SAMPLES = 2000
 def start_chains(s):
     """→ (process, its truth); the program is where its chains are known."""
     path = s.path("chains-truth")
-    process = s.start([*builds.place(s.folder("dotnet")), path], "chains", env=builds.ENVIRONMENT)
+    process = s.start([*builds.place(s.folder("dotnet")), path], "chains", env=builds.ENVIRONMENT | builds.TIERS["optimized"])
     wait_for(lambda: os.path.exists(path) or process.poll() is not None, 120, "the program of known chains")
     if process.poll() is not None:
         raise RuntimeError(f"Chains.cs ended with {process.returncode}")

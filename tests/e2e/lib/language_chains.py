@@ -133,6 +133,7 @@ class Truth:
             self.content = json.load(f)
         self.path, self.pid = path, self.content["pid"]
         self.language, self.loop = self.content.get("language", "cpython"), self.content.get("loop")
+        self.elsewhere = set(self.content.get("elsewhere", ()))  # first functions of the runtime's own threads
         self.unknown_in = self.content.get("unknown_in")  # native functions in which no language frame can be found
         self.situations = {n: s["chain"] for n, s in self.content["situations"].items()}
         self.ids = {n: self._ids(n, chain) for n, chain in self.situations.items()}
@@ -197,6 +198,8 @@ class Judge:
             return "elsewhere", "-", ""  # its frames are on the native stack, all of which was walked
         if not places:
             return ("between" if is_outside(sample) else "none"), "-", show(sample)
+        if places[0].name in self.truth.elsewhere:
+            return "elsewhere", "-", ""
         truncated = profiles.ending(sample) != "complete"
         key = truncated, tuple(p[:4] for p in places)
         if key not in self.cache:

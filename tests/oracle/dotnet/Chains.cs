@@ -26,8 +26,8 @@ using System.Threading.Tasks;
 
 public static class Chains {
     const MethodImplOptions OwnFrame = MethodImplOptions.NoInlining;
-    const int Rounds = 100000;
-    const int SituationMs = 20;
+    const int Rounds = 400000;
+    const int SituationMs = 50;
     const int WarmMs = 150; // of each situation, before it is looked at: methods are compiled again while they run
     static volatile bool observing;
     static StackFrame[] observed;
@@ -392,9 +392,10 @@ public static class Chains {
             truth.Add(s.Key, observed, inThreads.Contains(s.Key));
         }
         truth.Write(args[0]);
+        Func<int>[] all = situations.Values.ToArray();
         while (true)
-            foreach (var s in situations)
-                PerformFor(s.Value, SituationMs);
+            for (int i = 0; i < all.Length; i++)
+                PerformFor(all[i], SituationMs);
     }
 }
 
@@ -464,7 +465,8 @@ class Truth {
 
     public void Write(string path) {
         File.WriteAllText(path + ".children", "\n");
-        File.WriteAllText(path + ".new", "{\"pid\":" + Process.GetCurrentProcess().Id + ",\"language\":\"dotnet\",\"loop\":\"no interpreter\",\"native_threads\":true,\"own\":["
+        File.WriteAllText(path + ".new", "{\"pid\":" + Process.GetCurrentProcess().Id + ",\"language\":\"dotnet\",\"loop\":\"no interpreter\",\"native_threads\":true,"
+            + "\"elsewhere\":[\"System.Threading.PortableThreadPool.GateThread.GateThreadStart\"],\"own\":["
             + string.Join(",", own) + "],\"library\":{},\"situations\":{" + situations + "}}");
         File.Move(path + ".new", path);
     }
