@@ -7,6 +7,7 @@ line, and a line at which that function waits for the next one. Whatever else a 
     between    on the way from one situation to the next: known functions, the right root, and not the leaf that takes the time
     missing, extra, order, name, file, first line, line       what is wrong with it, by the chain that is nearest
     none       no language frame at all
+    unnamed    the chain is right, but for a function whose code may be freed at any time, which has no name (of .NET: what a window ends with)
     place      the chain is right, and the native frames do not stand where they belong
     loop       the interpreter's own loop is shown
     cut        the sample says that it is truncated, and what there is of the chain is right
@@ -23,7 +24,8 @@ from . import profiles
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
 SHARE_IS_EXACT = 1000  # from so many samples on: of fewer, one that lacks its innermost function is more than 0.1 %
-BETWEEN, FOREIGN, NAMED = 0.01, 0.02, 0.99
+BETWEEN, FOREIGN, NAMED, UNNAMED = 0.01, 0.02, 0.99, 0.02
+UNKNOWN = "[unknown function]"
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
 ENDED = re.compile(r"^(PyThreadState_Clear|tstate_delete_common)$")  # a thread's functions have returned
@@ -82,6 +84,7 @@ def of_main_thread(sample):
 # How much of a step must fit, most first; the name of a level is what is wrong if only the next one fits.
 LEVELS = [
     ("exact", lambda s, p: s["name"] == p.name and s["file"] == p.file and s["first"] == p.first and at_line(s, p)),
+    ("unnamed", lambda s, p: LEVELS[0][1](s, p) or (s.get("freed", False) and p.name == UNKNOWN)),
     ("line", lambda s, p: s["name"] == p.name and s["file"] == p.file and s["first"] == p.first),
     ("first line", lambda s, p: s["name"] == p.name and s["file"] == p.file),
     ("file", lambda s, p: s["name"] == p.name),
@@ -334,7 +337,7 @@ class Judge:
             yield f"{n} samples, wanted {least}"
         if not self.is_exact(exact):
             yield f"{100 * self.exact_share():.3f} % exact, wanted {100 * exact:.1f} %"
-        for what, limit in (("between", BETWEEN), ("foreign", FOREIGN), ("cut", 0.0)):
+        for what, limit in (("between", BETWEEN), ("foreign", FOREIGN), ("unnamed", UNNAMED), ("cut", 0.0)):
             if self.counts[what] > at_most(limit, n):
                 yield f"{what}: {self.counts[what]} of {n}, at most {100 * limit:.0f} % ({at_most(limit, n):.0f})"
         for (situation, number), found in self.named.items():

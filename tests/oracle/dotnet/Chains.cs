@@ -26,9 +26,10 @@ using System.Threading.Tasks;
 
 public static class Chains {
     const MethodImplOptions OwnFrame = MethodImplOptions.NoInlining;
-    const int Rounds = 400000;
+    const int ShortRounds = 2000, Rounds = 400000; // of the leaf's loop: until the truth is written, and then
     const int SituationMs = 50;
-    const int WarmMs = 150; // of each situation, before it is looked at: methods are compiled again while they run
+    const int WarmRounds = 4, WarmMs = 100, WarmTimes = 400; // of each situation, before it is looked at: methods are compiled again while they run
+    static int rounds = ShortRounds;
     static volatile bool observing;
     static StackFrame[] observed;
     static int sink;
@@ -44,7 +45,7 @@ public static class Chains {
         if (observing)
             return See(seed) + 1;
         int n = seed;
-        for (int i = 0; i < Rounds; i++)
+        for (int i = 0; i < rounds; i++)
             n = (n * 31 + i) % 1000003;
         return n;
     }
@@ -322,7 +323,7 @@ public static class Chains {
             var clock = Stopwatch.StartNew(); // what a thread's beginning and end take is little beside
             do
                 n = Leaf(30) + 1;
-            while (!observing && clock.ElapsedMilliseconds < SituationMs);
+            while (rounds == Rounds && clock.ElapsedMilliseconds < SituationMs);
         });
         thread.Start();
         thread.Join();
@@ -367,35 +368,34 @@ public static class Chains {
     static int Perform(Func<int> situation) { return situation() + 1; }
 
     [MethodImpl(OwnFrame)]
-    static void PerformFor(Func<int> situation, int ms) {
+    static void PerformFor(Func<int> situation, int ms, int times) {
         var clock = Stopwatch.StartNew();
         do
             sink += Perform(situation);
-        while (!observing && clock.ElapsedMilliseconds < ms);
+        while (!observing && (--times > 0 || clock.ElapsedMilliseconds < ms));
     }
 
     public static void Main(string[] args) {
         if (args.Length > 1)
             Churn.Run(args[0], args[1]);
         var truth = new Truth();
-        for (int round = 0; round < 3; round++) {
+        for (int round = 0; round < WarmRounds; round++) {
             foreach (var s in situations)
-                PerformFor(s.Value, WarmMs);
+                PerformFor(s.Value, WarmMs, WarmTimes);
             Thread.Sleep(500); // what is being compiled is ready then
         }
-        foreach (var s in situations)
-            PerformFor(s.Value, SituationMs);
         foreach (var s in situations) {
             observing = true;
-            PerformFor(s.Value, 0);
+            PerformFor(s.Value, 0, 1);
             observing = false;
             truth.Add(s.Key, observed, inThreads.Contains(s.Key));
         }
+        rounds = Rounds;
         truth.Write(args[0]);
         Func<int>[] all = situations.Values.ToArray();
         while (true)
             for (int i = 0; i < all.Length; i++)
-                PerformFor(all[i], SituationMs);
+                PerformFor(all[i], SituationMs, 1);
     }
 }
 
@@ -457,7 +457,8 @@ class Truth {
         List<string> names = Plain(stack.Reverse().Select(x => NameOf(x.GetMethod())));
         for (int i = 0; i < names.Count; i++) {
             chain.Append(chain.Length == 0 ? "" : ",").Append("{\"name\":").Append(Quote(names[i])).Append(",\"file\":\"\",\"first\":0,\"lines\":[0],\"leaf\":")
-                .Append(i == names.Count - 1 ? "true" : "false").Append(",\"direct\":false,\"between\":null,\"prepared\":true}");
+                .Append(i == names.Count - 1 ? "true" : "false").Append(",\"direct\":false,\"between\":null,\"prepared\":true")
+                .Append(names[i].StartsWith("InvokeStub_") || names[i] == "S25Emitted" ? ",\"freed\":true}" : "}");
         }
         situations.Append(situations.Length == 0 ? "" : ",").Append(Quote(name)).Append(":{\"thread\":").Append(inThread ? "\"thread\"" : "null")
             .Append(",\"chain\":[").Append(chain).Append("]}");
