@@ -42,7 +42,7 @@ struct runtimes {
 	const struct sampled_task *task; /* whose sample is spliced */
 	struct buf task_name;		 /* of asyncio's task in it */
 	uint64_t bad_tasks;
-	struct vm_code *jvm;
+	struct vm_code *vm_code;
 	struct line_pending lines[LINES_PENDING_MAX];
 	size_t n_lines;
 	uint64_t lines_missed;
@@ -136,8 +136,9 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 	const size_t n = generated_lines(g, &lines);
 
 	if (records)
-		(void)vm_code_add(r->jvm, &(struct vm_code_records){
-						  .machine = binary,
+		(void)vm_code_add(
+			r->vm_code,
+			&(struct vm_code_records){.machine = binary,
 						  .runtime = frames_of_vm[generated_vm(g)],
 						  .tenant = track_tenant(r->options.track, generated_pid(g)),
 						  .began_ns = generated_began_ns(g),
@@ -166,7 +167,7 @@ int runtimes_new(struct runtimes **ret, const struct runtimes_options *options)
 						    .role = role_of,
 						    .data = r};
 	if (code_names_new(&r->names, options->max_bytes) < 0 ||
-	    vm_code_new(&r->jvm, r->names, options->max_bytes, clock_mono_ns) < 0) {
+	    vm_code_new(&r->vm_code, r->names, options->max_bytes, clock_mono_ns) < 0) {
 		runtimes_free(r);
 		return -ENOMEM;
 	}
@@ -179,7 +180,7 @@ void runtimes_free(struct runtimes *r)
 {
 	if (!r)
 		return;
-	vm_code_free(r->jvm);
+	vm_code_free(r->vm_code);
 	code_names_free(r->names);
 	buf_fini(&r->task_name);
 	free(r);
@@ -560,7 +561,7 @@ int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct g
 
 void runtimes_forget_file(struct runtimes *r, uint32_t index)
 {
-	vm_code_forget(r->jvm, index);
+	vm_code_forget(r->vm_code, index);
 }
 
 static bool is_requested(uint32_t machine, void *data)
@@ -572,7 +573,7 @@ static bool is_requested(uint32_t machine, void *data)
 
 bool runtimes_expects(const struct runtimes *r)
 {
-	return vm_code_expects(r->jvm, is_requested, (void *)r);
+	return vm_code_expects(r->vm_code, is_requested, (void *)r);
 }
 
 /* The name of an interpreted method is wanted, of the process whose sample is spliced. */
@@ -613,7 +614,7 @@ static size_t compiled_words(struct runtimes *r, uint64_t address, uint64_t time
 			     uint64_t *words, size_t max)
 {
 	struct vm_code_frame f = {.machine = machine, .address = address, .time_ns = time_ns};
-	const size_t n = vm_code_frames(r->jvm, &f, words, max);
+	const size_t n = vm_code_frames(r->vm_code, &f, words, max);
 
 	if (f.look)
 		request_look(r, machine, f.look);
@@ -631,7 +632,7 @@ static size_t java_words(struct runtimes *r, const struct sample_view *v, const 
 		return 0;
 	if (f->kind != STACK_FRAME_RUNTIME)
 		return compiled_words(r, frame_va(f->word), v->time_ns, machine, words, max);
-	if (!vm_code_interpreted(r->jvm, machine, tenant, frame_va(f->word), bytecode, words))
+	if (!vm_code_interpreted(r->vm_code, machine, tenant, frame_va(f->word), bytecode, words))
 		request_method(r, machine, frame_va(f->word));
 	return 2;
 }
@@ -796,5 +797,5 @@ void runtimes_stats(const struct runtimes *r, struct runtimes_stats *ret)
 				       .refused = r->refused};
 	memcpy(ret->vm, r->vm, sizeof ret->vm);
 	code_names_stats(r->names, &ret->names);
-	vm_code_stats(r->jvm, &ret->jvm);
+	vm_code_stats(r->vm_code, &ret->vm_code);
 }

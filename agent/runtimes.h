@@ -42,7 +42,7 @@ struct runtimes_native_stats {
 struct runtimes_stats {
 	struct code_names_stats names;
 	struct splice_stats splice;
-	struct vm_code_stats jvm;
+	struct vm_code_stats vm_code;
 	struct runtimes_native_stats v8, vm[VM_KINDS];
 	uint64_t bad_reports;
 	uint64_t unknown;      /* reports of a file that is gone by now */

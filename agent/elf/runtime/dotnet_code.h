@@ -40,7 +40,7 @@ struct dotnet_reader {
 
 enum dotnet_place_kind {
 	DOTNET_METHOD, /* a function that is a method, or one of its handlers */
-	DOTNET_STUB,   /* code without frames, of which only the page is known */
+	DOTNET_STUB,   /* code without frames, a page of which is one place */
 };
 
 /* A function; addresses are the process's. */

@@ -16,8 +16,8 @@ struct dotnet_ready {
 	uint64_t functions;	   /* process address of the table of functions */
 	uint32_t n;		   /* of them */
 	uint32_t rva[2], bytes[2]; /* of the lists of methods and of instances; 0: there is none */
-	uint32_t *
-		methods; /* of each function, the method's row; 0: it belongs to the one before; owned; NULL: not read */
+	/* The method's row of each function; 0: it belongs to the one before. Owned; NULL: not read yet. */
+	uint32_t *methods;
 };
 
 /* struct RUNTIME_FUNCTION; addresses are relative to the image's base */
