@@ -69,7 +69,8 @@ LIARS = {
 }
 # Also true of an honest one, at the few instructions around its loop. A sample has one chance in 100,000 to hit them, and a much better one
 # where a page of code has to be brought back just there.
-AROUND = {"pretender_java": {(("org.example.Work.run", "Work.java", 0),)}, "pretender_beam": {(("normal_exit", "", 0),)}}
+AROUND = {"pretender_java": {(("org.example.Work.run", "Work.java", 0),), (("org.example.Work.add", "Work.java", 2), ("org.example.Work.run", "Work.java", 4))},
+          "pretender_beam": {(("normal_exit", "", 0),)}}
 AROUND_AT_MOST = 0.01  # of its whole stacks
 HONEST = 4  # times that: its functions must have become known
 AT_ONCE = 3
