@@ -336,6 +336,56 @@ static bool is_pending(const struct memory_row *r)
 	return r->rule.cfa_kind == CFA_NONE && r->rule.cfa_off == NO_RULE_PENDING;
 }
 
+/* Adds the rows of [from, to), an offset each, as a part. `all`: rows from before `from` on. */
+static int range_add(struct generated *g, const struct memory_code *code, const struct memory_rows *all,
+		     uint32_t from, uint32_t to)
+{
+	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
+	struct memory_code piece = *code;
+	int r = 0;
+
+	for (size_t i = 0; i < all->n && all->v[i].off < to && r == 0; i++) {
+		const uint32_t off = all->v[i].off, next = i + 1 < all->n ? all->v[i + 1].off : to;
+
+		if (next > from)
+			r = memory_rows_add(&rows, off > from ? off : from, &all->v[i].rule);
+	}
+	piece.n = to;
+	return r == 0 && rows.n ? part_add(g, &piece, &rows, 0, rows.n) : r;
+}
+
+/* The index of the first part from the index `i` on with rows that are known; g->n: there is none. */
+static size_t known_from(const struct generated *g, size_t i)
+{
+	while (i < g->n && (g->parts[i]->open || g->parts[i]->again_ns))
+		i++;
+	return i;
+}
+
+/*
+ * Adds the rows [first, end), which belong together. Parts that are known stay: the bytes around another
+ * address end elsewhere, and what they do not cover would have to be looked at anew.
+ */
+static int run_add(struct generated *g, const struct memory_code *code, const struct memory_rows *all,
+		   size_t first, size_t end)
+{
+	const uint64_t limit = code->va + (end < all->n ? all->v[end].off : code->n);
+	uint64_t at = code->va + all->v[first].off;
+	int r = 0;
+
+	while (at < limit && r == 0) {
+		const size_t i = known_from(g, parts_from(g, at));
+		const uint64_t start = i < g->n ? g->parts[i]->start : limit;
+		const uint64_t behind = i < g->n ? g->parts[i]->end : limit;
+
+		if (start > at)
+			r = range_add(g, code, all, (uint32_t)(at - code->va),
+				      (uint32_t)((start < limit ? start : limit) - code->va));
+		at = behind;
+	}
+	return r;
+}
+
 static int parts_add(struct generated *g, const struct memory_code *code)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
@@ -348,9 +398,10 @@ static int parts_add(struct generated *g, const struct memory_code *code)
 			i++;
 			continue;
 		}
-		while (end < rows.n && !is_pending(&rows.v[end]))
+		while (end < rows.n && !is_pending(&rows.v[end]) && !is_refused(&rows.v[i]) &&
+		       !is_refused(&rows.v[end]))
 			end++;
-		r = part_add(g, code, &rows, i, end);
+		r = run_add(g, code, &rows, i, end);
 		i = end;
 	}
 	return r;

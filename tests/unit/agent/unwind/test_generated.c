@@ -164,6 +164,24 @@ Test(generated, more_functions)
 	cr_expect_eq(world_stats(&s->w).table_bytes, world_used(&s->w), "the one before was given back");
 }
 
+/* Of code that is known, nothing is lost when what is found of other code covers a part of it. */
+Test(generated, known_function_stays)
+{
+	_cleanup_scene_ struct scene *s = scene_new();
+	const size_t second = AT + sizeof function;
+
+	memcpy(s->code + second, function, sizeof function);
+	request(s, AT + 4, AT, second + sizeof function);
+	build(s);
+	cr_expect_eq(cfa_at(s, second + 4), 32);
+	memset(s->code + AT - 16, 0x90, 16); /* goes on at the first one */
+	request(s, AT - 8, AT - 16, second);
+	build(s);
+	cr_expect_eq(cfa_at(s, AT - 8), 8);
+	cr_expect_eq(cfa_at(s, AT + 4), 32);
+	cr_expect_eq(cfa_at(s, second + 4), 32);
+}
+
 /* Code that has changed is dropped when it is used again, and analysed anew when a sample needs it. */
 Test(generated, replaced_function)
 {
