@@ -369,6 +369,9 @@ int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *
 	while ((m = proc_maps_next(&c))) {
 		const struct binary_table *t = unwind_tables_get(tables, m->file);
 
+		/* a file that is being opened may be the machine; what is guessed meanwhile would stay */
+		if ((m->file & (PROC_FILE_OPENING | PROC_FILE_STUCK)) == PROC_FILE_OPENING)
+			r = -EAGAIN;
 		if (!t || t->generated)
 			continue;
 		first = first ?: t;
