@@ -126,8 +126,8 @@ enum unwind_cfa {
 	/*
 	 * A method that HotSpot interprets: stepped by the frame record, below which its other words lie
 	 * (JVM_FRAME_*), the address of its bytecode instruction `cfa` bytes from the record; while it
-	 * does not call, that is in a register. The frame has a head of RUNTIME_JVM with the address of
-	 * the method, and, if there is room, a word with FRAME_TAG_BYTECODE.
+	 * does not call, that is in REGISTER_JVM_BYTECODE. The frame has a head of RUNTIME_JVM with the
+	 * address of the method, and, if there is room, a word with FRAME_TAG_BYTECODE.
 	 */
 	UNWIND_CFA_INTERPRETED,
 	/*
@@ -153,7 +153,6 @@ enum unwind_cfa {
 #define JVM_FRAME_SENDER_SP (-8) /* the caller's stack pointer */
 #define JVM_FRAME_LAST_SP (-16) /* this frame's, while it calls: an address, or words from the record; or 0 */
 #define JVM_FRAME_METHOD (-24)
-#define JVM_BYTECODE_REGISTER 13u      /* DWARF number, x86-64 */
 #define JVM_FRAME_BYTES_MAX (1u << 20) /* between any of these and the record */
 
 /* What a walk does where there is no rule. */

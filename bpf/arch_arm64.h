@@ -17,6 +17,13 @@
 #define REGISTER_RA 30u
 #define REGISTER_IP 32u
 #define REGISTER_INDEX 9u /* no rule has it */
+#define REGISTER_JVM_BYTECODE 22u
+/*
+ * An interpreted method calls with room for all of its operands below the ones that it has. The frame of an
+ * interpreted callee takes that room, so that it lies above the caller's stack pointer, by less than:
+ */
+#define JVM_SENDER_BELOW (1u << 19)
+#define V8_ENTRY_EXIT (-24) /* from the frame record of an entry: what it has saved of the thread's state */
 #define REGISTERS_ALL 0xffffffffu
 
 /*
@@ -70,8 +77,7 @@ static inline __u64 arch_ip_signature(void)
 
 static inline int arch_has_rule(__u32 cfa)
 {
-	return cfa != UNWIND_CFA_PLT && cfa != UNWIND_CFA_DEREF_INDEX && cfa != UNWIND_CFA_INTERPRETED &&
-	       cfa != UNWIND_CFA_KEPT;
+	return cfa != UNWIND_CFA_PLT && cfa != UNWIND_CFA_DEREF_INDEX && cfa != UNWIND_CFA_KEPT;
 }
 
 static inline __u64 arch_plt_cfa(__u64 ip, __u64 sp, __u64 n)

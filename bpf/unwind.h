@@ -313,14 +313,15 @@ static __always_inline int step_interpreted(struct unwind_area *a)
 	if (fp & 7 || fp + JVM_FRAME_METHOD < t->sp || stack_word(a, fp + JVM_FRAME_METHOD, &method) ||
 	    stack_word(a, fp + JVM_FRAME_LAST_SP, &last) || stack_word(a, fp + JVM_FRAME_SENDER_SP, &sender))
 		return ENDING_NO_ROW;
-	if (!method || method & 7 || method >> 47 || sender & 7 || sender - fp >= JVM_FRAME_BYTES_MAX)
+	if (!method || method & 7 || method >> FRAME_VA_BITS || sender & 7 ||
+	    sender + JVM_SENDER_BELOW - fp >= JVM_FRAME_BYTES_MAX)
 		return ENDING_NO_ROW;
 	if (last && fp - last >= JVM_FRAME_BYTES_MAX && 0 - last >= JVM_FRAME_BYTES_MAX)
 		return ENDING_NO_ROW;
 	if (t->innermost) {
 		if (!t->have_regs)
 			return NEXT_REGISTERS;
-		bytecode = t->regs[JVM_BYTECODE_REGISTER];
+		bytecode = t->regs[REGISTER_JVM_BYTECODE];
 	} else if (stack_word(a, fp + t->rule.cfa, &bytecode)) {
 		return ENDING_NO_ROW;
 	}

@@ -29,9 +29,8 @@
 #define V8_FOUND (RUNTIME_KEPT_WORDS + 2 * RUNTIME_FRAMES_MAX) /* where they are kept, in frames[] */
 #define V8_STEPS_A_CALL 8
 #define V8_BYTECODE_MAX (1u << 30)
-#define V8_ENTRY 2u	    /* frame types below: JavaScript that native code has called */
-#define V8_ENTRY_EXIT (-64) /* from the frame record of an entry: what it has saved of the thread's state */
-#define V8_TYPES 256u	    /* a word with a frame's type is less */
+#define V8_ENTRY 2u   /* frame types below: JavaScript that native code has called */
+#define V8_TYPES 256u /* a word with a frame's type is less */
 /* What is read of a frame at once: from V8_FRAME_OFFSET on. */
 #define V8_RECORD_WORDS 7
 

@@ -271,7 +271,7 @@ Test(v8, remaining_frames_of_an_outer_call)
 
 	machine_poke(m, FP, entry);
 	machine_poke(m, entry - 8, 1 << 1);
-	machine_poke(m, entry - 64, leave);
+	machine_poke(m, entry + V8_ENTRY_EXIT, leave);
 	machine_poke(m, leave - 8, 3 << 1);
 	machine_poke(m, leave, outer);
 	record_put(m, outer, 0x1001, FUNCTION_OF(3));

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "agent/elf/code/a64_hotspot.h"
 #include "agent/elf/code/hotspot_rows.h"
 #include "agent/elf/runtime/hotspot_code.h"
 #include "agent/elf/runtime/hotspot_layout.h"
@@ -33,6 +34,13 @@ static void look_at_code(struct hotspot_machine *m, const struct hotspot_layout 
 	code.code = bytes;
 	if (bytes && vm_read(m->memory, bytes, b->start, code.n) == 0 &&
 	    hotspot_rows_make(&rows, &code, b->kind, b->frame_bytes) == 0)
+		for (size_t i = 0; i < rows.n; i++)
+			require(rows.v[i].off < code.n &&
+				(i ? rows.v[i].off > rows.v[i - 1].off : !rows.v[i].off));
+	memory_rows_fini(&rows);
+	rows = (struct memory_rows){0};
+	if (bytes && b->kind != HOTSPOT_CODE_INTERPRETER && b->frame_bytes <= MEMORY_CODE_MAX &&
+	    a64_hotspot_rows(&rows, &code, b->kind, b->frame_bytes) == 0)
 		for (size_t i = 0; i < rows.n; i++)
 			require(rows.v[i].off < code.n &&
 				(i ? rows.v[i].off > rows.v[i - 1].off : !rows.v[i].off));

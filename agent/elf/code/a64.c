@@ -209,7 +209,7 @@ struct a64_insn a64_decode(uint32_t word)
 {
 	struct a64_insn i = {.reg = A64_NONE, .reg2 = A64_NONE, .base = A64_NONE};
 
-	if (word >> 16 == 0) {
+	if (word >> 16 == 0 || word == A64_FILL) {
 		i.op = A64_TRAP;
 		return i;
 	}

@@ -9,11 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define A64_BYTES 4u /* of an instruction */
-#define A64_FP 29    /* x29 */
-#define A64_LR 30    /* x30 */
-#define A64_SP 31    /* where an instruction has the stack pointer; else 31 is the zero register */
-#define A64_NONE 32  /* no register */
+#define A64_BYTES 4u	     /* of an instruction */
+#define A64_FP 29	     /* x29 */
+#define A64_LR 30	     /* x30 */
+#define A64_SP 31	     /* where an instruction has the stack pointer; else 31 is the zero register */
+#define A64_NONE 32	     /* no register */
+#define A64_FILL 0xccccccccu /* no instruction: V8 has it between its functions */
 
 enum a64_op {
 	A64_OTHER,

@@ -39,11 +39,13 @@ static void lose_ra(struct a64_state *s)
 /* What is stored at this offset from the CFA replaces what was saved there. */
 static void store(struct a64_state *s, unsigned reg, int32_t at)
 {
+	if (at >= 0) /* in the caller's frame: arguments */
+		return;
 	if (at == s->fp_at)
 		s->fp_at = A64_LOST;
 	if (at == s->ra_at)
 		s->ra_at = A64_LOST;
-	if (at >= 0 || at % 8)
+	if (at % 8)
 		return;
 	if (reg == A64_FP && s->fp_at == A64_IN_REGISTER)
 		s->fp_at = at;
@@ -55,13 +57,13 @@ static void store(struct a64_state *s, unsigned reg, int32_t at)
 
 static void load(struct a64_state *s, unsigned reg, bool known, int32_t at)
 {
-	if (reg == A64_FP && known && at == s->fp_at) {
+	if (reg == A64_FP && known && at < 0 && at == s->fp_at) {
 		s->fp_at = A64_IN_REGISTER;
 		s->fp = s->fp_known = 0;
 	} else if (reg == A64_FP) {
 		set_fp(s, false, 0);
 	}
-	if (reg == A64_LR && known && at == s->ra_at)
+	if (reg == A64_LR && known && at < 0 && at == s->ra_at)
 		s->ra_at = A64_IN_REGISTER;
 	else if (reg == A64_LR)
 		lose_ra(s);

@@ -23,6 +23,20 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 	return memory_rows_add(r, from, c->frame_pointer ? &by_record : &unknown);
 }
 
+/*
+ * The code of which the bytes are known may begin or end in the middle of a function. Of others than the one
+ * that ran, more may be known already, or be found out from other bytes.
+ */
+static void leave_others(struct memory_rows *r, const struct memory_code *c)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const uint32_t end = i + 1 < r->n ? r->v[i + 1].off : c->n;
+
+		if (r->v[i].rule.cfa_kind == CFA_NONE && (c->wanted < r->v[i].off || c->wanted >= end))
+			r->v[i].rule.cfa_off = NO_RULE_PENDING;
+	}
+}
+
 int a64_memory_rows(struct memory_rows *ret, const struct memory_code *code)
 {
 	static const struct memory_analysis analysis = {a64_read_piece, add_unknown};
@@ -34,6 +48,8 @@ int a64_memory_rows(struct memory_rows *ret, const struct memory_code *code)
 	r = memory_rows_analyse(&made, code, &analysis);
 	if (r < 0)
 		return r;
+	if (!code->function)
+		leave_others(&made, code);
 	*ret = made;
 	made = (struct memory_rows){0};
 	return 0;

@@ -4,7 +4,9 @@
  * on is kept. What is never reached so has another way in. Where it leads to code that was reached, without
  * a change of the frame, it has the frame that is there. Else it is entered by a jump by a table, with the
  * frame that the function has at the jump; or nothing here refers to the function, which is entered through
- * a pointer. What follows from such guesses changes nothing of what was reached before.
+ * a pointer. That is proven where a path ends as a function must, with the frame as at its entry, and none
+ * ends otherwise: in the middle of a function that has a frame, paths end by removing what was never made.
+ * What follows from such guesses changes nothing of what was reached before.
  *
  * A call may not return, and what follows it is then another function. That shows where it makes a frame,
  * or saves a return address, which the code before has done already.
@@ -25,6 +27,7 @@
 #define TABLE_MIN 512u
 #define NO_STATE 0u
 #define FUNCTION_ALIGN 16u
+#define FILLED_ALIGN 32u   /* of V8's functions */
 #define LEADS_WITHIN 64u   /* instructions */
 #define FIRST_PRESERVED 19 /* x19 to x28, and x29 and x30 */
 #define CLONE 220
@@ -64,6 +67,12 @@ struct sweep {
 	uint32_t n_table; /* a power of two */
 	struct slot slots[SLOTS];
 	bool is_full; /* too many states: nothing is said of the piece */
+	bool is_v8;   /* V8's own functions are in it */
+	bool records; /* functions keep frame records, and push registers as arguments, as V8's do */
+	/* of a guess: the instructions that it has reached first (owned), and how its paths end */
+	uint32_t *trail;
+	uint32_t n_trail;
+	bool tries, left, failed;
 };
 
 static uint32_t word_at(const struct sweep *s, uint32_t i)
@@ -76,7 +85,7 @@ static uint32_t word_at(const struct sweep *s, uint32_t i)
 
 static bool is_padding(uint32_t word)
 {
-	return word == 0 || word == 0xd503201f; /* udf #0, nop */
+	return word == 0 || word == 0xd503201f || word == A64_FILL; /* udf #0, nop */
 }
 
 /* The number of a state that is equal. */
@@ -195,7 +204,7 @@ static bool begins_anew(const struct sweep *s, uint32_t i, uint32_t state)
 {
 	struct a64_insn insn;
 
-	if (s->states[state].ra_at == A64_IN_REGISTER || !may_begin(word_at(s, i)))
+	if (s->states[state].ra_at == A64_IN_REGISTER || s->records || !may_begin(word_at(s, i)))
 		return false;
 	insn = a64_decode(word_at(s, i));
 	return insn.op == A64_ENTRY || makes_frame(&insn);
@@ -215,6 +224,8 @@ static bool arrive(struct sweep *s, uint32_t i, uint32_t state)
 	}
 	if (!old) {
 		s->state[i] = state;
+		if (s->tries)
+			s->trail[s->n_trail++] = i;
 		return true;
 	}
 	met = s->states[old];
@@ -258,12 +269,32 @@ static bool goes_on(struct sweep *s, uint32_t i, const struct a64_insn *insn)
 	}
 }
 
+/*
+ * Notes how a path of a guess ends: as a function must if x29 and x30 are as at its entry. One that is not at
+ * the beginning has loaded them from where it has not saved them. Functions of V8 leave any number of
+ * arguments on the stack when they jump to another one, and remove any number of theirs when they return.
+ */
+static void note_end(struct sweep *s, uint32_t i, const struct a64_insn *insn)
+{
+	const struct a64_state *state = &s->states[s->state[i]];
+
+	if (insn->op != A64_RETURN && !is_linkers_jump(insn))
+		return;
+	if (state->fp_at != A64_IN_REGISTER || state->ra_at != A64_IN_REGISTER)
+		s->failed = true;
+	else if (!state->sp_known || !state->sp || (s->piece->generated && insn->op == A64_RETURN))
+		s->left = true;
+	else if (insn->op == A64_RETURN || state->sp < 0)
+		s->failed = true;
+}
+
 static void follow(struct sweep *s, uint32_t i)
 {
 	for (bool on = true; on && !s->is_full; i++) {
 		const struct a64_insn insn = a64_decode(word_at(s, i));
 		const uint32_t state = state_behind(s, s->state[i], &insn);
 
+		note_end(s, i, &insn);
 		if (insn.op == A64_JUMP || insn.op == A64_BRANCH)
 			reach(s, (int64_t)i + insn.disp / (int32_t)A64_BYTES, state);
 		on = goes_on(s, i, &insn) && i + 1 < s->n && arrive(s, i + 1, state);
@@ -315,6 +346,17 @@ static void begin_certain(struct sweep *s, const struct code_starts *starts)
 	while ((start = next_start(s, starts, &k, &i)))
 		if (start->certain || is_behind_call(s, i))
 			begin(s, i, false);
+}
+
+/* V8's fill comes only between functions, behind each of its own. */
+static void begin_behind_fill(struct sweep *s)
+{
+	for (uint32_t i = 1; i < s->n; i++)
+		if (word_at(s, i - 1) == A64_FILL && word_at(s, i) != A64_FILL &&
+		    (s->piece->va + (uint64_t)i * A64_BYTES) % FILLED_ALIGN == 0) {
+			begin(s, i, false);
+			s->is_v8 = true;
+		}
 }
 
 /* What the piece's code calls, and addresses in it that the code makes: those of labels come from `adr`. */
@@ -447,6 +489,24 @@ static void begin_pointed(struct sweep *s, const struct code_starts *starts)
 			begin(s, i, start->va % FUNCTION_ALIGN != 0);
 }
 
+/* Follows what may be a function that nothing here refers to; anew if it is proven to be one. */
+static void try_function(struct sweep *s, uint32_t i)
+{
+	s->n_trail = 0;
+	s->tries = true;
+	s->left = s->failed = false;
+	begin(s, i, true);
+	drain(s);
+	s->tries = false;
+	if (!s->left || s->failed || s->is_full)
+		return;
+	for (uint32_t k = 0; k < s->n_trail; k++)
+		s->state[s->trail[k]] = NO_STATE;
+	s->state[i] = NO_STATE;
+	begin(s, i, false);
+	drain(s);
+}
+
 static void reach_rest(struct sweep *s)
 {
 	uint32_t table = NO_STATE; /* state at the last jump by a register with a frame, of this function */
@@ -468,11 +528,11 @@ static void reach_rest(struct sweep *s)
 			from = table;
 		if (from) {
 			reach(s, i, from);
+			drain(s);
 		} else {
-			begin(s, i, true);
+			try_function(s, i);
 			table = NO_STATE;
 		}
-		drain(s);
 		s->flags[i].settled = 1;
 	}
 }
@@ -500,11 +560,30 @@ static int emit_trampoline(struct row_spans *spans, const struct sweep *s, uint3
 	return r < 0 ? r : row_spans_add(spans, va - 1, va + (behind ? 3 : 2) * A64_BYTES, first, ELF_CODE);
 }
 
+/*
+ * Functions of V8 take away arguments that their callers have put on the stack, so that behind calls the
+ * stack pointer is only known to those that have made a frame record. Before they make it, they move
+ * arguments; the caller has a record, and needs no more of its stack pointer than that it is not below this
+ * one.
+ */
+static void go_by_record(struct a64_state *state, bool is_v8)
+{
+	if (state->fp_known && state->fp_at < 0 && state->ra_at < 0)
+		state->sp = state->sp_known = 0;
+	else if (is_v8 && !state->fp_known && state->fp_at == A64_IN_REGISTER &&
+		 state->ra_at == A64_IN_REGISTER)
+		state->sp_known = 1;
+}
+
 static struct elf_rule rule_at(const struct sweep *s, uint32_t i)
 {
-	if (s->state[i])
-		return a64_rule(&s->states[s->state[i]]);
-	return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
+	struct a64_state state = s->states[s->state[i]];
+
+	if (!s->state[i])
+		return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
+	if (s->records)
+		go_by_record(&state, s->is_v8);
+	return a64_rule(&state);
 }
 
 /* One span from *i up to padding, or to a trampoline. */
@@ -549,6 +628,7 @@ static void sweep_fini(struct sweep *s)
 	free(s->state);
 	free(s->flags);
 	free(s->queue);
+	free(s->trail);
 	free(s->states);
 	free(s->table);
 }
@@ -561,11 +641,12 @@ static int sweep_init(struct sweep *s, const struct code_piece *piece)
 	s->state = calloc(s->n + 1, sizeof *s->state);
 	s->flags = calloc(s->n + 1, sizeof *s->flags);
 	s->queue = calloc(s->n + 1, sizeof *s->queue);
+	s->trail = calloc(s->n + 1, sizeof *s->trail);
 	s->n_table = TABLE_MIN;
 	while (s->n_table < 2 * STATES_MAX && s->n_table < s->n)
 		s->n_table *= 2;
 	s->table = calloc(s->n_table, sizeof *s->table);
-	if (!s->state || !s->flags || !s->queue || !s->table ||
+	if (!s->state || !s->flags || !s->queue || !s->trail || !s->table ||
 	    array_reserve(&s->states, &s->cap_states, 1, sizeof *s->states) < 0)
 		return -ENOMEM;
 	s->states[NO_STATE] = (struct a64_state){0};
@@ -588,6 +669,8 @@ int a64_read_piece(struct row_spans *spans, const struct code_piece *piece)
 	begin_certain(&s, piece->starts);
 	begin_certain(&s, piece->exports);
 	begin_called(&s);
+	begin_behind_fill(&s);
+	s.records = s.is_v8 || piece->generated;
 	if (piece->before == 0 && s.n && !s.state[0] && !is_padding(word_at(&s, 0)))
 		begin(&s, 0, piece->generated);
 	drain(&s);

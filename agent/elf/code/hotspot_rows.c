@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the flow ends, at a return or a jump, what follows has the state that a jump has brought there, or
- * else the kind's usual one: in a method, its frame; among stubs, another function begins. So the slow
- * paths behind a method's last return, which most of its methods have, need no search for what leads to
- * them.
+ * x86-64; of A64 see a64_hotspot.h. Where the flow ends, at a return or a jump, what follows has the state
+ * that a jump has brought there, or else the kind's usual one: in a method, its frame; among stubs, another
+ * function begins. So the slow paths behind a method's last return, which most of its methods have, need no
+ * search for what leads to them.
  */
 #include "agent/elf/code/hotspot_rows.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/code/a64_hotspot.h"
 #include "agent/elf/code/x86.h"
 
 #define DWARF_FP 6
@@ -341,25 +342,17 @@ static int follow_calls(struct follower *f)
 	return r;
 }
 
-int hotspot_rows_make(struct memory_rows *ret, const struct memory_code *code, enum hotspot_code_kind kind,
-		      uint32_t frame_bytes)
+static int make_x86(struct memory_rows *ret, const struct memory_code *code, enum hotspot_code_kind kind,
+		    uint32_t frame_bytes)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows made = {0};
 	struct follower f = {.rows = &made, .code = code, .kind = kind, .now = entry, .usual = entry};
-	const struct elf_rule interpreted = {.cfa_kind = CFA_INTERPRETED, .cfa_off = -(int32_t)frame_bytes};
 	int r;
 
-	if (memory_rows_machine() != EM_X86_64)
-		return -ENOTSUP;
-	if (!code->n || code->n > MEMORY_CODE_MAX || frame_bytes > FRAME_MAX)
-		return -EFBIG;
 	if (frame_bytes >= 16)
 		f.usual = (struct state){.depth = (int32_t)frame_bytes, .saved = true};
 	f.flags = kind == HOTSPOT_CODE_STUBS ? RULE_CHECKED : 0;
 	switch (kind) {
-	case HOTSPOT_CODE_INTERPRETER:
-		r = memory_rows_add(&made, 0, &interpreted);
-		break;
 	case HOTSPOT_CODE_FRAMELESS:
 		r = put(&f, 0);
 		break;
@@ -376,4 +369,25 @@ int hotspot_rows_make(struct memory_rows *ret, const struct memory_code *code, e
 	*ret = made;
 	made = (struct memory_rows){0};
 	return 0;
+}
+
+int hotspot_rows_make(struct memory_rows *ret, const struct memory_code *code, enum hotspot_code_kind kind,
+		      uint32_t frame_bytes)
+{
+	const struct elf_rule interpreted = {.cfa_kind = CFA_INTERPRETED, .cfa_off = -(int32_t)frame_bytes};
+
+	if (!code->n || code->n > MEMORY_CODE_MAX || frame_bytes > FRAME_MAX)
+		return -EFBIG;
+	if (kind == HOTSPOT_CODE_INTERPRETER) {
+		*ret = (struct memory_rows){0};
+		return memory_rows_add(ret, 0, &interpreted);
+	}
+	switch (memory_rows_machine()) {
+	case EM_X86_64:
+		return make_x86(ret, code, kind, frame_bytes);
+	case EM_AARCH64:
+		return a64_hotspot_rows(ret, code, kind, frame_bytes);
+	default:
+		return -ENOTSUP;
+	}
 }

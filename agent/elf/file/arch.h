@@ -39,12 +39,13 @@ enum {
 #define ELF_REGISTER_NAME_MAX 8 /* bytes, with the NUL */
 
 struct elf_arch {
-	uint16_t machine;	   /* EM_* */
-	const char *name;	   /* as uname -m has it */
-	uint8_t sp, fp;		   /* stack pointer, frame pointer */
-	uint8_t ra;		   /* the usual column of the return address */
-	bool ra_on_stack;	   /* a call pushes the return address; else it is in register `ra` */
-	bool has_vm_code;	   /* how HotSpot, V8 and BEAM lay out the frames of its code is known */
+	uint16_t machine; /* EM_* */
+	const char *name; /* as uname -m has it */
+	uint8_t sp, fp;	  /* stack pointer, frame pointer */
+	uint8_t ra;	  /* the usual column of the return address */
+	bool ra_on_stack; /* a call pushes the return address; else it is in register `ra` */
+	bool has_vm_code; /* how BEAM and .NET lay out the frames of its code is known */
+	uint8_t jvm_bytecode; /* HotSpot, JDK 9 and later: bytes from the bytecode's address up to the frame record */
 	uint8_t instruction_align; /* bytes */
 	uint8_t stat_bytes;	   /* sizeof(struct stat) in C programs */
 	uint32_t page_bytes_max;   /* of kernels of this architecture */

@@ -12,7 +12,6 @@
 
 #include "agent/base/cleanup.h"
 
-#define ADDRESS_MAX (1ull << 47)
 #define TABLES 3u
 #define MODULES_MAX (1u << 20)
 #define MODULES_LOOKED_AT 16u /* to recognise a table */
@@ -45,7 +44,7 @@ struct module {
 
 static bool is_address(uint64_t a)
 {
-	return a >= VM_PIECE_BYTES && a < ADDRESS_MAX && !(a & 7);
+	return a >= VM_PIECE_BYTES && a < VM_ADDRESS_MAX && !(a & 7);
 }
 
 /* --- atoms */
@@ -210,7 +209,7 @@ int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct 
 		return -EAGAIN;
 	if (r == 0)
 		r = vm_read_number(m, &records, vm->frame_layout, 4);
-	if (r == 0 && (records > 1 || l.exit < VM_PIECE_BYTES || l.exit >= ADDRESS_MAX))
+	if (r == 0 && (records > 1 || l.exit < VM_PIECE_BYTES || l.exit >= VM_ADDRESS_MAX))
 		return -ENOTSUP;
 	if (r == 0)
 		r = find_atoms(m, vm->atom_table, &l.atoms);
@@ -226,7 +225,7 @@ int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct 
 bool beam_layout_valid(const struct beam_layout *l)
 {
 	return is_address(l->ranges) && is_address(l->atoms) && l->exit >= VM_PIECE_BYTES &&
-	       l->exit < ADDRESS_MAX && l->records <= 1 && !l->zero;
+	       l->exit < VM_ADDRESS_MAX && l->records <= 1 && !l->zero;
 }
 
 /* --- functions */

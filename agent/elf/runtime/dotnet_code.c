@@ -12,7 +12,6 @@
 
 #include "agent/base/cleanup.h"
 
-#define ADDRESS_MAX (1ull << 47)
 #define LEVELS 5u
 #define LEVEL_BITS 8u
 #define LEVEL_SHIFT 17u /* of the innermost level: a piece has 128 KiB */
@@ -65,7 +64,7 @@ struct code_heap {
 
 static bool is_address(uint64_t a)
 {
-	return a >= VM_PIECE_BYTES && a < ADDRESS_MAX && !(a & 7);
+	return a >= VM_PIECE_BYTES && a < VM_ADDRESS_MAX && !(a & 7);
 }
 
 int dotnet_reader_init(struct dotnet_reader *r)

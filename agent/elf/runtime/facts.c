@@ -8,13 +8,13 @@
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 
-/* Virtual machines that compile, whose code's frames are known for some architectures only. */
+/* Virtual machines that compile. The frames of most of them are known for some architectures only. */
 static int read_vm(struct runtime_facts *ret, struct elf_image *img)
 {
 	const struct elf_arch *arch = elf_arch(elf_image_machine(img));
 	int r;
 
-	if (!arch || !arch->has_vm_code)
+	if (!arch)
 		return -ENOENT;
 	r = hotspot_facts_read(&ret->hotspot, img);
 	ret->kind = r == 0 ? RUNTIME_FILE_HOTSPOT : RUNTIME_FILE_NONE;
@@ -22,6 +22,8 @@ static int read_vm(struct runtime_facts *ret, struct elf_image *img)
 		r = v8_facts_read(&ret->v8, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_V8 : RUNTIME_FILE_NONE;
 	}
+	if (!arch->has_vm_code)
+		return r;
 	if (r == -ENOENT) {
 		r = beam_facts_read(&ret->beam, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_BEAM : RUNTIME_FILE_NONE;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/code/memory_rows.h"
+#include "agent/elf/file/arch.h"
 #include "agent/elf/runtime/hotspot_layout.h"
 
 #define HEAPS_MAX 8u
@@ -13,9 +15,7 @@
 #define SEGMENT_FREE 0xffu
 #define FRAME_WORDS_MAX (1u << 17)
 #define CODE_BYTES_MAX (64u << 20)
-/* Of the interpreter, below a frame record: no table says it. A slot was added in JDK 9. */
-#define BYTECODE_SLOT 64u
-#define BYTECODE_SLOT_8 56u
+#define BYTECODE_SLOT_8 56u /* of the interpreter of JDK 8, below a frame record: see struct elf_arch */
 
 /* A code heap: [low, high) is in use. */
 struct heap {
@@ -135,6 +135,7 @@ static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct
 {
 	const enum hotspot_field_name method =
 		hotspot_has(l, HOTSPOT_NMETHOD_METHOD) ? HOTSPOT_NMETHOD_METHOD : HOTSPOT_COMPILED_METHOD;
+	const struct elf_arch *arch = elf_arch(memory_rows_machine());
 	uint64_t name = 0, frame = 0, id = 0;
 	int r = hotspot_get(m, l, b->address, HOTSPOT_BLOB_NAME, &name);
 
@@ -149,7 +150,7 @@ static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct
 	b->frame_bytes = (int32_t)frame > 0 && frame <= FRAME_WORDS_MAX ? (uint32_t)frame * 8 : 0;
 	b->kind = kind_of(b->name, b->frame_bytes);
 	if (b->kind == HOTSPOT_CODE_INTERPRETER)
-		b->frame_bytes = l->version < 9 ? BYTECODE_SLOT_8 : BYTECODE_SLOT;
+		b->frame_bytes = l->version < 9 ? BYTECODE_SLOT_8 : arch ? arch->jvm_bytecode : 0;
 	if (b->kind != HOTSPOT_CODE_METHOD && b->kind != HOTSPOT_CODE_NATIVE)
 		return 0;
 	r = hotspot_get(m, l, b->address, method, &b->method);

@@ -7,8 +7,8 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/runtime/v8.h"
+#include "agent/elf/runtime/vm_memory.h"
 
-#define ADDRESS_MAX (1ull << 47)
 #define SCRIPT_WORDS 16u
 #define CHUNK_BYTES 16384u
 #define HOPS_MAX 3	   /* strings that stand for another one */
@@ -39,7 +39,7 @@ struct source {
 
 static int read_bytes(struct v8_memory *m, void *to, uint64_t address, size_t n)
 {
-	if (address >= ADDRESS_MAX || n > ADDRESS_MAX - address)
+	if (address >= VM_ADDRESS_MAX || n > VM_ADDRESS_MAX - address)
 		return -EFAULT;
 	if (n > m->left)
 		return -E2BIG;

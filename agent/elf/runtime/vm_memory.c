@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ADDRESS_MAX (1ull << 47)
-
 int vm_memory_pread(void *to, uint64_t address, void *data)
 {
 	const int *fd = data;
@@ -39,7 +37,7 @@ int vm_read(struct vm_memory *m, void *to, uint64_t address, size_t n)
 	uint8_t *at = to;
 	int error;
 
-	if (address >= ADDRESS_MAX || n > ADDRESS_MAX - address)
+	if (address >= VM_ADDRESS_MAX || n > VM_ADDRESS_MAX - address)
 		return -EFAULT;
 	while (n) {
 		const size_t off = address % VM_PIECE_BYTES;

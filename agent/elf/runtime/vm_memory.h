@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define VM_ADDRESS_MAX (1ull << 48) /* behind all addresses of programs: arm64, which has the most of them */
 #define VM_PIECE_BYTES 4096u
 #define VM_PIECES 64u	    /* that are kept */
 #define VM_READS_MAX 32768u /* pages that are read for one job */

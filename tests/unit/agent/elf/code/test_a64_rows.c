@@ -8,6 +8,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/rule_format.h"
+#include "agent/elf/code/a64.h"
 #include "agent/elf/code/a64_memory.h"
 
 #define VA 0x10000ull
@@ -153,6 +154,28 @@ static const struct a64_case cases[] = {
 	{"vectors and other accesses",
 	 WORDS(0x6dbe27e8, 0x3cc10400, 0xc85ffc01, 0xc802fc01, 0xf98003e0, 0x6cc227e8, 0xd65f03c0),
 	 "0 sp+0 x30; 4 sp+32 x30; 18 sp+0 x30"},
+	/* str x3, [sp]; ldr x29, [sp]; ret */
+	{"an argument on the stack is replaced", WORDS(0xf90003e3, 0xf94003fd, 0xd65f03c0),
+	 "0 sp+0 x30; 8 sp+0 undef x30"},
+	/* ret; ldr w1, [x0]; br x17 */
+	{"a function that nothing refers to", WORDS(0xd65f03c0, 0xb9400001, 0xd61f0220), "0 sp+0 x30"},
+	/* ret; ldp x29, x30, [sp], #16; ret */
+	{"the end of a function that nothing leads to", WORDS(0xd65f03c0, 0xa8c17bfd, 0xd65f03c0),
+	 "0 sp+0 x30; 4 refused"},
+	/* ret; ldr x30, [sp], #16; br x17 */
+	{"the same, of one without a frame record", WORDS(0xd65f03c0, 0xf84107fe, 0xd61f0220),
+	 "0 sp+0 x30; 4 refused"},
+	/* ret; add w0, w0, #1; add sp, sp, #16; ret */
+	{"the same, of one that saves nothing", WORDS(0xd65f03c0, 0x11000400, 0x910043ff, 0xd65f03c0),
+	 "0 sp+0 x30; 4 refused"},
+	/*
+	 * ret; fill; stp x29, x30, [sp, #-16]!; mov x29, sp; stp x20, x0, [sp, #-16]!; bl .+0x1000; mov
+	 * sp, x29; ldp x29, x30, [sp], #16; add sp, sp, x16, lsl #3; ret
+	 */
+	{"V8: calls take arguments away, a push is no beginning",
+	 WORDS(0xd65f03c0, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, 0xa9bf7bfd,
+	       0x910003fd, 0xa9bf03f4, 0x94000400, 0x910003bf, 0xa8c17bfd, 0x8b306fff, 0xd65f03c0),
+	 "0 sp+0 x30; 4 none; 20 sp+0 x30; 24 sp+16 cfa-16 cfa-8; 28 x29+16 cfa-16 cfa-8; 38 sp+0 x30"},
 	/* fmov x3, d0; umov w4, v1.s[1]; ccmp x0, x1, #14, eq; mrs x5, tpidr_el0; ret */
 	{"compare and select write no frame register",
 	 WORDS(0x9e660003, 0x0e0c3c24, 0xfa41000e, 0xd53bd045, 0xd65f03c0), "0 sp+0 x30"},
@@ -219,12 +242,11 @@ static const struct memory_case memory_cases[] = {
 	 .wanted = 4, .expected = "0 refused"},
 	/* stp x29, x30, [sp, #-32]!; mov x29, sp; blr x8; ldp x29, x30, [sp], #32; ret */
 	{"a frame record", WORDS(0xa9be7bfd, 0x910003fd, 0xd63f0100, 0xa8c27bfd, 0xd65f03c0),
-	 .expected = "0 sp+0 x30!; 4 sp+32 cfa-32 cfa-24!; 10 sp+0 x30!"},
+	 .expected = "0 sp+0 x30!; 4 sp+32 cfa-32 cfa-24!; 8 x29+32 cfa-32 cfa-24!; 10 sp+0 x30!"},
 	/* the same behind mov sp, x1; blr x8 */
 	{"another stack",
 	 WORDS(0x9100003f, 0xd63f0100, 0xa9be7bfd, 0x910003fd, 0xd63f0100, 0xa8c27bfd, 0xd65f03c0),
-	 .function = true, .wanted = 4,
-	 .expected = "0 sp+0 x30; 4 refused; 8 sp+0 x30; c sp+32 cfa-32 cfa-24; 18 sp+0 x30"},
+	 .function = true, .wanted = 4, .expected = "0 sp+0 x30; 4 refused"},
 	/* mov sp, x1; nop; ret */
 	{"the runtime vouches for the frame pointer", WORDS(0x9100003f, 0xd503201f, 0xd65f03c0),
 	 .function = true, .frame_pointer = true, .wanted = 4,
