@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python program whose workers live for 5 ms: they have their functions from the first sample on, although the agent has not heard of
 them yet, because they have the memory of the process that forked them. Some call execve: what they run then is not what the parent ran.
+Not judged is what came before the first sample with functions: the agent reads the interpreter's file then.
 """
 import os
 import sys
@@ -63,7 +64,8 @@ def body(s):
     s.run([PROFLET, "record", "-F", str(FREQUENCY), "--format", "otlp", "-o", out, "--", python(), path, str(FORKS), str(EXECS)], seconds=300)
     with open(out + ".otlp", "rb") as f:
         samples = recording.Profile(f.read()).samples
-    parent, known, without, alone, mixed = min(x.pid for x in samples), 0, {}, 0, {}
+    begin = min((t for x in samples for t in x.times if any(f.kind == "cpython" for f in x.frames)), default=0)
+    parent, known, without, late, alone, mixed = min(x.pid for x in samples), 0, {}, [], 0, {}
     for x in samples:
         chain = tuple(f.name for f in reversed(x.frames) if f.kind == "cpython")
         native = [f.name for f in x.frames if f.kind == "native"]
@@ -74,12 +76,14 @@ def body(s):
         if "alone" in chain and "fork_one" in chain:
             mixed[chain] = mixed.get(chain, 0) + x.count
         if not chain and x.frames[-1].name == "[truncated: cpython: not known yet]":
-            without[native[0]] = without.get(native[0], 0) + x.count
+            late += [t - begin for t in x.times if t > begin]
+            without[native[0]] = without.get(native[0], 0) + sum(t > begin for t in x.times)
     n = known + sum(without.values())
     s.check("samples of workers", n >= SAMPLES, f"{n}")
     s.check("their functions are known", known >= AT_LEAST * n, share(known, n))
     for name, count in sorted(without.items(), key=lambda i: -i[1])[:5]:
         s.note(f"not known: {count} in {name}")
+    s.note(f"ms behind the first sample with functions: {', '.join(f'{t / 1e6:.0f}' for t in sorted(late)[:40])}")
     s.check("those that call execve run what they run", alone > 0 and not mixed, f"{alone}, {mixed or 'nothing else'}")
 
 
