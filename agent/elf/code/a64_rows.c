@@ -242,11 +242,24 @@ static void reach(struct sweep *s, int64_t i, uint32_t state)
 	}
 }
 
+/*
+ * Whether code of V8 that has no frame takes away the frame record of what has called it, which is as at its
+ * own entry then: it is going to be entered again. ldp x29, x30, [sp], #16
+ */
+static bool pops_record(const struct sweep *s, uint32_t state, const struct a64_insn *insn)
+{
+	static const struct a64_state entry = {.sp_known = 1};
+
+	return s->is_v8 && insn->op == A64_LOAD && insn->reg == A64_FP && insn->reg2 == A64_LR &&
+	       insn->base == A64_SP && !insn->pre && insn->writeback == 16 &&
+	       memcmp(&s->states[state], &entry, sizeof entry) == 0;
+}
+
 static uint32_t state_behind(struct sweep *s, uint32_t state, const struct a64_insn *insn)
 {
 	struct a64_state changed;
 
-	if (!a64_changes(&s->states[state], insn))
+	if (!a64_changes(&s->states[state], insn) || pops_record(s, state, insn))
 		return state;
 	changed = s->states[state];
 	a64_step(&changed, insn);
@@ -357,6 +370,42 @@ static void begin_behind_fill(struct sweep *s)
 			begin(s, i, false);
 			s->is_v8 = true;
 		}
+}
+
+/* Whether the code of a function, [i, end), calls without having saved its own return address anywhere. */
+static bool calls_unsaved(const struct sweep *s, uint32_t i, uint32_t end)
+{
+	bool calls = false;
+
+	for (; i < end; i++) {
+		const struct a64_insn insn = a64_decode(word_at(s, i));
+		const struct a64_state *state = &s->states[s->state[i]];
+
+		if (insn.op == A64_STORE && (insn.reg == A64_LR || insn.reg2 == A64_LR))
+			return false;
+		calls |= (insn.op == A64_CALL || insn.op == A64_CALL_REG) && s->state[i] &&
+			 state->ra_at == A64_IN_REGISTER;
+	}
+	return calls;
+}
+
+/*
+ * A function of V8 that calls so is not called itself: what returns to it goes on with the frame that x29
+ * has, as an interpreted function whose compiled code was given up.
+ */
+static void begin_with_record(struct sweep *s)
+{
+	const struct a64_state record = {.fp_known = 1, .fp = 16, .fp_at = -16, .ra_at = -8};
+
+	for (uint32_t i = 1, end; s->is_v8 && i < s->n; i = end + 1) {
+		for (end = i; end < s->n && word_at(s, end) != A64_FILL; end++)
+			;
+		if (i == end || !s->flags[i].start || !calls_unsaved(s, i, end))
+			continue;
+		memset(s->state + i, 0, (end - i) * sizeof *s->state);
+		enqueue(s, i, intern(s, &record));
+		drain(s);
+	}
 }
 
 /* What the piece's code calls, and addresses in it that the code makes: those of labels come from `adr`. */
@@ -674,6 +723,7 @@ int a64_read_piece(struct row_spans *spans, const struct code_piece *piece)
 	if (piece->before == 0 && s.n && !s.state[0] && !is_padding(word_at(&s, 0)))
 		begin(&s, 0, piece->generated);
 	drain(&s);
+	begin_with_record(&s);
 	settle(&s);
 	begin_pointed(&s, piece->starts);
 	drain(&s);

@@ -176,6 +176,21 @@ static const struct a64_case cases[] = {
 	 WORDS(0xd65f03c0, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, 0xa9bf7bfd,
 	       0x910003fd, 0xa9bf03f4, 0x94000400, 0x910003bf, 0xa8c17bfd, 0x8b306fff, 0xd65f03c0),
 	 "0 sp+0 x30; 4 none; 20 sp+0 x30; 24 sp+16 cfa-16 cfa-8; 28 x29+16 cfa-16 cfa-8; 38 sp+0 x30"},
+	/* ret; fill; ldur x20, [x29, #-32]; blr x17; mov x0, x1; br x17 */
+	{"V8: what goes on with an interpreter's frame",
+	 WORDS(0xd65f03c0, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, 0xf85e03b4,
+	       0xd63f0220, 0xaa0103e0, 0xd61f0220),
+	 "0 sp+0 x30; 4 none; 20 x29+16 cfa-16 cfa-8"},
+	/* ret; fill; ldp x29, x30, [sp], #16; br x17 */
+	{"V8: what takes its caller's record away",
+	 WORDS(0xd65f03c0, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, 0xa8c17bfd,
+	       0xd61f0220),
+	 "0 sp+0 x30; 4 none; 20 sp+0 x30"},
+	/* ret; fill; str x30, [sp]; blr x10; ldr x30, [sp]; ret */
+	{"V8: what saves the return address where its caller has left room",
+	 WORDS(0xd65f03c0, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, A64_FILL, 0xf90003fe,
+	       0xd63f0140, 0xf94003fe, 0xd65f03c0),
+	 "0 sp+0 x30; 4 none; 20 sp+0 x30; 28 refused"},
 	/* fmov x3, d0; umov w4, v1.s[1]; ccmp x0, x1, #14, eq; mrs x5, tpidr_el0; ret */
 	{"compare and select write no frame register",
 	 WORDS(0x9e660003, 0x0e0c3c24, 0xfa41000e, 0xd53bd045, 0xd65f03c0), "0 sp+0 x30"},
