@@ -32,7 +32,8 @@ def needed(debian, program, own=()):
     names = {line.rpartition("[")[2].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line} - set(map(os.path.basename, own))
     paths = ("/" + os.path.relpath(path, debian) for name in names for path in glob.glob(os.path.join(debian, "*/aarch64-linux-gnu", name)) +
              glob.glob(os.path.join(debian, "usr/lib/aarch64-linux-gnu", name)))
-    return [f"{debian}{path}={path}" for path in paths] + [debian + "/lib/ld-linux-aarch64.so.1=/lib/ld-linux-aarch64.so.1"]
+    loader = next(p for p in (debian + "/lib/ld-linux-aarch64.so.1", debian + "/usr/lib/ld-linux-aarch64.so.1") if os.path.exists(p))
+    return [f"{debian}{path}={path}" for path in paths] + [loader + "=/lib/ld-linux-aarch64.so.1"]
 
 
 def run(guest, script, out, kernel, seconds):
