@@ -10,61 +10,46 @@
  */
 #include "agent/elf/code/a64_hotspot.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/code/a64.h"
 #include "agent/elf/code/a64_memory.h"
+#include "agent/elf/code/hotspot_targets.h"
 
 #define FRAME_MAX (1 << 20)
-#define PAIR_BYTES 16	 /* x29 and x30 */
-#define TARGETS_MAX 256u /* of jumps that are ahead */
-
-/* How the caller's frame is found. */
-struct state {
-	int32_t depth; /* bytes from sp to the CFA; -1: not known */
-	int32_t pair; /* the caller's x29, and the return address behind it, are so far below the CFA; 0: in registers */
-	bool record; /* x29 points to them */
-};
-
-struct target {
-	uint32_t off;
-	struct state state;
-};
+#define PAIR_BYTES 16 /* x29 and x30 */
 
 struct follower {
 	struct memory_rows *rows;
 	const struct memory_code *code;
 	enum hotspot_code_kind kind;
-	struct state usual; /* where nothing leads to */
-	struct state now;
+	struct hotspot_frame usual; /* where nothing leads to */
+	struct hotspot_frame now;
 	bool made; /* the frame: what has none now is behind an epilogue */
-	size_t n_targets;
-	struct target targets[TARGETS_MAX];
+	struct hotspot_targets targets;
 };
 
-static const struct state entry = {0};
-
-static bool same(const struct state *a, const struct state *b)
-{
-	return a->depth == b->depth && a->pair == b->pair && a->record == b->record;
-}
+/*
+ * `depth`: -1 if it is not known; `saved`: the caller's x29, and the return address behind it, are so far
+ * below the CFA.
+ */
+static const struct hotspot_frame entry = {0};
 
 /* Stubs move the stack pointer, so that x29 says more there. */
 static struct elf_rule rule_of(const struct follower *f)
 {
-	const struct state *s = &f->now;
+	const struct hotspot_frame *s = &f->now;
 	const bool by_record = s->record && (f->kind != HOTSPOT_CODE_METHOD || s->depth < 0);
 	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF,
 				.cfa_reg = by_record ? A64_FP : A64_SP,
-				.cfa_off = by_record ? s->pair : s->depth};
+				.cfa_off = by_record ? s->saved : s->depth};
 
 	if (rule.cfa_off < 0)
 		return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
-	if (s->pair) {
-		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -s->pair};
-		rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = 8 - s->pair};
+	if (s->saved) {
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -s->saved};
+		rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = 8 - s->saved};
 	}
 	return rule;
 }
@@ -79,30 +64,11 @@ static int put(struct follower *f, uint32_t off)
 /* Notes the state at the target of a jump, if it is ahead and not the usual one. */
 static void note_target(struct follower *f, int64_t off, uint32_t at)
 {
-	if (off <= at || off >= f->code->n || same(&f->now, &f->usual) || f->n_targets == TARGETS_MAX)
-		return;
-	f->targets[f->n_targets++] = (struct target){(uint32_t)off, f->now};
+	if (off > at && off < f->code->n && !hotspot_frame_same(&f->now, &f->usual))
+		hotspot_targets_note(&f->targets, (uint32_t)off, &f->now);
 }
 
-/* Takes the state that a jump has brought to `off`. False: none did. Forgets targets that are passed. */
-static bool take_target(struct follower *f, uint32_t off, struct state *ret)
-{
-	bool found = false;
-	size_t left = 0;
-
-	for (size_t i = 0; i < f->n_targets; i++) {
-		if (f->targets[i].off == off && !found) {
-			*ret = f->targets[i].state;
-			found = true;
-		}
-		if (f->targets[i].off > off)
-			f->targets[left++] = f->targets[i];
-	}
-	f->n_targets = left;
-	return found;
-}
-
-static void set_depth(struct state *s, int64_t depth)
+static void set_depth(struct hotspot_frame *s, int64_t depth)
 {
 	s->depth = s->depth >= 0 && depth >= 0 && depth <= FRAME_MAX ? (int32_t)depth : -1;
 }
@@ -115,19 +81,19 @@ static bool is_pair(const struct a64_insn *insn)
 /* stp, ldp of x29 and x30 at sp; `at` is how far below the CFA. */
 static void move_pair(struct follower *f, const struct a64_insn *insn, int32_t at)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
-	if (insn->op == A64_STORE && !s->pair && (f->kind != HOTSPOT_CODE_METHOD || at == PAIR_BYTES))
-		s->pair = at >= PAIR_BYTES ? at : 0;
-	else if (insn->op == A64_LOAD && s->pair == at) {
-		s->pair = 0;
+	if (insn->op == A64_STORE && !s->saved && (f->kind != HOTSPOT_CODE_METHOD || at == PAIR_BYTES))
+		s->saved = at >= PAIR_BYTES ? at : 0;
+	else if (insn->op == A64_LOAD && s->saved == at) {
+		s->saved = 0;
 		s->record = false;
 	}
 }
 
 static void load_or_store(struct follower *f, const struct a64_insn *insn)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	if (insn->base == A64_SP && insn->pre && insn->writeback)
 		set_depth(s, (int64_t)s->depth - insn->writeback);
@@ -143,7 +109,7 @@ static void load_or_store(struct follower *f, const struct a64_insn *insn)
  */
 static void move_sp_far(struct follower *f)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	if (f->kind == HOTSPOT_CODE_METHOD || f->kind == HOTSPOT_CODE_NATIVE)
 		s->depth = s->depth == PAIR_BYTES ? f->usual.depth : PAIR_BYTES;
@@ -153,18 +119,18 @@ static void move_sp_far(struct follower *f)
 
 static void add(struct follower *f, const struct a64_insn *insn)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	if (insn->reg == A64_SP) {
 		if (insn->base == A64_SP)
 			set_depth(s, (int64_t)s->depth - insn->disp);
 		else if (insn->base == A64_FP && s->record)
-			s->depth = s->pair - insn->disp;
+			s->depth = s->saved - insn->disp;
 		else if (f->kind != HOTSPOT_CODE_METHOD)
 			s->depth = -1;
 	} else if (insn->reg == A64_FP) {
-		s->record =
-			s->pair && s->depth >= 0 && insn->base == A64_SP && s->depth - insn->disp == s->pair;
+		s->record = s->saved && s->depth >= 0 && insn->base == A64_SP &&
+			    s->depth - insn->disp == s->saved;
 		f->usual.record |= s->record && f->kind == HOTSPOT_CODE_NATIVE;
 	}
 }
@@ -172,7 +138,7 @@ static void add(struct follower *f, const struct a64_insn *insn)
 /* What an instruction does to the stack pointer, to x29 and to x30. */
 static void apply(struct follower *f, const struct a64_insn *insn)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	if (insn->op == A64_STORE || (insn->op == A64_LOAD && insn->base != A64_NONE)) {
 		load_or_store(f, insn);
@@ -189,8 +155,8 @@ static void apply(struct follower *f, const struct a64_insn *insn)
 			s->depth = -1;
 	}
 	/* the return address is lost where a function that has not saved it calls another */
-	if (insn->writes & 1u << A64_LR && !s->pair && !is_pair(insn))
-		*s = (struct state){.depth = -1};
+	if (insn->writes & 1u << A64_LR && !s->saved && !is_pair(insn))
+		*s = (struct hotspot_frame){.depth = -1};
 }
 
 static bool ends_flow(const struct follower *f, const struct a64_insn *insn)
@@ -222,9 +188,9 @@ static int follow(struct follower *f)
 
 	for (uint32_t at = 0; at < f->code->n && r == 0; at += A64_BYTES) {
 		const struct a64_insn insn = a64_decode(word_at(f->code, at));
-		struct state brought;
+		struct hotspot_frame brought;
 
-		if (take_target(f, at, &brought) && ended)
+		if (hotspot_targets_take(&f->targets, at, &brought) && ended)
 			f->now = brought;
 		else if (ended)
 			f->now = f->usual;
@@ -233,7 +199,7 @@ static int follow(struct follower *f)
 			note_target(f, (int64_t)at + insn.disp, at);
 		ended = ends_flow(f, &insn);
 		apply(f, &insn);
-		f->made |= f->now.pair != 0;
+		f->made |= f->now.saved != 0;
 	}
 	return r;
 }
@@ -247,7 +213,7 @@ static int follow_calls(struct follower *f)
 		const struct a64_insn insn = a64_decode(word_at(f->code, at));
 		const bool calls = insn.op == A64_CALL || insn.op == A64_CALL_REG;
 
-		f->now = calls ? f->usual : (struct state){.depth = -1};
+		f->now = calls ? f->usual : (struct hotspot_frame){.depth = -1};
 		r = put(f, at);
 	}
 	return r;
@@ -275,7 +241,7 @@ int a64_hotspot_rows(struct memory_rows *ret, const struct memory_code *code, en
 	int r;
 
 	if (frame_bytes >= PAIR_BYTES)
-		f.usual = (struct state){.depth = (int32_t)frame_bytes, .pair = PAIR_BYTES};
+		f.usual = (struct hotspot_frame){.depth = (int32_t)frame_bytes, .saved = PAIR_BYTES};
 	if (kind == HOTSPOT_CODE_STUBS)
 		r = analyse(&made, code);
 	else if (kind == HOTSPOT_CODE_FRAMELESS)

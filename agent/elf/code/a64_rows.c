@@ -248,7 +248,7 @@ static void reach(struct sweep *s, int64_t i, uint32_t state)
  */
 static bool pops_record(const struct sweep *s, uint32_t state, const struct a64_insn *insn)
 {
-	static const struct a64_state entry = {.sp_known = 1};
+	const struct a64_state entry = a64_entry();
 
 	return s->is_v8 && insn->op == A64_LOAD && insn->reg == A64_FP && insn->reg2 == A64_LR &&
 	       insn->base == A64_SP && !insn->pre && insn->writeback == 16 &&

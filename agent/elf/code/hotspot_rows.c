@@ -13,43 +13,31 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/code/a64_hotspot.h"
+#include "agent/elf/code/hotspot_targets.h"
 #include "agent/elf/code/x86.h"
 
 #define DWARF_FP 6
 #define DWARF_SP 7
 #define FRAME_MAX (1 << 20)
-#define TARGETS_MAX 256u /* of jumps that are ahead */
 #define STUB_ALIGN 16u
 #define UD0_BYTES 3u
 #define PATCH_BYTES 5u	   /* of a jump */
 #define STORE_BYTES 7u	   /* mov [rsp - N], eax; sub rsp, N */
 #define CONSTANT_BYTES 10u /* mov r10, N */
 
-/* How the caller's frame is found. */
-struct state {
-	int32_t depth; /* bytes from rsp to the CFA; 0: not known */
-	bool saved;    /* the caller's rbp is at CFA - 16 */
-	bool record;   /* rbp + 16 is the CFA */
-};
-
-struct target {
-	uint32_t off;
-	struct state state;
-};
-
 struct follower {
 	struct memory_rows *rows;
 	const struct memory_code *code;
 	enum hotspot_code_kind kind;
-	struct state usual; /* where nothing leads to */
-	struct state now;
+	struct hotspot_frame usual; /* where nothing leads to */
+	struct hotspot_frame now;
 	bool guessed;  /* nothing has led to `now`: it is the usual one */
 	uint8_t flags; /* RULE_* */
-	size_t n_targets;
-	struct target targets[TARGETS_MAX];
+	struct hotspot_targets targets;
 };
 
-static const struct state entry = {.depth = 8};
+/* `depth`: 0 if it is not known; `saved`: 1 if the caller's rbp is at CFA - 16. */
+static const struct hotspot_frame entry = {.depth = 8};
 
 /*
  * Stubs push in loops, so that rbp says more there; what calls native methods may be entered with another
@@ -57,7 +45,7 @@ static const struct state entry = {.depth = 8};
  */
 static struct elf_rule rule_of(const struct follower *f)
 {
-	const struct state *s = &f->now;
+	const struct hotspot_frame *s = &f->now;
 	const bool by_record = s->record && (f->kind != HOTSPOT_CODE_NATIVE || s->depth < 8);
 	struct elf_rule rule = {.flags = f->flags};
 
@@ -79,48 +67,24 @@ static int put(struct follower *f, uint32_t off)
 	return memory_rows_add(f->rows, off, &rule);
 }
 
-static bool same(const struct state *a, const struct state *b)
-{
-	return a->depth == b->depth && a->saved == b->saved && a->record == b->record;
-}
-
 /* Notes the state at the target of a jump, if it is ahead and not the usual one. */
 static void note_target(struct follower *f, int64_t off, uint32_t at)
 {
-	if (off <= at || off >= f->code->n || same(&f->now, &f->usual) || f->n_targets == TARGETS_MAX)
-		return;
-	f->targets[f->n_targets++] = (struct target){(uint32_t)off, f->now};
+	if (off > at && off < f->code->n && !hotspot_frame_same(&f->now, &f->usual))
+		hotspot_targets_note(&f->targets, (uint32_t)off, &f->now);
 }
 
-/* Takes the state that a jump has brought to `off`. False: none did. Forgets targets that are passed. */
-static bool take_target(struct follower *f, uint32_t off, struct state *ret)
-{
-	bool found = false;
-	size_t left = 0;
-
-	for (size_t i = 0; i < f->n_targets; i++) {
-		if (f->targets[i].off == off && !found) {
-			*ret = f->targets[i].state;
-			found = true;
-		}
-		if (f->targets[i].off > off)
-			f->targets[left++] = f->targets[i];
-	}
-	f->n_targets = left;
-	return found;
-}
-
-static void set_depth(struct state *s, int64_t depth)
+static void set_depth(struct hotspot_frame *s, int64_t depth)
 {
 	s->depth = s->depth && depth >= 8 && depth <= FRAME_MAX ? (int32_t)depth : 0;
 }
 
 static void pop(struct follower *f, const struct x86_insn *insn)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	if (insn->reg == X86_BP && (s->depth == 16 || s->record)) {
-		*s = (struct state){.depth = s->record && s->depth != 16 ? 0 : 8};
+		*s = (struct hotspot_frame){.depth = s->record && s->depth != 16 ? 0 : 8};
 		return;
 	}
 	/* a method takes nothing of its frame away: this is no instruction, but a part of one */
@@ -134,7 +98,7 @@ static void pop(struct follower *f, const struct x86_insn *insn)
 /* rsp = rbp + disp, or rsp + disp. */
 static void move_sp(struct follower *f, const struct x86_insn *insn, int32_t disp)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	if (insn->base == X86_SP)
 		set_depth(s, (int64_t)s->depth - disp);
@@ -148,7 +112,7 @@ static void move_sp(struct follower *f, const struct x86_insn *insn, int32_t dis
 /* rbp gets another value. */
 static void set_fp(struct follower *f, const struct x86_insn *insn)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 	const bool makes_record = insn->op == X86_MOVE && insn->base == X86_SP && s->saved &&
 				  (s->depth == 16 || !s->depth) && f->kind != HOTSPOT_CODE_METHOD;
 
@@ -180,7 +144,7 @@ static bool sets(const struct x86_insn *insn, uint8_t reg)
 /* What an instruction does to the stack pointer and to rbp. */
 static void apply(struct follower *f, const struct x86_insn *insn)
 {
-	struct state *s = &f->now;
+	struct hotspot_frame *s = &f->now;
 
 	switch (insn->op) {
 	case X86_PUSH:
@@ -191,7 +155,7 @@ static void apply(struct follower *f, const struct x86_insn *insn)
 		pop(f, insn);
 		return;
 	case X86_LEAVE:
-		*s = (struct state){.depth = s->record || f->kind == HOTSPOT_CODE_NATIVE ? 8 : 0};
+		*s = (struct hotspot_frame){.depth = s->record || f->kind == HOTSPOT_CODE_NATIVE ? 8 : 0};
 		return;
 	case X86_STORE: /* mov [rsp + N], rbp in place of a push */
 		s->saved |= insn->reg == X86_BP && insn->base == X86_SP && s->depth &&
@@ -228,7 +192,7 @@ static uint32_t behind_patch(struct follower *f, const struct x86_insn *insn, ui
 	const int64_t target = (int64_t)at + insn->len + insn->disp;
 
 	if (f->kind > HOTSPOT_CODE_NATIVE || insn->op != X86_JUMP || insn->len != PATCH_BYTES ||
-	    !same(&f->now, &entry) || f->guessed || (target >= 0 && target < f->code->n) ||
+	    !hotspot_frame_same(&f->now, &entry) || f->guessed || (target >= 0 && target < f->code->n) ||
 	    f->code->n - at < CONSTANT_BYTES)
 		return 0;
 	if (left[0] >= 0xfe && left[1] == 0xff)
@@ -237,7 +201,7 @@ static uint32_t behind_patch(struct follower *f, const struct x86_insn *insn, ui
 		return at + CONSTANT_BYTES;
 	if (left[0] || left[1])
 		return 0;
-	f->now = (struct state){.depth = f->usual.depth};
+	f->now = (struct hotspot_frame){.depth = f->usual.depth};
 	return at + STORE_BYTES;
 }
 
@@ -292,10 +256,10 @@ static int follow(struct follower *f)
 
 	while (at < c->n && r == 0) {
 		const struct x86_insn insn = decode(c, at);
-		struct state brought;
+		struct hotspot_frame brought;
 		uint32_t next;
 
-		if (take_target(f, at, &brought) && (ended || f->guessed)) {
+		if (hotspot_targets_take(&f->targets, at, &brought) && (ended || f->guessed)) {
 			f->now = brought;
 			f->guessed = false;
 		} else if (ended) {
@@ -303,7 +267,7 @@ static int follow(struct follower *f)
 			f->guessed = true;
 		}
 		if (!insn.len) {
-			f->now = (struct state){0};
+			f->now = (struct hotspot_frame){0};
 			r = put(f, at);
 			at = skip(f, at);
 			ended = true;
@@ -334,7 +298,8 @@ static int follow_calls(struct follower *f)
 
 	for (uint32_t at = 0; at < c->n && r == 0; at += insn.len) {
 		insn = x86_decode(c->code + at, c->n - at);
-		f->now = insn.op == X86_CALL || insn.op == X86_CALL_FAR_AWAY ? f->usual : (struct state){0};
+		f->now = insn.op == X86_CALL || insn.op == X86_CALL_FAR_AWAY ? f->usual
+									     : (struct hotspot_frame){0};
 		r = put(f, at);
 		if (!insn.len)
 			return r;
@@ -350,7 +315,7 @@ static int make_x86(struct memory_rows *ret, const struct memory_code *code, enu
 	int r;
 
 	if (frame_bytes >= 16)
-		f.usual = (struct state){.depth = (int32_t)frame_bytes, .saved = true};
+		f.usual = (struct hotspot_frame){.depth = (int32_t)frame_bytes, .saved = 1};
 	f.flags = kind == HOTSPOT_CODE_STUBS ? RULE_CHECKED : 0;
 	switch (kind) {
 	case HOTSPOT_CODE_FRAMELESS:
