@@ -47,8 +47,10 @@ void *array_zeroed(size_t n, size_t size)
 	void *items = calloc(n, size);
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), skip = -(uintptr_t)items & (page - 1);
 
-	if (items && n * size >= LARGE_BYTES) /* an error means page by page */
+	if (items && n * size >= LARGE_BYTES) { /* an error means page by page, and small ones */
+		(void)madvise((char *)items + skip, (n * size - skip) & ~(page - 1), MADV_HUGEPAGE);
 		(void)madvise((char *)items + skip, (n * size - skip) & ~(page - 1), MADV_POPULATE_WRITE);
+	}
 	return items;
 }
 

@@ -23,8 +23,8 @@ int array_reserve(void *items, size_t *cap, size_t n, size_t size);
 int array_resize(void *items, size_t n, size_t size);
 /*
  * Allocates `n` items (not 0) of zeros, for an array that is going to be written all over: all pages of a
- * large one are taken at once, which costs less than a page fault or two for each. NULL: no memory. Release
- * it with free().
+ * large one are taken at once, huge ones where the system has them, which costs less than a page fault or two
+ * for each. NULL: no memory. Release it with free().
  */
 void *array_zeroed(size_t n, size_t size);
 

@@ -70,6 +70,7 @@ int elf_rows_build(struct elf_rows **ret, struct elf_image *img)
 int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf_image *debug, uint64_t delta)
 {
 	_cleanup_row_spans_ struct row_spans spans = {0};
+	_cleanup_(code_gaps_fini) struct code_gaps gaps = {0};
 	uint64_t begin_ns = clock_mono_ns();
 	const struct elf_segment *segments;
 	size_t n_segments;
@@ -99,11 +100,11 @@ int elf_rows_build_with(struct elf_rows **ret, struct elf_image *img, struct elf
 	if (r == 0)
 		r = known_code_read(&spans, img);
 	if (r == 0)
-		r = roots_read(&spans, img);
+		r = roots_read(&spans, img, &gaps);
 	if (r == 0)
-		r = haskell_read(&spans, img);
+		r = haskell_read(&spans, img, &gaps);
 	if (r == 0)
-		r = asmrows_read(&spans, img);
+		r = asmrows_read(&spans, img, &gaps);
 	if (r < 0)
 		return r;
 	r = row_spans_lay_out(&spans, ret);

@@ -105,8 +105,8 @@ int row_spans_add(struct row_spans *spans, uint64_t start, uint64_t end, size_t 
 
 	if (r < 0)
 		return r;
-	if (spans->n && start < spans->v[spans->n - 1].start)
-		spans->unsorted = true;
+	if (spans->n_sorted == spans->n && (!spans->n || start >= spans->v[spans->n - 1].start))
+		spans->n_sorted++;
 	spans->v[spans->n++] = (struct row_span){
 		.start = start,
 		.end = end,
@@ -134,7 +134,7 @@ static void sort_pass(const struct row_span *spans, const uint32_t *from, uint32
 	uint32_t count[DIGITS] = {0}, at = 0;
 
 	for (size_t i = 0; i < n; i++)
-		count[(spans[i].start - min) >> shift & (DIGITS - 1)]++;
+		count[(spans[from[i]].start - min) >> shift & (DIGITS - 1)]++;
 	for (size_t i = 0; i < DIGITS; i++) {
 		uint32_t here = count[i];
 
@@ -145,47 +145,67 @@ static void sort_pass(const struct row_span *spans, const uint32_t *from, uint32
 		to[count[(spans[from[i]].start - min) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-/*
- * Sorts the spans; of equal starts, the first in the section comes first. `order` and `spare` may be swapped.
- */
-static uint32_t *sort_spans(const struct row_spans *spans, uint32_t *order, uint32_t *spare)
+/* Sorts `n` numbers of spans, at `order` or at `spare`; returns where they are. */
+static uint32_t *sort_numbers(const struct row_span *spans, uint32_t *order, uint32_t *spare, size_t n)
 {
 	uint64_t min = UINT64_MAX, max = 0;
 
-	for (size_t i = 0; i < spans->n; i++) {
-		min = spans->v[i].start < min ? spans->v[i].start : min;
-		max = spans->v[i].start > max ? spans->v[i].start : max;
-		order[i] = (uint32_t)i;
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t start = spans[order[i]].start;
+
+		min = start < min ? start : min;
+		max = start > max ? start : max;
 	}
-	for (unsigned shift = 0; spans->unsorted && shift < 64 && (max - min) >> shift; shift += DIGIT_BITS) {
+	for (unsigned shift = 0; shift < 64 && n && (max - min) >> shift; shift += DIGIT_BITS) {
 		uint32_t *sorted = spare;
 
-		sort_pass(spans->v, order, sorted, spans->n, min, shift);
+		sort_pass(spans, order, sorted, n, min, shift);
 		spare = order;
 		order = sorted;
 	}
 	return order;
 }
 
+/*
+ * Writes the order of the spans to `order`; of equal starts, the first in the section comes first. What was
+ * added since they were sorted is sorted by itself, in `spare`, which is as large, and merged.
+ */
+static void sort_spans(const struct row_spans *spans, uint32_t *order, uint32_t *spare)
+{
+	const size_t n = spans->n - spans->n_sorted;
+	const uint32_t *added = spare;
+	size_t next = 0, at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		spare[i] = (uint32_t)(spans->n_sorted + i);
+	added = sort_numbers(spans->v, spare, order + spans->n_sorted, n);
+	for (size_t i = 0; i < spans->n_sorted; i++) {
+		while (next < n && spans->v[added[next]].start < spans->v[i].start)
+			order[at++] = added[next++];
+		order[at++] = (uint32_t)i;
+	}
+	while (next < n)
+		order[at++] = added[next++];
+}
+
 int row_spans_sort(struct row_spans *spans)
 {
 	_cleanup_free_ uint32_t *order = NULL;
 	_cleanup_free_ struct row_span *v = NULL;
-	const uint32_t *sorted;
 
-	if (!spans->unsorted)
+	if (spans->n_sorted == spans->n)
 		return 0;
 	order = malloc(2 * spans->n * sizeof(*order));
 	v = malloc(spans->n * sizeof(*v));
 	if (!order || !v)
 		return -ENOMEM;
-	sorted = sort_spans(spans, order, order + spans->n);
+	sort_spans(spans, order, order + spans->n);
 	for (size_t i = 0; i < spans->n; i++)
-		v[i] = spans->v[sorted[i]];
+		v[i] = spans->v[order[i]];
 	free(spans->v);
 	spans->v = TAKE_PTR(v);
 	spans->cap = spans->n;
-	spans->unsorted = false;
+	spans->n_sorted = spans->n;
 	return 0;
 }
 
@@ -348,8 +368,8 @@ int row_spans_lay_out(struct row_spans *spans, struct elf_rows **ret)
 	t->rows = malloc((spans->out.n_rows + 4 * spans->n + 1) * sizeof(*t->rows));
 	if (!t->rows)
 		return -ENOMEM;
-	struct sweep s = {.from = spans, .to = t, .heap = order + 2 * spans->n};
-	s.order = sort_spans(spans, order, order + spans->n);
+	struct sweep s = {.from = spans, .to = t, .order = order, .heap = order + 2 * spans->n};
+	sort_spans(spans, order, order + spans->n);
 	sweep(&s);
 	if (t->n_rows < 2)
 		return -ENODATA; /* there are only Go functions without rows */

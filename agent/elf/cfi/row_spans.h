@@ -26,7 +26,7 @@ struct row_spans {
 	struct cfi_output out;
 	struct row_span *v; /* owned */
 	size_t n, cap;
-	bool unsorted;		     /* a span starts before its predecessor */
+	size_t n_sorted;	     /* so many of the first spans are in the order of their starts */
 	struct elf_skipped *skipped; /* owned, ELF_SKIPPED_MAX entries */
 	size_t n_skipped, n_fdes, n_functions;
 	struct elf_overridden *overridden; /* owned, ELF_OVERRIDDEN_MAX entries; NULL if none */

@@ -232,54 +232,23 @@ static int read_all(struct row_spans *spans, const struct elf_image *img,
 	struct range_options o = {.read_piece = reader_of(img), .starts = &starts, .observer = observer};
 	int r = code_starts_read(&starts, img, spans);
 
-	return r < 0 ? r : code_ranges_visit(spans, img, ASM_BYTES_MAX, read_range, &o);
-}
-
-/* The gaps of a file, in the order of their addresses. */
-struct gaps {
-	struct code_gap *v; /* owned */
-	size_t n, cap;
-};
-
-static int keep_gap(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
-		    void *data)
-{
-	struct gaps *g = data;
-	int r = array_reserve(&g->v, &g->cap, g->n + 1, sizeof *g->v);
-
-	(void)spans;
-	(void)img;
-	if (r == 0)
-		g->v[g->n++] = *gap;
-	return r;
-}
-
-static int compare_gaps(const void *a, const void *b)
-{
-	const struct code_gap *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
+	return r < 0 ? r : code_ranges_visit(spans, img, read_range, &o);
 }
 
 /* Only the code that has no rows. */
-static int read_gaps(struct row_spans *spans, const struct elf_image *img, struct range_options *o)
+static int read_gaps(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps,
+		     struct range_options *o)
 {
 	_cleanup_(code_starts_fini) struct code_starts exports = {0};
-	struct gaps gaps = {0};
-	int r = code_gaps_visit(spans, img, ASM_BYTES_MAX, keep_gap, &gaps);
+	int r = code_gaps_find(gaps, spans, img);
 
-	if (gaps.n) /* sections may have another order */
-		qsort(gaps.v, gaps.n, sizeof *gaps.v, compare_gaps);
-	if (r == 0 && gaps.n)
-		r = code_starts_read_exports(&exports, img, gaps.v, gaps.n);
+	if (r == 0 && gaps->n && !spans->n_functions) /* Go may export each of its own */
+		r = code_starts_read_exports(&exports, img, gaps->v, gaps->n);
 	o->exports = &exports;
-	for (size_t i = 0; i < gaps.n && r == 0; i++)
-		r = read_range(spans, img, &gaps.v[i], o);
-	free(gaps.v);
-	return r;
+	return r < 0 ? r : code_gaps_visit(gaps, spans, img, read_range, o);
 }
 
-int asmrows_read(struct row_spans *spans, const struct elf_image *img)
+int asmrows_read(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps)
 {
 	struct range_options o = {.read_piece = reader_of(img)};
 
@@ -287,7 +256,7 @@ int asmrows_read(struct row_spans *spans, const struct elf_image *img)
 		return 0;
 	if (is_needed(spans, img) && !spans->n_functions)
 		return read_all(spans, img, NULL);
-	return read_gaps(spans, img, &o);
+	return read_gaps(spans, img, gaps, &o);
 }
 
 int asmrows_observe(const struct elf_image *img, const struct code_observer *observer)

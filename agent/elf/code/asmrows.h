@@ -6,16 +6,16 @@
 #define PROFLET_ELF_ASMROWS_H
 
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/gaps.h"
 #include "agent/elf/code/piece.h"
 
 #define ASM_PIECE_BYTES (4u << 20) /* bytes of code that are analysed together */
-#define ASM_BYTES_MAX (64u << 20)  /* bytes of code without call-frame information, of one file */
 
 /*
  * Adds spans of ELF_CODE for code in executable sections that no span covers yet. To be called
- * after all other sources were read. 0, -ENOMEM.
+ * after all other sources were read. `gaps`: may be known already. 0, -ENOMEM.
  */
-int asmrows_read(struct row_spans *spans, const struct elf_image *img);
+int asmrows_read(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps);
 
 /* For tests: analyses the code as if nothing described it. 0, -ENOMEM. */
 int asmrows_observe(const struct elf_image *img, const struct code_observer *observer);

@@ -2,7 +2,9 @@
 #include "agent/elf/code/gaps.h"
 
 #include <elf.h>
+#include <stdlib.h>
 
+#include "agent/base/array.h"
 #include "agent/elf/file/elf_image.h"
 
 /*
@@ -11,14 +13,14 @@
  */
 #define GO_FUNCTION_ALIGNMENT 32u
 
-struct visit {
+struct search {
 	struct row_spans *spans;
 	const struct elf_image *img;
-	size_t n_spans;		/* that there were at first; 0: gaps are of no interest */
+	struct code_gaps *gaps; /* those that were found */
+	size_t n_spans;		/* 0: all code is wanted */
 	uint64_t least, budget; /* bytes of a gap; of all */
-	int (*fn)(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
-		  void *data);
-	void *data;
+	uint64_t from;		/* the end of the range before */
+	size_t passed;		/* spans that end before it */
 };
 
 /* Code at [start, end), whose first byte is at `offset` in the file. */
@@ -26,73 +28,80 @@ struct range {
 	uint64_t start, end, offset;
 };
 
-static int visit_gap(struct visit *v, const struct range *range, uint64_t start, uint64_t end,
-		     const struct row_span *before)
+static int add_gap(struct search *s, const struct range *range, uint64_t start, uint64_t end,
+		   const struct row_span *before)
 {
-	struct code_gap gap = {start, end, range->offset + (start - range->start), {0}};
+	struct code_gaps *g = s->gaps;
+	int r;
 
-	if (end <= start || end - start < v->least || end - start > v->budget)
+	if (end - start < s->least || end - start > s->budget)
 		return 0;
-	v->budget -= end - start;
+	s->budget -= end - start;
+	r = array_reserve(&g->v, &g->cap, g->n + 1, sizeof *g->v);
+	if (r < 0)
+		return r;
+	g->v[g->n] = (struct code_gap){start, end, range->offset + (start - range->start), {0}};
 	if (before && before->end == start)
-		gap.before = *before;
-	return v->fn(v->spans, v->img, &gap, v->data);
+		g->v[g->n].before = *before;
+	g->n++;
+	return 0;
 }
 
-static int visit_range(struct visit *v, struct range range)
+static int search_range(struct search *s, struct range range)
 {
-	const struct row_span *before = NULL;
+	const struct row_span *before = NULL, *next;
 	uint64_t at = range.start;
+	size_t i = range.start >= s->from ? s->passed : 0;
 	int r = 0;
 
-	if (!row_spans_clip(v->spans, range.start, &range.end))
+	if (!row_spans_clip(s->spans, range.start, &range.end))
 		return 0;
-	for (size_t i = 0; i <= v->n_spans && at < range.end && r == 0; i++) {
-		const struct row_span *next = i < v->n_spans ? &v->spans->v[i] : NULL;
-
-		if (next && next->end <= at)
+	for (; i < s->n_spans && at < range.end && r == 0; i++) {
+		next = &s->spans->v[i];
+		if (next->end <= at)
 			continue;
-		r = visit_gap(v, &range, at, next && next->start < range.end ? next->start : range.end,
-			      before);
-		if (!next)
-			break;
-		before = &v->spans->v[i]; /* the array may have moved */
-		at = before->end > at ? before->end : at;
+		if (next->start > at && next->start - at >= s->least)
+			r = add_gap(s, &range, at, next->start < range.end ? next->start : range.end, before);
+		before = next;
+		at = next->end;
 	}
-	return r;
+	s->passed = i ? i - 1 : 0; /* the last one may extend beyond the range */
+	s->from = range.end;
+	return r == 0 && at < range.end ? add_gap(s, &range, at, range.end, before) : r;
 }
 
-static int visit_sections(struct visit *v, size_t n)
+static int search_sections(struct search *s, size_t n)
 {
 	int r = 0;
 
 	for (size_t i = 1; i < n && r == 0; i++) {
-		struct elf_section s;
+		struct elf_section section;
 
-		if (elf_image_section_header(v->img, i, &s) && s.type == SHT_PROGBITS &&
-		    s.flags & SHF_EXECINSTR && s.va + s.bytes >= s.va)
-			r = visit_range(v, (struct range){s.va, s.va + s.bytes, s.offset});
+		if (elf_image_section_header(s->img, i, &section) && section.type == SHT_PROGBITS &&
+		    section.flags & SHF_EXECINSTR && section.va + section.bytes >= section.va)
+			r = search_range(
+				s, (struct range){section.va, section.va + section.bytes, section.offset});
 	}
 	return r;
 }
 
-static int visit_segments(struct visit *v)
+static int search_segments(struct search *s)
 {
 	size_t n;
-	const struct elf_segment *s = elf_image_segments(v->img, &n);
+	const struct elf_segment *v = elf_image_segments(s->img, &n);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++)
-		if (s[i].executable && s[i].va + s[i].file_bytes >= s[i].va)
-			r = visit_range(v, (struct range){s[i].va, s[i].va + s[i].file_bytes, s[i].offset});
+		if (v[i].executable && v[i].va + v[i].file_bytes >= v[i].va)
+			r = search_range(s, (struct range){v[i].va, v[i].va + v[i].file_bytes, v[i].offset});
 	return r;
 }
 
-static int visit_all(struct visit *v)
+static int search_all(struct search *s)
 {
-	const size_t n_sections = elf_image_n_sections(v->img);
+	const size_t n_sections = elf_image_n_sections(s->img);
 
-	return n_sections ? visit_sections(v, n_sections) : visit_segments(v);
+	return n_sections ? search_sections(s, n_sections) : search_segments(s);
 }
 
 uint64_t code_bytes(const struct elf_image *img)
@@ -115,32 +124,68 @@ uint64_t code_bytes(const struct elf_image *img)
 	return sum;
 }
 
-int code_gaps_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
-		    int (*visit)(struct row_spans *spans, const struct elf_image *img,
-				 const struct code_gap *gap, void *data),
-		    void *data)
+void code_gaps_fini(struct code_gaps *gaps)
 {
-	struct visit v = {.spans = spans, .img = img, .budget = budget, .fn = visit, .data = data};
-	int r = row_spans_sort(spans);
-
-	v.least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : ELF_GAP_MIN;
-	v.n_spans = spans->n;
-	if (r < 0)
-		return r;
-	return visit_all(&v);
+	free(gaps->v);
+	*gaps = (struct code_gaps){0};
 }
 
-int code_ranges_visit(struct row_spans *spans, const struct elf_image *img, uint64_t budget,
-		      int (*visit)(struct row_spans *spans, const struct elf_image *img,
-				   const struct code_gap *gap, void *data),
+static int compare_gaps(const void *a, const void *b)
+{
+	const struct code_gap *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+int code_gaps_find(struct code_gaps *gaps, struct row_spans *spans, const struct elf_image *img)
+{
+	struct search s = {.spans = spans, .img = img, .gaps = gaps};
+	int r;
+
+	if (gaps->found && gaps->n_spans == spans->n)
+		return 0;
+	r = row_spans_sort(spans);
+	if (r < 0)
+		return r;
+	gaps->n = 0;
+	gaps->n_spans = s.n_spans = spans->n;
+	s.budget = GAPS_BYTES_MAX;
+	s.least = spans->n_functions ? GO_FUNCTION_ALIGNMENT : ELF_GAP_MIN;
+	r = search_all(&s);
+	if (gaps->n) /* sections may have another order */
+		qsort(gaps->v, gaps->n, sizeof *gaps->v, compare_gaps);
+	gaps->found = r == 0;
+	return r;
+}
+
+static int visit_each(const struct code_gaps *gaps, struct row_spans *spans, const struct elf_image *img,
+		      code_gap_visitor *visit, void *data)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < gaps->n && r == 0; i++)
+		r = visit(spans, img, &gaps->v[i], data);
+	return r;
+}
+
+int code_gaps_visit(struct code_gaps *gaps, struct row_spans *spans, const struct elf_image *img,
+		    code_gap_visitor *visit, void *data)
+{
+	int r = code_gaps_find(gaps, spans, img);
+
+	return r < 0 ? r : visit_each(gaps, spans, img, visit, data);
+}
+
+int code_ranges_visit(struct row_spans *spans, const struct elf_image *img, code_gap_visitor *visit,
 		      void *data)
 {
-	struct visit v = {.spans = spans,
-			  .img = img,
-			  .least = ELF_GAP_MIN,
-			  .budget = budget,
-			  .fn = visit,
-			  .data = data};
+	struct code_gaps ranges = {0};
+	struct search s = {
+		.spans = spans, .img = img, .gaps = &ranges, .least = ELF_GAP_MIN, .budget = GAPS_BYTES_MAX};
+	int r = search_all(&s);
 
-	return visit_all(&v);
+	if (r == 0)
+		r = visit_each(&ranges, spans, img, visit, data);
+	code_gaps_fini(&ranges);
+	return r;
 }

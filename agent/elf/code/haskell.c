@@ -28,6 +28,7 @@
 
 #define MARKS_MIN 3u
 #define MARK_BYTES 7u
+#define STRETCH_BYTES_MIN 64u /* less is padding, or a function of assembly */
 #define MARKS_APART_MAX 4096u /* bytes between two marks of the same code */
 #define MARGIN 256u	      /* bytes before the first mark and behind the last one */
 #define CALL_BYTES_MAX 512u   /* from the instruction that lowers rsp for a call to the one that raises it */
@@ -212,6 +213,8 @@ static int read_gap(struct row_spans *spans, const struct elf_image *img, const 
 	int r = 0;
 
 	(void)data;
+	if (gap->end - gap->start < STRETCH_BYTES_MIN)
+		return 0;
 	for (uint64_t at = gap->start; at < gap->end && r == 0; at += ASM_PIECE_BYTES) {
 		const uint32_t n =
 			gap->end - at < ASM_PIECE_BYTES ? (uint32_t)(gap->end - at) : ASM_PIECE_BYTES;
@@ -262,10 +265,11 @@ static int remove_spans(struct row_spans *spans)
 		}
 	}
 	spans->n = r == 0 ? kept : spans->n;
+	spans->n_sorted = spans->n;
 	return end && r == 0 ? row_spans_note_override(spans, start, end, "Haskell code") : r;
 }
 
-int haskell_read(struct row_spans *spans, const struct elf_image *img)
+int haskell_read(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps)
 {
 	int r = 0;
 
@@ -275,6 +279,7 @@ int haskell_read(struct row_spans *spans, const struct elf_image *img)
 		r = row_spans_sort(spans);
 		if (r == 0)
 			r = remove_spans(spans);
+		gaps->found = false;
 	}
-	return r < 0 ? r : code_gaps_visit(spans, img, ASM_BYTES_MAX, read_gap, NULL);
+	return r < 0 ? r : code_gaps_visit(gaps, spans, img, read_gap, NULL);
 }

@@ -9,6 +9,7 @@
 #define PROFLET_ELF_HASKELL_H
 
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/gaps.h"
 
 struct elf_image;
 
@@ -18,7 +19,7 @@ struct elf_image;
  * have none: where StgRun is in the file, it is replaced (row_spans.overridden). To be called when all FDEs
  * have been read, before asmrows_read. 0, -ENOMEM.
  */
-int haskell_read(struct row_spans *spans, const struct elf_image *img);
+int haskell_read(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps);
 /* The same for a piece of code that no span covers. 0, -ENOMEM. */
 int haskell_read_piece(struct row_spans *spans, uint64_t va, const uint8_t *code, uint32_t n);
 

@@ -40,9 +40,8 @@
 #define ROOT_BYTES_MAX 1024u /* of the code of one outermost frame */
 #define ENTRY_INSNS 4	     /* by which an entry point is recognised */
 #define CHUNK_BYTES (256u << 10)
-#define GAPS_BYTES_MAX (64u << 20) /* bytes without call-frame information that are searched in one file */
-#define CLONE_BEFORE 48		   /* bytes before a system call in which its number is loaded */
-#define FIBER_BEFORE 256	   /* bytes between make_fcontext's `lea` and its label */
+#define CLONE_BEFORE 48	 /* bytes before a system call in which its number is loaded */
+#define FIBER_BEFORE 256 /* bytes between make_fcontext's `lea` and its label */
 #define ARM64_INSN 4
 
 static const struct elf_rule root_rule = {
@@ -432,7 +431,7 @@ static int search_gap(struct row_spans *spans, const struct elf_image *img, cons
 	return r;
 }
 
-int roots_read(struct row_spans *spans, struct elf_image *img)
+int roots_read(struct row_spans *spans, struct elf_image *img, struct code_gaps *gaps)
 {
 	int r = read_entry(spans, img);
 
@@ -441,5 +440,5 @@ int roots_read(struct row_spans *spans, struct elf_image *img)
 	if (r < 0 || elf_image_machine(img) != EM_X86_64)
 		return r;
 	r = read_context_root(spans, img);
-	return r < 0 ? r : code_gaps_visit(spans, img, GAPS_BYTES_MAX, search_gap, NULL);
+	return r < 0 ? r : code_gaps_visit(gaps, spans, img, search_gap, NULL);
 }

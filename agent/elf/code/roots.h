@@ -8,6 +8,7 @@
 #define PROFLET_ELF_ROOTS_H
 
 #include "agent/elf/cfi/row_spans.h"
+#include "agent/elf/code/gaps.h"
 
 /*
  * Adds spans for the program's entry point and for the first code of greenlets, also where an FDE says
@@ -15,6 +16,6 @@
  * coroutines made by makecontext(3), and of fibers in the manner of Boost.Context. To be called when all FDEs
  * have been read. 0, -ENOMEM, -EFBIG.
  */
-int roots_read(struct row_spans *spans, struct elf_image *img);
+int roots_read(struct row_spans *spans, struct elf_image *img, struct code_gaps *gaps);
 
 #endif

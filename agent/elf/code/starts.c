@@ -34,6 +34,7 @@
 #define DATA_MAX (64u << 20) /* bytes of data in which pointers are searched */
 #define CODE_MAX (64u << 20) /* bytes of code with rows */
 #define SYMBOLS_MAX (8u << 20)
+#define CELLS 4096u /* of the code of a file, in which there are gaps or not */
 
 /* Imported functions that do not return. */
 static const char *const no_return_names[] = {
@@ -99,6 +100,8 @@ struct reader {
 	size_t n_segments;
 	const struct code_gap *gaps; /* only these are of interest; NULL: all code is */
 	size_t n_gaps;
+	uint8_t has_gap[CELLS],
+		cell_bits; /* a cell has 1 << cell_bits bytes; the first begins with the first gap */
 	int fatal;
 };
 
@@ -128,11 +131,38 @@ static bool is_code(const struct reader *r, uint64_t va)
 	return false;
 }
 
+/* So that of the many symbols in other code, none is searched among the gaps. */
+static void mark_cells(struct reader *r)
+{
+	const uint64_t from = r->gaps[0].start;
+	uint64_t to = from;
+
+	for (size_t i = 0; i < r->n_gaps; i++) /* they may overlap, as the sections of a damaged file do */
+		to = r->gaps[i].end > to ? r->gaps[i].end : to;
+	while ((to - from) >> r->cell_bits >= CELLS)
+		r->cell_bits++;
+	for (size_t i = 0; i < r->n_gaps; i++) {
+		const size_t last = (size_t)((r->gaps[i].end - 1 - from) >> r->cell_bits);
+
+		for (size_t cell = (size_t)((r->gaps[i].start - from) >> r->cell_bits); cell <= last; cell++)
+			r->has_gap[cell] = 1;
+	}
+}
+
+static bool is_in_gap(const struct reader *r, uint64_t va)
+{
+	const uint64_t cell = (va - r->gaps[0].start) >> r->cell_bits;
+	size_t behind;
+
+	if (cell >= CELLS || !r->has_gap[cell])
+		return false;
+	behind = array_first(r->n_gaps, k, r->gaps[k].start > va);
+	return behind && va < r->gaps[behind - 1].end;
+}
+
 static bool is_of_interest(const struct reader *r, uint64_t va)
 {
-	const size_t behind = array_first(r->n_gaps, k, r->gaps[k].start > va);
-
-	return r->gaps ? behind && va < r->gaps[behind - 1].end : is_code(r, va);
+	return r->gaps ? is_in_gap(r, va) : is_code(r, va);
 }
 
 static void add(struct reader *r, uint64_t va, bool certain)
@@ -456,8 +486,9 @@ int code_starts_read_exports(struct code_starts *s, const struct elf_image *img,
 	struct reader r = {
 		.s = s, .img = img, .arch = elf_arch(elf_image_machine(img)), .gaps = gaps, .n_gaps = n_gaps};
 
-	if (!r.arch)
+	if (!r.arch || !n_gaps)
 		return 0;
+	mark_cells(&r);
 	r.segments = elf_image_segments(img, &r.n_segments);
 	read_symbols(&r, SHT_DYNSYM);
 	sort(s);

@@ -99,9 +99,9 @@ struct code_sweep {
 	struct known_step steps[STEPS]; /* found out before, by their hash */
 	struct offsets known, pointers; /* to be followed */
 	bool no_memory;
-	uint64_t budget;		/* instructions that may still be followed */
-	struct callee callees[CALLEES]; /* in other pieces, by the hash of their addresses */
-	bool again;			/* a function begins in what was taken for the middle of another */
+	uint64_t budget;	/* instructions that may still be followed */
+	struct callee *callees; /* owned; by the hash of their addresses; NULL: there is no other piece */
+	bool again;		/* a function begins in what was taken for the middle of another */
 	/* the function that is followed */
 	uint32_t entry, end;	     /* `end`: behind its last instruction so far */
 	bool known_entry;	     /* it certainly begins there */
@@ -127,6 +127,7 @@ void code_sweep_free(struct code_sweep *s)
 		free(lists[i]->v);
 	code_returns_fini(&s->returns);
 	free(s->places);
+	free(s->callees);
 	code_states_fini(&s->states);
 	code_assumptions_fini(&s->assumptions);
 	free(s);
@@ -1028,7 +1029,12 @@ int code_sweep_new(struct code_sweep **ret, const struct code_piece *piece, cons
 	s->piece = *piece;
 	s->places = array_zeroed(piece->n, sizeof *s->places);
 	s->budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
-	if (s->places && code_states_init(&s->states) == 0 && code_returns_init(&s->returns, piece) == 0) {
+	if (piece->before || piece->behind) {
+		s->callees = calloc(CALLEES, sizeof *s->callees);
+		s->no_memory = !s->callees;
+	}
+	if (s->places && !s->no_memory && code_states_init(&s->states) == 0 &&
+	    code_returns_init(&s->returns, piece) == 0) {
 		if (piece->starts) /* else it is a gap */
 			read_covered(s, spans);
 		explore_all(s);

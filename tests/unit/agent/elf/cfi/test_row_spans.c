@@ -194,6 +194,34 @@ Test(layout, random_overlaps)
 	}
 }
 
+/* Whatever was added since the last time, in an order that is stable. */
+Test(layout, sorted_again_and_again)
+{
+	enum { SPANS = 400, STARTS = 300 };
+	struct row_spans spans = {0};
+	unsigned seed = 7;
+
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	for (uint32_t i = 0; i < SPANS; i++) {
+		const uint32_t run = i / 50 % 2; /* of ascending ones */
+
+		seed = seed * 1103515245 + 12345;
+		cr_assert_eq(row_spans_add(&spans, run ? i : (seed >> 16) % STARTS, i, 0, ELF_CODE), 0);
+		if (i % 37 && i + 1 < SPANS)
+			continue;
+		cr_assert_eq(row_spans_sort(&spans), 0);
+		cr_assert_eq(spans.n, i + 1);
+		for (size_t k = 1; k < spans.n; k++) {
+			const struct row_span *a = &spans.v[k - 1], *b = &spans.v[k];
+
+			/* `end` is the number of the span */
+			cr_assert(a->start < b->start || (a->start == b->start && a->end < b->end),
+				  "after %u: %zu", i, k);
+		}
+	}
+	row_spans_fini(&spans);
+}
+
 Test(layout, find)
 {
 	struct elf_row rows[] = {{0x10, 1}, {0x20, 2}, {0x30, 0}};
