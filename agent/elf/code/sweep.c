@@ -46,6 +46,7 @@
 #define BEHIND_BYTES 256 /* behind the last known instruction, in which more of the function may be */
 #define ROUNDS_MAX 4
 #define STEPS 512u	   /* that are remembered; a power of two */
+#define MEETINGS 256u	   /* the same */
 #define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
@@ -86,6 +87,12 @@ struct known_step {
 	uint32_t behind;
 };
 
+/* What is true where paths with two states meet. */
+struct known_meeting {
+	uint32_t a, b; /* the states; NO_STATE: the entry is empty */
+	uint32_t both;
+};
+
 struct offsets {
 	uint32_t *v;
 	size_t n, cap;
@@ -97,6 +104,7 @@ struct code_sweep {
 	struct place *places;
 	struct code_states states;
 	struct known_step steps[STEPS]; /* found out before, by their hash */
+	struct known_meeting meetings[MEETINGS];
 	struct offsets known, pointers; /* to be followed */
 	bool no_memory;
 	uint64_t budget;	/* instructions that may still be followed */
@@ -195,32 +203,30 @@ static void leave(struct code_sweep *s, uint16_t assumption)
 	code_assumptions_prove(&s->assumptions, assumption);
 }
 
-/*
- * A path comes to `off` with the state of this index. `jumps`: it jumps there. That code runs into other code
- * proves nothing: so does a guess in the middle of an instruction, with the padding behind it.
- */
-static void arrive(struct code_sweep *s, uint32_t off, uint32_t state, uint16_t assumption, bool jumps)
+/* The index of what is true in both states; NO_STATE: they contradict each other. */
+static uint32_t meeting(struct code_sweep *s, uint32_t a, uint32_t b)
 {
-	struct place *p = &s->places[off];
+	const uint32_t h = a * 0x9e3779b1u ^ b * 0x85ebca6bu;
+	struct known_meeting *known = &s->meetings[(h ^ h >> 15) % MEETINGS];
 	struct flow_state both;
 	bool changed;
 
-	if (p->flags & ACCEPTED) { /* by another function, which has this part, too */
-		if (state == LOST_STATE || p->state == LOST_STATE)
-			return;
-		if (!code_states_same_rule(&s->states, p->state, state))
-			contradict(s, assumption);
-		else if (jumps)
-			leave(s, assumption);
-		return;
-	}
-	if (p->state == NO_STATE) {
-		p->state = state;
-		p->assumption = assumption;
-		offsets_add(s, &s->trail, off);
-		enqueue(s, off);
-		return;
-	}
+	if (known->a == a && known->b == b)
+		return known->both;
+	both = s->states.v[a];
+	*known = (struct known_meeting){a, b, NO_STATE};
+	if (flow_meet(&both, &s->states.v[b], &changed))
+		known->both = changed ? state_add(s, &both) : a;
+	return known->both;
+}
+
+/* The same where another path has come before. */
+static __attribute__((noinline)) void meet(struct code_sweep *s, uint32_t off, uint32_t state,
+					   uint16_t assumption)
+{
+	struct place *p = &s->places[off];
+	uint32_t met;
+
 	if (p->state == state)
 		code_assumptions_equate(&s->assumptions, assumption, p->assumption);
 	if (p->state == state || p->state == LOST_STATE)
@@ -230,14 +236,48 @@ static void arrive(struct code_sweep *s, uint32_t off, uint32_t state, uint16_t 
 		enqueue(s, off);
 		return;
 	}
-	both = s->states.v[p->state];
-	if (!flow_meet(&both, &s->states.v[state], &changed)) {
+	met = meeting(s, p->state, state);
+	if (met == NO_STATE) {
 		contradict(s, assumption ?: p->assumption);
 		return;
 	}
 	code_assumptions_equate(&s->assumptions, assumption, p->assumption);
-	if (changed) {
-		p->state = state_add(s, &both);
+	if (met != p->state) {
+		p->state = met;
+		enqueue(s, off);
+	}
+}
+
+/* The same in code that another function has, too. */
+static void share(struct code_sweep *s, uint32_t off, uint32_t state, uint16_t assumption, bool jumps)
+{
+	const struct place *p = &s->places[off];
+
+	if (state == LOST_STATE || p->state == LOST_STATE)
+		return;
+	if (!code_states_same_rule(&s->states, p->state, state))
+		contradict(s, assumption);
+	else if (jumps)
+		leave(s, assumption);
+}
+
+/*
+ * A path comes to `off` with the state of this index. `jumps`: it jumps there. That code runs into other code
+ * proves nothing: so does a guess in the middle of an instruction, with the padding behind it.
+ */
+static inline void arrive(struct code_sweep *s, uint32_t off, uint32_t state, uint16_t assumption, bool jumps)
+{
+	struct place *p = &s->places[off];
+
+	if (p->flags & ACCEPTED) {
+		share(s, off, state, assumption, jumps);
+	} else if (p->state != NO_STATE) {
+		if (p->state != state || p->assumption != assumption)
+			meet(s, off, state, assumption);
+	} else { /* nearly always */
+		p->state = state;
+		p->assumption = assumption;
+		offsets_add(s, &s->trail, off);
 		enqueue(s, off);
 	}
 }
@@ -274,7 +314,7 @@ static bool may_share_code(const struct code_sweep *s, uint32_t off)
  * function, a jump is a tail call. In another piece, it may as well lead to a part of this function that the
  * compiler has moved away.
  */
-static void go(struct code_sweep *s, uint32_t off, int64_t target, uint32_t state, bool jumps)
+static inline void go(struct code_sweep *s, uint32_t off, int64_t target, uint32_t state, bool jumps)
 {
 	const uint16_t assumption = s->places[off].assumption;
 	const bool inside = target >= 0 && target < s->piece.n;
@@ -332,21 +372,26 @@ static uint32_t step(struct code_sweep *s, uint32_t index, const struct x86_insn
 	return known->behind;
 }
 
+/* The index of the state behind a conditional jump. */
+static __attribute__((noinline)) uint32_t behind_branch(struct code_sweep *s, uint32_t off, uint32_t index)
+{
+	struct flow_state state;
+
+	if (off < 2 || s->piece.code[off - 2] != 0x39)
+		return index;
+	state = s->states.v[index];
+	return note_equal(s, off, &state) ? state_add(s, &state) : index;
+}
+
 /* The index of the state behind the instruction. */
-static uint32_t state_behind(struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
+static inline uint32_t state_behind(struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
 {
 	const uint32_t index = s->places[off].state;
 
 	if (index == LOST_STATE)
 		return LOST_STATE;
-	if (insn->op == X86_BRANCH) {
-		struct flow_state state;
-
-		if (off < 2 || s->piece.code[off - 2] != 0x39)
-			return index;
-		state = s->states.v[index];
-		return note_equal(s, off, &state) ? state_add(s, &state) : index;
-	}
+	if (insn->op == X86_BRANCH)
+		return behind_branch(s, off, index);
 	return flow_ignores(&s->states.v[index], insn) ? index : step(s, index, insn);
 }
 
