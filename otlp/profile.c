@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
+#include <nettle/sha2.h>
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
@@ -174,14 +174,16 @@ static int profile_id(struct otlp_batch *b, uint64_t start, uint64_t end, uint8_
 {
 	uint64_t numbers[] = {htole64(start), htole64(end), htole64(b->n_ids)};
 	_cleanup_buf_ struct buf content = {0};
-	uint8_t digest[EVP_MAX_MD_SIZE];
+	uint8_t digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx ctx;
 	int r;
 
 	if ((r = buf_append(&content, numbers, sizeof numbers)) < 0 ||
 	    (r = buf_append(&content, b->resource.data, b->resource.len)) < 0)
 		return r;
-	if (!EVP_Digest(content.data, content.len, digest, NULL, EVP_sha256(), NULL))
-		return -ENOMEM;
+	sha256_init(&ctx);
+	sha256_update(&ctx, content.len, (const uint8_t *)content.data);
+	sha256_digest(&ctx, sizeof digest, digest);
 	memcpy(ret, digest, PROFILE_ID_BYTES);
 	ret[0] |= 1; /* an id of all zeros is invalid */
 	b->n_ids++;

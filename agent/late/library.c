@@ -45,13 +45,3 @@ void *late_function(struct late_library *l, const char *name)
 	pthread_mutex_unlock(&mutex);
 	return f;
 }
-
-bool late_is_loaded(struct late_library *l)
-{
-	bool loaded;
-
-	lock();
-	loaded = l->handle;
-	pthread_mutex_unlock(&mutex);
-	return loaded;
-}

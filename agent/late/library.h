@@ -17,9 +17,6 @@ struct late_library {
 /* The function of that name; loads the library if need be. NULL: it cannot be loaded or has none. */
 void *late_function(struct late_library *l, const char *name);
 
-/* Whether a function of the library was used. */
-bool late_is_loaded(struct late_library *l);
-
 /* late_function, but a function that was found is kept in *found and not looked for again. */
 static inline void *late_found(struct late_library *l, void **found, const char *name)
 {

@@ -19,36 +19,17 @@ static struct late_library ssl = LATE_LIBRARY("libssl.so.3");
 	LATE_FUNCTION(ssl, type, name, parameters, arguments, failure)
 #define SSL_PROCEDURE(name, parameters, arguments) LATE_PROCEDURE(ssl, name, parameters, arguments)
 
-/* --- digests, base 64 */
+/* --- base 64 */
 
-CRYPTO_FUNCTION(EVP_MD_CTX *, EVP_MD_CTX_new, (void), (), NULL)
-LATE_VOID(crypto, EVP_MD_CTX_free, EVP_MD_CTX)
-CRYPTO_FUNCTION(const EVP_MD *, EVP_sha256, (void), (), NULL)
-CRYPTO_FUNCTION(int, EVP_DigestInit_ex, (EVP_MD_CTX * c, const EVP_MD *type, ENGINE *engine),
-		(c, type, engine), 0)
-CRYPTO_FUNCTION(int, EVP_DigestUpdate, (EVP_MD_CTX * c, const void *data, size_t len), (c, data, len), 0)
-CRYPTO_FUNCTION(int, EVP_DigestFinal_ex, (EVP_MD_CTX * c, unsigned char *ret, unsigned *ret_len),
-		(c, ret, ret_len), 0)
-CRYPTO_FUNCTION(int, EVP_Digest,
-		(const void *data, size_t len, unsigned char *ret, unsigned *ret_len, const EVP_MD *type,
-		 ENGINE *engine),
-		(data, len, ret, ret_len, type, engine), 0)
 CRYPTO_FUNCTION(int, EVP_EncodeBlock, (unsigned char *ret, const unsigned char *data, int len),
 		(ret, data, len), 0)
 
-/* --- errors, threads */
+/* --- errors */
 
 CRYPTO_FUNCTION(unsigned long, ERR_get_error, (void), (), 0)
 CRYPTO_FUNCTION(unsigned long, ERR_peek_error, (void), (), 0)
 CRYPTO_FUNCTION(const char *, ERR_reason_error_string, (unsigned long error), (error), NULL)
 CRYPTO_PROCEDURE(ERR_clear_error, (void), ())
-
-/* There is nothing to free for a thread if the library is not loaded. */
-void OPENSSL_thread_stop(void)
-{
-	if (late_is_loaded(&crypto))
-		((void (*)(void))late_function(&crypto, "OPENSSL_thread_stop"))();
-}
 
 /* --- BIO */
 

@@ -8,8 +8,7 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +20,6 @@
 
 #define NT_GO_BUILD_ID 4
 #define HASHED_BYTES 4096 /* at each end of the file */
-
-DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
 /* A place of the file with notes: a program header or a section. */
 struct place {
@@ -168,8 +165,8 @@ static int read_exactly(int fd, uint64_t offset, uint8_t *to, size_t len)
 
 static int htlhash(int fd, uint64_t bytes, char ret[33])
 {
-	uint8_t first[HASHED_BYTES], last[HASHED_BYTES], digest[EVP_MAX_MD_SIZE];
-	_cleanup_(EVP_MD_CTX_free_p) EVP_MD_CTX *ctx = NULL;
+	uint8_t first[HASHED_BYTES], last[HASHED_BYTES], digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx ctx;
 	const size_t len = bytes < HASHED_BYTES ? bytes : HASHED_BYTES;
 	const uint64_t length = htobe64(bytes);
 	int r = read_exactly(fd, 0, first, len);
@@ -178,15 +175,11 @@ static int htlhash(int fd, uint64_t bytes, char ret[33])
 		r = read_exactly(fd, bytes - len, last, len);
 	if (r < 0)
 		return r;
-	ctx = EVP_MD_CTX_new();
-	if (!ctx || !EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) || !EVP_DigestUpdate(ctx, first, len) ||
-	    !EVP_DigestUpdate(ctx, last, len) || !EVP_DigestUpdate(ctx, &length, sizeof(length)) ||
-	    !EVP_DigestFinal_ex(ctx, digest, NULL))
-		return -ENOMEM;
-	/*
-	 * frees OpenSSL's data of this thread now: an abandoned worker may still run while the process exits
-	 */
-	OPENSSL_thread_stop();
+	sha256_init(&ctx);
+	sha256_update(&ctx, len, first);
+	sha256_update(&ctx, len, last);
+	sha256_update(&ctx, sizeof length, (const uint8_t *)&length);
+	sha256_digest(&ctx, sizeof digest, digest);
 	for (size_t i = 0; i < 16; i++)
 		snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 	return 0;
