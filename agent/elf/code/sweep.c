@@ -993,7 +993,7 @@ static void explore_guesses(struct code_sweep *s)
 			at += p->len ?: 1;
 			continue;
 		}
-		if (((s->piece.va + at) % ENTRY_ALIGN == 0 && (!s->piece.starts || is_behind_end(s, at))) ||
+		if (((s->piece.va + at) % ENTRY_ALIGN == 0 && (s->piece.generated || is_behind_end(s, at))) ||
 		    ((s->piece.starts || s->piece.generated) && at == behind)) {
 			explore(s, at, GUESS);
 			explore_known(s);
