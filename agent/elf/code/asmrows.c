@@ -12,6 +12,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/elf/cfi/row_rule.h"
 #include "agent/elf/code/a64_rows.h"
 #include "agent/elf/code/flow.h"
@@ -167,23 +168,40 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 	return r < 0 ? r : row_spans_add(spans, va, va + end, first, ELF_CODE);
 }
 
+/*
+ * Of CPU time, for one file. A table job that takes 4 s is not waited for, and one that takes 5 is ended: the
+ * file's own call-frame information would be lost with the rest of the analysis.
+ */
+#define ANALYSIS_CPU_NS 2500000000ull
+
 struct range_options {
 	int (*read_piece)(struct row_spans *spans, const struct code_piece *piece);
 	const struct code_starts *starts, *exports; /* NULL: none are known */
 	const struct code_observer *observer;
+	uint64_t until_ns; /* as of a piece */
 };
+
+static bool is_late(const struct range_options *o)
+{
+	return o->until_ns && clock_thread_cpu_ns() > o->until_ns;
+}
 
 static int read_range(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
 		      void *data)
 {
 	struct range_options *o = data;
-	struct code_piece piece = {
-		.img = img, .starts = o->starts, .exports = o->exports, .observer = o->observer};
+	struct code_piece piece = {.img = img,
+				   .starts = o->starts,
+				   .exports = o->exports,
+				   .observer = o->observer,
+				   .until_ns = o->until_ns};
 	int r = 0;
 
 	for (uint64_t at = gap->start; at < gap->end && r == 0; at += piece.n) {
 		_cleanup_free_ uint8_t *code = NULL;
 
+		if (is_late(o))
+			return 0;
 		piece.va = at;
 		piece.before = at - gap->start;
 		piece.n = gap->end - at < ASM_PIECE_BYTES ? (uint32_t)(gap->end - at) : ASM_PIECE_BYTES;
@@ -225,14 +243,13 @@ static int (*reader_of(const struct elf_image *img))(struct row_spans *spans, co
 }
 
 /* All code, with what is known of functions. */
-static int read_all(struct row_spans *spans, const struct elf_image *img,
-		    const struct code_observer *observer)
+static int read_all(struct row_spans *spans, const struct elf_image *img, struct range_options *o)
 {
 	_cleanup_(code_starts_fini) struct code_starts starts = {0};
-	struct range_options o = {.read_piece = reader_of(img), .starts = &starts, .observer = observer};
 	int r = code_starts_read(&starts, img, spans);
 
-	return r < 0 ? r : code_ranges_visit(spans, img, read_range, &o);
+	o->starts = &starts;
+	return r < 0 ? r : code_ranges_visit(spans, img, read_range, o);
 }
 
 /* Only the code that has no rows. */
@@ -250,17 +267,22 @@ static int read_gaps(struct row_spans *spans, const struct elf_image *img, struc
 
 int asmrows_read(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps)
 {
-	struct range_options o = {.read_piece = reader_of(img)};
+	struct range_options o = {.read_piece = reader_of(img),
+				  .until_ns = clock_thread_cpu_ns() + ANALYSIS_CPU_NS};
+	int r;
 
 	if (!o.read_piece)
 		return 0;
-	if (is_needed(spans, img) && !spans->n_functions)
-		return read_all(spans, img, NULL);
-	return read_gaps(spans, img, gaps, &o);
+	r = is_needed(spans, img) && !spans->n_functions ? read_all(spans, img, &o)
+							 : read_gaps(spans, img, gaps, &o);
+	if (r == 0 && is_late(&o))
+		row_spans_skip_part(spans, ELF_CODE, 0, "its analysis takes too long");
+	return r;
 }
 
 int asmrows_observe(const struct elf_image *img, const struct code_observer *observer)
 {
+	struct range_options o = {.read_piece = reader_of(img), .observer = observer};
 	_cleanup_(row_spans_fini) struct row_spans spans = {0};
 	const struct elf_segment *segments;
 	size_t n;
@@ -268,5 +290,5 @@ int asmrows_observe(const struct elf_image *img, const struct code_observer *obs
 
 	segments = elf_image_segments(img, &n);
 	r = row_spans_init(&spans, segments, n);
-	return r < 0 ? r : read_all(&spans, img, observer);
+	return r < 0 ? r : read_all(&spans, img, &o);
 }

@@ -26,6 +26,8 @@ struct code_piece {
 	const struct code_starts *starts;  /* what is known of functions; NULL: nothing */
 	const struct code_starts *exports; /* of a gap: functions by their symbols; or NULL */
 	const struct code_observer *observer; /* or NULL */
+	uint64_t
+		until_ns; /* of this thread's CPU clock: what is not known by then has no rows; 0: no limit */
 	/*
 	 * Compilers at run time move the stack pointer by numbers that only they know, to drop arguments:
 	 * where the CFA is lost, a path ends without contradiction.

@@ -24,6 +24,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/elf/code/assumptions.h"
 #include "agent/elf/code/extent.h"
 #include "agent/elf/code/flow.h"
@@ -50,6 +51,7 @@
 #define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
+#define CLOCK_EVERY 4096u /* of these, the clock is read */
 
 enum {
 	QUEUED = 1,
@@ -107,7 +109,7 @@ struct code_sweep {
 	struct known_meeting meetings[MEETINGS];
 	struct offsets known, pointers; /* to be followed */
 	bool no_memory;
-	uint64_t budget;	/* instructions that may still be followed */
+	uint64_t budget;	/* instructions that may still be followed; 0 when the time is over, too */
 	struct callee *callees; /* owned; by the hash of their addresses; NULL: there is no other piece */
 	bool again;		/* a function begins in what was taken for the middle of another */
 	/* the function that is followed */
@@ -684,6 +686,18 @@ static void try_assumption(struct code_sweep *s)
 	arrive(s, a.to, a.state, (uint16_t)(i + 1), false);
 }
 
+/* Whether another instruction may be followed. */
+static bool has_budget(struct code_sweep *s)
+{
+	if (s->budget && s->budget % CLOCK_EVERY == 0 && s->piece.until_ns &&
+	    clock_thread_cpu_ns() > s->piece.until_ns)
+		s->budget = 0;
+	if (!s->budget)
+		return false;
+	s->budget--;
+	return true;
+}
+
 static void run(struct code_sweep *s)
 {
 	while (!s->conflict && !s->no_memory) {
@@ -691,8 +705,7 @@ static void run(struct code_sweep *s)
 			const uint32_t off = s->queue.v[--s->queue.n];
 
 			s->places[off].flags &= (uint8_t)~QUEUED;
-			if (s->budget-- == 0) {
-				s->budget = 0;
+			if (!has_budget(s)) {
 				contradict(s, 0);
 				return;
 			}
@@ -1073,7 +1086,7 @@ int code_sweep_new(struct code_sweep **ret, const struct code_piece *piece, cons
 		return -ENOMEM;
 	s->piece = *piece;
 	s->places = array_zeroed(piece->n, sizeof *s->places);
-	s->budget = (uint64_t)piece->n * BUDGET_PER_BYTE;
+	s->budget = ((uint64_t)piece->n * BUDGET_PER_BYTE + CLOCK_EVERY) / CLOCK_EVERY * CLOCK_EVERY;
 	if (piece->before || piece->behind) {
 		s->callees = calloc(CALLEES, sizeof *s->callees);
 		s->no_memory = !s->callees;

@@ -184,6 +184,21 @@ Test(asmrows, parts_in_another_piece)
 }
 
 /* For any bytes, the analysis ends, and its rows are inside the code. */
+/* What is known already stays; the rest has no rows. */
+Test(asmrows, no_time_is_left)
+{
+	static const uint8_t leaf[] = {0x0f, 0x58, 0xc1, 0xc3};
+	struct row_spans spans = {0};
+	struct code_piece piece = {.va = 0x1000, .code = leaf, .n = sizeof leaf, .until_ns = 1};
+
+	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
+	cr_assert_eq(row_spans_add(&spans, 0x2000, 0x2010, 0, ELF_EH_FRAME), 0);
+	cr_expect_eq(asmrows_read_piece(&spans, &piece), 0);
+	for (size_t i = 0; i < spans.n; i++)
+		cr_expect(spans.v[i].source == ELF_EH_FRAME || spans.out.rows[spans.v[i].first].rule == 0);
+	row_spans_fini(&spans);
+}
+
 Test(asmrows, random_bytes)
 {
 	uint64_t x = 88172645463325252ull;
