@@ -234,7 +234,7 @@ static const struct metric metrics[] = {
 	COUNTER("proflet_tables_evicted_total", agent.track.tables.evicted,
 		"Unwind tables that were dropped to stay below memory.tables."),
 	COUNTER("proflet_table_entries_skipped_total", agent.track.tables.skipped_fdes,
-		"Entries of call-frame information (FDEs) that were skipped as invalid."),
+		"Entries (FDEs) skipped as invalid, and files whose code takes too long to analyse."),
 	GAUGE("proflet_arena_bytes", agent.track.arena.segment_bytes,
 	      "Memory shared with the BPF program, which holds unwind tables and mapping lists."),
 	GAUGE("proflet_arena_used_bytes", agent.track.arena.used_bytes,
