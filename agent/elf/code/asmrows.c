@@ -173,17 +173,25 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
  * file's own call-frame information would be lost with the rest of the analysis.
  */
 #define ANALYSIS_CPU_NS 2500000000ull
+#define CLOCK_BYTES \
+	(64u << 10) /* of code, after which the clock is read: that takes as long as a small gap */
 
 struct range_options {
 	int (*read_piece)(struct row_spans *spans, const struct code_piece *piece);
 	const struct code_starts *starts, *exports; /* NULL: none are known */
 	const struct code_observer *observer;
-	uint64_t until_ns; /* as of a piece */
+	uint64_t until_ns;  /* as of a piece */
+	uint64_t unchecked; /* bytes that were analysed since the clock was read */
+	bool late;
 };
 
-static bool is_late(const struct range_options *o)
+static bool is_late(struct range_options *o)
 {
-	return o->until_ns && clock_thread_cpu_ns() > o->until_ns;
+	if (o->until_ns && o->unchecked >= CLOCK_BYTES) {
+		o->late |= clock_thread_cpu_ns() > o->until_ns;
+		o->unchecked = 0;
+	}
+	return o->late;
 }
 
 static int read_range(struct row_spans *spans, const struct elf_image *img, const struct code_gap *gap,
@@ -215,6 +223,7 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 			r = read_padding(spans, &gap->before, at, code, piece.n);
 		if (r == 0)
 			r = o->read_piece(spans, &piece);
+		o->unchecked += piece.n;
 	}
 	return r;
 }
@@ -275,6 +284,7 @@ int asmrows_read(struct row_spans *spans, const struct elf_image *img, struct co
 		return 0;
 	r = is_needed(spans, img) && !spans->n_functions ? read_all(spans, img, &o)
 							 : read_gaps(spans, img, gaps, &o);
+	o.unchecked = CLOCK_BYTES;
 	if (r == 0 && is_late(&o))
 		row_spans_skip_part(spans, ELF_CODE, 0, "its analysis takes too long");
 	return r;

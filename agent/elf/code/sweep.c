@@ -51,7 +51,7 @@
 #define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
-#define CLOCK_EVERY 4096u /* of these, the clock is read */
+#define CLOCK_EVERY 4096u /* of these, the clock is read; a power of two */
 
 enum {
 	QUEUED = 1,
@@ -1086,7 +1086,7 @@ int code_sweep_new(struct code_sweep **ret, const struct code_piece *piece, cons
 		return -ENOMEM;
 	s->piece = *piece;
 	s->places = array_zeroed(piece->n, sizeof *s->places);
-	s->budget = ((uint64_t)piece->n * BUDGET_PER_BYTE + CLOCK_EVERY) / CLOCK_EVERY * CLOCK_EVERY;
+	s->budget = (uint64_t)piece->n * BUDGET_PER_BYTE | (CLOCK_EVERY - 1); /* not read for small pieces */
 	if (piece->before || piece->behind) {
 		s->callees = calloc(CALLEES, sizeof *s->callees);
 		s->no_memory = !s->callees;
