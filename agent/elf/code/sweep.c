@@ -222,7 +222,7 @@ static uint32_t meeting(struct code_sweep *s, uint32_t a, uint32_t b)
 	return known->both;
 }
 
-/* The same where another path has come before. */
+/* A path comes to `off`, where another has come before. */
 static __attribute__((noinline)) void meet(struct code_sweep *s, uint32_t off, uint32_t state,
 					   uint16_t assumption)
 {
@@ -250,7 +250,7 @@ static __attribute__((noinline)) void meet(struct code_sweep *s, uint32_t off, u
 	}
 }
 
-/* The same in code that another function has, too. */
+/* A path comes to `off` in code that an accepted function has, too. */
 static void share(struct code_sweep *s, uint32_t off, uint32_t state, uint16_t assumption, bool jumps)
 {
 	const struct place *p = &s->places[off];
