@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/base/resources.h"
 
+#include <elf.h>
+#include <link.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,6 +19,31 @@ void resources_bound_heap(void)
 	(void)mallopt(M_ARENA_MAX, 2);
 	(void)mallopt(M_MMAP_THRESHOLD, HEAP_MMAP_BYTES);
 	(void)mallopt(M_TRIM_THRESHOLD, HEAP_MMAP_BYTES);
+}
+
+/* Of one loaded file. What the loader has relocated is in segments that can be written: not touched. */
+static int release_segments(struct dl_phdr_info *file, size_t size, void *data)
+{
+	const uintptr_t page = (uintptr_t)(*(const long *)data);
+
+	(void)size;
+	for (unsigned i = 0; i < file->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &file->dlpi_phdr[i];
+		uintptr_t begin = (file->dlpi_addr + h->p_vaddr + page - 1) & -page;
+		uintptr_t end = (file->dlpi_addr + h->p_vaddr + h->p_memsz) & -page;
+
+		if (h->p_type == PT_LOAD && !(h->p_flags & PF_W) && begin < end)
+			(void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+	}
+	return 0;
+}
+
+void resources_release_code(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+
+	if (page > 0)
+		(void)dl_iterate_phdr(release_segments, &page);
 }
 
 void resources_raise_files(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Limits of the process's own resources: heap and open files. */
+/* Limits of the process's own resources: heap, pages and open files. */
 #ifndef PROFLET_RESOURCES_H
 #define PROFLET_RESOURCES_H
 
@@ -12,6 +12,11 @@
  * tables; by default, malloc would retain them, for every thread. Call before the first thread is created.
  */
 void resources_bound_heap(void);
+/*
+ * Takes the code and the constants of the program and its libraries out of the memory of this process, for
+ * one that waits from now on. The kernel has these pages, and maps those that are used again. Any thread.
+ */
+void resources_release_code(void);
 /* Raises the limit of open files to the hard limit, because every binary stays open while it is mapped. */
 void resources_raise_files(void);
 /*

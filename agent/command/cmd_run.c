@@ -11,6 +11,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
 #include "agent/base/priority.h"
+#include "agent/base/resources.h"
 #include "agent/base/thread.h"
 #include "agent/base/urgency.h"
 #include "agent/check/check.h"
@@ -315,6 +316,7 @@ static int run_agent(struct run *run)
 	}
 	settle_privileges(run);
 	log_started(run);
+	resources_release_code(); /* what only the start needed */
 	r = agent_run(run->agent);
 	agent_stop(run->agent);
 	/* The final account reports what is left. */

@@ -27,6 +27,7 @@
 #include "agent/base/loop.h"
 #include "agent/base/packet.h"
 #include "agent/base/priority.h"
+#include "agent/base/resources.h"
 #include "agent/base/urgency.h"
 #include "agent/base/worker.h"
 #include "agent/config/config.h"
@@ -513,6 +514,7 @@ static void listen_now(struct process *p)
 	if (!p->http && address)
 		r = http_server_new(&p->http, p->loop, address, &callbacks, &why);
 	tell(p, DELIVERY_LISTENS, r, why);
+	resources_release_code(); /* what only the start needed, most of it of the server's libraries */
 }
 
 /* --- messages of the agent */
@@ -736,6 +738,7 @@ void process_keep(int socket, const struct delivery_options *options, struct acc
 
 		if (pid == 0)
 			run(socket, options, page);
+		resources_release_code();
 		if (pid > 0 && waitpid(pid, &status, 0) == pid) {
 			if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
 				_exit(EXIT_SUCCESS);

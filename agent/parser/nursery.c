@@ -23,6 +23,7 @@
 #include "agent/base/fs.h"
 #include "agent/base/packet.h"
 #include "agent/base/priority.h"
+#include "agent/base/resources.h"
 #include "agent/parser/operation.h"
 #include "agent/parser/sandbox.h"
 #include "agent/parser/wire.h"
@@ -410,6 +411,7 @@ static void run(int control, const struct parser_operation *const *operations, s
 	n.address_space = sandbox_address_space();
 	if (n.signals < 0 || sandbox_enter(opens) < 0 || sandbox_filter(&n.filter, opens) < 0)
 		_exit(EXIT_FAILURE);
+	resources_release_code();
 	for (;;)
 		turn(&n);
 }
@@ -433,6 +435,7 @@ void nursery_keep(int control, const struct parser_operation *const *operations,
 		if (pid == 0)
 			run(control, operations, n, counts, opens);
 		__atomic_store_n(&counts->pid, pid < 0 ? 0 : pid, __ATOMIC_RELAXED);
+		resources_release_code();
 		if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
 		    WEXITSTATUS(status) == EXIT_SUCCESS)
 			_exit(EXIT_SUCCESS);

@@ -202,23 +202,31 @@ static void delay_set(struct publication *p, uint32_t pid, uint64_t until_ns, bo
 	d->n_graces = p->n_graces;
 }
 
-/* True when the process's slot says what it is now. */
+/* Whether the delay, which may be NULL, is still to be waited for. */
+static bool is_delayed(const struct publication *p, const struct delay *d, uint64_t now_ns)
+{
+	return d && now_ns < d->until_ns && !(d->no_room && d->n_graces != p->n_graces);
+}
+
+/*
+ * True when the process's slot says what it is now. After each opened file all processes come here, most of
+ * them for nothing: only where a list will be written, its cost is measured, by two system calls.
+ */
 static bool publish(struct publication *p, struct process *process)
 {
-	uint64_t begin_ns = p->clock.mono_ns(), cpu_ns, cost_ns;
+	uint64_t begin_ns = p->clock.mono_ns(), cpu_ns, cost_ns = 0;
 	struct delay *d = delay_of(p, process->pid);
-	bool is_long = process->maps->n >= LONG_LIST &&
-		       publisher_outdated(p->options.publisher, process->maps); /* it will be written */
+	bool is_written = publisher_outdated(p->options.publisher, process->maps);
+	bool is_long = is_written && process->maps->n >= LONG_LIST;
 	int r;
 
 	urgency_check(URGENCY_EVENTS);
-	if (is_long && begin_ns < p->long_lists_ns)
+	if ((is_long && begin_ns < p->long_lists_ns) || is_delayed(p, d, begin_ns))
 		return false;
-	if (d && begin_ns < d->until_ns && !(d->no_room && d->n_graces != p->n_graces))
-		return false;
-	cpu_ns = p->clock.thread_cpu_ns();
+	cpu_ns = is_written ? p->clock.thread_cpu_ns() : 0;
 	r = publisher_put(p->options.publisher, process); /* counts what it refuses */
-	cost_ns = p->clock.thread_cpu_ns() - cpu_ns;
+	if (is_written)
+		cost_ns = p->clock.thread_cpu_ns() - cpu_ns;
 	if (is_long)
 		p->long_lists_ns = begin_ns + COST_SHARE * cost_ns;
 	if (r < 0)

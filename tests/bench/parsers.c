@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/resources.h"
 #include "agent/elf/file/elf_image.h"
 #include "agent/parser/parser.h"
 #include "agent/symbol/batch.h"
@@ -124,12 +126,16 @@ static void print(const char *what, const struct sums *s)
 	       (double)s->apart_ns / (double)s->here_ns);
 }
 
-/* A nursery, and a first job, which waits until that is ready; an empty request is refused. */
+/*
+ * A nursery, and a first job, which waits until that is ready; an empty request is refused. The agent's
+ * nursery has no memory of jobs that were done before it was forked.
+ */
 static void start(void)
 {
 	struct parser_call call = {.operation = &table_operation};
 	_cleanup_buf_ struct buf answer = {0};
 
+	(void)malloc_trim(0);
 	if (parser_start(operations, ARRAY_SIZE(operations)) < 0 || parser_call(&call, &answer) != -EINVAL)
 		exit(2);
 }
@@ -163,6 +169,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: bench_parsers ROUNDS FILE...\n");
 		return 2;
 	}
+	resources_bound_heap();
 	for (int i = 2; i < argc; i++)
 		measure_file(argv[i], rounds, &tables, &names);
 	if (!tables.n)
